@@ -1,0 +1,401 @@
+//! `Array`: a cheap handle to a graph node. Shape and dtype are known at once; layout and storage after
+//! evaluation. Dropping is a loop, so a chain of a million ops is freed without deep recursion.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, Weak};
+use std::time::Duration;
+
+use super::device::Stream;
+use super::dtype::Dtype;
+use super::error::{Error, Result};
+use super::layout::{Layout, Shape, Strides, size_of};
+use super::primitive::Primitive;
+use super::storage::Storage;
+
+/// Handle to a (possibly not yet computed) array.
+#[derive(Clone)]
+pub struct Array(Arc<Inner>);
+
+/// Bytes of an evaluated array.
+#[derive(Clone)]
+pub struct Data {
+    /// Strides in elements.
+    pub strides: Strides,
+    /// First element, in elements.
+    pub offset: i64,
+    /// The bytes.
+    pub storage: Arc<Storage>,
+}
+
+struct Inner {
+    id: u64,
+    shape: Shape,
+    dtype: Dtype,
+    data: OnceLock<Data>,
+    link: Mutex<Link>,
+    tracer: AtomicBool,
+}
+
+#[derive(Default)]
+struct Link {
+    node: Option<Arc<Node>>,
+    position: usize,
+    event: Option<Arc<Event>>,
+}
+
+/// A primitive applied to inputs; shared by all its outputs.
+pub struct Node {
+    /// The operation.
+    pub primitive: Arc<dyn Primitive>,
+    /// What it reads.
+    pub inputs: Vec<Array>,
+    /// Where it runs.
+    pub stream: Stream,
+    specs: Vec<(Shape, Dtype)>,
+    outputs: OnceLock<Vec<Weak<Inner>>>,
+}
+
+/// Completion of work on a CPU stream.
+#[derive(Default)]
+pub struct Event {
+    state: Mutex<Option<Result<()>>>,
+    signal: Condvar,
+}
+
+/// Called while the caller waits; an error (Ctrl-C) ends the wait, not the work.
+pub type InterruptCheck = fn() -> Result<()>;
+static INTERRUPT: OnceLock<InterruptCheck> = OnceLock::new();
+
+/// Installs the check for pending interrupts (the Python face does).
+pub fn install_interrupt_check(check: InterruptCheck) {
+    let _ = INTERRUPT.set(check);
+}
+
+/// Fails if the user asked to stop waiting.
+pub fn check_interrupt() -> Result<()> {
+    INTERRUPT.get().map_or(Ok(()), |f| f())
+}
+
+impl Event {
+    /// Marks the work as finished or failed and wakes the waiters.
+    pub fn set(&self, result: Result<()>) {
+        *self.state.lock().unwrap_or_else(|e| e.into_inner()) = Some(result);
+        self.signal.notify_all();
+    }
+
+    /// Blocks until the work is done; returns its error.
+    pub fn wait(&self) -> Result<()> {
+        let mut state = self.state.lock().unwrap_or_else(|e| e.into_inner());
+        loop {
+            if let Some(r) = &*state {
+                return r.clone();
+            }
+            let (next, timeout) =
+                self.signal.wait_timeout(state, Duration::from_millis(50)).unwrap_or_else(|e| e.into_inner());
+            state = next;
+            if timeout.timed_out() {
+                check_interrupt()?;
+            }
+        }
+    }
+}
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+impl Array {
+    fn make(shape: Shape, dtype: Dtype, link: Link) -> Array {
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let tracer = AtomicBool::new(false);
+        Array(Arc::new(Inner { id, shape, dtype, data: OnceLock::new(), link: Mutex::new(link), tracer }))
+    }
+
+    /// An evaluated array over existing bytes.
+    pub fn from_data(layout: Layout, dtype: Dtype, storage: Arc<Storage>) -> Array {
+        let a = Array::make(layout.shape, dtype, Link::default());
+        let _ = a.0.data.set(Data { strides: layout.strides, offset: layout.offset, storage });
+        a
+    }
+
+    /// The single output of a primitive.
+    pub fn lazy(
+        shape: impl Into<Shape>,
+        dtype: Dtype,
+        primitive: impl Primitive,
+        inputs: Vec<Array>,
+        stream: Stream,
+    ) -> Array {
+        // One allocation less than `lazy_many`: this is the path of nearly every op.
+        let shape = shape.into();
+        let traced = inputs.iter().any(Array::is_tracer);
+        let node = Arc::new(Node {
+            primitive: Arc::new(primitive),
+            inputs,
+            stream,
+            specs: Vec::new(),
+            outputs: OnceLock::new(),
+        });
+        let a = Array::make(shape, dtype, Link { node: Some(node), position: 0, event: None });
+        if traced {
+            a.set_tracer(true);
+        }
+        a
+    }
+
+    /// All outputs of a primitive.
+    pub fn lazy_many(
+        specs: Vec<(Shape, Dtype)>,
+        primitive: Arc<dyn Primitive>,
+        inputs: Vec<Array>,
+        stream: Stream,
+    ) -> Vec<Array> {
+        let traced = inputs.iter().any(Array::is_tracer);
+        let node = Arc::new(Node { primitive, inputs, stream, specs, outputs: OnceLock::new() });
+        let outs: Vec<Array> = node
+            .specs
+            .iter()
+            .enumerate()
+            .map(|(position, (shape, dtype))| {
+                let link = Link { node: Some(node.clone()), position, event: None };
+                let a = Array::make(shape.clone(), *dtype, link);
+                a.set_tracer(traced);
+                a
+            })
+            .collect();
+        let _ = node.outputs.set(outs.iter().map(|a| Arc::downgrade(&a.0)).collect());
+        outs
+    }
+
+    /// A placeholder of the same shape and dtype without data or inputs (used to stand for a dropped
+    /// sibling during evaluation, and by tracing).
+    pub fn placeholder(shape: impl Into<Shape>, dtype: Dtype) -> Array {
+        Array::make(shape.into(), dtype, Link::default())
+    }
+
+    /// Process-wide unique number of the node.
+    pub fn id(&self) -> u64 {
+        self.0.id
+    }
+
+    /// Dimensions.
+    pub fn shape(&self) -> &[i64] {
+        &self.0.shape
+    }
+
+    /// One dimension; negative axes count from the end. Panics out of range, like slice indexing.
+    pub fn dim(&self, axis: i64) -> i64 {
+        let n = self.ndim() as i64;
+        self.0.shape[(if axis < 0 { axis + n } else { axis }) as usize]
+    }
+
+    /// Element type.
+    pub fn dtype(&self) -> Dtype {
+        self.0.dtype
+    }
+
+    /// Number of axes.
+    pub fn ndim(&self) -> usize {
+        self.0.shape.len()
+    }
+
+    /// Number of elements.
+    pub fn size(&self) -> usize {
+        size_of(&self.0.shape)
+    }
+
+    /// Bytes of the elements.
+    pub fn nbytes(&self) -> usize {
+        self.size() * self.0.dtype.size()
+    }
+
+    /// Whether both handles name one node.
+    pub fn same(&self, other: &Array) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Whether nobody else holds this node, so that its bytes may be overwritten.
+    pub fn is_unshared(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+
+    fn link(&self) -> std::sync::MutexGuard<'_, Link> {
+        self.0.link.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// The node that computes this array, until it is evaluated and detached.
+    pub fn node(&self) -> Option<Arc<Node>> {
+        self.link().node.clone()
+    }
+
+    /// Which output of its node this is.
+    pub fn position(&self) -> usize {
+        self.link().position
+    }
+
+    /// Forgets how the array was computed. Returns the node so that the caller decides when inputs die.
+    pub fn detach(&self) -> Option<Arc<Node>> {
+        self.link().node.take()
+    }
+
+    /// Every output of the node that computes this array; dropped siblings are replaced by placeholders.
+    pub fn outputs_of(&self, node: &Node) -> Vec<Array> {
+        match node.outputs.get() {
+            None => vec![self.clone()],
+            Some(outs) => outs
+                .iter()
+                .zip(&node.specs)
+                .map(|(w, (shape, dtype))| match w.upgrade() {
+                    Some(i) => Array(i),
+                    None => Array::placeholder(shape.clone(), *dtype),
+                })
+                .collect(),
+        }
+    }
+
+    /// Marks the array as scheduled on a CPU stream.
+    pub fn set_event(&self, event: Option<Arc<Event>>) {
+        self.link().event = event;
+    }
+
+    /// The event of the CPU work that will produce the data, if it was scheduled.
+    pub fn event(&self) -> Option<Arc<Event>> {
+        self.link().event.clone()
+    }
+
+    /// Whether layout and storage are known (GPU work may still be running on them).
+    pub fn has_data(&self) -> bool {
+        self.0.data.get().is_some()
+    }
+
+    /// Whether nothing needs scheduling: data is there or on its way.
+    pub fn is_scheduled(&self) -> bool {
+        self.has_data() || self.event().is_some()
+    }
+
+    /// Layout and storage. Fails when the array was never evaluated.
+    pub fn data(&self) -> Result<&Data> {
+        self.0
+            .data
+            .get()
+            .ok_or_else(|| Error::Runtime("[eval] Attempting to use an array that was not evaluated.".into()))
+    }
+
+    /// Gives an output its layout and storage; called once, by evaluation.
+    pub fn set_data(&self, strides: Strides, offset: i64, storage: Arc<Storage>) {
+        let _ = self.0.data.set(Data { strides, offset, storage });
+    }
+
+    /// Shape, strides and offset of an evaluated array.
+    pub fn layout(&self) -> Result<Layout> {
+        let d = self.data()?;
+        Ok(Layout { shape: self.0.shape.clone(), strides: d.strides.clone(), offset: d.offset })
+    }
+
+    /// Waits until scheduled work on this array is finished; does not schedule anything.
+    pub fn wait(&self) -> Result<()> {
+        if let Some(e) = self.event() {
+            e.wait()?;
+            self.set_event(None);
+        }
+        self.data()?.storage.wait()
+    }
+
+    /// Waits only for a CPU event, so that `data` can be read; device work may go on.
+    pub fn wait_event(&self) -> Result<()> {
+        match self.event() {
+            Some(e) => e.wait(),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a transform is recording this array; its graph is then kept by evaluation.
+    pub fn is_tracer(&self) -> bool {
+        self.0.tracer.load(Ordering::Relaxed)
+    }
+
+    /// Starts or stops recording.
+    pub fn set_tracer(&self, on: bool) {
+        self.0.tracer.store(on, Ordering::Relaxed);
+    }
+
+    /// Host address of the first element after waiting and, on a discrete GPU, downloading.
+    pub fn host_ptr(&self) -> Result<*const u8> {
+        self.wait()?;
+        let d = self.data()?;
+        let base = d.storage.host_ptr()?;
+        // SAFETY: the offset lies inside the storage by construction of layouts.
+        Ok(unsafe { base.offset(d.offset as isize * self.0.dtype.size() as isize) })
+    }
+}
+
+impl std::fmt::Debug for Array {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "array#{}({:?}, {})", self.0.id, self.0.shape, self.0.dtype)
+    }
+}
+
+thread_local! {
+    // Nodes waiting to be freed by the outermost drop of this thread.
+    static GRAVE: RefCell<(bool, Vec<Arc<Node>>)> = const { RefCell::new((false, Vec::new())) };
+}
+
+/// Frees a node without recursion into its inputs' nodes.
+pub fn bury(node: Arc<Node>) {
+    let mut node = Some(node);
+    let owner = GRAVE.try_with(|g| {
+        let mut g = g.borrow_mut();
+        if g.0 {
+            g.1.extend(node.take());
+            false
+        } else {
+            g.0 = true;
+            true
+        }
+    });
+    if !matches!(owner, Ok(true)) {
+        return;
+    }
+    while let Some(n) = node.take() {
+        drop(n);
+        node = GRAVE.with(|g| g.borrow_mut().1.pop());
+    }
+    GRAVE.with(|g| g.borrow_mut().0 = false);
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let link = self.link.get_mut().unwrap_or_else(|e| e.into_inner());
+        if let Some(node) = link.node.take() {
+            bury(node);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::device::{Device, new_stream};
+
+    struct Id;
+    impl Primitive for Id {
+        fn name(&self) -> &str {
+            "id"
+        }
+        fn eval_cpu(&self, _: &[Array], _: &[Array]) -> Result<()> {
+            Ok(())
+        }
+        fn eval_gpu(&self, _: Stream, _: &[Array], _: &[Array]) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_million_nodes_are_freed_without_recursion() {
+        let s = new_stream(Device::CPU);
+        let mut a = Array::placeholder([4], Dtype::F32);
+        for _ in 0..1_000_000 {
+            a = Array::lazy([4], Dtype::F32, Id, vec![a], s);
+        }
+        drop(a);
+    }
+}

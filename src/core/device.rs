@@ -1,0 +1,137 @@
+//! Devices and streams as plain values, and the process-wide defaults. Which devices really exist is
+//! known to the backends above; they register their count here.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{LazyLock, Mutex};
+
+/// What a device is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum DeviceKind {
+    /// The host processor.
+    Cpu,
+    /// A Vulkan device.
+    Gpu,
+}
+
+/// A device by kind and index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Device {
+    /// CPU or GPU.
+    pub kind: DeviceKind,
+    /// Position in the ranked list of adapters; 0 for the CPU.
+    pub index: u32,
+}
+
+/// An ordered queue of work on a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Stream {
+    /// Where the work runs.
+    pub device: Device,
+    /// Unique over the process.
+    pub index: u32,
+}
+
+impl Device {
+    /// The host processor.
+    pub const CPU: Device = Device { kind: DeviceKind::Cpu, index: 0 };
+    /// The first GPU.
+    pub const GPU: Device = Device { kind: DeviceKind::Gpu, index: 0 };
+
+    /// Whether this is a Vulkan device.
+    pub fn is_gpu(self) -> bool {
+        self.kind == DeviceKind::Gpu
+    }
+}
+
+impl fmt::Display for DeviceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DeviceKind::Cpu => "cpu",
+            DeviceKind::Gpu => "gpu",
+        })
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device({}, {})", self.kind, self.index)
+    }
+}
+
+impl fmt::Display for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stream({}, {})", self.device, self.index)
+    }
+}
+
+struct Defaults {
+    device: Option<Device>,
+    streams: HashMap<Device, Stream>,
+}
+
+static DEFAULTS: LazyLock<Mutex<Defaults>> =
+    LazyLock::new(|| Mutex::new(Defaults { device: None, streams: HashMap::new() }));
+static NEXT_STREAM: AtomicU32 = AtomicU32::new(0);
+
+thread_local! {
+    // `with mx.stream(s)` scopes of this thread; the top one wins over the process defaults.
+    static SCOPES: RefCell<Vec<Stream>> = const { RefCell::new(Vec::new()) };
+}
+
+fn defaults() -> std::sync::MutexGuard<'static, Defaults> {
+    DEFAULTS.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// Sets the default device if none has been chosen yet (called once, by whoever knows the hardware).
+pub fn init_default_device(choose: impl FnOnce() -> Device) -> Device {
+    if let Some(d) = defaults().device {
+        return d;
+    }
+    let chosen = choose();
+    *defaults().device.get_or_insert(chosen)
+}
+
+/// The default device, or the CPU while nothing was chosen.
+pub fn default_device() -> Device {
+    if let Some(s) = SCOPES.with(|s| s.borrow().last().copied()) {
+        return s.device;
+    }
+    defaults().device.unwrap_or(Device::CPU)
+}
+
+/// Makes `device` the default one.
+pub fn set_default_device(device: Device) {
+    defaults().device = Some(device);
+}
+
+/// The default stream of a device.
+pub fn default_stream(device: Device) -> Stream {
+    let scoped = SCOPES.with(|s| s.borrow().iter().rev().find(|s| s.device == device).copied());
+    if let Some(s) = scoped {
+        return s;
+    }
+    *defaults().streams.entry(device).or_insert_with(|| new_stream(device))
+}
+
+/// Makes `stream` the default one of its device.
+pub fn set_default_stream(stream: Stream) {
+    defaults().streams.insert(stream.device, stream);
+}
+
+/// A new stream; its queue or worker starts on first use.
+pub fn new_stream(device: Device) -> Stream {
+    Stream { device, index: NEXT_STREAM.fetch_add(1, Ordering::Relaxed) }
+}
+
+/// Enters a stream scope on this thread.
+pub fn push_scope(stream: Stream) {
+    SCOPES.with(|s| s.borrow_mut().push(stream));
+}
+
+/// Leaves the innermost stream scope of this thread.
+pub fn pop_scope() {
+    SCOPES.with(|s| s.borrow_mut().pop());
+}

@@ -1,0 +1,46 @@
+//! The one error type. A variant stands for the Python exception that MLX raises in the same place;
+//! a message reads `[op] what was wrong, expected, got`.
+
+/// Everything that can fail in the library.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// Wrong shape, dtype, axis or argument value; Python `ValueError`.
+    #[error("{0}")]
+    Value(String),
+    /// An argument of the wrong kind; Python `TypeError`.
+    #[error("{0}")]
+    Type(String),
+    /// An index out of range; Python `IndexError`.
+    #[error("{0}")]
+    Index(String),
+    /// A failure at run time (driver, file, lost device); Python `RuntimeError`.
+    #[error("{0}")]
+    Runtime(String),
+    /// Memory is exhausted; Python `RuntimeError`, as MLX raises it.
+    #[error("[{op}] Unable to allocate {bytes} bytes{detail}")]
+    OutOfMemory {
+        /// Who asked.
+        op: &'static str,
+        /// How much was asked for.
+        bytes: usize,
+        /// Limit or driver message, starting with a separator, or empty.
+        detail: String,
+    },
+    /// The user pressed Ctrl-C while the library waited; Python `KeyboardInterrupt`.
+    #[error("[eval] Interrupted while waiting for results")]
+    Interrupted,
+    /// Something that has no implementation; Python `NotImplementedError`.
+    #[error("{0}")]
+    NotImplemented(String),
+}
+
+/// Result with the library's error.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Returns early with an [`Error`]: `bail!(Value, "[reshape] ... {}", x)`.
+#[macro_export]
+macro_rules! bail {
+    ($kind:ident, $($arg:tt)*) => {
+        return Err($crate::core::Error::$kind(format!($($arg)*)))
+    };
+}

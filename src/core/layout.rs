@@ -1,0 +1,236 @@
+//! Shape, strides and offset of an array in its storage, as one value. Strides and offset count
+//! elements, not bytes; strides may be zero or negative. Pure arithmetic, called by every floor.
+
+use smallvec::SmallVec;
+
+use super::error::Result;
+use crate::bail;
+
+/// Dimensions of an array; none of them is negative.
+pub type Shape = SmallVec<[i64; 6]>;
+/// Distance in elements between neighbours along each axis.
+pub type Strides = SmallVec<[i64; 6]>;
+
+/// Where the elements of an array lie in its storage.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Layout {
+    /// Dimensions.
+    pub shape: Shape,
+    /// Element strides.
+    pub strides: Strides,
+    /// Position of the first element, in elements of the array's dtype.
+    pub offset: i64,
+}
+
+/// Number of elements of a shape.
+pub fn size_of(shape: &[i64]) -> usize {
+    shape.iter().map(|&d| d as usize).product()
+}
+
+/// Row-major strides of a shape.
+pub fn row_major(shape: &[i64]) -> Strides {
+    let mut strides: Strides = SmallVec::from_elem(1, shape.len());
+    let mut step = 1i64;
+    for (s, &d) in strides.iter_mut().zip(shape).rev() {
+        *s = step;
+        step *= d.max(1);
+    }
+    strides
+}
+
+impl Layout {
+    /// Row-major layout at offset zero.
+    pub fn contiguous(shape: &[i64]) -> Layout {
+        Layout { shape: shape.into(), strides: row_major(shape), offset: 0 }
+    }
+
+    /// Number of elements.
+    pub fn size(&self) -> usize {
+        size_of(&self.shape)
+    }
+
+    /// Number of axes.
+    pub fn ndim(&self) -> usize {
+        self.shape.len()
+    }
+
+    /// Whether the elements lie row-major without gaps (at any offset).
+    pub fn is_row_contiguous(&self) -> bool {
+        let mut step = 1i64;
+        for (&d, &s) in self.shape.iter().zip(&self.strides).rev() {
+            if d == 0 {
+                return true;
+            }
+            if d != 1 && s != step {
+                return false;
+            }
+            step *= d;
+        }
+        true
+    }
+
+    /// Lowest and highest element position that the layout touches; `None` when it has no elements.
+    pub fn span(&self) -> Option<(i64, i64)> {
+        let (mut lo, mut hi) = (self.offset, self.offset);
+        for (&d, &s) in self.shape.iter().zip(&self.strides) {
+            if d == 0 {
+                return None;
+            }
+            let reach = (d - 1) * s;
+            if reach < 0 { lo += reach } else { hi += reach }
+        }
+        Some((lo, hi))
+    }
+
+    /// The layout seen through another shape, if that needs no copy.
+    pub fn reshape(&self, shape: &[i64]) -> Option<Layout> {
+        if self.size() == 0 {
+            return Some(Layout { offset: self.offset, ..Layout::contiguous(shape) });
+        }
+        // Walk both shapes from the left, matching groups of axes with equal products.
+        let old: Vec<(i64, i64)> =
+            self.shape.iter().zip(&self.strides).filter(|(d, _)| **d != 1).map(|(&d, &s)| (d, s)).collect();
+        let mut strides: Strides = SmallVec::from_elem(1, shape.len());
+        let (mut i, mut j) = (0, 0);
+        while i < old.len() {
+            let (mut po, mut i_end) = (old[i].0, i + 1);
+            while j < shape.len() && shape[j] == 1 {
+                j += 1;
+            }
+            let mut j_end = j + 1;
+            let mut pn = *shape.get(j)?;
+            while po != pn {
+                if po < pn {
+                    po *= old.get(i_end)?.0;
+                    i_end += 1;
+                } else {
+                    pn *= *shape.get(j_end)?;
+                    j_end += 1;
+                }
+            }
+            for k in i..i_end - 1 {
+                if old[k].1 != old[k + 1].0 * old[k + 1].1 {
+                    return None;
+                }
+            }
+            let mut step = old[i_end - 1].1;
+            for k in (j..j_end).rev() {
+                strides[k] = step;
+                step *= shape[k];
+            }
+            i = i_end;
+            j = j_end;
+        }
+        Some(Layout { shape: shape.into(), strides, offset: self.offset })
+    }
+}
+
+/// Shape that two shapes broadcast to, or an error in `op`'s name.
+pub fn broadcast_shapes(op: &str, a: &[i64], b: &[i64]) -> Result<Shape> {
+    let (long, short) = if a.len() >= b.len() { (a, b) } else { (b, a) };
+    let mut out: Shape = long.into();
+    let skip = long.len() - short.len();
+    for (i, &d) in short.iter().enumerate() {
+        let o = &mut out[skip + i];
+        if *o == 1 {
+            *o = d;
+        } else if d != 1 && d != *o {
+            bail!(Value, "[{op}] Shapes {} and {} cannot be broadcast.", show(a), show(b));
+        }
+    }
+    Ok(out)
+}
+
+/// Strides of a layout read through the (wider) broadcast shape; new and repeated axes get stride 0.
+pub fn broadcast_strides(shape: &[i64], strides: &[i64], to: &[i64]) -> Strides {
+    let skip = to.len() - shape.len();
+    let mut out: Strides = SmallVec::from_elem(0, to.len());
+    for i in 0..shape.len() {
+        out[skip + i] = if shape[i] == 1 { 0 } else { strides[i] };
+    }
+    out
+}
+
+/// Collapses neighbouring axes that every operand walks without a seam, and drops axes of length 1.
+/// Returns the collapsed shape and the strides of each operand over it.
+pub fn collapse(shape: &[i64], strides: &[&[i64]]) -> (Shape, Vec<Strides>) {
+    let mut out_shape = Shape::new();
+    let mut out: Vec<Strides> = vec![Strides::new(); strides.len()];
+    for ax in 0..shape.len() {
+        if shape[ax] == 1 {
+            continue;
+        }
+        let joins = !out_shape.is_empty()
+            && strides.iter().zip(&out).all(|(s, o)| o[o.len() - 1] == s[ax] * shape[ax]);
+        if joins {
+            let n = out_shape.len();
+            out_shape[n - 1] *= shape[ax];
+            for (s, o) in strides.iter().zip(&mut out) {
+                o[n - 1] = s[ax];
+            }
+        } else {
+            out_shape.push(shape[ax]);
+            for (s, o) in strides.iter().zip(&mut out) {
+                o.push(s[ax]);
+            }
+        }
+    }
+    (out_shape, out)
+}
+
+/// `(2,3)`, as MLX prints shapes in messages.
+pub fn show(shape: &[i64]) -> String {
+    let dims: Vec<String> = shape.iter().map(|d| d.to_string()).collect();
+    format!("({})", dims.join(","))
+}
+
+/// Axis in `0..ndim` of a possibly negative one.
+pub fn normalize_axis(op: &str, axis: i64, ndim: usize) -> Result<usize> {
+    let n = ndim as i64;
+    if axis < -n || axis >= n {
+        bail!(Value, "[{op}] Invalid axis {axis} for array with {ndim} dimensions.");
+    }
+    Ok(if axis < 0 { axis + n } else { axis } as usize)
+}
+
+/// Element count of a shape, or an error when a dimension is negative or the bytes overflow.
+pub fn checked_size(op: &str, shape: &[i64], itemsize: usize) -> Result<usize> {
+    let mut n: usize = 1;
+    for &d in shape {
+        if d < 0 {
+            bail!(Value, "[{op}] Negative dimensions not allowed, got shape {}.", show(shape));
+        }
+        if d > i64::from(i32::MAX) {
+            bail!(Value, "[{op}] Dimension {d} exceeds the largest supported one, 2147483647.");
+        }
+        n = match n.checked_mul(d as usize) {
+            Some(n) if n.checked_mul(itemsize).is_some_and(|b| b < isize::MAX as usize) => n,
+            _ => bail!(Value, "[{op}] Shape {} overflows the address space.", show(shape)),
+        };
+    }
+    Ok(n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reshape_without_copy_only_where_strides_allow() {
+        let l = Layout::contiguous(&[2, 3, 4]);
+        assert_eq!(l.reshape(&[6, 4]).unwrap().strides.as_slice(), &[4, 1]);
+        assert_eq!(l.reshape(&[24, 1]).unwrap().strides[0], 1);
+        let t = Layout { shape: [3, 2].into(), strides: [1, 3].into(), offset: 0 };
+        assert!(t.reshape(&[6]).is_none());
+        assert_eq!(t.reshape(&[3, 1, 2]).unwrap().strides.as_slice(), &[1, 1, 3]);
+    }
+
+    #[test]
+    fn collapse_joins_rows_and_keeps_seams() {
+        let a: &[i64] = &[12, 4, 1];
+        let b: &[i64] = &[0, 4, 1];
+        let (shape, st) = collapse(&[2, 3, 4], &[a, b]);
+        assert_eq!(shape.as_slice(), &[2, 12]);
+        assert_eq!(st[1].as_slice(), &[0, 1]);
+    }
+}

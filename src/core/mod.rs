@@ -1,0 +1,17 @@
+//! The bottom floor: values every other floor speaks of. Knows no backend and no operation.
+
+pub mod array;
+pub mod device;
+pub mod dtype;
+pub mod error;
+pub mod layout;
+pub mod primitive;
+pub mod storage;
+
+pub use array::{Array, Data, Event, Node};
+pub use device::{Device, DeviceKind, Stream, default_device, default_stream};
+pub use dtype::{Category, Dtype, Kind};
+pub use error::{Error, Result};
+pub use layout::{Layout, Shape, Strides};
+pub use primitive::{Batched, Primitive};
+pub use storage::{DeviceBlock, HostBlock, Storage};

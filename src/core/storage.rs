@@ -1,0 +1,197 @@
+//! The bytes behind arrays, and where they are valid: on the host, on a device, or both. Bytes cross
+//! lazily, when the other side first reads them. Backends implement [`DeviceBlock`]; the encoder of a
+//! GPU stream moves bytes up, `host_ptr` moves them down.
+
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::error::Result;
+
+/// Memory of a GPU, with the synchronisation state of its last write and last use.
+pub trait DeviceBlock: Send + Sync {
+    /// Address for shaders.
+    fn address(&self) -> u64;
+    /// Index of the GPU that owns the block.
+    fn device(&self) -> u32;
+    /// Host address where the memory is mapped and cached (unified memory).
+    fn mapped(&self) -> Option<NonNull<u8>>;
+    /// Blocks until the last recorded write has finished, submitting it first if need be.
+    fn wait_written(&self) -> Result<()>;
+    /// Blocks until nothing recorded uses the block any more.
+    fn wait_unused(&self) -> Result<()>;
+    /// Copies the first `bytes` to `dst` after `wait_written`.
+    ///
+    /// # Safety
+    /// `dst` must be valid for `bytes` of writes.
+    unsafe fn download(&self, dst: *mut u8, bytes: usize) -> Result<()>;
+    /// For downcasting by the backend that made the block.
+    fn as_any(&self) -> &(dyn std::any::Any + Send + Sync);
+}
+
+/// Host memory that returns to its allocator when dropped.
+pub struct HostBlock {
+    ptr: NonNull<u8>,
+    capacity: usize,
+    release: fn(NonNull<u8>, usize),
+}
+
+// SAFETY: the block owns its memory; access to the bytes is ordered by evaluation (events, streams).
+unsafe impl Send for HostBlock {}
+// SAFETY: as above; the type itself has no interior state.
+unsafe impl Sync for HostBlock {}
+
+impl HostBlock {
+    /// Wraps memory of `capacity` bytes; `release` gets both back.
+    pub fn new(ptr: NonNull<u8>, capacity: usize, release: fn(NonNull<u8>, usize)) -> HostBlock {
+        HostBlock { ptr, capacity, release }
+    }
+
+    /// First byte.
+    pub fn ptr(&self) -> *mut u8 {
+        self.ptr.as_ptr()
+    }
+}
+
+impl Drop for HostBlock {
+    fn drop(&mut self) {
+        (self.release)(self.ptr, self.capacity);
+    }
+}
+
+#[derive(Default)]
+struct Residency {
+    host: Option<HostBlock>,
+    device: Option<Arc<dyn DeviceBlock>>,
+    host_valid: bool,
+    device_valid: bool,
+}
+
+/// Reference-counted bytes; shared by every array that views them.
+pub struct Storage {
+    nbytes: usize,
+    state: Mutex<Residency>,
+}
+
+/// Allocates host memory for a download; installed by the memory floor, which lies above this one.
+type HostAlloc = fn(usize) -> Result<HostBlock>;
+static HOST_ALLOC: std::sync::OnceLock<HostAlloc> = std::sync::OnceLock::new();
+
+/// Tells storages how to get host memory; later calls are ignored.
+pub fn install_host_alloc(alloc: HostAlloc) {
+    let _ = HOST_ALLOC.set(alloc);
+}
+
+impl Storage {
+    /// Bytes valid on the host only.
+    pub fn from_host(block: HostBlock, nbytes: usize) -> Arc<Storage> {
+        let state = Residency { host: Some(block), host_valid: true, ..Default::default() };
+        Arc::new(Storage { nbytes, state: Mutex::new(state) })
+    }
+
+    /// Bytes valid on a device only; its kernels are about to write them.
+    pub fn from_device(block: Arc<dyn DeviceBlock>, nbytes: usize) -> Arc<Storage> {
+        let state = Residency { device: Some(block), device_valid: true, ..Default::default() };
+        Arc::new(Storage { nbytes, state: Mutex::new(state) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Residency> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Length in bytes.
+    pub fn nbytes(&self) -> usize {
+        self.nbytes
+    }
+
+    /// Host address of bytes that are valid for reading; waits for the device and downloads if needed.
+    pub fn host_ptr(&self) -> Result<*mut u8> {
+        let mut s = self.lock();
+        if s.host_valid
+            && let Some(h) = &s.host
+        {
+            return Ok(h.ptr());
+        }
+        // INVARIANT: a storage is valid somewhere.
+        let device = s.device.clone().expect("storage without bytes");
+        if let Some(p) = device.mapped() {
+            device.wait_written()?;
+            return Ok(p.as_ptr());
+        }
+        // INVARIANT: the memory floor installs its allocator before any array exists.
+        let alloc = HOST_ALLOC.get().expect("host allocator not installed");
+        let block = alloc(self.nbytes)?;
+        // SAFETY: the block holds at least nbytes.
+        unsafe { device.download(block.ptr(), self.nbytes)? };
+        let p = block.ptr();
+        s.host = Some(block);
+        s.host_valid = true;
+        Ok(p)
+    }
+
+    /// Host address for overwriting on the host; forgets device copies. Call it only with the storage
+    /// unshared (fresh or donated).
+    pub fn host_ptr_mut(&self) -> Result<*mut u8> {
+        let p = self.host_ptr()?;
+        let mut s = self.lock();
+        if s.host_valid && s.host.is_some() {
+            s.device = None;
+            s.device_valid = false;
+        } else if let Some(d) = &s.device {
+            d.wait_unused()?;
+        }
+        Ok(p)
+    }
+
+    /// The valid block on GPU `index`, if there is one.
+    pub fn device_block(&self, index: u32) -> Option<Arc<dyn DeviceBlock>> {
+        let s = self.lock();
+        s.device.as_ref().filter(|d| s.device_valid && d.device() == index).cloned()
+    }
+
+    /// The valid block on whichever GPU has it.
+    pub fn any_device_block(&self) -> Option<Arc<dyn DeviceBlock>> {
+        let s = self.lock();
+        s.device.as_ref().filter(|_| s.device_valid).cloned()
+    }
+
+    /// Makes the bytes valid on a device too: `upload` gets the host bytes and returns the filled block.
+    /// Does nothing when they are there already. Concurrent callers upload once.
+    pub fn ensure_device(
+        &self,
+        index: u32,
+        upload: impl FnOnce(*const u8, usize) -> Result<Arc<dyn DeviceBlock>>,
+    ) -> Result<Arc<dyn DeviceBlock>> {
+        if let Some(d) = self.device_block(index) {
+            return Ok(d);
+        }
+        let src = self.host_ptr()?; // also brings bytes of another GPU down
+        let mut s = self.lock();
+        if let Some(d) = s.device.as_ref().filter(|d| s.device_valid && d.device() == index) {
+            return Ok(d.clone());
+        }
+        let block = upload(src, self.nbytes)?;
+        if !s.host_valid {
+            // The bytes lived mapped on another GPU: that block stays the home, this one is a copy
+            // for the call.
+            return Ok(block);
+        }
+        s.device = Some(block.clone());
+        s.device_valid = true;
+        Ok(block)
+    }
+
+    /// Forgets the host copy, because a kernel is about to overwrite the device bytes.
+    pub fn invalidate_host(&self) {
+        let mut s = self.lock();
+        if s.device_valid && s.device.is_some() {
+            s.host = None;
+            s.host_valid = false;
+        }
+    }
+
+    /// Waits until recorded device writes are done; nothing to do for host bytes.
+    pub fn wait(&self) -> Result<()> {
+        let device = { self.lock().device.clone() };
+        device.map_or(Ok(()), |d| d.wait_written())
+    }
+}

@@ -1,0 +1,20 @@
+//! MLX arrays on every GPU with a Vulkan driver, and on plain CPUs.
+//!
+//! Floors, bottom to top; an import never points up, and `cpu` and `vulkan` never see each other:
+//! - [`core`]: dtype, layout, error, device, stream, storage, array, primitive
+//! - [`memory`]: allocators, statistics and limits
+//! - [`kernels`]: the elementwise table, layout classes and GLSL generation that both backends share
+//! - [`cpu`]: host kernels on raw views
+//! - `vulkan`: adapter, device, encoder, compiler, kernels on device addresses
+//! - [`ops`]: what each operation is
+//! - [`transforms`]: eval, grad
+//! - `python`: the PyO3 face
+
+pub mod core;
+pub mod cpu;
+pub mod kernels;
+pub mod memory;
+pub mod ops;
+pub mod transforms;
+#[cfg(feature = "vulkan")]
+pub mod vulkan;

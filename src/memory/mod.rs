@@ -1,0 +1,1 @@
+//! Allocators, statistics and limits.

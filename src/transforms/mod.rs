@@ -1,0 +1,1 @@
+//! Evaluation and function transforms over the graph.
