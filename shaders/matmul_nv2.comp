@@ -48,14 +48,14 @@ uint LDD = p.d_rs;
 #endif
 
 layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Operand { ELEMENT v[]; };
-#if defined(D8) || defined(PARTIAL)
+#ifdef D8
 #define D_ALIGN 16
 #else
 #define D_ALIGN 2
 #endif
 layout(buffer_reference, scalar, buffer_reference_align = D_ALIGN) buffer Result { ELEMENT v[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 2) buffer Addend { ELEMENT v[]; };
-layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Sums { float v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Sums { float v[]; };
 
 #define CLAMPED gl_CooperativeMatrixClampModeConstantNV
 #define INSIDE gl_CooperativeMatrixClampModeUndefinedNV
