@@ -421,9 +421,9 @@ mod tests {
     #[test]
     fn a_million_nodes_are_freed_without_recursion() {
         let s = new_stream(Device::CPU);
-        let mut a = Array::placeholder([4], Dtype::F32);
+        let mut a = Array::placeholder(&[4i64][..], Dtype::F32);
         for _ in 0..1_000_000 {
-            a = Array::lazy([4], Dtype::F32, Id, vec![a], s);
+            a = Array::lazy(&[4i64][..], Dtype::F32, Id, vec![a], s);
         }
         drop(a);
     }

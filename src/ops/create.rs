@@ -91,7 +91,7 @@ pub fn arange(start: f64, stop: f64, step: f64, dtype: Dtype, s: Stream) -> Resu
     }
     checked_size("arange", &[n as i64], dtype.size())?;
     let step = if step.is_infinite() { 0.0 } else { step };
-    Ok(Array::lazy([n as i64], dtype, Arange { start, step }, vec![], s))
+    Ok(Array::lazy(&[n as i64][..], dtype, Arange { start, step }, vec![], s))
 }
 
 /// `num` evenly spaced numbers from `start` to `stop`, the end included or not.

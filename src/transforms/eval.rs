@@ -94,14 +94,8 @@ impl Task {
     /// Runs `f` on inputs and outputs. Inputs are unshared only when the graph no longer holds them.
     fn run(self, f: impl FnOnce(&Node, &[Array], &[Array]) -> Result<()>) -> Result<()> {
         let Task { mut node, outputs } = self;
-        let held;
-        let inputs = match Arc::get_mut(&mut node) {
-            Some(n) => &n.inputs,
-            None => {
-                held = node.inputs.clone();
-                &held
-            }
-        };
+        let held = if Arc::get_mut(&mut node).is_some() { Vec::new() } else { node.inputs.clone() };
+        let inputs = if held.is_empty() { &node.inputs } else { &held };
         let result = f(&node, inputs, &outputs);
         if result.is_err() {
             for o in outputs.iter().filter(|o| !o.has_data()) {
@@ -109,6 +103,7 @@ impl Task {
             }
         }
         drop(outputs);
+        drop(held);
         bury(node);
         result
     }
