@@ -150,8 +150,8 @@ pub fn bits(shape: &[i64], width: usize, k: Option<&Array>, s: Stream) -> Result
 }
 
 fn float_only(op: &str, dtype: Dtype) -> Result<()> {
-    if !dtype.is_float() {
-        bail!(Value, "[{op}] Can only generate uniform numbers with real floating point type, got {dtype}.");
+    if !dtype.is_float() || dtype == Dtype::F64 {
+        bail!(Value, "[{op}] Can only generate float16, bfloat16 or float32 numbers, got {dtype}.");
     }
     Ok(())
 }
@@ -187,17 +187,16 @@ pub fn uniform(
         );
     }
     let range = subtract(&hi, &lo, s)?;
-    let width = dtype.size().min(4);
-    let word = bits(shape, width, k, s)?;
-    let top = if width == 2 { f64::from(u16::MAX) } else { f64::from(u32::MAX) };
-    let unit = divide(&word, &scalar_f64(top, Dtype::F32)?, s)?;
-    let unit = minimum(&astype(&unit, dtype, s)?, &scalar_f64(below_one(dtype), Dtype::F32)?, s)?;
-    add(&multiply(&range, &astype(&unit, dtype, s)?, s)?, &lo, s)
+    // Every dtype starts from 32 random bits, scaled exactly by 2^-32.
+    let unit = divide(&bits(shape, 4, k, s)?, &scalar_f64(f64::from(u32::MAX), Dtype::F32)?, s)?;
+    let unit = minimum(&astype(&unit, dtype, s)?, &scalar_f64(below_one(dtype), dtype)?, s)?;
+    add(&multiply(&range, &unit, s)?, &lo, s)
 }
 
-/// The smallest value above -1, so that its erfinv and log stay finite.
-fn above_minus_one(dtype: Dtype) -> Result<Array> {
-    scalar_f64(-below_one(dtype), dtype)
+/// Float32 numbers in (-1, 1), so that erfinv and log1p(-|u|) stay finite.
+fn symmetric(shape: &[i64], k: Option<&Array>, s: Stream) -> Result<Array> {
+    let low = scalar_f64(-below_one(Dtype::F32), Dtype::F32)?;
+    uniform(&low, &scalar_f64(1.0, Dtype::F32)?, shape, Dtype::F32, k, s)
 }
 
 /// Normal numbers with mean `loc` and standard deviation `scale`.
@@ -210,8 +209,7 @@ pub fn normal(
     s: Stream,
 ) -> Result<Array> {
     float_only("normal", dtype)?;
-    let one = scalar_f64(1.0, dtype)?;
-    let x = erfinv(&uniform(&above_minus_one(dtype)?, &one, shape, dtype, k, s)?, s)?;
+    let x = astype(&erfinv(&symmetric(shape, k, s)?, s)?, dtype, s)?;
     let mut factor = scalar_f64(std::f64::consts::SQRT_2, dtype)?;
     if let Some(scale) = scale {
         factor = multiply(&factor, &astype(scale, dtype, s)?, s)?;
@@ -232,11 +230,11 @@ pub fn randint(
     k: Option<&Array>,
     s: Stream,
 ) -> Result<Array> {
-    if !dtype.is_integer() {
+    if !dtype.is_integer() && dtype != Dtype::Bool {
         bail!(Value, "[randint] randint only accepts integer dtypes and bool, got {dtype}.");
     }
     let u = uniform(low, high, shape, Dtype::F32, k, s)?;
-    astype(&maximum(&u, &astype(low, Dtype::F32, s)?, s)?, dtype, s)
+    astype(&maximum(&floor(&u, s)?, &astype(low, Dtype::F32, s)?, s)?, dtype, s)
 }
 
 /// True with probability `p`.
@@ -298,9 +296,9 @@ pub fn laplace(
     s: Stream,
 ) -> Result<Array> {
     float_only("laplace", dtype)?;
-    let one = scalar_f64(1.0, dtype)?;
-    let u = uniform(&above_minus_one(dtype)?, &one, shape, dtype, k, s)?;
-    let mut x = multiply(&sign(&u, s)?, &log1p(&negative(&abs(&u, s)?, s)?, s)?, s)?;
+    let u = symmetric(shape, k, s)?;
+    let x = multiply(&sign(&u, s)?, &log1p(&negative(&abs(&u, s)?, s)?, s)?, s)?;
+    let mut x = astype(&x, dtype, s)?;
     if let Some(scale) = scale {
         x = multiply(&astype(scale, dtype, s)?, &x, s)?;
     }
