@@ -3,7 +3,10 @@
 
 use super::loops::{Cpu, NONE, bool_loop, c64_loop, f32_loop, f64_loop, int_loops};
 use super::table::{Row, TypeRule::*};
-use super::{scalar as s, scalar_special as x, scalar_wide::{self as w, Int}};
+use super::{
+    scalar as s, scalar_special as x,
+    scalar_wide::{self as w, Int},
+};
 
 pub(super) const ROWS: &[Row] = &[
     Row {
@@ -14,7 +17,14 @@ pub(super) const ROWS: &[Row] = &[
         arity: 2,
         rule: Same,
         partials: &["1", "1"],
-        cpu: Cpu { bool_: bool_loop!(2, |a, b| a | b), ints: int_loops!(2, |a, b| a.wrapping_add(b)), f32: f32_loop!(2, |a, b| a + b), f64: f64_loop!(2, |a, b| a + b), c64: c64_loop!(2, |a, b| a + b), ..NONE },
+        cpu: Cpu {
+            bool_: bool_loop!(2, |a, b| a | b),
+            ints: int_loops!(2, |a, b| a.wrapping_add(b)),
+            f32: f32_loop!(2, |a, b| a + b),
+            f64: f64_loop!(2, |a, b| a + b),
+            c64: c64_loop!(2, |a, b| a + b),
+            ..NONE
+        },
         glsl: &[("B", "$a || $b"), ("IUFC", "$a + $b")],
     },
     Row {
@@ -25,7 +35,14 @@ pub(super) const ROWS: &[Row] = &[
         arity: 2,
         rule: Same,
         partials: &["1", "-1"],
-        cpu: Cpu { bool_: bool_loop!(2, |a, b| a ^ b), ints: int_loops!(2, |a, b| a.wrapping_sub(b)), f32: f32_loop!(2, |a, b| a - b), f64: f64_loop!(2, |a, b| a - b), c64: c64_loop!(2, |a, b| a - b), ..NONE },
+        cpu: Cpu {
+            bool_: bool_loop!(2, |a, b| a ^ b),
+            ints: int_loops!(2, |a, b| a.wrapping_sub(b)),
+            f32: f32_loop!(2, |a, b| a - b),
+            f64: f64_loop!(2, |a, b| a - b),
+            c64: c64_loop!(2, |a, b| a - b),
+            ..NONE
+        },
         glsl: &[("B", "$a != $b"), ("IUFC", "$a - $b")],
     },
     Row {
@@ -36,7 +53,14 @@ pub(super) const ROWS: &[Row] = &[
         arity: 2,
         rule: Same,
         partials: &["b", "a"],
-        cpu: Cpu { bool_: bool_loop!(2, |a, b| a & b), ints: int_loops!(2, |a, b| a.wrapping_mul(b)), f32: f32_loop!(2, |a, b| a * b), f64: f64_loop!(2, |a, b| a * b), c64: c64_loop!(2, |a, b| a * b), ..NONE },
+        cpu: Cpu {
+            bool_: bool_loop!(2, |a, b| a & b),
+            ints: int_loops!(2, |a, b| a.wrapping_mul(b)),
+            f32: f32_loop!(2, |a, b| a * b),
+            f64: f64_loop!(2, |a, b| a * b),
+            c64: c64_loop!(2, |a, b| a * b),
+            ..NONE
+        },
         glsl: &[("B", "$a && $b"), ("IUF", "$a * $b"), ("C", "c_mul($a, $b)")],
     },
     Row {
@@ -47,7 +71,12 @@ pub(super) const ROWS: &[Row] = &[
         arity: 2,
         rule: Float,
         partials: &["1 / b", "-(y / b)"],
-        cpu: Cpu { f32: f32_loop!(2, |a, b| a / b), f64: f64_loop!(2, |a, b| a / b), c64: c64_loop!(2, |a, b| w::narrow(w::widen(a) / w::widen(b))), ..NONE },
+        cpu: Cpu {
+            f32: f32_loop!(2, |a, b| a / b),
+            f64: f64_loop!(2, |a, b| a / b),
+            c64: c64_loop!(2, |a, b| w::narrow(w::widen(a) / w::widen(b))),
+            ..NONE
+        },
         glsl: &[("F", "m_div($a, $b)"), ("C", "c_div($a, $b)")],
     },
     Row {
@@ -58,8 +87,20 @@ pub(super) const ROWS: &[Row] = &[
         arity: 2,
         rule: Same,
         partials: &[],
-        cpu: Cpu { bool_: bool_loop!(2, |a, b| a & b), ints: int_loops!(2, |a, b| a.floor_div(b)), f32: f32_loop!(2, |a, b| (a / b).floor()), f64: f64_loop!(2, |a, b| (a / b).floor()), c64: c64_loop!(2, |a, b| w::narrow(w::widen(a) / w::widen(b))), ..NONE },
-        glsl: &[("B", "$a && $b"), ("IU", "i_floor_div($a, $b)"), ("F", "m_floor(m_div($a, $b))"), ("C", "c_div($a, $b)")],
+        cpu: Cpu {
+            bool_: bool_loop!(2, |a, b| a & b),
+            ints: int_loops!(2, |a, b| a.floor_div(b)),
+            f32: f32_loop!(2, |a, b| (a / b).floor()),
+            f64: f64_loop!(2, |a, b| (a / b).floor()),
+            c64: c64_loop!(2, |a, b| w::narrow(w::widen(a) / w::widen(b))),
+            ..NONE
+        },
+        glsl: &[
+            ("B", "$a && $b"),
+            ("IU", "i_floor_div($a, $b)"),
+            ("F", "m_floor(m_div($a, $b))"),
+            ("C", "c_div($a, $b)"),
+        ],
     },
     Row {
         name: "remainder",
@@ -69,7 +110,13 @@ pub(super) const ROWS: &[Row] = &[
         arity: 2,
         rule: NotComplex,
         partials: &["1", "-floor(a / b)"],
-        cpu: Cpu { bool_: bool_loop!(2, |a, b| a & (b ^ 1)), ints: int_loops!(2, |a, b| a.floor_mod(b)), f32: f32_loop!(2, |a, b| w::floor_mod32(a, b)), f64: f64_loop!(2, |a, b| w::floor_mod64(a, b)), ..NONE },
+        cpu: Cpu {
+            bool_: bool_loop!(2, |a, b| a & (b ^ 1)),
+            ints: int_loops!(2, |a, b| a.floor_mod(b)),
+            f32: f32_loop!(2, |a, b| w::floor_mod32(a, b)),
+            f64: f64_loop!(2, |a, b| w::floor_mod64(a, b)),
+            ..NONE
+        },
         glsl: &[("B", "$a && !$b"), ("IU", "i_floor_mod($a, $b)"), ("F", "m_floor_mod($a, $b)")],
     },
     Row {
@@ -80,7 +127,14 @@ pub(super) const ROWS: &[Row] = &[
         arity: 2,
         rule: Same,
         partials: &["b * power(a, b - select(b == 0, 0, 1))", "y * log(select(a == 0, 1, a))"],
-        cpu: Cpu { bool_: bool_loop!(2, |a, b| a | (b ^ 1)), ints: int_loops!(2, |a, b| a.power(b)), f32: f32_loop!(2, x::pow), f64: f64_loop!(2, |a, b| a.powf(b)), c64: c64_loop!(2, w::cpow), ..NONE },
+        cpu: Cpu {
+            bool_: bool_loop!(2, |a, b| a | (b ^ 1)),
+            ints: int_loops!(2, |a, b| a.power(b)),
+            f32: f32_loop!(2, x::pow),
+            f64: f64_loop!(2, |a, b| a.powf(b)),
+            c64: c64_loop!(2, w::cpow),
+            ..NONE
+        },
         glsl: &[("B", "$a || !$b"), ("IU", "i_pow($a, $b)"), ("F", "m_pow($a, $b)"), ("C", "c_pow($a, $b)")],
     },
     Row {
@@ -91,8 +145,20 @@ pub(super) const ROWS: &[Row] = &[
         arity: 2,
         rule: Same,
         partials: &["a > b", "a <= b"],
-        cpu: Cpu { bool_: bool_loop!(2, |a, b| a | b), ints: int_loops!(2, |a, b| if a > b { a } else { b }), f32: f32_loop!(2, |a, b| if a > b || s::is_nan(a) { a } else { b }), f64: f64_loop!(2, |a, b| if a > b || a.is_nan() { a } else { b }), c64: c64_loop!(2, w::cmax), ..NONE },
-        glsl: &[("B", "$a || $b"), ("IU", "$a > $b ? $a : $b"), ("F", "($a > $b || m_isnan($a)) ? $a : $b"), ("C", "c_max($a, $b)")],
+        cpu: Cpu {
+            bool_: bool_loop!(2, |a, b| a | b),
+            ints: int_loops!(2, |a, b| if a > b { a } else { b }),
+            f32: f32_loop!(2, |a, b| if a > b || s::is_nan(a) { a } else { b }),
+            f64: f64_loop!(2, |a, b| if a > b || a.is_nan() { a } else { b }),
+            c64: c64_loop!(2, w::cmax),
+            ..NONE
+        },
+        glsl: &[
+            ("B", "$a || $b"),
+            ("IU", "$a > $b ? $a : $b"),
+            ("F", "($a > $b || m_isnan($a)) ? $a : $b"),
+            ("C", "c_max($a, $b)"),
+        ],
     },
     Row {
         name: "minimum",
@@ -102,8 +168,20 @@ pub(super) const ROWS: &[Row] = &[
         arity: 2,
         rule: Same,
         partials: &["a < b", "a >= b"],
-        cpu: Cpu { bool_: bool_loop!(2, |a, b| a & b), ints: int_loops!(2, |a, b| if a < b { a } else { b }), f32: f32_loop!(2, |a, b| if a < b || s::is_nan(a) { a } else { b }), f64: f64_loop!(2, |a, b| if a < b || a.is_nan() { a } else { b }), c64: c64_loop!(2, w::cmin), ..NONE },
-        glsl: &[("B", "$a && $b"), ("IU", "$a < $b ? $a : $b"), ("F", "($a < $b || m_isnan($a)) ? $a : $b"), ("C", "c_min($a, $b)")],
+        cpu: Cpu {
+            bool_: bool_loop!(2, |a, b| a & b),
+            ints: int_loops!(2, |a, b| if a < b { a } else { b }),
+            f32: f32_loop!(2, |a, b| if a < b || s::is_nan(a) { a } else { b }),
+            f64: f64_loop!(2, |a, b| if a < b || a.is_nan() { a } else { b }),
+            c64: c64_loop!(2, w::cmin),
+            ..NONE
+        },
+        glsl: &[
+            ("B", "$a && $b"),
+            ("IU", "$a < $b ? $a : $b"),
+            ("F", "($a < $b || m_isnan($a)) ? $a : $b"),
+            ("C", "c_min($a, $b)"),
+        ],
     },
     Row {
         name: "logaddexp",
@@ -113,7 +191,12 @@ pub(super) const ROWS: &[Row] = &[
         arity: 2,
         rule: Float,
         partials: &["sigmoid(a - b)", "sigmoid(b - a)"],
-        cpu: Cpu { f32: f32_loop!(2, x::logaddexp), f64: f64_loop!(2, w::logaddexp64), c64: c64_loop!(2, w::clogaddexp), ..NONE },
+        cpu: Cpu {
+            f32: f32_loop!(2, x::logaddexp),
+            f64: f64_loop!(2, w::logaddexp64),
+            c64: c64_loop!(2, w::clogaddexp),
+            ..NONE
+        },
         glsl: &[("F", "m_logaddexp($a, $b)"), ("C", "c_logaddexp($a, $b)")],
     },
     Row {

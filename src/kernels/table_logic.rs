@@ -3,7 +3,10 @@
 
 use super::loops::{Cpu, NONE, bool_loop, c64_loop, f32_loop, f64_loop, int_loops};
 use super::table::{Row, TypeRule::*};
-use super::{scalar as s, scalar_wide::{self as w, Int}};
+use super::{
+    scalar as s,
+    scalar_wide::{self as w, Int},
+};
 
 pub(super) const ROWS: &[Row] = &[
     Row {
@@ -14,8 +17,20 @@ pub(super) const ROWS: &[Row] = &[
         arity: 2,
         rule: Bool,
         partials: &[],
-        cpu: Cpu { bool_: bool_loop!(2, |a, b| (a == b) as u8), ints: int_loops!(2 => u8, |a, b| (a == b) as u8), f32: f32_loop!(2 => u8, |a, b| (a == b) as u8), f64: f64_loop!(2 => u8, |a, b| (a == b) as u8), c64: c64_loop!(2 => u8, |a, b| (a == b) as u8), ..NONE },
-        glsl: &[("B", "$a == $b"), ("IU", "$a == $b"), ("F", "$a == $b"), ("C", "$a.x == $b.x && $a.y == $b.y")],
+        cpu: Cpu {
+            bool_: bool_loop!(2, |a, b| (a == b) as u8),
+            ints: int_loops!(2 => u8, |a, b| (a == b) as u8),
+            f32: f32_loop!(2 => u8, |a, b| (a == b) as u8),
+            f64: f64_loop!(2 => u8, |a, b| (a == b) as u8),
+            c64: c64_loop!(2 => u8, |a, b| (a == b) as u8),
+            ..NONE
+        },
+        glsl: &[
+            ("B", "$a == $b"),
+            ("IU", "$a == $b"),
+            ("F", "$a == $b"),
+            ("C", "$a.x == $b.x && $a.y == $b.y"),
+        ],
     },
     Row {
         name: "not_equal",
@@ -25,8 +40,20 @@ pub(super) const ROWS: &[Row] = &[
         arity: 2,
         rule: Bool,
         partials: &[],
-        cpu: Cpu { bool_: bool_loop!(2, |a, b| (a != b) as u8), ints: int_loops!(2 => u8, |a, b| (a != b) as u8), f32: f32_loop!(2 => u8, |a, b| (a != b) as u8), f64: f64_loop!(2 => u8, |a, b| (a != b) as u8), c64: c64_loop!(2 => u8, |a, b| (a != b) as u8), ..NONE },
-        glsl: &[("B", "$a != $b"), ("IU", "$a != $b"), ("F", "$a != $b"), ("C", "$a.x != $b.x || $a.y != $b.y")],
+        cpu: Cpu {
+            bool_: bool_loop!(2, |a, b| (a != b) as u8),
+            ints: int_loops!(2 => u8, |a, b| (a != b) as u8),
+            f32: f32_loop!(2 => u8, |a, b| (a != b) as u8),
+            f64: f64_loop!(2 => u8, |a, b| (a != b) as u8),
+            c64: c64_loop!(2 => u8, |a, b| (a != b) as u8),
+            ..NONE
+        },
+        glsl: &[
+            ("B", "$a != $b"),
+            ("IU", "$a != $b"),
+            ("F", "$a != $b"),
+            ("C", "$a.x != $b.x || $a.y != $b.y"),
+        ],
     },
     Row {
         name: "greater",
@@ -36,7 +63,14 @@ pub(super) const ROWS: &[Row] = &[
         arity: 2,
         rule: Bool,
         partials: &[],
-        cpu: Cpu { bool_: bool_loop!(2, |a, b| (a > b) as u8), ints: int_loops!(2 => u8, |a, b| (a > b) as u8), f32: f32_loop!(2 => u8, |a, b| (a > b) as u8), f64: f64_loop!(2 => u8, |a, b| (a > b) as u8), c64: c64_loop!(2 => u8, |a, b| (w::cless(b, a)) as u8), ..NONE },
+        cpu: Cpu {
+            bool_: bool_loop!(2, |a, b| (a > b) as u8),
+            ints: int_loops!(2 => u8, |a, b| (a > b) as u8),
+            f32: f32_loop!(2 => u8, |a, b| (a > b) as u8),
+            f64: f64_loop!(2 => u8, |a, b| (a > b) as u8),
+            c64: c64_loop!(2 => u8, |a, b| (w::cless(b, a)) as u8),
+            ..NONE
+        },
         glsl: &[("B", "$a && !$b"), ("IU", "$a > $b"), ("F", "$a > $b"), ("C", "c_less($b, $a)")],
     },
     Row {
@@ -47,8 +81,20 @@ pub(super) const ROWS: &[Row] = &[
         arity: 2,
         rule: Bool,
         partials: &[],
-        cpu: Cpu { bool_: bool_loop!(2, |a, b| (a >= b) as u8), ints: int_loops!(2 => u8, |a, b| (a >= b) as u8), f32: f32_loop!(2 => u8, |a, b| (a >= b) as u8), f64: f64_loop!(2 => u8, |a, b| (a >= b) as u8), c64: c64_loop!(2 => u8, |a, b| (w::cless(b, a) || a == b) as u8), ..NONE },
-        glsl: &[("B", "$a || !$b"), ("IU", "$a >= $b"), ("F", "$a >= $b"), ("C", "c_less($b, $a) || $a == $b")],
+        cpu: Cpu {
+            bool_: bool_loop!(2, |a, b| (a >= b) as u8),
+            ints: int_loops!(2 => u8, |a, b| (a >= b) as u8),
+            f32: f32_loop!(2 => u8, |a, b| (a >= b) as u8),
+            f64: f64_loop!(2 => u8, |a, b| (a >= b) as u8),
+            c64: c64_loop!(2 => u8, |a, b| (w::cless(b, a) || a == b) as u8),
+            ..NONE
+        },
+        glsl: &[
+            ("B", "$a || !$b"),
+            ("IU", "$a >= $b"),
+            ("F", "$a >= $b"),
+            ("C", "c_less($b, $a) || $a == $b"),
+        ],
     },
     Row {
         name: "less",
@@ -58,7 +104,14 @@ pub(super) const ROWS: &[Row] = &[
         arity: 2,
         rule: Bool,
         partials: &[],
-        cpu: Cpu { bool_: bool_loop!(2, |a, b| (a < b) as u8), ints: int_loops!(2 => u8, |a, b| (a < b) as u8), f32: f32_loop!(2 => u8, |a, b| (a < b) as u8), f64: f64_loop!(2 => u8, |a, b| (a < b) as u8), c64: c64_loop!(2 => u8, |a, b| (w::cless(a, b)) as u8), ..NONE },
+        cpu: Cpu {
+            bool_: bool_loop!(2, |a, b| (a < b) as u8),
+            ints: int_loops!(2 => u8, |a, b| (a < b) as u8),
+            f32: f32_loop!(2 => u8, |a, b| (a < b) as u8),
+            f64: f64_loop!(2 => u8, |a, b| (a < b) as u8),
+            c64: c64_loop!(2 => u8, |a, b| (w::cless(a, b)) as u8),
+            ..NONE
+        },
         glsl: &[("B", "!$a && $b"), ("IU", "$a < $b"), ("F", "$a < $b"), ("C", "c_less($a, $b)")],
     },
     Row {
@@ -69,8 +122,20 @@ pub(super) const ROWS: &[Row] = &[
         arity: 2,
         rule: Bool,
         partials: &[],
-        cpu: Cpu { bool_: bool_loop!(2, |a, b| (a <= b) as u8), ints: int_loops!(2 => u8, |a, b| (a <= b) as u8), f32: f32_loop!(2 => u8, |a, b| (a <= b) as u8), f64: f64_loop!(2 => u8, |a, b| (a <= b) as u8), c64: c64_loop!(2 => u8, |a, b| (w::cless(a, b) || a == b) as u8), ..NONE },
-        glsl: &[("B", "!$a || $b"), ("IU", "$a <= $b"), ("F", "$a <= $b"), ("C", "c_less($a, $b) || $a == $b")],
+        cpu: Cpu {
+            bool_: bool_loop!(2, |a, b| (a <= b) as u8),
+            ints: int_loops!(2 => u8, |a, b| (a <= b) as u8),
+            f32: f32_loop!(2 => u8, |a, b| (a <= b) as u8),
+            f64: f64_loop!(2 => u8, |a, b| (a <= b) as u8),
+            c64: c64_loop!(2 => u8, |a, b| (w::cless(a, b) || a == b) as u8),
+            ..NONE
+        },
+        glsl: &[
+            ("B", "!$a || $b"),
+            ("IU", "$a <= $b"),
+            ("F", "$a <= $b"),
+            ("C", "c_less($a, $b) || $a == $b"),
+        ],
     },
     Row {
         name: "nan_equal",
@@ -80,8 +145,19 @@ pub(super) const ROWS: &[Row] = &[
         arity: 2,
         rule: Bool,
         partials: &[],
-        cpu: Cpu { bool_: bool_loop!(2, |a, b| (a == b) as u8), ints: int_loops!(2 => u8, |a, b| (a == b) as u8), f32: f32_loop!(2 => u8, |a, b| (a == b || (s::is_nan(a) && s::is_nan(b))) as u8), f64: f64_loop!(2 => u8, |a, b| (a == b || (a.is_nan() && b.is_nan())) as u8), c64: c64_loop!(2 => u8, |a, b| (a == b || ((a.re.is_nan() || a.im.is_nan()) && (b.re.is_nan() || b.im.is_nan()))) as u8), ..NONE },
-        glsl: &[("BIU", "$a == $b"), ("F", "$a == $b || (m_isnan($a) && m_isnan($b))"), ("C", "$a == $b || ((m_isnan($a.x) || m_isnan($a.y)) && (m_isnan($b.x) || m_isnan($b.y)))")],
+        cpu: Cpu {
+            bool_: bool_loop!(2, |a, b| (a == b) as u8),
+            ints: int_loops!(2 => u8, |a, b| (a == b) as u8),
+            f32: f32_loop!(2 => u8, |a, b| (a == b || (s::is_nan(a) && s::is_nan(b))) as u8),
+            f64: f64_loop!(2 => u8, |a, b| (a == b || (a.is_nan() && b.is_nan())) as u8),
+            c64: c64_loop!(2 => u8, |a, b| (a == b || ((a.re.is_nan() || a.im.is_nan()) && (b.re.is_nan() || b.im.is_nan()))) as u8),
+            ..NONE
+        },
+        glsl: &[
+            ("BIU", "$a == $b"),
+            ("F", "$a == $b || (m_isnan($a) && m_isnan($b))"),
+            ("C", "$a == $b || ((m_isnan($a.x) || m_isnan($a.y)) && (m_isnan($b.x) || m_isnan($b.y)))"),
+        ],
     },
     Row {
         name: "logical_and",
@@ -179,7 +255,14 @@ pub(super) const ROWS: &[Row] = &[
         arity: 3,
         rule: Select,
         partials: &["0", "select(a, 1, 0)", "select(a, 0, 1)"],
-        cpu: Cpu { bool_: bool_loop!(3, |m, a, b| if m != 0 { a } else { b }), ints: int_loops!(3, |m, a, b| if m != 0 { a } else { b }), f32: f32_loop!(3, |m, a, b| if m != 0 { a } else { b }), f64: f64_loop!(3, |m, a, b| if m != 0 { a } else { b }), c64: c64_loop!(3, |m, a, b| if m != 0 { a } else { b }), ..NONE },
+        cpu: Cpu {
+            bool_: bool_loop!(3, |m, a, b| if m != 0 { a } else { b }),
+            ints: int_loops!(3, |m, a, b| if m != 0 { a } else { b }),
+            f32: f32_loop!(3, |m, a, b| if m != 0 { a } else { b }),
+            f64: f64_loop!(3, |m, a, b| if m != 0 { a } else { b }),
+            c64: c64_loop!(3, |m, a, b| if m != 0 { a } else { b }),
+            ..NONE
+        },
         glsl: &[("BIUFC", "$a ? $b : $c")],
     },
 ];

@@ -14,7 +14,12 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Float,
         partials: &["0.5 / y"],
-        cpu: Cpu { f32: f32_loop!(1, |a| a.sqrt()), f64: f64_loop!(1, |a| a.sqrt()), c64: c64_loop!(1, |a| w::narrow(w::widen(a).sqrt())), ..NONE },
+        cpu: Cpu {
+            f32: f32_loop!(1, |a| a.sqrt()),
+            f64: f64_loop!(1, |a| a.sqrt()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).sqrt())),
+            ..NONE
+        },
         glsl: &[("F", "m_sqrt($a)"), ("C", "c_sqrt($a)")],
     },
     Row {
@@ -25,7 +30,12 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Float,
         partials: &["-0.5 * y / a"],
-        cpu: Cpu { f32: f32_loop!(1, |a| 1.0 / a.sqrt()), f64: f64_loop!(1, |a| 1.0 / a.sqrt()), c64: c64_loop!(1, |a| w::narrow(w::widen(a).sqrt().inv())), ..NONE },
+        cpu: Cpu {
+            f32: f32_loop!(1, |a| 1.0 / a.sqrt()),
+            f64: f64_loop!(1, |a| 1.0 / a.sqrt()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).sqrt().inv())),
+            ..NONE
+        },
         glsl: &[("F", "m_rsqrt($a)"), ("C", "c_div(vec2(1.0, 0.0), c_sqrt($a))")],
     },
     Row {
@@ -36,7 +46,12 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Float,
         partials: &["-(y * y)"],
-        cpu: Cpu { f32: f32_loop!(1, |a| 1.0 / a), f64: f64_loop!(1, |a| 1.0 / a), c64: c64_loop!(1, |a| w::narrow(w::widen(a).inv())), ..NONE },
+        cpu: Cpu {
+            f32: f32_loop!(1, |a| 1.0 / a),
+            f64: f64_loop!(1, |a| 1.0 / a),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).inv())),
+            ..NONE
+        },
         glsl: &[("F", "m_div(1.0, $a)"), ("C", "c_div(vec2(1.0, 0.0), $a)")],
     },
     Row {
@@ -47,7 +62,12 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Float,
         partials: &["y"],
-        cpu: Cpu { f32: f32_loop!(1, s::exp), f64: f64_loop!(1, |a| a.exp()), c64: c64_loop!(1, |a| w::narrow(w::widen(a).exp())), ..NONE },
+        cpu: Cpu {
+            f32: f32_loop!(1, s::exp),
+            f64: f64_loop!(1, |a| a.exp()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).exp())),
+            ..NONE
+        },
         glsl: &[("F", "m_exp($a)"), ("C", "c_exp($a)")],
     },
     Row {
@@ -69,7 +89,12 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Float,
         partials: &["1 / a"],
-        cpu: Cpu { f32: f32_loop!(1, s::log), f64: f64_loop!(1, |a| a.ln()), c64: c64_loop!(1, |a| w::narrow(w::widen(a).ln())), ..NONE },
+        cpu: Cpu {
+            f32: f32_loop!(1, s::log),
+            f64: f64_loop!(1, |a| a.ln()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).ln())),
+            ..NONE
+        },
         glsl: &[("F", "m_log($a)"), ("C", "c_log($a)")],
     },
     Row {
@@ -80,7 +105,12 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Float,
         partials: &["1.4426950408889634 / a"],
-        cpu: Cpu { f32: f32_loop!(1, s::log2), f64: f64_loop!(1, |a| a.log2()), c64: c64_loop!(1, |a| w::narrow(w::widen(a).ln() * std::f64::consts::LOG2_E)), ..NONE },
+        cpu: Cpu {
+            f32: f32_loop!(1, s::log2),
+            f64: f64_loop!(1, |a| a.log2()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).ln() * std::f64::consts::LOG2_E)),
+            ..NONE
+        },
         glsl: &[("F", "m_log2($a)"), ("C", "c_log($a) * 1.4426950408889634")],
     },
     Row {
@@ -91,7 +121,12 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Float,
         partials: &["0.4342944819032518 / a"],
-        cpu: Cpu { f32: f32_loop!(1, s::log10), f64: f64_loop!(1, |a| a.log10()), c64: c64_loop!(1, |a| w::narrow(w::widen(a).ln() * std::f64::consts::LOG10_E)), ..NONE },
+        cpu: Cpu {
+            f32: f32_loop!(1, s::log10),
+            f64: f64_loop!(1, |a| a.log10()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).ln() * std::f64::consts::LOG10_E)),
+            ..NONE
+        },
         glsl: &[("F", "m_log10($a)"), ("C", "c_log($a) * 0.4342944819032518")],
     },
     Row {
@@ -102,7 +137,12 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Float,
         partials: &["1 / (1 + a)"],
-        cpu: Cpu { f32: f32_loop!(1, s::log1p), f64: f64_loop!(1, |a| a.ln_1p()), c64: c64_loop!(1, w::clog1p), ..NONE },
+        cpu: Cpu {
+            f32: f32_loop!(1, s::log1p),
+            f64: f64_loop!(1, |a| a.ln_1p()),
+            c64: c64_loop!(1, w::clog1p),
+            ..NONE
+        },
         glsl: &[("F", "m_log1p($a)"), ("C", "c_log1p($a)")],
     },
     Row {
@@ -113,7 +153,12 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Float,
         partials: &["cos(a)"],
-        cpu: Cpu { f32: f32_loop!(1, s::sin), f64: f64_loop!(1, |a| a.sin()), c64: c64_loop!(1, |a| w::narrow(w::widen(a).sin())), ..NONE },
+        cpu: Cpu {
+            f32: f32_loop!(1, s::sin),
+            f64: f64_loop!(1, |a| a.sin()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).sin())),
+            ..NONE
+        },
         glsl: &[("F", "m_sin($a)"), ("C", "c_sin($a)")],
     },
     Row {
@@ -124,7 +169,12 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Float,
         partials: &["-sin(a)"],
-        cpu: Cpu { f32: f32_loop!(1, s::cos), f64: f64_loop!(1, |a| a.cos()), c64: c64_loop!(1, |a| w::narrow(w::widen(a).cos())), ..NONE },
+        cpu: Cpu {
+            f32: f32_loop!(1, s::cos),
+            f64: f64_loop!(1, |a| a.cos()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).cos())),
+            ..NONE
+        },
         glsl: &[("F", "m_cos($a)"), ("C", "c_cos($a)")],
     },
     Row {
@@ -135,7 +185,12 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Float,
         partials: &["1 + y * y"],
-        cpu: Cpu { f32: f32_loop!(1, s::tan), f64: f64_loop!(1, |a| a.tan()), c64: c64_loop!(1, |a| w::narrow(w::widen(a).tan())), ..NONE },
+        cpu: Cpu {
+            f32: f32_loop!(1, s::tan),
+            f64: f64_loop!(1, |a| a.tan()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).tan())),
+            ..NONE
+        },
         glsl: &[("F", "m_tan($a)"), ("C", "c_tan($a)")],
     },
     Row {
@@ -146,7 +201,12 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Float,
         partials: &["rsqrt(1 - a * a)"],
-        cpu: Cpu { f32: f32_loop!(1, s::asin), f64: f64_loop!(1, |a| a.asin()), c64: c64_loop!(1, |a| w::narrow(w::widen(a).asin())), ..NONE },
+        cpu: Cpu {
+            f32: f32_loop!(1, s::asin),
+            f64: f64_loop!(1, |a| a.asin()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).asin())),
+            ..NONE
+        },
         glsl: &[("F", "m_asin($a)"), ("C", "c_asin($a)")],
     },
     Row {
@@ -157,7 +217,12 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Float,
         partials: &["-rsqrt(1 - a * a)"],
-        cpu: Cpu { f32: f32_loop!(1, s::acos), f64: f64_loop!(1, |a| a.acos()), c64: c64_loop!(1, |a| w::narrow(w::widen(a).acos())), ..NONE },
+        cpu: Cpu {
+            f32: f32_loop!(1, s::acos),
+            f64: f64_loop!(1, |a| a.acos()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).acos())),
+            ..NONE
+        },
         glsl: &[("F", "m_acos($a)"), ("C", "c_acos($a)")],
     },
     Row {
@@ -168,7 +233,12 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Float,
         partials: &["1 / (1 + a * a)"],
-        cpu: Cpu { f32: f32_loop!(1, s::atan), f64: f64_loop!(1, |a| a.atan()), c64: c64_loop!(1, |a| w::narrow(w::widen(a).atan())), ..NONE },
+        cpu: Cpu {
+            f32: f32_loop!(1, s::atan),
+            f64: f64_loop!(1, |a| a.atan()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).atan())),
+            ..NONE
+        },
         glsl: &[("F", "m_atan($a)"), ("C", "c_atan($a)")],
     },
     Row {
@@ -179,7 +249,12 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Float,
         partials: &["cosh(a)"],
-        cpu: Cpu { f32: f32_loop!(1, s::sinh), f64: f64_loop!(1, |a| a.sinh()), c64: c64_loop!(1, |a| w::narrow(w::widen(a).sinh())), ..NONE },
+        cpu: Cpu {
+            f32: f32_loop!(1, s::sinh),
+            f64: f64_loop!(1, |a| a.sinh()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).sinh())),
+            ..NONE
+        },
         glsl: &[("F", "m_sinh($a)"), ("C", "c_sinh($a)")],
     },
     Row {
@@ -190,7 +265,12 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Float,
         partials: &["sinh(a)"],
-        cpu: Cpu { f32: f32_loop!(1, s::cosh), f64: f64_loop!(1, |a| a.cosh()), c64: c64_loop!(1, |a| w::narrow(w::widen(a).cosh())), ..NONE },
+        cpu: Cpu {
+            f32: f32_loop!(1, s::cosh),
+            f64: f64_loop!(1, |a| a.cosh()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).cosh())),
+            ..NONE
+        },
         glsl: &[("F", "m_cosh($a)"), ("C", "c_cosh($a)")],
     },
     Row {
@@ -201,7 +281,12 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Float,
         partials: &["1 - y * y"],
-        cpu: Cpu { f32: f32_loop!(1, s::tanh), f64: f64_loop!(1, |a| a.tanh()), c64: c64_loop!(1, |a| w::narrow(w::widen(a).tanh())), ..NONE },
+        cpu: Cpu {
+            f32: f32_loop!(1, s::tanh),
+            f64: f64_loop!(1, |a| a.tanh()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).tanh())),
+            ..NONE
+        },
         glsl: &[("F", "m_tanh($a)"), ("C", "c_tanh($a)")],
     },
     Row {
@@ -212,7 +297,12 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Float,
         partials: &["rsqrt(a * a + 1)"],
-        cpu: Cpu { f32: f32_loop!(1, s::asinh), f64: f64_loop!(1, |a| a.asinh()), c64: c64_loop!(1, |a| w::narrow(w::widen(a).asinh())), ..NONE },
+        cpu: Cpu {
+            f32: f32_loop!(1, s::asinh),
+            f64: f64_loop!(1, |a| a.asinh()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).asinh())),
+            ..NONE
+        },
         glsl: &[("F", "m_asinh($a)"), ("C", "c_asinh($a)")],
     },
     Row {
@@ -223,7 +313,12 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Float,
         partials: &["rsqrt(a * a - 1)"],
-        cpu: Cpu { f32: f32_loop!(1, s::acosh), f64: f64_loop!(1, |a| a.acosh()), c64: c64_loop!(1, |a| w::narrow(w::widen(a).acosh())), ..NONE },
+        cpu: Cpu {
+            f32: f32_loop!(1, s::acosh),
+            f64: f64_loop!(1, |a| a.acosh()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).acosh())),
+            ..NONE
+        },
         glsl: &[("F", "m_acosh($a)"), ("C", "c_acosh($a)")],
     },
     Row {
@@ -234,7 +329,12 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Float,
         partials: &["1 / (1 - a * a)"],
-        cpu: Cpu { f32: f32_loop!(1, s::atanh), f64: f64_loop!(1, |a| a.atanh()), c64: c64_loop!(1, |a| w::narrow(w::widen(a).atanh())), ..NONE },
+        cpu: Cpu {
+            f32: f32_loop!(1, s::atanh),
+            f64: f64_loop!(1, |a| a.atanh()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).atanh())),
+            ..NONE
+        },
         glsl: &[("F", "m_atanh($a)"), ("C", "c_atanh($a)")],
     },
     Row {

@@ -5,7 +5,10 @@ use num_complex::Complex32;
 
 use super::loops::{Cpu, NONE, bool_loop, c64_loop, f32_loop, f64_loop, int_loops};
 use super::table::{Row, TypeRule::*};
-use super::{scalar as s, scalar_wide::{self as w, Int}};
+use super::{
+    scalar as s,
+    scalar_wide::{self as w, Int},
+};
 
 pub(super) const ROWS: &[Row] = &[
     Row {
@@ -16,7 +19,14 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Real,
         partials: &["sign(a)"],
-        cpu: Cpu { bool_: bool_loop!(1, |a| a), ints: int_loops!(1, |a| a.magnitude()), f32: f32_loop!(1, s::abs), f64: f64_loop!(1, |a| a.abs()), c64: c64_loop!(1 => f32, |a| w::widen(a).norm() as f32), ..NONE },
+        cpu: Cpu {
+            bool_: bool_loop!(1, |a| a),
+            ints: int_loops!(1, |a| a.magnitude()),
+            f32: f32_loop!(1, s::abs),
+            f64: f64_loop!(1, |a| a.abs()),
+            c64: c64_loop!(1 => f32, |a| w::widen(a).norm() as f32),
+            ..NONE
+        },
         glsl: &[("BU", "$a"), ("I", "abs($a)"), ("F", "m_abs($a)"), ("C", "c_abs($a)")],
     },
     Row {
@@ -27,8 +37,19 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: NotBool,
         partials: &["-1"],
-        cpu: Cpu { ints: int_loops!(1, |a| a.wrapping_neg()), f32: f32_loop!(1, |a| -a), f64: f64_loop!(1, |a| -a), c64: c64_loop!(1, |a| -a), ..NONE },
-        glsl: &[("I", "-$a"), ("U", "$T(0) - $a"), ("F", "m_neg($a)"), ("C", "vec2(m_neg($a.x), m_neg($a.y))")],
+        cpu: Cpu {
+            ints: int_loops!(1, |a| a.wrapping_neg()),
+            f32: f32_loop!(1, |a| -a),
+            f64: f64_loop!(1, |a| -a),
+            c64: c64_loop!(1, |a| -a),
+            ..NONE
+        },
+        glsl: &[
+            ("I", "-$a"),
+            ("U", "$T(0) - $a"),
+            ("F", "m_neg($a)"),
+            ("C", "vec2(m_neg($a.x), m_neg($a.y))"),
+        ],
     },
     Row {
         name: "sign",
@@ -38,8 +59,21 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Same,
         partials: &[],
-        cpu: Cpu { bool_: bool_loop!(1, |a| a), ints: int_loops!(1, |a| a.sign()), f32: f32_loop!(1, |a| s::sel(a > 0.0, 1.0, 0.0) - s::sel(a < 0.0, 1.0, 0.0)), f64: f64_loop!(1, |a| (a > 0.0) as u8 as f64 - (a < 0.0) as u8 as f64), c64: c64_loop!(1, w::csign), ..NONE },
-        glsl: &[("B", "$a"), ("I", "$T($a > $T(0)) - $T($a < $T(0))"), ("U", "$T($a != $T(0))"), ("F", "m_sign($a)"), ("C", "c_sign($a)")],
+        cpu: Cpu {
+            bool_: bool_loop!(1, |a| a),
+            ints: int_loops!(1, |a| a.sign()),
+            f32: f32_loop!(1, |a| s::sel(a > 0.0, 1.0, 0.0) - s::sel(a < 0.0, 1.0, 0.0)),
+            f64: f64_loop!(1, |a| (a > 0.0) as u8 as f64 - (a < 0.0) as u8 as f64),
+            c64: c64_loop!(1, w::csign),
+            ..NONE
+        },
+        glsl: &[
+            ("B", "$a"),
+            ("I", "$T($a > $T(0)) - $T($a < $T(0))"),
+            ("U", "$T($a != $T(0))"),
+            ("F", "m_sign($a)"),
+            ("C", "c_sign($a)"),
+        ],
     },
     Row {
         name: "ceil",
@@ -49,7 +83,13 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: NotComplex,
         partials: &[],
-        cpu: Cpu { bool_: bool_loop!(1, |a| a), ints: int_loops!(1, |a| a), f32: f32_loop!(1, |a| a.ceil()), f64: f64_loop!(1, |a| a.ceil()), ..NONE },
+        cpu: Cpu {
+            bool_: bool_loop!(1, |a| a),
+            ints: int_loops!(1, |a| a),
+            f32: f32_loop!(1, |a| a.ceil()),
+            f64: f64_loop!(1, |a| a.ceil()),
+            ..NONE
+        },
         glsl: &[("BIU", "$a"), ("F", "m_ceil($a)")],
     },
     Row {
@@ -60,7 +100,13 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: NotComplex,
         partials: &[],
-        cpu: Cpu { bool_: bool_loop!(1, |a| a), ints: int_loops!(1, |a| a), f32: f32_loop!(1, |a| a.floor()), f64: f64_loop!(1, |a| a.floor()), ..NONE },
+        cpu: Cpu {
+            bool_: bool_loop!(1, |a| a),
+            ints: int_loops!(1, |a| a),
+            f32: f32_loop!(1, |a| a.floor()),
+            f64: f64_loop!(1, |a| a.floor()),
+            ..NONE
+        },
         glsl: &[("BIU", "$a"), ("F", "m_floor($a)")],
     },
     Row {
@@ -71,7 +117,13 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: NotComplex,
         partials: &[],
-        cpu: Cpu { bool_: bool_loop!(1, |a| a), ints: int_loops!(1, |a| a), f32: f32_loop!(1, |a| a.trunc()), f64: f64_loop!(1, |a| a.trunc()), ..NONE },
+        cpu: Cpu {
+            bool_: bool_loop!(1, |a| a),
+            ints: int_loops!(1, |a| a),
+            f32: f32_loop!(1, |a| a.trunc()),
+            f64: f64_loop!(1, |a| a.trunc()),
+            ..NONE
+        },
         glsl: &[("BIU", "$a"), ("F", "m_trunc($a)")],
     },
     Row {
@@ -82,7 +134,14 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Same,
         partials: &[],
-        cpu: Cpu { bool_: bool_loop!(1, |a| a), ints: int_loops!(1, |a| a), f32: f32_loop!(1, |a| a.round_ties_even()), f64: f64_loop!(1, |a| a.round_ties_even()), c64: c64_loop!(1, |a| Complex32::new(a.re.round_ties_even(), a.im.round_ties_even())), ..NONE },
+        cpu: Cpu {
+            bool_: bool_loop!(1, |a| a),
+            ints: int_loops!(1, |a| a),
+            f32: f32_loop!(1, |a| a.round_ties_even()),
+            f64: f64_loop!(1, |a| a.round_ties_even()),
+            c64: c64_loop!(1, |a| Complex32::new(a.re.round_ties_even(), a.im.round_ties_even())),
+            ..NONE
+        },
         glsl: &[("BIU", "$a"), ("F", "m_round($a)"), ("C", "vec2(m_round($a.x), m_round($a.y))")],
     },
     Row {
@@ -93,7 +152,14 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Same,
         partials: &["2 * a"],
-        cpu: Cpu { bool_: bool_loop!(1, |a| a), ints: int_loops!(1, |a| a.wrapping_mul(a)), f32: f32_loop!(1, |a| a * a), f64: f64_loop!(1, |a| a * a), c64: c64_loop!(1, |a| a * a), ..NONE },
+        cpu: Cpu {
+            bool_: bool_loop!(1, |a| a),
+            ints: int_loops!(1, |a| a.wrapping_mul(a)),
+            f32: f32_loop!(1, |a| a * a),
+            f64: f64_loop!(1, |a| a * a),
+            c64: c64_loop!(1, |a| a * a),
+            ..NONE
+        },
         glsl: &[("B", "$a"), ("IUF", "$a * $a"), ("C", "c_mul($a, $a)")],
     },
     Row {
@@ -104,7 +170,14 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Real,
         partials: &["1"],
-        cpu: Cpu { bool_: bool_loop!(1, |a| a), ints: int_loops!(1, |a| a), f32: f32_loop!(1, |a| a), f64: f64_loop!(1, |a| a), c64: c64_loop!(1 => f32, |a| a.re), ..NONE },
+        cpu: Cpu {
+            bool_: bool_loop!(1, |a| a),
+            ints: int_loops!(1, |a| a),
+            f32: f32_loop!(1, |a| a),
+            f64: f64_loop!(1, |a| a),
+            c64: c64_loop!(1 => f32, |a| a.re),
+            ..NONE
+        },
         glsl: &[("BIUF", "$a"), ("C", "$a.x")],
     },
     Row {
@@ -115,7 +188,14 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Real,
         partials: &[],
-        cpu: Cpu { bool_: bool_loop!(1, |_| 0), ints: int_loops!(1, |_| 0), f32: f32_loop!(1, |_| 0.0), f64: f64_loop!(1, |_| 0.0), c64: c64_loop!(1 => f32, |a| a.im), ..NONE },
+        cpu: Cpu {
+            bool_: bool_loop!(1, |_| 0),
+            ints: int_loops!(1, |_| 0),
+            f32: f32_loop!(1, |_| 0.0),
+            f64: f64_loop!(1, |_| 0.0),
+            c64: c64_loop!(1 => f32, |a| a.im),
+            ..NONE
+        },
         glsl: &[("B", "false"), ("IUF", "$T(0)"), ("C", "$a.y")],
     },
     Row {
@@ -126,7 +206,14 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Same,
         partials: &["1"],
-        cpu: Cpu { bool_: bool_loop!(1, |a| a), ints: int_loops!(1, |a| a), f32: f32_loop!(1, |a| a), f64: f64_loop!(1, |a| a), c64: c64_loop!(1, |a| a.conj()), ..NONE },
+        cpu: Cpu {
+            bool_: bool_loop!(1, |a| a),
+            ints: int_loops!(1, |a| a),
+            f32: f32_loop!(1, |a| a),
+            f64: f64_loop!(1, |a| a),
+            c64: c64_loop!(1, |a| a.conj()),
+            ..NONE
+        },
         glsl: &[("BIUF", "$a"), ("C", "vec2($a.x, m_neg($a.y))")],
     },
     Row {
@@ -137,7 +224,14 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Bool,
         partials: &[],
-        cpu: Cpu { bool_: bool_loop!(1, |_| 0), ints: int_loops!(1 => u8, |_| 0), f32: f32_loop!(1 => u8, |a| s::is_nan(a) as u8), f64: f64_loop!(1 => u8, |a| a.is_nan() as u8), c64: c64_loop!(1 => u8, |a| (a.re.is_nan() || a.im.is_nan()) as u8), ..NONE },
+        cpu: Cpu {
+            bool_: bool_loop!(1, |_| 0),
+            ints: int_loops!(1 => u8, |_| 0),
+            f32: f32_loop!(1 => u8, |a| s::is_nan(a) as u8),
+            f64: f64_loop!(1 => u8, |a| a.is_nan() as u8),
+            c64: c64_loop!(1 => u8, |a| (a.re.is_nan() || a.im.is_nan()) as u8),
+            ..NONE
+        },
         glsl: &[("BIU", "false"), ("F", "m_isnan($a)"), ("C", "m_isnan($a.x) || m_isnan($a.y)")],
     },
     Row {
@@ -148,7 +242,14 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Bool,
         partials: &[],
-        cpu: Cpu { bool_: bool_loop!(1, |_| 0), ints: int_loops!(1 => u8, |_| 0), f32: f32_loop!(1 => u8, |a| a.is_infinite() as u8), f64: f64_loop!(1 => u8, |a| a.is_infinite() as u8), c64: c64_loop!(1 => u8, |a| (a.re.is_infinite() || a.im.is_infinite()) as u8), ..NONE },
+        cpu: Cpu {
+            bool_: bool_loop!(1, |_| 0),
+            ints: int_loops!(1 => u8, |_| 0),
+            f32: f32_loop!(1 => u8, |a| a.is_infinite() as u8),
+            f64: f64_loop!(1 => u8, |a| a.is_infinite() as u8),
+            c64: c64_loop!(1 => u8, |a| (a.re.is_infinite() || a.im.is_infinite()) as u8),
+            ..NONE
+        },
         glsl: &[("BIU", "false"), ("F", "m_isinf($a)"), ("C", "m_isinf($a.x) || m_isinf($a.y)")],
     },
     Row {
@@ -159,7 +260,14 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Bool,
         partials: &[],
-        cpu: Cpu { bool_: bool_loop!(1, |_| 1), ints: int_loops!(1 => u8, |_| 1), f32: f32_loop!(1 => u8, |a| a.is_finite() as u8), f64: f64_loop!(1 => u8, |a| a.is_finite() as u8), c64: c64_loop!(1 => u8, |a| (a.re.is_finite() && a.im.is_finite()) as u8), ..NONE },
+        cpu: Cpu {
+            bool_: bool_loop!(1, |_| 1),
+            ints: int_loops!(1 => u8, |_| 1),
+            f32: f32_loop!(1 => u8, |a| a.is_finite() as u8),
+            f64: f64_loop!(1 => u8, |a| a.is_finite() as u8),
+            c64: c64_loop!(1 => u8, |a| (a.re.is_finite() && a.im.is_finite()) as u8),
+            ..NONE
+        },
         glsl: &[("BIU", "true"), ("F", "m_isfinite($a)"), ("C", "m_isfinite($a.x) && m_isfinite($a.y)")],
     },
     Row {
@@ -170,8 +278,19 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Bool,
         partials: &[],
-        cpu: Cpu { bool_: bool_loop!(1, |_| 0), ints: int_loops!(1 => u8, |_| 0), f32: f32_loop!(1 => u8, |a| (a == f32::NEG_INFINITY) as u8), f64: f64_loop!(1 => u8, |a| (a == f64::NEG_INFINITY) as u8), c64: c64_loop!(1 => u8, |a| (a.re == f32::NEG_INFINITY) as u8), ..NONE },
-        glsl: &[("BIU", "false"), ("F", "floatBitsToUint($a) == 0xff800000u"), ("C", "floatBitsToUint($a.x) == 0xff800000u")],
+        cpu: Cpu {
+            bool_: bool_loop!(1, |_| 0),
+            ints: int_loops!(1 => u8, |_| 0),
+            f32: f32_loop!(1 => u8, |a| (a == f32::NEG_INFINITY) as u8),
+            f64: f64_loop!(1 => u8, |a| (a == f64::NEG_INFINITY) as u8),
+            c64: c64_loop!(1 => u8, |a| (a.re == f32::NEG_INFINITY) as u8),
+            ..NONE
+        },
+        glsl: &[
+            ("BIU", "false"),
+            ("F", "floatBitsToUint($a) == 0xff800000u"),
+            ("C", "floatBitsToUint($a.x) == 0xff800000u"),
+        ],
     },
     Row {
         name: "isposinf",
@@ -181,8 +300,19 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Bool,
         partials: &[],
-        cpu: Cpu { bool_: bool_loop!(1, |_| 0), ints: int_loops!(1 => u8, |_| 0), f32: f32_loop!(1 => u8, |a| (a == f32::INFINITY) as u8), f64: f64_loop!(1 => u8, |a| (a == f64::INFINITY) as u8), c64: c64_loop!(1 => u8, |a| (a.re == f32::INFINITY) as u8), ..NONE },
-        glsl: &[("BIU", "false"), ("F", "floatBitsToUint($a) == 0x7f800000u"), ("C", "floatBitsToUint($a.x) == 0x7f800000u")],
+        cpu: Cpu {
+            bool_: bool_loop!(1, |_| 0),
+            ints: int_loops!(1 => u8, |_| 0),
+            f32: f32_loop!(1 => u8, |a| (a == f32::INFINITY) as u8),
+            f64: f64_loop!(1 => u8, |a| (a == f64::INFINITY) as u8),
+            c64: c64_loop!(1 => u8, |a| (a.re == f32::INFINITY) as u8),
+            ..NONE
+        },
+        glsl: &[
+            ("BIU", "false"),
+            ("F", "floatBitsToUint($a) == 0x7f800000u"),
+            ("C", "floatBitsToUint($a.x) == 0x7f800000u"),
+        ],
     },
     Row {
         name: "bitwise_invert",
@@ -214,7 +344,12 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Float,
         partials: &["57.29577951308232"],
-        cpu: Cpu { f32: f32_loop!(1, |a| a * 57.29577951308232), f64: f64_loop!(1, |a| a * 57.29577951308232), c64: c64_loop!(1, |a| a * 57.29577951308232), ..NONE },
+        cpu: Cpu {
+            f32: f32_loop!(1, |a| a * 57.29577951308232),
+            f64: f64_loop!(1, |a| a * 57.29577951308232),
+            c64: c64_loop!(1, |a| a * 57.29577951308232),
+            ..NONE
+        },
         glsl: &[("FC", "$a * 57.29577951308232")],
     },
     Row {
@@ -225,7 +360,12 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: Float,
         partials: &["0.017453292519943295"],
-        cpu: Cpu { f32: f32_loop!(1, |a| a * 0.017453292519943295), f64: f64_loop!(1, |a| a * 0.017453292519943295), c64: c64_loop!(1, |a| a * 0.017453292519943295), ..NONE },
+        cpu: Cpu {
+            f32: f32_loop!(1, |a| a * 0.017453292519943295),
+            f64: f64_loop!(1, |a| a * 0.017453292519943295),
+            c64: c64_loop!(1, |a| a * 0.017453292519943295),
+            ..NONE
+        },
         glsl: &[("FC", "$a * 0.017453292519943295")],
     },
 ];
