@@ -1,4 +1,15 @@
 //! Host kernels on raw views, without graph knowledge; the reference for every GPU kernel.
 
+pub(crate) mod elem;
+pub mod gather;
 pub mod pool;
+pub mod random;
+pub mod reduce;
+pub(crate) mod simd;
+pub mod softmax;
+pub mod sort;
+pub(crate) mod walk;
 pub mod worker;
+
+#[cfg(test)]
+pub(crate) mod testing;
