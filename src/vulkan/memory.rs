@@ -121,6 +121,9 @@ pub(crate) struct Pool {
     vma: vk_mem::Allocator,
     unified: bool,
     local_heap: usize,
+    heap_size: u64,
+    /// Bytes of all buffers of [`Kind::Device`], used and cached.
+    held: AtomicU64,
     /// Allocations asked of the driver so far; a steady loop does not change it.
     created: AtomicU64,
     free: [Mutex<BTreeMap<u64, Vec<Free>>>; KINDS],
@@ -155,6 +158,8 @@ impl Pool {
             vma,
             unified: features.unified,
             local_heap,
+            heap_size: memory.memory_heaps[local_heap].size,
+            held: AtomicU64::new(0),
             created: AtomicU64::new(0),
             free: Default::default(),
         })
@@ -211,6 +216,9 @@ impl Pool {
             stats::on_cache(-(gone as i64));
         }
         for mut v in victims {
+            if kind == Kind::Device {
+                self.held.fetch_sub(v.capacity, Ordering::Relaxed);
+            }
             // SAFETY: nothing uses the buffer any more and nobody else knows it.
             unsafe { self.vma.destroy_buffer(v.buffer, &mut v.allocation) };
         }
@@ -231,6 +239,10 @@ impl Pool {
         capacity: u64,
     ) -> std::result::Result<RawBlock, vk::Result> {
         use vk::MemoryPropertyFlags as M;
+        // Software drivers hand out more than there is, and the system kills the process later.
+        if kind == Kind::Device && self.held.load(Ordering::Relaxed) + capacity > self.heap_size {
+            return Err(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY);
+        }
         let host = M::HOST_VISIBLE | M::HOST_COHERENT;
         let (required, preferred, fallback) = match kind {
             _ if self.unified => (UNIFIED_MEMORY, M::empty(), UNIFIED_MEMORY),
@@ -271,6 +283,9 @@ impl Pool {
         };
         let mapped = NonNull::new(self.vma.get_allocation_info(&allocation).mapped_data.cast::<u8>());
         self.created.fetch_add(1, Ordering::Relaxed);
+        if kind == Kind::Device {
+            self.held.fetch_add(capacity, Ordering::Relaxed);
+        }
         let ask = vk::BufferDeviceAddressInfo::default().buffer(buffer);
         // SAFETY: the buffer was just created with the address usage.
         let address = unsafe { device.raw.get_buffer_device_address(&ask) };

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use super::*;
 use crate::bail;
 use crate::core::device::new_stream;
-use crate::core::{Device as CoreDevice, DeviceBlock, Error, Storage};
+use crate::core::{Device as CoreDevice, Error, Storage};
 use crate::memory::{host_storage, stats};
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
