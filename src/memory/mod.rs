@@ -6,7 +6,7 @@ pub mod stats;
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 
 use crate::core::storage::install_host_alloc;
 use crate::core::{Error, HostBlock, Result, Storage};
@@ -20,6 +20,7 @@ struct Cache {
     free: BTreeMap<usize, Vec<usize>>,
 }
 
+static REGISTER: Once = Once::new();
 static CACHE: Mutex<Cache> = Mutex::new(Cache { bytes: 0, free: BTreeMap::new() });
 
 fn cache() -> std::sync::MutexGuard<'static, Cache> {
@@ -115,7 +116,7 @@ pub fn host_block(nbytes: usize) -> Result<HostBlock> {
     };
     let Some(ptr) = ptr else { return Err(fail(": the system refused.".into())) };
     stats::on_alloc(capacity);
-    stats::register_cache(clear);
+    REGISTER.call_once(|| stats::register_cache(clear));
     Ok(HostBlock::new(ptr, capacity, release))
 }
 
