@@ -70,8 +70,8 @@ def quantise(x, name):
 
 def from_np(x, name):
     """An MLX array of the named dtype with the values of x, which the dtype can hold exactly."""
-    a = mx.array(np.ascontiguousarray(quantise(x, name)).reshape(np.shape(x)))
-    return a.astype(mx.bfloat16) if name == "bfloat16" else a
+    held = np.ascontiguousarray(quantise(x, name)).reshape(np.shape(x))
+    return mx.array(held, dtype=mx_dtype(name))
 
 
 def ulp(x, name="float32"):
