@@ -22,7 +22,9 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "validation: small enough to run under a validation layer")
     device = config.getoption("--device")
     if device == "gpu" and not mx.is_available(mx.gpu):
-        raise pytest.UsageError("--device gpu: no Vulkan device was found (a software driver will do)")
+        raise pytest.UsageError(
+            "--device gpu: no Vulkan device was found (a software driver will do)"
+        )
     mx.set_default_device(getattr(mx, device))
     os.environ["MLX_TEST_DEVICE"] = device
 

@@ -87,7 +87,9 @@ def ulp_error(got, want, name="float32"):
 
     `want` is float64. A value beyond the largest finite one rounds to infinity, as IEEE says.
     """
-    top = {"float32": 3.4028235677973366e38, "float16": 65520.0, "bfloat16": 3.3961775292304e38}[name]
+    top = {"float32": 3.4028235677973366e38, "float16": 65520.0, "bfloat16": 3.3961775292304e38}[
+        name
+    ]
     got = np.asarray(got, np.float64)
     want = np.asarray(want, np.float64)
     with np.errstate(all="ignore"):

@@ -97,7 +97,9 @@ CASES = {
     ),
     "truncated_normal": (lambda mx: mx.random.truncated_normal(-1, 2, (9,), key=_key(mx)), False),
     "truncated_normal_arrays": (
-        lambda mx: mx.random.truncated_normal(mx.array([-1.0, 0.0]), mx.array([0.0, 3.0]), key=_key(mx)),
+        lambda mx: mx.random.truncated_normal(
+            mx.array([-1.0, 0.0]), mx.array([0.0, 3.0]), key=_key(mx)
+        ),
         False,
     ),
     "gumbel": (lambda mx: mx.random.gumbel((9,), key=_key(mx)), False),

@@ -135,15 +135,18 @@ def _shift(f):
     return lambda a, b: f(a.astype(np.uint8), b.astype(np.uint8)) if a.dtype == bool else f(a, b)
 
 
-
 BINARY = {
     "add": Op(np.add, "same", ulp=True),
     "arctan2": Op(np.arctan2, "float", 0.3, 5, refuses=C, aliases=("atan2",), ulp=True),
     "bitwise_and": Op(np.bitwise_and, "int"),
     "bitwise_or": Op(np.bitwise_or, "int"),
     "bitwise_xor": Op(np.bitwise_xor, "int"),
-    "left_shift": Op(_shift(np.left_shift), "shift", 0, 60, aliases=("bitwise_left_shift",), second=SHIFT),
-    "right_shift": Op(_shift(np.right_shift), "shift", 0, 99, aliases=("bitwise_right_shift",), second=SHIFT),
+    "left_shift": Op(
+        _shift(np.left_shift), "shift", 0, 60, aliases=("bitwise_left_shift",), second=SHIFT
+    ),
+    "right_shift": Op(
+        _shift(np.right_shift), "shift", 0, 99, aliases=("bitwise_right_shift",), second=SHIFT
+    ),
     "divide": Op(np.divide, "float", second=POSITIVE, ulp=True),
     "equal": Op(np.equal, "bool"),
     "floor_divide": Op(np.floor_divide, "same", 1, 40, open=("bool_", "complex64"), second=(1, 7)),
@@ -160,6 +163,8 @@ BINARY = {
     "multiply": Op(np.multiply, "same", ulp=True),
     "not_equal": Op(np.not_equal, "bool"),
     "power": Op(_power, "same", 0.3, 3, aliases=("pow",), second=(1, 4), ulp=True),
-    "remainder": Op(np.remainder, "same", -40, 40, refuses=C, open=("bool_",), second=(1, 7), ulp=True),
+    "remainder": Op(
+        np.remainder, "same", -40, 40, refuses=C, open=("bool_",), second=(1, 7), ulp=True
+    ),
     "subtract": Op(_bool_as(np.subtract, np.logical_xor), "same", ulp=True),
 }

@@ -133,7 +133,10 @@ def test_argnums_and_argnames():
 
 
 def test_trees():
-    params = {"layers": [{"w": mx.array([1.0, 2.0]), "b": mx.array(3.0)}], "scale": (mx.array(2.0),)}
+    params = {
+        "layers": [{"w": mx.array([1.0, 2.0]), "b": mx.array(3.0)}],
+        "scale": (mx.array(2.0),),
+    }
 
     def loss(p, x):
         layer = p["layers"][0]
@@ -245,7 +248,9 @@ def test_training_a_line_converges():
         loss, g = step(p)
         p = {k: p[k] - 0.3 * g[k] for k in p}
         mx.eval(p, loss)
-    assert p["a"].item() == pytest.approx(3, abs=1e-3) and p["b"].item() == pytest.approx(-0.5, abs=1e-3)
+    assert p["a"].item() == pytest.approx(3, abs=1e-3) and p["b"].item() == pytest.approx(
+        -0.5, abs=1e-3
+    )
 
 
 def test_an_error_inside_the_function_comes_out():

@@ -5,6 +5,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 
 import helpers as h
@@ -35,7 +36,11 @@ CASES = {
     "reshape size": (lambda: mx.reshape(a(), (4,)), ValueError, "reshape"),
     "reshape two unknown": (lambda: mx.reshape(a(), (-1, -1)), ValueError, "reshape"),
     "reshape no divisor": (lambda: mx.reshape(a(), (-1, 4)), ValueError, "reshape"),
-    "concatenate shapes": (lambda: mx.concatenate([a(), mx.ones((2, 4))]), ValueError, "concatenate"),
+    "concatenate shapes": (
+        lambda: mx.concatenate([a(), mx.ones((2, 4))]),
+        ValueError,
+        "concatenate",
+    ),
     "concatenate nothing": (lambda: mx.concatenate([]), ValueError, "concatenate"),
     "stack shapes": (lambda: mx.stack([a(), mx.ones((2, 4))]), ValueError, "stack"),
     "split uneven": (lambda: mx.split(a(), 2, axis=1), ValueError, ""),
@@ -78,7 +83,11 @@ CASES = {
     "key dtype": (lambda: mx.random.normal(key=mx.array([1, 2])), ValueError, "uint32"),
     "key shape": (lambda: mx.random.normal(key=mx.array([1, 2, 3], mx.uint32)), ValueError, ""),
     "bernoulli int": (lambda: mx.random.bernoulli(mx.array([1])), ValueError, "bernoulli"),
-    "categorical scalar": (lambda: mx.random.categorical(mx.array(1.0)), (ValueError, IndexError), ""),
+    "categorical scalar": (
+        lambda: mx.random.categorical(mx.array(1.0)),
+        (ValueError, IndexError),
+        "",
+    ),
     "view size": (lambda: mx.view(mx.ones((3,), mx.int8), mx.int32), ValueError, "view"),
     "clip nothing": (lambda: mx.clip(a(), None, None), ValueError, ""),
     "ragged": (lambda: mx.array([[1, 2], [3]]), ValueError, ""),
@@ -94,7 +103,7 @@ CASES = {
     "bool of many": (lambda: bool(a()), ValueError, ""),
     "too many indices": (lambda: a()[0, 0, 0], (ValueError, IndexError), "indices"),
     "text index": (lambda: a()["x"], (ValueError, TypeError), ""),
-    "slice step": (lambda: a()[:: 0], ValueError, ""),
+    "slice step": (lambda: a()[::0], ValueError, ""),
     "set shape": (lambda: a().__setitem__(0, mx.ones((4,))), ValueError, "broadcast"),
     "grad of vector": (lambda: mx.grad(lambda x: x)(mx.ones((2,))), ValueError, ""),
     "grad of int": (lambda: mx.grad(lambda x: 3)(mx.ones(())), ValueError, "grad"),
@@ -130,7 +139,7 @@ OVERFLOWS = {
     "tile": "mx.tile(mx.zeros((1 << 10,)), (1 << 30, 1 << 30))",
     "pad": "mx.pad(mx.zeros((4, 4)), (1 << 30))",
     "outer": "mx.broadcast_to(mx.zeros((1, 1 << 20)), (1 << 30, 1 << 20)) * 2",
-    "memory": "mx.zeros((1 << 30, 1 << 14)) + mx.ones((1 << 30, 1))",
+    "memory": "mx.zeros((1 << 30, 1 << 14)) + mx.ones((1 << 14,))",
 }
 
 
@@ -179,7 +188,9 @@ def test_nan_and_infinite_casts():
         first = x.astype(h.mx_dtype(dtype)).tolist()
         assert x.astype(h.mx_dtype(dtype)).tolist() == first
     assert x.astype(mx.bool_).tolist() == [True] * 8
-    assert np.isnan(h.to_np(x.astype(mx.float16))[0]) and np.isnan(h.to_np(x.astype(mx.bfloat16))[0])
+    assert np.isnan(h.to_np(x.astype(mx.float16))[0]) and np.isnan(
+        h.to_np(x.astype(mx.bfloat16))[0]
+    )
     h.works()
 
 
@@ -272,8 +283,6 @@ def test_interrupt_during_a_long_evaluation():
     mx.synchronize()
     print("works", flush=True)
     """
-    import textwrap
-
     run = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code)],
         stdout=subprocess.PIPE,

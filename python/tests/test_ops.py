@@ -41,7 +41,18 @@ def test_full():
 
 @pytest.mark.parametrize(
     "args",
-    [(5,), (2, 9), (0, 10, 3), (10, 0, -3), (5, 5), (5, 2), (0.0, 1.0, 0.25), (1, 2, 0.3), (-3.0,), (0,)],
+    [
+        (5,),
+        (2, 9),
+        (0, 10, 3),
+        (10, 0, -3),
+        (5, 5),
+        (5, 2),
+        (0.0, 1.0, 0.25),
+        (1, 2, 0.3),
+        (-3.0,),
+        (0,),
+    ],
 )
 def test_arange(args):
     got = mx.arange(*args)
@@ -60,7 +71,9 @@ def test_arange_of_each_dtype(dtype):
 
 def test_linspace():
     for args in [(0, 1), (0, 10, 11), (-2.0, 2.0, 5), (1, 1, 3), (5, -5, 4), (0, 1, 1), (0, 1, 0)]:
-        np.testing.assert_allclose(np.array(mx.linspace(*args)), np.linspace(*args), rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(
+            np.array(mx.linspace(*args)), np.linspace(*args), rtol=1e-6, atol=1e-7
+        )
     np.testing.assert_allclose(
         np.array(mx.linspace(0, 1, 5, endpoint=False)), np.linspace(0, 1, 5, endpoint=False)
     )
@@ -134,7 +147,13 @@ def test_expand_and_squeeze():
 
 
 def test_broadcasts():
-    for source, shape in [((), (2, 3)), ((3,), (2, 3)), ((2, 1), (2, 3)), ((1, 0), (4, 0)), ((1, 3), (5, 2, 3))]:
+    for source, shape in [
+        ((), (2, 3)),
+        ((3,), (2, 3)),
+        ((2, 1), (2, 3)),
+        ((1, 0), (4, 0)),
+        ((1, 3), (5, 2, 3)),
+    ]:
         x = np.arange(np.prod(source, dtype=int)).reshape(source)
         same(mx.broadcast_to(mx.array(x), shape), np.broadcast_to(x, shape))
     got = mx.broadcast_arrays(mx.array([[1], [2]]), mx.array([3, 4, 5]))
@@ -153,7 +172,9 @@ def test_slices_of_views_of_slices():
 def test_as_strided():
     x = np.arange(20, dtype=np.float32)
     a = mx.array(x)
-    same(mx.as_strided(a, (4, 3), (5, 1), 2), np.lib.stride_tricks.as_strided(x[2:], (4, 3), (20, 4)))
+    same(
+        mx.as_strided(a, (4, 3), (5, 1), 2), np.lib.stride_tricks.as_strided(x[2:], (4, 3), (20, 4))
+    )
     same(mx.as_strided(a, (3, 3), (1, 1)), np.lib.stride_tricks.as_strided(x, (3, 3), (4, 4)))
     same(mx.as_strided(a, (2, 4), (0, 2)), np.tile(x[:8:2], (2, 1)))
     same(mx.as_strided(mx.array(x.reshape(4, 5)).T, (3,), (1,)), x.reshape(4, 5).T.reshape(-1)[:3])
@@ -185,11 +206,19 @@ def test_stop_gradient_and_roll_and_flip():
 @pytest.mark.parametrize("axis", [0, 1, 2, -1, None])
 def test_concatenate(axis):
     for dtype in ("int32", "bool_", "bfloat16", "complex64"):
-        parts = [np.arange(2 * 3 * n).reshape((2, 3, n) if axis in (2, -1, None) else (2, 3, n)) for n in (4, 4)]
+        parts = [
+            np.arange(2 * 3 * n).reshape((2, 3, n) if axis in (2, -1, None) else (2, 3, n))
+            for n in (4, 4)
+        ]
         arrays = [h.from_np(p, dtype) for p in parts]
         want = np.concatenate([h.quantise(p, dtype) for p in parts], axis)
         same(mx.concatenate(arrays, axis), want)
-        same(mx.concatenate([arrays[0][:, ::-1], arrays[1].T.T], axis), np.concatenate([h.quantise(parts[0], dtype)[:, ::-1], h.quantise(parts[1], dtype)], axis))
+        same(
+            mx.concatenate([arrays[0][:, ::-1], arrays[1].T.T], axis),
+            np.concatenate(
+                [h.quantise(parts[0], dtype)[:, ::-1], h.quantise(parts[1], dtype)], axis
+            ),
+        )
 
 
 def test_concatenate_odd_sizes_and_promotion():
@@ -198,7 +227,10 @@ def test_concatenate_odd_sizes_and_promotion():
     got = mx.concatenate([mx.array([1, 2]), mx.array([0.5])])
     assert got.dtype == mx.float32 and got.tolist() == [1, 2, 0.5]
     a = mx.arange(5)
-    same(mx.concatenate([a, a[::-1], a]), np.concatenate([np.arange(5), np.arange(5)[::-1], np.arange(5)]))
+    same(
+        mx.concatenate([a, a[::-1], a]),
+        np.concatenate([np.arange(5), np.arange(5)[::-1], np.arange(5)]),
+    )
 
 
 def test_stack():
@@ -221,7 +253,10 @@ def test_pad():
     for _, a in h.layouts(x, "float32"):
         same(mx.pad(a, 2), np.pad(x, 2))
         same(mx.pad(a, (1, 2)), np.pad(x, (1, 2)))
-        same(mx.pad(a, [(0, 1), (3, 0)], constant_values=7), np.pad(x, [(0, 1), (3, 0)], constant_values=7))
+        same(
+            mx.pad(a, [(0, 1), (3, 0)], constant_values=7),
+            np.pad(x, [(0, 1), (3, 0)], constant_values=7),
+        )
         same(mx.pad(a, [(1, 2), (0, 3)], mode="edge"), np.pad(x, [(1, 2), (0, 3)], mode="edge"))
         for mode in ("reflect", "symmetric"):
             same(mx.pad(a, [(1, 2), (2, 3)], mode=mode), np.pad(x, [(1, 2), (2, 3)], mode=mode))
@@ -282,7 +317,9 @@ def test_divmod_and_rounding():
     same(q, np.floor_divide(f, 2))
     same(r, np.remainder(f, 2))
     same(mx.round(mx.array([0.5, 1.5, 2.5, -0.5, -1.5])), [0, 2, 2, 0, -2])
-    np.testing.assert_allclose(np.array(mx.round(mx.array([1.234, 5.678]), 1)), [1.2, 5.7], rtol=1e-6)
+    np.testing.assert_allclose(
+        np.array(mx.round(mx.array([1.234, 5.678]), 1)), [1.2, 5.7], rtol=1e-6
+    )
     np.testing.assert_allclose(np.array(mx.round(mx.array([123.0, 567.0]), -1)), [120, 570])
 
 
@@ -298,7 +335,12 @@ def test_integers_wrap(dtype):
         same(a * b, x * y)
         same(mx.negative(a), -x)
         same(mx.square(a), x * x)
-        same(mx.power(mx.array(np.array([3, 5, 2, 7], dtype)), mx.array(np.array([5, 9, 7, 13], dtype))), np.array([3, 5, 2, 7], dtype) ** np.array([5, 9, 7, 13], dtype))
+        same(
+            mx.power(
+                mx.array(np.array([3, 5, 2, 7], dtype)), mx.array(np.array([5, 9, 7, 13], dtype))
+            ),
+            np.array([3, 5, 2, 7], dtype) ** np.array([5, 9, 7, 13], dtype),
+        )
 
 
 def test_nan_to_num():

@@ -88,7 +88,9 @@ def test_randint_covers_its_range_evenly():
 
 def test_categorical_follows_its_logits():
     p = np.array([0.1, 0.2, 0.3, 0.4])
-    c = mx.random.categorical(mx.log(mx.array(p, mx.float32)), num_samples=20000, key=mx.random.key(4))
+    c = mx.random.categorical(
+        mx.log(mx.array(p, mx.float32)), num_samples=20000, key=mx.random.key(4)
+    )
     assert c.dtype == mx.uint32
     assert stats.chisquare(np.bincount(to_np(c), minlength=4), 20000 * p).pvalue > 1e-3
 

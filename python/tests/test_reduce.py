@@ -62,7 +62,9 @@ def test_reductions(name, dtype, rng):
             np.testing.assert_array_equal(h.to_np(got), want, err_msg=label)
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (7,), (1000,), (33, 1), (1, 65), (17, 129), (4, 1, 300), (2, 3, 2, 3, 5)])
+@pytest.mark.parametrize(
+    "shape", [(), (1,), (7,), (1000,), (33, 1), (1, 65), (17, 129), (4, 1, 300), (2, 3, 2, 3, 5)]
+)
 def test_shapes_and_keepdims(shape, rng):
     x = rng.normal(size=shape).astype(np.float32)
     a = mx.array(x)
@@ -112,14 +114,24 @@ def test_empty_reductions():
 
 @pytest.mark.parametrize("name", ["max", "min"])
 def test_nan_passes_through_extremes(name, rng):
-    for shape, axis in [((5,), None), ((64, 3), 0), ((3, 64), 1), ((40, 70), None), ((4, 5, 6), (0, 2))]:
+    for shape, axis in [
+        ((5,), None),
+        ((64, 3), 0),
+        ((3, 64), 1),
+        ((40, 70), None),
+        ((4, 5, 6), (0, 2)),
+    ]:
         x = rng.normal(size=shape).astype(np.float32)
         x.flat[x.size // 2] = np.nan
         for _, a in h.layouts(x, "float32"):
-            np.testing.assert_array_equal(np.array(getattr(mx, name)(a, axis)), getattr(np, name)(x, axis))
+            np.testing.assert_array_equal(
+                np.array(getattr(mx, name)(a, axis)), getattr(np, name)(x, axis)
+            )
     assert np.isnan(h.to_np(getattr(mx, name)(mx.array([1.0, np.nan], mx.bfloat16))))
     assert np.isnan(getattr(mx, name)(mx.array([np.nan, 1.0], mx.float16)).item())
-    pair = getattr(mx, name + "imum")(mx.array([np.nan, 1.0, np.nan]), mx.array([1.0, np.nan, np.nan]))
+    pair = getattr(mx, name + "imum")(
+        mx.array([np.nan, 1.0, np.nan]), mx.array([1.0, np.nan, np.nan])
+    )
     assert np.isnan(np.array(pair)).all()
 
 
@@ -158,8 +170,12 @@ def test_mean_var_std(dtype, rng):
         wide = x.astype(np.float64)
         np.testing.assert_allclose(h.to_np(mx.mean(a, axis)), wide.mean(axis), rtol=rtol)
         for ddof in (0, 1):
-            np.testing.assert_allclose(h.to_np(mx.var(a, axis, ddof=ddof)), wide.var(axis, ddof=ddof), rtol=4 * rtol)
-            np.testing.assert_allclose(h.to_np(mx.std(a, axis, ddof=ddof)), wide.std(axis, ddof=ddof), rtol=4 * rtol)
+            np.testing.assert_allclose(
+                h.to_np(mx.var(a, axis, ddof=ddof)), wide.var(axis, ddof=ddof), rtol=4 * rtol
+            )
+            np.testing.assert_allclose(
+                h.to_np(mx.std(a, axis, ddof=ddof)), wide.std(axis, ddof=ddof), rtol=4 * rtol
+            )
     assert mx.mean(mx.array([1, 2])).dtype == mx.float32 and mx.mean(mx.array([1, 2])).item() == 1.5
 
 
@@ -173,11 +189,17 @@ def test_softmax_and_logsumexp(dtype, rng):
             for axis in (None, -1, 0):
                 got = mx.softmax(a, axis)
                 assert h.name_of(got.dtype) == dtype
-                np.testing.assert_allclose(h.to_np(got), special.softmax(wide, axis), atol=atol, err_msg=layout)
+                np.testing.assert_allclose(
+                    h.to_np(got), special.softmax(wide, axis), atol=atol, err_msg=layout
+                )
                 got = h.to_np(mx.logsumexp(a, axis))
-                np.testing.assert_allclose(got, special.logsumexp(wide, axis), rtol=4 * atol, atol=4 * atol)
+                np.testing.assert_allclose(
+                    got, special.logsumexp(wide, axis), rtol=4 * atol, atol=4 * atol
+                )
     a = h.from_np(np.arange(8) * 0.5, dtype)
-    np.testing.assert_allclose(h.to_np(mx.softmax(a, precise=True)), special.softmax(np.arange(8) * 0.5), atol=atol)
+    np.testing.assert_allclose(
+        h.to_np(mx.softmax(a, precise=True)), special.softmax(np.arange(8) * 0.5), atol=atol
+    )
 
 
 def test_softmax_of_extremes():
@@ -186,5 +208,7 @@ def test_softmax_of_extremes():
     assert mx.softmax(mx.array([-np.inf, 0.0])).tolist() == [0, 1]
     assert mx.logsumexp(mx.array([-np.inf, -np.inf])).item() == -np.inf
     assert mx.logsumexp(mx.array([1000.0, 1000.0])).item() == pytest.approx(1000 + np.log(2))
-    np.testing.assert_allclose(np.array(mx.softmax(mx.zeros((2, 3)), (0, 1))), np.full((2, 3), 1 / 6), rtol=1e-6)
+    np.testing.assert_allclose(
+        np.array(mx.softmax(mx.zeros((2, 3)), (0, 1))), np.full((2, 3), 1 / 6), rtol=1e-6
+    )
     assert mx.softmax(mx.array([1, 1])).dtype == mx.float32

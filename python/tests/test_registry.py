@@ -143,7 +143,9 @@ def test_the_table_names_every_elementwise_function():
                 outs = [f(*[mx.ones(s, mx.float32)] * arity) for s in shapes]
             except Exception:  # noqa: BLE001 - another signature
                 continue
-            if all(isinstance(o, mx.array) and o.shape == s for o, s in zip(outs, shapes, strict=True)):
+            if all(
+                isinstance(o, mx.array) and o.shape == s for o, s in zip(outs, shapes, strict=True)
+            ):
                 kept.append(arity)
         assert not kept, f"mlx.core.{name} looks elementwise ({kept}) but has no row in spec.py"
 
@@ -155,9 +157,21 @@ def samples():
     """Every 4099th float32 bit pattern, and the values where functions break."""
     bits = np.arange(0, 2**32, 4099, dtype=np.uint64).astype(np.uint32)
     edges = [0.0, 1.0, 0.5, 2.0, 1e-45, 1.1754944e-38, 3.4028235e38, np.inf, 88.72284, 89.41599]
-    edges += [np.pi / 4, np.pi / 2, np.pi, 1e5, 0.99999994, 1.0000001, 16777216.0, 8388607.5, 0.49999997]
+    edges += [
+        np.pi / 4,
+        np.pi / 2,
+        np.pi,
+        1e5,
+        0.99999994,
+        1.0000001,
+        16777216.0,
+        8388607.5,
+        0.49999997,
+    ]
     edges = np.array(edges, np.float32)
-    near = np.concatenate([np.nextafter(edges, np.float32(0)), np.nextafter(edges, np.float32(np.inf))])
+    near = np.concatenate(
+        [np.nextafter(edges, np.float32(0)), np.nextafter(edges, np.float32(np.inf))]
+    )
     x = np.concatenate([bits.view(np.float32), edges, near])
     return np.concatenate([x, -edges, -near, np.array([np.nan], np.float32)])
 
@@ -276,7 +290,12 @@ def central(f, x, i, step):
     return (f(x + e) - f(x - e)) / (2 * step)
 
 
-SMOOTH = [n for n, op in UNARY.items() if op.rule == "float"] + ["square", "abs", "negative", "positive"]
+SMOOTH = [n for n, op in UNARY.items() if op.rule == "float"] + [
+    "square",
+    "abs",
+    "negative",
+    "positive",
+]
 FLAT = ["ceil", "floor", "round", "trunc", "sign", "isnan", "isfinite", "isinf", "logical_not"]
 
 
@@ -300,7 +319,21 @@ def test_gradient_of_unary_to_second_order(name, rng):
     np.testing.assert_allclose(h.to_np(d2), second, rtol=2e-3, atol=2e-3)
 
 
-@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "divide", "power", "arctan2", "logaddexp", "maximum", "minimum", "remainder"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "add",
+        "subtract",
+        "multiply",
+        "divide",
+        "power",
+        "arctan2",
+        "logaddexp",
+        "maximum",
+        "minimum",
+        "remainder",
+    ],
+)
 def test_gradient_of_binary_to_second_order(name, rng):
     op, f = BINARY[name], getattr(mx, name)
     x = rng.uniform(max(op.low, -3), min(op.high, 3), (3, 5)).astype(np.float32)
@@ -349,7 +382,9 @@ def test_gradient_of_steps_is_zero(name):
     np.testing.assert_allclose(h.to_np(g), want)
 
 
-@pytest.mark.parametrize("name", ["greater", "less", "equal", "not_equal", "greater_equal", "less_equal"])
+@pytest.mark.parametrize(
+    "name", ["greater", "less", "equal", "not_equal", "greater_equal", "less_equal"]
+)
 def test_comparisons_of_nan_are_false(name):
     a = mx.array([np.nan, 1.0, np.nan])
     b = mx.array([1.0, np.nan, np.nan])
