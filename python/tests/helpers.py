@@ -1,6 +1,6 @@
 """What the tests share: conversions, layouts, ULP distances and subprocesses.
 
-An array is compared in NumPy: bfloat16, which NumPy lacks, as float32 (every bfloat16 is a float32).
+An array is compared in NumPy; bfloat16, which NumPy lacks, as float32, which holds all of it.
 """
 
 import os

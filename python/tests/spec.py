@@ -2,7 +2,8 @@
 
 A rule names the result's dtype for each input dtype; None means that the function must refuse it:
   same      the input's            float    floats keep theirs, integers and bool become float32
-  real      complex64 to float32   bool     bool, from any dtype           int   integers and bool only
+  real      complex64 to float32   bool     bool, from any dtype
+  int       integers and bool only shift    like int, but bool becomes uint8
 """
 
 import dataclasses

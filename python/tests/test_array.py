@@ -1,4 +1,4 @@
-"""The array type: construction, conversion, attributes, operators, indexing, printing, protocols."""
+"""The array type: making, converting, attributes, operators, indexing, printing, protocols."""
 
 import copy
 import gc

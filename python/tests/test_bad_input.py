@@ -221,6 +221,8 @@ def test_a_device_that_is_not_there(bad):
     h.works()
 
 
+ICD = '{"file_format_version": "1.0.0", "ICD": {"library_path": "%s", "api_version": "1.2.0"}}'
+
 BROKEN = {
     "none": {"VK_DRIVER_FILES": "/nonexistent", "VK_ICD_FILENAMES": "/nonexistent"},
     "garbage": None,
@@ -235,8 +237,8 @@ def test_missing_or_broken_vulkan_driver(name, tmp_path):
     manifest = tmp_path / "icd.json"
     text = {
         "garbage": "{ this is no json",
-        "not a driver": '{"file_format_version": "1.0.0", "ICD": {"library_path": "libm.so.6", "api_version": "1.2.0"}}',
-        "missing library": '{"file_format_version": "1.0.0", "ICD": {"library_path": "/nonexistent.so", "api_version": "1.2.0"}}',
+        "not a driver": ICD % "libm.so.6",
+        "missing library": ICD % "/nonexistent.so",
     }.get(name)
     env = BROKEN[name]
     if text is not None:
@@ -247,8 +249,11 @@ def test_missing_or_broken_vulkan_driver(name, tmp_path):
     assert not mx.is_available(mx.gpu) and mx.device_count(mx.gpu) == 0
     assert mx.default_device() == mx.Device(mx.cpu)
     assert mx.sum(mx.ones((10,)) * 2).item() == 20
-    for wrong in (lambda: mx.sin(mx.ones((2,)), stream=mx.gpu), lambda: mx.set_default_device(mx.gpu),
-                  lambda: mx.new_stream(mx.gpu)):
+    for wrong in (
+        lambda: mx.sin(mx.ones((2,)), stream=mx.gpu),
+        lambda: mx.set_default_device(mx.gpu),
+        lambda: mx.new_stream(mx.gpu),
+    ):
         try:
             mx.eval(wrong())
         except (ValueError, RuntimeError) as e:

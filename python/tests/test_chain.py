@@ -1,4 +1,4 @@
-"""Very deep graphs: building, evaluating, differentiating, printing and freeing use no deep stack."""
+"""Very deep graphs are built, evaluated, differentiated, printed and freed without a deep stack."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""Random streams: the numbers of official MLX for the same keys, and the laws of the distributions."""
+"""Random streams: official MLX's numbers for the same keys, and the laws of the distributions."""
 
 import json
 import pathlib

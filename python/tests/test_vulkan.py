@@ -14,7 +14,7 @@ from spec import BINARY, UNARY
 
 pytestmark = pytest.mark.gpu
 
-# A program with many dependent, independent and overlapping dispatches; prints a digest of its bits.
+# Many dependent, independent and overlapping dispatches; prints a digest of all the bits.
 PROGRAM = """
 import hashlib
 import mlx.core as mx
@@ -112,7 +112,8 @@ def test_random_streams_agree(name):
 EXACT = [
     *("add subtract multiply maximum minimum bitwise_and bitwise_or bitwise_xor".split()),
     *(
-        "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor".split()
+        "equal not_equal less less_equal greater greater_equal logical_and logical_or "
+        "logical_xor".split()
     ),
 ]
 
@@ -248,7 +249,7 @@ def test_reads_after_writes_after_reads():
 
 
 def test_memory_exhausted_in_the_middle_of_an_eval():
-    """One part of the graph fits, the other does not: an exception that names the size, then normal work."""
+    """One part fits, the other does not: an exception that names the size, then normal work."""
     code = """
     import mlx.core as mx
     mx.set_default_device(mx.gpu)
