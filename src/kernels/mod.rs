@@ -2,6 +2,7 @@
 //! no device.
 
 pub mod codegen;
+pub mod draw;
 pub mod loops;
 pub mod program;
 pub mod reduce_op;
@@ -15,6 +16,7 @@ mod table_math;
 mod table_unary;
 pub mod view;
 
+pub use draw::Draw;
 pub use program::{Inst, Instr, Program, Src};
 pub use reduce_op::{ArgReduceOp, ReduceOp};
 pub use table::{OpId, Row, TypeRule};
