@@ -232,6 +232,11 @@ impl Array {
         self.link().position
     }
 
+    /// Gives a failed output its node back, so that evaluation can be tried again.
+    pub fn attach(&self, node: Arc<Node>) {
+        self.link().node = Some(node);
+    }
+
     /// Forgets how the array was computed. Returns the node so that the caller decides when inputs die.
     pub fn detach(&self) -> Option<Arc<Node>> {
         self.link().node.take()
@@ -308,9 +313,10 @@ impl Array {
         }
     }
 
-    /// Whether a transform is recording this array; its graph is then kept by evaluation.
+    /// Whether a transform is recording this array; its graph is then kept by evaluation. Marks left over
+    /// from a finished transform count for nothing.
     pub fn is_tracer(&self) -> bool {
-        self.0.tracer.load(Ordering::Relaxed)
+        self.0.tracer.load(Ordering::Relaxed) && TRACING.with(std::cell::Cell::get) > 0
     }
 
     /// Starts or stops recording.
@@ -331,6 +337,29 @@ impl Array {
 impl std::fmt::Debug for Array {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "array#{}({:?}, {})", self.0.id, self.0.shape, self.0.dtype)
+    }
+}
+
+thread_local! {
+    // How many transforms are recording on this thread.
+    static TRACING: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+/// Keeps tracer marks alive on this thread until dropped.
+pub struct Tracing(());
+
+impl Tracing {
+    /// A transform starts recording.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Tracing {
+        TRACING.with(|t| t.set(t.get() + 1));
+        Tracing(())
+    }
+}
+
+impl Drop for Tracing {
+    fn drop(&mut self) {
+        TRACING.with(|t| t.set(t.get() - 1));
     }
 }
 
@@ -392,9 +421,9 @@ mod tests {
     #[test]
     fn a_million_nodes_are_freed_without_recursion() {
         let s = new_stream(Device::CPU);
-        let mut a = Array::placeholder([4], Dtype::F32);
+        let mut a = Array::placeholder(&[4i64][..], Dtype::F32);
         for _ in 0..1_000_000 {
-            a = Array::lazy([4], Dtype::F32, Id, vec![a], s);
+            a = Array::lazy(&[4i64][..], Dtype::F32, Id, vec![a], s);
         }
         drop(a);
     }

@@ -25,6 +25,11 @@ pub trait Primitive: Send + Sync + std::any::Any {
         false
     }
 
+    /// Whether derivatives stop here.
+    fn blocks_gradient(&self) -> bool {
+        false
+    }
+
     /// Cotangents of `primals[argnums]` from those of the outputs.
     fn vjp(
         &self,
@@ -37,15 +42,17 @@ pub trait Primitive: Send + Sync + std::any::Any {
         Err(self.missing("vjp"))
     }
 
-    /// Tangents of the outputs from those of `primals[argnums]`.
+    /// Tangents of the outputs from those of `primals[argnums]`. `None` means that the transform shall
+    /// derive them by transposing [`Primitive::vjp`], which works wherever that exists.
     fn jvp(
         &self,
         _primals: &[Array],
         _tangents: &[Array],
         _argnums: &[usize],
+        _outputs: &[Array],
         _stream: Stream,
-    ) -> Result<Vec<Array>> {
-        Err(self.missing("jvp"))
+    ) -> Result<Option<Vec<Array>>> {
+        Ok(None)
     }
 
     /// The primitive over a batch axis of some inputs.

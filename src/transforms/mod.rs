@@ -1,1 +1,7 @@
 //! Evaluation and function transforms over the graph.
+
+mod eval;
+mod grad;
+
+pub use eval::{async_eval, eval, synchronize};
+pub use grad::{Function, jvp, value_and_grad, vjp};

@@ -1,0 +1,157 @@
+//! Arrays from nothing: constants are broadcast scalars (no memory), ranges have a kernel, the tri family
+//! is comparisons of ranges.
+
+use super::elementwise::*;
+use super::support::*;
+use super::view::{broadcast_to, reshape};
+use crate::bail;
+use crate::core::layout::checked_size;
+use crate::core::{Array, Dtype, Primitive, Result, Stream};
+use crate::on_gpu;
+
+struct Arange {
+    start: f64,
+    step: f64,
+}
+
+impl Primitive for Arange {
+    fn name(&self) -> &str {
+        "arange"
+    }
+
+    fn eval_cpu(&self, _: &[Array], outputs: &[Array]) -> Result<()> {
+        crate::cpu::elementwise::arange(self.start, self.step, &host_out(&outputs[0])?)
+    }
+
+    fn eval_gpu(&self, stream: Stream, _: &[Array], outputs: &[Array]) -> Result<()> {
+        on_gpu!(stream, |enc| {
+            let dst = dev_out(enc, &outputs[0])?;
+            if outputs[0].size() == 0 {
+                return Ok(());
+            }
+            crate::vulkan::elementwise::arange(enc, self.start, self.step, &dst)
+        })
+    }
+}
+
+/// `value` repeated over `shape`, in `dtype` or its own.
+pub fn full(shape: &[i64], value: &Array, dtype: Option<Dtype>, s: Stream) -> Result<Array> {
+    let dtype = dtype.unwrap_or(value.dtype());
+    checked_size("full", shape, dtype.size())?;
+    broadcast_to(&astype(value, dtype, s)?, shape, s)
+}
+
+/// Zeros.
+pub fn zeros(shape: &[i64], dtype: Dtype, s: Stream) -> Result<Array> {
+    full(shape, &scalar_f64(0.0, dtype)?, None, s)
+}
+
+/// Ones.
+pub fn ones(shape: &[i64], dtype: Dtype, s: Stream) -> Result<Array> {
+    full(shape, &scalar_f64(1.0, dtype)?, None, s)
+}
+
+/// Zeros of the shape and dtype of `a`.
+pub fn zeros_like(a: &Array, s: Stream) -> Result<Array> {
+    zeros(a.shape(), a.dtype(), s)
+}
+
+/// Ones of the shape and dtype of `a`.
+pub fn ones_like(a: &Array, s: Stream) -> Result<Array> {
+    ones(a.shape(), a.dtype(), s)
+}
+
+/// `start, start + step, ...` before `stop`.
+pub fn arange(start: f64, stop: f64, step: f64, dtype: Dtype, s: Stream) -> Result<Array> {
+    if dtype == Dtype::Bool {
+        bail!(Value, "[arange] bool not supported.");
+    }
+    if start.is_nan() || stop.is_nan() || step.is_nan() {
+        bail!(Value, "[arange] Cannot compute length with NaN bounds.");
+    }
+    if start.is_infinite() || stop.is_infinite() {
+        bail!(Value, "[arange] Cannot compute length with infinite bounds.");
+    }
+    if step == 0.0 {
+        bail!(Value, "[arange] step must not be zero.");
+    }
+    if s.device.is_gpu() && dtype == Dtype::F64 {
+        bail!(Value, "[arange] float64 is not supported on the GPU; use a CPU stream.");
+    }
+    // Integer ranges truncate their arguments first, as MLX does.
+    let integer = dtype.is_integer();
+    let (start, step) = if integer && step.fract() == 0.0 { (start.trunc(), step) } else { (start, step) };
+    let n = if step.is_infinite() {
+        f64::from(u8::from((stop > start) == (step > 0.0) && stop != start))
+    } else {
+        ((stop - start) / step).ceil().max(0.0)
+    };
+    if n > f64::from(i32::MAX) {
+        bail!(Value, "[arange] Maximum size exceeded, got {n} elements.");
+    }
+    checked_size("arange", &[n as i64], dtype.size())?;
+    let step = if step.is_infinite() { 0.0 } else { step };
+    Ok(Array::lazy(&[n as i64][..], dtype, Arange { start, step }, vec![], s))
+}
+
+/// `num` evenly spaced numbers from `start` to `stop`, the end included or not.
+pub fn linspace(start: f64, stop: f64, num: i64, endpoint: bool, dtype: Dtype, s: Stream) -> Result<Array> {
+    if num < 0 {
+        bail!(Value, "[linspace] number of samples, {num}, must be non-negative.");
+    }
+    let work = if dtype == Dtype::F64 { Dtype::F64 } else { Dtype::F32 };
+    if num == 1 {
+        return astype(&full(&[1], &scalar_f64(start, work)?, None, s)?, dtype, s);
+    }
+    let parts = if endpoint { num - 1 } else { num } as f64;
+    let t = divide(&arange(0.0, num as f64, 1.0, work, s)?, &scalar_f64(parts, work)?, s)?;
+    let left = multiply(&subtract(&scalar_f64(1.0, work)?, &t, s)?, &scalar_f64(start, work)?, s)?;
+    let right = multiply(&t, &scalar_f64(stop, work)?, s)?;
+    astype(&add(&left, &right, s)?, dtype, s)
+}
+
+/// Row index minus column index compared with `k`, over an (n, m) grid.
+fn band(op: fn(&Array, &Array, Stream) -> Result<Array>, n: i64, m: i64, k: i64, s: Stream) -> Result<Array> {
+    checked_size("tri", &[n, m], 1)?;
+    let rows = reshape(&arange(0.0, n as f64, 1.0, Dtype::I32, s)?, &[n, 1], s)?;
+    let cols = reshape(&arange(-k as f64, (m - k) as f64, 1.0, Dtype::I32, s)?, &[1, m], s)?;
+    op(&rows, &cols, s)
+}
+
+/// Ones on the k-th diagonal of an (n, m) matrix.
+pub fn eye(n: i64, m: i64, k: i64, dtype: Dtype, s: Stream) -> Result<Array> {
+    if n <= 0 || m <= 0 {
+        bail!(Value, "[eye] N and M must be positive integers, got {n} and {m}.");
+    }
+    astype(&band(equal, n, m, k, s)?, dtype, s)
+}
+
+/// The (n, n) identity.
+pub fn identity(n: i64, dtype: Dtype, s: Stream) -> Result<Array> {
+    eye(n, n, 0, dtype, s)
+}
+
+/// Ones at and below the k-th diagonal.
+pub fn tri(n: i64, m: i64, k: i64, dtype: Dtype, s: Stream) -> Result<Array> {
+    astype(&band(greater_equal, n, m, k, s)?, dtype, s)
+}
+
+fn triangle(op: &str, a: &Array, k: i64, lower: bool, s: Stream) -> Result<Array> {
+    if a.ndim() < 2 {
+        bail!(Value, "[{op}] array must be at least 2-D, got {} dimensions.", a.ndim());
+    }
+    let (n, m) = (a.dim(-2), a.dim(-1));
+    let zero = scalar_f64(0.0, a.dtype())?;
+    let mask = tri(n, m, if lower { k } else { k - 1 }, Dtype::Bool, s)?;
+    if lower { select(&mask, a, &zero, s) } else { select(&mask, &zero, a, s) }
+}
+
+/// Zeros above the k-th diagonal of the last two axes.
+pub fn tril(a: &Array, k: i64, s: Stream) -> Result<Array> {
+    triangle("tril", a, k, true, s)
+}
+
+/// Zeros below the k-th diagonal of the last two axes.
+pub fn triu(a: &Array, k: i64, s: Stream) -> Result<Array> {
+    triangle("triu", a, k, false, s)
+}

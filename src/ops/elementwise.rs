@@ -1,0 +1,313 @@
+//! The elementwise class: one primitive for every row of the table, and casts. Inputs of other shapes are
+//! read through broadcast strides, so no broadcast node is built; the vjp sums over what was broadcast.
+
+use super::reduction::sum_to;
+use super::support::*;
+use super::{partials, view};
+use crate::bail;
+use crate::core::layout::{broadcast_shapes, broadcast_strides};
+use crate::core::{Array, Dtype, Primitive, Result, Shape, Stream};
+use crate::kernels::View;
+use crate::kernels::program::Program;
+use crate::kernels::table::{OpId, TypeRule, op, table};
+use crate::on_gpu;
+
+/// A table op applied elementwise.
+struct Elementwise(OpId);
+
+/// Conversion to the output's dtype.
+struct Cast;
+
+fn expanded<P: Copy>(mut v: View<P>, to: &[i64]) -> View<P> {
+    if v.shape.as_slice() != to {
+        v.strides = broadcast_strides(&v.shape, &v.strides, to);
+        v.shape = to.into();
+    }
+    v
+}
+
+fn run_cpu(p: &Program, inputs: &[Array], out: &Array) -> Result<()> {
+    let mut ins = smallvec::SmallVec::<[_; 3]>::new();
+    for a in inputs {
+        ins.push(expanded(host_in(a)?, out.shape()));
+    }
+    let dst = host_out_reusing(out, inputs)?;
+    if out.size() == 0 {
+        return Ok(());
+    }
+    crate::cpu::elementwise::run(p, &ins, &[dst])
+}
+
+fn run_gpu(p: &Program, stream: Stream, inputs: &[Array], out: &Array) -> Result<()> {
+    on_gpu!(stream, |enc| {
+        let mut ins = smallvec::SmallVec::<[_; 3]>::new();
+        for a in inputs {
+            ins.push(expanded(dev_in(enc, a)?, out.shape()));
+        }
+        let dst = dev_out_reusing(enc, out, inputs)?;
+        if out.size() == 0 {
+            return Ok(());
+        }
+        crate::vulkan::elementwise::run(enc, p, &ins, &[dst])
+    })
+}
+
+impl Elementwise {
+    fn program(&self, inputs: &[Array], out: &Array) -> Program {
+        let dtypes: smallvec::SmallVec<[Dtype; 3]> = inputs.iter().map(Array::dtype).collect();
+        Program::single(self.0, &dtypes, out.dtype())
+    }
+}
+
+impl Primitive for Elementwise {
+    fn name(&self) -> &str {
+        table()[self.0.0 as usize].name
+    }
+
+    fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        run_cpu(&self.program(inputs, &outputs[0]), inputs, &outputs[0])
+    }
+
+    fn eval_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        run_gpu(&self.program(inputs, &outputs[0]), stream, inputs, &outputs[0])
+    }
+
+    fn vjp(
+        &self,
+        primals: &[Array],
+        cotangents: &[Array],
+        argnums: &[usize],
+        outputs: &[Array],
+        s: Stream,
+    ) -> Result<Vec<Array>> {
+        let partials = table()[self.0.0 as usize].partials;
+        let mut grads = Vec::with_capacity(argnums.len());
+        for &i in argnums {
+            let p = &primals[i];
+            let g = match partials.get(i) {
+                Some(text) => partials::weighted(text, &cotangents[0], primals, &outputs[0], s)?,
+                None => None,
+            };
+            grads.push(match g {
+                Some(g) => astype(&sum_to(&g, p.shape(), s)?, p.dtype(), s)?,
+                None => super::zeros_like(p, s)?,
+            });
+        }
+        Ok(grads)
+    }
+
+    fn jvp(
+        &self,
+        primals: &[Array],
+        tangents: &[Array],
+        argnums: &[usize],
+        outputs: &[Array],
+        s: Stream,
+    ) -> Result<Option<Vec<Array>>> {
+        let partials = table()[self.0.0 as usize].partials;
+        let out = &outputs[0];
+        let mut total: Option<Array> = None;
+        for (t, &i) in tangents.iter().zip(argnums) {
+            let Some(text) = partials.get(i) else { continue };
+            if let Some(term) = partials::weighted(text, t, primals, out, s)? {
+                let term = astype(&view::broadcast_to(&term, out.shape(), s)?, out.dtype(), s)?;
+                total = Some(match total {
+                    None => term,
+                    Some(sum) => super::add(&sum, &term, s)?,
+                });
+            }
+        }
+        Ok(Some(vec![match total {
+            Some(t) => t,
+            None => super::zeros_like(out, s)?,
+        }]))
+    }
+}
+
+impl Primitive for Cast {
+    fn name(&self) -> &str {
+        "astype"
+    }
+
+    fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        run_cpu(&Program::cast(inputs[0].dtype(), outputs[0].dtype()), inputs, &outputs[0])
+    }
+
+    fn eval_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        run_gpu(&Program::cast(inputs[0].dtype(), outputs[0].dtype()), stream, inputs, &outputs[0])
+    }
+
+    fn vjp(
+        &self,
+        primals: &[Array],
+        cotangents: &[Array],
+        argnums: &[usize],
+        _: &[Array],
+        s: Stream,
+    ) -> Result<Vec<Array>> {
+        argnums.iter().map(|&i| astype(&cotangents[0], primals[i].dtype(), s)).collect()
+    }
+
+    fn jvp(
+        &self,
+        _: &[Array],
+        tangents: &[Array],
+        _: &[usize],
+        outputs: &[Array],
+        s: Stream,
+    ) -> Result<Option<Vec<Array>>> {
+        Ok(Some(vec![astype(&tangents[0], outputs[0].dtype(), s)?]))
+    }
+}
+
+/// Converts to another dtype. Float to integer truncates towards zero; NaN becomes an unspecified integer.
+pub fn astype(a: &Array, dtype: Dtype, s: Stream) -> Result<Array> {
+    if a.dtype() == dtype {
+        return Ok(a.clone());
+    }
+    if s.device.is_gpu() && (dtype == Dtype::F64 || a.dtype() == Dtype::F64) {
+        bail!(Value, "[astype] float64 is not supported on the GPU; use a CPU stream.");
+    }
+    Ok(Array::lazy(a.shape(), dtype, Cast, vec![a.clone()], s))
+}
+
+/// Row-major copy of an array of any layout.
+pub(super) fn copy_node(a: &Array, s: Stream) -> Array {
+    Array::lazy(a.shape(), a.dtype(), Cast, vec![a.clone()], s)
+}
+
+/// Applies a table op with type promotion and broadcasting.
+pub fn apply(id: OpId, args: &[&Array], s: Stream) -> Result<Array> {
+    let row = &table()[id.0 as usize];
+    if args.len() != row.arity as usize {
+        bail!(Value, "[{}] Expected {} arguments, got {}.", row.name, row.arity, args.len());
+    }
+    let mut shape: Shape = args[0].shape().into();
+    for a in &args[1..] {
+        if a.shape() != shape.as_slice() {
+            shape = broadcast_shapes(row.name, &shape, a.shape())?;
+        }
+    }
+    let dtypes: smallvec::SmallVec<[Dtype; 3]> = args.iter().map(|a| a.dtype()).collect();
+    let (compute, out) = row.types(&dtypes)?;
+    let mut inputs = Vec::with_capacity(args.len());
+    for (i, a) in args.iter().enumerate() {
+        let want = if row.rule == TypeRule::Select && i == 0 { Dtype::Bool } else { compute };
+        inputs.push(if a.dtype() == want { (*a).clone() } else { astype(a, want, s)? });
+    }
+    refuse_f64(row.name, &inputs, s)?;
+    Ok(Array::lazy(shape, out, Elementwise(id), inputs, s))
+}
+
+macro_rules! named {
+    ($($(#[$doc:meta])* $name:ident($($arg:ident),+) = $row:literal;)*) => {$(
+        $(#[$doc])*
+        #[doc = concat!("Table op `", $row, "`.")]
+        pub fn $name($($arg: &Array,)+ s: Stream) -> Result<Array> {
+            static ID: std::sync::LazyLock<OpId> = std::sync::LazyLock::new(|| op($row));
+            apply(*ID, &[$($arg),+], s)
+        }
+    )*};
+}
+
+named! {
+    abs(a) = "abs";
+    negative(a) = "negative";
+    sign(a) = "sign";
+    exp(a) = "exp";
+    log(a) = "log";
+    log1p(a) = "log1p";
+    sqrt(a) = "sqrt";
+    rsqrt(a) = "rsqrt";
+    square(a) = "square";
+    erf(a) = "erf";
+    erfinv(a) = "erfinv";
+    floor(a) = "floor";
+    isnan(a) = "isnan";
+    isinf(a) = "isinf";
+    logical_not(a) = "logical_not";
+    add(a, b) = "add";
+    subtract(a, b) = "subtract";
+    multiply(a, b) = "multiply";
+    divide(a, b) = "divide";
+    floor_divide(a, b) = "floor_divide";
+    remainder(a, b) = "remainder";
+    power(a, b) = "power";
+    maximum(a, b) = "maximum";
+    minimum(a, b) = "minimum";
+    equal(a, b) = "equal";
+    not_equal(a, b) = "not_equal";
+    greater(a, b) = "greater";
+    greater_equal(a, b) = "greater_equal";
+    less(a, b) = "less";
+    less_equal(a, b) = "less_equal";
+    logical_and(a, b) = "logical_and";
+    logical_or(a, b) = "logical_or";
+    bitwise_and(a, b) = "bitwise_and";
+    bitwise_or(a, b) = "bitwise_or";
+    bitwise_xor(a, b) = "bitwise_xor";
+    left_shift(a, b) = "left_shift";
+    right_shift(a, b) = "right_shift";
+    select(cond, x, y) = "select";
+}
+
+/// Quotient and remainder of a floored division.
+pub fn divmod(a: &Array, b: &Array, s: Stream) -> Result<(Array, Array)> {
+    if a.dtype() == Dtype::C64 || b.dtype() == Dtype::C64 {
+        bail!(Value, "[divmod] Complex type not supported.");
+    }
+    Ok((floor_divide(a, b, s)?, remainder(a, b, s)?))
+}
+
+/// Clamps to `[lo, hi]`; a missing bound does not clamp.
+pub fn clip(a: &Array, lo: Option<&Array>, hi: Option<&Array>, s: Stream) -> Result<Array> {
+    if lo.is_none() && hi.is_none() {
+        bail!(Value, "[clip] At most one of a_min and a_max may be None.");
+    }
+    let mut y = a.clone();
+    if let Some(lo) = lo {
+        y = maximum(&y, lo, s)?;
+    }
+    if let Some(hi) = hi {
+        y = minimum(&y, hi, s)?;
+    }
+    Ok(y)
+}
+
+/// Rounds to `decimals` places, halves to even.
+pub fn round(a: &Array, decimals: i32, s: Stream) -> Result<Array> {
+    static ROUND: std::sync::LazyLock<OpId> = std::sync::LazyLock::new(|| op("round"));
+    if decimals == 0 {
+        return apply(*ROUND, &[a], s);
+    }
+    if a.dtype() == Dtype::Bool {
+        return Ok(a.clone());
+    }
+    let integer = a.dtype().is_integer();
+    if integer && decimals > 0 {
+        return Ok(a.clone());
+    }
+    let dtype = a.dtype().at_least_float();
+    let scale = scalar_f64(10f64.powi(decimals.abs()), dtype)?;
+    let x = astype(a, dtype, s)?;
+    let scaled = if decimals > 0 { multiply(&x, &scale, s)? } else { divide(&x, &scale, s)? };
+    let r = apply(*ROUND, &[&scaled], s)?;
+    let r = if decimals > 0 { divide(&r, &scale, s)? } else { multiply(&r, &scale, s)? };
+    astype(&r, a.dtype(), s)
+}
+
+/// `|a - b| <= atol + rtol * |b|`, infinities equal to themselves.
+pub fn isclose(a: &Array, b: &Array, rtol: f64, atol: f64, equal_nan: bool, s: Stream) -> Result<Array> {
+    let dtype = a.dtype().promote(b.dtype()).at_least_float();
+    let (a, b) = (astype(a, dtype, s)?, astype(b, dtype, s)?);
+    let real = if dtype == Dtype::C64 { Dtype::F32 } else { dtype };
+    let bound = add(&scalar_f64(atol, real)?, &multiply(&scalar_f64(rtol, real)?, &abs(&b, s)?, s)?, s)?;
+    let close = less_equal(&abs(&subtract(&a, &b, s)?, s)?, &bound, s)?;
+    let same = equal(&a, &b, s)?;
+    let inf = logical_or(&isinf(&a, s)?, &isinf(&b, s)?, s)?;
+    let mut out = select(&inf, &same, &close, s)?;
+    if equal_nan {
+        out = logical_or(&out, &logical_and(&isnan(&a, s)?, &isnan(&b, s)?, s)?, s)?;
+    }
+    Ok(out)
+}

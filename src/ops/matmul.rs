@@ -1,0 +1,214 @@
+//! Matrix products with batching and broadcasting: `matmul` and the fused `addmm`. Operands may be strided;
+//! the kernels read transposed ones in place.
+
+use super::elementwise::astype;
+use super::reduction::sum_to;
+use super::support::*;
+use super::view::{broadcast_to, expand_dims, reshape, squeeze, swapaxes};
+use super::{add, multiply};
+use crate::bail;
+use crate::core::layout::{broadcast_shapes, show};
+use crate::core::{Array, Dtype, Primitive, Result, Shape, Stream};
+use crate::on_gpu;
+
+struct Matmul;
+
+struct AddMm {
+    alpha: f32,
+    beta: f32,
+}
+
+impl Primitive for Matmul {
+    fn name(&self) -> &str {
+        "matmul"
+    }
+
+    fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        let (a, b, dst) = (host_in(&inputs[0])?, host_in(&inputs[1])?, host_out(&outputs[0])?);
+        crate::cpu::matmul::matmul(&a, &b, &dst)
+    }
+
+    fn eval_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        on_gpu!(stream, |enc| {
+            let (a, b) = (dev_in(enc, &inputs[0])?, dev_in(enc, &inputs[1])?);
+            let dst = dev_out(enc, &outputs[0])?;
+            crate::vulkan::matmul::matmul(enc, &a, &b, &dst)
+        })
+    }
+
+    fn vjp(
+        &self,
+        primals: &[Array],
+        cotangents: &[Array],
+        argnums: &[usize],
+        _: &[Array],
+        s: Stream,
+    ) -> Result<Vec<Array>> {
+        argnums.iter().map(|&i| product_vjp(&primals[0], &primals[1], i, &cotangents[0], s)).collect()
+    }
+
+    fn jvp(
+        &self,
+        primals: &[Array],
+        tangents: &[Array],
+        argnums: &[usize],
+        _: &[Array],
+        s: Stream,
+    ) -> Result<Option<Vec<Array>>> {
+        let mut total: Option<Array> = None;
+        for (t, &i) in tangents.iter().zip(argnums) {
+            let term = if i == 0 { matmul(t, &primals[1], s)? } else { matmul(&primals[0], t, s)? };
+            total = Some(match total {
+                None => term,
+                Some(sum) => add(&sum, &term, s)?,
+            });
+        }
+        Ok(total.map(|t| vec![t]))
+    }
+}
+
+/// Cotangent of one factor of `a @ b`.
+fn product_vjp(a: &Array, b: &Array, which: usize, cot: &Array, s: Stream) -> Result<Array> {
+    if which == 0 {
+        matmul(cot, &swapaxes(b, -1, -2, s)?, s)
+    } else {
+        matmul(&swapaxes(a, -1, -2, s)?, cot, s)
+    }
+}
+
+impl Primitive for AddMm {
+    fn name(&self) -> &str {
+        "addmm"
+    }
+
+    fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        let (a, b, c) = (host_in(&inputs[0])?, host_in(&inputs[1])?, host_in(&inputs[2])?);
+        crate::cpu::matmul::addmm(&c, &a, &b, &host_out(&outputs[0])?, self.alpha, self.beta)
+    }
+
+    fn eval_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        on_gpu!(stream, |enc| {
+            let (a, b) = (dev_in(enc, &inputs[0])?, dev_in(enc, &inputs[1])?);
+            let c = dev_in(enc, &inputs[2])?;
+            let dst = dev_out(enc, &outputs[0])?;
+            crate::vulkan::matmul::addmm(enc, &c, &a, &b, &dst, self.alpha, self.beta)
+        })
+    }
+
+    fn vjp(
+        &self,
+        primals: &[Array],
+        cotangents: &[Array],
+        argnums: &[usize],
+        _: &[Array],
+        s: Stream,
+    ) -> Result<Vec<Array>> {
+        let cot = &cotangents[0];
+        let scaled = |a: &Array, by: f32| {
+            if by == 1.0 { Ok(a.clone()) } else { multiply(a, &scalar_f64(by.into(), a.dtype())?, s) }
+        };
+        argnums
+            .iter()
+            .map(|&i| match i {
+                2 => sum_to(&scaled(cot, self.beta)?, primals[2].shape(), s),
+                _ => scaled(&product_vjp(&primals[0], &primals[1], i, cot, s)?, self.alpha),
+            })
+            .collect()
+    }
+}
+
+/// Promoted dtype of a product; integers and bools are refused.
+fn product_dtype(op: &str, arrays: &[&Array], s: Stream) -> Result<Dtype> {
+    let dtype = arrays.iter().map(|a| a.dtype()).reduce(Dtype::promote).unwrap_or(Dtype::F32);
+    if !dtype.is_inexact() {
+        let names: Vec<_> = arrays.iter().map(|a| a.dtype().name()).collect();
+        bail!(
+            Value,
+            "[{op}] Only inexact types are supported but {} were provided, which results in {dtype}.",
+            names.join(" and ")
+        );
+    }
+    if dtype == Dtype::F64 && s.device.is_gpu() {
+        bail!(Value, "[{op}] float64 is not supported on the GPU; use a CPU stream.");
+    }
+    Ok(dtype)
+}
+
+struct Operands {
+    a: Array,
+    b: Array,
+    /// Batch dimensions, then rows and columns.
+    shape: Shape,
+    /// Axes that stand for a missing matrix dimension of a vector operand.
+    drop: Vec<i64>,
+}
+
+fn operands(op: &str, a: &Array, b: &Array, dtype: Dtype, s: Stream) -> Result<Operands> {
+    if a.ndim() == 0 || b.ndim() == 0 {
+        bail!(Value, "[{op}] Got 0 dimension input. Inputs must have at least one dimension.");
+    }
+    let mut drop = Vec::new();
+    let (mut x, mut y) = (a.clone(), b.clone());
+    if x.ndim() == 1 {
+        x = expand_dims(&x, &[0], s)?;
+        drop.push(-2);
+    }
+    if y.ndim() == 1 {
+        y = expand_dims(&y, &[1], s)?;
+        drop.push(-1);
+    }
+    if x.dim(-1) != y.dim(-2) {
+        bail!(
+            Value,
+            "[{op}] Last dimension of first input with shape {} must match second to last dimension of \
+             second input with shape {}.",
+            show(a.shape()),
+            show(b.shape())
+        );
+    }
+    let (bx, by) = (x.shape()[..x.ndim() - 2].to_vec(), y.shape()[..y.ndim() - 2].to_vec());
+    let batch = broadcast_shapes(op, &bx, &by)?;
+    let (m, k, n) = (x.dim(-2), x.dim(-1), y.dim(-1));
+    let with = |dims: [i64; 2]| -> Shape { batch.iter().copied().chain(dims).collect() };
+    let x = broadcast_to(&astype(&x, dtype, s)?, &with([m, k]), s)?;
+    let y = broadcast_to(&astype(&y, dtype, s)?, &with([k, n]), s)?;
+    Ok(Operands { a: x, b: y, shape: with([m, n]), drop })
+}
+
+/// Matrix product over the last two axes; leading axes broadcast; vectors act as rows or columns.
+pub fn matmul(a: &Array, b: &Array, s: Stream) -> Result<Array> {
+    let dtype = product_dtype("matmul", &[a, b], s)?;
+    // A stack of rows times one matrix is one tall product.
+    if a.ndim() > 2 && b.ndim() <= 2 && b.ndim() > 0 && a.dim(-1) == b.shape()[0] {
+        let rows = a.shape()[..a.ndim() - 1].iter().product();
+        let flat = matmul(&reshape(a, &[rows, a.dim(-1)], s)?, b, s)?;
+        let mut shape: Shape = a.shape()[..a.ndim() - 1].into();
+        shape.extend_from_slice(&b.shape()[1..]);
+        return reshape(&flat, &shape, s);
+    }
+    let o = operands("matmul", a, b, dtype, s)?;
+    let out = Array::lazy(o.shape, dtype, Matmul, vec![o.a, o.b], s);
+    if o.drop.is_empty() { Ok(out) } else { squeeze(&out, Some(&o.drop), s) }
+}
+
+/// `beta * c + alpha * (a @ b)` in one kernel; `c` broadcasts to the product.
+pub fn addmm(c: &Array, a: &Array, b: &Array, alpha: f32, beta: f32, s: Stream) -> Result<Array> {
+    let dtype = product_dtype("addmm", &[a, b, c], s)?;
+    let o = operands("addmm", a, b, dtype, s)?;
+    if dtype == Dtype::C64 || !o.drop.is_empty() {
+        let product = matmul(a, b, s)?;
+        let scaled = |x: &Array, by: f32| multiply(x, &scalar_f64(by.into(), dtype)?, s);
+        return add(&scaled(c, beta)?, &scaled(&product, alpha)?, s);
+    }
+    let c = astype(c, dtype, s)?;
+    if broadcast_shapes("addmm", c.shape(), &o.shape)? != o.shape {
+        bail!(
+            Value,
+            "[addmm] Cannot broadcast array of shape {} into shape {}.",
+            show(c.shape()),
+            show(&o.shape)
+        );
+    }
+    let c = broadcast_to(&c, &o.shape, s)?;
+    Ok(Array::lazy(o.shape, dtype, AddMm { alpha, beta }, vec![o.a, o.b, c], s))
+}

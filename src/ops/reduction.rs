@@ -1,0 +1,458 @@
+//! The reduction class: sum, prod, min, max, all, any, arg-reductions, softmax and logsumexp, and what
+//! follows from them (mean, var, std). One primitive a kernel family; axes rules are shared.
+
+use super::elementwise::*;
+use super::support::*;
+use super::{create, join, view};
+use crate::bail;
+use crate::core::layout::{normalize_axis, row_major, show};
+use crate::core::{Array, Dtype, Primitive, Result, Stream};
+use crate::kernels::{ArgReduceOp, ReduceOp, View};
+use crate::on_gpu;
+
+struct Reduce {
+    op: ReduceOp,
+    axes: Vec<usize>,
+}
+
+struct ArgReduce {
+    op: ArgReduceOp,
+    axis: usize,
+}
+
+struct Softmax;
+struct LogSumExp;
+
+/// The same bytes seen with other dimensions; both shapes row-major.
+fn reshaped<P: Copy>(mut v: View<P>, shape: &[i64]) -> View<P> {
+    v.shape = shape.into();
+    v.strides = row_major(shape);
+    v
+}
+
+impl Primitive for Reduce {
+    fn name(&self) -> &str {
+        match self.op {
+            ReduceOp::Sum => "sum",
+            ReduceOp::Prod => "prod",
+            ReduceOp::Min => "min",
+            ReduceOp::Max => "max",
+            ReduceOp::All => "all",
+            ReduceOp::Any => "any",
+        }
+    }
+
+    fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        let src = host_in(&inputs[0])?;
+        let dst = reshaped(host_out(&outputs[0])?, &drop_axes(inputs[0].shape(), &self.axes, false));
+        crate::cpu::reduce::reduce(self.op, &src, &self.axes, &dst)
+    }
+
+    fn eval_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        on_gpu!(stream, |enc| {
+            let src = dev_in(enc, &inputs[0])?;
+            let dst = reshaped(dev_out(enc, &outputs[0])?, &drop_axes(inputs[0].shape(), &self.axes, false));
+            crate::vulkan::reduce::reduce(enc, self.op, &src, &self.axes, &dst)
+        })
+    }
+
+    fn vjp(
+        &self,
+        primals: &[Array],
+        cotangents: &[Array],
+        _: &[usize],
+        outputs: &[Array],
+        s: Stream,
+    ) -> Result<Vec<Array>> {
+        let x = &primals[0];
+        let keep = drop_axes(x.shape(), &self.axes, true);
+        let cot = view::reshape(&cotangents[0], &keep, s)?;
+        let g = match self.op {
+            ReduceOp::Sum => view::broadcast_to(&astype(&cot, x.dtype(), s)?, x.shape(), s)?,
+            ReduceOp::Prod => prod_vjp(x, &self.axes, &astype(&cot, x.dtype(), s)?, s)?,
+            ReduceOp::Min | ReduceOp::Max => {
+                // Ties share the cotangent evenly.
+                let out = view::reshape(&outputs[0], &keep, s)?;
+                let mask = astype(&equal(x, &out, s)?, cot.dtype(), s)?;
+                let axes: Vec<i64> = self.axes.iter().map(|&a| a as i64).collect();
+                let ties = sum(&mask, Some(&axes), true, s)?;
+                multiply(&mask, &divide(&cot, &ties, s)?, s)?
+            }
+            ReduceOp::All | ReduceOp::Any => create::zeros(x.shape(), x.dtype(), s)?,
+        };
+        Ok(vec![g])
+    }
+
+    fn jvp(
+        &self,
+        _: &[Array],
+        tangents: &[Array],
+        _: &[usize],
+        outputs: &[Array],
+        s: Stream,
+    ) -> Result<Option<Vec<Array>>> {
+        Ok(match self.op {
+            ReduceOp::Sum => {
+                let t = reduce_to(ReduceOp::Sum, &tangents[0], &self.axes, outputs[0].shape(), s);
+                Some(vec![astype(&t, outputs[0].dtype(), s)?])
+            }
+            ReduceOp::All | ReduceOp::Any => Some(vec![super::zeros_like(&outputs[0], s)?]),
+            _ => None,
+        })
+    }
+}
+
+/// Cotangent of a product: the reverse pass over a balanced tree of multiplications, which needs no
+/// division and is therefore exact for zeros, and differentiable again.
+fn prod_vjp(x: &Array, axes: &[usize], cot: &Array, s: Stream) -> Result<Array> {
+    let kept: Vec<i64> = (0..x.ndim()).filter(|i| !axes.contains(i)).map(|i| i as i64).collect();
+    let perm: Vec<i64> = kept.iter().copied().chain(axes.iter().map(|&a| a as i64)).collect();
+    let n: i64 = axes.iter().map(|&a| x.shape()[a]).product();
+    if x.size() == 0 {
+        return create::zeros(x.shape(), x.dtype(), s);
+    }
+    let moved = view::transpose(x, Some(&perm), s)?;
+    let rows = x.size() as i64 / n;
+    let mut level = view::reshape(&moved, &[rows, n], s)?;
+    let mut levels = Vec::new();
+    while level.dim(1) > 1 {
+        if level.dim(1) % 2 == 1 {
+            let one = create::ones(&[rows, 1], x.dtype(), s)?;
+            level = join::concatenate(&[level, one], 1, s)?;
+        }
+        let h = level.dim(1) / 2;
+        let left = view::slice(&level, &[0, 0], &[rows, h], &[1, 1], s)?;
+        let right = view::slice(&level, &[0, h], &[rows, 2 * h], &[1, 1], s)?;
+        level = multiply(&left, &right, s)?;
+        levels.push((left, right));
+    }
+    let mut g = view::reshape(cot, &[rows, 1], s)?;
+    for (left, right) in levels.iter().rev() {
+        let h = left.dim(1);
+        let g_in = view::slice(&g, &[0, 0], &[rows, h], &[1, 1], s)?;
+        g = join::concatenate(&[multiply(&g_in, right, s)?, multiply(&g_in, left, s)?], 1, s)?;
+    }
+    let g = view::slice(&g, &[0, 0], &[rows, n], &[1, 1], s)?;
+    let g = view::reshape(&g, moved.shape(), s)?;
+    let mut inverse = vec![0i64; perm.len()];
+    for (i, &p) in perm.iter().enumerate() {
+        inverse[p as usize] = i as i64;
+    }
+    view::transpose(&g, Some(&inverse), s)
+}
+
+impl Primitive for ArgReduce {
+    fn name(&self) -> &str {
+        match self.op {
+            ArgReduceOp::Min => "argmin",
+            ArgReduceOp::Max => "argmax",
+        }
+    }
+
+    fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        let src = host_in(&inputs[0])?;
+        let dst = reshaped(host_out(&outputs[0])?, &drop_axes(inputs[0].shape(), &[self.axis], false));
+        crate::cpu::reduce::arg_reduce(self.op, &src, self.axis, &dst)
+    }
+
+    fn eval_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        on_gpu!(stream, |enc| {
+            let src = dev_in(enc, &inputs[0])?;
+            let shape = drop_axes(inputs[0].shape(), &[self.axis], false);
+            let dst = reshaped(dev_out(enc, &outputs[0])?, &shape);
+            crate::vulkan::reduce::arg_reduce(enc, self.op, &src, self.axis, &dst)
+        })
+    }
+
+    fn vjp(&self, primals: &[Array], _: &[Array], _: &[usize], _: &[Array], s: Stream) -> Result<Vec<Array>> {
+        Ok(vec![super::zeros_like(&primals[0], s)?])
+    }
+
+    fn jvp(
+        &self,
+        _: &[Array],
+        _: &[Array],
+        _: &[usize],
+        outputs: &[Array],
+        s: Stream,
+    ) -> Result<Option<Vec<Array>>> {
+        Ok(Some(vec![super::zeros_like(&outputs[0], s)?]))
+    }
+}
+
+impl Primitive for Softmax {
+    fn name(&self) -> &str {
+        "softmax"
+    }
+
+    fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        let src = host_in(&inputs[0])?;
+        let dst = host_out_reusing(&outputs[0], inputs)?;
+        crate::cpu::softmax::softmax(&src, &dst)
+    }
+
+    fn eval_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        on_gpu!(stream, |enc| {
+            let src = dev_in(enc, &inputs[0])?;
+            let dst = dev_out(enc, &outputs[0])?;
+            crate::vulkan::softmax::softmax(enc, &src, &dst)
+        })
+    }
+
+    fn vjp(
+        &self,
+        _: &[Array],
+        cotangents: &[Array],
+        _: &[usize],
+        outputs: &[Array],
+        s: Stream,
+    ) -> Result<Vec<Array>> {
+        let y = &outputs[0];
+        let weighted = multiply(y, &cotangents[0], s)?;
+        let total = sum(&weighted, Some(&[-1]), true, s)?;
+        Ok(vec![subtract(&weighted, &multiply(y, &total, s)?, s)?])
+    }
+
+    fn jvp(
+        &self,
+        primals: &[Array],
+        tangents: &[Array],
+        argnums: &[usize],
+        outputs: &[Array],
+        s: Stream,
+    ) -> Result<Option<Vec<Array>>> {
+        // The Jacobian is symmetric.
+        self.vjp(primals, tangents, argnums, outputs, s).map(Some)
+    }
+}
+
+impl Primitive for LogSumExp {
+    fn name(&self) -> &str {
+        "logsumexp"
+    }
+
+    fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        let src = host_in(&inputs[0])?;
+        let last = inputs[0].ndim() - 1;
+        let dst = reshaped(host_out(&outputs[0])?, &drop_axes(inputs[0].shape(), &[last], false));
+        crate::cpu::softmax::logsumexp(&src, &dst)
+    }
+
+    fn eval_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        on_gpu!(stream, |enc| {
+            let src = dev_in(enc, &inputs[0])?;
+            let last = inputs[0].ndim() - 1;
+            let dst = reshaped(dev_out(enc, &outputs[0])?, &drop_axes(inputs[0].shape(), &[last], false));
+            crate::vulkan::softmax::logsumexp(enc, &src, &dst)
+        })
+    }
+
+    fn vjp(
+        &self,
+        primals: &[Array],
+        cotangents: &[Array],
+        _: &[usize],
+        _: &[Array],
+        s: Stream,
+    ) -> Result<Vec<Array>> {
+        let x = &primals[0];
+        let keep = drop_axes(x.shape(), &[x.ndim() - 1], true);
+        let cot = view::reshape(&cotangents[0], &keep, s)?;
+        Ok(vec![multiply(&cot, &softmax(x, Some(&[-1]), true, s)?, s)?])
+    }
+}
+
+fn reduce_to(op: ReduceOp, a: &Array, axes: &[usize], shape: &[i64], s: Stream) -> Array {
+    let dtype = match op {
+        ReduceOp::All | ReduceOp::Any => Dtype::Bool,
+        ReduceOp::Min | ReduceOp::Max => a.dtype(),
+        ReduceOp::Sum | ReduceOp::Prod => match a.dtype() {
+            Dtype::Bool | Dtype::I8 | Dtype::I16 => Dtype::I32,
+            Dtype::U8 | Dtype::U16 => Dtype::U32,
+            d => d,
+        },
+    };
+    Array::lazy(shape, dtype, Reduce { op, axes: axes.to_vec() }, vec![a.clone()], s)
+}
+
+fn reduce(
+    op: ReduceOp,
+    name: &str,
+    a: &Array,
+    axes: Option<&[i64]>,
+    keepdims: bool,
+    s: Stream,
+) -> Result<Array> {
+    refuse_f64(name, std::slice::from_ref(a), s)?;
+    let ax = axes_of(name, axes, a.ndim())?;
+    let shape = drop_axes(a.shape(), &ax, keepdims);
+    if matches!(op, ReduceOp::Min | ReduceOp::Max) && a.size() == 0 && shape.iter().product::<i64>() > 0 {
+        bail!(Value, "[{name}] Cannot {name} reduce zero size array, got shape {}.", show(a.shape()));
+    }
+    if ax.is_empty() && !matches!(op, ReduceOp::All | ReduceOp::Any) {
+        let out = reduce_to(op, a, &ax, &shape, s);
+        return if out.dtype() == a.dtype() { Ok(a.clone()) } else { astype(a, out.dtype(), s) };
+    }
+    Ok(reduce_to(op, a, &ax, &shape, s))
+}
+
+macro_rules! reductions {
+    ($($(#[$doc:meta])* $name:ident = $op:ident;)*) => {$(
+        $(#[$doc])*
+        pub fn $name(a: &Array, axes: Option<&[i64]>, keepdims: bool, s: Stream) -> Result<Array> {
+            reduce(ReduceOp::$op, stringify!($name), a, axes, keepdims, s)
+        }
+    )*};
+}
+
+reductions! {
+    /// Sum over axes; bool and narrow integers are summed as 32-bit integers.
+    sum = Sum;
+    /// Product over axes; dtypes as for [`sum`].
+    prod = Prod;
+    /// Minimum over axes; NaN wins.
+    min = Min;
+    /// Maximum over axes; NaN wins.
+    max = Max;
+    /// Whether every element is non-zero.
+    all = All;
+    /// Whether some element is non-zero.
+    any = Any;
+}
+
+/// Sums out what broadcasting added, so that the result has `shape`.
+pub fn sum_to(a: &Array, shape: &[i64], s: Stream) -> Result<Array> {
+    if a.shape() == shape {
+        return Ok(a.clone());
+    }
+    if a.size() < crate::core::layout::size_of(shape) {
+        // A partial that did not need broadcasting itself.
+        return view::broadcast_to(a, shape, s);
+    }
+    let extra = a.ndim() - shape.len();
+    let axes: Vec<i64> = (0..a.ndim())
+        .filter(|&i| i < extra || (shape[i - extra] == 1 && a.shape()[i] != 1))
+        .map(|i| i as i64)
+        .collect();
+    let reduced = if axes.is_empty() { a.clone() } else { sum(a, Some(&axes), true, s)? };
+    view::reshape(&reduced, shape, s)
+}
+
+fn count(a: &Array, axes: &[usize]) -> f64 {
+    axes.iter().map(|&i| a.shape()[i] as f64).product()
+}
+
+/// Arithmetic mean over axes, in the array's float dtype (integers in float32).
+pub fn mean(a: &Array, axes: Option<&[i64]>, keepdims: bool, s: Stream) -> Result<Array> {
+    let ax = axes_of("mean", axes, a.ndim())?;
+    let dtype = a.dtype().at_least_float();
+    let total = sum(&astype(a, dtype, s)?, axes, keepdims, s)?;
+    multiply(&total, &scalar_f64(1.0 / count(a, &ax), dtype)?, s)
+}
+
+/// Variance over axes with `ddof` degrees of freedom taken off, by the two-pass formula.
+pub fn var(a: &Array, axes: Option<&[i64]>, keepdims: bool, ddof: i64, s: Stream) -> Result<Array> {
+    let ax = axes_of("var", axes, a.ndim())?;
+    let dtype = a.dtype().at_least_float();
+    let x = astype(a, dtype, s)?;
+    let centred = subtract(&x, &mean(&x, axes, true, s)?, s)?;
+    let total = sum(&square(&centred, s)?, axes, keepdims, s)?;
+    let n = count(a, &ax) - ddof as f64;
+    divide(&total, &scalar_f64(n.max(0.0), dtype)?, s)
+}
+
+/// Standard deviation; arguments as for [`var`].
+pub fn std(a: &Array, axes: Option<&[i64]>, keepdims: bool, ddof: i64, s: Stream) -> Result<Array> {
+    sqrt(&var(a, axes, keepdims, ddof, s)?, s)
+}
+
+fn arg_reduce(
+    op: ArgReduceOp,
+    name: &str,
+    a: &Array,
+    axis: Option<i64>,
+    keepdims: bool,
+    s: Stream,
+) -> Result<Array> {
+    refuse_f64(name, std::slice::from_ref(a), s)?;
+    if a.dtype() == Dtype::C64 {
+        bail!(Value, "[{name}] complex64 is not supported.");
+    }
+    if a.size() == 0 {
+        bail!(Value, "[{name}] Cannot {name} reduce zero size array, got shape {}.", show(a.shape()));
+    }
+    let Some(axis) = axis else {
+        let flat = view::flatten(a, 0, -1, s)?;
+        let out = arg_reduce(op, name, &flat, Some(0), false, s)?;
+        let ones = vec![1i64; a.ndim()];
+        return if keepdims { view::reshape(&out, &ones, s) } else { Ok(out) };
+    };
+    if a.ndim() == 0 {
+        normalize_axis(name, axis, 1)?;
+        return create::zeros(&[], Dtype::U32, s);
+    }
+    let axis = normalize_axis(name, axis, a.ndim())?;
+    let shape = drop_axes(a.shape(), &[axis], keepdims);
+    Ok(Array::lazy(shape, Dtype::U32, ArgReduce { op, axis }, vec![a.clone()], s))
+}
+
+/// Index of the first smallest element along an axis, or of the flattened array; uint32.
+pub fn argmin(a: &Array, axis: Option<i64>, keepdims: bool, s: Stream) -> Result<Array> {
+    arg_reduce(ArgReduceOp::Min, "argmin", a, axis, keepdims, s)
+}
+
+/// Index of the first largest element along an axis, or of the flattened array; uint32.
+pub fn argmax(a: &Array, axis: Option<i64>, keepdims: bool, s: Stream) -> Result<Array> {
+    arg_reduce(ArgReduceOp::Max, "argmax", a, axis, keepdims, s)
+}
+
+/// `exp(a) / sum(exp(a))` over axes. The kernel accumulates in float32; `precise` also stores the
+/// intermediate of several-axis reductions in float32.
+pub fn softmax(a: &Array, axes: Option<&[i64]>, precise: bool, s: Stream) -> Result<Array> {
+    let ax = axes_of("softmax", axes, a.ndim())?;
+    let dtype = a.dtype().at_least_float();
+    if dtype == Dtype::C64 {
+        bail!(Value, "[softmax] complex64 is not supported.");
+    }
+    let x = astype(a, dtype, s)?;
+    refuse_f64("softmax", std::slice::from_ref(&x), s)?;
+    if a.size() == 0 {
+        return Ok(x);
+    }
+    if ax.len() == 1 && ax[0] + 1 == a.ndim() {
+        return Ok(Array::lazy(a.shape(), dtype, Softmax, vec![x], s));
+    }
+    let wide = if precise && dtype.size() == 2 { Dtype::F32 } else { dtype };
+    let x = astype(&x, wide, s)?;
+    let e = exp(&subtract(&x, &stop(&max(&x, axes, true, s)?), s)?, s)?;
+    astype(&divide(&e, &sum(&e, axes, true, s)?, s)?, dtype, s)
+}
+
+fn stop(a: &Array) -> Array {
+    view::stop_gradient(a)
+}
+
+/// `log(sum(exp(a)))` over axes without overflow.
+pub fn logsumexp(a: &Array, axes: Option<&[i64]>, keepdims: bool, s: Stream) -> Result<Array> {
+    let ax = axes_of("logsumexp", axes, a.ndim())?;
+    let dtype = a.dtype().at_least_float();
+    if dtype == Dtype::C64 {
+        bail!(Value, "[logsumexp] complex64 is not supported.");
+    }
+    let x = astype(a, dtype, s)?;
+    refuse_f64("logsumexp", std::slice::from_ref(&x), s)?;
+    if a.size() == 0 && drop_axes(a.shape(), &ax, false).iter().product::<i64>() > 0 {
+        bail!(Value, "[logsumexp] Received empty array of shape {}.", show(a.shape()));
+    }
+    if ax.len() == 1 && ax[0] + 1 == a.ndim() {
+        let shape = drop_axes(a.shape(), &ax, keepdims);
+        return Ok(Array::lazy(shape, dtype, LogSumExp, vec![x], s));
+    }
+    let m = stop(&max(&x, axes, true, s)?);
+    // A row of infinities would give inf - inf.
+    let zero = scalar_f64(0.0, dtype)?;
+    let m = select(&isinf(&m, s)?, &zero, &m, s)?;
+    let total = sum(&exp(&subtract(&x, &m, s)?, s)?, axes, true, s)?;
+    let out = add(&log(&total, s)?, &m, s)?;
+    view::reshape(&out, &drop_axes(a.shape(), &ax, keepdims), s)
+}

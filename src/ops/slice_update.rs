@@ -1,0 +1,128 @@
+//! Writing an update into a slice of an array: the functional form of `a[...] = b`. A source that nobody
+//! else holds is written in place.
+
+use super::elementwise::astype;
+use super::reduction::sum_to;
+use super::support::*;
+use super::view::{broadcast_to, slice, slice_shape, sliced};
+use super::zeros_like;
+use crate::core::{Array, Primitive, Result, Stream};
+use crate::kernels::program::Program;
+use crate::on_gpu;
+
+struct SliceUpdate {
+    start: Vec<i64>,
+    step: Vec<i64>,
+}
+
+impl SliceUpdate {
+    fn stop(&self, update: &Array) -> Vec<i64> {
+        (0..self.start.len()).map(|i| self.start[i] + self.step[i] * update.shape()[i]).collect()
+    }
+}
+
+fn same_storage(a: &Array, b: &Array) -> Result<bool> {
+    Ok(std::sync::Arc::ptr_eq(&a.data()?.storage, &b.data()?.storage))
+}
+
+impl Primitive for SliceUpdate {
+    fn name(&self) -> &str {
+        "slice_update"
+    }
+
+    fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        let (src, update) = (host_in(&inputs[0])?, host_in(&inputs[1])?);
+        let copy = Program::cast(src.dtype, src.dtype);
+        let dst = host_out_reusing(&outputs[0], &inputs[..1])?;
+        if !same_storage(&inputs[0], &outputs[0])? {
+            crate::cpu::elementwise::run(&copy, &[src], std::slice::from_ref(&dst))?;
+        }
+        let part = sliced(&dst, &self.start, &self.step, inputs[1].shape(), |p, shift| {
+            p.wrapping_offset(shift as isize)
+        });
+        if inputs[1].size() == 0 {
+            return Ok(());
+        }
+        crate::cpu::elementwise::run(&copy, &[update], &[part])
+    }
+
+    fn eval_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        on_gpu!(stream, |enc| {
+            let copy = Program::cast(inputs[0].dtype(), inputs[0].dtype());
+            let update = dev_in(enc, &inputs[1])?;
+            let src = dev_in(enc, &inputs[0])?;
+            let dst = dev_out_reusing(enc, &outputs[0], &inputs[..1])?;
+            if outputs[0].size() == 0 {
+                return Ok(());
+            }
+            if !same_storage(&inputs[0], &outputs[0])? {
+                crate::vulkan::elementwise::run(enc, &copy, &[src], std::slice::from_ref(&dst))?;
+            }
+            if inputs[1].size() == 0 {
+                return Ok(());
+            }
+            let part = sliced(&dst, &self.start, &self.step, inputs[1].shape(), |p, shift| {
+                p.wrapping_add_signed(shift)
+            });
+            crate::vulkan::elementwise::run(enc, &copy, &[update], &[part])
+        })
+    }
+
+    fn vjp(
+        &self,
+        primals: &[Array],
+        cotangents: &[Array],
+        argnums: &[usize],
+        _: &[Array],
+        s: Stream,
+    ) -> Result<Vec<Array>> {
+        let (cot, update) = (&cotangents[0], &primals[1]);
+        let stop = self.stop(update);
+        argnums
+            .iter()
+            .map(|&i| match i {
+                0 => slice_update(cot, &zeros_like(update, s)?, &self.start, &stop, &self.step, s),
+                _ => sum_to(&slice(cot, &self.start, &stop, &self.step, s)?, update.shape(), s),
+            })
+            .collect()
+    }
+
+    fn jvp(
+        &self,
+        primals: &[Array],
+        tangents: &[Array],
+        argnums: &[usize],
+        _: &[Array],
+        s: Stream,
+    ) -> Result<Option<Vec<Array>>> {
+        let tangent = |i: usize| match argnums.iter().position(|&a| a == i) {
+            Some(k) => Ok(tangents[k].clone()),
+            None => zeros_like(&primals[i], s),
+        };
+        let stop = self.stop(&primals[1]);
+        let t = slice_update(&tangent(0)?, &tangent(1)?, &self.start, &stop, &self.step, s)?;
+        Ok(Some(vec![t]))
+    }
+}
+
+/// `a` with `update`, broadcast and converted, written at `start:stop:step` (absolute bounds).
+pub fn slice_update(
+    a: &Array,
+    update: &Array,
+    start: &[i64],
+    stop: &[i64],
+    step: &[i64],
+    s: Stream,
+) -> Result<Array> {
+    let shape = slice_shape("slice_update", a.shape(), start, stop, step)?;
+    let mut update = update.clone();
+    while update.ndim() > shape.len() && update.shape()[0] == 1 {
+        update = super::view::reshape(&update, &update.shape()[1..], s)?;
+    }
+    let update = broadcast_to(&astype(&update, a.dtype(), s)?, &shape, s)?;
+    if shape.as_slice() == a.shape() && step.iter().all(|&x| x == 1) {
+        return Ok(update);
+    }
+    let primitive = SliceUpdate { start: start.into(), step: step.into() };
+    Ok(Array::lazy(a.shape(), a.dtype(), primitive, vec![a.clone(), update], s))
+}

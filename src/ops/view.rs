@@ -1,0 +1,581 @@
+//! The view class: operations that move no data. Each states its layout rule; its vjp is the transposed
+//! view. A reshape that the strides do not allow copies.
+
+use super::create::zeros;
+use super::elementwise::copy_node;
+use super::reduction::sum_to;
+use super::slice_update::slice_update;
+use crate::bail;
+use crate::core::layout::{broadcast_strides, checked_size, normalize_axis, row_major, show, size_of};
+use crate::core::{Array, Dtype, Error, Layout, Primitive, Result, Shape, Stream, Strides};
+use crate::kernels::View;
+use crate::kernels::program::Program;
+
+/// Which view, with its parameters; the output's shape says the rest.
+#[derive(Clone)]
+enum Kind {
+    Reshape,
+    Transpose(Vec<usize>),
+    Broadcast,
+    Slice { start: Vec<i64>, step: Vec<i64> },
+    AsStrided { strides: Strides, offset: i64 },
+    Dtype,
+    StopGradient,
+    Contiguous,
+}
+
+struct ViewOf(Kind);
+
+impl ViewOf {
+    /// Layout of the output over the input's storage; `None` when a copy is needed.
+    fn layout(&self, input: &Array, out: &Array) -> Result<Option<Layout>> {
+        let l = input.layout()?;
+        let shape: Shape = out.shape().into();
+        Ok(match &self.0 {
+            Kind::Reshape => l.reshape(&shape),
+            Kind::Transpose(axes) => Some(Layout {
+                shape,
+                strides: axes.iter().map(|&a| l.strides[a]).collect(),
+                offset: l.offset,
+            }),
+            Kind::Broadcast => {
+                let strides = broadcast_strides(&l.shape, &l.strides, &shape);
+                Some(Layout { shape, strides, offset: l.offset })
+            }
+            Kind::Slice { start, step } => {
+                let mut offset = l.offset;
+                if out.size() > 0 {
+                    offset += start.iter().zip(&l.strides).map(|(a, b)| a * b).sum::<i64>();
+                }
+                let strides = l.strides.iter().zip(step).map(|(a, b)| a * b).collect();
+                Some(Layout { shape, strides, offset })
+            }
+            Kind::AsStrided { strides, offset } => l.is_row_contiguous().then(|| Layout {
+                shape,
+                strides: strides.clone(),
+                offset: l.offset + offset,
+            }),
+            Kind::Dtype => dtype_layout(&l, input.dtype().size(), out.dtype().size(), shape),
+            Kind::StopGradient => Some(l),
+            Kind::Contiguous => l.is_row_contiguous().then_some(l),
+        })
+    }
+
+    fn eval(&self, inputs: &[Array], out: &Array, copy: impl FnOnce(&Array) -> Result<Array>) -> Result<()> {
+        let input = &inputs[0];
+        if let Some(l) = self.layout(input, out)? {
+            out.set_data(l.strides, l.offset, input.data()?.storage.clone());
+            return Ok(());
+        }
+        let whole = copy(input)?;
+        // INVARIANT: every kind is a view of row-major input.
+        let l = self
+            .layout(&whole, out)?
+            .ok_or_else(|| Error::Runtime(format!("[{}] Cannot view {}.", self.name(), show(out.shape()))))?;
+        out.set_data(l.strides, l.offset, whole.data()?.storage.clone());
+        Ok(())
+    }
+}
+
+/// Reinterprets the last axis with another element size.
+fn dtype_layout(l: &Layout, from: usize, to: usize, shape: Shape) -> Option<Layout> {
+    if from == to {
+        return Some(Layout { shape, strides: l.strides.clone(), offset: l.offset });
+    }
+    if !l.is_row_contiguous() || (l.offset as usize * from) % to != 0 {
+        return None;
+    }
+    let offset = (l.offset as usize * from / to) as i64;
+    Some(Layout { strides: row_major(&shape), shape, offset })
+}
+
+impl Primitive for ViewOf {
+    fn name(&self) -> &str {
+        match self.0 {
+            Kind::Reshape => "reshape",
+            Kind::Transpose(_) => "transpose",
+            Kind::Broadcast => "broadcast_to",
+            Kind::Slice { .. } => "slice",
+            Kind::AsStrided { .. } => "as_strided",
+            Kind::Dtype => "view",
+            Kind::StopGradient => "stop_gradient",
+            Kind::Contiguous => "contiguous",
+        }
+    }
+
+    fn is_view(&self) -> bool {
+        !matches!(self.0, Kind::Reshape | Kind::AsStrided { .. } | Kind::Dtype | Kind::Contiguous)
+    }
+
+    fn blocks_gradient(&self) -> bool {
+        matches!(self.0, Kind::StopGradient)
+    }
+
+    fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        self.eval(inputs, &outputs[0], |a| {
+            let whole = Array::placeholder(a.shape(), a.dtype());
+            let (src, dst) = (super::support::host_in(a)?, super::support::host_out(&whole)?);
+            crate::cpu::elementwise::run(&Program::cast(a.dtype(), a.dtype()), &[src], &[dst])?;
+            Ok(whole)
+        })
+    }
+
+    fn eval_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        self.eval(inputs, &outputs[0], |a| {
+            crate::on_gpu!(stream, |enc| {
+                let whole = Array::placeholder(a.shape(), a.dtype());
+                let src = super::support::dev_in(enc, a)?;
+                let dst = super::support::dev_out(enc, &whole)?;
+                let p = Program::cast(a.dtype(), a.dtype());
+                crate::vulkan::elementwise::run(enc, &p, &[src], &[dst])?;
+                Ok(whole)
+            })
+        })
+    }
+
+    fn vjp(
+        &self,
+        primals: &[Array],
+        cotangents: &[Array],
+        _: &[usize],
+        _: &[Array],
+        s: Stream,
+    ) -> Result<Vec<Array>> {
+        let (x, cot) = (&primals[0], &cotangents[0]);
+        let g = match &self.0 {
+            Kind::Reshape => reshape(cot, x.shape(), s)?,
+            Kind::Transpose(axes) => {
+                let mut inverse = vec![0i64; axes.len()];
+                for (i, &a) in axes.iter().enumerate() {
+                    inverse[a] = i as i64;
+                }
+                transpose(cot, Some(&inverse), s)?
+            }
+            Kind::Broadcast => sum_to(cot, x.shape(), s)?,
+            Kind::Slice { start, step } => {
+                let stop: Vec<i64> = (0..start.len()).map(|i| start[i] + step[i] * cot.shape()[i]).collect();
+                slice_update(&zeros(x.shape(), cot.dtype(), s)?, cot, start, &stop, step, s)?
+            }
+            Kind::AsStrided { strides, offset } => as_strided_vjp(x, cot, strides, *offset, s)?,
+            Kind::StopGradient => zeros(x.shape(), x.dtype(), s)?,
+            Kind::Contiguous => cot.clone(),
+            Kind::Dtype => return Err(self.missing("vjp")),
+        };
+        Ok(vec![g])
+    }
+
+    fn jvp(
+        &self,
+        _: &[Array],
+        tangents: &[Array],
+        _: &[usize],
+        outputs: &[Array],
+        s: Stream,
+    ) -> Result<Option<Vec<Array>>> {
+        let (t, out) = (&tangents[0], &outputs[0]);
+        Ok(Some(vec![match &self.0 {
+            Kind::StopGradient => zeros(t.shape(), t.dtype(), s)?,
+            Kind::Dtype => return Err(self.missing("jvp")),
+            kind => node(kind.clone(), out.shape(), t.dtype(), t, s),
+        }]))
+    }
+}
+
+/// Adds overlapping windows back: one slice update for every position of all axes but the longest.
+fn as_strided_vjp(x: &Array, cot: &Array, strides: &[i64], offset: i64, s: Stream) -> Result<Array> {
+    let n = x.size() as i64;
+    let mut flat = zeros(&[n], cot.dtype(), s)?;
+    let shape = cot.shape().to_vec();
+    if cot.size() == 0 {
+        return reshape(&flat, x.shape(), s);
+    }
+    let long = (0..shape.len()).filter(|&i| strides[i] != 0).max_by_key(|&i| shape[i]);
+    let outer: Vec<usize> = (0..shape.len()).filter(|&i| Some(i) != long).collect();
+    let mut index = vec![0i64; outer.len()];
+    loop {
+        let at: i64 = offset + outer.iter().zip(&index).map(|(&ax, &i)| i * strides[ax]).sum::<i64>();
+        let (mut lo, mut hi) = (vec![0i64; shape.len()], shape.clone());
+        for (&ax, &i) in outer.iter().zip(&index) {
+            (lo[ax], hi[ax]) = (i, i + 1);
+        }
+        let len = long.map_or(1, |ax| shape[ax]);
+        let piece = reshape(&slice(cot, &lo, &hi, &vec![1; shape.len()], s)?, &[len], s)?;
+        let step = long.map_or(1, |ax| strides[ax]);
+        let stop = at + step * len;
+        let old = slice(&flat, &[at], &[stop], &[step], s)?;
+        let new = super::add(&old, &piece, s)?;
+        flat = slice_update(&flat, &new, &[at], &[stop], &[step], s)?;
+        let Some(ax) = (0..outer.len()).rev().find(|&k| index[k] + 1 < shape[outer[k]]) else { break };
+        index[ax] += 1;
+        index[ax + 1..].fill(0);
+    }
+    reshape(&flat, x.shape(), s)
+}
+
+fn node(kind: Kind, shape: &[i64], dtype: Dtype, a: &Array, s: Stream) -> Array {
+    Array::lazy(shape, dtype, ViewOf(kind), vec![a.clone()], s)
+}
+
+/// The array with other dimensions in row-major order; one of them may be -1.
+pub fn reshape(a: &Array, shape: &[i64], s: Stream) -> Result<Array> {
+    if a.shape() == shape {
+        return Ok(a.clone());
+    }
+    let mut shape: Shape = shape.into();
+    let n = a.size() as i64;
+    if let Some(hole) = shape.iter().position(|&d| d == -1) {
+        let rest: i64 = shape.iter().enumerate().filter(|(i, _)| *i != hole).map(|(_, &d)| d).product();
+        if shape.iter().filter(|&&d| d == -1).count() > 1 {
+            bail!(Value, "[reshape] Can only infer one dimension, got shape {}.", show(&shape));
+        }
+        if rest <= 0 || n % rest != 0 {
+            if rest == 0 {
+                bail!(Value, "[reshape] Cannot infer the shape of an empty array.");
+            }
+            bail!(Value, "[reshape] Cannot reshape array of size {n} into shape {}.", show(&shape));
+        }
+        shape[hole] = n / rest;
+    }
+    if checked_size("reshape", &shape, 1)? as i64 != n {
+        bail!(Value, "[reshape] Cannot reshape array of size {n} into shape {}.", show(&shape));
+    }
+    if a.shape() == shape.as_slice() {
+        return Ok(a.clone());
+    }
+    Ok(node(Kind::Reshape, &shape, a.dtype(), a, s))
+}
+
+/// Joins axes `start..=end` into one.
+pub fn flatten(a: &Array, start: i64, end: i64, s: Stream) -> Result<Array> {
+    if a.ndim() == 0 {
+        return reshape(a, &[1], s);
+    }
+    let n = a.ndim() as i64;
+    let clamp = |ax: i64| (if ax < 0 { ax + n } else { ax }).clamp(0, n - 1);
+    if start >= n || end < -n {
+        bail!(Value, "[flatten] Invalid start_axis {start} or end_axis {end} for {n} dimensions.");
+    }
+    let (i, j) = (clamp(start) as usize, clamp(end) as usize);
+    if i > j {
+        bail!(Value, "[flatten] start_axis must be less than or equal to end_axis, got {start} and {end}.");
+    }
+    let mut shape: Shape = a.shape()[..i].into();
+    shape.push(a.shape()[i..=j].iter().product());
+    shape.extend_from_slice(&a.shape()[j + 1..]);
+    reshape(a, &shape, s)
+}
+
+/// Splits one axis into several; one of the new dimensions may be -1.
+pub fn unflatten(a: &Array, axis: i64, shape: &[i64], s: Stream) -> Result<Array> {
+    if shape.is_empty() {
+        bail!(Value, "[unflatten] Shape to unflatten to cannot be empty.");
+    }
+    let ax = normalize_axis("unflatten", axis, a.ndim())?;
+    let mut dims = shape.to_vec();
+    let n = a.shape()[ax];
+    if let Some(hole) = dims.iter().position(|&d| d == -1) {
+        let rest: i64 = dims.iter().filter(|&&d| d != -1).product();
+        if rest == 0 || n % rest != 0 {
+            bail!(Value, "[unflatten] Cannot split axis of size {n} into {}.", show(shape));
+        }
+        dims[hole] = n / rest;
+    }
+    if dims.iter().product::<i64>() != n {
+        bail!(Value, "[unflatten] Cannot split axis of size {n} into {}.", show(shape));
+    }
+    let mut full: Shape = a.shape()[..ax].into();
+    full.extend_from_slice(&dims);
+    full.extend_from_slice(&a.shape()[ax + 1..]);
+    reshape(a, &full, s)
+}
+
+/// Axes in another order; reversed for `None`.
+pub fn transpose(a: &Array, axes: Option<&[i64]>, s: Stream) -> Result<Array> {
+    let n = a.ndim();
+    let perm: Vec<usize> = match axes {
+        None => (0..n).rev().collect(),
+        Some(axes) => {
+            if axes.len() != n {
+                bail!(Value, "[transpose] Received {} axes for array with {n} dimensions.", axes.len());
+            }
+            let mut seen = vec![false; n];
+            let mut perm = Vec::with_capacity(n);
+            for &ax in axes {
+                let ax = normalize_axis("transpose", ax, n)?;
+                if std::mem::replace(&mut seen[ax], true) {
+                    bail!(Value, "[transpose] Repeat axes not allowed, got {axes:?}.");
+                }
+                perm.push(ax);
+            }
+            perm
+        }
+    };
+    if perm.iter().enumerate().all(|(i, &p)| i == p) {
+        return Ok(a.clone());
+    }
+    let shape: Shape = perm.iter().map(|&p| a.shape()[p]).collect();
+    Ok(node(Kind::Transpose(perm), &shape, a.dtype(), a, s))
+}
+
+/// Exchanges two axes.
+pub fn swapaxes(a: &Array, i: i64, j: i64, s: Stream) -> Result<Array> {
+    let (i, j) = (normalize_axis("swapaxes", i, a.ndim())?, normalize_axis("swapaxes", j, a.ndim())?);
+    let mut perm: Vec<i64> = (0..a.ndim() as i64).collect();
+    perm.swap(i, j);
+    transpose(a, Some(&perm), s)
+}
+
+/// Moves one axis to another position.
+pub fn moveaxis(a: &Array, from: i64, to: i64, s: Stream) -> Result<Array> {
+    let from = normalize_axis("moveaxis", from, a.ndim())?;
+    let to = normalize_axis("moveaxis", to, a.ndim())?;
+    let mut perm: Vec<i64> = (0..a.ndim() as i64).collect();
+    let ax = perm.remove(from);
+    perm.insert(to, ax);
+    transpose(a, Some(&perm), s)
+}
+
+/// Inserts axes of length 1 at positions of the result.
+pub fn expand_dims(a: &Array, axes: &[i64], s: Stream) -> Result<Array> {
+    let n = a.ndim() + axes.len();
+    let mut fresh = vec![false; n];
+    for &ax in axes {
+        let ax = normalize_axis("expand_dims", ax, n)?;
+        if std::mem::replace(&mut fresh[ax], true) {
+            bail!(Value, "[expand_dims] Received duplicate axes {axes:?}.");
+        }
+    }
+    let mut old = a.shape().iter();
+    let shape: Shape = fresh.iter().map(|&f| if f { 1 } else { old.next().copied().unwrap_or(1) }).collect();
+    reshape(a, &shape, s)
+}
+
+/// Removes axes of length 1; all of them for `None`.
+pub fn squeeze(a: &Array, axes: Option<&[i64]>, s: Stream) -> Result<Array> {
+    let mut drop = vec![false; a.ndim()];
+    match axes {
+        None => drop.iter_mut().zip(a.shape()).for_each(|(d, &n)| *d = n == 1),
+        Some(axes) => {
+            for &ax in axes {
+                let i = normalize_axis("squeeze", ax, a.ndim())?;
+                if a.shape()[i] != 1 {
+                    bail!(
+                        Value,
+                        "[squeeze] Cannot squeeze axis {ax} with size {} which is not equal to 1.",
+                        a.shape()[i]
+                    );
+                }
+                if std::mem::replace(&mut drop[i], true) {
+                    bail!(Value, "[squeeze] Received duplicate axes {axes:?}.");
+                }
+            }
+        }
+    }
+    let shape: Shape = a.shape().iter().zip(&drop).filter(|(_, d)| !**d).map(|(&n, _)| n).collect();
+    reshape(a, &shape, s)
+}
+
+/// Repeats axes of length 1 without copying.
+pub fn broadcast_to(a: &Array, shape: &[i64], s: Stream) -> Result<Array> {
+    if a.shape() == shape {
+        return Ok(a.clone());
+    }
+    checked_size("broadcast_to", shape, a.dtype().size())?;
+    let fits = shape.len() >= a.ndim()
+        && a.shape().iter().rev().zip(shape.iter().rev()).all(|(&d, &t)| d == t || d == 1);
+    if !fits {
+        bail!(
+            Value,
+            "[broadcast_to] Cannot broadcast array of shape {} into shape {}.",
+            show(a.shape()),
+            show(shape)
+        );
+    }
+    Ok(node(Kind::Broadcast, shape, a.dtype(), a, s))
+}
+
+/// Broadcasts arrays against each other.
+pub fn broadcast_arrays(arrays: &[Array], s: Stream) -> Result<Vec<Array>> {
+    let mut shape = Shape::new();
+    for a in arrays {
+        shape = crate::core::layout::broadcast_shapes("broadcast_arrays", &shape, a.shape())?;
+    }
+    arrays.iter().map(|a| broadcast_to(a, &shape, s)).collect()
+}
+
+/// Number of elements that a normalised slice takes.
+pub fn slice_len(start: i64, stop: i64, step: i64) -> i64 {
+    if step > 0 {
+        (stop - start + step - 1).div_euclid(step).max(0)
+    } else {
+        (start - stop - step - 1).div_euclid(-step).max(0)
+    }
+}
+
+/// Checks slice bounds against a shape and returns the result's shape.
+pub(super) fn slice_shape(
+    op: &str,
+    shape: &[i64],
+    start: &[i64],
+    stop: &[i64],
+    step: &[i64],
+) -> Result<Shape> {
+    if start.len() != shape.len() || stop.len() != shape.len() || step.len() != shape.len() {
+        bail!(Value, "[{op}] Invalid number of indices or strides for array with dimension {}.", shape.len());
+    }
+    let mut out = Shape::new();
+    for i in 0..shape.len() {
+        if step[i] == 0 {
+            bail!(Value, "[{op}] slice step cannot be zero.");
+        }
+        let n = slice_len(start[i], stop[i], step[i]);
+        let last = start[i] + (n - 1).max(0) * step[i];
+        if n > 0 && (start[i] < 0 || start[i] >= shape[i] || last < 0 || last >= shape[i]) {
+            bail!(
+                Value,
+                "[{op}] Slice {}:{}:{} reaches outside axis {i} of shape {}.",
+                start[i],
+                stop[i],
+                step[i],
+                show(shape)
+            );
+        }
+        out.push(n);
+    }
+    Ok(out)
+}
+
+/// Elements `start, start + step, ...` before `stop` along each axis; bounds are absolute.
+pub fn slice(a: &Array, start: &[i64], stop: &[i64], step: &[i64], s: Stream) -> Result<Array> {
+    let shape = slice_shape("slice", a.shape(), start, stop, step)?;
+    if shape.as_slice() == a.shape() && step.iter().all(|&x| x == 1) {
+        return Ok(a.clone());
+    }
+    Ok(node(Kind::Slice { start: start.into(), step: step.into() }, &shape, a.dtype(), a, s))
+}
+
+/// A view with explicit strides and offset over the row-major elements of `a`.
+pub fn as_strided(
+    a: &Array,
+    shape: Option<&[i64]>,
+    strides: Option<&[i64]>,
+    offset: i64,
+    s: Stream,
+) -> Result<Array> {
+    let shape: Shape = shape.unwrap_or(a.shape()).into();
+    let strides: Strides = strides.map_or_else(|| row_major(&shape), Into::into);
+    if strides.len() != shape.len() {
+        bail!(
+            Value,
+            "[as_strided] Expected as many strides as dimensions, got {} and {}.",
+            strides.len(),
+            shape.len()
+        );
+    }
+    checked_size("as_strided", &shape, a.dtype().size())?;
+    let l = Layout { shape: shape.clone(), strides: strides.clone(), offset };
+    if let Some((lo, hi)) = l.span()
+        && (lo < 0 || hi >= a.size() as i64)
+    {
+        bail!(Value, "[as_strided] Elements {lo}..={hi} lie outside the array of size {}.", a.size());
+    }
+    Ok(node(Kind::AsStrided { strides, offset }, &shape, a.dtype(), a, s))
+}
+
+/// The same bytes as another dtype; the last axis scales with the element size.
+pub fn view(a: &Array, dtype: Dtype, s: Stream) -> Result<Array> {
+    if a.dtype() == dtype {
+        return Ok(a.clone());
+    }
+    let (from, to) = (a.dtype().size(), dtype.size());
+    let mut shape: Shape = a.shape().into();
+    if from != to {
+        let Some(last) = shape.last_mut() else {
+            bail!(
+                Value,
+                "[view] Changing the type of a 0-dimensional array is only allowed between types of equal size."
+            );
+        };
+        let bytes = *last as usize * from;
+        if bytes % to != 0 {
+            bail!(
+                Value,
+                "[view] If the last dimension is viewed as {dtype} its {bytes} bytes must divide by {to}."
+            );
+        }
+        *last = (bytes / to) as i64;
+    }
+    Ok(node(Kind::Dtype, &shape, dtype, a, s))
+}
+
+/// A row-major array; `a` itself if it is one. With `allow_col_major` a transposed dense array counts too.
+pub fn contiguous(a: &Array, allow_col_major: bool, s: Stream) -> Result<Array> {
+    if allow_col_major && a.has_data() {
+        let l = a.layout()?;
+        let reversed = Layout {
+            shape: l.shape.iter().rev().copied().collect(),
+            strides: l.strides.iter().rev().copied().collect(),
+            offset: l.offset,
+        };
+        if reversed.is_row_contiguous() {
+            return Ok(a.clone());
+        }
+    }
+    Ok(node(Kind::Contiguous, a.shape(), a.dtype(), a, s))
+}
+
+/// A fresh copy.
+pub fn copy(a: &Array, s: Stream) -> Result<Array> {
+    Ok(copy_node(a, s))
+}
+
+/// At least `n` axes: 1 -> (1, n) for two, (1, n, 1) for three, as NumPy places them.
+pub fn at_least_nd(a: &Array, n: usize, s: Stream) -> Result<Array> {
+    let d = a.shape();
+    match (n, d.len()) {
+        (1, 0) => reshape(a, &[1], s),
+        (2, 0) => reshape(a, &[1, 1], s),
+        (2, 1) => reshape(a, &[1, d[0]], s),
+        (3, 0) => reshape(a, &[1, 1, 1], s),
+        (3, 1) => reshape(a, &[1, d[0], 1], s),
+        (3, 2) => reshape(a, &[d[0], d[1], 1], s),
+        _ => Ok(a.clone()),
+    }
+}
+
+/// The same values, through which no derivative flows.
+pub fn stop_gradient(a: &Array) -> Array {
+    // The stream is irrelevant: evaluation shares the input's storage.
+    let s = a.node().map_or_else(|| crate::core::default_stream(crate::core::default_device()), |n| n.stream);
+    node(Kind::StopGradient, a.shape(), a.dtype(), a, s)
+}
+
+/// Reverses the order of elements along axes; all of them for `None`.
+pub fn flip(a: &Array, axes: Option<&[i64]>, s: Stream) -> Result<Array> {
+    let ax = super::support::axes_of("flip", axes, a.ndim())?;
+    let (mut start, mut stop, mut step) = (vec![0; a.ndim()], a.shape().to_vec(), vec![1; a.ndim()]);
+    for i in ax {
+        (start[i], stop[i], step[i]) = (a.shape()[i] - 1, -1, -1);
+    }
+    slice(a, &start, &stop, &step, s)
+}
+
+/// View of `dst` through a slice; used by kernels that write parts of an output.
+pub(super) fn sliced<P: Copy>(
+    v: &View<P>,
+    start: &[i64],
+    step: &[i64],
+    shape: &[i64],
+    at: impl Fn(P, i64) -> P,
+) -> View<P> {
+    let mut shift = 0;
+    if size_of(shape) > 0 {
+        shift = start.iter().zip(&v.strides).map(|(a, b)| a * b).sum::<i64>() * v.dtype.size() as i64;
+    }
+    View {
+        ptr: at(v.ptr, shift),
+        dtype: v.dtype,
+        shape: shape.into(),
+        strides: v.strides.iter().zip(step).map(|(a, b)| a * b).collect(),
+    }
+}

@@ -1,0 +1,549 @@
+//! Python values to arrays and back: scalars with weak promotion, nested lists, buffers, `__mlx_array__` and
+//! `__array__` objects, and the argument types that the functions of this folder share.
+
+use half::{bf16, f16};
+use pyo3::buffer::PyUntypedBuffer;
+use pyo3::exceptions::{
+    PyIndexError, PyKeyboardInterrupt, PyNotImplementedError, PyRuntimeError, PyTypeError, PyValueError,
+};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyList, PyTuple};
+use smallvec::SmallVec;
+
+use super::array::PyArray;
+use crate::core::layout::{checked_size, row_major};
+use crate::core::{Array, Device, Dtype, Error, Result, Shape, default_stream};
+use crate::ops;
+
+impl From<Error> for PyErr {
+    fn from(e: Error) -> PyErr {
+        let text = e.to_string();
+        match e {
+            Error::Value(_) => PyValueError::new_err(text),
+            Error::Type(_) => PyTypeError::new_err(text),
+            Error::Index(_) => PyIndexError::new_err(text),
+            Error::Runtime(_) | Error::OutOfMemory { .. } => PyRuntimeError::new_err(text),
+            Error::Interrupted => PyKeyboardInterrupt::new_err(text),
+            Error::NotImplemented(_) => PyNotImplementedError::new_err(text),
+        }
+    }
+}
+
+/// Name of an object's type, for messages.
+pub fn type_name(obj: &Bound<'_, PyAny>) -> String {
+    obj.get_type().name().map_or_else(|_| "object".into(), |n| n.to_string())
+}
+
+/// An array argument: an `mlx.core.array` or an object with `__mlx_array__`.
+pub struct Arr(pub Array);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Arr {
+    type Error = PyErr;
+    fn extract(obj: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(a) = obj.cast::<PyArray>() {
+            return Ok(Arr(a.get().array()));
+        }
+        match mlx_array(&obj)? {
+            Some(a) => Ok(Arr(a)),
+            None => Err(PyTypeError::new_err(format!("expected an mlx.core.array, got {}", type_name(&obj)))),
+        }
+    }
+}
+
+/// A scalar or anything that converts to an array on its own.
+pub struct Like(pub Array);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Like {
+    type Error = PyErr;
+    fn extract(obj: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Like(to_array(&obj, None)?))
+    }
+}
+
+/// One integer or a sequence of them: axes, shapes, repetitions.
+#[derive(Debug, Clone)]
+pub struct Ints {
+    /// The numbers.
+    pub list: SmallVec<[i64; 6]>,
+    /// Whether a bare integer was given.
+    pub single: bool,
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Ints {
+    type Error = PyErr;
+    fn extract(obj: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(v) = obj.extract::<i64>() {
+            return Ok(Ints { list: [v].into_iter().collect(), single: true });
+        }
+        Ok(Ints { list: obj.extract::<Seq>()?.0, single: false })
+    }
+}
+
+/// A sequence of integers.
+pub struct Seq(pub SmallVec<[i64; 6]>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Seq {
+    type Error = PyErr;
+    fn extract(obj: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let mut list = SmallVec::new();
+        if obj.is_instance_of::<pyo3::types::PyString>() {
+            return Err(PyTypeError::new_err("expected a sequence of integers, got str"));
+        }
+        let items = obj.try_iter().map_err(|_| {
+            PyTypeError::new_err(format!("expected a sequence of integers, got {}", type_name(&obj)))
+        })?;
+        for item in items {
+            list.push(item?.extract::<i64>()?);
+        }
+        Ok(Seq(list))
+    }
+}
+
+/// Whether the dtype of an operand counts in promotion (a Python scalar's or buffer's does not).
+fn is_strong(obj: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(obj.is_instance_of::<PyArray>()
+        || (!is_scalar(obj) && obj.hasattr(intern!(obj.py(), "__mlx_array__"))?))
+}
+
+fn is_scalar(obj: &Bound<'_, PyAny>) -> bool {
+    obj.is_instance_of::<PyInt>() || obj.is_instance_of::<PyFloat>() || obj.is_instance_of::<PyComplex>()
+}
+
+fn mlx_array(obj: &Bound<'_, PyAny>) -> PyResult<Option<Array>> {
+    let Some(method) = obj.getattr_opt(intern!(obj.py(), "__mlx_array__"))? else { return Ok(None) };
+    let made = method.call0()?;
+    match made.cast::<PyArray>() {
+        Ok(a) => Ok(Some(a.get().array())),
+        Err(_) => Err(PyTypeError::new_err("__mlx_array__ must return an mlx.core.array")),
+    }
+}
+
+/// The array that an operand stands for; `like` is the dtype that a weak operand adopts where it can.
+/// `None` for objects that are no operand.
+pub fn operand(obj: &Bound<'_, PyAny>, like: Option<Dtype>) -> PyResult<Option<Array>> {
+    if let Ok(a) = obj.cast::<PyArray>() {
+        return Ok(Some(a.get().array()));
+    }
+    if obj.is_instance_of::<PyFloat>() {
+        let dtype = like.filter(|d| d.is_float()).unwrap_or(Dtype::F32);
+        return Ok(Some(ops::scalar_f64(obj.extract()?, dtype)?));
+    }
+    if let Ok(b) = obj.cast::<PyBool>() {
+        return Ok(Some(ops::scalar_i64(i64::from(b.is_true()), like.unwrap_or(Dtype::Bool))?));
+    }
+    if obj.is_instance_of::<PyInt>() {
+        return int_scalar(obj, like).map(Some);
+    }
+    if let Ok(c) = obj.cast::<PyComplex>() {
+        return Ok(Some(ops::scalar_c64(c.real() as f32, c.imag() as f32)?));
+    }
+    if let Some(a) = mlx_array(obj)? {
+        return Ok(Some(a));
+    }
+    foreign(obj, like)
+}
+
+fn int_scalar(obj: &Bound<'_, PyAny>, like: Option<Dtype>) -> PyResult<Array> {
+    let Ok(v) = obj.extract::<i64>() else {
+        return match (obj.extract::<u64>(), like) {
+            (Ok(v), None | Some(Dtype::U64)) => Ok(ops::scalar_i64(v as i64, Dtype::U64)?),
+            (_, Some(d)) if d.is_inexact() => Ok(ops::scalar_f64(obj.extract()?, d)?),
+            (_, d) => Err(overflow(obj, d.unwrap_or(Dtype::I64))),
+        };
+    };
+    let dtype = match like {
+        None if i32::try_from(v).is_ok() => Dtype::I32,
+        None => Dtype::I64,
+        Some(Dtype::Bool) => Dtype::I32,
+        Some(d) => d,
+    };
+    if dtype.is_integer() && dtype.size() < 8 {
+        let (lo, hi) = int_range(dtype);
+        if i128::from(v) < lo || i128::from(v) > hi {
+            return Err(overflow(obj, dtype));
+        }
+    }
+    Ok(ops::scalar_i64(v, dtype)?)
+}
+
+fn overflow(obj: &Bound<'_, PyAny>, dtype: Dtype) -> PyErr {
+    PyValueError::new_err(format!("Converting {obj} to {dtype} would result in overflow."))
+}
+
+/// Smallest and largest value of an integer dtype.
+pub fn int_range(dtype: Dtype) -> (i128, i128) {
+    let bits = dtype.size() as u32 * 8;
+    match dtype.kind() {
+        crate::core::Kind::Signed => (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1),
+        _ => (0, (1i128 << bits) - 1),
+    }
+}
+
+/// Arrays of other libraries: the buffer protocol, else `__array__`.
+fn foreign(obj: &Bound<'_, PyAny>, dtype: Option<Dtype>) -> PyResult<Option<Array>> {
+    if is_buffer(obj) {
+        return from_buffer(&PyUntypedBuffer::get(obj)?, dtype).map(Some);
+    }
+    if let Some(method) = obj.getattr_opt(intern!(obj.py(), "__array__"))? {
+        let made = method.call0()?;
+        return from_buffer(&PyUntypedBuffer::get(&made)?, dtype).map(Some);
+    }
+    Ok(None)
+}
+
+fn is_buffer(obj: &Bound<'_, PyAny>) -> bool {
+    // SAFETY: the object is alive and the interpreter is attached.
+    unsafe { pyo3::ffi::PyObject_CheckBuffer(obj.as_ptr()) == 1 }
+}
+
+/// As [`operand`], with MLX's message for what is no array.
+pub fn to_array(obj: &Bound<'_, PyAny>, like: Option<Dtype>) -> PyResult<Array> {
+    match operand(obj, like)? {
+        Some(a) => Ok(a),
+        None if obj.is_none() => Err(PyTypeError::new_err("expected a scalar or an array, got None")),
+        None => Err(invalid(obj)),
+    }
+}
+
+fn invalid(obj: &Bound<'_, PyAny>) -> PyErr {
+    PyValueError::new_err(format!("Invalid type {} received in array initialization.", type_name(obj)))
+}
+
+/// Two operands: a weak one adopts the dtype of the other where it can.
+pub fn to_arrays(a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> PyResult<(Array, Array)> {
+    if is_strong(a)? {
+        let x = to_array(a, None)?;
+        let y = to_array(b, Some(x.dtype()))?;
+        return Ok((x, y));
+    }
+    if is_strong(b)? {
+        let y = to_array(b, None)?;
+        return Ok((to_array(a, Some(y.dtype()))?, y));
+    }
+    Ok((to_array(a, None)?, to_array(b, None)?))
+}
+
+/// What `mx.array(value, dtype)` makes.
+pub fn make(obj: &Bound<'_, PyAny>, dtype: Option<Dtype>) -> PyResult<Array> {
+    if obj.is_instance_of::<PyList>() || obj.is_instance_of::<PyTuple>() {
+        return from_nested(obj, dtype);
+    }
+    if obj.is_none() {
+        return Err(PyTypeError::new_err("array(): expected a scalar, sequence or array, got None"));
+    }
+    if let (true, Some(d)) = (is_scalar(obj), dtype) {
+        // An explicit dtype converts, it does not check the range.
+        let value = number(obj)?.ok_or_else(|| invalid(obj))?;
+        // SAFETY: memory for one element of `d`.
+        return Ok(ops::from_host(&[], d, |p| unsafe { store(p, 0, d, value) })?);
+    }
+    if !is_scalar(obj)
+        && !obj.is_instance_of::<PyArray>()
+        && mlx_array(obj)?.is_none()
+        && let Some(a) = foreign(obj, dtype)?
+    {
+        return Ok(a);
+    }
+    let a = operand(obj, None)?.ok_or_else(|| invalid(obj))?;
+    cast(a, dtype)
+}
+
+/// Converts on the default stream, or on the CPU where float64 is involved.
+pub fn cast(a: Array, dtype: Option<Dtype>) -> PyResult<Array> {
+    match dtype {
+        Some(d) if d != a.dtype() => {
+            let s = if a.dtype() == Dtype::F64 || d == Dtype::F64 {
+                default_stream(Device::CPU)
+            } else {
+                super::device::current()
+            };
+            Ok(ops::astype(&a, d, s)?)
+        }
+        _ => Ok(a),
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Num {
+    Int(i64),
+    Float(f64),
+    Complex(f64, f64),
+}
+
+fn number(obj: &Bound<'_, PyAny>) -> PyResult<Option<Num>> {
+    Ok(Some(if obj.is_instance_of::<PyFloat>() {
+        Num::Float(obj.extract()?)
+    } else if obj.is_instance_of::<PyInt>() {
+        match obj.extract::<i64>() {
+            Ok(v) => Num::Int(v),
+            Err(_) => match obj.extract::<u64>() {
+                Ok(v) => Num::Int(v as i64),
+                Err(_) => return Err(overflow(obj, Dtype::I64)),
+            },
+        }
+    } else if let Ok(c) = obj.cast::<PyComplex>() {
+        Num::Complex(c.real(), c.imag())
+    } else {
+        return Ok(None);
+    }))
+}
+
+/// Writes element `i` of an array of `dtype` that starts at `p`.
+///
+/// # Safety
+/// `p` must be valid for writing elements `0..=i`.
+unsafe fn store(p: *mut u8, i: usize, dtype: Dtype, value: Num) {
+    let (int, float, imag) = match value {
+        Num::Int(v) => (v, v as f64, 0.0),
+        Num::Float(v) => (v as i64, v, 0.0),
+        Num::Complex(re, im) => (re as i64, re, im),
+    };
+    macro_rules! put {
+        ($t:ty, $v:expr) => {
+            // SAFETY: by the contract of this function.
+            unsafe { p.cast::<$t>().add(i).write_unaligned($v) }
+        };
+    }
+    match dtype {
+        Dtype::Bool => put!(u8, u8::from(float != 0.0 || imag != 0.0)),
+        Dtype::U8 => put!(u8, int as u8),
+        Dtype::U16 => put!(u16, int as u16),
+        Dtype::U32 => put!(u32, int as u32),
+        Dtype::U64 => put!(u64, int as u64),
+        Dtype::I8 => put!(i8, int as i8),
+        Dtype::I16 => put!(i16, int as i16),
+        Dtype::I32 => put!(i32, int as i32),
+        Dtype::I64 => put!(i64, int),
+        Dtype::F16 => put!(f16, f16::from_f64(float)),
+        Dtype::BF16 => put!(bf16, bf16::from_f32(float as f32)),
+        Dtype::F32 => put!(f32, float as f32),
+        Dtype::F64 => put!(f64, float),
+        Dtype::C64 => put!([f32; 2], [float as f32, imag as f32]),
+    }
+}
+
+#[derive(Default)]
+struct Scan {
+    shape: Shape,
+    count: usize,
+    wide: bool,
+    rank: u8, // 0 bool, 1 int, 2 float, 3 complex
+    arrays: bool,
+}
+
+fn items<'py>(obj: &Bound<'py, PyAny>) -> Option<Vec<Bound<'py, PyAny>>> {
+    if let Ok(l) = obj.cast::<PyList>() {
+        Some(l.iter().collect())
+    } else if let Ok(t) = obj.cast::<PyTuple>() {
+        Some(t.iter().collect())
+    } else {
+        None
+    }
+}
+
+fn scan(obj: &Bound<'_, PyAny>, depth: usize, s: &mut Scan) -> PyResult<()> {
+    if let Some(list) = items(obj) {
+        if depth == s.shape.len() {
+            if s.count > 0 {
+                return Err(PyValueError::new_err("Initialization encountered extra dimension."));
+            }
+            s.shape.push(list.len() as i64);
+        } else if s.shape[depth] != list.len() as i64 {
+            return Err(PyValueError::new_err("Initialization encountered non-uniform length."));
+        }
+        return list.iter().try_for_each(|x| scan(x, depth + 1, s));
+    }
+    if depth != s.shape.len() && !s.arrays {
+        return Err(PyValueError::new_err("Initialization encountered non-uniform length."));
+    }
+    s.count += 1;
+    s.rank = s.rank.max(if obj.is_instance_of::<PyBool>() {
+        0
+    } else if obj.is_instance_of::<PyInt>() {
+        s.wide |= obj.extract::<i32>().is_err();
+        1
+    } else if obj.is_instance_of::<PyFloat>() {
+        2
+    } else if obj.is_instance_of::<PyComplex>() {
+        3
+    } else {
+        s.arrays = true;
+        0
+    });
+    Ok(())
+}
+
+fn has_arrays(obj: &Bound<'_, PyAny>) -> bool {
+    match items(obj) {
+        Some(list) => list.iter().any(has_arrays),
+        None => !is_scalar(obj),
+    }
+}
+
+fn from_nested(obj: &Bound<'_, PyAny>, dtype: Option<Dtype>) -> PyResult<Array> {
+    let mut s = Scan::default();
+    if has_arrays(obj) {
+        let a = stack_nested(obj)?;
+        return cast(a, dtype);
+    }
+    scan(obj, 0, &mut s)?;
+    let natural = match s.rank {
+        _ if s.count == 0 => Dtype::F32,
+        0 => Dtype::Bool,
+        1 if s.wide => Dtype::I64,
+        1 => Dtype::I32,
+        2 => Dtype::F32,
+        _ => Dtype::C64,
+    };
+    let dtype = dtype.unwrap_or(natural);
+    checked_size("array", &s.shape, dtype.size())?;
+    let mut failure = Ok(());
+    let a = ops::from_host(&s.shape, dtype, |p| failure = fill(obj, p, dtype, &mut 0))?;
+    failure?;
+    Ok(a)
+}
+
+fn fill(obj: &Bound<'_, PyAny>, p: *mut u8, dtype: Dtype, next: &mut usize) -> PyResult<()> {
+    if let Some(list) = items(obj) {
+        return list.iter().try_for_each(|x| fill(x, p, dtype, next));
+    }
+    let value = number(obj)?.ok_or_else(|| invalid(obj))?;
+    // SAFETY: the scan counted the elements that `p` has room for; each is written once.
+    unsafe { store(p, *next, dtype, value) };
+    *next += 1;
+    Ok(())
+}
+
+fn stack_nested(obj: &Bound<'_, PyAny>) -> PyResult<Array> {
+    let Some(list) = items(obj) else {
+        return operand(obj, None)?.ok_or_else(|| invalid(obj));
+    };
+    let mut parts = list.iter().map(stack_nested).collect::<PyResult<Vec<_>>>()?;
+    if parts.is_empty() {
+        return from_nested(obj, None);
+    }
+    let dtype = parts.iter().map(Array::dtype).reduce(Dtype::promote).unwrap_or(Dtype::F32);
+    if parts.iter().any(|p| p.shape() != parts[0].shape()) {
+        return Err(PyValueError::new_err("Initialization encountered non-uniform length."));
+    }
+    for p in &mut parts {
+        *p = cast(p.clone(), Some(dtype))?;
+    }
+    Ok(ops::stack(&parts, 0, super::device::current())?)
+}
+
+/// Element type of a buffer format; complex128 is read as complex64 and has no dtype of its own.
+fn format_dtype(format: &str, size: usize) -> Option<Dtype> {
+    if format == "bfloat16" {
+        return Some(Dtype::BF16);
+    }
+    let f = format.strip_prefix(['@', '=', '<', '|']).unwrap_or(format);
+    Some(match (f, size) {
+        ("?", 1) => Dtype::Bool,
+        ("b", 1) => Dtype::I8,
+        ("B" | "c", 1) => Dtype::U8,
+        ("h", 2) => Dtype::I16,
+        ("H", 2) => Dtype::U16,
+        ("i" | "l", 4) => Dtype::I32,
+        ("I" | "L", 4) => Dtype::U32,
+        ("l" | "q" | "n", 8) => Dtype::I64,
+        ("L" | "Q" | "N", 8) => Dtype::U64,
+        ("e", 2) => Dtype::F16,
+        ("f", 4) => Dtype::F32,
+        ("d", 8) => Dtype::F64,
+        ("Zf", 8) | ("Zd", 16) => Dtype::C64,
+        _ => return None,
+    })
+}
+
+/// Copies a buffer. float64 becomes float32 and complex128 complex64 unless `dtype` says otherwise.
+fn from_buffer(buf: &PyUntypedBuffer, dtype: Option<Dtype>) -> PyResult<Array> {
+    let format = buf.format().to_string_lossy();
+    let size = buf.item_size();
+    let Some(source) = format_dtype(&format, size) else {
+        return Err(PyValueError::new_err(format!(
+            "[array] Buffers of format '{format}' with items of {size} bytes are not supported."
+        )));
+    };
+    let shape: Shape = buf.shape().iter().map(|&d| d as i64).collect();
+    let narrow = source == Dtype::F64 && dtype.is_none_or(|d| d != Dtype::F64);
+    let made = if narrow { Dtype::F32 } else { source };
+    checked_size("array", &shape, made.size())?;
+    let base = buf.buf_ptr().cast::<u8>().cast_const();
+    let dense = buf.is_c_contiguous() && made.size() == size;
+    let strides = buf.strides();
+    let a = ops::from_host(&shape, made, |dst| {
+        let n: usize = shape.iter().map(|&d| d as usize).product();
+        if dense {
+            // SAFETY: both sides have n elements of `size` bytes and do not overlap.
+            unsafe { std::ptr::copy_nonoverlapping(base, dst, n * size) };
+            return;
+        }
+        let steps = row_major(&shape);
+        for i in 0..n {
+            let mut at = 0isize;
+            for (axis, step) in steps.iter().enumerate() {
+                at += ((i as i64 / step) % shape[axis]) as isize * strides[axis];
+            }
+            // SAFETY: the index runs over the buffer's own shape and strides; `dst` holds n elements.
+            unsafe {
+                let src = base.offset(at);
+                match (source, size) {
+                    (Dtype::F64, _) if narrow => {
+                        store(dst, i, made, Num::Float(src.cast::<f64>().read_unaligned()));
+                    }
+                    (Dtype::C64, 16) => {
+                        let [re, im] = src.cast::<[f64; 2]>().read_unaligned();
+                        store(dst, i, made, Num::Complex(re, im));
+                    }
+                    _ => std::ptr::copy_nonoverlapping(src, dst.add(i * size), size),
+                }
+            }
+        }
+    })?;
+    cast(a, dtype)
+}
+
+/// The element at `p` as a Python object.
+///
+/// # Safety
+/// `p` must point at a readable element of `dtype`.
+pub unsafe fn element<'py>(py: Python<'py>, p: *const u8, dtype: Dtype) -> PyResult<Bound<'py, PyAny>> {
+    macro_rules! get {
+        ($t:ty) => {
+            // SAFETY: by the contract of this function.
+            unsafe { p.cast::<$t>().read_unaligned() }
+        };
+    }
+    Ok(match dtype {
+        Dtype::Bool => PyBool::new(py, get!(u8) != 0).to_owned().into_any(),
+        Dtype::U8 => get!(u8).into_pyobject(py)?.into_any(),
+        Dtype::U16 => get!(u16).into_pyobject(py)?.into_any(),
+        Dtype::U32 => get!(u32).into_pyobject(py)?.into_any(),
+        Dtype::U64 => get!(u64).into_pyobject(py)?.into_any(),
+        Dtype::I8 => get!(i8).into_pyobject(py)?.into_any(),
+        Dtype::I16 => get!(i16).into_pyobject(py)?.into_any(),
+        Dtype::I32 => get!(i32).into_pyobject(py)?.into_any(),
+        Dtype::I64 => get!(i64).into_pyobject(py)?.into_any(),
+        Dtype::F16 => PyFloat::new(py, get!(f16).to_f64()).into_any(),
+        Dtype::BF16 => PyFloat::new(py, get!(bf16).to_f64()).into_any(),
+        Dtype::F32 => PyFloat::new(py, f64::from(get!(f32))).into_any(),
+        Dtype::F64 => PyFloat::new(py, get!(f64)).into_any(),
+        Dtype::C64 => {
+            let [re, im] = get!([f32; 2]);
+            PyComplex::from_doubles(py, f64::from(re), f64::from(im)).into_any()
+        }
+    })
+}
+
+/// Evaluates and returns the host address of the first element, without holding the interpreter.
+pub fn host(py: Python<'_>, a: &Array) -> PyResult<*const u8> {
+    let address = py.detach(|| -> Result<usize> {
+        if !a.is_scheduled() {
+            crate::transforms::eval(std::slice::from_ref(a))?;
+        }
+        a.host_ptr().map(|p| p as usize)
+    })?;
+    Ok(address as *const u8)
+}

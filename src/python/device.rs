@@ -1,0 +1,491 @@
+//! Devices, streams and stream scopes. The default device is chosen when it is first needed: a GPU where
+//! a real one is present, else the CPU; Vulkan stays closed until then.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyDict;
+
+use crate::core::device as base;
+use crate::core::{Device, DeviceKind, Stream};
+
+static KINDS: PyOnceLock<(Py<PyAny>, Py<PyAny>)> = PyOnceLock::new();
+static CHOSEN: AtomicBool = AtomicBool::new(false);
+static NEXT_LOCAL: AtomicU32 = AtomicU32::new(0);
+static MADE: Mutex<Vec<Stream>> = Mutex::new(Vec::new());
+
+thread_local! {
+    // The stream behind each ThreadLocalStream on this thread.
+    static LOCAL: RefCell<HashMap<u32, Stream>> = RefCell::new(HashMap::new());
+}
+
+fn made() -> MutexGuard<'static, Vec<Stream>> {
+    MADE.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+#[cfg(feature = "vulkan")]
+fn gpu_count() -> usize {
+    crate::vulkan::adapters().len()
+}
+
+#[cfg(not(feature = "vulkan"))]
+fn gpu_count() -> usize {
+    0
+}
+
+#[cfg(feature = "vulkan")]
+fn preferred() -> Device {
+    use crate::vulkan::adapter::AdapterKind;
+    let real = crate::vulkan::adapters().first().is_some_and(|a| a.kind != AdapterKind::Software);
+    if real { Device::GPU } else { Device::CPU }
+}
+
+#[cfg(not(feature = "vulkan"))]
+fn preferred() -> Device {
+    Device::CPU
+}
+
+/// The default device, chosen now if it was not yet.
+pub fn device() -> Device {
+    if !CHOSEN.load(Ordering::Relaxed) {
+        base::init_default_device(preferred);
+        CHOSEN.store(true, Ordering::Relaxed);
+    }
+    base::default_device()
+}
+
+/// The stream that operations without a `stream` argument run on.
+pub fn current() -> Stream {
+    base::default_stream(device())
+}
+
+fn exists(d: Device) -> bool {
+    match d.kind {
+        DeviceKind::Cpu => d.index == 0,
+        DeviceKind::Gpu => (d.index as usize) < gpu_count(),
+    }
+}
+
+fn require(op: &str, d: Device) -> PyResult<Device> {
+    if exists(d) {
+        return Ok(d);
+    }
+    let have = match d.kind {
+        DeviceKind::Gpu if gpu_count() == 0 => "no Vulkan device was found".to_string(),
+        DeviceKind::Gpu => format!("there are {} GPUs", gpu_count()),
+        DeviceKind::Cpu => "there is one CPU device".to_string(),
+    };
+    Err(PyValueError::new_err(format!("[{op}] {d} is not available: {have}.")))
+}
+
+fn kind_object(py: Python<'_>, kind: DeviceKind) -> Py<PyAny> {
+    // INVARIANT: registration, which runs at import, fills the cell.
+    let (cpu, gpu) = KINDS.get(py).expect("device types are registered");
+    if kind == DeviceKind::Cpu { cpu.clone_ref(py) } else { gpu.clone_ref(py) }
+}
+
+fn kind_of(obj: &Bound<'_, PyAny>) -> Option<DeviceKind> {
+    let (cpu, gpu) = KINDS.get(obj.py())?;
+    if obj.is(cpu) {
+        Some(DeviceKind::Cpu)
+    } else if obj.is(gpu) {
+        Some(DeviceKind::Gpu)
+    } else {
+        None
+    }
+}
+
+fn hash_of(x: impl Hash) -> u64 {
+    let mut h = DefaultHasher::new();
+    x.hash(&mut h);
+    h.finish()
+}
+
+/// A device: a type and an index.
+///
+/// >>> mx.Device(mx.cpu)
+/// Device(cpu, 0)
+#[pyclass(name = "Device", module = "mlx.core", frozen)]
+pub struct PyDevice(pub Device);
+
+#[pymethods]
+impl PyDevice {
+    #[new]
+    #[pyo3(signature = (r#type, index=0))]
+    fn new(r#type: &Bound<'_, PyAny>, index: u32) -> PyResult<Self> {
+        match kind_of(r#type) {
+            Some(kind) => Ok(PyDevice(Device { kind, index })),
+            None => Err(PyTypeError::new_err("Device(): type must be a DeviceType")),
+        }
+    }
+    /// `mx.cpu` or `mx.gpu`.
+    #[getter]
+    fn r#type(&self, py: Python<'_>) -> Py<PyAny> {
+        kind_object(py, self.0.kind)
+    }
+    /// Position in the ranked list of devices of this type.
+    #[getter]
+    fn index(&self) -> u32 {
+        self.0.index
+    }
+    fn __repr__(&self) -> String {
+        self.0.to_string()
+    }
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        match other.cast::<PyDevice>() {
+            Ok(d) => d.get().0 == self.0,
+            Err(_) => kind_of(other).is_some_and(|kind| self.0 == Device { kind, index: 0 }),
+        }
+    }
+    fn __hash__(&self) -> u64 {
+        hash_of(self.0)
+    }
+}
+
+/// A device argument: a `Device` or a `DeviceType`.
+pub struct DeviceArg(pub Device);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for DeviceArg {
+    type Error = PyErr;
+    fn extract(obj: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(d) = obj.cast::<PyDevice>() {
+            return Ok(DeviceArg(d.get().0));
+        }
+        match kind_of(&obj) {
+            Some(kind) => Ok(DeviceArg(Device { kind, index: 0 })),
+            None => Err(PyTypeError::new_err("expected a Device or a DeviceType")),
+        }
+    }
+}
+
+/// An ordered queue of work on a device; made by `new_stream`.
+///
+/// >>> mx.default_stream(mx.cpu).device
+/// Device(cpu, 0)
+#[pyclass(name = "Stream", module = "mlx.core", frozen)]
+pub struct PyStream(pub Stream);
+
+#[pymethods]
+impl PyStream {
+    /// Where the work runs.
+    #[getter]
+    fn device(&self) -> PyDevice {
+        PyDevice(self.0.device)
+    }
+    /// Number of the stream in this process.
+    #[getter]
+    fn index(&self) -> u32 {
+        self.0.index
+    }
+    fn __repr__(&self) -> String {
+        self.0.to_string()
+    }
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<PyStream>().is_ok_and(|s| s.get().0 == self.0)
+    }
+    fn __hash__(&self) -> u64 {
+        hash_of(self.0)
+    }
+}
+
+/// A stream of its own for every thread that uses it; made by `new_thread_local_stream`.
+///
+/// >>> mx.new_thread_local_stream(mx.cpu).device
+/// Device(cpu, 0)
+#[pyclass(name = "ThreadLocalStream", module = "mlx.core", frozen)]
+pub struct PyLocalStream {
+    device: Device,
+    index: u32,
+}
+
+impl PyLocalStream {
+    fn stream(&self) -> Stream {
+        LOCAL.with(|l| *l.borrow_mut().entry(self.index).or_insert_with(|| make(self.device)))
+    }
+}
+
+#[pymethods]
+impl PyLocalStream {
+    /// Where the work runs.
+    #[getter]
+    fn device(&self) -> PyDevice {
+        PyDevice(self.device)
+    }
+    fn __repr__(&self) -> String {
+        format!("ThreadLocalStream({}, {})", self.device, self.index)
+    }
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<PyLocalStream>().is_ok_and(|s| s.get().index == self.index)
+    }
+    fn __hash__(&self) -> u64 {
+        hash_of((self.device, self.index))
+    }
+}
+
+fn make(device: Device) -> Stream {
+    let s = base::new_stream(device);
+    made().push(s);
+    s
+}
+
+/// A stream argument: stream, thread-local stream, device or device type.
+#[derive(Clone, Copy)]
+pub struct StreamArg(pub Stream);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for StreamArg {
+    type Error = PyErr;
+    fn extract(obj: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(s) = obj.cast::<PyStream>() {
+            return Ok(StreamArg(s.get().0));
+        }
+        if let Ok(s) = obj.cast::<PyLocalStream>() {
+            return Ok(StreamArg(s.get().stream()));
+        }
+        match obj.extract::<DeviceArg>() {
+            Ok(d) => Ok(StreamArg(base::default_stream(require("default_stream", d.0)?))),
+            Err(_) => Err(PyTypeError::new_err("expected a Stream, ThreadLocalStream, Device or DeviceType")),
+        }
+    }
+}
+
+/// The optional `stream` argument of every operation.
+pub type S = Option<StreamArg>;
+
+/// The stream of an operation: the argument, or the current one.
+pub fn pick(s: S) -> Stream {
+    s.map_or_else(current, |s| s.0)
+}
+
+/// Runs what is inside a `with` block on a stream or a device.
+///
+/// >>> with mx.stream(mx.cpu):
+/// ...     x = mx.ones(2)
+#[pyclass(name = "StreamContext", module = "mlx.core", frozen)]
+struct StreamContext(StreamArg);
+
+#[pymethods]
+impl StreamContext {
+    #[new]
+    fn new(s: StreamArg) -> Self {
+        StreamContext(s)
+    }
+    fn __enter__(&self) {
+        base::push_scope(self.0.0);
+    }
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(
+        &self,
+        exc_type: Option<Bound<'_, PyAny>>,
+        exc_value: Option<Bound<'_, PyAny>>,
+        traceback: Option<Bound<'_, PyAny>>,
+    ) {
+        let _ = (exc_type, exc_value, traceback);
+        base::pop_scope();
+    }
+}
+
+/// A context in which operations run on `s` unless told otherwise.
+///
+/// >>> with mx.stream(mx.cpu):
+/// ...     x = mx.ones(2)
+#[pyfunction]
+fn stream(s: StreamArg) -> StreamContext {
+    StreamContext(s)
+}
+
+/// The device that operations use by default: a GPU where there is one, else the CPU.
+///
+/// >>> mx.default_device() in (mx.Device(mx.cpu), mx.Device(mx.gpu))
+/// True
+#[pyfunction]
+fn default_device() -> PyDevice {
+    PyDevice(device())
+}
+
+/// Makes `device` the default one. Raises ValueError when it does not exist.
+///
+/// >>> mx.set_default_device(mx.default_device())
+#[pyfunction]
+fn set_default_device(device: DeviceArg) -> PyResult<()> {
+    base::set_default_device(require("set_default_device", device.0)?);
+    CHOSEN.store(true, Ordering::Relaxed);
+    Ok(())
+}
+
+/// The stream of `device` that is used by default.
+///
+/// >>> mx.default_stream(mx.cpu).device
+/// Device(cpu, 0)
+#[pyfunction]
+fn default_stream(device: DeviceArg) -> PyResult<PyStream> {
+    Ok(PyStream(base::default_stream(require("default_stream", device.0)?)))
+}
+
+/// Makes `stream` the default one of its device.
+///
+/// >>> mx.set_default_stream(mx.default_stream(mx.cpu))
+#[pyfunction]
+fn set_default_stream(stream: &Bound<'_, PyStream>) {
+    base::set_default_stream(stream.get().0);
+}
+
+/// A new stream on `device`.
+///
+/// >>> mx.new_stream(mx.cpu).device
+/// Device(cpu, 0)
+#[pyfunction]
+fn new_stream(device: DeviceArg) -> PyResult<PyStream> {
+    Ok(PyStream(make(require("new_stream", device.0)?)))
+}
+
+/// A stream that is another one on each thread.
+///
+/// >>> mx.new_thread_local_stream(mx.cpu).device
+/// Device(cpu, 0)
+#[pyfunction]
+fn new_thread_local_stream(device: DeviceArg) -> PyResult<PyLocalStream> {
+    let device = require("new_thread_local_stream", device.0)?;
+    Ok(PyLocalStream { device, index: NEXT_LOCAL.fetch_add(1, Ordering::Relaxed) })
+}
+
+/// A new stream for use by one thread at a time. Streams of this library are safe to share, so this is
+/// `new_stream` under MLX's other name.
+///
+/// >>> mx.new_thread_unsafe_stream(mx.cpu).device
+/// Device(cpu, 0)
+#[pyfunction]
+fn new_thread_unsafe_stream(device: DeviceArg) -> PyResult<PyStream> {
+    new_stream(device)
+}
+
+fn wait(py: Python<'_>, s: Stream) -> PyResult<()> {
+    Ok(py.detach(|| match s.device.kind {
+        DeviceKind::Cpu => crate::cpu::worker::synchronize(s),
+        #[cfg(feature = "vulkan")]
+        DeviceKind::Gpu => crate::vulkan::synchronize(s),
+        #[cfg(not(feature = "vulkan"))]
+        DeviceKind::Gpu => Ok(()),
+    })?)
+}
+
+/// Waits until the work of a stream (by default the current one) is finished.
+///
+/// >>> mx.synchronize(mx.cpu)
+#[pyfunction]
+#[pyo3(signature = (stream=None))]
+fn synchronize(py: Python<'_>, stream: S) -> PyResult<()> {
+    wait(py, pick(stream))
+}
+
+/// Waits for the streams made so far and forgets those of this thread.
+///
+/// >>> mx.clear_streams()
+#[pyfunction]
+fn clear_streams(py: Python<'_>) -> PyResult<()> {
+    let streams = std::mem::take(&mut *made());
+    LOCAL.with(|l| l.borrow_mut().clear());
+    streams.into_iter().try_for_each(|s| wait(py, s))
+}
+
+/// How many devices of a type there are.
+///
+/// >>> mx.device_count(mx.cpu)
+/// 1
+#[pyfunction]
+fn device_count(device_type: DeviceArg) -> usize {
+    match device_type.0.kind {
+        DeviceKind::Cpu => 1,
+        DeviceKind::Gpu => gpu_count(),
+    }
+}
+
+/// Whether a device exists.
+///
+/// >>> mx.is_available(mx.cpu)
+/// True
+#[pyfunction]
+fn is_available(device: DeviceArg) -> bool {
+    exists(device.0)
+}
+
+fn cpu_name() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = text.lines().find_map(|l| l.strip_prefix("model name")?.split_once(": ").map(|x| x.1.trim()));
+    model.unwrap_or(std::env::consts::ARCH).to_string()
+}
+
+/// Facts about a device (by default the default one): `device_name`, `architecture` and, on a GPU,
+/// `memory_size`, driver and API versions. Empty for a device that does not exist.
+///
+/// >>> 'device_name' in mx.device_info(mx.cpu)
+/// True
+#[pyfunction]
+#[pyo3(signature = (d=None))]
+pub fn device_info(py: Python<'_>, d: Option<DeviceArg>) -> PyResult<Bound<'_, PyDict>> {
+    let d = d.map_or_else(device, |d| d.0);
+    let info = PyDict::new(py);
+    match d.kind {
+        DeviceKind::Cpu if d.index == 0 => {
+            info.set_item("device_name", cpu_name())?;
+            info.set_item("architecture", std::env::consts::ARCH)?;
+        }
+        DeviceKind::Cpu => {}
+        DeviceKind::Gpu => gpu_info(d.index as usize, &info)?,
+    }
+    Ok(info)
+}
+
+#[cfg(feature = "vulkan")]
+fn gpu_info(index: usize, info: &Bound<'_, PyDict>) -> PyResult<()> {
+    let Some(a) = crate::vulkan::adapters().get(index) else { return Ok(()) };
+    info.set_item("device_name", &a.name)?;
+    info.set_item("architecture", format!("vulkan-{:04x}-{:04x}", a.vendor_id, a.device_id))?;
+    info.set_item("memory_size", a.memory_size)?;
+    info.set_item("max_recommended_working_set_size", a.memory_size)?;
+    info.set_item("kind", format!("{:?}", a.kind).to_lowercase())?;
+    info.set_item("driver", &a.driver)?;
+    info.set_item("api_version", format!("{}.{}.{}", a.api.0, a.api.1, a.api.2))
+}
+
+#[cfg(not(feature = "vulkan"))]
+fn gpu_info(_index: usize, _info: &Bound<'_, PyDict>) -> PyResult<()> {
+    Ok(())
+}
+
+/// Adds devices, streams and the functions above.
+pub fn register(m: &Bound<'_, PyModule>, enums: &Bound<'_, PyModule>) -> PyResult<()> {
+    let class = enums.getattr("DeviceType")?;
+    let (cpu, gpu) = (class.getattr("cpu")?, class.getattr("gpu")?);
+    m.add("DeviceType", class)?;
+    m.add("cpu", &cpu)?;
+    m.add("gpu", &gpu)?;
+    let _ = KINDS.set(m.py(), (cpu.unbind(), gpu.unbind()));
+    m.add_class::<PyDevice>()?;
+    m.add_class::<PyStream>()?;
+    m.add_class::<PyLocalStream>()?;
+    m.add_class::<StreamContext>()?;
+    for f in [
+        wrap_pyfunction!(stream, m)?,
+        wrap_pyfunction!(default_device, m)?,
+        wrap_pyfunction!(set_default_device, m)?,
+        wrap_pyfunction!(default_stream, m)?,
+        wrap_pyfunction!(set_default_stream, m)?,
+        wrap_pyfunction!(new_stream, m)?,
+        wrap_pyfunction!(new_thread_local_stream, m)?,
+        wrap_pyfunction!(new_thread_unsafe_stream, m)?,
+        wrap_pyfunction!(synchronize, m)?,
+        wrap_pyfunction!(clear_streams, m)?,
+        wrap_pyfunction!(device_count, m)?,
+        wrap_pyfunction!(is_available, m)?,
+        wrap_pyfunction!(device_info, m)?,
+    ] {
+        m.add_function(f)?;
+    }
+    Ok(())
+}

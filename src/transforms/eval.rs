@@ -1,0 +1,246 @@
+//! Evaluation: orders the graph once, then records each node on its GPU stream's encoder (on the calling
+//! thread) or hands it to its CPU stream's worker in batches. Nothing waits per op. Inputs whose last use
+//! this is reach the kernels unshared, so that they can be overwritten.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::{Arc, Mutex};
+
+use crate::core::array::{Node, bury};
+use crate::core::{Array, Error, Event, Result, Stream};
+use crate::cpu;
+
+/// Node ids are already well spread.
+#[derive(Default)]
+pub(super) struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, _: &[u8]) {}
+    fn write_u64(&mut self, id: u64) {
+        self.0 = id.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+}
+
+pub(super) type IdSet = HashSet<u64, BuildHasherDefault<IdHasher>>;
+pub(super) type IdMap<V> = HashMap<u64, V, BuildHasherDefault<IdHasher>>;
+
+/// Tasks handed to a CPU worker at once; the first ones run while the rest are still being ordered.
+const CPU_BATCH: usize = 256;
+
+// One graph walk at a time: walks detach nodes.
+static SCHEDULE: Mutex<()> = Mutex::new(());
+
+/// Arrays in an order in which inputs come first. `stop` says where not to look further.
+pub(super) fn postorder(roots: &[Array], stop: impl Fn(&Array) -> bool) -> Vec<Array> {
+    let mut seen = IdSet::default();
+    let mut order = Vec::new();
+    let mut stack: Vec<(Array, Arc<Node>, usize)> = Vec::new();
+    for root in roots {
+        if stop(root) || !seen.insert(root.id()) {
+            continue;
+        }
+        match root.node() {
+            Some(node) => stack.push((root.clone(), node, 0)),
+            None => order.push(root.clone()),
+        }
+        while let Some((_, node, next)) = stack.last_mut() {
+            match node.inputs.get(*next) {
+                Some(input) => {
+                    *next += 1;
+                    if !stop(input) && seen.insert(input.id()) {
+                        let input = input.clone();
+                        match input.node() {
+                            Some(n) => stack.push((input, n, 0)),
+                            None => order.push(input),
+                        }
+                    }
+                }
+                None => {
+                    // INVARIANT: the loop condition saw this entry.
+                    let (array, node, _) = stack.pop().expect("non-empty stack");
+                    for sibling in array.outputs_of(&node) {
+                        seen.insert(sibling.id());
+                    }
+                    order.push(array);
+                }
+            }
+        }
+    }
+    order
+}
+
+/// A node that is about to run.
+struct Task {
+    node: Arc<Node>,
+    outputs: Vec<Array>,
+}
+
+impl Task {
+    /// Takes the node off its outputs, unless a transform still needs the graph.
+    fn take(array: Array, node: Arc<Node>) -> Task {
+        let outputs = array.outputs_of(&node);
+        drop(array);
+        for o in &outputs {
+            if !o.is_tracer() {
+                o.detach();
+            }
+        }
+        Task { node, outputs }
+    }
+
+    /// Runs `f` on inputs and outputs. Inputs are unshared only when the graph no longer holds them.
+    fn run(self, f: impl FnOnce(&Node, &[Array], &[Array]) -> Result<()>) -> Result<()> {
+        let Task { mut node, outputs } = self;
+        let held = if Arc::get_mut(&mut node).is_some() { Vec::new() } else { node.inputs.clone() };
+        let inputs = if held.is_empty() { &node.inputs } else { &held };
+        let result = f(&node, inputs, &outputs);
+        if result.is_err() {
+            for o in outputs.iter().filter(|o| !o.has_data()) {
+                o.attach(node.clone());
+            }
+        }
+        drop(outputs);
+        drop(held);
+        bury(node);
+        result
+    }
+}
+
+/// Tasks of CPU streams that were ordered but not handed over yet.
+#[derive(Default)]
+struct Pending {
+    streams: HashMap<Stream, (Vec<Task>, Arc<Event>)>,
+}
+
+impl Pending {
+    fn push(&mut self, stream: Stream, task: Task) {
+        let (tasks, event) = self.streams.entry(stream).or_default();
+        for o in &task.outputs {
+            o.set_event(Some(event.clone()));
+        }
+        tasks.push(task);
+        if tasks.len() >= CPU_BATCH {
+            self.flush_stream(stream);
+        }
+    }
+
+    fn flush_stream(&mut self, stream: Stream) {
+        if let Some((tasks, event)) = self.streams.remove(&stream) {
+            cpu::worker::submit(
+                stream,
+                Box::new(move || {
+                    let result = cpu::worker::run_caught(|| run_batch(tasks, &event));
+                    event.set(result);
+                }),
+            );
+        }
+    }
+
+    fn flush(&mut self) {
+        let streams: Vec<Stream> = self.streams.keys().copied().collect();
+        for s in streams {
+            self.flush_stream(s);
+        }
+    }
+}
+
+fn run_batch(tasks: Vec<Task>, own: &Arc<Event>) -> Result<()> {
+    for task in tasks {
+        for input in &task.node.inputs {
+            if let Some(e) = input.event()
+                && !Arc::ptr_eq(&e, own)
+            {
+                e.wait()?;
+            }
+        }
+        task.run(|node, inputs, outputs| node.primitive.eval_cpu(inputs, outputs))?;
+    }
+    Ok(())
+}
+
+/// Orders and starts everything that `roots` need. Returns the GPU streams that got work.
+fn schedule(roots: &[Array]) -> Result<Vec<Stream>> {
+    let _one_walk = SCHEDULE.lock().unwrap_or_else(|e| e.into_inner());
+    let order = postorder(roots, Array::is_scheduled);
+    let mut pending = Pending::default();
+    let mut gpu: Vec<Stream> = Vec::new();
+    let mut failure = None;
+    for array in order {
+        let Some(node) = array.node() else {
+            failure = Some(Error::Value(
+                "[eval] Attempting to eval an array without a primitive. If you are using compile or a \
+                 transform, make sure that all arrays are passed as inputs."
+                    .into(),
+            ));
+            break;
+        };
+        let stream = node.stream;
+        if !stream.device.is_gpu() {
+            pending.push(stream, Task::take(array, node));
+            continue;
+        }
+        if !gpu.contains(&stream) {
+            gpu.push(stream);
+        }
+        let ready = node.inputs.iter().filter_map(Array::event).try_for_each(|e| {
+            pending.flush();
+            e.wait()
+        });
+        let result = ready.and_then(|()| {
+            Task::take(array, node)
+                .run(|node, inputs, outputs| node.primitive.eval_gpu(stream, inputs, outputs))
+        });
+        if let Err(e) = result {
+            failure = Some(e);
+            break;
+        }
+    }
+    pending.flush();
+    match failure {
+        Some(e) => {
+            // What was recorded so far stays valid and is submitted.
+            let _ = flush_gpu(&gpu);
+            Err(e)
+        }
+        None => Ok(gpu),
+    }
+}
+
+#[cfg(feature = "vulkan")]
+fn flush_gpu(streams: &[Stream]) -> Result<()> {
+    streams.iter().try_for_each(|&s| crate::vulkan::flush(s))
+}
+
+#[cfg(not(feature = "vulkan"))]
+fn flush_gpu(_: &[Stream]) -> Result<()> {
+    Ok(())
+}
+
+/// Starts the computation of arrays and returns after submission.
+pub fn async_eval(arrays: &[Array]) -> Result<()> {
+    flush_gpu(&schedule(arrays)?)
+}
+
+/// Computes arrays and waits for them.
+pub fn eval(arrays: &[Array]) -> Result<()> {
+    async_eval(arrays)?;
+    arrays.iter().try_for_each(Array::wait)
+}
+
+/// Waits until all work of a stream is done.
+pub fn synchronize(stream: Stream) -> Result<()> {
+    if !stream.device.is_gpu() {
+        return cpu::worker::synchronize(stream);
+    }
+    #[cfg(feature = "vulkan")]
+    {
+        crate::vulkan::synchronize(stream)
+    }
+    #[cfg(not(feature = "vulkan"))]
+    {
+        Err(Error::Runtime(format!("[synchronize] {stream} is not available: built without Vulkan.")))
+    }
+}

@@ -1,0 +1,215 @@
+//! Reverse and forward differentiation. A function is recorded on tracers; the recorded graph is walked by
+//! loops, and derivatives are built from ops, so transforms nest to any order.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::eval::{IdMap, IdSet, postorder};
+use crate::bail;
+use crate::core::array::{Node, Tracing};
+use crate::core::layout::show;
+use crate::core::{Array, Result};
+use crate::ops;
+
+/// A function from arrays to arrays.
+pub type Function<'a> = &'a mut dyn FnMut(&[Array]) -> Result<Vec<Array>>;
+
+/// Copies of the inputs by whose identity the recorded graph is cut.
+fn tracers(inputs: &[Array]) -> Vec<Array> {
+    inputs
+        .iter()
+        .map(|a| {
+            let t = ops::stop_gradient(a);
+            t.set_tracer(true);
+            t
+        })
+        .collect()
+}
+
+/// Nodes between `sources` and `outputs`, inputs first, with the ids of all arrays that depend on a source.
+fn recorded(outputs: &[Array], sources: &[Array]) -> (Vec<(Array, Arc<Node>)>, IdSet) {
+    let mut depends: IdSet = sources.iter().map(Array::id).collect();
+    let order = postorder(outputs, |a| sources.iter().any(|s| s.same(a)));
+    let mut tape = Vec::new();
+    let mut visited: HashSet<*const Node> = HashSet::new();
+    for array in order {
+        let Some(node) = array.node() else { continue };
+        if node.primitive.blocks_gradient() || !node.inputs.iter().any(|i| depends.contains(&i.id())) {
+            continue;
+        }
+        for o in array.outputs_of(&node) {
+            depends.insert(o.id());
+        }
+        if visited.insert(Arc::as_ptr(&node)) {
+            tape.push((array, node));
+        }
+    }
+    (tape, depends)
+}
+
+/// Cotangents of `sources` from those of `outputs`, over the graph between them.
+fn backpropagate(outputs: &[Array], sources: &[Array], cotangents: &[Array]) -> Result<Vec<Array>> {
+    let (tape, depends) = recorded(outputs, sources);
+    let mut cots: IdMap<Array> = IdMap::default();
+    for (o, c) in outputs.iter().zip(cotangents) {
+        if depends.contains(&o.id()) {
+            let s = stream_of(o);
+            accumulate(&mut cots, o.id(), c.clone(), s)?;
+        }
+    }
+    for (array, node) in tape.into_iter().rev() {
+        let outs = array.outputs_of(&node);
+        if !outs.iter().any(|o| cots.contains_key(&o.id())) {
+            continue;
+        }
+        let mut given = Vec::with_capacity(outs.len());
+        for o in &outs {
+            given.push(match cots.remove(&o.id()) {
+                Some(c) => c,
+                None => ops::zeros_like(o, node.stream)?,
+            });
+        }
+        let argnums: Vec<usize> =
+            (0..node.inputs.len()).filter(|&i| depends.contains(&node.inputs[i].id())).collect();
+        let grads = node.primitive.vjp(&node.inputs, &given, &argnums, &outs, node.stream)?;
+        for (&i, g) in argnums.iter().zip(grads) {
+            accumulate(&mut cots, node.inputs[i].id(), g, node.stream)?;
+        }
+    }
+    sources
+        .iter()
+        .map(|p| match cots.get(&p.id()) {
+            Some(c) => Ok(c.clone()),
+            None => ops::zeros_like(p, stream_of(p)),
+        })
+        .collect()
+}
+
+fn stream_of(a: &Array) -> crate::core::Stream {
+    a.node().map_or_else(|| crate::core::default_stream(crate::core::default_device()), |n| n.stream)
+}
+
+fn accumulate(cots: &mut IdMap<Array>, id: u64, c: Array, s: crate::core::Stream) -> Result<()> {
+    let total = match cots.remove(&id) {
+        Some(old) => ops::add(&old, &c, s)?,
+        None => c,
+    };
+    cots.insert(id, total);
+    Ok(())
+}
+
+/// Outputs of `f` at `primals`, and the product of `cotangents` with its Jacobian.
+pub fn vjp(f: Function, primals: &[Array], cotangents: &[Array]) -> Result<(Vec<Array>, Vec<Array>)> {
+    let _recording = Tracing::new();
+    let sources = tracers(primals);
+    let outputs = f(&sources)?;
+    if outputs.len() != cotangents.len() {
+        bail!(
+            Value,
+            "[vjp] Number of outputs ({}) does not match the number of cotangents ({}).",
+            outputs.len(),
+            cotangents.len()
+        );
+    }
+    for (o, c) in outputs.iter().zip(cotangents) {
+        if o.shape() != c.shape() {
+            bail!(
+                Value,
+                "[vjp] Output shape {} does not match cotangent shape {}.",
+                show(o.shape()),
+                show(c.shape())
+            );
+        }
+    }
+    let grads = backpropagate(&outputs, &sources, cotangents)?;
+    Ok((outputs, grads))
+}
+
+/// Values of `f` and the gradient of its first output, a scalar, for the inputs in `argnums`.
+pub fn value_and_grad(f: Function, inputs: &[Array], argnums: &[usize]) -> Result<(Vec<Array>, Vec<Array>)> {
+    let _recording = Tracing::new();
+    let mut args = inputs.to_vec();
+    let mut sources = Vec::with_capacity(argnums.len());
+    for &i in argnums {
+        let Some(slot) = args.get_mut(i) else {
+            bail!(Value, "[grad] Invalid argument number {i} for function with {} arguments.", inputs.len());
+        };
+        let t = tracers(std::slice::from_ref(slot)).remove(0);
+        sources.push(t.clone());
+        *slot = t;
+    }
+    let outputs = f(&args)?;
+    let Some(loss) = outputs.first() else {
+        bail!(Value, "[grad] The function must return at least one array.");
+    };
+    if loss.size() != 1 || loss.ndim() != 0 {
+        bail!(
+            Value,
+            "[grad] The function whose gradient is computed must return a scalar as its first value, got \
+             shape {}.",
+            show(loss.shape())
+        );
+    }
+    let one = ops::ones_like(loss, stream_of(loss))?;
+    let grads = backpropagate(&outputs[..1], &sources, &[one])?;
+    Ok((outputs, grads))
+}
+
+/// Outputs of `f` at `primals`, and the product of its Jacobian with `tangents`.
+pub fn jvp(f: Function, primals: &[Array], tangents: &[Array]) -> Result<(Vec<Array>, Vec<Array>)> {
+    if primals.len() != tangents.len() {
+        bail!(
+            Value,
+            "[jvp] Number of inputs ({}) does not match the number of tangents ({}).",
+            primals.len(),
+            tangents.len()
+        );
+    }
+    for (p, t) in primals.iter().zip(tangents) {
+        if p.shape() != t.shape() {
+            bail!(
+                Value,
+                "[jvp] Input shape {} does not match tangent shape {}.",
+                show(p.shape()),
+                show(t.shape())
+            );
+        }
+    }
+    let _recording = Tracing::new();
+    let sources = tracers(primals);
+    let outputs = f(&sources)?;
+    let (tape, _) = recorded(&outputs, &sources);
+    let mut tans: IdMap<Array> = sources.iter().map(Array::id).zip(tangents.iter().cloned()).collect();
+    for (array, node) in tape {
+        let argnums: Vec<usize> =
+            (0..node.inputs.len()).filter(|&i| tans.contains_key(&node.inputs[i].id())).collect();
+        if argnums.is_empty() {
+            continue;
+        }
+        let given: Vec<Array> = argnums.iter().map(|&i| tans[&node.inputs[i].id()].clone()).collect();
+        let outs = array.outputs_of(&node);
+        let result = match node.primitive.jvp(&node.inputs, &given, &argnums, &outs, node.stream)? {
+            Some(t) => t,
+            None => transposed_vjp(&node, &outs, &argnums, &given)?,
+        };
+        for (o, t) in outs.iter().zip(result) {
+            tans.insert(o.id(), t);
+        }
+    }
+    let out_tangents = outputs
+        .iter()
+        .map(|o| match tans.get(&o.id()) {
+            Some(t) => Ok(t.clone()),
+            None => ops::zeros_like(o, stream_of(o)),
+        })
+        .collect::<Result<Vec<_>>>()?;
+    Ok((outputs, out_tangents))
+}
+
+/// A vjp is linear in its cotangent; transposing that linear map gives the jvp.
+fn transposed_vjp(node: &Node, outs: &[Array], argnums: &[usize], tangents: &[Array]) -> Result<Vec<Array>> {
+    let zeros = outs.iter().map(|o| ops::zeros_like(o, node.stream)).collect::<Result<Vec<_>>>()?;
+    let cots = tracers(&zeros);
+    let grads = node.primitive.vjp(&node.inputs, &cots, argnums, outs, node.stream)?;
+    backpropagate(&grads, &cots, tangents)
+}
