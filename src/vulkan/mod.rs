@@ -8,7 +8,13 @@ pub mod compiler;
 mod device;
 mod encoder;
 mod features;
+mod gemv;
 mod hazards;
+pub mod matmul;
+pub mod matmul_kernel;
+pub mod matmul_table;
+#[cfg(test)]
+mod matmul_tests;
 mod memory;
 mod nv;
 mod pipeline;
