@@ -18,23 +18,27 @@ layout(push_constant, scalar) uniform Push {
 #define UINT uint
 #endif
 
-int64_t index(uint j) {
+uint index(uint j) {
     uint64_t p = at(idx, offset_of(dims, no + ni, nj, j), I_SIZE);
 #if I_SIZE == 8
-    int64_t i = int64_t(packUint2x32(Raw8(p).v));
-#if !I_SIGNED
-    if (i < 0l) i = 0x7fffffffffffffffl;
-#endif
+    // The length fits 31 bits: a high word of neither 0 nor -1 is out of range.
+    uvec2 w = Raw8(p).v;
+    bool negative = I_SIGNED == 1 && int(w.y) < 0;
+    uint i = negative ? len + w.x : w.x;
+    if (negative && (w.y != 0xffffffffu || i >= len)) return 0u;
+    return !negative && w.y != 0u ? len - 1u : min(i, len - 1u);
+#elif I_SIGNED
+    int i = I_DEC(I_RAW(p).v);
+    return uint(clamp(i < 0 ? i + int(len) : i, 0, int(len) - 1));
 #else
-    int64_t i = int64_t(I_DEC(I_RAW(p).v));
+    return min(uint(I_RAW(p).v), len - 1u);
 #endif
-    return clamp(i < 0l ? i + len : i, 0l, int64_t(len) - 1l);
 }
 
 uint64_t source_of(UINT u) {
     UINT r = u / inner;
     uint k = uint(u - r * inner), o = uint(r / count), j = uint(r - UINT(o) * count);
-    int64_t off = offset_of(dims, 0u, no, o) + index(j) * stride;
+    int64_t off = offset_of(dims, 0u, no, o) + int64_t(uint64_t(index(j))) * stride;
     return at(src, off + (ni == 0u ? int64_t(k) : offset_of(dims, no, ni, k)), UNIT);
 }
 

@@ -59,7 +59,7 @@ vec2 value_of(int64_t k) {
     ivec2 w = unpackInt2x32(k);
     if (k == KEY_LOW || k == KEY_HIGH) return vec2(uintBitsToFloat(0x7fc00000u), 0.0);
     w.x ^= int(0x80000000);
-    return intBitsToFloat(w ^ ((w >> 31) & 0x7fffffff));
+    return intBitsToFloat(w ^ ((w >> 31) & 0x7fffffff)).yx;
 }
 #define VALUE(k) value_of(k)
 #else

@@ -8,6 +8,11 @@
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #extension GL_EXT_control_flow_attributes : require
 
+#define I64_LOW (-0x7fffffffffffffffl - 1l)
+#define I64_HIGH 0x7fffffffffffffffl
+#define U64_HIGH 0xfffffffffffffffful
+#define U64_TOP_BIT 0x8000000000000000ul
+
 layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Vec16 { uvec4 v; };
 layout(buffer_reference, scalar, buffer_reference_align = 1) buffer Raw1 { uint8_t v; };
 layout(buffer_reference, scalar, buffer_reference_align = 2) buffer Raw2 { uint16_t v; };

@@ -299,6 +299,25 @@ fn reductions_of_every_dtype() {
 }
 
 #[test]
+fn sums_widen_with_the_sign() {
+    if !have_gpu() {
+        return;
+    }
+    for d in [Dtype::I8, Dtype::I16, Dtype::I32, Dtype::U8, Dtype::U32, Dtype::Bool] {
+        let mut rng = Rng(19);
+        let h = Host::new(d, 3 * 33, Layout::contiguous(&[3, 33]), |i| {
+            let v = sample(ReduceOp::Sum, d, &mut rng);
+            if i == 5 && d.size() == 4 { (2e9, 0.0) } else { v }
+        });
+        for dst in [Dtype::I64, Dtype::F32] {
+            for axes in [&[0][..], &[1], &[0, 1]] {
+                check_reduce(ReduceOp::Sum, &h, axes, dst, "wide");
+            }
+        }
+    }
+}
+
+#[test]
 fn long_reductions_are_split_and_finished() {
     if !have_gpu() {
         return;
@@ -633,7 +652,7 @@ fn take_copies_rows_of_any_layout() {
                     let i = idx.at(&o[axis..axis + 2]).0 as i64;
                     let mut full = o.clone();
                     full.splice(axis..axis + 2, [if i < 0 { i + len } else { i }]);
-                    assert!(same(got, h.at(&full)), "take {d} by {id} {l:?} axis {axis} at {o:?}");
+                    assert!(same(got, h.at(&full)), "take {d} by {id} {l:?} axis {axis} at {o:?}: {got:?}, index {i}");
                 }
             }
         }

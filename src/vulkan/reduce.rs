@@ -97,8 +97,8 @@ impl KernelKey for Key {
         define(&mut d, "ACC_WIDE", u32::from(wide_int));
         let (ty, low, high) = match (acc.kind(), wide_int) {
             (Kind::Signed, false) => ("int", "(-0x7fffffff-1)", "0x7fffffff"),
-            (Kind::Signed, true) => ("int64_t", "(-0x7fffffffffffffffl-1l)", "0x7fffffffffffffffl"),
-            (_, true) => ("uint64_t", "0ul", "0xfffffffffffffffful"),
+            (Kind::Signed, true) => ("int64_t", "I64_LOW", "I64_HIGH"),
+            (_, true) => ("uint64_t", "uint64_t(0u)", "U64_HIGH"),
             _ => ("uint", "0u", "0xffffffffu"),
         };
         define(&mut d, "ACC_WIDE_T", ty);

@@ -33,8 +33,8 @@ impl KernelKey for Key {
         define(&mut d, "ITEMS", format!("{}u", self.items));
         define(&mut d, "KEY", if big { "uint64_t" } else { "uint" });
         define(&mut d, "KEY_SIZE", if big { 8 } else { 4 });
-        define(&mut d, "KEY_TOP", if big { "0xfffffffffffffffful" } else { "0xffffffffu" });
-        define(&mut d, "KEY_FLIP", if big { "0x8000000000000000ul" } else { "0x80000000u" });
+        define(&mut d, "KEY_TOP", if big { "U64_HIGH" } else { "0xffffffffu" });
+        define(&mut d, "KEY_FLIP", if big { "U64_TOP_BIT" } else { "0x80000000u" });
         debug_assert!(self.src.kind() != Kind::Signed || compute_type(self.src).starts_with("int"));
         let flags = [(self.arg, "ARG"), (self.part_out, "PART_OUT")];
         flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
