@@ -41,7 +41,13 @@ impl KernelKey for Key {
         if self.big {
             define(&mut d, "BIG", 1);
         }
-        Module { source: Source::File("gather.comp"), defines: d, spec: vec![WG], subgroup_size: None, spirv16: false }
+        Module {
+            source: Source::File("gather.comp"),
+            defines: d,
+            spec: vec![WG],
+            subgroup_size: None,
+            spirv16: false,
+        }
     }
 }
 

@@ -94,7 +94,9 @@ impl Host {
             .collect();
         let storage = crate::memory::host_storage(bytes.len().max(1)).unwrap();
         // SAFETY: the storage is fresh and holds as many bytes.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), storage.host_ptr_mut().unwrap(), bytes.len()) };
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), storage.host_ptr_mut().unwrap(), bytes.len())
+        };
         Host { dtype, layout, values, storage }
     }
 
@@ -217,13 +219,16 @@ fn same(a: C, b: C) -> bool {
 fn sample(op: ReduceOp, d: Dtype, rng: &mut Rng) -> C {
     let r = rng.next();
     match op {
-        ReduceOp::Prod if r % 16 != 0 => ([1.0, if d.is_inexact() { -1.0 } else { 1.0 }][(r >> 8) as usize & 1], 0.0),
+        ReduceOp::Prod if r % 16 != 0 => {
+            ([1.0, if d.is_inexact() { -1.0 } else { 1.0 }][(r >> 8) as usize & 1], 0.0)
+        }
         ReduceOp::Prod => (1.0 + (r >> 8 & 1) as f64, 0.0),
         ReduceOp::All => ((r % 40 != 0) as u8 as f64, 0.0),
         ReduceOp::Any => ((r % 40 == 0) as u8 as f64, 0.0),
-        _ => ((r % 9) as f64 - if d.is_inexact() || d.kind() == crate::core::Kind::Signed { 4.0 } else { 0.0 }, {
-            if d == Dtype::C64 { (r >> 8 & 3) as f64 } else { 0.0 }
-        }),
+        _ => (
+            (r % 9) as f64 - if d.is_inexact() || d.kind() == crate::core::Kind::Signed { 4.0 } else { 0.0 },
+            { if d == Dtype::C64 { (r >> 8 & 3) as f64 } else { 0.0 } },
+        ),
     }
 }
 
@@ -249,7 +254,12 @@ fn check_reduce(op: ReduceOp, h: &Host, axes: &[usize], dst: Dtype, note: &str) 
             }),
         );
         let want = round(dst, want);
-        assert!(same(got, want), "{op:?} {} {:?} axes {axes:?} {note} at {o:?}: {got:?}, not {want:?}", h.dtype, h.layout);
+        assert!(
+            same(got, want),
+            "{op:?} {} {:?} axes {axes:?} {note} at {o:?}: {got:?}, not {want:?}",
+            h.dtype,
+            h.layout
+        );
     }
 }
 
@@ -322,10 +332,20 @@ fn long_reductions_are_split_and_finished() {
     if !have_gpu() {
         return;
     }
-    let shapes: [(&[i64], &[usize]); 5] =
-        [(&[200_003], &[0]), (&[3, 70_000], &[1]), (&[70_000, 3], &[0]), (&[9000, 64], &[0]), (&[40, 64, 128], &[0, 2])];
+    let shapes: [(&[i64], &[usize]); 5] = [
+        (&[200_003], &[0]),
+        (&[3, 70_000], &[1]),
+        (&[70_000, 3], &[0]),
+        (&[9000, 64], &[0]),
+        (&[40, 64, 128], &[0, 2]),
+    ];
     for (shape, axes) in shapes {
-        for (op, d) in [(ReduceOp::Sum, Dtype::I32), (ReduceOp::Max, Dtype::F32), (ReduceOp::Sum, Dtype::BF16), (ReduceOp::Min, Dtype::I64)] {
+        for (op, d) in [
+            (ReduceOp::Sum, Dtype::I32),
+            (ReduceOp::Max, Dtype::F32),
+            (ReduceOp::Sum, Dtype::BF16),
+            (ReduceOp::Min, Dtype::I64),
+        ] {
             let mut rng = Rng(3);
             let h = Host::new(d, size_of(shape), Layout::contiguous(shape), |i| {
                 let v = sample(op, d, &mut rng);
@@ -336,7 +356,9 @@ fn long_reductions_are_split_and_finished() {
     }
     // A transposed matrix whose reduction is split over its strided axis, and a general one.
     let mut rng = Rng(5);
-    let h = Host::new(Dtype::F32, 64 * 9001 * 2, layout(&[9001, 64], &[2, 18002], 0), |_| sample(ReduceOp::Sum, Dtype::F32, &mut rng));
+    let h = Host::new(Dtype::F32, 64 * 9001 * 2, layout(&[9001, 64], &[2, 18002], 0), |_| {
+        sample(ReduceOp::Sum, Dtype::F32, &mut rng)
+    });
     for axes in [&[0][..], &[1], &[0, 1]] {
         check_reduce(ReduceOp::Sum, &h, axes, Dtype::F32, "long strided");
     }
@@ -410,12 +432,21 @@ fn arg_reductions_find_the_first_index() {
     if !have_gpu() {
         return;
     }
-    for (n, l) in layouts().into_iter().chain([(180_000, Layout::contiguous(&[2, 90_000])), (180_000, Layout::contiguous(&[60_000, 3]))]) {
+    for (n, l) in layouts()
+        .into_iter()
+        .chain([(180_000, Layout::contiguous(&[2, 90_000])), (180_000, Layout::contiguous(&[60_000, 3]))])
+    {
         for op in [ArgReduceOp::Min, ArgReduceOp::Max] {
             let mut rng = Rng(13);
             let h = Host::new(Dtype::F32, n, l.clone(), |i| {
                 let v = sample(ReduceOp::Max, Dtype::F32, &mut rng);
-                if i % 50 == 49 { (f64::NAN, 0.0) } else if v.0 == 0.0 && i % 2 == 0 { (-0.0, 0.0) } else { v }
+                if i % 50 == 49 {
+                    (f64::NAN, 0.0)
+                } else if v.0 == 0.0 && i % 2 == 0 {
+                    (-0.0, 0.0)
+                } else {
+                    v
+                }
             });
             for axis in 0..l.ndim() {
                 check_arg(op, &h, axis);
@@ -603,9 +634,15 @@ fn check_sort(d: Dtype, total: usize, l: &Layout) {
             let mut want: Vec<usize> = (0..n as usize).collect();
             let nan = |c: C| c.0.is_nan() || c.1.is_nan();
             // INVARIANT: NaN is handled before the comparison.
-            want.sort_by(|&a, &b| nan(row[a]).cmp(&nan(row[b])).then_with(|| {
-                if nan(row[a]) { std::cmp::Ordering::Equal } else { row[a].partial_cmp(&row[b]).expect("ordered") }
-            }));
+            want.sort_by(|&a, &b| {
+                nan(row[a]).cmp(&nan(row[b])).then_with(|| {
+                    if nan(row[a]) {
+                        std::cmp::Ordering::Equal
+                    } else {
+                        row[a].partial_cmp(&row[b]).expect("ordered")
+                    }
+                })
+            });
             for i in 0..n as usize {
                 let at = (base + i as i64 * step[axis]) as usize;
                 assert_eq!(order[at].0, want[i] as f64, "argsort {d} {l:?} axis {axis} row {o:?} at {i}");
@@ -652,7 +689,10 @@ fn take_copies_rows_of_any_layout() {
                     let i = idx.at(&o[axis..axis + 2]).0 as i64;
                     let mut full = o.clone();
                     full.splice(axis..axis + 2, [if i < 0 { i + len } else { i }]);
-                    assert!(same(got, h.at(&full)), "take {d} by {id} {l:?} axis {axis} at {o:?}: {got:?}, index {i}");
+                    assert!(
+                        same(got, h.at(&full)),
+                        "take {d} by {id} {l:?} axis {axis} at {o:?}: {got:?}, index {i}"
+                    );
                 }
             }
         }

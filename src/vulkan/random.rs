@@ -25,10 +25,19 @@ impl KernelKey for Key {
 /// equal length for each of the `keys` (u32, last axis 2, any strides).
 pub fn bits(enc: &mut CommandEncoder, keys: &DeviceView, dst: &DeviceView) -> Result<()> {
     let Some((&2, lead)) = keys.shape.split_last() else {
-        bail!(Value, "[bits] Expected keys of shape (..., 2), got {}.", crate::core::layout::show(&keys.shape));
+        bail!(
+            Value,
+            "[bits] Expected keys of shape (..., 2), got {}.",
+            crate::core::layout::show(&keys.shape)
+        );
     };
     if keys.dtype != Dtype::U32 || !matches!(dst.dtype, Dtype::U8 | Dtype::U16 | Dtype::U32) {
-        bail!(Value, "[bits] Expected uint32 keys and uint8, uint16 or uint32 bits, got {} and {}.", keys.dtype, dst.dtype);
+        bail!(
+            Value,
+            "[bits] Expected uint32 keys and uint8, uint16 or uint32 bits, got {} and {}.",
+            keys.dtype,
+            dst.dtype
+        );
     }
     let num_keys = crate::core::layout::size_of(lead) as u64;
     if num_keys == 0 || dst.size() == 0 {
@@ -38,7 +47,10 @@ pub fn bits(enc: &mut CommandEncoder, keys: &DeviceView, dst: &DeviceView) -> Re
     let words = bytes.div_ceil(4);
     let (half, odd) = (words / 2, words % 2);
     if half + odd > u64::from(u32::MAX) || num_keys > u64::from(u32::MAX) {
-        bail!(Value, "[bits] More than 2^33 words a key or 2^32 keys are not supported, got {words} and {num_keys}.");
+        bail!(
+            Value,
+            "[bits] More than 2^33 words a key or 2^32 keys are not supported, got {words} and {num_keys}."
+        );
     }
     let lanes = (half + odd).div_ceil(4);
     let kept = collapse(lead.iter().copied().zip(keys.strides.iter().copied()));

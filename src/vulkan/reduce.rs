@@ -2,7 +2,9 @@
 //! layout class (row, general, column), and splits long reductions over workgroups with a second pass over
 //! the partial results. Nothing here is atomic: results do not change from run to run.
 
-use super::elem::{Defines, Push, WG, aligned16, collapse, define, dims, grid, operand, required_subgroup, shuffles};
+use super::elem::{
+    Defines, Push, WG, aligned16, collapse, define, dims, grid, operand, required_subgroup, shuffles,
+};
 use super::{CommandEncoder, Features, KernelKey, Module, Source};
 use crate::bail;
 use crate::core::{Dtype, Kind, Result};
@@ -178,7 +180,11 @@ pub fn arg_reduce(
 
 /// Splits of a reduction of `work` steps when `groups` workgroups run anyway; a split takes at least `least`.
 fn splits_for(groups: u64, work: u64, least: u64) -> u64 {
-    if groups * 2 > TARGET_GROUPS { 1 } else { (TARGET_GROUPS / groups.max(1)).min(work / least.max(1)).max(1) }
+    if groups * 2 > TARGET_GROUPS {
+        1
+    } else {
+        (TARGET_GROUPS / groups.max(1)).min(work / least.max(1)).max(1)
+    }
 }
 
 fn run(
@@ -205,13 +211,23 @@ fn run(
     let inner = *reduced.last().expect("reduced axes");
     let outer = &reduced[..reduced.len() - 1];
     let strides = kept.iter().chain(outer).map(|k| &k.1);
-    let mut key =
-        Key { op, src: src.dtype, dst: dst.dtype, mode: Mode::General, wide: false, part_in: false, part_out: false, lanes: 1 };
+    let mut key = Key {
+        op,
+        src: src.dtype,
+        dst: dst.dtype,
+        mode: Mode::General,
+        wide: false,
+        part_in: false,
+        part_out: false,
+        lanes: 1,
+    };
     let mut nk = kept.len();
     let mut list: Vec<(i64, i64)> = kept.clone();
     let (n, ro, stride, work, least, groups);
     let column = kept.last().filter(|k| k.1.abs() < inner.1.abs() && inner.1 != 0);
-    if inner.1 == 1 && inner.0 < 1 << 31 && (outer.is_empty() || inner.0 >= 64) || (outer.is_empty() && inner.1 == 1) {
+    if inner.1 == 1 && inner.0 < 1 << 31 && (outer.is_empty() || inner.0 >= 64)
+        || (outer.is_empty() && inner.1 == 1)
+    {
         key.mode = Mode::Row;
         key.wide = aligned16(src.ptr, size, strides) && inner.0 as u64 >= vector;
         let steps = inner.0 as u64 / if key.wide { vector } else { 1 };
@@ -268,7 +284,9 @@ fn run(
 
     // Second pass: row mode left (outs, splits), column mode (splits, outs).
     let rows = key.mode != Mode::Column;
-    let lanes = if rows { splits.next_power_of_two().min(u64::from(WG)) } else { outs.next_power_of_two().min(32) } as u32;
+    let lanes =
+        if rows { splits.next_power_of_two().min(u64::from(WG)) } else { outs.next_power_of_two().min(32) }
+            as u32;
     let mode = if rows { Mode::Row } else { Mode::Column };
     let key = Key { mode, wide: false, part_in: true, part_out: false, lanes, ..key };
     let (n, ro, nk, list) = if rows {

@@ -1,7 +1,9 @@
 //! Host side of shaders/softmax.comp: softmax and log-sum-exp over the last axis, accumulated in float32.
 //! Rows of up to 32 elements a lane stay in registers; longer ones are walked twice.
 
-use super::elem::{Defines, Push, WG, aligned16, collapse, define, dims, grid, operand, required_subgroup, shuffles};
+use super::elem::{
+    Defines, Push, WG, aligned16, collapse, define, dims, grid, operand, required_subgroup, shuffles,
+};
 use super::{CommandEncoder, Features, KernelKey, Module, Source};
 use crate::bail;
 use crate::core::{Dtype, Result};
@@ -32,7 +34,13 @@ impl KernelKey for Key {
         let flags = [(self.lse, "LSE"), (self.wide, "VEC"), (shuffles(f), "SG")];
         flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
         let spec = vec![WG, self.lanes];
-        Module { source: Source::File("softmax.comp"), defines: d, spec, subgroup_size: required_subgroup(f), spirv16: false }
+        Module {
+            source: Source::File("softmax.comp"),
+            defines: d,
+            spec,
+            subgroup_size: required_subgroup(f),
+            spirv16: false,
+        }
     }
 }
 

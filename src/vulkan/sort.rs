@@ -38,7 +38,13 @@ impl KernelKey for Key {
         debug_assert!(self.src.kind() != Kind::Signed || compute_type(self.src).starts_with("int"));
         let flags = [(self.arg, "ARG"), (self.part_out, "PART_OUT")];
         flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
-        Module { source: Source::File("sort.comp"), defines: d, spec: vec![self.lanes], subgroup_size: None, spirv16: false }
+        Module {
+            source: Source::File("sort.comp"),
+            defines: d,
+            spec: vec![self.lanes],
+            subgroup_size: None,
+            spirv16: false,
+        }
     }
 }
 
