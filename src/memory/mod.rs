@@ -1,1 +1,151 @@
-//! Allocators, statistics and limits.
+//! Host memory: 64-byte aligned blocks from a size-class cache, so that a steady loop asks the system for
+//! nothing. Statistics and limits of host and device memory together are in [`stats`].
+
+pub mod stats;
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::collections::BTreeMap;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex};
+
+use crate::core::storage::install_host_alloc;
+use crate::core::{Error, HostBlock, Result, Storage};
+
+const ALIGN: usize = 64;
+/// The host cache keeps at most this much, whatever the limit says: memory the system may want back.
+const HOST_CACHE_MAX: usize = 2 << 30;
+
+struct Cache {
+    bytes: usize,
+    free: BTreeMap<usize, Vec<usize>>,
+}
+
+static CACHE: Mutex<Cache> = Mutex::new(Cache { bytes: 0, free: BTreeMap::new() });
+
+fn cache() -> std::sync::MutexGuard<'static, Cache> {
+    CACHE.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// Capacity that serves `nbytes`: powers of two in four steps, so that waste stays under a quarter.
+pub fn size_class(nbytes: usize) -> usize {
+    let n = nbytes.max(ALIGN);
+    let step = (n.next_power_of_two() / 8).max(ALIGN);
+    n.div_ceil(step) * step
+}
+
+fn system_layout(capacity: usize) -> Layout {
+    // INVARIANT: a power-of-two alignment and a capacity checked by `host_block`.
+    Layout::from_size_align(capacity, ALIGN).expect("valid layout")
+}
+
+fn release(ptr: NonNull<u8>, capacity: usize) {
+    stats::on_free(capacity);
+    {
+        let mut c = cache();
+        let room = stats::cache_limit().min(HOST_CACHE_MAX);
+        if c.bytes + capacity <= room {
+            c.bytes += capacity;
+            c.free.entry(capacity).or_default().push(ptr.as_ptr() as usize);
+            stats::on_cache(capacity as i64);
+            return;
+        }
+    }
+    // SAFETY: every block was allocated with this layout.
+    unsafe { dealloc(ptr.as_ptr(), system_layout(capacity)) };
+}
+
+fn clear() {
+    let free = {
+        let mut c = cache();
+        stats::on_cache(-(c.bytes as i64));
+        c.bytes = 0;
+        std::mem::take(&mut c.free)
+    };
+    for (capacity, blocks) in free {
+        for p in blocks {
+            // SAFETY: cached blocks were allocated with this layout and are in nobody's use.
+            unsafe { dealloc(p as *mut u8, system_layout(capacity)) };
+        }
+    }
+}
+
+/// Memory the machine can still give, or `None` where that cannot be told.
+fn available() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find(|l| l.starts_with("MemAvailable:"))?;
+    line.split_whitespace().nth(1)?.parse::<usize>().ok().map(|kb| kb << 10)
+}
+
+/// Host memory for at least `nbytes`, uninitialised.
+pub fn host_block(nbytes: usize) -> Result<HostBlock> {
+    let fail = |detail: String| Error::OutOfMemory { op: "malloc", bytes: nbytes, detail };
+    if nbytes > isize::MAX as usize / 2 {
+        return Err(fail(": more than the address space holds.".into()));
+    }
+    let capacity = size_class(nbytes);
+    let hit = {
+        let mut c = cache();
+        let p = c.free.get_mut(&capacity).and_then(Vec::pop);
+        if p.is_some() {
+            c.bytes -= capacity;
+            stats::on_cache(-(capacity as i64));
+        }
+        p
+    };
+    let ptr = match hit {
+        Some(p) => NonNull::new(p as *mut u8),
+        None => {
+            let limit = stats::memory_limit();
+            if stats::active().saturating_add(capacity) > limit {
+                stats::clear_cache();
+                if stats::active().saturating_add(capacity) > limit {
+                    return Err(fail(format!(": the memory limit is {limit} bytes.")));
+                }
+            }
+            // Linux promises memory it does not have; ask before the process is killed for using it.
+            if capacity > 1 << 28 && available().is_some_and(|a| capacity > a) {
+                stats::clear_cache();
+                if let Some(a) = available().filter(|&a| capacity > a) {
+                    return Err(fail(format!(": the machine has {a} bytes left.")));
+                }
+            }
+            // SAFETY: the layout has a non-zero size.
+            NonNull::new(unsafe { alloc(system_layout(capacity)) })
+        }
+    };
+    let Some(ptr) = ptr else { return Err(fail(": the system refused.".into())) };
+    stats::on_alloc(capacity);
+    stats::register_cache(clear);
+    Ok(HostBlock::new(ptr, capacity, release))
+}
+
+/// A storage of `nbytes` uninitialised host bytes.
+pub fn host_storage(nbytes: usize) -> Result<Arc<Storage>> {
+    install_host_alloc(host_block);
+    Ok(Storage::from_host(host_block(nbytes)?, nbytes))
+}
+
+/// Makes downloads possible; called by whoever creates storages that are not from here.
+pub fn init() {
+    install_host_alloc(host_block);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_waste_less_than_a_quarter() {
+        for n in [1, 63, 64, 65, 1000, 4097, 1 << 20, (1 << 20) + 1] {
+            let c = size_class(n);
+            assert!(c >= n && c % ALIGN == 0 && (n < 512 || c - n <= n / 4), "{n} {c}");
+            assert_eq!(size_class(c), c);
+        }
+    }
+
+    #[test]
+    fn absurd_sizes_fail_and_leave_the_allocator_usable() {
+        assert!(matches!(host_block(usize::MAX / 2), Err(Error::OutOfMemory { .. })));
+        assert!(host_block(1000).is_ok());
+    }
+}

@@ -1,0 +1,88 @@
+//! Exact byte counts of the process: in use, peak, parked in caches; and the limits on them. Host and
+//! device allocators both report here; Python's `mx.get_active_memory` family reads it.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
+
+static ACTIVE: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+static CACHED: AtomicI64 = AtomicI64::new(0);
+static MEMORY_LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
+static CACHE_LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
+static CACHES: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
+
+/// An allocation of `bytes` went into use.
+pub fn on_alloc(bytes: usize) {
+    let now = ACTIVE.fetch_add(bytes, Relaxed) + bytes;
+    PEAK.fetch_max(now, Relaxed);
+}
+
+/// An allocation of `bytes` went out of use.
+pub fn on_free(bytes: usize) {
+    ACTIVE.fetch_sub(bytes, Relaxed);
+}
+
+/// Bytes entered (positive) or left (negative) a cache.
+pub fn on_cache(delta: i64) {
+    CACHED.fetch_add(delta, Relaxed);
+}
+
+/// Bytes in use.
+pub fn active() -> usize {
+    ACTIVE.load(Relaxed)
+}
+
+/// Largest value of [`active`] since the start or the last [`reset_peak`].
+pub fn peak() -> usize {
+    PEAK.load(Relaxed)
+}
+
+/// Starts a new peak measurement; the peak reads 0 until the next allocation.
+pub fn reset_peak() {
+    PEAK.store(0, Relaxed);
+}
+
+/// Bytes held for reuse.
+pub fn cache() -> usize {
+    CACHED.load(Relaxed).max(0) as usize
+}
+
+/// Limit on active bytes; `usize::MAX` means none.
+pub fn memory_limit() -> usize {
+    MEMORY_LIMIT.load(Relaxed)
+}
+
+/// Sets the limit and returns the previous one.
+pub fn set_memory_limit(bytes: usize) -> usize {
+    MEMORY_LIMIT.swap(bytes, Relaxed)
+}
+
+/// Limit on cached bytes; `usize::MAX` means none.
+pub fn cache_limit() -> usize {
+    CACHE_LIMIT.load(Relaxed)
+}
+
+/// Sets the cache limit, emptying the caches if they hold more, and returns the previous one.
+pub fn set_cache_limit(bytes: usize) -> usize {
+    let old = CACHE_LIMIT.swap(bytes, Relaxed);
+    if cache() > bytes {
+        clear_cache();
+    }
+    old
+}
+
+/// Registers the function that empties a cache.
+pub fn register_cache(clear: fn()) {
+    let mut caches = CACHES.lock().unwrap_or_else(|e| e.into_inner());
+    if !caches.contains(&clear) {
+        caches.push(clear);
+    }
+}
+
+/// Empties every cache.
+pub fn clear_cache() {
+    let caches = CACHES.lock().unwrap_or_else(|e| e.into_inner()).clone();
+    for clear in caches {
+        clear();
+    }
+}
