@@ -1,2 +1,59 @@
 //! The Vulkan backend: adapters, devices, streams, encoders, the shader compiler and the host side of each
-//! kernel. Works on device addresses, without graph knowledge.
+//! kernel. Works on device addresses, without graph knowledge. Kernels record through [`with_encoder`];
+//! the order of locks is in `stream`.
+
+mod adapter;
+mod cache;
+pub mod compiler;
+mod device;
+mod encoder;
+mod features;
+mod hazards;
+mod memory;
+mod nv;
+mod pipeline;
+mod stream;
+mod transfer;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::Ordering;
+
+pub use adapter::{AdapterInfo, AdapterKind, adapters};
+pub use device::{Device, DeviceInfo, device};
+pub use encoder::CommandEncoder;
+pub use features::{Component, CoopFlexible, CoopMatrix, CoopMatrix2, Features};
+pub use memory::Block;
+pub use pipeline::{KernelKey, Module, Pipeline, Source};
+
+use crate::core::{Result, Stream};
+use stream::StreamState;
+
+/// Records on a GPU stream. The closure must not enter the same stream again; whatever it records is
+/// submitted when the batch is full, or by [`flush`], [`synchronize`] or a reader of the results.
+pub fn with_encoder<R>(stream: Stream, f: impl FnOnce(&mut CommandEncoder) -> Result<R>) -> Result<R> {
+    let mut encoder = CommandEncoder::new(StreamState::of(stream)?);
+    f(&mut encoder)
+}
+
+/// Submits what was recorded on a stream.
+pub fn flush(stream: Stream) -> Result<()> {
+    StreamState::of(stream)?.flush()
+}
+
+/// Submits what was recorded on a stream and waits for it; interruptible.
+pub fn synchronize(stream: Stream) -> Result<()> {
+    let state = StreamState::of(stream)?;
+    state.flush()?;
+    state.wait(state.submitted.load(Ordering::Acquire))?;
+    state.device.blob.save(&state.device.raw, false);
+    Ok(())
+}
+
+/// Writes the drivers' pipeline caches to disk; for the end of the process.
+pub fn save_caches() {
+    if !adapter::forked() {
+        device::opened().for_each(|d| d.blob.save(&d.raw, true));
+    }
+}

@@ -1,0 +1,60 @@
+"""Session setup: the device under test, its seed and the tests that need a GPU.
+
+pytest --device cpu|gpu (or MLX_TEST_DEVICE) sets the default device of the whole session.
+"""
+
+import os
+import zlib
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+
+def pytest_addoption(parser):
+    device = os.environ.get("MLX_TEST_DEVICE", "cpu")
+    parser.addoption("--device", choices=["cpu", "gpu"], default=device, help="device under test")
+    parser.addoption("--seed", type=int, default=20, help="seed of all random inputs")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "gpu: needs a GPU stream; not collected for --device cpu")
+    config.addinivalue_line("markers", "validation: small enough to run under a validation layer")
+    device = config.getoption("--device")
+    if device == "gpu" and not mx.is_available(mx.gpu):
+        raise pytest.UsageError(
+            "--device gpu: no Vulkan device was found (a software driver will do)"
+        )
+    mx.set_default_device(getattr(mx, device))
+    os.environ["MLX_TEST_DEVICE"] = device
+
+
+def pytest_report_header(config):
+    seed = config.getoption("--seed")
+    return f"mlx.core {mx.__version__}, {mx.default_device()} {mx.device_info()}, --seed {seed}"
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--device") == "gpu":
+        return
+    gone = [item for item in items if item.get_closest_marker("gpu")]
+    items[:] = [item for item in items if not item.get_closest_marker("gpu")]
+    config.hook.pytest_deselected(items=gone)
+
+
+@pytest.fixture
+def rng(request):
+    """A generator seeded by the test's name; the seed is shown when the test fails."""
+    seed = [request.config.getoption("--seed"), zlib.crc32(request.node.name.encode())]
+    print(f"seed {seed}")
+    mx.random.seed(seed[0])
+    return np.random.default_rng(seed)
+
+
+@pytest.fixture(autouse=True)
+def same_device(request):
+    """A test that changes the default device or stream does not change it for the next one."""
+    device = getattr(mx, request.config.getoption("--device"))
+    mx.set_default_device(device)
+    yield
+    mx.set_default_device(device)

@@ -1,0 +1,262 @@
+"""Transforms: grad, value_and_grad, vjp, jvp, stop_gradient, trees and higher orders."""
+
+import itertools
+import math
+
+import helpers as h
+import mlx.core as mx
+import numpy as np
+import pytest
+
+
+def numeric(f, x, step=1e-5):
+    """Central differences of a float64 function, one element after the other."""
+    x = np.asarray(x, np.float64)
+    g = np.zeros_like(x)
+    for i in range(x.size):
+        e = np.zeros_like(x)
+        e.flat[i] = step
+        g.flat[i] = (f(x + e) - f(x - e)) / (2 * step)
+    return g
+
+
+X = np.random.default_rng(3).normal(size=(3, 4)).astype(np.float32)
+W = np.random.default_rng(4).normal(size=200).astype(np.float64)
+
+
+def weigh(y):
+    """A scalar that depends on each element of y in its own way (MLX or NumPy)."""
+    flat = y.reshape((-1,))
+    w = W[: flat.size]
+    if isinstance(flat, mx.array):
+        return mx.sum(flat * mx.array(w.astype(np.float32)))
+    return np.sum(flat * w)
+
+
+LINEAR = {
+    "reshape": (lambda m, x: m.reshape(x, (2, 6)), None),
+    "transpose": (lambda m, x: m.transpose(x) * 1, None),
+    "slice": (lambda m, x: x[::-2, 1:3], None),
+    "slice_none": (lambda m, x: x[None, 1, ..., ::2], None),
+    "broadcast": (lambda m, x: m.broadcast_to(x, (2, 3, 4)), None),
+    "concatenate": (lambda m, x: m.concatenate([x, 2 * x, x[:1]], axis=0), None),
+    "stack": (lambda m, x: m.stack([x, x * x], axis=1), None),
+    "split": (lambda m, x: m.split(x, 2, axis=1)[1] * m.split(x, 2, axis=1)[0], None),
+    "pad": (lambda m, x: m.pad(x, [(1, 2), (0, 3)]), None),
+    "repeat": (lambda m, x: m.repeat(x, 3, axis=1), None),
+    "tile": (lambda m, x: m.tile(x, (2, 2)), None),
+    "where": (lambda m, x: m.where(x > 0, x * x, -x), None),
+    "clip": (lambda m, x: m.clip(x, -0.5, 0.6) * x, None),
+    "sum": (lambda m, x: m.sum(x, axis=1) ** 2, None),
+    "mean": (lambda m, x: m.mean(x, axis=0) ** 2, None),
+    "prod": (lambda m, x: m.prod(x, axis=1), None),
+    "max": (lambda m, x: m.max(x, axis=1) ** 2, None),
+    "min": (lambda m, x: m.min(x, axis=0) ** 2, None),
+    "var": (lambda m, x: m.var(x, axis=1), None),
+    "std": (lambda m, x: m.std(x, axis=0), None),
+    "squeeze": (lambda m, x: m.squeeze(m.expand_dims(x, 1)) ** 2, None),
+    "swapaxes": (lambda m, x: m.swapaxes(x, 0, 1) ** 3, None),
+    "moveaxis": (lambda m, x: m.moveaxis(x, 0, 1) ** 2, None),
+    "tril": (lambda m, x: m.tril(x) ** 2, None),
+    "sort": (lambda m, x: m.sort(x, axis=1) ** 2, None),
+    "take": (lambda m, x: m.take(x, m.array([0, 2, 2]), axis=1) ** 2, None),
+    "softmax": (
+        lambda m, x: m.softmax(x, axis=-1),
+        lambda x: np.exp(x) / np.exp(x).sum(-1, keepdims=True),
+    ),
+    "logsumexp": (lambda m, x: m.logsumexp(x, axis=1), lambda x: np.log(np.exp(x).sum(1))),
+    "astype": (lambda m, x: x.astype(m.float32) ** 2, lambda x: x**2),
+    "matmul": (lambda m, x: m.matmul(x, x.T), None),
+    "roll": (lambda m, x: m.roll(x, 1, 1) * x, None),
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_gradients_of_the_other_ops_to_second_order(name):
+    f, twin = LINEAR[name]
+    twin = twin or (lambda x: f(np, x))
+
+    def loss(x):
+        return weigh(f(mx, x))
+
+    def loss64(x):
+        return weigh(twin(x))
+
+    a = mx.array(X)
+    value, grad = mx.value_and_grad(loss)(a)
+    np.testing.assert_allclose(value.item(), loss64(X.astype(np.float64)), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(np.array(grad), numeric(loss64, X), rtol=2e-3, atol=2e-3)
+    u = np.random.default_rng(5).normal(size=X.shape)
+    _, (tangent,) = mx.jvp(loss, [a], [mx.array(u.astype(np.float32))])
+    t = 1e-4
+    wide = X.astype(np.float64)
+    up, mid, down = loss64(wide + t * u), loss64(wide), loss64(wide - t * u)
+    np.testing.assert_allclose(tangent.item(), (up - down) / (2 * t), rtol=2e-3, atol=2e-3)
+    v = mx.array(u.astype(np.float32))
+    second = mx.grad(lambda x: mx.sum(mx.grad(loss)(x) * v))(a)
+    got = mx.sum(second * v).item()
+    np.testing.assert_allclose(got, (up - 2 * mid + down) / t**2, rtol=2e-2, atol=2e-2)
+
+
+def test_orders():
+    f = mx.sin
+    for expected in (math.sin, math.cos, lambda x: -math.sin(x), lambda x: -math.cos(x), math.sin):
+        assert f(mx.array(0.7)).item() == pytest.approx(expected(0.7), abs=1e-6)
+        f = mx.grad(f)
+    cube = mx.grad(mx.grad(mx.grad(lambda x: x**3)))
+    assert cube(mx.array(2.0)).item() == pytest.approx(6)
+
+
+def test_jvp_of_grad_and_grad_of_jvp_agree():
+    def f(x):
+        return mx.sum(mx.exp(x) * mx.tanh(x))
+
+    a, v = mx.array([0.1, -0.4, 0.9]), mx.array([1.0, 2.0, -1.0])
+    forward = mx.jvp(mx.grad(f), [a], [v])[1][0]
+    reverse = mx.grad(lambda x: mx.jvp(f, [x], [v])[1][0])(a)
+    np.testing.assert_allclose(np.array(forward), np.array(reverse), rtol=1e-5)
+
+
+def test_argnums_and_argnames():
+    def f(x, y, *, scale):
+        return mx.sum(x * y * scale)
+
+    x, y, s = mx.array([1.0, 2.0]), mx.array([3.0, 4.0]), mx.array(5.0)
+    assert mx.grad(f)(x, y, scale=s).tolist() == [15, 20]
+    assert mx.grad(f, argnums=1)(x, y, scale=s).tolist() == [5, 10]
+    a, b = mx.grad(f, argnums=[0, 1])(x, y, scale=s)
+    assert a.tolist() == [15, 20] and b.tolist() == [5, 10]
+    value, (positional, named) = mx.value_and_grad(f, argnums=0, argnames="scale")(x, y, scale=s)
+    assert value.item() == 55 and positional.tolist() == [15, 20] and named["scale"].item() == 11
+    value, (_, only) = mx.value_and_grad(f, argnums=(), argnames=["scale"])(x, y, scale=s)
+    assert only["scale"].item() == 11
+
+
+def test_trees():
+    params = {
+        "layers": [{"w": mx.array([1.0, 2.0]), "b": mx.array(3.0)}],
+        "scale": (mx.array(2.0),),
+    }
+
+    def loss(p, x):
+        layer = p["layers"][0]
+        return mx.sum((layer["w"] * x + layer["b"]) * p["scale"][0])
+
+    value, grads = mx.value_and_grad(loss)(params, mx.array([1.0, 10.0]))
+    assert value.item() == 54
+    assert grads["layers"][0]["w"].tolist() == [2, 20]
+    assert grads["layers"][0]["b"].item() == 4
+    assert grads["scale"][0].item() == 27 and isinstance(grads["scale"], tuple)
+    assert params["layers"][0]["w"].tolist() == [1, 2]
+
+
+def test_value_and_grad_passes_other_outputs_through():
+    def f(x):
+        return mx.sum(x * x), {"twice": 2 * x}, "label"
+
+    (value, extra, label), grad = mx.value_and_grad(f)(mx.array([1.0, 2.0]))
+    assert value.item() == 5 and extra["twice"].tolist() == [2, 4] and label == "label"
+    assert grad.tolist() == [2, 4]
+
+
+def test_vjp_with_several_inputs_and_outputs():
+    def f(x, y):
+        return x * y, x + y
+
+    outs, grads = mx.vjp(f, [mx.array(2.0), mx.array(3.0)], [mx.array(1.0), mx.array(10.0)])
+    assert [o.item() for o in outs] == [6, 5] and [g.item() for g in grads] == [13, 12]
+    outs, tangents = mx.jvp(f, [mx.array(2.0), mx.array(3.0)], [mx.array(1.0), mx.array(10.0)])
+    assert [t.item() for t in tangents] == [23, 11]
+
+
+def test_stop_gradient():
+    f = mx.grad(lambda x: mx.sum(x * mx.stop_gradient(x)))
+    assert f(mx.array([2.0, 3.0])).tolist() == [2, 3]
+    assert mx.grad(lambda x: mx.sum(mx.stop_gradient(x)))(mx.array([1.0])).tolist() == [0]
+
+
+def test_unused_arguments_have_zero_gradients():
+    a, b = mx.grad(lambda x, y: mx.sum(x), argnums=(0, 1))(mx.ones((2,)), mx.ones((3, 1)))
+    assert a.tolist() == [1, 1] and b.tolist() == [[0]] * 3
+
+
+def test_closed_over_arrays_are_constants():
+    w = mx.array([3.0, 4.0])
+    assert mx.grad(lambda x: mx.sum(w * x))(mx.array([1.0, 1.0])).tolist() == [3, 4]
+    f = mx.grad(lambda x: mx.sum(x * mx.grad(lambda z: mx.sum(z * z * x))(w)))
+    assert f(mx.array([1.0, 2.0])).tolist() == [12, 32]
+
+
+def test_shared_subexpressions_count_once_each():
+    def f(x):
+        y = x * x
+        for _ in range(30):
+            y = y + y
+        return y
+
+    assert mx.grad(f)(mx.array(1.0)).item() == pytest.approx(2 * 2**30)
+
+
+def test_assignment_is_differentiated():
+    def f(x):
+        y = x * 1
+        y[1:] = x[:2] * 3
+        return mx.sum(y * mx.array([1.0, 10.0, 100.0]))
+
+    assert mx.grad(f)(mx.array([1.0, 2.0, 3.0])).tolist() == [31, 300, 0]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_gradients_keep_the_dtype(dtype):
+    g = mx.grad(lambda x: mx.sum(mx.tanh(x) * 2))(h.from_np(np.array([0.0, 0.0]), dtype))
+    assert h.name_of(g.dtype) == dtype and h.to_np(g).tolist() == [2, 2]
+
+
+@pytest.mark.parametrize(("left", "right"), itertools.permutations([(), (3,), (2, 3), (2, 1)], 2))
+def test_gradients_sum_over_broadcast_axes(left, right):
+    a, b = mx.full(left, 2.0), mx.full(right, 3.0)
+    ga, gb = mx.grad(lambda a, b: mx.sum(a * b), argnums=(0, 1))(a, b)
+    n = np.prod(np.broadcast_shapes(left, right), dtype=int)
+    assert ga.shape == left and mx.sum(ga).item() == 3 * n
+    assert gb.shape == right and mx.sum(gb).item() == 2 * n
+
+
+def test_ties_and_limits():
+    assert mx.grad(lambda x: mx.sum(mx.maximum(x, 0)))(mx.array([-1.0, 2.0])).tolist() == [0, 1]
+    both = mx.grad(lambda a, b: mx.sum(mx.maximum(a, b)), argnums=(0, 1))
+    ga, gb = both(mx.array([1.0]), mx.array([1.0]))
+    assert ga.item() + gb.item() == 1
+    assert mx.grad(lambda x: mx.abs(x))(mx.array(0.0)).item() == 0
+    assert mx.grad(lambda x: x**2)(mx.array(0.0)).item() == 0
+    assert mx.grad(lambda x: mx.power(x, 3.0))(mx.array(-2.0)).item() == pytest.approx(12)
+
+
+def test_complex_gradients():
+    z = mx.array([1 + 2j, -3 + 0.5j])
+    _, (g,) = mx.vjp(lambda z: z * z, [z], [mx.ones_like(z)])
+    jv = mx.jvp(lambda z: z * z, [z], [mx.ones_like(z)])[1][0]
+    np.testing.assert_allclose(np.array(jv), 2 * np.array(z), rtol=1e-6)
+    assert g.dtype == mx.complex64
+
+
+def test_training_a_line_converges():
+    x = np.linspace(-1, 1, 64, dtype=np.float32)
+    xs, ys = mx.array(x), mx.array(3 * x - 0.5)
+    p = {"a": mx.array(0.0), "b": mx.array(0.0)}
+    step = mx.value_and_grad(lambda p: mx.mean((p["a"] * xs + p["b"] - ys) ** 2))
+    for _ in range(200):
+        loss, g = step(p)
+        p = {k: p[k] - 0.3 * g[k] for k in p}
+        mx.eval(p, loss)
+    assert p["a"].item() == pytest.approx(3, abs=1e-3) and p["b"].item() == pytest.approx(
+        -0.5, abs=1e-3
+    )
+
+
+def test_an_error_inside_the_function_comes_out():
+    def f(x):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        mx.grad(f)(mx.array(1.0))
+    assert mx.grad(lambda x: x * x)(mx.array(3.0)).item() == 6

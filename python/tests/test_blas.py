@@ -1,0 +1,208 @@
+"""matmul and addmm: shapes, tails, batches, broadcasting, strides and dtypes against NumPy."""
+
+import helpers as h
+import mlx.core as mx
+import numpy as np
+import pytest
+
+TOLERANCE = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2, "complex64": 1e-5}
+
+
+def draw(rng, shape, dtype):
+    x = rng.normal(size=shape)
+    if dtype == "complex64":
+        return (x + 1j * rng.normal(size=shape)).astype(np.complex64)
+    return h.quantise(x, dtype)
+
+
+def close(got, a, b, dtype, c=0):
+    """Errors are measured against |a| @ |b|, which bounds what rounding can do."""
+    wide = np.complex128 if dtype == "complex64" else np.float64
+    a, b = np.asarray(a, wide), np.asarray(b, wide)
+    want = a @ b + c
+    assert got.shape == want.shape
+    bound = np.abs(a) @ np.abs(b) + np.abs(c)
+    error = np.abs(h.to_np(got) - want)
+    assert (error <= TOLERANCE[dtype] * bound + 1e-30).all(), (
+        f"{(error / (bound + 1e-30)).max():.2e}"
+    )
+
+
+SIZES = [
+    (1, 1, 1),
+    (2, 3, 4),
+    (7, 5, 3),
+    (16, 16, 16),
+    (17, 33, 65),
+    (64, 64, 64),
+    (65, 1, 63),
+    (1, 129, 77),
+    (77, 129, 1),
+    (1, 257, 1),
+    (128, 40, 96),
+    (31, 200, 130),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "complex64"])
+def test_sizes_and_transposes(dtype, rng):
+    for m, k, n in SIZES:
+        x, y = draw(rng, (m, k), dtype), draw(rng, (k, n), dtype)
+        a, b = h.from_np(x, dtype), h.from_np(y, dtype)
+        at, bt = h.from_np(x.T, dtype).T, h.from_np(y.T, dtype).T
+        got = a @ b
+        assert h.name_of(got.dtype) == dtype
+        close(got, x, y, dtype)
+        close(at @ b, x, y, dtype)
+        close(a @ bt, x, y, dtype)
+        close(at @ bt, x, y, dtype)
+
+
+@pytest.mark.validation
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((5,), (5,)),
+        ((5,), (5, 3)),
+        ((4, 5), (5,)),
+        ((2, 4, 5), (5, 3)),
+        ((2, 4, 5), (2, 5, 3)),
+        ((4, 5), (6, 5, 3)),
+        ((3, 1, 4, 5), (2, 5, 3)),
+        ((2, 1, 1, 5), (1, 3, 5, 1)),
+        ((7, 2, 4, 5), (5,)),
+        ((5,), (2, 3, 5, 4)),
+        ((0, 5), (5, 3)),
+        ((4, 0), (0, 3)),
+        ((2, 0, 4), (4, 3)),
+    ],
+)
+def test_ranks_and_batches(left, right, rng):
+    x, y = draw(rng, left, "float32"), draw(rng, right, "float32")
+    got = mx.matmul(mx.array(x), mx.array(y))
+    want = np.matmul(x.astype(np.float64), y.astype(np.float64))
+    assert got.shape == want.shape
+    np.testing.assert_allclose(np.array(got), want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.validation
+def test_any_strides(rng):
+    x, y = draw(rng, (3, 18, 22), "float32"), draw(rng, (3, 22, 26), "float32")
+    a, b = mx.array(x), mx.array(y)
+    for i, j in [
+        (np.s_[:, ::2], np.s_[:, :, ::2]),
+        (np.s_[::-1], np.s_[:]),
+        (np.s_[:, ::-1, ::-1], np.s_[:, ::-1]),
+        (np.s_[1:, 3:, :], np.s_[:2, :, 1:]),
+        (np.s_[:1], np.s_[:]),
+    ]:
+        close(a[i] @ b[j], x[i], y[j], "float32")
+    wide = mx.broadcast_to(mx.array(x[0]), (4, 18, 22))
+    close(wide @ b[0], np.broadcast_to(x[0], (4, 18, 22)), y[0], "float32")
+    row = mx.broadcast_to(mx.array(x[0, :1]), (18, 22))
+    close(row @ b[0], np.broadcast_to(x[0, :1], (18, 22)), y[0], "float32")
+    swapped = mx.transpose(mx.array(np.ascontiguousarray(x.transpose(1, 0, 2))), (1, 0, 2))
+    close(swapped @ b, x, y, "float32")
+
+
+def test_odd_offsets_and_tails(rng):
+    """Operands that start at any element and end in no multiple of a tile."""
+    flat = draw(rng, (40000,), "bfloat16")
+    for offset, (m, k, n) in [
+        (1, (33, 47, 29)),
+        (3, (130, 66, 70)),
+        (5, (9, 300, 17)),
+        (7, (1, 301, 50)),
+    ]:
+        x, y = (
+            flat[offset : offset + m * k].reshape(m, k),
+            flat[2 * offset : 2 * offset + k * n].reshape(k, n),
+        )
+        base = h.from_np(flat, "bfloat16")
+        a = mx.reshape(base[offset : offset + m * k], (m, k))
+        b = mx.reshape(base[2 * offset : 2 * offset + k * n], (k, n))
+        close(a @ b, x, y, "bfloat16")
+
+
+def test_a_long_inner_dimension(rng):
+    """Where M x N is small the sum over K is split; float16 results must not overflow early."""
+    for dtype in ("float32", "float16", "bfloat16"):
+        x, y = draw(rng, (3, 5000), dtype), draw(rng, (5000, 4), dtype)
+        close(h.from_np(x, dtype) @ h.from_np(y, dtype), x, y, dtype)
+    ones = mx.ones((1, 2049), mx.float16) @ mx.ones((2049, 1), mx.float16)
+    assert ones.item() in (2048, 2050)
+
+
+def test_mixed_dtypes_promote():
+    a = mx.ones((2, 3), mx.float16)
+    assert (a @ mx.ones((3, 2), mx.float32)).dtype == mx.float32
+    assert (a @ mx.ones((3, 2), mx.bfloat16)).dtype == mx.float32
+    assert (a @ mx.ones((3, 2), mx.int32)).dtype == mx.float16
+    with pytest.raises(ValueError, match="matmul"):
+        mx.ones((2, 2), mx.int32) @ mx.ones((2, 2), mx.int32)
+
+
+def test_float64_products():
+    with mx.stream(mx.cpu):
+        x = np.random.default_rng(1).normal(size=(9, 11))
+        a = mx.array(x, mx.float64)
+        np.testing.assert_allclose(np.array(a @ a.T), x @ x.T, rtol=1e-13)
+
+
+@pytest.mark.validation
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_addmm(dtype, rng):
+    x, y = draw(rng, (9, 17), dtype), draw(rng, (17, 12), dtype)
+    for shape in [(9, 12), (12,), (1, 12), (9, 1), ()]:
+        z = draw(rng, shape, dtype)
+        args = [h.from_np(v, dtype) for v in (z, x, y)]
+        for alpha, beta in [(1.0, 1.0), (0.5, 2.0), (1.0, 0.0), (0.0, 1.0)]:
+            got = mx.addmm(*args, alpha=alpha, beta=beta)
+            c = beta * z.astype(np.float64)
+            close(got, alpha * x.astype(np.float64), y, dtype, np.broadcast_to(c, (9, 12)))
+    z = draw(rng, (3, 9, 12), dtype)
+    got = mx.addmm(h.from_np(z, dtype), h.from_np(np.stack([x] * 3), dtype), h.from_np(y, dtype))
+    close(got, np.stack([x] * 3), y, dtype, z.astype(np.float64))
+
+
+def test_zero_times_infinity_is_nan_and_zero_inner_is_zero():
+    a, b = mx.array([[0.0, 1.0]]), mx.array([[np.inf], [1.0]])
+    assert np.isnan((a @ b).item())
+    assert (mx.zeros((2, 0)) @ mx.zeros((0, 3))).tolist() == [[0, 0, 0]] * 2
+    assert mx.addmm(mx.ones((2, 3)), mx.zeros((2, 0)), mx.zeros((0, 3))).tolist() == [[1, 1, 1]] * 2
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((4, 5), (5, 3)),
+        ((2, 4, 5), (5, 3)),
+        ((5,), (5, 3)),
+        ((2, 1, 4, 5), (3, 5, 2)),
+        ((4, 5), (5,)),
+    ],
+)
+def test_gradients(left, right, rng):
+    x, y = rng.normal(size=left).astype(np.float32), rng.normal(size=right).astype(np.float32)
+    w = rng.normal(size=np.matmul(x, y).shape).astype(np.float32)
+
+    def loss(a, b):
+        return mx.sum(mx.sin(a @ b) * mx.array(w))
+
+    def loss64(x, y):
+        return np.sum(np.sin(x @ y) * w.astype(np.float64))
+
+    ga, gb = mx.grad(loss, argnums=(0, 1))(mx.array(x), mx.array(y))
+    xw, yw = x.astype(np.float64), y.astype(np.float64)
+    for g, v, f in [(ga, xw, lambda v: loss64(v, yw)), (gb, yw, lambda v: loss64(xw, v))]:
+        assert g.shape == v.shape
+        for i in range(v.size):
+            e = np.zeros_like(v)
+            e.flat[i] = 1e-5
+            np.testing.assert_allclose(
+                np.array(g).flat[i], (f(v + e) - f(v - e)) / 2e-5, rtol=1e-3, atol=1e-3
+            )
+    u = rng.normal(size=left).astype(np.float32)
+    along = mx.jvp(loss, [mx.array(x), mx.array(y)], [mx.array(u), mx.zeros(right)])[1][0].item()
+    want = (loss64(xw + 1e-5 * u, yw) - loss64(xw - 1e-5 * u, yw)) / 2e-5
+    np.testing.assert_allclose(along, want, rtol=1e-3, atol=1e-3)

@@ -1,0 +1,50 @@
+"""Docstrings: each public function has one, with its signature, and its examples run."""
+
+import doctest
+import types
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+
+def public(module):
+    return {n: getattr(module, n) for n in dir(module) if not n.startswith("_")}
+
+
+def functions():
+    found = {}
+    for prefix, module in [("", mx), ("random.", mx.random)]:
+        for name, value in public(module).items():
+            if callable(value) and not isinstance(value, types.ModuleType):
+                found[prefix + name] = value
+    for name, value in public(mx.array).items():
+        found["array." + name] = value
+    return found
+
+
+def test_everything_public_has_a_docstring():
+    plain = (mx.Dtype, mx.DtypeCategory, mx.Device, type)
+    bare = [
+        n
+        for n, f in functions().items()
+        if not isinstance(f, plain) and not (f.__doc__ or "").strip()
+    ]
+    assert not bare
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, f in functions().items() if ">>>" in (f.__doc__ or "")] or ["-"]
+)
+def test_examples(name, monkeypatch):
+    if name == "-":
+        return
+    globs = {"mx": mx, "np": np, "mlx": __import__("mlx")}
+    parser, runner = (
+        doctest.DocTestParser(),
+        doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE),
+    )
+    test = parser.get_doctest(functions()[name].__doc__, globs, name, None, 0)
+    out = []
+    runner.run(test, out=out.append)
+    assert runner.failures == 0, "".join(out)

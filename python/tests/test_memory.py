@@ -1,0 +1,153 @@
+"""Memory: exact statistics, limits, caches, donation and peaks."""
+
+import gc
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+MIB = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    gc.collect()
+    mx.synchronize()
+    mx.clear_cache()
+    yield
+    gc.collect()
+    mx.clear_cache()
+
+
+def settle():
+    gc.collect()
+    mx.synchronize()
+    return mx.get_active_memory()
+
+
+def test_active_memory_follows_arrays():
+    before = settle()
+    a = mx.ones((MIB,), mx.float32)
+    b = mx.full((MIB,), 2, mx.int8)
+    assert mx.get_active_memory() - before < MIB
+    mx.eval(a, b)
+    grown = settle() - before
+    assert 5 * MIB <= grown <= 5.5 * MIB
+    del a
+    assert MIB <= settle() - before <= 1.5 * MIB
+    del b
+    assert settle() - before < MIB / 4
+
+
+def test_views_share_memory():
+    a = mx.ones((MIB,))
+    mx.eval(a)
+    before = settle()
+    views = [a[::2], mx.reshape(a, (1024, 1024)).T, mx.broadcast_to(a, (100, MIB)), a[5:]]
+    mx.eval(views)
+    assert settle() - before < MIB / 4
+
+
+def test_peak_and_reset():
+    mx.reset_peak_memory()
+    a = mx.ones((4 * MIB,), mx.int8)
+    mx.eval(a)
+    peak = mx.get_peak_memory()
+    assert peak >= 4 * MIB
+    del a
+    settle()
+    assert mx.get_peak_memory() == peak
+    mx.reset_peak_memory()
+    assert mx.get_peak_memory() < 4 * MIB
+
+
+def test_the_cache_keeps_and_gives_back():
+    a = mx.ones((8 * MIB,), mx.int8)
+    mx.eval(a)
+    del a
+    settle()
+    assert mx.get_cache_memory() >= 4 * MIB
+    mx.clear_cache()
+    assert mx.get_cache_memory() == 0
+
+
+def test_limits_return_the_old_value():
+    old = mx.set_cache_limit(0)
+    try:
+        a = mx.ones((8 * MIB,), mx.int8)
+        mx.eval(a)
+        del a
+        settle()
+        assert mx.get_cache_memory() == 0
+    finally:
+        assert mx.set_cache_limit(old) == 0
+    limit = mx.set_memory_limit(123456789)
+    assert mx.get_memory_limit() == 123456789
+    assert mx.set_memory_limit(limit) == 123456789
+    wired = mx.set_wired_limit(0)
+    mx.set_wired_limit(wired)
+
+
+def test_elementwise_expressions_need_one_temporary():
+    """((a + b) * c).sum(): the product reuses the sum's memory."""
+    n = 4 * MIB
+    a, b, c = (mx.full((n,), v) for v in (1.0, 2.0, 3.0))
+    mx.eval(a, b, c)
+    base = settle()
+    mx.clear_cache()
+    mx.reset_peak_memory()
+    result = ((a + b) * c).sum()
+    mx.eval(result)
+    mx.synchronize()
+    assert mx.get_peak_memory() - base <= 4 * n + MIB
+    assert abs(result.item() / (9.0 * n) - 1) < 1e-5
+
+
+def test_a_long_chain_runs_in_constant_memory():
+    a = mx.ones((MIB,))
+    mx.eval(a)
+    base = settle()
+    mx.reset_peak_memory()
+    x = a
+    for _ in range(50):
+        x = mx.sin(x) + 1
+    mx.eval(x)
+    mx.synchronize()
+    assert mx.get_peak_memory() - base <= 3 * 4 * MIB
+
+
+def test_a_steady_loop_does_not_grow():
+    w = mx.zeros((256, 256))
+    x = mx.ones((64, 256))
+    sizes = []
+    for i in range(30):
+        w = w + 0.01 * (x.T @ mx.tanh(x @ w + 1))
+        mx.eval(w)
+        if i >= 10:
+            sizes.append(settle() + mx.get_cache_memory())
+    assert max(sizes) - min(sizes) <= MIB
+
+
+def test_gradients_free_what_they_no_longer_need():
+    x = mx.ones((512, 512))
+    mx.eval(x)
+    base = settle()
+
+    def loss(w):
+        y = x
+        for _ in range(4):
+            y = mx.tanh(y @ w)
+        return mx.mean(y)
+
+    w = mx.full((512, 512), 1e-3)
+    for _ in range(3):
+        mx.eval(mx.value_and_grad(loss)(w))
+    del w
+    assert settle() - base < MIB
+
+
+def test_numpy_copies_do_not_leak():
+    base = settle()
+    for _ in range(20):
+        assert np.array(mx.ones((MIB,))).sum() == MIB
+    assert settle() - base < MIB

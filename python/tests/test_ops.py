@@ -1,0 +1,369 @@
+"""Creation, views, joining and selecting ops against NumPy."""
+
+import itertools
+
+import helpers as h
+import mlx.core as mx
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.validation
+
+
+def same(got, want):
+    want = np.asarray(want)
+    assert got.shape == want.shape
+    np.testing.assert_array_equal(h.to_np(got), want)
+
+
+# Creation
+
+
+@pytest.mark.parametrize("dtype", h.ALL)
+def test_constants(dtype):
+    d = h.mx_dtype(dtype)
+    for shape in [(), (0,), (3,), (2, 0), (2, 3, 4)]:
+        same(mx.zeros(shape, d), np.zeros(shape))
+        same(mx.ones(shape, d), np.ones(shape))
+        same(mx.full(shape, 1, d), np.ones(shape))
+        assert mx.zeros(shape, d).dtype == d
+    same(mx.zeros_like(mx.ones((2, 3), d)), np.zeros((2, 3)))
+    assert mx.ones_like(mx.zeros((2,), d)).dtype == d
+
+
+def test_full():
+    assert mx.full((2,), 3).dtype == mx.int32 and mx.full((2,), 3.0).dtype == mx.float32
+    same(mx.full((2, 3), mx.array([1, 2, 3])), [[1, 2, 3]] * 2)
+    same(mx.full(4, 2.5, mx.float16), [2.5] * 4)
+    assert mx.zeros(3).shape == (3,) and mx.zeros(()).dtype == mx.float32
+    same(mx.full_like(mx.zeros((2, 2)), 7), np.full((2, 2), 7))
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        (5,),
+        (2, 9),
+        (0, 10, 3),
+        (10, 0, -3),
+        (5, 5),
+        (5, 2),
+        (0.0, 1.0, 0.25),
+        (1, 2, 0.3),
+        (-3.0,),
+        (0,),
+    ],
+)
+def test_arange(args):
+    got = mx.arange(*args)
+    want = np.arange(*args)
+    assert got.dtype == (mx.float32 if any(isinstance(a, float) for a in args) else mx.int32)
+    assert got.shape == want.shape
+    np.testing.assert_allclose(np.array(got), want, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", h.INTS + h.FLOATS)
+def test_arange_of_each_dtype(dtype):
+    got = mx.arange(1, 20, 3, dtype=h.mx_dtype(dtype))
+    assert h.name_of(got.dtype) == dtype
+    same(got, np.arange(1, 20, 3))
+
+
+def test_linspace():
+    for args in [(0, 1), (0, 10, 11), (-2.0, 2.0, 5), (1, 1, 3), (5, -5, 4), (0, 1, 1), (0, 1, 0)]:
+        np.testing.assert_allclose(
+            np.array(mx.linspace(*args)), np.linspace(*args), rtol=1e-6, atol=1e-7
+        )
+    np.testing.assert_allclose(
+        np.array(mx.linspace(0, 1, 5, endpoint=False)), np.linspace(0, 1, 5, endpoint=False)
+    )
+    assert mx.linspace(0, 3, 4, dtype=mx.int32).tolist() == [0, 1, 2, 3]
+
+
+def test_eye_and_triangles():
+    for n, m, k in itertools.product([1, 3, 5], [None, 2, 6], [-4, -1, 0, 2, 5]):
+        same(mx.eye(n, m, k), np.eye(n, m, k))
+        same(mx.tri(n, m, k), np.tri(n, m, k))
+    same(mx.identity(3), np.eye(3))
+    assert mx.eye(2, dtype=mx.int8).dtype == mx.int8
+    x = np.arange(2 * 4 * 5, dtype=np.float32).reshape(2, 4, 5)
+    for k in (-2, 0, 1, 7):
+        same(mx.tril(mx.array(x), k), np.tril(x, k))
+        same(mx.triu(mx.array(x), k), np.triu(x, k))
+
+
+# Views
+
+X = np.arange(2 * 3 * 4 * 5, dtype=np.int32).reshape(2, 3, 4, 5)
+
+
+def bases():
+    """The same values with row-major, transposed, reversed, sliced and broadcast memory."""
+    yield from (a for _, a in h.layouts(X, "int32"))
+
+
+def test_reshape():
+    for a in bases():
+        for shape in [(120,), (6, 20), (2, -1, 5), (5, 4, 3, 2), (1, 120, 1), (-1,)]:
+            same(mx.reshape(a, shape), X.reshape(shape))
+    same(mx.reshape(mx.zeros((0, 3)), (3, 0)), np.zeros((3, 0)))
+    same(mx.reshape(mx.array(3), (1, 1)), [[3]])
+    same(mx.reshape(mx.broadcast_to(mx.array([1, 2]), (3, 2)), (6,)), [1, 2] * 3)
+
+
+def test_transposes():
+    for a in bases():
+        for axes in itertools.permutations(range(4)):
+            same(mx.transpose(a, axes), X.transpose(axes))
+        same(mx.transpose(a), X.T)
+        same(mx.transpose(a, (-1, 0, -2, 1)), X.transpose(3, 0, 2, 1))
+        same(mx.swapaxes(a, 1, -1), X.swapaxes(1, -1))
+        same(mx.moveaxis(a, 0, 2), np.moveaxis(X, 0, 2))
+        same(mx.contiguous(mx.transpose(a)), X.T)
+    same(mx.permute_dims(mx.array(X), (3, 2, 1, 0)), X.T)
+
+
+def test_flatten_and_unflatten():
+    for a in bases():
+        same(mx.flatten(a), X.reshape(-1))
+        same(mx.flatten(a, 1, 2), X.reshape(2, 12, 5))
+        same(mx.flatten(a, -2), X.reshape(2, 3, 20))
+        same(mx.unflatten(a, 2, (2, 2)), X.reshape(2, 3, 2, 2, 5))
+        same(mx.unflatten(a, -1, (-1, 1)), X[..., None])
+    same(mx.flatten(mx.array(3)), [3])
+
+
+def test_expand_and_squeeze():
+    a = mx.array(X)
+    same(mx.expand_dims(a, 0), X[None])
+    same(mx.expand_dims(a, (0, -1)), X[None, ..., None])
+    y = X[:1, :, :1]
+    for b in (mx.array(y), mx.array(X)[:1, :, :1]):
+        same(mx.squeeze(b), y.squeeze())
+        same(mx.squeeze(b, 0), y.squeeze(0))
+        same(mx.squeeze(b, (0, 2)), y.squeeze((0, 2)))
+    assert [mx.atleast_1d(mx.array(1)).ndim, mx.atleast_2d(mx.array(1)).ndim] == [1, 2]
+    assert mx.atleast_3d(mx.array([1, 2])).shape == np.atleast_3d([1, 2]).shape
+
+
+def test_broadcasts():
+    for source, shape in [
+        ((), (2, 3)),
+        ((3,), (2, 3)),
+        ((2, 1), (2, 3)),
+        ((1, 0), (4, 0)),
+        ((1, 3), (5, 2, 3)),
+    ]:
+        x = np.arange(np.prod(source, dtype=int)).reshape(source)
+        same(mx.broadcast_to(mx.array(x), shape), np.broadcast_to(x, shape))
+    got = mx.broadcast_arrays(mx.array([[1], [2]]), mx.array([3, 4, 5]))
+    for g, w in zip(got, np.broadcast_arrays([[1], [2]], [3, 4, 5]), strict=True):
+        same(g, w)
+    assert mx.broadcast_shapes((2, 1), (1, 3)) == (2, 3)
+
+
+def test_slices_of_views_of_slices():
+    for a in bases():
+        same(a[::-1, 1:][:, ::-1, ::2].T[1:4], X[::-1, 1:][:, ::-1, ::2].T[1:4])
+        same(mx.contiguous(a[1:, :, ::-2, 1::3]), X[1:, :, ::-2, 1::3])
+        same(a[:, :, 1:3, 1:] + a[:, :, 2:4, :-1], X[:, :, 1:3, 1:] + X[:, :, 2:4, :-1])
+
+
+def test_as_strided():
+    x = np.arange(20, dtype=np.float32)
+    a = mx.array(x)
+    same(
+        mx.as_strided(a, (4, 3), (5, 1), 2), np.lib.stride_tricks.as_strided(x[2:], (4, 3), (20, 4))
+    )
+    same(mx.as_strided(a, (3, 3), (1, 1)), np.lib.stride_tricks.as_strided(x, (3, 3), (4, 4)))
+    same(mx.as_strided(a, (2, 4), (0, 2)), np.tile(x[:8:2], (2, 1)))
+    same(mx.as_strided(mx.array(x.reshape(4, 5)).T, (3,), (1,)), x.reshape(4, 5).T.reshape(-1)[:3])
+
+
+@pytest.mark.parametrize("dtype", h.ALL)
+def test_copies_of_strided_memory(dtype):
+    x = np.arange(4 * 6 * 5).reshape(4, 6, 5) % 100
+    a = h.from_np(x, dtype)
+    want = h.quantise(x, dtype)
+    for index in (np.s_[::2, 1:, ::-1], np.s_[:, 3], np.s_[1:, ::5]):
+        same(mx.contiguous(a[index]), want[index])
+        same(mx.contiguous(a[index].T), want[index].T)
+
+
+def test_stop_gradient_and_roll_and_flip():
+    a = mx.array(X)
+    same(mx.stop_gradient(a), X)
+    same(mx.roll(a, 2), np.roll(X, 2))
+    same(mx.roll(a, -3, 1), np.roll(X, -3, 1))
+    same(mx.roll(a, (1, 2), (0, 3)), np.roll(X, (1, 2), (0, 3)))
+    same(mx.flip(a), np.flip(X))
+    same(mx.flip(a, 1), np.flip(X, 1))
+
+
+# Joining and splitting
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, None])
+def test_concatenate(axis):
+    for dtype in ("int32", "bool_", "bfloat16", "complex64"):
+        parts = [
+            np.arange(2 * 3 * n).reshape((2, 3, n) if axis in (2, -1, None) else (2, 3, n))
+            for n in (4, 4)
+        ]
+        arrays = [h.from_np(p, dtype) for p in parts]
+        want = np.concatenate([h.quantise(p, dtype) for p in parts], axis)
+        same(mx.concatenate(arrays, axis), want)
+        same(
+            mx.concatenate([arrays[0][:, ::-1], arrays[1].T.T], axis),
+            np.concatenate(
+                [h.quantise(parts[0], dtype)[:, ::-1], h.quantise(parts[1], dtype)], axis
+            ),
+        )
+
+
+def test_concatenate_odd_sizes_and_promotion():
+    parts = [np.arange(n, dtype=np.uint8) for n in (1, 0, 33, 7, 2)]
+    same(mx.concatenate([mx.array(p) for p in parts]), np.concatenate(parts))
+    got = mx.concatenate([mx.array([1, 2]), mx.array([0.5])])
+    assert got.dtype == mx.float32 and got.tolist() == [1, 2, 0.5]
+    a = mx.arange(5)
+    same(
+        mx.concatenate([a, a[::-1], a]),
+        np.concatenate([np.arange(5), np.arange(5)[::-1], np.arange(5)]),
+    )
+
+
+def test_stack():
+    a, b = np.arange(6).reshape(2, 3), np.arange(6, 12).reshape(2, 3)
+    for axis in (0, 1, 2, -1):
+        same(mx.stack([mx.array(a), mx.array(b)], axis), np.stack([a, b], axis))
+
+
+def test_split():
+    for a in bases():
+        for sections, axis in [(2, 0), (3, 1), (4, -2), ([1, 3], 2), ([2], 3), ([0, 4], 2)]:
+            got, want = mx.split(a, sections, axis), np.split(X, sections, axis)
+            assert len(got) == len(want)
+            for g, w in zip(got, want, strict=True):
+                same(g, w)
+
+
+def test_pad():
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    for _, a in h.layouts(x, "float32"):
+        same(mx.pad(a, 2), np.pad(x, 2))
+        same(mx.pad(a, (1, 2)), np.pad(x, (1, 2)))
+        same(
+            mx.pad(a, [(0, 1), (3, 0)], constant_values=7),
+            np.pad(x, [(0, 1), (3, 0)], constant_values=7),
+        )
+        same(mx.pad(a, [(1, 2), (0, 3)], mode="edge"), np.pad(x, [(1, 2), (0, 3)], mode="edge"))
+        for mode in ("reflect", "symmetric"):
+            same(mx.pad(a, [(1, 2), (2, 3)], mode=mode), np.pad(x, [(1, 2), (2, 3)], mode=mode))
+    same(mx.pad(mx.zeros((0, 2)), 1), np.pad(np.zeros((0, 2)), 1))
+
+
+def test_repeat_and_tile():
+    x = np.arange(6).reshape(2, 3)
+    for a in (mx.array(x), mx.array(x.T).T):
+        same(mx.repeat(a, 3), np.repeat(x, 3))
+        same(mx.repeat(a, 2, 0), np.repeat(x, 2, 0))
+        same(mx.repeat(a, 2, -1), np.repeat(x, 2, -1))
+        same(mx.repeat(a, 0, 1), np.repeat(x, 0, 1))
+        for reps in (2, (2,), (2, 1), (1, 3), (2, 2, 2), (0, 1)):
+            same(mx.tile(a, reps), np.tile(x, reps))
+
+
+# Selecting
+
+
+def test_where():
+    c = np.array([[True, False, True], [False, False, True]])
+    x, y = np.arange(6).reshape(2, 3), -np.arange(3)
+    same(mx.where(mx.array(c), mx.array(x), mx.array(y)), np.where(c, x, y))
+    same(mx.where(mx.array(c), 1, 0), np.where(c, 1, 0))
+    assert mx.where(mx.array(c), mx.array(1.5, mx.float16), 0).dtype == mx.float16
+    assert mx.where(mx.array(c), mx.array(x), mx.array([1.5])).dtype == mx.float32
+    same(mx.where(mx.array(c.T).T, mx.array(x)[::-1], 9), np.where(c, x[::-1], 9))
+    nan = mx.array([np.nan, 1.0])
+    same(mx.where(mx.isnan(nan), 0.0, nan), [0.0, 1.0])
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "float32", "float16", "bfloat16"])
+def test_clip(dtype):
+    x = np.arange(20).reshape(4, 5)
+    a = h.from_np(x, dtype)
+    same(mx.clip(a, 5, 12), x.clip(5, 12))
+    same(mx.clip(a, None, 12), x.clip(None, 12))
+    same(mx.clip(a, 5, None), x.clip(5, None))
+    same(mx.clip(a, h.from_np(np.arange(5), dtype), 9), x.clip(np.arange(5), 9))
+
+
+def test_isclose_allclose_and_array_equal():
+    a, b = mx.array([1.0, 2.0, np.inf, np.nan]), mx.array([1.000001, 2.1, np.inf, np.nan])
+    assert mx.isclose(a, b).tolist() == [True, False, True, False]
+    assert mx.isclose(a, b, equal_nan=True).tolist() == [True, False, True, True]
+    assert mx.allclose(a[:1], b[:1]).item() and not mx.allclose(a[:2], b[:2]).item()
+    assert mx.allclose(a[:2], b[:2], rtol=0.1).item()
+
+
+def test_divmod_and_rounding():
+    a, b = mx.array([7, -7, 7, -7]), mx.array([2, 2, -2, -2])
+    q, r = mx.divmod(a, b)
+    same(q, np.array([7, -7, 7, -7]) // np.array([2, 2, -2, -2]))
+    same(r, np.array([7, -7, 7, -7]) % np.array([2, 2, -2, -2]))
+    f = np.array([7.5, -7.5, 0.3, -0.0], np.float32)
+    q, r = mx.divmod(mx.array(f), 2.0)
+    same(q, np.floor_divide(f, 2))
+    same(r, np.remainder(f, 2))
+    same(mx.round(mx.array([0.5, 1.5, 2.5, -0.5, -1.5])), [0, 2, 2, 0, -2])
+    np.testing.assert_allclose(
+        np.array(mx.round(mx.array([1.234, 5.678]), 1)), [1.2, 5.7], rtol=1e-6
+    )
+    np.testing.assert_allclose(np.array(mx.round(mx.array([123.0, 567.0]), -1)), [120, 570])
+
+
+@pytest.mark.parametrize("dtype", h.INTS)
+def test_integers_wrap(dtype):
+    info = np.iinfo(dtype)
+    x = np.array([info.max, info.min, info.max, info.min], dtype)
+    y = np.array([1, 1, info.max, info.max], dtype)
+    a, b = mx.array(x), mx.array(y)
+    with np.errstate(over="ignore"):
+        same(a + b, x + y)
+        same(a - b, x - y)
+        same(a * b, x * y)
+        same(mx.negative(a), -x)
+        same(mx.square(a), x * x)
+        same(
+            mx.power(
+                mx.array(np.array([3, 5, 2, 7], dtype)), mx.array(np.array([5, 9, 7, 13], dtype))
+            ),
+            np.array([3, 5, 2, 7], dtype) ** np.array([5, 9, 7, 13], dtype),
+        )
+
+
+def test_nan_to_num():
+    x = mx.array([np.nan, np.inf, -np.inf, 1.0])
+    top = np.finfo(np.float32).max
+    same(mx.nan_to_num(x), np.array([0, top, -top, 1], np.float32))
+    same(mx.nan_to_num(x, nan=2, posinf=3, neginf=-3), [2, 3, -3, 1])
+
+
+def test_take_along_one_axis():
+    x = np.arange(24).reshape(2, 3, 4)
+    a, i = mx.array(x), np.array([2, 0, 1, 1, -1])
+    same(mx.take(a, mx.array(i), 1), np.take(x, i, 1))
+    same(mx.take(a, mx.array(i)), np.take(x, i))
+    same(mx.take(a, 1, 2), np.take(x, 1, 2))
+    same(mx.take(a, mx.array([[0, 1], [1, 0]]), 0), np.take(x, [[0, 1], [1, 0]], 0))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32", "float16", "bfloat16", "uint8", "int64"])
+def test_sort_and_argsort(dtype, rng):
+    x = h.quantise(rng.permutation(3 * 37).reshape(3, 37) % 256, dtype)
+    for axis in (0, 1, None):
+        same(mx.sort(h.from_np(x, dtype), axis), np.sort(x, axis))
+        got = h.to_np(mx.argsort(h.from_np(x, dtype), axis))
+        picked = x.reshape(-1)[got] if axis is None else np.take_along_axis(x, got, axis)
+        np.testing.assert_array_equal(picked, np.sort(x, axis))

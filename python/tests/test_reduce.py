@@ -1,0 +1,214 @@
+"""Reductions, argmin/argmax, softmax and logsumexp against NumPy, by dtype, axes and layout."""
+
+import itertools
+
+import helpers as h
+import mlx.core as mx
+import numpy as np
+import pytest
+from scipy import special
+
+pytestmark = pytest.mark.validation
+
+SHAPE = (3, 4, 5, 2)
+AXES = [None, 0, -1, 1, (0, 1), (1, 2), (0, 2), (-1, 0), (0, 2, 3), (1, 2, 3), (0, 1, 2, 3), ()]
+
+
+def sum_dtype(dtype):
+    """Small integers and bool are summed in int32 or uint32; products likewise."""
+    if dtype in ("bool_", "int8", "int16"):
+        return "int32"
+    return "uint32" if dtype in ("uint8", "uint16") else dtype
+
+
+@pytest.mark.parametrize("dtype", h.ALL)
+@pytest.mark.parametrize("name", ["sum", "prod", "min", "max", "all", "any"])
+def test_reductions(name, dtype, rng):
+    if dtype == "complex64" and name in ("min", "max"):
+        values = rng.permutation(120).reshape(SHAPE) + 0j
+    elif name == "prod":
+        values = rng.integers(1, 3, SHAPE)
+    else:
+        values = rng.integers(0, 2 if name in ("all", "any") else 8, SHAPE)
+    x = h.quantise(values, dtype)
+    for layout, a in h.layouts(x, dtype):
+        for axis in AXES if layout in ("contiguous", "transposed") else [None, 0, -1, (0, 2)]:
+            got = getattr(mx, name)(a, axis=axis)
+            label = f"{layout} axis={axis}"
+            if name in ("all", "any"):
+                want = getattr(np, name)(x != 0, axis=axis)
+                assert got.dtype == mx.bool_
+            elif name in ("min", "max"):
+                want = getattr(np, name)(x, axis=axis)
+                assert h.name_of(got.dtype) == dtype
+            else:
+                wide = dtype if axis == () else sum_dtype(dtype)
+                assert h.name_of(got.dtype) == wide
+                exact = x.astype({"complex64": np.complex128}.get(dtype, np.float64))
+                if dtype in h.INTS + h.BOOL:
+                    exact = x.astype(h.np_dtype(wide))
+                with np.errstate(over="ignore"):
+                    want = getattr(np, name)(exact, axis=axis, dtype=exact.dtype)
+                if dtype in h.FLOATS + ["complex64"]:
+                    rtol = {"float16": 1e-3, "bfloat16": 8e-3}.get(dtype, 1e-6)
+                    limit = 65504 if dtype == "float16" else np.inf
+                    small = np.abs(want) <= limit
+                    assert got.shape == np.shape(want), label
+                    np.testing.assert_allclose(
+                        h.to_np(got)[small], np.asarray(want)[small], rtol=rtol, err_msg=label
+                    )
+                    continue
+            assert got.shape == np.shape(want), label
+            np.testing.assert_array_equal(h.to_np(got), want, err_msg=label)
+
+
+@pytest.mark.parametrize(
+    "shape", [(), (1,), (7,), (1000,), (33, 1), (1, 65), (17, 129), (4, 1, 300), (2, 3, 2, 3, 5)]
+)
+def test_shapes_and_keepdims(shape, rng):
+    x = rng.normal(size=shape).astype(np.float32)
+    a = mx.array(x)
+    axes = [None, *range(len(shape)), *itertools.combinations(range(len(shape)), 2)]
+    for axis, keep in itertools.product(axes, [False, True]):
+        for name in ("sum", "max", "mean", "var", "std"):
+            got = getattr(mx, name)(a, axis=axis, keepdims=keep)
+            want = getattr(np, name)(x.astype(np.float64), axis=axis, keepdims=keep)
+            assert got.shape == want.shape
+            np.testing.assert_allclose(np.array(got), want, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("n", [1, 31, 32, 33, 255, 1023, 4097, 70001])
+def test_long_rows_and_columns(n, rng):
+    """Sizes around the widths that kernels work in, as a row, a column and the whole array."""
+    x = rng.normal(size=(3, n)).astype(np.float32)
+    for a in (mx.array(x), mx.array(np.ascontiguousarray(x.T)).T):
+        for axis in (0, 1, None):
+            want = x.astype(np.float64).sum(axis)
+            scale = np.abs(x).astype(np.float64).sum(axis)
+            error = np.abs(np.array(mx.sum(a, axis)) - want)
+            assert (error <= 1e-6 * scale + 1e-6).all(), f"axis {axis}: {error.max()}"
+            np.testing.assert_array_equal(np.array(mx.max(a, axis)), x.max(axis))
+            np.testing.assert_array_equal(np.array(mx.argmin(a, axis)), x.argmin(axis))
+
+
+def test_a_large_float32_sum_keeps_its_digits(rng):
+    x = rng.uniform(size=1 << 20).astype(np.float32)
+    assert abs(mx.sum(mx.array(x)).item() / x.astype(np.float64).sum() - 1) < 2e-6
+    ones = mx.ones((1 << 14,), mx.float16)
+    assert mx.sum(ones).item() == 1 << 14
+    assert mx.mean(mx.full((70000,), 1.0, mx.bfloat16)).item() == 1
+
+
+def test_empty_reductions():
+    z = mx.zeros((0, 3))
+    assert mx.sum(z).item() == 0 and mx.prod(z).item() == 1
+    assert mx.all(z).item() is True and mx.any(z).item() is False
+    assert mx.sum(z, axis=0).tolist() == [0, 0, 0] and mx.prod(z, axis=0).tolist() == [1, 1, 1]
+    assert mx.sum(z, axis=1).shape == (0,)
+    assert mx.max(mx.zeros((0, 3)), axis=1).shape == (0,)
+    assert np.isnan(mx.mean(z).item())
+    for f in (mx.max, mx.min, mx.argmax, mx.argmin):
+        with pytest.raises(ValueError, match="zero size|size 0|empty"):
+            mx.eval(f(z))
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_nan_passes_through_extremes(name, rng):
+    for shape, axis in [
+        ((5,), None),
+        ((64, 3), 0),
+        ((3, 64), 1),
+        ((40, 70), None),
+        ((4, 5, 6), (0, 2)),
+    ]:
+        x = rng.normal(size=shape).astype(np.float32)
+        x.flat[x.size // 2] = np.nan
+        for _, a in h.layouts(x, "float32"):
+            np.testing.assert_array_equal(
+                np.array(getattr(mx, name)(a, axis)), getattr(np, name)(x, axis)
+            )
+    assert np.isnan(h.to_np(getattr(mx, name)(mx.array([1.0, np.nan], mx.bfloat16))))
+    assert np.isnan(getattr(mx, name)(mx.array([np.nan, 1.0], mx.float16)).item())
+    pair = getattr(mx, name + "imum")(
+        mx.array([np.nan, 1.0, np.nan]), mx.array([1.0, np.nan, np.nan])
+    )
+    assert np.isnan(np.array(pair)).all()
+
+
+@pytest.mark.parametrize("dtype", h.REAL)
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_arg_reductions(name, dtype, rng):
+    """The first of equal values wins; the result is uint32."""
+    x = h.quantise(rng.integers(0, 2 if dtype == "bool_" else 6, (4, 5, 6)), dtype)
+    for layout, a in h.layouts(x, dtype):
+        for axis in (None, 0, 1, 2, -1):
+            for keep in (False, True):
+                got = getattr(mx, name)(a, axis=axis, keepdims=keep)
+                want = getattr(np, name)(x, axis=axis, keepdims=keep)
+                assert got.dtype == mx.uint32 and got.shape == np.shape(want)
+                np.testing.assert_array_equal(np.array(got), want, err_msg=f"{layout} {axis}")
+
+
+def test_integer_extremes_and_infinities():
+    for dtype in h.INTS:
+        info = np.iinfo(dtype)
+        a = mx.array(np.array([info.min, 0, info.max], dtype))
+        assert mx.min(a).item() == info.min and mx.max(a).item() == info.max
+    a = mx.array([-np.inf, np.inf])
+    assert mx.max(a).item() == np.inf and mx.min(a).item() == -np.inf
+    assert mx.max(mx.array([-np.inf])).item() == -np.inf
+    assert mx.sum(mx.array([2**31 - 1, 1])).item() == -(2**31)
+    assert mx.sum(mx.array([2**40, 1], mx.int64)).item() == 2**40 + 1
+
+
+@pytest.mark.parametrize("dtype", h.FLOATS)
+def test_mean_var_std(dtype, rng):
+    x = h.quantise(rng.normal(size=(6, 7)) + 2, dtype)
+    a = h.from_np(x, dtype)
+    rtol = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}[dtype]
+    for axis in (None, 0, 1):
+        wide = x.astype(np.float64)
+        np.testing.assert_allclose(h.to_np(mx.mean(a, axis)), wide.mean(axis), rtol=rtol)
+        for ddof in (0, 1):
+            np.testing.assert_allclose(
+                h.to_np(mx.var(a, axis, ddof=ddof)), wide.var(axis, ddof=ddof), rtol=4 * rtol
+            )
+            np.testing.assert_allclose(
+                h.to_np(mx.std(a, axis, ddof=ddof)), wide.std(axis, ddof=ddof), rtol=4 * rtol
+            )
+    assert mx.mean(mx.array([1, 2])).dtype == mx.float32 and mx.mean(mx.array([1, 2])).item() == 1.5
+
+
+@pytest.mark.parametrize("dtype", h.FLOATS)
+def test_softmax_and_logsumexp(dtype, rng):
+    atol = {"float32": 1e-6, "float16": 2e-3, "bfloat16": 1e-2}[dtype]
+    for shape in [(5,), (3, 1), (4, 33), (2, 3, 129), (2, 1025)]:
+        x = h.quantise(rng.normal(size=shape) * 4, dtype)
+        for layout, a in h.layouts(x, dtype):
+            wide = x.astype(np.float64)
+            for axis in (None, -1, 0):
+                got = mx.softmax(a, axis)
+                assert h.name_of(got.dtype) == dtype
+                np.testing.assert_allclose(
+                    h.to_np(got), special.softmax(wide, axis), atol=atol, err_msg=layout
+                )
+                got = h.to_np(mx.logsumexp(a, axis))
+                np.testing.assert_allclose(
+                    got, special.logsumexp(wide, axis), rtol=4 * atol, atol=4 * atol
+                )
+    a = h.from_np(np.arange(8) * 0.5, dtype)
+    np.testing.assert_allclose(
+        h.to_np(mx.softmax(a, precise=True)), special.softmax(np.arange(8) * 0.5), atol=atol
+    )
+
+
+def test_softmax_of_extremes():
+    assert mx.softmax(mx.array([1000.0, 1000.0])).tolist() == [0.5, 0.5]
+    assert mx.softmax(mx.array([-1e30, 0.0])).tolist() == [0, 1]
+    assert mx.softmax(mx.array([-np.inf, 0.0])).tolist() == [0, 1]
+    assert mx.logsumexp(mx.array([-np.inf, -np.inf])).item() == -np.inf
+    assert mx.logsumexp(mx.array([1000.0, 1000.0])).item() == pytest.approx(1000 + np.log(2))
+    np.testing.assert_allclose(
+        np.array(mx.softmax(mx.zeros((2, 3)), (0, 1))), np.full((2, 3), 1 / 6), rtol=1e-6
+    )
+    assert mx.softmax(mx.array([1, 1])).dtype == mx.float32

@@ -1,0 +1,192 @@
+//! Reductions where the elements of one result lie together: each result folds its runs. A result with many
+//! elements is cut into pieces of fixed size, which threads share and which join pairwise.
+
+use super::fold::{Cascade, Fold};
+use super::plan::{Axis, Plan, locate};
+use crate::cpu::pool::{self, SendPtr};
+use crate::cpu::simd::multiversion;
+
+// Elements of a piece, the unit of work that is never split further.
+pub(super) const PIECE: usize = 1 << 16;
+// Elements folded into parallel lanes before the lanes join: bounds the length of any chain of additions.
+pub(super) const BLOCK: usize = 1024;
+const LANES: usize = 32;
+// Elements below which another thread does not pay.
+pub(super) const GRAIN: usize = 1 << 15;
+
+// Folds at most BLOCK neighbours.
+#[inline(always)]
+unsafe fn fold_contiguous<F: Fold>(p: *const F::S, n: usize) -> F::A {
+    // SAFETY: the caller passes n readable elements.
+    let xs = unsafe { std::slice::from_raw_parts(p, n) };
+    let mut chunks = xs.chunks_exact(LANES);
+    let mut acc = F::IDENTITY;
+    if n >= LANES {
+        let mut lanes = [F::IDENTITY; LANES];
+        for c in &mut chunks {
+            for j in 0..LANES {
+                lanes[j] = F::join(lanes[j], F::lift(c[j]));
+            }
+        }
+        for half in [16, 8, 4, 2, 1] {
+            for j in 0..half {
+                lanes[j] = F::join(lanes[j], lanes[j + half]);
+            }
+        }
+        acc = lanes[0];
+    }
+    for &x in if n >= LANES { chunks.remainder() } else { xs } {
+        acc = F::join(acc, F::lift(x));
+    }
+    acc
+}
+
+#[inline(always)]
+unsafe fn fold_strided<F: Fold>(p: *const F::S, n: usize, stride: isize) -> F::A {
+    let mut lanes = [F::IDENTITY; 4];
+    let mut i = 0;
+    // SAFETY: the caller passes n readable elements `stride` apart.
+    unsafe {
+        while i + 4 <= n {
+            for (j, lane) in lanes.iter_mut().enumerate() {
+                *lane = F::join(*lane, F::lift(*p.offset((i + j) as isize * stride)));
+            }
+            i += 4;
+        }
+        let mut acc = F::join(F::join(lanes[0], lanes[1]), F::join(lanes[2], lanes[3]));
+        while i < n {
+            acc = F::join(acc, F::lift(*p.offset(i as isize * stride)));
+            i += 1;
+        }
+        acc
+    }
+}
+
+#[inline(always)]
+pub(super) unsafe fn fold_block<F: Fold>(p: *const F::S, n: usize, stride: isize) -> F::A {
+    // SAFETY: the caller passes n readable elements `stride` apart.
+    unsafe { if stride == 1 { fold_contiguous::<F>(p, n) } else { fold_strided::<F>(p, n, stride) } }
+}
+
+// How the elements of one result are cut. A result is `runs` runs of `len` elements; a piece is either a
+// part of one run or several whole runs.
+#[derive(Clone, Copy)]
+struct Cut {
+    len: usize,
+    runs: usize,
+    // Pieces of one run (then runs_per_piece is 1), or 1.
+    parts: usize,
+    runs_per_piece: usize,
+}
+
+impl Cut {
+    fn new(axes: &[Axis]) -> Cut {
+        let len = axes[axes.len() - 1].n;
+        let runs = axes[..axes.len() - 1].iter().map(|a| a.n).product();
+        let parts = len.div_ceil(PIECE);
+        Cut { len, runs, parts, runs_per_piece: if parts > 1 { 1 } else { (PIECE / len).max(1) } }
+    }
+
+    fn pieces(&self) -> usize {
+        if self.parts > 1 { self.runs * self.parts } else { self.runs.div_ceil(self.runs_per_piece) }
+    }
+}
+
+#[inline(always)]
+unsafe fn fold_piece<F: Fold>(base: *const F::S, axes: &[Axis], cut: Cut, piece: usize) -> F::A {
+    let last = axes.len() - 1;
+    let stride = axes[last].src;
+    // SAFETY: the piece lies inside the reduced axes of the result at `base`.
+    unsafe {
+        if cut.runs == 1 && cut.len <= BLOCK {
+            return fold_block::<F>(base, cut.len, stride);
+        }
+        let (first, count, from, to) = if cut.parts > 1 {
+            let from = piece % cut.parts * PIECE;
+            (piece / cut.parts, 1, from, cut.len.min(from + PIECE))
+        } else {
+            let first = piece * cut.runs_per_piece;
+            (first, cut.runs_per_piece.min(cut.runs - first), 0, cut.len)
+        };
+        let mut sums = Cascade::<F>::new();
+        for run in first..first + count {
+            let row = base.offset(locate(&axes[..last], run).0);
+            let mut i = from;
+            while i < to {
+                let n = BLOCK.min(to - i);
+                sums.push(fold_block::<F>(row.offset(i as isize * stride), n, stride));
+                i += n;
+            }
+        }
+        sums.result()
+    }
+}
+
+multiversion! {
+    // Folds results `from..to` entirely.
+    unsafe fn whole<F: Fold>(plan: &Plan, src: *const F::S, dst: *mut F::D, cut: Cut, from: usize, to: usize) {
+        for k in from..to {
+            let (s, d) = locate(&plan.kept_axes, k);
+            // SAFETY: both offsets come from the plan's axes.
+            unsafe { *dst.offset(d) = F::finish(fold_piece::<F>(src.offset(s), &plan.reduced_axes, cut, 0)) };
+        }
+    }
+}
+
+multiversion! {
+    // Folds pieces `from..to` of the flat (result, piece) index into `partials`.
+    unsafe fn some<F: Fold>(
+        plan: &Plan, src: *const F::S, partials: *mut F::A, cut: Cut, from: usize, to: usize,
+    ) {
+        let pieces = cut.pieces();
+        for i in from..to {
+            let (s, _) = locate(&plan.kept_axes, i / pieces);
+            // SAFETY: the offset comes from the plan's axes; partials has a place for every index.
+            unsafe { *partials.add(i) = fold_piece::<F>(src.offset(s), &plan.reduced_axes, cut, i % pieces) };
+        }
+    }
+}
+
+pub(super) fn run<F: Fold>(plan: &Plan, src: *const F::S, dst: *mut F::D) {
+    let cut = Cut::new(&plan.reduced_axes);
+    let pieces = cut.pieces();
+    let (src, dst) = (SendPtr::new(src.cast_mut()), SendPtr::new(dst));
+    let shared = PlanRef(plan);
+    if pieces == 1 {
+        pool::parallel_chunks(plan.kept, GRAIN.div_ceil(plan.reduced), move |r| {
+            // SAFETY: ranges are disjoint, so are the results they write.
+            unsafe { whole::<F>(shared.get(), src.get(), dst.get(), cut, r.start, r.end) };
+        });
+        return;
+    }
+    let total = plan.kept * pieces;
+    let mut partials = vec![F::IDENTITY; total];
+    let out = SendPtr::new(partials.as_mut_ptr());
+    let grain = GRAIN.div_ceil((plan.reduced / pieces).max(1));
+    pool::parallel_chunks(total, grain, move |r| {
+        // SAFETY: ranges are disjoint, so are the partials they write.
+        unsafe { some::<F>(shared.get(), src.get(), out.get(), cut, r.start, r.end) };
+    });
+    for (k, part) in partials.chunks_exact(pieces).enumerate() {
+        let mut sums = Cascade::<F>::new();
+        part.iter().for_each(|&x| sums.push(x));
+        // SAFETY: the offset comes from the plan's axes.
+        unsafe { *dst.get().offset(locate(&plan.kept_axes, k).1) = F::finish(sums.result()) };
+    }
+}
+
+/// A plan that other threads may read.
+#[derive(Clone, Copy)]
+pub(super) struct PlanRef<'a>(pub &'a Plan);
+
+impl<'a> PlanRef<'a> {
+    #[inline(always)]
+    pub(super) fn get(self) -> &'a Plan {
+        self.0
+    }
+}
+
+// SAFETY: the plan is only read; its pointers are used under the kernels' own rules.
+unsafe impl Send for PlanRef<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for PlanRef<'_> {}

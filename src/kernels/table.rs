@@ -1,0 +1,152 @@
+//! The table of elementwise operations: one row each, with everything any floor needs to know about it.
+//! To add an op, add its row to `table_unary.rs`, `table_binary.rs` or `table_logic.rs`; nothing else.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use super::loops::Cpu;
+use crate::bail;
+use crate::core::{Dtype, Result};
+
+/// Position of a row in the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OpId(pub u16);
+
+/// One elementwise operation.
+#[derive(Clone, Copy)]
+pub struct Row {
+    /// Name in `mlx.core`.
+    pub name: &'static str,
+    /// Further public names.
+    pub aliases: &'static [&'static str],
+    /// One paragraph for users.
+    pub doc: &'static str,
+    /// A doctest: one line of input, the expected output below; empty for rows that are not public.
+    pub example: &'static str,
+    /// Number of operands, one to three.
+    pub arity: u8,
+    /// Computation and result dtype.
+    pub rule: TypeRule,
+    /// Partial derivative by each operand, as expressions in the operands `a`, `b`, `c`, the result `y`
+    /// and other rows as functions; empty where the derivative is zero.
+    pub partials: &'static [&'static str],
+    /// Block kernels of the host by computation dtype.
+    pub cpu: Cpu,
+    /// GLSL expression by type class: a set of the letters B (bool), I (signed), U (unsigned), F (real), C
+    /// (complex), and an expression in `$a`, `$b`, `$c`, with `$T` for the GLSL type.
+    pub glsl: &'static [(&'static str, &'static str)],
+}
+
+/// How the dtype of computation and of the result follow from the operands' dtypes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TypeRule {
+    /// The promoted dtype.
+    Same,
+    /// As `Same`, but not for bool.
+    NotBool,
+    /// As `Same`, but not for complex64.
+    NotComplex,
+    /// The promoted dtype, integers as float32.
+    Float,
+    /// As `Float`, but not for complex64.
+    FloatNotComplex,
+    /// Computed in the promoted dtype, result bool.
+    Bool,
+    /// Operands are taken as `!= 0`, result bool.
+    Logical,
+    /// complex64 gives float32, everything else itself.
+    Real,
+    /// Integers and bool.
+    IntOnly,
+    /// Integers; bool as uint8.
+    Shift,
+    /// A bool operand, then two of the promoted dtype.
+    Select,
+}
+
+static TABLE: LazyLock<Vec<Row>> = LazyLock::new(|| {
+    [super::table_unary::ROWS, super::table_math::ROWS, super::table_binary::ROWS, super::table_logic::ROWS]
+        .concat()
+});
+
+static INDEX: LazyLock<HashMap<&'static str, OpId>> = LazyLock::new(|| {
+    let names = |(i, r): (usize, &'static Row)| {
+        r.aliases.iter().copied().chain([r.name]).map(move |n| (n, OpId(i as u16)))
+    };
+    table().iter().enumerate().flat_map(names).collect()
+});
+
+/// All rows.
+pub fn table() -> &'static [Row] {
+    &TABLE
+}
+
+/// The op with this name or alias.
+pub fn find(name: &str) -> Option<OpId> {
+    INDEX.get(name).copied()
+}
+
+/// The op with this name; for names written in the source.
+///
+/// # Panics
+/// If there is no such row, which a test of the caller shows at once.
+pub fn op(name: &str) -> OpId {
+    find(name).unwrap_or_else(|| panic!("no elementwise op named {name}"))
+}
+
+impl OpId {
+    /// The row itself.
+    pub fn row(self) -> &'static Row {
+        &table()[self.0 as usize]
+    }
+}
+
+impl Row {
+    /// Dtype in which the operands are computed (for `Select`, that of the two values), and of the result.
+    pub fn types(&self, inputs: &[Dtype]) -> Result<(Dtype, Dtype)> {
+        let op = self.name;
+        if inputs.len() != self.arity as usize {
+            bail!(Value, "[{op}] Expected {} operands, got {}.", self.arity, inputs.len());
+        }
+        let values = if self.rule == TypeRule::Select { &inputs[1..] } else { inputs };
+        let t = values.iter().skip(1).fold(values[0], |t, &d| t.promote(d));
+        let (real, integral) = (t != Dtype::C64, t.is_integer() || t == Dtype::Bool);
+        match self.rule {
+            TypeRule::Same | TypeRule::Select => Ok((t, t)),
+            TypeRule::NotBool if t == Dtype::Bool => {
+                bail!(Value, "[{op}] Not supported for bool, use logical_not instead.")
+            }
+            TypeRule::NotComplex if !real && self.arity == 2 => {
+                bail!(Value, "[{op}] Complex type not supported.")
+            }
+            TypeRule::NotComplex | TypeRule::FloatNotComplex if !real => {
+                bail!(Value, "[{op}] Not supported for complex64.")
+            }
+            TypeRule::NotBool | TypeRule::NotComplex => Ok((t, t)),
+            TypeRule::Float | TypeRule::FloatNotComplex => Ok((t.at_least_float(), t.at_least_float())),
+            TypeRule::Bool => Ok((t, Dtype::Bool)),
+            TypeRule::Logical => Ok((Dtype::Bool, Dtype::Bool)),
+            TypeRule::Real => Ok((t, if real { t } else { Dtype::F32 })),
+            TypeRule::IntOnly | TypeRule::Shift if !integral => match inputs {
+                [a, b] => {
+                    bail!(Value, "[{op}] Only allowed on integer or boolean types but got types {a} and {b}.")
+                }
+                _ => bail!(Value, "[{op}] Bitwise inverse only allowed on integer types."),
+            },
+            TypeRule::Shift if t == Dtype::Bool => Ok((Dtype::U8, Dtype::U8)),
+            TypeRule::IntOnly | TypeRule::Shift => Ok((t, t)),
+        }
+    }
+
+    /// The GLSL expression for a computation dtype, if the row has one.
+    pub fn glsl(&self, dtype: Dtype) -> Option<&'static str> {
+        let class = match dtype {
+            Dtype::Bool => 'B',
+            Dtype::C64 => 'C',
+            d if d.is_float() => 'F',
+            Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 => 'U',
+            _ => 'I',
+        };
+        self.glsl.iter().find(|(c, _)| c.contains(class)).map(|(_, e)| *e)
+    }
+}

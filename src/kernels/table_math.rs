@@ -1,0 +1,373 @@
+//! Rows of one operand: roots, exponentials, logarithms, trigonometric and hyperbolic functions. See `table`.
+#![allow(clippy::redundant_closure)]
+
+use super::loops::{Cpu, NONE, c64_loop, f32_loop, f64_loop};
+use super::table::{Row, TypeRule::*};
+use super::{scalar as s, scalar_special as x, scalar_wide as w};
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        name: "sqrt",
+        aliases: &[],
+        doc: "Square root of each element; NaN for negative ones. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        example: "mx.sqrt(mx.array([4.0]))\narray([2], dtype=float32)",
+        arity: 1,
+        rule: Float,
+        partials: &["0.5 / y"],
+        cpu: Cpu {
+            f32: f32_loop!(1, |a| a.sqrt()),
+            f64: f64_loop!(1, |a| a.sqrt()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).sqrt())),
+            ..NONE
+        },
+        glsl: &[("F", "m_sqrt($a)"), ("C", "c_sqrt($a)")],
+    },
+    Row {
+        name: "rsqrt",
+        aliases: &[],
+        doc: "One over the square root of each element. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        example: "mx.rsqrt(mx.array([4.0]))\narray([0.5], dtype=float32)",
+        arity: 1,
+        rule: Float,
+        partials: &["-0.5 * y / a"],
+        cpu: Cpu {
+            f32: f32_loop!(1, |a| 1.0 / a.sqrt()),
+            f64: f64_loop!(1, |a| 1.0 / a.sqrt()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).sqrt().inv())),
+            ..NONE
+        },
+        glsl: &[("F", "m_rsqrt($a)"), ("C", "c_div(vec2(1.0, 0.0), c_sqrt($a))")],
+    },
+    Row {
+        name: "reciprocal",
+        aliases: &[],
+        doc: "One over each element. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        example: "mx.reciprocal(mx.array([4.0]))\narray([0.25], dtype=float32)",
+        arity: 1,
+        rule: Float,
+        partials: &["-(y * y)"],
+        cpu: Cpu {
+            f32: f32_loop!(1, |a| 1.0 / a),
+            f64: f64_loop!(1, |a| 1.0 / a),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).inv())),
+            ..NONE
+        },
+        glsl: &[("F", "m_div(1.0, $a)"), ("C", "c_div(vec2(1.0, 0.0), $a)")],
+    },
+    Row {
+        name: "exp",
+        aliases: &[],
+        doc: "Exponential of each element. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        example: "mx.exp(mx.array([0.0]))\narray([1], dtype=float32)",
+        arity: 1,
+        rule: Float,
+        partials: &["y"],
+        cpu: Cpu {
+            f32: f32_loop!(1, s::exp),
+            f64: f64_loop!(1, |a| a.exp()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).exp())),
+            ..NONE
+        },
+        glsl: &[("F", "m_exp($a)"), ("C", "c_exp($a)")],
+    },
+    Row {
+        name: "expm1",
+        aliases: &[],
+        doc: "Exponential of each element minus one, accurate near zero. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32. complex64 is refused.",
+        example: "mx.expm1(mx.array([0.0]))\narray([0], dtype=float32)",
+        arity: 1,
+        rule: FloatNotComplex,
+        partials: &["y + 1"],
+        cpu: Cpu { f32: f32_loop!(1, s::expm1), f64: f64_loop!(1, |a| a.exp_m1()), ..NONE },
+        glsl: &[("F", "m_expm1($a)")],
+    },
+    Row {
+        name: "log",
+        aliases: &[],
+        doc: "Natural logarithm of each element. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        example: "mx.log(mx.array([1.0]))\narray([0], dtype=float32)",
+        arity: 1,
+        rule: Float,
+        partials: &["1 / a"],
+        cpu: Cpu {
+            f32: f32_loop!(1, s::log),
+            f64: f64_loop!(1, |a| a.ln()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).ln())),
+            ..NONE
+        },
+        glsl: &[("F", "m_log($a)"), ("C", "c_log($a)")],
+    },
+    Row {
+        name: "log2",
+        aliases: &[],
+        doc: "Base-2 logarithm of each element. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        example: "mx.log2(mx.array([8.0]))\narray([3], dtype=float32)",
+        arity: 1,
+        rule: Float,
+        partials: &["1.4426950408889634 / a"],
+        cpu: Cpu {
+            f32: f32_loop!(1, s::log2),
+            f64: f64_loop!(1, |a| a.log2()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).ln() * std::f64::consts::LOG2_E)),
+            ..NONE
+        },
+        glsl: &[("F", "m_log2($a)"), ("C", "c_log($a) * 1.4426950408889634")],
+    },
+    Row {
+        name: "log10",
+        aliases: &[],
+        doc: "Base-10 logarithm of each element. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        example: "mx.log10(mx.array([100.0]))\narray([2], dtype=float32)",
+        arity: 1,
+        rule: Float,
+        partials: &["0.4342944819032518 / a"],
+        cpu: Cpu {
+            f32: f32_loop!(1, s::log10),
+            f64: f64_loop!(1, |a| a.log10()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).ln() * std::f64::consts::LOG10_E)),
+            ..NONE
+        },
+        glsl: &[("F", "m_log10($a)"), ("C", "c_log($a) * 0.4342944819032518")],
+    },
+    Row {
+        name: "log1p",
+        aliases: &[],
+        doc: "Natural logarithm of one plus each element, accurate near zero. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        example: "mx.log1p(mx.array([0.0]))\narray([0], dtype=float32)",
+        arity: 1,
+        rule: Float,
+        partials: &["1 / (1 + a)"],
+        cpu: Cpu {
+            f32: f32_loop!(1, s::log1p),
+            f64: f64_loop!(1, |a| a.ln_1p()),
+            c64: c64_loop!(1, w::clog1p),
+            ..NONE
+        },
+        glsl: &[("F", "m_log1p($a)"), ("C", "c_log1p($a)")],
+    },
+    Row {
+        name: "sin",
+        aliases: &[],
+        doc: "Sine of each element. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        example: "mx.sin(mx.array([0.0]))\narray([0], dtype=float32)",
+        arity: 1,
+        rule: Float,
+        partials: &["cos(a)"],
+        cpu: Cpu {
+            f32: f32_loop!(1, s::sin),
+            f64: f64_loop!(1, |a| a.sin()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).sin())),
+            ..NONE
+        },
+        glsl: &[("F", "m_sin($a)"), ("C", "c_sin($a)")],
+    },
+    Row {
+        name: "cos",
+        aliases: &[],
+        doc: "Cosine of each element. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        example: "mx.cos(mx.array([0.0]))\narray([1], dtype=float32)",
+        arity: 1,
+        rule: Float,
+        partials: &["-sin(a)"],
+        cpu: Cpu {
+            f32: f32_loop!(1, s::cos),
+            f64: f64_loop!(1, |a| a.cos()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).cos())),
+            ..NONE
+        },
+        glsl: &[("F", "m_cos($a)"), ("C", "c_cos($a)")],
+    },
+    Row {
+        name: "tan",
+        aliases: &[],
+        doc: "Tangent of each element. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        example: "mx.tan(mx.array([0.0]))\narray([0], dtype=float32)",
+        arity: 1,
+        rule: Float,
+        partials: &["1 + y * y"],
+        cpu: Cpu {
+            f32: f32_loop!(1, s::tan),
+            f64: f64_loop!(1, |a| a.tan()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).tan())),
+            ..NONE
+        },
+        glsl: &[("F", "m_tan($a)"), ("C", "c_tan($a)")],
+    },
+    Row {
+        name: "arcsin",
+        aliases: &["asin"],
+        doc: "Inverse sine of each element, in [-pi/2, pi/2]; NaN outside [-1, 1]. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        example: "mx.arcsin(mx.array([0.0]))\narray([0], dtype=float32)",
+        arity: 1,
+        rule: Float,
+        partials: &["rsqrt(1 - a * a)"],
+        cpu: Cpu {
+            f32: f32_loop!(1, s::asin),
+            f64: f64_loop!(1, |a| a.asin()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).asin())),
+            ..NONE
+        },
+        glsl: &[("F", "m_asin($a)"), ("C", "c_asin($a)")],
+    },
+    Row {
+        name: "arccos",
+        aliases: &["acos"],
+        doc: "Inverse cosine of each element, in [0, pi]; NaN outside [-1, 1]. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        example: "mx.arccos(mx.array([1.0]))\narray([0], dtype=float32)",
+        arity: 1,
+        rule: Float,
+        partials: &["-rsqrt(1 - a * a)"],
+        cpu: Cpu {
+            f32: f32_loop!(1, s::acos),
+            f64: f64_loop!(1, |a| a.acos()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).acos())),
+            ..NONE
+        },
+        glsl: &[("F", "m_acos($a)"), ("C", "c_acos($a)")],
+    },
+    Row {
+        name: "arctan",
+        aliases: &["atan"],
+        doc: "Inverse tangent of each element, in (-pi/2, pi/2). Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        example: "mx.arctan(mx.array([0.0]))\narray([0], dtype=float32)",
+        arity: 1,
+        rule: Float,
+        partials: &["1 / (1 + a * a)"],
+        cpu: Cpu {
+            f32: f32_loop!(1, s::atan),
+            f64: f64_loop!(1, |a| a.atan()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).atan())),
+            ..NONE
+        },
+        glsl: &[("F", "m_atan($a)"), ("C", "c_atan($a)")],
+    },
+    Row {
+        name: "sinh",
+        aliases: &[],
+        doc: "Hyperbolic sine of each element. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        example: "mx.sinh(mx.array([0.0]))\narray([0], dtype=float32)",
+        arity: 1,
+        rule: Float,
+        partials: &["cosh(a)"],
+        cpu: Cpu {
+            f32: f32_loop!(1, s::sinh),
+            f64: f64_loop!(1, |a| a.sinh()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).sinh())),
+            ..NONE
+        },
+        glsl: &[("F", "m_sinh($a)"), ("C", "c_sinh($a)")],
+    },
+    Row {
+        name: "cosh",
+        aliases: &[],
+        doc: "Hyperbolic cosine of each element. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        example: "mx.cosh(mx.array([0.0]))\narray([1], dtype=float32)",
+        arity: 1,
+        rule: Float,
+        partials: &["sinh(a)"],
+        cpu: Cpu {
+            f32: f32_loop!(1, s::cosh),
+            f64: f64_loop!(1, |a| a.cosh()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).cosh())),
+            ..NONE
+        },
+        glsl: &[("F", "m_cosh($a)"), ("C", "c_cosh($a)")],
+    },
+    Row {
+        name: "tanh",
+        aliases: &[],
+        doc: "Hyperbolic tangent of each element. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        example: "mx.tanh(mx.array([0.0]))\narray([0], dtype=float32)",
+        arity: 1,
+        rule: Float,
+        partials: &["1 - y * y"],
+        cpu: Cpu {
+            f32: f32_loop!(1, s::tanh),
+            f64: f64_loop!(1, |a| a.tanh()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).tanh())),
+            ..NONE
+        },
+        glsl: &[("F", "m_tanh($a)"), ("C", "c_tanh($a)")],
+    },
+    Row {
+        name: "arcsinh",
+        aliases: &["asinh"],
+        doc: "Inverse hyperbolic sine of each element. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        example: "mx.arcsinh(mx.array([0.0]))\narray([0], dtype=float32)",
+        arity: 1,
+        rule: Float,
+        partials: &["rsqrt(a * a + 1)"],
+        cpu: Cpu {
+            f32: f32_loop!(1, s::asinh),
+            f64: f64_loop!(1, |a| a.asinh()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).asinh())),
+            ..NONE
+        },
+        glsl: &[("F", "m_asinh($a)"), ("C", "c_asinh($a)")],
+    },
+    Row {
+        name: "arccosh",
+        aliases: &["acosh"],
+        doc: "Inverse hyperbolic cosine of each element; NaN below 1. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        example: "mx.arccosh(mx.array([1.0]))\narray([0], dtype=float32)",
+        arity: 1,
+        rule: Float,
+        partials: &["rsqrt(a * a - 1)"],
+        cpu: Cpu {
+            f32: f32_loop!(1, s::acosh),
+            f64: f64_loop!(1, |a| a.acosh()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).acosh())),
+            ..NONE
+        },
+        glsl: &[("F", "m_acosh($a)"), ("C", "c_acosh($a)")],
+    },
+    Row {
+        name: "arctanh",
+        aliases: &["atanh"],
+        doc: "Inverse hyperbolic tangent of each element; NaN outside [-1, 1]. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        example: "mx.arctanh(mx.array([0.0]))\narray([0], dtype=float32)",
+        arity: 1,
+        rule: Float,
+        partials: &["1 / (1 - a * a)"],
+        cpu: Cpu {
+            f32: f32_loop!(1, s::atanh),
+            f64: f64_loop!(1, |a| a.atanh()),
+            c64: c64_loop!(1, |a| w::narrow(w::widen(a).atanh())),
+            ..NONE
+        },
+        glsl: &[("F", "m_atanh($a)"), ("C", "c_atanh($a)")],
+    },
+    Row {
+        name: "erf",
+        aliases: &[],
+        doc: "Error function of each element. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32. complex64 is refused.",
+        example: "mx.erf(mx.array([0.0]))\narray([0], dtype=float32)",
+        arity: 1,
+        rule: FloatNotComplex,
+        partials: &["1.1283791670955126 * exp(-(a * a))"],
+        cpu: Cpu { f32: f32_loop!(1, x::erf), f64: f64_loop!(1, w::erf64), ..NONE },
+        glsl: &[("F", "m_erf($a)")],
+    },
+    Row {
+        name: "erfinv",
+        aliases: &[],
+        doc: "Inverse error function of each element; NaN outside [-1, 1]. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32. complex64 is refused.",
+        example: "mx.erfinv(mx.array([0.0]))\narray([0], dtype=float32)",
+        arity: 1,
+        rule: FloatNotComplex,
+        partials: &["0.886226925452758 * exp(y * y)"],
+        cpu: Cpu { f32: f32_loop!(1, x::erfinv), f64: f64_loop!(1, w::erfinv64), ..NONE },
+        glsl: &[("F", "m_erfinv($a)")],
+    },
+    Row {
+        name: "sigmoid",
+        aliases: &[],
+        doc: "Logistic function `1 / (1 + exp(-a))` of each element. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32. complex64 is refused.",
+        example: "mx.sigmoid(mx.array([0.0]))\narray([0.5], dtype=float32)",
+        arity: 1,
+        rule: FloatNotComplex,
+        partials: &["y * (1 - y)"],
+        cpu: Cpu { f32: f32_loop!(1, s::sigmoid), f64: f64_loop!(1, |a| 1.0 / (1.0 + (-a).exp())), ..NONE },
+        glsl: &[("F", "m_sigmoid($a)")],
+    },
+];

@@ -1,0 +1,163 @@
+//! GLSL to SPIR-V in process. `#include "lib/x.glsl"` resolves among the packed shaders only. Results live
+//! in the disk cache; the compiler itself starts when something is not there.
+
+use std::sync::OnceLock;
+
+use super::cache::{self, Hasher};
+use super::pipeline::{Module, Source};
+use crate::bail;
+use crate::core::Result;
+
+include!(concat!(env!("OUT_DIR"), "/shaders.rs"));
+
+/// Bumped when the options below change in a way that the key does not see.
+const OPTIONS: &str = "perf-1";
+
+static COMPILER: OnceLock<std::result::Result<shaderc::Compiler, String>> = OnceLock::new();
+
+/// Text of a packed shader or library file.
+pub fn packed(name: &str) -> Option<&'static str> {
+    SHADERS.binary_search_by_key(&name, |s| s.0).ok().map(|i| SHADERS[i].1)
+}
+
+fn source<'a>(kernel: &str, module: &'a Module) -> Result<&'a str> {
+    match &module.source {
+        Source::Text(text) => Ok(text),
+        Source::File(name) => match packed(name) {
+            Some(text) => Ok(text),
+            None => bail!(Runtime, "[vulkan] Kernel {kernel}: no packed shader named {name}."),
+        },
+    }
+}
+
+/// Names in the `#include "name"` lines of a text.
+fn includes(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter_map(|line| {
+        let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?;
+        let rest = rest.trim_start().strip_prefix('"')?;
+        rest.split_once('"').map(|(name, _)| name)
+    })
+}
+
+/// Hash of everything that decides the SPIR-V.
+fn key(text: &str, module: &Module) -> (u64, u64) {
+    let mut h = Hasher::new();
+    let mut field = |bytes: &[u8]| {
+        h.write(&(bytes.len() as u64).to_le_bytes());
+        h.write(bytes);
+    };
+    field(env!("CARGO_PKG_VERSION").as_bytes());
+    field(OPTIONS.as_bytes());
+    let (version, revision) = shaderc::get_spirv_version();
+    field(&version.to_le_bytes());
+    field(&revision.to_le_bytes());
+    field(&[u8::from(module.spirv16)]);
+    for (name, value) in &module.defines {
+        field(name.as_bytes());
+        field(value.as_bytes());
+    }
+    field(text.as_bytes());
+    let mut seen: Vec<&str> = Vec::new();
+    let mut todo: Vec<&str> = includes(text).collect();
+    while let Some(name) = todo.pop() {
+        if !seen.contains(&name) {
+            seen.push(name);
+            let body = packed(name).unwrap_or_default();
+            field(name.as_bytes());
+            field(body.as_bytes());
+            todo.extend(includes(body));
+        }
+    }
+    h.finish()
+}
+
+/// SPIR-V of a kernel, from the disk cache or the compiler. Errors carry the kernel's name and the log.
+pub(crate) fn spirv(kernel: &str, module: &Module) -> Result<Vec<u32>> {
+    let text = source(kernel, module)?;
+    let key = key(text, module);
+    if let Some(words) = cache::load(key) {
+        return Ok(words);
+    }
+    let words = compile(kernel, text, module)?;
+    cache::store(key, &words);
+    Ok(words)
+}
+
+fn compile(kernel: &str, text: &str, module: &Module) -> Result<Vec<u32>> {
+    let start = std::time::Instant::now();
+    let compiler = match COMPILER.get_or_init(|| shaderc::Compiler::new().map_err(|e| e.to_string())) {
+        Ok(c) => c,
+        Err(e) => bail!(Runtime, "[vulkan] The shader compiler does not start: {e}"),
+    };
+    let mut options = match shaderc::CompileOptions::new() {
+        Ok(o) => o,
+        Err(e) => bail!(Runtime, "[vulkan] The shader compiler does not start: {e}"),
+    };
+    use shaderc::{EnvVersion, SpirvVersion, TargetEnv};
+    let (env, version) = match module.spirv16 {
+        true => (EnvVersion::Vulkan1_3, SpirvVersion::V1_6),
+        false => (EnvVersion::Vulkan1_2, SpirvVersion::V1_5),
+    };
+    options.set_target_env(TargetEnv::Vulkan, env as u32);
+    options.set_target_spirv(version);
+    options.set_optimization_level(shaderc::OptimizationLevel::Performance);
+    for (name, value) in &module.defines {
+        options.add_macro_definition(name, Some(value));
+    }
+    options.set_include_callback(|name, _, _, _| match packed(name) {
+        Some(text) => Ok(shaderc::ResolvedInclude { resolved_name: name.into(), content: text.into() }),
+        None => Err(format!("no packed shader named {name}")),
+    });
+    if text.contains('\0') || kernel.contains('\0') {
+        bail!(Runtime, "[vulkan] Kernel source with a NUL character.");
+    }
+    let kind = shaderc::ShaderKind::Compute;
+    match compiler.compile_into_spirv(text, kind, kernel, "main", Some(&options)) {
+        Ok(artifact) => {
+            tracing::debug!("compiled {kernel} in {:?}", start.elapsed());
+            Ok(artifact.as_binary().to_vec())
+        }
+        Err(e) => bail!(Runtime, "[vulkan] Kernel {kernel} does not compile: {e}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn module(text: &str) -> Module {
+        Module { source: Source::Text(text.into()), ..Default::default() }
+    }
+
+    #[test]
+    fn errors_name_the_kernel_and_quote_the_log() {
+        let m = module("#version 460\nvoid main() { nonsense }\n");
+        let e = compile("broken_kernel", "#version 460\nvoid main() { nonsense }\n", &m).unwrap_err();
+        assert!(e.to_string().contains("broken_kernel") && e.to_string().contains("nonsense"), "{e}");
+        let text = "#version 460\n#include \"lib/missing.glsl\"\nvoid main() {}\n";
+        let e = compile("broken_include", text, &module(text)).unwrap_err();
+        assert!(e.to_string().contains("lib/missing.glsl"), "{e}");
+    }
+
+    #[test]
+    fn key_sees_source_defines_and_target() {
+        let a = module("void main() {}");
+        let mut b = a.clone();
+        b.defines.push(("X".into(), "1".into()));
+        let mut c = a.clone();
+        c.spirv16 = true;
+        let keys = [key("x", &a), key("y", &a), key("x", &b), key("x", &c)];
+        for i in 0..4 {
+            for j in 0..i {
+                assert_ne!(keys[i], keys[j]);
+            }
+        }
+        assert_eq!(key("x", &a), key("x", &a.clone()));
+    }
+
+    #[test]
+    fn every_packed_kernel_is_found() {
+        assert!(packed("fill.comp").is_some() && packed("nothing.comp").is_none());
+        assert!(SHADERS.is_sorted_by_key(|s| s.0));
+    }
+}

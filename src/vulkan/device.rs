@@ -1,0 +1,266 @@
+//! An opened GPU: logical device, queues, memory pool, pipelines. Opened on first use, kept for the life of
+//! the process. A lost device fails every later call with the error that was first seen.
+
+use std::sync::{Mutex, MutexGuard, OnceLock, RwLock};
+
+use ash::vk;
+
+use super::adapter::{self, AdapterInfo, AdapterKind, adapters};
+use super::cache::PipelineBlob;
+use super::features::{self, Features};
+use super::memory::Pool;
+use super::pipeline::Pipelines;
+use super::stream::StreamState;
+use crate::bail;
+use crate::core::{Error, Result};
+
+/// Push constants that any device has room for.
+pub const PUSH_BYTES: u32 = 128;
+/// Most queues taken from the compute family.
+const MAX_QUEUES: u32 = 8;
+
+/// A real queue; streams may share it.
+pub(crate) struct Queue {
+    pub raw: Mutex<vk::Queue>,
+    pub family: u32,
+}
+
+/// An opened GPU.
+pub struct Device {
+    index: u32,
+    info: &'static AdapterInfo,
+    features: Features,
+    pub(crate) raw: ash::Device,
+    pub(crate) queues: Vec<Queue>,
+    /// Queue of the streams that only copy; may equal one of `queues`.
+    copy_queue: Option<Queue>,
+    /// Families that buffers are shared between.
+    pub(crate) families: Vec<u32>,
+    pub(crate) layout: vk::PipelineLayout,
+    pub(crate) pool: Pool,
+    pub(crate) pipelines: Pipelines,
+    pub(crate) blob: PipelineBlob,
+    pub(crate) streams: RwLock<Vec<&'static StreamState>>,
+    copy_stream: OnceLock<std::result::Result<&'static StreamState, Error>>,
+    lost: OnceLock<Error>,
+}
+
+/// Facts about a GPU for users.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct DeviceInfo {
+    pub name: String,
+    pub kind: AdapterKind,
+    pub vendor_id: u32,
+    pub device_id: u32,
+    pub driver: String,
+    pub api_version: String,
+    /// Bytes of device memory.
+    pub memory_size: u64,
+    /// Largest single buffer in bytes.
+    pub max_buffer: u64,
+    /// One memory for host and device.
+    pub unified: bool,
+    pub subgroup_size: u32,
+    /// Optional capabilities by name.
+    pub features: Vec<(&'static str, bool)>,
+}
+
+static DEVICES: OnceLock<Vec<OnceLock<Result<Device>>>> = OnceLock::new();
+
+/// The device of the adapter at `index`, opened on first use.
+pub fn device(index: u32) -> Result<&'static Device> {
+    adapter::check_fork()?;
+    let list = adapters();
+    let slots = DEVICES.get_or_init(|| list.iter().map(|_| OnceLock::new()).collect());
+    let Some(slot) = slots.get(index as usize) else {
+        bail!(Value, "[vulkan] No GPU with index {index}, there are {}.", list.len());
+    };
+    match slot.get_or_init(|| Device::open(index, &list[index as usize])) {
+        Ok(d) => Ok(d),
+        Err(e) => Err(e.clone()),
+    }
+}
+
+/// Every device opened so far.
+pub(crate) fn opened() -> impl Iterator<Item = &'static Device> {
+    DEVICES.get().into_iter().flatten().filter_map(|s| s.get()?.as_ref().ok())
+}
+
+/// Compute queues (family, count) and copy queues of a device: a compute family without graphics is
+/// preferred, and a transfer family for copies.
+fn choose_queues(families: &[vk::QueueFamilyProperties]) -> Option<((u32, u32), Option<u32>)> {
+    let has = |i: usize, f: vk::QueueFlags| families[i].queue_flags.contains(f);
+    let compute: Vec<usize> = (0..families.len()).filter(|&i| has(i, vk::QueueFlags::COMPUTE)).collect();
+    let main =
+        compute.iter().copied().find(|&i| !has(i, vk::QueueFlags::GRAPHICS)).or(compute.first().copied())?;
+    let copy = (0..families.len()).find(|&i| {
+        has(i, vk::QueueFlags::TRANSFER)
+            && !has(i, vk::QueueFlags::COMPUTE)
+            && !has(i, vk::QueueFlags::GRAPHICS)
+            && families[i].queue_count > 0
+            && families[i].min_image_transfer_granularity.width <= 1
+    });
+    Some(((main as u32, families[main].queue_count.clamp(1, MAX_QUEUES)), copy.map(|i| i as u32)))
+}
+
+impl Device {
+    fn open(index: u32, info: &'static AdapterInfo) -> Result<Device> {
+        let fail = |what: &str, e: vk::Result| {
+            Error::Runtime(format!("[vulkan] Cannot open {}: {what} failed with {e}.", info.name))
+        };
+        let Some(loader) = adapter::loader() else { bail!(Runtime, "[vulkan] No Vulkan loader.") };
+        // SAFETY: the handle comes from this instance.
+        let props = unsafe { loader.instance.get_physical_device_queue_family_properties(info.physical) };
+        let Some(((family, count), copy)) = choose_queues(&props) else {
+            bail!(Runtime, "[vulkan] {} has no compute queue.", info.name);
+        };
+        let mut asked = vec![(family, count)];
+        asked.extend(copy.map(|f| (f, 1)));
+        let (raw, features) = features::open(loader, info, &asked).map_err(|e| fail("vkCreateDevice", e))?;
+        // SAFETY: these queues were asked for at creation.
+        let queue = |family, i| Queue { raw: Mutex::new(unsafe { raw.get_device_queue(family, i) }), family };
+        let mut queues: Vec<Queue> = (0..count).map(|i| queue(family, i)).collect();
+        let copy_queue = match copy {
+            Some(f) => Some(queue(f, 0)),
+            None if queues.len() > 1 => queues.pop(),
+            None => None,
+        };
+        let range =
+            vk::PushConstantRange { stage_flags: vk::ShaderStageFlags::COMPUTE, offset: 0, size: PUSH_BYTES };
+        let ranges = [range];
+        let layout_info = vk::PipelineLayoutCreateInfo::default().push_constant_ranges(&ranges);
+        // SAFETY: the device was just created; 128 bytes are guaranteed.
+        let layout = unsafe { raw.create_pipeline_layout(&layout_info, None) }
+            .map_err(|e| fail("vkCreatePipelineLayout", e))?;
+        let pool = Pool::new(loader, info, &raw, &features).map_err(|e| fail("vmaCreateAllocator", e))?;
+        let blob = PipelineBlob::load(&raw, info);
+        let mut families = vec![family];
+        families.extend(copy);
+        Ok(Device {
+            index,
+            info,
+            features,
+            raw,
+            queues,
+            copy_queue,
+            families,
+            layout,
+            pool,
+            pipelines: Pipelines::default(),
+            blob,
+            streams: RwLock::new(Vec::new()),
+            copy_stream: OnceLock::new(),
+            lost: OnceLock::new(),
+        })
+    }
+
+    /// Position in the ranked list of adapters.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// What the device can do.
+    pub fn features(&self) -> &Features {
+        &self.features
+    }
+
+    /// The adapter it was opened from.
+    pub fn adapter(&self) -> &'static AdapterInfo {
+        self.info
+    }
+
+    /// Fails if the device was lost, or belongs to the parent of a forked process.
+    pub(crate) fn usable(&self) -> Result<()> {
+        adapter::check_fork()?;
+        self.lost.get().map_or(Ok(()), |e| Err(e.clone()))
+    }
+
+    /// Turns a failed driver call into an error; remembers a lost device.
+    pub(crate) fn check<T>(&self, what: &str, result: std::result::Result<T, vk::Result>) -> Result<T> {
+        result.map_err(|e| match e {
+            vk::Result::ERROR_DEVICE_LOST => self
+                .lost
+                .get_or_init(|| {
+                    Error::Runtime(format!(
+                        "[vulkan] The device {} was lost (VK_ERROR_DEVICE_LOST in {what}); \
+                         restart the process to use it again.",
+                        self.info.name
+                    ))
+                })
+                .clone(),
+            vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY => {
+                Error::OutOfMemory { op: "vulkan", bytes: 0, detail: format!(" in {what}: {e}") }
+            }
+            e => Error::Runtime(format!("[vulkan] {what} failed with {e}.")),
+        })
+    }
+
+    /// The stream state that carries large downloads.
+    pub(crate) fn copy_stream(&'static self) -> Result<&'static StreamState> {
+        self.copy_stream
+            .get_or_init(|| {
+                let queue = self.copy_queue.as_ref().unwrap_or(&self.queues[0]);
+                StreamState::create(self, queue)
+            })
+            .clone()
+    }
+
+    pub(crate) fn lock_streams(&self) -> Vec<&'static StreamState> {
+        self.streams.read().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+
+    /// (used, available) bytes of device memory, as the driver estimates them.
+    pub fn memory_budget(&self) -> (u64, u64) {
+        self.pool.budget()
+    }
+
+    /// Allocations asked of the driver so far; a steady loop does not change it.
+    pub fn driver_allocations(&self) -> u64 {
+        self.pool.created()
+    }
+
+    /// Facts for users.
+    pub fn device_info(&self) -> DeviceInfo {
+        let f = &self.features;
+        let (a, b, c) = self.info.api;
+        DeviceInfo {
+            name: self.info.name.clone(),
+            kind: self.info.kind,
+            vendor_id: self.info.vendor_id,
+            device_id: self.info.device_id,
+            driver: self.info.driver.clone(),
+            api_version: format!("{a}.{b}.{c}"),
+            memory_size: self.info.memory_size,
+            max_buffer: f.max_buffer,
+            unified: f.unified,
+            subgroup_size: f.subgroup_size,
+            features: vec![
+                ("int8", f.int8),
+                ("int16", f.int16),
+                ("int64", f.int64),
+                ("float16", f.float16),
+                ("float64", f.float64),
+                ("bfloat16", f.bfloat16),
+                ("subgroup_size_control", f.subgroup_size_control),
+                ("subgroup_arithmetic", f.subgroup_arithmetic),
+                ("subgroup_shuffle", f.subgroup_shuffle),
+                ("int_dot_product", f.int_dot_product),
+                ("atomic_float32_add", f.atomic_float32_add),
+                ("memory_model", f.memory_model && f.memory_model_device_scope),
+                ("nan_preserve32", f.nan_preserve32),
+                ("denorm_preserve32", f.denorm_preserve32),
+                ("cooperative_matrix", !f.coop_matrices.is_empty()),
+                ("cooperative_matrix2", f.coop2.is_some()),
+                ("memory_budget", f.memory_budget),
+                ("unified_memory", f.unified),
+            ],
+        }
+    }
+}
+
+impl Queue {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, vk::Queue> {
+        self.raw.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}

@@ -1,0 +1,514 @@
+//! Records the work of a stream straight into command buffers. Commands are batched, the first batch after
+//! an idle phase is small so that the GPU starts early, and only so many batches are in flight. Barriers
+//! appear where byte ranges meet (see `hazards`); each batch begins with one against the batch before.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, LazyLock, MutexGuard};
+
+use ash::vk;
+use smallvec::SmallVec;
+
+use super::device::{Device, PUSH_BYTES};
+use super::hazards::Hazards;
+use super::memory::{Block, Kind};
+use super::pipeline::{KernelKey, Module, Pipeline, Source};
+use super::stream::{Point, StreamState};
+use super::transfer;
+use crate::bail;
+use crate::core::{DeviceBlock, Result, Storage};
+
+/// Bytes of a chunk of the parameter ring.
+const PARAMS_CHUNK: usize = 256 << 10;
+/// Commands of the first batch after an idle phase.
+const FIRST_OPS: u32 = 10;
+
+struct Settings {
+    max_ops: u32,
+    max_bytes: u64,
+    max_inflight: usize,
+    full_barriers: bool,
+}
+
+static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
+    let number = |name: &str, default: u64| {
+        let text = std::env::var(name).ok();
+        text.and_then(|t| t.trim().parse::<u64>().ok()).filter(|&n| n > 0).unwrap_or(default)
+    };
+    Settings {
+        max_ops: number("MLX_VK_MAX_OPS_PER_BUFFER", 100).min(1 << 20) as u32,
+        max_bytes: number("MLX_VK_MAX_MB_PER_BUFFER", 50).saturating_mul(1 << 20),
+        max_inflight: number("MLX_VK_MAX_INFLIGHT_SEQUENCES", 8) as usize,
+        full_barriers: std::env::var("MLX_VK_FULL_BARRIERS").is_ok_and(|v| v == "1"),
+    }
+});
+
+/// A command buffer with a pool of its own: resetting the pool is the cheapest way to reuse it.
+struct Cmd {
+    pool: vk::CommandPool,
+    raw: vk::CommandBuffer,
+}
+
+/// The batch being recorded on a stream, and those in flight.
+#[derive(Default)]
+pub(crate) struct Recorder {
+    open: Option<Cmd>,
+    inflight: VecDeque<(u64, Cmd)>,
+    hazards: Hazards,
+    ops: u32,
+    op_limit: u32,
+    bytes: u64,
+    bound: vk::Pipeline,
+    /// Transfers were recorded since the last barrier.
+    transfer_dirty: bool,
+    /// The last barrier covers transfers that come after it.
+    transfer_synced: bool,
+    /// The host will read what the batch writes.
+    to_host: bool,
+    waits: SmallVec<[(Point, bool); 4]>,
+}
+
+impl Recorder {
+    /// Makes the open batch wait for another stream.
+    pub fn add_wait(&mut self, point: Point) {
+        match self.waits.iter_mut().find(|(p, _)| p.stream.same(point.stream)) {
+            Some((p, _)) if p.value >= point.value => {} // this or an earlier batch waits already
+            Some(w) => *w = (point, true),
+            None => self.waits.push((point, true)),
+        }
+    }
+
+    fn stages(state: &StreamState, transfer: bool) -> vk::PipelineStageFlags {
+        match (state.compute, transfer) {
+            (false, _) => vk::PipelineStageFlags::TRANSFER,
+            (true, false) => vk::PipelineStageFlags::COMPUTE_SHADER,
+            (true, true) => vk::PipelineStageFlags::COMPUTE_SHADER | vk::PipelineStageFlags::TRANSFER,
+        }
+    }
+
+    fn memory_barrier(
+        &self,
+        state: &StreamState,
+        src: (vk::PipelineStageFlags, vk::AccessFlags),
+        dst: (vk::PipelineStageFlags, vk::AccessFlags),
+    ) {
+        let Some(cmd) = &self.open else { return };
+        let barrier = vk::MemoryBarrier::default().src_access_mask(src.1).dst_access_mask(dst.1);
+        // SAFETY: the command buffer is being recorded under the `rec` lock.
+        unsafe {
+            state.device.raw.cmd_pipeline_barrier(
+                cmd.raw,
+                src.0,
+                dst.0,
+                vk::DependencyFlags::empty(),
+                &[barrier],
+                &[],
+                &[],
+            );
+        }
+    }
+
+    /// Orders everything recorded so far before what follows; transfers take part where they need to.
+    fn barrier(&mut self, state: &StreamState, before_transfer: bool) {
+        let writes = |s: vk::PipelineStageFlags| {
+            let mut a = vk::AccessFlags::empty();
+            if s.contains(vk::PipelineStageFlags::COMPUTE_SHADER) {
+                a |= vk::AccessFlags::SHADER_WRITE;
+            }
+            if s.contains(vk::PipelineStageFlags::TRANSFER) {
+                a |= vk::AccessFlags::TRANSFER_WRITE;
+            }
+            a
+        };
+        let src = Self::stages(state, self.transfer_dirty);
+        let dst = Self::stages(state, before_transfer);
+        let mut reads = vk::AccessFlags::empty();
+        if dst.contains(vk::PipelineStageFlags::COMPUTE_SHADER) {
+            reads |= vk::AccessFlags::SHADER_READ;
+        }
+        if dst.contains(vk::PipelineStageFlags::TRANSFER) {
+            reads |= vk::AccessFlags::TRANSFER_READ;
+        }
+        self.memory_barrier(state, (src, writes(src)), (dst, reads | writes(dst)));
+        self.transfer_dirty = false;
+        self.transfer_synced = before_transfer;
+    }
+
+    /// The open command buffer, begun if there is none.
+    fn begin(&mut self, state: &'static StreamState) -> Result<vk::CommandBuffer> {
+        if let Some(cmd) = &self.open {
+            return Ok(cmd.raw);
+        }
+        let submitted = state.submitted.load(Ordering::Relaxed);
+        let idle = state.poll() == submitted;
+        let cmd = self.recycle_or_create(state)?;
+        let info = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
+        // SAFETY: the buffer is new or its pool was reset; the `rec` lock is held.
+        let begun = unsafe { state.device.raw.begin_command_buffer(cmd.raw, &info) };
+        let raw = cmd.raw;
+        self.open = Some(cmd);
+        state.device.check("vkBeginCommandBuffer", begun)?;
+        let max = SETTINGS.max_ops;
+        self.op_limit = if idle { FIRST_OPS.min(max) } else { self.op_limit.saturating_mul(3).clamp(1, max) };
+        (self.ops, self.bytes) = (0, 0);
+        self.bound = vk::Pipeline::null();
+        self.hazards.clear();
+        self.transfer_dirty = true;
+        self.barrier(state, true);
+        Ok(raw)
+    }
+
+    /// A command buffer whose batch is over. It is taken one batch late: a driver may signal the semaphore
+    /// a moment before it lets go of the buffer.
+    fn recycle_or_create(&mut self, state: &StreamState) -> Result<Cmd> {
+        let device = state.device;
+        let pool_flags = vk::CommandPoolResetFlags::empty();
+        if let Some(&(value, _)) = self.inflight.front()
+            && state.reached(value + 1)
+            && let Some((_, cmd)) = self.inflight.pop_front()
+        {
+            // SAFETY: the batch of this buffer is done.
+            device.check("vkResetCommandPool", unsafe {
+                device.raw.reset_command_pool(cmd.pool, pool_flags)
+            })?;
+            return Ok(cmd);
+        }
+        let info = vk::CommandPoolCreateInfo::default()
+            .queue_family_index(state.queue.family)
+            .flags(vk::CommandPoolCreateFlags::TRANSIENT);
+        // SAFETY: the device is alive for the whole process.
+        let pool =
+            device.check("vkCreateCommandPool", unsafe { device.raw.create_command_pool(&info, None) })?;
+        let info = vk::CommandBufferAllocateInfo::default().command_pool(pool).command_buffer_count(1);
+        // SAFETY: the pool was just created.
+        let list = unsafe { device.raw.allocate_command_buffers(&info) };
+        let raw = device.check("vkAllocateCommandBuffers", list)?[0];
+        Ok(Cmd { pool, raw })
+    }
+
+    /// Hands the open batch to the driver; nothing to do while it is empty.
+    pub fn submit(&mut self, state: &'static StreamState) -> Result<()> {
+        if self.ops == 0 {
+            return Ok(());
+        }
+        let device = state.device;
+        if self.to_host || device.features().unified {
+            let stages = Self::stages(state, true);
+            let host = (vk::PipelineStageFlags::HOST, vk::AccessFlags::HOST_READ);
+            self.memory_barrier(state, (stages, vk::AccessFlags::MEMORY_WRITE), host);
+        }
+        let Some(cmd) = self.open.take() else { return Ok(()) };
+        (self.ops, self.bytes, self.to_host) = (0, 0, false);
+        let value = state.submitted.load(Ordering::Relaxed) + 1;
+        // SAFETY: the buffer is in the recording state under the `rec` lock.
+        device.check("vkEndCommandBuffer", unsafe { device.raw.end_command_buffer(cmd.raw) })?;
+        let mut wait_semaphores: SmallVec<[vk::Semaphore; 4]> = SmallVec::new();
+        let mut wait_values: SmallVec<[u64; 4]> = SmallVec::new();
+        for (point, pending) in &mut self.waits {
+            if std::mem::take(pending) {
+                wait_semaphores.push(point.stream.semaphore);
+                wait_values.push(point.value);
+            }
+        }
+        let wait_stages: SmallVec<[vk::PipelineStageFlags; 4]> =
+            SmallVec::from_elem(vk::PipelineStageFlags::ALL_COMMANDS, wait_values.len());
+        let (buffers, signals, values) = ([cmd.raw], [state.semaphore], [value]);
+        let mut timeline = vk::TimelineSemaphoreSubmitInfo::default()
+            .wait_semaphore_values(&wait_values)
+            .signal_semaphore_values(&values);
+        let info = vk::SubmitInfo::default()
+            .command_buffers(&buffers)
+            .wait_semaphores(&wait_semaphores)
+            .wait_dst_stage_mask(&wait_stages)
+            .signal_semaphores(&signals)
+            .push_next(&mut timeline);
+        {
+            let queue = state.queue.lock();
+            // SAFETY: the queue is locked; everything the batch uses outlives it by the pool's rule.
+            let sent = unsafe { device.raw.queue_submit(*queue, &[info], vk::Fence::null()) };
+            device.check("vkQueueSubmit", sent)?;
+        }
+        state.submitted.store(value, Ordering::Release);
+        self.inflight.push_back((value, cmd));
+        // Throttle: at most so many batches wait for the GPU.
+        let oldest = value.saturating_sub(SETTINGS.max_inflight as u64);
+        if oldest > 0 { state.wait_uninterrupted(oldest) } else { Ok(()) }
+    }
+
+    /// Counts a recorded command and submits a batch that is full.
+    fn count(&mut self, state: &'static StreamState, bytes: u64) -> Result<()> {
+        self.ops += 1;
+        self.bytes += bytes;
+        state.recorded.store(state.submitted.load(Ordering::Relaxed) + 1, Ordering::Release);
+        if self.ops >= self.op_limit || self.bytes >= SETTINGS.max_bytes {
+            self.submit(state)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Copies between two buffers; addresses are for hazards. Returns the batch that holds the copy.
+    pub fn copy(
+        &mut self,
+        state: &'static StreamState,
+        src: (&Block, u64),
+        dst: (&Block, u64),
+        bytes: u64,
+        to_host: bool,
+    ) -> Result<u64> {
+        let cmd = self.begin(state)?;
+        let reads = [(src.0.address() + src.1, bytes)];
+        let writes = [(dst.0.address() + dst.1, bytes)];
+        if self.hazards.visit(&reads, &writes) || !self.transfer_synced || SETTINGS.full_barriers {
+            self.barrier(state, true);
+        }
+        let region = vk::BufferCopy { src_offset: src.1, dst_offset: dst.1, size: bytes };
+        // SAFETY: recording under the `rec` lock; both buffers hold the range (callers check).
+        unsafe { state.device.raw.cmd_copy_buffer(cmd, src.0.buffer(), dst.0.buffer(), &[region]) };
+        self.transfer_dirty = true;
+        self.to_host |= to_host;
+        let value = state.open_value();
+        self.count(state, bytes)?;
+        Ok(value)
+    }
+}
+
+/// What an operation keeps until its end.
+#[derive(Default)]
+pub(crate) struct OpState {
+    params: Option<Arc<Block>>,
+    params_used: usize,
+    touched: Vec<(Arc<dyn DeviceBlock>, bool)>,
+}
+
+/// Records one operation of a stream. Made by [`super::with_encoder`]; do not enter the same stream again
+/// while one exists.
+pub struct CommandEncoder {
+    state: &'static StreamState,
+    op: MutexGuard<'static, OpState>,
+    /// `submitted` when the operation began: blocks are noted again if batches were submitted meanwhile.
+    start: u64,
+}
+
+fn as_block(block: &dyn DeviceBlock) -> Result<&Block> {
+    match block.as_any().downcast_ref::<Block>() {
+        Some(b) => Ok(b),
+        None => bail!(Runtime, "[vulkan] A device block of another backend."),
+    }
+}
+
+impl CommandEncoder {
+    pub(crate) fn new(state: &'static StreamState) -> CommandEncoder {
+        let op = state.op.lock().unwrap_or_else(|e| e.into_inner());
+        CommandEncoder { state, op, start: state.submitted.load(Ordering::Acquire) }
+    }
+
+    /// The device that the stream belongs to.
+    pub fn device(&self) -> &'static Device {
+        self.state.device
+    }
+
+    fn point(&self) -> Point {
+        Point { stream: self.state, value: self.state.open_value() }
+    }
+
+    /// Notes a read of `block` by this operation, behind its last write.
+    fn note_read(&mut self, block: Arc<dyn DeviceBlock>) -> Result<u64> {
+        let b = as_block(&*block)?;
+        if let Some(write) = b.last_write() {
+            self.state.wait_for(write)?;
+        }
+        b.touch(self.point(), false);
+        let address = b.address();
+        self.op.touched.push((block, false));
+        Ok(address)
+    }
+
+    /// Notes a write of `block` by this operation, behind all uses elsewhere.
+    fn note_write(&mut self, block: Arc<dyn DeviceBlock>) -> Result<u64> {
+        let b = as_block(&*block)?;
+        for p in b.all_uses() {
+            self.state.wait_for(p)?;
+        }
+        b.touch(self.point(), true);
+        let address = b.address();
+        self.op.touched.push((block, true));
+        Ok(address)
+    }
+
+    fn on_device(&mut self, s: &Storage) -> Result<Arc<dyn DeviceBlock>> {
+        let index = self.state.device.index();
+        match s.device_block(index) {
+            Some(b) => Ok(b),
+            None => s.ensure_device(index, |src, n| {
+                // SAFETY: the storage hands out n valid bytes.
+                let block = unsafe { transfer::upload(self.state, src, n) }?;
+                Ok(block)
+            }),
+        }
+    }
+
+    /// Address of a storage's bytes for reading: uploads them if needed, and orders the read behind writes
+    /// of other streams.
+    pub fn resident(&mut self, s: &Storage) -> Result<u64> {
+        let block = self.on_device(s)?;
+        self.note_read(block)
+    }
+
+    /// Fresh device storage that this stream is about to write.
+    pub fn output(&mut self, nbytes: usize) -> Result<(Arc<Storage>, u64)> {
+        let block: Arc<dyn DeviceBlock> =
+            self.state.device.alloc_kind(Kind::Device, nbytes, Some(self.state))?;
+        let address = self.note_write(block.clone())?;
+        Ok((Storage::from_device(block, nbytes), address))
+    }
+
+    /// Address of a donated storage that this stream is about to overwrite; its host copy is forgotten.
+    pub fn overwrite(&mut self, s: &Storage) -> Result<u64> {
+        let block = self.on_device(s)?;
+        let address = self.note_write(block)?;
+        s.invalidate_host();
+        Ok(address)
+    }
+
+    /// Scratch for this operation, not initialised. Its accesses count in `dispatch` like any others.
+    pub fn temp(&mut self, nbytes: usize) -> Result<u64> {
+        let block = self.state.device.alloc_kind(Kind::Device, nbytes, Some(self.state))?;
+        self.note_write(block)
+    }
+
+    /// Copies parameters to memory that kernels of this operation read; 16-byte aligned.
+    pub fn params(&mut self, bytes: &[u8]) -> Result<u64> {
+        let start = self.op.params_used.next_multiple_of(16);
+        let fits = self.op.params.as_ref().is_some_and(|c| start + bytes.len() <= c.capacity() as usize);
+        let (chunk, start) = match &self.op.params {
+            Some(c) if fits => (c.clone(), start),
+            _ => {
+                // The old chunk goes back to the pool, and comes out again when the GPU is past its uses.
+                let n = bytes.len().max(PARAMS_CHUNK);
+                let chunk = self.state.device.alloc_kind(Kind::Params, n, None)?;
+                self.op.params = Some(chunk.clone());
+                (chunk, 0)
+            }
+        };
+        let Some(host) = chunk.host() else { bail!(Runtime, "[vulkan] Parameter memory is not mapped.") };
+        // SAFETY: the range lies inside the chunk and was not handed out before.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), host.as_ptr().add(start), bytes.len()) };
+        self.op.params_used = start + bytes.len();
+        let address = chunk.address() + start as u64;
+        chunk.touch(self.point(), false);
+        let id = Arc::as_ptr(&chunk).cast::<u8>();
+        if !self.op.touched.iter().any(|(b, _)| Arc::as_ptr(b).cast::<u8>() == id) {
+            self.op.touched.push((chunk, false));
+        }
+        Ok(address)
+    }
+
+    /// Runs a kernel over `groups` workgroups. `reads` and `writes` are the exact byte ranges (address,
+    /// length) it touches, parameters excepted: a barrier is recorded where they meet earlier ones.
+    pub fn dispatch(
+        &mut self,
+        pipeline: &Arc<Pipeline>,
+        push: &[u8],
+        groups: [u32; 3],
+        reads: &[(u64, u64)],
+        writes: &[(u64, u64)],
+    ) -> Result<()> {
+        if groups.contains(&0) {
+            return Ok(());
+        }
+        let device = self.state.device;
+        let f = device.features();
+        if push.len() > PUSH_BYTES as usize || !push.len().is_multiple_of(4) {
+            bail!(
+                Runtime,
+                "[vulkan] {}: push constants take at most {PUSH_BYTES} bytes in multiples of 4, got {}.",
+                pipeline.name(),
+                push.len()
+            );
+        }
+        if groups[0] > f.max_groups_x || groups[1] > f.max_groups_y || groups[2] > f.max_groups_z {
+            bail!(
+                Runtime,
+                "[vulkan] {}: the grid {groups:?} exceeds the device's {:?}.",
+                pipeline.name(),
+                [f.max_groups_x, f.max_groups_y, f.max_groups_z]
+            );
+        }
+        let mut r = self.state.lock_rec();
+        let cmd = r.begin(self.state)?;
+        if r.hazards.visit(reads, writes) || SETTINGS.full_barriers {
+            r.barrier(self.state, false);
+        }
+        // SAFETY: recording under the `rec` lock; pipeline and layout live as long as the device, and the
+        // caller vouches for the addresses in `push`.
+        unsafe {
+            if r.bound != pipeline.raw() {
+                device.raw.cmd_bind_pipeline(cmd, vk::PipelineBindPoint::COMPUTE, pipeline.raw());
+                r.bound = pipeline.raw();
+            }
+            if !push.is_empty() {
+                let stage = vk::ShaderStageFlags::COMPUTE;
+                device.raw.cmd_push_constants(cmd, device.layout, stage, 0, push);
+            }
+            device.raw.cmd_dispatch(cmd, groups[0], groups[1], groups[2]);
+        }
+        let bytes = reads.iter().chain(writes).map(|r| r.1).sum();
+        r.count(self.state, bytes)
+    }
+
+    /// Adds to the work of the open batch, in bytes of memory traffic that would take as long. For kernels
+    /// bound by arithmetic, so that a batch does not grow long enough to trip a watchdog.
+    pub fn add_work(&mut self, bytes: u64) {
+        self.state.lock_rec().bytes += bytes;
+    }
+
+    /// Sets every 32-bit word of the range (address, length in bytes) to `value`; bytes beyond the last
+    /// whole word take the value's low bytes. The address is 4-byte aligned.
+    pub fn fill(&mut self, range: (u64, u64), value: u32) -> Result<()> {
+        let (address, bytes) = range;
+        if !address.is_multiple_of(4) {
+            bail!(Runtime, "[vulkan] fill needs an address aligned to 4 bytes, got {address:#x}.");
+        }
+        if bytes == 0 {
+            return Ok(());
+        }
+        let pipeline = self.state.device.pipeline(&Fill)?;
+        let mut push = [0u8; 24];
+        push[..8].copy_from_slice(&address.to_ne_bytes());
+        push[8..16].copy_from_slice(&bytes.to_ne_bytes());
+        push[16..20].copy_from_slice(&value.to_ne_bytes());
+        let groups = bytes.div_ceil(4 * 256).min(16_384) as u32;
+        self.dispatch(&pipeline, &push, [groups, 1, 1], &[], &[range])
+    }
+}
+
+impl Drop for CommandEncoder {
+    fn drop(&mut self) {
+        // A batch submitted meanwhile (it was full, or another thread waited for a block) moved later
+        // commands of this operation into the next batch: note the blocks again with it.
+        if self.state.submitted.load(Ordering::Acquire) != self.start {
+            let point = Point { stream: self.state, value: self.state.recorded.load(Ordering::Acquire) };
+            for (block, write) in &self.op.touched {
+                if let Ok(b) = as_block(&**block) {
+                    b.touch(point, *write);
+                }
+            }
+        }
+        self.op.touched.clear();
+    }
+}
+
+/// Key of the kernel behind [`CommandEncoder::fill`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Fill;
+
+impl KernelKey for Fill {
+    fn name(&self) -> String {
+        "fill".into()
+    }
+
+    fn module(&self, _: &super::Features) -> Module {
+        Module { source: Source::File("fill.comp"), ..Default::default() }
+    }
+}

@@ -1,0 +1,510 @@
+//! What a device can do, probed once. Kernels ask [`Features`] before they take a path; everything a
+//! kernel may use is enabled when the device is opened.
+
+use std::collections::HashSet;
+use std::ffi::{CString, c_char};
+
+use ash::vk;
+
+use super::adapter::{AdapterInfo, AdapterKind, Loader};
+use super::nv;
+
+/// Element type of a cooperative matrix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Component {
+    F16,
+    F32,
+    F64,
+    Bf16,
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+    /// A type this library does not know, by its Vulkan value.
+    Other(i32),
+}
+
+/// A cooperative matrix shape of VK_KHR_cooperative_matrix: an M x K by K x N product.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub struct CoopMatrix {
+    pub m: u32,
+    pub n: u32,
+    pub k: u32,
+    pub a: Component,
+    pub b: Component,
+    pub c: Component,
+    pub result: Component,
+    pub saturating: bool,
+    /// Whether one subgroup owns the matrix (else a workgroup or more).
+    pub subgroup_scope: bool,
+}
+
+/// A family of shapes of VK_NV_cooperative_matrix2: sizes are multiples of the granularities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub struct CoopFlexible {
+    pub m_granularity: u32,
+    pub n_granularity: u32,
+    pub k_granularity: u32,
+    pub a: Component,
+    pub b: Component,
+    pub c: Component,
+    pub result: Component,
+    pub saturating: bool,
+    /// Whether the workgroup owns the matrix (else a subgroup).
+    pub workgroup_scope: bool,
+    /// Workgroup size this entry holds for, 0 in subgroup scope.
+    pub workgroup_invocations: u32,
+}
+
+/// VK_NV_cooperative_matrix2 with its parts.
+#[derive(Debug, Clone, Copy, Default)]
+#[allow(missing_docs)]
+pub struct CoopMatrix2 {
+    pub workgroup_scope: bool,
+    pub flexible_dimensions: bool,
+    pub reductions: bool,
+    pub conversions: bool,
+    pub per_element_operations: bool,
+    pub tensor_addressing: bool,
+    pub block_loads: bool,
+    pub max_workgroup_size: u32,
+    pub max_dimension: u32,
+    pub reserved_shared_memory: u32,
+}
+
+/// Capabilities and limits of an opened device.
+#[derive(Debug, Clone, Default)]
+#[allow(missing_docs)]
+pub struct Features {
+    pub vendor_id: u32,
+    pub software: bool,
+    /// One memory for host and device, mapped and cached.
+    pub unified: bool,
+
+    pub subgroup_size: u32,
+    pub min_subgroup_size: u32,
+    pub max_subgroup_size: u32,
+    /// Pipelines may require a subgroup size.
+    pub subgroup_size_control: bool,
+    pub full_subgroups: bool,
+    /// Operations allowed in compute shaders.
+    pub subgroup_basic: bool,
+    pub subgroup_vote: bool,
+    pub subgroup_arithmetic: bool,
+    pub subgroup_ballot: bool,
+    pub subgroup_shuffle: bool,
+    pub subgroup_shuffle_relative: bool,
+    pub subgroup_clustered: bool,
+    /// Subgroup operations on 8-, 16- and 64-bit types.
+    pub subgroup_extended_types: bool,
+
+    pub int64: bool,
+    pub int16: bool,
+    pub int8: bool,
+    pub float16: bool,
+    pub float64: bool,
+    pub bfloat16: bool,
+    pub bfloat16_dot: bool,
+    pub bfloat16_coop: bool,
+    pub push_constant8: bool,
+    pub push_constant16: bool,
+    pub int_dot_product: bool,
+    pub atomic_int64: bool,
+    pub atomic_float32: bool,
+    pub atomic_float32_add: bool,
+    pub memory_model: bool,
+    pub memory_model_device_scope: bool,
+    pub workgroup_explicit_layout: bool,
+    /// LocalSizeId in SPIR-V.
+    pub maintenance4: bool,
+    /// Modules may be SPIR-V 1.6.
+    pub spirv16: bool,
+
+    /// Execution mode SignedZeroInfNanPreserve 32 / 16.
+    pub nan_preserve32: bool,
+    pub nan_preserve16: bool,
+    /// Execution mode DenormPreserve 32 / 16.
+    pub denorm_preserve32: bool,
+    pub denorm_preserve16: bool,
+    /// Execution mode RoundingModeRTE 32 / 16.
+    pub rte32: bool,
+    pub rte16: bool,
+
+    pub coop_matrices: Vec<CoopMatrix>,
+    pub coop2: Option<CoopMatrix2>,
+    pub coop_flexible: Vec<CoopFlexible>,
+
+    pub shared_memory: u32,
+    pub max_workgroup_invocations: u32,
+    pub max_workgroup_size: [u32; 3],
+    pub max_groups_x: u32,
+    pub max_groups_y: u32,
+    pub max_groups_z: u32,
+    /// Largest single allocation and buffer in bytes.
+    pub max_buffer: u64,
+    pub memory_budget: bool,
+    pub timestamp_period: f32,
+}
+
+fn component(t: vk::ComponentTypeKHR) -> Component {
+    match t {
+        vk::ComponentTypeKHR::FLOAT16 => Component::F16,
+        vk::ComponentTypeKHR::FLOAT32 => Component::F32,
+        vk::ComponentTypeKHR::FLOAT64 => Component::F64,
+        vk::ComponentTypeKHR::SINT8 => Component::I8,
+        vk::ComponentTypeKHR::SINT16 => Component::I16,
+        vk::ComponentTypeKHR::SINT32 => Component::I32,
+        vk::ComponentTypeKHR::SINT64 => Component::I64,
+        vk::ComponentTypeKHR::UINT8 => Component::U8,
+        vk::ComponentTypeKHR::UINT16 => Component::U16,
+        vk::ComponentTypeKHR::UINT32 => Component::U32,
+        vk::ComponentTypeKHR::UINT64 => Component::U64,
+        t if t.as_raw() == nv::COMPONENT_BFLOAT16 => Component::Bf16,
+        t => Component::Other(t.as_raw()),
+    }
+}
+
+/// Features of the device and the logical device with all of them enabled.
+pub(crate) fn open(
+    loader: &Loader,
+    info: &AdapterInfo,
+    families: &[(u32, u32)],
+) -> Result<(ash::Device, Features), vk::Result> {
+    let Loader { entry, instance } = loader;
+    let physical = info.physical;
+    // SAFETY: the handle comes from this instance.
+    let reported = unsafe { instance.enumerate_device_extension_properties(physical) }?;
+    let reported: HashSet<CString> =
+        reported.iter().filter_map(|e| e.extension_name_as_c_str().ok().map(Into::into)).collect();
+    let v13 = info.api_version >= vk::API_VERSION_1_3;
+    let mut extensions: Vec<*const c_char> = Vec::new();
+    let mut take = |name: &'static std::ffi::CStr| {
+        let have = reported.contains(name);
+        if have {
+            extensions.push(name.as_ptr());
+        }
+        have
+    };
+    take(c"VK_KHR_portability_subset");
+    let budget = take(c"VK_EXT_memory_budget");
+    let ext_size_control = !v13 && take(c"VK_EXT_subgroup_size_control");
+    let ext_maintenance4 = !v13 && take(c"VK_KHR_maintenance4");
+    let ext_dot = !v13 && take(c"VK_KHR_shader_integer_dot_product");
+    let ext_atomic = take(c"VK_EXT_shader_atomic_float");
+    let ext_explicit = take(c"VK_KHR_workgroup_memory_explicit_layout");
+    let ext_coop = take(c"VK_KHR_cooperative_matrix");
+    let ext_coop2 = ext_coop && take(nv::COOPERATIVE_MATRIX2);
+    let ext_bf16 = take(nv::SHADER_BFLOAT16);
+
+    // One chain serves the query and, reduced to what kernels may use, the creation.
+    let mut f11 = vk::PhysicalDeviceVulkan11Features::default();
+    let mut f12 = vk::PhysicalDeviceVulkan12Features::default();
+    let mut f13 = vk::PhysicalDeviceVulkan13Features::default();
+    let mut size_control = vk::PhysicalDeviceSubgroupSizeControlFeatures::default();
+    let mut maintenance4 = vk::PhysicalDeviceMaintenance4Features::default();
+    let mut dot = vk::PhysicalDeviceShaderIntegerDotProductFeatures::default();
+    let mut atomic = vk::PhysicalDeviceShaderAtomicFloatFeaturesEXT::default();
+    let mut explicit = vk::PhysicalDeviceWorkgroupMemoryExplicitLayoutFeaturesKHR::default();
+    let mut coop = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default();
+    let mut coop2 = nv::CoopMat2Features::default();
+    let mut bf16 = nv::Bfloat16Features::default();
+    let mut f2 = vk::PhysicalDeviceFeatures2::default().push_next(&mut f11).push_next(&mut f12);
+    if v13 {
+        f2 = f2.push_next(&mut f13);
+    }
+    if ext_size_control {
+        f2 = f2.push_next(&mut size_control);
+    }
+    if ext_maintenance4 {
+        f2 = f2.push_next(&mut maintenance4);
+    }
+    if ext_dot {
+        f2 = f2.push_next(&mut dot);
+    }
+    if ext_atomic {
+        f2 = f2.push_next(&mut atomic);
+    }
+    if ext_explicit {
+        f2 = f2.push_next(&mut explicit);
+    }
+    if ext_coop {
+        f2 = f2.push_next(&mut coop);
+    }
+    if ext_coop2 {
+        f2 = f2.push_next(&mut coop2);
+    }
+    if ext_bf16 {
+        f2 = f2.push_next(&mut bf16);
+    }
+    // SAFETY: every structure in the chain belongs to a reported version or extension.
+    unsafe { instance.get_physical_device_features2(physical, &mut f2) };
+    f2.features = vk::PhysicalDeviceFeatures {
+        shader_int64: f2.features.shader_int64,
+        shader_int16: f2.features.shader_int16,
+        shader_float64: f2.features.shader_float64,
+        ..Default::default()
+    };
+    let f10 = f2.features;
+
+    // The raw chain is edited in place below through its owners, once `f2` no longer borrows them.
+    let chain = f2.p_next;
+    f11 = vk::PhysicalDeviceVulkan11Features {
+        p_next: f11.p_next,
+        storage_buffer16_bit_access: f11.storage_buffer16_bit_access,
+        uniform_and_storage_buffer16_bit_access: f11.uniform_and_storage_buffer16_bit_access,
+        storage_push_constant16: f11.storage_push_constant16,
+        variable_pointers: f11.variable_pointers,
+        variable_pointers_storage_buffer: f11.variable_pointers_storage_buffer,
+        ..Default::default()
+    };
+    f12 = vk::PhysicalDeviceVulkan12Features {
+        p_next: f12.p_next,
+        storage_buffer8_bit_access: f12.storage_buffer8_bit_access,
+        uniform_and_storage_buffer8_bit_access: f12.uniform_and_storage_buffer8_bit_access,
+        storage_push_constant8: f12.storage_push_constant8,
+        shader_buffer_int64_atomics: f12.shader_buffer_int64_atomics,
+        shader_shared_int64_atomics: f12.shader_shared_int64_atomics,
+        shader_float16: f12.shader_float16,
+        shader_int8: f12.shader_int8,
+        scalar_block_layout: f12.scalar_block_layout,
+        uniform_buffer_standard_layout: f12.uniform_buffer_standard_layout,
+        shader_subgroup_extended_types: f12.shader_subgroup_extended_types,
+        host_query_reset: f12.host_query_reset,
+        timeline_semaphore: f12.timeline_semaphore,
+        buffer_device_address: f12.buffer_device_address,
+        vulkan_memory_model: f12.vulkan_memory_model,
+        vulkan_memory_model_device_scope: f12.vulkan_memory_model_device_scope,
+        subgroup_broadcast_dynamic_id: f12.subgroup_broadcast_dynamic_id,
+        ..Default::default()
+    };
+    f13 = vk::PhysicalDeviceVulkan13Features {
+        p_next: f13.p_next,
+        subgroup_size_control: f13.subgroup_size_control,
+        compute_full_subgroups: f13.compute_full_subgroups,
+        synchronization2: f13.synchronization2,
+        maintenance4: f13.maintenance4,
+        shader_integer_dot_product: f13.shader_integer_dot_product,
+        ..Default::default()
+    };
+    coop.cooperative_matrix_robust_buffer_access = 0;
+
+    let mut features = limits(loader, info, v13 || ext_size_control, v13 || ext_maintenance4, ext_coop2);
+    let on = |b: vk::Bool32| b != 0;
+    features.subgroup_size_control &= on(f13.subgroup_size_control) | on(size_control.subgroup_size_control);
+    features.full_subgroups = on(f13.compute_full_subgroups) | on(size_control.compute_full_subgroups);
+    features.subgroup_extended_types = on(f12.shader_subgroup_extended_types);
+    features.int64 = on(f10.shader_int64);
+    features.int16 = on(f10.shader_int16);
+    features.int8 = on(f12.shader_int8);
+    features.float16 = on(f12.shader_float16);
+    features.float64 = on(f10.shader_float64);
+    features.bfloat16 = on(bf16.shader_type);
+    features.bfloat16_dot = on(bf16.dot_product);
+    features.bfloat16_coop = on(bf16.cooperative_matrix);
+    features.push_constant8 = on(f12.storage_push_constant8);
+    features.push_constant16 = on(f11.storage_push_constant16);
+    features.int_dot_product = on(f13.shader_integer_dot_product) | on(dot.shader_integer_dot_product);
+    features.atomic_int64 = on(f12.shader_buffer_int64_atomics);
+    features.atomic_float32 = on(atomic.shader_buffer_float32_atomics);
+    features.atomic_float32_add = on(atomic.shader_buffer_float32_atomic_add);
+    features.memory_model = on(f12.vulkan_memory_model);
+    features.memory_model_device_scope = on(f12.vulkan_memory_model_device_scope);
+    features.workgroup_explicit_layout = on(explicit.workgroup_memory_explicit_layout);
+    features.maintenance4 = on(f13.maintenance4) | on(maintenance4.maintenance4);
+    features.spirv16 = v13;
+    features.memory_budget = budget;
+    if ext_coop && on(coop.cooperative_matrix) {
+        features.coop_matrices = coop_matrices(loader, physical);
+    }
+    match &mut features.coop2 {
+        Some(c) if on(coop2.workgroup_scope) || on(coop2.tensor_addressing) => {
+            c.workgroup_scope = on(coop2.workgroup_scope);
+            c.flexible_dimensions = on(coop2.flexible_dimensions);
+            c.reductions = on(coop2.reductions);
+            c.conversions = on(coop2.conversions);
+            c.per_element_operations = on(coop2.per_element_operations);
+            c.tensor_addressing = on(coop2.tensor_addressing);
+            c.block_loads = on(coop2.block_loads);
+            if c.flexible_dimensions {
+                features.coop_flexible = coop_flexible(entry, instance, physical);
+            }
+        }
+        c => *c = None,
+    }
+
+    let priorities = vec![1.0f32; families.iter().map(|f| f.1 as usize).max().unwrap_or(1)];
+    let queues: Vec<vk::DeviceQueueCreateInfo> = families
+        .iter()
+        .map(|&(family, count)| {
+            vk::DeviceQueueCreateInfo::default()
+                .queue_family_index(family)
+                .queue_priorities(&priorities[..count as usize])
+        })
+        .collect();
+    let mut f2 = vk::PhysicalDeviceFeatures2 { features: f10, ..Default::default() };
+    f2.p_next = chain;
+    let mut create =
+        vk::DeviceCreateInfo::default().queue_create_infos(&queues).enabled_extension_names(&extensions);
+    create.p_next = (&raw const f2).cast();
+    // SAFETY: the chain's structures (f11, f12, ...) are locals that outlive this call, linked by the
+    // query above; only what the device reported is asked for.
+    let device = unsafe { instance.create_device(physical, &create, None) }?;
+    Ok((device, features))
+}
+
+fn limits(
+    loader: &Loader,
+    info: &AdapterInfo,
+    size_control: bool,
+    max_buffer: bool,
+    coop2: bool,
+) -> Features {
+    let mut p11 = vk::PhysicalDeviceVulkan11Properties::default();
+    let mut floats = vk::PhysicalDeviceFloatControlsProperties::default();
+    let mut sizes = vk::PhysicalDeviceSubgroupSizeControlProperties::default();
+    let mut m4 = vk::PhysicalDeviceMaintenance4Properties::default();
+    let mut c2 = nv::CoopMat2Properties::default();
+    let mut p = vk::PhysicalDeviceProperties2::default().push_next(&mut p11).push_next(&mut floats);
+    if size_control {
+        p = p.push_next(&mut sizes);
+    }
+    if max_buffer {
+        p = p.push_next(&mut m4);
+    }
+    if coop2 {
+        p = p.push_next(&mut c2);
+    }
+    // SAFETY: every structure in the chain belongs to a reported version or extension.
+    unsafe { loader.instance.get_physical_device_properties2(info.physical, &mut p) };
+    let l = p.properties.limits;
+    let ops = if p11.subgroup_supported_stages.contains(vk::ShaderStageFlags::COMPUTE) {
+        p11.subgroup_supported_operations
+    } else {
+        vk::SubgroupFeatureFlags::empty()
+    };
+    let on = |b: vk::Bool32| b != 0;
+    let known = size_control && sizes.min_subgroup_size > 0;
+    let buffer_cap = if max_buffer && m4.max_buffer_size > 0 { m4.max_buffer_size } else { u64::MAX };
+    Features {
+        vendor_id: info.vendor_id,
+        software: info.kind == AdapterKind::Software,
+        unified: unified(loader, info),
+        subgroup_size: p11.subgroup_size,
+        min_subgroup_size: if known { sizes.min_subgroup_size } else { p11.subgroup_size },
+        max_subgroup_size: if known { sizes.max_subgroup_size } else { p11.subgroup_size },
+        subgroup_size_control: known
+            && sizes.required_subgroup_size_stages.contains(vk::ShaderStageFlags::COMPUTE),
+        subgroup_basic: ops.contains(vk::SubgroupFeatureFlags::BASIC),
+        subgroup_vote: ops.contains(vk::SubgroupFeatureFlags::VOTE),
+        subgroup_arithmetic: ops.contains(vk::SubgroupFeatureFlags::ARITHMETIC),
+        subgroup_ballot: ops.contains(vk::SubgroupFeatureFlags::BALLOT),
+        subgroup_shuffle: ops.contains(vk::SubgroupFeatureFlags::SHUFFLE),
+        subgroup_shuffle_relative: ops.contains(vk::SubgroupFeatureFlags::SHUFFLE_RELATIVE),
+        subgroup_clustered: ops.contains(vk::SubgroupFeatureFlags::CLUSTERED),
+        nan_preserve32: on(floats.shader_signed_zero_inf_nan_preserve_float32),
+        nan_preserve16: on(floats.shader_signed_zero_inf_nan_preserve_float16),
+        denorm_preserve32: on(floats.shader_denorm_preserve_float32),
+        denorm_preserve16: on(floats.shader_denorm_preserve_float16),
+        rte32: on(floats.shader_rounding_mode_rte_float32),
+        rte16: on(floats.shader_rounding_mode_rte_float16),
+        coop2: coop2.then_some(CoopMatrix2 {
+            max_workgroup_size: c2.workgroup_scope_max_workgroup_size,
+            max_dimension: c2.flexible_dimensions_max_dimension,
+            reserved_shared_memory: c2.workgroup_scope_reserved_shared_memory,
+            ..Default::default()
+        }),
+        shared_memory: l.max_compute_shared_memory_size,
+        max_workgroup_invocations: l.max_compute_work_group_invocations,
+        max_workgroup_size: l.max_compute_work_group_size,
+        max_groups_x: l.max_compute_work_group_count[0],
+        max_groups_y: l.max_compute_work_group_count[1],
+        max_groups_z: l.max_compute_work_group_count[2],
+        max_buffer: p11.max_memory_allocation_size.min(buffer_cap),
+        timestamp_period: l.timestamp_period,
+        ..Default::default()
+    }
+}
+
+/// Memory that is local to the device, mapped, coherent and cached on a device without memory of its own.
+/// MLX_VK_UNIFIED=0 treats such a device like a discrete one (to test that path).
+fn unified(loader: &Loader, info: &AdapterInfo) -> bool {
+    if info.kind == AdapterKind::Discrete || std::env::var("MLX_VK_UNIFIED").is_ok_and(|v| v == "0") {
+        return false;
+    }
+    // SAFETY: the handle comes from this instance.
+    let memory = unsafe { loader.instance.get_physical_device_memory_properties(info.physical) };
+    memory.memory_types_as_slice().iter().any(|t| t.property_flags.contains(UNIFIED_MEMORY))
+}
+
+/// Properties of the memory type behind a unified device's blocks.
+pub(crate) const UNIFIED_MEMORY: vk::MemoryPropertyFlags = vk::MemoryPropertyFlags::from_raw(
+    vk::MemoryPropertyFlags::DEVICE_LOCAL.as_raw()
+        | vk::MemoryPropertyFlags::HOST_VISIBLE.as_raw()
+        | vk::MemoryPropertyFlags::HOST_COHERENT.as_raw()
+        | vk::MemoryPropertyFlags::HOST_CACHED.as_raw(),
+);
+
+fn coop_matrices(loader: &Loader, physical: vk::PhysicalDevice) -> Vec<CoopMatrix> {
+    let api = ash::khr::cooperative_matrix::Instance::new(&loader.entry, &loader.instance);
+    // SAFETY: the extension is reported by this device.
+    let list = unsafe { api.get_physical_device_cooperative_matrix_properties(physical) };
+    let entry = |p: &vk::CooperativeMatrixPropertiesKHR| CoopMatrix {
+        m: p.m_size,
+        n: p.n_size,
+        k: p.k_size,
+        a: component(p.a_type),
+        b: component(p.b_type),
+        c: component(p.c_type),
+        result: component(p.result_type),
+        saturating: p.saturating_accumulation != 0,
+        subgroup_scope: p.scope == vk::ScopeKHR::SUBGROUP,
+    };
+    list.unwrap_or_default().iter().map(entry).collect()
+}
+
+fn coop_flexible(
+    entry: &ash::Entry,
+    instance: &ash::Instance,
+    physical: vk::PhysicalDevice,
+) -> Vec<CoopFlexible> {
+    let name = c"vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV";
+    // SAFETY: the instance is alive; the name is a C string.
+    let Some(raw) = (unsafe { entry.get_instance_proc_addr(instance.handle(), name.as_ptr()) }) else {
+        return Vec::new();
+    };
+    // SAFETY: the registry gives the command this signature.
+    let query: nv::GetFlexibleDimensions = unsafe { std::mem::transmute(raw) };
+    let mut n = 0;
+    // SAFETY: a null list asks for the count.
+    if unsafe { query(physical, &mut n, std::ptr::null_mut()) } != vk::Result::SUCCESS {
+        return Vec::new();
+    }
+    let mut list = vec![nv::FlexibleDimensions::default(); n as usize];
+    // SAFETY: the list holds n initialised entries.
+    let status = unsafe { query(physical, &mut n, list.as_mut_ptr()) };
+    if status != vk::Result::SUCCESS && status != vk::Result::INCOMPLETE {
+        return Vec::new();
+    }
+    list.truncate(n as usize);
+    list.iter()
+        .map(|p| CoopFlexible {
+            m_granularity: p.m_granularity,
+            n_granularity: p.n_granularity,
+            k_granularity: p.k_granularity,
+            a: component(p.a_type),
+            b: component(p.b_type),
+            c: component(p.c_type),
+            result: component(p.result_type),
+            saturating: p.saturating_accumulation != 0,
+            workgroup_scope: p.scope == vk::ScopeKHR::WORKGROUP,
+            workgroup_invocations: p.workgroup_invocations,
+        })
+        .collect()
+}

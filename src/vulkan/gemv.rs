@@ -1,0 +1,119 @@
+//! Products with at most eight rows or columns: bound by reading the matrix once, so both orientations read
+//! it in 16-byte chunks and keep several in flight. Seen from here every product is y = W x with up to eight
+//! vectors x; W lies with K contiguous (gemv_rows) or with the results contiguous (gemv_cols). Called by
+//! `matmul`.
+
+use std::sync::OnceLock;
+
+use super::CommandEncoder;
+use super::matmul::{Operand, Problem, add_parts, compact, launch, scratch_sums};
+use super::matmul_kernel::{Kernel, MatmulKey, Push};
+use super::matmul_table::FILL;
+use crate::core::Result;
+
+/// Most vectors that the kernels multiply at once.
+pub(super) const MAX_VECTORS: i64 = 8;
+
+/// How gemv_rows is laid out: threads a row, rows a thread, chunks in flight. MLX_VK_GEMV=THREADSxROWSxUNROLL
+/// overrides the choice.
+fn layout_of_rows(rows: i64, chunks: i64, batches: i64, vectors: u32) -> (u32, u32, u32) {
+    static FORCED: OnceLock<Option<(u32, u32, u32)>> = OnceLock::new();
+    let read = || {
+        let text = std::env::var("MLX_VK_GEMV").ok()?;
+        let v: Vec<u32> = text.split('x').map(|s| s.parse().ok()).collect::<Option<_>>()?;
+        match v[..] {
+            [t, r, u] if [8, 16, 32, 64, 128, 256].contains(&t) && r > 0 && u > 0 => Some((t, r, u)),
+            _ => None,
+        }
+    };
+    if let Some(forced) = FORCED.get_or_init(read) {
+        return *forced;
+    }
+    let threads: u32 = match chunks {
+        0..=16 => 8,
+        512.. if rows * batches < 2048 => 256,
+        _ => 32,
+    };
+    let teams = i64::from(256 / threads);
+    let fills = |r: i64| rows.div_ceil(teams * r) * batches >= 2 * FILL as i64 - 32;
+    let most = if vectors > 2 { 2 } else { 4 };
+    let r = [4, 2].into_iter().find(|&r| r <= most && fills(r)).unwrap_or(1);
+    (threads, r as u32, if r == 4 { 2 } else { 4 })
+}
+
+/// Parts of K so that `groups` workgroups become enough, none shorter than `least`.
+fn parts(groups: i64, wanted: i64, k: i64, least: i64, step: i64) -> (u32, u32) {
+    let parts = if groups * 2 > wanted { 1 } else { (wanted / groups.max(1)).min(k / least).clamp(1, 64) };
+    let len = k.div_ceil(parts).div_ceil(step) * step;
+    let splits = k.div_ceil(len).max(1);
+    (len as u32, splits as u32)
+}
+
+pub(super) fn run(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
+    // The side with more results gives the matrix.
+    let swap = p.m < p.n;
+    let (mut w, mut x, rows, vectors) =
+        if swap { (p.b.turned(), p.a.clone(), p.n, p.m) } else { (p.a.clone(), p.b.turned(), p.m, p.n) };
+    let dtype = p.dtype;
+    let vector = 16 / dtype.size() as i64;
+    // Axes of length one have free strides.
+    let free = |o: &mut Operand, rows: i64| {
+        if p.k == 1 {
+            o.cs = 1;
+        }
+        if rows == 1 {
+            o.rs = (p.k + 7) / 8 * 8;
+        }
+    };
+    free(&mut w, rows);
+    free(&mut x, vectors);
+    if rows == 1 && w.cs != 1 {
+        w.rs = 1;
+    }
+    if !(w.cs == 1 && w.rs >= 0 || w.rs == 1 && w.cs >= 0) {
+        w = compact(enc, dtype, &w, rows, p.k, &p.batch, 8)?;
+    }
+    let by_rows = w.cs == 1 && w.rs >= 0;
+    let wide_w = w.aligned(dtype, if by_rows { w.rs } else { w.cs });
+    let bad_x = x.cs != 1 || x.rs < 0 || (by_rows && wide_w && !x.aligned(dtype, x.rs));
+    if bad_x {
+        x = compact(enc, dtype, &x, vectors, p.k, &p.batch, 8)?;
+    }
+    let wide = wide_w && (!by_rows || x.aligned(dtype, x.rs));
+    let held = (vectors as u32).next_power_of_two();
+
+    let view = Problem { m: rows, n: vectors, a: w.clone(), b: x.clone(), ..p.clone() };
+    let mut push = view.push();
+    push.lda = if by_rows { w.rs } else { w.cs } as u32;
+    push.ldb = x.rs as u32;
+    if swap {
+        (push.d_rs, push.d_cs) = (1, p.d_rs as u32);
+        std::mem::swap(&mut push.c_rs, &mut push.c_cs);
+    }
+    let batches = p.batches();
+    let (kernel, groups, (k_split, splits)) = if by_rows {
+        let (threads, r, unroll) = layout_of_rows(rows, p.k / vector, batches, held);
+        let groups = rows.div_ceil(i64::from(256 / threads * r));
+        let step = i64::from(threads) * vector;
+        let cut = parts(groups * batches, FILL as i64, p.k, step * 8, step);
+        (Kernel::Rows { threads, rows: r, unroll, vectors: held }, groups, cut)
+    } else {
+        let slices = if rows <= 16 * vector { 32 } else { 8 };
+        let groups = rows.div_ceil(256 / slices * vector);
+        let cut = parts(groups * batches, 4 * FILL as i64, p.k, slices * 8, slices * 4);
+        (Kernel::Cols { slices: slices as u32, vectors: held }, groups, cut)
+    };
+    let partial = splits > 1;
+    let addmm = p.has_epilogue() && !partial;
+    let key = MatmulKey { kernel, dtype, wide, addmm, partial, ta: false, tb: false };
+    let pipeline = enc.device().pipeline(&key)?;
+    push.k_split = k_split;
+    if !partial {
+        return launch(enc, &pipeline, push, groups as u64, 1, batches, &view.reads(), &[p.d_range]);
+    }
+    let sums = scratch_sums(enc, rows * vectors * batches, splits)?;
+    let first = Push { d: sums.0, ..push };
+    launch(enc, &pipeline, first, groups as u64, splits, batches, &[w.range, x.range], &[sums])?;
+    add_parts(enc, &view, push, sums, splits)
+}
+

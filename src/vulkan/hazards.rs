@@ -1,0 +1,168 @@
+//! Which bytes were read and written since the last barrier. The encoder asks before every dispatch
+//! whether a barrier is due; ranges are exact, so independent kernels run side by side.
+
+/// More ranges than this cost more to search than the barrier that forgets them.
+const CAP: usize = 64;
+
+/// A set of byte ranges, kept as two arrays so that the search vectorises.
+struct Ranges {
+    len: usize,
+    start: [u64; CAP],
+    end: [u64; CAP],
+}
+
+impl Ranges {
+    const fn new() -> Ranges {
+        Ranges { len: 0, start: [0; CAP], end: [0; CAP] }
+    }
+
+    fn overlaps(&self, start: u64, end: u64) -> bool {
+        let mut hit = false;
+        for i in 0..self.len {
+            hit |= (self.start[i] < end) & (start < self.end[i]);
+        }
+        hit
+    }
+
+    /// Adds a range, growing the last one where it touches; false when there is no room.
+    fn add(&mut self, start: u64, end: u64) -> bool {
+        for i in (self.len.saturating_sub(4)..self.len).rev() {
+            if self.start[i] <= end && start <= self.end[i] {
+                self.start[i] = self.start[i].min(start);
+                self.end[i] = self.end[i].max(end);
+                return true;
+            }
+        }
+        if self.len == CAP {
+            return false;
+        }
+        self.start[self.len] = start;
+        self.end[self.len] = end;
+        self.len += 1;
+        true
+    }
+}
+
+/// Unsynchronised accesses of the commands since the last barrier.
+pub struct Hazards {
+    reads: Ranges,
+    writes: Ranges,
+}
+
+impl Default for Hazards {
+    fn default() -> Self {
+        Hazards { reads: Ranges::new(), writes: Ranges::new() }
+    }
+}
+
+impl Hazards {
+    /// Forgets everything: a barrier over all memory was recorded.
+    pub fn clear(&mut self) {
+        self.reads.len = 0;
+        self.writes.len = 0;
+    }
+
+    /// Notes a command's accesses, (address, length) each. True: a barrier must come before it, and the
+    /// notes now hold this command alone. Overlaps within one command are its own affair.
+    pub fn visit(&mut self, reads: &[(u64, u64)], writes: &[(u64, u64)]) -> bool {
+        let meets = self.conflicts(reads, writes);
+        if meets {
+            self.clear();
+        }
+        if self.note(reads, writes) {
+            return meets;
+        }
+        // The notes are full. Start anew behind a barrier; a command with more ranges than fit marks all
+        // memory as touched.
+        self.clear();
+        if !self.note(reads, writes) {
+            self.clear();
+            self.writes.add(0, u64::MAX);
+        }
+        true
+    }
+
+    fn conflicts(&self, reads: &[(u64, u64)], writes: &[(u64, u64)]) -> bool {
+        let end = |(a, n): (u64, u64)| a.saturating_add(n);
+        reads.iter().any(|&r| r.1 > 0 && self.writes.overlaps(r.0, end(r)))
+            || writes
+                .iter()
+                .any(|&w| w.1 > 0 && (self.writes.overlaps(w.0, end(w)) || self.reads.overlaps(w.0, end(w))))
+    }
+
+    fn note(&mut self, reads: &[(u64, u64)], writes: &[(u64, u64)]) -> bool {
+        let add = |set: &mut Ranges, &(a, n): &(u64, u64)| n == 0 || set.add(a, a.saturating_add(n));
+        reads.iter().all(|r| add(&mut self.reads, r)) && writes.iter().all(|w| add(&mut self.writes, w))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn read_after_write_write_after_read_and_write_after_write_need_a_barrier() {
+        for (first, second) in [
+            ((&[][..], &[(100, 10)][..]), (&[(105, 1)][..], &[(500, 4)][..])),
+            ((&[(100, 10)][..], &[(0, 4)][..]), (&[][..], &[(109, 4)][..])),
+            ((&[][..], &[(100, 10)][..]), (&[][..], &[(96, 5)][..])),
+        ] {
+            let mut h = Hazards::default();
+            assert!(!h.visit(first.0, first.1));
+            assert!(h.visit(second.0, second.1));
+        }
+    }
+
+    #[test]
+    fn disjoint_ranges_shared_reads_and_empty_ranges_need_none() {
+        let mut h = Hazards::default();
+        assert!(!h.visit(&[(0, 100)], &[(100, 100)]));
+        assert!(!h.visit(&[(0, 100)], &[(200, 100)]));
+        assert!(!h.visit(&[(150, 0)], &[(300, 0)]));
+        assert!(!h.visit(&[(50, 50)], &[(300, 8)]));
+        assert!(h.visit(&[(299, 1)], &[]));
+        assert!(!h.visit(&[(100, 100)], &[]), "the barrier covers earlier writes");
+    }
+
+    #[test]
+    fn a_command_may_overlap_itself() {
+        let mut h = Hazards::default();
+        assert!(!h.visit(&[(0, 64)], &[(0, 64)]));
+        assert!(h.visit(&[(0, 64)], &[(0, 64)]));
+    }
+
+    #[test]
+    fn full_notes_ask_for_a_barrier_and_stay_exact() {
+        let mut h = Hazards::default();
+        let barriers = (0..1000u64).filter(|i| h.visit(&[], &[(i * 100, 10)])).count();
+        assert_eq!(barriers, 1000 / CAP);
+        assert!(h.visit(&[(99_905, 1)], &[]));
+        let many: Vec<(u64, u64)> = (0..200).map(|i| (i * 1000, 8)).collect();
+        assert!(h.visit(&[], &many));
+        assert!(h.visit(&[(12_345_678, 1)], &[]), "a command with too many ranges touches everything");
+    }
+
+    #[test]
+    fn agrees_with_a_plain_model() {
+        let mut seed = 12345u64;
+        let mut random = |n: u64| {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (seed >> 33) % n
+        };
+        let mut h = Hazards::default();
+        let mut seen: Vec<(u64, u64, bool)> = Vec::new();
+        for _ in 0..20_000 {
+            let r = (random(4000), random(30));
+            let w = (random(4000), random(30));
+            let meets =
+                |a: (u64, u64), b: (u64, u64)| a.1 > 0 && b.1 > 0 && a.0 < b.0 + b.1 && b.0 < a.0 + a.1;
+            let needed = seen.iter().any(|&(a, n, write)| meets((a, n), w) || (write && meets((a, n), r)));
+            let got = h.visit(&[r], &[w]);
+            assert!(got || !needed);
+            if got {
+                seen.clear();
+            }
+            seen.extend([(r.0, r.1, false), (w.0, w.1, true)]);
+        }
+    }
+}

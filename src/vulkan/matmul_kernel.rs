@@ -1,0 +1,310 @@
+//! Pipelines of the matrix-product family: their keys, the push block they share (shaders/lib/matmul.glsl)
+//! and the specialised pipelines that are built in the background for shapes seen again.
+//! Called by `matmul` and `gemv`.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock, mpsc};
+
+use super::device::Device;
+use super::features::Features;
+use super::matmul_table::{Tile, fixed_subgroup, fragment, subgroup_grid, thread_tile};
+use super::pipeline::{KernelKey, Module, Pipeline, Source};
+use crate::core::{Dtype, Result};
+
+/// The push block of shaders/lib/matmul.glsl.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct Push {
+    pub a: u64,
+    pub b: u64,
+    pub c: u64,
+    pub d: u64,
+    pub m: u32,
+    pub n: u32,
+    pub k: u32,
+    pub lda: u32,
+    pub ldb: u32,
+    pub d_rs: u32,
+    pub d_cs: u32,
+    pub c_rs: u32,
+    pub c_cs: u32,
+    pub nb0: u32,
+    pub a_b: [u32; 2],
+    pub b_b: [u32; 2],
+    pub c_b: [u32; 2],
+    pub d_b: u32,
+    pub tile0: u32,
+    pub batch0: u32,
+    pub k_split: u32,
+    pub flags: u32,
+    pub alpha: f32,
+    pub beta: f32,
+}
+
+impl Push {
+    /// The block as bytes.
+    pub fn bytes(&self) -> &[u8] {
+        const { assert!(size_of::<Push>() == PUSH_BYTES + 4) };
+        // SAFETY: repr(C) of 4- and 8-byte fields; the tail padding, if any, is left out.
+        unsafe { std::slice::from_raw_parts((self as *const Push).cast(), PUSH_BYTES) }
+    }
+}
+
+/// Bytes of the block that shaders see.
+const PUSH_BYTES: usize = 124;
+
+/// Which shader, with what is its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kernel {
+    /// matmul_nv2.comp; with M, N, K, lda, ldb, ldd where it is specialised. `d8`: rows of the result are
+    /// multiples of eight elements.
+    Nv2 { tile: Tile, d8: bool, dims: Option<[u32; 6]> },
+    /// matmul_khr.comp.
+    Khr { tile: Tile },
+    /// matmul_tiled.comp.
+    Tiled { tile: Tile },
+    /// gemv_rows.comp: threads a row, rows a thread, chunks in flight, vectors.
+    Rows { threads: u32, rows: u32, unroll: u32, vectors: u32 },
+    /// gemv_cols.comp: parts of K inside the workgroup, vectors.
+    Cols { slices: u32, vectors: u32 },
+    /// matmul_reduce.comp.
+    Reduce,
+    /// matmul_copy.comp; `scale` multiplies by beta.
+    Copy { scale: bool },
+    /// matmul_complex.comp.
+    Complex,
+}
+
+/// Everything that decides a pipeline of the family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub struct MatmulKey {
+    pub kernel: Kernel,
+    pub dtype: Dtype,
+    /// Operands are aligned to 16 bytes.
+    pub wide: bool,
+    pub addmm: bool,
+    /// Writes float32 sums of a part of K.
+    pub partial: bool,
+    pub ta: bool,
+    pub tb: bool,
+}
+
+impl MatmulKey {
+    fn file(&self) -> &'static str {
+        match self.kernel {
+            Kernel::Nv2 { .. } => "matmul_nv2",
+            Kernel::Khr { .. } => "matmul_khr",
+            Kernel::Tiled { .. } => "matmul_tiled",
+            Kernel::Rows { .. } => "gemv_rows",
+            Kernel::Cols { .. } => "gemv_cols",
+            Kernel::Reduce => "matmul_reduce",
+            Kernel::Copy { .. } => "matmul_copy",
+            Kernel::Complex => "matmul_complex",
+        }
+    }
+}
+
+/// Number of a dtype in the shaders.
+fn dtype_code(dtype: Dtype) -> u32 {
+    match dtype {
+        Dtype::F32 => 0,
+        Dtype::F16 => 1,
+        Dtype::BF16 => 2,
+        _ => 3,
+    }
+}
+
+impl KernelKey for MatmulKey {
+    fn name(&self) -> String {
+        let turn = |t: bool| if t { 't' } else { 'n' };
+        let mut name = format!("{}_{}", self.file(), self.dtype);
+        match self.kernel {
+            Kernel::Nv2 { tile, dims, .. } => {
+                let form = if dims.is_some() { "_fixed" } else { "" };
+                name += &format!("_{}{}_{}{form}", turn(self.ta), turn(self.tb), show(tile));
+            }
+            Kernel::Khr { tile } | Kernel::Tiled { tile } => {
+                name += &format!("_{}{}_{}", turn(self.ta), turn(self.tb), show(tile));
+            }
+            Kernel::Rows { threads, rows, vectors, .. } => name += &format!("_{threads}x{rows}_v{vectors}"),
+            Kernel::Cols { slices, vectors } => name += &format!("_{slices}_v{vectors}"),
+            Kernel::Reduce | Kernel::Copy { .. } | Kernel::Complex => {}
+        }
+        if self.partial {
+            name += "_split";
+        }
+        name
+    }
+
+    fn module(&self, f: &Features) -> Module {
+        let mut defines: Vec<(String, String)> = Vec::new();
+        let mut put = |name: &str, value: u32| defines.push((name.to_string(), value.to_string()));
+        let mut flags = vec![("WIDE", self.wide), ("ADDMM", self.addmm), ("PARTIAL", self.partial)];
+        let mut subgroup_size = None;
+        let mut spirv16 = false;
+        let mut spec = Vec::new();
+        put("DTYPE", dtype_code(self.dtype));
+        put("TA", u32::from(self.ta));
+        put("TB", u32::from(self.tb));
+        match self.kernel {
+            Kernel::Nv2 { tile: t, d8, dims } => {
+                flags.extend([("D8", d8), ("SPECIALISED", dims.is_some())]);
+                for (name, v) in
+                    [("BM", t.bm), ("BN", t.bn), ("BK", t.bk), ("UNROLL", t.unroll), ("THREADS", t.threads)]
+                {
+                    put(name, v);
+                }
+                spec.extend(dims.into_iter().flatten());
+                spirv16 = true;
+            }
+            Kernel::Khr { tile: t } => {
+                let subgroup = fixed_subgroup(f).unwrap_or(32);
+                let (sm, sn) = subgroup_grid(t, subgroup);
+                let [fm, fn_, fk] = fragment(f, self.dtype).unwrap_or([16; 3]);
+                for (name, v) in [("BM", t.bm), ("BN", t.bn), ("BK", t.bk), ("THREADS", t.threads)] {
+                    put(name, v);
+                }
+                for (name, v) in [("SM", sm), ("SN", sn), ("FM", fm), ("FN", fn_), ("FK", fk)] {
+                    put(name, v);
+                }
+                subgroup_size = f.subgroup_size_control.then_some(subgroup);
+                spirv16 = true;
+            }
+            Kernel::Tiled { tile: t } => {
+                let (tm, tn) = thread_tile(t);
+                for (name, v) in [("BM", t.bm), ("BN", t.bn), ("BK", t.bk), ("TM", tm), ("TN", tn)] {
+                    put(name, v);
+                }
+            }
+            Kernel::Rows { threads, rows, unroll, vectors } => {
+                for (name, v) in [("TPR", threads), ("R", rows), ("UNROLL", unroll), ("VECTORS", vectors)] {
+                    put(name, v);
+                }
+                if let Some(s) = fixed_subgroup(f).filter(|&s| f.subgroup_arithmetic && s <= threads) {
+                    put("SUBGROUP", s);
+                    subgroup_size = f.subgroup_size_control.then_some(s);
+                }
+            }
+            Kernel::Cols { slices, vectors } => {
+                put("SLICES", slices);
+                put("VECTORS", vectors);
+            }
+            Kernel::Copy { scale } => flags.push(("SCALE", scale)),
+            Kernel::Reduce | Kernel::Complex => {}
+        }
+        if self.kernel == Kernel::Complex {
+            defines.retain(|d| d.0 != "DTYPE");
+        }
+        defines.extend(flags.iter().filter(|f| f.1).map(|f| (f.0.to_string(), String::new())));
+        Module { source: Source::File(format!("{}.comp", self.file()).into()), defines, spec, subgroup_size, spirv16 }
+    }
+}
+
+fn show(t: Tile) -> String {
+    format!("{}x{}x{}x{}", t.bm, t.bn, t.bk, t.threads)
+}
+
+/// When pipelines specialised on dimensions are used: MLX_VK_MATMUL_SPEC=off|auto|now.
+#[derive(Clone, Copy, PartialEq)]
+enum Policy {
+    Off,
+    /// From the second use of a shape on, when ready.
+    Auto,
+    /// At the first use, waiting for the compiler (for benchmarks).
+    Now,
+}
+
+fn policy() -> Policy {
+    static POLICY: OnceLock<Policy> = OnceLock::new();
+    *POLICY.get_or_init(|| match std::env::var("MLX_VK_MATMUL_SPEC").as_deref() {
+        Ok("off") => Policy::Off,
+        Ok("now") => Policy::Now,
+        _ => Policy::Auto,
+    })
+}
+
+/// Life of a specialised pipeline.
+enum Special {
+    Seen,
+    Building,
+    Ready(Arc<Pipeline>),
+    Failed,
+}
+
+#[derive(Default)]
+struct Specials {
+    known: HashMap<(u32, MatmulKey), Special>,
+    building: usize,
+}
+
+/// Most shapes that get a pipeline of their own.
+const MAX_SPECIAL: usize = 512;
+
+static SPECIALS: LazyLock<(Mutex<Specials>, Condvar)> = LazyLock::new(Default::default);
+
+fn specials() -> MutexGuard<'static, Specials> {
+    SPECIALS.0.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+type Job = (&'static Device, MatmulKey);
+
+/// The thread that builds specialised pipelines, started with the first one.
+fn builder() -> &'static mpsc::Sender<Job> {
+    static SENDER: OnceLock<mpsc::Sender<Job>> = OnceLock::new();
+    SENDER.get_or_init(|| {
+        let (send, receive) = mpsc::channel::<Job>();
+        // A thread that cannot be started leaves the shapes with the general pipeline.
+        let _ = std::thread::Builder::new().name("mlx-matmul-builder".into()).spawn(move || {
+            for (device, key) in receive {
+                let built = device.pipeline(&key);
+                let mut s = specials();
+                let state = built.map_or(Special::Failed, Special::Ready);
+                s.known.insert((device.index(), key), state);
+                s.building -= 1;
+                SPECIALS.1.notify_all();
+            }
+        });
+        send
+    })
+}
+
+/// Waits until no pipeline is being built in the background (before the process ends, or to measure).
+pub fn finish_background() {
+    let mut s = specials();
+    while s.building > 0 {
+        s = SPECIALS.1.wait(s).unwrap_or_else(|e| e.into_inner());
+    }
+}
+
+/// The pipeline of `special` if it is ready, else that of `general`; a shape met for the second time has
+/// its own pipeline built in the background.
+pub fn pipeline_for(device: &'static Device, general: &MatmulKey, special: MatmulKey) -> Result<Arc<Pipeline>> {
+    match policy() {
+        Policy::Off => return device.pipeline(general),
+        Policy::Now => return device.pipeline(&special),
+        Policy::Auto => {}
+    }
+    {
+        let mut s = specials();
+        let id = (device.index(), special);
+        match s.known.get(&id) {
+            Some(Special::Ready(p)) => return Ok(p.clone()),
+            Some(Special::Building | Special::Failed) => {}
+            Some(Special::Seen) => {
+                if builder().send((device, special)).is_ok() {
+                    s.known.insert(id, Special::Building);
+                    s.building += 1;
+                } else {
+                    s.known.insert(id, Special::Failed);
+                }
+            }
+            None if s.known.len() < MAX_SPECIAL => {
+                s.known.insert(id, Special::Seen);
+            }
+            None => {}
+        }
+    }
+    device.pipeline(general)
+}

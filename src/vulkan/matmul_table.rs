@@ -1,0 +1,336 @@
+//! Which kernel multiplies which matrices: the one table of tiles by device class, read top to bottom, and
+//! the facts about a device that it depends on. Pure; called by `matmul` and `gemv`. The environment
+//! variable MLX_VK_MATMUL_TILE=BMxBNxBKxTHREADS[xUNROLL] overrides the tile, MLX_VK_DISABLE=name,...
+//! takes kernels (matmul_nv2, matmul_khr, matmul_tiled, gemv) out of the choice.
+
+use std::sync::OnceLock;
+
+use super::features::{Component, Features};
+use crate::core::Dtype;
+
+/// Whether MLX_VK_DISABLE names a kernel variant.
+pub fn disabled(name: &str) -> bool {
+    static NAMES: OnceLock<Vec<String>> = OnceLock::new();
+    let read = || std::env::var("MLX_VK_DISABLE").unwrap_or_default();
+    NAMES.get_or_init(|| read().split(',').map(|s| s.trim().to_string()).collect()).iter().any(|n| n == name)
+}
+
+/// A tile of the result and the workgroup that makes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Tile {
+    /// Rows of the result.
+    pub bm: u32,
+    /// Columns of the result.
+    pub bn: u32,
+    /// Step along K.
+    pub bk: u32,
+    /// Invocations of the workgroup.
+    pub threads: u32,
+    /// Steps a loop iteration (cooperative matrix 2 only).
+    pub unroll: u32,
+}
+
+/// Kernel families, fastest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Tier {
+    /// NV cooperative matrices of workgroup scope.
+    Nv2,
+    /// KHR cooperative matrices of subgroup scope.
+    Khr,
+    /// Plain arithmetic on shared-memory tiles.
+    Tiled,
+}
+
+/// What the table knows a device by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Any,
+    Software,
+}
+
+/// A row holds for products of at least `groups` tiles, whose sides are at least half a tile.
+struct Row {
+    class: Class,
+    tier: Tier,
+    groups: u64,
+    tile: Tile,
+}
+
+const fn tile(bm: u32, bn: u32, bk: u32, threads: u32, unroll: u32) -> Tile {
+    Tile { bm, bn, bk, threads, unroll }
+}
+
+const fn row(class: Class, tier: Tier, groups: u64, tile: Tile) -> Row {
+    Row { class, tier, groups, tile }
+}
+
+const TABLE: &[Row] = &[
+    row(Class::Any, Tier::Nv2, 512, tile(128, 256, 64, 256, 1)),
+    row(Class::Any, Tier::Nv2, 120, tile(128, 128, 32, 128, 2)),
+    row(Class::Any, Tier::Nv2, 0, tile(64, 64, 64, 128, 1)),
+    row(Class::Any, Tier::Nv2, 0, tile(32, 64, 64, 128, 1)),
+    row(Class::Any, Tier::Khr, 120, tile(128, 128, 32, 256, 1)),
+    row(Class::Any, Tier::Khr, 0, tile(64, 64, 32, 128, 1)),
+    row(Class::Software, Tier::Tiled, 0, tile(32, 32, 16, 64, 1)),
+    row(Class::Any, Tier::Tiled, 120, tile(128, 128, 16, 256, 1)),
+    row(Class::Any, Tier::Tiled, 120, tile(64, 64, 16, 256, 1)),
+    row(Class::Any, Tier::Tiled, 0, tile(32, 32, 32, 64, 1)),
+];
+
+/// Workgroups that fill a large GPU; fewer make K worth splitting.
+pub const FILL: u64 = 264;
+
+/// What a product looks like to the table.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    /// Element type.
+    pub dtype: Dtype,
+    /// Rows of the result.
+    pub m: u64,
+    /// Columns of the result.
+    pub n: u64,
+    /// Length of the sums.
+    pub k: u64,
+    /// Number of products.
+    pub batch: u64,
+    /// Operands meet the alignment of [`Tier::Nv2`].
+    pub aligned: bool,
+}
+
+/// A kernel, its tile and the number of parts that K is cut into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Choice {
+    /// Kernel family.
+    pub tier: Tier,
+    /// Tile.
+    pub tile: Tile,
+    /// Length of K of a part, a multiple of what the tile walks at once.
+    pub k_split: u32,
+    /// Number of parts.
+    pub splits: u32,
+}
+
+fn component(dtype: Dtype) -> Component {
+    if dtype == Dtype::BF16 { Component::Bf16 } else { Component::F16 }
+}
+
+/// Whether the device multiplies workgroup-wide matrices of this tile.
+fn nv2_supports(f: &Features, dtype: Dtype, t: Tile) -> bool {
+    let Some(c2) = &f.coop2 else { return false };
+    let want = component(dtype);
+    let fits = |e: &&super::features::CoopFlexible| {
+        e.workgroup_scope
+            && e.a == want
+            && e.b == want
+            && e.c == Component::F32
+            && e.result == Component::F32
+            && e.workgroup_invocations == t.threads
+            && t.bm % e.m_granularity.max(1) == 0
+            && t.bn % e.n_granularity.max(1) == 0
+            && t.bk % e.k_granularity.max(1) == 0
+    };
+    f.spirv16
+        && f.memory_model
+        && c2.workgroup_scope
+        && c2.flexible_dimensions
+        && c2.conversions
+        && c2.tensor_addressing
+        && f.float16
+        && (dtype != Dtype::BF16 || f.bfloat16_coop)
+        && t.threads <= c2.max_workgroup_size
+        && f.coop_flexible.iter().any(|e| fits(&e))
+}
+
+/// Size of a fixed subgroup in this library's kernels, if the device can promise one.
+pub fn fixed_subgroup(f: &Features) -> Option<u32> {
+    if f.min_subgroup_size == f.max_subgroup_size {
+        return Some(f.subgroup_size);
+    }
+    let can = |s: u32| f.subgroup_size_control && f.min_subgroup_size <= s && s <= f.max_subgroup_size;
+    [32, f.subgroup_size].into_iter().find(|&s| can(s))
+}
+
+/// Shape (M, N, K) of the KHR cooperative matrix that suits a dtype, if there is one.
+pub fn fragment(f: &Features, dtype: Dtype) -> Option<[u32; 3]> {
+    if !f.spirv16 || !f.memory_model || !f.float16 || (dtype == Dtype::BF16 && !f.bfloat16_coop) {
+        return None;
+    }
+    let want = component(dtype);
+    let fits = f.coop_matrices.iter().filter(|c| {
+        c.subgroup_scope
+            && c.a == want
+            && c.b == want
+            && c.c == Component::F32
+            && c.result == Component::F32
+            && c.m % 8 == 0
+            && c.n % 8 == 0
+            && c.k % 8 == 0
+            && 32 % c.m.max(1) == 0
+            && 32 % c.n.max(1) == 0
+            && 32 % c.k.max(1) == 0
+    });
+    // 16 x 16 x 16 where there is one, else the largest.
+    let best = fits.max_by_key(|c| ((c.m, c.n, c.k) == (16, 16, 16), c.m * c.n * c.k));
+    best.map(|c| [c.m, c.n, c.k])
+}
+
+/// Subgroups along M and N for a KHR tile: as square as they come.
+pub fn subgroup_grid(t: Tile, subgroup: u32) -> (u32, u32) {
+    let count = t.threads / subgroup.max(1);
+    let mut m = 1;
+    while m * m * 2 <= count {
+        m *= 2;
+    }
+    (m, count / m.max(1))
+}
+
+fn khr_supports(f: &Features, dtype: Dtype, t: Tile) -> bool {
+    let (Some(frag), Some(sg)) = (fragment(f, dtype), fixed_subgroup(f)) else { return false };
+    let (sm, sn) = subgroup_grid(t, sg);
+    let staging = sm * sn * frag[0] * frag[1] * 4;
+    // The wider of the two orientations, with its padding.
+    let shared = (t.bk * (t.bm + t.bn) * 2) + 16 * (t.bm + t.bn).max(2 * t.bk) + staging;
+    t.threads.is_multiple_of(sg)
+        && sm * sn * sg == t.threads
+        && t.bm.is_multiple_of(sm * frag[0])
+        && t.bn.is_multiple_of(sn * frag[1])
+        && t.bk.is_multiple_of(frag[2])
+        && t.bk.is_multiple_of(8)
+        && shared <= f.shared_memory
+        && t.threads <= f.max_workgroup_invocations
+}
+
+/// Results of a thread along M and N for a portable tile.
+pub fn thread_tile(t: Tile) -> (u32, u32) {
+    match t.bm * t.bn / t.threads.max(1) {
+        64 => (8, 8),
+        32 => (8, 4),
+        _ => (4, 4),
+    }
+}
+
+fn tiled_supports(f: &Features, dtype: Dtype, t: Tile) -> bool {
+    let (tm, tn) = thread_tile(t);
+    let vector = if dtype == Dtype::F32 { 4 } else { 8 };
+    tm * tn * t.threads == t.bm * t.bn
+        && t.bm.is_multiple_of(32)
+        && t.bn.is_multiple_of(32)
+        && (t.bn / tn).is_multiple_of(8)
+        && (t.bm / tm).is_multiple_of(4)
+        && t.bk.is_multiple_of(vector)
+        && 32u32.is_multiple_of(t.bk / vector)
+        && 8 * t.bk * (t.bm + t.bn) <= f.shared_memory
+        && t.threads <= f.max_workgroup_invocations
+}
+
+/// Whether a tier may be used for a product on a device.
+pub fn supports(f: &Features, s: &Shape, tier: Tier, t: Tile) -> bool {
+    let half = matches!(s.dtype, Dtype::F16 | Dtype::BF16);
+    match tier {
+        Tier::Nv2 => half && s.aligned && !disabled("matmul_nv2") && nv2_supports(f, s.dtype, t),
+        Tier::Khr => half && !disabled("matmul_khr") && khr_supports(f, s.dtype, t),
+        Tier::Tiled => tiled_supports(f, s.dtype, t),
+    }
+}
+
+/// The tile of MLX_VK_MATMUL_TILE.
+fn forced_tile() -> Option<Tile> {
+    static TILE: OnceLock<Option<Tile>> = OnceLock::new();
+    *TILE.get_or_init(|| parse_tile(&std::env::var("MLX_VK_MATMUL_TILE").ok()?))
+}
+
+fn parse_tile(text: &str) -> Option<Tile> {
+    let v: Vec<u32> = text.split('x').map(|s| s.trim().parse().ok()).collect::<Option<_>>()?;
+    match v[..] {
+        [bm, bn, bk, threads] if threads > 0 => Some(tile(bm, bn, bk, threads, 1)),
+        [bm, bn, bk, threads, unroll] if threads > 0 && unroll > 0 => Some(tile(bm, bn, bk, threads, unroll)),
+        _ => None,
+    }
+}
+
+/// Number of tiles of a product.
+pub fn tiles(s: &Shape, t: Tile) -> u64 {
+    s.m.div_ceil(u64::from(t.bm)) * s.n.div_ceil(u64::from(t.bn))
+}
+
+/// The kernel for a product: the first row of the table that the device supports and the product fills.
+pub fn choose(f: &Features, s: &Shape) -> Choice {
+    let last = row(Class::Any, Tier::Tiled, 0, tile(32, 32, 16, 64, 1));
+    if let Some(t) = forced_tile() {
+        for tier in [Tier::Nv2, Tier::Khr, Tier::Tiled] {
+            if supports(f, s, tier, t) {
+                return split(s, tier, t);
+            }
+        }
+    }
+    let suits = |r: &&Row| {
+        (r.class == Class::Any || f.software)
+            && (r.groups == 0 || tiles(s, r.tile) * s.batch >= r.groups)
+            && (r.groups == 0 || 2 * s.m > u64::from(r.tile.bm) && 2 * s.n > u64::from(r.tile.bn))
+            && supports(f, s, r.tier, r.tile)
+    };
+    // Among the small tiles of the cooperative tier, a flat product takes the flat one.
+    let flat = |r: &&Row| r.tier != Tier::Nv2 || r.groups > 0 || s.m > 32 || r.tile.bm <= 32;
+    let found = TABLE.iter().find(|r| suits(r) && flat(r)).unwrap_or(&last);
+    split(s, found.tier, found.tile)
+}
+
+/// Cuts K where the tiles alone leave the GPU idle and every part keeps enough work.
+fn split(s: &Shape, tier: Tier, t: Tile) -> Choice {
+    let groups = tiles(s, t) * s.batch;
+    let least = 256u64;
+    let step = u64::from(t.bk * t.unroll);
+    let wanted = if groups * 2 > FILL { 1 } else { FILL / groups.max(1) };
+    let parts = wanted.min(s.k / least).clamp(1, 64);
+    let k_split = s.k.div_ceil(parts).next_multiple_of(step);
+    let splits = s.k.div_ceil(k_split).max(1);
+    Choice { tier, tile: t, k_split: if splits == 1 { s.k as u32 } else { k_split as u32 }, splits: splits as u32 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn portable() -> Features {
+        Features { shared_memory: 32768, max_workgroup_invocations: 256, ..Default::default() }
+    }
+
+    fn shape(dtype: Dtype, m: u64, n: u64, k: u64, batch: u64) -> Shape {
+        Shape { dtype, m, n, k, batch, aligned: true }
+    }
+
+    #[test]
+    fn large_products_take_large_tiles_and_small_ones_small_tiles() {
+        let f = portable();
+        assert_eq!(choose(&f, &shape(Dtype::F32, 4096, 4096, 4096, 1)).tile.bm, 128);
+        assert_eq!(choose(&f, &shape(Dtype::F32, 64, 64, 64, 1)).tile.bm, 32);
+        assert_eq!(choose(&f, &shape(Dtype::F32, 64, 64, 64, 1)).splits, 1);
+    }
+
+    #[test]
+    fn parts_of_k_cover_it_and_are_multiples_of_the_step() {
+        let f = portable();
+        for k in [1000, 4096, 100_003] {
+            let c = choose(&f, &shape(Dtype::F32, 64, 64, k, 1));
+            assert!(c.splits > 1);
+            assert_eq!(c.k_split % c.tile.bk, 0);
+            assert_eq!(u64::from(c.splits), k.div_ceil(u64::from(c.k_split)));
+        }
+    }
+
+    #[test]
+    fn every_portable_row_is_valid_on_a_plain_device() {
+        for r in TABLE.iter().filter(|r| r.tier == Tier::Tiled) {
+            for dtype in [Dtype::F32, Dtype::F16, Dtype::BF16] {
+                assert!(tiled_supports(&portable(), dtype, r.tile), "{:?}", r.tile);
+            }
+        }
+    }
+
+    #[test]
+    fn tiles_parse_with_and_without_unroll() {
+        assert_eq!(parse_tile("128x128x32x128"), Some(tile(128, 128, 32, 128, 1)));
+        assert_eq!(parse_tile("128x256x64x256x2"), Some(tile(128, 256, 64, 256, 2)));
+        assert_eq!(parse_tile("128x"), None);
+    }
+}

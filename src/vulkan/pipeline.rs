@@ -1,0 +1,217 @@
+//! Pipelines by typed key. A kernel family has a key type that derives `Hash`; everything that decides the
+//! code is part of it. Compilation runs outside the locks, once per key; the others wait for it.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::hash::{BuildHasherDefault, Hash};
+use std::sync::{Arc, OnceLock, RwLock};
+
+use ash::vk;
+
+use super::compiler;
+use super::device::Device;
+use super::features::Features;
+use crate::bail;
+use crate::core::Result;
+
+/// Where a kernel's GLSL comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A file of the packed `shaders/` tree.
+    File(&'static str),
+    /// Generated text; it may include packed library files.
+    Text(String),
+}
+
+/// A compute shader, and how to build it.
+#[derive(Debug, Clone)]
+pub struct Module {
+    /// GLSL with entry point `main`.
+    pub source: Source,
+    /// Macros.
+    pub defines: Vec<(String, String)>,
+    /// Specialisation constants with ids 0, 1, ...; 32 bits each.
+    pub spec: Vec<u32>,
+    /// Subgroup size that the kernel needs. The workgroup's x size is then a multiple of it.
+    pub subgroup_size: Option<u32>,
+    /// Compile to SPIR-V 1.6 (needs `Features::spirv16`).
+    pub spirv16: bool,
+}
+
+impl Default for Module {
+    fn default() -> Self {
+        let source = Source::Text(String::new());
+        Module { source, defines: Vec::new(), spec: Vec::new(), subgroup_size: None, spirv16: false }
+    }
+}
+
+/// Names one kernel variant.
+pub trait KernelKey: Hash + Eq + Clone + Send + Sync + Debug + 'static {
+    /// Readable name for errors, profiles and captures.
+    fn name(&self) -> String;
+    /// The code; called once per key and device.
+    fn module(&self, features: &Features) -> Module;
+}
+
+/// A compiled kernel; lives as long as the device.
+pub struct Pipeline {
+    raw: vk::Pipeline,
+    name: String,
+}
+
+impl Pipeline {
+    pub(crate) fn raw(&self) -> vk::Pipeline {
+        self.raw
+    }
+
+    /// Readable name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// Multiply-rotate hashing: keys are small, trusted and looked up once per dispatch.
+#[derive(Default)]
+pub(crate) struct FastHasher(u64);
+
+impl FastHasher {
+    fn add(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+}
+
+impl std::hash::Hasher for FastHasher {
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 32)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        let mut chunks = bytes.chunks_exact(8);
+        for c in &mut chunks {
+            self.add(u64::from_le_bytes([c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7]]));
+        }
+        for &b in chunks.remainder() {
+            self.add(u64::from(b));
+        }
+    }
+
+    fn write_u8(&mut self, i: u8) {
+        self.add(u64::from(i));
+    }
+
+    fn write_u16(&mut self, i: u16) {
+        self.add(u64::from(i));
+    }
+
+    fn write_u32(&mut self, i: u32) {
+        self.add(u64::from(i));
+    }
+
+    fn write_u64(&mut self, i: u64) {
+        self.add(i);
+    }
+
+    fn write_usize(&mut self, i: usize) {
+        self.add(i as u64);
+    }
+}
+
+type Map<K, V> = HashMap<K, V, BuildHasherDefault<FastHasher>>;
+type Slot = Arc<OnceLock<Result<Arc<Pipeline>>>>;
+type Typed<K> = RwLock<Map<K, Slot>>;
+
+/// The pipelines of a device: one map per key type.
+#[derive(Default)]
+pub(crate) struct Pipelines {
+    types: RwLock<Map<TypeId, &'static (dyn Any + Send + Sync)>>,
+}
+
+impl Pipelines {
+    /// The map of a key type; it lives as long as the process, like the device.
+    fn typed<K: KernelKey>(&self) -> &'static Typed<K> {
+        let id = TypeId::of::<K>();
+        let known = self.types.read().unwrap_or_else(|e| e.into_inner()).get(&id).copied();
+        let any = known.unwrap_or_else(|| {
+            let mut types = self.types.write().unwrap_or_else(|e| e.into_inner());
+            *types.entry(id).or_insert_with(|| Box::leak(Box::new(Typed::<K>::default())))
+        });
+        // INVARIANT: the entry of K's id is made above with this type.
+        any.downcast_ref().expect("map of this key type")
+    }
+}
+
+impl Device {
+    /// The pipeline of a kernel, compiled on first use. An error is kept: the same key fails again.
+    pub fn pipeline<K: KernelKey>(&'static self, key: &K) -> Result<Arc<Pipeline>> {
+        let map = self.pipelines.typed::<K>();
+        let known = map.read().unwrap_or_else(|e| e.into_inner()).get(key).cloned();
+        let slot = match known {
+            Some(slot) => slot,
+            None => {
+                let mut map = map.write().unwrap_or_else(|e| e.into_inner());
+                map.entry(key.clone()).or_default().clone()
+            }
+        };
+        slot.get_or_init(|| self.build(&key.name(), &key.module(self.features()))).clone()
+    }
+
+    /// Whether the kernel is compiled already (another thread may be at it).
+    pub fn has_pipeline<K: KernelKey>(&'static self, key: &K) -> bool {
+        let map = self.pipelines.typed::<K>().read().unwrap_or_else(|e| e.into_inner());
+        map.get(key).is_some_and(|slot| slot.get().is_some())
+    }
+
+    fn build(&'static self, name: &str, module: &Module) -> Result<Arc<Pipeline>> {
+        self.usable()?;
+        let f = self.features();
+        if module.spirv16 && !f.spirv16 {
+            bail!(Runtime, "[vulkan] Kernel {name} needs SPIR-V 1.6, which the device lacks.");
+        }
+        let mut size = vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo::default();
+        let mut flags = vk::PipelineShaderStageCreateFlags::empty();
+        if let Some(n) = module.subgroup_size {
+            let allowed = f.subgroup_size_control && (f.min_subgroup_size..=f.max_subgroup_size).contains(&n);
+            if allowed {
+                size = size.required_subgroup_size(n);
+                if f.full_subgroups {
+                    flags |= vk::PipelineShaderStageCreateFlags::REQUIRE_FULL_SUBGROUPS;
+                }
+            } else if n != f.subgroup_size || f.min_subgroup_size != f.max_subgroup_size {
+                bail!(
+                    Runtime,
+                    "[vulkan] Kernel {name} needs subgroups of {n}, which the device cannot give."
+                );
+            }
+        }
+        let words = compiler::spirv(name, module)?;
+        let info = vk::ShaderModuleCreateInfo::default().code(&words);
+        // SAFETY: the words are SPIR-V of our compiler (the cache checks what it reads).
+        let shader =
+            self.check("vkCreateShaderModule", unsafe { self.raw.create_shader_module(&info, None) })?;
+        let entries: Vec<vk::SpecializationMapEntry> = (0..module.spec.len() as u32)
+            .map(|i| vk::SpecializationMapEntry { constant_id: i, offset: i * 4, size: 4 })
+            .collect();
+        let data: Vec<u8> = module.spec.iter().flat_map(|v| v.to_ne_bytes()).collect();
+        let spec = vk::SpecializationInfo::default().map_entries(&entries).data(&data);
+        let mut stage = vk::PipelineShaderStageCreateInfo::default()
+            .stage(vk::ShaderStageFlags::COMPUTE)
+            .flags(flags)
+            .module(shader)
+            .name(c"main")
+            .specialization_info(&spec);
+        if size.required_subgroup_size > 0 {
+            stage = stage.push_next(&mut size);
+        }
+        let infos = [vk::ComputePipelineCreateInfo::default().stage(stage).layout(self.layout)];
+        // SAFETY: everything the description points to lives through the call.
+        let made = unsafe { self.raw.create_compute_pipelines(self.blob.raw, &infos, None) };
+        // SAFETY: a pipeline keeps no reference to its module.
+        unsafe { self.raw.destroy_shader_module(shader, None) };
+        let made =
+            self.check(&format!("vkCreateComputePipelines for kernel {name}"), made.map_err(|(_, e)| e))?;
+        self.blob.on_pipeline();
+        self.blob.save(&self.raw, false);
+        Ok(Arc::new(Pipeline { raw: made[0], name: name.into() }))
+    }
+}

@@ -1,0 +1,193 @@
+//! Streams: an ordered queue of GPU work with one timeline semaphore. Batch number v of a stream signals
+//! value v. Streams get real queues in turn and share them (locked) when there are more streams.
+//!
+//! Lock order: a stream's `op` lock, then a `Storage`, then a stream's `rec` lock, then pool, queue and
+//! block state. A thread holds at most one `rec` lock, and never calls a `Storage` under it: whoever waits
+//! for a block while holding its storage can therefore always submit the batch that writes it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, RwLock};
+
+use ash::vk;
+
+use super::adapter::check_fork;
+use super::device::{Device, Queue, device};
+use super::encoder::{OpState, Recorder};
+use crate::bail;
+use crate::core::array::check_interrupt;
+use crate::core::{Result, Stream};
+
+/// Waits are cut into slices of this length, to look for interrupts between them.
+const SLICE_NS: u64 = 50_000_000;
+
+/// A GPU stream.
+pub(crate) struct StreamState {
+    pub device: &'static Device,
+    pub queue: &'static Queue,
+    /// Whether the queue runs compute shaders (else it only copies).
+    pub compute: bool,
+    pub semaphore: vk::Semaphore,
+    /// Value of the last submitted batch. Changes under the `rec` lock only.
+    pub submitted: AtomicU64,
+    /// Largest value known to be reached.
+    pub completed: AtomicU64,
+    /// Value of the batch that holds the last recorded command.
+    pub recorded: AtomicU64,
+    /// Held by the one thread that records an operation.
+    pub op: Mutex<OpState>,
+    /// Held for single calls.
+    pub rec: Mutex<Recorder>,
+}
+
+/// A point in a stream's work.
+#[derive(Clone, Copy)]
+pub(crate) struct Point {
+    pub stream: &'static StreamState,
+    pub value: u64,
+}
+
+static STREAMS: RwLock<Vec<Option<&'static StreamState>>> = RwLock::new(Vec::new());
+
+impl StreamState {
+    /// The state behind a stream handle, made on first use.
+    pub fn of(stream: Stream) -> Result<&'static StreamState> {
+        check_fork()?; // before any lock: another thread may have held it at the fork
+        let index = stream.index as usize;
+        let known = {
+            let list = STREAMS.read().unwrap_or_else(|e| e.into_inner());
+            list.get(index).copied().flatten()
+        };
+        if let Some(s) = known {
+            s.device.usable()?;
+            return Ok(s);
+        }
+        if !stream.device.is_gpu() {
+            bail!(Value, "[vulkan] {stream} is not a GPU stream.");
+        }
+        let device = device(stream.device.index)?;
+        device.usable()?;
+        let mut list = STREAMS.write().unwrap_or_else(|e| e.into_inner());
+        if list.len() <= index {
+            list.resize(index + 1, None);
+        }
+        if let Some(s) = list[index] {
+            return Ok(s);
+        }
+        let n = device.streams.read().unwrap_or_else(|e| e.into_inner()).len();
+        let s = StreamState::create(device, &device.queues[n % device.queues.len()])?;
+        list[index] = Some(s);
+        Ok(s)
+    }
+
+    /// A new stream on `queue`, kept for the life of the process.
+    pub fn create(device: &'static Device, queue: &'static Queue) -> Result<&'static StreamState> {
+        let mut kind = vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
+        let info = vk::SemaphoreCreateInfo::default().push_next(&mut kind);
+        // SAFETY: the device is alive for the whole process.
+        let semaphore =
+            device.check("vkCreateSemaphore", unsafe { device.raw.create_semaphore(&info, None) })?;
+        let state: &'static StreamState = Box::leak(Box::new(StreamState {
+            device,
+            queue,
+            compute: queue.family == device.queues[0].family,
+            semaphore,
+            submitted: AtomicU64::new(0),
+            completed: AtomicU64::new(0),
+            recorded: AtomicU64::new(0),
+            op: Mutex::new(OpState::default()),
+            rec: Mutex::new(Recorder::default()),
+        }));
+        device.streams.write().unwrap_or_else(|e| e.into_inner()).push(state);
+        Ok(state)
+    }
+
+    pub fn lock_rec(&self) -> MutexGuard<'_, Recorder> {
+        self.rec.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    pub fn same(&self, other: &StreamState) -> bool {
+        std::ptr::eq(self, other)
+    }
+
+    /// Value that the batch being recorded will signal.
+    pub fn open_value(&self) -> u64 {
+        self.submitted.load(Ordering::Acquire) + 1
+    }
+
+    /// Asks the driver how far the stream has come.
+    pub fn poll(&self) -> u64 {
+        // SAFETY: the semaphore lives as long as the process.
+        if let Ok(v) = unsafe { self.device.raw.get_semaphore_counter_value(self.semaphore) } {
+            // A lost device may report the largest value; nothing beyond the submitted ones is real.
+            let v = v.min(self.submitted.load(Ordering::Acquire));
+            self.completed.fetch_max(v, Ordering::AcqRel);
+        }
+        self.completed.load(Ordering::Acquire)
+    }
+
+    /// Whether the batch `value` is known to be done, without asking the driver.
+    pub fn reached(&self, value: u64) -> bool {
+        self.completed.load(Ordering::Acquire) >= value
+    }
+
+    /// Submits what has been recorded.
+    pub fn flush(&'static self) -> Result<()> {
+        self.device.usable()?;
+        self.lock_rec().submit(self)
+    }
+
+    /// Makes sure that batch `value` was handed to the driver; returns the value to wait for. A batch that
+    /// holds no command is never submitted and counts as the one before it.
+    pub fn ensure_submitted(&'static self, value: u64) -> Result<u64> {
+        if self.submitted.load(Ordering::Acquire) < value {
+            self.flush()?;
+        }
+        Ok(value.min(self.submitted.load(Ordering::Acquire)))
+    }
+
+    /// Blocks until batch `value` is done; interruptible.
+    pub fn wait(&'static self, value: u64) -> Result<()> {
+        self.device.usable()?;
+        let value = self.ensure_submitted(value)?;
+        while !self.wait_slice(value, SLICE_NS)? {
+            check_interrupt()?;
+        }
+        Ok(())
+    }
+
+    /// Blocks until batch `value`, which was submitted, is done; for short internal waits.
+    pub fn wait_uninterrupted(&self, value: u64) -> Result<()> {
+        while !self.wait_slice(value, SLICE_NS)? {}
+        Ok(())
+    }
+
+    fn wait_slice(&self, value: u64, timeout: u64) -> Result<bool> {
+        if self.reached(value) {
+            return Ok(true);
+        }
+        let (semaphores, values) = ([self.semaphore], [value]);
+        let info = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
+        // SAFETY: the semaphore lives as long as the process.
+        match unsafe { self.device.raw.wait_semaphores(&info, timeout) } {
+            Ok(()) => {
+                self.completed.fetch_max(value, Ordering::AcqRel);
+                self.device.usable()?;
+                Ok(true)
+            }
+            Err(vk::Result::TIMEOUT) => Ok(false),
+            Err(e) => self.device.check("vkWaitSemaphores", Err(e)),
+        }
+    }
+
+    /// Makes the batch being recorded start after `point` of another stream.
+    pub fn wait_for(&'static self, point: Point) -> Result<()> {
+        if self.same(point.stream) || point.stream.reached(point.value) {
+            return Ok(());
+        }
+        let value = point.stream.ensure_submitted(point.value)?;
+        if point.stream.poll() < value {
+            self.lock_rec().add_wait(Point { stream: point.stream, value });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,126 @@
+//! Bytes between host and device. Unified memory is a memcpy. Else small arrays are written by the host
+//! straight into host-visible device memory, large ones go through staging on the stream that needs them;
+//! downloads go through cached staging, large ones in pieces on a queue of their own.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::memory::{Block, Kind};
+use super::stream::{Point, StreamState};
+use crate::bail;
+use crate::core::{DeviceBlock, Result};
+
+/// Uploads up to this size need no command at all.
+const DIRECT: usize = 64 << 10;
+/// Downloads up to this size ride on the stream that wrote the bytes.
+const SMALL_DOWNLOAD: usize = 1 << 20;
+/// Size of staging pieces.
+const PIECE: usize = 32 << 20;
+/// Staging pieces in use by one upload.
+const PIECES: usize = 4;
+
+/// A block holding `bytes` from `src`, ready for commands of `state`.
+///
+/// # Safety
+/// `src` must be valid for `bytes` of reads.
+pub(crate) unsafe fn upload(state: &'static StreamState, src: *const u8, bytes: usize) -> Result<Arc<Block>> {
+    let device = state.device;
+    if device.features().unified || bytes <= DIRECT {
+        let kind = if device.features().unified { Kind::Device } else { Kind::Bar };
+        let block = device.alloc_kind(kind, bytes, None)?;
+        // SAFETY: by the caller; nothing uses the fresh block.
+        unsafe { write_host(&block, src, bytes) }?;
+        return Ok(block);
+    }
+    let block = device.alloc_kind(Kind::Device, bytes, Some(state))?;
+    for p in block.all_uses() {
+        state.wait_for(p)?;
+    }
+    let mut pieces: VecDeque<u64> = VecDeque::new();
+    let mut at = 0;
+    while at < bytes {
+        if pieces.len() == PIECES
+            && let Some(value) = pieces.pop_front()
+        {
+            state.wait(value)?;
+        }
+        let n = PIECE.min(bytes - at);
+        let staging = device.alloc_kind(Kind::Upload, n, None)?;
+        // SAFETY: at + n <= bytes.
+        unsafe { write_host(&staging, src.add(at), n) }?;
+        pieces.push_back(record(state, (&staging, 0), (&block, at as u64), n as u64, false)?);
+        at += n;
+    }
+    Ok(block)
+}
+
+/// Writes to a block that the host sees and nothing uses.
+///
+/// # Safety
+/// `src` must be valid for `bytes` of reads, and `bytes` must fit the block.
+unsafe fn write_host(block: &Block, src: *const u8, bytes: usize) -> Result<()> {
+    let Some(host) = block.host() else { bail!(Runtime, "[vulkan] Staging memory is not mapped.") };
+    // SAFETY: by the caller.
+    unsafe { std::ptr::copy_nonoverlapping(src, host.as_ptr(), bytes) };
+    Ok(())
+}
+
+/// Records a copy and notes it on both blocks.
+fn record(
+    state: &'static StreamState,
+    src: (&Block, u64),
+    dst: (&Block, u64),
+    bytes: u64,
+    to_host: bool,
+) -> Result<u64> {
+    let value = state.lock_rec().copy(state, src, dst, bytes, to_host)?;
+    let point = Point { stream: state, value };
+    src.0.touch(point, false);
+    dst.0.touch(point, true);
+    Ok(value)
+}
+
+/// Copies the first `bytes` of a block to the host, after its last write.
+///
+/// # Safety
+/// `dst` must be valid for `bytes` of writes.
+pub(crate) unsafe fn download(block: &Block, dst: *mut u8, bytes: usize) -> Result<()> {
+    let device = block.owner();
+    device.usable()?;
+    if bytes as u64 > block.capacity() {
+        bail!(Runtime, "[vulkan] Download of {bytes} bytes from a block of {}.", block.capacity());
+    }
+    if let Some(host) = block.mapped() {
+        block.wait_written()?;
+        // SAFETY: by the caller; the block holds the bytes.
+        unsafe { std::ptr::copy_nonoverlapping(host.as_ptr(), dst, bytes) };
+        return Ok(());
+    }
+    let write = block.last_write();
+    let state = match write {
+        Some(w) if bytes <= SMALL_DOWNLOAD => w.stream,
+        _ => device.copy_stream()?,
+    };
+    if let Some(w) = write {
+        state.wait_for(w)?;
+    }
+    // Two pieces are under way while the host copies a third out of staging.
+    let mut pieces: VecDeque<(Arc<Block>, u64, usize, usize)> = VecDeque::new();
+    let mut at = 0;
+    while at < bytes || !pieces.is_empty() {
+        if at < bytes && pieces.len() < 2 {
+            let n = PIECE.min(bytes - at);
+            let staging = device.alloc_kind(Kind::Download, n, None)?;
+            let value = record(state, (block, at as u64), (&staging, 0), n as u64, true)?;
+            state.flush()?;
+            pieces.push_back((staging, value, at, n));
+            at += n;
+        } else if let Some((staging, value, start, n)) = pieces.pop_front() {
+            state.wait(value)?;
+            let Some(host) = staging.host() else { bail!(Runtime, "[vulkan] Staging memory is not mapped.") };
+            // SAFETY: start + n <= bytes, and the copy into staging is done.
+            unsafe { std::ptr::copy_nonoverlapping(host.as_ptr(), dst.add(start), n) };
+        }
+    }
+    Ok(())
+}
