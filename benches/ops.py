@@ -151,15 +151,17 @@ class Jax:
 
         self.jax, self.jnp = jax, jax.numpy
         self.key = jax.random.PRNGKey(0)
+        self.started = []
 
     def start(self, result):
-        self.last = result
+        self.started.append(result)
 
     def wait(self, result):
-        self.jax.block_until_ready(result)
+        self.jax.block_until_ready((self.started, result))
+        self.started.clear()
 
     def clear(self):
-        self.last = None
+        self.started.clear()
 
     def draw(self, *shape, dtype="float32", positive=False):
         self.key, k = self.jax.random.split(self.key)
