@@ -18,6 +18,8 @@ pub mod cpu;
 pub mod kernels;
 pub mod memory;
 pub mod ops;
+#[cfg(feature = "python")]
+pub mod python;
 pub mod transforms;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;

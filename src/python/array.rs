@@ -253,7 +253,10 @@ impl PyArray {
         let _ = memo;
         PyArray::new(self.array())
     }
-    fn __getstate__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyTuple>, &str)> {
+    fn __getstate__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyTuple>, &str)> {
         let (bytes, shape, name) = buffer::get_state(py, &self.array())?;
         Ok((bytes, PyTuple::new(py, shape)?, name))
     }
@@ -560,26 +563,12 @@ impl PyArray {
     }
     /// See `mlx.core.std`; `correction` is another name of `ddof`.
     #[pyo3(signature = (axis=None, keepdims=false, ddof=0, *, correction=None, stream=None))]
-    fn std(
-        &self,
-        axis: Option<Ints>,
-        keepdims: bool,
-        ddof: i64,
-        correction: Option<i64>,
-        stream: S,
-    ) -> Out {
+    fn std(&self, axis: Option<Ints>, keepdims: bool, ddof: i64, correction: Option<i64>, stream: S) -> Out {
         reductions::std(Arr(self.array()), axis, keepdims, correction.unwrap_or(ddof), stream)
     }
     /// See `mlx.core.var`; `correction` is another name of `ddof`.
     #[pyo3(signature = (axis=None, keepdims=false, ddof=0, *, correction=None, stream=None))]
-    fn var(
-        &self,
-        axis: Option<Ints>,
-        keepdims: bool,
-        ddof: i64,
-        correction: Option<i64>,
-        stream: S,
-    ) -> Out {
+    fn var(&self, axis: Option<Ints>, keepdims: bool, ddof: i64, correction: Option<i64>, stream: S) -> Out {
         reductions::var(Arr(self.array()), axis, keepdims, correction.unwrap_or(ddof), stream)
     }
 

@@ -58,8 +58,7 @@ operators! {
 
 impl Binary {
     fn fail(&self, other: &Bound<'_, PyAny>, how: &str) -> PyErr {
-        let text =
-            format!("Cannot perform {how}{} on an mlx.core.array and {}", self.verb, type_name(other));
+        let text = format!("Cannot perform {how}{} on an mlx.core.array and {}", self.verb, type_name(other));
         if other.is_none() { PyTypeError::new_err(text) } else { PyValueError::new_err(text) }
     }
 

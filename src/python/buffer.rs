@@ -44,11 +44,7 @@ fn format(d: Dtype) -> &'static CStr {
 ///
 /// # Safety
 /// `view` must be the pointer that the interpreter passed to the slot.
-pub unsafe fn export(
-    owner: &Bound<'_, PyArray>,
-    view: *mut ffi::Py_buffer,
-    flags: c_int,
-) -> PyResult<()> {
+pub unsafe fn export(owner: &Bound<'_, PyArray>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
     let a = owner.get().array();
     let p = host(owner.py(), &a)?;
     let data = a.data()?;

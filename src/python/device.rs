@@ -65,7 +65,8 @@ pub fn current() -> Stream {
     base::default_stream(device())
 }
 
-fn exists(d: Device) -> bool {
+/// Whether a device is there.
+pub fn exists(d: Device) -> bool {
     match d.kind {
         DeviceKind::Cpu => d.index == 0,
         DeviceKind::Gpu => (d.index as usize) < gpu_count(),

@@ -21,6 +21,15 @@ mod pipeline;
 mod stream;
 mod transfer;
 
+mod elem;
+pub mod gather;
+pub mod random;
+pub mod reduce;
+pub mod softmax;
+pub mod sort;
+
+#[cfg(test)]
+mod kernel_tests;
 #[cfg(test)]
 mod tests;
 

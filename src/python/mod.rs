@@ -1,0 +1,78 @@
+//! The native module `mlx.core`. Glue only: arguments are parsed, the interpreter is released where work is
+//! waited for, and `ops` and `transforms` do the rest. One file an area; each registers its own names.
+
+mod array;
+mod array_ops;
+mod buffer;
+mod convert;
+mod creation;
+mod device;
+mod dtype;
+mod elementwise;
+mod indexing;
+mod memory;
+mod printing;
+mod products;
+mod random;
+mod reductions;
+mod transforms;
+mod trees;
+mod views;
+
+use std::sync::OnceLock;
+use std::thread::ThreadId;
+
+use pyo3::prelude::*;
+
+use crate::core::{Error, Result};
+
+static IMPORTER: OnceLock<ThreadId> = OnceLock::new();
+
+/// Ctrl-C while the library waits. Only the thread that imported the module asks: signals are handled on the
+/// main thread, and others must not wait for the interpreter here.
+fn interrupted() -> Result<()> {
+    if IMPORTER.get() != Some(&std::thread::current().id()) {
+        return Ok(());
+    }
+    Python::attach(|py| py.check_signals()).map_err(|_| Error::Interrupted)
+}
+
+/// A submodule that can also be imported by its full name.
+fn submodule<'py>(parent: &Bound<'py, PyModule>, name: &str, doc: &str) -> PyResult<Bound<'py, PyModule>> {
+    let py = parent.py();
+    let full = format!("mlx.core.{name}");
+    let m = PyModule::new(py, &full)?;
+    m.setattr("__doc__", doc)?;
+    parent.add(name, &m)?;
+    py.import("sys")?.getattr("modules")?.set_item(full, &m)?;
+    Ok(m)
+}
+
+/// Arrays, and functions of arrays, on CPUs and on GPUs with a Vulkan driver.
+#[pymodule]
+#[pyo3(name = "core")]
+fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    let _ = IMPORTER.set(std::thread::current().id());
+    crate::core::array::install_interrupt_check(interrupted);
+    m.add("__version__", concat!("0.32.0+vulkan", env!("CARGO_PKG_VERSION")))?;
+    m.add("__mlx_api__", "0.32")?;
+    let enums = m.py().import("mlx._enums")?;
+    dtype::register(m, &enums)?;
+    device::register(m, &enums)?;
+    array::register(m)?;
+    printing::register(m)?;
+    elementwise::register(m)?;
+    creation::register(m)?;
+    views::register(m)?;
+    reductions::register(m)?;
+    products::register(m)?;
+    transforms::register(m)?;
+    memory::register(m)?;
+    random::register(m)?;
+    m.add("pi", std::f64::consts::PI)?;
+    m.add("e", std::f64::consts::E)?;
+    m.add("inf", f64::INFINITY)?;
+    m.add("nan", f64::NAN)?;
+    m.add("euler_gamma", 0.577_215_664_901_532_9)?;
+    m.add("newaxis", m.py().None())
+}

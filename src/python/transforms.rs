@@ -1,0 +1,376 @@
+//! `eval`, `grad` and its family over trees of arrays. An exception inside a user's function comes out of the
+//! transform as it was raised.
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::{PyTraverseError, PyVisit};
+
+use super::array::{Out, PyArray};
+use super::convert::{Arr, Ints, type_name};
+use super::device::S;
+use super::trees::{flatten, rebuild};
+use crate::core::{Array, Error, Result};
+use crate::{ops, transforms};
+
+fn leaves(args: &Bound<'_, PyTuple>) -> PyResult<Vec<Array>> {
+    let mut all = Vec::new();
+    flatten(args.as_any(), false, &mut all)?;
+    Ok(all)
+}
+
+/// Computes arrays, or trees (dict, list, tuple) of arrays, and waits for them. Other leaves are passed over.
+///
+/// >>> mx.eval(mx.ones(2), {'w': mx.zeros(3)})
+#[pyfunction]
+#[pyo3(signature = (*args))]
+fn eval(py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<()> {
+    let all = leaves(args)?;
+    Ok(py.detach(|| transforms::eval(&all))?)
+}
+
+/// As `eval`, but returns once the work is submitted.
+///
+/// >>> x = mx.ones(2) + 1
+/// >>> mx.async_eval(x)
+#[pyfunction]
+#[pyo3(signature = (*args))]
+fn async_eval(py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<()> {
+    let all = leaves(args)?;
+    Ok(py.detach(|| transforms::async_eval(&all))?)
+}
+
+/// Runs a transform whose function may raise: its own exception wins over the error that stands for it.
+fn guarded<T>(
+    body: impl FnMut(&[Array]) -> PyResult<Vec<Array>>,
+    transform: impl FnOnce(transforms::Function) -> Result<T>,
+) -> PyResult<T> {
+    let mut body = body;
+    let mut raised: Option<PyErr> = None;
+    let done = transform(&mut |arrays| {
+        body(arrays).map_err(|e| {
+            let text = e.to_string();
+            raised = Some(e);
+            Error::Runtime(text)
+        })
+    });
+    match raised {
+        Some(e) => Err(e),
+        None => Ok(done?),
+    }
+}
+
+/// The function that `grad` and `value_and_grad` return.
+#[pyclass(name = "_gc_func", module = "mlx.core", frozen)]
+struct GradFunction {
+    fun: Py<PyAny>,
+    op: &'static str,
+    argnums: Vec<usize>,
+    argnames: Vec<String>,
+    with_value: bool,
+}
+
+impl GradFunction {
+    fn new(
+        op: &'static str,
+        fun: Bound<'_, PyAny>,
+        argnums: Option<Ints>,
+        argnames: Option<Bound<'_, PyAny>>,
+        with_value: bool,
+    ) -> PyResult<Self> {
+        if !fun.is_callable() {
+            let text = format!("{op}(): expected a callable, got {}", type_name(&fun));
+            return Err(PyTypeError::new_err(text));
+        }
+        let argnames = match argnames {
+            None => Vec::new(),
+            Some(n) if n.is_instance_of::<PyString>() => vec![n.extract::<String>()?],
+            Some(n) => n.extract::<Vec<String>>()?,
+        };
+        let mut nums: Vec<usize> = Vec::new();
+        match argnums {
+            None if argnames.is_empty() => nums.push(0),
+            None => {}
+            Some(list) => {
+                for i in list.list {
+                    let text = match usize::try_from(i) {
+                        Err(_) => format!("[{op}] Can't compute the gradient of negative argument index {i}"),
+                        Ok(n) if nums.contains(&n) => {
+                            format!("[{op}] Duplicate argument index {i} is not allowed.")
+                        }
+                        Ok(n) => {
+                            nums.push(n);
+                            continue;
+                        }
+                    };
+                    return Err(PyValueError::new_err(text));
+                }
+            }
+        }
+        for (i, n) in argnames.iter().enumerate() {
+            if argnames[..i].contains(n) {
+                let text = format!("[{op}] Duplicate argument name '{n}' is not allowed.");
+                return Err(PyValueError::new_err(text));
+            }
+        }
+        if nums.is_empty() && argnames.is_empty() {
+            return Err(PyValueError::new_err(format!("[{op}] Gradient wrt no argument requested")));
+        }
+        nums.sort_unstable();
+        Ok(GradFunction { fun: fun.unbind(), op, argnums: nums, argnames, with_value })
+    }
+
+    /// The differentiated arguments: positional trees first, then named ones in the order of the call.
+    fn chosen<'py>(
+        &self,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<(Vec<Bound<'py, PyAny>>, Vec<Bound<'py, PyAny>>)> {
+        let op = self.op;
+        let mut trees = Vec::new();
+        for &i in &self.argnums {
+            if i >= args.len() {
+                return Err(PyValueError::new_err(format!(
+                    "[{op}] Can't compute the gradient of argument index {i} because the function is called \
+                     with only {} positional arguments.",
+                    args.len()
+                )));
+            }
+            trees.push(args.get_item(i)?);
+        }
+        let given: Vec<(String, Bound<'py, PyAny>)> = match kwargs {
+            Some(k) => k.iter().map(|(k, v)| Ok((k.extract()?, v))).collect::<PyResult<_>>()?,
+            None => Vec::new(),
+        };
+        for name in &self.argnames {
+            if !given.iter().any(|(k, _)| k == name) {
+                let have: String = given.iter().map(|(k, _)| format!("{k},")).collect();
+                return Err(PyValueError::new_err(format!(
+                    "[{op}] Can't compute the gradient of keyword argument '{name}' because the function is \
+                     called with the following keyword arguments {{{have}}}"
+                )));
+            }
+        }
+        let mut names = Vec::new();
+        for (k, v) in given {
+            if self.argnames.contains(&k) {
+                names.push(PyString::new(args.py(), &k).into_any());
+                trees.push(v);
+            }
+        }
+        Ok((trees, names))
+    }
+
+    fn check(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let is_array = |x: &Bound<'_, PyAny>| x.is_instance_of::<PyArray>();
+        let leads =
+            || value.cast::<PyTuple>().is_ok_and(|t| t.get_item(0).is_ok_and(|first| is_array(&first)));
+        if is_array(value) || (self.with_value && leads()) {
+            return Ok(());
+        }
+        let what = if self.with_value {
+            "either a scalar array or a tuple with the first value being a scalar array \
+             (Union[array, tuple[array, Any, ...]])"
+        } else {
+            "a scalar array"
+        };
+        Err(PyValueError::new_err(format!(
+            "[{}] The return value of the function whose gradient we want to compute should be {what}; but {} \
+             was returned.",
+            self.op,
+            type_name(value)
+        )))
+    }
+}
+
+#[pymethods]
+impl GradFunction {
+    #[pyo3(signature = (*args, **kwargs))]
+    fn __call__<'py>(
+        &self,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = args.py();
+        let (trees, names) = self.chosen(args, kwargs)?;
+        let mut inputs = Vec::new();
+        for t in &trees {
+            flatten(t, true, &mut inputs)?;
+        }
+        let mut returned: Option<Bound<'py, PyAny>> = None;
+        let body = |arrays: &[Array]| {
+            let mut arrays = arrays.iter().cloned();
+            let mut positional: Vec<Bound<'py, PyAny>> = args.iter().collect();
+            for (&i, t) in self.argnums.iter().zip(&trees) {
+                positional[i] = rebuild(t, &mut arrays)?;
+            }
+            let named = kwargs.map(|k| k.copy()).transpose()?;
+            if let Some(named) = &named {
+                for (name, t) in names.iter().zip(&trees[self.argnums.len()..]) {
+                    named.set_item(name, rebuild(t, &mut arrays)?)?;
+                }
+            }
+            let value = self.fun.bind(py).call(PyTuple::new(py, positional)?, named.as_ref())?;
+            self.check(&value)?;
+            let mut outputs = Vec::new();
+            flatten(&value, false, &mut outputs)?;
+            returned = Some(value);
+            Ok(outputs)
+        };
+        let which: Vec<usize> = (0..inputs.len()).collect();
+        let (values, grads) = guarded(body, |f| transforms::value_and_grad(f, &inputs, &which))?;
+        let mut grads = grads.into_iter();
+        let mut parts =
+            trees.iter().map(|t| rebuild(t, &mut grads)).collect::<PyResult<Vec<_>>>()?.into_iter();
+        let mut positional: Vec<_> = parts.by_ref().take(self.argnums.len()).collect();
+        let first = match positional.len() {
+            0 => py.None().into_bound(py),
+            1 => positional.remove(0),
+            _ => PyTuple::new(py, positional)?.into_any(),
+        };
+        let grads = if self.argnames.is_empty() {
+            first
+        } else {
+            let by_name = PyDict::new(py);
+            for (name, part) in names.iter().zip(parts) {
+                by_name.set_item(name, part)?;
+            }
+            (first, by_name).into_pyobject(py)?.into_any()
+        };
+        if !self.with_value {
+            return Ok(grads);
+        }
+        // INVARIANT: the transform succeeded, so the function returned.
+        let value = rebuild(&returned.expect("the function returned"), &mut values.into_iter())?;
+        Ok((value, grads).into_pyobject(py)?.into_any())
+    }
+
+    /// The function whose gradient this is.
+    #[getter]
+    fn __wrapped__(&self, py: Python<'_>) -> Py<PyAny> {
+        self.fun.clone_ref(py)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
+        visit.call(&self.fun)
+    }
+}
+
+/// A function that returns the gradient of the scalar that `fun` returns, by its arguments `argnums` (positions;
+/// 0 by default, where no names are given) and `argnames`. Arguments may be trees of arrays; the gradient of each
+/// has its form. Several positions give a tuple; names give a pair of that and a dict.
+///
+/// Raises ValueError when `fun` does not return a scalar array or an argument holds something else than arrays.
+///
+/// >>> mx.grad(lambda x: x * x)(mx.array(3.0))
+/// array(6, dtype=float32)
+#[pyfunction]
+#[pyo3(
+    signature = (fun, argnums=None, argnames=None),
+    text_signature = "(fun, argnums=None, argnames=[])"
+)]
+fn grad(
+    fun: Bound<'_, PyAny>,
+    argnums: Option<Ints>,
+    argnames: Option<Bound<'_, PyAny>>,
+) -> PyResult<GradFunction> {
+    GradFunction::new("grad", fun, argnums, argnames, false)
+}
+
+/// As `grad`, but the function returns the pair of value and gradient. `fun` may return a tuple whose first
+/// element is the scalar; the others are handed through.
+///
+/// >>> mx.value_and_grad(lambda x: x * x)(mx.array(3.0))
+/// (array(9, dtype=float32), array(6, dtype=float32))
+#[pyfunction]
+#[pyo3(
+    signature = (fun, argnums=None, argnames=None),
+    text_signature = "(fun, argnums=None, argnames=[])"
+)]
+fn value_and_grad(
+    fun: Bound<'_, PyAny>,
+    argnums: Option<Ints>,
+    argnames: Option<Bound<'_, PyAny>>,
+) -> PyResult<GradFunction> {
+    GradFunction::new("value_and_grad", fun, argnums, argnames, true)
+}
+
+fn list_of(x: &Bound<'_, PyAny>) -> PyResult<Vec<Array>> {
+    if let Ok(a) = x.cast::<PyArray>() {
+        return Ok(vec![a.get().array()]);
+    }
+    x.try_iter()?.map(|a| a?.extract::<Arr>().map(|a| a.0)).collect()
+}
+
+/// Calls a Python function on arrays and takes an array or a sequence of arrays back.
+fn plain<'py>(fun: &Bound<'py, PyAny>, arrays: &[Array]) -> PyResult<Vec<Array>> {
+    let args = PyTuple::new(fun.py(), arrays.iter().map(|a| PyArray::new(a.clone())))?;
+    let value = fun.call1(args)?;
+    if !(value.is_instance_of::<PyArray>()
+        || value.is_instance_of::<PyTuple>()
+        || value.is_instance_of::<PyList>())
+    {
+        return Err(PyTypeError::new_err(format!(
+            "the function should return an array or a sequence of arrays; but {} was returned",
+            type_name(&value)
+        )));
+    }
+    list_of(&value)
+}
+
+type Pair = (Vec<PyArray>, Vec<PyArray>);
+
+fn pair(lists: (Vec<Array>, Vec<Array>)) -> Pair {
+    let wrap = |l: Vec<Array>| l.into_iter().map(PyArray::new).collect();
+    (wrap(lists.0), wrap(lists.1))
+}
+
+/// Outputs of `fun` at `primals`, and the products of `cotangents` (one for each output) with its Jacobian: one
+/// for each primal.
+///
+/// >>> mx.vjp(lambda x: 2 * x, [mx.array(3.0)], [mx.array(1.0)])
+/// ([array(6, dtype=float32)], [array(2, dtype=float32)])
+#[pyfunction]
+fn vjp(fun: &Bound<'_, PyAny>, primals: &Bound<'_, PyAny>, cotangents: &Bound<'_, PyAny>) -> PyResult<Pair> {
+    let (primals, cotangents) = (list_of(primals)?, list_of(cotangents)?);
+    guarded(|a| plain(fun, a), |f| transforms::vjp(f, &primals, &cotangents)).map(pair)
+}
+
+/// Outputs of `fun` at `primals`, and the products of its Jacobian with `tangents` (one for each primal): one for
+/// each output.
+///
+/// >>> mx.jvp(lambda x: 2 * x, [mx.array(3.0)], [mx.array(1.0)])
+/// ([array(6, dtype=float32)], [array(2, dtype=float32)])
+#[pyfunction]
+fn jvp(fun: &Bound<'_, PyAny>, primals: &Bound<'_, PyAny>, tangents: &Bound<'_, PyAny>) -> PyResult<Pair> {
+    let (primals, tangents) = (list_of(primals)?, list_of(tangents)?);
+    guarded(|a| plain(fun, a), |f| transforms::jvp(f, &primals, &tangents)).map(pair)
+}
+
+/// The array itself, through which no gradient flows.
+///
+/// >>> mx.grad(lambda x: x * mx.stop_gradient(x))(mx.array(3.0))
+/// array(3, dtype=float32)
+#[pyfunction]
+#[pyo3(signature = (a, /, *, stream=None))]
+fn stop_gradient(a: Arr, stream: S) -> Out {
+    let _ = stream;
+    Ok(PyArray::new(ops::stop_gradient(&a.0)))
+}
+
+/// Adds the functions.
+pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<GradFunction>()?;
+    for f in [
+        wrap_pyfunction!(eval, m)?,
+        wrap_pyfunction!(async_eval, m)?,
+        wrap_pyfunction!(grad, m)?,
+        wrap_pyfunction!(value_and_grad, m)?,
+        wrap_pyfunction!(vjp, m)?,
+        wrap_pyfunction!(jvp, m)?,
+        wrap_pyfunction!(stop_gradient, m)?,
+    ] {
+        m.add_function(f)?;
+    }
+    Ok(())
+}
