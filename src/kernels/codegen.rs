@@ -82,16 +82,6 @@ impl Ty {
         reg_type(self.dtype)
     }
 
-    /// Type of an element in memory.
-    fn mem(&self) -> &'static str {
-        match self.size() {
-            1 => "uint8_t",
-            2 => "uint16_t",
-            4 => "uint",
-            _ => "uvec2",
-        }
-    }
-
     /// A register value from memory bits: `bits` is a uint, or a uvec2 for 8-byte elements.
     fn decode(&self, bits: &str) -> String {
         if self.raw {
@@ -350,8 +340,6 @@ impl Gen {
         sizes.sort_unstable();
         sizes.dedup();
         for s in sizes {
-            let mem = Ty { dtype: Dtype::U8, raw: true };
-            let _ = mem;
             let t = match s {
                 1 => "uint8_t",
                 2 => "uint16_t",

@@ -300,14 +300,24 @@ fn ranges_agree_with_the_host() {
     for d in Dtype::ALL.into_iter().filter(|d| !matches!(d, Dtype::Bool | Dtype::F64 | Dtype::C64)) {
         let n = 1000;
         let mut host = vec![0u8; n * d.size()];
-        let shape: Shape = [n as i64].into();
-        let v = HostView { ptr: host.as_mut_ptr(), dtype: d, shape: shape.clone(), strides: [1].into() };
+        let shape: Shape = smallvec::smallvec![n as i64];
+        let v = HostView {
+            ptr: host.as_mut_ptr(),
+            dtype: d,
+            shape: shape.clone(),
+            strides: smallvec::smallvec![1],
+        };
         cpu::elementwise::arange(3.0, 2.0, &v).unwrap();
         let s = storage(&vec![0u8; n * d.size()]);
         let stream = new_stream(CoreDevice::GPU);
         with_encoder(stream, |enc| {
             let ptr = enc.overwrite(&s)?;
-            arange(enc, 3.0, 2.0, &DeviceView { ptr, dtype: d, shape: shape.clone(), strides: [1].into() })
+            arange(
+                enc,
+                3.0,
+                2.0,
+                &DeviceView { ptr, dtype: d, shape: shape.clone(), strides: smallvec::smallvec![1] },
+            )
         })
         .unwrap();
         crate::vulkan::synchronize(stream).unwrap();
