@@ -6,6 +6,7 @@ mod adapter;
 mod cache;
 pub mod compiler;
 mod device;
+pub mod elementwise;
 mod encoder;
 mod features;
 mod gemv;
