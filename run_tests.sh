@@ -26,13 +26,13 @@ trap 'rm -rf "$scratch"' EXIT
 want=("$@")
 [ ${#want[@]} -eq 0 ] && want=("${STEPS[@]}")
 for s in "${want[@]}"; do
-    if ! printf '%s\n' "${STEPS[@]}" | grep -qx -- "$s"; then
+    if [[ " ${STEPS[*]} " != *" $s "* ]]; then
         echo "run_tests.sh: no step '$s'; steps are: ${STEPS[*]}" >&2
         exit 2
     fi
 done
 
-wanted() { printf '%s\n' "${want[@]}" | grep -qx -- "$1"; }
+wanted() { [[ " ${want[*]} " == *" $1 "* ]]; }
 
 names=() results=() seconds=() notes=()
 failed=0
@@ -67,14 +67,16 @@ find_python() {
     return 1
 }
 
-has_library() { ldconfig -p 2>/dev/null | grep -q "$1" || [ -e "/usr/lib/$1" ] || [ -e "/usr/local/lib/$1" ]; }
+present() { compgen -G "$1" >/dev/null; }
 
 missing_packages() {
-    has_library libvulkan.so.1 || echo libvulkan1
-    ls /usr/share/vulkan/icd.d/*.json /etc/vulkan/icd.d/*.json >/dev/null 2>&1 || echo mesa-vulkan-drivers
-    find /usr/share/vulkan/explicit_layer.d /etc/vulkan/explicit_layer.d \
-        "${VULKAN_SDK:-/nonexistent}" -iname '*khronos_validation*.json' 2>/dev/null | grep -q . ||
-        echo vulkan-validationlayers
+    [[ "$(ldconfig -p 2>/dev/null)" == *libvulkan.so.1* ]] || present '/usr/lib*/libvulkan.so.1' ||
+        present '/usr/local/lib/libvulkan.so.1' || echo libvulkan1
+    present '/usr/share/vulkan/icd.d/*.json' || present '/etc/vulkan/icd.d/*.json' ||
+        echo mesa-vulkan-drivers
+    present '/usr/share/vulkan/explicit_layer.d/*hronos_validation*.json' ||
+        present '/etc/vulkan/explicit_layer.d/*hronos_validation*.json' ||
+        present "${VK_LAYER_PATH:-/nonexistent}/*hronos_validation*.json" || echo vulkan-validationlayers
 }
 
 install_packages() {
@@ -93,8 +95,8 @@ install_packages() {
         sudo="sudo -n"
     fi
     echo "installing ${packages[*]}"
-    $sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
-        $sudo apt-get install -y -qq --no-install-recommends "${packages[@]}"
+    $sudo apt-get update -qq && $sudo env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends "${packages[@]}"
 }
 
 prepare() {
@@ -173,8 +175,11 @@ step_validation() {
         echo "the Khronos validation layer was not loaded (package vulkan-validationlayers)"
         return 1
     fi
-    if grep -aE 'Validation (Error|Warning)|VUID-|UNASSIGNED-|SYNC-HAZARD' "$log" "$scratch/output.txt" | head -40 | grep .; then
-        echo "the validation layer has objections: $(grep -acE 'Validation (Error|Warning)' "$log")"
+    grep -ahE 'Validation (Error|Warning)|VUID-|UNASSIGNED-|SYNC-HAZARD' \
+        "$log" "$scratch/output.txt" >"$scratch/objections.txt"
+    if [ -s "$scratch/objections.txt" ]; then
+        head -40 "$scratch/objections.txt"
+        echo "validation messages: $(wc -l <"$scratch/objections.txt")"
         return 1
     fi
     echo "validation messages: 0"
