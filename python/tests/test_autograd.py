@@ -33,7 +33,7 @@ def weigh(y):
     return np.sum(flat * w)
 
 
-LINEAR = {
+OTHERS = {
     "reshape": (lambda m, x: m.reshape(x, (2, 6)), None),
     "transpose": (lambda m, x: m.transpose(x) * 1, None),
     "slice": (lambda m, x: x[::-2, 1:3], None),
@@ -71,9 +71,9 @@ LINEAR = {
 }
 
 
-@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize("name", OTHERS)
 def test_gradients_of_the_other_ops_to_second_order(name):
-    f, twin = LINEAR[name]
+    f, twin = OTHERS[name]
     twin = twin or (lambda x: f(np, x))
 
     def loss(x):
