@@ -46,7 +46,7 @@ run() {
     begin=$SECONDS
     "$@" 2>&1 | tee "$scratch/$name.log"
     status=${PIPESTATUS[0]}
-    note="$(grep -aE '^=+ .*(passed|failed|error|deselected).* in .*=+$' "$scratch/$name.log" | tail -1)"
+    note="$(grep -aE '(passed|failed|error).* in [0-9.]+s' "$scratch/$name.log" | tail -1 | tr -d =)"
     names+=("$name") seconds+=($((SECONDS - begin))) notes+=("$note")
     if [ "$status" -eq 0 ]; then results+=(ok); else results+=(FAILED) failed=1; fi
     printf -- '--- %s: %s in %d s\n' "$name" "${results[-1]}" "${seconds[-1]}"
@@ -141,7 +141,9 @@ step_stubs() {
     "$venv/bin/python" tools/stubs.py --check && (cd "$scratch" && "$venv/bin/python" -m mypy.stubtest mlx.core)
 }
 
-tests() { "$venv/bin/python" -m pytest -ra --durations=5 -p no:cacheprovider python/tests "$@"; }
+tests() {
+    "$venv/bin/python" -m pytest -o addopts= -ra --durations=5 -p no:cacheprovider python/tests "$@"
+}
 
 step_cpu() { tests --device cpu; }
 
@@ -168,7 +170,7 @@ step_validation() {
 	SETTINGS
     VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation VK_LAYER_SETTINGS_PATH="$scratch" \
         VK_LAYER_ENABLES=VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT \
-        tests --device gpu -m validation -s -q >"$scratch/output.txt" 2>&1
+        tests --device gpu -m validation -s >"$scratch/output.txt" 2>&1
     status=$?
     tail -15 "$scratch/output.txt"
     if [ ! -e "$log" ]; then
