@@ -145,9 +145,9 @@ impl Recorder {
         let info = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
         // SAFETY: the buffer is new or its pool was reset; the `rec` lock is held.
         let begun = unsafe { state.device.raw.begin_command_buffer(cmd.raw, &info) };
+        state.device.check("vkBeginCommandBuffer", begun)?;
         let raw = cmd.raw;
         self.open = Some(cmd);
-        state.device.check("vkBeginCommandBuffer", begun)?;
         let max = SETTINGS.max_ops;
         self.op_limit = if idle { FIRST_OPS.min(max) } else { self.op_limit.saturating_mul(3).clamp(1, max) };
         (self.ops, self.bytes) = (0, 0);

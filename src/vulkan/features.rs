@@ -87,6 +87,8 @@ pub struct Features {
     pub software: bool,
     /// One memory for host and device, mapped and cached.
     pub unified: bool,
+    /// The host can write device-local memory.
+    pub bar: bool,
 
     pub subgroup_size: u32,
     pub min_subgroup_size: u32,
@@ -396,6 +398,13 @@ fn limits(
         vendor_id: info.vendor_id,
         software: info.kind == AdapterKind::Software,
         unified: unified(loader, info),
+        bar: has_memory(
+            loader,
+            info,
+            vk::MemoryPropertyFlags::DEVICE_LOCAL
+                | vk::MemoryPropertyFlags::HOST_VISIBLE
+                | vk::MemoryPropertyFlags::HOST_COHERENT,
+        ),
         subgroup_size: p11.subgroup_size,
         min_subgroup_size: if known { sizes.min_subgroup_size } else { p11.subgroup_size },
         max_subgroup_size: if known { sizes.max_subgroup_size } else { p11.subgroup_size },
@@ -438,9 +447,13 @@ fn unified(loader: &Loader, info: &AdapterInfo) -> bool {
     if info.kind == AdapterKind::Discrete || std::env::var("MLX_VK_UNIFIED").is_ok_and(|v| v == "0") {
         return false;
     }
+    has_memory(loader, info, UNIFIED_MEMORY)
+}
+
+fn has_memory(loader: &Loader, info: &AdapterInfo, flags: vk::MemoryPropertyFlags) -> bool {
     // SAFETY: the handle comes from this instance.
     let memory = unsafe { loader.instance.get_physical_device_memory_properties(info.physical) };
-    memory.memory_types_as_slice().iter().any(|t| t.property_flags.contains(UNIFIED_MEMORY))
+    memory.memory_types_as_slice().iter().any(|t| t.property_flags.contains(flags))
 }
 
 /// Properties of the memory type behind a unified device's blocks.

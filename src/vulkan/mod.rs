@@ -51,9 +51,16 @@ pub fn synchronize(stream: Stream) -> Result<()> {
     Ok(())
 }
 
-/// Writes the drivers' pipeline caches to disk; for the end of the process.
-pub fn save_caches() {
-    if !adapter::forked() {
-        device::opened().for_each(|d| d.blob.save(&d.raw, true));
+/// Waits for submitted work and writes the drivers' pipeline caches to disk. For the end of the process:
+/// some drivers crash when it exits under their running threads.
+pub fn finish() {
+    if adapter::forked() {
+        return;
+    }
+    for d in device::opened() {
+        for s in d.lock_streams() {
+            let _ = s.wait_uninterrupted(s.submitted.load(Ordering::Acquire));
+        }
+        d.blob.save(&d.raw, true);
     }
 }

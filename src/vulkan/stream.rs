@@ -20,6 +20,9 @@ use crate::core::{Result, Stream};
 /// Waits are cut into slices of this length, to look for interrupts between them.
 const SLICE_NS: u64 = 50_000_000;
 
+/// How often a waiter looks before it sleeps; some ten microseconds.
+const SPINS: u32 = 200;
+
 /// A GPU stream.
 pub(crate) struct StreamState {
     pub device: &'static Device,
@@ -149,6 +152,15 @@ impl StreamState {
     pub fn wait(&'static self, value: u64) -> Result<()> {
         self.device.usable()?;
         let value = self.ensure_submitted(value)?;
+        // Short work ends sooner than a sleeping thread wakes up.
+        if !self.device.features().software {
+            for _ in 0..SPINS {
+                if self.reached(value) || self.poll() >= value {
+                    return self.device.usable();
+                }
+                std::hint::spin_loop();
+            }
+        }
         while !self.wait_slice(value, SLICE_NS)? {
             check_interrupt()?;
         }

@@ -382,6 +382,48 @@ fn a_forked_child_gets_an_error() {
     synchronize(s).unwrap();
 }
 
+#[test]
+fn the_end_of_the_process_finds_work_done_and_caches_written() {
+    let Some((device, _guard)) = gpu() else { return };
+    let s = stream();
+    let x = floats(&[1.0; 50_000]);
+    for _ in 0..20 {
+        with_encoder(s, |enc| {
+            let x = enc.overwrite(&x)?;
+            add(enc, x, x, x, 50_000)
+        })
+        .unwrap();
+    }
+    flush(s).unwrap();
+    finish();
+    let block = x.device_block(0).unwrap();
+    let before = std::time::Instant::now();
+    block.wait_written().unwrap();
+    assert!(before.elapsed().as_millis() < 100);
+    assert_eq!(read(&x)[49_999], 1_048_576.0);
+    if let Some(loaded) = device.blob.reread() {
+        assert!(loaded, "the pipeline cache on disk fits the device");
+    }
+}
+
+/// Leaves work running at the end of the process; run alone with `--ignored`.
+#[test]
+#[ignore]
+fn leave_work_running() {
+    let Some((_, _guard)) = gpu() else { return };
+    let s = stream();
+    let x = floats(&[1.0; 4_000_000]);
+    for _ in 0..200 {
+        with_encoder(s, |enc| {
+            let x = enc.overwrite(&x)?;
+            add(enc, x, x, x, 4_000_000)
+        })
+        .unwrap();
+    }
+    flush(s).unwrap();
+    std::mem::forget(x);
+}
+
 /// Prints costs; run with `--ignored --nocapture` on the hardware of interest.
 #[test]
 #[ignore]

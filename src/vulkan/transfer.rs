@@ -10,8 +10,10 @@ use super::stream::{Point, StreamState};
 use crate::bail;
 use crate::core::{DeviceBlock, Result};
 
-/// Uploads up to this size need no command at all.
+/// Uploads up to this size are written by the host in place and need no command: into device memory where
+/// the host can reach it, else into host memory that the device reads each time.
 const DIRECT: usize = 64 << 10;
+const DIRECT_WITHOUT_BAR: usize = 1 << 10;
 /// Downloads up to this size ride on the stream that wrote the bytes.
 const SMALL_DOWNLOAD: usize = 1 << 20;
 /// Size of staging pieces.
@@ -25,7 +27,8 @@ const PIECES: usize = 4;
 /// `src` must be valid for `bytes` of reads.
 pub(crate) unsafe fn upload(state: &'static StreamState, src: *const u8, bytes: usize) -> Result<Arc<Block>> {
     let device = state.device;
-    if device.features().unified || bytes <= DIRECT {
+    let direct = if device.features().bar { DIRECT } else { DIRECT_WITHOUT_BAR };
+    if device.features().unified || bytes <= direct {
         let kind = if device.features().unified { Kind::Device } else { Kind::Bar };
         let block = device.alloc_kind(kind, bytes, None)?;
         // SAFETY: by the caller; nothing uses the fresh block.
