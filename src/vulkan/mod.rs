@@ -2,7 +2,7 @@
 //! kernel. Works on device addresses, without graph knowledge. Kernels record through [`with_encoder`];
 //! the order of locks is in `stream`.
 
-mod adapter;
+pub mod adapter;
 mod cache;
 pub mod compiler;
 mod device;
