@@ -41,6 +41,7 @@ pub struct Device {
     pub(crate) pipelines: Pipelines,
     pub(crate) blob: PipelineBlob,
     pub(crate) streams: RwLock<Vec<&'static StreamState>>,
+    timestamps: bool,
     copy_stream: OnceLock<std::result::Result<&'static StreamState, Error>>,
     lost: OnceLock<Error>,
 }
@@ -150,6 +151,7 @@ impl Device {
             pipelines: Pipelines::default(),
             blob,
             streams: RwLock::new(Vec::new()),
+            timestamps: props[family as usize].timestamp_valid_bits > 0,
             copy_stream: OnceLock::new(),
             lost: OnceLock::new(),
         })
@@ -208,6 +210,11 @@ impl Device {
 
     pub(crate) fn lock_streams(&self) -> Vec<&'static StreamState> {
         self.streams.read().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+
+    /// Whether compute queues can tell the time.
+    pub(crate) fn timestamps(&self) -> bool {
+        self.timestamps
     }
 
     /// (used, available) bytes of device memory, as the driver estimates them.

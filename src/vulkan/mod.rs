@@ -12,6 +12,7 @@ mod hazards;
 mod memory;
 mod nv;
 mod pipeline;
+pub mod profile;
 mod stream;
 mod transfer;
 

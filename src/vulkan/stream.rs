@@ -152,14 +152,8 @@ impl StreamState {
     pub fn wait(&'static self, value: u64) -> Result<()> {
         self.device.usable()?;
         let value = self.ensure_submitted(value)?;
-        // Short work ends sooner than a sleeping thread wakes up.
-        if !self.device.features().software {
-            for _ in 0..SPINS {
-                if self.reached(value) || self.poll() >= value {
-                    return self.device.usable();
-                }
-                std::hint::spin_loop();
-            }
+        if self.spin(value) {
+            return self.device.usable();
         }
         while !self.wait_slice(value, SLICE_NS)? {
             check_interrupt()?;
@@ -169,8 +163,23 @@ impl StreamState {
 
     /// Blocks until batch `value`, which was submitted, is done; for short internal waits.
     pub fn wait_uninterrupted(&self, value: u64) -> Result<()> {
+        if self.spin(value) {
+            return self.device.usable();
+        }
         while !self.wait_slice(value, SLICE_NS)? {}
         Ok(())
+    }
+
+    /// Looks for a little while: short work ends sooner than a sleeping thread wakes up.
+    fn spin(&self, value: u64) -> bool {
+        let spins = if self.device.features().software { 1 } else { SPINS };
+        for _ in 0..spins {
+            if self.reached(value) || self.poll() >= value {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        false
     }
 
     fn wait_slice(&self, value: u64, timeout: u64) -> Result<bool> {

@@ -406,6 +406,34 @@ fn the_end_of_the_process_finds_work_done_and_caches_written() {
     }
 }
 
+#[test]
+fn a_profile_counts_and_times_every_dispatch() {
+    let Some((device, _guard)) = gpu() else { return };
+    let s = stream();
+    let x = floats(&[1.0; 10_000]);
+    with_encoder(s, |enc| enc.resident(&x)).unwrap();
+    synchronize(s).unwrap();
+    profile::start();
+    for _ in 0..250 {
+        with_encoder(s, |enc| {
+            let x = enc.overwrite(&x)?;
+            add(enc, x, x, x, 10_000)
+        })
+        .unwrap();
+    }
+    let report = profile::stop().unwrap();
+    if device.timestamps() {
+        let rows = report.rows();
+        let row = rows.iter().find(|r| r.kernel == "test_add").expect("the kernel is in the table");
+        assert_eq!((row.count, row.bytes), (250, 250 * 3 * 40_000));
+        assert!(row.total_ns > 0.0 && report.batches >= 3);
+        assert!(report.barriers >= 250 - report.batches && report.barriers < 250);
+        assert!(report.chrome_trace().contains("\"name\":\"test_add\""));
+        assert!(report.busy_and_gap_ns().0 >= row.total_ns);
+    }
+    assert!(profile::stop().unwrap().samples.is_empty());
+}
+
 /// Leaves work running at the end of the process; run alone with `--ignored`.
 #[test]
 #[ignore]
