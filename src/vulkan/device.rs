@@ -100,7 +100,6 @@ fn choose_queues(families: &[vk::QueueFamilyProperties]) -> Option<((u32, u32), 
             && !has(i, vk::QueueFlags::COMPUTE)
             && !has(i, vk::QueueFlags::GRAPHICS)
             && families[i].queue_count > 0
-            && families[i].min_image_transfer_granularity.width <= 1
     });
     Some(((main as u32, families[main].queue_count.clamp(1, MAX_QUEUES)), copy.map(|i| i as u32)))
 }

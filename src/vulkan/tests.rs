@@ -468,8 +468,20 @@ fn measure_dispatch() {
         synchronize(s).unwrap();
         eprintln!("{name}: recorded {:?}, done {:?} each", recorded / count, start.elapsed() / count);
     };
-    let n = 20_000;
     let x = floats(&[0.0; 256]);
+    for _ in 0..3 {
+        time("few, one op each", 100, &mut || {
+            for _ in 0..100 {
+                with_encoder(s, |enc| {
+                    let one = enc.resident(&one)?;
+                    let x = enc.overwrite(&x)?;
+                    add(enc, x, one, x, 256)
+                })
+                .unwrap();
+            }
+        });
+    }
+    let n = if device.features().software { 2000 } else { 20_000 };
     time("dependent, one op each", n, &mut || {
         for _ in 0..n {
             with_encoder(s, |enc| {
