@@ -320,9 +320,14 @@ fn as_block(block: &dyn DeviceBlock) -> Result<&Block> {
 }
 
 impl CommandEncoder {
-    pub(crate) fn new(state: &'static StreamState) -> CommandEncoder {
+    pub(crate) fn new(state: &'static StreamState) -> Result<CommandEncoder> {
+        let me = thread_mark();
+        if state.owner.load(Ordering::Relaxed) == me {
+            bail!(Runtime, "[vulkan] A stream's encoder was asked for inside an operation on that stream.");
+        }
         let op = state.op.lock().unwrap_or_else(|e| e.into_inner());
-        CommandEncoder { state, op, start: state.submitted.load(Ordering::Acquire) }
+        state.owner.store(me, Ordering::Relaxed);
+        Ok(CommandEncoder { state, op, start: state.submitted.load(Ordering::Acquire) })
     }
 
     /// The device that the stream belongs to.
@@ -508,8 +513,15 @@ impl CommandEncoder {
     }
 }
 
+/// A number that no other living thread has, never 0.
+fn thread_mark() -> usize {
+    thread_local!(static MARK: u8 = const { 0 });
+    MARK.with(|m| std::ptr::from_ref(m) as usize)
+}
+
 impl Drop for CommandEncoder {
     fn drop(&mut self) {
+        self.state.owner.store(0, Ordering::Relaxed);
         // A batch submitted meanwhile (it was full, or another thread waited for a block) moved later
         // commands of this operation into the next batch: note the blocks again with it.
         if self.state.submitted.load(Ordering::Acquire) != self.start {

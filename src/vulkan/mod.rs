@@ -31,10 +31,10 @@ pub use pipeline::{KernelKey, Module, Pipeline, Source};
 use crate::core::{Result, Stream};
 use stream::StreamState;
 
-/// Records on a GPU stream. The closure must not enter the same stream again; whatever it records is
+/// Records on a GPU stream. Entering the same stream again inside the closure is an error; whatever it records is
 /// submitted when the batch is full, or by [`flush`], [`synchronize`] or a reader of the results.
 pub fn with_encoder<R>(stream: Stream, f: impl FnOnce(&mut CommandEncoder) -> Result<R>) -> Result<R> {
-    let mut encoder = CommandEncoder::new(StreamState::of(stream)?);
+    let mut encoder = CommandEncoder::new(StreamState::of(stream)?)?;
     f(&mut encoder)
 }
 

@@ -5,7 +5,7 @@
 //! block state. A thread holds at most one `rec` lock, and never calls a `Storage` under it: whoever waits
 //! for a block while holding its storage can therefore always submit the batch that writes it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, RwLock};
 
 use ash::vk;
@@ -36,6 +36,8 @@ pub(crate) struct StreamState {
     pub completed: AtomicU64,
     /// Value of the batch that holds the last recorded command.
     pub recorded: AtomicU64,
+    /// Thread inside `op` (address of a thread-local), 0 for none: entering twice would wait for itself.
+    pub owner: AtomicUsize,
     /// Held by the one thread that records an operation.
     pub op: Mutex<OpState>,
     /// Held for single calls.
@@ -97,6 +99,7 @@ impl StreamState {
             submitted: AtomicU64::new(0),
             completed: AtomicU64::new(0),
             recorded: AtomicU64::new(0),
+            owner: AtomicUsize::new(0),
             op: Mutex::new(OpState::default()),
             rec: Mutex::new(Recorder::default()),
         }));

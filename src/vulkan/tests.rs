@@ -20,9 +20,13 @@ fn gpu() -> Option<(&'static Device, MutexGuard<'static, ()>)> {
     Some((device(0).expect("the first adapter opens"), guard))
 }
 
-/// dst[i] = a[i] + b[i], float32.
+/// dst[i] = a[i] + b[i], float32; modulo 1024 if asked.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Add;
+struct Add {
+    modulo: bool,
+}
+
+const ADD: Add = Add { modulo: false };
 
 impl KernelKey for Add {
     fn name(&self) -> String {
@@ -36,17 +40,31 @@ impl KernelKey for Add {
             layout(local_size_x = 64) in;
             layout(buffer_reference, scalar, buffer_reference_align = 4) buffer F { float v[]; };
             layout(push_constant, scalar) uniform Push { F a; F b; F dst; uint n; };
-            layout(constant_id = 0) const uint TIMES = 1;
+            layout(constant_id = 0) const uint MODULO = 0;
             void main() {
                 uint i = gl_GlobalInvocationID.x;
-                if (i < n) dst.v[i] = a.v[i] + b.v[i] * float(TIMES);
+                if (i >= n) return;
+                float y = a.v[i] + b.v[i];
+                dst.v[i] = MODULO == 0 ? y : mod(y, float(MODULO));
             }";
-        Module { source: Source::Text(text.into()), spec: vec![1], ..Default::default() }
+        Module {
+            source: Source::Text(text.into()),
+            spec: vec![if self.modulo { 1024 } else { 0 }],
+            ..Default::default()
+        }
     }
 }
 
 fn add(enc: &mut CommandEncoder, a: u64, b: u64, dst: u64, n: usize) -> Result<()> {
-    let pipeline = enc.device().pipeline(&Add)?;
+    run(enc, &ADD, a, b, dst, n)
+}
+
+fn add_mod(enc: &mut CommandEncoder, a: u64, b: u64, dst: u64, n: usize) -> Result<()> {
+    run(enc, &Add { modulo: true }, a, b, dst, n)
+}
+
+fn run(enc: &mut CommandEncoder, key: &Add, a: u64, b: u64, dst: u64, n: usize) -> Result<()> {
+    let pipeline = enc.device().pipeline(key)?;
     let mut push = [0u8; 28];
     for (i, address) in [a, b, dst].into_iter().enumerate() {
         push[i * 8..i * 8 + 8].copy_from_slice(&address.to_ne_bytes());
@@ -91,7 +109,7 @@ fn a_kernel_adds() {
     .unwrap();
     let expected: Vec<f32> = (0..1000).map(|i| i as f32 + 0.5).collect();
     assert_eq!(read(&c), expected);
-    assert!(device.has_pipeline(&Add));
+    assert!(device.has_pipeline(&ADD));
 }
 
 #[test]
@@ -151,6 +169,35 @@ fn streams_order_their_cross_dependencies() {
     for s in streams {
         synchronize(s).unwrap();
     }
+}
+
+#[test]
+fn random_overlapping_accesses_give_the_sequential_result() {
+    let Some((_, _guard)) = gpu() else { return };
+    let s = stream();
+    const N: usize = 6000;
+    let mut seed = 7u64;
+    let mut random = |n: usize| {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (seed >> 33) as usize % n
+    };
+    let mut model: Vec<f32> = (0..N).map(|i| (i % 17) as f32).collect();
+    let x = floats(&model);
+    for step in 0..1500 {
+        let n = random(500) + 1;
+        // Sources may not meet the destination inside one dispatch, but they meet those of others.
+        let (a, b, dst) = (random(N / 2 - n), random(N / 2 - n), N / 2 + random(N / 2 - n));
+        let (a, b, dst) = if step % 2 == 0 { (a, b, dst) } else { (N / 2 + a, N / 2 + b, dst - N / 2) };
+        let sums: Vec<f32> = (0..n).map(|i| (model[a + i] + model[b + i]) % 1024.0).collect();
+        model[dst..dst + n].copy_from_slice(&sums);
+        with_encoder(s, |enc| {
+            let x = enc.overwrite(&x)?;
+            let at = |i: usize| x + 4 * i as u64;
+            add_mod(enc, at(a), at(b), at(dst), n)
+        })
+        .unwrap();
+    }
+    assert_eq!(read(&x), model, "seed 7");
 }
 
 #[test]
@@ -342,11 +389,14 @@ fn failures_are_errors_with_names() {
     assert!(super::device(99).is_err());
     assert!(synchronize(new_stream(CoreDevice::CPU)).is_err());
     let s = stream();
-    let pipeline = device.pipeline(&Add).unwrap();
+    let pipeline = device.pipeline(&ADD).unwrap();
     let e = with_encoder(s, |enc| enc.dispatch(&pipeline, &[0; 132], [1, 1, 1], &[], &[])).unwrap_err();
     assert!(e.to_string().contains("test_add"), "{e}");
     let e = with_encoder(s, |_| -> Result<()> { bail!(Value, "mine") }).unwrap_err();
     assert_eq!(e.to_string(), "mine");
+    let nested = with_encoder(s, |_| Ok(with_encoder(s, |_| Ok(())).is_err())).unwrap();
+    assert!(nested, "entering a stream twice is an error");
+    with_encoder(s, |_| with_encoder(stream(), |_| Ok(()))).unwrap();
     synchronize(s).unwrap();
 }
 

@@ -3,7 +3,7 @@
 //! downloads go through cached staging, large ones in pieces on a queue of their own.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::memory::{Block, Kind};
 use super::stream::{Point, StreamState};
@@ -18,6 +18,8 @@ const DIRECT_WITHOUT_BAR: usize = 1 << 10;
 const SMALL_DOWNLOAD: usize = 1 << 20;
 /// Size of staging pieces.
 const PIECE: usize = 32 << 20;
+/// Host copies from this size on are shared between threads.
+const PARALLEL: usize = 8 << 20;
 /// Staging pieces in use by one upload.
 const PIECES: usize = 4;
 
@@ -64,8 +66,36 @@ pub(crate) unsafe fn upload(state: &'static StreamState, src: *const u8, bytes: 
 unsafe fn write_host(block: &Block, src: *const u8, bytes: usize) -> Result<()> {
     let Some(host) = block.host() else { bail!(Runtime, "[vulkan] Staging memory is not mapped.") };
     // SAFETY: by the caller.
-    unsafe { std::ptr::copy_nonoverlapping(src, host.as_ptr(), bytes) };
+    unsafe { copy_host(src, host.as_ptr(), bytes) };
     Ok(())
+}
+
+/// Copies host memory, large pieces on several threads: one alone does not keep up with the bus.
+///
+/// # Safety
+/// As `ptr::copy_nonoverlapping` for bytes.
+unsafe fn copy_host(src: *const u8, dst: *mut u8, bytes: usize) {
+    let threads = if bytes < PARALLEL { 1 } else { host_threads() };
+    if threads == 1 {
+        // SAFETY: by the caller.
+        return unsafe { std::ptr::copy_nonoverlapping(src, dst, bytes) };
+    }
+    let (from, to) = (src as usize, dst as usize);
+    let part = bytes.div_ceil(threads).next_multiple_of(4096);
+    std::thread::scope(|scope| {
+        for start in (0..bytes).step_by(part) {
+            let n = part.min(bytes - start);
+            // SAFETY: the parts are disjoint and inside both ranges; the scope ends before they do.
+            scope.spawn(move || unsafe {
+                std::ptr::copy_nonoverlapping((from + start) as *const u8, (to + start) as *mut u8, n);
+            });
+        }
+    });
+}
+
+fn host_threads() -> usize {
+    static THREADS: OnceLock<usize> = OnceLock::new();
+    *THREADS.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| (n.get() / 2).clamp(1, 6)))
 }
 
 /// Records a copy and notes it on both blocks.
@@ -96,7 +126,7 @@ pub(crate) unsafe fn download(block: &Block, dst: *mut u8, bytes: usize) -> Resu
     if let Some(host) = block.mapped() {
         block.wait_written()?;
         // SAFETY: by the caller; the block holds the bytes.
-        unsafe { std::ptr::copy_nonoverlapping(host.as_ptr(), dst, bytes) };
+        unsafe { copy_host(host.as_ptr(), dst, bytes) };
         return Ok(());
     }
     let write = block.last_write();
@@ -122,7 +152,7 @@ pub(crate) unsafe fn download(block: &Block, dst: *mut u8, bytes: usize) -> Resu
             state.wait(value)?;
             let Some(host) = staging.host() else { bail!(Runtime, "[vulkan] Staging memory is not mapped.") };
             // SAFETY: start + n <= bytes, and the copy into staging is done.
-            unsafe { std::ptr::copy_nonoverlapping(host.as_ptr(), dst.add(start), n) };
+            unsafe { copy_host(host.as_ptr(), dst.add(start), n) };
         }
     }
     Ok(())
