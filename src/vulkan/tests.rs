@@ -45,7 +45,7 @@ impl KernelKey for Add {
                 uint i = gl_GlobalInvocationID.x;
                 if (i >= n) return;
                 float y = a.v[i] + b.v[i];
-                dst.v[i] = MODULO == 0 ? y : mod(y, float(MODULO));
+                dst.v[i] = MODULO != 0 && y >= float(MODULO) ? y - float(MODULO) : y;
             }";
         Module {
             source: Source::Text(text.into()),
