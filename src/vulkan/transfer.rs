@@ -1,6 +1,6 @@
 //! Bytes between host and device. Unified memory is a memcpy. Else small arrays are written by the host
-//! straight into host-visible device memory, large ones go through staging on the stream that needs them;
-//! downloads go through cached staging, large ones in pieces on a queue of their own.
+//! straight into host-visible device memory; the others go through staging, downloads through cached
+//! staging. Large ones go in pieces on a queue of their own, beside the kernels.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
@@ -14,8 +14,8 @@ use crate::core::{DeviceBlock, Result};
 /// the host can reach it, else into host memory that the device reads each time.
 const DIRECT: usize = 64 << 10;
 const DIRECT_WITHOUT_BAR: usize = 1 << 10;
-/// Downloads up to this size ride on the stream that wrote the bytes.
-const SMALL_DOWNLOAD: usize = 1 << 20;
+/// Copies up to this size ride on the stream that reads or wrote the bytes.
+const SMALL: usize = 1 << 20;
 /// Size of staging pieces.
 const PIECE: usize = 32 << 20;
 /// Host copies from this size on are shared between threads.
@@ -37,6 +37,8 @@ pub(crate) unsafe fn upload(state: &'static StreamState, src: *const u8, bytes: 
         unsafe { write_host(&block, src, bytes) }?;
         return Ok(block);
     }
+    // Large copies run beside the kernels; whoever reads the block waits for the copy's stream.
+    let state = if bytes > SMALL { device.copy_stream()? } else { state };
     let block = device.alloc_kind(Kind::Device, bytes, Some(state))?;
     for p in block.all_uses() {
         state.wait_for(p)?;
@@ -54,6 +56,9 @@ pub(crate) unsafe fn upload(state: &'static StreamState, src: *const u8, bytes: 
         // SAFETY: at + n <= bytes.
         unsafe { write_host(&staging, src.add(at), n) }?;
         pieces.push_back(record(state, (&staging, 0), (&block, at as u64), n as u64, false)?);
+        if bytes > SMALL {
+            state.flush()?;
+        }
         at += n;
     }
     Ok(block)
@@ -131,7 +136,7 @@ pub(crate) unsafe fn download(block: &Block, dst: *mut u8, bytes: usize) -> Resu
     }
     let write = block.last_write();
     let state = match write {
-        Some(w) if bytes <= SMALL_DOWNLOAD => w.stream,
+        Some(w) if bytes <= SMALL => w.stream,
         _ => device.copy_stream()?,
     };
     if let Some(w) = write {
