@@ -26,13 +26,13 @@ trap 'rm -rf "$scratch"' EXIT
 want=("$@")
 [ ${#want[@]} -eq 0 ] && want=("${STEPS[@]}")
 for s in "${want[@]}"; do
-    if ! printf '%s\n' "${STEPS[@]}" | grep -qx -- "$s"; then
+    if [[ " ${STEPS[*]} " != *" $s "* ]]; then
         echo "run_tests.sh: no step '$s'; steps are: ${STEPS[*]}" >&2
         exit 2
     fi
 done
 
-wanted() { printf '%s\n' "${want[@]}" | grep -qx -- "$1"; }
+wanted() { [[ " ${want[*]} " == *" $1 "* ]]; }
 
 names=() results=() seconds=() notes=()
 failed=0
@@ -46,7 +46,7 @@ run() {
     begin=$SECONDS
     "$@" 2>&1 | tee "$scratch/$name.log"
     status=${PIPESTATUS[0]}
-    note="$(grep -aE '^=+ .*(passed|failed|error|deselected).* in .*=+$' "$scratch/$name.log" | tail -1)"
+    note="$(grep -aE '(passed|failed|error).* in [0-9.]+s' "$scratch/$name.log" | tail -1 | tr -d =)"
     names+=("$name") seconds+=($((SECONDS - begin))) notes+=("$note")
     if [ "$status" -eq 0 ]; then results+=(ok); else results+=(FAILED) failed=1; fi
     printf -- '--- %s: %s in %d s\n' "$name" "${results[-1]}" "${seconds[-1]}"
@@ -67,14 +67,16 @@ find_python() {
     return 1
 }
 
-has_library() { ldconfig -p 2>/dev/null | grep -q "$1" || [ -e "/usr/lib/$1" ] || [ -e "/usr/local/lib/$1" ]; }
+present() { compgen -G "$1" >/dev/null; }
 
 missing_packages() {
-    has_library libvulkan.so.1 || echo libvulkan1
-    ls /usr/share/vulkan/icd.d/*.json /etc/vulkan/icd.d/*.json >/dev/null 2>&1 || echo mesa-vulkan-drivers
-    find /usr/share/vulkan/explicit_layer.d /etc/vulkan/explicit_layer.d \
-        "${VULKAN_SDK:-/nonexistent}" -iname '*khronos_validation*.json' 2>/dev/null | grep -q . ||
-        echo vulkan-validationlayers
+    [[ "$(ldconfig -p 2>/dev/null)" == *libvulkan.so.1* ]] || present '/usr/lib*/libvulkan.so.1' ||
+        present '/usr/local/lib/libvulkan.so.1' || echo libvulkan1
+    present '/usr/share/vulkan/icd.d/*.json' || present '/etc/vulkan/icd.d/*.json' ||
+        echo mesa-vulkan-drivers
+    present '/usr/share/vulkan/explicit_layer.d/*hronos_validation*.json' ||
+        present '/etc/vulkan/explicit_layer.d/*hronos_validation*.json' ||
+        present "${VK_LAYER_PATH:-/nonexistent}/*hronos_validation*.json" || echo vulkan-validationlayers
 }
 
 install_packages() {
@@ -93,8 +95,8 @@ install_packages() {
         sudo="sudo -n"
     fi
     echo "installing ${packages[*]}"
-    $sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
-        $sudo apt-get install -y -qq --no-install-recommends "${packages[@]}"
+    $sudo apt-get update -qq && $sudo env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends "${packages[@]}"
 }
 
 prepare() {
@@ -139,7 +141,9 @@ step_stubs() {
     "$venv/bin/python" tools/stubs.py --check && (cd "$scratch" && "$venv/bin/python" -m mypy.stubtest mlx.core)
 }
 
-tests() { "$venv/bin/python" -m pytest -ra --durations=5 -p no:cacheprovider python/tests "$@"; }
+tests() {
+    "$venv/bin/python" -m pytest -o addopts= -ra --durations=5 -p no:cacheprovider python/tests "$@"
+}
 
 step_cpu() { tests --device cpu; }
 
@@ -166,15 +170,18 @@ step_validation() {
 	SETTINGS
     VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation VK_LAYER_SETTINGS_PATH="$scratch" \
         VK_LAYER_ENABLES=VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT \
-        tests --device gpu -m validation -s -q >"$scratch/output.txt" 2>&1
+        tests --device gpu -m validation -s >"$scratch/output.txt" 2>&1
     status=$?
     tail -15 "$scratch/output.txt"
     if [ ! -e "$log" ]; then
         echo "the Khronos validation layer was not loaded (package vulkan-validationlayers)"
         return 1
     fi
-    if grep -aE 'Validation (Error|Warning)|VUID-|UNASSIGNED-|SYNC-HAZARD' "$log" "$scratch/output.txt" | head -40 | grep .; then
-        echo "the validation layer has objections: $(grep -acE 'Validation (Error|Warning)' "$log")"
+    grep -ahE 'Validation (Error|Warning)|VUID-|UNASSIGNED-|SYNC-HAZARD' \
+        "$log" "$scratch/output.txt" >"$scratch/objections.txt"
+    if [ -s "$scratch/objections.txt" ]; then
+        head -40 "$scratch/objections.txt"
+        echo "validation messages: $(wc -l <"$scratch/objections.txt")"
         return 1
     fi
     echo "validation messages: 0"

@@ -46,7 +46,7 @@ void main() {
     UINT first = UINT(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * (4u * WG) + gl_LocalInvocationIndex;
     BITS v[4];
     [[unroll]] for (uint j = 0u; j < 4u; ++j)
-        if (first + j * WG < total) v[j] = REF(source_of(first + j * WG)).v;
+        if (first + j * WG < total) v[j] = BITS(REF(source_of(first + j * WG)).v);
     [[unroll]] for (uint j = 0u; j < 4u; ++j)
-        if (first + j * WG < total) REF(dst + uint64_t(first + j * WG) * UNIT).v = v[j];
+        if (first + j * WG < total) REF(dst + uint64_t(first + j * WG) * UNIT).v = STORED(v[j]);
 }

@@ -1,8 +1,12 @@
 #version 460
-// Random bits: each lane runs four neighbouring counters of one key and writes the two runs of four words
+// Random bits, and floats made of them (FINISH 0 bits, 1 unit, 2 symmetric, 3 erfinv, 4 normal, as in
+// src/kernels/draw.rs): each lane runs four neighbouring counters of one key and writes the two runs of four words
 // that they yield, 16 bytes at a time where the addresses allow.
 #include "lib/elem.glsl"
 #include "lib/threefry.glsl"
+#if FINISH >= 3
+#include "lib/math.glsl"
+#endif
 layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint WG = 256u;
 
@@ -11,6 +15,25 @@ layout(push_constant, scalar) uniform Push {
     int64_t key_stride;                                  // between the two words of a key
     uint num_keys, nk, odd;
 };
+
+uint finish(uint w) {
+#if FINISH == 0
+    return w;
+#else
+    const float below_one = 0.999999940395355225;
+    precise float u = min(float(w) * 2.3283064365386962890625e-10, below_one);
+#if FINISH >= 2
+    u = 2.0 * u - below_one;
+#endif
+#if FINISH >= 3
+    u = m_erfinv(u);
+#endif
+#if FINISH == 4
+    u = 1.41421353816986083984375 * u;
+#endif
+    return floatBitsToUint(u);
+#endif
+}
 
 void put(uint64_t base, uint64_t word, uint w) {
     uint64_t p = base + 4ul * word;
@@ -52,8 +75,8 @@ void main() {
         uint64_t a = c + j;
         bool last = odd == 1u && a == half_words;
         uvec2 r = threefry(key, uvec2(uint(a), last ? 0u : uint(a + counters)));
-        lo[j] = r.x;
-        hi[j] = r.y;
+        lo[j] = finish(r.x);
+        hi[j] = finish(r.y);
     }
     put4(base, c, uint(min(4ul, counters - c)), lo);
     if (c < half_words) put4(base, c + counters, uint(min(4ul, half_words - c)), hi);

@@ -8,6 +8,8 @@ pub mod program;
 pub mod reduce_op;
 pub mod scalar;
 pub mod scalar_special;
+#[cfg(test)]
+mod scalar_tests;
 pub mod scalar_wide;
 pub mod table;
 mod table_binary;

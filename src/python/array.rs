@@ -564,7 +564,7 @@ impl PyArray {
     /// See `mlx.core.std`; `correction` is another name of `ddof`.
     #[pyo3(signature = (axis=None, keepdims=false, ddof=0, *, correction=None, stream=None))]
     fn std(&self, axis: Option<Ints>, keepdims: bool, ddof: i64, correction: Option<i64>, stream: S) -> Out {
-        reductions::std(Arr(self.array()), axis, keepdims, correction.unwrap_or(ddof), stream)
+        reductions::std_(Arr(self.array()), axis, keepdims, correction.unwrap_or(ddof), stream)
     }
     /// See `mlx.core.var`; `correction` is another name of `ddof`.
     #[pyo3(signature = (axis=None, keepdims=false, ddof=0, *, correction=None, stream=None))]

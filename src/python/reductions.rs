@@ -77,8 +77,8 @@ pub fn var(a: Arr, axis: Option<Ints>, keepdims: bool, ddof: i64, stream: S) -> 
 /// >>> mx.std(mx.array([1.0, 3.0]))
 /// array(1, dtype=float32)
 #[pyfunction]
-#[pyo3(signature = (a, /, axis=None, keepdims=false, ddof=0, *, stream=None))]
-pub fn std(a: Arr, axis: Option<Ints>, keepdims: bool, ddof: i64, stream: S) -> Out {
+#[pyo3(name = "std", signature = (a, /, axis=None, keepdims=false, ddof=0, *, stream=None))]
+pub fn std_(a: Arr, axis: Option<Ints>, keepdims: bool, ddof: i64, stream: S) -> Out {
     out(ops::std(&a.0, axis.as_ref().map(|x| &x.list[..]), keepdims, ddof, pick(stream)))
 }
 
@@ -145,7 +145,7 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(mean, m)?,
         wrap_pyfunction!(logsumexp, m)?,
         wrap_pyfunction!(var, m)?,
-        wrap_pyfunction!(std, m)?,
+        wrap_pyfunction!(std_, m)?,
         wrap_pyfunction!(argmin, m)?,
         wrap_pyfunction!(argmax, m)?,
         wrap_pyfunction!(softmax, m)?,

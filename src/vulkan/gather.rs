@@ -24,15 +24,16 @@ impl KernelKey for Key {
 
     fn module(&self, _: &Features) -> Module {
         let mut d = Defines::new();
-        let (bits, reference) = match self.unit {
-            1 => ("uint8_t", "Raw1"),
-            2 => ("uint16_t", "Raw2"),
-            4 => ("uint", "Raw4"),
-            8 => ("uvec2", "Raw8"),
-            _ => ("uvec4", "Vec16"),
+        let (stored, bits, reference) = match self.unit {
+            1 => ("uint8_t", "uint", "Raw1"),
+            2 => ("uint16_t", "uint", "Raw2"),
+            4 => ("uint", "uint", "Raw4"),
+            8 => ("uvec2", "uvec2", "Raw8"),
+            _ => ("uvec4", "uvec4", "Vec16"),
         };
         define(&mut d, "UNIT", self.unit);
         define(&mut d, "BITS", bits);
+        define(&mut d, "STORED", stored);
         define(&mut d, "REF", reference);
         define(&mut d, "I_SIZE", self.index);
         define(&mut d, "I_SIGNED", u32::from(self.signed));

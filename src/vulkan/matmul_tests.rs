@@ -9,8 +9,8 @@ use super::matmul::{addmm, matmul};
 use super::matmul_kernel::{Kernel, MatmulKey};
 use super::matmul_table::{TEST_TILE, Tile};
 use super::*;
-use crate::core::{Device as CoreDevice, Dtype, Layout, Storage, Stream};
 use crate::core::device::new_stream;
+use crate::core::{Device as CoreDevice, Dtype, Layout, Storage, Stream};
 use crate::kernels::DeviceView;
 
 struct Rng(u64);
@@ -77,7 +77,11 @@ impl Tensor {
 
     fn view(&self, enc: &mut CommandEncoder) -> DeviceView {
         let address = enc.resident(&self.storage).unwrap();
-        DeviceView::new(address + self.layout.offset as u64 * self.dtype.size() as u64, self.dtype, &self.layout)
+        DeviceView::new(
+            address + self.layout.offset as u64 * self.dtype.size() as u64,
+            self.dtype,
+            &self.layout,
+        )
     }
 
     fn at(&self, index: &[i64]) -> (f64, f64) {

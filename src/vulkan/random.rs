@@ -5,25 +5,31 @@ use super::elem::{Defines, Push, WG, collapse, dims, grid};
 use super::{CommandEncoder, Features, KernelKey, Module, Source};
 use crate::bail;
 use crate::core::{Dtype, Result};
-use crate::kernels::DeviceView;
+use crate::kernels::{DeviceView, Draw};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key;
+struct Key(Draw);
 
 impl KernelKey for Key {
     fn name(&self) -> String {
-        "random_bits".into()
+        format!("random_{:?}", self.0).to_lowercase()
     }
 
     fn module(&self, _: &Features) -> Module {
         let source = Source::File("random.comp");
-        Module { source, defines: Defines::new(), spec: vec![WG], subgroup_size: None, spirv16: false }
+        let defines: Defines = vec![("FINISH".into(), (self.0 as u32).to_string())];
+        Module { source, defines, spec: vec![WG], subgroup_size: None, spirv16: false }
     }
 }
 
 /// Fills `dst` (contiguous; u8, u16 or u32; shape `keys.shape[..-1] + ...`) with random bits: one run of
 /// equal length for each of the `keys` (u32, last axis 2, any strides).
 pub fn bits(enc: &mut CommandEncoder, keys: &DeviceView, dst: &DeviceView) -> Result<()> {
+    draw(enc, Draw::Bits, keys, dst)
+}
+
+/// As [`bits`], with every 32-bit word finished to a float32 (or left alone).
+pub fn draw(enc: &mut CommandEncoder, draw: Draw, keys: &DeviceView, dst: &DeviceView) -> Result<()> {
     let Some((&2, lead)) = keys.shape.split_last() else {
         bail!(
             Value,
@@ -31,7 +37,11 @@ pub fn bits(enc: &mut CommandEncoder, keys: &DeviceView, dst: &DeviceView) -> Re
             crate::core::layout::show(&keys.shape)
         );
     };
-    if keys.dtype != Dtype::U32 || !matches!(dst.dtype, Dtype::U8 | Dtype::U16 | Dtype::U32) {
+    let fits = match draw {
+        Draw::Bits => matches!(dst.dtype, Dtype::U8 | Dtype::U16 | Dtype::U32),
+        _ => dst.dtype == Dtype::F32,
+    };
+    if keys.dtype != Dtype::U32 || !fits {
         bail!(
             Value,
             "[bits] Expected uint32 keys and uint8, uint16 or uint32 bits, got {} and {}.",
@@ -58,7 +68,7 @@ pub fn bits(enc: &mut CommandEncoder, keys: &DeviceView, dst: &DeviceView) -> Re
     let params = dims(enc, &kept)?;
     let push = Push::default().u64s(&[keys.ptr, dst.ptr, params, bytes, half, lanes]).i64s(&[key_stride]);
     let push = push.u32s(&[num_keys as u32, kept.len() as u32, odd as u32]);
-    let pipeline = enc.device().pipeline(&Key)?;
+    let pipeline = enc.device().pipeline(&Key(draw))?;
     let groups = grid(enc, (lanes * num_keys).div_ceil(u64::from(WG)));
     enc.dispatch(&pipeline, &push, groups, &[keys.range()], &[dst.range()])
 }
