@@ -16,7 +16,8 @@ pub(super) const MAX_VECTORS: i64 = 8;
 
 /// How gemv_rows is laid out: threads a row, rows a thread, chunks in flight. MLX_VK_GEMV=THREADSxROWSxUNROLL
 /// overrides the choice.
-fn layout_of_rows(rows: i64, chunks: i64, batches: i64, vectors: u32) -> (u32, u32, u32) {
+/// A software driver gets the shortest code, since it compiles slower than it runs.
+fn layout_of_rows(software: bool, rows: i64, chunks: i64, batches: i64, vectors: u32) -> (u32, u32, u32) {
     static FORCED: OnceLock<Option<(u32, u32, u32)>> = OnceLock::new();
     let read = || {
         let text = std::env::var("MLX_VK_GEMV").ok()?;
@@ -28,6 +29,9 @@ fn layout_of_rows(rows: i64, chunks: i64, batches: i64, vectors: u32) -> (u32, u
     };
     if let Some(forced) = FORCED.get_or_init(read) {
         return *forced;
+    }
+    if software {
+        return (8, 1, 1);
     }
     let threads: u32 = match chunks {
         0..=16 => 8,
@@ -91,8 +95,9 @@ pub(super) fn run(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
         std::mem::swap(&mut push.c_rs, &mut push.c_cs);
     }
     let batches = p.batches();
+    let software = enc.device().features().software;
     let (kernel, groups, (k_split, splits)) = if by_rows {
-        let (threads, r, unroll) = layout_of_rows(rows, p.k / vector, batches, held);
+        let (threads, r, unroll) = layout_of_rows(software, rows, p.k / vector, batches, held);
         let groups = ceil(rows, i64::from(256 / threads * r));
         let step = i64::from(threads) * vector;
         let cut = parts(groups * batches, FILL as i64, p.k, step * 8, step);

@@ -71,7 +71,7 @@ const TABLE: &[Row] = &[
     row(Class::Any, Tier::Nv2, 0, tile(32, 64, 64, 128, 1)),
     row(Class::Any, Tier::Khr, 120, tile(128, 128, 32, 256, 1)),
     row(Class::Any, Tier::Khr, 0, tile(64, 64, 32, 128, 1)),
-    row(Class::Software, Tier::Tiled, 0, tile(32, 32, 16, 64, 1)),
+    row(Class::Software, Tier::Tiled, 0, tile(32, 32, 8, 64, 1)),
     row(Class::Any, Tier::Tiled, 120, tile(128, 128, 16, 256, 1)),
     row(Class::Any, Tier::Tiled, 120, tile(64, 64, 16, 256, 1)),
     row(Class::Any, Tier::Tiled, 0, tile(32, 32, 32, 64, 1)),
