@@ -50,11 +50,11 @@ multiversion! {
         let whole = k / LANES * LANES;
         let mut i = 0;
         while i < whole {
-            for l in 0..LANES {
+            for (l, sum) in acc.iter_mut().enumerate() {
                 // SAFETY: i + l < k, for which both are valid.
                 unsafe {
                     let y: T::Real = (*w.add(i + l)).to();
-                    acc[l] += y * *x.add(i + l);
+                    *sum += y * *x.add(i + l);
                 }
             }
             i += LANES;
@@ -89,14 +89,14 @@ multiversion! {
                 let line = w.wrapping_offset(i as isize * ld);
                 let s = *x.add(i);
                 if count == BLOCK {
-                    for j in 0..BLOCK {
+                    for (j, sum) in acc.iter_mut().enumerate() {
                         let y: T::Real = (*line.add(j)).to();
-                        acc[j] += y * s;
+                        *sum += y * s;
                     }
                 } else {
-                    for j in 0..count {
+                    for (j, sum) in acc.iter_mut().enumerate().take(count) {
                         let y: T::Real = (*line.add(j)).to();
-                        acc[j] += y * s;
+                        *sum += y * s;
                     }
                 }
             }

@@ -125,9 +125,9 @@ fn nv2_supports(f: &Features, dtype: Dtype, t: Tile) -> bool {
             && e.c == Component::F32
             && e.result == Component::F32
             && e.workgroup_invocations == t.threads
-            && t.bm % e.m_granularity.max(1) == 0
-            && t.bn % e.n_granularity.max(1) == 0
-            && t.bk % e.k_granularity.max(1) == 0
+            && t.bm.is_multiple_of(e.m_granularity.max(1))
+            && t.bn.is_multiple_of(e.n_granularity.max(1))
+            && t.bk.is_multiple_of(e.k_granularity.max(1))
     };
     f.spirv16
         && f.memory_model
