@@ -10,6 +10,7 @@ layout(push_constant, scalar) uniform Push {
     uint64_t src, idx, dst, dims, total;  // total: units to write
     int64_t stride;                       // of the axis, in units
     uint inner, count, len, no, ni, nj;   // units a row, indices, axis length; dims: outer, inner, indices
+    uint shift;                           // log2 of inner, or 32
 };
 
 #ifdef BIG
@@ -36,9 +37,15 @@ uint index(uint j) {
 }
 
 uint64_t source_of(UINT u) {
-    UINT r = u / inner;
-    uint k = uint(u - r * inner), o = uint(r / count), j = uint(r - UINT(o) * count);
-    int64_t off = offset_of(dims, 0u, no, o) + int64_t(uint64_t(index(j))) * stride;
+    UINT r = shift < 32u ? u >> shift : u / inner;
+    uint k = uint(u - r * inner), o = 0u, j = uint(r);
+    int64_t off = 0l;
+    if (no > 0u) {
+        o = uint(r / count);
+        j = uint(r - UINT(o) * count);
+        off = offset_of(dims, 0u, no, o);
+    }
+    off += int64_t(uint64_t(index(j))) * stride;
     return at(src, off + (ni == 0u ? int64_t(k) : offset_of(dims, no, ni, k)), UNIT);
 }
 

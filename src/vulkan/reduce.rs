@@ -231,7 +231,7 @@ fn run(
         key.mode = Mode::Row;
         key.wide = aligned16(src.ptr, size, strides) && inner.0 as u64 >= vector;
         let steps = inner.0 as u64 / if key.wide { vector } else { 1 };
-        key.lanes = (steps / 2).max(1).next_power_of_two().min(u64::from(WG)) as u32;
+        key.lanes = (steps / 4).max(1).next_power_of_two().min(u64::from(WG)) as u32;
         (n, stride) = (inner.0 as u64, 0);
         list.extend_from_slice(outer);
         ro = outer.iter().map(|r| r.0 as u64).product();
