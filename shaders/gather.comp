@@ -1,5 +1,5 @@
 #version 460
-// take: dst[o, j, i] = src[o, indices[j], i]. Rows are copied in units of UNIT bytes (1 to 16), four in
+// take: dst[o, j, i] = src[o, indices[j], i]. Rows are copied in units of UNIT bytes (1 to 16), two in
 // flight a lane. Negative indices count from the end; others are held inside the axis, so that no index can
 // read outside the source. Indices have I_SIZE bytes.
 #include "lib/elem.glsl"
@@ -50,10 +50,10 @@ uint64_t source_of(UINT u) {
 }
 
 void main() {
-    UINT first = UINT(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * (4u * WG) + gl_LocalInvocationIndex;
-    BITS v[4];
-    [[unroll]] for (uint j = 0u; j < 4u; ++j)
+    UINT first = UINT(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * (2u * WG) + gl_LocalInvocationIndex;
+    BITS v[2];
+    [[unroll]] for (uint j = 0u; j < 2u; ++j)
         if (first + j * WG < total) v[j] = BITS(REF(source_of(first + j * WG)).v);
-    [[unroll]] for (uint j = 0u; j < 4u; ++j)
+    [[unroll]] for (uint j = 0u; j < 2u; ++j)
         if (first + j * WG < total) REF(dst + uint64_t(first + j * WG) * UNIT).v = STORED(v[j]);
 }

@@ -21,9 +21,6 @@ layout(push_constant, scalar) uniform Push {
     uint outs, splits, nk, nr;       // dims: nk kept ones, then nr reduced ones
 };
 
-// Independent loads in flight a lane in column mode.
-#define DEPTH (CV > 4u ? 4u : 8u)
-
 #define SUM 0
 #define PROD 1
 #define MIN 2
@@ -212,22 +209,22 @@ void main() {
         uint64_t p = at(src, offset_of(dims, 0u, nk, kept) + int64_t(col) * stride, ITEM_SIZE);
         uint64_t hi = min(n, (split + 1ul) * chunk);
         int64_t step = nr == 1u ? Dims(dims).d[nk].stride : 0l;
-        for (uint64_t r = split * chunk + ty; r < hi; r += DEPTH * rows) {
-            uint64_t q[DEPTH];
-            [[unroll]] for (uint j = 0u; j < DEPTH; ++j) {
+        for (uint64_t r = split * chunk + ty; r < hi; r += 4u * rows) {
+            uint64_t q[4u];
+            [[unroll]] for (uint j = 0u; j < 4u; ++j) {
                 uint64_t rj = min(r + j * rows, hi - 1ul);
                 q[j] = at(p, nr == 1u ? int64_t(rj) * step : offset_of64(dims, nk, nr, rj), ITEM_SIZE);
             }
 #ifdef VEC
-            uvec4 v[DEPTH];
-            [[unroll]] for (uint j = 0u; j < DEPTH; ++j) v[j] = Vec16(q[j]).v;
-            [[unroll]] for (uint j = 0u; j < DEPTH; ++j)
+            uvec4 v[4u];
+            [[unroll]] for (uint j = 0u; j < 4u; ++j) v[j] = Vec16(q[j]).v;
+            [[unroll]] for (uint j = 0u; j < 4u; ++j)
                 if (r + j * rows < hi)
                     [[unroll]] for (uint c = 0u; c < CV; ++c) acc[c] = comb(acc[c], pre(a_elem(v[j], c), r + j * rows));
 #else
-            ACC v[DEPTH];
-            [[unroll]] for (uint j = 0u; j < DEPTH; ++j) v[j] = item(q[j], r + j * rows);
-            [[unroll]] for (uint j = 0u; j < DEPTH; ++j)
+            ACC v[4u];
+            [[unroll]] for (uint j = 0u; j < 4u; ++j) v[j] = item(q[j], r + j * rows);
+            [[unroll]] for (uint j = 0u; j < 4u; ++j)
                 if (r + j * rows < hi) acc[0] = comb(acc[0], v[j]);
 #endif
         }

@@ -11,8 +11,8 @@ float exp_f32(float x) {
     p = fma(p, r, 1.6666665459e-1);
     p = fma(p, r, 5.0000001201e-1);
     p = fma(p, r * r, r) + 1.0;
-    // 2^n in two factors, because the result may be subnormal.
-    precise float y = p * uintBitsToFloat(uint(int(n) + 191) << 23);
+    // 2^n in two factors, because the result may be subnormal. Adding 1.5 * 2^23 moves an integer to the low bits.
+    precise float y = p * uintBitsToFloat((floatBitsToUint(n + 12582912.0) << 23) + (191u << 23));
     return y * 5.42101086242752217e-20;
 }
 

@@ -112,6 +112,6 @@ pub fn take(
     let signed = index.kind() == Kind::Signed;
     let key = Key { unit: unit as u64, index: index.size() as u64, signed, big: total >= 1 << 31 };
     let pipeline = enc.device().pipeline(&key)?;
-    let groups = grid(enc, total.div_ceil(u64::from(4 * WG)));
+    let groups = grid(enc, total.div_ceil(u64::from(2 * WG)));
     enc.dispatch(&pipeline, &push, groups, &[src.range(), indices.range()], &[dst.range()])
 }

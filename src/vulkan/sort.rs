@@ -83,13 +83,10 @@ fn run(enc: &mut CommandEncoder, src: &DeviceView, axis: usize, dst: &DeviceView
     let list: Vec<(i64, i64)> = from.into_iter().chain(to).collect();
     let params = dims(enc, &list)?;
 
-    // Shared memory: at most 16 KiB for a tile, which every device has, or 32 KiB where there are more.
+    // Shared memory: at most 16 KiB for a tile, which every device has.
     let big = src.dtype.size() == 8;
-    let roomy = enc.device().features().shared_memory >= 36 << 10;
     let items: u64 = match (big, arg) {
         (false, false) if n > 2048 => 16,
-        (false, true) if n > 2048 && roomy => 16,
-        (true, true) if roomy => 8,
         (true, true) => 4,
         _ => 8,
     };
