@@ -81,7 +81,7 @@ pub fn exp(x: f32) -> f32 {
 }
 #[inline(always)]
 pub fn expm1(x0: f32) -> f32 {
-    let x: f32 = sel(x0 > 90.0, 90.0, sel(x0 < -30.0, -30.0, x0));
+    let x: f32 = sel(x0 > 89.0, 89.0, sel(x0 < -30.0, -30.0, x0));
     let t: f32 = x * LOG2E + MAGIC;
     let n: f32 = t - MAGIC;
     let i: i32 = (bits(t) as i32).wrapping_sub(0x4b400000).clamp(-60, 140);

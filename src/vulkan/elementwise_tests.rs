@@ -38,8 +38,8 @@ fn programs() -> Vec<Program> {
 
 fn class(p: &Program, access: Access, ndim: u8) -> Class {
     let n = p.inputs.len() + p.outputs.len();
-    let sizes = p.inputs.iter().copied().chain(p.output_dtypes()).map(Dtype::size);
-    let width = if access == Access::Wide { codegen::vector_width(sizes) } else { 1 };
+    let sizes: Vec<usize> = p.inputs.iter().copied().chain(p.output_dtypes()).map(Dtype::size).collect();
+    let width = if access == Access::Wide { codegen::vector_width(sizes.iter().copied()) } else { 1 };
     Class { access: SmallVec::from_elem(access, n), ndim, width }
 }
 
