@@ -411,7 +411,8 @@ float m_tanh(float x) {
   precise float p = (((-5.70498872745e-3 * z + 2.06390887954e-2) * z - 5.37397155531e-2) * z +
       1.33314422036e-1) * z - 3.33332819422e-1;
   precise float big = 1.0 - m_div(2.0, m_exp(2.0 * m_sel(a > 10.0, 10.0, a)) + 1.0);
-  precise float result = m_sel(a < 0.625, p * z * x + x, m_sel(m_is_nan(x), x, m_with_sign(big, x)));
+  precise float result = m_sel(a < 0.625, m_sel(x == 0.0, x, p * z * x + x), m_sel(m_is_nan(x), x,
+      m_with_sign(big, x)));
   return result;
 }
 
@@ -422,7 +423,8 @@ float m_asinh(float x) {
   precise float c = m_sel(a > 1e9, 1.0, a);
   precise float l = m_log1p(m_sel(a > 1e9, a, c + m_div(c * c, 1.0 + m_sqrt(1.0 + c * c))));
   precise float big = m_sel(a > 1e9, l + 0.69314718055994531, l);
-  precise float result = m_sel(a < 0.5, p * z * x + x, m_sel(m_is_nan(x), x, m_with_sign(big, x)));
+  precise float result = m_sel(a < 0.5, m_sel(x == 0.0, x, p * z * x + x), m_sel(m_is_nan(x), x,
+      m_with_sign(big, x)));
   return result;
 }
 
@@ -570,7 +572,8 @@ float m_erfinv(float x) {
 float m_logaddexp(float a, float b) {
   precise float hi = m_sel(a > b, a, b);
   precise float lo = m_sel(a > b, b, a);
-  precise float r = hi + m_log1p(m_exp(lo - hi));
+  Two d = m_exact_sum(lo, -hi);
+  precise float r = hi + m_log1p(m_exp_k(d.hi, d.lo, 0));
   precise float result = m_sel(m_is_nan(a) || m_is_nan(b), M_NAN, m_sel(m_abs(hi) == M_INF || lo == -M_INF,
       hi, r));
   return result;

@@ -159,6 +159,7 @@ pub fn erfinv(x: f32) -> f32 {
 pub fn logaddexp(a: f32, b: f32) -> f32 {
     let hi: f32 = sel(a > b, a, b);
     let lo: f32 = sel(a > b, b, a);
-    let r: f32 = hi + log1p(exp(lo - hi));
+    let d: Two = exact_sum(lo, -hi);
+    let r: f32 = hi + log1p(exp_k(d.hi, d.lo, 0));
     sel(is_nan(a) || is_nan(b), NAN, sel(abs(hi) == INF || lo == -INF, hi, r))
 }
