@@ -44,7 +44,8 @@ void main() {
     if (row >= p.m || col >= p.n) return;
 #ifdef ADDMM
     Complexes c = Complexes(advance(advance(p.c, b0, p.c_b0, 3), b1, p.c_b1, 3));
-    acc = p.alpha * acc + p.beta * c.v[row * p.c_rs + col * p.c_cs];
+    acc *= p.alpha;
+    if (p.beta != 0.0) acc += p.beta * c.v[row * p.c_rs + col * p.c_cs];
 #endif
     Complexes(advance(p.d, batch, p.d_b, 3)).v[row * p.d_rs + col * p.d_cs] = acc;
 }

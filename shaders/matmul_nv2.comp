@@ -131,9 +131,12 @@ void main() {
     tensorLayoutNV<2, CLAMPED> lc = createTensorLayoutNV(2, CLAMPED);
     lc = setTensorLayoutStrideNV(setTensorLayoutDimensionNV(lc, M, N), p.c_rs, p.c_cs);
     Addend c = Addend(batch_c(batch));
-    coopmat<ELEMENT, gl_ScopeWorkgroup, BM, BN, gl_MatrixUseAccumulator> addend;
-    coopMatLoadTensorNV(addend, c.v, 0, sliceTensorLayoutNV(lc, row0, BM, col0, BN));
-    acc = acc * p.alpha + ACCUMULATOR(addend) * p.beta;
+    acc = acc * p.alpha;
+    if (p.beta != 0.0) {
+        coopmat<ELEMENT, gl_ScopeWorkgroup, BM, BN, gl_MatrixUseAccumulator> addend;
+        coopMatLoadTensorNV(addend, c.v, 0, sliceTensorLayoutNV(lc, row0, BM, col0, BN));
+        acc = acc + ACCUMULATOR(addend) * p.beta;
+    }
 #endif
     ld = setTensorLayoutStrideNV(ld, LDD, 1);
     Result d = Result(batch_d(batch));

@@ -118,7 +118,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_wrong_arguments(name):
     call, kind, text = CASES[name]
-    with pytest.raises(kind, match=text) as caught:
+    with pytest.raises(kind, match=text or None) as caught:
         mx.eval(call())
     assert str(caught.value).strip()
     h.works()
@@ -278,7 +278,7 @@ def test_interrupt_during_a_long_evaluation():
     try:
         while time.time() < end:
             y = x
-            for _ in range(20):
+            for _ in range(60):
                 y = mx.tanh(y @ x)
             mx.eval(y)
         raise SystemExit("never interrupted")

@@ -8,6 +8,10 @@ import pytest
 pytestmark = pytest.mark.validation
 
 
+def test_version_names_the_api_level():
+    assert mx.__version__.startswith("0.32")
+
+
 def test_devices():
     assert mx.Device(mx.cpu) == mx.Device(mx.cpu, 0)
     assert mx.Device(mx.cpu).type == mx.cpu

@@ -1,6 +1,8 @@
 """Docstrings: each public function has one, with its signature, and its examples run."""
 
 import doctest
+import pathlib
+import re
 import types
 
 import mlx.core as mx
@@ -48,3 +50,13 @@ def test_examples(name, monkeypatch):
     out = []
     runner.run(test, out=out.append)
     assert runner.failures == 0, "".join(out)
+
+
+def test_the_program_of_the_readme_runs(capsys):
+    readme = (pathlib.Path(__file__).parents[2] / "README.md").read_text()
+    (program,) = re.findall(r"```python\n(.*?)```", readme, re.S)
+    exec(compile(program, "README.md", "exec"), {})
+    out = capsys.readouterr().out
+    loss, *fitted = map(float, re.findall(r"-?[0-9.]+(?:e-?[0-9]+)?", out))
+    assert loss < 1e-6
+    np.testing.assert_allclose(fitted, [*range(8), 3], atol=1e-3)

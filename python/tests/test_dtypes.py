@@ -32,7 +32,7 @@ def promoted(a, b):
     return {1: "int16", 2: "int32", 4: "int64", 8: "float32"}[size[unsigned]]
 
 
-@pytest.mark.parametrize(("a", "b"), itertools.product(ORDER, ORDER))
+@pytest.mark.parametrize(("a", "b"), list(itertools.product(ORDER, ORDER)))
 def test_promotion(a, b):
     want = promoted(a, b)
     with mx.stream(mx.cpu):

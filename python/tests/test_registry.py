@@ -126,9 +126,9 @@ def test_the_table_names_every_elementwise_function():
     known = {a for t in (UNARY, BINARY) for n, op in t.items() for a in (n, *op.aliases)}
     other = set(
         "array asarray as_strided astype atleast_1d argsort contiguous copy cummax cummin "
-        "cumprod cumsum cumulative_prod cumulative_sum depends empty_like flip from_dlpack from_fp8 "
-        "full_like isclose logcumsumexp ones_like softmax sort squeeze stop_gradient take_along_axis to_fp8 "
-        "zeros_like".split()
+        "cumprod cumsum cumulative_prod cumulative_sum depends empty_like flip from_dlpack "
+        "from_fp8 full_like isclose logcumsumexp ones_like softmax sort squeeze stop_gradient "
+        "take_along_axis to_fp8 zeros_like".split()
     )
     shapes = [(3,), (0,), (2, 4)]
     for name in sorted(set(dir(mx)) - known - other):
@@ -156,22 +156,12 @@ def test_the_table_names_every_elementwise_function():
 def samples():
     """Every 4099th float32 bit pattern, and the values where functions break."""
     bits = np.arange(0, 2**32, 4099, dtype=np.uint64).astype(np.uint32)
-    edges = [0.0, 1.0, 0.5, 2.0, 1e-45, 1.1754944e-38, 3.4028235e38, np.inf, 88.72284, 89.41599]
-    edges += [
-        np.pi / 4,
-        np.pi / 2,
-        np.pi,
-        1e5,
-        0.99999994,
-        1.0000001,
-        16777216.0,
-        8388607.5,
-        0.49999997,
-    ]
+    edges = [0.0, 0.5, 1.0, 2.0, 1e-45, 1.1754944e-38, 3.4028235e38, 88.72284, 89.41599, 1e5]
+    edges += [np.pi / 4, np.pi / 2, np.pi, 0.99999994, 1.0000001, 2.0**24, 8388607.5, 0.49999997]
     edges = np.array(edges, np.float32)
-    near = np.concatenate(
-        [np.nextafter(edges, np.float32(0)), np.nextafter(edges, np.float32(np.inf))]
-    )
+    with np.errstate(over="ignore"):
+        above = np.nextafter(edges, np.float32(np.inf))
+    near = np.concatenate([np.nextafter(edges, np.float32(-1)), above])
     x = np.concatenate([bits.view(np.float32), edges, near])
     return np.concatenate([x, -edges, -near, np.array([np.nan], np.float32)])
 
@@ -212,7 +202,7 @@ def test_accuracy_of_binary(name, rng):
     """Operands of any two magnitudes, then operands of like magnitude."""
     bits = rng.integers(0, 2**32, (2, 300_000), dtype=np.uint64).astype(np.uint32)
     x, y = bits.view(np.float32)
-    near = rng.normal(size=(2, 300_000)).astype(np.float32) * 4
+    near = rng.normal(scale=4, size=(2, 300_000)).astype(np.float32)
     edges = np.array([0, 1, -1, 0.5, 2, 3, -3, 1e30, 1e-30, np.inf, np.nan, 88.0], np.float32)
     edges = np.concatenate([edges, -edges])
     grid = np.meshgrid(edges, edges)
@@ -222,10 +212,6 @@ def test_accuracy_of_binary(name, rng):
         # Bases over the whole range with exponents that keep most results finite.
         y[:300_000] = rng.uniform(-3, 3, 300_000).astype(np.float32)
         x[:200_000] = np.abs(x[:200_000])
-    if name == "remainder":
-        # Quotients beyond 2**53 have no float64 reference; infinite operands are tested apart.
-        keep = np.isfinite(x) & np.isfinite(y) & (np.abs(y) > np.abs(x) * 2.0**-50) & (y != 0)
-        x, y = x[keep], y[keep]
     if name in ("maximum", "minimum"):
         assert_accurate(getattr(mx, name), BINARY[name].twin, [x, y], limit=0)
     else:
@@ -243,15 +229,15 @@ def test_accuracy_of_16_bit_floats(dtype):
     x = x[~np.isnan(x)]
     a = mx.array(x).astype(h.mx_dtype(dtype))
     np.testing.assert_array_equal(h.to_np(a).astype(np.float32), x)
-    normal = np.abs(x) >= (2.0**-126 if dtype == "bfloat16" else 0)
     for name in ("exp", "log", "sin", "tanh", "sqrt", "erf", "sigmoid", "reciprocal"):
         with np.errstate(all="ignore"):
             want = UNARY[name].twin(x.astype(np.float64))
         got = h.to_np(getattr(mx, name)(a)).astype(np.float64)
         error = h.ulp_error(got, want, dtype)
-        if h.on_gpu():
-            normal = normal & ~(np.abs(want) < 2.0**-126)
-        assert error[normal].max() <= 1, f"{name}: {error[normal].max()} ULP"
+        if h.on_gpu():  # which may hold subnormal float32 for zero
+            subnormal = (np.abs(x) < 2.0**-126) | (np.abs(want) < 2.0**-126)
+            error = error[~subnormal]
+        assert error.max() <= 1, f"{name}: {error.max()} ULP"
 
 
 def test_signed_zeros_and_specials():

@@ -55,10 +55,11 @@ def test_full_barriers_give_equal_bits():
         {"MLX_VK_MAX_OPS_PER_BUFFER": "1"},
         {"MLX_VK_MAX_OPS_PER_BUFFER": "3", "MLX_VK_MAX_INFLIGHT_SEQUENCES": "1"},
         {"MLX_VK_MAX_MB_PER_BUFFER": "1"},
+        {"MLX_VK_UNIFIED": "0"},
     ],
-    ids=["one op a batch", "one batch in flight", "one MB a batch"],
+    ids=["one op a batch", "one batch in flight", "one MB a batch", "staged copies"],
 )
-def test_batching_gives_equal_bits(env):
+def test_batching_and_residency_give_equal_bits(env):
     assert digest(**env) == digest()
 
 
@@ -118,6 +119,7 @@ EXACT = [
 ]
 
 
+@pytest.mark.validation
 @pytest.mark.parametrize("dtype", h.INTS)
 def test_integer_ops_agree_at_the_edges(dtype, rng):
     info = np.iinfo(dtype)
@@ -139,6 +141,7 @@ def test_integer_ops_agree_at_the_edges(dtype, rng):
         assert c.tobytes() == g.tobytes(), name
 
 
+@pytest.mark.validation
 @pytest.mark.parametrize("source", h.ALL)
 def test_casts_agree(source, rng):
     x = h.quantise(rng.integers(0, 200, 99) * (0.5 if source in h.FLOATS else 1), source)
@@ -155,6 +158,7 @@ def test_casts_of_nan_and_infinity_agree():
         assert c.tobytes() == g.tobytes(), target
 
 
+@pytest.mark.validation
 def test_float_comparisons_rounding_and_copies_agree(rng):
     x = rng.normal(size=3000).astype(np.float32)
     x[:6] = [0, -0.0, np.inf, -np.inf, np.nan, 1]
@@ -183,6 +187,7 @@ def test_float_functions_agree_within_their_ulps(rng):
 # Kernels' edges
 
 
+@pytest.mark.validation
 @pytest.mark.parametrize(
     "dtype", ["bool_", "uint8", "int8", "float16", "int16", "int64", "complex64"]
 )
@@ -211,6 +216,7 @@ def test_more_elements_than_one_dispatch_row():
     assert mx.sum(mx.contiguous(b).astype(mx.int32)).item() == 6 << 20
 
 
+@pytest.mark.validation
 @pytest.mark.parametrize("k", [1, 8, 15, 16, 17, 31, 33, 64, 100, 127])
 def test_matmul_tails(k, rng):
     for dtype in ("float32", "float16", "bfloat16"):
@@ -231,6 +237,7 @@ def test_matmul_is_true_float32(rng):
     np.testing.assert_array_equal(got, x)
 
 
+@pytest.mark.validation
 def test_reads_after_writes_after_reads():
     """In-place updates and readers of the old value interleave."""
     a = mx.zeros((1000,), mx.int32)

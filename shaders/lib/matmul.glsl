@@ -155,9 +155,10 @@ uvec2 batch_d(uint i) { return advance(p.d, i, p.d_b, SHIFT); }
 // Partial sums of split `s`: float32, row-major (m, n), ordered by batch, then split.
 uvec2 partial_d(uint i, uint s, uint splits) { return advance(p.d, i * splits + s, p.m * p.n, 2); }
 
-// alpha * x + beta * c, or x.
+// alpha * x + beta * c, or x; with beta zero c is not read.
 float epilogue(float x, uvec2 c, uint row, uint col) {
 #ifdef ADDMM
+    if (p.beta == 0.0) return p.alpha * x;
     return fma(p.alpha, x, p.beta * load_element(c, row * p.c_rs + col * p.c_cs));
 #else
     return x;

@@ -4,6 +4,8 @@ mod convert;
 pub(crate) mod elem;
 pub mod elementwise;
 pub mod gather;
+mod gemv;
+pub mod matmul;
 pub mod pool;
 pub mod random;
 pub mod reduce;

@@ -11,6 +11,8 @@ use crate::core::{Dtype, Result};
 use crate::cpu::pool::{self, SendPtr};
 use crate::cpu::simd::multiversion;
 use crate::kernels::HostView;
+use crate::kernels::draw::{Draw, symmetric, unit};
+use crate::kernels::scalar_special::erfinv;
 
 // Pairs of words computed side by side.
 const BLOCK: usize = 64;
@@ -58,13 +60,33 @@ impl Stretch {
     }
 }
 
-/// The element type is fixed; the parameter only lets the macro make its versions.
-trait Word {}
-impl Word for u32 {}
+/// What becomes of a word before it is stored.
+trait Finish {
+    fn finish(word: u32) -> u32;
+}
+
+macro_rules! finishes {
+    ($($name:ident: |$w:ident| $e:expr;)*) => {$(
+        struct $name;
+        impl Finish for $name {
+            #[inline(always)]
+            fn finish($w: u32) -> u32 {
+                $e
+            }
+        }
+    )*};
+}
+finishes! {
+    Bits: |w| w;
+    Unit: |w| unit(w).to_bits();
+    Symmetric: |w| symmetric(w).to_bits();
+    Erfinv: |w| erfinv(symmetric(w)).to_bits();
+    Normal: |w| (std::f32::consts::SQRT_2 * erfinv(symmetric(w))).to_bits();
+}
 
 multiversion! {
     // Hashes `from..to` of the key into `out`, where the stretch starts.
-    unsafe fn fill<W: Word>(key: [u32; 2], s: Stretch, out: *mut u8, from: usize, to: usize) {
+    unsafe fn fill<F: Finish>(key: [u32; 2], s: Stretch, out: *mut u8, from: usize, to: usize) {
         let (half, second) = (s.half(), s.half() + s.odd());
         let pairs = to.min(half);
         let mut i = from;
@@ -73,8 +95,8 @@ multiversion! {
             let n = BLOCK.min(pairs - i);
             for j in 0..BLOCK {
                 let [a, b] = threefry(key, [(i + j) as u32, (second + i + j) as u32]);
-                lo[j] = a;
-                hi[j] = b;
+                lo[j] = F::finish(a);
+                hi[j] = F::finish(b);
             }
             let at = (second + i) * 4;
             // SAFETY: words i..i+n and second+i.. lie in the stretch; the last one is cut at its end.
@@ -86,7 +108,7 @@ multiversion! {
         }
         if to > half && s.odd() == 1 {
             // SAFETY: the middle word lies in the stretch.
-            unsafe { s.put(out, half, threefry(key, [half as u32, 0])[0]) };
+            unsafe { s.put(out, half, F::finish(threefry(key, [half as u32, 0])[0])) };
         }
     }
 }
@@ -97,12 +119,24 @@ multiversion! {
 /// # Errors
 /// Value error for other dtypes or shapes.
 pub fn bits(keys: &HostView, dst: &HostView) -> Result<()> {
+    draw(Draw::Bits, keys, dst)
+}
+
+/// As [`bits`], with every 32-bit word finished to a float32 (or left alone).
+///
+/// # Errors
+/// Value error for other dtypes or shapes.
+pub fn draw(draw: Draw, keys: &HostView, dst: &HostView) -> Result<()> {
     if keys.dtype != Dtype::U32 || keys.shape.last() != Some(&2) {
         let got = show(&keys.shape);
         bail!(Value, "[bits] Expected keys of type uint32 and shape (..., 2), got {} {got}.", keys.dtype);
     }
-    if !matches!(dst.dtype, Dtype::U8 | Dtype::U16 | Dtype::U32) || !dst.is_row_contiguous() {
-        bail!(Value, "[bits] Expected a contiguous output of uint8, uint16 or uint32, got {}.", dst.dtype);
+    let fits = match draw {
+        Draw::Bits => matches!(dst.dtype, Dtype::U8 | Dtype::U16 | Dtype::U32),
+        _ => dst.dtype == Dtype::F32,
+    };
+    if !fits || !dst.is_row_contiguous() {
+        bail!(Value, "[bits] Cannot draw {draw:?} into {} or into a strided output.", dst.dtype);
     }
     let (count, size) = (keys.size() / 2, dst.size());
     if size == 0 {
@@ -133,7 +167,16 @@ pub fn bits(keys: &HostView, dst: &HostView) -> Result<()> {
             let (k, from) = (i / each, i % each);
             let to = each.min(from + range.end - i);
             // SAFETY: hash ranges are disjoint and every hash has its own words.
-            unsafe { fill::<u32>(read(k), s, out.get().add(k * bytes), from, to) };
+            unsafe {
+                let (key, place) = (read(k), out.get().add(k * bytes));
+                match draw {
+                    Draw::Bits => fill::<Bits>(key, s, place, from, to),
+                    Draw::Unit => fill::<Unit>(key, s, place, from, to),
+                    Draw::Symmetric => fill::<Symmetric>(key, s, place, from, to),
+                    Draw::Erfinv => fill::<Erfinv>(key, s, place, from, to),
+                    Draw::Normal => fill::<Normal>(key, s, place, from, to),
+                }
+            }
             i += to - from;
         }
     });
@@ -146,7 +189,7 @@ mod tests {
     use crate::core::Layout;
     use crate::cpu::testing::Owned;
 
-    fn draw(dtype: Dtype, n: i64, key: [u32; 2]) -> Vec<u64> {
+    fn drawn(dtype: Dtype, n: i64, key: [u32; 2]) -> Vec<u64> {
         let keys = Owned::from_f64(Dtype::U32, &[2], &[key[0].into(), key[1].into()]);
         let dst = Owned::zeros(dtype, &[n]);
         bits(&keys.view(), &dst.view()).unwrap();
@@ -176,26 +219,23 @@ mod tests {
         (Dtype::U32, &[4128513521, 2271449651, 2345921600]),
         (Dtype::U32, &[4128513521, 3192206206, 2345921600, 3057534555]),
         (Dtype::U32, &[2052595727, 3504730591, 2527474599, 1880214352, 1914734168]),
-        (
-            Dtype::U32,
-            &[1226884191, 1606051822, 4059822814, 2392469163, 508220933, 2624171580, 2195475382],
-        ),
+        (Dtype::U32, &[1226884191, 1606051822, 4059822814, 2392469163, 508220933, 2624171580, 2195475382]),
     ];
 
     #[test]
     fn bits_are_those_of_mlx() {
         for (dtype, want) in ORACLE {
-            assert_eq!(draw(*dtype, want.len() as i64, [1, 2]), *want, "{dtype} {}", want.len());
+            assert_eq!(drawn(*dtype, want.len() as i64, [1, 2]), *want, "{dtype} {}", want.len());
         }
         // split(key(7), 3)
         let split = [276534068, 861967409, 1905761346, 1641862660, 2900896126, 1402713516];
-        assert_eq!(draw(Dtype::U32, 6, [0, 7]), split);
+        assert_eq!(drawn(Dtype::U32, 6, [0, 7]), split);
     }
 
     #[test]
     fn long_draws_agree_with_the_scalar_hash() {
         for n in [100_001usize, 65_536, 129] {
-            let got = draw(Dtype::U32, n as i64, [3, 9]);
+            let got = drawn(Dtype::U32, n as i64, [3, 9]);
             let (half, odd) = (n / 2, n % 2);
             for i in 0..half {
                 let second = half + odd + i;

@@ -18,14 +18,16 @@ fn two(hi: f32, lo: f32) -> Two {
 #[inline(always)]
 fn fast_sum(a: f32, b: f32) -> Two {
     let s: f32 = a + b;
-    two(s, b - (s - a))
+    let e: f32 = b - (s - a);
+    two(s, e)
 }
 /// Exact a + b (Knuth).
 #[inline(always)]
 fn exact_sum(a: f32, b: f32) -> Two {
     let s: f32 = a + b;
     let t: f32 = s - a;
-    two(s, (a - (s - t)) + (b - t))
+    let e: f32 = (a - (s - t)) + (b - t);
+    two(s, e)
 }
 /// Exact a * b by splitting each factor into halves of 12 bits (Dekker).
 #[inline(always)]
@@ -35,12 +37,14 @@ fn exact_mul(a: f32, b: f32) -> Two {
     let bh: f32 = from_bits(bits(b) & 0xfffff000);
     let al: f32 = a - ah;
     let bl: f32 = b - bh;
-    two(p, (((ah * bh - p) + ah * bl) + al * bh) + al * bl)
+    let e: f32 = (((ah * bh - p) + ah * bl) + al * bh) + al * bl;
+    two(p, e)
 }
 #[inline(always)]
 fn mul2(a: Two, b: Two) -> Two {
     let p: Two = exact_mul(a.hi, b.hi);
-    fast_sum(p.hi, p.lo + (a.hi * b.lo + a.lo * b.hi))
+    let e: f32 = p.lo + (a.hi * b.lo + a.lo * b.hi);
+    fast_sum(p.hi, e)
 }
 #[inline(always)]
 fn add2(a: Two, b: Two) -> Two {
@@ -56,7 +60,8 @@ fn log_two(x: f32) -> Two {
     let d: Two = exact_sum(m, 1.0);
     let th: f32 = n / d.hi;
     let p: Two = exact_mul(th, d.hi);
-    let t: Two = two(th, (((n - p.hi) - p.lo) - th * d.lo) / d.hi);
+    let rest: f32 = ((n - p.hi) - p.lo) - th * d.lo;
+    let t: Two = two(th, rest / d.hi);
     let s: Two = mul2(t, t);
     let q: f32 = s.hi * (0.2 + s.hi * (0.14285714 + s.hi * (0.11111111 + s.hi * 0.095)));
     let w: Two = mul2(s, fast_sum(0.333333343, q + -9.93410776e-9));

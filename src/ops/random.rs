@@ -13,9 +13,10 @@ use super::view::{broadcast_to, expand_dims, reshape, slice};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, checked_size, normalize_axis, show};
 use crate::core::{Array, Device, Dtype, Primitive, Result, Shape, Stream, default_stream};
+use crate::kernels::Draw;
 use crate::on_gpu;
 
-struct RandomBits;
+struct RandomBits(Draw);
 
 /// Key array seen as (number of keys, words a key) output.
 fn rows<P: Copy>(mut v: crate::kernels::View<P>, keys: usize) -> crate::kernels::View<P> {
@@ -35,7 +36,7 @@ impl Primitive for RandomBits {
         if dst.size() == 0 {
             return Ok(());
         }
-        crate::cpu::random::bits(&keys, &rows(dst, inputs[0].size() / 2))
+        crate::cpu::random::draw(self.0, &keys, &rows(dst, inputs[0].size() / 2))
     }
 
     fn eval_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -45,7 +46,7 @@ impl Primitive for RandomBits {
             if dst.size() == 0 {
                 return Ok(());
             }
-            crate::vulkan::random::bits(enc, &keys, &rows(dst, inputs[0].size() / 2))
+            crate::vulkan::random::draw(enc, self.0, &keys, &rows(dst, inputs[0].size() / 2))
         })
     }
 
@@ -141,12 +142,17 @@ pub fn bits(shape: &[i64], width: usize, k: Option<&Array>, s: Stream) -> Result
         4 => Dtype::U32,
         _ => bail!(Value, "[bits] Bit width must be in {{1, 2, 4}}, got {width}."),
     };
-    checked_size("random.bits", shape, width)?;
+    draw(Draw::Bits, shape, dtype, k, s)
+}
+
+/// Words of one key, finished by the kernel that makes them.
+fn draw(finish: Draw, shape: &[i64], dtype: Dtype, k: Option<&Array>, s: Stream) -> Result<Array> {
+    checked_size("random", shape, dtype.size())?;
     let k = next_key(k, s)?;
     if k.ndim() != 1 {
-        bail!(Value, "[bits] Expected key shape (2,), got {}.", show(k.shape()));
+        bail!(Value, "[random] Expected key shape (2,), got {}.", show(k.shape()));
     }
-    Ok(Array::lazy(shape, dtype, RandomBits, vec![k], s))
+    Ok(Array::lazy(shape, dtype, RandomBits(finish), vec![k], s))
 }
 
 fn float_only(op: &str, dtype: Dtype) -> Result<()> {
@@ -187,16 +193,13 @@ pub fn uniform(
         );
     }
     let range = subtract(&hi, &lo, s)?;
-    // Every dtype starts from 32 random bits, scaled exactly by 2^-32.
-    let unit = divide(&bits(shape, 4, k, s)?, &scalar_f64(f64::from(u32::MAX), Dtype::F32)?, s)?;
-    let unit = minimum(&astype(&unit, dtype, s)?, &scalar_f64(below_one(dtype), dtype)?, s)?;
+    // Every dtype starts from 32 random bits.
+    let unit = draw(Draw::Unit, shape, Dtype::F32, k, s)?;
+    let unit = match dtype {
+        Dtype::F32 => unit,
+        _ => minimum(&astype(&unit, dtype, s)?, &scalar_f64(below_one(dtype), dtype)?, s)?,
+    };
     add(&multiply(&range, &unit, s)?, &lo, s)
-}
-
-/// Float32 numbers in (-1, 1), so that erfinv and log1p(-|u|) stay finite.
-fn symmetric(shape: &[i64], k: Option<&Array>, s: Stream) -> Result<Array> {
-    let low = scalar_f64(-below_one(Dtype::F32), Dtype::F32)?;
-    uniform(&low, &scalar_f64(1.0, Dtype::F32)?, shape, Dtype::F32, k, s)
 }
 
 /// Normal numbers with mean `loc` and standard deviation `scale`.
@@ -209,7 +212,11 @@ pub fn normal(
     s: Stream,
 ) -> Result<Array> {
     float_only("normal", dtype)?;
-    let x = astype(&erfinv(&symmetric(shape, k, s)?, s)?, dtype, s)?;
+    if dtype == Dtype::F32 && scale.is_none() {
+        let x = draw(Draw::Normal, shape, dtype, k, s)?;
+        return loc.map_or(Ok(x.clone()), |loc| add(&astype(loc, dtype, s)?, &x, s));
+    }
+    let x = astype(&draw(Draw::Erfinv, shape, Dtype::F32, k, s)?, dtype, s)?;
     let mut factor = scalar_f64(std::f64::consts::SQRT_2, dtype)?;
     if let Some(scale) = scale {
         factor = multiply(&factor, &astype(scale, dtype, s)?, s)?;
@@ -296,7 +303,7 @@ pub fn laplace(
     s: Stream,
 ) -> Result<Array> {
     float_only("laplace", dtype)?;
-    let u = symmetric(shape, k, s)?;
+    let u = draw(Draw::Symmetric, shape, Dtype::F32, k, s)?;
     let x = multiply(&sign(&u, s)?, &log1p(&negative(&abs(&u, s)?, s)?, s)?, s)?;
     let mut x = astype(&x, dtype, s)?;
     if let Some(scale) = scale {

@@ -151,7 +151,7 @@ fn enumerate() -> Vec<AdapterInfo> {
 }
 
 /// Moves the adapter named by index or part of its name to the front.
-fn prefer(found: &mut Vec<AdapterInfo>, wanted: &str) {
+fn prefer(found: &mut [AdapterInfo], wanted: &str) {
     if wanted.is_empty() {
         return;
     }

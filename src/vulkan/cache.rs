@@ -134,6 +134,8 @@ pub(crate) fn store(key: (u64, u64), words: &[u32]) {
 pub(crate) struct PipelineBlob {
     pub raw: vk::PipelineCache,
     file: Option<PathBuf>,
+    #[cfg(test)]
+    info: AdapterInfo,
     key: (u64, u64),
     made: AtomicU64,
     saved: Mutex<(u64, Instant)>,
@@ -154,7 +156,22 @@ impl PipelineBlob {
             unsafe { device.create_pipeline_cache(&create, None) }
         };
         let raw = make(&data).or_else(|_| make(&[])).unwrap_or(vk::PipelineCache::null());
-        PipelineBlob { raw, file, key, made: AtomicU64::new(0), saved: Mutex::new((0, Instant::now())) }
+        PipelineBlob {
+            raw,
+            file,
+            #[cfg(test)]
+            info: info.clone(),
+            key,
+            made: AtomicU64::new(0),
+            saved: Mutex::new((0, Instant::now())),
+        }
+    }
+
+    /// Whether the file on disk is whole and made for this device; none without a file.
+    #[cfg(test)]
+    pub fn reread(&self) -> Option<bool> {
+        let file = self.file.as_deref().filter(|f| f.exists())?;
+        Some(read_file(file, self.key).is_some_and(|d| fits(&d, &self.info)))
     }
 
     /// Notes a new pipeline.

@@ -83,6 +83,12 @@ pub(crate) fn spirv(kernel: &str, module: &Module) -> Result<Vec<u32>> {
     Ok(words)
 }
 
+/// Compiles without the cache and drops the result; for tests.
+#[cfg(test)]
+pub(crate) fn check(kernel: &str, module: &Module) -> Result<()> {
+    compile(kernel, source(kernel, module)?, module).map(drop)
+}
+
 fn compile(kernel: &str, text: &str, module: &Module) -> Result<Vec<u32>> {
     let start = std::time::Instant::now();
     let compiler = match COMPILER.get_or_init(|| shaderc::Compiler::new().map_err(|e| e.to_string())) {

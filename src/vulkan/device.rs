@@ -41,6 +41,7 @@ pub struct Device {
     pub(crate) pipelines: Pipelines,
     pub(crate) blob: PipelineBlob,
     pub(crate) streams: RwLock<Vec<&'static StreamState>>,
+    timestamps: bool,
     copy_stream: OnceLock<std::result::Result<&'static StreamState, Error>>,
     lost: OnceLock<Error>,
 }
@@ -94,13 +95,13 @@ fn choose_queues(families: &[vk::QueueFamilyProperties]) -> Option<((u32, u32), 
     let compute: Vec<usize> = (0..families.len()).filter(|&i| has(i, vk::QueueFlags::COMPUTE)).collect();
     let main =
         compute.iter().copied().find(|&i| !has(i, vk::QueueFlags::GRAPHICS)).or(compute.first().copied())?;
-    let copy = (0..families.len()).find(|&i| {
-        has(i, vk::QueueFlags::TRANSFER)
-            && !has(i, vk::QueueFlags::COMPUTE)
-            && !has(i, vk::QueueFlags::GRAPHICS)
-            && families[i].queue_count > 0
-            && families[i].min_image_transfer_granularity.width <= 1
-    });
+    // Queues of video engines may claim transfers too; they are left alone.
+    let other = vk::QueueFlags::COMPUTE
+        | vk::QueueFlags::GRAPHICS
+        | vk::QueueFlags::VIDEO_DECODE_KHR
+        | vk::QueueFlags::VIDEO_ENCODE_KHR;
+    let copy = (0..families.len())
+        .find(|&i| has(i, vk::QueueFlags::TRANSFER) && !families[i].queue_flags.intersects(other));
     Some(((main as u32, families[main].queue_count.clamp(1, MAX_QUEUES)), copy.map(|i| i as u32)))
 }
 
@@ -150,6 +151,7 @@ impl Device {
             pipelines: Pipelines::default(),
             blob,
             streams: RwLock::new(Vec::new()),
+            timestamps: props[family as usize].timestamp_valid_bits > 0,
             copy_stream: OnceLock::new(),
             lost: OnceLock::new(),
         })
@@ -210,6 +212,11 @@ impl Device {
         self.streams.read().unwrap_or_else(|e| e.into_inner()).clone()
     }
 
+    /// Whether compute queues can tell the time.
+    pub(crate) fn timestamps(&self) -> bool {
+        self.timestamps
+    }
+
     /// (used, available) bytes of device memory, as the driver estimates them.
     pub fn memory_budget(&self) -> (u64, u64) {
         self.pool.budget()
@@ -262,5 +269,30 @@ impl Device {
 impl Queue {
     pub(crate) fn lock(&self) -> MutexGuard<'_, vk::Queue> {
         self.raw.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn family(flags: vk::QueueFlags, count: u32) -> vk::QueueFamilyProperties {
+        vk::QueueFamilyProperties { queue_flags: flags, queue_count: count, ..Default::default() }
+    }
+
+    #[test]
+    fn compute_without_graphics_and_a_copy_engine_are_preferred() {
+        use vk::QueueFlags as F;
+        let all = F::GRAPHICS | F::COMPUTE | F::TRANSFER;
+        let discrete = [
+            family(all, 16),
+            family(F::TRANSFER | F::VIDEO_DECODE_KHR, 2),
+            family(F::TRANSFER | F::SPARSE_BINDING, 2),
+            family(F::COMPUTE | F::TRANSFER, 8),
+        ];
+        assert_eq!(choose_queues(&discrete), Some(((3, 8), Some(2))));
+        assert_eq!(choose_queues(&[family(all, 16)]), Some(((0, MAX_QUEUES), None)));
+        assert_eq!(choose_queues(&[family(all, 1)]), Some(((0, 1), None)));
+        assert_eq!(choose_queues(&[family(F::TRANSFER, 1)]), None);
     }
 }

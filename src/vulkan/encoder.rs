@@ -13,6 +13,7 @@ use super::device::{Device, PUSH_BYTES};
 use super::hazards::Hazards;
 use super::memory::{Block, Kind};
 use super::pipeline::{KernelKey, Module, Pipeline, Source};
+use super::profile;
 use super::stream::{Point, StreamState};
 use super::transfer;
 use crate::bail;
@@ -66,6 +67,7 @@ pub(crate) struct Recorder {
     /// The host will read what the batch writes.
     to_host: bool,
     waits: SmallVec<[(Point, bool); 4]>,
+    profile: Option<profile::Batch>,
 }
 
 impl Recorder {
@@ -134,6 +136,18 @@ impl Recorder {
         self.transfer_synced = before_transfer;
     }
 
+    /// Whether a command with these accesses needs a barrier before it. Profiles keep all commands apart.
+    fn barrier_due(&mut self, reads: &[(u64, u64)], writes: &[(u64, u64)]) -> bool {
+        let meets = self.hazards.visit(reads, writes);
+        if self.profile.is_some() {
+            if meets {
+                profile::on_barrier();
+            }
+            return true;
+        }
+        meets || SETTINGS.full_barriers
+    }
+
     /// The open command buffer, begun if there is none.
     fn begin(&mut self, state: &'static StreamState) -> Result<vk::CommandBuffer> {
         if let Some(cmd) = &self.open {
@@ -145,9 +159,9 @@ impl Recorder {
         let info = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
         // SAFETY: the buffer is new or its pool was reset; the `rec` lock is held.
         let begun = unsafe { state.device.raw.begin_command_buffer(cmd.raw, &info) };
+        state.device.check("vkBeginCommandBuffer", begun)?;
         let raw = cmd.raw;
         self.open = Some(cmd);
-        state.device.check("vkBeginCommandBuffer", begun)?;
         let max = SETTINGS.max_ops;
         self.op_limit = if idle { FIRST_OPS.min(max) } else { self.op_limit.saturating_mul(3).clamp(1, max) };
         (self.ops, self.bytes) = (0, 0);
@@ -155,6 +169,7 @@ impl Recorder {
         self.hazards.clear();
         self.transfer_dirty = true;
         self.barrier(state, true);
+        self.profile = profile::Batch::begin(state, raw);
         Ok(raw)
     }
 
@@ -229,6 +244,9 @@ impl Recorder {
             device.check("vkQueueSubmit", sent)?;
         }
         state.submitted.store(value, Ordering::Release);
+        if let Some(batch) = self.profile.take() {
+            batch.submitted(Point { stream: state, value });
+        }
         self.inflight.push_back((value, cmd));
         // Throttle: at most so many batches wait for the GPU.
         let oldest = value.saturating_sub(SETTINGS.max_inflight as u64);
@@ -259,12 +277,16 @@ impl Recorder {
         let cmd = self.begin(state)?;
         let reads = [(src.0.address() + src.1, bytes)];
         let writes = [(dst.0.address() + dst.1, bytes)];
-        if self.hazards.visit(&reads, &writes) || !self.transfer_synced || SETTINGS.full_barriers {
+        let due = self.barrier_due(&reads, &writes);
+        if due || !self.transfer_synced {
             self.barrier(state, true);
         }
         let region = vk::BufferCopy { src_offset: src.1, dst_offset: dst.1, size: bytes };
         // SAFETY: recording under the `rec` lock; both buffers hold the range (callers check).
         unsafe { state.device.raw.cmd_copy_buffer(cmd, src.0.buffer(), dst.0.buffer(), &[region]) };
+        if let Some(p) = &mut self.profile {
+            p.stamp(state.device, cmd, None, 2 * bytes);
+        }
         self.transfer_dirty = true;
         self.to_host |= to_host;
         let value = state.open_value();
@@ -298,9 +320,14 @@ fn as_block(block: &dyn DeviceBlock) -> Result<&Block> {
 }
 
 impl CommandEncoder {
-    pub(crate) fn new(state: &'static StreamState) -> CommandEncoder {
+    pub(crate) fn new(state: &'static StreamState) -> Result<CommandEncoder> {
+        let me = thread_mark();
+        if state.owner.load(Ordering::Relaxed) == me {
+            bail!(Runtime, "[vulkan] A stream's encoder was asked for inside an operation on that stream.");
+        }
         let op = state.op.lock().unwrap_or_else(|e| e.into_inner());
-        CommandEncoder { state, op, start: state.submitted.load(Ordering::Acquire) }
+        state.owner.store(me, Ordering::Relaxed);
+        Ok(CommandEncoder { state, op, start: state.submitted.load(Ordering::Acquire) })
     }
 
     /// The device that the stream belongs to.
@@ -437,7 +464,7 @@ impl CommandEncoder {
         }
         let mut r = self.state.lock_rec();
         let cmd = r.begin(self.state)?;
-        if r.hazards.visit(reads, writes) || SETTINGS.full_barriers {
+        if r.barrier_due(reads, writes) {
             r.barrier(self.state, false);
         }
         // SAFETY: recording under the `rec` lock; pipeline and layout live as long as the device, and the
@@ -454,6 +481,9 @@ impl CommandEncoder {
             device.raw.cmd_dispatch(cmd, groups[0], groups[1], groups[2]);
         }
         let bytes = reads.iter().chain(writes).map(|r| r.1).sum();
+        if let Some(p) = &mut r.profile {
+            p.stamp(device, cmd, Some(pipeline), bytes);
+        }
         r.count(self.state, bytes)
     }
 
@@ -483,8 +513,15 @@ impl CommandEncoder {
     }
 }
 
+/// A number that no other living thread has, never 0.
+fn thread_mark() -> usize {
+    thread_local!(static MARK: u8 = const { 0 });
+    MARK.with(|m| std::ptr::from_ref(m) as usize)
+}
+
 impl Drop for CommandEncoder {
     fn drop(&mut self) {
+        self.state.owner.store(0, Ordering::Relaxed);
         // A batch submitted meanwhile (it was full, or another thread waited for a block) moved later
         // commands of this operation into the next batch: note the blocks again with it.
         if self.state.submitted.load(Ordering::Acquire) != self.start {

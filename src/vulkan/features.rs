@@ -87,6 +87,8 @@ pub struct Features {
     pub software: bool,
     /// One memory for host and device, mapped and cached.
     pub unified: bool,
+    /// The host can write device-local memory.
+    pub bar: bool,
 
     pub subgroup_size: u32,
     pub min_subgroup_size: u32,
@@ -203,97 +205,31 @@ pub(crate) fn open(
     let ext_coop2 = ext_coop && take(nv::COOPERATIVE_MATRIX2);
     let ext_bf16 = take(nv::SHADER_BFLOAT16);
 
-    // One chain serves the query and, reduced to what kernels may use, the creation.
-    let mut f11 = vk::PhysicalDeviceVulkan11Features::default();
-    let mut f12 = vk::PhysicalDeviceVulkan12Features::default();
-    let mut f13 = vk::PhysicalDeviceVulkan13Features::default();
-    let mut size_control = vk::PhysicalDeviceSubgroupSizeControlFeatures::default();
-    let mut maintenance4 = vk::PhysicalDeviceMaintenance4Features::default();
-    let mut dot = vk::PhysicalDeviceShaderIntegerDotProductFeatures::default();
-    let mut atomic = vk::PhysicalDeviceShaderAtomicFloatFeaturesEXT::default();
-    let mut explicit = vk::PhysicalDeviceWorkgroupMemoryExplicitLayoutFeaturesKHR::default();
-    let mut coop = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default();
-    let mut coop2 = nv::CoopMat2Features::default();
-    let mut bf16 = nv::Bfloat16Features::default();
-    let mut f2 = vk::PhysicalDeviceFeatures2::default().push_next(&mut f11).push_next(&mut f12);
-    if v13 {
-        f2 = f2.push_next(&mut f13);
-    }
-    if ext_size_control {
-        f2 = f2.push_next(&mut size_control);
-    }
-    if ext_maintenance4 {
-        f2 = f2.push_next(&mut maintenance4);
-    }
-    if ext_dot {
-        f2 = f2.push_next(&mut dot);
-    }
-    if ext_atomic {
-        f2 = f2.push_next(&mut atomic);
-    }
-    if ext_explicit {
-        f2 = f2.push_next(&mut explicit);
-    }
-    if ext_coop {
-        f2 = f2.push_next(&mut coop);
-    }
-    if ext_coop2 {
-        f2 = f2.push_next(&mut coop2);
-    }
-    if ext_bf16 {
-        f2 = f2.push_next(&mut bf16);
-    }
+    let have = Have {
+        v13,
+        size_control: ext_size_control,
+        maintenance4: ext_maintenance4,
+        dot: ext_dot,
+        atomic: ext_atomic,
+        explicit: ext_explicit,
+        coop: ext_coop,
+        coop2: ext_coop2,
+        bf16: ext_bf16,
+    };
+    // One set of structures serves the query and, reduced to what kernels may use, the creation.
+    let mut chain = Chain::default();
+    let mut f2 = chain.link(&have);
     // SAFETY: every structure in the chain belongs to a reported version or extension.
     unsafe { instance.get_physical_device_features2(physical, &mut f2) };
-    f2.features = vk::PhysicalDeviceFeatures {
+    let f10 = vk::PhysicalDeviceFeatures {
         shader_int64: f2.features.shader_int64,
         shader_int16: f2.features.shader_int16,
         shader_float64: f2.features.shader_float64,
         ..Default::default()
     };
-    let f10 = f2.features;
-
-    // The raw chain is edited in place below through its owners, once `f2` no longer borrows them.
-    let chain = f2.p_next;
-    f11 = vk::PhysicalDeviceVulkan11Features {
-        p_next: f11.p_next,
-        storage_buffer16_bit_access: f11.storage_buffer16_bit_access,
-        uniform_and_storage_buffer16_bit_access: f11.uniform_and_storage_buffer16_bit_access,
-        storage_push_constant16: f11.storage_push_constant16,
-        variable_pointers: f11.variable_pointers,
-        variable_pointers_storage_buffer: f11.variable_pointers_storage_buffer,
-        ..Default::default()
-    };
-    f12 = vk::PhysicalDeviceVulkan12Features {
-        p_next: f12.p_next,
-        storage_buffer8_bit_access: f12.storage_buffer8_bit_access,
-        uniform_and_storage_buffer8_bit_access: f12.uniform_and_storage_buffer8_bit_access,
-        storage_push_constant8: f12.storage_push_constant8,
-        shader_buffer_int64_atomics: f12.shader_buffer_int64_atomics,
-        shader_shared_int64_atomics: f12.shader_shared_int64_atomics,
-        shader_float16: f12.shader_float16,
-        shader_int8: f12.shader_int8,
-        scalar_block_layout: f12.scalar_block_layout,
-        uniform_buffer_standard_layout: f12.uniform_buffer_standard_layout,
-        shader_subgroup_extended_types: f12.shader_subgroup_extended_types,
-        host_query_reset: f12.host_query_reset,
-        timeline_semaphore: f12.timeline_semaphore,
-        buffer_device_address: f12.buffer_device_address,
-        vulkan_memory_model: f12.vulkan_memory_model,
-        vulkan_memory_model_device_scope: f12.vulkan_memory_model_device_scope,
-        subgroup_broadcast_dynamic_id: f12.subgroup_broadcast_dynamic_id,
-        ..Default::default()
-    };
-    f13 = vk::PhysicalDeviceVulkan13Features {
-        p_next: f13.p_next,
-        subgroup_size_control: f13.subgroup_size_control,
-        compute_full_subgroups: f13.compute_full_subgroups,
-        synchronization2: f13.synchronization2,
-        maintenance4: f13.maintenance4,
-        shader_integer_dot_product: f13.shader_integer_dot_product,
-        ..Default::default()
-    };
-    coop.cooperative_matrix_robust_buffer_access = 0;
+    chain.reduce();
+    let Chain { f11, f12, f13, size_control, maintenance4, dot, atomic, explicit, coop, coop2, bf16 } =
+        &chain;
 
     let mut features = limits(loader, info, v13 || ext_size_control, v13 || ext_maintenance4, ext_coop2);
     let on = |b: vk::Bool32| b != 0;
@@ -348,15 +284,127 @@ pub(crate) fn open(
                 .queue_priorities(&priorities[..count as usize])
         })
         .collect();
-    let mut f2 = vk::PhysicalDeviceFeatures2 { features: f10, ..Default::default() };
-    f2.p_next = chain;
-    let mut create =
-        vk::DeviceCreateInfo::default().queue_create_infos(&queues).enabled_extension_names(&extensions);
-    create.p_next = (&raw const f2).cast();
-    // SAFETY: the chain's structures (f11, f12, ...) are locals that outlive this call, linked by the
-    // query above; only what the device reported is asked for.
+    let mut f2 = chain.link(&have).features(f10);
+    let create = vk::DeviceCreateInfo::default()
+        .queue_create_infos(&queues)
+        .enabled_extension_names(&extensions)
+        .push_next(&mut f2);
+    // SAFETY: the chain outlives the call; only what the device reported is asked for.
     let device = unsafe { instance.create_device(physical, &create, None) }?;
     Ok((device, features))
+}
+
+/// Which structures the device knows, beyond those of Vulkan 1.2.
+struct Have {
+    v13: bool,
+    size_control: bool,
+    maintenance4: bool,
+    dot: bool,
+    atomic: bool,
+    explicit: bool,
+    coop: bool,
+    coop2: bool,
+    bf16: bool,
+}
+
+#[derive(Default)]
+struct Chain {
+    f11: vk::PhysicalDeviceVulkan11Features<'static>,
+    f12: vk::PhysicalDeviceVulkan12Features<'static>,
+    f13: vk::PhysicalDeviceVulkan13Features<'static>,
+    size_control: vk::PhysicalDeviceSubgroupSizeControlFeatures<'static>,
+    maintenance4: vk::PhysicalDeviceMaintenance4Features<'static>,
+    dot: vk::PhysicalDeviceShaderIntegerDotProductFeatures<'static>,
+    atomic: vk::PhysicalDeviceShaderAtomicFloatFeaturesEXT<'static>,
+    explicit: vk::PhysicalDeviceWorkgroupMemoryExplicitLayoutFeaturesKHR<'static>,
+    coop: vk::PhysicalDeviceCooperativeMatrixFeaturesKHR<'static>,
+    coop2: nv::CoopMat2Features,
+    bf16: nv::Bfloat16Features,
+}
+
+impl Chain {
+    /// The structures that the device knows, linked.
+    fn link(&mut self, have: &Have) -> vk::PhysicalDeviceFeatures2<'_> {
+        let mut f2 = vk::PhysicalDeviceFeatures2::default().push_next(&mut self.f11).push_next(&mut self.f12);
+        if have.v13 {
+            f2 = f2.push_next(&mut self.f13);
+        }
+        if have.size_control {
+            f2 = f2.push_next(&mut self.size_control);
+        }
+        if have.maintenance4 {
+            f2 = f2.push_next(&mut self.maintenance4);
+        }
+        if have.dot {
+            f2 = f2.push_next(&mut self.dot);
+        }
+        if have.atomic {
+            f2 = f2.push_next(&mut self.atomic);
+        }
+        if have.explicit {
+            f2 = f2.push_next(&mut self.explicit);
+        }
+        if have.coop {
+            f2 = f2.push_next(&mut self.coop);
+        }
+        if have.coop2 {
+            f2 = f2.push_next(&mut self.coop2);
+        }
+        if have.bf16 {
+            f2 = f2.push_next(&mut self.bf16);
+        }
+        f2
+    }
+
+    /// Keeps what kernels may use; cuts the links.
+    fn reduce(&mut self) {
+        let null = std::ptr::null_mut();
+        let (f11, f12, f13) = (self.f11, self.f12, self.f13);
+        self.f11 = vk::PhysicalDeviceVulkan11Features {
+            storage_buffer16_bit_access: f11.storage_buffer16_bit_access,
+            uniform_and_storage_buffer16_bit_access: f11.uniform_and_storage_buffer16_bit_access,
+            storage_push_constant16: f11.storage_push_constant16,
+            variable_pointers: f11.variable_pointers,
+            variable_pointers_storage_buffer: f11.variable_pointers_storage_buffer,
+            ..Default::default()
+        };
+        self.f12 = vk::PhysicalDeviceVulkan12Features {
+            storage_buffer8_bit_access: f12.storage_buffer8_bit_access,
+            uniform_and_storage_buffer8_bit_access: f12.uniform_and_storage_buffer8_bit_access,
+            storage_push_constant8: f12.storage_push_constant8,
+            shader_buffer_int64_atomics: f12.shader_buffer_int64_atomics,
+            shader_shared_int64_atomics: f12.shader_shared_int64_atomics,
+            shader_float16: f12.shader_float16,
+            shader_int8: f12.shader_int8,
+            scalar_block_layout: f12.scalar_block_layout,
+            uniform_buffer_standard_layout: f12.uniform_buffer_standard_layout,
+            shader_subgroup_extended_types: f12.shader_subgroup_extended_types,
+            host_query_reset: f12.host_query_reset,
+            timeline_semaphore: f12.timeline_semaphore,
+            buffer_device_address: f12.buffer_device_address,
+            vulkan_memory_model: f12.vulkan_memory_model,
+            vulkan_memory_model_device_scope: f12.vulkan_memory_model_device_scope,
+            subgroup_broadcast_dynamic_id: f12.subgroup_broadcast_dynamic_id,
+            ..Default::default()
+        };
+        self.f13 = vk::PhysicalDeviceVulkan13Features {
+            subgroup_size_control: f13.subgroup_size_control,
+            compute_full_subgroups: f13.compute_full_subgroups,
+            synchronization2: f13.synchronization2,
+            maintenance4: f13.maintenance4,
+            shader_integer_dot_product: f13.shader_integer_dot_product,
+            ..Default::default()
+        };
+        self.coop.cooperative_matrix_robust_buffer_access = 0;
+        self.size_control.p_next = null;
+        self.maintenance4.p_next = null;
+        self.dot.p_next = null;
+        self.atomic.p_next = null;
+        self.explicit.p_next = null;
+        self.coop.p_next = null;
+        self.coop2.p_next = null;
+        self.bf16.p_next = null;
+    }
 }
 
 fn limits(
@@ -396,6 +444,13 @@ fn limits(
         vendor_id: info.vendor_id,
         software: info.kind == AdapterKind::Software,
         unified: unified(loader, info),
+        bar: has_memory(
+            loader,
+            info,
+            vk::MemoryPropertyFlags::DEVICE_LOCAL
+                | vk::MemoryPropertyFlags::HOST_VISIBLE
+                | vk::MemoryPropertyFlags::HOST_COHERENT,
+        ),
         subgroup_size: p11.subgroup_size,
         min_subgroup_size: if known { sizes.min_subgroup_size } else { p11.subgroup_size },
         max_subgroup_size: if known { sizes.max_subgroup_size } else { p11.subgroup_size },
@@ -438,9 +493,13 @@ fn unified(loader: &Loader, info: &AdapterInfo) -> bool {
     if info.kind == AdapterKind::Discrete || std::env::var("MLX_VK_UNIFIED").is_ok_and(|v| v == "0") {
         return false;
     }
+    has_memory(loader, info, UNIFIED_MEMORY)
+}
+
+fn has_memory(loader: &Loader, info: &AdapterInfo, flags: vk::MemoryPropertyFlags) -> bool {
     // SAFETY: the handle comes from this instance.
     let memory = unsafe { loader.instance.get_physical_device_memory_properties(info.physical) };
-    memory.memory_types_as_slice().iter().any(|t| t.property_flags.contains(UNIFIED_MEMORY))
+    memory.memory_types_as_slice().iter().any(|t| t.property_flags.contains(flags))
 }
 
 /// Properties of the memory type behind a unified device's blocks.

@@ -6,7 +6,7 @@
 use std::sync::OnceLock;
 
 use super::CommandEncoder;
-use super::matmul::{Operand, Problem, add_parts, compact, launch, scratch_sums};
+use super::matmul::{Operand, Problem, add_parts, ceil, compact, launch, round_up, scratch_sums};
 use super::matmul_kernel::{Kernel, MatmulKey, Push};
 use super::matmul_table::FILL;
 use crate::core::Result;
@@ -35,7 +35,7 @@ fn layout_of_rows(rows: i64, chunks: i64, batches: i64, vectors: u32) -> (u32, u
         _ => 32,
     };
     let teams = i64::from(256 / threads);
-    let fills = |r: i64| rows.div_ceil(teams * r) * batches >= 2 * FILL as i64 - 32;
+    let fills = |r: i64| ceil(rows, teams * r) * batches >= 2 * FILL as i64 - 32;
     let most = if vectors > 2 { 2 } else { 4 };
     let r = [4, 2].into_iter().find(|&r| r <= most && fills(r)).unwrap_or(1);
     (threads, r as u32, if r == 4 { 2 } else { 4 })
@@ -44,8 +44,8 @@ fn layout_of_rows(rows: i64, chunks: i64, batches: i64, vectors: u32) -> (u32, u
 /// Parts of K so that `groups` workgroups become enough, none shorter than `least`.
 fn parts(groups: i64, wanted: i64, k: i64, least: i64, step: i64) -> (u32, u32) {
     let parts = if groups * 2 > wanted { 1 } else { (wanted / groups.max(1)).min(k / least).clamp(1, 64) };
-    let len = k.div_ceil(parts).div_ceil(step) * step;
-    let splits = k.div_ceil(len).max(1);
+    let len = round_up(ceil(k, parts), step);
+    let splits = ceil(k, len).max(1);
     (len as u32, splits as u32)
 }
 
@@ -62,7 +62,7 @@ pub(super) fn run(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
             o.cs = 1;
         }
         if rows == 1 {
-            o.rs = (p.k + 7) / 8 * 8;
+            o.rs = round_up(p.k, 8);
         }
     };
     free(&mut w, rows);
@@ -93,13 +93,13 @@ pub(super) fn run(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     let batches = p.batches();
     let (kernel, groups, (k_split, splits)) = if by_rows {
         let (threads, r, unroll) = layout_of_rows(rows, p.k / vector, batches, held);
-        let groups = rows.div_ceil(i64::from(256 / threads * r));
+        let groups = ceil(rows, i64::from(256 / threads * r));
         let step = i64::from(threads) * vector;
         let cut = parts(groups * batches, FILL as i64, p.k, step * 8, step);
         (Kernel::Rows { threads, rows: r, unroll, vectors: held }, groups, cut)
     } else {
         let slices = if rows <= 16 * vector { 32 } else { 8 };
-        let groups = rows.div_ceil(256 / slices * vector);
+        let groups = ceil(rows, 256 / slices * vector);
         let cut = parts(groups * batches, 4 * FILL as i64, p.k, slices * 8, slices * 4);
         (Kernel::Cols { slices: slices as u32, vectors: held }, groups, cut)
     };
@@ -116,4 +116,3 @@ pub(super) fn run(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     launch(enc, &pipeline, first, groups as u64, splits, batches, &[w.range, x.range], &[sums])?;
     add_parts(enc, &view, push, sums, splits)
 }
-

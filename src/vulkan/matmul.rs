@@ -7,11 +7,11 @@
 
 use smallvec::SmallVec;
 
+use super::CommandEncoder;
 use super::gemv;
 use super::matmul_kernel::{Kernel, MatmulKey, Push, pipeline_for};
 use super::matmul_table::{self as table, Choice, Shape as Product, Tier, disabled};
 use super::pipeline::Pipeline;
-use super::CommandEncoder;
 use crate::bail;
 use crate::core::layout::{collapse, show};
 use crate::core::{Dtype, Result};
@@ -72,6 +72,16 @@ pub(super) struct Problem {
     pub d_range: (u64, u64),
 }
 
+/// `a / b`, rounded up; neither is negative.
+pub(super) fn ceil(a: i64, b: i64) -> i64 {
+    (a + b - 1) / b
+}
+
+/// The multiple of `b` at or above `a`.
+pub(super) fn round_up(a: i64, b: i64) -> i64 {
+    ceil(a, b) * b
+}
+
 /// Elements inside one matrix that a 32-bit offset reaches.
 const REACH: i64 = 1 << 31;
 
@@ -93,10 +103,10 @@ impl Operand {
     /// axis of length one is free.
     fn form(&self, rows: i64, cols: i64) -> Option<(bool, i64)> {
         if (cols == 1 || self.cs == 1) && self.rs >= 0 {
-            return Some((false, if rows == 1 { (cols + 7) / 8 * 8 } else { self.rs }));
+            return Some((false, if rows == 1 { round_up(cols, 8) } else { self.rs }));
         }
         if (rows == 1 || self.rs == 1) && self.cs >= 0 {
-            return Some((true, if cols == 1 { (rows + 7) / 8 * 8 } else { self.cs }));
+            return Some((true, if cols == 1 { round_up(rows, 8) } else { self.cs }));
         }
         None
     }
@@ -253,7 +263,10 @@ fn run(
     let nd = dst.ndim();
     let dtype = dst.dtype;
     if !matches!(dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32 | Dtype::C64) {
-        bail!(Value, "[{op}] Only float16, bfloat16, float32 and complex64 are supported on the GPU, got {dtype}.");
+        bail!(
+            Value,
+            "[{op}] Only float16, bfloat16, float32 and complex64 are supported on the GPU, got {dtype}."
+        );
     }
     let same = |v: &DeviceView| v.dtype == dtype && v.ndim() == nd;
     if nd < 2 || !same(a) || !same(b) || !c.is_none_or(|c| same(c) && c.shape == dst.shape) {
@@ -281,8 +294,6 @@ fn run(
     if dst.size() == 0 {
         return Ok(());
     }
-    // With beta zero the addend only serves as a carrier of alpha; reading it is left out by the kernels'
-    // strides being zero on a readable element.
     let outer = &dst.shape[..nd - 2];
     let mut lists: SmallVec<[&[i64]; 3]> = [&a.strides[..nd - 2], &b.strides[..nd - 2]].into_iter().collect();
     if let Some(c) = c {
@@ -341,7 +352,7 @@ fn solve(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
         if len == 1 {
             bail!(Value, "[matmul] An operand of {} elements is too large for the GPU.", p.k);
         }
-        let half = if len > 512 { (len / 2).div_ceil(256) * 256 } else { len / 2 };
+        let half = if len > 512 { ceil(len / 2, 256) * 256 } else { len / 2 };
         solve(enc, &p.part(rows, 0, half))?;
         return solve(enc, &p.part(rows, half, len));
     }
@@ -411,7 +422,7 @@ pub(super) fn compact(
     batch: &[i64],
     pad: i64,
 ) -> Result<Operand> {
-    let ld = (cols + pad - 1) / pad * pad;
+    let ld = round_up(cols, pad);
     let len = |i: usize| match (batch.iter().rev().nth(i), o.batch.iter().rev().nth(i)) {
         (Some(&d), Some(&s)) if s != 0 => d,
         _ => 1,
@@ -439,7 +450,7 @@ pub(super) fn compact(
     };
     let pipeline = enc.device().pipeline(&plain(Kernel::Copy { scale: false }, dtype))?;
     let range = (scratch, bytes as u64);
-    launch(enc, &pipeline, push, (rows * ld).div_ceil(256) as u64, 1, n0 * n1, &[o.range], &[range])?;
+    launch(enc, &pipeline, push, ceil(rows * ld, 256) as u64, 1, n0 * n1, &[o.range], &[range])?;
     let mut strides: SmallVec<[i64; 4]> = SmallVec::from_elem(0, o.batch.len());
     let mut step = rows * ld;
     for (s, (&d, &old)) in strides.iter_mut().zip(batch.iter().zip(&o.batch)).rev() {
@@ -466,7 +477,7 @@ fn scale_addend(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
         bail!(Value, "[addmm] A result of {rows} rows with K = 0 is too large for the GPU.");
     }
     let pipeline = enc.device().pipeline(&plain(Kernel::Copy { scale: true }, p.dtype))?;
-    let groups = (rows * cols).div_ceil(256) as u64;
+    let groups = ceil(rows * cols, 256) as u64;
     launch(enc, &pipeline, push, groups, 1, p.batches(), &[c.range], &[p.d_range])
 }
 
@@ -475,7 +486,7 @@ fn zeros(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     let mut push = p.push();
     (push.n, push.c, push.c_rs, push.c_cs, push.nb0) = (0, p.d, 0, 0, 1);
     let pipeline = enc.device().pipeline(&plain(Kernel::Copy { scale: false }, p.dtype))?;
-    let groups = (p.m * p.d_rs).div_ceil(256) as u64;
+    let groups = ceil(p.m * p.d_rs, 256) as u64;
     launch(enc, &pipeline, push, groups, 1, p.batches(), &[], &[p.d_range])
 }
 
@@ -486,7 +497,7 @@ fn complex(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     let key = MatmulKey { addmm: p.has_epilogue(), ta, tb, ..plain(Kernel::Complex, p.dtype) };
     let pipeline = enc.device().pipeline(&key)?;
     let push = Push { lda: lda as u32, ldb: ldb as u32, ..p.push() };
-    let groups = ((p.m + 15) / 16 * ((p.n + 15) / 16)) as u64;
+    let groups = (ceil(p.m, 16) * ceil(p.n, 16)) as u64;
     launch(enc, &pipeline, push, groups, 1, p.batches(), &p.reads(), &[p.d_range])
 }
 
@@ -515,7 +526,8 @@ fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     };
     let choice = table::choose(device.features(), &product(aligned));
     let work = 2.0 * p.m as f64 * p.n as f64 * p.k as f64 * p.batches() as f64;
-    if !aligned && work >= WORTH_PADDING && table::choose(device.features(), &product(true)).tier == Tier::Nv2 {
+    if !aligned && work >= WORTH_PADDING && table::choose(device.features(), &product(true)).tier == Tier::Nv2
+    {
         // K contiguous and padded with zeros in both operands, so that the padding adds nothing.
         let mut padded = p.clone();
         if !whole_a || p.k % 8 != 0 {
@@ -524,7 +536,7 @@ fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
         if !whole_b || p.k % 8 != 0 {
             padded.b = compact(enc, p.dtype, &p.b.turned(), p.n, p.k, &p.batch, 8)?.turned();
         }
-        padded.k = (p.k + 7) / 8 * 8;
+        padded.k = round_up(p.k, 8);
         return tiled(enc, &padded);
     }
     let Choice { tier, tile, k_split, splits } = choice;
@@ -552,13 +564,7 @@ fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     } else {
         device.pipeline(&general)?
     };
-    let mut push = Push {
-        lda: lda as u32,
-        ldb: ldb as u32,
-        k_split,
-        flags: u32::from(even(4)),
-        ..p.push()
-    };
+    let mut push = Push { lda: lda as u32, ldb: ldb as u32, k_split, flags: u32::from(even(4)), ..p.push() };
     let groups = table::tiles(&product(aligned), tile);
     if !partial {
         return launch(enc, &pipeline, push, groups, 1, p.batches(), &p.reads(), &[p.d_range]);

@@ -94,14 +94,14 @@ pub struct MatmulKey {
 impl MatmulKey {
     fn file(&self) -> &'static str {
         match self.kernel {
-            Kernel::Nv2 { .. } => "matmul_nv2",
-            Kernel::Khr { .. } => "matmul_khr",
-            Kernel::Tiled { .. } => "matmul_tiled",
-            Kernel::Rows { .. } => "gemv_rows",
-            Kernel::Cols { .. } => "gemv_cols",
-            Kernel::Reduce => "matmul_reduce",
-            Kernel::Copy { .. } => "matmul_copy",
-            Kernel::Complex => "matmul_complex",
+            Kernel::Nv2 { .. } => "matmul_nv2.comp",
+            Kernel::Khr { .. } => "matmul_khr.comp",
+            Kernel::Tiled { .. } => "matmul_tiled.comp",
+            Kernel::Rows { .. } => "gemv_rows.comp",
+            Kernel::Cols { .. } => "gemv_cols.comp",
+            Kernel::Reduce => "matmul_reduce.comp",
+            Kernel::Copy { .. } => "matmul_copy.comp",
+            Kernel::Complex => "matmul_complex.comp",
         }
     }
 }
@@ -119,7 +119,7 @@ fn dtype_code(dtype: Dtype) -> u32 {
 impl KernelKey for MatmulKey {
     fn name(&self) -> String {
         let turn = |t: bool| if t { 't' } else { 'n' };
-        let mut name = format!("{}_{}", self.file(), self.dtype);
+        let mut name = format!("{}_{}", self.file().trim_end_matches(".comp"), self.dtype);
         match self.kernel {
             Kernel::Nv2 { tile, dims, .. } => {
                 let form = if dims.is_some() { "_fixed" } else { "" };
@@ -198,7 +198,7 @@ impl KernelKey for MatmulKey {
             defines.retain(|d| d.0 != "DTYPE");
         }
         defines.extend(flags.iter().filter(|f| f.1).map(|f| (f.0.to_string(), String::new())));
-        Module { source: Source::File(format!("{}.comp", self.file()).into()), defines, spec, subgroup_size, spirv16 }
+        Module { source: Source::File(self.file()), defines, spec, subgroup_size, spirv16 }
     }
 }
 
@@ -280,7 +280,11 @@ pub fn finish_background() {
 
 /// The pipeline of `special` if it is ready, else that of `general`; a shape met for the second time has
 /// its own pipeline built in the background.
-pub fn pipeline_for(device: &'static Device, general: &MatmulKey, special: MatmulKey) -> Result<Arc<Pipeline>> {
+pub fn pipeline_for(
+    device: &'static Device,
+    general: &MatmulKey,
+    special: MatmulKey,
+) -> Result<Arc<Pipeline>> {
     match policy() {
         Policy::Off => return device.pipeline(general),
         Policy::Now => return device.pipeline(&special),

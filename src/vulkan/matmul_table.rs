@@ -233,8 +233,18 @@ pub fn supports(f: &Features, s: &Shape, tier: Tier, t: Tile) -> bool {
     }
 }
 
+#[cfg(test)]
+thread_local! {
+    /// Tile that a test forces on its thread.
+    pub static TEST_TILE: std::cell::Cell<Option<Tile>> = const { std::cell::Cell::new(None) };
+}
+
 /// The tile of MLX_VK_MATMUL_TILE.
 fn forced_tile() -> Option<Tile> {
+    #[cfg(test)]
+    if let Some(t) = TEST_TILE.get() {
+        return Some(t);
+    }
     static TILE: OnceLock<Option<Tile>> = OnceLock::new();
     *TILE.get_or_init(|| parse_tile(&std::env::var("MLX_VK_MATMUL_TILE").ok()?))
 }
@@ -284,7 +294,12 @@ fn split(s: &Shape, tier: Tier, t: Tile) -> Choice {
     let parts = wanted.min(s.k / least).clamp(1, 64);
     let k_split = s.k.div_ceil(parts).next_multiple_of(step);
     let splits = s.k.div_ceil(k_split).max(1);
-    Choice { tier, tile: t, k_split: if splits == 1 { s.k as u32 } else { k_split as u32 }, splits: splits as u32 }
+    Choice {
+        tier,
+        tile: t,
+        k_split: if splits == 1 { s.k as u32 } else { k_split as u32 },
+        splits: splits as u32,
+    }
 }
 
 #[cfg(test)]

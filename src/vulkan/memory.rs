@@ -200,7 +200,7 @@ impl Pool {
             let mut list = self.list(kind);
             for blocks in list.values_mut().rev() {
                 let mut i = 0;
-                while i < blocks.len() && gone < enough {
+                while gone < enough && i < blocks.len() {
                     if done(&blocks[i].uses) {
                         let f = blocks.remove(i);
                         gone += f.raw.capacity;
@@ -296,10 +296,8 @@ impl Pool {
 /// A free block that `stream` may use now: the most recent ones first, for warm caches, then the oldest.
 fn pick(blocks: &mut Vec<Free>, stream: Option<&StreamState>) -> Option<Free> {
     let n = blocks.len();
-    let recent = (n.saturating_sub(SCAN)..n).rev();
-    let old = 0..n.saturating_sub(SCAN).min(4);
-    let candidates: SmallVec<[usize; SCAN + 4]> = recent.chain(old).collect();
-    if let Some(&i) = candidates.iter().find(|&&i| blocks[i].uses.free_for(stream)) {
+    let mut order = (n.saturating_sub(SCAN)..n).rev().chain(0..n.saturating_sub(SCAN).min(4));
+    if let Some(i) = order.find(|&i| blocks[i].uses.free_for(stream)) {
         return Some(blocks.remove(i));
     }
     // Ask the driver once, about the streams of the oldest and the newest.
@@ -513,7 +511,8 @@ impl Drop for Block {
             stats::on_cache(capacity as i64);
             let over = stats::cache().saturating_sub(stats::cache_limit());
             if over > 0 {
-                pool.evict(Kind::Device, over as u64);
+                let gone = pool.evict(Kind::Device, over as u64);
+                pool.evict(Kind::Bar, (over as u64).saturating_sub(gone));
             }
         }
     }
@@ -527,7 +526,7 @@ mod tests {
     fn classes_waste_little() {
         for n in (1..100_000u64).chain((1..2000).map(|i| i * 65_537)) {
             let c = size_class(n);
-            assert!(c >= n && c % MIN_CLASS == 0, "{n} -> {c}");
+            assert!(c >= n && c.is_multiple_of(MIN_CLASS), "{n} -> {c}");
             assert!(n < 2048 || c - n <= n / 4 + 1, "{n} -> {c}");
             assert_eq!(size_class(c), c);
         }

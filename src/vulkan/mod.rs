@@ -2,19 +2,38 @@
 //! kernel. Works on device addresses, without graph knowledge. Kernels record through [`with_encoder`];
 //! the order of locks is in `stream`.
 
-mod adapter;
+pub mod adapter;
 mod cache;
 pub mod compiler;
 mod device;
+pub mod elementwise;
 mod encoder;
 mod features;
+mod gemv;
 mod hazards;
+pub mod matmul;
+pub mod matmul_kernel;
+pub mod matmul_table;
+#[cfg(test)]
+mod matmul_tests;
 mod memory;
 mod nv;
 mod pipeline;
+pub mod profile;
 mod stream;
 mod transfer;
 
+mod elem;
+pub mod gather;
+pub mod random;
+pub mod reduce;
+pub mod softmax;
+pub mod sort;
+
+#[cfg(test)]
+mod kernel_bench;
+#[cfg(test)]
+mod kernel_tests;
 #[cfg(test)]
 mod tests;
 
@@ -30,10 +49,10 @@ pub use pipeline::{KernelKey, Module, Pipeline, Source};
 use crate::core::{Result, Stream};
 use stream::StreamState;
 
-/// Records on a GPU stream. The closure must not enter the same stream again; whatever it records is
+/// Records on a GPU stream. Entering the same stream again inside the closure is an error; whatever it records is
 /// submitted when the batch is full, or by [`flush`], [`synchronize`] or a reader of the results.
 pub fn with_encoder<R>(stream: Stream, f: impl FnOnce(&mut CommandEncoder) -> Result<R>) -> Result<R> {
-    let mut encoder = CommandEncoder::new(StreamState::of(stream)?);
+    let mut encoder = CommandEncoder::new(StreamState::of(stream)?)?;
     f(&mut encoder)
 }
 
@@ -51,9 +70,16 @@ pub fn synchronize(stream: Stream) -> Result<()> {
     Ok(())
 }
 
-/// Writes the drivers' pipeline caches to disk; for the end of the process.
-pub fn save_caches() {
-    if !adapter::forked() {
-        device::opened().for_each(|d| d.blob.save(&d.raw, true));
+/// Waits for submitted work and writes the drivers' pipeline caches to disk. For the end of the process:
+/// some drivers crash when it exits under their running threads.
+pub fn finish() {
+    if adapter::forked() {
+        return;
+    }
+    for d in device::opened() {
+        for s in d.lock_streams() {
+            let _ = s.wait_uninterrupted(s.submitted.load(Ordering::Acquire));
+        }
+        d.blob.save(&d.raw, true);
     }
 }

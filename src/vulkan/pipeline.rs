@@ -33,7 +33,7 @@ pub struct Module {
     pub defines: Vec<(String, String)>,
     /// Specialisation constants with ids 0, 1, ...; 32 bits each.
     pub spec: Vec<u32>,
-    /// Subgroup size that the kernel needs. The workgroup's x size is then a multiple of it.
+    /// Subgroup size that the kernel needs; subgroups are full where the workgroup's x size is a multiple.
     pub subgroup_size: Option<u32>,
     /// Compile to SPIR-V 1.6 (needs `Features::spirv16`).
     pub spirv16: bool,
@@ -169,14 +169,10 @@ impl Device {
             bail!(Runtime, "[vulkan] Kernel {name} needs SPIR-V 1.6, which the device lacks.");
         }
         let mut size = vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo::default();
-        let mut flags = vk::PipelineShaderStageCreateFlags::empty();
         if let Some(n) = module.subgroup_size {
             let allowed = f.subgroup_size_control && (f.min_subgroup_size..=f.max_subgroup_size).contains(&n);
             if allowed {
                 size = size.required_subgroup_size(n);
-                if f.full_subgroups {
-                    flags |= vk::PipelineShaderStageCreateFlags::REQUIRE_FULL_SUBGROUPS;
-                }
             } else if n != f.subgroup_size || f.min_subgroup_size != f.max_subgroup_size {
                 bail!(
                     Runtime,
@@ -196,7 +192,6 @@ impl Device {
         let spec = vk::SpecializationInfo::default().map_entries(&entries).data(&data);
         let mut stage = vk::PipelineShaderStageCreateInfo::default()
             .stage(vk::ShaderStageFlags::COMPUTE)
-            .flags(flags)
             .module(shader)
             .name(c"main")
             .specialization_info(&spec);

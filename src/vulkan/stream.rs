@@ -5,7 +5,7 @@
 //! block state. A thread holds at most one `rec` lock, and never calls a `Storage` under it: whoever waits
 //! for a block while holding its storage can therefore always submit the batch that writes it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, RwLock};
 
 use ash::vk;
@@ -20,6 +20,9 @@ use crate::core::{Result, Stream};
 /// Waits are cut into slices of this length, to look for interrupts between them.
 const SLICE_NS: u64 = 50_000_000;
 
+/// How often a waiter looks before it sleeps; some ten microseconds.
+const SPINS: u32 = 200;
+
 /// A GPU stream.
 pub(crate) struct StreamState {
     pub device: &'static Device,
@@ -33,6 +36,8 @@ pub(crate) struct StreamState {
     pub completed: AtomicU64,
     /// Value of the batch that holds the last recorded command.
     pub recorded: AtomicU64,
+    /// Thread inside `op` (address of a thread-local), 0 for none: entering twice would wait for itself.
+    pub owner: AtomicUsize,
     /// Held by the one thread that records an operation.
     pub op: Mutex<OpState>,
     /// Held for single calls.
@@ -94,6 +99,7 @@ impl StreamState {
             submitted: AtomicU64::new(0),
             completed: AtomicU64::new(0),
             recorded: AtomicU64::new(0),
+            owner: AtomicUsize::new(0),
             op: Mutex::new(OpState::default()),
             rec: Mutex::new(Recorder::default()),
         }));
@@ -149,6 +155,9 @@ impl StreamState {
     pub fn wait(&'static self, value: u64) -> Result<()> {
         self.device.usable()?;
         let value = self.ensure_submitted(value)?;
+        if self.spin(value) {
+            return self.device.usable();
+        }
         while !self.wait_slice(value, SLICE_NS)? {
             check_interrupt()?;
         }
@@ -157,8 +166,23 @@ impl StreamState {
 
     /// Blocks until batch `value`, which was submitted, is done; for short internal waits.
     pub fn wait_uninterrupted(&self, value: u64) -> Result<()> {
+        if self.spin(value) {
+            return self.device.usable();
+        }
         while !self.wait_slice(value, SLICE_NS)? {}
         Ok(())
+    }
+
+    /// Looks for a little while: short work ends sooner than a sleeping thread wakes up.
+    fn spin(&self, value: u64) -> bool {
+        let spins = if self.device.features().software { 1 } else { SPINS };
+        for _ in 0..spins {
+            if self.reached(value) || self.poll() >= value {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        false
     }
 
     fn wait_slice(&self, value: u64, timeout: u64) -> Result<bool> {

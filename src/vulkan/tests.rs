@@ -20,9 +20,13 @@ fn gpu() -> Option<(&'static Device, MutexGuard<'static, ()>)> {
     Some((device(0).expect("the first adapter opens"), guard))
 }
 
-/// dst[i] = a[i] + b[i], float32.
+/// dst[i] = a[i] + b[i], float32; modulo 1024 if asked.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Add;
+struct Add {
+    modulo: bool,
+}
+
+const ADD: Add = Add { modulo: false };
 
 impl KernelKey for Add {
     fn name(&self) -> String {
@@ -36,17 +40,31 @@ impl KernelKey for Add {
             layout(local_size_x = 64) in;
             layout(buffer_reference, scalar, buffer_reference_align = 4) buffer F { float v[]; };
             layout(push_constant, scalar) uniform Push { F a; F b; F dst; uint n; };
-            layout(constant_id = 0) const uint TIMES = 1;
+            layout(constant_id = 0) const uint MODULO = 0;
             void main() {
                 uint i = gl_GlobalInvocationID.x;
-                if (i < n) dst.v[i] = a.v[i] + b.v[i] * float(TIMES);
+                if (i >= n) return;
+                float y = a.v[i] + b.v[i];
+                dst.v[i] = MODULO != 0 && y >= float(MODULO) ? y - float(MODULO) : y;
             }";
-        Module { source: Source::Text(text.into()), spec: vec![1], ..Default::default() }
+        Module {
+            source: Source::Text(text.into()),
+            spec: vec![if self.modulo { 1024 } else { 0 }],
+            ..Default::default()
+        }
     }
 }
 
 fn add(enc: &mut CommandEncoder, a: u64, b: u64, dst: u64, n: usize) -> Result<()> {
-    let pipeline = enc.device().pipeline(&Add)?;
+    run(enc, &ADD, a, b, dst, n)
+}
+
+fn add_mod(enc: &mut CommandEncoder, a: u64, b: u64, dst: u64, n: usize) -> Result<()> {
+    run(enc, &Add { modulo: true }, a, b, dst, n)
+}
+
+fn run(enc: &mut CommandEncoder, key: &Add, a: u64, b: u64, dst: u64, n: usize) -> Result<()> {
+    let pipeline = enc.device().pipeline(key)?;
     let mut push = [0u8; 28];
     for (i, address) in [a, b, dst].into_iter().enumerate() {
         push[i * 8..i * 8 + 8].copy_from_slice(&address.to_ne_bytes());
@@ -91,7 +109,7 @@ fn a_kernel_adds() {
     .unwrap();
     let expected: Vec<f32> = (0..1000).map(|i| i as f32 + 0.5).collect();
     assert_eq!(read(&c), expected);
-    assert!(device.has_pipeline(&Add));
+    assert!(device.has_pipeline(&ADD));
 }
 
 #[test]
@@ -151,6 +169,35 @@ fn streams_order_their_cross_dependencies() {
     for s in streams {
         synchronize(s).unwrap();
     }
+}
+
+#[test]
+fn random_overlapping_accesses_give_the_sequential_result() {
+    let Some((_, _guard)) = gpu() else { return };
+    let s = stream();
+    const N: usize = 6000;
+    let mut seed = 7u64;
+    let mut random = |n: usize| {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (seed >> 33) as usize % n
+    };
+    let mut model: Vec<f32> = (0..N).map(|i| (i % 17) as f32).collect();
+    let x = floats(&model);
+    for step in 0..1500 {
+        let n = random(500) + 1;
+        // Sources may not meet the destination inside one dispatch, but they meet those of others.
+        let (a, b, dst) = (random(N / 2 - n), random(N / 2 - n), N / 2 + random(N / 2 - n));
+        let (a, b, dst) = if step % 2 == 0 { (a, b, dst) } else { (N / 2 + a, N / 2 + b, dst - N / 2) };
+        let sums: Vec<f32> = (0..n).map(|i| (model[a + i] + model[b + i]) % 1024.0).collect();
+        model[dst..dst + n].copy_from_slice(&sums);
+        with_encoder(s, |enc| {
+            let x = enc.overwrite(&x)?;
+            let at = |i: usize| x + 4 * i as u64;
+            add_mod(enc, at(a), at(b), at(dst), n)
+        })
+        .unwrap();
+    }
+    assert_eq!(read(&x), model, "seed 7");
 }
 
 #[test]
@@ -342,11 +389,14 @@ fn failures_are_errors_with_names() {
     assert!(super::device(99).is_err());
     assert!(synchronize(new_stream(CoreDevice::CPU)).is_err());
     let s = stream();
-    let pipeline = device.pipeline(&Add).unwrap();
+    let pipeline = device.pipeline(&ADD).unwrap();
     let e = with_encoder(s, |enc| enc.dispatch(&pipeline, &[0; 132], [1, 1, 1], &[], &[])).unwrap_err();
     assert!(e.to_string().contains("test_add"), "{e}");
     let e = with_encoder(s, |_| -> Result<()> { bail!(Value, "mine") }).unwrap_err();
     assert_eq!(e.to_string(), "mine");
+    let nested = with_encoder(s, |_| Ok(with_encoder(s, |_| Ok(())).is_err())).unwrap();
+    assert!(nested, "entering a stream twice is an error");
+    with_encoder(s, |_| with_encoder(stream(), |_| Ok(()))).unwrap();
     synchronize(s).unwrap();
 }
 
@@ -382,6 +432,76 @@ fn a_forked_child_gets_an_error() {
     synchronize(s).unwrap();
 }
 
+#[test]
+fn the_end_of_the_process_finds_work_done_and_caches_written() {
+    let Some((device, _guard)) = gpu() else { return };
+    let s = stream();
+    let x = floats(&[1.0; 50_000]);
+    for _ in 0..20 {
+        with_encoder(s, |enc| {
+            let x = enc.overwrite(&x)?;
+            add(enc, x, x, x, 50_000)
+        })
+        .unwrap();
+    }
+    flush(s).unwrap();
+    finish();
+    let block = x.device_block(0).unwrap();
+    let before = std::time::Instant::now();
+    block.wait_written().unwrap();
+    assert!(before.elapsed().as_millis() < 100);
+    assert_eq!(read(&x)[49_999], 1_048_576.0);
+    if let Some(loaded) = device.blob.reread() {
+        assert!(loaded, "the pipeline cache on disk fits the device");
+    }
+}
+
+#[test]
+fn a_profile_counts_and_times_every_dispatch() {
+    let Some((device, _guard)) = gpu() else { return };
+    let s = stream();
+    let x = floats(&[1.0; 10_000]);
+    with_encoder(s, |enc| enc.resident(&x)).unwrap();
+    synchronize(s).unwrap();
+    profile::start();
+    for _ in 0..250 {
+        with_encoder(s, |enc| {
+            let x = enc.overwrite(&x)?;
+            add(enc, x, x, x, 10_000)
+        })
+        .unwrap();
+    }
+    let report = profile::stop().unwrap();
+    if device.timestamps() {
+        let rows = report.rows();
+        let row = rows.iter().find(|r| r.kernel == "test_add").expect("the kernel is in the table");
+        assert_eq!((row.count, row.bytes), (250, 250 * 3 * 40_000));
+        assert!(row.total_ns > 0.0 && report.batches >= 3);
+        assert!(report.barriers >= 250 - report.batches && report.barriers < 250);
+        assert!(report.chrome_trace().contains("\"name\":\"test_add\""));
+        assert!(report.busy_and_gap_ns().0 >= row.total_ns);
+    }
+    assert!(profile::stop().unwrap().samples.is_empty());
+}
+
+/// Leaves work running at the end of the process; run alone with `--ignored`.
+#[test]
+#[ignore]
+fn leave_work_running() {
+    let Some((_, _guard)) = gpu() else { return };
+    let s = stream();
+    let x = floats(&[1.0; 4_000_000]);
+    for _ in 0..200 {
+        with_encoder(s, |enc| {
+            let x = enc.overwrite(&x)?;
+            add(enc, x, x, x, 4_000_000)
+        })
+        .unwrap();
+    }
+    flush(s).unwrap();
+    std::mem::forget(x);
+}
+
 /// Prints costs; run with `--ignored --nocapture` on the hardware of interest.
 #[test]
 #[ignore]
@@ -398,8 +518,20 @@ fn measure_dispatch() {
         synchronize(s).unwrap();
         eprintln!("{name}: recorded {:?}, done {:?} each", recorded / count, start.elapsed() / count);
     };
-    let n = 20_000;
     let x = floats(&[0.0; 256]);
+    for _ in 0..3 {
+        time("few, one op each", 100, &mut || {
+            for _ in 0..100 {
+                with_encoder(s, |enc| {
+                    let one = enc.resident(&one)?;
+                    let x = enc.overwrite(&x)?;
+                    add(enc, x, one, x, 256)
+                })
+                .unwrap();
+            }
+        });
+    }
+    let n = if device.features().software { 2000 } else { 20_000 };
     time("dependent, one op each", n, &mut || {
         for _ in 0..n {
             with_encoder(s, |enc| {

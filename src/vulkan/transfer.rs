@@ -1,21 +1,25 @@
 //! Bytes between host and device. Unified memory is a memcpy. Else small arrays are written by the host
-//! straight into host-visible device memory, large ones go through staging on the stream that needs them;
-//! downloads go through cached staging, large ones in pieces on a queue of their own.
+//! straight into host-visible device memory; the others go through staging, downloads through cached
+//! staging. Large ones go in pieces on a queue of their own, beside the kernels.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::memory::{Block, Kind};
 use super::stream::{Point, StreamState};
 use crate::bail;
 use crate::core::{DeviceBlock, Result};
 
-/// Uploads up to this size need no command at all.
+/// Uploads up to this size are written by the host in place and need no command: into device memory where
+/// the host can reach it, else into host memory that the device reads each time.
 const DIRECT: usize = 64 << 10;
-/// Downloads up to this size ride on the stream that wrote the bytes.
-const SMALL_DOWNLOAD: usize = 1 << 20;
+const DIRECT_WITHOUT_BAR: usize = 1 << 10;
+/// Copies up to this size ride on the stream that reads or wrote the bytes.
+const SMALL: usize = 1 << 20;
 /// Size of staging pieces.
 const PIECE: usize = 32 << 20;
+/// Host copies from this size on are shared between threads.
+const PARALLEL: usize = 8 << 20;
 /// Staging pieces in use by one upload.
 const PIECES: usize = 4;
 
@@ -25,13 +29,16 @@ const PIECES: usize = 4;
 /// `src` must be valid for `bytes` of reads.
 pub(crate) unsafe fn upload(state: &'static StreamState, src: *const u8, bytes: usize) -> Result<Arc<Block>> {
     let device = state.device;
-    if device.features().unified || bytes <= DIRECT {
+    let direct = if device.features().bar { DIRECT } else { DIRECT_WITHOUT_BAR };
+    if device.features().unified || bytes <= direct {
         let kind = if device.features().unified { Kind::Device } else { Kind::Bar };
         let block = device.alloc_kind(kind, bytes, None)?;
         // SAFETY: by the caller; nothing uses the fresh block.
         unsafe { write_host(&block, src, bytes) }?;
         return Ok(block);
     }
+    // Large copies run beside the kernels; whoever reads the block waits for the copy's stream.
+    let state = if bytes > SMALL { device.copy_stream()? } else { state };
     let block = device.alloc_kind(Kind::Device, bytes, Some(state))?;
     for p in block.all_uses() {
         state.wait_for(p)?;
@@ -49,6 +56,9 @@ pub(crate) unsafe fn upload(state: &'static StreamState, src: *const u8, bytes: 
         // SAFETY: at + n <= bytes.
         unsafe { write_host(&staging, src.add(at), n) }?;
         pieces.push_back(record(state, (&staging, 0), (&block, at as u64), n as u64, false)?);
+        if bytes > SMALL {
+            state.flush()?;
+        }
         at += n;
     }
     Ok(block)
@@ -61,8 +71,36 @@ pub(crate) unsafe fn upload(state: &'static StreamState, src: *const u8, bytes: 
 unsafe fn write_host(block: &Block, src: *const u8, bytes: usize) -> Result<()> {
     let Some(host) = block.host() else { bail!(Runtime, "[vulkan] Staging memory is not mapped.") };
     // SAFETY: by the caller.
-    unsafe { std::ptr::copy_nonoverlapping(src, host.as_ptr(), bytes) };
+    unsafe { copy_host(src, host.as_ptr(), bytes) };
     Ok(())
+}
+
+/// Copies host memory, large pieces on several threads: one alone does not keep up with the bus.
+///
+/// # Safety
+/// As `ptr::copy_nonoverlapping` for bytes.
+unsafe fn copy_host(src: *const u8, dst: *mut u8, bytes: usize) {
+    let threads = if bytes < PARALLEL { 1 } else { host_threads() };
+    if threads == 1 {
+        // SAFETY: by the caller.
+        return unsafe { std::ptr::copy_nonoverlapping(src, dst, bytes) };
+    }
+    let (from, to) = (src as usize, dst as usize);
+    let part = bytes.div_ceil(threads).next_multiple_of(4096);
+    std::thread::scope(|scope| {
+        for start in (0..bytes).step_by(part) {
+            let n = part.min(bytes - start);
+            // SAFETY: the parts are disjoint and inside both ranges; the scope ends before they do.
+            scope.spawn(move || unsafe {
+                std::ptr::copy_nonoverlapping((from + start) as *const u8, (to + start) as *mut u8, n);
+            });
+        }
+    });
+}
+
+fn host_threads() -> usize {
+    static THREADS: OnceLock<usize> = OnceLock::new();
+    *THREADS.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| (n.get() / 2).clamp(1, 6)))
 }
 
 /// Records a copy and notes it on both blocks.
@@ -93,12 +131,12 @@ pub(crate) unsafe fn download(block: &Block, dst: *mut u8, bytes: usize) -> Resu
     if let Some(host) = block.mapped() {
         block.wait_written()?;
         // SAFETY: by the caller; the block holds the bytes.
-        unsafe { std::ptr::copy_nonoverlapping(host.as_ptr(), dst, bytes) };
+        unsafe { copy_host(host.as_ptr(), dst, bytes) };
         return Ok(());
     }
     let write = block.last_write();
     let state = match write {
-        Some(w) if bytes <= SMALL_DOWNLOAD => w.stream,
+        Some(w) if bytes <= SMALL => w.stream,
         _ => device.copy_stream()?,
     };
     if let Some(w) = write {
@@ -119,7 +157,7 @@ pub(crate) unsafe fn download(block: &Block, dst: *mut u8, bytes: usize) -> Resu
             state.wait(value)?;
             let Some(host) = staging.host() else { bail!(Runtime, "[vulkan] Staging memory is not mapped.") };
             // SAFETY: start + n <= bytes, and the copy into staging is done.
-            unsafe { std::ptr::copy_nonoverlapping(host.as_ptr(), dst.add(start), n) };
+            unsafe { copy_host(host.as_ptr(), dst.add(start), n) };
         }
     }
     Ok(())

@@ -170,7 +170,7 @@ macro_rules! folds {
         ($s:ty, $a:ty, $d:ty), $identity:expr, |$x:ident| $lift:expr, |$l:ident, $r:ident| $join:expr,
         |$z:ident| $finish:expr;)*) => { $(
         #[derive(Clone, Copy)]
-        pub(crate) struct $name<$($g),+>(PhantomData<($($g),+)>);
+        pub(crate) struct $name<$($g),+>(PhantomData<($($g,)+)>);
         impl<$($g: Copy + Send + Sync + 'static),+> Fold for $name<$($g),+> where $($bound)* {
             type S = $s;
             type A = $a;

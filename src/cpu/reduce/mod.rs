@@ -17,7 +17,7 @@ use num_complex::Complex32;
 use crate::bail;
 use crate::core::{Dtype, Result};
 use crate::kernels::{HostView, ReduceOp};
-use fold::{All, Any, Bool, Brain, Fold, Half, Max, Min, Prod, Sum};
+use fold::{All, Any, Brain, Fold, Half, Max, Min, Prod, Sum};
 use plan::Plan;
 
 pub use arg::arg_reduce;

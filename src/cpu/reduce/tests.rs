@@ -150,7 +150,8 @@ fn large_float_sums_stay_accurate() {
     reduce(ReduceOp::Sum, &a.view(), &[0], &dst.view()).unwrap();
     let want = f64::from(0.1f32) * n as f64;
     assert!((dst.reals()[0] - want).abs() / want < 1e-6);
-    let a = Owned::filled(F32, n, crate::core::Layout::contiguous(&[1 << 18, 16]), |_| f64::from(0.1f32).into());
+    let a =
+        Owned::filled(F32, n, crate::core::Layout::contiguous(&[1 << 18, 16]), |_| f64::from(0.1f32).into());
     let dst = Owned::zeros(F32, &[16]);
     reduce(ReduceOp::Sum, &a.view(), &[0], &dst.view()).unwrap();
     assert!(dst.reals().iter().all(|x| (x / want * 16.0 - 1.0).abs() < 5e-6));
@@ -234,7 +235,8 @@ fn the_first_of_equal_elements_is_found_in_every_layout() {
     ] {
         for dtype in Dtype::ALL {
             for (name, layout, count) in layouts(&shape) {
-                let a = Owned::filled(dtype, count, layout, |_| Complex64::new((rng.next() % 50) as f64, 0.0));
+                let a =
+                    Owned::filled(dtype, count, layout, |_| Complex64::new((rng.next() % 50) as f64, 0.0));
                 for op in [ArgReduceOp::Min, ArgReduceOp::Max] {
                     let dst = Owned::zeros(U32, &kept(&shape, &[axis]));
                     arg_reduce(op, &a.view(), axis, &dst.view()).unwrap();

@@ -1,0 +1,225 @@
+#!/usr/bin/env bash
+# From a bare machine (Python >= 3.11, Rust, a C++ compiler) to all tests passed.
+#
+#   ./run_tests.sh                 every step, in the order below
+#   ./run_tests.sh cpu gpu ...     only the named steps (of what is already built)
+#
+# Steps: format clippy rust build ruff stubs cpu gpu validation examples
+#
+# The Python environment and Cargo's target folder live outside the clone, in
+# ${XDG_CACHE_HOME:-~/.cache}/mlx-vulkan, so that a second run, or a second clone, starts warm.
+# CARGO_TARGET_DIR is respected where it is set. Where a Vulkan driver is missing and apt may be
+# used, Mesa's software driver and the Khronos validation layer are installed.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
+
+STEPS=(format clippy rust build ruff stubs cpu gpu validation examples)
+cache="${XDG_CACHE_HOME:-$HOME/.cache}/mlx-vulkan"
+venv="$cache/venv-tests"
+export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$cache/target}"
+export PATH="$venv/bin:$PATH:$HOME/.cargo/bin"
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONUNBUFFERED=1
+unset PYTHONPATH
+scratch="$(mktemp -d)"
+trap 'rm -rf "$scratch"' EXIT
+
+want=("$@")
+[ ${#want[@]} -eq 0 ] && want=("${STEPS[@]}")
+for s in "${want[@]}"; do
+    if [[ " ${STEPS[*]} " != *" $s "* ]]; then
+        echo "run_tests.sh: no step '$s'; steps are: ${STEPS[*]}" >&2
+        exit 2
+    fi
+done
+
+wanted() { [[ " ${want[*]} " == *" $1 "* ]]; }
+
+names=() results=() seconds=() notes=()
+failed=0
+
+# run STEP HEADING COMMAND...: runs the step if it is wanted; keeps its log and its result.
+run() {
+    local name="$1" heading="$2" begin status note
+    shift 2
+    wanted "$name" || return 0
+    printf '\n=== %s: %s\n' "$name" "$heading"
+    begin=$SECONDS
+    "$@" 2>&1 | tee "$scratch/$name.log"
+    status=${PIPESTATUS[0]}
+    note="$(grep -aE '(passed|failed|error).* in [0-9.]+s' "$scratch/$name.log" | tail -1 | tr -d =)"
+    names+=("$name") seconds+=($((SECONDS - begin))) notes+=("$note")
+    if [ "$status" -eq 0 ]; then results+=(ok); else results+=(FAILED) failed=1; fi
+    printf -- '--- %s: %s in %d s\n' "$name" "${results[-1]}" "${seconds[-1]}"
+    return "$status"
+}
+
+# --- the machine ---------------------------------------------------------------------------------
+
+find_python() {
+    local p
+    for p in python3 python3.14 python3.13 python3.12 python3.11 python; do
+        if command -v "$p" >/dev/null && "$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+            command -v "$p"
+            return 0
+        fi
+    done
+    echo "run_tests.sh: Python 3.11 or newer is needed" >&2
+    return 1
+}
+
+present() { compgen -G "$1" >/dev/null; }
+
+missing_packages() {
+    [[ "$(ldconfig -p 2>/dev/null)" == *libvulkan.so.1* ]] || present '/usr/lib*/libvulkan.so.1' ||
+        present '/usr/local/lib/libvulkan.so.1' || echo libvulkan1
+    present '/usr/share/vulkan/icd.d/*.json' || present '/etc/vulkan/icd.d/*.json' ||
+        echo mesa-vulkan-drivers
+    present '/usr/share/vulkan/explicit_layer.d/*hronos_validation*.json' ||
+        present '/etc/vulkan/explicit_layer.d/*hronos_validation*.json' ||
+        present "${VK_LAYER_PATH:-/nonexistent}/*hronos_validation*.json" || echo vulkan-validationlayers
+}
+
+install_packages() {
+    local packages sudo=""
+    mapfile -t packages < <(missing_packages)
+    [ ${#packages[@]} -eq 0 ] && return 0
+    if ! command -v apt-get >/dev/null; then
+        echo "missing: ${packages[*]} (this system has no apt-get; install their equivalents)"
+        return 0
+    fi
+    if [ "$(id -u)" -ne 0 ]; then
+        sudo -n true 2>/dev/null || {
+            echo "missing, and root is needed to install them: ${packages[*]}"
+            return 0
+        }
+        sudo="sudo -n"
+    fi
+    echo "installing ${packages[*]}"
+    $sudo apt-get update -qq && $sudo env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends "${packages[@]}"
+}
+
+prepare() {
+    local python tool
+    printf '=== machine\n'
+    python="$(find_python)" || return 1
+    for tool in cargo c++; do
+        if ! command -v "$tool" >/dev/null; then
+            echo "run_tests.sh: $tool was not found (Rust and a C++ compiler are needed)" >&2
+            return 1
+        fi
+    done
+    install_packages
+    mkdir -p "$cache"
+    if ! "$venv/bin/python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+        rm -rf "$venv"
+        "$python" -m venv "$venv" || return 1
+    fi
+    "$venv/bin/python" -m pip install --quiet --upgrade \
+        "maturin>=1.9,<2" cmake ninja numpy scipy pytest scikit-learn matplotlib tqdm ruff mypy || return 1
+    printf '%s; %s; %s\n' "$("$venv/bin/python" --version)" "$(rustc --version)" "$(c++ --version | head -1)"
+}
+
+# --- the steps -----------------------------------------------------------------------------------
+
+step_format() { cargo fmt --all -- --check; }
+
+# Always --release: the C++ shader compiler among the dependencies is then built once for all steps.
+step_clippy() { cargo clippy --release --all-targets --features python,vulkan -- -D warnings; }
+
+step_rust() { cargo test --release --no-default-features --features vulkan; }
+
+step_build() {
+    "$venv/bin/maturin" build --release --interpreter "$venv/bin/python" --out "$scratch/wheels" &&
+        "$venv/bin/python" -m pip install --quiet --force-reinstall --no-deps "$scratch"/wheels/*.whl &&
+        (cd "$scratch" && "$venv/bin/python" -c 'import mlx.core as mx; print("mlx.core", mx.__version__)')
+}
+
+step_ruff() { "$venv/bin/ruff" check . && "$venv/bin/ruff" format --check .; }
+
+step_stubs() {
+    "$venv/bin/python" tools/stubs.py --check && (cd "$scratch" && "$venv/bin/python" -m mypy.stubtest mlx.core)
+}
+
+tests() {
+    "$venv/bin/python" -m pytest -o addopts= -ra --durations=5 -p no:cacheprovider python/tests "$@"
+}
+
+step_cpu() { tests --device cpu; }
+
+has_gpu() {
+    "$venv/bin/python" -c 'import sys, mlx.core as mx; sys.exit(not mx.is_available(mx.gpu))' || {
+        echo "no Vulkan device: install a driver, or Mesa's software driver (mesa-vulkan-drivers)"
+        return 1
+    }
+}
+
+step_gpu() { has_gpu && tests --device gpu; }
+
+# The settings file switches synchronisation validation on under the names of old and new layers.
+# The layer writes its log file as soon as it is loaded: no file means that nothing was checked.
+step_validation() {
+    local log="$scratch/messages.txt" status
+    has_gpu || return 1
+    cat >"$scratch/vk_layer_settings.txt" <<-SETTINGS
+		khronos_validation.debug_action = VK_DBG_LAYER_ACTION_LOG_MSG
+		khronos_validation.report_flags = error,warn
+		khronos_validation.log_filename = $log
+		khronos_validation.enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT
+		khronos_validation.validate_sync = true
+	SETTINGS
+    VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation VK_LAYER_SETTINGS_PATH="$scratch" \
+        VK_LAYER_ENABLES=VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT \
+        tests --device gpu -m validation -s >"$scratch/output.txt" 2>&1
+    status=$?
+    tail -15 "$scratch/output.txt"
+    if [ ! -e "$log" ]; then
+        echo "the Khronos validation layer was not loaded (package vulkan-validationlayers)"
+        return 1
+    fi
+    grep -ahE 'Validation (Error|Warning)|VUID-|UNASSIGNED-|SYNC-HAZARD' \
+        "$log" "$scratch/output.txt" >"$scratch/objections.txt"
+    if [ -s "$scratch/objections.txt" ]; then
+        head -40 "$scratch/objections.txt"
+        echo "validation messages: $(wc -l <"$scratch/objections.txt")"
+        return 1
+    fi
+    echo "validation messages: 0"
+    return "$status"
+}
+
+step_examples() {
+    local device
+    for device in cpu gpu; do
+        if [ "$device" = gpu ]; then has_gpu || return 1; fi
+        "$venv/bin/python" examples/digits.py --device "$device" --steps 300 --out "$scratch/$device.png" &&
+            [ -s "$scratch/$device.png" ] || return 1
+    done
+}
+
+# --- all of it -----------------------------------------------------------------------------------
+
+prepare || exit 1
+run format "rustfmt --check" step_format
+run clippy "clippy, warnings are errors" step_clippy
+run rust "cargo test, the core without Python" step_rust
+if ! run build "wheel, installed into $venv" step_build; then
+    want=(format clippy rust build ruff)
+fi
+run ruff "ruff check and format --check" step_ruff
+run stubs "core.pyi is up to date and mypy stubtest agrees" step_stubs
+run cpu "pytest on the CPU" step_cpu
+run gpu "pytest on the GPU or the software driver" step_gpu
+run validation "Khronos validation with synchronisation validation" step_validation
+run examples "the examples" step_examples
+
+printf '\n=== summary\n'
+for i in "${!names[@]}"; do
+    printf '%-11s %-7s %5d s  %s\n' "${names[i]}" "${results[i]}" "${seconds[i]}" "${notes[i]}"
+done
+if [ "$failed" -eq 0 ]; then
+    printf 'all steps passed in %d s\n' "$SECONDS"
+else
+    printf 'FAILED in %d s\n' "$SECONDS"
+fi
+exit "$failed"

@@ -1,0 +1,116 @@
+// complex64 as vec2, over math.glsl. Inverse functions follow W. Kahan, "Branch cuts for complex
+// elementary functions" (1987).
+
+vec2 c_conj(vec2 z) { return vec2(z.x, m_neg(z.y)); }
+// -i z and i z.
+vec2 c_minus_i(vec2 z) { return vec2(z.y, m_neg(z.x)); }
+vec2 c_times_i(vec2 z) { return vec2(m_neg(z.y), z.x); }
+vec2 c_mul(vec2 a, vec2 b) {
+  precise vec2 r = vec2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
+  return r;
+}
+vec2 c_div(vec2 a, vec2 b) {
+  // Smith's method.
+  if (m_abs(b.x) >= m_abs(b.y)) {
+    float t = m_div(b.y, b.x);
+    precise float d = b.x + b.y * t;
+    precise vec2 n = vec2(a.x + a.y * t, a.y - a.x * t);
+    return vec2(m_div(n.x, d), m_div(n.y, d));
+  }
+  float t = m_div(b.x, b.y);
+  precise float d = b.x * t + b.y;
+  precise vec2 n = vec2(a.x * t + a.y, a.y * t - a.x);
+  return vec2(m_div(n.x, d), m_div(n.y, d));
+}
+float c_abs(vec2 z) {
+  float a = m_abs(z.x), b = m_abs(z.y);
+  if (m_isinf(a) || m_isinf(b)) return M_INF;
+  float hi = max(a, b), lo = min(a, b);
+  if (m_isnan(a) || m_isnan(b)) return M_NAN;
+  if (hi == 0.0) return 0.0;
+  float t = m_div(lo, hi);
+  precise float s = 1.0 + t * t;
+  precise float r = hi * m_sqrt(s);
+  return r;
+}
+vec2 c_sign(vec2 z) {
+  float r = c_abs(z);
+  return r == 0.0 ? vec2(0.0) : vec2(m_div(z.x, r), m_div(z.y, r));
+}
+bool c_isnan(vec2 z) { return m_isnan(z.x) || m_isnan(z.y); }
+bool c_less(vec2 a, vec2 b) { return a.x < b.x || (a.x == b.x && a.y < b.y); }
+vec2 c_max(vec2 a, vec2 b) { return !c_isnan(a) && (c_isnan(b) || c_less(a, b)) ? b : a; }
+vec2 c_min(vec2 a, vec2 b) { return !c_isnan(a) && (c_isnan(b) || c_less(b, a)) ? b : a; }
+vec2 c_sqrt(vec2 z) {
+  float r = c_abs(z);
+  if (r == 0.0) return vec2(0.0, z.y);
+  if (m_isinf(r) || m_isnan(r)) return vec2(r, z.y);
+  precise float h = 0.5 * m_abs(z.x) + 0.5 * r;
+  float t = m_sqrt(h);
+  float u = m_div(0.5 * m_abs(z.y), t);
+  return z.x >= 0.0 ? vec2(t, m_signed(u, z.y)) : vec2(u, m_signed(t, z.y));
+}
+vec2 c_exp(vec2 z) {
+  float e = m_exp(z.x);
+  return z.y == 0.0 ? vec2(e, z.y) : vec2(e * m_cos(z.y), e * m_sin(z.y));
+}
+vec2 c_log(vec2 z) {
+  float a = max(m_abs(z.x), m_abs(z.y)), b = min(m_abs(z.x), m_abs(z.y));
+  float r = c_abs(z);
+  precise float m = (a - 1.0) * (a + 1.0) + b * b;
+  return vec2(r > 0.5 && r < 2.0 ? 0.5 * m_log1p(m) : m_log(r), m_atan2(z.y, z.x));
+}
+vec2 c_log1p(vec2 z) {
+  precise float m = z.x * (2.0 + z.x) + z.y * z.y;
+  precise float u = 1.0 + z.x;
+  return vec2(0.5 * m_log1p(m), m_atan2(z.y, u));
+}
+vec2 c_sinh(vec2 z) {
+  return z.y == 0.0 ? vec2(m_sinh(z.x), z.y) : vec2(m_sinh(z.x) * m_cos(z.y), m_cosh(z.x) * m_sin(z.y));
+}
+vec2 c_cosh(vec2 z) {
+  return vec2(m_cosh(z.x) * m_cos(z.y), m_sinh(z.x) * m_sin(z.y));
+}
+vec2 c_tanh(vec2 z) {
+  if (m_abs(z.x) > 20.0) return vec2(m_signed(1.0, z.x), m_signed(0.0, z.y));
+  // With t = tan y and s = sinh x: (s cosh x (1 + t^2) + i t) / (1 + s^2 (1 + t^2)).
+  float t = m_tan(z.y), s = m_sinh(z.x), c = m_cosh(z.x);
+  precise float beta = 1.0 + t * t;
+  precise float d = 1.0 + beta * s * s;
+  precise float n = beta * c * s;
+  return vec2(m_div(n, d), m_div(t, d));
+}
+vec2 c_sin(vec2 z) { return c_minus_i(c_sinh(c_times_i(z))); }
+vec2 c_cos(vec2 z) { return c_cosh(c_times_i(z)); }
+vec2 c_tan(vec2 z) { return c_minus_i(c_tanh(c_times_i(z))); }
+vec2 c_asin(vec2 z) {
+  vec2 p = c_sqrt(vec2(1.0 + z.x, z.y)), m = c_sqrt(vec2(1.0 - z.x, m_neg(z.y)));
+  precise float re = p.x * m.x - p.y * m.y;
+  precise float im = m.x * p.y - m.y * p.x;
+  return vec2(m_atan2(z.x, re), m_asinh(im));
+}
+vec2 c_acos(vec2 z) {
+  vec2 p = c_sqrt(vec2(1.0 + z.x, z.y)), m = c_sqrt(vec2(1.0 - z.x, m_neg(z.y)));
+  precise float im = p.x * m.y - p.y * m.x;
+  return vec2(2.0 * m_atan2(m.x, p.x), m_asinh(im));
+}
+vec2 c_asinh(vec2 z) { return c_minus_i(c_asin(c_times_i(z))); }
+vec2 c_acosh(vec2 z) {
+  vec2 p = c_sqrt(vec2(z.x + 1.0, z.y)), m = c_sqrt(vec2(z.x - 1.0, z.y));
+  precise float re = m.x * p.x + m.y * p.y;
+  return vec2(m_asinh(re), 2.0 * m_atan2(m.y, p.x));
+}
+vec2 c_atanh(vec2 z) {
+  precise float d = (1.0 - z.x) * (1.0 - z.x) + z.y * z.y;
+  precise float n = (1.0 - z.x) * (1.0 + z.x) - z.y * z.y;
+  return vec2(0.25 * m_log1p(m_div(4.0 * z.x, d)), 0.5 * m_atan2(2.0 * z.y, n));
+}
+vec2 c_atan(vec2 z) { return c_minus_i(c_atanh(c_times_i(z))); }
+vec2 c_pow(vec2 a, vec2 b) {
+  return b == vec2(0.0) ? vec2(1.0, 0.0) : c_exp(c_mul(c_log(a), b));
+}
+vec2 c_logaddexp(vec2 a, vec2 b) {
+  bool first = c_less(b, a);
+  vec2 hi = first ? a : b, lo = first ? b : a;
+  return lo.x == m_neg(M_INF) ? hi : hi + c_log1p(c_exp(lo - hi));
+}

@@ -1,0 +1,573 @@
+// Float32 functions, at most 4 ULP from the exact value: the functions of src/kernels/scalar.rs and
+// scalar_special.rs line by line, over division and square root that are corrected by an exact residual.
+// `precise` keeps products and sums apart; NaN is tested by bits, which no optimiser may assume away.
+
+const float M_LOG2E = 1.44269504088896341;
+const float M_LN2_HI = 0.693359375;
+const float M_LN2_LO = -2.12194440e-4;
+// 1.5 * 2^23: adding it rounds to an integer that sits in the low bits.
+const float M_MAGIC = 12582912.0;
+const float M_PI_2 = 1.57079637050628662109375;
+const float M_PI_2_LO = -4.37113900018624283e-8;
+const float M_INF = uintBitsToFloat(0x7f800000u);
+const float M_NAN = uintBitsToFloat(0x7fc00000u);
+
+uint m_bits(float x) { return floatBitsToUint(x); }
+float m_from_bits(uint x) { return uintBitsToFloat(x); }
+float m_sel(bool c, float a, float b) { return c ? a : b; }
+float m_abs(float x) { return uintBitsToFloat(floatBitsToUint(x) & 0x7fffffffu); }
+float m_neg(float x) { return uintBitsToFloat(floatBitsToUint(x) ^ 0x80000000u); }
+bool m_is_nan(float x) { return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u; }
+bool m_isnan(float x) { return m_is_nan(x); }
+bool m_isinf(float x) { return (floatBitsToUint(x) & 0x7fffffffu) == 0x7f800000u; }
+bool m_isfinite(float x) { return (floatBitsToUint(x) & 0x7fffffffu) < 0x7f800000u; }
+float m_sign(float x) { return (x > 0.0 ? 1.0 : 0.0) - (x < 0.0 ? 1.0 : 0.0); }
+// The sign bit survives, which the built-in functions do not promise for zeros.
+float m_signed(float r, float x) {
+  return m_is_nan(x) ? x : uintBitsToFloat((floatBitsToUint(r) & 0x7fffffffu) | (floatBitsToUint(x) & 0x80000000u));
+}
+float m_floor(float x) { return m_signed(floor(x), x); }
+float m_ceil(float x) { return m_signed(ceil(x), x); }
+float m_trunc(float x) { return m_signed(trunc(x), x); }
+float m_round(float x) { return m_signed(roundEven(x), x); }
+
+// A number as the unevaluated sum of two floats.
+struct Two { float hi; float lo; };
+Two m_two(float hi, float lo) { return Two(hi, lo); }
+
+// a - q * b for q near a / b, where nothing over- or underflows: Dekker's exact product.
+float m_residual(float a, float q, float b) {
+  precise float p = q * b;
+  float qh = uintBitsToFloat(floatBitsToUint(q) & 0xfffff000u), bh = uintBitsToFloat(floatBitsToUint(b) & 0xfffff000u);
+  precise float ql = q - qh, bl = b - bh;
+  precise float e = (((qh * bh - p) + qh * bl) + ql * bh) + ql * bl;
+  precise float r = (a - p) - e;
+  return r;
+}
+// Quotient of numbers whose exponents are moderate, to half an ULP: the driver's division may be 2.5 off.
+float m_div_near(float a, float b) {
+  precise float q = a / b;
+  precise float r = q + m_residual(a, q, b) / b;
+  return r;
+}
+// Mantissa in [1, 2) with the sign of x, which is finite and not zero; `e` receives the exponent.
+float m_split(float x, out int e) {
+  uint u = floatBitsToUint(x) & 0x7fffffffu;
+  e = int(u >> 23) - 127;
+  if (u < 0x00800000u) {
+    int up = 23 - findMSB(u);
+    u <<= up;
+    e = -126 - up;
+  }
+  return uintBitsToFloat((floatBitsToUint(x) & 0x80000000u) | 0x3f800000u | (u & 0x007fffffu));
+}
+float m_scale2(float y, int k);
+float m_div_far(float a, float b) {
+  uint ua = floatBitsToUint(a) & 0x7fffffffu, ub = floatBitsToUint(b) & 0x7fffffffu;
+  uint s = (floatBitsToUint(a) ^ floatBitsToUint(b)) & 0x80000000u;
+  if (ua > 0x7f800000u || ub > 0x7f800000u) return M_NAN;
+  if (ua == 0x7f800000u || ub == 0u) return ub == 0x7f800000u || ua == ub ? M_NAN : uintBitsToFloat(s | 0x7f800000u);
+  if (ub == 0x7f800000u || ua == 0u) return uintBitsToFloat(s);
+  int ea, eb;
+  float ma = m_split(a, ea), mb = m_split(b, eb);
+  return m_scale2(m_div_near(ma, mb), ea - eb);
+}
+float m_div(float a, float b) {
+  uint ea = (floatBitsToUint(a) >> 23) & 0xffu, eb = (floatBitsToUint(b) >> 23) & 0xffu;
+  return ea - 67u < 120u && eb - 67u < 120u ? m_div_near(a, b) : m_div_far(a, b);
+}
+float m_sqrt_near(float x) {
+  precise float s = sqrt(x);
+  precise float r = s + m_residual(x, s, s) * (0.5 / s);
+  return r;
+}
+float m_sqrt(float x) {
+  uint u = floatBitsToUint(x);
+  if (u - 0x0d800000u < 0x70000000u) return m_sqrt_near(x);
+  if ((u & 0x7fffffffu) == 0u || u == 0x7f800000u || m_is_nan(x)) return x;
+  if (u > 0x7f800000u) return M_NAN;
+  int e;
+  float m = m_split(x, e);
+  int odd = e & 1;
+  return m_scale2(m_sqrt_near(odd == 1 ? 2.0 * m : m), (e - odd) >> 1);
+}
+float m_rsqrt(float x) { return m_div(1.0, m_sqrt(x)); }
+
+// Remainder with the divisor's sign: long division of the mantissas, seven bits a step, exact.
+float m_floor_mod(float a, float b) {
+  uint ua = floatBitsToUint(a) & 0x7fffffffu, ub = floatBitsToUint(b) & 0x7fffffffu;
+  if (ua >= 0x7f800000u || ub > 0x7f800000u || ub == 0u) return M_NAN;
+  float r = a;
+  if (ua == ub) {
+    r = uintBitsToFloat(floatBitsToUint(a) & 0x80000000u);
+  } else if (ua > ub) {
+    int ea, eb;
+    uint ma = (floatBitsToUint(m_split(a, ea)) & 0x007fffffu) | 0x00800000u;
+    uint mb = (floatBitsToUint(m_split(b, eb)) & 0x007fffffu) | 0x00800000u;
+    uint m = ma % mb;
+    for (int d = ea - eb; d > 0; d -= 7) m = (m << min(d, 7)) % mb;
+    r = m_scale2(float(m), eb - 23);
+    r = uintBitsToFloat(floatBitsToUint(r) | (floatBitsToUint(a) & 0x80000000u));
+  }
+  precise float fixed_up = r + b;
+  return (floatBitsToUint(r) & 0x7fffffffu) != 0u && (r < 0.0) != (b < 0.0) ? fixed_up : r;
+}
+
+// x reduced by multiples of pi/2, and the multiple's low two bits.
+struct Reduced { float r; uint q; };
+uint m_two_over_pi(uint i) {
+  const uint words[8] = uint[8](0u, 0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u, 0xdb629599u, 0x3c439041u, 0xfe5163abu);
+  return words[i & 7u];
+}
+uint m_window(uint a, uint b, uint s) { return (a << s) | ((b >> 1) >> (31u - s)); }
+// Payne and Hanek's reduction: 96 bits of 2/pi chosen by the exponent, times the 24 bit mantissa.
+Reduced m_reduce(float x) {
+  uint ix = floatBitsToUint(x) & 0x7fffffffu;
+  if (ix <= 0x3f490fdau) return Reduced(x, 0u);
+  if (ix >= 0x7f800000u) return Reduced(M_NAN, 0u);
+  uint m = (ix & 0x007fffffu) | 0x00800000u;
+  uint o = (ix >> 23) - 120u;
+  uint i = o >> 5, s = o & 31u;
+  uint w0 = m_two_over_pi(i), w1 = m_two_over_pi(i + 1u), w2 = m_two_over_pi(i + 2u), w3 = m_two_over_pi(i + 3u);
+  uint h1, l1, h2, l2, carry;
+  umulExtended(m, m_window(w1, w2, s), h1, l1);
+  umulExtended(m, m_window(w2, w3, s), h2, l2);
+  uint lo = uaddCarry(l1, h2, carry);
+  uint hi = h1 + carry + m * m_window(w0, w1, s);
+  uint q = (hi + 0x20000000u) >> 30;
+  int top = int(hi - (q << 30));
+  // The signed fraction in pieces of 16, 24 and 24 bits, each exact as a float, in units of pi/2.
+  precise float a = float(top >> 16) * 1.52587890625e-5 * 4.0;
+  precise float b = float(int((uint(top) & 0xffffu) << 8 | (lo >> 24))) * 9.094947017729282e-13 * 4.0;
+  precise float c = float(int(lo & 0xffffffu)) * 5.421010862427522e-20 * 4.0;
+  precise float h = a + b;
+  precise float l = (b - (h - a)) + c;
+  precise float v = h + l;
+  precise float d = l - (v - h);
+  precise float r = v * M_PI_2 + (v * M_PI_2_LO + d * M_PI_2);
+  bool minus = (floatBitsToUint(x) >> 31) != 0u;
+  return Reduced(minus ? m_neg(r) : r, (minus ? 0u - q : q) & 3u);
+}
+
+// Magnitude of `a` (not negative) with the sign of `s`.
+float m_with_sign(float a, float s) {
+  precise float result = m_from_bits(m_bits(a) | (m_bits(s) & 0x80000000));
+  return result;
+}
+
+// 2^k for k in -126..=127.
+float m_pow2(int k) {
+  precise float result = m_from_bits(uint((k + 127) << 23));
+  return result;
+}
+
+// y * 2^k, rounding once more where the result is subnormal.
+float m_scale2(float y, int k) {
+  int i = clamp(k, -252, 254);
+  int h = i >> 1;
+  precise float result = y * m_pow2(h) * m_pow2(i - h);
+  return result;
+}
+
+// (exp(r) - 1 - r) / r^2 on |r| <= ln(2)/2.
+float m_exp_poly(float r) {
+  precise float result = ((((1.9875691500e-4 * r + 1.3981999507e-3) * r + 8.3334519073e-3) * r +
+      4.1665795894e-2) * r + 1.6666665459e-1) * r + 5.0000001201e-1;
+  return result;
+}
+
+// exp(x + lo) * 2^k for small `lo`.
+float m_exp_k(float x0, float lo, int k) {
+  precise float x = m_sel(x0 > 90.0, 90.0, m_sel(x0 < -110.0, -110.0, x0));
+  precise float t = x * M_LOG2E + M_MAGIC;
+  precise float n = t - M_MAGIC;
+  int i = (int(m_bits(t)) - 0x4b400000);
+  precise float r = ((x - n * M_LN2_HI) - n * M_LN2_LO) + lo;
+  precise float result = m_scale2(m_exp_poly(r) * (r * r) + r + 1.0, clamp(i, -400, 400) + k);
+  return result;
+}
+
+float m_exp(float x) {
+  precise float result = m_exp_k(x, 0.0, 0);
+  return result;
+}
+
+float m_expm1(float x0) {
+  precise float x = m_sel(x0 > 90.0, 90.0, m_sel(x0 < -30.0, -30.0, x0));
+  precise float t = x * M_LOG2E + M_MAGIC;
+  precise float n = t - M_MAGIC;
+  int i = (int(m_bits(t)) - 0x4b400000);
+  precise float r = (x - n * M_LN2_HI) - n * M_LN2_LO;
+  precise float em = m_exp_poly(r) * (r * r) + r;
+  precise float s = m_pow2(clamp(i - 1, -126, 127));
+  precise float y = (s * em + (s - 0.5)) * 2.0;
+  precise float result = m_sel(i == 0, m_sel(x == 0.0, x, em), y);
+  return result;
+}
+
+// Mantissa of a positive, finite x in [sqrt(1/2), sqrt(2)).
+float m_log_mantissa(float x) {
+  uint ix = m_bits(m_sel(x < 1.17549435e-38, x * 8388608.0, x));
+  precise float result = m_from_bits(ix - ((ix - 0x3f3504f3u) & 0xff800000u));
+  return result;
+}
+
+// The exponent that goes with `log_mantissa`.
+int m_log_exponent(float x) {
+  uint ix = m_bits(m_sel(x < 1.17549435e-38, x * 8388608.0, x));
+  int e = int(ix - 0x3f3504f3u) >> 23;
+  return e - (x < 1.17549435e-38 ? 23 : 0);
+}
+
+// log(1 + f) - f + f^2/2 on the mantissa's range.
+float m_log_poly(float f) {
+  precise float p = (((((((7.0376836292e-2 * f - 1.1514610310e-1) * f + 1.1676998740e-1) * f -
+      1.2420140846e-1) * f + 1.4249322787e-1) * f - 1.6668057665e-1) * f + 2.0000714765e-1) * f -
+      2.4999993993e-1) * f + 3.3333331174e-1;
+  precise float result = p * f * (f * f);
+  return result;
+}
+
+// `r` where x is positive and finite, else what a logarithm gives there.
+float m_log_special(float x, float r) {
+  uint ix = m_bits(x);
+  precise float other = m_sel(ix == 0x7f800000 || m_is_nan(x), x, m_sel((ix & 0x7fffffff) == 0, -M_INF, M_NAN));
+  precise float result = m_sel((ix - 1u) < 0x7f7fffffu, r, other);
+  return result;
+}
+
+// e * ln(2) + log(1 + f).
+float m_log_sum(float e, float f) {
+  precise float y = (m_log_poly(f) + e * M_LN2_LO) - 0.5 * (f * f);
+  precise float result = f + y + e * M_LN2_HI;
+  return result;
+}
+
+float m_log(float x) {
+  precise float result = m_log_special(x, m_log_sum(float(m_log_exponent(x)), m_log_mantissa(x) - 1.0));
+  return result;
+}
+
+float m_log2(float x) {
+  precise float e = float(m_log_exponent(x));
+  precise float f = m_log_mantissa(x) - 1.0;
+  precise float y = m_log_poly(f) - 0.5 * (f * f);
+  precise float c = 0.44269504088896340736;
+  precise float result = m_log_special(x, y * c + f * c + y + f + e);
+  return result;
+}
+
+float m_log10(float x) {
+  precise float e = float(m_log_exponent(x));
+  precise float f = m_log_mantissa(x) - 1.0;
+  precise float y = m_log_poly(f) - 0.5 * (f * f);
+  precise float r = (f + y) * 7.00731903251827651129e-4 + y * 4.3359375e-1 + f * 4.3359375e-1;
+  precise float result = m_log_special(x, r + e * 2.48745663981195213739e-4 + e * 3.0078125e-1);
+  return result;
+}
+
+float m_log1p(float x) {
+  precise float u = 1.0 + x;
+  int e = m_log_exponent(u);
+  precise float s = m_pow2(clamp(-e, -126, 126));
+  precise float f = m_sel(e > 25, m_log_mantissa(u) - 1.0, (s - 1.0) + s * x);
+  precise float r = m_log_sum(float(e), f);
+  precise float result = m_sel(m_abs(x) < 1e-30, x, m_log_special(u, r));
+  return result;
+}
+
+float m_sin_poly(float r) {
+  precise float z = r * r;
+  precise float result = ((-1.9515295891e-4 * z + 8.3321608736e-3) * z - 1.6666654611e-1) * z * r + r;
+  return result;
+}
+
+float m_cos_poly(float r) {
+  precise float z = r * r;
+  precise float result = ((2.443315711809948e-5 * z - 1.388731625493765e-3) * z + 4.166664568298827e-2) *
+      (z * z) - 0.5 * z + 1.0;
+  return result;
+}
+
+float m_sin_quadrant(Reduced d, uint shift) {
+  uint q = d.q + shift;
+  precise float y = m_sel((q & 1) != 0, m_cos_poly(d.r), m_sin_poly(d.r));
+  precise float result = m_from_bits(m_bits(y) ^ ((q & 2) << 30));
+  return result;
+}
+
+float m_sin(float x) {
+  precise float result = m_sel(x == 0.0, x, m_sin_quadrant(m_reduce(x), 0));
+  return result;
+}
+
+float m_cos(float x) {
+  precise float result = m_sin_quadrant(m_reduce(x), 1);
+  return result;
+}
+
+float m_tan(float x) {
+  Reduced d = m_reduce(x);
+  precise float z = d.r * d.r;
+  precise float p = ((((9.38540185543e-3 * z + 3.11992232697e-3) * z + 2.44301354525e-2) * z +
+      5.34112807005e-2) * z + 1.33387994085e-1) * z + 3.33331568548e-1;
+  precise float t = p * z * d.r + d.r;
+  precise float result = m_sel(x == 0.0, x, m_sel((d.q & 1) != 0, m_div(-1.0, t), t));
+  return result;
+}
+
+// asin on |x| <= 1/2.
+float m_asin_poly(float x) {
+  precise float z = x * x;
+  precise float p = (((4.2163199048e-2 * z + 2.4181311049e-2) * z + 4.5470025998e-2) * z + 7.4953002686e-2)
+      * z + 1.6666752422e-1;
+  precise float result = p * z * x + x;
+  return result;
+}
+
+float m_asin(float x) {
+  precise float a = m_abs(x);
+  bool big = a > 0.5;
+  precise float y = m_asin_poly(m_sel(big, m_sqrt(0.5 * (1.0 - a)), a));
+  precise float r = m_sel(big, M_PI_2 - (2.0 * y - M_PI_2_LO), y);
+  precise float result = m_sel(a <= 1.0, m_with_sign(r, x), M_NAN);
+  return result;
+}
+
+float m_acos(float x) {
+  precise float a = m_abs(x);
+  bool big = a > 0.5;
+  precise float y = m_asin_poly(m_sel(big, m_sqrt(0.5 * (1.0 - a)), x));
+  precise float tail = m_sel(x < 0.0, 2.0 * M_PI_2 - (2.0 * y - 2.0 * M_PI_2_LO), 2.0 * y);
+  precise float result = m_sel(a <= 1.0, m_sel(big, tail, M_PI_2 - (y - M_PI_2_LO)), M_NAN);
+  return result;
+}
+
+// atan on |t| <= tan(pi/8).
+float m_atan_poly(float t) {
+  precise float z = t * t;
+  precise float p = ((8.05374449538e-2 * z - 1.38776856032e-1) * z + 1.99777106478e-1) * z - 3.33329491539e-1;
+  precise float result = p * z * t + t;
+  return result;
+}
+
+float m_atan(float x) {
+  precise float a = m_abs(x);
+  bool big = a > 2.414213562373095;
+  bool mid = a > 0.4142135623730950;
+  precise float n = m_sel(big, -1.0, m_sel(mid, a - 1.0, a));
+  precise float d = m_sel(big, a, m_sel(mid, a + 1.0, 1.0));
+  precise float y = m_atan_poly(m_div(n, d));
+  precise float base = m_sel(big, M_PI_2, m_sel(mid, 0.5 * M_PI_2, 0.0));
+  precise float low = m_sel(big, M_PI_2_LO, m_sel(mid, 0.5 * M_PI_2_LO, 0.0));
+  precise float result = m_sel(m_is_nan(x), x, m_with_sign(base + (y + low), x));
+  return result;
+}
+
+float m_atan2(float y, float x) {
+  precise float ax = m_abs(x);
+  precise float ay = m_abs(y);
+  bool swap = ay > ax;
+  precise float lo = m_sel(swap, ax, ay);
+  precise float hi = m_sel(swap, ay, ax);
+  precise float t = m_sel(lo == hi, m_sel(lo == 0.0, 0.0, 1.0), m_div(lo, m_sel(hi == 0.0, 1.0, hi)));
+  bool mid = t > 0.4142135623730950;
+  precise float u = m_sel(mid, m_div(t - 1.0, t + 1.0), t);
+  precise float p = m_atan_poly(u);
+  precise float b0 = m_sel(mid, 0.25, 0.0);
+  precise float b1 = m_sel(swap, 0.5 - b0, b0);
+  precise float p1 = m_sel(swap, -p, p);
+  bool neg = (m_bits(x) >> 31) != 0;
+  precise float b2 = m_sel(neg, 1.0 - b1, b1);
+  precise float p2 = m_sel(neg, -p1, p1);
+  precise float r = m_sel(b2 == 0.0, p2, b2 * (2.0 * M_PI_2) + (p2 + b2 * (2.0 * M_PI_2_LO)));
+  precise float result = m_sel(m_is_nan(x) || m_is_nan(y), M_NAN, m_with_sign(m_abs(r), y));
+  return result;
+}
+
+float m_sinh(float x) {
+  precise float a = m_abs(x);
+  precise float z = x * x;
+  precise float small = ((2.03721912945e-4 * z + 8.33028376239e-3) * z + 1.66667160211e-1) * z * x + x;
+  precise float e = m_exp_k(a, 0.0, -1);
+  precise float big = e - m_div(0.25, e);
+  precise float result = m_sel(a < 1.0, small, m_sel(m_is_nan(x), x, m_with_sign(big, x)));
+  return result;
+}
+
+float m_cosh(float x) {
+  precise float e = m_exp_k(m_abs(x), 0.0, -1);
+  precise float result = e + m_div(0.25, e);
+  return result;
+}
+
+float m_tanh(float x) {
+  precise float a = m_abs(x);
+  precise float z = x * x;
+  precise float p = (((-5.70498872745e-3 * z + 2.06390887954e-2) * z - 5.37397155531e-2) * z +
+      1.33314422036e-1) * z - 3.33332819422e-1;
+  precise float big = 1.0 - m_div(2.0, m_exp(2.0 * m_sel(a > 10.0, 10.0, a)) + 1.0);
+  precise float result = m_sel(a < 0.625, p * z * x + x, m_sel(m_is_nan(x), x, m_with_sign(big, x)));
+  return result;
+}
+
+float m_asinh(float x) {
+  precise float a = m_abs(x);
+  precise float z = x * x;
+  precise float p = ((2.0122003309e-2 * z - 4.2699340972e-2) * z + 7.4847586088e-2) * z - 1.6666288134e-1;
+  precise float c = m_sel(a > 1e9, 1.0, a);
+  precise float l = m_log1p(m_sel(a > 1e9, a, c + m_div(c * c, 1.0 + m_sqrt(1.0 + c * c))));
+  precise float big = m_sel(a > 1e9, l + 0.69314718055994531, l);
+  precise float result = m_sel(a < 0.5, p * z * x + x, m_sel(m_is_nan(x), x, m_with_sign(big, x)));
+  return result;
+}
+
+float m_acosh(float x) {
+  precise float t = x - 1.0;
+  bool big = x > 1e9;
+  precise float l = m_log1p(m_sel(big, x, t + m_sqrt(2.0 * t + t * t)));
+  precise float result = m_sel(x < 1.0, M_NAN, m_sel(big, l + 0.69314718055994531, l));
+  return result;
+}
+
+float m_atanh(float x) {
+  precise float a = m_abs(x);
+  precise float z = x * x;
+  precise float p = (((1.81740078349e-1 * z + 8.24370301058e-2) * z + 1.46691431730e-1) * z +
+      1.99782164500e-1) * z + 3.33337300303e-1;
+  precise float big = 0.5 * m_log1p(m_div(2.0 * a, 1.0 - a));
+  precise float result = m_sel(a < 0.5, p * z * x + x, m_sel(a <= 1.0, m_with_sign(big, x), M_NAN));
+  return result;
+}
+
+// 1 / (1 + exp(-x)), small results included.
+float m_sigmoid(float x) {
+  precise float e = m_exp(-m_abs(x));
+  precise float result = m_div(m_sel(x < 0.0, e, 1.0), 1.0 + e);
+  return result;
+}
+
+// Exact a + b for |a| >= |b| (Dekker).
+Two m_fast_sum(float a, float b) {
+  precise float s = a + b;
+  precise float e = b - (s - a);
+  return m_two(s, e);
+}
+
+// Exact a + b (Knuth).
+Two m_exact_sum(float a, float b) {
+  precise float s = a + b;
+  precise float t = s - a;
+  precise float e = (a - (s - t)) + (b - t);
+  return m_two(s, e);
+}
+
+// Exact a * b by splitting each factor into halves of 12 bits (Dekker).
+Two m_exact_mul(float a, float b) {
+  precise float p = a * b;
+  precise float ah = m_from_bits(m_bits(a) & 0xfffff000);
+  precise float bh = m_from_bits(m_bits(b) & 0xfffff000);
+  precise float al = a - ah;
+  precise float bl = b - bh;
+  precise float e = (((ah * bh - p) + ah * bl) + al * bh) + al * bl;
+  return m_two(p, e);
+}
+
+Two m_mul2(Two a, Two b) {
+  Two p = m_exact_mul(a.hi, b.hi);
+  precise float e = p.lo + (a.hi * b.lo + a.lo * b.hi);
+  return m_fast_sum(p.hi, e);
+}
+
+Two m_add2(Two a, Two b) {
+  Two s = m_exact_sum(a.hi, b.hi);
+  return m_fast_sum(s.hi, s.lo + (a.lo + b.lo));
+}
+
+// log(x) of a positive, finite x to about 2^-36: log(m) = 2 atanh((m - 1) / (m + 1)).
+Two m_log_two(float x) {
+  precise float e = float(m_log_exponent(x));
+  precise float m = m_log_mantissa(x);
+  precise float n = m - 1.0;
+  Two d = m_exact_sum(m, 1.0);
+  precise float th = m_div(n, d.hi);
+  Two p = m_exact_mul(th, d.hi);
+  precise float rest = ((n - p.hi) - p.lo) - th * d.lo;
+  Two t = m_two(th, m_div(rest, d.hi));
+  Two s = m_mul2(t, t);
+  precise float q = s.hi * (0.2 + s.hi * (0.14285714 + s.hi * (0.11111111 + s.hi * 0.095)));
+  Two w = m_mul2(s, m_fast_sum(0.333333343, q + -9.93410776e-9));
+  Two series = m_add2(m_two(1.0, 0.0), w);
+  Two lm = m_mul2(m_two(2.0 * t.hi, 2.0 * t.lo), series);
+  Two k = m_fast_sum(e * 0.693359375, 0.0);
+  Two k2 = m_exact_mul(e, -2.12194442e-4);
+  return m_add2(m_add2(k, m_two(k2.hi, k2.lo + e * 1.8e-12)), lm);
+}
+
+// |a|^b for a finite and not zero, b finite.
+float m_pow_positive(float a, float b) {
+  Two l = m_log_two(a);
+  precise float c = m_sel(m_abs(l.hi) * m_abs(b) > 1e6, m_sel((l.hi > 0.0) == (b > 0.0), 1e3, -1e3), 0.0);
+  precise float bb = m_sel(c == 0.0, b, 0.0);
+  Two p = m_mul2(l, m_two(bb, 0.0));
+  precise float result = m_exp_k(p.hi + c, m_sel(m_abs(p.hi) < 120.0, p.lo, 0.0), 0);
+  return result;
+}
+
+float m_pow(float a, float b) {
+  precise float aa = m_abs(a);
+  precise float ab = m_abs(b);
+  bool whole = ab >= 8388608.0 || ab == ((ab + 8388608.0) - 8388608.0);
+  precise float half = 0.5 * ab;
+  bool odd = whole && ab < 16777216.0 && half != ((half + 8388608.0) - 8388608.0);
+  bool neg = (m_bits(a) >> 31) != 0;
+  bool safe = aa > 0.0 && aa < M_INF;
+  precise float r = m_pow_positive(m_sel(safe, aa, 1.0), m_sel(ab < M_INF, b, 0.0));
+  bool up = (aa > 1.0) == (b > 0.0);
+  precise float edge = m_sel(ab == M_INF, m_sel(aa == 1.0, 1.0, m_sel(up, M_INF, 0.0)), m_sel(up, M_INF, 0.0));
+  precise float mag = m_sel(safe && ab < M_INF, r, edge);
+  precise float signed = m_from_bits(m_bits(mag) ^ (neg && odd ? 0x80000000u : 0u));
+  precise float valid = m_sel(neg && !whole && safe, M_NAN, signed);
+  precise float n = m_sel(m_is_nan(a) || m_is_nan(b), M_NAN, valid);
+  precise float result = m_sel(b == 0.0 || a == 1.0, 1.0, n);
+  return result;
+}
+
+// Error function: x times a polynomial in x^2 near zero, 1 - exp(polynomial) in the tails.
+float m_erf(float x) {
+  precise float a = m_abs(x);
+  precise float s = x * x;
+  precise float near = (((((-5.96761703e-4 * s + 4.99119423e-3) * s - 2.67681349e-2) * s + 1.12819925e-1) *
+      s - 3.76125336e-1) * s + 1.28379166e-1) * x + x;
+  precise float t = m_sel(a > 4.0, 4.0, a);
+  precise float p = ((((-1.72853470e-5 * t + 3.83197126e-4) * t - 3.88396438e-3) * t + 2.42546219e-2) * t -
+      1.06777877e-1) * t - 6.34846687e-1;
+  precise float r = 1.0 - m_exp((p * t - 1.28717512e-1) * t - t);
+  precise float result = m_sel(a > 0.92, m_sel(m_is_nan(x), x, m_with_sign(r, x)), near);
+  return result;
+}
+
+// Inverse error function, after M. Giles, "Approximating the erfinv function" (GPU Computing Gems, 2012).
+float m_erfinv(float x) {
+  precise float a = m_abs(x);
+  precise float w = -m_log((1.0 - a) * (1.0 + a));
+  precise float u = w - 2.5;
+  precise float center = (((((((2.81022636e-8 * u + 3.43273939e-7) * u - 3.5233877e-6) * u - 4.39150654e-6)
+      * u + 2.1858087e-4) * u - 1.25372503e-3) * u - 4.17768164e-3) * u + 2.46640727e-1) * u + 1.50140941;
+  precise float v = m_sqrt(w) - 3.0;
+  precise float tail = (((((((-2.00214257e-4 * v + 1.00950558e-4) * v + 1.34934322e-3) * v - 3.67342844e-3)
+      * v + 5.73950773e-3) * v - 7.6224613e-3) * v + 9.43887047e-3) * v + 1.00167406) * v + 2.83297682;
+  precise float r = m_sel(w < 5.0, center, tail) * x;
+  precise float result = m_sel(a < 1.0, r, m_sel(a == 1.0, m_with_sign(M_INF, x), M_NAN));
+  return result;
+}
+
+// log(exp(a) + exp(b)).
+float m_logaddexp(float a, float b) {
+  precise float hi = m_sel(a > b, a, b);
+  precise float lo = m_sel(a > b, b, a);
+  precise float r = hi + m_log1p(m_exp(lo - hi));
+  precise float result = m_sel(m_is_nan(a) || m_is_nan(b), M_NAN, m_sel(m_abs(hi) == M_INF || lo == -M_INF,
+      hi, r));
+  return result;
+}

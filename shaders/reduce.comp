@@ -1,0 +1,263 @@
+#version 460
+// Reductions and arg-reductions of one array (OP), one kernel per layout class (MODE):
+//   0 row      reduced elements contiguous; TPR lanes a row, 16-byte loads with VEC
+//   1 general  any strides over the reduced axes; TPR lanes an output
+//   2 column   the kept inner axis has the smaller stride; TPR lanes across columns, WG / TPR down the rows
+// Work on one output may be split over `splits` workgroups: PART_OUT writes accumulators to scratch, and a
+// second run with PART_IN finishes them. No atomics: the order of every combination is fixed.
+#include "lib/elem.glsl"
+#ifdef SG
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#endif
+layout(local_size_x_id = 0) in;
+layout(constant_id = 0) const uint WG = 256u;
+layout(constant_id = 1) const uint TPR = 256u;
+
+layout(push_constant, scalar) uniform Push {
+    uint64_t src, dst, dims, n, ro;  // n: inner reduced length; ro: outer reduced count (row), columns (column)
+    uint64_t chunk;                  // of n, or of ro where ro > 1 in row mode, a split
+    int64_t stride;                  // of the kept inner axis (column)
+    uint outs, splits, nk, nr;       // dims: nk kept ones, then nr reduced ones
+};
+
+#define SUM 0
+#define PROD 1
+#define MIN 2
+#define MAX 3
+#define ALL 4
+#define ANY 5
+#define ARGMIN 6
+#define ARGMAX 7
+#define IS_ARG (OP >= ARGMIN)
+#define IS_MINMAX (OP == MIN || OP == MAX || IS_ARG)
+#define TAKES_LOW (OP == MIN || OP == ARGMIN)
+
+#if IS_MINMAX
+// Order-preserving integer keys: comparisons see NaN as the winner, and any NaN becomes the same one.
+#if A_KIND == 2  // float
+int key_f32(float x) {
+    int i = floatBitsToInt(x);
+    if ((i & 0x7fffffff) > 0x7f800000) return TAKES_LOW ? -0x7fffffff - 1 : 0x7fffffff;
+    return i ^ ((i >> 31) & 0x7fffffff);
+}
+float unkey_f32(int k) {
+    float x = intBitsToFloat(k ^ ((k >> 31) & 0x7fffffff));
+    return is_nan(x) ? uintBitsToFloat(0x7fc00000u) : x;
+}
+#define KEY int
+int key_of(A_C x) { return IS_ARG && x == 0.0 ? 0 : key_f32(x); }
+#define VALUE(k) unkey_f32(k)
+#elif A_KIND == 3  // complex, by real then imaginary part
+int word(float x) { return floatBitsToInt(x) ^ ((floatBitsToInt(x) >> 31) & 0x7fffffff); }
+#define KEY int64_t
+int64_t key_of(vec2 z) {
+    if (is_nan(z.x) || is_nan(z.y)) return TAKES_LOW ? KEY_LOW : KEY_HIGH;
+    return packInt2x32(ivec2(word(z.y) ^ 0x80000000, word(z.x)));
+}
+vec2 value_of(int64_t k) {
+    ivec2 w = unpackInt2x32(k);
+    if (k == KEY_LOW || k == KEY_HIGH) return vec2(uintBitsToFloat(0x7fc00000u), 0.0);
+    w.x ^= int(0x80000000);
+    return intBitsToFloat(w ^ ((w >> 31) & 0x7fffffff)).yx;
+}
+#define VALUE(k) value_of(k)
+#else
+#define KEY A_C
+KEY key_of(A_C x) { return x; }
+#define VALUE(k) (k)
+#endif
+#endif
+
+#if IS_ARG
+struct Arg { KEY k; uint i; };
+#define ACC Arg
+ACC ident() { return Arg(TAKES_LOW ? KEY_HIGH : KEY_LOW, 0xffffffffu); }
+ACC pre(A_C x, uint64_t r) { return Arg(key_of(x), uint(r)); }
+ACC comb(ACC a, ACC b) {
+    bool take_b = (TAKES_LOW ? b.k < a.k : b.k > a.k) || (b.k == a.k && b.i < a.i);
+    return Arg(take_b ? b.k : a.k, take_b ? b.i : a.i);
+}
+#define POST(a) ((a).i)
+#elif IS_MINMAX
+#define ACC KEY
+ACC ident() { return TAKES_LOW ? KEY_HIGH : KEY_LOW; }
+ACC pre(A_C x, uint64_t r) { return key_of(x); }
+ACC comb(ACC a, ACC b) { return TAKES_LOW ? min(a, b) : max(a, b); }
+#define POST(a) VALUE(a)
+#elif OP == ALL || OP == ANY
+#define ACC uint
+ACC ident() { return OP == ALL ? 1u : 0u; }
+ACC pre(A_C x, uint64_t r) {
+#if A_KIND == 3
+    return uint(x.x != 0.0 || x.y != 0.0 || is_nan(x.x) || is_nan(x.y));
+#elif A_KIND == 2
+    return uint(x != 0.0 || is_nan(x));
+#else
+    return uint(x != A_C(0));
+#endif
+}
+ACC comb(ACC a, ACC b) { return OP == ALL ? a & b : a | b; }
+#define POST(a) (a)
+#else
+#define ACC B_C
+#if A_KIND == 3 || B_KIND != 3
+ACC pre(A_C x, uint64_t r) { return ACC(x); }
+#else
+ACC pre(A_C x, uint64_t r) { return vec2(float(x), 0.0); }
+#endif
+#if OP == SUM
+ACC ident() { return ACC(0); }
+ACC comb(ACC a, ACC b) { return a + b; }
+#elif B_KIND == 3
+ACC ident() { return vec2(1.0, 0.0); }
+ACC comb(ACC a, ACC b) { return vec2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x); }
+#else
+ACC ident() { return ACC(1); }
+ACC comb(ACC a, ACC b) { return a * b; }
+#endif
+#define POST(a) (a)
+#endif
+
+#ifdef SG
+#if IS_ARG
+KEY shuffle_key(KEY k, uint m) {
+#else
+ACC sg_xor(ACC k, uint m) {
+#endif
+#if ACC_WIDE  // 64-bit integers travel as two words
+    uvec2 w = unpackUint2x32(uint64_t(k));
+    return ACC_WIDE_T(packUint2x32(uvec2(subgroupShuffleXor(w.x, m), subgroupShuffleXor(w.y, m))));
+#else
+    return subgroupShuffleXor(k, m);
+#endif
+}
+#if IS_ARG
+ACC sg_xor(ACC a, uint m) { return Arg(shuffle_key(a.k, m), subgroupShuffleXor(a.i, m)); }
+#endif
+#endif
+#include "lib/group.glsl"
+
+layout(buffer_reference, scalar, buffer_reference_align = KEY_SIZE) buffer Partial { ACC v; };
+#if IS_ARG
+#define ACC_SIZE (2u * KEY_SIZE)
+#else
+#define ACC_SIZE KEY_SIZE
+#endif
+
+#ifdef PART_IN
+#define ITEM_SIZE ACC_SIZE
+ACC item(uint64_t p, uint64_t r) { return Partial(p).v; }
+#else
+#define ITEM_SIZE A_SIZE
+ACC item(uint64_t p, uint64_t r) { return pre(a_load(p), r); }
+#endif
+
+void finish(uint64_t o, ACC v, uint64_t slot) {
+#ifdef PART_OUT
+    Partial(dst + slot * ACC_SIZE).v = v;
+#else
+    b_store(dst + o * B_SIZE, POST(v));
+#endif
+}
+
+#if MODE == 0
+ACC row(ACC acc, uint64_t p, uint64_t first, uint count, uint t) {
+    p += first * ITEM_SIZE;
+    uint done = 0u;
+#ifdef VEC
+    uint nv = count / A_VEC, i = t;
+    for (; i + 3u * TPR < nv; i += 4u * TPR) {
+        uvec4 v[4];
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) v[j] = Vec16(p + 16ul * (i + j * TPR)).v;
+        [[unroll]] for (uint j = 0u; j < 4u; ++j)
+            [[unroll]] for (uint k = 0u; k < A_VEC; ++k)
+                acc = comb(acc, pre(a_elem(v[j], k), first + (i + j * TPR) * A_VEC + k));
+    }
+    for (; i < nv; i += TPR) {
+        uvec4 v = Vec16(p + 16ul * i).v;
+        [[unroll]] for (uint k = 0u; k < A_VEC; ++k) acc = comb(acc, pre(a_elem(v, k), first + i * A_VEC + k));
+    }
+    done = nv * A_VEC;
+#endif
+    uint e = done + t;
+    for (; e + 3u * TPR < count; e += 4u * TPR) {
+        ACC v[4];
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) v[j] = item(p + uint64_t(e + j * TPR) * ITEM_SIZE, first + e + j * TPR);
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) acc = comb(acc, v[j]);
+    }
+    for (; e < count; e += TPR) acc = comb(acc, item(p + uint64_t(e) * ITEM_SIZE, first + e));
+    return acc;
+}
+#endif
+
+void main() {
+    uint wg = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, lane = lane_id();
+#if MODE == 2
+    uint tx = lane % TPR, ty = lane / TPR, rows = WG / TPR;
+    uint blocks = uint((ro + TPR * CV - 1u) / (TPR * CV));
+    uint split = wg % splits, col_block = (wg / splits) % blocks, kept = wg / splits / blocks;
+    uint64_t col = (uint64_t(col_block) * TPR + tx) * CV;
+    bool live = col < ro && uint64_t(kept) * ro < outs;
+    ACC acc[CV];
+    [[unroll]] for (uint c = 0u; c < CV; ++c) acc[c] = ident();
+    if (live) {
+        uint64_t p = at(src, offset_of(dims, 0u, nk, kept) + int64_t(col) * stride, ITEM_SIZE);
+        uint64_t hi = min(n, (split + 1ul) * chunk);
+        int64_t step = nr == 1u ? Dims(dims).d[nk].stride : 0l;
+        for (uint64_t r = split * chunk + ty; r < hi; r += 4u * rows) {
+            uint64_t q[4];
+            [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+                uint64_t rj = min(r + j * rows, hi - 1ul);
+                q[j] = at(p, nr == 1u ? int64_t(rj) * step : offset_of64(dims, nk, nr, rj), ITEM_SIZE);
+            }
+#ifdef VEC
+            uvec4 v[4];
+            [[unroll]] for (uint j = 0u; j < 4u; ++j) v[j] = Vec16(q[j]).v;
+            [[unroll]] for (uint j = 0u; j < 4u; ++j)
+                if (r + j * rows < hi)
+                    [[unroll]] for (uint c = 0u; c < CV; ++c) acc[c] = comb(acc[c], pre(a_elem(v[j], c), r + j * rows));
+#else
+            ACC v[4];
+            [[unroll]] for (uint j = 0u; j < 4u; ++j) v[j] = item(q[j], r + j * rows);
+            [[unroll]] for (uint j = 0u; j < 4u; ++j)
+                if (r + j * rows < hi) acc[0] = comb(acc[0], v[j]);
+#endif
+        }
+    }
+    [[unroll]] for (uint c = 0u; c < CV; ++c) {
+        barrier();
+        group_mem[lane] = acc[c];
+        barrier();
+        for (uint s = rows >> 1; s > 0u; s >>= 1) {
+            if (ty < s) group_mem[lane] = comb(group_mem[lane], group_mem[lane + s * TPR]);
+            barrier();
+        }
+        uint64_t o = kept * ro + col + c;
+        if (live && ty == 0u) finish(o, group_mem[lane], split * uint64_t(outs) + o);
+    }
+#else
+    uint per = WG / TPR, t = lane % TPR;
+    uint64_t unit = uint64_t(wg) * per + lane / TPR;
+    uint o = uint(unit / splits), split = uint(unit % splits);
+    bool live = o < outs;
+    ACC acc = ident();
+    if (live) {
+        uint64_t p = at(src, offset_of(dims, 0u, nk, o), ITEM_SIZE), lo = split * chunk;
+#if MODE == 0
+        if (nr == 0u) {
+            if (lo < n) acc = row(acc, p, lo, uint(min(chunk, n - lo)), t);
+        } else {
+            for (uint64_t r = lo; r < min(ro, lo + chunk); ++r)
+                acc = row(acc, at(p, offset_of64(dims, nk, nr, r), ITEM_SIZE), 0ul, uint(n), t);
+        }
+#else
+        uint64_t hi = min(n, lo + chunk);
+        for (uint64_t r = lo + t; r < hi; r += TPR)
+            acc = comb(acc, item(at(p, offset_of64(dims, nk, nr, r), ITEM_SIZE), r));
+#endif
+    }
+    acc = group_reduce(acc, lane);
+    if (live && t == 0u) finish(o, acc, uint64_t(o) * splits + split);
+#endif
+}
