@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes the type stubs of `mlx.core` from the live module: its text signatures, documentation and values.
+"""Writes the type stubs of `mlx.core` from the live module: its text signatures, docs and values.
 
 python tools/stubs.py           write python/mlx/core/*.pyi
 python tools/stubs.py --check   exit 1 when the files differ from what would be written
 
-The native functions carry no annotations, so types follow from the names of parameters; the exceptions
-are listed in the tables below. The module must be importable (`maturin develop` or an installed wheel).
+The native functions carry no annotations, so types follow from the names of parameters; exceptions
+are listed in the tables below. The module must be importable (`maturin develop` or a wheel).
+Held against the module by `stubtest mlx.core --allowlist tools/stubtest.txt`.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import difflib
 import enum
 import inspect
 import pathlib
+import re
 import sys
 import textwrap
 import types
@@ -20,7 +22,7 @@ import types
 import mlx.core as mx
 
 TARGET = pathlib.Path(__file__).resolve().parent.parent / "python" / "mlx" / "core"
-STREAM = "StreamOrDevice"
+STREAM = "_StreamOrDevice"
 AXES = "int | Sequence[int] | None"
 
 HEADER = '''\
@@ -30,12 +32,13 @@ HEADER = '''\
 '''
 
 CORE_PRELUDE = """\
-from collections.abc import Buffer, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from types import ModuleType, TracebackType
-from typing import Any, Protocol, TypeAlias, final
+from typing import Any, Protocol, Self, TypeAlias, final
 
 import numpy as np
+from typing_extensions import Buffer
 
 from . import cuda as cuda
 from . import metal as metal
@@ -45,17 +48,17 @@ from . import vulkan as vulkan
 class _HasArray(Protocol):
     def __mlx_array__(self) -> array: ...
 
-scalar: TypeAlias = bool | int | float | complex
-ArrayLike: TypeAlias = scalar | array | _HasArray | Buffer | np.ndarray[Any, Any]
-StreamOrDevice: TypeAlias = Stream | ThreadLocalStream | Device | DeviceType | None
+_Scalar: TypeAlias = bool | int | float | complex
+_ArrayLike: TypeAlias = _Scalar | array | _HasArray | Buffer | np.ndarray[Any, Any]
+_StreamOrDevice: TypeAlias = Stream | ThreadLocalStream | Device | DeviceType | None
 """
 
-SUB_PRELUDE = """\
-from collections.abc import Sequence
-from typing import Any
-
-from . import ArrayLike, Dtype, StreamOrDevice, array
-"""
+# What a submodule's stub may need, by source.
+SUB_IMPORTS = {
+    "collections.abc": ["Sequence"],
+    "typing": ["Any", "final"],
+    ".": ["_ArrayLike", "Dtype", "_StreamOrDevice", "array"],
+}
 
 # By parameter name; a leading "function." narrows to one function.
 PARAMETERS = {
@@ -119,19 +122,19 @@ PARAMETERS = {
     "copy": "bool | None",
     "api_version": "str | None",
     "logits": "array",
-    "value": "ArrayLike",
-    "vals": "ArrayLike",
-    "low": "ArrayLike",
-    "high": "ArrayLike",
-    "lower": "ArrayLike",
-    "upper": "ArrayLike",
-    "p": "ArrayLike",
-    "loc": "ArrayLike | None",
-    "scale": "ArrayLike | None",
-    "constant_values": "ArrayLike",
-    "condition": "ArrayLike",
-    "a_min": "ArrayLike | None",
-    "a_max": "ArrayLike | None",
+    "value": "_ArrayLike",
+    "vals": "_ArrayLike",
+    "low": "_ArrayLike",
+    "high": "_ArrayLike",
+    "lower": "_ArrayLike",
+    "upper": "_ArrayLike",
+    "p": "_ArrayLike",
+    "loc": "_ArrayLike | None",
+    "scale": "_ArrayLike | None",
+    "constant_values": "_ArrayLike",
+    "condition": "_ArrayLike",
+    "a_min": "_ArrayLike | None",
+    "a_max": "_ArrayLike | None",
     "fun": "Callable[..., Any]",
     "argnums": "int | Sequence[int] | None",
     "argnames": "str | Sequence[str] | None",
@@ -166,20 +169,20 @@ PARAMETERS = {
     "reshape.shape": "Any",
     "astype.dtype": "Dtype",
     "view.dtype": "Dtype",
-    "view.a": "ArrayLike",
+    "view.a": "_ArrayLike",
     "isdtype.dtype": "Dtype",
     "asarray.a": "Any",
-    "broadcast_to.a": "ArrayLike",
-    "tile.a": "ArrayLike",
-    "repeat.array": "ArrayLike",
-    "round.a": "ArrayLike",
-    "nan_to_num.a": "ArrayLike",
-    "divmod.a": "ArrayLike",
-    "divmod.b": "ArrayLike",
-    "array_equal.a": "ArrayLike",
-    "array_equal.b": "ArrayLike",
-    "where.x": "ArrayLike",
-    "where.y": "ArrayLike",
+    "broadcast_to.a": "_ArrayLike",
+    "tile.a": "_ArrayLike",
+    "repeat.array": "_ArrayLike",
+    "round.a": "_ArrayLike",
+    "nan_to_num.a": "_ArrayLike",
+    "divmod.a": "_ArrayLike",
+    "divmod.b": "_ArrayLike",
+    "array_equal.a": "_ArrayLike",
+    "array_equal.b": "_ArrayLike",
+    "where.x": "_ArrayLike",
+    "where.y": "_ArrayLike",
     "linspace.start": "float",
     "linspace.stop": "float",
     "linspace.num": "int | None",
@@ -298,7 +301,7 @@ def annotation(where, p):
     elif p.name == "shape" and p.default is not p.empty and where.startswith("random."):
         kind = "Sequence[int]"
     elif p.name in ("a", "b") and kind == "array" and function in ELEMENTWISE:
-        kind = "ArrayLike"
+        kind = "_ArrayLike"
     return kind or "Any"
 
 
@@ -360,7 +363,8 @@ def method(cls, name, obj):
         if cls == "array" and operand.startswith(prefix) and operand[len(prefix) :] in OPERATORS:
             more = ", modulo: Any = None" if operand.endswith("pow") and prefix != "i" else ""
             back = "Self" if prefix == "i" else "array"
-            return f"{pad}def {name}(self, other: Any{more}, /) -> {back}: ...\n"
+            ignore = "  # type: ignore[misc]" if operand == "ipow" else ""
+            return f"{pad}def {name}(self, other: Any{more}, /) -> {back}: ...{ignore}\n"
     fixed = {
         "__matmul__": "(self, other: array | _HasArray, /) -> array",
         "__rmatmul__": "(self, other: Any, /) -> array",
@@ -413,13 +417,24 @@ def class_stub(name, cls):
         body.append("    def __buffer__(self, flags: int, /) -> memoryview: ...\n")
         body.append("    def __release_buffer__(self, buffer: memoryview, /) -> None: ...\n")
     text = doc(cls, "    ")
-    return f"@final\nclass {name}:\n{text}\n{''.join(body)}" if body or text else f"class {name}: ...\n"
+    return (
+        f"@final\nclass {name}:\n{text}\n{''.join(body)}"
+        if body or text
+        else f"class {name}: ...\n"
+    )
+
+
+def imports(body):
+    """The prelude of a submodule: only the names that its body uses."""
+    used = set(re.findall(r"\w+", body))
+    lines = []
+    for source, names in SUB_IMPORTS.items():
+        if names := [n for n in names if n in used]:
+            lines.append(f"from {source} import {', '.join(names)}\n")
+    return "".join(lines)
 
 
 def module_stub(module, where):
-    prelude = SUB_PRELUDE if where else CORE_PRELUDE.replace("Any, Protocol", "Any, Protocol, Self")
-    prelude = prelude.replace("TypeAlias, final", "TypeAlias, final")
-    parts = [HEADER.format(doc=module.__doc__), prelude, "\n"]
     classes, functions, values = [], [], []
     for name, value in sorted(vars(module).items()):
         if name.startswith("__") and name not in ("__version__", "__mlx_api__"):
@@ -433,15 +448,12 @@ def module_stub(module, where):
         else:
             kind = "None" if value is None else type(value).__name__
             values.append(f"{name}: {kind}\n")
-    text = "".join(parts) + "".join(values) + "\n" + "\n".join(classes) + "\n" + "\n".join(functions)
-    if where:
-        used = [n for n in ("ArrayLike", "Dtype", "StreamOrDevice", "array") if n in text.split("\n\n", 2)[2]]
-        text = text.replace("ArrayLike, Dtype, StreamOrDevice, array", ", ".join(used))
-        if "_RandomState" in text:
-            text = text.replace("import Any\n", "import Any, final\n")
-        if "from . import \n" in text:
-            text = text.replace("from . import \n", "")
-    return text
+    public = sorted(n for n in module.__all__ if not n.startswith("_"))
+    everything = f"__all__ = {public!r}\n"
+    parts = [everything, "".join(values), *classes, *functions]
+    body = "\n".join(part for part in parts if part)
+    prelude = imports(body) if where else CORE_PRELUDE
+    return HEADER.format(doc=module.__doc__) + prelude + "\n" + body
 
 
 ELEMENTWISE = {
@@ -467,7 +479,9 @@ def main():
     for path, text in stubs().items():
         have = path.read_text() if path.exists() else ""
         if check:
-            diff = difflib.unified_diff(have.splitlines(), text.splitlines(), str(path), "live module")
+            diff = difflib.unified_diff(
+                have.splitlines(), text.splitlines(), str(path), "live module"
+            )
             for line in diff:
                 print(line)
                 stale = True
