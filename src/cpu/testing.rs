@@ -38,7 +38,12 @@ impl Owned {
     }
 
     /// `count` elements of memory with values from `f`, seen through `layout`.
-    pub fn filled(dtype: Dtype, count: usize, layout: Layout, mut f: impl FnMut(usize) -> Complex64) -> Owned {
+    pub fn filled(
+        dtype: Dtype,
+        count: usize,
+        layout: Layout,
+        mut f: impl FnMut(usize) -> Complex64,
+    ) -> Owned {
         let mut a = Owned { words: vec![0; count * dtype.size() / 8 + 1], dtype, layout };
         for i in 0..count {
             // SAFETY: i < count elements are allocated.
@@ -80,9 +85,8 @@ impl Owned {
 pub fn positions(v: &HostView) -> impl Iterator<Item = isize> {
     let (shape, strides) = (v.shape.clone(), v.strides.clone());
     let dense = row_major(&shape);
-    (0..size_of(&shape) as i64).map(move |i| {
-        (0..shape.len()).map(|a| (i / dense[a] % shape[a].max(1) * strides[a]) as isize).sum()
-    })
+    (0..size_of(&shape) as i64)
+        .map(move |i| (0..shape.len()).map(|a| (i / dense[a] % shape[a].max(1) * strides[a]) as isize).sum())
 }
 
 pub fn values(v: &HostView) -> Vec<Complex64> {

@@ -61,11 +61,7 @@ impl Lines {
         let count = shape.iter().product::<i64>() as usize;
         let (shape, strides) = collapse(&shape, &[&from, &to]);
         let axes = (0..shape.len())
-            .map(|i| Axis {
-                n: shape[i] as usize,
-                src: strides[0][i] as isize,
-                dst: strides[1][i] as isize,
-            })
+            .map(|i| Axis { n: shape[i] as usize, src: strides[0][i] as isize, dst: strides[1][i] as isize })
             .collect();
         Lines {
             axes,

@@ -164,9 +164,8 @@ pub fn submit(stream: Stream, task: Task) {
         let mut queue = lock(&worker.queue);
         if queue.thread.is_none() {
             let body = worker.clone();
-            let spawned = thread::Builder::new()
-                .name(format!("mlx-stream-{}", stream.index))
-                .spawn(move || body.run());
+            let spawned =
+                thread::Builder::new().name(format!("mlx-stream-{}", stream.index)).spawn(move || body.run());
             match spawned {
                 Ok(handle) => queue.thread = Some(handle.thread().clone()),
                 Err(_) => {
