@@ -174,9 +174,13 @@ ACC row(ACC acc, uint64_t p, uint64_t first, uint count, uint t) {
             [[unroll]] for (uint k = 0u; k < A_VEC; ++k)
                 acc = comb(acc, pre(a_elem(v[j], k), first + (i + j * TPR) * A_VEC + k));
     }
-    for (; i < nv; i += TPR) {
-        uvec4 v = Vec16(p + 16ul * i).v;
-        [[unroll]] for (uint k = 0u; k < A_VEC; ++k) acc = comb(acc, pre(a_elem(v, k), first + i * A_VEC + k));
+    if (i < nv) {  // at most four are left
+        uvec4 v[4];
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) v[j] = Vec16(p + 16ul * min(i + j * TPR, nv - 1u)).v;
+        [[unroll]] for (uint j = 0u; j < 4u; ++j)
+            if (i + j * TPR < nv)
+                [[unroll]] for (uint k = 0u; k < A_VEC; ++k)
+                    acc = comb(acc, pre(a_elem(v[j], k), first + (i + j * TPR) * A_VEC + k));
     }
     done = nv * A_VEC;
 #endif
@@ -206,19 +210,19 @@ void main() {
         uint64_t hi = min(n, (split + 1ul) * chunk);
         int64_t step = nr == 1u ? Dims(dims).d[nk].stride : 0l;
         for (uint64_t r = split * chunk + ty; r < hi; r += 4u * rows) {
-            uint64_t q[4];
+            uint64_t q[4u];
             [[unroll]] for (uint j = 0u; j < 4u; ++j) {
                 uint64_t rj = min(r + j * rows, hi - 1ul);
                 q[j] = at(p, nr == 1u ? int64_t(rj) * step : offset_of64(dims, nk, nr, rj), ITEM_SIZE);
             }
 #ifdef VEC
-            uvec4 v[4];
+            uvec4 v[4u];
             [[unroll]] for (uint j = 0u; j < 4u; ++j) v[j] = Vec16(q[j]).v;
             [[unroll]] for (uint j = 0u; j < 4u; ++j)
                 if (r + j * rows < hi)
                     [[unroll]] for (uint c = 0u; c < CV; ++c) acc[c] = comb(acc[c], pre(a_elem(v[j], c), r + j * rows));
 #else
-            ACC v[4];
+            ACC v[4u];
             [[unroll]] for (uint j = 0u; j < 4u; ++j) v[j] = item(q[j], r + j * rows);
             [[unroll]] for (uint j = 0u; j < 4u; ++j)
                 if (r + j * rows < hi) acc[0] = comb(acc[0], v[j]);

@@ -99,15 +99,17 @@ void main() {
     }
 #endif
 #else
-    float x[V], m = NEG_INF, s = 0.0;
+    float x[4][V], m = NEG_INF, s = 0.0;
     uint vectors = (n + V - 1u) / V;
-    for (uint i = t; i < vectors; i += TPR) {
-        read(p, i, x);
+    for (uint i = t; i < vectors; i += 4u * TPR) {
         float top = m;
-        [[unroll]] for (uint k = 0u; k < V; ++k) top = max(top, x[k]);
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) read(p, i + j * TPR, x[j]);
+        [[unroll]] for (uint j = 0u; j < 4u; ++j)
+            [[unroll]] for (uint k = 0u; k < V; ++k) top = max(top, x[j][k]);
         float base = top == NEG_INF ? 0.0 : top;
         s *= exp_f32(m - base);
-        [[unroll]] for (uint k = 0u; k < V; ++k) s += exp_f32(x[k] - base);
+        [[unroll]] for (uint j = 0u; j < 4u; ++j)
+            [[unroll]] for (uint k = 0u; k < V; ++k) s += exp_f32(x[j][k] - base);
         m = top;
     }
     summing = false;
@@ -120,10 +122,12 @@ void main() {
 #else
     float f = 1.0 / s;
     if (live) {
-        for (uint i = t; i < vectors; i += TPR) {
-            read(p, i, x);
-            [[unroll]] for (uint k = 0u; k < V; ++k) x[k] = exp_f32(x[k] - top) * f;
-            write(q, i, x);
+        for (uint i = t; i < vectors; i += 4u * TPR) {
+            [[unroll]] for (uint j = 0u; j < 4u; ++j) read(p, i + j * TPR, x[j]);
+            [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+                [[unroll]] for (uint k = 0u; k < V; ++k) x[j][k] = exp_f32(x[j][k] - top) * f;
+                write(q, i + j * TPR, x[j]);
+            }
         }
     }
 #endif

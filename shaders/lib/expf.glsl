@@ -1,7 +1,7 @@
-// exp and log of float within 2 ULP (polynomials of S. L. Moshier's Cephes library); NaN and infinities as IEEE.
+// exp (of x <= 0) and log of float within 2 ULP, with the polynomials of S. L. Moshier's Cephes library; NaN and
+// infinities as IEEE.
 float exp_f32(float x) {
-    if (!(x > -104.0)) return is_nan(x) ? x : 0.0;
-    if (x > 88.73) return uintBitsToFloat(0x7f800000u);
+    x = x < -104.0 ? -104.0 : x;
     float n = roundEven(x * 1.44269504088896341);
     float r = fma(n, -0.693359375, x);
     r = fma(n, 2.12194440e-4, r);
@@ -11,8 +11,9 @@ float exp_f32(float x) {
     p = fma(p, r, 1.6666665459e-1);
     p = fma(p, r, 5.0000001201e-1);
     p = fma(p, r * r, r) + 1.0;
-    int e = int(n), h = e >> 1;  // two steps, so that neither power of two leaves the range
-    return p * uintBitsToFloat(uint(h + 127) << 23) * uintBitsToFloat(uint(e - h + 127) << 23);
+    // 2^n in two factors, because the result may be subnormal. Adding 1.5 * 2^23 moves an integer to the low bits.
+    precise float y = p * uintBitsToFloat((floatBitsToUint(n + 12582912.0) << 23) + (191u << 23));
+    return y * 5.42101086242752217e-20;
 }
 
 // For x >= 2^-126, infinity included.

@@ -9,8 +9,8 @@ const float M_LN2_LO = -2.12194440e-4;
 const float M_MAGIC = 12582912.0;
 const float M_PI_2 = 1.57079637050628662109375;
 const float M_PI_2_LO = -4.37113900018624283e-8;
-const float M_INF = uintBitsToFloat(0x7f800000u);
-const float M_NAN = uintBitsToFloat(0x7fc00000u);
+#define M_INF uintBitsToFloat(0x7f800000u)
+#define M_NAN uintBitsToFloat(0x7fc00000u)
 
 uint m_bits(float x) { return floatBitsToUint(x); }
 float m_from_bits(uint x) { return uintBitsToFloat(x); }
@@ -24,7 +24,8 @@ bool m_isfinite(float x) { return (floatBitsToUint(x) & 0x7fffffffu) < 0x7f80000
 float m_sign(float x) { return (x > 0.0 ? 1.0 : 0.0) - (x < 0.0 ? 1.0 : 0.0); }
 // The sign bit survives, which the built-in functions do not promise for zeros.
 float m_signed(float r, float x) {
-  return m_is_nan(x) ? x : uintBitsToFloat((floatBitsToUint(r) & 0x7fffffffu) | (floatBitsToUint(x) & 0x80000000u));
+  uint u = (floatBitsToUint(r) & 0x7fffffffu) | (floatBitsToUint(x) & 0x80000000u);
+  return m_is_nan(x) ? x : uintBitsToFloat(u);
 }
 float m_floor(float x) { return m_signed(floor(x), x); }
 float m_ceil(float x) { return m_signed(ceil(x), x); }
@@ -38,7 +39,8 @@ Two m_two(float hi, float lo) { return Two(hi, lo); }
 // a - q * b for q near a / b, where nothing over- or underflows: Dekker's exact product.
 float m_residual(float a, float q, float b) {
   precise float p = q * b;
-  float qh = uintBitsToFloat(floatBitsToUint(q) & 0xfffff000u), bh = uintBitsToFloat(floatBitsToUint(b) & 0xfffff000u);
+  float qh = uintBitsToFloat(floatBitsToUint(q) & 0xfffff000u);
+  float bh = uintBitsToFloat(floatBitsToUint(b) & 0xfffff000u);
   precise float ql = q - qh, bl = b - bh;
   precise float e = (((qh * bh - p) + qh * bl) + ql * bh) + ql * bl;
   precise float r = (a - p) - e;
@@ -66,7 +68,8 @@ float m_div_far(float a, float b) {
   uint ua = floatBitsToUint(a) & 0x7fffffffu, ub = floatBitsToUint(b) & 0x7fffffffu;
   uint s = (floatBitsToUint(a) ^ floatBitsToUint(b)) & 0x80000000u;
   if (ua > 0x7f800000u || ub > 0x7f800000u) return M_NAN;
-  if (ua == 0x7f800000u || ub == 0u) return ub == 0x7f800000u || ua == ub ? M_NAN : uintBitsToFloat(s | 0x7f800000u);
+  if (ua == 0x7f800000u || ub == 0u)
+    return ub == 0x7f800000u || ua == ub ? M_NAN : uintBitsToFloat(s | 0x7f800000u);
   if (ub == 0x7f800000u || ua == 0u) return uintBitsToFloat(s);
   int ea, eb;
   float ma = m_split(a, ea), mb = m_split(b, eb);
@@ -116,7 +119,8 @@ float m_floor_mod(float a, float b) {
 // x reduced by multiples of pi/2, and the multiple's low two bits.
 struct Reduced { float r; uint q; };
 uint m_two_over_pi(uint i) {
-  const uint words[8] = uint[8](0u, 0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u, 0xdb629599u, 0x3c439041u, 0xfe5163abu);
+  const uint words[8] = uint[8](0u, 0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u,
+      0xdb629599u, 0x3c439041u, 0xfe5163abu);
   return words[i & 7u];
 }
 uint m_window(uint a, uint b, uint s) { return (a << s) | ((b >> 1) >> (31u - s)); }
@@ -193,7 +197,7 @@ float m_exp(float x) {
 }
 
 float m_expm1(float x0) {
-  precise float x = m_sel(x0 > 90.0, 90.0, m_sel(x0 < -30.0, -30.0, x0));
+  precise float x = m_sel(x0 > 89.0, 89.0, m_sel(x0 < -30.0, -30.0, x0));
   precise float t = x * M_LOG2E + M_MAGIC;
   precise float n = t - M_MAGIC;
   int i = (int(m_bits(t)) - 0x4b400000);
@@ -407,7 +411,8 @@ float m_tanh(float x) {
   precise float p = (((-5.70498872745e-3 * z + 2.06390887954e-2) * z - 5.37397155531e-2) * z +
       1.33314422036e-1) * z - 3.33332819422e-1;
   precise float big = 1.0 - m_div(2.0, m_exp(2.0 * m_sel(a > 10.0, 10.0, a)) + 1.0);
-  precise float result = m_sel(a < 0.625, p * z * x + x, m_sel(m_is_nan(x), x, m_with_sign(big, x)));
+  precise float result = m_sel(a < 0.625, m_sel(x == 0.0, x, p * z * x + x), m_sel(m_is_nan(x), x,
+      m_with_sign(big, x)));
   return result;
 }
 
@@ -418,7 +423,8 @@ float m_asinh(float x) {
   precise float c = m_sel(a > 1e9, 1.0, a);
   precise float l = m_log1p(m_sel(a > 1e9, a, c + m_div(c * c, 1.0 + m_sqrt(1.0 + c * c))));
   precise float big = m_sel(a > 1e9, l + 0.69314718055994531, l);
-  precise float result = m_sel(a < 0.5, p * z * x + x, m_sel(m_is_nan(x), x, m_with_sign(big, x)));
+  precise float result = m_sel(a < 0.5, m_sel(x == 0.0, x, p * z * x + x), m_sel(m_is_nan(x), x,
+      m_with_sign(big, x)));
   return result;
 }
 
@@ -518,8 +524,8 @@ float m_pow(float a, float b) {
   precise float aa = m_abs(a);
   precise float ab = m_abs(b);
   bool whole = ab >= 8388608.0 || ab == ((ab + 8388608.0) - 8388608.0);
-  precise float half = 0.5 * ab;
-  bool odd = whole && ab < 16777216.0 && half != ((half + 8388608.0) - 8388608.0);
+  precise float halved = 0.5 * ab;
+  bool odd = whole && ab < 16777216.0 && halved != ((halved + 8388608.0) - 8388608.0);
   bool neg = (m_bits(a) >> 31) != 0;
   bool safe = aa > 0.0 && aa < M_INF;
   precise float r = m_pow_positive(m_sel(safe, aa, 1.0), m_sel(ab < M_INF, b, 0.0));
@@ -566,7 +572,8 @@ float m_erfinv(float x) {
 float m_logaddexp(float a, float b) {
   precise float hi = m_sel(a > b, a, b);
   precise float lo = m_sel(a > b, b, a);
-  precise float r = hi + m_log1p(m_exp(lo - hi));
+  Two d = m_exact_sum(lo, -hi);
+  precise float r = hi + m_log1p(m_exp_k(d.hi, d.lo, 0));
   precise float result = m_sel(m_is_nan(a) || m_is_nan(b), M_NAN, m_sel(m_abs(hi) == M_INF || lo == -M_INF,
       hi, r));
   return result;

@@ -31,18 +31,16 @@ macro_rules! to {
 
 to! {
     Bool => u32: |x| u32::from(x.0 != 0);
-    Bool => u64: |x| u64::from(x.0 != 0);
-    u8 => u8, u32, u64: |x| x.into();
-    u16 => u16, u32, u64: |x| x.into();
-    u32 => u32, u64: |x| x.into();
+    u8 => u8: |x| x;
+    u8 => u32: |x| x.into();
+    u16 => u16: |x| x;
+    u16 => u32: |x| x.into();
+    u32 => u32: |x| x;
+    u32 => u64: |x| x.into();
     u64 => u64: |x| x;
     i8 => u32: |x| x as u32;
-    i8 => u64: |x| x as u64;
     i16 => u32: |x| x as u32;
-    i16 => u64: |x| x as u64;
     i32 => u64: |x| x as u64;
-    u32 => u8: |x| x as u8;
-    u32 => u16: |x| x as u16;
     i8 => i8: |x| x;
     i16 => i16: |x| x;
     i32 => i32: |x| x;

@@ -461,3 +461,7 @@ pub fn arange(start: f64, step: f64, dst: &HostView) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "elementwise_tests.rs"]
+mod tests;

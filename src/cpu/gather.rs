@@ -162,7 +162,7 @@ mod tests {
             for (index_name, layout, count) in layouts(index_shape) {
                 let ix = Owned::filled(index_dtype, count, layout, |_| {
                     let i = (rng.next() % n as u64) as i64;
-                    (if signed && rng.next() % 2 == 0 { i - n } else { i } as f64).into()
+                    (if signed && rng.next().is_multiple_of(2) { i - n } else { i } as f64).into()
                 });
                 let out: Vec<i64> = [&shape[..axis], index_shape, &shape[axis + 1..]].concat();
                 let dst = Owned::zeros(dtype, &out);

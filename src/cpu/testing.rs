@@ -166,9 +166,9 @@ pub fn layouts(shape: &[i64]) -> Vec<(&'static str, Layout, usize)> {
     // Column-major.
     let mut l = dense.clone();
     let mut step = 1;
-    for a in 0..n {
-        l.strides[a] = step;
-        step *= shape[a].max(1);
+    for (s, d) in l.strides.iter_mut().zip(shape) {
+        *s = step;
+        step *= d.max(&1);
     }
     out.push(("transposed", l, size));
     // Every second element along the last axis, rows with a gap.

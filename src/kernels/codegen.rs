@@ -522,7 +522,7 @@ pub fn elementwise(p: &Program, class: &Class, caps: Caps) -> Result<String> {
     }
     let needs_params = general || class.access.contains(&Access::Strided);
     if needs_params {
-        g.line("  const Params q = Params(pc.params);");
+        g.line("  Params q = Params(pc.params);");
     }
     let outer = match class.ndim {
         4 => "int(pc.ndim) - 1".to_string(),

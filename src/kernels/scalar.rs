@@ -81,7 +81,7 @@ pub fn exp(x: f32) -> f32 {
 }
 #[inline(always)]
 pub fn expm1(x0: f32) -> f32 {
-    let x: f32 = sel(x0 > 90.0, 90.0, sel(x0 < -30.0, -30.0, x0));
+    let x: f32 = sel(x0 > 89.0, 89.0, sel(x0 < -30.0, -30.0, x0));
     let t: f32 = x * LOG2E + MAGIC;
     let n: f32 = t - MAGIC;
     let i: i32 = (bits(t) as i32).wrapping_sub(0x4b400000).clamp(-60, 140);
@@ -342,7 +342,7 @@ pub fn tanh(x: f32) -> f32 {
         * z
         - 3.33332819422e-1;
     let big: f32 = 1.0 - 2.0 / (exp(2.0 * sel(a > 10.0, 10.0, a)) + 1.0);
-    sel(a < 0.625, p * z * x + x, sel(is_nan(x), x, with_sign(big, x)))
+    sel(a < 0.625, sel(x == 0.0, x, p * z * x + x), sel(is_nan(x), x, with_sign(big, x)))
 }
 #[inline(always)]
 pub fn asinh(x: f32) -> f32 {
@@ -352,7 +352,7 @@ pub fn asinh(x: f32) -> f32 {
     let c: f32 = sel(a > 1e9, 1.0, a);
     let l: f32 = log1p(sel(a > 1e9, a, c + c * c / (1.0 + sqrt(1.0 + c * c))));
     let big: f32 = sel(a > 1e9, l + 0.69314718055994531, l);
-    sel(a < 0.5, p * z * x + x, sel(is_nan(x), x, with_sign(big, x)))
+    sel(a < 0.5, sel(x == 0.0, x, p * z * x + x), sel(is_nan(x), x, with_sign(big, x)))
 }
 #[inline(always)]
 pub fn acosh(x: f32) -> f32 {

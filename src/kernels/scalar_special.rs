@@ -87,8 +87,8 @@ pub fn pow(a: f32, b: f32) -> f32 {
     let aa: f32 = abs(a);
     let ab: f32 = abs(b);
     let whole: bool = ab >= 8388608.0 || ab == ((ab + 8388608.0) - 8388608.0);
-    let half: f32 = 0.5 * ab;
-    let odd: bool = whole && ab < 16777216.0 && half != ((half + 8388608.0) - 8388608.0);
+    let halved: f32 = 0.5 * ab;
+    let odd: bool = whole && ab < 16777216.0 && halved != ((halved + 8388608.0) - 8388608.0);
     let neg: bool = (bits(a) >> 31) != 0;
     let safe: bool = aa > 0.0 && aa < INF;
     let r: f32 = pow_positive(sel(safe, aa, 1.0), sel(ab < INF, b, 0.0));
@@ -159,6 +159,7 @@ pub fn erfinv(x: f32) -> f32 {
 pub fn logaddexp(a: f32, b: f32) -> f32 {
     let hi: f32 = sel(a > b, a, b);
     let lo: f32 = sel(a > b, b, a);
-    let r: f32 = hi + log1p(exp(lo - hi));
+    let d: Two = exact_sum(lo, -hi);
+    let r: f32 = hi + log1p(exp_k(d.hi, d.lo, 0));
     sel(is_nan(a) || is_nan(b), NAN, sel(abs(hi) == INF || lo == -INF, hi, r))
 }

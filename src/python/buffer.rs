@@ -1,4 +1,4 @@
-//! Arrays as memory of Python: the buffer protocol, `__array__`, and the state for pickles. A buffer shows
+//! Arrays as memory of Python: the buffer protocol both ways, `__array__`, and the state for pickles. A buffer shows
 //! the evaluated bytes in place; it is writable unless a copy on a GPU would then differ.
 
 use std::ffi::{CStr, c_int};
@@ -10,8 +10,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use super::array::PyArray;
-use super::convert::host;
-use crate::core::{Array, Dtype};
+use super::convert::{Num, cast, host, store};
+use crate::core::layout::{checked_size, row_major};
+use crate::core::{Array, Dtype, Shape};
 use crate::ops;
 
 /// What an exported view keeps alive: the array, and the numbers that the view points at.
@@ -148,7 +149,7 @@ pub fn from_state(state: &Bound<'_, PyTuple>) -> PyResult<Array> {
     let dtype = Dtype::from_name(&name)
         .ok_or_else(|| PyValueError::new_err(format!("[array] Unknown dtype {name} in state.")))?;
     let bytes = bytes.as_bytes();
-    let want = crate::core::layout::checked_size("array", &shape, dtype.size())? * dtype.size();
+    let want = checked_size("array", &shape, dtype.size())? * dtype.size();
     if want != bytes.len() {
         return Err(PyValueError::new_err(format!(
             "[array] State of {} bytes does not fit its shape, expected {want}.",
@@ -159,4 +160,104 @@ pub fn from_state(state: &Bound<'_, PyTuple>) -> PyResult<Array> {
     Ok(ops::from_host(&shape, dtype, |dst| unsafe {
         ptr::copy_nonoverlapping(bytes.as_ptr(), dst, want);
     })?)
+}
+
+/// A buffer of another object, released when dropped.
+struct Incoming(Box<ffi::Py_buffer>);
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        // SAFETY: filled by PyObject_GetBuffer and released once, with the interpreter attached.
+        unsafe { ffi::PyBuffer_Release(&raw mut *self.0) };
+    }
+}
+
+/// Element type of a buffer format; complex128 is read as complex64 and has no dtype of its own.
+fn element_type(format: &str, size: usize) -> Option<Dtype> {
+    if format == "bfloat16" {
+        return Some(Dtype::BF16);
+    }
+    let f = format.strip_prefix(['@', '=', '<', '|']).unwrap_or(format);
+    Some(match (f, size) {
+        ("?", 1) => Dtype::Bool,
+        ("b", 1) => Dtype::I8,
+        ("B" | "c", 1) => Dtype::U8,
+        ("h", 2) => Dtype::I16,
+        ("H", 2) => Dtype::U16,
+        ("i" | "l", 4) => Dtype::I32,
+        ("I" | "L", 4) => Dtype::U32,
+        ("l" | "q" | "n", 8) => Dtype::I64,
+        ("L" | "Q" | "N", 8) => Dtype::U64,
+        ("e", 2) => Dtype::F16,
+        ("f", 4) => Dtype::F32,
+        ("d", 8) => Dtype::F64,
+        ("Zf", 8) | ("Zd", 16) => Dtype::C64,
+        _ => return None,
+    })
+}
+
+/// Copies the buffer of another object. float64 becomes float32 and complex128 complex64 unless `dtype` says
+/// otherwise.
+pub fn import(obj: &Bound<'_, PyAny>, dtype: Option<Dtype>) -> PyResult<Array> {
+    let mut view = Box::new(ffi::Py_buffer::new());
+    // SAFETY: a zeroed view is what the call expects; `obj` is alive.
+    if unsafe { ffi::PyObject_GetBuffer(obj.as_ptr(), &raw mut *view, ffi::PyBUF_FULL_RO) } != 0 {
+        return Err(PyErr::fetch(obj.py()));
+    }
+    let view = Incoming(view);
+    let v = &view.0;
+    let (n, size) = (v.ndim as usize, v.itemsize as usize);
+    // SAFETY: a full view has a format string, or none for bytes.
+    let format = match v.format.is_null() {
+        true => "B".into(),
+        false => unsafe { CStr::from_ptr(v.format) }.to_string_lossy(),
+    };
+    let Some(source) = element_type(&format, size) else {
+        return Err(PyValueError::new_err(format!(
+            "[array] Buffers of format '{format}' with items of {size} bytes are not supported."
+        )));
+    };
+    let numbers = |p: *mut ffi::Py_ssize_t| match p.is_null() || n == 0 {
+        true => &[][..],
+        // SAFETY: shape and strides of a view have `ndim` entries where they are given.
+        false => unsafe { std::slice::from_raw_parts(p, n) },
+    };
+    let shape: Shape = numbers(v.shape).iter().map(|&d| d as i64).collect();
+    let strides = numbers(v.strides);
+    if shape.len() != n || strides.len() != n || !v.suboffsets.is_null() {
+        return Err(PyValueError::new_err("[array] Buffers of indirect layout are not supported."));
+    }
+    let narrow = source == Dtype::F64 && dtype != Some(Dtype::F64);
+    let made = if narrow { Dtype::F32 } else { source };
+    let count = checked_size("array", &shape, made.size())?;
+    let base = v.buf.cast::<u8>().cast_const();
+    let steps = row_major(&shape);
+    let dense = made.size() == size
+        && strides.iter().zip(&steps).zip(&shape).all(|((&s, &r), &d)| d == 1 || s as i64 == r * size as i64);
+    let a = ops::from_host(&shape, made, |dst| {
+        if dense {
+            // SAFETY: both sides have `count` elements of `size` bytes and do not overlap.
+            unsafe { ptr::copy_nonoverlapping(base, dst, count * size) };
+            return;
+        }
+        for i in 0..count {
+            let at = |axis: usize| ((i as i64 / steps[axis]) % shape[axis]) as isize * strides[axis];
+            let at: isize = (0..n).map(at).sum();
+            // SAFETY: the index runs over the buffer's own shape and strides; `dst` holds `count` elements.
+            unsafe {
+                let src = base.offset(at);
+                match (source, size) {
+                    (Dtype::F64, _) if narrow => {
+                        store(dst, i, made, Num::Float(src.cast::<f64>().read_unaligned()));
+                    }
+                    (Dtype::C64, 16) => {
+                        let [re, im] = src.cast::<[f64; 2]>().read_unaligned();
+                        store(dst, i, made, Num::Complex(re, im));
+                    }
+                    _ => ptr::copy_nonoverlapping(src, dst.add(i * size), size),
+                }
+            }
+        }
+    })?;
+    cast(a, dtype)
 }

@@ -2,7 +2,6 @@
 //! `__array__` objects, and the argument types that the functions of this folder share.
 
 use half::{bf16, f16};
-use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{
     PyIndexError, PyKeyboardInterrupt, PyNotImplementedError, PyRuntimeError, PyTypeError, PyValueError,
 };
@@ -12,7 +11,7 @@ use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyList, PyTuple};
 use smallvec::SmallVec;
 
 use super::array::PyArray;
-use crate::core::layout::{checked_size, row_major};
+use crate::core::layout::checked_size;
 use crate::core::{Array, Device, Dtype, Error, Result, Shape, default_stream};
 use crate::ops;
 
@@ -183,11 +182,11 @@ pub fn int_range(dtype: Dtype) -> (i128, i128) {
 /// Arrays of other libraries: the buffer protocol, else `__array__`.
 fn foreign(obj: &Bound<'_, PyAny>, dtype: Option<Dtype>) -> PyResult<Option<Array>> {
     if is_buffer(obj) {
-        return from_buffer(&PyUntypedBuffer::get(obj)?, dtype).map(Some);
+        return super::buffer::import(obj, dtype).map(Some);
     }
     if let Some(method) = obj.getattr_opt(intern!(obj.py(), "__array__"))? {
         let made = method.call0()?;
-        return from_buffer(&PyUntypedBuffer::get(&made)?, dtype).map(Some);
+        return super::buffer::import(&made, dtype).map(Some);
     }
     Ok(None)
 }
@@ -264,10 +263,14 @@ pub fn cast(a: Array, dtype: Option<Dtype>) -> PyResult<Array> {
     }
 }
 
+/// A Python number on its way into an element.
 #[derive(Clone, Copy)]
-enum Num {
+pub enum Num {
+    /// Integers and bools; those above `i64::MAX` by their bits.
     Int(i64),
+    /// Floats.
     Float(f64),
+    /// Complex numbers.
     Complex(f64, f64),
 }
 
@@ -293,7 +296,7 @@ fn number(obj: &Bound<'_, PyAny>) -> PyResult<Option<Num>> {
 ///
 /// # Safety
 /// `p` must be valid for writing elements `0..=i`.
-unsafe fn store(p: *mut u8, i: usize, dtype: Dtype, value: Num) {
+pub unsafe fn store(p: *mut u8, i: usize, dtype: Dtype, value: Num) {
     let (int, float, imag) = match value {
         Num::Int(v) => (v, v as f64, 0.0),
         Num::Float(v) => (v as i64, v, 0.0),
@@ -328,6 +331,7 @@ struct Scan {
     shape: Shape,
     count: usize,
     wide: bool,
+    huge: bool,
     rank: u8, // 0 bool, 1 int, 2 float, 3 complex
     arrays: bool,
 }
@@ -362,6 +366,7 @@ fn scan(obj: &Bound<'_, PyAny>, depth: usize, s: &mut Scan) -> PyResult<()> {
         0
     } else if obj.is_instance_of::<PyInt>() {
         s.wide |= obj.extract::<i32>().is_err();
+        s.huge |= s.wide && obj.extract::<i64>().is_err();
         1
     } else if obj.is_instance_of::<PyFloat>() {
         2
@@ -391,6 +396,7 @@ fn from_nested(obj: &Bound<'_, PyAny>, dtype: Option<Dtype>) -> PyResult<Array> 
     let natural = match s.rank {
         _ if s.count == 0 => Dtype::F32,
         0 => Dtype::Bool,
+        1 if s.huge => Dtype::U64,
         1 if s.wide => Dtype::I64,
         1 => Dtype::I32,
         2 => Dtype::F32,
@@ -431,78 +437,6 @@ fn stack_nested(obj: &Bound<'_, PyAny>) -> PyResult<Array> {
         *p = cast(p.clone(), Some(dtype))?;
     }
     Ok(ops::stack(&parts, 0, super::device::current())?)
-}
-
-/// Element type of a buffer format; complex128 is read as complex64 and has no dtype of its own.
-fn format_dtype(format: &str, size: usize) -> Option<Dtype> {
-    if format == "bfloat16" {
-        return Some(Dtype::BF16);
-    }
-    let f = format.strip_prefix(['@', '=', '<', '|']).unwrap_or(format);
-    Some(match (f, size) {
-        ("?", 1) => Dtype::Bool,
-        ("b", 1) => Dtype::I8,
-        ("B" | "c", 1) => Dtype::U8,
-        ("h", 2) => Dtype::I16,
-        ("H", 2) => Dtype::U16,
-        ("i" | "l", 4) => Dtype::I32,
-        ("I" | "L", 4) => Dtype::U32,
-        ("l" | "q" | "n", 8) => Dtype::I64,
-        ("L" | "Q" | "N", 8) => Dtype::U64,
-        ("e", 2) => Dtype::F16,
-        ("f", 4) => Dtype::F32,
-        ("d", 8) => Dtype::F64,
-        ("Zf", 8) | ("Zd", 16) => Dtype::C64,
-        _ => return None,
-    })
-}
-
-/// Copies a buffer. float64 becomes float32 and complex128 complex64 unless `dtype` says otherwise.
-fn from_buffer(buf: &PyUntypedBuffer, dtype: Option<Dtype>) -> PyResult<Array> {
-    let format = buf.format().to_string_lossy();
-    let size = buf.item_size();
-    let Some(source) = format_dtype(&format, size) else {
-        return Err(PyValueError::new_err(format!(
-            "[array] Buffers of format '{format}' with items of {size} bytes are not supported."
-        )));
-    };
-    let shape: Shape = buf.shape().iter().map(|&d| d as i64).collect();
-    let narrow = source == Dtype::F64 && dtype.is_none_or(|d| d != Dtype::F64);
-    let made = if narrow { Dtype::F32 } else { source };
-    checked_size("array", &shape, made.size())?;
-    let base = buf.buf_ptr().cast::<u8>().cast_const();
-    let dense = buf.is_c_contiguous() && made.size() == size;
-    let strides = buf.strides();
-    let a = ops::from_host(&shape, made, |dst| {
-        let n: usize = shape.iter().map(|&d| d as usize).product();
-        if dense {
-            // SAFETY: both sides have n elements of `size` bytes and do not overlap.
-            unsafe { std::ptr::copy_nonoverlapping(base, dst, n * size) };
-            return;
-        }
-        let steps = row_major(&shape);
-        for i in 0..n {
-            let mut at = 0isize;
-            for (axis, step) in steps.iter().enumerate() {
-                at += ((i as i64 / step) % shape[axis]) as isize * strides[axis];
-            }
-            // SAFETY: the index runs over the buffer's own shape and strides; `dst` holds n elements.
-            unsafe {
-                let src = base.offset(at);
-                match (source, size) {
-                    (Dtype::F64, _) if narrow => {
-                        store(dst, i, made, Num::Float(src.cast::<f64>().read_unaligned()));
-                    }
-                    (Dtype::C64, 16) => {
-                        let [re, im] = src.cast::<[f64; 2]>().read_unaligned();
-                        store(dst, i, made, Num::Complex(re, im));
-                    }
-                    _ => std::ptr::copy_nonoverlapping(src, dst.add(i * size), size),
-                }
-            }
-        }
-    })?;
-    cast(a, dtype)
 }
 
 /// The element at `p` as a Python object.

@@ -240,7 +240,16 @@ impl Recorder {
         {
             let queue = state.queue.lock();
             // SAFETY: the queue is locked; everything the batch uses outlives it by the pool's rule.
-            let sent = unsafe { device.raw.queue_submit(*queue, &[info], vk::Fence::null()) };
+            let send = || unsafe { device.raw.queue_submit(*queue, &[info], vk::Fence::null()) };
+            let mut sent = send();
+            if matches!(
+                sent,
+                Err(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY)
+            ) {
+                // The driver may fail to make memory resident: give back what only the cache holds.
+                device.pool.evict_all();
+                sent = send();
+            }
             device.check("vkQueueSubmit", sent)?;
         }
         state.submitted.store(value, Ordering::Release);

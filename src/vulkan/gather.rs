@@ -106,11 +106,12 @@ pub fn take(
     let params = dims(enc, &list)?;
     let push = Push::default().u64s(&[src.ptr, indices.ptr, dst.ptr, params, total]).i64s(&[stride]);
     let counts = [outer.len(), inner.len(), places.len()].map(|n| n as u32);
-    let push = push.u32s(&[row as u32, count as u32, len as u32, counts[0], counts[1], counts[2]]);
+    let shift = if row.count_ones() == 1 { row.trailing_zeros() } else { 32 };
+    let push = push.u32s(&[row as u32, count as u32, len as u32, counts[0], counts[1], counts[2], shift]);
     let index = indices.dtype;
     let signed = index.kind() == Kind::Signed;
     let key = Key { unit: unit as u64, index: index.size() as u64, signed, big: total >= 1 << 31 };
     let pipeline = enc.device().pipeline(&key)?;
-    let groups = grid(enc, total.div_ceil(u64::from(4 * WG)));
+    let groups = grid(enc, total.div_ceil(u64::from(2 * WG)));
     enc.dispatch(&pipeline, &push, groups, &[src.range(), indices.range()], &[dst.range()])
 }

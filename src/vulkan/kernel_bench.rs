@@ -24,6 +24,10 @@ fn time(
         let keys = DeviceView::new(at, Dtype::U32, &Layout::contiguous(&[2]));
         let out = DeviceView::new(address, Dtype::U32, &Layout::contiguous(&[(bytes / 4) as i64]));
         random::bits(enc, &keys, &out)?;
+        if name.contains("softmax") || name.contains("logsumexp") {
+            // Bytes 0x3f: plain values, so that no exponential takes a short cut.
+            enc.fill((address, bytes as u64), 0x3f3f3f3f)?;
+        }
         drop(key);
         Ok(storage)
     })
@@ -41,12 +45,12 @@ fn time(
         }
         synchronize(stream).unwrap();
     };
-    run(3);
+    run(20);
     let mut best = f64::MAX;
-    for _ in 0..3 {
+    for _ in 0..5 {
         let start = Instant::now();
-        run(20);
-        best = best.min(start.elapsed().as_secs_f64() / 20.0);
+        run(60);
+        best = best.min(start.elapsed().as_secs_f64() / 60.0);
     }
     let moved = bytes + size_of(dst.1) * dst.0.size();
     println!("{name:<40} {:9.4} ms {:8.0} GB/s", best * 1e3, moved as f64 / best / 1e9);

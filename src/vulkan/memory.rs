@@ -225,7 +225,8 @@ impl Pool {
         gone
     }
 
-    fn evict_all(&self) {
+    /// Frees every cached block that nothing uses any more.
+    pub fn evict_all(&self) {
         for kind in [Kind::Device, Kind::Bar, Kind::Params, Kind::Upload, Kind::Download] {
             self.evict(kind, u64::MAX);
         }

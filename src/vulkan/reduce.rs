@@ -10,8 +10,10 @@ use crate::bail;
 use crate::core::{Dtype, Kind, Result};
 use crate::kernels::{ArgReduceOp, DeviceView, ReduceOp};
 
-/// Workgroups that fill a large GPU several times over.
-const TARGET_GROUPS: u64 = 2048;
+/// Workgroups that a split reduction should have, measured on a GPU of 132 multiprocessors: few for columns,
+/// whose second pass reads as many results again.
+const TARGET_ROWS: u64 = 2048;
+const TARGET_COLUMNS: u64 = 528;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Op {
@@ -178,13 +180,10 @@ pub fn arg_reduce(
     run(enc, Op::Arg(op), src, collapse(kept), collapse(reduced), dst)
 }
 
-/// Splits of a reduction of `work` steps when `groups` workgroups run anyway; a split takes at least `least`.
-fn splits_for(groups: u64, work: u64, least: u64) -> u64 {
-    if groups * 2 > TARGET_GROUPS {
-        1
-    } else {
-        (TARGET_GROUPS / groups.max(1)).min(work / least.max(1)).max(1)
-    }
+/// Splits of a reduction of `work` steps when `groups` workgroups run anyway, for about `target` of them in
+/// all; a split takes at least `least` steps.
+fn splits_for(target: u64, groups: u64, work: u64, least: u64) -> u64 {
+    (target / groups.max(1)).min(work / least.max(1)).max(1)
 }
 
 fn run(
@@ -231,7 +230,7 @@ fn run(
         key.mode = Mode::Row;
         key.wide = aligned16(src.ptr, size, strides) && inner.0 as u64 >= vector;
         let steps = inner.0 as u64 / if key.wide { vector } else { 1 };
-        key.lanes = (steps / 2).max(1).next_power_of_two().min(u64::from(WG)) as u32;
+        key.lanes = (steps / 4).max(1).next_power_of_two().min(u64::from(WG)) as u32;
         (n, stride) = (inner.0 as u64, 0);
         list.extend_from_slice(outer);
         ro = outer.iter().map(|r| r.0 as u64).product();
@@ -257,7 +256,8 @@ fn run(
         (work, least) = (n, 4096);
     }
     let nr = list.len() - nk;
-    let mut splits = splits_for(groups, work, least);
+    let target = if key.mode == Mode::Column { TARGET_COLUMNS } else { TARGET_ROWS };
+    let mut splits = splits_for(target, groups, work, least);
     if key.mode == Mode::Row && nr == 0 {
         splits = splits.max(work.div_ceil(1 << 30));
     }
@@ -301,4 +301,51 @@ fn run(
     let pipeline = enc.device().pipeline(&key)?;
     let size = grid(enc, outs.div_ceil(per));
     enc.dispatch(&pipeline, &push, size, &[target], &[dst.range()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vulkan::compiler;
+
+    #[test]
+    fn every_variant_compiles() {
+        let ops = [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max, ReduceOp::All, ReduceOp::Any];
+        let ops = ops.map(Op::Reduce).into_iter().chain([ArgReduceOp::Min, ArgReduceOp::Max].map(Op::Arg));
+        let with = Features {
+            subgroup_basic: true,
+            subgroup_shuffle: true,
+            subgroup_size: 32,
+            ..Default::default()
+        };
+        for op in ops {
+            for src in Dtype::ALL.into_iter().filter(|&d| d != Dtype::F64) {
+                let dst = match op {
+                    Op::Arg(_) => Dtype::U32,
+                    Op::Reduce(ReduceOp::All | ReduceOp::Any) => Dtype::Bool,
+                    Op::Reduce(ReduceOp::Sum | ReduceOp::Prod) if src.size() == 1 => Dtype::I32,
+                    _ => src,
+                };
+                let key = |mode, wide, part_in, part_out| Key {
+                    op,
+                    src,
+                    dst,
+                    mode,
+                    wide,
+                    part_in,
+                    part_out,
+                    lanes: 32,
+                };
+                for (key, f) in [
+                    (key(Mode::Row, true, false, true), &with),
+                    (key(Mode::Row, false, true, false), &Features::default()),
+                    (key(Mode::General, false, false, false), &with),
+                    (key(Mode::Column, true, false, true), &with),
+                    (key(Mode::Column, false, true, false), &with),
+                ] {
+                    compiler::spirv(&key.name(), &key.module(f)).unwrap();
+                }
+            }
+        }
+    }
 }

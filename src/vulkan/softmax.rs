@@ -17,6 +17,7 @@ struct Key {
     /// Vectors a lane holds in registers; 0 walks the row in a loop.
     vectors: u32,
     lanes: u32,
+    group: u32,
 }
 
 impl KernelKey for Key {
@@ -33,7 +34,7 @@ impl KernelKey for Key {
         define(&mut d, "NV", self.vectors.max(1));
         let flags = [(self.lse, "LSE"), (self.wide, "VEC"), (shuffles(f), "SG")];
         flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
-        let spec = vec![WG, self.lanes];
+        let spec = vec![self.group, self.lanes];
         Module {
             source: Source::File("softmax.comp"),
             defines: d,
@@ -78,16 +79,20 @@ fn run(enc: &mut CommandEncoder, src: &DeviceView, dst: &DeviceView, lse: bool) 
         && (lse || (dst.ptr.is_multiple_of(16) && (n as usize * size).is_multiple_of(16)));
     let vector = if wide { 16 / size as u64 } else { 1 };
     let steps = (n as u64).div_ceil(vector).max(1);
-    // A subgroup a row (no barriers) while a lane then holds few vectors, else the whole workgroup.
-    let (small, most) = (32, 32 / vector);
-    let lanes = if steps <= small * most / 2 { steps.next_power_of_two().min(small) } else { u64::from(WG) };
+    // About four vectors a lane; a subgroup a row (no barriers) as long as the registers allow.
+    let most = 32 / vector;
+    let lanes = (steps / 4).next_power_of_two().min(u64::from(WG));
+    let lanes = if steps <= 32 * most { lanes.min(32) } else { lanes };
     let held = steps.div_ceil(lanes);
     let vectors = if held <= most { held.next_power_of_two() as u32 } else { 0 };
-    let key = Key { dtype: src.dtype, lse, wide, vectors, lanes: lanes as u32 };
+    // A long row gets the largest workgroup that there is.
+    let most = enc.device().features().max_workgroup_invocations.clamp(WG, 1024);
+    let (group, lanes) = if vectors == 0 { (most, most) } else { (WG, lanes as u32) };
+    let key = Key { dtype: src.dtype, lse, wide, vectors, lanes, group };
     let params = dims(enc, &kept)?;
     let push = Push::default().u64s(&[src.ptr, dst.ptr, params]).i64s(&[stride]);
     let push = push.u32s(&[rows as u32, n as u32, kept.len() as u32]);
     let pipeline = enc.device().pipeline(&key)?;
-    let groups = grid(enc, rows.div_ceil(u64::from(WG) / lanes));
+    let groups = grid(enc, rows.div_ceil(u64::from(group / lanes)));
     enc.dispatch(&pipeline, &push, groups, &[src.range()], &[dst.range()])
 }

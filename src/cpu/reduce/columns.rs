@@ -145,7 +145,7 @@ pub(super) fn run<F: Fold>(plan: &Plan, src: *const F::S, dst: *mut F::D) {
     // INVARIANT: side-by-side plans have a kept axis.
     let width = plan.kept_axes[plan.kept_axes.len() - 1].n;
     let outer = plan.kept / width;
-    let height = (BAND / width.min(TILE)).clamp(128, 1024);
+    let height = (BAND / width.min(TILE)).clamp(128, 512);
     let cut = Cut { width, tiles: width.div_ceil(TILE), height, bands: plan.reduced.div_ceil(height) };
     let mut partials: Vec<F::A> = Vec::new();
     if cut.bands > 1 {

@@ -67,18 +67,11 @@ pub fn reduce(op: ReduceOp, src: &HostView, axes: &[usize], dst: &HostView) -> R
         ($fold:ident) => {
             match (src.dtype, dst.dtype) {
                 (Bool, U32 | I32) => run::<$fold<fold::Bool, u32, u32>>(&plan),
-                (Bool, U64 | I64) => run::<$fold<fold::Bool, u64, u64>>(&plan),
-                (U8 | I8, U8 | I8) => run::<$fold<u8, u32, u8>>(&plan),
-                (U16 | I16, U16 | I16) => run::<$fold<u16, u32, u16>>(&plan),
                 (U8, U32 | I32) => run::<$fold<u8, u32, u32>>(&plan),
                 (I8, U32 | I32) => run::<$fold<i8, u32, u32>>(&plan),
                 (U16, U32 | I32) => run::<$fold<u16, u32, u32>>(&plan),
                 (I16, U32 | I32) => run::<$fold<i16, u32, u32>>(&plan),
                 (U32 | I32, U32 | I32) => run::<$fold<u32, u32, u32>>(&plan),
-                (U8, U64 | I64) => run::<$fold<u8, u64, u64>>(&plan),
-                (I8, U64 | I64) => run::<$fold<i8, u64, u64>>(&plan),
-                (U16, U64 | I64) => run::<$fold<u16, u64, u64>>(&plan),
-                (I16, U64 | I64) => run::<$fold<i16, u64, u64>>(&plan),
                 (U32, U64 | I64) => run::<$fold<u32, u64, u64>>(&plan),
                 (I32, U64 | I64) => run::<$fold<i32, u64, u64>>(&plan),
                 (U64 | I64, U64 | I64) => run::<$fold<u64, u64, u64>>(&plan),

@@ -86,8 +86,10 @@ impl Plan {
             Some(a) if a.src != 0 => a.src.abs(),
             _ => isize::MAX,
         };
-        let side_by_side =
-            near(&kept_axes) < near(&reduced_axes) && kept_axes.last().is_some_and(|a| a.n >= 8);
+        // Results of a few elements each are not worth a loop of their own either.
+        let side_by_side = (near(&kept_axes) < near(&reduced_axes)
+            || reduced < 16 && near(&kept_axes) < isize::MAX)
+            && kept_axes.last().is_some_and(|a| a.n >= 8);
         Ok(Plan {
             src: src.ptr.wrapping_offset(from * src.dtype.size() as isize),
             dst: dst.ptr.wrapping_offset(to * dst.dtype.size() as isize),

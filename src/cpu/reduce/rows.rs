@@ -98,7 +98,7 @@ unsafe fn fold_piece<F: Fold>(base: *const F::S, axes: &[Axis], cut: Cut, piece:
     let stride = axes[last].src;
     // SAFETY: the piece lies inside the reduced axes of the result at `base`.
     unsafe {
-        if cut.runs == 1 && cut.len <= BLOCK {
+        if cut.runs == 1 && cut.len <= if stride == 1 { BLOCK } else { BLOCK / 8 } {
             return fold_block::<F>(base, cut.len, stride);
         }
         let (first, count, from, to) = if cut.parts > 1 {
@@ -109,11 +109,12 @@ unsafe fn fold_piece<F: Fold>(base: *const F::S, axes: &[Axis], cut: Cut, piece:
             (first, cut.runs_per_piece.min(cut.runs - first), 0, cut.len)
         };
         let mut sums = Cascade::<F>::new();
+        let block = if stride == 1 { BLOCK } else { BLOCK / 8 };
         for run in first..first + count {
             let row = base.offset(locate(&axes[..last], run).0);
             let mut i = from;
             while i < to {
-                let n = BLOCK.min(to - i);
+                let n = block.min(to - i);
                 sums.push(fold_block::<F>(row.offset(i as isize * stride), n, stride));
                 i += n;
             }
@@ -123,51 +124,45 @@ unsafe fn fold_piece<F: Fold>(base: *const F::S, axes: &[Axis], cut: Cut, piece:
 }
 
 multiversion! {
-    // Folds results `from..to` entirely.
-    unsafe fn whole<F: Fold>(plan: &Plan, src: *const F::S, dst: *mut F::D, cut: Cut, from: usize, to: usize) {
-        for k in from..to {
-            let (s, d) = locate(&plan.kept_axes, k);
-            // SAFETY: both offsets come from the plan's axes.
-            unsafe { *dst.offset(d) = F::finish(fold_piece::<F>(src.offset(s), &plan.reduced_axes, cut, 0)) };
-        }
-    }
-}
-
-multiversion! {
-    // Folds pieces `from..to` of the flat (result, piece) index into `partials`.
-    unsafe fn some<F: Fold>(
-        plan: &Plan, src: *const F::S, partials: *mut F::A, cut: Cut, from: usize, to: usize,
+    // Folds pieces `from..to` of the flat (result, piece) index into `partials`, or, where there are none
+    // because one piece is the whole, into the results.
+    unsafe fn pieces<F: Fold>(
+        plan: &Plan, src: *const F::S, dst: *mut F::D, partials: *mut F::A, cut: Cut, from: usize, to: usize,
     ) {
-        let pieces = cut.pieces();
+        let per_result = cut.pieces();
         for i in from..to {
-            let (s, _) = locate(&plan.kept_axes, i / pieces);
-            // SAFETY: the offset comes from the plan's axes; partials has a place for every index.
-            unsafe { *partials.add(i) = fold_piece::<F>(src.offset(s), &plan.reduced_axes, cut, i % pieces) };
+            let (k, piece) = if per_result == 1 { (i, 0) } else { (i / per_result, i % per_result) };
+            let (s, d) = locate(&plan.kept_axes, k);
+            // SAFETY: offsets come from the plan's axes; partials has a place for every index.
+            unsafe {
+                let x = fold_piece::<F>(src.offset(s), &plan.reduced_axes, cut, piece);
+                if partials.is_null() {
+                    *dst.offset(d) = F::finish(x);
+                } else {
+                    *partials.add(i) = x;
+                }
+            }
         }
     }
 }
 
 pub(super) fn run<F: Fold>(plan: &Plan, src: *const F::S, dst: *mut F::D) {
     let cut = Cut::new(&plan.reduced_axes);
-    let pieces = cut.pieces();
-    let (src, dst) = (SendPtr::new(src.cast_mut()), SendPtr::new(dst));
-    let shared = PlanRef(plan);
-    if pieces == 1 {
-        pool::parallel_chunks(plan.kept, GRAIN.div_ceil(plan.reduced), move |r| {
-            // SAFETY: ranges are disjoint, so are the results they write.
-            unsafe { whole::<F>(shared.get(), src.get(), dst.get(), cut, r.start, r.end) };
-        });
-        return;
+    let per_result = cut.pieces();
+    let total = plan.kept * per_result;
+    let mut partials: Vec<F::A> = Vec::new();
+    if per_result > 1 {
+        partials.resize(total, F::IDENTITY);
     }
-    let total = plan.kept * pieces;
-    let mut partials = vec![F::IDENTITY; total];
-    let out = SendPtr::new(partials.as_mut_ptr());
-    let grain = GRAIN.div_ceil((plan.reduced / pieces).max(1));
+    let (src, dst) = (SendPtr::new(src.cast_mut()), SendPtr::new(dst));
+    let out = SendPtr::new(if per_result > 1 { partials.as_mut_ptr() } else { std::ptr::null_mut() });
+    let shared = PlanRef(plan);
+    let grain = GRAIN.div_ceil((plan.reduced / per_result).max(1));
     pool::parallel_chunks(total, grain, move |r| {
-        // SAFETY: ranges are disjoint, so are the partials they write.
-        unsafe { some::<F>(shared.get(), src.get(), out.get(), cut, r.start, r.end) };
+        // SAFETY: ranges are disjoint, so are the results or partials they write.
+        unsafe { pieces::<F>(shared.get(), src.get(), dst.get(), out.get(), cut, r.start, r.end) };
     });
-    for (k, part) in partials.chunks_exact(pieces).enumerate() {
+    for (k, part) in partials.chunks_exact(per_result).enumerate() {
         let mut sums = Cascade::<F>::new();
         part.iter().for_each(|&x| sums.push(x));
         // SAFETY: the offset comes from the plan's axes.

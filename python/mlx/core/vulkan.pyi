@@ -1,0 +1,20 @@
+# Written by tools/stubs.py from the module itself; do not edit.
+"""What is particular to the Vulkan backend."""
+
+from typing import Any
+
+__all__ = ['device_info', 'is_available']
+
+def device_info(index: int = ...) -> dict[str, Any]:
+    """Facts about Vulkan device `index`; empty when there is none.
+
+    >>> mx.vulkan.device_info() == mx.device_info(mx.gpu)
+    True
+    """
+
+def is_available() -> bool:
+    """Whether a Vulkan device was found.
+
+    >>> mx.vulkan.is_available() == mx.is_available(mx.gpu)
+    True
+    """
