@@ -573,7 +573,8 @@ float m_logaddexp(float a, float b) {
   precise float hi = m_sel(a > b, a, b);
   precise float lo = m_sel(a > b, b, a);
   Two d = m_exact_sum(lo, -hi);
-  precise float r = hi + m_log1p(m_exp_k(d.hi, d.lo, 0));
+  precise float e = m_exp_k(d.hi, m_sel(d.hi > -110.0, d.lo, 0.0), 0);
+  precise float r = hi + m_log1p(e);
   precise float result = m_sel(m_is_nan(a) || m_is_nan(b), M_NAN, m_sel(m_abs(hi) == M_INF || lo == -M_INF,
       hi, r));
   return result;

@@ -160,6 +160,7 @@ pub fn logaddexp(a: f32, b: f32) -> f32 {
     let hi: f32 = sel(a > b, a, b);
     let lo: f32 = sel(a > b, b, a);
     let d: Two = exact_sum(lo, -hi);
-    let r: f32 = hi + log1p(exp_k(d.hi, d.lo, 0));
+    let e: f32 = exp_k(d.hi, sel(d.hi > -110.0, d.lo, 0.0), 0);
+    let r: f32 = hi + log1p(e);
     sel(is_nan(a) || is_nan(b), NAN, sel(abs(hi) == INF || lo == -INF, hi, r))
 }

@@ -130,9 +130,9 @@ pub(super) const ROWS: &[Row] = &[
         cpu: Cpu {
             bool_: bool_loop!(2, |a, b| a | (b ^ 1)),
             ints: int_loops!(2, |a, b| a.power(b)),
-            f32: f32_loop!(2, x::pow),
+            f32: f32_loop!(2, |a, b| x::pow(a, b)),
             f64: f64_loop!(2, |a, b| a.powf(b)),
-            c64: c64_loop!(2, w::cpow),
+            c64: c64_loop!(2, |a, b| w::cpow(a, b)),
             ..NONE
         },
         glsl: &[("B", "$a || !$b"), ("IU", "i_pow($a, $b)"), ("F", "m_pow($a, $b)"), ("C", "c_pow($a, $b)")],
@@ -150,7 +150,7 @@ pub(super) const ROWS: &[Row] = &[
             ints: int_loops!(2, |a, b| if a > b { a } else { b }),
             f32: f32_loop!(2, |a, b| if a > b || s::is_nan(a) { a } else { b }),
             f64: f64_loop!(2, |a, b| if a > b || a.is_nan() { a } else { b }),
-            c64: c64_loop!(2, w::cmax),
+            c64: c64_loop!(2, |a, b| w::cmax(a, b)),
             ..NONE
         },
         glsl: &[
@@ -173,7 +173,7 @@ pub(super) const ROWS: &[Row] = &[
             ints: int_loops!(2, |a, b| if a < b { a } else { b }),
             f32: f32_loop!(2, |a, b| if a < b || s::is_nan(a) { a } else { b }),
             f64: f64_loop!(2, |a, b| if a < b || a.is_nan() { a } else { b }),
-            c64: c64_loop!(2, w::cmin),
+            c64: c64_loop!(2, |a, b| w::cmin(a, b)),
             ..NONE
         },
         glsl: &[
@@ -192,9 +192,9 @@ pub(super) const ROWS: &[Row] = &[
         rule: Float,
         partials: &["sigmoid(a - b)", "sigmoid(b - a)"],
         cpu: Cpu {
-            f32: f32_loop!(2, x::logaddexp),
-            f64: f64_loop!(2, w::logaddexp64),
-            c64: c64_loop!(2, w::clogaddexp),
+            f32: f32_loop!(2, |a, b| x::logaddexp(a, b)),
+            f64: f64_loop!(2, |a, b| w::logaddexp64(a, b)),
+            c64: c64_loop!(2, |a, b| w::clogaddexp(a, b)),
             ..NONE
         },
         glsl: &[("F", "m_logaddexp($a, $b)"), ("C", "c_logaddexp($a, $b)")],
@@ -207,7 +207,7 @@ pub(super) const ROWS: &[Row] = &[
         arity: 2,
         rule: FloatNotComplex,
         partials: &["b / (a * a + b * b)", "-(a / (a * a + b * b))"],
-        cpu: Cpu { f32: f32_loop!(2, s::atan2), f64: f64_loop!(2, |a, b| a.atan2(b)), ..NONE },
+        cpu: Cpu { f32: f32_loop!(2, |a, b| s::atan2(a, b)), f64: f64_loop!(2, |a, b| a.atan2(b)), ..NONE },
         glsl: &[("F", "m_atan2($a, $b)")],
     },
 ];

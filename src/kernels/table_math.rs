@@ -63,7 +63,7 @@ pub(super) const ROWS: &[Row] = &[
         rule: Float,
         partials: &["y"],
         cpu: Cpu {
-            f32: f32_loop!(1, s::exp),
+            f32: f32_loop!(1, |a| s::exp(a)),
             f64: f64_loop!(1, |a| a.exp()),
             c64: c64_loop!(1, |a| w::narrow(w::widen(a).exp())),
             ..NONE
@@ -78,7 +78,7 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: FloatNotComplex,
         partials: &["y + 1"],
-        cpu: Cpu { f32: f32_loop!(1, s::expm1), f64: f64_loop!(1, |a| a.exp_m1()), ..NONE },
+        cpu: Cpu { f32: f32_loop!(1, |a| s::expm1(a)), f64: f64_loop!(1, |a| a.exp_m1()), ..NONE },
         glsl: &[("F", "m_expm1($a)")],
     },
     Row {
@@ -90,7 +90,7 @@ pub(super) const ROWS: &[Row] = &[
         rule: Float,
         partials: &["1 / a"],
         cpu: Cpu {
-            f32: f32_loop!(1, s::log),
+            f32: f32_loop!(1, |a| s::log(a)),
             f64: f64_loop!(1, |a| a.ln()),
             c64: c64_loop!(1, |a| w::narrow(w::widen(a).ln())),
             ..NONE
@@ -106,7 +106,7 @@ pub(super) const ROWS: &[Row] = &[
         rule: Float,
         partials: &["1.4426950408889634 / a"],
         cpu: Cpu {
-            f32: f32_loop!(1, s::log2),
+            f32: f32_loop!(1, |a| s::log2(a)),
             f64: f64_loop!(1, |a| a.log2()),
             c64: c64_loop!(1, |a| w::narrow(w::widen(a).ln() * std::f64::consts::LOG2_E)),
             ..NONE
@@ -122,7 +122,7 @@ pub(super) const ROWS: &[Row] = &[
         rule: Float,
         partials: &["0.4342944819032518 / a"],
         cpu: Cpu {
-            f32: f32_loop!(1, s::log10),
+            f32: f32_loop!(1, |a| s::log10(a)),
             f64: f64_loop!(1, |a| a.log10()),
             c64: c64_loop!(1, |a| w::narrow(w::widen(a).ln() * std::f64::consts::LOG10_E)),
             ..NONE
@@ -138,9 +138,9 @@ pub(super) const ROWS: &[Row] = &[
         rule: Float,
         partials: &["1 / (1 + a)"],
         cpu: Cpu {
-            f32: f32_loop!(1, s::log1p),
+            f32: f32_loop!(1, |a| s::log1p(a)),
             f64: f64_loop!(1, |a| a.ln_1p()),
-            c64: c64_loop!(1, w::clog1p),
+            c64: c64_loop!(1, |a| w::clog1p(a)),
             ..NONE
         },
         glsl: &[("F", "m_log1p($a)"), ("C", "c_log1p($a)")],
@@ -154,7 +154,7 @@ pub(super) const ROWS: &[Row] = &[
         rule: Float,
         partials: &["cos(a)"],
         cpu: Cpu {
-            f32: f32_loop!(1, s::sin),
+            f32: f32_loop!(1, |a| s::sin(a)),
             f64: f64_loop!(1, |a| a.sin()),
             c64: c64_loop!(1, |a| w::narrow(w::widen(a).sin())),
             ..NONE
@@ -170,7 +170,7 @@ pub(super) const ROWS: &[Row] = &[
         rule: Float,
         partials: &["-sin(a)"],
         cpu: Cpu {
-            f32: f32_loop!(1, s::cos),
+            f32: f32_loop!(1, |a| s::cos(a)),
             f64: f64_loop!(1, |a| a.cos()),
             c64: c64_loop!(1, |a| w::narrow(w::widen(a).cos())),
             ..NONE
@@ -186,7 +186,7 @@ pub(super) const ROWS: &[Row] = &[
         rule: Float,
         partials: &["1 + y * y"],
         cpu: Cpu {
-            f32: f32_loop!(1, s::tan),
+            f32: f32_loop!(1, |a| s::tan(a)),
             f64: f64_loop!(1, |a| a.tan()),
             c64: c64_loop!(1, |a| w::narrow(w::widen(a).tan())),
             ..NONE
@@ -202,7 +202,7 @@ pub(super) const ROWS: &[Row] = &[
         rule: Float,
         partials: &["rsqrt(1 - a * a)"],
         cpu: Cpu {
-            f32: f32_loop!(1, s::asin),
+            f32: f32_loop!(1, |a| s::asin(a)),
             f64: f64_loop!(1, |a| a.asin()),
             c64: c64_loop!(1, |a| w::narrow(w::widen(a).asin())),
             ..NONE
@@ -218,7 +218,7 @@ pub(super) const ROWS: &[Row] = &[
         rule: Float,
         partials: &["-rsqrt(1 - a * a)"],
         cpu: Cpu {
-            f32: f32_loop!(1, s::acos),
+            f32: f32_loop!(1, |a| s::acos(a)),
             f64: f64_loop!(1, |a| a.acos()),
             c64: c64_loop!(1, |a| w::narrow(w::widen(a).acos())),
             ..NONE
@@ -234,7 +234,7 @@ pub(super) const ROWS: &[Row] = &[
         rule: Float,
         partials: &["1 / (1 + a * a)"],
         cpu: Cpu {
-            f32: f32_loop!(1, s::atan),
+            f32: f32_loop!(1, |a| s::atan(a)),
             f64: f64_loop!(1, |a| a.atan()),
             c64: c64_loop!(1, |a| w::narrow(w::widen(a).atan())),
             ..NONE
@@ -250,7 +250,7 @@ pub(super) const ROWS: &[Row] = &[
         rule: Float,
         partials: &["cosh(a)"],
         cpu: Cpu {
-            f32: f32_loop!(1, s::sinh),
+            f32: f32_loop!(1, |a| s::sinh(a)),
             f64: f64_loop!(1, |a| a.sinh()),
             c64: c64_loop!(1, |a| w::narrow(w::widen(a).sinh())),
             ..NONE
@@ -266,7 +266,7 @@ pub(super) const ROWS: &[Row] = &[
         rule: Float,
         partials: &["sinh(a)"],
         cpu: Cpu {
-            f32: f32_loop!(1, s::cosh),
+            f32: f32_loop!(1, |a| s::cosh(a)),
             f64: f64_loop!(1, |a| a.cosh()),
             c64: c64_loop!(1, |a| w::narrow(w::widen(a).cosh())),
             ..NONE
@@ -282,7 +282,7 @@ pub(super) const ROWS: &[Row] = &[
         rule: Float,
         partials: &["1 - y * y"],
         cpu: Cpu {
-            f32: f32_loop!(1, s::tanh),
+            f32: f32_loop!(1, |a| s::tanh(a)),
             f64: f64_loop!(1, |a| a.tanh()),
             c64: c64_loop!(1, |a| w::narrow(w::widen(a).tanh())),
             ..NONE
@@ -298,7 +298,7 @@ pub(super) const ROWS: &[Row] = &[
         rule: Float,
         partials: &["rsqrt(a * a + 1)"],
         cpu: Cpu {
-            f32: f32_loop!(1, s::asinh),
+            f32: f32_loop!(1, |a| s::asinh(a)),
             f64: f64_loop!(1, |a| a.asinh()),
             c64: c64_loop!(1, |a| w::narrow(w::widen(a).asinh())),
             ..NONE
@@ -314,7 +314,7 @@ pub(super) const ROWS: &[Row] = &[
         rule: Float,
         partials: &["rsqrt(a * a - 1)"],
         cpu: Cpu {
-            f32: f32_loop!(1, s::acosh),
+            f32: f32_loop!(1, |a| s::acosh(a)),
             f64: f64_loop!(1, |a| a.acosh()),
             c64: c64_loop!(1, |a| w::narrow(w::widen(a).acosh())),
             ..NONE
@@ -330,7 +330,7 @@ pub(super) const ROWS: &[Row] = &[
         rule: Float,
         partials: &["1 / (1 - a * a)"],
         cpu: Cpu {
-            f32: f32_loop!(1, s::atanh),
+            f32: f32_loop!(1, |a| s::atanh(a)),
             f64: f64_loop!(1, |a| a.atanh()),
             c64: c64_loop!(1, |a| w::narrow(w::widen(a).atanh())),
             ..NONE
@@ -345,7 +345,7 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: FloatNotComplex,
         partials: &["1.1283791670955126 * exp(-(a * a))"],
-        cpu: Cpu { f32: f32_loop!(1, x::erf), f64: f64_loop!(1, w::erf64), ..NONE },
+        cpu: Cpu { f32: f32_loop!(1, |a| x::erf(a)), f64: f64_loop!(1, |a| w::erf64(a)), ..NONE },
         glsl: &[("F", "m_erf($a)")],
     },
     Row {
@@ -356,7 +356,7 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: FloatNotComplex,
         partials: &["0.886226925452758 * exp(y * y)"],
-        cpu: Cpu { f32: f32_loop!(1, x::erfinv), f64: f64_loop!(1, w::erfinv64), ..NONE },
+        cpu: Cpu { f32: f32_loop!(1, |a| x::erfinv(a)), f64: f64_loop!(1, |a| w::erfinv64(a)), ..NONE },
         glsl: &[("F", "m_erfinv($a)")],
     },
     Row {
@@ -367,7 +367,11 @@ pub(super) const ROWS: &[Row] = &[
         arity: 1,
         rule: FloatNotComplex,
         partials: &["y * (1 - y)"],
-        cpu: Cpu { f32: f32_loop!(1, s::sigmoid), f64: f64_loop!(1, |a| 1.0 / (1.0 + (-a).exp())), ..NONE },
+        cpu: Cpu {
+            f32: f32_loop!(1, |a| s::sigmoid(a)),
+            f64: f64_loop!(1, |a| 1.0 / (1.0 + (-a).exp())),
+            ..NONE
+        },
         glsl: &[("F", "m_sigmoid($a)")],
     },
 ];

@@ -22,7 +22,7 @@ pub(super) const ROWS: &[Row] = &[
         cpu: Cpu {
             bool_: bool_loop!(1, |a| a),
             ints: int_loops!(1, |a| a.magnitude()),
-            f32: f32_loop!(1, s::abs),
+            f32: f32_loop!(1, |a| s::abs(a)),
             f64: f64_loop!(1, |a| a.abs()),
             c64: c64_loop!(1 => f32, |a| w::widen(a).norm() as f32),
             ..NONE
@@ -64,7 +64,7 @@ pub(super) const ROWS: &[Row] = &[
             ints: int_loops!(1, |a| a.sign()),
             f32: f32_loop!(1, |a| s::sel(a > 0.0, 1.0, 0.0) - s::sel(a < 0.0, 1.0, 0.0)),
             f64: f64_loop!(1, |a| (a > 0.0) as u8 as f64 - (a < 0.0) as u8 as f64),
-            c64: c64_loop!(1, w::csign),
+            c64: c64_loop!(1, |a| w::csign(a)),
             ..NONE
         },
         glsl: &[
