@@ -61,7 +61,9 @@ pub unsafe fn export(owner: &Bound<'_, PyArray>, view: *mut ffi::Py_buffer, flag
         return Err(PyBufferError::new_err("the array is not contiguous"));
     }
     if flags & ffi::PyBUF_WRITABLE == ffi::PyBUF_WRITABLE && !writable {
-        return Err(PyBufferError::new_err("the array cannot be written in place: it repeats elements or has a copy on a GPU"));
+        return Err(PyBufferError::new_err(
+            "the array cannot be written in place: it repeats elements or has a copy on a GPU",
+        ));
     }
     let export = Box::new(Export {
         shape: a.shape().iter().map(|&d| d as ffi::Py_ssize_t).collect(),
