@@ -1,5 +1,5 @@
 //! Arrays as memory of Python: the buffer protocol both ways, `__array__`, and the state for pickles. A buffer shows
-//! the evaluated bytes in place; it is writable unless a copy on a GPU would then differ.
+//! the evaluated bytes in place; it is writable unless elements repeat or a copy on a GPU would then differ.
 
 use std::ffi::{CStr, c_int};
 use std::ptr;
@@ -51,10 +51,9 @@ pub unsafe fn export(owner: &Bound<'_, PyArray>, view: *mut ffi::Py_buffer, flag
     let data = a.data()?;
     let size = a.dtype().size() as ffi::Py_ssize_t;
     let contiguous = a.layout()?.is_row_contiguous();
-    let writable = match data.storage.any_device_block() {
-        None => true,
-        Some(d) => d.mapped().is_some(),
-    };
+    let repeats = a.shape().iter().zip(&data.strides).any(|(&d, &s)| d > 1 && s == 0);
+    let unified = data.storage.any_device_block().is_none_or(|d| d.mapped().is_some());
+    let writable = unified && !repeats;
     if !contiguous && flags & ffi::PyBUF_STRIDES != ffi::PyBUF_STRIDES {
         return Err(PyBufferError::new_err("the array is not contiguous"));
     }
@@ -62,7 +61,9 @@ pub unsafe fn export(owner: &Bound<'_, PyArray>, view: *mut ffi::Py_buffer, flag
         return Err(PyBufferError::new_err("the array is not contiguous"));
     }
     if flags & ffi::PyBUF_WRITABLE == ffi::PyBUF_WRITABLE && !writable {
-        return Err(PyBufferError::new_err("the array has a copy on a GPU and cannot be written in place"));
+        return Err(PyBufferError::new_err(
+            "the array cannot be written in place: it repeats elements or has a copy on a GPU",
+        ));
     }
     let export = Box::new(Export {
         shape: a.shape().iter().map(|&d| d as ffi::Py_ssize_t).collect(),

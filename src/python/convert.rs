@@ -332,8 +332,8 @@ struct Scan {
     count: usize,
     wide: bool,
     huge: bool,
-    rank: u8, // 0 bool, 1 int, 2 float, 3 complex
-    arrays: bool,
+    /// 0 bool, 1 int, 2 float, 3 complex.
+    rank: u8,
 }
 
 fn items<'py>(obj: &Bound<'py, PyAny>) -> Option<Vec<Bound<'py, PyAny>>> {
@@ -358,7 +358,7 @@ fn scan(obj: &Bound<'_, PyAny>, depth: usize, s: &mut Scan) -> PyResult<()> {
         }
         return list.iter().try_for_each(|x| scan(x, depth + 1, s));
     }
-    if depth != s.shape.len() && !s.arrays {
+    if depth != s.shape.len() {
         return Err(PyValueError::new_err("Initialization encountered non-uniform length."));
     }
     s.count += 1;
@@ -370,11 +370,8 @@ fn scan(obj: &Bound<'_, PyAny>, depth: usize, s: &mut Scan) -> PyResult<()> {
         1
     } else if obj.is_instance_of::<PyFloat>() {
         2
-    } else if obj.is_instance_of::<PyComplex>() {
-        3
     } else {
-        s.arrays = true;
-        0
+        3
     });
     Ok(())
 }
