@@ -220,7 +220,7 @@ mod tests {
         let l = Layout::contiguous(&[2, 3, 4]);
         assert_eq!(l.reshape(&[6, 4]).unwrap().strides.as_slice(), &[4, 1]);
         assert_eq!(l.reshape(&[24, 1]).unwrap().strides[0], 1);
-        let t = Layout { shape: [3, 2].into(), strides: [1, 3].into(), offset: 0 };
+        let t = Layout { shape: (&[3, 2][..]).into(), strides: (&[1, 3][..]).into(), offset: 0 };
         assert!(t.reshape(&[6]).is_none());
         assert_eq!(t.reshape(&[3, 1, 2]).unwrap().strides.as_slice(), &[1, 1, 3]);
     }
