@@ -23,7 +23,7 @@ impl From<Error> for PyErr {
             Error::Type(_) => PyTypeError::new_err(text),
             Error::Index(_) => PyIndexError::new_err(text),
             Error::Runtime(_) | Error::OutOfMemory { .. } => PyRuntimeError::new_err(text),
-            Error::Interrupted => PyKeyboardInterrupt::new_err(text),
+            Error::Interrupted => super::RAISED.take().unwrap_or_else(|| PyKeyboardInterrupt::new_err(text)),
             Error::NotImplemented(_) => PyNotImplementedError::new_err(text),
         }
     }

@@ -19,6 +19,7 @@ mod transforms;
 mod trees;
 mod views;
 
+use std::cell::Cell;
 use std::sync::OnceLock;
 use std::thread::ThreadId;
 
@@ -28,13 +29,21 @@ use crate::core::{Error, Result};
 
 static IMPORTER: OnceLock<ThreadId> = OnceLock::new();
 
+thread_local! {
+    // What a signal handler raised, until the error that stands for it reaches Python.
+    static RAISED: Cell<Option<PyErr>> = const { Cell::new(None) };
+}
+
 /// Ctrl-C while the library waits. Only the thread that imported the module asks: signals are handled on the
 /// main thread, and others must not wait for the interpreter here.
 fn interrupted() -> Result<()> {
     if IMPORTER.get() != Some(&std::thread::current().id()) {
         return Ok(());
     }
-    Python::attach(|py| py.check_signals()).map_err(|_| Error::Interrupted)
+    Python::attach(|py| py.check_signals()).map_err(|e| {
+        RAISED.set(Some(e));
+        Error::Interrupted
+    })
 }
 
 /// A submodule that can also be imported by its full name.
