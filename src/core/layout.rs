@@ -188,7 +188,7 @@ pub fn show(shape: &[i64]) -> String {
 pub fn normalize_axis(op: &str, axis: i64, ndim: usize) -> Result<usize> {
     let n = ndim as i64;
     if axis < -n || axis >= n {
-        bail!(Value, "[{op}] Invalid axis {axis} for array with {ndim} dimensions.");
+        bail!(Index, "[{op}] Invalid axis {axis} for array with {ndim} dimensions.");
     }
     Ok(if axis < 0 { axis + n } else { axis } as usize)
 }

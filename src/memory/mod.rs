@@ -139,7 +139,7 @@ mod tests {
     fn classes_waste_less_than_a_quarter() {
         for n in [1, 63, 64, 65, 1000, 4097, 1 << 20, (1 << 20) + 1] {
             let c = size_class(n);
-            assert!(c >= n && c % ALIGN == 0 && (n < 512 || c - n <= n / 4), "{n} {c}");
+            assert!(c >= n && c.is_multiple_of(ALIGN) && (n < 512 || c - n <= n / 4), "{n} {c}");
             assert_eq!(size_class(c), c);
         }
     }

@@ -21,6 +21,7 @@ enum Kind {
     AsStrided { strides: Strides, offset: i64 },
     Dtype,
     StopGradient,
+    Alias,
     Contiguous,
 }
 
@@ -56,7 +57,7 @@ impl ViewOf {
                 offset: l.offset + offset,
             }),
             Kind::Dtype => dtype_layout(&l, input.dtype().size(), out.dtype().size(), shape),
-            Kind::StopGradient => Some(l),
+            Kind::StopGradient | Kind::Alias => Some(l),
             Kind::Contiguous => l.is_row_contiguous().then_some(l),
         })
     }
@@ -99,6 +100,7 @@ impl Primitive for ViewOf {
             Kind::AsStrided { .. } => "as_strided",
             Kind::Dtype => "view",
             Kind::StopGradient => "stop_gradient",
+            Kind::Alias => "alias",
             Kind::Contiguous => "contiguous",
         }
     }
@@ -158,7 +160,7 @@ impl Primitive for ViewOf {
             }
             Kind::AsStrided { strides, offset } => as_strided_vjp(x, cot, strides, *offset, s)?,
             Kind::StopGradient => zeros(x.shape(), x.dtype(), s)?,
-            Kind::Contiguous => cot.clone(),
+            Kind::Contiguous | Kind::Alias => cot.clone(),
             Kind::Dtype => return Err(self.missing("vjp")),
         };
         Ok(vec![g])
@@ -548,6 +550,12 @@ pub fn stop_gradient(a: &Array) -> Array {
     // The stream is irrelevant: evaluation shares the input's storage.
     let s = a.node().map_or_else(|| crate::core::default_stream(crate::core::default_device()), |n| n.stream);
     node(Kind::StopGradient, a.shape(), a.dtype(), a, s)
+}
+
+/// The same values as a node of their own; transforms mark their inputs with it.
+pub fn alias(a: &Array) -> Array {
+    let s = a.node().map_or_else(|| crate::core::default_stream(crate::core::default_device()), |n| n.stream);
+    node(Kind::Alias, a.shape(), a.dtype(), a, s)
 }
 
 /// Reverses the order of elements along axes; all of them for `None`.

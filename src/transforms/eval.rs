@@ -139,6 +139,16 @@ impl Pending {
         }
     }
 
+    /// Submits the batch of another stream that makes `inputs`: batches that wait for each other would not end.
+    fn close_others(&mut self, stream: Stream, inputs: &[Array]) {
+        for e in inputs.iter().filter_map(Array::event) {
+            let other = self.streams.iter().find(|(s, (_, own))| **s != stream && Arc::ptr_eq(own, &e));
+            if let Some(s) = other.map(|(s, _)| *s) {
+                self.flush_stream(s);
+            }
+        }
+    }
+
     fn flush(&mut self) {
         let streams: Vec<Stream> = self.streams.keys().copied().collect();
         for s in streams {
@@ -179,6 +189,7 @@ fn schedule(roots: &[Array]) -> Result<Vec<Stream>> {
         };
         let stream = node.stream;
         if !stream.device.is_gpu() {
+            pending.close_others(stream, &node.inputs);
             pending.push(stream, Task::take(array, node));
             continue;
         }

@@ -19,7 +19,7 @@ fn tracers(inputs: &[Array]) -> Vec<Array> {
     inputs
         .iter()
         .map(|a| {
-            let t = ops::stop_gradient(a);
+            let t = ops::alias(a);
             t.set_tracer(true);
             t
         })
