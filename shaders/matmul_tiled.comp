@@ -40,24 +40,58 @@ uvec4 next_b[CHUNKS_B];
 #define SWIZZLE_B(k) 0
 #endif
 
+// The last round of chunks may have more threads than chunks. No `break`, `continue` or early `return` in
+// the loops below: the compiler unrolls none that has one, and then keeps the arrays in memory.
+#define HAS_A(id) (BM * BK / V % THREADS == 0 || (id) < BM * BK / V)
+#define HAS_B(id) (BN * BK / V % THREADS == 0 || (id) < BN * BK / V)
+
+// The chunk at (row, k) or (k, row), all of it before k_end. Rows beyond the last one repeat a row that is
+// there: what comes of them is never stored.
+uvec4 whole_rows(uvec2 base, uint row, uint rows, uint k, uint ld) {
+    return Chunks(base).v[(min(row, rows - 1) * ld + k) / V];
+}
+uvec4 whole_cols(uvec2 base, uint k, uint col, uint cols, uint ld) {
+    return Chunks(base).v[(k * ld + min(col, (cols - 1) / V * V)) / V];
+}
+
 void fetch(uvec2 a, uvec2 b, uint row0, uint col0, uint k0, uint k_end) {
-    [[unroll]] for (uint i = 0; i < CHUNKS_A; i++) {
-        uint id = gl_LocalInvocationIndex + i * THREADS;
-        if (BM * BK / V % THREADS != 0 && id >= BM * BK / V) break;
+#ifdef WIDE
+    if (k0 + BK <= k_end) {
+        [[unroll]] for (uint i = 0; i < CHUNKS_A; i++) {
+            uint id = gl_LocalInvocationIndex + i * THREADS;
 #if TA
-        next_a[i] = load_chunk(a, k0 + id / (BM / V), k_end, row0 + id % (BM / V) * V, p.m, p.lda);
+            if (HAS_A(id)) next_a[i] = whole_cols(a, k0 + id / (BM / V), row0 + id % (BM / V) * V, p.m, p.lda);
 #else
-        next_a[i] = load_chunk(a, row0 + id / CPK, p.m, k0 + id % CPK * V, k_end, p.lda);
+            if (HAS_A(id)) next_a[i] = whole_rows(a, row0 + id / CPK, p.m, k0 + id % CPK * V, p.lda);
 #endif
-    }
-    [[unroll]] for (uint i = 0; i < CHUNKS_B; i++) {
-        uint id = gl_LocalInvocationIndex + i * THREADS;
-        if (BN * BK / V % THREADS != 0 && id >= BN * BK / V) break;
+        }
+        [[unroll]] for (uint i = 0; i < CHUNKS_B; i++) {
+            uint id = gl_LocalInvocationIndex + i * THREADS;
 #if TB
-        next_b[i] = load_chunk(b, col0 + id / CPK, p.n, k0 + id % CPK * V, k_end, p.ldb);
+            if (HAS_B(id)) next_b[i] = whole_rows(b, col0 + id / CPK, p.n, k0 + id % CPK * V, p.ldb);
 #else
-        next_b[i] = load_chunk(b, k0 + id / (BN / V), k_end, col0 + id % (BN / V) * V, p.n, p.ldb);
+            if (HAS_B(id)) next_b[i] = whole_cols(b, k0 + id / (BN / V), col0 + id % (BN / V) * V, p.n, p.ldb);
 #endif
+        }
+    } else
+#endif
+    {
+        [[unroll]] for (uint i = 0; i < CHUNKS_A; i++) {
+            uint id = gl_LocalInvocationIndex + i * THREADS;
+#if TA
+            if (HAS_A(id)) next_a[i] = load_chunk(a, k0 + id / (BM / V), k_end, row0 + id % (BM / V) * V, p.m, p.lda);
+#else
+            if (HAS_A(id)) next_a[i] = load_chunk(a, row0 + id / CPK, p.m, k0 + id % CPK * V, k_end, p.lda);
+#endif
+        }
+        [[unroll]] for (uint i = 0; i < CHUNKS_B; i++) {
+            uint id = gl_LocalInvocationIndex + i * THREADS;
+#if TB
+            if (HAS_B(id)) next_b[i] = load_chunk(b, col0 + id / CPK, p.n, k0 + id % CPK * V, k_end, p.ldb);
+#else
+            if (HAS_B(id)) next_b[i] = load_chunk(b, k0 + id / (BN / V), k_end, col0 + id % (BN / V) * V, p.n, p.ldb);
+#endif
+        }
     }
 }
 
@@ -75,24 +109,78 @@ void fetch(uvec2 a, uvec2 b, uint row0, uint col0, uint k0, uint k_end) {
                  chunk_element(c, e * 4 + 3));                                                    \
     }
 
-void put(uint buf) {
-    [[unroll]] for (uint i = 0; i < CHUNKS_A; i++) {
-        uint id = gl_LocalInvocationIndex + i * THREADS;
-        if (BM * BK / V % THREADS != 0 && id >= BM * BK / V) break;
+void put_a(uint buf, const uint i) {
+    uint id = gl_LocalInvocationIndex + i * THREADS;
+    if (HAS_A(id)) {
 #if TA
         PUT_STRAIGHT(tile_a, BM, next_a[i], id, buf)
 #else
         PUT_TRANSPOSED(tile_a, BM, next_a[i], id, buf)
 #endif
     }
-    [[unroll]] for (uint i = 0; i < CHUNKS_B; i++) {
-        uint id = gl_LocalInvocationIndex + i * THREADS;
-        if (BN * BK / V % THREADS != 0 && id >= BN * BK / V) break;
+}
+
+void put_b(uint buf, const uint i) {
+    uint id = gl_LocalInvocationIndex + i * THREADS;
+    if (HAS_B(id)) {
 #if TB
         PUT_TRANSPOSED(tile_b, BN, next_b[i], id, buf)
 #else
         PUT_STRAIGHT(tile_b, BN, next_b[i], id, buf)
 #endif
+    }
+}
+
+// Nested loops are not unrolled to the end, hence the list.
+#if CHUNKS_A > 4 || CHUNKS_B > 4
+#error more chunks a thread than listed
+#endif
+void put(uint buf) {
+    put_a(buf, 0);
+#if CHUNKS_A > 1
+    put_a(buf, 1);
+#endif
+#if CHUNKS_A > 2
+    put_a(buf, 2);
+#endif
+#if CHUNKS_A > 3
+    put_a(buf, 3);
+#endif
+    put_b(buf, 0);
+#if CHUNKS_B > 1
+    put_b(buf, 1);
+#endif
+#if CHUNKS_B > 2
+    put_b(buf, 2);
+#endif
+#if CHUNKS_B > 3
+    put_b(buf, 3);
+#endif
+}
+
+void write_one(uvec2 d, uvec2 addend, uint row, uint col, float x) {
+    if (col < p.n) {
+#ifdef PARTIAL
+        Floats(d).v[row * p.n + col] = x;
+#else
+        store_element(d, row * p.d_rs + col * p.d_cs, epilogue(x, addend, row, col));
+#endif
+    }
+}
+
+void write_four(uvec2 d, uvec2 addend, uint row, uint col, vec4 x) {
+#ifndef PARTIAL
+    if ((p.flags & 1u) != 0 && col + 4 <= p.n) {
+        store_four(d, row * p.d_rs + col,
+                   vec4(epilogue(x.x, addend, row, col), epilogue(x.y, addend, row, col + 1),
+                        epilogue(x.z, addend, row, col + 2), epilogue(x.w, addend, row, col + 3)));
+    } else
+#endif
+    {
+        write_one(d, addend, row, col, x.x);
+        write_one(d, addend, row, col + 1, x.y);
+        write_one(d, addend, row, col + 2, x.z);
+        write_one(d, addend, row, col + 3, x.w);
     }
 }
 
@@ -152,23 +240,9 @@ void main() {
 #endif
     [[unroll]] for (uint i = 0; i < TM; i++) {
         uint row = row0 + i / 4 * (BM / (TM / 4)) + ty * 4 + i % 4;
-        if (row >= p.m) continue;
         [[unroll]] for (uint j = 0; j < TN / 4; j++) {
             uint col = col0 + j * (BN / (TN / 4)) + tx * 4;
-            vec4 x = acc[i][j];
-#ifdef PARTIAL
-            [[unroll]] for (uint e = 0; e < 4; e++)
-                if (col + e < p.n) Floats(d).v[row * p.n + col + e] = x[e];
-#else
-            if ((p.flags & 1u) != 0 && col + 4 <= p.n) {
-                [[unroll]] for (uint e = 0; e < 4; e++) x[e] = epilogue(x[e], addend, row, col + e);
-                store_four(d, row * p.d_rs + col, x);
-            } else {
-                [[unroll]] for (uint e = 0; e < 4; e++)
-                    if (col + e < p.n)
-                        store_element(d, row * p.d_rs + (col + e) * p.d_cs, epilogue(x[e], addend, row, col + e));
-            }
-#endif
+            if (row < p.m) write_four(d, addend, row, col, acc[i][j]);
         }
     }
 }

@@ -126,22 +126,33 @@ float chunk_element(uvec4 c, uint i) {
 #endif
 }
 
-// V elements from (row, col) of a matrix whose rows lie ld apart; zeros beyond rows and cols.
+// V elements from (row, col) of a matrix whose rows lie ld apart; zeros beyond rows and cols. One exit and no
+// loop: a loop around a call of this is unrolled only then.
 uvec4 load_chunk(uvec2 base, uint row, uint rows, uint col, uint cols, uint ld) {
     uvec4 c = uvec4(0);
     if (row < rows && col < cols) {
-        uint e = row * ld + col;
+        uint e = row * ld + col, left = cols - col;
 #ifdef WIDE
-        if (col + V <= cols) return Chunks(base).v[e / V];
+        if (left >= V) {
+            c = Chunks(base).v[e / V];
+        } else
 #endif
-        [[unroll]] for (uint i = 0; i < V; i++) {
-            if (col + i < cols) {
+        {
 #if DTYPE == 0
-                c[i] = load_bits(base, e + i);
+            c.x = load_bits(base, e);
+            if (left > 1) c.y = load_bits(base, e + 1);
+            if (left > 2) c.z = load_bits(base, e + 2);
+            if (left > 3) c.w = load_bits(base, e + 3);
 #else
-                c[i / 2] |= load_bits(base, e + i) << (16 * (i & 1u));
+            c.x = load_bits(base, e);
+            if (left > 1) c.x |= load_bits(base, e + 1) << 16;
+            if (left > 2) c.y = load_bits(base, e + 2);
+            if (left > 3) c.y |= load_bits(base, e + 3) << 16;
+            if (left > 4) c.z = load_bits(base, e + 4);
+            if (left > 5) c.z |= load_bits(base, e + 5) << 16;
+            if (left > 6) c.w = load_bits(base, e + 6);
+            if (left > 7) c.w |= load_bits(base, e + 7) << 16;
 #endif
-            }
         }
     }
     return c;

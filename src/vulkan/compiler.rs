@@ -1,6 +1,7 @@
 //! GLSL to SPIR-V in process. `#include "lib/x.glsl"` resolves among the packed shaders only. Results live
 //! in the disk cache; the compiler itself starts when something is not there.
 
+use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use super::cache::{self, Hasher};
@@ -15,8 +16,25 @@ const OPTIONS: &str = "perf-1";
 
 static COMPILER: OnceLock<std::result::Result<shaderc::Compiler, String>> = OnceLock::new();
 
+/// Files of the folder MLX_VK_SHADER_DIR, read once, that stand in for packed ones of the same name.
+static REPLACED: OnceLock<HashMap<&'static str, &'static str>> = OnceLock::new();
+
+fn replaced() -> HashMap<&'static str, &'static str> {
+    let Some(dir) = std::env::var_os("MLX_VK_SHADER_DIR").filter(|d| !d.is_empty()) else {
+        return HashMap::new();
+    };
+    let read = |name: &'static str| {
+        let text = std::fs::read_to_string(std::path::Path::new(&dir).join(name)).ok()?;
+        Some((name, &*Box::leak(text.into_boxed_str())))
+    };
+    SHADERS.iter().filter_map(|s| read(s.0)).collect()
+}
+
 /// Text of a packed shader or library file.
 pub fn packed(name: &str) -> Option<&'static str> {
+    if let Some(text) = REPLACED.get_or_init(replaced).get(name) {
+        return Some(text);
+    }
     SHADERS.binary_search_by_key(&name, |s| s.0).ok().map(|i| SHADERS[i].1)
 }
 
