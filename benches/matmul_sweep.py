@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 # name of a tier -> what is disabled to reach it
 TIERS = {
@@ -65,7 +66,7 @@ GEMV_CASES = [
 CASES = {"half": HALF_CASES, "float": FLOAT_CASES, "gemv": GEMV_CASES}
 
 
-def child_correct(small):
+def child_correct(small, dtypes):
     import mlx.core as mx
     import numpy as np
 
@@ -80,7 +81,8 @@ def child_correct(small):
         shapes += [(1000, 1016, 1024, 0), (1024, 2048, 1000, 0), (2049, 1025, 1023, 0), (4096, 4096, 4096, 0)]
     bad = []
     count = 0
-    for name, eps in (("float32", 1e-6), ("float16", 2.0**-11), ("bfloat16", 2.0**-8)):
+    for name in dtypes:
+        eps = {"float32": 1e-6, "float16": 2.0**-11, "bfloat16": 2.0**-8}[name]
         dtype = getattr(mx, name)
         for m, n, k, batch in shapes:
             lead = (batch,) if batch else ()
@@ -166,21 +168,29 @@ def main():
     ap.add_argument("--json", default="matmul_sweep.json")
     ap.add_argument("--small", action="store_true", help="small sizes, for a software driver")
     ap.add_argument("--child")
+    ap.add_argument("--dtype", default="float32")
     args = ap.parse_args()
     small = ["--small"] if args.small else []
     if args.child == "correct":
-        return child_correct(args.small)
+        return child_correct(args.small, [args.dtype])
     if args.child:
         return child_time(args.child, args.small)
 
     only = args.only.split(",")
     result = {}
     if "correct" in only:
-        for tier, off in TIERS.items():
-            r = result[f"correct {tier}"] = run(["--child", "correct"] + small, {"MLX_VK_DISABLE": off})
-            print(f"{tier}: {r.get('checked', 0)} checked, {len(r.get('bad', []))} bad {r.get('failed', '')}", flush=True)
-            for line in r.get("bad", [])[:8]:
-                print("   ", line)
+        # Compiling is what takes long, so all run at once; one line as each is through.
+        def check(job):
+            (tier, off), dtype = job
+            r = run(["--child", "correct", "--dtype", dtype] + small, {"MLX_VK_DISABLE": off}, 400)
+            lines = [f"{tier} {dtype}: {r.get('checked', 0)} checked, {len(r.get('bad', []))} bad {r.get('failed', '')}"]
+            print("\n    ".join(lines + r.get("bad", [])[:8]), flush=True)
+            result[f"correct {tier} {dtype}"] = r
+
+        jobs = [(t, d) for d in ("bfloat16", "float16", "float32") for t in TIERS.items()]
+        jobs = [j for j in jobs if j[1] != "float32" or j[0][0] not in ("matmul_nv2", "matmul_khr")]
+        with ThreadPoolExecutor(max(1, (os.cpu_count() or 2) - 2)) as pool:
+            list(pool.map(check, jobs))
     sweeps = []
     if "half" in only:
         sweeps += [("half", "nv2", "MLX_VK_MATMUL_TILE", t, "") for t in NV2_TILES]

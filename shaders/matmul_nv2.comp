@@ -140,6 +140,15 @@ void main() {
 #endif
     ld = setTensorLayoutStrideNV(ld, LDD, 1);
     Result d = Result(batch_d(batch));
+#if DTYPE == 2
+    // The conversion of the matrix truncates to bfloat16; round to nearest even before it.
+    for (int i = 0; i < acc.length(); i++) {
+        uint u = floatBitsToUint(acc[i]);
+        if ((u & 0x7fffffffu) <= 0x7f800000u) u += 0x7fffu + ((u >> 16) & 1u);
+        else u |= 0x400000u;
+        acc[i] = uintBitsToFloat(u & 0xffff0000u);
+    }
+#endif
     coopmat<ELEMENT, gl_ScopeWorkgroup, BM, BN, gl_MatrixUseAccumulator> rounded =
         coopmat<ELEMENT, gl_ScopeWorkgroup, BM, BN, gl_MatrixUseAccumulator>(acc);
     coopMatStoreTensorNV(rounded, d.v, 0, sliceTensorLayoutNV(ld, row0, BM, col0, BN));
