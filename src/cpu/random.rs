@@ -261,7 +261,7 @@ mod tests {
             let k = keys.reals();
             let got = dst.bits();
             for i in 0..6 {
-                let want = draw(dtype, n, [k[2 * i] as u32, k[2 * i + 1] as u32]);
+                let want = drawn(dtype, n, [k[2 * i] as u32, k[2 * i + 1] as u32]);
                 assert_eq!(got[i * n as usize..(i + 1) * n as usize], want, "{dtype} {i}");
             }
         }
