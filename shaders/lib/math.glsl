@@ -565,13 +565,15 @@ float m_pow(float a, float b) {
 float m_erf(float x) {
   precise float a = m_abs(x);
   precise float s = x * x;
-  precise float near = (((((-5.96761703e-4 * s + 4.99119423e-3) * s - 2.67681349e-2) * s + 1.12819925e-1) *
-      s - 3.76125336e-1) * s + 1.28379166e-1) * x + x;
+  precise float p = (((((8.122665894916281e-05 * s - 8.081899140961468e-4) * s + 5.195460747927427e-3) * s -
+      2.6857061311602592e-2) * s + 1.1283651739358902e-1) * s - 3.7612631916999817e-1) * s +
+      1.2837916612625122e-1;
   precise float t = m_sel(a > 4.0, 4.0, a);
-  precise float p = ((((-1.72853470e-5 * t + 3.83197126e-4) * t - 3.88396438e-3) * t + 2.42546219e-2) * t -
-      1.06777877e-1) * t - 6.34846687e-1;
-  precise float r = 1.0 - m_exp((p * t - 1.28717512e-1) * t - t);
-  precise float result = m_sel(a > 0.92, m_sel(m_is_nan(x), x, m_with_sign(r, x)), near);
+  precise float q = ((((((-1.9353234165464528e-5 * t + 4.129764807410538e-4) * t - 4.061498213559389e-3) * t +
+      2.481917291879654e-2) * t - 1.0780136287212372e-1) * t - 6.337919235229492e-1) * t -
+      1.1292911767959595) * t + 1.2764429266098887e-4;
+  precise float far = 1.0 - m_exp(q);
+  precise float result = m_sel(a > 0.95, m_sel(m_is_nan(x), x, m_with_sign(far, x)), p * x + x);
   return result;
 }
 
