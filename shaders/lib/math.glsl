@@ -125,9 +125,9 @@ uint m_two_over_pi(uint i) {
   return words[i & 7u];
 }
 uint m_window(uint a, uint b, uint s) { return (a << s) | ((b >> 1) >> (31u - s)); }
-// Payne and Hanek's reduction of a >= 1: 96 bits of 2/pi chosen by the exponent, times the 24 bit mantissa.
-Reduced m_reduce_far(float a) {
-  uint ix = floatBitsToUint(a);
+// Payne and Hanek's reduction of x >= 1: 96 bits of 2/pi chosen by the exponent, times the 24 bit mantissa.
+Reduced m_reduce_far(float x) {
+  uint ix = floatBitsToUint(x);
   if (ix >= 0x7f800000u) return Reduced(M_NAN, 0u);
   uint m = (ix & 0x007fffffu) | 0x00800000u;
   uint o = (ix >> 23) - 120u;
@@ -592,13 +592,43 @@ float m_erfinv(float x) {
   return result;
 }
 
+// exp(x) - 1 for x <= 0 (or exp(x) with `whole`), to about 2^-45.
+Two m_exp_two(float x0, bool whole) {
+  float x = x0 < -104.0 ? -104.0 : x0;
+  precise float t = fma(x, M_LOG2E, M_MAGIC);
+  precise float n = t - M_MAGIC;
+  precise float head = x - n * M_LN2_HI;
+  Two p = m_exact_mul(n, 2.12194442e-4);
+  precise float rest = p.lo - n * 1.64659497e-12;
+  Two r = m_add2(m_two(head, 0.0), m_fast_sum(p.hi, rest));
+  precise float tail = fma(fma(fma(fma(fma(2.08767570e-9, r.hi, 2.50521084e-8), r.hi, 2.755732e-7), r.hi,
+      2.75573188e-6), r.hi, 2.48015876e-5), r.hi, 1.98412701e-4);
+  Two y = m_add2(m_two(1.38888892e-3, -3.36310944e-11), m_exact_mul(r.hi, tail));
+  y = m_add2(m_two(8.33333377e-3, -4.34617203e-10), m_mul2(r, y));
+  y = m_add2(m_two(4.16666679e-2, -1.24176347e-9), m_mul2(r, y));
+  y = m_add2(m_two(0.166666672, -4.96705388e-9), m_mul2(r, y));
+  y = m_add2(m_two(0.5, 0.0), m_mul2(r, y));
+  y = m_mul2(r, m_add2(m_two(1.0, 0.0), m_mul2(r, y)));
+  if (n == 0.0 && !whole) return y;
+  y = m_add2(m_two(1.0, 0.0), y);
+  int k = int(floatBitsToUint(t)) - 0x4b400000;
+  y = m_two(m_scale2(y.hi, k), m_scale2(y.lo, k));
+  return whole ? y : m_add2(y, m_two(-1.0, 0.0));
+}
+
 // log(exp(a) + exp(b)).
 float m_logaddexp(float a, float b) {
   precise float hi = m_sel(a > b, a, b);
   precise float lo = m_sel(a > b, b, a);
-  Two d = m_exact_sum(lo, -hi);
-  precise float e = m_exp_k(d.hi, m_sel(d.hi > -110.0, d.lo, 0.0), 0);
-  precise float r = hi + m_log1p(e);
+  precise float r;
+  [[dont_flatten]] if (hi < 0.0 && hi > -0.7) {
+    // The result may be near zero.
+    Two s = m_add2(m_exp_two(hi, false), m_exp_two(lo, true));
+    r = m_log1p(s.hi) + s.lo;
+  } else {
+    Two d = m_exact_sum(lo, -hi);
+    r = hi + m_log1p(m_exp_k(d.hi, m_sel(d.hi > -110.0, d.lo, 0.0), 0));
+  }
   precise float result = m_sel(m_is_nan(a) || m_is_nan(b), M_NAN, m_sel(m_abs(hi) == M_INF || lo == -M_INF,
       hi, r));
   return result;
