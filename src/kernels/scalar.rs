@@ -67,13 +67,14 @@ pub fn exp_k(x0: f32, lo: f32, k: i32) -> f32 {
     let r: f32 = ((x - n * LN2_HI) - n * LN2_LO) + lo;
     scale2(exp_poly(r) * (r * r) + r + 1.0, i.clamp(-400, 400) + k)
 }
-/// (exp(r) - 1 - r) / r^2 on |r| <= ln(2)/2.
+/// (exp(r) - 1 - r) / r^2 on |r| <= ln(2)/2. In pairs: loops over it are bound by the chain of additions.
 #[inline(always)]
 fn exp_poly(r: f32) -> f32 {
-    ((((1.9875691500e-4 * r + 1.3981999507e-3) * r + 8.3334519073e-3) * r + 4.1665795894e-2) * r
-        + 1.6666665459e-1)
-        * r
-        + 5.0000001201e-1
+    let s: f32 = r * r;
+    let a: f32 = 1.6666665459e-1 * r + 5.0000001201e-1;
+    let b: f32 = 8.3334519073e-3 * r + 4.1665795894e-2;
+    let c: f32 = 1.9875691500e-4 * r + 1.3981999507e-3;
+    (c * s + b) * s + a
 }
 /// `exp_k` without what a plain exponential does not need.
 #[inline(always)]
@@ -115,18 +116,13 @@ pub fn log_exponent(x: f32) -> i32 {
 /// log(1 + f) - f + f^2/2 on the mantissa's range.
 #[inline(always)]
 fn log_poly(f: f32) -> f32 {
-    let p: f32 =
-        (((((((7.0376836292e-2 * f - 1.1514610310e-1) * f + 1.1676998740e-1) * f - 1.2420140846e-1) * f
-            + 1.4249322787e-1)
-            * f
-            - 1.6668057665e-1)
-            * f
-            + 2.0000714765e-1)
-            * f
-            - 2.4999993993e-1)
-            * f
-            + 3.3333331174e-1;
-    p * f * (f * f)
+    let s: f32 = f * f;
+    let q: f32 = s * s;
+    let a: f32 = -2.4999993993e-1 * f + 3.3333331174e-1;
+    let b: f32 = -1.6668057665e-1 * f + 2.0000714765e-1;
+    let c: f32 = -1.2420140846e-1 * f + 1.4249322787e-1;
+    let d: f32 = -1.1514610310e-1 * f + 1.1676998740e-1;
+    (((7.0376836292e-2 * q + (d * s + c)) * q) + (b * s + a)) * f * s
 }
 /// `r` where x is positive and finite, else what a logarithm gives there.
 #[inline(always)]

@@ -98,9 +98,7 @@ unsafe fn fold_piece<F: Fold>(base: *const F::S, axes: &[Axis], cut: Cut, piece:
     let stride = axes[last].src;
     // SAFETY: the piece lies inside the reduced axes of the result at `base`.
     unsafe {
-        if cut.runs == 1 && cut.len <= if stride == 1 { BLOCK } else { BLOCK / 8 } {
-            return fold_block::<F>(base, cut.len, stride);
-        }
+        let block = if stride == 1 { BLOCK } else { BLOCK / 8 };
         let (first, count, from, to) = if cut.parts > 1 {
             let from = piece % cut.parts * PIECE;
             (piece / cut.parts, 1, from, cut.len.min(from + PIECE))
@@ -108,14 +106,19 @@ unsafe fn fold_piece<F: Fold>(base: *const F::S, axes: &[Axis], cut: Cut, piece:
             let first = piece * cut.runs_per_piece;
             (first, cut.runs_per_piece.min(cut.runs - first), 0, cut.len)
         };
+        // One call of the fold, which is inlined: this function is compiled for every dtype and operation.
+        let single = cut.runs == 1 && cut.len <= block;
         let mut sums = Cascade::<F>::new();
-        let block = if stride == 1 { BLOCK } else { BLOCK / 8 };
         for run in first..first + count {
-            let row = base.offset(locate(&axes[..last], run).0);
+            let row = if single { base } else { base.offset(locate(&axes[..last], run).0) };
             let mut i = from;
             while i < to {
                 let n = block.min(to - i);
-                sums.push(fold_block::<F>(row.offset(i as isize * stride), n, stride));
+                let x = fold_block::<F>(row.offset(i as isize * stride), n, stride);
+                if single {
+                    return x;
+                }
+                sums.push(x);
                 i += n;
             }
         }
