@@ -4,7 +4,8 @@
 //   1 general  any strides over the reduced axes; TPR lanes an output
 //   2 column   the kept inner axis has the smaller stride; TPR lanes across columns, WG / TPR down the rows
 // Work on one output may be split over `splits` workgroups: PART_OUT writes accumulators to scratch, and a
-// second run with PART_IN finishes them. No atomics: the order of every combination is fixed.
+// second run with PART_IN finishes them; with LAST as well, the workgroup that comes last finishes them at once
+// (row and general: TPR is WG). Counters only tell who is last: the order of every combination is fixed.
 #include "lib/elem.glsl"
 #ifdef SG
 #extension GL_KHR_shader_subgroup_basic : require
@@ -15,7 +16,8 @@ layout(constant_id = 0) const uint WG = 256u;
 layout(constant_id = 1) const uint TPR = 256u;
 
 layout(push_constant, scalar) uniform Push {
-    uint64_t src, dst, dims, n, ro;  // n: inner reduced length; ro: outer reduced count (row), columns (column)
+    uint64_t src, dst, dims, counters, result;  // LAST: a zero for each result or block of columns, left zero
+    uint64_t n, ro;                  // n: inner reduced length; ro: outer reduced count (row), columns (column)
     uint64_t chunk;                  // of n, or of ro where ro > 1 in row mode, a split
     int64_t stride;                  // of the kept inner axis (column)
     uint outs, splits, nk, nr;       // dims: nk kept ones, then nr reduced ones
@@ -74,6 +76,11 @@ struct Arg { KEY k; uint i; };
 #define ACC Arg
 ACC ident() { return Arg(TAKES_LOW ? KEY_HIGH : KEY_LOW, 0xffffffffu); }
 ACC pre(A_C x, uint64_t r) { return Arg(key_of(x), uint(r)); }
+// With an element that comes after all in `a`.
+ACC next(ACC a, ACC b) {
+    bool take_b = TAKES_LOW ? b.k < a.k : b.k > a.k;
+    return Arg(take_b ? b.k : a.k, take_b ? b.i : a.i);
+}
 ACC comb(ACC a, ACC b) {
     bool take_b = (TAKES_LOW ? b.k < a.k : b.k > a.k) || (b.k == a.k && b.i < a.i);
     return Arg(take_b ? b.k : a.k, take_b ? b.i : a.i);
@@ -119,6 +126,10 @@ ACC comb(ACC a, ACC b) { return a * b; }
 #define POST(a) (a)
 #endif
 
+#if !IS_ARG
+#define next comb
+#endif
+
 #ifdef SG
 #if IS_ARG
 KEY shuffle_key(KEY k, uint m) {
@@ -138,7 +149,7 @@ ACC sg_xor(ACC a, uint m) { return Arg(shuffle_key(a.k, m), subgroupShuffleXor(a
 #endif
 #include "lib/group.glsl"
 
-layout(buffer_reference, scalar, buffer_reference_align = KEY_SIZE) buffer Partial { ACC v; };
+layout(buffer_reference, scalar, buffer_reference_align = KEY_SIZE) coherent buffer Partial { ACC v; };
 #if IS_ARG
 #define ACC_SIZE (2u * KEY_SIZE)
 #else
@@ -161,6 +172,34 @@ void finish(uint64_t o, ACC v, uint64_t slot) {
 #endif
 }
 
+#ifdef LAST
+shared bool is_last;
+// Whether this is the last of `splits` workgroups to come here with the number `slot`.
+bool last_group(uint64_t slot) {
+    memoryBarrierBuffer();
+    barrier();
+    if (gl_LocalInvocationIndex == 0u) {
+        is_last = atomicAdd(Raw4(counters + 4ul * slot).v, 1u) + 1u == splits;
+        if (is_last) Raw4(counters + 4ul * slot).v = 0u;
+    }
+    barrier();
+    memoryBarrierBuffer();
+    return is_last;
+}
+// Partial results from `slot` on, `step` apart: every `lanes`-th, from the `t`-th.
+ACC gather(uint64_t slot, uint64_t step, uint t, uint lanes) {
+    ACC acc = ident();
+    for (uint s = t; s < splits; s += 8u * lanes) {
+        ACC v[8];
+        [[unroll]] for (uint j = 0u; j < 8u; ++j)
+            v[j] = Partial(dst + (slot + min(s + j * lanes, splits - 1u) * step) * ACC_SIZE).v;
+        [[unroll]] for (uint j = 0u; j < 8u; ++j)
+            if (s + j * lanes < splits) acc = comb(acc, v[j]);
+    }
+    return acc;
+}
+#endif
+
 #if MODE == 0
 ACC row(ACC acc, uint64_t p, uint64_t first, uint count, uint t) {
     p += first * ITEM_SIZE;
@@ -172,7 +211,7 @@ ACC row(ACC acc, uint64_t p, uint64_t first, uint count, uint t) {
         [[unroll]] for (uint j = 0u; j < 4u; ++j) v[j] = Vec16(p + 16ul * (i + j * TPR)).v;
         [[unroll]] for (uint j = 0u; j < 4u; ++j)
             [[unroll]] for (uint k = 0u; k < A_VEC; ++k)
-                acc = comb(acc, pre(a_elem(v[j], k), first + (i + j * TPR) * A_VEC + k));
+                acc = next(acc, pre(a_elem(v[j], k), first + (i + j * TPR) * A_VEC + k));
     }
     if (i < nv) {  // at most four are left
         uvec4 v[4];
@@ -180,7 +219,7 @@ ACC row(ACC acc, uint64_t p, uint64_t first, uint count, uint t) {
         [[unroll]] for (uint j = 0u; j < 4u; ++j)
             if (i + j * TPR < nv)
                 [[unroll]] for (uint k = 0u; k < A_VEC; ++k)
-                    acc = comb(acc, pre(a_elem(v[j], k), first + (i + j * TPR) * A_VEC + k));
+                    acc = next(acc, pre(a_elem(v[j], k), first + (i + j * TPR) * A_VEC + k));
     }
     done = nv * A_VEC;
 #endif
@@ -220,7 +259,7 @@ void main() {
             [[unroll]] for (uint j = 0u; j < 4u; ++j) v[j] = Vec16(q[j]).v;
             [[unroll]] for (uint j = 0u; j < 4u; ++j)
                 if (r + j * rows < hi)
-                    [[unroll]] for (uint c = 0u; c < CV; ++c) acc[c] = comb(acc[c], pre(a_elem(v[j], c), r + j * rows));
+                    [[unroll]] for (uint c = 0u; c < CV; ++c) acc[c] = next(acc[c], pre(a_elem(v[j], c), r + j * rows));
 #else
             ACC v[4u];
             [[unroll]] for (uint j = 0u; j < 4u; ++j) v[j] = item(q[j], r + j * rows);
@@ -240,6 +279,15 @@ void main() {
         uint64_t o = kept * ro + col + c;
         if (live && ty == 0u) finish(o, group_mem[lane], split * uint64_t(outs) + o);
     }
+#ifdef LAST
+    if (!last_group(uint64_t(kept) * blocks + col_block)) return;
+    for (uint c = gl_LocalInvocationIndex; c < TPR * CV; c += WG) {
+        uint64_t at_col = uint64_t(col_block) * TPR * CV + c;
+        if (at_col >= ro || uint64_t(kept) * ro >= outs) continue;
+        ACC sum = gather(kept * ro + at_col, outs, 0u, 1u);
+        b_store(result + (kept * ro + at_col) * B_SIZE, POST(sum));
+    }
+#endif
 #else
     uint per = WG / TPR, t = lane % TPR;
     uint64_t unit = uint64_t(wg) * per + lane / TPR;
@@ -263,5 +311,10 @@ void main() {
     }
     acc = group_reduce(acc, lane);
     if (live && t == 0u) finish(o, acc, uint64_t(o) * splits + split);
+#ifdef LAST
+    if (!live || !last_group(o)) return;
+    acc = group_reduce(gather(uint64_t(o) * splits, 1ul, lane, WG), lane);
+    if (lane == 0u) b_store(result + o * B_SIZE, POST(acc));
+#endif
 #endif
 }

@@ -1,6 +1,7 @@
 // Float32 functions, at most 4 ULP from the exact value: the functions of src/kernels/scalar.rs and
-// scalar_special.rs line by line, over division and square root that are corrected by an exact residual.
-// `precise` keeps products and sums apart; NaN is tested by bits, which no optimiser may assume away.
+// scalar_special.rs, over division and square root that are corrected by an exact residual.
+// `precise` keeps products and sums apart, and fma stands where either rounding is accurate enough; NaN is
+// tested by bits, which no optimiser may assume away.
 
 const float M_LOG2E = 1.44269504088896341;
 const float M_LN2_HI = 0.693359375;
@@ -116,7 +117,7 @@ float m_floor_mod(float a, float b) {
   return (floatBitsToUint(r) & 0x7fffffffu) != 0u && (r < 0.0) != (b < 0.0) ? fixed_up : r;
 }
 
-// x reduced by multiples of pi/2, and the multiple's low two bits.
+// |x| reduced by multiples of pi/2, and the multiple's low two bits.
 struct Reduced { float r; uint q; };
 uint m_two_over_pi(uint i) {
   const uint words[8] = uint[8](0u, 0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u,
@@ -124,10 +125,9 @@ uint m_two_over_pi(uint i) {
   return words[i & 7u];
 }
 uint m_window(uint a, uint b, uint s) { return (a << s) | ((b >> 1) >> (31u - s)); }
-// Payne and Hanek's reduction: 96 bits of 2/pi chosen by the exponent, times the 24 bit mantissa.
-Reduced m_reduce(float x) {
-  uint ix = floatBitsToUint(x) & 0x7fffffffu;
-  if (ix <= 0x3f490fdau) return Reduced(x, 0u);
+// Payne and Hanek's reduction of a >= 1: 96 bits of 2/pi chosen by the exponent, times the 24 bit mantissa.
+Reduced m_reduce_far(float a) {
+  uint ix = floatBitsToUint(a);
   if (ix >= 0x7f800000u) return Reduced(M_NAN, 0u);
   uint m = (ix & 0x007fffffu) | 0x00800000u;
   uint o = (ix >> 23) - 120u;
@@ -149,8 +149,21 @@ Reduced m_reduce(float x) {
   precise float v = h + l;
   precise float d = l - (v - h);
   precise float r = v * M_PI_2 + (v * M_PI_2_LO + d * M_PI_2);
-  bool minus = (floatBitsToUint(x) >> 31) != 0u;
-  return Reduced(minus ? m_neg(r) : r, (minus ? 0u - q : q) & 3u);
+  return Reduced(r, q & 3u);
+}
+// Cody and Waite's reduction up to 1024 multiples: each but the last of the four parts of pi/2 times such a
+// multiple is exact, so that the result is the same with and without a fused multiply-add.
+Reduced m_reduce(float x) {
+  float a = m_abs(x);
+  precise float t = fma(a, 0.636619772367581343, M_MAGIC);
+  precise float n = t - M_MAGIC;
+  precise float r = fma(n, -1.57080078125, a);
+  r = fma(n, 4.454515874385833740234375e-6, r);
+  r = fma(n, -6.0772720189561368897557258606e-11, r);
+  r = fma(n, 1.71512451000588187280393448475e-15, r);
+  Reduced d = Reduced(r, floatBitsToUint(t) & 3u);
+  [[dont_flatten]] if (!(a < 1608.0)) d = m_reduce_far(a);
+  return d;
 }
 
 // Magnitude of `a` (not negative) with the sign of `s`.
@@ -175,19 +188,23 @@ float m_scale2(float y, int k) {
 
 // (exp(r) - 1 - r) / r^2 on |r| <= ln(2)/2.
 float m_exp_poly(float r) {
-  precise float result = ((((1.9875691500e-4 * r + 1.3981999507e-3) * r + 8.3334519073e-3) * r +
-      4.1665795894e-2) * r + 1.6666665459e-1) * r + 5.0000001201e-1;
+  precise float result = fma(fma(fma(fma(fma(1.9875691500e-4, r, 1.3981999507e-3), r, 8.3334519073e-3), r,
+      4.1665795894e-2), r, 1.6666665459e-1), r, 5.0000001201e-1);
   return result;
 }
 
-// exp(x + lo) * 2^k for small `lo`.
+// exp(x + lo) * 2^k for small `lo` and k in -1..=0.
 float m_exp_k(float x0, float lo, int k) {
-  precise float x = m_sel(x0 > 90.0, 90.0, m_sel(x0 < -110.0, -110.0, x0));
-  precise float t = x * M_LOG2E + M_MAGIC;
+  // The upper bound is for the exponent alone: NaN and large numbers go on to the polynomial.
+  float x = x0 < -110.0 ? -110.0 : x0;
+  precise float t = fma(min(x, 90.0), M_LOG2E, M_MAGIC);
   precise float n = t - M_MAGIC;
-  int i = (int(m_bits(t)) - 0x4b400000);
-  precise float r = ((x - n * M_LN2_HI) - n * M_LN2_LO) + lo;
-  precise float result = m_scale2(m_exp_poly(r) * (r * r) + r + 1.0, clamp(i, -400, 400) + k);
+  precise float r = fma(n, -M_LN2_LO, fma(n, -M_LN2_HI, x)) + lo;
+  precise float p = fma(m_exp_poly(r), r * r, r) + 1.0;
+  // 2^n in two factors, because it may lie outside of the range; the low bits of `t` hold n.
+  uint u = floatBitsToUint(t) + uint(k), h = u >> 1;
+  precise float result = p * uintBitsToFloat((h << 23) + 0x3f800000u) *
+      uintBitsToFloat(((u - h) << 23) + 0x3f800000u);
   return result;
 }
 
@@ -282,41 +299,46 @@ float m_log1p(float x) {
 
 float m_sin_poly(float r) {
   precise float z = r * r;
-  precise float result = ((-1.9515295891e-4 * z + 8.3321608736e-3) * z - 1.6666654611e-1) * z * r + r;
+  precise float p = fma(fma(-1.9515295891e-4, z, 8.3321608736e-3), z, -1.6666654611e-1);
+  precise float result = fma(p * z, r, r);
   return result;
 }
 
 float m_cos_poly(float r) {
   precise float z = r * r;
-  precise float result = ((2.443315711809948e-5 * z - 1.388731625493765e-3) * z + 4.166664568298827e-2) *
-      (z * z) - 0.5 * z + 1.0;
+  precise float p = fma(fma(2.443315711809948e-5, z, -1.388731625493765e-3), z, 4.166664568298827e-2);
+  precise float result = fma(p, z * z, fma(-0.5, z, 1.0));
   return result;
 }
 
-float m_sin_quadrant(Reduced d, uint shift) {
-  uint q = d.q + shift;
-  precise float y = m_sel((q & 1) != 0, m_cos_poly(d.r), m_sin_poly(d.r));
-  precise float result = m_from_bits(m_bits(y) ^ ((q & 2) << 30));
+// Sine of the reduced argument, `q` quadrants on; bit 31 of `sign` turns it over.
+float m_sin_quadrant(float r, uint q, uint sign) {
+  precise float y = m_sel((q & 1u) != 0u, m_cos_poly(r), m_sin_poly(r));
+  precise float result = m_from_bits(m_bits(y) ^ ((q & 2u) << 30) ^ (sign & 0x80000000u));
   return result;
 }
 
 float m_sin(float x) {
-  precise float result = m_sel(x == 0.0, x, m_sin_quadrant(m_reduce(x), 0));
+  Reduced d = m_reduce(x);
+  precise float result = m_sin_quadrant(d.r, d.q, m_bits(x));
   return result;
 }
 
 float m_cos(float x) {
-  precise float result = m_sin_quadrant(m_reduce(x), 1);
+  Reduced d = m_reduce(x);
+  precise float result = m_sin_quadrant(d.r, d.q + 1u, 0u);
   return result;
 }
 
 float m_tan(float x) {
   Reduced d = m_reduce(x);
   precise float z = d.r * d.r;
-  precise float p = ((((9.38540185543e-3 * z + 3.11992232697e-3) * z + 2.44301354525e-2) * z +
-      5.34112807005e-2) * z + 1.33387994085e-1) * z + 3.33331568548e-1;
-  precise float t = p * z * d.r + d.r;
-  precise float result = m_sel(x == 0.0, x, m_sel((d.q & 1) != 0, m_div(-1.0, t), t));
+  precise float p = fma(fma(fma(fma(fma(9.38540185543e-3, z, 3.11992232697e-3), z, 2.44301354525e-2), z,
+      5.34112807005e-2), z, 1.33387994085e-1), z, 3.33331568548e-1);
+  precise float t = fma(p * z, d.r, d.r);
+  precise float y = t;
+  if ((d.q & 1u) != 0u) y = m_div(-1.0, t);
+  precise float result = m_from_bits(m_bits(y) ^ (m_bits(x) & 0x80000000u));
   return result;
 }
 
@@ -543,13 +565,15 @@ float m_pow(float a, float b) {
 float m_erf(float x) {
   precise float a = m_abs(x);
   precise float s = x * x;
-  precise float near = (((((-5.96761703e-4 * s + 4.99119423e-3) * s - 2.67681349e-2) * s + 1.12819925e-1) *
-      s - 3.76125336e-1) * s + 1.28379166e-1) * x + x;
+  precise float p = (((((8.122665894916281e-05 * s - 8.081899140961468e-4) * s + 5.195460747927427e-3) * s -
+      2.6857061311602592e-2) * s + 1.1283651739358902e-1) * s - 3.7612631916999817e-1) * s +
+      1.2837916612625122e-1;
   precise float t = m_sel(a > 4.0, 4.0, a);
-  precise float p = ((((-1.72853470e-5 * t + 3.83197126e-4) * t - 3.88396438e-3) * t + 2.42546219e-2) * t -
-      1.06777877e-1) * t - 6.34846687e-1;
-  precise float r = 1.0 - m_exp((p * t - 1.28717512e-1) * t - t);
-  precise float result = m_sel(a > 0.92, m_sel(m_is_nan(x), x, m_with_sign(r, x)), near);
+  precise float q = ((((((-1.9353234165464528e-5 * t + 4.129764807410538e-4) * t - 4.061498213559389e-3) * t +
+      2.481917291879654e-2) * t - 1.0780136287212372e-1) * t - 6.337919235229492e-1) * t -
+      1.1292911767959595) * t + 1.2764429266098887e-4;
+  precise float far = 1.0 - m_exp(q);
+  precise float result = m_sel(a > 0.95, m_sel(m_is_nan(x), x, m_with_sign(far, x)), p * x + x);
   return result;
 }
 

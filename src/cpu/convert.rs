@@ -4,6 +4,7 @@
 use half::{bf16, f16};
 use num_complex::Complex32;
 
+use super::simd::bf16_to_f32;
 use crate::core::Dtype;
 use crate::kernels::loops::{BlockFn, Kern, loop1};
 
@@ -42,7 +43,10 @@ macro_rules! float_to {
         })*
         impl To<i32> for $t {
             #[inline(always)]
-            fn to(self) -> i32 { if self.abs() < 2147483648.0 { self as i32 } else { i32::MIN } }
+            fn to(self) -> i32 {
+                // SAFETY: where the result is used it is in range; without saturation the loop vectorises.
+                if self.abs() < 2147483648.0 { unsafe { self.to_int_unchecked() } } else { i32::MIN }
+             }
         }
         impl To<i64> for $t {
             #[inline(always)]
@@ -169,12 +173,12 @@ unsafe fn bf16_store_avx2(n: usize, a: *const u8, _: *const u8, _: *const u8, o:
 }
 unsafe fn bf16_load(n: usize, a: *const u8, _: *const u8, _: *const u8, o: *mut u8) {
     // SAFETY: the contract of `BlockFn`.
-    unsafe { loop1::<u16, f32>(n, a, o, |x| f32::from_bits(u32::from(x) << 16)) }
+    unsafe { loop1::<u16, f32>(n, a, o, bf16_to_f32) }
 }
 #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
 unsafe fn bf16_load_avx2(n: usize, a: *const u8, _: *const u8, _: *const u8, o: *mut u8) {
     // SAFETY: the contract of `BlockFn`.
-    unsafe { loop1::<u16, f32>(n, a, o, |x| f32::from_bits(u32::from(x) << 16)) }
+    unsafe { loop1::<u16, f32>(n, a, o, bf16_to_f32) }
 }
 unsafe fn f16_load(n: usize, a: *const u8, _: *const u8, _: *const u8, o: *mut u8) {
     // SAFETY: the contract of `BlockFn`.

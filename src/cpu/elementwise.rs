@@ -5,10 +5,10 @@
 use std::cell::RefCell;
 use std::ptr::{null, null_mut};
 
-use rayon::prelude::*;
 use smallvec::SmallVec;
 
 use super::convert::{cast_loop, half_load, half_store, put_f64};
+use super::pool::parallel_chunks;
 use super::strided::{Walk, splat, transpose_tile};
 use crate::bail;
 use crate::core::{Dtype, Result, Strides, layout};
@@ -194,14 +194,8 @@ impl Plan {
     fn run(&self) {
         let per_row = self.row.div_ceil(self.block);
         let blocks = per_row * self.rows;
-        let total = self.row * self.rows;
-        if total < PARALLEL {
-            return self.blocks(0, blocks);
-        }
-        let chunks = (rayon::current_num_threads() * 4).min(blocks);
-        (0..chunks).into_par_iter().for_each(|c| {
-            self.blocks(blocks * c / chunks, blocks * (c + 1) / chunks);
-        });
+        let grain = PARALLEL / 2 / self.block.min(self.row);
+        parallel_chunks(blocks, grain, |r| self.blocks(r.start, r.end));
     }
 
     fn blocks(&self, from: usize, to: usize) {
@@ -403,12 +397,8 @@ fn transposed(p: &Program, src: &HostView, dst: &HostView) -> bool {
             }
         }
     };
-    let strips = batches * row_tiles;
-    if rows * cols * batches < PARALLEL {
-        (0..strips).for_each(strip);
-    } else {
-        (0..strips).into_par_iter().for_each(strip);
-    }
+    let grain = PARALLEL / 2 / (TILE.min(rows) * cols);
+    parallel_chunks(batches * row_tiles, grain, |r| r.for_each(strip));
     true
 }
 

@@ -18,3 +18,5 @@ pub mod worker;
 
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod timings;

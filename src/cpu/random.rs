@@ -95,8 +95,13 @@ multiversion! {
             let n = BLOCK.min(pairs - i);
             for j in 0..BLOCK {
                 let [a, b] = threefry(key, [(i + j) as u32, (second + i + j) as u32]);
-                lo[j] = F::finish(a);
-                hi[j] = F::finish(b);
+                (lo[j], hi[j]) = (a, b);
+            }
+            for j in 0..BLOCK {
+                lo[j] = F::finish(lo[j]);
+            }
+            for j in 0..BLOCK {
+                hi[j] = F::finish(hi[j]);
             }
             let at = (second + i) * 4;
             // SAFETY: words i..i+n and second+i.. lie in the stretch; the last one is cut at its end.

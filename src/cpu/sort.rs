@@ -1,7 +1,7 @@
-//! Sort and argsort along any axis: stable, NaN last, -0 equal to 0, complex numbers lexicographic, as in
-//! MLX. Elements become unsigned integers of the same order; those are sorted by radix (long lines) or by
-//! comparison (short ones). Lines with elements that have no key of their own (-0, NaN) are sorted by index
-//! and gathered, which keeps every bit.
+//! Sort and argsort along any axis: NaN last, complex numbers lexicographic, as in MLX. Elements become
+//! unsigned integers of the same order; those are sorted by radix (long lines) or by comparison (short ones).
+//! Sorted values are rebuilt from their keys: -0 comes before 0, every NaN is the canonical one. Argsort is
+//! stable and takes the two zeros as equal.
 
 use num_complex::Complex32;
 
@@ -23,9 +23,9 @@ trait Element: Copy + Send + Sync + 'static {
     type Key: Key;
     /// Equal elements have equal keys; every NaN has the greatest one.
     fn key(self) -> Self::Key;
-    /// Whether the element cannot be told from its key.
-    fn odd(self) -> bool;
-    /// The element of a key that no odd element has.
+    /// A key that tells the two zeros apart.
+    fn strict(self) -> Self::Key;
+    /// The element of a strict key.
     fn back(key: Self::Key) -> Self;
 }
 
@@ -77,60 +77,65 @@ impl Key for u64 {
 }
 
 macro_rules! element {
-    ($($t:ty, $key:ty: |$x:ident| $into:expr, $odd:expr, |$k:ident| $back:expr;)*) => { $(
+    ($($t:ty, $key:ty: |$x:ident| $into:expr, $strict:expr, |$k:ident| $back:expr;)*) => { $(
         impl Element for $t {
             type Key = $key;
             #[inline(always)]
             fn key(self) -> $key { let $x = self; $into }
             #[inline(always)]
-            fn odd(self) -> bool { let $x = self; let _ = $x; $odd }
+            fn strict(self) -> $key { let $x = self; $strict }
             #[inline(always)]
             fn back($k: $key) -> Self { $back }
         }
     )* };
 }
 
-// Integer of the same order as floating point bits: negative numbers are inverted, -0 becomes 0.
+// Integer of the same order as floating point bits: negative numbers are inverted, -0 becomes 0 when folded.
 macro_rules! float_key {
-    ($bits:expr, $u:ty, $nan:expr) => {{
+    ($bits:expr, $u:ty, $nan:expr, $fold:expr) => {{
         let sign: $u = 1 << (<$u>::BITS - 1);
         let bits: $u = $bits;
-        let bits = if bits == sign { 0 } else { bits };
+        let bits = if $fold && bits == sign { 0 } else { bits };
         let key = if bits & sign != 0 { !bits } else { bits | sign };
         if $nan { <$u>::MAX } else { key }
     }};
 }
 macro_rules! float_back {
-    ($key:expr, $u:ty) => {{
+    ($key:expr, $u:ty, $nan:expr) => {{
         let sign: $u = 1 << (<$u>::BITS - 1);
         let key: $u = $key;
-        if key & sign != 0 { key ^ sign } else { !key }
+        let value = if key & sign != 0 { key ^ sign } else { !key };
+        if key == <$u>::MAX { $nan } else { value }
     }};
 }
 const HALF_NAN: u16 = 0x7c00;
 const BRAIN_NAN: u16 = 0x7f80;
 
 element! {
-    u8, u8: |x| x, false, |k| k;
-    u16, u16: |x| x, false, |k| k;
-    u32, u32: |x| x, false, |k| k;
-    u64, u64: |x| x, false, |k| k;
-    i8, u8: |x| x as u8 ^ 0x80, false, |k| (k ^ 0x80) as i8;
-    i16, u16: |x| x as u16 ^ 0x8000, false, |k| (k ^ 0x8000) as i16;
-    i32, u32: |x| x as u32 ^ 1 << 31, false, |k| (k ^ 1 << 31) as i32;
-    i64, u64: |x| x as u64 ^ 1 << 63, false, |k| (k ^ 1 << 63) as i64;
-    Half, u16: |x| float_key!(x.0, u16, x.0 & 0x7fff > HALF_NAN),
-        x.0 == 0x8000 || x.0 & 0x7fff > HALF_NAN, |k| Half(float_back!(k, u16));
-    Brain, u16: |x| float_key!(x.0, u16, x.0 & 0x7fff > BRAIN_NAN),
-        x.0 == 0x8000 || x.0 & 0x7fff > BRAIN_NAN, |k| Brain(float_back!(k, u16));
-    f32, u32: |x| float_key!(x.to_bits(), u32, x.is_nan()),
-        x.is_nan() | (x.to_bits() == 1 << 31), |k| f32::from_bits(float_back!(k, u32));
-    f64, u64: |x| float_key!(x.to_bits(), u64, x.is_nan()),
-        x.is_nan() | (x.to_bits() == 1 << 63), |k| f64::from_bits(float_back!(k, u64));
+    u8, u8: |x| x, x, |k| k;
+    u16, u16: |x| x, x, |k| k;
+    u32, u32: |x| x, x, |k| k;
+    u64, u64: |x| x, x, |k| k;
+    i8, u8: |x| x as u8 ^ 0x80, x.key(), |k| (k ^ 0x80) as i8;
+    i16, u16: |x| x as u16 ^ 0x8000, x.key(), |k| (k ^ 0x8000) as i16;
+    i32, u32: |x| x as u32 ^ 1 << 31, x.key(), |k| (k ^ 1 << 31) as i32;
+    i64, u64: |x| x as u64 ^ 1 << 63, x.key(), |k| (k ^ 1 << 63) as i64;
+    Half, u16: |x| float_key!(x.0, u16, x.0 & 0x7fff > HALF_NAN, true),
+        float_key!(x.0, u16, x.0 & 0x7fff > HALF_NAN, false), |k| Half(float_back!(k, u16, 0x7e00));
+    Brain, u16: |x| float_key!(x.0, u16, x.0 & 0x7fff > BRAIN_NAN, true),
+        float_key!(x.0, u16, x.0 & 0x7fff > BRAIN_NAN, false), |k| Brain(float_back!(k, u16, 0x7fc0));
+    f32, u32: |x| float_key!(x.to_bits(), u32, x.is_nan(), true),
+        float_key!(x.to_bits(), u32, x.is_nan(), false),
+        |k| f32::from_bits(float_back!(k, u32, 0x7fc0_0000));
+    f64, u64: |x| float_key!(x.to_bits(), u64, x.is_nan(), true),
+        float_key!(x.to_bits(), u64, x.is_nan(), false),
+        |k| f64::from_bits(float_back!(k, u64, 0x7ff8_0000_0000_0000));
     Complex32, u64: |z| if z.re.is_nan() || z.im.is_nan() { u64::MAX } else {
             u64::from(z.re.key()) << 32 | u64::from(z.im.key())
-        }, z.re.odd() || z.im.odd(),
-        |k| Complex32::new(f32::back((k >> 32) as u32), f32::back(k as u32));
+        }, z.key(),
+        |k| if k == u64::MAX { Complex32::new(f32::from_bits(0x7fc0_0000), 0.0) } else {
+            Complex32::new(f32::back((k >> 32) as u32), f32::back(k as u32))
+        };
 }
 
 // Sorts `a` by the low PASSES * DIGIT bits of its words; stable. `b` is scratch of the same length.
@@ -224,22 +229,11 @@ fn sort_lines<E: Element>(job: &Job<E, E>, range: std::ops::Range<usize>) {
     let mut keys = vec![E::Key::default(); n];
     let mut scratch = keys.clone();
     for k in range {
-        let mut any_odd = false;
         for (key, x) in keys.iter_mut().zip(line(job, k)) {
-            any_odd |= x.odd();
-            *key = x.key();
+            *key = x.strict();
         }
-        if any_odd {
-            let saved: Vec<E> = line(job, k).collect();
-            let mut pairs = vec![<E::Key as Key>::Pair::default(); n];
-            fill_pairs(saved.iter().copied(), &mut pairs);
-            let mut other = pairs.clone();
-            order(&mut pairs, &mut other, E::Key::BITS, E::Key::pair_word);
-            put(job, k, pairs.iter().map(|&p| saved[E::Key::index(p) as usize]));
-        } else {
-            order(&mut keys, &mut scratch, E::Key::BITS, E::Key::word);
-            put(job, k, keys.iter().map(|&key| E::back(key)));
-        }
+        order(&mut keys, &mut scratch, E::Key::BITS, E::Key::word);
+        put(job, k, keys.iter().map(|&key| E::back(key)));
     }
 }
 
@@ -340,7 +334,7 @@ mod tests {
             let (sorted, order) = (Owned::zeros(dtype, shape), Owned::zeros(Dtype::U32, shape));
             sort(&a.view(), axis, &sorted.view()).unwrap();
             argsort(&a.view(), axis, &order.view()).unwrap();
-            let (x, bits, got, idx) = (a.values(), a.bits(), sorted.bits(), order.reals());
+            let (x, got, idx) = (a.values(), sorted.values(), order.reals());
             let (n, step) = (shape[axis] as usize, row_major(shape)[axis] as usize);
             for first in (0..x.len()).filter(|i| i / step % n == 0) {
                 let mut want: Vec<usize> = (0..n).collect();
@@ -348,8 +342,14 @@ mod tests {
                 for (i, &w) in want.iter().enumerate() {
                     let what = format!("{dtype} {name} {shape:?} axis {axis} line {first} [{i}]");
                     assert_eq!(idx[first + i * step], w as f64, "{what}");
-                    assert_eq!(got[first + i * step], bits[first + w * step], "{what}");
+                    let (g, w) = (got[first + i * step], x[first + w * step]);
+                    let same = |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan());
+                    let nan = w.re.is_nan() || w.im.is_nan();
+                    assert!(if nan { g.re.is_nan() } else { same(g.re, w.re) && same(g.im, w.im) }, "{what}");
                 }
+                let zeros = (0..n).map(|i| got[first + i * step].re).filter(|&z| z == 0.0);
+                let signs: Vec<bool> = zeros.map(|z| z.is_sign_positive()).collect();
+                assert!(signs.is_sorted(), "{dtype} {name} {shape:?} line {first}");
             }
         }
     }
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn nan_infinity_and_both_zeros_keep_their_bits() {
+    fn nan_comes_last_and_negative_zero_before_zero() {
         let special = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0, 1.0, -1.0, -f64::NAN];
         let mut rng = Rng(8);
         for dtype in [Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::F64, Dtype::C64] {

@@ -175,6 +175,10 @@ pub unsafe fn transpose_tile(
     unsafe {
         match size {
             1 => tile::<u8>(src, stride, rows, cols, dst),
+            #[cfg(target_arch = "x86_64")]
+            2 if super::simd::has_avx2() => tile_16(src.cast(), stride as isize, rows, cols, dst.cast()),
+            #[cfg(target_arch = "x86_64")]
+            4 if super::simd::has_avx2() => tile_32(src.cast(), stride as isize, rows, cols, dst.cast()),
             2 => tile::<u16>(src, stride, rows, cols, dst),
             4 => tile::<u32>(src, stride, rows, cols, dst),
             _ => tile::<u64>(src, stride, rows, cols, dst),
@@ -184,23 +188,99 @@ pub unsafe fn transpose_tile(
 
 unsafe fn tile<W: Copy>(src: *const u8, stride: i64, rows: usize, cols: usize, dst: *mut u8) {
     let (src, dst) = (src.cast::<W>(), dst.cast::<W>());
+    let (rows8, cols8) = (rows & !7, cols & !7);
     // SAFETY: r < rows and c < cols throughout.
     unsafe {
-        let at = |r: usize, c: usize| *src.offset(c as isize * stride as isize + r as isize);
-        let (r8, c8) = (rows & !7, cols & !7);
-        for r in (0..r8).step_by(8) {
-            for c in (0..c8).step_by(8) {
+        // Eight lines of the source at a time, each to its end.
+        for c in (0..cols8).step_by(8) {
+            for r in (0..rows8).step_by(8) {
                 for i in 0..8 {
                     for j in 0..8 {
-                        *dst.add((r + i) * cols + c + j) = at(r + i, c + j);
+                        let at = src.offset((c + j) as isize * stride as isize + (r + i) as isize);
+                        *dst.add((r + i) * cols + c + j) = *at;
                     }
                 }
             }
         }
-        for r in 0..rows {
-            for c in (if r < r8 { c8 } else { 0 })..cols {
-                *dst.add(r * cols + c) = at(r, c);
+        edges(src, stride as isize, rows, cols, dst);
+    }
+}
+
+/// What squares of eight leave of a tile.
+unsafe fn edges<W: Copy>(src: *const W, stride: isize, rows: usize, cols: usize, dst: *mut W) {
+    let (rows8, cols8) = (rows & !7, cols & !7);
+    for r in 0..rows {
+        for c in (if r < rows8 { cols8 } else { 0 })..cols {
+            // SAFETY: the caller's tile has the element.
+            unsafe { *dst.add(r * cols + c) = *src.offset(c as isize * stride + r as isize) };
+        }
+    }
+}
+
+/// `tile` for words of 32 bits: squares of eight in registers.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn tile_32(src: *const f32, stride: isize, rows: usize, cols: usize, dst: *mut f32) {
+    use std::arch::x86_64::*;
+    // SAFETY: r + 8 <= rows and c + 8 <= cols.
+    unsafe {
+        for c in (0..cols & !7).step_by(8) {
+            for r in (0..rows & !7).step_by(8) {
+                // Line j, elements r..r+4 below, those of line j + 4 above; then the same from r + 4 on.
+                let load = |j: usize, k: usize| {
+                    let at = |j: usize| src.offset((c + j) as isize * stride + (r + k) as isize);
+                    _mm256_insertf128_ps::<1>(
+                        _mm256_castps128_ps256(_mm_loadu_ps(at(j))),
+                        _mm_loadu_ps(at(j + 4)),
+                    )
+                };
+                for k in [0, 4] {
+                    let (a, b, x, y) = (load(0, k), load(1, k), load(2, k), load(3, k));
+                    let (ab0, ab1) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+                    let (xy0, xy1) = (_mm256_unpacklo_ps(x, y), _mm256_unpackhi_ps(x, y));
+                    let out = dst.add((r + k) * cols + c);
+                    _mm256_storeu_ps(out, _mm256_shuffle_ps::<0x44>(ab0, xy0));
+                    _mm256_storeu_ps(out.add(cols), _mm256_shuffle_ps::<0xee>(ab0, xy0));
+                    _mm256_storeu_ps(out.add(2 * cols), _mm256_shuffle_ps::<0x44>(ab1, xy1));
+                    _mm256_storeu_ps(out.add(3 * cols), _mm256_shuffle_ps::<0xee>(ab1, xy1));
+                }
             }
         }
+        edges(src, stride, rows, cols, dst);
+    }
+}
+
+/// `tile` for words of 16 bits: squares of eight in registers.
+#[cfg(target_arch = "x86_64")]
+unsafe fn tile_16(src: *const u16, stride: isize, rows: usize, cols: usize, dst: *mut u16) {
+    use std::arch::x86_64::*;
+    // SAFETY: r + 8 <= rows and c + 8 <= cols.
+    unsafe {
+        for c in (0..cols & !7).step_by(8) {
+            for r in (0..rows & !7).step_by(8) {
+                let load =
+                    |j: usize| _mm_loadu_si128(src.offset((c + j) as isize * stride + r as isize).cast());
+                let pair = |j: usize| {
+                    let (a, b) = (load(j), load(j + 1));
+                    (_mm_unpacklo_epi16(a, b), _mm_unpackhi_epi16(a, b))
+                };
+                let four = |j: usize| {
+                    let ((a, b), (x, y)) = (pair(j), pair(j + 2));
+                    [
+                        _mm_unpacklo_epi32(a, x),
+                        _mm_unpackhi_epi32(a, x),
+                        _mm_unpacklo_epi32(b, y),
+                        _mm_unpackhi_epi32(b, y),
+                    ]
+                };
+                let (low, high) = (four(0), four(4));
+                for i in 0..4 {
+                    let out = dst.add((r + 2 * i) * cols + c);
+                    _mm_storeu_si128(out.cast(), _mm_unpacklo_epi64(low[i], high[i]));
+                    _mm_storeu_si128(out.add(cols).cast(), _mm_unpackhi_epi64(low[i], high[i]));
+                }
+            }
+        }
+        edges(src, stride, rows, cols, dst);
     }
 }

@@ -254,6 +254,7 @@ impl Gen {
             "GL_EXT_buffer_reference",
             "GL_EXT_buffer_reference_uvec2",
             "GL_EXT_scalar_block_layout",
+            "GL_EXT_control_flow_attributes",
             "GL_EXT_shader_8bit_storage",
             "GL_EXT_shader_16bit_storage",
             "GL_GOOGLE_include_directive",

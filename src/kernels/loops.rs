@@ -81,128 +81,167 @@ pub unsafe fn loop1<T: Copy, U>(n: usize, a: *const u8, o: *mut u8, f: impl Fn(T
     }
 }
 
-/// # Safety
-/// As `loop1`, for two operands.
-#[inline(always)]
-pub unsafe fn loop2<T: Copy, V: Copy, U>(
-    n: usize,
-    a: *const u8,
-    b: *const u8,
-    o: *mut u8,
-    f: impl Fn(T, V) -> U,
-) {
-    let (a, b, o) = (a.cast::<T>(), b.cast::<V>(), o.cast::<U>());
-    for i in 0..n {
-        // SAFETY: i < n, as the caller promises.
-        unsafe { o.add(i).write(f(*a.add(i), *b.add(i))) }
-    }
-}
-
-/// # Safety
-/// As `loop1`, for a bool and two operands.
-#[inline(always)]
-pub unsafe fn loop3<T: Copy, U>(
-    n: usize,
-    a: *const u8,
-    b: *const u8,
-    c: *const u8,
-    o: *mut u8,
-    f: impl Fn(u8, T, T) -> U,
-) {
-    let (b, c, o) = (b.cast::<T>(), c.cast::<T>(), o.cast::<U>());
-    for i in 0..n {
-        // SAFETY: i < n, as the caller promises.
-        unsafe { o.add(i).write(f(*a.add(i), *b.add(i), *c.add(i))) }
-    }
-}
-
-/// One compiled loop: arity, element types, scalar function, and the instruction set's features.
+/// One compiled loop: arity, element types, parameters and expression, and the instruction set's features.
+/// The expression is pasted into the loop: a closure made in a function with target features is one of its
+/// own, which LLVM leaves as a call for each element once it is large.
 macro_rules! one_loop {
-    ($arity:tt, $t:ty => $u:ty, $f:expr $(, $features:literal)?) => {{
+    ($arity:tt, $t:ty => $u:ty, |$($x:tt),*| $e:expr $(, $features:literal)?) => {{
         $(#[cfg_attr(target_arch = "x86_64", target_feature(enable = $features))])?
         #[allow(unused_variables)]
         unsafe fn k(n: usize, a: *const u8, b: *const u8, c: *const u8, o: *mut u8) {
-            // SAFETY: the contract of `BlockFn`.
-            unsafe { $crate::kernels::loops::one_loop!(@ $arity, $t, $u, $f, n, a, b, c, o) }
+            let o = o.cast::<$u>();
+            $crate::kernels::loops::one_loop!(@cast $arity, $t, a, b, c);
+            for i in 0..n {
+                $crate::kernels::loops::one_loop!(@read $arity, $t, i, a, b, c, $($x),*);
+                let y: $u = $e;
+                // SAFETY: i < n, for which the contract of `BlockFn` makes operands and output valid.
+                unsafe { o.add(i).write(y) }
+            }
         }
         k as $crate::kernels::loops::BlockFn
     }};
-    (@ 1, $t:ty, $u:ty, $f:expr, $n:ident, $a:ident, $b:ident, $c:ident, $o:ident) => {
-        $crate::kernels::loops::loop1::<$t, $u>($n, $a, $o, $f)
+    (@cast 1, $t:ty, $a:ident, $b:ident, $c:ident) => {
+        let $a = $a.cast::<$t>();
     };
-    (@ 2, $t:ty, $u:ty, $f:expr, $n:ident, $a:ident, $b:ident, $c:ident, $o:ident) => {
-        $crate::kernels::loops::loop2::<$t, $t, $u>($n, $a, $b, $o, $f)
+    (@cast 2, $t:ty, $a:ident, $b:ident, $c:ident) => {
+        let ($a, $b) = ($a.cast::<$t>(), $b.cast::<$t>());
     };
-    (@ 3, $t:ty, $u:ty, $f:expr, $n:ident, $a:ident, $b:ident, $c:ident, $o:ident) => {
-        $crate::kernels::loops::loop3::<$t, $u>($n, $a, $b, $c, $o, $f)
+    (@cast 3, $t:ty, $a:ident, $b:ident, $c:ident) => {
+        let ($b, $c) = ($b.cast::<$t>(), $c.cast::<$t>());
+    };
+    (@read 1, $t:ty, $i:ident, $a:ident, $b:ident, $c:ident, $x:tt) => {
+        // SAFETY: as for the write.
+        let $x: $t = unsafe { *$a.add($i) };
+    };
+    (@read 2, $t:ty, $i:ident, $a:ident, $b:ident, $c:ident, $x:tt, $y:tt) => {
+        // SAFETY: as for the write.
+        let ($x, $y): ($t, $t) = unsafe { (*$a.add($i), *$b.add($i)) };
+    };
+    (@read 3, $t:ty, $i:ident, $a:ident, $b:ident, $c:ident, $x:tt, $y:tt, $z:tt) => {
+        // SAFETY: as for the write.
+        let ($x, $y, $z): (u8, $t, $t) = unsafe { (*$a.add($i), *$b.add($i), *$c.add($i)) };
     };
 }
 /// A loop for baseline and AVX2.
 macro_rules! kern2 {
-    ($arity:tt, $t:ty => $u:ty, $f:expr) => {{
+    ($arity:tt, $t:ty => $u:ty, |$($x:tt),*| $e:expr) => {{
         const V3: $crate::kernels::loops::BlockFn =
-            $crate::kernels::loops::one_loop!($arity, $t => $u, $f, "avx2,fma,f16c,bmi1,bmi2");
-        $crate::kernels::loops::Kern([$crate::kernels::loops::one_loop!($arity, $t => $u, $f), V3, V3])
+            $crate::kernels::loops::one_loop!($arity, $t => $u, |$($x),*| $e, "avx2,fma,f16c,bmi1,bmi2");
+        $crate::kernels::loops::Kern([$crate::kernels::loops::one_loop!($arity, $t => $u, |$($x),*| $e), V3, V3])
     }};
 }
 /// A loop for baseline, AVX2 and AVX-512.
 macro_rules! kern3 {
-    ($arity:tt, $t:ty => $u:ty, $f:expr) => {
+    ($arity:tt, $t:ty => $u:ty, |$($x:tt),*| $e:expr) => {
         $crate::kernels::loops::Kern([
-            $crate::kernels::loops::one_loop!($arity, $t => $u, $f),
-            $crate::kernels::loops::one_loop!($arity, $t => $u, $f, "avx2,fma,f16c,bmi1,bmi2"),
-            $crate::kernels::loops::one_loop!($arity, $t => $u, $f, "avx512f,avx512vl,avx512bw,avx512dq"),
+            $crate::kernels::loops::one_loop!($arity, $t => $u, |$($x),*| $e),
+            $crate::kernels::loops::one_loop!($arity, $t => $u, |$($x),*| $e, "avx2,fma,f16c,bmi1,bmi2"),
+            $crate::kernels::loops::one_loop!(
+                $arity, $t => $u, |$($x),*| $e, "avx512f,avx512vl,avx512bw,avx512dq"
+            ),
         ])
     };
 }
 /// A float32 loop; the result type is given where it is not float32.
 macro_rules! f32_loop {
-    ($arity:tt, $f:expr) => { Some($crate::kernels::loops::kern3!($arity, f32 => f32, $f)) };
-    ($arity:tt => $u:ty, $f:expr) => { Some($crate::kernels::loops::kern3!($arity, f32 => $u, $f)) };
+    ($arity:tt, |$($x:tt),*| $e:expr) => { Some($crate::kernels::loops::kern3!($arity, f32 => f32, |$($x),*| $e)) };
+    ($arity:tt => $u:ty, |$($x:tt),*| $e:expr) => { Some($crate::kernels::loops::kern3!($arity, f32 => $u, |$($x),*| $e)) };
+}
+/// One compiled float32 loop with a quick form for blocks whose elements all permit it.
+macro_rules! one_split {
+    (|$x:ident| if $near:expr => $quick:expr, else $e:expr $(; $features:literal)?) => {{
+        $(#[cfg_attr(target_arch = "x86_64", target_feature(enable = $features))])?
+        unsafe fn k(n: usize, a: *const u8, _: *const u8, _: *const u8, o: *mut u8) {
+            let (a, o) = (a.cast::<f32>(), o.cast::<f32>());
+            for from in (0..n).step_by(256) {
+                let to = n.min(from + 256);
+                let mut all = true;
+                for i in from..to {
+                    // SAFETY: i < n, for which the contract of `BlockFn` makes the operand valid.
+                    let $x = unsafe { *a.add(i) };
+                    all &= $near;
+                }
+                if all {
+                    for i in from..to {
+                        // SAFETY: as above.
+                        let $x = unsafe { *a.add(i) };
+                        let y: f32 = $quick;
+                        // SAFETY: as above, for the output.
+                        unsafe { o.add(i).write(y) }
+                    }
+                } else {
+                    for i in from..to {
+                        // SAFETY: as above.
+                        let $x = unsafe { *a.add(i) };
+                        let y: f32 = $e;
+                        // SAFETY: as above, for the output.
+                        unsafe { o.add(i).write(y) }
+                    }
+                }
+            }
+        }
+        k as $crate::kernels::loops::BlockFn
+    }};
+}
+/// A float32 loop of one operand with a quick form, which gives the same value wherever it is permitted.
+macro_rules! f32_split {
+    (|$x:ident| if $near:expr => $quick:expr, else $e:expr) => {
+        Some($crate::kernels::loops::Kern([
+            $crate::kernels::loops::one_split!(|$x| if $near => $quick, else $e),
+            $crate::kernels::loops::one_split!(
+                |$x| if $near => $quick, else $e; "avx2,fma,f16c,bmi1,bmi2"
+            ),
+            $crate::kernels::loops::one_split!(
+                |$x| if $near => $quick, else $e; "avx512f,avx512vl,avx512bw,avx512dq"
+            ),
+        ]))
+    };
 }
 /// A float64 loop.
 macro_rules! f64_loop {
-    ($arity:tt, $f:expr) => { Some($crate::kernels::loops::kern2!($arity, f64 => f64, $f)) };
-    ($arity:tt => $u:ty, $f:expr) => { Some($crate::kernels::loops::kern2!($arity, f64 => $u, $f)) };
+    ($arity:tt, |$($x:tt),*| $e:expr) => { Some($crate::kernels::loops::kern2!($arity, f64 => f64, |$($x),*| $e)) };
+    ($arity:tt => $u:ty, |$($x:tt),*| $e:expr) => { Some($crate::kernels::loops::kern2!($arity, f64 => $u, |$($x),*| $e)) };
 }
 /// A complex64 loop.
 macro_rules! c64_loop {
-    ($arity:tt, $f:expr) => { $crate::kernels::loops::c64_loop!($arity => num_complex::Complex32, $f) };
-    ($arity:tt => $u:ty, $f:expr) => {{
+    ($arity:tt, |$($x:tt),*| $e:expr) => { $crate::kernels::loops::c64_loop!($arity => num_complex::Complex32, |$($x),*| $e) };
+    ($arity:tt => $u:ty, |$($x:tt),*| $e:expr) => {{
         const K: $crate::kernels::loops::BlockFn =
-            $crate::kernels::loops::one_loop!($arity, num_complex::Complex32 => $u, $f);
+            $crate::kernels::loops::one_loop!($arity, num_complex::Complex32 => $u, |$($x),*| $e);
         Some($crate::kernels::loops::Kern([K, K, K]))
     }};
 }
 /// A bool loop; elements are bytes of 0 or 1.
 macro_rules! bool_loop {
-    ($arity:tt, $f:expr) => { Some($crate::kernels::loops::kern2!($arity, u8 => u8, $f)) };
+    ($arity:tt, |$($x:tt),*| $e:expr) => { Some($crate::kernels::loops::kern2!($arity, u8 => u8, |$($x),*| $e)) };
 }
 /// Loops for the eight integer types; the result type is given where it is not the operands'.
 macro_rules! int_loops {
-    ($arity:tt, $f:expr) => {
+    ($arity:tt, |$($x:tt),*| $e:expr) => {
         Some([
-            $crate::kernels::loops::kern2!($arity, u8 => u8, $f),
-            $crate::kernels::loops::kern2!($arity, u16 => u16, $f),
-            $crate::kernels::loops::kern2!($arity, u32 => u32, $f),
-            $crate::kernels::loops::kern2!($arity, u64 => u64, $f),
-            $crate::kernels::loops::kern2!($arity, i8 => i8, $f),
-            $crate::kernels::loops::kern2!($arity, i16 => i16, $f),
-            $crate::kernels::loops::kern2!($arity, i32 => i32, $f),
-            $crate::kernels::loops::kern2!($arity, i64 => i64, $f),
+            $crate::kernels::loops::kern2!($arity, u8 => u8, |$($x),*| $e),
+            $crate::kernels::loops::kern2!($arity, u16 => u16, |$($x),*| $e),
+            $crate::kernels::loops::kern2!($arity, u32 => u32, |$($x),*| $e),
+            $crate::kernels::loops::kern2!($arity, u64 => u64, |$($x),*| $e),
+            $crate::kernels::loops::kern2!($arity, i8 => i8, |$($x),*| $e),
+            $crate::kernels::loops::kern2!($arity, i16 => i16, |$($x),*| $e),
+            $crate::kernels::loops::kern2!($arity, i32 => i32, |$($x),*| $e),
+            $crate::kernels::loops::kern2!($arity, i64 => i64, |$($x),*| $e),
         ])
     };
-    ($arity:tt => $u:ty, $f:expr) => {
+    ($arity:tt => $u:ty, |$($x:tt),*| $e:expr) => {
         Some([
-            $crate::kernels::loops::kern2!($arity, u8 => $u, $f),
-            $crate::kernels::loops::kern2!($arity, u16 => $u, $f),
-            $crate::kernels::loops::kern2!($arity, u32 => $u, $f),
-            $crate::kernels::loops::kern2!($arity, u64 => $u, $f),
-            $crate::kernels::loops::kern2!($arity, i8 => $u, $f),
-            $crate::kernels::loops::kern2!($arity, i16 => $u, $f),
-            $crate::kernels::loops::kern2!($arity, i32 => $u, $f),
-            $crate::kernels::loops::kern2!($arity, i64 => $u, $f),
+            $crate::kernels::loops::kern2!($arity, u8 => $u, |$($x),*| $e),
+            $crate::kernels::loops::kern2!($arity, u16 => $u, |$($x),*| $e),
+            $crate::kernels::loops::kern2!($arity, u32 => $u, |$($x),*| $e),
+            $crate::kernels::loops::kern2!($arity, u64 => $u, |$($x),*| $e),
+            $crate::kernels::loops::kern2!($arity, i8 => $u, |$($x),*| $e),
+            $crate::kernels::loops::kern2!($arity, i16 => $u, |$($x),*| $e),
+            $crate::kernels::loops::kern2!($arity, i32 => $u, |$($x),*| $e),
+            $crate::kernels::loops::kern2!($arity, i64 => $u, |$($x),*| $e),
         ])
     };
 }
-pub(crate) use {bool_loop, c64_loop, f32_loop, f64_loop, int_loops, kern2, kern3, one_loop};
+pub(crate) use {
+    bool_loop, c64_loop, f32_loop, f32_split, f64_loop, int_loops, kern2, kern3, one_loop, one_split,
+};

@@ -1,6 +1,6 @@
 //! Branch-free float32 functions, at most 4 ULP from the exact value over the whole domain. Plain
 //! `a * b + c` arithmetic, integer bit tricks and selects only, so that loops over them vectorise and give
-//! the same bits on every instruction set. `shaders/lib/math.glsl` has the same functions line by line.
+//! the same bits on every instruction set. `shaders/lib/math.glsl` has the same functions, without float64.
 //!
 //! Polynomial coefficients follow the Cephes library (S. Moshier) where no other source is named.
 #![allow(clippy::excessive_precision, clippy::approx_constant)]
@@ -47,7 +47,7 @@ fn sqrt(x: f32) -> f32 {
 /// 2^k for k in -126..=127.
 #[inline(always)]
 fn pow2(k: i32) -> f32 {
-    from_bits(((k + 127) << 23) as u32)
+    from_bits((k.wrapping_add(127) << 23) as u32)
 }
 /// y * 2^k, rounding once more where the result is subnormal.
 #[inline(always)]
@@ -75,9 +75,16 @@ fn exp_poly(r: f32) -> f32 {
         * r
         + 5.0000001201e-1
 }
+/// `exp_k` without what a plain exponential does not need.
 #[inline(always)]
-pub fn exp(x: f32) -> f32 {
-    exp_k(x, 0.0, 0)
+pub fn exp(x0: f32) -> f32 {
+    let x: f32 = sel(x0 > 90.0, 90.0, sel(x0 < -110.0, -110.0, x0));
+    let t: f32 = x * LOG2E + MAGIC;
+    let n: f32 = t - MAGIC;
+    let i: i32 = (bits(t) as i32).wrapping_sub(0x4b400000);
+    let r: f32 = (x - n * LN2_HI) - n * LN2_LO;
+    let h: i32 = i >> 1;
+    (exp_poly(r) * (r * r) + r + 1.0) * pow2(h) * pow2(i.wrapping_sub(h))
 }
 #[inline(always)]
 pub fn expm1(x0: f32) -> f32 {
@@ -233,17 +240,43 @@ fn sin_quadrant(d: Reduced, shift: u32) -> f32 {
     let y: f32 = sel((q & 1) != 0, cos_poly(d.r), sin_poly(d.r));
     from_bits(bits(y) ^ ((q & 2) << 30))
 }
+/// Whether `reduce_near` takes x; NaN and infinities are not near.
+#[inline(always)]
+pub fn near(x: f32) -> bool {
+    abs(x) <= NEAR
+}
+const NEAR: f32 = 1e6;
+/// `reduce` for |x| <= 10^6, in float64: pi/2 is split so that multiples of its first 33 bits are exact.
+#[inline(always)]
+fn reduce_near(x: f32) -> Reduced {
+    let wide: f64 = x as f64;
+    let t: f64 = wide * std::f64::consts::FRAC_2_PI + 6755399441055744.0;
+    let n: f64 = t - 6755399441055744.0;
+    let r: f64 = (wide - n * 1.57079632673412561417e+00) - n * 6.07710050650619224932e-11;
+    Reduced { r: r as f32, q: t.to_bits() as u32 }
+}
+#[inline(always)]
+pub fn sin_near(x: f32) -> f32 {
+    sel(x == 0.0, x, sin_quadrant(reduce_near(x), 0))
+}
+#[inline(always)]
+pub fn cos_near(x: f32) -> f32 {
+    sin_quadrant(reduce_near(x), 1)
+}
+#[inline(always)]
+pub fn tan_near(x: f32) -> f32 {
+    sel(x == 0.0, x, tan_quadrant(reduce_near(x)))
+}
 #[inline(always)]
 pub fn sin(x: f32) -> f32 {
-    sel(x == 0.0, x, sin_quadrant(reduce(x), 0))
+    sel(near(x), sin_near(x), sin_quadrant(reduce(x), 0))
 }
 #[inline(always)]
 pub fn cos(x: f32) -> f32 {
-    sin_quadrant(reduce(x), 1)
+    sel(near(x), cos_near(x), sin_quadrant(reduce(x), 1))
 }
 #[inline(always)]
-pub fn tan(x: f32) -> f32 {
-    let d: Reduced = reduce(x);
+fn tan_quadrant(d: Reduced) -> f32 {
     let z: f32 = d.r * d.r;
     let p: f32 =
         ((((9.38540185543e-3 * z + 3.11992232697e-3) * z + 2.44301354525e-2) * z + 5.34112807005e-2) * z
@@ -251,7 +284,11 @@ pub fn tan(x: f32) -> f32 {
             * z
             + 3.33331568548e-1;
     let t: f32 = p * z * d.r + d.r;
-    sel(x == 0.0, x, sel((d.q & 1) != 0, -1.0 / t, t))
+    sel((d.q & 1) != 0, -1.0 / t, t)
+}
+#[inline(always)]
+pub fn tan(x: f32) -> f32 {
+    sel(near(x), tan_near(x), tan_quadrant(reduce(x)))
 }
 
 /// asin on |x| <= 1/2.

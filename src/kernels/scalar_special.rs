@@ -101,24 +101,35 @@ pub fn pow(a: f32, b: f32) -> f32 {
     sel(b == 0.0 || a == 1.0, 1.0, n)
 }
 
-/// Error function: x times a polynomial in x^2 near zero, 1 - exp(polynomial) in the tails.
+/// Error function. Up to 0.95: x + x P(x^2), P fitted to erf(x) / x - 1. Above: 1 - exp(Q(|x|)), Q fitted to
+/// log(erfc(x)) on [0.93, 4]; from there on the result is 1. Both polynomials are our own weighted least
+/// squares fits on 4000 Chebyshev nodes, reweighted by their own error until it is level (Lawson), with the
+/// relative error of the result as weight: at most 0.02 ULP before rounding.
 #[inline(always)]
 pub fn erf(x: f32) -> f32 {
     let a: f32 = abs(x);
     let s: f32 = x * x;
-    let near: f32 = (((((-5.96761703e-4 * s + 4.99119423e-3) * s - 2.67681349e-2) * s + 1.12819925e-1) * s
-        - 3.76125336e-1)
+    let p: f32 = (((((8.122665894916281e-05 * s - 8.081899140961468e-4) * s + 5.195460747927427e-3) * s
+        - 2.6857061311602592e-2)
         * s
-        + 1.28379166e-1)
-        * x
-        + x;
+        + 1.1283651739358902e-1)
+        * s
+        - 3.7612631916999817e-1)
+        * s
+        + 1.2837916612625122e-1;
     let t: f32 = sel(a > 4.0, 4.0, a);
-    let p: f32 = ((((-1.72853470e-5 * t + 3.83197126e-4) * t - 3.88396438e-3) * t + 2.42546219e-2) * t
-        - 1.06777877e-1)
+    let q: f32 = ((((((-1.9353234165464528e-5 * t + 4.129764807410538e-4) * t - 4.061498213559389e-3) * t
+        + 2.481917291879654e-2)
         * t
-        - 6.34846687e-1;
-    let r: f32 = 1.0 - exp((p * t - 1.28717512e-1) * t - t);
-    sel(a > 0.92, sel(is_nan(x), x, with_sign(r, x)), near)
+        - 1.0780136287212372e-1)
+        * t
+        - 6.337919235229492e-1)
+        * t
+        - 1.1292911767959595)
+        * t
+        + 1.2764429266098887e-4;
+    let far: f32 = 1.0 - exp(q);
+    sel(a > 0.95, sel(is_nan(x), x, with_sign(far, x)), p * x + x)
 }
 
 /// Inverse error function, after M. Giles, "Approximating the erfinv function" (GPU Computing Gems, 2012).
@@ -154,13 +165,51 @@ pub fn erfinv(x: f32) -> f32 {
     sel(a < 1.0, r, sel(a == 1.0, with_sign(INF, x), NAN))
 }
 
-/// log(exp(a) + exp(b)).
+/// exp(x) in float64 for x in [-200, 0], to 2^-50: Taylor's series on |r| <= ln(2)/2.
+#[inline(always)]
+fn exp_wide(x: f64) -> f64 {
+    let t: f64 = x * std::f64::consts::LOG2_E + 6755399441055744.0;
+    let n: f64 = t - 6755399441055744.0;
+    let r: f64 = (x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;
+    let low: f64 = 1.0 + r * (1.0 + r * (1.0 / 2.0 + r * (1.0 / 6.0 + r * (1.0 / 24.0 + r * (1.0 / 120.0)))));
+    let high: f64 = 1.0 / 720.0
+        + r * (1.0 / 5040.0
+            + r * (1.0 / 40320.0
+                + r * (1.0 / 362880.0
+                    + r * (1.0 / 3628800.0
+                        + r * (1.0 / 39916800.0 + r * (1.0 / 479001600.0 + r * (1.0 / 6227020800.0)))))));
+    let r2: f64 = r * r;
+    let y: f64 = low + r2 * r2 * r2 * high;
+    // The exponent is in the low bits of t.
+    y * f64::from_bits(t.to_bits().wrapping_add(1023) << 52)
+}
+/// log(exp(a) + exp(b)), in float64: near zero the result is the difference of two larger terms. Within 4 ULP
+/// while it is more than 2^-30 of the larger operand; float32 operands that cancel further are very rare.
 #[inline(always)]
 pub fn logaddexp(a: f32, b: f32) -> f32 {
     let hi: f32 = sel(a > b, a, b);
     let lo: f32 = sel(a > b, b, a);
-    let d: Two = exact_sum(lo, -hi);
-    let e: f32 = exp_k(d.hi, sel(d.hi > -110.0, d.lo, 0.0), 0);
-    let r: f32 = hi + log1p(e);
+    let d: f64 = lo as f64 - hi as f64;
+    let e: f64 = exp_wide(if d > -200.0 { d } else { -200.0 });
+    // log(1 + e) = 2 atanh(z) on [0, 1/3], by its series.
+    let z: f64 = e / (2.0 + e);
+    let s: f64 = z * z;
+    let mut p: f64 = 1.0 / 33.0;
+    p = p * s + 1.0 / 31.0;
+    p = p * s + 1.0 / 29.0;
+    p = p * s + 1.0 / 27.0;
+    p = p * s + 1.0 / 25.0;
+    p = p * s + 1.0 / 23.0;
+    p = p * s + 1.0 / 21.0;
+    p = p * s + 1.0 / 19.0;
+    p = p * s + 1.0 / 17.0;
+    p = p * s + 1.0 / 15.0;
+    p = p * s + 1.0 / 13.0;
+    p = p * s + 1.0 / 11.0;
+    p = p * s + 1.0 / 9.0;
+    p = p * s + 1.0 / 7.0;
+    p = p * s + 1.0 / 5.0;
+    p = p * s + 1.0 / 3.0;
+    let r: f32 = (hi as f64 + (2.0 * z + 2.0 * z * s * p)) as f32;
     sel(is_nan(a) || is_nan(b), NAN, sel(abs(hi) == INF || lo == -INF, hi, r))
 }

@@ -120,8 +120,10 @@ pub fn erfinv64(x: f64) -> f64 {
     let mut y = if a < 0.9999 {
         f64::from(super::scalar_special::erfinv(a as f32))
     } else {
-        let l = w - std::f64::consts::LN_2;
-        (l - 0.5 * (std::f64::consts::PI * l).ln()).sqrt()
+        // exp(-y^2) = sqrt(pi) y tail to first order, twice.
+        let l = w + std::f64::consts::LN_2;
+        let less = |y2: f64| l - 0.5 * (std::f64::consts::PI * y2).ln();
+        less(less(l)).sqrt()
     };
     for _ in 0..3 {
         let err = if y > 2.0 { tail - erfc_tail(y) } else { erf64(y) - a };

@@ -1,7 +1,7 @@
 //! Rows of one operand: roots, exponentials, logarithms, trigonometric and hyperbolic functions. See `table`.
 #![allow(clippy::redundant_closure)]
 
-use super::loops::{Cpu, NONE, c64_loop, f32_loop, f64_loop};
+use super::loops::{Cpu, NONE, c64_loop, f32_loop, f32_split, f64_loop};
 use super::table::{Row, TypeRule::*};
 use super::{scalar as s, scalar_special as x, scalar_wide as w};
 
@@ -154,7 +154,7 @@ pub(super) const ROWS: &[Row] = &[
         rule: Float,
         partials: &["cos(a)"],
         cpu: Cpu {
-            f32: f32_loop!(1, |a| s::sin(a)),
+            f32: f32_split!(|a| if s::near(a) => s::sin_near(a), else s::sin(a)),
             f64: f64_loop!(1, |a| a.sin()),
             c64: c64_loop!(1, |a| w::narrow(w::widen(a).sin())),
             ..NONE
@@ -170,7 +170,7 @@ pub(super) const ROWS: &[Row] = &[
         rule: Float,
         partials: &["-sin(a)"],
         cpu: Cpu {
-            f32: f32_loop!(1, |a| s::cos(a)),
+            f32: f32_split!(|a| if s::near(a) => s::cos_near(a), else s::cos(a)),
             f64: f64_loop!(1, |a| a.cos()),
             c64: c64_loop!(1, |a| w::narrow(w::widen(a).cos())),
             ..NONE
@@ -186,7 +186,7 @@ pub(super) const ROWS: &[Row] = &[
         rule: Float,
         partials: &["1 + y * y"],
         cpu: Cpu {
-            f32: f32_loop!(1, |a| s::tan(a)),
+            f32: f32_split!(|a| if s::near(a) => s::tan_near(a), else s::tan(a)),
             f64: f64_loop!(1, |a| a.tan()),
             c64: c64_loop!(1, |a| w::narrow(w::widen(a).tan())),
             ..NONE

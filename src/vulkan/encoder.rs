@@ -21,6 +21,8 @@ use crate::core::{DeviceBlock, Result, Storage};
 
 /// Bytes of a chunk of the parameter ring.
 const PARAMS_CHUNK: usize = 256 << 10;
+/// Words that kernels count in (see [`CommandEncoder::counters`]).
+pub(super) const COUNTERS: usize = 16 << 10;
 /// Commands of the first batch after an idle phase.
 const FIRST_OPS: u32 = 10;
 
@@ -309,6 +311,8 @@ impl Recorder {
 pub(crate) struct OpState {
     params: Option<Arc<Block>>,
     params_used: usize,
+    /// Zeros that kernels count in, and the next to hand out.
+    counters: Option<(Arc<dyn DeviceBlock>, usize)>,
     touched: Vec<(Arc<dyn DeviceBlock>, bool)>,
 }
 
@@ -411,6 +415,23 @@ impl CommandEncoder {
     pub fn temp(&mut self, nbytes: usize) -> Result<u64> {
         let block = self.state.device.alloc_kind(Kind::Device, nbytes, Some(self.state))?;
         self.note_write(block)
+    }
+
+    /// `n` words (at most [`COUNTERS`]) that are zero, and zero again when the kernel that takes them ends.
+    pub fn counters(&mut self, n: usize) -> Result<u64> {
+        let (block, next) = match self.op.counters.take() {
+            Some(c) => c,
+            None => {
+                let block: Arc<dyn DeviceBlock> =
+                    self.state.device.alloc_kind(Kind::Device, 4 * COUNTERS, Some(self.state))?;
+                let address = self.note_write(block.clone())?;
+                self.fill((address, 4 * COUNTERS as u64), 0)?;
+                (block, 0)
+            }
+        };
+        let start = if next + n > COUNTERS { 0 } else { next };
+        self.op.counters = Some((block.clone(), start + n));
+        Ok(self.note_write(block)? + 4 * start as u64)
     }
 
     /// Copies parameters to memory that kernels of this operation read; 16-byte aligned.

@@ -8,16 +8,23 @@ use crate::core::{Dtype, Result};
 use crate::kernels::{DeviceView, Draw};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key(Draw);
+struct Key {
+    draw: Draw,
+    /// A single key of fewer than 2^30 counters.
+    one: bool,
+}
 
 impl KernelKey for Key {
     fn name(&self) -> String {
-        format!("random_{:?}", self.0).to_lowercase()
+        format!("random_{:?}{}", self.draw, ["", "_one"][usize::from(self.one)]).to_lowercase()
     }
 
     fn module(&self, _: &Features) -> Module {
         let source = Source::File("random.comp");
-        let defines: Defines = vec![("FINISH".into(), (self.0 as u32).to_string())];
+        let mut defines: Defines = vec![("FINISH".into(), (self.draw as u32).to_string())];
+        if self.one {
+            defines.push(("ONE".into(), "1".into()));
+        }
         Module { source, defines, spec: vec![WG], subgroup_size: None, spirv16: false }
     }
 }
@@ -68,7 +75,8 @@ pub fn draw(enc: &mut CommandEncoder, draw: Draw, keys: &DeviceView, dst: &Devic
     let params = dims(enc, &kept)?;
     let push = Push::default().u64s(&[keys.ptr, dst.ptr, params, bytes, half, lanes]).i64s(&[key_stride]);
     let push = push.u32s(&[num_keys as u32, kept.len() as u32, odd as u32]);
-    let pipeline = enc.device().pipeline(&Key(draw))?;
+    let key = Key { draw, one: num_keys == 1 && half + odd < 1 << 30 };
+    let pipeline = enc.device().pipeline(&key)?;
     let groups = grid(enc, (lanes * num_keys).div_ceil(u64::from(WG)));
     enc.dispatch(&pipeline, &push, groups, &[keys.range()], &[dst.range()])
 }

@@ -1,10 +1,12 @@
 //! Host side of shaders/reduce.comp: reductions and arg-reductions. The plan collapses the axes, picks a
 //! layout class (row, general, column), and splits long reductions over workgroups with a second pass over
-//! the partial results. Nothing here is atomic: results do not change from run to run.
+//! the partial results, or the last workgroup to end in place of that pass. The order of the combinations is
+//! fixed all the same: results do not change from run to run.
 
 use super::elem::{
     Defines, Push, WG, aligned16, collapse, define, dims, grid, operand, required_subgroup, shuffles,
 };
+use super::encoder::COUNTERS;
 use super::{CommandEncoder, Features, KernelKey, Module, Source};
 use crate::bail;
 use crate::core::{Dtype, Kind, Result};
@@ -38,6 +40,8 @@ struct Key {
     wide: bool,
     part_in: bool,
     part_out: bool,
+    /// The last workgroup finishes the partial results.
+    last: bool,
     /// Lanes a row (row, general) or across columns (column).
     lanes: u32,
 }
@@ -113,6 +117,7 @@ impl KernelKey for Key {
             (self.wide, "VEC"),
             (self.part_in, "PART_IN"),
             (self.part_out, "PART_OUT"),
+            (self.last, "LAST"),
             (shuffles(f) && self.mode != Mode::Column, "SG"),
         ];
         flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
@@ -218,6 +223,7 @@ fn run(
         wide: false,
         part_in: false,
         part_out: false,
+        last: false,
         lanes: 1,
     };
     let mut nk = kept.len();
@@ -265,11 +271,15 @@ fn run(
     let chunk = work.div_ceil(splits).next_multiple_of(round).max(1);
     let splits = work.div_ceil(chunk).max(1);
     key.part_out = splits > 1;
+    let slots = if key.mode == Mode::Column { groups } else { outs };
+    key.last = key.part_out && slots <= COUNTERS as u64 / 16 && (key.mode == Mode::Column || key.lanes == WG);
 
     let bytes = outs * splits * op.partial_size(src.dtype, dst.dtype);
     let target = if key.part_out { (enc.temp(bytes as usize)?, bytes) } else { dst.range() };
     let params = dims(enc, &list)?;
-    let push = Push::default().u64s(&[src.ptr, target.0, params, n, ro, chunk]).i64s(&[stride]);
+    let counters = if key.last { (enc.counters(slots as usize)?, 4 * slots) } else { (0, 0) };
+    let push = Push::default().u64s(&[src.ptr, target.0, params, counters.0, dst.ptr, n, ro, chunk]);
+    let push = push.i64s(&[stride]);
     let push = push.u32s(&[outs as u32, splits as u32, nk as u32, nr as u32]);
     let count = match key.mode {
         Mode::Column => groups * splits,
@@ -277,6 +287,9 @@ fn run(
     };
     let pipeline = enc.device().pipeline(&key)?;
     let size = grid(enc, count);
+    if key.last {
+        return enc.dispatch(&pipeline, &push, size, &[src.range()], &[target, counters, dst.range()]);
+    }
     enc.dispatch(&pipeline, &push, size, &[src.range()], &[target])?;
     if !key.part_out {
         return Ok(());
@@ -295,7 +308,7 @@ fn run(
         (splits, outs, 0, [(splits as i64, outs as i64)])
     };
     let params = dims(enc, &list)?;
-    let push = Push::default().u64s(&[target.0, dst.ptr, params, n, ro, n.max(1)]).i64s(&[1]);
+    let push = Push::default().u64s(&[target.0, dst.ptr, params, 0, 0, n, ro, n.max(1)]).i64s(&[1]);
     let push = push.u32s(&[outs as u32, 1, nk, 1 - nk]);
     let per = u64::from(if rows { WG / lanes } else { lanes });
     let pipeline = enc.device().pipeline(&key)?;
@@ -327,6 +340,7 @@ mod tests {
                     _ => src,
                 };
                 let key = |mode, wide, part_in, part_out| Key {
+                    last: part_out && wide,
                     op,
                     src,
                     dst,
