@@ -207,7 +207,7 @@ if ! run build "wheel, installed into $venv" step_build; then
     want=(format clippy rust build ruff)
 fi
 run ruff "ruff check and format --check" step_ruff
-run stubs "core.pyi is up to date and mypy stubtest agrees" step_stubs
+run stubs "the stubs are up to date and mypy stubtest agrees" step_stubs
 run cpu "pytest on the CPU" step_cpu
 run gpu "pytest on the GPU or the software driver" step_gpu
 run validation "Khronos validation with synchronisation validation" step_validation

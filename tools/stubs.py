@@ -32,6 +32,7 @@ HEADER = '''\
 '''
 
 CORE_PRELUDE = """\
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from types import ModuleType, TracebackType
@@ -414,8 +415,9 @@ def class_stub(name, cls):
         elif callable(value) or isinstance(value, types.MethodDescriptorType):
             body.append(method(name, key, value))
     if name == "array":
-        body.append("    def __buffer__(self, flags: int, /) -> memoryview: ...\n")
-        body.append("    def __release_buffer__(self, buffer: memoryview, /) -> None: ...\n")
+        body.append("    if sys.version_info >= (3, 12):\n")
+        body.append("        def __buffer__(self, flags: int, /) -> memoryview: ...\n")
+        body.append("        def __release_buffer__(self, buffer: memoryview, /) -> None: ...\n")
     text = doc(cls, "    ")
     return (
         f"@final\nclass {name}:\n{text}\n{''.join(body)}"

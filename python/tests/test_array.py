@@ -322,13 +322,6 @@ def test_bytearray_and_memoryview_in():
     assert mx.array(np.zeros((0, 3), np.float32)).shape == (0, 3)
 
 
-def test_dlpack_between_numpy_and_mlx():
-    with mx.stream(mx.cpu):
-        a = mx.reshape(mx.arange(6), (2, 3))
-        mx.eval(a)
-        np.testing.assert_array_equal(np.from_dlpack(a), np.arange(6).reshape(2, 3))
-
-
 def test_iteration_stops_and_scalars_do_not_iterate():
     assert [int(v) for v in mx.arange(3)] == [0, 1, 2]
     assert list(mx.zeros((0,))) == []

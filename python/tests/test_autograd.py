@@ -241,6 +241,48 @@ def test_complex_gradients():
     assert g.dtype == mx.complex64
 
 
+def test_complex_cotangents_are_conjugated_derivatives():
+    """Values of official MLX."""
+    z, c = mx.array([1 + 2j, -3 + 0.5j]), mx.array([0.5 + 1j, 2 - 1j])
+    r = mx.array([1.0, 2.0])
+    want = {
+        mx.square: ([5, -13 + 4j], [-3 + 4j, -11 + 8j]),
+        mx.conjugate: ([0.5 - 1j, 2 + 1j], [0.5 - 1j, 2 + 1j]),
+        mx.real: ([1, 2], [0.5, 2]),
+        mx.imag: ([1j, 2j], [1, -1]),
+        mx.abs: ([0.4472136 + 0.8944272j, -1.9727879 + 0.3287980j], [1.1180340, -2.1371870]),
+        mx.sin: (
+            [-2.0355404 + 3.5586700j, -2.3062186 + 0.9692674j],
+            [4.0682582 + 0.5067740j, -2.1591491 + 1.2634210j],
+        ),
+    }
+    for f, (back, forward) in want.items():
+        cot = c if f(z).dtype == mx.complex64 else r
+        _, (g,) = mx.vjp(f, [z], [cot])
+        _, (t,) = mx.jvp(f, [z], [c])
+        assert g.dtype == mx.complex64 and t.dtype == f(z).dtype
+        np.testing.assert_allclose(np.array(g), back, rtol=1e-5)
+        np.testing.assert_allclose(np.array(t), forward, rtol=1e-5)
+
+
+def test_where_keeps_an_infinite_cotangent_on_its_side():
+    x, inf = mx.array([1.0, -1.0]), mx.array([math.inf, math.inf])
+    assert mx.vjp(lambda x: mx.where(x > 0, x, 1.0), [x], [inf])[1][0].tolist() == [math.inf, 0]
+    assert mx.jvp(lambda x: mx.where(x > 0, 1.0, x), [x], [inf])[1][0].tolist() == [0, math.inf]
+
+
+def test_gradients_of_sort_and_take_add_up():
+    x = mx.array([[3.0, 1.0, 2.0], [4.0, 6.0, 5.0]])
+    w = mx.array([[1.0, 10.0, 100.0], [1.0, 10.0, 100.0]])
+    g = mx.grad(lambda x: mx.sum(mx.sort(x, axis=1) * w))(x)
+    assert g.tolist() == [[100, 1, 10], [1, 100, 10]]
+    assert mx.grad(lambda x: mx.sum(mx.sort(x, axis=None) ** 2))(x).tolist() == (2 * x).tolist()
+    g = mx.grad(lambda x: mx.sum(mx.take(x, mx.array([0, -1, 0]), axis=1)))(x)
+    assert g.tolist() == [[2, 0, 1], [2, 0, 1]]
+    with pytest.raises(NotImplementedError, match=r"\[take\] gradient"):
+        mx.grad(lambda x: mx.sum(mx.take(x, mx.zeros((4096,), mx.int32))))(mx.ones((4096,)))
+
+
 def test_training_a_line_converges():
     x = np.linspace(-1, 1, 64, dtype=np.float32)
     xs, ys = mx.array(x), mx.array(3 * x - 0.5)

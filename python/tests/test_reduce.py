@@ -91,6 +91,13 @@ def test_long_rows_and_columns(n, rng):
             np.testing.assert_array_equal(np.array(mx.argmin(a, axis)), x.argmin(axis))
 
 
+def test_variance_of_complex_numbers_is_real():
+    a = mx.array([1 + 2j, 3 - 1j, -2j])
+    for f, g in ((mx.var, np.var), (mx.std, np.std)):
+        assert f(a).dtype == mx.float32
+        assert f(a).item() == pytest.approx(g(np.array(a)), rel=1e-6)
+
+
 def test_a_large_float32_sum_keeps_its_digits(rng):
     x = rng.uniform(size=1 << 20).astype(np.float32)
     assert abs(mx.sum(mx.array(x)).item() / x.astype(np.float64).sum() - 1) < 2e-6

@@ -1,5 +1,5 @@
-//! Arrays from nothing: constants are broadcast scalars (no memory), ranges have a kernel, the tri family
-//! is comparisons of ranges.
+//! Arrays from nothing: constants are filled when evaluated, ranges have a kernel, the tri family is
+//! comparisons of ranges. The constants of derivatives are broadcast scalars, which need no memory.
 
 use super::elementwise::*;
 use super::support::*;
@@ -38,7 +38,14 @@ impl Primitive for Arange {
 pub fn full(shape: &[i64], value: &Array, dtype: Option<Dtype>, s: Stream) -> Result<Array> {
     let dtype = dtype.unwrap_or(value.dtype());
     checked_size("full", shape, dtype.size())?;
-    broadcast_to(&astype(value, dtype, s)?, shape, s)
+    let value = astype(value, dtype, s)?;
+    refuse_f64("full", std::slice::from_ref(&value), s)?;
+    filled(&value, shape, s)
+}
+
+/// `value` repeated over `shape` without memory of its own.
+fn constant(shape: &[i64], value: f64, dtype: Dtype, s: Stream) -> Result<Array> {
+    broadcast_to(&scalar_f64(value, dtype)?, shape, s)
 }
 
 /// Zeros.
@@ -51,14 +58,14 @@ pub fn ones(shape: &[i64], dtype: Dtype, s: Stream) -> Result<Array> {
     full(shape, &scalar_f64(1.0, dtype)?, None, s)
 }
 
-/// Zeros of the shape and dtype of `a`.
+/// Zeros of the shape and dtype of `a`, without memory of their own.
 pub fn zeros_like(a: &Array, s: Stream) -> Result<Array> {
-    zeros(a.shape(), a.dtype(), s)
+    constant(a.shape(), 0.0, a.dtype(), s)
 }
 
-/// Ones of the shape and dtype of `a`.
+/// Ones of the shape and dtype of `a`, without memory of their own.
 pub fn ones_like(a: &Array, s: Stream) -> Result<Array> {
-    ones(a.shape(), a.dtype(), s)
+    constant(a.shape(), 1.0, a.dtype(), s)
 }
 
 /// `start, start + step, ...` before `stop`.

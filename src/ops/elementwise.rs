@@ -5,7 +5,7 @@ use super::reduction::sum_to;
 use super::support::*;
 use super::{partials, view};
 use crate::bail;
-use crate::core::layout::{broadcast_shapes, broadcast_strides};
+use crate::core::layout::{broadcast_shapes, broadcast_strides, show};
 use crate::core::{Array, Dtype, Primitive, Result, Shape, Stream};
 use crate::kernels::View;
 use crate::kernels::program::Program;
@@ -17,6 +17,9 @@ struct Elementwise(OpId);
 
 /// Conversion to the output's dtype.
 struct Cast;
+
+/// The input, broadcast to the output's shape and written out.
+struct Full;
 
 fn expanded<P: Copy>(mut v: View<P>, to: &[i64]) -> View<P> {
     if v.shape.as_slice() != to {
@@ -59,6 +62,42 @@ impl Elementwise {
     }
 }
 
+/// Rows that are not holomorphic: over complex numbers they have rules of their own instead of partials.
+const COMPLEX: [&str; 5] = ["abs", "sign", "real", "imag", "conjugate"];
+
+/// Cotangent of a complex operand of one of those rows.
+fn complex_vjp(name: &str, a: &Array, cot: &Array, s: Stream) -> Result<Option<Array>> {
+    Ok(Some(match name {
+        "abs" => multiply(cot, &sign(a, s)?, s)?,
+        "real" => astype(cot, Dtype::C64, s)?,
+        "imag" => multiply(cot, &scalar_c64(0.0, 1.0)?, s)?,
+        "conjugate" => conjugate(cot, s)?,
+        _ => return Ok(None),
+    }))
+}
+
+/// Tangent of one of those rows.
+fn complex_jvp(name: &str, a: &Array, t: &Array, s: Stream) -> Result<Array> {
+    match name {
+        "abs" => real(&multiply(&conjugate(&sign(a, s)?, s)?, t, s)?, s),
+        "real" => real(t, s),
+        "imag" => imag(t, s),
+        "conjugate" => conjugate(t, s),
+        _ => super::zeros_like(t, s),
+    }
+}
+
+/// What `select` passes on of `weight` to or from its operand `i`; nothing is multiplied by zero, so that an
+/// infinity on the other side stays there.
+fn chosen(i: usize, cond: &Array, weight: &Array, s: Stream) -> Result<Option<Array>> {
+    let zero = scalar_f64(0.0, weight.dtype())?;
+    Ok(match i {
+        0 => None,
+        1 => Some(select(cond, weight, &zero, s)?),
+        _ => Some(select(cond, &zero, weight, s)?),
+    })
+}
+
 impl Primitive for Elementwise {
     fn name(&self) -> &str {
         table()[self.0.0 as usize].name
@@ -80,12 +119,16 @@ impl Primitive for Elementwise {
         outputs: &[Array],
         s: Stream,
     ) -> Result<Vec<Array>> {
-        let partials = table()[self.0.0 as usize].partials;
+        let row = &table()[self.0.0 as usize];
         let mut grads = Vec::with_capacity(argnums.len());
         for &i in argnums {
             let p = &primals[i];
-            let g = match partials.get(i) {
-                Some(text) => partials::weighted(text, &cotangents[0], primals, &outputs[0], s)?,
+            let g = match row.partials.get(i) {
+                _ if row.rule == TypeRule::Select => chosen(i, &primals[0], &cotangents[0], s)?,
+                _ if p.dtype() == Dtype::C64 && COMPLEX.contains(&row.name) => {
+                    complex_vjp(row.name, p, &cotangents[0], s)?
+                }
+                Some(text) => partials::adjoint(text, &cotangents[0], primals, &outputs[0], s)?,
                 None => None,
             };
             grads.push(match g {
@@ -104,12 +147,19 @@ impl Primitive for Elementwise {
         outputs: &[Array],
         s: Stream,
     ) -> Result<Option<Vec<Array>>> {
-        let partials = table()[self.0.0 as usize].partials;
+        let row = &table()[self.0.0 as usize];
         let out = &outputs[0];
         let mut total: Option<Array> = None;
         for (t, &i) in tangents.iter().zip(argnums) {
-            let Some(text) = partials.get(i) else { continue };
-            if let Some(term) = partials::weighted(text, t, primals, out, s)? {
+            let term = match row.partials.get(i) {
+                _ if row.rule == TypeRule::Select => chosen(i, &primals[0], t, s)?,
+                _ if t.dtype() == Dtype::C64 && COMPLEX.contains(&row.name) => {
+                    Some(complex_jvp(row.name, &primals[i], t, s)?)
+                }
+                Some(text) => partials::weighted(text, t, primals, out, s)?,
+                None => None,
+            };
+            if let Some(term) = term {
                 let term = astype(&view::broadcast_to(&term, out.shape(), s)?, out.dtype(), s)?;
                 total = Some(match total {
                     None => term,
@@ -158,6 +208,53 @@ impl Primitive for Cast {
     ) -> Result<Option<Vec<Array>>> {
         Ok(Some(vec![astype(&tangents[0], outputs[0].dtype(), s)?]))
     }
+}
+
+impl Primitive for Full {
+    fn name(&self) -> &str {
+        "full"
+    }
+
+    fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        Cast.eval_cpu(inputs, outputs)
+    }
+
+    fn eval_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        Cast.eval_gpu(stream, inputs, outputs)
+    }
+
+    fn vjp(
+        &self,
+        primals: &[Array],
+        cotangents: &[Array],
+        _: &[usize],
+        _: &[Array],
+        s: Stream,
+    ) -> Result<Vec<Array>> {
+        Ok(vec![sum_to(&cotangents[0], primals[0].shape(), s)?])
+    }
+
+    fn jvp(
+        &self,
+        _: &[Array],
+        tangents: &[Array],
+        _: &[usize],
+        outputs: &[Array],
+        s: Stream,
+    ) -> Result<Option<Vec<Array>>> {
+        Ok(Some(vec![filled(&tangents[0], outputs[0].shape(), s)?]))
+    }
+}
+
+/// `value` broadcast to `shape`, with memory of its own.
+pub(super) fn filled(value: &Array, shape: &[i64], s: Stream) -> Result<Array> {
+    if value.shape() == shape {
+        return Ok(value.clone());
+    }
+    if broadcast_shapes("full", value.shape(), shape)?.as_slice() != shape {
+        bail!(Value, "[full] Cannot broadcast {} to {}.", show(value.shape()), show(shape));
+    }
+    Ok(Array::lazy(shape, value.dtype(), Full, vec![value.clone()], s))
 }
 
 /// Converts to another dtype. Float to integer truncates towards zero; NaN becomes an unspecified integer.
@@ -214,6 +311,9 @@ named! {
     abs(a) = "abs";
     negative(a) = "negative";
     sign(a) = "sign";
+    real(a) = "real";
+    imag(a) = "imag";
+    conjugate(a) = "conjugate";
     exp(a) = "exp";
     log(a) = "log";
     log1p(a) = "log1p";

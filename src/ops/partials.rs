@@ -220,6 +220,23 @@ fn eval(e: &Expr, args: &[Array], y: &Array, s: Stream) -> Result<Value> {
     })
 }
 
+/// `weight * conj(partial)`: what an operand gets from the cotangent `weight`.
+pub fn adjoint(
+    text: &'static str,
+    weight: &Array,
+    args: &[Array],
+    y: &Array,
+    s: Stream,
+) -> Result<Option<Array>> {
+    if y.dtype() != Dtype::C64 {
+        return weighted(text, weight, args, y, s);
+    }
+    match weighted(text, &super::conjugate(weight, s)?, args, y, s)? {
+        Some(g) => super::conjugate(&g, s).map(Some),
+        None => Ok(None),
+    }
+}
+
 /// `weight * partial`, built from graph ops, in the dtype of `weight`.
 pub fn weighted(
     text: &'static str,

@@ -9,7 +9,7 @@ use super::elementwise::*;
 use super::reduction::argmax;
 use super::sort::{argsort, take};
 use super::support::*;
-use super::view::{broadcast_to, expand_dims, reshape, slice};
+use super::view::{broadcast_to, expand_dims, reshape, slice, view};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, checked_size, normalize_axis, show};
 use crate::core::{Array, Device, Dtype, Primitive, Result, Shape, Stream, default_stream};
@@ -211,6 +211,18 @@ pub fn normal(
     k: Option<&Array>,
     s: Stream,
 ) -> Result<Array> {
+    if dtype == Dtype::C64 {
+        // Two independent parts, each with half of the variance.
+        let mut pairs = shape.to_vec();
+        pairs.push(2);
+        let parts = normal(&pairs, Dtype::F32, None, None, k, s)?;
+        let parts = multiply(&parts, &scalar_f64(std::f64::consts::FRAC_1_SQRT_2, Dtype::F32)?, s)?;
+        let mut x = reshape(&view(&parts, Dtype::C64, s)?, shape, s)?;
+        if let Some(scale) = scale {
+            x = multiply(&astype(scale, dtype, s)?, &x, s)?;
+        }
+        return loc.map_or(Ok(x.clone()), |loc| add(&astype(loc, dtype, s)?, &x, s));
+    }
     float_only("normal", dtype)?;
     if dtype == Dtype::F32 && scale.is_none() {
         let x = draw(Draw::Normal, shape, dtype, k, s)?;

@@ -290,8 +290,7 @@ fn reduce(
         bail!(Value, "[{name}] Cannot {name} reduce zero size array, got shape {}.", show(a.shape()));
     }
     if ax.is_empty() && !matches!(op, ReduceOp::All | ReduceOp::Any) {
-        let out = reduce_to(op, a, &ax, &shape, s);
-        return if out.dtype() == a.dtype() { Ok(a.clone()) } else { astype(a, out.dtype(), s) };
+        return Ok(a.clone());
     }
     Ok(reduce_to(op, a, &ax, &shape, s))
 }
@@ -356,9 +355,10 @@ pub fn var(a: &Array, axes: Option<&[i64]>, keepdims: bool, ddof: i64, s: Stream
     let dtype = a.dtype().at_least_float();
     let x = astype(a, dtype, s)?;
     let centred = subtract(&x, &mean(&x, axes, true, s)?, s)?;
-    let total = sum(&square(&centred, s)?, axes, keepdims, s)?;
+    let squares = if dtype == Dtype::C64 { square(&abs(&centred, s)?, s)? } else { square(&centred, s)? };
+    let total = sum(&squares, axes, keepdims, s)?;
     let n = count(a, &ax) - ddof as f64;
-    divide(&total, &scalar_f64(n.max(0.0), dtype)?, s)
+    divide(&total, &scalar_f64(n.max(0.0), total.dtype())?, s)
 }
 
 /// Standard deviation; arguments as for [`var`].

@@ -1,7 +1,9 @@
 //! Sorting along an axis, and `take`. Stable; NaN sorts last.
 
+use super::elementwise::{add, astype, equal, less, select};
+use super::matmul::matmul;
 use super::support::*;
-use super::view::flatten;
+use super::view::{flatten, moveaxis, reshape, stop_gradient};
 use crate::bail;
 use crate::core::layout::normalize_axis;
 use crate::core::{Array, Dtype, Primitive, Result, Shape, Stream};
@@ -15,6 +17,12 @@ struct Sort {
 struct Take {
     axis: usize,
 }
+
+/// The first input, one axis long, in the order of the second; the third is the inverse order.
+struct Permute;
+
+/// A gradient of `take` is a product with a matrix of zeros and ones of at most this many elements.
+const ONE_HOT_MAX: i64 = 1 << 22;
 
 impl Primitive for Sort {
     fn name(&self) -> &str {
@@ -42,9 +50,131 @@ impl Primitive for Sort {
         })
     }
 
-    fn vjp(&self, primals: &[Array], _: &[Array], _: &[usize], _: &[Array], s: Stream) -> Result<Vec<Array>> {
-        if self.arg { Ok(vec![super::zeros_like(&primals[0], s)?]) } else { Err(self.missing("vjp")) }
+    fn vjp(
+        &self,
+        primals: &[Array],
+        cotangents: &[Array],
+        _: &[usize],
+        _: &[Array],
+        s: Stream,
+    ) -> Result<Vec<Array>> {
+        if self.arg {
+            return Ok(vec![super::zeros_like(&primals[0], s)?]);
+        }
+        let (order, inverse) = orders(&primals[0], self.axis, s)?;
+        Ok(vec![permuted(&cotangents[0], self.axis, &inverse, &order, s)?])
     }
+
+    fn jvp(
+        &self,
+        primals: &[Array],
+        tangents: &[Array],
+        _: &[usize],
+        outputs: &[Array],
+        s: Stream,
+    ) -> Result<Option<Vec<Array>>> {
+        if self.arg {
+            return Ok(Some(vec![super::zeros_like(&outputs[0], s)?]));
+        }
+        let (order, inverse) = orders(&primals[0], self.axis, s)?;
+        Ok(Some(vec![permuted(&tangents[0], self.axis, &order, &inverse, s)?]))
+    }
+}
+
+/// The order that sorts `x`, and its inverse, as positions in the flattened array whose sorted axis is last.
+fn orders(x: &Array, axis: usize, s: Stream) -> Result<(Array, Array)> {
+    let n = x.shape()[axis];
+    let rows = x.size() as i64 / n.max(1);
+    let dtype = if x.size() <= i32::MAX as usize { Dtype::I32 } else { Dtype::I64 };
+    let last = reshape(&moveaxis(&stop_gradient(x), axis as i64, -1, s)?, &[rows, n], s)?;
+    let order = argsort(&last, Some(1), s)?;
+    let inverse = argsort(&order, Some(1), s)?;
+    let start = super::arange(0.0, (rows * n) as f64, n.max(1) as f64, dtype, s)?;
+    let start = reshape(&start, &[rows, 1], s)?;
+    let flat = |a: &Array| reshape(&add(&astype(a, dtype, s)?, &start, s)?, &[-1], s);
+    Ok((flat(&order)?, flat(&inverse)?))
+}
+
+/// `a` with the elements along `axis` in the order that [`orders`] states.
+fn permuted(a: &Array, axis: usize, order: &Array, inverse: &Array, s: Stream) -> Result<Array> {
+    if a.size() == 0 {
+        return Ok(a.clone());
+    }
+    let last = moveaxis(a, axis as i64, -1, s)?;
+    let moved = permute_flat(&reshape(&last, &[-1], s)?, order, inverse, s);
+    moveaxis(&reshape(&moved, last.shape(), s)?, -1, axis as i64, s)
+}
+
+fn permute_flat(a: &Array, order: &Array, inverse: &Array, s: Stream) -> Array {
+    let inputs = vec![a.clone(), order.clone(), inverse.clone()];
+    Array::lazy(a.shape(), a.dtype(), Permute, inputs, s)
+}
+
+impl Primitive for Permute {
+    fn name(&self) -> &str {
+        "permute"
+    }
+
+    fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        Take { axis: 0 }.eval_cpu(&inputs[..2], outputs)
+    }
+
+    fn eval_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        Take { axis: 0 }.eval_gpu(stream, &inputs[..2], outputs)
+    }
+
+    fn vjp(
+        &self,
+        primals: &[Array],
+        cotangents: &[Array],
+        argnums: &[usize],
+        _: &[Array],
+        s: Stream,
+    ) -> Result<Vec<Array>> {
+        let back = |&i: &usize| match i {
+            0 => Ok(permute_flat(&cotangents[0], &primals[2], &primals[1], s)),
+            _ => super::zeros_like(&primals[i], s),
+        };
+        argnums.iter().map(back).collect()
+    }
+
+    fn jvp(
+        &self,
+        primals: &[Array],
+        tangents: &[Array],
+        argnums: &[usize],
+        outputs: &[Array],
+        s: Stream,
+    ) -> Result<Option<Vec<Array>>> {
+        Ok(Some(vec![match argnums.iter().position(|&i| i == 0) {
+            Some(k) => permute_flat(&tangents[k], &primals[1], &primals[2], s),
+            None => super::zeros_like(&outputs[0], s)?,
+        }]))
+    }
+}
+
+/// Adds the cotangent of a `take` up where it was taken from.
+fn take_vjp(x: &Array, indices: &Array, axis: usize, cot: &Array, s: Stream) -> Result<Array> {
+    let (n, m) = (x.shape()[axis], indices.size() as i64);
+    if x.size() == 0 || m == 0 {
+        return super::zeros_like(x, s);
+    }
+    if n.saturating_mul(m) > ONE_HOT_MAX {
+        bail!(
+            NotImplemented,
+            "[take] gradient of {m} indices into an axis of {n} elements is too large: it needs scatter-add, \
+             which is not implemented yet."
+        );
+    }
+    let index = reshape(&astype(indices, Dtype::I64, s)?, &[1, m], s)?;
+    let wrapped = add(&index, &scalar_i64(n, Dtype::I64)?, s)?;
+    let index = select(&less(&index, &scalar_i64(0, Dtype::I64)?, s)?, &wrapped, &index, s)?;
+    let rows = reshape(&super::arange(0.0, n as f64, 1.0, Dtype::I64, s)?, &[n, 1], s)?;
+    let hot = astype(&equal(&rows, &index, s)?, cot.dtype(), s)?;
+    let before: i64 = x.shape()[..axis].iter().product();
+    let after: i64 = x.shape()[axis + 1..].iter().product();
+    let summed = matmul(&hot, &reshape(cot, &[before, m, after], s)?, s)?;
+    reshape(&summed, x.shape(), s)
 }
 
 impl Primitive for Take {
@@ -66,6 +196,35 @@ impl Primitive for Take {
             }
             crate::vulkan::gather::take(enc, &src, &idx, self.axis, &dst)
         })
+    }
+
+    fn vjp(
+        &self,
+        primals: &[Array],
+        cotangents: &[Array],
+        argnums: &[usize],
+        _: &[Array],
+        s: Stream,
+    ) -> Result<Vec<Array>> {
+        let back = |&i: &usize| match i {
+            0 => take_vjp(&primals[0], &primals[1], self.axis, &cotangents[0], s),
+            _ => super::zeros_like(&primals[i], s),
+        };
+        argnums.iter().map(back).collect()
+    }
+
+    fn jvp(
+        &self,
+        primals: &[Array],
+        tangents: &[Array],
+        argnums: &[usize],
+        outputs: &[Array],
+        s: Stream,
+    ) -> Result<Option<Vec<Array>>> {
+        Ok(Some(vec![match argnums.iter().position(|&i| i == 0) {
+            Some(k) => take(&tangents[k], &primals[1], Some(self.axis as i64), s)?,
+            None => super::zeros_like(&outputs[0], s)?,
+        }]))
     }
 }
 

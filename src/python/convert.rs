@@ -126,7 +126,11 @@ pub fn operand(obj: &Bound<'_, PyAny>, like: Option<Dtype>) -> PyResult<Option<A
     }
     if obj.is_instance_of::<PyFloat>() {
         let dtype = like.filter(|d| d.is_float()).unwrap_or(Dtype::F32);
-        return Ok(Some(ops::scalar_f64(obj.extract()?, dtype)?));
+        let v: f64 = obj.extract()?;
+        if like.is_none() {
+            return Ok(Some(ops::scalar_f64(v, dtype)?));
+        }
+        return kept(v.to_bits(), dtype, || ops::scalar_f64(v, dtype)).map(Some);
     }
     if let Ok(b) = obj.cast::<PyBool>() {
         return Ok(Some(ops::scalar_i64(i64::from(b.is_true()), like.unwrap_or(Dtype::Bool))?));
@@ -163,7 +167,40 @@ fn int_scalar(obj: &Bound<'_, PyAny>, like: Option<Dtype>) -> PyResult<Array> {
             return Err(overflow(obj, dtype));
         }
     }
-    Ok(ops::scalar_i64(v, dtype)?)
+    if like.is_none() {
+        return Ok(ops::scalar_i64(v, dtype)?);
+    }
+    // Beyond 2^52 a float does not hold every int.
+    if dtype.is_integer() || v.unsigned_abs() >= 1 << 52 {
+        return Ok(ops::scalar_i64(v, dtype)?);
+    }
+    kept((v as f64).to_bits(), dtype, || ops::scalar_i64(v, dtype))
+}
+
+const KEPT: usize = 64;
+
+thread_local! {
+    // Scalars of recent expressions such as `x + 1.0`: bits of the number, dtype and the array.
+    static SCALARS: std::cell::RefCell<[Option<(u64, Dtype, Array)>; KEPT]> =
+        const { std::cell::RefCell::new([const { None }; KEPT]) };
+}
+
+/// A scalar operand that a recent expression used already, else a new one. Arrays never change, so that
+/// expressions may share them.
+fn kept(bits: u64, dtype: Dtype, new: impl FnOnce() -> Result<Array>) -> PyResult<Array> {
+    let mixed = (bits ^ (dtype as u64)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let slot = (mixed >> 58) as usize;
+    let found = SCALARS.try_with(|c| match &c.borrow()[slot] {
+        Some((b, d, a)) if *b == bits && *d == dtype => Some(a.clone()),
+        _ => None,
+    });
+    if let Ok(Some(a)) = found {
+        return Ok(a);
+    }
+    let a = new()?;
+    let old = SCALARS.try_with(|c| c.borrow_mut()[slot].replace((bits, dtype, a.clone())));
+    drop(old);
+    Ok(a)
 }
 
 fn overflow(obj: &Bound<'_, PyAny>, dtype: Dtype) -> PyErr {

@@ -210,13 +210,15 @@ fn array_equal(a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>, equal_nan: bool, stre
 fn nan_to_num(a: &Bound<'_, PyAny>, nan: f64, posinf: Option<f64>, neginf: Option<f64>, stream: S) -> Out {
     let (a, s) = (to_array(a, None)?, pick(stream));
     let d = a.dtype();
+    if matches!(d, crate::core::Dtype::C64 | crate::core::Dtype::F64) {
+        return Err(PyValueError::new_err(format!("[nan_to_num] Does not yet support given type: {d}.")));
+    }
     if !d.is_float() {
         return Ok(PyArray::new(a));
     }
     let max = match d {
         crate::core::Dtype::F16 => 65504.0,
         crate::core::Dtype::BF16 => half::bf16::MAX.to_f64(),
-        crate::core::Dtype::F64 => f64::MAX,
         _ => f64::from(f32::MAX),
     };
     let number = |v| ops::scalar_f64(v, d);

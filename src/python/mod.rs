@@ -46,6 +46,31 @@ fn interrupted() -> Result<()> {
     })
 }
 
+/// `from mlx.core import *` takes the public names only.
+fn hide_private(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    let names: Vec<String> = m.index()?.extract()?;
+    let public: Vec<String> = names.into_iter().filter(|n| !n.starts_with('_')).collect();
+    m.setattr("__all__", public)
+}
+
+/// Lets the GPUs finish and writes what drivers compiled to disk; runs when the interpreter ends.
+#[cfg(feature = "vulkan")]
+fn finish_at_exit(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = m.py();
+    let owner = std::process::id();
+    let f = pyo3::types::PyCFunction::new_closure(py, None, None, move |args, _| {
+        // A forked child has none of the threads that would be waited for.
+        if std::process::id() == owner {
+            args.py().detach(|| {
+                crate::vulkan::matmul_kernel::finish_background();
+                crate::vulkan::finish();
+            });
+        }
+    })?;
+    py.import("atexit")?.call_method1("register", (f,))?;
+    Ok(())
+}
+
 /// A submodule that can also be imported by its full name.
 fn submodule<'py>(parent: &Bound<'py, PyModule>, name: &str, doc: &str) -> PyResult<Bound<'py, PyModule>> {
     let py = parent.py();
@@ -83,5 +108,8 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("inf", f64::INFINITY)?;
     m.add("nan", f64::NAN)?;
     m.add("euler_gamma", 0.577_215_664_901_532_9)?;
-    m.add("newaxis", m.py().None())
+    m.add("newaxis", m.py().None())?;
+    #[cfg(feature = "vulkan")]
+    finish_at_exit(m)?;
+    hide_private(m)
 }

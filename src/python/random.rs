@@ -269,5 +269,5 @@ pub fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     ] {
         m.add_function(f)?;
     }
-    Ok(())
+    super::hide_private(&m)
 }

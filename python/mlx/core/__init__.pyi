@@ -1,6 +1,7 @@
 # Written by tools/stubs.py from the module itself; do not edit.
 """Arrays, and functions of arrays, on CPUs and on GPUs with a Vulkan driver."""
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from types import ModuleType, TracebackType
@@ -418,8 +419,9 @@ class array:
         """See `mlx.core.var`; `correction` is another name of `ddof`."""
     def view(self, /, dtype: Dtype, *, stream: _StreamOrDevice = ...) -> array:
         """The bytes seen as another dtype; the last axis changes with the size of an element."""
-    def __buffer__(self, flags: int, /) -> memoryview: ...
-    def __release_buffer__(self, buffer: memoryview, /) -> None: ...
+    if sys.version_info >= (3, 12):
+        def __buffer__(self, flags: int, /) -> memoryview: ...
+        def __release_buffer__(self, buffer: memoryview, /) -> None: ...
 
 @final
 class finfo:
