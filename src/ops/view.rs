@@ -83,7 +83,7 @@ fn dtype_layout(l: &Layout, from: usize, to: usize, shape: Shape) -> Option<Layo
     if from == to {
         return Some(Layout { shape, strides: l.strides.clone(), offset: l.offset });
     }
-    if !l.is_row_contiguous() || (l.offset as usize * from) % to != 0 {
+    if !l.is_row_contiguous() || !(l.offset as usize * from).is_multiple_of(to) {
         return None;
     }
     let offset = (l.offset as usize * from / to) as i64;
@@ -499,7 +499,7 @@ pub fn view(a: &Array, dtype: Dtype, s: Stream) -> Result<Array> {
             );
         };
         let bytes = *last as usize * from;
-        if bytes % to != 0 {
+        if !bytes.is_multiple_of(to) {
             bail!(
                 Value,
                 "[view] If the last dimension is viewed as {dtype} its {bytes} bytes must divide by {to}."
