@@ -621,8 +621,8 @@ float m_logaddexp(float a, float b) {
   precise float hi = m_sel(a > b, a, b);
   precise float lo = m_sel(a > b, b, a);
   precise float r;
-  [[dont_flatten]] if (hi < 0.0 && hi > -0.7) {
-    // The result may be near zero.
+  [[dont_flatten]] if (hi < 0.0 && hi > -2.0) {
+    // The result may be near zero, or much nearer than `hi`.
     Two s = m_add2(m_exp_two(hi, false), m_exp_two(lo, true));
     r = m_log1p(s.hi) + s.lo;
   } else {
