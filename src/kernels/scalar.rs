@@ -192,7 +192,7 @@ fn reduce(x: f32) -> Reduced {
     let ix: u32 = bits(x) & 0x7fffffff;
     let m: u32 = (ix & 0x007fffff) | 0x00800000;
     let ex: u32 = ix >> 23;
-    let o: u32 = if ex > 120 { ex - 120 } else { 0 };
+    let o: u32 = ex.saturating_sub(120);
     let i: u32 = o >> 5;
     let s: u32 = o & 31;
     let w0: u32 = two_over_pi(i);
