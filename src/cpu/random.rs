@@ -97,11 +97,11 @@ multiversion! {
                 let [a, b] = threefry(key, [(i + j) as u32, (second + i + j) as u32]);
                 (lo[j], hi[j]) = (a, b);
             }
-            for j in 0..BLOCK {
-                lo[j] = F::finish(lo[j]);
+            for word in &mut lo {
+                *word = F::finish(*word);
             }
-            for j in 0..BLOCK {
-                hi[j] = F::finish(hi[j]);
+            for word in &mut hi {
+                *word = F::finish(*word);
             }
             let at = (second + i) * 4;
             // SAFETY: words i..i+n and second+i.. lie in the stretch; the last one is cut at its end.

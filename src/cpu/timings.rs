@@ -43,7 +43,7 @@ fn normal(dtype: Dtype, shape: &[i64]) -> Owned {
     let mut rng = Rng(1);
     let count = shape.iter().product::<i64>() as usize;
     Owned::filled(dtype, count, Layout::contiguous(shape), |_| {
-        ((-2.0 * (1.0 - rng.unit()).ln()).sqrt() * (6.283 * rng.unit()).cos()).into()
+        ((-2.0 * (1.0 - rng.unit()).ln()).sqrt() * (std::f64::consts::TAU * rng.unit()).cos()).into()
     })
 }
 
@@ -65,7 +65,7 @@ fn timings() {
         "arcsinh", "arccosh", "arctanh", "erf", "erfinv", "sigmoid", "sqrt",
     ] {
         let p = Program::single(op(name), &[f32_], f32_);
-        time(name, || run(&p, &[va.clone()], &vo));
+        time(name, || run(&p, std::slice::from_ref(&va), &vo));
     }
     let shaped = |v: &HostView, shape: &[i64]| HostView::new(v.ptr, v.dtype, &Layout::contiguous(shape));
     let turned = |v: &HostView, shape: &[i64]| shaped(v, shape).permute(&[1, 0]);
@@ -80,10 +80,10 @@ fn timings() {
     for (name, to) in [("to float16", Dtype::F16), ("to bfloat16", Dtype::BF16), ("to int32", Dtype::I32)] {
         let o = Owned::zeros(to, &[N]);
         let p = Program::cast(f32_, to);
-        time(name, || run(&p, &[va.clone()], &o.view()));
+        time(name, || run(&p, std::slice::from_ref(&va), &o.view()));
     }
     let copy = Program::cast(f32_, f32_);
-    time("copy", || run(&copy, &[va.clone()], &vo));
+    time("copy", || run(&copy, std::slice::from_ref(&va), &vo));
     let square = [2048, 2048];
     time("transposed copy", || run(&copy, &[turned(&va, &square)], &shaped(&vo, &square)));
     let h = normal(Dtype::F16, &square);

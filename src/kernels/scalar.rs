@@ -51,7 +51,7 @@ fn pow2(k: i32) -> f32 {
 }
 /// y * 2^k, rounding once more where the result is subnormal.
 #[inline(always)]
-fn scale2(y: f32, k: i32) -> f32 {
+pub fn scale2(y: f32, k: i32) -> f32 {
     let i: i32 = k.clamp(-252, 254);
     let h: i32 = i >> 1;
     y * pow2(h) * pow2(i - h)
@@ -69,7 +69,7 @@ pub fn exp_k(x0: f32, lo: f32, k: i32) -> f32 {
 }
 /// (exp(r) - 1 - r) / r^2 on |r| <= ln(2)/2. In pairs: loops over it are bound by the chain of additions.
 #[inline(always)]
-fn exp_poly(r: f32) -> f32 {
+pub fn exp_poly(r: f32) -> f32 {
     let s: f32 = r * r;
     let a: f32 = 1.6666665459e-1 * r + 5.0000001201e-1;
     let b: f32 = 8.3334519073e-3 * r + 4.1665795894e-2;
@@ -192,7 +192,7 @@ fn reduce(x: f32) -> Reduced {
     let ix: u32 = bits(x) & 0x7fffffff;
     let m: u32 = (ix & 0x007fffff) | 0x00800000;
     let ex: u32 = ix >> 23;
-    let o: u32 = if ex > 120 { ex - 120 } else { 0 };
+    let o: u32 = ex.saturating_sub(120);
     let i: u32 = o >> 5;
     let s: u32 = o & 31;
     let w0: u32 = two_over_pi(i);

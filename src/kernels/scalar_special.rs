@@ -1,86 +1,37 @@
-//! Float32 functions that need more than one float inside: pow, erf, erfinv, logaddexp. Same rules as
-//! `scalar`: branch-free, no fused operations, same text in `shaders/lib/math.glsl`.
+//! Float32 functions that are long, or need float64 inside: pow, erf, erfinv, logaddexp. Same rules as
+//! `scalar`: branch-free, no fused operations; `shaders/lib/math.glsl` has them without float64.
 #![allow(clippy::excessive_precision, clippy::approx_constant)]
 
 use super::scalar::*;
 
-/// A number as the unevaluated sum of two floats, |lo| <= ulp(hi) / 2.
-#[derive(Clone, Copy)]
-pub struct Two {
-    hi: f32,
-    lo: f32,
-}
+/// 1.5 * 2^52: adding it rounds to an integer that sits in the low bits.
+const MAGIC_WIDE: f64 = 6755399441055744.0;
+
+/// log2(x) of a positive, finite x in float64, to 2^-43: its series in (m - 1) / (m + 1), at most 0.172.
 #[inline(always)]
-fn two(hi: f32, lo: f32) -> Two {
-    Two { hi, lo }
+fn log2_wide(x: f32) -> f64 {
+    let m: f64 = log_mantissa(x) as f64;
+    let z: f64 = (m - 1.0) / (m + 1.0);
+    let s: f64 = z * z;
+    let mut p: f64 = 1.0 / 15.0;
+    p = p * s + 1.0 / 13.0;
+    p = p * s + 1.0 / 11.0;
+    p = p * s + 1.0 / 9.0;
+    p = p * s + 1.0 / 7.0;
+    p = p * s + 1.0 / 5.0;
+    p = p * s + 1.0 / 3.0;
+    p = p * s + 1.0;
+    log_exponent(x) as f64 + 2.0 * std::f64::consts::LOG2_E * (z * p)
 }
-/// Exact a + b for |a| >= |b| (Dekker).
-#[inline(always)]
-fn fast_sum(a: f32, b: f32) -> Two {
-    let s: f32 = a + b;
-    let e: f32 = b - (s - a);
-    two(s, e)
-}
-/// Exact a + b (Knuth).
-#[inline(always)]
-fn exact_sum(a: f32, b: f32) -> Two {
-    let s: f32 = a + b;
-    let t: f32 = s - a;
-    let e: f32 = (a - (s - t)) + (b - t);
-    two(s, e)
-}
-/// Exact a * b by splitting each factor into halves of 12 bits (Dekker).
-#[inline(always)]
-fn exact_mul(a: f32, b: f32) -> Two {
-    let p: f32 = a * b;
-    let ah: f32 = from_bits(bits(a) & 0xfffff000);
-    let bh: f32 = from_bits(bits(b) & 0xfffff000);
-    let al: f32 = a - ah;
-    let bl: f32 = b - bh;
-    let e: f32 = (((ah * bh - p) + ah * bl) + al * bh) + al * bl;
-    two(p, e)
-}
-#[inline(always)]
-fn mul2(a: Two, b: Two) -> Two {
-    let p: Two = exact_mul(a.hi, b.hi);
-    let e: f32 = p.lo + (a.hi * b.lo + a.lo * b.hi);
-    fast_sum(p.hi, e)
-}
-#[inline(always)]
-fn add2(a: Two, b: Two) -> Two {
-    let s: Two = exact_sum(a.hi, b.hi);
-    fast_sum(s.hi, s.lo + (a.lo + b.lo))
-}
-/// log(x) of a positive, finite x to about 2^-36: log(m) = 2 atanh((m - 1) / (m + 1)).
-#[inline(always)]
-fn log_two(x: f32) -> Two {
-    let e: f32 = log_exponent(x) as f32;
-    let m: f32 = log_mantissa(x);
-    let n: f32 = m - 1.0;
-    let d: Two = exact_sum(m, 1.0);
-    let th: f32 = n / d.hi;
-    let p: Two = exact_mul(th, d.hi);
-    let rest: f32 = ((n - p.hi) - p.lo) - th * d.lo;
-    let t: Two = two(th, rest / d.hi);
-    let s: Two = mul2(t, t);
-    let q: f32 = s.hi * (0.2 + s.hi * (0.14285714 + s.hi * (0.11111111 + s.hi * 0.095)));
-    let w: Two = mul2(s, fast_sum(0.333333343, q + -9.93410776e-9));
-    let series: Two = add2(two(1.0, 0.0), w);
-    let lm: Two = mul2(two(2.0 * t.hi, 2.0 * t.lo), series);
-    // ln(2) = 0.693359375 - 2.12194440e-4 - ...; the first product is exact.
-    let k: Two = fast_sum(e * 0.693359375, 0.0);
-    let k2: Two = exact_mul(e, -2.12194442e-4);
-    add2(add2(k, two(k2.hi, k2.lo + e * 1.8e-12)), lm)
-}
-/// |a|^b for a finite and not zero, b finite.
+/// a^b for a positive and finite, b finite.
 #[inline(always)]
 fn pow_positive(a: f32, b: f32) -> f32 {
-    let l: Two = log_two(a);
-    // Beyond +-2^20 every result is 0, 1 or infinite; clamping keeps the products finite.
-    let c: f32 = sel(abs(l.hi) * abs(b) > 1e6, sel((l.hi > 0.0) == (b > 0.0), 1e3, -1e3), 0.0);
-    let bb: f32 = sel(c == 0.0, b, 0.0);
-    let p: Two = mul2(l, two(bb, 0.0));
-    exp_k(p.hi + c, sel(abs(p.hi) < 120.0, p.lo, 0.0), 0)
+    let p: f64 = log2_wide(a) * b as f64;
+    let low: f64 = if p < -200.0 { -200.0 } else { p };
+    let x: f64 = if low > 200.0 { 200.0 } else { low };
+    let t: f64 = x + MAGIC_WIDE;
+    let r: f32 = ((x - (t - MAGIC_WIDE)) * std::f64::consts::LN_2) as f32;
+    scale2(exp_poly(r) * (r * r) + r + 1.0, t.to_bits() as i32)
 }
 #[inline(always)]
 pub fn pow(a: f32, b: f32) -> f32 {
@@ -161,8 +112,8 @@ pub fn erfinv(x: f32) -> f32 {
 /// exp(x) in float64 for x in [-200, 0], to 2^-50: Taylor's series on |r| <= ln(2)/2.
 #[inline(always)]
 fn exp_wide(x: f64) -> f64 {
-    let t: f64 = x * std::f64::consts::LOG2_E + 6755399441055744.0;
-    let n: f64 = t - 6755399441055744.0;
+    let t: f64 = x * std::f64::consts::LOG2_E + MAGIC_WIDE;
+    let n: f64 = t - MAGIC_WIDE;
     let r: f64 = (x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;
     let low: f64 = 1.0 + r * (1.0 + r * (1.0 / 2.0 + r * (1.0 / 6.0 + r * (1.0 / 24.0 + r * (1.0 / 120.0)))));
     let high: f64 = 1.0 / 720.0

@@ -1,4 +1,5 @@
 //! Distance of every float32 function from the exact value, over dense samples of the whole domain.
+#![allow(clippy::excessive_precision)]
 
 use super::scalar::*;
 use super::scalar_special as x;

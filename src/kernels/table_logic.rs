@@ -1,5 +1,5 @@
 //! Comparisons, logic, bits and selection. See `table`.
-#![allow(clippy::redundant_closure)]
+#![allow(clippy::redundant_closure, clippy::needless_update)]
 
 use super::loops::{Cpu, NONE, bool_loop, c64_loop, f32_loop, f64_loop, int_loops};
 use super::table::{Row, TypeRule::*};

@@ -1,5 +1,5 @@
 //! Rows of one operand: arithmetic, rounding, parts of complex numbers, tests. See `table`.
-#![allow(clippy::redundant_closure)]
+#![allow(clippy::redundant_closure, clippy::needless_update, clippy::excessive_precision)]
 
 use num_complex::Complex32;
 
