@@ -1,7 +1,6 @@
 //! The block runner against naive loops, on layouts that take every path; timings when asked for.
 
 use super::*;
-use crate::core::Shape;
 use crate::kernels::Instr;
 use crate::kernels::table::op;
 

@@ -219,12 +219,12 @@ fn same(a: C, b: C) -> bool {
 fn sample(op: ReduceOp, d: Dtype, rng: &mut Rng) -> C {
     let r = rng.next();
     match op {
-        ReduceOp::Prod if r % 16 != 0 => {
+        ReduceOp::Prod if !r.is_multiple_of(16) => {
             ([1.0, if d.is_inexact() { -1.0 } else { 1.0 }][(r >> 8) as usize & 1], 0.0)
         }
         ReduceOp::Prod => (1.0 + (r >> 8 & 1) as f64, 0.0),
-        ReduceOp::All => ((r % 40 != 0) as u8 as f64, 0.0),
-        ReduceOp::Any => ((r % 40 == 0) as u8 as f64, 0.0),
+        ReduceOp::All => (!r.is_multiple_of(40) as u8 as f64, 0.0),
+        ReduceOp::Any => (r.is_multiple_of(40) as u8 as f64, 0.0),
         _ => (
             (r % 9) as f64 - if d.is_inexact() || d.kind() == crate::core::Kind::Signed { 4.0 } else { 0.0 },
             { if d == Dtype::C64 { (r >> 8 & 3) as f64 } else { 0.0 } },
@@ -606,7 +606,7 @@ fn check_sort(d: Dtype, total: usize, l: &Layout) {
         let r = rng.next();
         if d.is_inexact() && i % 37 == 5 {
             (f64::NAN, 0.0)
-        } else if d.size() >= 4 && r % 2 == 0 {
+        } else if d.size() >= 4 && r.is_multiple_of(2) {
             (v.0 * (r % 100_000) as f64 * if d == Dtype::I64 { 1e9 } else { 1.0 }, v.1)
         } else {
             v

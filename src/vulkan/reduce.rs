@@ -247,7 +247,7 @@ fn run(
         nk -= 1;
         list.pop();
         let strides = list.iter().chain(&reduced).map(|k| &k.1);
-        key.wide = cs == 1 && cols as u64 % vector == 0 && aligned16(src.ptr, size, strides);
+        key.wide = cs == 1 && (cols as u64).is_multiple_of(vector) && aligned16(src.ptr, size, strides);
         let vectors = cols as u64 / if key.wide { vector } else { 1 };
         key.lanes = vectors.next_power_of_two().min(32) as u32;
         list.extend_from_slice(&reduced);
