@@ -86,6 +86,14 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Sums { float
         acc = coopMatMulAdd(x, y, acc);                                        \
     }
 
+#if DTYPE == 2
+float nearest_bfloat(const in uint row, const in uint col, const in float x) {
+    uint u = floatBitsToUint(x);
+    u = (u & 0x7fffffffu) <= 0x7f800000u ? u + 0x7fffu + ((u >> 16) & 1u) : u | 0x400000u;
+    return uintBitsToFloat(u & 0xffff0000u);
+}
+#endif
+
 void main() {
     uint tiles_m = (M + BM - 1) / BM, tiles_n = (N + BN - 1) / BN;
     uvec2 tile = tile_position(gl_WorkGroupID.x + p.tile0, tiles_m, tiles_n);
@@ -142,12 +150,7 @@ void main() {
     Result d = Result(batch_d(batch));
 #if DTYPE == 2
     // The conversion of the matrix truncates to bfloat16; round to nearest even before it.
-    for (int i = 0; i < acc.length(); i++) {
-        uint u = floatBitsToUint(acc[i]);
-        if ((u & 0x7fffffffu) <= 0x7f800000u) u += 0x7fffu + ((u >> 16) & 1u);
-        else u |= 0x400000u;
-        acc[i] = uintBitsToFloat(u & 0xffff0000u);
-    }
+    coopMatPerElementNV(acc, acc, nearest_bfloat);
 #endif
     coopmat<ELEMENT, gl_ScopeWorkgroup, BM, BN, gl_MatrixUseAccumulator> rounded =
         coopmat<ELEMENT, gl_ScopeWorkgroup, BM, BN, gl_MatrixUseAccumulator>(acc);

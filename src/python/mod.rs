@@ -82,6 +82,13 @@ fn submodule<'py>(parent: &Bound<'py, PyModule>, name: &str, doc: &str) -> PyRes
     Ok(m)
 }
 
+/// At exit: drivers crash under a process that ends while they compile.
+#[cfg(feature = "vulkan")]
+#[pyfunction]
+fn finish(py: Python<'_>) {
+    py.detach(crate::vulkan::finish);
+}
+
 /// Arrays, and functions of arrays, on CPUs and on GPUs with a Vulkan driver.
 #[pymodule]
 #[pyo3(name = "core")]
@@ -103,6 +110,11 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     transforms::register(m)?;
     memory::register(m)?;
     random::register(m)?;
+    #[cfg(feature = "vulkan")]
+    {
+        let exit = wrap_pyfunction!(finish, m)?;
+        m.py().import("atexit")?.call_method1("register", (exit,))?;
+    }
     m.add("pi", std::f64::consts::PI)?;
     m.add("e", std::f64::consts::E)?;
     m.add("inf", f64::INFINITY)?;

@@ -237,6 +237,8 @@ enum Special {
 struct Specials {
     known: HashMap<(u32, MatmulKey), Special>,
     building: usize,
+    /// The process ends: what waits is not built any more.
+    ending: bool,
 }
 
 /// Most shapes that get a pipeline of their own.
@@ -258,9 +260,12 @@ fn builder() -> &'static mpsc::Sender<Job> {
         // A thread that cannot be started leaves the shapes with the general pipeline.
         let _ = std::thread::Builder::new().name("mlx-matmul-builder".into()).spawn(move || {
             for (device, key) in receive {
-                let built = device.pipeline(&key);
+                let ending = specials().ending;
+                let state = match ending {
+                    true => Special::Failed,
+                    false => device.pipeline(&key).map_or(Special::Failed, Special::Ready),
+                };
                 let mut s = specials();
-                let state = built.map_or(Special::Failed, Special::Ready);
                 s.known.insert((device.index(), key), state);
                 s.building -= 1;
                 SPECIALS.1.notify_all();
@@ -270,9 +275,11 @@ fn builder() -> &'static mpsc::Sender<Job> {
     })
 }
 
-/// Waits until no pipeline is being built in the background (before the process ends, or to measure).
+/// Drops what waits to be built and waits for the pipeline in work, if any. For the end of the process:
+/// drivers crash when it exits under a compiling thread.
 pub fn finish_background() {
     let mut s = specials();
+    s.ending = true;
     while s.building > 0 {
         s = SPECIALS.1.wait(s).unwrap_or_else(|e| e.into_inner());
     }
@@ -296,6 +303,7 @@ pub fn pipeline_for(
         match s.known.get(&id) {
             Some(Special::Ready(p)) => return Ok(p.clone()),
             Some(Special::Building | Special::Failed) => {}
+            Some(Special::Seen) if s.ending => {}
             Some(Special::Seen) => {
                 if builder().send((device, special)).is_ok() {
                     s.known.insert(id, Special::Building);
@@ -304,7 +312,7 @@ pub fn pipeline_for(
                     s.known.insert(id, Special::Failed);
                 }
             }
-            None if s.known.len() < MAX_SPECIAL => {
+            None if s.known.len() < MAX_SPECIAL && !s.ending => {
                 s.known.insert(id, Special::Seen);
             }
             None => {}

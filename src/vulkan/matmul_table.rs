@@ -65,6 +65,7 @@ const fn row(class: Class, tier: Tier, groups: u64, tile: Tile) -> Row {
 }
 
 const TABLE: &[Row] = &[
+    row(Class::Any, Tier::Nv2, 2048, tile(128, 128, 64, 128, 1)),
     row(Class::Any, Tier::Nv2, 512, tile(128, 256, 64, 256, 1)),
     row(Class::Any, Tier::Nv2, 120, tile(128, 128, 32, 128, 2)),
     row(Class::Any, Tier::Nv2, 0, tile(64, 64, 64, 128, 1)),
@@ -73,7 +74,8 @@ const TABLE: &[Row] = &[
     row(Class::Any, Tier::Khr, 0, tile(64, 64, 32, 128, 1)),
     row(Class::Software, Tier::Tiled, 0, tile(32, 32, 8, 64, 1)),
     row(Class::Any, Tier::Tiled, 120, tile(128, 128, 16, 256, 1)),
-    row(Class::Any, Tier::Tiled, 120, tile(64, 64, 16, 256, 1)),
+    row(Class::Any, Tier::Tiled, 120, tile(128, 64, 16, 128, 1)),
+    row(Class::Any, Tier::Tiled, 120, tile(64, 64, 16, 64, 1)),
     row(Class::Any, Tier::Tiled, 0, tile(32, 32, 32, 64, 1)),
 ];
 
@@ -135,6 +137,7 @@ fn nv2_supports(f: &Features, dtype: Dtype, t: Tile) -> bool {
         && c2.flexible_dimensions
         && c2.conversions
         && c2.tensor_addressing
+        && c2.per_element_operations
         && f.float16
         && (dtype != Dtype::BF16 || f.bfloat16_coop)
         && t.threads <= c2.max_workgroup_size

@@ -76,6 +76,7 @@ pub fn finish() {
     if adapter::forked() {
         return;
     }
+    matmul_kernel::finish_background();
     for d in device::opened() {
         for s in d.lock_streams() {
             let _ = s.wait_uninterrupted(s.submitted.load(Ordering::Acquire));
