@@ -162,6 +162,17 @@ fn float_only(op: &str, dtype: Dtype) -> Result<()> {
     Ok(())
 }
 
+/// Whether an array is this float32 number, already on the host.
+fn is_number(a: &Array, value: f32) -> bool {
+    let Ok(d) = a.data() else { return false };
+    a.size() == 1
+        && a.dtype() == Dtype::F32
+        && d.storage.any_device_block().is_none()
+        // SAFETY: one float32 lies at the offset; host scalars are never written after they are made.
+        && a.event().is_none()
+        && d.storage.host_ptr().is_ok_and(|p| unsafe { *p.cast::<f32>().offset(d.offset as isize) } == value)
+}
+
 /// Largest value below one.
 fn below_one(dtype: Dtype) -> f64 {
     match dtype {
@@ -191,6 +202,9 @@ pub fn uniform(
             show(low.shape()),
             show(high.shape())
         );
+    }
+    if dtype == Dtype::F32 && is_number(low, 0.0) && is_number(high, 1.0) {
+        return draw(Draw::Unit, shape, dtype, k, s);
     }
     let range = subtract(&hi, &lo, s)?;
     // Every dtype starts from 32 random bits.
