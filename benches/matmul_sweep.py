@@ -34,7 +34,15 @@ NV2_TILES = [
     "64x128x64x128",
 ]
 KHR_TILES = ["", "128x128x32x256", "128x128x64x256", "128x64x32x128"]
-FLOAT_TILES = ["", "128x128x16x256", "128x128x8x256", "64x64x16x256", "64x64x16x64", "128x64x16x128", "32x32x32x64"]
+FLOAT_TILES = [
+    "",
+    "128x128x16x256",
+    "128x128x8x256",
+    "64x64x16x256",
+    "64x64x16x64",
+    "128x64x16x128",
+    "32x32x32x64",
+]
 GEMV = ["", "32x1x4", "32x2x4", "32x4x2", "32x4x4", "64x2x4", "256x1x4", "256x2x2"]
 
 # name, dtype, m, n, k, batch, b transposed
@@ -73,12 +81,27 @@ def child_correct(small, dtypes):
     mx.set_default_device(mx.gpu)
     rng = np.random.default_rng(3)
     shapes = [
-        (1, 1, 1, 0), (33, 65, 17, 0), (64, 64, 64, 0), (129, 257, 100, 0), (128, 256, 72, 0),
-        (7, 1000, 513, 0), (1, 4096, 512, 0), (2048, 1, 512, 0), (8, 264, 4096, 0),
-        (48, 40, 8192, 0), (65, 63, 4097, 0), (96, 80, 64, 5), (512, 512, 512, 3),
+        (1, 1, 1, 0),
+        (33, 65, 17, 0),
+        (64, 64, 64, 0),
+        (129, 257, 100, 0),
+        (128, 256, 72, 0),
+        (7, 1000, 513, 0),
+        (1, 4096, 512, 0),
+        (2048, 1, 512, 0),
+        (8, 264, 4096, 0),
+        (48, 40, 8192, 0),
+        (65, 63, 4097, 0),
+        (96, 80, 64, 5),
+        (512, 512, 512, 3),
     ]
     if not small:
-        shapes += [(1000, 1016, 1024, 0), (1024, 2048, 1000, 0), (2049, 1025, 1023, 0), (4096, 4096, 4096, 0)]
+        shapes += [
+            (1000, 1016, 1024, 0),
+            (1024, 2048, 1000, 0),
+            (2049, 1025, 1023, 0),
+            (4096, 4096, 4096, 0),
+        ]
     bad = []
     count = 0
     for name in dtypes:
@@ -100,7 +123,10 @@ def child_correct(small, dtypes):
                 want = fx @ fy
                 scale = np.abs(fx) @ np.abs(fy)
                 fc = np.array(c.astype(mx.float32)).astype(np.float64)
-                runs = {"": (x @ y, want), " addmm": (mx.addmm(c, x, y, 0.5, 2.0), 0.5 * want + 2 * fc)}
+                runs = {
+                    "": (x @ y, want),
+                    " addmm": (mx.addmm(c, x, y, 0.5, 2.0), 0.5 * want + 2 * fc),
+                }
                 # The third run of a shape uses the specialised pipeline where one was built.
                 for _ in range(2):
                     mx.eval(x @ y)
@@ -110,9 +136,13 @@ def child_correct(small, dtypes):
                     err = np.abs(g - ref) - (eps * np.abs(ref) + 2e-6 * (scale + 1))
                     count += 1
                     if not np.all(err <= 0):
-                        worst = np.unravel_index(np.argmax(np.where(np.isnan(err), np.inf, err)), err.shape)
-                        bad.append(f"{name} {form} {m}x{n}x{k} batch {batch}{label}: got {g[worst]}, "
-                                   f"expected {ref[worst]}, {int(np.sum(~(err <= 0)))} of {err.size} wrong")
+                        worst = np.unravel_index(
+                            np.argmax(np.where(np.isnan(err), np.inf, err)), err.shape
+                        )
+                        bad.append(
+                            f"{name} {form} {m}x{n}x{k} batch {batch}{label}: got {g[worst]}, "
+                            f"expected {ref[worst]}, {int(np.sum(~(err <= 0)))} of {err.size} wrong"
+                        )
     print(json.dumps({"checked": count, "bad": bad}))
 
 
@@ -183,7 +213,9 @@ def main():
         def check(job):
             (tier, off), dtype = job
             r = run(["--child", "correct", "--dtype", dtype] + small, {"MLX_VK_DISABLE": off}, 400)
-            lines = [f"{tier} {dtype}: {r.get('checked', 0)} checked, {len(r.get('bad', []))} bad {r.get('failed', '')}"]
+            lines = [
+                f"{tier} {dtype}: {r.get('checked', 0)} checked, {len(r.get('bad', []))} bad {r.get('failed', '')}"
+            ]
             print("\n    ".join(lines + r.get("bad", [])[:8]), flush=True)
             result[f"correct {tier} {dtype}"] = r
 
@@ -202,7 +234,10 @@ def main():
     seen = None
     for which, tier, variable, value, off in sweeps:
         if seen != which:
-            print(f"\n{which} (TFLOP/s; GB/s for gemv)\n{'tile':28}" + "".join(f"{c[0]:>24}" for c in CASES[which]))
+            print(
+                f"\n{which} (TFLOP/s; GB/s for gemv)\n{'tile':28}"
+                + "".join(f"{c[0]:>24}" for c in CASES[which])
+            )
             seen = which
         r = run(["--child", which] + small, {variable: value, "MLX_VK_DISABLE": off})
         result[f"{which} {tier} {value or 'default'}"] = r
