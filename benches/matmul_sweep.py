@@ -1,6 +1,8 @@
-"""Matrix products on the GPU: correctness of each kernel tier against float64, then TFLOP/s by size and tile.
+"""Matrix products on the GPU: correctness of each kernel tier against float64, then TFLOP/s by
+size and tile.
 
-Uses only `mlx.core`. Every tier and tile runs in a process of its own, because the environment decides
+Uses only `mlx.core`. Every tier and tile runs in a process of its own, because the environment
+decides
 (MLX_VK_DISABLE, MLX_VK_MATMUL_TILE, MLX_VK_MATMUL_SPEC, MLX_VK_GEMV).
 
     python benches/matmul_sweep.py [--only correct,half,float,gemv] [--json out.json] [--small]
@@ -214,7 +216,8 @@ def main():
             (tier, off), dtype = job
             r = run(["--child", "correct", "--dtype", dtype] + small, {"MLX_VK_DISABLE": off}, 400)
             lines = [
-                f"{tier} {dtype}: {r.get('checked', 0)} checked, {len(r.get('bad', []))} bad {r.get('failed', '')}"
+                f"{tier} {dtype}: {r.get('checked', 0)} checked, "
+                f"{len(r.get('bad', []))} bad {r.get('failed', '')}"
             ]
             print("\n    ".join(lines + r.get("bad", [])[:8]), flush=True)
             result[f"correct {tier} {dtype}"] = r
