@@ -8,6 +8,51 @@ use super::error::{Error, Result};
 /// Result of vectorising a primitive: outputs and the axis each carries the batch on.
 pub type Batched = (Vec<Array>, Vec<Option<usize>>);
 
+/// A derivative for each array asked for; `None` stands for zeros.
+pub type Derivatives = Vec<Option<Array>>;
+
+/// What a vjp rule is given.
+pub struct Vjp<'a> {
+    /// All inputs.
+    pub primals: &'a [Array],
+    /// One cotangent for each output.
+    pub cotangents: &'a [Array],
+    /// The inputs whose cotangents are wanted.
+    pub argnums: &'a [usize],
+    /// All outputs.
+    pub outputs: &'a [Array],
+    /// Where to compute.
+    pub stream: Stream,
+}
+
+impl Vjp<'_> {
+    /// The cotangent of every wanted input, by its number.
+    pub fn each(&self, rule: impl FnMut(usize) -> Result<Option<Array>>) -> Result<Derivatives> {
+        self.argnums.iter().copied().map(rule).collect()
+    }
+}
+
+/// What a jvp rule is given.
+pub struct Jvp<'a> {
+    /// All inputs.
+    pub primals: &'a [Array],
+    /// The tangents of the inputs in `argnums`; the others are constant.
+    pub tangents: &'a [Array],
+    /// The inputs that have a tangent.
+    pub argnums: &'a [usize],
+    /// All outputs.
+    pub outputs: &'a [Array],
+    /// Where to compute.
+    pub stream: Stream,
+}
+
+impl Jvp<'_> {
+    /// The tangent of an input, if it has one.
+    pub fn tangent(&self, input: usize) -> Option<&Array> {
+        self.argnums.iter().position(|&i| i == input).map(|k| &self.tangents[k])
+    }
+}
+
 /// An operation on arrays. Outputs have their shape and dtype before evaluation; evaluation gives them
 /// layout and storage through [`Array::set_data`].
 pub trait Primitive: Send + Sync + std::any::Any {
@@ -25,33 +70,20 @@ pub trait Primitive: Send + Sync + std::any::Any {
         false
     }
 
-    /// Whether derivatives stop here.
+    /// Whether no derivative flows through: outputs do not change with small changes of the inputs, or the
+    /// op says so.
     fn blocks_gradient(&self) -> bool {
         false
     }
 
-    /// Cotangents of `primals[argnums]` from those of the outputs.
-    fn vjp(
-        &self,
-        _primals: &[Array],
-        _cotangents: &[Array],
-        _argnums: &[usize],
-        _outputs: &[Array],
-        _stream: Stream,
-    ) -> Result<Vec<Array>> {
+    /// Cotangents of the wanted inputs from those of the outputs.
+    fn vjp(&self, _rule: &Vjp) -> Result<Derivatives> {
         Err(self.missing("vjp"))
     }
 
-    /// Tangents of the outputs from those of `primals[argnums]`. `None` means that the transform shall
-    /// derive them by transposing [`Primitive::vjp`], which works wherever that exists.
-    fn jvp(
-        &self,
-        _primals: &[Array],
-        _tangents: &[Array],
-        _argnums: &[usize],
-        _outputs: &[Array],
-        _stream: Stream,
-    ) -> Result<Option<Vec<Array>>> {
+    /// Tangents of the outputs from those of the wanted inputs. An outer `None` means that the transform
+    /// shall derive them by transposing [`Primitive::vjp`], which works wherever that exists.
+    fn jvp(&self, _rule: &Jvp) -> Result<Option<Derivatives>> {
         Ok(None)
     }
 

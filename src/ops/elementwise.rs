@@ -6,7 +6,7 @@ use super::support::*;
 use super::{partials, view};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, broadcast_strides, show};
-use crate::core::{Array, Dtype, Primitive, Result, Shape, Stream};
+use crate::core::{Array, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp};
 use crate::kernels::View;
 use crate::kernels::program::Program;
 use crate::kernels::table::{OpId, TypeRule, op, table};
@@ -77,14 +77,14 @@ fn complex_vjp(name: &str, a: &Array, cot: &Array, s: Stream) -> Result<Option<A
 }
 
 /// Tangent of one of those rows.
-fn complex_jvp(name: &str, a: &Array, t: &Array, s: Stream) -> Result<Array> {
-    match name {
-        "abs" => real(&multiply(&conjugate(&sign(a, s)?, s)?, t, s)?, s),
-        "real" => real(t, s),
-        "imag" => imag(t, s),
-        "conjugate" => conjugate(t, s),
-        _ => super::zeros_like(t, s),
-    }
+fn complex_jvp(name: &str, a: &Array, t: &Array, s: Stream) -> Result<Option<Array>> {
+    Ok(Some(match name {
+        "abs" => real(&multiply(&conjugate(&sign(a, s)?, s)?, t, s)?, s)?,
+        "real" => real(t, s)?,
+        "imag" => imag(t, s)?,
+        "conjugate" => conjugate(t, s)?,
+        _ => return Ok(None),
+    }))
 }
 
 /// What `select` passes on of `weight` to or from its operand `i`; nothing is multiplied by zero, so that an
@@ -111,17 +111,10 @@ impl Primitive for Elementwise {
         run_gpu(&self.program(inputs, &outputs[0]), stream, inputs, &outputs[0])
     }
 
-    fn vjp(
-        &self,
-        primals: &[Array],
-        cotangents: &[Array],
-        argnums: &[usize],
-        outputs: &[Array],
-        s: Stream,
-    ) -> Result<Vec<Array>> {
+    fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
+        let &Vjp { primals, cotangents, outputs, stream: s, .. } = r;
         let row = &table()[self.0.0 as usize];
-        let mut grads = Vec::with_capacity(argnums.len());
-        for &i in argnums {
+        r.each(|i| {
             let p = &primals[i];
             let g = match row.partials.get(i) {
                 _ if row.rule == TypeRule::Select => chosen(i, &primals[0], &cotangents[0], s)?,
@@ -131,22 +124,12 @@ impl Primitive for Elementwise {
                 Some(text) => partials::adjoint(text, &cotangents[0], primals, &outputs[0], s)?,
                 None => None,
             };
-            grads.push(match g {
-                Some(g) => astype(&sum_to(&g, p.shape(), s)?, p.dtype(), s)?,
-                None => super::zeros_like(p, s)?,
-            });
-        }
-        Ok(grads)
+            g.map(|g| astype(&sum_to(&g, p.shape(), s)?, p.dtype(), s)).transpose()
+        })
     }
 
-    fn jvp(
-        &self,
-        primals: &[Array],
-        tangents: &[Array],
-        argnums: &[usize],
-        outputs: &[Array],
-        s: Stream,
-    ) -> Result<Option<Vec<Array>>> {
+    fn jvp(&self, r: &Jvp) -> Result<Option<Derivatives>> {
+        let &Jvp { primals, tangents, argnums, outputs, stream: s } = r;
         let row = &table()[self.0.0 as usize];
         let out = &outputs[0];
         let mut total: Option<Array> = None;
@@ -154,23 +137,17 @@ impl Primitive for Elementwise {
             let term = match row.partials.get(i) {
                 _ if row.rule == TypeRule::Select => chosen(i, &primals[0], t, s)?,
                 _ if t.dtype() == Dtype::C64 && COMPLEX.contains(&row.name) => {
-                    Some(complex_jvp(row.name, &primals[i], t, s)?)
+                    complex_jvp(row.name, &primals[i], t, s)?
                 }
                 Some(text) => partials::weighted(text, t, primals, out, s)?,
                 None => None,
             };
             if let Some(term) = term {
                 let term = astype(&view::broadcast_to(&term, out.shape(), s)?, out.dtype(), s)?;
-                total = Some(match total {
-                    None => term,
-                    Some(sum) => super::add(&sum, &term, s)?,
-                });
+                total = plus(total, term, s)?;
             }
         }
-        Ok(Some(vec![match total {
-            Some(t) => t,
-            None => super::zeros_like(out, s)?,
-        }]))
+        Ok(Some(vec![total]))
     }
 }
 
@@ -187,26 +164,12 @@ impl Primitive for Cast {
         run_gpu(&Program::cast(inputs[0].dtype(), outputs[0].dtype()), stream, inputs, &outputs[0])
     }
 
-    fn vjp(
-        &self,
-        primals: &[Array],
-        cotangents: &[Array],
-        argnums: &[usize],
-        _: &[Array],
-        s: Stream,
-    ) -> Result<Vec<Array>> {
-        argnums.iter().map(|&i| astype(&cotangents[0], primals[i].dtype(), s)).collect()
+    fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
+        Ok(vec![Some(astype(&r.cotangents[0], r.primals[0].dtype(), r.stream)?)])
     }
 
-    fn jvp(
-        &self,
-        _: &[Array],
-        tangents: &[Array],
-        _: &[usize],
-        outputs: &[Array],
-        s: Stream,
-    ) -> Result<Option<Vec<Array>>> {
-        Ok(Some(vec![astype(&tangents[0], outputs[0].dtype(), s)?]))
+    fn jvp(&self, r: &Jvp) -> Result<Option<Derivatives>> {
+        Ok(Some(vec![Some(astype(&r.tangents[0], r.outputs[0].dtype(), r.stream)?)]))
     }
 }
 
@@ -223,26 +186,12 @@ impl Primitive for Full {
         Cast.eval_gpu(stream, inputs, outputs)
     }
 
-    fn vjp(
-        &self,
-        primals: &[Array],
-        cotangents: &[Array],
-        _: &[usize],
-        _: &[Array],
-        s: Stream,
-    ) -> Result<Vec<Array>> {
-        Ok(vec![sum_to(&cotangents[0], primals[0].shape(), s)?])
+    fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
+        Ok(vec![Some(sum_to(&r.cotangents[0], r.primals[0].shape(), r.stream)?)])
     }
 
-    fn jvp(
-        &self,
-        _: &[Array],
-        tangents: &[Array],
-        _: &[usize],
-        outputs: &[Array],
-        s: Stream,
-    ) -> Result<Option<Vec<Array>>> {
-        Ok(Some(vec![filled(&tangents[0], outputs[0].shape(), s)?]))
+    fn jvp(&self, r: &Jvp) -> Result<Option<Derivatives>> {
+        Ok(Some(vec![Some(filled(&r.tangents[0], r.outputs[0].shape(), r.stream)?)]))
     }
 }
 

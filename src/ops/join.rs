@@ -9,7 +9,7 @@ use super::view::{broadcast_to, expand_dims, flatten, reshape, slice, sliced};
 use super::zeros_like;
 use crate::bail;
 use crate::core::layout::{normalize_axis, show};
-use crate::core::{Array, Dtype, Primitive, Result, Shape, Stream};
+use crate::core::{Array, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp};
 use crate::kernels::program::Program;
 use crate::on_gpu;
 
@@ -100,43 +100,21 @@ impl Primitive for Concatenate {
         })
     }
 
-    fn vjp(
-        &self,
-        primals: &[Array],
-        cotangents: &[Array],
-        argnums: &[usize],
-        _: &[Array],
-        s: Stream,
-    ) -> Result<Vec<Array>> {
+    fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
+        let &Vjp { primals, cotangents, stream: s, .. } = r;
         let starts = self.starts(primals);
         let cot = &cotangents[0];
-        argnums
-            .iter()
-            .map(|&i| {
-                let start = self.origin(cot.ndim(), starts[i]);
-                let mut stop = cot.shape().to_vec();
-                stop[self.axis] = starts[i] + primals[i].shape()[self.axis];
-                slice(cot, &start, &stop, &vec![1; cot.ndim()], s)
-            })
-            .collect()
+        r.each(|i| {
+            let start = self.origin(cot.ndim(), starts[i]);
+            let mut stop = cot.shape().to_vec();
+            stop[self.axis] = starts[i] + primals[i].shape()[self.axis];
+            slice(cot, &start, &stop, &vec![1; cot.ndim()], s).map(Some)
+        })
     }
 
-    fn jvp(
-        &self,
-        primals: &[Array],
-        tangents: &[Array],
-        argnums: &[usize],
-        _: &[Array],
-        s: Stream,
-    ) -> Result<Option<Vec<Array>>> {
-        let mut parts = Vec::with_capacity(primals.len());
-        for (i, p) in primals.iter().enumerate() {
-            parts.push(match argnums.iter().position(|&a| a == i) {
-                Some(k) => tangents[k].clone(),
-                None => zeros_like(p, s)?,
-            });
-        }
-        Ok(Some(vec![concatenate(&parts, self.axis as i64, s)?]))
+    fn jvp(&self, r: &Jvp) -> Result<Option<Derivatives>> {
+        let parts = (0..r.primals.len()).map(|i| tangent_or_zeros(r, i)).collect::<Result<Vec<_>>>()?;
+        Ok(Some(vec![Some(concatenate(&parts, self.axis as i64, r.stream)?)]))
     }
 }
 

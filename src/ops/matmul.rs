@@ -8,7 +8,7 @@ use super::view::{broadcast_to, expand_dims, reshape, squeeze, swapaxes};
 use super::{add, multiply};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, show};
-use crate::core::{Array, Dtype, Primitive, Result, Shape, Stream};
+use crate::core::{Array, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp};
 use crate::on_gpu;
 
 struct Matmul;
@@ -36,34 +36,18 @@ impl Primitive for Matmul {
         })
     }
 
-    fn vjp(
-        &self,
-        primals: &[Array],
-        cotangents: &[Array],
-        argnums: &[usize],
-        _: &[Array],
-        s: Stream,
-    ) -> Result<Vec<Array>> {
-        argnums.iter().map(|&i| product_vjp(&primals[0], &primals[1], i, &cotangents[0], s)).collect()
+    fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
+        r.each(|i| product_vjp(&r.primals[0], &r.primals[1], i, &r.cotangents[0], r.stream).map(Some))
     }
 
-    fn jvp(
-        &self,
-        primals: &[Array],
-        tangents: &[Array],
-        argnums: &[usize],
-        _: &[Array],
-        s: Stream,
-    ) -> Result<Option<Vec<Array>>> {
+    fn jvp(&self, r: &Jvp) -> Result<Option<Derivatives>> {
+        let &Jvp { primals, tangents, argnums, stream: s, .. } = r;
         let mut total: Option<Array> = None;
         for (t, &i) in tangents.iter().zip(argnums) {
             let term = if i == 0 { matmul(t, &primals[1], s)? } else { matmul(&primals[0], t, s)? };
-            total = Some(match total {
-                None => term,
-                Some(sum) => add(&sum, &term, s)?,
-            });
+            total = plus(total, term, s)?;
         }
-        Ok(total.map(|t| vec![t]))
+        Ok(Some(vec![total]))
     }
 }
 
@@ -95,25 +79,18 @@ impl Primitive for AddMm {
         })
     }
 
-    fn vjp(
-        &self,
-        primals: &[Array],
-        cotangents: &[Array],
-        argnums: &[usize],
-        _: &[Array],
-        s: Stream,
-    ) -> Result<Vec<Array>> {
+    fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
+        let &Vjp { primals, cotangents, stream: s, .. } = r;
         let cot = &cotangents[0];
         let scaled = |a: &Array, by: f32| {
             if by == 1.0 { Ok(a.clone()) } else { multiply(a, &scalar_f64(by.into(), a.dtype())?, s) }
         };
-        argnums
-            .iter()
-            .map(|&i| match i {
-                2 => sum_to(&scaled(cot, self.beta)?, primals[2].shape(), s),
-                _ => scaled(&product_vjp(&primals[0], &primals[1], i, cot, s)?, self.alpha),
-            })
-            .collect()
+        r.each(|i| {
+            Ok(Some(match i {
+                2 => sum_to(&scaled(cot, self.beta)?, primals[2].shape(), s)?,
+                _ => scaled(&product_vjp(&primals[0], &primals[1], i, cot, s)?, self.alpha)?,
+            }))
+        })
     }
 }
 

@@ -50,19 +50,8 @@ impl Primitive for RandomBits {
         })
     }
 
-    fn vjp(&self, primals: &[Array], _: &[Array], _: &[usize], _: &[Array], s: Stream) -> Result<Vec<Array>> {
-        Ok(vec![super::zeros_like(&primals[0], s)?])
-    }
-
-    fn jvp(
-        &self,
-        _: &[Array],
-        _: &[Array],
-        _: &[usize],
-        outputs: &[Array],
-        s: Stream,
-    ) -> Result<Option<Vec<Array>>> {
-        Ok(Some(vec![super::zeros_like(&outputs[0], s)?]))
+    fn blocks_gradient(&self) -> bool {
+        true
     }
 }
 

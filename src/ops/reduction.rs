@@ -6,7 +6,7 @@ use super::support::*;
 use super::{create, join, view};
 use crate::bail;
 use crate::core::layout::{normalize_axis, row_major, show};
-use crate::core::{Array, Dtype, Primitive, Result, Stream};
+use crate::core::{Array, Derivatives, Dtype, Jvp, Primitive, Result, Stream, Vjp};
 use crate::kernels::{ArgReduceOp, ReduceOp, View};
 use crate::on_gpu;
 
@@ -56,14 +56,12 @@ impl Primitive for Reduce {
         })
     }
 
-    fn vjp(
-        &self,
-        primals: &[Array],
-        cotangents: &[Array],
-        _: &[usize],
-        outputs: &[Array],
-        s: Stream,
-    ) -> Result<Vec<Array>> {
+    fn blocks_gradient(&self) -> bool {
+        matches!(self.op, ReduceOp::All | ReduceOp::Any)
+    }
+
+    fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
+        let &Vjp { primals, cotangents, outputs, stream: s, .. } = r;
         let x = &primals[0];
         let keep = drop_axes(x.shape(), &self.axes, true);
         let cot = view::reshape(&cotangents[0], &keep, s)?;
@@ -78,25 +76,18 @@ impl Primitive for Reduce {
                 let ties = sum(&mask, Some(&axes), true, s)?;
                 multiply(&mask, &divide(&cot, &ties, s)?, s)?
             }
-            ReduceOp::All | ReduceOp::Any => create::zeros(x.shape(), x.dtype(), s)?,
+            ReduceOp::All | ReduceOp::Any => return Ok(vec![None]),
         };
-        Ok(vec![g])
+        Ok(vec![Some(g)])
     }
 
-    fn jvp(
-        &self,
-        _: &[Array],
-        tangents: &[Array],
-        _: &[usize],
-        outputs: &[Array],
-        s: Stream,
-    ) -> Result<Option<Vec<Array>>> {
+    fn jvp(&self, r: &Jvp) -> Result<Option<Derivatives>> {
+        let &Jvp { tangents, outputs, stream: s, .. } = r;
         Ok(match self.op {
             ReduceOp::Sum => {
                 let t = reduce_to(ReduceOp::Sum, &tangents[0], &self.axes, outputs[0].shape(), s);
-                Some(vec![astype(&t, outputs[0].dtype(), s)?])
+                Some(vec![Some(astype(&t, outputs[0].dtype(), s)?)])
             }
-            ReduceOp::All | ReduceOp::Any => Some(vec![super::zeros_like(&outputs[0], s)?]),
             _ => None,
         })
     }
@@ -164,19 +155,8 @@ impl Primitive for ArgReduce {
         })
     }
 
-    fn vjp(&self, primals: &[Array], _: &[Array], _: &[usize], _: &[Array], s: Stream) -> Result<Vec<Array>> {
-        Ok(vec![super::zeros_like(&primals[0], s)?])
-    }
-
-    fn jvp(
-        &self,
-        _: &[Array],
-        _: &[Array],
-        _: &[usize],
-        outputs: &[Array],
-        s: Stream,
-    ) -> Result<Option<Vec<Array>>> {
-        Ok(Some(vec![super::zeros_like(&outputs[0], s)?]))
+    fn blocks_gradient(&self) -> bool {
+        true
     }
 }
 
@@ -199,31 +179,20 @@ impl Primitive for Softmax {
         })
     }
 
-    fn vjp(
-        &self,
-        _: &[Array],
-        cotangents: &[Array],
-        _: &[usize],
-        outputs: &[Array],
-        s: Stream,
-    ) -> Result<Vec<Array>> {
-        let y = &outputs[0];
-        let weighted = multiply(y, &cotangents[0], s)?;
-        let total = sum(&weighted, Some(&[-1]), true, s)?;
-        Ok(vec![subtract(&weighted, &multiply(y, &total, s)?, s)?])
+    fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
+        Ok(vec![Some(softmax_derivative(&r.outputs[0], &r.cotangents[0], r.stream)?)])
     }
 
-    fn jvp(
-        &self,
-        primals: &[Array],
-        tangents: &[Array],
-        argnums: &[usize],
-        outputs: &[Array],
-        s: Stream,
-    ) -> Result<Option<Vec<Array>>> {
-        // The Jacobian is symmetric.
-        self.vjp(primals, tangents, argnums, outputs, s).map(Some)
+    fn jvp(&self, r: &Jvp) -> Result<Option<Derivatives>> {
+        Ok(Some(vec![Some(softmax_derivative(&r.outputs[0], &r.tangents[0], r.stream)?)]))
     }
+}
+
+/// The Jacobian of softmax at its output `y`, times `v`; it is symmetric.
+fn softmax_derivative(y: &Array, v: &Array, s: Stream) -> Result<Array> {
+    let weighted = multiply(y, v, s)?;
+    let total = sum(&weighted, Some(&[-1]), true, s)?;
+    subtract(&weighted, &multiply(y, &total, s)?, s)
 }
 
 impl Primitive for LogSumExp {
@@ -247,18 +216,12 @@ impl Primitive for LogSumExp {
         })
     }
 
-    fn vjp(
-        &self,
-        primals: &[Array],
-        cotangents: &[Array],
-        _: &[usize],
-        _: &[Array],
-        s: Stream,
-    ) -> Result<Vec<Array>> {
+    fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
+        let &Vjp { primals, cotangents, stream: s, .. } = r;
         let x = &primals[0];
         let keep = drop_axes(x.shape(), &[x.ndim() - 1], true);
         let cot = view::reshape(&cotangents[0], &keep, s)?;
-        Ok(vec![multiply(&cot, &softmax(x, Some(&[-1]), true, s)?, s)?])
+        Ok(vec![Some(multiply(&cot, &softmax(x, Some(&[-1]), true, s)?, s)?)])
     }
 }
 

@@ -6,7 +6,7 @@ use super::reduction::sum_to;
 use super::support::*;
 use super::view::{broadcast_to, slice, slice_shape, sliced};
 use super::zeros_like;
-use crate::core::{Array, Primitive, Result, Stream};
+use crate::core::{Array, Derivatives, Jvp, Primitive, Result, Stream, Vjp};
 use crate::kernels::program::Program;
 use crate::on_gpu;
 
@@ -68,40 +68,22 @@ impl Primitive for SliceUpdate {
         })
     }
 
-    fn vjp(
-        &self,
-        primals: &[Array],
-        cotangents: &[Array],
-        argnums: &[usize],
-        _: &[Array],
-        s: Stream,
-    ) -> Result<Vec<Array>> {
+    fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
+        let &Vjp { primals, cotangents, stream: s, .. } = r;
         let (cot, update) = (&cotangents[0], &primals[1]);
         let stop = self.stop(update);
-        argnums
-            .iter()
-            .map(|&i| match i {
-                0 => slice_update(cot, &zeros_like(update, s)?, &self.start, &stop, &self.step, s),
-                _ => sum_to(&slice(cot, &self.start, &stop, &self.step, s)?, update.shape(), s),
-            })
-            .collect()
+        r.each(|i| {
+            Ok(Some(match i {
+                0 => slice_update(cot, &zeros_like(update, s)?, &self.start, &stop, &self.step, s)?,
+                _ => sum_to(&slice(cot, &self.start, &stop, &self.step, s)?, update.shape(), s)?,
+            }))
+        })
     }
 
-    fn jvp(
-        &self,
-        primals: &[Array],
-        tangents: &[Array],
-        argnums: &[usize],
-        _: &[Array],
-        s: Stream,
-    ) -> Result<Option<Vec<Array>>> {
-        let tangent = |i: usize| match argnums.iter().position(|&a| a == i) {
-            Some(k) => Ok(tangents[k].clone()),
-            None => zeros_like(&primals[i], s),
-        };
-        let stop = self.stop(&primals[1]);
-        let t = slice_update(&tangent(0)?, &tangent(1)?, &self.start, &stop, &self.step, s)?;
-        Ok(Some(vec![t]))
+    fn jvp(&self, r: &Jvp) -> Result<Option<Derivatives>> {
+        let stop = self.stop(&r.primals[1]);
+        let (a, update) = (tangent_or_zeros(r, 0)?, tangent_or_zeros(r, 1)?);
+        Ok(Some(vec![Some(slice_update(&a, &update, &self.start, &stop, &self.step, r.stream)?)]))
     }
 }
 

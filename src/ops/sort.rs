@@ -6,7 +6,7 @@ use super::support::*;
 use super::view::{flatten, moveaxis, reshape, stop_gradient};
 use crate::bail;
 use crate::core::layout::normalize_axis;
-use crate::core::{Array, Dtype, Primitive, Result, Shape, Stream};
+use crate::core::{Array, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp};
 use crate::on_gpu;
 
 struct Sort {
@@ -50,34 +50,18 @@ impl Primitive for Sort {
         })
     }
 
-    fn vjp(
-        &self,
-        primals: &[Array],
-        cotangents: &[Array],
-        _: &[usize],
-        _: &[Array],
-        s: Stream,
-    ) -> Result<Vec<Array>> {
-        if self.arg {
-            return Ok(vec![super::zeros_like(&primals[0], s)?]);
-        }
-        let (order, inverse) = orders(&primals[0], self.axis, s)?;
-        Ok(vec![permuted(&cotangents[0], self.axis, &inverse, &order, s)?])
+    fn blocks_gradient(&self) -> bool {
+        self.arg
     }
 
-    fn jvp(
-        &self,
-        primals: &[Array],
-        tangents: &[Array],
-        _: &[usize],
-        outputs: &[Array],
-        s: Stream,
-    ) -> Result<Option<Vec<Array>>> {
-        if self.arg {
-            return Ok(Some(vec![super::zeros_like(&outputs[0], s)?]));
-        }
-        let (order, inverse) = orders(&primals[0], self.axis, s)?;
-        Ok(Some(vec![permuted(&tangents[0], self.axis, &order, &inverse, s)?]))
+    fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
+        let (order, inverse) = orders(&r.primals[0], self.axis, r.stream)?;
+        Ok(vec![Some(permuted(&r.cotangents[0], self.axis, &inverse, &order, r.stream)?)])
+    }
+
+    fn jvp(&self, r: &Jvp) -> Result<Option<Derivatives>> {
+        let (order, inverse) = orders(&r.primals[0], self.axis, r.stream)?;
+        Ok(Some(vec![Some(permuted(&r.tangents[0], self.axis, &order, &inverse, r.stream)?)]))
     }
 }
 
@@ -123,33 +107,14 @@ impl Primitive for Permute {
         Take { axis: 0 }.eval_gpu(stream, &inputs[..2], outputs)
     }
 
-    fn vjp(
-        &self,
-        primals: &[Array],
-        cotangents: &[Array],
-        argnums: &[usize],
-        _: &[Array],
-        s: Stream,
-    ) -> Result<Vec<Array>> {
-        let back = |&i: &usize| match i {
-            0 => Ok(permute_flat(&cotangents[0], &primals[2], &primals[1], s)),
-            _ => super::zeros_like(&primals[i], s),
-        };
-        argnums.iter().map(back).collect()
+    fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
+        let p = r.primals;
+        r.each(|i| Ok((i == 0).then(|| permute_flat(&r.cotangents[0], &p[2], &p[1], r.stream))))
     }
 
-    fn jvp(
-        &self,
-        primals: &[Array],
-        tangents: &[Array],
-        argnums: &[usize],
-        outputs: &[Array],
-        s: Stream,
-    ) -> Result<Option<Vec<Array>>> {
-        Ok(Some(vec![match argnums.iter().position(|&i| i == 0) {
-            Some(k) => permute_flat(&tangents[k], &primals[1], &primals[2], s),
-            None => super::zeros_like(&outputs[0], s)?,
-        }]))
+    fn jvp(&self, r: &Jvp) -> Result<Option<Derivatives>> {
+        let p = r.primals;
+        Ok(Some(vec![r.tangent(0).map(|t| permute_flat(t, &p[1], &p[2], r.stream))]))
     }
 }
 
@@ -198,33 +163,17 @@ impl Primitive for Take {
         })
     }
 
-    fn vjp(
-        &self,
-        primals: &[Array],
-        cotangents: &[Array],
-        argnums: &[usize],
-        _: &[Array],
-        s: Stream,
-    ) -> Result<Vec<Array>> {
-        let back = |&i: &usize| match i {
-            0 => take_vjp(&primals[0], &primals[1], self.axis, &cotangents[0], s),
-            _ => super::zeros_like(&primals[i], s),
-        };
-        argnums.iter().map(back).collect()
+    fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
+        let p = r.primals;
+        r.each(|i| match i {
+            0 => take_vjp(&p[0], &p[1], self.axis, &r.cotangents[0], r.stream).map(Some),
+            _ => Ok(None),
+        })
     }
 
-    fn jvp(
-        &self,
-        primals: &[Array],
-        tangents: &[Array],
-        argnums: &[usize],
-        outputs: &[Array],
-        s: Stream,
-    ) -> Result<Option<Vec<Array>>> {
-        Ok(Some(vec![match argnums.iter().position(|&i| i == 0) {
-            Some(k) => take(&tangents[k], &primals[1], Some(self.axis as i64), s)?,
-            None => super::zeros_like(&outputs[0], s)?,
-        }]))
+    fn jvp(&self, r: &Jvp) -> Result<Option<Derivatives>> {
+        let moved = r.tangent(0).map(|t| take(t, &r.primals[1], Some(self.axis as i64), r.stream));
+        Ok(Some(vec![moved.transpose()?]))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::bail;
 use crate::core::layout::{checked_size, normalize_axis, row_major};
-use crate::core::{Array, Dtype, Layout, Result, Shape, Storage, Stream};
+use crate::core::{Array, Dtype, Jvp, Layout, Result, Shape, Storage, Stream};
 use crate::kernels::{HostView, View};
 use crate::memory;
 
@@ -198,6 +198,22 @@ pub fn drop_axes(shape: &[i64], axes: &[usize], keep: bool) -> Shape {
         }
     }
     out
+}
+
+/// A running sum of derivative terms.
+pub fn plus(total: Option<Array>, term: Array, s: Stream) -> Result<Option<Array>> {
+    Ok(Some(match total {
+        None => term,
+        Some(sum) => super::add(&sum, &term, s)?,
+    }))
+}
+
+/// The tangent of an input; zeros where it is constant.
+pub fn tangent_or_zeros(r: &Jvp, input: usize) -> Result<Array> {
+    match r.tangent(input) {
+        Some(t) => Ok(t.clone()),
+        None => super::zeros_like(&r.primals[input], r.stream),
+    }
 }
 
 /// Fails for dtypes that a GPU stream does not compute with.

@@ -7,7 +7,9 @@ use super::reduction::sum_to;
 use super::slice_update::slice_update;
 use crate::bail;
 use crate::core::layout::{broadcast_strides, checked_size, normalize_axis, row_major, show, size_of};
-use crate::core::{Array, Dtype, Error, Layout, Primitive, Result, Shape, Stream, Strides};
+use crate::core::{
+    Array, Derivatives, Dtype, Error, Jvp, Layout, Primitive, Result, Shape, Stream, Strides, Vjp,
+};
 use crate::kernels::View;
 use crate::kernels::program::Program;
 
@@ -135,14 +137,8 @@ impl Primitive for ViewOf {
         })
     }
 
-    fn vjp(
-        &self,
-        primals: &[Array],
-        cotangents: &[Array],
-        _: &[usize],
-        _: &[Array],
-        s: Stream,
-    ) -> Result<Vec<Array>> {
+    fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
+        let &Vjp { primals, cotangents, stream: s, .. } = r;
         let (x, cot) = (&primals[0], &cotangents[0]);
         let g = match &self.0 {
             Kind::Reshape => reshape(cot, x.shape(), s)?,
@@ -159,27 +155,19 @@ impl Primitive for ViewOf {
                 slice_update(&zeros(x.shape(), cot.dtype(), s)?, cot, start, &stop, step, s)?
             }
             Kind::AsStrided { strides, offset } => as_strided_vjp(x, cot, strides, *offset, s)?,
-            Kind::StopGradient => zeros(x.shape(), x.dtype(), s)?,
+            Kind::StopGradient => return Ok(vec![None]),
             Kind::Contiguous | Kind::Alias => cot.clone(),
             Kind::Dtype => return Err(self.missing("vjp")),
         };
-        Ok(vec![g])
+        Ok(vec![Some(g)])
     }
 
-    fn jvp(
-        &self,
-        _: &[Array],
-        tangents: &[Array],
-        _: &[usize],
-        outputs: &[Array],
-        s: Stream,
-    ) -> Result<Option<Vec<Array>>> {
-        let (t, out) = (&tangents[0], &outputs[0]);
-        Ok(Some(vec![match &self.0 {
-            Kind::StopGradient => zeros(t.shape(), t.dtype(), s)?,
-            Kind::Dtype => return Err(self.missing("jvp")),
-            kind => node(kind.clone(), out.shape(), t.dtype(), t, s),
-        }]))
+    fn jvp(&self, r: &Jvp) -> Result<Option<Derivatives>> {
+        let t = &r.tangents[0];
+        match &self.0 {
+            Kind::Dtype => Err(self.missing("jvp")),
+            kind => Ok(Some(vec![Some(node(kind.clone(), r.outputs[0].shape(), t.dtype(), t, r.stream))])),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use super::eval::{IdMap, IdSet, postorder};
 use crate::bail;
 use crate::core::array::{Node, Tracing};
 use crate::core::layout::show;
-use crate::core::{Array, Result};
+use crate::core::{Array, Derivatives, Jvp, Result, Vjp};
 use crate::ops;
 
 /// A function from arrays to arrays.
@@ -71,9 +71,17 @@ fn backpropagate(outputs: &[Array], sources: &[Array], cotangents: &[Array]) -> 
         }
         let argnums: Vec<usize> =
             (0..node.inputs.len()).filter(|&i| depends.contains(&node.inputs[i].id())).collect();
-        let grads = node.primitive.vjp(&node.inputs, &given, &argnums, &outs, node.stream)?;
-        for (&i, g) in argnums.iter().zip(grads) {
-            accumulate(&mut cots, node.inputs[i].id(), g, node.stream)?;
+        let rule = Vjp {
+            primals: &node.inputs,
+            cotangents: &given,
+            argnums: &argnums,
+            outputs: &outs,
+            stream: node.stream,
+        };
+        for (&i, g) in argnums.iter().zip(node.primitive.vjp(&rule)?) {
+            if let Some(g) = g {
+                accumulate(&mut cots, node.inputs[i].id(), g, node.stream)?;
+            }
         }
     }
     sources
@@ -188,12 +196,21 @@ pub fn jvp(f: Function, primals: &[Array], tangents: &[Array]) -> Result<(Vec<Ar
         }
         let given: Vec<Array> = argnums.iter().map(|&i| tans[&node.inputs[i].id()].clone()).collect();
         let outs = array.outputs_of(&node);
-        let result = match node.primitive.jvp(&node.inputs, &given, &argnums, &outs, node.stream)? {
+        let rule = Jvp {
+            primals: &node.inputs,
+            tangents: &given,
+            argnums: &argnums,
+            outputs: &outs,
+            stream: node.stream,
+        };
+        let result = match node.primitive.jvp(&rule)? {
             Some(t) => t,
-            None => transposed_vjp(&node, &outs, &argnums, &given)?,
+            None => transposed_vjp(&node, &rule)?,
         };
         for (o, t) in outs.iter().zip(result) {
-            tans.insert(o.id(), t);
+            if let Some(t) = t {
+                tans.insert(o.id(), t);
+            }
         }
     }
     let out_tangents = outputs
@@ -207,9 +224,22 @@ pub fn jvp(f: Function, primals: &[Array], tangents: &[Array]) -> Result<(Vec<Ar
 }
 
 /// A vjp is linear in its cotangent; transposing that linear map gives the jvp.
-fn transposed_vjp(node: &Node, outs: &[Array], argnums: &[usize], tangents: &[Array]) -> Result<Vec<Array>> {
-    let zeros = outs.iter().map(|o| ops::zeros_like(o, node.stream)).collect::<Result<Vec<_>>>()?;
+fn transposed_vjp(node: &Node, r: &Jvp) -> Result<Derivatives> {
+    let zeros = r.outputs.iter().map(|o| ops::zeros_like(o, r.stream)).collect::<Result<Vec<_>>>()?;
     let cots = tracers(&zeros);
-    let grads = node.primitive.vjp(&node.inputs, &cots, argnums, outs, node.stream)?;
-    backpropagate(&grads, &cots, tangents)
+    let rule = Vjp {
+        primals: r.primals,
+        cotangents: &cots,
+        argnums: r.argnums,
+        outputs: r.outputs,
+        stream: r.stream,
+    };
+    let (mut grads, mut tangents) = (Vec::new(), Vec::new());
+    for (g, t) in node.primitive.vjp(&rule)?.into_iter().zip(r.tangents) {
+        if let Some(g) = g {
+            grads.push(g);
+            tangents.push(t.clone());
+        }
+    }
+    Ok(backpropagate(&grads, &cots, &tangents)?.into_iter().map(Some).collect())
 }
