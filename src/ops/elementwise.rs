@@ -245,6 +245,12 @@ pub fn apply(id: OpId, args: &[&Array], s: Stream) -> Result<Array> {
     Ok(Array::lazy(shape, out, Elementwise(id), inputs, s))
 }
 
+/// A table op whose result has a dtype of its own; the kernels round what they compute to it.
+pub(super) fn apply_as(id: OpId, a: &Array, dtype: Dtype, s: Stream) -> Result<Array> {
+    id.row().types(&[a.dtype()])?;
+    Ok(Array::lazy(a.shape(), dtype, Elementwise(id), vec![a.clone()], s))
+}
+
 macro_rules! named {
     ($($(#[$doc:meta])* $name:ident($($arg:ident),+) = $row:literal;)*) => {$(
         $(#[$doc])*
