@@ -7,7 +7,6 @@ use super::elementwise::astype;
 use super::slice_update::slice_update;
 use super::support::*;
 use super::view::{broadcast_to, expand_dims, flatten, reshape, slice, sliced};
-use super::zeros_like;
 use crate::bail;
 use crate::core::layout::{normalize_axis, show};
 use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
