@@ -97,6 +97,11 @@ impl Primitive for Reduce {
         let axes: Vec<usize> = self.axes.iter().map(|a| a + 1).collect();
         Ok(batched(reduce_to(self.op, &front(r, 0)?, &axes, &r.shape(0), r.stream)))
     }
+
+    fn same(&self, other: &dyn Primitive) -> bool {
+        let other = (other as &dyn std::any::Any).downcast_ref::<Reduce>();
+        other.is_some_and(|o| o.op == self.op && o.axes == self.axes)
+    }
 }
 
 /// Cotangent of a product: the reverse pass over a balanced tree of multiplications, which needs no

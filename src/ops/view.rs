@@ -16,7 +16,7 @@ use crate::kernels::View;
 use crate::kernels::program::Program;
 
 /// Which view, with its parameters; the output's shape says the rest.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 enum Kind {
     Reshape,
     Transpose(Vec<usize>),
@@ -172,6 +172,19 @@ impl Primitive for ViewOf {
         }
     }
 
+    fn same(&self, other: &dyn Primitive) -> bool {
+        kind(other).is_some_and(|k| *k == self.0)
+    }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        let shape = inputs[0].shape();
+        Ok(vec![match &self.0 {
+            Kind::Transpose(axes) => axes.iter().map(|&a| shape[a]).collect(),
+            Kind::StopGradient | Kind::Alias | Kind::Contiguous => shape.into(),
+            _ => return Err(self.missing("output_shapes")),
+        }])
+    }
+
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
         let (shape, s) = (r.shape(0), r.stream);
         let x = front(r, 0)?;
@@ -195,6 +208,25 @@ impl Primitive for ViewOf {
         };
         Ok(batched(out))
     }
+}
+
+fn kind(p: &dyn Primitive) -> Option<&Kind> {
+    (p as &dyn std::any::Any).downcast_ref::<ViewOf>().map(|v| &v.0)
+}
+
+/// Whether a primitive only marks an array for a transform.
+pub(crate) fn is_alias(p: &dyn Primitive) -> bool {
+    matches!(kind(p), Some(Kind::Alias))
+}
+
+/// Whether a primitive stops derivatives.
+pub(crate) fn is_stop_gradient(p: &dyn Primitive) -> bool {
+    matches!(kind(p), Some(Kind::StopGradient))
+}
+
+/// Whether a primitive only repeats its input, which a kernel that broadcasts can read instead.
+pub(crate) fn is_broadcast(p: &dyn Primitive) -> bool {
+    matches!(kind(p), Some(Kind::Broadcast)) || super::elementwise::is_full(p)
 }
 
 /// Adds overlapping windows back: one slice update for every position of all axes but the longest.

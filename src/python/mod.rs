@@ -4,6 +4,7 @@
 mod array;
 mod array_ops;
 mod buffer;
+mod compile;
 mod convert;
 mod creation;
 mod device;
@@ -110,6 +111,7 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     products::register(m)?;
     transforms::register(m)?;
     vmap::register(m)?;
+    compile::register(m)?;
     memory::register(m)?;
     random::register(m)?;
     #[cfg(feature = "vulkan")]
