@@ -9,6 +9,7 @@ mod tape;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use crate::core::array::set_lengths_vary;
 use crate::core::{Array, Result};
 
 pub use tape::Tape;
@@ -39,18 +40,20 @@ pub fn is_enabled() -> bool {
     }
 }
 
-struct Recording;
+/// Lasts as long as the function runs; holds what the thread said about lengths before.
+struct Recording(bool);
 
 impl Recording {
-    fn new() -> Recording {
+    fn new(shapeless: bool) -> Recording {
         RECORDING.set(RECORDING.get() + 1);
-        Recording
+        Recording(set_lengths_vary(shapeless))
     }
 }
 
 impl Drop for Recording {
     fn drop(&mut self) {
         RECORDING.set(RECORDING.get() - 1);
+        set_lengths_vary(self.0);
     }
 }
 
@@ -60,7 +63,7 @@ pub fn compile(f: super::Function, inputs: &[Array], shapeless: bool) -> Result<
     let born =
         traced.last().map_or_else(|| Array::placeholder(&[][..], crate::core::Dtype::Bool).id(), Array::id);
     let outputs = {
-        let _recording = Recording::new();
+        let _recording = Recording::new(shapeless);
         f(&traced)?
     };
     let tape = Tape::record(&traced, &outputs, born);
