@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use super::view::moveaxis;
-use crate::core::primitive::Batched;
-use crate::core::{Array, Derivatives, Jvp, Primitive, Result, Stream, Vjp};
+use super::batching::front;
+use crate::core::{Array, Batched, Derivatives, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
 
 /// Output i is input i; the inputs beyond the outputs only have to be computed before.
 struct Depends {
@@ -42,14 +41,14 @@ impl Primitive for Depends {
         Ok(Some((0..self.count).map(|i| r.tangent(i).cloned()).collect()))
     }
 
-    fn vmap(&self, inputs: &[Array], axes: &[Option<usize>], s: Stream) -> Result<Batched> {
-        let front = |(x, ax): (&Array, &Option<usize>)| match ax {
-            Some(ax) => moveaxis(x, *ax as i64, 0, s),
-            None => Ok(x.clone()),
-        };
-        let moved = inputs.iter().zip(axes).map(front).collect::<Result<Vec<_>>>()?;
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        let moved = (0..r.inputs.len()).map(|i| front(r, i)).collect::<Result<Vec<_>>>()?;
         let (kept, others) = moved.split_at(self.count);
-        Ok((depends(kept, others), axes[..self.count].iter().map(|a| a.map(|_| 0)).collect()))
+        Ok((depends(kept, others), r.axes[..self.count].iter().map(|a| a.map(|_| 0)).collect()))
+    }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        Ok(inputs[..self.count].iter().map(|a| a.shape().into()).collect())
     }
 }
 

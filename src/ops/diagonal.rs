@@ -1,17 +1,22 @@
 //! Diagonals of matrices: a view of them, matrices made from them, and their sum.
 
+use std::any::Any;
+
+use super::batching::{batched, front};
 use super::create::{eye, zeros};
 use super::elementwise::{astype, select};
 use super::join::{PadMode, pad};
 use super::reduction::sum;
 use super::support::scalar_i64;
-use super::view::{expand_dims, moveaxis, transpose};
+use super::view::{expand_dims, transpose};
 use crate::bail;
 use crate::core::layout::checked_size;
-use crate::core::primitive::Batched;
-use crate::core::{Array, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Strides, Vjp};
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Strides, Vjp, Vmap,
+};
 
 /// View of the elements (i, i + offset) over two axes, as a new last axis.
+#[derive(PartialEq)]
 struct Diagonal {
     offset: i64,
     rows: usize,
@@ -19,6 +24,12 @@ struct Diagonal {
 }
 
 impl Diagonal {
+    /// Shape of the diagonals of an array.
+    fn shape(&self, of: &[i64]) -> Shape {
+        let kept = (0..of.len()).filter(|&i| i != self.rows && i != self.cols);
+        kept.map(|i| of[i]).chain([length(of[self.rows], of[self.cols], self.offset)]).collect()
+    }
+
     fn eval(&self, input: &Array, out: &Array) -> Result<()> {
         let d = input.data()?;
         let (r, c) = (d.strides[self.rows], d.strides[self.cols]);
@@ -66,14 +77,17 @@ impl Primitive for Diagonal {
         Ok(Some(vec![Some(diagonal(&r.tangents[0], self.offset, rows, cols, r.stream)?)]))
     }
 
-    fn vmap(&self, inputs: &[Array], axes: &[Option<usize>], s: Stream) -> Result<Batched> {
-        let Some(axis) = axes[0] else {
-            let (rows, cols) = (self.rows as i64, self.cols as i64);
-            return Ok((vec![diagonal(&inputs[0], self.offset, rows, cols, s)?], vec![None]));
-        };
-        let x = moveaxis(&inputs[0], axis as i64, 0, s)?;
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
         let (rows, cols) = (self.rows as i64 + 1, self.cols as i64 + 1);
-        Ok((vec![diagonal(&x, self.offset, rows, cols, s)?], vec![Some(0)]))
+        diagonal(&front(r, 0)?, self.offset, rows, cols, r.stream).map(batched)
+    }
+
+    fn same(&self, other: &dyn Primitive) -> bool {
+        (other as &dyn Any).downcast_ref() == Some(self)
+    }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        Ok(vec![self.shape(inputs[0].shape())])
     }
 }
 
@@ -121,9 +135,8 @@ fn diagonal_of(op: &str, a: &Array, offset: i64, axis1: i64, axis2: i64, s: Stre
     }
     let (n, m) = (a.shape()[rows], a.shape()[cols]);
     let offset = offset.clamp(-n, m);
-    let kept = (0..a.ndim()).filter(|&i| i != rows && i != cols);
-    let shape: Shape = kept.map(|i| a.shape()[i]).chain([length(n, m, offset)]).collect();
-    Ok(Array::lazy(shape, a.dtype(), Diagonal { offset, rows, cols }, vec![a.clone()], s))
+    let view = Diagonal { offset, rows, cols };
+    Ok(Array::lazy(view.shape(a.shape()), a.dtype(), view, vec![a.clone()], s))
 }
 
 /// A matrix with the vector `a` on diagonal `k`, or diagonal `k` of the matrix `a`.

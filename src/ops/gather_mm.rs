@@ -2,6 +2,9 @@
 //! the indices and multiply the matrices where they lie. Derivatives with respect to a picked operand add
 //! up by index: rows are put in the order of their indices, and each index gets the product of its segment.
 
+use std::any::Any;
+
+use super::batching::{batched, front, spread};
 use super::create::arange;
 use super::elementwise::{add, astype, less, multiply, select};
 use super::matmul::matmul;
@@ -10,16 +13,16 @@ use super::reduction::sum;
 use super::segmented_mm::segmented_mm;
 use super::sort::{argsort, take};
 use super::support::*;
-use super::view::{broadcast_to, expand_dims, moveaxis, reshape, slice, squeeze, swapaxes};
+use super::view::{broadcast_to, expand_dims, reshape, slice, squeeze, swapaxes};
 use super::{ones, stack};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, checked_size, show};
-use crate::core::primitive::Batched;
-use crate::core::{Array, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp};
+use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
 use crate::on_gpu;
 
 /// Inputs: both operands, then the indices of those that have some. An operand with indices is (n, rows,
 /// cols), one without has the batch axes of the result.
+#[derive(PartialEq)]
 struct GatherMm {
     lhs: bool,
     rhs: bool,
@@ -180,50 +183,49 @@ impl Primitive for GatherMm {
         Ok(Some(vec![total]))
     }
 
-    fn vmap(&self, inputs: &[Array], axes: &[Option<usize>], s: Stream) -> Result<Batched> {
-        let sizes = inputs.iter().zip(axes).filter_map(|(x, ax)| ax.map(|ax| x.shape()[ax]));
-        let Some(n) = sizes.max() else {
-            return Ok((vec![self.product(self.split(inputs), s)?], vec![None]));
-        };
-        // The batch becomes the first axis everywhere; indices move on by one batch of matrices per item.
-        let front = |i: usize| match axes[i] {
-            Some(ax) => moveaxis(&inputs[i], ax as i64, 0, s),
-            None => {
-                let shape: Shape = [n].into_iter().chain(inputs[i].shape().iter().copied()).collect();
-                broadcast_to(&inputs[i], &shape, s)
-            }
-        };
-        let picked = |operand: usize, index: usize| -> Result<(Array, Array)> {
-            let index = front(index)?;
-            if axes[operand].is_none() {
-                return Ok((inputs[operand].clone(), index));
-            }
-            let x = front(operand)?;
-            let count = x.shape()[1];
-            let flat = reshape(&x, &[n * count, x.dim(-2), x.dim(-1)], s)?;
-            let mut shape = vec![1i64; index.ndim()];
-            shape[0] = n;
-            let index = astype(&wrapped(&index, count, s)?, Dtype::I32, s)?;
-            let first = arange(0.0, (n * count) as f64, count.max(1) as f64, Dtype::I32, s)?;
-            let moved = add(&index, &reshape(&first, &shape, s)?, s)?;
-            Ok((flat, astype(&moved, Dtype::U32, s)?))
-        };
-        let (a, lhs) = if self.lhs {
-            let (x, i) = picked(0, 2)?;
-            (x, Some(i))
-        } else {
-            (front(0)?, None)
-        };
-        let (b, rhs) = if self.rhs {
-            let (x, i) = picked(1, 2 + usize::from(self.lhs))?;
-            (x, Some(i))
-        } else {
-            (front(1)?, None)
-        };
-        let op = GatherMm { lhs: self.lhs, rhs: self.rhs, sorted: false };
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        let lhs = self.lhs.then_some(2);
+        let rhs = self.rhs.then_some(2 + usize::from(self.lhs));
+        let (a, lhs) = side(r, 0, lhs)?;
+        let (b, rhs) = side(r, 1, rhs)?;
+        let op = GatherMm { sorted: false, ..*self };
         let p = Picked { a: &a, b: &b, lhs: lhs.as_ref(), rhs: rhs.as_ref() };
-        Ok((vec![op.product(p, s)?], vec![Some(0)]))
+        op.product(p, r.stream).map(batched)
     }
+
+    fn same(&self, other: &dyn Primitive) -> bool {
+        (other as &dyn Any).downcast_ref() == Some(self)
+    }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        let Picked { a, b, lhs, rhs } = self.split(inputs);
+        if a.dim(-1) != b.dim(-2) {
+            bail!(Value, "[gather_mm] Cannot multiply {} by {}.", show(a.shape()), show(b.shape()));
+        }
+        // INVARIANT: an operand has indices.
+        let batch = lhs.or(rhs).map_or(&[][..], Array::shape);
+        Ok(vec![batch.iter().copied().chain([a.dim(-2), b.dim(-1)]).collect()])
+    }
+}
+
+/// An operand and its indices over a batch, which comes first in what the result's shape follows. Where the
+/// matrices vary, those of all items are one batch, and the indices of each move on to its own.
+fn side(r: &Vmap, operand: usize, index: Option<usize>) -> Result<(Array, Option<Array>)> {
+    let s = r.stream;
+    let Some(index) = index else { return Ok((spread(r, operand)?, None)) };
+    let index = spread(r, index)?;
+    if r.axes[operand].is_none() {
+        return Ok((r.inputs[operand].clone(), Some(index)));
+    }
+    let x = front(r, operand)?;
+    let (n, count) = (x.shape()[0], x.shape()[1]);
+    let flat = reshape(&x, &[n * count, x.dim(-2), x.dim(-1)], s)?;
+    let mut shape = vec![1i64; index.ndim()];
+    shape[0] = n;
+    let item = reshape(&arange(0.0, n as f64, 1.0, Dtype::I32, s)?, &shape, s)?;
+    let first = multiply(&item, &scalar_i64(count, Dtype::I32)?, s)?;
+    let moved = add(&astype(&wrapped(&index, count, s)?, Dtype::I32, s)?, &first, s)?;
+    Ok((flat, Some(astype(&moved, Dtype::U32, s)?)))
 }
 
 /// Indices as the kernels read them.

@@ -1,17 +1,19 @@
 //! The Walsh-Hadamard transform along the last axis, for lengths m * 2^k with m in 1, 12, 20, 28.
 
+use std::any::Any;
+
+use super::batching::{batched, front};
 use super::elementwise::astype;
 use super::support::*;
-use super::view::{moveaxis, reshape};
+use super::view::reshape;
 use crate::bail;
 use crate::core::layout::show;
-use crate::core::primitive::Batched;
-use crate::core::{Array, Derivatives, Dtype, Jvp, Primitive, Result, Stream, Vjp};
+use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
 use crate::kernels::hadamard::Order;
 use crate::on_gpu;
 
 /// `scale * H x`, or with the transposed matrix, which differs for m > 1.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 struct Hadamard {
     order: Order,
     scale: f32,
@@ -48,12 +50,20 @@ impl Primitive for Hadamard {
         Ok(Some(vec![Some(self.apply(&r.tangents[0], r.stream))]))
     }
 
-    fn vmap(&self, inputs: &[Array], axes: &[Option<usize>], s: Stream) -> Result<Batched> {
-        let x = match axes[0] {
-            Some(ax) => moveaxis(&inputs[0], ax as i64, 0, s)?,
-            None => inputs[0].clone(),
-        };
-        Ok((vec![self.apply(&x, s)], vec![axes[0].map(|_| 0)]))
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        Ok(batched(self.apply(&front(r, 0)?, r.stream)))
+    }
+
+    fn same(&self, other: &dyn Primitive) -> bool {
+        (other as &dyn Any).downcast_ref() == Some(self)
+    }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        let shape = inputs[0].shape();
+        if Order::of(inputs[0].dim(-1)).is_none_or(|o| (o.m, o.k) != (self.order.m, self.order.k)) {
+            bail!(Value, "[hadamard_transform] Recorded for another length, got shape {}.", show(shape));
+        }
+        Ok(vec![shape.into()])
     }
 }
 

@@ -1,6 +1,7 @@
 //! Matrix products with batching and broadcasting: `matmul` and the fused `addmm`. Operands may be strided;
 //! the kernels read transposed ones in place.
 
+use super::batching::{aligned, batched};
 use super::elementwise::{astype, conjugate};
 use super::reduction::sum_to;
 use super::support::*;
@@ -8,7 +9,7 @@ use super::view::{broadcast_to, expand_dims, reshape, squeeze, swapaxes};
 use super::{add, multiply};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, show};
-use crate::core::{Array, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp};
+use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
 use crate::on_gpu;
 
 struct Matmul;
@@ -49,6 +50,26 @@ impl Primitive for Matmul {
         }
         Ok(Some(vec![total]))
     }
+
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        let args = aligned(r)?;
+        matmul(&args[0], &args[1], r.stream).map(batched)
+    }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        product_shape(inputs)
+    }
+}
+
+/// Shape of the product of the first two inputs, which have equal batch dimensions.
+fn product_shape(inputs: &[Array]) -> Result<Vec<Shape>> {
+    let (a, b) = (&inputs[0], &inputs[1]);
+    if a.dim(-1) != b.dim(-2) || a.shape()[..a.ndim() - 2] != b.shape()[..b.ndim() - 2] {
+        bail!(Value, "[matmul] Cannot multiply {} by {}.", show(a.shape()), show(b.shape()));
+    }
+    let mut shape: Shape = a.shape()[..a.ndim() - 1].into();
+    shape.push(b.dim(-1));
+    Ok(vec![shape])
 }
 
 /// Cotangent of one factor of `a @ b`: the other one enters by its conjugate transpose.
@@ -91,6 +112,22 @@ impl Primitive for AddMm {
                 _ => scaled(&product_vjp(&primals[0], &primals[1], i, cot, s)?, self.alpha)?,
             }))
         })
+    }
+
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        let args = aligned(r)?;
+        if r.axes[0].is_none() && r.axes[1].is_none() {
+            // Only the addend varies: it must not widen the product.
+            let product = matmul(&args[0], &args[1], r.stream)?;
+            let scaled = |x: &Array, by: f32| multiply(x, &scalar_f64(by.into(), x.dtype())?, r.stream);
+            let sum = add(&scaled(&args[2], self.beta)?, &scaled(&product, self.alpha)?, r.stream)?;
+            return Ok(batched(sum));
+        }
+        addmm(&args[2], &args[0], &args[1], self.alpha, self.beta, r.stream).map(batched)
+    }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        product_shape(inputs)
     }
 }
 

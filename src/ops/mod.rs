@@ -1,9 +1,9 @@
 //! What each operation is: shape rule, derivatives and the calls down into `cpu` and `vulkan`. The one
 //! folder to open to add an op; an elementwise op is only a row of `kernels::table`.
 
-#[cfg(test)]
-mod batching_tests;
+pub mod batching;
 mod contraction;
+mod count;
 pub mod create;
 pub mod depends;
 pub mod diagonal;

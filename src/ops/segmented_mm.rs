@@ -1,16 +1,20 @@
 //! Matrix products over parts of the inner dimension: one result for each segment.
 
+use std::any::Any;
+
+use super::batching::{batched, front, spread};
 use super::create::arange;
 use super::elementwise::{add, astype, greater_equal, less, logical_and, maximum, minimum, multiply, select};
 use super::matmul::matmul;
 use super::products::real_dtype;
 use super::reduction::sum;
 use super::support::*;
-use super::view::{broadcast_to, expand_dims, moveaxis, reshape, slice, swapaxes};
+use super::view::{expand_dims, moveaxis, reshape, slice, swapaxes};
 use crate::bail;
 use crate::core::layout::{checked_size, show};
-use crate::core::primitive::Batched;
-use crate::core::{Array, Derivatives, Dtype, Jvp, Kind, Primitive, Result, Shape, Stream, Vjp};
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Kind, Primitive, Result, Shape, Stream, Vjp, Vmap,
+};
 use crate::on_gpu;
 
 /// Inputs: (m, k), (k, n) and segments (.., 2), as int32 or uint32.
@@ -89,31 +93,30 @@ impl Primitive for SegmentedMm {
         Ok(Some(vec![total]))
     }
 
-    fn vmap(&self, inputs: &[Array], axes: &[Option<usize>], s: Stream) -> Result<Batched> {
-        let size = |i: usize| axes[i].map(|ax| inputs[i].shape()[ax]);
-        let front = |i: usize| match axes[i] {
-            Some(ax) => moveaxis(&inputs[i], ax as i64, 0, s),
-            None => Ok(inputs[i].clone()),
-        };
-        let (a, b, segments) = (front(0)?, front(1)?, front(2)?);
-        if axes[0].is_none() && axes[1].is_none() {
-            let at = axes[2].map(|_| 0);
-            return Ok((vec![segmented_mm(&a, &b, &segments, s)?], vec![at]));
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        let s = r.stream;
+        if r.axes[0].is_none() && r.axes[1].is_none() {
+            return segmented_mm(&r.inputs[0], &r.inputs[1], &front(r, 2)?, s).map(batched);
         }
-        // INVARIANT: one of the operands is batched here.
-        let n = size(0).or(size(1)).unwrap_or(1);
-        let many = |x: &Array, batched: bool| -> Result<Array> {
-            let shape: Shape = [n].into_iter().chain(x.shape().iter().copied()).collect();
-            if batched { Ok(x.clone()) } else { broadcast_to(x, &shape, s) }
-        };
-        let segments = many(&segments, axes[2].is_some())?;
-        let (a, b) = (many(&a, axes[0].is_some())?, many(&b, axes[1].is_some())?);
         // Operands one after another along the inner dimension, and the segments of each moved to its own.
-        let (m, k, cols) = (a.shape()[1], a.shape()[2], b.shape()[2]);
+        let (a, b, segments) = (spread(r, 0)?, spread(r, 1)?, spread(r, 2)?);
+        let (n, m, k, cols) = (r.size(), a.shape()[1], a.shape()[2], b.shape()[2]);
         let long = reshape(&moveaxis(&a, 0, 1, s)?, &[m, n * k], s)?;
         let tall = reshape(&b, &[n * k, cols], s)?;
-        let out = segmented_mm(&long, &tall, &moved(&segments, k, n, s)?, s)?;
-        Ok((vec![out], vec![Some(0)]))
+        segmented_mm(&long, &tall, &moved(&segments, k, n, s)?, s).map(batched)
+    }
+
+    fn same(&self, other: &dyn Primitive) -> bool {
+        (other as &dyn Any).is::<SegmentedMm>()
+    }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        let (a, b) = (inputs[0].shape(), inputs[1].shape());
+        if a[1] != b[0] {
+            bail!(Value, "[segmented_mm] Cannot multiply {} by {}.", show(a), show(b));
+        }
+        let outer = &inputs[2].shape()[..inputs[2].ndim() - 1];
+        Ok(vec![outer.iter().copied().chain([a[0], b[1]]).collect()])
     }
 }
 

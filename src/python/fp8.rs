@@ -25,10 +25,7 @@ fn to_fp8(x: Arr, stream: S) -> Out {
 /// >>> mx.from_fp8(mx.to_fp8(mx.array([0.3])), mx.float32)
 /// array([0.3125], dtype=float32)
 #[pyfunction]
-#[pyo3(
-    signature = (x, dtype=None, *, stream=None),
-    text_signature = "(x, dtype=bfloat16, *, stream=None)"
-)]
+#[pyo3(signature = (x, dtype=None, *, stream=None))]
 fn from_fp8(x: Arr, dtype: Option<D>, stream: S) -> Out {
     out(ops::from_fp8(&x.0, dtype.map_or(Dtype::BF16, |d| d.0), pick(stream)))
 }

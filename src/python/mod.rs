@@ -4,6 +4,7 @@
 mod array;
 mod array_ops;
 mod buffer;
+mod compile;
 mod convert;
 mod creation;
 mod device;
@@ -21,6 +22,7 @@ mod structure;
 mod transforms;
 mod trees;
 mod views;
+mod vmap;
 mod windows;
 
 use std::cell::Cell;
@@ -116,6 +118,8 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     fp8::register(m)?;
     structure::register(m)?;
     transforms::register(m)?;
+    vmap::register(m)?;
+    compile::register(m)?;
     memory::register(m)?;
     random::register(m)?;
     #[cfg(feature = "vulkan")]
