@@ -5,11 +5,15 @@ pub(crate) mod elem;
 pub mod elementwise;
 pub mod gather;
 mod gemv;
+mod indexed;
+pub mod mask;
 pub mod matmul;
 pub mod pool;
 pub mod random;
 pub mod reduce;
+pub mod scatter;
 pub(crate) mod simd;
+
 pub mod softmax;
 pub mod sort;
 mod strided;

@@ -4,9 +4,10 @@
 use std::time::Instant;
 
 use super::testing::{Owned, Rng};
-use super::{elementwise, gather, matmul, random, reduce, softmax, sort};
+use super::{elementwise, gather, matmul, random, reduce, scatter, softmax, sort};
 use crate::core::layout::broadcast_strides;
 use crate::core::{Dtype, Layout};
+use crate::kernels::indexed::{Combine, Walk};
 use crate::kernels::table::op;
 use crate::kernels::{ArgReduceOp, Draw, HostView, Program, ReduceOp};
 
@@ -111,7 +112,19 @@ fn timings() {
     let places =
         Owned::filled(Dtype::I32, 4096, Layout::contiguous(&[4096]), |_| ((rng.next() % 4096) as f64).into());
     let rows = [4096, 1024];
-    time("take rows", || gather::take(&shaped(&va, &rows), &places.view(), 0, &shaped(&vo, &rows)).unwrap());
+    let (table, index, out) = (shaped(&va, &rows), places.view(), shaped(&vo, &rows));
+    let walk = Walk::outer(
+        (&table.shape, &table.strides),
+        &out.strides,
+        (&index.shape, &index.strides),
+        &[&index.strides],
+        &[0],
+        &[None],
+        0,
+    );
+    let index = [index];
+    time("gather rows", || gather::gather(&walk, &table, &index, &out).unwrap());
+    time("scatter rows", || scatter::scatter(Combine::Add, false, &walk, &table, &index, &out).unwrap());
 
     for (name, dtype, n) in [
         ("matmul f32 512", f32_, 512),

@@ -3,6 +3,7 @@
 
 pub mod codegen;
 pub mod draw;
+pub mod indexed;
 pub mod loops;
 pub mod program;
 pub mod reduce_op;

@@ -3,11 +3,14 @@
 
 pub mod create;
 pub mod elementwise;
+pub mod indexing;
 pub mod join;
+pub mod masked;
 pub mod matmul;
 pub mod partials;
 pub mod random;
 pub mod reduction;
+pub mod scatter;
 pub mod slice_update;
 pub mod sort;
 pub mod support;
@@ -15,10 +18,13 @@ pub mod view;
 
 pub use create::*;
 pub use elementwise::*;
+pub use indexing::*;
 pub use join::*;
+pub use masked::masked_scatter;
 pub use matmul::{addmm, matmul};
 pub use reduction::*;
+pub use scatter::*;
 pub use slice_update::slice_update;
-pub use sort::{argsort, sort, take};
+pub use sort::{argsort, sort};
 pub use support::{from_host, scalar_bool, scalar_c64, scalar_f64, scalar_i64};
 pub use view::*;

@@ -6,8 +6,9 @@ use std::sync::Mutex;
 
 use super::create::arange;
 use super::elementwise::*;
+use super::indexing::take;
 use super::reduction::argmax;
-use super::sort::{argsort, take};
+use super::sort::argsort;
 use super::support::*;
 use super::view::{broadcast_to, expand_dims, reshape, slice, view};
 use crate::bail;

@@ -10,10 +10,11 @@ use pyo3::pyclass::CompareOp;
 use pyo3::types::{PyBytes, PyComplex, PyFloat, PyList, PyTuple};
 
 use super::array_ops::*;
+use super::assignment::{self, ArrayAt};
 use super::convert::{Arr, Ints, element, host, make};
 use super::device::{S, current, pick};
 use super::dtype::{D, PyDtype, object};
-use super::indexing::{self, ArrayAt, ArrayIterator};
+use super::indexing::{self, ArrayIterator};
 use super::{buffer, printing, reductions, views};
 use crate::core::Array;
 use crate::kernels::table::{OpId, op};
@@ -303,7 +304,7 @@ impl PyArray {
         Ok(PyArray::new(indexing::get(&self.array(), index)?))
     }
     fn __setitem__(&self, index: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.set(indexing::set(&self.array(), index, value)?);
+        self.set(assignment::set(&self.array(), index, value)?);
         Ok(())
     }
 

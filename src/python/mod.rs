@@ -3,12 +3,14 @@
 
 mod array;
 mod array_ops;
+mod assignment;
 mod buffer;
 mod convert;
 mod creation;
 mod device;
 mod dtype;
 mod elementwise;
+mod gathers;
 mod indexing;
 mod memory;
 mod printing;
@@ -105,6 +107,7 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     elementwise::register(m)?;
     creation::register(m)?;
     views::register(m)?;
+    gathers::register(m)?;
     reductions::register(m)?;
     products::register(m)?;
     transforms::register(m)?;
