@@ -1,52 +1,38 @@
 #version 460
-// take: dst[o, j, i] = src[o, indices[j], i]. Rows are copied in units of UNIT bytes (1 to 16), two in
-// flight a lane. Negative indices count from the end; others are held inside the axis, so that no index can
-// read outside the source. Indices have I_SIZE bytes.
+// Gather: each unit of UNIT bytes (1 to 16) of the dense array is read where the walk and the index arrays
+// lead. Rows that lie together move in wide units, two in flight a lane. Indices out of range are held inside
+// their axis. Axis fields: length, step in the base in units.
 #include "lib/elem.glsl"
+#define FIELDS 2
+#define HOLD
+#include "lib/indexed.glsl"
 layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint WG = 256u;
 
 layout(push_constant, scalar) uniform Push {
-    uint64_t src, idx, dst, dims, total;  // total: units to write
-    int64_t stride;                       // of the axis, in units
-    uint inner, count, len, no, ni, nj;   // units a row, indices, axis length; dims: outer, inner, indices
-    uint shift;                           // log2 of inner, or 32
+    uint64_t src, dst, params, total;  // total: units to write
+    uint inner, shift, axes;           // units of a row, its log2 or 32, other axes
 };
-
-#ifdef BIG
-#define UINT uint64_t
-#else
-#define UINT uint
-#endif
-
-uint index(uint j) {
-    uint64_t p = at(idx, offset_of(dims, no + ni, nj, j), I_SIZE);
-#if I_SIZE == 8
-    // The length fits 31 bits: a high word of neither 0 nor -1 is out of range.
-    uvec2 w = Raw8(p).v;
-    bool negative = I_SIGNED == 1 && int(w.y) < 0;
-    uint i = negative ? len + w.x : w.x;
-    if (negative && (w.y != 0xffffffffu || i >= len)) return 0u;
-    return !negative && w.y != 0u ? len - 1u : min(i, len - 1u);
-#elif I_SIGNED
-    int i = I_DEC(I_RAW(p).v);
-    return uint(clamp(i < 0 ? i + int(len) : i, 0, int(len) - 1));
-#else
-    return min(uint(I_RAW(p).v), len - 1u);
-#endif
-}
 
 uint64_t source_of(UINT u) {
     UINT r = shift < 32u ? u >> shift : u / inner;
-    uint k = uint(u - r * inner), o = 0u, j = uint(r);
-    int64_t off = 0l;
-    if (no > 0u) {
-        o = uint(r / count);
-        j = uint(r - UINT(o) * count);
-        off = offset_of(dims, 0u, no, o);
+    int64_t off = int64_t(u - r * inner), pos[NPICK];
+    [[unroll]] for (uint k = 0u; k < NPICK; ++k) pos[k] = 0l;
+    for (uint d = axes; d > 0u; --d) {
+        uint w = (d - 1u) * AXIS_WORDS;
+        UINT c = r;
+        if (d > 1u) {
+            UINT size = UINT(Words(params).v[w]);
+            r = c / size;
+            c -= r * size;
+        }
+        off += int64_t(c) * Words(params).v[w + 1u];
+        [[unroll]] for (uint k = 0u; k < NPICK; ++k) pos[k] += int64_t(c) * Words(params).v[w + 2u + k];
     }
-    off += int64_t(uint64_t(index(j))) * stride;
-    return at(src, off + (ni == 0u ? int64_t(k) : offset_of(dims, no, ni, k)), UNIT);
+    uint first = axes * AXIS_WORDS;
+    [[unroll]] for (uint k = 0u; k < NPICK; ++k)
+        off += int64_t(picked(params, first, k, pos[k])) * Words(params).v[first + 4u * k + 1u];
+    return at(src, off, UNIT);
 }
 
 void main() {

@@ -53,7 +53,7 @@ pub struct Dim {
 /// An axis of the base that an index array selects on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pick {
-    /// Stride of the axis.
+    /// Stride of the axis; 0 where the axis has one position.
     pub stride: i64,
     /// Length of the axis: negative indices count from it.
     pub len: i64,
@@ -101,7 +101,7 @@ impl Walk {
             };
             if let Some(p) = axes.iter().position(|&a| a == axis) {
                 let width = windows[p].unwrap_or(1);
-                picks[p] = Pick { stride, len: n, limit: n - width + 1 };
+                picks[p] = Pick { stride: if n == 1 { 0 } else { stride }, len: n, limit: n - width + 1 };
                 if windows[p].is_none() {
                     continue;
                 }
@@ -134,7 +134,8 @@ impl Walk {
             dims.push(Dim { size, base, dense: dense[i], index: smallvec![s], role, window: None });
         }
         let len = base.0[axis];
-        let picks = smallvec![Pick { stride: base.1[axis], len, limit: len }];
+        let stride = if len == 1 { 0 } else { base.1[axis] };
+        let picks = smallvec![Pick { stride, len, limit: len }];
         Walk { dims, picks }.collapsed()
     }
 

@@ -12,7 +12,7 @@ use super::indexing::{
 };
 use super::support::*;
 use super::view::{broadcast_to, flatten, moveaxis, reshape, slice, sliced, stop_gradient};
-use super::{ones_like, zeros, zeros_like};
+use super::{zeros, zeros_like};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, show};
 use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp};

@@ -1,6 +1,5 @@
 //! Functions that read and write elements by index arrays.
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use super::array::{Out, PyArray, out};

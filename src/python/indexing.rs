@@ -242,8 +242,8 @@ impl Plan {
     /// side, else at the front.
     fn place(&self, joined: impl Fn(&Term) -> bool, skipped: impl Fn(&Term) -> bool) -> Place {
         let terms: SmallVec<[Term; 8]> = self.terms.iter().copied().filter(|t| !skipped(t)).collect();
-        let first = terms.iter().position(&joined).unwrap_or(0);
-        let last = terms.iter().rposition(&joined).unwrap_or(0);
+        let ends = (terms.iter().position(&joined), terms.iter().rposition(&joined));
+        let (Some(first), Some(last)) = ends else { return Place { result: 0, at: 0 } };
         if !terms[first..=last].iter().all(joined) {
             return Place { result: 0, at: 0 };
         }

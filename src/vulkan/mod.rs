@@ -25,8 +25,11 @@ mod transfer;
 
 mod elem;
 pub mod gather;
+mod indexed;
+pub mod mask;
 pub mod random;
 pub mod reduce;
+pub mod scatter;
 pub mod softmax;
 pub mod sort;
 
