@@ -13,7 +13,6 @@ pub mod random;
 pub mod reduce;
 pub mod scatter;
 pub(crate) mod simd;
-
 pub mod softmax;
 pub mod sort;
 mod strided;
@@ -22,5 +21,3 @@ pub mod worker;
 
 #[cfg(test)]
 pub(crate) mod testing;
-#[cfg(test)]
-mod timings;

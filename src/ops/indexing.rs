@@ -5,13 +5,14 @@
 
 use smallvec::SmallVec;
 
+use super::batching::{front, spread};
 use super::elementwise::astype;
 use super::scatter::gather_transposed;
 use super::support::*;
-use super::view::{broadcast_to, expand_dims, flatten, moveaxis, reshape, slice};
+use super::view::{broadcast_to, flatten, reshape, slice};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, checked_size, normalize_axis, show};
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp};
+use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
 use crate::kernels::View;
 use crate::kernels::indexed::{Walk, outer_shape};
 use crate::on_gpu;
@@ -109,74 +110,57 @@ impl Primitive for Gather {
         Ok(Some(vec![moved]))
     }
 
-    fn vmap(&self, inputs: &[Array], axes: &[Option<usize>], s: Stream) -> Result<Batched> {
-        let (form, inputs, at) = batched(&self.0, inputs, axes, s)?;
-        Ok((vec![gather_form(&inputs[0], &inputs[1..], form, s)], vec![Some(at)]))
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        let varies = r.axes[0].is_some();
+        // Along an axis base and indices have the batch both.
+        let along = matches!(self.0, Form::Along { .. });
+        let base = if along { spread(r, 0)? } else { front(r, 0)? };
+        let (form, indices, at) = batched(&self.0, r, 1, base.shape(), varies || along)?;
+        Ok((vec![gather_form(&base, &indices, form, r.stream)], vec![Some(at)]))
     }
 }
 
-/// `a` with its batch axis first, of length one where it has none.
-pub(super) fn batch_first(a: &Array, axis: Option<usize>, s: Stream) -> Result<Array> {
-    match axis {
-        Some(axis) => moveaxis(a, axis as i64, 0, s),
-        None => expand_dims(a, &[0], s),
-    }
-}
-
-/// `a` with a first axis of length `n`, repeated where it has length one.
-pub(super) fn repeated_first(a: &Array, n: i64, s: Stream) -> Result<Array> {
-    let mut shape: Shape = a.shape().into();
-    shape[0] = n;
-    broadcast_to(a, &shape, s)
-}
-
-/// Length of the batch.
-pub(super) fn batch_size(inputs: &[Array], axes: &[Option<usize>]) -> i64 {
-    inputs.iter().zip(axes).find_map(|(a, ax)| ax.map(|ax| a.shape()[ax])).unwrap_or(1)
-}
-
-/// Base and index arrays of a form with a batch axis: the form that does all of them at once, its operands,
-/// and where the dense side has the batch axis.
+/// The form that does a whole batch at once, its index arrays (the inputs of the rule from `first` on), and
+/// where the dense side has the batch axis. The base has it first, if it varies.
 pub(super) fn batched(
     form: &Form,
-    inputs: &[Array],
-    axes: &[Option<usize>],
-    s: Stream,
+    r: &Vmap,
+    first: usize,
+    base: &[i64],
+    varies: bool,
 ) -> Result<(Form, Vec<Array>, usize)> {
-    let n = batch_size(inputs, axes);
-    let indexed = axes[1..].iter().any(Option::is_some);
-    let moved = |i: usize| batch_first(&inputs[i], axes[i], s);
-    let mut out = vec![inputs[0].clone()];
+    let s = r.stream;
+    let inputs = first..r.inputs.len();
+    let indexed = r.axes[first..].iter().any(Option::is_some);
     match form {
-        Form::Along { axis } => {
-            out[0] = repeated_first(&moved(0)?, n, s)?;
-            out.push(repeated_first(&moved(1)?, n, s)?);
-            Ok((Form::Along { axis: axis + 1 }, out, 0))
+        Form::Along { axis } => Ok((Form::Along { axis: axis + 1 }, vec![spread(r, first)?], 0)),
+        Form::Outer { axes, windows, at } if !indexed => {
+            let axes = axes.iter().map(|a| a + 1).collect();
+            let form = Form::Outer { axes, windows: windows.clone(), at: at + 1 };
+            Ok((form, r.inputs[first..].to_vec(), 0))
         }
-        Form::Outer { axes: picked, windows, at } if !indexed => {
-            out[0] = moved(0)?;
-            out.extend(inputs[1..].iter().cloned());
-            let axes = picked.iter().map(|a| a + 1).collect();
-            Ok((Form::Outer { axes, windows: windows.clone(), at: at + 1 }, out, 0))
-        }
-        Form::Outer { axes: picked, windows, at } => {
-            for i in 1..inputs.len() {
-                out.push(repeated_first(&moved(i)?, n, s)?);
+        Form::Outer { axes, windows, at } => {
+            let mut indices = inputs.map(|i| spread(r, i)).collect::<Result<Vec<_>>>()?;
+            if !varies {
+                return Ok((form.clone(), indices, *at));
             }
-            if axes[0].is_none() {
-                return Ok((form.clone(), out, *at));
-            }
-            // Each batch reads its own part: its number is one more index.
-            out[0] = moved(0)?;
-            let mut column: Shape = SmallVec::from_elem(1, out[1].ndim());
-            column[0] = n;
-            let number = reshape(&super::arange(0.0, n as f64, 1.0, out[1].dtype(), s)?, &column, s)?;
-            out.insert(1, broadcast_to(&number, out[1].shape(), s)?);
-            let axes = std::iter::once(0).chain(picked.iter().map(|a| a + 1)).collect();
+            // Each element of the batch has its own part of the base: its number is one more index.
+            let mut column: Shape = SmallVec::from_elem(1, indices[0].ndim());
+            column[0] = base[0];
+            let number = super::arange(0.0, base[0] as f64, 1.0, wide_enough(indices[0].dtype()), s)?;
+            let number = reshape(&number, &column, s)?;
+            indices.insert(0, number);
+            let indices = index_arrays("gather", &indices, s)?;
+            let axes = std::iter::once(0).chain(axes.iter().map(|a| a + 1)).collect();
             let windows = std::iter::once(None).chain(windows.iter().copied()).collect();
-            Ok((Form::Outer { axes, windows, at: *at }, out, *at))
+            Ok((Form::Outer { axes, windows, at: *at }, indices, *at))
         }
     }
+}
+
+/// The dtype, or a wider one that numbers every position of an axis.
+fn wide_enough(dtype: Dtype) -> Dtype {
+    if dtype.size() < 4 { Dtype::I32 } else { dtype }
 }
 
 /// Index arrays of one shape and one dtype.

@@ -1,6 +1,7 @@
 //! Assignment through a boolean mask, without waiting for the mask: values are gathered by the rank of each
 //! selected element and chosen against the old ones, so that derivatives follow from those ops.
 
+use super::batching::{batched, front};
 use super::create::zeros;
 use super::elementwise::{astype, less, logical_and, select};
 use super::indexing::gather;
@@ -8,7 +9,7 @@ use super::support::*;
 use super::view::{broadcast_to, reshape};
 use crate::bail;
 use crate::core::layout::show;
-use crate::core::{Array, Batched, Dtype, Primitive, Result, Shape, Stream};
+use crate::core::{Array, Batched, Dtype, Primitive, Result, Shape, Stream, Vmap};
 use crate::on_gpu;
 
 /// How many elements before it in its row are true, for each element of a boolean matrix; int32. On the host
@@ -41,13 +42,13 @@ impl Primitive for MaskRank {
         true
     }
 
-    fn vmap(&self, inputs: &[Array], axes: &[Option<usize>], s: Stream) -> Result<Batched> {
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
         // Rows are independent: the batch becomes more of them.
-        let x = super::indexing::batch_first(&inputs[0], axes[0], s)?;
-        let rows = reshape(&x, &[-1, x.dim(-1)], s)?;
+        let x = front(r, 0)?;
+        let rows = reshape(&x, &[-1, x.dim(-1)], r.stream)?;
         let shape: Shape = rows.shape().into();
-        let ranks = Array::lazy(shape, Dtype::I32, MaskRank { limit: self.limit }, vec![rows], s);
-        Ok((vec![reshape(&ranks, x.shape(), s)?], vec![Some(0)]))
+        let ranks = Array::lazy(shape, Dtype::I32, MaskRank { limit: self.limit }, vec![rows], r.stream);
+        reshape(&ranks, x.shape(), r.stream).map(batched)
     }
 }
 

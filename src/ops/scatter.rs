@@ -5,17 +5,15 @@
 
 use smallvec::SmallVec;
 
+use super::batching::spread;
 use super::elementwise::{astype, conjugate, divide, equal, multiply, select, subtract};
-use super::indexing::{
-    Form, along, batch_first, batch_size, batched, check_axes, gather_form, index_arrays, repeated_first,
-    start_indices,
-};
+use super::indexing::{Form, along, batched, check_axes, gather_form, index_arrays, start_indices};
 use super::support::*;
 use super::view::{broadcast_to, flatten, moveaxis, reshape, slice, sliced, stop_gradient};
 use super::{zeros, zeros_like};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, show};
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp};
+use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
 use crate::kernels::View;
 pub use crate::kernels::indexed::Combine;
 use crate::kernels::program::Program;
@@ -254,21 +252,17 @@ impl Primitive for Scatter {
         Ok(Some(vec![Some(self.node(&source, &updates, &r.primals[2..], r.stream))]))
     }
 
-    fn vmap(&self, inputs: &[Array], axes: &[Option<usize>], s: Stream) -> Result<Batched> {
-        let n = batch_size(inputs, axes);
-        let source = repeated_first(&batch_first(&inputs[0], axes[0], s)?, n, s)?;
-        let operands: Vec<Array> = [source].into_iter().chain(inputs[2..].iter().cloned()).collect();
-        let its: Vec<Option<usize>> = [Some(0)].into_iter().chain(axes[2..].iter().copied()).collect();
-        let (form, operands, at) = batched(&self.form, &operands, &its, s)?;
-        let updates = repeated_first(&batch_first(&inputs[1], axes[1], s)?, n, s)?;
-        let updates = moveaxis(&updates, 0, at as i64, s)?;
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        let source = spread(r, 0)?;
+        let (form, indices, at) = batched(&self.form, r, 2, source.shape(), true)?;
+        let updates = moveaxis(&spread(r, 1)?, 0, at as i64, r.stream)?;
         let part = self.part.as_ref().map(|p| Part {
             start: [&[0], &p.start[..]].concat(),
             step: [&[1], &p.step[..]].concat(),
-            shape: std::iter::once(n).chain(p.shape.iter().copied()).collect(),
+            shape: std::iter::once(r.size()).chain(p.shape.iter().copied()).collect(),
         });
         let primitive = Scatter { form, part, ..self.clone() };
-        Ok((vec![primitive.node(&operands[0], &updates, &operands[1..], s)], vec![Some(0)]))
+        Ok(super::batching::batched(primitive.node(&source, &updates, &indices, r.stream)))
     }
 }
 

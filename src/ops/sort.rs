@@ -1,11 +1,12 @@
 //! Sorting along an axis. Stable; NaN sorts last.
 
+use super::batching::{batched, front};
 use super::indexing::take_along_axis;
 use super::scatter::scatter_permuted;
 use super::support::*;
 use super::view::{flatten, stop_gradient};
 use crate::core::layout::normalize_axis;
-use crate::core::{Array, Derivatives, Dtype, Jvp, Primitive, Result, Stream, Vjp};
+use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Stream, Vjp, Vmap};
 use crate::on_gpu;
 
 struct Sort {
@@ -53,6 +54,10 @@ impl Primitive for Sort {
         let axis = self.axis as i64;
         let order = argsort(&stop_gradient(&r.primals[0]), Some(axis), r.stream)?;
         Ok(Some(vec![Some(take_along_axis(&r.tangents[0], &order, Some(axis), r.stream)?)]))
+    }
+
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        sorted(self.name(), &front(r, 0)?, Some(self.axis as i64 + 1), self.arg, r.stream).map(batched)
     }
 }
 

@@ -1,14 +1,18 @@
 //! The view class: operations that move no data. Each states its layout rule; its vjp is the transposed
 //! view. A reshape that the strides do not allow copies.
 
+use super::batching::{batched, front, raised};
 use super::create::zeros;
 use super::elementwise::copy_node;
+use super::indexing::Form;
 use super::reduction::sum_to;
+use super::scatter::gather_transposed;
 use super::slice_update::slice_update;
 use crate::bail;
 use crate::core::layout::{broadcast_strides, checked_size, normalize_axis, row_major, show, size_of};
 use crate::core::{
-    Array, Derivatives, Dtype, Error, Jvp, Layout, Primitive, Result, Shape, Stream, Strides, Vjp,
+    Array, Batched, Derivatives, Dtype, Error, Jvp, Layout, Primitive, Result, Shape, Stream, Strides, Vjp,
+    Vmap,
 };
 use crate::kernels::View;
 use crate::kernels::program::Program;
@@ -169,37 +173,53 @@ impl Primitive for ViewOf {
             kind => Ok(Some(vec![Some(node(kind.clone(), r.outputs[0].shape(), t.dtype(), t, r.stream))])),
         }
     }
+
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        let (shape, s) = (r.shape(0), r.stream);
+        let x = front(r, 0)?;
+        let out = match &self.0 {
+            Kind::Reshape => reshape(&x, &shape, s)?,
+            Kind::Transpose(axes) => {
+                let perm: Vec<i64> = std::iter::once(0).chain(axes.iter().map(|&a| a as i64 + 1)).collect();
+                transpose(&x, Some(&perm), s)?
+            }
+            Kind::Broadcast => broadcast_to(&raised(r, 0, shape.len() - 1)?, &shape, s)?,
+            Kind::Slice { start, step } => {
+                let (start, step) = ([&[0], start.as_slice()].concat(), [&[1], step.as_slice()].concat());
+                node(Kind::Slice { start, step }, &shape, x.dtype(), &x, s)
+            }
+            Kind::AsStrided { strides, offset } => {
+                let each: i64 = x.shape()[1..].iter().product();
+                let strides = std::iter::once(each).chain(strides.iter().copied()).collect();
+                node(Kind::AsStrided { strides, offset: *offset }, &shape, x.dtype(), &x, s)
+            }
+            kind => node(kind.clone(), &shape, r.outputs[0].dtype(), &x, s),
+        };
+        Ok(batched(out))
+    }
 }
 
-/// Adds overlapping windows back: one slice update for every position of all axes but the longest.
+/// Adds overlapping windows back, element by element.
 fn as_strided_vjp(x: &Array, cot: &Array, strides: &[i64], offset: i64, s: Stream) -> Result<Array> {
     let n = x.size() as i64;
-    let mut flat = zeros(&[n], cot.dtype(), s)?;
-    let shape = cot.shape().to_vec();
+    let flat = zeros(&[n], cot.dtype(), s)?;
     if cot.size() == 0 {
         return reshape(&flat, x.shape(), s);
     }
-    let long = (0..shape.len()).filter(|&i| strides[i] != 0).max_by_key(|&i| shape[i]);
-    let outer: Vec<usize> = (0..shape.len()).filter(|&i| Some(i) != long).collect();
-    let mut index = vec![0i64; outer.len()];
-    loop {
-        let at: i64 = offset + outer.iter().zip(&index).map(|(&ax, &i)| i * strides[ax]).sum::<i64>();
-        let (mut lo, mut hi) = (vec![0i64; shape.len()], shape.clone());
-        for (&ax, &i) in outer.iter().zip(&index) {
-            (lo[ax], hi[ax]) = (i, i + 1);
+    let dtype = if n > i64::from(i32::MAX) { Dtype::I64 } else { Dtype::I32 };
+    let mut index = super::scalar_i64(offset, dtype)?;
+    for (axis, (&len, &stride)) in cot.shape().iter().zip(strides).enumerate() {
+        if stride != 0 && len > 1 {
+            let mut shape: Shape = smallvec::SmallVec::from_elem(1, cot.ndim());
+            shape[axis] = len;
+            let stop = (len * stride) as f64;
+            let steps = reshape(&super::arange(0.0, stop, stride as f64, dtype, s)?, &shape, s)?;
+            index = super::add(&index, &steps, s)?;
         }
-        let len = long.map_or(1, |ax| shape[ax]);
-        let piece = reshape(&slice(cot, &lo, &hi, &vec![1; shape.len()], s)?, &[len], s)?;
-        let step = long.map_or(1, |ax| strides[ax]);
-        let stop = at + step * len;
-        let old = slice(&flat, &[at], &[stop], &[step], s)?;
-        let new = super::add(&old, &piece, s)?;
-        flat = slice_update(&flat, &new, &[at], &[stop], &[step], s)?;
-        let Some(ax) = (0..outer.len()).rev().find(|&k| index[k] + 1 < shape[outer[k]]) else { break };
-        index[ax] += 1;
-        index[ax + 1..].fill(0);
     }
-    reshape(&flat, x.shape(), s)
+    let index = broadcast_to(&index, cot.shape(), s)?;
+    let form = Form::Outer { axes: vec![0], windows: vec![None], at: 0 };
+    reshape(&gather_transposed(&flat, cot, &[index], form, s)?, x.shape(), s)
 }
 
 fn node(kind: Kind, shape: &[i64], dtype: Dtype, a: &Array, s: Stream) -> Array {

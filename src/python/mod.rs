@@ -20,6 +20,7 @@ mod reductions;
 mod transforms;
 mod trees;
 mod views;
+mod vmap;
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -111,6 +112,7 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     reductions::register(m)?;
     products::register(m)?;
     transforms::register(m)?;
+    vmap::register(m)?;
     memory::register(m)?;
     random::register(m)?;
     #[cfg(feature = "vulkan")]

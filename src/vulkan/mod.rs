@@ -34,8 +34,6 @@ pub mod softmax;
 pub mod sort;
 
 #[cfg(test)]
-mod kernel_bench;
-#[cfg(test)]
 mod kernel_tests;
 #[cfg(test)]
 mod tests;
