@@ -44,7 +44,7 @@ void main() {
     uint row = wg / blocks, first = (wg % blocks) * (WG * ITEMS) + t * ITEMS, mask = 0u;
     uint64_t p = src + offset_of(dims, 0u, row_axes, row);
     [[unroll]] for (uint j = 0u; j < ITEMS; ++j)
-        if (first + j < n && Raw1(p + offset_of(dims, row_axes, axes, first + j)).v != uint8_t(0)) mask |= 1u << j;
+        if (first + j < n && uint(Raw1(p + offset_of(dims, row_axes, axes, first + j)).v) != 0u) mask |= 1u << j;
     uint x = before(bitCount(mask), t);
 #if MODE == 0
     if (t == WG - 1u) Raw4(sums + 4ul * wg).v = part[WG - 1u];

@@ -1,5 +1,7 @@
-// How a scatter combines elements of one dtype (operands A and B of lib/elem.glsl), and vectors of V elements.
-// OP: 0 the second, 1 sum, 2 product, 3 larger, 4 smaller; NaN wins in the last two.
+// How a scatter combines elements of one dtype (operands A and B of lib/elem.glsl), and vectors of V (VECTOR)
+// elements. OP: 0 the second, 1 sum, 2 product, 3 larger, 4 smaller; NaN wins in the last two.
+
+const uint V = VECTOR;
 
 #if A_KIND == 3
 bool less_c(vec2 a, vec2 b) { return a.x < b.x || (a.x == b.x && a.y < b.y); }
@@ -45,7 +47,7 @@ struct Lanes { A_C x[V]; };
 
 Lanes load_lanes(uint64_t p) {
     Lanes r;
-#if V > 1
+#if VECTOR > 1
     uvec4 v = Vec16(p).v;
     [[unroll]] for (uint k = 0u; k < V; ++k) r.x[k] = a_elem(v, k);
 #else
@@ -55,7 +57,7 @@ Lanes load_lanes(uint64_t p) {
 }
 
 void store_lanes(uint64_t p, Lanes r) {
-#if V > 1
+#if VECTOR > 1
     uvec4 v = uvec4(0u);
     [[unroll]] for (uint k = 0u; k < V; ++k) b_put(v, k, r.x[k]);
     Vec16(p).v = v;
@@ -66,7 +68,7 @@ void store_lanes(uint64_t p, Lanes r) {
 
 // V neighbours of an operand whose elements lie STEP apart: 1, or 0 for one value for all.
 Lanes load_updates(uint64_t p) {
-#if V > 1 && SPLAT
+#if VECTOR > 1 && SPLAT
     Lanes r;
     A_C x = a_load(p);
     [[unroll]] for (uint k = 0u; k < V; ++k) r.x[k] = x;

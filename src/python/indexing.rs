@@ -34,8 +34,6 @@ enum Term {
     Pick(usize),
     /// A new axis.
     New,
-    /// A `...` that stands for nothing.
-    Nothing,
 }
 
 /// What an index selects: a strided box of the array, index arrays on some of its axes, and how all become
@@ -188,7 +186,6 @@ impl Plan {
         for it in items {
             match it {
                 Item::New => p.terms.push(Term::New),
-                Item::Rest if used == n => p.terms.push(Term::Nothing),
                 Item::Rest => {
                     p.terms.extend((axis..axis + n - used).map(Term::Axis));
                     axis += n - used;

@@ -58,7 +58,7 @@ impl Code {
         operand(&mut d, "B", self.dtype);
         self.indices.define(&mut d);
         define(&mut d, "OP", self.how as u32);
-        define(&mut d, "V", format!("{}u", self.vector));
+        define(&mut d, "VECTOR", self.vector);
         define(&mut d, "SPLAT", u32::from(self.splat));
         let wide = matches!(compute_type(self.dtype), "uint64_t" | "int64_t");
         define(&mut d, "ACC_ALIGN", if wide { 8 } else { 4 });
