@@ -2,7 +2,8 @@
 // Scatter in the order of the updates, where no two lanes meet in an element. Axis fields: length, step in the
 // base, step in the updates (both in units of V elements), step in the numbering of updates, step of the key.
 // DUP 0: no two updates meet. DUP 1: links (shaders/scatter_keys.comp) say which do: for OP 0 the last one
-// writes, else the first one combines all in their order. DUP 2 (OP 0): a table says which one is the last.
+// writes, else the first one combines all in their order. DUP 2 (OP 0): a table says which one is the last. DUP 3:
+// integers of 32 bits are combined by atomics, whose order does not matter.
 // The last CHAIN_AXES records, length and step in the updates, lead from a number to its update.
 #include "lib/elem.glsl"
 #define FIELDS 5
@@ -13,16 +14,21 @@ layout(constant_id = 0) const uint WG = 256u;
 
 layout(push_constant, scalar) uniform Push {
     uint64_t src, dst, params, links, total;
-    uint inner, shift, axes, chain_axes;  // vectors of a row, its log2 or 32, other axes, axes of the numbering
-    int row_step;                         // of the updates along a row, in vectors
+    uint inner, shift, chain_axes;  // vectors of a row, its log2 or 32, axes of the numbering
+    int row_step;                   // of the updates along a row, in vectors
 };
+
+#define FIRST (AXES * AXIS_WORDS)
+#if DUP == 3
+layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Word { A_C v; };
+#endif
 
 #define LAST 0x7fffffffu
 #define FOLLOWS 0x80000000u
 
 int64_t update_of(uint u) {
     int64_t off = 0l;
-    uint first = axes * AXIS_WORDS + 4u * NPICK;
+    const uint first = FIRST + 4u * NPICK;
     for (uint d = chain_axes; d > 0u; --d) {
         uint w = first + (d - 1u) * 2u, c = u;
         if (d > 1u) {
@@ -40,7 +46,7 @@ void one(UINT i) {
     uint k = uint(i - r * inner), number = 0u, key = 0u;
     int64_t base = int64_t(k), from = int64_t(k) * row_step, pos[NPICK];
     [[unroll]] for (uint p = 0u; p < NPICK; ++p) pos[p] = 0l;
-    for (uint d = axes; d > 0u; --d) {
+    [[unroll]] for (uint d = AXES; d > 0u; --d) {
         uint w = (d - 1u) * AXIS_WORDS;
         UINT c = r;
         if (d > 1u) {
@@ -50,7 +56,7 @@ void one(UINT i) {
         }
         base += int64_t(c) * Words(params).v[w + 1u];
         from += int64_t(c) * Words(params).v[w + 2u];
-#if DUP
+#if DUP == 1 || DUP == 2
         number += uint(c) * uint(Words(params).v[w + 3u]);
 #endif
 #if DUP == 2
@@ -66,15 +72,14 @@ void one(UINT i) {
     if (link >= FOLLOWS) return;
 #endif
 #endif
-    uint first = axes * AXIS_WORDS;
     [[unroll]] for (uint p = 0u; p < NPICK; ++p) {
-        int at_axis = picked(params, first, p, pos[p]);
+        int at_axis = picked(params, FIRST, p, pos[p]);
 #ifndef HOLD
         if (at_axis < 0) return;
 #endif
-        base += int64_t(at_axis) * Words(params).v[first + 4u * p + 1u];
+        base += int64_t(at_axis) * Words(params).v[FIRST + 4u * p + 1u];
 #if DUP == 2
-        key += uint(at_axis) * uint(Words(params).v[first + 4u * NPICK + 2u * chain_axes + p]);
+        key += uint(at_axis) * uint(Words(params).v[FIRST + 4u * NPICK + 2u * chain_axes + p]);
 #endif
     }
 #if DUP == 2
@@ -86,7 +91,13 @@ void one(UINT i) {
 #else
     #define UPDATE(offset) load_updates(at(src, (offset) * V, A_SIZE))
 #endif
-#if OP == 0
+#if DUP == 3 && OP == 1
+    atomicAdd(Word(to).v, UPDATE(from).x[0]);
+#elif DUP == 3 && OP == 3
+    atomicMax(Word(to).v, UPDATE(from).x[0]);
+#elif DUP == 3
+    atomicMin(Word(to).v, UPDATE(from).x[0]);
+#elif OP == 0
     store_lanes(to, UPDATE(from));
 #else
     Lanes acc = combine_lanes(load_lanes(to), UPDATE(from));

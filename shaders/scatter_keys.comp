@@ -12,7 +12,7 @@ layout(constant_id = 0) const uint WG = 256u;
 
 layout(push_constant, scalar) uniform Push {
     uint64_t dst, params;
-    uint total, per_line, axes;
+    uint total, per_line;
 };
 
 #define DROPPED 0xffffffffu
@@ -24,7 +24,7 @@ uint key_of(uint u) {
     uint r = u, key = 0u;
     int64_t pos[NPICK];
     [[unroll]] for (uint k = 0u; k < NPICK; ++k) pos[k] = 0l;
-    for (uint d = axes; d > 0u; --d) {
+    [[unroll]] for (uint d = AXES; d > 0u; --d) {
         uint w = (d - 1u) * AXIS_WORDS, c = r;
         if (d > 1u) {
             uint size = uint(Words(params).v[w]);
@@ -34,7 +34,7 @@ uint key_of(uint u) {
         key += c * uint(Words(params).v[w + 1u]);
         [[unroll]] for (uint k = 0u; k < NPICK; ++k) pos[k] += int64_t(c) * Words(params).v[w + 2u + k];
     }
-    uint first = axes * AXIS_WORDS;
+    const uint first = AXES * AXIS_WORDS;
     [[unroll]] for (uint k = 0u; k < NPICK; ++k) {
         int i = picked(params, first, k, pos[k]);
         if (i < 0) return DROPPED;

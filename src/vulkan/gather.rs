@@ -14,6 +14,9 @@ struct Key {
     /// Bytes copied at once.
     unit: u64,
     indices: Indices,
+    axes: usize,
+    /// Four neighbours along the last axis a lane.
+    four: bool,
     /// 64-bit positions.
     big: bool,
 }
@@ -27,9 +30,9 @@ impl KernelKey for Key {
         let mut d = Defines::new();
         define_unit(&mut d, self.unit);
         self.indices.define(&mut d);
-        if self.big {
-            define(&mut d, "BIG", 1);
-        }
+        define(&mut d, "AXES", format!("{}u", self.axes));
+        let flags = [(self.four, "FOUR"), (self.big, "BIG")];
+        flags.iter().filter(|f| f.0).for_each(|f| define(&mut d, f.1, 1));
         Module { source: Source::File("gather.comp"), defines: d, spec: vec![WG], ..Default::default() }
     }
 }
@@ -67,12 +70,18 @@ pub fn gather(
     dims.iter().for_each(|d| words.axis(&[d.size, d.base / per], d));
     words.picks(walk, indices, |k| walk.picks[k].stride / per);
     let params = words.upload(enc)?;
-    let total = walk.size() / per as u64;
+    let four = inner == 1
+        && unit == size
+        && dst.ptr.is_multiple_of(16)
+        && dims.last().is_some_and(|d| d.size % 4 == 0);
+    let total = walk.size() / if four { 4 } else { per as u64 };
     let push = Push::default().u64s(&[src.ptr, dst.ptr, params, total]);
-    let push = push.u32s(&[inner as u32, shift(inner as u64), dims.len() as u32]);
-    let key = Key { unit: unit as u64, indices: kind, big: total >= 1 << 31 };
+    let push = push.u32s(&[inner as u32, shift(inner as u64)]);
+    let big = walk.size() / per as u64 >= 1 << 31;
+    let key = Key { unit: unit as u64, indices: kind, axes: dims.len(), four, big };
     let pipeline = enc.device().pipeline(&key)?;
-    let groups = grid(enc, total.div_ceil(u64::from(2 * WG)));
+    let block = u64::from(if four { WG } else { 2 * WG });
+    let groups = grid(enc, total.div_ceil(block));
     let reads: Vec<_> = std::iter::once(src).chain(indices).map(DeviceView::range).collect();
     enc.dispatch(&pipeline, &push, groups, &reads, &[dst.range()])
 }

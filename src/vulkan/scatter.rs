@@ -1,4 +1,4 @@
-//! Host side of the scatter shaders. Results do not depend on the order in which lanes run, so no data is
+//! Host side of the scatter shaders. Results do not depend on the order in which lanes run: only integers are
 //! combined by atomics. Updates that cannot meet are written at once. Of up to 256 updates in a line each looks
 //! for its like, and one lane combines all that meet. Of many that replace each other a table holds the last.
 //! All others are sorted by where they go, and runs of equal keys are combined in the order of the updates.
@@ -75,12 +75,14 @@ enum Meeting {
     Never,
     Linked,
     Owned,
+    Atomic,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Direct {
     code: Code,
     meeting: Meeting,
+    axes: usize,
     big: bool,
 }
 
@@ -92,6 +94,7 @@ impl KernelKey for Direct {
     fn module(&self, _: &Features) -> Module {
         let mut d = self.code.defines();
         define(&mut d, "DUP", self.meeting as u32);
+        define(&mut d, "AXES", format!("{}u", self.axes));
         if self.big {
             define(&mut d, "BIG", 1);
         }
@@ -102,18 +105,23 @@ impl KernelKey for Direct {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Runs {
     code: Code,
-    join: bool,
+    /// Of what is left of runs, not of updates.
+    level: bool,
+    axes: usize,
+    row_axes: usize,
 }
 
 impl KernelKey for Runs {
     fn name(&self) -> String {
-        format!("{}_{}", self.code.name(), if self.join { "join" } else { "runs" })
+        format!("{}_{}", self.code.name(), if self.level { "level" } else { "runs" })
     }
 
     fn module(&self, _: &Features) -> Module {
         let mut d = self.code.defines();
-        if self.join {
-            define(&mut d, "JOIN", 1);
+        define(&mut d, "AXES", format!("{}u", self.axes));
+        define(&mut d, "ROW_AXES", format!("{}u", self.row_axes));
+        if self.level {
+            define(&mut d, "LEVEL", 1);
         }
         Module { source: Source::File("scatter_runs.comp"), defines: d, spec: vec![WG], ..Default::default() }
     }
@@ -132,6 +140,7 @@ struct Keys {
     mode: Mode,
     hold: bool,
     indices: Indices,
+    axes: usize,
 }
 
 impl KernelKey for Keys {
@@ -143,6 +152,7 @@ impl KernelKey for Keys {
         let mut d = Defines::new();
         self.indices.define(&mut d);
         define(&mut d, "MODE", self.mode as u32);
+        define(&mut d, "AXES", format!("{}u", self.axes));
         if self.hold {
             define(&mut d, "HOLD", 1);
         }
@@ -184,10 +194,15 @@ pub fn scatter(
     let (vector, splat) = vectors(walk, updates, dst);
     let indices_kind = Indices::of("scatter", indices)?;
     let code = Code { dtype, how: kind.how, hold: kind.hold, indices: indices_kind, vector, splat };
-    let job = Job { walk, updates, indices, dst, groups, code };
+    let mut job = Job { walk, updates, indices, dst, groups, code };
     let (many, total) = (job.groups.size(), job.groups.total);
     if kind.distinct || job.groups.per_line <= 1 {
         return job.direct(enc, Meeting::Never);
+    }
+    let atomic = matches!(kind.how, Combine::Add | Combine::Max | Combine::Min);
+    if atomic && matches!(dtype, Dtype::I32 | Dtype::U32) {
+        (job.code.vector, job.code.splat) = (1, false);
+        return job.direct(enc, Meeting::Atomic);
     }
     if many > u64::from(u32::MAX >> 1) - 2 || total >= u64::from(u32::MAX) {
         bail!(Value, "[scatter] {many} updates in {total} places are too many for one scatter.");
@@ -251,8 +266,9 @@ impl Job<'_> {
         let params = words.upload(enc)?;
         let (count, per_line) = (self.groups.size(), self.groups.per_line);
         let push = Push::default().u64s(&[out.0, params]);
-        let push = push.u32s(&[count as u32, per_line as u32, self.groups.order.len() as u32]);
-        let key = Keys { mode, hold: self.code.hold, indices: self.code.indices };
+        let push = push.u32s(&[count as u32, per_line as u32]);
+        let axes = self.groups.order.len();
+        let key = Keys { mode, hold: self.code.hold, indices: self.code.indices, axes };
         let pipeline = enc.device().pipeline(&key)?;
         let wg = u64::from(WG);
         let live = if mode == Mode::Links { wg / per_line * per_line } else { wg };
@@ -264,7 +280,7 @@ impl Job<'_> {
     /// One pass over the updates, after one that finds out which of them meet.
     fn direct(&self, enc: &mut CommandEncoder, meeting: Meeting) -> Result<()> {
         let links = match meeting {
-            Meeting::Never => (0, 0),
+            Meeting::Never | Meeting::Atomic => (0, 0),
             Meeting::Linked => {
                 let bytes = 4 * self.groups.size();
                 let out = (enc.temp(bytes as usize)?, bytes);
@@ -308,10 +324,8 @@ impl Job<'_> {
             _ => 0,
         };
         let push = Push::default().u64s(&[self.updates.ptr, self.dst.ptr, params, links.0, total]);
-        let counts = [dims.len() as u32, chain as u32];
-        let step = row_step as i32 as u32;
-        let push = push.u32s(&[inner as u32, shift(inner), counts[0], counts[1], step]);
-        let key = Direct { code: self.code.clone(), meeting, big: total >= 1 << 31 };
+        let push = push.u32s(&[inner as u32, shift(inner), chain as u32, row_step as i32 as u32]);
+        let key = Direct { code: self.code.clone(), meeting, axes: dims.len(), big: total >= 1 << 31 };
         let pipeline = enc.device().pipeline(&key)?;
         let mut reads = self.ranges();
         reads.push(links);
@@ -337,12 +351,6 @@ impl Job<'_> {
         if width > u64::from(u32::MAX) {
             bail!(Value, "[scatter] Rows of more than 4294967295 elements are not supported.");
         }
-        let chunk = (width * count / LANES).clamp(8, 64);
-        let chunks = count.div_ceil(chunk);
-        let lanes = chunks * width;
-        let part = self.code.vector * if self.dst.dtype.size() == 8 { 8 } else { 4 };
-        let parts = (enc.temp((lanes * part) as usize)?, lanes * part);
-
         let mut words = Words::default();
         let dims = &self.walk.dims;
         for &i in &self.groups.order {
@@ -359,28 +367,43 @@ impl Job<'_> {
             });
         }
         let params = words.upload(enc)?;
-        let push = Push::default().u64s(&[
-            self.updates.ptr,
-            self.dst.ptr,
-            params,
-            keys.ptr,
-            order.ptr,
-            parts.0,
-            lanes,
-        ]);
-        let axes = [self.groups.order.len() as u32, rows.len() as u32];
-        let sizes = [count, per_line, chunk].map(|n| n as u32);
-        let push = push.u32s(&[width as u32, shift(width), sizes[0], sizes[1], sizes[2], axes[0], axes[1]]);
-        let groups = grid(enc, lanes.div_ceil(u64::from(WG)));
-        let mut reads = self.ranges();
-        reads.extend([keys.range(), order.range()]);
-        let pipeline = enc.device().pipeline(&Runs { code: self.code.clone(), join: false })?;
-        enc.dispatch(&pipeline, &push, groups, &reads, &[self.dst.range(), parts])?;
-        if chunks == 1 {
-            return Ok(());
+        let (axes, row_axes) = (self.groups.order.len(), rows.len());
+        let part = self.code.vector * if self.dst.dtype.size() == 8 { 8 } else { 4 };
+
+        // What is left of runs at the end of a level is combined in the next one.
+        let mut input = Level { src: self.updates.range(), keys: keys.range(), order: order.range(), count };
+        let mut chunk = (width * count / LANES).clamp(8, 64);
+        let mut level = false;
+        while input.count > 1 || !level {
+            let chunks = input.count.div_ceil(chunk);
+            let lanes = chunks * width;
+            let mut temp = |bytes: u64| Ok((enc.temp(bytes as usize)?, bytes));
+            let left = Level {
+                src: temp(lanes * part)?,
+                keys: temp(4 * chunks)?,
+                order: temp(4 * chunks)?,
+                count: if chunks == 1 { 0 } else { chunks },
+            };
+            let src = if level { input.src.0 } else { self.updates.ptr };
+            let push = Push::default().u64s(&[src, self.dst.ptr, params, input.keys.0, input.order.0]);
+            let push = push.u64s(&[left.src.0, left.keys.0, left.order.0, lanes]);
+            let sizes = [input.count, per_line, chunk].map(|n| n as u32);
+            let push = push.u32s(&[width as u32, shift(width), sizes[0], sizes[1], sizes[2]]);
+            let pipeline = enc.device().pipeline(&Runs { code: self.code.clone(), level, axes, row_axes })?;
+            let mut reads = self.ranges();
+            reads.extend([input.src, input.keys, input.order]);
+            let writes = [self.dst.range(), left.src, left.keys, left.order];
+            enc.dispatch(&pipeline, &push, grid(enc, lanes.div_ceil(u64::from(WG))), &reads, &writes)?;
+            (input, level, chunk) = (left, true, 64);
         }
-        let pipeline = enc.device().pipeline(&Runs { code: self.code.clone(), join: true })?;
-        reads.push(parts);
-        enc.dispatch(&pipeline, &push, groups, &reads, &[self.dst.range()])
+        Ok(())
     }
+}
+
+/// Updates in the order of their keys: ranges of the updates themselves, of their keys and of their numbers.
+struct Level {
+    src: (u64, u64),
+    keys: (u64, u64),
+    order: (u64, u64),
+    count: u64,
 }
