@@ -4,6 +4,7 @@
 pub mod batching;
 mod count;
 pub mod create;
+pub mod depends;
 pub mod elementwise;
 pub mod join;
 pub mod matmul;
@@ -16,6 +17,7 @@ pub mod support;
 pub mod view;
 
 pub use create::*;
+pub use depends::depends;
 pub use elementwise::*;
 pub use join::*;
 pub use matmul::{addmm, matmul};

@@ -7,6 +7,7 @@ mod buffer;
 mod compile;
 mod convert;
 mod creation;
+mod custom;
 mod device;
 mod dtype;
 mod elementwise;
@@ -111,6 +112,7 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     products::register(m)?;
     transforms::register(m)?;
     vmap::register(m)?;
+    custom::register(m)?;
     compile::register(m)?;
     memory::register(m)?;
     random::register(m)?;
