@@ -7,7 +7,7 @@
 //! - [`cpu`]: host kernels on raw views
 //! - `vulkan`: adapter, device, encoder, compiler, kernels on device addresses
 //! - [`ops`]: what each operation is
-//! - [`transforms`]: eval, grad, vmap
+//! - [`transforms`]: eval, grad, vmap, compile, custom rules
 //! - `python`: the PyO3 face
 
 // Without a GPU backend the arguments of GPU entry points go unused.

@@ -127,21 +127,38 @@ impl Array {
         inputs: Vec<Array>,
         stream: Stream,
     ) -> Array {
-        // One allocation less than `lazy_many`: this is the path of nearly every op.
-        let shape = shape.into();
+        Array::single(shape.into(), dtype, Arc::new(primitive), inputs, stream)
+    }
+
+    /// One allocation less than `lazy_many`: this is the path of nearly every op.
+    fn single(
+        shape: Shape,
+        dtype: Dtype,
+        primitive: Arc<dyn Primitive>,
+        inputs: Vec<Array>,
+        stream: Stream,
+    ) -> Array {
         let traced = inputs.iter().any(Array::is_tracer);
-        let node = Arc::new(Node {
-            primitive: Arc::new(primitive),
-            inputs,
-            stream,
-            specs: Vec::new(),
-            outputs: OnceLock::new(),
-        });
+        let node = Arc::new(Node { primitive, inputs, stream, specs: Vec::new(), outputs: OnceLock::new() });
         let a = Array::make(shape, dtype, Link { node: Some(node), position: 0, event: None });
         if traced {
             a.set_tracer(true);
         }
         a
+    }
+
+    /// All outputs of a primitive that other nodes share.
+    pub fn lazy_shared(
+        mut specs: Vec<(Shape, Dtype)>,
+        primitive: Arc<dyn Primitive>,
+        inputs: Vec<Array>,
+        stream: Stream,
+    ) -> SmallVec<[Array; 1]> {
+        if specs.len() != 1 {
+            return Array::lazy_many(specs, primitive, inputs, stream).into();
+        }
+        let (shape, dtype) = specs.remove(0);
+        smallvec![Array::single(shape, dtype, primitive, inputs, stream)]
     }
 
     /// All outputs of a primitive.
@@ -363,6 +380,22 @@ impl Drop for Tracing {
     fn drop(&mut self) {
         TRACING.with(|t| t.set(t.get() - 1));
     }
+}
+
+thread_local! {
+    // Whether a function is being recorded for arrays of any length.
+    static LENGTHS_VARY: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Whether this thread records a function for arrays of other lengths too: numbers that follow from a shape
+/// must be computed then, not written down.
+pub fn lengths_vary() -> bool {
+    LENGTHS_VARY.get()
+}
+
+/// Sets what [`lengths_vary`] says; returns what it said before.
+pub fn set_lengths_vary(on: bool) -> bool {
+    LENGTHS_VARY.replace(on)
 }
 
 thread_local! {

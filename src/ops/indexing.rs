@@ -18,7 +18,7 @@ use crate::kernels::indexed::{Walk, outer_shape};
 use crate::on_gpu;
 
 /// How index arrays address an array.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Form {
     /// One index array for each of `axes`, all of one shape. The dense side has the other axes, with those of
     /// the index arrays put in before axis `at`; an indexed axis with a window stays among the others.
@@ -117,6 +117,14 @@ impl Primitive for Gather {
         let base = if along { spread(r, 0)? } else { front(r, 0)? };
         let (form, indices, at) = batched(&self.0, r, 1, base.shape(), varies || along)?;
         Ok((vec![gather_form(&base, &indices, form, r.stream)], vec![Some(at)]))
+    }
+
+    fn same(&self, other: &dyn Primitive) -> bool {
+        (other as &dyn std::any::Any).downcast_ref::<Gather>().is_some_and(|o| o.0 == self.0)
+    }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        Ok(vec![self.0.dense_shape(inputs[0].shape(), inputs[1].shape())])
     }
 }
 

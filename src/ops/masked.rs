@@ -50,6 +50,15 @@ impl Primitive for MaskRank {
         let ranks = Array::lazy(shape, Dtype::I32, MaskRank { limit: self.limit }, vec![rows], r.stream);
         reshape(&ranks, x.shape(), r.stream).map(batched)
     }
+
+    fn same(&self, other: &dyn Primitive) -> bool {
+        let other = (other as &dyn std::any::Any).downcast_ref::<MaskRank>();
+        other.is_some_and(|o| o.limit == self.limit)
+    }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        Ok(vec![inputs[0].shape().into()])
+    }
 }
 
 /// `a` with the elements, or rows, that `mask` selects replaced. The mask has the first axes of `a`. Values

@@ -2,7 +2,9 @@
 //! folder to open to add an op; an elementwise op is only a row of `kernels::table`.
 
 pub mod batching;
+mod count;
 pub mod create;
+pub mod depends;
 pub mod elementwise;
 pub mod indexing;
 pub mod join;
@@ -18,6 +20,7 @@ pub mod support;
 pub mod view;
 
 pub use create::*;
+pub use depends::depends;
 pub use elementwise::*;
 pub use indexing::*;
 pub use join::*;

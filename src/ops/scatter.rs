@@ -20,7 +20,7 @@ use crate::kernels::program::Program;
 use crate::on_gpu;
 
 /// A strided box of an array: what a scatter sees as its destination.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Part {
     /// First position on each axis.
     pub start: Vec<i64>,
@@ -47,7 +47,7 @@ impl Part {
 }
 
 /// Inputs: the source, the updates, the index arrays.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 struct Scatter {
     form: Form,
     part: Option<Part>,
@@ -263,6 +263,14 @@ impl Primitive for Scatter {
         });
         let primitive = Scatter { form, part, ..self.clone() };
         Ok(super::batching::batched(primitive.node(&source, &updates, &indices, r.stream)))
+    }
+
+    fn same(&self, other: &dyn Primitive) -> bool {
+        (other as &dyn std::any::Any).downcast_ref::<Scatter>().is_some_and(|o| o == self)
+    }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        Ok(vec![inputs[0].shape().into()])
     }
 }
 

@@ -53,7 +53,9 @@ pub(super) struct Plan {
 pub(super) struct Place {
     /// Axes of the result before them.
     result: usize,
-    /// Axes of the box that are not picked before them.
+    /// Those of them that are axes of the box.
+    kept: usize,
+    /// Axes of the box that are not picked before them, with those of integers.
     pub at: usize,
 }
 
@@ -240,15 +242,17 @@ impl Plan {
     fn place(&self, joined: impl Fn(&Term) -> bool, skipped: impl Fn(&Term) -> bool) -> Place {
         let terms: SmallVec<[Term; 8]> = self.terms.iter().copied().filter(|t| !skipped(t)).collect();
         let ends = (terms.iter().position(&joined), terms.iter().rposition(&joined));
-        let (Some(first), Some(last)) = ends else { return Place { result: 0, at: 0 } };
+        let front = Place { result: 0, kept: 0, at: 0 };
+        let (Some(first), Some(last)) = ends else { return front };
         if !terms[first..=last].iter().all(joined) {
-            return Place { result: 0, at: 0 };
+            return front;
         }
         let start = self.terms.iter().position(|t| *t == terms[first]).unwrap_or(0);
         let before = &self.terms[..start];
         let count = |f: fn(&Term) -> bool| before.iter().filter(|t| f(t)).count();
         Place {
             result: count(|t| matches!(t, Term::Axis(_) | Term::New)),
+            kept: count(|t| matches!(t, Term::Axis(_))),
             at: count(|t| matches!(t, Term::Axis(_) | Term::Int(_))),
         }
     }
@@ -298,12 +302,31 @@ pub fn get(a: &Array, index: &Bound<'_, PyAny>) -> PyResult<Array> {
     let s = current();
     let p = Plan::new(a, index)?;
     let mut x = p.view(a, s)?;
-    let place = p.place_reading();
-    let shape = p.result_shape(&place)?;
-    if !p.picks.is_empty() {
-        x = ops::gather(&x, &p.picks, &p.axes, &vec![None; p.axes.len()], place.at, s)?;
+    let ints: SmallVec<[i64; 6]> = p
+        .terms
+        .iter()
+        .filter_map(|t| if let Term::Int(axis) = t { Some(*axis as i64) } else { None })
+        .collect();
+    if !ints.is_empty() {
+        x = ops::squeeze(&x, Some(&ints), s)?;
     }
-    Ok(ops::reshape(&x, &shape, s)?)
+    let place = p.place_reading();
+    let mut width = 0;
+    if !p.picks.is_empty() {
+        let before = |axis: usize| ints.iter().filter(|&&i| (i as usize) < axis).count();
+        let axes: SmallVec<[usize; 4]> = p.axes.iter().map(|&axis| axis - before(axis)).collect();
+        width = p.index_shape()?.len();
+        x = ops::gather(&x, &p.picks, &axes, &vec![None; axes.len()], place.kept, s)?;
+    }
+    let kept = p.terms.iter().filter(|t| matches!(t, Term::Axis(_) | Term::New)).enumerate();
+    let added: SmallVec<[i64; 6]> = kept
+        .filter(|(_, t)| matches!(t, Term::New))
+        .map(|(i, _)| (i + if i < place.result { 0 } else { width }) as i64)
+        .collect();
+    if !added.is_empty() {
+        x = ops::expand_dims(&x, &added, s)?;
+    }
+    Ok(x)
 }
 
 /// `value`, without leading axes of length one that are too many, broadcast to a result's shape.

@@ -5,8 +5,10 @@ mod array;
 mod array_ops;
 mod assignment;
 mod buffer;
+mod compile;
 mod convert;
 mod creation;
+mod custom;
 mod device;
 mod dtype;
 mod elementwise;
@@ -113,6 +115,8 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     products::register(m)?;
     transforms::register(m)?;
     vmap::register(m)?;
+    custom::register(m)?;
+    compile::register(m)?;
     memory::register(m)?;
     random::register(m)?;
     #[cfg(feature = "vulkan")]

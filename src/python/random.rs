@@ -220,7 +220,7 @@ fn permutation(x: &Bound<'_, PyAny>, axis: i64, key: Option<Arr>, stream: S) -> 
 /// >>> len(mx.random.state)
 /// 1
 #[pyclass(name = "_RandomState", module = "mlx.core.random", frozen, sequence)]
-struct RandomState;
+pub(super) struct RandomState;
 
 #[pymethods]
 impl RandomState {
