@@ -1,6 +1,6 @@
 //! Sorting along an axis, and `take`. Stable; NaN sorts last.
 
-use super::batching::{batched, front};
+use super::batching::{batched, front, spread};
 use super::elementwise::{add, astype, equal, less, select};
 use super::matmul::matmul;
 use super::support::*;
@@ -56,13 +56,13 @@ impl Primitive for Sort {
     }
 
     fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
-        let (order, inverse) = orders(&r.primals[0], self.axis, r.stream)?;
-        Ok(vec![Some(permuted(&r.cotangents[0], self.axis, &inverse, &order, r.stream)?)])
+        let by = Permutation::new(&self.order(&r.primals[0], r.stream)?, r.stream)?;
+        Ok(vec![Some(by.undo(&r.cotangents[0], self.axis, r.stream)?)])
     }
 
     fn jvp(&self, r: &Jvp) -> Result<Option<Derivatives>> {
-        let (order, inverse) = orders(&r.primals[0], self.axis, r.stream)?;
-        Ok(Some(vec![Some(permuted(&r.tangents[0], self.axis, &order, &inverse, r.stream)?)]))
+        let by = Permutation::new(&self.order(&r.primals[0], r.stream)?, r.stream)?;
+        Ok(Some(vec![Some(by.apply(&r.tangents[0], self.axis, r.stream)?)]))
     }
 
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
@@ -70,21 +70,45 @@ impl Primitive for Sort {
     }
 }
 
-/// The order that sorts `x`, and its inverse, as positions in the flattened array whose sorted axis is last.
-fn orders(x: &Array, axis: usize, s: Stream) -> Result<(Array, Array)> {
-    let n = x.shape()[axis];
-    let rows = x.size() as i64 / n.max(1);
-    let dtype = if x.size() <= i32::MAX as usize { Dtype::I32 } else { Dtype::I64 };
-    let last = reshape(&moveaxis(&stop_gradient(x), axis as i64, -1, s)?, &[rows, n], s)?;
-    let order = argsort(&last, Some(1), s)?;
-    let inverse = argsort(&order, Some(1), s)?;
-    let start = super::arange(0.0, (rows * n) as f64, n.max(1) as f64, dtype, s)?;
-    let start = reshape(&start, &[rows, 1], s)?;
-    let flat = |a: &Array| reshape(&add(&astype(a, dtype, s)?, &start, s)?, &[-1], s);
-    Ok((flat(&order)?, flat(&inverse)?))
+impl Sort {
+    /// The order that sorts, along the last axis.
+    fn order(&self, x: &Array, s: Stream) -> Result<Array> {
+        argsort(&moveaxis(&stop_gradient(x), self.axis as i64, -1, s)?, Some(-1), s)
+    }
 }
 
-/// `a` with the elements along `axis` in the order that [`orders`] states.
+/// An order of the elements along an axis, and its inverse, as positions in the flattened array whose axis of
+/// that order is last.
+pub(super) struct Permutation {
+    order: Array,
+    inverse: Array,
+}
+
+impl Permutation {
+    /// From the positions along the last axis.
+    pub(super) fn new(order: &Array, s: Stream) -> Result<Permutation> {
+        let n = order.dim(-1);
+        let rows = order.size() as i64 / n.max(1);
+        let dtype = if order.size() <= i32::MAX as usize { Dtype::I32 } else { Dtype::I64 };
+        let order = reshape(order, &[rows, n], s)?;
+        let inverse = argsort(&order, Some(1), s)?;
+        let start = super::arange(0.0, (rows * n) as f64, n.max(1) as f64, dtype, s)?;
+        let start = reshape(&start, &[rows, 1], s)?;
+        let flat = |a: &Array| reshape(&add(&astype(a, dtype, s)?, &start, s)?, &[-1], s);
+        Ok(Permutation { order: flat(&order)?, inverse: flat(&inverse)? })
+    }
+
+    /// `a` with the elements along `axis` in this order.
+    pub(super) fn apply(&self, a: &Array, axis: usize, s: Stream) -> Result<Array> {
+        permuted(a, axis, &self.order, &self.inverse, s)
+    }
+
+    /// `a` with the elements along `axis` back where this order took them from.
+    pub(super) fn undo(&self, a: &Array, axis: usize, s: Stream) -> Result<Array> {
+        permuted(a, axis, &self.inverse, &self.order, s)
+    }
+}
+
 fn permuted(a: &Array, axis: usize, order: &Array, inverse: &Array, s: Stream) -> Result<Array> {
     if a.size() == 0 {
         return Ok(a.clone());
@@ -120,6 +144,17 @@ impl Primitive for Permute {
     fn jvp(&self, r: &Jvp) -> Result<Option<Derivatives>> {
         let p = r.primals;
         Ok(Some(vec![r.tangent(0).map(|t| permute_flat(t, &p[1], &p[2], r.stream))]))
+    }
+
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        let (x, s) = (spread(r, 0)?, r.stream);
+        let (rows, n) = (x.dim(0), x.dim(1));
+        let dtype = if x.size() <= i32::MAX as usize { Dtype::I32 } else { Dtype::I64 };
+        let start = super::arange(0.0, (rows * n) as f64, n.max(1) as f64, dtype, s)?;
+        let start = reshape(&start, &[rows, 1], s)?;
+        let flat = |i: usize| reshape(&add(&astype(&spread(r, i)?, dtype, s)?, &start, s)?, &[-1], s);
+        let out = permute_flat(&reshape(&x, &[-1], s)?, &flat(1)?, &flat(2)?, s);
+        reshape(&out, &[rows, n], s).map(batched)
     }
 }
 

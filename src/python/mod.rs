@@ -15,6 +15,8 @@ mod printing;
 mod products;
 mod random;
 mod reductions;
+mod scans;
+mod selection;
 mod transforms;
 mod trees;
 mod views;
@@ -107,6 +109,8 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     creation::register(m)?;
     views::register(m)?;
     reductions::register(m)?;
+    scans::register(m)?;
+    selection::register(m)?;
     products::register(m)?;
     transforms::register(m)?;
     vmap::register(m)?;
