@@ -22,10 +22,7 @@ pub(super) trait Element: Copy + Send + Sync + 'static {
 /// Unsigned integers that a radix sort takes apart; `Pair` is a key with an index.
 pub(super) trait Key: Copy + Ord + Send + Sync + Default + 'static {
     const BITS: u32;
-    const MAX: Self;
     type Pair: Copy + Ord + Send + Sync + Default + 'static;
-    /// Pairs that come after all others.
-    const LAST: Self::Pair;
     fn word(self) -> u64;
     fn pair(self, index: u32) -> Self::Pair;
     fn index(pair: Self::Pair) -> u32;
@@ -35,9 +32,7 @@ pub(super) trait Key: Copy + Ord + Send + Sync + Default + 'static {
 macro_rules! narrow_keys {
     ($($t:ty),*) => { $(impl Key for $t {
         const BITS: u32 = <$t>::BITS;
-        const MAX: $t = <$t>::MAX;
         type Pair = u64;
-        const LAST: u64 = u64::MAX;
         #[inline(always)]
         fn word(self) -> u64 { self.into() }
         #[inline(always)]
@@ -52,9 +47,7 @@ narrow_keys!(u8, u16, u32);
 
 impl Key for u64 {
     const BITS: u32 = 64;
-    const MAX: u64 = u64::MAX;
     type Pair = (u64, u32);
-    const LAST: (u64, u32) = (u64::MAX, u32::MAX);
     #[inline(always)]
     fn word(self) -> u64 {
         self

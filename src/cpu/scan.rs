@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use num_complex::Complex32;
+use smallvec::SmallVec;
 
 use super::elem::{self, Brain, Half, To};
 use super::pool::{self, SendPtr};
@@ -16,12 +17,12 @@ use crate::core::{Dtype, Result};
 use crate::kernels::scalar_wide::{clogaddexp, cmax, cmin};
 use crate::kernels::{HostView, ScanForm, ScanOp};
 
-// Elements that a row scan holds at once in the accumulator's type.
-const CHUNK: usize = 128;
+// Rows that are scanned at once: each waits for its own last result only.
+const ROWS: usize = 4;
 // Columns that one task scans side by side.
 pub(super) const COLUMNS: usize = 256;
 // Elements of a block of a scan that is cut, and elements from which on it is.
-const BLOCK: usize = 1 << 15;
+const BLOCK: usize = 1 << 14;
 const LONG: usize = 1 << 17;
 // Elements that are worth a task.
 pub(super) const GRAIN: usize = 1 << 14;
@@ -58,8 +59,6 @@ trait Scan: 'static {
     type E: Copy;
     type A: Copy + Send + Sync;
     const IDENTITY: Self::A;
-    /// Whether neighbours may be combined before the running result joins them.
-    const GROUPED: bool;
     fn load(x: Self::E) -> Self::A;
     fn store(x: Self::A) -> Self::E;
     fn op(a: Self::A, b: Self::A) -> Self::A;
@@ -68,7 +67,6 @@ trait Scan: 'static {
 /// An operation on accumulators.
 trait Combine<A>: 'static {
     const IDENTITY: A;
-    const GROUPED: bool = true;
     fn op(a: A, b: A) -> A;
 }
 
@@ -83,7 +81,6 @@ where
     type E = E;
     type A = A;
     const IDENTITY: A = O::IDENTITY;
-    const GROUPED: bool = O::GROUPED;
     #[inline(always)]
     fn load(x: E) -> A {
         x.to()
@@ -141,7 +138,6 @@ combine! {
 }
 impl Combine<Complex32> for LogAdd {
     const IDENTITY: Complex32 = Complex32::new(-INF, 0.0);
-    const GROUPED: bool = false;
     #[inline(always)]
     fn op(a: Complex32, b: Complex32) -> Complex32 {
         clogaddexp(a, b)
@@ -163,88 +159,75 @@ struct Job<S: Scan> {
     dst: SendPtr<S::E>,
 }
 
-/// Running results of eight neighbours among themselves.
+/// First element of a row in the order of its scan, and its place in the destination.
+type Row<S> = (*const <S as Scan>::E, *mut <S as Scan>::E);
+
+/// Scans `R` rows of `n` elements at once.
 #[inline(always)]
-fn group_of_eight<S: Scan>(x: &mut [S::A; 8]) {
-    for shift in [1, 2, 4] {
-        let y = *x;
-        for i in shift..8 {
-            x[i] = S::op(y[i - shift], y[i]);
+unsafe fn some_rows<S: Scan, const R: usize>(
+    rows: [Row<S>; R],
+    n: usize,
+    form: ScanForm,
+    write: bool,
+    run: [S::A; R],
+) -> [S::A; R] {
+    let step = if form.reverse { -1 } else { 1 };
+    let mut run = run;
+    for i in 0..n as isize {
+        let before = run;
+        for r in 0..R {
+            // SAFETY: the caller's rows have n elements.
+            run[r] = S::op(run[r], S::load(unsafe { *rows[r].0.offset(i * step) }));
+        }
+        if write {
+            for r in 0..R {
+                // SAFETY: as above.
+                unsafe {
+                    *rows[r].1.offset(i * step) = S::store(if form.inclusive { run[r] } else { before[r] })
+                };
+            }
+        }
+    }
+    run
+}
+
+multiversion! {
+    /// Scans rows of `n` neighbouring elements on from `run`, one for each row; without `write` only `run` moves.
+    ///
+    /// # Safety
+    /// Sources and, under `write`, destinations have `n` elements in the direction of the scan and do not overlap.
+    unsafe fn rows_from<S: Scan>(rows: &[Row<S>], n: usize, form: ScanForm, write: bool, run: &mut [S::A]) {
+        // SAFETY: passed on to the caller.
+        unsafe {
+            match <[Row<S>; ROWS]>::try_from(rows) {
+                Ok(rows) => {
+                    let start = std::array::from_fn(|r| run[r]);
+                    run.copy_from_slice(&some_rows::<S, ROWS>(rows, n, form, write, start));
+                }
+                Err(_) => {
+                    for (row, run) in rows.iter().zip(run) {
+                        *run = some_rows::<S, 1>([*row], n, form, write, [*run])[0];
+                    }
+                }
+            }
         }
     }
 }
 
 multiversion! {
-    /// Scans `n` neighbouring elements on from `run`; a null destination only moves `run`.
+    /// Scans columns side by side: `n` steps of `stride` elements on from `run`, one for each column; without
+    /// `write` only `run` moves.
     ///
     /// # Safety
-    /// `src` has `n` elements, and so has `dst` unless it is null; they do not overlap.
-    unsafe fn row<S: Scan>(src: *const S::E, dst: *mut S::E, n: usize, form: ScanForm, run: &mut S::A) {
-        let mut buf = [S::IDENTITY; CHUNK];
-        let mut at = 0;
-        while at < n {
-            let m = CHUNK.min(n - at);
-            // SAFETY: at + m <= n throughout.
-            let from = unsafe { src.add(if form.reverse { n - at - m } else { at }) };
-            for i in 0..m {
-                // SAFETY: as above.
-                buf[i] = S::load(unsafe { *from.add(if form.reverse { m - 1 - i } else { i }) });
-            }
-            let before = *run;
-            if S::GROUPED {
-                buf[m..m.next_multiple_of(8)].fill(S::IDENTITY);
-                for eight in buf[..m.next_multiple_of(8)].chunks_exact_mut(8) {
-                    let x: &mut [S::A; 8] = eight.try_into().expect("chunks of eight");
-                    group_of_eight::<S>(x);
-                    let total = x[7];
-                    for v in x.iter_mut() {
-                        *v = S::op(*run, *v);
-                    }
-                    *run = S::op(*run, total);
-                }
-            } else {
-                for x in &mut buf[..m] {
-                    *x = S::op(*run, *x);
-                    *run = *x;
-                }
-            }
-            if !dst.is_null() {
-                // SAFETY: as above.
-                let to = unsafe { dst.add(if form.reverse { n - at - m } else { at }) };
-                let place = |i: usize| if form.reverse { m - 1 - i } else { i };
-                if form.inclusive {
-                    for i in 0..m {
-                        // SAFETY: as above.
-                        unsafe { *to.add(place(i)) = S::store(buf[i]) };
-                    }
-                } else {
-                    // SAFETY: as above.
-                    unsafe { *to.add(place(0)) = S::store(before) };
-                    for i in 1..m {
-                        // SAFETY: as above.
-                        unsafe { *to.add(place(i)) = S::store(buf[i - 1]) };
-                    }
-                }
-            }
-            at += m;
-        }
-    }
-}
-
-multiversion! {
-    /// Scans columns side by side: `n` steps of `stride` elements on from `run`, one for each column. A null
-    /// destination only moves `run`.
-    ///
-    /// # Safety
-    /// `src` has the elements of `run.len()` columns, and so has `dst` unless it is null; no overlap.
+    /// Source and, under `write`, destination have the elements of `run.len()` columns and do not overlap.
     unsafe fn columns<S: Scan>(
-        src: *const S::E, dst: *mut S::E, n: usize, stride: usize, form: ScanForm, run: &mut [S::A],
+        src: *const S::E, dst: *mut S::E, n: usize, stride: usize, form: ScanForm, write: bool, run: &mut [S::A],
     ) {
         for i in 0..n {
             let at = if form.reverse { n - 1 - i } else { i } * stride;
             // SAFETY: the step lies inside the columns.
             let from = unsafe { std::slice::from_raw_parts(src.add(at), run.len()) };
-            if dst.is_null() {
+            if !write {
                 for (r, &x) in run.iter_mut().zip(from) {
                     *r = S::op(*r, S::load(x));
                 }
@@ -268,19 +251,35 @@ multiversion! {
     }
 }
 
-/// Scans a part on from `run`, or only moves `run` over it.
-fn scan_part<S: Scan>(job: &Job<S>, part: &Part, write: bool, run: &mut [S::A]) {
-    let (n, stride) = (part.steps.len(), job.shape.inner);
-    let first = if job.form.reverse { job.shape.n - part.steps.end } else { part.steps.start };
-    let at = part.base + first * stride;
-    // SAFETY: parts lie inside both arrays, which are distinct; parts written at once are disjoint.
-    unsafe {
-        let src = job.src.get().add(at);
-        let dst = if write { job.dst.get().add(at) } else { std::ptr::null_mut() };
-        if stride == 1 {
-            row::<S>(src, dst, n, job.form, &mut run[0]);
-        } else {
-            columns::<S>(src, dst, n, stride, job.form, run);
+impl<S: Scan> Job<S> {
+    /// First element of a part.
+    fn start(&self, part: &Part) -> usize {
+        let n = self.shape.n;
+        part.base + if self.form.reverse { n - part.steps.end } else { part.steps.start } * self.shape.inner
+    }
+
+    /// Scans parts of equal length on from their accumulators, or only moves those over them; all but the last of
+    /// the parts have COLUMNS (at most the inner length) accumulators.
+    fn scan(&self, parts: &[Part], write: bool, run: &mut [S::A]) {
+        // SAFETY: parts lie inside both arrays, which are distinct; parts that are written at once are disjoint.
+        unsafe {
+            if self.shape.inner > 1 {
+                let mut rest = run;
+                for part in parts {
+                    let at = self.start(part);
+                    let (run, more) = rest.split_at_mut(part.width);
+                    rest = more;
+                    let (src, dst) = (self.src.get().add(at), self.dst.get().add(at));
+                    columns::<S>(src, dst, part.steps.len(), self.shape.inner, self.form, write, run);
+                }
+            } else {
+                let row = |part: &Part| {
+                    let at = self.start(part) + if self.form.reverse { part.steps.len() - 1 } else { 0 };
+                    (self.src.get().add(at).cast_const(), self.dst.get().add(at))
+                };
+                let rows: SmallVec<[Row<S>; ROWS]> = parts.iter().map(row).collect();
+                rows_from::<S>(&rows, parts[0].steps.len(), self.form, write, run);
+            }
         }
     }
 }
@@ -289,15 +288,26 @@ fn run<S: Scan>(shape: Shape3, form: ScanForm, src: &HostView, dst: &HostView) {
     let job: Job<S> = Job { shape, form, src: SendPtr::new(src.as_ptr()), dst: SendPtr::new(dst.as_ptr()) };
     let tasks = shape.outer * shape.groups();
     let width = shape.inner.min(COLUMNS);
-    let fresh = || [S::IDENTITY; COLUMNS];
+    let at_once = if width == 1 { ROWS } else { 1 };
     if tasks >= 32 || shape.n * width < LONG {
-        return pool::parallel_chunks(tasks, GRAIN.div_ceil(shape.n * width), |range| {
-            for task in range {
-                let (base, width) = shape.group(task);
-                let part = Part { base, width, steps: 0..shape.n };
-                scan_part(&job, &part, true, &mut fresh()[..width]);
-            }
-        });
+        return pool::parallel_chunks(
+            tasks.div_ceil(at_once),
+            GRAIN.div_ceil(shape.n * width * at_once),
+            |range| {
+                let mut run: SmallVec<[S::A; COLUMNS]> = SmallVec::from_elem(S::IDENTITY, width.max(at_once));
+                for few in range {
+                    let few = few * at_once..tasks.min((few + 1) * at_once);
+                    let part = |task: usize| {
+                        let (base, width) = shape.group(task);
+                        Part { base, width, steps: 0..shape.n }
+                    };
+                    let parts: SmallVec<[Part; ROWS]> = few.map(part).collect();
+                    let used = if width == 1 { parts.len() } else { parts[0].width };
+                    run.fill(S::IDENTITY);
+                    job.scan(&parts, true, &mut run[..used]);
+                }
+            },
+        );
     }
     let step = BLOCK / width;
     let blocks = shape.n.div_ceil(step);
@@ -307,28 +317,36 @@ fn run<S: Scan>(shape: Shape3, form: ScanForm, src: &HostView, dst: &HostView) {
     };
     let mut starts = vec![S::IDENTITY; tasks * blocks * width];
     let totals = SendPtr::new(starts.as_mut_ptr());
-    // SAFETY: each part has `width` accumulators of its own.
-    let slot = |i: usize| unsafe { std::slice::from_raw_parts_mut(totals.get().add(i * width), width) };
-    pool::parallel_chunks(tasks * blocks, 1, |range| {
-        range.for_each(|i| {
-            let part = part(i);
-            scan_part(&job, &part, false, &mut slot(i)[..part.width]);
+    let pass = |write: bool| {
+        pool::parallel_chunks((tasks * blocks).div_ceil(at_once), 1, |range| {
+            for few in range {
+                let mut few = few * at_once..(tasks * blocks).min((few + 1) * at_once);
+                while !few.is_empty() {
+                    // The last block of a line may be shorter and goes alone.
+                    let mut parts: SmallVec<[Part; ROWS]> = few.clone().map(part).collect();
+                    let equal = parts.iter().take_while(|p| p.steps.len() == parts[0].steps.len()).count();
+                    parts.truncate(equal);
+                    // SAFETY: each part has `width` accumulators of its own; only the last of a line uses fewer.
+                    let run = unsafe {
+                        let used = (equal - 1) * width + parts[equal - 1].width;
+                        std::slice::from_raw_parts_mut(totals.get().add(few.start * width), used)
+                    };
+                    job.scan(&parts, write, run);
+                    few.start += equal;
+                }
+            }
         });
-    });
+    };
+    pass(false);
     for all in starts.chunks_exact_mut(blocks * width) {
-        let mut run = fresh();
+        let mut run: SmallVec<[S::A; COLUMNS]> = SmallVec::from_elem(S::IDENTITY, width);
         for totals in all.chunks_exact_mut(width) {
             for (r, t) in run.iter_mut().zip(totals) {
                 *r = S::op(*r, std::mem::replace(t, *r));
             }
         }
     }
-    pool::parallel_chunks(tasks * blocks, 1, |range| {
-        range.for_each(|i| {
-            let part = part(i);
-            scan_part(&job, &part, true, &mut slot(i)[..part.width]);
-        });
-    });
+    pass(true);
 }
 
 /// Scans `src` along `axis` into `dst`; both row-major without gaps, of one shape and dtype, and distinct.

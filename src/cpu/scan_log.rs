@@ -14,6 +14,7 @@ const CHUNK: usize = 128;
 /// What the scan computes in.
 trait Real: Copy + PartialOrd + Into<f64> + std::ops::Sub<Output = Self> + 'static {
     const LEAST: Self;
+    const ZERO: Self;
     fn exp(self) -> Self;
     /// self + ln(sum)
     fn plus_ln(self, sum: f64) -> Self;
@@ -21,6 +22,7 @@ trait Real: Copy + PartialOrd + Into<f64> + std::ops::Sub<Output = Self> + 'stat
 
 impl Real for f32 {
     const LEAST: f32 = f32::NEG_INFINITY;
+    const ZERO: f32 = 0.0;
     #[inline(always)]
     fn exp(self) -> f32 {
         crate::kernels::scalar::exp(self)
@@ -33,6 +35,7 @@ impl Real for f32 {
 
 impl Real for f64 {
     const LEAST: f64 = f64::NEG_INFINITY;
+    const ZERO: f64 = 0.0;
     #[inline(always)]
     fn exp(self) -> f64 {
         f64::exp(self)
@@ -56,7 +59,8 @@ impl<E: Copy + To<A> + 'static, A: Real + To<E>> Kind for Of<E, A> {
 /// exp(x - top) for x <= top, also where both are infinite.
 #[inline(always)]
 fn share<A: Real>(x: A, top: A) -> f64 {
-    if x == top { 1.0 } else { (x - top).exp().into() }
+    let below = if x == top { A::ZERO } else { x - top };
+    below.exp().into()
 }
 
 /// Joins `x` to the state; NaN stays in the sum.

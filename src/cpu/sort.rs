@@ -3,7 +3,7 @@
 //! maxima, others by radix, a single long one by all threads. Argsort is stable and takes the two zeros as
 //! equal; sorted values are those of the input bit for bit, -0 before 0.
 
-use super::network;
+use super::network::{self, Item};
 use super::order::{Element, Key, by_dtype};
 use super::pool::{self, SendPtr};
 use super::radix;
@@ -22,7 +22,7 @@ const LONG: usize = 1 << 16;
 /// Elements on their way through a sort: what is sorted, and what comes out.
 trait Sorter: 'static {
     type In: Copy + Send + Sync + 'static;
-    type Item: network::Item;
+    type Item: Item;
     type Out: Copy + Send + Sync + 'static;
     const BITS: u32;
     fn load(x: Self::In, i: usize) -> Self::Item;
@@ -35,7 +35,7 @@ struct Values<E>(E);
 struct Indices<E>(E);
 struct Gathered<E>(E);
 
-impl<E: Element<Key: network::Item>> Sorter for Values<E> {
+impl<E: Element<Key: Item>> Sorter for Values<E> {
     type In = E;
     type Item = E::Key;
     type Out = E;
@@ -56,7 +56,7 @@ impl<E: Element<Key: network::Item>> Sorter for Values<E> {
 
 macro_rules! by_pairs {
     ($name:ident, $out:ty, |$i:ident, $at:ident| $e:expr) => {
-        impl<E: Element<Key: Key<Pair: network::Item>>> Sorter for $name<E> {
+        impl<E: Element<Key: Key<Pair: Item>>> Sorter for $name<E> {
             type In = E;
             type Item = <E::Key as Key>::Pair;
             type Out = $out;
@@ -129,7 +129,7 @@ impl<S: Sorter> Job<'_, S> {
     /// Lines `first..first + count`, at most as many as a network has lanes.
     fn side_by_side(&self, first: usize, count: usize, items: &mut [S::Item]) {
         const TILE: usize = 64;
-        let (n, lanes) = (self.lines.len, network::lanes::<S::Item>());
+        let (n, lanes) = (self.lines.len, S::Item::LANES);
         // In tiles, so that the lines of a tile stay in the cache while each lane passes over them.
         for from in (0..n).step_by(TILE) {
             for lane in 0..count {
@@ -166,12 +166,12 @@ impl<S: Sorter> Job<'_, S> {
 
 fn run<S: Sorter>(lines: &Lines, src: &HostView, dst: &HostView) {
     let job: Job<S> = Job { lines, src: SendPtr::new(src.as_ptr()), dst: SendPtr::new(dst.as_ptr()) };
-    let (n, lanes) = (lines.len, network::lanes::<S::Item>());
+    let (n, lanes) = (lines.len, S::Item::LANES);
     if n >= LONG && pool::threads() > lines.count {
         let mut items = vec![S::Item::default(); n];
         let mut scratch = items.clone();
         (0..lines.count).for_each(|k| job.long_line(k, &mut items, &mut scratch));
-    } else if n <= network::longest::<S::Item>() && lines.count * 4 >= lanes {
+    } else if n <= S::Item::LONGEST && lines.count * 4 >= lanes {
         pool::parallel_chunks(lines.count.div_ceil(lanes), GRAIN.div_ceil(n * lanes), |range| {
             let mut items = vec![S::Item::default(); n * lanes];
             for group in range {
@@ -184,7 +184,7 @@ fn run<S: Sorter>(lines: &Lines, src: &HostView, dst: &HostView) {
     }
 }
 
-fn sorted<E: Element<Key: network::Item + Key<Pair: network::Item>>>(
+fn sorted<E: Element<Key: Item + Key<Pair: Item>>>(
     lines: &Lines,
     src: &HostView,
     dst: &HostView,
@@ -268,7 +268,14 @@ mod tests {
                     let (g, w) = (got[first + i * step], x[first + w * step]);
                     let same = |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan());
                     let nan = w.re.is_nan() || w.im.is_nan();
-                    assert!(if nan { g.re.is_nan() } else { same(g.re, w.re) && same(g.im, w.im) }, "{what}");
+                    assert!(
+                        if nan {
+                            g.re.is_nan() || g.im.is_nan()
+                        } else {
+                            same(g.re, w.re) && same(g.im, w.im)
+                        },
+                        "{what}"
+                    );
                 }
                 // Complex zeros keep their order.
                 let zeros =

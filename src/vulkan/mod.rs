@@ -25,8 +25,11 @@ mod transfer;
 
 mod elem;
 pub mod gather;
+mod radix;
 pub mod random;
 pub mod reduce;
+pub mod scan;
+pub mod search;
 pub mod softmax;
 pub mod sort;
 
