@@ -12,6 +12,7 @@ pub mod scalar_special;
 #[cfg(test)]
 mod scalar_tests;
 pub mod scalar_wide;
+pub mod scan_op;
 pub mod table;
 mod table_binary;
 mod table_logic;
@@ -22,5 +23,6 @@ pub mod view;
 pub use draw::Draw;
 pub use program::{Inst, Instr, Program, Src};
 pub use reduce_op::{ArgReduceOp, ReduceOp};
+pub use scan_op::{ScanForm, ScanOp};
 pub use table::{OpId, Row, TypeRule};
 pub use view::{DeviceView, HostView, View};

@@ -15,7 +15,7 @@ use super::convert::{Arr, Ints, element, host, make};
 use super::device::{S, current, pick};
 use super::dtype::{D, PyDtype, object};
 use super::indexing::{self, ArrayIterator};
-use super::{buffer, printing, reductions, views};
+use super::{buffer, printing, reductions, scans, views};
 use crate::core::Array;
 use crate::kernels::table::{OpId, op};
 use crate::ops;
@@ -570,6 +570,31 @@ impl PyArray {
     #[pyo3(signature = (axis=None, keepdims=false, ddof=0, *, correction=None, stream=None))]
     fn var(&self, axis: Option<Ints>, keepdims: bool, ddof: i64, correction: Option<i64>, stream: S) -> Out {
         reductions::var(Arr(self.array()), axis, keepdims, correction.unwrap_or(ddof), stream)
+    }
+    /// See `mlx.core.cummax`.
+    #[pyo3(signature = (axis=None, *, reverse=false, inclusive=true, stream=None))]
+    fn cummax(&self, axis: Option<i64>, reverse: bool, inclusive: bool, stream: S) -> Out {
+        scans::cummax(Arr(self.array()), axis, reverse, inclusive, stream)
+    }
+    /// See `mlx.core.cummin`.
+    #[pyo3(signature = (axis=None, *, reverse=false, inclusive=true, stream=None))]
+    fn cummin(&self, axis: Option<i64>, reverse: bool, inclusive: bool, stream: S) -> Out {
+        scans::cummin(Arr(self.array()), axis, reverse, inclusive, stream)
+    }
+    /// See `mlx.core.cumprod`.
+    #[pyo3(signature = (axis=None, *, reverse=false, inclusive=true, stream=None))]
+    fn cumprod(&self, axis: Option<i64>, reverse: bool, inclusive: bool, stream: S) -> Out {
+        scans::cumprod(Arr(self.array()), axis, reverse, inclusive, None, stream)
+    }
+    /// See `mlx.core.cumsum`.
+    #[pyo3(signature = (axis=None, *, reverse=false, inclusive=true, stream=None))]
+    fn cumsum(&self, axis: Option<i64>, reverse: bool, inclusive: bool, stream: S) -> Out {
+        scans::cumsum(Arr(self.array()), axis, reverse, inclusive, None, stream)
+    }
+    /// See `mlx.core.logcumsumexp`.
+    #[pyo3(signature = (axis=None, *, reverse=false, inclusive=true, stream=None))]
+    fn logcumsumexp(&self, axis: Option<i64>, reverse: bool, inclusive: bool, stream: S) -> Out {
+        scans::logcumsumexp(Arr(self.array()), axis, reverse, inclusive, stream)
     }
 
     /// See `mlx.core.flatten`.

@@ -19,6 +19,8 @@ mod printing;
 mod products;
 mod random;
 mod reductions;
+mod scans;
+mod selection;
 mod transforms;
 mod trees;
 mod views;
@@ -112,6 +114,8 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     views::register(m)?;
     gathers::register(m)?;
     reductions::register(m)?;
+    scans::register(m)?;
+    selection::register(m)?;
     products::register(m)?;
     transforms::register(m)?;
     vmap::register(m)?;

@@ -27,9 +27,12 @@ mod elem;
 pub mod gather;
 mod indexed;
 pub mod mask;
+mod radix;
 pub mod random;
 pub mod reduce;
+pub mod scan;
 pub mod scatter;
+pub mod search;
 pub mod softmax;
 pub mod sort;
 
