@@ -13,6 +13,8 @@ pub trait DeviceBlock: Send + Sync {
     fn address(&self) -> u64;
     /// Index of the GPU that owns the block.
     fn device(&self) -> u32;
+    /// Bytes that were reserved.
+    fn capacity(&self) -> usize;
     /// Host address where the memory is mapped and cached (unified memory).
     fn mapped(&self) -> Option<NonNull<u8>>;
     /// Blocks until the last recorded write has finished, submitting it first if need be.
@@ -101,6 +103,12 @@ impl Storage {
     /// Length in bytes.
     pub fn nbytes(&self) -> usize {
         self.nbytes
+    }
+
+    /// Bytes that are reserved for it, on the host and on a device together.
+    pub fn capacity(&self) -> usize {
+        let s = self.lock();
+        s.host.as_ref().map_or(0, |h| h.capacity) + s.device.as_ref().map_or(0, |d| d.capacity())
     }
 
     /// Host address of bytes that are valid for reading; waits for the device and downloads if needed.

@@ -3,6 +3,8 @@
 
 pub mod codegen;
 pub mod draw;
+pub mod fp8;
+pub mod hadamard;
 pub mod indexed;
 pub mod loops;
 pub mod program;

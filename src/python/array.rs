@@ -246,6 +246,9 @@ impl PyArray {
         }
         only_element(py, &a)
     }
+    fn __bytes__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        Ok(buffer::get_state(py, &self.array())?.0)
+    }
     fn __copy__(&self) -> PyArray {
         PyArray::new(self.array())
     }
@@ -597,6 +600,16 @@ impl PyArray {
         scans::logcumsumexp(Arr(self.array()), axis, reverse, inclusive, stream)
     }
 
+    /// See `mlx.core.diag`.
+    #[pyo3(signature = (k=0, *, stream=None))]
+    fn diag(&self, k: i32, stream: S) -> Out {
+        out(ops::diag(&self.array(), k.into(), pick(stream)))
+    }
+    /// See `mlx.core.diagonal`.
+    #[pyo3(signature = (offset=0, axis1=0, axis2=1, stream=None))]
+    fn diagonal(&self, offset: i32, axis1: i64, axis2: i64, stream: S) -> Out {
+        out(ops::diagonal(&self.array(), offset.into(), axis1, axis2, pick(stream)))
+    }
     /// See `mlx.core.flatten`.
     #[pyo3(signature = (start_axis=0, end_axis=-1, *, stream=None))]
     fn flatten(&self, start_axis: i64, end_axis: i64, stream: S) -> Out {

@@ -154,6 +154,9 @@ fn broadcast_arrays<'py>(arrays: &Bound<'py, PyTuple>, stream: S) -> PyResult<Bo
 #[pyfunction]
 #[pyo3(signature = (*shapes))]
 fn broadcast_shapes<'py>(shapes: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyTuple>> {
+    if shapes.is_empty() {
+        return Err(PyValueError::new_err("[broadcast_shapes] Must provide at least one shape."));
+    }
     let mut all = Shape::new();
     for s in shapes {
         all = join_shapes("broadcast_shapes", &all, &s.extract::<Seq>()?.0)?;

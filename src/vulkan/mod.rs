@@ -25,6 +25,8 @@ mod transfer;
 
 mod elem;
 pub mod gather;
+pub mod gather_mm;
+pub mod hadamard;
 mod indexed;
 pub mod mask;
 mod radix;
