@@ -3,6 +3,8 @@
 mod convert;
 pub(crate) mod elem;
 pub mod elementwise;
+pub mod fft;
+pub mod frames;
 pub mod gather;
 mod gemv;
 pub mod matmul;

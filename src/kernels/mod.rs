@@ -3,6 +3,7 @@
 
 pub mod codegen;
 pub mod draw;
+pub mod fft;
 pub mod loops;
 pub mod program;
 pub mod reduce_op;
@@ -19,6 +20,7 @@ mod table_unary;
 pub mod view;
 
 pub use draw::Draw;
+pub use fft::{Fft, FftKind};
 pub use program::{Inst, Instr, Program, Src};
 pub use reduce_op::{ArgReduceOp, ReduceOp};
 pub use table::{OpId, Row, TypeRule};

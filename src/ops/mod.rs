@@ -4,6 +4,7 @@
 pub mod batching;
 pub mod create;
 pub mod elementwise;
+pub mod fft;
 pub mod join;
 pub mod matmul;
 pub mod partials;
@@ -11,6 +12,7 @@ pub mod random;
 pub mod reduction;
 pub mod slice_update;
 pub mod sort;
+pub mod stft;
 pub mod support;
 pub mod view;
 

@@ -9,6 +9,7 @@ mod creation;
 mod device;
 mod dtype;
 mod elementwise;
+mod fft;
 mod indexing;
 mod memory;
 mod printing;
@@ -112,6 +113,7 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     vmap::register(m)?;
     memory::register(m)?;
     random::register(m)?;
+    fft::register(m)?;
     #[cfg(feature = "vulkan")]
     {
         let exit = wrap_pyfunction!(finish, m)?;
