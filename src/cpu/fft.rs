@@ -95,23 +95,66 @@ fn floats(z: &mut [Complex32]) -> &mut [f32] {
     unsafe { std::slice::from_raw_parts_mut(z.as_mut_ptr().cast(), 2 * z.len()) }
 }
 
-/// Copies `len` elements of every line that starts at `starts` to `to`, `pitch` elements apart.
+fn complex(x: &mut [f32]) -> &mut [Complex32] {
+    // SAFETY: as above, and floats are aligned like complex numbers.
+    unsafe { std::slice::from_raw_parts_mut(x.as_mut_ptr().cast(), x.len() / 2) }
+}
+
+/// Where the lines of a group begin, in elements.
+enum Starts {
+    /// Each one element after the one before.
+    Adjacent(isize, usize),
+    Anywhere(Vec<isize>),
+}
+
+impl Starts {
+    fn of(list: Vec<isize>) -> Starts {
+        match list[..] {
+            [first, .., last] if list.windows(2).all(|w| w[1] == w[0] + 1) => {
+                Starts::Adjacent(first, (last - first) as usize + 1)
+            }
+            _ => Starts::Anywhere(list),
+        }
+    }
+}
+
+/// Adjacent lines that are copied side by side: a cache line of complex numbers.
+const SIDE: usize = 8;
+
+/// Copies `len` elements of lines to `to`, `pitch` elements apart.
 ///
 /// # Safety
 /// The strided elements are readable, and `to` has room for all lines.
 unsafe fn gather<A: Copy, B: From<A>>(
     from: *const A,
-    starts: &[isize],
+    starts: &Starts,
     stride: isize,
     len: usize,
     to: *mut B,
     pitch: usize,
 ) {
-    // Neighbouring lines side by side: a cache line of the source serves them all.
-    for i in 0..len {
-        for (k, start) in starts.iter().enumerate() {
+    let line = |start: isize, k: usize| {
+        for i in 0..len {
             // SAFETY: the caller vouches for both sides.
             unsafe { *to.add(k * pitch + i) = (*from.offset(start + i as isize * stride)).into() };
+        }
+    };
+    match starts {
+        Starts::Anywhere(list) => list.iter().enumerate().for_each(|(k, &start)| line(start, k)),
+        &Starts::Adjacent(first, count) => {
+            let whole = count / SIDE * SIDE;
+            for k in (0..whole).step_by(SIDE) {
+                for i in 0..len {
+                    for side in k..k + SIDE {
+                        // SAFETY: as above.
+                        unsafe {
+                            let x = *from.offset(first + side as isize + i as isize * stride);
+                            *to.add(side * pitch + i) = x.into();
+                        }
+                    }
+                }
+            }
+            (whole..count).for_each(|k| line(first + k as isize, k));
         }
     }
 }
@@ -125,29 +168,47 @@ unsafe fn scatter<T: Copy + std::ops::Mul<f32, Output = T>>(
     pitch: usize,
     scale: f32,
     to: *mut T,
-    ends: &[isize],
+    ends: &Starts,
     stride: isize,
     len: usize,
 ) {
-    for i in 0..len {
-        for (k, end) in ends.iter().enumerate() {
+    let line = |end: isize, k: usize| {
+        for i in 0..len {
             // SAFETY: the caller vouches for both sides.
             unsafe { *to.offset(end + i as isize * stride) = *from.add(k * pitch + i) * scale };
+        }
+    };
+    match ends {
+        Starts::Anywhere(list) => list.iter().enumerate().for_each(|(k, &end)| line(end, k)),
+        &Starts::Adjacent(first, count) => {
+            let whole = count / SIDE * SIDE;
+            for k in (0..whole).step_by(SIDE) {
+                for i in 0..len {
+                    for side in k..k + SIDE {
+                        // SAFETY: as above.
+                        unsafe {
+                            let x = *from.add(side * pitch + i) * scale;
+                            *to.offset(first + side as isize + i as isize * stride) = x;
+                        }
+                    }
+                }
+            }
+            (whole..count).for_each(|k| line(first + k as isize, k));
         }
     }
 }
 
 impl Job<'_> {
-    /// Elements from one buffered line to the next; a complex element has room for two reals.
-    fn pitch(&self) -> usize {
+    /// Room for one buffered line; a complex element has room for two reals.
+    fn room(&self) -> usize {
         if self.t.kind == FftKind::Complex { self.t.n } else { self.t.n / 2 + 1 }
     }
 
-    fn fill(&self, starts: &[isize], buffer: &mut [Complex32]) {
-        let (pitch, stride, len) = (self.pitch(), self.lines.src, self.read);
+    fn fill(&self, starts: &Starts, count: usize, buffer: &mut [Complex32], pitch: usize) {
+        let (stride, len, n) = (self.lines.src, self.read, self.t.len_in());
         let to = buffer.as_mut_ptr();
         // SAFETY: offsets come from the source view, a line of which has at least `read` elements; the buffer
-        // holds as many lines as there are starts.
+        // holds `count` lines.
         unsafe {
             match (self.t.kind, self.real_in) {
                 (FftKind::Forward, _) => {
@@ -158,16 +219,16 @@ impl Job<'_> {
                 _ => gather::<Complex32, Complex32>(self.src.get().cast(), starts, stride, len, to, pitch),
             }
         }
-        for line in buffer.chunks_exact_mut(pitch).take(starts.len()) {
+        for line in buffer.chunks_exact_mut(pitch).take(count) {
             match self.t.kind {
-                FftKind::Forward => floats(line)[len..self.t.n].fill(0.0),
-                _ => line[len..].fill(Complex32::ZERO),
+                FftKind::Forward => floats(line)[len..n].fill(0.0),
+                _ => line[len..n].fill(Complex32::ZERO),
             }
         }
     }
 
-    fn drain(&self, ends: &[isize], buffer: &[Complex32]) {
-        let (pitch, stride, n, scale) = (self.pitch(), self.lines.dst, self.t.len_out(), self.t.scale);
+    fn drain(&self, ends: &Starts, buffer: &[Complex32], pitch: usize) {
+        let (stride, n, scale) = (self.lines.dst, self.t.len_out(), self.t.scale);
         // SAFETY: offsets come from the destination view, whose lines are disjoint.
         unsafe {
             if self.t.kind == FftKind::Backward {
@@ -180,14 +241,14 @@ impl Job<'_> {
         }
     }
 
-    /// Transforms one line; the input may be used as scratch unless it is complex.
-    fn transform(&self, line: &mut [Complex32], out: &mut [Complex32], scratch: &mut [Complex32]) {
+    /// Transforms one line; the input may be used as scratch.
+    fn transform(&self, line: &mut [Complex32], out: &mut [f32], scratch: &mut [Complex32]) {
         let n = self.t.n;
         match &self.lane {
-            Lane::Complex(p) => p.process_immutable_with_scratch(line, out, scratch),
+            Lane::Complex(p) => p.process_immutable_with_scratch(line, complex(out), scratch),
             Lane::Forward(p) => {
                 // INVARIANT: buffers have the lengths of the plan.
-                p.process_with_scratch(&mut floats(line)[..n], out, scratch).expect("lengths fit");
+                p.process_with_scratch(&mut floats(line)[..n], complex(out), scratch).expect("lengths fit");
             }
             Lane::Backward(p) => {
                 line[0].im = 0.0;
@@ -195,9 +256,20 @@ impl Job<'_> {
                     line[n / 2].im = 0.0;
                 }
                 // INVARIANT: as above, and the imaginary parts that the plan checks are zero.
-                p.process_with_scratch(line, &mut floats(out)[..n], scratch).expect("lengths fit");
+                p.process_with_scratch(line, out, scratch).expect("lengths fit");
             }
         }
+    }
+
+    fn scaled(&self, values: &mut [f32]) {
+        if self.t.scale != 1.0 {
+            values.iter_mut().for_each(|v| *v *= self.t.scale);
+        }
+    }
+
+    /// Floats of an output line.
+    fn out_floats(&self) -> usize {
+        self.t.len_out() * if self.t.kind == FftKind::Backward { 1 } else { 2 }
     }
 
     /// Complex lines that lie dense on both sides: no buffers.
@@ -215,25 +287,58 @@ impl Job<'_> {
                     let input = std::slice::from_raw_parts(src, self.t.n);
                     plan.process_immutable_with_scratch(input, out, scratch);
                 }
-                if self.t.scale != 1.0 {
-                    floats(out).iter_mut().for_each(|v| *v *= self.t.scale);
-                }
+                self.scaled(floats(out));
             }
         }
     }
 
     fn run(&self, range: Range<usize>) {
-        let pitch = self.pitch();
         let mut scratch = vec![Complex32::ZERO; self.lane.scratch()];
         let dense = self.lines.src == 1 && self.lines.dst == 1;
-        if let Lane::Complex(p) = &self.lane
-            && dense
-            && !self.real_in
-            && self.read == self.t.n
-        {
-            return self.direct(range, &**p, &mut scratch);
+        match &self.lane {
+            Lane::Complex(p) if dense && !self.real_in && self.read == self.t.n => {
+                self.direct(range, &**p, &mut scratch);
+            }
+            _ if dense => self.one_by_one(range, &mut scratch),
+            _ => self.side_by_side(range, &mut scratch),
         }
-        let together = if dense { 1 } else { (GATHERED / pitch).clamp(8, 64).min(range.len()) };
+    }
+
+    /// Dense lines, which only the input is buffered of.
+    fn one_by_one(&self, range: Range<usize>, scratch: &mut [Complex32]) {
+        let mut input = vec![Complex32::ZERO; self.room()];
+        let (room, out, size) = (self.room(), self.out_floats(), if self.real_in { 4 } else { 8 });
+        let size_out = if self.t.kind == FftKind::Backward { 4 } else { 8 };
+        for k in range {
+            let (from, to) = locate(&self.lines.axes, k);
+            // SAFETY: offsets come from the views; both lines are dense, and output lines are disjoint.
+            unsafe {
+                let src = self.src.get().offset(from * size);
+                if self.t.kind == FftKind::Complex && self.real_in {
+                    let src = src.cast::<f32>();
+                    (0..self.read).for_each(|i| input[i] = (*src.add(i)).into());
+                } else {
+                    let bytes = self.read * size as usize;
+                    std::ptr::copy_nonoverlapping(src, input.as_mut_ptr().cast::<u8>(), bytes);
+                }
+                if self.t.kind == FftKind::Forward {
+                    floats(&mut input)[self.read..self.t.n].fill(0.0);
+                } else {
+                    input[self.read..room].fill(Complex32::ZERO);
+                }
+                let dst = self.dst.get().offset(to * size_out).cast::<f32>();
+                let line = std::slice::from_raw_parts_mut(dst, out);
+                self.transform(&mut input, line, scratch);
+                self.scaled(line);
+            }
+        }
+    }
+
+    /// Groups of neighbouring lines through buffers; a pitch off the powers of two keeps them apart in the cache.
+    fn side_by_side(&self, range: Range<usize>, scratch: &mut [Complex32]) {
+        let (room, out) = (self.room(), self.out_floats());
+        let pitch = room + SIDE;
+        let together = (GATHERED / pitch / SIDE * SIDE).clamp(SIDE, 64).min(range.len());
         let mut input = vec![Complex32::ZERO; together * pitch];
         let mut output = input.clone();
         let mut start = range.start;
@@ -241,10 +346,13 @@ impl Job<'_> {
             let end = range.end.min(start + together);
             let (starts, ends): (Vec<isize>, Vec<isize>) =
                 (start..end).map(|k| locate(&self.lines.axes, k)).unzip();
-            self.fill(&starts, &mut input);
-            let lines = input.chunks_exact_mut(pitch).zip(output.chunks_exact_mut(pitch));
-            lines.take(end - start).for_each(|(line, out)| self.transform(line, out, &mut scratch));
-            self.drain(&ends, &output);
+            self.fill(&Starts::of(starts), end - start, &mut input, pitch);
+            for k in 0..end - start {
+                let line = &mut input[k * pitch..k * pitch + room];
+                let result = &mut floats(&mut output[k * pitch..(k + 1) * pitch])[..out];
+                self.transform(line, result, scratch);
+            }
+            self.drain(&Starts::of(ends), &output, pitch);
             start = end;
         }
     }

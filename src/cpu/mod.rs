@@ -7,6 +7,7 @@ pub mod fft;
 pub mod frames;
 pub mod gather;
 mod gemv;
+pub mod linalg;
 pub mod matmul;
 pub mod pool;
 pub mod random;

@@ -4,6 +4,7 @@
 pub mod codegen;
 pub mod draw;
 pub mod fft;
+pub mod fft_plan;
 pub mod loops;
 pub mod program;
 pub mod reduce_op;

@@ -4,7 +4,7 @@
 
 use super::batching::{batched, front};
 use super::elementwise::{astype, multiply, real};
-use super::join::{PadMode, concatenate, pad, roll};
+use super::join::{PadMode, pad, roll};
 use super::support::*;
 use super::view::{reshape, slice};
 use crate::bail;

@@ -11,6 +11,7 @@ mod dtype;
 mod elementwise;
 mod fft;
 mod indexing;
+mod linalg;
 mod memory;
 mod printing;
 mod products;
@@ -114,6 +115,7 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     memory::register(m)?;
     random::register(m)?;
     fft::register(m)?;
+    linalg::register(m)?;
     #[cfg(feature = "vulkan")]
     {
         let exit = wrap_pyfunction!(finish, m)?;
