@@ -3,12 +3,15 @@
 mod convert;
 pub(crate) mod elem;
 pub mod elementwise;
+pub mod fft;
+pub mod frames;
 pub mod gather;
 pub mod gather_mm;
 mod gemv;
 pub mod hadamard;
 mod indexed;
 pub mod mask;
+pub mod linalg;
 pub mod matmul;
 mod network;
 mod order;

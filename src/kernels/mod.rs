@@ -6,6 +6,8 @@ pub mod draw;
 pub mod fp8;
 pub mod hadamard;
 pub mod indexed;
+pub mod fft;
+pub mod fft_plan;
 pub mod loops;
 pub mod program;
 pub mod reduce_op;
@@ -23,6 +25,7 @@ mod table_unary;
 pub mod view;
 
 pub use draw::Draw;
+pub use fft::{Fft, FftKind};
 pub use program::{Inst, Instr, Program, Src};
 pub use reduce_op::{ArgReduceOp, ReduceOp};
 pub use scan_op::{ScanForm, ScanOp};

@@ -15,7 +15,9 @@ mod dtype;
 mod elementwise;
 mod fp8;
 mod gathers;
+mod fft;
 mod indexing;
+mod linalg;
 mod memory;
 mod printing;
 mod products;
@@ -131,6 +133,8 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     compile::register(m)?;
     memory::register(m)?;
     random::register(m)?;
+    fft::register(m)?;
+    linalg::register(m)?;
     #[cfg(feature = "vulkan")]
     {
         let exit = wrap_pyfunction!(finish, m)?;

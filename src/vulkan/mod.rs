@@ -24,6 +24,8 @@ mod stream;
 mod transfer;
 
 mod elem;
+pub mod fft;
+pub mod frames;
 pub mod gather;
 pub mod gather_mm;
 pub mod hadamard;
