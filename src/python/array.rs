@@ -14,7 +14,7 @@ use super::convert::{Arr, Ints, element, host, make};
 use super::device::{S, current, pick};
 use super::dtype::{D, PyDtype, object};
 use super::indexing::{self, ArrayAt, ArrayIterator};
-use super::{buffer, printing, reductions, views};
+use super::{buffer, dlpack, printing, reductions, views};
 use crate::core::Array;
 use crate::kernels::table::{OpId, op};
 use crate::ops;
@@ -278,14 +278,42 @@ impl PyArray {
     ) -> PyResult<Bound<'py, PyAny>> {
         buffer::to_numpy(slf, dtype, copy)
     }
+    /// The module with the functions of the array API. Naming a version of that raises ValueError.
     #[pyo3(signature = (api_version=None))]
     fn __array_namespace__<'py>(
         &self,
         py: Python<'py>,
         api_version: Option<&str>,
     ) -> PyResult<Bound<'py, PyModule>> {
-        let _ = api_version;
-        py.import("mlx.core")
+        match api_version {
+            None => py.import("mlx.core"),
+            Some(_) => {
+                Err(PyValueError::new_err("Explicitly specifying api_version is not yet implemented."))
+            }
+        }
+    }
+    /// A DLPack capsule of the evaluated bytes on the host: read-only unless `copy`. `stream` is ignored;
+    /// BufferError for a `dl_device` other than (1, 0).
+    #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
+    fn __dlpack__<'py>(
+        &self,
+        py: Python<'py>,
+        stream: Option<Bound<'py, PyAny>>,
+        max_version: Option<Bound<'py, PyAny>>,
+        dl_device: Option<(i32, i32)>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let _ = stream;
+        let version = dlpack::version(max_version.as_ref());
+        dlpack::export(py, &self.array(), version, dl_device, copy.unwrap_or(false))
+    }
+    /// (1, 0), host memory: arrays on a GPU are exported through it.
+    fn __dlpack_device__(&self) -> (i32, i32) {
+        (1, 0)
+    }
+    /// The bytes of the elements in row-major order.
+    fn __bytes__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        Ok(buffer::get_state(py, &self.array())?.0)
     }
     unsafe fn __getbuffer__(
         slf: Bound<'_, Self>,

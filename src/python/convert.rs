@@ -216,10 +216,14 @@ pub fn int_range(dtype: Dtype) -> (i128, i128) {
     }
 }
 
-/// Arrays of other libraries: the buffer protocol, else `__array__`.
+/// Arrays of other libraries: the buffer protocol, else DLPack, else `__array__`.
 fn foreign(obj: &Bound<'_, PyAny>, dtype: Option<Dtype>) -> PyResult<Option<Array>> {
     if is_buffer(obj) {
         return super::buffer::import(obj, dtype).map(Some);
+    }
+    if super::dlpack::is_producer(obj)? {
+        return cast(super::dlpack::import(obj, dtype.filter(|&d| d == Dtype::F64), Some(true))?, dtype)
+            .map(Some);
     }
     if let Some(method) = obj.getattr_opt(intern!(obj.py(), "__array__"))? {
         let made = method.call0()?;

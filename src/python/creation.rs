@@ -212,17 +212,26 @@ fn triu(x: Arr, k: i64, stream: S) -> Out {
     out(ops::triu(&x.0, k, pick(stream)))
 }
 
-/// An array from anything that `mx.array` takes; an array of the right dtype is not copied unless `copy`.
+/// An array from anything that `mx.array` takes. An array of the right dtype is returned as it is unless `copy`
+/// is true; with `copy=False` host memory of objects with `__dlpack__` is shared, and ValueError raised for
+/// what needs a copy.
 ///
 /// >>> mx.asarray([1, 2])
 /// array([1, 2], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (a, dtype=None, *, copy=None))]
 fn asarray(a: &Bound<'_, PyAny>, dtype: Option<D>, copy: Option<bool>) -> Out {
+    let own = a.is_instance_of::<PyArray>();
+    if copy == Some(false) && !own {
+        if super::dlpack::is_producer(a)? {
+            return Ok(PyArray::new(super::dlpack::import(a, dtype.map(|d| d.0), copy)?));
+        }
+        return Err(PyValueError::new_err("[asarray] Unable to avoid a copy while creating an array."));
+    }
     let x = make(a, dtype.map(|d| d.0))?;
     let same = a.cast::<PyArray>().is_ok_and(|a| a.get().array().same(&x));
     if copy == Some(false) && !same {
-        return Err(PyValueError::new_err("[asarray] Cannot avoid a copy of the given object."));
+        return Err(PyValueError::new_err("[asarray] Cannot convert to the requested dtype without a copy."));
     }
     Ok(PyArray::new(if same && copy == Some(true) { ops::copy(&x, super::device::current())? } else { x }))
 }

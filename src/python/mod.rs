@@ -7,9 +7,11 @@ mod buffer;
 mod convert;
 mod creation;
 mod device;
+mod dlpack;
 mod dtype;
 mod elementwise;
 mod indexing;
+mod io;
 mod memory;
 mod printing;
 mod products;
@@ -108,6 +110,8 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     reductions::register(m)?;
     products::register(m)?;
     transforms::register(m)?;
+    io::register(m)?;
+    dlpack::register(m)?;
     memory::register(m)?;
     random::register(m)?;
     #[cfg(feature = "vulkan")]
