@@ -38,6 +38,9 @@ impl Header {
             let mut bytes = vec![0; n];
             match reader.read_exact(&mut bytes) {
                 Ok(()) => Ok(bytes),
+                Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
+                    bail!(Runtime, "[load] Unable to read {n} bytes of the header of {what}: it ends early.")
+                }
                 Err(e) => bail!(Runtime, "[load] Unable to read {n} bytes of the header of {what}: {e}."),
             }
         };

@@ -41,7 +41,8 @@ impl Replacement {
         builder.prefix(".mlx-").suffix(".tmp");
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666)); // less the umask
-        let temp = builder.tempfile_in(folder)?;
+        // The error of its kind alone: its text names the temporary file, which means nothing to the caller.
+        let temp = builder.tempfile_in(folder).map_err(|e| io::Error::from(e.kind()))?;
         if let Some(p) = permissions {
             temp.as_file().set_permissions(p)?;
         }

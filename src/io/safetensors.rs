@@ -29,7 +29,7 @@ pub fn load(source: &Arc<Source>, place: Place) -> Result<(Named, HashMap<String
     let mut text = vec![0; len as usize];
     source.read_at(8, &mut text)?;
     let header: Metadata = serde_json::from_slice(&text).map_err(|e| {
-        Error::Runtime(format!("[load_safetensors] Invalid json metadata in {}: {e}.", source.name()))
+        Error::Runtime(format!("[load_safetensors] Invalid json header in {}: {e}.", source.name()))
     })?;
     let start = 8 + len;
     if !source.holds(start, header.data_len() as u64) {

@@ -106,6 +106,13 @@ fn nested<'py>(
     Ok(list.into_any())
 }
 
+fn no_modulo(modulo: Option<Bound<'_, PyAny>>) -> PyResult<()> {
+    match modulo {
+        None => Ok(()),
+        Some(_) => Err(PyTypeError::new_err("pow() of an mlx.core.array takes no modulus")),
+    }
+}
+
 /// Integers given one by one or as one sequence: `reshape(2, 3)`, `reshape((2, 3))`.
 fn spread(args: &Bound<'_, PyTuple>) -> PyResult<Ints> {
     if args.len() == 1 { args.get_item(0)?.extract() } else { args.as_any().extract() }
@@ -227,6 +234,10 @@ impl PyArray {
             return Err(PyTypeError::new_err("iter() 0-dimensional array."));
         }
         Ok(ArrayIterator::new(a))
+    }
+    fn __reversed__(&self) -> PyResult<ArrayIterator> {
+        self.__len__()?;
+        Ok(ArrayIterator::reversed(self.array()))
     }
     fn __int__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         py.import("builtins")?.getattr("int")?.call1((only_element(py, &self.array())?,))
@@ -419,15 +430,15 @@ impl PyArray {
         REM.inplace(self, other)
     }
     fn __pow__(&self, other: &Bound<'_, PyAny>, modulo: Option<Bound<'_, PyAny>>) -> Out {
-        let _ = modulo;
+        no_modulo(modulo)?;
         POW.left(&self.array(), other)
     }
     fn __rpow__(&self, other: &Bound<'_, PyAny>, modulo: Option<Bound<'_, PyAny>>) -> Out {
-        let _ = modulo;
+        no_modulo(modulo)?;
         POW.right(&self.array(), other)
     }
     fn __ipow__(&self, other: &Bound<'_, PyAny>, modulo: Option<Bound<'_, PyAny>>) -> PyResult<()> {
-        let _ = modulo;
+        no_modulo(modulo)?;
         POW.inplace(self, other)
     }
     fn __and__(&self, other: &Bound<'_, PyAny>) -> Out {
@@ -638,9 +649,35 @@ impl PyArray {
     }
 }
 
+/// Holds an object with `__mlx_array__`, and stands for its array where one is expected.
+///
+/// >>> class Three:
+/// ...     def __mlx_array__(self):
+/// ...         return mx.array(3)
+/// >>> mx.array(1) + mx.ArrayLike(Three())
+/// array(4, dtype=int32)
+#[pyclass(name = "ArrayLike", module = "mlx.core", frozen)]
+struct PyArrayLike(Py<PyAny>);
+
+#[pymethods]
+impl PyArrayLike {
+    #[new]
+    #[pyo3(signature = (arg, /))]
+    fn new(arg: Bound<'_, PyAny>) -> PyResult<Self> {
+        if arg.is_none() {
+            return Err(PyTypeError::new_err("ArrayLike(): expected an object, got None"));
+        }
+        Ok(PyArrayLike(arg.unbind()))
+    }
+    fn __mlx_array__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.0.call_method0(py, "__mlx_array__")
+    }
+}
+
 /// Adds the class and its helpers.
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyArray>()?;
+    m.add_class::<PyArrayLike>()?;
     m.add_class::<ArrayAt>()?;
     m.add_class::<ArrayIterator>()
 }

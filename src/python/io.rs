@@ -359,7 +359,9 @@ fn save_npz(
         return Ok(py.detach(|| npz::write_stream(&mut Writer(&object), &arrays, compressed))?);
     };
     // As Python's zipfile: a path that cannot be opened is an OSError of its kind.
-    let mut out = Replacement::create(&path)?;
+    let mut out = Replacement::create(&path).map_err(|e| {
+        io::Error::new(e.kind(), format!("[{op}] Failed to open file {}: {e}", path.display()))
+    })?;
     let arrays = dense(py, arrays, true)?;
     py.detach(|| {
         npz::write(&mut out, &arrays, compressed)

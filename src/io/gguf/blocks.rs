@@ -1,6 +1,9 @@
 //! Quantised numbers in blocks (layouts: ggml-common.h of ggml). Blocks of 32 with one scale and offset are
 //! repacked into MLX's affine form, in which an element is `scale * q + bias`; the others are multiplied out
 //! in float32 and rounded to float16. Blocks are decoded when their array is evaluated.
+//!
+//! Where MLX's reader and ggml differ (Q4_K: the former gives every second group of 32 the scale and offset of
+//! the group before it), ggml is followed: it defines what the files mean.
 
 use half::{bf16, f16};
 
