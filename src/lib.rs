@@ -7,7 +7,7 @@
 //! - [`cpu`]: host kernels on raw views
 //! - `vulkan`: adapter, device, encoder, compiler, kernels on device addresses
 //! - [`ops`]: what each operation is
-//! - [`transforms`]: eval, grad
+//! - [`transforms`]: eval, grad, vmap
 //! - [`io`]: npy, npz, safetensors, GGUF
 //! - `python`: the PyO3 face
 

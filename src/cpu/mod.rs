@@ -18,5 +18,3 @@ pub mod worker;
 
 #[cfg(test)]
 pub(crate) mod testing;
-#[cfg(test)]
-mod timings;

@@ -20,6 +20,7 @@ mod reductions;
 mod transforms;
 mod trees;
 mod views;
+mod vmap;
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -112,6 +113,7 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     transforms::register(m)?;
     io::register(m)?;
     dlpack::register(m)?;
+    vmap::register(m)?;
     memory::register(m)?;
     random::register(m)?;
     #[cfg(feature = "vulkan")]
