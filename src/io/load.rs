@@ -6,10 +6,9 @@ use std::sync::Arc;
 use super::source::Source;
 use super::{gguf, npz};
 use crate::bail;
-use crate::core::layout::checked_size;
+use crate::core::layout::{checked_size, row_major};
 use crate::core::{Array, Dtype, Primitive, Result, Shape, Stream};
-use crate::on_gpu;
-use crate::ops::support::host_out;
+use crate::{memory, on_gpu};
 
 /// Where loaded arrays live.
 #[derive(Debug, Clone, Copy)]
@@ -94,14 +93,16 @@ impl Primitive for Load {
     }
 
     fn eval_cpu(&self, _: &[Array], outputs: &[Array]) -> Result<()> {
-        let dst = host_out(&outputs[0])?;
-        let n = outputs[0].nbytes();
-        if n == 0 {
-            return Ok(());
+        let (out, n) = (&outputs[0], outputs[0].nbytes());
+        let storage = memory::host_storage(n)?;
+        if n > 0 {
+            // SAFETY: fresh memory of n bytes that nothing else knows of.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(storage.host_ptr_mut()?, n) };
+            self.open()?(bytes)?;
         }
-        // SAFETY: fresh memory of n bytes that nothing else knows of.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(dst.ptr, n) };
-        self.open()?(bytes)
+        // Only now: a read that failed shall leave an array that can be tried again.
+        out.set_data(row_major(out.shape()), 0, storage);
+        Ok(())
     }
 
     fn eval_gpu(&self, stream: Stream, _: &[Array], outputs: &[Array]) -> Result<()> {
@@ -111,7 +112,7 @@ impl Primitive for Load {
                 0 => enc.output(0)?.0,
                 n => enc.filled(n, &mut *self.open()?)?,
             };
-            out.set_data(crate::core::layout::row_major(out.shape()), 0, storage);
+            out.set_data(row_major(out.shape()), 0, storage);
             Ok(())
         })
     }
