@@ -55,6 +55,21 @@ impl Primitive for Matmul {
         let args = aligned(r)?;
         matmul(&args[0], &args[1], r.stream).map(batched)
     }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        product_shape(inputs)
+    }
+}
+
+/// Shape of the product of the first two inputs, which have equal batch dimensions.
+fn product_shape(inputs: &[Array]) -> Result<Vec<Shape>> {
+    let (a, b) = (&inputs[0], &inputs[1]);
+    if a.dim(-1) != b.dim(-2) || a.shape()[..a.ndim() - 2] != b.shape()[..b.ndim() - 2] {
+        bail!(Value, "[matmul] Cannot multiply {} by {}.", show(a.shape()), show(b.shape()));
+    }
+    let mut shape: Shape = a.shape()[..a.ndim() - 1].into();
+    shape.push(b.dim(-1));
+    Ok(vec![shape])
 }
 
 /// Cotangent of one factor of `a @ b`.
@@ -109,6 +124,10 @@ impl Primitive for AddMm {
             return Ok(batched(sum));
         }
         addmm(&args[2], &args[0], &args[1], self.alpha, self.beta, r.stream).map(batched)
+    }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        product_shape(inputs)
     }
 }
 

@@ -2,6 +2,7 @@
 //! folder to open to add an op; an elementwise op is only a row of `kernels::table`.
 
 pub mod batching;
+mod count;
 pub mod create;
 pub mod elementwise;
 pub mod join;

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 
 use super::array::{Out, PyArray, out};
-use super::convert::{Arr, Ints, make, to_array};
+use super::convert::{Arr, Given, Ints, make, to_array};
 use super::device::{S, pick};
 use super::dtype::D;
 use crate::core::Dtype;
@@ -119,15 +119,18 @@ fn natural(x: &Bound<'_, PyAny>) -> PyResult<(f64, Dtype)> {
 /// >>> mx.arange(1, 2, 0.5)
 /// array([1, 1.5], dtype=float32)
 #[pyfunction]
-#[pyo3(signature = (start=None, stop=None, step=None, dtype=None, *, stream=None))]
+#[pyo3(
+    signature = (start=Given(None), stop=None, step=None, dtype=None, *, stream=None),
+    text_signature = "(start=None, stop=None, step=None, dtype=None, *, stream=None)"
+)]
 fn arange<'py>(
-    start: Option<Bound<'py, PyAny>>,
+    start: Given<Bound<'py, PyAny>>,
     stop: Option<Bound<'py, PyAny>>,
     step: Option<Bound<'py, PyAny>>,
     dtype: Option<D>,
     stream: S,
 ) -> Out {
-    let (start, stop) = match (start, stop) {
+    let (start, stop) = match (start.0, stop) {
         (Some(n), None) => (None, Some(n)),
         other => other,
     };

@@ -2,7 +2,7 @@
 //! unless they are a copy; arrays on a GPU come down first. Imports from host memory share it where the
 //! elements are aligned and of a type that MLX has; the memory is then never overwritten.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_void};
 use std::ptr::{self, NonNull};
 
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
@@ -141,7 +141,7 @@ pub fn export<'py>(
         true => ops::copy(a, default_stream(Device::CPU))?,
         false => a.clone(),
     };
-    let data = host(py, &a)?;
+    let (a, data) = host(py, &a)?;
     let mut shape = a.shape().to_vec();
     let mut strides = a.data()?.strides.to_vec();
     let tensor = tensor(&a, data, &mut shape, &mut strides);

@@ -2,7 +2,7 @@
 //! of named arrays. The formats are in `crate::io`.
 
 use std::collections::HashMap;
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

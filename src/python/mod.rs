@@ -4,6 +4,7 @@
 mod array;
 mod array_ops;
 mod buffer;
+mod compile;
 mod convert;
 mod creation;
 mod device;
@@ -114,6 +115,7 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     io::register(m)?;
     dlpack::register(m)?;
     vmap::register(m)?;
+    compile::register(m)?;
     memory::register(m)?;
     random::register(m)?;
     #[cfg(feature = "vulkan")]

@@ -1,5 +1,6 @@
 //! Evaluation and function transforms over the graph.
 
+pub mod compile;
 mod eval;
 mod grad;
 mod vmap;
