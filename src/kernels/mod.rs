@@ -3,11 +3,11 @@
 
 pub mod codegen;
 pub mod draw;
+pub mod fft;
+pub mod fft_plan;
 pub mod fp8;
 pub mod hadamard;
 pub mod indexed;
-pub mod fft;
-pub mod fft_plan;
 pub mod loops;
 pub mod program;
 pub mod reduce_op;

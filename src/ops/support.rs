@@ -60,6 +60,7 @@ fn donor(out: &Array, inputs: &[Array]) -> Option<Arc<Storage>> {
         let whole = d.offset == 0
             && d.storage.nbytes() == out.nbytes()
             && Arc::strong_count(&d.storage) == 1
+            && !d.storage.is_lent()
             && Layout { shape: out.shape().into(), strides: d.strides.clone(), offset: 0 }
                 .is_row_contiguous();
         whole.then(|| d.storage.clone())

@@ -353,13 +353,19 @@ pub(super) fn misfit(value: &Array, want: &[i64]) -> PyErr {
 #[pyclass(name = "ArrayIterator", module = "mlx.core")]
 pub struct ArrayIterator {
     array: Array,
-    next: i64,
+    done: i64,
+    backwards: bool,
 }
 
 impl ArrayIterator {
     /// Starts at the first row; the array has at least one axis.
     pub fn new(array: Array) -> Self {
-        ArrayIterator { array, next: 0 }
+        ArrayIterator { array, done: 0, backwards: false }
+    }
+
+    /// Starts at the last row.
+    pub fn reversed(array: Array) -> Self {
+        ArrayIterator { array, done: 0, backwards: true }
     }
 }
 
@@ -370,15 +376,17 @@ impl ArrayIterator {
     }
     fn __next__(&mut self) -> PyResult<Option<PyArray>> {
         let a = &self.array;
-        if self.next >= a.shape()[0] {
+        let n = a.shape()[0];
+        if self.done >= n {
             return Ok(None);
         }
+        let row = if self.backwards { n - 1 - self.done } else { self.done };
+        self.done += 1;
         let s = current();
         let mut start: Shape = SmallVec::from_elem(0, a.ndim());
         let mut stop: Shape = a.shape().into();
         let step: Shape = SmallVec::from_elem(1, a.ndim());
-        (start[0], stop[0]) = (self.next, self.next + 1);
-        self.next += 1;
+        (start[0], stop[0]) = (row, row + 1);
         let row = ops::slice(a, &start, &stop, &step, s)?;
         Ok(Some(PyArray::new(ops::squeeze(&row, Some(&[0]), s)?)))
     }
