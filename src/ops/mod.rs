@@ -1,6 +1,7 @@
 //! What each operation is: shape rule, derivatives and the calls down into `cpu` and `vulkan`. The one
 //! folder to open to add an op; an elementwise op is only a row of `kernels::table`.
 
+pub mod conv;
 pub mod create;
 pub mod elementwise;
 pub mod join;
@@ -13,6 +14,7 @@ pub mod sort;
 pub mod support;
 pub mod view;
 
+pub use conv::{ConvOptions, ConvolveMode, conv_general, conv_transpose, convolve};
 pub use create::*;
 pub use elementwise::*;
 pub use join::*;

@@ -4,6 +4,7 @@
 mod array;
 mod array_ops;
 mod buffer;
+mod conv;
 mod convert;
 mod creation;
 mod device;
@@ -107,6 +108,7 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     views::register(m)?;
     reductions::register(m)?;
     products::register(m)?;
+    conv::register(m)?;
     transforms::register(m)?;
     memory::register(m)?;
     random::register(m)?;
