@@ -2,7 +2,8 @@
 // Portable matrix product: shared-memory tiles in two buffers, the next tile held in registers while the
 // current one is multiplied, TM x TN results a thread. float32 accumulation for every dtype.
 // Defines: DTYPE, WIDE, ADDMM, PARTIAL (float32 partial sums of a split), TA, TB (operand is stored
-// transposed), BM, BN, BK, TM, TN. Grid: tiles, splits, batch.
+// transposed), BM, BN, BK, TM, TN; CONV for a convolution, whose one operand is gathered (lib/conv_gather.glsl).
+// Grid: tiles, splits, batch.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require
@@ -28,6 +29,10 @@ shared vec4 tile_b[2 * BK * BN / 4];
 
 uvec4 next_a[CHUNKS_A];
 uvec4 next_b[CHUNKS_B];
+
+#ifdef CONV
+#include "lib/conv_gather.glsl"
+#endif
 
 #if TA
 #define SWIZZLE_A(k) 0
@@ -57,6 +62,7 @@ uvec4 whole_cols(uvec2 base, uint k, uint col, uint cols, uint ld) {
 void fetch(uvec2 a, uvec2 b, uint row0, uint col0, uint k0, uint k_end) {
 #ifdef WIDE
     if (k0 + BK <= k_end) {
+#ifndef GATHER_A
         [[unroll]] for (uint i = 0; i < CHUNKS_A; i++) {
             uint id = gl_LocalInvocationIndex + i * THREADS;
 #if TA
@@ -65,6 +71,8 @@ void fetch(uvec2 a, uvec2 b, uint row0, uint col0, uint k0, uint k_end) {
             if (HAS_A(id)) next_a[i] = whole_rows(a, row0 + id / CPK, p.m, k0 + id % CPK * V, p.lda);
 #endif
         }
+#endif
+#ifndef GATHER_B
         [[unroll]] for (uint i = 0; i < CHUNKS_B; i++) {
             uint id = gl_LocalInvocationIndex + i * THREADS;
 #if TB
@@ -73,9 +81,11 @@ void fetch(uvec2 a, uvec2 b, uint row0, uint col0, uint k0, uint k_end) {
             if (HAS_B(id)) next_b[i] = whole_cols(b, k0 + id / (BN / V), col0 + id % (BN / V) * V, p.n, p.ldb);
 #endif
         }
+#endif
     } else
 #endif
     {
+#ifndef GATHER_A
         [[unroll]] for (uint i = 0; i < CHUNKS_A; i++) {
             uint id = gl_LocalInvocationIndex + i * THREADS;
 #if TA
@@ -84,6 +94,8 @@ void fetch(uvec2 a, uvec2 b, uint row0, uint col0, uint k0, uint k_end) {
             if (HAS_A(id)) next_a[i] = load_chunk(a, row0 + id / CPK, p.m, k0 + id % CPK * V, k_end, p.lda);
 #endif
         }
+#endif
+#ifndef GATHER_B
         [[unroll]] for (uint i = 0; i < CHUNKS_B; i++) {
             uint id = gl_LocalInvocationIndex + i * THREADS;
 #if TB
@@ -92,7 +104,13 @@ void fetch(uvec2 a, uvec2 b, uint row0, uint col0, uint k0, uint k_end) {
             if (HAS_B(id)) next_b[i] = load_chunk(b, k0 + id / (BN / V), k_end, col0 + id % (BN / V) * V, p.n, p.ldb);
 #endif
         }
+#endif
     }
+#ifdef GATHER_A
+    gather(a, k0, k_end);
+#elif defined(GATHER_B)
+    gather(b, k0, k_end);
+#endif
 }
 
 #define PUT_TRANSPOSED(tile, size, c, id, buf)                                                    \
@@ -163,7 +181,7 @@ void write_one(uvec2 d, uvec2 addend, uint row, uint col, float x) {
 #ifdef PARTIAL
         Floats(d).v[row * p.n + col] = x;
 #else
-        store_element(d, row * p.d_rs + col * p.d_cs, epilogue(x, addend, row, col));
+        store_element(d, RESULT(row, col), epilogue(x, addend, row, col));
 #endif
     }
 }
@@ -171,7 +189,7 @@ void write_one(uvec2 d, uvec2 addend, uint row, uint col, float x) {
 void write_four(uvec2 d, uvec2 addend, uint row, uint col, vec4 x) {
 #ifndef PARTIAL
     if ((p.flags & 1u) != 0 && col + 4 <= p.n) {
-        store_four(d, row * p.d_rs + col,
+        store_four(d, RESULT_ROW(row) + col,
                    vec4(epilogue(x.x, addend, row, col), epilogue(x.y, addend, row, col + 1),
                         epilogue(x.z, addend, row, col + 2), epilogue(x.w, addend, row, col + 3)));
     } else
@@ -202,6 +220,9 @@ void main() {
     [[unroll]] for (uint i = 0; i < TM; i++)
         [[unroll]] for (uint j = 0; j < TN / 4; j++) acc[i][j] = vec4(0);
 
+#ifdef CONV
+    begin_gather(row0, col0);
+#endif
     fetch(a, b, row0, col0, k_begin, k_end);
     put(0);
     barrier();

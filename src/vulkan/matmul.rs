@@ -408,7 +408,7 @@ pub(super) fn launch(
 }
 
 fn plain(kernel: Kernel, dtype: Dtype) -> MatmulKey {
-    MatmulKey { kernel, dtype, wide: false, addmm: false, partial: false, ta: false, tb: false }
+    MatmulKey { kernel, dtype, wide: false, addmm: false, partial: false, ta: false, tb: false, gather: None }
 }
 
 /// Row-major scratch copy of an operand with rows padded by zeros to a multiple of `pad` elements.
@@ -556,6 +556,7 @@ fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
         partial,
         ta,
         tb,
+        gather: None,
     };
     let pipeline = if let (Kernel::Nv2 { d8, .. }, true) = (kernel, work >= WORTH_SPECIAL) {
         let dims = [p.m, p.n, p.k, lda, ldb, p.d_rs].map(|v| v as u32);

@@ -426,17 +426,44 @@ fn every_variant_compiles() {
             for tb in [false, true] {
                 for &kernel in &matrices {
                     for dtype in [Dtype::F16, Dtype::BF16] {
-                        keys.push(MatmulKey { kernel, dtype, wide: true, addmm, partial, ta, tb });
+                        keys.push(MatmulKey {
+                            kernel,
+                            dtype,
+                            wide: true,
+                            addmm,
+                            partial,
+                            ta,
+                            tb,
+                            gather: None,
+                        });
                     }
                 }
                 let kernel = Kernel::Complex;
-                keys.push(MatmulKey { kernel, dtype: Dtype::C64, wide: false, addmm, partial, ta, tb });
+                keys.push(MatmulKey {
+                    kernel,
+                    dtype: Dtype::C64,
+                    wide: false,
+                    addmm,
+                    partial,
+                    ta,
+                    tb,
+                    gather: None,
+                });
             }
         }
         for &kernel in &kernels {
             for dtype in REAL {
                 for wide in [false, true] {
-                    keys.push(MatmulKey { kernel, dtype, wide, addmm, partial, ta: false, tb: true });
+                    keys.push(MatmulKey {
+                        kernel,
+                        dtype,
+                        wide,
+                        addmm,
+                        partial,
+                        ta: false,
+                        tb: true,
+                        gather: None,
+                    });
                 }
             }
         }

@@ -5,6 +5,8 @@
 pub mod adapter;
 mod cache;
 pub mod compiler;
+pub mod conv;
+mod conv_depthwise;
 mod device;
 pub mod elementwise;
 mod encoder;
