@@ -7,7 +7,7 @@
 //! - [`cpu`]: host kernels on raw views
 //! - `vulkan`: adapter, device, encoder, compiler, kernels on device addresses
 //! - [`ops`]: what each operation is
-//! - [`transforms`]: eval, grad
+//! - [`transforms`]: eval, grad, vmap
 //! - `python`: the PyO3 face
 
 // Without a GPU backend the arguments of GPU entry points go unused.

@@ -351,6 +351,22 @@ def test_tangents(rng):
     )
 
 
+def test_vmap(rng):
+    for options in [{"padding": 1}, {"groups": 2, "stride": 2, "flip": True}]:
+        inputs = 4 // options.get("groups", 1)
+        x, w = mx.array(draw(rng, (3, 2, 7, 4))), mx.array(draw(rng, (3, 6, 3, inputs)))
+        conv = lambda x, w, o=options: mx.conv_general(x, w, **o)  # noqa: E731
+        gradient = lambda x, w, f=conv: mx.grad(lambda w: (f(x, w) ** 2).sum())(w)  # noqa: E731
+        for f, (i, j) in itertools.product([conv, gradient], [(0, 0), (0, None), (None, 0)]):
+            a, b = x if i == 0 else x[0], w if j == 0 else w[0]
+            got = mx.vmap(f, in_axes=(i, j))(a, b)
+            want = mx.stack([f(x[k if i == 0 else 0], w[k if j == 0 else 0]) for k in range(3)])
+            np.testing.assert_allclose(np.array(got), np.array(want), rtol=1e-4, atol=1e-4)
+        got = mx.vmap(conv, in_axes=(2, 3), out_axes=1)(mx.moveaxis(x, 0, 2), mx.moveaxis(w, 0, 3))
+        want = mx.stack([conv(x[k], w[k]) for k in range(3)], axis=1)
+        np.testing.assert_allclose(np.array(got), np.array(want), rtol=1e-4, atol=1e-4)
+
+
 BAD = [
     (
         lambda: mx.conv1d(mx.ones((2, 3)), mx.ones((3, 2, 3))),

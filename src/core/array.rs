@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
+use smallvec::{SmallVec, smallvec};
+
 use super::device::Stream;
 use super::dtype::Dtype;
 use super::error::{Error, Result};
@@ -52,7 +54,7 @@ pub struct Node {
     pub inputs: Vec<Array>,
     /// Where it runs.
     pub stream: Stream,
-    specs: Vec<(Shape, Dtype)>,
+    pub(crate) specs: Vec<(Shape, Dtype)>,
     outputs: OnceLock<Vec<Weak<Inner>>>,
 }
 
@@ -243,9 +245,9 @@ impl Array {
     }
 
     /// Every output of the node that computes this array; dropped siblings are replaced by placeholders.
-    pub fn outputs_of(&self, node: &Node) -> Vec<Array> {
+    pub fn outputs_of(&self, node: &Node) -> SmallVec<[Array; 1]> {
         match node.outputs.get() {
-            None => vec![self.clone()],
+            None => smallvec![self.clone()],
             Some(outs) => outs
                 .iter()
                 .zip(&node.specs)

@@ -13,5 +13,5 @@ pub use device::{Device, DeviceKind, Stream, default_device, default_stream};
 pub use dtype::{Category, Dtype, Kind};
 pub use error::{Error, Result};
 pub use layout::{Layout, Shape, Strides};
-pub use primitive::{Batched, Derivatives, Jvp, Primitive, Vjp};
+pub use primitive::{Batched, Derivatives, Jvp, Primitive, Vjp, Vmap};
 pub use storage::{DeviceBlock, HostBlock, Storage};

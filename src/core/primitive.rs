@@ -4,6 +4,7 @@
 use super::array::Array;
 use super::device::Stream;
 use super::error::{Error, Result};
+use super::layout::Shape;
 
 /// Result of vectorising a primitive: outputs and the axis each carries the batch on.
 pub type Batched = (Vec<Array>, Vec<Option<usize>>);
@@ -53,6 +54,31 @@ impl Jvp<'_> {
     }
 }
 
+/// What a vmap rule is given.
+pub struct Vmap<'a> {
+    /// All inputs; those that vary have one axis more than the primitive was made for.
+    pub inputs: &'a [Array],
+    /// The batch axis of each input; `None` where it does not vary.
+    pub axes: &'a [Option<usize>],
+    /// The outputs of one element of the batch.
+    pub outputs: &'a [Array],
+    /// Where to compute.
+    pub stream: Stream,
+}
+
+impl Vmap<'_> {
+    /// Length of the batch.
+    pub fn size(&self) -> i64 {
+        let batched = self.inputs.iter().zip(self.axes).find_map(|(a, ax)| ax.map(|ax| a.shape()[ax]));
+        batched.unwrap_or(1)
+    }
+
+    /// Shape of an output for the whole batch, which comes first.
+    pub fn shape(&self, output: usize) -> Shape {
+        std::iter::once(self.size()).chain(self.outputs[output].shape().iter().copied()).collect()
+    }
+}
+
 /// An operation on arrays. Outputs have their shape and dtype before evaluation; evaluation gives them
 /// layout and storage through [`Array::set_data`].
 pub trait Primitive: Send + Sync + std::any::Any {
@@ -87,8 +113,8 @@ pub trait Primitive: Send + Sync + std::any::Any {
         Ok(None)
     }
 
-    /// The primitive over a batch axis of some inputs.
-    fn vmap(&self, _inputs: &[Array], _axes: &[Option<usize>], _stream: Stream) -> Result<Batched> {
+    /// The primitive over a batch axis of some inputs: its outputs, and the axis that carries the batch in each.
+    fn vmap(&self, _rule: &Vmap) -> Result<Batched> {
         Err(self.missing("vmap"))
     }
 

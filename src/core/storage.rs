@@ -154,6 +154,12 @@ impl Storage {
         s.device.as_ref().filter(|_| s.device_valid).cloned()
     }
 
+    /// The GPU that alone has the bytes, in memory that the host cannot read in place.
+    pub fn only_on_gpu(&self) -> Option<u32> {
+        let s = self.lock();
+        s.device.as_ref().filter(|d| !s.host_valid && d.mapped().is_none()).map(|d| d.device())
+    }
+
     /// Makes the bytes valid on a device too: `upload` gets the host bytes and returns the filled block.
     /// Does nothing when they are there already. Concurrent callers upload once.
     pub fn ensure_device(

@@ -1,4 +1,4 @@
-//! The block runner against naive loops, on layouts that take every path; timings when asked for.
+//! The block runner against naive loops, on layouts that take every path.
 
 use super::*;
 use crate::kernels::Instr;

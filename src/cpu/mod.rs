@@ -21,5 +21,3 @@ pub mod worker;
 
 #[cfg(test)]
 pub(crate) mod testing;
-#[cfg(test)]
-mod timings;

@@ -4,13 +4,14 @@
 
 use smallvec::SmallVec;
 
+use super::batching;
 use super::elementwise::astype;
 use super::support::*;
-use super::view::{broadcast_to, moveaxis, reshape, slice, swapaxes};
+use super::view::{moveaxis, reshape, slice, swapaxes};
 use crate::bail;
 use crate::core::layout::{checked_size, show};
 use crate::core::primitive::Batched;
-use crate::core::{Array, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp};
+use crate::core::{Array, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
 use crate::kernels::conv::{Conv, ConvAxis};
 use crate::on_gpu;
 
@@ -26,8 +27,6 @@ enum Wanted {
 struct Convolution {
     conv: Conv,
     wanted: Wanted,
-    /// Spatial sizes of the result: the input does not tell how far the upper padding reaches.
-    sizes: SmallVec<[i64; 3]>,
 }
 
 impl Primitive for Convolution {
@@ -73,58 +72,48 @@ impl Primitive for Convolution {
     }
 
     fn jvp(&self, r: &Jvp) -> Result<Option<Derivatives>> {
-        let mut total = None;
+        let (sizes, mut total) = (spatial(&r.outputs[0]), None);
         for (t, &i) in r.tangents.iter().zip(r.argnums) {
             let (a, b) = if i == 0 { (t, &r.primals[1]) } else { (&r.primals[0], t) };
             let term = match self.wanted {
-                Wanted::Output => output(a, b, &self.sizes, &self.conv, r.stream),
-                Wanted::Kernel => kernel_gradient(a, b, &self.sizes, &self.conv, r.stream),
+                Wanted::Output => output(a, b, sizes, &self.conv, r.stream),
+                Wanted::Kernel => kernel_gradient(a, b, sizes, &self.conv, r.stream),
             };
             total = plus(total, term, r.stream)?;
         }
         Ok(Some(vec![total]))
     }
 
-    fn vmap(&self, inputs: &[Array], axes: &[Option<usize>], s: Stream) -> Result<Batched> {
-        let front = |i: usize| axes[i].map(|ax| moveaxis(&inputs[i], ax as i64, 0, s)).transpose();
-        let (conv, sizes) = (&self.conv, &self.sizes);
-        let grouped = |n: i64| Conv { groups: conv.groups * n, ..conv.clone() };
-        let out = match (self.wanted, front(0)?, front(1)?) {
-            (_, None, None) => return Err(self.missing("vmap")),
-            (Wanted::Output, Some(x), None) => {
-                let y = output(&fold(&x, 0, s)?, &inputs[1], sizes, conv, s);
-                unfold(&y, 0, x.shape()[0], s)?
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        let (conv, s, n) = (&self.conv, r.stream, r.size());
+        let sizes = spatial(&r.outputs[0]);
+        let grouped = Conv { groups: conv.groups * n, ..conv.clone() };
+        let out = match (self.wanted, r.axes[0].is_some(), r.axes[1].is_some()) {
+            (Wanted::Output, true, false) => {
+                let y = output(&fold(&batching::front(r, 0)?, 0, s)?, &r.inputs[1], sizes, conv, s);
+                unfold(&y, 0, n, s)?
             }
-            (Wanted::Output, None, Some(w)) => {
+            (Wanted::Output, false, _) => {
                 // Output channels become (group, batch, channel of the group).
-                let n = w.shape()[0];
-                let w = swapaxes(&unfold(&w, 1, conv.groups, s)?, 0, 1, s)?;
-                let y = output(&inputs[0], &fold(&fold(&w, 0, s)?, 0, s)?, sizes, conv, s);
+                let w = unfold(&batching::front(r, 1)?, 1, conv.groups, s)?;
+                let w = fold(&fold(&swapaxes(&w, 0, 1, s)?, 0, s)?, 0, s)?;
+                let y = output(&r.inputs[0], &w, sizes, conv, s);
                 let last = y.ndim() - 1;
                 let y = unfold(&unfold(&y, last, conv.groups, s)?, last + 1, n, s)?;
                 fold(&moveaxis(&y, last as i64 + 1, 0, s)?, last + 1, s)?
             }
-            (Wanted::Output, Some(x), Some(w)) => {
-                let n = x.shape()[0];
-                let y = output(&into_channels(&x, s)?, &fold(&w, 0, s)?, sizes, &grouped(n), s);
+            (Wanted::Output, true, true) => {
+                let x = into_channels(&batching::front(r, 0)?, s)?;
+                let y = output(&x, &fold(&batching::front(r, 1)?, 0, s)?, sizes, &grouped, s);
                 let last = y.ndim() - 1;
                 moveaxis(&unfold(&y, last, n, s)?, last as i64, 0, s)?
             }
-            (Wanted::Kernel, x, dy) => {
-                // INVARIANT: one of them has a batch axis.
-                let n = x.as_ref().or(dy.as_ref()).map_or(1, |a| a.shape()[0]);
-                let whole = |a: Option<Array>, i: usize| match a {
-                    Some(a) => into_channels(&a, s),
-                    None => {
-                        let shape: Shape = [n].into_iter().chain(inputs[i].shape().iter().copied()).collect();
-                        into_channels(&broadcast_to(&inputs[i], &shape, s)?, s)
-                    }
-                };
-                let dw = kernel_gradient(&whole(x, 0)?, &whole(dy, 1)?, sizes, &grouped(n), s);
-                unfold(&dw, 0, n, s)?
+            (Wanted::Kernel, _, _) => {
+                let whole = |i: usize| into_channels(&batching::spread(r, i)?, s);
+                unfold(&kernel_gradient(&whole(0)?, &whole(1)?, sizes, &grouped, s), 0, n, s)?
             }
         };
-        Ok((vec![out], vec![Some(0)]))
+        Ok(batching::batched(out))
     }
 }
 
@@ -157,8 +146,7 @@ fn into_channels(a: &Array, s: Stream) -> Result<Array> {
 
 fn node(conv: Conv, wanted: Wanted, sizes: &[i64], ends: [i64; 2], inputs: [&Array; 2], s: Stream) -> Array {
     let shape: Shape = [ends[0]].into_iter().chain(sizes.iter().copied()).chain([ends[1]]).collect();
-    let primitive = Convolution { conv, wanted, sizes: sizes.into() };
-    Array::lazy(shape, inputs[0].dtype(), primitive, inputs.map(Array::clone).to_vec(), s)
+    Array::lazy(shape, inputs[0].dtype(), Convolution { conv, wanted }, inputs.map(Array::clone).to_vec(), s)
 }
 
 /// The convolution node; `sizes` are those of the output.

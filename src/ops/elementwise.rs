@@ -3,10 +3,10 @@
 
 use super::reduction::sum_to;
 use super::support::*;
-use super::{partials, view};
+use super::{batching, partials, view};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, broadcast_strides, show};
-use crate::core::{Array, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp};
+use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
 use crate::kernels::View;
 use crate::kernels::program::Program;
 use crate::kernels::table::{OpId, TypeRule, op, table};
@@ -149,6 +149,12 @@ impl Primitive for Elementwise {
         }
         Ok(Some(vec![total]))
     }
+
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        let args = batching::aligned(r)?;
+        let args: Vec<&Array> = args.iter().collect();
+        apply(self.0, &args, r.stream).map(batching::batched)
+    }
 }
 
 impl Primitive for Cast {
@@ -171,6 +177,13 @@ impl Primitive for Cast {
     fn jvp(&self, r: &Jvp) -> Result<Option<Derivatives>> {
         Ok(Some(vec![Some(astype(&r.tangents[0], r.outputs[0].dtype(), r.stream)?)]))
     }
+
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        let to = r.outputs[0].dtype();
+        let same = to == r.inputs[0].dtype();
+        let out = if same { copy_node(&r.inputs[0], r.stream) } else { astype(&r.inputs[0], to, r.stream)? };
+        Ok((vec![out], r.axes.to_vec()))
+    }
 }
 
 impl Primitive for Full {
@@ -192,6 +205,11 @@ impl Primitive for Full {
 
     fn jvp(&self, r: &Jvp) -> Result<Option<Derivatives>> {
         Ok(Some(vec![Some(filled(&r.tangents[0], r.outputs[0].shape(), r.stream)?)]))
+    }
+
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        let value = batching::raised(r, 0, r.outputs[0].ndim())?;
+        filled(&value, &r.shape(0), r.stream).map(batching::batched)
     }
 }
 

@@ -1,15 +1,15 @@
 //! Joining, splitting, padding and repeating. Concatenation copies its parts into one output; the rest is
 //! built from it, from views and from slice updates.
 
+use super::batching::{batched, spread};
 use super::create::full;
 use super::elementwise::astype;
 use super::slice_update::slice_update;
 use super::support::*;
 use super::view::{broadcast_to, expand_dims, flatten, reshape, slice, sliced};
-use super::zeros_like;
 use crate::bail;
 use crate::core::layout::{normalize_axis, show};
-use crate::core::{Array, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp};
+use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
 use crate::kernels::program::Program;
 use crate::on_gpu;
 
@@ -115,6 +115,11 @@ impl Primitive for Concatenate {
     fn jvp(&self, r: &Jvp) -> Result<Option<Derivatives>> {
         let parts = (0..r.primals.len()).map(|i| tangent_or_zeros(r, i)).collect::<Result<Vec<_>>>()?;
         Ok(Some(vec![Some(concatenate(&parts, self.axis as i64, r.stream)?)]))
+    }
+
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        let parts = (0..r.inputs.len()).map(|i| spread(r, i)).collect::<Result<Vec<_>>>()?;
+        concatenate(&parts, self.axis as i64 + 1, r.stream).map(batched)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Matrix products with batching and broadcasting: `matmul` and the fused `addmm`. Operands may be strided;
 //! the kernels read transposed ones in place.
 
+use super::batching::{aligned, batched};
 use super::elementwise::astype;
 use super::reduction::sum_to;
 use super::support::*;
@@ -8,7 +9,7 @@ use super::view::{broadcast_to, expand_dims, reshape, squeeze, swapaxes};
 use super::{add, multiply};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, show};
-use crate::core::{Array, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp};
+use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
 use crate::on_gpu;
 
 struct Matmul;
@@ -48,6 +49,11 @@ impl Primitive for Matmul {
             total = plus(total, term, s)?;
         }
         Ok(Some(vec![total]))
+    }
+
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        let args = aligned(r)?;
+        matmul(&args[0], &args[1], r.stream).map(batched)
     }
 }
 
@@ -91,6 +97,18 @@ impl Primitive for AddMm {
                 _ => scaled(&product_vjp(&primals[0], &primals[1], i, cot, s)?, self.alpha)?,
             }))
         })
+    }
+
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        let args = aligned(r)?;
+        if r.axes[0].is_none() && r.axes[1].is_none() {
+            // Only the addend varies: it must not widen the product.
+            let product = matmul(&args[0], &args[1], r.stream)?;
+            let scaled = |x: &Array, by: f32| multiply(x, &scalar_f64(by.into(), x.dtype())?, r.stream);
+            let sum = add(&scaled(&args[2], self.beta)?, &scaled(&product, self.alpha)?, r.stream)?;
+            return Ok(batched(sum));
+        }
+        addmm(&args[2], &args[0], &args[1], self.alpha, self.beta, r.stream).map(batched)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What each operation is: shape rule, derivatives and the calls down into `cpu` and `vulkan`. The one
 //! folder to open to add an op; an elementwise op is only a row of `kernels::table`.
 
+pub mod batching;
 pub mod conv;
 pub mod create;
 pub mod elementwise;

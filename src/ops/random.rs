@@ -4,6 +4,7 @@
 
 use std::sync::Mutex;
 
+use super::batching::{batched, front};
 use super::create::arange;
 use super::elementwise::*;
 use super::reduction::argmax;
@@ -12,7 +13,7 @@ use super::support::*;
 use super::view::{broadcast_to, expand_dims, reshape, slice, view};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, checked_size, normalize_axis, show};
-use crate::core::{Array, Device, Dtype, Primitive, Result, Shape, Stream, default_stream};
+use crate::core::{Array, Batched, Device, Dtype, Primitive, Result, Shape, Stream, Vmap, default_stream};
 use crate::kernels::Draw;
 use crate::on_gpu;
 
@@ -52,6 +53,13 @@ impl Primitive for RandomBits {
 
     fn blocks_gradient(&self) -> bool {
         true
+    }
+
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        // One row of words a key; nested batches of keys stay in front.
+        let keys = front(r, 0)?;
+        let out = &r.outputs[0];
+        Ok(batched(Array::lazy(r.shape(0), out.dtype(), RandomBits(self.0), vec![keys], r.stream)))
     }
 }
 

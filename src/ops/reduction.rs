@@ -1,12 +1,13 @@
 //! The reduction class: sum, prod, min, max, all, any, arg-reductions, softmax and logsumexp, and what
 //! follows from them (mean, var, std). One primitive a kernel family; axes rules are shared.
 
+use super::batching::{batched, front};
 use super::elementwise::*;
 use super::support::*;
 use super::{create, join, view};
 use crate::bail;
 use crate::core::layout::{normalize_axis, row_major, show};
-use crate::core::{Array, Derivatives, Dtype, Jvp, Primitive, Result, Stream, Vjp};
+use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Stream, Vjp, Vmap};
 use crate::kernels::{ArgReduceOp, ReduceOp, View};
 use crate::on_gpu;
 
@@ -91,6 +92,11 @@ impl Primitive for Reduce {
             _ => None,
         })
     }
+
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        let axes: Vec<usize> = self.axes.iter().map(|a| a + 1).collect();
+        Ok(batched(reduce_to(self.op, &front(r, 0)?, &axes, &r.shape(0), r.stream)))
+    }
 }
 
 /// Cotangent of a product: the reverse pass over a balanced tree of multiplications, which needs no
@@ -158,6 +164,11 @@ impl Primitive for ArgReduce {
     fn blocks_gradient(&self) -> bool {
         true
     }
+
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        let p = ArgReduce { op: self.op, axis: self.axis + 1 };
+        Ok(batched(Array::lazy(r.shape(0), Dtype::U32, p, vec![front(r, 0)?], r.stream)))
+    }
 }
 
 impl Primitive for Softmax {
@@ -185,6 +196,10 @@ impl Primitive for Softmax {
 
     fn jvp(&self, r: &Jvp) -> Result<Option<Derivatives>> {
         Ok(Some(vec![Some(softmax_derivative(&r.outputs[0], &r.tangents[0], r.stream)?)]))
+    }
+
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        softmax(&front(r, 0)?, Some(&[-1]), true, r.stream).map(batched)
     }
 }
 
@@ -222,6 +237,11 @@ impl Primitive for LogSumExp {
         let keep = drop_axes(x.shape(), &[x.ndim() - 1], true);
         let cot = view::reshape(&cotangents[0], &keep, s)?;
         Ok(vec![Some(multiply(&cot, &softmax(x, Some(&[-1]), true, s)?, s)?)])
+    }
+
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        let out = logsumexp(&front(r, 0)?, Some(&[-1]), false, r.stream)?;
+        view::reshape(&out, &r.shape(0), r.stream).map(batched)
     }
 }
 

@@ -1,12 +1,13 @@
 //! Writing an update into a slice of an array: the functional form of `a[...] = b`. A source that nobody
 //! else holds is written in place.
 
+use super::batching::{batched, spread};
 use super::elementwise::astype;
 use super::reduction::sum_to;
 use super::support::*;
 use super::view::{broadcast_to, slice, slice_shape, sliced};
 use super::zeros_like;
-use crate::core::{Array, Derivatives, Jvp, Primitive, Result, Stream, Vjp};
+use crate::core::{Array, Batched, Derivatives, Jvp, Primitive, Result, Stream, Vjp, Vmap};
 use crate::kernels::program::Program;
 use crate::on_gpu;
 
@@ -84,6 +85,15 @@ impl Primitive for SliceUpdate {
         let stop = self.stop(&r.primals[1]);
         let (a, update) = (tangent_or_zeros(r, 0)?, tangent_or_zeros(r, 1)?);
         Ok(Some(vec![Some(slice_update(&a, &update, &self.start, &stop, &self.step, r.stream)?)]))
+    }
+
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        let whole = |first: i64, rest: Vec<i64>| [vec![first], rest].concat();
+        let (a, update) = (spread(r, 0)?, spread(r, 1)?);
+        let stop: Vec<i64> =
+            (0..self.start.len()).map(|i| self.start[i] + self.step[i] * update.shape()[i + 1]).collect();
+        let (start, stop) = (whole(0, self.start.clone()), whole(r.size(), stop));
+        slice_update(&a, &update, &start, &stop, &whole(1, self.step.clone()), r.stream).map(batched)
     }
 }
 

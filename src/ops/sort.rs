@@ -1,12 +1,13 @@
 //! Sorting along an axis, and `take`. Stable; NaN sorts last.
 
+use super::batching::{batched, front};
 use super::elementwise::{add, astype, equal, less, select};
 use super::matmul::matmul;
 use super::support::*;
 use super::view::{flatten, moveaxis, reshape, stop_gradient};
 use crate::bail;
 use crate::core::layout::normalize_axis;
-use crate::core::{Array, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp};
+use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
 use crate::on_gpu;
 
 struct Sort {
@@ -62,6 +63,10 @@ impl Primitive for Sort {
     fn jvp(&self, r: &Jvp) -> Result<Option<Derivatives>> {
         let (order, inverse) = orders(&r.primals[0], self.axis, r.stream)?;
         Ok(Some(vec![Some(permuted(&r.tangents[0], self.axis, &order, &inverse, r.stream)?)]))
+    }
+
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        sorted(self.name(), &front(r, 0)?, Some(self.axis as i64 + 1), self.arg, r.stream).map(batched)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The view class: operations that move no data. Each states its layout rule; its vjp is the transposed
 //! view. A reshape that the strides do not allow copies.
 
+use super::batching::{batched, front, raised};
 use super::create::zeros;
 use super::elementwise::copy_node;
 use super::reduction::sum_to;
@@ -8,7 +9,8 @@ use super::slice_update::slice_update;
 use crate::bail;
 use crate::core::layout::{broadcast_strides, checked_size, normalize_axis, row_major, show, size_of};
 use crate::core::{
-    Array, Derivatives, Dtype, Error, Jvp, Layout, Primitive, Result, Shape, Stream, Strides, Vjp,
+    Array, Batched, Derivatives, Dtype, Error, Jvp, Layout, Primitive, Result, Shape, Stream, Strides, Vjp,
+    Vmap,
 };
 use crate::kernels::View;
 use crate::kernels::program::Program;
@@ -168,6 +170,30 @@ impl Primitive for ViewOf {
             Kind::Dtype => Err(self.missing("jvp")),
             kind => Ok(Some(vec![Some(node(kind.clone(), r.outputs[0].shape(), t.dtype(), t, r.stream))])),
         }
+    }
+
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        let (shape, s) = (r.shape(0), r.stream);
+        let x = front(r, 0)?;
+        let out = match &self.0 {
+            Kind::Reshape => reshape(&x, &shape, s)?,
+            Kind::Transpose(axes) => {
+                let perm: Vec<i64> = std::iter::once(0).chain(axes.iter().map(|&a| a as i64 + 1)).collect();
+                transpose(&x, Some(&perm), s)?
+            }
+            Kind::Broadcast => broadcast_to(&raised(r, 0, shape.len() - 1)?, &shape, s)?,
+            Kind::Slice { start, step } => {
+                let (start, step) = ([&[0], start.as_slice()].concat(), [&[1], step.as_slice()].concat());
+                node(Kind::Slice { start, step }, &shape, x.dtype(), &x, s)
+            }
+            Kind::AsStrided { strides, offset } => {
+                let each: i64 = x.shape()[1..].iter().product();
+                let strides = std::iter::once(each).chain(strides.iter().copied()).collect();
+                node(Kind::AsStrided { strides, offset: *offset }, &shape, x.dtype(), &x, s)
+            }
+            kind => node(kind.clone(), &shape, r.outputs[0].dtype(), &x, s),
+        };
+        Ok(batched(out))
     }
 }
 

@@ -81,7 +81,7 @@ fn only_element<'py>(py: Python<'py>, a: &Array) -> PyResult<Bound<'py, PyAny>> 
             "[convert] Only length-1 arrays can be converted to Python scalars.",
         ));
     }
-    let p = host(py, a)?;
+    let (a, p) = host(py, a)?;
     // SAFETY: the evaluated array has one element, at `p`.
     unsafe { element(py, p, a.dtype()) }
 }
@@ -181,8 +181,7 @@ impl PyArray {
     }
     /// Nested lists of Python scalars; a scalar for an array without axes.
     fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let a = self.array();
-        let p = host(py, &a)?;
+        let (a, p) = host(py, &self.array())?;
         nested(py, &a, &a.data()?.strides, p, 0)
     }
     /// The array converted to another dtype.

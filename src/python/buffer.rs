@@ -46,8 +46,7 @@ fn format(d: Dtype) -> &'static CStr {
 /// # Safety
 /// `view` must be the pointer that the interpreter passed to the slot.
 pub unsafe fn export(owner: &Bound<'_, PyArray>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
-    let a = owner.get().array();
-    let p = host(owner.py(), &a)?;
+    let (a, p) = host(owner.py(), &owner.get().array())?;
     let data = a.data()?;
     let size = a.dtype().size() as ffi::Py_ssize_t;
     let contiguous = a.layout()?.is_row_contiguous();
@@ -133,8 +132,7 @@ pub fn to_numpy<'py>(
 /// (bytes in row-major order, shape, dtype name)
 pub fn get_state<'py>(py: Python<'py>, a: &Array) -> PyResult<(Bound<'py, PyBytes>, Vec<i64>, &'static str)> {
     let s = super::device::current();
-    let a = ops::contiguous(a, false, s)?;
-    let p = host(py, &a)?;
+    let (a, p) = host(py, &ops::contiguous(a, false, s)?)?;
     // SAFETY: a contiguous evaluated array has nbytes readable bytes at its first element.
     let bytes = if a.size() == 0 {
         PyBytes::new(py, &[])

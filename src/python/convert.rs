@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use super::array::PyArray;
 use crate::core::layout::checked_size;
-use crate::core::{Array, Device, Dtype, Error, Result, Shape, default_stream};
+use crate::core::{Array, Device, DeviceKind, Dtype, Error, Result, Shape, default_stream};
 use crate::ops;
 
 impl From<Error> for PyErr {
@@ -505,13 +505,29 @@ pub unsafe fn element<'py>(py: Python<'py>, p: *const u8, dtype: Dtype) -> PyRes
     })
 }
 
-/// Evaluates and returns the host address of the first element, without holding the interpreter.
-pub fn host(py: Python<'_>, a: &Array) -> PyResult<*const u8> {
-    let address = py.detach(|| -> Result<usize> {
+/// A view this many times smaller than its storage is copied on the GPU before it crosses over.
+const WORTH_COPYING: usize = 4;
+
+/// Evaluates and returns the host address of the first element, without holding the interpreter, and the
+/// array whose layout it follows: a small part of a large array on a GPU is read through a copy of that part.
+pub fn host(py: Python<'_>, a: &Array) -> PyResult<(Array, *const u8)> {
+    let (read, address) = py.detach(|| -> Result<(Array, usize)> {
         if !a.is_scheduled() {
             crate::transforms::eval(std::slice::from_ref(a))?;
         }
-        a.host_ptr().map(|p| p as usize)
+        a.wait_event()?;
+        let storage = &a.data()?.storage;
+        let part = a.nbytes().saturating_mul(WORTH_COPYING) < storage.nbytes();
+        let read = match storage.only_on_gpu() {
+            Some(index) if part && a.size() > 0 => {
+                let copy = ops::copy(a, default_stream(Device { kind: DeviceKind::Gpu, index }))?;
+                crate::transforms::eval(std::slice::from_ref(&copy))?;
+                copy
+            }
+            _ => a.clone(),
+        };
+        let address = read.host_ptr()? as usize;
+        Ok((read, address))
     })?;
-    Ok(address as *const u8)
+    Ok((read, address as *const u8))
 }

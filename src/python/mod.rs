@@ -19,6 +19,7 @@ mod reductions;
 mod transforms;
 mod trees;
 mod views;
+mod vmap;
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -110,6 +111,7 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     products::register(m)?;
     conv::register(m)?;
     transforms::register(m)?;
+    vmap::register(m)?;
     memory::register(m)?;
     random::register(m)?;
     #[cfg(feature = "vulkan")]

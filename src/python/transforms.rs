@@ -41,9 +41,9 @@ fn async_eval(py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<()> {
 }
 
 /// Runs a transform whose function may raise: its own exception wins over the error that stands for it.
-fn guarded<T>(
-    body: impl FnMut(&[Array]) -> PyResult<Vec<Array>>,
-    transform: impl FnOnce(transforms::Function) -> Result<T>,
+pub(super) fn guarded<R, T>(
+    body: impl FnMut(&[Array]) -> PyResult<R>,
+    transform: impl FnOnce(&mut dyn FnMut(&[Array]) -> Result<R>) -> Result<T>,
 ) -> PyResult<T> {
     let mut body = body;
     let mut raised: Option<PyErr> = None;

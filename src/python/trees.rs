@@ -3,7 +3,7 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyDict, PyInt, PyList, PyTuple};
 
 use super::array::PyArray;
 use crate::core::Array;
@@ -65,4 +65,49 @@ pub fn rebuild<'py>(
         return Ok(PyTuple::new(py, items)?.into_any());
     }
     Ok(tree.clone())
+}
+
+/// One axis for every array of a tree, from a prefix of that tree: an integer or `None` stands for all arrays
+/// below it.
+pub fn axes_of(
+    op: &str,
+    tree: &Bound<'_, PyAny>,
+    axes: &Bound<'_, PyAny>,
+    out: &mut Vec<Option<i64>>,
+) -> PyResult<()> {
+    let items = |x: &Bound<'_, PyAny>| -> PyResult<Option<Vec<Py<PyAny>>>> {
+        if x.is_instance_of::<PyList>() || x.is_instance_of::<PyTuple>() {
+            return Ok(Some(x.try_iter()?.map(|v| Ok(v?.unbind())).collect::<PyResult<_>>()?));
+        }
+        Ok(None)
+    };
+    let single = axes.is_none() || axes.is_instance_of::<PyInt>();
+    if single {
+        let axis = if axes.is_none() { None } else { Some(axes.extract::<i64>()?) };
+        let mut below = Vec::new();
+        flatten(tree, true, &mut below)?;
+        out.extend(std::iter::repeat_n(axis, below.len()));
+        return Ok(());
+    }
+    let mismatch =
+        || PyValueError::new_err("[tree_map] Additional input tree is not a valid prefix of the first tree.");
+    let py = tree.py();
+    if let (Ok(t), Ok(a)) = (tree.cast::<PyDict>(), axes.cast::<PyDict>()) {
+        for (k, v) in t.iter() {
+            let axis = a.get_item(&k)?.ok_or_else(mismatch)?;
+            axes_of(op, &v, &axis, out)?;
+        }
+        return Ok(());
+    }
+    match (items(tree)?, items(axes)?) {
+        (Some(t), Some(a)) if t.len() == a.len() => {
+            t.iter().zip(&a).try_for_each(|(t, a)| axes_of(op, t.bind(py), a.bind(py), out))
+        }
+        (Some(_), Some(_)) => Err(mismatch()),
+        _ if tree.is_instance_of::<PyArray>() => {
+            Err(PyValueError::new_err(format!("[{op}] axis must be int or None.")))
+        }
+        _ if axes.is_instance_of::<PyDict>() || items(axes)?.is_some() => Err(mismatch()),
+        _ => Err(PyValueError::new_err(format!("[{op}] axis must be int or None."))),
+    }
 }

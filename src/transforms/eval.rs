@@ -6,6 +6,8 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex};
 
+use smallvec::SmallVec;
+
 use crate::core::array::{Node, bury};
 use crate::core::{Array, Error, Event, Result, Stream};
 use crate::cpu;
@@ -61,8 +63,8 @@ pub(super) fn postorder(roots: &[Array], stop: impl Fn(&Array) -> bool) -> Vec<A
                 None => {
                     // INVARIANT: the loop condition saw this entry.
                     let (array, node, _) = stack.pop().expect("non-empty stack");
-                    for sibling in array.outputs_of(&node) {
-                        seen.insert(sibling.id());
+                    if node.specs.len() > 1 {
+                        seen.extend(array.outputs_of(&node).iter().map(Array::id));
                     }
                     order.push(array);
                 }
@@ -75,7 +77,7 @@ pub(super) fn postorder(roots: &[Array], stop: impl Fn(&Array) -> bool) -> Vec<A
 /// A node that is about to run.
 struct Task {
     node: Arc<Node>,
-    outputs: Vec<Array>,
+    outputs: SmallVec<[Array; 1]>,
 }
 
 impl Task {

@@ -93,7 +93,7 @@ fn backpropagate(outputs: &[Array], sources: &[Array], cotangents: &[Array]) -> 
         .collect()
 }
 
-fn stream_of(a: &Array) -> crate::core::Stream {
+pub(super) fn stream_of(a: &Array) -> crate::core::Stream {
     a.node().map_or_else(|| crate::core::default_stream(crate::core::default_device()), |n| n.stream)
 }
 

@@ -33,8 +33,6 @@ pub mod softmax;
 pub mod sort;
 
 #[cfg(test)]
-mod kernel_bench;
-#[cfg(test)]
 mod kernel_tests;
 #[cfg(test)]
 mod tests;

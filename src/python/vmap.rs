@@ -1,0 +1,114 @@
+//! `vmap` over trees of arrays.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use pyo3::{PyTraverseError, PyVisit};
+
+use super::convert::type_name;
+use super::transforms::guarded;
+use super::trees::{axes_of, flatten, rebuild};
+use crate::core::Array;
+use crate::transforms;
+
+/// A tree of axes as it was passed; an absent argument stands for axis 0.
+enum Axes {
+    First,
+    Tree(Py<PyAny>),
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Axes {
+    type Error = PyErr;
+
+    fn extract(x: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Axes::Tree(x.to_owned().unbind()))
+    }
+}
+
+impl Axes {
+    fn tree(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        match self {
+            Axes::First => Ok(0i64.into_pyobject(py)?.into_any().unbind()),
+            Axes::Tree(x) => Ok(x),
+        }
+    }
+}
+
+/// The function that `vmap` returns.
+#[pyclass(name = "_vmap_func", module = "mlx.core", frozen)]
+struct VmapFunction {
+    fun: Py<PyAny>,
+    in_axes: Py<PyAny>,
+    out_axes: Py<PyAny>,
+}
+
+#[pymethods]
+impl VmapFunction {
+    #[pyo3(signature = (*args, **kwargs))]
+    fn __call__<'py>(
+        &self,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = args.py();
+        if kwargs.is_some_and(|k| !k.is_empty()) {
+            return Err(PyTypeError::new_err("[vmap] Keyword arguments are not supported."));
+        }
+        // The axes of a single argument are given without a tuple around them.
+        let tree = if args.len() == 1 { args.get_item(0)? } else { args.clone().into_any() };
+        let (mut inputs, mut in_axes) = (Vec::new(), Vec::new());
+        flatten(&tree, true, &mut inputs)?;
+        axes_of("vmap", &tree, self.in_axes.bind(py), &mut in_axes)?;
+        let mut returned: Option<Bound<'py, PyAny>> = None;
+        let body = |arrays: &[Array]| {
+            let given = rebuild(&tree, &mut arrays.iter().cloned())?;
+            let value = match args.len() {
+                1 => self.fun.bind(py).call1((given,))?,
+                _ => self.fun.bind(py).call1(given.cast_into::<PyTuple>()?)?,
+            };
+            let (mut outputs, mut axes) = (Vec::new(), Vec::new());
+            flatten(&value, true, &mut outputs)?;
+            axes_of("vmap", &value, self.out_axes.bind(py), &mut axes)?;
+            returned = Some(value);
+            Ok((outputs, axes))
+        };
+        let outputs = guarded(body, |f| transforms::vmap(f, &inputs, &in_axes))?;
+        // INVARIANT: the transform succeeded, so the function returned.
+        rebuild(&returned.expect("the function returned"), &mut outputs.into_iter())
+    }
+
+    /// The function that is mapped.
+    #[getter]
+    fn __wrapped__(&self, py: Python<'_>) -> Py<PyAny> {
+        self.fun.clone_ref(py)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
+        visit.call(&self.fun)
+    }
+}
+
+/// A function that applies `fun` to every element along an axis of its arguments and stacks the results.
+///
+/// `in_axes` says along which axis each argument is taken apart: an integer for all of them, or a tree of the form
+/// of the arguments with integers, or `None` for what every element shares. `out_axes` says where the results are
+/// stacked. Raises ValueError where the lengths of the axes differ.
+///
+/// >>> mx.vmap(lambda x, y: x * y, in_axes=(0, None))(mx.array([1, 2]), mx.array(3))
+/// array([3, 6], dtype=int32)
+#[pyfunction]
+#[pyo3(signature = (fun, in_axes=Axes::First, out_axes=Axes::First), text_signature = "(fun, in_axes=0, out_axes=0)")]
+fn vmap(fun: Bound<'_, PyAny>, in_axes: Axes, out_axes: Axes) -> PyResult<VmapFunction> {
+    if !fun.is_callable() {
+        let text = format!("vmap(): expected a callable, got {}", type_name(&fun));
+        return Err(PyTypeError::new_err(text));
+    }
+    let py = fun.py();
+    Ok(VmapFunction { in_axes: in_axes.tree(py)?, out_axes: out_axes.tree(py)?, fun: fun.unbind() })
+}
+
+/// Adds the function.
+pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<VmapFunction>()?;
+    m.add_function(wrap_pyfunction!(vmap, m)?)
+}
