@@ -4,7 +4,7 @@
 // sums (part, output channel, kernel element) that are added up afterwards.
 // Push: a is the input, b the cotangent of the output (m positions, ldb apart), d the sums; n output channels, k
 // kernel elements, lda output channels of an input channel, k_split positions of a part.
-// Defines: DTYPE, CHANNELS (V or 1), LANES, TAPS, and those of lib/conv.glsl. Grid: channels, parts, taps.
+// Defines: DTYPE, CHANNELS (V or 1), LANES, TAPS (1, 3, 4 or 5), and those of lib/conv.glsl. Grid: channels, parts, taps.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require
@@ -17,6 +17,20 @@
 #include "lib/conv_channels.glsl"
 
 #define ROWS (256 / LANES)
+
+// As in lib/each.glsl, a list.
+#if TAPS == 1
+#define EACH_TAP(f) f(0)
+#elif TAPS == 3
+#define EACH_TAP(f) f(0) f(1) f(2)
+#elif TAPS == 4
+#define EACH_TAP(f) f(0) f(1) f(2) f(3)
+#elif TAPS == 5
+#define EACH_TAP(f) f(0) f(1) f(2) f(3) f(4)
+#else
+#error number of taps is not listed
+#endif
+
 layout(local_size_x = 256) in;
 
 shared float totals[256 * CHANNELS];
@@ -30,25 +44,23 @@ void main() {
     bool live = channel < p.n;
     uint from = channel / p.lda;
     Site taps[TAPS];
-    [[unroll]] for (uint t = 0; t < TAPS; t++) taps[t] = tap0 + t < p.k ? kernel_site(tap0 + t) : nowhere();
-    float sums[TAPS][CHANNELS];
-    [[unroll]] for (uint t = 0; t < TAPS; t++)
-        [[unroll]] for (uint c = 0; c < CHANNELS; c++) sums[t][c] = 0;
+    PACK sums[TAPS];
+    [[unroll]] for (uint t = 0; t < TAPS; t++) {
+        taps[t] = kernel_site(min(tap0 + t, p.k - 1));
+        sums[t] = NOTHING;
+    }
     if (live) {
         for (uint i = begin + row; i < end; i += ROWS) {
             Site o = output_site(i);
-            float dy[CHANNELS] = channels_at(p.b, i * p.ldb + channel);
-            [[unroll]] for (uint t = 0; t < TAPS; t++) {
-                if (inside(o, taps[t])) {
-                    float x[CHANNELS] = channels_at(p.a, uint(o.offset + taps[t].offset) + from);
-                    [[unroll]] for (uint c = 0; c < CHANNELS; c++) sums[t][c] = fma(x[c], dy[c], sums[t][c]);
-                }
-            }
+            PACK dy = channels_at(p.b, i * p.ldb + channel);
+#define ADD(t) sums[t] += TIMES(channels_where(p.a, met(o, taps[t]), from), dy);
+            EACH_TAP(ADD)
         }
     }
     uvec2 d = advance(p.d, gl_WorkGroupID.y, p.n * p.k, 2);
     [[unroll]] for (uint t = 0; t < TAPS; t++) {
-        [[unroll]] for (uint c = 0; c < CHANNELS; c++) totals[gl_LocalInvocationIndex * CHANNELS + c] = sums[t][c];
+        [[unroll]] for (uint c = 0; c < CHANNELS; c++)
+            totals[gl_LocalInvocationIndex * CHANNELS + c] = channel_of(sums[t], c);
         barrier();
         for (uint half_ = ROWS / 2; half_ > 0; half_ /= 2) {
             if (row < half_) {

@@ -50,8 +50,11 @@ shared uvec4 tile_a[ROWS_A * (WIDTH_A + 1)];
 shared uvec4 tile_b[ROWS_B * (WIDTH_B + 1)];
 shared float stage[SM * SN * FM * FN];
 
+#include "lib/each.glsl"
 uvec4 next_a[CHUNKS_A];
 uvec4 next_b[CHUNKS_B];
+
+#define ROW_A(i) ((gl_LocalInvocationIndex + (i) * THREADS) / WIDTH_A)
 
 #ifdef CONV
 #include "lib/conv_gather.glsl"

@@ -19,14 +19,32 @@ layout(local_size_x = THREADS) in;
 shared vec4 tile_a[2 * BK * BM / 4];
 shared vec4 tile_b[2 * BK * BN / 4];
 
-// Operands whose contiguous axis is K are transposed on their way into shared memory. The rows of chunk kc
-// are exchanged by exclusive or, so that the threads of a subgroup write to distinct banks.
-#define CPK (BK / V)
-#define SWIZZLE(k) ((((k) / V) % CPK) * (32 / CPK))
-
 #define CHUNKS_A ((BM * BK / V + THREADS - 1) / THREADS)
 #define CHUNKS_B ((BN * BK / V + THREADS - 1) / THREADS)
 
+// Operands whose contiguous axis is K are transposed on their way into shared memory: a thread that holds four
+// chunks or more takes them from four neighbouring rows, and writes four rows at once. The rows of chunk kc
+// are exchanged by exclusive or, so that the threads of a subgroup write to distinct banks.
+#define CPK (BK / V)
+#define SWIZZLE(k) ((((k) / V) % CPK) * (32 / CPK))
+#define BY_FOUR_A (!TA && CHUNKS_A % 4 == 0 && BM * BK / V % THREADS == 0)
+#define BY_FOUR_B (TB && CHUNKS_B % 4 == 0 && BN * BK / V % THREADS == 0)
+#define ROW_OF_ONE(i) ((gl_LocalInvocationIndex + (i) * THREADS) / CPK)
+#define ROW_OF_FOUR(i) ((gl_LocalInvocationIndex + (i) / 4 * THREADS) / CPK * 4 + (i) % 4)
+#if BY_FOUR_A
+#define ROW_A(i) ROW_OF_FOUR(i)
+#else
+#define ROW_A(i) ROW_OF_ONE(i)
+#endif
+#if BY_FOUR_B
+#define ROW_B(i) ROW_OF_FOUR(i)
+#else
+#define ROW_B(i) ROW_OF_ONE(i)
+#endif
+// K of a thread's chunks inside the tile; the same for all of them.
+#define K_OF (gl_LocalInvocationIndex % CPK * V)
+
+#include "lib/each.glsl"
 uvec4 next_a[CHUNKS_A];
 uvec4 next_b[CHUNKS_B];
 
@@ -68,7 +86,7 @@ void fetch(uvec2 a, uvec2 b, uint row0, uint col0, uint k0, uint k_end) {
 #if TA
             if (HAS_A(id)) next_a[i] = whole_cols(a, k0 + id / (BM / V), row0 + id % (BM / V) * V, p.m, p.lda);
 #else
-            if (HAS_A(id)) next_a[i] = whole_rows(a, row0 + id / CPK, p.m, k0 + id % CPK * V, p.lda);
+            if (HAS_A(id)) next_a[i] = whole_rows(a, row0 + ROW_A(i), p.m, k0 + K_OF, p.lda);
 #endif
         }
 #endif
@@ -76,7 +94,7 @@ void fetch(uvec2 a, uvec2 b, uint row0, uint col0, uint k0, uint k_end) {
         [[unroll]] for (uint i = 0; i < CHUNKS_B; i++) {
             uint id = gl_LocalInvocationIndex + i * THREADS;
 #if TB
-            if (HAS_B(id)) next_b[i] = whole_rows(b, col0 + id / CPK, p.n, k0 + id % CPK * V, p.ldb);
+            if (HAS_B(id)) next_b[i] = whole_rows(b, col0 + ROW_B(i), p.n, k0 + K_OF, p.ldb);
 #else
             if (HAS_B(id)) next_b[i] = whole_cols(b, k0 + id / (BN / V), col0 + id % (BN / V) * V, p.n, p.ldb);
 #endif
@@ -91,7 +109,7 @@ void fetch(uvec2 a, uvec2 b, uint row0, uint col0, uint k0, uint k_end) {
 #if TA
             if (HAS_A(id)) next_a[i] = load_chunk(a, k0 + id / (BM / V), k_end, row0 + id % (BM / V) * V, p.m, p.lda);
 #else
-            if (HAS_A(id)) next_a[i] = load_chunk(a, row0 + id / CPK, p.m, k0 + id % CPK * V, k_end, p.lda);
+            if (HAS_A(id)) next_a[i] = load_chunk(a, row0 + ROW_A(i), p.m, k0 + K_OF, k_end, p.lda);
 #endif
         }
 #endif
@@ -99,7 +117,7 @@ void fetch(uvec2 a, uvec2 b, uint row0, uint col0, uint k0, uint k_end) {
         [[unroll]] for (uint i = 0; i < CHUNKS_B; i++) {
             uint id = gl_LocalInvocationIndex + i * THREADS;
 #if TB
-            if (HAS_B(id)) next_b[i] = load_chunk(b, col0 + id / CPK, p.n, k0 + id % CPK * V, k_end, p.ldb);
+            if (HAS_B(id)) next_b[i] = load_chunk(b, col0 + ROW_B(i), p.n, k0 + K_OF, k_end, p.ldb);
 #else
             if (HAS_B(id)) next_b[i] = load_chunk(b, k0 + id / (BN / V), k_end, col0 + id % (BN / V) * V, p.n, p.ldb);
 #endif
@@ -118,6 +136,14 @@ void fetch(uvec2 a, uvec2 b, uint row0, uint col0, uint k0, uint k_end) {
         uint k = (id) % CPK * V + e;                                                              \
         uint at = k * size + ((id) / CPK ^ SWIZZLE(k));                                           \
         tile[buf * (BK * size / 4) + at / 4][at % 4] = chunk_element(c, e);                       \
+    }
+#define PUT_FOUR(tile, size, chunks, i, buf)                                                       \
+    [[unroll]] for (uint e = 0; e < V; e++) {                                                     \
+        uint k = K_OF + e;                                                                        \
+        uint at = k * size + (ROW_OF_FOUR(i) ^ SWIZZLE(k));                                       \
+        tile[buf * (BK * size / 4) + at / 4] =                                                    \
+            vec4(chunk_element(chunks[i], e), chunk_element(chunks[i + 1], e),                    \
+                 chunk_element(chunks[i + 2], e), chunk_element(chunks[i + 3], e));               \
     }
 #define PUT_STRAIGHT(tile, size, c, id, buf)                                                      \
     [[unroll]] for (uint e = 0; e < V / 4; e++) {                                                 \
@@ -149,30 +175,20 @@ void put_b(uint buf, const uint i) {
     }
 }
 
-// Nested loops are not unrolled to the end, hence the list.
-#if CHUNKS_A > 4 || CHUNKS_B > 4
-#error more chunks a thread than listed
-#endif
 void put(uint buf) {
-    put_a(buf, 0);
-#if CHUNKS_A > 1
-    put_a(buf, 1);
+#define PUT_A(i) put_a(buf, i);
+#define PUT_B(i) put_b(buf, i);
+#define PUT_FOUR_A(i) PUT_FOUR(tile_a, BM, next_a, i, buf)
+#define PUT_FOUR_B(i) PUT_FOUR(tile_b, BN, next_b, i, buf)
+#if BY_FOUR_A
+    EACH_FOURTH_A(PUT_FOUR_A)
+#else
+    EACH_A(PUT_A)
 #endif
-#if CHUNKS_A > 2
-    put_a(buf, 2);
-#endif
-#if CHUNKS_A > 3
-    put_a(buf, 3);
-#endif
-    put_b(buf, 0);
-#if CHUNKS_B > 1
-    put_b(buf, 1);
-#endif
-#if CHUNKS_B > 2
-    put_b(buf, 2);
-#endif
-#if CHUNKS_B > 3
-    put_b(buf, 3);
+#if BY_FOUR_B
+    EACH_FOURTH_B(PUT_FOUR_B)
+#else
+    EACH_B(PUT_B)
 #endif
 }
 

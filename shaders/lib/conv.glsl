@@ -87,12 +87,8 @@ Site site_at(int offset, ivec3 at) {
     return s;
 }
 
-// Never inside, whatever it is added to.
-Site nowhere() {
-    Site s = site_at(0, ivec3(0));
-    s.x = -0x40000000;
-    return s;
-}
+// As the x of one site it keeps the sum of two outside.
+#define FAR_OUTSIDE (-0x40000000)
 
 uvec4 output_position(uint i) {
     uint q = DIVIDE(i, out_x, 33);
@@ -140,15 +136,35 @@ Site kernel_site(uint i) {
     return site_at(channel, at);
 }
 
-bool inside(Site a, Site b) {
-    bool ok = uint(a.x + b.x) < uint(GEO(size_x, 2));
+// Where an output position meets a kernel element.
+Site met(Site o, Site k) {
+    o.offset += k.offset;
+    o.x += k.x;
 #if AXES > 1
-    ok = ok && uint(a.y + b.y) < uint(GEO(size_y, 1));
+    o.y += k.y;
 #endif
 #if AXES > 2
-    ok = ok && uint(a.z + b.z) < uint(GEO(size_z, 0));
+    o.z += k.z;
 #endif
-    return ok;
+    return o;
+}
+
+// The site so many elements further on along x.
+Site moved(Site s, int by) {
+    s.offset += by * GEO(step_x, 5);
+    s.x += by;
+    return s;
+}
+
+// Without branches.
+bool inside(Site s) {
+#if AXES == 1
+    return uint(s.x) < uint(GEO(size_x, 2));
+#elif AXES == 2
+    return all(lessThan(uvec2(s.x, s.y), uvec2(GEO(size_x, 2), GEO(size_y, 1))));
+#else
+    return all(lessThan(uvec3(s.x, s.y, s.z), uvec3(GEO(size_x, 2), GEO(size_y, 1), GEO(size_z, 0))));
+#endif
 }
 
 // Offset of a row of the result.

@@ -5,30 +5,41 @@
 
 #include "lib/conv.glsl"
 
-#ifdef GATHER_WIDE
-#define KERNEL_SITES 1
-#else
-#define KERNEL_SITES V
-#endif
-
-// V neighbours along the kernel's numbering.
-uvec4 meet(uvec2 base, Site o, Site k[KERNEL_SITES]) {
-    uvec4 c = uvec4(0);
-#ifdef GATHER_WIDE
-    if (inside(o, k[0])) c = Chunks(base).v[uint(o.offset + k[0].offset) / V];
-#elif DTYPE == 0
-    [[unroll]] for (uint e = 0; e < 4; e++)
-        if (inside(o, k[e])) c[e] = load_bits(base, uint(o.offset + k[e].offset));
-#else
-    [[unroll]] for (uint e = 0; e < 8; e++)
-        if (inside(o, k[e])) c[e / 2] |= load_bits(base, uint(o.offset + k[e].offset)) << (e % 2 * 16);
-#endif
-    return c;
+// Outside the input something is read nevertheless and thrown away: a branch would cost more.
+uvec4 chunk_where(uvec2 base, Site s) {
+    bool ok = inside(s);
+    uvec4 c = Chunks(base).v[ok ? uint(s.offset) / V : 0];
+    return ok ? c : uvec4(0);
+}
+uint bits_where(uvec2 base, Site s) {
+    bool ok = inside(s);
+    uint bits = load_bits(base, ok ? uint(s.offset) : 0);
+    return ok ? bits : 0;
 }
 
-#define SITES(sites, first, end)                                            \
-    [[unroll]] for (uint e = 0; e < KERNEL_SITES; e++) {                    \
-        sites[e] = (first) + e < (end) ? kernel_site((first) + e) : nowhere(); \
+// V neighbours along the kernel's numbering, where an output position meets them.
+#ifdef GATHER_WIDE
+#define KERNEL_SITES 1
+#define MEET(base, o, k) chunk_where(base, met(o, k[0]))
+#elif DTYPE == 0
+#define KERNEL_SITES 4
+#define ONE(base, o, k, i) bits_where(base, met(o, k[i]))
+#define MEET(base, o, k) uvec4(ONE(base, o, k, 0), ONE(base, o, k, 1), ONE(base, o, k, 2), ONE(base, o, k, 3))
+#else
+#define KERNEL_SITES 8
+#define TWO(base, o, k, i) (bits_where(base, met(o, k[i])) | bits_where(base, met(o, k[i + 1])) << 16)
+#define MEET(base, o, k) uvec4(TWO(base, o, k, 0), TWO(base, o, k, 2), TWO(base, o, k, 4), TWO(base, o, k, 6))
+#endif
+
+Site kernel_site_below(uint i, uint end) {
+    Site s = kernel_site(min(i, end - 1));
+    if (i >= end) s.x = FAR_OUTSIDE;
+    return s;
+}
+
+#define SITES(sites, first, end)                                                    \
+    [[unroll]] for (uint e = 0; e < KERNEL_SITES; e++) {                            \
+        sites[e] = kernel_site_below((first) + e, end);                             \
     }
 
 #if GRADIENT
@@ -42,13 +53,14 @@ void begin_gather(uint row0, uint col0) {
 }
 
 void gather(uvec2 base, uint k0, uint k_end) {
-    [[unroll]] for (uint i = 0; i < CHUNKS_B; i++) {
-        uint id = gl_LocalInvocationIndex + i * THREADS;
-        uint k = k0 + id / (BN / V);
-        next_b[i] = uvec4(0);
-        if ((BN * BK / V % THREADS == 0 || id < BN * BK / V) && k < k_end)
-            next_b[i] = meet(base, output_site(k), columns);
+#define GATHER(i)                                                                   \
+    {                                                                               \
+        uint k = k0 + (gl_LocalInvocationIndex + i * THREADS) / (BN / V);           \
+        Site o = output_site(min(k, k_end - 1));                                    \
+        if (k >= k_end) o.x = FAR_OUTSIDE;                                          \
+        next_b[i] = MEET(base, o, columns);                                         \
     }
+    EACH_B(GATHER)
 }
 #else
 #define GATHER_A
@@ -56,20 +68,20 @@ Site rows[CHUNKS_A];
 
 void begin_gather(uint row0, uint col0) {
     load_geometry();
-    [[unroll]] for (uint i = 0; i < CHUNKS_A; i++) {
-        uint row = row0 + (gl_LocalInvocationIndex + i * THREADS) / (BK / V);
-        rows[i] = row < p.m ? output_site(row) : nowhere();
+#define BEGIN(i)                                                                    \
+    {                                                                               \
+        uint row = row0 + ROW_A(i);                                                 \
+        rows[i] = output_site(min(row, p.m - 1));                                   \
+        if (row >= p.m) rows[i].x = FAR_OUTSIDE;                                    \
     }
+    EACH_A(BEGIN)
 }
 
 void gather(uvec2 base, uint k0, uint k_end) {
     Site steps[KERNEL_SITES];
     uint first = k0 + gl_LocalInvocationIndex % (BK / V) * V;
     SITES(steps, first, k_end)
-    [[unroll]] for (uint i = 0; i < CHUNKS_A; i++) {
-        uint id = gl_LocalInvocationIndex + i * THREADS;
-        next_a[i] = uvec4(0);
-        if (BM * BK / V % THREADS == 0 || id < BM * BK / V) next_a[i] = meet(base, rows[i], steps);
-    }
+#define GATHER(i) next_a[i] = MEET(base, rows[i], steps);
+    EACH_A(GATHER)
 }
 #endif

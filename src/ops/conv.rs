@@ -335,8 +335,7 @@ pub fn conv_general(x: &Array, w: &Array, options: &ConvOptions, s: Stream) -> R
     let (x, low, high) = crop(x, &low, &high, s)?;
     let mut sizes = SmallVec::<[i64; 3]>::new();
     for i in 0..n {
-        let reach = |len: i64, step: i64| if len > 0 { (len - 1) * step + 1 } else { 0 };
-        let padded = reach(x.shape()[i + 1], input_dilation[i]) + low[i] + high[i];
+        let padded = (x.shape()[i + 1] - 1) * input_dilation[i] + 1 + low[i] + high[i];
         let kernel = (w.shape()[i + 1] - 1) * kernel_dilation[i] + 1;
         if padded < kernel {
             bail!(

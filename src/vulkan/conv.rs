@@ -244,7 +244,8 @@ fn multiply(
         batch: p.batches() as u64,
         aligned: false,
     };
-    let mut choice = table::choose(device.features(), &product);
+    let choose = if gradient { table::choose_long } else { table::choose };
+    let mut choice = choose(device.features(), &product);
     if strided {
         (choice.splits, choice.k_split) = (1, p.k as u32);
     }

@@ -11,8 +11,8 @@ use crate::core::layout::row_major;
 use crate::kernels::View;
 use crate::kernels::conv::Block;
 
-/// Outputs along x that a thread sums.
-const RUN: u32 = 4;
+/// Outputs along x that a thread of conv_depthwise.comp sums.
+const RUN: i64 = 4;
 
 /// The block as a problem: positions, output channels, kernel elements.
 fn problem(b: &Block<u64>) -> Problem {
@@ -65,12 +65,12 @@ pub(super) fn output(enc: &mut CommandEncoder, b: &Block<u64>) -> Result<()> {
     let rows = rows_of(&b.y);
     p.d_rs = rows.as_ref().map_or(0, |y| y.strides[0]);
     let channels = channels(&[&b.x, &w, &b.y], b);
-    let kernel = Kernel::Depthwise { channels: channels as u32, run: RUN };
+    let kernel = Kernel::Depthwise { channels: channels as u32 };
     let pipeline = enc.device().pipeline(&key(kernel, b, rows.is_none()))?;
     let numbers = geometry(b)?;
     let push = Push { c: enc.params(&numbers.bytes())?, lda: (p.n / b.groups) as u32, ..p.push() };
     let out_x = b.y.shape[b.y.ndim() - 2];
-    let threads = p.m / out_x * ceil(out_x, i64::from(RUN)) * ceil(p.n, channels);
+    let threads = p.m / out_x * ceil(out_x, RUN) * ceil(p.n, channels);
     launch(enc, &pipeline, push, ceil(threads, 256) as u64, 1, 1, &p.reads(), &[p.d_range])
 }
 
@@ -95,7 +95,9 @@ pub(super) fn weight(enc: &mut CommandEncoder, b: &Block<u64>) -> Result<()> {
     let channels = channels(&[&b.x, &y], b);
     let blocks = ceil(p.n, channels);
     let lanes = (blocks as u64).next_power_of_two().clamp(8, 32) as i64;
-    let taps = if p.k <= 9 { p.k } else { 8 };
+    // As many kernel elements a thread as leave the fewest over.
+    let waste = |t: i64| (ceil(p.k, t) * t - p.k, -t);
+    let taps = if p.k == 1 { 1 } else { [3, 4, 5].into_iter().min_by_key(|&t| waste(t)).unwrap_or(3) };
     let groups = ceil(blocks, lanes);
     let others = groups * ceil(p.k, taps);
     let parts = (4 * FILL as i64 / others).min(p.m / (16 * (256 / lanes))).clamp(1, 1024);

@@ -75,8 +75,8 @@ pub enum Kernel {
     Copy { scale: bool },
     /// matmul_complex.comp.
     Complex,
-    /// conv_depthwise.comp: channels and outputs of a thread.
-    Depthwise { channels: u32, run: u32 },
+    /// conv_depthwise.comp: channels of a thread.
+    Depthwise { channels: u32 },
     /// conv_depthwise_grad.comp: channels of a thread, threads along them, kernel elements.
     DepthwiseGradient { channels: u32, lanes: u32, taps: u32 },
 }
@@ -223,10 +223,7 @@ impl KernelKey for MatmulKey {
             }
             Kernel::Copy { scale } => flags.push(("SCALE", scale)),
             Kernel::Reduce | Kernel::Complex => {}
-            Kernel::Depthwise { channels, run } => {
-                put("CHANNELS", channels);
-                put("RUN", run);
-            }
+            Kernel::Depthwise { channels } => put("CHANNELS", channels),
             Kernel::DepthwiseGradient { channels, lanes, taps } => {
                 for (name, v) in [("CHANNELS", channels), ("LANES", lanes), ("TAPS", taps)] {
                     put(name, v);

@@ -7,6 +7,8 @@ mod cache;
 pub mod compiler;
 pub mod conv;
 mod conv_depthwise;
+#[cfg(test)]
+mod conv_tests;
 mod device;
 pub mod elementwise;
 mod encoder;
