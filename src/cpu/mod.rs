@@ -1,5 +1,8 @@
 //! Host kernels on raw views, without graph knowledge; the reference for every GPU kernel.
 
+pub mod conv;
+mod conv_columns;
+mod conv_depthwise;
 mod convert;
 pub(crate) mod elem;
 pub mod elementwise;

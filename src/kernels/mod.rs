@@ -2,6 +2,7 @@
 //! no device.
 
 pub mod codegen;
+pub mod conv;
 pub mod draw;
 pub mod fft;
 pub mod fft_plan;

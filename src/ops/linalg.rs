@@ -2,11 +2,11 @@
 //! made, as in MLX. Inverses, solves, determinants, Cholesky and Hermitian spectra have derivatives, built from the
 //! same ops.
 
-use super::batching::{batched, front, spread};
+use super::batching::{front, spread};
 use super::create::{eye, tril, triu};
 use super::elementwise::{add, astype, conjugate, divide, multiply, negative, select, subtract};
 use super::matmul::matmul;
-use super::reduction::{max, sum};
+use super::reduction::max;
 use super::support::*;
 use super::view::{broadcast_to, expand_dims, slice, squeeze, swapaxes};
 use super::{equal, greater, sqrt, zeros_like};

@@ -3,6 +3,7 @@
 
 pub mod batching;
 mod contraction;
+pub mod conv;
 mod count;
 pub mod create;
 pub mod depends;
@@ -36,6 +37,7 @@ pub mod support;
 pub mod view;
 pub mod window;
 
+pub use conv::{ConvOptions, ConvolveMode, conv_general, conv_transpose, convolve};
 pub use create::*;
 pub use depends::depends;
 pub use diagonal::{diag, diagonal, trace};

@@ -8,7 +8,7 @@ use super::reduction::{max, min, sum};
 use super::scatter::scatter_permuted;
 use super::sort::sort;
 use super::support::*;
-use super::view::{flatten, moveaxis, reshape, slice, stop_gradient, transpose};
+use super::view::{flatten, reshape, slice, stop_gradient, transpose};
 use crate::bail;
 use crate::core::layout::{normalize_axis, show};
 use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Stream, Vjp, Vmap};

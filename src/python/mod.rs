@@ -6,6 +6,7 @@ mod array_ops;
 mod assignment;
 mod buffer;
 mod compile;
+mod conv;
 mod convert;
 mod creation;
 mod custom;
@@ -129,6 +130,7 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     windows::register(m)?;
     fp8::register(m)?;
     structure::register(m)?;
+    conv::register(m)?;
     transforms::register(m)?;
     io::register(m)?;
     dlpack::register(m)?;

@@ -5,6 +5,10 @@
 pub mod adapter;
 mod cache;
 pub mod compiler;
+pub mod conv;
+mod conv_depthwise;
+#[cfg(test)]
+mod conv_tests;
 mod device;
 pub mod elementwise;
 mod encoder;

@@ -377,7 +377,7 @@ impl Job<'_> {
         while input.count > 1 || !level {
             let chunks = input.count.div_ceil(chunk);
             let lanes = chunks * width;
-            let mut temp = |bytes: u64| Ok((enc.temp(bytes as usize)?, bytes));
+            let mut temp = |bytes: u64| -> Result<(u64, u64)> { Ok((enc.temp(bytes as usize)?, bytes)) };
             let left = Level {
                 src: temp(lanes * part)?,
                 keys: temp(4 * chunks)?,

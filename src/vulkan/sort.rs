@@ -55,7 +55,7 @@ impl Job<'_> {
 
     /// Scratch for all keys, and for the indices if they are carried along, as (address, bytes).
     pub(super) fn scratch(&self, enc: &mut CommandEncoder) -> Result<[(u64, u64); 2]> {
-        let mut part = |bytes: u64| Ok((enc.temp(bytes as usize)?, bytes));
+        let mut part = |bytes: u64| -> Result<(u64, u64)> { Ok((enc.temp(bytes as usize)?, bytes)) };
         let count = self.rows * self.n;
         Ok([part(count * self.key_size())?, if self.out.carries() { part(count * 4)? } else { (0, 0) }])
     }
