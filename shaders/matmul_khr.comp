@@ -2,8 +2,8 @@
 // Matrix product on KHR cooperative matrices of subgroup scope: operands are staged in shared memory in
 // the orientation they are stored in, tails filled with zeros; float32 accumulation.
 // Defines: DTYPE (1 or 2), WIDE, ADDMM, PARTIAL, TA, TB, BM, BN, BK, SM, SN (subgroups along M and N),
-// FM, FN, FK (fragment), THREADS (SM * SN subgroups), and those of tables in lib/matmul.glsl.
-// Grid: tiles, splits, batch.
+// FM, FN, FK (fragment), THREADS (SM * SN subgroups), those of tables in lib/matmul.glsl; CONV for a
+// convolution, whose one operand is gathered (lib/conv_gather.glsl). Grid: tiles, splits, batch.
 #pragma use_vulkan_memory_model
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
@@ -50,10 +50,20 @@ shared uvec4 tile_a[ROWS_A * (WIDTH_A + 1)];
 shared uvec4 tile_b[ROWS_B * (WIDTH_B + 1)];
 shared float stage[SM * SN * FM * FN];
 
+#include "lib/each.glsl"
 uvec4 next_a[CHUNKS_A];
 uvec4 next_b[CHUNKS_B];
 
+#define ROW_A(i) ((gl_LocalInvocationIndex + (i) * THREADS) / WIDTH_A)
+
+#ifdef CONV
+#include "lib/conv_gather.glsl"
+#endif
+
 void fetch(uvec2 a, uvec2 b, uint row0, uint col0, uint k0, uint k_end) {
+#ifdef GATHER_A
+    gather(a, k0, k_end);
+#else
     [[unroll]] for (uint i = 0; i < CHUNKS_A; i++) {
         uint id = gl_LocalInvocationIndex + i * THREADS;
         if (ROWS_A * WIDTH_A % THREADS != 0 && id >= ROWS_A * WIDTH_A) break;
@@ -64,6 +74,10 @@ void fetch(uvec2 a, uvec2 b, uint row0, uint col0, uint k0, uint k_end) {
         next_a[i] = load_chunk(a, row0 + row, p.m, k0 + col, k_end, p.lda);
 #endif
     }
+#endif
+#ifdef GATHER_B
+    gather(b, k0, k_end);
+#else
     [[unroll]] for (uint i = 0; i < CHUNKS_B; i++) {
         uint id = gl_LocalInvocationIndex + i * THREADS;
         if (ROWS_B * WIDTH_B % THREADS != 0 && id >= ROWS_B * WIDTH_B) break;
@@ -74,6 +88,7 @@ void fetch(uvec2 a, uvec2 b, uint row0, uint col0, uint k0, uint k_end) {
         next_b[i] = load_chunk(b, k0 + row, k_end, col0 + col, p.n, p.ldb);
 #endif
     }
+#endif
 }
 
 void put() {
@@ -104,6 +119,9 @@ void main() {
         [[unroll]] for (uint j = 0; j < WN; j++)
             acc[i][j] = coopmat<float, gl_ScopeSubgroup, FM, FN, gl_MatrixUseAccumulator>(0.0);
 
+#ifdef CONV
+    begin_gather(row0, col0);
+#endif
     fetch(a, b, row0, col0, k_begin, k_end);
     for (uint k0 = k_begin; k0 < k_end; k0 += BK) {
         put();
@@ -156,7 +174,7 @@ void main() {
 #ifdef PARTIAL
                     Floats(d).v[row * p.n + col] = stage[mine + e];
 #else
-                    store_element(d, row * p.d_rs + col * p.d_cs, epilogue(stage[mine + e], addend, row, col));
+                    store_element(d, RESULT(row, col), epilogue(stage[mine + e], addend, row, col));
 #endif
                 }
             }

@@ -173,6 +173,12 @@ uvec2 batch_d(uint i) { return advance(p.d, i, p.d_b, SHIFT); }
 // Partial sums of split `s`: float32, row-major (m, n), ordered by batch, then split.
 uvec2 partial_d(uint i, uint s, uint splits) { return advance(p.d, i * splits + s, p.m * p.n, 2); }
 
+#ifndef CONV
+// Offsets of a row and of an element of the result; a convolution has its own.
+#define RESULT_ROW(row) ((row) * p.d_rs)
+#define RESULT(row, col) ((row) * p.d_rs + (col) * p.d_cs)
+#endif
+
 // alpha * x + beta * c, or x; with beta zero c is not read.
 float epilogue(float x, uvec2 c, uint row, uint col) {
 #ifdef ADDMM

@@ -86,6 +86,11 @@ impl Event {
         self.signal.notify_all();
     }
 
+    /// Whether the work ended with an error.
+    pub fn failed(&self) -> bool {
+        matches!(&*self.state.lock().unwrap_or_else(|e| e.into_inner()), Some(Err(_)))
+    }
+
     /// Blocks until the work is done; returns its error.
     pub fn wait(&self) -> Result<()> {
         let mut state = self.state.lock().unwrap_or_else(|e| e.into_inner());
@@ -291,9 +296,9 @@ impl Array {
         self.0.data.get().is_some()
     }
 
-    /// Whether nothing needs scheduling: data is there or on its way.
+    /// Whether nothing needs scheduling: data is there or on its way. Work that failed can be tried again.
     pub fn is_scheduled(&self) -> bool {
-        self.has_data() || self.event().is_some()
+        self.has_data() || self.event().is_some_and(|e| !e.failed())
     }
 
     /// Layout and storage. Fails when the array was never evaluated.
@@ -317,17 +322,17 @@ impl Array {
 
     /// Waits until scheduled work on this array is finished; does not schedule anything.
     pub fn wait(&self) -> Result<()> {
-        if let Some(e) = self.event() {
-            e.wait()?;
-            self.set_event(None);
-        }
+        self.wait_event()?;
+        self.set_event(None);
         self.data()?.storage.wait()
     }
 
     /// Waits only for a CPU event, so that `data` can be read; device work may go on.
     pub fn wait_event(&self) -> Result<()> {
-        match self.event() {
-            Some(e) => e.wait(),
+        match self.event().map(|e| e.wait()) {
+            // Done before another task of the batch failed: a failed array has got its node back.
+            Some(Err(_)) if self.has_data() && self.node().is_none() => Ok(()),
+            Some(result) => result,
             None => Ok(()),
         }
     }

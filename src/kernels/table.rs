@@ -141,7 +141,10 @@ impl Row {
             TypeRule::Real => Ok((t, if real { t } else { Dtype::F32 })),
             TypeRule::IntOnly | TypeRule::Shift if !integral => match inputs {
                 [a, b] => {
-                    bail!(Value, "[{op}] Only allowed on integer or boolean types but got types {a} and {b}.")
+                    bail!(
+                        Runtime,
+                        "[{op}] Only allowed on integer or boolean types but got types {a} and {b}."
+                    )
                 }
                 _ => bail!(Value, "[{op}] Bitwise inverse only allowed on integer types."),
             },

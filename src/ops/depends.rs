@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::batching::front;
 use crate::core::{Array, Batched, Derivatives, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
 
 /// Output i is input i; the inputs beyond the outputs only have to be computed before.
@@ -42,9 +41,8 @@ impl Primitive for Depends {
     }
 
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
-        let moved = (0..r.inputs.len()).map(|i| front(r, i)).collect::<Result<Vec<_>>>()?;
-        let (kept, others) = moved.split_at(self.count);
-        Ok((depends(kept, others), r.axes[..self.count].iter().map(|a| a.map(|_| 0)).collect()))
+        let (kept, others) = r.inputs.split_at(self.count);
+        Ok((depends(kept, others), r.axes[..self.count].to_vec()))
     }
 
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {

@@ -317,14 +317,14 @@ pub fn apply(id: OpId, args: &[&Array], s: Stream) -> Result<Array> {
     if args.len() != row.arity as usize {
         bail!(Value, "[{}] Expected {} arguments, got {}.", row.name, row.arity, args.len());
     }
+    let dtypes: smallvec::SmallVec<[Dtype; 3]> = args.iter().map(|a| a.dtype()).collect();
+    let (compute, out) = row.types(&dtypes)?;
     let mut shape: Shape = args[0].shape().into();
     for a in &args[1..] {
         if a.shape() != shape.as_slice() {
             shape = broadcast_shapes(row.name, &shape, a.shape())?;
         }
     }
-    let dtypes: smallvec::SmallVec<[Dtype; 3]> = args.iter().map(|a| a.dtype()).collect();
-    let (compute, out) = row.types(&dtypes)?;
     let mut inputs = Vec::with_capacity(args.len());
     for (i, a) in args.iter().enumerate() {
         let want = if row.rule == TypeRule::Select && i == 0 { Dtype::Bool } else { compute };

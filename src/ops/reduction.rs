@@ -7,7 +7,7 @@ use super::elementwise::*;
 use super::support::*;
 use super::{create, join, view};
 use crate::bail;
-use crate::core::layout::{normalize_axis, row_major, show};
+use crate::core::layout::{broadcast_shapes, normalize_axis, row_major, show};
 use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
 use crate::kernels::{ArgReduceOp, ReduceOp, View};
 use crate::on_gpu;
@@ -338,7 +338,7 @@ pub fn sum_to(a: &Array, shape: &[i64], s: Stream) -> Result<Array> {
     if a.shape() == shape {
         return Ok(a.clone());
     }
-    if a.size() < crate::core::layout::size_of(shape) {
+    if broadcast_shapes("sum_to", a.shape(), shape).is_ok_and(|s| s.as_slice() == shape) {
         // A partial that did not need broadcasting itself.
         return view::broadcast_to(a, shape, s);
     }
@@ -396,10 +396,6 @@ fn arg_reduce(
         let ones = vec![1i64; a.ndim()];
         return if keepdims { view::reshape(&out, &ones, s) } else { Ok(out) };
     };
-    if a.ndim() == 0 {
-        normalize_axis(name, axis, 1)?;
-        return create::zeros(&[], Dtype::U32, s);
-    }
     let axis = normalize_axis(name, axis, a.ndim())?;
     let shape = drop_axes(a.shape(), &[axis], keepdims);
     Ok(Array::lazy(shape, Dtype::U32, ArgReduce { op, axis, keepdims }, vec![a.clone()], s))
@@ -415,9 +411,18 @@ pub fn argmax(a: &Array, axis: Option<i64>, keepdims: bool, s: Stream) -> Result
     arg_reduce(ArgReduceOp::Max, "argmax", a, axis, keepdims, s)
 }
 
+/// MLX has another error here than for axes that other arrays do not have.
+fn no_axes_of_scalars(op: &str, a: &Array, axes: Option<&[i64]>) -> Result<()> {
+    if a.ndim() == 0 && axes.is_some_and(|x| !x.is_empty()) {
+        bail!(Value, "[{op}] Received non-empty axes for array with 0 dimensions.");
+    }
+    Ok(())
+}
+
 /// `exp(a) / sum(exp(a))` over axes. The kernel accumulates in float32; `precise` also stores the
 /// intermediate of several-axis reductions in float32.
 pub fn softmax(a: &Array, axes: Option<&[i64]>, precise: bool, s: Stream) -> Result<Array> {
+    no_axes_of_scalars("softmax", a, axes)?;
     let ax = axes_of("softmax", axes, a.ndim())?;
     let dtype = a.dtype().at_least_float();
     let x = astype(a, dtype, s)?;
@@ -440,11 +445,12 @@ fn stop(a: &Array) -> Array {
 
 /// `log(sum(exp(a)))` over axes without overflow.
 pub fn logsumexp(a: &Array, axes: Option<&[i64]>, keepdims: bool, s: Stream) -> Result<Array> {
+    no_axes_of_scalars("logsumexp", a, axes)?;
     let ax = axes_of("logsumexp", axes, a.ndim())?;
     let dtype = a.dtype().at_least_float();
     let x = astype(a, dtype, s)?;
     refuse_f64("logsumexp", std::slice::from_ref(&x), s)?;
-    if a.size() == 0 && drop_axes(a.shape(), &ax, false).iter().product::<i64>() > 0 {
+    if a.size() == 0 {
         bail!(Value, "[logsumexp] Received empty array of shape {}.", show(a.shape()));
     }
     if ax.len() == 1 && ax[0] + 1 == a.ndim() && dtype != Dtype::C64 {

@@ -120,7 +120,17 @@ pub(super) fn run(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     };
     let partial = splits > 1;
     let addmm = p.has_epilogue() && !partial;
-    let key = MatmulKey { kernel, dtype, wide, addmm, partial, ta: false, tb: false, table: p.kind() };
+    let key = MatmulKey {
+        kernel,
+        dtype,
+        wide,
+        addmm,
+        partial,
+        ta: false,
+        tb: false,
+        table: p.kind(),
+        gather: None,
+    };
     let pipeline = enc.device().pipeline(&key)?;
     push.k_split = k_split;
     if !partial {

@@ -428,7 +428,7 @@ pub(super) fn launch(
     Ok(())
 }
 
-fn plain(kernel: Kernel, dtype: Dtype) -> MatmulKey {
+pub(super) fn plain(kernel: Kernel, dtype: Dtype) -> MatmulKey {
     MatmulKey {
         kernel,
         dtype,
@@ -438,6 +438,7 @@ fn plain(kernel: Kernel, dtype: Dtype) -> MatmulKey {
         ta: false,
         tb: false,
         table: Table::None,
+        gather: None,
     }
 }
 
@@ -603,6 +604,7 @@ pub(super) fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
         ta,
         tb,
         table: kind,
+        gather: None,
     };
     // Dimensions of runs and segments change with the indices.
     let special = work >= WORTH_SPECIAL && matches!(kind, Table::None | Table::Gather);

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock, mpsc};
 
+use super::conv::FIXED;
 use super::device::Device;
 use super::features::Features;
 use super::matmul_table::{Tile, fixed_subgroup, fragment, subgroup_grid, thread_tile};
@@ -74,6 +75,25 @@ pub enum Kernel {
     Copy { scale: bool },
     /// matmul_complex.comp.
     Complex,
+    /// conv_depthwise.comp: channels of a thread.
+    Depthwise { channels: u32 },
+    /// conv_depthwise_grad.comp: channels of a thread, threads along them, kernel elements.
+    DepthwiseGradient { channels: u32, lanes: u32, taps: u32 },
+}
+
+/// How a convolution reads its input (shaders/lib/conv.glsl).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Gather {
+    /// Spatial axes.
+    pub axes: u32,
+    /// Gradient of the kernel: the right operand is gathered.
+    pub gradient: bool,
+    /// Chunks of channels are aligned to 16 bytes.
+    pub wide: bool,
+    /// Rows of the result are not evenly spaced.
+    pub strided: bool,
+    /// The geometry, where it is specialised.
+    pub fixed: Option<[u32; FIXED]>,
 }
 
 /// What stands in the addend's place, if not an addend (shaders/gather_mm_table.comp).
@@ -103,6 +123,8 @@ pub struct MatmulKey {
     pub ta: bool,
     pub tb: bool,
     pub table: Table,
+    /// For convolutions.
+    pub gather: Option<Gather>,
 }
 
 impl MatmulKey {
@@ -116,6 +138,8 @@ impl MatmulKey {
             Kernel::Reduce => "matmul_reduce.comp",
             Kernel::Copy { .. } => "matmul_copy.comp",
             Kernel::Complex => "matmul_complex.comp",
+            Kernel::Depthwise { .. } => "conv_depthwise.comp",
+            Kernel::DepthwiseGradient { .. } => "conv_depthwise_grad.comp",
         }
     }
 }
@@ -145,6 +169,12 @@ impl KernelKey for MatmulKey {
             Kernel::Rows { threads, rows, vectors, .. } => name += &format!("_{threads}x{rows}_v{vectors}"),
             Kernel::Cols { slices, vectors } => name += &format!("_{slices}_v{vectors}"),
             Kernel::Reduce | Kernel::Copy { .. } | Kernel::Complex => {}
+            Kernel::Depthwise { .. } | Kernel::DepthwiseGradient { .. } => {}
+        }
+        if let Some(g) = self.gather {
+            let what = if g.gradient { "grad" } else { "out" };
+            let form = if g.fixed.is_some() { "_fixed" } else { "" };
+            name = format!("conv{}d_{what}_{name}{form}", g.axes);
         }
         if self.partial {
             name += "_split";
@@ -217,6 +247,19 @@ impl KernelKey for MatmulKey {
             }
             Kernel::Copy { scale } => flags.push(("SCALE", scale)),
             Kernel::Reduce | Kernel::Complex => {}
+            Kernel::Depthwise { channels } => put("CHANNELS", channels),
+            Kernel::DepthwiseGradient { channels, lanes, taps } => {
+                for (name, v) in [("CHANNELS", channels), ("LANES", lanes), ("TAPS", taps)] {
+                    put(name, v);
+                }
+            }
+        }
+        if let Some(g) = self.gather {
+            put("AXES", g.axes);
+            put("GRADIENT", u32::from(g.gradient));
+            flags.extend([("CONV", true), ("GATHER_WIDE", g.wide), ("STRIDED", g.strided)]);
+            flags.push(("FIXED", g.fixed.is_some()));
+            spec.extend(g.fixed.into_iter().flatten());
         }
         if self.kernel == Kernel::Complex {
             defines.retain(|d| d.0 != "DTYPE");

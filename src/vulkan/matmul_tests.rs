@@ -456,6 +456,7 @@ fn every_variant_compiles() {
                             ta,
                             tb,
                             table: none,
+                            gather: None,
                         });
                     }
                 }
@@ -469,6 +470,7 @@ fn every_variant_compiles() {
                     ta,
                     tb,
                     table: none,
+                    gather: None,
                 });
             }
         }
@@ -484,6 +486,7 @@ fn every_variant_compiles() {
                         ta: false,
                         tb: true,
                         table: none,
+                        gather: None,
                     });
                 }
             }

@@ -5,6 +5,10 @@
 pub mod adapter;
 mod cache;
 pub mod compiler;
+pub mod conv;
+mod conv_depthwise;
+#[cfg(test)]
+mod conv_tests;
 mod device;
 pub mod elementwise;
 mod encoder;
@@ -24,11 +28,19 @@ mod stream;
 mod transfer;
 
 mod elem;
+pub mod fft;
+pub mod frames;
 pub mod gather;
 pub mod gather_mm;
 pub mod hadamard;
+mod indexed;
+pub mod mask;
+mod radix;
 pub mod random;
 pub mod reduce;
+pub mod scan;
+pub mod scatter;
+pub mod search;
 pub mod softmax;
 pub mod sort;
 
