@@ -251,7 +251,10 @@ class Peer:
     def __init__(self, name, interpreter, device):
         framework = "jax" if name == "jax" else "mlx"
         command = [interpreter, str(pathlib.Path(__file__).resolve()), "--serve", framework]
-        env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
+        # Our module may come from PYTHONPATH; another environment must not see it.
+        mine = interpreter == sys.executable
+        hidden = () if mine else ("PYTHONPATH", "VIRTUAL_ENV")
+        env = {k: v for k, v in os.environ.items() if k not in hidden}
         self.process = subprocess.Popen(
             [*command, "--device", device],
             stdin=subprocess.PIPE,

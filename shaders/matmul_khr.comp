@@ -2,7 +2,8 @@
 // Matrix product on KHR cooperative matrices of subgroup scope: operands are staged in shared memory in
 // the orientation they are stored in, tails filled with zeros; float32 accumulation.
 // Defines: DTYPE (1 or 2), WIDE, ADDMM, PARTIAL, TA, TB, BM, BN, BK, SM, SN (subgroups along M and N),
-// FM, FN, FK (fragment), THREADS (SM * SN subgroups). Grid: tiles, splits, batch.
+// FM, FN, FK (fragment), THREADS (SM * SN subgroups), those of tables in lib/matmul.glsl; CONV for a
+// convolution, whose one operand is gathered (lib/conv_gather.glsl). Grid: tiles, splits, batch.
 #pragma use_vulkan_memory_model
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
@@ -49,10 +50,20 @@ shared uvec4 tile_a[ROWS_A * (WIDTH_A + 1)];
 shared uvec4 tile_b[ROWS_B * (WIDTH_B + 1)];
 shared float stage[SM * SN * FM * FN];
 
+#include "lib/each.glsl"
 uvec4 next_a[CHUNKS_A];
 uvec4 next_b[CHUNKS_B];
 
+#define ROW_A(i) ((gl_LocalInvocationIndex + (i) * THREADS) / WIDTH_A)
+
+#ifdef CONV
+#include "lib/conv_gather.glsl"
+#endif
+
 void fetch(uvec2 a, uvec2 b, uint row0, uint col0, uint k0, uint k_end) {
+#ifdef GATHER_A
+    gather(a, k0, k_end);
+#else
     [[unroll]] for (uint i = 0; i < CHUNKS_A; i++) {
         uint id = gl_LocalInvocationIndex + i * THREADS;
         if (ROWS_A * WIDTH_A % THREADS != 0 && id >= ROWS_A * WIDTH_A) break;
@@ -63,6 +74,10 @@ void fetch(uvec2 a, uvec2 b, uint row0, uint col0, uint k0, uint k_end) {
         next_a[i] = load_chunk(a, row0 + row, p.m, k0 + col, k_end, p.lda);
 #endif
     }
+#endif
+#ifdef GATHER_B
+    gather(b, k0, k_end);
+#else
     [[unroll]] for (uint i = 0; i < CHUNKS_B; i++) {
         uint id = gl_LocalInvocationIndex + i * THREADS;
         if (ROWS_B * WIDTH_B % THREADS != 0 && id >= ROWS_B * WIDTH_B) break;
@@ -73,6 +88,7 @@ void fetch(uvec2 a, uvec2 b, uint row0, uint col0, uint k0, uint k_end) {
         next_b[i] = load_chunk(b, k0 + row, k_end, col0 + col, p.n, p.ldb);
 #endif
     }
+#endif
 }
 
 void put() {
@@ -94,15 +110,18 @@ void main() {
     uint row0 = tile.x * BM, col0 = tile.y * BN;
     uint batch = gl_WorkGroupID.z + p.batch0;
     uvec2 a = batch_a(batch), b = batch_b(batch);
-    uint k_begin = gl_WorkGroupID.y * p.k_split;
-    uint k_end = min(p.k, k_begin + p.k_split);
+    uint k_begin = k_first(batch), k_end = k_last(batch);
     uint sm = gl_SubgroupID / SN * (BM / SM), sn = gl_SubgroupID % SN * (BN / SN);
 
+    FOR_EACH_RUN
     coopmat<float, gl_ScopeSubgroup, FM, FN, gl_MatrixUseAccumulator> acc[WM][WN];
     [[unroll]] for (uint i = 0; i < WM; i++)
         [[unroll]] for (uint j = 0; j < WN; j++)
             acc[i][j] = coopmat<float, gl_ScopeSubgroup, FM, FN, gl_MatrixUseAccumulator>(0.0);
 
+#ifdef CONV
+    begin_gather(row0, col0);
+#endif
     fetch(a, b, row0, col0, k_begin, k_end);
     for (uint k0 = k_begin; k0 < k_end; k0 += BK) {
         put();
@@ -151,15 +170,16 @@ void main() {
             barrier();
             for (uint e = gl_SubgroupInvocationID; e < FM * FN; e += gl_SubgroupSize) {
                 uint row = row0 + sm + i * FM + e / FN, col = col0 + sn + j * FN + e % FN;
-                if (row < p.m && col < p.n) {
+                if (row < rows && col < p.n) {
 #ifdef PARTIAL
                     Floats(d).v[row * p.n + col] = stage[mine + e];
 #else
-                    store_element(d, row * p.d_rs + col * p.d_cs, epilogue(stage[mine + e], addend, row, col));
+                    store_element(d, RESULT(row, col), epilogue(stage[mine + e], addend, row, col));
 #endif
                 }
             }
             barrier();
         }
     }
+    END_RUN
 }

@@ -2,7 +2,8 @@
 // Portable matrix product: shared-memory tiles in two buffers, the next tile held in registers while the
 // current one is multiplied, TM x TN results a thread. float32 accumulation for every dtype.
 // Defines: DTYPE, WIDE, ADDMM, PARTIAL (float32 partial sums of a split), TA, TB (operand is stored
-// transposed), BM, BN, BK, TM, TN. Grid: tiles, splits, batch.
+// transposed), BM, BN, BK, TM, TN, those of tables in lib/matmul.glsl; CONV for a convolution, whose one
+// operand is gathered (lib/conv_gather.glsl). Grid: tiles, splits, batch.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require
@@ -18,16 +19,38 @@ layout(local_size_x = THREADS) in;
 shared vec4 tile_a[2 * BK * BM / 4];
 shared vec4 tile_b[2 * BK * BN / 4];
 
-// Operands whose contiguous axis is K are transposed on their way into shared memory. The rows of chunk kc
-// are exchanged by exclusive or, so that the threads of a subgroup write to distinct banks.
-#define CPK (BK / V)
-#define SWIZZLE(k) ((((k) / V) % CPK) * (32 / CPK))
-
 #define CHUNKS_A ((BM * BK / V + THREADS - 1) / THREADS)
 #define CHUNKS_B ((BN * BK / V + THREADS - 1) / THREADS)
 
+// Operands whose contiguous axis is K are transposed on their way into shared memory: a thread that holds four
+// chunks or more takes them from four neighbouring rows, and writes four rows at once. The rows of chunk kc
+// are exchanged by exclusive or, so that the threads of a subgroup write to distinct banks.
+#define CPK (BK / V)
+#define SWIZZLE(k) ((((k) / V) % CPK) * (32 / CPK))
+#define BY_FOUR_A (!TA && CHUNKS_A % 4 == 0 && BM * BK / V % THREADS == 0)
+#define BY_FOUR_B (TB && CHUNKS_B % 4 == 0 && BN * BK / V % THREADS == 0)
+#define ROW_OF_ONE(i) ((gl_LocalInvocationIndex + (i) * THREADS) / CPK)
+#define ROW_OF_FOUR(i) ((gl_LocalInvocationIndex + (i) / 4 * THREADS) / CPK * 4 + (i) % 4)
+#if BY_FOUR_A
+#define ROW_A(i) ROW_OF_FOUR(i)
+#else
+#define ROW_A(i) ROW_OF_ONE(i)
+#endif
+#if BY_FOUR_B
+#define ROW_B(i) ROW_OF_FOUR(i)
+#else
+#define ROW_B(i) ROW_OF_ONE(i)
+#endif
+// K of a thread's chunks inside the tile; the same for all of them.
+#define K_OF (gl_LocalInvocationIndex % CPK * V)
+
+#include "lib/each.glsl"
 uvec4 next_a[CHUNKS_A];
 uvec4 next_b[CHUNKS_B];
+
+#ifdef CONV
+#include "lib/conv_gather.glsl"
+#endif
 
 #if TA
 #define SWIZZLE_A(k) 0
@@ -57,42 +80,55 @@ uvec4 whole_cols(uvec2 base, uint k, uint col, uint cols, uint ld) {
 void fetch(uvec2 a, uvec2 b, uint row0, uint col0, uint k0, uint k_end) {
 #ifdef WIDE
     if (k0 + BK <= k_end) {
+#ifndef GATHER_A
         [[unroll]] for (uint i = 0; i < CHUNKS_A; i++) {
             uint id = gl_LocalInvocationIndex + i * THREADS;
 #if TA
             if (HAS_A(id)) next_a[i] = whole_cols(a, k0 + id / (BM / V), row0 + id % (BM / V) * V, p.m, p.lda);
 #else
-            if (HAS_A(id)) next_a[i] = whole_rows(a, row0 + id / CPK, p.m, k0 + id % CPK * V, p.lda);
+            if (HAS_A(id)) next_a[i] = whole_rows(a, row0 + ROW_A(i), p.m, k0 + K_OF, p.lda);
 #endif
         }
+#endif
+#ifndef GATHER_B
         [[unroll]] for (uint i = 0; i < CHUNKS_B; i++) {
             uint id = gl_LocalInvocationIndex + i * THREADS;
 #if TB
-            if (HAS_B(id)) next_b[i] = whole_rows(b, col0 + id / CPK, p.n, k0 + id % CPK * V, p.ldb);
+            if (HAS_B(id)) next_b[i] = whole_rows(b, col0 + ROW_B(i), p.n, k0 + K_OF, p.ldb);
 #else
             if (HAS_B(id)) next_b[i] = whole_cols(b, k0 + id / (BN / V), col0 + id % (BN / V) * V, p.n, p.ldb);
 #endif
         }
+#endif
     } else
 #endif
     {
+#ifndef GATHER_A
         [[unroll]] for (uint i = 0; i < CHUNKS_A; i++) {
             uint id = gl_LocalInvocationIndex + i * THREADS;
 #if TA
             if (HAS_A(id)) next_a[i] = load_chunk(a, k0 + id / (BM / V), k_end, row0 + id % (BM / V) * V, p.m, p.lda);
 #else
-            if (HAS_A(id)) next_a[i] = load_chunk(a, row0 + id / CPK, p.m, k0 + id % CPK * V, k_end, p.lda);
+            if (HAS_A(id)) next_a[i] = load_chunk(a, row0 + ROW_A(i), p.m, k0 + K_OF, k_end, p.lda);
 #endif
         }
+#endif
+#ifndef GATHER_B
         [[unroll]] for (uint i = 0; i < CHUNKS_B; i++) {
             uint id = gl_LocalInvocationIndex + i * THREADS;
 #if TB
-            if (HAS_B(id)) next_b[i] = load_chunk(b, col0 + id / CPK, p.n, k0 + id % CPK * V, k_end, p.ldb);
+            if (HAS_B(id)) next_b[i] = load_chunk(b, col0 + ROW_B(i), p.n, k0 + K_OF, k_end, p.ldb);
 #else
             if (HAS_B(id)) next_b[i] = load_chunk(b, k0 + id / (BN / V), k_end, col0 + id % (BN / V) * V, p.n, p.ldb);
 #endif
         }
+#endif
     }
+#ifdef GATHER_A
+    gather(a, k0, k_end);
+#elif defined(GATHER_B)
+    gather(b, k0, k_end);
+#endif
 }
 
 #define PUT_TRANSPOSED(tile, size, c, id, buf)                                                    \
@@ -100,6 +136,14 @@ void fetch(uvec2 a, uvec2 b, uint row0, uint col0, uint k0, uint k_end) {
         uint k = (id) % CPK * V + e;                                                              \
         uint at = k * size + ((id) / CPK ^ SWIZZLE(k));                                           \
         tile[buf * (BK * size / 4) + at / 4][at % 4] = chunk_element(c, e);                       \
+    }
+#define PUT_FOUR(tile, size, chunks, i, buf)                                                       \
+    [[unroll]] for (uint e = 0; e < V; e++) {                                                     \
+        uint k = K_OF + e;                                                                        \
+        uint at = k * size + (ROW_OF_FOUR(i) ^ SWIZZLE(k));                                       \
+        tile[buf * (BK * size / 4) + at / 4] =                                                    \
+            vec4(chunk_element(chunks[i], e), chunk_element(chunks[i + 1], e),                    \
+                 chunk_element(chunks[i + 2], e), chunk_element(chunks[i + 3], e));               \
     }
 #define PUT_STRAIGHT(tile, size, c, id, buf)                                                      \
     [[unroll]] for (uint e = 0; e < V / 4; e++) {                                                 \
@@ -131,30 +175,20 @@ void put_b(uint buf, const uint i) {
     }
 }
 
-// Nested loops are not unrolled to the end, hence the list.
-#if CHUNKS_A > 4 || CHUNKS_B > 4
-#error more chunks a thread than listed
-#endif
 void put(uint buf) {
-    put_a(buf, 0);
-#if CHUNKS_A > 1
-    put_a(buf, 1);
+#define PUT_A(i) put_a(buf, i);
+#define PUT_B(i) put_b(buf, i);
+#define PUT_FOUR_A(i) PUT_FOUR(tile_a, BM, next_a, i, buf)
+#define PUT_FOUR_B(i) PUT_FOUR(tile_b, BN, next_b, i, buf)
+#if BY_FOUR_A
+    EACH_FOURTH_A(PUT_FOUR_A)
+#else
+    EACH_A(PUT_A)
 #endif
-#if CHUNKS_A > 2
-    put_a(buf, 2);
-#endif
-#if CHUNKS_A > 3
-    put_a(buf, 3);
-#endif
-    put_b(buf, 0);
-#if CHUNKS_B > 1
-    put_b(buf, 1);
-#endif
-#if CHUNKS_B > 2
-    put_b(buf, 2);
-#endif
-#if CHUNKS_B > 3
-    put_b(buf, 3);
+#if BY_FOUR_B
+    EACH_FOURTH_B(PUT_FOUR_B)
+#else
+    EACH_B(PUT_B)
 #endif
 }
 
@@ -163,7 +197,7 @@ void write_one(uvec2 d, uvec2 addend, uint row, uint col, float x) {
 #ifdef PARTIAL
         Floats(d).v[row * p.n + col] = x;
 #else
-        store_element(d, row * p.d_rs + col * p.d_cs, epilogue(x, addend, row, col));
+        store_element(d, RESULT(row, col), epilogue(x, addend, row, col));
 #endif
     }
 }
@@ -171,7 +205,7 @@ void write_one(uvec2 d, uvec2 addend, uint row, uint col, float x) {
 void write_four(uvec2 d, uvec2 addend, uint row, uint col, vec4 x) {
 #ifndef PARTIAL
     if ((p.flags & 1u) != 0 && col + 4 <= p.n) {
-        store_four(d, row * p.d_rs + col,
+        store_four(d, RESULT_ROW(row) + col,
                    vec4(epilogue(x.x, addend, row, col), epilogue(x.y, addend, row, col + 1),
                         epilogue(x.z, addend, row, col + 2), epilogue(x.w, addend, row, col + 3)));
     } else
@@ -190,18 +224,21 @@ void main() {
     uint row0 = tile.x * BM, col0 = tile.y * BN;
     uint batch = gl_WorkGroupID.z + p.batch0;
     uvec2 a = batch_a(batch), b = batch_b(batch);
-    uint k_begin = gl_WorkGroupID.y * p.k_split;
-    uint k_end = min(p.k, k_begin + p.k_split);
+    uint k_begin = k_first(batch), k_end = k_last(batch);
 
     // Blocks of 8 x 4 threads, so that 32 neighbours read few distinct words of either tile.
     uint lane = gl_LocalInvocationIndex % 32, block = gl_LocalInvocationIndex / 32;
     uint tx = block % (BN / TN / 8) * 8 + lane % 8;
     uint ty = block / (BN / TN / 8) * 4 + lane / 8;
 
+    FOR_EACH_RUN
     vec4 acc[TM][TN / 4];
     [[unroll]] for (uint i = 0; i < TM; i++)
         [[unroll]] for (uint j = 0; j < TN / 4; j++) acc[i][j] = vec4(0);
 
+#ifdef CONV
+    begin_gather(row0, col0);
+#endif
     fetch(a, b, row0, col0, k_begin, k_end);
     put(0);
     barrier();
@@ -242,7 +279,8 @@ void main() {
         uint row = row0 + i / 4 * (BM / (TM / 4)) + ty * 4 + i % 4;
         [[unroll]] for (uint j = 0; j < TN / 4; j++) {
             uint col = col0 + j * (BN / (TN / 4)) + tx * 4;
-            if (row < p.m) write_four(d, addend, row, col, acc[i][j]);
+            if (row < rows) write_four(d, addend, row, col, acc[i][j]);
         }
     }
+    END_RUN
 }

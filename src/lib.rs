@@ -7,7 +7,9 @@
 //! - [`cpu`]: host kernels on raw views
 //! - `vulkan`: adapter, device, encoder, compiler, kernels on device addresses
 //! - [`ops`]: what each operation is
-//! - [`transforms`]: eval, grad, vmap
+//! - [`transforms`]: eval, grad, vmap, compile, custom rules
+//! - [`transforms`]: eval, grad, vmap, compile
+//! - [`io`]: npy, npz, safetensors, GGUF
 //! - `python`: the PyO3 face
 
 // Without a GPU backend the arguments of GPU entry points go unused.
@@ -15,6 +17,7 @@
 
 pub mod core;
 pub mod cpu;
+pub mod io;
 pub mod kernels;
 pub mod memory;
 pub mod ops;

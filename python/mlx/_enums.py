@@ -4,6 +4,9 @@ from enum import Enum
 
 
 class _Named(Enum):
+    # MLX's enumerations carry this name, which comes from the library that binds them.
+    __nb_enum__ = None
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}.{self.name}"
 

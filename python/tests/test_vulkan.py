@@ -271,3 +271,22 @@ def test_memory_exhausted_in_the_middle_of_an_eval():
     assert mx.sum(a + 1).item() == 2048
     """
     h.python(code)
+
+
+def test_parts_of_a_large_array_are_read_in_a_fresh_process():
+    """The first host memory of the process is that of a download; parts have their own strides."""
+    h.python(
+        """
+        import numpy as np
+        import mlx.core as mx
+        mx.set_default_device(mx.gpu)
+        x = mx.arange(1 << 20, dtype=mx.int32).reshape(1024, 1024) + 0
+        assert x[3, 5].item() == 3 * 1024 + 5
+        assert x[10:1000:400, ::-512].tolist() == [
+            [r * 1024 + 1023, r * 1024 + 511] for r in (10, 410, 810)
+        ]
+        part = np.array(x[:, 7])
+        assert (part == np.arange(1024) * 1024 + 7).all()
+        assert str(x[1023, 1020:]) == "array([1048572, 1048573, 1048574, 1048575], dtype=int32)"
+        """
+    )

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
+use smallvec::{SmallVec, smallvec};
+
 use super::device::Stream;
 use super::dtype::Dtype;
 use super::error::{Error, Result};
@@ -52,7 +54,7 @@ pub struct Node {
     pub inputs: Vec<Array>,
     /// Where it runs.
     pub stream: Stream,
-    specs: Vec<(Shape, Dtype)>,
+    pub(crate) specs: Vec<(Shape, Dtype)>,
     outputs: OnceLock<Vec<Weak<Inner>>>,
 }
 
@@ -82,6 +84,11 @@ impl Event {
     pub fn set(&self, result: Result<()>) {
         *self.state.lock().unwrap_or_else(|e| e.into_inner()) = Some(result);
         self.signal.notify_all();
+    }
+
+    /// Whether the work ended with an error.
+    pub fn failed(&self) -> bool {
+        matches!(&*self.state.lock().unwrap_or_else(|e| e.into_inner()), Some(Err(_)))
     }
 
     /// Blocks until the work is done; returns its error.
@@ -125,21 +132,38 @@ impl Array {
         inputs: Vec<Array>,
         stream: Stream,
     ) -> Array {
-        // One allocation less than `lazy_many`: this is the path of nearly every op.
-        let shape = shape.into();
+        Array::single(shape.into(), dtype, Arc::new(primitive), inputs, stream)
+    }
+
+    /// One allocation less than `lazy_many`: this is the path of nearly every op.
+    fn single(
+        shape: Shape,
+        dtype: Dtype,
+        primitive: Arc<dyn Primitive>,
+        inputs: Vec<Array>,
+        stream: Stream,
+    ) -> Array {
         let traced = inputs.iter().any(Array::is_tracer);
-        let node = Arc::new(Node {
-            primitive: Arc::new(primitive),
-            inputs,
-            stream,
-            specs: Vec::new(),
-            outputs: OnceLock::new(),
-        });
+        let node = Arc::new(Node { primitive, inputs, stream, specs: Vec::new(), outputs: OnceLock::new() });
         let a = Array::make(shape, dtype, Link { node: Some(node), position: 0, event: None });
         if traced {
             a.set_tracer(true);
         }
         a
+    }
+
+    /// All outputs of a primitive that other nodes share.
+    pub fn lazy_shared(
+        mut specs: Vec<(Shape, Dtype)>,
+        primitive: Arc<dyn Primitive>,
+        inputs: Vec<Array>,
+        stream: Stream,
+    ) -> SmallVec<[Array; 1]> {
+        if specs.len() != 1 {
+            return Array::lazy_many(specs, primitive, inputs, stream).into();
+        }
+        let (shape, dtype) = specs.remove(0);
+        smallvec![Array::single(shape, dtype, primitive, inputs, stream)]
     }
 
     /// All outputs of a primitive.
@@ -243,9 +267,9 @@ impl Array {
     }
 
     /// Every output of the node that computes this array; dropped siblings are replaced by placeholders.
-    pub fn outputs_of(&self, node: &Node) -> Vec<Array> {
+    pub fn outputs_of(&self, node: &Node) -> SmallVec<[Array; 1]> {
         match node.outputs.get() {
-            None => vec![self.clone()],
+            None => smallvec![self.clone()],
             Some(outs) => outs
                 .iter()
                 .zip(&node.specs)
@@ -272,9 +296,9 @@ impl Array {
         self.0.data.get().is_some()
     }
 
-    /// Whether nothing needs scheduling: data is there or on its way.
+    /// Whether nothing needs scheduling: data is there or on its way. Work that failed can be tried again.
     pub fn is_scheduled(&self) -> bool {
-        self.has_data() || self.event().is_some()
+        self.has_data() || self.event().is_some_and(|e| !e.failed())
     }
 
     /// Layout and storage. Fails when the array was never evaluated.
@@ -298,17 +322,17 @@ impl Array {
 
     /// Waits until scheduled work on this array is finished; does not schedule anything.
     pub fn wait(&self) -> Result<()> {
-        if let Some(e) = self.event() {
-            e.wait()?;
-            self.set_event(None);
-        }
+        self.wait_event()?;
+        self.set_event(None);
         self.data()?.storage.wait()
     }
 
     /// Waits only for a CPU event, so that `data` can be read; device work may go on.
     pub fn wait_event(&self) -> Result<()> {
-        match self.event() {
-            Some(e) => e.wait(),
+        match self.event().map(|e| e.wait()) {
+            // Done before another task of the batch failed: a failed array has got its node back.
+            Some(Err(_)) if self.has_data() && self.node().is_none() => Ok(()),
+            Some(result) => result,
             None => Ok(()),
         }
     }
@@ -361,6 +385,22 @@ impl Drop for Tracing {
     fn drop(&mut self) {
         TRACING.with(|t| t.set(t.get() - 1));
     }
+}
+
+thread_local! {
+    // Whether a function is being recorded for arrays of any length.
+    static LENGTHS_VARY: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Whether this thread records a function for arrays of other lengths too: numbers that follow from a shape
+/// must be computed then, not written down.
+pub fn lengths_vary() -> bool {
+    LENGTHS_VARY.get()
+}
+
+/// Sets what [`lengths_vary`] says; returns what it said before.
+pub fn set_lengths_vary(on: bool) -> bool {
+    LENGTHS_VARY.replace(on)
 }
 
 thread_local! {

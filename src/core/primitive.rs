@@ -118,6 +118,16 @@ pub trait Primitive: Send + Sync + std::any::Any {
         Err(self.missing("vmap"))
     }
 
+    /// Whether `other` computes the same outputs from the same inputs.
+    fn same(&self, _other: &dyn Primitive) -> bool {
+        false
+    }
+
+    /// Shapes of the outputs for inputs of other shapes than the primitive was made for.
+    fn output_shapes(&self, _inputs: &[Array]) -> Result<Vec<Shape>> {
+        Err(self.missing("output_shapes"))
+    }
+
     /// The error for a rule that does not exist.
     fn missing(&self, what: &str) -> Error {
         Error::Value(format!("[Primitive::{what}] Not implemented for {}.", self.name()))

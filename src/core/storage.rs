@@ -13,6 +13,8 @@ pub trait DeviceBlock: Send + Sync {
     fn address(&self) -> u64;
     /// Index of the GPU that owns the block.
     fn device(&self) -> u32;
+    /// Bytes that were reserved.
+    fn capacity(&self) -> usize;
     /// Host address where the memory is mapped and cached (unified memory).
     fn mapped(&self) -> Option<NonNull<u8>>;
     /// Blocks until the last recorded write has finished, submitting it first if need be.
@@ -28,11 +30,15 @@ pub trait DeviceBlock: Send + Sync {
     fn as_any(&self) -> &(dyn std::any::Any + Send + Sync);
 }
 
-/// Host memory that returns to its allocator when dropped.
+/// Host memory that returns to its allocator, or to whoever lent it, when dropped.
 pub struct HostBlock {
     ptr: NonNull<u8>,
-    capacity: usize,
-    release: fn(NonNull<u8>, usize),
+    owner: Owner,
+}
+
+enum Owner {
+    Allocator { capacity: usize, release: fn(NonNull<u8>, usize) },
+    Lender { _kept: Box<dyn std::any::Any + Send + Sync> },
 }
 
 // SAFETY: the block owns its memory; access to the bytes is ordered by evaluation (events, streams).
@@ -43,18 +49,33 @@ unsafe impl Sync for HostBlock {}
 impl HostBlock {
     /// Wraps memory of `capacity` bytes; `release` gets both back.
     pub fn new(ptr: NonNull<u8>, capacity: usize, release: fn(NonNull<u8>, usize)) -> HostBlock {
-        HostBlock { ptr, capacity, release }
+        HostBlock { ptr, owner: Owner::Allocator { capacity, release } }
+    }
+
+    /// Memory of somebody else that is there for reading as long as `owner` lives.
+    pub fn lent(ptr: NonNull<u8>, owner: Box<dyn std::any::Any + Send + Sync>) -> HostBlock {
+        HostBlock { ptr, owner: Owner::Lender { _kept: owner } }
     }
 
     /// First byte.
     pub fn ptr(&self) -> *mut u8 {
         self.ptr.as_ptr()
     }
+
+    /// Bytes that are reserved here; none where they were lent.
+    fn capacity(&self) -> usize {
+        match self.owner {
+            Owner::Allocator { capacity, .. } => capacity,
+            Owner::Lender { .. } => 0,
+        }
+    }
 }
 
 impl Drop for HostBlock {
     fn drop(&mut self) {
-        (self.release)(self.ptr, self.capacity);
+        if let Owner::Allocator { capacity, release } = self.owner {
+            release(self.ptr, capacity);
+        }
     }
 }
 
@@ -69,6 +90,7 @@ struct Residency {
 /// Reference-counted bytes; shared by every array that views them.
 pub struct Storage {
     nbytes: usize,
+    lent: bool,
     state: Mutex<Residency>,
 }
 
@@ -84,14 +106,15 @@ pub fn install_host_alloc(alloc: HostAlloc) {
 impl Storage {
     /// Bytes valid on the host only.
     pub fn from_host(block: HostBlock, nbytes: usize) -> Arc<Storage> {
+        let lent = matches!(block.owner, Owner::Lender { .. });
         let state = Residency { host: Some(block), host_valid: true, ..Default::default() };
-        Arc::new(Storage { nbytes, state: Mutex::new(state) })
+        Arc::new(Storage { nbytes, lent, state: Mutex::new(state) })
     }
 
     /// Bytes valid on a device only; its kernels are about to write them.
     pub fn from_device(block: Arc<dyn DeviceBlock>, nbytes: usize) -> Arc<Storage> {
         let state = Residency { device: Some(block), device_valid: true, ..Default::default() };
-        Arc::new(Storage { nbytes, state: Mutex::new(state) })
+        Arc::new(Storage { nbytes, lent: false, state: Mutex::new(state) })
     }
 
     fn lock(&self) -> MutexGuard<'_, Residency> {
@@ -101,6 +124,17 @@ impl Storage {
     /// Length in bytes.
     pub fn nbytes(&self) -> usize {
         self.nbytes
+    }
+
+    /// Bytes that are reserved for it, on the host and on a device together.
+    pub fn capacity(&self) -> usize {
+        let s = self.lock();
+        s.host.as_ref().map_or(0, HostBlock::capacity) + s.device.as_ref().map_or(0, |d| d.capacity())
+    }
+
+    /// Whether the bytes belong to somebody else: they must not be overwritten.
+    pub fn is_lent(&self) -> bool {
+        self.lent
     }
 
     /// Host address of bytes that are valid for reading; waits for the device and downloads if needed.
@@ -152,6 +186,12 @@ impl Storage {
     pub fn any_device_block(&self) -> Option<Arc<dyn DeviceBlock>> {
         let s = self.lock();
         s.device.as_ref().filter(|_| s.device_valid).cloned()
+    }
+
+    /// The GPU that alone has the bytes, in memory that the host cannot read in place.
+    pub fn only_on_gpu(&self) -> Option<u32> {
+        let s = self.lock();
+        s.device.as_ref().filter(|d| !s.host_valid && d.mapped().is_none()).map(|d| d.device())
     }
 
     /// Makes the bytes valid on a device too: `upload` gets the host bytes and returns the filled block.

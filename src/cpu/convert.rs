@@ -4,9 +4,9 @@
 use half::{bf16, f16};
 use num_complex::Complex32;
 
-use super::simd::bf16_to_f32;
+use super::simd::{bf16_to_f32, f32_to_bf16};
 use crate::core::Dtype;
-use crate::kernels::loops::{BlockFn, Kern, loop1};
+use crate::kernels::loops::{BlockFn, Kern, kern3, loop1};
 
 /// One byte of 0 or 1.
 #[derive(Clone, Copy)]
@@ -154,32 +154,6 @@ pub fn cast_loop(src: Dtype, dst: Dtype) -> BlockFn {
     kern.get()
 }
 
-/// Bits of the bfloat16 nearest to `x`, ties to even; NaN stays NaN.
-#[inline(always)]
-fn bf16_bits(x: f32) -> u16 {
-    let u = x.to_bits();
-    let rounded = (u.wrapping_add(0x7fff + ((u >> 16) & 1)) >> 16) as u16;
-    if (u & 0x7fffffff) > 0x7f800000 { ((u >> 16) | 0x40) as u16 } else { rounded }
-}
-
-unsafe fn bf16_store(n: usize, a: *const u8, _: *const u8, _: *const u8, o: *mut u8) {
-    // SAFETY: the contract of `BlockFn`.
-    unsafe { loop1::<f32, u16>(n, a, o, bf16_bits) }
-}
-#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
-unsafe fn bf16_store_avx2(n: usize, a: *const u8, _: *const u8, _: *const u8, o: *mut u8) {
-    // SAFETY: the contract of `BlockFn`.
-    unsafe { loop1::<f32, u16>(n, a, o, bf16_bits) }
-}
-unsafe fn bf16_load(n: usize, a: *const u8, _: *const u8, _: *const u8, o: *mut u8) {
-    // SAFETY: the contract of `BlockFn`.
-    unsafe { loop1::<u16, f32>(n, a, o, bf16_to_f32) }
-}
-#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
-unsafe fn bf16_load_avx2(n: usize, a: *const u8, _: *const u8, _: *const u8, o: *mut u8) {
-    // SAFETY: the contract of `BlockFn`.
-    unsafe { loop1::<u16, f32>(n, a, o, bf16_to_f32) }
-}
 unsafe fn f16_load(n: usize, a: *const u8, _: *const u8, _: *const u8, o: *mut u8) {
     // SAFETY: the contract of `BlockFn`.
     unsafe { loop1::<u16, f32>(n, a, o, |x| f16::from_bits(x).to_f32_const()) }
@@ -225,8 +199,7 @@ pub fn half_load(dtype: Dtype) -> Option<BlockFn> {
         #[cfg(target_arch = "x86_64")]
         Dtype::F16 if fast => Some(f16_load_f16c),
         Dtype::F16 => Some(f16_load),
-        Dtype::BF16 if fast => Some(bf16_load_avx2),
-        Dtype::BF16 => Some(bf16_load),
+        Dtype::BF16 => Some(kern3!(1, u16 => f32, |x| bf16_to_f32(x)).get()),
         _ => None,
     }
 }
@@ -238,8 +211,7 @@ pub fn half_store(dtype: Dtype) -> Option<BlockFn> {
         #[cfg(target_arch = "x86_64")]
         Dtype::F16 if fast => Some(f16_store_f16c),
         Dtype::F16 => Some(f16_store),
-        Dtype::BF16 if fast => Some(bf16_store_avx2),
-        Dtype::BF16 => Some(bf16_store),
+        Dtype::BF16 => Some(kern3!(1, f32 => u16, |x| f32_to_bf16(x)).get()),
         _ => None,
     }
 }
@@ -250,7 +222,7 @@ pub fn put_f64(v: f64, dtype: Dtype, out: *mut u8) {
     unsafe {
         match dtype {
             Dtype::F16 => out.cast::<u16>().write_unaligned(f16::from_f32_const(v as f32).to_bits()),
-            Dtype::BF16 => out.cast::<bf16>().write_unaligned(bf16::from_bits(bf16_bits(v as f32))),
+            Dtype::BF16 => out.cast::<bf16>().write_unaligned(bf16::from_bits(f32_to_bf16(v as f32))),
             d => {
                 let mut tmp = [0u64; 1];
                 cast_loop(Dtype::F64, d)(

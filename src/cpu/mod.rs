@@ -1,17 +1,33 @@
 //! Host kernels on raw views, without graph knowledge; the reference for every GPU kernel.
 
+pub mod conv;
+mod conv_columns;
+mod conv_depthwise;
 mod convert;
 pub(crate) mod elem;
 pub mod elementwise;
 pub mod fft;
 pub mod frames;
 pub mod gather;
+pub mod gather_mm;
 mod gemv;
+pub mod hadamard;
+mod indexed;
 pub mod linalg;
+pub mod mask;
 pub mod matmul;
+mod network;
+mod order;
 pub mod pool;
+mod radix;
 pub mod random;
+pub mod recurrence;
 pub mod reduce;
+pub mod scan;
+mod scan_log;
+pub mod scatter;
+pub mod search;
+pub mod select;
 pub(crate) mod simd;
 pub mod softmax;
 pub mod sort;

@@ -1,6 +1,8 @@
 //! The elementwise class: one primitive for every row of the table, and casts. Inputs of other shapes are
 //! read through broadcast strides, so no broadcast node is built; the vjp sums over what was broadcast.
 
+use smallvec::smallvec;
+
 use super::reduction::sum_to;
 use super::support::*;
 use super::{batching, partials, view};
@@ -8,7 +10,7 @@ use crate::bail;
 use crate::core::layout::{broadcast_shapes, broadcast_strides, show};
 use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
 use crate::kernels::View;
-use crate::kernels::program::Program;
+use crate::kernels::program::{Inst, Program};
 use crate::kernels::table::{OpId, TypeRule, op, table};
 use crate::on_gpu;
 
@@ -29,30 +31,77 @@ fn expanded<P: Copy>(mut v: View<P>, to: &[i64]) -> View<P> {
     v
 }
 
-fn run_cpu(p: &Program, inputs: &[Array], out: &Array) -> Result<()> {
+/// Runs a program on inputs that broadcast to the outputs' shape.
+pub(crate) fn run_cpu(p: &Program, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+    let out = &outputs[0];
     let mut ins = smallvec::SmallVec::<[_; 3]>::new();
     for a in inputs {
         ins.push(expanded(host_in(a)?, out.shape()));
     }
-    let dst = host_out_reusing(out, inputs)?;
+    // With several outputs, one is written while others still need the inputs.
+    let dst = match outputs {
+        [out] => smallvec![host_out_reusing(out, inputs)?],
+        all => all.iter().map(host_out).collect::<Result<smallvec::SmallVec<[_; 1]>>>()?,
+    };
     if out.size() == 0 {
         return Ok(());
     }
-    crate::cpu::elementwise::run(p, &ins, &[dst])
+    crate::cpu::elementwise::run(p, &ins, &dst)
 }
 
-fn run_gpu(p: &Program, stream: Stream, inputs: &[Array], out: &Array) -> Result<()> {
+/// As [`run_cpu`], on a GPU stream.
+pub(crate) fn run_gpu(p: &Program, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
     on_gpu!(stream, |enc| {
+        let out = &outputs[0];
         let mut ins = smallvec::SmallVec::<[_; 3]>::new();
         for a in inputs {
             ins.push(expanded(dev_in(enc, a)?, out.shape()));
         }
-        let dst = dev_out_reusing(enc, out, inputs)?;
+        let dst = match outputs {
+            [out] => smallvec![dev_out_reusing(enc, out, inputs)?],
+            all => all.iter().map(|o| dev_out(enc, o)).collect::<Result<smallvec::SmallVec<[_; 1]>>>()?,
+        };
         if out.size() == 0 {
             return Ok(());
         }
-        crate::vulkan::elementwise::run(enc, p, &ins, &[dst])
+        crate::vulkan::elementwise::run(enc, p, &ins, &dst)
     })
+}
+
+/// What a primitive does to each element, if that is all it does.
+pub(crate) fn instruction(p: &dyn Primitive) -> Option<Inst> {
+    let any: &dyn std::any::Any = p;
+    if any.is::<Cast>() {
+        return Some(Inst::Cast);
+    }
+    any.downcast_ref::<Elementwise>().map(|e| Inst::Op(e.0))
+}
+
+/// Whether a primitive writes a broadcast value out.
+pub(crate) fn is_full(p: &dyn Primitive) -> bool {
+    (p as &dyn std::any::Any).is::<Full>()
+}
+
+/// Bits of an evaluated single number that lies on the host.
+pub(crate) fn scalar_bits(a: &Array) -> Option<u64> {
+    if a.size() != 1 || a.event().is_some() {
+        return None;
+    }
+    let d = a.data().ok()?;
+    if d.storage.only_on_gpu().is_some() || a.dtype() == Dtype::C64 {
+        return None;
+    }
+    let (base, size) = (d.storage.host_ptr().ok()?, a.dtype().size());
+    let mut bytes = [0u8; 8];
+    // SAFETY: one element of at most eight bytes lies at the offset.
+    unsafe {
+        std::ptr::copy_nonoverlapping(
+            base.offset(d.offset as isize * size as isize),
+            bytes.as_mut_ptr(),
+            size,
+        );
+    }
+    Some(u64::from_le_bytes(bytes))
 }
 
 impl Elementwise {
@@ -104,11 +153,11 @@ impl Primitive for Elementwise {
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
-        run_cpu(&self.program(inputs, &outputs[0]), inputs, &outputs[0])
+        run_cpu(&self.program(inputs, &outputs[0]), inputs, outputs)
     }
 
     fn eval_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
-        run_gpu(&self.program(inputs, &outputs[0]), stream, inputs, &outputs[0])
+        run_gpu(&self.program(inputs, &outputs[0]), stream, inputs, outputs)
     }
 
     fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
@@ -153,7 +202,20 @@ impl Primitive for Elementwise {
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
         let args = batching::aligned(r)?;
         let args: Vec<&Array> = args.iter().collect();
-        apply(self.0, &args, r.stream).map(batching::batched)
+        let out = apply(self.0, &args, r.stream)?;
+        astype(&out, r.outputs[0].dtype(), r.stream).map(batching::batched)
+    }
+
+    fn same(&self, other: &dyn Primitive) -> bool {
+        (other as &dyn std::any::Any).downcast_ref::<Elementwise>().is_some_and(|o| o.0 == self.0)
+    }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        let mut shape = Shape::new();
+        for a in inputs {
+            shape = broadcast_shapes(self.name(), &shape, a.shape())?;
+        }
+        Ok(vec![shape])
     }
 }
 
@@ -163,11 +225,11 @@ impl Primitive for Cast {
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
-        run_cpu(&Program::cast(inputs[0].dtype(), outputs[0].dtype()), inputs, &outputs[0])
+        run_cpu(&Program::cast(inputs[0].dtype(), outputs[0].dtype()), inputs, outputs)
     }
 
     fn eval_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
-        run_gpu(&Program::cast(inputs[0].dtype(), outputs[0].dtype()), stream, inputs, &outputs[0])
+        run_gpu(&Program::cast(inputs[0].dtype(), outputs[0].dtype()), stream, inputs, outputs)
     }
 
     fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
@@ -183,6 +245,15 @@ impl Primitive for Cast {
         let same = to == r.inputs[0].dtype();
         let out = if same { copy_node(&r.inputs[0], r.stream) } else { astype(&r.inputs[0], to, r.stream)? };
         Ok((vec![out], r.axes.to_vec()))
+    }
+
+    fn same(&self, other: &dyn Primitive) -> bool {
+        // The dtype is that of the output, which callers compare.
+        (other as &dyn std::any::Any).is::<Cast>()
+    }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        Ok(vec![inputs[0].shape().into()])
     }
 }
 
@@ -246,14 +317,14 @@ pub fn apply(id: OpId, args: &[&Array], s: Stream) -> Result<Array> {
     if args.len() != row.arity as usize {
         bail!(Value, "[{}] Expected {} arguments, got {}.", row.name, row.arity, args.len());
     }
+    let dtypes: smallvec::SmallVec<[Dtype; 3]> = args.iter().map(|a| a.dtype()).collect();
+    let (compute, out) = row.types(&dtypes)?;
     let mut shape: Shape = args[0].shape().into();
     for a in &args[1..] {
         if a.shape() != shape.as_slice() {
             shape = broadcast_shapes(row.name, &shape, a.shape())?;
         }
     }
-    let dtypes: smallvec::SmallVec<[Dtype; 3]> = args.iter().map(|a| a.dtype()).collect();
-    let (compute, out) = row.types(&dtypes)?;
     let mut inputs = Vec::with_capacity(args.len());
     for (i, a) in args.iter().enumerate() {
         let want = if row.rule == TypeRule::Select && i == 0 { Dtype::Bool } else { compute };
@@ -261,6 +332,12 @@ pub fn apply(id: OpId, args: &[&Array], s: Stream) -> Result<Array> {
     }
     refuse_f64(row.name, &inputs, s)?;
     Ok(Array::lazy(shape, out, Elementwise(id), inputs, s))
+}
+
+/// A table op whose result has a dtype of its own; the kernels round what they compute to it.
+pub(super) fn apply_as(id: OpId, a: &Array, dtype: Dtype, s: Stream) -> Result<Array> {
+    id.row().types(&[a.dtype()])?;
+    Ok(Array::lazy(a.shape(), dtype, Elementwise(id), vec![a.clone()], s))
 }
 
 macro_rules! named {

@@ -121,6 +121,12 @@ impl Primitive for Concatenate {
         let parts = (0..r.inputs.len()).map(|i| spread(r, i)).collect::<Result<Vec<_>>>()?;
         concatenate(&parts, self.axis as i64 + 1, r.stream).map(batched)
     }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        let mut shape: Shape = inputs[0].shape().into();
+        shape[self.axis] = inputs.iter().map(|a| a.shape()[self.axis]).sum();
+        Ok(vec![shape])
+    }
 }
 
 /// Arrays one after another along an axis.

@@ -2,7 +2,7 @@
 //! the kernels read transposed ones in place.
 
 use super::batching::{aligned, batched};
-use super::elementwise::astype;
+use super::elementwise::{astype, conjugate};
 use super::reduction::sum_to;
 use super::support::*;
 use super::view::{broadcast_to, expand_dims, reshape, squeeze, swapaxes};
@@ -55,15 +55,30 @@ impl Primitive for Matmul {
         let args = aligned(r)?;
         matmul(&args[0], &args[1], r.stream).map(batched)
     }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        product_shape(inputs)
+    }
 }
 
-/// Cotangent of one factor of `a @ b`.
-fn product_vjp(a: &Array, b: &Array, which: usize, cot: &Array, s: Stream) -> Result<Array> {
-    if which == 0 {
-        matmul(cot, &swapaxes(b, -1, -2, s)?, s)
-    } else {
-        matmul(&swapaxes(a, -1, -2, s)?, cot, s)
+/// Shape of the product of the first two inputs, which have equal batch dimensions.
+fn product_shape(inputs: &[Array]) -> Result<Vec<Shape>> {
+    let (a, b) = (&inputs[0], &inputs[1]);
+    if a.dim(-1) != b.dim(-2) || a.shape()[..a.ndim() - 2] != b.shape()[..b.ndim() - 2] {
+        bail!(Value, "[matmul] Cannot multiply {} by {}.", show(a.shape()), show(b.shape()));
     }
+    let mut shape: Shape = a.shape()[..a.ndim() - 1].into();
+    shape.push(b.dim(-1));
+    Ok(vec![shape])
+}
+
+/// Cotangent of one factor of `a @ b`: the other one enters by its conjugate transpose.
+fn product_vjp(a: &Array, b: &Array, which: usize, cot: &Array, s: Stream) -> Result<Array> {
+    let turned = |x: &Array| {
+        let t = swapaxes(x, -1, -2, s)?;
+        if x.dtype() == Dtype::C64 { conjugate(&t, s) } else { Ok(t) }
+    };
+    if which == 0 { matmul(cot, &turned(b)?, s) } else { matmul(&turned(a)?, cot, s) }
 }
 
 impl Primitive for AddMm {
@@ -109,6 +124,10 @@ impl Primitive for AddMm {
             return Ok(batched(sum));
         }
         addmm(&args[2], &args[0], &args[1], self.alpha, self.beta, r.stream).map(batched)
+    }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        product_shape(inputs)
     }
 }
 

@@ -2,27 +2,32 @@
 //! follows from them (mean, var, std). One primitive a kernel family; axes rules are shared.
 
 use super::batching::{batched, front};
+use super::count::count;
 use super::elementwise::*;
 use super::support::*;
 use super::{create, join, view};
 use crate::bail;
-use crate::core::layout::{normalize_axis, row_major, show};
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Stream, Vjp, Vmap};
+use crate::core::layout::{broadcast_shapes, normalize_axis, row_major, show};
+use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
 use crate::kernels::{ArgReduceOp, ReduceOp, View};
 use crate::on_gpu;
 
 struct Reduce {
     op: ReduceOp,
     axes: Vec<usize>,
+    keepdims: bool,
 }
 
 struct ArgReduce {
     op: ArgReduceOp,
     axis: usize,
+    keepdims: bool,
 }
 
 struct Softmax;
-struct LogSumExp;
+struct LogSumExp {
+    keepdims: bool,
+}
 
 /// The same bytes seen with other dimensions; both shapes row-major.
 fn reshaped<P: Copy>(mut v: View<P>, shape: &[i64]) -> View<P> {
@@ -68,7 +73,11 @@ impl Primitive for Reduce {
         let cot = view::reshape(&cotangents[0], &keep, s)?;
         let g = match self.op {
             ReduceOp::Sum => view::broadcast_to(&astype(&cot, x.dtype(), s)?, x.shape(), s)?,
-            ReduceOp::Prod => prod_vjp(x, &self.axes, &astype(&cot, x.dtype(), s)?, s)?,
+            ReduceOp::Prod => {
+                // The other factors enter by their conjugates.
+                let x = if x.dtype() == Dtype::C64 { conjugate(x, s)? } else { x.clone() };
+                prod_vjp(&x, &self.axes, &astype(&cot, x.dtype(), s)?, s)?
+            }
             ReduceOp::Min | ReduceOp::Max => {
                 // Ties share the cotangent evenly.
                 let out = view::reshape(&outputs[0], &keep, s)?;
@@ -96,6 +105,15 @@ impl Primitive for Reduce {
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
         let axes: Vec<usize> = self.axes.iter().map(|a| a + 1).collect();
         Ok(batched(reduce_to(self.op, &front(r, 0)?, &axes, &r.shape(0), r.stream)))
+    }
+
+    fn same(&self, other: &dyn Primitive) -> bool {
+        let other = (other as &dyn std::any::Any).downcast_ref::<Reduce>();
+        other.is_some_and(|o| o.op == self.op && o.axes == self.axes)
+    }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        Ok(vec![drop_axes(inputs[0].shape(), &self.axes, self.keepdims)])
     }
 }
 
@@ -166,8 +184,12 @@ impl Primitive for ArgReduce {
     }
 
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
-        let p = ArgReduce { op: self.op, axis: self.axis + 1 };
+        let p = ArgReduce { op: self.op, axis: self.axis + 1, keepdims: self.keepdims };
         Ok(batched(Array::lazy(r.shape(0), Dtype::U32, p, vec![front(r, 0)?], r.stream)))
+    }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        Ok(vec![drop_axes(inputs[0].shape(), &[self.axis], self.keepdims)])
     }
 }
 
@@ -200,6 +222,10 @@ impl Primitive for Softmax {
 
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
         softmax(&front(r, 0)?, Some(&[-1]), true, r.stream).map(batched)
+    }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        Ok(vec![inputs[0].shape().into()])
     }
 }
 
@@ -240,8 +266,12 @@ impl Primitive for LogSumExp {
     }
 
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
-        let out = logsumexp(&front(r, 0)?, Some(&[-1]), false, r.stream)?;
-        view::reshape(&out, &r.shape(0), r.stream).map(batched)
+        logsumexp(&front(r, 0)?, Some(&[-1]), self.keepdims, r.stream).map(batched)
+    }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        let last = inputs[0].ndim() - 1;
+        Ok(vec![drop_axes(inputs[0].shape(), &[last], self.keepdims)])
     }
 }
 
@@ -255,7 +285,8 @@ fn reduce_to(op: ReduceOp, a: &Array, axes: &[usize], shape: &[i64], s: Stream) 
             d => d,
         },
     };
-    Array::lazy(shape, dtype, Reduce { op, axes: axes.to_vec() }, vec![a.clone()], s)
+    let p = Reduce { op, axes: axes.to_vec(), keepdims: shape.len() == a.ndim() };
+    Array::lazy(shape, dtype, p, vec![a.clone()], s)
 }
 
 fn reduce(
@@ -307,7 +338,7 @@ pub fn sum_to(a: &Array, shape: &[i64], s: Stream) -> Result<Array> {
     if a.shape() == shape {
         return Ok(a.clone());
     }
-    if a.size() < crate::core::layout::size_of(shape) {
+    if broadcast_shapes("sum_to", a.shape(), shape).is_ok_and(|s| s.as_slice() == shape) {
         // A partial that did not need broadcasting itself.
         return view::broadcast_to(a, shape, s);
     }
@@ -320,16 +351,12 @@ pub fn sum_to(a: &Array, shape: &[i64], s: Stream) -> Result<Array> {
     view::reshape(&reduced, shape, s)
 }
 
-fn count(a: &Array, axes: &[usize]) -> f64 {
-    axes.iter().map(|&i| a.shape()[i] as f64).product()
-}
-
 /// Arithmetic mean over axes, in the array's float dtype (integers in float32).
 pub fn mean(a: &Array, axes: Option<&[i64]>, keepdims: bool, s: Stream) -> Result<Array> {
     let ax = axes_of("mean", axes, a.ndim())?;
     let dtype = a.dtype().at_least_float();
     let total = sum(&astype(a, dtype, s)?, axes, keepdims, s)?;
-    multiply(&total, &scalar_f64(1.0 / count(a, &ax), dtype)?, s)
+    divide(&total, &count(a, &ax, 0, dtype, s)?, s)
 }
 
 /// Variance over axes with `ddof` degrees of freedom taken off, by the two-pass formula.
@@ -340,8 +367,7 @@ pub fn var(a: &Array, axes: Option<&[i64]>, keepdims: bool, ddof: i64, s: Stream
     let centred = subtract(&x, &mean(&x, axes, true, s)?, s)?;
     let squares = if dtype == Dtype::C64 { square(&abs(&centred, s)?, s)? } else { square(&centred, s)? };
     let total = sum(&squares, axes, keepdims, s)?;
-    let n = count(a, &ax) - ddof as f64;
-    divide(&total, &scalar_f64(n.max(0.0), total.dtype())?, s)
+    divide(&total, &count(a, &ax, ddof, total.dtype(), s)?, s)
 }
 
 /// Standard deviation; arguments as for [`var`].
@@ -370,13 +396,9 @@ fn arg_reduce(
         let ones = vec![1i64; a.ndim()];
         return if keepdims { view::reshape(&out, &ones, s) } else { Ok(out) };
     };
-    if a.ndim() == 0 {
-        normalize_axis(name, axis, 1)?;
-        return create::zeros(&[], Dtype::U32, s);
-    }
     let axis = normalize_axis(name, axis, a.ndim())?;
     let shape = drop_axes(a.shape(), &[axis], keepdims);
-    Ok(Array::lazy(shape, Dtype::U32, ArgReduce { op, axis }, vec![a.clone()], s))
+    Ok(Array::lazy(shape, Dtype::U32, ArgReduce { op, axis, keepdims }, vec![a.clone()], s))
 }
 
 /// Index of the first smallest element along an axis, or of the flattened array; uint32.
@@ -389,20 +411,26 @@ pub fn argmax(a: &Array, axis: Option<i64>, keepdims: bool, s: Stream) -> Result
     arg_reduce(ArgReduceOp::Max, "argmax", a, axis, keepdims, s)
 }
 
+/// MLX has another error here than for axes that other arrays do not have.
+fn no_axes_of_scalars(op: &str, a: &Array, axes: Option<&[i64]>) -> Result<()> {
+    if a.ndim() == 0 && axes.is_some_and(|x| !x.is_empty()) {
+        bail!(Value, "[{op}] Received non-empty axes for array with 0 dimensions.");
+    }
+    Ok(())
+}
+
 /// `exp(a) / sum(exp(a))` over axes. The kernel accumulates in float32; `precise` also stores the
 /// intermediate of several-axis reductions in float32.
 pub fn softmax(a: &Array, axes: Option<&[i64]>, precise: bool, s: Stream) -> Result<Array> {
+    no_axes_of_scalars("softmax", a, axes)?;
     let ax = axes_of("softmax", axes, a.ndim())?;
     let dtype = a.dtype().at_least_float();
-    if dtype == Dtype::C64 {
-        bail!(Value, "[softmax] complex64 is not supported.");
-    }
     let x = astype(a, dtype, s)?;
     refuse_f64("softmax", std::slice::from_ref(&x), s)?;
     if a.size() == 0 {
         return Ok(x);
     }
-    if ax.len() == 1 && ax[0] + 1 == a.ndim() {
+    if ax.len() == 1 && ax[0] + 1 == a.ndim() && dtype != Dtype::C64 {
         return Ok(Array::lazy(a.shape(), dtype, Softmax, vec![x], s));
     }
     let wide = if precise && dtype.size() == 2 { Dtype::F32 } else { dtype };
@@ -417,19 +445,17 @@ fn stop(a: &Array) -> Array {
 
 /// `log(sum(exp(a)))` over axes without overflow.
 pub fn logsumexp(a: &Array, axes: Option<&[i64]>, keepdims: bool, s: Stream) -> Result<Array> {
+    no_axes_of_scalars("logsumexp", a, axes)?;
     let ax = axes_of("logsumexp", axes, a.ndim())?;
     let dtype = a.dtype().at_least_float();
-    if dtype == Dtype::C64 {
-        bail!(Value, "[logsumexp] complex64 is not supported.");
-    }
     let x = astype(a, dtype, s)?;
     refuse_f64("logsumexp", std::slice::from_ref(&x), s)?;
-    if a.size() == 0 && drop_axes(a.shape(), &ax, false).iter().product::<i64>() > 0 {
+    if a.size() == 0 {
         bail!(Value, "[logsumexp] Received empty array of shape {}.", show(a.shape()));
     }
-    if ax.len() == 1 && ax[0] + 1 == a.ndim() {
+    if ax.len() == 1 && ax[0] + 1 == a.ndim() && dtype != Dtype::C64 {
         let shape = drop_axes(a.shape(), &ax, keepdims);
-        return Ok(Array::lazy(shape, dtype, LogSumExp, vec![x], s));
+        return Ok(Array::lazy(shape, dtype, LogSumExp { keepdims }, vec![x], s));
     }
     let m = stop(&max(&x, axes, true, s)?);
     // A row of infinities would give inf - inf.

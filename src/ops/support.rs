@@ -60,6 +60,7 @@ fn donor(out: &Array, inputs: &[Array]) -> Option<Arc<Storage>> {
         let whole = d.offset == 0
             && d.storage.nbytes() == out.nbytes()
             && Arc::strong_count(&d.storage) == 1
+            && !d.storage.is_lent()
             && Layout { shape: out.shape().into(), strides: d.strides.clone(), offset: 0 }
                 .is_row_contiguous();
         whole.then(|| d.storage.clone())
@@ -72,6 +73,11 @@ pub fn host_out_reusing(out: &Array, inputs: &[Array]) -> Result<HostView> {
         Some(storage) => place_host(out, storage),
         None => host_out(out),
     }
+}
+
+/// Whether two evaluated arrays lie in the same bytes.
+pub fn same_storage(a: &Array, b: &Array) -> Result<bool> {
+    Ok(Arc::ptr_eq(&a.data()?.storage, &b.data()?.storage))
 }
 
 /// View of an evaluated input on the device of the encoder's stream.

@@ -4,7 +4,9 @@
 use super::batching::{batched, front, raised};
 use super::create::zeros;
 use super::elementwise::copy_node;
+use super::indexing::Form;
 use super::reduction::sum_to;
+use super::scatter::gather_transposed;
 use super::slice_update::slice_update;
 use crate::bail;
 use crate::core::layout::{broadcast_strides, checked_size, normalize_axis, row_major, show, size_of};
@@ -16,9 +18,9 @@ use crate::kernels::View;
 use crate::kernels::program::Program;
 
 /// Which view, with its parameters; the output's shape says the rest.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 enum Kind {
-    Reshape,
+    Reshape(Rule),
     Transpose(Vec<usize>),
     Broadcast,
     Slice { start: Vec<i64>, step: Vec<i64> },
@@ -31,13 +33,59 @@ enum Kind {
 
 struct ViewOf(Kind);
 
+/// How the dimensions of a reshape follow from those of its input.
+#[derive(Clone, PartialEq)]
+enum Rule {
+    /// These, one of which may be -1.
+    Shape(Shape),
+    /// Axes from the first to the second become one.
+    Flatten(usize, usize),
+    /// An axis becomes these, one of which may be -1.
+    Unflatten(usize, Shape),
+    /// New axes of length 1 at these places of the result.
+    Expand(Vec<bool>),
+    /// Without the axes that are marked.
+    Squeeze(Vec<bool>),
+}
+
+impl Rule {
+    /// Dimensions of the result for an input of shape `d`.
+    fn apply(&self, d: &[i64]) -> Shape {
+        match self {
+            Rule::Shape(asked) => {
+                let rest: i64 = asked.iter().filter(|&&n| n != -1).product();
+                let hole = size_of(d) as i64 / rest.max(1);
+                asked.iter().map(|&n| if n == -1 { hole } else { n }).collect()
+            }
+            Rule::Flatten(i, j) => {
+                let mut shape: Shape = d[..*i].into();
+                shape.push(d[*i..=*j].iter().product());
+                shape.extend_from_slice(&d[j + 1..]);
+                shape
+            }
+            Rule::Unflatten(axis, dims) => {
+                let rest: i64 = dims.iter().filter(|&&n| n != -1).product();
+                let mut shape: Shape = d[..*axis].into();
+                shape.extend(dims.iter().map(|&n| if n == -1 { d[*axis] / rest.max(1) } else { n }));
+                shape.extend_from_slice(&d[axis + 1..]);
+                shape
+            }
+            Rule::Expand(fresh) => {
+                let mut old = d.iter().copied();
+                fresh.iter().map(|&f| if f { 1 } else { old.next().unwrap_or(1) }).collect()
+            }
+            Rule::Squeeze(drop) => d.iter().zip(drop).filter(|(_, d)| !**d).map(|(&n, _)| n).collect(),
+        }
+    }
+}
+
 impl ViewOf {
     /// Layout of the output over the input's storage; `None` when a copy is needed.
     fn layout(&self, input: &Array, out: &Array) -> Result<Option<Layout>> {
         let l = input.layout()?;
         let shape: Shape = out.shape().into();
         Ok(match &self.0 {
-            Kind::Reshape => l.reshape(&shape),
+            Kind::Reshape(_) => l.reshape(&shape),
             Kind::Transpose(axes) => Some(Layout {
                 shape,
                 strides: axes.iter().map(|&a| l.strides[a]).collect(),
@@ -97,7 +145,7 @@ fn dtype_layout(l: &Layout, from: usize, to: usize, shape: Shape) -> Option<Layo
 impl Primitive for ViewOf {
     fn name(&self) -> &str {
         match self.0 {
-            Kind::Reshape => "reshape",
+            Kind::Reshape(_) => "reshape",
             Kind::Transpose(_) => "transpose",
             Kind::Broadcast => "broadcast_to",
             Kind::Slice { .. } => "slice",
@@ -110,7 +158,7 @@ impl Primitive for ViewOf {
     }
 
     fn is_view(&self) -> bool {
-        !matches!(self.0, Kind::Reshape | Kind::AsStrided { .. } | Kind::Dtype | Kind::Contiguous)
+        !matches!(self.0, Kind::Reshape(_) | Kind::AsStrided { .. } | Kind::Dtype | Kind::Contiguous)
     }
 
     fn blocks_gradient(&self) -> bool {
@@ -143,7 +191,7 @@ impl Primitive for ViewOf {
         let &Vjp { primals, cotangents, stream: s, .. } = r;
         let (x, cot) = (&primals[0], &cotangents[0]);
         let g = match &self.0 {
-            Kind::Reshape => reshape(cot, x.shape(), s)?,
+            Kind::Reshape(_) => reshape(cot, x.shape(), s)?,
             Kind::Transpose(axes) => {
                 let mut inverse = vec![0i64; axes.len()];
                 for (i, &a) in axes.iter().enumerate() {
@@ -172,11 +220,36 @@ impl Primitive for ViewOf {
         }
     }
 
+    fn same(&self, other: &dyn Primitive) -> bool {
+        kind(other).is_some_and(|k| *k == self.0)
+    }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        let shape = inputs[0].shape();
+        Ok(vec![match &self.0 {
+            Kind::Reshape(rule) => {
+                let out = rule.apply(shape);
+                if size_of(&out) != size_of(shape) {
+                    bail!(
+                        Value,
+                        "[reshape] Cannot reshape array of size {} into shape {}.",
+                        size_of(shape),
+                        show(&out)
+                    );
+                }
+                out
+            }
+            Kind::Transpose(axes) => axes.iter().map(|&a| shape[a]).collect(),
+            Kind::StopGradient | Kind::Alias | Kind::Contiguous => shape.into(),
+            _ => return Err(self.missing("output_shapes")),
+        }])
+    }
+
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
         let (shape, s) = (r.shape(0), r.stream);
         let x = front(r, 0)?;
         let out = match &self.0 {
-            Kind::Reshape => reshape(&x, &shape, s)?,
+            Kind::Reshape(_) => reshape(&x, &shape, s)?,
             Kind::Transpose(axes) => {
                 let perm: Vec<i64> = std::iter::once(0).chain(axes.iter().map(|&a| a as i64 + 1)).collect();
                 transpose(&x, Some(&perm), s)?
@@ -197,35 +270,46 @@ impl Primitive for ViewOf {
     }
 }
 
-/// Adds overlapping windows back: one slice update for every position of all axes but the longest.
+fn kind(p: &dyn Primitive) -> Option<&Kind> {
+    (p as &dyn std::any::Any).downcast_ref::<ViewOf>().map(|v| &v.0)
+}
+
+/// Whether a primitive only marks an array for a transform.
+pub(crate) fn is_alias(p: &dyn Primitive) -> bool {
+    matches!(kind(p), Some(Kind::Alias))
+}
+
+/// Whether a primitive stops derivatives.
+pub(crate) fn is_stop_gradient(p: &dyn Primitive) -> bool {
+    matches!(kind(p), Some(Kind::StopGradient))
+}
+
+/// Whether a primitive only repeats its input, which a kernel that broadcasts can read instead.
+pub(crate) fn is_broadcast(p: &dyn Primitive) -> bool {
+    matches!(kind(p), Some(Kind::Broadcast)) || super::elementwise::is_full(p)
+}
+
+/// Adds overlapping windows back, element by element.
 fn as_strided_vjp(x: &Array, cot: &Array, strides: &[i64], offset: i64, s: Stream) -> Result<Array> {
     let n = x.size() as i64;
-    let mut flat = zeros(&[n], cot.dtype(), s)?;
-    let shape = cot.shape().to_vec();
+    let flat = zeros(&[n], cot.dtype(), s)?;
     if cot.size() == 0 {
         return reshape(&flat, x.shape(), s);
     }
-    let long = (0..shape.len()).filter(|&i| strides[i] != 0).max_by_key(|&i| shape[i]);
-    let outer: Vec<usize> = (0..shape.len()).filter(|&i| Some(i) != long).collect();
-    let mut index = vec![0i64; outer.len()];
-    loop {
-        let at: i64 = offset + outer.iter().zip(&index).map(|(&ax, &i)| i * strides[ax]).sum::<i64>();
-        let (mut lo, mut hi) = (vec![0i64; shape.len()], shape.clone());
-        for (&ax, &i) in outer.iter().zip(&index) {
-            (lo[ax], hi[ax]) = (i, i + 1);
+    let dtype = if n > i64::from(i32::MAX) { Dtype::I64 } else { Dtype::I32 };
+    let mut index = super::scalar_i64(offset, dtype)?;
+    for (axis, (&len, &stride)) in cot.shape().iter().zip(strides).enumerate() {
+        if stride != 0 && len > 1 {
+            let mut shape: Shape = smallvec::SmallVec::from_elem(1, cot.ndim());
+            shape[axis] = len;
+            let stop = (len * stride) as f64;
+            let steps = reshape(&super::arange(0.0, stop, stride as f64, dtype, s)?, &shape, s)?;
+            index = super::add(&index, &steps, s)?;
         }
-        let len = long.map_or(1, |ax| shape[ax]);
-        let piece = reshape(&slice(cot, &lo, &hi, &vec![1; shape.len()], s)?, &[len], s)?;
-        let step = long.map_or(1, |ax| strides[ax]);
-        let stop = at + step * len;
-        let old = slice(&flat, &[at], &[stop], &[step], s)?;
-        let new = super::add(&old, &piece, s)?;
-        flat = slice_update(&flat, &new, &[at], &[stop], &[step], s)?;
-        let Some(ax) = (0..outer.len()).rev().find(|&k| index[k] + 1 < shape[outer[k]]) else { break };
-        index[ax] += 1;
-        index[ax + 1..].fill(0);
     }
-    reshape(&flat, x.shape(), s)
+    let index = broadcast_to(&index, cot.shape(), s)?;
+    let form = Form::Outer { axes: vec![0], windows: vec![None], at: 0 };
+    reshape(&gather_transposed(&flat, cot, &[index], form, s)?, x.shape(), s)
 }
 
 fn node(kind: Kind, shape: &[i64], dtype: Dtype, a: &Array, s: Stream) -> Array {
@@ -237,7 +321,8 @@ pub fn reshape(a: &Array, shape: &[i64], s: Stream) -> Result<Array> {
     if a.shape() == shape {
         return Ok(a.clone());
     }
-    let mut shape: Shape = shape.into();
+    let asked: Shape = shape.into();
+    let mut shape = asked.clone();
     let n = a.size() as i64;
     if let Some(hole) = shape.iter().position(|&d| d == -1) {
         let rest: i64 = shape.iter().enumerate().filter(|(i, _)| *i != hole).map(|(_, &d)| d).product();
@@ -255,10 +340,13 @@ pub fn reshape(a: &Array, shape: &[i64], s: Stream) -> Result<Array> {
     if checked_size("reshape", &shape, 1)? as i64 != n {
         bail!(Value, "[reshape] Cannot reshape array of size {n} into shape {}.", show(&shape));
     }
-    if a.shape() == shape.as_slice() {
-        return Ok(a.clone());
-    }
-    Ok(node(Kind::Reshape, &shape, a.dtype(), a, s))
+    Ok(reshaped(a, Rule::Shape(asked), s))
+}
+
+/// A reshape whose rule fits the array.
+fn reshaped(a: &Array, rule: Rule, s: Stream) -> Array {
+    let shape = rule.apply(a.shape());
+    if a.shape() == shape.as_slice() { a.clone() } else { node(Kind::Reshape(rule), &shape, a.dtype(), a, s) }
 }
 
 /// Joins axes `start..=end` into one.
@@ -275,10 +363,7 @@ pub fn flatten(a: &Array, start: i64, end: i64, s: Stream) -> Result<Array> {
     if i > j {
         bail!(Value, "[flatten] start_axis must be less than or equal to end_axis, got {start} and {end}.");
     }
-    let mut shape: Shape = a.shape()[..i].into();
-    shape.push(a.shape()[i..=j].iter().product());
-    shape.extend_from_slice(&a.shape()[j + 1..]);
-    reshape(a, &shape, s)
+    Ok(reshaped(a, Rule::Flatten(i, j), s))
 }
 
 /// Splits one axis into several; one of the new dimensions may be -1.
@@ -299,10 +384,7 @@ pub fn unflatten(a: &Array, axis: i64, shape: &[i64], s: Stream) -> Result<Array
     if dims.iter().product::<i64>() != n {
         bail!(Value, "[unflatten] Cannot split axis of size {n} into {}.", show(shape));
     }
-    let mut full: Shape = a.shape()[..ax].into();
-    full.extend_from_slice(&dims);
-    full.extend_from_slice(&a.shape()[ax + 1..]);
-    reshape(a, &full, s)
+    Ok(reshaped(a, Rule::Unflatten(ax, shape.into()), s))
 }
 
 /// Axes in another order; reversed for `None`.
@@ -361,9 +443,7 @@ pub fn expand_dims(a: &Array, axes: &[i64], s: Stream) -> Result<Array> {
             bail!(Value, "[expand_dims] Received duplicate axes {axes:?}.");
         }
     }
-    let mut old = a.shape().iter();
-    let shape: Shape = fresh.iter().map(|&f| if f { 1 } else { old.next().copied().unwrap_or(1) }).collect();
-    reshape(a, &shape, s)
+    Ok(reshaped(a, Rule::Expand(fresh), s))
 }
 
 /// Removes axes of length 1; all of them for `None`.
@@ -387,8 +467,7 @@ pub fn squeeze(a: &Array, axes: Option<&[i64]>, s: Stream) -> Result<Array> {
             }
         }
     }
-    let shape: Shape = a.shape().iter().zip(&drop).filter(|(_, d)| !**d).map(|(&n, _)| n).collect();
-    reshape(a, &shape, s)
+    Ok(reshaped(a, Rule::Squeeze(drop), s))
 }
 
 /// Repeats axes of length 1 without copying.

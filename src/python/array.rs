@@ -10,11 +10,12 @@ use pyo3::pyclass::CompareOp;
 use pyo3::types::{PyBytes, PyComplex, PyFloat, PyList, PyTuple};
 
 use super::array_ops::*;
+use super::assignment::{self, ArrayAt};
 use super::convert::{Arr, Ints, element, host, make};
 use super::device::{S, current, pick};
 use super::dtype::{D, PyDtype, object};
-use super::indexing::{self, ArrayAt, ArrayIterator};
-use super::{buffer, printing, reductions, views};
+use super::indexing::{self, ArrayIterator};
+use super::{buffer, dlpack, printing, reductions, scans, views};
 use crate::core::Array;
 use crate::kernels::table::{OpId, op};
 use crate::ops;
@@ -81,7 +82,7 @@ fn only_element<'py>(py: Python<'py>, a: &Array) -> PyResult<Bound<'py, PyAny>> 
             "[convert] Only length-1 arrays can be converted to Python scalars.",
         ));
     }
-    let p = host(py, a)?;
+    let (a, p) = host(py, a)?;
     // SAFETY: the evaluated array has one element, at `p`.
     unsafe { element(py, p, a.dtype()) }
 }
@@ -104,6 +105,13 @@ fn nested<'py>(
         list.append(nested(py, a, strides, unsafe { p.offset(step as isize) }, axis + 1)?)?;
     }
     Ok(list.into_any())
+}
+
+fn no_modulo(modulo: Option<Bound<'_, PyAny>>) -> PyResult<()> {
+    match modulo {
+        None => Ok(()),
+        Some(_) => Err(PyTypeError::new_err("pow() of an mlx.core.array takes no modulus")),
+    }
 }
 
 /// Integers given one by one or as one sequence: `reshape(2, 3)`, `reshape((2, 3))`.
@@ -181,8 +189,7 @@ impl PyArray {
     }
     /// Nested lists of Python scalars; a scalar for an array without axes.
     fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let a = self.array();
-        let p = host(py, &a)?;
+        let (a, p) = host(py, &self.array())?;
         nested(py, &a, &a.data()?.strides, p, 0)
     }
     /// The array converted to another dtype.
@@ -227,6 +234,10 @@ impl PyArray {
             return Err(PyTypeError::new_err("iter() 0-dimensional array."));
         }
         Ok(ArrayIterator::new(a))
+    }
+    fn __reversed__(&self) -> PyResult<ArrayIterator> {
+        self.__len__()?;
+        Ok(ArrayIterator::reversed(self.array()))
     }
     fn __int__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         py.import("builtins")?.getattr("int")?.call1((only_element(py, &self.array())?,))
@@ -278,14 +289,42 @@ impl PyArray {
     ) -> PyResult<Bound<'py, PyAny>> {
         buffer::to_numpy(slf, dtype, copy)
     }
+    /// The module with the functions of the array API. Naming a version of that raises ValueError.
     #[pyo3(signature = (api_version=None))]
     fn __array_namespace__<'py>(
         &self,
         py: Python<'py>,
         api_version: Option<&str>,
     ) -> PyResult<Bound<'py, PyModule>> {
-        let _ = api_version;
-        py.import("mlx.core")
+        match api_version {
+            None => py.import("mlx.core"),
+            Some(_) => {
+                Err(PyValueError::new_err("Explicitly specifying api_version is not yet implemented."))
+            }
+        }
+    }
+    /// A DLPack capsule of the evaluated bytes on the host: read-only unless `copy`. `stream` is ignored;
+    /// BufferError for a `dl_device` other than (1, 0).
+    #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
+    fn __dlpack__<'py>(
+        &self,
+        py: Python<'py>,
+        stream: Option<Bound<'py, PyAny>>,
+        max_version: Option<Bound<'py, PyAny>>,
+        dl_device: Option<(i32, i32)>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let _ = stream;
+        let version = dlpack::version(max_version.as_ref());
+        dlpack::export(py, &self.array(), version, dl_device, copy.unwrap_or(false))
+    }
+    /// (1, 0), host memory: arrays on a GPU are exported through it.
+    fn __dlpack_device__(&self) -> (i32, i32) {
+        (1, 0)
+    }
+    /// The bytes of the elements in row-major order.
+    fn __bytes__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        Ok(buffer::get_state(py, &self.array())?.0)
     }
     unsafe fn __getbuffer__(
         slf: Bound<'_, Self>,
@@ -303,7 +342,7 @@ impl PyArray {
         Ok(PyArray::new(indexing::get(&self.array(), index)?))
     }
     fn __setitem__(&self, index: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.set(indexing::set(&self.array(), index, value)?);
+        self.set(assignment::set(&self.array(), index, value)?);
         Ok(())
     }
 
@@ -391,15 +430,15 @@ impl PyArray {
         REM.inplace(self, other)
     }
     fn __pow__(&self, other: &Bound<'_, PyAny>, modulo: Option<Bound<'_, PyAny>>) -> Out {
-        let _ = modulo;
+        no_modulo(modulo)?;
         POW.left(&self.array(), other)
     }
     fn __rpow__(&self, other: &Bound<'_, PyAny>, modulo: Option<Bound<'_, PyAny>>) -> Out {
-        let _ = modulo;
+        no_modulo(modulo)?;
         POW.right(&self.array(), other)
     }
     fn __ipow__(&self, other: &Bound<'_, PyAny>, modulo: Option<Bound<'_, PyAny>>) -> PyResult<()> {
-        let _ = modulo;
+        no_modulo(modulo)?;
         POW.inplace(self, other)
     }
     fn __and__(&self, other: &Bound<'_, PyAny>) -> Out {
@@ -571,7 +610,42 @@ impl PyArray {
     fn var(&self, axis: Option<Ints>, keepdims: bool, ddof: i64, correction: Option<i64>, stream: S) -> Out {
         reductions::var(Arr(self.array()), axis, keepdims, correction.unwrap_or(ddof), stream)
     }
+    /// See `mlx.core.cummax`.
+    #[pyo3(signature = (axis=None, *, reverse=false, inclusive=true, stream=None))]
+    fn cummax(&self, axis: Option<i64>, reverse: bool, inclusive: bool, stream: S) -> Out {
+        scans::cummax(Arr(self.array()), axis, reverse, inclusive, stream)
+    }
+    /// See `mlx.core.cummin`.
+    #[pyo3(signature = (axis=None, *, reverse=false, inclusive=true, stream=None))]
+    fn cummin(&self, axis: Option<i64>, reverse: bool, inclusive: bool, stream: S) -> Out {
+        scans::cummin(Arr(self.array()), axis, reverse, inclusive, stream)
+    }
+    /// See `mlx.core.cumprod`.
+    #[pyo3(signature = (axis=None, *, reverse=false, inclusive=true, stream=None))]
+    fn cumprod(&self, axis: Option<i64>, reverse: bool, inclusive: bool, stream: S) -> Out {
+        scans::cumprod(Arr(self.array()), axis, reverse, inclusive, None, stream)
+    }
+    /// See `mlx.core.cumsum`.
+    #[pyo3(signature = (axis=None, *, reverse=false, inclusive=true, stream=None))]
+    fn cumsum(&self, axis: Option<i64>, reverse: bool, inclusive: bool, stream: S) -> Out {
+        scans::cumsum(Arr(self.array()), axis, reverse, inclusive, None, stream)
+    }
+    /// See `mlx.core.logcumsumexp`.
+    #[pyo3(signature = (axis=None, *, reverse=false, inclusive=true, stream=None))]
+    fn logcumsumexp(&self, axis: Option<i64>, reverse: bool, inclusive: bool, stream: S) -> Out {
+        scans::logcumsumexp(Arr(self.array()), axis, reverse, inclusive, stream)
+    }
 
+    /// See `mlx.core.diag`.
+    #[pyo3(signature = (k=0, *, stream=None))]
+    fn diag(&self, k: i32, stream: S) -> Out {
+        out(ops::diag(&self.array(), k.into(), pick(stream)))
+    }
+    /// See `mlx.core.diagonal`.
+    #[pyo3(signature = (offset=0, axis1=0, axis2=1, stream=None))]
+    fn diagonal(&self, offset: i32, axis1: i64, axis2: i64, stream: S) -> Out {
+        out(ops::diagonal(&self.array(), offset.into(), axis1, axis2, pick(stream)))
+    }
     /// See `mlx.core.flatten`.
     #[pyo3(signature = (start_axis=0, end_axis=-1, *, stream=None))]
     fn flatten(&self, start_axis: i64, end_axis: i64, stream: S) -> Out {
@@ -610,9 +684,35 @@ impl PyArray {
     }
 }
 
+/// Holds an object with `__mlx_array__`, and stands for its array where one is expected.
+///
+/// >>> class Three:
+/// ...     def __mlx_array__(self):
+/// ...         return mx.array(3)
+/// >>> mx.array(1) + mx.ArrayLike(Three())
+/// array(4, dtype=int32)
+#[pyclass(name = "ArrayLike", module = "mlx.core", frozen)]
+struct PyArrayLike(Py<PyAny>);
+
+#[pymethods]
+impl PyArrayLike {
+    #[new]
+    #[pyo3(signature = (arg, /))]
+    fn new(arg: Bound<'_, PyAny>) -> PyResult<Self> {
+        if arg.is_none() {
+            return Err(PyTypeError::new_err("ArrayLike(): expected an object, got None"));
+        }
+        Ok(PyArrayLike(arg.unbind()))
+    }
+    fn __mlx_array__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.0.call_method0(py, "__mlx_array__")
+    }
+}
+
 /// Adds the class and its helpers.
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyArray>()?;
+    m.add_class::<PyArrayLike>()?;
     m.add_class::<ArrayAt>()?;
     m.add_class::<ArrayIterator>()
 }

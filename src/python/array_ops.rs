@@ -52,8 +52,6 @@ operators! {
     LE: "less_equal", "less than or equal", false;
     GT: "greater", "greater than", false;
     GE: "greater_equal", "greater than or equal", false;
-    MAXIMUM: "maximum", "maximum", false;
-    MINIMUM: "minimum", "minimum", false;
 }
 
 impl Binary {
@@ -98,7 +96,8 @@ impl Binary {
     }
 }
 
-/// Comparison operators; `==` and `!=` with an object that is no operand are False and True.
+/// Comparison operators; `==` and `!=` with an object that is no operand are False and True. None is refused,
+/// as by MLX.
 pub fn compare<'py>(a: &Array, other: &Bound<'py, PyAny>, how: CompareOp) -> PyResult<Bound<'py, PyAny>> {
     let py = other.py();
     let row = match how {
@@ -111,6 +110,7 @@ pub fn compare<'py>(a: &Array, other: &Bound<'py, PyAny>, how: CompareOp) -> PyR
     };
     let Some(b) = operand(other, Some(a.dtype()))? else {
         return match how {
+            _ if other.is_none() => Err(row.fail(other, "")),
             CompareOp::Eq => Ok(PyBool::new(py, false).to_owned().into_any()),
             CompareOp::Ne => Ok(PyBool::new(py, true).to_owned().into_any()),
             _ => Err(row.fail(other, "")),

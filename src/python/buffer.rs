@@ -12,7 +12,7 @@ use pyo3::types::{PyBytes, PyDict, PyTuple};
 use super::array::PyArray;
 use super::convert::{Num, cast, host, store};
 use crate::core::layout::{checked_size, row_major};
-use crate::core::{Array, Dtype, Shape};
+use crate::core::{Array, Device, Dtype, Shape, default_stream};
 use crate::ops;
 
 /// What an exported view keeps alive: the array, and the numbers that the view points at.
@@ -46,14 +46,13 @@ fn format(d: Dtype) -> &'static CStr {
 /// # Safety
 /// `view` must be the pointer that the interpreter passed to the slot.
 pub unsafe fn export(owner: &Bound<'_, PyArray>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
-    let a = owner.get().array();
-    let p = host(owner.py(), &a)?;
+    let (a, p) = host(owner.py(), &owner.get().array())?;
     let data = a.data()?;
     let size = a.dtype().size() as ffi::Py_ssize_t;
     let contiguous = a.layout()?.is_row_contiguous();
     let repeats = a.shape().iter().zip(&data.strides).any(|(&d, &s)| d > 1 && s == 0);
     let unified = data.storage.any_device_block().is_none_or(|d| d.mapped().is_some());
-    let writable = unified && !repeats;
+    let writable = unified && !repeats && !data.storage.is_lent();
     if !contiguous && flags & ffi::PyBUF_STRIDES != ffi::PyBUF_STRIDES {
         return Err(PyBufferError::new_err("the array is not contiguous"));
     }
@@ -62,7 +61,7 @@ pub unsafe fn export(owner: &Bound<'_, PyArray>, view: *mut ffi::Py_buffer, flag
     }
     if flags & ffi::PyBUF_WRITABLE == ffi::PyBUF_WRITABLE && !writable {
         return Err(PyBufferError::new_err(
-            "the array cannot be written in place: it repeats elements or has a copy on a GPU",
+            "the array cannot be written in place: it repeats elements, has a copy on a GPU or borrows its memory",
         ));
     }
     let export = Box::new(Export {
@@ -132,9 +131,8 @@ pub fn to_numpy<'py>(
 
 /// (bytes in row-major order, shape, dtype name)
 pub fn get_state<'py>(py: Python<'py>, a: &Array) -> PyResult<(Bound<'py, PyBytes>, Vec<i64>, &'static str)> {
-    let s = super::device::current();
-    let a = ops::contiguous(a, false, s)?;
-    let p = host(py, &a)?;
+    // The bytes go to the host anyway, and a GPU stream does not take float64.
+    let (a, p) = host(py, &ops::contiguous(a, false, default_stream(Device::CPU))?)?;
     // SAFETY: a contiguous evaluated array has nbytes readable bytes at its first element.
     let bytes = if a.size() == 0 {
         PyBytes::new(py, &[])

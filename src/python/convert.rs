@@ -7,13 +7,19 @@ use pyo3::exceptions::{
 };
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyList, PyTuple};
+use pyo3::types::{PyBool, PyBytes, PyComplex, PyFloat, PyInt, PyList, PyString, PyTuple};
 use smallvec::SmallVec;
 
 use super::array::PyArray;
 use crate::core::layout::checked_size;
-use crate::core::{Array, Device, Dtype, Error, Result, Shape, default_stream};
+use crate::core::{Array, Device, DeviceKind, Dtype, Error, Foreign, Result, Shape, default_stream};
 use crate::ops;
+
+impl From<PyErr> for Error {
+    fn from(e: PyErr) -> Error {
+        Error::Foreign { text: e.to_string(), exception: Foreign(std::sync::Arc::new(e)) }
+    }
+}
 
 impl From<Error> for PyErr {
     fn from(e: Error) -> PyErr {
@@ -25,6 +31,10 @@ impl From<Error> for PyErr {
             Error::Runtime(_) | Error::OutOfMemory { .. } => PyRuntimeError::new_err(text),
             Error::Interrupted => super::RAISED.take().unwrap_or_else(|| PyKeyboardInterrupt::new_err(text)),
             Error::NotImplemented(_) => PyNotImplementedError::new_err(text),
+            Error::Foreign { exception, .. } => match exception.0.downcast_ref::<PyErr>() {
+                Some(e) => Python::attach(|py| e.clone_ref(py)),
+                None => PyRuntimeError::new_err(text),
+            },
         }
     }
 }
@@ -80,22 +90,54 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Ints {
 }
 
 /// A sequence of integers.
+#[derive(Default)]
 pub struct Seq(pub SmallVec<[i64; 6]>);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Seq {
     type Error = PyErr;
     fn extract(obj: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         let mut list = SmallVec::new();
-        if obj.is_instance_of::<pyo3::types::PyString>() {
-            return Err(PyTypeError::new_err("expected a sequence of integers, got str"));
+        if !is_sequence(&obj) {
+            let text = format!("expected a sequence of integers, got {}", type_name(&obj));
+            return Err(PyTypeError::new_err(text));
         }
-        let items = obj.try_iter().map_err(|_| {
-            PyTypeError::new_err(format!("expected a sequence of integers, got {}", type_name(&obj)))
-        })?;
-        for item in items {
+        for item in obj.try_iter()? {
             list.push(item?.extract::<i64>()?);
         }
         Ok(Seq(list))
+    }
+}
+
+/// Lists, tuples, ranges, arrays and the like; no strings, dicts, sets or generators.
+pub fn is_sequence(obj: &Bound<'_, PyAny>) -> bool {
+    if obj.is_instance_of::<PyString>() || obj.is_instance_of::<PyBytes>() {
+        return false;
+    }
+    // SAFETY: the object is alive and the interpreter is attached.
+    obj.is_instance_of::<PyArray>() || unsafe { pyo3::ffi::PySequence_Check(obj.as_ptr()) == 1 }
+}
+
+/// An argument that may be left out, but is not None when it is given.
+pub struct Given<T>(pub Option<T>);
+
+impl<'a, 'py, T: FromPyObject<'a, 'py>> FromPyObject<'a, 'py> for Given<T> {
+    type Error = PyErr;
+    fn extract(obj: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if obj.is_none() {
+            return Err(PyTypeError::new_err("an argument that has a default must not be None"));
+        }
+        Ok(Given(Some(obj.extract::<T>().map_err(Into::into)?)))
+    }
+}
+
+/// A seed: an integer of 64 bits without a sign.
+pub struct Seed(pub u64);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Seed {
+    type Error = PyErr;
+    fn extract(obj: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let wrong = |_| PyTypeError::new_err("expected an integer from 0 to 2**64 - 1");
+        Ok(Seed(obj.extract::<u64>().map_err(wrong)?))
     }
 }
 
@@ -216,10 +258,14 @@ pub fn int_range(dtype: Dtype) -> (i128, i128) {
     }
 }
 
-/// Arrays of other libraries: the buffer protocol, else `__array__`.
+/// Arrays of other libraries: the buffer protocol, else DLPack, else `__array__`.
 fn foreign(obj: &Bound<'_, PyAny>, dtype: Option<Dtype>) -> PyResult<Option<Array>> {
     if is_buffer(obj) {
         return super::buffer::import(obj, dtype).map(Some);
+    }
+    if super::dlpack::is_producer(obj)? {
+        return cast(super::dlpack::import(obj, dtype.filter(|&d| d == Dtype::F64), Some(true))?, dtype)
+            .map(Some);
     }
     if let Some(method) = obj.getattr_opt(intern!(obj.py(), "__array__"))? {
         let made = method.call0()?;
@@ -505,13 +551,29 @@ pub unsafe fn element<'py>(py: Python<'py>, p: *const u8, dtype: Dtype) -> PyRes
     })
 }
 
-/// Evaluates and returns the host address of the first element, without holding the interpreter.
-pub fn host(py: Python<'_>, a: &Array) -> PyResult<*const u8> {
-    let address = py.detach(|| -> Result<usize> {
+/// A view this many times smaller than its storage is copied on the GPU before it crosses over.
+const WORTH_COPYING: usize = 4;
+
+/// Evaluates and returns the host address of the first element, without holding the interpreter, and the
+/// array whose layout it follows: a small part of a large array on a GPU is read through a copy of that part.
+pub fn host(py: Python<'_>, a: &Array) -> PyResult<(Array, *const u8)> {
+    let (read, address) = py.detach(|| -> Result<(Array, usize)> {
         if !a.is_scheduled() {
             crate::transforms::eval(std::slice::from_ref(a))?;
         }
-        a.host_ptr().map(|p| p as usize)
+        a.wait_event()?;
+        let storage = &a.data()?.storage;
+        let part = a.nbytes().saturating_mul(WORTH_COPYING) < storage.nbytes();
+        let read = match storage.only_on_gpu() {
+            Some(index) if part && a.size() > 0 => {
+                let copy = ops::copy(a, default_stream(Device { kind: DeviceKind::Gpu, index }))?;
+                crate::transforms::eval(std::slice::from_ref(&copy))?;
+                copy
+            }
+            _ => a.clone(),
+        };
+        let address = read.host_ptr()? as usize;
+        Ok((read, address))
     })?;
-    Ok(address as *const u8)
+    Ok((read, address as *const u8))
 }

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 
 use super::array::{Out, PyArray, out};
-use super::convert::{Arr, Ints, make, to_array};
+use super::convert::{Arr, Given, Ints, make, to_array};
 use super::device::{S, pick};
 use super::dtype::D;
 use crate::core::Dtype;
@@ -119,15 +119,18 @@ fn natural(x: &Bound<'_, PyAny>) -> PyResult<(f64, Dtype)> {
 /// >>> mx.arange(1, 2, 0.5)
 /// array([1, 1.5], dtype=float32)
 #[pyfunction]
-#[pyo3(signature = (start=None, stop=None, step=None, dtype=None, *, stream=None))]
+#[pyo3(
+    signature = (start=Given(None), stop=None, step=None, dtype=None, *, stream=None),
+    text_signature = "(start=None, stop=None, step=None, dtype=None, *, stream=None)"
+)]
 fn arange<'py>(
-    start: Option<Bound<'py, PyAny>>,
+    start: Given<Bound<'py, PyAny>>,
     stop: Option<Bound<'py, PyAny>>,
     step: Option<Bound<'py, PyAny>>,
     dtype: Option<D>,
     stream: S,
 ) -> Out {
-    let (start, stop) = match (start, stop) {
+    let (start, stop) = match (start.0, stop) {
         (Some(n), None) => (None, Some(n)),
         other => other,
     };
@@ -212,17 +215,26 @@ fn triu(x: Arr, k: i64, stream: S) -> Out {
     out(ops::triu(&x.0, k, pick(stream)))
 }
 
-/// An array from anything that `mx.array` takes; an array of the right dtype is not copied unless `copy`.
+/// An array from anything that `mx.array` takes. An array of the right dtype is returned as it is unless `copy`
+/// is true; with `copy=False` host memory of objects with `__dlpack__` is shared, and ValueError raised for
+/// what needs a copy.
 ///
 /// >>> mx.asarray([1, 2])
 /// array([1, 2], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (a, dtype=None, *, copy=None))]
 fn asarray(a: &Bound<'_, PyAny>, dtype: Option<D>, copy: Option<bool>) -> Out {
+    let own = a.is_instance_of::<PyArray>();
+    if copy == Some(false) && !own {
+        if super::dlpack::is_producer(a)? {
+            return Ok(PyArray::new(super::dlpack::import(a, dtype.map(|d| d.0), copy)?));
+        }
+        return Err(PyValueError::new_err("[asarray] Unable to avoid a copy while creating an array."));
+    }
     let x = make(a, dtype.map(|d| d.0))?;
     let same = a.cast::<PyArray>().is_ok_and(|a| a.get().array().same(&x));
     if copy == Some(false) && !same {
-        return Err(PyValueError::new_err("[asarray] Cannot avoid a copy of the given object."));
+        return Err(PyValueError::new_err("[asarray] Cannot convert to the requested dtype without a copy."));
     }
     Ok(PyArray::new(if same && copy == Some(true) { ops::copy(&x, super::device::current())? } else { x }))
 }

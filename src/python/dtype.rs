@@ -1,6 +1,6 @@
 //! `Dtype` objects, the categories of dtypes, and what can be asked about them.
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
@@ -105,6 +105,9 @@ fn category(obj: &Bound<'_, PyAny>) -> PyResult<Option<Category>> {
 /// True
 #[pyfunction]
 fn issubdtype(arg1: &Bound<'_, PyAny>, arg2: &Bound<'_, PyAny>) -> PyResult<bool> {
+    if arg1.is_none() || arg2.is_none() {
+        return Err(PyTypeError::new_err("[issubdtype] Expected dtypes or categories, got None."));
+    }
     let which = |what| PyValueError::new_err(format!("[issubdtype] Received invalid type for {what} input."));
     let left = arg1.cast::<PyDtype>().ok().map(|d| d.get().0);
     let right = arg2.cast::<PyDtype>().ok().map(|d| d.get().0);
@@ -139,7 +142,9 @@ fn isdtype(dtype: D, kind: &Bound<'_, PyAny>) -> PyResult<bool> {
         }
         return Ok(false);
     }
-    let name: String = kind.extract()?;
+    let name: String = kind.extract().map_err(|_| {
+        PyValueError::new_err("[isdtype] `kind` must be a dtype, a string, or a tuple of dtypes and strings.")
+    })?;
     let k = dtype.0.kind();
     Ok(match name.as_str() {
         "bool" => k == Kind::Bool,
@@ -186,7 +191,7 @@ fn dtype_of(x: &Bound<'_, PyAny>) -> Option<Dtype> {
 #[pyfunction]
 fn can_cast(from_: &Bound<'_, PyAny>, to: D) -> PyResult<bool> {
     let from = dtype_of(from_)
-        .ok_or_else(|| pyo3::exceptions::PyTypeError::new_err("[can_cast] Expected an array or a dtype."))?;
+        .ok_or_else(|| PyValueError::new_err("[can_cast] `from_` must be an array or a dtype."))?;
     Ok(from.promote(to.0) == to.0)
 }
 

@@ -17,8 +17,7 @@ use crate::ops;
 /// How the operands are declared: with names that callers may use, or positional only, and whether `stream` may
 /// be positional.
 fn parameters(row: &Row) -> &'static str {
-    const OPEN: [&str; 7] =
-        ["isnan", "isinf", "isfinite", "isneginf", "isposinf", "bitwise_invert", "hadamard_transform"];
+    const OPEN: [&str; 6] = ["isnan", "isinf", "isfinite", "isneginf", "isposinf", "bitwise_invert"];
     const CLOSED: [&str; 7] =
         ["arctan2", "logaddexp", "logical_and", "logical_or", "maximum", "minimum", "power"];
     match row.arity {
@@ -71,6 +70,8 @@ fn call(id: OpId, args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>)
             let (a, b) = to_arrays(&a, &b)?;
             out(ops::apply(id, &[&a, &b], s))
         }
+        // MLX takes numbers for all of them but this one.
+        ([Some(a), _], s) if row.name == "trunc" => out(ops::apply(id, &[&a.extract::<Arr>()?.0], s)),
         ([Some(a), _], s) => out(ops::apply(id, &[&to_array(&a, None)?], s)),
         // INVARIANT: `arguments` fills as many operands as the row has.
         _ => unreachable!("operands are checked"),
@@ -87,7 +88,7 @@ fn example(text: &str) -> String {
 
 fn add_rows(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = m.py();
-    const OWN: [&str; 3] = ["round", "select", "nan_equal"];
+    const OWN: [&str; 5] = ["round", "select", "nan_equal", "to_fp8", "from_fp8"];
     for (i, row) in table().iter().enumerate() {
         if row.arity > 2 || row.name.starts_with('_') || OWN.contains(&row.name) {
             continue;

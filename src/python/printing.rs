@@ -107,7 +107,8 @@ fn rows(out: &mut String, a: &Array, strides: &[i64], p: *const u8, axis: usize)
 
 /// The text of an array; evaluates it.
 pub fn repr(py: Python<'_>, a: &Array) -> PyResult<String> {
-    let p = super::convert::host(py, a)?;
+    let (a, p) = super::convert::host(py, a)?;
+    let a = &a;
     let mut out = String::from("array(");
     if a.ndim() == 0 {
         // SAFETY: a scalar has one element.

@@ -4,7 +4,7 @@ use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 
 use super::array::{Out, PyArray, out};
-use super::convert::{Arr, Like, Seq, to_array};
+use super::convert::{Arr, Given, Like, Seed, Seq, to_array};
 use super::device::{S, pick};
 use super::dtype::D;
 use crate::core::{Array, Dtype};
@@ -16,8 +16,8 @@ fn float(d: Option<D>) -> Dtype {
     d.map_or(Dtype::F32, |d| d.0)
 }
 
-fn dims(shape: &Option<Seq>) -> &[i64] {
-    shape.as_ref().map_or(&[], |s| &s.0)
+fn dims(shape: &Given<Seq>) -> &[i64] {
+    shape.0.as_ref().map_or(&[], |s| &s.0)
 }
 
 fn optional(x: &Option<Arr>) -> Option<&Array> {
@@ -33,16 +33,16 @@ fn weak(x: Option<Bound<'_, PyAny>>, like: Dtype) -> PyResult<Option<Array>> {
 /// >>> mx.random.key(7)
 /// array([0, 7], dtype=uint32)
 #[pyfunction]
-fn key(seed: u64) -> Out {
-    out(random::key(seed))
+fn key(seed: Seed) -> Out {
+    out(random::key(seed.0))
 }
 
 /// Seeds the process-wide generator.
 ///
 /// >>> mx.random.seed(0)
 #[pyfunction]
-fn seed(seed: u64) -> PyResult<()> {
-    Ok(random::seed(seed)?)
+fn seed(seed: Seed) -> PyResult<()> {
+    Ok(random::seed(seed.0)?)
 }
 
 /// `num` new keys from one, of shape (num, 2).
@@ -61,19 +61,19 @@ fn split(key: Arr, num: i64, stream: S) -> Out {
 /// (2, 3)
 #[pyfunction]
 #[pyo3(
-    signature = (low=None, high=None, shape=None, dtype=None, key=None, stream=None),
+    signature = (low=Given(None), high=Given(None), shape=Given(None), dtype=None, key=None, stream=None),
     text_signature = "(low=0, high=1, shape=[], dtype=None, key=None, stream=None)"
 )]
 fn uniform(
-    low: Option<Like>,
-    high: Option<Like>,
-    shape: Option<Seq>,
+    low: Given<Like>,
+    high: Given<Like>,
+    shape: Given<Seq>,
     dtype: Option<D>,
     key: Option<Arr>,
     stream: S,
 ) -> Out {
-    let low = low.map_or_else(|| scalar_f64(0.0, Dtype::F32), |x| Ok(x.0))?;
-    let high = high.map_or_else(|| scalar_f64(1.0, Dtype::F32), |x| Ok(x.0))?;
+    let low = low.0.map_or_else(|| scalar_f64(0.0, Dtype::F32), |x| Ok(x.0))?;
+    let high = high.0.map_or_else(|| scalar_f64(1.0, Dtype::F32), |x| Ok(x.0))?;
     out(random::uniform(&low, &high, dims(&shape), float(dtype), optional(&key), pick(stream)))
 }
 
@@ -83,11 +83,11 @@ fn uniform(
 /// (2, 3)
 #[pyfunction]
 #[pyo3(
-    signature = (shape=None, dtype=None, loc=None, scale=None, key=None, stream=None),
+    signature = (shape=Given(None), dtype=None, loc=None, scale=None, key=None, stream=None),
     text_signature = "(shape=[], dtype=None, loc=None, scale=None, key=None, stream=None)"
 )]
 fn normal(
-    shape: Option<Seq>,
+    shape: Given<Seq>,
     dtype: Option<D>,
     loc: Option<Bound<'_, PyAny>>,
     scale: Option<Bound<'_, PyAny>>,
@@ -106,13 +106,13 @@ fn normal(
 /// (3, 2)
 #[pyfunction]
 #[pyo3(
-    signature = (mean, cov, shape=None, dtype=None, key=None, stream=None),
+    signature = (mean, cov, shape=Given(None), dtype=None, key=None, stream=None),
     text_signature = "(mean, cov, shape=[], dtype=None, key=None, stream=None)"
 )]
 fn multivariate_normal(
     mean: Arr,
     cov: Arr,
-    shape: Option<Seq>,
+    shape: Given<Seq>,
     dtype: Option<D>,
     key: Option<Arr>,
     stream: S,
@@ -129,10 +129,10 @@ fn multivariate_normal(
 /// (2, 3)
 #[pyfunction]
 #[pyo3(
-    signature = (low, high, shape=None, dtype=None, key=None, stream=None),
+    signature = (low, high, shape=Given(None), dtype=None, key=None, stream=None),
     text_signature = "(low, high, shape=[], dtype=None, key=None, stream=None)"
 )]
-fn randint(low: Like, high: Like, shape: Option<Seq>, dtype: Option<D>, key: Option<Arr>, stream: S) -> Out {
+fn randint(low: Like, high: Like, shape: Given<Seq>, dtype: Option<D>, key: Option<Arr>, stream: S) -> Out {
     let d = dtype.map_or(Dtype::I32, |d| d.0);
     out(random::randint(&low.0, &high.0, dims(&shape), d, optional(&key), pick(stream)))
 }
@@ -143,11 +143,11 @@ fn randint(low: Like, high: Like, shape: Option<Seq>, dtype: Option<D>, key: Opt
 /// (3,)
 #[pyfunction]
 #[pyo3(
-    signature = (p=None, shape=None, key=None, stream=None),
+    signature = (p=Given(None), shape=None, key=None, stream=None),
     text_signature = "(p=0.5, shape=None, key=None, stream=None)"
 )]
-fn bernoulli(p: Option<Bound<'_, PyAny>>, shape: Option<Seq>, key: Option<Arr>, stream: S) -> Out {
-    let p = weak(p, Dtype::F32)?.map_or_else(|| scalar_f64(0.5, Dtype::F32), Ok)?;
+fn bernoulli(p: Given<Bound<'_, PyAny>>, shape: Option<Seq>, key: Option<Arr>, stream: S) -> Out {
+    let p = weak(p.0, Dtype::F32)?.map_or_else(|| scalar_f64(0.5, Dtype::F32), Ok)?;
     let shape: &[i64] = shape.as_ref().map_or(p.shape(), |s| &s.0);
     out(random::bernoulli(&p, shape, optional(&key), pick(stream)))
 }
@@ -176,10 +176,10 @@ fn truncated_normal(
 /// (3,)
 #[pyfunction]
 #[pyo3(
-    signature = (shape=None, dtype=None, key=None, stream=None),
+    signature = (shape=Given(None), dtype=None, key=None, stream=None),
     text_signature = "(shape=[], dtype=None, key=None, stream=None)"
 )]
-fn gumbel(shape: Option<Seq>, dtype: Option<D>, key: Option<Arr>, stream: S) -> Out {
+fn gumbel(shape: Given<Seq>, dtype: Option<D>, key: Option<Arr>, stream: S) -> Out {
     out(random::gumbel(dims(&shape), float(dtype), optional(&key), pick(stream)))
 }
 
@@ -189,10 +189,10 @@ fn gumbel(shape: Option<Seq>, dtype: Option<D>, key: Option<Arr>, stream: S) -> 
 /// (3,)
 #[pyfunction]
 #[pyo3(
-    signature = (shape=None, dtype=None, loc=0.0, scale=1.0, key=None, stream=None),
+    signature = (shape=Given(None), dtype=None, loc=0.0, scale=1.0, key=None, stream=None),
     text_signature = "(shape=[], dtype=None, loc=0.0, scale=1.0, key=None, stream=None)"
 )]
-fn laplace(shape: Option<Seq>, dtype: Option<D>, loc: f64, scale: f64, key: Option<Arr>, stream: S) -> Out {
+fn laplace(shape: Given<Seq>, dtype: Option<D>, loc: f64, scale: f64, key: Option<Arr>, stream: S) -> Out {
     let d = float(dtype);
     let (loc, scale) = (scalar_f64(loc, d)?, scalar_f64(scale, d)?);
     let (loc, scale) = (Some(&loc), Some(&scale));
@@ -245,7 +245,7 @@ fn permutation(x: &Bound<'_, PyAny>, axis: i64, key: Option<Arr>, stream: S) -> 
 /// >>> len(mx.random.state)
 /// 1
 #[pyclass(name = "_RandomState", module = "mlx.core.random", frozen, sequence)]
-struct RandomState;
+pub(super) struct RandomState;
 
 #[pymethods]
 impl RandomState {

@@ -67,6 +67,42 @@ pub fn rebuild<'py>(
     Ok(tree.clone())
 }
 
+/// Puts arrays into the places of a tree's arrays, in the order of [`flatten`]; the containers stay what they are.
+pub fn fill(tree: &Bound<'_, PyAny>, arrays: &mut impl Iterator<Item = Array>) -> PyResult<()> {
+    let py = tree.py();
+    let place = |v: &Bound<'_, PyAny>, arrays: &mut dyn Iterator<Item = Array>| {
+        if !v.is_instance_of::<PyArray>() {
+            return Ok::<_, PyErr>(None);
+        }
+        arrays.next().map(|a| Bound::new(py, PyArray::new(a))).transpose()
+    };
+    if let Ok(d) = tree.cast::<PyDict>() {
+        let items: Vec<_> = d.iter().collect();
+        for (k, v) in items {
+            match place(&v, arrays)? {
+                Some(a) => d.set_item(k, a)?,
+                None => fill(&v, arrays)?,
+            }
+        }
+    } else if let Ok(l) = tree.cast::<PyList>() {
+        for i in 0..l.len() {
+            let v = l.get_item(i)?;
+            match place(&v, arrays)? {
+                Some(a) => l.set_item(i, a)?,
+                None => fill(&v, arrays)?,
+            }
+        }
+    } else if let Ok(t) = tree.cast::<PyTuple>() {
+        // A tuple keeps its arrays; their replacements are passed over.
+        for v in t {
+            if place(&v, arrays)?.is_none() {
+                fill(&v, arrays)?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// One axis for every array of a tree, from a prefix of that tree: an integer or `None` stands for all arrays
 /// below it.
 pub fn axes_of(

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use super::array::{Out, PyArray, out};
-use super::convert::{Arr, Ints, Like, Seq, to_array};
+use super::convert::{Arr, Ints, Like, Seq, is_sequence, to_array, type_name};
 use super::device::{S, pick};
 use super::dtype::D;
 use crate::core::layout::broadcast_shapes as join_shapes;
@@ -154,9 +154,16 @@ fn broadcast_arrays<'py>(arrays: &Bound<'py, PyTuple>, stream: S) -> PyResult<Bo
 #[pyfunction]
 #[pyo3(signature = (*shapes))]
 fn broadcast_shapes<'py>(shapes: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyTuple>> {
+    if shapes.is_empty() {
+        return Err(PyValueError::new_err("[broadcast_shapes] Must provide at least one shape."));
+    }
     let mut all = Shape::new();
     for s in shapes {
-        all = join_shapes("broadcast_shapes", &all, &s.extract::<Seq>()?.0)?;
+        let Ok(shape) = s.extract::<Seq>() else {
+            let text = "[broadcast_shapes] Expects a sequence of shapes (tuples or lists of ints).";
+            return Err(PyValueError::new_err(text));
+        };
+        all = join_shapes("broadcast_shapes", &all, &shape.0)?;
     }
     PyTuple::new(shapes.py(), all)
 }
@@ -249,8 +256,9 @@ fn contiguous(a: Arr, allow_col_major: bool, stream: S) -> Out {
 }
 
 fn list_of(x: &Bound<'_, PyAny>) -> PyResult<Vec<Array>> {
-    if x.is_instance_of::<PyArray>() {
-        return Err(PyTypeError::new_err("expected a list of arrays, got one array"));
+    if !is_sequence(x) {
+        let text = format!("expected a list of arrays, got {}", type_name(x));
+        return Err(PyTypeError::new_err(text));
     }
     x.try_iter()?.map(|a| a?.extract::<Arr>().map(|a| a.0)).collect()
 }
@@ -369,7 +377,7 @@ fn pad(
 /// array([1, 1, 2, 2], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (array, repeats, axis=None, *, stream=None))]
-fn repeat(array: Like, repeats: i64, axis: Option<i64>, stream: S) -> Out {
+fn repeat(array: Arr, repeats: i64, axis: Option<i64>, stream: S) -> Out {
     out(ops::repeat(&array.0, repeats, axis, pick(stream)))
 }
 
@@ -379,7 +387,7 @@ fn repeat(array: Like, repeats: i64, axis: Option<i64>, stream: S) -> Out {
 /// array([1, 2, 1, 2], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (a, reps, /, *, stream=None))]
-fn tile(a: Like, reps: Ints, stream: S) -> Out {
+fn tile(a: Arr, reps: Ints, stream: S) -> Out {
     out(ops::tile(&a.0, &reps.list, pick(stream)))
 }
 
@@ -402,21 +410,6 @@ fn roll(a: Arr, shift: Ints, axis: Option<Ints>, stream: S) -> Out {
 #[pyo3(signature = (a, /, axis=None, *, stream=None))]
 fn flip(a: Arr, axis: Option<Ints>, stream: S) -> Out {
     out(ops::flip(&a.0, axis.as_ref().map(|x| &x.list[..]), pick(stream)))
-}
-
-/// The elements of `a` at `indices` along `axis` (in the flattened array for None). Negative indices count from
-/// the end.
-///
-/// >>> mx.take(mx.array([5, 6, 7]), mx.array([2, 0]))
-/// array([7, 5], dtype=int32)
-#[pyfunction]
-#[pyo3(signature = (a, /, indices, axis=None, *, stream=None))]
-fn take(a: Arr, indices: &Bound<'_, PyAny>, axis: Option<i64>, stream: S) -> Out {
-    let indices = match indices.extract::<i64>() {
-        Ok(i) if !indices.is_instance_of::<PyArray>() => ops::scalar_i64(i, crate::core::Dtype::I64)?,
-        _ => indices.extract::<Arr>()?.0,
-    };
-    out(ops::take(&a.0, &indices, axis, pick(stream)))
 }
 
 /// Adds the functions.
@@ -451,7 +444,6 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(tile, m)?,
         wrap_pyfunction!(roll, m)?,
         wrap_pyfunction!(flip, m)?,
-        wrap_pyfunction!(take, m)?,
     ] {
         m.add_function(f)?;
     }

@@ -6,6 +6,8 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex};
 
+use smallvec::SmallVec;
+
 use crate::core::array::{Node, bury};
 use crate::core::{Array, Error, Event, Result, Stream};
 use crate::cpu;
@@ -61,8 +63,8 @@ pub(super) fn postorder(roots: &[Array], stop: impl Fn(&Array) -> bool) -> Vec<A
                 None => {
                     // INVARIANT: the loop condition saw this entry.
                     let (array, node, _) = stack.pop().expect("non-empty stack");
-                    for sibling in array.outputs_of(&node) {
-                        seen.insert(sibling.id());
+                    if node.specs.len() > 1 {
+                        seen.extend(array.outputs_of(&node).iter().map(Array::id));
                     }
                     order.push(array);
                 }
@@ -75,7 +77,7 @@ pub(super) fn postorder(roots: &[Array], stop: impl Fn(&Array) -> bool) -> Vec<A
 /// A node that is about to run.
 struct Task {
     node: Arc<Node>,
-    outputs: Vec<Array>,
+    outputs: SmallVec<[Array; 1]>,
 }
 
 impl Task {
@@ -98,14 +100,25 @@ impl Task {
         let inputs = if held.is_empty() { &node.inputs } else { &held };
         let result = f(&node, inputs, &outputs);
         if result.is_err() {
-            for o in outputs.iter().filter(|o| !o.has_data()) {
-                o.attach(node.clone());
-            }
+            restore(&node, &outputs);
         }
         drop(outputs);
         drop(held);
         bury(node);
         result
+    }
+
+    /// Puts the node back where it was: the task will not run.
+    fn give_up(self) {
+        restore(&self.node, &self.outputs);
+        drop(self.outputs);
+        bury(self.node);
+    }
+}
+
+fn restore(node: &Arc<Node>, outputs: &[Array]) {
+    for o in outputs {
+        o.attach(node.clone());
     }
 }
 
@@ -158,17 +171,20 @@ impl Pending {
 }
 
 fn run_batch(tasks: Vec<Task>, own: &Arc<Event>) -> Result<()> {
-    for task in tasks {
-        for input in &task.node.inputs {
-            if let Some(e) = input.event()
-                && !Arc::ptr_eq(&e, own)
-            {
-                e.wait()?;
+    let mut tasks = tasks.into_iter();
+    let result = tasks.by_ref().try_for_each(|task| {
+        let others = |a: &&Array| a.event().is_some_and(|e| !Arc::ptr_eq(&e, own));
+        match task.node.inputs.iter().filter(others).try_for_each(Array::wait_event) {
+            Ok(()) => task.run(|node, inputs, outputs| node.primitive.eval_cpu(inputs, outputs)),
+            Err(e) => {
+                task.give_up();
+                Err(e)
             }
         }
-        task.run(|node, inputs, outputs| node.primitive.eval_cpu(inputs, outputs))?;
-    }
-    Ok(())
+    });
+    // Those behind a failed one can be tried again with it.
+    tasks.for_each(Task::give_up);
+    result
 }
 
 /// Orders and starts everything that `roots` need. Returns the GPU streams that got work.
@@ -196,9 +212,9 @@ fn schedule(roots: &[Array]) -> Result<Vec<Stream>> {
         if !gpu.contains(&stream) {
             gpu.push(stream);
         }
-        let ready = node.inputs.iter().filter_map(Array::event).try_for_each(|e| {
+        let ready = node.inputs.iter().filter(|a| a.event().is_some()).try_for_each(|a| {
             pending.flush();
-            e.wait()
+            a.wait_event()
         });
         let result = ready.and_then(|()| {
             Task::take(array, node)

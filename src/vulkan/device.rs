@@ -107,6 +107,7 @@ fn choose_queues(families: &[vk::QueueFamilyProperties]) -> Option<((u32, u32), 
 
 impl Device {
     fn open(index: u32, info: &'static AdapterInfo) -> Result<Device> {
+        crate::memory::init();
         let fail = |what: &str, e: vk::Result| {
             Error::Runtime(format!("[vulkan] Cannot open {}: {what} failed with {e}.", info.name))
         };

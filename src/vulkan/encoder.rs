@@ -403,6 +403,17 @@ impl CommandEncoder {
         Ok((Storage::from_device(block, nbytes), address))
     }
 
+    /// Fresh device storage with bytes that `fill` provides, piece by piece and in order; each piece but the
+    /// last is a multiple of 4096 bytes long.
+    pub fn filled(
+        &mut self,
+        nbytes: usize,
+        fill: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+    ) -> Result<Arc<Storage>> {
+        let block = transfer::upload_with(self.state, nbytes, fill)?;
+        Ok(Storage::from_device(block, nbytes))
+    }
+
     /// Address of a donated storage that this stream is about to overwrite; its host copy is forgotten.
     pub fn overwrite(&mut self, s: &Storage) -> Result<u64> {
         let block = self.on_device(s)?;

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock, mpsc};
 
+use super::conv::FIXED;
 use super::device::Device;
 use super::features::Features;
 use super::matmul_table::{Tile, fixed_subgroup, fragment, subgroup_grid, thread_tile};
@@ -74,6 +75,38 @@ pub enum Kernel {
     Copy { scale: bool },
     /// matmul_complex.comp.
     Complex,
+    /// conv_depthwise.comp: channels of a thread.
+    Depthwise { channels: u32 },
+    /// conv_depthwise_grad.comp: channels of a thread, threads along them, kernel elements.
+    DepthwiseGradient { channels: u32, lanes: u32, taps: u32 },
+}
+
+/// How a convolution reads its input (shaders/lib/conv.glsl).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Gather {
+    /// Spatial axes.
+    pub axes: u32,
+    /// Gradient of the kernel: the right operand is gathered.
+    pub gradient: bool,
+    /// Chunks of channels are aligned to 16 bytes.
+    pub wide: bool,
+    /// Rows of the result are not evenly spaced.
+    pub strided: bool,
+    /// The geometry, where it is specialised.
+    pub fixed: Option<[u32; FIXED]>,
+}
+
+/// What stands in the addend's place, if not an addend (shaders/gather_mm_table.comp).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Table {
+    /// Nothing.
+    None,
+    /// Addresses of both operands of each product.
+    Gather,
+    /// For each row the right operand's address and the end of the rows that meet it.
+    Runs,
+    /// The part of K of each product.
+    Segments,
 }
 
 /// Everything that decides a pipeline of the family.
@@ -89,6 +122,9 @@ pub struct MatmulKey {
     pub partial: bool,
     pub ta: bool,
     pub tb: bool,
+    pub table: Table,
+    /// For convolutions.
+    pub gather: Option<Gather>,
 }
 
 impl MatmulKey {
@@ -102,6 +138,8 @@ impl MatmulKey {
             Kernel::Reduce => "matmul_reduce.comp",
             Kernel::Copy { .. } => "matmul_copy.comp",
             Kernel::Complex => "matmul_complex.comp",
+            Kernel::Depthwise { .. } => "conv_depthwise.comp",
+            Kernel::DepthwiseGradient { .. } => "conv_depthwise_grad.comp",
         }
     }
 }
@@ -131,17 +169,33 @@ impl KernelKey for MatmulKey {
             Kernel::Rows { threads, rows, vectors, .. } => name += &format!("_{threads}x{rows}_v{vectors}"),
             Kernel::Cols { slices, vectors } => name += &format!("_{slices}_v{vectors}"),
             Kernel::Reduce | Kernel::Copy { .. } | Kernel::Complex => {}
+            Kernel::Depthwise { .. } | Kernel::DepthwiseGradient { .. } => {}
+        }
+        if let Some(g) = self.gather {
+            let what = if g.gradient { "grad" } else { "out" };
+            let form = if g.fixed.is_some() { "_fixed" } else { "" };
+            name = format!("conv{}d_{what}_{name}{form}", g.axes);
         }
         if self.partial {
             name += "_split";
         }
-        name
+        name + match self.table {
+            Table::None => "",
+            Table::Gather => "_gather",
+            Table::Runs => "_runs",
+            Table::Segments => "_segments",
+        }
     }
 
     fn module(&self, f: &Features) -> Module {
         let mut defines: Vec<(String, String)> = Vec::new();
         let mut put = |name: &str, value: u32| defines.push((name.to_string(), value.to_string()));
         let mut flags = vec![("WIDE", self.wide), ("ADDMM", self.addmm), ("PARTIAL", self.partial)];
+        flags.extend([
+            ("GATHER", self.table == Table::Gather),
+            ("RUNS", self.table == Table::Runs),
+            ("SEGMENTS", self.table == Table::Segments),
+        ]);
         let mut subgroup_size = None;
         let mut spirv16 = false;
         let mut spec = Vec::new();
@@ -193,6 +247,19 @@ impl KernelKey for MatmulKey {
             }
             Kernel::Copy { scale } => flags.push(("SCALE", scale)),
             Kernel::Reduce | Kernel::Complex => {}
+            Kernel::Depthwise { channels } => put("CHANNELS", channels),
+            Kernel::DepthwiseGradient { channels, lanes, taps } => {
+                for (name, v) in [("CHANNELS", channels), ("LANES", lanes), ("TAPS", taps)] {
+                    put(name, v);
+                }
+            }
+        }
+        if let Some(g) = self.gather {
+            put("AXES", g.axes);
+            put("GRADIENT", u32::from(g.gradient));
+            flags.extend([("CONV", true), ("GATHER_WIDE", g.wide), ("STRIDED", g.strided)]);
+            flags.push(("FIXED", g.fixed.is_some()));
+            spec.extend(g.fixed.into_iter().flatten());
         }
         if self.kernel == Kernel::Complex {
             defines.retain(|d| d.0 != "DTYPE");

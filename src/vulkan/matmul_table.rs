@@ -206,6 +206,7 @@ fn khr_supports(f: &Features, dtype: Dtype, t: Tile) -> bool {
 /// Results of a thread along M and N for a portable tile.
 pub fn thread_tile(t: Tile) -> (u32, u32) {
     match t.bm * t.bn / t.threads.max(1) {
+        128 => (16, 8),
         64 => (8, 8),
         32 => (8, 4),
         _ => (4, 4),
@@ -268,6 +269,16 @@ pub fn tiles(s: &Shape, t: Tile) -> u64 {
 
 /// The kernel for a product: the first row of the table that the device supports and the product fills.
 pub fn choose(f: &Features, s: &Shape) -> Choice {
+    choose_below(f, s, u64::MAX)
+}
+
+/// As [`choose`], for a product whose rows come in runs of about `run` that are multiplied one by one: taller
+/// tiles would repeat themselves.
+pub fn choose_flat(f: &Features, s: &Shape, run: u64) -> Choice {
+    choose_below(f, s, run.next_power_of_two().max(32))
+}
+
+fn choose_below(f: &Features, s: &Shape, tallest: u64) -> Choice {
     let last = row(Class::Any, Tier::Tiled, 0, tile(32, 32, 16, 64, 1));
     if let Some(t) = forced_tile() {
         for tier in [Tier::Nv2, Tier::Khr, Tier::Tiled] {
@@ -278,6 +289,7 @@ pub fn choose(f: &Features, s: &Shape) -> Choice {
     }
     let suits = |r: &&Row| {
         (r.class == Class::Any || f.software)
+            && u64::from(r.tile.bm) <= tallest
             && (r.groups == 0 || tiles(s, r.tile) * s.batch >= r.groups)
             && (r.groups == 0 || 2 * s.m > u64::from(r.tile.bm) && 2 * s.n > u64::from(r.tile.bn))
             && supports(f, s, r.tier, r.tile)
@@ -288,13 +300,43 @@ pub fn choose(f: &Features, s: &Shape) -> Choice {
     split(s, found.tier, found.tile)
 }
 
+/// The kernel for a product of few results and long sums, such as the gradient of a convolution's kernel: the
+/// tile that wastes least on the result, and as many parts of K as fill the GPU.
+pub fn choose_long(f: &Features, s: &Shape) -> Choice {
+    // Small tiles read their operands more often: count them as half as good for each halving.
+    let cost = |r: &&Row| {
+        let padded = s.m.next_multiple_of(r.tile.bm.into()) * s.n.next_multiple_of(r.tile.bn.into());
+        let reads = 1.0 / f64::from(r.tile.bm) + 1.0 / f64::from(r.tile.bn);
+        padded as f64 * (1.0 + 32.0 * reads)
+    };
+    let fits = |r: &&Row| {
+        let class = if f.software { r.class == Class::Software } else { r.class == Class::Any };
+        class && supports(f, s, r.tier, r.tile)
+    };
+    let best = |t: Tier| {
+        let of_tier = TABLE.iter().filter(|r| r.tier == t).filter(fits);
+        of_tier.min_by(|a, b| cost(a).total_cmp(&cost(b)))
+    };
+    let forced = forced_tile().and_then(|t| {
+        [Tier::Khr, Tier::Tiled].into_iter().find(|&tier| supports(f, s, tier, t)).map(|tier| (tier, t))
+    });
+    let found = || best(Tier::Khr).or_else(|| best(Tier::Tiled)).map(|r| (r.tier, r.tile));
+    let (tier, tile) = forced.or_else(found).unwrap_or((Tier::Tiled, tile(32, 32, 16, 64, 1)));
+    // Workgroups of 256 threads that fill a large GPU twice, or as many threads in smaller ones.
+    let wanted = FILL * 256 / u64::from(tile.threads) / (tiles(s, tile) * s.batch).max(1);
+    cut(s, tier, tile, wanted, 128)
+}
+
 /// Cuts K where the tiles alone leave the GPU idle and every part keeps enough work.
 fn split(s: &Shape, tier: Tier, t: Tile) -> Choice {
     let groups = tiles(s, t) * s.batch;
-    let least = 256u64;
+    cut(s, tier, t, if groups * 2 > FILL { 1 } else { FILL / groups.max(1) }, 64)
+}
+
+/// K in `wanted` parts, at most `most`, each a multiple of the tile's step and not too short.
+fn cut(s: &Shape, tier: Tier, t: Tile, wanted: u64, most: u64) -> Choice {
     let step = u64::from(t.bk * t.unroll);
-    let wanted = if groups * 2 > FILL { 1 } else { FILL / groups.max(1) };
-    let parts = wanted.min(s.k / least).clamp(1, 64);
+    let parts = wanted.min(s.k / 256).clamp(1, most);
     let k_split = s.k.div_ceil(parts).next_multiple_of(step);
     let splits = s.k.div_ceil(k_split).max(1);
     Choice {

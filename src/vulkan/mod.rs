@@ -5,6 +5,10 @@
 pub mod adapter;
 mod cache;
 pub mod compiler;
+pub mod conv;
+mod conv_depthwise;
+#[cfg(test)]
+mod conv_tests;
 mod device;
 pub mod elementwise;
 mod encoder;
@@ -27,8 +31,16 @@ mod elem;
 pub mod fft;
 pub mod frames;
 pub mod gather;
+pub mod gather_mm;
+pub mod hadamard;
+mod indexed;
+pub mod mask;
+mod radix;
 pub mod random;
 pub mod reduce;
+pub mod scan;
+pub mod scatter;
+pub mod search;
 pub mod softmax;
 pub mod sort;
 

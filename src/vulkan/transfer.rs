@@ -28,13 +28,28 @@ const PIECES: usize = 4;
 /// # Safety
 /// `src` must be valid for `bytes` of reads.
 pub(crate) unsafe fn upload(state: &'static StreamState, src: *const u8, bytes: usize) -> Result<Arc<Block>> {
+    let mut at = 0;
+    upload_with(state, bytes, &mut |dst: &mut [u8]| {
+        // SAFETY: by the caller; the pieces are asked for in order and are `bytes` long together.
+        unsafe { copy_host(src.add(at), dst.as_mut_ptr(), dst.len()) };
+        at += dst.len();
+        Ok(())
+    })
+}
+
+/// A block of `bytes` that `fill` provides, ready for commands of `state`: it is called with one piece of
+/// host-visible memory after the other, each but the last a multiple of 4096 bytes long.
+pub(crate) fn upload_with(
+    state: &'static StreamState,
+    bytes: usize,
+    fill: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+) -> Result<Arc<Block>> {
     let device = state.device;
     let direct = if device.features().bar { DIRECT } else { DIRECT_WITHOUT_BAR };
     if device.features().unified || bytes <= direct {
         let kind = if device.features().unified { Kind::Device } else { Kind::Bar };
         let block = device.alloc_kind(kind, bytes, None)?;
-        // SAFETY: by the caller; nothing uses the fresh block.
-        unsafe { write_host(&block, src, bytes) }?;
+        fill_block(&block, bytes, fill)?;
         return Ok(block);
     }
     // Large copies run beside the kernels; whoever reads the block waits for the copy's stream.
@@ -53,8 +68,7 @@ pub(crate) unsafe fn upload(state: &'static StreamState, src: *const u8, bytes: 
         }
         let n = PIECE.min(bytes - at);
         let staging = device.alloc_kind(Kind::Upload, n, None)?;
-        // SAFETY: at + n <= bytes.
-        unsafe { write_host(&staging, src.add(at), n) }?;
+        fill_block(&staging, n, fill)?;
         pieces.push_back(record(state, (&staging, 0), (&block, at as u64), n as u64, false)?);
         if bytes > SMALL {
             state.flush()?;
@@ -64,15 +78,13 @@ pub(crate) unsafe fn upload(state: &'static StreamState, src: *const u8, bytes: 
     Ok(block)
 }
 
-/// Writes to a block that the host sees and nothing uses.
-///
-/// # Safety
-/// `src` must be valid for `bytes` of reads, and `bytes` must fit the block.
-unsafe fn write_host(block: &Block, src: *const u8, bytes: usize) -> Result<()> {
-    let Some(host) = block.host() else { bail!(Runtime, "[vulkan] Staging memory is not mapped.") };
-    // SAFETY: by the caller.
-    unsafe { copy_host(src, host.as_ptr(), bytes) };
-    Ok(())
+/// Has the first `bytes` of a block written that the host sees and nothing uses.
+fn fill_block(block: &Block, bytes: usize, fill: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
+    match block.host() {
+        // SAFETY: the caller has just been given the block, which is at least so large, and nothing uses it.
+        Some(host) => fill(unsafe { std::slice::from_raw_parts_mut(host.as_ptr(), bytes) }),
+        None => bail!(Runtime, "[vulkan] Staging memory is not mapped."),
+    }
 }
 
 /// Copies host memory, large pieces on several threads: one alone does not keep up with the bus.

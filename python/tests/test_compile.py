@@ -1,0 +1,279 @@
+"""compile: equal to calling the function, recorded once a form, with state and other transforms."""
+
+from functools import partial
+
+import helpers as h
+import mlx.core as mx
+import numpy as np
+import pytest
+from spec import BINARY, UNARY
+from test_registry import operand
+
+
+def close(got, want, label="", tol=2e-6):
+    assert got.shape == want.shape and got.dtype == want.dtype, label
+    np.testing.assert_allclose(h.to_np(got), h.to_np(want), rtol=tol, atol=tol, err_msg=label)
+
+
+@pytest.mark.parametrize("name", list(UNARY) + list(BINARY))
+def test_every_elementwise_op_in_a_fused_kernel(name, rng):
+    """The op between two others, so that it is fused: equal to the same ops one by one."""
+    arity = 1 if name in UNARY else 2
+    op, f = (UNARY if arity == 1 else BINARY)[name], getattr(mx, name)
+    for dtype in ["float32", "float16", "int32"]:
+        if op.result(dtype) is None:
+            continue
+        x = [h.from_np(operand(rng, op, dtype, (4, 33), i == 1), dtype) for i in range(arity)]
+
+        def chain(*args):
+            y = f(*[mx.maximum(a, a) for a in args])
+            return mx.where(y == y, y, y), mx.logical_not(y)
+
+        tol = 2e-3 if dtype == "float16" else 2e-6
+        for got, want in zip(mx.compile(chain)(*x), chain(*x), strict=True):
+            close(got, want, f"{name} {dtype}", tol)
+
+
+CASES = {
+    "chain": lambda x, y: mx.tanh(x * 2 + y) - 1,
+    "two results": lambda x, y: (x + y, (x + y) * x),
+    "shared": lambda x, y: mx.exp(x + y) * (x + y) / mx.sqrt(mx.abs(x + y) + 1),
+    "broadcast": lambda x, y: x * y[0] + mx.broadcast_to(y[:, :1], y.shape) * 3,
+    "reduce between": lambda x, y: (x - x.max(-1, keepdims=True)) * y.sum() + x,
+    "detour": lambda x, y: (x + 1) * mx.sum(x + 1) + mx.sort(y + x, axis=0) * (y + x),
+    "softmax by hand": lambda x, y: (
+        mx.exp(x - mx.max(x, -1, keepdims=True))
+        / mx.sum(mx.exp(x - mx.max(x, -1, keepdims=True)), -1, keepdims=True)
+    ),
+    "norm": lambda x, y: (
+        (x - x.mean(-1, keepdims=True)) * mx.rsqrt(x.var(-1, keepdims=True) + 1e-5) * y
+    ),
+    "matmul": lambda x, y: mx.maximum(x @ y.T + 1, 0) * 2,
+    "views": lambda x, y: (x.T + 1).reshape(-1)[::2] * 2 + 1,
+    "casts": lambda x, y: ((x * 100).astype(mx.int32) // 3).astype(mx.float16) + y,
+    "unused": lambda x, y: (mx.exp(y), x)[1] + 1,
+    "constant": lambda x, y: x + mx.arange(6.0) * mx.array(2.0),
+    "identity": lambda x, y: (x, x, y),
+    "nothing": lambda x, y: mx.ones((2, 2)),
+    "random key": lambda x, y: x + mx.random.uniform(shape=(4, 6), key=mx.random.key(3)),
+    "grad inside": lambda x, y: mx.grad(lambda a: mx.sum(mx.sin(a) * y))(x) + x,
+    "vmap inside": lambda x, y: mx.vmap(lambda a, b: mx.sum(a * b) + b)(x, y) + 1,
+    "long": lambda x, y: sum((mx.sin(x * i) + y * i for i in range(200)), x),
+    "many arrays": lambda x, y: sum(((x[i % 4] * y[i % 4]) for i in range(40)), x[0]),
+}
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_equals_the_function(name, rng):
+    f = CASES[name]
+    x, y = (mx.array(rng.normal(size=(4, 6)).astype(np.float32)) for _ in range(2))
+    want, got = f(x, y), mx.compile(f)(x, y)
+    if not isinstance(want, tuple):
+        want, got = (want,), (got,)
+    assert len(got) == len(want)
+    for g, w in zip(got, want, strict=True):
+        close(g, w, name, 2e-5)
+    again = mx.compile(f)
+    again(x, y)
+    second = again(y, x)
+    expected = f(y, x)
+    for g, w in zip(
+        second if isinstance(second, tuple) else (second,),
+        expected if isinstance(expected, tuple) else (expected,),
+        strict=True,
+    ):
+        close(g, w, name, 2e-5)
+
+
+def count_calls(f):
+    def counted(*args, **kwargs):
+        counted.calls += 1
+        return f(*args, **kwargs)
+
+    counted.calls = 0
+    return counted
+
+
+def test_recorded_once_for_each_form():
+    f = count_calls(lambda a, b=2, **k: a * b)
+    c = mx.compile(f)
+    x = mx.arange(4.0)
+    for call in [
+        lambda: c(x),
+        lambda: c(x, 2),
+        lambda: c(x, 3),
+        lambda: c(x, 2.0),
+        lambda: c(x, b=2),
+        lambda: c(mx.arange(5.0)),
+        lambda: c(x.astype(mx.float16)),
+        lambda: c(x[None]),
+        lambda: c(x, k=[1, "s", None, {"a": x}]),
+    ]:
+        before = f.calls
+        call()
+        call()
+        assert f.calls == before + 1
+    assert mx.array_equal(c(x, 3), x * 3)
+
+
+def test_shapeless():
+    f = count_calls(lambda a, b: ((a - a.mean(-1, keepdims=True)) @ b.T).flatten() * 2 + a.var())
+    c = mx.compile(f, shapeless=True)
+    for n in (2, 3, 7):
+        a, b = mx.arange(5.0 * n).reshape(n, 5), mx.ones((n + 1, 5))
+        close(c(a, b), f(a, b), tol=1e-5)
+    before = f.calls
+    c(mx.ones((9, 5)), mx.ones((2, 5)))
+    assert f.calls == before
+    c(mx.ones((9, 5)).astype(mx.float16), mx.ones((2, 5)))
+    assert f.calls == before + 1
+    r = mx.compile(lambda a: a.reshape(2, -1)[None].squeeze(0), shapeless=True)
+    assert r(mx.ones(4)).shape == (2, 2)
+    assert r(mx.ones(6)).shape == (2, 3)
+    with pytest.raises(ValueError, match="reshape"):
+        r(mx.ones(5))
+    with pytest.raises(ValueError, match="output_shapes"):
+        mx.compile(lambda a: mx.broadcast_to(a, (3, 2)) @ mx.ones((2, 2)), shapeless=True)(
+            mx.ones(2)
+        )
+    h.works()
+
+
+def test_captured_state():
+    state = {"w": mx.array([1.0, 2.0]), "n": [mx.array(0)]}
+
+    def step(x):
+        state["w"] = state["w"] - 0.5 * x
+        state["n"][0] = state["n"][0] + 1
+        return mx.sum(state["w"])
+
+    c = mx.compile(step, inputs=state, outputs=state)
+    for i in range(3):
+        assert c(mx.ones(2)).item() == 3 - (i + 1)
+        assert state["n"][0].item() == i + 1
+    state["w"] = mx.array([10.0, 10.0])
+    assert c(mx.ones(2)).item() == 19
+
+
+def test_state_that_appears_while_recording():
+    state = {}
+
+    def step(x):
+        state["m"] = state.get("m", mx.zeros_like(x)) + x
+        return x
+
+    c = mx.compile(step, inputs=state, outputs=state)
+    for i in range(3):
+        c(mx.ones(2))
+        assert state["m"].tolist() == [i + 1.0] * 2
+
+
+def test_random_state():
+    @partial(mx.compile, inputs=mx.random.state, outputs=mx.random.state)
+    def draw():
+        return mx.random.uniform(shape=(3,))
+
+    mx.random.seed(5)
+    got = [draw().tolist() for _ in range(3)]
+    mx.random.seed(5)
+    assert got == [mx.random.uniform(shape=(3,)).tolist() for _ in range(3)]
+    fixed = mx.compile(lambda: mx.random.uniform(shape=(3,)))
+    assert fixed().tolist() == fixed().tolist()
+
+
+def test_around_and_inside_other_transforms(rng):
+    x, y = (mx.array(rng.normal(size=(4, 6)).astype(np.float32)) for _ in range(2))
+
+    def f(a, b):
+        return mx.sum(mx.sin(a) * mx.exp(-b) + mx.mean(a, -1, keepdims=True) * b)
+
+    c = mx.compile(f)
+    for i in (0, 1):
+        want = mx.grad(f, argnums=i)(x, y)
+        close(mx.grad(c, argnums=i)(x, y), want, tol=1e-5)
+        close(mx.compile(mx.grad(f, argnums=i))(x, y), want, tol=1e-5)
+        close(mx.compile(mx.grad(mx.compile(f), argnums=i))(x, y), want, tol=1e-5)
+    second = mx.grad(lambda a: mx.sum(mx.grad(f)(a, y) ** 2))
+    close(mx.compile(second)(x), second(x), tol=1e-4)
+    close(mx.grad(lambda a: mx.sum(mx.grad(c)(a, y) ** 2))(x), second(x), tol=1e-4)
+    close(mx.vmap(c)(x, y), mx.vmap(f)(x, y), tol=1e-5)
+    close(mx.compile(mx.vmap(f))(x, y), mx.vmap(f)(x, y), tol=1e-5)
+    out, tan = mx.jvp(c, [x, y], [y, x])
+    want_out, want_tan = mx.jvp(f, [x, y], [y, x])
+    close(out[0], want_out[0], tol=1e-5)
+    close(tan[0], want_tan[0], tol=1e-5)
+
+
+def test_inner_function_is_recorded_with_the_outer():
+    inner = count_calls(lambda x: mx.sin(x) + 1)
+    compiled = mx.compile(inner)
+    outer = mx.compile(lambda x: compiled(x) * 2)
+    close(outer(mx.ones(3)), (mx.sin(mx.ones(3)) + 1) * 2)
+    outer(mx.ones(3))
+    assert inner.calls == 1
+
+
+def test_trees_and_plain_results():
+    x = mx.arange(4.0)
+    got = mx.compile(lambda d: {"a": d["x"][0] + 1, "b": [3, None, ("s", d["y"])]})(
+        {"x": [x], "y": x}
+    )
+    assert got["a"].tolist() == [1, 2, 3, 4] and got["b"][:2] == [3, None]
+    assert got["b"][2][0] == "s" and mx.array_equal(got["b"][2][1], x)
+
+
+def test_switches():
+    f = count_calls(lambda x: x + 1)
+    c = mx.compile(f)
+    mx.disable_compile()
+    try:
+        c(mx.ones(2))
+        c(mx.ones(2))
+        assert f.calls == 2
+    finally:
+        mx.enable_compile()
+    c(mx.ones(2))
+    c(mx.ones(2))
+    assert f.calls == 3
+    code = """
+    import mlx.core as mx
+    n = []
+    c = mx.compile(lambda x: (n.append(1), x + 1)[1])
+    c(mx.ones(2)); c(mx.ones(2))
+    assert len(n) == 2
+    """
+    h.python(code, env={"MLX_DISABLE_COMPILE": "1"})
+
+
+def test_empty_and_large(rng):
+    f = mx.compile(lambda x: mx.exp(x * 2) + 1)
+    assert f(mx.zeros((0, 3))).shape == (0, 3)
+    x = mx.array(rng.normal(size=(1 << 18,)).astype(np.float32))
+    close(f(x), mx.exp(x * 2) + 1)
+    close(f(x[::-2]), mx.exp(x[::-2] * 2) + 1)
+
+
+def test_bad_input():
+    x = mx.arange(4.0)
+    with pytest.raises(ValueError, match="trees of arrays or constants"):
+        mx.compile(lambda a, b: a)(x, object())
+    with pytest.raises(ValueError, match="eval"):
+        mx.compile(lambda a: mx.eval(a + 1))(x)
+    with pytest.raises(ValueError, match="eval"):
+        mx.compile(lambda a: a.sum().item())(x)
+    with pytest.raises(TypeError):
+        mx.compile(3)
+    with pytest.raises(ValueError, match="broadcast"):
+        mx.compile(lambda a, b: a + b)(x, mx.ones(3))
+    with pytest.raises(ZeroDivisionError):
+        mx.compile(lambda a: a * (1 / 0))(x)
+    state = [mx.array(1.0)]
+
+    def fails(a):
+        state[0] = a * 2
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        mx.compile(fails, inputs=state, outputs=state)(x)
+    assert state[0].item() == 1
+    h.works()

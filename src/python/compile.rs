@@ -1,0 +1,305 @@
+//! `compile` over trees of arrays and constants. A call is looked up by the form of its arguments: shapes and
+//! dtypes of arrays, the values of everything else.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use pyo3::{PyTraverseError, PyVisit};
+
+use super::array::PyArray;
+use super::convert::type_name;
+use super::random::RandomState;
+use super::transforms::guarded;
+use super::trees::{fill, flatten, rebuild};
+use crate::core::{Array, default_device};
+use crate::ops::random::{global_key, set_global_key};
+use crate::transforms::compile::{self, Tape};
+
+/// The form of a call as bytes, and its arrays.
+#[derive(Default)]
+struct Call {
+    key: Vec<u8>,
+    arrays: Vec<Array>,
+    shapeless: bool,
+}
+
+impl Call {
+    fn number(&mut self, v: usize) {
+        self.key.extend_from_slice(&(v as u64).to_ne_bytes());
+    }
+
+    fn array(&mut self, a: Array) {
+        self.key.extend_from_slice(&[b'a', a.dtype() as u8]);
+        self.number(a.ndim());
+        if !self.shapeless {
+            for &d in a.shape() {
+                self.key.extend_from_slice(&d.to_ne_bytes());
+            }
+        }
+        self.arrays.push(a);
+    }
+
+    fn text(&mut self, tag: u8, s: &str) {
+        self.key.push(tag);
+        self.number(s.len());
+        self.key.extend_from_slice(s.as_bytes());
+    }
+
+    fn add(&mut self, x: &Bound<'_, PyAny>) -> PyResult<()> {
+        if let Ok(a) = x.cast::<PyArray>() {
+            self.array(a.get().array());
+        } else if let Ok(d) = x.cast::<PyDict>() {
+            self.key.push(b'd');
+            self.number(d.len());
+            for (k, v) in d.iter() {
+                self.text(b'k', &k.str()?.to_string_lossy());
+                self.add(&v)?;
+            }
+        } else if let Ok(l) = x.cast::<PyList>() {
+            self.key.push(b'l');
+            self.number(l.len());
+            l.iter().try_for_each(|v| self.add(&v))?;
+        } else if let Ok(t) = x.cast::<PyTuple>() {
+            self.key.push(b't');
+            self.number(t.len());
+            t.iter().try_for_each(|v| self.add(&v))?;
+        } else if x.is_none() {
+            self.key.push(b'n');
+        } else if let Ok(s) = x.cast::<PyString>() {
+            self.text(b's', &s.to_string_lossy());
+        } else if let Ok(b) = x.cast::<PyBool>() {
+            self.key.extend_from_slice(&[b'b', u8::from(b.is_true())]);
+        } else if x.is_instance_of::<PyInt>() {
+            self.text(b'i', &x.str()?.to_string_lossy());
+        } else if let Ok(f) = x.cast::<PyFloat>() {
+            self.key.push(b'f');
+            self.key.extend_from_slice(&f.value().to_ne_bytes());
+        } else {
+            return Err(PyValueError::new_err(format!(
+                "[compile] Function arguments must be trees of arrays or constants (floats, ints, strings, or \
+                 None), but received type {}.",
+                type_name(x)
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Arrays that a function reads or writes besides its arguments: those of a tree of containers, in which the
+/// state of the random generator may appear.
+struct State(Option<Py<PyAny>>);
+
+/// The places of a state tree that hold the random generator's key.
+fn generators(x: &Bound<'_, PyAny>, out: &mut usize) -> PyResult<()> {
+    if x.is_instance_of::<RandomState>() {
+        *out += 1;
+    } else if let Ok(d) = x.cast::<PyDict>() {
+        d.iter().try_for_each(|(_, v)| generators(&v, out))?;
+    } else if x.is_instance_of::<PyList>() || x.is_instance_of::<PyTuple>() {
+        for v in x.try_iter()? {
+            generators(&v?, out)?;
+        }
+    }
+    Ok(())
+}
+
+impl State {
+    /// The arrays in order; keys of the random generator come last.
+    fn arrays(&self, py: Python<'_>) -> PyResult<Vec<Array>> {
+        let mut all = Vec::new();
+        if let Some(tree) = &self.0 {
+            flatten(tree.bind(py), false, &mut all)?;
+            let mut keys = 0;
+            generators(tree.bind(py), &mut keys)?;
+            if keys > 0 {
+                all.push(global_key()?);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Puts other arrays in their places.
+    fn replace(&self, py: Python<'_>, arrays: &[Array]) -> PyResult<()> {
+        if let Some(tree) = &self.0 {
+            let mut arrays = arrays.iter().cloned();
+            fill(tree.bind(py), &mut arrays)?;
+            if let Some(key) = arrays.next() {
+                set_global_key(key);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A recorded call.
+struct Entry {
+    tape: Tape,
+    /// What the function returned, with placeholders for arrays.
+    returned: Py<PyAny>,
+    /// Arrays in the returned tree; the captured outputs come after them.
+    count: usize,
+}
+
+/// The function that `compile` returns.
+#[pyclass(name = "_compiled_func", module = "mlx.core", frozen)]
+struct CompiledFunction {
+    fun: Py<PyAny>,
+    inputs: State,
+    outputs: State,
+    shapeless: bool,
+    entries: Mutex<HashMap<Vec<u8>, Arc<Entry>>>,
+}
+
+impl CompiledFunction {
+    fn entries(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Arc<Entry>>> {
+        self.entries.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Calls the function on placeholders and compiles what it builds.
+    fn record<'py>(
+        &self,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+        call: &Call,
+    ) -> PyResult<Entry> {
+        let py = args.py();
+        let before = self.inputs.arrays(py)?;
+        let mut returned: Option<(Bound<'py, PyAny>, usize)> = None;
+        let body = |arrays: &[Array]| {
+            let own = arrays.len() - before.len();
+            let mut given = arrays[..own].iter().cloned();
+            let args = rebuild(args.as_any(), &mut given)?.cast_into::<PyTuple>()?;
+            let kwargs = kwargs.map(|k| rebuild(k.as_any(), &mut given)).transpose()?;
+            self.inputs.replace(py, &arrays[own..])?;
+            let kwargs = kwargs.map(|k| k.cast_into::<PyDict>()).transpose()?;
+            let value = self.fun.bind(py).call(args, kwargs.as_ref());
+            let (outputs, written) = match &value {
+                Ok(v) => {
+                    let mut outputs = Vec::new();
+                    flatten(v, false, &mut outputs)?;
+                    (outputs, self.outputs.arrays(py))
+                }
+                Err(_) => (Vec::new(), Ok(Vec::new())),
+            };
+            // What the caller sees of its state is never a placeholder.
+            self.inputs.replace(py, &before)?;
+            let value = value?;
+            let count = outputs.len();
+            returned = Some((value, count));
+            Ok([outputs, written?].concat())
+        };
+        let tape = guarded(body, |f| compile::compile(f, &call.arrays, self.shapeless))?;
+        // INVARIANT: recording succeeded, so the function returned.
+        let (value, count) = returned.expect("the function returned");
+        Ok(Entry { tape, returned: value.unbind(), count })
+    }
+}
+
+#[pymethods]
+impl CompiledFunction {
+    #[pyo3(signature = (*args, **kwargs))]
+    fn __call__<'py>(
+        &self,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = args.py();
+        if !compile::is_enabled() || compile::is_recording() {
+            return self.fun.bind(py).call(args, kwargs);
+        }
+        let mut call = Call { shapeless: self.shapeless, ..Default::default() };
+        let device = default_device();
+        call.key.extend_from_slice(&[u8::from(device.is_gpu()), device.index as u8]);
+        args.iter().try_for_each(|a| call.add(&a))?;
+        if let Some(kwargs) = kwargs {
+            call.add(kwargs.as_any())?;
+        }
+        call.key.push(b'|');
+        for a in self.inputs.arrays(py)? {
+            call.array(a);
+        }
+        let known = self.entries().get(&call.key).cloned();
+        let entry = match known {
+            Some(e) => e,
+            None => {
+                let entry = Arc::new(self.record(args, kwargs, &call)?);
+                self.entries().insert(call.key.clone(), entry.clone());
+                entry
+            }
+        };
+        let outputs = entry.tape.play(&call.arrays, self.shapeless)?;
+        self.outputs.replace(py, &outputs[entry.count..])?;
+        rebuild(entry.returned.bind(py), &mut outputs[..entry.count].iter().cloned())
+    }
+
+    /// The function that is compiled.
+    #[getter]
+    fn __wrapped__(&self, py: Python<'_>) -> Py<PyAny> {
+        self.fun.clone_ref(py)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
+        visit.call(&self.fun)?;
+        visit.call(&self.inputs.0)?;
+        visit.call(&self.outputs.0)
+    }
+}
+
+/// A function that records what `fun` builds on its first call for each form of the arguments, simplifies it and
+/// fuses elementwise operations, and computes that from then on without calling `fun`.
+///
+/// Arguments are trees of arrays and of constants (numbers, strings, None), which are part of the form. `inputs`
+/// and `outputs` are containers of arrays that `fun` reads and writes besides its arguments. With `shapeless`,
+/// arrays of other shapes (but as many axes) do not record anew. Raises ValueError for other arguments.
+///
+/// >>> f = mx.compile(lambda x: mx.exp(-x) + 1)
+/// >>> f(mx.array([0.0, 0.0]))
+/// array([2, 2], dtype=float32)
+#[pyfunction]
+#[pyo3(name = "compile", signature = (fun, inputs=None, outputs=None, shapeless=false))]
+fn compile_(
+    fun: Bound<'_, PyAny>,
+    inputs: Option<Bound<'_, PyAny>>,
+    outputs: Option<Bound<'_, PyAny>>,
+    shapeless: bool,
+) -> PyResult<CompiledFunction> {
+    if !fun.is_callable() {
+        let text = format!("compile(): expected a callable, got {}", type_name(&fun));
+        return Err(PyTypeError::new_err(text));
+    }
+    Ok(CompiledFunction {
+        fun: fun.unbind(),
+        inputs: State(inputs.map(Bound::unbind)),
+        outputs: State(outputs.map(Bound::unbind)),
+        shapeless,
+        entries: Mutex::default(),
+    })
+}
+
+/// Calls compiled functions as they are from now on.
+///
+/// >>> mx.disable_compile()
+/// >>> mx.enable_compile()
+#[pyfunction]
+fn disable_compile() {
+    compile::set_enabled(false);
+}
+
+/// Undoes `disable_compile`; wins over the variable MLX_DISABLE_COMPILE.
+///
+/// >>> mx.enable_compile()
+#[pyfunction]
+fn enable_compile() {
+    compile::set_enabled(true);
+}
+
+/// Adds the functions.
+pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<CompiledFunction>()?;
+    m.add_function(wrap_pyfunction!(compile_, m)?)?;
+    m.add_function(wrap_pyfunction!(disable_compile, m)?)?;
+    m.add_function(wrap_pyfunction!(enable_compile, m)?)
+}

@@ -1,0 +1,320 @@
+//! Fusion: runs of elementwise steps of one shape on one stream become one kernel. A group takes a step in
+//! when no path leads from the group through something outside back into the step. Intermediate results that
+//! others need become further outputs of the kernel.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
+
+use super::fused::Fused;
+use super::simplify::simplify;
+use super::tape::{Spec, Step, Tape, Value, spec};
+use crate::core::Dtype;
+use crate::kernels::program::{Inst, Instr, Program, Src};
+use crate::ops::elementwise::{instruction, scalar_bits};
+use crate::ops::view::{is_broadcast, is_stop_gradient};
+
+/// Arrays that a kernel takes: their addresses must fit into the push constants.
+const MAX_ARRAYS: usize = 11;
+/// Instructions of a kernel.
+const MAX_INSTRS: usize = 96;
+
+/// What a step does to each element, if that is all it does.
+fn elementwise(step: &Step) -> Option<Inst> {
+    if is_stop_gradient(&*step.primitive) { Some(Inst::Cast) } else { instruction(&*step.primitive) }
+}
+
+/// A tape with what fusion asks about it.
+struct Graph<'a> {
+    tape: &'a Tape,
+    maker: Vec<Option<(usize, usize)>>,
+    /// Steps that read each value; the number of steps stands for the caller.
+    readers: Vec<Vec<usize>>,
+}
+
+impl<'a> Graph<'a> {
+    fn new(tape: &'a Tape) -> Self {
+        let mut readers = vec![Vec::new(); tape.temps];
+        let returned = tape.outputs.iter().map(|v| (tape.steps.len(), v));
+        let read = tape.steps.iter().enumerate().flat_map(|(k, s)| s.args.iter().map(move |v| (k, v)));
+        for (k, v) in read.chain(returned) {
+            if let Value::Temp(t) = v {
+                readers[*t].push(k);
+            }
+        }
+        Graph { tape, maker: tape.makers(), readers }
+    }
+
+    /// The step that makes a value.
+    fn maker(&self, v: &Value) -> Option<usize> {
+        match v {
+            Value::Temp(t) => self.maker[*t].map(|m| m.0),
+            _ => None,
+        }
+    }
+
+    fn producers(&self, s: usize) -> impl Iterator<Item = usize> + '_ {
+        self.tape.steps[s].args.iter().filter_map(|v| self.maker(v))
+    }
+
+    fn spec(&self, v: &Value) -> Spec {
+        match v {
+            Value::Input(i) => self.tape.inputs[*i].clone(),
+            Value::Const(a) => spec(a),
+            Value::Temp(t) => {
+                // INVARIANT: a value that is read is made by a step.
+                let (s, k) = self.maker[*t].expect("a made value");
+                self.tape.steps[s].specs[k].clone()
+            }
+        }
+    }
+
+    /// Whether a member's result is needed outside of the group.
+    fn leaves(&self, s: usize, members: &[usize]) -> bool {
+        self.readers[self.tape.steps[s].outs[0]].iter().any(|u| !members.contains(u))
+    }
+
+    /// How many distinct arrays a group reads and writes.
+    fn arrays(&self, members: &[usize]) -> usize {
+        let mut read: Vec<&Value> = Vec::new();
+        for v in members.iter().flat_map(|&m| &self.tape.steps[m].args) {
+            let inside = self.maker(v).is_some_and(|k| members.contains(&k));
+            let number = matches!(v, Value::Const(a) if scalar_bits(a).is_some());
+            if !inside && !number && !read.iter().any(|r| r.same(v)) {
+                read.push(v);
+            }
+        }
+        read.len() + members.iter().filter(|&&m| self.leaves(m, members)).count()
+    }
+}
+
+/// Groups of steps while they grow. A group that was joined to another keeps its number as a second name.
+struct Groups<'a> {
+    graph: &'a Graph<'a>,
+    members: Vec<Vec<usize>>,
+    parent: Vec<usize>,
+    /// Group of each step.
+    of: Vec<Option<usize>>,
+    /// Groups that a step depends on with no other group in between; its own alone where it has one.
+    reach: Vec<Vec<usize>>,
+}
+
+impl<'a> Groups<'a> {
+    fn root(&self, mut g: usize) -> usize {
+        while self.parent[g] != g {
+            g = self.parent[g];
+        }
+        g
+    }
+
+    fn reached_by_args(&self, s: usize) -> Vec<usize> {
+        let mut all: Vec<usize> =
+            self.graph.producers(s).flat_map(|p| &self.reach[p]).map(|&g| self.root(g)).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Whether something that `members` read from outside depends on one of them.
+    fn detour(&self, members: &[usize], own: [usize; 2]) -> bool {
+        let mut seen: HashSet<usize> = HashSet::new();
+        let mut stack: Vec<usize> = Vec::new();
+        let outside = |m: usize| self.graph.producers(m).filter(|p| !members.contains(p));
+        for p in members.iter().flat_map(|&m| outside(m)) {
+            stack.extend(self.reach[p].iter().map(|&g| self.root(g)));
+        }
+        while let Some(g) = stack.pop() {
+            if own.contains(&g) {
+                return true;
+            }
+            if seen.insert(g) {
+                for &m in &self.members[g] {
+                    for p in self.graph.producers(m).filter(|p| !self.members[g].contains(p)) {
+                        stack.extend(self.reach[p].iter().map(|&h| self.root(h)));
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    fn build(graph: &'a Graph<'a>) -> Groups<'a> {
+        let n = graph.tape.steps.len();
+        let (members, parent) = (Vec::new(), Vec::new());
+        let mut g = Groups { graph, members, parent, of: vec![None; n], reach: vec![Vec::new(); n] };
+        for (s, step) in graph.tape.steps.iter().enumerate() {
+            if elementwise(step).is_none() || step.specs.len() != 1 {
+                g.reach[s] = g.reached_by_args(s);
+                continue;
+            }
+            // Alone at first; then joined to the groups of its arguments one by one.
+            let mut own = g.members.len();
+            g.members.push(vec![s]);
+            g.parent.push(own);
+            g.of[s] = Some(own);
+            g.reach[s] = vec![own];
+            for p in graph.producers(s) {
+                let Some(other) = g.of[p].map(|k| g.root(k)) else { continue };
+                let first = &graph.tape.steps[g.members[other][0]];
+                if other == own || first.stream != step.stream || first.specs[0].0 != step.specs[0].0 {
+                    continue;
+                }
+                let mut joined = [g.members[other].as_slice(), g.members[own].as_slice()].concat();
+                joined.sort_unstable();
+                let fits = joined.len() <= MAX_INSTRS && graph.arrays(&joined) <= MAX_ARRAYS;
+                if fits && !g.detour(&joined, [own, other]) {
+                    g.members[other] = joined;
+                    g.members[own].clear();
+                    g.parent[own] = other;
+                    own = other;
+                }
+            }
+        }
+        g
+    }
+
+    /// What is computed together with a step, in order.
+    fn unit(&self, s: usize) -> SmallVec<[usize; 8]> {
+        match self.of[s] {
+            Some(g) => self.members[self.root(g)].as_slice().into(),
+            None => smallvec![s],
+        }
+    }
+}
+
+/// The kernel of a group: its program, the arrays it reads, and the members whose results it stores.
+struct Kernel {
+    program: Program,
+    reads: Vec<Value>,
+    stored: Vec<usize>,
+}
+
+fn kernel(graph: &Graph, members: &[usize]) -> Kernel {
+    let mut reads: Vec<Value> = Vec::new();
+    let mut inputs: SmallVec<[Dtype; 4]> = SmallVec::new();
+    let mut instrs: SmallVec<[Instr; 1]> = SmallVec::new();
+    let mut stored = Vec::new();
+    let mut outputs: SmallVec<[u8; 1]> = SmallVec::new();
+    for (r, &m) in members.iter().enumerate() {
+        let step = &graph.tape.steps[m];
+        let mut args: SmallVec<[Src; 3]> = SmallVec::new();
+        for v in &step.args {
+            if let Some(k) = graph.maker(v).and_then(|p| members.iter().position(|&m| m == p)) {
+                args.push(Src::Reg(k as u8));
+                continue;
+            }
+            if let Value::Const(a) = v
+                && let Some(bits) = scalar_bits(a)
+            {
+                args.push(Src::Const(bits, a.dtype()));
+                continue;
+            }
+            let at = reads.iter().position(|known| known.same(v)).unwrap_or_else(|| {
+                reads.push(v.clone());
+                inputs.push(graph.spec(v).1);
+                reads.len() - 1
+            });
+            args.push(Src::Input(at as u8));
+        }
+        // INVARIANT: only elementwise steps are grouped.
+        let op = elementwise(step).expect("an elementwise step");
+        instrs.push(Instr { op, args, dtype: step.specs[0].1 });
+        if graph.leaves(m, members) {
+            stored.push(m);
+            outputs.push(r as u8);
+        }
+    }
+    Kernel { program: Program { inputs, instrs, outputs }, reads, stored }
+}
+
+/// A group as a tape of its own, for the transforms.
+fn part(graph: &Graph, members: &[usize], k: &Kernel) -> Tape {
+    let number = |m: usize| members.iter().position(|&x| x == m);
+    let steps = members.iter().enumerate().map(|(i, &m)| {
+        let mut step = graph.tape.steps[m].clone();
+        step.outs = vec![i];
+        for v in &mut step.args {
+            if let Some(t) = graph.maker(v).and_then(number) {
+                *v = Value::Temp(t);
+            } else if let Some(i) = k.reads.iter().position(|r| r.same(v)) {
+                *v = Value::Input(i);
+            }
+        }
+        step
+    });
+    Tape {
+        inputs: k.reads.iter().map(|v| graph.spec(v)).collect(),
+        steps: steps.collect(),
+        outputs: k.stored.iter().filter_map(|&m| number(m)).map(Value::Temp).collect(),
+        temps: members.len(),
+    }
+}
+
+/// Lets elementwise steps read what a broadcast reads: kernels broadcast as they load.
+fn through_broadcasts(tape: &mut Tape) {
+    let mut source: HashMap<usize, Value> = HashMap::new();
+    for step in &mut tape.steps {
+        // With one operand the broadcast gives the result its shape.
+        if step.args.len() > 1 && elementwise(step).is_some() {
+            for v in &mut step.args {
+                if let Value::Temp(t) = v
+                    && let Some(from) = source.get(t)
+                {
+                    *v = from.clone();
+                }
+            }
+        }
+        if is_broadcast(&*step.primitive) {
+            source.insert(step.outs[0], step.args[0].clone());
+        }
+    }
+}
+
+/// The tape with fused kernels in place of groups of steps. `shapeless`: shapes are not baked in.
+pub fn fuse(tape: &Tape, shapeless: bool) -> Tape {
+    let mut tape = tape.clone();
+    if !shapeless {
+        through_broadcasts(&mut tape);
+    }
+    let tape = simplify(&tape);
+    let graph = Graph::new(&tape);
+    let groups = Groups::build(&graph);
+    let mut emitted: Vec<bool> = vec![false; tape.steps.len()];
+    let mut steps = Vec::with_capacity(tape.steps.len());
+    for s in 0..tape.steps.len() {
+        // Depth first by an explicit stack: a unit comes after all that it reads.
+        let mut stack = vec![(groups.unit(s), false)];
+        while let Some((members, ready)) = stack.pop() {
+            if emitted[members[0]] {
+                continue;
+            }
+            if !ready {
+                let needs: HashSet<usize> = members.iter().flat_map(|&m| graph.producers(m)).collect();
+                let missing = needs.into_iter().filter(|k| !emitted[*k] && !members.contains(k));
+                let mut missing: Vec<usize> = missing.collect();
+                missing.sort_unstable();
+                stack.push((members, true));
+                stack.extend(missing.into_iter().map(|k| (groups.unit(k), false)));
+                continue;
+            }
+            members.iter().for_each(|&m| emitted[m] = true);
+            let step = &tape.steps[members[0]];
+            if members.len() == 1 {
+                steps.push(step.clone());
+                continue;
+            }
+            let k = kernel(&graph, &members);
+            let inner = part(&graph, &members, &k);
+            let stored = |m: &usize| &tape.steps[*m];
+            steps.push(Step {
+                stream: step.stream,
+                specs: k.stored.iter().map(|m| stored(m).specs[0].clone()).collect(),
+                outs: k.stored.iter().map(|m| stored(m).outs[0]).collect(),
+                args: k.reads,
+                primitive: Arc::new(Fused::new(k.program, inner)),
+            });
+        }
+    }
+    Tape { steps, ..tape }
+}

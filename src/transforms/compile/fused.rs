@@ -1,0 +1,77 @@
+//! A fused kernel as a primitive. The transforms see the steps it was made of.
+
+use crate::core::layout::broadcast_shapes;
+use crate::core::{Array, Batched, Derivatives, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
+use crate::kernels::Program;
+use crate::ops::elementwise::{run_cpu, run_gpu};
+use crate::transforms;
+
+use super::tape::Tape;
+
+/// Several elementwise operations in one kernel.
+pub struct Fused {
+    program: Program,
+    /// The same operations one by one.
+    steps: Tape,
+    name: String,
+}
+
+impl Fused {
+    /// A program with the steps that it stands for.
+    pub fn new(program: Program, steps: Tape) -> Fused {
+        let name = program.name();
+        Fused { program, steps, name }
+    }
+}
+
+impl Primitive for Fused {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        run_cpu(&self.program, inputs, outputs)
+    }
+
+    fn eval_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        run_gpu(&self.program, stream, inputs, outputs)
+    }
+
+    fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
+        let given: Vec<Array> = r.argnums.iter().map(|&i| r.primals[i].clone()).collect();
+        let (_, grads) = transforms::vjp(&mut |a| self.with(r.primals, r.argnums, a), &given, r.cotangents)?;
+        Ok(grads.into_iter().map(Some).collect())
+    }
+
+    fn jvp(&self, r: &Jvp) -> Result<Option<Derivatives>> {
+        let given: Vec<Array> = r.argnums.iter().map(|&i| r.primals[i].clone()).collect();
+        let (_, tangents) = transforms::jvp(&mut |a| self.with(r.primals, r.argnums, a), &given, r.tangents)?;
+        Ok(Some(tangents.into_iter().map(Some).collect()))
+    }
+
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        let axes: Vec<Option<i64>> = r.axes.iter().map(|a| a.map(|a| a as i64)).collect();
+        let n = r.outputs.len();
+        let mut f = |a: &[Array]| Ok((self.steps.play(a, false)?, vec![Some(0); n]));
+        Ok((transforms::vmap(&mut f, r.inputs, &axes)?, vec![Some(0); n]))
+    }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        let mut shape = Shape::new();
+        for a in inputs {
+            shape = broadcast_shapes(self.name(), &shape, a.shape())?;
+        }
+        Ok(vec![shape; self.program.outputs.len()])
+    }
+}
+
+impl Fused {
+    /// The steps on the primals, some of them replaced.
+    fn with(&self, primals: &[Array], argnums: &[usize], given: &[Array]) -> Result<Vec<Array>> {
+        let mut all = primals.to_vec();
+        for (&i, a) in argnums.iter().zip(given) {
+            all[i] = a.clone();
+        }
+        self.steps.play(&all, false)
+    }
+}

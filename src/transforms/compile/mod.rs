@@ -1,0 +1,72 @@
+//! Compilation: a function is recorded once for each form of its arguments, simplified and fused, and from
+//! then on played without being called.
+
+mod fuse;
+mod fused;
+mod simplify;
+mod tape;
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use crate::core::array::set_lengths_vary;
+use crate::core::{Array, Result};
+
+pub use tape::Tape;
+
+thread_local! {
+    static RECORDING: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Whether this thread is inside a function that is being recorded: compiled functions that it calls are
+/// recorded as part of it.
+pub fn is_recording() -> bool {
+    RECORDING.get() > 0
+}
+
+/// 0: as the environment says; 1: on; 2: off.
+static SWITCH: AtomicU8 = AtomicU8::new(0);
+
+/// Switches compilation on or off for the process; before that MLX_DISABLE_COMPILE decides.
+pub fn set_enabled(on: bool) {
+    SWITCH.store(if on { 1 } else { 2 }, Ordering::Relaxed);
+}
+
+/// Whether functions are compiled.
+pub fn is_enabled() -> bool {
+    match SWITCH.load(Ordering::Relaxed) {
+        0 => std::env::var_os("MLX_DISABLE_COMPILE").is_none(),
+        s => s == 1,
+    }
+}
+
+/// Lasts as long as the function runs; holds what the thread said about lengths before.
+struct Recording(bool);
+
+impl Recording {
+    fn new(shapeless: bool) -> Recording {
+        RECORDING.set(RECORDING.get() + 1);
+        Recording(set_lengths_vary(shapeless))
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        RECORDING.set(RECORDING.get() - 1);
+        set_lengths_vary(self.0);
+    }
+}
+
+/// Records `f` on placeholders that look like `inputs`, and compiles what it built.
+pub fn compile(f: super::Function, inputs: &[Array], shapeless: bool) -> Result<Tape> {
+    let traced: Vec<Array> = inputs.iter().map(|a| Array::placeholder(a.shape(), a.dtype())).collect();
+    let born =
+        traced.last().map_or_else(|| Array::placeholder(&[][..], crate::core::Dtype::Bool).id(), Array::id);
+    let outputs = {
+        let _recording = Recording::new(shapeless);
+        f(&traced)?
+    };
+    let tape = Tape::record(&traced, &outputs, born);
+    simplify::evaluate_scalars(&tape)?;
+    Ok(fuse::fuse(&simplify::simplify(&tape), shapeless))
+}
