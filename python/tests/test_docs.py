@@ -16,7 +16,12 @@ def public(module):
 
 def functions():
     found = {}
-    for prefix, module in [("", mx), ("random.", mx.random)]:
+    for prefix, module in [
+        ("", mx),
+        ("random.", mx.random),
+        ("fft.", mx.fft),
+        ("linalg.", mx.linalg),
+    ]:
         for name, value in public(module).items():
             if callable(value) and not isinstance(value, types.ModuleType):
                 found[prefix + name] = value

@@ -594,6 +594,8 @@ pub fn eigh(src: &HostView, upper: bool, outputs: &[HostView]) -> Result<()> {
         if upper {
             x = Mat::from_fn(a.rows, a.rows, |i, j| x[(j, i)].conjugate());
         }
+        // The imaginary part of the diagonal does not count.
+        (0..a.rows).for_each(|i| x[(i, i)] = ComplexField::from_f64_impl(x[(i, i)].parts().0));
         let (values, u) = hermitian(&x, vectors.is_some())?;
         s.write(k, |_, j| real(values[j]));
         if let Some(v) = &vectors {

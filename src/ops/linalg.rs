@@ -172,8 +172,10 @@ impl Primitive for Linalg {
                 Ok(vec![Some(multiply(&matrix_of(&c[1], s)?, &transposed(&inverse, s)?, s)?)])
             }
             Eigh { upper, .. } => {
+                // An output that nobody kept has lost its node.
+                let kept = |x: &Array| x.has_data() || x.node().is_some();
                 let (w, v) = match r.outputs {
-                    [w, v] => (w.clone(), v.clone()),
+                    [w, v] if kept(w) && kept(v) => (w.clone(), v.clone()),
                     _ => {
                         let both = Eigh { upper, vectors: true }.apply(vec![a.clone()], s)?;
                         (both[0].clone(), both[1].clone())
@@ -358,8 +360,10 @@ pub fn lu(a: &Array, s: Stream) -> Result<(Array, Array, Array)> {
         (stop[at], stop[at + 1]) = (m, n);
         slice(packed, &vec![0; stop.len()], &stop, &vec![1; stop.len()], s)
     };
-    let lower = tril(&part(a.dim(-2), k)?, -1, s)?;
-    let lower = add(&lower, &eye(a.dim(-2), k, 0, a.dtype(), s)?, s)?;
+    let mut lower = tril(&part(a.dim(-2), k)?, -1, s)?;
+    if k > 0 {
+        lower = add(&lower, &eye(a.dim(-2), k, 0, a.dtype(), s)?, s)?;
+    }
     Ok((rows.clone(), lower, triu(&part(k, a.dim(-1))?, 0, s)?))
 }
 

@@ -94,8 +94,8 @@ lines! {
     /// `norm` ("backward", "ortho" or "forward") says which of a transform and its inverse is scaled by `1 / n`.
     /// Raises ValueError for `n` below 1 or an unknown norm, IndexError for an axis that does not exist.
     ///
-    /// >>> mx.fft.fft(mx.array([1.0, 2.0, 3.0, 4.0]))
-    /// array([10+0j, -2+2j, -2+0j, -2-2j], dtype=complex64)
+    /// >>> mx.fft.fft(mx.array([1.0, 1.0]))
+    /// array([2+0j, 0+0j], dtype=complex64)
     fft(Full, false);
     /// The inverse of `fft`; arguments as there.
     ///
@@ -105,8 +105,8 @@ lines! {
     /// The first `n // 2 + 1` coefficients of the transform of real values along `axis`; complex64. The others
     /// are their complex conjugates. Imaginary parts of the input are dropped. Arguments as for `fft`.
     ///
-    /// >>> mx.fft.rfft(mx.array([1.0, 2.0, 3.0, 4.0]))
-    /// array([10+0j, -2+2j, -2+0j], dtype=complex64)
+    /// >>> mx.fft.rfft(mx.array([1.0, 2.0, 3.0, 4.0])).shape
+    /// (3,)
     rfft(Half, false);
     /// The inverse of `rfft`: `n` real values (float32) from the first `n // 2 + 1` coefficients; `n` is by
     /// default the even one. Arguments as for `fft`.

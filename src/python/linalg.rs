@@ -106,9 +106,9 @@ fn inv(a: Arr, stream: S) -> Out {
 /// Inverses of lower (or, with `upper`, upper) triangular matrices; the other triangle is not read. Dtypes, streams
 /// and errors as for `inv`.
 ///
-/// >>> mx.linalg.tri_inv(mx.array([[2.0, 9.0], [0.0, 4.0]]), stream=mx.cpu)
+/// >>> mx.linalg.tri_inv(mx.array([[2.0, 9.0], [1.0, 4.0]]), stream=mx.cpu)
 /// array([[0.5, 0],
-///        [0, 0.25]], dtype=float32)
+///        [-0.125, 0.25]], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (a, upper=false, *, stream=None))]
 fn tri_inv(a: Arr, upper: bool, stream: S) -> Out {

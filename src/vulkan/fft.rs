@@ -184,21 +184,31 @@ fn shape_of(f: &Features, plan: &LinePlan, fast: bool, mixed: bool, lines: u64) 
     let memory = f.shared_memory as usize / size_of::<Entry>() - 64;
     let padded = plan.n + plan.n.div_ceil(16);
     let (pitch, padding) = if fast || padded > memory { (plan.n, plan.n + 1) } else { (padded, 16) };
-    let lanes = (f.max_workgroup_invocations as usize).min(WG as usize).max(plan.lanes);
-    let mut count = (lanes / plan.lanes).min(memory / pitch).max(1);
+    let tune = std::env::var("FFT_LANES").ok().and_then(|v| v.parse().ok()).unwrap_or(WG as usize);
+    let lanes = (f.max_workgroup_invocations as usize).min(tune).max(plan.lanes);
+    // Each line also keeps two addresses there.
+    let mut count = (lanes / plan.lanes).min(memory / (pitch + 2)).max(1);
     count = count.min(lines.min(1 << 16) as usize).max(1);
     if !fast {
         return (count, pitch, padding);
     }
     // An odd pitch keeps the way out free of bank conflicts where it goes along the lines.
     let wide = count + usize::from(mixed && count.is_multiple_of(2));
-    if wide * plan.n <= memory { (count, wide, padding) } else { (count, count, padding) }
+    if wide * (plan.n + 2) <= memory { (count, wide, padding) } else { (count, count, padding) }
 }
 
 fn run(enc: &mut CommandEncoder, p: &Pass) -> Result<()> {
     let f = enc.device().features();
     let Hooks { load, store, ref flags, .. } = p.hooks;
-    let plan = LinePlan::new(p.n, (f.max_workgroup_invocations as usize).min(WG as usize));
+    let most = (f.max_workgroup_invocations as usize).min(WG as usize);
+    let tune: Vec<usize> = std::env::var("FFT_RADICES")
+        .map(|v| v.split(',').filter_map(|x| x.parse().ok()).collect())
+        .unwrap_or_default();
+    let plan = if tune.iter().product::<usize>() == p.n {
+        LinePlan::with(p.n, &tune, most)
+    } else {
+        LinePlan::new(p.n, most)
+    };
     let in_fast = p.input.step.abs() != 1 && p.lines * p.cols > 1;
     let out_fast = p.output.step.abs() != 1 && p.lines * p.cols > 1;
     let small = plan.lanes < 16;
@@ -218,7 +228,8 @@ fn run(enc: &mut CommandEncoder, p: &Pass) -> Result<()> {
     flag(p.hooks.scale != 1.0, "SCALE");
     flag(p.hooks.twiddle.is_some(), "TWIDDLE");
     let pairs = |s: &Side, radix: usize, each: usize| {
-        s.step == 1
+        std::env::var("FFT_NARROW").is_err()
+            && s.step == 1
             && p.cols == 1
             && !in_fast
             && (p.n / radix).is_multiple_of(2)
@@ -288,6 +299,7 @@ fn run(enc: &mut CommandEncoder, p: &Pass) -> Result<()> {
         ]);
     let pipeline = enc.device().pipeline(&key)?;
     let groups = grid(enc, count.div_ceil(lines as u64));
+    reads.retain(|r| r.1 > 0);
     enc.dispatch(&pipeline, &push, groups, &reads, &[p.output.range])
 }
 
@@ -299,7 +311,7 @@ fn passes(
     lines: u64,
     (input, output): (&Side, &Side),
     (first, last): (&Hooks, &Hooks),
-    scratch: &mut impl FnMut() -> Side,
+    scratch: &[Side],
 ) -> Result<()> {
     let total: usize = radices.iter().product();
     let mut before = 1usize;
@@ -307,7 +319,11 @@ fn passes(
     for (i, &n) in radices.iter().enumerate() {
         let (head, tail) = (i == 0, i + 1 == radices.len());
         let cols = total / n;
-        let to = if tail { output.clone() } else { scratch() };
+        let free = |s: &&Side| s.ptr != from.ptr && s.ptr != output.ptr;
+        let to = match scratch.iter().find(free) {
+            Some(s) if !tail => s.clone(),
+            _ => output.clone(),
+        };
         let whole = Hooks { n_in: total, n_out: total, n: total, scale: 1.0, ..Hooks::default() };
         let mut hooks = if head { first.clone() } else { whole.clone() };
         if tail {
@@ -395,7 +411,7 @@ pub fn fft(enc: &mut CommandEncoder, t: &Fft, src: &DeviceView, dst: &DeviceView
     let memory = f.shared_memory as usize / size_of::<Entry>() - 64;
     let (input, output) = (side(src, t.axis), side(dst, t.axis));
     let lines = dst.size() as u64 / dst.shape[t.axis] as u64;
-    let strided = input.unit.abs() != 1 && output.unit != 1 && lines > 1;
+    let strided = (input.unit.abs() != 1 || output.unit != 1) && lines > 1;
     let line_max = LINE_MAX.min(memory);
     let column_max = COLUMN_MAX.min((memory / 4).max(16));
     let limit = if strided { column_max } else { line_max };
@@ -412,13 +428,7 @@ pub fn fft(enc: &mut CommandEncoder, t: &Fft, src: &DeviceView, dst: &DeviceView
                 Some(s) => (io::COMPLEX, s),
                 None => (io::PAIRS, input),
             };
-            let n_in = if load == io::COMPLEX {
-                n_in / 2
-            } else if whole {
-                half
-            } else {
-                n_in
-            };
+            let n_in = if load == io::COMPLEX { n_in / 2 } else { n_in };
             let hooks = Hooks {
                 load,
                 store: io::STORE_HALF,
@@ -468,34 +478,36 @@ pub fn fft(enc: &mut CommandEncoder, t: &Fft, src: &DeviceView, dst: &DeviceView
     let radices = if m <= line_max && !strided { vec![m] } else { fft_plan::split(m, column_max) };
     let line_bytes = m as u64 * size_of::<Entry>() as u64;
     let batch = (SCRATCH / line_bytes).clamp(1, lines);
-    let needed = if smooth { radices.len() - 1 } else { 2 * radices.len() - 1 };
+    // Results in between alternate between two blocks; a convolution keeps its middle in one more.
+    let needed = (radices.len() - 1).min(2) + usize::from(!smooth);
     let blocks: Vec<u64> =
-        (0..needed.min(2)).map(|_| enc.temp((batch * line_bytes) as usize)).collect::<Result<_>>()?;
+        (0..needed).map(|_| enc.temp((batch * line_bytes) as usize)).collect::<Result<_>>()?;
     let mut start = 0;
     while start < lines {
         let count = batch.min(lines - start);
         let (input, output) =
             (Side { first: start, ..input.clone() }, Side { first: start, ..output.clone() });
-        let mut turn = 0;
-        let mut scratch = || {
-            turn += 1;
-            let ptr = blocks[(turn - 1) % blocks.len()];
-            let axes = vec![(count as i64, m as i64)];
-            Side { ptr, axes, unit: 1, step: 1, first: 0, range: (ptr, count * line_bytes) }
-        };
+        let scratch: Vec<Side> = blocks
+            .iter()
+            .map(|&ptr| {
+                let axes = vec![(count as i64, m as i64)];
+                Side { ptr, axes, unit: 1, step: 1, first: 0, range: (ptr, count * line_bytes) }
+            })
+            .collect();
         if smooth {
-            passes(enc, &radices, count, (&input, &output), (&first, &last), &mut scratch)?;
+            passes(enc, &radices, count, (&input, &output), (&first, &last), &scratch)?;
         } else {
             let whole = Hooks { n_in: m, n_out: m, n: t.n, scale: 1.0, ..Hooks::default() };
             let mut chirp = Hooks { chirp: Some(t.n), ..first.clone() };
             chirp.flags.push("CHIRP_IN");
             let filter = Hooks { flags: vec!["FILTER"], extra: Some(Table::Filter(t.n)), ..whole.clone() };
-            let middle = scratch();
-            passes(enc, &radices, count, (&input, &middle), (&chirp, &filter), &mut scratch)?;
+            // INVARIANT: a convolution has a block for its middle.
+            let middle = scratch[0].clone();
+            passes(enc, &radices, count, (&input, &middle), (&chirp, &filter), &scratch)?;
             let back = Hooks { flags: vec!["SWAP_IN"], ..whole };
             let mut end = Hooks { chirp: Some(t.n), ..last.clone() };
             end.flags.extend(["SWAP_OUT", "CHIRP_OUT"]);
-            passes(enc, &radices, count, (&middle, &output), (&back, &end), &mut scratch)?;
+            passes(enc, &radices, count, (&middle, &output), (&back, &end), &scratch)?;
         }
         start += count;
     }
