@@ -56,6 +56,10 @@ pub struct Like(pub Array);
 impl<'a, 'py> FromPyObject<'a, 'py> for Like {
     type Error = PyErr;
     fn extract(obj: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if obj.is_instance_of::<PyList>() || obj.is_instance_of::<PyTuple>() {
+            let text = format!("expected a scalar or an array, got {}", type_name(&obj));
+            return Err(PyTypeError::new_err(text));
+        }
         Ok(Like(to_array(&obj, None)?))
     }
 }
