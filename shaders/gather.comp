@@ -1,59 +1,104 @@
 #version 460
-// take: dst[o, j, i] = src[o, indices[j], i]. Rows are copied in units of UNIT bytes (1 to 16), two in
-// flight a lane. Negative indices count from the end; others are held inside the axis, so that no index can
-// read outside the source. Indices have I_SIZE bytes.
+// Gather: each unit of UNIT bytes (1 to 16) of the dense array is read where the walk and the index arrays
+// lead. Rows that lie together move in wide units, two in flight a lane; of single elements a lane takes FOUR
+// neighbours along the last axis at once. Indices out of range are held inside their axis. Axis fields: length,
+// step in the base in units.
 #include "lib/elem.glsl"
+#define FIELDS 2
+#define HOLD
+#include "lib/indexed.glsl"
 layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint WG = 256u;
 
 layout(push_constant, scalar) uniform Push {
-    uint64_t src, idx, dst, dims, total;  // total: units to write
-    int64_t stride;                       // of the axis, in units
-    uint inner, count, len, no, ni, nj;   // units a row, indices, axis length; dims: outer, inner, indices
-    uint shift;                           // log2 of inner, or 32
+    uint64_t src, dst, params, total;  // total: units, or fours of them, to write
+    uint inner, shift;                 // units of a row, and its log2 or 32
 };
 
-#ifdef BIG
-#define UINT uint64_t
-#else
-#define UINT uint
-#endif
+#define FIRST (AXES * AXIS_WORDS)
 
-uint index(uint j) {
-    uint64_t p = at(idx, offset_of(dims, no + ni, nj, j), I_SIZE);
-#if I_SIZE == 8
-    // The length fits 31 bits: a high word of neither 0 nor -1 is out of range.
-    uvec2 w = Raw8(p).v;
-    bool negative = I_SIGNED == 1 && int(w.y) < 0;
-    uint i = negative ? len + w.x : w.x;
-    if (negative && (w.y != 0xffffffffu || i >= len)) return 0u;
-    return !negative && w.y != 0u ? len - 1u : min(i, len - 1u);
-#elif I_SIGNED
-    int i = I_DEC(I_RAW(p).v);
-    return uint(clamp(i < 0 ? i + int(len) : i, 0, int(len) - 1));
-#else
-    return min(uint(I_RAW(p).v), len - 1u);
-#endif
-}
-
-uint64_t source_of(UINT u) {
-    UINT r = shift < 32u ? u >> shift : u / inner;
-    uint k = uint(u - r * inner), o = 0u, j = uint(r);
+// Where unit u of the walk starts: its place in the base without the indices, and those in the index arrays.
+int64_t places(UINT u, out int64_t pos[NPICK]) {
+#ifdef FOUR
+    UINT r = u * 4u;
     int64_t off = 0l;
-    if (no > 0u) {
-        o = uint(r / count);
-        j = uint(r - UINT(o) * count);
-        off = offset_of(dims, 0u, no, o);
+#else
+    UINT r = shift < 32u ? u >> shift : u / inner;
+    int64_t off = int64_t(u - r * inner);
+#endif
+    [[unroll]] for (uint k = 0u; k < NPICK; ++k) pos[k] = 0l;
+    [[unroll]] for (uint d = AXES; d > 0u; --d) {
+        uint w = (d - 1u) * AXIS_WORDS;
+        UINT c = r;
+        if (d > 1u) {
+            UINT size = UINT(Words(params).v[w]);
+            r = c / size;
+            c -= r * size;
+        }
+        off += int64_t(c) * Words(params).v[w + 1u];
+        [[unroll]] for (uint k = 0u; k < NPICK; ++k) pos[k] += int64_t(c) * Words(params).v[w + 2u + k];
     }
-    off += int64_t(uint64_t(index(j))) * stride;
-    return at(src, off + (ni == 0u ? int64_t(k) : offset_of(dims, no, ni, k)), UNIT);
+    return off;
 }
+
+int64_t indexed(int64_t off, int64_t pos[NPICK]) {
+    [[unroll]] for (uint k = 0u; k < NPICK; ++k)
+        off += int64_t(picked(params, FIRST, k, pos[k])) * Words(params).v[FIRST + 4u * k + 1u];
+    return off;
+}
+
+#ifdef FOUR
+#define LAST_AXIS ((AXES - 1u) * AXIS_WORDS)
+
+void read(UINT u, out BITS v[4]) {
+    int64_t pos[NPICK], off = places(u, pos);
+    [[unroll]] for (uint e = 0u; e < 4u; ++e) {
+        v[e] = BITS(REF(at(src, indexed(off, pos), UNIT)).v);
+        off += Words(params).v[LAST_AXIS + 1u];
+        [[unroll]] for (uint k = 0u; k < NPICK; ++k) pos[k] += Words(params).v[LAST_AXIS + 2u + k];
+    }
+}
+
+void write(UINT u, BITS v[4]) {
+    uint64_t p = dst + uint64_t(u) * (4u * UNIT);
+#if UNIT == 1
+    Raw4(p).v = v[0] | v[1] << 8 | v[2] << 16 | v[3] << 24;
+#elif UNIT == 2
+    Raw8(p).v = uvec2(v[0] | v[1] << 16, v[2] | v[3] << 16);
+#elif UNIT == 4
+    Vec16(p).v = uvec4(v[0], v[1], v[2], v[3]);
+#else
+    Vec16(p).v = uvec4(v[0], v[1]);
+    Vec16(p + 16ul).v = uvec4(v[2], v[3]);
+#endif
+}
+#else
+void read(UINT u, out BITS v) {
+    int64_t pos[NPICK], off = places(u, pos);
+    v = BITS(REF(at(src, indexed(off, pos), UNIT)).v);
+}
+
+void write(UINT u, BITS v) { REF(dst + uint64_t(u) * UNIT).v = STORED(v); }
+#endif
+
+#ifdef FOUR
+#define BLOCK WG
+#else
+#define BLOCK (2u * WG)
+#endif
 
 void main() {
-    UINT first = UINT(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * (2u * WG) + gl_LocalInvocationIndex;
+    UINT first = UINT(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * BLOCK + gl_LocalInvocationIndex;
+#ifdef FOUR
+    BITS v[4];
+    if (first >= total) return;
+    read(first, v);
+    write(first, v);
+#else
     BITS v[2];
     [[unroll]] for (uint j = 0u; j < 2u; ++j)
-        if (first + j * WG < total) v[j] = BITS(REF(source_of(first + j * WG)).v);
+        if (first + j * WG < total) read(first + j * WG, v[j]);
     [[unroll]] for (uint j = 0u; j < 2u; ++j)
-        if (first + j * WG < total) REF(dst + uint64_t(first + j * WG) * UNIT).v = STORED(v[j]);
+        if (first + j * WG < total) write(first + j * WG, v[j]);
+#endif
 }

@@ -2,7 +2,8 @@
 // Matrix product on KHR cooperative matrices of subgroup scope: operands are staged in shared memory in
 // the orientation they are stored in, tails filled with zeros; float32 accumulation.
 // Defines: DTYPE (1 or 2), WIDE, ADDMM, PARTIAL, TA, TB, BM, BN, BK, SM, SN (subgroups along M and N),
-// FM, FN, FK (fragment), THREADS (SM * SN subgroups). Grid: tiles, splits, batch.
+// FM, FN, FK (fragment), THREADS (SM * SN subgroups), and those of tables in lib/matmul.glsl.
+// Grid: tiles, splits, batch.
 #pragma use_vulkan_memory_model
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
@@ -94,10 +95,10 @@ void main() {
     uint row0 = tile.x * BM, col0 = tile.y * BN;
     uint batch = gl_WorkGroupID.z + p.batch0;
     uvec2 a = batch_a(batch), b = batch_b(batch);
-    uint k_begin = gl_WorkGroupID.y * p.k_split;
-    uint k_end = min(p.k, k_begin + p.k_split);
+    uint k_begin = k_first(batch), k_end = k_last(batch);
     uint sm = gl_SubgroupID / SN * (BM / SM), sn = gl_SubgroupID % SN * (BN / SN);
 
+    FOR_EACH_RUN
     coopmat<float, gl_ScopeSubgroup, FM, FN, gl_MatrixUseAccumulator> acc[WM][WN];
     [[unroll]] for (uint i = 0; i < WM; i++)
         [[unroll]] for (uint j = 0; j < WN; j++)
@@ -151,7 +152,7 @@ void main() {
             barrier();
             for (uint e = gl_SubgroupInvocationID; e < FM * FN; e += gl_SubgroupSize) {
                 uint row = row0 + sm + i * FM + e / FN, col = col0 + sn + j * FN + e % FN;
-                if (row < p.m && col < p.n) {
+                if (row < rows && col < p.n) {
 #ifdef PARTIAL
                     Floats(d).v[row * p.n + col] = stage[mine + e];
 #else
@@ -162,4 +163,5 @@ void main() {
             barrier();
         }
     }
+    END_RUN
 }

@@ -3,7 +3,8 @@
 // float32 accumulation. The host guarantees 16-byte aligned operands whose contiguous axis and row strides
 // are multiples of eight elements; the masks below tell the compiler, which decides the speed.
 // Defines: DTYPE (1 or 2), ADDMM, PARTIAL, TA, TB, BM, BN, BK, UNROLL, THREADS, D8 (rows of the result are
-// multiples of eight elements), SPECIALISED (dimensions and strides are specialisation constants).
+// multiples of eight elements), SPECIALISED (dimensions and strides are specialisation constants), and those
+// of tables in lib/matmul.glsl; with SEGMENTS, K is the outer axis of both operands as they are stored.
 // Grid: tiles, splits, batch.
 #pragma use_vulkan_memory_model
 #extension GL_GOOGLE_include_directive : require
@@ -23,6 +24,7 @@
 #define ELEMENT float16_t
 #endif
 
+#define SET_B(address) b = Operand(address)
 #include "lib/matmul.glsl"
 
 layout(local_size_x = THREADS) in;
@@ -101,7 +103,10 @@ void main() {
     uint batch = gl_WorkGroupID.z + p.batch0;
     Operand a = Operand(batch_a(batch));
     Operand b = Operand(batch_b(batch));
-#ifdef PARTIAL
+#ifdef SEGMENTS
+    uint k_begin = k_first(batch), k_end = k_last(batch);
+    uint K = k_end;
+#elif defined(PARTIAL)
     uint k_begin = gl_WorkGroupID.y * (p.k_split & ~7u);
     uint k_end = min(K, k_begin + (p.k_split & ~7u));
 #else
@@ -110,6 +115,7 @@ void main() {
 #endif
 
     tensorViewNV<2, false, 1, 0> turned = createTensorViewNV(2, false, 1, 0);
+    FOR_EACH_RUN
     ACCUMULATOR acc = ACCUMULATOR(0.0);
 
     if (row0 + BM <= M && col0 + BN <= N && (k_end - k_begin) % (BK * UNROLL) == 0) {
@@ -129,7 +135,11 @@ void main() {
     }
 
     tensorLayoutNV<2, CLAMPED> ld = createTensorLayoutNV(2, CLAMPED);
+#ifdef RUNS
+    ld = setTensorLayoutDimensionNV(ld, rows, N);
+#else
     ld = setTensorLayoutDimensionNV(ld, M, N);
+#endif
 #ifdef PARTIAL
     ld = setTensorLayoutStrideNV(ld, N, 1);
     Sums d = Sums(partial_d(batch, gl_WorkGroupID.y, gl_NumWorkGroups.y));
@@ -156,4 +166,5 @@ void main() {
         coopmat<ELEMENT, gl_ScopeWorkgroup, BM, BN, gl_MatrixUseAccumulator>(acc);
     coopMatStoreTensorNV(rounded, d.v, 0, sliceTensorLayoutNV(ld, row0, BM, col0, BN));
 #endif
+    END_RUN
 }

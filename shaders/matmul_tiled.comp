@@ -2,7 +2,7 @@
 // Portable matrix product: shared-memory tiles in two buffers, the next tile held in registers while the
 // current one is multiplied, TM x TN results a thread. float32 accumulation for every dtype.
 // Defines: DTYPE, WIDE, ADDMM, PARTIAL (float32 partial sums of a split), TA, TB (operand is stored
-// transposed), BM, BN, BK, TM, TN. Grid: tiles, splits, batch.
+// transposed), BM, BN, BK, TM, TN, and those of tables in lib/matmul.glsl. Grid: tiles, splits, batch.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require
@@ -190,14 +190,14 @@ void main() {
     uint row0 = tile.x * BM, col0 = tile.y * BN;
     uint batch = gl_WorkGroupID.z + p.batch0;
     uvec2 a = batch_a(batch), b = batch_b(batch);
-    uint k_begin = gl_WorkGroupID.y * p.k_split;
-    uint k_end = min(p.k, k_begin + p.k_split);
+    uint k_begin = k_first(batch), k_end = k_last(batch);
 
     // Blocks of 8 x 4 threads, so that 32 neighbours read few distinct words of either tile.
     uint lane = gl_LocalInvocationIndex % 32, block = gl_LocalInvocationIndex / 32;
     uint tx = block % (BN / TN / 8) * 8 + lane % 8;
     uint ty = block / (BN / TN / 8) * 4 + lane / 8;
 
+    FOR_EACH_RUN
     vec4 acc[TM][TN / 4];
     [[unroll]] for (uint i = 0; i < TM; i++)
         [[unroll]] for (uint j = 0; j < TN / 4; j++) acc[i][j] = vec4(0);
@@ -242,7 +242,8 @@ void main() {
         uint row = row0 + i / 4 * (BM / (TM / 4)) + ty * 4 + i % 4;
         [[unroll]] for (uint j = 0; j < TN / 4; j++) {
             uint col = col0 + j * (BN / (TN / 4)) + tx * 4;
-            if (row < p.m) write_four(d, addend, row, col, acc[i][j]);
+            if (row < rows) write_four(d, addend, row, col, acc[i][j]);
         }
     }
+    END_RUN
 }

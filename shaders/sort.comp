@@ -2,9 +2,10 @@
 // Stable merge sort along one axis on order-preserving unsigned keys, with indices carried along for ARG.
 // MODE 0 sorts tiles of WG * ITEMS elements in shared memory; MODE 1 merges pairs of sorted runs, a tile of
 // the output for each workgroup, cut by the merge path (Green, McColl, Bader, GPU Merge Path, 2012).
-// PART_OUT writes keys and indices to scratch instead of values (or indices) to the destination.
-// NaN sorts last; -0 sorts before +0, but is equal to it for ARG.
+// PART_OUT writes keys and indices to scratch instead of values (or indices) to the destination. GATHER sorts by
+// indices and writes the values at them. NaN sorts last; -0 sorts before +0, but is equal to it for ARG.
 #include "lib/elem.glsl"
+#include "lib/order.glsl"
 layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint WG = 256u;
 
@@ -15,37 +16,12 @@ layout(push_constant, scalar) uniform Push {
     uint n, tiles, nk, run, rows;                        // run: length of the sorted runs that are merged
 };
 
-#if A_KIND == 3
-uint word(float x) { uint u = floatBitsToUint(x); return u ^ (uint(int(u) >> 31) | 0x80000000u); }
-float unword(uint k) { return uintBitsToFloat(k ^ (uint(int(~k) >> 31) | 0x80000000u)); }
-uint64_t key_of(vec2 z) {
-    return is_nan(z.x) || is_nan(z.y) ? KEY_TOP : packUint2x32(uvec2(word(z.y + 0.0), word(z.x + 0.0)));
-}
-vec2 value_of(uint64_t k) {
-    uvec2 w = unpackUint2x32(k);
-    return k == KEY_TOP ? vec2(uintBitsToFloat(0x7fc00000u), 0.0) : vec2(unword(w.y), unword(w.x));
-}
-#elif A_KIND == 2
-uint key_of(float x) {
-    uint u = floatBitsToUint(x);
-    if (is_nan(x)) return KEY_TOP;
-#ifdef ARG
-    if (x == 0.0) u = 0u;
-#endif
-    return u ^ (uint(int(u) >> 31) | 0x80000000u);
-}
-float value_of(uint k) {
-    return k == KEY_TOP ? uintBitsToFloat(0x7fc00000u) : uintBitsToFloat(k ^ (uint(int(~k) >> 31) | 0x80000000u));
-}
-#elif A_KIND == 1  // signed
-KEY key_of(A_C x) { return KEY(x) ^ KEY_FLIP; }
-A_C value_of(KEY k) { return A_C(k ^ KEY_FLIP); }
+#if defined(ARG)
+#define to_key key_of
 #else
-KEY key_of(A_C x) { return x; }
-A_C value_of(KEY k) { return k; }
+#define to_key strict_of
 #endif
 
-layout(buffer_reference, scalar, buffer_reference_align = KEY_SIZE) buffer Key { KEY v; };
 const uint TILE = WG * ITEMS;
 shared KEY sk[TILE];
 #ifdef ARG
@@ -105,11 +81,13 @@ void emit(uint row, uint first, uint count, uint t) {
         Key(keys_out + o * KEY_SIZE).v = sk[e];
         IDS(Raw4(ids_out + o * 4ul).v = si[e];)
 #else
-        uint64_t q = at(dst, off + int64_t(first + e) * dst_stride, B_SIZE);
-#ifdef ARG
-        b_store(q, si[e]);
+        uint64_t q = at(dst, off + int64_t(first + e) * dst_stride, OUT_SIZE);
+#if defined(GATHER)
+        raw_store(q, a_bits(at(src, offset_of(dims, 0u, nk, row) + int64_t(si[e]) * src_stride, A_SIZE)));
+#elif defined(ARG)
+        Raw4(q).v = si[e];
 #else
-        b_store(q, value_of(sk[e]));
+        raw_store(q, raw_of(sk[e]));
 #endif
 #endif
     }
@@ -135,7 +113,7 @@ void main() {
     uint64_t p = at(src, offset_of(dims, 0u, nk, row), A_SIZE);
     [[unroll]] for (uint i = 0u; i < ITEMS; ++i) {
         uint e = i * WG + t;
-        sk[e] = e < count ? key_of(a_load(at(p, int64_t(first + e) * src_stride, A_SIZE))) : KEY_TOP;
+        sk[e] = e < count ? to_key(a_bits(at(p, int64_t(first + e) * src_stride, A_SIZE))) : KEY_TOP;
         IDS(si[e] = first + e;)
     }
     barrier();

@@ -7,6 +7,7 @@
 //! - [`cpu`]: host kernels on raw views
 //! - `vulkan`: adapter, device, encoder, compiler, kernels on device addresses
 //! - [`ops`]: what each operation is
+//! - [`transforms`]: eval, grad, vmap, compile, custom rules
 //! - [`transforms`]: eval, grad, vmap, compile
 //! - [`io`]: npy, npz, safetensors, GGUF
 //! - `python`: the PyO3 face

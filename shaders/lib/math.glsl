@@ -1,5 +1,7 @@
-// Float32 functions, at most 4 ULP from the exact value: the functions of src/kernels/scalar.rs and
-// scalar_special.rs, over division and square root that are corrected by an exact residual.
+// Float32 functions, at most 4 ULP from the exact value: those of src/kernels/scalar.rs, scalar_special.rs and
+// fp8.rs by the same names. Most follow them step by step, over division and square root that are corrected by
+// an exact residual. sin, cos, tan, pow and logaddexp are computed otherwise: the host has float64 for their
+// reductions and sums, here pi/2 is taken in parts and numbers are held as sums of two floats.
 // `precise` keeps products and sums apart, and fma stands where either rounding is accurate enough; NaN is
 // tested by bits, which no optimiser may assume away.
 
@@ -632,4 +634,20 @@ float m_logaddexp(float a, float b) {
   precise float result = m_sel(m_is_nan(a) || m_is_nan(b), M_NAN, m_sel(m_abs(hi) == M_INF || lo == -M_INF,
       hi, r));
   return result;
+}
+
+// Bits of the nearest 8-bit float (E4M3), to even; what is too large, NaN included, becomes the largest value.
+uint m_to_fp8(float x) {
+  uint u = m_bits(x) & 0x7fffffffu;
+  // Adding 2^14 leaves a small value in units of 2^-9, rounded, in the low bits.
+  precise float small = m_from_bits(u) + 16384.0;
+  uint code = u < 0x3c800000u ? m_bits(small) - 0x46800000u : (u - 0x3c000000u + 0x7ffffu + ((u >> 20) & 1u)) >> 20;
+  return (u < 0x43e80000u ? min(code, 0x7eu) : 0x7eu) | ((m_bits(x) >> 24) & 0x80u);
+}
+
+// Value of the bits of an 8-bit float, exactly.
+float m_from_fp8(uint code) {
+  uint m = code & 0x7fu;
+  uint u = m < 8u ? m_bits(float(m) * 0.001953125) : (m << 20) + 0x3c000000u;
+  return m_from_bits((m == 0x7fu ? 0x7fc00000u : u) | ((code & 0x80u) << 24));
 }

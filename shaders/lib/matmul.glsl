@@ -1,6 +1,7 @@
 // What the kernels of the matrix-product family share: the push block, addresses, loads of 16-byte chunks
 // with masked tails, conversions and the order of tiles. The includer defines DTYPE (0 float32, 1 float16,
-// 2 bfloat16) and may define WIDE (operands are 16-byte aligned) and ADDMM.
+// 2 bfloat16) and may define WIDE (operands are 16-byte aligned) and ADDMM; and, for products whose addend's
+// place holds a table (see gather_mm_table.comp), one of GATHER, RUNS and SEGMENTS.
 // No 64-bit integer is used: addresses are uvec2, offsets inside one matrix fit 32 bits.
 
 layout(push_constant, scalar) uniform Push {
@@ -15,6 +16,7 @@ layout(push_constant, scalar) uniform Push {
     uint tile0, batch0;     // first tile and batch of this dispatch
     uint k_split;           // length of K that one split takes
     uint flags;             // bit 0: rows of the result may be written four elements at once
+                            // bit 1: the table of GATHER names the operands the other way round
     float alpha, beta;
 } p;
 
@@ -159,8 +161,13 @@ uvec4 load_chunk(uvec2 base, uint row, uint rows, uint col, uint cols, uint ld) 
 }
 
 // Addresses of batch `i`.
+#ifdef GATHER
+uvec2 batch_a(uint i) { uvec4 e = Chunks(p.c).v[i]; return (p.flags & 2u) != 0 ? e.zw : e.xy; }
+uvec2 batch_b(uint i) { uvec4 e = Chunks(p.c).v[i]; return (p.flags & 2u) != 0 ? e.xy : e.zw; }
+#else
 uvec2 batch_a(uint i) { return advance(advance(p.a, i % p.nb0, p.a_b0, SHIFT), i / p.nb0, p.a_b1, SHIFT); }
 uvec2 batch_b(uint i) { return advance(advance(p.b, i % p.nb0, p.b_b0, SHIFT), i / p.nb0, p.b_b1, SHIFT); }
+#endif
 uvec2 batch_c(uint i) { return advance(advance(p.c, i % p.nb0, p.c_b0, SHIFT), i / p.nb0, p.c_b1, SHIFT); }
 uvec2 batch_d(uint i) { return advance(p.d, i, p.d_b, SHIFT); }
 // Partial sums of split `s`: float32, row-major (m, n), ordered by batch, then split.
@@ -183,3 +190,30 @@ uvec2 tile_position(uint t, uint tiles_m, uint tiles_n) {
     uint height = min(8, tiles_m - group * 8);
     return uvec2(group * 8 + inside % height, inside / height);
 }
+
+// The part of K that a workgroup sums over.
+#ifdef SEGMENTS
+uint k_first(uint batch) { return Pairs(p.c).v[batch].x; }
+uint k_last(uint batch) { return Pairs(p.c).v[batch].y; }
+#else
+uint k_first(uint batch) { return gl_WorkGroupID.y * p.k_split; }
+uint k_last(uint batch) { return min(p.k, (gl_WorkGroupID.y + 1) * p.k_split); }
+#endif
+
+// Runs of rows that meet one right matrix: the body between the two macros is done for each run of the tile's
+// rows from row0 on, with `b` its matrix and `rows` the end of the run. Otherwise once, for all rows.
+#ifdef RUNS
+#ifndef SET_B
+#define SET_B(address) b = address
+#endif
+#define FOR_EACH_RUN                                                             \
+    uint tile_end = min(row0 + BM, p.m);                                         \
+    for (uint rows; row0 < tile_end; row0 = rows) {                              \
+        uvec4 run = Chunks(p.c).v[row0];                                         \
+        rows = min(run.z, tile_end);                                             \
+        SET_B(run.xy);
+#define END_RUN }
+#else
+#define FOR_EACH_RUN uint rows = p.m;
+#define END_RUN
+#endif

@@ -29,9 +29,27 @@ pub enum Error {
     /// The user pressed Ctrl-C while the library waited; Python `KeyboardInterrupt`.
     #[error("[eval] Interrupted while waiting for results")]
     Interrupted,
+    /// An exception of the caller's own code, on its way through the library.
+    #[error("{text}")]
+    Foreign {
+        /// What it says.
+        text: String,
+        /// The exception itself.
+        exception: Foreign,
+    },
     /// Something that has no implementation; Python `NotImplementedError`.
     #[error("{0}")]
     NotImplemented(String),
+}
+
+/// An exception object that only its own language can read.
+#[derive(Clone)]
+pub struct Foreign(pub std::sync::Arc<dyn std::any::Any + Send + Sync>);
+
+impl std::fmt::Debug for Foreign {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Foreign")
+    }
 }
 
 /// Result with the library's error.

@@ -11,7 +11,7 @@ pub mod storage;
 pub use array::{Array, Data, Event, Node};
 pub use device::{Device, DeviceKind, Stream, default_device, default_stream};
 pub use dtype::{Category, Dtype, Kind};
-pub use error::{Error, Result};
+pub use error::{Error, Foreign, Result};
 pub use layout::{Layout, Shape, Strides};
 pub use primitive::{Batched, Derivatives, Jvp, Primitive, Vjp, Vmap};
 pub use storage::{DeviceBlock, HostBlock, Storage};

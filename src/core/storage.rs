@@ -13,6 +13,8 @@ pub trait DeviceBlock: Send + Sync {
     fn address(&self) -> u64;
     /// Index of the GPU that owns the block.
     fn device(&self) -> u32;
+    /// Bytes that were reserved.
+    fn capacity(&self) -> usize;
     /// Host address where the memory is mapped and cached (unified memory).
     fn mapped(&self) -> Option<NonNull<u8>>;
     /// Blocks until the last recorded write has finished, submitting it first if need be.
@@ -58,6 +60,14 @@ impl HostBlock {
     /// First byte.
     pub fn ptr(&self) -> *mut u8 {
         self.ptr.as_ptr()
+    }
+
+    /// Bytes that are reserved here; none where they were lent.
+    fn capacity(&self) -> usize {
+        match self.owner {
+            Owner::Allocator { capacity, .. } => capacity,
+            Owner::Lender { .. } => 0,
+        }
     }
 }
 
@@ -114,6 +124,12 @@ impl Storage {
     /// Length in bytes.
     pub fn nbytes(&self) -> usize {
         self.nbytes
+    }
+
+    /// Bytes that are reserved for it, on the host and on a device together.
+    pub fn capacity(&self) -> usize {
+        let s = self.lock();
+        s.host.as_ref().map_or(0, HostBlock::capacity) + s.device.as_ref().map_or(0, |d| d.capacity())
     }
 
     /// Whether the bytes belong to somebody else: they must not be overwritten.

@@ -30,6 +30,8 @@ macro_rules! to {
 }
 
 to! {
+    Bool => u8: |x| u8::from(x.0 != 0);
+    u8 => Bool: |x| Bool(x);
     Bool => u32: |x| u32::from(x.0 != 0);
     u8 => u8: |x| x;
     u8 => u32: |x| x.into();

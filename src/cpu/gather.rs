@@ -1,157 +1,129 @@
-//! Take: slices of an array along one axis, by index. Whole rows are copied where the slices are
-//! contiguous, single elements otherwise; copies move bytes and know nothing of the dtype but its size.
+//! Gather: elements and rows of an array by index. Rows that lie together are copied whole; copies move bytes
+//! and know nothing of the dtype but its size.
 
 use smallvec::SmallVec;
 
+use super::indexed::{Axis, GRAIN, Steps, positions, steps};
 use super::pool::{self, SendPtr};
-use super::walk::{Axes, Axis, locate};
-use crate::bail;
-use crate::core::layout::{collapse, show};
-use crate::core::{Dtype, Result};
+use crate::core::Result;
 use crate::kernels::HostView;
+use crate::kernels::indexed::{Role, Walk};
 
-// Bytes that are worth another thread.
-const GRAIN: usize = 1 << 15;
+/// Elements of a line that are copied without a look at the other axes.
+const SEGMENT: usize = 1 << 14;
 
-fn axes_of(shape: &[i64], strides: &[i64]) -> Axes {
-    let (shape, strides) = collapse(shape, &[strides]);
-    (0..shape.len()).map(|i| Axis { n: shape[i] as usize, src: strides[0][i] as isize, dst: 0 }).collect()
-}
-
-// Reads all indices, wraps negative ones and checks the range.
-fn positions(indices: &HostView, n: i64, axis: usize) -> Result<Vec<u32>> {
-    let axes = axes_of(&indices.shape, &indices.strides);
-    let count = indices.size();
-    let mut out: Vec<u32> = Vec::with_capacity(count);
-    let mut bad = None;
-    macro_rules! read {
-        ($t:ty) => {{
-            let p = indices.as_ptr::<$t>();
-            for i in 0..count {
-                // SAFETY: the offset comes from the view.
-                let raw = unsafe { *p.offset(locate(&axes, i).0) };
-                let index = i64::try_from(raw).unwrap_or(i64::MAX);
-                let wrapped = if index < 0 { index.saturating_add(n) } else { index };
-                if !(0..n).contains(&wrapped) {
-                    bad.get_or_insert(index);
-                }
-                out.push(wrapped as u32);
-            }
-        }};
-    }
-    match indices.dtype {
-        Dtype::Bool | Dtype::U8 => read!(u8),
-        Dtype::U16 => read!(u16),
-        Dtype::U32 => read!(u32),
-        Dtype::U64 => read!(u64),
-        Dtype::I8 => read!(i8),
-        Dtype::I16 => read!(i16),
-        Dtype::I32 => read!(i32),
-        Dtype::I64 => read!(i64),
-        d => bail!(Value, "[take] Expected indices of an integer type, got {d}."),
-    }
-    match bad {
-        Some(i) => bail!(Index, "[take] Index {i} is out of bounds for axis {axis} with size {n}."),
-        None => Ok(out),
-    }
-}
-
-// One slice for each (outer, index); the shape of the work.
 struct Job<'a> {
-    outer: Axes,
-    inner: Axes,
-    // Elements of a slice, and whether they are neighbours in the source.
+    /// All axes but the last: steps in the source, in the result and in the list of steps.
+    outer: SmallVec<[Axis<3>; 4]>,
+    /// The last one.
     len: usize,
-    dense: bool,
-    // Stride of the indexed axis.
-    step: isize,
-    at: &'a [u32],
+    last: [isize; 3],
+    steps: &'a [isize],
     src: SendPtr<u8>,
     dst: SendPtr<u8>,
 }
 
 impl Job<'_> {
-    // Slices `from..to` of the flat (outer, index) number, with elements as T.
-    unsafe fn copy<T: Copy>(&self, from: usize, to: usize) {
-        let (src, dst) = (self.src.get().cast::<T>(), self.dst.get().cast::<T>());
-        let count = self.at.len();
-        let mut k = from;
-        while k < to {
-            let (outer, first) = (k / count, k % count);
-            let last = count.min(first + to - k);
-            let base = src.wrapping_offset(locate(&self.outer, outer).0);
-            for (i, &index) in self.at[first..last].iter().enumerate() {
-                let from = base.wrapping_offset(index as isize * self.step);
-                // SAFETY: indices were checked; slice k + i of the output belongs to this call alone.
-                unsafe {
-                    let to = dst.add((k + i) * self.len);
-                    if self.len == 1 {
-                        *to = *from;
-                    } else if self.dense {
-                        std::ptr::copy_nonoverlapping(from, to, self.len);
-                    } else {
-                        for j in 0..self.len {
-                            *to.add(j) = *from.offset(locate(&self.inner, j).0);
-                        }
+    /// Elements `first..first + n` of the line at the given offsets.
+    #[inline(always)]
+    unsafe fn line<T: Copy>(&self, at: [isize; 3], first: usize, n: usize) {
+        let [src_step, dst_step, list_step] = self.last;
+        // SAFETY: the walk stays inside source, result and list; steps lead to elements of the source.
+        unsafe {
+            let src = self.src.get().cast::<T>().offset(at[0] + first as isize * src_step);
+            let dst = self.dst.get().cast::<T>().offset(at[1] + first as isize * dst_step);
+            let list = self.steps.as_ptr().offset(at[2] + first as isize * list_step);
+            if list_step == 0 {
+                let src = src.offset(*list);
+                if src_step == 1 && dst_step == 1 {
+                    std::ptr::copy_nonoverlapping(src, dst, n);
+                } else {
+                    for i in 0..n as isize {
+                        *dst.offset(i * dst_step) = *src.offset(i * src_step);
                     }
                 }
+            } else {
+                for i in 0..n as isize {
+                    *dst.offset(i * dst_step) = *src.offset(i * src_step + *list.offset(i * list_step));
+                }
             }
-            k += last - first;
         }
+    }
+
+    fn run<T: Copy>(&self) {
+        let lines: usize = self.outer.iter().map(|a| a.size).product();
+        let grain = GRAIN / size_of::<T>();
+        if self.len > SEGMENT {
+            let parts = self.len.div_ceil(SEGMENT);
+            pool::parallel_chunks(lines * parts, grain.div_ceil(SEGMENT), |range| {
+                for part in range {
+                    let (line, first) = (part / parts, part % parts * SEGMENT);
+                    let n = SEGMENT.min(self.len - first);
+                    // SAFETY: parts are disjoint.
+                    positions(&self.outer, line..line + 1, |at| unsafe { self.line::<T>(at, first, n) });
+                }
+            });
+            return;
+        }
+        pool::parallel_chunks(lines, grain.div_ceil(self.len), |range| {
+            // SAFETY: lines are disjoint.
+            positions(&self.outer, range, |at| unsafe { self.line::<T>(at, 0, self.len) });
+        });
     }
 }
 
-/// Slices of `src` at `indices` along `axis`, as `numpy.take`: `dst` is contiguous, of the dtype of `src` and
-/// the shape of `src` with the axis replaced by the shape of `indices`. Indices are of any integer type;
-/// negative ones count from the end.
-///
-/// # Errors
-/// Index error for an index out of range; value error for wrong dtypes and shapes.
-pub fn take(src: &HostView, indices: &HostView, axis: usize, dst: &HostView) -> Result<()> {
-    if axis >= src.ndim() {
-        bail!(Value, "[take] Axis {axis} is out of range for {} dimensions.", src.ndim());
-    }
-    let (before, after) = (&src.shape[..axis], &src.shape[axis + 1..]);
-    let shape: SmallVec<[i64; 8]> = before.iter().chain(&indices.shape).chain(after).copied().collect();
-    if dst.shape[..] != shape[..] || dst.dtype != src.dtype || !dst.is_row_contiguous() {
-        let (e, g) = (show(&shape), show(&dst.shape));
-        bail!(Value, "[take] Expected a contiguous output {} {e}, got {} {g}.", src.dtype, dst.dtype);
-    }
-    if dst.size() == 0 {
+/// Writes the dense array `dst` of a walk over the base `src`. Indices are of any integer dtype; negative
+/// ones count from the end, others out of range are held inside the axis.
+pub fn gather(walk: &Walk, src: &HostView, indices: &[HostView], dst: &HostView) -> Result<()> {
+    if walk.size() == 0 {
         return Ok(());
     }
-    let at = positions(indices, src.shape[axis], axis)?;
-    let inner = axes_of(after, &src.strides[axis + 1..]);
+    let Steps { list, strides } = steps(walk, indices, false)?;
+    let mut axes: SmallVec<[Axis<3>; 4]> = walk
+        .dims
+        .iter()
+        .zip(&strides)
+        .map(|(d, &s)| Axis { size: d.size as usize, steps: [d.base as isize, d.dense as isize, s] })
+        .collect();
+    debug_assert!(walk.dims.iter().zip(&strides).all(|(d, &s)| (d.role == Role::Row) == (s == 0)));
+    let last = axes.pop().unwrap_or(Axis { size: 1, steps: [0, 0, 0] });
     let job = Job {
-        outer: axes_of(before, &src.strides[..axis]),
-        len: after.iter().product::<i64>() as usize,
-        dense: inner.is_empty() || inner.len() == 1 && inner[0].src == 1,
-        inner,
-        step: src.strides[axis] as isize,
-        at: &at,
+        outer: axes,
+        len: last.size,
+        last: last.steps,
+        steps: &list,
         src: SendPtr::new(src.ptr),
         dst: SendPtr::new(dst.ptr),
     };
-    let size = src.dtype.size();
-    let slices = dst.size() / job.len;
-    pool::parallel_chunks(slices, GRAIN.div_ceil(job.len * size), |r| {
-        // SAFETY: ranges are disjoint, so are the slices they write.
-        unsafe {
-            match size {
-                1 => job.copy::<u8>(r.start, r.end),
-                2 => job.copy::<u16>(r.start, r.end),
-                4 => job.copy::<u32>(r.start, r.end),
-                _ => job.copy::<u64>(r.start, r.end),
-            }
-        }
-    });
+    match src.dtype.size() {
+        1 => job.run::<u8>(),
+        2 => job.run::<u16>(),
+        4 => job.run::<u32>(),
+        _ => job.run::<u64>(),
+    }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::Dtype;
+    use crate::core::layout::row_major;
     use crate::cpu::testing::{Owned, Rng, layouts};
+
+    fn take(a: &Owned, ix: &Owned, axis: usize, dst: &Owned) {
+        let (a, ix, dst) = (a.view(), ix.view(), dst.view());
+        let walk = Walk::outer(
+            (&a.shape, &a.strides),
+            &dst.strides,
+            (&ix.shape, &ix.strides),
+            &[&ix.strides],
+            &[axis],
+            &[None],
+            axis,
+        );
+        gather(&walk, &a, &[ix], &dst).unwrap();
+    }
 
     fn check(shape: &[i64], axis: usize, index_shape: &[i64], dtype: Dtype, index_dtype: Dtype) {
         let mut rng = Rng(9);
@@ -166,7 +138,7 @@ mod tests {
                 });
                 let out: Vec<i64> = [&shape[..axis], index_shape, &shape[axis + 1..]].concat();
                 let dst = Owned::zeros(dtype, &out);
-                take(&a.view(), &ix.view(), axis, &dst.view()).unwrap();
+                take(&a, &ix, axis, &dst);
                 let (src, at, got) = (a.bits(), ix.reals(), dst.bits());
                 let inner: usize = shape[axis + 1..].iter().product::<i64>() as usize;
                 let block = at.len() * inner;
@@ -192,18 +164,36 @@ mod tests {
             check(&[2, 5, 1, 9], 1, &[40, 3], Dtype::F32, d);
         }
         check(&[300, 200], 0, &[500], Dtype::F32, Dtype::I32);
+        check(&[300], 0, &[40_000], Dtype::F32, Dtype::I32);
     }
 
     #[test]
-    fn indices_out_of_range_and_empty_ones() {
-        let a = Owned::zeros(Dtype::F32, &[3, 2]);
-        for bad in [3.0, -4.0] {
-            let ix = Owned::from_f64(Dtype::I32, &[1], &[bad]);
-            let e = take(&a.view(), &ix.view(), 0, &Owned::zeros(Dtype::F32, &[1, 2]).view()).unwrap_err();
-            assert!(e.to_string().contains("out of bounds for axis 0 with size 3"), "{e}");
-        }
-        let none = Owned::zeros(Dtype::I32, &[0]);
-        take(&a.view(), &none.view(), 0, &Owned::zeros(Dtype::F32, &[0, 2]).view()).unwrap();
-        assert!(take(&a.view(), &none.view(), 0, &a.view()).is_err());
+    fn indices_out_of_range_are_held_at_the_ends() {
+        let a = Owned::from_f64(Dtype::F32, &[3, 2], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+        let ix = Owned::from_f64(Dtype::I32, &[4], &[3.0, -4.0, 1e9, -1e9]);
+        let dst = Owned::zeros(Dtype::F32, &[4, 2]);
+        take(&a, &ix, 0, &dst);
+        assert_eq!(dst.reals(), [4.0, 5.0, 0.0, 1.0, 4.0, 5.0, 0.0, 1.0]);
+    }
+
+    #[test]
+    fn two_arrays_with_a_window() {
+        let a = Owned::from_f64(Dtype::I32, &[3, 4, 2], &(0..24).map(f64::from).collect::<Vec<_>>());
+        let i = Owned::from_f64(Dtype::I32, &[2], &[2.0, 0.0]);
+        let j = Owned::from_f64(Dtype::U8, &[2], &[1.0, 3.0]);
+        let dst = Owned::zeros(Dtype::I32, &[2, 3, 2]);
+        let v = a.view();
+        let walk = Walk::outer(
+            (&v.shape, &v.strides),
+            &row_major(&[2, 3, 2]),
+            (&[2], &[1]),
+            &[&[1], &[1]],
+            &[0, 1],
+            &[None, Some(3)],
+            0,
+        );
+        gather(&walk, &v, &[i.view(), j.view()], &dst.view()).unwrap();
+        let want: Vec<f64> = (18..24).chain(2..8).map(f64::from).collect();
+        assert_eq!(dst.reals(), want);
     }
 }

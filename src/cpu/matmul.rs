@@ -43,7 +43,8 @@ unsafe impl<T> Send for Mat<T> {}
 unsafe impl<T> Sync for Mat<T> {}
 
 impl<T: Copy> Mat<T> {
-    fn moved(self, elements: isize) -> Self {
+    /// The matrix that many elements on.
+    pub(super) fn moved(self, elements: isize) -> Self {
         Mat { ptr: self.ptr.wrapping_offset(elements), ..self }
     }
 
@@ -464,11 +465,19 @@ fn run<T: Element>(
             T::product(d, x, y, z, to, par)
         }
     };
-    let work = 2 * d.m * d.n * d.k.max(1);
+    each(count, 2 * d.m * d.n * d.k.max(1), one)
+}
+
+/// Runs `count` products of `work` operations each: small ones in parallel with each other, large ones inside.
+pub(super) fn each(
+    count: usize,
+    work: usize,
+    one: impl Fn(usize, Parallelism) -> Result<()> + Send + Sync,
+) -> Result<()> {
     let threads = pool::threads();
     if count > 1 && (work < SMALL || count >= 4 * threads && work < 64 * SMALL) {
         let failed = std::sync::Mutex::new(None);
-        parallel_chunks(count, (SMALL / 4 / work).max(1), |r| {
+        parallel_chunks(count, (SMALL / 4 / work.max(1)).max(1), |r| {
             for i in r {
                 if let Err(e) = one(i, Parallelism::None) {
                     *failed.lock().unwrap_or_else(|e| e.into_inner()) = Some(e);

@@ -197,6 +197,54 @@ macro_rules! f32_split {
         ]))
     };
 }
+/// One compiled float32 loop of two operands whose rare bad results are computed again, one by one.
+macro_rules! one_checked {
+    (|$x:ident, $y:ident| $e:expr, if |$r:ident| $bad:expr => $again:expr $(; $features:literal)?) => {{
+        $(#[cfg_attr(target_arch = "x86_64", target_feature(enable = $features))])?
+        unsafe fn k(n: usize, a: *const u8, b: *const u8, _: *const u8, o: *mut u8) {
+            let (a, b, o) = (a.cast::<f32>(), b.cast::<f32>(), o.cast::<f32>());
+            for from in (0..n).step_by(256) {
+                let to = n.min(from + 256);
+                for i in from..to {
+                    // SAFETY: i < n, for which the contract of `BlockFn` makes the operands valid.
+                    let ($x, $y) = unsafe { (*a.add(i), *b.add(i)) };
+                    let y: f32 = $e;
+                    // SAFETY: as above, for the output.
+                    unsafe { o.add(i).write(y) }
+                }
+                let mut any = false;
+                for i in from..to {
+                    // SAFETY: as above; the output was just written.
+                    let ($x, $y, $r) = unsafe { (*a.add(i), *b.add(i), *o.add(i)) };
+                    any |= $bad;
+                }
+                for i in if any { from..to } else { 0..0 } {
+                    // SAFETY: as above.
+                    let ($x, $y, $r) = unsafe { (*a.add(i), *b.add(i), *o.add(i)) };
+                    if $bad {
+                        // SAFETY: as above.
+                        unsafe { o.add(i).write($again) }
+                    }
+                }
+            }
+        }
+        k as $crate::kernels::loops::BlockFn
+    }};
+}
+/// A float32 loop of two operands with a check of the results; those that fail it are computed again.
+macro_rules! f32_checked {
+    (|$x:ident, $y:ident| $e:expr, if |$r:ident| $bad:expr => $again:expr) => {
+        Some($crate::kernels::loops::Kern([
+            $crate::kernels::loops::one_checked!(|$x, $y| $e, if |$r| $bad => $again),
+            $crate::kernels::loops::one_checked!(
+                |$x, $y| $e, if |$r| $bad => $again; "avx2,fma,f16c,bmi1,bmi2"
+            ),
+            $crate::kernels::loops::one_checked!(
+                |$x, $y| $e, if |$r| $bad => $again; "avx512f,avx512vl,avx512bw,avx512dq"
+            ),
+        ]))
+    };
+}
 /// A float64 loop.
 macro_rules! f64_loop {
     ($arity:tt, |$($x:tt),*| $e:expr) => { Some($crate::kernels::loops::kern2!($arity, f64 => f64, |$($x),*| $e)) };
@@ -243,5 +291,6 @@ macro_rules! int_loops {
     };
 }
 pub(crate) use {
-    bool_loop, c64_loop, f32_loop, f32_split, f64_loop, int_loops, kern2, kern3, one_loop, one_split,
+    bool_loop, c64_loop, f32_checked, f32_loop, f32_split, f64_loop, int_loops, kern2, kern3, one_checked,
+    one_loop, one_split,
 };

@@ -3,6 +3,11 @@
 
 pub mod codegen;
 pub mod draw;
+pub mod fft;
+pub mod fft_plan;
+pub mod fp8;
+pub mod hadamard;
+pub mod indexed;
 pub mod loops;
 pub mod program;
 pub mod reduce_op;
@@ -11,6 +16,7 @@ pub mod scalar_special;
 #[cfg(test)]
 mod scalar_tests;
 pub mod scalar_wide;
+pub mod scan_op;
 pub mod table;
 mod table_binary;
 mod table_logic;
@@ -19,7 +25,9 @@ mod table_unary;
 pub mod view;
 
 pub use draw::Draw;
+pub use fft::{Fft, FftKind};
 pub use program::{Inst, Instr, Program, Src};
 pub use reduce_op::{ArgReduceOp, ReduceOp};
+pub use scan_op::{ScanForm, ScanOp};
 pub use table::{OpId, Row, TypeRule};
 pub use view::{DeviceView, HostView, View};

@@ -62,6 +62,10 @@ pub enum TypeRule {
     Shift,
     /// A bool operand, then two of the promoted dtype.
     Select,
+    /// Real floats, float64 as float32; the result is the uint8 of an 8-bit float.
+    ToFloat8,
+    /// The uint8 of an 8-bit float; the result is float32.
+    FromFloat8,
 }
 
 static TABLE: LazyLock<Vec<Row>> = LazyLock::new(|| {
@@ -126,6 +130,14 @@ impl Row {
             TypeRule::Float | TypeRule::FloatNotComplex => Ok((t.at_least_float(), t.at_least_float())),
             TypeRule::Bool => Ok((t, Dtype::Bool)),
             TypeRule::Logical => Ok((Dtype::Bool, Dtype::Bool)),
+            TypeRule::ToFloat8 if !t.is_float() => {
+                bail!(Value, "[{op}] Only real floating types are supported but x.dtype() == {t}.")
+            }
+            TypeRule::ToFloat8 => Ok((if t == Dtype::F64 { Dtype::F32 } else { t }, Dtype::U8)),
+            TypeRule::FromFloat8 if t != Dtype::U8 => {
+                bail!(Value, "[{op}] Input must have type uint8 but x.dtype() == {t}.")
+            }
+            TypeRule::FromFloat8 => Ok((Dtype::U8, Dtype::F32)),
             TypeRule::Real => Ok((t, if real { t } else { Dtype::F32 })),
             TypeRule::IntOnly | TypeRule::Shift if !integral => match inputs {
                 [a, b] => {

@@ -1,7 +1,7 @@
 //! Rows of two operands: arithmetic. See `table`.
 #![allow(clippy::redundant_closure, clippy::needless_update)]
 
-use super::loops::{Cpu, NONE, bool_loop, c64_loop, f32_loop, f64_loop, int_loops};
+use super::loops::{Cpu, NONE, bool_loop, c64_loop, f32_checked, f32_loop, f64_loop, int_loops};
 use super::table::{Row, TypeRule::*};
 use super::{
     scalar as s, scalar_special as x,
@@ -192,7 +192,7 @@ pub(super) const ROWS: &[Row] = &[
         rule: Float,
         partials: &["sigmoid(a - b)", "sigmoid(b - a)"],
         cpu: Cpu {
-            f32: f32_loop!(2, |a, b| x::logaddexp(a, b)),
+            f32: f32_checked!(|a, b| x::logaddexp_fast(a, b), if |y| x::cancels(a, b, y) => x::logaddexp_exact(a, b)),
             f64: f64_loop!(2, |a, b| w::logaddexp64(a, b)),
             c64: c64_loop!(2, |a, b| w::clogaddexp(a, b)),
             ..NONE

@@ -6,7 +6,7 @@ use num_complex::Complex32;
 use super::loops::{Cpu, NONE, bool_loop, c64_loop, f32_loop, f64_loop, int_loops};
 use super::table::{Row, TypeRule::*};
 use super::{
-    scalar as s,
+    fp8, scalar as s,
     scalar_wide::{self as w, Int},
 };
 
@@ -351,6 +351,28 @@ pub(super) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("FC", "$a * 57.29577951308232")],
+    },
+    Row {
+        name: "to_fp8",
+        aliases: &[],
+        doc: "The 8-bit float (E4M3) nearest to each element, as uint8.",
+        example: "",
+        arity: 1,
+        rule: ToFloat8,
+        partials: &[],
+        cpu: Cpu { f32: f32_loop!(1 => u8, |a| fp8::to_fp8(a)), ..NONE },
+        glsl: &[("F", "m_to_fp8($a)")],
+    },
+    Row {
+        name: "from_fp8",
+        aliases: &[],
+        doc: "The value of each 8-bit float (E4M3).",
+        example: "",
+        arity: 1,
+        rule: FromFloat8,
+        partials: &[],
+        cpu: Cpu { ints: int_loops!(1 => f32, |a| fp8::from_fp8(a as u8)), ..NONE },
+        glsl: &[("U", "m_from_fp8($a)")],
     },
     Row {
         name: "radians",

@@ -202,7 +202,8 @@ impl Primitive for Elementwise {
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
         let args = batching::aligned(r)?;
         let args: Vec<&Array> = args.iter().collect();
-        apply(self.0, &args, r.stream).map(batching::batched)
+        let out = apply(self.0, &args, r.stream)?;
+        astype(&out, r.outputs[0].dtype(), r.stream).map(batching::batched)
     }
 
     fn same(&self, other: &dyn Primitive) -> bool {
@@ -331,6 +332,12 @@ pub fn apply(id: OpId, args: &[&Array], s: Stream) -> Result<Array> {
     }
     refuse_f64(row.name, &inputs, s)?;
     Ok(Array::lazy(shape, out, Elementwise(id), inputs, s))
+}
+
+/// A table op whose result has a dtype of its own; the kernels round what they compute to it.
+pub(super) fn apply_as(id: OpId, a: &Array, dtype: Dtype, s: Stream) -> Result<Array> {
+    id.row().types(&[a.dtype()])?;
+    Ok(Array::lazy(a.shape(), dtype, Elementwise(id), vec![a.clone()], s))
 }
 
 macro_rules! named {

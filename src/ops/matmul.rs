@@ -2,7 +2,7 @@
 //! the kernels read transposed ones in place.
 
 use super::batching::{aligned, batched};
-use super::elementwise::astype;
+use super::elementwise::{astype, conjugate};
 use super::reduction::sum_to;
 use super::support::*;
 use super::view::{broadcast_to, expand_dims, reshape, squeeze, swapaxes};
@@ -72,13 +72,13 @@ fn product_shape(inputs: &[Array]) -> Result<Vec<Shape>> {
     Ok(vec![shape])
 }
 
-/// Cotangent of one factor of `a @ b`.
+/// Cotangent of one factor of `a @ b`: the other one enters by its conjugate transpose.
 fn product_vjp(a: &Array, b: &Array, which: usize, cot: &Array, s: Stream) -> Result<Array> {
-    if which == 0 {
-        matmul(cot, &swapaxes(b, -1, -2, s)?, s)
-    } else {
-        matmul(&swapaxes(a, -1, -2, s)?, cot, s)
-    }
+    let turned = |x: &Array| {
+        let t = swapaxes(x, -1, -2, s)?;
+        if x.dtype() == Dtype::C64 { conjugate(&t, s) } else { Ok(t) }
+    };
+    if which == 0 { matmul(cot, &turned(b)?, s) } else { matmul(&turned(a)?, cot, s) }
 }
 
 impl Primitive for AddMm {

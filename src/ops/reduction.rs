@@ -73,7 +73,11 @@ impl Primitive for Reduce {
         let cot = view::reshape(&cotangents[0], &keep, s)?;
         let g = match self.op {
             ReduceOp::Sum => view::broadcast_to(&astype(&cot, x.dtype(), s)?, x.shape(), s)?,
-            ReduceOp::Prod => prod_vjp(x, &self.axes, &astype(&cot, x.dtype(), s)?, s)?,
+            ReduceOp::Prod => {
+                // The other factors enter by their conjugates.
+                let x = if x.dtype() == Dtype::C64 { conjugate(x, s)? } else { x.clone() };
+                prod_vjp(&x, &self.axes, &astype(&cot, x.dtype(), s)?, s)?
+            }
             ReduceOp::Min | ReduceOp::Max => {
                 // Ties share the cotangent evenly.
                 let out = view::reshape(&outputs[0], &keep, s)?;
@@ -421,15 +425,12 @@ pub fn softmax(a: &Array, axes: Option<&[i64]>, precise: bool, s: Stream) -> Res
     no_axes_of_scalars("softmax", a, axes)?;
     let ax = axes_of("softmax", axes, a.ndim())?;
     let dtype = a.dtype().at_least_float();
-    if dtype == Dtype::C64 {
-        bail!(Value, "[softmax] complex64 is not supported.");
-    }
     let x = astype(a, dtype, s)?;
     refuse_f64("softmax", std::slice::from_ref(&x), s)?;
     if a.size() == 0 {
         return Ok(x);
     }
-    if ax.len() == 1 && ax[0] + 1 == a.ndim() {
+    if ax.len() == 1 && ax[0] + 1 == a.ndim() && dtype != Dtype::C64 {
         return Ok(Array::lazy(a.shape(), dtype, Softmax, vec![x], s));
     }
     let wide = if precise && dtype.size() == 2 { Dtype::F32 } else { dtype };
@@ -447,15 +448,12 @@ pub fn logsumexp(a: &Array, axes: Option<&[i64]>, keepdims: bool, s: Stream) -> 
     no_axes_of_scalars("logsumexp", a, axes)?;
     let ax = axes_of("logsumexp", axes, a.ndim())?;
     let dtype = a.dtype().at_least_float();
-    if dtype == Dtype::C64 {
-        bail!(Value, "[logsumexp] complex64 is not supported.");
-    }
     let x = astype(a, dtype, s)?;
     refuse_f64("logsumexp", std::slice::from_ref(&x), s)?;
     if a.size() == 0 {
         bail!(Value, "[logsumexp] Received empty array of shape {}.", show(a.shape()));
     }
-    if ax.len() == 1 && ax[0] + 1 == a.ndim() {
+    if ax.len() == 1 && ax[0] + 1 == a.ndim() && dtype != Dtype::C64 {
         let shape = drop_axes(a.shape(), &ax, keepdims);
         return Ok(Array::lazy(shape, dtype, LogSumExp { keepdims }, vec![x], s));
     }

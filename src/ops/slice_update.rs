@@ -22,10 +22,6 @@ impl SliceUpdate {
     }
 }
 
-fn same_storage(a: &Array, b: &Array) -> Result<bool> {
-    Ok(std::sync::Arc::ptr_eq(&a.data()?.storage, &b.data()?.storage))
-}
-
 impl Primitive for SliceUpdate {
     fn name(&self) -> &str {
         "slice_update"

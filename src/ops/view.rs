@@ -4,7 +4,9 @@
 use super::batching::{batched, front, raised};
 use super::create::zeros;
 use super::elementwise::copy_node;
+use super::indexing::Form;
 use super::reduction::sum_to;
+use super::scatter::gather_transposed;
 use super::slice_update::slice_update;
 use crate::bail;
 use crate::core::layout::{broadcast_strides, checked_size, normalize_axis, row_major, show, size_of};
@@ -287,35 +289,27 @@ pub(crate) fn is_broadcast(p: &dyn Primitive) -> bool {
     matches!(kind(p), Some(Kind::Broadcast)) || super::elementwise::is_full(p)
 }
 
-/// Adds overlapping windows back: one slice update for every position of all axes but the longest.
+/// Adds overlapping windows back, element by element.
 fn as_strided_vjp(x: &Array, cot: &Array, strides: &[i64], offset: i64, s: Stream) -> Result<Array> {
     let n = x.size() as i64;
-    let mut flat = zeros(&[n], cot.dtype(), s)?;
-    let shape = cot.shape().to_vec();
+    let flat = zeros(&[n], cot.dtype(), s)?;
     if cot.size() == 0 {
         return reshape(&flat, x.shape(), s);
     }
-    let long = (0..shape.len()).filter(|&i| strides[i] != 0).max_by_key(|&i| shape[i]);
-    let outer: Vec<usize> = (0..shape.len()).filter(|&i| Some(i) != long).collect();
-    let mut index = vec![0i64; outer.len()];
-    loop {
-        let at: i64 = offset + outer.iter().zip(&index).map(|(&ax, &i)| i * strides[ax]).sum::<i64>();
-        let (mut lo, mut hi) = (vec![0i64; shape.len()], shape.clone());
-        for (&ax, &i) in outer.iter().zip(&index) {
-            (lo[ax], hi[ax]) = (i, i + 1);
+    let dtype = if n > i64::from(i32::MAX) { Dtype::I64 } else { Dtype::I32 };
+    let mut index = super::scalar_i64(offset, dtype)?;
+    for (axis, (&len, &stride)) in cot.shape().iter().zip(strides).enumerate() {
+        if stride != 0 && len > 1 {
+            let mut shape: Shape = smallvec::SmallVec::from_elem(1, cot.ndim());
+            shape[axis] = len;
+            let stop = (len * stride) as f64;
+            let steps = reshape(&super::arange(0.0, stop, stride as f64, dtype, s)?, &shape, s)?;
+            index = super::add(&index, &steps, s)?;
         }
-        let len = long.map_or(1, |ax| shape[ax]);
-        let piece = reshape(&slice(cot, &lo, &hi, &vec![1; shape.len()], s)?, &[len], s)?;
-        let step = long.map_or(1, |ax| strides[ax]);
-        let stop = at + step * len;
-        let old = slice(&flat, &[at], &[stop], &[step], s)?;
-        let new = super::add(&old, &piece, s)?;
-        flat = slice_update(&flat, &new, &[at], &[stop], &[step], s)?;
-        let Some(ax) = (0..outer.len()).rev().find(|&k| index[k] + 1 < shape[outer[k]]) else { break };
-        index[ax] += 1;
-        index[ax + 1..].fill(0);
     }
-    reshape(&flat, x.shape(), s)
+    let index = broadcast_to(&index, cot.shape(), s)?;
+    let form = Form::Outer { axes: vec![0], windows: vec![None], at: 0 };
+    reshape(&gather_transposed(&flat, cot, &[index], form, s)?, x.shape(), s)
 }
 
 fn node(kind: Kind, shape: &[i64], dtype: Dtype, a: &Array, s: Stream) -> Array {

@@ -10,11 +10,12 @@ use pyo3::pyclass::CompareOp;
 use pyo3::types::{PyBytes, PyComplex, PyFloat, PyList, PyTuple};
 
 use super::array_ops::*;
+use super::assignment::{self, ArrayAt};
 use super::convert::{Arr, Ints, element, host, make};
 use super::device::{S, current, pick};
 use super::dtype::{D, PyDtype, object};
-use super::indexing::{self, ArrayAt, ArrayIterator};
-use super::{buffer, dlpack, printing, reductions, views};
+use super::indexing::{self, ArrayIterator};
+use super::{buffer, dlpack, printing, reductions, scans, views};
 use crate::core::Array;
 use crate::kernels::table::{OpId, op};
 use crate::ops;
@@ -341,7 +342,7 @@ impl PyArray {
         Ok(PyArray::new(indexing::get(&self.array(), index)?))
     }
     fn __setitem__(&self, index: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.set(indexing::set(&self.array(), index, value)?);
+        self.set(assignment::set(&self.array(), index, value)?);
         Ok(())
     }
 
@@ -609,7 +610,42 @@ impl PyArray {
     fn var(&self, axis: Option<Ints>, keepdims: bool, ddof: i64, correction: Option<i64>, stream: S) -> Out {
         reductions::var(Arr(self.array()), axis, keepdims, correction.unwrap_or(ddof), stream)
     }
+    /// See `mlx.core.cummax`.
+    #[pyo3(signature = (axis=None, *, reverse=false, inclusive=true, stream=None))]
+    fn cummax(&self, axis: Option<i64>, reverse: bool, inclusive: bool, stream: S) -> Out {
+        scans::cummax(Arr(self.array()), axis, reverse, inclusive, stream)
+    }
+    /// See `mlx.core.cummin`.
+    #[pyo3(signature = (axis=None, *, reverse=false, inclusive=true, stream=None))]
+    fn cummin(&self, axis: Option<i64>, reverse: bool, inclusive: bool, stream: S) -> Out {
+        scans::cummin(Arr(self.array()), axis, reverse, inclusive, stream)
+    }
+    /// See `mlx.core.cumprod`.
+    #[pyo3(signature = (axis=None, *, reverse=false, inclusive=true, stream=None))]
+    fn cumprod(&self, axis: Option<i64>, reverse: bool, inclusive: bool, stream: S) -> Out {
+        scans::cumprod(Arr(self.array()), axis, reverse, inclusive, None, stream)
+    }
+    /// See `mlx.core.cumsum`.
+    #[pyo3(signature = (axis=None, *, reverse=false, inclusive=true, stream=None))]
+    fn cumsum(&self, axis: Option<i64>, reverse: bool, inclusive: bool, stream: S) -> Out {
+        scans::cumsum(Arr(self.array()), axis, reverse, inclusive, None, stream)
+    }
+    /// See `mlx.core.logcumsumexp`.
+    #[pyo3(signature = (axis=None, *, reverse=false, inclusive=true, stream=None))]
+    fn logcumsumexp(&self, axis: Option<i64>, reverse: bool, inclusive: bool, stream: S) -> Out {
+        scans::logcumsumexp(Arr(self.array()), axis, reverse, inclusive, stream)
+    }
 
+    /// See `mlx.core.diag`.
+    #[pyo3(signature = (k=0, *, stream=None))]
+    fn diag(&self, k: i32, stream: S) -> Out {
+        out(ops::diag(&self.array(), k.into(), pick(stream)))
+    }
+    /// See `mlx.core.diagonal`.
+    #[pyo3(signature = (offset=0, axis1=0, axis2=1, stream=None))]
+    fn diagonal(&self, offset: i32, axis1: i64, axis2: i64, stream: S) -> Out {
+        out(ops::diagonal(&self.array(), offset.into(), axis1, axis2, pick(stream)))
+    }
     /// See `mlx.core.flatten`.
     #[pyo3(signature = (start_axis=0, end_axis=-1, *, stream=None))]
     fn flatten(&self, start_axis: i64, end_axis: i64, stream: S) -> Out {

@@ -52,8 +52,6 @@ operators! {
     LE: "less_equal", "less than or equal", false;
     GT: "greater", "greater than", false;
     GE: "greater_equal", "greater than or equal", false;
-    MAXIMUM: "maximum", "maximum", false;
-    MINIMUM: "minimum", "minimum", false;
 }
 
 impl Binary {

@@ -13,8 +13,14 @@ use smallvec::SmallVec;
 
 use super::array::PyArray;
 use crate::core::layout::checked_size;
-use crate::core::{Array, Device, DeviceKind, Dtype, Error, Result, Shape, default_stream};
+use crate::core::{Array, Device, DeviceKind, Dtype, Error, Foreign, Result, Shape, default_stream};
 use crate::ops;
+
+impl From<PyErr> for Error {
+    fn from(e: PyErr) -> Error {
+        Error::Foreign { text: e.to_string(), exception: Foreign(std::sync::Arc::new(e)) }
+    }
+}
 
 impl From<Error> for PyErr {
     fn from(e: Error) -> PyErr {
@@ -26,6 +32,10 @@ impl From<Error> for PyErr {
             Error::Runtime(_) | Error::OutOfMemory { .. } => PyRuntimeError::new_err(text),
             Error::Interrupted => super::RAISED.take().unwrap_or_else(|| PyKeyboardInterrupt::new_err(text)),
             Error::NotImplemented(_) => PyNotImplementedError::new_err(text),
+            Error::Foreign { exception, .. } => match exception.0.downcast_ref::<PyErr>() {
+                Some(e) => Python::attach(|py| e.clone_ref(py)),
+                None => PyRuntimeError::new_err(text),
+            },
         }
     }
 }

@@ -17,8 +17,7 @@ use crate::ops;
 /// How the operands are declared: with names that callers may use, or positional only, and whether `stream` may
 /// be positional.
 fn parameters(row: &Row) -> &'static str {
-    const OPEN: [&str; 7] =
-        ["isnan", "isinf", "isfinite", "isneginf", "isposinf", "bitwise_invert", "hadamard_transform"];
+    const OPEN: [&str; 6] = ["isnan", "isinf", "isfinite", "isneginf", "isposinf", "bitwise_invert"];
     const CLOSED: [&str; 7] =
         ["arctan2", "logaddexp", "logical_and", "logical_or", "maximum", "minimum", "power"];
     match row.arity {
@@ -89,7 +88,7 @@ fn example(text: &str) -> String {
 
 fn add_rows(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = m.py();
-    const OWN: [&str; 3] = ["round", "select", "nan_equal"];
+    const OWN: [&str; 5] = ["round", "select", "nan_equal", "to_fp8", "from_fp8"];
     for (i, row) in table().iter().enumerate() {
         if row.arity > 2 || row.name.starts_with('_') || OWN.contains(&row.name) {
             continue;

@@ -1,102 +1,143 @@
-//! Basic indexing: integers, slices of any step, `...` and `None`, plus one array of integers on one axis
-//! when reading. Everything is turned into one slice, one take and views.
+//! What an index selects, and `a[index]`: integers, slices of any step, `...`, `None` and arrays of integers,
+//! in any mixture. Slices and integers become one slice, index arrays one gather, the rest views; index
+//! arrays are never waited for.
 
-use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyEllipsis, PyList, PySlice, PyTuple};
+use pyo3::types::{PyBool, PyEllipsis, PyInt, PyList, PySlice, PyTuple};
 use smallvec::SmallVec;
 
 use super::array::PyArray;
-use super::array_ops::{ADD, Binary, DIV, MAXIMUM, MINIMUM, MUL, SUB};
-use super::convert::{make, operand, to_array};
+use super::convert::{make, to_array};
 use super::device::current;
-use crate::core::layout::show;
-use crate::core::{Array, Shape, Stream};
-use crate::ops;
+use crate::core::layout::{broadcast_shapes, show};
+use crate::core::{Array, Dtype, Shape, Stream};
+use crate::ops::{self, Part};
 
 enum Item<'py> {
     Int(i64),
     Slice(Bound<'py, PySlice>),
     New,
     Rest,
-    Take(Array),
+    Pick(Array),
 }
 
-/// What an index selects: a strided box of the array, and how its axes become those of the result.
-struct Plan {
-    start: Shape,
+/// A term of the index over the array's axes, with `...` written out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Term {
+    /// An axis of the part that the result keeps.
+    Axis(usize),
+    /// An axis that an integer removed.
+    Int(usize),
+    /// An axis that an index array selects on.
+    Pick(usize),
+    /// A new axis.
+    New,
+}
+
+/// What an index selects: a strided box of the array, index arrays on some of its axes, and how all become
+/// the axes of the result.
+pub(super) struct Plan {
+    terms: SmallVec<[Term; 8]>,
+    pub part: Part,
     stop: Shape,
-    step: Shape,
-    /// Length of the box along each axis of the array.
-    shape: Shape,
-    /// Axes of the array that integers removed.
-    removed: SmallVec<[i64; 6]>,
-    /// Axes of the result that `None` added.
-    added: SmallVec<[i64; 6]>,
-    /// An integer array and the axis (of the box without removed axes) that it selects on.
-    take: Option<(Array, usize)>,
-    whole: bool,
+    /// Index arrays, with the axes that they select on.
+    pub picks: Vec<Array>,
+    pub axes: Vec<usize>,
+    /// Whether the box is the whole array.
+    pub whole: bool,
 }
 
-fn cannot() -> PyErr {
+/// Where the axes of the index arrays go.
+pub(super) struct Place {
+    /// Axes of the result before them.
+    result: usize,
+    /// Those of them that are axes of the box.
+    kept: usize,
+    /// Axes of the box that are not picked before them, with those of integers.
+    pub at: usize,
+}
+
+pub(super) fn cannot() -> PyErr {
     PyValueError::new_err("[index] Cannot index mlx array using the given type.")
 }
 
+/// An index array, if the object stands for one.
+pub(super) fn array_of(obj: &Bound<'_, PyAny>) -> PyResult<Option<Array>> {
+    if let Ok(a) = obj.cast::<PyArray>() {
+        return Ok(Some(a.get().array()));
+    }
+    if obj.is_instance_of::<PyList>() {
+        return make(obj, None).map(Some);
+    }
+    let py = obj.py();
+    if obj.hasattr(intern!(py, "__array__"))? || obj.hasattr(intern!(py, "__mlx_array__"))? {
+        return to_array(obj, None).map(Some);
+    }
+    Ok(None)
+}
+
 fn item<'py>(obj: &Bound<'py, PyAny>) -> PyResult<Item<'py>> {
-    if obj.is_none() {
-        return Ok(Item::New);
-    }
-    if obj.is_instance_of::<PyBool>() {
-        return Err(cannot());
-    }
     if let Ok(s) = obj.cast::<PySlice>() {
         return Ok(Item::Slice(s.clone()));
+    }
+    if obj.is_none() {
+        return Ok(Item::New);
     }
     if obj.is_instance_of::<PyEllipsis>() {
         return Ok(Item::Rest);
     }
-    let a = if let Ok(a) = obj.cast::<PyArray>() {
-        a.get().array()
-    } else if obj.is_instance_of::<PyList>() {
-        make(obj, None)?
-    } else if let Ok(i) = obj.extract::<i64>() {
-        return Ok(Item::Int(i));
-    } else {
+    if obj.is_instance_of::<PyBool>() {
         return Err(cannot());
-    };
-    if a.dtype() == crate::core::Dtype::Bool {
-        return Err(PyValueError::new_err("[index] boolean indices are not yet supported"));
     }
-    if !a.dtype().is_integer() {
-        return Err(PyValueError::new_err(format!(
-            "[index] Got indices with invalid dtype {}. Indices must be integral.",
-            a.dtype()
-        )));
+    let arrays = obj.is_instance_of::<PyArray>() || obj.is_instance_of::<PyList>();
+    if !arrays && let Some(i) = whole_number(obj)? {
+        return Ok(Item::Int(i));
     }
-    Ok(Item::Take(a))
+    let a = array_of(obj)?.ok_or_else(cannot)?;
+    match a.dtype() {
+        Dtype::Bool => Err(PyValueError::new_err("[index] Boolean indices are not yet supported here.")),
+        d if !d.is_integer() => Err(PyValueError::new_err(format!(
+            "[index] Got indices with invalid dtype {d}. Indices must be integral."
+        ))),
+        _ => Ok(Item::Pick(a)),
+    }
 }
 
+/// The object as an integer, held inside 64 bits: beyond them a bound only says on which side it lies.
 fn whole_number(obj: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
+    if let Ok(v) = obj.extract::<i64>() {
+        return Ok(Some(v));
+    }
+    let v = match obj.is_instance_of::<PyInt>() {
+        true => obj.clone(),
+        false => match obj.call_method0(intern!(obj.py(), "__index__")) {
+            Ok(v) => v,
+            Err(_) => return Ok(None),
+        },
+    };
+    match v.extract::<i64>() {
+        Ok(v) => Ok(Some(v)),
+        Err(_) => Ok(Some(if v.lt(0)? { i64::MIN } else { i64::MAX })),
+    }
+}
+
+fn bound(obj: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
     if obj.is_none() {
         return Ok(None);
     }
-    if obj.is_instance_of::<PyArray>() {
-        return Err(PyValueError::new_err("[index] Slice indices must be integers or None."));
-    }
-    match obj.call_method0(intern!(obj.py(), "__index__")) {
-        Ok(v) => Ok(Some(v.extract::<i64>().or_else(|_| {
-            // Beyond 64 bits a bound only says on which side it lies.
-            PyResult::Ok(if v.lt(0)? { i64::MIN } else { i64::MAX })
-        })?)),
-        Err(_) => Err(PyValueError::new_err("[index] Slice indices must be integers or None.")),
-    }
+    let number = match obj.is_instance_of::<PyArray>() || obj.is_instance_of::<PyBool>() {
+        true => None,
+        false => whole_number(obj)?,
+    };
+    number.map(Some).ok_or_else(|| PyValueError::new_err("[index] Slice indices must be integers or None."))
 }
 
 /// Start, stop, step and length of a slice over an axis of `n` elements, as Python counts them.
 fn bounds(s: &Bound<'_, PySlice>, n: i64) -> PyResult<(i64, i64, i64, i64)> {
     let py = s.py();
-    let part = |name| whole_number(&s.getattr(name)?);
+    let part = |name| bound(&s.getattr(name)?);
     let step = part(intern!(py, "step"))?.unwrap_or(1);
     if step == 0 {
         return Err(PyValueError::new_err("[index] Slice step cannot be zero."));
@@ -118,237 +159,194 @@ fn bounds(s: &Bound<'_, PySlice>, n: i64) -> PyResult<(i64, i64, i64, i64)> {
     Ok((start, stop, step, len))
 }
 
-fn plan(a: &Array, index: &Bound<'_, PyAny>) -> PyResult<Plan> {
-    let mut items: SmallVec<[Item<'_>; 6]> = SmallVec::new();
-    if let Ok(t) = index.cast::<PyTuple>() {
-        for x in t {
-            items.push(item(&x)?);
+impl Plan {
+    pub(super) fn new(a: &Array, index: &Bound<'_, PyAny>) -> PyResult<Plan> {
+        let mut items: SmallVec<[Item<'_>; 6]> = SmallVec::new();
+        match index.cast::<PyTuple>() {
+            Ok(t) => t.iter().try_for_each(|x| item(&x).map(|i| items.push(i)))?,
+            Err(_) => items.push(item(index)?),
         }
-    } else {
-        items.push(item(index)?);
-    }
-    let used = items.iter().filter(|i| !matches!(i, Item::New | Item::Rest)).count();
-    let rests = items.iter().filter(|i| matches!(i, Item::Rest)).count();
-    if rests > 1 {
-        return Err(PyValueError::new_err("[index] An index can only have a single ellipsis (...)"));
-    }
-    if used > a.ndim() {
-        return Err(PyValueError::new_err(format!(
-            "[index] Too many indices for array with {} dimensions.",
-            a.ndim()
-        )));
-    }
-    let n = a.ndim();
-    let mut p = Plan {
-        start: SmallVec::from_elem(0, n),
-        stop: a.shape().into(),
-        step: SmallVec::from_elem(1, n),
-        shape: a.shape().into(),
-        removed: SmallVec::new(),
-        added: SmallVec::new(),
-        take: None,
-        whole: true,
-    };
-    let (mut axis, mut out) = (0usize, 0i64);
-    let mut int_axes: SmallVec<[usize; 6]> = SmallVec::new();
-    let mut take_axis = None;
-    for it in &items {
-        match it {
-            Item::New => {
-                p.added.push(out);
-                out += 1;
-            }
-            Item::Rest => {
-                axis += n - used;
-                out += (n - used) as i64;
-            }
-            Item::Int(i) => {
-                let d = a.shape()[axis];
-                let at = if *i < 0 { *i + d } else { *i };
-                if at < 0 || at >= d {
-                    return Err(PyIndexError::new_err(format!(
-                        "[index] Index {i} is out of bounds for axis {axis} with size {d}."
-                    )));
+        let n = a.ndim();
+        let used = items.iter().filter(|i| !matches!(i, Item::New | Item::Rest)).count();
+        if items.iter().filter(|i| matches!(i, Item::Rest)).count() > 1 {
+            let text = "[index] An index can only have a single ellipsis (...)";
+            return Err(PyValueError::new_err(text));
+        }
+        if used > n {
+            let text = format!("[index] Too many indices for array with {n} dimensions.");
+            return Err(PyValueError::new_err(text));
+        }
+        let mut p = Plan {
+            terms: SmallVec::new(),
+            part: Part { start: vec![0; n], step: vec![1; n], shape: a.shape().into() },
+            stop: a.shape().into(),
+            picks: Vec::new(),
+            axes: Vec::new(),
+            whole: true,
+        };
+        let mut axis = 0;
+        for it in items {
+            match it {
+                Item::New => p.terms.push(Term::New),
+                Item::Rest => {
+                    p.terms.extend((axis..axis + n - used).map(Term::Axis));
+                    axis += n - used;
                 }
-                (p.start[axis], p.stop[axis], p.shape[axis]) = (at, at + 1, 1);
-                p.removed.push(axis as i64);
-                p.whole = false;
-                int_axes.push(axis);
-                axis += 1;
-            }
-            Item::Slice(s) => {
-                let d = a.shape()[axis];
-                let (start, stop, step, len) = bounds(s, d)?;
-                p.whole &= start == 0 && step == 1 && len == d;
-                (p.start[axis], p.stop[axis], p.step[axis], p.shape[axis]) = (start, stop, step, len);
-                axis += 1;
-                out += 1;
-            }
-            Item::Take(x) => {
-                if p.take.is_some() {
-                    return Err(PyValueError::new_err("[index] Only one index array is supported."));
+                Item::Int(i) => {
+                    let d = a.shape()[axis];
+                    let at = if i < 0 { i.saturating_add(d) } else { i };
+                    if at < 0 || at >= d {
+                        return Err(PyIndexError::new_err(format!(
+                            "[index] Index {i} is out of bounds for axis {axis} with size {d}."
+                        )));
+                    }
+                    p.set(axis, (at, at + 1, 1, 1), false);
+                    p.terms.push(Term::Int(axis));
+                    axis += 1;
                 }
-                p.take = Some((x.clone(), axis - p.removed.len()));
-                take_axis = Some(axis);
-                axis += 1;
-                out += x.ndim() as i64;
+                Item::Slice(s) => {
+                    let d = a.shape()[axis];
+                    let b = bounds(&s, d)?;
+                    p.set(axis, b, b.0 == 0 && b.2 == 1 && b.3 == d);
+                    p.terms.push(Term::Axis(axis));
+                    axis += 1;
+                }
+                Item::Pick(x) => {
+                    p.picks.push(x);
+                    p.axes.push(axis);
+                    p.terms.push(Term::Pick(axis));
+                    axis += 1;
+                }
             }
         }
+        p.terms.extend((axis..n).map(Term::Axis));
+        Ok(p)
     }
-    // Integers away from the index array would move its axes to the front.
-    if let Some(t) = take_axis
-        && (!p.added.is_empty()
-            || int_axes.iter().any(|&i| {
-                let (lo, hi) = (i.min(t), i.max(t));
-                (lo + 1..hi).any(|k| !int_axes.contains(&k)) && t != 0
-            }))
-    {
-        return Err(PyValueError::new_err(
-            "[index] An index array together with None or with integers apart from it is not supported.",
-        ));
+
+    fn set(&mut self, axis: usize, (start, stop, step, len): (i64, i64, i64, i64), all: bool) {
+        (self.part.start[axis], self.stop[axis]) = (start, stop);
+        (self.part.step[axis], self.part.shape[axis]) = (step, len);
+        self.whole &= all;
     }
-    Ok(p)
+
+    /// The box, as a view of the array.
+    pub(super) fn view(&self, a: &Array, s: Stream) -> PyResult<Array> {
+        if self.whole {
+            return Ok(a.clone());
+        }
+        Ok(ops::slice(a, &self.part.start, &self.stop, &self.part.step, s)?)
+    }
+
+    /// The axes of index arrays stand together in the place of the first one where `joined` terms lie side by
+    /// side, else at the front.
+    fn place(&self, joined: impl Fn(&Term) -> bool, skipped: impl Fn(&Term) -> bool) -> Place {
+        let terms: SmallVec<[Term; 8]> = self.terms.iter().copied().filter(|t| !skipped(t)).collect();
+        let ends = (terms.iter().position(&joined), terms.iter().rposition(&joined));
+        let front = Place { result: 0, kept: 0, at: 0 };
+        let (Some(first), Some(last)) = ends else { return front };
+        if !terms[first..=last].iter().all(joined) {
+            return front;
+        }
+        let start = self.terms.iter().position(|t| *t == terms[first]).unwrap_or(0);
+        let before = &self.terms[..start];
+        let count = |f: fn(&Term) -> bool| before.iter().filter(|t| f(t)).count();
+        Place {
+            result: count(|t| matches!(t, Term::Axis(_) | Term::New)),
+            kept: count(|t| matches!(t, Term::Axis(_))),
+            at: count(|t| matches!(t, Term::Axis(_) | Term::Int(_))),
+        }
+    }
+
+    /// As NumPy places them: integers next to index arrays count as index arrays.
+    pub(super) fn place_reading(&self) -> Place {
+        self.place(|t| matches!(t, Term::Pick(_) | Term::Int(_)), |_| false)
+    }
+
+    /// As MLX places them in assignments: integers do not count at all.
+    pub(super) fn place_writing(&self) -> Place {
+        self.place(|t| matches!(t, Term::Pick(_)), |t| matches!(t, Term::Int(_)))
+    }
+
+    /// Shape of the broadcast index arrays.
+    pub(super) fn index_shape(&self) -> PyResult<Shape> {
+        let mut shape = Shape::new();
+        for p in &self.picks {
+            shape = broadcast_shapes("broadcast_shapes", &shape, p.shape())?;
+        }
+        Ok(shape)
+    }
+
+    /// Shape of the result.
+    pub(super) fn result_shape(&self, place: &Place) -> PyResult<Shape> {
+        let kept = self.terms.iter().filter_map(|t| match t {
+            Term::Axis(axis) => Some(self.part.shape[*axis]),
+            Term::New => Some(1),
+            _ => None,
+        });
+        let mut shape: Shape = kept.collect();
+        shape.insert_many(place.result, self.index_shape()?);
+        Ok(shape)
+    }
+
+    /// Shape of updates for the box, in which the axes of integers have length one.
+    pub(super) fn dense_shape(&self, place: &Place) -> PyResult<Shape> {
+        let kept = (0..self.part.shape.len()).filter(|axis| !self.axes.contains(axis));
+        let mut shape: Shape = kept.map(|axis| self.part.shape[axis]).collect();
+        shape.insert_many(place.at, self.index_shape()?);
+        Ok(shape)
+    }
 }
 
 /// `a[index]`
 pub fn get(a: &Array, index: &Bound<'_, PyAny>) -> PyResult<Array> {
     let s = current();
-    let p = plan(a, index)?;
-    let mut x = a.clone();
-    if !p.whole {
-        x = ops::slice(&x, &p.start, &p.stop, &p.step, s)?;
+    let p = Plan::new(a, index)?;
+    let mut x = p.view(a, s)?;
+    let ints: SmallVec<[i64; 6]> = p
+        .terms
+        .iter()
+        .filter_map(|t| if let Term::Int(axis) = t { Some(*axis as i64) } else { None })
+        .collect();
+    if !ints.is_empty() {
+        x = ops::squeeze(&x, Some(&ints), s)?;
     }
-    if !p.removed.is_empty() {
-        x = ops::squeeze(&x, Some(&p.removed), s)?;
+    let place = p.place_reading();
+    let mut width = 0;
+    if !p.picks.is_empty() {
+        let before = |axis: usize| ints.iter().filter(|&&i| (i as usize) < axis).count();
+        let axes: SmallVec<[usize; 4]> = p.axes.iter().map(|&axis| axis - before(axis)).collect();
+        width = p.index_shape()?.len();
+        x = ops::gather(&x, &p.picks, &axes, &vec![None; axes.len()], place.kept, s)?;
     }
-    if let Some((indices, axis)) = &p.take {
-        x = ops::take(&x, indices, Some(*axis as i64), s)?;
-    }
-    if !p.added.is_empty() {
-        x = ops::expand_dims(&x, &p.added, s)?;
+    let kept = p.terms.iter().filter(|t| matches!(t, Term::Axis(_) | Term::New)).enumerate();
+    let added: SmallVec<[i64; 6]> = kept
+        .filter(|(_, t)| matches!(t, Term::New))
+        .map(|(i, _)| (i + if i < place.result { 0 } else { width }) as i64)
+        .collect();
+    if !added.is_empty() {
+        x = ops::expand_dims(&x, &added, s)?;
     }
     Ok(x)
 }
 
-/// `value` as an update of the shape that `plan` selects.
-fn spread(p: &Plan, value: &Array, s: Stream) -> PyResult<Array> {
-    let mut want: Shape =
-        p.shape.iter().enumerate().filter(|(i, _)| !p.removed.contains(&(*i as i64))).map(|x| *x.1).collect();
-    for &at in &p.added {
-        want.insert(at as usize, 1);
+/// `value`, without leading axes of length one that are too many, broadcast to a result's shape.
+pub(super) fn spread(value: &Array, want: &[i64], s: Stream) -> PyResult<Option<Array>> {
+    let extra = value.ndim().saturating_sub(want.len());
+    if value.shape()[..extra].iter().any(|&d| d != 1) {
+        return Ok(None);
     }
-    let mut v = value.clone();
-    let extra = v.ndim().saturating_sub(want.len());
-    if extra > 0 && v.shape()[..extra].iter().all(|&d| d == 1) {
-        let axes: Vec<i64> = (0..extra as i64).collect();
-        v = ops::squeeze(&v, Some(&axes), s)?;
-    }
-    let fits = v.ndim() <= want.len()
-        && v.shape().iter().rev().zip(want.iter().rev()).all(|(&have, &to)| have == 1 || have == to);
+    let shape = &value.shape()[extra..];
+    let fits = shape.iter().rev().zip(want.iter().rev()).all(|(&have, &to)| have == 1 || have == to);
     if !fits {
-        return Err(PyValueError::new_err(format!(
-            "[index] Cannot broadcast array of shape {} into shape {}.",
-            show(value.shape()),
-            show(&want)
-        )));
+        return Ok(None);
     }
-    v = ops::broadcast_to(&v, &want, s)?;
-    if !p.added.is_empty() {
-        v = ops::squeeze(&v, Some(&p.added), s)?;
-    }
-    if !p.removed.is_empty() {
-        v = ops::expand_dims(&v, &p.removed, s)?;
-    }
-    Ok(v)
+    Ok(Some(ops::broadcast_to(&ops::reshape(value, shape, s)?, want, s)?))
 }
 
-fn update(a: &Array, p: &Plan, value: &Array) -> PyResult<Array> {
-    let s = current();
-    if p.take.is_some() {
-        return Err(PyValueError::new_err("[index] Assignment through an index array is not supported."));
-    }
-    let v = spread(p, &ops::astype(value, a.dtype(), s)?, s)?;
-    if p.whole {
-        return Ok(v);
-    }
-    if v.size() == 0 {
-        return Ok(a.clone());
-    }
-    Ok(ops::slice_update(a, &v, &p.start, &p.stop, &p.step, s)?)
-}
-
-/// `a[index] = value`, as a new array.
-pub fn set(a: &Array, index: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<Array> {
-    if value.is_none() {
-        return Err(PyTypeError::new_err("[index] Cannot assign None to elements of an array."));
-    }
-    let value = if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
-        make(value, Some(a.dtype()))?
-    } else {
-        to_array(value, Some(a.dtype()))?
-    };
-    update(a, &plan(a, index)?, &value)
-}
-
-/// Updates of selected elements that do not lose repeated ones; made by `array.at`.
-///
-/// >>> mx.zeros(3).at[1:].add(2)
-/// array([0, 2, 2], dtype=float32)
-#[pyclass(name = "ArrayAt", module = "mlx.core", frozen)]
-pub struct ArrayAt {
-    array: Array,
-    index: Option<Py<PyAny>>,
-}
-
-impl ArrayAt {
-    /// Before the index is given.
-    pub fn new(array: Array) -> Self {
-        ArrayAt { array, index: None }
-    }
-
-    fn apply(&self, how: &Binary, value: &Bound<'_, PyAny>) -> PyResult<PyArray> {
-        let index = self
-            .index
-            .as_ref()
-            .ok_or_else(|| PyValueError::new_err("[at] Must provide indices to array.at first."))?
-            .bind(value.py());
-        let p = plan(&self.array, index)?;
-        let old = get(&self.array, index)?;
-        let value = operand(value, Some(old.dtype()))?.ok_or_else(cannot)?;
-        let new = how.arrays(&old, &value, current())?;
-        update(&self.array, &p, &new).map(PyArray::new)
-    }
-}
-
-#[pymethods]
-impl ArrayAt {
-    fn __getitem__(&self, indices: Py<PyAny>) -> ArrayAt {
-        ArrayAt { array: self.array.clone(), index: Some(indices) }
-    }
-    /// The array with `value` added to the selected elements.
-    fn add(&self, value: &Bound<'_, PyAny>) -> PyResult<PyArray> {
-        self.apply(&ADD, value)
-    }
-    /// The array with `value` subtracted from the selected elements.
-    fn subtract(&self, value: &Bound<'_, PyAny>) -> PyResult<PyArray> {
-        self.apply(&SUB, value)
-    }
-    /// The array with the selected elements multiplied by `value`.
-    fn multiply(&self, value: &Bound<'_, PyAny>) -> PyResult<PyArray> {
-        self.apply(&MUL, value)
-    }
-    /// The array with the selected elements divided by `value`.
-    fn divide(&self, value: &Bound<'_, PyAny>) -> PyResult<PyArray> {
-        self.apply(&DIV, value)
-    }
-    /// The array with the larger of the selected elements and `value`.
-    fn maximum(&self, value: &Bound<'_, PyAny>) -> PyResult<PyArray> {
-        self.apply(&MAXIMUM, value)
-    }
-    /// The array with the smaller of the selected elements and `value`.
-    fn minimum(&self, value: &Bound<'_, PyAny>) -> PyResult<PyArray> {
-        self.apply(&MINIMUM, value)
-    }
+/// The error for values that [`spread`] does not fit.
+pub(super) fn misfit(value: &Array, want: &[i64]) -> PyErr {
+    let (have, want) = (show(value.shape()), show(want));
+    PyValueError::new_err(format!("[index] Cannot broadcast array of shape {have} into shape {want}."))
 }
 
 /// Runs over the first axis of an array.

@@ -3,8 +3,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 
 use super::device::{self, DeviceArg};
 use crate::core::Device;
@@ -53,6 +54,35 @@ fn reset_peak_memory() {
 #[pyfunction]
 fn set_memory_limit(limit: usize) -> usize {
     stats::set_memory_limit(limit)
+}
+
+/// Bytes reserved for the arrays in trees (dict, list, tuple) of arrays, each memory counted once; other leaves are
+/// passed over. Raises ValueError for an array that is not evaluated.
+///
+/// >>> x = mx.ones(4)
+/// >>> mx.eval(x)
+/// >>> mx.get_array_buffer_size(x, [x]) >= x.nbytes
+/// True
+#[pyfunction]
+#[pyo3(signature = (*args))]
+fn get_array_buffer_size(py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<usize> {
+    let mut all = Vec::new();
+    super::trees::flatten(args.as_any(), false, &mut all)?;
+    if all.iter().any(|a| !a.is_scheduled()) {
+        let text = "[get_array_buffer_size] Arrays must be evaluated before querying buffer size.";
+        return Err(PyValueError::new_err(text));
+    }
+    py.detach(|| all.iter().try_for_each(crate::core::Array::wait_event))?;
+    let mut seen = std::collections::HashSet::new();
+    let mut total = 0;
+    for a in &all {
+        let storage = &a.data()?.storage;
+        let place = std::sync::Arc::as_ptr(storage);
+        if seen.insert(place) {
+            total += storage.capacity();
+        }
+    }
+    Ok(total)
 }
 
 /// The limit of active bytes.
@@ -151,6 +181,7 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     };
     add(m)?;
     m.add_function(wrap_pyfunction!(get_memory_limit, m)?)?;
+    m.add_function(wrap_pyfunction!(get_array_buffer_size, m)?)?;
     let metal =
         super::submodule(m, "metal", "Metal is not available here; the names exist for programs that ask.")?;
     add(&metal)?;

@@ -3,25 +3,36 @@
 
 mod array;
 mod array_ops;
+mod assignment;
 mod buffer;
 mod compile;
 mod convert;
 mod creation;
+mod custom;
 mod device;
+mod diagonals;
 mod dlpack;
 mod dtype;
 mod elementwise;
+mod fft;
+mod fp8;
+mod gathers;
 mod indexing;
 mod io;
+mod linalg;
 mod memory;
 mod printing;
 mod products;
 mod random;
 mod reductions;
+mod scans;
+mod selection;
+mod structure;
 mod transforms;
 mod trees;
 mod views;
 mod vmap;
+mod windows;
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -109,15 +120,25 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     elementwise::register(m)?;
     creation::register(m)?;
     views::register(m)?;
+    gathers::register(m)?;
     reductions::register(m)?;
+    scans::register(m)?;
+    selection::register(m)?;
     products::register(m)?;
+    diagonals::register(m)?;
+    windows::register(m)?;
+    fp8::register(m)?;
+    structure::register(m)?;
     transforms::register(m)?;
     io::register(m)?;
     dlpack::register(m)?;
     vmap::register(m)?;
+    custom::register(m)?;
     compile::register(m)?;
     memory::register(m)?;
     random::register(m)?;
+    fft::register(m)?;
+    linalg::register(m)?;
     #[cfg(feature = "vulkan")]
     {
         let exit = wrap_pyfunction!(finish, m)?;

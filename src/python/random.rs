@@ -8,6 +8,7 @@ use super::convert::{Arr, Given, Like, Seed, Seq, to_array};
 use super::device::{S, pick};
 use super::dtype::D;
 use crate::core::{Array, Dtype};
+use crate::ops::linalg;
 use crate::ops::random::{self, Draws};
 use crate::ops::scalar_f64;
 
@@ -96,6 +97,30 @@ fn normal(
     let d = float(dtype);
     let (loc, scale) = (weak(loc, d)?, weak(scale, d)?);
     out(random::normal(dims(&shape), d, loc.as_ref(), scale.as_ref(), optional(&key), pick(stream)))
+}
+
+/// Jointly normal numbers with means `(..., n)` and covariances `(..., n, n)`, positive semi-definite; their batches
+/// broadcast with `shape`. float32 only (ValueError otherwise).
+///
+/// >>> mx.random.multivariate_normal(mx.zeros(2), mx.eye(2), (3,)).shape
+/// (3, 2)
+#[pyfunction]
+#[pyo3(
+    signature = (mean, cov, shape=Given(None), dtype=None, key=None, stream=None),
+    text_signature = "(mean, cov, shape=[], dtype=None, key=None, stream=None)"
+)]
+fn multivariate_normal(
+    mean: Arr,
+    cov: Arr,
+    shape: Given<Seq>,
+    dtype: Option<D>,
+    key: Option<Arr>,
+    stream: S,
+) -> Out {
+    if float(dtype) != Dtype::F32 {
+        return Err(PyValueError::new_err("[multivariate_normal] dtype must be float32."));
+    }
+    out(linalg::multivariate_normal(&mean.0, &cov.0, dims(&shape), optional(&key), pick(stream)))
 }
 
 /// Integers in `[low, high)`; int32 unless another integer dtype is given.
@@ -259,6 +284,7 @@ pub fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(split, &m)?,
         wrap_pyfunction!(uniform, &m)?,
         wrap_pyfunction!(normal, &m)?,
+        wrap_pyfunction!(multivariate_normal, &m)?,
         wrap_pyfunction!(randint, &m)?,
         wrap_pyfunction!(bernoulli, &m)?,
         wrap_pyfunction!(truncated_normal, &m)?,

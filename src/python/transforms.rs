@@ -10,7 +10,7 @@ use super::array::{Out, PyArray};
 use super::convert::{Arr, Ints, type_name};
 use super::device::S;
 use super::trees::{flatten, rebuild};
-use crate::core::{Array, Error, Result};
+use crate::core::{Array, Result};
 use crate::{ops, transforms};
 
 fn leaves(args: &Bound<'_, PyTuple>) -> PyResult<Vec<Array>> {
@@ -40,24 +40,12 @@ fn async_eval(py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<()> {
     Ok(py.detach(|| transforms::async_eval(&all))?)
 }
 
-/// Runs a transform whose function may raise: its own exception wins over the error that stands for it.
+/// Runs a transform whose function may raise; the exception comes out as it was.
 pub(super) fn guarded<R, T>(
-    body: impl FnMut(&[Array]) -> PyResult<R>,
+    mut body: impl FnMut(&[Array]) -> PyResult<R>,
     transform: impl FnOnce(&mut dyn FnMut(&[Array]) -> Result<R>) -> Result<T>,
 ) -> PyResult<T> {
-    let mut body = body;
-    let mut raised: Option<PyErr> = None;
-    let done = transform(&mut |arrays| {
-        body(arrays).map_err(|e| {
-            let text = e.to_string();
-            raised = Some(e);
-            Error::Runtime(text)
-        })
-    });
-    match raised {
-        Some(e) => Err(e),
-        None => Ok(done?),
-    }
+    Ok(transform(&mut |arrays| Ok(body(arrays)?))?)
 }
 
 /// The function that `grad` and `value_and_grad` return.

@@ -412,21 +412,6 @@ fn flip(a: Arr, axis: Option<Ints>, stream: S) -> Out {
     out(ops::flip(&a.0, axis.as_ref().map(|x| &x.list[..]), pick(stream)))
 }
 
-/// The elements of `a` at `indices` along `axis` (in the flattened array for None). Negative indices count from
-/// the end.
-///
-/// >>> mx.take(mx.array([5, 6, 7]), mx.array([2, 0]))
-/// array([7, 5], dtype=int32)
-#[pyfunction]
-#[pyo3(signature = (a, /, indices, axis=None, *, stream=None))]
-fn take(a: Arr, indices: &Bound<'_, PyAny>, axis: Option<i64>, stream: S) -> Out {
-    let indices = match indices.extract::<i64>() {
-        Ok(i) if !indices.is_instance_of::<PyArray>() => ops::scalar_i64(i, crate::core::Dtype::I64)?,
-        _ => indices.extract::<Arr>()?.0,
-    };
-    out(ops::take(&a.0, &indices, axis, pick(stream)))
-}
-
 /// Adds the functions.
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     for f in [
@@ -459,7 +444,6 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(tile, m)?,
         wrap_pyfunction!(roll, m)?,
         wrap_pyfunction!(flip, m)?,
-        wrap_pyfunction!(take, m)?,
     ] {
         m.add_function(f)?;
     }

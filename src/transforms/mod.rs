@@ -1,10 +1,12 @@
 //! Evaluation and function transforms over the graph.
 
 pub mod compile;
+mod custom;
 mod eval;
 mod grad;
 mod vmap;
 
+pub use custom::{JvpRule, Rules, Shared, VjpRule, VmapRule, checkpoint, custom};
 pub use eval::{async_eval, eval, synchronize};
 pub use grad::{Function, jvp, value_and_grad, vjp};
 pub use vmap::vmap;

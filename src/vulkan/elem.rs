@@ -86,6 +86,17 @@ pub fn operand(defines: &mut Defines, p: &str, d: Dtype) {
     define(defines, &format!("{p}_KIND"), kind);
 }
 
+/// Codec of operand A with the order of its elements (shaders/lib/order.glsl).
+pub fn ordered(defines: &mut Defines, d: Dtype) {
+    operand(defines, "A", d);
+    let mantissa = match d {
+        Dtype::F16 => 10,
+        Dtype::BF16 => 7,
+        _ => 23,
+    };
+    define(defines, "A_MANTISSA", mantissa);
+}
+
 /// Whether kernels may number lanes by subgroup and exchange values by shuffles.
 pub fn shuffles(f: &Features) -> bool {
     f.subgroup_basic

@@ -1,117 +1,87 @@
-//! Host side of shaders/gather.comp: `take` along one axis. Contiguous rows are copied in the widest units
-//! that the addresses, strides and the row length allow.
+//! Host side of shaders/gather.comp. Rows that lie together are copied in the widest units that addresses,
+//! steps and the length of a row allow.
 
-use super::elem::{Defines, Push, WG, collapse, define, dims, grid};
+use super::elem::{Defines, Push, WG, define, grid};
+use super::indexed::{Indices, Words, define_unit, shift, widest};
 use super::{CommandEncoder, Features, KernelKey, Module, Source};
 use crate::bail;
-use crate::core::{Kind, Result};
+use crate::core::Result;
 use crate::kernels::DeviceView;
+use crate::kernels::indexed::{Role, Walk};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
     /// Bytes copied at once.
     unit: u64,
-    index: u64,
-    signed: bool,
+    indices: Indices,
+    axes: usize,
+    /// Four neighbours along the last axis a lane.
+    four: bool,
     /// 64-bit positions.
     big: bool,
 }
 
 impl KernelKey for Key {
     fn name(&self) -> String {
-        format!("take_{}B_{}{}", self.unit, if self.signed { "i" } else { "u" }, self.index * 8)
+        format!("gather_{}B_{}", self.unit, self.indices.name())
     }
 
     fn module(&self, _: &Features) -> Module {
         let mut d = Defines::new();
-        let (stored, bits, reference) = match self.unit {
-            1 => ("uint8_t", "uint", "Raw1"),
-            2 => ("uint16_t", "uint", "Raw2"),
-            4 => ("uint", "uint", "Raw4"),
-            8 => ("uvec2", "uvec2", "Raw8"),
-            _ => ("uvec4", "uvec4", "Vec16"),
-        };
-        define(&mut d, "UNIT", self.unit);
-        define(&mut d, "BITS", bits);
-        define(&mut d, "STORED", stored);
-        define(&mut d, "REF", reference);
-        define(&mut d, "I_SIZE", self.index);
-        define(&mut d, "I_SIGNED", u32::from(self.signed));
-        define(&mut d, "I_RAW", format!("Raw{}", self.index));
-        define(&mut d, "I_DEC", format!("dec_{}{}", if self.signed { "i" } else { "u" }, self.index * 8));
-        if self.big {
-            define(&mut d, "BIG", 1);
-        }
-        Module {
-            source: Source::File("gather.comp"),
-            defines: d,
-            spec: vec![WG],
-            subgroup_size: None,
-            spirv16: false,
-        }
+        define_unit(&mut d, self.unit);
+        self.indices.define(&mut d);
+        define(&mut d, "AXES", format!("{}u", self.axes));
+        let flags = [(self.four, "FOUR"), (self.big, "BIG")];
+        flags.iter().filter(|f| f.0).for_each(|f| define(&mut d, f.1, 1));
+        Module { source: Source::File("gather.comp"), defines: d, spec: vec![WG], ..Default::default() }
     }
 }
 
-/// `dst = src.take(indices, axis)`: `dst` is contiguous with shape `src[:axis] + indices + src[axis+1:]`.
-/// Indices have any integer dtype; negative ones count from the end, others out of range are clamped.
-pub fn take(
+/// Writes the dense, contiguous array `dst` of a walk over the base `src`. Index arrays are of one integer
+/// dtype; negative indices count from the end, others out of range are held inside the axis.
+pub fn gather(
     enc: &mut CommandEncoder,
+    walk: &Walk,
     src: &DeviceView,
-    indices: &DeviceView,
-    axis: usize,
+    indices: &[DeviceView],
     dst: &DeviceView,
 ) -> Result<()> {
-    if !matches!(indices.dtype.kind(), Kind::Unsigned | Kind::Signed | Kind::Bool) {
-        bail!(Value, "[take] Expected integer indices, got {}.", indices.dtype);
-    }
-    if dst.size() == 0 {
+    if walk.size() == 0 {
         return Ok(());
     }
+    let kind = Indices::of("gather", indices)?;
     let size = src.dtype.size() as i64;
-    let len = src.shape[axis];
-    if len == 0 {
-        bail!(Value, "[take] Cannot take from an axis of length 0.");
+    let mut dims = &walk.dims[..];
+    let mut row = 1;
+    if let Some((last, others)) = dims.split_last()
+        && last.role == Role::Row
+        && last.base == 1
+    {
+        (row, dims) = (last.size, others);
     }
-    let axes = |r: std::ops::Range<usize>| collapse(r.map(|a| (src.shape[a], src.strides[a])));
-    let mut outer = axes(0..axis);
-    let mut inner = axes(axis + 1..src.ndim());
-    let mut row: i64 = inner.iter().map(|i| i.0).product();
-    let mut stride = if len == 1 { 0 } else { src.strides[axis] };
-
-    // The widest unit that every position of a row's start is a multiple of.
-    let mut unit = size;
-    if inner.is_empty() || (inner.len() == 1 && inner[0].1 == 1) {
-        inner.clear();
-        while unit < 16 {
-            let next = unit * 2;
-            let fits = |bytes: i64| bytes % next == 0;
-            let even = outer.iter().all(|o| fits(o.1 * size)) && fits(stride * size) && fits(row * size);
-            if !(even && fits(src.ptr as i64) && fits(dst.ptr as i64)) {
-                break;
-            }
-            unit = next;
-        }
-        let per = unit / size;
-        outer.iter_mut().for_each(|o| o.1 /= per);
-        stride /= per;
-        row /= per;
+    let steps = dims.iter().map(|d| d.base).chain(walk.picks.iter().map(|p| p.stride));
+    let unit = widest(size, row, steps, &[src.ptr, dst.ptr]);
+    let per = unit / size;
+    let inner = row / per;
+    if inner > i64::from(u32::MAX) {
+        bail!(Value, "[gather] Rows of more than 4294967295 elements are not supported.");
     }
-    let count = indices.size() as u64;
-    let total = dst.size() as u64 * size as u64 / unit as u64;
-    if row as u64 > u64::from(u32::MAX) || count > u64::from(u32::MAX) {
-        bail!(Value, "[take] More than 4294967295 indices or elements a row are not supported.");
-    }
-    let places = collapse(indices.shape.iter().copied().zip(indices.strides.iter().copied()));
-    let list: Vec<(i64, i64)> = outer.iter().chain(&inner).chain(&places).copied().collect();
-    let params = dims(enc, &list)?;
-    let push = Push::default().u64s(&[src.ptr, indices.ptr, dst.ptr, params, total]).i64s(&[stride]);
-    let counts = [outer.len(), inner.len(), places.len()].map(|n| n as u32);
-    let shift = if row.count_ones() == 1 { row.trailing_zeros() } else { 32 };
-    let push = push.u32s(&[row as u32, count as u32, len as u32, counts[0], counts[1], counts[2], shift]);
-    let index = indices.dtype;
-    let signed = index.kind() == Kind::Signed;
-    let key = Key { unit: unit as u64, index: index.size() as u64, signed, big: total >= 1 << 31 };
+    let mut words = Words::default();
+    dims.iter().for_each(|d| words.axis(&[d.size, d.base / per], d));
+    words.picks(walk, indices, |k| walk.picks[k].stride / per);
+    let params = words.upload(enc)?;
+    let four = inner == 1
+        && unit == size
+        && dst.ptr.is_multiple_of(16)
+        && dims.last().is_some_and(|d| d.size % 4 == 0);
+    let total = walk.size() / if four { 4 } else { per as u64 };
+    let push = Push::default().u64s(&[src.ptr, dst.ptr, params, total]);
+    let push = push.u32s(&[inner as u32, shift(inner as u64)]);
+    let big = walk.size() / per as u64 >= 1 << 31;
+    let key = Key { unit: unit as u64, indices: kind, axes: dims.len(), four, big };
     let pipeline = enc.device().pipeline(&key)?;
-    let groups = grid(enc, total.div_ceil(u64::from(2 * WG)));
-    enc.dispatch(&pipeline, &push, groups, &[src.range(), indices.range()], &[dst.range()])
+    let block = u64::from(if four { WG } else { 2 * WG });
+    let groups = grid(enc, total.div_ceil(block));
+    let reads: Vec<_> = std::iter::once(src).chain(indices).map(DeviceView::range).collect();
+    enc.dispatch(&pipeline, &push, groups, &reads, &[dst.range()])
 }

@@ -56,6 +56,12 @@ fn parts(groups: i64, wanted: i64, k: i64, least: i64, step: i64) -> (u32, u32) 
     (len as u32, splits as u32)
 }
 
+/// Whether the operands of a product by index can be read where they lie.
+pub(super) fn suits(p: &Problem) -> bool {
+    let (x, vectors) = if p.m < p.n { (p.a.clone(), p.m) } else { (p.b.turned(), p.n) };
+    p.m.min(p.n) <= MAX_VECTORS && (x.cs == 1 || p.k == 1) && (x.rs >= 0 || vectors == 1)
+}
+
 pub(super) fn run(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     // The side with more results gives the matrix.
     let swap = p.m < p.n;
@@ -83,7 +89,7 @@ pub(super) fn run(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     let by_rows = w.cs == 1 && w.rs >= 0;
     let wide_w = w.aligned(dtype, if by_rows { w.rs } else { w.cs });
     let bad_x = x.cs != 1 || x.rs < 0 || (by_rows && wide_w && !x.aligned(dtype, x.rs));
-    if bad_x {
+    if bad_x && p.table.is_none() {
         x = compact(enc, dtype, &x, vectors, p.k, &p.batch, 8)?;
     }
     let wide = wide_w && (!by_rows || x.aligned(dtype, x.rs));
@@ -94,6 +100,7 @@ pub(super) fn run(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     push.lda = if by_rows { w.rs } else { w.cs } as u32;
     push.ldb = x.rs as u32;
     if swap {
+        push.flags |= 2;
         (push.d_rs, push.d_cs) = (1, p.d_rs as u32);
         std::mem::swap(&mut push.c_rs, &mut push.c_cs);
     }
@@ -113,7 +120,7 @@ pub(super) fn run(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     };
     let partial = splits > 1;
     let addmm = p.has_epilogue() && !partial;
-    let key = MatmulKey { kernel, dtype, wide, addmm, partial, ta: false, tb: false };
+    let key = MatmulKey { kernel, dtype, wide, addmm, partial, ta: false, tb: false, table: p.kind() };
     let pipeline = enc.device().pipeline(&key)?;
     push.k_split = k_split;
     if !partial {
@@ -121,6 +128,6 @@ pub(super) fn run(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     }
     let sums = scratch_sums(enc, rows * vectors * batches, splits)?;
     let first = Push { d: sums.0, ..push };
-    launch(enc, &pipeline, first, groups as u64, splits, batches, &[w.range, x.range], &[sums])?;
+    launch(enc, &pipeline, first, groups as u64, splits, batches, &view.reads(), &[sums])?;
     add_parts(enc, &view, push, sums, splits)
 }

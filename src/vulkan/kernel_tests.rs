@@ -8,6 +8,7 @@ use half::{bf16, f16};
 use super::{CommandEncoder, gather, random, reduce, softmax, sort, with_encoder};
 use crate::core::layout::{row_major, size_of};
 use crate::core::{Device, Dtype, Layout, Result, Storage, device};
+use crate::kernels::indexed::Walk;
 use crate::kernels::{ArgReduceOp, DeviceView, ReduceOp};
 
 type C = (f64, f64);
@@ -656,7 +657,7 @@ fn check_sort(d: Dtype, total: usize, l: &Layout) {
 }
 
 #[test]
-fn take_copies_rows_of_any_layout() {
+fn gather_copies_rows_of_any_layout() {
     if !have_gpu() {
         return;
     }
@@ -686,7 +687,10 @@ fn take_copies_rows_of_any_layout() {
                 shape.splice(axis..=axis, [3, 2]);
                 let got = gpu(d, &shape, |enc, out| {
                     let (s, i) = (h.view(enc)?, idx.view(enc)?);
-                    gather::take(enc, &s, &i, axis, out)
+                    let index = (&i.shape[..], &i.strides[..]);
+                    let base = (&s.shape[..], &s.strides[..]);
+                    let walk = Walk::outer(base, &out.strides, index, &[index.1], &[axis], &[None], axis);
+                    gather::gather(enc, &walk, &s, std::slice::from_ref(&i), out)
                 });
                 for (o, got) in indices(&shape).iter().zip(got) {
                     let i = idx.at(&o[axis..axis + 2]).0 as i64;
@@ -694,7 +698,7 @@ fn take_copies_rows_of_any_layout() {
                     full.splice(axis..axis + 2, [if i < 0 { i + len } else { i }]);
                     assert!(
                         same(got, h.at(&full)),
-                        "take {d} by {id} {l:?} axis {axis} at {o:?}: {got:?}, index {i}"
+                        "gather {d} by {id} {l:?} axis {axis} at {o:?}: {got:?}, index {i}"
                     );
                 }
             }

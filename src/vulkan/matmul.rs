@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::CommandEncoder;
 use super::gemv;
-use super::matmul_kernel::{Kernel, MatmulKey, Push, pipeline_for};
+use super::matmul_kernel::{Kernel, MatmulKey, Push, Table, pipeline_for};
 use super::matmul_table::{self as table, Choice, Shape as Product, Tier, disabled};
 use super::pipeline::Pipeline;
 use crate::bail;
@@ -70,6 +70,11 @@ pub(super) struct Problem {
     /// Elements from one product of the batch to the next.
     pub d_batch: i64,
     pub d_range: (u64, u64),
+    /// What products by index read in the addend's place: address and bytes. The operands' batch strides then
+    /// only tell how they are aligned.
+    pub table: Option<(Table, (u64, u64))>,
+    /// Matrices that the rows of [`Table::Runs`] pick from.
+    pub right_matrices: i64,
 }
 
 /// `a / b`, rounded up; neither is negative.
@@ -83,10 +88,10 @@ pub(super) fn round_up(a: i64, b: i64) -> i64 {
 }
 
 /// Elements inside one matrix that a 32-bit offset reaches.
-const REACH: i64 = 1 << 31;
+pub(super) const REACH: i64 = 1 << 31;
 
 impl Operand {
-    fn new(v: &DeviceView, batch: &[i64]) -> Operand {
+    pub(super) fn new(v: &DeviceView, batch: &[i64]) -> Operand {
         let nd = v.ndim();
         let [rows, cols] = [v.shape[nd - 2], v.shape[nd - 1]];
         let stride = |d: i64, s: i64| if d == 1 { 0 } else { s };
@@ -101,7 +106,7 @@ impl Operand {
 
     /// The form that kernels take: `(false, ld)` row-major, `(true, ld)` column-major. The stride of an
     /// axis of length one is free.
-    fn form(&self, rows: i64, cols: i64) -> Option<(bool, i64)> {
+    pub(super) fn form(&self, rows: i64, cols: i64) -> Option<(bool, i64)> {
         if (cols == 1 || self.cs == 1) && self.rs >= 0 {
             return Some((false, if rows == 1 { round_up(cols, 8) } else { self.rs }));
         }
@@ -111,7 +116,7 @@ impl Operand {
         None
     }
 
-    fn reach(&self, rows: i64, cols: i64) -> i64 {
+    pub(super) fn reach(&self, rows: i64, cols: i64) -> i64 {
         (rows - 1) * self.rs.abs() + (cols - 1) * self.cs.abs()
     }
 
@@ -174,13 +179,27 @@ impl Problem {
         if let Some(c) = &self.c {
             (p.c, p.c_rs, p.c_cs, p.c_b) = (c.ptr, c.rs as u32, c.cs as u32, pair(c));
         }
+        if let Some((_, (table, _))) = self.table {
+            p.c = table;
+        }
         p
     }
 
     pub(super) fn reads(&self) -> SmallVec<[(u64, u64); 3]> {
         let mut r: SmallVec<[(u64, u64); 3]> = [self.a.range, self.b.range].into_iter().collect();
         r.extend(self.c.as_ref().map(|c| c.range));
+        r.extend(self.table.map(|t| t.1));
         r
+    }
+
+    /// Rows that meet one right matrix, on average.
+    fn run_length(&self) -> u64 {
+        (self.m / self.right_matrices.max(1)).max(1) as u64
+    }
+
+    /// Which table the kernels read.
+    pub(super) fn kind(&self) -> Table {
+        self.table.map_or(Table::None, |t| t.0)
     }
 
     /// Whether the epilogue is more than a rounding.
@@ -315,6 +334,8 @@ fn run(
         d_rs: n,
         d_batch: m * n,
         d_range: dst.range(),
+        table: None,
+        right_matrices: 1,
     };
     if alpha == 1.0 && beta == 0.0 {
         p.c = None;
@@ -408,7 +429,16 @@ pub(super) fn launch(
 }
 
 fn plain(kernel: Kernel, dtype: Dtype) -> MatmulKey {
-    MatmulKey { kernel, dtype, wide: false, addmm: false, partial: false, ta: false, tb: false }
+    MatmulKey {
+        kernel,
+        dtype,
+        wide: false,
+        addmm: false,
+        partial: false,
+        ta: false,
+        tb: false,
+        table: Table::None,
+    }
 }
 
 /// Row-major scratch copy of an operand with rows padded by zeros to a multiple of `pad` elements.
@@ -482,7 +512,7 @@ fn scale_addend(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
 }
 
 /// Zeros through the copy kernel, from rows without columns.
-fn zeros(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
+pub(super) fn zeros(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     let mut push = p.push();
     (push.n, push.c, push.c_rs, push.c_cs, push.nb0) = (0, p.d, 0, 0, 1);
     let pipeline = enc.device().pipeline(&plain(Kernel::Copy { scale: false }, p.dtype))?;
@@ -506,7 +536,7 @@ const WORTH_PADDING: f64 = 1e9;
 /// Floating point operations above which a shape may get a pipeline of its own.
 const WORTH_SPECIAL: f64 = 1e8;
 
-fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
+pub(super) fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     // INVARIANT: `solve` brought both operands into a form.
     let (ta, lda) = p.a.form(p.m, p.k).unwrap_or((false, 0));
     let (tb, ldb) = p.b.form(p.k, p.n).unwrap_or((false, 0));
@@ -514,7 +544,14 @@ fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     let wide_b = p.b.aligned(p.dtype, ldb);
     let whole_a = wide_a && (if ta { p.m } else { p.k }) % 8 == 0;
     let whole_b = wide_b && (if tb { p.k } else { p.n }) % 8 == 0;
-    let aligned = whole_a && whole_b && p.k % 8 == 0;
+    let kind = p.kind();
+    // A part of K may begin anywhere, and so may a run of rows: neither may be the contiguous axis then.
+    let free = match kind {
+        Table::Segments => ta && !tb,
+        Table::Runs => !ta,
+        _ => true,
+    };
+    let aligned = whole_a && whole_b && free && (p.k % 8 == 0 || kind == Table::Segments);
     let device = enc.device();
     let product = |aligned| Product {
         dtype: p.dtype,
@@ -524,9 +561,18 @@ fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
         batch: p.batches() as u64,
         aligned,
     };
-    let choice = table::choose(device.features(), &product(aligned));
+    let mut choice = match kind {
+        Table::Runs => table::choose_flat(device.features(), &product(aligned), p.run_length()),
+        _ => table::choose(device.features(), &product(aligned)),
+    };
+    if matches!(kind, Table::Runs | Table::Segments) {
+        (choice.k_split, choice.splits) = (p.k as u32, 1);
+    }
     let work = 2.0 * p.m as f64 * p.n as f64 * p.k as f64 * p.batches() as f64;
-    if !aligned && work >= WORTH_PADDING && table::choose(device.features(), &product(true)).tier == Tier::Nv2
+    if kind == Table::None
+        && !aligned
+        && work >= WORTH_PADDING
+        && table::choose(device.features(), &product(true)).tier == Tier::Nv2
     {
         // K contiguous and padded with zeros in both operands, so that the padding adds nothing.
         let mut padded = p.clone();
@@ -551,13 +597,16 @@ fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     let general = MatmulKey {
         kernel,
         dtype: p.dtype,
-        wide: wide_a && wide_b,
+        wide: wide_a && wide_b && free,
         addmm: p.has_epilogue() && !partial,
         partial,
         ta,
         tb,
+        table: kind,
     };
-    let pipeline = if let (Kernel::Nv2 { d8, .. }, true) = (kernel, work >= WORTH_SPECIAL) {
+    // Dimensions of runs and segments change with the indices.
+    let special = work >= WORTH_SPECIAL && matches!(kind, Table::None | Table::Gather);
+    let pipeline = if let (Kernel::Nv2 { d8, .. }, true) = (kernel, special) {
         let dims = [p.m, p.n, p.k, lda, ldb, p.d_rs].map(|v| v as u32);
         let special = MatmulKey { kernel: Kernel::Nv2 { tile, d8, dims: Some(dims) }, ..general };
         pipeline_for(device, &general, special)?
@@ -571,7 +620,7 @@ fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     }
     let sums = scratch_sums(enc, p.m * p.n * p.batches(), splits)?;
     push.d = sums.0;
-    launch(enc, &pipeline, push, groups, splits, p.batches(), &[p.a.range, p.b.range], &[sums])?;
+    launch(enc, &pipeline, push, groups, splits, p.batches(), &p.reads(), &[sums])?;
     add_parts(enc, p, p.push(), sums, splits)
 }
 

@@ -76,6 +76,19 @@ pub enum Kernel {
     Complex,
 }
 
+/// What stands in the addend's place, if not an addend (shaders/gather_mm_table.comp).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Table {
+    /// Nothing.
+    None,
+    /// Addresses of both operands of each product.
+    Gather,
+    /// For each row the right operand's address and the end of the rows that meet it.
+    Runs,
+    /// The part of K of each product.
+    Segments,
+}
+
 /// Everything that decides a pipeline of the family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
@@ -89,6 +102,7 @@ pub struct MatmulKey {
     pub partial: bool,
     pub ta: bool,
     pub tb: bool,
+    pub table: Table,
 }
 
 impl MatmulKey {
@@ -135,13 +149,23 @@ impl KernelKey for MatmulKey {
         if self.partial {
             name += "_split";
         }
-        name
+        name + match self.table {
+            Table::None => "",
+            Table::Gather => "_gather",
+            Table::Runs => "_runs",
+            Table::Segments => "_segments",
+        }
     }
 
     fn module(&self, f: &Features) -> Module {
         let mut defines: Vec<(String, String)> = Vec::new();
         let mut put = |name: &str, value: u32| defines.push((name.to_string(), value.to_string()));
         let mut flags = vec![("WIDE", self.wide), ("ADDMM", self.addmm), ("PARTIAL", self.partial)];
+        flags.extend([
+            ("GATHER", self.table == Table::Gather),
+            ("RUNS", self.table == Table::Runs),
+            ("SEGMENTS", self.table == Table::Segments),
+        ]);
         let mut subgroup_size = None;
         let mut spirv16 = false;
         let mut spec = Vec::new();

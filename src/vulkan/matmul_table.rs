@@ -268,6 +268,16 @@ pub fn tiles(s: &Shape, t: Tile) -> u64 {
 
 /// The kernel for a product: the first row of the table that the device supports and the product fills.
 pub fn choose(f: &Features, s: &Shape) -> Choice {
+    choose_below(f, s, u64::MAX)
+}
+
+/// As [`choose`], for a product whose rows come in runs of about `run` that are multiplied one by one: taller
+/// tiles would repeat themselves.
+pub fn choose_flat(f: &Features, s: &Shape, run: u64) -> Choice {
+    choose_below(f, s, run.next_power_of_two().max(32))
+}
+
+fn choose_below(f: &Features, s: &Shape, tallest: u64) -> Choice {
     let last = row(Class::Any, Tier::Tiled, 0, tile(32, 32, 16, 64, 1));
     if let Some(t) = forced_tile() {
         for tier in [Tier::Nv2, Tier::Khr, Tier::Tiled] {
@@ -278,6 +288,7 @@ pub fn choose(f: &Features, s: &Shape) -> Choice {
     }
     let suits = |r: &&Row| {
         (r.class == Class::Any || f.software)
+            && u64::from(r.tile.bm) <= tallest
             && (r.groups == 0 || tiles(s, r.tile) * s.batch >= r.groups)
             && (r.groups == 0 || 2 * s.m > u64::from(r.tile.bm) && 2 * s.n > u64::from(r.tile.bn))
             && supports(f, s, r.tier, r.tile)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use half::{bf16, f16};
 
 use super::matmul::{addmm, matmul};
-use super::matmul_kernel::{Kernel, MatmulKey};
+use super::matmul_kernel::{Kernel, MatmulKey, Table};
 use super::matmul_table::{TEST_TILE, Tile};
 use super::*;
 use crate::core::device::new_stream;
@@ -420,23 +420,71 @@ fn every_variant_compiles() {
         Kernel::Nv2 { tile: t(128, 256, 64, 256), d8: false, dims: None },
         Kernel::Nv2 { tile: t(128, 128, 32, 128), d8: true, dims: Some([8192; 6]) },
     ];
+    let none = Table::None;
     let mut keys = Vec::new();
+    for table in [Table::Gather, Table::Runs, Table::Segments] {
+        let vectors = kernels.iter().filter(|k| matches!(k, Kernel::Rows { .. } | Kernel::Cols { .. }));
+        let tiles = kernels.iter().filter(|k| matches!(k, Kernel::Tiled { .. })).chain(&matrices);
+        let all: Vec<&Kernel> =
+            if table == Table::Gather { tiles.chain(vectors).collect() } else { tiles.collect() };
+        for &&kernel in &all {
+            let (ta, partial) = (table == Table::Segments, table == Table::Gather);
+            let addmm = false;
+            keys.push(MatmulKey {
+                kernel,
+                dtype: Dtype::BF16,
+                wide: true,
+                addmm,
+                partial,
+                ta,
+                tb: false,
+                table,
+            });
+        }
+    }
     for (addmm, partial) in [(false, false), (true, false), (false, true)] {
         for ta in [false, true] {
             for tb in [false, true] {
                 for &kernel in &matrices {
                     for dtype in [Dtype::F16, Dtype::BF16] {
-                        keys.push(MatmulKey { kernel, dtype, wide: true, addmm, partial, ta, tb });
+                        keys.push(MatmulKey {
+                            kernel,
+                            dtype,
+                            wide: true,
+                            addmm,
+                            partial,
+                            ta,
+                            tb,
+                            table: none,
+                        });
                     }
                 }
                 let kernel = Kernel::Complex;
-                keys.push(MatmulKey { kernel, dtype: Dtype::C64, wide: false, addmm, partial, ta, tb });
+                keys.push(MatmulKey {
+                    kernel,
+                    dtype: Dtype::C64,
+                    wide: false,
+                    addmm,
+                    partial,
+                    ta,
+                    tb,
+                    table: none,
+                });
             }
         }
         for &kernel in &kernels {
             for dtype in REAL {
                 for wide in [false, true] {
-                    keys.push(MatmulKey { kernel, dtype, wide, addmm, partial, ta: false, tb: true });
+                    keys.push(MatmulKey {
+                        kernel,
+                        dtype,
+                        wide,
+                        addmm,
+                        partial,
+                        ta: false,
+                        tb: true,
+                        table: none,
+                    });
                 }
             }
         }

@@ -464,6 +464,10 @@ impl DeviceBlock for Block {
         self.raw().address
     }
 
+    fn capacity(&self) -> usize {
+        self.raw().capacity as usize
+    }
+
     fn device(&self) -> u32 {
         self.device.index()
     }

@@ -24,9 +24,19 @@ mod stream;
 mod transfer;
 
 mod elem;
+pub mod fft;
+pub mod frames;
 pub mod gather;
+pub mod gather_mm;
+pub mod hadamard;
+mod indexed;
+pub mod mask;
+mod radix;
 pub mod random;
 pub mod reduce;
+pub mod scan;
+pub mod scatter;
+pub mod search;
 pub mod softmax;
 pub mod sort;
 

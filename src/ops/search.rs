@@ -1,0 +1,147 @@
+//! Binary search in sorted sequences, and the distinct elements of an array.
+
+use super::batching::{batched, front, spread};
+use super::elementwise::*;
+use super::indexing::take;
+use super::sort::argsort;
+use super::support::*;
+use super::view::{contiguous, flatten, reshape, slice};
+use super::{arange, broadcast_to, pad, scan, zeros};
+use crate::bail;
+use crate::core::layout::show;
+use crate::core::{Array, Batched, Dtype, Primitive, Result, Stream, Vmap};
+use crate::kernels::ScanForm;
+use crate::on_gpu;
+
+/// Rows of sorted elements (rows, n) or (1, n), and values to look up in each (rows, m); uint32 (rows, m).
+struct SearchSorted {
+    right: bool,
+}
+
+fn search(sorted: &Array, values: &Array, right: bool, s: Stream) -> Result<Array> {
+    let inputs = vec![contiguous(sorted, false, s)?, contiguous(values, false, s)?];
+    Ok(Array::lazy(values.shape(), Dtype::U32, SearchSorted { right }, inputs, s))
+}
+
+impl Primitive for SearchSorted {
+    fn name(&self) -> &str {
+        "searchsorted"
+    }
+
+    fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        let (a, v, dst) = (host_in(&inputs[0])?, host_in(&inputs[1])?, host_out(&outputs[0])?);
+        crate::cpu::search::searchsorted(&a, &v, self.right, &dst)
+    }
+
+    fn eval_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        on_gpu!(stream, |enc| {
+            let (a, v) = (dev_in(enc, &inputs[0])?, dev_in(enc, &inputs[1])?);
+            let dst = dev_out(enc, &outputs[0])?;
+            crate::vulkan::search::searchsorted(enc, &a, &v, self.right, &dst)
+        })
+    }
+
+    fn blocks_gradient(&self) -> bool {
+        true
+    }
+
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        let (shape, s) = (r.shape(0), r.stream);
+        let (values, rows) = (spread(r, 1)?, shape[0] * shape[1]);
+        let values = reshape(&values, &[rows, shape[2]], s)?;
+        let a = front(r, 0)?;
+        let n = a.dim(-1);
+        let a = match (r.axes[0], a.dim(-2)) {
+            (None, 1) => a,
+            (None, each) => reshape(&broadcast_to(&a, &[shape[0], each, n], s)?, &[rows, n], s)?,
+            _ => reshape(&broadcast_to(&a, &[shape[0], shape[1], n], s)?, &[rows, n], s)?,
+        };
+        reshape(&search(&a, &values, self.right, s)?, &shape, s).map(batched)
+    }
+}
+
+/// For each of `values`, the first position in the sorted one-dimensional `a` that keeps it sorted (the last
+/// one under `right`); uint32 of the shape of `values`. NaN is greatest.
+pub fn searchsorted(a: &Array, values: &Array, right: bool, s: Stream) -> Result<Array> {
+    if a.ndim() != 1 {
+        bail!(Value, "[searchsorted] The sorted sequence must be 1-D but has {} dimensions.", a.ndim());
+    }
+    if a.shape()[0] > i64::from(u32::MAX) {
+        bail!(Value, "[searchsorted] A sequence of {} elements is too long.", a.shape()[0]);
+    }
+    let dtype = a.dtype().promote(values.dtype());
+    let a = reshape(&astype(a, dtype, s)?, &[1, -1], s)?;
+    let v = reshape(&astype(values, dtype, s)?, &[1, values.size() as i64], s)?;
+    refuse_f64("searchsorted", std::slice::from_ref(&v), s)?;
+    reshape(&search(&a, &v, right, s)?, values.shape(), s)
+}
+
+/// What [`unique`] finds.
+pub struct Unique {
+    pub values: Array,
+    /// Position of each value's first occurrence in the flattened array; uint32.
+    pub index: Array,
+    /// Position of each element of the array among the values; uint32.
+    pub inverse: Array,
+    /// How often each value occurs; int32.
+    pub counts: Array,
+}
+
+/// The first `size` distinct elements of the flattened array in ascending order, filled up with `fill` (by
+/// default the least element). Every NaN is distinct.
+pub fn unique(a: &Array, size: i64, fill: Option<&Array>, s: Stream) -> Result<Unique> {
+    refuse_f64("unique", std::slice::from_ref(a), s)?;
+    if size < 0 {
+        bail!(Value, "[unique] Received negative size {size}.");
+    }
+    let fill = match fill {
+        Some(f) if f.size() != 1 => {
+            bail!(Value, "[unique] Fill value must have one element, but got shape {}.", show(f.shape()))
+        }
+        Some(f) => Some(reshape(&astype(f, a.dtype(), s)?, &[], s)?),
+        None => None,
+    };
+    let n = a.size() as i64;
+    if n == 0 {
+        let Some(value) = fill.or_else(|| (size == 0).then(|| scalar_i64(0, a.dtype()).ok()).flatten())
+        else {
+            bail!(Value, "[unique] A fill value is required for an empty input with a non-zero size.");
+        };
+        return Ok(Unique {
+            values: broadcast_to(&value, &[size], s)?,
+            index: zeros(&[size], Dtype::U32, s)?,
+            inverse: zeros(a.shape(), Dtype::U32, s)?,
+            counts: zeros(&[size], Dtype::I32, s)?,
+        });
+    }
+    let x = flatten(a, 0, -1, s)?;
+    let order = argsort(&x, Some(0), s)?;
+    let sorted = take(&x, &order, Some(0), s)?;
+    // Number of the distinct value at each sorted position: it counts the changes so far.
+    let next = slice(&sorted, &[1], &[n], &[1], s)?;
+    let last = slice(&sorted, &[0], &[n - 1], &[1], s)?;
+    let changes =
+        pad(&not_equal(&next, &last, s)?, &[(1, 0)], super::PadMode::Constant, &scalar_bool(false)?, s)?;
+    let inclusive = ScanForm { reverse: false, inclusive: true };
+    let rank = astype(&scan::cumsum(&changes, Some(0), inclusive, None, s)?, Dtype::U32, s)?;
+    let wanted = arange(0.0, (size + 1) as f64, 1.0, Dtype::U32, s)?;
+    let bounds = searchsorted(&rank, &wanted, false, s)?;
+    let first = slice(&bounds, &[0], &[size], &[1], s)?;
+    let counts = subtract(&slice(&bounds, &[1], &[size + 1], &[1], s)?, &first, s)?;
+    let found = less(&first, &scalar_i64(n, Dtype::U32)?, s)?;
+    // Entries without a value point at the least element.
+    let at = select(&found, &first, &scalar_i64(0, Dtype::U32)?, s)?;
+    let mut values = take(&sorted, &at, Some(0), s)?;
+    if let Some(fill) = fill {
+        values = select(&found, &values, &fill, s)?;
+    }
+    let most = scalar_i64((size - 1).max(0), Dtype::U32)?;
+    let places = argsort(&order, Some(0), s)?;
+    let inverse = minimum(&take(&rank, &places, Some(0), s)?, &most, s)?;
+    Ok(Unique {
+        values,
+        index: take(&order, &at, Some(0), s)?,
+        inverse: reshape(&inverse, a.shape(), s)?,
+        counts: astype(&counts, Dtype::I32, s)?,
+    })
+}

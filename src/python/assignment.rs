@@ -1,0 +1,183 @@
+//! `a[index] = value` and `a.at[index]`. Both make a new array for the Python object; an array that nobody
+//! else holds is written in place when that is computed. Masks are assigned without waiting for them.
+//!
+//! The shape of what is assigned follows MLX: integers in the index do not move the axes of index arrays
+//! (`a[0, :, i]` has them last), although they do when the same index is read. Values of the shape that is
+//! read are taken too.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyList, PyTuple};
+
+use super::array::PyArray;
+use super::convert::{make, to_array};
+use super::device::current;
+use super::indexing::{Place, Plan, array_of, cannot, misfit, spread};
+use crate::core::{Array, Dtype, Shape, Stream};
+use crate::ops::{self, Combine, Target};
+
+/// `value` in the shape of updates for the box, and where these have the axes of index arrays.
+fn placed(p: &Plan, value: &Array, s: Stream) -> PyResult<(Array, Place)> {
+    let mut first = None;
+    for place in [p.place_writing(), p.place_reading()] {
+        let want = p.result_shape(&place)?;
+        if let Some(v) = spread(value, &want, s)? {
+            return Ok((ops::reshape(&v, &p.dense_shape(&place)?, s)?, place));
+        }
+        first.get_or_insert(want);
+    }
+    Err(misfit(value, &first.unwrap_or_else(Shape::new)))
+}
+
+/// Combines `value`, already of the dtype of `a`, with the elements that the plan selects.
+fn update(a: &Array, p: &Plan, value: &Array, how: Combine) -> PyResult<Array> {
+    let s = current();
+    let (v, place) = placed(p, value, s)?;
+    if v.size() == 0 && p.picks.iter().all(|x| x.size() == 0 || a.size() > 0) {
+        return Ok(a.clone());
+    }
+    if !p.picks.is_empty() {
+        let to = Target {
+            part: (!p.whole).then(|| p.part.clone()),
+            indices: &p.picks,
+            axes: &p.axes,
+            windows: &vec![None; p.axes.len()],
+            at: place.at,
+            hold: false,
+        };
+        return Ok(ops::scatter(a, &v, to, how, s)?);
+    }
+    let old = || p.view(a, s);
+    let new = match how {
+        Combine::Set => v,
+        Combine::Add => ops::add(&old()?, &v, s)?,
+        Combine::Prod => ops::multiply(&old()?, &v, s)?,
+        Combine::Max => ops::maximum(&old()?, &v, s)?,
+        Combine::Min => ops::minimum(&old()?, &v, s)?,
+    };
+    if p.whole {
+        return Ok(new);
+    }
+    let part = &p.part;
+    let stop: Shape = (0..a.ndim()).map(|i| part.start[i] + part.step[i] * part.shape[i]).collect();
+    Ok(ops::slice_update(a, &new, &part.start, &stop, &part.step, s)?)
+}
+
+/// The mask that an index stands for, if it is one: a boolean array, list or scalar, not inside a tuple.
+fn mask(index: &Bound<'_, PyAny>) -> PyResult<Option<Array>> {
+    if let Ok(b) = index.cast::<PyBool>() {
+        return Ok(Some(ops::scalar_bool(b.is_true())?));
+    }
+    if let Ok(a) = index.cast::<PyArray>() {
+        let a = a.get().array();
+        return Ok((a.dtype() == Dtype::Bool).then_some(a));
+    }
+    // Only a list of truth values or arrays is worth making an array of here.
+    if let Ok(list) = index.cast::<PyList>() {
+        let mut x = list.clone().into_any();
+        while let Ok(inner) = x.cast::<PyList>() {
+            match inner.get_item(0) {
+                Ok(first) => x = first,
+                Err(_) => return Ok(None),
+            }
+        }
+        if !x.is_instance_of::<PyBool>() && !x.is_instance_of::<PyArray>() {
+            return Ok(None);
+        }
+        return Ok(Some(make(index, None)?).filter(|a| a.dtype() == Dtype::Bool));
+    }
+    if index.is_none() || index.is_instance_of::<PyTuple>() {
+        return Ok(None);
+    }
+    let dtype = index.getattr_opt("dtype")?;
+    let boolean = dtype.is_some_and(|d| d.getattr("kind").is_ok_and(|k| k.eq("b").unwrap_or(false)));
+    if boolean { array_of(index) } else { Ok(None) }
+}
+
+/// `a[index] = value`, as a new array.
+pub fn set(a: &Array, index: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<Array> {
+    let value = to_array(value, Some(a.dtype()))?;
+    let value = ops::astype(&value, a.dtype(), current())?;
+    if let Some(m) = mask(index)? {
+        return Ok(ops::masked_scatter(a, &m, &value, current())?);
+    }
+    update(a, &Plan::new(a, index)?, &value, Combine::Set)
+}
+
+/// Updates of selected elements that do not lose repeated ones; made by `array.at`.
+///
+/// `a.at[index]` takes what `a[index]` takes. The value is converted to the dtype of the array and broadcast to
+/// the selected elements; where an index array names an element several times all updates count. The result
+/// is a new array. Updates whose index is out of range are dropped.
+///
+/// >>> mx.zeros(3).at[mx.array([1, 1, 2])].add(2)
+/// array([0, 4, 2], dtype=float32)
+#[pyclass(name = "ArrayAt", module = "mlx.core", frozen)]
+pub struct ArrayAt {
+    array: Array,
+    index: Option<Py<PyAny>>,
+}
+
+impl ArrayAt {
+    /// Before the index is given.
+    pub fn new(array: Array) -> Self {
+        ArrayAt { array, index: None }
+    }
+
+    fn apply(
+        &self,
+        how: Combine,
+        value: &Bound<'_, PyAny>,
+        convert: impl FnOnce(Array) -> crate::core::Result<Array>,
+    ) -> PyResult<PyArray> {
+        let Some(index) = &self.index else {
+            let text = "[at] Must give indices to array.at (e.g. `x.at[0].add(4)`).";
+            return Err(PyValueError::new_err(text));
+        };
+        let (a, index) = (&self.array, index.bind(value.py()));
+        let value = to_array(value, Some(a.dtype()))?;
+        if index.is_instance_of::<PyBool>() {
+            return Err(cannot());
+        }
+        let p = Plan::new(a, index)?;
+        let value = convert(ops::astype(&value, a.dtype(), current())?)?;
+        update(a, &p, &value, how).map(PyArray::new)
+    }
+}
+
+#[pymethods]
+impl ArrayAt {
+    fn __getitem__(&self, indices: Py<PyAny>) -> ArrayAt {
+        ArrayAt { array: self.array.clone(), index: Some(indices) }
+    }
+    /// The array with `value` added to the selected elements.
+    fn add(&self, value: &Bound<'_, PyAny>) -> PyResult<PyArray> {
+        self.apply(Combine::Add, value, Ok)
+    }
+    /// The array with `value` subtracted from the selected elements.
+    fn subtract(&self, value: &Bound<'_, PyAny>) -> PyResult<PyArray> {
+        self.apply(Combine::Add, value, |v| match v.dtype() {
+            Dtype::Bool => Ok(v),
+            _ => ops::negative(&v, current()),
+        })
+    }
+    /// The array with the selected elements multiplied by `value`.
+    fn multiply(&self, value: &Bound<'_, PyAny>) -> PyResult<PyArray> {
+        self.apply(Combine::Prod, value, Ok)
+    }
+    /// The array with the selected elements multiplied by the reciprocal of `value`, rounded to its dtype.
+    fn divide(&self, value: &Bound<'_, PyAny>) -> PyResult<PyArray> {
+        self.apply(Combine::Prod, value, |v| {
+            let one = ops::scalar_i64(1, v.dtype())?;
+            ops::astype(&ops::divide(&one, &v, current())?, v.dtype(), current())
+        })
+    }
+    /// The array with the larger of the selected elements and `value`; NaN wins.
+    fn maximum(&self, value: &Bound<'_, PyAny>) -> PyResult<PyArray> {
+        self.apply(Combine::Max, value, Ok)
+    }
+    /// The array with the smaller of the selected elements and `value`; NaN wins.
+    fn minimum(&self, value: &Bound<'_, PyAny>) -> PyResult<PyArray> {
+        self.apply(Combine::Min, value, Ok)
+    }
+}

@@ -1,0 +1,94 @@
+//! Functions that return several arrays made without arithmetic: grids, slices, and arrays tied to others in the
+//! graph.
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+
+use super::array::PyArray;
+use super::convert::{Arr, type_name};
+use super::device::{S, pick};
+use crate::core::Array;
+use crate::ops;
+
+fn tuple(py: Python<'_>, arrays: Vec<Array>) -> PyResult<Bound<'_, PyTuple>> {
+    PyTuple::new(py, arrays.into_iter().map(PyArray::new))
+}
+
+fn all(args: &Bound<'_, PyTuple>) -> PyResult<Vec<Array>> {
+    args.iter().map(|a| Ok(a.extract::<Arr>()?.0)).collect()
+}
+
+/// Coordinate arrays of the grid over one-dimensional arrays. With `indexing='xy'` the first two axes are
+/// exchanged; `'ij'` keeps them. Sparse grids keep length 1 along the axes of the other arrays.
+///
+/// >>> mx.meshgrid(mx.array([1, 2]), mx.array([3]))
+/// (array([[1, 2]], dtype=int32), array([[3, 3]], dtype=int32))
+#[pyfunction]
+#[pyo3(signature = (*arrays, sparse=false, indexing="xy", stream=None))]
+fn meshgrid<'py>(
+    arrays: &Bound<'py, PyTuple>,
+    sparse: Option<bool>,
+    indexing: Option<&str>,
+    stream: S,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let xy = match indexing.unwrap_or("xy") {
+        "xy" => true,
+        "ij" => false,
+        _ => {
+            let text = "[meshgrid] Invalid indexing value. Valid values are 'xy' and 'ij'.";
+            return Err(PyValueError::new_err(text));
+        }
+    };
+    tuple(arrays.py(), ops::meshgrid(&all(arrays)?, sparse.unwrap_or(false), xy, pick(stream))?)
+}
+
+/// The slices of `x` along `axis`, without that axis, as a tuple: the inverse of `stack`. Raises IndexError for an
+/// axis out of range.
+///
+/// >>> mx.unstack(mx.array([[1, 2], [3, 4]]))
+/// (array([1, 2], dtype=int32), array([3, 4], dtype=int32))
+#[pyfunction]
+#[pyo3(signature = (x, /, *, axis=0, stream=None))]
+fn unstack(py: Python<'_>, x: Arr, axis: i64, stream: S) -> PyResult<Bound<'_, PyTuple>> {
+    tuple(py, ops::unstack(&x.0, axis, pick(stream))?)
+}
+
+/// One array or a sequence of them.
+fn several(x: &Bound<'_, PyAny>) -> PyResult<Vec<Array>> {
+    if let Ok(a) = x.extract::<Arr>() {
+        return Ok(vec![a.0]);
+    }
+    let fail = || {
+        let text = format!("depends(): expected an array or a sequence of arrays, got {}", type_name(x));
+        PyTypeError::new_err(text)
+    };
+    if !x.is_instance_of::<PyList>() && !x.is_instance_of::<PyTuple>() {
+        return Err(fail());
+    }
+    x.try_iter()?.map(|a| Ok(a?.extract::<Arr>().map_err(|_| fail())?.0)).collect()
+}
+
+/// `inputs`, an array or a sequence of arrays, unchanged, but computed only after `dependencies`. A sequence comes
+/// back as a list. Gradients pass to the inputs alone.
+///
+/// >>> mx.depends(mx.array([1, 2]), mx.zeros(3))
+/// array([1, 2], dtype=int32)
+#[pyfunction]
+#[pyo3(signature = (inputs, dependencies))]
+fn depends<'py>(inputs: &Bound<'py, PyAny>, dependencies: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = inputs.py();
+    let single = inputs.extract::<Arr>().is_ok();
+    let mut outs = ops::depends(&several(inputs)?, &several(dependencies)?).into_iter().map(PyArray::new);
+    match outs.next() {
+        Some(a) if single => Ok(Bound::new(py, a)?.into_any()),
+        first => Ok(PyList::new(py, first.into_iter().chain(outs).collect::<Vec<_>>())?.into_any()),
+    }
+}
+
+/// Adds the functions.
+pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_function(wrap_pyfunction!(meshgrid, m)?)?;
+    m.add_function(wrap_pyfunction!(unstack, m)?)?;
+    m.add_function(wrap_pyfunction!(depends, m)?)
+}
