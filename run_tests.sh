@@ -4,7 +4,7 @@
 #   ./run_tests.sh                 every step, in the order below
 #   ./run_tests.sh cpu gpu ...     only the named steps (of what is already built)
 #
-# Steps: format clippy rust build ruff stubs cpu gpu validation examples
+# Steps: format clippy rust build ruff stubs cpu gpu oracle validation examples
 #
 # The Python environment and Cargo's target folder live outside the clone, in
 # ${XDG_CACHE_HOME:-~/.cache}/mlx-vulkan, so that a second run, or a second clone, starts warm.
@@ -13,9 +13,10 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 
-STEPS=(format clippy rust build ruff stubs cpu gpu validation examples)
+STEPS=(format clippy rust build ruff stubs cpu gpu oracle validation examples)
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/mlx-vulkan"
 venv="$cache/venv-tests"
+official="$cache/venv-official"
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$cache/target}"
 export PATH="$venv/bin:$PATH:$HOME/.cargo/bin"
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONUNBUFFERED=1
@@ -46,7 +47,7 @@ run() {
     begin=$SECONDS
     "$@" 2>&1 | tee "$scratch/$name.log"
     status=${PIPESTATUS[0]}
-    note="$(grep -aE '(passed|failed|error).* in [0-9.]+s' "$scratch/$name.log" | tail -1 | tr -d =)"
+    note="$(grep -aE '(passed|failed|error).* in [0-9.]+s|^NOT ' "$scratch/$name.log" | tail -1 | tr -d =)"
     names+=("$name") seconds+=($((SECONDS - begin))) notes+=("$note")
     if [ "$status" -eq 0 ]; then results+=(ok); else results+=(FAILED) failed=1; fi
     printf -- '--- %s: %s in %d s\n' "$name" "${results[-1]}" "${seconds[-1]}"
@@ -156,6 +157,29 @@ has_gpu() {
 
 step_gpu() { has_gpu && tests --device gpu; }
 
+# The official implementation, for the CPU, in an environment of its own.
+official_mlx() {
+    "$official/bin/python" -c 'import numpy, mlx.core' 2>/dev/null && return 0
+    rm -rf "$official"
+    "$venv/bin/python" -m venv "$official" &&
+        "$official/bin/python" -m pip install --quiet "mlx[cpu]==0.32.4" numpy &&
+        "$official/bin/python" -c 'import mlx.core'
+}
+
+step_oracle() {
+    local device status=0
+    if ! official_mlx; then
+        echo "NOT COMPARED: mlx[cpu]==0.32.4 could not be installed on this machine"
+        return 0
+    fi
+    for device in cpu gpu; do
+        if [ "$device" = gpu ]; then has_gpu || return 1; fi
+        "$venv/bin/python" python/tests/oracle/differential.py \
+            --official "$official/bin/python" --device "$device" || status=1
+    done
+    return "$status"
+}
+
 # The settings file switches synchronisation validation on under the names of old and new layers.
 # The layer writes its log file as soon as it is loaded: no file means that nothing was checked.
 step_validation() {
@@ -210,6 +234,7 @@ run ruff "ruff check and format --check" step_ruff
 run stubs "the stubs are up to date and mypy stubtest agrees" step_stubs
 run cpu "pytest on the CPU" step_cpu
 run gpu "pytest on the GPU or the software driver" step_gpu
+run oracle "random cases against the official implementation" step_oracle
 run validation "Khronos validation with synchronisation validation" step_validation
 run examples "the examples" step_examples
 

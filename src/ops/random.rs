@@ -8,14 +8,16 @@ use super::batching::{batched, front};
 use super::create::arange;
 use super::elementwise::*;
 use super::indexing::take;
-use super::reduction::argmax;
+use super::reduction::{argmax, max};
+use super::scan::cumsum;
+use super::search::searchsorted;
 use super::sort::argsort;
 use super::support::*;
 use super::view::{broadcast_to, expand_dims, reshape, slice, view};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, checked_size, normalize_axis, show};
 use crate::core::{Array, Batched, Device, Dtype, Primitive, Result, Shape, Stream, Vmap, default_stream};
-use crate::kernels::Draw;
+use crate::kernels::{Draw, ScanForm};
 use crate::on_gpu;
 
 struct RandomBits(Draw);
@@ -355,6 +357,11 @@ pub fn categorical(logits: &Array, axis: i64, draws: Draws, k: Option<&Array>, s
     let classes = logits.shape()[ax];
     let mut batch: Shape = logits.shape().into();
     batch.remove(ax);
+    if let Some(shape) = draws_of_one(&batch, &draws)
+        && classes > 0
+    {
+        return by_running_sum(logits, &shape, k, s);
+    }
     match draws {
         Draws::One => {
             let noise = gumbel(logits.shape(), Dtype::F32, k, s)?;
@@ -382,6 +389,35 @@ pub fn categorical(logits: &Array, axis: i64, draws: Draws, k: Option<&Array>, s
             argmax(&add(&noise, &broadcast_to(logits, &full, s)?, s)?, Some((extra + ax) as i64), false, s)
         }
     }
+}
+
+/// The shape of the draws where MLX takes them from one distribution, in an array with an axis.
+fn draws_of_one(batch: &[i64], draws: &Draws) -> Option<Shape> {
+    let mut shape: Shape = match draws {
+        Draws::Shape(shape) => Shape::from_slice(shape),
+        _ => batch.into(),
+    };
+    if let Draws::Many(n) = draws {
+        shape.push(*n);
+    }
+    let fits =
+        !matches!(draws, Draws::Shape(_)) || broadcast_shapes("", batch, &shape).is_ok_and(|b| b == shape);
+    (batch.iter().all(|&d| d == 1) && !shape.is_empty() && fits).then_some(shape)
+}
+
+/// Positions of uniform numbers in the running sum of the probabilities: one number a draw instead of one for
+/// every class, and the draws that MLX makes with the same key.
+fn by_running_sum(logits: &Array, shape: &[i64], k: Option<&Array>, s: Stream) -> Result<Array> {
+    let x = astype(&reshape(logits, &[-1], s)?, Dtype::F32, s)?;
+    let n = x.size() as i64;
+    let weights = exp(&subtract(&x, &max(&x, None, true, s)?, s)?, s)?;
+    let form = ScanForm { reverse: false, inclusive: true };
+    let sums = cumsum(&weights, Some(0), form, None, s)?;
+    let (zero, one) = (scalar_f64(0.0, Dtype::F32)?, scalar_f64(1.0, Dtype::F32)?);
+    let draws = uniform(&zero, &one, shape, Dtype::F32, k, s)?;
+    let total = slice(&sums, &[n - 1], &[n], &[1], s)?;
+    let index = searchsorted(&sums, &multiply(&draws, &reshape(&total, &[], s)?, s)?, true, s)?;
+    minimum(&index, &scalar_i64(n - 1, Dtype::U32)?, s)
 }
 
 /// A random order of `0..n`; uint32.

@@ -3,7 +3,8 @@
 
 use half::{bf16, f16};
 use pyo3::exceptions::{
-    PyIndexError, PyKeyboardInterrupt, PyNotImplementedError, PyRuntimeError, PyTypeError, PyValueError,
+    PyBufferError, PyIndexError, PyKeyboardInterrupt, PyNotImplementedError, PyRuntimeError, PyTypeError,
+    PyValueError,
 };
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -66,6 +67,10 @@ pub struct Like(pub Array);
 impl<'a, 'py> FromPyObject<'a, 'py> for Like {
     type Error = PyErr;
     fn extract(obj: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if obj.is_instance_of::<PyList>() || obj.is_instance_of::<PyTuple>() {
+            let text = format!("expected a scalar or an array, got {}", type_name(&obj));
+            return Err(PyTypeError::new_err(text));
+        }
         Ok(Like(to_array(&obj, None)?))
     }
 }
@@ -260,12 +265,17 @@ pub fn int_range(dtype: Dtype) -> (i128, i128) {
 
 /// Arrays of other libraries: the buffer protocol, else DLPack, else `__array__`.
 fn foreign(obj: &Bound<'_, PyAny>, dtype: Option<Dtype>) -> PyResult<Option<Array>> {
+    let producer = super::dlpack::is_producer(obj)?;
     if is_buffer(obj) {
-        return super::buffer::import(obj, dtype).map(Some);
+        match super::buffer::import(obj, dtype) {
+            // Some have a buffer but not for every dtype: JAX has none for bfloat16.
+            Err(e) if producer && e.is_instance_of::<PyBufferError>(obj.py()) => {}
+            made => return made.map(Some),
+        }
     }
-    if super::dlpack::is_producer(obj)? {
-        return cast(super::dlpack::import(obj, dtype.filter(|&d| d == Dtype::F64), Some(true))?, dtype)
-            .map(Some);
+    if producer {
+        let wide = dtype.filter(|&d| d == Dtype::F64);
+        return cast(super::dlpack::import(obj, wide, Some(true))?, dtype).map(Some);
     }
     if let Some(method) = obj.getattr_opt(intern!(obj.py(), "__array__"))? {
         let made = method.call0()?;

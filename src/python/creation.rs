@@ -83,7 +83,8 @@ fn empty_like(a: Arr, dtype: Option<D>, stream: S) -> Out {
 #[pyfunction]
 #[pyo3(signature = (shape, vals, dtype=None, *, stream=None))]
 fn full(shape: Ints, vals: &Bound<'_, PyAny>, dtype: Option<D>, stream: S) -> Out {
-    out(ops::full(&shape.list, &to_array(vals, None)?, dtype.map(|d| d.0), pick(stream)))
+    let dtype = dtype.map(|d| d.0);
+    out(ops::full(&shape.list, &to_array(vals, dtype)?, dtype, pick(stream)))
 }
 
 /// An array of the shape of `a` filled with `vals`; the dtype is that of `a` unless another is given.
@@ -94,7 +95,7 @@ fn full(shape: Ints, vals: &Bound<'_, PyAny>, dtype: Option<D>, stream: S) -> Ou
 #[pyo3(signature = (a, vals, dtype=None, *, stream=None))]
 fn full_like(a: Arr, vals: &Bound<'_, PyAny>, dtype: Option<D>, stream: S) -> Out {
     let d = or(dtype, a.0.dtype());
-    out(ops::full(a.0.shape(), &to_array(vals, None)?, Some(d), pick(stream)))
+    out(ops::full(a.0.shape(), &to_array(vals, Some(d))?, Some(d), pick(stream)))
 }
 
 fn natural(x: &Bound<'_, PyAny>) -> PyResult<(f64, Dtype)> {

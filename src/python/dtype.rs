@@ -142,6 +142,11 @@ fn isdtype(dtype: D, kind: &Bound<'_, PyAny>) -> PyResult<bool> {
         }
         return Ok(false);
     }
+    if kind.is_none() {
+        return Err(PyTypeError::new_err(
+            "[isdtype] Expected a dtype, a string or a tuple of them, got None.",
+        ));
+    }
     let name: String = kind.extract().map_err(|_| {
         PyValueError::new_err("[isdtype] `kind` must be a dtype, a string, or a tuple of dtypes and strings.")
     })?;
@@ -190,6 +195,9 @@ fn dtype_of(x: &Bound<'_, PyAny>) -> Option<Dtype> {
 /// True
 #[pyfunction]
 fn can_cast(from_: &Bound<'_, PyAny>, to: D) -> PyResult<bool> {
+    if from_.is_none() {
+        return Err(PyTypeError::new_err("[can_cast] Expected an array or a dtype, got None."));
+    }
     let from = dtype_of(from_)
         .ok_or_else(|| PyValueError::new_err("[can_cast] `from_` must be an array or a dtype."))?;
     Ok(from.promote(to.0) == to.0)

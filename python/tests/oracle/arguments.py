@@ -17,6 +17,7 @@ GROUPS = {
     "f32": ["float32"],
     "int": INTS,
     "uint": UINTS,
+    "sint": SINTS,
     "index": ["int32", "int64", "uint32", "int16", "uint8"],
     "bool": ["bool_"],
     "real": ["bool_", *INTS, *FLOATS, *FLOATS, "float32", "float64"],
@@ -77,7 +78,9 @@ class Draw:
         for word in spec.split():
             if word == "...":
                 if "..." not in self.dims:
-                    self.dims["..."] = [self.pick([1, 2, 3]) for _ in range(self.pick([0, 0, 1, 2]))]
+                    self.dims["..."] = [
+                        self.pick([1, 2, 3]) for _ in range(self.pick([0, 0, 1, 2]))
+                    ]
                 dims += self.dims["..."]
             elif word.isdigit():
                 dims.append(int(word))
@@ -86,8 +89,8 @@ class Draw:
         return tuple(dims)
 
     def values(self, kind, shape, dtype):
-        """Values of a dtype: `normal`, `positive`, `unit` (inside (-1, 1)), `small` integers, `exact`
-        (halves), `distinct`, `special` (infinities, NaN, zeros among them)."""
+        """Values of a dtype: `normal`, `positive`, `unit` (inside (-1, 1)), `small` integers,
+        `exact` (halves), `distinct`, `special` (infinities, NaN, zeros among real ones)."""
         rng = self.rng
         if dtype == "bool_":
             return rng.integers(0, 2, shape).astype(bool)
@@ -114,9 +117,11 @@ class Draw:
         else:
             x = rng.normal(size=shape) * self.pick([1.0, 1.0, 3.0])
         if dtype == "complex64":
-            x = x + 1j * (rng.normal(size=shape) if kind != "exact" else rng.integers(-4, 5, shape) / 2)
+            x = x + 1j * (
+                rng.normal(size=shape) if kind != "exact" else rng.integers(-4, 5, shape) / 2
+            )
         x = np.asarray(x)
-        if kind == "special" and x.size and self.chance(0.4):
+        if kind == "special" and x.size and dtype != "complex64" and self.chance(0.4):
             flat = x.reshape(-1)
             for v in (np.inf, -np.inf, np.nan, 0.0, -0.0, 1.0):
                 flat[self.integer(0, x.size - 1)] = v
@@ -139,7 +144,8 @@ def drawn(spec, draw):
 
 
 class A(Spec):
-    """An array. `shape`: see Draw.shape; `like=i`: broadcasts with argument i; `same=i`: its shape."""
+    """An array. `shape`: see Draw.shape; `like=i`: broadcasts with argument i; `same=i`: has its
+    shape."""
 
     def __init__(self, group="any", shape="any", values="normal", like=None, same=None, own=False):
         self.group, self.shape, self.values = group, shape, values
@@ -314,7 +320,9 @@ def indices(along, of=0, shape="any1"):
         low = -n if name.startswith("int") else 0
         shp = d.shape(shape) if n else (0,)
         x = d.rng.integers(low, max(n, 1), shp) if n else np.zeros(shp)
-        return Arr(name, np.asarray(x).astype(name), d.pick(["plain", "plain", "strided", "reversed"]))
+        return Arr(
+            name, np.asarray(x).astype(name), d.pick(["plain", "plain", "strided", "reversed"])
+        )
 
     return Fn(f)
 

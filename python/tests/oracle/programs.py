@@ -1,5 +1,6 @@
-"""Random programs: chains of functions over a pool of arrays, whose shapes are known beforehand from
-NumPy. Values stay tame (sine and tanh now and then), so that results can be compared after ten steps."""
+"""Random programs: chains of functions over a pool of arrays, whose shapes are known beforehand
+from NumPy. Values stay tame (sine and tanh now and then), so that results compare after ten
+steps."""
 
 import numpy as np
 from arguments import LAYOUTS, Draw, round_to

@@ -12,7 +12,7 @@ import numpy as np
 
 @dataclass
 class Arr:
-    """An array argument. bfloat16 values are held as float32. `layout` says how it lies in memory."""
+    """An array argument; bfloat16 is held as float32. `layout` says how it lies in memory."""
 
     dtype: str
     values: np.ndarray
