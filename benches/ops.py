@@ -44,6 +44,10 @@ def catalogue(scale):
         "sum_cols_f32": ("reduce", (n // 4096, 4096, "sum", 0), 4 * n, BYTES),
         "argmax_f32": ("reduce", (16, n // 16, "argmax", -1), 4 * n, BYTES),
         "softmax_f32": ("softmax", (n // 4096, 4096), 8 * n, BYTES),
+        "gather_rows_f32": ("gather", (32768, 1024, n // 1024), 8 * n, BYTES),
+        "gather_elements_f32": ("gather", (n, 1, n), 12 * n, BYTES),
+        "take_along_axis_f32": ("along", (n // 4096, 4096), 12 * n, BYTES),
+        "scatter_add_f32": ("scatter", (32768, 256, n // 1024), 3 * n, BYTES),
         "random_normal_f32": ("normal", (n,), 4 * n, BYTES),
         f"matmul_f32_{m // 2}": ("matmul", (m // 2, "float32"), 2 * (m // 2) ** 3, FLOPS),
         f"matmul_f16_{m}": ("matmul", (m, "float16"), 2 * m**3, FLOPS),
@@ -107,6 +111,17 @@ class Mlx:
         if kind == "softmax":
             a = draw(*p)
             return lambda: mx.softmax(a, axis=-1)
+        if kind in ("gather", "scatter"):
+            rows, width, count = p
+            a = draw(rows, width) if width > 1 else draw(rows)
+            i = mx.random.randint(0, rows, (count,))
+            u = draw(count, width)
+            mx.eval(i)
+            return (lambda: a[i]) if kind == "gather" else (lambda: a.at[i].add(u))
+        if kind == "along":
+            a, i = draw(*p), mx.random.randint(0, p[1], p)
+            mx.eval(i)
+            return lambda: mx.take_along_axis(a, i, axis=1)
         if kind == "normal":
             return lambda: mx.random.normal(p)
         if kind == "matmul":
@@ -186,6 +201,15 @@ class Jax:
             f = lambda a: g(a, axis=p[3])  # noqa: E731
         elif kind == "softmax":
             args, f = [draw(*p)], lambda a: jax.nn.softmax(a, axis=-1)
+        elif kind in ("gather", "scatter"):
+            rows, width, count = p
+            a = draw(rows, width) if width > 1 else draw(rows)
+            i = jax.random.randint(self.key, (count,), 0, rows)
+            args = [a, i, draw(count, width)]
+            f = (lambda a, i, u: a[i]) if kind == "gather" else (lambda a, i, u: a.at[i].add(u))
+        elif kind == "along":
+            args = [draw(*p), jax.random.randint(self.key, p, 0, p[1])]
+            f = lambda a, i: jnp.take_along_axis(a, i, axis=1)  # noqa: E731
         elif kind == "normal":
             args, f = [self.key], lambda k: jax.random.normal(k, p)
         elif kind in ("matmul", "matmul_nt"):

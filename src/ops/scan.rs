@@ -210,11 +210,11 @@ pub fn cumsum(
     dtype: Option<Dtype>,
     s: Stream,
 ) -> Result<Array> {
-    let dtype = match dtype.unwrap_or(a.dtype()) {
-        Dtype::Bool => Dtype::I32,
-        d => d,
-    };
-    along(ScanOp::Sum, "cumsum", &astype(a, dtype, s)?, axis, form, s)
+    let mut x = astype(a, dtype.unwrap_or(a.dtype()), s)?;
+    if x.dtype() == Dtype::Bool {
+        x = astype(&x, Dtype::I32, s)?;
+    }
+    along(ScanOp::Sum, "cumsum", &x, axis, form, s)
 }
 
 /// Running product along an axis, or of the flattened array, in the array's dtype or the one given.

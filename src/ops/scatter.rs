@@ -23,9 +23,9 @@ use crate::on_gpu;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
     /// First position on each axis.
-    pub start: Vec<i64>,
+    pub start: Shape,
     /// Step on each axis, not zero.
-    pub step: Vec<i64>,
+    pub step: Shape,
     /// Length of each axis.
     pub shape: Shape,
 }
@@ -257,8 +257,8 @@ impl Primitive for Scatter {
         let (form, indices, at) = batched(&self.form, r, 2, source.shape(), true)?;
         let updates = moveaxis(&spread(r, 1)?, 0, at as i64, r.stream)?;
         let part = self.part.as_ref().map(|p| Part {
-            start: [&[0], &p.start[..]].concat(),
-            step: [&[1], &p.step[..]].concat(),
+            start: std::iter::once(0).chain(p.start.iter().copied()).collect(),
+            step: std::iter::once(1).chain(p.step.iter().copied()).collect(),
             shape: std::iter::once(r.size()).chain(p.shape.iter().copied()).collect(),
         });
         let primitive = Scatter { form, part, ..self.clone() };
@@ -407,7 +407,8 @@ pub fn slice_update_at(a: &Array, update: &Array, starts: &Array, axes: &[i64], 
         return super::slice_update(a, &update, &vec![0; n], &shape, &vec![1; n], s);
     }
     let windows: Vec<Option<i64>> = axes.iter().map(|&ax| Some(shape[ax])).collect();
-    let mut part = Part { start: vec![0; a.ndim()], step: vec![1; a.ndim()], shape };
+    let mut part =
+        Part { start: SmallVec::from_elem(0, a.ndim()), step: SmallVec::from_elem(1, a.ndim()), shape };
     axes.iter().for_each(|&ax| part.shape[ax] = a.shape()[ax]);
     let to =
         Target { part: Some(part), indices: &indices, axes: &axes, windows: &windows, at: 0, hold: true };

@@ -178,7 +178,11 @@ impl Plan {
         }
         let mut p = Plan {
             terms: SmallVec::new(),
-            part: Part { start: vec![0; n], step: vec![1; n], shape: a.shape().into() },
+            part: Part {
+                start: SmallVec::from_elem(0, n),
+                step: SmallVec::from_elem(1, n),
+                shape: a.shape().into(),
+            },
             stop: a.shape().into(),
             picks: Vec::new(),
             axes: Vec::new(),

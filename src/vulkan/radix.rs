@@ -65,9 +65,16 @@ pub(super) fn runs_on(f: &Features) -> bool {
 /// Sorts the rows of `job`.
 pub(super) fn sort(enc: &mut CommandEncoder, job: &Job) -> Result<()> {
     let Job { src, dst, n, rows, .. } = *job;
-    let lanes = enc.device().features().subgroup_size * SUBGROUPS;
-    // Shared memory for the keys of a tile: 16 KiB with subgroups of 32 lanes.
-    let items: u64 = if job.key_size() == 8 || lanes > WG { 8 } else { 16 };
+    let f = enc.device().features();
+    let lanes = f.subgroup_size * SUBGROUPS;
+    // Shared memory for the keys of a tile: 16 KiB with subgroups of 32 lanes. Software drivers take long to
+    // compile what is unrolled.
+    let items: u64 = match job.key_size() {
+        _ if f.software => 4,
+        8 => 8,
+        _ if lanes > WG => 8,
+        _ => 16,
+    };
     let tiles = n.div_ceil(u64::from(lanes) * items);
     let passes = src.dtype.size() as u32;
     let mut scratch = [[(0u64, 0u64); 2]; 2];
