@@ -42,6 +42,8 @@ import numpy as np
 from typing_extensions import Buffer
 
 from . import cuda as cuda
+from . import fft as fft
+from . import linalg as linalg
 from . import metal as metal
 from . import random as random
 from . import vulkan as vulkan
@@ -198,6 +200,33 @@ PARAMETERS = {
     "random.laplace.loc": "float",
     "random.laplace.scale": "float",
     "set_default_stream.stream": "Stream",
+    "fft.fft2.s": "Sequence[int] | None",
+    "fft.fftn.s": "Sequence[int] | None",
+    "fft.ifft2.s": "Sequence[int] | None",
+    "fft.ifftn.s": "Sequence[int] | None",
+    "fft.irfft2.s": "Sequence[int] | None",
+    "fft.irfftn.s": "Sequence[int] | None",
+    "fft.rfft2.s": "Sequence[int] | None",
+    "fft.rfftn.s": "Sequence[int] | None",
+    "fft.fftfreq.d": "float",
+    "fft.rfftfreq.d": "float",
+    "fft.fft.n": "int | None",
+    "fft.ifft.n": "int | None",
+    "fft.irfft.n": "int | None",
+    "fft.rfft.n": "int | None",
+    "fft.fft.norm": "str",
+    "fft.fft2.norm": "str",
+    "fft.fftn.norm": "str",
+    "fft.ifft.norm": "str",
+    "fft.ifft2.norm": "str",
+    "fft.ifftn.norm": "str",
+    "fft.irfft.norm": "str",
+    "fft.irfft2.norm": "str",
+    "fft.irfftn.norm": "str",
+    "fft.rfft.norm": "str",
+    "fft.rfft2.norm": "str",
+    "fft.rfftn.norm": "str",
+    "tensordot.axes": "int | list[Sequence[int]]",
     "vulkan.device_info.index": "int",
 }
 # Functions whose `axis` may name several axes.
@@ -468,7 +497,7 @@ ELEMENTWISE = {
 
 def stubs():
     files = {TARGET / "__init__.pyi": module_stub(mx, "")}
-    for name in ("cuda", "metal", "random", "vulkan"):
+    for name in ("cuda", "fft", "linalg", "metal", "random", "vulkan"):
         files[TARGET / f"{name}.pyi"] = module_stub(getattr(mx, name), name)
     return files
 

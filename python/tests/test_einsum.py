@@ -269,7 +269,11 @@ def flops(equation, shapes, path):
     """Operations of a path, counted from the definition."""
     left, out = equation.split("->")
     terms = [set(t) for t in left.split(",")]
-    size = {c: n for t, s in zip(left.split(","), shapes, strict=True) for c, n in zip(t, s, strict=True)}
+    size = {
+        c: n
+        for t, s in zip(left.split(","), shapes, strict=True)
+        for c, n in zip(t, s, strict=True)
+    }
     total = 0
     for pair in path:
         taken = [terms.pop(i) for i in sorted(pair, reverse=True)]
@@ -307,7 +311,9 @@ def test_the_path_is_the_cheapest_of_all(equation, shapes):
 
 
 def test_reports():
-    path, text = mx.einsum_path("ij,jk,kl->il", mx.zeros((2, 3)), mx.zeros((3, 4)), mx.zeros((4, 5)))
+    path, text = mx.einsum_path(
+        "ij,jk,kl->il", mx.zeros((2, 3)), mx.zeros((3, 4)), mx.zeros((4, 5))
+    )
     assert path == [(0, 1), (0, 1)]
     assert text == (
         "  Complete contraction:  ij,jk,kl->il\n         Naive scaling:  4\n     Optimized scaling:  3\n"

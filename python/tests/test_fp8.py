@@ -45,7 +45,9 @@ def test_values_of_all_codes(dtype):
 def test_rounding(rng):
     grid = table()[:0x7F]
     middle = ((grid[1:] + grid[:-1]) / 2).astype(np.float32)
-    edges = np.array([0, -0.0, 448, 463.99, 464, 480, 1e9, np.inf, np.nan, 1e-30, 1e-45], np.float32)
+    edges = np.array(
+        [0, -0.0, 448, 463.99, 464, 480, 1e9, np.inf, np.nan, 1e-30, 1e-45], np.float32
+    )
     around = [np.nextafter(middle, np.float32(d)) for d in (-1, 999)]
     bits = rng.integers(0, 2**32, 100_000, dtype=np.uint64).astype(np.uint32).view(np.float32)
     spread = rng.normal(size=100_000) * np.exp(rng.uniform(-12, 8, 100_000))

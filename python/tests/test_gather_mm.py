@@ -12,7 +12,9 @@ def close(got, want, bound, dtype="float32"):
     """Errors are measured against what rounding can do to |a| @ |b|."""
     assert got.shape == want.shape
     error = np.abs(h.to_np(got) - want)
-    assert (error <= TOLERANCE[dtype] * bound + 1e-30).all(), f"{(error / (bound + 1e-30)).max():.2e}"
+    assert (error <= TOLERANCE[dtype] * bound + 1e-30).all(), (
+        f"{(error / (bound + 1e-30)).max():.2e}"
+    )
 
 
 def twin(x, y, lhs=None, rhs=None):
@@ -45,7 +47,13 @@ def check(x, y, lhs, rhs, dtype="float32", **how):
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_experts(dtype, rng):
     """The shapes of mixtures of experts: one token (a row), several experts, weights stored transposed."""
-    for rows, k, n, experts in [(1, 32, 48, 5), (1, 33, 7, 3), (3, 64, 40, 4), (17, 40, 24, 6), (40, 16, 9, 2)]:
+    for rows, k, n, experts in [
+        (1, 32, 48, 5),
+        (1, 33, 7, 3),
+        (3, 64, 40, 4),
+        (17, 40, 24, 6),
+        (40, 16, 9, 2),
+    ]:
         x, y = draw(rng, (4, 1, rows, k), dtype), draw(rng, (experts, n, k), dtype)
         rhs = rng.integers(0, experts, (4, 3))
         want, bound = twin(x, y.swapaxes(1, 2), None, rhs)
@@ -74,7 +82,9 @@ def test_which_operand_is_picked(rng):
 
 def test_without_indices_it_is_matmul(rng):
     x, y = draw(rng, (3, 2, 8)), draw(rng, (8, 5))
-    np.testing.assert_allclose(np.array(mx.gather_mm(mx.array(x), mx.array(y))), x @ y, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        np.array(mx.gather_mm(mx.array(x), mx.array(y))), x @ y, rtol=1e-5, atol=1e-5
+    )
 
 
 def test_vectors(rng):
@@ -141,12 +151,15 @@ def test_any_strides(rng):
     close(mx.gather_mm(shared, mx.array(y), rhs_indices=mx.arange(6)), want, bound)
     # Indices may be views, too.
     every = mx.array([[0, 9, 1], [2, 9, 3]])[:, ::2]
-    close(mx.gather_mm(mx.array(x), mx.array(y), every, every.T[::-1, :1].T), *twin(
-        x, y, np.array([[0, 1], [2, 3]]), np.array([[1, 0]])
-    ))
+    close(
+        mx.gather_mm(mx.array(x), mx.array(y), every, every.T[::-1, :1].T),
+        *twin(x, y, np.array([[0, 1], [2, 3]]), np.array([[1, 0]])),
+    )
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"])
+@pytest.mark.parametrize(
+    "dtype", ["uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"]
+)
 def test_index_types(dtype, rng):
     x, y = draw(rng, (3, 2, 8)), draw(rng, (3, 8, 5))
     index = mx.array([2, 0, 1], h.mx_dtype(dtype))
@@ -180,9 +193,22 @@ def test_indices_out_of_range():
         (lambda a, b: mx.gather_mm(a, b, rhs_indices=mx.array([True, False])), "integral"),
         (lambda a, b: mx.gather_mm(a, b[:0], rhs_indices=mx.array([0, 0])), "empty batch"),
         (lambda a, b: mx.gather_mm(mx.array(1.0), b, rhs_indices=mx.array([0])), "0 dimension"),
-        (lambda a, b: mx.gather_mm(a.astype(mx.int32), b.astype(mx.int32), rhs_indices=mx.array([0, 1])), "real"),
-        (lambda a, b: mx.gather_mm(a.astype(mx.complex64), b, rhs_indices=mx.array([0, 1])), "real"),
-        (lambda a, b: mx.grad(lambda i: mx.sum(mx.gather_mm(a, b, rhs_indices=i)))(mx.array([0, 1])), "indices"),
+        (
+            lambda a, b: mx.gather_mm(
+                a.astype(mx.int32), b.astype(mx.int32), rhs_indices=mx.array([0, 1])
+            ),
+            "real",
+        ),
+        (
+            lambda a, b: mx.gather_mm(a.astype(mx.complex64), b, rhs_indices=mx.array([0, 1])),
+            "real",
+        ),
+        (
+            lambda a, b: mx.grad(lambda i: mx.sum(mx.gather_mm(a, b, rhs_indices=i)))(
+                mx.array([0, 1])
+            ),
+            "indices",
+        ),
     ],
 )
 def test_refusals(call, message):
@@ -270,7 +296,9 @@ def test_gradients_of_halves(dtype, rng):
     g = mx.grad(lambda b: mx.sum(mx.gather_mm(a, b, rhs_indices=mx.array(rhs))))(b)
     ones = np.ones((300, 8))
     want = np.stack([x[rhs == e, 0].T.astype(np.float64) @ ones[rhs == e] for e in range(2)])
-    bound = np.stack([np.abs(x[rhs == e, 0]).T.astype(np.float64) @ ones[rhs == e] for e in range(2)])
+    bound = np.stack(
+        [np.abs(x[rhs == e, 0]).T.astype(np.float64) @ ones[rhs == e] for e in range(2)]
+    )
     assert h.name_of(g.dtype) == dtype
     close(g, want, bound, dtype)
 
@@ -332,8 +360,12 @@ def test_bounds_outside_are_held_inside(rng):
     far = mx.array([[0, 4294967295], [4294967290, 4294967295]], mx.uint32)
     want, bound = parts(x, y, np.array([[0, 10], [10, 10]]))
     close(mx.segmented_mm(mx.array(x), mx.array(y), far), want, bound)
-    assert mx.segmented_mm(mx.zeros((2, 0)), mx.zeros((0, 3)), mx.array([[0, 0]])).tolist() == [[[0] * 3] * 2]
-    assert mx.segmented_mm(mx.zeros((2, 5)), mx.zeros((5, 3)), mx.zeros((0, 2), mx.int32)).shape == (0, 2, 3)
+    assert mx.segmented_mm(mx.zeros((2, 0)), mx.zeros((0, 3)), mx.array([[0, 0]])).tolist() == [
+        [[0] * 3] * 2
+    ]
+    assert mx.segmented_mm(
+        mx.zeros((2, 5)), mx.zeros((5, 3)), mx.zeros((0, 2), mx.int32)
+    ).shape == (0, 2, 3)
 
 
 def test_segment_derivatives(rng):
@@ -355,7 +387,12 @@ def test_segment_derivatives(rng):
         (lambda a, b: mx.segmented_mm(a[None], b, mx.array([[0, 1]])), "Batched"),
         (lambda a, b: mx.segmented_mm(a[0], b, mx.array([[0, 1]])), "Batched"),
         (lambda a, b: mx.segmented_mm(a[:, 1:], b, mx.array([[0, 1]])), "must match"),
-        (lambda a, b: mx.segmented_mm(a.astype(mx.int32), b.astype(mx.int32), mx.array([[0, 1]])), "real"),
+        (
+            lambda a, b: mx.segmented_mm(
+                a.astype(mx.int32), b.astype(mx.int32), mx.array([[0, 1]])
+            ),
+            "real",
+        ),
         (lambda a, b: mx.segmented_mm(a.astype(mx.complex64), b, mx.array([[0, 1]])), "real"),
     ],
 )

@@ -74,7 +74,13 @@ def test_products_of_integers_need_no_sum():
 
 
 def test_inner_and_outer(rng):
-    for left, right in [((3,), (3,)), ((2, 3), (4, 3)), ((2, 3, 4), (5, 4)), ((), (3,)), ((2, 0), (3, 0))]:
+    for left, right in [
+        ((3,), (3,)),
+        ((2, 3), (4, 3)),
+        ((2, 3, 4), (5, 4)),
+        ((), (3,)),
+        ((2, 0), (3, 0)),
+    ]:
         x, y = draw(rng, *left), draw(rng, *right)
         same(mx.inner(mx.array(x), mx.array(y)), np.inner(x, y))
     for left, right in [((3,), (2,)), ((2, 2), ()), ((0,), (3,)), ((2, 3), (2, 1))]:
@@ -114,7 +120,13 @@ def test_vecdot(rng):
 
 
 def test_kron(rng):
-    for left, right in [((2, 3), (4, 2)), ((2,), (2, 2, 1)), ((), (2,)), ((), ()), ((2, 3), (4, 1, 2))]:
+    for left, right in [
+        ((2, 3), (4, 2)),
+        ((2,), (2, 2, 1)),
+        ((), (2,)),
+        ((), ()),
+        ((2, 3), (4, 1, 2)),
+    ]:
         x, y = draw(rng, *left), draw(rng, *right)
         same(mx.kron(mx.array(x), mx.array(y)), np.kron(x, y))
     with pytest.raises(ValueError, match="empty"):
@@ -130,7 +142,12 @@ def central(f, x, i, step=1e-5):
 @pytest.mark.parametrize(
     ("f", "twin", "left", "right"),
     [
-        (lambda a, b: mx.tensordot(a, b, [[1, 0], [0, 2]]), lambda x, y: np.tensordot(x, y, [[1, 0], [0, 2]]), (2, 3), (3, 2, 2)),
+        (
+            lambda a, b: mx.tensordot(a, b, [[1, 0], [0, 2]]),
+            lambda x, y: np.tensordot(x, y, [[1, 0], [0, 2]]),
+            (2, 3),
+            (3, 2, 2),
+        ),
         (mx.inner, np.inner, (2, 3), (2, 3)),
         (mx.outer, np.outer, (2, 2), (3,)),
         (mx.vecdot, lambda x, y: (x * y).sum(-1), (2, 3), (1, 3)),
@@ -210,7 +227,13 @@ def test_block_masked_mm(block, kind, size, rng):
     out = mask(m, n, kind == "float")
     lhs = mask(m, k, kind != "bool")
     rhs = mask(k, n, kind == "float")
-    for given in [(out, lhs, rhs), (out, None, None), (None, lhs, None), (None, None, rhs), (None, lhs, rhs)]:
+    for given in [
+        (out, lhs, rhs),
+        (out, None, None),
+        (None, lhs, None),
+        (None, None, rhs),
+        (None, lhs, rhs),
+    ]:
         a, b = x.astype(np.float64), y.astype(np.float64)
         if given[1] is not None:
             a = a * blocks(given[1], block, a.shape)
@@ -237,7 +260,10 @@ def test_block_masked_batches_and_dtypes(rng):
     same(got, want, rtol=2e-2, atol=5e-2)
     # A false block hides what is in it.
     nan = mx.full((64, 32), float("nan"))
-    assert mx.sum(mx.block_masked_mm(nan, mx.ones((32, 1)), 32, mx.array([[False], [False]]))).item() == 0
+    assert (
+        mx.sum(mx.block_masked_mm(nan, mx.ones((32, 1)), 32, mx.array([[False], [False]]))).item()
+        == 0
+    )
     assert mx.block_masked_mm(mx.ones((40,)), mx.array(y), 32).shape == (33,)
 
 
@@ -284,6 +310,7 @@ def test_block_masked_refusals(call):
 
 # Hadamard transform
 
+
 @pytest.mark.parametrize("k", range(15))
 def test_powers_of_two(k, rng):
     n = 2**k
@@ -329,7 +356,9 @@ def test_long_rows(rng):
     for n in (2**17, 12 * 2**13, 28 * 2**12):
         x = draw(rng, 2, n)
         y = mx.hadamard_transform(mx.array(x))
-        np.testing.assert_allclose(np.linalg.norm(np.array(y, np.float64)), np.linalg.norm(x), rtol=1e-5)
+        np.testing.assert_allclose(
+            np.linalg.norm(np.array(y, np.float64)), np.linalg.norm(x), rtol=1e-5
+        )
         if n == 2**17:
             same(mx.hadamard_transform(y), x)
             half = mx.hadamard_transform(mx.array(x, mx.bfloat16))
@@ -390,6 +419,10 @@ def test_float64_stays_on_the_cpu(rng):
     got = mx.einsum("ij,kj->ik", a, a, stream=mx.cpu)
     np.testing.assert_allclose(np.array(got), x @ x.T, rtol=1e-13)
     if h.on_gpu():
-        for f in (mx.hadamard_transform, lambda a: mx.einsum("ij,kj", a, a), lambda a: mx.inner(a, a)):
+        for f in (
+            mx.hadamard_transform,
+            lambda a: mx.einsum("ij,kj", a, a),
+            lambda a: mx.inner(a, a),
+        ):
             with pytest.raises(ValueError, match="float64"):
                 f(a)

@@ -8,7 +8,13 @@ import pytest
 
 NAMES = ["cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"]
 FORMS = [{"reverse": r, "inclusive": i} for r in (False, True) for i in (True, False)]
-EPS = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 1.2e-7, "float64": 2.3e-16, "complex64": 1.2e-7}
+EPS = {
+    "float16": 1e-3,
+    "bfloat16": 8e-3,
+    "float32": 1.2e-7,
+    "float64": 2.3e-16,
+    "complex64": 1.2e-7,
+}
 
 
 def identity(name, dtype):
@@ -106,7 +112,9 @@ def check(name, x, dtype, axis=None, label="", **form):
     n = x.size if axis is None else x.shape[axis]
     eps = EPS.get(dtype, EPS["float32"])
     # Narrow floats accumulate in float32 and are rounded once.
-    tol = eps * np.abs(want) + max(EPS["float64"] if dtype == "float64" else 1.2e-7, 0) * scale * (4 + n**0.5)
+    tol = eps * np.abs(want) + max(EPS["float64"] if dtype == "float64" else 1.2e-7, 0) * scale * (
+        4 + n**0.5
+    )
     finite = np.isfinite(want)
     np.testing.assert_array_equal(got[~finite], want[~finite].astype(got.dtype), err_msg=label)
     worst = np.abs(got[finite] - want[finite]) - tol[finite]
@@ -336,10 +344,14 @@ def test_gradients(name, rng):
             jacobian = numeric_jacobian(name, np.asarray(a, np.float64), axis, form)
             (got,) = mx.vjp(f, [a], [mx.array(g.astype(np.float32))])[1]
             label = f"{name} {shape} {form}"
-            np.testing.assert_allclose(np.array(got).reshape(-1), g @ jacobian, 1e-4, 1e-4, err_msg=label)
+            np.testing.assert_allclose(
+                np.array(got).reshape(-1), g @ jacobian, 1e-4, 1e-4, err_msg=label
+            )
             t = rng.normal(size=shape)
             (got,) = mx.jvp(f, [a], [h.from_np(t, "float32")])[1]
-            np.testing.assert_allclose(np.array(got), jacobian @ t.reshape(-1), 1e-4, 1e-4, err_msg=label)
+            np.testing.assert_allclose(
+                np.array(got), jacobian @ t.reshape(-1), 1e-4, 1e-4, err_msg=label
+            )
 
 
 @pytest.mark.parametrize("name", ["cumprod", "logcumsumexp"])

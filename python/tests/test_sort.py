@@ -84,7 +84,9 @@ def test_sort_special_values(dtype, rng):
     for n in (8, 100, 5000) if h.on_gpu() else (8, 100, 5000, 70_000):
         check(h.from_np(rng.choice(special, n), dtype), 0, f"{dtype} {n}")
     # Sorted values are the input's, bit for bit.
-    bits = np.array([0x7FC00001, 0xFFC00002, 0x80000000, 0x00000000, 0x3F800000, 0x7F800000], np.uint32)
+    bits = np.array(
+        [0x7FC00001, 0xFFC00002, 0x80000000, 0x00000000, 0x3F800000, 0x7F800000], np.uint32
+    )
     got = mx.sort(mx.array(bits).view(mx.float32)).view(mx.uint32)
     assert sorted(got.tolist()) == sorted(bits.tolist())
     assert got[:4].tolist() == [0x80000000, 0, 0x3F800000, 0x7F800000]
@@ -216,7 +218,9 @@ def test_unique(dtype, rng):
             np.testing.assert_array_equal(h.to_np(v)[k:], np.full(size - k, values[0]))
             np.testing.assert_array_equal(np.array(i), np.r_[index[:k], [index[0]] * (size - k)])
             np.testing.assert_array_equal(np.array(c), np.r_[counts[:k], [0] * (size - k)])
-            np.testing.assert_array_equal(np.array(inv), np.minimum(inverse.reshape(shape), size - 1))
+            np.testing.assert_array_equal(
+                np.array(inv), np.minimum(inverse.reshape(shape), size - 1)
+            )
 
 
 def test_unique_rules():
@@ -233,7 +237,11 @@ def test_unique_rules():
     # Every NaN is distinct, the zeros are one.
     v, i, inv, c = mx.unique(mx.array([np.nan, 1.0, np.nan, 0.0, -0.0]), 5, True, True, True)
     np.testing.assert_array_equal(np.array(v), [0, 1, np.nan, np.nan, 0])
-    assert (i.tolist(), inv.tolist(), c.tolist()) == ([3, 1, 0, 2, 3], [2, 1, 3, 0, 0], [2, 1, 1, 1, 0])
+    assert (i.tolist(), inv.tolist(), c.tolist()) == (
+        [3, 1, 0, 2, 3],
+        [2, 1, 3, 0, 0],
+        [2, 1, 1, 1, 0],
+    )
     for bad in (
         lambda: mx.unique(a, -1),
         lambda: mx.unique(mx.zeros(0), 2),
@@ -255,8 +263,11 @@ def test_median(dtype, rng):
                 got = mx.median(x, axis, keepdims)
                 inexact = mx.issubdtype(x.dtype, mx.inexact)
                 assert got.dtype == (x.dtype if inexact else mx.float32)
-                want = np.median(held.astype(np.complex128 if dtype == "complex64" else np.float64),
-                                 axis, keepdims=keepdims)
+                want = np.median(
+                    held.astype(np.complex128 if dtype == "complex64" else np.float64),
+                    axis,
+                    keepdims=keepdims,
+                )
                 np.testing.assert_array_equal(h.to_np(got), want)
 
 
@@ -282,7 +293,9 @@ def test_minmax_and_count_nonzero(rng):
             np.testing.assert_array_equal(np.array(hi), held.max(axis, keepdims=keepdims))
             got = mx.count_nonzero(x, axis=axis, keepdims=keepdims)
             assert got.dtype == mx.int32
-            np.testing.assert_array_equal(np.array(got), np.count_nonzero(held, axis, keepdims=keepdims))
+            np.testing.assert_array_equal(
+                np.array(got), np.count_nonzero(held, axis, keepdims=keepdims)
+            )
     assert all(np.isnan(v.item()) for v in mx.minmax(mx.array([1.0, np.nan])))
     assert mx.count_nonzero(mx.array([0.0, np.nan, -0.0])).item() == 1
     assert mx.count_nonzero(mx.zeros((0, 3))).item() == 0
@@ -347,7 +360,9 @@ def test_vmap(rng):
         "minmax": lambda a: mx.stack(mx.minmax(a)),
         "count_nonzero": lambda a: mx.count_nonzero(a, axis=0),
         "searchsorted": lambda a: mx.searchsorted(mx.array([7.0, 20.0, 41.0]), a),
-        "grad of sort": mx.grad(lambda a: mx.sum(mx.sort(a, axis=0) * mx.arange(a.shape[0])[:, None])),
+        "grad of sort": mx.grad(
+            lambda a: mx.sum(mx.sort(a, axis=0) * mx.arange(a.shape[0])[:, None])
+        ),
     }
     for name, f in functions.items():
         for axis in range(3):
@@ -356,7 +371,10 @@ def test_vmap(rng):
             np.testing.assert_array_equal(np.array(got), np.array(want), err_msg=f"{name} {axis}")
     rows = mx.sort(x.reshape(3, 20), axis=1)
     got = mx.vmap(mx.searchsorted)(rows, x.reshape(3, 20))
-    want = [np.searchsorted(r, v) for r, v in zip(np.array(rows), np.array(x).reshape(3, 20), strict=True)]
+    want = [
+        np.searchsorted(r, v)
+        for r, v in zip(np.array(rows), np.array(x).reshape(3, 20), strict=True)
+    ]
     np.testing.assert_array_equal(np.array(got), want)
 
 

@@ -81,7 +81,9 @@ def test_gradients_pass_to_the_inputs_alone():
     x, y = mx.array([1.0, 2.0]), mx.array([3.0, 4.0])
     g = mx.grad(lambda x: mx.sum(mx.square(mx.depends(x * 2, mx.exp(x)))))(x)
     assert g.tolist() == [8, 16]
-    gx, gy = mx.grad(lambda x, y: mx.sum(mx.square(mx.depends([x, y], x * y)[1])), argnums=(0, 1))(x, y)
+    gx, gy = mx.grad(lambda x, y: mx.sum(mx.square(mx.depends([x, y], x * y)[1])), argnums=(0, 1))(
+        x, y
+    )
     assert gx.tolist() == [0, 0] and gy.tolist() == [6, 8]
     t = mx.jvp(lambda x, y: mx.depends(x * 3, y), [x, y], [x, y])[1][0]
     assert t.tolist() == [3, 6]
@@ -101,7 +103,9 @@ def test_buffer_sizes_count_memory_once():
 
 
 def test_bytes():
-    for x, dtype in itertools.product([mx.array([[1, 2], [3, 4]])], ["uint8", "int32", "float16", "complex64"]):
+    for x, dtype in itertools.product(
+        [mx.array([[1, 2], [3, 4]])], ["uint8", "int32", "float16", "complex64"]
+    ):
         a = x.astype(h.mx_dtype(dtype))
         assert bytes(a) == np.array(a).tobytes()
         assert bytes(a.T[::-1]) == np.ascontiguousarray(np.array(a).T[::-1]).tobytes()

@@ -37,7 +37,10 @@ def check(f, shapes, rng):
 @pytest.mark.parametrize(
     ("f", "shapes"),
     [
-        (lambda a, b, i: mx.gather_mm(a, b, rhs_indices=i), [((4, 1, 5),), ((3, 5, 2),), ((4,), 3)]),
+        (
+            lambda a, b, i: mx.gather_mm(a, b, rhs_indices=i),
+            [((4, 1, 5),), ((3, 5, 2),), ((4,), 3)],
+        ),
         (lambda a, b, i: mx.gather_mm(a, b, lhs_indices=i), [((3, 2, 5),), ((5, 2),), ((2,), 3)]),
         (mx.gather_mm, [((3, 2, 4),), ((2, 4, 3),), ((5,), 3), ((5,), 2)]),
         (mx.segmented_mm, [((2, 6),), ((6, 4),), ((3, 2), 9)]),

@@ -11,6 +11,8 @@ import numpy as np
 from typing_extensions import Buffer
 
 from . import cuda as cuda
+from . import fft as fft
+from . import linalg as linalg
 from . import metal as metal
 from . import random as random
 from . import vulkan as vulkan
@@ -22,7 +24,7 @@ _Scalar: TypeAlias = bool | int | float | complex
 _ArrayLike: TypeAlias = _Scalar | array | _HasArray | Buffer | np.ndarray[Any, Any]
 _StreamOrDevice: TypeAlias = Stream | ThreadLocalStream | Device | DeviceType | None
 
-__all__ = ['ArrayAt', 'ArrayIterator', 'Device', 'DeviceType', 'Dtype', 'DtypeCategory', 'PrintOptions', 'Stream', 'StreamContext', 'ThreadLocalStream', 'abs', 'acos', 'acosh', 'add', 'addmm', 'all', 'allclose', 'any', 'arange', 'arccos', 'arccosh', 'arcsin', 'arcsinh', 'arctan', 'arctan2', 'arctanh', 'argmax', 'argmin', 'argsort', 'array', 'array_equal', 'as_strided', 'asarray', 'asin', 'asinh', 'astype', 'async_eval', 'atan', 'atan2', 'atanh', 'atleast_1d', 'atleast_2d', 'atleast_3d', 'bfloat16', 'bitwise_and', 'bitwise_invert', 'bitwise_left_shift', 'bitwise_or', 'bitwise_right_shift', 'bitwise_xor', 'bool_', 'broadcast_arrays', 'broadcast_shapes', 'broadcast_to', 'can_cast', 'ceil', 'clear_cache', 'clear_streams', 'clip', 'complex64', 'complexfloating', 'concat', 'concatenate', 'conj', 'conjugate', 'contiguous', 'cos', 'cosh', 'cpu', 'cuda', 'default_device', 'default_stream', 'degrees', 'device_count', 'device_info', 'divide', 'divmod', 'e', 'empty', 'empty_like', 'equal', 'erf', 'erfinv', 'euler_gamma', 'eval', 'exp', 'expand_dims', 'expm1', 'eye', 'finfo', 'flatten', 'flip', 'float16', 'float32', 'float64', 'floating', 'floor', 'floor_divide', 'full', 'full_like', 'generic', 'get_active_memory', 'get_cache_memory', 'get_memory_limit', 'get_peak_memory', 'get_printoptions', 'gpu', 'grad', 'greater', 'greater_equal', 'identity', 'iinfo', 'imag', 'inexact', 'inf', 'int16', 'int32', 'int64', 'int8', 'integer', 'is_available', 'isclose', 'isdtype', 'isfinite', 'isinf', 'isnan', 'isneginf', 'isposinf', 'issubdtype', 'jvp', 'left_shift', 'less', 'less_equal', 'linspace', 'log', 'log10', 'log1p', 'log2', 'logaddexp', 'logical_and', 'logical_not', 'logical_or', 'logical_xor', 'logsumexp', 'matmul', 'matrix_transpose', 'max', 'maximum', 'mean', 'metal', 'min', 'minimum', 'moveaxis', 'multiply', 'nan', 'nan_to_num', 'negative', 'new_stream', 'new_thread_local_stream', 'new_thread_unsafe_stream', 'newaxis', 'not_equal', 'number', 'ones', 'ones_like', 'pad', 'permute_dims', 'pi', 'positive', 'pow', 'power', 'printoptions', 'prod', 'radians', 'random', 'real', 'reciprocal', 'remainder', 'repeat', 'reset_peak_memory', 'reshape', 'result_type', 'right_shift', 'roll', 'round', 'rsqrt', 'set_cache_limit', 'set_default_device', 'set_default_stream', 'set_memory_limit', 'set_printoptions', 'set_wired_limit', 'sigmoid', 'sign', 'signedinteger', 'sin', 'sinh', 'softmax', 'sort', 'split', 'sqrt', 'square', 'squeeze', 'stack', 'std', 'stop_gradient', 'stream', 'subtract', 'sum', 'swapaxes', 'synchronize', 'take', 'tan', 'tanh', 'tile', 'transpose', 'tri', 'tril', 'triu', 'trunc', 'uint16', 'uint32', 'uint64', 'uint8', 'unflatten', 'unsignedinteger', 'value_and_grad', 'var', 'view', 'vjp', 'vulkan', 'where', 'zeros', 'zeros_like']
+__all__ = ['ArrayAt', 'ArrayIterator', 'ArrayLike', 'Device', 'DeviceType', 'Dtype', 'DtypeCategory', 'PrintOptions', 'Stream', 'StreamContext', 'ThreadLocalStream', 'abs', 'acos', 'acosh', 'add', 'addmm', 'all', 'allclose', 'any', 'arange', 'arccos', 'arccosh', 'arcsin', 'arcsinh', 'arctan', 'arctan2', 'arctanh', 'argmax', 'argmin', 'argpartition', 'argsort', 'array', 'array_equal', 'as_strided', 'asarray', 'asin', 'asinh', 'astype', 'async_eval', 'atan', 'atan2', 'atanh', 'atleast_1d', 'atleast_2d', 'atleast_3d', 'bartlett', 'bfloat16', 'bitwise_and', 'bitwise_invert', 'bitwise_left_shift', 'bitwise_or', 'bitwise_right_shift', 'bitwise_xor', 'blackman', 'block_masked_mm', 'bool_', 'broadcast_arrays', 'broadcast_shapes', 'broadcast_to', 'can_cast', 'ceil', 'checkpoint', 'clear_cache', 'clear_streams', 'clip', 'compile', 'complex64', 'complexfloating', 'concat', 'concatenate', 'conj', 'conjugate', 'contiguous', 'conv1d', 'conv2d', 'conv3d', 'conv_general', 'conv_transpose1d', 'conv_transpose2d', 'conv_transpose3d', 'convolve', 'cos', 'cosh', 'count_nonzero', 'cpu', 'cuda', 'cummax', 'cummin', 'cumprod', 'cumsum', 'cumulative_prod', 'cumulative_sum', 'custom_function', 'default_device', 'default_stream', 'degrees', 'depends', 'device_count', 'device_info', 'diag', 'diagonal', 'diff', 'disable_compile', 'divide', 'divmod', 'e', 'einsum', 'einsum_path', 'empty', 'empty_like', 'enable_compile', 'equal', 'erf', 'erfinv', 'euler_gamma', 'eval', 'exp', 'expand_dims', 'expm1', 'eye', 'fft', 'finfo', 'flatten', 'flip', 'float16', 'float32', 'float64', 'floating', 'floor', 'floor_divide', 'from_dlpack', 'from_fp8', 'full', 'full_like', 'gather_mm', 'generic', 'get_active_memory', 'get_array_buffer_size', 'get_cache_memory', 'get_memory_limit', 'get_peak_memory', 'get_printoptions', 'gpu', 'grad', 'greater', 'greater_equal', 'hadamard_transform', 'hamming', 'hanning', 'identity', 'iinfo', 'imag', 'inexact', 'inf', 'inner', 'int16', 'int32', 'int64', 'int8', 'integer', 'is_available', 'isclose', 'isdtype', 'isfinite', 'isinf', 'isnan', 'isneginf', 'isposinf', 'issubdtype', 'jvp', 'kron', 'left_shift', 'less', 'less_equal', 'linalg', 'linspace', 'load', 'log', 'log10', 'log1p', 'log2', 'logaddexp', 'logcumsumexp', 'logical_and', 'logical_not', 'logical_or', 'logical_xor', 'logsumexp', 'matmul', 'matrix_norm', 'matrix_transpose', 'max', 'maximum', 'mean', 'median', 'meshgrid', 'metal', 'min', 'minimum', 'minmax', 'moveaxis', 'multiply', 'nan', 'nan_to_num', 'negative', 'new_stream', 'new_thread_local_stream', 'new_thread_unsafe_stream', 'newaxis', 'not_equal', 'number', 'ones', 'ones_like', 'outer', 'pad', 'partition', 'permute_dims', 'pi', 'positive', 'pow', 'power', 'printoptions', 'prod', 'put_along_axis', 'radians', 'random', 'real', 'reciprocal', 'remainder', 'repeat', 'reset_peak_memory', 'reshape', 'result_type', 'right_shift', 'roll', 'round', 'rsqrt', 'save', 'save_gguf', 'save_safetensors', 'savez', 'savez_compressed', 'searchsorted', 'segmented_mm', 'set_cache_limit', 'set_default_device', 'set_default_stream', 'set_memory_limit', 'set_printoptions', 'set_wired_limit', 'sigmoid', 'sign', 'signedinteger', 'sin', 'sinh', 'slice', 'slice_update', 'softmax', 'sort', 'split', 'sqrt', 'square', 'squeeze', 'stack', 'std', 'stop_gradient', 'stream', 'subtract', 'sum', 'swapaxes', 'synchronize', 'take', 'take_along_axis', 'tan', 'tanh', 'tensordot', 'tile', 'to_fp8', 'topk', 'trace', 'transpose', 'tri', 'tril', 'triu', 'trunc', 'uint16', 'uint32', 'uint64', 'uint8', 'unflatten', 'unique', 'unsignedinteger', 'unstack', 'value_and_grad', 'var', 'vecdot', 'view', 'vjp', 'vmap', 'vulkan', 'where', 'zeros', 'zeros_like']
 
 __mlx_api__: str
 __version__: str
@@ -61,18 +63,22 @@ unsignedinteger: DtypeCategory
 class ArrayAt:
     """Updates of selected elements that do not lose repeated ones; made by `array.at`.
 
-    >>> mx.zeros(3).at[1:].add(2)
-    array([0, 2, 2], dtype=float32)
+    `a.at[index]` takes what `a[index]` takes. The value is converted to the dtype of the array and broadcast to
+    the selected elements; where an index array names an element several times all updates count. The result
+    is a new array. Updates whose index is out of range are dropped.
+
+    >>> mx.zeros(3).at[mx.array([1, 1, 2])].add(2)
+    array([0, 4, 2], dtype=float32)
     """
     def __getitem__(self, index: Any, /) -> ArrayAt: ...
     def add(self, /, value: _ArrayLike) -> array:
         """The array with `value` added to the selected elements."""
     def divide(self, /, value: _ArrayLike) -> array:
-        """The array with the selected elements divided by `value`."""
+        """The array with the selected elements multiplied by the reciprocal of `value`, rounded to its dtype."""
     def maximum(self, /, value: _ArrayLike) -> array:
-        """The array with the larger of the selected elements and `value`."""
+        """The array with the larger of the selected elements and `value`; NaN wins."""
     def minimum(self, /, value: _ArrayLike) -> array:
-        """The array with the smaller of the selected elements and `value`."""
+        """The array with the smaller of the selected elements and `value`; NaN wins."""
     def multiply(self, /, value: _ArrayLike) -> array:
         """The array with the selected elements multiplied by `value`."""
     def subtract(self, /, value: _ArrayLike) -> array:
@@ -83,6 +89,19 @@ class ArrayIterator:
     """Runs over the first axis of an array."""
     def __iter__(self) -> ArrayIterator: ...
     def __next__(self) -> array: ...
+
+@final
+class ArrayLike:
+    """Holds an object with `__mlx_array__`, and stands for its array where one is expected.
+
+    >>> class Three:
+    ...     def __mlx_array__(self):
+    ...         return mx.array(3)
+    >>> mx.array(1) + mx.ArrayLike(Three())
+    array(4, dtype=int32)
+    """
+    def __new__(cls, arg: Dtype, /) -> Self: ...
+    def __mlx_array__(self, /) -> array: ...
 
 @final
 class Device:
@@ -221,12 +240,36 @@ class _PrintOptionsContext:
     def __exit__(self, /, exc_type: type[BaseException] | None = ..., exc_value: BaseException | None = ..., traceback: TracebackType | None = ...) -> None: ...
 
 @final
+class _checkpointed_func:
+    """The function that `checkpoint` returns."""
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    @property
+    def __wrapped__(self) -> Callable[..., Any]:
+        """The function that is computed anew."""
+
+@final
+class _compiled_func:
+    """The function that `compile` returns."""
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    @property
+    def __wrapped__(self) -> Callable[..., Any]:
+        """The function that is compiled."""
+
+@final
 class _gc_func:
     """The function that `grad` and `value_and_grad` return."""
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     @property
     def __wrapped__(self) -> Callable[..., Any]:
         """The function whose gradient this is."""
+
+@final
+class _vmap_func:
+    """The function that `vmap` returns."""
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    @property
+    def __wrapped__(self) -> Callable[..., Any]:
+        """The function that is mapped."""
 
 @final
 class array:
@@ -250,11 +293,14 @@ class array:
     def __array__(self, /, dtype: Dtype | None = ..., copy: bool | None = ...) -> np.ndarray[Any, Any]: ...
     def __array_namespace__(self, /, api_version: str | None = ...) -> ModuleType: ...
     def __bool__(self) -> bool: ...
+    def __bytes__(self, /) -> array: ...
     def __complex__(self, /) -> complex: ...
     def __copy__(self, /) -> array: ...
     def __deepcopy__(self, /, memo: Any) -> array: ...
     def __delitem__(self, index: Any, /) -> None: ...
     def __div__(self, other: Any, /) -> array: ...
+    def __dlpack__(self, /, *, stream: _StreamOrDevice = ..., max_version: Any = ..., dl_device: Any = ..., copy: bool | None = ...) -> array: ...
+    def __dlpack_device__(self, /) -> array: ...
     def __eq__(self, other: Any, /) -> array: ...  # type: ignore[override]
     def __float__(self) -> float: ...
     def __floordiv__(self, other: Any, /) -> array: ...
@@ -298,6 +344,7 @@ class array:
     def __rdiv__(self, other: Any, /) -> array: ...
     def __reduce__(self, /) -> tuple[Any, ...]: ...
     def __repr__(self) -> str: ...
+    def __reversed__(self, /) -> array: ...
     def __rfloordiv__(self, other: Any, /) -> array: ...
     def __rlshift__(self, other: Any, /) -> array: ...
     def __rmatmul__(self, other: Any, /) -> array: ...
@@ -334,6 +381,18 @@ class array:
         """See `mlx.core.conj`."""
     def cos(self, /, *, stream: _StreamOrDevice = ...) -> array:
         """See `mlx.core.cos`."""
+    def cummax(self, /, axis: int | None = ..., *, reverse: Any = ..., inclusive: Any = ..., stream: _StreamOrDevice = ...) -> array:
+        """See `mlx.core.cummax`."""
+    def cummin(self, /, axis: int | None = ..., *, reverse: Any = ..., inclusive: Any = ..., stream: _StreamOrDevice = ...) -> array:
+        """See `mlx.core.cummin`."""
+    def cumprod(self, /, axis: int | None = ..., *, reverse: Any = ..., inclusive: Any = ..., stream: _StreamOrDevice = ...) -> array:
+        """See `mlx.core.cumprod`."""
+    def cumsum(self, /, axis: int | None = ..., *, reverse: Any = ..., inclusive: Any = ..., stream: _StreamOrDevice = ...) -> array:
+        """See `mlx.core.cumsum`."""
+    def diag(self, /, k: int = ..., *, stream: _StreamOrDevice = ...) -> array:
+        """See `mlx.core.diag`."""
+    def diagonal(self, /, offset: int = ..., axis1: int = ..., axis2: int = ..., stream: _StreamOrDevice = ...) -> array:
+        """See `mlx.core.diagonal`."""
     @property
     def dtype(self) -> Dtype:
         """Type of the elements."""
@@ -357,6 +416,8 @@ class array:
         """See `mlx.core.log1p`."""
     def log2(self, /, *, stream: _StreamOrDevice = ...) -> array:
         """See `mlx.core.log2`."""
+    def logcumsumexp(self, /, axis: int | None = ..., *, reverse: Any = ..., inclusive: Any = ..., stream: _StreamOrDevice = ...) -> array:
+        """See `mlx.core.logcumsumexp`."""
     def logsumexp(self, /, axis: int | Sequence[int] | None = ..., keepdims: bool = ..., *, stream: _StreamOrDevice = ...) -> array:
         """See `mlx.core.logsumexp`."""
     @property
@@ -422,6 +483,36 @@ class array:
     if sys.version_info >= (3, 12):
         def __buffer__(self, flags: int, /) -> memoryview: ...
         def __release_buffer__(self, buffer: memoryview, /) -> None: ...
+
+@final
+class custom_function:
+    """A function whose derivatives and vectorised form are given by functions of their own.
+
+    Called, it is the function `f` itself. The rules get trees of the form of the arguments: the argument alone
+    where there is one, else the tuple of all; keyword arguments are handed on as such. Without a rule a transform
+    differentiates or maps what `f` does.
+
+    >>> @mx.custom_function
+    ... def f(x):
+    ...     return mx.sin(x)
+    >>> @f.vjp
+    ... def f_vjp(x, cotangent, output):
+    ...     return cotangent * 2
+    >>> mx.grad(f)(mx.array(0.0))
+    array(2, dtype=float32)
+    """
+    def __new__(cls, f: Any) -> Self: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def jvp(self, /, f: Any) -> tuple[list[array], list[array]]:
+        """Takes the forward derivative: a function of (primals, tangents) that returns the tangents of the outputs.
+        The tangent of a constant argument is None.
+        """
+    def vjp(self, /, f: Any) -> tuple[list[array], list[array]]:
+        """Takes the reverse derivative: a function of (primals, cotangents, outputs) that returns the cotangents of
+        the primals, in their form.
+        """
+    def vmap(self, /, f: Any) -> array:
+        """Takes the vectorised form: a function of (inputs, axes) that returns the outputs and their batch axes."""
 
 @final
 class finfo:
@@ -599,6 +690,13 @@ def argmin(a: array, /, axis: int | None = ..., keepdims: bool = ..., *, stream:
     array(1, dtype=uint32)
     """
 
+def argpartition(a: array, /, kth: Any, axis: int | None = ..., *, stream: _StreamOrDevice = ...) -> array:
+    """Indices (uint32) that partition along `axis` as `partition` does.
+
+    >>> mx.argpartition(mx.array([2, 1, 3]), 2)[2]
+    array(2, dtype=uint32)
+    """
+
 def argsort(a: array, /, axis: int | None = ..., *, stream: _StreamOrDevice = ...) -> array:
     """Indices (uint32) that sort along `axis`; equal elements keep their order.
 
@@ -625,7 +723,9 @@ def as_strided(a: array, /, shape: Sequence[int] | None = ..., strides: Sequence
     """
 
 def asarray(a: Any, dtype: Dtype | None = ..., *, copy: bool | None = ...) -> array:
-    """An array from anything that `mx.array` takes; an array of the right dtype is not copied unless `copy`.
+    """An array from anything that `mx.array` takes. An array of the right dtype is returned as it is unless `copy`
+    is true; with `copy=False` host memory of objects with `__dlpack__` is shared, and ValueError raised for
+    what needs a copy.
 
     >>> mx.asarray([1, 2])
     array([1, 2], dtype=int32)
@@ -701,6 +801,13 @@ def atleast_3d(*arys: array, stream: _StreamOrDevice = ...) -> array | list[arra
     (1, 1, 1)
     """
 
+def bartlett(M: Any, *, stream: _StreamOrDevice = ...) -> array:
+    """Bartlett window of `M` points: a triangle that is zero at both ends. float32.
+
+    >>> mx.bartlett(5)
+    array([0, 0.5, 1, 0.5, 0], dtype=float32)
+    """
+
 def bitwise_and(a: _ArrayLike, b: _ArrayLike, stream: _StreamOrDevice = ...) -> array:
     """Bitwise and of two arrays. The operands broadcast against each other; integers and bool only.
 
@@ -743,6 +850,24 @@ def bitwise_xor(a: _ArrayLike, b: _ArrayLike, stream: _StreamOrDevice = ...) -> 
     array([5], dtype=int32)
     """
 
+def blackman(M: Any, *, stream: _StreamOrDevice = ...) -> array:
+    """Blackman window of `M` points: three cosine terms, zero at both ends. float32.
+
+    >>> mx.blackman(3)
+    array([0, 1, 0], dtype=float32)
+    """
+
+def block_masked_mm(a: _ArrayLike, b: _ArrayLike, /, block_size: Any = ..., mask_out: Any = ..., mask_lhs: Any = ..., mask_rhs: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+    """Matrix product of operands that are masked in blocks of `block_size` (32 or 64) by `block_size` elements, and
+    whose product is masked likewise: a bool mask keeps blocks or makes them zero, any other scales them. A mask
+    has one element for each block, the last ones cut off at the edges, and leading axes that broadcast.
+
+    >>> mask = mx.array([[True], [False]])
+    >>> mx.block_masked_mm(mx.ones((64, 8)), mx.ones((8, 1)), 32, mask)[31:33]
+    array([[8],
+           [0]], dtype=float32)
+    """
+
 def broadcast_arrays(*arrays: array, stream: _StreamOrDevice = ...) -> tuple[array, ...]:
     """The arrays broadcast to their common shape, as a tuple.
 
@@ -779,6 +904,15 @@ def ceil(a: _ArrayLike, /, *, stream: _StreamOrDevice = ...) -> array:
     array([2, -1], dtype=float32)
     """
 
+def checkpoint(fun: Callable[..., Any]) -> array:
+    """A function that computes what `fun` does, but does not keep its intermediate arrays for the gradient: the
+    gradient calls `fun` again, which takes time and saves memory.
+
+    >>> f = mx.checkpoint(lambda x: mx.sin(mx.exp(x)))
+    >>> mx.grad(f)(mx.array(0.0))
+    array(0.540302, dtype=float32)
+    """
+
 def clear_cache() -> None:
     """Gives the bytes that were kept for reuse back.
 
@@ -796,6 +930,19 @@ def clip(a: array, /, a_min: _ArrayLike | None, a_max: _ArrayLike | None, *, str
 
     >>> mx.clip(mx.array([1, 5, 9]), 2, 6)
     array([2, 5, 6], dtype=int32)
+    """
+
+def compile(fun: Callable[..., Any], inputs: Any = ..., outputs: Any = ..., shapeless: Any = ...) -> array:
+    """A function that records what `fun` builds on its first call for each form of the arguments, simplifies it and
+    fuses elementwise operations, and computes that from then on without calling `fun`.
+
+    Arguments are trees of arrays and of constants (numbers, strings, None), which are part of the form. `inputs`
+    and `outputs` are containers of arrays that `fun` reads and writes besides its arguments. With `shapeless`,
+    arrays of other shapes (but as many axes) do not record anew. Raises ValueError for other arguments.
+
+    >>> f = mx.compile(lambda x: mx.exp(-x) + 1)
+    >>> f(mx.array([0.0, 0.0]))
+    array([2, 2], dtype=float32)
     """
 
 def concat(arrays: Sequence[array], axis: int | None = ..., *, stream: _StreamOrDevice = ...) -> array:
@@ -833,6 +980,93 @@ def contiguous(a: array, /, allow_col_major: bool = ..., *, stream: _StreamOrDev
     (3, 2)
     """
 
+def conv1d(input: Any, weight: Any, /, stride: Any = ..., padding: Any = ..., dilation: Any = ..., groups: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+    """Convolution over one spatial axis, with zeros around the input; the kernel is not mirrored.
+
+    `input` is (N, L, Cin), `weight` (Cout, K, Cin / groups), the result (N, O, Cout) in the promoted dtype with
+    O = (L + 2 * padding - dilation * (K - 1) - 1) // stride + 1. Floating point dtypes; halves are summed in
+    float32. Raises ValueError for shapes that do not fit.
+
+    >>> mx.conv1d(mx.array([[[1.0], [2.0], [4.0]]]), mx.array([[[1.0], [10.0]]]))
+    array([[[21],
+            [42]]], dtype=float32)
+    """
+
+def conv2d(input: Any, weight: Any, /, stride: Any = ..., padding: Any = ..., dilation: Any = ..., groups: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+    """Convolution over two spatial axes, with zeros around the input; the kernel is not mirrored.
+
+    `input` is (N, H, W, Cin), `weight` (Cout, KH, KW, Cin / groups), the result (N, OH, OW, Cout) in the promoted
+    dtype. `stride`, `padding` and `dilation` are one number or one for each axis. Raises ValueError for shapes that
+    do not fit.
+
+    >>> mx.conv2d(mx.ones((1, 4, 4, 3)), mx.ones((2, 3, 3, 3)), stride=2, padding=1).shape
+    (1, 2, 2, 2)
+    """
+
+def conv3d(input: Any, weight: Any, /, stride: Any = ..., padding: Any = ..., dilation: Any = ..., groups: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+    """Convolution over three spatial axes, with zeros around the input; the kernel is not mirrored.
+
+    `input` is (N, D, H, W, Cin), `weight` (Cout, KD, KH, KW, Cin / groups), the result (N, OD, OH, OW, Cout) in the
+    promoted dtype. `stride`, `padding` and `dilation` are one number or one for each axis. Raises ValueError for
+    shapes that do not fit.
+
+    >>> mx.conv3d(mx.ones((1, 4, 4, 4, 3)), mx.ones((2, 3, 3, 3, 3))).shape
+    (1, 2, 2, 2, 2)
+    """
+
+def conv_general(input: Any, weight: Any, /, stride: Any = ..., padding: Any = ..., kernel_dilation: Any = ..., input_dilation: Any = ..., groups: Any = ..., flip: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+    """Convolution over one to three spatial axes with every option.
+
+    `input` is (N, ..., Cin), `weight` (Cout, ..., Cin / groups), the result (N, ..., Cout). `padding` is a number, one
+    for each axis, or a pair of sequences, (before, behind); negative padding crops the input. Elements of the kernel
+    lie `kernel_dilation` apart, those of the input `input_dilation`, with zeros between. `flip` mirrors the kernel.
+    Raises ValueError for shapes that do not fit.
+
+    >>> mx.conv_general(mx.ones((1, 5, 1)), mx.ones((1, 2, 1)), padding=([0], [1]), input_dilation=2).shape
+    (1, 9, 1)
+    """
+
+def conv_transpose1d(input: Any, weight: Any, /, stride: Any = ..., padding: Any = ..., dilation: Any = ..., output_padding: Any = ..., groups: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+    """Transposed convolution over one spatial axis: what the gradient of `conv1d` is to its input.
+
+    `input` is (N, L, Cin), `weight` (Cout, K, Cin / groups), the result (N, O, Cout) with
+    O = (L - 1) * stride - 2 * padding + dilation * (K - 1) + output_padding + 1. Raises ValueError for shapes that
+    do not fit.
+
+    >>> mx.conv_transpose1d(mx.ones((1, 3, 1)), mx.ones((1, 2, 1)), stride=2).shape
+    (1, 6, 1)
+    """
+
+def conv_transpose2d(input: Any, weight: Any, /, stride: Any = ..., padding: Any = ..., dilation: Any = ..., output_padding: Any = ..., groups: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+    """Transposed convolution over two spatial axes: what the gradient of `conv2d` is to its input.
+
+    `input` is (N, H, W, Cin), `weight` (Cout, KH, KW, Cin / groups), the result (N, OH, OW, Cout), sizes as for
+    `conv_transpose1d`. Raises ValueError for shapes that do not fit.
+
+    >>> mx.conv_transpose2d(mx.ones((1, 3, 3, 1)), mx.ones((1, 3, 3, 1)), 2, 1, output_padding=1).shape
+    (1, 6, 6, 1)
+    """
+
+def conv_transpose3d(input: Any, weight: Any, /, stride: Any = ..., padding: Any = ..., dilation: Any = ..., output_padding: Any = ..., groups: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+    """Transposed convolution over three spatial axes: what the gradient of `conv3d` is to its input.
+
+    `input` is (N, D, H, W, Cin), `weight` (Cout, KD, KH, KW, Cin / groups), the result (N, OD, OH, OW, Cout), sizes
+    as for `conv_transpose1d`. Raises ValueError for shapes that do not fit.
+
+    >>> mx.conv_transpose3d(mx.ones((1, 2, 2, 2, 1)), mx.ones((1, 2, 2, 2, 1)), stride=2).shape
+    (1, 4, 4, 4, 1)
+    """
+
+def convolve(a: array, v: Any, /, mode: str = ..., *, stream: _StreamOrDevice = ...) -> array:
+    """Convolution of two sequences, in which the shorter one is mirrored.
+
+    `mode` is "full", "same" (the middle, as long as the longer one) or "valid" (where they overlap wholly). Raises
+    ValueError for another mode, for arrays that are empty or not one-dimensional.
+
+    >>> mx.convolve(mx.array([1.0, 2.0, 3.0]), mx.array([0.0, 1.0]), mode="same")
+    array([0, 1, 2], dtype=float32)
+    """
+
 def cos(a: _ArrayLike, /, *, stream: _StreamOrDevice = ...) -> array:
     """Cosine of each element. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.
 
@@ -845,6 +1079,61 @@ def cosh(a: _ArrayLike, /, *, stream: _StreamOrDevice = ...) -> array:
 
     >>> mx.cosh(mx.array([0.0]))
     array([1], dtype=float32)
+    """
+
+def count_nonzero(a: array, /, *, axis: int | None = ..., keepdims: bool = ..., stream: _StreamOrDevice = ...) -> array:
+    """How many elements over `axis` (all axes by default) are not zero, as int32; NaN counts.
+
+    >>> mx.count_nonzero(mx.array([0, 1, 2]))
+    array(2, dtype=int32)
+    """
+
+def cummax(a: array, /, axis: int | None = ..., *, reverse: Any = ..., inclusive: Any = ..., stream: _StreamOrDevice = ...) -> array:
+    """Running maximum along `axis`, of the flattened array by default; NaN stays once it has come. `reverse` runs
+    from the end; without `inclusive` each result leaves its own element out and the first is the least value.
+
+    >>> mx.cummax(mx.array([1, 3, 2]))
+    array([1, 3, 3], dtype=int32)
+    """
+
+def cummin(a: array, /, axis: int | None = ..., *, reverse: Any = ..., inclusive: Any = ..., stream: _StreamOrDevice = ...) -> array:
+    """Running minimum along `axis`, of the flattened array by default; NaN stays once it has come. `reverse` runs
+    from the end; without `inclusive` each result leaves its own element out and the first is the greatest value.
+
+    >>> mx.cummin(mx.array([3, 1, 2]))
+    array([3, 1, 1], dtype=int32)
+    """
+
+def cumprod(a: array, /, axis: int | None = ..., *, reverse: Any = ..., inclusive: Any = ..., dtype: Dtype | None = ..., stream: _StreamOrDevice = ...) -> array:
+    """Running product along `axis`, of the flattened array by default. `reverse` runs from the end; without
+    `inclusive` each result leaves its own element out. `dtype` is converted to first. Raises IndexError for an
+    axis out of range.
+
+    >>> mx.cumprod(mx.array([2, 3, 4]))
+    array([2, 6, 24], dtype=int32)
+    """
+
+def cumsum(a: array, /, axis: int | None = ..., *, reverse: Any = ..., inclusive: Any = ..., dtype: Dtype | None = ..., stream: _StreamOrDevice = ...) -> array:
+    """Running sum along `axis`, of the flattened array by default. `reverse` runs from the end; without
+    `inclusive` each result leaves its own element out. `dtype` is converted to first; bool is summed as int32,
+    other integers wrap in their own dtype. Raises IndexError for an axis out of range.
+
+    >>> mx.cumsum(mx.array([1, 2, 3]))
+    array([1, 3, 6], dtype=int32)
+    """
+
+def cumulative_prod(a: array, /, axis: int | None = ..., *, reverse: Any = ..., inclusive: Any = ..., dtype: Dtype | None = ..., stream: _StreamOrDevice = ...) -> array:
+    """Running product; another name of `cumprod`.
+
+    >>> mx.cumulative_prod(mx.array([2, 3, 4]))
+    array([2, 6, 24], dtype=int32)
+    """
+
+def cumulative_sum(a: array, /, axis: int | None = ..., *, reverse: Any = ..., inclusive: Any = ..., dtype: Dtype | None = ..., stream: _StreamOrDevice = ...) -> array:
+    """Running sum; another name of `cumsum`.
+
+    >>> mx.cumulative_sum(mx.array([1, 2, 3]))
+    array([1, 3, 6], dtype=int32)
     """
 
 def default_device() -> Device:
@@ -868,6 +1157,14 @@ def degrees(a: _ArrayLike, /, *, stream: _StreamOrDevice = ...) -> array:
     array([0], dtype=float32)
     """
 
+def depends(inputs: Any, dependencies: Any) -> array:
+    """`inputs`, an array or a sequence of arrays, unchanged, but computed only after `dependencies`. A sequence comes
+    back as a list. Gradients pass to the inputs alone.
+
+    >>> mx.depends(mx.array([1, 2]), mx.zeros(3))
+    array([1, 2], dtype=int32)
+    """
+
 def device_count(device_type: DeviceType) -> int:
     """How many devices of a type there are.
 
@@ -881,6 +1178,38 @@ def device_info(d: Device | DeviceType | None = ...) -> dict[str, Any]:
 
     >>> 'device_name' in mx.device_info(mx.cpu)
     True
+    """
+
+def diag(a: array, /, k: int = ..., *, stream: _StreamOrDevice = ...) -> array:
+    """A matrix with the vector `a` on diagonal `k`, or diagonal `k` of the matrix `a`. Raises ValueError for other
+    ranks.
+
+    >>> mx.diag(mx.array([1, 2]))
+    array([[1, 0],
+           [0, 2]], dtype=int32)
+    """
+
+def diagonal(a: array, offset: int = ..., axis1: int = ..., axis2: int = ..., stream: _StreamOrDevice = ...) -> array:
+    """The elements `(i, i + offset)` of the matrices over `axis1` and `axis2`, as a new last axis. Raises ValueError
+    for arrays of fewer than two axes, IndexError for an axis out of range.
+
+    >>> mx.diagonal(mx.array([[1, 2], [3, 4]]))
+    array([1, 4], dtype=int32)
+    """
+
+def diff(a: array, /, n: int = ..., axis: int | None = ..., *, stream: _StreamOrDevice = ...) -> array:
+    """The differences of neighbours along `axis`, taken `n` times; the axis gets shorter by `n`. For bool: whether
+    neighbours differ. Raises ValueError for a negative `n` and IndexError for an axis out of range.
+
+    >>> mx.diff(mx.array([1, 4, 9]))
+    array([3, 5], dtype=int32)
+    """
+
+def disable_compile() -> array:
+    """Calls compiled functions as they are from now on.
+
+    >>> mx.disable_compile()
+    >>> mx.enable_compile()
     """
 
 def divide(a: _ArrayLike, b: _ArrayLike, stream: _StreamOrDevice = ...) -> array:
@@ -897,6 +1226,26 @@ def divmod(a: _ArrayLike, b: _ArrayLike, stream: _StreamOrDevice = ...) -> list[
     [array([2, -3], dtype=int32), array([1, 2], dtype=int32)]
     """
 
+def einsum(subscripts: Any, *operands: Any, stream: _StreamOrDevice = ...) -> array:
+    """Einstein summation: `subscripts` names the axes of each operand by letters, and after `->` those of the result;
+    without it the letters that appear once, in alphabetical order. An ellipsis stands for axes that broadcast, a
+    letter that repeats in one operand for a diagonal. Sums over common axes are matrix products and take the
+    dtypes of `matmul`.
+
+    >>> mx.einsum('ij,jk->ik', mx.ones((2, 3)), mx.ones((3, 2)))
+    array([[3, 3],
+           [3, 3]], dtype=float32)
+    """
+
+def einsum_path(subscripts: Any, *operands: Any) -> array:
+    """The order in which `einsum` contracts its operands: a list of positions for each step, whose result is appended
+    to the operands that are left, and a text about its cost.
+
+    >>> a, b = mx.ones((2, 10)), mx.ones((10, 3))
+    >>> mx.einsum_path('ij,jk,kl->il', a, b, mx.ones((3, 2)))[0]
+    [(0, 1), (0, 1)]
+    """
+
 def empty(shape: int | Sequence[int], dtype: Dtype | None = ..., *, stream: _StreamOrDevice = ...) -> array:
     """An array of `shape`; its elements are zeros, as MLX has it.
 
@@ -909,6 +1258,12 @@ def empty_like(a: array, /, dtype: Dtype | None = ..., *, stream: _StreamOrDevic
 
     >>> mx.empty_like(mx.array([1, 2])).shape
     (2,)
+    """
+
+def enable_compile() -> array:
+    """Undoes `disable_compile`; wins over the variable MLX_DISABLE_COMPILE.
+
+    >>> mx.enable_compile()
     """
 
 def equal(a: _ArrayLike, b: _ArrayLike, stream: _StreamOrDevice = ...) -> array:
@@ -995,6 +1350,25 @@ def floor_divide(a: _ArrayLike, b: _ArrayLike, stream: _StreamOrDevice = ...) ->
     array([3, -4], dtype=int32)
     """
 
+def from_dlpack(x: array, /, *, copy: bool | None = ...) -> array:
+    """An array from an object with `__dlpack__` (NumPy, PyTorch, JAX and other arrays) or from a DLPack capsule.
+
+    Host memory is shared unless `copy` is true: the array then shows what its owner writes later. float64
+    and complex128 are converted to float32 and complex64, so they are always copied; with `copy=False` that
+    raises ValueError. Memory of other devices comes over the host where the producer offers that.
+
+    >>> import numpy as np
+    >>> mx.from_dlpack(np.arange(3, dtype=np.float32))
+    array([0, 1, 2], dtype=float32)
+    """
+
+def from_fp8(x: array, dtype: Dtype | None = ..., *, stream: _StreamOrDevice = ...) -> array:
+    """The values of 8-bit floats (E4M3) that are held as uint8, in a real floating `dtype`, bfloat16 by default.
+
+    >>> mx.from_fp8(mx.to_fp8(mx.array([0.3])), mx.float32)
+    array([0.3125], dtype=float32)
+    """
+
 def full(shape: int | Sequence[int], vals: _ArrayLike, dtype: Dtype | None = ..., *, stream: _StreamOrDevice = ...) -> array:
     """An array of `shape` filled with `vals`, a scalar or an array that broadcasts to it.
 
@@ -1009,10 +1383,31 @@ def full_like(a: array, vals: _ArrayLike, dtype: Dtype | None = ..., *, stream: 
     array([7, 7], dtype=int32)
     """
 
+def gather_mm(a: _ArrayLike, b: _ArrayLike, /, lhs_indices: Any = ..., rhs_indices: Any = ..., *, sorted_indices: Any = ..., stream: _StreamOrDevice = ...) -> array:
+    """Matrix product of matrices that are picked by index, without copying them: `a[lhs_indices] @ b[rhs_indices]`
+    with flat indices over all axes but the last two. The indices broadcast against each other; an operand
+    without indices takes part with all of its matrices in order. `sorted_indices` promises that the indices of
+    the only indexed operand do not decrease. Real floating point dtypes only.
+
+    >>> a, b = mx.ones((1, 2)), mx.array([[[1.0], [1.0]], [[2.0], [2.0]]])
+    >>> mx.gather_mm(a, b, rhs_indices=mx.array([1, 0, 1])).tolist()
+    [[[4.0]], [[2.0]], [[4.0]]]
+    """
+
 def get_active_memory() -> int:
     """Bytes of all live arrays, on the host and on devices.
 
     >>> mx.get_active_memory() >= 0
+    True
+    """
+
+def get_array_buffer_size(*args: Any) -> array:
+    """Bytes reserved for the arrays in trees (dict, list, tuple) of arrays, each memory counted once; other leaves are
+    passed over. Raises ValueError for an array that is not evaluated.
+
+    >>> x = mx.ones(4)
+    >>> mx.eval(x)
+    >>> mx.get_array_buffer_size(x, [x]) >= x.nbytes
     True
     """
 
@@ -1069,6 +1464,28 @@ def greater_equal(a: _ArrayLike, b: _ArrayLike, stream: _StreamOrDevice = ...) -
     array([False, True], dtype=bool)
     """
 
+def hadamard_transform(a: array, scale: _ArrayLike | None = ..., stream: _StreamOrDevice = ...) -> array:
+    """The Walsh-Hadamard transform along the last axis, times `scale` (one over the square root of its length by
+    default). Lengths are m * 2^k with m in 1, 12, 20, 28; others raise ValueError. Integers give float32.
+
+    >>> mx.hadamard_transform(mx.array([1.0, 2.0]), scale=1.0)
+    array([3, -1], dtype=float32)
+    """
+
+def hamming(M: Any, *, stream: _StreamOrDevice = ...) -> array:
+    """Hamming window of `M` points: a raised cosine, 0.08 at both ends. float32.
+
+    >>> mx.hamming(3)
+    array([0.08, 1, 0.08], dtype=float32)
+    """
+
+def hanning(M: Any, *, stream: _StreamOrDevice = ...) -> array:
+    """Hann window of `M` points: a raised cosine, zero at both ends. float32.
+
+    >>> mx.hanning(5)
+    array([0, 0.5, 1, 0.5, 0], dtype=float32)
+    """
+
 def identity(n: int, dtype: Dtype | None = ..., *, stream: _StreamOrDevice = ...) -> array:
     """The identity matrix of size `n`.
 
@@ -1081,6 +1498,14 @@ def imag(a: _ArrayLike, /, *, stream: _StreamOrDevice = ...) -> array:
 
     >>> mx.imag(mx.array([1 + 2j]))
     array([2], dtype=float32)
+    """
+
+def inner(a: _ArrayLike, b: _ArrayLike, /, *, stream: _StreamOrDevice = ...) -> array:
+    """Sum of products over the last axes of two arrays; plain multiplication where one is a scalar. Raises
+    ValueError where those axes differ in length.
+
+    >>> mx.inner(mx.array([1.0, 2.0]), mx.array([3.0, 4.0]))
+    array(11, dtype=float32)
     """
 
 def is_available(device: Device | DeviceType) -> bool:
@@ -1155,6 +1580,14 @@ def jvp(fun: Callable[..., Any], primals: Sequence[array], tangents: Sequence[ar
     ([array(6, dtype=float32)], [array(2, dtype=float32)])
     """
 
+def kron(a: _ArrayLike, b: _ArrayLike, *, stream: _StreamOrDevice = ...) -> array:
+    """Kronecker product: each element of `a` times the whole of `b`, in the place of that element. Raises ValueError
+    for empty arrays.
+
+    >>> mx.kron(mx.array([1, 2]), mx.array([1, 10]))
+    array([1, 10, 2, 20], dtype=int32)
+    """
+
 def left_shift(a: _ArrayLike, b: _ArrayLike, stream: _StreamOrDevice = ...) -> array:
     """Bits of the first array moved up by the second. The operands broadcast against each other; integers only, bool counts as uint8.
 
@@ -1181,6 +1614,20 @@ def linspace(start: float, stop: float, num: int | None = ..., endpoint: bool = 
 
     >>> mx.linspace(0, 1, 5)
     array([0, 0.25, 0.5, 0.75, 1], dtype=float32)
+    """
+
+def load(file: Any, /, format: Any = ..., return_metadata: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+    """Loads an array (npy) or a dict of arrays (npz, safetensors, gguf) from a path or a file object.
+
+    The format is that of the file's extension unless `format` names it. Elements are read when they are
+    needed; from a file object they are taken at once. float64 goes to the CPU unless `stream` is given.
+    GGUF needs a path: Q4_0, Q4_1 and Q8_0 tensors become `weight`, `scales` and `biases`, other quantised
+    ones float16. With `return_metadata` (safetensors, gguf) the result is `(arrays, metadata)`. Raises
+    RuntimeError for files that are missing or corrupt, ValueError for what is not supported.
+
+    >>> import io; f = io.BytesIO(); mx.save(f, mx.array([1, 2])); _ = f.seek(0)
+    >>> mx.load(f, format="npy")
+    array([1, 2], dtype=int32)
     """
 
 def log(a: _ArrayLike, /, *, stream: _StreamOrDevice = ...) -> array:
@@ -1216,6 +1663,14 @@ def logaddexp(a: _ArrayLike, b: _ArrayLike, /, *, stream: _StreamOrDevice = ...)
 
     >>> mx.logaddexp(mx.array([0.0]), mx.array([0.0]))
     array([0.693147], dtype=float32)
+    """
+
+def logcumsumexp(a: array, /, axis: int | None = ..., *, reverse: Any = ..., inclusive: Any = ..., stream: _StreamOrDevice = ...) -> array:
+    """Running `log(sum(exp(a)))` along `axis`, of the flattened array by default, without overflow; integers give
+    float32. `reverse` runs from the end; without `inclusive` each result leaves its own element out.
+
+    >>> mx.logcumsumexp(mx.array([0.0, 0.0]))
+    array([0, 0.693147], dtype=float32)
     """
 
 def logical_and(a: _ArrayLike, b: _ArrayLike, /, *, stream: _StreamOrDevice = ...) -> array:
@@ -1262,6 +1717,16 @@ def matmul(a: array, b: array, /, *, stream: _StreamOrDevice = ...) -> array:
            [3, 3]], dtype=float32)
     """
 
+def matrix_norm(a: array, /, ord: Any = ..., axis: int | None = ..., keepdims: bool = ..., *, stream: _StreamOrDevice = ...) -> array:
+    """The norm of `a` over `axis`: of vectors over one axis, of matrices over two, of the whole array by default. `ord`
+    is a number, inf, -inf, or "fro" and "nuc" for matrices; None is the Euclidean (Frobenius) norm. Integers give
+    float32. Raises ValueError for an `ord` that does not exist or axes that do not fit it; 2, -2 and "nuc" of matrices
+    need a CPU stream.
+
+    >>> mx.linalg.norm(mx.array([3.0, 4.0]))
+    array(5, dtype=float32)
+    """
+
 def matrix_transpose(a: array, /, *, stream: _StreamOrDevice = ...) -> array:
     """The array with its last two axes swapped. Raises ValueError for fewer than two axes.
 
@@ -1290,6 +1755,22 @@ def mean(a: array, /, axis: int | Sequence[int] | None = ..., keepdims: bool = .
     array(3, dtype=float32)
     """
 
+def median(a: array, /, axis: int | None = ..., keepdims: bool = ..., *, stream: _StreamOrDevice = ...) -> array:
+    """The median over `axis` (all axes by default): the mean of the two middle elements of an even count, NaN if
+    there is any. Integers give float32. Raises ValueError for an empty axis.
+
+    >>> mx.median(mx.array([3, 1, 2, 4]))
+    array(2.5, dtype=float32)
+    """
+
+def meshgrid(*arrays: Sequence[array], sparse: Any = ..., indexing: Any = ..., stream: _StreamOrDevice = ...) -> array:
+    """Coordinate arrays of the grid over one-dimensional arrays. With `indexing='xy'` the first two axes are
+    exchanged; `'ij'` keeps them. Sparse grids keep length 1 along the axes of the other arrays.
+
+    >>> mx.meshgrid(mx.array([1, 2]), mx.array([3]))
+    (array([[1, 2]], dtype=int32), array([[3, 3]], dtype=int32))
+    """
+
 def min(a: array, /, axis: int | Sequence[int] | None = ..., keepdims: bool = ..., *, stream: _StreamOrDevice = ...) -> array:
     """Smallest element over `axis` (all axes by default); NaN wins. Raises ValueError for an empty axis.
 
@@ -1302,6 +1783,14 @@ def minimum(a: _ArrayLike, b: _ArrayLike, /, *, stream: _StreamOrDevice = ...) -
 
     >>> mx.minimum(mx.array([1, 5]), mx.array([3, 4]))
     array([1, 4], dtype=int32)
+    """
+
+def minmax(a: array, /, axis: int | None = ..., keepdims: bool = ..., *, stream: _StreamOrDevice = ...) -> array:
+    """Minimum and maximum over `axis` (all axes by default) as a pair; NaN wins in both. Raises ValueError for an
+    empty axis.
+
+    >>> mx.minmax(mx.array([3, 1, 2]))
+    (array(1, dtype=int32), array(3, dtype=int32))
     """
 
 def moveaxis(a: array, /, source: int, destination: int, *, stream: _StreamOrDevice = ...) -> array:
@@ -1375,12 +1864,28 @@ def ones_like(a: array, /, dtype: Dtype | None = ..., *, stream: _StreamOrDevice
     array([1, 1], dtype=float32)
     """
 
+def outer(a: _ArrayLike, b: _ArrayLike, /, *, stream: _StreamOrDevice = ...) -> array:
+    """Products of each element of `a` with each element of `b`, both flattened: a matrix.
+
+    >>> mx.outer(mx.array([1, 2]), mx.array([3, 4]))
+    array([[3, 4],
+           [6, 8]], dtype=int32)
+    """
+
 def pad(a: array, pad_width: int | Sequence[int] | Sequence[tuple[int, int]], mode: str = ..., constant_values: _ArrayLike = ..., *, stream: _StreamOrDevice = ...) -> array:
     """The array with elements added before and after each axis. `pad_width` is one number, a pair for all axes or
     a pair for each. `mode` is 'constant' (with `constant_values`), 'edge', 'reflect' or 'symmetric'.
 
     >>> mx.pad(mx.array([1, 2]), 1)
     array([0, 1, 2, 0], dtype=int32)
+    """
+
+def partition(a: array, /, kth: Any, axis: int | None = ..., *, stream: _StreamOrDevice = ...) -> array:
+    """The elements rearranged along `axis` (of the flattened array for None) so that number `kth` is where sorting
+    would put it, with none greater before it and none less after it. Raises ValueError for a `kth` out of range.
+
+    >>> mx.partition(mx.array([2, 1, 3]), 2)[2]
+    array(3, dtype=int32)
     """
 
 def permute_dims(a: array, /, axes: Sequence[int] | None = ..., *, stream: _StreamOrDevice = ...) -> array:
@@ -1424,6 +1929,19 @@ def prod(a: array, /, axis: int | Sequence[int] | None = ..., keepdims: bool = .
 
     >>> mx.prod(mx.array([2, 3, 4]))
     array(24, dtype=int32)
+    """
+
+def put_along_axis(a: array, /, indices: int | array, values: Any, axis: int | None = ..., *, stream: _StreamOrDevice = ...) -> array:
+    """A copy of `a` with `values` written along `axis` at `indices`, which have as many axes as `a`.
+
+    Indices and values are broadcast on the other axes; values are converted to the dtype of `a`. For None the
+    positions are those of the flattened array. Negative indices count from the end; values for others out of
+    range are dropped, and of several values for one element the last one stays. Raises ValueError for wrong
+    shapes, RuntimeError for indices that are not integers, IndexError for a wrong axis.
+
+    >>> mx.put_along_axis(mx.array([[5, 6], [7, 8]]), mx.array([[1], [0]]), mx.array(9), axis=1)
+    array([[5, 9],
+           [9, 8]], dtype=int32)
     """
 
 def radians(a: _ArrayLike, /, *, stream: _StreamOrDevice = ...) -> array:
@@ -1512,6 +2030,69 @@ def rsqrt(a: _ArrayLike, /, *, stream: _StreamOrDevice = ...) -> array:
     array([0.5], dtype=float32)
     """
 
+def save(file: Any, arr: Any) -> array:
+    """Saves an array as an npy file. `.npy` is appended to a path that lacks it. An existing file is replaced
+    once the new one is complete. bfloat16 is stored as void elements of two bytes, as MLX does it.
+
+    >>> import io; f = io.BytesIO(); mx.save(f, mx.array([1, 2]))
+    >>> f.getvalue()[:6]
+    b'\\x93NUMPY'
+    """
+
+def save_gguf(file: Any, arrays: Sequence[array], metadata: Any = ...) -> array:
+    """Saves a dict of arrays (float32, float16, int8, int16 or int32) as a GGUF file. Values of `metadata` are
+    strings, lists of strings, or arrays of at most one axis. `.gguf` is appended to a path that lacks it.
+
+    >>> import tempfile, os
+    >>> with tempfile.TemporaryDirectory() as d:
+    ...     mx.save_gguf(os.path.join(d, "m"), {"a": mx.array([1.0])}, {"name": "m"})
+    ...     mx.load(os.path.join(d, "m.gguf"), return_metadata=True)
+    ({'a': array([1], dtype=float32)}, {'name': 'm'})
+    """
+
+def save_safetensors(file: Any, arrays: Sequence[array], metadata: Any = ...) -> array:
+    """Saves a dict of arrays, and optionally a dict of strings, as a safetensors file. `.safetensors` is
+    appended to a path that lacks it. float64 raises RuntimeError.
+
+    >>> import io; f = io.BytesIO(); mx.save_safetensors(f, {"a": mx.array([1])}, {"k": "v"}); _ = f.seek(0)
+    >>> mx.load(f, format="safetensors", return_metadata=True)
+    ({'a': array([1], dtype=int32)}, {'k': 'v'})
+    """
+
+def savez(file: Any, *args: Any, **kwargs: Any) -> array:
+    """Saves arrays as the members of an npz file: those given by position as `arr_0`, `arr_1`, ..., the others
+    under their keywords. `.npz` is appended to a path that lacks it.
+
+    >>> import io; f = io.BytesIO(); mx.savez(f, mx.array(1), b=mx.array(2))
+    >>> sorted(mx.load(f, format="npz"))
+    ['arr_0', 'b']
+    """
+
+def savez_compressed(file: Any, *args: Any, **kwargs: Any) -> array:
+    """As `savez`, with compressed members.
+
+    >>> import io; f = io.BytesIO(); mx.savez_compressed(f, a=mx.zeros((1000,)))
+    >>> len(f.getvalue()) < 1000
+    True
+    """
+
+def searchsorted(sorted_sequence: Any, values: Any, /, side: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+    """Where `values` would go in the sorted one-dimensional `sorted_sequence`: the first position that keeps it
+    sorted, or the last one for the side 'right'; uint32 of the shape of `values`. NaN is greatest. Raises
+    ValueError for another side or a sequence that is not one-dimensional.
+
+    >>> mx.searchsorted(mx.array([1, 2, 2, 4]), mx.array([2, 5]))
+    array([1, 4], dtype=uint32)
+    """
+
+def segmented_mm(a: _ArrayLike, b: _ArrayLike, /, segments: Any, *, stream: _StreamOrDevice = ...) -> array:
+    """Matrix products of two matrices over parts of the inner dimension, one for each pair (start, end) of
+    `segments`, whose last axis has length 2. Real floating point dtypes only.
+
+    >>> mx.segmented_mm(mx.ones((1, 4)), mx.ones((4, 1)), mx.array([[0, 1], [1, 4]])).tolist()
+    [[[1.0]], [[3.0]]]
+    """
+
 def set_cache_limit(limit: int) -> int:
     """Sets the limit of bytes kept for reuse; returns the limit before. 0 keeps nothing.
 
@@ -1580,6 +2161,29 @@ def sinh(a: _ArrayLike, /, *, stream: _StreamOrDevice = ...) -> array:
 
     >>> mx.sinh(mx.array([0.0]))
     array([0], dtype=float32)
+    """
+
+def slice(a: array, start_indices: Any, axes: Sequence[int] | None, slice_size: Any, *, stream: _StreamOrDevice = ...) -> array:
+    """The part of `a` of shape `slice_size` that starts at `start_indices`, an array, on `axes`, and at 0 on the
+    other axes.
+
+    Negative starts count from the end; a start is held where the part fits into `a`. Raises ValueError for a
+    part that is larger than `a`, for repeated axes and for starts that are not integers, IndexError for a wrong
+    axis.
+
+    >>> mx.slice(mx.array([5, 6, 7]), mx.array([1]), (0,), (2,))
+    array([6, 7], dtype=int32)
+    """
+
+def slice_update(a: array, update: Any, start_indices: Any, axes: Sequence[int] | None, *, stream: _StreamOrDevice = ...) -> array:
+    """A copy of `a` with `update` written from `start_indices`, an array, on `axes`, and from 0 on the other axes.
+
+    The update is converted to the dtype of `a`; axes that it lacks have length one. Negative starts count from
+    the end; a start is held where the update fits into `a`. Raises ValueError for an update that is larger than
+    `a`, for repeated axes and for starts that are not integers, IndexError for a wrong axis.
+
+    >>> mx.slice_update(mx.zeros(3), mx.array([6, 7]), mx.array([1]), (0,))
+    array([0, 6, 7], dtype=float32)
     """
 
 def softmax(a: array, /, axis: int | Sequence[int] | None = ..., *, precise: bool = ..., stream: _StreamOrDevice = ...) -> array:
@@ -1683,11 +2287,27 @@ def synchronize(stream: _StreamOrDevice = ...) -> None:
     """
 
 def take(a: array, /, indices: int | array, axis: int | None = ..., *, stream: _StreamOrDevice = ...) -> array:
-    """The elements of `a` at `indices` along `axis` (in the flattened array for None). Negative indices count from
-    the end.
+    """The elements of `a` at `indices` along `axis` (in the flattened array for None).
+
+    The axes of `indices`, an integer or an array of integers, stand in the place of `axis`. Negative indices
+    count from the end; indices in an array that are out of range are held at the ends of the axis. Raises
+    ValueError for other dtypes and for a non-empty take from nothing, IndexError for a wrong axis.
 
     >>> mx.take(mx.array([5, 6, 7]), mx.array([2, 0]))
     array([7, 5], dtype=int32)
+    """
+
+def take_along_axis(a: array, /, indices: int | array, axis: int | None = ..., *, stream: _StreamOrDevice = ...) -> array:
+    """The elements of `a` along `axis` at `indices`, which have as many axes as `a`.
+
+    The other axes are broadcast against each other; the result has the length of `indices` along `axis`. For
+    None `a` is flattened and `indices` have one axis. Negative indices count from the end; others out of range
+    are held at the ends of the axis. Raises ValueError for wrong shapes, RuntimeError for indices that are not
+    integers, IndexError for a wrong axis.
+
+    >>> mx.take_along_axis(mx.array([[5, 6], [7, 8]]), mx.array([[1], [0]]), axis=1)
+    array([[6],
+           [7]], dtype=int32)
     """
 
 def tan(a: _ArrayLike, /, *, stream: _StreamOrDevice = ...) -> array:
@@ -1704,11 +2324,44 @@ def tanh(a: _ArrayLike, /, *, stream: _StreamOrDevice = ...) -> array:
     array([0], dtype=float32)
     """
 
+def tensordot(a: _ArrayLike, b: _ArrayLike, /, axes: int | list[Sequence[int]] = ..., *, stream: _StreamOrDevice = ...) -> array:
+    """Sum of products over axes of two arrays: the last `axes` of `a` with the first `axes` of `b`, or the axes in two
+    lists, pair by pair. Floating point and complex dtypes only; raises ValueError where lengths differ.
+
+    >>> mx.tensordot(mx.ones((2, 3)), mx.ones((3, 2)), 1)
+    array([[3, 3],
+           [3, 3]], dtype=float32)
+    """
+
 def tile(a: _ArrayLike, reps: int | Sequence[int], /, *, stream: _StreamOrDevice = ...) -> array:
     """The array laid out `reps` times along its axes, the last number for the last axis.
 
     >>> mx.tile(mx.array([1, 2]), 2)
     array([1, 2, 1, 2], dtype=int32)
+    """
+
+def to_fp8(x: array, *, stream: _StreamOrDevice = ...) -> array:
+    """The nearest 8-bit float (E4M3) of each element, as uint8. What is larger than 448, NaN included, becomes 448.
+    Raises ValueError unless the dtype of `x` is a real floating one.
+
+    >>> mx.to_fp8(mx.array([1.0, 448.0]))
+    array([56, 126], dtype=uint8)
+    """
+
+def topk(a: array, /, k: int, axis: int | None = ..., *, stream: _StreamOrDevice = ...) -> array:
+    """The `k` largest elements along `axis` (of the flattened array for None), in no particular order. Raises
+    ValueError for a `k` out of range.
+
+    >>> mx.topk(mx.array([2, 1, 3]), 1)
+    array([3], dtype=int32)
+    """
+
+def trace(a: array, /, offset: int = ..., axis1: int = ..., axis2: int = ..., dtype: Dtype | None = ..., *, stream: _StreamOrDevice = ...) -> array:
+    """Sum of a diagonal (see `diagonal`) over the matrices of `axis1` and `axis2`, converted to `dtype` first. Bool
+    and narrow integers are summed as 32-bit integers.
+
+    >>> mx.trace(mx.array([[1, 2], [3, 4]]))
+    array(5, dtype=int32)
     """
 
 def transpose(a: array, /, axes: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
@@ -1755,6 +2408,24 @@ def unflatten(a: array, /, axis: int, shape: Sequence[int], *, stream: _StreamOr
     (2, 3, 4)
     """
 
+def unique(a: array, /, size: Any, return_index: Any = ..., return_inverse: Any = ..., return_counts: Any = ..., fill_value: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+    """The first `size` distinct elements of the flattened array in ascending order; if there are fewer, the rest is
+    `fill_value` (the least element by default). On request with the index of each one's first occurrence
+    (uint32), for each element of `a` the index of its value (uint32, the shape of `a`), and how often each occurs
+    (int32, 0 for the fill). Each NaN is distinct. Raises ValueError for a negative size.
+
+    >>> mx.unique(mx.array([2, 1, 2]), 2)
+    array([1, 2], dtype=int32)
+    """
+
+def unstack(x: array, /, *, axis: int | None = ..., stream: _StreamOrDevice = ...) -> array:
+    """The slices of `x` along `axis`, without that axis, as a tuple: the inverse of `stack`. Raises IndexError for an
+    axis out of range.
+
+    >>> mx.unstack(mx.array([[1, 2], [3, 4]]))
+    (array([1, 2], dtype=int32), array([3, 4], dtype=int32))
+    """
+
 def value_and_grad(fun: Callable[..., Any], argnums: int | Sequence[int] | None = ..., argnames: str | Sequence[str] | None = ...) -> Callable[..., Any]:
     """As `grad`, but the function returns the pair of value and gradient. `fun` may return a tuple whose first
     element is the scalar; the others are handed through.
@@ -1770,6 +2441,13 @@ def var(a: array, /, axis: int | Sequence[int] | None = ..., keepdims: bool = ..
     array(1, dtype=float32)
     """
 
+def vecdot(a: _ArrayLike, b: _ArrayLike, /, *, axis: int | None = ..., stream: _StreamOrDevice = ...) -> array:
+    """Sum of `conj(a) * b` along `axis`; the other axes broadcast. Narrow integers are summed as 32-bit integers.
+
+    >>> mx.vecdot(mx.array([[1, 2], [3, 4]]), mx.array([[1, 1], [2, 2]]))
+    array([3, 14], dtype=int32)
+    """
+
 def view(a: _ArrayLike, dtype: Dtype, stream: _StreamOrDevice = ...) -> array:
     """The bytes of `a` seen as another dtype; the last axis changes with the size of an element.
 
@@ -1783,6 +2461,17 @@ def vjp(fun: Callable[..., Any], primals: Sequence[array], cotangents: Sequence[
 
     >>> mx.vjp(lambda x: 2 * x, [mx.array(3.0)], [mx.array(1.0)])
     ([array(6, dtype=float32)], [array(2, dtype=float32)])
+    """
+
+def vmap(fun: Callable[..., Any], in_axes: Any = ..., out_axes: Any = ...) -> array:
+    """A function that applies `fun` to every element along an axis of its arguments and stacks the results.
+
+    `in_axes` says along which axis each argument is taken apart: an integer for all of them, or a tree of the form
+    of the arguments with integers, or `None` for what every element shares. `out_axes` says where the results are
+    stacked. Raises ValueError where the lengths of the axes differ.
+
+    >>> mx.vmap(lambda x, y: x * y, in_axes=(0, None))(mx.array([1, 2]), mx.array(3))
+    array([3, 6], dtype=int32)
     """
 
 def where(condition: _ArrayLike, x: _ArrayLike, y: _ArrayLike, /, *, stream: _StreamOrDevice = ...) -> array:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, final
 from . import _ArrayLike, Dtype, _StreamOrDevice, array
 
-__all__ = ['bernoulli', 'categorical', 'gumbel', 'key', 'laplace', 'normal', 'permutation', 'randint', 'seed', 'split', 'state', 'truncated_normal', 'uniform']
+__all__ = ['bernoulli', 'categorical', 'gumbel', 'key', 'laplace', 'multivariate_normal', 'normal', 'permutation', 'randint', 'seed', 'split', 'state', 'truncated_normal', 'uniform']
 
 state: _RandomState
 
@@ -56,6 +56,14 @@ def laplace(shape: Sequence[int] = ..., dtype: Dtype | None = ..., loc: float = 
 
     >>> mx.random.laplace((3,)).shape
     (3,)
+    """
+
+def multivariate_normal(mean: Any, cov: Any, shape: Sequence[int] = ..., dtype: Dtype | None = ..., key: array | None = ..., stream: _StreamOrDevice = ...) -> array:
+    """Jointly normal numbers with means `(..., n)` and covariances `(..., n, n)`, positive semi-definite; their batches
+    broadcast with `shape`. float32 only (ValueError otherwise).
+
+    >>> mx.random.multivariate_normal(mx.zeros(2), mx.eye(2), (3,)).shape
+    (3, 2)
     """
 
 def normal(shape: Sequence[int] = ..., dtype: Dtype | None = ..., loc: _ArrayLike | None = ..., scale: _ArrayLike | None = ..., key: array | None = ..., stream: _StreamOrDevice = ...) -> array:
