@@ -6,7 +6,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-# Equations with the sizes of their letters left to SIZES; the second item names operands' shapes where an
+# Equations; SIZES has the sizes of their letters. The second item names operands' shapes where an
 # ellipsis or a length of 1 hides them.
 SIZES = dict(zip("abcdefghijkl", [2, 3, 4, 5, 2, 3, 2, 3, 5, 4, 3, 2], strict=True))
 EQUATIONS = [
@@ -316,7 +316,8 @@ def test_reports():
     )
     assert path == [(0, 1), (0, 1)]
     assert text == (
-        "  Complete contraction:  ij,jk,kl->il\n         Naive scaling:  4\n     Optimized scaling:  3\n"
+        "  Complete contraction:  ij,jk,kl->il\n         Naive scaling:  4\n"
+        "     Optimized scaling:  3\n"
         "      Naive FLOP count:  360\n  Optimized FLOP count:  128\n"
     )
     path, text = mx.einsum_path("ij->i", mx.zeros((2, 3)))

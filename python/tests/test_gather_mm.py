@@ -46,7 +46,7 @@ def check(x, y, lhs, rhs, dtype="float32", **how):
 @pytest.mark.validation
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_experts(dtype, rng):
-    """The shapes of mixtures of experts: one token (a row), several experts, weights stored transposed."""
+    """The shapes of mixtures of experts: one token (a row), several experts, transposed weights."""
     for rows, k, n, experts in [
         (1, 32, 48, 5),
         (1, 33, 7, 3),
@@ -101,7 +101,7 @@ def test_vectors(rng):
     "lengths", [[40], [0, 16, 0, 0], [1] * 4 + [36], [16, 17, 31, 0, 70], [100, 3, 130, 1, 66]]
 )
 def test_sorted_rows(dtype, lengths, rng):
-    """Rows that meet one matrix follow each other: tiles of rows are cut where the matrix changes."""
+    """Rows that meet one matrix follow each other: tiles are cut where the matrix changes."""
     rhs = np.repeat(np.arange(len(lengths)), lengths)
     for k, n in [(24, 40), (33, 5), (64, 72)]:
         x, y = draw(rng, (len(rhs), 1, k), dtype), draw(rng, (len(lengths), k, n), dtype)

@@ -1,4 +1,4 @@
-"""tensordot, inner, outer, vecdot, kron, block_masked_mm and the Hadamard transform against NumPy and SciPy."""
+"""tensordot, inner, outer, vecdot, kron, block_masked_mm, hadamard_transform against NumPy, SciPy."""
 
 import helpers as h
 import mlx.core as mx

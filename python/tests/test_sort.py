@@ -1,4 +1,4 @@
-"""Sorting, partitions, the largest elements, medians, searches and distinct elements: values against NumPy,
+"""Sorting, partitions, the largest elements, medians, searches, distinct elements: against NumPy,
 order of NaN and equal elements, derivatives against finite differences."""
 
 import helpers as h
@@ -339,7 +339,7 @@ def test_gradients(name, rng):
 
 def test_gradient_of_a_partition_follows_its_elements(rng):
     x = h.from_np(rng.normal(size=200), "float32")
-    # Whatever the arrangement: y = partition(x), and the cotangent of y[i] goes where y[i] came from.
+    # Whatever the arrangement, the cotangent of y[i] goes where y[i] came from.
     y = np.array(mx.partition(x, 50))
     (g,) = mx.vjp(lambda v: mx.partition(v, 50), [x], [mx.array(y)])[1]
     np.testing.assert_array_equal(np.array(g), np.array(x))
