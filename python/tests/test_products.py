@@ -1,4 +1,4 @@
-"""tensordot, inner, outer, vecdot, kron, block_masked_mm, hadamard_transform against NumPy, SciPy."""
+"""tensordot, inner, outer, vecdot, kron, block_masked_mm and hadamard_transform against NumPy."""
 
 import helpers as h
 import mlx.core as mx
