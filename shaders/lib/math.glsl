@@ -115,8 +115,17 @@ float m_floor_mod(float a, float b) {
     r = m_scale2(float(m), eb - 23);
     r = uintBitsToFloat(floatBitsToUint(r) | (floatBitsToUint(a) & 0x80000000u));
   }
-  precise float fixed_up = r + b;
-  return (floatBitsToUint(r) & 0x7fffffffu) != 0u && (r < 0.0) != (b < 0.0) ? fixed_up : r;
+  uint ur = floatBitsToUint(r) & 0x7fffffffu;
+  // Signs and zeros are read from the bits: a device may take subnormal numbers for zero.
+  if (ur == 0u || int(floatBitsToUint(r) ^ floatBitsToUint(b)) >= 0) return r;
+  if (ub >= 0x0d800000u) {
+    precise float sum = r + b;
+    return sum;
+  }
+  int er, eb;
+  float mr = m_split(r, er), mb = m_split(b, eb);
+  precise float sum = m_scale2(mr, max(er - eb, -60)) + mb;
+  return m_scale2(sum, eb);
 }
 
 // |x| reduced by multiples of pi/2, and the multiple's low two bits.

@@ -123,8 +123,8 @@ macro_rules! floats {
     ($($t:ty),*) => { $(combine! {
         Sum, $t: 0.0, |a, b| a + b;
         Prod, $t: 1.0, |a, b| a * b;
-        Min, $t: <$t>::INFINITY, |a, b| if !(a <= b) & (a == a) { b } else { a };
-        Max, $t: <$t>::NEG_INFINITY, |a, b| if !(a >= b) & (a == a) { b } else { a };
+        Min, $t: <$t>::INFINITY, |a, b| if ((a > b) | (b != b)) & (a == a) { b } else { a };
+        Max, $t: <$t>::NEG_INFINITY, |a, b| if ((a < b) | (b != b)) & (a == a) { b } else { a };
     })* };
 }
 integers!(u8, u16, u32, u64, i8, i16, i32, i64);

@@ -216,7 +216,11 @@ fn run(enc: &mut CommandEncoder, p: &Pass) -> Result<()> {
     let staged_out = in_fast != out_fast || store == io::STORE_HALF || (!out_fast && small);
     let (lines, pitch, padding) = shape_of(f, &plan, in_fast, in_fast != out_fast, p.lines * p.cols);
     let mut flags = flags.clone();
-    let mut flag = |on: bool, name: &'static str| on.then(|| flags.push(name)).unwrap_or(());
+    let mut flag = |on: bool, name: &'static str| {
+        if on {
+            flags.push(name);
+        }
+    };
     let total = p.n as u64 * p.cols;
     let bounded_in = (p.hooks.n_in as u64) < total;
     let bounded_out = (p.hooks.n_out as u64) < total;
@@ -395,7 +399,7 @@ fn single(enc: &mut CommandEncoder, t: &Fft, src: &DeviceView, dst: &DeviceView)
 /// Value error for other dtypes and for lines of 2^30 elements and more.
 pub fn fft(enc: &mut CommandEncoder, t: &Fft, src: &DeviceView, dst: &DeviceView) -> Result<()> {
     let real_in = src.dtype == Dtype::F32;
-    if !(real_in || src.dtype == Dtype::C64) || (t.kind == FftKind::Forward) > real_in {
+    if !real_in && (src.dtype != Dtype::C64 || t.kind == FftKind::Forward) {
         bail!(Value, "[fft] Expected float32 or complex64, got {}.", src.dtype);
     }
     if dst.size() == 0 {

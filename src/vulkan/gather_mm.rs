@@ -131,8 +131,8 @@ fn make_table(
 ) -> Result<(u64, u64)> {
     let nb = batch.len();
     let zero: SmallVec<[i64; 6]> = SmallVec::from_elem(0, nb);
-    let plain = |s: &Side| s.index.is_none().then(|| s.over(nb).to_vec()).unwrap_or_else(|| zero.to_vec());
-    let picks = |s: &Side| s.index.is_some().then(|| s.over(nb).to_vec()).unwrap_or_else(|| zero.to_vec());
+    let plain = |s: &Side| if s.index.is_none() { s.over(nb).to_vec() } else { zero.to_vec() };
+    let picks = |s: &Side| if s.index.is_some() { s.over(nb).to_vec() } else { zero.to_vec() };
     let lists = [plain(a), picks(a), plain(b), picks(b)];
     let (shape, strides) = collapse(batch, &lists.each_ref().map(|l| l.as_slice()));
     let axes: Vec<(i64, i64)> =

@@ -439,6 +439,7 @@ fn every_variant_compiles() {
                 ta,
                 tb: false,
                 table,
+                gather: None,
             });
         }
     }
