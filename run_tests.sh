@@ -117,7 +117,7 @@ prepare() {
         "$python" -m venv "$venv" || return 1
     fi
     "$venv/bin/python" -m pip install --quiet --upgrade \
-        "maturin>=1.9,<2" cmake ninja numpy scipy pytest scikit-learn matplotlib tqdm ruff mypy || return 1
+        "maturin>=1.9,<2" cmake ninja numpy scipy pytest pytest-xdist scikit-learn matplotlib tqdm ruff mypy || return 1
     printf '%s; %s; %s\n' "$("$venv/bin/python" --version)" "$(rustc --version)" "$(c++ --version | head -1)"
 }
 
@@ -155,7 +155,8 @@ has_gpu() {
     }
 }
 
-step_gpu() { has_gpu && tests --device gpu; }
+# Two processes: a software driver compiles its kernels on one thread each.
+step_gpu() { has_gpu && tests --device gpu -n 2; }
 
 # The official implementation, for the CPU, in an environment of its own.
 official_mlx() {
