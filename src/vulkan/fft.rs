@@ -184,8 +184,7 @@ fn shape_of(f: &Features, plan: &LinePlan, fast: bool, mixed: bool, lines: u64) 
     let memory = f.shared_memory as usize / size_of::<Entry>() - 64;
     let padded = plan.n + plan.n.div_ceil(16);
     let (pitch, padding) = if fast || padded > memory { (plan.n, plan.n + 1) } else { (padded, 16) };
-    let tune = std::env::var("FFT_LANES").ok().and_then(|v| v.parse().ok()).unwrap_or(WG as usize);
-    let lanes = (f.max_workgroup_invocations as usize).min(tune).max(plan.lanes);
+    let lanes = (f.max_workgroup_invocations as usize).min(WG as usize).max(plan.lanes);
     // Each line also keeps two addresses there.
     let mut count = (lanes / plan.lanes).min(memory / (pitch + 2)).max(1);
     count = count.min(lines.min(1 << 16) as usize).max(1);
@@ -201,14 +200,7 @@ fn run(enc: &mut CommandEncoder, p: &Pass) -> Result<()> {
     let f = enc.device().features();
     let Hooks { load, store, ref flags, .. } = p.hooks;
     let most = (f.max_workgroup_invocations as usize).min(WG as usize);
-    let tune: Vec<usize> = std::env::var("FFT_RADICES")
-        .map(|v| v.split(',').filter_map(|x| x.parse().ok()).collect())
-        .unwrap_or_default();
-    let plan = if tune.iter().product::<usize>() == p.n {
-        LinePlan::with(p.n, &tune, most)
-    } else {
-        LinePlan::new(p.n, most)
-    };
+    let plan = LinePlan::new(p.n, most);
     let in_fast = p.input.step.abs() != 1 && p.lines * p.cols > 1;
     let out_fast = p.output.step.abs() != 1 && p.lines * p.cols > 1;
     let small = plan.lanes < 16;
@@ -232,8 +224,7 @@ fn run(enc: &mut CommandEncoder, p: &Pass) -> Result<()> {
     flag(p.hooks.scale != 1.0, "SCALE");
     flag(p.hooks.twiddle.is_some(), "TWIDDLE");
     let pairs = |s: &Side, radix: usize, each: usize| {
-        std::env::var("FFT_NARROW").is_err()
-            && s.step == 1
+        s.step == 1
             && p.cols == 1
             && !in_fast
             && (p.n / radix).is_multiple_of(2)
