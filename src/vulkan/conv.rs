@@ -402,7 +402,9 @@ mod tests {
             let [multiplier, shift] = divisor(d);
             assert!(multiplier < 1 << 32);
             for n in (0..5000i64).chain((0..1000).map(|i| i32::MAX as i64 - i * 977)) {
-                assert_eq!((2 * n * multiplier) >> (32 + shift), n / d, "{n} / {d}");
+                // As shaders do: the upper word of an unsigned product, which may use all 64 bits.
+                let product = (2 * n) as u64 * multiplier as u64;
+                assert_eq!((product >> (32 + shift)) as i64, n / d, "{n} / {d}");
             }
         }
     }
