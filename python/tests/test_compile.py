@@ -58,7 +58,8 @@ CASES = {
     "random key": lambda x, y: x + mx.random.uniform(shape=(4, 6), key=mx.random.key(3)),
     "grad inside": lambda x, y: mx.grad(lambda a: mx.sum(mx.sin(a) * y))(x) + x,
     "vmap inside": lambda x, y: mx.vmap(lambda a, b: mx.sum(a * b) + b)(x, y) + 1,
-    "long": lambda x, y: sum((mx.sin(x * i) + y * i for i in range(200)), x),
+    "long": lambda x, y: sum((mx.maximum(x * i, y) + y * i for i in range(200)), x),
+    "many functions": lambda x, y: sum((mx.sin(x * 0.5**i) for i in range(12)), y),
     "many arrays": lambda x, y: sum(((x[i % 4] * y[i % 4]) for i in range(40)), x[0]),
 }
 

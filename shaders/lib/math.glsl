@@ -130,10 +130,13 @@ float m_floor_mod(float a, float b) {
 
 // |x| reduced by multiples of pi/2, and the multiple's low two bits.
 struct Reduced { float r; uint q; };
+// Word `i` of the bits of 2/pi for x >= 1608 (i at most 7), chosen without a table in memory: a lookup in each of
+// the copies that compilers inline costs them more than the arithmetic.
 uint m_two_over_pi(uint i) {
-  const uint words[8] = uint[8](0u, 0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u,
-      0xdb629599u, 0x3c439041u, 0xfe5163abu);
-  return words[i & 7u];
+  bool b0 = (i & 1u) != 0u, b1 = (i & 2u) != 0u, b2 = (i & 4u) != 0u;
+  uint lo = b1 ? (b0 ? 0xfc2757d1u : 0x4e441529u) : (b0 ? 0xa2f9836eu : 0u);
+  uint hi = b1 ? (b0 ? 0xfe5163abu : 0x3c439041u) : (b0 ? 0xdb629599u : 0xf534ddc0u);
+  return b2 ? hi : lo;
 }
 uint m_window(uint a, uint b, uint s) { return (a << s) | ((b >> 1) >> (31u - s)); }
 // Payne and Hanek's reduction of x >= 1: 96 bits of 2/pi chosen by the exponent, times the 24 bit mantissa.
