@@ -12,6 +12,7 @@ mod creation;
 mod custom;
 mod device;
 mod diagonals;
+mod distributed;
 mod dlpack;
 mod dtype;
 mod elementwise;
@@ -140,6 +141,7 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     memory::register(m)?;
     random::register(m)?;
     fft::register(m)?;
+    distributed::register(m)?;
     linalg::register(m)?;
     #[cfg(feature = "vulkan")]
     {

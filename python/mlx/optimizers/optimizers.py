@@ -153,8 +153,9 @@ class Optimizer:
         """Set an entry of the state: a number, or a function of the step for every update."""
         if callable(value):
             self._schedulers[name] = value
-            value = value(self.step)
-        self.state[name] = mx.array(value)
+            self.state[name] = mx.array(value(self.step))
+        else:
+            self.state[name] = mx.array(value)
 
     def _rate(self, gradient: mx.array) -> mx.array:
         return self.learning_rate.astype(gradient.dtype)

@@ -7,15 +7,14 @@ follows the promotion of `mlx.core`.
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 
-_fused: Callable[[Callable[..., mx.array]], Callable[..., mx.array]] = partial(
-    mx.compile, shapeless=True
-)
+
+def _fused(fn: Callable[..., mx.array]) -> Callable[..., mx.array]:
+    return mx.compile(fn, shapeless=True)
 
 
 @_fused

@@ -99,8 +99,8 @@ class _ConvTransposeNd(Module):
 class ConvTranspose2d(_ConvTransposeNd):
     """The transpose of a convolution of images.
 
-    Maps (N, H, W, in_channels) to (N, H', W', out_channels). The parameters are ``weight``, of shape (out_channels, KH, KW, in_channels), and ``bias``, of
-    shape (out_channels,).
+    Maps (N, H, W, in_channels) to (N, H', W', out_channels). The parameters are ``weight``, of
+    shape (out_channels, KH, KW, in_channels), and ``bias``, of shape (out_channels,).
 
     Parameters
     ----------

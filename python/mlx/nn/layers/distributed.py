@@ -33,7 +33,6 @@ __all__ = [
 ]
 
 _Segments = int | list[Any]
-_Group = "mx.distributed.Group"
 
 
 def _world(group: mx.distributed.Group | None) -> mx.distributed.Group:

@@ -25,7 +25,7 @@ class _Dropout(Module):
         if self._p_1 == 1 or not self.training:
             return x
         keep = mx.random.bernoulli(p=self._p_1, shape=self._mask_shape(x))
-        return (1 / self._p_1) * keep * x
+        return keep * x * (1 / self._p_1)
 
 
 class Dropout(_Dropout):
