@@ -12,6 +12,7 @@ pub mod indexed;
 pub mod loops;
 pub mod program;
 pub mod reduce_op;
+pub mod rope;
 pub mod scalar;
 pub mod scalar_special;
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod diagonals;
 mod dlpack;
 mod dtype;
 mod elementwise;
+mod fast;
 mod fft;
 mod fp8;
 mod gathers;
@@ -140,6 +141,7 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     memory::register(m)?;
     random::register(m)?;
     fft::register(m)?;
+    fast::register(m)?;
     linalg::register(m)?;
     #[cfg(feature = "vulkan")]
     {
