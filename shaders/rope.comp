@@ -15,8 +15,8 @@ layout(push_constant, scalar) uniform Push {
     float scale, sign;
 };
 
-layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Floats { float v[]; };
-layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Ints { int v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Float { float v; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Int { int v; };
 
 #ifdef VEC
 const uint V = A_VEC;
@@ -82,11 +82,11 @@ void main() {
 #endif
     }
     int first = start;
-    if (starts != 0ul) first = Ints(starts).v[int64_t(b) * ostep];
+    if (starts != 0ul) first = Int(starts + uint64_t(int64_t(b) * ostep * 4l)).v;
     precise float position = float(first + int(t)) * scale;
     float c[PAIRS], s[PAIRS];
     [[unroll]] for (uint k = 0u; k < PAIRS; ++k) {
-        float a = Floats(table).v[int64_t(u * PAIRS + k) * tstep];
+        float a = Float(table + uint64_t(int64_t(u * PAIRS + k) * tstep * 4l)).v;
 #ifdef WAVES
         a = m_div(1.0, a);
 #endif

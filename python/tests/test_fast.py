@@ -1,9 +1,9 @@
-"""Normalisation, rotary embedding, cross entropy and the gated delta rule: values against float64 NumPy."""
+"""Norms, rotary embedding, cross entropy and the gated delta rule against float64 NumPy."""
 
 import mlx.core as mx
 import numpy as np
 import pytest
-from helpers import FLOATS, from_np, mx_dtype, quantise, to_np
+from helpers import FLOATS, from_np, quantise, to_np
 
 TOLERANCE = {"float32": 2e-6, "float16": 1e-3, "bfloat16": 8e-3}
 
@@ -103,7 +103,12 @@ def test_norm_transforms(rng):
     f = lambda x, w: mx.fast.layer_norm(x, w, None, 1e-5)  # noqa: E731
     want = norm(x, np.array(w)[:, None], centred=True)
     close(mx.vmap(f)(x, w), want, "float32", 6)
-    close(mx.vmap(f, in_axes=(1, None))(x, w[0]), norm(x, w[0], centred=True).swapaxes(0, 1), "float32", 6)
+    close(
+        mx.vmap(f, in_axes=(1, None))(x, w[0]),
+        norm(x, w[0], centred=True).swapaxes(0, 1),
+        "float32",
+        6,
+    )
     t = mx.array(rng.normal(0, 1, (3, 8)).astype(np.float32))
     got = mx.jvp(lambda x: f(x, w[0]), [x[0]], [t])[1][0]
     want = mx.jvp(lambda x: composed_norm(x, w[0], 0.0, True), [x[0]], [t])[1][0]
@@ -116,7 +121,7 @@ def test_norm_transforms(rng):
 
 
 def turned(x, dims, traditional=False, base=1e4, scale=1.0, offset=0, freqs=None):
-    """Rotary embedding in float64; x has shape (B, ..., T, D), offset is a number or one for each of B."""
+    """Rotary embedding of (B, ..., T, D) in float64; offset is a number or one for each of B."""
     x = np.asarray(x, np.float64)
     half = dims // 2
     if freqs is None:
@@ -127,7 +132,11 @@ def turned(x, dims, traditional=False, base=1e4, scale=1.0, offset=0, freqs=None
     positions = (offset + np.arange(x.shape[-2])) * np.float64(np.float32(scale))
     c, s = (f(positions[..., None] * angles) for f in (np.cos, np.sin))
     y = x.copy()
-    p, q = (slice(0, dims, 2), slice(1, dims, 2)) if traditional else (slice(0, half), slice(half, dims))
+    p, q = (
+        (slice(0, dims, 2), slice(1, dims, 2))
+        if traditional
+        else (slice(0, half), slice(half, dims))
+    )
     y[..., p] = x[..., p] * c - x[..., q] * s
     y[..., q] = x[..., p] * s + x[..., q] * c
     return y
@@ -149,20 +158,51 @@ def test_rope_layouts_offsets_and_frequencies(rng):
     x = rng.normal(0, 1, (3, 4, 6, 16)).astype(np.float32)
     a = mx.array(x)
     each = mx.array([5, 0, 70])
-    close(mx.fast.rope(a, 16, base=1e4, offset=each, **how), turned(x, 16, offset=[5, 0, 70]), "float32", 3)
-    close(mx.fast.rope(a, 8, base=10.0, offset=mx.array(9), **how), turned(x, 8, base=10.0, offset=9), "float32", 3)
+    close(
+        mx.fast.rope(a, 16, base=1e4, offset=each, **how),
+        turned(x, 16, offset=[5, 0, 70]),
+        "float32",
+        3,
+    )
+    close(
+        mx.fast.rope(a, 8, base=10.0, offset=mx.array(9), **how),
+        turned(x, 8, base=10.0, offset=9),
+        "float32",
+        3,
+    )
     freqs = rng.uniform(1, 50, 8).astype(np.float32)
     got = mx.fast.rope(a, 16, base=None, offset=2, freqs=mx.array(freqs), **how)
     close(got, turned(x, 16, offset=2, freqs=freqs), "float32", 3)
     # Heads and positions the other way round in memory, and parts of a wider array.
-    close(mx.fast.rope(a.swapaxes(1, 2), 16, base=1e4, offset=0, **how), turned(x.swapaxes(1, 2), 16), "float32", 3)
-    close(mx.fast.rope(a[:, ::2, :, 3:13], 10, base=1e4, offset=1, **how), turned(x[:, ::2, :, 3:13], 10, offset=1),
-          "float32", 3)
+    close(
+        mx.fast.rope(a.swapaxes(1, 2), 16, base=1e4, offset=0, **how),
+        turned(x.swapaxes(1, 2), 16),
+        "float32",
+        3,
+    )
+    close(
+        mx.fast.rope(a[:, ::2, :, 3:13], 10, base=1e4, offset=1, **how),
+        turned(x[:, ::2, :, 3:13], 10, offset=1),
+        "float32",
+        3,
+    )
     # Three and five axes; far positions.
-    close(mx.fast.rope(a[0], 16, base=1e4, offset=3, **how), turned(x[0], 16, offset=3), "float32", 3)
+    close(
+        mx.fast.rope(a[0], 16, base=1e4, offset=3, **how), turned(x[0], 16, offset=3), "float32", 3
+    )
     five = x.reshape(3, 2, 2, 6, 16)
-    close(mx.fast.rope(mx.array(five), 16, base=1e4, offset=3, **how), turned(five, 16, offset=3), "float32", 3)
-    close(mx.fast.rope(a, 16, base=1e4, offset=100_000, **how), turned(x, 16, offset=100_000), "float32", 5000)
+    close(
+        mx.fast.rope(mx.array(five), 16, base=1e4, offset=3, **how),
+        turned(five, 16, offset=3),
+        "float32",
+        3,
+    )
+    close(
+        mx.fast.rope(a, 16, base=1e4, offset=100_000, **how),
+        turned(x, 16, offset=100_000),
+        "float32",
+        5000,
+    )
     assert mx.fast.rope(mx.zeros((1, 2, 0, 8)), 8, base=1e4, offset=0, **how).shape == (1, 2, 0, 8)
 
 
@@ -173,7 +213,12 @@ def test_rope_transforms(rng):
     # The derivative turns back: the gradient of half the squared length is the argument.
     got = mx.grad(lambda a: (f(a, 7) ** 2).sum() / 2)(a[0])
     close(got, x[0], "float32", 10)
-    close(mx.jvp(lambda a: f(a, 7), [a[0]], [a[1]])[1][0], turned(x[1], 8, True, offset=7), "float32", 3)
+    close(
+        mx.jvp(lambda a: f(a, 7), [a[0]], [a[1]])[1][0],
+        turned(x[1], 8, True, offset=7),
+        "float32",
+        3,
+    )
     close(mx.vmap(lambda a: f(a, 7))(a), turned(x, 8, True, offset=7), "float32", 3)
     got = mx.vmap(f, in_axes=(2, 0))(a, mx.array([1, 2, 3, 40]))
     want = np.stack([turned(x[:, :, i], 8, True, offset=o) for i, o in enumerate([1, 2, 3, 40])])
@@ -203,7 +248,10 @@ def test_rope_bad_arguments(change, text):
 def test_cross_entropy(rng):
     x = rng.normal(0, 3, (2, 3, 7)).astype(np.float32)
     t = rng.integers(0, 7, (2, 3))
-    want = np.log(np.exp(x.astype(np.float64)).sum(-1)) - np.take_along_axis(x, t[..., None], -1)[..., 0]
+    want = (
+        np.log(np.exp(x.astype(np.float64)).sum(-1))
+        - np.take_along_axis(x, t[..., None], -1)[..., 0]
+    )
     close(mx.fast.cross_entropy(mx.array(x), mx.array(t)), want, "float32", 4)
     half = mx.fast.cross_entropy(mx.array(x).astype(mx.float16), mx.array(t.astype(np.uint8)))
     assert half.dtype == mx.float32

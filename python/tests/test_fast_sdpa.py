@@ -1,4 +1,4 @@
-"""Attention: values against float64 NumPy for every form of mask, gradients against the composition."""
+"""Attention: values against float64 NumPy for every mask, gradients against the composition."""
 
 import mlx.core as mx
 import numpy as np
@@ -10,7 +10,7 @@ LOWEST = np.finfo(np.float32).min
 
 
 def attention(q, k, v, scale, mask=None, sinks=None):
-    """softmax(scale * q @ k.T + mask) @ v in float64; a bool mask puts the lowest float32 in place of scores."""
+    """In float64; a bool mask puts the lowest float32 in place of scores."""
     q, k, v = (np.asarray(a, np.float64) for a in (q, k, v))
     group = q.shape[1] // k.shape[1]
     k, v = (np.repeat(a, group, 1) for a in (k, v))
@@ -99,8 +99,11 @@ def test_many_keys_in_parts(rng):
 
 @pytest.mark.parametrize("queries", [3, 40])
 def test_rows_without_keys(queries, rng):
-    """The mean of all values where keys are masked by bools, NaN where by -inf, zero where there is a sink."""
-    q, k, v = (rng.normal(0, 1, (1, h, n, 16)).astype(np.float32) for h, n in [(4, queries), (2, 5), (2, 5)])
+    """Masked by bools: the mean of all values; by -inf: NaN; with a sink: zero."""
+    q, k, v = (
+        rng.normal(0, 1, (1, h, n, 16)).astype(np.float32)
+        for h, n in [(4, queries), (2, 5), (2, 5)]
+    )
     mask = np.ones((queries, 5), bool)
     mask[1] = False
     a = [mx.array(x) for x in (q, k, v)]
@@ -116,7 +119,9 @@ def test_rows_without_keys(queries, rng):
         assert (run(mask=mx.array(m), sinks=mx.zeros(4))[:, :, 1] == 0).all()
     if queries > 5:
         got = run(mask="causal")
-        np.testing.assert_allclose(got[:, :, : queries - 5], mean[:, :, None].repeat(queries - 5, 2), atol=1e-6)
+        np.testing.assert_allclose(
+            got[:, :, : queries - 5], mean[:, :, None].repeat(queries - 5, 2), atol=1e-6
+        )
         np.testing.assert_allclose(got, attention(q, k, v, 0.3, "causal"), atol=1e-5)
 
 
@@ -131,7 +136,9 @@ def test_layouts(rng):
         )
         want = attention(q[:, :queries].swapaxes(1, 2), c[:, :, 3:50, 4:36], c[:, :, 3:50, 8:], 0.2)
         np.testing.assert_allclose(np.array(got), want, rtol=1e-5, atol=1e-5)
-    got = mx.fast.scaled_dot_product_attention(a.swapaxes(1, 2), m[..., ::-1, :32], m[..., :32], scale=0.2)
+    got = mx.fast.scaled_dot_product_attention(
+        a.swapaxes(1, 2), m[..., ::-1, :32], m[..., :32], scale=0.2
+    )
     want = attention(q.swapaxes(1, 2), c[..., ::-1, :32], c[..., :32], 0.2)
     np.testing.assert_allclose(np.array(got), want, rtol=1e-5, atol=1e-5)
 
@@ -158,11 +165,18 @@ def composed(q, k, v, scale, mask, sinks):
 @pytest.mark.parametrize("form", ["none", "causal", "bool", "add", "add rows"])
 def test_gradients(form, rng):
     B, H, KV, L, N, D = 2, 4, 2, 5, 7, 8
-    arrays = [mx.array(rng.normal(0, 1, s).astype(np.float32)) for s in [(B, H, L, D), (B, KV, N, D), (B, KV, N, 6)]]
+    arrays = [
+        mx.array(rng.normal(0, 1, s).astype(np.float32))
+        for s in [(B, H, L, D), (B, KV, N, D), (B, KV, N, 6)]
+    ]
     mask = masks(rng, B, H, L, N)[form]
     if isinstance(mask, np.ndarray):
         mask = mx.array(mask) if mask.dtype == bool else mx.array(mask.astype(np.float32))
-    sinks = mx.array(rng.normal(0, 1, H).astype(np.float32)) if form in ("none", "bool", "add") else None
+    sinks = (
+        mx.array(rng.normal(0, 1, H).astype(np.float32))
+        if form in ("none", "bool", "add")
+        else None
+    )
     extra = [sinks] if sinks is not None else []
     if isinstance(mask, mx.array) and mask.dtype == mx.float32:
         extra.append(mask)
@@ -177,7 +191,9 @@ def test_gradients(form, rng):
         return run
 
     fast = wrapped(
-        lambda q, k, v, m, w: mx.fast.scaled_dot_product_attention(q, k, v, scale=0.4, mask=m, sinks=w)
+        lambda q, k, v, m, w: mx.fast.scaled_dot_product_attention(
+            q, k, v, scale=0.4, mask=m, sinks=w
+        )
     )
     slow = wrapped(lambda q, k, v, m, w: composed(q, k, v, 0.4, m, w))
     got, want = (mx.vjp(f, arrays + extra, [cot]) for f in (fast, slow))

@@ -228,10 +228,8 @@ unsafe fn block<T: Real>(
         // SAFETY: blocks lie inside the views and the scratch.
         unsafe {
             let step = |o: &Operand| [o.strides[2], o.strides[3]];
-            let k =
-                widened(src[1].offset(job.k.at(b, kv, from)), step(&job.k), keys, d, &mut mem.k);
-            let v =
-                widened(src[2].offset(job.v.at(b, kv, from)), step(&job.v), keys, dv, &mut mem.v);
+            let k = widened(src[1].offset(job.k.at(b, kv, from)), step(&job.k), keys, d, &mut mem.k);
+            let v = widened(src[2].offset(job.v.at(b, kv, from)), step(&job.v), keys, dv, &mut mem.v);
             let q = Mat(mem.q.as_mut_ptr(), d as isize, 1);
             let s = Mat(mem.scores.as_mut_ptr(), KEYS as isize, 1);
             product([rows, keys, d], q, Mat(k.0, k.2, k.1), s, false);

@@ -24,6 +24,7 @@ mod table_binary;
 mod table_logic;
 mod table_math;
 mod table_unary;
+pub mod user;
 pub mod view;
 
 pub use draw::Draw;

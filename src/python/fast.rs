@@ -251,7 +251,8 @@ fn precompiled_cuda_kernel(
 
 /// Adds the submodule.
 pub fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
-    let m = super::submodule(parent, "fast", "Operations with kernels of their own, and user-written kernels.")?;
+    let m =
+        super::submodule(parent, "fast", "Operations with kernels of their own, and user-written kernels.")?;
     for f in [
         wrap_pyfunction!(rms_norm, &m)?,
         wrap_pyfunction!(layer_norm, &m)?,
@@ -265,5 +266,6 @@ pub fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     ] {
         m.add_function(f)?;
     }
+    super::kernels::register(&m)?;
     super::hide_private(&m)
 }

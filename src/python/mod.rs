@@ -21,6 +21,7 @@ mod fp8;
 mod gathers;
 mod indexing;
 mod io;
+mod kernels;
 mod linalg;
 mod memory;
 mod printing;

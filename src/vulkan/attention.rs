@@ -2,9 +2,7 @@
 //! that joins them. Many: sdpa_tile.comp. A tier with matrix instructions fits in beside the latter.
 
 use super::attention_table::{self as table, MOST_FEATURES, Tile};
-use super::elem::{
-    Defines, Push, WG, aligned16, define, grid, operand, required_subgroup, shuffles,
-};
+use super::elem::{Defines, Push, WG, aligned16, define, grid, operand, required_subgroup, shuffles};
 use super::{CommandEncoder, Features, KernelKey, Module, Source};
 use crate::bail;
 use crate::core::layout::show;
@@ -156,11 +154,8 @@ pub fn attention(
         .i64s(&strides)
         .u32s(&counts.iter().copied().chain([scale.to_bits()]).collect::<Vec<_>>());
     let push = Push::default().u64s(&[enc.params(&args)?]).u32s(&[]);
-    let mut reads: Vec<_> = [Some(q), Some(k), Some(v), mask, sinks]
-        .into_iter()
-        .flatten()
-        .map(DeviceView::range)
-        .collect();
+    let mut reads: Vec<_> =
+        [Some(q), Some(k), Some(v), mask, sinks].into_iter().flatten().map(DeviceView::range).collect();
     // Products of the two matrices, in bytes of traffic that take as long.
     enc.add_work(lines * n * (d + dv) / if causal { 16 } else { 8 });
     if !vector {

@@ -95,7 +95,9 @@ mod tests {
 
     #[test]
     fn parts_cover_the_keys() {
-        for (groups, keys, step) in [(8, 8192, 64), (1, 1, 64), (1, 65, 64), (1000, 4096, 32), (2, 100_003, 128)] {
+        for (groups, keys, step) in
+            [(8, 8192, 64), (1, 1, 64), (1, 65, 64), (1000, 4096, 32), (2, 100_003, 128)]
+        {
             let (splits, span) = parts(groups, keys, step);
             assert!(splits * span >= keys && (splits - 1) * span < keys && span % step == 0);
             assert!(splits <= MOST_SPLITS);

@@ -47,6 +47,7 @@ pub mod scatter;
 pub mod search;
 pub mod softmax;
 pub mod sort;
+pub mod user;
 
 #[cfg(test)]
 mod kernel_tests;

@@ -70,7 +70,8 @@ pub fn rope(
     };
     let units = f.dims as u64 / 2 / pairs + (d - f.dims as u64) / v;
     let threads = b * h.div_ceil(heads.into()) * t * units;
-    if [b, h, t, d].iter().any(|&n| n > i32::MAX as u64) || threads.div_ceil(WG.into()) > u64::from(u32::MAX) {
+    if [b, h, t, d].iter().any(|&n| n > i32::MAX as u64) || threads.div_ceil(WG.into()) > u64::from(u32::MAX)
+    {
         bail!(Value, "[rope] Shape {} is too large.", show(&src.shape));
     }
     let table = match waves {

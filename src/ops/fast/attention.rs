@@ -13,9 +13,8 @@ use crate::on_gpu;
 use crate::ops::batching::{batched, front, spread};
 use crate::ops::support::*;
 use crate::ops::{
-    add, arange, astype, broadcast_to, exp, expand_dims, greater_equal, matmul,
-    max, moveaxis, multiply, negative, reshape, select, softmax, stop_gradient, subtract, sum, swapaxes,
-    zeros,
+    add, arange, astype, broadcast_to, exp, expand_dims, greater_equal, matmul, max, moveaxis, multiply,
+    negative, reshape, select, softmax, stop_gradient, subtract, sum, swapaxes, zeros,
 };
 
 const OP: &str = "scaled_dot_product_attention";

@@ -6,8 +6,7 @@ use crate::core::layout::show;
 use crate::core::{Array, Dtype, Result, Stream};
 use crate::ops::support::*;
 use crate::ops::{
-    add, astype, expand_dims, multiply, repeat, select, slice, squeeze, stack, subtract, sum,
-    zeros,
+    add, astype, expand_dims, multiply, repeat, select, slice, squeeze, stack, subtract, sum, zeros,
 };
 
 /// Outputs (batch, steps, value heads, value features) in the dtype of `q`, and the last state (batch, value

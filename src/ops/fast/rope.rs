@@ -97,13 +97,7 @@ impl Rope {
         }
         let part = |from: i64, to: i64, step: i64| -> Result<Array> {
             let shape = x.shape();
-            let p = slice(
-                x,
-                &[0, 0, 0, from],
-                &[shape[0], shape[1], shape[2], to],
-                &[1, 1, 1, step],
-                s,
-            )?;
+            let p = slice(x, &[0, 0, 0, from], &[shape[0], shape[1], shape[2], to], &[1, 1, 1, step], s)?;
             astype(&p, acc, s)
         };
         let (a, b) = match self.how.traditional {
