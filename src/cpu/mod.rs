@@ -1,5 +1,6 @@
 //! Host kernels on raw views, without graph knowledge; the reference for every GPU kernel.
 
+pub mod attention;
 pub mod conv;
 mod conv_columns;
 mod conv_depthwise;
@@ -17,12 +18,14 @@ pub mod linalg;
 pub mod mask;
 pub mod matmul;
 mod network;
+pub mod norm;
 mod order;
 pub mod pool;
 mod radix;
 pub mod random;
 pub mod recurrence;
 pub mod reduce;
+pub mod rope;
 pub mod scan;
 mod scan_log;
 pub mod scatter;

@@ -364,6 +364,8 @@ named! {
     sqrt(a) = "sqrt";
     rsqrt(a) = "rsqrt";
     square(a) = "square";
+    sin(a) = "sin";
+    cos(a) = "cos";
     erf(a) = "erf";
     erfinv(a) = "erfinv";
     floor(a) = "floor";

@@ -10,6 +10,7 @@ pub mod depends;
 pub mod diagonal;
 pub mod einsum;
 pub mod elementwise;
+pub mod fast;
 pub mod fft;
 pub mod fp8;
 pub mod gather_mm;

@@ -16,11 +16,13 @@ mod distributed;
 mod dlpack;
 mod dtype;
 mod elementwise;
+mod fast;
 mod fft;
 mod fp8;
 mod gathers;
 mod indexing;
 mod io;
+mod kernels;
 mod linalg;
 mod memory;
 mod printing;
@@ -142,6 +144,7 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     random::register(m)?;
     fft::register(m)?;
     distributed::register(m)?;
+    fast::register(m)?;
     linalg::register(m)?;
     #[cfg(feature = "vulkan")]
     {

@@ -3,6 +3,8 @@
 //! the order of locks is in `stream`.
 
 pub mod adapter;
+pub mod attention;
+mod attention_table;
 mod cache;
 pub mod compiler;
 pub mod conv;
@@ -35,14 +37,17 @@ pub mod gather_mm;
 pub mod hadamard;
 mod indexed;
 pub mod mask;
+pub mod norm;
 mod radix;
 pub mod random;
 pub mod reduce;
+pub mod rope;
 pub mod scan;
 pub mod scatter;
 pub mod search;
 pub mod softmax;
 pub mod sort;
+pub mod user;
 
 #[cfg(test)]
 mod kernel_tests;
