@@ -1,8 +1,12 @@
 """Groups of one process, and the parts that several would keep, with a stand-in for a group."""
 
+import json
+
 import mlx.core as mx
 import mlx.nn as nn
 import pytest
+from mlx._distributed_utils.common import Host, Hostfile
+from mlx._distributed_utils.launch import launch_ring
 from mlx.nn.layers import distributed
 from mlx.utils import tree_flatten
 
@@ -107,3 +111,23 @@ def test_bad_arguments():
     ):
         with pytest.raises(ValueError, match=message):
             fn()
+
+
+def test_host_files(tmp_path):
+    file = tmp_path / "hosts.json"
+    file.write_text('[{"ssh": "a", "ips": ["1.2.3.4"]}, {"ssh": "b"}]')
+    hosts = Hostfile.from_file(file)
+    assert hosts.hosts == [Host(0, "a", ["1.2.3.4"], []), Host(1, "b", [], [])]
+    assert (hosts.backend, hosts.envs) == ("", [])
+    file.write_text(json.dumps({**hosts.to_json(), "backend": "ring", "envs": ["A=1"]}))
+    again = Hostfile.from_file(str(file))
+    assert (again.hosts, again.backend, again.envs) == (hosts.hosts, "ring", ["A=1"])
+    assert [h.ips for h in Hostfile.from_list("a,1.2.3.4", 2).hosts] == [[], [], *[["1.2.3.4"]] * 2]
+    for text in ("no json", "{}", "3", '[{"ips": []}]'):
+        file.write_text(text)
+        with pytest.raises(ValueError, match="Failed to parse hostfile"):
+            Hostfile.from_file(file)
+    with pytest.raises(ValueError, match="doesn't exist"):
+        Hostfile.from_file(tmp_path / "none")
+    with pytest.raises(RuntimeError, match="'ring' is not available"):
+        launch_ring(None, hosts.hosts, None, [])
