@@ -76,8 +76,9 @@ impl Layout {
             if d == 0 {
                 return None;
             }
-            let reach = (d - 1) * s;
-            if reach < 0 { lo += reach } else { hi += reach }
+            // Held at the ends of the range: no array reaches as far.
+            let reach = (d - 1).saturating_mul(s);
+            if reach < 0 { lo = lo.saturating_add(reach) } else { hi = hi.saturating_add(reach) }
         }
         Some((lo, hi))
     }

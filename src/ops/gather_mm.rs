@@ -18,7 +18,8 @@ use super::view::{broadcast_to, expand_dims, reshape, slice, squeeze, swapaxes};
 use super::{ones, stack};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, checked_size, show};
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
+use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap};
+use crate::params;
 use crate::on_gpu;
 
 /// Inputs: both operands, then the indices of those that have some. An operand with indices is (n, rows,
@@ -118,6 +119,10 @@ impl Primitive for GatherMm {
         "gather_mm"
     }
 
+    fn params(&self) -> Option<Vec<Param>> {
+        params![self.lhs, self.rhs, self.sorted]
+    }
+
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
         let p = self.split(inputs);
         let (a, b) = (host_in(p.a)?, host_in(p.b)?);
@@ -207,6 +212,16 @@ impl Primitive for GatherMm {
         let batch = lhs.or(rhs).map_or(&[][..], Array::shape);
         Ok(vec![batch.iter().copied().chain([a.dim(-2), b.dim(-1)]).collect()])
     }
+}
+
+/// A stored product.
+pub(super) fn restore(c: &Stored) -> Result<Array> {
+    let op = GatherMm { lhs: c.flag(0)?, rhs: c.flag(1)?, sorted: c.flag(2)? };
+    if c.inputs.len() != 2 + usize::from(op.lhs) + usize::from(op.rhs) || !(op.lhs || op.rhs) {
+        bail!(Value, "[gather_mm] Expected indices for a flagged operand, got {} inputs.", c.inputs.len());
+    }
+    let p = op.split(c.inputs);
+    gather_mm(p.a, p.b, p.lhs, p.rhs, op.sorted, c.stream)
 }
 
 /// An operand and its indices over a batch, which comes first in what the result's shape follows. Where the

@@ -9,7 +9,8 @@ use super::support::*;
 use super::view::{broadcast_to, expand_dims, flatten, reshape, slice, sliced};
 use crate::bail;
 use crate::core::layout::{normalize_axis, show};
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
+use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap};
+use crate::params;
 use crate::kernels::program::Program;
 use crate::on_gpu;
 
@@ -62,6 +63,10 @@ impl Concatenate {
 impl Primitive for Concatenate {
     fn name(&self) -> &str {
         "concatenate"
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        params![self.axis]
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -127,6 +132,11 @@ impl Primitive for Concatenate {
         shape[self.axis] = inputs.iter().map(|a| a.shape()[self.axis]).sum();
         Ok(vec![shape])
     }
+}
+
+/// A stored concatenation.
+pub(super) fn restore(c: &Stored) -> Result<Array> {
+    concatenate(c.inputs, c.int(0)?, c.stream)
 }
 
 /// Arrays one after another along an axis.

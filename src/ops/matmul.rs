@@ -9,7 +9,8 @@ use super::view::{broadcast_to, expand_dims, reshape, squeeze, swapaxes};
 use super::{add, multiply};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, show};
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
+use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap};
+use crate::params;
 use crate::on_gpu;
 
 struct Matmul;
@@ -22,6 +23,10 @@ struct AddMm {
 impl Primitive for Matmul {
     fn name(&self) -> &str {
         "matmul"
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        params![]
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -86,6 +91,10 @@ impl Primitive for AddMm {
         "addmm"
     }
 
+    fn params(&self) -> Option<Vec<Param>> {
+        params![self.alpha, self.beta]
+    }
+
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
         let (a, b, c) = (host_in(&inputs[0])?, host_in(&inputs[1])?, host_in(&inputs[2])?);
         crate::cpu::matmul::addmm(&c, &a, &b, &host_out(&outputs[0])?, self.alpha, self.beta)
@@ -128,6 +137,25 @@ impl Primitive for AddMm {
 
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
         product_shape(inputs)
+    }
+}
+
+/// A stored product.
+pub(super) fn restore(c: &Stored) -> Result<Array> {
+    let matrices = |n: usize| c.inputs[..n].iter().all(|x| x.ndim() >= 2 && x.dtype() == c.inputs[0].dtype());
+    match c.name {
+        "matmul" => {
+            let [a, b] = c.inputs()?;
+            if !matrices(2) || a.ndim() != b.ndim() {
+                bail!(Value, "[matmul] Cannot multiply {} by {}.", show(a.shape()), show(b.shape()));
+            }
+            let o = operands("matmul", a, b, product_dtype("matmul", &[a, b], c.stream)?, c.stream)?;
+            Ok(Array::lazy(o.shape, a.dtype(), Matmul, vec![o.a, o.b], c.stream))
+        }
+        _ => {
+            let [a, b, addend] = c.inputs()?;
+            addmm(addend, a, b, c.float(0)? as f32, c.float(1)? as f32, c.stream)
+        }
     }
 }
 

@@ -25,6 +25,7 @@ pub mod partials;
 pub mod products;
 pub mod random;
 pub mod reduction;
+pub mod restore;
 pub mod scan;
 pub mod scatter;
 pub mod search;

@@ -12,9 +12,8 @@ use super::support::*;
 use super::view::{expand_dims, moveaxis, reshape, slice, swapaxes};
 use crate::bail;
 use crate::core::layout::{checked_size, show};
-use crate::core::{
-    Array, Batched, Derivatives, Dtype, Jvp, Kind, Primitive, Result, Shape, Stream, Vjp, Vmap,
-};
+use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Kind, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap};
+use crate::params;
 use crate::on_gpu;
 
 /// Inputs: (m, k), (k, n) and segments (.., 2), as int32 or uint32.
@@ -47,6 +46,10 @@ fn moved(segments: &Array, k: i64, n: i64, s: Stream) -> Result<Array> {
 impl Primitive for SegmentedMm {
     fn name(&self) -> &str {
         "segmented_mm"
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        params![]
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -118,6 +121,12 @@ impl Primitive for SegmentedMm {
         let outer = &inputs[2].shape()[..inputs[2].ndim() - 1];
         Ok(vec![outer.iter().copied().chain([a[0], b[1]]).collect()])
     }
+}
+
+/// A stored segmented product.
+pub(super) fn restore(c: &Stored) -> Result<Array> {
+    let [a, b, segments] = c.inputs()?;
+    segmented_mm(a, b, segments, c.stream)
 }
 
 /// `a[:, i:j] @ b[i:j]` for each pair (i, j) of `segments`, (.., 2): shape (.., m, n). Bounds beyond the inner

@@ -191,7 +191,9 @@ impl CompiledFunction {
             returned = Some((value, count));
             Ok([outputs, written?].concat())
         };
-        let tape = guarded(body, |f| compile::compile(f, &call.arrays, self.shapeless))?;
+        let tape = guarded(body, |f| compile::record(f, &call.arrays, self.shapeless))?;
+        // Evaluation waits, and does so without the interpreter.
+        let tape = py.detach(|| compile::simplified(&tape).map(|t| compile::fused(&t, self.shapeless)))?;
         // INVARIANT: recording succeeded, so the function returned.
         let (value, count) = returned.expect("the function returned");
         Ok(Entry { tape, returned: value.unbind(), count })
@@ -226,7 +228,9 @@ impl CompiledFunction {
             Some(e) => e,
             None => {
                 let entry = Arc::new(self.record(args, kwargs, &call)?);
-                self.entries().insert(call.key.clone(), entry.clone());
+                // Another thread may have been faster: its entry must not die under the lock.
+                let older = self.entries().insert(call.key.clone(), entry.clone());
+                drop(older);
                 entry
             }
         };

@@ -15,6 +15,7 @@ mod diagonals;
 mod dlpack;
 mod dtype;
 mod elementwise;
+mod export;
 mod fft;
 mod fp8;
 mod gathers;
@@ -137,6 +138,7 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     vmap::register(m)?;
     custom::register(m)?;
     compile::register(m)?;
+    export::register(m)?;
     memory::register(m)?;
     random::register(m)?;
     fft::register(m)?;
