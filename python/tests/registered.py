@@ -35,7 +35,9 @@ class Call:
     f: object
 
     def __str__(self):
-        shapes = ", ".join(f"{d}{list(v.shape)}" for d, v in zip(self.dtypes, self.values, strict=True))
+        shapes = ", ".join(
+            f"{d}{list(v.shape)}" for d, v in zip(self.dtypes, self.values, strict=True)
+        )
         return f"{self.name}({shapes})"
 
     def on(self, values):
@@ -136,4 +138,8 @@ def close(got, want, row, label, factor=1.0):
 
 
 def is_public(name):
-    return not name.startswith("_") and callable(getattr(mx, name)) and not inspect.isclass(getattr(mx, name))
+    return (
+        not name.startswith("_")
+        and callable(getattr(mx, name))
+        and not inspect.isclass(getattr(mx, name))
+    )

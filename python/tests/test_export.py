@@ -168,7 +168,9 @@ def test_imported_functions_under_transforms(path):
     mx.export_function(path, mx.grad(lambda x: f(x)[0]), x)
     np.testing.assert_allclose(h.to_np(mx.import_function(path)(x)[0]), h.to_np(want), 1e-5)
     mx.export_function(path, mx.compile(lambda x: mx.exp(-x) * x), x)
-    np.testing.assert_allclose(h.to_np(mx.import_function(path)(x)[0]), h.to_np(mx.exp(-x) * x), 1e-5)
+    np.testing.assert_allclose(
+        h.to_np(mx.import_function(path)(x)[0]), h.to_np(mx.exp(-x) * x), 1e-5
+    )
 
 
 def test_a_callback_is_told_everything():
@@ -240,7 +242,9 @@ def graph(x, w, i):
     y = mx.conv1d(x[None, :, :], w[:, None, :], padding=1)[0] if x.ndim == 2 else x
     y = mx.softmax(y @ w.T, axis=-1)
     y = mx.take(y, i, axis=0) + mx.sort(y, axis=1)[: i.size]
-    y = mx.as_strided(y, (2, 2), (1, 2), 1) + mx.broadcast_to(mx.cumsum(i.astype(mx.float32))[:2], (2, 2))
+    y = mx.as_strided(y, (2, 2), (1, 2), 1) + mx.broadcast_to(
+        mx.cumsum(i.astype(mx.float32))[:2], (2, 2)
+    )
     return y.reshape(-1), mx.zeros((3, 2)).at[i].add(mx.ones((i.size, 2))), mx.pad(y, 1)
 
 

@@ -71,14 +71,17 @@ def test_vmap_equals_a_loop():
                 given.append(h.from_np(v, call.dtypes[k]))
             if None in axes:
                 parts = [
-                    [call.values[k] if a is None else b[k] for k, a in enumerate(axes)] for b in batch
+                    [call.values[k] if a is None else b[k] for k, a in enumerate(axes)]
+                    for b in batch
                 ]
                 try:
                     loops = [call.f(*call.on(p)) for p in parts]
                     mx.eval(loops)
                 except (ValueError, RuntimeError):
                     continue
-            f = mx.vmap(lambda *xs, c=call: c.f(*xs), in_axes=tuple(axes) if len(axes) > 1 else axes[0])
+            f = mx.vmap(
+                lambda *xs, c=call: c.f(*xs), in_axes=tuple(axes) if len(axes) > 1 else axes[0]
+            )
             try:
                 got = f(*given)
             except ValueError as e:
@@ -153,7 +156,9 @@ def test_derivatives():
         if call.name in SYMMETRIC:
             directions = [d + np.swapaxes(d, -1, -2) for d in directions]
         tangents = [h.from_np(d, wide) for d in directions]
-        weights = [mx.array(rng.uniform(0.5, 1.5, o.shape)).astype(o.dtype, stream=mx.cpu) for o in outs]
+        weights = [
+            mx.array(rng.uniform(0.5, 1.5, o.shape)).astype(o.dtype, stream=mx.cpu) for o in outs
+        ]
         if not all(np.isfinite(h.to_np(o)).all() for o in outs):
             continue
         try:
@@ -183,7 +188,10 @@ def test_derivatives():
             return dot(weights, g(*xs))
 
         high, middle, low = value(step), value(0.0), value(-step)
-        slope, other = (high - low) / (2 * step), (value(step / 3) - value(-step / 3)) / (step / 1.5)
+        slope, other = (
+            (high - low) / (2 * step),
+            (value(step / 3) - value(-step / 3)) / (step / 1.5),
+        )
         limit = (0.03 if single else 1e-5) * size
         if not (abs(slope - other) <= limit and abs(high - 2 * middle + low) <= limit * step):
             continue  # a point without a derivative, or curved too much for this step

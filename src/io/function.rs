@@ -176,7 +176,10 @@ impl<'a> Reader<'a> {
     fn take(&mut self, n: u64) -> Result<&'a [u8]> {
         let at = usize::try_from(n).ok().and_then(|n| self.bytes.split_at_checked(n));
         let Some((head, rest)) = at else {
-            bail!(Runtime, "[import_function] The file is damaged: {n} bytes of its description are missing.");
+            bail!(
+                Runtime,
+                "[import_function] The file is damaged: {n} bytes of its description are missing."
+            );
         };
         self.bytes = rest;
         Ok(head)

@@ -11,10 +11,12 @@ use super::view::{moveaxis, reshape, slice, swapaxes};
 use crate::bail;
 use crate::core::layout::{checked_size, show};
 use crate::core::primitive::Batched;
-use crate::core::{Array, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap};
-use crate::params;
+use crate::core::{
+    Array, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
 use crate::kernels::conv::{Conv, ConvAxis};
 use crate::on_gpu;
+use crate::params;
 
 /// What is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use super::view::{broadcast_to, reshape};
 use crate::bail;
 use crate::core::layout::checked_size;
 use crate::core::{Array, Dtype, Param, Primitive, Result, Stored, Stream};
-use crate::params;
 use crate::on_gpu;
+use crate::params;
 
 struct Arange {
     start: f64,

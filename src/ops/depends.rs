@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::core::{Array, Batched, Derivatives, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap};
+use crate::core::{
+    Array, Batched, Derivatives, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
 use crate::params;
 
 /// Output i is input i; the inputs beyond the outputs only have to be computed before.

@@ -11,7 +11,10 @@ use super::support::scalar_i64;
 use super::view::{expand_dims, transpose};
 use crate::bail;
 use crate::core::layout::checked_size;
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Strides, Vjp, Vmap};
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Strides, Vjp,
+    Vmap,
+};
 use crate::params;
 
 /// View of the elements (i, i + offset) over two axes, as a new last axis.

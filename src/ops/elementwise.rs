@@ -8,12 +8,14 @@ use super::support::*;
 use super::{batching, partials, view};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, broadcast_strides, checked_size, show};
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap};
-use crate::params;
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
 use crate::kernels::View;
 use crate::kernels::program::{Inst, Program};
 use crate::kernels::table::{OpId, TypeRule, find, op, table};
 use crate::on_gpu;
+use crate::params;
 
 /// A table op applied elementwise.
 struct Elementwise(OpId);

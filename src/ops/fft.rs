@@ -9,10 +9,12 @@ use super::support::*;
 use super::view::{reshape, slice};
 use crate::bail;
 use crate::core::layout::{checked_size, normalize_axis, show};
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap};
-use crate::params;
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
 use crate::kernels::{Fft, FftKind};
 use crate::on_gpu;
+use crate::params;
 
 /// Where the factor `1 / n` goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

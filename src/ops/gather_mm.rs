@@ -18,9 +18,11 @@ use super::view::{broadcast_to, expand_dims, reshape, slice, squeeze, swapaxes};
 use super::{ones, stack};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, checked_size, show};
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap};
-use crate::params;
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
 use crate::on_gpu;
+use crate::params;
 
 /// Inputs: both operands, then the indices of those that have some. An operand with indices is (n, rows,
 /// cols), one without has the batch axes of the result.

@@ -8,10 +8,12 @@ use super::support::*;
 use super::view::reshape;
 use crate::bail;
 use crate::core::layout::show;
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap};
-use crate::params;
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
 use crate::kernels::hadamard::Order;
 use crate::on_gpu;
+use crate::params;
 
 /// `scale * H x`, or with the transposed matrix, which differs for m > 1.
 #[derive(Clone, Copy, PartialEq)]

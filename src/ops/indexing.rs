@@ -12,7 +12,9 @@ use super::support::*;
 use super::view::{broadcast_to, flatten, reshape, slice};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, checked_size, normalize_axis, show};
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap};
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
 use crate::kernels::View;
 use crate::kernels::indexed::{Walk, outer_shape};
 use crate::{on_gpu, params};

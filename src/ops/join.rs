@@ -9,10 +9,12 @@ use super::support::*;
 use super::view::{broadcast_to, expand_dims, flatten, reshape, slice, sliced};
 use crate::bail;
 use crate::core::layout::{normalize_axis, show};
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap};
-use crate::params;
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
 use crate::kernels::program::Program;
 use crate::on_gpu;
+use crate::params;
 
 struct Concatenate {
     axis: usize,

@@ -12,9 +12,12 @@ use super::view::{broadcast_to, expand_dims, slice, squeeze, swapaxes};
 use super::{equal, greater, sqrt, zeros_like};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, show};
-use crate::core::{Array, Batched, Derivatives, Dtype, Error, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap};
-use crate::params;
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Error, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp,
+    Vmap,
+};
 use crate::cpu::linalg as host;
+use crate::params;
 use std::sync::Arc;
 
 /// A factorisation of the last two axes; all of them batch over the others.

@@ -10,8 +10,8 @@ use super::view::{broadcast_to, reshape};
 use crate::bail;
 use crate::core::layout::show;
 use crate::core::{Array, Batched, Dtype, Param, Primitive, Result, Shape, Stored, Stream, Vmap};
-use crate::params;
 use crate::on_gpu;
+use crate::params;
 
 /// How many elements before it in its row are true, for each element of a boolean matrix; int32. On the host
 /// a row with more than `limit` true elements is an error.

@@ -9,9 +9,11 @@ use super::view::{broadcast_to, expand_dims, reshape, squeeze, swapaxes};
 use super::{add, multiply};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, show};
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap};
-use crate::params;
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
 use crate::on_gpu;
+use crate::params;
 
 struct Matmul;
 

@@ -16,10 +16,12 @@ use super::support::*;
 use super::view::{broadcast_to, expand_dims, reshape, slice, view};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, checked_size, normalize_axis, show};
-use crate::core::{Array, Batched, Device, Dtype, Param, Primitive, Result, Shape, Stored, Stream, Vmap, default_stream};
-use crate::params;
+use crate::core::{
+    Array, Batched, Device, Dtype, Param, Primitive, Result, Shape, Stored, Stream, Vmap, default_stream,
+};
 use crate::kernels::{Draw, ScanForm};
 use crate::on_gpu;
+use crate::params;
 
 struct RandomBits(Draw);
 

@@ -8,10 +8,12 @@ use super::support::*;
 use super::{create, join, view};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, normalize_axis, row_major, show};
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap};
-use crate::params;
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
 use crate::kernels::{ArgReduceOp, ReduceOp, View};
 use crate::on_gpu;
+use crate::params;
 
 struct Reduce {
     op: ReduceOp,

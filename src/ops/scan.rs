@@ -10,10 +10,12 @@ use super::support::*;
 use super::view::{contiguous, flatten, slice};
 use crate::bail;
 use crate::core::layout::normalize_axis;
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Stored, Stream, Vjp, Vmap};
-use crate::params;
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Stored, Stream, Vjp, Vmap,
+};
 use crate::kernels::{ScanForm, ScanOp};
 use crate::on_gpu;
+use crate::params;
 
 /// The input is row-major; output of the same dtype.
 struct Scan {

@@ -13,7 +13,9 @@ use super::view::{broadcast_to, flatten, moveaxis, reshape, slice, slice_shape, 
 use super::{zeros, zeros_like};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, show};
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap};
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
 use crate::kernels::View;
 pub use crate::kernels::indexed::Combine;
 use crate::kernels::program::Program;
@@ -70,7 +72,8 @@ impl Scatter {
         let base = match &self.part {
             None => source.shape(),
             Some(p) => {
-                let stop: Vec<i64> = (0..p.start.len()).map(|i| p.start[i] + p.step[i] * p.shape[i]).collect();
+                let stop: Vec<i64> =
+                    (0..p.start.len()).map(|i| p.start[i] + p.step[i] * p.shape[i]).collect();
                 slice_shape("scatter", source.shape(), &p.start, &stop, &p.step)?;
                 &p.shape
             }

@@ -10,9 +10,9 @@ use super::{arange, broadcast_to, pad, scan, zeros};
 use crate::bail;
 use crate::core::layout::show;
 use crate::core::{Array, Batched, Dtype, Param, Primitive, Result, Stored, Stream, Vmap};
-use crate::params;
 use crate::kernels::ScanForm;
 use crate::on_gpu;
+use crate::params;
 
 /// Rows of sorted elements (rows, n) or (1, n), and values to look up in each (rows, m); uint32 (rows, m).
 struct SearchSorted {

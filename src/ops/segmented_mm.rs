@@ -12,9 +12,11 @@ use super::support::*;
 use super::view::{expand_dims, moveaxis, reshape, slice, swapaxes};
 use crate::bail;
 use crate::core::layout::{checked_size, show};
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Kind, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap};
-use crate::params;
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Kind, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
 use crate::on_gpu;
+use crate::params;
 
 /// Inputs: (m, k), (k, n) and segments (.., 2), as int32 or uint32.
 struct SegmentedMm;

@@ -11,9 +11,11 @@ use super::support::*;
 use super::view::{flatten, reshape, slice, stop_gradient, transpose};
 use crate::bail;
 use crate::core::layout::{normalize_axis, show};
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Stored, Stream, Vjp, Vmap};
-use crate::params;
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Stored, Stream, Vjp, Vmap,
+};
 use crate::on_gpu;
+use crate::params;
 
 /// The element of rank `kth` in its place; GPUs sort the whole axis.
 struct Partition {

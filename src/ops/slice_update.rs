@@ -9,9 +9,9 @@ use super::view::{broadcast_to, slice, slice_shape, sliced};
 use super::zeros_like;
 use crate::bail;
 use crate::core::{Array, Batched, Derivatives, Jvp, Param, Primitive, Result, Stored, Stream, Vjp, Vmap};
-use crate::params;
 use crate::kernels::program::Program;
 use crate::on_gpu;
+use crate::params;
 
 struct SliceUpdate {
     start: Vec<i64>,

@@ -6,9 +6,11 @@ use super::scatter::scatter_permuted;
 use super::support::*;
 use super::view::{flatten, stop_gradient};
 use crate::core::layout::normalize_axis;
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Stored, Stream, Vjp, Vmap};
-use crate::params;
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Stored, Stream, Vjp, Vmap,
+};
 use crate::on_gpu;
+use crate::params;
 
 struct Sort {
     axis: usize,

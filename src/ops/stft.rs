@@ -10,9 +10,11 @@ use super::support::*;
 use super::view::{broadcast_to, slice, swapaxes};
 use crate::bail;
 use crate::core::layout::{checked_size, show};
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap};
-use crate::params;
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
 use crate::on_gpu;
+use crate::params;
 
 /// Windows of `n` elements of the last axis, `hop` apart, on a new axis before it.
 struct Frames {

@@ -10,10 +10,13 @@ use super::scatter::gather_transposed;
 use super::slice_update::slice_update;
 use crate::bail;
 use crate::core::layout::{broadcast_strides, checked_size, normalize_axis, row_major, show, size_of};
-use crate::core::{Array, Batched, Derivatives, Dtype, Error, Jvp, Layout, Param, Primitive, Result, Shape, Stored, Stream, Strides, Vjp, Vmap};
-use crate::params;
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Error, Jvp, Layout, Param, Primitive, Result, Shape, Stored, Stream,
+    Strides, Vjp, Vmap,
+};
 use crate::kernels::View;
 use crate::kernels::program::Program;
+use crate::params;
 
 /// Which view, with its parameters; the output's shape says the rest.
 #[derive(Clone, PartialEq)]

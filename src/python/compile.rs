@@ -12,7 +12,7 @@ use pyo3::{PyTraverseError, PyVisit};
 use super::array::PyArray;
 use super::convert::type_name;
 use super::random::RandomState;
-use super::transforms::guarded;
+use super::transforms::{guarded, name_of_wrapped};
 use super::trees::{fill, flatten, rebuild};
 use crate::core::{Array, default_device};
 use crate::ops::random::{global_key, set_global_key};
@@ -243,6 +243,10 @@ impl CompiledFunction {
     #[getter]
     fn __wrapped__(&self, py: Python<'_>) -> Py<PyAny> {
         self.fun.clone_ref(py)
+    }
+
+    fn __getattr__(&self, py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
+        name_of_wrapped(self.fun.bind(py), name)
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {

@@ -209,7 +209,8 @@ fn describe(exported: &Exported, t: &Trace, callback: &Bound<'_, PyAny>) -> PyRe
         callback.call1((dict,))?;
         Ok(())
     };
-    let list = |items: Vec<Py<PyAny>>| -> PyResult<Py<PyAny>> { Ok(PyList::new(py, items)?.into_any().unbind()) };
+    let list =
+        |items: Vec<Py<PyAny>>| -> PyResult<Py<PyAny>> { Ok(PyList::new(py, items)?.into_any().unbind()) };
     let arguments: Vec<Ref> = (0..t.inputs.len()).map(Ref::Input).collect();
     send("inputs", vec![("inputs", list(all(&arguments)?)?)])?;
     let keywords = t.keywords.iter().zip(&inputs[t.positional()..]);
@@ -442,9 +443,8 @@ fn export_to_dot(
     }
     let text = dot(&arrays, names);
     if let Some(path) = path_of(file)? {
-        return std::fs::write(&path, text).map_err(|e| {
-            PyRuntimeError::new_err(format!("[export_to_dot] Failed to open {path}: {e}."))
-        });
+        return std::fs::write(&path, text)
+            .map_err(|e| PyRuntimeError::new_err(format!("[export_to_dot] Failed to open {path}: {e}.")));
     }
     if !file.hasattr("write")? {
         return Err(PyValueError::new_err(

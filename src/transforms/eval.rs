@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use smallvec::SmallVec;
 
+use crate::bail;
 use crate::core::array::{Node, Uninterrupted, bury};
 use crate::core::{Array, Error, Event, Result, Stream};
 use crate::cpu;
@@ -219,14 +220,18 @@ fn schedule(roots: &[Array]) -> Result<Vec<Stream>> {
     let mut failure = None;
     for array in order {
         let Some(node) = array.node() else {
-            failure = Some(Error::Value(match PLACEHOLDERS.get() {
-                0 => "[eval] Attempting to eval an array without a primitive. If you are using compile or a \
-                      transform, make sure that all arrays are passed as inputs."
-                    .into(),
-                _ => "[eval] Attempting to eval an array during function transformations like compile or vmap is \
-                      not allowed."
-                    .into(),
-            }));
+            failure = Some(match PLACEHOLDERS.get() {
+                0 => Error::Runtime(
+                    "[eval] Attempting to eval an array without a primitive. If you are using compile or a \
+                     transform, make sure that all arrays are passed as inputs."
+                        .into(),
+                ),
+                _ => Error::Value(
+                    "[eval] Attempting to eval an array during function transformations like compile or vmap is \
+                     not allowed."
+                        .into(),
+                ),
+            });
             break;
         };
         let stream = node.stream;
@@ -273,13 +278,23 @@ fn flush_gpu(_: &[Stream]) -> Result<()> {
 }
 
 /// Starts the computation of arrays and returns after submission.
+///
+/// # Errors
+/// Value error inside a transform, besides what goes wrong on the way.
 pub fn async_eval(arrays: &[Array]) -> Result<()> {
+    if PLACEHOLDERS.get() > 0 || arrays.iter().any(Array::is_tracer) {
+        bail!(Value, "[async_eval] Not allowed inside a graph transformation.");
+    }
+    start(arrays)
+}
+
+fn start(arrays: &[Array]) -> Result<()> {
     flush_gpu(&schedule(arrays)?)
 }
 
 /// Computes arrays and waits for them.
 pub fn eval(arrays: &[Array]) -> Result<()> {
-    async_eval(arrays)?;
+    start(arrays)?;
     arrays.iter().try_for_each(Array::wait)
 }
 

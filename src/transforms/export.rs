@@ -150,7 +150,8 @@ impl Exported {
         let mut body = |inputs: &[Array]| {
             let mut temps: Vec<Array> = Vec::new();
             for call in &trace.calls {
-                let args = call.args.iter().map(|&r| self.value(r, inputs, &temps)).collect::<Result<Vec<_>>>()?;
+                let args =
+                    call.args.iter().map(|&r| self.value(r, inputs, &temps)).collect::<Result<Vec<_>>>()?;
                 temps.extend(restored(call, &args)?);
             }
             trace.outputs.iter().map(|&r| self.value(r, inputs, &temps)).collect()
@@ -202,12 +203,8 @@ impl Draft {
             Ref::Const(i) => Some(self.constants[*i].clone()),
             _ => None,
         });
-        let outs = Array::lazy_many(
-            step.specs.clone(),
-            step.primitive.clone(),
-            inputs.collect(),
-            step.stream,
-        );
+        let outs =
+            Array::lazy_many(step.specs.clone(), step.primitive.clone(), inputs.collect(), step.stream);
         super::eval(&outs)?;
         for (&t, o) in step.outs.iter().zip(&outs) {
             self.temps[t] = self.constant(o);

@@ -41,7 +41,9 @@ def composed(rng):
             if axis is not None:
                 a.values = np.stack([a.values, np.float32(0.5) * a.values - np.float32(0.1)], axis)
         stack.append((name, axes))
-    return Case("composed " + ".".join(name for name, _ in stack), [steps, inputs, stack], {}, "composed")
+    return Case(
+        "composed " + ".".join(name for name, _ in stack), [steps, inputs, stack], {}, "composed"
+    )
 
 
 def cases(seed, count):
@@ -49,45 +51,51 @@ def cases(seed, count):
     return [(composed(np.random.default_rng([seed, 3, i])), None) for i in range(count)]
 
 
+def told_apart(arrays):
+    """Results may be one array twice, whose cotangents the official implementation does not add up."""
+    return [a * (1 + i / 4) for i, a in enumerate(arrays)]
+
+
 def transformed(mx, f, name, axes):
     """The transform `name` of a function over lists of arrays, as such a function again."""
 
     def total(outs):
-        return sum((mx.sum(mx.sin(o)) for o in outs), mx.array(0.0))
+        return sum((mx.sum(mx.tanh(0.2 * o)) for o in outs), mx.array(0.0))
 
     if name == "compile":
-        return mx.compile(f)
+        # The official one runs a C++ compiler for each function, and compiling changes no results.
+        return mx.compile(f) if hasattr(mx, "vulkan") else f
     if name == "checkpoint":
         inner = mx.checkpoint(lambda *xs: f(list(xs)))
         return lambda xs: inner(*xs)
     if name == "vmap":
         return mx.vmap(f, in_axes=(axes,))
     if name == "grad":
-        return mx.grad(lambda xs: total(f(xs)))
+        return lambda xs: told_apart(mx.grad(lambda xs: total(f(xs)))(xs))
     if name == "value_and_grad":
         both = mx.value_and_grad(lambda xs: total(f(xs)))
 
         def flat(xs):
             value, grads = both(xs)
-            return [value, *grads]
+            return [value, *told_apart(grads)]
 
         return flat
     # The number of results is not known beforehand: one call finds it.
     if name == "vjp":
 
         def pulled(xs):
-            weights = [mx.cos(o) for o in f(xs)]
-            return mx.vjp(lambda *ys: f(list(ys)), xs, weights)[1]
+            weights = [mx.sigmoid(o) for o in f(xs)]
+            return told_apart(mx.vjp(lambda *ys: f(list(ys)), xs, weights)[1])
 
         return pulled
-    return lambda xs: mx.jvp(lambda *ys: f(list(ys)), xs, [mx.sin(x) for x in xs])[1]
+    return lambda xs: told_apart(mx.jvp(lambda *ys: f(list(ys)), xs, [mx.tanh(x) for x in xs])[1])
 
 
 def run(mx, program, steps, inputs, stack):
     """Runs the case with a worker's `program`."""
 
     def f(xs):
-        return program(steps, xs)
+        return told_apart(program(steps, xs))
 
     for name, axes in stack:
         f = transformed(mx, f, name, axes)
