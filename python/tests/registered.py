@@ -4,7 +4,6 @@ The tables (oracle/cases_*.py) say how arguments are drawn; adding a row there a
 """
 
 import dataclasses
-import inspect
 import pathlib
 import sys
 
@@ -135,11 +134,3 @@ def close(got, want, row, label, factor=1.0):
         np.testing.assert_allclose(
             a, b, rtol * factor, scale * factor, equal_nan=True, err_msg=label
         )
-
-
-def is_public(name):
-    return (
-        not name.startswith("_")
-        and callable(getattr(mx, name))
-        and not inspect.isclass(getattr(mx, name))
-    )

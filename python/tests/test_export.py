@@ -196,7 +196,7 @@ def test_a_callback_is_told_everything():
 
 
 def test_every_registered_op_comes_back(path):
-    """Each is exported, imported and computes the same; what cannot be exported says which op it was."""
+    """Each is exported, imported and computes the same."""
     count = 0
     every, dtypes = (6, {"float32", "int32", "uint32"}) if h.on_gpu() else (1, None)
     for call, want in registered.calls(every=every, dtypes=dtypes):

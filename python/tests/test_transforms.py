@@ -1,5 +1,5 @@
-"""Every function in the oracle's tables under every transform: vmap is a loop, compile changes nothing, and
-derivatives are finite differences whose forward and reverse forms are each other's transposes."""
+"""Every function in the oracle's tables under every transform: vmap is a loop, compile changes
+nothing, and derivatives are differences whose two forms are each other's transposes."""
 
 import helpers as h
 import mlx.core as mx

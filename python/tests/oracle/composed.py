@@ -1,7 +1,8 @@
-"""Random programs under random stacks of transforms, such as the gradient of a batch of a compiled program.
+"""Random programs under random stacks of transforms, such as the gradient of a batch of a compiled
+program.
 
-A function takes a list of float32 arrays and returns a list of arrays, and so does every transform of it. What
-is needed to run one knows `mlx.core` alone, so that both workers can.
+A function takes a list of float32 arrays and returns a list of arrays, and so does every transform
+of it. What is needed to run one knows `mlx.core` alone, so that both workers can.
 """
 
 import numpy as np
@@ -52,7 +53,7 @@ def cases(seed, count):
 
 
 def told_apart(arrays):
-    """Results may be one array twice, whose cotangents the official implementation does not add up."""
+    """Results may be one array twice, whose cotangents the official one does not add up."""
     return [a * (1 + i / 4) for i, a in enumerate(arrays)]
 
 
