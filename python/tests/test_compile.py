@@ -334,3 +334,23 @@ def test_shapes_that_do_not_fit_a_shapeless_scatter():
     mx.eval(gather(a, mx.zeros((4, 2), mx.int32)))
     with pytest.raises(ValueError):
         mx.eval(gather(a, mx.zeros((900, 2), mx.int32)))
+
+
+def test_shapes_that_do_not_fit_other_shapeless_ops():
+    """What eager calls check is checked again for each shape."""
+    for f, good, bad in [
+        (lambda a, b: mx.concatenate([a, b]), [(2, 3), (2, 3)], [(2, 3), (2, 4000)]),
+        (mx.matmul, [(2, 3), (3, 2)], [(2, 3), (500, 2)]),
+        (mx.addmm, [(2, 2), (2, 3), (3, 2)], [(2, 2), (900, 3), (3, 2)]),
+        (mx.add, [(2, 3), (2, 3)], [(2, 3), (3, 3)]),
+    ]:
+        g = mx.compile(f, shapeless=True)
+        mx.eval(g(*map(mx.ones, good)))
+        with pytest.raises(ValueError):
+            mx.eval(g(*map(mx.ones, bad)))
+
+
+def test_broadcasts_beyond_the_address_space():
+    x = [mx.zeros(s, mx.bool_) for s in ((2**21, 1, 1), (1, 2**21, 1), (1, 1, 2**22 + 1))]
+    with pytest.raises(ValueError, match="overflows"):
+        mx.where(*x)

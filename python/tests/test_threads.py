@@ -249,3 +249,31 @@ def test_objects_dropped_on_other_threads(no_leak):
     together(work, 8)
     mx.synchronize()
     mx.random.seed(0)
+
+
+@pytest.mark.gpu
+def test_compiling_while_the_main_thread_waits_for_a_mixed_graph():
+    """The main thread waits for the CPU within the walk of its graph, and looks for Ctrl-C; another
+    thread has the interpreter and wants to walk a graph too."""
+    done = threading.Event()
+
+    def compile_again():
+        while not done.is_set():
+            number = mx.array(2.0, mx.float32) + 1  # a constant that compiling evaluates
+            mx.eval(mx.compile(lambda x, n=number: x * n)(mx.ones(3)))
+
+    t = threading.Thread(target=compile_again, daemon=True)
+    t.start()
+    try:
+        with mx.stream(mx.cpu):
+            x = mx.random.normal((700, 700))
+            mx.eval(x)
+        for _ in range(3):
+            y = x
+            for _ in range(12):
+                y = mx.tanh(mx.matmul(y, x, stream=mx.cpu), stream=mx.cpu)
+            assert np.isfinite(mx.add(y, 1.0, stream=mx.gpu).sum().item())
+    finally:
+        done.set()
+        t.join(60)
+    assert not t.is_alive()

@@ -139,6 +139,8 @@ pub fn broadcast_shapes(op: &str, a: &[i64], b: &[i64]) -> Result<Shape> {
             bail!(Value, "[{op}] Shapes {} and {} cannot be broadcast.", show(a), show(b));
         }
     }
+    // Small operands can name more elements than there are addresses; 8 is the largest element.
+    checked_size(op, &out, 8)?;
     Ok(out)
 }
 

@@ -212,6 +212,13 @@ impl Primitive for GatherMm {
         }
         // INVARIANT: an operand has indices.
         let batch = lhs.or(rhs).map_or(&[][..], Array::shape);
+        let side = |x: &Array, index: Option<&Array>| match index {
+            Some(i) => i.shape() == batch && x.ndim() == 3 && (x.shape()[0] > 0 || i.size() == 0),
+            None => &x.shape()[..x.ndim() - 2] == batch,
+        };
+        if !side(a, lhs) || !side(b, rhs) {
+            bail!(Value, "[gather_mm] Operands do not fit indices of shape {}.", show(batch));
+        }
         Ok(vec![batch.iter().copied().chain([a.dim(-2), b.dim(-1)]).collect()])
     }
 }

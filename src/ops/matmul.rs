@@ -8,7 +8,7 @@ use super::support::*;
 use super::view::{broadcast_to, expand_dims, reshape, squeeze, swapaxes};
 use super::{add, multiply};
 use crate::bail;
-use crate::core::layout::{broadcast_shapes, show};
+use crate::core::layout::{broadcast_shapes, checked_size, show};
 use crate::core::{
     Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
 };
@@ -76,6 +76,7 @@ fn product_shape(inputs: &[Array]) -> Result<Vec<Shape>> {
     }
     let mut shape: Shape = a.shape()[..a.ndim() - 1].into();
     shape.push(b.dim(-1));
+    checked_size("matmul", &shape, a.dtype().size())?;
     Ok(vec![shape])
 }
 
@@ -138,7 +139,12 @@ impl Primitive for AddMm {
     }
 
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
-        product_shape(inputs)
+        let shapes = product_shape(inputs)?;
+        if inputs[2].shape() != shapes[0].as_slice() {
+            let (c, p) = (show(inputs[2].shape()), show(&shapes[0]));
+            bail!(Value, "[addmm] Recorded for an addend of the shape of the product, got {c} for {p}.");
+        }
+        Ok(shapes)
     }
 }
 

@@ -117,7 +117,7 @@ impl Primitive for SegmentedMm {
 
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
         let (a, b) = (inputs[0].shape(), inputs[1].shape());
-        if a[1] != b[0] {
+        if a[1] != b[0] || inputs[2].dim(-1) != 2 {
             bail!(Value, "[segmented_mm] Cannot multiply {} by {}.", show(a), show(b));
         }
         let outer = &inputs[2].shape()[..inputs[2].ndim() - 1];
