@@ -26,6 +26,7 @@ pub mod partials;
 pub mod products;
 pub mod random;
 pub mod reduction;
+pub mod restore;
 pub mod scan;
 pub mod scatter;
 pub mod search;

@@ -17,6 +17,7 @@ mod dlpack;
 mod dtype;
 mod elementwise;
 mod fast;
+mod export;
 mod fft;
 mod fp8;
 mod gathers;
@@ -140,6 +141,7 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     vmap::register(m)?;
     custom::register(m)?;
     compile::register(m)?;
+    export::register(m)?;
     memory::register(m)?;
     random::register(m)?;
     fft::register(m)?;
