@@ -19,6 +19,8 @@ pub mod matmul;
 mod network;
 mod order;
 pub mod pool;
+pub mod qmm;
+pub mod quant;
 mod radix;
 pub mod random;
 pub mod recurrence;

@@ -24,6 +24,7 @@ mod linalg;
 mod memory;
 mod printing;
 mod products;
+mod quantized;
 mod random;
 mod reductions;
 mod scans;
@@ -138,6 +139,7 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     custom::register(m)?;
     compile::register(m)?;
     memory::register(m)?;
+    quantized::register(m)?;
     random::register(m)?;
     fft::register(m)?;
     linalg::register(m)?;
