@@ -98,7 +98,7 @@ impl Groups {
 }
 
 /// Signed indices that count from the end, made positive.
-fn wrapped(index: &Array, n: i64, s: Stream) -> Result<Array> {
+pub(super) fn wrapped(index: &Array, n: i64, s: Stream) -> Result<Array> {
     if index.dtype() == Dtype::U32 {
         return Ok(index.clone());
     }
@@ -107,13 +107,37 @@ fn wrapped(index: &Array, n: i64, s: Stream) -> Result<Array> {
 }
 
 /// Sums of the items of `x`, (batch.., rows, cols), that have the same index: (n, rows, cols).
-fn total_by_index(x: &Array, index: &Array, n: i64, sorted: bool, s: Stream) -> Result<Array> {
+pub(super) fn total_by_index(x: &Array, index: &Array, n: i64, sorted: bool, s: Stream) -> Result<Array> {
     let (rows, cols) = (x.dim(-2), x.dim(-1));
     let count = index.size() as i64;
     let groups = Groups::new(index, n, sorted, s)?;
     let flat = groups.ordered(&reshape(x, &[count, rows * cols], s)?, s)?;
     let total = segmented_mm(&ones(&[1, count], x.dtype(), s)?, &flat, &groups.segments, s)?;
     reshape(&total, &[n, rows, cols], s)
+}
+
+/// Cotangent (n, k, columns) of right matrices that were picked by `index`, from that of the products: the sum
+/// of `a^T @ cot` over those that met each matrix. `a` is (.., rows, k), picked by `lhs` if there is one.
+pub(super) fn right_gradient(
+    a: &Array,
+    lhs: Option<&Array>,
+    cot: &Array,
+    index: &Array,
+    n: i64,
+    sorted: bool,
+    s: Stream,
+) -> Result<Array> {
+    let (m, k, cols, count) = (a.dim(-2), a.dim(-1), cot.dim(-1), index.size() as i64);
+    let groups = Groups::new(index, n, sorted, s)?;
+    let left = match lhs {
+        Some(l) => take(a, &groups.ordered(&reshape(l, &[-1], s)?, s)?, Some(0), s)?,
+        None => groups.ordered(&reshape(a, &[count, m, k], s)?, s)?,
+    };
+    let right = groups.ordered(&reshape(cot, &[count, m, cols], s)?, s)?;
+    let left = swapaxes(&reshape(&left, &[count * m, k], s)?, 0, 1, s)?;
+    let right = reshape(&right, &[count * m, cols], s)?;
+    let rows = multiply(&groups.segments, &scalar_i64(m, Dtype::I32)?, s)?;
+    segmented_mm(&left, &right, &rows, s)
 }
 
 impl Primitive for GatherMm {
@@ -161,17 +185,8 @@ impl Primitive for GatherMm {
                     let back = swapaxes(a, -1, -2, s)?;
                     return self.product(Picked { a: &back, b: cot, lhs, rhs: None }, s).map(Some);
                 };
-                let (m, k, n, count) = (a.dim(-2), a.dim(-1), b.dim(-1), index.size() as i64);
-                let groups = Groups::new(index, b.shape()[0], self.sorted, s)?;
-                let left = match lhs {
-                    Some(l) => take(a, &groups.ordered(&reshape(l, &[-1], s)?, s)?, Some(0), s)?,
-                    None => groups.ordered(&reshape(a, &[count, m, k], s)?, s)?,
-                };
-                let right = groups.ordered(&reshape(cot, &[count, m, n], s)?, s)?;
-                let left = swapaxes(&reshape(&left, &[count * m, k], s)?, 0, 1, s)?;
-                let right = reshape(&right, &[count * m, n], s)?;
-                let rows = multiply(&groups.segments, &scalar_i64(m, Dtype::I32)?, s)?;
-                segmented_mm(&left, &right, &rows, s).map(Some)
+                let n = b.shape()[0];
+                right_gradient(a, lhs, cot, index, n, self.sorted, s).map(Some)
             }
             _ => bail!(
                 Value,
@@ -254,9 +269,9 @@ fn side(r: &Vmap, operand: usize, index: Option<usize>) -> Result<(Array, Option
 }
 
 /// Indices as the kernels read them.
-fn narrow(index: &Array, s: Stream) -> Result<Array> {
+pub(super) fn narrow(op: &str, index: &Array, s: Stream) -> Result<Array> {
     if !index.dtype().is_integer() {
-        bail!(Value, "[gather_mm] Got indices with invalid dtype. Indices must be integral.");
+        bail!(Value, "[{op}] Got indices with invalid dtype. Indices must be integral.");
     }
     let signed = index.dtype().kind() == crate::core::Kind::Signed;
     astype(index, if signed { Dtype::I32 } else { Dtype::U32 }, s)
@@ -292,7 +307,7 @@ pub fn gather_mm(
         );
     }
     let dtype = real_dtype(OP, a, b)?;
-    let index = |i: Option<&Array>| i.map(|i| narrow(i, s)).transpose();
+    let index = |i: Option<&Array>| i.map(|i| narrow(OP, i, s)).transpose();
     let (lhs, rhs) = (index(lhs)?, index(rhs)?);
     let outer = |x: &Array, i: &Option<Array>| -> Shape {
         i.as_ref().map_or(&x.shape()[..x.ndim() - 2], Array::shape).into()

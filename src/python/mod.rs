@@ -28,6 +28,7 @@ mod linalg;
 mod memory;
 mod printing;
 mod products;
+mod quantized;
 mod random;
 mod reductions;
 mod scans;
@@ -143,6 +144,7 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     compile::register(m)?;
     export::register(m)?;
     memory::register(m)?;
+    quantized::register(m)?;
     random::register(m)?;
     fft::register(m)?;
     distributed::register(m)?;
