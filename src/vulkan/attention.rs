@@ -166,7 +166,7 @@ pub fn attention(
     for x in [Some(q), Some(k), Some(v), mask] {
         strides.extend(x.map_or([0; 4], steps));
     }
-    strides.push(sinks.map_or(0, |s| steps_of_vector(s)));
+    strides.push(sinks.map_or(0, steps_of_vector));
     let counts = [batch, kv, group, l, n, d, dv, rows, splits, span].map(|x| x as u32);
     let args = Push::default()
         .u64s(&[q.ptr, k.ptr, v.ptr, at(mask), at(sinks), dst.ptr, parts])
