@@ -50,7 +50,7 @@ def test_shapes_strides_and_initial_values(rng):
         int i = int(id.x) / inp_shape[1], j = int(id.x) % inp_shape[1];
         int at = int(i * inp_strides[0] + j * inp_strides[1]);
         if (i % 2 == 0) out0[id.x] = inp[at] * float(inp_ndim);
-        atomicAdd(count[0], 1);
+        atomicAdd(count[0], 1u);
     """
     for contiguous in (True, False):
         kernel = mx.fast.vulkan_kernel(

@@ -50,7 +50,8 @@ def test_norm_dtypes_and_empty_arrays():
     x, w = mx.ones((2, 4), mx.float16), mx.ones(4)
     assert mx.fast.rms_norm(x, w, 1e-5).dtype == mx.float32
     assert mx.fast.rms_norm(x, w.astype(mx.int32), 1e-5).dtype == mx.float16
-    assert mx.fast.layer_norm(x, None, w.astype(mx.bfloat16), 1e-5).dtype == mx.float32
+    assert mx.fast.layer_norm(x, None, w, 1e-5).dtype == mx.float16
+    assert mx.fast.layer_norm(x, w, w, 1e-5).dtype == mx.float32
     assert mx.fast.rms_norm(mx.zeros((0, 4)), w, 1e-5).shape == (0, 4)
     assert mx.fast.layer_norm(mx.zeros((2, 0)), None, None, 1e-5).shape == (2, 0)
     x = mx.ones((2, 4), mx.float64, stream=mx.cpu)

@@ -47,7 +47,7 @@ float score(float s, uint b, uint h, uint i, uint j, uint end) {
     if (j >= end) return NEG_INF;
     s *= a.scale * LOG2E;
 #ifdef CAUSAL
-    if (int64_t(j) > int64_t(i) + int64_t(a.n) - int64_t(a.l)) s = LOWEST;
+    if (int(j) > int(i) + int(a.n) - int(a.l)) s = LOWEST;
 #endif
 #if defined(MASK_BOOL) || defined(MASK_ADD)
     int64_t m = int64_t(b) * a.ms[0] + int64_t(h) * a.ms[1] + int64_t(i) * a.ms[2] + int64_t(j) * a.ms[3];

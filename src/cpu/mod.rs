@@ -9,6 +9,7 @@ pub(crate) mod elem;
 pub mod elementwise;
 pub mod fft;
 pub mod frames;
+pub mod gated_delta;
 pub mod gather;
 pub mod gather_mm;
 mod gemv;

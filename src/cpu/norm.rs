@@ -12,7 +12,7 @@ const LANES: usize = 32;
 const GRAIN: usize = 8192;
 
 /// Element types that are computed in float32.
-pub(super) trait Real: Copy + Default + Send + Sync + To<f32> + 'static {
+pub(super) trait Real: Copy + Send + Sync + To<f32> + 'static {
     fn of(x: f32) -> Self;
 }
 
@@ -28,16 +28,6 @@ real! {
     f32: |x| x;
     Half: |x| x.to();
     Brain: |x| x.to();
-}
-impl Default for Half {
-    fn default() -> Self {
-        Half(0)
-    }
-}
-impl Default for Brain {
-    fn default() -> Self {
-        Brain(0)
-    }
 }
 
 #[inline(always)]

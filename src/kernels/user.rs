@@ -127,8 +127,8 @@ fn renamed(text: &str, names: &[(String, String)]) -> String {
         let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let len = if rest.starts_with("//") {
             rest.find('\n').unwrap_or(rest.len())
-        } else if rest.starts_with("/*") {
-            rest[2..].find("*/").map_or(rest.len(), |i| i + 4)
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            comment.find("*/").map_or(rest.len(), |i| i + 4)
         } else if word(c) {
             rest.find(|c| !word(c)).unwrap_or(rest.len())
         } else {

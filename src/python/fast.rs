@@ -27,7 +27,8 @@ fn rms_norm(x: Arr, weight: Option<Arr>, eps: f64, stream: S) -> Out {
 }
 
 /// `(x - mean(x)) / sqrt(var(x) + eps) * weight + bias` over the last axis of `x`. `weight` and `bias` have the
-/// size of that axis, or are None. The result has the promoted dtype of all; sums are in float32. Raises ValueError
+/// size of that axis, or are None. The result has the promoted dtype of all, or that of `x` if there is no weight;
+/// sums are in float32. Raises ValueError
 /// for dtypes that are not real floating and weights that do not fit.
 ///
 /// >>> mx.fast.layer_norm(mx.array([1.0, 3.0]), None, None, 0.0)

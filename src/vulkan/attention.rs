@@ -1,7 +1,7 @@
 //! Host side of the attention kernels. Few queries: sdpa_vector.comp over parts of the keys, and sdpa_merge.comp
-//! that joins them. Many: sdpa_tile.comp. A tier with matrix instructions fits in beside the latter.
+//! that joins them. Many: sdpa_coop.comp where the device multiplies matrices, else sdpa_tile.comp.
 
-use super::attention_table::{self as table, MOST_FEATURES, Tile};
+use super::attention_table::{self as table, Coop, MOST_FEATURES, Tile};
 use super::elem::{Defines, Push, WG, aligned16, define, grid, operand, required_subgroup, shuffles};
 use super::{CommandEncoder, Features, KernelKey, Module, Source};
 use crate::bail;
@@ -23,6 +23,7 @@ enum Kernel {
     Vector { rows: u32, unroll: u32, lanes: u32 },
     Merge,
     Tile(Tile, u32),
+    Coop(Coop),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -40,6 +41,7 @@ impl KernelKey for Key {
             Kernel::Vector { .. } => "vector",
             Kernel::Merge => "merge",
             Kernel::Tile(..) => "tile",
+            Kernel::Coop(_) => "coop",
         };
         format!("sdpa_{kind}_{}", self.dtype)
     }
@@ -73,6 +75,18 @@ impl KernelKey for Key {
                 let all = [("TM", t.tm), ("TN", t.tn), ("DC", t.dc), ("VK", t.vk), ("NC", columns)];
                 all.iter().for_each(|&(name, n)| number(name, n));
                 "sdpa_tile.comp"
+            }
+            Kernel::Coop(c) => {
+                let all = [("LANES", c.lanes), ("HD", c.hd), ("HV", c.hv), ("WD", c.wd)];
+                all.iter().for_each(|&(name, n)| number(name, n));
+                define(&mut d, "DTYPE", if self.dtype == Dtype::BF16 { 2 } else { 1 });
+                if c.plain {
+                    define(&mut d, "PLAIN", 1);
+                } else {
+                    m.subgroup_size = f.subgroup_size_control.then_some(c.lanes);
+                    m.spirv16 = true;
+                }
+                "sdpa_coop.comp"
             }
         };
         Module { source: Source::File(file), defines: d, ..m }
@@ -127,13 +141,18 @@ pub fn attention(
     let side = u64::from(WG) / lanes;
     let held = rows.next_power_of_two().min(8);
     let unroll = (16 / held).clamp(1, 4);
+    let coop = match wide && !vector && dst.ptr.is_multiple_of(16) {
+        true => table::coop(enc.device().features(), q.dtype, rows, d, dv),
+        false => None,
+    };
     let tile = table::tiled(rows, dv, enc.device().features().shared_memory.into());
     let (groups, splits, span) = if vector {
         let groups = batch * kv * rows.div_ceil(held);
         let (splits, span) = table::parts(groups, n, side * unroll);
         (groups, splits, span)
     } else {
-        (batch * kv * rows.div_ceil(16 * u64::from(tile.tm)), 1, n)
+        let side = if coop.is_some() { 64 } else { 16 * u64::from(tile.tm) };
+        (batch * kv * rows.div_ceil(side), 1, n)
     };
     if groups * splits > u64::from(u32::MAX) {
         bail!(Value, "[{OP}] Queries {} and keys {} are too large.", show(&q.shape), show(&k.shape));
@@ -147,7 +166,7 @@ pub fn attention(
     for x in [Some(q), Some(k), Some(v), mask] {
         strides.extend(x.map_or([0; 4], steps));
     }
-    strides.push(sinks.map_or(0, |s| steps_of_vector(s)));
+    strides.push(sinks.map_or(0, steps_of_vector));
     let counts = [batch, kv, group, l, n, d, dv, rows, splits, span].map(|x| x as u32);
     let args = Push::default()
         .u64s(&[q.ptr, k.ptr, v.ptr, at(mask), at(sinks), dst.ptr, parts])
@@ -160,7 +179,8 @@ pub fn attention(
     enc.add_work(lines * n * (d + dv) / if causal { 16 } else { 8 });
     if !vector {
         let columns = dv.div_ceil(16) as u32;
-        let pipeline = enc.device().pipeline(&key(Kernel::Tile(tile, columns)))?;
+        let kernel = coop.map_or(Kernel::Tile(tile, columns), Kernel::Coop);
+        let pipeline = enc.device().pipeline(&key(kernel))?;
         let grid = grid(enc, groups);
         return enc.dispatch(&pipeline, &push, grid, &reads, &[dst.range()]);
     }

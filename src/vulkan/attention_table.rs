@@ -1,9 +1,14 @@
 //! Which attention kernel runs, and with what tiles: the one place for limits and factors. Each can be set for a
 //! process by an environment variable: MLX_VK_SDPA_ROWS (most queries of the vector kernel), MLX_VK_SDPA_GROUPS
 //! (workgroups that fill the device), MLX_VK_SDPA_KEYS (least keys of a part), MLX_VK_SDPA_SPLITS (parts, instead
-//! of what follows from the others). Pure; called by `attention`.
+//! of what follows from the others), MLX_VK_SDPA_COOP=plain (the matrix kernel with ordinary arithmetic, for tests).
+//! MLX_VK_DISABLE=sdpa_coop takes the matrix kernel out. Pure; called by `attention`.
 
 use std::sync::LazyLock;
+
+use super::features::Features;
+use super::matmul_table::{disabled, fixed_subgroup, fragment};
+use crate::core::Dtype;
 
 /// Features of the longest head that the kernels take.
 pub const MOST_FEATURES: u64 = 2048;
@@ -13,6 +18,7 @@ struct Limits {
     groups: u64,
     keys: u64,
     splits: Option<u64>,
+    plain: bool,
 }
 
 static LIMITS: LazyLock<Limits> = LazyLock::new(|| {
@@ -24,6 +30,7 @@ static LIMITS: LazyLock<Limits> = LazyLock::new(|| {
         groups: number("MLX_VK_SDPA_GROUPS").unwrap_or(512),
         keys: number("MLX_VK_SDPA_KEYS").unwrap_or(64),
         splits: number("MLX_VK_SDPA_SPLITS"),
+        plain: std::env::var("MLX_VK_SDPA_COOP").is_ok_and(|v| v == "plain"),
     }
 });
 
@@ -87,6 +94,40 @@ pub fn tiled(rows: u64, dv: u64, shared: u64) -> Tile {
         dv <= t.features && t.bytes(columns) <= shared && !small
     };
     *TILES.iter().find(fits).unwrap_or(&TILES[TILES.len() - 1])
+}
+
+/// The kernel on cooperative matrices, for heads of one size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Coop {
+    /// Lanes of a subgroup.
+    pub lanes: u32,
+    /// Features of keys and values, padded to whole fragments.
+    pub hd: u32,
+    pub hv: u32,
+    /// 16-byte words of a staged row, one of them padding against bank conflicts.
+    pub wd: u32,
+    /// Ordinary arithmetic in place of matrix instructions.
+    pub plain: bool,
+}
+
+/// Longest heads whose sums stay in registers.
+const COOP_FEATURES: u64 = 128;
+
+/// The matrix kernel for 16-bit heads of `d` and `dv` features (multiples of 8), where the device has it.
+pub fn coop(f: &Features, dtype: Dtype, rows: u64, d: u64, dv: u64) -> Option<Coop> {
+    if !matches!(dtype, Dtype::F16 | Dtype::BF16) || d.max(dv) > COOP_FEATURES || rows < 16 {
+        return None;
+    }
+    let lanes = match fixed_subgroup(f) {
+        _ if LIMITS.plain => 32,
+        Some(n @ (32 | 64)) if fragment(f, dtype) == Some([16; 3]) && !disabled("sdpa_coop") => n,
+        _ => return None,
+    };
+    let (hd, hv) = (d.next_multiple_of(16) as u32, dv.next_multiple_of(16) as u32);
+    let wd = hd.max(hv) / 8 + 1;
+    let shared = 16 * (64 * wd + 64 * 17 + 4 * 64) + 4 * 4 * lanes;
+    let fits = shared <= f.shared_memory && 4 * lanes <= f.max_workgroup_invocations;
+    fits.then_some(Coop { lanes, hd, hv, wd, plain: LIMITS.plain })
 }
 
 #[cfg(test)]

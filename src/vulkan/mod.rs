@@ -32,6 +32,7 @@ mod transfer;
 mod elem;
 pub mod fft;
 pub mod frames;
+pub mod gated_delta;
 pub mod gather;
 pub mod gather_mm;
 pub mod hadamard;

@@ -167,7 +167,10 @@ fn normalised(
                 a.dim(0)
             );
         }
-        dtype = dtype.promote(a.dtype());
+        // As in MLX, a bias alone does not promote.
+        if weight.1.is_some() {
+            dtype = dtype.promote(a.dtype());
+        }
     }
     if !dtype.is_float() {
         bail!(Value, "[{op}] Received unsupported type {dtype}.");
@@ -189,7 +192,8 @@ pub fn rms_norm(x: &Array, weight: Option<&Array>, eps: f32, s: Stream) -> Resul
     normalised(x, ("(*weight)", weight), None, eps, false, s)
 }
 
-/// `(x - mean(x)) / sqrt(var(x) + eps) * weight + bias` over the last axis, in the promoted dtype of all.
+/// `(x - mean(x)) / sqrt(var(x) + eps) * weight + bias` over the last axis, in the promoted dtype of all
+/// (that of `x` without a weight).
 ///
 /// # Errors
 /// As [`rms_norm`].
