@@ -354,3 +354,15 @@ def test_broadcasts_beyond_the_address_space():
     x = [mx.zeros(s, mx.bool_) for s in ((2**21, 1, 1), (1, 2**21, 1), (1, 1, 2**22 + 1))]
     with pytest.raises(ValueError, match="overflows"):
         mx.where(*x)
+
+
+def test_derivatives_of_shapeless_functions_at_other_shapes():
+    # Two steps, so that they are fused; the shape of the first call must not stick.
+    f = mx.compile(lambda x: mx.exp(x) * 0.5 - x, shapeless=True)
+    f(mx.ones((12,)))
+    for shape in ((1,), (2, 3), (4, 1, 2)):
+        x = mx.random.normal(shape)
+        slope = 0.5 * mx.exp(x) - 1
+        assert mx.allclose(mx.grad(lambda y: f(y).sum())(x), slope)
+        assert mx.allclose(mx.jvp(f, [x], [x])[1][0], slope * x)
+        assert mx.allclose(mx.vmap(f)(x), 0.5 * mx.exp(x) - x)
