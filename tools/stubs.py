@@ -42,6 +42,7 @@ import numpy as np
 from typing_extensions import Buffer
 
 from . import cuda as cuda
+from . import distributed as distributed
 from . import fft as fft
 from . import linalg as linalg
 from . import metal as metal
@@ -58,7 +59,7 @@ _StreamOrDevice: TypeAlias = Stream | ThreadLocalStream | Device | DeviceType | 
 
 # What a submodule's stub may need, by source.
 SUB_IMPORTS = {
-    "collections.abc": ["Sequence"],
+    "collections.abc": ["Callable", "Sequence"],
     "typing": ["Any", "final"],
     ".": ["_ArrayLike", "Dtype", "_StreamOrDevice", "array"],
 }
@@ -228,6 +229,17 @@ PARAMETERS = {
     "fft.rfftn.norm": "str",
     "tensordot.axes": "int | list[Sequence[int]]",
     "vulkan.device_info.index": "int",
+    "distributed.recv.shape": "Sequence[int]",
+    "distributed.recv.dtype": "Dtype",
+    "save_safetensors.arrays": "dict[str, array]",
+    "strict": "bool",
+    "backend": "str",
+    "all_gather_factory": "Callable[[int, int], Callable[[bytes, int], bytes]] | None",
+    "group": "Group | None",
+    "src": "int",
+    "dst": "int",
+    "color": "int",
+    "Group.split.key": "int",
 }
 # Functions whose `axis` may name several axes.
 MANY_AXES = set("sum prod min max all any mean var std logsumexp softmax squeeze flip roll".split())
@@ -240,7 +252,8 @@ RETURNS = {
     "set_printoptions reset_peak_memory clear_cache seed start_capture stop_capture __setitem__ "
     "__setstate__ __enter__ __exit__ __init__",
     "int": "get_active_memory get_peak_memory get_cache_memory get_memory_limit set_memory_limit "
-    "set_cache_limit set_wired_limit device_count __len__ __index__ __int__ __hash__",
+    "set_cache_limit set_wired_limit device_count Group.rank Group.size __len__ __index__ __int__ "
+    "__hash__",
     "bool": "is_available issubdtype isdtype can_cast __bool__",
     "float": "__float__",
     "complex": "__complex__",
@@ -257,7 +270,7 @@ RETURNS = {
     "tuple[array, ...]": "broadcast_arrays",
     "tuple[int, ...]": "broadcast_shapes",
     "array | list[array]": "atleast_1d atleast_2d atleast_3d",
-    "Callable[..., Any]": "grad value_and_grad",
+    "Callable[..., Any]": "grad value_and_grad compile checkpoint",
     "tuple[list[array], list[array]]": "vjp jvp",
     "Any": "item tolist __call__",
     "tuple[Any, ...]": "__getstate__ __reduce__",
@@ -267,6 +280,7 @@ RETURNS = {
     "ArrayIterator": "ArrayIterator.__iter__",
     "ArrayAt": "ArrayAt.__getitem__",
     "array": "random.split random.key",
+    "Group": "distributed.init Group.split",
     "Self": "Dtype.__copy__ Dtype.__deepcopy__",
 }
 RESULT = {name: result for result, names in RETURNS.items() for name in names.split()}
@@ -497,7 +511,7 @@ ELEMENTWISE = {
 
 def stubs():
     files = {TARGET / "__init__.pyi": module_stub(mx, "")}
-    for name in ("cuda", "fft", "linalg", "metal", "random", "vulkan"):
+    for name in ("cuda", "distributed", "fft", "linalg", "metal", "random", "vulkan"):
         files[TARGET / f"{name}.pyi"] = module_stub(getattr(mx, name), name)
     return files
 

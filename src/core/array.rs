@@ -74,9 +74,35 @@ pub fn install_interrupt_check(check: InterruptCheck) {
     let _ = INTERRUPT.set(check);
 }
 
+thread_local! {
+    static UNINTERRUPTED: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+/// While one exists, waits of this thread go on to their end. Whoever holds a lock makes one: the check waits for
+/// the interpreter, and the thread that has it may be waiting for that lock.
+pub struct Uninterrupted(());
+
+impl Uninterrupted {
+    /// From now on.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Uninterrupted {
+        UNINTERRUPTED.set(UNINTERRUPTED.get() + 1);
+        Uninterrupted(())
+    }
+}
+
+impl Drop for Uninterrupted {
+    fn drop(&mut self) {
+        UNINTERRUPTED.set(UNINTERRUPTED.get() - 1);
+    }
+}
+
 /// Fails if the user asked to stop waiting.
 pub fn check_interrupt() -> Result<()> {
-    INTERRUPT.get().map_or(Ok(()), |f| f())
+    match INTERRUPT.get() {
+        Some(check) if UNINTERRUPTED.get() == 0 => check(),
+        _ => Ok(()),
+    }
 }
 
 impl Event {

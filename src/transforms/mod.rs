@@ -2,7 +2,9 @@
 
 pub mod compile;
 mod custom;
+pub mod dot;
 mod eval;
+pub mod export;
 mod grad;
 mod vmap;
 

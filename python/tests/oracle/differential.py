@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 
+import composed
 import known
 import numpy as np
 from arguments import Draw, drawn
@@ -222,7 +223,9 @@ def summary(v):
 def official_results(args, todo, folder, jobs):
     """Those of the official implementation, kept from one device to the next."""
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "mlx-vulkan"
-    key = hashlib.sha256(pickle.dumps(todo) + (HERE / "worker.py").read_bytes()).hexdigest()[:16]
+    key = hashlib.sha256(
+        pickle.dumps(todo) + (HERE / "worker.py").read_bytes() + (HERE / "composed.py").read_bytes()
+    ).hexdigest()[:16]
     kept = cache / f"oracle-{key}.pickle"
     if kept.exists():
         return pickle.loads(kept.read_bytes())
@@ -240,6 +243,7 @@ def main():
     ap.add_argument("--official", required=True, help="interpreter with the official mlx")
     ap.add_argument("--device", choices=["cpu", "gpu"], default="cpu")
     ap.add_argument("--cases", type=int, default=22_000)
+    ap.add_argument("--composed", type=int, default=400, help="programs under stacks of transforms")
     ap.add_argument("--seed", type=int, default=1)
     ap.add_argument("--only", help="regular expression of functions")
     ap.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
@@ -251,7 +255,11 @@ def main():
     args = ap.parse_args()
     begin = time.monotonic()
     np.seterr(invalid="ignore")
-    made = cases(args.seed, args.cases) + [(c, "bad") for c in bad_calls(args.seed)]
+    made = (
+        composed.cases(args.seed, args.composed)
+        + cases(args.seed, args.cases)
+        + [(c, "bad") for c in bad_calls(args.seed)]
+    )
     if args.only:
         made = [m for m in made if re.search(args.only, m[0].op)]
     todo = [case for case, _ in made]
@@ -307,7 +315,7 @@ def report(args, made, got, want, begin):
         else:
             row = row if hasattr(row, "tol") else None
             tol = row.tol if row else PROGRAM_TOLERANCE
-            tol *= 8 if case.mode == "grad" else 1
+            tol *= {"grad": 8, "composed": 16}.get(case.mode, 1)
             why = differs(got[i], want[i], tol, row)
         if why is None:
             continue

@@ -8,6 +8,7 @@ import pickle
 import sys
 import warnings
 
+import composed
 import mlx.core as mx
 import numpy as np
 from wire import Arr, Dt, Failed, Got, Missing, Name
@@ -151,6 +152,9 @@ def run(case):
             return sum(o.astype(mx.float32).sum() for o in program(steps, xs))
 
         return mx.grad(loss, argnums=list(range(len(inputs))))(*inputs)
+    if case.mode == "composed":
+        steps, inputs = [tuple(build(s)) for s in case.args[0]], build(case.args[1])
+        return composed.run(mx, program, steps, inputs, case.args[2])
     f = function(case.op)
     args = [build(a) for a in case.args]
     kwargs = {k: build(v) for k, v in case.kwargs.items()}
