@@ -32,12 +32,7 @@ fn integers(op: &str, v: &HostView) -> Result<Vec<i64>> {
 }
 
 /// Where the matrix of each product starts, in elements.
-pub(super) fn starts(
-    op: &str,
-    v: &HostView,
-    index: Option<&HostView>,
-    batch: &[i64],
-) -> Result<Vec<isize>> {
+pub(super) fn starts(op: &str, v: &HostView, index: Option<&HostView>, batch: &[i64]) -> Result<Vec<isize>> {
     let Some(index) = index else {
         let axes = axes_of(batch, &v.strides[..batch.len()]);
         return Ok((0..crate::core::layout::size_of(batch)).map(|i| locate(&axes, i).0).collect());

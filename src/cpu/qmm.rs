@@ -80,7 +80,8 @@ impl Matrix {
     unsafe fn factors(&self, row: usize, first: usize, count: usize, out: &mut [Vec<f32>; 2]) {
         let at = row * self.groups + first;
         // SAFETY: by contract.
-        let read = |p: *const u8| (0..count).map(move |i| unsafe { factor(self.f.mode, self.dtype, p, at + i) });
+        let read =
+            |p: *const u8| (0..count).map(move |i| unsafe { factor(self.f.mode, self.dtype, p, at + i) });
         let [scales, biases] = out;
         scales.clear();
         scales.extend(read(self.scales));
@@ -107,7 +108,8 @@ impl Rows {
 
     /// Sums of each group of each row.
     fn sums(&self, group: usize) -> Vec<f32> {
-        let of = |i: usize| self.data[i * self.step..][..self.len].chunks(group).map(|c| c.iter().sum::<f32>());
+        let of =
+            |i: usize| self.data[i * self.step..][..self.len].chunks(group).map(|c| c.iter().sum::<f32>());
         (0..self.count).flat_map(of).collect()
     }
 }
@@ -289,7 +291,12 @@ pub fn quantized_matmul(
     let nd = dst.ndim();
     let ranks = nd >= 2 && x.ndim() == 3 && w.codes.ndim() == 3 && w.scales.ndim() == 3;
     if !ranks {
-        bail!(Value, "[{OP}] Expected batches of matrices, got {} and {}.", show(&x.shape), show(&w.codes.shape));
+        bail!(
+            Value,
+            "[{OP}] Expected batches of matrices, got {} and {}.",
+            show(&x.shape),
+            show(&w.codes.shape)
+        );
     }
     let (m, n, k) = (dst.shape[nd - 2] as usize, dst.shape[nd - 1] as usize, x.shape[2] as usize);
     let (rows, cols) = if transpose { (n, k) } else { (k, n) };
@@ -445,7 +452,8 @@ fn along<C: Codec, T: Rounded + 'static, A: Count>(
                 w.factors(i, 0, w.groups, &mut held);
                 let rows = places.map(|p| p[0] as *const f32);
                 let sums = places.map(|p| p[1] as *const f32);
-                let y = dot::<C, A>(w.codes(i, 0), held[0].as_ptr(), held[1].as_ptr(), rows, sums, x.len, group);
+                let y =
+                    dot::<C, A>(w.codes(i, 0), held[0].as_ptr(), held[1].as_ptr(), rows, sums, x.len, group);
                 for m in 0..take {
                     *out.get().add(lines[m] * n + i) = T::put(y[m]);
                 }
@@ -482,7 +490,15 @@ fn across<C: Codec, T: Rounded + 'static, A: Count>(
                 unsafe {
                     w.factors(k, j / group, width / group, &mut held);
                     let at = lines.map(|i| x.data[i * x.step + k]);
-                    spread::<C, A>(w.codes(k, j), held[0].as_ptr(), held[1].as_ptr(), at, &mut acc, width, group);
+                    spread::<C, A>(
+                        w.codes(k, j),
+                        held[0].as_ptr(),
+                        held[1].as_ptr(),
+                        at,
+                        &mut acc,
+                        width,
+                        group,
+                    );
                 }
             }
             for c in 0..width {

@@ -26,7 +26,10 @@ impl Mode {
             "mxfp4" => Mode::Mxfp4,
             "mxfp8" => Mode::Mxfp8,
             "nvfp4" => Mode::Nvfp4,
-            _ => bail!(Value, "[{op}] Invalid quantization mode '{name}', expected affine, mxfp4, mxfp8 or nvfp4."),
+            _ => bail!(
+                Value,
+                "[{op}] Invalid quantization mode '{name}', expected affine, mxfp4, mxfp8 or nvfp4."
+            ),
         })
     }
 
@@ -150,7 +153,8 @@ mod tests {
 
     #[test]
     fn powers_of_two_are_at_or_above() {
-        for (x, e) in [(0.0, 127), (1.0, 127), (1.0001, 128), (0.5, 126), (0.6, 127), (3.0, 129), (1e-45, 1)] {
+        for (x, e) in [(0.0, 127), (1.0, 127), (1.0001, 128), (0.5, 126), (0.6, 127), (3.0, 129), (1e-45, 1)]
+        {
             assert_eq!(to_e8m0(x), e, "{x}");
         }
         assert_eq!((from_e8m0(127), from_e8m0(0), from_e8m0(130)), (1.0, 2f32.powi(-127), 8.0));

@@ -68,7 +68,9 @@ impl Primitive for Quantize {
             if i != 0 || !self.0.affine() || self.0.bits == 1 {
                 return Ok(None);
             }
-            let (scale, bias) = (&r.outputs[1], &r.outputs[2]);
+            // Outputs that nobody asked for are not there.
+            let outs = apply(self.0, w, None, s)?;
+            let (scale, bias) = (&outs[1], &outs[2]);
             let steps = round(&divide(bias, scale, s)?, 0, s)?;
             let zero = scalar_f64(0.0, w.dtype())?;
             let one = scalar_f64(1.0, w.dtype())?;
@@ -178,7 +180,14 @@ pub fn quantize(
 }
 
 impl Dequantize {
-    fn apply(&self, codes: &Array, scales: &Array, biases: Option<&Array>, out: Dtype, s: Stream) -> Result<Array> {
+    fn apply(
+        &self,
+        codes: &Array,
+        scales: &Array,
+        biases: Option<&Array>,
+        out: Dtype,
+        s: Stream,
+    ) -> Result<Array> {
         let len = scales.dim(-1) * i64::from(self.0.group);
         let mut inputs = vec![contiguous(codes, false, s)?, contiguous(scales, false, s)?];
         if let Some(b) = biases {
@@ -195,7 +204,14 @@ pub(super) fn plain_codes(f: Format, codes: &Array, scales: &Array, s: Stream) -
 }
 
 /// Cotangent of scales (1) or biases (2) from that of the values.
-pub(super) fn factor_vjp(f: Format, which: usize, codes: &Array, scales: &Array, cot: &Array, s: Stream) -> Result<Array> {
+pub(super) fn factor_vjp(
+    f: Format,
+    which: usize,
+    codes: &Array,
+    scales: &Array,
+    cot: &Array,
+    s: Stream,
+) -> Result<Array> {
     let terms = if which == 1 { multiply(cot, &plain_codes(f, codes, scales, s)?, s)? } else { cot.clone() };
     sum(&grouped(&terms, f.group, s)?, Some(&[-1]), false, s)
 }
@@ -254,7 +270,12 @@ impl Primitive for Dequantize {
 }
 
 /// Dtype of values from scales and biases, after checks of both against the mode.
-pub(super) fn value_dtype(op: &str, mode: Mode, scales: &Array, biases: Option<&Array>) -> Result<Option<Dtype>> {
+pub(super) fn value_dtype(
+    op: &str,
+    mode: Mode,
+    scales: &Array,
+    biases: Option<&Array>,
+) -> Result<Option<Dtype>> {
     match (mode, biases) {
         (Mode::Affine, None) => bail!(Value, "[{op}] Biases must be provided for affine quantization."),
         (Mode::Affine, Some(b)) => {
@@ -301,7 +322,10 @@ pub fn dequantize(
     let (g, b) = mode.defaults();
     let (group, bits) = (group_size.unwrap_or(g), bits.unwrap_or(b));
     if bits <= 0 || group <= 0 {
-        bail!(Value, "[{OP}] Invalid value for bits or group_size, expected positive ones, got {bits} and {group}.");
+        bail!(
+            Value,
+            "[{OP}] Invalid value for bits or group_size, expected positive ones, got {bits} and {group}."
+        );
     }
     if w.dtype() != Dtype::U32 {
         bail!(Value, "[{OP}] The matrix should be given as a uint32, got {}.", w.dtype());

@@ -220,7 +220,8 @@ impl Primitive for QuantizedMatmul {
             let mut dst = dev_out(enc, &outputs[0])?;
             if p.plain() {
                 let shape = [x.shape[1], self.columns(&p)];
-                (dst.shape, dst.strides) = (Shape::from_slice(&shape), crate::core::layout::row_major(&shape));
+                (dst.shape, dst.strides) =
+                    (Shape::from_slice(&shape), crate::core::layout::row_major(&shape));
             }
             let w = crate::vulkan::qmm::Weights {
                 format: self.format,
@@ -228,7 +229,8 @@ impl Primitive for QuantizedMatmul {
                 scales: &scales,
                 biases: biases.as_ref(),
             };
-            let picks = crate::vulkan::qmm::Picks { lhs: lhs.as_ref(), rhs: rhs.as_ref(), sorted: self.sorted };
+            let picks =
+                crate::vulkan::qmm::Picks { lhs: lhs.as_ref(), rhs: rhs.as_ref(), sorted: self.sorted };
             crate::vulkan::qmm::quantized_matmul(enc, &x, &w, self.transpose, &picks, &dst)
         })
     }
@@ -308,7 +310,8 @@ impl Primitive for QuantizedMatmul {
         let codes = flat(1, weights)?;
         let scales = flat(2, weights)?;
         let biases = if parts == 4 { Some(flat(3, weights)?) } else { None };
-        let new = Parts { x: &x, codes: &codes, scales: &scales, biases: biases.as_ref(), lhs: None, rhs: None };
+        let new =
+            Parts { x: &x, codes: &codes, scales: &scales, biases: biases.as_ref(), lhs: None, rhs: None };
         if !indexed && rank(1) == 2 {
             return reshape(&self.product(new, s)?, &shape, s).map(batched);
         }

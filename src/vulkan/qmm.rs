@@ -141,9 +141,9 @@ struct Push {
 
 impl Push {
     fn bytes(&self) -> &[u8] {
-        const { assert!(size_of::<Push>() == 7 * 8 + 12 * 4) };
+        const { assert!(std::mem::size_of::<Push>() == 7 * 8 + 12 * 4) };
         // SAFETY: repr(C) of 8- and 4-byte fields without padding, as the assertion says.
-        unsafe { std::slice::from_raw_parts((self as *const Push).cast(), size_of::<Push>()) }
+        unsafe { std::slice::from_raw_parts((self as *const Push).cast(), std::mem::size_of::<Push>()) }
     }
 }
 
@@ -223,11 +223,8 @@ pub fn quantized_matmul(
         Ok(Some(View { shape, strides, ..i }))
     };
     let (lhs, rhs) = (flat(picks.lhs)?, flat(picks.rhs)?);
-    let runs = m == 1
-        && picks.sorted
-        && rhs.is_some()
-        && batch >= 16.max(4 * matrices)
-        && !disabled("qmm_runs");
+    let runs =
+        m == 1 && picks.sorted && rhs.is_some() && batch >= 16.max(4 * matrices) && !disabled("qmm_runs");
     let shape = Shape { dtype: dst.dtype, format: w.format, transpose, m, n, k, batch, matrices, runs };
     let choice = choose(enc.device().features(), &shape);
     if choice.variant == Variant::Dequantize {
@@ -238,9 +235,8 @@ pub fn quantized_matmul(
     let vector = 16 / size;
     let steps = [if m == 1 { 0 } else { x.strides[1] }, if x.shape[0] == 1 { 0 } else { x.strides[0] }];
     let forward = (x.strides[2] == 1 || k <= 1) && steps.iter().all(|&s| s >= 0);
-    let wide = |v: &DeviceView, steps: [i64; 2]| {
-        v.ptr.is_multiple_of(16) && steps.iter().all(|s| s % vector == 0)
-    };
+    let wide =
+        |v: &DeviceView, steps: [i64; 2]| v.ptr.is_multiple_of(16) && steps.iter().all(|s| s % vector == 0);
     let needs_wide = matches!(choice.variant, Variant::Rows { .. });
     let x = if forward && (wide(x, steps) || !needs_wide) { x.clone() } else { dense(enc, x)? };
     let steps = [if m == 1 { 0 } else { x.strides[1] }, if x.shape[0] == 1 { 0 } else { x.strides[0] }];

@@ -1,6 +1,6 @@
 //! Which kernel multiplies by which quantised matrix: one table of variants, read top to bottom. Pure; called by
-//! `qmm`. MLX_VK_QMM=THREADSxROWS overrides how qmm_rows is laid out; MLX_VK_DISABLE=name,... takes qmm_rows,
-//! qmm_cols, qmm_dequantize and qmm_runs out of the choice.
+//! `qmm`. MLX_VK_QMM=THREADSxROWS overrides how qmm_rows is laid out, MLX_VK_QMM=dequantize takes all other products
+//! over scratch; MLX_VK_DISABLE=name,... takes qmm_rows, qmm_cols, qmm_dequantize and qmm_runs out of the choice.
 
 use std::sync::OnceLock;
 
@@ -170,6 +170,10 @@ fn cooperative(f: &Features, s: &Shape, rows: i64) -> bool {
         batch: if s.runs { 1 } else { s.batch as u64 },
         aligned: s.k % 8 == 0 && s.n % 8 == 0,
     };
+    static FORCED: OnceLock<bool> = OnceLock::new();
+    if *FORCED.get_or_init(|| std::env::var("MLX_VK_QMM").is_ok_and(|v| v == "dequantize")) {
+        return true;
+    }
     let tier = table::choose(f, &product).tier;
     tier != Tier::Tiled && bytes <= SCRATCH && used >= 16 * s.matrices
 }

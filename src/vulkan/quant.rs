@@ -124,7 +124,8 @@ pub fn dequantize(
         && scales.is_row_contiguous()
         && scales.size() == f.groups(dst.size())
         && biases.is_some() == f.affine()
-        && biases.is_none_or(|b| b.is_row_contiguous() && b.size() == scales.size() && b.dtype == scales.dtype)
+        && biases
+            .is_none_or(|b| b.is_row_contiguous() && b.size() == scales.size() && b.dtype == scales.dtype)
         && dst.ptr.is_multiple_of(16);
     check("dequantize", f, dst.dtype, scales, dense)?;
     let pipeline = enc.device().pipeline(&Key { format: f, dtype: dst.dtype, back: true, global: false })?;
