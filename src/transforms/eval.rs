@@ -4,6 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use smallvec::SmallVec;
@@ -34,6 +35,13 @@ const CPU_BATCH: usize = 256;
 
 // One graph walk at a time: walks detach nodes.
 static SCHEDULE: Mutex<()> = Mutex::new(());
+
+static HOST_OPS: AtomicU64 = AtomicU64::new(0);
+
+/// How many operations CPU streams were handed since the process started.
+pub fn host_ops() -> u64 {
+    HOST_OPS.load(Ordering::Relaxed)
+}
 
 /// Arrays in an order in which inputs come first. `stop` says where not to look further.
 pub(super) fn postorder(roots: &[Array], stop: impl Fn(&Array) -> bool) -> Vec<Array> {
@@ -130,6 +138,7 @@ struct Pending {
 
 impl Pending {
     fn push(&mut self, stream: Stream, task: Task) {
+        HOST_OPS.fetch_add(1, Ordering::Relaxed);
         let (tasks, event) = self.streams.entry(stream).or_default();
         for o in &task.outputs {
             o.set_event(Some(event.clone()));
