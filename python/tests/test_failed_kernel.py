@@ -1,4 +1,4 @@
-"""A kernel that does not compile makes every way of reading its result fail, each time it is tried."""
+"""A kernel that does not compile makes every reader of its result fail, each time it is tried."""
 
 import helpers as h
 import pytest

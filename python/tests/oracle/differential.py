@@ -155,11 +155,10 @@ def watch(worker, patience, progress):
             if done or used > last or runnable(worker.pid):
                 awake = now
             last = used
-            if (
-                used - begin > patience
-                or now - awake > 2 * patience
-                or now - started > 20 * patience
-            ):
+            asleep = now - awake > 2 * patience
+            if asleep and has_children(worker.pid):
+                awake, asleep = now, False
+            if asleep or used - begin > patience or now - started > 40 * patience:
                 worker.kill()
         progress.update(len(dots.read() or b""))
 
@@ -179,29 +178,42 @@ def spent(pid):
 
 
 def runnable(pid):
-    """Whether the process would go on if it had a processor (or its disk), as far as is known, or
-    waits for a process of its own: the official `compile` calls a C++ compiler."""
-    if state(pid)[:1] in (["R"], ["D"], []):
-        return True
-    try:
-        return any(p.read_text() for p in pathlib.Path(f"/proc/{pid}/task").glob("*/children"))
-    except OSError:
-        return False
+    """Whether the process would go on if it had a processor (or its disk), as far as is known."""
+    return state(pid)[:1] in (["R"], ["D"], [])
+
+
+def has_children(pid):
+    """Whether the process has started others: the official `compile` calls a C++ compiler."""
+    others = (p.name for p in pathlib.Path("/proc").glob("[0-9]*"))
+    return any(state(other)[1:2] == [str(pid)] for other in others)
 
 
 def shares(python, todo, device, folder, name, environment, jobs, patience):
     """The same on several processes."""
-    parts = [todo[i::jobs] for i in range(jobs)]
+    mine = divided(todo, jobs)
     with bar(len(todo), f"{name} {device}") as progress, ThreadPoolExecutor(jobs) as pool:
 
         def part(i):
-            own = f"{name}{i}"
-            return run(python, parts[i], device, folder, own, environment, patience, progress)
+            own, some = f"{name}{i}", [todo[k] for k in mine[i]]
+            return run(python, some, device, folder, own, environment, patience, progress)
 
         results = [None] * len(todo)
-        for i, some in enumerate(pool.map(part, range(jobs))):
-            results[i::jobs] = some
+        for numbers, some in zip(mine, pool.map(part, range(jobs)), strict=True):
+            for k, result in zip(numbers, some, strict=True):
+                results[k] = result
     return results
+
+
+def divided(todo, jobs):
+    """Numbers of the cases of each process. A function stays with one, so that its kernels are
+    compiled once."""
+    groups = collections.defaultdict(list)
+    for k, case in enumerate(todo):
+        groups[case.op.removeprefix("array.") or case.mode].append(k)
+    mine = [[] for _ in range(jobs)]
+    for group in sorted(groups.values(), key=len, reverse=True):
+        min(mine, key=len).extend(group)
+    return mine
 
 
 def bar(total, label):
