@@ -7,6 +7,7 @@ from wire import Arr, Failed, Got
 
 # Indices of all elements.
 WHOLE = (Ellipsis, None)
+FLOORS = "floor_divide divmod __floordiv__ __rfloordiv__ __ifloordiv__".split()
 WIDE = "integers beyond 32 bits are refused with an error that names the range"
 
 
@@ -47,7 +48,7 @@ def reason(case, got, want, device):
         return "MLX's jvp of addmm is that of alpha * (a @ b) + beta * c only for factors of one"
     if theirs and max(map(abs, numbers(case.args)), default=0) >= 2**31:
         return WIDE if ours else None
-    if op in ("floor_divide", "divmod", "__floordiv__") and not (ours or theirs):
+    if op in FLOORS and not (ours or theirs):
         halves = {a.dtype for a in arrays(case.args)} & {"float16", "bfloat16"}
         if halves and off_by_one(got, want):
             return "floor division of half precision is exact here; MLX rounds the quotient first"
