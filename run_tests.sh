@@ -144,7 +144,8 @@ step_build() {
 step_ruff() { "$venv/bin/ruff" check . && "$venv/bin/ruff" format --check .; }
 
 step_stubs() {
-    "$venv/bin/python" tools/stubs.py --check && (cd "$scratch" && "$venv/bin/python" -m mypy.stubtest mlx.core)
+    "$venv/bin/python" tools/stubs.py --check && "$venv/bin/python" tools/support.py --check &&
+        (cd "$scratch" && "$venv/bin/python" -m mypy.stubtest mlx.core)
 }
 
 # A test that hangs ends its process with the stacks of all threads; a second process takes over.
@@ -239,7 +240,7 @@ if ! run build "wheel, installed into $venv" step_build; then
     want=(format clippy rust build ruff)
 fi
 run ruff "ruff check and format --check" step_ruff
-run stubs "the stubs are up to date and mypy stubtest agrees" step_stubs
+run stubs "stubs and support matrix are up to date, mypy stubtest agrees" step_stubs
 run cpu "pytest on the CPU" step_cpu
 run gpu "pytest on the GPU or the software driver" step_gpu
 run oracle "random cases against the official implementation" step_oracle

@@ -487,7 +487,8 @@ pub fn round(a: &Array, decimals: i32, s: Stream) -> Result<Array> {
 pub fn isclose(a: &Array, b: &Array, rtol: f64, atol: f64, equal_nan: bool, s: Stream) -> Result<Array> {
     let dtype = a.dtype().promote(b.dtype()).at_least_float();
     let (a, b) = (astype(a, dtype, s)?, astype(b, dtype, s)?);
-    let real = if dtype == Dtype::C64 { Dtype::F32 } else { dtype };
+    // Half precision is held against a bound in float32.
+    let real = if dtype == Dtype::F64 { dtype } else { Dtype::F32 };
     let bound = add(&scalar_f64(atol, real)?, &multiply(&scalar_f64(rtol, real)?, &abs(&b, s)?, s)?, s)?;
     let close = less_equal(&abs(&subtract(&a, &b, s)?, s)?, &bound, s)?;
     let same = equal(&a, &b, s)?;

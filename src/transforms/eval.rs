@@ -5,6 +5,7 @@
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use smallvec::SmallVec;
@@ -56,6 +57,13 @@ impl Drop for Placeholders {
     fn drop(&mut self) {
         PLACEHOLDERS.set(PLACEHOLDERS.get() - 1);
     }
+}
+
+static HOST_OPS: AtomicU64 = AtomicU64::new(0);
+
+/// How many operations CPU streams were handed since the process started.
+pub fn host_ops() -> u64 {
+    HOST_OPS.load(Ordering::Relaxed)
 }
 
 /// Arrays in an order in which inputs come first. `stop` says where not to look further.
@@ -153,6 +161,7 @@ struct Pending {
 
 impl Pending {
     fn push(&mut self, stream: Stream, task: Task) {
+        HOST_OPS.fetch_add(1, Ordering::Relaxed);
         let (tasks, event) = self.streams.entry(stream).or_default();
         for o in &task.outputs {
             o.set_event(Some(event.clone()));
