@@ -32,7 +32,7 @@ fn integers(op: &str, v: &HostView) -> Result<Vec<i64>> {
 }
 
 /// Where the matrix of each product starts, in elements.
-fn starts(v: &HostView, index: Option<&HostView>, batch: &[i64]) -> Result<Vec<isize>> {
+pub(super) fn starts(op: &str, v: &HostView, index: Option<&HostView>, batch: &[i64]) -> Result<Vec<isize>> {
     let Some(index) = index else {
         let axes = axes_of(batch, &v.strides[..batch.len()]);
         return Ok((0..crate::core::layout::size_of(batch)).map(|i| locate(&axes, i).0).collect());
@@ -41,11 +41,11 @@ fn starts(v: &HostView, index: Option<&HostView>, batch: &[i64]) -> Result<Vec<i
     let place = |i: i64| {
         let from_start = if i < 0 { i + n } else { i };
         if !(0..n).contains(&from_start) {
-            bail!(Index, "[gather_mm] Index {i} is out of bounds for {n} matrices.");
+            bail!(Index, "[{op}] Index {i} is out of bounds for {n} matrices.");
         }
         Ok((from_start * step) as isize)
     };
-    integers("gather_mm", index)?.into_iter().map(place).collect()
+    integers(op, index)?.into_iter().map(place).collect()
 }
 
 /// Products `first..first + len` of the batch, as one with the rows of `a` `step` apart where `len` > 1.
@@ -145,7 +145,7 @@ pub fn gather_mm(
         return Ok(());
     }
     let batch = &dst.shape[..dst.ndim() - 2];
-    let (from_a, from_b) = (starts(a, lhs, batch)?, starts(b, rhs, batch)?);
+    let (from_a, from_b) = (starts("gather_mm", a, lhs, batch)?, starts("gather_mm", b, rhs, batch)?);
     by_dtype!("gather_mm", dst.dtype, gather(a, b, &from_a, &from_b, dst))
 }
 

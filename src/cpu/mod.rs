@@ -22,6 +22,8 @@ mod network;
 pub mod norm;
 mod order;
 pub mod pool;
+pub mod qmm;
+pub mod quant;
 mod radix;
 pub mod random;
 pub mod recurrence;

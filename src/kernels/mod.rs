@@ -11,6 +11,7 @@ pub mod hadamard;
 pub mod indexed;
 pub mod loops;
 pub mod program;
+pub mod quant;
 pub mod reduce_op;
 pub mod rope;
 pub mod scalar;

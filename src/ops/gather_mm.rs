@@ -18,8 +18,11 @@ use super::view::{broadcast_to, expand_dims, reshape, slice, squeeze, swapaxes};
 use super::{ones, stack};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, checked_size, show};
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
 use crate::on_gpu;
+use crate::params;
 
 /// Inputs: both operands, then the indices of those that have some. An operand with indices is (n, rows,
 /// cols), one without has the batch axes of the result.
@@ -95,7 +98,7 @@ impl Groups {
 }
 
 /// Signed indices that count from the end, made positive.
-fn wrapped(index: &Array, n: i64, s: Stream) -> Result<Array> {
+pub(super) fn wrapped(index: &Array, n: i64, s: Stream) -> Result<Array> {
     if index.dtype() == Dtype::U32 {
         return Ok(index.clone());
     }
@@ -104,7 +107,7 @@ fn wrapped(index: &Array, n: i64, s: Stream) -> Result<Array> {
 }
 
 /// Sums of the items of `x`, (batch.., rows, cols), that have the same index: (n, rows, cols).
-fn total_by_index(x: &Array, index: &Array, n: i64, sorted: bool, s: Stream) -> Result<Array> {
+pub(super) fn total_by_index(x: &Array, index: &Array, n: i64, sorted: bool, s: Stream) -> Result<Array> {
     let (rows, cols) = (x.dim(-2), x.dim(-1));
     let count = index.size() as i64;
     let groups = Groups::new(index, n, sorted, s)?;
@@ -113,9 +116,37 @@ fn total_by_index(x: &Array, index: &Array, n: i64, sorted: bool, s: Stream) -> 
     reshape(&total, &[n, rows, cols], s)
 }
 
+/// Cotangent (n, k, columns) of right matrices that were picked by `index`, from that of the products: the sum
+/// of `a^T @ cot` over those that met each matrix. `a` is (.., rows, k), picked by `lhs` if there is one.
+pub(super) fn right_gradient(
+    a: &Array,
+    lhs: Option<&Array>,
+    cot: &Array,
+    index: &Array,
+    n: i64,
+    sorted: bool,
+    s: Stream,
+) -> Result<Array> {
+    let (m, k, cols, count) = (a.dim(-2), a.dim(-1), cot.dim(-1), index.size() as i64);
+    let groups = Groups::new(index, n, sorted, s)?;
+    let left = match lhs {
+        Some(l) => take(a, &groups.ordered(&reshape(l, &[-1], s)?, s)?, Some(0), s)?,
+        None => groups.ordered(&reshape(a, &[count, m, k], s)?, s)?,
+    };
+    let right = groups.ordered(&reshape(cot, &[count, m, cols], s)?, s)?;
+    let left = swapaxes(&reshape(&left, &[count * m, k], s)?, 0, 1, s)?;
+    let right = reshape(&right, &[count * m, cols], s)?;
+    let rows = multiply(&groups.segments, &scalar_i64(m, Dtype::I32)?, s)?;
+    segmented_mm(&left, &right, &rows, s)
+}
+
 impl Primitive for GatherMm {
     fn name(&self) -> &str {
         "gather_mm"
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        params![self.lhs, self.rhs, self.sorted]
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -154,17 +185,8 @@ impl Primitive for GatherMm {
                     let back = swapaxes(a, -1, -2, s)?;
                     return self.product(Picked { a: &back, b: cot, lhs, rhs: None }, s).map(Some);
                 };
-                let (m, k, n, count) = (a.dim(-2), a.dim(-1), b.dim(-1), index.size() as i64);
-                let groups = Groups::new(index, b.shape()[0], self.sorted, s)?;
-                let left = match lhs {
-                    Some(l) => take(a, &groups.ordered(&reshape(l, &[-1], s)?, s)?, Some(0), s)?,
-                    None => groups.ordered(&reshape(a, &[count, m, k], s)?, s)?,
-                };
-                let right = groups.ordered(&reshape(cot, &[count, m, n], s)?, s)?;
-                let left = swapaxes(&reshape(&left, &[count * m, k], s)?, 0, 1, s)?;
-                let right = reshape(&right, &[count * m, n], s)?;
-                let rows = multiply(&groups.segments, &scalar_i64(m, Dtype::I32)?, s)?;
-                segmented_mm(&left, &right, &rows, s).map(Some)
+                let n = b.shape()[0];
+                right_gradient(a, lhs, cot, index, n, self.sorted, s).map(Some)
             }
             _ => bail!(
                 Value,
@@ -205,8 +227,25 @@ impl Primitive for GatherMm {
         }
         // INVARIANT: an operand has indices.
         let batch = lhs.or(rhs).map_or(&[][..], Array::shape);
+        let side = |x: &Array, index: Option<&Array>| match index {
+            Some(i) => i.shape() == batch && x.ndim() == 3 && (x.shape()[0] > 0 || i.size() == 0),
+            None => &x.shape()[..x.ndim() - 2] == batch,
+        };
+        if !side(a, lhs) || !side(b, rhs) {
+            bail!(Value, "[gather_mm] Operands do not fit indices of shape {}.", show(batch));
+        }
         Ok(vec![batch.iter().copied().chain([a.dim(-2), b.dim(-1)]).collect()])
     }
+}
+
+/// A stored product.
+pub(super) fn restore(c: &Stored) -> Result<Array> {
+    let op = GatherMm { lhs: c.flag(0)?, rhs: c.flag(1)?, sorted: c.flag(2)? };
+    if c.inputs.len() != 2 + usize::from(op.lhs) + usize::from(op.rhs) || !(op.lhs || op.rhs) {
+        bail!(Value, "[gather_mm] Expected indices for a flagged operand, got {} inputs.", c.inputs.len());
+    }
+    let p = op.split(c.inputs);
+    gather_mm(p.a, p.b, p.lhs, p.rhs, op.sorted, c.stream)
 }
 
 /// An operand and its indices over a batch, which comes first in what the result's shape follows. Where the
@@ -230,9 +269,9 @@ fn side(r: &Vmap, operand: usize, index: Option<usize>) -> Result<(Array, Option
 }
 
 /// Indices as the kernels read them.
-fn narrow(index: &Array, s: Stream) -> Result<Array> {
+pub(super) fn narrow(op: &str, index: &Array, s: Stream) -> Result<Array> {
     if !index.dtype().is_integer() {
-        bail!(Value, "[gather_mm] Got indices with invalid dtype. Indices must be integral.");
+        bail!(Value, "[{op}] Got indices with invalid dtype. Indices must be integral.");
     }
     let signed = index.dtype().kind() == crate::core::Kind::Signed;
     astype(index, if signed { Dtype::I32 } else { Dtype::U32 }, s)
@@ -268,7 +307,7 @@ pub fn gather_mm(
         );
     }
     let dtype = real_dtype(OP, a, b)?;
-    let index = |i: Option<&Array>| i.map(|i| narrow(i, s)).transpose();
+    let index = |i: Option<&Array>| i.map(|i| narrow(OP, i, s)).transpose();
     let (lhs, rhs) = (index(lhs)?, index(rhs)?);
     let outer = |x: &Array, i: &Option<Array>| -> Shape {
         i.as_ref().map_or(&x.shape()[..x.ndim() - 2], Array::shape).into()

@@ -1,0 +1,143 @@
+// Elements of matrices: memory by chunks of 16 bytes with masked tails, and conversions. The includer defines
+// DTYPE (0 float32, 1 float16, 2 bfloat16) and may define WIDE (chunks are 16-byte aligned). No 64-bit integer is
+// used: addresses are uvec2, offsets inside one matrix fit 32 bits.
+
+#if DTYPE == 0
+#define V 4
+#define SHIFT 2
+#else
+#define V 8
+#define SHIFT 1
+#endif
+
+layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Chunks { uvec4 v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Pairs { uvec2 v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Words { uint v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Floats { float v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 2) buffer Halves { uint16_t v[]; };
+
+// addr + i * stride elements of 2^shift bytes.
+uvec2 advance(uvec2 addr, uint i, uint stride, uint shift) {
+    uint hi, lo, carry;
+    umulExtended(i, stride, hi, lo);
+    hi = (hi << shift) | (lo >> (32 - shift));
+    lo <<= shift;
+    lo = uaddCarry(addr.x, lo, carry);
+    return uvec2(lo, addr.y + hi + carry);
+}
+
+float half_bits_to_float(uint h) {
+    return unpackHalf2x16(h).x;
+}
+
+// Round to nearest even; NaN stays NaN.
+uint float_to_half_bits(float x) {
+    uint u = floatBitsToUint(x);
+    uint s = (u >> 16) & 0x8000u;
+    uint a = u & 0x7fffffffu;
+    if (a > 0x7f800000u) return s | 0x7e00u;
+    if (a >= 0x477ff000u) return s | 0x7c00u;
+    if (a < 0x38800000u) return s | uint(roundEven(uintBitsToFloat(a) * 16777216.0));
+    return s | ((a + 0xfffu + ((a >> 13) & 1u) - 0x38000000u) >> 13);
+}
+
+uint float_to_bfloat_bits(float x) {
+    uint u = floatBitsToUint(x);
+    if ((u & 0x7fffffffu) > 0x7f800000u) return (u >> 16) | 0x40u;
+    return (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+}
+
+// Bits of one element, and back.
+uint load_bits(uvec2 base, uint e) {
+#if DTYPE == 0
+    return Words(base).v[e];
+#else
+    return uint(Halves(base).v[e]);
+#endif
+}
+
+float bits_to_float(uint bits) {
+#if DTYPE == 0
+    return uintBitsToFloat(bits);
+#elif DTYPE == 1
+    return half_bits_to_float(bits);
+#else
+    return uintBitsToFloat(bits << 16);
+#endif
+}
+
+uint float_to_bits(float x) {
+#if DTYPE == 0
+    return floatBitsToUint(x);
+#elif DTYPE == 1
+    return float_to_half_bits(x);
+#else
+    return float_to_bfloat_bits(x);
+#endif
+}
+
+float load_element(uvec2 base, uint e) {
+    return bits_to_float(load_bits(base, e));
+}
+
+void store_element(uvec2 base, uint e, float x) {
+#if DTYPE == 0
+    Floats(base).v[e] = x;
+#else
+    Halves(base).v[e] = uint16_t(float_to_bits(x));
+#endif
+}
+
+// Four neighbours at once; e is a multiple of 4 and the base is aligned to 16 bytes.
+void store_four(uvec2 base, uint e, vec4 x) {
+#if DTYPE == 0
+    Chunks(base).v[e / 4] = floatBitsToUint(x);
+#else
+    Pairs(base).v[e / 4] = uvec2(float_to_bits(x.x) | float_to_bits(x.y) << 16,
+                                 float_to_bits(x.z) | float_to_bits(x.w) << 16);
+#endif
+}
+
+// Element i of a chunk; i is a constant after unrolling.
+float chunk_element(uvec4 c, uint i) {
+#if DTYPE == 0
+    return uintBitsToFloat(c[i]);
+#elif DTYPE == 1
+    vec2 h = unpackHalf2x16(c[i / 2]);
+    return (i & 1u) == 0 ? h.x : h.y;
+#else
+    return uintBitsToFloat((i & 1u) == 0 ? c[i / 2] << 16 : c[i / 2] & 0xffff0000u);
+#endif
+}
+
+// V elements from (row, col) of a matrix whose rows lie ld apart; zeros beyond rows and cols. One exit and no
+// loop: a loop around a call of this is unrolled only then.
+uvec4 load_chunk(uvec2 base, uint row, uint rows, uint col, uint cols, uint ld) {
+    uvec4 c = uvec4(0);
+    if (row < rows && col < cols) {
+        uint e = row * ld + col, left = cols - col;
+#ifdef WIDE
+        if (left >= V) {
+            c = Chunks(base).v[e / V];
+        } else
+#endif
+        {
+#if DTYPE == 0
+            c.x = load_bits(base, e);
+            if (left > 1) c.y = load_bits(base, e + 1);
+            if (left > 2) c.z = load_bits(base, e + 2);
+            if (left > 3) c.w = load_bits(base, e + 3);
+#else
+            c.x = load_bits(base, e);
+            if (left > 1) c.x |= load_bits(base, e + 1) << 16;
+            if (left > 2) c.y = load_bits(base, e + 2);
+            if (left > 3) c.y |= load_bits(base, e + 3) << 16;
+            if (left > 4) c.z = load_bits(base, e + 4);
+            if (left > 5) c.z |= load_bits(base, e + 5) << 16;
+            if (left > 6) c.w = load_bits(base, e + 6);
+            if (left > 7) c.w |= load_bits(base, e + 7) << 16;
+#endif
+        }
+    }
+    return c;
+}

@@ -1,0 +1,137 @@
+#version 460
+// Up to eight rows of x times the transpose of a quantised matrix: TPR threads walk a row of codes in units of 32
+// (16 with UNIT 16), each on R rows of codes at once, so that x is read once for R results, and add up by
+// subgroups (SUBGROUP, its size is then fixed) or a shared tree. x is 16-byte aligned, K contiguous.
+// Defines: DTYPE, MODE, BITS, GROUP, TRANSPOSE 1, UNIT, TPR, R, VECTORS, optionally ALIGNED (codes of a unit are
+// read 16 or 8 bytes at a time), SUBGROUP. Grid: rows of codes, 1, batch.
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_buffer_reference_uvec2 : require
+#extension GL_EXT_scalar_block_layout : require
+#extension GL_EXT_shader_8bit_storage : require
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_control_flow_attributes : require
+#ifdef SUBGROUP
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
+#endif
+
+#include "lib/qmm.glsl"
+
+#define THREADS 256
+layout(local_size_x = THREADS) in;
+
+#ifdef SUBGROUP
+#define WAYS (TPR > SUBGROUP ? TPR / SUBGROUP : 1)
+#else
+#define WAYS TPR
+#endif
+#define TEAMS (THREADS / TPR)
+shared float sums[TEAMS * WAYS];
+
+#define UNIT_WORDS (UNIT / 16 * BITS / 2)
+#define PACKS (UNIT / 8)
+// Packs that share a scale inside a unit.
+#define RUN (GROUP < UNIT ? GROUP / 8 : PACKS)
+// Pack j of a unit; j is a constant after unrolling.
+#define BIT(j) ((j) * 8 * BITS)
+#define PACK_LOW(u, j) (BIT(j) % 32 == 0 ? u[BIT(j) / 32] : BIT(j) % 32 + 8 * BITS <= 32 \
+    ? u[BIT(j) / 32] >> (BIT(j) % 32)                                                   \
+    : (u[BIT(j) / 32] >> (BIT(j) % 32)) | (u[min(BIT(j) / 32 + 1, UNIT_WORDS - 1)] << (32 - BIT(j) % 32)))
+#define PACK_HIGH(u, j) (8 * BITS <= 32 ? 0u : u[min(BIT(j) / 32 + 1, UNIT_WORDS - 1)] >> (BIT(j) % 32))
+
+void main() {
+    uint team = gl_LocalInvocationIndex / TPR, lane = gl_LocalInvocationIndex % TPR;
+    uint row0 = ((gl_WorkGroupID.x + p.tile0) * TEAMS + team) * R;
+    uint batch = gl_WorkGroupID.z + p.batch0, wi = pick_w(batch);
+    uvec2 x = matrix_x(pick_x(batch)), w = matrix_w(wi), s = matrix_s(wi), b = matrix_b(wi);
+    uint units = p.k / UNIT;
+
+    float acc[R][VECTORS];
+    [[unroll]] for (uint r = 0; r < R; r++)
+        [[unroll]] for (uint v = 0; v < VECTORS; v++) acc[r][v] = 0;
+
+    for (uint u = lane; u < units; u += TPR) {
+        uint words[R][UNIT_WORDS];
+        [[unroll]] for (uint r = 0; r < R; r++) {
+            uint at = min(row0 + r, p.n - 1) * ROW_WORDS + u * UNIT_WORDS;
+#if defined(ALIGNED) && UNIT_WORDS % 4 == 0
+            [[unroll]] for (uint i = 0; i < UNIT_WORDS / 4; i++) {
+                uvec4 c = Chunks(w).v[at / 4 + i];
+                words[r][4 * i] = c.x;
+                words[r][4 * i + 1] = c.y;
+                words[r][4 * i + 2] = c.z;
+                words[r][4 * i + 3] = c.w;
+            }
+#elif defined(ALIGNED) && UNIT_WORDS % 2 == 0
+            [[unroll]] for (uint i = 0; i < UNIT_WORDS / 2; i++) {
+                uvec2 c = Pairs(w).v[at / 2 + i];
+                words[r][2 * i] = c.x;
+                words[r][2 * i + 1] = c.y;
+            }
+#else
+            [[unroll]] for (uint i = 0; i < UNIT_WORDS; i++) words[r][i] = Words(w).v[at + i];
+#endif
+        }
+        [[unroll]] for (uint h = 0; h < PACKS / RUN; h++) {
+            float scale[R], bias[R];
+            [[unroll]] for (uint r = 0; r < R; r++) {
+                uint g = min(row0 + r, p.n - 1) * ROW_GROUPS + (u * UNIT + h * RUN * 8) / GROUP;
+                scale[r] = factor(s, g);
+#if MODE == 0
+                bias[r] = factor(b, g);
+#endif
+            }
+            [[unroll]] for (uint j = h * RUN; j < (h + 1) * RUN; j++) {
+                float q[R][8];
+                [[unroll]] for (uint r = 0; r < R; r++) {
+                    uvec2 pack = uvec2(PACK_LOW(words[r], j), PACK_HIGH(words[r], j));
+                    [[unroll]] for (uint e = 0; e < 8; e++) {
+#if MODE == 0
+                        q[r][e] = fma(code(pack, e), scale[r], bias[r]);
+#else
+                        q[r][e] = code(pack, e) * scale[r];
+#endif
+                    }
+                }
+                [[unroll]] for (uint v = 0; v < VECTORS; v++) {
+                    uint at = (min(v, p.m - 1) * p.x_rs + u * UNIT + j * 8) / V;
+                    [[unroll]] for (uint i = 0; i < 8 / V; i++) {
+                        uvec4 c = Chunks(x).v[at + i];
+                        [[unroll]] for (uint e = 0; e < V; e++) {
+                            float y = chunk_element(c, e);
+                            [[unroll]] for (uint r = 0; r < R; r++)
+                                acc[r][v] = fma(q[r][i * V + e], y, acc[r][v]);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    uvec2 d = matrix_d(batch);
+    [[unroll]] for (uint r = 0; r < R; r++) {
+        [[unroll]] for (uint v = 0; v < VECTORS; v++) {
+            float total = acc[r][v];
+#ifdef SUBGROUP
+            total = subgroupAdd(total);
+            if (WAYS > 1) {
+                barrier();
+                if (subgroupElect()) sums[gl_LocalInvocationIndex / SUBGROUP] = total;
+                barrier();
+                total = 0;
+                [[unroll]] for (uint i = 0; i < WAYS; i++) total += sums[team * WAYS + i];
+            }
+#else
+            barrier();
+            sums[gl_LocalInvocationIndex] = total;
+            [[unroll]] for (uint half_ = TPR / 2; half_ > 0; half_ /= 2) {
+                barrier();
+                if (lane < half_) sums[gl_LocalInvocationIndex] += sums[gl_LocalInvocationIndex + half_];
+            }
+            total = sums[gl_LocalInvocationIndex];
+#endif
+            if (lane == 0 && row0 + r < p.n && v < p.m) store_element(d, v * p.n + row0 + r, total);
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Which kernel multiplies by which quantised matrix: one table of variants, read top to bottom. Pure; called by
+//! `qmm`. MLX_VK_QMM=THREADSxROWS overrides how qmm_rows is laid out, MLX_VK_QMM=dequantize takes all other products
+//! over scratch; MLX_VK_DISABLE=name,... takes qmm_rows, qmm_cols, qmm_dequantize and qmm_runs out of the choice.
+
+use std::sync::OnceLock;
+
+use super::features::Features;
+use super::matmul::{ceil, round_up};
+use super::matmul_table::{self as table, FILL, Tier, disabled};
+use crate::core::Dtype;
+use crate::kernels::quant::Format;
+
+/// Most rows of x that qmm_rows and qmm_cols take at once, and in all.
+pub(super) const VECTORS: i64 = 8;
+const FEW: i64 = 16;
+/// Most bytes of weights that are dequantised for the kernels of `matmul`.
+const SCRATCH: i64 = 1 << 30;
+
+/// What a product looks like to the table.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shape {
+    pub dtype: Dtype,
+    pub format: Format,
+    pub transpose: bool,
+    pub m: i64,
+    pub n: i64,
+    pub k: i64,
+    /// Products.
+    pub batch: i64,
+    /// Matrices of codes.
+    pub matrices: i64,
+    /// Products of single rows whose matrices come in runs.
+    pub runs: bool,
+}
+
+/// A kernel and what decides its code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Variant {
+    /// qmm_rows.comp: threads a row of codes, rows a thread, rows of x, codes of a unit.
+    Rows { threads: u32, rows: u32, vectors: u32, unit: u32 },
+    /// qmm_cols.comp: parts of K inside the workgroup, steps in flight, rows of x.
+    Cols { slices: u32, unroll: u32, vectors: u32 },
+    /// qmm_tiled.comp: tile, results of a thread, unrolled steps of K.
+    Tiled { bm: u32, bn: u32, tm: u32, tn: u32, step: u32, runs: bool },
+    /// Values of the weights go to scratch, and the kernels of `matmul` take them from there.
+    Dequantize,
+}
+
+/// A variant and the parts that K is cut into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Choice {
+    pub variant: Variant,
+    pub k_split: i64,
+    pub splits: i64,
+}
+
+/// Tiles of qmm_tiled, the largest first, each for products of at least `groups` tiles and `rows` rows.
+struct Tile {
+    groups: i64,
+    rows: i64,
+    software: bool,
+    bm: u32,
+    bn: u32,
+    tm: u32,
+    tn: u32,
+    step: u32,
+}
+const fn tile(groups: i64, rows: i64, software: bool, [bm, bn, tm, tn]: [u32; 4], step: u32) -> Tile {
+    Tile { groups, rows, software, bm, bn, tm, tn, step }
+}
+const TILES: &[Tile] = &[
+    tile(0, 0, true, [32, 32, 4, 4], 1),
+    tile(120, 33, false, [64, 128, 8, 8], 8),
+    tile(0, 0, false, [32, 64, 4, 8], 8),
+];
+
+/// K in parts so that `groups` workgroups become `wanted`, each a multiple of `step` and none below `least`.
+fn cut(groups: i64, wanted: i64, k: i64, least: i64, step: i64) -> (i64, i64) {
+    let parts = if groups * 2 > wanted { 1 } else { (wanted / groups.max(1)).min(k / least).clamp(1, 64) };
+    let len = round_up(ceil(k, parts), step).max(step);
+    (len, ceil(k, len).max(1))
+}
+
+fn forced_rows() -> Option<(u32, u32)> {
+    static FORCED: OnceLock<Option<(u32, u32)>> = OnceLock::new();
+    *FORCED.get_or_init(|| {
+        let text = std::env::var("MLX_VK_QMM").ok()?;
+        let v: Vec<u32> = text.split('x').map(|s| s.parse().ok()).collect::<Option<_>>()?;
+        match v[..] {
+            [t, r] if [8, 16, 32, 64, 128, 256].contains(&t) && (1..=8).contains(&r) => Some((t, r)),
+            _ => None,
+        }
+    })
+}
+
+/// Threads a row of codes and rows a thread: enough workgroups to fill the GPU come first, then reading x for as
+/// many rows as possible. A software driver gets the shortest code.
+fn layout_of_rows(f: &Features, s: &Shape, units: i64, vectors: u32) -> (u32, u32) {
+    if let Some(forced) = forced_rows() {
+        return forced;
+    }
+    if f.software {
+        return (8, 1);
+    }
+    let groups = |threads: i64, rows: i64| ceil(s.n, 256 / threads * rows) * s.batch;
+    let least = if units < 16 { 8 } else { 32 };
+    for rows in [4, 2] {
+        // Eight vectors and four rows are 32 sums a thread, more would spill.
+        if groups(least, rows) >= 2 * FILL as i64 - 32 && rows * i64::from(vectors) <= 32 {
+            return (least as u32, rows as u32);
+        }
+    }
+    let mut threads = least;
+    while threads < 256 && threads * 2 <= units && groups(threads, 1) < FILL as i64 {
+        threads *= 2;
+    }
+    (threads as u32, 1)
+}
+
+/// The kernel for a product.
+pub(super) fn choose(f: &Features, s: &Shape) -> Choice {
+    let whole = |variant| Choice { variant, k_split: round_up(s.k.max(1), 32), splits: 1 };
+    let vectors = s.m.min(VECTORS).next_power_of_two_or_one() as u32;
+    let few = if f.software { VECTORS } else { FEW };
+    if s.m <= few && !s.runs {
+        if s.transpose && !disabled("qmm_rows") {
+            let unit = if s.k % 32 == 0 { 32 } else { 16 };
+            let (threads, rows) = layout_of_rows(f, s, s.k / unit, vectors);
+            return whole(Variant::Rows { threads, rows, vectors, unit: unit as u32 });
+        }
+        if !s.transpose && !disabled("qmm_cols") {
+            let (slices, unroll) = match s.n {
+                _ if f.software => (8, 1),
+                0..=64 => (32, 4),
+                65..=128 => (16, 4),
+                _ => (8, 4),
+            };
+            let groups = ceil(s.n, 256 / slices * 8) * s.batch;
+            let (k_split, splits) = cut(groups, 4 * FILL as i64, s.k, slices * 8, slices * unroll);
+            let variant = Variant::Cols { slices: slices as u32, unroll: unroll as u32, vectors };
+            return Choice { variant, k_split, splits };
+        }
+    }
+    let rows = if s.runs { s.batch } else { s.m };
+    if cooperative(f, s, rows) && !disabled("qmm_dequantize") {
+        return whole(Variant::Dequantize);
+    }
+    let products = if s.runs { 1 } else { s.batch };
+    let groups = |t: &Tile| ceil(rows, t.bm.into()) * ceil(s.n, t.bn.into()) * products;
+    let fits = |t: &&Tile| t.software == f.software && rows >= t.rows && groups(t) >= t.groups;
+    // INVARIANT: each class ends with a tile for all products.
+    let t = TILES.iter().find(fits).expect("a tile without conditions");
+    let variant = Variant::Tiled { bm: t.bm, bn: t.bn, tm: t.tm, tn: t.tn, step: t.step, runs: s.runs };
+    if s.runs || f.software {
+        return whole(variant);
+    }
+    let (k_split, splits) = cut(groups(t), FILL as i64, s.k, 256, 32);
+    Choice { variant, k_split, splits }
+}
+
+/// Whether cooperative matrices would multiply dequantised weights, and it pays to write those.
+fn cooperative(f: &Features, s: &Shape, rows: i64) -> bool {
+    let bytes = s.matrices * s.n * s.k * s.dtype.size() as i64;
+    let used = if s.runs { s.batch } else { s.m * s.batch.min(s.matrices.max(1) * 64) };
+    let product = table::Shape {
+        dtype: s.dtype,
+        m: rows as u64,
+        n: s.n as u64,
+        k: s.k as u64,
+        batch: if s.runs { 1 } else { s.batch as u64 },
+        aligned: s.k % 8 == 0 && s.n % 8 == 0,
+    };
+    static FORCED: OnceLock<bool> = OnceLock::new();
+    if *FORCED.get_or_init(|| std::env::var("MLX_VK_QMM").is_ok_and(|v| v == "dequantize")) {
+        return true;
+    }
+    let tier = table::choose(f, &product).tier;
+    tier != Tier::Tiled && bytes <= SCRATCH && used >= 16 * s.matrices
+}
+
+/// Powers of two from one on.
+trait PowerOfTwo {
+    fn next_power_of_two_or_one(self) -> i64;
+}
+impl PowerOfTwo for i64 {
+    fn next_power_of_two_or_one(self) -> i64 {
+        (self.max(1) as u64).next_power_of_two() as i64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::quant::Mode;
+
+    fn shape(m: i64, n: i64, k: i64) -> Shape {
+        let format = Format::new("test", Mode::Affine, 64, 4).unwrap();
+        Shape { dtype: Dtype::F32, format, transpose: true, m, n, k, batch: 1, matrices: 1, runs: false }
+    }
+
+    #[test]
+    fn few_rows_walk_the_codes_and_many_take_tiles() {
+        let f = Features { shared_memory: 32768, max_workgroup_invocations: 256, ..Default::default() };
+        let rows = choose(&f, &shape(1, 16384, 4096)).variant;
+        assert_eq!(rows, Variant::Rows { threads: 32, rows: 2, vectors: 1, unit: 32 });
+        assert!(matches!(choose(&f, &shape(512, 4096, 4096)).variant, Variant::Tiled { bm: 64, .. }));
+        let few_tiles = choose(&f, &shape(32, 256, 4096));
+        assert!(few_tiles.splits > 1 && few_tiles.k_split % 32 == 0);
+    }
+
+    #[test]
+    fn parts_cover_k() {
+        for (groups, k) in [(1, 0), (1, 31), (3, 5000), (1000, 64)] {
+            let (len, parts) = cut(groups, 1000, k, 64, 32);
+            assert!(len * parts >= k && (parts == 1 || len * (parts - 1) < k));
+        }
+    }
+}
