@@ -18,6 +18,7 @@ cache="${XDG_CACHE_HOME:-$HOME/.cache}/mlx-vulkan"
 venv="$cache/venv-tests"
 official="$cache/venv-official"
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$cache/target}"
+export CARGO_INCREMENTAL=0 
 export PATH="$venv/bin:$PATH:$HOME/.cargo/bin"
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONUNBUFFERED=1
 unset PYTHONPATH
@@ -117,7 +118,7 @@ prepare() {
         "$python" -m venv "$venv" || return 1
     fi
     "$venv/bin/python" -m pip install --quiet --upgrade \
-        "maturin>=1.9,<2" cmake ninja numpy scipy pytest pytest-xdist scikit-learn matplotlib tqdm ruff mypy || return 1
+        "maturin>=1.9,<2" cmake ninja numpy scipy pytest pytest-xdist pytest-timeout scikit-learn matplotlib tqdm ruff mypy || return 1
     printf '%s; %s; %s\n' "$("$venv/bin/python" --version)" "$(rustc --version)" "$(c++ --version | head -1)"
 }
 
@@ -128,7 +129,11 @@ step_format() { cargo fmt --all -- --check; }
 # Always --release: the C++ shader compiler among the dependencies is then built once for all steps.
 step_clippy() { cargo clippy --release --all-targets --features python,vulkan -- -D warnings; }
 
-step_rust() { cargo test --release --no-default-features --features vulkan; }
+# Most of these tests compile shaders; code generation for our own crate would take longer than it saves.
+step_rust() {
+    timeout -k 10 2400 cargo test --release --no-default-features --features vulkan \
+        --config profile.release.package.mlx_vulkan.opt-level=1
+}
 
 step_build() {
     "$venv/bin/maturin" build --release --interpreter "$venv/bin/python" --out "$scratch/wheels" &&
@@ -139,11 +144,14 @@ step_build() {
 step_ruff() { "$venv/bin/ruff" check . && "$venv/bin/ruff" format --check .; }
 
 step_stubs() {
-    "$venv/bin/python" tools/stubs.py --check && (cd "$scratch" && "$venv/bin/python" -m mypy.stubtest mlx.core)
+    "$venv/bin/python" tools/stubs.py --check && "$venv/bin/python" tools/support.py --check &&
+        (cd "$scratch" && "$venv/bin/python" -m mypy.stubtest mlx.core)
 }
 
+# A test that hangs ends its process with the stacks of all threads; a second process takes over.
 tests() {
-    "$venv/bin/python" -m pytest -o addopts= -ra --durations=5 -p no:cacheprovider python/tests "$@"
+    "$venv/bin/python" -m pytest -o addopts= -ra --durations=15 -p no:cacheprovider \
+        --timeout 300 --timeout-method thread python/tests "$@"
 }
 
 step_cpu() { tests --device cpu; }
@@ -232,7 +240,7 @@ if ! run build "wheel, installed into $venv" step_build; then
     want=(format clippy rust build ruff)
 fi
 run ruff "ruff check and format --check" step_ruff
-run stubs "the stubs are up to date and mypy stubtest agrees" step_stubs
+run stubs "stubs and support matrix are up to date, mypy stubtest agrees" step_stubs
 run cpu "pytest on the CPU" step_cpu
 run gpu "pytest on the GPU or the software driver" step_gpu
 run oracle "random cases against the official implementation" step_oracle

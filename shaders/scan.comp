@@ -5,6 +5,9 @@
 // A workgroup walks the tiles of its chunk and carries the running result. A long axis is cut into `chunks`:
 // REDUCE writes the total of each chunk to scratch, PARTIAL scans those in place (exclusively), and CARRY starts
 // each chunk from its entry. RECUR computes y[i] = a[i] y[i-1] + b[i]: composed affine maps are a scan too.
+#if OP == 4 && A_KIND == 3
+#include "lib/float_controls.glsl"
+#endif
 #include "lib/elem.glsl"
 #if OP == 4 && A_KIND == 3
 #include "lib/math.glsl"

@@ -7,9 +7,8 @@
 //! - [`cpu`]: host kernels on raw views
 //! - `vulkan`: adapter, device, encoder, compiler, kernels on device addresses
 //! - [`ops`]: what each operation is
-//! - [`transforms`]: eval, grad, vmap, compile, custom rules
-//! - [`transforms`]: eval, grad, vmap, compile
-//! - [`io`]: npy, npz, safetensors, GGUF
+//! - [`transforms`]: eval, grad, vmap, compile, custom rules, export
+//! - [`io`]: npy, npz, safetensors, GGUF, exported functions
 //! - `python`: the PyO3 face
 
 // Without a GPU backend the arguments of GPU entry points go unused.

@@ -58,7 +58,8 @@ CASES = {
     "random key": lambda x, y: x + mx.random.uniform(shape=(4, 6), key=mx.random.key(3)),
     "grad inside": lambda x, y: mx.grad(lambda a: mx.sum(mx.sin(a) * y))(x) + x,
     "vmap inside": lambda x, y: mx.vmap(lambda a, b: mx.sum(a * b) + b)(x, y) + 1,
-    "long": lambda x, y: sum((mx.sin(x * i) + y * i for i in range(200)), x),
+    "long": lambda x, y: sum((mx.maximum(x * i, y) + y * i for i in range(200)), x),
+    "many functions": lambda x, y: sum((mx.sin(x * 0.5**i) for i in range(12)), y),
     "many arrays": lambda x, y: sum(((x[i % 4] * y[i % 4]) for i in range(40)), x[0]),
 }
 
@@ -277,3 +278,92 @@ def test_bad_input():
         mx.compile(fails, inputs=state, outputs=state)(x)
     assert state[0].item() == 1
     h.works()
+
+
+def test_what_leaks_out_of_a_recording_has_no_value():
+    seen = []
+    mx.compile(lambda x: (seen.append(x), x + 1)[1])(mx.ones(2))
+    with pytest.raises(RuntimeError, match="without a primitive"):
+        mx.eval(seen[0] + 1)
+
+
+@pytest.mark.parametrize(
+    "wait", [mx.eval, mx.async_eval, mx.array.item, mx.array.tolist, bool, str]
+)
+def test_nothing_is_evaluated_while_recording(wait):
+    def f(x):
+        wait(x.sum())
+        return x
+
+    what = "async_eval" if wait is mx.async_eval else "eval"
+    for transform in (mx.compile, mx.vmap):
+        with pytest.raises(ValueError, match=rf"\[{what}\] .*not allowed|Not allowed"):
+            transform(f)(mx.ones((2, 3)))
+    if wait is mx.async_eval:
+        with pytest.raises(ValueError, match="Not allowed"):
+            mx.grad(lambda x: f(x).sum())(mx.ones(3))
+    else:
+        mx.grad(lambda x: f(x).sum())(mx.ones(3))
+
+
+def test_transformed_functions_keep_their_name():
+    def named(x):
+        return x
+
+    for transform in (mx.compile, mx.grad, mx.value_and_grad, mx.vmap, mx.checkpoint):
+        f = transform(named)
+        assert f.__name__ == "named" and "named" in f.__qualname__
+        with pytest.raises(AttributeError):
+            f.other  # noqa: B018
+
+
+def test_shapes_that_do_not_fit_a_shapeless_scatter():
+    """Index arrays and updates of a recorded scatter are held against each other again."""
+
+    def f(a, i, u):
+        return a.at[i].add(u)
+
+    def g(a, i):
+        return mx.take_along_axis(a, i, 1)
+
+    a, i = mx.zeros((4, 3)), mx.array([0, 1])
+    scatter = mx.compile(f, shapeless=True)
+    mx.eval(scatter(a, i, mx.ones((2, 3))))
+    with pytest.raises(ValueError):
+        mx.eval(scatter(a, mx.zeros((500,), mx.int32), mx.ones((2, 3))))
+    gather = mx.compile(g, shapeless=True)
+    mx.eval(gather(a, mx.zeros((4, 2), mx.int32)))
+    with pytest.raises(ValueError):
+        mx.eval(gather(a, mx.zeros((900, 2), mx.int32)))
+
+
+def test_shapes_that_do_not_fit_other_shapeless_ops():
+    """What eager calls check is checked again for each shape."""
+    for f, good, bad in [
+        (lambda a, b: mx.concatenate([a, b]), [(2, 3), (2, 3)], [(2, 3), (2, 4000)]),
+        (mx.matmul, [(2, 3), (3, 2)], [(2, 3), (500, 2)]),
+        (mx.addmm, [(2, 2), (2, 3), (3, 2)], [(2, 2), (900, 3), (3, 2)]),
+        (mx.add, [(2, 3), (2, 3)], [(2, 3), (3, 3)]),
+    ]:
+        g = mx.compile(f, shapeless=True)
+        mx.eval(g(*map(mx.ones, good)))
+        with pytest.raises(ValueError):
+            mx.eval(g(*map(mx.ones, bad)))
+
+
+def test_broadcasts_beyond_the_address_space():
+    x = [mx.zeros(s, mx.bool_) for s in ((2**21, 1, 1), (1, 2**21, 1), (1, 1, 2**22 + 1))]
+    with pytest.raises(ValueError, match="overflows"):
+        mx.where(*x)
+
+
+def test_derivatives_of_shapeless_functions_at_other_shapes():
+    # Two steps, so that they are fused; the shape of the first call must not stick.
+    f = mx.compile(lambda x: mx.exp(x) * 0.5 - x, shapeless=True)
+    f(mx.ones((12,)))
+    for shape in ((1,), (2, 3), (4, 1, 2)):
+        x = mx.random.normal(shape)
+        slope = 0.5 * mx.exp(x) - 1
+        assert mx.allclose(mx.grad(lambda y: f(y).sum())(x), slope)
+        assert mx.allclose(mx.jvp(f, [x], [x])[1][0], slope * x)
+        assert mx.allclose(mx.vmap(f)(x), 0.5 * mx.exp(x) - x)

@@ -1,7 +1,7 @@
 // Float32 functions, at most 4 ULP from the exact value: those of src/kernels/scalar.rs, scalar_special.rs and
 // fp8.rs by the same names. Most follow them step by step, over division and square root that are corrected by
 // an exact residual. sin, cos, tan, pow and logaddexp are computed otherwise: the host has float64 for their
-// reductions and sums, here pi/2 is taken in parts and numbers are held as sums of two floats.
+// reductions and sums, here pi/2 is taken in parts and numbers are held as sums of two floats or in fixed point.
 // `precise` keeps products and sums apart, and fma stands where either rounding is accurate enough; NaN is
 // tested by bits, which no optimiser may assume away.
 
@@ -130,10 +130,13 @@ float m_floor_mod(float a, float b) {
 
 // |x| reduced by multiples of pi/2, and the multiple's low two bits.
 struct Reduced { float r; uint q; };
+// Word `i` of the bits of 2/pi for x >= 1608 (i at most 7), chosen without a table in memory: a lookup in each of
+// the copies that compilers inline costs them more than the arithmetic.
 uint m_two_over_pi(uint i) {
-  const uint words[8] = uint[8](0u, 0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u,
-      0xdb629599u, 0x3c439041u, 0xfe5163abu);
-  return words[i & 7u];
+  bool b0 = (i & 1u) != 0u, b1 = (i & 2u) != 0u, b2 = (i & 4u) != 0u;
+  uint lo = b1 ? (b0 ? 0xfc2757d1u : 0x4e441529u) : (b0 ? 0xa2f9836eu : 0u);
+  uint hi = b1 ? (b0 ? 0xfe5163abu : 0x3c439041u) : (b0 ? 0xdb629599u : 0xf534ddc0u);
+  return b2 ? hi : lo;
 }
 uint m_window(uint a, uint b, uint s) { return (a << s) | ((b >> 1) >> (31u - s)); }
 // Payne and Hanek's reduction of x >= 1: 96 bits of 2/pi chosen by the exponent, times the 24 bit mantissa.
@@ -627,6 +630,97 @@ Two m_exp_two(float x0, bool whole) {
   return whole ? y : m_add2(y, m_two(-1.0, 0.0));
 }
 
+// Numbers below 2 in units of 2^-95, the most significant word first: for a difference whose terms cancel
+// further than two floats resolve.
+uvec3 m_fixed_sub(uvec3 x, uvec3 y) {
+  uint b0, b1;
+  uint z = usubBorrow(x.z, y.z, b0);
+  uint t = usubBorrow(x.y, y.y, b1);
+  return uvec3(x.x - y.x - b1 - (t < b0 ? 1u : 0u), t - b0, z);
+}
+uvec3 m_fixed_add(uvec3 x, uvec3 y) {
+  uint c0, c1;
+  uint z = uaddCarry(x.z, y.z, c0);
+  uint t = uaddCarry(x.y, y.y, c1);
+  return uvec3(x.x + y.x + c1 + (t + c0 < t ? 1u : 0u), t + c0, z);
+}
+// x * m / 2^32.
+uvec3 m_fixed_times(uvec3 x, uint m) {
+  uint h0, l0, h1, l1, h2, l2;
+  umulExtended(x.x, m, h0, l0);
+  umulExtended(x.y, m, h1, l1);
+  umulExtended(x.z, m, h2, l2);
+  return m_fixed_add(uvec3(h0, l0, l1), uvec3(0u, h1, h2));
+}
+uvec3 m_fixed_down(uvec3 x, uint by) {
+  if (by >= 96u) return uvec3(0u);
+  if (by >= 64u) x = uvec3(0u, 0u, x.x);
+  else if (by >= 32u) x = uvec3(0u, x.x, x.y);
+  by &= 31u;
+  if (by == 0u) return x;
+  return uvec3(x.x >> by, (x.y >> by) | (x.x << (32u - by)), (x.z >> by) | (x.y << (32u - by)));
+}
+uvec3 m_fixed_up(uvec3 x, uint by) {
+  return uvec3((x.x << by) | (x.y >> (32u - by)), (x.y << by) | (x.z >> (32u - by)), x.z << by);
+}
+uvec3 m_fixed_mul(uvec3 x, uvec3 y) {
+  uvec3 sum = m_fixed_add(m_fixed_down(m_fixed_times(x, y.z), 64u), m_fixed_down(m_fixed_times(x, y.y), 32u));
+  return m_fixed_up(m_fixed_add(sum, m_fixed_times(x, y.x)), 1u);
+}
+// x / k for small k, 16 bits at a time.
+uvec3 m_fixed_over(uvec3 x, uint k) {
+  uint r = 0u;
+  [[dont_unroll]] for (uint i = 0u; i < 3u; ++i) {
+    uint high = (r << 16) | (x[i] >> 16);
+    r = high % k;
+    uint low = (r << 16) | (x[i] & 0xffffu);
+    r = low % k;
+    x[i] = ((high / k) << 16) | (low / k);
+  }
+  return x;
+}
+// log(exp(hi) + exp(lo)) for hi in [-0.7, 0), lo in [-110, -0.6] whose exponentials add up to nearly one: the
+// logarithm of 1 + (exp(lo) - (1 - exp(hi))), both terms by Taylor's series to 2^-80 of themselves.
+float m_logaddexp_exact(float hi, float lo) {
+  const uvec3 one = uvec3(0x80000000u, 0u, 0u), ln2 = uvec3(0xb17217u, 0xf7d1cf79u, 0xabc9e3b3u);  // ln(2) * 2^88
+  int eh, el;
+  uint h = (m_bits(m_split(hi, eh)) << 8) | 0x80000000u, l = (m_bits(m_split(lo, el)) << 8) | 0x80000000u;
+  // |hi| = h * 2^(eh - 32), and so for lo, whose exponent is in -1..=6.
+  ++eh;
+  ++el;
+  // (1 - exp(hi)) / |hi|.
+  uvec3 g = one;
+  [[dont_unroll]] for (uint k = 24u; k > 1u; --k)
+    g = m_fixed_sub(one, m_fixed_over(m_fixed_down(m_fixed_times(g, h), uint(-eh)), k));
+  uvec3 y = m_fixed_times(g, h);
+  // |lo| = n ln(2) + f.
+  uint n = uint(m_abs(lo) * 1.44269502);
+  uvec3 f = m_fixed_down(uvec3(l, 0u, 0u), uint(8 - el));
+  uvec3 less = m_fixed_times(uvec3(ln2.y, ln2.z, 0u), n);
+  f = m_fixed_sub(f, uvec3(less.x + ln2.x * n, less.y, less.z));
+  if (f.x >= 0x80000000u) {
+    f = m_fixed_add(f, ln2);
+    --n;
+  }
+  f = m_fixed_up(f, 7u);
+  uvec3 x = one;
+  [[dont_unroll]] for (uint k = 24u; k > 0u; --k) x = m_fixed_sub(one, m_fixed_over(m_fixed_mul(x, f), k));
+  // exp(lo) = x * 2^-n and 1 - exp(hi) = y * 2^eh, in units of the larger scale.
+  int scale = max(eh, -int(n));
+  uvec3 d = m_fixed_sub(m_fixed_down(x, uint(scale + int(n))), m_fixed_down(y, uint(scale - eh)));
+  bool minus = d.x >= 0x80000000u;
+  if (minus) d = m_fixed_sub(uvec3(0u), d);
+  int top = d.x != 0u ? 64 : d.y != 0u ? 32 : 0;
+  uint word = top == 64 ? d.x : top == 32 ? d.y : d.z, next = top == 64 ? d.y : top == 32 ? d.z : 0u;
+  if (word == 0u) return 0.0;
+  int up = 31 - findMSB(word);
+  if (up > 0) word = (word << up) | (next >> (32 - up));
+  precise float s = m_scale2(float(word), scale - 95 + top - up);
+  s = minus ? -s : s;
+  precise float result = s - 0.5 * (s * s);
+  return result;
+}
+
 // log(exp(a) + exp(b)).
 float m_logaddexp(float a, float b) {
   precise float hi = m_sel(a > b, a, b);
@@ -636,6 +730,7 @@ float m_logaddexp(float a, float b) {
     // The result may be near zero, or much nearer than `hi`.
     Two s = m_add2(m_exp_two(hi, false), m_exp_two(lo, true));
     r = m_log1p(s.hi) + s.lo;
+    [[dont_flatten]] if (m_abs(r) < hi * -1.52587890625e-5) r = m_logaddexp_exact(hi, lo);
   } else {
     Two d = m_exact_sum(lo, -hi);
     r = hi + m_log1p(m_exp_k(d.hi, m_sel(d.hi > -110.0, d.lo, 0.0), 0));

@@ -30,11 +30,29 @@ pub struct Data {
     pub storage: Arc<Storage>,
 }
 
+/// Where evaluation puts what it made. What a failed run left behind is passed over, for `data` lends
+/// references: the next run gets a slot of its own.
+#[derive(Default)]
+struct Slot {
+    data: OnceLock<Data>,
+    next: OnceLock<Box<Slot>>,
+}
+
+impl Slot {
+    fn last(&self) -> &Slot {
+        let mut slot = self;
+        while let Some(next) = slot.next.get() {
+            slot = next;
+        }
+        slot
+    }
+}
+
 struct Inner {
     id: u64,
     shape: Shape,
     dtype: Dtype,
-    data: OnceLock<Data>,
+    slot: Slot,
     link: Mutex<Link>,
     tracer: AtomicBool,
 }
@@ -74,9 +92,35 @@ pub fn install_interrupt_check(check: InterruptCheck) {
     let _ = INTERRUPT.set(check);
 }
 
+thread_local! {
+    static UNINTERRUPTED: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+/// While one exists, waits of this thread go on to their end. Whoever holds a lock makes one: the check waits for
+/// the interpreter, and the thread that has it may be waiting for that lock.
+pub struct Uninterrupted(());
+
+impl Uninterrupted {
+    /// From now on.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Uninterrupted {
+        UNINTERRUPTED.set(UNINTERRUPTED.get() + 1);
+        Uninterrupted(())
+    }
+}
+
+impl Drop for Uninterrupted {
+    fn drop(&mut self) {
+        UNINTERRUPTED.set(UNINTERRUPTED.get() - 1);
+    }
+}
+
 /// Fails if the user asked to stop waiting.
 pub fn check_interrupt() -> Result<()> {
-    INTERRUPT.get().map_or(Ok(()), |f| f())
+    match INTERRUPT.get() {
+        Some(check) if UNINTERRUPTED.get() == 0 => check(),
+        _ => Ok(()),
+    }
 }
 
 impl Event {
@@ -114,13 +158,13 @@ impl Array {
     fn make(shape: Shape, dtype: Dtype, link: Link) -> Array {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let tracer = AtomicBool::new(false);
-        Array(Arc::new(Inner { id, shape, dtype, data: OnceLock::new(), link: Mutex::new(link), tracer }))
+        Array(Arc::new(Inner { id, shape, dtype, slot: Slot::default(), link: Mutex::new(link), tracer }))
     }
 
     /// An evaluated array over existing bytes.
     pub fn from_data(layout: Layout, dtype: Dtype, storage: Arc<Storage>) -> Array {
         let a = Array::make(layout.shape, dtype, Link::default());
-        let _ = a.0.data.set(Data { strides: layout.strides, offset: layout.offset, storage });
+        let _ = a.0.slot.data.set(Data { strides: layout.strides, offset: layout.offset, storage });
         a
     }
 
@@ -256,8 +300,13 @@ impl Array {
         self.link().position
     }
 
-    /// Gives a failed output its node back, so that evaluation can be tried again.
+    /// Gives a failed output its node back, so that evaluation can be tried again. Memory that the run had
+    /// put there before it failed holds no result.
     pub fn attach(&self, node: Arc<Node>) {
+        let slot = self.0.slot.last();
+        if slot.data.get().is_some() {
+            let _ = slot.next.set(Box::default());
+        }
         self.link().node = Some(node);
     }
 
@@ -293,7 +342,7 @@ impl Array {
 
     /// Whether layout and storage are known (GPU work may still be running on them).
     pub fn has_data(&self) -> bool {
-        self.0.data.get().is_some()
+        self.0.slot.last().data.get().is_some()
     }
 
     /// Whether nothing needs scheduling: data is there or on its way. Work that failed can be tried again.
@@ -304,6 +353,8 @@ impl Array {
     /// Layout and storage. Fails when the array was never evaluated.
     pub fn data(&self) -> Result<&Data> {
         self.0
+            .slot
+            .last()
             .data
             .get()
             .ok_or_else(|| Error::Runtime("[eval] Attempting to use an array that was not evaluated.".into()))
@@ -311,7 +362,7 @@ impl Array {
 
     /// Gives an output its layout and storage; called once, by evaluation.
     pub fn set_data(&self, strides: Strides, offset: i64, storage: Arc<Storage>) {
-        let _ = self.0.data.set(Data { strides, offset, storage });
+        let _ = self.0.slot.last().data.set(Data { strides, offset, storage });
     }
 
     /// Shape, strides and offset of an evaluated array.

@@ -76,8 +76,9 @@ impl Layout {
             if d == 0 {
                 return None;
             }
-            let reach = (d - 1) * s;
-            if reach < 0 { lo += reach } else { hi += reach }
+            // Held at the ends of the range: no array reaches as far.
+            let reach = (d - 1).saturating_mul(s);
+            if reach < 0 { lo = lo.saturating_add(reach) } else { hi = hi.saturating_add(reach) }
         }
         Some((lo, hi))
     }
@@ -138,6 +139,8 @@ pub fn broadcast_shapes(op: &str, a: &[i64], b: &[i64]) -> Result<Shape> {
             bail!(Value, "[{op}] Shapes {} and {} cannot be broadcast.", show(a), show(b));
         }
     }
+    // Small operands can name more elements than there are addresses; 8 is the largest element.
+    checked_size(op, &out, 8)?;
     Ok(out)
 }
 

@@ -7,6 +7,7 @@ pub mod error;
 pub mod layout;
 pub mod primitive;
 pub mod storage;
+pub mod stored;
 
 pub use array::{Array, Data, Event, Node};
 pub use device::{Device, DeviceKind, Stream, default_device, default_stream};
@@ -15,3 +16,4 @@ pub use error::{Error, Foreign, Result};
 pub use layout::{Layout, Shape, Strides};
 pub use primitive::{Batched, Derivatives, Jvp, Primitive, Vjp, Vmap};
 pub use storage::{DeviceBlock, HostBlock, Storage};
+pub use stored::{Param, Stored};

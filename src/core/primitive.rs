@@ -5,6 +5,7 @@ use super::array::Array;
 use super::device::Stream;
 use super::error::{Error, Result};
 use super::layout::Shape;
+use super::stored::Param;
 
 /// Result of vectorising a primitive: outputs and the axis each carries the batch on.
 pub type Batched = (Vec<Array>, Vec<Option<usize>>);
@@ -126,6 +127,12 @@ pub trait Primitive: Send + Sync + std::any::Any {
     /// Shapes of the outputs for inputs of other shapes than the primitive was made for.
     fn output_shapes(&self, _inputs: &[Array]) -> Result<Vec<Shape>> {
         Err(self.missing("output_shapes"))
+    }
+
+    /// What a file must keep besides the name; `ops::restore` makes the primitive from it again. `None` where
+    /// that cannot be.
+    fn params(&self) -> Option<Vec<Param>> {
+        None
     }
 
     /// The error for a rule that does not exist.

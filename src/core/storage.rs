@@ -5,6 +5,7 @@
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use super::array::Uninterrupted;
 use super::error::Result;
 
 /// Memory of a GPU, with the synchronisation state of its last write and last use.
@@ -148,8 +149,18 @@ impl Storage {
         // INVARIANT: a storage is valid somewhere.
         let device = s.device.clone().expect("storage without bytes");
         if let Some(p) = device.mapped() {
+            drop(s);
             device.wait_written()?;
             return Ok(p.as_ptr());
+        }
+        drop(s);
+        device.wait_written()?;
+        s = self.lock();
+        let _held = Uninterrupted::new();
+        if s.host_valid
+            && let Some(h) = &s.host
+        {
+            return Ok(h.ptr()); // another thread was faster
         }
         // INVARIANT: the memory floor installs its allocator before any array exists.
         let alloc = HOST_ALLOC.get().expect("host allocator not installed");
@@ -170,7 +181,8 @@ impl Storage {
         if s.host_valid && s.host.is_some() {
             s.device = None;
             s.device_valid = false;
-        } else if let Some(d) = &s.device {
+        } else if let Some(d) = s.device.clone() {
+            drop(s);
             d.wait_unused()?;
         }
         Ok(p)
@@ -206,6 +218,7 @@ impl Storage {
         }
         let src = self.host_ptr()?; // also brings bytes of another GPU down
         let mut s = self.lock();
+        let _held = Uninterrupted::new();
         if let Some(d) = s.device.as_ref().filter(|d| s.device_valid && d.device() == index) {
             return Ok(d.clone());
         }

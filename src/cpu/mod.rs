@@ -1,5 +1,6 @@
 //! Host kernels on raw views, without graph knowledge; the reference for every GPU kernel.
 
+pub mod attention;
 pub mod conv;
 mod conv_columns;
 mod conv_depthwise;
@@ -8,6 +9,7 @@ pub(crate) mod elem;
 pub mod elementwise;
 pub mod fft;
 pub mod frames;
+pub mod gated_delta;
 pub mod gather;
 pub mod gather_mm;
 mod gemv;
@@ -17,6 +19,7 @@ pub mod linalg;
 pub mod mask;
 pub mod matmul;
 mod network;
+pub mod norm;
 mod order;
 pub mod pool;
 pub mod qmm;
@@ -25,6 +28,7 @@ mod radix;
 pub mod random;
 pub mod recurrence;
 pub mod reduce;
+pub mod rope;
 pub mod scan;
 mod scan_log;
 pub mod scatter;

@@ -265,19 +265,16 @@ impl Gen {
             self.line("#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require");
             self.line("#define HAS_INT64 1");
         }
-        let modes = [
-            (caps.preserve_nan, 4466, 4461),
-            (caps.preserve_denorm, 4464, 4459),
-            (caps.round_even, 4467, 4462),
-        ];
-        let floats = !raw && p.dtypes().any(|d| d.is_inexact());
-        if floats && modes.iter().any(|m| m.0) {
-            self.line("#extension GL_EXT_spirv_intrinsics : require");
-            for (_, capability, mode) in modes.iter().filter(|m| m.0) {
-                self.line(format!(
-                    "spirv_execution_mode(extensions = [\"SPV_KHR_float_controls\"], capabilities = [{capability}], {mode}, 32);"
-                ));
+        if !raw && p.dtypes().any(|d| d.is_inexact()) {
+            let modes = [
+                (caps.preserve_nan, "PRESERVE_NAN"),
+                (caps.preserve_denorm, "PRESERVE_DENORM"),
+                (caps.round_even, "ROUND_EVEN"),
+            ];
+            for (_, name) in modes.iter().filter(|m| m.0) {
+                self.line(format!("#define {name} 1"));
             }
+            self.line("#include \"lib/float_controls.glsl\"");
         }
         self.line("#include \"lib/types.glsl\"");
         let uses = |prefix: &str| {

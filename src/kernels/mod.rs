@@ -13,6 +13,7 @@ pub mod loops;
 pub mod program;
 pub mod quant;
 pub mod reduce_op;
+pub mod rope;
 pub mod scalar;
 pub mod scalar_special;
 #[cfg(test)]
@@ -24,6 +25,7 @@ mod table_binary;
 mod table_logic;
 mod table_math;
 mod table_unary;
+pub mod user;
 pub mod view;
 
 pub use draw::Draw;

@@ -164,4 +164,23 @@ impl Row {
         };
         self.glsl.iter().find(|(c, _)| c.contains(class)).map(|(_, e)| *e)
     }
+
+    /// What the row adds to a kernel's code, in calls of a short library function. Compilers inline every call,
+    /// and their time grows faster than the code.
+    pub fn code_size(&self, dtype: Dtype) -> usize {
+        const LONG: [&str; 10] = [
+            "m_sin(",
+            "m_cos(",
+            "m_tan(",
+            "m_pow",
+            "m_logadd",
+            "m_floor_mod",
+            "m_erfinv",
+            "m_sinh",
+            "m_cosh",
+            "c_",
+        ];
+        let calls = self.glsl(dtype).unwrap_or("");
+        if LONG.iter().any(|f| calls.contains(f)) { 4 } else { usize::from(calls.contains("m_")) }
+    }
 }

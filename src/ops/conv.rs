@@ -11,9 +11,12 @@ use super::view::{moveaxis, reshape, slice, swapaxes};
 use crate::bail;
 use crate::core::layout::{checked_size, show};
 use crate::core::primitive::Batched;
-use crate::core::{Array, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
+use crate::core::{
+    Array, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
 use crate::kernels::conv::{Conv, ConvAxis};
 use crate::on_gpu;
+use crate::params;
 
 /// What is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +38,18 @@ impl Primitive for Convolution {
             Wanted::Output => "convolution",
             Wanted::Kernel => "convolution_kernel_gradient",
         }
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        let list = |f: fn(&ConvAxis) -> i64| Param::Ints(self.conv.axes.iter().map(f).collect());
+        params![
+            self.conv.groups,
+            self.conv.flip,
+            list(|a| a.stride),
+            list(|a| a.low),
+            list(|a| a.dilation),
+            list(|a| a.input_dilation),
+        ]
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -115,6 +130,41 @@ impl Primitive for Convolution {
         };
         Ok(batching::batched(out))
     }
+}
+
+/// A stored convolution or gradient of one.
+pub(super) fn restore(c: &Stored) -> Result<Array> {
+    let ([x, other], (shape, dtype)) = (c.inputs()?, c.spec()?);
+    let n = x.ndim().saturating_sub(2);
+    let (stride, low) = (c.steps(2, n)?, c.steps(3, n)?);
+    let (dilation, input_dilation) = (c.steps(4, n)?, c.steps(5, n)?);
+    let (groups, flip) = (c.int(0)?, c.flag(1)?);
+    let all = || [stride, low, dilation, input_dilation].into_iter().flatten();
+    let positive = [stride, dilation, input_dilation].into_iter().flatten().all(|&v| v > 0);
+    let small = all().all(|v| v.unsigned_abs() <= i32::MAX as u64);
+    if !positive || !small || shape.len() != n + 2 || other.ndim() != n + 2 || x.dtype() != other.dtype() {
+        bail!(Value, "[{}] Cannot convolve {} with {}.", c.name, show(x.shape()), show(other.shape()));
+    }
+    checked_size(c.name, shape, dtype.size())?;
+    let axes = (0..n).map(|i| ConvAxis {
+        stride: stride[i],
+        low: low[i],
+        dilation: dilation[i],
+        input_dilation: input_dilation[i],
+    });
+    let conv = Conv { axes: axes.collect(), groups, flip };
+    let sizes = &shape[1..=n];
+    if c.name == "convolution" {
+        check(x, other, groups, c.stream)?;
+        return Ok(output(x, other, sizes, &conv, c.stream));
+    }
+    // The kernel takes the place of the output: what it would have to look like is checked.
+    let kernel = Array::placeholder(shape.clone(), *dtype);
+    check(x, &kernel, groups, c.stream)?;
+    if other.dim(-1) != shape[0] || other.shape()[0] != x.shape()[0] {
+        bail!(Value, "[{}] Cotangent {} does not fit {}.", c.name, show(other.shape()), show(shape));
+    }
+    Ok(kernel_gradient(x, other, sizes, &conv, c.stream))
 }
 
 /// Spatial sizes of an array.

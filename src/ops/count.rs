@@ -3,7 +3,8 @@
 
 use super::support::*;
 use crate::core::array::lengths_vary;
-use crate::core::{Array, Batched, Dtype, Primitive, Result, Shape, Stream, Vmap};
+use crate::core::{Array, Batched, Dtype, Param, Primitive, Result, Shape, Stored, Stream, Vmap};
+use crate::params;
 
 struct Count {
     axes: Vec<usize>,
@@ -30,6 +31,10 @@ impl Primitive for Count {
         "number_of_elements"
     }
 
+    fn params(&self) -> Option<Vec<Param>> {
+        params![self.axes.as_slice(), self.less]
+    }
+
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
         self.eval(inputs, &outputs[0])
     }
@@ -53,6 +58,12 @@ impl Primitive for Count {
     fn output_shapes(&self, _: &[Array]) -> Result<Vec<Shape>> {
         Ok(vec![Shape::new()])
     }
+}
+
+/// A stored count.
+pub(super) fn restore(c: &Stored) -> Result<Array> {
+    let a = c.input()?;
+    count(a, &c.axes(0, a.ndim())?, c.int(1)?.clamp(-1 << 40, 1 << 40), c.spec()?.1, c.stream)
 }
 
 /// Elements of `a` along `axes`, less `less`, but not below zero; a single number of `dtype`.

@@ -6,8 +6,9 @@ use super::support::*;
 use super::view::{broadcast_to, reshape};
 use crate::bail;
 use crate::core::layout::checked_size;
-use crate::core::{Array, Dtype, Primitive, Result, Stream};
+use crate::core::{Array, Dtype, Param, Primitive, Result, Stored, Stream};
 use crate::on_gpu;
+use crate::params;
 
 struct Arange {
     start: f64,
@@ -17,6 +18,10 @@ struct Arange {
 impl Primitive for Arange {
     fn name(&self) -> &str {
         "arange"
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        params![self.start, self.step]
     }
 
     fn eval_cpu(&self, _: &[Array], outputs: &[Array]) -> Result<()> {
@@ -32,6 +37,18 @@ impl Primitive for Arange {
             crate::vulkan::elementwise::arange(enc, self.start, self.step, &dst)
         })
     }
+}
+
+/// A stored range.
+pub(super) fn restore(c: &Stored) -> Result<Array> {
+    let _: [&Array; 0] = c.inputs()?;
+    let (shape, dtype) = c.spec()?;
+    if shape.len() != 1 || *dtype == Dtype::Bool {
+        bail!(Value, "[arange] Expected one axis of numbers, got {} axes of {dtype}.", shape.len());
+    }
+    checked_size("arange", shape, dtype.size())?;
+    let range = Arange { start: c.float(0)?, step: c.float(1)? };
+    Ok(Array::lazy(shape.clone(), *dtype, range, vec![], c.stream))
 }
 
 /// `value` repeated over `shape`, in `dtype` or its own.

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::core::{Array, Batched, Derivatives, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
+use crate::core::{
+    Array, Batched, Derivatives, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
+use crate::params;
 
 /// Output i is input i; the inputs beyond the outputs only have to be computed before.
 struct Depends {
@@ -22,6 +25,10 @@ impl Depends {
 impl Primitive for Depends {
     fn name(&self) -> &str {
         "depends"
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        params![self.count]
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -48,6 +55,13 @@ impl Primitive for Depends {
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
         Ok(inputs[..self.count].iter().map(|a| a.shape().into()).collect())
     }
+}
+
+/// A stored dependency.
+pub(super) fn restore(c: &Stored) -> Result<Vec<Array>> {
+    let count = c.axis(0, c.inputs.len() + 1)?;
+    let specs = c.inputs[..count].iter().map(|a| (a.shape().into(), a.dtype())).collect();
+    Ok(Array::lazy_many(specs, Arc::new(Depends { count }), c.inputs.to_vec(), c.stream))
 }
 
 /// The arrays of `inputs`, which now are computed only after those of `dependencies`.

@@ -12,8 +12,10 @@ use super::view::{expand_dims, transpose};
 use crate::bail;
 use crate::core::layout::checked_size;
 use crate::core::{
-    Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Strides, Vjp, Vmap,
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Strides, Vjp,
+    Vmap,
 };
+use crate::params;
 
 /// View of the elements (i, i + offset) over two axes, as a new last axis.
 #[derive(PartialEq)]
@@ -49,6 +51,10 @@ impl Primitive for Diagonal {
 
     fn is_view(&self) -> bool {
         true
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        params![self.offset, self.rows, self.cols]
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -89,6 +95,11 @@ impl Primitive for Diagonal {
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
         Ok(vec![self.shape(inputs[0].shape())])
     }
+}
+
+/// A stored diagonal.
+pub(super) fn restore(c: &Stored) -> Result<Array> {
+    diagonal(c.input()?, c.int(0)?, c.int(1)?, c.int(2)?, c.stream)
 }
 
 /// Length of diagonal `offset` of an n by m matrix.

@@ -9,9 +9,12 @@ use super::support::*;
 use super::view::{reshape, slice};
 use crate::bail;
 use crate::core::layout::{checked_size, normalize_axis, show};
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
 use crate::kernels::{Fft, FftKind};
 use crate::on_gpu;
+use crate::params;
 
 /// Where the factor `1 / n` goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +73,11 @@ impl Primitive for Transform {
         }
     }
 
+    fn params(&self) -> Option<Vec<Param>> {
+        let t = &self.0;
+        params![t.kind as usize, t.axis, t.n, t.inverse, t.scale]
+    }
+
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
         let src = host_in(&inputs[0])?;
         let dst = host_out_reusing(&outputs[0], inputs)?;
@@ -112,6 +120,26 @@ impl Primitive for Transform {
         let t = Fft { axis: self.0.axis + 1, ..self.0 };
         Ok(batched(line(&front(r, 0)?, t, r.stream)))
     }
+}
+
+/// A stored transform.
+pub(super) fn restore(c: &Stored) -> Result<Array> {
+    let a = c.input()?;
+    let kind = c.choice(0, &[FftKind::Complex, FftKind::Forward, FftKind::Backward])?;
+    let n = c.size(2)? as usize;
+    let fits = match kind {
+        FftKind::Complex => matches!(a.dtype(), Dtype::C64 | Dtype::F32),
+        FftKind::Forward => a.dtype() == Dtype::F32,
+        FftKind::Backward => a.dtype() == Dtype::C64,
+    };
+    if !fits || n == 0 {
+        bail!(Value, "[{}] Cannot transform {} to length {n}.", c.name, a.dtype());
+    }
+    let t = Fft { kind, axis: c.axis(1, a.ndim())?, n, inverse: c.flag(3)?, scale: c.float(4)? as f32 };
+    let mut shape: Shape = a.shape().into();
+    shape[t.axis] = t.len_out() as i64;
+    checked_size(c.name, &shape, Dtype::C64.size())?;
+    Ok(line(a, t, c.stream))
 }
 
 /// The node of a transform whose input has the dtype that its kind reads.

@@ -18,8 +18,11 @@ use super::view::{broadcast_to, expand_dims, reshape, slice, squeeze, swapaxes};
 use super::{ones, stack};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, checked_size, show};
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
 use crate::on_gpu;
+use crate::params;
 
 /// Inputs: both operands, then the indices of those that have some. An operand with indices is (n, rows,
 /// cols), one without has the batch axes of the result.
@@ -142,6 +145,10 @@ impl Primitive for GatherMm {
         "gather_mm"
     }
 
+    fn params(&self) -> Option<Vec<Param>> {
+        params![self.lhs, self.rhs, self.sorted]
+    }
+
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
         let p = self.split(inputs);
         let (a, b) = (host_in(p.a)?, host_in(p.b)?);
@@ -220,8 +227,25 @@ impl Primitive for GatherMm {
         }
         // INVARIANT: an operand has indices.
         let batch = lhs.or(rhs).map_or(&[][..], Array::shape);
+        let side = |x: &Array, index: Option<&Array>| match index {
+            Some(i) => i.shape() == batch && x.ndim() == 3 && (x.shape()[0] > 0 || i.size() == 0),
+            None => &x.shape()[..x.ndim() - 2] == batch,
+        };
+        if !side(a, lhs) || !side(b, rhs) {
+            bail!(Value, "[gather_mm] Operands do not fit indices of shape {}.", show(batch));
+        }
         Ok(vec![batch.iter().copied().chain([a.dim(-2), b.dim(-1)]).collect()])
     }
+}
+
+/// A stored product.
+pub(super) fn restore(c: &Stored) -> Result<Array> {
+    let op = GatherMm { lhs: c.flag(0)?, rhs: c.flag(1)?, sorted: c.flag(2)? };
+    if c.inputs.len() != 2 + usize::from(op.lhs) + usize::from(op.rhs) || !(op.lhs || op.rhs) {
+        bail!(Value, "[gather_mm] Expected indices for a flagged operand, got {} inputs.", c.inputs.len());
+    }
+    let p = op.split(c.inputs);
+    gather_mm(p.a, p.b, p.lhs, p.rhs, op.sorted, c.stream)
 }
 
 /// An operand and its indices over a batch, which comes first in what the result's shape follows. Where the

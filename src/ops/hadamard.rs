@@ -8,9 +8,12 @@ use super::support::*;
 use super::view::reshape;
 use crate::bail;
 use crate::core::layout::show;
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
 use crate::kernels::hadamard::Order;
 use crate::on_gpu;
+use crate::params;
 
 /// `scale * H x`, or with the transposed matrix, which differs for m > 1.
 #[derive(Clone, Copy, PartialEq)]
@@ -28,6 +31,10 @@ impl Hadamard {
 impl Primitive for Hadamard {
     fn name(&self) -> &str {
         "hadamard_transform"
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        params![self.scale, self.order.transposed]
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -65,6 +72,17 @@ impl Primitive for Hadamard {
         }
         Ok(vec![shape.into()])
     }
+}
+
+/// A stored transform.
+pub(super) fn restore(c: &Stored) -> Result<Array> {
+    let a = c.input_with_axes()?;
+    let Some(order) = Order::of(a.dim(-1)).filter(|_| a.size() > 0 && a.dtype().is_float()) else {
+        bail!(Value, "[hadamard_transform] Cannot transform {} of {}.", show(a.shape()), a.dtype());
+    };
+    refuse_f64("hadamard_transform", std::slice::from_ref(a), c.stream)?;
+    let order = if c.flag(1)? { order.turned() } else { order };
+    Ok(Hadamard { order, scale: c.float(0)? as f32 }.apply(a, c.stream))
 }
 
 /// `scale * H x` along the last axis, where H is the Hadamard matrix of its length; `scale` is one over the

@@ -12,10 +12,12 @@ use super::support::*;
 use super::view::{broadcast_to, flatten, reshape, slice};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, checked_size, normalize_axis, show};
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
 use crate::kernels::View;
 use crate::kernels::indexed::{Walk, outer_shape};
-use crate::on_gpu;
+use crate::{on_gpu, params};
 
 /// How index arrays address an array.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,6 +52,59 @@ impl Form {
     }
 }
 
+impl Form {
+    /// What a file keeps of it: where the dense side has the axes of the indices (-1: along an axis), the axes,
+    /// and their windows (-1: none).
+    pub(super) fn params(&self) -> Option<Vec<Param>> {
+        match self {
+            Form::Outer { axes, windows, at } => {
+                let windows: Vec<i64> = windows.iter().map(|w| w.unwrap_or(-1)).collect();
+                params![*at, axes.as_slice(), windows.as_slice()]
+            }
+            Form::Along { axis } => params![-1i64, &[*axis][..], &[-1i64][..]],
+        }
+    }
+
+    /// The form whose parameters begin at number `i`, for a base of `ndim` axes.
+    pub(super) fn restore(c: &Stored, i: usize, ndim: usize) -> Result<Form> {
+        let axes = c.axes(i + 1, ndim)?;
+        let windows: Vec<Option<i64>> =
+            c.steps(i + 2, axes.len())?.iter().map(|&w| (w >= 0).then_some(w)).collect();
+        if c.int(i)? == -1 && axes.len() == 1 {
+            return Ok(Form::Along { axis: axes[0] });
+        }
+        let kept = ndim - windows.iter().filter(|w| w.is_none()).count();
+        Ok(Form::Outer { at: c.axis(i, kept + 1)?, axes, windows })
+    }
+
+    /// Shape of the dense side, where base and index arrays fit the form and each other.
+    pub(super) fn checked(&self, op: &str, base: &[i64], indices: &[Array]) -> Result<Shape> {
+        let Some(first) = indices.first() else { bail!(Value, "[{op}] Expected index arrays.") };
+        let alike = |i: &Array| i.shape() == first.shape() && i.dtype() == first.dtype();
+        if !first.dtype().is_integer() || !indices.iter().all(alike) {
+            bail!(Value, "[{op}] Index arrays should be integers of one shape, got {}.", show(first.shape()));
+        }
+        let fits = match self {
+            Form::Outer { axes, windows, at } => {
+                let kept = base.len() - windows.iter().filter(|w| w.is_none()).count();
+                check_axes(op, base, first, axes, windows)?;
+                axes.len() == indices.len() && *at <= kept
+            }
+            Form::Along { axis } => {
+                let others = |s: &[i64]| s.iter().enumerate().all(|(i, n)| i == *axis || base[i] == *n);
+                indices.len() == 1
+                    && first.ndim() == base.len()
+                    && others(first.shape())
+                    && (base[*axis] > 0 || first.size() == 0)
+            }
+        };
+        if !fits {
+            bail!(Value, "[{op}] Indices of shape {} do not fit {}.", show(first.shape()), show(base));
+        }
+        Ok(self.dense_shape(base, first.shape()))
+    }
+}
+
 struct Gather(Form);
 
 /// Reads `a` through `indices`; shapes and dtypes are checked by the caller.
@@ -66,6 +121,10 @@ impl Primitive for Gather {
             Form::Outer { .. } => "gather",
             Form::Along { .. } => "take_along_axis",
         }
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        self.0.params()
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -124,8 +183,18 @@ impl Primitive for Gather {
     }
 
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
-        Ok(vec![self.0.dense_shape(inputs[0].shape(), inputs[1].shape())])
+        Ok(vec![self.0.checked("gather", inputs[0].shape(), &inputs[1..])?])
     }
+}
+
+/// A stored gather.
+pub(super) fn restore(c: &Stored) -> Result<Array> {
+    let Some((a, indices)) = c.inputs.split_first() else { return c.unknown() };
+    let form = Form::restore(c, 0, a.ndim())?;
+    refuse_f64("gather", std::slice::from_ref(a), c.stream)?;
+    let shape = form.checked("gather", a.shape(), indices)?;
+    checked_size("gather", &shape, a.dtype().size())?;
+    Ok(gather_form(a, indices, form, c.stream))
 }
 
 /// The form that does a whole batch at once, its index arrays (the inputs of the rule from `first` on), and

@@ -8,10 +8,13 @@ use super::slice_update::slice_update;
 use super::support::*;
 use super::view::{broadcast_to, expand_dims, flatten, reshape, slice, sliced};
 use crate::bail;
-use crate::core::layout::{normalize_axis, show};
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
+use crate::core::layout::{checked_size, normalize_axis, show};
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
 use crate::kernels::program::Program;
 use crate::on_gpu;
+use crate::params;
 
 struct Concatenate {
     axis: usize,
@@ -62,6 +65,10 @@ impl Concatenate {
 impl Primitive for Concatenate {
     fn name(&self) -> &str {
         "concatenate"
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        params![self.axis]
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -124,9 +131,22 @@ impl Primitive for Concatenate {
 
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
         let mut shape: Shape = inputs[0].shape().into();
+        let fits = |a: &Array| {
+            a.ndim() == shape.len() && (0..shape.len()).all(|i| i == self.axis || a.shape()[i] == shape[i])
+        };
+        if let Some(a) = inputs.iter().find(|a| !fits(a)) {
+            let (one, other) = (show(&shape), show(a.shape()));
+            bail!(Value, "[concatenate] Arrays of shapes {one} and {other} cannot be joined.");
+        }
         shape[self.axis] = inputs.iter().map(|a| a.shape()[self.axis]).sum();
+        checked_size("concatenate", &shape, inputs[0].dtype().size())?;
         Ok(vec![shape])
     }
+}
+
+/// A stored concatenation.
+pub(super) fn restore(c: &Stored) -> Result<Array> {
+    concatenate(c.inputs, c.int(0)?, c.stream)
 }
 
 /// Arrays one after another along an axis.
@@ -156,7 +176,7 @@ pub fn concatenate(arrays: &[Array], axis: i64, s: Stream) -> Result<Array> {
     if arrays.len() == 1 {
         return Ok(first.clone());
     }
-    crate::core::layout::checked_size("concatenate", &shape, dtype.size())?;
+    checked_size("concatenate", &shape, dtype.size())?;
     let inputs = arrays.iter().map(|a| astype(a, dtype, s)).collect::<Result<Vec<_>>>()?;
     refuse_f64("concatenate", &inputs, s)?;
     Ok(Array::lazy(shape, dtype, Concatenate { axis: ax }, inputs, s))

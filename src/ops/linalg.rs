@@ -13,9 +13,11 @@ use super::{equal, greater, sqrt, zeros_like};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, show};
 use crate::core::{
-    Array, Batched, Derivatives, Dtype, Error, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap,
+    Array, Batched, Derivatives, Dtype, Error, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp,
+    Vmap,
 };
 use crate::cpu::linalg as host;
+use crate::params;
 use std::sync::Arc;
 
 /// A factorisation of the last two axes; all of them batch over the others.
@@ -106,6 +108,16 @@ fn refusal(op: &str) -> Error {
 impl Primitive for Linalg {
     fn name(&self) -> &str {
         self.op()
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        match *self {
+            TriangularInverse { upper } | Cholesky { upper } => params![upper],
+            Solve { triangle: Some(upper) } => params![upper],
+            Svd { vectors } | Eig { vectors } => params![vectors],
+            Eigh { upper, vectors } => params![vectors, upper],
+            Inverse | Solve { triangle: None } | Det | SlogDet | Lu | Qr => params![],
+        }
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -209,6 +221,39 @@ impl Primitive for Linalg {
         let axes = vec![Some(0); out.len()];
         Ok((out, axes))
     }
+}
+
+/// A stored factorisation.
+pub(super) fn restore(c: &Stored) -> Result<Vec<Array>> {
+    let op = match c.name {
+        "inv" => Inverse,
+        "tri_inv" => TriangularInverse { upper: c.flag(0)? },
+        "solve" => Solve { triangle: None },
+        "solve_triangular" => Solve { triangle: Some(c.flag(0)?) },
+        "cholesky" => Cholesky { upper: c.flag(0)? },
+        "det" => Det,
+        "slogdet" => SlogDet,
+        "lu" => Lu,
+        "qr" => Qr,
+        "svd" => Svd { vectors: c.flag(0)? },
+        "eigh" => Eigh { vectors: c.flag(0)?, upper: c.flag(1)? },
+        "eig" => Eig { vectors: c.flag(0)? },
+        _ => return c.unknown(),
+    };
+    let Some(a) = c.inputs.first() else { return c.unknown() };
+    let complex = matches!(op, Eigh { .. } | Eig { .. });
+    check(c.name, a, complex, !matches!(op, Lu | Qr | Svd { .. }), c.stream)?;
+    if let Solve { .. } = op {
+        let [a, b] = c.inputs()?;
+        let lead = a.ndim() - 2;
+        let fits = a.ndim() == b.ndim() && a.dtype() == b.dtype() && a.shape()[..=lead] == b.shape()[..=lead];
+        if !fits {
+            bail!(Value, "[linalg::{}] Cannot solve {} for {}.", c.name, show(a.shape()), show(b.shape()));
+        }
+    } else {
+        c.input()?;
+    }
+    op.apply(c.inputs.to_vec(), c.stream)
 }
 
 fn transposed(a: &Array, s: Stream) -> Result<Array> {

@@ -9,8 +9,9 @@ use super::support::*;
 use super::view::{broadcast_to, reshape};
 use crate::bail;
 use crate::core::layout::show;
-use crate::core::{Array, Batched, Dtype, Primitive, Result, Shape, Stream, Vmap};
+use crate::core::{Array, Batched, Dtype, Param, Primitive, Result, Shape, Stored, Stream, Vmap};
 use crate::on_gpu;
+use crate::params;
 
 /// How many elements before it in its row are true, for each element of a boolean matrix; int32. On the host
 /// a row with more than `limit` true elements is an error.
@@ -21,6 +22,10 @@ struct MaskRank {
 impl Primitive for MaskRank {
     fn name(&self) -> &str {
         "mask_rank"
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        params![self.limit]
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -59,6 +64,15 @@ impl Primitive for MaskRank {
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
         Ok(vec![inputs[0].shape().into()])
     }
+}
+
+/// Stored ranks.
+pub(super) fn restore(c: &Stored) -> Result<Array> {
+    let a = c.input()?;
+    if a.dtype() != Dtype::Bool || a.ndim() != 2 {
+        bail!(Value, "[mask_rank] Expected a boolean matrix, got {} of {}.", show(a.shape()), a.dtype());
+    }
+    Ok(Array::lazy(a.shape(), Dtype::I32, MaskRank { limit: c.int(0)? }, vec![a.clone()], c.stream))
 }
 
 /// `a` with the elements, or rows, that `mask` selects replaced. The mask has the first axes of `a`. Values

@@ -8,9 +8,12 @@ use super::support::*;
 use super::view::{broadcast_to, expand_dims, reshape, squeeze, swapaxes};
 use super::{add, multiply};
 use crate::bail;
-use crate::core::layout::{broadcast_shapes, show};
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
+use crate::core::layout::{broadcast_shapes, checked_size, show};
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
 use crate::on_gpu;
+use crate::params;
 
 struct Matmul;
 
@@ -22,6 +25,10 @@ struct AddMm {
 impl Primitive for Matmul {
     fn name(&self) -> &str {
         "matmul"
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        params![]
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -69,6 +76,7 @@ fn product_shape(inputs: &[Array]) -> Result<Vec<Shape>> {
     }
     let mut shape: Shape = a.shape()[..a.ndim() - 1].into();
     shape.push(b.dim(-1));
+    checked_size("matmul", &shape, a.dtype().size())?;
     Ok(vec![shape])
 }
 
@@ -84,6 +92,10 @@ fn product_vjp(a: &Array, b: &Array, which: usize, cot: &Array, s: Stream) -> Re
 impl Primitive for AddMm {
     fn name(&self) -> &str {
         "addmm"
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        params![self.alpha, self.beta]
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -127,7 +139,31 @@ impl Primitive for AddMm {
     }
 
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
-        product_shape(inputs)
+        let shapes = product_shape(inputs)?;
+        if inputs[2].shape() != shapes[0].as_slice() {
+            let (c, p) = (show(inputs[2].shape()), show(&shapes[0]));
+            bail!(Value, "[addmm] Recorded for an addend of the shape of the product, got {c} for {p}.");
+        }
+        Ok(shapes)
+    }
+}
+
+/// A stored product.
+pub(super) fn restore(c: &Stored) -> Result<Array> {
+    let matrices = |n: usize| c.inputs[..n].iter().all(|x| x.ndim() >= 2 && x.dtype() == c.inputs[0].dtype());
+    match c.name {
+        "matmul" => {
+            let [a, b] = c.inputs()?;
+            if !matrices(2) || a.ndim() != b.ndim() {
+                bail!(Value, "[matmul] Cannot multiply {} by {}.", show(a.shape()), show(b.shape()));
+            }
+            let o = operands("matmul", a, b, product_dtype("matmul", &[a, b], c.stream)?, c.stream)?;
+            Ok(Array::lazy(o.shape, a.dtype(), Matmul, vec![o.a, o.b], c.stream))
+        }
+        _ => {
+            let [a, b, addend] = c.inputs()?;
+            addmm(addend, a, b, c.float(0)? as f32, c.float(1)? as f32, c.stream)
+        }
     }
 }
 

@@ -16,9 +16,12 @@ use super::support::*;
 use super::view::{broadcast_to, expand_dims, reshape, slice, view};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, checked_size, normalize_axis, show};
-use crate::core::{Array, Batched, Device, Dtype, Primitive, Result, Shape, Stream, Vmap, default_stream};
+use crate::core::{
+    Array, Batched, Device, Dtype, Param, Primitive, Result, Shape, Stored, Stream, Vmap, default_stream,
+};
 use crate::kernels::{Draw, ScanForm};
 use crate::on_gpu;
+use crate::params;
 
 struct RandomBits(Draw);
 
@@ -33,6 +36,10 @@ fn rows<P: Copy>(mut v: crate::kernels::View<P>, keys: usize) -> crate::kernels:
 impl Primitive for RandomBits {
     fn name(&self) -> &str {
         "random_bits"
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        params![self.0 as usize]
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -64,6 +71,30 @@ impl Primitive for RandomBits {
         let out = &r.outputs[0];
         Ok(batched(Array::lazy(r.shape(0), out.dtype(), RandomBits(self.0), vec![keys], r.stream)))
     }
+}
+
+/// Stored random words.
+pub(super) fn restore(c: &Stored) -> Result<Array> {
+    let (keys, (shape, dtype)) = (c.input()?, c.spec()?);
+    let draw = c.choice(0, &Draw::ALL)?;
+    let lead = keys.ndim().saturating_sub(1);
+    let fits = match draw {
+        Draw::Bits => matches!(dtype, Dtype::U8 | Dtype::U16 | Dtype::U32),
+        _ => *dtype == Dtype::F32,
+    };
+    let size = checked_size("random_bits", shape, dtype.size())?;
+    let rows = keys.size() / 2;
+    if !fits
+        || keys.dtype() != Dtype::U32
+        || keys.shape().last() != Some(&2)
+        || shape.len() < lead
+        || shape[..lead] != keys.shape()[..lead]
+        || (rows == 0 && size > 0)
+    {
+        let key = show(keys.shape());
+        bail!(Value, "[random_bits] Cannot draw {} of {dtype} with keys of shape {key}.", show(shape));
+    }
+    Ok(Array::lazy(shape.clone(), *dtype, RandomBits(draw), vec![keys.clone()], c.stream))
 }
 
 static STATE: Mutex<Option<Array>> = Mutex::new(None);

@@ -8,9 +8,12 @@ use super::support::*;
 use super::{create, join, view};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, normalize_axis, row_major, show};
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
 use crate::kernels::{ArgReduceOp, ReduceOp, View};
 use crate::on_gpu;
+use crate::params;
 
 struct Reduce {
     op: ReduceOp,
@@ -46,6 +49,10 @@ impl Primitive for Reduce {
             ReduceOp::All => "all",
             ReduceOp::Any => "any",
         }
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        params![self.axes.as_slice(), self.keepdims]
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -117,6 +124,20 @@ impl Primitive for Reduce {
     }
 }
 
+/// A stored reduction.
+pub(super) fn restore_reduce(c: &Stored) -> Result<Array> {
+    let (name, op) = match c.name {
+        "sum" => ("sum", ReduceOp::Sum),
+        "prod" => ("prod", ReduceOp::Prod),
+        "min" => ("min", ReduceOp::Min),
+        "max" => ("max", ReduceOp::Max),
+        "all" => ("all", ReduceOp::All),
+        "any" => ("any", ReduceOp::Any),
+        _ => return c.unknown(),
+    };
+    reduce(op, name, c.input()?, Some(c.ints(0)?), c.flag(1)?, c.stream)
+}
+
 /// Cotangent of a product: the reverse pass over a balanced tree of multiplications, which needs no
 /// division and is therefore exact for zeros, and differentiable again.
 fn prod_vjp(x: &Array, axes: &[usize], cot: &Array, s: Stream) -> Result<Array> {
@@ -164,6 +185,10 @@ impl Primitive for ArgReduce {
         }
     }
 
+    fn params(&self) -> Option<Vec<Param>> {
+        params![self.axis, self.keepdims]
+    }
+
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
         let src = host_in(&inputs[0])?;
         let dst = reshaped(host_out(&outputs[0])?, &drop_axes(inputs[0].shape(), &[self.axis], false));
@@ -193,9 +218,22 @@ impl Primitive for ArgReduce {
     }
 }
 
+/// A stored arg-reduction.
+pub(super) fn restore_arg_reduce(c: &Stored) -> Result<Array> {
+    let (name, op) = match c.name {
+        "argmin" => ("argmin", ArgReduceOp::Min),
+        _ => ("argmax", ArgReduceOp::Max),
+    };
+    arg_reduce(op, name, c.input()?, Some(c.int(0)?), c.flag(1)?, c.stream)
+}
+
 impl Primitive for Softmax {
     fn name(&self) -> &str {
         "softmax"
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        params![]
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -229,6 +267,11 @@ impl Primitive for Softmax {
     }
 }
 
+/// A stored softmax.
+pub(super) fn restore_softmax(c: &Stored) -> Result<Array> {
+    softmax(c.input_with_axes()?, Some(&[-1]), true, c.stream)
+}
+
 /// The Jacobian of softmax at its output `y`, times `v`; it is symmetric.
 fn softmax_derivative(y: &Array, v: &Array, s: Stream) -> Result<Array> {
     let weighted = multiply(y, v, s)?;
@@ -239,6 +282,10 @@ fn softmax_derivative(y: &Array, v: &Array, s: Stream) -> Result<Array> {
 impl Primitive for LogSumExp {
     fn name(&self) -> &str {
         "logsumexp"
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        params![self.keepdims]
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -273,6 +320,11 @@ impl Primitive for LogSumExp {
         let last = inputs[0].ndim() - 1;
         Ok(vec![drop_axes(inputs[0].shape(), &[last], self.keepdims)])
     }
+}
+
+/// A stored logsumexp.
+pub(super) fn restore_logsumexp(c: &Stored) -> Result<Array> {
+    logsumexp(c.input_with_axes()?, Some(&[-1]), c.flag(0)?, c.stream)
 }
 
 fn reduce_to(op: ReduceOp, a: &Array, axes: &[usize], shape: &[i64], s: Stream) -> Array {

@@ -10,9 +10,12 @@ use super::support::*;
 use super::view::{contiguous, flatten, slice};
 use crate::bail;
 use crate::core::layout::normalize_axis;
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Stream, Vjp, Vmap};
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Stored, Stream, Vjp, Vmap,
+};
 use crate::kernels::{ScanForm, ScanOp};
 use crate::on_gpu;
+use crate::params;
 
 /// The input is row-major; output of the same dtype.
 struct Scan {
@@ -122,6 +125,10 @@ impl Primitive for Scan {
         }
     }
 
+    fn params(&self) -> Option<Vec<Param>> {
+        params![self.axis, self.form.reverse, self.form.inclusive]
+    }
+
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
         let (src, dst) = (host_in(&inputs[0])?, host_out(&outputs[0])?);
         crate::cpu::scan::scan(self.op, self.form, &src, self.axis, &dst)
@@ -161,9 +168,36 @@ impl Primitive for Scan {
     }
 }
 
+/// A stored scan.
+pub(super) fn restore(c: &Stored) -> Result<Array> {
+    let a = c.input()?;
+    let op = match c.name {
+        "cumsum" => ScanOp::Sum,
+        "cumprod" => ScanOp::Prod,
+        "cummin" => ScanOp::Min,
+        "cummax" => ScanOp::Max,
+        _ => ScanOp::LogAddExp,
+    };
+    let form = ScanForm { reverse: c.flag(1)?, inclusive: c.flag(2)? };
+    let fits = match op {
+        ScanOp::Sum => a.dtype() != Dtype::Bool,
+        ScanOp::LogAddExp => a.dtype().is_inexact(),
+        _ => true,
+    };
+    if !fits {
+        bail!(Value, "[{}] Cannot scan {}.", c.name, a.dtype());
+    }
+    refuse_f64(c.name, std::slice::from_ref(a), c.stream)?;
+    scan(op, a, c.axis(0, a.ndim())?, form, c.stream)
+}
+
 impl Primitive for Recurrence {
     fn name(&self) -> &str {
         "recurrence"
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        params![self.axis, self.reverse]
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -192,6 +226,16 @@ impl Primitive for Recurrence {
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
         recurrence(&spread(r, 0)?, &spread(r, 1)?, self.axis + 1, self.reverse, r.stream).map(batched)
     }
+}
+
+/// A stored recurrence.
+pub(super) fn restore_recurrence(c: &Stored) -> Result<Array> {
+    let [a, b] = c.inputs()?;
+    if a.shape() != b.shape() || a.dtype() != b.dtype() || !a.dtype().is_inexact() {
+        bail!(Value, "[recurrence] Operands differ or are not inexact: {} and {}.", a.dtype(), b.dtype());
+    }
+    refuse_f64("recurrence", std::slice::from_ref(a), c.stream)?;
+    recurrence(a, b, c.axis(0, a.ndim())?, c.flag(1)?, c.stream)
 }
 
 fn along(op: ScanOp, name: &str, a: &Array, axis: Option<i64>, form: ScanForm, s: Stream) -> Result<Array> {

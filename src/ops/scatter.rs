@@ -9,11 +9,13 @@ use super::batching::spread;
 use super::elementwise::{astype, conjugate, divide, equal, multiply, select, subtract};
 use super::indexing::{Form, along, batched, check_axes, gather_form, index_arrays, start_indices};
 use super::support::*;
-use super::view::{broadcast_to, flatten, moveaxis, reshape, slice, sliced, stop_gradient};
+use super::view::{broadcast_to, flatten, moveaxis, reshape, slice, slice_shape, sliced, stop_gradient};
 use super::{zeros, zeros_like};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, show};
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
 use crate::kernels::View;
 pub use crate::kernels::indexed::Combine;
 use crate::kernels::program::Program;
@@ -62,6 +64,26 @@ impl Scatter {
     fn node(&self, source: &Array, updates: &Array, indices: &[Array], s: Stream) -> Array {
         let inputs = [source, updates].into_iter().chain(indices).cloned().collect();
         Array::lazy(source.shape(), source.dtype(), self.clone(), inputs, s)
+    }
+
+    /// Fails where source, updates and indices do not fit each other.
+    fn check(&self, inputs: &[Array]) -> Result<()> {
+        let [source, updates, indices @ ..] = inputs else { bail!(Value, "[scatter] Expected a source.") };
+        let base = match &self.part {
+            None => source.shape(),
+            Some(p) => {
+                let stop: Vec<i64> =
+                    (0..p.start.len()).map(|i| p.start[i] + p.step[i] * p.shape[i]).collect();
+                slice_shape("scatter", source.shape(), &p.start, &stop, &p.step)?;
+                &p.shape
+            }
+        };
+        let dense = self.form.checked("scatter", base, indices)?;
+        if dense.as_slice() != updates.shape() || updates.dtype() != source.dtype() {
+            let (u, d) = (show(updates.shape()), show(&dense));
+            bail!(Value, "[scatter] Updates of shape {u} and {} should have {d}.", updates.dtype());
+        }
+        Ok(())
     }
 
     /// The same updates combined in another way.
@@ -174,6 +196,15 @@ impl Primitive for Scatter {
         }
     }
 
+    fn params(&self) -> Option<Vec<Param>> {
+        let mut all = self.form.params()?;
+        all.extend([Param::from(self.distinct), Param::from(self.hold)]);
+        if let Some(p) = &self.part {
+            all.extend([&p.start, &p.step, &p.shape].map(|list| Param::from(&list[..])));
+        }
+        Some(all)
+    }
+
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
         let views = inputs.iter().map(host_in).collect::<Result<SmallVec<[_; 4]>>>()?;
         let dst = host_out_reusing(&outputs[0], &inputs[..1])?;
@@ -270,8 +301,34 @@ impl Primitive for Scatter {
     }
 
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        self.check(inputs)?;
         Ok(vec![inputs[0].shape().into()])
     }
+}
+
+/// A stored scatter.
+pub(super) fn restore(c: &Stored) -> Result<Array> {
+    let [source, updates, indices @ ..] = c.inputs else { return c.unknown() };
+    let how = match c.name {
+        "scatter" => Combine::Set,
+        "scatter_add" => Combine::Add,
+        "scatter_prod" => Combine::Prod,
+        "scatter_max" => Combine::Max,
+        "scatter_min" => Combine::Min,
+        _ => return c.unknown(),
+    };
+    let n = source.ndim();
+    let part = match c.params.len() {
+        5 => None,
+        _ => {
+            let list = |i: usize| c.steps(i, n).map(Shape::from_slice);
+            Some(Part { start: list(5)?, step: list(6)?, shape: list(7)? })
+        }
+    };
+    let op = Scatter { form: Form::restore(c, 0, n)?, part, how, distinct: c.flag(3)?, hold: c.flag(4)? };
+    refuse_f64("scatter", std::slice::from_ref(source), c.stream)?;
+    op.check(c.inputs)?;
+    Ok(op.node(source, updates, indices, c.stream))
 }
 
 /// The transpose of a gather: `updates`, of the dense shape of `form`, added up where they were read.

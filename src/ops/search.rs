@@ -9,9 +9,10 @@ use super::view::{contiguous, flatten, reshape, slice};
 use super::{arange, broadcast_to, pad, scan, zeros};
 use crate::bail;
 use crate::core::layout::show;
-use crate::core::{Array, Batched, Dtype, Primitive, Result, Stream, Vmap};
+use crate::core::{Array, Batched, Dtype, Param, Primitive, Result, Stored, Stream, Vmap};
 use crate::kernels::ScanForm;
 use crate::on_gpu;
+use crate::params;
 
 /// Rows of sorted elements (rows, n) or (1, n), and values to look up in each (rows, m); uint32 (rows, m).
 struct SearchSorted {
@@ -26,6 +27,10 @@ fn search(sorted: &Array, values: &Array, right: bool, s: Stream) -> Result<Arra
 impl Primitive for SearchSorted {
     fn name(&self) -> &str {
         "searchsorted"
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        params![self.right]
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -58,6 +63,17 @@ impl Primitive for SearchSorted {
         };
         reshape(&search(&a, &values, self.right, s)?, &shape, s).map(batched)
     }
+}
+
+/// A stored search.
+pub(super) fn restore(c: &Stored) -> Result<Array> {
+    let [a, v] = c.inputs()?;
+    let rows = |x: &Array| x.ndim() == 2 && x.dtype() == a.dtype();
+    if !rows(a) || !rows(v) || ![1, v.shape()[0]].contains(&a.shape()[0]) || a.dim(-1) > i64::from(u32::MAX) {
+        bail!(Value, "[searchsorted] Cannot search {} for {}.", show(a.shape()), show(v.shape()));
+    }
+    refuse_f64("searchsorted", std::slice::from_ref(v), c.stream)?;
+    search(a, v, c.flag(0)?, c.stream)
 }
 
 /// For each of `values`, the first position in the sorted one-dimensional `a` that keeps it sorted (the last

@@ -13,9 +13,10 @@ use super::view::{expand_dims, moveaxis, reshape, slice, swapaxes};
 use crate::bail;
 use crate::core::layout::{checked_size, show};
 use crate::core::{
-    Array, Batched, Derivatives, Dtype, Jvp, Kind, Primitive, Result, Shape, Stream, Vjp, Vmap,
+    Array, Batched, Derivatives, Dtype, Jvp, Kind, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
 };
 use crate::on_gpu;
+use crate::params;
 
 /// Inputs: (m, k), (k, n) and segments (.., 2), as int32 or uint32.
 struct SegmentedMm;
@@ -47,6 +48,10 @@ fn moved(segments: &Array, k: i64, n: i64, s: Stream) -> Result<Array> {
 impl Primitive for SegmentedMm {
     fn name(&self) -> &str {
         "segmented_mm"
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        params![]
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -112,12 +117,18 @@ impl Primitive for SegmentedMm {
 
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
         let (a, b) = (inputs[0].shape(), inputs[1].shape());
-        if a[1] != b[0] {
+        if a[1] != b[0] || inputs[2].dim(-1) != 2 {
             bail!(Value, "[segmented_mm] Cannot multiply {} by {}.", show(a), show(b));
         }
         let outer = &inputs[2].shape()[..inputs[2].ndim() - 1];
         Ok(vec![outer.iter().copied().chain([a[0], b[1]]).collect()])
     }
+}
+
+/// A stored segmented product.
+pub(super) fn restore(c: &Stored) -> Result<Array> {
+    let [a, b, segments] = c.inputs()?;
+    segmented_mm(a, b, segments, c.stream)
 }
 
 /// `a[:, i:j] @ b[i:j]` for each pair (i, j) of `segments`, (.., 2): shape (.., m, n). Bounds beyond the inner

@@ -11,8 +11,11 @@ use super::support::*;
 use super::view::{flatten, reshape, slice, stop_gradient, transpose};
 use crate::bail;
 use crate::core::layout::{normalize_axis, show};
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Stream, Vjp, Vmap};
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Stored, Stream, Vjp, Vmap,
+};
 use crate::on_gpu;
+use crate::params;
 
 /// The element of rank `kth` in its place; GPUs sort the whole axis.
 struct Partition {
@@ -35,6 +38,10 @@ impl Partition {
 impl Primitive for Partition {
     fn name(&self) -> &str {
         if self.arg { "argpartition" } else { "partition" }
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        params![self.axis, self.kth]
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -73,6 +80,12 @@ impl Primitive for Partition {
         let p = Partition { axis: self.axis + 1, ..*self };
         Ok(batched(p.of(&front(r, 0)?, r.stream)))
     }
+}
+
+/// A stored partition.
+pub(super) fn restore(c: &Stored) -> Result<Array> {
+    let arg = c.name == "argpartition";
+    partitioned(c.name, c.input()?, c.int(1)?, Some(c.int(0)?), arg, c.stream)
 }
 
 fn partitioned(name: &str, a: &Array, kth: i64, axis: Option<i64>, arg: bool, s: Stream) -> Result<Array> {

@@ -7,9 +7,11 @@ use super::reduction::sum_to;
 use super::support::*;
 use super::view::{broadcast_to, slice, slice_shape, sliced};
 use super::zeros_like;
-use crate::core::{Array, Batched, Derivatives, Jvp, Primitive, Result, Stream, Vjp, Vmap};
+use crate::bail;
+use crate::core::{Array, Batched, Derivatives, Jvp, Param, Primitive, Result, Stored, Stream, Vjp, Vmap};
 use crate::kernels::program::Program;
 use crate::on_gpu;
+use crate::params;
 
 struct SliceUpdate {
     start: Vec<i64>,
@@ -25,6 +27,10 @@ impl SliceUpdate {
 impl Primitive for SliceUpdate {
     fn name(&self) -> &str {
         "slice_update"
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        params![self.start.as_slice(), self.step.as_slice()]
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -91,6 +97,17 @@ impl Primitive for SliceUpdate {
         let (start, stop) = (whole(0, self.start.clone()), whole(r.size(), stop));
         slice_update(&a, &update, &start, &stop, &whole(1, self.step.clone()), r.stream).map(batched)
     }
+}
+
+/// A stored update.
+pub(super) fn restore(c: &Stored) -> Result<Array> {
+    let [a, update] = c.inputs()?;
+    if a.ndim() != update.ndim() {
+        bail!(Value, "[slice_update] Cannot write {} axes into {}.", update.ndim(), a.ndim());
+    }
+    let (start, step) = (c.steps(0, a.ndim())?, c.steps(1, a.ndim())?);
+    let primitive = SliceUpdate { start: start.into(), step: step.into() };
+    slice_update(a, update, start, &primitive.stop(update), step, c.stream)
 }
 
 /// `a` with `update`, broadcast and converted, written at `start:stop:step` (absolute bounds).

@@ -6,8 +6,11 @@ use super::scatter::scatter_permuted;
 use super::support::*;
 use super::view::{flatten, stop_gradient};
 use crate::core::layout::normalize_axis;
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Stream, Vjp, Vmap};
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Stored, Stream, Vjp, Vmap,
+};
 use crate::on_gpu;
+use crate::params;
 
 struct Sort {
     axis: usize,
@@ -17,6 +20,10 @@ struct Sort {
 impl Primitive for Sort {
     fn name(&self) -> &str {
         if self.arg { "argsort" } else { "sort" }
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        params![self.axis]
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -59,6 +66,11 @@ impl Primitive for Sort {
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
         sorted(self.name(), &front(r, 0)?, Some(self.axis as i64 + 1), self.arg, r.stream).map(batched)
     }
+}
+
+/// A stored sort.
+pub(super) fn restore(c: &Stored) -> Result<Array> {
+    sorted(c.name, c.input()?, Some(c.int(0)?), c.name == "argsort", c.stream)
 }
 
 fn sorted(name: &str, a: &Array, axis: Option<i64>, arg: bool, s: Stream) -> Result<Array> {

@@ -10,8 +10,11 @@ use super::support::*;
 use super::view::{broadcast_to, slice, swapaxes};
 use crate::bail;
 use crate::core::layout::{checked_size, show};
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
 use crate::on_gpu;
+use crate::params;
 
 /// Windows of `n` elements of the last axis, `hop` apart, on a new axis before it.
 struct Frames {
@@ -48,6 +51,10 @@ impl Primitive for Frames {
         true
     }
 
+    fn params(&self) -> Option<Vec<Param>> {
+        params![self.n, self.hop]
+    }
+
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
         Frames::place(inputs, outputs, self.hop)
     }
@@ -71,9 +78,22 @@ impl Primitive for Frames {
     }
 }
 
+/// Stored windows.
+pub(super) fn restore_frames(c: &Stored) -> Result<Array> {
+    let (a, n, hop) = (c.input_with_axes()?, c.size(0)?, c.size(1)?);
+    if hop == 0 || n > a.dim(-1) {
+        bail!(Value, "[frames] Cannot cut {} samples into windows of {n}, {hop} apart.", a.dim(-1));
+    }
+    frames(a, n, hop, c.stream)
+}
+
 impl Primitive for OverlapAdd {
     fn name(&self) -> &str {
         "overlap_add"
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        params![self.hop]
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -100,6 +120,17 @@ impl Primitive for OverlapAdd {
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
         overlap_add(&front(r, 0)?, self.hop, r.stream).map(batched)
     }
+}
+
+/// A stored sum of windows.
+pub(super) fn restore_overlap_add(c: &Stored) -> Result<Array> {
+    let (a, hop) = (c.input()?, c.size(0)?);
+    let fits = a.ndim() >= 2 && a.dim(-2) > 0 && hop > 0;
+    if !fits || !matches!(a.dtype(), Dtype::F32 | Dtype::F64 | Dtype::C64) {
+        bail!(Value, "[overlap_add] Cannot add windows of {:?} of {}.", a.shape(), a.dtype());
+    }
+    refuse_f64("overlap_add", std::slice::from_ref(a), c.stream)?;
+    overlap_add(a, hop, c.stream)
 }
 
 /// Overlapping windows of the last axis; it has at least `n` elements.

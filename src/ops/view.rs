@@ -11,11 +11,12 @@ use super::slice_update::slice_update;
 use crate::bail;
 use crate::core::layout::{broadcast_strides, checked_size, normalize_axis, row_major, show, size_of};
 use crate::core::{
-    Array, Batched, Derivatives, Dtype, Error, Jvp, Layout, Primitive, Result, Shape, Stream, Strides, Vjp,
-    Vmap,
+    Array, Batched, Derivatives, Dtype, Error, Jvp, Layout, Param, Primitive, Result, Shape, Stored, Stream,
+    Strides, Vjp, Vmap,
 };
 use crate::kernels::View;
 use crate::kernels::program::Program;
+use crate::params;
 
 /// Which view, with its parameters; the output's shape says the rest.
 #[derive(Clone, PartialEq)]
@@ -165,6 +166,21 @@ impl Primitive for ViewOf {
         matches!(self.0, Kind::StopGradient)
     }
 
+    fn params(&self) -> Option<Vec<Param>> {
+        let bits = |list: &[bool]| Param::Ints(list.iter().map(|&b| i64::from(b)).collect());
+        match &self.0 {
+            Kind::Reshape(Rule::Shape(shape)) => params!["shape", &shape[..]],
+            Kind::Reshape(Rule::Flatten(i, j)) => params!["flatten", *i, *j],
+            Kind::Reshape(Rule::Unflatten(axis, dims)) => params!["unflatten", *axis, &dims[..]],
+            Kind::Reshape(Rule::Expand(fresh)) => params!["expand", bits(fresh)],
+            Kind::Reshape(Rule::Squeeze(drop)) => params!["squeeze", bits(drop)],
+            Kind::Transpose(axes) => params![axes.as_slice()],
+            Kind::Slice { start, step } => params![start.as_slice(), step.as_slice()],
+            Kind::AsStrided { strides, offset } => params![&strides[..], *offset],
+            Kind::Broadcast | Kind::Dtype | Kind::StopGradient | Kind::Alias | Kind::Contiguous => params![],
+        }
+    }
+
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
         self.eval(inputs, &outputs[0], |a| {
             let whole = Array::placeholder(a.shape(), a.dtype());
@@ -267,6 +283,38 @@ impl Primitive for ViewOf {
             kind => node(kind.clone(), &shape, r.outputs[0].dtype(), &x, s),
         };
         Ok(batched(out))
+    }
+}
+
+/// A stored view.
+pub(super) fn restore(c: &Stored) -> Result<Array> {
+    let (a, (shape, dtype), s) = (c.input()?, c.spec()?, c.stream);
+    let marked = |i: usize| -> Result<Vec<i64>> {
+        let list = c.ints(i)?.iter().enumerate();
+        Ok(list.filter(|(_, v)| **v != 0).map(|(i, _)| i as i64).collect())
+    };
+    match c.name {
+        "reshape" => match c.text(0)? {
+            "shape" => reshape(a, c.ints(1)?, s),
+            "flatten" if a.ndim() > 0 => flatten(a, c.int(1)?, c.int(2)?, s),
+            "unflatten" => unflatten(a, c.int(1)?, c.ints(2)?, s),
+            "expand" => expand_dims(a, &marked(1)?, s),
+            "squeeze" => squeeze(a, Some(&marked(1)?), s),
+            _ => c.unknown(),
+        },
+        "transpose" => transpose(a, Some(c.ints(0)?), s),
+        "broadcast_to" => broadcast_to(a, shape, s),
+        "slice" => {
+            let (start, step) = (c.steps(0, a.ndim())?, c.steps(1, a.ndim())?);
+            let stop: Vec<i64> = start.iter().zip(step).zip(shape).map(|((a, b), n)| a + b * n).collect();
+            slice(a, start, &stop, step, s)
+        }
+        "as_strided" => as_strided(a, Some(shape), Some(c.ints(0)?), c.int(1)?, s),
+        "view" => view(a, *dtype, s),
+        "stop_gradient" => Ok(node(Kind::StopGradient, a.shape(), a.dtype(), a, s)),
+        "alias" => Ok(node(Kind::Alias, a.shape(), a.dtype(), a, s)),
+        "contiguous" => contiguous(a, false, s),
+        _ => c.unknown(),
     }
 }
 

@@ -12,7 +12,7 @@ use pyo3::{PyTraverseError, PyVisit};
 use super::array::PyArray;
 use super::convert::type_name;
 use super::random::RandomState;
-use super::transforms::guarded;
+use super::transforms::{guarded, name_of_wrapped};
 use super::trees::{fill, flatten, rebuild};
 use crate::core::{Array, default_device};
 use crate::ops::random::{global_key, set_global_key};
@@ -191,7 +191,9 @@ impl CompiledFunction {
             returned = Some((value, count));
             Ok([outputs, written?].concat())
         };
-        let tape = guarded(body, |f| compile::compile(f, &call.arrays, self.shapeless))?;
+        let tape = guarded(body, |f| compile::record(f, &call.arrays, self.shapeless))?;
+        // Evaluation waits, and does so without the interpreter.
+        let tape = py.detach(|| compile::simplified(&tape).map(|t| compile::fused(&t, self.shapeless)))?;
         // INVARIANT: recording succeeded, so the function returned.
         let (value, count) = returned.expect("the function returned");
         Ok(Entry { tape, returned: value.unbind(), count })
@@ -226,7 +228,9 @@ impl CompiledFunction {
             Some(e) => e,
             None => {
                 let entry = Arc::new(self.record(args, kwargs, &call)?);
-                self.entries().insert(call.key.clone(), entry.clone());
+                // Another thread may have been faster: its entry must not die under the lock.
+                let older = self.entries().insert(call.key.clone(), entry.clone());
+                drop(older);
                 entry
             }
         };
@@ -239,6 +243,10 @@ impl CompiledFunction {
     #[getter]
     fn __wrapped__(&self, py: Python<'_>) -> Py<PyAny> {
         self.fun.clone_ref(py)
+    }
+
+    fn __getattr__(&self, py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
+        name_of_wrapped(self.fun.bind(py), name)
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {

@@ -9,6 +9,7 @@ use pyo3::{PyTraverseError, PyVisit};
 
 use super::array::PyArray;
 use super::convert::type_name;
+use super::transforms::name_of_wrapped;
 use super::trees::{axes_of, flatten, rebuild};
 use crate::core::{Array, Derivatives, Result, default_device, default_stream};
 use crate::transforms::{self, JvpRule, Rules, VjpRule, VmapRule};
@@ -357,6 +358,10 @@ impl CheckpointFunction {
     #[getter]
     fn __wrapped__(&self, py: Python<'_>) -> Py<PyAny> {
         self.fun.clone_ref(py)
+    }
+
+    fn __getattr__(&self, py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
+        name_of_wrapped(self.fun.bind(py), name)
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {

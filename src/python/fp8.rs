@@ -25,9 +25,9 @@ fn to_fp8(x: Arr, stream: S) -> Out {
 /// >>> mx.from_fp8(mx.to_fp8(mx.array([0.3])), mx.float32)
 /// array([0.3125], dtype=float32)
 #[pyfunction]
-#[pyo3(signature = (x, dtype=None, *, stream=None))]
-fn from_fp8(x: Arr, dtype: Option<D>, stream: S) -> Out {
-    out(ops::from_fp8(&x.0, dtype.map_or(Dtype::BF16, |d| d.0), pick(stream)))
+#[pyo3(signature = (x, dtype=D(Dtype::BF16), *, stream=None), text_signature = "(x, dtype=None, *, stream=None)")]
+fn from_fp8(x: Arr, dtype: D, stream: S) -> Out {
+    out(ops::from_fp8(&x.0, dtype.0, pick(stream)))
 }
 
 /// Adds the functions.

@@ -21,7 +21,7 @@ use crate::io::{Dense, Named, Place, Replacement, Source, gguf, npy, npz, safete
 const CHUNK: usize = 16 << 20;
 
 /// The path that a string or a `pathlib` object names.
-fn path_of(file: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+pub(super) fn path_of(file: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     if let Ok(s) = file.cast::<PyString>() {
         return Ok(Some(s.to_str()?.to_string()));
     }

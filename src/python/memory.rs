@@ -162,6 +162,15 @@ fn vulkan_device_info(py: Python<'_>, index: u32) -> PyResult<Bound<'_, PyDict>>
     device::device_info(py, Some(DeviceArg(Device { index, ..Device::GPU })))
 }
 
+/// How many operations CPU streams have been handed since the process started: work for a GPU stream adds none.
+///
+/// >>> mx.vulkan.host_ops() >= 0
+/// True
+#[pyfunction]
+fn host_ops() -> u64 {
+    crate::transforms::host_ops()
+}
+
 /// Adds the functions and submodules.
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let add = |m: &Bound<'_, PyModule>| -> PyResult<()> {
@@ -194,5 +203,6 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     cuda.add_function(wrap_pyfunction!(never, &cuda)?)?;
     let vulkan = super::submodule(m, "vulkan", "What is particular to the Vulkan backend.")?;
     vulkan.add_function(wrap_pyfunction!(vulkan_available, &vulkan)?)?;
+    vulkan.add_function(wrap_pyfunction!(host_ops, &vulkan)?)?;
     vulkan.add_function(wrap_pyfunction!(vulkan_device_info, &vulkan)?)
 }

@@ -12,14 +12,18 @@ mod creation;
 mod custom;
 mod device;
 mod diagonals;
+mod distributed;
 mod dlpack;
 mod dtype;
 mod elementwise;
+mod export;
+mod fast;
 mod fft;
 mod fp8;
 mod gathers;
 mod indexing;
 mod io;
+mod kernels;
 mod linalg;
 mod memory;
 mod printing;
@@ -138,10 +142,13 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     vmap::register(m)?;
     custom::register(m)?;
     compile::register(m)?;
+    export::register(m)?;
     memory::register(m)?;
     quantized::register(m)?;
     random::register(m)?;
     fft::register(m)?;
+    distributed::register(m)?;
+    fast::register(m)?;
     linalg::register(m)?;
     #[cfg(feature = "vulkan")]
     {

@@ -1,7 +1,7 @@
 //! `eval`, `grad` and its family over trees of arrays. An exception inside a user's function comes out of the
 //! transform as it was raised.
 
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
@@ -46,6 +46,14 @@ pub(super) fn guarded<R, T>(
     transform: impl FnOnce(&mut dyn FnMut(&[Array]) -> Result<R>) -> Result<T>,
 ) -> PyResult<T> {
     Ok(transform(&mut |arrays| Ok(body(arrays)?))?)
+}
+
+/// A transformed function has the name of the function itself.
+pub(super) fn name_of_wrapped(fun: &Bound<'_, PyAny>, name: &str) -> PyResult<Py<PyAny>> {
+    if matches!(name, "__name__" | "__qualname__") {
+        return Ok(fun.getattr(name)?.unbind());
+    }
+    Err(PyAttributeError::new_err(format!("a transformed function has no attribute '{name}'")))
 }
 
 /// The function that `grad` and `value_and_grad` return.
@@ -237,6 +245,10 @@ impl GradFunction {
     #[getter]
     fn __wrapped__(&self, py: Python<'_>) -> Py<PyAny> {
         self.fun.clone_ref(py)
+    }
+
+    fn __getattr__(&self, py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
+        name_of_wrapped(self.fun.bind(py), name)
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {

@@ -6,7 +6,7 @@ use pyo3::types::{PyDict, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
 use super::convert::type_name;
-use super::transforms::guarded;
+use super::transforms::{guarded, name_of_wrapped};
 use super::trees::{axes_of, flatten, rebuild};
 use crate::core::Array;
 use crate::transforms;
@@ -81,6 +81,10 @@ impl VmapFunction {
     #[getter]
     fn __wrapped__(&self, py: Python<'_>) -> Py<PyAny> {
         self.fun.clone_ref(py)
+    }
+
+    fn __getattr__(&self, py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
+        name_of_wrapped(self.fun.bind(py), name)
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {

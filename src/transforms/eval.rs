@@ -2,13 +2,16 @@
 //! thread) or hands it to its CPU stream's worker in batches. Nothing waits per op. Inputs whose last use
 //! this is reach the kernels unshared, so that they can be overwritten.
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use smallvec::SmallVec;
 
-use crate::core::array::{Node, bury};
+use crate::bail;
+use crate::core::array::{Node, Uninterrupted, bury};
 use crate::core::{Array, Error, Event, Result, Stream};
 use crate::cpu;
 
@@ -34,6 +37,34 @@ const CPU_BATCH: usize = 256;
 
 // One graph walk at a time: walks detach nodes.
 static SCHEDULE: Mutex<()> = Mutex::new(());
+
+thread_local! {
+    // How many functions run on placeholders on this thread.
+    static PLACEHOLDERS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Lasts while a function runs on placeholders, which have no values.
+pub(super) struct Placeholders(());
+
+impl Placeholders {
+    pub(super) fn new() -> Placeholders {
+        PLACEHOLDERS.set(PLACEHOLDERS.get() + 1);
+        Placeholders(())
+    }
+}
+
+impl Drop for Placeholders {
+    fn drop(&mut self) {
+        PLACEHOLDERS.set(PLACEHOLDERS.get() - 1);
+    }
+}
+
+static HOST_OPS: AtomicU64 = AtomicU64::new(0);
+
+/// How many operations CPU streams were handed since the process started.
+pub fn host_ops() -> u64 {
+    HOST_OPS.load(Ordering::Relaxed)
+}
 
 /// Arrays in an order in which inputs come first. `stop` says where not to look further.
 pub(super) fn postorder(roots: &[Array], stop: impl Fn(&Array) -> bool) -> Vec<Array> {
@@ -130,6 +161,7 @@ struct Pending {
 
 impl Pending {
     fn push(&mut self, stream: Stream, task: Task) {
+        HOST_OPS.fetch_add(1, Ordering::Relaxed);
         let (tasks, event) = self.streams.entry(stream).or_default();
         for o in &task.outputs {
             o.set_event(Some(event.clone()));
@@ -189,6 +221,7 @@ fn run_batch(tasks: Vec<Task>, own: &Arc<Event>) -> Result<()> {
 
 /// Orders and starts everything that `roots` need. Returns the GPU streams that got work.
 fn schedule(roots: &[Array]) -> Result<Vec<Stream>> {
+    let _held = Uninterrupted::new();
     let _one_walk = SCHEDULE.lock().unwrap_or_else(|e| e.into_inner());
     let order = postorder(roots, Array::is_scheduled);
     let mut pending = Pending::default();
@@ -196,11 +229,18 @@ fn schedule(roots: &[Array]) -> Result<Vec<Stream>> {
     let mut failure = None;
     for array in order {
         let Some(node) = array.node() else {
-            failure = Some(Error::Value(
-                "[eval] Attempting to eval an array without a primitive. If you are using compile or a \
-                 transform, make sure that all arrays are passed as inputs."
-                    .into(),
-            ));
+            failure = Some(match PLACEHOLDERS.get() {
+                0 => Error::Runtime(
+                    "[eval] Attempting to eval an array without a primitive. If you are using compile or a \
+                     transform, make sure that all arrays are passed as inputs."
+                        .into(),
+                ),
+                _ => Error::Value(
+                    "[eval] Attempting to eval an array during function transformations like compile or vmap is \
+                     not allowed."
+                        .into(),
+                ),
+            });
             break;
         };
         let stream = node.stream;
@@ -247,13 +287,23 @@ fn flush_gpu(_: &[Stream]) -> Result<()> {
 }
 
 /// Starts the computation of arrays and returns after submission.
+///
+/// # Errors
+/// Value error inside a transform, besides what goes wrong on the way.
 pub fn async_eval(arrays: &[Array]) -> Result<()> {
+    if PLACEHOLDERS.get() > 0 || arrays.iter().any(Array::is_tracer) {
+        bail!(Value, "[async_eval] Not allowed inside a graph transformation.");
+    }
+    start(arrays)
+}
+
+fn start(arrays: &[Array]) -> Result<()> {
     flush_gpu(&schedule(arrays)?)
 }
 
 /// Computes arrays and waits for them.
 pub fn eval(arrays: &[Array]) -> Result<()> {
-    async_eval(arrays)?;
+    start(arrays)?;
     arrays.iter().try_for_each(Array::wait)
 }
 

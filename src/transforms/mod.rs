@@ -2,11 +2,13 @@
 
 pub mod compile;
 mod custom;
+pub mod dot;
 mod eval;
+pub mod export;
 mod grad;
 mod vmap;
 
 pub use custom::{JvpRule, Rules, Shared, VjpRule, VmapRule, checkpoint, custom};
-pub use eval::{async_eval, eval, synchronize};
+pub use eval::{async_eval, eval, host_ops, synchronize};
 pub use grad::{Function, jvp, value_and_grad, vjp};
 pub use vmap::vmap;

@@ -2,7 +2,7 @@
 //! then replayed with the batch, each primitive by its own rule. What does not depend on the batch is reused
 //! as it is.
 
-use super::eval::{IdMap, postorder};
+use super::eval::{IdMap, Placeholders, postorder};
 use crate::bail;
 use crate::core::layout::{normalize_axis, show};
 use crate::core::{Array, Error, Result, Shape, Vmap};
@@ -51,7 +51,10 @@ pub fn vmap(f: WithAxes, inputs: &[Array], in_axes: &[Option<i64>]) -> Result<Ve
     };
     let traced: Vec<Array> =
         inputs.iter().zip(&axes).map(|(a, ax)| ax.map_or_else(|| a.clone(), |ax| element(a, ax))).collect();
-    let (outputs, wanted) = f(&traced)?;
+    let (outputs, wanted) = {
+        let _running = Placeholders::new();
+        f(&traced)?
+    };
     let mut done: IdMap<Carried> = IdMap::default();
     for ((t, a), axis) in traced.iter().zip(inputs).zip(&axes) {
         if axis.is_some() {

@@ -41,6 +41,7 @@ pub fn packed(name: &str) -> Option<&'static str> {
 fn source<'a>(kernel: &str, module: &'a Module) -> Result<&'a str> {
     match &module.source {
         Source::Text(text) => Ok(text),
+        Source::Words(_) => bail!(Runtime, "[vulkan] Kernel {kernel} has no source."),
         Source::File(name) => match packed(name) {
             Some(text) => Ok(text),
             None => bail!(Runtime, "[vulkan] Kernel {kernel}: no packed shader named {name}."),
@@ -91,6 +92,9 @@ fn key(text: &str, module: &Module) -> (u64, u64) {
 
 /// SPIR-V of a kernel, from the disk cache or the compiler. Errors carry the kernel's name and the log.
 pub(crate) fn spirv(kernel: &str, module: &Module) -> Result<Vec<u32>> {
+    if let Source::Words(words) = &module.source {
+        return Ok(words.to_vec());
+    }
     let text = source(kernel, module)?;
     let key = key(text, module);
     if let Some(words) = cache::load(key) {

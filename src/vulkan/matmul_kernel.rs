@@ -3,6 +3,7 @@
 //! Called by `matmul` and `gemv`.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock, mpsc};
 
 use super::conv::FIXED;
@@ -328,9 +329,11 @@ fn builder() -> &'static mpsc::Sender<Job> {
         let _ = std::thread::Builder::new().name("mlx-matmul-builder".into()).spawn(move || {
             for (device, key) in receive {
                 let ending = specials().ending;
+                // The end of the process waits for what is counted as building: not even a panic may leave that.
+                let build = || device.pipeline(&key).map_or(Special::Failed, Special::Ready);
                 let state = match ending {
                     true => Special::Failed,
-                    false => device.pipeline(&key).map_or(Special::Failed, Special::Ready),
+                    false => catch_unwind(AssertUnwindSafe(build)).unwrap_or(Special::Failed),
                 };
                 let mut s = specials();
                 s.known.insert((device.index(), key), state);

@@ -3,6 +3,8 @@
 //! the order of locks is in `stream`.
 
 pub mod adapter;
+pub mod attention;
+mod attention_table;
 mod cache;
 pub mod compiler;
 pub mod conv;
@@ -30,22 +32,26 @@ mod transfer;
 mod elem;
 pub mod fft;
 pub mod frames;
+pub mod gated_delta;
 pub mod gather;
 pub mod gather_mm;
 pub mod hadamard;
 mod indexed;
 pub mod mask;
+pub mod norm;
 pub mod qmm;
 mod qmm_table;
 pub mod quant;
 mod radix;
 pub mod random;
 pub mod reduce;
+pub mod rope;
 pub mod scan;
 pub mod scatter;
 pub mod search;
 pub mod softmax;
 pub mod sort;
+pub mod user;
 
 #[cfg(test)]
 mod kernel_tests;

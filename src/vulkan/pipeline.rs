@@ -22,6 +22,8 @@ pub enum Source {
     File(&'static str),
     /// Generated text; it may include packed library files.
     Text(String),
+    /// A finished module.
+    Words(Arc<[u32]>),
 }
 
 /// A compute shader, and how to build it.
@@ -182,7 +184,7 @@ impl Device {
         }
         let words = compiler::spirv(name, module)?;
         let info = vk::ShaderModuleCreateInfo::default().code(&words);
-        // SAFETY: the words are SPIR-V of our compiler (the cache checks what it reads).
+        // SAFETY: the words are SPIR-V of our compiler (the cache checks what it reads), or the user's own.
         let shader =
             self.check("vkCreateShaderModule", unsafe { self.raw.create_shader_module(&info, None) })?;
         let entries: Vec<vk::SpecializationMapEntry> = (0..module.spec.len() as u32)

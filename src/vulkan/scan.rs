@@ -120,6 +120,9 @@ impl KernelKey for Key {
             (self.pass == Pass::Partial, "PARTIAL"),
             (self.pass == Pass::Carry, "CARRY"),
             (shuffles(f) && !self.columns, "SG"),
+            (f.nan_preserve32, "PRESERVE_NAN"),
+            (f.denorm_preserve32, "PRESERVE_DENORM"),
+            (f.rte32, "ROUND_EVEN"),
         ];
         flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
         Module {
@@ -161,9 +164,15 @@ fn geometry(op: Op, dtype: Dtype, axis: Axis, aligned: impl Fn(u64) -> bool) -> 
     } else {
         axis.outer == 1 || (axis.n * size).is_multiple_of(best)
     };
-    let vector = if even && aligned(best) { best } else { size };
+    // A complex logarithm of a sum is so much code, and compilers inline it wherever a lane combines two items.
+    let long = op == Op::Scan(ScanOp::LogAddExp) && dtype == Dtype::C64;
+    let vector = if even && aligned(best) && !long { best } else { size };
     let per = vector / size;
-    let registers = if op.accumulator(dtype) > 8 { 8 } else { 16 };
+    let registers = match op.accumulator(dtype) {
+        _ if long => 1,
+        bytes if bytes > 8 => 8,
+        _ => 16,
+    };
     let vectors = if columns { axis.inner.div_ceil(per) } else { axis.n.div_ceil(per) };
     let mut items = (registers / per).clamp(1, if per == 1 { 8 } else { 4 });
     let lanes = if columns {

@@ -44,10 +44,13 @@ def round_to(x, name):
 
 
 class Draw:
-    """One case in the making."""
+    """One case in the making. `rng` decides what a GPU kernel is compiled for (dtypes, ranks,
+    layouts, options), `data` decides values and lengths: cases that share the first share their
+    kernels."""
 
-    def __init__(self, rng):
+    def __init__(self, rng, data=None):
         self.rng = rng
+        self.data = data or rng
         self.args = []
         self.dims = {}
         self.dtype = None
@@ -68,7 +71,7 @@ class Draw:
         if spec.startswith("any"):
             least = int(spec[3:] or 0)
             rank = max(least, self.pick([0, 1, 1, 2, 2, 2, 3, 3, 4]))
-            dims = [self.pick(SIZES) for _ in range(rank)]
+            dims = [self.length(SIZES) for _ in range(rank)]
             if rank and self.chance(0.04):
                 dims[self.integer(0, rank - 1)] = 0
             while np.prod(dims, dtype=np.int64) > 1200:
@@ -85,13 +88,22 @@ class Draw:
             elif word.isdigit():
                 dims.append(int(word))
             else:
-                dims.append(self.dims.setdefault(word, self.pick(SIZES[:12])))
+                dims.append(self.dims.setdefault(word, self.length(SIZES[:12])))
         return tuple(dims)
 
+    def length(self, sizes):
+        """A length of an axis: whether it is 1 is structure, the rest is data."""
+        n = self.pick(sizes)
+        if n == 1 or self.data is self.rng:
+            return n
+        longer = [k for k in sizes if k > 1]
+        return longer[int(self.data.integers(len(longer)))]
+
     def values(self, kind, shape, dtype):
-        """Values of a dtype: `normal`, `positive`, `unit` (inside (-1, 1)), `small` integers,
-        `exact` (halves), `distinct`, `special` (infinities, NaN, zeros among real ones)."""
-        rng = self.rng
+        """Values of a dtype: `normal`, `positive`, `unit` (inside (-1, 1)), `near 1`,
+        `small` integers, `exact` (halves), `distinct`, `special` (infinities, NaN, zeros among
+        real ones)."""
+        rng = self.data
         if dtype == "bool_":
             return rng.integers(0, 2, shape).astype(bool)
         if dtype in INTS:
@@ -100,7 +112,9 @@ class Draw:
                 low, high = 1, 20
             elif kind == "small":
                 low, high = 0, 4
-            elif kind == "special" and self.chance(0.3):
+            elif kind in ("unit", "near 1"):
+                low, high = (0, 1) if dtype in UINTS else (-1, 1)
+            elif kind == "special" and rng.random() < 0.3:
                 top = np.iinfo(dtype)
                 return rng.integers(top.min, top.max, shape, dtype=dtype, endpoint=True)
             if kind == "distinct":
@@ -114,17 +128,19 @@ class Draw:
             x = rng.uniform(0.1, 5, shape)
         elif kind == "unit":
             x = rng.uniform(-0.98, 0.98, shape)
+        elif kind == "near 1":
+            x = rng.uniform(0.98, 1.02, shape)
         else:
-            x = rng.normal(size=shape) * self.pick([1.0, 1.0, 3.0])
+            x = rng.normal(size=shape) * (1.0, 1.0, 3.0)[int(rng.integers(3))]
         if dtype == "complex64":
             x = x + 1j * (
                 rng.normal(size=shape) if kind != "exact" else rng.integers(-4, 5, shape) / 2
             )
         x = np.asarray(x)
-        if kind == "special" and x.size and dtype != "complex64" and self.chance(0.4):
+        if kind == "special" and x.size and dtype != "complex64" and rng.random() < 0.4:
             flat = x.reshape(-1)
             for v in (np.inf, -np.inf, np.nan, 0.0, -0.0, 1.0):
-                flat[self.integer(0, x.size - 1)] = v
+                flat[int(rng.integers(x.size))] = v
             x = flat.reshape(x.shape)
         return round_to(x, dtype)
 
@@ -157,6 +173,7 @@ class A(Spec):
         name = d.dtype if d.dtype in names and not self.own and d.chance(0.85) else d.pick(names)
         if not self.own:
             d.dtype = d.dtype or name
+        layout = d.pick(LAYOUTS)
         if self.same is not None:
             shape = d.args[self.same].values.shape
         elif self.like is not None:
@@ -168,7 +185,6 @@ class A(Spec):
             shape = d.shape(self.shape)
         shape = tuple(shape)
         x = np.asarray(d.values(self.values, shape, name))
-        layout = d.pick(LAYOUTS)
         if layout == "repeated" and len(shape) and shape[0]:
             if self.values == "distinct":
                 layout = "plain"
@@ -212,7 +228,7 @@ class Num(Spec):
         self.low, self.high = low, high
 
     def draw(self, d):
-        return round(float(d.rng.uniform(self.low, self.high)), 3)
+        return round(float(d.data.uniform(self.low, self.high)), 3)
 
 
 class Fn(Spec):
@@ -318,11 +334,10 @@ def indices(along, of=0, shape="any1"):
         n = int(np.prod(s)) if ax is None else s[ax] if -len(s) <= ax < len(s) else 1
         name = d.pick(["int32", "int32", "uint32", "int64", "uint8"])
         low = -n if name.startswith("int") else 0
+        layout = d.pick(["plain", "plain", "strided", "reversed"])
         shp = d.shape(shape) if n else (0,)
-        x = d.rng.integers(low, max(n, 1), shp) if n else np.zeros(shp)
-        return Arr(
-            name, np.asarray(x).astype(name), d.pick(["plain", "plain", "strided", "reversed"])
-        )
+        x = d.data.integers(low, max(n, 1), shp) if n else np.zeros(shp)
+        return Arr(name, np.asarray(x).astype(name), layout)
 
     return Fn(f)
 
@@ -334,9 +349,13 @@ def index(of=0):
         s = size(d, of)
         if s and d.chance(0.08):
             k = d.integer(1, len(s))
-            return Arr("bool_", d.rng.integers(0, 2, s[:k]).astype(bool))
+            return Arr("bool_", d.data.integers(0, 2, s[:k]).astype(bool))
         items, shape_of_arrays = [], None
-        for n in s[: d.integer(0, len(s))]:
+        count = d.integer(0, len(s))
+        # Behind an ellipsis stand the last axes.
+        ellipsis = d.integer(0, count) if d.chance(0.2) else None
+        for at in range(count):
+            n = s[at if ellipsis is None or at < ellipsis else at - count]
             what = d.pick(["int", "slice", "slice", "slice", "all", "array", "list"])
             if n == 0 and what in ("int", "array", "list"):
                 what = "slice"
@@ -353,12 +372,12 @@ def index(of=0):
                 items.append([d.integer(-n, n - 1) for _ in range(k)])
             else:
                 shape_of_arrays = shape_of_arrays or d.pick([(1,), (2,), (3,), (2, 3), ()])
-                x = d.rng.integers(-n, n, shape_of_arrays)
+                x = d.data.integers(-n, n, shape_of_arrays)
                 items.append(Arr(d.pick(["int32", "int64"]), np.asarray(x).astype("int32")))
+        if ellipsis is not None:
+            items.insert(ellipsis, Ellipsis)
         if d.chance(0.2):
             items.insert(d.integer(0, len(items)), None)
-        if d.chance(0.2):
-            items.insert(d.integer(0, len(items)), Ellipsis)
         if len(items) == 1 and d.chance(0.7):
             return items[0]
         return tuple(items)

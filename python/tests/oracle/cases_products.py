@@ -171,6 +171,16 @@ rows("fft.rfftn", A("f32", "3 4 6"), None, Either(None, (0, 2)), **FFT)
 rows("fft.irfftn", A("complex", "3 4 4"), None, Either(None, (0, 2)), **FFT)
 rows("fft.fftshift fft.ifftshift", A("any", "any1"), axes())
 rows("fft.fftfreq fft.rfftfreq", Int(1, 12), Num(0.2, 2))
+row(
+    "fft.istft",
+    A("complex", "7 17"),
+    32,
+    8,
+    center=FLAG,
+    length=Either(None, 40),
+    sums=True,
+    tol=32,
+)
 row("fft.stft", A("f32", "200"), 32, Either(None, 8), center=FLAG, sums=True, tol=16)
 
 # Linear algebra (on the CPU in MLX)
@@ -178,7 +188,7 @@ row("fft.stft", A("f32", "200"), 32, Either(None, 8), center=FLAG, sums=True, to
 
 def well_conditioned(d, batch=()):
     n = d.integer(1, 6)
-    x = d.rng.normal(size=(*batch, n, n)) * 0.3 + 2 * np.eye(n)
+    x = d.data.normal(size=(*batch, n, n)) * 0.3 + 2 * np.eye(n)
     return Arr("float32", x.astype(np.float32))
 
 
@@ -245,4 +255,6 @@ row(
     tol=16,
 )
 row("linalg.cross", A("f32", "... 3"), A("f32", "... 3"), sums=True, tol=4)
+row("linalg.eigvals", SQUARE, stream=CPU, shape_only=True)
+row("matrix_norm", A("f32", "n k"), Either("fro", 1, -1, 2, float("inf")), FLAG, stream=CPU, tol=32)
 rows("linalg.qr linalg.eigh linalg.eig", SQUARE, stream=CPU, shape_only=True)

@@ -1,13 +1,13 @@
 """Rows of random numbers, layers and quantisation."""
 
 import numpy as np
-from arguments import FLAG, A, Either, Fn, Int, Num, any_shape, dtype
+from arguments import CPU, FLAG, A, Either, Fn, Int, Num, any_shape, dtype
 from table import row
 from wire import Arr
 
 # Random numbers: the same key gives the same bits
 
-KEY = Fn(lambda d: Arr("uint32", d.rng.integers(0, 2**32, 2, dtype=np.uint32)))
+KEY = Fn(lambda d: Arr("uint32", d.data.integers(0, 2**32, 2, dtype=np.uint32)))
 row("random.key", Int(0, 10**6))
 row("random.split", KEY, Int(1, 5))
 row("random.bits", any_shape(), Either(1, 2, 4), KEY)
@@ -19,6 +19,16 @@ row("random.bernoulli", Num(0, 1), any_shape(), KEY)
 row("random.truncated_normal", -1.0, Num(0, 2), any_shape(), dtype("float"), KEY, tol=16, sums=True)
 row("random.gumbel", any_shape(), dtype("float"), KEY, tol=16, sums=True)
 row("random.laplace", any_shape(), dtype("float"), Num(-1, 1), Num(0.5, 2), KEY, tol=16, sums=True)
+row(
+    "random.multivariate_normal",
+    A("f32", "3"),
+    Arr("float32", np.array([[2, 1, 0], [1, 2, 0], [0, 0, 1]], np.float32)),
+    any_shape("n"),
+    dtype("f32"),
+    KEY,
+    stream=CPU,
+    shape_only=True,
+)
 row("random.categorical", A("f32", "n 6"), Either(-1, 0, 1), None, Either(None, 4), KEY)
 row("random.permutation", Either(Int(1, 20), A("any", "n k")), Int(0, 0), KEY)
 

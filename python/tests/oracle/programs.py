@@ -61,14 +61,20 @@ def step(d, shapes, integers):
     return ("sin" if not integers else "sign", [i], []), s
 
 
-def make(rng, mode):
-    d = Draw(rng)
-    kind = d.pick(["float32", "float32", "float32", "int32"]) if mode != "gradient" else "float32"
+def make(rng, data, mode):
+    """A program of `rng` on values of `data`."""
+    d = Draw(rng, data)
+    kind = (
+        d.pick(["float32", "float32", "float32", "int32"])
+        if mode in ("program", "compile")
+        else "float32"
+    )
     inputs = []
     for _ in range(d.integer(1, 3)):
+        d.data = rng  # the steps below depend on the shapes
         shape = d.shape("any1") if not inputs or d.chance(0.5) else inputs[0].values.shape
         shape = tuple(max(1, k) for k in shape)
-        x = rng.integers(-3, 4, shape) if kind == "int32" else rng.normal(size=shape)
+        x = data.integers(-3, 4, shape) if kind == "int32" else data.normal(size=shape)
         inputs.append(Arr(kind, round_to(x, kind), d.pick(LAYOUTS[:-1])))
     shapes = [a.values.shape for a in inputs]
     steps = []

@@ -44,5 +44,5 @@ def rows(ops, *args, **options):
         row(op, *args, **options)
 
 
-GRAD = ("grad",)
-BOTH = ("grad", "vmap")
+GRAD = ("grad", "jvp")
+BOTH = ("grad", "jvp", "vmap")

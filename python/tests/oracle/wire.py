@@ -40,10 +40,12 @@ class Case:
     call      the function `op` (a dotted name of `mlx.core`, `array.NAME` for a method, `[]` for
               indexing, `[]=` for assignment, `at.NAME` for `a.at[i].NAME(v)`)
     grad      the vjp of that call with cotangents of ones, for all float arrays among the arguments
+    jvp       the jvp of that call with tangents of ones
     vmap      the call mapped over the first axis of its arrays
     program   `args` is a list of steps (name, numbers of earlier results, other arguments)
     compile   a program inside `mx.compile`
     gradient  the gradient of the sum of a program
+    checkpoint  the same through `mx.checkpoint`
     """
 
     op: str

@@ -1,13 +1,14 @@
 """Runs cases with the `mlx.core` of its interpreter: worker.py CASES RESULTS FIRST DEVICE.
 
 CASES is a pickled list; a result is appended to RESULTS as soon as it is known, so that the driver
-sees how far a worker came that died.
+sees how far a worker came that died. A dot for each goes to standard output.
 """
 
 import pickle
 import sys
 import warnings
 
+import composed
 import mlx.core as mx
 import numpy as np
 from wire import Arr, Dt, Failed, Got, Missing, Name
@@ -114,7 +115,8 @@ def is_float(v):
     return isinstance(v, mx.array) and v.dtype in (mx.float16, mx.bfloat16, mx.float32, mx.float64)
 
 
-def vjp(f, args, kwargs):
+def derivative(mode, f, args, kwargs):
+    """The vjp or jvp for all float arrays among the arguments, of ones."""
     where = [i for i, a in enumerate(args) if is_float(a)]
 
     def g(*primals):
@@ -124,6 +126,8 @@ def vjp(f, args, kwargs):
         return [a for a in leaves(f(*full, **kwargs)) if is_float(a)]
 
     primals = [args[i] for i in where]
+    if mode == "jvp":
+        return mx.jvp(g, primals, [mx.ones_like(p) for p in primals])[1]
     outs = g(*primals)
     return mx.vjp(g, primals, [mx.ones_like(o) for o in outs])[1]
 
@@ -139,7 +143,7 @@ def program(steps, inputs):
 
 
 def run(case):
-    if case.mode in ("program", "compile", "gradient"):
+    if case.mode in ("program", "compile", "gradient", "checkpoint"):
         steps, inputs = build(case.args[0]), build(case.args[1])
         steps = [(name, numbers, rest) for name, numbers, rest in steps]
         if case.mode == "program":
@@ -150,12 +154,17 @@ def run(case):
         def loss(*xs):
             return sum(o.astype(mx.float32).sum() for o in program(steps, xs))
 
+        if case.mode == "checkpoint":
+            loss = function("checkpoint")(loss)
         return mx.grad(loss, argnums=list(range(len(inputs))))(*inputs)
+    if case.mode == "composed":
+        steps, inputs = [tuple(build(s)) for s in case.args[0]], build(case.args[1])
+        return composed.run(mx, program, steps, inputs, case.args[2])
     f = function(case.op)
     args = [build(a) for a in case.args]
     kwargs = {k: build(v) for k, v in case.kwargs.items()}
-    if case.mode == "grad":
-        return vjp(f, args, kwargs)
+    if case.mode in ("grad", "jvp"):
+        return derivative(case.mode, f, args, kwargs)
     if case.mode == "vmap":
         arrays = [i for i, a in enumerate(args) if isinstance(a, mx.array)]
 
@@ -190,6 +199,8 @@ def main():
             mx.random.seed(7)
             pickle.dump(attempt(case), out)
             out.flush()
+            sys.stdout.write(".")
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":

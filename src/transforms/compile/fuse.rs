@@ -19,6 +19,9 @@ use crate::ops::view::{is_broadcast, is_stop_gradient};
 const MAX_ARRAYS: usize = 11;
 /// Instructions of a kernel.
 const MAX_INSTRS: usize = 96;
+/// Library functions of a kernel, in the unit of `Row::code_size`: ten sines, say. A driver that compiles a
+/// second for ten needs minutes for fifty, and so many are bound by arithmetic, not by memory.
+const MAX_CODE: usize = 40;
 
 /// What a step does to each element, if that is all it does.
 fn elementwise(step: &Step) -> Option<Inst> {
@@ -52,6 +55,15 @@ impl<'a> Graph<'a> {
             Value::Temp(t) => self.maker[*t].map(|m| m.0),
             _ => None,
         }
+    }
+
+    /// What the steps add to the code of a kernel.
+    fn code(&self, members: &[usize]) -> usize {
+        let one = |&m: &usize| match (elementwise(&self.tape.steps[m]), self.tape.steps[m].args.last()) {
+            (Some(Inst::Op(op)), Some(arg)) => op.row().code_size(self.spec(arg).1),
+            _ => 0,
+        };
+        members.iter().map(one).sum()
     }
 
     fn producers(&self, s: usize) -> impl Iterator<Item = usize> + '_ {
@@ -162,7 +174,9 @@ impl<'a> Groups<'a> {
                 }
                 let mut joined = [g.members[other].as_slice(), g.members[own].as_slice()].concat();
                 joined.sort_unstable();
-                let fits = joined.len() <= MAX_INSTRS && graph.arrays(&joined) <= MAX_ARRAYS;
+                let fits = joined.len() <= MAX_INSTRS
+                    && graph.code(&joined) <= MAX_CODE
+                    && graph.arrays(&joined) <= MAX_ARRAYS;
                 if fits && !g.detour(&joined, [own, other]) {
                     g.members[other] = joined;
                     g.members[own].clear();

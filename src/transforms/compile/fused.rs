@@ -52,7 +52,7 @@ impl Primitive for Fused {
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
         let axes: Vec<Option<i64>> = r.axes.iter().map(|a| a.map(|a| a as i64)).collect();
         let n = r.outputs.len();
-        let mut f = |a: &[Array]| Ok((self.steps.play(a, false)?, vec![Some(0); n]));
+        let mut f = |a: &[Array]| Ok((self.play(a)?, vec![Some(0); n]));
         Ok((transforms::vmap(&mut f, r.inputs, &axes)?, vec![Some(0); n]))
     }
 
@@ -66,12 +66,19 @@ impl Primitive for Fused {
 }
 
 impl Fused {
+    /// The steps on other arrays. A kernel that was recorded without regard to shapes meets others than the
+    /// recorded ones.
+    fn play(&self, inputs: &[Array]) -> Result<Vec<Array>> {
+        let other = inputs.iter().zip(&self.steps.inputs).any(|(a, (shape, _))| a.shape() != &shape[..]);
+        self.steps.play(inputs, other)
+    }
+
     /// The steps on the primals, some of them replaced.
     fn with(&self, primals: &[Array], argnums: &[usize], given: &[Array]) -> Result<Vec<Array>> {
         let mut all = primals.to_vec();
         for (&i, a) in argnums.iter().zip(given) {
             all[i] = a.clone();
         }
-        self.steps.play(&all, false)
+        self.play(&all)
     }
 }

@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::core::array::set_lengths_vary;
 use crate::core::{Array, Result};
+use crate::transforms::eval::Placeholders;
 
-pub use tape::Tape;
+pub use tape::{Step, Tape, Value};
 
 thread_local! {
     static RECORDING: Cell<u32> = const { Cell::new(0) };
@@ -57,16 +58,25 @@ impl Drop for Recording {
     }
 }
 
-/// Records `f` on placeholders that look like `inputs`, and compiles what it built.
-pub fn compile(f: super::Function, inputs: &[Array], shapeless: bool) -> Result<Tape> {
+/// Records what `f` builds on placeholders that look like `inputs`. Nothing is evaluated.
+pub fn record(f: super::Function, inputs: &[Array], shapeless: bool) -> Result<Tape> {
     let traced: Vec<Array> = inputs.iter().map(|a| Array::placeholder(a.shape(), a.dtype())).collect();
     let born =
         traced.last().map_or_else(|| Array::placeholder(&[][..], crate::core::Dtype::Bool).id(), Array::id);
     let outputs = {
-        let _recording = Recording::new(shapeless);
+        let _recording = (Recording::new(shapeless), Placeholders::new());
         f(&traced)?
     };
-    let tape = Tape::record(&traced, &outputs, born);
-    simplify::evaluate_scalars(&tape)?;
-    Ok(fuse::fuse(&simplify::simplify(&tape), shapeless))
+    Ok(Tape::record(&traced, &outputs, born))
+}
+
+/// A recorded function without what need not be computed; single numbers among its constants are evaluated.
+pub fn simplified(tape: &Tape) -> Result<Tape> {
+    simplify::evaluate_scalars(tape)?;
+    Ok(simplify::simplify(tape))
+}
+
+/// A recorded function with its elementwise operations fused.
+pub fn fused(tape: &Tape, shapeless: bool) -> Tape {
+    fuse::fuse(tape, shapeless)
 }

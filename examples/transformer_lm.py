@@ -1,0 +1,184 @@
+"""Trains a transformer that writes text, character by character, on Python's own documentation.
+
+The text is the Language Reference that ships with every Python (`pydoc_data.topics`). The model is
+a stack of `nn.TransformerEncoderLayer` under a causal mask; it is trained with AdamW, a warm-up and
+a cosine schedule, in one compiled function, and then samples some text.
+
+    python examples/transformer_lm.py [--device gpu|cpu] [--steps 2000] [--out out/lm.png]
+"""
+
+import argparse
+import math
+import pathlib
+import sys
+import time
+from functools import partial
+from pydoc_data.topics import topics
+
+import matplotlib
+import mlx.core as mx
+import mlx.nn as nn
+import mlx.optimizers as optim
+import numpy as np
+from mlx.utils import tree_flatten
+from tqdm import tqdm
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt  # noqa: E402
+
+WARM = 20  # steps that are not timed: kernels are compiled in them
+
+
+class LanguageModel(nn.Module):
+    """Characters to the scores of the character that follows each of them."""
+
+    def __init__(self, vocabulary, context, dims, heads, layers):
+        super().__init__()
+        self.context = context
+        self.embedding = nn.Embedding(vocabulary, dims)
+        self.positions = nn.Embedding(context, dims)
+        self.transformer = nn.TransformerEncoder(layers, dims, heads, activation=nn.gelu_approx)
+
+    def __call__(self, tokens):
+        length = tokens.shape[1]
+        mask = nn.MultiHeadAttention.create_additive_causal_mask(length)
+        x = self.embedding(tokens) + self.positions(mx.arange(length))
+        return self.embedding.as_linear(self.transformer(x, mask))
+
+
+def load():
+    """The text as characters' numbers, and the characters."""
+    text = "\n\n".join(topics[name] for name in sorted(topics))
+    characters = sorted(set(text))
+    number = {c: i for i, c in enumerate(characters)}
+    return np.array([number[c] for c in text], np.int32), characters
+
+
+def batches(data, size, context, rng):
+    """Endless random pieces of the text, one character longer than the context."""
+    while True:
+        starts = rng.integers(0, len(data) - context - 1, size)
+        yield mx.array(data[starts[:, None] + np.arange(context + 1)])
+
+
+def loss(model, pieces):
+    """Mean cross entropy of the next characters, in nats."""
+    return nn.losses.cross_entropy(model(pieces[:, :-1]), pieces[:, 1:], reduction="mean")
+
+
+def train(model, stream, steps, rate):
+    """Returns the loss of each step and the seconds of those after the first ones."""
+    warm = max(1, steps // 10)
+    schedule = optim.join_schedules(
+        [optim.linear_schedule(0.0, rate, warm), optim.cosine_decay(rate, max(1, steps - warm))],
+        [warm],
+    )
+    optimizer = optim.AdamW(learning_rate=schedule, weight_decay=0.01)
+    optimizer.init(model.trainable_parameters())
+    state = [model.state, optimizer.state]
+
+    @partial(mx.compile, inputs=state, outputs=state)
+    def step(pieces):
+        value, grads = nn.value_and_grad(model, loss)(model, pieces)
+        grads, _ = optim.clip_grad_norm(grads, 1.0)
+        optimizer.update(model, grads)
+        return value
+
+    losses, begin = [], time.perf_counter()
+    progress = tqdm(range(1, steps + 1), desc="training", unit="step", file=sys.stdout)
+    for i in progress:
+        value = step(next(stream))
+        mx.async_eval(value, state)
+        losses.append(value)
+        if i == min(WARM, steps - 1):
+            mx.synchronize()
+            begin = time.perf_counter()
+        if i % 50 == 0:
+            progress.set_postfix(loss=f"{losses[i - 25].item():.3f}")
+    mx.eval(state)
+    mx.synchronize()
+    return [v.item() for v in losses], time.perf_counter() - begin
+
+
+def sample(model, characters, prompt, length, temperature):
+    """Text that begins with `prompt`, drawn character by character."""
+    number = {c: i for i, c in enumerate(characters)}
+    context = model.context
+
+    @mx.compile
+    def follow(window, end):
+        scores = model(window[None])[0][end] / temperature
+        return mx.random.categorical(scores)
+
+    tokens = [number[c] for c in prompt]
+    for _ in range(length):
+        # The window is always full, so that one compiled function serves all lengths.
+        window = (tokens[-context:] + [0] * context)[:context]
+        end = min(len(tokens), context) - 1
+        tokens.append(follow(mx.array(window), mx.array(end)).item())
+    return "".join(characters[t] for t in tokens)
+
+
+def picture(path, losses, guess):
+    """The loss curve, with that of a guess by frequency alone."""
+    figure, axes = plt.subplots(figsize=(8, 5))
+    axes.plot(losses, linewidth=0.5, alpha=0.4)
+    width = min(25, len(losses))
+    smooth = np.convolve(losses, np.ones(width) / width, "valid")
+    axes.plot(np.arange(width - 1, len(losses)), smooth)
+    axes.axhline(guess, linestyle=":", color="grey", label="character frequencies")
+    axes.set(title="training loss", xlabel="step", ylabel="cross entropy (nats a character)")
+    axes.legend()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=100, bbox_inches="tight")
+    plt.close(figure)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--device", choices=["cpu", "gpu"], help="default: MLX's default device")
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--context", type=int, default=64)
+    parser.add_argument("--dims", type=int, default=64)
+    parser.add_argument("--heads", type=int, default=4)
+    parser.add_argument("--layers", type=int, default=2)
+    parser.add_argument("--rate", type=float, default=3e-3)
+    parser.add_argument("--sample", type=int, default=200, help="characters to write")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("out/lm.png"))
+    args = parser.parse_args()
+    if args.steps < 2:
+        parser.error("--steps must be at least 2")
+    if args.device == "gpu" and not mx.is_available(mx.gpu):
+        parser.error("--device gpu: no Vulkan device was found")
+    if args.device:
+        mx.set_default_device(getattr(mx, args.device))
+    device = mx.default_device()
+    print(f"device: {device} {mx.device_info(device).get('device_name', '')}", flush=True)
+
+    mx.random.seed(args.seed)
+    data, characters = load()
+    model = LanguageModel(len(characters), args.context, args.dims, args.heads, args.layers)
+    count = sum(p.size for _, p in tree_flatten(model.parameters()))
+    print(f"text: {len(data):,} characters, {len(characters)} different; parameters: {count:,}")
+    stream = batches(data, args.batch, args.context, np.random.default_rng(args.seed))
+    losses, seconds = train(model, stream, args.steps, args.rate)
+    timed = args.steps - min(WARM, args.steps - 1)
+    print(f"tokens per second: {timed * args.batch * args.context / seconds:,.0f}")
+
+    share = np.bincount(data) / len(data)
+    guess = float(-(share * np.log(share)).sum())
+    last = float(np.mean(losses[-max(1, args.steps // 20) :]))
+    print(f"loss: {losses[0]:.3f} -> {last:.3f} nats a character (frequencies alone: {guess:.3f})")
+    picture(args.out, losses, guess)
+    print(f"picture: {args.out}")
+    if args.sample:
+        print("--- sample")
+        print(sample(model.eval(), characters, "The ", args.sample, 0.7))
+    if not (math.isfinite(last) and last < min(losses[0], guess)):
+        sys.exit("the model has not learned more than the frequencies of characters")
+
+
+if __name__ == "__main__":
+    main()

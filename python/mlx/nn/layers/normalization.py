@@ -1,0 +1,310 @@
+"""Normalisation layers; all take the channels in the last axis."""
+
+from typing import Any, Self
+
+import mlx.core as mx
+from mlx.nn.layers.base import Module
+
+
+class InstanceNorm(Module):
+    """Normalises every channel of every sample over the axes between the first and the last.
+
+    Ulyanov et al. 2016, arXiv 1607.08022. With ``affine`` the result is multiplied by ``weight``
+    and ``bias`` is added, both of shape (dims,).
+
+    Parameters
+    ----------
+    dims : int
+        The number of channels.
+    eps : float, optional
+        Added to the variance. Default: ``1e-5``.
+    affine : bool, optional
+        Whether there are a weight and a bias. Default: ``False``.
+
+    Raises
+    ------
+    ValueError
+        If the input has fewer than three dimensions.
+
+    Examples
+    --------
+    >>> import mlx.core as mx, mlx.nn as nn
+    >>> nn.InstanceNorm(4)(mx.ones((2, 3, 4))).shape
+    (2, 3, 4)
+    """
+
+    def __init__(self, dims: int, eps: float = 1e-5, affine: bool = False) -> None:
+        super().__init__()
+        if affine:
+            self.weight = mx.ones((dims,))
+            self.bias = mx.zeros((dims,))
+        self.dims = dims
+        self.eps = eps
+
+    def _extra_repr(self) -> str:
+        return f"{self.dims}, eps={self.eps}, affine={'weight' in self}"
+
+    def __call__(self, x: mx.array) -> mx.array:
+        if x.ndim < 3:
+            raise ValueError(
+                "[InstanceNorm] expects inputs with at least 3 dimensions (N, ..., C) but the "
+                f"input has {x.ndim} dimensions"
+            )
+        axes = tuple(range(1, x.ndim - 1))
+        mean = mx.mean(x, axis=axes, keepdims=True)
+        var = mx.var(x, axis=axes, keepdims=True)
+        y = (x - mean) * mx.rsqrt(var + self.eps)
+        return self.weight * y + self.bias if "weight" in self else y
+
+
+class LayerNorm(Module):
+    """Normalises the last axis, then scales it by ``weight`` and shifts it by ``bias``.
+
+    Ba et al. 2016, arXiv 1607.06450.
+
+    Parameters
+    ----------
+    dims : int
+        The size of the last axis.
+    eps : float, optional
+        Added to the variance. Default: ``1e-5``.
+    affine : bool, optional
+        Whether there is a weight. Default: ``True``.
+    bias : bool, optional
+        Whether there is a bias too, given ``affine``. Default: ``True``.
+
+    Examples
+    --------
+    >>> import mlx.core as mx, mlx.nn as nn
+    >>> nn.LayerNorm(4)(mx.ones((2, 4))).shape
+    (2, 4)
+    """
+
+    def __init__(
+        self, dims: int, eps: float = 1e-5, affine: bool = True, bias: bool = True
+    ) -> None:
+        super().__init__()
+        if affine:
+            self.weight = mx.ones((dims,))
+            if bias:
+                self.bias = mx.zeros((dims,))
+        self.eps = eps
+        self.dims = dims
+
+    def _extra_repr(self) -> str:
+        return f"{self.dims}, eps={self.eps}, affine={'weight' in self}"
+
+    def __call__(self, x: mx.array) -> mx.array:
+        return mx.fast.layer_norm(x, self.get("weight"), self.get("bias"), self.eps)
+
+
+class RMSNorm(Module):
+    """Divides by the root of the mean square of the last axis and multiplies by ``weight``.
+
+    Zhang and Sennrich 2019, arXiv 1910.07467. Accumulates in float32.
+
+    Parameters
+    ----------
+    dims : int
+        The size of the last axis.
+    eps : float, optional
+        Added to the mean square. Default: ``1e-5``.
+
+    Examples
+    --------
+    >>> import mlx.core as mx, mlx.nn as nn
+    >>> nn.RMSNorm(4)(mx.ones((2, 4))).shape
+    (2, 4)
+    """
+
+    def __init__(self, dims: int, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.weight = mx.ones((dims,))
+        self.eps = eps
+
+    def _extra_repr(self) -> str:
+        return f"{self.weight.shape[0]}, eps={self.eps}"
+
+    def __call__(self, x: mx.array) -> mx.array:
+        return mx.fast.rms_norm(x, self["weight"], self.eps)
+
+
+class GroupNorm(Module):
+    """Normalises groups of channels, each over its channels and all spatial axes of a sample.
+
+    Wu and He 2018, arXiv 1803.08494. With ``affine`` the result is multiplied by ``weight`` and
+    ``bias`` is added, both of shape (dims,).
+
+    Parameters
+    ----------
+    num_groups : int
+        The number of groups.
+    dims : int
+        The number of channels.
+    eps : float, optional
+        Added to the variance. Default: ``1e-5``.
+    affine : bool, optional
+        Whether there are a weight and a bias. Default: ``True``.
+    pytorch_compatible : bool, optional
+        Whether a group is a run of neighbouring channels, as in the paper. Else channel ``c`` is
+        in group ``c % num_groups``. Default: ``False``.
+
+    Raises
+    ------
+    ValueError
+        If ``num_groups`` does not divide ``dims``, or the input has fewer than two dimensions.
+
+    Examples
+    --------
+    >>> import mlx.core as mx, mlx.nn as nn
+    >>> nn.GroupNorm(2, 4)(mx.ones((2, 3, 4))).shape
+    (2, 3, 4)
+    """
+
+    def __init__(
+        self,
+        num_groups: int,
+        dims: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        pytorch_compatible: bool = False,
+    ) -> None:
+        super().__init__()
+        if num_groups < 1 or dims % num_groups != 0:
+            raise ValueError(
+                f"[GroupNorm] The number of features ({dims}) must be evenly divisible by the "
+                f"number of groups ({num_groups})."
+            )
+        if affine:
+            self.bias = mx.zeros((dims,))
+            self.weight = mx.ones((dims,))
+        self.num_groups = num_groups
+        self.dims = dims
+        self.eps = eps
+        self.pytorch_compatible = pytorch_compatible
+
+    def _extra_repr(self) -> str:
+        return (
+            f"{self.num_groups}, {self.dims}, eps={self.eps}, affine={'weight' in self}, "
+            f"pytorch_compatible={self.pytorch_compatible}"
+        )
+
+    def _runs(self, x: mx.array) -> mx.array:
+        """Groups of neighbouring channels: one row a group, normalised at once."""
+        batch, *spatial, dims = x.shape
+        size = dims // self.num_groups
+        x = x.reshape(batch, -1, self.num_groups, size).swapaxes(1, 2)
+        rows = x.reshape(batch, self.num_groups, -1)
+        y = mx.fast.layer_norm(rows, None, None, self.eps)
+        y = y.reshape(batch, self.num_groups, -1, size).swapaxes(1, 2)
+        return y.reshape(batch, *spatial, dims)
+
+    def _interleaved(self, x: mx.array) -> mx.array:
+        """Group g holds the channels g, g + num_groups, ..."""
+        rows = x.reshape(x.shape[0], -1, self.num_groups)
+        mean = mx.mean(rows, axis=1, keepdims=True)
+        var = mx.var(rows, axis=1, keepdims=True)
+        return ((rows - mean) * mx.rsqrt(var + self.eps)).reshape(x.shape)
+
+    def __call__(self, x: mx.array) -> mx.array:
+        if x.ndim < 2:
+            raise ValueError(
+                "[GroupNorm] expects inputs with at least 2 dimensions (N, ..., C) but the "
+                f"input has {x.ndim} dimensions"
+            )
+        y = self._runs(x) if self.pytorch_compatible else self._interleaved(x)
+        return self.weight * y + self.bias if "weight" in self else y
+
+
+class BatchNorm(Module):
+    """Normalises every channel over the batch and all spatial axes.
+
+    Ioffe and Szegedy 2015, arXiv 1502.03167. In training the statistics are those of the input,
+    and running ones follow them; in evaluation the running ones are used. The parameters are
+    ``weight`` and ``bias`` (with ``affine``), ``running_mean`` and ``running_var``, each of shape
+    (num_features,); the last two are never trained.
+
+    Parameters
+    ----------
+    num_features : int
+        The number of channels.
+    eps : float, optional
+        Added to the variance. Default: ``1e-5``.
+    momentum : float, optional
+        The share of the new in the running statistics. Default: ``0.1``.
+    affine : bool, optional
+        Whether there are a weight and a bias. Default: ``True``.
+    track_running_stats : bool, optional
+        Whether there are running statistics. Default: ``True``.
+
+    Raises
+    ------
+    ValueError
+        If the input has not 2, 3 or 4 dimensions, or one value a channel in training.
+
+    Examples
+    --------
+    >>> import mlx.core as mx, mlx.nn as nn
+    >>> nn.BatchNorm(4)(mx.ones((2, 3, 4))).shape
+    (2, 3, 4)
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+    ) -> None:
+        super().__init__()
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.track_running_stats = track_running_stats
+        if affine:
+            self.weight = mx.ones((num_features,))
+            self.bias = mx.zeros((num_features,))
+        if track_running_stats:
+            self.running_mean = mx.zeros((num_features,))
+            self.running_var = mx.ones((num_features,))
+            self._freeze_statistics()
+
+    def _freeze_statistics(self) -> None:
+        self.freeze(keys=["running_mean", "running_var"], recurse=False)
+
+    def unfreeze(self, *args: Any, **kwargs: Any) -> Self:
+        """As :meth:`Module.unfreeze`, but the running statistics stay frozen."""
+        super().unfreeze(*args, **kwargs)
+        self._freeze_statistics()
+        return self
+
+    def _extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
+            f"affine={'weight' in self}, track_running_stats={self.track_running_stats}"
+        )
+
+    def _follow(self, mean: mx.array, var: mx.array, count: int) -> None:
+        """Move the running statistics towards those of an input with `count` values a channel."""
+        if count < 2:
+            raise ValueError("[BatchNorm] training requires more than one value per channel, got 1")
+        mu = self.momentum
+        unbiased = var * (count / (count - 1))
+        self.running_mean = (1 - mu) * self.running_mean + mu * mean
+        self.running_var = (1 - mu) * self.running_var + mu * unbiased
+
+    def __call__(self, x: mx.array) -> mx.array:
+        if x.ndim < 2 or x.ndim > 4:
+            raise ValueError(
+                f"[BatchNorm] Expected input tensor to have 2, 3 or 4 dimensions, but got {x.ndim}"
+            )
+        if self.track_running_stats and not self.training:
+            mean, var = self.running_mean, self.running_var
+        else:
+            axes = tuple(range(x.ndim - 1))
+            mean, var = mx.mean(x, axis=axes), mx.var(x, axis=axes)
+            if self.track_running_stats:
+                self._follow(mean, var, x.size // x.shape[-1] if x.size else 0)
+        y = (x - mean) * mx.rsqrt(var + self.eps)
+        return self.weight * y + self.bias if "weight" in self else y

@@ -1,0 +1,881 @@
+"""Optimisers: they keep a state beside the parameters and make new parameters from gradients.
+
+The state is one tree of arrays (``"step"``, ``"learning_rate"`` and other scheduled values at its
+top), so that an update can be compiled with ``optimizer.state`` among its inputs and outputs.
+Every rule computes in the dtype of the gradient.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import mlx.core as mx
+from mlx.nn import Module
+from mlx.utils import tree_flatten, tree_map, tree_merge, tree_reduce, tree_unflatten
+
+__all__ = [
+    "SGD",
+    "AdaDelta",
+    "Adafactor",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "Lion",
+    "MultiOptimizer",
+    "Muon",
+    "Optimizer",
+    "RMSprop",
+    "clip_grad_norm",
+]
+
+_Rate = float | Callable[[mx.array], mx.array]
+
+
+class Optimizer:
+    """Base class: a subclass says how one parameter is initialised and updated.
+
+    Parameters
+    ----------
+    schedulers : dict, optional
+        Functions of the step by the name of the state entry that they set before every update.
+
+    Examples
+    --------
+    >>> import mlx.core as mx, mlx.optimizers as optim
+    >>> optimizer = optim.SGD(learning_rate=0.5)
+    >>> optimizer.apply_gradients({"w": mx.array([2.0])}, {"w": mx.array([3.0])})
+    {'w': array([2], dtype=float32)}
+    """
+
+    def __init__(self, schedulers: dict[str, Callable[[mx.array], mx.array]] | None = None) -> None:
+        self._initialized = False
+        self._state: dict[str, Any] = {"step": mx.array(0, mx.uint64)}
+        self._schedulers = dict(schedulers or {})
+
+    # --- for the user -------------------------------------------------------------------------
+
+    def update(self, model: Module, gradients: dict[str, Any]) -> None:
+        """Update the parameters of a model, in place, from a tree of their gradients."""
+        model.update(self.apply_gradients(gradients, model))
+
+    def init(self, parameters: dict[str, Any]) -> None:
+        """Make the state of all parameters; what has one already keeps it.
+
+        Happens by itself at the first update, for the parameters that have a gradient then. Call
+        it before where the state must exist, as for compiling or loading.
+        """
+        for key, parameter in parameters.items():
+            self._state[key] = self._init_tree(parameter, self._state.get(key, {}))
+        self._initialized = True
+
+    def apply_gradients(self, gradients: dict[str, Any], parameters: dict[str, Any]) -> Any:
+        """New parameters from gradients; the state moves on by a step.
+
+        Parameters
+        ----------
+        gradients : dict
+            A tree of arrays.
+        parameters : dict
+            A tree, or a module, that has at least the places of ``gradients``.
+
+        Returns
+        -------
+        dict
+            A tree of the structure of ``gradients``.
+
+        Raises
+        ------
+        KeyError
+            If a parameter is missing.
+        """
+        if not self._initialized:
+            self.init(gradients)
+        for name, scheduler in self._schedulers.items():
+            self.state[name] = scheduler(self.step)
+        self.state["step"] = self.step + 1
+        return tree_map(self.apply_single, gradients, parameters, self.state)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The state, a tree of arrays."""
+        return self._state
+
+    @state.setter
+    def state(self, state: dict[str, Any]) -> None:
+        self._initialized = False
+        self._state = state
+
+    @property
+    def step(self) -> mx.array:
+        """The number of updates so far, a uint64 scalar."""
+        return self.state["step"]
+
+    @property
+    def learning_rate(self) -> mx.array:
+        """The learning rate, a scalar array."""
+        return self.state["learning_rate"]
+
+    @learning_rate.setter
+    def learning_rate(self, learning_rate: float | mx.array) -> None:
+        self.state["learning_rate"] = mx.array(learning_rate)
+
+    # --- for subclasses -----------------------------------------------------------------------
+
+    def init_single(self, parameter: mx.array, state: dict[str, Any]) -> None:
+        """Fill the empty ``state`` of one parameter."""
+        raise NotImplementedError()
+
+    def apply_single(
+        self, gradient: mx.array, parameter: mx.array, state: dict[str, Any]
+    ) -> mx.array:
+        """The new value of one parameter; ``state`` is changed."""
+        raise NotImplementedError()
+
+    def _init_tree(self, parameters: Any, state: Any) -> Any:
+        if isinstance(parameters, dict):
+            merged = dict(state)
+            for key, parameter in parameters.items():
+                merged[key] = self._init_tree(parameter, merged.get(key, {}))
+            return merged
+        if isinstance(parameters, (list, tuple)):
+            known = list(state) if isinstance(state, (list, tuple)) else []
+            known += [{}] * (len(parameters) - len(known))
+            return type(parameters)(
+                [self._init_tree(p, s) for p, s in zip(parameters, known, strict=False)]
+            )
+        if not state:
+            state = {}
+            self.init_single(parameters, state)
+        return state
+
+    def _maybe_schedule(self, name: str, value: _Rate) -> None:
+        """Set an entry of the state: a number, or a function of the step for every update."""
+        if callable(value):
+            self._schedulers[name] = value
+            self.state[name] = mx.array(value(self.step))
+        else:
+            self.state[name] = mx.array(value)
+
+    def _rate(self, gradient: mx.array) -> mx.array:
+        return self.learning_rate.astype(gradient.dtype)
+
+
+class MultiOptimizer(Optimizer):
+    """Several optimisers, each for the parameters that its filter accepts first.
+
+    Parameters
+    ----------
+    optimizers : list of Optimizer
+        The last one takes what no filter accepts.
+    filters : list of callable
+        One for every optimiser but the last; called with the dotted name and the gradient.
+
+    Raises
+    ------
+    ValueError
+        If there is not one filter fewer than optimisers.
+
+    Examples
+    --------
+    >>> import mlx.optimizers as optim
+    >>> both = [optim.Muon(learning_rate=0.02), optim.AdamW(learning_rate=0.001)]
+    >>> optimizer = optim.MultiOptimizer(both, [lambda name, weight: weight.ndim == 2])
+    """
+
+    def __init__(self, optimizers: list[Optimizer], filters: list[Any] | None = None) -> None:
+        super().__init__({})
+        self._state = {}
+        filters = list(filters or [])
+        if len(filters) != len(optimizers) - 1:
+            raise ValueError(
+                f"[MultiOptimizer] Given {len(filters)} filters but {len(optimizers) - 1} needed."
+            )
+        self.optimizers = optimizers
+        self.filters = [*filters, lambda *_: True]
+
+    def _split(self, tree: dict[str, Any]) -> list[Any]:
+        parts: list[list[tuple[str, Any]]] = [[] for _ in self.optimizers]
+        for path, leaf in tree_flatten(tree):
+            for part, accepts in zip(parts, self.filters, strict=True):
+                if accepts(path, leaf):
+                    part.append((path, leaf))
+                    break
+        return [tree_unflatten(part) if part else {} for part in parts]
+
+    def init(self, parameters: dict[str, Any]) -> None:
+        for optimizer, part in zip(self.optimizers, self._split(parameters), strict=True):
+            optimizer.init(part)
+        self._initialized = True
+
+    def apply_gradients(self, gradients: dict[str, Any], parameters: dict[str, Any]) -> Any:
+        merged: Any = {}
+        for optimizer, part in zip(self.optimizers, self._split(gradients), strict=True):
+            merged = tree_merge(merged, optimizer.apply_gradients(part, parameters))
+        return merged
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The states of the optimisers, in the list ``"states"``."""
+        return {"states": [optimizer.state for optimizer in self.optimizers]}
+
+    @state.setter
+    def state(self, state: dict[str, Any]) -> None:
+        if "states" not in state or len(state["states"]) != len(self.optimizers):
+            raise ValueError(
+                "[MultiOptimizer] Invalid state provided: expected a list of "
+                f"{len(self.optimizers)} states under 'states'"
+            )
+        for optimizer, part in zip(self.optimizers, state["states"], strict=True):
+            optimizer.state = part
+
+    @property
+    def learning_rate(self) -> mx.array:
+        """The learning rate of the first optimiser; setting it sets all."""
+        return self.optimizers[0].learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, learning_rate: float | mx.array) -> None:
+        for optimizer in self.optimizers:
+            optimizer.learning_rate = learning_rate
+
+
+def _require(ok: bool, name: str, bound: str, value: float) -> None:
+    if not ok:
+        raise ValueError(f"{name} should be {bound}, {value} was provided instead")
+
+
+def _require_betas(name: str, betas: list[float] | tuple[float, ...]) -> None:
+    for i, beta in enumerate(betas, 1):
+        _require(0 <= beta < 1, f"{name} beta{i}", "in [0, 1)", beta)
+
+
+class SGD(Optimizer):
+    """Stochastic gradient descent with momentum.
+
+    :math:`v' = \\mu v + (1 - \\tau) g`, :math:`w' = w - \\lambda v'`; with ``nesterov``
+    :math:`w' = w - \\lambda (g + \\mu v')` (Sutskever et al. 2013).
+
+    Parameters
+    ----------
+    learning_rate : float or callable
+        The rate :math:`\\lambda`, or a function of the step.
+    momentum : float, optional
+        :math:`\\mu`. Default: ``0.0``.
+    weight_decay : float, optional
+        A factor on the parameters that is added to the gradients. Default: ``0.0``.
+    dampening : float, optional
+        :math:`\\tau`. Default: ``0.0``.
+    nesterov : bool, optional
+        Default: ``False``.
+
+    Raises
+    ------
+    ValueError
+        If ``nesterov`` is set without momentum or with dampening.
+
+    Examples
+    --------
+    >>> import mlx.core as mx, mlx.optimizers as optim
+    >>> optim.SGD(0.5).apply_gradients({"w": mx.array([2.0])}, {"w": mx.array([3.0])})
+    {'w': array([2], dtype=float32)}
+    """
+
+    def __init__(
+        self,
+        learning_rate: _Rate,
+        momentum: float = 0.0,
+        weight_decay: float = 0.0,
+        dampening: float = 0.0,
+        nesterov: bool = False,
+    ) -> None:
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("Nesterov momentum requires a momentum and zero dampening.")
+        super().__init__()
+        self._maybe_schedule("learning_rate", learning_rate)
+        self.momentum = momentum
+        self.weight_decay = weight_decay
+        self.dampening = dampening
+        self.nesterov = nesterov
+
+    def init_single(self, parameter: mx.array, state: dict[str, Any]) -> None:
+        state["v"] = mx.zeros_like(parameter)
+
+    def apply_single(
+        self, gradient: mx.array, parameter: mx.array, state: dict[str, Any]
+    ) -> mx.array:
+        if self.weight_decay != 0:
+            gradient = gradient + self.weight_decay * parameter
+        if self.momentum <= 0:
+            return parameter - self._rate(gradient) * gradient
+        v = self.momentum * state["v"] + (1 - self.dampening) * gradient
+        state["v"] = v
+        update = gradient + self.momentum * v if self.nesterov else v
+        return parameter - self._rate(gradient) * update
+
+
+class RMSprop(Optimizer):
+    """Divides the gradient by the root of a running mean of its square.
+
+    :math:`v' = \\alpha v + (1 - \\alpha) g^2`,
+    :math:`w' = w - \\lambda g / (\\sqrt{v'} + \\epsilon)`; Tieleman and Hinton 2012.
+
+    Parameters
+    ----------
+    learning_rate : float or callable
+        The rate :math:`\\lambda`, or a function of the step.
+    alpha : float, optional
+        The share of the old mean. Default: ``0.99``.
+    eps : float, optional
+        Default: ``1e-8``.
+
+    Raises
+    ------
+    ValueError
+        If ``alpha`` or ``eps`` is negative.
+
+    Examples
+    --------
+    >>> import mlx.core as mx, mlx.optimizers as optim
+    >>> new = optim.RMSprop(0.1, 0.0).apply_gradients({"w": mx.ones(1)}, {"w": mx.ones(1)})
+    >>> new["w"]
+    array([0.9], dtype=float32)
+    """
+
+    def __init__(self, learning_rate: _Rate, alpha: float = 0.99, eps: float = 1e-8) -> None:
+        super().__init__()
+        _require(alpha >= 0, "RMSprop alpha", ">=0", alpha)
+        _require(eps >= 0, "RMSprop epsilon", ">0", eps)
+        self._maybe_schedule("learning_rate", learning_rate)
+        self.alpha = alpha
+        self.eps = eps
+
+    def init_single(self, parameter: mx.array, state: dict[str, Any]) -> None:
+        state["v"] = mx.zeros_like(parameter)
+
+    def apply_single(
+        self, gradient: mx.array, parameter: mx.array, state: dict[str, Any]
+    ) -> mx.array:
+        v = self.alpha * state["v"] + (1 - self.alpha) * mx.square(gradient)
+        state["v"] = v
+        return parameter - self._rate(gradient) * gradient / (mx.sqrt(v) + self.eps)
+
+
+class Adagrad(Optimizer):
+    """Divides the gradient by the root of the sum of all its squares.
+
+    :math:`v' = v + g^2`, :math:`w' = w - \\lambda g / (\\sqrt{v'} + \\epsilon)`; Duchi et al. 2011.
+
+    Parameters
+    ----------
+    learning_rate : float or callable
+        The rate :math:`\\lambda`, or a function of the step.
+    eps : float, optional
+        Default: ``1e-8``.
+
+    Raises
+    ------
+    ValueError
+        If ``eps`` is negative.
+
+    Examples
+    --------
+    >>> import mlx.core as mx, mlx.optimizers as optim
+    >>> optim.Adagrad(0.1).apply_gradients({"w": mx.ones(1)}, {"w": mx.ones(1)})["w"]
+    array([0.9], dtype=float32)
+    """
+
+    def __init__(self, learning_rate: _Rate, eps: float = 1e-8) -> None:
+        super().__init__()
+        _require(eps >= 0, "Adagrad epsilon", ">0", eps)
+        self._maybe_schedule("learning_rate", learning_rate)
+        self.eps = eps
+
+    def init_single(self, parameter: mx.array, state: dict[str, Any]) -> None:
+        state["v"] = mx.zeros_like(parameter)
+
+    def apply_single(
+        self, gradient: mx.array, parameter: mx.array, state: dict[str, Any]
+    ) -> mx.array:
+        v = state["v"] + mx.square(gradient)
+        state["v"] = v
+        return parameter - self._rate(gradient) * gradient / (mx.sqrt(v) + self.eps)
+
+
+class AdaDelta(Optimizer):
+    """Scales the gradient by the ratio of the running sizes of updates and gradients.
+
+    :math:`v' = \\rho v + (1 - \\rho) g^2`,
+    :math:`d = g \\sqrt{u + \\epsilon} / \\sqrt{v' + \\epsilon}`,
+    :math:`u' = \\rho u + (1 - \\rho) d^2`, :math:`w' = w - \\lambda d`; Zeiler 2012,
+    arXiv 1212.5701.
+
+    Parameters
+    ----------
+    learning_rate : float or callable
+        The rate :math:`\\lambda`, or a function of the step.
+    rho : float, optional
+        The share of the old means. Default: ``0.9``.
+    eps : float, optional
+        Default: ``1e-6``.
+
+    Raises
+    ------
+    ValueError
+        If ``rho`` or ``eps`` is negative.
+
+    Examples
+    --------
+    >>> import mlx.core as mx, mlx.optimizers as optim
+    >>> optim.AdaDelta(1.0).apply_gradients({"w": mx.zeros(1)}, {"w": mx.ones(1)})["w"]
+    array([1], dtype=float32)
+    """
+
+    def __init__(self, learning_rate: _Rate, rho: float = 0.9, eps: float = 1e-6) -> None:
+        super().__init__()
+        _require(rho >= 0, "AdaDelta rho", ">=0", rho)
+        _require(eps >= 0, "AdaDelta epsilon", ">0", eps)
+        self._maybe_schedule("learning_rate", learning_rate)
+        self.rho = rho
+        self.eps = eps
+
+    def init_single(self, parameter: mx.array, state: dict[str, Any]) -> None:
+        state["v"] = mx.zeros_like(parameter)
+        state["u"] = mx.zeros_like(parameter)
+
+    def apply_single(
+        self, gradient: mx.array, parameter: mx.array, state: dict[str, Any]
+    ) -> mx.array:
+        v = self.rho * state["v"] + (1 - self.rho) * mx.square(gradient)
+        d = mx.sqrt(state["u"] + self.eps) / mx.sqrt(v + self.eps) * gradient
+        state["u"] = self.rho * state["u"] + (1 - self.rho) * mx.square(d)
+        state["v"] = v
+        return parameter - self._rate(gradient) * d
+
+
+class Adam(Optimizer):
+    """Running means of the gradient and of its square.
+
+    :math:`m' = \\beta_1 m + (1 - \\beta_1) g`, :math:`v' = \\beta_2 v + (1 - \\beta_2) g^2`,
+    :math:`w' = w - \\lambda m' / (\\sqrt{v'} + \\epsilon)`; Kingma and Ba 2014, arXiv 1412.6980.
+
+    Parameters
+    ----------
+    learning_rate : float or callable
+        The rate :math:`\\lambda`, or a function of the step.
+    betas : list of float, optional
+        The shares of the old means. Default: ``[0.9, 0.999]``.
+    eps : float, optional
+        Default: ``1e-8``.
+    bias_correction : bool, optional
+        Whether to divide the means by :math:`1 - \\beta^t`, as in the paper. Default: ``False``.
+
+    Raises
+    ------
+    ValueError
+        If a beta is outside [0, 1) or ``eps`` is negative.
+
+    Examples
+    --------
+    >>> import mlx.core as mx, mlx.optimizers as optim
+    >>> adam = optim.Adam(0.1, bias_correction=True)
+    >>> mx.round(adam.apply_gradients({"w": mx.ones(1)}, {"w": mx.ones(1)})["w"], 4)
+    array([0.9], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        learning_rate: _Rate,
+        betas: list[float] = [0.9, 0.999],  # noqa: B006 never changed
+        eps: float = 1e-8,
+        bias_correction: bool = False,
+    ) -> None:
+        super().__init__()
+        _require_betas("Adam", betas)
+        _require(eps >= 0, "Adam epsilon", ">=0", eps)
+        self._maybe_schedule("learning_rate", learning_rate)
+        self.betas = betas
+        self.eps = eps
+        self.bias_correction = bias_correction
+
+    def init_single(self, parameter: mx.array, state: dict[str, Any]) -> None:
+        state["m"] = mx.zeros_like(parameter)
+        state["v"] = mx.zeros_like(parameter)
+
+    def apply_single(
+        self, gradient: mx.array, parameter: mx.array, state: dict[str, Any]
+    ) -> mx.array:
+        b1, b2 = self.betas
+        m = b1 * state["m"] + (1 - b1) * gradient
+        v = b2 * state["v"] + (1 - b2) * mx.square(gradient)
+        state["m"], state["v"] = m, v
+        if not self.bias_correction:
+            return parameter - self._rate(gradient) * m / (mx.sqrt(v) + self.eps)
+        rate = (self.learning_rate / (1 - b1**self.step)).astype(gradient.dtype)
+        spread = mx.rsqrt(1 - b2**self.step).astype(gradient.dtype)
+        return parameter - rate * m / (mx.sqrt(v) * spread + self.eps)
+
+
+class AdamW(Adam):
+    """:class:`Adam` with weight decay apart from the gradient.
+
+    The parameters are multiplied by :math:`1 - \\lambda \\cdot \\text{weight\\_decay}` before the
+    step; Loshchilov and Hutter 2017, arXiv 1711.05101.
+
+    Parameters
+    ----------
+    learning_rate, betas, eps, bias_correction
+        As for :class:`Adam`.
+    weight_decay : float, optional
+        Default: ``0.01``.
+
+    Raises
+    ------
+    ValueError
+        If a beta is outside [0, 1) or ``eps`` is negative.
+
+    Examples
+    --------
+    >>> import mlx.core as mx, mlx.optimizers as optim
+    >>> adam = optim.AdamW(0.5, weight_decay=1.0)
+    >>> adam.apply_gradients({"w": mx.zeros(1)}, {"w": mx.ones(1)})["w"]
+    array([0.5], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        learning_rate: _Rate,
+        betas: list[float] = [0.9, 0.999],  # noqa: B006 never changed
+        eps: float = 1e-8,
+        weight_decay: float = 0.01,
+        bias_correction: bool = False,
+    ) -> None:
+        super().__init__(learning_rate, betas, eps, bias_correction)
+        self.weight_decay = weight_decay
+
+    def apply_single(
+        self, gradient: mx.array, parameter: mx.array, state: dict[str, Any]
+    ) -> mx.array:
+        decayed = parameter * (1 - self._rate(gradient) * self.weight_decay)
+        return super().apply_single(gradient, decayed, state)
+
+
+class Adamax(Adam):
+    """:class:`Adam` with a running maximum in place of the mean of squares.
+
+    :math:`v' = \\max(\\beta_2 v, |g|)`, :math:`w' = w - \\lambda m' / (v' + \\epsilon)`; Kingma and
+    Ba 2014, section 7.1.
+
+    Parameters
+    ----------
+    learning_rate, betas, eps
+        As for :class:`Adam`.
+
+    Raises
+    ------
+    ValueError
+        If a beta is outside [0, 1) or ``eps`` is negative.
+
+    Examples
+    --------
+    >>> import mlx.core as mx, mlx.optimizers as optim
+    >>> optim.Adamax(1.0).apply_gradients({"w": mx.ones(1)}, {"w": mx.ones(1)})["w"]
+    array([0.9], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        learning_rate: _Rate,
+        betas: list[float] = [0.9, 0.999],  # noqa: B006 never changed
+        eps: float = 1e-8,
+    ) -> None:
+        super().__init__(learning_rate, betas, eps)
+
+    def apply_single(
+        self, gradient: mx.array, parameter: mx.array, state: dict[str, Any]
+    ) -> mx.array:
+        b1, b2 = self.betas
+        m = b1 * state["m"] + (1 - b1) * gradient
+        v = mx.maximum(b2 * state["v"], mx.abs(gradient))
+        state["m"], state["v"] = m, v
+        return parameter - self._rate(gradient) * m / (v + self.eps)
+
+
+class Lion(Optimizer):
+    """The sign of a mean of gradient and momentum.
+
+    :math:`c = \\beta_1 m + (1 - \\beta_1) g`, :math:`m' = \\beta_2 m + (1 - \\beta_2) g`,
+    :math:`w' = w - \\lambda (\\operatorname{sign} c + \\text{weight\\_decay} \\cdot w)`;
+    Chen et al. 2023, arXiv 2302.06675.
+
+    Parameters
+    ----------
+    learning_rate : float or callable
+        The rate :math:`\\lambda`, or a function of the step.
+    betas : list of float, optional
+        Default: ``[0.9, 0.99]``.
+    weight_decay : float, optional
+        Default: ``0.0``.
+
+    Raises
+    ------
+    ValueError
+        If a beta is outside [0, 1).
+
+    Examples
+    --------
+    >>> import mlx.core as mx, mlx.optimizers as optim
+    >>> optim.Lion(0.5).apply_gradients({"w": mx.ones(1)}, {"w": mx.ones(1)})["w"]
+    array([0.5], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        learning_rate: _Rate,
+        betas: list[float] = [0.9, 0.99],  # noqa: B006 never changed
+        weight_decay: float = 0.0,
+    ) -> None:
+        super().__init__()
+        _require_betas("Lion", betas)
+        self._maybe_schedule("learning_rate", learning_rate)
+        self.betas = betas
+        self.weight_decay = weight_decay
+
+    def init_single(self, parameter: mx.array, state: dict[str, Any]) -> None:
+        state["m"] = mx.zeros_like(parameter)
+
+    def apply_single(
+        self, gradient: mx.array, parameter: mx.array, state: dict[str, Any]
+    ) -> mx.array:
+        b1, b2 = self.betas
+        rate = self._rate(gradient)
+        m = state["m"]
+        direction = mx.sign(b1 * m + (1 - b1) * gradient)
+        state["m"] = b2 * m + (1 - b2) * gradient
+        if self.weight_decay > 0:
+            parameter = parameter * (1 - rate * self.weight_decay)
+        return parameter - rate * direction
+
+
+class Adafactor(Optimizer):
+    """Adam with the mean of squares of a matrix kept as its row and column means.
+
+    Shazeer and Stern 2018, arXiv 1804.04235, algorithms 4 and 5.
+
+    Parameters
+    ----------
+    learning_rate : float or callable, optional
+        Used when ``relative_step`` is off.
+    eps : tuple of float, optional
+        Added to squared gradients, and the least scale of a parameter.
+        Default: ``(1e-30, 1e-3)``.
+    clip_threshold : float, optional
+        The largest root mean square of an update. Default: ``1.0``.
+    decay_rate : float, optional
+        The power of the step in :math:`1 - t^c`, the share of the old mean of squares.
+        Default: ``-0.8``.
+    beta_1 : float, optional
+        The share of the old mean of updates. Default: no such mean.
+    weight_decay : float, optional
+        Default: ``0.0``.
+    scale_parameter : bool, optional
+        Whether the rate is multiplied by the root mean square of the parameter. Default: ``True``.
+    relative_step : bool, optional
+        Whether the rate is :math:`\\min(0.01, 1 / \\sqrt t)`. Default: ``True``.
+    warmup_init : bool, optional
+        Whether the 0.01 is ``1e-6 * step`` instead. Default: ``False``.
+
+    Examples
+    --------
+    >>> import mlx.core as mx, mlx.optimizers as optim
+    >>> optim.Adafactor().apply_gradients({"w": mx.ones((1, 1))}, {"w": mx.ones((1, 1))})["w"]
+    array([[0.99]], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        learning_rate: _Rate | None = None,
+        eps: tuple[float, float] = (1e-30, 1e-3),
+        clip_threshold: float = 1.0,
+        decay_rate: float = -0.8,
+        beta_1: float | None = None,
+        weight_decay: float = 0.0,
+        scale_parameter: bool = True,
+        relative_step: bool = True,
+        warmup_init: bool = False,
+    ) -> None:
+        super().__init__()
+        if learning_rate is not None:
+            self._maybe_schedule("learning_rate", learning_rate)
+        self.eps = eps
+        self.clip_threshold = clip_threshold
+        self.decay_rate = decay_rate
+        self.beta_1 = beta_1
+        self.weight_decay = weight_decay
+        self.scale_parameter = scale_parameter
+        self.relative_step = relative_step
+        self.warmup_init = warmup_init
+
+    def init_single(self, parameter: mx.array, state: dict[str, Any]) -> None:
+        if parameter.ndim >= 2:
+            *batch, rows, columns = parameter.shape
+            state["exp_avg_sq_row"] = mx.zeros((*batch, rows), dtype=parameter.dtype)
+            state["exp_avg_sq_col"] = mx.zeros((*batch, columns), dtype=parameter.dtype)
+        else:
+            state["exp_avg_sq"] = mx.zeros_like(parameter)
+        if self.beta_1 is not None:
+            state["exp_avg"] = mx.zeros_like(parameter)
+
+    def _relative_rate(self, parameter: mx.array) -> mx.array:
+        if self.relative_step:
+            step = self.step.astype(mx.float32)
+            least = 1e-6 * step if self.warmup_init else mx.array(1e-2)
+            rate = mx.minimum(least, mx.rsqrt(step))
+        else:
+            rate = self.learning_rate
+        rate = rate.astype(parameter.dtype)
+        if self.scale_parameter:
+            rate = rate * mx.maximum(self.eps[1], _rms(parameter))
+        return rate
+
+    def _normalised(
+        self, gradient: mx.array, square: mx.array, beta: mx.array, state: dict[str, Any]
+    ) -> mx.array:
+        """The gradient over the root of the running mean of `square`."""
+
+        def follow(name: str, value: mx.array) -> mx.array:
+            state[name] = beta * state[name] + (1 - beta) * value
+            return state[name]
+
+        if gradient.ndim < 2:
+            return mx.rsqrt(follow("exp_avg_sq", square)) * gradient
+        row = follow("exp_avg_sq_row", mx.mean(square, axis=-1))
+        column = follow("exp_avg_sq_col", mx.mean(square, axis=-2))
+        row = mx.rsqrt(row / mx.mean(row, axis=-1, keepdims=True))
+        return (row[..., None] * mx.rsqrt(column)[..., None, :]) * gradient
+
+    def apply_single(
+        self, gradient: mx.array, parameter: mx.array, state: dict[str, Any]
+    ) -> mx.array:
+        rate = self._relative_rate(parameter)
+        beta = (1.0 - self.step**self.decay_rate).astype(parameter.dtype)
+        square = mx.square(gradient) + self.eps[0]
+        update = self._normalised(gradient, square, beta, state)
+        update = rate * update / mx.maximum(1.0, _rms(update) / self.clip_threshold)
+        if self.beta_1 is not None:
+            update = self.beta_1 * state["exp_avg"] + (1 - self.beta_1) * update
+            state["exp_avg"] = update
+        if self.weight_decay != 0:
+            parameter = parameter - (self.weight_decay * rate) * parameter
+        return parameter - update
+
+
+def _rms(x: mx.array) -> mx.array:
+    return mx.sqrt(mx.mean(mx.square(x)))
+
+
+class Muon(Optimizer):
+    """Momentum whose matrices are made nearly orthogonal.
+
+    The singular values of an update are driven to about one by steps of a quintic Newton-Schulz
+    iteration; Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks". It
+    is meant for matrices; arrays of more dimensions are flattened behind the first axis, others
+    take the momentum as it is.
+
+    Parameters
+    ----------
+    learning_rate : float or callable
+        The rate, or a function of the step. For matrices with more rows than columns it is
+        multiplied by the root of their ratio.
+    momentum : float, optional
+        The share of the old momentum. Default: ``0.95``.
+    weight_decay : float, optional
+        A factor on the parameters, apart from the gradient. Default: ``0.01``.
+    nesterov : bool, optional
+        Whether to look ahead. Default: ``True``.
+    ns_steps : int, optional
+        Steps of the iteration. Default: ``5``.
+
+    Examples
+    --------
+    >>> import mlx.core as mx, mlx.optimizers as optim
+    >>> weights = {"w": mx.ones((4, 2))}
+    >>> optim.Muon(0.1).apply_gradients(weights, weights)["w"].shape
+    (4, 2)
+    """
+
+    def __init__(
+        self,
+        learning_rate: _Rate,
+        momentum: float = 0.95,
+        weight_decay: float = 0.01,
+        nesterov: bool = True,
+        ns_steps: int = 5,
+    ) -> None:
+        super().__init__()
+        self._maybe_schedule("learning_rate", learning_rate)
+        self.momentum = momentum
+        self.weight_decay = weight_decay
+        self.nesterov = nesterov
+        self.ns_steps = ns_steps
+
+    def init_single(self, parameter: mx.array, state: dict[str, Any]) -> None:
+        state["v"] = mx.zeros_like(parameter)
+
+    def _orthogonalised(self, x: mx.array) -> mx.array:
+        """Five coefficients-of-three steps x (a + b x'x + c (x'x)^2) on the smaller Gram matrix."""
+        a, b, c = 3.4445, -4.7750, 2.0315
+        tall = x.shape[-2] > x.shape[-1]
+        if tall:
+            x = x.T
+        x = x / (mx.linalg.norm(x, keepdims=True) + 1e-7)
+        for _ in range(self.ns_steps):
+            gram = x @ x.T
+            x = a * x + mx.addmm(b * gram, gram, gram, beta=1.0, alpha=c) @ x
+        return x.T if tall else x
+
+    def apply_single(
+        self, gradient: mx.array, parameter: mx.array, state: dict[str, Any]
+    ) -> mx.array:
+        if self.weight_decay != 0:
+            gradient = gradient + self.weight_decay * parameter
+        v = self.momentum * state["v"] + (1 - self.momentum) * gradient
+        state["v"] = v
+        update = gradient * (1 - self.momentum) + v * self.momentum if self.nesterov else v
+        rate = self._rate(gradient)
+        if update.ndim >= 2:
+            shape = update.shape
+            update = self._orthogonalised(update.reshape(shape[0], -1)).reshape(shape)
+            rate = rate * math.sqrt(max(1, shape[-2] / shape[-1]))
+        return parameter - rate * update
+
+
+def clip_grad_norm(grads: Any, max_norm: float) -> tuple[Any, mx.array]:
+    """Scale gradients down to a largest norm.
+
+    Pascanu et al. 2012, arXiv 1211.5063.
+
+    Parameters
+    ----------
+    grads : any
+        A tree of arrays.
+    max_norm : float
+        The largest norm of all of them together.
+
+    Returns
+    -------
+    tuple of (any, array)
+        The scaled gradients and their norm before.
+
+    Examples
+    --------
+    >>> import mlx.core as mx, mlx.optimizers as optim
+    >>> optim.clip_grad_norm({"w": mx.array([3.0, 4.0])}, 10.0)[1]
+    array(5, dtype=float32)
+    """
+    total = tree_reduce(
+        lambda sums, g: sums + g.astype(mx.float32).square().sum(), grads, mx.array(0.0)
+    )
+    norm = mx.sqrt(total)
+    factor = mx.minimum(max_norm / (norm + 1e-6), 1.0)
+    return tree_map(lambda g: g * factor.astype(g.dtype), grads), norm

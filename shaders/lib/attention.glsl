@@ -1,0 +1,74 @@
+// What the attention kernels share: arguments, loads of features and the treatment of a score. Scores are kept in
+// units of log 2, so that weights are powers of two. A row is a head of a key head's group and a query: row = head in
+// group * l + query. Macros used: codecs A (operands) and B (result), VEC, MASK_BOOL, MASK_ADD, CAUSAL.
+layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Args {
+    uint64_t q, k, v, mask, sinks, dst, parts;
+    int64_t qs[4], ks[4], vs[4], ms[4];
+    int64_t sink_step;
+    // Batch, key heads, heads of a group, queries, keys, features of keys and values, rows of a group.
+    uint batch, kv, group, l, n, d, dv, rows;
+    // Parts that the keys are cut into, and keys of a part.
+    uint splits, span;
+    float scale;
+};
+
+layout(push_constant, scalar) uniform Push {
+    Args a;
+};
+
+layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Floats { float v[]; };
+
+#define NEG_INF uintBitsToFloat(0xff800000u)
+#define LOWEST (-3.4028234663852886e38)
+const float LOG2E = 1.44269504088896341;
+
+#ifdef VEC
+const uint V = A_VEC;
+#else
+const uint V = 1u;
+#endif
+
+// V features from i on of the row at p, zero past its end.
+void features(uint64_t p, uint i, uint count, int64_t step, out float x[V]) {
+#ifdef VEC
+    uvec4 c = i < count ? Vec16(p + uint64_t(i) * A_SIZE).v : uvec4(0u);
+    [[unroll]] for (uint k = 0u; k < V; ++k) x[k] = a_elem(c, k);
+#else
+    x[0] = i < count ? a_load(at(p, int64_t(i) * step, A_SIZE)) : 0.0;
+#endif
+}
+
+uint64_t q_row(uint b, uint h, uint i) {
+    return at(a.q, int64_t(b) * a.qs[0] + int64_t(h) * a.qs[1] + int64_t(i) * a.qs[2], A_SIZE);
+}
+
+// The score of query i and key j in units of log 2; keys from `end` on have no weight at all.
+float score(float s, uint b, uint h, uint i, uint j, uint end) {
+    if (j >= end) return NEG_INF;
+    s *= a.scale * LOG2E;
+#ifdef CAUSAL
+    if (int(j) > int(i) + int(a.n) - int(a.l)) s = LOWEST;
+#endif
+#if defined(MASK_BOOL) || defined(MASK_ADD)
+    int64_t m = int64_t(b) * a.ms[0] + int64_t(h) * a.ms[1] + int64_t(i) * a.ms[2] + int64_t(j) * a.ms[3];
+#endif
+#ifdef MASK_BOOL
+    if (uint(Raw1(a.mask + uint64_t(m)).v) == 0u) s = LOWEST;
+#endif
+#ifdef MASK_ADD
+    float x = a_load(at(a.mask, m, A_SIZE));
+    // The lowest numbers must stay finite.
+    s = x < -2e38 && x > NEG_INF ? LOWEST : s + x * LOG2E;
+#endif
+    return s;
+}
+
+float finite(float top) { return top == NEG_INF ? 0.0 : top; }
+
+float sink(uint h) {
+#ifdef SINKS
+    return a_load(at(a.sinks, int64_t(h) * a.sink_step, A_SIZE)) * LOG2E;
+#else
+    return NEG_INF;
+#endif
+}

@@ -1,0 +1,59 @@
+// Products of 16 x 16 matrices that a subgroup holds together, loaded from and stored to the shared array `mem` of
+// 16-byte words: offsets and strides count words. PLAIN does the same by ordinary arithmetic in groups of LANES
+// invocations, so that kernels can be tested where there are no matrix instructions.
+#ifdef PLAIN
+const uint OWN = 256u / LANES;
+struct Side { float v[256]; };
+struct Sums { float v[OWN]; };
+uint frag_group() { return gl_LocalInvocationIndex / LANES; }
+uint frag_lane() { return gl_LocalInvocationIndex % LANES; }
+float frag_half(uint at, uint i) { return A_DEC((mem[at + i / 8u][(i % 8u) >> 1] >> (16u * (i & 1u))) & 0xffffu); }
+void load_left(out Side m, uint at, uint stride) {
+    for (uint e = 0u; e < 256u; ++e) m.v[e] = frag_half(at + e / 16u * stride, e % 16u);
+}
+void load_right(out Side m, uint at, uint stride) { load_left(m, at, stride); }
+void load_right_turned(out Side m, uint at, uint stride) {
+    for (uint e = 0u; e < 256u; ++e) m.v[e] = frag_half(at + e % 16u * stride, e / 16u);
+}
+void load_sums(out Sums m, uint at, uint stride) {
+    for (uint i = 0u; i < OWN; ++i) {
+        uint e = frag_lane() + i * LANES, c = e % 16u;
+        m.v[i] = uintBitsToFloat(mem[at + e / 16u * stride + c / 4u][c % 4u]);
+    }
+}
+void store_sums(Sums m, uint at, uint stride) {
+    for (uint i = 0u; i < OWN; ++i) {
+        uint e = frag_lane() + i * LANES, c = e % 16u;
+        mem[at + e / 16u * stride + c / 4u][c % 4u] = floatBitsToUint(m.v[i]);
+    }
+}
+void zero_sums(out Sums m) {
+    for (uint i = 0u; i < OWN; ++i) m.v[i] = 0.0;
+}
+void scale_sums(inout Sums m, Sums by) {
+    for (uint i = 0u; i < OWN; ++i) m.v[i] *= by.v[i];
+}
+void multiply(Side a, Side b, inout Sums m) {
+    for (uint i = 0u; i < OWN; ++i) {
+        uint e = frag_lane() + i * LANES;
+        for (uint k = 0u; k < 16u; ++k) m.v[i] = fma(a.v[e / 16u * 16u + k], b.v[k * 16u + e % 16u], m.v[i]);
+    }
+}
+#define LEFT Side
+#define RIGHT Side
+#define SUMS Sums
+#else
+#define LEFT coopmat<ELEMENT, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA>
+#define RIGHT coopmat<ELEMENT, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB>
+#define SUMS coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
+uint frag_group() { return gl_SubgroupID; }
+uint frag_lane() { return gl_SubgroupInvocationID; }
+#define load_left(m, at, stride) coopMatLoad(m, mem, at, stride, gl_CooperativeMatrixLayoutRowMajor)
+#define load_right(m, at, stride) coopMatLoad(m, mem, at, stride, gl_CooperativeMatrixLayoutRowMajor)
+#define load_right_turned(m, at, stride) coopMatLoad(m, mem, at, stride, gl_CooperativeMatrixLayoutColumnMajor)
+#define load_sums(m, at, stride) coopMatLoad(m, mem, at, stride, gl_CooperativeMatrixLayoutRowMajor)
+#define store_sums(m, at, stride) coopMatStore(m, mem, at, stride, gl_CooperativeMatrixLayoutRowMajor)
+#define zero_sums(m) m = SUMS(0.0)
+#define scale_sums(m, by) m = m * by
+#define multiply(a, b, m) m = coopMatMulAdd(a, b, m)
+#endif

@@ -1,0 +1,141 @@
+//! Kernels that users write in GLSL or SPIR-V, as nodes of the graph. They have no derivative and no batched form;
+//! `custom_function` gives them some.
+
+use std::sync::Arc;
+
+use crate::bail;
+use crate::core::layout::checked_size;
+use crate::core::{Array, Dtype, Primitive, Result, Shape, Stream};
+use crate::kernels::user::{Code, Launch, Template, UserKernel};
+use crate::on_gpu;
+use crate::ops::contiguous;
+use crate::ops::support::*;
+
+const OP: &str = "vulkan_kernel";
+
+struct Custom {
+    name: Arc<str>,
+    program: Program,
+    launch: Launch,
+    init: Option<f64>,
+}
+
+#[derive(Clone)]
+enum Program {
+    Glsl(Arc<str>),
+    Spirv(Arc<[u32]>),
+}
+
+impl Primitive for Custom {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn eval_cpu(&self, _: &[Array], _: &[Array]) -> Result<()> {
+        bail!(Value, "[{OP}] Only supports the GPU.")
+    }
+
+    fn eval_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        on_gpu!(stream, |enc| {
+            use crate::vulkan::user;
+            let from = inputs.iter().map(|a| dev_in(enc, a)).collect::<Result<Vec<_>>>()?;
+            let to = outputs.iter().map(|a| dev_out(enc, a)).collect::<Result<Vec<_>>>()?;
+            let program = match &self.program {
+                Program::Glsl(text) => user::Program::Glsl(text.clone()),
+                Program::Spirv(words) => user::Program::Spirv(words.clone()),
+            };
+            user::run(enc, &self.name, &program, &from, &to, &self.launch, self.init)
+        })
+    }
+}
+
+fn identifier(name: &str) -> bool {
+    let mut chars = name.chars();
+    chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+        && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// Whether the names can stand in GLSL, each for one thing.
+///
+/// # Errors
+/// Value error if not.
+pub fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
+    let mut seen = Vec::new();
+    for name in names {
+        if !identifier(name) || seen.contains(&name) {
+            bail!(Value, "[{OP}] Expected names that differ and are identifiers, got '{name}'.");
+        }
+        seen.push(name);
+    }
+    Ok(())
+}
+
+/// One call of a kernel.
+pub struct Call<'a> {
+    /// Inputs in the order of their names.
+    pub inputs: &'a [Array],
+    /// Shape and dtype of each output.
+    pub outputs: Vec<(Shape, Dtype)>,
+    /// Threads.
+    pub launch: Launch,
+    /// Macros.
+    pub templates: &'a [(String, Template)],
+    /// What outputs hold before the kernel runs.
+    pub init: Option<f64>,
+    /// Called with the GLSL of the call.
+    pub show: &'a mut dyn FnMut(&str) -> Result<()>,
+}
+
+/// The outputs of a kernel.
+///
+/// # Errors
+/// Value error for CPU streams and arguments that do not match the definition. Code that does not compile is a
+/// runtime error when the outputs are evaluated.
+pub fn user_kernel(kernel: &UserKernel, call: Call, s: Stream) -> Result<Vec<Array>> {
+    let name = &kernel.name;
+    if !s.device.is_gpu() {
+        bail!(Value, "[{OP}] Only supports the GPU.");
+    }
+    let counts = [
+        ("inputs", kernel.inputs.len(), call.inputs.len()),
+        ("outputs", kernel.outputs.len(), call.outputs.len()),
+    ];
+    for (what, expected, got) in counts {
+        if expected != got {
+            bail!(Value, "[{OP}] {name}: expected {expected} {what}, got {got}.");
+        }
+    }
+    if call.launch.grid.contains(&0) || call.launch.group.contains(&0) {
+        let Launch { grid, group } = call.launch;
+        bail!(Value, "[{OP}] {name}: grid and threadgroup must be positive, got {grid:?} and {group:?}.");
+    }
+    for (shape, dtype) in &call.outputs {
+        checked_size(OP, shape, dtype.size())?;
+        if *dtype == Dtype::F64 {
+            bail!(Value, "[{OP}] float64 is not supported on the GPU; use a CPU stream.");
+        }
+    }
+    refuse_f64(OP, call.inputs, s)?;
+    let types = call.templates.iter().any(|t| matches!(t.1, Template::Type(Dtype::F64)));
+    if types {
+        bail!(Value, "[{OP}] float64 is not supported on the GPU.");
+    }
+    check_names(call.templates.iter().map(|t| t.0.as_str()))?;
+    let program = match &kernel.code {
+        Code::Spirv(words) => Program::Spirv(words.clone()),
+        Code::Glsl(body) => {
+            let inputs: Vec<_> = call.inputs.iter().map(|a| (a.dtype(), a.ndim())).collect();
+            let outputs: Vec<_> = call.outputs.iter().map(|o| o.1).collect();
+            let text = kernel.glsl(body, &inputs, &outputs, call.templates, &call.launch);
+            (call.show)(&text)?;
+            Program::Glsl(text.into())
+        }
+    };
+    let inputs = call.inputs.iter().map(|a| match kernel.contiguous {
+        true => contiguous(a, false, s),
+        false => Ok(a.clone()),
+    });
+    let inputs = inputs.collect::<Result<Vec<_>>>()?;
+    let custom = Custom { name: name.as_str().into(), program, launch: call.launch, init: call.init };
+    Ok(Array::lazy_many(call.outputs, Arc::new(custom), inputs, s))
+}

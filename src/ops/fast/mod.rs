@@ -1,0 +1,17 @@
+//! `mlx.core.fast`: operations with a kernel of their own where a composition would go through memory several
+//! times. Each keeps its composition beside the kernel: derivatives are built from it, and dtypes without a
+//! kernel (float64) take it.
+
+mod attention;
+mod cross_entropy;
+mod gated_delta;
+mod kernel;
+mod norm;
+mod rope;
+
+pub use attention::{MaskArg, scaled_dot_product_attention};
+pub use cross_entropy::cross_entropy;
+pub use gated_delta::gated_delta_update;
+pub use kernel::{Call, check_names, user_kernel};
+pub use norm::{layer_norm, rms_norm};
+pub use rope::{Offset, Rotation, rope};

@@ -1,0 +1,107 @@
+//! Stored calls made into graph again. Each primitive says by `params` what a file must keep of it, and has a
+//! `restore` beside its other rules; this table finds that by the primitive's name. Rows of the elementwise table
+//! need no entry. Whatever comes in is checked as the arguments of a public op are: files are not trusted.
+
+use super::{
+    conv, count, create, depends, diagonal, elementwise, fft, gather_mm, hadamard, indexing, join, linalg,
+    masked, matmul, random, reduction, scan, scatter, search, segmented_mm, select, slice_update, sort, stft,
+    view,
+};
+use crate::bail;
+use crate::core::layout::show;
+use crate::core::{Array, Result, Stored};
+
+/// How to make the outputs of a stored call.
+enum Maker {
+    One(fn(&Stored) -> Result<Array>),
+    Many(fn(&Stored) -> Result<Vec<Array>>),
+}
+
+use Maker::*;
+
+/// Makers by the names of the primitives.
+const MAKERS: &[(&[&str], Maker)] = &[
+    (&["astype"], One(elementwise::restore_cast)),
+    (&["full"], One(elementwise::restore_full)),
+    (&["arange"], One(create::restore)),
+    (
+        &[
+            "reshape",
+            "transpose",
+            "broadcast_to",
+            "slice",
+            "as_strided",
+            "view",
+            "stop_gradient",
+            "alias",
+            "contiguous",
+        ],
+        One(view::restore),
+    ),
+    (&["diagonal"], One(diagonal::restore)),
+    (&["frames"], One(stft::restore_frames)),
+    (&["overlap_add"], One(stft::restore_overlap_add)),
+    (&["concatenate"], One(join::restore)),
+    (&["depends"], Many(depends::restore)),
+    (&["sum", "prod", "min", "max", "all", "any"], One(reduction::restore_reduce)),
+    (&["argmin", "argmax"], One(reduction::restore_arg_reduce)),
+    (&["softmax"], One(reduction::restore_softmax)),
+    (&["logsumexp"], One(reduction::restore_logsumexp)),
+    (&["number_of_elements"], One(count::restore)),
+    (&["cumsum", "cumprod", "cummin", "cummax", "logcumsumexp"], One(scan::restore)),
+    (&["recurrence"], One(scan::restore_recurrence)),
+    (&["sort", "argsort"], One(sort::restore)),
+    (&["partition", "argpartition"], One(select::restore)),
+    (&["searchsorted"], One(search::restore)),
+    (&["mask_rank"], One(masked::restore)),
+    (&["gather", "take_along_axis"], One(indexing::restore)),
+    (&["scatter", "scatter_add", "scatter_prod", "scatter_max", "scatter_min"], One(scatter::restore)),
+    (&["slice_update"], One(slice_update::restore)),
+    (&["matmul", "addmm"], One(matmul::restore)),
+    (&["gather_mm"], One(gather_mm::restore)),
+    (&["segmented_mm"], One(segmented_mm::restore)),
+    (&["convolution", "convolution_kernel_gradient"], One(conv::restore)),
+    (&["fft", "ifft", "rfft", "irfft"], One(fft::restore)),
+    (&["hadamard_transform"], One(hadamard::restore)),
+    (&["random_bits"], One(random::restore)),
+    (
+        &[
+            "inv",
+            "tri_inv",
+            "solve",
+            "solve_triangular",
+            "cholesky",
+            "det",
+            "slogdet",
+            "lu",
+            "qr",
+            "svd",
+            "eigh",
+            "eig",
+        ],
+        Many(linalg::restore),
+    ),
+];
+
+/// The outputs of a stored call.
+///
+/// # Errors
+/// Value error where parameters, inputs and outputs do not fit each other.
+pub fn restore(c: &Stored) -> Result<Vec<Array>> {
+    let maker = MAKERS.iter().find(|(names, _)| names.contains(&c.name));
+    let outputs = match maker {
+        Some((_, One(f))) => vec![f(c)?],
+        Some((_, Many(f))) => f(c)?,
+        None => vec![elementwise::restore(c)?],
+    };
+    if outputs.len() != c.specs.len() {
+        bail!(Value, "[{}] Expected {} outputs, got {}.", c.name, c.specs.len(), outputs.len());
+    }
+    for (o, (shape, dtype)) in outputs.iter().zip(c.specs) {
+        if o.shape() != shape.as_slice() || o.dtype() != *dtype {
+            let (got, want) = (show(o.shape()), show(shape));
+            bail!(Value, "[{}] Expected {want} of {dtype}, got {got} of {}.", c.name, o.dtype());
+        }
+    }
+    Ok(outputs)
+}

@@ -1,0 +1,466 @@
+//! Functions to and from files, and graphs as text. The Python function is called once for each form of its
+//! arguments; what it builds is kept (`transforms::export`, `io::function`).
+
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard};
+
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::{PyTraverseError, PyVisit};
+
+use super::array::PyArray;
+use super::convert::type_name;
+use super::device::device;
+use super::dtype::PyDtype;
+use super::io::path_of;
+use super::transforms::guarded;
+use super::trees::flatten;
+use crate::core::layout::show;
+use crate::core::{Array, Param};
+use crate::io::function;
+use crate::transforms::compile::record;
+use crate::transforms::dot::{Namer, class_name, dot, letters};
+use crate::transforms::export::{Exported, Ref, Restored, Spec, Trace};
+
+/// Arguments of an exported function: arrays by position, then arrays by name, in the order of the names.
+struct Arguments {
+    arrays: Vec<Array>,
+    keywords: Vec<String>,
+}
+
+impl Arguments {
+    /// From arrays and named arrays, or from one sequence and/or one dict of arrays.
+    fn new(op: &str, args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<Arguments> {
+        let refused = || {
+            PyValueError::new_err(format!(
+                "[{op}] Inputs can either be a variable number of positional and keyword arrays or a single tuple \
+                 and/or dictionary of arrays."
+            ))
+        };
+        let list = |items: &mut dyn Iterator<Item = Bound<'_, PyAny>>| -> PyResult<Vec<Array>> {
+            items.map(|a| a.cast::<PyArray>().map(|a| a.get().array()).map_err(|_| refused())).collect()
+        };
+        let none = kwargs.is_none_or(|k| k.is_empty());
+        let first = args.get_item(0).ok();
+        let (mut arrays, mut named) = (Vec::new(), kwargs.cloned());
+        match &first {
+            Some(x) if none && !x.is_instance_of::<PyArray>() && args.len() <= 2 => {
+                let mut rest = args.iter();
+                if let Ok(t) = x.cast::<PyTuple>() {
+                    arrays = list(&mut t.iter())?;
+                    rest.next();
+                } else if let Ok(l) = x.cast::<PyList>() {
+                    arrays = list(&mut l.iter())?;
+                    rest.next();
+                }
+                named = rest.next().map(|d| d.cast_into::<PyDict>()).transpose().map_err(|_| refused())?;
+                if rest.next().is_some() {
+                    return Err(refused());
+                }
+            }
+            _ => arrays = list(&mut args.iter())?,
+        }
+        let mut keyed: Vec<(String, Array)> = Vec::new();
+        for (k, v) in named.iter().flatten() {
+            let name = k.extract().map_err(|_| refused())?;
+            keyed.push((name, v.cast::<PyArray>().map_err(|_| refused())?.get().array()));
+        }
+        keyed.sort_by(|a, b| a.0.cmp(&b.0));
+        let (keywords, values): (Vec<String>, Vec<Array>) = keyed.into_iter().unzip();
+        arrays.extend(values);
+        Ok(Arguments { arrays, keywords })
+    }
+
+    /// Adds what `fun` does with arguments like these.
+    fn export(self, fun: &Bound<'_, PyAny>, to: &mut Exported) -> PyResult<()> {
+        let py = fun.py();
+        let names = self.keywords.clone();
+        let body = |arrays: &[Array]| {
+            let (args, named) = arrays.split_at(arrays.len() - names.len());
+            let args = PyTuple::new(py, args.iter().map(|a| PyArray::new(a.clone())))?;
+            let kwargs = PyDict::new(py);
+            for (k, a) in names.iter().zip(named) {
+                kwargs.set_item(k, PyArray::new(a.clone()))?;
+            }
+            outputs(&fun.call(args, Some(&kwargs))?)
+        };
+        let tape = guarded(body, |f| record(f, &self.arrays, to.shapeless))?;
+        // Evaluation waits, and does so without the interpreter.
+        Ok(py.detach(|| to.add(&tape, self.keywords))?)
+    }
+}
+
+/// What an exported function returned.
+fn outputs(value: &Bound<'_, PyAny>) -> PyResult<Vec<Array>> {
+    let array = |x: Bound<'_, PyAny>| {
+        x.cast::<PyArray>().map(|a| a.get().array()).map_err(|_| {
+            PyValueError::new_err(
+                "[export_function] Outputs can be either a single array, a tuple, or a list of arrays.",
+            )
+        })
+    };
+    if let Ok(t) = value.cast::<PyTuple>() {
+        return t.iter().map(array).collect();
+    }
+    match value.cast::<PyList>() {
+        Ok(l) => l.iter().map(array).collect(),
+        Err(_) => Ok(vec![array(value.clone())?]),
+    }
+}
+
+fn callable(op: &str, fun: &Bound<'_, PyAny>) -> PyResult<()> {
+    if fun.is_callable() {
+        return Ok(());
+    }
+    Err(PyTypeError::new_err(format!("{op}(): expected a callable, got {}", type_name(fun))))
+}
+
+fn path(op: &str, file: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
+    match path_of(file)? {
+        Some(p) => Ok(p.into()),
+        None => Err(PyTypeError::new_err(format!("[{op}] Expected a path, got {}.", type_name(file)))),
+    }
+}
+
+/// Writes what `fun` computes for arrays like the given ones to a file, from which `import_function` makes a
+/// function again.
+///
+/// Example arguments are arrays, by position and by name, or one sequence and/or one dict of arrays. `fun` returns
+/// an array or a tuple or list of arrays; arrays that it closes over are saved with it. With `shapeless` the
+/// function takes arrays of other shapes (of as many axes). `metadata` is a text to keep beside it. Given a
+/// callable instead of a path, it is called with a dict for each part of the description.
+///
+/// Raises ValueError for other arguments, other results, and functions with rules of their own (`custom_function`);
+/// RuntimeError for a file that cannot be written.
+///
+/// >>> import tempfile, os; path = os.path.join(tempfile.mkdtemp(), 'f.mlxfn')
+/// >>> mx.export_function(path, lambda x: x * x, mx.array(1.0))
+#[pyfunction]
+#[pyo3(signature = (file_or_callback, fun, *args, shapeless=false, metadata=None, **kwargs))]
+fn export_function(
+    file_or_callback: &Bound<'_, PyAny>,
+    fun: &Bound<'_, PyAny>,
+    args: &Bound<'_, PyTuple>,
+    shapeless: bool,
+    metadata: Option<String>,
+    kwargs: Option<&Bound<'_, PyDict>>,
+) -> PyResult<()> {
+    const OP: &str = "export_function";
+    callable(OP, fun)?;
+    device(); // chosen now if it was not yet: calls are told apart by it
+    let py = fun.py();
+    let mut exported = Exported { shapeless, ..Default::default() };
+    let arguments = Arguments::new(OP, args, kwargs)?;
+    if file_or_callback.is_callable() {
+        if metadata.is_some() {
+            return Err(PyValueError::new_err(
+                "[export_function] Metadata is only supported when exporting to a file.",
+            ));
+        }
+        arguments.export(fun, &mut exported)?;
+        return describe(&exported, &exported.traces[0], file_or_callback);
+    }
+    let path = path(OP, file_or_callback)?;
+    arguments.export(fun, &mut exported)?;
+    exported.metadata = metadata.unwrap_or_default();
+    Ok(py.detach(|| function::save(&path, &exported))?)
+}
+
+/// Calls a Python function with a dict for each part of a trace.
+fn describe(exported: &Exported, t: &Trace, callback: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = callback.py();
+    let mut given = 0;
+    let mut fresh = || {
+        given += 1;
+        letters(given)
+    };
+    let inputs: Vec<String> = t.inputs.iter().map(|_| fresh()).collect();
+    let mut temps: Vec<Option<String>> = vec![None; t.calls.iter().map(|c| c.specs.len()).sum()];
+    for r in &t.outputs {
+        if let Ref::Temp(i) = r
+            && temps[*i].is_none()
+        {
+            temps[*i] = Some(fresh());
+        }
+    }
+    let constants: Vec<String> = exported.constants.iter().map(|_| fresh()).collect();
+    let temps: Vec<String> = temps.into_iter().map(|n| n.unwrap_or_else(&mut fresh)).collect();
+    let specs: Vec<Spec> = t.calls.iter().flat_map(|c| c.specs.clone()).collect();
+    let named = |name: &str, spec: &Spec| -> PyResult<Py<PyAny>> {
+        let shape = PyTuple::new(py, spec.0.iter())?;
+        Ok((name, shape, PyDtype(spec.1)).into_pyobject(py)?.into_any().unbind())
+    };
+    let one = |r: &Ref| match r {
+        Ref::Input(i) => named(&inputs[*i], &t.inputs[*i]),
+        Ref::Temp(i) => named(&temps[*i], &specs[*i]),
+        Ref::Const(i) => {
+            let a = &exported.constants[*i];
+            named(&constants[*i], &(a.shape().into(), a.dtype()))
+        }
+    };
+    let all = |refs: &[Ref]| refs.iter().map(one).collect::<PyResult<Vec<_>>>();
+    let send = |kind: &str, fields: Vec<(&str, Py<PyAny>)>| -> PyResult<()> {
+        let dict = PyDict::new(py);
+        dict.set_item("type", kind)?;
+        for (k, v) in fields {
+            dict.set_item(k, v)?;
+        }
+        callback.call1((dict,))?;
+        Ok(())
+    };
+    let list =
+        |items: Vec<Py<PyAny>>| -> PyResult<Py<PyAny>> { Ok(PyList::new(py, items)?.into_any().unbind()) };
+    let arguments: Vec<Ref> = (0..t.inputs.len()).map(Ref::Input).collect();
+    send("inputs", vec![("inputs", list(all(&arguments)?)?)])?;
+    let keywords = t.keywords.iter().zip(&inputs[t.positional()..]);
+    let keywords = keywords
+        .map(|(k, name)| Ok((k, name).into_pyobject(py)?.into_any().unbind()))
+        .collect::<PyResult<Vec<_>>>()?;
+    send("keyword_inputs", vec![("keywords", list(keywords)?)])?;
+    send("outputs", vec![("outputs", list(all(&t.outputs)?)?)])?;
+    let values = constants
+        .iter()
+        .zip(&exported.constants)
+        .map(|(n, a)| Ok((n, PyArray::new(a.clone())).into_pyobject(py)?.into_any().unbind()))
+        .collect::<PyResult<Vec<_>>>()?;
+    send("constants", vec![("constants", list(values)?)])?;
+    let mut made = 0;
+    for c in &t.calls {
+        let own: Vec<Ref> = (made..made + c.specs.len()).map(Ref::Temp).collect();
+        made += c.specs.len();
+        let params = c
+            .params
+            .iter()
+            .map(|p| {
+                Ok(match p {
+                    Param::Int(v) => v.into_pyobject(py)?.into_any().unbind(),
+                    Param::Float(v) => v.into_pyobject(py)?.into_any().unbind(),
+                    Param::Ints(v) => PyList::new(py, v)?.into_any().unbind(),
+                    Param::Text(v) => PyString::new(py, v).into_any().unbind(),
+                })
+            })
+            .collect::<PyResult<Vec<_>>>()?;
+        let name = PyString::new(py, &class_name(&c.name)).into_any().unbind();
+        let fields = vec![
+            ("name", name),
+            ("inputs", list(all(&c.args)?)?),
+            ("outputs", list(all(&own)?)?),
+            ("arguments", list(params)?),
+        ];
+        send("primitive", fields)?;
+    }
+    Ok(())
+}
+
+/// A function from a file.
+#[pyclass(name = "_imported_func", module = "mlx.core", frozen)]
+struct ImportedFunction {
+    exported: Exported,
+    functions: Vec<Restored>,
+}
+
+fn signature(text: &mut String, indent: &str, positional: usize, keywords: &[String], specs: &[Spec]) {
+    let named = keywords.len();
+    text.push_str(&format!("{positional} positional inputs and {named} keyword inputs:\n"));
+    for (i, (shape, dtype)) in specs.iter().enumerate() {
+        let label = match i.checked_sub(positional) {
+            None => (i + 1).to_string(),
+            Some(k) => format!("\"{}\"", keywords[k]),
+        };
+        text.push_str(&format!("{indent}{label}: {} {dtype}\n", show(shape)));
+    }
+}
+
+#[pymethods]
+impl ImportedFunction {
+    #[pyo3(signature = (*args, **kwargs))]
+    fn __call__<'py>(
+        &self,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        const OP: &str = "import_function::call";
+        let given = Arguments::new(OP, args, kwargs)?;
+        let known = &self.exported;
+        let found =
+            known.traces.iter().position(|t| t.takes(&given.arrays, &given.keywords, known.shapeless));
+        let Some(found) = found else {
+            let mut text = format!(
+                "[{OP}] No imported function found which matches the given positional and keyword arguments. \
+                 Possible functions include:\n"
+            );
+            for (i, t) in known.traces.iter().enumerate() {
+                text.push_str(&format!(" {}. Function with ", i + 1));
+                signature(&mut text, "   ", t.positional(), &t.keywords, &t.inputs);
+            }
+            text.push_str("\nCalled with ");
+            let specs: Vec<Spec> = given.arrays.iter().map(|a| (a.shape().into(), a.dtype())).collect();
+            let positional = specs.len() - given.keywords.len();
+            signature(&mut text, "  ", positional, &given.keywords, &specs);
+            return Err(PyValueError::new_err(text));
+        };
+        let outputs = self.functions[found].call(&given.arrays)?;
+        PyTuple::new(args.py(), outputs.into_iter().map(PyArray::new))
+    }
+}
+
+/// The function that `export_function` or an exporter wrote to a file. It takes arrays by position and by name, or
+/// a sequence and/or a dict of arrays, and returns a tuple of arrays. With `return_metadata` the result is the pair
+/// of the function and the text that was saved with it.
+///
+/// Raises RuntimeError for files that are missing, damaged or something else; the function raises ValueError for
+/// arrays of other forms than those it was exported for.
+///
+/// >>> import tempfile, os; path = os.path.join(tempfile.mkdtemp(), 'f.mlxfn')
+/// >>> mx.export_function(path, lambda x: x * x, mx.array(1.0))
+/// >>> mx.import_function(path)(mx.array(3.0))[0]
+/// array(9, dtype=float32)
+#[pyfunction]
+#[pyo3(signature = (file, return_metadata=false))]
+fn import_function<'py>(file: &Bound<'py, PyAny>, return_metadata: bool) -> PyResult<Bound<'py, PyAny>> {
+    let path = path("import_function", file)?;
+    device();
+    let py = file.py();
+    let f = py.detach(|| {
+        let exported = function::load(&path)?;
+        let functions = exported.functions()?;
+        crate::core::Result::Ok(ImportedFunction { exported, functions })
+    })?;
+    let metadata = f.exported.metadata.clone();
+    let f = Bound::new(py, f)?.into_any();
+    if return_metadata { Ok((f, metadata).into_pyobject(py)?.into_any()) } else { Ok(f) }
+}
+
+/// Collects what a function does for several forms of its arguments; `exporter` makes it. The file is complete
+/// when the exporter is closed, or left as a context manager.
+#[pyclass(module = "mlx.core", frozen)]
+struct FunctionExporter {
+    fun: Py<PyAny>,
+    path: PathBuf,
+    /// `None` once it is closed.
+    exported: Mutex<Option<Exported>>,
+}
+
+impl FunctionExporter {
+    fn exported(&self) -> MutexGuard<'_, Option<Exported>> {
+        self.exported.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+#[pymethods]
+impl FunctionExporter {
+    /// Adds what the function does with arrays like these.
+    #[pyo3(signature = (*args, **kwargs))]
+    fn __call__(&self, args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+        // The function may do anything, such as call this exporter: nothing is held while it runs.
+        let Some(mut exported) = self.exported().take() else {
+            return Err(PyRuntimeError::new_err(
+                "[export_function] Attempting to write after exporting is closed.",
+            ));
+        };
+        let result = Arguments::new("export_function", args, kwargs)
+            .and_then(|a| a.export(self.fun.bind(args.py()), &mut exported));
+        *self.exported() = Some(exported);
+        result
+    }
+
+    /// Writes the file.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let Some(exported) = self.exported().take() else { return Ok(()) };
+        Ok(py.detach(|| function::save(&self.path, &exported))?)
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        exc_type: Option<Py<PyAny>>,
+        exc_value: Option<Py<PyAny>>,
+        traceback: Option<Py<PyAny>>,
+    ) -> PyResult<()> {
+        let _ = (exc_type, exc_value, traceback);
+        self.close(py)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
+        visit.call(&self.fun)
+    }
+}
+
+/// An object that is called with example arguments, once for each form, and writes what `fun` does with all of
+/// them to one file. See `export_function`.
+///
+/// >>> import tempfile, os; path = os.path.join(tempfile.mkdtemp(), 'f.mlxfn')
+/// >>> with mx.exporter(path, lambda *xs: sum(xs)) as e: e(mx.array(1)); e(mx.array(1), mx.array(2))
+#[pyfunction]
+#[pyo3(signature = (file, fun, *, shapeless=false, metadata=None))]
+fn exporter(
+    file: &Bound<'_, PyAny>,
+    fun: &Bound<'_, PyAny>,
+    shapeless: bool,
+    metadata: Option<String>,
+) -> PyResult<FunctionExporter> {
+    callable("exporter", fun)?;
+    device();
+    let path = path("export_function", file)?;
+    let exported = Exported { shapeless, metadata: metadata.unwrap_or_default(), ..Default::default() };
+    // A file that cannot be written is an error now, not at the end.
+    function::save(&path, &exported)?;
+    Ok(FunctionExporter { fun: fun.clone().unbind(), path, exported: Mutex::new(Some(exported)) })
+}
+
+/// Writes the graph of arrays that are not evaluated yet, with all that they are computed from, in the DOT language
+/// of graphviz. `file` is a path or an object with `write`; arrays come in trees. Arrays given by name are shown
+/// under that name, the others under letters.
+///
+/// Raises ValueError for other files and for trees with something else than arrays.
+///
+/// >>> import io; f = io.StringIO(); x = mx.array(1.0)
+/// >>> mx.export_to_dot(f, mx.exp(x), x=x)
+#[pyfunction]
+#[pyo3(signature = (file, *args, **kwargs))]
+fn export_to_dot(
+    file: &Bound<'_, PyAny>,
+    args: &Bound<'_, PyTuple>,
+    kwargs: Option<&Bound<'_, PyDict>>,
+) -> PyResult<()> {
+    let mut arrays = Vec::new();
+    flatten(args.as_any(), true, &mut arrays)?;
+    let mut names = Namer::default();
+    for (k, v) in kwargs.into_iter().flatten() {
+        let Ok(a) = v.cast::<PyArray>() else {
+            return Err(PyValueError::new_err(format!(
+                "[export_to_dot] Names are for arrays, got {}.",
+                type_name(&v)
+            )));
+        };
+        names.set(&a.get().array(), k.extract()?);
+    }
+    let text = dot(&arrays, names);
+    if let Some(path) = path_of(file)? {
+        return std::fs::write(&path, text)
+            .map_err(|e| PyRuntimeError::new_err(format!("[export_to_dot] Failed to open {path}: {e}.")));
+    }
+    if !file.hasattr("write")? {
+        return Err(PyValueError::new_err(
+            "[export_to_dot] Accepts file-like objects or strings to be used as filenames.",
+        ));
+    }
+    file.call_method1("write", (text,))?;
+    Ok(())
+}
+
+/// Adds the functions.
+pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<ImportedFunction>()?;
+    m.add_class::<FunctionExporter>()?;
+    m.add_function(wrap_pyfunction!(export_function, m)?)?;
+    m.add_function(wrap_pyfunction!(import_function, m)?)?;
+    m.add_function(wrap_pyfunction!(exporter, m)?)?;
+    m.add_function(wrap_pyfunction!(export_to_dot, m)?)
+}

@@ -1,0 +1,156 @@
+//! Which attention kernel runs, and with what tiles: the one place for limits and factors. Each can be set for a
+//! process by an environment variable: MLX_VK_SDPA_ROWS (most queries of the vector kernel), MLX_VK_SDPA_GROUPS
+//! (workgroups that fill the device), MLX_VK_SDPA_KEYS (least keys of a part), MLX_VK_SDPA_SPLITS (parts, instead
+//! of what follows from the others), MLX_VK_SDPA_COOP=plain (the matrix kernel with ordinary arithmetic, for tests).
+//! MLX_VK_DISABLE=sdpa_coop takes the matrix kernel out. Pure; called by `attention`.
+
+use std::sync::LazyLock;
+
+use super::features::Features;
+use super::matmul_table::{disabled, fixed_subgroup, fragment};
+use crate::core::Dtype;
+
+/// Features of the longest head that the kernels take.
+pub const MOST_FEATURES: u64 = 2048;
+
+struct Limits {
+    rows: u64,
+    groups: u64,
+    keys: u64,
+    splits: Option<u64>,
+    plain: bool,
+}
+
+static LIMITS: LazyLock<Limits> = LazyLock::new(|| {
+    let number = |name: &str| -> Option<u64> {
+        std::env::var(name).ok()?.trim().parse().ok().filter(|&n| (1..=1 << 20).contains(&n))
+    };
+    Limits {
+        rows: number("MLX_VK_SDPA_ROWS").unwrap_or(8),
+        groups: number("MLX_VK_SDPA_GROUPS").unwrap_or(512),
+        keys: number("MLX_VK_SDPA_KEYS").unwrap_or(64),
+        splits: number("MLX_VK_SDPA_SPLITS"),
+        plain: std::env::var("MLX_VK_SDPA_COOP").is_ok_and(|v| v == "plain"),
+    }
+});
+
+/// Most parts that keys are cut into.
+const MOST_SPLITS: u64 = 256;
+
+/// Whether few enough queries for the vector kernel, or heads that the tiles do not hold.
+pub fn vector(queries: u64, dv: u64) -> bool {
+    queries <= LIMITS.rows || TILES.iter().all(|t| dv > t.features)
+}
+
+/// Parts of the keys, and keys of a part (a multiple of `step`), for `groups` workgroups a part.
+pub fn parts(groups: u64, keys: u64, step: u64) -> (u64, u64) {
+    let fill = LIMITS.groups.div_ceil(groups.max(1)).min(keys / LIMITS.keys);
+    let splits = LIMITS.splits.unwrap_or(fill).clamp(1, MOST_SPLITS);
+    let span = keys.div_ceil(splits).next_multiple_of(step);
+    (keys.div_ceil(span), span)
+}
+
+/// A tile of the kernel for many queries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Tile {
+    /// Sixteenths of rows and of keys.
+    pub tm: u32,
+    pub tn: u32,
+    /// Features that are staged at a time.
+    pub dc: u32,
+    /// Values that are staged at a time.
+    pub vk: u32,
+    /// Features of the longest values.
+    features: u64,
+}
+
+const fn tile(tm: u32, tn: u32, dc: u32, vk: u32, features: u64) -> Tile {
+    Tile { tm, tn, dc, vk, features }
+}
+
+/// First that fits counts.
+const TILES: &[Tile] = &[
+    tile(4, 4, 32, 16, 256),
+    tile(2, 2, 32, 16, 256),
+    tile(2, 2, 32, 8, 512),
+    tile(1, 2, 16, 8, 256),
+    tile(1, 1, 16, 4, 512),
+];
+
+impl Tile {
+    /// Bytes of shared memory for values of `columns` features.
+    fn bytes(&self, columns: u32) -> u64 {
+        let (bm, bn) = (16 * self.tm, 16 * self.tn);
+        let stage = ((bm + bn) * (self.dc + 1)).max(self.vk * columns);
+        u64::from(4 * (stage + bm * (bn + 1) + 3 * bm + 256))
+    }
+}
+
+/// The tile for `rows` rows of values with `dv` features, in so much shared memory; the last resort where none fits.
+pub fn tiled(rows: u64, dv: u64, shared: u64) -> Tile {
+    let columns = dv.next_multiple_of(16) as u32;
+    let fits = |t: &&Tile| {
+        let small = t.tm > 2 && rows <= 32;
+        dv <= t.features && t.bytes(columns) <= shared && !small
+    };
+    *TILES.iter().find(fits).unwrap_or(&TILES[TILES.len() - 1])
+}
+
+/// The kernel on cooperative matrices, for heads of one size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Coop {
+    /// Lanes of a subgroup.
+    pub lanes: u32,
+    /// Features of keys and values, padded to whole fragments.
+    pub hd: u32,
+    pub hv: u32,
+    /// 16-byte words of a staged row, one of them padding against bank conflicts.
+    pub wd: u32,
+    /// Ordinary arithmetic in place of matrix instructions.
+    pub plain: bool,
+}
+
+/// Longest heads whose sums stay in registers.
+const COOP_FEATURES: u64 = 128;
+
+/// The matrix kernel for 16-bit heads of `d` and `dv` features (multiples of 8), where the device has it.
+pub fn coop(f: &Features, dtype: Dtype, rows: u64, d: u64, dv: u64) -> Option<Coop> {
+    if !matches!(dtype, Dtype::F16 | Dtype::BF16) || d.max(dv) > COOP_FEATURES || rows < 16 {
+        return None;
+    }
+    let lanes = match fixed_subgroup(f) {
+        _ if LIMITS.plain => 32,
+        Some(n @ (32 | 64)) if fragment(f, dtype) == Some([16; 3]) && !disabled("sdpa_coop") => n,
+        _ => return None,
+    };
+    let (hd, hv) = (d.next_multiple_of(16) as u32, dv.next_multiple_of(16) as u32);
+    let wd = hd.max(hv) / 8 + 1;
+    let shared = 16 * (64 * wd + 64 * 17 + 4 * 64) + 4 * 4 * lanes;
+    let fits = shared <= f.shared_memory && 4 * lanes <= f.max_workgroup_invocations;
+    fits.then_some(Coop { lanes, hd, hv, wd, plain: LIMITS.plain })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_cover_the_keys() {
+        for (groups, keys, step) in
+            [(8, 8192, 64), (1, 1, 64), (1, 65, 64), (1000, 4096, 32), (2, 100_003, 128)]
+        {
+            let (splits, span) = parts(groups, keys, step);
+            assert!(splits * span >= keys && (splits - 1) * span < keys && span % step == 0);
+            assert!(splits <= MOST_SPLITS);
+        }
+    }
+
+    #[test]
+    fn tiles_fit_the_least_shared_memory() {
+        for dv in [1, 64, 80, 128, 256] {
+            let t = tiled(1000, dv, 16_384);
+            assert!(t.bytes(dv.next_multiple_of(16) as u32) <= 16_384, "{dv} {t:?}");
+        }
+        assert_eq!(tiled(1000, 128, 49_152).tm, 4);
+    }
+}

@@ -1,0 +1,107 @@
+//! Host side of shaders/rope.comp: rotary embedding in one pass over any layout of heads and positions.
+
+use super::elem::{Defines, Push, WG, aligned16, define, grid, operand};
+use super::{CommandEncoder, Features, KernelKey, Module, Source};
+use crate::bail;
+use crate::core::layout::show;
+use crate::core::{Dtype, Result};
+use crate::kernels::DeviceView;
+use crate::kernels::rope::{Form, inverse_frequencies};
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    dtype: Dtype,
+    wide: bool,
+    traditional: bool,
+    waves: bool,
+    /// Heads that a thread turns.
+    heads: u32,
+}
+
+impl KernelKey for Key {
+    fn name(&self) -> String {
+        format!("rope_{}", self.dtype)
+    }
+
+    fn module(&self, _: &Features) -> Module {
+        let mut d = Defines::new();
+        operand(&mut d, "A", self.dtype);
+        operand(&mut d, "B", self.dtype);
+        define(&mut d, "HEADS", format!("{}u", self.heads));
+        let flags = [(self.wide, "VEC"), (self.traditional, "TRADITIONAL"), (self.waves, "WAVES")];
+        flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
+        Module { source: Source::File("rope.comp"), defines: d, ..Module::default() }
+    }
+}
+
+/// Turns the first `dims` features of `src` (4 axes; float16, bfloat16 or float32). `offsets` holds one int32 or
+/// one for each element of the batch, `waves` float32 wavelengths that stand for the base; `dst` is contiguous.
+pub fn rope(
+    enc: &mut CommandEncoder,
+    src: &DeviceView,
+    offsets: Option<&DeviceView>,
+    waves: Option<&DeviceView>,
+    f: &Form,
+    dst: &DeviceView,
+) -> Result<()> {
+    if !matches!(src.dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32) {
+        bail!(Value, "[rope] Expected float16, bfloat16 or float32, got {}.", src.dtype);
+    }
+    if dst.size() == 0 {
+        return Ok(());
+    }
+    let size = src.dtype.size();
+    let [b, h, t, d] = [0, 1, 2, 3].map(|i| src.shape[i] as u64);
+    // A stride along one element is never taken.
+    let [sb, sh, st, sd] = [0, 1, 2, 3].map(|i| if src.shape[i] == 1 { 0 } else { src.strides[i] });
+    let vector = 16 / size;
+    let whole = |n: usize| n.is_multiple_of(vector);
+    let wide = sd == 1
+        && aligned16(src.ptr, size, &[sb, sh, st])
+        && dst.ptr.is_multiple_of(16)
+        && whole(d as usize)
+        && whole(if f.traditional { f.dims } else { f.dims / 2 });
+    let heads = if h >= 4 && h * t * b >= 4096 { 4 } else { 1 };
+    let key = Key { dtype: src.dtype, wide, traditional: f.traditional, waves: waves.is_some(), heads };
+    let (v, pairs) = match (wide, f.traditional) {
+        (false, _) => (1, 1),
+        (true, true) => (vector as u64, vector as u64 / 2),
+        (true, false) => (vector as u64, vector as u64),
+    };
+    let units = f.dims as u64 / 2 / pairs + (d - f.dims as u64) / v;
+    let threads = b * h.div_ceil(heads.into()) * t * units;
+    if [b, h, t, d].iter().any(|&n| n > i32::MAX as u64) || threads.div_ceil(WG.into()) > u64::from(u32::MAX)
+    {
+        bail!(Value, "[rope] Shape {} is too large.", show(&src.shape));
+    }
+    let table = match waves {
+        Some(w) => w.ptr,
+        None => {
+            let bytes: Vec<u8> = inverse_frequencies(f).into_iter().flat_map(f32::to_ne_bytes).collect();
+            enc.params(&bytes)?
+        }
+    };
+    let starts = offsets.map_or(0, |o| o.ptr);
+    let step = |v: Option<&DeviceView>, one: i64| match v {
+        Some(v) if v.shape[0] > 1 => v.strides[0],
+        Some(_) => 0,
+        None => one,
+    };
+    let push = Push::default()
+        .u64s(&[src.ptr, dst.ptr, table, starts])
+        .i64s(&[sb, sh, st, sd, step(waves, 1), step(offsets, 0)])
+        .u32s(&[
+            b as u32,
+            h as u32,
+            t as u32,
+            d as u32,
+            f.dims as u32,
+            f.offset as u32,
+            f.scale.to_bits(),
+            if f.back { -1f32 } else { 1.0 }.to_bits(),
+        ]);
+    let pipeline = enc.device().pipeline(&key)?;
+    let groups = grid(enc, threads.div_ceil(WG.into()));
+    let reads: Vec<_> = [Some(src), offsets, waves].into_iter().flatten().map(DeviceView::range).collect();
+    enc.dispatch(&pipeline, &push, groups, &reads, &[dst.range()])
+}
