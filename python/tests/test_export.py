@@ -249,7 +249,7 @@ def graph(x, w, i):
 
 
 def test_damaged_files_raise(path):
-    """A thousand damaged files: a clear error or another valid function, never a crash."""
+    """Hundreds of damaged files: a clear error or another valid function, never a crash."""
     # Calls are checked alike for all devices, and each damaged one would be another GPU kernel.
     mx.set_default_device(mx.cpu)
     rng = np.random.default_rng(5)
@@ -262,7 +262,7 @@ def test_damaged_files_raise(path):
     bad = [good[:n] for n in (*range(0, 48), *rng.integers(48, len(good), 30))]
     bad += [good + b"x", b"x" * 100, b""]
     numbers = [0, 1, 2, 3, 255, 2**31, 2**32 - 1, 2**40, 2**62, 2**63, MASK, MASK - 1]
-    for _ in range(900):
+    for _ in range(500):
         data = bytearray(good)
         for _ in range(rng.integers(1, 3)):
             at = 40 + int(rng.integers(0, described - 8))
