@@ -43,6 +43,7 @@ from typing_extensions import Buffer
 
 from . import cuda as cuda
 from . import distributed as distributed
+from . import fast as fast
 from . import fft as fft
 from . import linalg as linalg
 from . import metal as metal
@@ -240,6 +241,53 @@ PARAMETERS = {
     "dst": "int",
     "color": "int",
     "Group.split.key": "int",
+    "fast.metal_kernel.source": "str",
+    "fast.metal_kernel.name": "str",
+    "fast.metal_kernel.input_names": "Sequence[str]",
+    "fast.metal_kernel.output_names": "Sequence[str]",
+    "fast.metal_kernel.header": "str",
+    "fast.metal_kernel.ensure_row_contiguous": "bool",
+    "fast.metal_kernel.atomic_outputs": "bool",
+    "fast.cuda_kernel.source": "str",
+    "fast.cuda_kernel.name": "str",
+    "fast.cuda_kernel.input_names": "Sequence[str]",
+    "fast.cuda_kernel.output_names": "Sequence[str]",
+    "fast.cuda_kernel.header": "str",
+    "fast.cuda_kernel.ensure_row_contiguous": "bool",
+    "fast.cuda_kernel.atomic_outputs": "bool",
+    "fast.vulkan_kernel.source": "str | bytes",
+    "fast.vulkan_kernel.name": "str",
+    "fast.vulkan_kernel.input_names": "Sequence[str]",
+    "fast.vulkan_kernel.output_names": "Sequence[str]",
+    "fast.vulkan_kernel.header": "str",
+    "fast.vulkan_kernel.ensure_row_contiguous": "bool",
+    "fast.vulkan_kernel.atomic_outputs": "bool",
+    "fast.gated_delta_update.k": "array",
+    "fast.gated_delta_update.beta": "array",
+    "fast.scaled_dot_product_attention.k": "array",
+    "fast.scaled_dot_product_attention.scale": "float",
+    "fast.scaled_dot_product_attention.mask": "str | array | None",
+    "fast.scaled_dot_product_attention.sinks": "array | None",
+    "fast.rope.scale": "float",
+    "fast.rope.offset": "int | array",
+    "fast.rope.freqs": "array | None",
+    "fast.rope.base": "float | None",
+    "fast.rope.traditional": "bool",
+    "fast.rope.dims": "int",
+    "eps": "float",
+    "weight": "array | None",
+    "bias": "array | None",
+    "q": "array",
+    "v": "array",
+    "w": "array",
+    "scales": "array | None",
+    "biases": "array | None",
+    "group_size": "int | None",
+    "shapeless": "bool",
+    "metadata": "dict[str, str] | None",
+    "targets": "array",
+    "sorted_indices": "bool",
+    "global_scale": "array | None",
 }
 # Functions whose `axis` may name several axes.
 MANY_AXES = set("sum prod min max all any mean var std logsumexp softmax squeeze flip roll".split())
@@ -248,7 +296,7 @@ SEQUENCES_ONLY = set("reshape unflatten".split())
 OPTIONAL_SHAPES = set("as_strided categorical bernoulli truncated_normal".split())
 
 RETURNS = {
-    "None": "eval async_eval set_default_device set_default_stream synchronize clear_streams "
+    "None": "export_function export_to_dot eval async_eval set_default_device set_default_stream synchronize clear_streams "
     "set_printoptions reset_peak_memory clear_cache seed start_capture stop_capture __setitem__ "
     "__setstate__ __enter__ __exit__ __init__",
     "int": "get_active_memory get_peak_memory get_cache_memory get_memory_limit set_memory_limit "
@@ -281,6 +329,8 @@ RETURNS = {
     "ArrayAt": "ArrayAt.__getitem__",
     "array": "random.split random.key",
     "Group": "distributed.init Group.split",
+    "FunctionExporter": "exporter",
+    "Callable[..., Any]": "import_function fast.metal_kernel fast.cuda_kernel fast.vulkan_kernel",
     "Self": "Dtype.__copy__ Dtype.__deepcopy__",
 }
 RESULT = {name: result for result, names in RETURNS.items() for name in names.split()}
@@ -511,7 +561,7 @@ ELEMENTWISE = {
 
 def stubs():
     files = {TARGET / "__init__.pyi": module_stub(mx, "")}
-    for name in ("cuda", "distributed", "fft", "linalg", "metal", "random", "vulkan"):
+    for name in ("cuda", "distributed", "fast", "fft", "linalg", "metal", "random", "vulkan"):
         files[TARGET / f"{name}.pyi"] = module_stub(getattr(mx, name), name)
     return files
 

@@ -11,6 +11,8 @@ import numpy as np
 from typing_extensions import Buffer
 
 from . import cuda as cuda
+from . import distributed as distributed
+from . import fast as fast
 from . import fft as fft
 from . import linalg as linalg
 from . import metal as metal
@@ -24,7 +26,7 @@ _Scalar: TypeAlias = bool | int | float | complex
 _ArrayLike: TypeAlias = _Scalar | array | _HasArray | Buffer | np.ndarray[Any, Any]
 _StreamOrDevice: TypeAlias = Stream | ThreadLocalStream | Device | DeviceType | None
 
-__all__ = ['ArrayAt', 'ArrayIterator', 'ArrayLike', 'Device', 'DeviceType', 'Dtype', 'DtypeCategory', 'PrintOptions', 'Stream', 'StreamContext', 'ThreadLocalStream', 'abs', 'acos', 'acosh', 'add', 'addmm', 'all', 'allclose', 'any', 'arange', 'arccos', 'arccosh', 'arcsin', 'arcsinh', 'arctan', 'arctan2', 'arctanh', 'argmax', 'argmin', 'argpartition', 'argsort', 'array', 'array_equal', 'as_strided', 'asarray', 'asin', 'asinh', 'astype', 'async_eval', 'atan', 'atan2', 'atanh', 'atleast_1d', 'atleast_2d', 'atleast_3d', 'bartlett', 'bfloat16', 'bitwise_and', 'bitwise_invert', 'bitwise_left_shift', 'bitwise_or', 'bitwise_right_shift', 'bitwise_xor', 'blackman', 'block_masked_mm', 'bool_', 'broadcast_arrays', 'broadcast_shapes', 'broadcast_to', 'can_cast', 'ceil', 'checkpoint', 'clear_cache', 'clear_streams', 'clip', 'compile', 'complex64', 'complexfloating', 'concat', 'concatenate', 'conj', 'conjugate', 'contiguous', 'conv1d', 'conv2d', 'conv3d', 'conv_general', 'conv_transpose1d', 'conv_transpose2d', 'conv_transpose3d', 'convolve', 'cos', 'cosh', 'count_nonzero', 'cpu', 'cuda', 'cummax', 'cummin', 'cumprod', 'cumsum', 'cumulative_prod', 'cumulative_sum', 'custom_function', 'default_device', 'default_stream', 'degrees', 'depends', 'device_count', 'device_info', 'diag', 'diagonal', 'diff', 'disable_compile', 'divide', 'divmod', 'e', 'einsum', 'einsum_path', 'empty', 'empty_like', 'enable_compile', 'equal', 'erf', 'erfinv', 'euler_gamma', 'eval', 'exp', 'expand_dims', 'expm1', 'eye', 'fft', 'finfo', 'flatten', 'flip', 'float16', 'float32', 'float64', 'floating', 'floor', 'floor_divide', 'from_dlpack', 'from_fp8', 'full', 'full_like', 'gather_mm', 'generic', 'get_active_memory', 'get_array_buffer_size', 'get_cache_memory', 'get_memory_limit', 'get_peak_memory', 'get_printoptions', 'gpu', 'grad', 'greater', 'greater_equal', 'hadamard_transform', 'hamming', 'hanning', 'identity', 'iinfo', 'imag', 'inexact', 'inf', 'inner', 'int16', 'int32', 'int64', 'int8', 'integer', 'is_available', 'isclose', 'isdtype', 'isfinite', 'isinf', 'isnan', 'isneginf', 'isposinf', 'issubdtype', 'jvp', 'kron', 'left_shift', 'less', 'less_equal', 'linalg', 'linspace', 'load', 'log', 'log10', 'log1p', 'log2', 'logaddexp', 'logcumsumexp', 'logical_and', 'logical_not', 'logical_or', 'logical_xor', 'logsumexp', 'matmul', 'matrix_norm', 'matrix_transpose', 'max', 'maximum', 'mean', 'median', 'meshgrid', 'metal', 'min', 'minimum', 'minmax', 'moveaxis', 'multiply', 'nan', 'nan_to_num', 'negative', 'new_stream', 'new_thread_local_stream', 'new_thread_unsafe_stream', 'newaxis', 'not_equal', 'number', 'ones', 'ones_like', 'outer', 'pad', 'partition', 'permute_dims', 'pi', 'positive', 'pow', 'power', 'printoptions', 'prod', 'put_along_axis', 'radians', 'random', 'real', 'reciprocal', 'remainder', 'repeat', 'reset_peak_memory', 'reshape', 'result_type', 'right_shift', 'roll', 'round', 'rsqrt', 'save', 'save_gguf', 'save_safetensors', 'savez', 'savez_compressed', 'searchsorted', 'segmented_mm', 'set_cache_limit', 'set_default_device', 'set_default_stream', 'set_memory_limit', 'set_printoptions', 'set_wired_limit', 'sigmoid', 'sign', 'signedinteger', 'sin', 'sinh', 'slice', 'slice_update', 'softmax', 'sort', 'split', 'sqrt', 'square', 'squeeze', 'stack', 'std', 'stop_gradient', 'stream', 'subtract', 'sum', 'swapaxes', 'synchronize', 'take', 'take_along_axis', 'tan', 'tanh', 'tensordot', 'tile', 'to_fp8', 'topk', 'trace', 'transpose', 'tri', 'tril', 'triu', 'trunc', 'uint16', 'uint32', 'uint64', 'uint8', 'unflatten', 'unique', 'unsignedinteger', 'unstack', 'value_and_grad', 'var', 'vecdot', 'view', 'vjp', 'vmap', 'vulkan', 'where', 'zeros', 'zeros_like']
+__all__ = ['ArrayAt', 'ArrayIterator', 'ArrayLike', 'Device', 'DeviceType', 'Dtype', 'DtypeCategory', 'FunctionExporter', 'PrintOptions', 'Stream', 'StreamContext', 'ThreadLocalStream', 'abs', 'acos', 'acosh', 'add', 'addmm', 'all', 'allclose', 'any', 'arange', 'arccos', 'arccosh', 'arcsin', 'arcsinh', 'arctan', 'arctan2', 'arctanh', 'argmax', 'argmin', 'argpartition', 'argsort', 'array', 'array_equal', 'as_strided', 'asarray', 'asin', 'asinh', 'astype', 'async_eval', 'atan', 'atan2', 'atanh', 'atleast_1d', 'atleast_2d', 'atleast_3d', 'bartlett', 'bfloat16', 'bitwise_and', 'bitwise_invert', 'bitwise_left_shift', 'bitwise_or', 'bitwise_right_shift', 'bitwise_xor', 'blackman', 'block_masked_mm', 'bool_', 'broadcast_arrays', 'broadcast_shapes', 'broadcast_to', 'can_cast', 'ceil', 'checkpoint', 'clear_cache', 'clear_streams', 'clip', 'compile', 'complex64', 'complexfloating', 'concat', 'concatenate', 'conj', 'conjugate', 'contiguous', 'conv1d', 'conv2d', 'conv3d', 'conv_general', 'conv_transpose1d', 'conv_transpose2d', 'conv_transpose3d', 'convolve', 'cos', 'cosh', 'count_nonzero', 'cpu', 'cuda', 'cummax', 'cummin', 'cumprod', 'cumsum', 'cumulative_prod', 'cumulative_sum', 'custom_function', 'default_device', 'default_stream', 'degrees', 'depends', 'dequantize', 'device_count', 'device_info', 'diag', 'diagonal', 'diff', 'disable_compile', 'distributed', 'divide', 'divmod', 'e', 'einsum', 'einsum_path', 'empty', 'empty_like', 'enable_compile', 'equal', 'erf', 'erfinv', 'euler_gamma', 'eval', 'exp', 'expand_dims', 'expm1', 'export_function', 'export_to_dot', 'exporter', 'eye', 'fast', 'fft', 'finfo', 'flatten', 'flip', 'float16', 'float32', 'float64', 'floating', 'floor', 'floor_divide', 'from_dlpack', 'from_fp8', 'full', 'full_like', 'gather_mm', 'gather_qmm', 'gather_qqmm', 'generic', 'get_active_memory', 'get_array_buffer_size', 'get_cache_memory', 'get_memory_limit', 'get_peak_memory', 'get_printoptions', 'gpu', 'grad', 'greater', 'greater_equal', 'hadamard_transform', 'hamming', 'hanning', 'identity', 'iinfo', 'imag', 'import_function', 'inexact', 'inf', 'inner', 'int16', 'int32', 'int64', 'int8', 'integer', 'is_available', 'isclose', 'isdtype', 'isfinite', 'isinf', 'isnan', 'isneginf', 'isposinf', 'issubdtype', 'jvp', 'kron', 'left_shift', 'less', 'less_equal', 'linalg', 'linspace', 'load', 'log', 'log10', 'log1p', 'log2', 'logaddexp', 'logcumsumexp', 'logical_and', 'logical_not', 'logical_or', 'logical_xor', 'logsumexp', 'matmul', 'matrix_norm', 'matrix_transpose', 'max', 'maximum', 'mean', 'median', 'meshgrid', 'metal', 'min', 'minimum', 'minmax', 'moveaxis', 'multiply', 'nan', 'nan_to_num', 'negative', 'new_stream', 'new_thread_local_stream', 'new_thread_unsafe_stream', 'newaxis', 'not_equal', 'number', 'ones', 'ones_like', 'outer', 'pad', 'partition', 'permute_dims', 'pi', 'positive', 'pow', 'power', 'printoptions', 'prod', 'put_along_axis', 'qqmm', 'quantize', 'quantized_matmul', 'radians', 'random', 'real', 'reciprocal', 'remainder', 'repeat', 'reset_peak_memory', 'reshape', 'result_type', 'right_shift', 'roll', 'round', 'rsqrt', 'save', 'save_gguf', 'save_safetensors', 'savez', 'savez_compressed', 'searchsorted', 'segmented_mm', 'set_cache_limit', 'set_default_device', 'set_default_stream', 'set_memory_limit', 'set_printoptions', 'set_wired_limit', 'sigmoid', 'sign', 'signedinteger', 'sin', 'sinh', 'slice', 'slice_update', 'softmax', 'sort', 'split', 'sqrt', 'square', 'squeeze', 'stack', 'std', 'stop_gradient', 'stream', 'subtract', 'sum', 'swapaxes', 'synchronize', 'take', 'take_along_axis', 'tan', 'tanh', 'tensordot', 'tile', 'to_fp8', 'topk', 'trace', 'transpose', 'tri', 'tril', 'triu', 'trunc', 'uint16', 'uint32', 'uint64', 'uint8', 'unflatten', 'unique', 'unsignedinteger', 'unstack', 'value_and_grad', 'var', 'vecdot', 'view', 'vjp', 'vmap', 'vulkan', 'where', 'zeros', 'zeros_like']
 
 __mlx_api__: str
 __version__: str
@@ -167,6 +169,17 @@ class DtypeCategory(Enum):
     generic = 7
 
 @final
+class FunctionExporter:
+    """Collects what a function does for several forms of its arguments; `exporter` makes it. The file is complete
+    when the exporter is closed, or left as a context manager.
+    """
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __enter__(self, /) -> None: ...
+    def __exit__(self, /, exc_type: type[BaseException] | None = ..., exc_value: BaseException | None = ..., traceback: TracebackType | None = ...) -> None: ...
+    def close(self, /) -> array:
+        """Writes the file."""
+
+@final
 class PrintOptions:
     """How numbers print; `precision` is the count of decimals, or -1 for as many as are needed, up to six
     significant digits.
@@ -243,6 +256,7 @@ class _PrintOptionsContext:
 class _checkpointed_func:
     """The function that `checkpoint` returns."""
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __getattribute__(self, name: Any, /) -> array: ...
     @property
     def __wrapped__(self) -> Callable[..., Any]:
         """The function that is computed anew."""
@@ -251,6 +265,7 @@ class _checkpointed_func:
 class _compiled_func:
     """The function that `compile` returns."""
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __getattribute__(self, name: Any, /) -> array: ...
     @property
     def __wrapped__(self) -> Callable[..., Any]:
         """The function that is compiled."""
@@ -259,14 +274,21 @@ class _compiled_func:
 class _gc_func:
     """The function that `grad` and `value_and_grad` return."""
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __getattribute__(self, name: Any, /) -> array: ...
     @property
     def __wrapped__(self) -> Callable[..., Any]:
         """The function whose gradient this is."""
 
 @final
+class _imported_func:
+    """A function from a file."""
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+@final
 class _vmap_func:
     """The function that `vmap` returns."""
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __getattribute__(self, name: Any, /) -> array: ...
     @property
     def __wrapped__(self) -> Callable[..., Any]:
         """The function that is mapped."""
@@ -932,7 +954,7 @@ def clip(a: array, /, a_min: _ArrayLike | None, a_max: _ArrayLike | None, *, str
     array([2, 5, 6], dtype=int32)
     """
 
-def compile(fun: Callable[..., Any], inputs: Any = ..., outputs: Any = ..., shapeless: Any = ...) -> array:
+def compile(fun: Callable[..., Any], inputs: Any = ..., outputs: Any = ..., shapeless: bool = ...) -> array:
     """A function that records what `fun` builds on its first call for each form of the arguments, simplifies it and
     fuses elementwise operations, and computes that from then on without calling `fun`.
 
@@ -980,7 +1002,7 @@ def contiguous(a: array, /, allow_col_major: bool = ..., *, stream: _StreamOrDev
     (3, 2)
     """
 
-def conv1d(input: Any, weight: Any, /, stride: Any = ..., padding: Any = ..., dilation: Any = ..., groups: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+def conv1d(input: Any, weight: array | None, /, stride: Any = ..., padding: Any = ..., dilation: Any = ..., groups: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
     """Convolution over one spatial axis, with zeros around the input; the kernel is not mirrored.
 
     `input` is (N, L, Cin), `weight` (Cout, K, Cin / groups), the result (N, O, Cout) in the promoted dtype with
@@ -992,7 +1014,7 @@ def conv1d(input: Any, weight: Any, /, stride: Any = ..., padding: Any = ..., di
             [42]]], dtype=float32)
     """
 
-def conv2d(input: Any, weight: Any, /, stride: Any = ..., padding: Any = ..., dilation: Any = ..., groups: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+def conv2d(input: Any, weight: array | None, /, stride: Any = ..., padding: Any = ..., dilation: Any = ..., groups: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
     """Convolution over two spatial axes, with zeros around the input; the kernel is not mirrored.
 
     `input` is (N, H, W, Cin), `weight` (Cout, KH, KW, Cin / groups), the result (N, OH, OW, Cout) in the promoted
@@ -1003,7 +1025,7 @@ def conv2d(input: Any, weight: Any, /, stride: Any = ..., padding: Any = ..., di
     (1, 2, 2, 2)
     """
 
-def conv3d(input: Any, weight: Any, /, stride: Any = ..., padding: Any = ..., dilation: Any = ..., groups: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+def conv3d(input: Any, weight: array | None, /, stride: Any = ..., padding: Any = ..., dilation: Any = ..., groups: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
     """Convolution over three spatial axes, with zeros around the input; the kernel is not mirrored.
 
     `input` is (N, D, H, W, Cin), `weight` (Cout, KD, KH, KW, Cin / groups), the result (N, OD, OH, OW, Cout) in the
@@ -1014,7 +1036,7 @@ def conv3d(input: Any, weight: Any, /, stride: Any = ..., padding: Any = ..., di
     (1, 2, 2, 2, 2)
     """
 
-def conv_general(input: Any, weight: Any, /, stride: Any = ..., padding: Any = ..., kernel_dilation: Any = ..., input_dilation: Any = ..., groups: Any = ..., flip: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+def conv_general(input: Any, weight: array | None, /, stride: Any = ..., padding: Any = ..., kernel_dilation: Any = ..., input_dilation: Any = ..., groups: Any = ..., flip: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
     """Convolution over one to three spatial axes with every option.
 
     `input` is (N, ..., Cin), `weight` (Cout, ..., Cin / groups), the result (N, ..., Cout). `padding` is a number, one
@@ -1026,7 +1048,7 @@ def conv_general(input: Any, weight: Any, /, stride: Any = ..., padding: Any = .
     (1, 9, 1)
     """
 
-def conv_transpose1d(input: Any, weight: Any, /, stride: Any = ..., padding: Any = ..., dilation: Any = ..., output_padding: Any = ..., groups: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+def conv_transpose1d(input: Any, weight: array | None, /, stride: Any = ..., padding: Any = ..., dilation: Any = ..., output_padding: Any = ..., groups: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
     """Transposed convolution over one spatial axis: what the gradient of `conv1d` is to its input.
 
     `input` is (N, L, Cin), `weight` (Cout, K, Cin / groups), the result (N, O, Cout) with
@@ -1037,7 +1059,7 @@ def conv_transpose1d(input: Any, weight: Any, /, stride: Any = ..., padding: Any
     (1, 6, 1)
     """
 
-def conv_transpose2d(input: Any, weight: Any, /, stride: Any = ..., padding: Any = ..., dilation: Any = ..., output_padding: Any = ..., groups: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+def conv_transpose2d(input: Any, weight: array | None, /, stride: Any = ..., padding: Any = ..., dilation: Any = ..., output_padding: Any = ..., groups: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
     """Transposed convolution over two spatial axes: what the gradient of `conv2d` is to its input.
 
     `input` is (N, H, W, Cin), `weight` (Cout, KH, KW, Cin / groups), the result (N, OH, OW, Cout), sizes as for
@@ -1047,7 +1069,7 @@ def conv_transpose2d(input: Any, weight: Any, /, stride: Any = ..., padding: Any
     (1, 6, 6, 1)
     """
 
-def conv_transpose3d(input: Any, weight: Any, /, stride: Any = ..., padding: Any = ..., dilation: Any = ..., output_padding: Any = ..., groups: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+def conv_transpose3d(input: Any, weight: array | None, /, stride: Any = ..., padding: Any = ..., dilation: Any = ..., output_padding: Any = ..., groups: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
     """Transposed convolution over three spatial axes: what the gradient of `conv3d` is to its input.
 
     `input` is (N, D, H, W, Cin), `weight` (Cout, KD, KH, KW, Cin / groups), the result (N, OD, OH, OW, Cout), sizes
@@ -1057,7 +1079,7 @@ def conv_transpose3d(input: Any, weight: Any, /, stride: Any = ..., padding: Any
     (1, 4, 4, 4, 1)
     """
 
-def convolve(a: array, v: Any, /, mode: str = ..., *, stream: _StreamOrDevice = ...) -> array:
+def convolve(a: array, v: array, /, mode: str = ..., *, stream: _StreamOrDevice = ...) -> array:
     """Convolution of two sequences, in which the shorter one is mirrored.
 
     `mode` is "full", "same" (the middle, as long as the longer one) or "valid" (where they overlap wholly). Raises
@@ -1163,6 +1185,16 @@ def depends(inputs: Any, dependencies: Any) -> array:
 
     >>> mx.depends(mx.array([1, 2]), mx.zeros(3))
     array([1, 2], dtype=int32)
+    """
+
+def dequantize(w: array, /, scales: array | None, biases: array | None = ..., group_size: int | None = ..., bits: Any = ..., mode: str = ..., global_scale: array | None = ..., dtype: Dtype | None = ..., *, stream: _StreamOrDevice = ...) -> array:
+    """The values of a matrix quantised by `quantize` with the same numbers.
+
+    The result has the dtype of the scales in affine mode and else bfloat16, or `dtype`. Raises ValueError where
+    shapes or dtypes do not fit the mode.
+
+    >>> mx.dequantize(*mx.quantize(mx.ones((1, 64)))).shape
+    (1, 64)
     """
 
 def device_count(device_type: DeviceType) -> int:
@@ -1314,6 +1346,41 @@ def expm1(a: _ArrayLike, /, *, stream: _StreamOrDevice = ...) -> array:
     array([0], dtype=float32)
     """
 
+def export_function(file_or_callback: Any, fun: Callable[..., Any], *args: Any, shapeless: bool = ..., metadata: dict[str, str] | None = ..., **kwargs: Any) -> None:
+    """Writes what `fun` computes for arrays like the given ones to a file, from which `import_function` makes a
+    function again.
+
+    Example arguments are arrays, by position and by name, or one sequence and/or one dict of arrays. `fun` returns
+    an array or a tuple or list of arrays; arrays that it closes over are saved with it. With `shapeless` the
+    function takes arrays of other shapes (of as many axes). `metadata` is a text to keep beside it. Given a
+    callable instead of a path, it is called with a dict for each part of the description.
+
+    Raises ValueError for other arguments, other results, and functions with rules of their own (`custom_function`);
+    RuntimeError for a file that cannot be written.
+
+    >>> import tempfile, os; path = os.path.join(tempfile.mkdtemp(), 'f.mlxfn')
+    >>> mx.export_function(path, lambda x: x * x, mx.array(1.0))
+    """
+
+def export_to_dot(file: Any, *args: Any, **kwargs: Any) -> None:
+    """Writes the graph of arrays that are not evaluated yet, with all that they are computed from, in the DOT language
+    of graphviz. `file` is a path or an object with `write`; arrays come in trees. Arrays given by name are shown
+    under that name, the others under letters.
+
+    Raises ValueError for other files and for trees with something else than arrays.
+
+    >>> import io; f = io.StringIO(); x = mx.array(1.0)
+    >>> mx.export_to_dot(f, mx.exp(x), x=x)
+    """
+
+def exporter(file: Any, fun: Callable[..., Any], *, shapeless: bool = ..., metadata: dict[str, str] | None = ...) -> FunctionExporter:
+    """An object that is called with example arguments, once for each form, and writes what `fun` does with all of
+    them to one file. See `export_function`.
+
+    >>> import tempfile, os; path = os.path.join(tempfile.mkdtemp(), 'f.mlxfn')
+    >>> with mx.exporter(path, lambda *xs: sum(xs)) as e: e(mx.array(1)); e(mx.array(1), mx.array(2))
+    """
+
 def eye(n: int, m: int | None = ..., k: int = ..., dtype: Dtype | None = ..., *, stream: _StreamOrDevice = ...) -> array:
     """An `n` by `m` matrix (default square) with ones on diagonal `k`.
 
@@ -1383,7 +1450,7 @@ def full_like(a: array, vals: _ArrayLike, dtype: Dtype | None = ..., *, stream: 
     array([7, 7], dtype=int32)
     """
 
-def gather_mm(a: _ArrayLike, b: _ArrayLike, /, lhs_indices: Any = ..., rhs_indices: Any = ..., *, sorted_indices: Any = ..., stream: _StreamOrDevice = ...) -> array:
+def gather_mm(a: _ArrayLike, b: _ArrayLike, /, lhs_indices: Any = ..., rhs_indices: Any = ..., *, sorted_indices: bool = ..., stream: _StreamOrDevice = ...) -> array:
     """Matrix product of matrices that are picked by index, without copying them: `a[lhs_indices] @ b[rhs_indices]`
     with flat indices over all axes but the last two. The indices broadcast against each other; an operand
     without indices takes part with all of its matrices in order. `sorted_indices` promises that the indices of
@@ -1392,6 +1459,26 @@ def gather_mm(a: _ArrayLike, b: _ArrayLike, /, lhs_indices: Any = ..., rhs_indic
     >>> a, b = mx.ones((1, 2)), mx.array([[[1.0], [1.0]], [[2.0], [2.0]]])
     >>> mx.gather_mm(a, b, rhs_indices=mx.array([1, 0, 1])).tolist()
     [[[4.0]], [[2.0]], [[4.0]]]
+    """
+
+def gather_qmm(x: array, w: array, /, scales: array | None, biases: array | None = ..., lhs_indices: Any = ..., rhs_indices: Any = ..., transpose: Any = ..., group_size: int | None = ..., bits: Any = ..., mode: str = ..., global_scale: array | None = ..., *, sorted_indices: bool = ..., stream: _StreamOrDevice = ...) -> array:
+    """As `quantized_matmul`, for matrices picked by flat indices over the batch axes of `x` and of `w`.
+
+    The indices broadcast against each other; an operand without them takes part with all of its matrices in
+    order. `sorted_indices` promises that the indices do not decrease, `global_scale` (nvfp4) has one float32 for
+    each matrix of `w`. Raises ValueError where shapes or dtypes do not fit.
+
+    >>> q = mx.quantize(mx.ones((4, 2, 64)))
+    >>> mx.gather_qmm(mx.ones((1, 3, 64)), *q, rhs_indices=mx.array([2, 0])).shape
+    (2, 3, 2)
+    """
+
+def gather_qqmm(x: array, w: array, /, scales: array | None = ..., lhs_indices: Any = ..., rhs_indices: Any = ..., group_size: int | None = ..., bits: Any = ..., mode: str = ..., global_scale_x: Any = ..., global_scale_w: Any = ..., *, sorted_indices: bool = ..., stream: _StreamOrDevice = ...) -> array:
+    """As `qqmm`, for matrices picked by flat indices over the batch axes of `x` and of `w`, as in `gather_qmm`.
+
+    >>> i = mx.array([1, 0])
+    >>> mx.gather_qqmm(mx.ones((1, 3, 64)), mx.ones((4, 2, 64)), rhs_indices=i).shape
+    (2, 3, 2)
     """
 
 def get_active_memory() -> int:
@@ -1439,7 +1526,7 @@ def get_printoptions() -> PrintOptions:
     -1
     """
 
-def grad(fun: Callable[..., Any], argnums: int | Sequence[int] | None = ..., argnames: str | Sequence[str] | None = ...) -> Callable[..., Any]:
+def grad(fun: Callable[..., Any], argnums: int | Sequence[int] | None = ..., argnames: str | Sequence[str] | None = ...) -> array:
     """A function that returns the gradient of the scalar that `fun` returns, by its arguments `argnums` (positions;
     0 by default, where no names are given) and `argnames`. Arguments may be trees of arrays; the gradient of each
     has its form. Several positions give a tuple; names give a pair of that and a dict.
@@ -1498,6 +1585,20 @@ def imag(a: _ArrayLike, /, *, stream: _StreamOrDevice = ...) -> array:
 
     >>> mx.imag(mx.array([1 + 2j]))
     array([2], dtype=float32)
+    """
+
+def import_function(file: Any, return_metadata: Any = ...) -> Callable[..., Any]:
+    """The function that `export_function` or an exporter wrote to a file. It takes arrays by position and by name, or
+    a sequence and/or a dict of arrays, and returns a tuple of arrays. With `return_metadata` the result is the pair
+    of the function and the text that was saved with it.
+
+    Raises RuntimeError for files that are missing, damaged or something else; the function raises ValueError for
+    arrays of other forms than those it was exported for.
+
+    >>> import tempfile, os; path = os.path.join(tempfile.mkdtemp(), 'f.mlxfn')
+    >>> mx.export_function(path, lambda x: x * x, mx.array(1.0))
+    >>> mx.import_function(path)(mx.array(3.0))[0]
+    array(9, dtype=float32)
     """
 
 def inner(a: _ArrayLike, b: _ArrayLike, /, *, stream: _StreamOrDevice = ...) -> array:
@@ -1944,6 +2045,39 @@ def put_along_axis(a: array, /, indices: int | array, values: Any, axis: int | N
            [9, 8]], dtype=int32)
     """
 
+def qqmm(x: array, w: array, scales: array | None = ..., group_size: int | None = ..., bits: Any = ..., mode: str = ..., global_scale_x: Any = ..., global_scale_w: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+    """Product `x @ w.T` of operands that are both rounded to a format of floats, "nvfp4", "mxfp8" or "mxfp4".
+
+    With `scales`, `w` holds codes of `quantize`; else it is quantised here. Gradients pass the rounding as they
+    are. Raises ValueError where shapes or dtypes do not fit.
+
+    >>> mx.qqmm(mx.ones((3, 64)), mx.ones((2, 64))).shape
+    (3, 2)
+    """
+
+def quantize(w: array, /, group_size: int | None = ..., bits: Any = ..., mode: str = ..., *, global_scale: array | None = ..., stream: _StreamOrDevice = ...) -> array:
+    """Quantises a matrix, or a batch of them, along the last axis in groups that share a scale.
+
+    Modes are "affine" (group sizes 32, 64, 128; 1, 2, 3, 4, 5, 6 or 8 bits; default 64 and 4), "mxfp4" (32, 4),
+    "mxfp8" (32, 8) and "nvfp4" (16, 4; it alone takes a `global_scale`, a float32 scalar). Returns codes packed in
+    uint32, scales and, in affine mode, biases, both of the dtype of `w`. Raises ValueError for other numbers, for
+    fewer than two axes and for a last axis that groups do not divide.
+
+    >>> w_q, scales, biases = mx.quantize(mx.ones((2, 64)))
+    >>> w_q.shape, scales.shape
+    ((2, 8), (2, 1))
+    """
+
+def quantized_matmul(x: array, w: array, /, scales: array | None, biases: array | None = ..., transpose: Any = ..., group_size: int | None = ..., bits: Any = ..., mode: str = ..., *, stream: _StreamOrDevice = ...) -> array:
+    """Product of `x` with a quantised matrix, `x @ w.T` or, without `transpose`, `x @ w`.
+
+    `w`, `scales` and `biases` are those of `quantize` with the same numbers; batch axes broadcast. Sums are
+    float32. Raises ValueError where shapes or dtypes do not fit.
+
+    >>> mx.quantized_matmul(mx.ones((3, 64)), *mx.quantize(mx.ones((2, 64)))).shape
+    (3, 2)
+    """
+
 def radians(a: _ArrayLike, /, *, stream: _StreamOrDevice = ...) -> array:
     """Angle in radians of each angle in degrees. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.
 
@@ -2039,7 +2173,7 @@ def save(file: Any, arr: Any) -> array:
     b'\\x93NUMPY'
     """
 
-def save_gguf(file: Any, arrays: Sequence[array], metadata: Any = ...) -> array:
+def save_gguf(file: Any, arrays: Sequence[array], metadata: dict[str, str] | None = ...) -> array:
     """Saves a dict of arrays (float32, float16, int8, int16 or int32) as a GGUF file. Values of `metadata` are
     strings, lists of strings, or arrays of at most one axis. `.gguf` is appended to a path that lacks it.
 
@@ -2050,7 +2184,7 @@ def save_gguf(file: Any, arrays: Sequence[array], metadata: Any = ...) -> array:
     ({'a': array([1], dtype=float32)}, {'name': 'm'})
     """
 
-def save_safetensors(file: Any, arrays: Sequence[array], metadata: Any = ...) -> array:
+def save_safetensors(file: Any, arrays: dict[str, array], metadata: dict[str, str] | None = ...) -> array:
     """Saves a dict of arrays, and optionally a dict of strings, as a safetensors file. `.safetensors` is
     appended to a path that lacks it. float64 raises RuntimeError.
 
@@ -2426,7 +2560,7 @@ def unstack(x: array, /, *, axis: int | None = ..., stream: _StreamOrDevice = ..
     (array([1, 2], dtype=int32), array([3, 4], dtype=int32))
     """
 
-def value_and_grad(fun: Callable[..., Any], argnums: int | Sequence[int] | None = ..., argnames: str | Sequence[str] | None = ...) -> Callable[..., Any]:
+def value_and_grad(fun: Callable[..., Any], argnums: int | Sequence[int] | None = ..., argnames: str | Sequence[str] | None = ...) -> array:
     """As `grad`, but the function returns the pair of value and gradient. `fun` may return a tuple whose first
     element is the scalar; the others are handed through.
 
