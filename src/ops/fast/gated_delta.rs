@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use crate::bail;
 use crate::core::layout::show;
-use crate::core::{Array, Batched, Derivatives, Dtype, Primitive, Result, Shape, Stream, Vjp, Vmap};
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
 use crate::on_gpu;
 use crate::ops::batching::spread;
 use crate::ops::support::*;
@@ -13,6 +15,7 @@ use crate::ops::{
     add, astype, contiguous, expand_dims, multiply, repeat, reshape, select, slice, squeeze, stack, subtract,
     sum, zeros,
 };
+use crate::params;
 
 /// Inputs: q, k, v, gate, beta, state, all float32, and a bool mask where there are seven.
 struct GatedDelta;
@@ -20,6 +23,10 @@ struct GatedDelta;
 impl Primitive for GatedDelta {
     fn name(&self) -> &str {
         "gated_delta_update"
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        params![]
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -66,6 +73,16 @@ impl Primitive for GatedDelta {
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
         Ok(vec![inputs[2].shape().into(), inputs[5].shape().into()])
     }
+}
+
+/// A stored update.
+pub(in crate::ops) fn restore(c: &Stored) -> Result<Vec<Array>> {
+    let [q, k, v, gate, beta, state, mask @ ..] = c.inputs else { return c.unknown() };
+    let floats = c.inputs[..6].iter().all(|a| a.dtype() == Dtype::F32);
+    if !floats || mask.len() > 1 || mask.iter().any(|m| m.dtype() != Dtype::Bool) {
+        bail!(Value, "[gated_delta_update] Expected float32 inputs and at most one mask.");
+    }
+    gated_delta_update(q, k, v, gate, beta, Some(state), mask.first(), c.stream).map(Vec::from)
 }
 
 fn kernel(inputs: &[Array], s: Stream) -> Result<[Array; 2]> {
