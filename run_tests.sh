@@ -18,7 +18,7 @@ cache="${XDG_CACHE_HOME:-$HOME/.cache}/mlx-vulkan"
 venv="$cache/venv-tests"
 official="$cache/venv-official"
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$cache/target}"
-export CARGO_INCREMENTAL=0 
+export CARGO_INCREMENTAL=0
 export PATH="$venv/bin:$PATH:$HOME/.cargo/bin"
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONUNBUFFERED=1
 unset PYTHONPATH
@@ -118,7 +118,8 @@ prepare() {
         "$python" -m venv "$venv" || return 1
     fi
     "$venv/bin/python" -m pip install --quiet --upgrade \
-        "maturin>=1.9,<2" cmake ninja numpy scipy pytest pytest-xdist pytest-timeout scikit-learn matplotlib tqdm ruff mypy || return 1
+        "maturin>=1.9,<2" cmake ninja numpy scipy pytest pytest-xdist pytest-timeout scikit-learn matplotlib tqdm ruff mypy \
+        nbconvert ipykernel || return 1
     printf '%s; %s; %s\n' "$("$venv/bin/python" --version)" "$(rustc --version)" "$(c++ --version | head -1)"
 }
 
@@ -145,7 +146,8 @@ step_ruff() { "$venv/bin/ruff" check . && "$venv/bin/ruff" format --check .; }
 
 step_stubs() {
     "$venv/bin/python" tools/stubs.py --check && "$venv/bin/python" tools/support.py --check &&
-        (cd "$scratch" && "$venv/bin/python" -m mypy.stubtest mlx.core)
+        (cd "$scratch" && "$venv/bin/python" -m mypy.stubtest mlx.core) &&
+        "$venv/bin/python" -m mypy -p mlx.nn -p mlx.optimizers -m mlx.utils -p mlx._distributed_utils
 }
 
 # A test that hangs ends its process with the stacks of all threads; a second process takes over.
@@ -228,6 +230,11 @@ step_examples() {
         "$venv/bin/python" examples/digits.py --device "$device" --steps 300 --out "$scratch/$device.png" &&
             [ -s "$scratch/$device.png" ] || return 1
     done
+    "$venv/bin/python" examples/classifier.py --device cpu --steps 100 --out "$scratch/classifier.png" &&
+        "$venv/bin/python" examples/transformer_lm.py --device cpu --steps 60 --batch 8 --context 32 \
+            --sample 20 --out "$scratch/transformer_lm.png" &&
+        "$venv/bin/python" -m nbconvert --to notebook --execute --output-dir "$scratch" \
+            notebooks/quickstart.ipynb
 }
 
 # --- all of it -----------------------------------------------------------------------------------

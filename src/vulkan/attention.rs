@@ -1,5 +1,5 @@
 //! Host side of the attention kernels. Few queries: sdpa_vector.comp over parts of the keys, and sdpa_merge.comp
-//! that joins them. Many: sdpa_coop.comp where the device multiplies matrices, else sdpa_tile.comp.
+//! that joins them. Many: sdpa_coop.comp where that is asked for, else sdpa_tile.comp.
 
 use super::attention_table::{self as table, Coop, MOST_FEATURES, Tile};
 use super::elem::{Defines, Push, WG, aligned16, define, grid, operand, required_subgroup, shuffles};

@@ -1,7 +1,8 @@
 //! Which attention kernel runs, and with what tiles: the one place for limits and factors. Each can be set for a
 //! process by an environment variable: MLX_VK_SDPA_ROWS (most queries of the vector kernel), MLX_VK_SDPA_GROUPS
 //! (workgroups that fill the device), MLX_VK_SDPA_KEYS (least keys of a part), MLX_VK_SDPA_SPLITS (parts, instead
-//! of what follows from the others), MLX_VK_SDPA_COOP=plain (the matrix kernel with ordinary arithmetic, for tests).
+//! of what follows from the others), MLX_VK_SDPA_COOP (1: the matrix
+//! kernel, plain: the same with ordinary arithmetic, for tests).
 //! MLX_VK_DISABLE=sdpa_coop takes the matrix kernel out. Pure; called by `attention`.
 
 use std::sync::LazyLock;
@@ -18,6 +19,7 @@ struct Limits {
     groups: u64,
     keys: u64,
     splits: Option<u64>,
+    coop: bool,
     plain: bool,
 }
 
@@ -30,6 +32,8 @@ static LIMITS: LazyLock<Limits> = LazyLock::new(|| {
         groups: number("MLX_VK_SDPA_GROUPS").unwrap_or(512),
         keys: number("MLX_VK_SDPA_KEYS").unwrap_or(64),
         splits: number("MLX_VK_SDPA_SPLITS"),
+        // Until the matrix kernel has been measured on such a device it is taken on request only.
+        coop: std::env::var("MLX_VK_SDPA_COOP").is_ok_and(|v| v == "1"),
         plain: std::env::var("MLX_VK_SDPA_COOP").is_ok_and(|v| v == "plain"),
     }
 });
@@ -120,7 +124,11 @@ pub fn coop(f: &Features, dtype: Dtype, rows: u64, d: u64, dv: u64) -> Option<Co
     }
     let lanes = match fixed_subgroup(f) {
         _ if LIMITS.plain => 32,
-        Some(n @ (32 | 64)) if fragment(f, dtype) == Some([16; 3]) && !disabled("sdpa_coop") => n,
+        Some(n @ (32 | 64))
+            if LIMITS.coop && fragment(f, dtype) == Some([16; 3]) && !disabled("sdpa_coop") =>
+        {
+            n
+        }
         _ => return None,
     };
     let (hd, hv) = (d.next_multiple_of(16) as u32, dv.next_multiple_of(16) as u32);
