@@ -3,6 +3,7 @@
 // so that sines and cosines are computed once for them: with VEC a vector of V features and the one that is half of
 // the turned features apart, or (TRADITIONAL) a vector of V / 2 pairs; without VEC one pair. Units past the turned
 // features are copied. Angles per position come from a table; with WAVES it holds wavelengths.
+#include "lib/float_controls.glsl"
 #include "lib/elem.glsl"
 #include "lib/math.glsl"
 layout(local_size_x = 256) in;

@@ -61,7 +61,7 @@ def cases(seed, count, variants):
             forms = 20 if mode == "compile" else 10 * variants
             form = i % forms if forms else i
             rngs = [np.random.default_rng([seed, n, len(mode)]) for n in ([1, form], [3, i])]
-            made.append((make(*rngs, mode), None))
+            made.append((make(rngs[0], mode, rngs[1]), None))
     total = sum(r.weight for r in ROWS)
     left = count - len(made)
     for number, r in enumerate(ROWS):

@@ -61,8 +61,9 @@ def step(d, shapes, integers):
     return ("sin" if not integers else "sign", [i], []), s
 
 
-def make(rng, data, mode):
+def make(rng, mode, data=None):
     """A program of `rng` on values of `data`."""
+    data = data or rng
     d = Draw(rng, data)
     kind = (
         d.pick(["float32", "float32", "float32", "int32"])
