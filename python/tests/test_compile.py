@@ -344,6 +344,7 @@ def test_shapes_that_do_not_fit_other_shapeless_ops():
         (mx.matmul, [(2, 3), (3, 2)], [(2, 3), (500, 2)]),
         (mx.addmm, [(2, 2), (2, 3), (3, 2)], [(2, 2), (900, 3), (3, 2)]),
         (mx.add, [(2, 3), (2, 3)], [(2, 3), (3, 3)]),
+        (lambda x, w: mx.fast.rms_norm(x, w, 1e-5), [(2, 3), (3,)], [(2, 999), (3,)]),
     ]:
         g = mx.compile(f, shapeless=True)
         mx.eval(g(*map(mx.ones, good)))

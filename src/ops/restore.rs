@@ -9,7 +9,7 @@ use super::{
 };
 use crate::bail;
 use crate::core::layout::show;
-use crate::core::{Array, Result, Stored};
+use crate::core::{Array, Device, Primitive, Result, Shape, Stored, default_stream};
 
 /// How to make the outputs of a stored call.
 enum Maker {
@@ -91,17 +91,28 @@ const MAKERS: &[(&[&str], Maker)] = &[
     ),
 ];
 
+fn made(c: &Stored) -> Result<Vec<Array>> {
+    match MAKERS.iter().find(|(names, _)| names.contains(&c.name)) {
+        Some((_, One(f))) => Ok(vec![f(c)?]),
+        Some((_, Many(f))) => f(c),
+        None => Ok(vec![elementwise::restore(c)?]),
+    }
+}
+
+/// Shapes of a primitive's outputs for other inputs, after the checks of the public op.
+pub(super) fn shapes(p: &dyn Primitive, inputs: &[Array]) -> Result<Vec<Shape>> {
+    let Some(params) = p.params() else { return Err(p.missing("output_shapes")) };
+    let stream = default_stream(Device::CPU);
+    let outputs = made(&Stored { name: p.name(), params: &params, inputs, specs: &[], stream })?;
+    Ok(outputs.iter().map(|o| o.shape().into()).collect())
+}
+
 /// The outputs of a stored call.
 ///
 /// # Errors
 /// Value error where parameters, inputs and outputs do not fit each other.
 pub fn restore(c: &Stored) -> Result<Vec<Array>> {
-    let maker = MAKERS.iter().find(|(names, _)| names.contains(&c.name));
-    let outputs = match maker {
-        Some((_, One(f))) => vec![f(c)?],
-        Some((_, Many(f))) => f(c)?,
-        None => vec![elementwise::restore(c)?],
-    };
+    let outputs = made(c)?;
     if outputs.len() != c.specs.len() {
         bail!(Value, "[{}] Expected {} outputs, got {}.", c.name, c.specs.len(), outputs.len());
     }

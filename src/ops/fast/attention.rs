@@ -279,7 +279,7 @@ impl Primitive for Attention {
     }
 
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
-        Ok(vec![self.shape(inputs)])
+        crate::ops::restore::shapes(self, inputs)
     }
 }
 

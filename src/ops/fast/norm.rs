@@ -144,7 +144,7 @@ impl Primitive for Norm {
     }
 
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
-        Ok(vec![inputs[0].shape().into()])
+        crate::ops::restore::shapes(self, inputs)
     }
 }
 

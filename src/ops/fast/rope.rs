@@ -219,7 +219,7 @@ impl Primitive for Rope {
     }
 
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
-        Ok(vec![inputs[0].shape().into()])
+        crate::ops::restore::shapes(self, inputs)
     }
 }
 
