@@ -9,6 +9,7 @@
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
 
+#include "lib/float_controls.glsl"
 #include "lib/math.glsl"
 #include "lib/element.glsl"
 #include "lib/quant.glsl"

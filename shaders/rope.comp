@@ -3,6 +3,7 @@
 // so that sines and cosines are computed once for them: with VEC a vector of V features and the one that is half of
 // the turned features apart, or (TRADITIONAL) a vector of V / 2 pairs; without VEC one pair. Units past the turned
 // features are copied. Angles per position come from a table; with WAVES it holds wavelengths.
+#include "lib/float_controls.glsl"
 #include "lib/elem.glsl"
 #include "lib/math.glsl"
 layout(local_size_x = 256) in;
@@ -41,6 +42,23 @@ const uint PAIRS = V / 2u;
 #else
 const uint PAIRS = V;
 #endif
+
+// Cosine and signed sine of the angle of pair i.
+vec2 turn(uint i, float position) {
+    float a = Float(table + uint64_t(int64_t(i) * tstep * 4l)).v;
+#ifdef WAVES
+    a = m_div(1.0, a);
+#endif
+    precise float angle = position * a;
+    Reduced d = m_reduce(angle);
+    return vec2(m_sin_quadrant(d.r, d.q + 1u, 0u), m_sin_quadrant(d.r, d.q, m_bits(angle)) * sign);
+}
+#define TURN(k) \
+    if (k < PAIRS) { \
+        vec2 cs = turn(u * PAIRS + k, position); \
+        c[k] = cs.x; \
+        s[k] = cs.y; \
+    }
 
 void main() {
     uint64_t id = (uint64_t(gl_WorkGroupID.y) * gl_NumWorkGroups.x + gl_WorkGroupID.x) * 256ul
@@ -84,16 +102,9 @@ void main() {
     int first = start;
     if (starts != 0ul) first = Int(starts + uint64_t(int64_t(b) * ostep * 4l)).v;
     precise float position = float(first + int(t)) * scale;
-    float c[PAIRS], s[PAIRS];
-    [[unroll]] for (uint k = 0u; k < PAIRS; ++k) {
-        float a = Float(table + uint64_t(int64_t(u * PAIRS + k) * tstep * 4l)).v;
-#ifdef WAVES
-        a = m_div(1.0, a);
-#endif
-        precise float angle = position * a;
-        c[k] = m_cos(angle);
-        s[k] = m_sin(angle) * sign;
-    }
+    // Written out: an optimiser was seen to take the angle of the first pair for all where this loop is unrolled.
+    float c[8], s[8];
+    TURN(0u) TURN(1u) TURN(2u) TURN(3u) TURN(4u) TURN(5u) TURN(6u) TURN(7u)
     [[unroll]] for (uint h = 0u; h < HEADS; ++h) {
         if (h < live) {
             float x[V], y[V];

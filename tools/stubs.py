@@ -296,7 +296,8 @@ SEQUENCES_ONLY = set("reshape unflatten".split())
 OPTIONAL_SHAPES = set("as_strided categorical bernoulli truncated_normal".split())
 
 RETURNS = {
-    "None": "export_function export_to_dot eval async_eval set_default_device set_default_stream synchronize clear_streams "
+    "None": "export_function export_to_dot "
+    "eval async_eval set_default_device set_default_stream synchronize clear_streams "
     "set_printoptions reset_peak_memory clear_cache seed start_capture stop_capture __setitem__ "
     "__setstate__ __enter__ __exit__ __init__",
     "int": "get_active_memory get_peak_memory get_cache_memory get_memory_limit set_memory_limit "
@@ -318,7 +319,8 @@ RETURNS = {
     "tuple[array, ...]": "broadcast_arrays",
     "tuple[int, ...]": "broadcast_shapes",
     "array | list[array]": "atleast_1d atleast_2d atleast_3d",
-    "Callable[..., Any]": "grad value_and_grad compile checkpoint",
+    "Callable[..., Any]": "grad value_and_grad compile checkpoint import_function "
+    "fast.metal_kernel fast.cuda_kernel fast.vulkan_kernel",
     "tuple[list[array], list[array]]": "vjp jvp",
     "Any": "item tolist __call__",
     "tuple[Any, ...]": "__getstate__ __reduce__",
@@ -330,7 +332,6 @@ RETURNS = {
     "array": "random.split random.key",
     "Group": "distributed.init Group.split",
     "FunctionExporter": "exporter",
-    "Callable[..., Any]": "import_function fast.metal_kernel fast.cuda_kernel fast.vulkan_kernel",
     "Self": "Dtype.__copy__ Dtype.__deepcopy__",
 }
 RESULT = {name: result for result, names in RETURNS.items() for name in names.split()}

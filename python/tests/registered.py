@@ -82,11 +82,9 @@ def draw(row, number, take):
     found = [at(args, p) for p in positions(args)]
 
     def call(*arrays):
-        # What is drawn at random is drawn from the same key each time.
-        given = iter(arrays)
+        # Operations in place change the object they are given, so that is a new one each time.
+        given = iter([mx.reshape(a, a.shape) for a in arrays])
         full = [placed(a, given) for a in args]
-        if row.op.startswith("array.__i"):
-            full[0] = full[0] + mx.zeros((), full[0].dtype)  # changed in place; the caller's stays
         result = f(*full, **{k: build(v) for k, v in kwargs.items()})
         return leaves(list(result.values()) if isinstance(result, dict) else result)
 

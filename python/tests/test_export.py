@@ -195,10 +195,6 @@ def test_a_callback_is_told_everything():
 # Every op
 
 
-# Primitives that do not say yet what a file must keep of them.
-UNDESCRIBED = ("fast.", "quantize", "dequantize", "quantized_matmul", "gather_qmm", "qqmm")
-
-
 def test_every_registered_op_comes_back(path):
     """Each is exported, imported and computes the same."""
     count = 0
@@ -208,9 +204,6 @@ def test_every_registered_op_comes_back(path):
         try:
             mx.export_function(path, lambda *xs, c=call: c.f(*xs), *call.arrays)
         except ValueError as e:
-            if call.name.startswith(UNDESCRIBED):
-                assert "Unable to serialize primitive" in str(e), f"{call}: {e}"
-                continue
             # What has to see values cannot be recorded at all.
             assert "not allowed" in str(e), f"{call}: {e}"
             with pytest.raises(ValueError, match="not allowed"):
@@ -256,7 +249,9 @@ def graph(x, w, i):
 
 
 def test_damaged_files_raise(path):
-    """A thousand damaged files: a clear error or another valid function, never a crash."""
+    """Hundreds of damaged files: a clear error or another valid function, never a crash."""
+    # Calls are checked alike for all devices, and each damaged one would be another GPU kernel.
+    mx.set_default_device(mx.cpu)
     rng = np.random.default_rng(5)
     x, w = mx.ones((4, 3)), mx.ones((3, 3))
     i = mx.array([0, 2, 1])
@@ -267,7 +262,7 @@ def test_damaged_files_raise(path):
     bad = [good[:n] for n in (*range(0, 48), *rng.integers(48, len(good), 30))]
     bad += [good + b"x", b"x" * 100, b""]
     numbers = [0, 1, 2, 3, 255, 2**31, 2**32 - 1, 2**40, 2**62, 2**63, MASK, MASK - 1]
-    for _ in range(900):
+    for _ in range(500):
         data = bytearray(good)
         for _ in range(rng.integers(1, 3)):
             at = 40 + int(rng.integers(0, described - 8))

@@ -298,6 +298,37 @@ def test_gated_delta_update(wide, rng):
         mx.fast.gated_delta_update(args[0], args[1], args[2], args[3], args[4][:, :, :2])
 
 
+def test_gated_delta_transforms(rng):
+    B, T, Hk, Hv, Dk, Dv = 1, 3, 1, 2, 4, 3
+    shapes = [(B, T, Hk, Dk)] * 2 + [(B, T, Hv, Dv), (B, T, Hv), (B, T, Hv), (B, Hv, Dv, Dk)]
+    args = [mx.array(rng.normal(0, 0.7, s).astype(np.float32)) for s in shapes]
+    mask = mx.array([[True, False, True]])
+    cots = [mx.array(rng.normal(0, 1, s).astype(np.float32)) for s in (shapes[2], shapes[5])]
+    f = lambda *a: mx.fast.gated_delta_update(*a, mask)  # noqa: E731
+    got = mx.vjp(f, args, cots)[1]
+    held = [np.array(a, np.float64) for a in args]
+
+    def value(*a):
+        outs = delta_rule(*a, np.array(mask))
+        return sum((o * np.array(c)).sum() for o, c in zip(outs, cots, strict=True))
+
+    for i, g in enumerate(got):
+        for at in list(np.ndindex(g.shape))[::3]:
+            up, down = ([a.copy() for a in held] for _ in range(2))
+            up[i][at] += 1e-5
+            down[i][at] -= 1e-5
+            want = (value(*up) - value(*down)) / 2e-5
+            np.testing.assert_allclose(g[at].item(), want, rtol=1e-3, atol=1e-4)
+    t = mx.jvp(f, args, args)[1]
+    pair = sum((np.array(c) * np.array(a)).sum() for c, a in zip(cots, t, strict=True))
+    want = sum((np.array(g) * np.array(a)).sum() for g, a in zip(got, args, strict=True))
+    np.testing.assert_allclose(pair, want, rtol=1e-3)
+    two = [mx.stack([a, a * 0.5]) for a in args]
+    y, s = mx.vmap(f)(*two)
+    np.testing.assert_allclose(np.array(y[1]), np.array(f(*[a[1] for a in two])[0]), atol=1e-5)
+    np.testing.assert_allclose(np.array(s[1]), np.array(f(*[a[1] for a in two])[1]), atol=1e-5)
+
+
 def test_kernels_of_other_backends_raise_only_when_called():
     for make in (mx.fast.metal_kernel, mx.fast.cuda_kernel):
         kernel = make(name="f", input_names=["x"], output_names=["y"], source="y[0] = x[0];")

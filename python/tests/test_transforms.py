@@ -1,6 +1,8 @@
 """Every function in the oracle's tables under every transform: vmap is a loop, compile changes
 nothing, and derivatives are differences whose two forms are each other's transposes."""
 
+import re
+
 import helpers as h
 import mlx.core as mx
 import numpy as np
@@ -95,10 +97,9 @@ def test_vmap_equals_a_loop():
 
 FLOATS = {"float16", "bfloat16", "float32", "float64"}
 # What has no derivative says so, as in MLX.
-WITHOUT = {"linalg.pinv", "linalg.lu", "linalg.lu_factor", "linalg.qr", "view"}
-DECOMPOSED = ("for svd", "for eig.")
+WITHOUT = re.compile(r"Not implemented for (svd|lu|qr|eig|view)\.")
 # What derivatives are by definition rather than by limit.
-DEFINED = {"stop_gradient", "quantize", "qqmm", "median"}
+DEFINED = {"stop_gradient", "quantize", "qqmm"}
 # Only one triangle is read, and the derivative is that of a symmetric argument.
 SYMMETRIC = {"linalg.cholesky", "linalg.eigvalsh", "linalg.eigh", "linalg.cholesky_inv"}
 
@@ -119,9 +120,14 @@ def differentiable(call):
     where = [i for i, d in enumerate(call.dtypes) if d in FLOATS]
     if not where or not all(np.isfinite(call.values[i]).all() for i in where):
         return None
+    # Equal elements are told apart: where they meet, orders and extrema have no derivative.
+    rng = np.random.default_rng(6)
+    values = list(call.values)
+    for i in where:
+        values[i] = values[i] * (1 - 1e-3 * rng.random(values[i].shape))
     for wide in ["float64", "float32"] if not h.on_gpu() else ["float32"]:
         dtypes = [wide if d in FLOATS else d for d in call.dtypes]
-        arrays = [h.from_np(v, d) for v, d in zip(call.values, dtypes, strict=True)]
+        arrays = [h.from_np(v, d) for v, d in zip(values, dtypes, strict=True)]
 
         def g(*xs, arrays=arrays):
             full = list(arrays)
@@ -168,8 +174,7 @@ def test_derivatives():
             pulled = mx.vjp(g, primals, weights)[1]
             pushed = mx.jvp(g, primals, tangents)[1]
         except ValueError as e:
-            allowed = "not allowed" in str(e) or any(d in str(e) for d in DECOMPOSED)
-            if not allowed and call.name not in WITHOUT:
+            if "not allowed" not in str(e) and not WITHOUT.search(str(e)):
                 wrong.append(f"{call}: {e}")
             continue
         for p, t in zip(pulled, primals, strict=True):

@@ -45,7 +45,8 @@ where
 }
 
 multiversion! {
-    unsafe fn dot<T: Factor>(w: *const T, x: *const T::Real, k: usize) -> T::Real {
+    /// Sum of products of two rows of k elements.
+    pub(super) unsafe fn dot<T: Factor>(w: *const T, x: *const T::Real, k: usize) -> T::Real {
         let mut acc = [T::Real::default(); LANES];
         let whole = k / LANES * LANES;
         let mut i = 0;

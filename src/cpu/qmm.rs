@@ -6,6 +6,7 @@ use gemm::Parallelism;
 
 use super::elem::{Brain, Half};
 use super::gather_mm::starts;
+use super::gemv;
 use super::matmul::each;
 use super::pool::{SendPtr, parallel_chunks};
 use super::quant::{Codec, Float, Rounded, UNIT, by_codec, by_float, factor, half_unit};
@@ -114,71 +115,57 @@ impl Rows {
     }
 }
 
+/// Independent sums of a product of codes.
+const LANES: usize = UNIT / 2;
+
 multiversion! {
-    /// Products of one row of codes with `M` rows of x, which lie `step` apart: sums over whole groups.
-    unsafe fn dot<C: Codec, A: Count>(
-        w: *const u32, s: *const f32, b: *const f32, x: [*const f32; 4], sums: [*const f32; 4], k: usize, group: usize,
-    ) -> [f32; 4] {
-        const HALF: usize = UNIT / 2;
-        let mut total = [[0.0f32; HALF]; 4];
-        let mut bias = [0.0f32; 4];
-        // SAFETY: the caller guarantees a row of codes, k / group scales, biases and sums, and x up to whole units.
+    /// Product of a row of affine codes with a row of x, whose group sums are `sums`, but for the sum over the
+    /// lanes: inside this function that would lead the compiler to narrower vectors.
+    unsafe fn dot<C: Codec>(
+        w: *const u32, s: *const f32, b: *const f32, x: *const f32, sums: *const f32, k: usize, group: usize,
+        out: &mut [f32; LANES],
+    ) {
+        let mut total = [0.0f32; LANES];
+        let mut bias = 0.0f32;
+        // SAFETY: the caller guarantees a row of codes, k / group scales, biases and sums, and k elements of x.
         unsafe {
-            if group < UNIT {
-                // Two groups a unit; the last unit may have one.
-                let groups = k / group;
-                for u in 0..k.div_ceil(UNIT) {
-                    let whole = 2 * u + 1 < groups;
-                    let at = w.add(u * C::BITS);
-                    let q = if whole { C::unit(at) } else { half_unit::<C>(at) };
-                    let (s0, s1) = (*s.add(2 * u), if whole { *s.add(2 * u + 1) } else { 0.0 });
-                    for m in 0..A::N {
-                        let x = x[m].add(u * UNIT);
-                        for l in 0..HALF {
-                            total[m][l] += s0 * (q[l] * *x.add(l));
-                            total[m][l] += s1 * (q[l + HALF] * *x.add(l + HALF));
-                        }
+            for g in 0..k / group {
+                let mut acc = [0.0f32; LANES];
+                for u in 0..group / UNIT {
+                    let mut q = [0.0; UNIT];
+                    C::unit(w.add((g * group / UNIT + u) * C::BITS), &mut q);
+                    let x = x.add(g * group + u * UNIT);
+                    for l in 0..LANES {
+                        acc[l] += q[l] * *x.add(l);
+                    }
+                    for l in 0..LANES {
+                        acc[l] += q[l + LANES] * *x.add(l + LANES);
                     }
                 }
-            } else {
-                for g in 0..k / group {
-                    let mut acc = [[0.0f32; HALF]; 4];
-                    for u in 0..group / UNIT {
-                        let q = C::unit(w.add((g * group / UNIT + u) * C::BITS));
-                        for m in 0..A::N {
-                            let x = x[m].add(g * group + u * UNIT);
-                            for l in 0..HALF {
-                                acc[m][l] += q[l] * *x.add(l);
-                            }
-                            for l in 0..HALF {
-                                acc[m][l] += q[l + HALF] * *x.add(l + HALF);
-                            }
-                        }
-                    }
-                    let (s, b) = (*s.add(g), *b.add(g));
-                    for m in 0..A::N {
-                        for l in 0..HALF {
-                            total[m][l] += s * acc[m][l];
-                        }
-                        bias[m] += b * *sums[m].add(g);
-                    }
+                let (s, b) = (*s.add(g), *b.add(g));
+                for l in 0..LANES {
+                    total[l] += s * acc[l];
                 }
+                bias += b * *sums.add(g);
             }
         }
-        let mut out = [0.0; 4];
-        for m in 0..A::N {
-            let mut half = HALF / 2;
-            while half > 0 {
-                for l in 0..half {
-                    let y = total[m][l + half];
-                    total[m][l] += y;
-                }
-                half /= 2;
-            }
-            out[m] = total[m][0] + bias[m];
-        }
-        out
+        *out = total;
+        out[0] += bias;
     }
+}
+
+/// Sum over the lanes.
+#[inline(never)]
+fn fold(lanes: &[f32; LANES]) -> f32 {
+    let mut t = *lanes;
+    let mut half = LANES / 2;
+    while half > 0 {
+        for l in 0..half {
+            t[l] += t[l + half];
+        }
+        half /= 2;
+    }
+    t[0]
 }
 
 /// How many rows a kernel takes at once.
@@ -208,7 +195,12 @@ multiversion! {
             for u in 0..width.div_ceil(UNIT) {
                 let count = UNIT.min(width - u * UNIT);
                 let at = w.add(u * C::BITS);
-                let q = if count == UNIT { C::unit(at) } else { half_unit::<C>(at) };
+                let mut q = [0.0; UNIT];
+                if count == UNIT {
+                    C::unit(at, &mut q);
+                } else {
+                    half_unit::<C>(at, &mut q);
+                }
                 let part = group.min(UNIT);
                 for h in 0..count / part {
                     let g = (u * UNIT + h * part) / group;
@@ -234,7 +226,12 @@ multiversion! {
             for u in 0..width.div_ceil(UNIT) {
                 let count = UNIT.min(width - u * UNIT);
                 let at = w.add(u * C::BITS);
-                let q = if count == UNIT { C::unit(at) } else { half_unit::<C>(at) };
+                let mut q = [0.0; UNIT];
+                if count == UNIT {
+                    C::unit(at, &mut q);
+                } else {
+                    half_unit::<C>(at, &mut q);
+                }
                 let part = group.min(UNIT);
                 for h in 0..count / part {
                     let g = (u * UNIT + h * part) / group;
@@ -414,48 +411,44 @@ fn product<C: Codec, T: Rounded + 'static>(
     if x.count > FEW {
         return panels::<C, T>(x, w, transpose, n, out, par);
     }
+    if transpose {
+        return along::<C, T>(x, w, n, out, par);
+    }
     for first in (0..x.count).step_by(4) {
         let take = (x.count - first).min(4);
         // Rows beyond the last repeat it; what comes of them is not stored.
         let line = |i: usize| first + i.min(take - 1);
-        match (transpose, take) {
-            (true, 1) => along::<C, T, One>(x, line, take, w, n, out, par),
-            (true, 2) => along::<C, T, Two>(x, line, take, w, n, out, par),
-            (true, _) => along::<C, T, Four>(x, line, take, w, n, out, par),
-            (false, 1) => across::<C, T, One>(x, line, take, w, n, out, par),
-            (false, 2) => across::<C, T, Two>(x, line, take, w, n, out, par),
-            (false, _) => across::<C, T, Four>(x, line, take, w, n, out, par),
+        match take {
+            1 => across::<C, T, One>(x, line, take, w, n, out, par),
+            2 => across::<C, T, Two>(x, line, take, w, n, out, par),
+            _ => across::<C, T, Four>(x, line, take, w, n, out, par),
         }
     }
 }
 
-/// Up to four rows where codes run along K: a dot product for each result.
-fn along<C: Codec, T: Rounded + 'static, A: Count>(
-    x: &Rows,
-    line: impl Fn(usize) -> usize,
-    take: usize,
-    w: &Matrix,
-    n: usize,
-    out: SendPtr<T>,
-    par: Parallelism,
-) {
+/// A few rows where codes run along K: a dot product for each result. One row meets the codes as they are; for
+/// more the values of a row of codes are made once.
+fn along<C: Codec, T: Rounded + 'static>(x: &Rows, w: &Matrix, n: usize, out: SendPtr<T>, par: Parallelism) {
     let group = w.f.group as usize;
-    let sums = x.sums(group);
-    let lines: [usize; 4] = std::array::from_fn(&line);
-    let places: [[usize; 2]; 4] =
-        lines.map(|i| [x.row(i) as usize, sums.as_ptr().wrapping_add(i * w.groups) as usize]);
+    let direct = x.count == 1 && w.f.affine();
+    let sums = if direct { x.sums(group) } else { Vec::new() };
     chunks(par, n, (GRAIN / x.len.max(1)).max(1), |r| {
         let mut held = [Vec::new(), Vec::new()];
+        let mut line = vec![0.0f32; if direct { 0 } else { x.len }];
         for i in r {
             // SAFETY: row i of w; x and its sums have the lengths that follow; results are disjoint.
             unsafe {
                 w.factors(i, 0, w.groups, &mut held);
-                let rows = places.map(|p| p[0] as *const f32);
-                let sums = places.map(|p| p[1] as *const f32);
-                let y =
-                    dot::<C, A>(w.codes(i, 0), held[0].as_ptr(), held[1].as_ptr(), rows, sums, x.len, group);
-                for m in 0..take {
-                    *out.get().add(lines[m] * n + i) = T::put(y[m]);
+                let (s, b) = (held[0].as_ptr(), held[1].as_ptr());
+                if direct {
+                    let mut lanes = [0.0; LANES];
+                    dot::<C>(w.codes(i, 0), s, b, x.row(0), sums.as_ptr(), x.len, group, &mut lanes);
+                    *out.get().add(i) = T::put(fold(&lanes));
+                    continue;
+                }
+                values::<C, f32>(w.codes(i, 0), s, b, line.as_mut_ptr(), x.len, group);
+                for m in 0..x.count {
+                    *out.get().add(m * n + i) = T::put(gemv::dot(line.as_ptr(), x.row(m), x.len));
                 }
             }
         }

@@ -18,11 +18,11 @@ pub(super) trait Codec {
     /// Bits of a code: words of a unit.
     const BITS: usize;
 
-    /// Values of the 32 codes in `BITS` words.
+    /// Writes the values of the 32 codes in `BITS` words.
     ///
     /// # Safety
     /// The words can be read.
-    unsafe fn unit(words: *const u32) -> [f32; UNIT];
+    unsafe fn unit(words: *const u32, out: &mut [f32; UNIT]);
 }
 
 /// Unsigned integers of `B` bits.
@@ -36,8 +36,7 @@ impl<const B: usize> Codec for Int<B> {
     const BITS: usize = B;
 
     #[inline(always)]
-    unsafe fn unit(words: *const u32) -> [f32; UNIT] {
-        let mut out = [0.0; UNIT];
+    unsafe fn unit(words: *const u32, out: &mut [f32; UNIT]) {
         let mask = (1u32 << B) - 1;
         // SAFETY: all reads lie in the B words.
         unsafe {
@@ -66,7 +65,6 @@ impl<const B: usize> Codec for Int<B> {
                 }
             }
         }
-        out
     }
 }
 
@@ -74,8 +72,7 @@ impl Codec for Fp4 {
     const BITS: usize = 4;
 
     #[inline(always)]
-    unsafe fn unit(words: *const u32) -> [f32; UNIT] {
-        let mut out = [0.0; UNIT];
+    unsafe fn unit(words: *const u32, out: &mut [f32; UNIT]) {
         for j in 0..4 {
             // SAFETY: four words.
             let word = unsafe { *words.add(j) };
@@ -86,7 +83,6 @@ impl Codec for Fp4 {
                 out[j * 8 + l] = f32::from_bits((twice as i32 as f32 * 0.5).to_bits() | (code & 8) << 28);
             }
         }
-        out
     }
 }
 
@@ -94,14 +90,12 @@ impl Codec for Fp8 {
     const BITS: usize = 8;
 
     #[inline(always)]
-    unsafe fn unit(words: *const u32) -> [f32; UNIT] {
+    unsafe fn unit(words: *const u32, out: &mut [f32; UNIT]) {
         let bytes: *const u8 = words.cast();
-        let mut out = [0.0; UNIT];
         for (i, x) in out.iter_mut().enumerate() {
             // SAFETY: 32 bytes.
             *x = from_fp8(unsafe { *bytes.add(i) });
         }
-        out
     }
 }
 
@@ -372,7 +366,12 @@ multiversion! {
             let count = UNIT.min(group - u * UNIT);
             // SAFETY: the caller guarantees the words and the results of the group.
             unsafe {
-                let q = if count == UNIT { C::unit(w.add(u * C::BITS)) } else { half_unit::<C>(w) };
+                let mut q = [0.0; UNIT];
+                if count == UNIT {
+                    C::unit(w.add(u * C::BITS), &mut q);
+                } else {
+                    half_unit::<C>(w, &mut q);
+                }
                 let to = dst.add(u * UNIT);
                 for (i, q) in q.iter().enumerate().take(count) {
                     let y = T::nearest(q * scale);
@@ -410,14 +409,14 @@ where
 /// # Safety
 /// Half of a unit's words can be read; their number is even.
 #[inline(always)]
-pub(super) unsafe fn half_unit<C: Codec>(w: *const u32) -> [f32; UNIT] {
+pub(super) unsafe fn half_unit<C: Codec>(w: *const u32, out: &mut [f32; UNIT]) {
     let mut words = [0u32; 8];
     for (i, x) in words.iter_mut().enumerate().take(C::BITS / 2) {
         // SAFETY: by contract.
         *x = unsafe { *w.add(i) };
     }
     // SAFETY: a unit has at most eight words.
-    unsafe { C::unit(words.as_ptr()) }
+    unsafe { C::unit(words.as_ptr(), out) }
 }
 
 #[cfg(test)]
@@ -430,8 +429,9 @@ mod tests {
             let q: Vec<u32> = (0..32u32).map(|i| (i * 37 + 11) & ((1 << C::BITS) - 1)).collect();
             let mut words = vec![0; C::BITS];
             pack(&q, C::BITS as u32, &mut words);
+            let mut got = [0.0; UNIT];
             // SAFETY: the words of one unit.
-            let got = unsafe { C::unit(words.as_ptr()) };
+            unsafe { C::unit(words.as_ptr(), &mut got) };
             assert!(q.iter().zip(got).all(|(&a, b)| a as f32 == b), "{} bits", C::BITS);
         }
         check::<Int<1>>();

@@ -2,8 +2,8 @@
 //! words from the lowest on, and one scale (in affine formats also one bias) for each group of neighbours.
 //! Thirty-two codes fill as many words as a code has bits, whatever that number is.
 
-use crate::core::{Dtype, Result};
-use crate::{bail, core::Error};
+use crate::core::{Dtype, Error, Param, Result};
+use crate::{bail, params};
 
 /// How codes and scales are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -94,6 +94,11 @@ impl Format {
             }
         }
         Ok(Format { mode, group: group as u32, bits: bits as u32 })
+    }
+
+    /// What a file keeps of it: name of the mode, group size, bits.
+    pub fn params(self) -> Option<Vec<Param>> {
+        params![self.mode.name(), i64::from(self.group), i64::from(self.bits)]
     }
 
     /// Words of `len` codes; `len` is a multiple of the group size.

@@ -110,11 +110,13 @@ layout(push_constant, scalar) uniform MlxPush { MlxTable mlx_table; uvec3 mlx_gr
 #define thread_index_in_threadgroup gl_LocalInvocationIndex
 #define threadgroup_position_in_grid gl_WorkGroupID
 #define threads_per_threadgroup gl_WorkGroupSize
-float bfloat16_to_float(uint16_t x) { return uintBitsToFloat(uint(x) << 16); }
-uint16_t float_to_bfloat16(float x) {
+// Macros, because arithmetic on 16-bit integers is not everywhere.
+#define bfloat16_to_float(x) uintBitsToFloat(uint(x) << 16)
+#define float_to_bfloat16(x) uint16_t(mlx_bfloat16(x))
+uint mlx_bfloat16(float x) {
     uint u = floatBitsToUint(x);
     bool nan = (u & 0x7fffffffu) > 0x7f800000u;
-    return uint16_t(nan ? (u >> 16) | 0x40u : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+    return nan ? (u >> 16) | 0x40u : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
 }
 ";
 

@@ -11,7 +11,9 @@ use super::support::*;
 use super::view::{contiguous, expand_dims, reshape};
 use crate::bail;
 use crate::core::layout::show;
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
 use crate::kernels::quant::{Format, GLOBAL, Mode};
 use crate::on_gpu;
 
@@ -39,6 +41,10 @@ fn grouped(a: &Array, group: u32, s: Stream) -> Result<Array> {
 impl Primitive for Quantize {
     fn name(&self) -> &str {
         "quantize"
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        self.0.params()
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -108,6 +114,13 @@ impl Primitive for Quantize {
         }
         Ok(out)
     }
+}
+
+/// A stored quantisation.
+pub(super) fn restore_quantize(c: &Stored) -> Result<Vec<Array>> {
+    let [w, global @ ..] = c.inputs else { return c.unknown() };
+    let (mode, group, bits) = (c.text(0)?, Some(c.int(1)?), Some(c.int(2)?));
+    quantize(w, group, bits, mode, global.first(), c.stream)
 }
 
 fn apply(f: Format, w: &Array, global: Option<&Array>, s: Stream) -> Result<Vec<Array>> {
@@ -221,6 +234,10 @@ impl Primitive for Dequantize {
         "dequantize"
     }
 
+    fn params(&self) -> Option<Vec<Param>> {
+        self.0.params()
+    }
+
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
         let (codes, scales) = (host_in(&inputs[0])?, host_in(&inputs[1])?);
         let biases = inputs.get(2).map(host_in).transpose()?;
@@ -267,6 +284,14 @@ impl Primitive for Dequantize {
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
         Ok(vec![with_last(inputs[0].shape(), inputs[1].dim(-1) * i64::from(self.0.group))])
     }
+}
+
+/// Stored values of codes.
+pub(super) fn restore_dequantize(c: &Stored) -> Result<Array> {
+    let [w, scales, biases @ ..] = c.inputs else { return c.unknown() };
+    let (mode, group, bits) = (c.text(0)?, Some(c.int(1)?), Some(c.int(2)?));
+    let dtype = Some(c.spec()?.1);
+    dequantize(w, scales, biases.first(), group, bits, mode, None, dtype, c.stream)
 }
 
 /// Dtype of values from scales and biases, after checks of both against the mode.
@@ -383,6 +408,10 @@ impl Primitive for Rounded {
         "quantize_dequantize"
     }
 
+    fn params(&self) -> Option<Vec<Param>> {
+        self.0.params()
+    }
+
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
         let f = self.0;
         let x = host_in(&inputs[0])?;
@@ -429,6 +458,19 @@ impl Primitive for Rounded {
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
         Ok(vec![inputs[0].shape().into()])
     }
+}
+
+/// A stored rounding.
+pub(super) fn restore_rounded(c: &Stored) -> Result<Array> {
+    const OP: &str = "quantize_dequantize";
+    let [x, global @ ..] = c.inputs else { return c.unknown() };
+    let format = Format::new(OP, Mode::parse(OP, c.text(0)?)?, c.int(1)?, c.int(2)?)?;
+    let fits = x.dtype().is_float() && x.dtype() != Dtype::F64 && x.ndim() > 0;
+    if !fits || format.affine() || x.dim(-1) % i64::from(format.group) != 0 {
+        bail!(Value, "[{OP}] Cannot round {} of {}.", show(x.shape()), x.dtype());
+    }
+    check_global(OP, format.mode, global.first())?;
+    Ok(rounded_to(format, x, global.first(), c.stream)?)
 }
 
 /// `x` as it is after quantisation to a format of floats, apart from the factor of its global scale; the

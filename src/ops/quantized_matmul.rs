@@ -15,7 +15,9 @@ use super::support::*;
 use super::view::{broadcast_to, reshape, swapaxes};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, checked_size, show, size_of};
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
 use crate::kernels::View;
 use crate::kernels::quant::{Format, GLOBAL, Mode};
 use crate::on_gpu;
@@ -167,6 +169,12 @@ impl QuantizedMatmul {
 impl Primitive for QuantizedMatmul {
     fn name(&self) -> &str {
         if self.lhs || self.rhs { "gather_qmm" } else { "quantized_matmul" }
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        let mut all = self.format.params()?;
+        all.extend([self.transpose, self.lhs, self.rhs, self.sorted].map(Param::from));
+        Some(all)
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -347,6 +355,32 @@ impl Primitive for QuantizedMatmul {
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
         self.shape(&self.split(inputs)).map(|s| vec![s])
     }
+}
+
+/// A stored product.
+pub(super) fn restore(c: &Stored) -> Result<Array> {
+    const OP: &str = "quantized_matmul";
+    let (group, bits) = (c.int(1)?, c.int(2)?);
+    let format = Format::new(OP, Mode::parse(OP, c.text(0)?)?, group, bits)?;
+    let op = QuantizedMatmul {
+        format,
+        transpose: c.flag(3)?,
+        lhs: c.flag(4)?,
+        rhs: c.flag(5)?,
+        sorted: c.flag(6)?,
+    };
+    let flags = [format.affine(), op.lhs, op.rhs];
+    if c.inputs.len() != 3 + flags.iter().filter(|f| **f).count() {
+        bail!(Value, "[{OP}] Got {} inputs, which do not fit the flags.", c.inputs.len());
+    }
+    let p = op.split(c.inputs);
+    let (group_size, bits) = (Some(group), Some(bits));
+    let (w, scales, biases, mode) = (p.codes, p.scales, p.biases, c.text(0)?);
+    let q = Quantized { w, scales, biases, transpose: op.transpose, group_size, bits, mode };
+    if p.lhs.is_none() && p.rhs.is_none() {
+        return quantized_matmul(p.x, &q, c.stream);
+    }
+    gather_qmm(p.x, &q, p.lhs, p.rhs, None, op.sorted, c.stream)
 }
 
 /// Matrices of a batch; a row alone is one.

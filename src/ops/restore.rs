@@ -3,9 +3,9 @@
 //! need no entry. Whatever comes in is checked as the arguments of a public op are: files are not trusted.
 
 use super::{
-    conv, count, create, depends, diagonal, elementwise, fft, gather_mm, hadamard, indexing, join, linalg,
-    masked, matmul, random, reduction, scan, scatter, search, segmented_mm, select, slice_update, sort, stft,
-    view,
+    conv, count, create, depends, diagonal, elementwise, fast, fft, gather_mm, hadamard, indexing, join,
+    linalg, masked, matmul, quantize, quantized_matmul, random, reduction, scan, scatter, search,
+    segmented_mm, select, slice_update, sort, stft, view,
 };
 use crate::bail;
 use crate::core::layout::show;
@@ -64,6 +64,14 @@ const MAKERS: &[(&[&str], Maker)] = &[
     (&["fft", "ifft", "rfft", "irfft"], One(fft::restore)),
     (&["hadamard_transform"], One(hadamard::restore)),
     (&["random_bits"], One(random::restore)),
+    (&["rms_norm", "layer_norm"], One(fast::restore_norm)),
+    (&["rope"], One(fast::restore_rope)),
+    (&["scaled_dot_product_attention"], One(fast::restore_attention)),
+    (&["gated_delta_update"], Many(fast::restore_gated_delta)),
+    (&["quantize"], Many(quantize::restore_quantize)),
+    (&["dequantize"], One(quantize::restore_dequantize)),
+    (&["quantize_dequantize"], One(quantize::restore_rounded)),
+    (&["quantized_matmul", "gather_qmm"], One(quantized_matmul::restore)),
     (
         &[
             "inv",

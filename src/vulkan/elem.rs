@@ -39,6 +39,17 @@ pub fn define(defines: &mut Defines, name: &str, value: impl ToString) {
     defines.push((name.to_owned(), value.to_string()));
 }
 
+/// What `lib/float_controls.glsl` reads. Kernels over `lib/math.glsl` need it: without these modes a driver was seen
+/// to drop `precise`.
+pub fn float_controls(defines: &mut Defines, f: &Features) {
+    let modes = [
+        (f.nan_preserve32, "PRESERVE_NAN"),
+        (f.denorm_preserve32, "PRESERVE_DENORM"),
+        (f.rte32, "ROUND_EVEN"),
+    ];
+    modes.iter().filter(|m| m.0).for_each(|m| define(defines, m.1, 1));
+}
+
 /// GLSL type that elements are computed in.
 pub fn compute_type(d: Dtype) -> &'static str {
     match (d.kind(), d.size()) {

@@ -1,6 +1,6 @@
 //! Host side of shaders/quantize.comp and shaders/dequantize.comp.
 
-use super::elem::{Defines, Push, define, grid};
+use super::elem::{Defines, Push, define, float_controls, grid};
 use super::{CommandEncoder, Features, KernelKey, Module, Source};
 use crate::bail;
 use crate::core::{Dtype, Result};
@@ -47,8 +47,9 @@ impl KernelKey for Key {
         format!("{what}_{}_{}", show(self.format), self.dtype)
     }
 
-    fn module(&self, _: &Features) -> Module {
+    fn module(&self, f: &Features) -> Module {
         let mut d = Defines::new();
+        float_controls(&mut d, f);
         define_format(&mut d, self.format, self.dtype);
         if self.global {
             define(&mut d, "GLOBAL", 1);

@@ -1,6 +1,6 @@
 //! Host side of shaders/rope.comp: rotary embedding in one pass over any layout of heads and positions.
 
-use super::elem::{Defines, Push, WG, aligned16, define, grid, operand};
+use super::elem::{Defines, Push, WG, aligned16, define, float_controls, grid, operand};
 use super::{CommandEncoder, Features, KernelKey, Module, Source};
 use crate::bail;
 use crate::core::layout::show;
@@ -23,8 +23,9 @@ impl KernelKey for Key {
         format!("rope_{}", self.dtype)
     }
 
-    fn module(&self, _: &Features) -> Module {
+    fn module(&self, f: &Features) -> Module {
         let mut d = Defines::new();
+        float_controls(&mut d, f);
         operand(&mut d, "A", self.dtype);
         operand(&mut d, "B", self.dtype);
         define(&mut d, "HEADS", format!("{}u", self.heads));

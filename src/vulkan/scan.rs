@@ -3,7 +3,7 @@
 //! with too little beside it to fill the GPU is cut into chunks and scanned in three passes. The order of the
 //! combinations follows from the shape and the device, so results do not change from run to run.
 
-use super::elem::{Defines, Push, WG, define, grid, operand, required_subgroup, shuffles};
+use super::elem::{Defines, Push, WG, define, float_controls, grid, operand, required_subgroup, shuffles};
 use super::{CommandEncoder, Features, KernelKey, Module, Source};
 use crate::bail;
 use crate::core::{Dtype, Kind, Result};
@@ -120,11 +120,9 @@ impl KernelKey for Key {
             (self.pass == Pass::Partial, "PARTIAL"),
             (self.pass == Pass::Carry, "CARRY"),
             (shuffles(f) && !self.columns, "SG"),
-            (f.nan_preserve32, "PRESERVE_NAN"),
-            (f.denorm_preserve32, "PRESERVE_DENORM"),
-            (f.rte32, "ROUND_EVEN"),
         ];
         flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
+        float_controls(&mut d, f);
         Module {
             source: Source::File("scan.comp"),
             defines: d,

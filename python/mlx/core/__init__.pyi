@@ -926,7 +926,7 @@ def ceil(a: _ArrayLike, /, *, stream: _StreamOrDevice = ...) -> array:
     array([2, -1], dtype=float32)
     """
 
-def checkpoint(fun: Callable[..., Any]) -> array:
+def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
     """A function that computes what `fun` does, but does not keep its intermediate arrays for the gradient: the
     gradient calls `fun` again, which takes time and saves memory.
 
@@ -954,7 +954,7 @@ def clip(a: array, /, a_min: _ArrayLike | None, a_max: _ArrayLike | None, *, str
     array([2, 5, 6], dtype=int32)
     """
 
-def compile(fun: Callable[..., Any], inputs: Any = ..., outputs: Any = ..., shapeless: bool = ...) -> array:
+def compile(fun: Callable[..., Any], inputs: Any = ..., outputs: Any = ..., shapeless: bool = ...) -> Callable[..., Any]:
     """A function that records what `fun` builds on its first call for each form of the arguments, simplifies it and
     fuses elementwise operations, and computes that from then on without calling `fun`.
 
@@ -1526,7 +1526,7 @@ def get_printoptions() -> PrintOptions:
     -1
     """
 
-def grad(fun: Callable[..., Any], argnums: int | Sequence[int] | None = ..., argnames: str | Sequence[str] | None = ...) -> array:
+def grad(fun: Callable[..., Any], argnums: int | Sequence[int] | None = ..., argnames: str | Sequence[str] | None = ...) -> Callable[..., Any]:
     """A function that returns the gradient of the scalar that `fun` returns, by its arguments `argnums` (positions;
     0 by default, where no names are given) and `argnames`. Arguments may be trees of arrays; the gradient of each
     has its form. Several positions give a tuple; names give a pair of that and a dict.
@@ -2560,7 +2560,7 @@ def unstack(x: array, /, *, axis: int | None = ..., stream: _StreamOrDevice = ..
     (array([1, 2], dtype=int32), array([3, 4], dtype=int32))
     """
 
-def value_and_grad(fun: Callable[..., Any], argnums: int | Sequence[int] | None = ..., argnames: str | Sequence[str] | None = ...) -> array:
+def value_and_grad(fun: Callable[..., Any], argnums: int | Sequence[int] | None = ..., argnames: str | Sequence[str] | None = ...) -> Callable[..., Any]:
     """As `grad`, but the function returns the pair of value and gradient. `fun` may return a tuple whose first
     element is the scalar; the others are handed through.
 

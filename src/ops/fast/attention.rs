@@ -8,7 +8,9 @@ use std::any::Any;
 
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, show};
-use crate::core::{Array, Batched, Derivatives, Dtype, Primitive, Result, Shape, Stream, Vjp, Vmap};
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
 use crate::on_gpu;
 use crate::ops::batching::{batched, front, spread};
 use crate::ops::support::*;
@@ -16,6 +18,7 @@ use crate::ops::{
     add, arange, astype, broadcast_to, exp, expand_dims, greater_equal, matmul, max, moveaxis, multiply,
     negative, reshape, select, softmax, stop_gradient, subtract, sum, swapaxes, zeros,
 };
+use crate::params;
 
 const OP: &str = "scaled_dot_product_attention";
 
@@ -167,6 +170,10 @@ impl Primitive for Attention {
         OP
     }
 
+    fn params(&self) -> Option<Vec<Param>> {
+        params![self.scale, self.causal, self.mask, self.sinks]
+    }
+
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
         let views = inputs.iter().map(host_in).collect::<Result<Vec<_>>>()?;
         let dst = host_out(&outputs[0])?;
@@ -274,6 +281,21 @@ impl Primitive for Attention {
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
         Ok(vec![self.shape(inputs)])
     }
+}
+
+/// A stored attention.
+pub(in crate::ops) fn restore(c: &Stored) -> Result<Array> {
+    let op = Attention { scale: c.float(0)? as f32, causal: c.flag(1)?, mask: c.flag(2)?, sinks: c.flag(3)? };
+    if c.inputs.len() != 3 + usize::from(op.mask) + usize::from(op.sinks) || (op.causal && op.mask) {
+        bail!(Value, "[{OP}] Got {} inputs, which do not fit the flags.", c.inputs.len());
+    }
+    let mask = match op.mask(c.inputs) {
+        Some(m) => MaskArg::Array(m.clone()),
+        None if op.causal => MaskArg::Causal,
+        None => MaskArg::None,
+    };
+    let [q, k, v] = [&c.inputs[0], &c.inputs[1], &c.inputs[2]];
+    scaled_dot_product_attention([q, k, v], op.scale, mask, op.sinks(c.inputs), c.stream)
 }
 
 /// `softmax(scale * q @ k^T + mask) @ v` for `q` (batch, heads, queries, d), `k` (batch, key heads, keys, d) and

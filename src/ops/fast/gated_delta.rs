@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use crate::bail;
 use crate::core::layout::show;
-use crate::core::{Array, Batched, Dtype, Primitive, Result, Shape, Stream, Vmap};
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
 use crate::on_gpu;
 use crate::ops::batching::spread;
 use crate::ops::support::*;
@@ -13,6 +15,7 @@ use crate::ops::{
     add, astype, contiguous, expand_dims, multiply, repeat, reshape, select, slice, squeeze, stack, subtract,
     sum, zeros,
 };
+use crate::params;
 
 /// Inputs: q, k, v, gate, beta, state, all float32, and a bool mask where there are seven.
 struct GatedDelta;
@@ -20,6 +23,10 @@ struct GatedDelta;
 impl Primitive for GatedDelta {
     fn name(&self) -> &str {
         "gated_delta_update"
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        params![]
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -37,6 +44,11 @@ impl Primitive for GatedDelta {
             let main = [&v[0], &v[1], &v[2], &v[3], &v[4], &v[5]];
             crate::vulkan::gated_delta::gated_delta(enc, main, v.get(6), &dst, &after)
         })
+    }
+
+    fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
+        let all = backward(r.primals, &r.cotangents[0], &r.cotangents[1], r.stream)?;
+        r.each(|i| Ok(all.get(i).cloned()))
     }
 
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
@@ -63,6 +75,16 @@ impl Primitive for GatedDelta {
     }
 }
 
+/// A stored update.
+pub(in crate::ops) fn restore(c: &Stored) -> Result<Vec<Array>> {
+    let [q, k, v, gate, beta, state, mask @ ..] = c.inputs else { return c.unknown() };
+    let floats = c.inputs[..6].iter().all(|a| a.dtype() == Dtype::F32);
+    if !floats || mask.len() > 1 || mask.iter().any(|m| m.dtype() != Dtype::Bool) {
+        bail!(Value, "[gated_delta_update] Expected float32 inputs and at most one mask.");
+    }
+    gated_delta_update(q, k, v, gate, beta, Some(state), mask.first(), c.stream).map(Vec::from)
+}
+
 fn kernel(inputs: &[Array], s: Stream) -> Result<[Array; 2]> {
     let whole = inputs.iter().map(|a| contiguous(a, false, s)).collect::<Result<Vec<_>>>()?;
     let specs = vec![(inputs[2].shape().into(), Dtype::F32), (inputs[5].shape().into(), Dtype::F32)];
@@ -71,42 +93,117 @@ fn kernel(inputs: &[Array], s: Stream) -> Result<[Array; 2]> {
     Ok(std::array::from_fn(|_| outs.next().expect("an output for each spec")))
 }
 
-/// The same by ops, step by step.
-fn composed(inputs: &[Array], s: Stream) -> Result<[Array; 2]> {
-    let (q, v, gate) = (&inputs[0], &inputs[2], &inputs[3]);
-    let (t, hk, hv) = (q.dim(1), q.dim(2), v.dim(2));
-    let wide_gate = gate.ndim() == 4;
+/// One step of an array whose second axis is that of steps.
+fn step(a: &Array, i: i64, s: Stream) -> Result<Array> {
+    let (mut from, mut to) = (vec![0; a.ndim()], a.shape().to_vec());
+    (from[1], to[1]) = (i, i + 1);
+    squeeze(&slice(a, &from, &to, &vec![1; a.ndim()], s)?, Some(&[1]), s)
+}
+
+/// What a step reads and computes. Rows of keys have shape (batch, heads, 1, dk), columns of values (batch, heads,
+/// dv, 1), states (batch, heads, dv, dk).
+struct Step {
+    q: Array,
+    k: Array,
+    gate: Array,
+    beta: Array,
+    before: Array,
+    kept: Array,
+    /// The value less what was recalled.
+    missing: Array,
+    fresh: Array,
+    next: Array,
+    out: Array,
+    /// Of shape (batch, 1, 1, 1).
+    live: Option<Array>,
+}
+
+/// The same by ops, step by step, and the last state.
+fn composed(inputs: &[Array], s: Stream) -> Result<(Vec<Step>, Array)> {
+    let (v, gates) = (&inputs[2], &inputs[3]);
+    let (t, hk, hv) = (v.dim(1), inputs[0].dim(2), v.dim(2));
     let heads = |a: &Array| if hv == hk { Ok(a.clone()) } else { repeat(a, hv / hk, Some(2), s) };
-    let (qs, ks) = (heads(q)?, heads(&inputs[1])?);
-    let (vs, bs, mask) = (v, &inputs[4], inputs.get(6));
+    let (qs, ks) = (heads(&inputs[0])?, heads(&inputs[1])?);
+    let row = |a: &Array, i: i64| expand_dims(&step(a, i, s)?, &[2], s);
+    let column = |a: &Array, i: i64| expand_dims(&step(a, i, s)?, &[-1], s);
+    let along = |a: Array| sum(&a, Some(&[-1]), true, s);
     let mut held = inputs[5].clone();
-    let step = |a: &Array, i: i64| -> Result<Array> {
-        let (mut from, mut to) = (vec![0; a.ndim()], a.shape().to_vec());
-        (from[1], to[1]) = (i, i + 1);
-        squeeze(&slice(a, &from, &to, &vec![1; a.ndim()], s)?, Some(&[1]), s)
-    };
-    let mut outs = Vec::with_capacity(t as usize);
+    let mut steps = Vec::with_capacity(t as usize);
     for i in 0..t {
-        let row = |a: &Array| expand_dims(&step(a, i)?, &[2], s);
-        let (qi, ki) = (row(&qs)?, row(&ks)?);
-        let g = if wide_gate { row(gate)? } else { expand_dims(&step(gate, i)?, &[-1, -2], s)? };
-        let kept = multiply(&held, &g, s)?;
-        let recalled = sum(&multiply(&kept, &ki, s)?, Some(&[-1]), false, s)?;
-        let fresh = subtract(&step(vs, i)?, &recalled, s)?;
-        let fresh = multiply(&fresh, &expand_dims(&step(bs, i)?, &[-1], s)?, s)?;
-        let next = add(&kept, &multiply(&expand_dims(&fresh, &[-1], s)?, &ki, s)?, s)?;
-        let mut out = sum(&multiply(&next, &qi, s)?, Some(&[-1]), false, s)?;
-        held = match mask {
-            Some(m) => {
-                let live = expand_dims(&step(m, i)?, &[1, 2], s)?;
-                out = select(&live, &out, &scalar_f64(0.0, Dtype::F32)?, s)?;
-                select(&expand_dims(&live, &[3], s)?, &next, &held, s)?
-            }
-            None => next,
+        let (q, k) = (row(&qs, i)?, row(&ks, i)?);
+        let beta = expand_dims(&column(&inputs[4], i)?, &[-1], s)?;
+        let gate = match gates.ndim() {
+            4 => row(gates, i)?,
+            _ => expand_dims(&column(gates, i)?, &[-1], s)?,
         };
-        outs.push(out);
+        let kept = multiply(&held, &gate, s)?;
+        let recalled = along(multiply(&kept, &k, s)?)?;
+        let missing = subtract(&column(v, i)?, &recalled, s)?;
+        let fresh = multiply(&missing, &beta, s)?;
+        let next = add(&kept, &multiply(&fresh, &k, s)?, s)?;
+        let mut out = along(multiply(&next, &q, s)?)?;
+        let live = match inputs.get(6) {
+            Some(m) => Some(expand_dims(&step(m, i, s)?, &[1, 2, 3], s)?),
+            None => None,
+        };
+        let before = held;
+        held = match &live {
+            Some(live) => {
+                out = select(live, &out, &scalar_f64(0.0, Dtype::F32)?, s)?;
+                select(live, &next, &before, s)?
+            }
+            None => next.clone(),
+        };
+        steps.push(Step { q, k, gate, beta, before, kept, missing, fresh, next, out, live });
     }
-    Ok([stack(&outs, 1, s)?, held])
+    Ok((steps, held))
+}
+
+/// Cotangents of all inputs but the mask: the steps in reverse, with the cotangent of the state.
+fn backward(inputs: &[Array], cot: &Array, last: &Array, s: Stream) -> Result<Vec<Array>> {
+    let (steps, _) = composed(inputs, s)?;
+    let zero = scalar_f64(0.0, Dtype::F32)?;
+    let over = |a: &Array, b: &Array, axes: &[i64]| sum(&multiply(a, b, s)?, Some(axes), true, s);
+    let mut all: [Vec<Array>; 5] = Default::default();
+    let mut state = last.clone();
+    for (i, st) in steps.iter().enumerate().rev() {
+        let mut dy = expand_dims(&step(cot, i as i64, s)?, &[-1], s)?;
+        let mut d = state.clone();
+        if let Some(live) = &st.live {
+            dy = select(live, &dy, &zero, s)?;
+            d = select(live, &d, &zero, s)?;
+        }
+        d = add(&d, &multiply(&dy, &st.q, s)?, s)?;
+        let dq = over(&st.next, &dy, &[-2])?;
+        let fresh = over(&d, &st.k, &[-1])?;
+        let dv = multiply(&fresh, &st.beta, s)?;
+        let beta = over(&fresh, &st.missing, &[-2])?;
+        let dk = over(&d, &st.fresh, &[-2])?;
+        let dk = subtract(&dk, &over(&st.kept, &dv, &[-2])?, s)?;
+        d = subtract(&d, &multiply(&dv, &st.k, s)?, s)?;
+        let gate = over(&d, &st.before, if inputs[3].ndim() == 4 { &[-2] } else { &[-2, -1] })?;
+        let before = multiply(&d, &st.gate, s)?;
+        state = match &st.live {
+            Some(live) => select(live, &before, &state, s)?,
+            None => before,
+        };
+        for (list, a) in all.iter_mut().zip([dq, dk, dv, gate, beta]) {
+            list.push(a);
+        }
+    }
+    let mut out = Vec::with_capacity(6);
+    for (i, mut list) in all.into_iter().enumerate() {
+        list.reverse();
+        let mut a = stack(&list, 1, s)?;
+        let (b, t, h, d) = (inputs[i].dim(0), inputs[i].dim(1), inputs[i].dim(2), inputs[i].dim(-1));
+        if i < 2 {
+            // Heads of values that share a head of keys.
+            a = sum(&reshape(&a, &[b, t, h, -1, d], s)?, Some(&[3]), false, s)?;
+        }
+        out.push(reshape(&a, inputs[i].shape(), s)?);
+    }
+    out.push(state);
+    Ok(out)
 }
 
 /// Outputs (batch, steps, value heads, value features) in the dtype of `q`, and the last state (batch, value
@@ -177,9 +274,13 @@ pub fn gated_delta_update(
     if let Some(m) = mask {
         inputs.push(astype(m, Dtype::Bool, s)?);
     }
-    // What is differentiated is the composition: the kernel keeps no states.
-    let plain = inputs.iter().any(|a| a.is_tracer()) || inputs[..6].iter().any(|a| a.size() == 0);
-    let [out, last] = if plain { composed(&inputs, s)? } else { kernel(&inputs, s)? };
+    let [out, last] = if inputs[..6].iter().any(|a| a.size() == 0) {
+        let (steps, last) = composed(&inputs, s)?;
+        let outs: Vec<Array> = steps.into_iter().map(|st| st.out).collect();
+        [reshape(&stack(&outs, 1, s)?, v.shape(), s)?, last]
+    } else {
+        kernel(&inputs, s)?
+    };
     let dtype = if q.dtype().is_float() { q.dtype() } else { Dtype::F32 };
     Ok([astype(&out, dtype, s)?, last])
 }

@@ -9,6 +9,11 @@ mod kernel;
 mod norm;
 mod rope;
 
+pub(super) use attention::restore as restore_attention;
+pub(super) use gated_delta::restore as restore_gated_delta;
+pub(super) use norm::restore as restore_norm;
+pub(super) use rope::restore as restore_rope;
+
 pub use attention::{MaskArg, scaled_dot_product_attention};
 pub use cross_entropy::cross_entropy;
 pub use gated_delta::gated_delta_update;

@@ -3,11 +3,14 @@
 use std::any::Any;
 
 use crate::bail;
-use crate::core::{Array, Batched, Derivatives, Dtype, Primitive, Result, Shape, Stream, Vjp, Vmap};
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
 use crate::on_gpu;
 use crate::ops::batching::{batched, front, raised};
 use crate::ops::support::*;
 use crate::ops::{add, astype, mean, multiply, rsqrt, square, subtract, sum, zeros};
+use crate::params;
 
 /// Inputs: x, then weight and bias where they are there; all of one dtype.
 #[derive(Clone, Copy, PartialEq)]
@@ -67,6 +70,10 @@ impl Norm {
 impl Primitive for Norm {
     fn name(&self) -> &str {
         self.op()
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        params![self.eps, self.weight, self.bias]
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -139,6 +146,23 @@ impl Primitive for Norm {
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
         Ok(vec![inputs[0].shape().into()])
     }
+}
+
+/// A stored normalisation.
+pub(in crate::ops) fn restore(c: &Stored) -> Result<Array> {
+    let Some(x) = c.inputs.first() else { return c.unknown() };
+    let norm = Norm {
+        eps: c.float(0)? as f32,
+        centred: c.name == "layer_norm",
+        weight: c.flag(1)?,
+        bias: c.flag(2)?,
+    };
+    let count = 1 + usize::from(norm.weight) + usize::from(norm.bias);
+    if c.inputs.len() != count || c.inputs.iter().any(|a| a.dtype() != x.dtype()) {
+        bail!(Value, "[{}] Expected {count} inputs of {}.", c.name, x.dtype());
+    }
+    let weight = ("weight", norm.weight(c.inputs));
+    normalised(x, weight, norm.bias(c.inputs), norm.eps, norm.centred, c.stream)
 }
 
 fn normalised(

@@ -5,7 +5,9 @@ use std::any::Any;
 
 use crate::bail;
 use crate::core::layout::show;
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
 use crate::kernels::rope::{Form, inverse_frequencies};
 use crate::on_gpu;
 use crate::ops::batching::{batched, front, spread};
@@ -14,6 +16,7 @@ use crate::ops::{
     add, arange, astype, broadcast_to, concatenate, cos, divide, expand_dims, multiply, negative, reshape,
     sin, slice, stack, subtract,
 };
+use crate::params;
 
 /// Where positions start: for all, or one for every element of the first axis.
 pub enum Offset {
@@ -143,6 +146,19 @@ impl Primitive for Rope {
         "rope"
     }
 
+    fn params(&self) -> Option<Vec<Param>> {
+        params![
+            self.how.dims,
+            self.how.traditional,
+            self.how.base.is_some(),
+            self.how.base.unwrap_or(0.0),
+            self.how.scale,
+            self.offset.is_some(),
+            i64::from(self.offset.unwrap_or(0)),
+            self.back,
+        ]
+    }
+
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
         let views = inputs.iter().map(host_in).collect::<Result<Vec<_>>>()?;
         let dst = host_out(&outputs[0])?;
@@ -205,6 +221,30 @@ impl Primitive for Rope {
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
         Ok(vec![inputs[0].shape().into()])
     }
+}
+
+/// A stored rotation.
+pub(in crate::ops) fn restore(c: &Stored) -> Result<Array> {
+    let how = Rotation {
+        dims: c.int(0)?,
+        traditional: c.flag(1)?,
+        base: if c.flag(2)? { Some(c.float(3)? as f32) } else { None },
+        scale: c.float(4)? as f32,
+    };
+    let offset = if c.flag(5)? { Some(c.int(6)? as i32) } else { None };
+    let op = Rope { how, offset, back: c.flag(7)? };
+    let count = 1 + usize::from(offset.is_none()) + usize::from(how.base.is_none());
+    let fits = c.inputs.len() == count
+        && c.inputs[0].ndim() == 4
+        && op.offsets(c.inputs).is_none_or(|o| o.ndim() == 1 && o.dtype() == Dtype::I32)
+        && op.waves(c.inputs).is_none_or(|w| w.dtype() == Dtype::F32);
+    if !fits {
+        bail!(Value, "[rope] Expected {count} inputs, the first with 4 axes.");
+    }
+    // Checks the rest.
+    let start = offset.map_or_else(|| Offset::Each(c.inputs[1].clone()), Offset::Fixed);
+    rope(&c.inputs[0], how, start, op.waves(c.inputs), c.stream)?;
+    op.build(c.inputs.to_vec(), c.stream)
 }
 
 /// `x`, of shape (batch, ..., positions, features), with its first `dims` features turned by their positions.
