@@ -76,9 +76,9 @@ struct Arg { KEY k; uint i; };
 #define ACC Arg
 ACC ident() { return Arg(TAKES_LOW ? KEY_HIGH : KEY_LOW, 0xffffffffu); }
 ACC pre(A_C x, uint64_t r) { return Arg(key_of(x), uint(r)); }
-// With an element that comes after all in `a`.
+// With an element that comes after all in `a`, which may still be empty: all elements may have the empty key.
 ACC next(ACC a, ACC b) {
-    bool take_b = TAKES_LOW ? b.k < a.k : b.k > a.k;
+    bool take_b = (TAKES_LOW ? b.k < a.k : b.k > a.k) || a.i == 0xffffffffu;
     return Arg(take_b ? b.k : a.k, take_b ? b.i : a.i);
 }
 ACC comb(ACC a, ACC b) {

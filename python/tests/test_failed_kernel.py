@@ -25,19 +25,20 @@ READS = [
     "pickle.dumps(y)",
     "mx.eval(y)",
     "(mx.async_eval(y), mx.synchronize())",
-    "mx.save_safetensors('x.safetensors', {'y': y})",
+    "mx.save_safetensors(path, {'y': y})",
     "np.array(mx.sum(y))",
     "np.array(cumulative[0]), np.array(cumulative[1])",
 ]
 
 PROGRAM = """
-import pickle
+import os, pickle
 import mlx.core as mx
 import numpy as np
 mx.set_default_device(mx.gpu)
 x = mx.arange(64).astype(mx.float32) - 9
 y = mx.sort(x * 2)
 cumulative = mx.split(mx.sort(-x), 2)
+path = os.path.join(os.environ["MLX_VK_SHADER_DIR"], "x.safetensors")
 for read in {reads}:
     for again in range(2):
         try:

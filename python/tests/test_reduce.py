@@ -219,3 +219,13 @@ def test_softmax_of_extremes():
         np.array(mx.softmax(mx.zeros((2, 3)), (0, 1))), np.full((2, 3), 1 / 6), rtol=1e-6
     )
     assert mx.softmax(mx.array([1, 1])).dtype == mx.float32
+
+
+def test_arg_reductions_of_the_lowest_and_highest_value():
+    """The first element counts, too, where all have the value that reductions begin with."""
+    for dtype in ("uint8", "uint32", "uint64", "int32", "int64"):
+        info = np.iinfo(dtype)
+        for n in (1, 2, 3, 5, 40):
+            low, high = (np.full((2, n), v, dtype) for v in (info.min, info.max))
+            assert mx.argmax(mx.array(low), axis=1).tolist() == [0, 0], (dtype, n)
+            assert mx.argmin(mx.array(high), axis=1).tolist() == [0, 0], (dtype, n)
