@@ -470,7 +470,7 @@ pub(super) fn restore_rounded(c: &Stored) -> Result<Array> {
         bail!(Value, "[{OP}] Cannot round {} of {}.", show(x.shape()), x.dtype());
     }
     check_global(OP, format.mode, global.first())?;
-    Ok(rounded_to(format, x, global.first(), c.stream)?)
+    rounded_to(format, x, global.first(), c.stream)
 }
 
 /// `x` as it is after quantisation to a format of floats, apart from the factor of its global scale; the
