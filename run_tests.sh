@@ -132,7 +132,7 @@ step_clippy() { cargo clippy --release --all-targets --features python,vulkan --
 
 # Most of these tests compile shaders; code generation for our own crate would take longer than it saves.
 step_rust() {
-    timeout -k 10 2400 cargo test --release --no-default-features --features vulkan \
+    timeout -k 10 2400 cargo test --lib --release --no-default-features --features vulkan \
         --config profile.release.package.mlx_vulkan.opt-level=1
 }
 
