@@ -202,7 +202,7 @@ mod tests {
     fn few_rows_walk_the_codes_and_many_take_tiles() {
         let f = Features { shared_memory: 32768, max_workgroup_invocations: 256, ..Default::default() };
         let rows = choose(&f, &shape(1, 16384, 4096)).variant;
-        assert_eq!(rows, Variant::Rows { threads: 32, rows: 2, vectors: 1, unit: 32 });
+        assert_eq!(rows, Variant::Rows { threads: 32, rows: 4, vectors: 1, unit: 32 });
         assert!(matches!(choose(&f, &shape(512, 4096, 4096)).variant, Variant::Tiled { bm: 64, .. }));
         let few_tiles = choose(&f, &shape(32, 256, 4096));
         assert!(few_tiles.splits > 1 && few_tiles.k_split % 32 == 0);
