@@ -1,6 +1,8 @@
 """The array type: making, converting, attributes, operators, indexing, printing, protocols."""
 
 import copy
+import decimal
+import fractions
 import gc
 import math
 import operator
@@ -329,3 +331,14 @@ def test_iteration_stops_and_scalars_do_not_iterate():
         iter(mx.array(1))
     with pytest.raises(TypeError):
         len(mx.array(1))
+
+
+def test_other_numbers_are_complex():
+    a = mx.array([1.0, 2.0])
+    for number in (decimal.Decimal("1.5"), fractions.Fraction(3, 2)):
+        product = a * number
+        assert product.dtype == mx.complex64
+        assert product.tolist() == [1.5 + 0j, 3 + 0j]
+        assert (number + a).tolist() == [2.5 + 0j, 3.5 + 0j]
+    with pytest.raises(ValueError, match="Cannot perform addition"):
+        a + object()

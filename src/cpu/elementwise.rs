@@ -429,13 +429,6 @@ pub fn arange(start: f64, step: f64, dst: &HostView) -> Result<()> {
                 unsafe { *dst.as_ptr::<f32>().add(i) = a + i as f32 * d }
             }
         }
-        Dtype::C64 => {
-            let (a, d) = (start as f32, step as f32);
-            for i in 0..dst.size() {
-                // SAFETY: as above.
-                unsafe { *dst.as_ptr::<[f32; 2]>().add(i) = [a + i as f32 * d, 0.0] }
-            }
-        }
         Dtype::F64 => {
             for i in 0..dst.size() {
                 // SAFETY: as above.

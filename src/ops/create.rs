@@ -102,6 +102,9 @@ pub fn arange(start: f64, stop: f64, step: f64, dtype: Dtype, s: Stream) -> Resu
     if s.device.is_gpu() && dtype == Dtype::F64 {
         bail!(Value, "[arange] float64 is not supported on the GPU; use a CPU stream.");
     }
+    if dtype == Dtype::C64 {
+        return astype(&arange(start, stop, step, Dtype::F32, s)?, dtype, s);
+    }
     // Integer ranges truncate their arguments first, as MLX does.
     let integer = dtype.is_integer();
     let (start, step) = if integer && step.fract() == 0.0 { (start.trunc(), step) } else { (start, step) };

@@ -191,7 +191,17 @@ pub fn operand(obj: &Bound<'_, PyAny>, like: Option<Dtype>) -> PyResult<Option<A
     if let Some(a) = mlx_array(obj)? {
         return Ok(Some(a));
     }
-    foreign(obj, like)
+    if let Some(a) = foreign(obj, like)? {
+        return Ok(Some(a));
+    }
+    // Other kinds of numbers (Decimal, Fraction) are complex numbers to MLX.
+    let kind = obj.get_type();
+    if kind.hasattr("__complex__")? || kind.hasattr("__float__")? {
+        let number = obj.py().get_type::<PyComplex>().call1((obj,))?;
+        let c = number.cast::<PyComplex>()?;
+        return Ok(Some(ops::scalar_c64(c.real() as f32, c.imag() as f32)?));
+    }
+    Ok(None)
 }
 
 fn int_scalar(obj: &Bound<'_, PyAny>, like: Option<Dtype>) -> PyResult<Array> {
