@@ -3,11 +3,11 @@
 
 use smallvec::SmallVec;
 
-use super::indexed::{Axis, GRAIN, Steps, positions, steps};
+use super::indexed::{Axis, GRAIN, Steps, held, positions, steps};
 use super::pool::{self, SendPtr};
-use crate::core::Result;
+use crate::core::{Dtype, Result};
 use crate::kernels::HostView;
-use crate::kernels::indexed::{Role, Walk};
+use crate::kernels::indexed::{Dim, Pick, Role, Walk};
 
 /// Elements of a line that are copied without a look at the other axes.
 const SEGMENT: usize = 1 << 14;
@@ -51,25 +51,57 @@ impl Job<'_> {
     }
 
     fn run<T: Copy>(&self) {
-        let lines: usize = self.outer.iter().map(|a| a.size).product();
-        let grain = GRAIN / size_of::<T>();
-        if self.len > SEGMENT {
-            let parts = self.len.div_ceil(SEGMENT);
-            pool::parallel_chunks(lines * parts, grain.div_ceil(SEGMENT), |range| {
-                for part in range {
-                    let (line, first) = (part / parts, part % parts * SEGMENT);
-                    let n = SEGMENT.min(self.len - first);
-                    // SAFETY: parts are disjoint.
-                    positions(&self.outer, line..line + 1, |at| unsafe { self.line::<T>(at, first, n) });
-                }
-            });
-            return;
-        }
-        pool::parallel_chunks(lines, grain.div_ceil(self.len), |range| {
-            // SAFETY: lines are disjoint.
-            positions(&self.outer, range, |at| unsafe { self.line::<T>(at, 0, self.len) });
-        });
+        // SAFETY: lines and their parts are disjoint.
+        lines(&self.outer, self.len, size_of::<T>(), |at, first, n| unsafe { self.line::<T>(at, first, n) });
     }
+}
+
+/// Calls `f` with the offsets of every line, its first element and how many of them, over threads.
+fn lines(outer: &[Axis<3>], len: usize, size: usize, f: impl Fn([isize; 3], usize, usize) + Sync) {
+    let count: usize = outer.iter().map(|a| a.size).product();
+    let grain = GRAIN / size;
+    if len <= SEGMENT {
+        pool::parallel_chunks(count, grain.div_ceil(len), |range| {
+            positions(outer, range, |at| f(at, 0, len))
+        });
+        return;
+    }
+    let parts = len.div_ceil(SEGMENT);
+    pool::parallel_chunks(count * parts, grain.div_ceil(SEGMENT), |range| {
+        for part in range {
+            let (line, first) = (part / parts, part % parts * SEGMENT);
+            positions(outer, line..line + 1, |at| f(at, first, SEGMENT.min(len - first)));
+        }
+    });
+}
+
+/// Elements picked one by one with one index array, which is read on the way: `axes` holds the steps in the
+/// source, in the result and in the index array.
+fn elements<T: Copy, I: Copy + TryInto<i64>>(
+    pick: &Pick,
+    axes: &[Axis<3>],
+    src: &HostView,
+    index: &HostView,
+    dst: &HostView,
+) {
+    let Some((last, outer)) = axes.split_last() else { return };
+    let [src_step, dst_step, index_step] = last.steps;
+    let (src, dst) = (SendPtr::new(src.ptr), SendPtr::new(dst.ptr));
+    let index = SendPtr::new(index.ptr);
+    lines(outer, last.size, size_of::<T>(), |at, first, n| {
+        let first = first as isize;
+        // SAFETY: the walk stays inside all three arrays, and an index that is held inside its axis leads to an
+        // element of the source; lines and their parts are disjoint.
+        unsafe {
+            let src = src.get().cast::<T>().offset(at[0] + first * src_step);
+            let dst = dst.get().cast::<T>().offset(at[1] + first * dst_step);
+            let index = index.get().cast::<I>().offset(at[2] + first * index_step);
+            for i in 0..n as isize {
+                let step = held(*index.offset(i * index_step), pick);
+                *dst.offset(i * dst_step) = *src.offset(i * src_step + step);
+            }
+        }
+    });
 }
 
 /// Writes the dense array `dst` of a walk over the base `src`. Indices are of any integer dtype; negative
@@ -77,6 +109,30 @@ impl Job<'_> {
 pub fn gather(walk: &Walk, src: &HostView, indices: &[HostView], dst: &HostView) -> Result<()> {
     if walk.size() == 0 {
         return Ok(());
+    }
+    if let ([pick], [index], Some(last)) = (&walk.picks[..], indices, walk.dims.last())
+        && last.index[0] != 0
+    {
+        let steps = |d: &Dim| [d.base as isize, d.dense as isize, d.index[0] as isize];
+        let axes: SmallVec<[Axis<3>; 4]> =
+            walk.dims.iter().map(|d| Axis { size: d.size as usize, steps: steps(d) }).collect();
+        macro_rules! with {
+            ($i:ty) => {{
+                match src.dtype.size() {
+                    1 => elements::<u8, $i>(pick, &axes, src, index, dst),
+                    2 => elements::<u16, $i>(pick, &axes, src, index, dst),
+                    4 => elements::<u32, $i>(pick, &axes, src, index, dst),
+                    _ => elements::<u64, $i>(pick, &axes, src, index, dst),
+                }
+                return Ok(());
+            }};
+        }
+        match index.dtype {
+            Dtype::I32 => with!(i32),
+            Dtype::U32 => with!(u32),
+            Dtype::I64 => with!(i64),
+            _ => {} // rare: over a list of steps, as below
+        }
     }
     let Steps { list, strides } = steps(walk, indices, false)?;
     let mut axes: SmallVec<[Axis<3>; 4]> = walk
@@ -107,7 +163,6 @@ pub fn gather(walk: &Walk, src: &HostView, indices: &[HostView], dst: &HostView)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::Dtype;
     use crate::core::layout::row_major;
     use crate::cpu::testing::{Owned, Rng, layouts};
 

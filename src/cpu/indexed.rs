@@ -108,10 +108,22 @@ pub(super) fn steps(walk: &Walk, indices: &[HostView], drop: bool) -> Result<Ste
     Ok(Steps { list, strides })
 }
 
+/// The position that an index names: negative ones count from the end.
+#[inline(always)]
+fn position<T: TryInto<i64>>(raw: T, pick: &Pick) -> i64 {
+    let index = raw.try_into().unwrap_or(i64::MAX);
+    if index < 0 { index.saturating_add(pick.len) } else { index }
+}
+
+/// The step in the base array of an index, which is held inside the axis.
+#[inline(always)]
+pub(super) fn held<T: TryInto<i64>>(raw: T, pick: &Pick) -> isize {
+    (position(raw, pick).clamp(0, pick.limit - 1) * pick.stride) as isize
+}
+
 #[inline(always)]
 fn add_step<T: TryInto<i64>>(step: &mut isize, raw: T, pick: &Pick, drop: bool) {
-    let index = raw.try_into().unwrap_or(i64::MAX);
-    let index = if index < 0 { index.saturating_add(pick.len) } else { index };
+    let index = position(raw, pick);
     if drop && (*step == DROPPED || !(0..pick.limit).contains(&index)) {
         *step = DROPPED;
     } else {
