@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # From a bare machine (Python >= 3.11, Rust, a C++ compiler) to the main job running: makes an
-# environment, builds mlx-vulkan and trains a classifier of handwritten digits.
+# environment, builds mlx-vulkan, trains a classifier of handwritten digits, then a small language model that
+# writes text.
 #
 #   ./run_demo.sh [--device gpu|cpu] [--steps N] [--seed N] [--out out/digits.png]
 #
 # The environment and the build live in ${XDG_CACHE_HOME:-~/.cache}/mlx-vulkan; CARGO_TARGET_DIR is
-# respected where it is set. The picture goes to out/digits.png.
+# respected where it is set. The pictures go to out/digits.png (or --out) and out/transformer_lm.png.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -43,3 +44,5 @@ trap 'rm -rf "$wheels"' EXIT
 echo "=== digits"
 mkdir -p out
 "$venv/bin/python" examples/digits.py "$@"
+echo "=== language model"
+"$venv/bin/python" examples/transformer_lm.py --steps 200 --out out/transformer_lm.png
