@@ -18,7 +18,7 @@ cache="${XDG_CACHE_HOME:-$HOME/.cache}/mlx-vulkan"
 venv="$cache/venv-tests"
 official="$cache/venv-official"
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$cache/target}"
-export CARGO_INCREMENTAL=0
+export CARGO_INCREMENTAL=0 # nothing of an interrupted build is taken over
 export PATH="$venv/bin:$PATH:$HOME/.cargo/bin"
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONUNBUFFERED=1
 unset PYTHONPATH

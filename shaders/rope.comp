@@ -53,12 +53,6 @@ vec2 turn(uint i, float position) {
     Reduced d = m_reduce(angle);
     return vec2(m_sin_quadrant(d.r, d.q + 1u, 0u), m_sin_quadrant(d.r, d.q, m_bits(angle)) * sign);
 }
-#define TURN(k) \
-    if (k < PAIRS) { \
-        vec2 cs = turn(u * PAIRS + k, position); \
-        c[k] = cs.x; \
-        s[k] = cs.y; \
-    }
 
 void main() {
     uint64_t id = (uint64_t(gl_WorkGroupID.y) * gl_NumWorkGroups.x + gl_WorkGroupID.x) * 256ul
@@ -102,9 +96,12 @@ void main() {
     int first = start;
     if (starts != 0ul) first = Int(starts + uint64_t(int64_t(b) * ostep * 4l)).v;
     precise float position = float(first + int(t)) * scale;
-    // Written out: an optimiser was seen to take the angle of the first pair for all where this loop is unrolled.
-    float c[8], s[8];
-    TURN(0u) TURN(1u) TURN(2u) TURN(3u) TURN(4u) TURN(5u) TURN(6u) TURN(7u)
+    float c[PAIRS], s[PAIRS];
+    [[unroll]] for (uint k = 0u; k < PAIRS; ++k) {
+        vec2 cs = turn(u * PAIRS + k, position);
+        c[k] = cs.x;
+        s[k] = cs.y;
+    }
     [[unroll]] for (uint h = 0u; h < HEADS; ++h) {
         if (h < live) {
             float x[V], y[V];

@@ -122,12 +122,11 @@ pub(super) fn held<T: TryInto<i64>>(raw: T, pick: &Pick) -> isize {
 }
 
 #[inline(always)]
-fn add_step<T: TryInto<i64>>(step: &mut isize, raw: T, pick: &Pick, drop: bool) {
-    let index = position(raw, pick);
-    if drop && (*step == DROPPED || !(0..pick.limit).contains(&index)) {
+fn add_step<T: TryInto<i64> + Copy>(step: &mut isize, raw: T, pick: &Pick, drop: bool) {
+    if drop && (*step == DROPPED || !(0..pick.limit).contains(&position(raw, pick))) {
         *step = DROPPED;
     } else {
-        *step += (index.clamp(0, pick.limit - 1) * pick.stride) as isize;
+        *step += held(raw, pick);
     }
 }
 

@@ -47,6 +47,18 @@ pub struct Caps {
     pub round_even: bool,
 }
 
+impl Caps {
+    /// What `lib/float_controls.glsl` reads.
+    pub fn float_modes(self) -> impl Iterator<Item = &'static str> {
+        let modes = [
+            (self.preserve_nan, "PRESERVE_NAN"),
+            (self.preserve_denorm, "PRESERVE_DENORM"),
+            (self.round_even, "ROUND_EVEN"),
+        ];
+        modes.into_iter().filter(|m| m.0).map(|m| m.1)
+    }
+}
+
 /// Invocations of a workgroup.
 pub const GROUP: u32 = 256;
 /// Edge of the tile of a transposed copy.
@@ -266,12 +278,7 @@ impl Gen {
             self.line("#define HAS_INT64 1");
         }
         if !raw && p.dtypes().any(|d| d.is_inexact()) {
-            let modes = [
-                (caps.preserve_nan, "PRESERVE_NAN"),
-                (caps.preserve_denorm, "PRESERVE_DENORM"),
-                (caps.round_even, "ROUND_EVEN"),
-            ];
-            for (_, name) in modes.iter().filter(|m| m.0) {
+            for name in caps.float_modes() {
                 self.line(format!("#define {name} 1"));
             }
             self.line("#include \"lib/float_controls.glsl\"");

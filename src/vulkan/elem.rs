@@ -1,6 +1,7 @@
 //! What the hosts of the hand-written kernels share: macro definitions of the element codecs in
 //! shaders/lib/elem.glsl, packing of push constants and dimension lists, grids, alignment checks.
 
+use super::elementwise::caps;
 use super::{CommandEncoder, Features};
 use crate::core::{Dtype, Kind, Result};
 
@@ -42,12 +43,7 @@ pub fn define(defines: &mut Defines, name: &str, value: impl ToString) {
 /// What `lib/float_controls.glsl` reads. Kernels over `lib/math.glsl` need it: without these modes a driver was seen
 /// to drop `precise`.
 pub fn float_controls(defines: &mut Defines, f: &Features) {
-    let modes = [
-        (f.nan_preserve32, "PRESERVE_NAN"),
-        (f.denorm_preserve32, "PRESERVE_DENORM"),
-        (f.rte32, "ROUND_EVEN"),
-    ];
-    modes.iter().filter(|m| m.0).for_each(|m| define(defines, m.1, 1));
+    caps(f).float_modes().for_each(|name| define(defines, name, 1));
 }
 
 /// GLSL type that elements are computed in.

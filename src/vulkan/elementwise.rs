@@ -35,7 +35,8 @@ struct Key {
     kind: Kind,
 }
 
-fn caps(f: &Features) -> Caps {
+/// What generated kernels and those over the function library may ask of the device.
+pub(super) fn caps(f: &Features) -> Caps {
     Caps {
         int64: f.int64,
         preserve_nan: f.nan_preserve32,
