@@ -3,6 +3,7 @@
 pub mod array;
 pub mod device;
 pub mod dtype;
+pub mod env;
 pub mod error;
 pub mod layout;
 pub mod primitive;

@@ -5,6 +5,7 @@ use super::attention_table::{self as table, Coop, MOST_FEATURES, Tile};
 use super::elem::{Defines, Push, WG, aligned16, define, grid, operand, required_subgroup, shuffles};
 use super::{CommandEncoder, Features, KernelKey, Module, Source};
 use crate::bail;
+use crate::core::env::disabled;
 use crate::core::layout::show;
 use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
@@ -95,7 +96,7 @@ impl KernelKey for Key {
 
 /// Whether heads of so many features have a kernel.
 pub fn takes(d: i64, dv: i64) -> bool {
-    d.max(dv) as u64 <= MOST_FEATURES
+    d.max(dv) as u64 <= MOST_FEATURES && !disabled("sdpa")
 }
 
 /// Attention of q, k, v (batch, heads, length, features; one dtype of float16, bfloat16, float32) with a mask of

@@ -55,7 +55,8 @@ fn hash(bytes: &[u8]) -> (u64, u64) {
 fn directory() -> Option<&'static Path> {
     static DIR: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
         let var = |n: &str| std::env::var_os(n).filter(|v| !v.is_empty()).map(PathBuf::from);
-        var("MLX_VK_CACHE_DIR")
+        crate::core::env::text("MLX_VK_CACHE_DIR")
+            .map(PathBuf::from)
             .or_else(|| var("XDG_CACHE_HOME").map(|p| p.join("mlx-vulkan")))
             .or_else(|| var("HOME").map(|p| p.join(".cache/mlx-vulkan")))
             .or_else(|| var("LOCALAPPDATA").map(|p| p.join("mlx-vulkan")))

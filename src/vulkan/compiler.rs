@@ -20,7 +20,7 @@ static COMPILER: OnceLock<std::result::Result<shaderc::Compiler, String>> = Once
 static REPLACED: OnceLock<HashMap<&'static str, &'static str>> = OnceLock::new();
 
 fn replaced() -> HashMap<&'static str, &'static str> {
-    let Some(dir) = std::env::var_os("MLX_VK_SHADER_DIR").filter(|d| !d.is_empty()) else {
+    let Some(dir) = crate::core::env::text("MLX_VK_SHADER_DIR") else {
         return HashMap::new();
     };
     let read = |name: &'static str| {

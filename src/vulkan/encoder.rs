@@ -17,7 +17,7 @@ use super::profile;
 use super::stream::{Point, StreamState};
 use super::transfer;
 use crate::bail;
-use crate::core::{DeviceBlock, Result, Storage};
+use crate::core::{DeviceBlock, Result, Storage, env};
 
 /// Bytes of a chunk of the parameter ring.
 const PARAMS_CHUNK: usize = 256 << 10;
@@ -34,15 +34,12 @@ struct Settings {
 }
 
 static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
-    let number = |name: &str, default: u64| {
-        let text = std::env::var(name).ok();
-        text.and_then(|t| t.trim().parse::<u64>().ok()).filter(|&n| n > 0).unwrap_or(default)
-    };
+    use env::{number, switch};
     Settings {
-        max_ops: number("MLX_VK_MAX_OPS_PER_BUFFER", 100).min(1 << 20) as u32,
-        max_bytes: number("MLX_VK_MAX_MB_PER_BUFFER", 50).saturating_mul(1 << 20),
-        max_inflight: number("MLX_VK_MAX_INFLIGHT_SEQUENCES", 8) as usize,
-        full_barriers: std::env::var("MLX_VK_FULL_BARRIERS").is_ok_and(|v| v == "1"),
+        max_ops: number("MLX_VK_MAX_OPS_PER_BUFFER").unwrap_or(100) as u32,
+        max_bytes: number("MLX_VK_MAX_MB_PER_BUFFER").unwrap_or(50) << 20,
+        max_inflight: number("MLX_VK_MAX_INFLIGHT_SEQUENCES").unwrap_or(8) as usize,
+        full_barriers: switch("MLX_VK_FULL_BARRIERS").unwrap_or(false),
     }
 });
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use super::elem::{Defines, Push, WG, aligned16, collapse, define, dims, grid};
 use super::{CommandEncoder, Features, KernelKey, Module, Source};
 use crate::bail;
+use crate::core::env::disabled;
 use crate::core::{Dtype, Result, Storage};
 use crate::kernels::fft_plan::{self, Entry, LinePlan};
 use crate::kernels::program::Program;
@@ -225,6 +226,7 @@ fn run(enc: &mut CommandEncoder, p: &Pass) -> Result<()> {
     flag(p.hooks.twiddle.is_some(), "TWIDDLE");
     let pairs = |s: &Side, radix: usize, each: usize| {
         s.step == 1
+            && !disabled("fft_wide")
             && p.cols == 1
             && !in_fast
             && (p.n / radix).is_multiple_of(2)

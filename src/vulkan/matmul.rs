@@ -10,11 +10,11 @@ use smallvec::SmallVec;
 use super::CommandEncoder;
 use super::gemv;
 use super::matmul_kernel::{Kernel, MatmulKey, Push, Table, pipeline_for};
-use super::matmul_table::{self as table, Choice, Shape as Product, Tier, disabled};
+use super::matmul_table::{self as table, Choice, Shape as Product, Tier};
 use super::pipeline::Pipeline;
 use crate::bail;
 use crate::core::layout::{collapse, show};
-use crate::core::{Dtype, Result};
+use crate::core::{Dtype, Result, env};
 use crate::kernels::DeviceView;
 use std::sync::Arc;
 
@@ -385,7 +385,7 @@ fn solve(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
         return scale_addend(enc, p);
     }
     let both = p.dtype != Dtype::C64;
-    if both && p.m.min(p.n) <= gemv::MAX_VECTORS && !disabled("gemv") {
+    if both && p.m.min(p.n) <= gemv::MAX_VECTORS && !env::disabled("gemv") {
         return gemv::run(enc, p);
     }
     if p.a.form(p.m, p.k).is_none() {

@@ -8,14 +8,14 @@ use super::elem::{Defines, define};
 use super::gather_mm;
 use super::matmul::{self, REACH, ceil, launch, plain, scratch_sums};
 use super::matmul_kernel::{Kernel, Push as MatmulPush};
-use super::matmul_table::{disabled, fixed_subgroup};
+use super::matmul_table::fixed_subgroup;
 use super::pipeline::Pipeline;
 use super::qmm_table::{Choice, Shape, VECTORS, Variant, choose};
 use super::quant::{define_format, dequantize, show as show_format};
 use super::{CommandEncoder, Features, KernelKey, Module, Source, elementwise};
 use crate::bail;
 use crate::core::layout::{row_major, show, size_of};
-use crate::core::{Dtype, Result};
+use crate::core::{Dtype, Result, env};
 use crate::kernels::program::Program;
 use crate::kernels::quant::Format;
 use crate::kernels::{DeviceView, View};
@@ -223,8 +223,11 @@ pub fn quantized_matmul(
         Ok(Some(View { shape, strides, ..i }))
     };
     let (lhs, rhs) = (flat(picks.lhs)?, flat(picks.rhs)?);
-    let runs =
-        m == 1 && picks.sorted && rhs.is_some() && batch >= 16.max(4 * matrices) && !disabled("qmm_runs");
+    let runs = m == 1
+        && picks.sorted
+        && rhs.is_some()
+        && batch >= 16.max(4 * matrices)
+        && !env::disabled("qmm_runs");
     let shape = Shape { dtype: dst.dtype, format: w.format, transpose, m, n, k, batch, matrices, runs };
     let choice = choose(enc.device().features(), &shape);
     if choice.variant == Variant::Dequantize {

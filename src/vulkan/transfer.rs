@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use super::memory::{Block, Kind};
 use super::stream::{Point, StreamState};
 use crate::bail;
+use crate::core::env::disabled;
 use crate::core::{DeviceBlock, Result};
 
 /// Uploads up to this size are written by the host in place and need no command: into device memory where
@@ -53,7 +54,8 @@ pub(crate) fn upload_with(
         return Ok(block);
     }
     // Large copies run beside the kernels; whoever reads the block waits for the copy's stream.
-    let state = if bytes > SMALL { device.copy_stream()? } else { state };
+    let apart = bytes > SMALL && !disabled("copy_queue");
+    let state = if apart { device.copy_stream()? } else { state };
     let block = device.alloc_kind(Kind::Device, bytes, Some(state))?;
     for p in block.all_uses() {
         state.wait_for(p)?;
@@ -148,7 +150,7 @@ pub(crate) unsafe fn download(block: &Block, dst: *mut u8, bytes: usize) -> Resu
     }
     let write = block.last_write();
     let state = match write {
-        Some(w) if bytes <= SMALL => w.stream,
+        Some(w) if bytes <= SMALL || disabled("copy_queue") => w.stream,
         _ => device.copy_stream()?,
     };
     if let Some(w) = write {
