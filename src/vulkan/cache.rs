@@ -64,6 +64,15 @@ fn directory() -> Option<&'static Path> {
     DIR.as_deref()
 }
 
+/// The cache folder, how many files it holds and their bytes.
+pub fn contents() -> Option<(PathBuf, u64, u64)> {
+    let dir = directory()?;
+    let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let sizes = files.filter_map(|f| f.metadata().ok()).filter(|m| m.is_file()).map(|m| m.len());
+    let (count, bytes) = sizes.fold((0, 0), |(n, sum), size| (n + 1, sum + size));
+    Some((dir.to_path_buf(), count, bytes))
+}
+
 fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }

@@ -291,6 +291,7 @@ fn multiply(
     let groups = table::tiles(&product, choice.tile);
     // Bound by arithmetic: what the GPU would have copied meanwhile.
     enc.add_work((work / 16.0) as u64);
+    enc.describe(work, &[p.batches(), p.m, p.n, p.k]);
     if !partial {
         return launch(enc, &pipeline, push, groups, 1, p.batches(), &p.reads(), &[p.d_range]);
     }

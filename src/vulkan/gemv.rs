@@ -130,6 +130,8 @@ pub(super) fn run(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     };
     let pipeline = enc.device().pipeline(&key)?;
     push.k_split = k_split;
+    let work = 2.0 * p.m as f64 * p.n as f64 * p.k as f64 * batches as f64;
+    enc.describe(work, &[batches, p.m, p.n, p.k]);
     if !partial {
         return launch(enc, &pipeline, push, groups as u64, 1, batches, &view.reads(), &[p.d_range]);
     }

@@ -12,6 +12,7 @@ use super::matmul_table::fixed_subgroup;
 use super::pipeline::Pipeline;
 use super::qmm_table::{Choice, Shape, VECTORS, Variant, choose};
 use super::quant::{define_format, dequantize, show as show_format};
+use super::stats::STATS;
 use super::{CommandEncoder, Features, KernelKey, Module, Source, elementwise};
 use crate::bail;
 use crate::core::layout::{row_major, show, size_of};
@@ -230,6 +231,7 @@ pub fn quantized_matmul(
         && !env::disabled("qmm_runs");
     let shape = Shape { dtype: dst.dtype, format: w.format, transpose, m, n, k, batch, matrices, runs };
     let choice = choose(enc.device().features(), &shape);
+    STATS.quantized(choice.variant.number(), m, k / i64::from(w.format.group));
     if choice.variant == Variant::Dequantize {
         let picks = Picks { lhs: lhs.as_ref(), rhs: rhs.as_ref(), sorted: picks.sorted };
         return through_values(enc, x, w, transpose, &picks, &shape, dst);
@@ -327,6 +329,11 @@ impl Job {
         let rows = if let Variant::Tiled { runs: true, .. } = variant { s.batch } else { s.m };
         for first in (0..rows).step_by(most.max(1) as usize) {
             let count = (rows - first).min(most);
+            let products = if rows == s.batch { 1 } else { batch };
+            enc.describe(
+                2.0 * count as f64 * s.n as f64 * s.k as f64 * products as f64,
+                &[products, count, s.n, s.k],
+            );
             let mut push = Push {
                 m: count as u32,
                 x: self.push.x + (first * i64::from(self.push.x_rs) * size) as u64,

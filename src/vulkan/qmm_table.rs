@@ -48,6 +48,18 @@ pub(super) enum Variant {
     Dequantize,
 }
 
+impl Variant {
+    /// Its place among those of `stats`.
+    pub fn number(&self) -> usize {
+        match self {
+            Variant::Rows { .. } => 0,
+            Variant::Cols { .. } => 1,
+            Variant::Tiled { .. } => 2,
+            Variant::Dequantize => 3,
+        }
+    }
+}
+
 /// A variant and the parts that K is cut into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Choice {

@@ -9,7 +9,7 @@ use super::memory::{Block, Kind};
 use super::stream::{Point, StreamState};
 use crate::bail;
 use crate::core::env::disabled;
-use crate::core::{DeviceBlock, Result};
+use crate::core::{DeviceBlock, Result, trace};
 
 /// Uploads up to this size are written by the host in place and need no command: into device memory where
 /// the host can reach it, else into host memory that the device reads each time.
@@ -46,6 +46,7 @@ pub(crate) fn upload_with(
     fill: &mut dyn FnMut(&mut [u8]) -> Result<()>,
 ) -> Result<Arc<Block>> {
     let device = state.device;
+    let _span = trace::span("upload", || format!("{bytes} bytes"));
     let direct = if device.features().bar { DIRECT } else { DIRECT_WITHOUT_BAR };
     if device.features().unified || bytes <= direct {
         let kind = if device.features().unified { Kind::Device } else { Kind::Bar };
@@ -139,6 +140,7 @@ fn record(
 pub(crate) unsafe fn download(block: &Block, dst: *mut u8, bytes: usize) -> Result<()> {
     let device = block.owner();
     device.usable()?;
+    let _span = trace::span("download", || format!("{bytes} bytes"));
     if bytes as u64 > block.capacity() {
         bail!(Runtime, "[vulkan] Download of {bytes} bytes from a block of {}.", block.capacity());
     }
