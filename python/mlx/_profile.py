@@ -84,10 +84,21 @@ class Row:
         return self.flops / self.total_ns / 1e3 if self.total_ns else 0.0
 
 
-def _bucket(shape):
-    """A shape with each size rounded up to a power of two; axes of one are left out."""
-    sizes = [1 << (n - 1).bit_length() for n in shape if n > 1]
-    return "x".join(map(str, sizes)) or ("1" if shape else "")
+def _bucket(command):
+    """A command's shape with each size rounded up to a power of two, without axes of one.
+
+    Sizes that a kernel tells itself are all kept, but for a batch of one product.
+    """
+    shape = command.shape
+    if command.flops:
+        shape = shape[1:] if len(shape) == 4 and shape[0] == 1 else shape
+    else:
+        shape = [n for n in shape if n > 1] or shape[:1]
+    return "x".join(str(1 << max(n - 1, 0).bit_length()) for n in shape)
+
+
+def _short(text, most=56):
+    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def _time(ns):
@@ -189,7 +200,7 @@ class Profile:
         for device in sorted({c.track[0] for c in self.commands}):
             timed = [c for c in self.commands if c.times and c.track[0] == device]
             for c, part in zip(timed, _parts([c.times for c in timed]), strict=True):
-                key = (c.kernel, c.dtype, _bucket(c.shape))
+                key = (c.kernel, c.dtype, _bucket(c))
                 row = rows.setdefault(key, Row(*key))
                 row.count += 1
                 row.total_ns += c.duration
@@ -198,12 +209,26 @@ class Profile:
                 row.flops += c.flops
         for c in self.commands:
             if not c.times:
-                key = (c.kernel, c.dtype, _bucket(c.shape))
+                key = (c.kernel, c.dtype, _bucket(c))
                 rows.setdefault(key, Row(*key)).count += 1
         busy = sum(row.share for row in rows.values())
         for row in rows.values():
             row.share = row.share / busy if busy else 0.0
         return sorted(rows.values(), key=lambda r: (-r.total_ns, r.kernel, r.dtype, r.shape))
+
+    def host_rows(self):
+        """One `Row` for each operation that CPU streams ran, the most expensive first."""
+        self._finished()
+        rows = {}
+        for s in self.spans:
+            if s.kind == "cpu":
+                row = rows.setdefault(s.name, Row(s.name, "", ""))
+                row.count += 1
+                row.total_ns += s.end - s.start
+        total = sum(row.total_ns for row in rows.values())
+        for row in rows.values():
+            row.share = row.total_ns / total if total else 0.0
+        return sorted(rows.values(), key=lambda r: (-r.total_ns, r.kernel))
 
     def summary(self):
         """A dict of totals.
@@ -274,17 +299,17 @@ class Profile:
     _HEADS = ("kernel", "dtype", "shape", "count", "total", "mean", "GB/s", "TFLOP/s", "share")
 
     def _cells(self, limit):
-        rows = self.rows()
+        rows = self.rows() or self.host_rows()
         cells = [
             (
-                r.kernel,
+                _short(r.kernel),
                 r.dtype,
                 r.shape,
                 str(r.count),
                 _time(r.total_ns),
                 _time(r.mean_ns),
-                f"{r.gb_per_s:.0f}" if r.bytes and r.total_ns else "",
-                f"{r.tflops:.2f}" if r.flops and r.total_ns else "",
+                f"{r.gb_per_s:.3g}" if r.bytes and r.total_ns else "",
+                f"{r.tflops:.3g}" if r.flops and r.total_ns else "",
                 f"{100 * r.share:.1f} %",
             )
             for r in rows[:limit]
@@ -459,7 +484,7 @@ class Profile:
         except ImportError as e:
             raise ImportError("[profile] plot() needs matplotlib: pip install matplotlib") from e
         if ax is None:
-            size = (9, 0.35 * top + 1.5) if kind == "kernels" else (11, 4)
+            size = (9, 0.35 * top + 1.5) if kind == "kernels" else (11, 5)
             ax = plt.subplots(figsize=size, layout="constrained")[1]
         if kind == "kernels":
             self._plot_kernels(ax, top)
@@ -468,14 +493,14 @@ class Profile:
         return ax
 
     def _plot_kernels(self, ax, top):
-        rows = self.rows()[:top]
-        labels = [" ".join(filter(None, (r.kernel, r.dtype, r.shape))) for r in rows]
+        rows = (self.rows() or self.host_rows())[:top]
+        labels = [" ".join(filter(None, (_short(r.kernel, 40), r.dtype, r.shape))) for r in rows]
         bars = ax.barh(range(len(rows)), [r.total_ns / 1e6 for r in rows])
         ax.bar_label(bars, [f"{100 * r.share:.1f} %" for r in rows], padding=3, fontsize=8)
         ax.set_yticks(range(len(rows)), labels, fontsize=8)
         ax.invert_yaxis()
-        ax.margins(x=0.12)
-        ax.set_xlabel("GPU time, ms")
+        ax.margins(x=0.15)
+        ax.set_xlabel("GPU time, ms" if self.commands else "time on CPU streams, ms")
 
     def _plot_timeline(self, ax, top, plt):
         totals = defaultdict(float)
@@ -505,6 +530,6 @@ class Profile:
         ax.invert_yaxis()
         ax.set_xlabel("ms")
         if seen:
-            ax.legend(
-                seen.values(), seen.keys(), fontsize=7, loc="upper left", bbox_to_anchor=(1, 1)
-            )
+            place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.15), "ncols": 3}
+            names = [_short(name, 48) for name in seen]
+            ax.legend(seen.values(), names, fontsize=7, **place)

@@ -29,6 +29,7 @@ def events(p, tmp_path):
 
 
 @pytest.mark.gpu
+@pytest.mark.validation
 @pytest.mark.parametrize("isolate", [False, True])
 def test_trace_holds_every_command_once_in_order_and_sums_to_the_table(tmp_path, isolate):
     work()
@@ -170,6 +171,9 @@ def test_host_work_is_seen_without_a_gpu():
     s = p.summary()
     assert s["host_ops"] >= 1 and s["commands"] == 0 and s["cpu_ns"] > 0
     assert "No GPU commands" in str(p) and "CPU streams" in str(p)
+    assert {r.kernel for r in p.host_rows()} == {s.name for s in p.spans if s.kind == "cpu"}
+    assert sum(r.total_ns for r in p.host_rows()) == pytest.approx(s["cpu_ns"])
+    assert all(r.kernel in str(p) for r in p.host_rows())
 
 
 def test_a_profile_is_asked_behind_its_block():

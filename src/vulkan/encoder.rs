@@ -550,7 +550,6 @@ impl CommandEncoder {
         }
         let bytes = reads.iter().chain(writes).map(|r| r.1).sum();
         pipeline.hits.fetch_add(1, Ordering::Relaxed);
-        STATS.dispatches.add(1);
         if timed {
             let (kernel, work) = (Some(pipeline.clone()), self.work.take());
             r.after(self.state, cmd, Command { kernel, copy: "", work, bytes, barrier: due, op: None });

@@ -47,7 +47,6 @@ pub(crate) struct Stats {
     pub spirv_misses: Counter,
     pub spirv_ns: Counter,
     pub barriers: Counter,
-    pub dispatches: Counter,
     pub uploads: Counter,
     pub upload_bytes: Counter,
     pub downloads: Counter,
@@ -67,7 +66,6 @@ pub(crate) static STATS: Stats = Stats {
     spirv_misses: Counter::new(),
     spirv_ns: Counter::new(),
     barriers: Counter::new(),
-    dispatches: Counter::new(),
     uploads: Counter::new(),
     upload_bytes: Counter::new(),
     downloads: Counter::new(),
@@ -128,7 +126,6 @@ impl Stats {
             &self.spirv_misses,
             &self.spirv_ns,
             &self.barriers,
-            &self.dispatches,
             &self.uploads,
             &self.upload_bytes,
             &self.downloads,
@@ -213,7 +210,7 @@ pub fn report() -> Vec<(&'static str, Tree)> {
         Tree::map([("count", Tree::Int(n.get())), ("bytes", Tree::Int(bytes.get()))])
     };
     vec![
-        ("dispatches", s.dispatches.get().into()),
+        ("dispatches", kernels.iter().map(|k| k.1).sum::<u64>().into()),
         ("barriers", s.barriers.get().into()),
         ("matmul", of(&["matmul_", "gemv_"])),
         ("quantized_matmul", Tree::List(qmm)),
