@@ -61,7 +61,7 @@ _StreamOrDevice: TypeAlias = Stream | ThreadLocalStream | Device | DeviceType | 
 # What a submodule's stub may need, by source.
 SUB_IMPORTS = {
     "collections.abc": ["Callable", "Sequence"],
-    "typing": ["Any", "final"],
+    "typing": ["Any", "Self", "final"],
     ".": ["_ArrayLike", "Dtype", "_StreamOrDevice", "array"],
 }
 
@@ -310,7 +310,10 @@ RETURNS = {
     "complex": "__complex__",
     "str": "__repr__ __str__ __format__",
     "Dtype": "result_type",
-    "dict[str, Any]": "device_info vulkan.stats vulkan.describe vulkan.cache_info",
+    "dict[str, Any]": "device_info vulkan.stats vulkan.describe vulkan.cache_info "
+    "_Recording.stop",
+    "list[str]": "_set_disabled",
+    "tuple[list[list[str]], list[tuple[str, str]]]": "_environment",
     "Device": "default_device",
     "Stream": "default_stream new_stream new_thread_unsafe_stream",
     "ThreadLocalStream": "new_thread_local_stream",
