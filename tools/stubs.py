@@ -310,8 +310,7 @@ RETURNS = {
     "complex": "__complex__",
     "str": "__repr__ __str__ __format__",
     "Dtype": "result_type",
-    "dict[str, Any]": "device_info vulkan.stats vulkan.describe vulkan.cache_info "
-    "_Recording.stop",
+    "dict[str, Any]": "device_info vulkan.stats vulkan.describe vulkan.cache_info _Recording.stop",
     "list[str]": "_set_disabled",
     "tuple[list[list[str]], list[tuple[str, str]]]": "_environment",
     "Device": "default_device",
