@@ -200,6 +200,18 @@ def test_parts_and_widths_do_not_change_results(rng, variant):
     np.testing.assert_allclose(other, plain, rtol=1e-4, atol=1e-3)
 
 
+def test_variants_are_routed_around_by_the_environment():
+    code = """
+    import mlx.core as mx
+    mx.set_default_device(mx.gpu)
+    mx.eval(mx.ones((4, 30)) @ mx.ones((30, 40)))
+    print(list(mx.vulkan.stats()["matmul"]))
+    """
+    assert "gemv" in h.python(code, env={"MLX_VK_DISABLE": ""}).stdout
+    other = h.python(code, env={"MLX_VK_DISABLE": "qmm_rows, gemv"}).stdout
+    assert "gemv" not in other and "matmul_tiled" in other
+
+
 def test_unknown_variants_are_refused():
     with pytest.raises(ValueError, match="names no kernel variant"):
         mx.vulkan._set_disabled(["nonsense"])
