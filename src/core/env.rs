@@ -150,7 +150,7 @@ pub const VARIABLES: &[Variable] = &[
     ),
     var(
         "MLX_VK_SDPA_GROUPS",
-        "512",
+        "128",
         Values::Number(1, 1 << 20),
         "Workgroups that the vector kernel cuts the keys for",
     ),
@@ -163,10 +163,9 @@ pub const VARIABLES: &[Variable] = &[
     ),
     var(
         "MLX_VK_SDPA_COOP",
-        "0",
+        "1",
         Values::Word(&["0", "1", "plain"]),
-        "1: attention of many queries on cooperative matrices. plain: the same kernel with ordinary arithmetic, \
-         for tests",
+        "0: no attention on cooperative matrices. plain: the same kernel with ordinary arithmetic, for tests",
     ),
     var(
         "MLX_VK_SORT",
@@ -230,7 +229,6 @@ pub const VARIANTS: &[(&str, &str)] = &[
     ("elementwise_wide", "one element at a time"),
     ("copy_transpose", "the strided copy"),
     ("copy_queue", "large copies on the stream that needs them"),
-    ("fft_wide", "one value at a time"),
 ];
 
 static ASKED: AtomicU64 = AtomicU64::new(0);

@@ -83,6 +83,7 @@ impl KernelKey for Key {
         let file = match self.variant {
             Variant::Rows { threads, rows, vectors, unit } => {
                 put(&[("TPR", threads), ("R", rows), ("VECTORS", vectors), ("UNIT", unit)]);
+                put(&[("STAGE", if f.shared_memory >= 40 << 10 { 16 << 10 } else { 8 << 10 })]);
                 if let Some(s) = fixed_subgroup(f).filter(|&s| f.subgroup_arithmetic && s <= threads) {
                     put(&[("SUBGROUP", s)]);
                     subgroup_size = f.subgroup_size_control.then_some(s);
@@ -329,10 +330,9 @@ impl Job {
         let rows = if let Variant::Tiled { runs: true, .. } = variant { s.batch } else { s.m };
         for first in (0..rows).step_by(most.max(1) as usize) {
             let count = (rows - first).min(most);
-            let products = if rows == s.batch { 1 } else { batch };
             enc.describe(
-                2.0 * count as f64 * s.n as f64 * s.k as f64 * products as f64,
-                &[products, count, s.n, s.k],
+                2.0 * count as f64 * s.n as f64 * s.k as f64 * batch as f64,
+                &[batch, count, s.n, s.k],
             );
             let mut push = Push {
                 m: count as u32,
