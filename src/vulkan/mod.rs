@@ -26,7 +26,9 @@ mod memory;
 mod nv;
 mod pipeline;
 pub mod profile;
+pub mod stats;
 mod stream;
+pub mod tiers;
 mod transfer;
 
 mod elem;
