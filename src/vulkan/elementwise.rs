@@ -44,6 +44,8 @@ pub(super) fn caps(f: &Features) -> Caps {
         preserve_nan: f.nan_preserve32,
         preserve_denorm: f.denorm_preserve32,
         round_even: f.rte32,
+        // NVIDIA and AMD have no other multiply-add.
+        fused_fma: matches!(f.vendor_id, 0x10de | 0x1002),
     }
 }
 

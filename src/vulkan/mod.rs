@@ -48,6 +48,7 @@ mod radix;
 pub mod random;
 pub mod reduce;
 pub mod rope;
+pub mod rows;
 pub mod scan;
 pub mod scatter;
 pub mod search;
