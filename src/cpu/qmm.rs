@@ -10,8 +10,8 @@ use super::elem::{Brain, Half, To};
 use super::gather_mm::starts;
 use super::matmul::each;
 use super::pool::{SendPtr, parallel_chunks};
+use super::qmm_kernels::{BLOCK, Count, Four, Lanes, One, Three, Two, dots, each_part, fold, spread, values};
 use super::quant::{Codec, Float, QUADS, UNIT, by_codec, by_float, dealt, factor};
-use super::simd::multiversion;
 use crate::bail;
 use crate::core::layout::{show, size_of};
 use crate::core::{Dtype, Result};
@@ -36,8 +36,6 @@ const FEW: usize = 8;
 const GRAIN: usize = 1 << 15;
 /// Dequantised elements of a panel.
 const PANEL: usize = 1 << 19;
-/// Columns that are accumulated together where codes run along the results.
-const BLOCK: usize = 256;
 /// Length of K that one part sums where blocks of columns alone do not fill the threads.
 const PART: usize = 512;
 
@@ -168,182 +166,6 @@ impl Out {
                 _ => *p.cast::<f32>().add(i) = x,
             }
         }
-    }
-}
-
-/// How many rows a kernel takes at once.
-trait Count {
-    const N: usize;
-}
-struct One;
-struct Two;
-struct Three;
-struct Four;
-impl Count for One {
-    const N: usize = 1;
-}
-impl Count for Two {
-    const N: usize = 2;
-}
-impl Count for Three {
-    const N: usize = 3;
-}
-impl Count for Four {
-    const N: usize = 4;
-}
-
-/// Sums of one product for each quad.
-type Lanes = [f32; QUADS];
-
-multiversion! {
-    /// Adds the products of `units` units of a row of codes with `A::N` dealt rows of x, which lie `step` apart, to
-    /// `out`. `sums` holds what the groups of a row of x add up to, `groups` apart.
-    unsafe fn dots<C: Codec, A: Count>(
-        w: *const u32, s: *const f32, b: *const f32, x: *const f32, sums: *const f32, step: usize, groups: usize,
-        units: usize, group: usize, out: &mut [Lanes; 4],
-    ) {
-        // Units of a group; a pair of groups fills a unit where they are short.
-        let per = (group / UNIT).max(1);
-        let mut total = [[0.0f32; QUADS]; 4];
-        let mut bias = [0.0f32; 4];
-        // SAFETY: the caller guarantees the units, their factors and A::N rows of x with their sums.
-        unsafe {
-            for g in 0..units / per {
-                let mut acc = [[0.0f32; QUADS]; 4];
-                for u in g * per..(g + 1) * per {
-                    let q = C::quads(w.add(u * C::BITS));
-                    for l in 0..UNIT / QUADS {
-                        let mut v = [0.0f32; QUADS];
-                        for i in 0..QUADS {
-                            v[i] = C::value(q[i], l);
-                        }
-                        for m in 0..A::N {
-                            let x = x.add(m * step + u * UNIT + l * QUADS).cast::<Lanes>().read();
-                            for i in 0..QUADS {
-                                acc[m][i] += v[i] * x[i];
-                            }
-                        }
-                    }
-                }
-                let s = scales(s, g, group);
-                for m in 0..A::N {
-                    for i in 0..QUADS {
-                        total[m][i] += s[i] * acc[m][i];
-                    }
-                    if C::AFFINE {
-                        bias[m] += *b.add(g) * *sums.add(m * groups + g);
-                    }
-                }
-            }
-        }
-        for m in 0..A::N {
-            for i in 0..QUADS {
-                out[m][i] += total[m][i];
-            }
-            out[m][0] += bias[m];
-        }
-    }
-}
-
-/// Factor `g` for each quad, or those of groups `2 g` and `2 g + 1` that share a unit.
-///
-/// # Safety
-/// They can be read.
-#[inline(always)]
-unsafe fn scales(s: *const f32, g: usize, group: usize) -> Lanes {
-    // SAFETY: by contract.
-    unsafe {
-        if group < UNIT {
-            let (a, b) = (*s.add(2 * g), *s.add(2 * g + 1));
-            [a, a, a, a, b, b, b, b]
-        } else {
-            [*s.add(g); QUADS]
-        }
-    }
-}
-
-/// Sum over the quads.
-fn fold(lanes: &Lanes) -> f32 {
-    let mut t = *lanes;
-    let mut half = QUADS / 2;
-    while half > 0 {
-        for l in 0..half {
-            t[l] += t[l + half];
-        }
-        half /= 2;
-    }
-    t[0]
-}
-
-multiversion! {
-    /// Dealt values of `units` units of a row.
-    unsafe fn values<C: Codec>(w: *const u32, s: *const f32, b: *const f32, dst: *mut f32, units: usize, group: usize) {
-        let per = (group / UNIT).max(1);
-        // SAFETY: the caller guarantees the units, their scales and biases and as many results.
-        unsafe {
-            for g in 0..units / per {
-                let (s, b) = (scales(s, g, group), scales(b, g, group));
-                for u in g * per..(g + 1) * per {
-                    let q = C::quads(w.add(u * C::BITS));
-                    for l in 0..UNIT / QUADS {
-                        let mut v = [0.0f32; QUADS];
-                        for i in 0..QUADS {
-                            v[i] = C::value(q[i], l) * s[i] + b[i];
-                        }
-                        dst.add(u * UNIT + l * QUADS).cast::<Lanes>().write(v);
-                    }
-                }
-            }
-        }
-    }
-}
-
-multiversion! {
-    /// Adds `A::N` factors times the dealt values of `units` units of a row to as many lines of sums,
-    /// from that column on.
-    unsafe fn spread<C: Codec, A: Count>(
-        w: *const u32, s: *const f32, b: *const f32, x: [f32; 4], acc: &mut [[f32; BLOCK]; 4], from: usize,
-        units: usize, group: usize,
-    ) {
-        let per = (group / UNIT).max(1);
-        // SAFETY: the caller guarantees the units with their scales and biases.
-        unsafe {
-            for u in 0..units {
-                let (s, b) = (scales(s, u / per, group), scales(b, u / per, group));
-                let q = C::quads(w.add(u * C::BITS));
-                for l in 0..UNIT / QUADS {
-                    let mut v = [0.0f32; QUADS];
-                    for i in 0..QUADS {
-                        v[i] = C::value(q[i], l) * s[i] + b[i];
-                    }
-                    for m in 0..A::N {
-                        let to = &mut acc[m][from + u * UNIT + l * QUADS..][..QUADS];
-                        for i in 0..QUADS {
-                            to[i] += x[m] * v[i];
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Calls `f(words, unit, units)` for the whole units of a row of `len` codes, and again for half a unit at its end, on a copy of
-/// its words followed by zeros.
-///
-/// # Safety
-/// The row has `len` codes.
-#[inline(always)]
-unsafe fn each_part<C: Codec>(w: *const u32, len: usize, mut f: impl FnMut(*const u32, usize, usize)) {
-    let whole = len / UNIT;
-    f(w, 0, whole);
-    if !len.is_multiple_of(UNIT) {
-        let mut words = [0u32; UNIT / 4];
-        for (i, x) in words.iter_mut().enumerate().take(C::BITS / 2) {
-            // SAFETY: the words of the rest.
-            *x = unsafe { *w.add(whole * C::BITS + i) };
-        }
-        f(words.as_ptr(), whole, 1);
     }
 }
 
@@ -547,7 +369,7 @@ fn along<C: Codec, A: Count>(x: &Rows, first: usize, w: &Matrix, n: usize, out: 
     chunks(par, n, (GRAIN / x.len.max(1)).max(1), |r| {
         let mut held = [Vec::new(), Vec::new()];
         for i in r {
-            let mut lanes = [[0.0; QUADS]; 4];
+            let (mut lanes, mut bias) = ([[0.0; QUADS]; 4], [0.0; 4]);
             // SAFETY: row i of w; x has rows of whole units and sums of its groups; results are disjoint.
             unsafe {
                 w.factors(i, 0, w.groups, &mut held);
@@ -555,10 +377,10 @@ fn along<C: Codec, A: Count>(x: &Rows, first: usize, w: &Matrix, n: usize, out: 
                     let g = unit * UNIT / group;
                     let (s, b) = (held[0].as_ptr().add(g), held[1].as_ptr().add(g));
                     let (x, sums) = (x.row(first).add(unit * UNIT), sums.as_ptr().wrapping_add(g));
-                    dots::<C, A>(words, s, b, x, sums, step, w.groups, units, group, &mut lanes);
+                    dots::<C, A>(words, s, b, x, sums, step, w.groups, units, group, &mut lanes, &mut bias);
                 });
                 for m in 0..A::N {
-                    out.put(m * n + i, fold(&lanes[m]));
+                    out.put(m * n + i, fold(&lanes[m]) + bias[m]);
                 }
             }
         }

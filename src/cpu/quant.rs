@@ -7,7 +7,7 @@ use super::simd::multiversion;
 use crate::bail;
 use crate::core::{Dtype, Result};
 use crate::kernels::HostView;
-use crate::kernels::fp8::{from_fp8, to_fp8};
+use crate::kernels::fp8::{from_fp8, from_low, to_fp8};
 use crate::kernels::quant::{Format, Mode, from_e8m0, to_e8m0, to_fp4};
 
 /// Codes that are decoded together.
@@ -29,6 +29,8 @@ pub(super) trait Codec {
     const BITS: usize;
     /// Whether groups have biases.
     const AFFINE: bool;
+    /// Whether a group is half a unit; else it is some units.
+    const SHORT: bool = false;
 
     /// The 32 codes in `BITS` words, a quad each from the lowest bit on; what follows it may be anything.
     ///
@@ -55,8 +57,8 @@ pub(super) trait Codec {
 
 /// Unsigned integers of `B` bits.
 pub(super) struct Int<const B: usize>;
-/// E2M1.
-pub(super) struct Fp4;
+/// E2M1, in groups of half a unit or more.
+pub(super) struct Fp4<const SHORT: bool>;
 /// E4M3.
 pub(super) struct Fp8;
 
@@ -89,9 +91,10 @@ impl<const B: usize> Codec for Int<B> {
     }
 }
 
-impl Codec for Fp4 {
+impl<const S: bool> Codec for Fp4<S> {
     const BITS: usize = 4;
     const AFFINE: bool = false;
+    const SHORT: bool = S;
 
     #[inline(always)]
     unsafe fn quads(words: *const u32) -> [u32; QUADS] {
@@ -120,7 +123,7 @@ impl Codec for Fp8 {
 
     #[inline(always)]
     fn value(quad: u32, i: usize) -> f32 {
-        from_fp8((quad >> (8 * i)) as u8)
+        from_low(quad >> (8 * i))
     }
 }
 
@@ -138,7 +141,8 @@ macro_rules! by_codec {
             (Mode::Affine, 8) => $f::<Int<8> $(, $t)?>($($arg),*),
             (Mode::Affine, _) => $f::<Int<4> $(, $t)?>($($arg),*),
             (Mode::Mxfp8, _) => $f::<Fp8 $(, $t)?>($($arg),*),
-            (Mode::Mxfp4 | Mode::Nvfp4, _) => $f::<Fp4 $(, $t)?>($($arg),*),
+            (Mode::Mxfp4, _) => $f::<Fp4<false> $(, $t)?>($($arg),*),
+            (Mode::Nvfp4, _) => $f::<Fp4<true> $(, $t)?>($($arg),*),
         }
     }};
 }

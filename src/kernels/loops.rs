@@ -201,6 +201,7 @@ macro_rules! f32_split {
 macro_rules! one_split2 {
     (|$x:ident, $y:ident| if $near:expr => $quick:expr, else $e:expr $(; $features:literal)?) => {{
         $(#[cfg_attr(target_arch = "x86_64", target_feature(enable = $features))])?
+        #[allow(unused_variables)]
         unsafe fn k(n: usize, a: *const u8, b: *const u8, _: *const u8, o: *mut u8) {
             let (a, b, o) = (a.cast::<f32>(), b.cast::<f32>(), o.cast::<f32>());
             for from in (0..n).step_by(256) {
