@@ -10,7 +10,7 @@ use super::elem::{Brain, Half, To};
 use super::gather_mm::starts;
 use super::matmul::each;
 use super::pool::{SendPtr, parallel_chunks};
-use super::qmm_kernels::{BLOCK, Count, Four, Lanes, One, Three, Two, dots, each_part, fold, spread, values};
+use super::qmm_kernels::{BLOCK, Count, Four, One, Three, Two, dots, each_part, fold, spread, values};
 use super::quant::{Codec, Float, QUADS, UNIT, by_codec, by_float, dealt, factor};
 use crate::bail;
 use crate::core::layout::{show, size_of};
