@@ -61,8 +61,11 @@ impl Caps {
 
 /// Invocations of a workgroup.
 pub const GROUP: u32 = 256;
-/// Edge of the tile of a transposed copy.
-pub const TILE: u32 = 32;
+/// Edge of the tile of a transposed copy of so many elements with `size` bytes, with so much shared memory: wide
+/// enough for whole lines of memory and for many loads in flight, as long as there are enough tiles.
+pub fn transpose_tile(size: usize, elements: u64, shared: u32) -> u32 {
+    if size <= 4 && elements >= 1 << 20 && shared >= 4 * 64 * 65 { 64 } else { 32 }
+}
 
 /// Elements per invocation for operands of these sizes that can be reached as `Wide`; 1 for none.
 pub fn vector_width(sizes: impl Iterator<Item = usize> + Clone) -> u8 {
@@ -590,37 +593,42 @@ pub fn elementwise(p: &Program, class: &Class, caps: Caps) -> Result<String> {
     Ok(g.text)
 }
 
-/// A copy or cast of matrices whose input is contiguous down the columns, through a tile in shared memory.
-/// Push constants: addresses of input and output, then ints: rows, columns, input stride of a column,
-/// output stride of a row, and the batch strides of input and output. The grid is column tiles x row tiles
-/// x batches.
-pub fn transpose(p: &Program, caps: Caps) -> Result<String> {
+/// A copy or cast of matrices whose input is contiguous down the columns, through a tile in shared memory; all
+/// loads of a thread are on their way before the first one is needed. Push constants: addresses of input and
+/// output, then ints: rows, columns, input stride of a column, output stride of a row, and the batch strides of
+/// input and output. The grid is column tiles x row tiles x batches.
+pub fn transpose(p: &Program, tile: u32, caps: Caps) -> Result<String> {
     let mut g = Gen::new(p, caps)?;
     g.buffers(None);
     let (i, o) = (&g.ins[0], &g.outs[0]);
     let shared = if o.size() == 8 { "uvec2" } else { "uint" };
+    let step = GROUP / tile;
+    let each = tile / step;
     let body = format!(
-        "layout(local_size_x = {TILE}, local_size_y = 8) in;
+        "layout(local_size_x = {tile}, local_size_y = {step}) in;
 layout(push_constant, scalar) uniform Push {{ uvec2 in0, out0; int rows, cols, in_col, out_row, in_batch, out_batch; }} pc;
-shared {shared} tile[{TILE}][{TILE} + 1];
+shared {shared} tile[{tile}][{tile} + 1];
 void main() {{
-  const int batch = int(gl_WorkGroupID.z), x = int(gl_LocalInvocationID.x);
-  const int r0 = int(gl_WorkGroupID.y) * {TILE}, c0 = int(gl_WorkGroupID.x) * {TILE};
-  for (int y = int(gl_LocalInvocationID.y); y < {TILE}; y += 8) {{
-    if (r0 + x < pc.rows && c0 + y < pc.cols) {{
-      {} v;
-      compute({}, v);
-      tile[y][x] = {};
-    }}
+  const int batch = int(gl_WorkGroupID.z), x = int(gl_LocalInvocationID.x), y0 = int(gl_LocalInvocationID.y);
+  const int r0 = int(gl_WorkGroupID.y) * {tile}, c0 = int(gl_WorkGroupID.x) * {tile};
+  const int r = min(r0 + x, pc.rows - 1);
+  {shared} e[{each}];
+  [[unroll]] for (int k = 0; k < {each}; ++k) {{
+    const int c = min(c0 + y0 + k * {step}, pc.cols - 1);
+    {} v;
+    compute({}, v);
+    e[k] = {};
   }}
+  [[unroll]] for (int k = 0; k < {each}; ++k) tile[y0 + k * {step}][x] = e[k];
   barrier();
-  for (int y = int(gl_LocalInvocationID.y); y < {TILE}; y += 8) {{
+  [[unroll]] for (int k = 0; k < {each}; ++k) {{
+    const int y = y0 + k * {step};
     if (r0 + y < pc.rows && c0 + x < pc.cols)
       M{}(pc.out0).v[batch * pc.out_batch + (r0 + y) * pc.out_row + c0 + x] = {};
   }}
 }}",
         o.reg(),
-        Gen::raw_load(0, i, "batch * pc.in_batch + (c0 + y) * pc.in_col + r0 + x"),
+        Gen::raw_load(0, i, "batch * pc.in_batch + c * pc.in_col + r"),
         o.encode("v"),
         o.size(),
         o.element("tile[x][y]"),

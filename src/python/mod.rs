@@ -83,6 +83,7 @@ fn finish_at_exit(m: &Bound<'_, PyModule>) -> PyResult<()> {
         // A forked child has none of the threads that would be waited for.
         if std::process::id() == owner {
             args.py().detach(|| {
+                let _ = crate::transforms::drain();
                 crate::vulkan::matmul_kernel::finish_background();
                 crate::vulkan::finish();
             });
@@ -107,7 +108,10 @@ fn submodule<'py>(parent: &Bound<'py, PyModule>, name: &str, doc: &str) -> PyRes
 #[cfg(feature = "vulkan")]
 #[pyfunction]
 fn finish(py: Python<'_>) {
-    py.detach(crate::vulkan::finish);
+    py.detach(|| {
+        let _ = crate::transforms::drain();
+        crate::vulkan::finish();
+    });
 }
 
 /// Arrays, and functions of arrays, on CPUs and on GPUs with a Vulkan driver.

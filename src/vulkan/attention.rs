@@ -20,7 +20,7 @@ enum Mask {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kernel {
-    Vector { rows: u32, unroll: u32, lanes: u32 },
+    Vector { rows: u32, unroll: u32, lanes: u32, join: u32 },
     Merge,
     Tile(Tile, u32),
     Coop(Coop),
@@ -63,8 +63,9 @@ impl KernelKey for Key {
         let mut m = Module::default();
         let mut number = |name: &str, n: u32| define(&mut d, name, format!("{n}u"));
         let file = match self.kernel {
-            Kernel::Vector { rows, unroll, lanes } => {
+            Kernel::Vector { rows, unroll, lanes, join } => {
                 number("ROWS", rows);
+                number("JOIN", join);
                 number("UNROLL", unroll);
                 m.spec = vec![WG, lanes];
                 m.subgroup_size = required_subgroup(f);
@@ -184,7 +185,8 @@ pub fn attention(
         let grid = grid(enc, groups);
         return enc.dispatch(&pipeline, &push, grid, &reads, &[dst.range()]);
     }
-    let kernel = Kernel::Vector { rows: held as u32, unroll: unroll as u32, lanes: lanes as u32 };
+    let join = table::joined(held as u32, enc.device().features().shared_memory);
+    let kernel = Kernel::Vector { rows: held as u32, unroll: unroll as u32, lanes: lanes as u32, join };
     let pipeline = enc.device().pipeline(&key(kernel))?;
     let written = if splits > 1 { (parts, part_bytes) } else { dst.range() };
     let first = grid(enc, groups * splits);

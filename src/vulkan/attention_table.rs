@@ -1,12 +1,13 @@
 //! Which attention kernel runs, and with what tiles: the one place for limits and factors. Each can be set for a
 //! process by an environment variable: MLX_VK_SDPA_ROWS (most queries of the vector kernel), MLX_VK_SDPA_GROUPS
 //! (workgroups that fill the device), MLX_VK_SDPA_KEYS (least keys of a part), MLX_VK_SDPA_SPLITS (parts, instead
-//! of what follows from the others), MLX_VK_SDPA_COOP (1: the matrix
-//! kernel, plain: the same with ordinary arithmetic, for tests).
+//! of what follows from the others), MLX_VK_SDPA_COOP (0: no
+//! matrix kernel, plain: the same with ordinary arithmetic, for tests).
 //! MLX_VK_DISABLE=sdpa_coop takes the matrix kernel out. Pure; called by `attention`.
 
 use std::sync::LazyLock;
 
+use super::elem::shuffles;
 use super::features::Features;
 use super::matmul_table::{disabled, fixed_subgroup, fragment};
 use crate::core::Dtype;
@@ -29,11 +30,10 @@ static LIMITS: LazyLock<Limits> = LazyLock::new(|| {
     };
     Limits {
         rows: number("MLX_VK_SDPA_ROWS").unwrap_or(8),
-        groups: number("MLX_VK_SDPA_GROUPS").unwrap_or(512),
+        groups: number("MLX_VK_SDPA_GROUPS").unwrap_or(128),
         keys: number("MLX_VK_SDPA_KEYS").unwrap_or(64),
         splits: number("MLX_VK_SDPA_SPLITS"),
-        // Until the matrix kernel has been measured on such a device it is taken on request only.
-        coop: std::env::var("MLX_VK_SDPA_COOP").is_ok_and(|v| v == "1"),
+        coop: std::env::var("MLX_VK_SDPA_COOP").map_or(true, |v| v != "0"),
         plain: std::env::var("MLX_VK_SDPA_COOP").is_ok_and(|v| v == "plain"),
     }
 });
@@ -52,6 +52,11 @@ pub fn parts(groups: u64, keys: u64, step: u64) -> (u64, u64) {
     let splits = LIMITS.splits.unwrap_or(fill).clamp(1, MOST_SPLITS);
     let span = keys.div_ceil(splits).next_multiple_of(step);
     (keys.div_ceil(span), span)
+}
+
+/// Rows of the vector kernel that are joined at once: 8 KiB of shared memory each, beside 12 KiB for the rest.
+pub fn joined(rows: u32, shared: u32) -> u32 {
+    [4, 2].into_iter().find(|&n| n <= rows && (n * 8 + 12) << 10 <= shared).unwrap_or(1)
 }
 
 /// A tile of the kernel for many queries.
@@ -125,7 +130,10 @@ pub fn coop(f: &Features, dtype: Dtype, rows: u64, d: u64, dv: u64) -> Option<Co
     let lanes = match fixed_subgroup(f) {
         _ if LIMITS.plain => 32,
         Some(n @ (32 | 64))
-            if LIMITS.coop && fragment(f, dtype) == Some([16; 3]) && !disabled("sdpa_coop") =>
+            if LIMITS.coop
+                && shuffles(f)
+                && fragment(f, dtype) == Some([16; 3])
+                && !disabled("sdpa_coop") =>
         {
             n
         }

@@ -14,7 +14,7 @@ use super::{CommandEncoder, Features, KernelKey, Module, Pipeline, Source};
 use crate::bail;
 use crate::core::layout::{self, Layout};
 use crate::core::{Dtype, Result, Shape, Strides};
-use crate::kernels::codegen::{self, Access, Caps, Class, GROUP, TILE};
+use crate::kernels::codegen::{self, Access, Caps, Class, GROUP};
 use crate::kernels::program::{Inst, Src};
 use crate::kernels::{DeviceView, Program};
 
@@ -24,7 +24,8 @@ const SPAN: i64 = 1 << 30;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Kind {
     General(Class),
-    Transpose,
+    /// Edge of the tile.
+    Transpose(u32),
     Arange,
 }
 
@@ -52,7 +53,7 @@ impl KernelKey for Key {
             Kind::General(c) => {
                 format!("{}_{}_{}d_v{}", self.program.name(), types.join("_"), c.ndim, c.width)
             }
-            Kind::Transpose => format!("{}_{}_transposed", self.program.name(), types.join("_")),
+            Kind::Transpose(_) => format!("{}_{}_transposed", self.program.name(), types.join("_")),
             Kind::Arange => format!("arange_{}", types.join("_")),
         }
     }
@@ -60,7 +61,7 @@ impl KernelKey for Key {
     fn module(&self, f: &Features) -> Module {
         let text = match &self.kind {
             Kind::General(c) => codegen::elementwise(&self.program, c, caps(f)),
-            Kind::Transpose => codegen::transpose(&self.program, caps(f)),
+            Kind::Transpose(tile) => codegen::transpose(&self.program, *tile, caps(f)),
             Kind::Arange => codegen::arange(self.program.inputs[0], caps(f)),
         };
         // `run` checked the program; the message would show in the compiler's log.
@@ -318,7 +319,10 @@ fn transposed(enc: &mut CommandEncoder, p: &Program, piece: &Piece, sizes: &[usi
     let (rows, cols) = (piece.shape[row], piece.shape[last]);
     let batch = batch_axis.map_or(1, |a| piece.shape[a]);
     let positive = src.iter().chain(dst.iter()).all(|&s| s >= 0);
-    let row_tiles = (rows as u64).div_ceil(u64::from(TILE));
+    let bytes = sizes.iter().copied().max().unwrap_or(1);
+    let tile =
+        codegen::transpose_tile(bytes, (rows * cols * batch) as u64, enc.device().features().shared_memory);
+    let row_tiles = (rows as u64).div_ceil(u64::from(tile));
     if dst[last] != 1
         || src[last] < 2
         || !positive
@@ -336,8 +340,8 @@ fn transposed(enc: &mut CommandEncoder, p: &Program, piece: &Piece, sizes: &[usi
     for v in [rows, cols, src[last], dst[row], batch_stride(src), batch_stride(dst)] {
         push.extend_from_slice(&(v as i32).to_ne_bytes());
     }
-    let groups = [(cols as u32).div_ceil(TILE), row_tiles as u32, batch as u32];
-    let pipeline = enc.device().pipeline(&Key { program: p.clone(), kind: Kind::Transpose })?;
+    let groups = [(cols as u32).div_ceil(tile), row_tiles as u32, batch as u32];
+    let pipeline = enc.device().pipeline(&Key { program: p.clone(), kind: Kind::Transpose(tile) })?;
     enc.dispatch(&pipeline, &push, groups, &[piece.range(0, sizes[0])], &[piece.range(1, sizes[1])])?;
     Ok(true)
 }

@@ -69,7 +69,7 @@ fn every_layout_class_compiles() {
             }
         }
         if p.is_cast() {
-            compiles(&p.name(), codegen::transpose(&p, CAPS).unwrap());
+            compiles(&p.name(), codegen::transpose(&p, 64, CAPS).unwrap());
         }
     }
 }

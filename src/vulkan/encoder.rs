@@ -1,6 +1,7 @@
 //! Records the work of a stream straight into command buffers. Commands are batched, the first batch after
 //! an idle phase is small so that the GPU starts early, and only so many batches are in flight. Barriers
-//! appear where byte ranges meet (see `hazards`); each batch begins with one against the batch before.
+//! appear where byte ranges meet (see `hazards`), across batches too: a barrier orders all that was submitted to the
+//! queue before it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -168,9 +169,6 @@ impl Recorder {
         self.op_limit = if idle { FIRST_OPS.min(max) } else { self.op_limit.saturating_mul(3).clamp(1, max) };
         (self.ops, self.bytes) = (0, 0);
         self.bound = vk::Pipeline::null();
-        self.hazards.clear();
-        self.transfer_dirty = true;
-        self.barrier(state, true);
         self.profile = profile::Batch::begin(state, raw);
         Ok(raw)
     }

@@ -82,6 +82,7 @@ impl KernelKey for Key {
         let file = match self.variant {
             Variant::Rows { threads, rows, vectors, unit } => {
                 put(&[("TPR", threads), ("R", rows), ("VECTORS", vectors), ("UNIT", unit)]);
+                put(&[("STAGE", if f.shared_memory >= 40 << 10 { 16 << 10 } else { 8 << 10 })]);
                 if let Some(s) = fixed_subgroup(f).filter(|&s| f.subgroup_arithmetic && s <= threads) {
                     put(&[("SUBGROUP", s)]);
                     subgroup_size = f.subgroup_size_control.then_some(s);

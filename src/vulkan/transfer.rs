@@ -3,6 +3,7 @@
 //! staging. Large ones go in pieces on a queue of their own, beside the kernels.
 
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use super::memory::{Block, Kind};
@@ -148,7 +149,8 @@ pub(crate) unsafe fn download(block: &Block, dst: *mut u8, bytes: usize) -> Resu
     }
     let write = block.last_write();
     let state = match write {
-        Some(w) if bytes <= SMALL => w.stream,
+        // Not behind what was recorded since.
+        Some(w) if bytes <= SMALL && w.stream.recorded.load(Ordering::Acquire) <= w.value => w.stream,
         _ => device.copy_stream()?,
     };
     if let Some(w) = write {
