@@ -23,6 +23,7 @@ pub mod norm;
 mod order;
 pub mod pool;
 pub mod qmm;
+mod qmm_kernels;
 pub mod quant;
 mod radix;
 pub mod random;
