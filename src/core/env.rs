@@ -179,6 +179,12 @@ pub const VARIABLES: &[Variable] = &[
         Values::Folder,
         "Files in it replace packed shaders of the same name (`matmul_tiled.comp`, `lib/matmul.glsl`)",
     ),
+    var(
+        "MLX_EVAL_THREAD",
+        "1",
+        SWITCH,
+        "0: `mx.async_eval` records on the calling thread whatever the size of the graph",
+    ),
     var("MLX_CPU_THREADS", "all cores", Values::Number(1, 1024), "Threads of the CPU kernels"),
     var(
         "MLX_DISABLE_COMPILE",
