@@ -146,6 +146,7 @@ step_ruff() { "$venv/bin/ruff" check . && "$venv/bin/ruff" format --check .; }
 
 step_stubs() {
     "$venv/bin/python" tools/stubs.py --check && "$venv/bin/python" tools/support.py --check &&
+        "$venv/bin/python" tools/env_table.py --check &&
         (cd "$scratch" && "$venv/bin/python" -m mypy.stubtest mlx.core) &&
         "$venv/bin/python" -m mypy -p mlx.nn -p mlx.optimizers -m mlx.utils -p mlx._distributed_utils
 }
@@ -229,6 +230,7 @@ step_examples() {
         if [ "$device" = gpu ]; then has_gpu || return 1; fi
         "$venv/bin/python" examples/digits.py --device "$device" --steps 300 --out "$scratch/$device.png" &&
             [ -s "$scratch/$device.png" ] || return 1
+        "$venv/bin/python" examples/profile_step.py --device "$device" --small --out "$scratch/profile" || return 1
     done
     "$venv/bin/python" examples/classifier.py --device cpu --steps 100 --out "$scratch/classifier.png" &&
         "$venv/bin/python" examples/transformer_lm.py --device cpu --steps 60 --batch 8 --context 32 \

@@ -30,6 +30,7 @@ pub mod random;
 pub mod recurrence;
 pub mod reduce;
 pub mod rope;
+pub mod rows;
 pub mod scan;
 mod scan_log;
 pub mod scatter;

@@ -214,5 +214,6 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let vulkan = super::submodule(m, "vulkan", "What is particular to the Vulkan backend.")?;
     vulkan.add_function(wrap_pyfunction!(vulkan_available, &vulkan)?)?;
     vulkan.add_function(wrap_pyfunction!(host_ops, &vulkan)?)?;
-    vulkan.add_function(wrap_pyfunction!(vulkan_device_info, &vulkan)?)
+    vulkan.add_function(wrap_pyfunction!(vulkan_device_info, &vulkan)?)?;
+    super::vulkan::register(&vulkan)
 }

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use super::background;
 use crate::bail;
 use crate::core::array::{Node, Uninterrupted, bury};
-use crate::core::{Array, Error, Event, Result, Stream};
+use crate::core::{Array, Error, Event, Result, Stream, trace};
 use crate::cpu;
 
 /// Node ids are already well spread.
@@ -208,7 +208,10 @@ fn run_batch(tasks: Vec<Task>, own: &Arc<Event>) -> Result<()> {
     let result = tasks.by_ref().try_for_each(|task| {
         let others = |a: &&Array| a.event().is_some_and(|e| !Arc::ptr_eq(&e, own));
         match task.node.inputs.iter().filter(others).try_for_each(Array::wait_event) {
-            Ok(()) => task.run(|node, inputs, outputs| node.primitive.eval_cpu(inputs, outputs)),
+            Ok(()) => {
+                let _span = trace::span("cpu", || task.node.primitive.name().to_string());
+                task.run(|node, inputs, outputs| node.primitive.eval_cpu(inputs, outputs))
+            }
             Err(e) => {
                 task.give_up();
                 Err(e)
@@ -220,8 +223,15 @@ fn run_batch(tasks: Vec<Task>, own: &Arc<Event>) -> Result<()> {
     result
 }
 
+/// What profiles tell about a node.
+fn operation(output: &Array, node: &Node) -> trace::Op {
+    let (dtype, shape) = (output.dtype(), output.shape().into());
+    trace::Op { name: node.primitive.name().to_string(), dtype, shape }
+}
+
 /// Orders and starts everything that `roots` need. Returns the GPU streams that got work.
 fn schedule(roots: &[Array]) -> Result<Vec<Stream>> {
+    let _span = trace::span("record", || format!("{} arrays", roots.len()));
     let _held = Uninterrupted::new();
     let _one_walk = SCHEDULE.lock().unwrap_or_else(|e| e.into_inner());
     let order = postorder(roots, Array::is_scheduled);
@@ -257,10 +267,12 @@ fn schedule(roots: &[Array]) -> Result<Vec<Stream>> {
             pending.flush();
             a.wait_event()
         });
+        trace::evaluating(|| Some(operation(&array, &node)));
         let result = ready.and_then(|()| {
             Task::take(array, node)
                 .run(|node, inputs, outputs| node.primitive.eval_gpu(stream, inputs, outputs))
         });
+        trace::evaluating(|| None);
         if let Err(e) = result {
             failure = Some(e);
             break;
@@ -309,6 +321,7 @@ pub(super) fn start(arrays: &[Array]) -> Result<()> {
 /// Computes arrays and waits for them.
 pub fn eval(arrays: &[Array]) -> Result<()> {
     start(arrays)?;
+    let _span = trace::span("wait", || "eval".into());
     arrays.iter().try_for_each(Array::wait)
 }
 

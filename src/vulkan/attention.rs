@@ -3,8 +3,10 @@
 
 use super::attention_table::{self as table, Coop, MOST_FEATURES, Tile};
 use super::elem::{Defines, Push, WG, aligned16, define, grid, operand, required_subgroup, shuffles};
+use super::stats::STATS;
 use super::{CommandEncoder, Features, KernelKey, Module, Source};
 use crate::bail;
+use crate::core::env::disabled;
 use crate::core::layout::show;
 use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
@@ -96,7 +98,7 @@ impl KernelKey for Key {
 
 /// Whether heads of so many features have a kernel.
 pub fn takes(d: i64, dv: i64) -> bool {
-    d.max(dv) as u64 <= MOST_FEATURES
+    d.max(dv) as u64 <= MOST_FEATURES && !disabled("sdpa")
 }
 
 /// Attention of q, k, v (batch, heads, length, features; one dtype of float16, bfloat16, float32) with a mask of
@@ -178,6 +180,11 @@ pub fn attention(
         [Some(q), Some(k), Some(v), mask, sinks].into_iter().flatten().map(DeviceView::range).collect();
     // Products of the two matrices, in bytes of traffic that take as long.
     enc.add_work(lines * n * (d + dv) / if causal { 16 } else { 8 });
+    let seen = if causal && l > 0 { n - (l - 1).min(n) / 2 } else { n };
+    let flops = 2.0 * (lines * seen) as f64 * (d + dv) as f64;
+    enc.describe(flops, &[batch, heads, l, n, d].map(|v| v as i64));
+    let variant = if vector { 0 } else { 1 + usize::from(coop.is_some()) };
+    STATS.attention(variant, l, n, splits);
     if !vector {
         let columns = dv.div_ceil(16) as u32;
         let kernel = coop.map_or(Kernel::Tile(tile, columns), Kernel::Coop);

@@ -3,14 +3,15 @@
 //! (workgroups that fill the device), MLX_VK_SDPA_KEYS (least keys of a part), MLX_VK_SDPA_SPLITS (parts, instead
 //! of what follows from the others), MLX_VK_SDPA_COOP (0: no
 //! matrix kernel, plain: the same with ordinary arithmetic, for tests).
-//! MLX_VK_DISABLE=sdpa_coop takes the matrix kernel out. Pure; called by `attention`.
+//! MLX_VK_DISABLE=sdpa_vector, sdpa_split, sdpa_tile or sdpa_coop takes one out. Pure; called by `attention`.
 
 use std::sync::LazyLock;
 
 use super::elem::shuffles;
 use super::features::Features;
-use super::matmul_table::{disabled, fixed_subgroup, fragment};
+use super::matmul_table::{fixed_subgroup, fragment};
 use crate::core::Dtype;
+use crate::core::env::{self, disabled};
 
 /// Features of the longest head that the kernels take.
 pub const MOST_FEATURES: u64 = 2048;
@@ -25,16 +26,14 @@ struct Limits {
 }
 
 static LIMITS: LazyLock<Limits> = LazyLock::new(|| {
-    let number = |name: &str| -> Option<u64> {
-        std::env::var(name).ok()?.trim().parse().ok().filter(|&n| (1..=1 << 20).contains(&n))
-    };
+    use env::number;
     Limits {
         rows: number("MLX_VK_SDPA_ROWS").unwrap_or(8),
         groups: number("MLX_VK_SDPA_GROUPS").unwrap_or(128),
         keys: number("MLX_VK_SDPA_KEYS").unwrap_or(64),
         splits: number("MLX_VK_SDPA_SPLITS"),
-        coop: std::env::var("MLX_VK_SDPA_COOP").map_or(true, |v| v != "0"),
-        plain: std::env::var("MLX_VK_SDPA_COOP").is_ok_and(|v| v == "plain"),
+        coop: env::word("MLX_VK_SDPA_COOP") != Some("0"),
+        plain: env::word("MLX_VK_SDPA_COOP") == Some("plain"),
     }
 });
 
@@ -43,13 +42,15 @@ const MOST_SPLITS: u64 = 256;
 
 /// Whether few enough queries for the vector kernel, or heads that the tiles do not hold.
 pub fn vector(queries: u64, dv: u64) -> bool {
-    queries <= LIMITS.rows || TILES.iter().all(|t| dv > t.features)
+    let tiles = TILES.iter().any(|t| dv <= t.features);
+    !tiles || disabled("sdpa_tile") || (queries <= LIMITS.rows && !disabled("sdpa_vector"))
 }
 
 /// Parts of the keys, and keys of a part (a multiple of `step`), for `groups` workgroups a part.
 pub fn parts(groups: u64, keys: u64, step: u64) -> (u64, u64) {
     let fill = LIMITS.groups.div_ceil(groups.max(1)).min(keys / LIMITS.keys);
-    let splits = LIMITS.splits.unwrap_or(fill).clamp(1, MOST_SPLITS);
+    let most = if disabled("sdpa_split") { 1 } else { MOST_SPLITS };
+    let splits = LIMITS.splits.unwrap_or(fill).clamp(1, most);
     let span = keys.div_ceil(splits).next_multiple_of(step);
     (keys.div_ceil(span), span)
 }

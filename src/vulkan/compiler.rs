@@ -6,8 +6,9 @@ use std::sync::OnceLock;
 
 use super::cache::{self, Hasher};
 use super::pipeline::{Module, Source};
+use super::stats::STATS;
 use crate::bail;
-use crate::core::Result;
+use crate::core::{Result, trace};
 
 include!(concat!(env!("OUT_DIR"), "/shaders.rs"));
 
@@ -20,7 +21,7 @@ static COMPILER: OnceLock<std::result::Result<shaderc::Compiler, String>> = Once
 static REPLACED: OnceLock<HashMap<&'static str, &'static str>> = OnceLock::new();
 
 fn replaced() -> HashMap<&'static str, &'static str> {
-    let Some(dir) = std::env::var_os("MLX_VK_SHADER_DIR").filter(|d| !d.is_empty()) else {
+    let Some(dir) = crate::core::env::text("MLX_VK_SHADER_DIR") else {
         return HashMap::new();
     };
     let read = |name: &'static str| {
@@ -98,8 +99,10 @@ pub(crate) fn spirv(kernel: &str, module: &Module) -> Result<Vec<u32>> {
     let text = source(kernel, module)?;
     let key = key(text, module);
     if let Some(words) = cache::load(key) {
+        STATS.spirv_hits.add(1);
         return Ok(words);
     }
+    STATS.spirv_misses.add(1);
     let words = compile(kernel, text, module)?;
     cache::store(key, &words);
     Ok(words)
@@ -112,6 +115,7 @@ pub(crate) fn check(kernel: &str, module: &Module) -> Result<()> {
 }
 
 fn compile(kernel: &str, text: &str, module: &Module) -> Result<Vec<u32>> {
+    let _span = trace::span("compile", || format!("{kernel}: GLSL to SPIR-V"));
     let start = std::time::Instant::now();
     let compiler = match COMPILER.get_or_init(|| shaderc::Compiler::new().map_err(|e| e.to_string())) {
         Ok(c) => c,
@@ -143,6 +147,7 @@ fn compile(kernel: &str, text: &str, module: &Module) -> Result<Vec<u32>> {
     match compiler.compile_into_spirv(text, kind, kernel, "main", Some(&options)) {
         Ok(artifact) => {
             tracing::debug!("compiled {kernel} in {:?}", start.elapsed());
+            STATS.spirv_ns.add(start.elapsed().as_nanos() as u64);
             Ok(keep_apart(artifact.as_binary()))
         }
         Err(e) => bail!(Runtime, "[vulkan] Kernel {kernel} does not compile: {e}"),

@@ -23,6 +23,8 @@ const MAX_QUEUES: u32 = 8;
 pub(crate) struct Queue {
     pub raw: Mutex<vk::Queue>,
     pub family: u32,
+    /// Bits of a timestamp that count, 0 where the queue cannot tell the time.
+    pub timestamp_mask: u64,
 }
 
 /// An opened GPU.
@@ -41,7 +43,6 @@ pub struct Device {
     pub(crate) pipelines: Pipelines,
     pub(crate) blob: PipelineBlob,
     pub(crate) streams: RwLock<Vec<&'static StreamState>>,
-    timestamps: bool,
     copy_stream: OnceLock<std::result::Result<&'static StreamState, Error>>,
     lost: OnceLock<Error>,
 }
@@ -121,7 +122,14 @@ impl Device {
         asked.extend(copy.map(|f| (f, 1)));
         let (raw, features) = features::open(loader, info, &asked).map_err(|e| fail("vkCreateDevice", e))?;
         // SAFETY: these queues were asked for at creation.
-        let queue = |family, i| Queue { raw: Mutex::new(unsafe { raw.get_device_queue(family, i) }), family };
+        let queue = |family: u32, i| Queue {
+            raw: Mutex::new(unsafe { raw.get_device_queue(family, i) }),
+            family,
+            timestamp_mask: match props[family as usize].timestamp_valid_bits {
+                bits @ 0..64 => (1 << bits) - 1,
+                _ => u64::MAX,
+            },
+        };
         let mut queues: Vec<Queue> = (0..count).map(|i| queue(family, i)).collect();
         let copy_queue = match copy {
             Some(f) => Some(queue(f, 0)),
@@ -152,7 +160,6 @@ impl Device {
             pipelines: Pipelines::default(),
             blob,
             streams: RwLock::new(Vec::new()),
-            timestamps: props[family as usize].timestamp_valid_bits > 0,
             copy_stream: OnceLock::new(),
             lost: OnceLock::new(),
         })
@@ -213,9 +220,20 @@ impl Device {
         self.streams.read().unwrap_or_else(|e| e.into_inner()).clone()
     }
 
+    /// Whether large copies have a queue of their own.
+    pub(crate) fn has_copy_queue(&self) -> bool {
+        self.copy_queue.is_some()
+    }
+
+    /// Whether this is the stream of large copies.
+    pub(crate) fn is_copy_stream(&self, state: &StreamState) -> bool {
+        matches!(self.copy_stream.get(), Some(Ok(s)) if s.same(state))
+    }
+
     /// Whether compute queues can tell the time.
+    #[cfg(test)]
     pub(crate) fn timestamps(&self) -> bool {
-        self.timestamps
+        self.queues[0].timestamp_mask != 0
     }
 
     /// (used, available) bytes of device memory, as the driver estimates them.

@@ -12,6 +12,7 @@ use smallvec::{SmallVec, smallvec};
 use super::pipeline::FastHasher;
 use super::{CommandEncoder, Features, KernelKey, Module, Pipeline, Source};
 use crate::bail;
+use crate::core::env::disabled;
 use crate::core::layout::{self, Layout};
 use crate::core::{Dtype, Result, Shape, Strides};
 use crate::kernels::codegen::{self, Access, Caps, Class, GROUP};
@@ -43,6 +44,8 @@ pub(super) fn caps(f: &Features) -> Caps {
         preserve_nan: f.nan_preserve32,
         preserve_denorm: f.denorm_preserve32,
         round_even: f.rte32,
+        // NVIDIA and AMD have no other multiply-add.
+        fused_fma: matches!(f.vendor_id, 0x10de | 0x1002),
     }
 }
 
@@ -114,7 +117,10 @@ fn signature(device: u32, p: &Program, inputs: &[DeviceView], outputs: &[DeviceV
         Inst::Op(id) => u64::from(id.0) + 1,
         Inst::Cast => 0,
     };
-    let mut key = op << 32 | u64::from(device) << 24 | instr.dtype as u64;
+    let mut key = u64::from(disabled("elementwise_wide")) << 63
+        | op << 32
+        | u64::from(device) << 24
+        | instr.dtype as u64;
     for (k, v) in inputs.iter().enumerate() {
         let single = v.strides.iter().all(|&s| s == 0);
         if !single && (v.strides != out.strides || !v.ptr.is_multiple_of(16)) {
@@ -239,7 +245,7 @@ fn classify(piece: &Piece, sizes: &[usize], n_in: usize) -> Class {
     let inner = |k: usize| piece.strides[k][last];
     let wide_sizes = (0..sizes.len()).filter(|&k| inner(k) == 1).map(|k| sizes[k]);
     let mut width = codegen::vector_width(wide_sizes);
-    if piece.shape[last] < i64::from(width) {
+    if piece.shape[last] < i64::from(width) || disabled("elementwise_wide") {
         width = 1;
     }
     let mut access: SmallVec<[Access; 6]> = SmallVec::new();
@@ -310,7 +316,7 @@ fn general(enc: &mut CommandEncoder, p: &Program, piece: &Piece, sizes: &[usize]
 /// false where the layouts are not of that kind.
 fn transposed(enc: &mut CommandEncoder, p: &Program, piece: &Piece, sizes: &[usize]) -> Result<bool> {
     let ndim = piece.shape.len();
-    if !p.is_cast() || !(2..=3).contains(&ndim) {
+    if !p.is_cast() || !(2..=3).contains(&ndim) || disabled("copy_transpose") {
         return Ok(false);
     }
     let (src, dst, last) = (&piece.strides[0], &piece.strides[1], ndim - 1);

@@ -9,6 +9,7 @@ use super::elem::{Defines, Push, WG, compute_type, define, grid, operand};
 use super::indexed::{Indices, Words, shift, widest};
 use super::{CommandEncoder, Features, KernelKey, Module, Source};
 use crate::bail;
+use crate::core::env::disabled;
 use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
 use crate::kernels::indexed::{Combine, Dim, Groups, Role, Walk, numbering};
@@ -202,18 +203,18 @@ pub fn scatter(
         return job.direct(enc, Meeting::Never);
     }
     let atomic = matches!(kind.how, Combine::Add | Combine::Max | Combine::Min);
-    if atomic && matches!(dtype, Dtype::I32 | Dtype::U32) {
+    if atomic && matches!(dtype, Dtype::I32 | Dtype::U32) && !disabled("scatter_atomic") {
         (job.code.vector, job.code.splat) = (1, false);
         return job.direct(enc, Meeting::Atomic);
     }
     if many > u64::from(u32::MAX >> 1) - 2 || total >= u64::from(u32::MAX) {
         bail!(Value, "[scatter] {many} updates in {total} places are too many for one scatter.");
     }
-    if job.groups.per_line <= u64::from(WG) {
+    if job.groups.per_line <= u64::from(WG) && !disabled("scatter_linked") {
         return job.direct(enc, Meeting::Linked);
     }
     // The table is as large as the destination has places.
-    if kind.how == Combine::Set && total / 16 <= many {
+    if kind.how == Combine::Set && total / 16 <= many && !disabled("scatter_owned") {
         return job.direct(enc, Meeting::Owned);
     }
     job.sorted(enc)
