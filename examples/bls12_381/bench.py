@@ -8,6 +8,7 @@ Measurements:
   resident   elements per second by batch size, operands and results in device memory
   variants   how a product is written: 64-bit or 32-bit products, unrolled or in a loop
   oneshot    device, pipeline and buffers made for one call, against the warm path
+  pipelined  jobs from NumPy to NumPy, streamed against one after another
 """
 
 import argparse
@@ -27,6 +28,7 @@ from .check import check, random_limbs
 
 SIZES = [64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304]
 ONESHOT = [64, 1024, 4096, 16384, 65536]
+JOBS = [(4, 16384), (8, 4194304)]
 
 
 def median(f, seconds=0.5, least=5, most=200):
@@ -123,7 +125,7 @@ def variants(args, rng):
 
 def call(a, b):
     """A product of NumPy arrays in NumPy."""
-    return np.array(field.multiply(mx.array(a), mx.array(b)))
+    return np.asarray(field.multiply(mx.array(a), mx.array(b)))
 
 
 def new_process(n):
@@ -153,7 +155,39 @@ def oneshot(args, rng):
     return rows
 
 
-MEASUREMENTS = {f.__name__: f for f in (resident, variants, oneshot)}
+def pipelined(args, rng):
+    rows = []
+    for jobs, n in [(jobs, n) for jobs, n in JOBS if n <= max(args.sizes)]:
+        pairs = [(random_limbs(rng, n), random_limbs(rng, n)) for _ in range(2)]
+        batches = [pairs[k % 2] for k in range(jobs)]
+
+        def plain(batches=batches):
+            for a, b in batches:
+                yield call(a, b)
+
+        def stream(depth, batches=batches):
+            return map(np.asarray, mx.vulkan.pipeline(field.multiply, batches, depth=depth))
+
+        def run(results):
+            # A result is let go before the next one comes, as when it is written to a file.
+            return median(lambda: sum(int(r[-1, 0]) for r in results()), 2)
+
+        for x, y in zip(plain(), stream(2), strict=True):
+            np.testing.assert_array_equal(x, y)
+        row = {"jobs": jobs, "elements": n, "sequential": run(plain)}
+        row |= {f"depth {d}": run(functools.partial(stream, d)) for d in (1, 2, 3)}
+        row["times"] = row["sequential"] / row["depth 2"]
+        row["times depth 1"] = row["depth 1"] / row["depth 2"]
+        rows.append(row)
+    print_table(
+        "jobs from NumPy to NumPy, seconds for all: one call after another, and streamed",
+        list(rows[0]),
+        [[f"{r['jobs']}", f"{r['elements']}", *list(r.values())[2:]] for r in rows],
+    )
+    return rows
+
+
+MEASUREMENTS = {f.__name__: f for f in (resident, variants, oneshot, pipelined)}
 
 
 def plot(results, path):

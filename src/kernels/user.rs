@@ -5,8 +5,8 @@
 //! sides of the workgroup as specialisation constants 0, 1, 2; in GLSL the names of the arguments stand for what they are there.
 
 use std::fmt::Write;
-use std::sync::Arc;
 
+use super::spirv::Spirv;
 use crate::core::Dtype;
 
 /// What runs.
@@ -15,7 +15,7 @@ pub enum Code {
     /// The body of `main`.
     Glsl(String),
     /// A module with entry point `main`.
-    Spirv(Arc<[u32]>),
+    Spirv(Spirv),
 }
 
 /// A kernel as it was defined.
@@ -86,6 +86,7 @@ fn element(d: Dtype) -> &'static str {
 }
 
 const PRELUDE: &str = "#version 460
+#extension GL_GOOGLE_cpp_style_line_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_scalar_block_layout : require
 #extension GL_EXT_shader_8bit_storage : require
@@ -179,7 +180,7 @@ impl UserKernel {
             ));
         }
         if !self.header.is_empty() {
-            line(format_args!("#line 1\n{}", self.header));
+            line(format_args!("#line 1 \"header\"\n{}", self.header));
         }
         line(format_args!("void main() {{"));
         let mut names: Vec<(String, String)> = Vec::new();
@@ -196,7 +197,7 @@ impl UserKernel {
         if launch.ragged() {
             line(format_args!("if (any(greaterThanEqual(gl_GlobalInvocationID, mlx_grid))) return;"));
         }
-        line(format_args!("#line 1\n{}\n}}", renamed(body, &names)));
+        line(format_args!("#line 1 \"source\"\n{}\n}}", renamed(body, &names)));
         text
     }
 }

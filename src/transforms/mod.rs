@@ -1,5 +1,6 @@
 //! Evaluation and function transforms over the graph.
 
+pub mod batches;
 pub mod compile;
 mod custom;
 pub mod dot;

@@ -12,6 +12,7 @@ use ash::vk;
 use super::compiler;
 use super::device::Device;
 use super::features::Features;
+use super::spirv;
 use crate::bail;
 use crate::core::Result;
 
@@ -54,6 +55,10 @@ pub trait KernelKey: Hash + Eq + Clone + Send + Sync + Debug + 'static {
     fn name(&self) -> String;
     /// The code; called once per key and device.
     fn module(&self, features: &Features) -> Module;
+    /// Whether the code is not ours, so that it is checked before the driver sees it.
+    fn foreign(&self) -> bool {
+        false
+    }
 }
 
 /// A compiled kernel; lives as long as the device.
@@ -155,7 +160,7 @@ impl Device {
                 map.entry(key.clone()).or_default().clone()
             }
         };
-        slot.get_or_init(|| self.build(&key.name(), &key.module(self.features()))).clone()
+        slot.get_or_init(|| self.build(&key.name(), &key.module(self.features()), key.foreign())).clone()
     }
 
     /// Whether the kernel is compiled already (another thread may be at it).
@@ -164,7 +169,7 @@ impl Device {
         map.get(key).is_some_and(|slot| slot.get().is_some())
     }
 
-    fn build(&'static self, name: &str, module: &Module) -> Result<Arc<Pipeline>> {
+    fn build(&'static self, name: &str, module: &Module, foreign: bool) -> Result<Arc<Pipeline>> {
         self.usable()?;
         let f = self.features();
         if module.spirv16 && !f.spirv16 {
@@ -183,6 +188,9 @@ impl Device {
             }
         }
         let words = compiler::spirv(name, module)?;
+        if foreign {
+            spirv::fits(name, &words, f)?;
+        }
         let info = vk::ShaderModuleCreateInfo::default().code(&words);
         // SAFETY: the words are SPIR-V of our compiler (the cache checks what it reads), or the user's own.
         let shader =

@@ -28,8 +28,22 @@ const PIECES: usize = 4;
 /// # Safety
 /// `src` must be valid for `bytes` of reads.
 pub(crate) unsafe fn upload(state: &'static StreamState, src: *const u8, bytes: usize) -> Result<Arc<Block>> {
+    // SAFETY: by the caller.
+    unsafe { upload_from(state, src, bytes, SMALL) }
+}
+
+/// As [`upload`]; copies of more than `small` bytes run beside the kernels of `state`.
+///
+/// # Safety
+/// As `upload`.
+pub(super) unsafe fn upload_from(
+    state: &'static StreamState,
+    src: *const u8,
+    bytes: usize,
+    small: usize,
+) -> Result<Arc<Block>> {
     let mut at = 0;
-    upload_with(state, bytes, &mut |dst: &mut [u8]| {
+    upload_pieces(state, bytes, small, &mut |dst: &mut [u8]| {
         // SAFETY: by the caller; the pieces are asked for in order and are `bytes` long together.
         unsafe { copy_host(src.add(at), dst.as_mut_ptr(), dst.len()) };
         at += dst.len();
@@ -44,6 +58,15 @@ pub(crate) fn upload_with(
     bytes: usize,
     fill: &mut dyn FnMut(&mut [u8]) -> Result<()>,
 ) -> Result<Arc<Block>> {
+    upload_pieces(state, bytes, SMALL, fill)
+}
+
+fn upload_pieces(
+    state: &'static StreamState,
+    bytes: usize,
+    small: usize,
+    fill: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+) -> Result<Arc<Block>> {
     let device = state.device;
     let direct = if device.features().bar { DIRECT } else { DIRECT_WITHOUT_BAR };
     if device.features().unified || bytes <= direct {
@@ -53,7 +76,7 @@ pub(crate) fn upload_with(
         return Ok(block);
     }
     // Large copies run beside the kernels; whoever reads the block waits for the copy's stream.
-    let state = if bytes > SMALL { device.copy_stream()? } else { state };
+    let state = if bytes > small { device.upload_stream()? } else { state };
     let block = device.alloc_kind(Kind::Device, bytes, Some(state))?;
     for p in block.all_uses() {
         state.wait_for(p)?;
@@ -116,7 +139,7 @@ fn host_threads() -> usize {
 }
 
 /// Records a copy and notes it on both blocks.
-fn record(
+pub(super) fn record(
     state: &'static StreamState,
     src: (&Block, u64),
     dst: (&Block, u64),
@@ -149,7 +172,7 @@ pub(crate) unsafe fn download(block: &Block, dst: *mut u8, bytes: usize) -> Resu
     let write = block.last_write();
     let state = match write {
         Some(w) if bytes <= SMALL => w.stream,
-        _ => device.copy_stream()?,
+        _ => device.download_stream()?,
     };
     if let Some(w) = write {
         state.wait_for(w)?;
