@@ -146,6 +146,7 @@ step_ruff() { "$venv/bin/ruff" check . && "$venv/bin/ruff" format --check .; }
 
 step_stubs() {
     "$venv/bin/python" tools/stubs.py --check && "$venv/bin/python" tools/support.py --check &&
+        "$venv/bin/python" tools/env_table.py --check &&
         (cd "$scratch" && "$venv/bin/python" -m mypy.stubtest mlx.core) &&
         "$venv/bin/python" -m mypy -p mlx.nn -p mlx.optimizers -m mlx.utils -p mlx._distributed_utils
 }
@@ -231,10 +232,12 @@ step_examples() {
             [ -s "$scratch/$device.png" ] || return 1
         "$venv/bin/python" examples/image_pipeline.py --device "$device" --images 2000 --batch 300 \
             --out "$scratch/images.png" && [ -s "$scratch/images.png" ] || return 1
+        "$venv/bin/python" examples/profile_step.py --device "$device" --small --out "$scratch/profile" || return 1
     done
     "$venv/bin/python" examples/classifier.py --device cpu --steps 100 --out "$scratch/classifier.png" &&
         "$venv/bin/python" examples/transformer_lm.py --device cpu --steps 60 --batch 8 --context 32 \
             --sample 20 --out "$scratch/transformer_lm.png" &&
+        "$venv/bin/python" examples/lora.py --device cpu --steps 60 --out "$scratch/lora.safetensors" &&
         "$venv/bin/python" -m nbconvert --to notebook --execute --output-dir "$scratch" \
             notebooks/quickstart.ipynb
 }

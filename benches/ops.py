@@ -23,6 +23,31 @@ import time
 BYTES, FLOPS = "GB/s", "TFLOP/s"
 
 
+def gelu(np, erf, p):
+    return lambda x: 0.5 * x * (1 + erf(x * 0.7071067811865476))
+
+
+def chain_of_four(np, erf, p):
+    def f(x):
+        for i in range(p[1]):
+            x = abs(np.maximum(x * 1.0001 + 0.01 * i, -3.0))
+        return x
+
+    return f
+
+
+def hand_softmax(np, erf, p):
+    def f(x):
+        e = np.exp(x - x.max(-1, keepdims=True))
+        return e / e.sum(-1, keepdims=True)
+
+    return f
+
+
+# Functions to compile, over the array functions of a framework.
+COMPILED = {"gelu": gelu, "run": chain_of_four, "hand_softmax": hand_softmax}
+
+
 def catalogue(scale):
     """name -> (kind, parameters, amount of work, its unit)."""
     big = scale == "large"
@@ -44,6 +69,9 @@ def catalogue(scale):
         "sum_cols_f32": ("reduce", (n // 4096, 4096, "sum", 0), 4 * n, BYTES),
         "argmax_f32": ("reduce", (16, n // 16, "argmax", -1), 4 * n, BYTES),
         "softmax_f32": ("softmax", (n // 4096, 4096), 8 * n, BYTES),
+        "compiled_gelu_f32": ("gelu", (n,), 8 * n, BYTES),
+        "compiled_chain_of_20_f32": ("run", (n, 5), 8 * n, BYTES),
+        "compiled_softmax_f32": ("hand_softmax", (n // 4096, 4096), 8 * n, BYTES),
         "gather_rows_f32": ("gather", (32768, 1024, n // 1024), 8 * n, BYTES),
         "gather_elements_f32": ("gather", (n, 1, n), 12 * n, BYTES),
         "take_along_axis_f32": ("along", (n // 4096, 4096), 12 * n, BYTES),
@@ -111,6 +139,9 @@ class Mlx:
         if kind == "softmax":
             a = draw(*p)
             return lambda: mx.softmax(a, axis=-1)
+        if kind in COMPILED:
+            a, f = draw(*p[:1] if kind == "run" else p), mx.compile(COMPILED[kind](mx, mx.erf, p))
+            return lambda: f(a)
         if kind in ("gather", "scatter"):
             rows, width, count = p
             a = draw(rows, width) if width > 1 else draw(rows)
@@ -201,6 +232,9 @@ class Jax:
             f = lambda a: g(a, axis=p[3])  # noqa: E731
         elif kind == "softmax":
             args, f = [draw(*p)], lambda a: jax.nn.softmax(a, axis=-1)
+        elif kind in COMPILED:
+            args = [draw(*p[:1] if kind == "run" else p)]
+            f = COMPILED[kind](jnp, jax.scipy.special.erf, p)
         elif kind in ("gather", "scatter"):
             rows, width, count = p
             a = draw(rows, width) if width > 1 else draw(rows)

@@ -8,7 +8,7 @@
 //   STORE 0 complex, 1 real, 2 pairs of reals, 3 half a spectrum from a transform of half the length
 // INVERSE transforms are forward ones with real and imaginary parts exchanged on both sides. CHIRP_IN, FILTER and
 // CHIRP_OUT are the products of Bluestein's algorithm (A linear filtering approach to the computation of discrete
-// Fourier transform, 1970). STAGED_IN and STAGED_OUT go through shared memory for the sake of wide accesses.
+// Fourier transform, 1970). STAGED_IN and STAGED_OUT go through shared memory, so that neighbouring lanes meet neighbouring elements.
 #include "lib/elem.glsl"
 #include "lib/butterfly.glsl"
 
@@ -139,64 +139,30 @@ uint64_t target(uint line) {
     }
 
 #define Q(R) (N / R)
-#define PAIRED(FROM, TO) ((FROM == 1 && WIDE_IN == 1) || (TO == 1 && WIDE_OUT == 1))
-#define COLUMN(FROM, TO, b) (PAIRED(FROM, TO) ? 2u * (t + (b >> 1u) * T) + (b & 1u) : t + b * T)
+#define COLUMN(b) (t + b * T)
 #define LIVE(R, B, j) (B * T == Q(R) || j < Q(R))
 
-#if WIDE_IN
-#define FROM_MEMORY(R, B, TO) \
-    [[unroll]] for (uint b = 0u; b < B; b += 2u) { \
-        uint j = 2u * (t + (b >> 1u) * T); \
-        if (LIVE(R, B, j)) { \
-            [[unroll]] for (uint q = 0u; q < R; ++q) { \
-                vec4 x = uintBitsToFloat(Vec16(from + 8ul * (j + q * Q(R))).v); \
-                v[b * R + q] = PART_IN(x.xy); \
-                v[b * R + R + q] = PART_IN(x.zw); \
-            } \
-        } \
-    }
-#ifdef SWAP_IN
-#define PART_IN(z) z.yx
-#else
-#define PART_IN(z) z
-#endif
-#else
-#define FROM_MEMORY(R, B, TO) \
+#define FROM_MEMORY(R, B) \
     [[unroll]] for (uint b = 0u; b < B; ++b) { \
-        uint j = COLUMN(1, TO, b); \
+        uint j = COLUMN(b); \
         if (LIVE(R, B, j)) { \
             [[unroll]] for (uint q = 0u; q < R; ++q) v[b * R + q] = load(from, col, j + q * Q(R)); \
         } \
     }
-#endif
 
-#if WIDE_OUT
-#define TO_MEMORY(R, NS, B, FROM) \
-    [[unroll]] for (uint b = 0u; b < B; b += 2u) { \
-        uint j = 2u * (t + (b >> 1u) * T); \
-        if (LIVE(R, B, j) && live) { \
-            [[unroll]] for (uint q = 0u; q < R; ++q) { \
-                uint k = j + q * Q(R); \
-                vec4 x = vec4(finished(k, v[b * R + q]), finished(k + 1u, v[b * R + R + q])); \
-                Vec16(to + 8ul * k).v = floatBitsToUint(x); \
-            } \
-        } \
-    }
-#else
-#define TO_MEMORY(R, NS, B, FROM) \
+#define TO_MEMORY(R, NS, B) \
     [[unroll]] for (uint b = 0u; b < B; ++b) { \
-        uint j = COLUMN(FROM, 1, b); \
+        uint j = COLUMN(b); \
         if (LIVE(R, B, j) && live) { \
             [[unroll]] for (uint q = 0u; q < R; ++q) \
                 store(to, col, j / NS * NS * R + j % NS + q * NS, v[b * R + q]); \
         } \
     }
-#endif
 
 #define STAGE(R, NS, B, FROM, TO) { \
-    READ_##FROM(R, NS, B, TO) \
+    READ_##FROM(R, B) \
     [[unroll]] for (uint b = 0u; b < B; ++b) { \
-        uint j = COLUMN(FROM, TO, b); \
+        uint j = COLUMN(b); \
         vec2 u[R]; \
         [[unroll]] for (uint q = 0u; q < R; ++q) u[q] = v[b * R + q]; \
         if (NS > 1u) { \
@@ -208,19 +174,19 @@ uint64_t target(uint line) {
     } \
     WRITE_##TO(R, NS, B, FROM) \
 }
-#define READ_1(R, NS, B, TO) FROM_MEMORY(R, B, TO)
-#define READ_0(R, NS, B, TO) \
+#define READ_1(R, B) FROM_MEMORY(R, B)
+#define READ_0(R, B) \
     [[unroll]] for (uint b = 0u; b < B; ++b) { \
-        uint j = COLUMN(0, TO, b); \
+        uint j = COLUMN(b); \
         if (LIVE(R, B, j)) { \
             [[unroll]] for (uint q = 0u; q < R; ++q) v[b * R + q] = mem[SLOT(c, j + q * Q(R))]; \
         } \
     }
-#define WRITE_1(R, NS, B, FROM) TO_MEMORY(R, NS, B, FROM)
+#define WRITE_1(R, NS, B, FROM) TO_MEMORY(R, NS, B)
 #define WRITE_0(R, NS, B, FROM) \
     if (FROM == 0) barrier(); \
     [[unroll]] for (uint b = 0u; b < B; ++b) { \
-        uint j = COLUMN(FROM, 0, b); \
+        uint j = COLUMN(b); \
         if (LIVE(R, B, j)) { \
             [[unroll]] for (uint q = 0u; q < R; ++q) \
                 mem[SLOT(c, j / NS * NS * R + j % NS + q * NS)] = v[b * R + q]; \
@@ -256,13 +222,15 @@ void main() {
 #endif
     vec2 v[E];
 #if STAGED_IN
-    for (uint e = lane; e < N * C; e += WG) {
-#ifdef IN_FAST
-        uint k = e % C, i = e / C;
-#else
-        uint k = e / N, i = e % N;
-#endif
-        if (first + k < lines) mem[SLOT(k, i)] = load(from_base[k], (first + k) % cols, i);
+    // All values are on their way before the first one is needed; a lane has room for N / T of them.
+    const uint PART = (N + T - 1u) / T;
+    [[unroll]] for (uint p = 0u; p < PART; ++p) {
+        uint e = lane + p * WG, k = e / N;
+        if (e < N * C && first + k < lines) v[p] = load(from_base[k], (first + k) % cols, e % N);
+    }
+    [[unroll]] for (uint p = 0u; p < PART; ++p) {
+        uint e = lane + p * WG, k = e / N;
+        if (e < N * C && first + k < lines) mem[SLOT(k, e % N)] = v[p];
     }
     barrier();
 #endif

@@ -50,9 +50,7 @@ void write(uint64_t q, uint i, float x[V], CHUNK w, CHUNK b, float inv) {
 #endif
     }
 #ifdef VEC
-    uvec4 v = uvec4(0u);
-    [[unroll]] for (uint k = 0u; k < V; ++k) b_put(v, k, x[k]);
-    Vec16(q + 16ul * i).v = v;
+    Vec16(q + 16ul * i).v = b_vector(x);
 #else
     b_store(q + uint64_t(i) * B_SIZE, x[0]);
 #endif

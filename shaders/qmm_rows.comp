@@ -1,9 +1,11 @@
 #version 460
 // Up to eight rows of x times the transpose of a quantised matrix: TPR threads walk a row of codes in units of 32
 // (16 with UNIT 16), each on R rows of codes at once, so that x is read once for R results, and add up by
-// subgroups (SUBGROUP, its size is then fixed) or a shared tree. x is 16-byte aligned, K contiguous.
-// Defines: DTYPE, MODE, BITS, GROUP, TRANSPOSE 1, UNIT, TPR, R, VECTORS, optionally ALIGNED (codes of a unit are
-// read 16 or 8 bytes at a time), SUBGROUP. Grid: rows of codes, 1, batch.
+// subgroups (SUBGROUP, its size is then fixed) or a shared tree. x is 16-byte aligned, K contiguous; parts of it
+// that fit STAGE bytes go through shared memory, where the chunks that the lanes read at once lie side by side.
+// One row of x is summed up per scale before the scale is applied; for more rows each value is scaled once.
+// Defines: DTYPE, MODE, BITS, GROUP, TRANSPOSE 1, UNIT, TPR, R, VECTORS, STAGE, optionally ALIGNED (codes of a unit
+// are read 16 or 8 bytes at a time), SUBGROUP. Grid: rows of codes, 1, batch.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require
@@ -40,6 +42,48 @@ shared float sums[TEAMS * WAYS];
     : (u[BIT(j) / 32] >> (BIT(j) % 32)) | (u[min(BIT(j) / 32 + 1, UNIT_WORDS - 1)] << (32 - BIT(j) % 32)))
 #define PACK_HIGH(u, j) (8 * BITS <= 32 ? 0u : u[min(BIT(j) / 32 + 1, UNIT_WORDS - 1)] >> (BIT(j) % 32))
 
+#define CHUNKS (UNIT / V)
+#define PART_BYTES (VECTORS * TPR * CHUNKS * 16)
+#if PART_BYTES * 4 <= STAGE
+#define ITERS 4
+#elif PART_BYTES * 2 <= STAGE
+#define ITERS 2
+#else
+#define ITERS 1
+#endif
+// Units of a tile of K.
+#define TILE (TPR * ITERS)
+#if PART_BYTES <= STAGE
+#define STAGED
+// One word of padding keeps the writes apart.
+shared uvec4 staged[VECTORS * CHUNKS * (TILE + 1)];
+#define AT(v, c, unit) (((v) * CHUNKS + (c)) * (TILE + 1) + (unit))
+#endif
+
+// Codes of unit u of R rows from row0 on.
+void load_codes(uvec2 w, uint row0, uint u, out uint words[R][UNIT_WORDS]) {
+    [[unroll]] for (uint r = 0; r < R; r++) {
+        uint at = min(row0 + r, p.n - 1) * ROW_WORDS + u * UNIT_WORDS;
+#if defined(ALIGNED) && UNIT_WORDS % 4 == 0
+        [[unroll]] for (uint i = 0; i < UNIT_WORDS / 4; i++) {
+            uvec4 c = Chunks(w).v[at / 4 + i];
+            words[r][4 * i] = c.x;
+            words[r][4 * i + 1] = c.y;
+            words[r][4 * i + 2] = c.z;
+            words[r][4 * i + 3] = c.w;
+        }
+#elif defined(ALIGNED) && UNIT_WORDS % 2 == 0
+        [[unroll]] for (uint i = 0; i < UNIT_WORDS / 2; i++) {
+            uvec2 c = Pairs(w).v[at / 2 + i];
+            words[r][2 * i] = c.x;
+            words[r][2 * i + 1] = c.y;
+        }
+#else
+        [[unroll]] for (uint i = 0; i < UNIT_WORDS; i++) words[r][i] = Words(w).v[at + i];
+#endif
+    }
+}
+
 void main() {
     uint team = gl_LocalInvocationIndex / TPR, lane = gl_LocalInvocationIndex % TPR;
     uint row0 = ((gl_WorkGroupID.x + p.tile0) * TEAMS + team) * R;
@@ -51,60 +95,79 @@ void main() {
     [[unroll]] for (uint r = 0; r < R; r++)
         [[unroll]] for (uint v = 0; v < VECTORS; v++) acc[r][v] = 0;
 
-    for (uint u = lane; u < units; u += TPR) {
-        uint words[R][UNIT_WORDS];
-        [[unroll]] for (uint r = 0; r < R; r++) {
-            uint at = min(row0 + r, p.n - 1) * ROW_WORDS + u * UNIT_WORDS;
-#if defined(ALIGNED) && UNIT_WORDS % 4 == 0
-            [[unroll]] for (uint i = 0; i < UNIT_WORDS / 4; i++) {
-                uvec4 c = Chunks(w).v[at / 4 + i];
-                words[r][4 * i] = c.x;
-                words[r][4 * i + 1] = c.y;
-                words[r][4 * i + 2] = c.z;
-                words[r][4 * i + 3] = c.w;
-            }
-#elif defined(ALIGNED) && UNIT_WORDS % 2 == 0
-            [[unroll]] for (uint i = 0; i < UNIT_WORDS / 2; i++) {
-                uvec2 c = Pairs(w).v[at / 2 + i];
-                words[r][2 * i] = c.x;
-                words[r][2 * i + 1] = c.y;
-            }
-#else
-            [[unroll]] for (uint i = 0; i < UNIT_WORDS; i++) words[r][i] = Words(w).v[at + i];
-#endif
+    [[dont_unroll]] for (uint tile = 0; tile < units; tile += TILE) {
+        uint next[R][UNIT_WORDS];
+        load_codes(w, row0, min(tile + lane, units - 1), next);
+#ifdef STAGED
+        if (tile > 0) barrier();
+        [[unroll]] for (uint e0 = 0; e0 < VECTORS * CHUNKS * TILE; e0 += THREADS) {
+            uint e = e0 + gl_LocalInvocationIndex, v = e / (CHUNKS * TILE), c = e % (CHUNKS * TILE);
+            uint unit = c / CHUNKS;
+            if (e < VECTORS * CHUNKS * TILE && tile + unit < units)
+                staged[AT(v, c % CHUNKS, unit)] = Chunks(x).v[(min(v, p.m - 1) * p.x_rs + tile * UNIT) / V + c];
         }
-        [[unroll]] for (uint h = 0; h < PACKS / RUN; h++) {
-            float scale[R], bias[R];
-            [[unroll]] for (uint r = 0; r < R; r++) {
-                uint g = min(row0 + r, p.n - 1) * ROW_GROUPS + (u * UNIT + h * RUN * 8) / GROUP;
-                scale[r] = factor(s, g);
-#if MODE == 0
-                bias[r] = factor(b, g);
+        barrier();
 #endif
-            }
-            [[unroll]] for (uint j = h * RUN; j < (h + 1) * RUN; j++) {
-                float q[R][8];
+        [[unroll]] for (uint it = 0; it < ITERS; it++) {
+            uint u = tile + it * TPR + lane;
+            uint words[R][UNIT_WORDS] = next;
+            if (it + 1 < ITERS) load_codes(w, row0, min(u + TPR, units - 1), next);
+            if (u >= units) continue;
+            [[unroll]] for (uint h = 0; h < PACKS / RUN; h++) {
+                float scale[R], bias[R];
                 [[unroll]] for (uint r = 0; r < R; r++) {
-                    uvec2 pack = uvec2(PACK_LOW(words[r], j), PACK_HIGH(words[r], j));
-                    [[unroll]] for (uint e = 0; e < 8; e++) {
+                    uint g = min(row0 + r, p.n - 1) * ROW_GROUPS + (u * UNIT + h * RUN * 8) / GROUP;
+                    scale[r] = factor(s, g);
 #if MODE == 0
-                        q[r][e] = fma(code(pack, e), scale[r], bias[r]);
-#else
-                        q[r][e] = code(pack, e) * scale[r];
+                    bias[r] = factor(b, g);
 #endif
-                    }
                 }
-                [[unroll]] for (uint v = 0; v < VECTORS; v++) {
-                    uint at = (min(v, p.m - 1) * p.x_rs + u * UNIT + j * 8) / V;
-                    [[unroll]] for (uint i = 0; i < 8 / V; i++) {
-                        uvec4 c = Chunks(x).v[at + i];
-                        [[unroll]] for (uint e = 0; e < V; e++) {
-                            float y = chunk_element(c, e);
-                            [[unroll]] for (uint r = 0; r < R; r++)
-                                acc[r][v] = fma(q[r][i * V + e], y, acc[r][v]);
+#if VECTORS == 1
+                float dot_[R], sum = 0;
+                [[unroll]] for (uint r = 0; r < R; r++) dot_[r] = 0;
+#endif
+                [[unroll]] for (uint j = h * RUN; j < (h + 1) * RUN; j++) {
+                    float q[R][8];
+                    [[unroll]] for (uint r = 0; r < R; r++) {
+                        uvec2 pack = uvec2(PACK_LOW(words[r], j), PACK_HIGH(words[r], j));
+                        [[unroll]] for (uint e = 0; e < 8; e++) {
+                            float y = code(pack, e);
+#if VECTORS > 1 && MODE == 0
+                            y = fma(y, scale[r], bias[r]);
+#elif VECTORS > 1
+                            y *= scale[r];
+#endif
+                            q[r][e] = y;
+                        }
+                    }
+                    [[unroll]] for (uint v = 0; v < VECTORS; v++) {
+                        [[unroll]] for (uint i = 0; i < 8 / V; i++) {
+#ifdef STAGED
+                            uvec4 c = staged[AT(v, j * (8 / V) + i, it * TPR + lane)];
+#else
+                            uvec4 c = Chunks(x).v[(min(v, p.m - 1) * p.x_rs + u * UNIT) / V + j * (8 / V) + i];
+#endif
+                            [[unroll]] for (uint e = 0; e < V; e++) {
+                                float y = chunk_element(c, e);
+#if VECTORS == 1
+                                sum += y;
+                                [[unroll]] for (uint r = 0; r < R; r++) dot_[r] = fma(q[r][i * V + e], y, dot_[r]);
+#else
+                                [[unroll]] for (uint r = 0; r < R; r++)
+                                    acc[r][v] = fma(q[r][i * V + e], y, acc[r][v]);
+#endif
+                            }
                         }
                     }
                 }
+#if VECTORS == 1
+                [[unroll]] for (uint r = 0; r < R; r++) {
+                    acc[r][0] = fma(scale[r], dot_[r], acc[r][0]);
+#if MODE == 0
+                    acc[r][0] = fma(bias[r], sum, acc[r][0]);
+#endif
+                }
+#endif
             }
         }
     }

@@ -24,11 +24,7 @@ const uint V = A_VEC;
 #define CHUNK uvec4
 CHUNK chunk(uint64_t p, uint i) { return Vec16(p + uint64_t(i) * A_SIZE).v; }
 float elem(CHUNK c, uint k) { return a_elem(c, k); }
-void write(uint64_t q, uint i, float x[V]) {
-    uvec4 v = uvec4(0u);
-    [[unroll]] for (uint k = 0u; k < V; ++k) b_put(v, k, x[k]);
-    Vec16(q + uint64_t(i) * B_SIZE).v = v;
-}
+void write(uint64_t q, uint i, float x[V]) { Vec16(q + uint64_t(i) * B_SIZE).v = b_vector(x); }
 #else
 const uint V = 1u;
 #define CHUNK float

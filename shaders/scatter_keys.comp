@@ -1,7 +1,7 @@
 #version 460
 // Which updates of a scatter meet. Updates (without their rows) are numbered line by line; the key of each says
 // where it goes, 0xffffffff for one that is dropped. Axis fields: length, what a step adds to the key.
-// MODE 0 writes the keys. MODE 1 links each update to the next one of equal key in its line (per_line at most
+// MODE 0 writes the keys, of 16 bits with SHORT. MODE 1 links each update to the next one of equal key in its line (per_line at most
 // WG): low bits the number of that update, LAST or GONE, top bit set unless it is the first. MODE 2 leaves the
 // number of the last update of each key, plus one, in a table.
 #include "lib/elem.glsl"
@@ -68,7 +68,9 @@ void main() {
     uint u = wg * WG + t;
     if (u >= total) return;
     uint key = key_of(u);
-#if MODE == 0
+#if MODE == 0 && defined(SHORT)
+    Raw2(dst + 2ul * u).v = uint16_t(key & 0xffffu);
+#elif MODE == 0
     Raw4(dst + 4ul * u).v = key;
 #else
     if (key != DROPPED) atomicMax(Raw4(dst + 4ul * key).v, u + 1u);

@@ -5,7 +5,7 @@
 // key and the number of its first one. So the result depends on nothing but the operands, and a run of any
 // length is shared by many lanes. Axis fields (of the numbering): length, step in the base, step in the updates;
 // the last ROW_AXES records, length and the two steps, lead from a vector's number to its place in a row. The
-// step of updates is in elements for SPLAT, else in vectors; that of the base in vectors.
+// step of updates is in elements for SPLAT, else in vectors; that of the base in vectors. SHORT keys have 16 bits.
 #include "lib/elem.glsl"
 #define FIELDS 3
 #include "lib/indexed.glsl"
@@ -36,6 +36,11 @@ uint number_at(uint p) {
 
 #ifdef LEVEL
 uint key_at(uint p) { return Raw4(keys + 4ul * p).v; }
+#elif defined(SHORT)
+uint key_at(uint p) {
+    uint key = uint(Raw2(keys + 2ul * number_at(p)).v);
+    return key == 0xffffu ? DROPPED : key;
+}
 #else
 uint key_at(uint p) { return Raw4(keys + 4ul * number_at(p)).v; }
 #endif

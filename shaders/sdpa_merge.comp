@@ -4,7 +4,7 @@
 layout(local_size_x = 128) in;
 #include "lib/attention.glsl"
 
-const uint UNROLL = 8u;
+const uint UNROLL = 16u;
 shared float tops[256], sums[256];
 
 void main() {
@@ -19,9 +19,12 @@ void main() {
     }
     barrier();
     float extra = sink(uint((line / a.l) % heads)), most = extra;
-    for (uint s = 0u; s < a.splits; ++s) most = max(most, tops[s]);
+    // Past the last part there are neutral numbers.
+    for (uint s = 0u; s < a.splits; s += UNROLL)
+        [[unroll]] for (uint u = 0u; u < UNROLL; ++u) most = max(most, tops[s + u]);
     float base = finite(most), total = exp2(extra - base);
-    for (uint s = 0u; s < a.splits; ++s) total += sums[s] * exp2(tops[s] - base);
+    for (uint s = 0u; s < a.splits; s += UNROLL)
+        [[unroll]] for (uint u = 0u; u < UNROLL; ++u) total += sums[s + u] * exp2(tops[s + u] - base);
     barrier();
     // From here on `tops` holds the factors of the parts.
     for (uint s = lane; s < 256u; s += 128u) tops[s] = exp2(tops[s] - base);

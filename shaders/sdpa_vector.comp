@@ -1,8 +1,9 @@
 #version 460
 // Attention of few queries. A workgroup takes a part of the keys of one key head and up to ROWS rows of the heads
 // that share it: TPR lanes hold the features of a key, eight each, WG / TPR keys go side by side and UNROLL of them
-// are in flight. Each lane group keeps a running maximum and sum; they are merged at the end. With several parts the
-// result is left to sdpa_merge.comp: maximum, sum and unscaled values of each row and part.
+// are in flight, as they lie in memory. Each lane group keeps a running maximum and sum; they are merged at the end,
+// JOIN rows at a time. With several parts the result is left to sdpa_merge.comp: maximum, sum and unscaled values of
+// each row and part.
 #include "lib/elem.glsl"
 #ifdef SG
 #extension GL_KHR_shader_subgroup_basic : require
@@ -30,74 +31,103 @@ Scores sg_xor(Scores a, uint m) {
 #include "lib/group.glsl"
 
 // There are at least eight lanes a key.
-shared float tops[WG / 8u * ROWS], sums[WG / 8u * ROWS], held[WG * F];
+shared float tops[WG / 8u * ROWS], sums[WG / 8u * ROWS];
+shared vec4 held[2u * WG * JOIN];
 
-void eight(uint64_t p, uint first, uint count, int64_t step, out float x[F]) {
-    [[unroll]] for (uint c = 0u; c < F / V; ++c) {
-        float y[V];
-        features(p, first + c * V, count, step, y);
-        [[unroll]] for (uint k = 0u; k < V; ++k) x[c * V + k] = y[k];
-    }
+#ifdef VEC
+#define RAW uvec4
+#define ELEM(c, k) a_elem(c, k)
+RAW raw(uint64_t p, uint i, uint count, int64_t step) {
+    return i < count ? Vec16(p + uint64_t(i) * A_SIZE).v : uvec4(0u);
+}
+#else
+#define RAW float
+#define ELEM(c, k) c
+RAW raw(uint64_t p, uint i, uint count, int64_t step) {
+    return i < count ? a_load(at(p, int64_t(i) * step, A_SIZE)) : 0.0;
+}
+#endif
+const uint NRAW = F / V;
+void decode(RAW c[NRAW], out float x[F]) {
+    [[unroll]] for (uint i = 0u; i < NRAW; ++i)
+        [[unroll]] for (uint k = 0u; k < V; ++k) x[i * V + k] = ELEM(c[i], k);
 }
 
 void main() {
-    uint lane = lane_id(), t = lane % TPR, g = lane / TPR, lanes = WG / TPR;
-    uint tiles = (a.rows + ROWS - 1u) / ROWS;
+    uint lane = lane_id(), t = lane % TPR, g = lane / TPR;
+    const uint lanes = WG / TPR;
+    uint rows = a.rows, l = a.l, n = a.n, d = a.d, dv = a.dv, splits = a.splits;
+    uint tiles = (rows + ROWS - 1u) / ROWS;
     uint id = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
-    uint part = id % a.splits, line = id / a.splits, tile = line % tiles;
+    uint part = id % splits, line = id / splits, tile = line % tiles;
     line /= tiles;
     uint kv = line % a.kv, b = line / a.kv;
     // Surplus workgroups of the grid work on the last batch and write nothing; all lanes meet every barrier.
     bool live = b < a.batch;
     b = min(b, a.batch - 1u);
-    uint row0 = tile * ROWS, begin = part * a.span, end = min(begin + a.span, a.n);
+    uint row0 = tile * ROWS, begin = part * a.span, end = min(begin + a.span, n);
+    uint64_t kbase = at(a.k, int64_t(b) * a.ks[0] + int64_t(kv) * a.ks[1], A_SIZE);
+    uint64_t vbase = at(a.v, int64_t(b) * a.vs[0] + int64_t(kv) * a.vs[1], A_SIZE);
+    int64_t kstep = a.ks[2], vstep = a.vs[2], kunit = a.ks[3], vunit = a.vs[3];
 
     float q[ROWS][F], o[ROWS][F], top[ROWS], sum[ROWS];
     [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
-        uint row = min(row0 + r, a.rows - 1u);
-        eight(q_row(b, kv * a.group + row / a.l, row % a.l), t * F, a.d, a.qs[3], q[r]);
+        uint row = min(row0 + r, rows - 1u);
+        uint64_t p = q_row(b, kv * a.group + row / l, row % l);
+        RAW c[NRAW];
+        [[unroll]] for (uint i = 0u; i < NRAW; ++i) c[i] = raw(p, t * F + i * V, d, a.qs[3]);
+        decode(c, q[r]);
         [[unroll]] for (uint k = 0u; k < F; ++k) o[r][k] = 0.0;
         top[r] = NEG_INF;
         sum[r] = 0.0;
     }
-    uint64_t kbase = at(a.k, int64_t(b) * a.ks[0] + int64_t(kv) * a.ks[1], A_SIZE);
-    uint64_t vbase = at(a.v, int64_t(b) * a.vs[0] + int64_t(kv) * a.vs[1], A_SIZE);
     for (uint first = begin; first < end; first += lanes * UNROLL) {
-        float x[UNROLL][F], y[UNROLL][F];
+        RAW x[UNROLL][NRAW], y[UNROLL][NRAW];
         [[unroll]] for (uint u = 0u; u < UNROLL; ++u) {
-            uint j = min(first + u * lanes + g, a.n - 1u);
-            eight(at(kbase, int64_t(j) * a.ks[2], A_SIZE), t * F, a.d, a.ks[3], x[u]);
+            uint64_t p = at(kbase, int64_t(min(first + u * lanes + g, n - 1u)) * kstep, A_SIZE);
+            [[unroll]] for (uint i = 0u; i < NRAW; ++i) x[u][i] = raw(p, t * F + i * V, d, kunit);
         }
         [[unroll]] for (uint u = 0u; u < UNROLL; ++u) {
-            uint j = min(first + u * lanes + g, a.n - 1u);
-            eight(at(vbase, int64_t(j) * a.vs[2], A_SIZE), t * F, a.dv, a.vs[3], y[u]);
+            uint64_t p = at(vbase, int64_t(min(first + u * lanes + g, n - 1u)) * vstep, A_SIZE);
+            [[unroll]] for (uint i = 0u; i < NRAW; ++i) y[u][i] = raw(p, t * F + i * V, dv, vunit);
         }
         Scores s;
-        [[unroll]] for (uint u = 0u; u < UNROLL; ++u)
+        [[unroll]] for (uint u = 0u; u < UNROLL; ++u) {
+            float z[F];
+            decode(x[u], z);
             [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
                 float dot = 0.0;
-                [[unroll]] for (uint k = 0u; k < F; ++k) dot = fma(q[r][k], x[u][k], dot);
+                [[unroll]] for (uint k = 0u; k < F; ++k) dot = fma(q[r][k], z[k], dot);
                 s.v[u * ROWS + r] = dot;
             }
+        }
         s = group_reduce(s, lane);
         [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
-            uint row = min(row0 + r, a.rows - 1u), h = kv * a.group + row / a.l, i = row % a.l;
-            float w[UNROLL], most = top[r];
+            uint row = min(row0 + r, rows - 1u), h = kv * a.group + row / l, i = row % l;
+            float most = top[r];
             [[unroll]] for (uint u = 0u; u < UNROLL; ++u) {
-                w[u] = score(s.v[u * ROWS + r], b, h, i, first + u * lanes + g, end);
-                most = max(most, w[u]);
+                float w = score(s.v[u * ROWS + r], b, h, i, first + u * lanes + g, end);
+                s.v[u * ROWS + r] = w;
+                most = max(most, w);
             }
             float base = finite(most), keep = exp2(top[r] - base);
             sum[r] *= keep;
             [[unroll]] for (uint k = 0u; k < F; ++k) o[r][k] *= keep;
             [[unroll]] for (uint u = 0u; u < UNROLL; ++u) {
-                w[u] = exp2(w[u] - base);
-                sum[r] += w[u];
-                // A key that is not there has no value either.
-                if (first + u * lanes + g < end)
-                    [[unroll]] for (uint k = 0u; k < F; ++k) o[r][k] = fma(w[u], y[u][k], o[r][k]);
+                float w = exp2(s.v[u * ROWS + r] - base);
+                s.v[u * ROWS + r] = w;
+                sum[r] += w;
             }
             top[r] = most;
+        }
+        [[unroll]] for (uint u = 0u; u < UNROLL; ++u) {
+            // A key that is not there has no value either.
+            if (first + u * lanes + g < end) {
+                float z[F];
+                decode(y[u], z);
+                [[unroll]] for (uint r = 0u; r < ROWS; ++r)
+                    [[unroll]] for (uint k = 0u; k < F; ++k) o[r][k] = fma(s.v[u * ROWS + r], z[k], o[r][k]);
+            }
         }
     }
 
@@ -107,33 +137,46 @@ void main() {
             sums[g * ROWS + r] = sum[r];
         }
     barrier();
-    [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
-        uint row = row0 + r, h = kv * a.group + row / a.l, i = row % a.l;
-        float most = NEG_INF, total = 0.0;
-        for (uint k = 0u; k < lanes; ++k) most = max(most, tops[k * ROWS + r]);
-        bool last = a.splits == 1u;
-        float extra = last && row < a.rows ? sink(h) : NEG_INF;
-        most = max(most, extra);
-        float base = finite(most);
-        for (uint k = 0u; k < lanes; ++k) total += sums[k * ROWS + r] * exp2(tops[k * ROWS + r] - base);
-        total += exp2(extra - base);
-        float keep = exp2(top[r] - base);
-        [[unroll]] for (uint k = 0u; k < F; ++k) held[k * WG + lane] = o[r][k] * keep;
+    bool last = splits == 1u;
+    uint width = TPR * F;
+    [[unroll]] for (uint r0 = 0u; r0 < ROWS; r0 += JOIN) {
+        if (r0 > 0u) barrier();
+        [[unroll]] for (uint j = 0u; j < JOIN; ++j) {
+            uint r = r0 + j;
+            float most = NEG_INF;
+            [[unroll]] for (uint k = 0u; k < lanes; ++k) most = max(most, tops[k * ROWS + r]);
+            float keep = exp2(top[r] - finite(most));
+            uint to = 2u * ((g * JOIN + j) * TPR + t);
+            held[to] = vec4(o[r][0], o[r][1], o[r][2], o[r][3]) * keep;
+            held[to + 1u] = vec4(o[r][4], o[r][5], o[r][6], o[r][7]) * keep;
+        }
         barrier();
-        if (live && row < a.rows) {
-            uint64_t line = (uint64_t(b) * a.kv * a.group + h) * a.l + i;
-            Floats p = Floats(a.parts + (line * a.splits + part) * (a.dv + 2u) * 4ul);
-            for (uint f = lane; f < a.dv; f += WG) {
-                float x = 0.0;
-                for (uint k = 0u; k < lanes; ++k) x += held[(f % F) * WG + k * TPR + f / F];
-                if (last) b_store(a.dst + (line * a.dv + f) * B_SIZE, x / total);
-                else p.v[2u + f] = x;
+        for (uint e = lane; e < JOIN * width; e += WG) {
+            uint j = e / width, f = e % width, r = r0 + j, row = row0 + r;
+            if (!live || row >= rows || f >= dv) continue;
+            uint h = kv * a.group + row / l, i = row % l;
+            float most = NEG_INF, total = 0.0, x = 0.0;
+            [[unroll]] for (uint k = 0u; k < lanes; ++k) {
+                most = max(most, tops[k * ROWS + r]);
+                x += held[((k * JOIN + j) * width + f) / 4u][f % 4u];
             }
-            if (!last && lane == 0u) {
+            float base = finite(most);
+            [[unroll]] for (uint k = 0u; k < lanes; ++k)
+                total += sums[k * ROWS + r] * exp2(tops[k * ROWS + r] - base);
+            uint64_t line = (uint64_t(b) * a.kv * a.group + h) * l + i;
+            if (last) {
+                // The sink joins here; it may be the greatest.
+                float extra = sink(h), all = finite(max(most, extra));
+                float turn = most == NEG_INF ? 0.0 : exp2(base - all);
+                b_store(a.dst + (line * dv + f) * B_SIZE, x * turn / (total * turn + exp2(extra - all)));
+                continue;
+            }
+            Floats p = Floats(a.parts + (line * splits + part) * (dv + 2u) * 4ul);
+            p.v[2u + f] = x;
+            if (f == 0u) {
                 p.v[0] = most;
                 p.v[1] = total;
             }
         }
-        barrier();
     }
 }

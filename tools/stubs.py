@@ -61,7 +61,7 @@ _StreamOrDevice: TypeAlias = Stream | ThreadLocalStream | Device | DeviceType | 
 # What a submodule's stub may need, by source.
 SUB_IMPORTS = {
     "collections.abc": ["Callable", "Sequence"],
-    "typing": ["Any", "final"],
+    "typing": ["Any", "Self", "final"],
     ".": ["_ArrayLike", "Dtype", "_StreamOrDevice", "array"],
 }
 
@@ -288,6 +288,8 @@ PARAMETERS = {
     "targets": "array",
     "sorted_indices": "bool",
     "global_scale": "array | None",
+    "isolate": "bool",
+    "reset": "bool",
 }
 # Functions whose `axis` may name several axes.
 MANY_AXES = set("sum prod min max all any mean var std logsumexp softmax squeeze flip roll".split())
@@ -301,14 +303,16 @@ RETURNS = {
     "set_printoptions reset_peak_memory clear_cache seed start_capture stop_capture __setitem__ "
     "__setstate__ __enter__ __exit__ __init__",
     "int": "get_active_memory get_peak_memory get_cache_memory get_memory_limit set_memory_limit "
-    "set_cache_limit set_wired_limit device_count Group.rank Group.size __len__ __index__ __int__ "
-    "__hash__",
+    "set_cache_limit set_wired_limit device_count host_ops Group.rank Group.size __len__ __index__ "
+    "__int__ __hash__",
     "bool": "is_available issubdtype isdtype can_cast __bool__",
     "float": "__float__",
     "complex": "__complex__",
     "str": "__repr__ __str__ __format__",
     "Dtype": "result_type",
-    "dict[str, Any]": "device_info",
+    "dict[str, Any]": "device_info vulkan.stats vulkan.describe vulkan.cache_info _Recording.stop",
+    "list[str]": "_set_disabled",
+    "tuple[list[list[str]], list[tuple[str, str]]]": "_environment",
     "Device": "default_device",
     "Stream": "default_stream new_stream new_thread_unsafe_stream",
     "ThreadLocalStream": "new_thread_local_stream",
@@ -322,7 +326,7 @@ RETURNS = {
     "Callable[..., Any]": "grad value_and_grad compile checkpoint import_function "
     "fast.metal_kernel fast.cuda_kernel fast.vulkan_kernel",
     "tuple[list[array], list[array]]": "vjp jvp",
-    "Any": "item tolist __call__",
+    "Any": "item tolist __call__ vulkan.profile",
     "tuple[Any, ...]": "__getstate__ __reduce__",
     "np.ndarray[Any, Any]": "__array__",
     "ModuleType": "__array_namespace__",

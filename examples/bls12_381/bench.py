@@ -31,7 +31,7 @@ ONESHOT = [64, 1024, 4096, 16384, 65536]
 JOBS = [(4, 16384), (8, 4194304)]
 
 
-def median(f, seconds=0.5, least=5, most=200):
+def median(f, seconds=0.2, least=5, most=200):
     """Median time of f; f waits for its work."""
     f()
     times = []

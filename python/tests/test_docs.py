@@ -21,6 +21,7 @@ def functions():
         ("random.", mx.random),
         ("fft.", mx.fft),
         ("linalg.", mx.linalg),
+        ("vulkan.", mx.vulkan),
     ]:
         for name, value in public(module).items():
             if callable(value) and not isinstance(value, types.ModuleType):

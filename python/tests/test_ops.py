@@ -195,6 +195,7 @@ def test_stop_gradient_and_roll_and_flip():
     same(mx.stop_gradient(a), X)
     same(mx.roll(a, 2), np.roll(X, 2))
     same(mx.roll(a, -3, 1), np.roll(X, -3, 1))
+    same(mx.roll(a, shift=-3, axis=1), np.roll(X, -3, 1))
     same(mx.roll(a, (1, 2), (0, 3)), np.roll(X, (1, 2), (0, 3)))
     same(mx.flip(a), np.flip(X))
     same(mx.flip(a, 1), np.flip(X, 1))

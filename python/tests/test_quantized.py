@@ -253,6 +253,19 @@ def test_products(mode, group, bits, rng):
 
 
 @pytest.mark.validation
+def test_rows_that_end_in_half_a_unit(rng):
+    w = Matrix(rng, (48, 80), "nvfp4", 16, 4, "float32")
+    for m in (1, 3) if h.on_gpu() else (1, 2, 3, 4, 7, 12):
+        x, y = draw(rng, (m, 80)), draw(rng, (m, 48))
+        close(mx.quantized_matmul(mx.array(x), *w.parts, **w.how), x, w.values.T, "float32")
+        close(
+            mx.quantized_matmul(mx.array(y), *w.parts, transpose=False, **w.how),
+            y,
+            w.values,
+            "float32",
+        )
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_many_rows(dtype, rng):
     """Tiles with rests on all sides, codes along K and along the results."""

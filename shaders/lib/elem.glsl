@@ -122,6 +122,27 @@ void b_put(inout uvec4 v, uint k, B_C x) {
     v[2u * k + 1u] = e.y;
 #endif
 }
+
+// The 16-byte vector of B_VEC elements.
+uvec4 b_vector(B_C x[B_VEC]) {
+    uvec4 v = uvec4(0u);
+#ifdef B_BF16
+    // Rounding takes a third of the work where no element is NaN; the sum tells, and may err on the safe side.
+    float sum = x[0];
+    [[unroll]] for (uint k = 1u; k < B_VEC; ++k) sum += x[k];
+    if (!is_nan(sum)) {
+        [[unroll]] for (uint k = 0u; k < B_VEC; k += 2u) {
+            uint lo = floatBitsToUint(x[k]), hi = floatBitsToUint(x[k + 1u]);
+            lo += 0x7fffu + ((lo >> 16) & 1u);
+            hi += 0x7fffu + ((hi >> 16) & 1u);
+            v[k >> 1] = (lo >> 16) | (hi & 0xffff0000u);
+        }
+        return v;
+    }
+#endif
+    [[unroll]] for (uint k = 0u; k < B_VEC; ++k) b_put(v, k, x[k]);
+    return v;
+}
 #endif
 
 // Offset in elements of a row-major linear index over dims[first .. first + n).

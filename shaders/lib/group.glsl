@@ -1,8 +1,12 @@
 // Reduction over TPR consecutive lanes of a workgroup of WG (both powers of two, specialisation constants).
 // The includer defines ACC, comb(ACC, ACC) (commutative) and, with SG, sg_xor(ACC, mask). Every lane of the
 // workgroup must call group_reduce; every lane gets the result of its group. The order of the combination is
-// fixed, so results do not change from run to run. The subgroup size is never assumed.
+// fixed, so results do not change from run to run. Subgroups have any size from four on.
+#ifdef SG
+shared ACC group_mem[WG / 4u];
+#else
 shared ACC group_mem[WG];
+#endif
 
 uint lane_id() {
 #ifdef SG

@@ -2,8 +2,8 @@
 // fp8.rs by the same names. Most follow them step by step, over division and square root that are corrected by
 // an exact residual. sin, cos, tan, pow and logaddexp are computed otherwise: the host has float64 for their
 // reductions and sums, here pi/2 is taken in parts and numbers are held as sums of two floats or in fixed point.
-// `precise` keeps products and sums apart, and fma stands where either rounding is accurate enough; NaN is
-// tested by bits, which no optimiser may assume away.
+// `precise` keeps products and sums apart, and fma stands where either rounding is accurate enough (with FUSED_FMA
+// it rounds once); NaN is tested by bits, which no optimiser may assume away.
 
 const float M_LOG2E = 1.44269504088896341;
 const float M_LN2_HI = 0.693359375;
@@ -51,9 +51,17 @@ float m_residual(float a, float q, float b) {
 }
 // Quotient of numbers whose exponents are moderate, to half an ULP: the driver's division may be 2.5 off.
 float m_div_near(float a, float b) {
+#ifdef FUSED_FMA
+  // Divisions by the same number share its reciprocal.
+  precise float y = 1.0 / b;
+  precise float q = a * y;
+  precise float e = fma(-q, b, a);
+  precise float z = fma(e, y, q);
+#else
   precise float q = a / b;
-  precise float r = q + m_residual(a, q, b) / b;
-  return r;
+  precise float z = q + m_residual(a, q, b) / b;
+#endif
+  return z;
 }
 // Mantissa in [1, 2) with the sign of x, which is finite and not zero; `e` receives the exponent.
 float m_split(float x, out int e) {
@@ -84,8 +92,12 @@ float m_div(float a, float b) {
 }
 float m_sqrt_near(float x) {
   precise float s = sqrt(x);
-  precise float r = s + m_residual(x, s, s) * (0.5 / s);
-  return r;
+#ifdef FUSED_FMA
+  precise float z = fma(fma(-s, s, x), 0.5 / s, s);
+#else
+  precise float z = s + m_residual(x, s, s) * (0.5 / s);
+#endif
+  return z;
 }
 float m_sqrt(float x) {
   uint u = floatBitsToUint(x);
@@ -207,6 +219,16 @@ float m_exp_poly(float r) {
   return result;
 }
 
+// exp(r) * 2^n; the low bits of `u` hold n.
+float m_exp_scaled(float r, uint u) {
+  precise float p = fma(m_exp_poly(r), r * r, r) + 1.0;
+  // 2^n in two factors, because it may lie outside of the range.
+  uint h = u >> 1;
+  precise float result = p * uintBitsToFloat((h << 23) + 0x3f800000u) *
+      uintBitsToFloat(((u - h) << 23) + 0x3f800000u);
+  return result;
+}
+
 // exp(x + lo) * 2^k for small `lo` and k in -1..=0.
 float m_exp_k(float x0, float lo, int k) {
   // The upper bound is for the exponent alone: NaN and large numbers go on to the polynomial.
@@ -214,17 +236,16 @@ float m_exp_k(float x0, float lo, int k) {
   precise float t = fma(min(x, 90.0), M_LOG2E, M_MAGIC);
   precise float n = t - M_MAGIC;
   precise float r = fma(n, -M_LN2_LO, fma(n, -M_LN2_HI, x)) + lo;
-  precise float p = fma(m_exp_poly(r), r * r, r) + 1.0;
-  // 2^n in two factors, because it may lie outside of the range; the low bits of `t` hold n.
-  uint u = floatBitsToUint(t) + uint(k), h = u >> 1;
-  precise float result = p * uintBitsToFloat((h << 23) + 0x3f800000u) *
-      uintBitsToFloat(((u - h) << 23) + 0x3f800000u);
-  return result;
+  return m_exp_scaled(r, floatBitsToUint(t) + uint(k));
 }
 
-float m_exp(float x) {
-  precise float result = m_exp_k(x, 0.0, 0);
-  return result;
+// As above for lo = 0 and k = 0, which no optimiser may leave out: it would lose the sign of a zero.
+float m_exp(float x0) {
+  float x = x0 < -110.0 ? -110.0 : x0;
+  precise float t = fma(min(x, 90.0), M_LOG2E, M_MAGIC);
+  precise float n = t - M_MAGIC;
+  precise float r = fma(n, -M_LN2_LO, fma(n, -M_LN2_HI, x));
+  return m_exp_scaled(r, floatBitsToUint(t));
 }
 
 float m_expm1(float x0) {
@@ -575,20 +596,26 @@ float m_pow(float a, float b) {
   return result;
 }
 
-// Error function: x times a polynomial in x^2 near zero, 1 - exp(polynomial) in the tails.
+// Error function: x times a polynomial in x^2 up to 0.95, 1 - 2^polynomial above; from 4 on the result is 1. Both
+// sides are computed: without a branch that is about thirty operations, which loads and stores hide. The
+// polynomials are weighted least squares fits of our own, reweighted until their error is level; of the power of
+// two a quarter of the result's accuracy is enough, because it is at most 0.18 there. NaN takes the first side.
 float m_erf(float x) {
-  precise float a = m_abs(x);
+  float a = m_abs(x);
   precise float s = x * x;
-  precise float p = (((((8.122665894916281e-05 * s - 8.081899140961468e-4) * s + 5.195460747927427e-3) * s -
-      2.6857061311602592e-2) * s + 1.1283651739358902e-1) * s - 3.7612631916999817e-1) * s +
-      1.2837916612625122e-1;
-  precise float t = m_sel(a > 4.0, 4.0, a);
-  precise float q = ((((((-1.9353234165464528e-5 * t + 4.129764807410538e-4) * t - 4.061498213559389e-3) * t +
-      2.481917291879654e-2) * t - 1.0780136287212372e-1) * t - 6.337919235229492e-1) * t -
-      1.1292911767959595) * t + 1.2764429266098887e-4;
-  precise float far = 1.0 - m_exp(q);
-  precise float result = m_sel(a > 0.95, m_sel(m_is_nan(x), x, m_with_sign(far, x)), p * x + x);
-  return result;
+  float p = fma(fma(fma(fma(fma(-5.862082471139729e-4, s, 4.967506974935532e-3), s, -2.6748863980174065e-2), s,
+      1.1281320452690125e-1), s, -3.7612447142601013e-1), s, 1.2837913632392883e-1);
+  float t = min(a, 4.0);
+  float q = fma(fma(fma(fma(fma(fma(2.8100472991354764e-4, t, -4.373990930616856e-3), t, 3.200097382068634e-2), t,
+      -1.498049944639206e-1), t, -9.194157123565674e-1), t, -1.6267991065979004), t, -3.048605867661536e-4);
+  precise float u = q + M_MAGIC;
+  precise float n = u - M_MAGIC;
+  precise float r = q - n;
+  float e = fma(fma(fma(fma(fma(1.326472731307149e-3, r, 9.671512991189957e-3), r, 5.550733581185341e-2), r,
+      2.4022242426872253e-1), r, 6.931470036506653e-1), r, 1.0);
+  precise float far = 1.0 - m_from_bits(m_bits(e) + (m_bits(u) << 23));
+  precise float near = fma(p, x, x);
+  return a > 0.95 ? m_with_sign(far, x) : near;
 }
 
 // Inverse error function, after M. Giles, "Approximating the erfinv function" (GPU Computing Gems, 2012).

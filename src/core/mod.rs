@@ -3,11 +3,15 @@
 pub mod array;
 pub mod device;
 pub mod dtype;
+pub mod env;
 pub mod error;
+pub mod fallback;
 pub mod layout;
 pub mod primitive;
 pub mod storage;
 pub mod stored;
+pub mod trace;
+pub mod tree;
 
 pub use array::{Array, Data, Event, Node};
 pub use device::{Device, DeviceKind, Stream, default_device, default_stream};

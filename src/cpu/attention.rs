@@ -14,6 +14,8 @@ use crate::kernels::{HostView, scalar};
 /// Rows of queries and keys of a block.
 const ROWS: usize = 64;
 const KEYS: usize = 256;
+/// Products below which a loop stays on one thread.
+const GRAIN: usize = 1 << 15;
 
 /// A matrix of float32: address, row stride, column stride.
 #[derive(Clone, Copy)]
@@ -125,6 +127,75 @@ multiversion! {
     }
 }
 
+/// Rows of queries that meet keys and values one by one: too few for a product of matrices.
+const FEW: usize = 4;
+/// Features of values that are summed together.
+const WIDE: usize = 32;
+
+multiversion! {
+    // Scores of `rows` queries (float32, contiguous) for `keys` rows of keys that lie `step` apart; lines of `out`
+    // are KEYS long.
+    unsafe fn scores<T: Real>(q: *const f32, rows: usize, k: *const T, step: isize, keys: usize, d: usize, out: *mut f32) {
+        for j in 0..keys {
+            // SAFETY: the caller guarantees `keys` rows of d elements, `rows` queries and as many lines.
+            unsafe {
+                let key = k.offset(j as isize * step);
+                for r in 0..rows {
+                    let q = q.add(r * d);
+                    let mut lanes = [0f32; 16];
+                    for i in 0..d / 16 {
+                        for l in 0..16 {
+                            let x: f32 = (*key.add(i * 16 + l)).to();
+                            lanes[l] += *q.add(i * 16 + l) * x;
+                        }
+                    }
+                    for i in d / 16 * 16..d {
+                        let x: f32 = (*key.add(i)).to();
+                        lanes[i % 16] += *q.add(i) * x;
+                    }
+                    for half in [8, 4, 2, 1] {
+                        for l in 0..half {
+                            lanes[l] += lanes[l + half];
+                        }
+                    }
+                    *out.add(r * KEYS + j) = lanes[0];
+                }
+            }
+        }
+    }
+}
+
+multiversion! {
+    // Adds the values of `keys` rows, `step` apart, times the weights of each of `rows` lines to `out`.
+    unsafe fn weighted<T: Real>(p: *const f32, rows: usize, v: *const T, step: isize, keys: usize, dv: usize, out: *mut f32) {
+        // SAFETY: the caller guarantees `keys` rows of dv elements, lines of weights and `rows` rows of results.
+        unsafe {
+            for r in 0..rows {
+                let (p, out) = (p.add(r * KEYS), out.add(r * dv));
+                for from in (0..dv / WIDE * WIDE).step_by(WIDE) {
+                    let mut acc = [0f32; WIDE];
+                    for j in 0..keys {
+                        let (w, v) = (*p.add(j), v.offset(j as isize * step).add(from));
+                        for l in 0..WIDE {
+                            let x: f32 = (*v.add(l)).to();
+                            acc[l] += w * x;
+                        }
+                    }
+                    for l in 0..WIDE {
+                        *out.add(from + l) += acc[l];
+                    }
+                }
+                for i in dv / WIDE * WIDE..dv {
+                    for j in 0..keys {
+                        let x: f32 = (*v.offset(j as isize * step).add(i)).to();
+                        *out.add(i) += *p.add(j) * x;
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// The problem, apart from its element type.
 struct Job<'a> {
     q: Operand,
@@ -147,6 +218,11 @@ struct Job<'a> {
 impl Job<'_> {
     fn group(&self) -> usize {
         self.h / self.kv
+    }
+
+    /// Whether queries meet keys and values where these lie.
+    fn few(&self) -> bool {
+        self.group() * self.l <= FEW && self.k.strides[3] == 1 && self.v.strides[3] == 1
     }
 
     /// Takes out or shifts the scores of one row for keys from `first` on.
@@ -228,11 +304,15 @@ unsafe fn block<T: Real>(
         // SAFETY: blocks lie inside the views and the scratch.
         unsafe {
             let step = |o: &Operand| [o.strides[2], o.strides[3]];
-            let k = widened(src[1].offset(job.k.at(b, kv, from)), step(&job.k), keys, d, &mut mem.k);
-            let v = widened(src[2].offset(job.v.at(b, kv, from)), step(&job.v), keys, dv, &mut mem.v);
-            let q = Mat(mem.q.as_mut_ptr(), d as isize, 1);
+            let (k, v) = (src[1].offset(job.k.at(b, kv, from)), src[2].offset(job.v.at(b, kv, from)));
             let s = Mat(mem.scores.as_mut_ptr(), KEYS as isize, 1);
-            product([rows, keys, d], q, Mat(k.0, k.2, k.1), s, false);
+            if job.few() {
+                scores(mem.q.as_ptr(), rows, k, job.k.strides[2], keys, d, s.0);
+            } else {
+                let k = widened(k, step(&job.k), keys, d, &mut mem.k);
+                let q = Mat(mem.q.as_mut_ptr(), d as isize, 1);
+                product([rows, keys, d], q, Mat(k.0, k.2, k.1), s, false);
+            }
             for r in 0..rows {
                 let (h, i) = place(r);
                 let row = &mut mem.scores[r * KEYS..r * KEYS + keys];
@@ -245,7 +325,12 @@ unsafe fn block<T: Real>(
                 }
                 total[r] += sum;
             }
-            product([rows, dv, keys], s, v, Mat(mem.out.as_mut_ptr(), dv as isize, 1), true);
+            if job.few() {
+                weighted(s.0, rows, v, job.v.strides[2], keys, dv, mem.out.as_mut_ptr());
+            } else {
+                let v = widened(v, step(&job.v), keys, dv, &mut mem.v);
+                product([rows, dv, keys], s, v, Mat(mem.out.as_mut_ptr(), dv as isize, 1), true);
+            }
         }
     }
     for r in 0..rows {
@@ -263,9 +348,11 @@ fn run<T: Real>(job: &Job<'_>, src: [&HostView; 3], dst: &HostView) {
     let blocks = rows.div_ceil(ROWS);
     let from = src.map(|v| SendPtr::new(v.as_ptr::<T>()));
     let to = SendPtr::new(dst.as_ptr::<T>());
-    pool::parallel_chunks(job.b * job.kv * blocks, 1, |r| {
+    let grain = GRAIN / (rows.min(ROWS) * job.n * (job.d + job.dv)).max(1);
+    pool::parallel_chunks(job.b * job.kv * blocks, grain.max(1), |r| {
         let n = rows.min(ROWS);
-        let wide = if std::any::TypeId::of::<T>() == std::any::TypeId::of::<f32>() { 0 } else { KEYS };
+        let inplace = std::any::TypeId::of::<T>() == std::any::TypeId::of::<f32>() || job.few();
+        let wide = if inplace { 0 } else { KEYS };
         let mut mem = Scratch {
             q: vec![0.0; n * job.d],
             k: vec![0.0; wide * job.d],

@@ -53,11 +53,8 @@ fn pool() -> &'static rayon::ThreadPool {
 pub fn threads() -> usize {
     static THREADS: OnceLock<usize> = OnceLock::new();
     *THREADS.get_or_init(|| {
-        let wish = std::env::var("MLX_CPU_THREADS").ok().and_then(|v| v.trim().parse().ok());
-        let n: usize = wish
-            .filter(|&n| n > 0)
-            .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
-        n.min(1024)
+        let wish = crate::core::env::number("MLX_CPU_THREADS").map(|n| n as usize);
+        wish.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get().min(1024)))
     })
 }
 

@@ -1,21 +1,22 @@
 //! Products with quantised matrices on the host. A few rows meet the codes directly: groups are summed as
 //! integers times x and scaled once, so that reading the codes is what takes the time. More rows meet panels
-//! of dequantised weights through `gemm`. Sums are float32 and do not depend on the number of threads.
+//! of dequantised weights through `gemm`. Codes are taken in the order in which vectors give them (`dealt`), and
+//! the other operand or the result is dealt in the same way. Sums are float32 and do not depend on the number of
+//! threads.
 
 use gemm::Parallelism;
 
-use super::elem::{Brain, Half};
+use super::elem::{Brain, Half, To};
 use super::gather_mm::starts;
-use super::gemv;
 use super::matmul::each;
 use super::pool::{SendPtr, parallel_chunks};
-use super::quant::{Codec, Float, Rounded, UNIT, by_codec, by_float, factor, half_unit};
-use super::simd::multiversion;
+use super::qmm_kernels::{BLOCK, Count, Four, One, Three, Two, dots, each_part, fold, spread, values};
+use super::quant::{Codec, Float, QUADS, UNIT, by_codec, by_float, dealt, factor};
 use crate::bail;
 use crate::core::layout::{show, size_of};
 use crate::core::{Dtype, Result};
 use crate::kernels::HostView;
-use crate::kernels::quant::Format;
+use crate::kernels::quant::{Format, Mode};
 
 /// A batch of quantised matrices, contiguous: (n, rows, words), (n, rows, groups) and the same.
 pub struct Weights<'a> {
@@ -35,8 +36,6 @@ const FEW: usize = 8;
 const GRAIN: usize = 1 << 15;
 /// Dequantised elements of a panel.
 const PANEL: usize = 1 << 19;
-/// Columns that are accumulated together where codes run along the results.
-const BLOCK: usize = 256;
 /// Length of K that one part sums where blocks of columns alone do not fill the threads.
 const PART: usize = 512;
 
@@ -74,22 +73,50 @@ impl Matrix {
         self.codes.wrapping_add(row * self.words + col / UNIT * self.f.bits as usize)
     }
 
-    /// Scales and biases of `count` groups of a row, as floats; zeros stand for biases that are not there.
+    /// Scales and biases of `count` groups of a row, as floats; zeros stand for biases that are not there, and for
+    /// the group beside a last one that is half a unit.
     ///
     /// # Safety
     /// The row has these groups.
     unsafe fn factors(&self, row: usize, first: usize, count: usize, out: &mut [Vec<f32>; 2]) {
         let at = row * self.groups + first;
-        // SAFETY: by contract.
-        let read =
-            |p: *const u8| (0..count).map(move |i| unsafe { factor(self.f.mode, self.dtype, p, at + i) });
         let [scales, biases] = out;
-        scales.clear();
-        scales.extend(read(self.scales));
-        biases.clear();
-        match self.biases {
-            Some(p) => biases.extend(read(p)),
-            None => biases.resize(count, 0.0),
+        // SAFETY: by contract.
+        unsafe {
+            widen(self.f.mode, self.dtype, self.scales, at, count, scales);
+            match self.biases {
+                Some(p) => widen(self.f.mode, self.dtype, p, at, count, biases),
+                None => {
+                    biases.clear();
+                    biases.resize(count, 0.0);
+                }
+            }
+        }
+        if (self.f.group as usize) < UNIT {
+            scales.push(0.0);
+            biases.push(0.0);
+        }
+    }
+}
+
+/// Numbers `at..at + count` of scales or biases.
+///
+/// # Safety
+/// They can be read.
+unsafe fn widen(mode: Mode, dtype: Dtype, p: *const u8, at: usize, count: usize, out: &mut Vec<f32>) {
+    out.clear();
+    // SAFETY: by contract; a branch for each dtype, so that the loops are plain.
+    unsafe {
+        match (mode, dtype) {
+            (Mode::Affine, Dtype::BF16) => out.extend(
+                std::slice::from_raw_parts(p.cast::<Brain>().add(at), count)
+                    .iter()
+                    .map(|&x| -> f32 { x.to() }),
+            ),
+            (Mode::Affine, Dtype::F32) => {
+                out.extend_from_slice(std::slice::from_raw_parts(p.cast::<f32>().add(at), count))
+            }
+            _ => out.extend((at..at + count).map(|i| factor(mode, dtype, p, i))),
         }
     }
 }
@@ -107,140 +134,36 @@ impl Rows {
         self.data.as_ptr().wrapping_add(i * self.step)
     }
 
-    /// Sums of each group of each row.
-    fn sums(&self, group: usize) -> Vec<f32> {
-        let of =
-            |i: usize| self.data[i * self.step..][..self.len].chunks(group).map(|c| c.iter().sum::<f32>());
-        (0..self.count).flat_map(of).collect()
+    /// Sums of the groups of `count` rows, which consist of whole units.
+    fn sums(&self, first: usize, count: usize, group: usize) -> Vec<f32> {
+        self.data[first * self.step..][..count * self.step].chunks(group).map(|c| c.iter().sum()).collect()
     }
 }
 
-/// Independent sums of a product of codes.
-const LANES: usize = UNIT / 2;
+/// Where results go.
+#[derive(Clone, Copy)]
+struct Out {
+    dtype: Dtype,
+    ptr: SendPtr<u8>,
+}
 
-multiversion! {
-    /// Product of a row of affine codes with a row of x, whose group sums are `sums`, but for the sum over the
-    /// lanes: inside this function that would lead the compiler to narrower vectors.
-    unsafe fn dot<C: Codec>(
-        w: *const u32, s: *const f32, b: *const f32, x: *const f32, sums: *const f32, k: usize, group: usize,
-        out: &mut [f32; LANES],
-    ) {
-        let mut total = [0.0f32; LANES];
-        let mut bias = 0.0f32;
-        // SAFETY: the caller guarantees a row of codes, k / group scales, biases and sums, and k elements of x.
+impl Out {
+    /// The results from that one on.
+    fn from(self, i: usize) -> Out {
+        Out { ptr: SendPtr::new(self.ptr.get().wrapping_add(i * self.dtype.size())), ..self }
+    }
+
+    /// # Safety
+    /// Result `i` is there, and nobody else writes it.
+    #[inline(always)]
+    unsafe fn put(self, i: usize, x: f32) {
+        let p = self.ptr.get();
+        // SAFETY: by contract; the dtype is one of three (`run`).
         unsafe {
-            for g in 0..k / group {
-                let mut acc = [0.0f32; LANES];
-                for u in 0..group / UNIT {
-                    let mut q = [0.0; UNIT];
-                    C::unit(w.add((g * group / UNIT + u) * C::BITS), &mut q);
-                    let x = x.add(g * group + u * UNIT);
-                    for l in 0..LANES {
-                        acc[l] += q[l] * *x.add(l);
-                    }
-                    for l in 0..LANES {
-                        acc[l] += q[l + LANES] * *x.add(l + LANES);
-                    }
-                }
-                let (s, b) = (*s.add(g), *b.add(g));
-                for l in 0..LANES {
-                    total[l] += s * acc[l];
-                }
-                bias += b * *sums.add(g);
-            }
-        }
-        *out = total;
-        out[0] += bias;
-    }
-}
-
-/// Sum over the lanes.
-#[inline(never)]
-fn fold(lanes: &[f32; LANES]) -> f32 {
-    let mut t = *lanes;
-    let mut half = LANES / 2;
-    while half > 0 {
-        for l in 0..half {
-            t[l] += t[l + half];
-        }
-        half /= 2;
-    }
-    t[0]
-}
-
-/// How many rows a kernel takes at once.
-trait Count {
-    const N: usize;
-}
-struct One;
-struct Two;
-struct Four;
-impl Count for One {
-    const N: usize = 1;
-}
-impl Count for Two {
-    const N: usize = 2;
-}
-impl Count for Four {
-    const N: usize = 4;
-}
-
-multiversion! {
-    /// Adds `count` units of columns of one row of codes, times x, to `M` lines of sums.
-    unsafe fn spread<C: Codec, A: Count>(
-        w: *const u32, s: *const f32, b: *const f32, x: [f32; 4], acc: &mut [[f32; BLOCK]; 4], width: usize, group: usize,
-    ) {
-        // SAFETY: the caller guarantees codes, scales and biases of `width` columns.
-        unsafe {
-            for u in 0..width.div_ceil(UNIT) {
-                let count = UNIT.min(width - u * UNIT);
-                let at = w.add(u * C::BITS);
-                let mut q = [0.0; UNIT];
-                if count == UNIT {
-                    C::unit(at, &mut q);
-                } else {
-                    half_unit::<C>(at, &mut q);
-                }
-                let part = group.min(UNIT);
-                for h in 0..count / part {
-                    let g = (u * UNIT + h * part) / group;
-                    let (s, b) = (*s.add(g), *b.add(g));
-                    for m in 0..A::N {
-                        let (s, b) = (x[m] * s, x[m] * b);
-                        let to = &mut acc[m][u * UNIT + h * part..][..part];
-                        for (y, q) in to.iter_mut().zip(&q[h * part..][..part]) {
-                            *y += q * s + b;
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-multiversion! {
-    /// Values of `width` columns of a row.
-    unsafe fn values<C: Codec, R: Rounded>(w: *const u32, s: *const f32, b: *const f32, dst: *mut R, width: usize, group: usize) {
-        // SAFETY: the caller guarantees codes, scales and biases of `width` columns, and as many results.
-        unsafe {
-            for u in 0..width.div_ceil(UNIT) {
-                let count = UNIT.min(width - u * UNIT);
-                let at = w.add(u * C::BITS);
-                let mut q = [0.0; UNIT];
-                if count == UNIT {
-                    C::unit(at, &mut q);
-                } else {
-                    half_unit::<C>(at, &mut q);
-                }
-                let part = group.min(UNIT);
-                for h in 0..count / part {
-                    let g = (u * UNIT + h * part) / group;
-                    let (s, b) = (*s.add(g), *b.add(g));
-                    let to = dst.add(u * UNIT + h * part);
-                    for l in 0..part {
-                        *to.add(l) = R::put(q[h * part + l] * s + b);
-                    }
-                }
+            match self.dtype {
+                Dtype::F16 => *p.cast::<Half>().add(i) = x.to(),
+                Dtype::BF16 => *p.cast::<Brain>().add(i) = x.to(),
+                _ => *p.cast::<f32>().add(i) = x,
             }
         }
     }
@@ -331,20 +254,44 @@ pub fn quantized_matmul(
     if dst.size() == 0 {
         return Ok(());
     }
-    by_float!(OP, dst.dtype, run(x, w, transpose, lhs, rhs, dst))
+    run(x, w, transpose, lhs, rhs, dst)
 }
 
-fn run<T: Float>(
+/// `count` rows of `k` elements as float32, `row` and `col` elements apart, dealt or in their order.
+///
+/// # Safety
+/// They can be read.
+unsafe fn rows<T: Float>(
+    start: *const u8,
+    row: isize,
+    col: isize,
+    count: usize,
+    k: usize,
+    deal: bool,
+) -> Result<Rows>
+where
+    f32: To<T>,
+{
+    let step = k.next_multiple_of(UNIT);
+    let mut rows = Rows { data: vec![0.0; count * step], count, len: k, step };
+    for (r, line) in rows.data.chunks_mut(step.max(1)).enumerate() {
+        let from = start.cast::<T>().wrapping_offset(r as isize * row);
+        for c in 0..k {
+            // SAFETY: by contract.
+            line[if deal { dealt(c) } else { c }] = unsafe { *from.wrapping_offset(c as isize * col) }.to();
+        }
+    }
+    Ok(rows)
+}
+
+fn run(
     x: &HostView,
     w: &Weights,
     transpose: bool,
     lhs: Option<&HostView>,
     rhs: Option<&HostView>,
     dst: &HostView,
-) -> Result<()>
-where
-    f32: super::elem::To<T>,
-{
+) -> Result<()> {
     let nd = dst.ndim();
     let (m, n, k) = (dst.shape[nd - 2] as usize, dst.shape[nd - 1] as usize, x.shape[2] as usize);
     let count = size_of(&dst.shape[..nd - 2]) as i64;
@@ -367,26 +314,21 @@ where
         words: w.codes.shape[2] as usize,
         groups: w.scales.shape[2] as usize,
     };
-    let src = SendPtr::new(x.as_ptr::<T>());
-    let out = SendPtr::new(dst.as_ptr::<T>());
+    let src = SendPtr::new(x.ptr);
+    let size = x.dtype.size() as isize;
+    let out = Out { dtype: dst.dtype, ptr: SendPtr::new(dst.ptr) };
     let (rs, cs) = (x.strides[1] as isize, x.strides[2] as isize);
     let work = 2 * m * n * k.max(1) * from_x.len() / jobs.len();
     each(jobs.len(), work, |i, par| {
         let job = &jobs[i];
         let row = if job.len > 1 { job.step } else { rs };
-        let step = k.next_multiple_of(UNIT);
-        let mut rows = Rows { data: vec![0.0; m * job.len * step], count: m * job.len, len: k, step };
-        let start = src.get().wrapping_offset(from_x[job.first]);
-        for (r, line) in rows.data.chunks_mut(step.max(1)).enumerate() {
-            let from = start.wrapping_offset(r as isize * row);
-            for (c, y) in line[..k].iter_mut().enumerate() {
-                // SAFETY: row r and column c of x; starts were checked or follow from the shape.
-                *y = unsafe { *from.wrapping_offset(c as isize * cs) }.to();
-            }
-        }
+        let start = src.get().wrapping_offset(from_x[job.first] * size).cast_const();
+        // SAFETY: starts were checked or follow from the shape of x.
+        let rows = unsafe {
+            by_float!("quantized_matmul", x.dtype, rows(start, row, cs, m * job.len, k, transpose))
+        }?;
         let matrix = base.from(from_w[job.first] as usize);
-        let to = SendPtr::new(out.get().wrapping_add(job.first * m * n));
-        by_codec!(f, product::<T>(&rows, &matrix, transpose, n, to, par));
+        by_codec!(f, product(&rows, &matrix, transpose, n, out.from(job.first * m * n), par));
         Ok(())
     })
 }
@@ -400,76 +342,57 @@ fn chunks(par: Parallelism, n: usize, grain: usize, f: impl Fn(std::ops::Range<u
 }
 
 /// One product into contiguous rows of `n` results.
-fn product<C: Codec, T: Rounded + 'static>(
-    x: &Rows,
-    w: &Matrix,
-    transpose: bool,
-    n: usize,
-    out: SendPtr<T>,
-    par: Parallelism,
-) {
+fn product<C: Codec>(x: &Rows, w: &Matrix, transpose: bool, n: usize, out: Out, par: Parallelism) {
     if x.count > FEW {
-        return panels::<C, T>(x, w, transpose, n, out, par);
-    }
-    if transpose {
-        return along::<C, T>(x, w, n, out, par);
+        return panels::<C>(x, w, transpose, n, out, par);
     }
     for first in (0..x.count).step_by(4) {
-        let take = (x.count - first).min(4);
-        // Rows beyond the last repeat it; what comes of them is not stored.
-        let line = |i: usize| first + i.min(take - 1);
-        match take {
-            1 => across::<C, T, One>(x, line, take, w, n, out, par),
-            2 => across::<C, T, Two>(x, line, take, w, n, out, par),
-            _ => across::<C, T, Four>(x, line, take, w, n, out, par),
+        let out = out.from(first * n);
+        match (transpose, x.count - first) {
+            (true, 1) => along::<C, One>(x, first, w, n, out, par),
+            (true, 2) => along::<C, Two>(x, first, w, n, out, par),
+            (true, 3) => along::<C, Three>(x, first, w, n, out, par),
+            (true, _) => along::<C, Four>(x, first, w, n, out, par),
+            (false, 1) => across::<C, One>(x, first, w, n, out, par),
+            (false, 2) => across::<C, Two>(x, first, w, n, out, par),
+            (false, 3) => across::<C, Three>(x, first, w, n, out, par),
+            (false, _) => across::<C, Four>(x, first, w, n, out, par),
         }
     }
 }
 
-/// A few rows where codes run along K: a dot product for each result. One row meets the codes as they are; for
-/// more the values of a row of codes are made once.
-fn along<C: Codec, T: Rounded + 'static>(x: &Rows, w: &Matrix, n: usize, out: SendPtr<T>, par: Parallelism) {
+/// `A::N` rows where codes run along K: a dot product for each result.
+fn along<C: Codec, A: Count>(x: &Rows, first: usize, w: &Matrix, n: usize, out: Out, par: Parallelism) {
     let group = w.f.group as usize;
-    let direct = x.count == 1 && w.f.affine();
-    let sums = if direct { x.sums(group) } else { Vec::new() };
+    let sums = if C::AFFINE { x.sums(first, A::N, group) } else { Vec::new() };
+    let step = x.step;
     chunks(par, n, (GRAIN / x.len.max(1)).max(1), |r| {
         let mut held = [Vec::new(), Vec::new()];
-        let mut line = vec![0.0f32; if direct { 0 } else { x.len }];
         for i in r {
-            // SAFETY: row i of w; x and its sums have the lengths that follow; results are disjoint.
+            let (mut lanes, mut bias) = ([[0.0; QUADS]; 4], [0.0; 4]);
+            // SAFETY: row i of w; x has rows of whole units and sums of its groups; results are disjoint.
             unsafe {
                 w.factors(i, 0, w.groups, &mut held);
-                let (s, b) = (held[0].as_ptr(), held[1].as_ptr());
-                if direct {
-                    let mut lanes = [0.0; LANES];
-                    dot::<C>(w.codes(i, 0), s, b, x.row(0), sums.as_ptr(), x.len, group, &mut lanes);
-                    *out.get().add(i) = T::put(fold(&lanes));
-                    continue;
-                }
-                values::<C, f32>(w.codes(i, 0), s, b, line.as_mut_ptr(), x.len, group);
-                for m in 0..x.count {
-                    *out.get().add(m * n + i) = T::put(gemv::dot(line.as_ptr(), x.row(m), x.len));
+                each_part::<C>(w.codes(i, 0), x.len, |words, unit, units| {
+                    let g = unit * UNIT / group;
+                    let (s, b) = (held[0].as_ptr().add(g), held[1].as_ptr().add(g));
+                    let (x, sums) = (x.row(first).add(unit * UNIT), sums.as_ptr().wrapping_add(g));
+                    dots::<C, A>(words, s, b, x, sums, step, w.groups, units, group, &mut lanes, &mut bias);
+                });
+                for m in 0..A::N {
+                    out.put(m * n + i, fold(&lanes[m]) + bias[m]);
                 }
             }
         }
     });
 }
 
-/// Up to four rows where codes run along the results: blocks of them are accumulated over K.
-fn across<C: Codec, T: Rounded + 'static, A: Count>(
-    x: &Rows,
-    line: impl Fn(usize) -> usize,
-    take: usize,
-    w: &Matrix,
-    n: usize,
-    out: SendPtr<T>,
-    par: Parallelism,
-) {
+/// `A::N` rows where codes run along the results: blocks of them are accumulated over K.
+fn across<C: Codec, A: Count>(x: &Rows, first: usize, w: &Matrix, n: usize, out: Out, par: Parallelism) {
     let group = w.f.group as usize;
     let blocks = n.div_ceil(BLOCK);
     let parts = if blocks >= 32 { 1 } else { x.len.div_ceil(PART).max(1) };
     let part = x.len.div_ceil(parts).max(1);
-    let lines: [usize; 4] = std::array::from_fn(&line);
     let mut sums = vec![[0.0f32; 4]; parts * n];
     let held_sums = SendPtr::new(sums.as_mut_ptr());
     chunks(par, parts * blocks, (GRAIN / (part * BLOCK)).max(1), |r| {
@@ -479,46 +402,38 @@ fn across<C: Codec, T: Rounded + 'static, A: Count>(
             let width = BLOCK.min(n - j);
             let mut acc = [[0.0f32; BLOCK]; 4];
             for k in p * part..x.len.min((p + 1) * part) {
-                // SAFETY: row k of w has these columns; x has k elements a row.
+                let at =
+                    std::array::from_fn(|m| if m < A::N { x.data[(first + m) * x.step + k] } else { 0.0 });
+                // SAFETY: row k of w has these columns.
                 unsafe {
                     w.factors(k, j / group, width / group, &mut held);
-                    let at = lines.map(|i| x.data[i * x.step + k]);
-                    spread::<C, A>(
-                        w.codes(k, j),
-                        held[0].as_ptr(),
-                        held[1].as_ptr(),
-                        at,
-                        &mut acc,
-                        width,
-                        group,
-                    );
+                    each_part::<C>(w.codes(k, j), width, |words, unit, units| {
+                        let g = unit * UNIT / group;
+                        let (s, b) = (held[0].as_ptr().add(g), held[1].as_ptr().add(g));
+                        spread::<C, A>(words, s, b, at, &mut acc, unit * UNIT, units, group);
+                    });
                 }
             }
             for c in 0..width {
                 // SAFETY: jobs write disjoint sums.
-                unsafe { *held_sums.get().add(p * n + j + c) = std::array::from_fn(|m| acc[m][c]) };
+                unsafe { *held_sums.get().add(p * n + j + c) = std::array::from_fn(|m| acc[m][dealt(c)]) };
             }
         }
     });
     for c in 0..n {
-        for m in 0..take {
+        for m in 0..A::N {
             let total = (0..parts).map(|p| sums[p * n + c][m]).fold(0.0, |a, b| a + b);
             // SAFETY: one result of the product.
-            unsafe { *out.get().add(lines[m] * n + c) = T::put(total) };
+            unsafe { out.put(m * n + c, total) };
         }
     }
 }
 
 /// Many rows: panels of columns of the result, each a product with dequantised weights.
-fn panels<C: Codec, T: Rounded + 'static>(
-    x: &Rows,
-    w: &Matrix,
-    transpose: bool,
-    n: usize,
-    out: SendPtr<T>,
-    par: Parallelism,
-) {
-    let (m, k, group) = (x.count, x.len, w.f.group as usize);
+fn panels<C: Codec>(x: &Rows, w: &Matrix, transpose: bool, n: usize, out: Out, par: Parallelism) {
+    let (m, group) = (x.count, w.f.group as usize);
+    // Rows of x that are dealt have their zeros anywhere in the last unit.
+    let k = if transpose { x.step } else { x.len };
     let width = (PANEL / k.max(1)).clamp(BLOCK / 2, BLOCK) / 128 * 128;
     let rows = SendPtr::new(x.data.as_ptr().cast_mut());
     chunks(par, n.div_ceil(width), 1, |r| {
@@ -527,22 +442,28 @@ fn panels<C: Codec, T: Rounded + 'static>(
         let mut held = [Vec::new(), Vec::new()];
         for panel in r {
             let j = panel * width;
-            let width = width.min(n - j);
+            let real = width.min(n - j);
+            let width = real.next_multiple_of(UNIT);
             // SAFETY: the columns j.. of the result need these rows, or columns, of w; panels write disjoint
             // results.
             unsafe {
-                let (lines, from, len) = if transpose { (width, 0, k) } else { (k, j, width) };
+                let (lines, from, len) = if transpose { (real, 0, x.len) } else { (k, j, real) };
+                let line = len.next_multiple_of(UNIT);
                 for i in 0..lines {
                     let row = if transpose { j + i } else { i };
                     w.factors(row, from / group, len / group, &mut held);
-                    let to = weights.as_mut_ptr().add(i * len);
-                    let (s, b) = (held[0].as_ptr(), held[1].as_ptr());
-                    values::<C, f32>(w.codes(row, from), s, b, to, len, group);
+                    each_part::<C>(w.codes(row, from), len, |words, unit, units| {
+                        let g = unit * UNIT / group;
+                        let (s, b) = (held[0].as_ptr().add(g), held[1].as_ptr().add(g));
+                        let to = weights.as_mut_ptr().add(i * line + unit * UNIT);
+                        values::<C>(words, s, b, to, units, group);
+                    });
                 }
                 let (rs, cs) = if transpose { (1, k) } else { (width, 1) };
+                let columns = if transpose { real } else { width };
                 gemm::gemm(
                     m,
-                    width,
+                    columns,
                     k,
                     sums.as_mut_ptr(),
                     1,
@@ -562,8 +483,9 @@ fn panels<C: Codec, T: Rounded + 'static>(
                     Parallelism::None,
                 );
                 for i in 0..m {
-                    for c in 0..width {
-                        *out.get().add(i * n + j + c) = T::put(sums[i * width + c]);
+                    for c in 0..real {
+                        let at = if transpose { c } else { dealt(c) };
+                        out.put(i * n + j + c, sums[i * width + at]);
                     }
                 }
             }

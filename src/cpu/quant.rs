@@ -7,113 +7,142 @@ use super::simd::multiversion;
 use crate::bail;
 use crate::core::{Dtype, Result};
 use crate::kernels::HostView;
-use crate::kernels::fp8::{from_fp8, to_fp8};
+use crate::kernels::fp8::{from_fp8, from_low, to_fp8};
 use crate::kernels::quant::{Format, Mode, from_e8m0, to_e8m0, to_fp4};
 
 /// Codes that are decoded together.
 pub(super) const UNIT: usize = 32;
 
+/// Values of a unit that are decoded side by side: a quad of four neighbouring codes in each of them.
+pub(super) const QUADS: usize = 8;
+
+/// Place of code `i` of a unit where the first codes of all quads come first, then the second ones, and so on:
+/// the order in which vectors of quads give them.
+#[inline(always)]
+pub(super) const fn dealt(i: usize) -> usize {
+    i / UNIT * UNIT + i % 4 * QUADS + i % UNIT / 4
+}
+
 /// Reads codes as numbers, without scale and bias.
 pub(super) trait Codec {
     /// Bits of a code: words of a unit.
     const BITS: usize;
+    /// Whether groups have biases.
+    const AFFINE: bool;
+    /// Whether a group is half a unit; else it is some units.
+    const SHORT: bool = false;
 
-    /// Writes the values of the 32 codes in `BITS` words.
+    /// The 32 codes in `BITS` words, a quad each from the lowest bit on; what follows it may be anything.
     ///
     /// # Safety
     /// The words can be read.
-    unsafe fn unit(words: *const u32, out: &mut [f32; UNIT]);
+    unsafe fn quads(words: *const u32) -> [u32; QUADS];
+
+    /// Value of code `i` of a quad.
+    fn value(quad: u32, i: usize) -> f32;
+
+    /// Values of the unit in their order.
+    ///
+    /// # Safety
+    /// The words can be read.
+    #[inline(always)]
+    unsafe fn unit(words: *const u32, out: &mut [f32; UNIT]) {
+        // SAFETY: by contract.
+        let q = unsafe { Self::quads(words) };
+        for (i, x) in out.iter_mut().enumerate() {
+            *x = Self::value(q[i / 4], i % 4);
+        }
+    }
 }
 
 /// Unsigned integers of `B` bits.
 pub(super) struct Int<const B: usize>;
-/// E2M1.
-pub(super) struct Fp4;
+/// E2M1, in groups of half a unit or more.
+pub(super) struct Fp4<const SHORT: bool>;
 /// E4M3.
 pub(super) struct Fp8;
 
 impl<const B: usize> Codec for Int<B> {
     const BITS: usize = B;
+    const AFFINE: bool = true;
 
     #[inline(always)]
-    unsafe fn unit(words: *const u32, out: &mut [f32; UNIT]) {
-        let mask = (1u32 << B) - 1;
+    unsafe fn quads(words: *const u32) -> [u32; QUADS] {
+        let p: *const u8 = words.cast();
         // SAFETY: all reads lie in the B words.
         unsafe {
-            if B == 8 {
-                let bytes: *const u8 = words.cast();
-                for (i, x) in out.iter_mut().enumerate() {
-                    *x = f32::from(*bytes.add(i));
-                }
-            } else if 32 % B == 0 {
-                let per = 32 / B;
-                for j in 0..B {
-                    let word = *words.add(j);
-                    for l in 0..per {
-                        out[j * per + l] = ((word >> (l * B)) & mask) as i32 as f32;
-                    }
-                }
-            } else {
-                // Four codes fit a word wherever they begin.
-                for q in 0..8 {
-                    let (i, s) = (q * 4 * B / 32, q * 4 * B % 32);
-                    let low = *words.add(i) >> s;
-                    let quad = if s + 4 * B > 32 { low | *words.add(i + 1) << (32 - s) } else { low };
-                    for l in 0..4 {
-                        out[q * 4 + l] = ((quad >> (l * B)) & mask) as i32 as f32;
-                    }
-                }
+            match B {
+                1 => std::array::from_fn(|i| *words >> (4 * i)),
+                2 => p.cast::<[u8; QUADS]>().read_unaligned().map(u32::from),
+                4 => p.cast::<[u16; QUADS]>().read_unaligned().map(u32::from),
+                8 => words.cast::<[u32; QUADS]>().read(),
+                _ => std::array::from_fn(|i| {
+                    // A quad fits a word wherever it begins; the last words end where the unit does.
+                    let at = (i * B / 2).min(4 * B - 4);
+                    p.add(at).cast::<u32>().read_unaligned() >> (i * 4 * B - 8 * at)
+                }),
             }
         }
     }
-}
-
-impl Codec for Fp4 {
-    const BITS: usize = 4;
 
     #[inline(always)]
-    unsafe fn unit(words: *const u32, out: &mut [f32; UNIT]) {
-        for j in 0..4 {
-            // SAFETY: four words.
-            let word = unsafe { *words.add(j) };
-            for l in 0..8 {
-                let code = word >> (4 * l);
-                // Twice the magnitudes, a digit each.
-                let twice = (0xc864_3210u32 >> ((code & 7) << 2)) & 15;
-                out[j * 8 + l] = f32::from_bits((twice as i32 as f32 * 0.5).to_bits() | (code & 8) << 28);
-            }
-        }
+    fn value(quad: u32, i: usize) -> f32 {
+        ((quad >> (i * B)) & ((1u32 << B) - 1)) as i32 as f32
+    }
+}
+
+impl<const S: bool> Codec for Fp4<S> {
+    const BITS: usize = 4;
+    const AFFINE: bool = false;
+    const SHORT: bool = S;
+
+    #[inline(always)]
+    unsafe fn quads(words: *const u32) -> [u32; QUADS] {
+        // SAFETY: by contract.
+        unsafe { Int::<4>::quads(words) }
+    }
+
+    #[inline(always)]
+    fn value(quad: u32, i: usize) -> f32 {
+        let code = quad >> (4 * i);
+        // Twice the magnitudes, a digit each.
+        let twice = (0xc864_3210u32 >> ((code & 7) << 2)) & 15;
+        f32::from_bits((twice as i32 as f32 * 0.5).to_bits() | (code & 8) << 28)
     }
 }
 
 impl Codec for Fp8 {
     const BITS: usize = 8;
+    const AFFINE: bool = false;
 
     #[inline(always)]
-    unsafe fn unit(words: *const u32, out: &mut [f32; UNIT]) {
-        let bytes: *const u8 = words.cast();
-        for (i, x) in out.iter_mut().enumerate() {
-            // SAFETY: 32 bytes.
-            *x = from_fp8(unsafe { *bytes.add(i) });
-        }
+    unsafe fn quads(words: *const u32) -> [u32; QUADS] {
+        // SAFETY: by contract.
+        unsafe { Int::<8>::quads(words) }
+    }
+
+    #[inline(always)]
+    fn value(quad: u32, i: usize) -> f32 {
+        from_low(quad >> (8 * i))
     }
 }
 
 /// Calls `$f::<Codec, ...>` with the codec of a format.
 macro_rules! by_codec {
-    ($format:expr, $f:ident :: <$($t:ty),*> ($($arg:expr),* $(,)?)) => {{
+    ($format:expr, $f:ident $(:: <$t:ty>)? ($($arg:expr),* $(,)?)) => {{
         use $crate::cpu::quant::{Fp4, Fp8, Int};
         use $crate::kernels::quant::Mode;
         match ($format.mode, $format.bits) {
-            (Mode::Affine, 1) => $f::<Int<1>, $($t),*>($($arg),*),
-            (Mode::Affine, 2) => $f::<Int<2>, $($t),*>($($arg),*),
-            (Mode::Affine, 3) => $f::<Int<3>, $($t),*>($($arg),*),
-            (Mode::Affine, 5) => $f::<Int<5>, $($t),*>($($arg),*),
-            (Mode::Affine, 6) => $f::<Int<6>, $($t),*>($($arg),*),
-            (Mode::Affine, 8) => $f::<Int<8>, $($t),*>($($arg),*),
-            (Mode::Affine, _) => $f::<Int<4>, $($t),*>($($arg),*),
-            (Mode::Mxfp8, _) => $f::<Fp8, $($t),*>($($arg),*),
-            (Mode::Mxfp4 | Mode::Nvfp4, _) => $f::<Fp4, $($t),*>($($arg),*),
+            (Mode::Affine, 1) => $f::<Int<1> $(, $t)?>($($arg),*),
+            (Mode::Affine, 2) => $f::<Int<2> $(, $t)?>($($arg),*),
+            (Mode::Affine, 3) => $f::<Int<3> $(, $t)?>($($arg),*),
+            (Mode::Affine, 5) => $f::<Int<5> $(, $t)?>($($arg),*),
+            (Mode::Affine, 6) => $f::<Int<6> $(, $t)?>($($arg),*),
+            (Mode::Affine, 8) => $f::<Int<8> $(, $t)?>($($arg),*),
+            (Mode::Affine, _) => $f::<Int<4> $(, $t)?>($($arg),*),
+            (Mode::Mxfp8, _) => $f::<Fp8 $(, $t)?>($($arg),*),
+            (Mode::Mxfp4, _) => $f::<Fp4<false> $(, $t)?>($($arg),*),
+            (Mode::Nvfp4, _) => $f::<Fp4<true> $(, $t)?>($($arg),*),
         }
     }};
 }
@@ -441,5 +470,16 @@ mod tests {
         check::<Int<5>>();
         check::<Int<6>>();
         check::<Int<8>>();
+    }
+
+    #[test]
+    fn dealt_places_are_those_of_vectors_of_quads() {
+        let mut seen = [false; UNIT];
+        for i in 0..UNIT {
+            let (quad, place) = (dealt(i) % QUADS, dealt(i) / QUADS);
+            assert_eq!((quad, place), (i / 4, i % 4));
+            seen[dealt(i)] = true;
+        }
+        assert!(seen.iter().all(|&s| s) && dealt(UNIT + 5) == UNIT + dealt(5));
     }
 }

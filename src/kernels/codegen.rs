@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use smallvec::SmallVec;
 
-use super::program::{Inst, Program, Src};
+use super::program::{Inst, Instr, Program, Src};
 use crate::bail;
 use crate::core::{Dtype, Result};
 
@@ -45,15 +45,18 @@ pub struct Caps {
     pub preserve_denorm: bool,
     /// RoundingModeRTE for float32.
     pub round_even: bool,
+    /// `fma` rounds once, which the specification leaves open.
+    pub fused_fma: bool,
 }
 
 impl Caps {
-    /// What `lib/float_controls.glsl` reads.
+    /// What `lib/float_controls.glsl` and `lib/math.glsl` read.
     pub fn float_modes(self) -> impl Iterator<Item = &'static str> {
         let modes = [
             (self.preserve_nan, "PRESERVE_NAN"),
             (self.preserve_denorm, "PRESERVE_DENORM"),
             (self.round_even, "ROUND_EVEN"),
+            (self.fused_fma, "FUSED_FMA"),
         ];
         modes.into_iter().filter(|m| m.0).map(|m| m.1)
     }
@@ -61,8 +64,11 @@ impl Caps {
 
 /// Invocations of a workgroup.
 pub const GROUP: u32 = 256;
-/// Edge of the tile of a transposed copy.
-pub const TILE: u32 = 32;
+/// Edge of the tile of a transposed copy of so many elements with `size` bytes, with so much shared memory: wide
+/// enough for whole lines of memory and for many loads in flight, as long as there are enough tiles.
+pub fn transpose_tile(size: usize, elements: u64, shared: u32) -> u32 {
+    if size <= 4 && elements >= 1 << 20 && shared >= 4 * 64 * 65 { 64 } else { 32 }
+}
 
 /// Elements per invocation for operands of these sizes that can be reached as `Wide`; 1 for none.
 pub fn vector_width(sizes: impl Iterator<Item = usize> + Clone) -> u8 {
@@ -74,18 +80,23 @@ pub fn vector_width(sizes: impl Iterator<Item = usize> + Clone) -> u8 {
 }
 
 /// GLSL side of a dtype; `raw` moves bits without looking at them.
-struct Ty {
+pub(super) struct Ty {
     dtype: Dtype,
     raw: bool,
 }
 
 impl Ty {
-    fn size(&self) -> usize {
+    /// A dtype whose values are looked at.
+    pub(super) fn new(dtype: Dtype) -> Ty {
+        Ty { dtype, raw: false }
+    }
+
+    pub(super) fn size(&self) -> usize {
         self.dtype.size()
     }
 
     /// Type of a value in registers.
-    fn reg(&self) -> &'static str {
+    pub(super) fn reg(&self) -> &'static str {
         match (self.raw, self.size()) {
             (true, 8) => return "uvec2",
             (true, _) => return "uint",
@@ -95,7 +106,7 @@ impl Ty {
     }
 
     /// A register value from memory bits: `bits` is a uint, or a uvec2 for 8-byte elements.
-    fn decode(&self, bits: &str) -> String {
+    pub(super) fn decode(&self, bits: &str) -> String {
         if self.raw {
             return bits.to_string();
         }
@@ -115,7 +126,7 @@ impl Ty {
     }
 
     /// Memory bits of a register value, without bits above the element's.
-    fn encode(&self, v: &str) -> String {
+    pub(super) fn encode(&self, v: &str) -> String {
         if self.raw {
             return v.to_string();
         }
@@ -137,7 +148,7 @@ impl Ty {
     }
 
     /// Memory bits as an element to be stored.
-    fn element(&self, bits: &str) -> String {
+    pub(super) fn element(&self, bits: &str) -> String {
         match self.size() {
             1 => format!("uint8_t({bits})"),
             2 => format!("uint16_t({bits})"),
@@ -197,7 +208,7 @@ fn wrap(v: &str, d: Dtype) -> String {
     }
 }
 
-fn constant(bits: u64, d: Dtype) -> String {
+pub(super) fn constant(bits: u64, d: Dtype) -> String {
     let f32_text = |b: u32| format!("uintBitsToFloat({b:#010x}u)");
     match d {
         Dtype::Bool => format!("{}", bits & 0xff != 0),
@@ -216,6 +227,67 @@ fn constant(bits: u64, d: Dtype) -> String {
         Dtype::F32 | Dtype::F64 => f32_text(bits as u32),
         Dtype::C64 => format!("vec2({}, {})", f32_text(bits as u32), f32_text((bits >> 32) as u32)),
     }
+}
+
+/// The beginning of a kernel that touches these dtypes and evaluates these expressions. `int64`: 64-bit integers
+/// are used besides.
+pub(super) fn head(dtypes: &[Dtype], glsl: &[&str], caps: Caps, int64: bool) -> String {
+    let mut text = String::from("#version 460\n");
+    let mut line = |s: &str| {
+        text.push_str(s);
+        text.push('\n');
+    };
+    for e in [
+        "GL_EXT_buffer_reference",
+        "GL_EXT_buffer_reference_uvec2",
+        "GL_EXT_scalar_block_layout",
+        "GL_EXT_control_flow_attributes",
+        "GL_EXT_shader_8bit_storage",
+        "GL_EXT_shader_16bit_storage",
+        "GL_GOOGLE_include_directive",
+    ] {
+        line(&format!("#extension {e} : require"));
+    }
+    if int64 || dtypes.iter().any(|d| matches!(d, Dtype::I64 | Dtype::U64)) {
+        line("#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require");
+        line("#define HAS_INT64 1");
+    }
+    if dtypes.iter().any(|d| d.is_inexact()) {
+        caps.float_modes().for_each(|name| line(&format!("#define {name} 1")));
+        line("#include \"lib/float_controls.glsl\"");
+    }
+    line("#include \"lib/types.glsl\"");
+    let uses = |prefix: &str| glsl.iter().any(|e| e.contains(prefix));
+    if uses("m_") || uses("c_") {
+        line("#include \"lib/math.glsl\"");
+    }
+    if uses("c_") {
+        line("#include \"lib/complex.glsl\"");
+    }
+    text
+}
+
+/// An instruction over operands in registers; `round`: results of half precision are rounded.
+pub(super) fn value(op: Inst, compute: Dtype, out: Dtype, args: &[String], round: bool) -> Result<String> {
+    let expr = match op {
+        Inst::Cast => convert(&args[0], compute, out),
+        Inst::Op(op) => {
+            let row = op.row();
+            let Some(e) = row.glsl(compute) else {
+                bail!(Type, "[{}] Not supported for {compute}.", row.name);
+            };
+            let mut e = e.replace("$T", reg_type(compute));
+            for (place, arg) in ["$a", "$b", "$c"].iter().zip(args) {
+                e = e.replace(place, arg);
+            }
+            if out == compute { wrap(&e, compute) } else { e }
+        }
+    };
+    Ok(match out {
+        Dtype::F16 if round => format!("f16_round({expr})"),
+        Dtype::BF16 if round => format!("bf16_round({expr})"),
+        _ => expr,
+    })
 }
 
 struct Gen {
@@ -245,7 +317,13 @@ impl Gen {
             ins: p.inputs.iter().map(|&d| ty(d)).collect(),
             outs: p.output_dtypes().map(ty).collect(),
         };
-        g.head(p, caps, raw);
+        let dtypes: Vec<Dtype> = if raw { Vec::new() } else { p.dtypes().collect() };
+        let glsl = |i: &Instr| match i.op {
+            Inst::Op(op) => op.row().glsl(p.compute_dtype(i)),
+            Inst::Cast => None,
+        };
+        let glsl: Vec<&str> = p.instrs.iter().filter_map(glsl).collect();
+        g.text = head(&dtypes, &glsl, caps, false);
         if raw {
             let t = g.ins[0].reg();
             let _ = writeln!(g.text, "void compute({t} a0, out {t} y0) {{ y0 = a0; }}");
@@ -260,44 +338,6 @@ impl Gen {
         self.text.push('\n');
     }
 
-    fn head(&mut self, p: &Program, caps: Caps, raw: bool) {
-        self.line("#version 460");
-        for e in [
-            "GL_EXT_buffer_reference",
-            "GL_EXT_buffer_reference_uvec2",
-            "GL_EXT_scalar_block_layout",
-            "GL_EXT_control_flow_attributes",
-            "GL_EXT_shader_8bit_storage",
-            "GL_EXT_shader_16bit_storage",
-            "GL_GOOGLE_include_directive",
-        ] {
-            self.line(format!("#extension {e} : require"));
-        }
-        if !raw && p.dtypes().any(|d| matches!(d, Dtype::I64 | Dtype::U64)) {
-            self.line("#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require");
-            self.line("#define HAS_INT64 1");
-        }
-        if !raw && p.dtypes().any(|d| d.is_inexact()) {
-            for name in caps.float_modes() {
-                self.line(format!("#define {name} 1"));
-            }
-            self.line("#include \"lib/float_controls.glsl\"");
-        }
-        self.line("#include \"lib/types.glsl\"");
-        let uses = |prefix: &str| {
-            p.instrs.iter().any(|i| match i.op {
-                Inst::Op(op) => op.row().glsl(p.compute_dtype(i)).is_some_and(|e| e.contains(prefix)),
-                Inst::Cast => false,
-            })
-        };
-        if uses("m_") || uses("c_") {
-            self.line("#include \"lib/math.glsl\"");
-        }
-        if uses("c_") {
-            self.line("#include \"lib/complex.glsl\"");
-        }
-    }
-
     /// The scalar function `compute(inputs.., out outputs..)`.
     fn compute(&mut self, p: &Program) -> Result<()> {
         let mut args: Vec<String> =
@@ -310,25 +350,8 @@ impl Gen {
                 Src::Reg(r) => format!("r{r}"),
                 Src::Const(bits, d) => constant(bits, d),
             };
-            let dtype = p.compute_dtype(i);
-            let mut expr = match i.op {
-                Inst::Cast => convert(&name(&i.args[0]), dtype, i.dtype),
-                Inst::Op(op) => {
-                    let row = op.row();
-                    let Some(e) = row.glsl(dtype) else {
-                        bail!(Type, "[{}] Not supported for {dtype}.", row.name);
-                    };
-                    let mut e = e.replace("$T", reg_type(dtype));
-                    for (place, arg) in ["$a", "$b", "$c"].iter().zip(&i.args) {
-                        e = e.replace(place, &name(arg));
-                    }
-                    if i.dtype == dtype { wrap(&e, dtype) } else { e }
-                }
-            };
-            if p.instrs.len() > 1 && matches!(i.dtype, Dtype::F16 | Dtype::BF16) {
-                let f = if i.dtype == Dtype::F16 { "f16_round" } else { "bf16_round" };
-                expr = format!("{f}({expr})");
-            }
+            let args: SmallVec<[String; 3]> = i.args.iter().map(name).collect();
+            let expr = value(i.op, p.compute_dtype(i), i.dtype, &args, p.instrs.len() > 1)?;
             let precise = if i.dtype.is_inexact() { "precise " } else { "" };
             self.line(format!("  {precise}{} r{r} = {expr};", reg_type(i.dtype)));
         }
@@ -590,37 +613,42 @@ pub fn elementwise(p: &Program, class: &Class, caps: Caps) -> Result<String> {
     Ok(g.text)
 }
 
-/// A copy or cast of matrices whose input is contiguous down the columns, through a tile in shared memory.
-/// Push constants: addresses of input and output, then ints: rows, columns, input stride of a column,
-/// output stride of a row, and the batch strides of input and output. The grid is column tiles x row tiles
-/// x batches.
-pub fn transpose(p: &Program, caps: Caps) -> Result<String> {
+/// A copy or cast of matrices whose input is contiguous down the columns, through a tile in shared memory; all
+/// loads of a thread are on their way before the first one is needed. Push constants: addresses of input and
+/// output, then ints: rows, columns, input stride of a column, output stride of a row, and the batch strides of
+/// input and output. The grid is column tiles x row tiles x batches.
+pub fn transpose(p: &Program, tile: u32, caps: Caps) -> Result<String> {
     let mut g = Gen::new(p, caps)?;
     g.buffers(None);
     let (i, o) = (&g.ins[0], &g.outs[0]);
     let shared = if o.size() == 8 { "uvec2" } else { "uint" };
+    let step = GROUP / tile;
+    let each = tile / step;
     let body = format!(
-        "layout(local_size_x = {TILE}, local_size_y = 8) in;
+        "layout(local_size_x = {tile}, local_size_y = {step}) in;
 layout(push_constant, scalar) uniform Push {{ uvec2 in0, out0; int rows, cols, in_col, out_row, in_batch, out_batch; }} pc;
-shared {shared} tile[{TILE}][{TILE} + 1];
+shared {shared} tile[{tile}][{tile} + 1];
 void main() {{
-  const int batch = int(gl_WorkGroupID.z), x = int(gl_LocalInvocationID.x);
-  const int r0 = int(gl_WorkGroupID.y) * {TILE}, c0 = int(gl_WorkGroupID.x) * {TILE};
-  for (int y = int(gl_LocalInvocationID.y); y < {TILE}; y += 8) {{
-    if (r0 + x < pc.rows && c0 + y < pc.cols) {{
-      {} v;
-      compute({}, v);
-      tile[y][x] = {};
-    }}
+  const int batch = int(gl_WorkGroupID.z), x = int(gl_LocalInvocationID.x), y0 = int(gl_LocalInvocationID.y);
+  const int r0 = int(gl_WorkGroupID.y) * {tile}, c0 = int(gl_WorkGroupID.x) * {tile};
+  const int r = min(r0 + x, pc.rows - 1);
+  {shared} e[{each}];
+  [[unroll]] for (int k = 0; k < {each}; ++k) {{
+    const int c = min(c0 + y0 + k * {step}, pc.cols - 1);
+    {} v;
+    compute({}, v);
+    e[k] = {};
   }}
+  [[unroll]] for (int k = 0; k < {each}; ++k) tile[y0 + k * {step}][x] = e[k];
   barrier();
-  for (int y = int(gl_LocalInvocationID.y); y < {TILE}; y += 8) {{
+  [[unroll]] for (int k = 0; k < {each}; ++k) {{
+    const int y = y0 + k * {step};
     if (r0 + y < pc.rows && c0 + x < pc.cols)
       M{}(pc.out0).v[batch * pc.out_batch + (r0 + y) * pc.out_row + c0 + x] = {};
   }}
 }}",
         o.reg(),
-        Gen::raw_load(0, i, "batch * pc.in_batch + (c0 + y) * pc.in_col + r0 + x"),
+        Gen::raw_load(0, i, "batch * pc.in_batch + c * pc.in_col + r"),
         o.encode("v"),
         o.size(),
         o.element("tile[x][y]"),

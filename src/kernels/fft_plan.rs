@@ -73,8 +73,7 @@ impl LinePlan {
         Self::with(n, &radices(n), most)
     }
 
-    /// TUNE
-    pub fn with(n: usize, radices: &[usize], most: usize) -> LinePlan {
+    fn with(n: usize, radices: &[usize], most: usize) -> LinePlan {
         let held = |lanes: usize| radices.iter().map(|r| r * (n / r).div_ceil(lanes)).max().unwrap_or(1);
         let cost = |lanes: usize| -> usize {
             radices.iter().map(|r| lanes * r * (n / r).div_ceil(lanes)).sum::<usize>()

@@ -18,12 +18,18 @@ pub fn to_fp8(x: f32) -> u8 {
 /// Value of E4M3 bits, exactly.
 #[inline(always)]
 pub fn from_fp8(code: u8) -> f32 {
-    let m: u32 = u32::from(code) & 0x7f;
-    let small: u32 = (m as f32 * 0.001953125).to_bits();
+    from_low(code.into())
+}
+
+/// Value of the lowest eight bits as an E4M3 number, for vectors of words.
+#[inline(always)]
+pub fn from_low(code: u32) -> f32 {
+    let m: u32 = code & 0x7f;
+    let small: u32 = (m as i32 as f32 * 0.001953125).to_bits();
     let normal: u32 = (m << 20) + 0x3c00_0000;
     let finite: u32 = if m < 8 { small } else { normal };
     let bits: u32 = if m == 0x7f { 0x7fc0_0000 } else { finite };
-    f32::from_bits(bits | (u32::from(code) & 0x80) << 24)
+    f32::from_bits(bits | (code & 0x80) << 24)
 }
 
 #[cfg(test)]

@@ -197,6 +197,57 @@ macro_rules! f32_split {
         ]))
     };
 }
+/// The same for two operands.
+macro_rules! one_split2 {
+    (|$x:ident, $y:ident| if $near:expr => $quick:expr, else $e:expr $(; $features:literal)?) => {{
+        $(#[cfg_attr(target_arch = "x86_64", target_feature(enable = $features))])?
+        #[allow(unused_variables)]
+        unsafe fn k(n: usize, a: *const u8, b: *const u8, _: *const u8, o: *mut u8) {
+            let (a, b, o) = (a.cast::<f32>(), b.cast::<f32>(), o.cast::<f32>());
+            for from in (0..n).step_by(256) {
+                let to = n.min(from + 256);
+                let mut all = true;
+                for i in from..to {
+                    // SAFETY: i < n, for which the contract of `BlockFn` makes the operands valid.
+                    let ($x, $y) = unsafe { (*a.add(i), *b.add(i)) };
+                    all &= $near;
+                }
+                if all {
+                    for i in from..to {
+                        // SAFETY: as above.
+                        let ($x, $y) = unsafe { (*a.add(i), *b.add(i)) };
+                        let y: f32 = $quick;
+                        // SAFETY: as above, for the output.
+                        unsafe { o.add(i).write(y) }
+                    }
+                } else {
+                    for i in from..to {
+                        // SAFETY: as above.
+                        let ($x, $y) = unsafe { (*a.add(i), *b.add(i)) };
+                        let y: f32 = $e;
+                        // SAFETY: as above, for the output.
+                        unsafe { o.add(i).write(y) }
+                    }
+                }
+            }
+        }
+        k as $crate::kernels::loops::BlockFn
+    }};
+}
+/// A float32 loop of two operands with a quick form, whose values may differ in the last place.
+macro_rules! f32_split2 {
+    (|$x:ident, $y:ident| if $near:expr => $quick:expr, else $e:expr) => {
+        Some($crate::kernels::loops::Kern([
+            $crate::kernels::loops::one_split2!(|$x, $y| if $near => $quick, else $e),
+            $crate::kernels::loops::one_split2!(
+                |$x, $y| if $near => $quick, else $e; "avx2,fma,f16c,bmi1,bmi2"
+            ),
+            $crate::kernels::loops::one_split2!(
+                |$x, $y| if $near => $quick, else $e; "avx512f,avx512vl,avx512bw,avx512dq"
+            ),
+        ]))
+    };
+}
 /// One compiled float32 loop of two operands whose rare bad results are computed again, one by one.
 macro_rules! one_checked {
     (|$x:ident, $y:ident| $e:expr, if |$r:ident| $bad:expr => $again:expr $(; $features:literal)?) => {{
@@ -291,6 +342,6 @@ macro_rules! int_loops {
     };
 }
 pub(crate) use {
-    bool_loop, c64_loop, f32_checked, f32_loop, f32_split, f64_loop, int_loops, kern2, kern3, one_checked,
-    one_loop, one_split,
+    bool_loop, c64_loop, f32_checked, f32_loop, f32_split, f32_split2, f64_loop, int_loops, kern2, kern3,
+    one_checked, one_loop, one_split, one_split2,
 };

@@ -2,6 +2,7 @@
 //! no device.
 
 pub mod codegen;
+pub mod codegen_rows;
 pub mod conv;
 pub mod draw;
 pub mod fft;
@@ -14,6 +15,7 @@ pub mod program;
 pub mod quant;
 pub mod reduce_op;
 pub mod rope;
+pub mod row_program;
 pub mod scalar;
 pub mod scalar_special;
 #[cfg(test)]
@@ -33,6 +35,7 @@ pub use draw::Draw;
 pub use fft::{Fft, FftKind};
 pub use program::{Inst, Instr, Program, Src};
 pub use reduce_op::{ArgReduceOp, ReduceOp};
+pub use row_program::{RowInst, RowInstr, RowProgram};
 pub use scan_op::{ScanForm, ScanOp};
 pub use table::{OpId, Row, TypeRule};
 pub use view::{DeviceView, HostView, View};

@@ -52,6 +52,15 @@ pub fn pow(a: f32, b: f32) -> f32 {
     sel(b == 0.0 || a == 1.0, 1.0, n)
 }
 
+/// a^b for a b of 2, 3 or 4: products in float64, rounded once.
+#[inline(always)]
+pub fn pow_few(a: f32, b: f32) -> f32 {
+    let wide: f64 = a as f64;
+    let square: f64 = wide * wide;
+    let rest: f64 = if b == 3.0 { wide } else { square };
+    (square * if b == 2.0 { 1.0 } else { rest }) as f32
+}
+
 /// Error function. Up to 0.95: x + x P(x^2), P fitted to erf(x) / x - 1. Above: 1 - exp(Q(|x|)), Q fitted to
 /// log(erfc(x)) on [0.93, 4]; from there on the result is 1. Both polynomials are our own weighted least
 /// squares fits on 4000 Chebyshev nodes, reweighted by their own error until it is level (Lawson), with the

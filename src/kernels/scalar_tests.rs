@@ -156,6 +156,23 @@ fn functions_of_two_arguments_are_within_four_ulp() {
     assert!(bad.is_empty(), "{bad:?}");
 }
 
+#[test]
+fn small_powers_are_rounded_once() {
+    for i in 0..=u16::MAX {
+        let a = f32::from_bits(u32::from(i) << 16 | 0x5a5a);
+        for b in [2.0f32, 3.0, 4.0] {
+            let (got, exact) = (x::pow_few(a, b), f64::from(a).powi(b as i32));
+            assert!(
+                got == exact as f32 || ulps(got, exact) <= 0.5001 || exact.is_nan() && got.is_nan(),
+                "{a:e}^{b}"
+            );
+        }
+    }
+    for a in [f32::INFINITY, f32::NEG_INFINITY, 0.0, -0.0] {
+        assert_eq!(x::pow_few(a, 3.0).to_bits(), a.to_bits());
+    }
+}
+
 /// Values computed with 60 digits.
 #[test]
 fn float64_functions_are_within_1e_12() {

@@ -1,7 +1,7 @@
 //! Rows of two operands: arithmetic. See `table`.
 #![allow(clippy::redundant_closure, clippy::needless_update)]
 
-use super::loops::{Cpu, NONE, bool_loop, c64_loop, f32_checked, f32_loop, f64_loop, int_loops};
+use super::loops::{Cpu, NONE, bool_loop, c64_loop, f32_checked, f32_loop, f32_split2, f64_loop, int_loops};
 use super::table::{Row, TypeRule::*};
 use super::{
     scalar as s, scalar_special as x,
@@ -130,7 +130,7 @@ pub(super) const ROWS: &[Row] = &[
         cpu: Cpu {
             bool_: bool_loop!(2, |a, b| a | (b ^ 1)),
             ints: int_loops!(2, |a, b| a.power(b)),
-            f32: f32_loop!(2, |a, b| x::pow(a, b)),
+            f32: f32_split2!(|a, b| if b == 2.0 || b == 3.0 || b == 4.0 => x::pow_few(a, b), else x::pow(a, b)),
             f64: f64_loop!(2, |a, b| a.powf(b)),
             c64: c64_loop!(2, |a, b| w::cpow(a, b)),
             ..NONE

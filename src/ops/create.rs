@@ -3,7 +3,7 @@
 
 use super::elementwise::*;
 use super::support::*;
-use super::view::{broadcast_to, reshape};
+use super::view::{broadcast_along, reshape};
 use crate::bail;
 use crate::core::layout::checked_size;
 use crate::core::{Array, Dtype, Param, Primitive, Result, Stored, Stream};
@@ -60,11 +60,6 @@ pub fn full(shape: &[i64], value: &Array, dtype: Option<Dtype>, s: Stream) -> Re
     filled(&value, shape, s)
 }
 
-/// `value` repeated over `shape` without memory of its own.
-fn constant(shape: &[i64], value: f64, dtype: Dtype, s: Stream) -> Result<Array> {
-    broadcast_to(&scalar_f64(value, dtype)?, shape, s)
-}
-
 /// Zeros.
 pub fn zeros(shape: &[i64], dtype: Dtype, s: Stream) -> Result<Array> {
     full(shape, &scalar_f64(0.0, dtype)?, None, s)
@@ -77,12 +72,12 @@ pub fn ones(shape: &[i64], dtype: Dtype, s: Stream) -> Result<Array> {
 
 /// Zeros of the shape and dtype of `a`, without memory of their own.
 pub fn zeros_like(a: &Array, s: Stream) -> Result<Array> {
-    constant(a.shape(), 0.0, a.dtype(), s)
+    broadcast_along(&scalar_f64(0.0, a.dtype())?, a.shape(), &[a], &[], s)
 }
 
 /// Ones of the shape and dtype of `a`, without memory of their own.
 pub fn ones_like(a: &Array, s: Stream) -> Result<Array> {
-    constant(a.shape(), 1.0, a.dtype(), s)
+    broadcast_along(&scalar_f64(1.0, a.dtype())?, a.shape(), &[a], &[], s)
 }
 
 /// `start, start + step, ...` before `stop`.

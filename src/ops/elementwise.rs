@@ -188,6 +188,7 @@ impl Primitive for Elementwise {
         let &Jvp { primals, tangents, argnums, outputs, stream: s } = r;
         let row = &table()[self.0.0 as usize];
         let out = &outputs[0];
+        let others: Vec<&Array> = primals.iter().collect();
         let mut total: Option<Array> = None;
         for (t, &i) in tangents.iter().zip(argnums) {
             let term = match row.partials.get(i) {
@@ -199,7 +200,8 @@ impl Primitive for Elementwise {
                 None => None,
             };
             if let Some(term) = term {
-                let term = astype(&view::broadcast_to(&term, out.shape(), s)?, out.dtype(), s)?;
+                let term =
+                    astype(&view::broadcast_along(&term, out.shape(), &others, &[], s)?, out.dtype(), s)?;
                 total = plus(total, term, s)?;
             }
         }

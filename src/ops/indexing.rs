@@ -9,7 +9,7 @@ use super::batching::{front, spread};
 use super::elementwise::astype;
 use super::scatter::gather_transposed;
 use super::support::*;
-use super::view::{broadcast_to, flatten, reshape, slice};
+use super::view::{broadcast_along, flatten, reshape, slice};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, checked_size, normalize_axis, show};
 use crate::core::{
@@ -254,6 +254,7 @@ pub(super) fn index_arrays(op: &str, indices: &[Array], s: Stream) -> Result<Vec
         shape = broadcast_shapes("broadcast_shapes", &shape, i.shape())?;
     }
     let same = indices.windows(2).all(|w| w[0].dtype() == w[1].dtype());
+    let all: Vec<&Array> = indices.iter().collect();
     let narrow = indices.iter().all(|i| i.dtype().size() < 4 || i.dtype() == Dtype::I32);
     indices
         .iter()
@@ -263,7 +264,7 @@ pub(super) fn index_arrays(op: &str, indices: &[Array], s: Stream) -> Result<Vec
                 (_, true) => Dtype::I32,
                 _ => Dtype::I64,
             };
-            broadcast_to(&astype(i, dtype, s)?, &shape, s)
+            broadcast_along(&astype(i, dtype, s)?, &shape, &all, &[], s)
         })
         .collect()
 }
@@ -358,9 +359,11 @@ pub fn take_along_axis(a: &Array, indices: &Array, axis: Option<i64>, s: Stream)
     (left[axis], right[axis]) = (1, 1);
     let mut shape = broadcast_shapes("broadcast_shapes", &left, &right)?;
     shape[axis] = indices.shape()[axis];
-    let indices = broadcast_to(&indices, &shape, s)?;
-    shape[axis] = a.shape()[axis];
-    let a = broadcast_to(&a, &shape, s)?;
+    let kept = [a.ndim() - axis];
+    let (base, picked) = (a, indices);
+    let indices = broadcast_along(&picked, &shape, &[&base], &kept, s)?;
+    shape[axis] = base.shape()[axis];
+    let a = broadcast_along(&base, &shape, &[&picked], &kept, s)?;
     if shape[axis] == 0 && indices.size() > 0 {
         bail!(Value, "[take_along_axis] Cannot do a non-empty take from an empty axis.");
     }

@@ -11,6 +11,7 @@ use super::support::*;
 use super::view::{broadcast_to, expand_dims, slice, squeeze, swapaxes};
 use super::{equal, greater, sqrt, zeros_like};
 use crate::bail;
+use crate::core::fallback;
 use crate::core::layout::{broadcast_shapes, show};
 use crate::core::{
     Array, Batched, Derivatives, Dtype, Error, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp,
@@ -83,9 +84,7 @@ impl Linalg {
     }
 
     fn apply(self, inputs: Vec<Array>, s: Stream) -> Result<Vec<Array>> {
-        if s.device.is_gpu() {
-            return Err(self.refusal());
-        }
+        let s = host_stream(self.op(), s)?;
         let specs = self.outputs(&inputs[0], inputs.get(1));
         Ok(Array::lazy_many(specs, Arc::new(self), inputs, s))
     }
@@ -103,6 +102,25 @@ fn refusal(op: &str) -> Error {
     Error::Value(format!(
         "[linalg::{op}] This op is not yet supported on the GPU. Explicitly pass a CPU stream to run it."
     ))
+}
+
+/// Fails for a GPU stream unless the user lets such operations run on the host.
+fn refuse(op: &str, s: Stream) -> Result<()> {
+    if s.device.is_gpu() && !fallback::allowed() { Err(refusal(op)) } else { Ok(()) }
+}
+
+/// The CPU stream that works for a GPU stream, which is counted; other streams as they are.
+fn on_host(op: &'static str, s: Stream) -> Stream {
+    if !s.device.is_gpu() {
+        return s;
+    }
+    fallback::note(op);
+    crate::core::default_stream(crate::core::Device::CPU)
+}
+
+fn host_stream(op: &'static str, s: Stream) -> Result<Stream> {
+    refuse(op, s)?;
+    Ok(on_host(op, s))
 }
 
 impl Primitive for Linalg {
@@ -308,9 +326,7 @@ fn eigh_vjp(w: &Array, v: &Array, cw: &Array, cv: Option<&Array>, s: Stream) -> 
 }
 
 fn check(op: &str, a: &Array, complex: bool, square: bool, s: Stream) -> Result<()> {
-    if s.device.is_gpu() {
-        return Err(refusal(op));
-    }
+    refuse(op, s)?;
     let known = matches!(a.dtype(), Dtype::F32 | Dtype::F64) || (complex && a.dtype() == Dtype::C64);
     if !known {
         let types = if complex { "float32, float64 or complex64" } else { "float32 or float64" };
@@ -362,9 +378,7 @@ pub fn cholesky_inv(l: &Array, upper: bool, s: Stream) -> Result<Array> {
 
 /// `a` in the precision that it is factorised in.
 fn determined(op: &str, a: &Array, s: Stream) -> Result<Array> {
-    if s.device.is_gpu() {
-        return Err(refusal(op));
-    }
+    refuse(op, s)?;
     if a.dtype() == Dtype::C64 {
         bail!(Value, "[linalg::{op}] Complex inputs are not supported.");
     }
@@ -483,9 +497,7 @@ pub fn pinv(a: &Array, s: Stream) -> Result<Array> {
 
 /// Broadcast operands of a solve, the right side as matrices; whether it was a vector.
 fn operands(op: &str, a: &Array, b: &Array, s: Stream) -> Result<(Array, Array, bool)> {
-    if s.device.is_gpu() {
-        return Err(refusal(op));
-    }
+    refuse(op, s)?;
     if a.ndim() < 2 {
         bail!(
             Value,
@@ -578,8 +590,10 @@ pub fn multivariate_normal(
     let lead = broadcast_shapes(OP, &cov.shape()[..cov.ndim() - 2], &mean.shape()[..mean.ndim() - 1])?;
     let mut out = broadcast_shapes(OP, &lead, shape)?;
     out.push(n);
-    let cpu = crate::core::default_stream(crate::core::Device::CPU);
-    let on = if s.device.is_gpu() { cpu } else { s };
+    if s.device.is_gpu() && fallback::refused() {
+        return Err(refusal(OP));
+    }
+    let on = on_host(OP, s);
     let parts = svd(&astype(cov, Dtype::F32, on)?, true, on)?;
     let scaled = multiply(&parts[0], &expand_dims(&sqrt(&parts[1], on)?, &[-2], on)?, on)?;
     let root = matmul(&scaled, &parts[2], on)?;

@@ -30,6 +30,7 @@ pub mod quantized_matmul;
 pub mod random;
 pub mod reduction;
 pub mod restore;
+pub(crate) mod rows;
 pub mod scan;
 pub mod scatter;
 pub mod search;

@@ -76,10 +76,13 @@ impl Primitive for Reduce {
     fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
         let &Vjp { primals, cotangents, outputs, stream: s, .. } = r;
         let x = &primals[0];
-        let keep = drop_axes(x.shape(), &self.axes, true);
-        let cot = view::reshape(&cotangents[0], &keep, s)?;
+        let kept = |a: &Array| match self.keepdims {
+            true => Ok(a.clone()),
+            false => view::expand_dims(a, &self.axes.iter().map(|&a| a as i64).collect::<Vec<_>>(), s),
+        };
+        let cot = kept(&cotangents[0])?;
         let g = match self.op {
-            ReduceOp::Sum => view::broadcast_to(&astype(&cot, x.dtype(), s)?, x.shape(), s)?,
+            ReduceOp::Sum => view::broadcast_along(&astype(&cot, x.dtype(), s)?, x.shape(), &[x], &[], s)?,
             ReduceOp::Prod => {
                 // The other factors enter by their conjugates.
                 let x = if x.dtype() == Dtype::C64 { conjugate(x, s)? } else { x.clone() };
@@ -87,7 +90,7 @@ impl Primitive for Reduce {
             }
             ReduceOp::Min | ReduceOp::Max => {
                 // Ties share the cotangent evenly.
-                let out = view::reshape(&outputs[0], &keep, s)?;
+                let out = kept(&outputs[0])?;
                 let mask = astype(&equal(x, &out, s)?, cot.dtype(), s)?;
                 let axes: Vec<i64> = self.axes.iter().map(|&a| a as i64).collect();
                 let ties = sum(&mask, Some(&axes), true, s)?;
@@ -122,6 +125,12 @@ impl Primitive for Reduce {
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
         Ok(vec![drop_axes(inputs[0].shape(), &self.axes, self.keepdims)])
     }
+}
+
+/// How a primitive folds the last of `ndim` axes alone, if that is what it does.
+pub(crate) fn folds_last(p: &dyn Primitive, ndim: usize) -> Option<ReduceOp> {
+    let r = (p as &dyn std::any::Any).downcast_ref::<Reduce>()?;
+    (r.axes.len() == 1 && r.axes[0] + 1 == ndim).then_some(r.op)
 }
 
 /// A stored reduction.

@@ -29,6 +29,7 @@ const MAKERS: &[(&[&str], Maker)] = &[
             "reshape",
             "transpose",
             "broadcast_to",
+            "broadcast_with",
             "slice",
             "as_strided",
             "view",

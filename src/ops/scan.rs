@@ -11,7 +11,7 @@ use super::view::{contiguous, flatten, slice};
 use crate::bail;
 use crate::core::layout::normalize_axis;
 use crate::core::{
-    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Stored, Stream, Vjp, Vmap,
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
 };
 use crate::kernels::{ScanForm, ScanOp};
 use crate::on_gpu;
@@ -165,6 +165,10 @@ impl Primitive for Scan {
 
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
         scan(self.op, &front(r, 0)?, self.axis + 1, self.form, r.stream).map(batched)
+    }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        super::restore::shapes(self, inputs)
     }
 }
 

@@ -9,9 +9,13 @@ use super::batching::spread;
 use super::elementwise::{astype, conjugate, divide, equal, multiply, select, subtract};
 use super::indexing::{Form, along, batched, check_axes, gather_form, index_arrays, start_indices};
 use super::support::*;
-use super::view::{broadcast_to, flatten, moveaxis, reshape, slice, slice_shape, sliced, stop_gradient};
+use super::view::{
+    broadcast_along, broadcast_arrays, broadcast_to, flatten, moveaxis, reshape, slice, slice_shape, sliced,
+    stop_gradient,
+};
 use super::{zeros, zeros_like};
 use crate::bail;
+use crate::core::array::lengths_vary;
 use crate::core::layout::{broadcast_shapes, show};
 use crate::core::{
     Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
@@ -405,7 +409,13 @@ fn put(
         let (n, i, v) = (show(flat.shape()), show(indices.shape()), show(values.shape()));
         bail!(Value, "[{op}] Indices {i} or values {v} do not broadcast to array {n}.");
     }
-    let (indices, values) = (broadcast_to(&indices, &shape, s)?, broadcast_to(&values, &shape, s)?);
+    let (indices, values) = if lengths_vary() {
+        let both = broadcast_arrays(&[indices, values], s)?;
+        let wide = |a: &Array| broadcast_along(a, &shape, &[&flat], &[flat.ndim() - ax], s);
+        (wide(&both[0])?, wide(&both[1])?)
+    } else {
+        (broadcast_to(&indices, &shape, s)?, broadcast_to(&values, &shape, s)?)
+    };
     if flat.shape()[ax] == 0 || values.size() == 0 {
         return Ok(a.clone());
     }

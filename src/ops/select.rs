@@ -12,7 +12,7 @@ use super::view::{flatten, reshape, slice, stop_gradient, transpose};
 use crate::bail;
 use crate::core::layout::{normalize_axis, show};
 use crate::core::{
-    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Stored, Stream, Vjp, Vmap,
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
 };
 use crate::on_gpu;
 use crate::params;
@@ -79,6 +79,10 @@ impl Primitive for Partition {
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
         let p = Partition { axis: self.axis + 1, ..*self };
         Ok(batched(p.of(&front(r, 0)?, r.stream)))
+    }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        super::restore::shapes(self, inputs)
     }
 }
 

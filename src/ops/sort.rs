@@ -7,7 +7,7 @@ use super::support::*;
 use super::view::{flatten, stop_gradient};
 use crate::core::layout::normalize_axis;
 use crate::core::{
-    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Stored, Stream, Vjp, Vmap,
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
 };
 use crate::on_gpu;
 use crate::params;
@@ -65,6 +65,10 @@ impl Primitive for Sort {
 
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
         sorted(self.name(), &front(r, 0)?, Some(self.axis as i64 + 1), self.arg, r.stream).map(batched)
+    }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        super::restore::shapes(self, inputs)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The view class: operations that move no data. Each states its layout rule; its vjp is the transposed
 //! view. A reshape that the strides do not allow copies.
 
-use super::batching::{batched, front, raised};
+use super::batching::{aligned, batched, front, raised};
 use super::create::zeros;
 use super::elementwise::copy_node;
 use super::indexing::Form;
@@ -9,7 +9,10 @@ use super::reduction::sum_to;
 use super::scatter::gather_transposed;
 use super::slice_update::slice_update;
 use crate::bail;
-use crate::core::layout::{broadcast_strides, checked_size, normalize_axis, row_major, show, size_of};
+use crate::core::array::lengths_vary;
+use crate::core::layout::{
+    broadcast_shapes, broadcast_strides, checked_size, normalize_axis, row_major, show, size_of,
+};
 use crate::core::{
     Array, Batched, Derivatives, Dtype, Error, Jvp, Layout, Param, Primitive, Result, Shape, Stored, Stream,
     Strides, Vjp, Vmap,
@@ -23,7 +26,7 @@ use crate::params;
 enum Kind {
     Reshape(Rule),
     Transpose(Vec<usize>),
-    Broadcast,
+    Broadcast(Target),
     Slice { start: Vec<i64>, step: Vec<i64> },
     AsStrided { strides: Strides, offset: i64 },
     Dtype,
@@ -33,6 +36,46 @@ enum Kind {
 }
 
 struct ViewOf(Kind);
+
+/// What an array is broadcast to.
+#[derive(Clone, PartialEq)]
+enum Target {
+    /// This shape.
+    Shape(Shape),
+    /// The shape that all inputs have together; the axes that are named, counted from the end from 1 on, are
+    /// left as they are. Of use where lengths vary.
+    Inputs(Vec<usize>),
+}
+
+impl Target {
+    fn apply(&self, inputs: &[Array]) -> Result<Shape> {
+        let own = inputs[0].shape();
+        match self {
+            Target::Shape(shape) => {
+                if broadcast_shapes("broadcast_to", own, shape)? != *shape {
+                    let (from, to) = (show(own), show(shape));
+                    bail!(Value, "[broadcast_to] Cannot broadcast array of shape {from} into shape {to}.");
+                }
+                Ok(shape.clone())
+            }
+            Target::Inputs(kept) => {
+                let mut all = Shape::new();
+                for a in inputs {
+                    let mut shape: Shape = a.shape().into();
+                    for &k in kept.iter().filter(|&&k| k <= a.ndim()) {
+                        shape[a.ndim() - k] = 1;
+                    }
+                    all = broadcast_shapes("broadcast_arrays", &all, &shape)?;
+                }
+                let n = all.len();
+                for &k in kept.iter().filter(|&&k| k <= own.len()) {
+                    all[n - k] = own[own.len() - k];
+                }
+                Ok(all)
+            }
+        }
+    }
+}
 
 /// How the dimensions of a reshape follow from those of its input.
 #[derive(Clone, PartialEq)]
@@ -92,7 +135,7 @@ impl ViewOf {
                 strides: axes.iter().map(|&a| l.strides[a]).collect(),
                 offset: l.offset,
             }),
-            Kind::Broadcast => {
+            Kind::Broadcast(_) => {
                 let strides = broadcast_strides(&l.shape, &l.strides, &shape);
                 Some(Layout { shape, strides, offset: l.offset })
             }
@@ -148,7 +191,8 @@ impl Primitive for ViewOf {
         match self.0 {
             Kind::Reshape(_) => "reshape",
             Kind::Transpose(_) => "transpose",
-            Kind::Broadcast => "broadcast_to",
+            Kind::Broadcast(Target::Shape(_)) => "broadcast_to",
+            Kind::Broadcast(Target::Inputs(_)) => "broadcast_with",
             Kind::Slice { .. } => "slice",
             Kind::AsStrided { .. } => "as_strided",
             Kind::Dtype => "view",
@@ -177,7 +221,12 @@ impl Primitive for ViewOf {
             Kind::Transpose(axes) => params![axes.as_slice()],
             Kind::Slice { start, step } => params![start.as_slice(), step.as_slice()],
             Kind::AsStrided { strides, offset } => params![&strides[..], *offset],
-            Kind::Broadcast | Kind::Dtype | Kind::StopGradient | Kind::Alias | Kind::Contiguous => params![],
+            Kind::Broadcast(Target::Inputs(kept)) => params![kept.as_slice()],
+            Kind::Broadcast(Target::Shape(_))
+            | Kind::Dtype
+            | Kind::StopGradient
+            | Kind::Alias
+            | Kind::Contiguous => params![],
         }
     }
 
@@ -215,7 +264,10 @@ impl Primitive for ViewOf {
                 }
                 transpose(cot, Some(&inverse), s)?
             }
-            Kind::Broadcast => sum_to(cot, x.shape(), s)?,
+            Kind::Broadcast(_) => {
+                // The other inputs of a broadcast only give a shape.
+                return r.each(|i| if i == 0 { sum_to(cot, x.shape(), s).map(Some) } else { Ok(None) });
+            }
             Kind::Slice { start, step } => {
                 let stop: Vec<i64> = (0..start.len()).map(|i| start[i] + step[i] * cot.shape()[i]).collect();
                 slice_update(&zeros(x.shape(), cot.dtype(), s)?, cot, start, &stop, step, s)?
@@ -229,10 +281,14 @@ impl Primitive for ViewOf {
     }
 
     fn jvp(&self, r: &Jvp) -> Result<Option<Derivatives>> {
-        let t = &r.tangents[0];
+        let Some(t) = r.tangent(0) else { return Ok(Some(vec![None])) };
         match &self.0 {
             Kind::Dtype => Err(self.missing("jvp")),
-            kind => Ok(Some(vec![Some(node(kind.clone(), r.outputs[0].shape(), t.dtype(), t, r.stream))])),
+            kind => {
+                let inputs = std::iter::once(t).chain(&r.primals[1..]).cloned().collect();
+                let (shape, view) = (r.outputs[0].shape(), ViewOf(kind.clone()));
+                Ok(Some(vec![Some(Array::lazy(shape, t.dtype(), view, inputs, r.stream))]))
+            }
         }
     }
 
@@ -256,6 +312,7 @@ impl Primitive for ViewOf {
                 out
             }
             Kind::Transpose(axes) => axes.iter().map(|&a| shape[a]).collect(),
+            Kind::Broadcast(to) => to.apply(inputs)?,
             Kind::StopGradient | Kind::Alias | Kind::Contiguous => shape.into(),
             _ => return Err(self.missing("output_shapes")),
         }])
@@ -263,6 +320,9 @@ impl Primitive for ViewOf {
 
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
         let (shape, s) = (r.shape(0), r.stream);
+        if let Kind::Broadcast(Target::Inputs(kept)) = &self.0 {
+            return broadcast_with(&aligned(r)?, kept, s).map(batched);
+        }
         let x = front(r, 0)?;
         let out = match &self.0 {
             Kind::Reshape(_) => reshape(&x, &shape, s)?,
@@ -270,7 +330,7 @@ impl Primitive for ViewOf {
                 let perm: Vec<i64> = std::iter::once(0).chain(axes.iter().map(|&a| a as i64 + 1)).collect();
                 transpose(&x, Some(&perm), s)?
             }
-            Kind::Broadcast => broadcast_to(&raised(r, 0, shape.len() - 1)?, &shape, s)?,
+            Kind::Broadcast(_) => broadcast_to(&raised(r, 0, shape.len() - 1)?, &shape, s)?,
             Kind::Slice { start, step } => {
                 let (start, step) = ([&[0], start.as_slice()].concat(), [&[1], step.as_slice()].concat());
                 node(Kind::Slice { start, step }, &shape, x.dtype(), &x, s)
@@ -288,6 +348,13 @@ impl Primitive for ViewOf {
 
 /// A stored view.
 pub(super) fn restore(c: &Stored) -> Result<Array> {
+    if c.name == "broadcast_with" {
+        let kept = c.ints(0)?.iter().map(|&k| k as usize).collect::<Vec<_>>();
+        if c.inputs.is_empty() || kept.contains(&0) {
+            return c.unknown();
+        }
+        return broadcast_with(c.inputs, &kept, c.stream);
+    }
     let (a, (shape, dtype), s) = (c.input()?, c.spec()?, c.stream);
     let marked = |i: usize| -> Result<Vec<i64>> {
         let list = c.ints(i)?.iter().enumerate();
@@ -334,7 +401,12 @@ pub(crate) fn is_stop_gradient(p: &dyn Primitive) -> bool {
 
 /// Whether a primitive only repeats its input, which a kernel that broadcasts can read instead.
 pub(crate) fn is_broadcast(p: &dyn Primitive) -> bool {
-    matches!(kind(p), Some(Kind::Broadcast)) || super::elementwise::is_full(p)
+    matches!(kind(p), Some(Kind::Broadcast(_))) || super::elementwise::is_full(p)
+}
+
+/// Whether a primitive gives its input other dimensions.
+pub(crate) fn is_reshape(p: &dyn Primitive) -> bool {
+    matches!(kind(p), Some(Kind::Reshape(_)))
 }
 
 /// Adds overlapping windows back, element by element.
@@ -534,16 +606,41 @@ pub fn broadcast_to(a: &Array, shape: &[i64], s: Stream) -> Result<Array> {
             show(shape)
         );
     }
-    Ok(node(Kind::Broadcast, shape, a.dtype(), a, s))
+    Ok(node(Kind::Broadcast(Target::Shape(shape.into())), shape, a.dtype(), a, s))
+}
+
+/// The first array broadcast against the others, but for axes that it keeps (counted from the end from 1 on).
+fn broadcast_with(arrays: &[Array], kept: &[usize], s: Stream) -> Result<Array> {
+    let kind = Kind::Broadcast(Target::Inputs(kept.into()));
+    let shape = Target::Inputs(kept.into()).apply(arrays)?;
+    checked_size("broadcast_arrays", &shape, arrays[0].dtype().size())?;
+    Ok(Array::lazy(shape, arrays[0].dtype(), ViewOf(kind), arrays.to_vec(), s))
+}
+
+/// `a` broadcast to `shape`, which follows from its own and the shapes of `others` on all axes but those in
+/// `kept` (counted from the end from 1 on): where lengths vary it is computed from them again.
+pub(super) fn broadcast_along(
+    a: &Array,
+    shape: &[i64],
+    others: &[&Array],
+    kept: &[usize],
+    s: Stream,
+) -> Result<Array> {
+    if !lengths_vary() {
+        return broadcast_to(a, shape, s);
+    }
+    let all: Vec<Array> = std::iter::once(a).chain(others.iter().copied()).cloned().collect();
+    broadcast_with(&all, kept, s)
 }
 
 /// Broadcasts arrays against each other.
 pub fn broadcast_arrays(arrays: &[Array], s: Stream) -> Result<Vec<Array>> {
     let mut shape = Shape::new();
     for a in arrays {
-        shape = crate::core::layout::broadcast_shapes("broadcast_arrays", &shape, a.shape())?;
+        shape = broadcast_shapes("broadcast_arrays", &shape, a.shape())?;
     }
-    arrays.iter().map(|a| broadcast_to(a, &shape, s)).collect()
+    let all: Vec<&Array> = arrays.iter().collect();
+    arrays.iter().map(|a| broadcast_along(a, &shape, &all, &[], s)).collect()
 }
 
 /// Number of elements that a normalised slice takes.

@@ -9,6 +9,7 @@ use super::convert::{Arr, Given, Ints, make, to_array};
 use super::device::{S, pick};
 use super::dtype::D;
 use crate::core::Dtype;
+use crate::core::array::lengths_vary;
 use crate::ops;
 
 fn or(d: Option<D>, default: Dtype) -> Dtype {
@@ -53,7 +54,11 @@ fn empty(shape: Ints, dtype: Option<D>, stream: S) -> Out {
 #[pyfunction]
 #[pyo3(signature = (a, /, dtype=None, *, stream=None))]
 fn zeros_like(a: Arr, dtype: Option<D>, stream: S) -> Out {
-    out(ops::zeros(a.0.shape(), or(dtype, a.0.dtype()), pick(stream)))
+    let (dtype, s) = (or(dtype, a.0.dtype()), pick(stream));
+    if lengths_vary() {
+        return out(ops::zeros_like(&a.0, s).and_then(|x| ops::astype(&x, dtype, s)));
+    }
+    out(ops::zeros(a.0.shape(), dtype, s))
 }
 
 /// Ones of the shape of `a`, and of its dtype unless another is given.
@@ -63,7 +68,11 @@ fn zeros_like(a: Arr, dtype: Option<D>, stream: S) -> Out {
 #[pyfunction]
 #[pyo3(signature = (a, /, dtype=None, *, stream=None))]
 fn ones_like(a: Arr, dtype: Option<D>, stream: S) -> Out {
-    out(ops::ones(a.0.shape(), or(dtype, a.0.dtype()), pick(stream)))
+    let (dtype, s) = (or(dtype, a.0.dtype()), pick(stream));
+    if lengths_vary() {
+        return out(ops::ones_like(&a.0, s).and_then(|x| ops::astype(&x, dtype, s)));
+    }
+    out(ops::ones(a.0.shape(), dtype, s))
 }
 
 /// An array of the shape of `a`; its elements are zeros.

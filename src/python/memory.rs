@@ -13,12 +13,19 @@ use crate::memory::stats;
 
 static WIRED: AtomicUsize = AtomicUsize::new(0);
 
+/// Lets what `async_eval` was asked for be recorded, so that counts include it.
+fn settle(py: Python<'_>) {
+    // What failed is reported where its value is asked for.
+    let _ = py.detach(crate::transforms::drain);
+}
+
 /// Bytes of all live arrays, on the host and on devices.
 ///
 /// >>> mx.get_active_memory() >= 0
 /// True
 #[pyfunction]
-fn get_active_memory() -> usize {
+fn get_active_memory(py: Python<'_>) -> usize {
+    settle(py);
     stats::active()
 }
 
@@ -27,7 +34,8 @@ fn get_active_memory() -> usize {
 /// >>> mx.get_peak_memory() >= 0
 /// True
 #[pyfunction]
-fn get_peak_memory() -> usize {
+fn get_peak_memory(py: Python<'_>) -> usize {
+    settle(py);
     stats::peak()
 }
 
@@ -36,7 +44,8 @@ fn get_peak_memory() -> usize {
 /// >>> mx.get_cache_memory() >= 0
 /// True
 #[pyfunction]
-fn get_cache_memory() -> usize {
+fn get_cache_memory(py: Python<'_>) -> usize {
+    settle(py);
     stats::cache()
 }
 
@@ -44,7 +53,8 @@ fn get_cache_memory() -> usize {
 ///
 /// >>> mx.reset_peak_memory()
 #[pyfunction]
-fn reset_peak_memory() {
+fn reset_peak_memory(py: Python<'_>) {
+    settle(py);
     stats::reset_peak();
 }
 
@@ -204,5 +214,6 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let vulkan = super::submodule(m, "vulkan", "What is particular to the Vulkan backend.")?;
     vulkan.add_function(wrap_pyfunction!(vulkan_available, &vulkan)?)?;
     vulkan.add_function(wrap_pyfunction!(host_ops, &vulkan)?)?;
-    vulkan.add_function(wrap_pyfunction!(vulkan_device_info, &vulkan)?)
+    vulkan.add_function(wrap_pyfunction!(vulkan_device_info, &vulkan)?)?;
+    super::vulkan::register(&vulkan)
 }

@@ -39,6 +39,7 @@ mod transforms;
 mod trees;
 mod views;
 mod vmap;
+mod vulkan;
 mod windows;
 
 use std::cell::Cell;
@@ -75,18 +76,22 @@ fn hide_private(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.setattr("__all__", public)
 }
 
-/// Lets the GPUs finish and writes what drivers compiled to disk; runs when the interpreter ends.
-#[cfg(feature = "vulkan")]
+/// Prints statistics, lets the GPUs finish and writes what drivers compiled to disk; runs when the interpreter ends.
 fn finish_at_exit(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = m.py();
     let owner = std::process::id();
     let f = pyo3::types::PyCFunction::new_closure(py, None, None, move |args, _| {
         // A forked child has none of the threads that would be waited for.
         if std::process::id() == owner {
+            vulkan::print_if_asked();
+            #[cfg(feature = "vulkan")]
             args.py().detach(|| {
+                let _ = crate::transforms::drain();
                 crate::vulkan::matmul_kernel::finish_background();
                 crate::vulkan::finish();
             });
+            #[cfg(not(feature = "vulkan"))]
+            let _ = args;
         }
     })?;
     py.import("atexit")?.call_method1("register", (f,))?;
@@ -108,7 +113,10 @@ fn submodule<'py>(parent: &Bound<'py, PyModule>, name: &str, doc: &str) -> PyRes
 #[cfg(feature = "vulkan")]
 #[pyfunction]
 fn finish(py: Python<'_>) {
-    py.detach(crate::vulkan::finish);
+    py.detach(|| {
+        let _ = crate::transforms::drain();
+        crate::vulkan::finish();
+    });
 }
 
 /// Arrays, and functions of arrays, on CPUs and on GPUs with a Vulkan driver.
@@ -119,6 +127,7 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     crate::core::array::install_interrupt_check(interrupted);
     m.add("__version__", concat!("0.32.0+vulkan", env!("CARGO_PKG_VERSION")))?;
     m.add("__mlx_api__", "0.32")?;
+    vulkan::warn_of_environment(m.py())?;
     let enums = m.py().import("mlx._enums")?;
     dtype::register(m, &enums)?;
     device::register(m, &enums)?;
@@ -163,7 +172,6 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("nan", f64::NAN)?;
     m.add("euler_gamma", 0.577_215_664_901_532_9)?;
     m.add("newaxis", m.py().None())?;
-    #[cfg(feature = "vulkan")]
     finish_at_exit(m)?;
     hide_private(m)
 }

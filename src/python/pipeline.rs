@@ -16,11 +16,9 @@ use super::device::{S, pick};
 use super::trees::{flatten, rebuild};
 use crate::bail;
 use crate::core::device::{pop_scope, push_scope};
-use crate::core::{Array, Dtype, Error, Result, Shape, Stream};
+use crate::core::{Array, Dtype, Error, Result, Shape, Stream, env};
 use crate::ops;
 use crate::transforms::batches::{Landing, Part, put, start};
-
-const CHUNK: &str = "MLX_VK_STREAM_CHUNK_ELEMS";
 
 /// An argument of the function, as a batch gives it.
 enum Leaf {
@@ -371,16 +369,7 @@ fn pipeline(
     }
     let chunk = match chunk {
         Some(n) => Some(positive("chunk", n)?),
-        None => match std::env::var(CHUNK).ok().filter(|t| !t.trim().is_empty()) {
-            Some(text) => match text.trim().parse() {
-                Ok(n) => Some(positive(CHUNK, n)?),
-                Err(_) => {
-                    let text = format!("[pipeline] {CHUNK} must be a positive integer, got '{text}'.");
-                    return Err(PyValueError::new_err(text));
-                }
-            },
-            None => None,
-        },
+        None => env::number("MLX_VK_STREAM_CHUNK_ELEMS").map(|n| n as i64),
     };
     Ok(Pipeline {
         fun: r#fn.unbind(),

@@ -240,7 +240,7 @@ fn view(a: Like, dtype: D, stream: S) -> Out {
 /// >>> mx.astype(mx.array([1.7]), mx.int32)
 /// array([1], dtype=int32)
 #[pyfunction]
-#[pyo3(signature = (a, dtype, /, *, stream=None))]
+#[pyo3(signature = (a, /, dtype, *, stream=None))]
 fn astype(a: Arr, dtype: D, stream: S) -> Out {
     out(ops::astype(&a.0, dtype.0, pick(stream)))
 }
@@ -397,7 +397,7 @@ fn tile(a: Arr, reps: Ints, stream: S) -> Out {
 /// >>> mx.roll(mx.array([1, 2, 3]), 1)
 /// array([3, 1, 2], dtype=int32)
 #[pyfunction]
-#[pyo3(signature = (a, shift, axis=None, /, *, stream=None))]
+#[pyo3(signature = (a, /, shift, axis=None, *, stream=None))]
 fn roll(a: Arr, shift: Ints, axis: Option<Ints>, stream: S) -> Out {
     out(ops::roll(&a.0, &shift.list, axis.as_ref().map(|x| &x.list[..]), pick(stream)))
 }

@@ -1,5 +1,5 @@
 //! Evaluation: orders the graph once, then records each node on its GPU stream's encoder (on the calling
-//! thread) or hands it to its CPU stream's worker in batches. Nothing waits per op. Inputs whose last use
+//! thread, or that of `background`) or hands it to its CPU stream's worker in batches. Nothing waits per op. Inputs whose last use
 //! this is reach the kernels unshared, so that they can be overwritten.
 
 use std::cell::Cell;
@@ -10,10 +10,11 @@ use std::sync::{Arc, Mutex};
 
 use smallvec::SmallVec;
 
+use super::background;
 use crate::bail;
 use crate::core::array::{Node, Uninterrupted, bury};
 use crate::core::primitive::Rule;
-use crate::core::{Array, Error, Event, Result, Stream};
+use crate::core::{Array, Error, Event, Result, Stream, trace};
 use crate::cpu;
 
 /// Node ids are already well spread.
@@ -232,7 +233,10 @@ fn run_batch(tasks: Vec<Task>, own: &Arc<Event>) -> Result<()> {
     let result = tasks.by_ref().try_for_each(|task| {
         let others = |a: &&Array| a.event().is_some_and(|e| !Arc::ptr_eq(&e, own));
         match task.node.inputs.iter().filter(others).try_for_each(Array::wait_event) {
-            Ok(()) => task.run(|node, inputs, outputs| node.primitive.eval_cpu(inputs, outputs)),
+            Ok(()) => {
+                let _span = trace::span("cpu", || task.node.primitive.name().to_string());
+                task.run(|node, inputs, outputs| node.primitive.eval_cpu(inputs, outputs))
+            }
             Err(e) => {
                 task.give_up();
                 Err(e)
@@ -244,8 +248,15 @@ fn run_batch(tasks: Vec<Task>, own: &Arc<Event>) -> Result<()> {
     result
 }
 
+/// What profiles tell about a node.
+fn operation(output: &Array, node: &Node) -> trace::Op {
+    let (dtype, shape) = (output.dtype(), output.shape().into());
+    trace::Op { name: node.primitive.name().to_string(), dtype, shape }
+}
+
 /// Orders and starts everything that `roots` need. Returns the GPU streams that got work.
 pub(super) fn schedule(roots: &[Array]) -> Result<Vec<Stream>> {
+    let _span = trace::span("record", || format!("{} arrays", roots.len()));
     let _held = Uninterrupted::new();
     let _one_walk = SCHEDULE.lock().unwrap_or_else(|e| e.into_inner());
     let order = postorder(roots, Array::is_scheduled);
@@ -281,10 +292,12 @@ pub(super) fn schedule(roots: &[Array]) -> Result<Vec<Stream>> {
             pending.flush();
             a.wait_event()
         });
+        trace::evaluating(|| Some(operation(&array, &node)));
         let result = ready.and_then(|()| {
             Task::take(array, node)
                 .run(|node, inputs, outputs| node.primitive.eval_gpu(stream, inputs, outputs))
         });
+        trace::evaluating(|| None);
         if let Err(e) = result {
             failure = Some(e);
             break;
@@ -311,7 +324,7 @@ pub(super) fn flush_gpu(_: &[Stream]) -> Result<()> {
     Ok(())
 }
 
-/// Starts the computation of arrays and returns after submission.
+/// Starts the computation of arrays; a large graph of a GPU is still being submitted when this returns.
 ///
 /// # Errors
 /// Value error inside a transform, besides what goes wrong on the way.
@@ -319,21 +332,27 @@ pub fn async_eval(arrays: &[Array]) -> Result<()> {
     if PLACEHOLDERS.get() > 0 || arrays.iter().any(Array::is_tracer) {
         bail!(Value, "[async_eval] Not allowed inside a graph transformation.");
     }
-    start(arrays)
+    if background::take(arrays) { Ok(()) } else { start(arrays) }
 }
 
-fn start(arrays: &[Array]) -> Result<()> {
+pub(super) fn start(arrays: &[Array]) -> Result<()> {
+    // Whoever waits for a value submits the batch that makes it.
+    if arrays.iter().all(Array::is_scheduled) {
+        return Ok(());
+    }
     flush_gpu(&schedule(arrays)?)
 }
 
 /// Computes arrays and waits for them.
 pub fn eval(arrays: &[Array]) -> Result<()> {
     start(arrays)?;
+    let _span = trace::span("wait", || "eval".into());
     arrays.iter().try_for_each(Array::wait)
 }
 
 /// Waits until all work of a stream is done.
 pub fn synchronize(stream: Stream) -> Result<()> {
+    background::drain()?;
     if !stream.device.is_gpu() {
         return cpu::worker::synchronize(stream);
     }

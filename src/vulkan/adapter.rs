@@ -144,8 +144,8 @@ fn enumerate() -> Vec<AdapterInfo> {
     let physical = unsafe { instance.enumerate_physical_devices() }.unwrap_or_default();
     let mut found: Vec<AdapterInfo> = physical.into_iter().filter_map(|p| describe(instance, p)).collect();
     found.sort_by_key(|a| a.kind);
-    if let Ok(wanted) = std::env::var("MLX_VK_DEVICE") {
-        prefer(&mut found, wanted.trim());
+    if let Some(wanted) = crate::core::env::text("MLX_VK_DEVICE") {
+        prefer(&mut found, wanted.to_string_lossy().trim());
     }
     found
 }
@@ -162,7 +162,10 @@ fn prefer(found: &mut [AdapterInfo], wanted: &str) {
     };
     match place {
         Some(i) => found[..=i].rotate_right(1),
-        None => tracing::warn!("MLX_VK_DEVICE={wanted} matches no adapter"),
+        None => {
+            let names: Vec<&str> = found.iter().map(|a| a.name.as_str()).collect();
+            eprintln!("[environment] MLX_VK_DEVICE={wanted} matches no adapter; there are {names:?}.");
+        }
     }
 }
 
@@ -245,7 +248,7 @@ mod tests {
     #[test]
     fn ranking_puts_real_gpus_first() {
         let kinds: Vec<AdapterKind> = adapters().iter().map(|a| a.kind).collect();
-        if std::env::var_os("MLX_VK_DEVICE").is_none() {
+        if !crate::core::env::is_set("MLX_VK_DEVICE") {
             assert!(kinds.is_sorted(), "{kinds:?}");
         }
         assert!(AdapterKind::Discrete < AdapterKind::Software);

@@ -3,8 +3,10 @@
 
 use super::attention_table::{self as table, Coop, MOST_FEATURES, Tile};
 use super::elem::{Defines, Push, WG, aligned16, define, grid, operand, required_subgroup, shuffles};
+use super::stats::STATS;
 use super::{CommandEncoder, Features, KernelKey, Module, Source};
 use crate::bail;
+use crate::core::env::disabled;
 use crate::core::layout::show;
 use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
@@ -20,7 +22,7 @@ enum Mask {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kernel {
-    Vector { rows: u32, unroll: u32, lanes: u32 },
+    Vector { rows: u32, unroll: u32, lanes: u32, join: u32 },
     Merge,
     Tile(Tile, u32),
     Coop(Coop),
@@ -63,8 +65,9 @@ impl KernelKey for Key {
         let mut m = Module::default();
         let mut number = |name: &str, n: u32| define(&mut d, name, format!("{n}u"));
         let file = match self.kernel {
-            Kernel::Vector { rows, unroll, lanes } => {
+            Kernel::Vector { rows, unroll, lanes, join } => {
                 number("ROWS", rows);
+                number("JOIN", join);
                 number("UNROLL", unroll);
                 m.spec = vec![WG, lanes];
                 m.subgroup_size = required_subgroup(f);
@@ -95,7 +98,7 @@ impl KernelKey for Key {
 
 /// Whether heads of so many features have a kernel.
 pub fn takes(d: i64, dv: i64) -> bool {
-    d.max(dv) as u64 <= MOST_FEATURES
+    d.max(dv) as u64 <= MOST_FEATURES && !disabled("sdpa")
 }
 
 /// Attention of q, k, v (batch, heads, length, features; one dtype of float16, bfloat16, float32) with a mask of
@@ -177,6 +180,11 @@ pub fn attention(
         [Some(q), Some(k), Some(v), mask, sinks].into_iter().flatten().map(DeviceView::range).collect();
     // Products of the two matrices, in bytes of traffic that take as long.
     enc.add_work(lines * n * (d + dv) / if causal { 16 } else { 8 });
+    let seen = if causal && l > 0 { n - (l - 1).min(n) / 2 } else { n };
+    let flops = 2.0 * (lines * seen) as f64 * (d + dv) as f64;
+    enc.describe(flops, &[batch, heads, l, n, d].map(|v| v as i64));
+    let variant = if vector { 0 } else { 1 + usize::from(coop.is_some()) };
+    STATS.attention(variant, l, n, splits);
     if !vector {
         let columns = dv.div_ceil(16) as u32;
         let kernel = coop.map_or(Kernel::Tile(tile, columns), Kernel::Coop);
@@ -184,7 +192,8 @@ pub fn attention(
         let grid = grid(enc, groups);
         return enc.dispatch(&pipeline, &push, grid, &reads, &[dst.range()]);
     }
-    let kernel = Kernel::Vector { rows: held as u32, unroll: unroll as u32, lanes: lanes as u32 };
+    let join = table::joined(held as u32, enc.device().features().shared_memory);
+    let kernel = Kernel::Vector { rows: held as u32, unroll: unroll as u32, lanes: lanes as u32, join };
     let pipeline = enc.device().pipeline(&key(kernel))?;
     let written = if splits > 1 { (parts, part_bytes) } else { dst.range() };
     let first = grid(enc, groups * splits);

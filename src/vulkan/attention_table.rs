@@ -1,15 +1,17 @@
 //! Which attention kernel runs, and with what tiles: the one place for limits and factors. Each can be set for a
 //! process by an environment variable: MLX_VK_SDPA_ROWS (most queries of the vector kernel), MLX_VK_SDPA_GROUPS
 //! (workgroups that fill the device), MLX_VK_SDPA_KEYS (least keys of a part), MLX_VK_SDPA_SPLITS (parts, instead
-//! of what follows from the others), MLX_VK_SDPA_COOP (1: the matrix
-//! kernel, plain: the same with ordinary arithmetic, for tests).
-//! MLX_VK_DISABLE=sdpa_coop takes the matrix kernel out. Pure; called by `attention`.
+//! of what follows from the others), MLX_VK_SDPA_COOP (0: no
+//! matrix kernel, plain: the same with ordinary arithmetic, for tests).
+//! MLX_VK_DISABLE=sdpa_vector, sdpa_split, sdpa_tile or sdpa_coop takes one out. Pure; called by `attention`.
 
 use std::sync::LazyLock;
 
+use super::elem::shuffles;
 use super::features::Features;
-use super::matmul_table::{disabled, fixed_subgroup, fragment};
+use super::matmul_table::{fixed_subgroup, fragment};
 use crate::core::Dtype;
+use crate::core::env::{self, disabled};
 
 /// Features of the longest head that the kernels take.
 pub const MOST_FEATURES: u64 = 2048;
@@ -24,17 +26,14 @@ struct Limits {
 }
 
 static LIMITS: LazyLock<Limits> = LazyLock::new(|| {
-    let number = |name: &str| -> Option<u64> {
-        std::env::var(name).ok()?.trim().parse().ok().filter(|&n| (1..=1 << 20).contains(&n))
-    };
+    use env::number;
     Limits {
         rows: number("MLX_VK_SDPA_ROWS").unwrap_or(8),
-        groups: number("MLX_VK_SDPA_GROUPS").unwrap_or(512),
+        groups: number("MLX_VK_SDPA_GROUPS").unwrap_or(128),
         keys: number("MLX_VK_SDPA_KEYS").unwrap_or(64),
         splits: number("MLX_VK_SDPA_SPLITS"),
-        // Until the matrix kernel has been measured on such a device it is taken on request only.
-        coop: std::env::var("MLX_VK_SDPA_COOP").is_ok_and(|v| v == "1"),
-        plain: std::env::var("MLX_VK_SDPA_COOP").is_ok_and(|v| v == "plain"),
+        coop: env::word("MLX_VK_SDPA_COOP") != Some("0"),
+        plain: env::word("MLX_VK_SDPA_COOP") == Some("plain"),
     }
 });
 
@@ -43,15 +42,22 @@ const MOST_SPLITS: u64 = 256;
 
 /// Whether few enough queries for the vector kernel, or heads that the tiles do not hold.
 pub fn vector(queries: u64, dv: u64) -> bool {
-    queries <= LIMITS.rows || TILES.iter().all(|t| dv > t.features)
+    let tiles = TILES.iter().any(|t| dv <= t.features);
+    !tiles || disabled("sdpa_tile") || (queries <= LIMITS.rows && !disabled("sdpa_vector"))
 }
 
 /// Parts of the keys, and keys of a part (a multiple of `step`), for `groups` workgroups a part.
 pub fn parts(groups: u64, keys: u64, step: u64) -> (u64, u64) {
     let fill = LIMITS.groups.div_ceil(groups.max(1)).min(keys / LIMITS.keys);
-    let splits = LIMITS.splits.unwrap_or(fill).clamp(1, MOST_SPLITS);
+    let most = if disabled("sdpa_split") { 1 } else { MOST_SPLITS };
+    let splits = LIMITS.splits.unwrap_or(fill).clamp(1, most);
     let span = keys.div_ceil(splits).next_multiple_of(step);
     (keys.div_ceil(span), span)
+}
+
+/// Rows of the vector kernel that are joined at once: 8 KiB of shared memory each, beside 12 KiB for the rest.
+pub fn joined(rows: u32, shared: u32) -> u32 {
+    [4, 2].into_iter().find(|&n| n <= rows && (n * 8 + 12) << 10 <= shared).unwrap_or(1)
 }
 
 /// A tile of the kernel for many queries.
@@ -125,7 +131,10 @@ pub fn coop(f: &Features, dtype: Dtype, rows: u64, d: u64, dv: u64) -> Option<Co
     let lanes = match fixed_subgroup(f) {
         _ if LIMITS.plain => 32,
         Some(n @ (32 | 64))
-            if LIMITS.coop && fragment(f, dtype) == Some([16; 3]) && !disabled("sdpa_coop") =>
+            if LIMITS.coop
+                && shuffles(f)
+                && fragment(f, dtype) == Some([16; 3])
+                && !disabled("sdpa_coop") =>
         {
             n
         }

@@ -55,12 +55,22 @@ fn hash(bytes: &[u8]) -> (u64, u64) {
 fn directory() -> Option<&'static Path> {
     static DIR: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
         let var = |n: &str| std::env::var_os(n).filter(|v| !v.is_empty()).map(PathBuf::from);
-        var("MLX_VK_CACHE_DIR")
+        crate::core::env::text("MLX_VK_CACHE_DIR")
+            .map(PathBuf::from)
             .or_else(|| var("XDG_CACHE_HOME").map(|p| p.join("mlx-vulkan")))
             .or_else(|| var("HOME").map(|p| p.join(".cache/mlx-vulkan")))
             .or_else(|| var("LOCALAPPDATA").map(|p| p.join("mlx-vulkan")))
     });
     DIR.as_deref()
+}
+
+/// The cache folder, how many files it holds and their bytes.
+pub fn contents() -> Option<(PathBuf, u64, u64)> {
+    let dir = directory()?;
+    let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let sizes = files.filter_map(|f| f.metadata().ok()).filter(|m| m.is_file()).map(|m| m.len());
+    let (count, bytes) = sizes.fold((0, 0), |(n, sum), size| (n + 1, sum + size));
+    Some((dir.to_path_buf(), count, bytes))
 }
 
 fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {

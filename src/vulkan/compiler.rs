@@ -1,18 +1,19 @@
 //! GLSL to SPIR-V in process. `#include "lib/x.glsl"` resolves among the packed shaders only. Results live
 //! in the disk cache; the compiler itself starts when something is not there.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 
 use super::cache::{self, Hasher};
 use super::pipeline::{Module, Source};
+use super::stats::STATS;
 use crate::bail;
-use crate::core::Result;
+use crate::core::{Result, trace};
 
 include!(concat!(env!("OUT_DIR"), "/shaders.rs"));
 
 /// Bumped when the options below change in a way that the key does not see.
-const OPTIONS: &str = "perf-1";
+const OPTIONS: &str = "perf-2";
 
 static COMPILER: OnceLock<std::result::Result<shaderc::Compiler, String>> = OnceLock::new();
 
@@ -20,7 +21,7 @@ static COMPILER: OnceLock<std::result::Result<shaderc::Compiler, String>> = Once
 static REPLACED: OnceLock<HashMap<&'static str, &'static str>> = OnceLock::new();
 
 fn replaced() -> HashMap<&'static str, &'static str> {
-    let Some(dir) = std::env::var_os("MLX_VK_SHADER_DIR").filter(|d| !d.is_empty()) else {
+    let Some(dir) = crate::core::env::text("MLX_VK_SHADER_DIR") else {
         return HashMap::new();
     };
     let read = |name: &'static str| {
@@ -98,8 +99,10 @@ pub(crate) fn spirv(kernel: &str, module: &Module) -> Result<Vec<u32>> {
     let text = source(kernel, module)?;
     let key = key(text, module);
     if let Some(words) = cache::load(key) {
+        STATS.spirv_hits.add(1);
         return Ok(words);
     }
+    STATS.spirv_misses.add(1);
     let words = compile(kernel, text, module)?;
     cache::store(key, &words);
     Ok(words)
@@ -112,6 +115,7 @@ pub(crate) fn check(kernel: &str, module: &Module) -> Result<()> {
 }
 
 fn compile(kernel: &str, text: &str, module: &Module) -> Result<Vec<u32>> {
+    let _span = trace::span("compile", || format!("{kernel}: GLSL to SPIR-V"));
     let start = std::time::Instant::now();
     let compiler = match COMPILER.get_or_init(|| shaderc::Compiler::new().map_err(|e| e.to_string())) {
         Ok(c) => c,
@@ -143,10 +147,41 @@ fn compile(kernel: &str, text: &str, module: &Module) -> Result<Vec<u32>> {
     match compiler.compile_into_spirv(text, kind, kernel, "main", Some(&options)) {
         Ok(artifact) => {
             tracing::debug!("compiled {kernel} in {:?}", start.elapsed());
-            Ok(artifact.as_binary().to_vec())
+            STATS.spirv_ns.add(start.elapsed().as_nanos() as u64);
+            Ok(keep_apart(artifact.as_binary()))
         }
         Err(e) => bail!(Runtime, "[vulkan] Kernel {kernel} does not compile: {e}"),
     }
+}
+
+/// Restores `precise`: where the optimiser unrolls a loop, its copies of sums and products lose the decoration
+/// NoContraction, and drivers then fuse them. In a module that has the decoration at all, every float sum and
+/// product gets it; what may be fused is written as fma.
+fn keep_apart(words: &[u32]) -> Vec<u32> {
+    const HEADER: usize = 5;
+    const DECORATE: u32 = 71;
+    const NO_CONTRACTION: u32 = 42;
+    // OpFAdd, OpFSub, OpFMul, OpVectorTimesScalar; the result is their third word.
+    const FUSED: [u32; 4] = [129, 131, 133, 142];
+    let mut at = HEADER;
+    let (mut insert, mut apart, mut results) = (None, HashSet::new(), Vec::new());
+    while at < words.len() {
+        let (op, len) = (words[at] & 0xffff, (words[at] >> 16) as usize);
+        if len == 0 || at + len > words.len() {
+            return words.to_vec();
+        }
+        if op == DECORATE && len == 3 && words[at + 2] == NO_CONTRACTION {
+            insert = Some(at + len);
+            apart.insert(words[at + 1]);
+        } else if FUSED.contains(&op) && len > 2 {
+            results.push(words[at + 2]);
+        }
+        at += len;
+    }
+    let Some(insert) = insert else { return words.to_vec() };
+    let more = results.into_iter().filter(|id| !apart.contains(id));
+    let more = more.flat_map(|id| [3 << 16 | DECORATE, id, NO_CONTRACTION]);
+    words[..insert].iter().copied().chain(more).chain(words[insert..].iter().copied()).collect()
 }
 
 #[cfg(test)]
@@ -165,6 +200,31 @@ mod tests {
         let text = "#version 460\n#include \"lib/missing.glsl\"\nvoid main() {}\n";
         let e = compile("broken_include", text, &module(text)).unwrap_err();
         assert!(e.to_string().contains("lib/missing.glsl"), "{e}");
+    }
+
+    #[test]
+    fn precise_survives_unrolled_loops() {
+        let text = "#version 460
+#extension GL_EXT_control_flow_attributes : require
+layout(local_size_x = 1) in;
+layout(set = 0, binding = 0) buffer B { float x[8], y; };
+void main() {
+    [[unroll]] for (uint i = 0; i < 8; i++) {
+        precise float z = x[i] * y;
+        precise float w = z + y;
+        x[i] = w;
+    }
+}
+";
+        let words = compile("unrolled", text, &module(text)).unwrap();
+        let (mut at, mut decorated, mut sums) = (5, 0, 0);
+        while at < words.len() {
+            let op = words[at] & 0xffff;
+            decorated += usize::from(op == 71 && words[at + 2] == 42);
+            sums += usize::from(op == 129 || op == 133);
+            at += (words[at] >> 16) as usize;
+        }
+        assert!(sums == 16 && decorated >= sums, "{sums} sums and products, {decorated} decorations");
     }
 
     #[test]

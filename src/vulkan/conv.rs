@@ -9,11 +9,11 @@ use smallvec::SmallVec;
 use super::conv_depthwise as depthwise;
 use super::matmul::{Operand, Problem, add_parts, launch, plain, scratch_sums};
 use super::matmul_kernel::{Gather, Kernel, MatmulKey, Push, pipeline_for};
-use super::matmul_table::{self as table, Shape as Product, Tier, disabled};
+use super::matmul_table::{self as table, Shape as Product, Tier};
 use super::{CommandEncoder, elementwise};
 use crate::bail;
 use crate::core::layout::{collapse, row_major, show};
-use crate::core::{Dtype, Result};
+use crate::core::{Dtype, Result, env};
 use crate::kernels::conv::{Block, Conv, blocks};
 use crate::kernels::program::Program;
 use crate::kernels::{DeviceView, View};
@@ -82,9 +82,13 @@ fn run(
         let y = if gradient { near(enc, &b.y)? } else { b.y.clone() };
         let b = Block { x, y, ..b };
         let own_groups = b.groups > 1 && b.w.shape.last() == Some(&1);
-        if own_groups && !disabled("conv_depthwise") {
+        if own_groups && !env::disabled("conv_depthwise") {
             if gradient { depthwise::weight(enc, &b)? } else { depthwise::output(enc, &b)? }
-        } else if !(b.groups == 1 && b.is_pointwise() && pointwise(enc, &b, gradient)?) {
+        } else if !(b.groups == 1
+            && b.is_pointwise()
+            && !env::disabled("conv_pointwise")
+            && pointwise(enc, &b, gradient)?)
+        {
             if gradient { gather_weight(enc, &b)? } else { gather_output(enc, &b)? }
         }
     }
@@ -287,6 +291,7 @@ fn multiply(
     let groups = table::tiles(&product, choice.tile);
     // Bound by arithmetic: what the GPU would have copied meanwhile.
     enc.add_work((work / 16.0) as u64);
+    enc.describe(work, &[p.batches(), p.m, p.n, p.k]);
     if !partial {
         return launch(enc, &pipeline, push, groups, 1, p.batches(), &p.reads(), &[p.d_range]);
     }

@@ -64,6 +64,7 @@ pub(super) fn output(enc: &mut CommandEncoder, b: &Block<u64>) -> Result<()> {
     let push = Push { c: enc.params(&numbers.bytes())?, lda: (p.n / b.groups) as u32, ..p.push() };
     let out_x = b.y.shape[b.y.ndim() - 2];
     let threads = p.m / out_x * ceil(out_x, RUN) * ceil(p.n, channels);
+    enc.describe(2.0 * p.m as f64 * p.n as f64 * p.k as f64, &[p.m, p.n, p.k]);
     launch(enc, &pipeline, push, ceil(threads, 256) as u64, 1, 1, &p.reads(), &[p.d_range])
 }
 
@@ -109,6 +110,7 @@ pub(super) fn weight(enc: &mut CommandEncoder, b: &Block<u64>) -> Result<()> {
         k_split: split as u32,
         ..p.push()
     };
+    enc.describe(2.0 * p.m as f64 * p.n as f64 * p.k as f64, &[p.m, p.n, p.k]);
     launch(enc, &pipeline, push, groups as u64, parts as u32, ceil(p.k, taps), &p.reads(), &[sums])?;
     let total =
         Problem { m: p.n, n: p.k, k: 0, d: w.ptr, d_rs: p.k, d_batch: p.n * p.k, d_range: w.range(), ..p };

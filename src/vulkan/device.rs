@@ -23,6 +23,8 @@ const MAX_QUEUES: u32 = 8;
 pub(crate) struct Queue {
     pub raw: Mutex<vk::Queue>,
     pub family: u32,
+    /// Bits of a timestamp that count, 0 where the queue cannot tell the time.
+    pub timestamp_mask: u64,
 }
 
 /// An opened GPU.
@@ -41,7 +43,6 @@ pub struct Device {
     pub(crate) pipelines: Pipelines,
     pub(crate) blob: PipelineBlob,
     pub(crate) streams: RwLock<Vec<&'static StreamState>>,
-    timestamps: bool,
     upload_stream: OnceLock<Result<&'static StreamState>>,
     download_stream: OnceLock<Result<&'static StreamState>>,
     lost: OnceLock<Error>,
@@ -126,7 +127,14 @@ impl Device {
         asked.extend(copy);
         let (raw, features) = features::open(loader, info, &asked).map_err(|e| fail("vkCreateDevice", e))?;
         // SAFETY: these queues were asked for at creation.
-        let queue = |family, i| Queue { raw: Mutex::new(unsafe { raw.get_device_queue(family, i) }), family };
+        let queue = |family: u32, i| Queue {
+            raw: Mutex::new(unsafe { raw.get_device_queue(family, i) }),
+            family,
+            timestamp_mask: match props[family as usize].timestamp_valid_bits {
+                bits @ 0..64 => (1 << bits) - 1,
+                _ => u64::MAX,
+            },
+        };
         let mut queues: Vec<Queue> = (0..count).map(|i| queue(family, i)).collect();
         let mut copy_queues: Vec<Queue> = copy
             .into_iter()
@@ -160,7 +168,6 @@ impl Device {
             pipelines: Pipelines::default(),
             blob,
             streams: RwLock::new(Vec::new()),
-            timestamps: props[family as usize].timestamp_valid_bits > 0,
             upload_stream: OnceLock::new(),
             download_stream: OnceLock::new(),
             lost: OnceLock::new(),
@@ -234,9 +241,21 @@ impl Device {
         self.streams.read().unwrap_or_else(|e| e.into_inner()).clone()
     }
 
+    /// Whether large copies have queues of their own.
+    pub(crate) fn has_copy_queue(&self) -> bool {
+        !self.copy_queues.is_empty()
+    }
+
+    /// Whether this is a stream of large copies.
+    pub(crate) fn is_copy_stream(&self, state: &StreamState) -> bool {
+        let streams = [&self.upload_stream, &self.download_stream];
+        streams.iter().any(|s| matches!(s.get(), Some(Ok(s)) if s.same(state)))
+    }
+
     /// Whether compute queues can tell the time.
+    #[cfg(test)]
     pub(crate) fn timestamps(&self) -> bool {
-        self.timestamps
+        self.queues[0].timestamp_mask != 0
     }
 
     /// (used, available) bytes of device memory, as the driver estimates them.

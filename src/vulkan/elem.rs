@@ -91,6 +91,9 @@ pub fn operand(defines: &mut Defines, p: &str, d: Dtype) {
     define(defines, &format!("{p}_DEC"), format!("dec_{}", short(d)));
     define(defines, &format!("{p}_ENC"), format!("enc_{}", short(d)));
     define(defines, &format!("{p}_KIND"), kind);
+    if d == Dtype::BF16 {
+        define(defines, &format!("{p}_BF16"), 1);
+    }
 }
 
 /// Codec of operand A with the order of its elements (shaders/lib/order.glsl).
@@ -109,7 +112,7 @@ pub fn shuffles(f: &Features) -> bool {
     f.subgroup_basic
         && f.subgroup_shuffle
         && f.subgroup_size.is_power_of_two()
-        && f.subgroup_size <= WG
+        && (4..=WG).contains(&f.subgroup_size)
         && (f.min_subgroup_size == f.max_subgroup_size || f.subgroup_size_control)
 }
 

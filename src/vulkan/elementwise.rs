@@ -12,9 +12,10 @@ use smallvec::{SmallVec, smallvec};
 use super::pipeline::FastHasher;
 use super::{CommandEncoder, Features, KernelKey, Module, Pipeline, Source};
 use crate::bail;
+use crate::core::env::disabled;
 use crate::core::layout::{self, Layout};
 use crate::core::{Dtype, Result, Shape, Strides};
-use crate::kernels::codegen::{self, Access, Caps, Class, GROUP, TILE};
+use crate::kernels::codegen::{self, Access, Caps, Class, GROUP};
 use crate::kernels::program::{Inst, Src};
 use crate::kernels::{DeviceView, Program};
 
@@ -24,7 +25,8 @@ const SPAN: i64 = 1 << 30;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Kind {
     General(Class),
-    Transpose,
+    /// Edge of the tile.
+    Transpose(u32),
     Arange,
 }
 
@@ -42,6 +44,8 @@ pub(super) fn caps(f: &Features) -> Caps {
         preserve_nan: f.nan_preserve32,
         preserve_denorm: f.denorm_preserve32,
         round_even: f.rte32,
+        // NVIDIA and AMD have no other multiply-add.
+        fused_fma: matches!(f.vendor_id, 0x10de | 0x1002),
     }
 }
 
@@ -52,7 +56,7 @@ impl KernelKey for Key {
             Kind::General(c) => {
                 format!("{}_{}_{}d_v{}", self.program.name(), types.join("_"), c.ndim, c.width)
             }
-            Kind::Transpose => format!("{}_{}_transposed", self.program.name(), types.join("_")),
+            Kind::Transpose(_) => format!("{}_{}_transposed", self.program.name(), types.join("_")),
             Kind::Arange => format!("arange_{}", types.join("_")),
         }
     }
@@ -60,7 +64,7 @@ impl KernelKey for Key {
     fn module(&self, f: &Features) -> Module {
         let text = match &self.kind {
             Kind::General(c) => codegen::elementwise(&self.program, c, caps(f)),
-            Kind::Transpose => codegen::transpose(&self.program, caps(f)),
+            Kind::Transpose(tile) => codegen::transpose(&self.program, *tile, caps(f)),
             Kind::Arange => codegen::arange(self.program.inputs[0], caps(f)),
         };
         // `run` checked the program; the message would show in the compiler's log.
@@ -113,7 +117,10 @@ fn signature(device: u32, p: &Program, inputs: &[DeviceView], outputs: &[DeviceV
         Inst::Op(id) => u64::from(id.0) + 1,
         Inst::Cast => 0,
     };
-    let mut key = op << 32 | u64::from(device) << 24 | instr.dtype as u64;
+    let mut key = u64::from(disabled("elementwise_wide")) << 63
+        | op << 32
+        | u64::from(device) << 24
+        | instr.dtype as u64;
     for (k, v) in inputs.iter().enumerate() {
         let single = v.strides.iter().all(|&s| s == 0);
         if !single && (v.strides != out.strides || !v.ptr.is_multiple_of(16)) {
@@ -238,7 +245,7 @@ fn classify(piece: &Piece, sizes: &[usize], n_in: usize) -> Class {
     let inner = |k: usize| piece.strides[k][last];
     let wide_sizes = (0..sizes.len()).filter(|&k| inner(k) == 1).map(|k| sizes[k]);
     let mut width = codegen::vector_width(wide_sizes);
-    if piece.shape[last] < i64::from(width) {
+    if piece.shape[last] < i64::from(width) || disabled("elementwise_wide") {
         width = 1;
     }
     let mut access: SmallVec<[Access; 6]> = SmallVec::new();
@@ -309,7 +316,7 @@ fn general(enc: &mut CommandEncoder, p: &Program, piece: &Piece, sizes: &[usize]
 /// false where the layouts are not of that kind.
 fn transposed(enc: &mut CommandEncoder, p: &Program, piece: &Piece, sizes: &[usize]) -> Result<bool> {
     let ndim = piece.shape.len();
-    if !p.is_cast() || !(2..=3).contains(&ndim) {
+    if !p.is_cast() || !(2..=3).contains(&ndim) || disabled("copy_transpose") {
         return Ok(false);
     }
     let (src, dst, last) = (&piece.strides[0], &piece.strides[1], ndim - 1);
@@ -318,7 +325,10 @@ fn transposed(enc: &mut CommandEncoder, p: &Program, piece: &Piece, sizes: &[usi
     let (rows, cols) = (piece.shape[row], piece.shape[last]);
     let batch = batch_axis.map_or(1, |a| piece.shape[a]);
     let positive = src.iter().chain(dst.iter()).all(|&s| s >= 0);
-    let row_tiles = (rows as u64).div_ceil(u64::from(TILE));
+    let bytes = sizes.iter().copied().max().unwrap_or(1);
+    let tile =
+        codegen::transpose_tile(bytes, (rows * cols * batch) as u64, enc.device().features().shared_memory);
+    let row_tiles = (rows as u64).div_ceil(u64::from(tile));
     if dst[last] != 1
         || src[last] < 2
         || !positive
@@ -336,8 +346,8 @@ fn transposed(enc: &mut CommandEncoder, p: &Program, piece: &Piece, sizes: &[usi
     for v in [rows, cols, src[last], dst[row], batch_stride(src), batch_stride(dst)] {
         push.extend_from_slice(&(v as i32).to_ne_bytes());
     }
-    let groups = [(cols as u32).div_ceil(TILE), row_tiles as u32, batch as u32];
-    let pipeline = enc.device().pipeline(&Key { program: p.clone(), kind: Kind::Transpose })?;
+    let groups = [(cols as u32).div_ceil(tile), row_tiles as u32, batch as u32];
+    let pipeline = enc.device().pipeline(&Key { program: p.clone(), kind: Kind::Transpose(tile) })?;
     enc.dispatch(&pipeline, &push, groups, &[piece.range(0, sizes[0])], &[piece.range(1, sizes[1])])?;
     Ok(true)
 }

@@ -10,7 +10,8 @@ use crate::kernels::table::{OpId, TypeRule, table};
 use crate::kernels::{HostView, Inst};
 use crate::vulkan::{adapters, device, with_encoder};
 
-const CAPS: Caps = Caps { int64: true, preserve_nan: true, preserve_denorm: true, round_even: true };
+const CAPS: Caps =
+    Caps { int64: true, preserve_nan: true, preserve_denorm: true, round_even: true, fused_fma: false };
 
 /// Programs of every row and computation dtype that a GPU runs.
 fn programs() -> Vec<Program> {
@@ -69,7 +70,7 @@ fn every_layout_class_compiles() {
             }
         }
         if p.is_cast() {
-            compiles(&p.name(), codegen::transpose(&p, CAPS).unwrap());
+            compiles(&p.name(), codegen::transpose(&p, 64, CAPS).unwrap());
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Records the work of a stream straight into command buffers. Commands are batched, the first batch after
 //! an idle phase is small so that the GPU starts early, and only so many batches are in flight. Barriers
-//! appear where byte ranges meet (see `hazards`); each batch begins with one against the batch before.
+//! appear where byte ranges meet (see `hazards`), across batches too: a barrier orders all that was submitted to the
+//! queue before it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -13,11 +14,12 @@ use super::device::{Device, PUSH_BYTES};
 use super::hazards::Hazards;
 use super::memory::{Block, Kind};
 use super::pipeline::{KernelKey, Module, Pipeline, Source};
-use super::profile;
+use super::profile::{self, Command, Work};
+use super::stats::STATS;
 use super::stream::{Point, StreamState};
 use super::transfer;
 use crate::bail;
-use crate::core::{DeviceBlock, Result, Storage};
+use crate::core::{DeviceBlock, Result, Storage, env, trace};
 
 /// Bytes of a chunk of the parameter ring.
 const PARAMS_CHUNK: usize = 256 << 10;
@@ -34,15 +36,12 @@ struct Settings {
 }
 
 static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
-    let number = |name: &str, default: u64| {
-        let text = std::env::var(name).ok();
-        text.and_then(|t| t.trim().parse::<u64>().ok()).filter(|&n| n > 0).unwrap_or(default)
-    };
+    use env::{number, switch};
     Settings {
-        max_ops: number("MLX_VK_MAX_OPS_PER_BUFFER", 100).min(1 << 20) as u32,
-        max_bytes: number("MLX_VK_MAX_MB_PER_BUFFER", 50).saturating_mul(1 << 20),
-        max_inflight: number("MLX_VK_MAX_INFLIGHT_SEQUENCES", 8) as usize,
-        full_barriers: std::env::var("MLX_VK_FULL_BARRIERS").is_ok_and(|v| v == "1"),
+        max_ops: number("MLX_VK_MAX_OPS_PER_BUFFER").unwrap_or(100) as u32,
+        max_bytes: number("MLX_VK_MAX_MB_PER_BUFFER").unwrap_or(50) << 20,
+        max_inflight: number("MLX_VK_MAX_INFLIGHT_SEQUENCES").unwrap_or(8) as usize,
+        full_barriers: switch("MLX_VK_FULL_BARRIERS").unwrap_or(false),
     }
 });
 
@@ -134,20 +133,31 @@ impl Recorder {
             reads |= vk::AccessFlags::TRANSFER_READ;
         }
         self.memory_barrier(state, (src, writes(src)), (dst, reads | writes(dst)));
+        STATS.barriers.add(1);
         self.transfer_dirty = false;
         self.transfer_synced = before_transfer;
     }
 
-    /// Whether a command with these accesses needs a barrier before it. Profiles keep all commands apart.
+    /// Whether a command with these accesses needs a barrier before it. A profile may keep all commands apart.
     fn barrier_due(&mut self, reads: &[(u64, u64)], writes: &[(u64, u64)]) -> bool {
-        let meets = self.hazards.visit(reads, writes);
-        if self.profile.is_some() {
-            if meets {
-                profile::on_barrier();
-            }
+        self.hazards.visit(reads, writes) || SETTINGS.full_barriers || (trace::on() && profile::isolated())
+    }
+
+    /// While a profile runs, times the command that comes next; whether that is so.
+    fn before(&mut self, state: &StreamState, cmd: vk::CommandBuffer) -> bool {
+        if trace::on() {
+            let batch = self.profile.get_or_insert_with(|| profile::Batch::new(state));
+            batch.before(state.device, cmd);
             return true;
         }
-        meets || SETTINGS.full_barriers
+        false
+    }
+
+    /// Ends what `before` began.
+    fn after(&mut self, state: &StreamState, cmd: vk::CommandBuffer, command: Command) {
+        if let Some(batch) = &mut self.profile {
+            batch.after(state.device, cmd, command);
+        }
     }
 
     /// The open command buffer, begun if there is none.
@@ -168,10 +178,7 @@ impl Recorder {
         self.op_limit = if idle { FIRST_OPS.min(max) } else { self.op_limit.saturating_mul(3).clamp(1, max) };
         (self.ops, self.bytes) = (0, 0);
         self.bound = vk::Pipeline::null();
-        self.hazards.clear();
-        self.transfer_dirty = true;
-        self.barrier(state, true);
-        self.profile = profile::Batch::begin(state, raw);
+        self.profile = None; // of a batch that could not be submitted
         Ok(raw)
     }
 
@@ -209,6 +216,8 @@ impl Recorder {
             return Ok(());
         }
         let device = state.device;
+        let _span = trace::span("submit", || format!("{} commands", self.ops));
+        STATS.submitted(u64::from(self.ops));
         if self.to_host || device.features().unified {
             let stages = Self::stages(state, true);
             let host = (vk::PipelineStageFlags::HOST, vk::AccessFlags::HOST_READ);
@@ -239,8 +248,10 @@ impl Recorder {
             .wait_dst_stage_mask(&wait_stages)
             .signal_semaphores(&signals)
             .push_next(&mut timeline);
+        let submit_ns;
         {
             let queue = state.queue.lock();
+            submit_ns = if self.profile.is_some() { trace::now() } else { 0 };
             // SAFETY: the queue is locked; everything the batch uses outlives it by the pool's rule.
             let send = || unsafe { device.raw.queue_submit(*queue, &[info], vk::Fence::null()) };
             let mut sent = send();
@@ -256,7 +267,7 @@ impl Recorder {
         }
         state.submitted.store(value, Ordering::Release);
         if let Some(batch) = self.profile.take() {
-            batch.submitted(Point { stream: state, value });
+            batch.submitted(Point { stream: state, value }, submit_ns);
         }
         self.inflight.push_back((value, cmd));
         // Throttle: at most so many batches wait for the GPU.
@@ -288,15 +299,25 @@ impl Recorder {
         let cmd = self.begin(state)?;
         let reads = [(src.0.address() + src.1, bytes)];
         let writes = [(dst.0.address() + dst.1, bytes)];
-        let due = self.barrier_due(&reads, &writes);
-        if due || !self.transfer_synced {
+        let due = self.barrier_due(&reads, &writes) || !self.transfer_synced;
+        if due {
             self.barrier(state, true);
         }
         let region = vk::BufferCopy { src_offset: src.1, dst_offset: dst.1, size: bytes };
+        let timed = self.before(state, cmd);
         // SAFETY: recording under the `rec` lock; both buffers hold the range (callers check).
         unsafe { state.device.raw.cmd_copy_buffer(cmd, src.0.buffer(), dst.0.buffer(), &[region]) };
-        if let Some(p) = &mut self.profile {
-            p.stamp(state.device, cmd, None, 2 * bytes);
+        let (count, moved) = match to_host {
+            true => (&STATS.downloads, &STATS.download_bytes),
+            false => (&STATS.uploads, &STATS.upload_bytes),
+        };
+        count.add(1);
+        moved.add(bytes);
+        if timed {
+            let copy = if to_host { "download" } else { "upload" };
+            let command =
+                Command { kernel: None, copy, work: None, bytes: 2 * bytes, barrier: due, op: None };
+            self.after(state, cmd, command);
         }
         self.transfer_dirty = true;
         self.to_host |= to_host;
@@ -323,6 +344,8 @@ pub struct CommandEncoder {
     op: MutexGuard<'static, OpState>,
     /// `submitted` when the operation began: blocks are noted again if batches were submitted meanwhile.
     start: u64,
+    /// What the next dispatch works on, while a profile runs.
+    work: Option<Work>,
 }
 
 fn as_block(block: &dyn DeviceBlock) -> Result<&Block> {
@@ -340,7 +363,7 @@ impl CommandEncoder {
         }
         let op = state.op.lock().unwrap_or_else(|e| e.into_inner());
         state.owner.store(me, Ordering::Relaxed);
-        Ok(CommandEncoder { state, op, start: state.submitted.load(Ordering::Acquire) })
+        Ok(CommandEncoder { state, op, start: state.submitted.load(Ordering::Acquire), work: None })
     }
 
     /// The device that the stream belongs to.
@@ -505,9 +528,11 @@ impl CommandEncoder {
         }
         let mut r = self.state.lock_rec();
         let cmd = r.begin(self.state)?;
-        if r.barrier_due(reads, writes) {
+        let due = r.barrier_due(reads, writes);
+        if due {
             r.barrier(self.state, false);
         }
+        let timed = r.before(self.state, cmd);
         // SAFETY: recording under the `rec` lock; pipeline and layout live as long as the device, and the
         // caller vouches for the addresses in `push`.
         unsafe {
@@ -522,10 +547,19 @@ impl CommandEncoder {
             device.raw.cmd_dispatch(cmd, groups[0], groups[1], groups[2]);
         }
         let bytes = reads.iter().chain(writes).map(|r| r.1).sum();
-        if let Some(p) = &mut r.profile {
-            p.stamp(device, cmd, Some(pipeline), bytes);
+        pipeline.hits.fetch_add(1, Ordering::Relaxed);
+        if timed {
+            let (kernel, work) = (Some(pipeline.clone()), self.work.take());
+            r.after(self.state, cmd, Command { kernel, copy: "", work, bytes, barrier: due, op: None });
         }
         r.count(self.state, bytes)
+    }
+
+    /// Tells profiles how many floating point operations the next dispatch makes, and the sizes that decide them.
+    pub fn describe(&mut self, flops: f64, dims: &[i64]) {
+        if trace::on() {
+            self.work = Some(Work { flops, dims: dims.iter().map(|&d| d as u64).collect() });
+        }
     }
 
     /// Adds to the work of the open batch, in bytes of memory traffic that would take as long. For kernels

@@ -153,6 +153,8 @@ pub struct Features {
     pub max_buffer: u64,
     pub memory_budget: bool,
     pub timestamp_period: f32,
+    /// Queries can be reset by the host.
+    pub host_query_reset: bool,
 }
 
 fn component(t: vk::ComponentTypeKHR) -> Component {
@@ -239,6 +241,7 @@ pub(crate) fn open(
     features.int64 = on(f10.shader_int64);
     features.int16 = on(f10.shader_int16);
     features.int8 = on(f12.shader_int8);
+    features.host_query_reset = on(f12.host_query_reset);
     features.float16 = on(f12.shader_float16);
     features.float64 = on(f10.shader_float64);
     features.bfloat16 = on(bf16.shader_type);
@@ -490,7 +493,7 @@ fn limits(
 /// Memory that is local to the device, mapped, coherent and cached on a device without memory of its own.
 /// MLX_VK_UNIFIED=0 treats such a device like a discrete one (to test that path).
 fn unified(loader: &Loader, info: &AdapterInfo) -> bool {
-    if info.kind == AdapterKind::Discrete || std::env::var("MLX_VK_UNIFIED").is_ok_and(|v| v == "0") {
+    if info.kind == AdapterKind::Discrete || crate::core::env::switch("MLX_VK_UNIFIED") == Some(false) {
         return false;
     }
     has_memory(loader, info, UNIFIED_MEMORY)

@@ -8,11 +8,10 @@ use smallvec::SmallVec;
 use super::elem::{Defines, Push, collapse as join_axes, define, dims, grid};
 use super::matmul::{Operand, Problem, REACH, ceil, compact, tiled, zeros};
 use super::matmul_kernel::Table;
-use super::matmul_table::disabled;
 use super::{CommandEncoder, Features, KernelKey, Module, Source, elementwise, gemv};
 use crate::bail;
 use crate::core::layout::{collapse, row_major, show, size_of};
-use crate::core::{Dtype, Result};
+use crate::core::{Dtype, Result, env};
 use crate::kernels::program::Program;
 use crate::kernels::{DeviceView, View};
 
@@ -222,7 +221,7 @@ pub fn gather_mm(
     let (signed_a, signed_b) = (a.signed(), b.signed());
     let long = count >= RUN_ROWS.max(RUN_LENGTH * p.right_matrices) && count < REACH / n.max(k);
     let tall = m == 1 && sorted && rhs.is_some() && long && (p.a.cs == 1 || k == 1);
-    if let Some(step) = one_step(batch, &a).filter(|_| tall && !disabled("gather_mm_runs")) {
+    if let Some(step) = one_step(batch, &a).filter(|_| tall && !env::disabled("gather_mm_runs")) {
         let key = Key { table: Table::Runs, a: None, b: signed_b };
         let table = make_table(enc, &key, &a, &b, batch, 16)?;
         (p.m, p.a.rs, p.d_batch) = (count, step, count * n);
@@ -233,7 +232,7 @@ pub fn gather_mm(
     }
     let key = Key { table: Table::Gather, a: signed_a, b: signed_b };
     p.table = Some((Table::Gather, make_table(enc, &key, &a, &b, batch, 16)?));
-    if gemv::suits(&p) && !disabled("gemv") { gemv::run(enc, &p) } else { tiled(enc, &p) }
+    if gemv::suits(&p) && !env::disabled("gemv") { gemv::run(enc, &p) } else { tiled(enc, &p) }
 }
 
 /// Bounds of `count` segments, held inside 0..k.

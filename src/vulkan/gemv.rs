@@ -9,7 +9,7 @@ use super::CommandEncoder;
 use super::matmul::{Operand, Problem, add_parts, ceil, compact, launch, round_up, scratch_sums};
 use super::matmul_kernel::{Kernel, MatmulKey, Push};
 use super::matmul_table::FILL;
-use crate::core::Result;
+use crate::core::{Result, env};
 
 /// Most vectors that the kernels multiply at once.
 pub(super) const MAX_VECTORS: i64 = 8;
@@ -19,13 +19,9 @@ pub(super) const MAX_VECTORS: i64 = 8;
 /// A software driver gets the shortest code, since it compiles slower than it runs.
 fn layout_of_rows(software: bool, rows: i64, chunks: i64, batches: i64, vectors: u32) -> (u32, u32, u32) {
     static FORCED: OnceLock<Option<(u32, u32, u32)>> = OnceLock::new();
-    let read = || {
-        let text = std::env::var("MLX_VK_GEMV").ok()?;
-        let v: Vec<u32> = text.split('x').map(|s| s.parse().ok()).collect::<Option<_>>()?;
-        match v[..] {
-            [t, r, u] if [8, 16, 32, 64, 128, 256].contains(&t) && r > 0 && u > 0 => Some((t, r, u)),
-            _ => None,
-        }
+    let read = || match env::sizes("MLX_VK_GEMV")?[..] {
+        [threads, rows, unroll] => Some((threads, rows, unroll)),
+        _ => None,
     };
     if let Some(forced) = FORCED.get_or_init(read) {
         return *forced;
@@ -50,7 +46,8 @@ fn layout_of_rows(software: bool, rows: i64, chunks: i64, batches: i64, vectors:
 
 /// Parts of K so that `groups` workgroups become enough, none shorter than `least`.
 fn parts(groups: i64, wanted: i64, k: i64, least: i64, step: i64) -> (u32, u32) {
-    let parts = if groups * 2 > wanted { 1 } else { (wanted / groups.max(1)).min(k / least).clamp(1, 64) };
+    let whole = groups * 2 > wanted || env::disabled("matmul_split");
+    let parts = if whole { 1 } else { (wanted / groups.max(1)).min(k / least).clamp(1, 64) };
     let len = round_up(ceil(k, parts), step);
     let splits = ceil(k, len).max(1);
     (len as u32, splits as u32)
@@ -133,6 +130,8 @@ pub(super) fn run(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     };
     let pipeline = enc.device().pipeline(&key)?;
     push.k_split = k_split;
+    let work = 2.0 * p.m as f64 * p.n as f64 * p.k as f64 * batches as f64;
+    enc.describe(work, &[batches, p.m, p.n, p.k]);
     if !partial {
         return launch(enc, &pipeline, push, groups as u64, 1, batches, &view.reads(), &[p.d_range]);
     }

@@ -4,12 +4,14 @@
 
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::device::device;
 use super::memory::{Block, Kind};
 use super::stream::{Point, StreamState};
 use super::transfer;
 use crate::bail;
+use crate::core::env::disabled;
 use crate::core::{DeviceBlock, HostBlock, Result, Storage, Stream};
 
 /// Copies up to this size ride on the stream of the kernels: a queue of their own costs more than it hides.
@@ -71,7 +73,9 @@ impl Landing {
         }
         let write = from.last_write();
         let state = match write {
-            Some(w) if bytes <= SMALL && w.stream.device.index() == from.owner().index() => w.stream,
+            Some(w) if disabled("copy_queue") => w.stream,
+            // Not behind what was recorded since.
+            Some(w) if bytes <= SMALL && w.stream.recorded.load(Ordering::Acquire) <= w.value => w.stream,
             _ => from.owner().download_stream()?,
         };
         if let Some(w) = write {

@@ -10,11 +10,11 @@ use smallvec::SmallVec;
 use super::CommandEncoder;
 use super::gemv;
 use super::matmul_kernel::{Kernel, MatmulKey, Push, Table, pipeline_for};
-use super::matmul_table::{self as table, Choice, Shape as Product, Tier, disabled};
+use super::matmul_table::{self as table, Choice, Shape as Product, Tier};
 use super::pipeline::Pipeline;
 use crate::bail;
 use crate::core::layout::{collapse, show};
-use crate::core::{Dtype, Result};
+use crate::core::{Dtype, Result, env};
 use crate::kernels::DeviceView;
 use std::sync::Arc;
 
@@ -385,7 +385,7 @@ fn solve(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
         return scale_addend(enc, p);
     }
     let both = p.dtype != Dtype::C64;
-    if both && p.m.min(p.n) <= gemv::MAX_VECTORS && !disabled("gemv") {
+    if both && p.m.min(p.n) <= gemv::MAX_VECTORS && !env::disabled("gemv") {
         return gemv::run(enc, p);
     }
     if p.a.form(p.m, p.k).is_none() {
@@ -529,6 +529,8 @@ fn complex(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     let pipeline = enc.device().pipeline(&key)?;
     let push = Push { lda: lda as u32, ldb: ldb as u32, ..p.push() };
     let groups = (ceil(p.m, 16) * ceil(p.n, 16)) as u64;
+    let work = 8.0 * p.m as f64 * p.n as f64 * p.k as f64 * p.batches() as f64;
+    enc.describe(work, &[p.batches(), p.m, p.n, p.k]);
     launch(enc, &pipeline, push, groups, 1, p.batches(), &p.reads(), &[p.d_range])
 }
 
@@ -617,6 +619,7 @@ pub(super) fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     };
     let mut push = Push { lda: lda as u32, ldb: ldb as u32, k_split, flags: u32::from(even(4)), ..p.push() };
     let groups = table::tiles(&product(aligned), tile);
+    enc.describe(work, &[p.batches(), p.m, p.n, p.k]);
     if !partial {
         return launch(enc, &pipeline, push, groups, 1, p.batches(), &p.reads(), &[p.d_range]);
     }

@@ -11,7 +11,7 @@ use super::device::Device;
 use super::features::Features;
 use super::matmul_table::{Tile, fixed_subgroup, fragment, subgroup_grid, thread_tile};
 use super::pipeline::{KernelKey, Module, Pipeline, Source};
-use crate::core::{Dtype, Result};
+use crate::core::{Dtype, Result, env};
 
 /// The push block of shaders/lib/matmul.glsl.
 #[derive(Debug, Clone, Copy, Default)]
@@ -286,11 +286,12 @@ enum Policy {
 
 fn policy() -> Policy {
     static POLICY: OnceLock<Policy> = OnceLock::new();
-    *POLICY.get_or_init(|| match std::env::var("MLX_VK_MATMUL_SPEC").as_deref() {
-        Ok("off") => Policy::Off,
-        Ok("now") => Policy::Now,
+    let asked = *POLICY.get_or_init(|| match env::word("MLX_VK_MATMUL_SPEC") {
+        Some("off" | "0") => Policy::Off,
+        Some("now") => Policy::Now,
         _ => Policy::Auto,
-    })
+    });
+    if env::disabled("matmul_fixed") { Policy::Off } else { asked }
 }
 
 /// Life of a specialised pipeline.

@@ -1,19 +1,13 @@
 //! Which kernel multiplies which matrices: the one table of tiles by device class, read top to bottom, and
 //! the facts about a device that it depends on. Pure; called by `matmul` and `gemv`. The environment
 //! variable MLX_VK_MATMUL_TILE=BMxBNxBKxTHREADS[xUNROLL] overrides the tile, MLX_VK_DISABLE=name,...
-//! takes kernels (matmul_nv2, matmul_khr, matmul_tiled, gemv) out of the choice.
+//! takes kernels (matmul_nv2, matmul_khr, gemv) and the cutting of K (matmul_split) out of the choice.
 
 use std::sync::OnceLock;
 
 use super::features::{Component, Features};
 use crate::core::Dtype;
-
-/// Whether MLX_VK_DISABLE names a kernel variant.
-pub fn disabled(name: &str) -> bool {
-    static NAMES: OnceLock<Vec<String>> = OnceLock::new();
-    let read = || std::env::var("MLX_VK_DISABLE").unwrap_or_default();
-    NAMES.get_or_init(|| read().split(',').map(|s| s.trim().to_string()).collect()).iter().any(|n| n == name)
-}
+use crate::core::env::{self, disabled};
 
 /// A tile of the result and the workgroup that makes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -250,14 +244,13 @@ fn forced_tile() -> Option<Tile> {
         return Some(t);
     }
     static TILE: OnceLock<Option<Tile>> = OnceLock::new();
-    *TILE.get_or_init(|| parse_tile(&std::env::var("MLX_VK_MATMUL_TILE").ok()?))
+    *TILE.get_or_init(|| env::sizes("MLX_VK_MATMUL_TILE").and_then(|v| tile_of(&v)))
 }
 
-fn parse_tile(text: &str) -> Option<Tile> {
-    let v: Vec<u32> = text.split('x').map(|s| s.trim().parse().ok()).collect::<Option<_>>()?;
-    match v[..] {
-        [bm, bn, bk, threads] if threads > 0 => Some(tile(bm, bn, bk, threads, 1)),
-        [bm, bn, bk, threads, unroll] if threads > 0 && unroll > 0 => Some(tile(bm, bn, bk, threads, unroll)),
+fn tile_of(sizes: &[u32]) -> Option<Tile> {
+    match *sizes {
+        [bm, bn, bk, threads] => Some(tile(bm, bn, bk, threads, 1)),
+        [bm, bn, bk, threads, unroll] => Some(tile(bm, bn, bk, threads, unroll)),
         _ => None,
     }
 }
@@ -336,6 +329,7 @@ fn split(s: &Shape, tier: Tier, t: Tile) -> Choice {
 /// K in `wanted` parts, at most `most`, each a multiple of the tile's step and not too short.
 fn cut(s: &Shape, tier: Tier, t: Tile, wanted: u64, most: u64) -> Choice {
     let step = u64::from(t.bk * t.unroll);
+    let most = if disabled("matmul_split") { 1 } else { most };
     let parts = wanted.min(s.k / 256).clamp(1, most);
     let k_split = s.k.div_ceil(parts).next_multiple_of(step);
     let splits = s.k.div_ceil(k_split).max(1);
@@ -388,9 +382,9 @@ mod tests {
     }
 
     #[test]
-    fn tiles_parse_with_and_without_unroll() {
-        assert_eq!(parse_tile("128x128x32x128"), Some(tile(128, 128, 32, 128, 1)));
-        assert_eq!(parse_tile("128x256x64x256x2"), Some(tile(128, 256, 64, 256, 2)));
-        assert_eq!(parse_tile("128x"), None);
+    fn tiles_come_with_and_without_unroll() {
+        assert_eq!(tile_of(&[128, 128, 32, 128]), Some(tile(128, 128, 32, 128, 1)));
+        assert_eq!(tile_of(&[128, 256, 64, 256, 2]), Some(tile(128, 256, 64, 256, 2)));
+        assert_eq!(tile_of(&[128]), None);
     }
 }

@@ -27,7 +27,9 @@ mod memory;
 mod nv;
 mod pipeline;
 pub mod profile;
+pub mod stats;
 mod stream;
+pub mod tiers;
 mod transfer;
 
 mod elem;
@@ -47,6 +49,7 @@ mod radix;
 pub mod random;
 pub mod reduce;
 pub mod rope;
+pub mod rows;
 pub mod scan;
 pub mod scatter;
 pub mod search;

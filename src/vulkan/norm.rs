@@ -6,6 +6,7 @@ use super::elem::{
 };
 use super::{CommandEncoder, Features, KernelKey, Module, Source};
 use crate::bail;
+use crate::core::env::disabled;
 use crate::core::layout::{show, size_of};
 use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
@@ -98,7 +99,8 @@ pub fn norm(
     let lanes = (steps / 4).max(1).next_power_of_two().min(u64::from(WG));
     let lanes = if steps <= 32 * most { lanes.min(32) } else { lanes };
     let held = steps.div_ceil(lanes);
-    let vectors = if held <= most { held.next_power_of_two() as u32 } else { 0 };
+    let vectors =
+        if held <= most && !disabled("norm_registers") { held.next_power_of_two() as u32 } else { 0 };
     let largest = enc.device().features().max_workgroup_invocations.clamp(WG, 1024);
     let (group, lanes) = if vectors == 0 { (largest, largest) } else { (WG, lanes as u32) };
     let key = Key {

@@ -5,7 +5,9 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::hash::{BuildHasherDefault, Hash};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, RwLock};
+use std::time::Instant;
 
 use ash::vk;
 
@@ -13,8 +15,9 @@ use super::compiler;
 use super::device::Device;
 use super::features::Features;
 use super::spirv;
+use super::stats::{self, STATS};
 use crate::bail;
-use crate::core::Result;
+use crate::core::{Result, trace};
 
 /// Where a kernel's GLSL comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +68,8 @@ pub trait KernelKey: Hash + Eq + Clone + Send + Sync + Debug + 'static {
 pub struct Pipeline {
     raw: vk::Pipeline,
     name: String,
+    /// Dispatches so far.
+    pub(super) hits: AtomicU64,
 }
 
 impl Pipeline {
@@ -160,6 +165,9 @@ impl Device {
                 map.entry(key.clone()).or_default().clone()
             }
         };
+        if slot.get().is_some() {
+            STATS.pipeline_hits.add(1);
+        }
         slot.get_or_init(|| self.build(&key.name(), &key.module(self.features()), key.foreign())).clone()
     }
 
@@ -171,6 +179,8 @@ impl Device {
 
     fn build(&'static self, name: &str, module: &Module, foreign: bool) -> Result<Arc<Pipeline>> {
         self.usable()?;
+        let _span = trace::span("compile", || name.to_string());
+        STATS.pipeline_misses.add(1);
         let f = self.features();
         if module.spirv16 && !f.spirv16 {
             bail!(Runtime, "[vulkan] Kernel {name} needs SPIR-V 1.6, which the device lacks.");
@@ -209,14 +219,18 @@ impl Device {
             stage = stage.push_next(&mut size);
         }
         let infos = [vk::ComputePipelineCreateInfo::default().stage(stage).layout(self.layout)];
+        let start = Instant::now();
         // SAFETY: everything the description points to lives through the call.
         let made = unsafe { self.raw.create_compute_pipelines(self.blob.raw, &infos, None) };
         // SAFETY: a pipeline keeps no reference to its module.
         unsafe { self.raw.destroy_shader_module(shader, None) };
         let made =
             self.check(&format!("vkCreateComputePipelines for kernel {name}"), made.map_err(|(_, e)| e))?;
+        STATS.pipeline_ns.add(start.elapsed().as_nanos() as u64);
         self.blob.on_pipeline();
         self.blob.save(&self.raw, false);
-        Ok(Arc::new(Pipeline { raw: made[0], name: name.into() }))
+        let pipeline = Arc::new(Pipeline { raw: made[0], name: name.into(), hits: AtomicU64::new(0) });
+        stats::made(&pipeline);
+        Ok(pipeline)
     }
 }

@@ -1,216 +1,326 @@
-//! GPU time of every dispatch, by timestamps. While a profile runs, commands are kept apart by barriers so
-//! that each time is the kernel's own. Recording is off by default and costs one load per batch.
+//! GPU time of every command, by two timestamps: one when its turn comes, one when it is done. No barrier is
+//! added unless a profile asks for `isolate`, so commands may overlap as they do otherwise. Query pools grow with
+//! the batches and are reused; with no profile running this costs one relaxed load a command.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use ash::vk;
+use smallvec::SmallVec;
 
 use super::device::Device;
 use super::pipeline::Pipeline;
 use super::stream::{Point, StreamState};
 use crate::core::Result;
+use crate::core::trace::{self, Op};
 
-/// Timestamps of one batch; commands beyond are not timed.
-const STAMPS: u32 = 1024;
+/// Commands that a query pool has room for.
+const COMMANDS: usize = 256;
 
-static RUNNING: AtomicBool = AtomicBool::new(false);
-static BARRIERS: AtomicU64 = AtomicU64::new(0);
-static BATCHES: Mutex<Vec<Finished>> = Mutex::new(Vec::new());
+static ISOLATED: AtomicU32 = AtomicU32::new(0);
+static NEXT_BATCH: AtomicU64 = AtomicU64::new(0);
+static FINISHED: Mutex<Vec<Finished>> = Mutex::new(Vec::new());
+static DONE: Mutex<Vec<Done>> = Mutex::new(Vec::new());
 static POOLS: Mutex<Vec<(u32, vk::QueryPool)>> = Mutex::new(Vec::new());
 
-/// One command on the GPU.
+/// What a kernel works on, where the operation's output does not say it.
 #[derive(Debug, Clone)]
-pub struct Sample {
-    /// Name of the kernel, `copy` for transfers.
-    pub kernel: String,
-    /// Index of the GPU.
-    pub device: u32,
-    /// Nanoseconds on the GPU's clock.
-    pub start_ns: f64,
-    /// Nanoseconds.
-    pub duration_ns: f64,
-    /// Bytes that the command says it reads and writes.
+pub(crate) struct Work {
+    /// Floating point operations.
+    pub flops: f64,
+    /// Sizes that decide the time.
+    pub dims: SmallVec<[u64; 4]>,
+}
+
+/// A command as it was recorded.
+#[derive(Clone)]
+pub(crate) struct Command {
+    /// The kernel; none for copies.
+    pub kernel: Option<Arc<Pipeline>>,
+    /// Name of a copy.
+    pub copy: &'static str,
+    pub work: Option<Work>,
     pub bytes: u64,
+    /// It waits for all commands before it.
+    pub barrier: bool,
+    pub op: Option<Arc<Op>>,
 }
 
-/// All commands of one kernel.
-#[derive(Debug, Clone)]
-pub struct Row {
-    /// Name of the kernel.
-    pub kernel: String,
-    /// How often it ran.
-    pub count: u64,
-    /// Nanoseconds in all.
-    pub total_ns: f64,
-    /// Bytes read and written in all.
-    pub bytes: u64,
-}
-
-/// What a profile saw.
-#[derive(Debug, Clone, Default)]
-pub struct Report {
-    /// Commands in the order of their start.
-    pub samples: Vec<Sample>,
-    /// Batches submitted.
-    pub batches: u64,
-    /// Barriers that the hazards alone would have asked for.
-    pub barriers: u64,
-}
-
-/// Timestamps of the batch being recorded.
+/// Commands and timestamps of the batch being recorded.
 pub(crate) struct Batch {
-    pool: vk::QueryPool,
-    commands: Vec<(Option<Arc<Pipeline>>, u64)>,
+    number: u64,
+    commands: Vec<Command>,
+    pools: Vec<vk::QueryPool>,
+    timed: bool,
+    started: u64,
 }
 
 struct Finished {
     batch: Batch,
     point: Point,
+    submit_ns: u64,
+}
+
+/// A batch whose timestamps were read: ticks at the beginning and the end of its first commands.
+struct Done {
+    batch: Batch,
+    stream: &'static StreamState,
+    submit_ns: u64,
+    ticks: Vec<[u64; 2]>,
+}
+
+/// One command on the GPU.
+#[derive(Debug, Clone)]
+pub struct Sample {
+    /// Name of the kernel; `upload` or `download` for copies.
+    pub kernel: String,
+    /// The operation it belongs to.
+    pub op: Option<Arc<Op>>,
+    /// Sizes that decide the time, where the kernel tells them.
+    pub dims: SmallVec<[u64; 4]>,
+    /// Index of the GPU.
+    pub device: u32,
+    /// Number of the stream among those of the GPU.
+    pub stream: u32,
+    /// Number of the batch in this process.
+    pub batch: u64,
+    /// Nanoseconds on the host's clock of `trace`, and the end; none where the queue cannot tell the time.
+    pub times: Option<[f64; 2]>,
+    /// Bytes that the command says it reads and writes.
+    pub bytes: u64,
+    /// Floating point operations, where the kernel tells them.
+    pub flops: f64,
+    /// It waited for all commands before it.
+    pub barrier: bool,
+}
+
+/// What a profile saw of the GPUs.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    /// Commands in the order of submission to each stream.
+    pub samples: Vec<Sample>,
+    /// Batches submitted.
+    pub batches: u64,
+    /// GPU, number and name of each stream that had work.
+    pub streams: Vec<(u32, u32, String)>,
+}
+
+/// A profile that runs.
+pub struct Recording {
+    first: u64,
+    isolate: bool,
 }
 
 fn lock<T>(m: &'static Mutex<T>) -> MutexGuard<'static, T> {
     m.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Starts timing; what was timed before and not collected is forgotten.
-pub fn start() {
-    lock(&BATCHES).clear();
-    BARRIERS.store(0, Relaxed);
-    RUNNING.store(true, Relaxed);
+fn flush_all() -> Result<()> {
+    super::device::opened().flat_map(Device::lock_streams).try_for_each(StreamState::flush)
 }
 
-/// Stops timing, waits for the timed work and returns what was seen.
-pub fn stop() -> Result<Report> {
-    RUNNING.store(false, Relaxed);
-    for d in super::device::opened() {
-        for s in d.lock_streams() {
-            s.flush()?;
-        }
+/// Whether commands are kept apart.
+pub(crate) fn isolated() -> bool {
+    ISOLATED.load(Relaxed) != 0
+}
+
+/// Starts timing commands on all GPUs; `trace` must be on. With `isolate` no two commands overlap.
+pub fn start(isolate: bool) -> Recording {
+    // What was recorded before belongs to batches of its own.
+    let _ = flush_all();
+    ISOLATED.fetch_add(u32::from(isolate), Relaxed);
+    Recording { first: NEXT_BATCH.load(Relaxed), isolate }
+}
+
+/// Waits for the work since `start` and returns what was seen. `last`: no other profile runs.
+pub fn stop(recording: &Recording, last: bool) -> Result<Report> {
+    ISOLATED.fetch_sub(u32::from(recording.isolate), Relaxed);
+    let result = collect(recording.first);
+    if last {
+        lock(&DONE).clear();
     }
-    let finished = std::mem::take(&mut *lock(&BATCHES));
-    let mut report =
-        Report { batches: finished.len() as u64, barriers: BARRIERS.load(Relaxed), ..Default::default() };
-    for Finished { batch, point } in finished {
-        point.stream.wait(point.value)?;
-        let device = point.stream.device;
-        let mut stamps = vec![0u64; batch.commands.len() + 1];
-        let flags = vk::QueryResultFlags::TYPE_64 | vk::QueryResultFlags::WAIT;
-        // SAFETY: the batch that wrote the first `stamps.len()` queries is done.
-        let got = unsafe { device.raw.get_query_pool_results(batch.pool, 0, &mut stamps, flags) };
-        device.check("vkGetQueryPoolResults", got)?;
-        lock(&POOLS).push((device.index(), batch.pool));
-        let period = f64::from(device.features().timestamp_period);
-        for (i, (pipeline, bytes)) in batch.commands.into_iter().enumerate() {
+    result
+}
+
+/// Ends a profile that nobody asks for.
+pub fn abandon(recording: &Recording) {
+    ISOLATED.fetch_sub(u32::from(recording.isolate), Relaxed);
+}
+
+fn collect(first: u64) -> Result<Report> {
+    if super::adapter::forked() {
+        return Ok(Report::default()); // a child has no GPU work of its own
+    }
+    flush_all()?;
+    let end = NEXT_BATCH.load(Relaxed);
+    let points: Vec<Point> = lock(&FINISHED).iter().map(|f| f.point).collect();
+    points.into_iter().try_for_each(|p| p.stream.wait(p.value))?;
+    harvest()?;
+    let done = lock(&DONE);
+    let ours: Vec<&Done> = done.iter().filter(|d| (first..end).contains(&d.batch.number)).collect();
+    Ok(report(&ours))
+}
+
+/// Reads the timestamps of batches that are over.
+fn harvest() -> Result<()> {
+    let over: Vec<Finished> =
+        lock(&FINISHED).extract_if(.., |f| f.point.stream.reached(f.point.value)).collect();
+    for f in over {
+        let device = f.point.stream.device;
+        let mut batch = f.batch;
+        let mut ticks = Vec::with_capacity(batch.commands.len());
+        for (pool, commands) in batch.pools.drain(..).zip(batch.commands.chunks(COMMANDS)) {
+            let mut stamps = vec![[0u64; 2]; commands.len()];
+            let flags = vk::QueryResultFlags::TYPE_64 | vk::QueryResultFlags::WAIT;
+            // SAFETY: the batch that wrote these queries is done.
+            let got = unsafe { device.raw.get_query_pool_results(pool, 0, stamps.as_flattened_mut(), flags) };
+            device.check("vkGetQueryPoolResults", got)?;
+            ticks.append(&mut stamps);
+            lock(&POOLS).push((device.index(), pool));
+        }
+        lock(&DONE).push(Done { batch, stream: f.point.stream, submit_ns: f.submit_ns, ticks });
+    }
+    Ok(())
+}
+
+/// Brings the ticks of each GPU to the host's clock: no batch begins before it was submitted, and the one that
+/// waited least begins then.
+fn report(done: &[&Done]) -> Report {
+    struct Clock {
+        origin: u64,
+        period: f64,
+        offset: f64,
+    }
+    let mut clocks: HashMap<u32, Clock> = HashMap::new();
+    let since = |tick: u64, origin: u64, s: &StreamState| {
+        let ticks = tick.wrapping_sub(origin) & s.queue.timestamp_mask;
+        // Half the range back means that another queue's first stamp was read before.
+        let back = s.queue.timestamp_mask.wrapping_sub(ticks).wrapping_add(1);
+        if ticks > s.queue.timestamp_mask / 2 { -(back as f64) } else { ticks as f64 }
+    };
+    for d in done {
+        let Some(&[begin, _]) = d.ticks.first() else { continue };
+        let device = d.stream.device;
+        let clock = clocks.entry(device.index()).or_insert_with(|| Clock {
+            origin: begin,
+            period: f64::from(device.features().timestamp_period),
+            offset: f64::NEG_INFINITY,
+        });
+        let begin = since(begin, clock.origin, d.stream) * clock.period;
+        clock.offset = clock.offset.max(d.submit_ns as f64 - begin);
+    }
+    let mut report = Report { batches: done.len() as u64, ..Report::default() };
+    let mut latest: HashMap<(u32, u32), f64> = HashMap::new();
+    for d in done {
+        let device = d.stream.device;
+        let place = device.lock_streams().iter().position(|s| s.same(d.stream)).unwrap_or_default() as u32;
+        let track = (device.index(), place);
+        if !report.streams.iter().any(|s| (s.0, s.1) == track) {
+            let copies = device.is_copy_stream(d.stream);
+            let kind = if copies { "copies" } else { "stream" };
+            report.streams.push((track.0, track.1, format!("{kind} {place}")));
+        }
+        for (i, c) in d.batch.commands.iter().enumerate() {
+            let times = d.ticks.get(i).zip(clocks.get(&track.0)).map(|(t, clock)| {
+                let at = |tick| since(tick, clock.origin, d.stream) * clock.period + clock.offset;
+                let end_before = latest.entry(track).or_insert(f64::NEG_INFINITY);
+                // A batch begins with a barrier against the one before.
+                let ordered = c.barrier || i == 0;
+                let begin = if ordered { at(t[0]).max(*end_before) } else { at(t[0]) };
+                let end = at(t[1]).max(begin);
+                *end_before = end_before.max(end);
+                [begin, end]
+            });
             report.samples.push(Sample {
-                kernel: pipeline.map_or_else(|| "copy".into(), |p| p.name().to_string()),
-                device: device.index(),
-                start_ns: stamps[i] as f64 * period,
-                duration_ns: stamps[i + 1].saturating_sub(stamps[i]) as f64 * period,
-                bytes,
+                kernel: c.kernel.as_ref().map_or_else(|| c.copy.into(), |p| p.name().to_string()),
+                op: c.op.clone(),
+                dims: c.work.as_ref().map(|w| w.dims.clone()).unwrap_or_default(),
+                device: track.0,
+                stream: track.1,
+                batch: d.batch.number,
+                times,
+                bytes: c.bytes,
+                flops: c.work.as_ref().map_or(0.0, |w| w.flops),
+                barrier: c.barrier,
             });
         }
     }
-    report.samples.sort_by(|a, b| a.start_ns.total_cmp(&b.start_ns));
-    Ok(report)
-}
-
-impl Report {
-    /// One row a kernel, the most expensive first.
-    pub fn rows(&self) -> Vec<Row> {
-        let mut by_name: std::collections::HashMap<&str, Row> = std::collections::HashMap::new();
-        for s in &self.samples {
-            let empty = || Row { kernel: s.kernel.clone(), count: 0, total_ns: 0.0, bytes: 0 };
-            let row = by_name.entry(&s.kernel).or_insert_with(empty);
-            row.count += 1;
-            row.total_ns += s.duration_ns;
-            row.bytes += s.bytes;
-        }
-        let mut rows: Vec<Row> = by_name.into_values().collect();
-        rows.sort_by(|a, b| b.total_ns.total_cmp(&a.total_ns).then_with(|| a.kernel.cmp(&b.kernel)));
-        rows
-    }
-
-    /// Nanoseconds that commands ran, and that the GPU stood between the first and the last.
-    pub fn busy_and_gap_ns(&self) -> (f64, f64) {
-        let busy: f64 = self.samples.iter().map(|s| s.duration_ns).sum();
-        let end = self.samples.iter().map(|s| s.start_ns + s.duration_ns).fold(0.0, f64::max);
-        let first = self.samples.first().map_or(0.0, |s| s.start_ns);
-        (busy, (end - first - busy).max(0.0))
-    }
-
-    /// The samples in the Chrome trace event format.
-    pub fn chrome_trace(&self) -> String {
-        let origin = self.samples.first().map_or(0.0, |s| s.start_ns);
-        let events: Vec<String> = self
-            .samples
-            .iter()
-            .map(|s| {
-                let name = s.kernel.replace('\\', "\\\\").replace('"', "\\\"");
-                let (start, duration) = ((s.start_ns - origin) / 1e3, s.duration_ns / 1e3);
-                format!(
-                    "{{\"name\":\"{name}\",\"ph\":\"X\",\"pid\":{},\"tid\":0,\"ts\":{start:.3},\
-                     \"dur\":{duration:.3},\"args\":{{\"bytes\":{}}}}}",
-                    s.device, s.bytes
-                )
-            })
-            .collect();
-        format!("{{\"traceEvents\":[{}]}}", events.join(",\n"))
-    }
+    report
 }
 
 impl Batch {
-    /// Timestamps for a batch that begins, if a profile runs and the queue can tell the time.
-    pub fn begin(state: &StreamState, cmd: vk::CommandBuffer) -> Option<Batch> {
-        if !RUNNING.load(Relaxed) || !state.compute || !state.device.timestamps() {
-            return None;
-        }
-        let device: &Device = state.device;
+    /// For a batch that gets its first timed command.
+    pub fn new(state: &StreamState) -> Batch {
+        let can = state.queue.timestamp_mask != 0;
+        let timed = can && (state.compute || state.device.features().host_query_reset);
+        let number = NEXT_BATCH.fetch_add(1, Relaxed);
+        Batch { number, commands: Vec::new(), pools: Vec::new(), timed, started: 0 }
+    }
+
+    /// A query pool more, reset; commands are not timed any more when there is none.
+    fn grow(&mut self, device: &Device, cmd: vk::CommandBuffer) {
         let known = {
             let mut pools = lock(&POOLS);
             pools.iter().position(|p| p.0 == device.index()).map(|i| pools.swap_remove(i).1)
         };
+        let count = 2 * COMMANDS as u32;
         let pool = known.or_else(|| {
             let info =
-                vk::QueryPoolCreateInfo::default().query_type(vk::QueryType::TIMESTAMP).query_count(STAMPS);
+                vk::QueryPoolCreateInfo::default().query_type(vk::QueryType::TIMESTAMP).query_count(count);
             // SAFETY: the device is alive for the whole process.
             unsafe { device.raw.create_query_pool(&info, None) }.ok()
-        })?;
-        // SAFETY: recording under the `rec` lock; earlier uses of the pool are done.
-        unsafe { device.raw.cmd_reset_query_pool(cmd, pool, 0, STAMPS) };
-        let batch = Batch { pool, commands: Vec::new() };
-        batch.write(device, cmd, 0);
-        Some(batch)
+        });
+        let Some(pool) = pool else {
+            self.timed = false;
+            return;
+        };
+        // SAFETY: the pool belongs to the device and earlier uses of it are done; recording holds the `rec` lock.
+        unsafe {
+            match device.features().host_query_reset {
+                true => device.raw.reset_query_pool(pool, 0, count),
+                false => device.raw.cmd_reset_query_pool(cmd, pool, 0, count),
+            }
+        }
+        self.pools.push(pool);
     }
 
-    fn write(&self, device: &Device, cmd: vk::CommandBuffer, query: u32) {
-        let stage = vk::PipelineStageFlags::BOTTOM_OF_PIPE;
-        // SAFETY: recording under the `rec` lock; the query is inside the pool and was reset.
-        unsafe { device.raw.cmd_write_timestamp(cmd, stage, self.pool, query) };
+    fn write(&self, device: &Device, cmd: vk::CommandBuffer, end: bool) {
+        let i = self.commands.len();
+        if self.started != i as u64 + 1 {
+            return;
+        }
+        let stage = match end {
+            true => vk::PipelineStageFlags::BOTTOM_OF_PIPE,
+            false => vk::PipelineStageFlags::TOP_OF_PIPE,
+        };
+        let query = 2 * (i % COMMANDS) as u32 + u32::from(end);
+        // SAFETY: recording under the `rec` lock; the query is inside the pool, was reset, and is written once.
+        unsafe { device.raw.cmd_write_timestamp(cmd, stage, self.pools[i / COMMANDS], query) };
     }
 
-    /// Notes the command just recorded.
-    pub fn stamp(
-        &mut self,
-        device: &Device,
-        cmd: vk::CommandBuffer,
-        pipeline: Option<&Arc<Pipeline>>,
-        bytes: u64,
-    ) {
-        let query = self.commands.len() as u32 + 1;
-        if query < STAMPS {
-            self.commands.push((pipeline.cloned(), bytes));
-            self.write(device, cmd, query);
+    /// Before a command is recorded, behind its barrier.
+    pub fn before(&mut self, device: &Device, cmd: vk::CommandBuffer) {
+        let i = self.commands.len();
+        if self.timed && i == self.pools.len() * COMMANDS {
+            self.grow(device, cmd);
+        }
+        if self.timed {
+            self.started = i as u64 + 1;
+            self.write(device, cmd, false);
         }
     }
 
-    /// Hands the timestamps over; the batch was submitted.
-    pub fn submitted(self, point: Point) {
-        lock(&BATCHES).push(Finished { batch: self, point });
+    /// After the command was recorded.
+    pub fn after(&mut self, device: &Device, cmd: vk::CommandBuffer, command: Command) {
+        self.write(device, cmd, true);
+        self.commands.push(Command { op: trace::operation(), ..command });
     }
-}
 
-/// Counts a barrier that hazards asked for.
-pub(crate) fn on_barrier() {
-    BARRIERS.fetch_add(1, Relaxed);
+    /// Hands the commands over; the batch was submitted.
+    pub fn submitted(self, point: Point, submit_ns: u64) {
+        lock(&FINISHED).push(Finished { batch: self, point, submit_ns });
+        // An error shows again when the profile stops.
+        let _ = harvest();
+    }
 }

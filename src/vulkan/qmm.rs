@@ -8,14 +8,15 @@ use super::elem::{Defines, define};
 use super::gather_mm;
 use super::matmul::{self, REACH, ceil, launch, plain, scratch_sums};
 use super::matmul_kernel::{Kernel, Push as MatmulPush};
-use super::matmul_table::{disabled, fixed_subgroup};
+use super::matmul_table::fixed_subgroup;
 use super::pipeline::Pipeline;
 use super::qmm_table::{Choice, Shape, VECTORS, Variant, choose};
 use super::quant::{define_format, dequantize, show as show_format};
+use super::stats::STATS;
 use super::{CommandEncoder, Features, KernelKey, Module, Source, elementwise};
 use crate::bail;
 use crate::core::layout::{row_major, show, size_of};
-use crate::core::{Dtype, Result};
+use crate::core::{Dtype, Result, env};
 use crate::kernels::program::Program;
 use crate::kernels::quant::Format;
 use crate::kernels::{DeviceView, View};
@@ -82,6 +83,7 @@ impl KernelKey for Key {
         let file = match self.variant {
             Variant::Rows { threads, rows, vectors, unit } => {
                 put(&[("TPR", threads), ("R", rows), ("VECTORS", vectors), ("UNIT", unit)]);
+                put(&[("STAGE", if f.shared_memory >= 40 << 10 { 16 << 10 } else { 8 << 10 })]);
                 if let Some(s) = fixed_subgroup(f).filter(|&s| f.subgroup_arithmetic && s <= threads) {
                     put(&[("SUBGROUP", s)]);
                     subgroup_size = f.subgroup_size_control.then_some(s);
@@ -223,10 +225,14 @@ pub fn quantized_matmul(
         Ok(Some(View { shape, strides, ..i }))
     };
     let (lhs, rhs) = (flat(picks.lhs)?, flat(picks.rhs)?);
-    let runs =
-        m == 1 && picks.sorted && rhs.is_some() && batch >= 16.max(4 * matrices) && !disabled("qmm_runs");
+    let runs = m == 1
+        && picks.sorted
+        && rhs.is_some()
+        && batch >= 16.max(4 * matrices)
+        && !env::disabled("qmm_runs");
     let shape = Shape { dtype: dst.dtype, format: w.format, transpose, m, n, k, batch, matrices, runs };
     let choice = choose(enc.device().features(), &shape);
+    STATS.quantized(choice.variant.number(), m, k / i64::from(w.format.group));
     if choice.variant == Variant::Dequantize {
         let picks = Picks { lhs: lhs.as_ref(), rhs: rhs.as_ref(), sorted: picks.sorted };
         return through_values(enc, x, w, transpose, &picks, &shape, dst);
@@ -324,6 +330,10 @@ impl Job {
         let rows = if let Variant::Tiled { runs: true, .. } = variant { s.batch } else { s.m };
         for first in (0..rows).step_by(most.max(1) as usize) {
             let count = (rows - first).min(most);
+            enc.describe(
+                2.0 * count as f64 * s.n as f64 * s.k as f64 * batch as f64,
+                &[batch, count, s.n, s.k],
+            );
             let mut push = Push {
                 m: count as u32,
                 x: self.push.x + (first * i64::from(self.push.x_rs) * size) as u64,

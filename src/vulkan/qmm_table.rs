@@ -1,13 +1,15 @@
 //! Which kernel multiplies by which quantised matrix: one table of variants, read top to bottom. Pure; called by
 //! `qmm`. MLX_VK_QMM=THREADSxROWS overrides how qmm_rows is laid out, MLX_VK_QMM=dequantize takes all other products
-//! over scratch; MLX_VK_DISABLE=name,... takes qmm_rows, qmm_cols, qmm_dequantize and qmm_runs out of the choice.
+//! over scratch; MLX_VK_DISABLE=name,... takes qmm_rows, qmm_cols, qmm_tiled, qmm_dequantize, qmm_runs and qmm_split
+//! out of the choice.
 
 use std::sync::OnceLock;
 
 use super::features::Features;
 use super::matmul::{ceil, round_up};
-use super::matmul_table::{self as table, FILL, Tier, disabled};
+use super::matmul_table::{self as table, FILL, Tier};
 use crate::core::Dtype;
+use crate::core::env::{self, disabled};
 use crate::kernels::quant::Format;
 
 /// Most rows of x that qmm_rows and qmm_cols take at once, and in all.
@@ -46,6 +48,18 @@ pub(super) enum Variant {
     Dequantize,
 }
 
+impl Variant {
+    /// Its place among those of `stats`.
+    pub fn number(&self) -> usize {
+        match self {
+            Variant::Rows { .. } => 0,
+            Variant::Cols { .. } => 1,
+            Variant::Tiled { .. } => 2,
+            Variant::Dequantize => 3,
+        }
+    }
+}
+
 /// A variant and the parts that K is cut into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Choice {
@@ -76,20 +90,17 @@ const TILES: &[Tile] = &[
 
 /// K in parts so that `groups` workgroups become `wanted`, each a multiple of `step` and none below `least`.
 fn cut(groups: i64, wanted: i64, k: i64, least: i64, step: i64) -> (i64, i64) {
-    let parts = if groups * 2 > wanted { 1 } else { (wanted / groups.max(1)).min(k / least).clamp(1, 64) };
+    let whole = groups * 2 > wanted || disabled("qmm_split");
+    let parts = if whole { 1 } else { (wanted / groups.max(1)).min(k / least).clamp(1, 64) };
     let len = round_up(ceil(k, parts), step).max(step);
     (len, ceil(k, len).max(1))
 }
 
 fn forced_rows() -> Option<(u32, u32)> {
     static FORCED: OnceLock<Option<(u32, u32)>> = OnceLock::new();
-    *FORCED.get_or_init(|| {
-        let text = std::env::var("MLX_VK_QMM").ok()?;
-        let v: Vec<u32> = text.split('x').map(|s| s.parse().ok()).collect::<Option<_>>()?;
-        match v[..] {
-            [t, r] if [8, 16, 32, 64, 128, 256].contains(&t) && (1..=8).contains(&r) => Some((t, r)),
-            _ => None,
-        }
+    *FORCED.get_or_init(|| match env::sizes("MLX_VK_QMM")?[..] {
+        [threads, rows] => Some((threads, rows)),
+        _ => None,
     })
 }
 
@@ -142,7 +153,8 @@ pub(super) fn choose(f: &Features, s: &Shape) -> Choice {
         }
     }
     let rows = if s.runs { s.batch } else { s.m };
-    if cooperative(f, s, rows) && !disabled("qmm_dequantize") {
+    let tiles = !disabled("qmm_tiled");
+    if (cooperative(f, s, rows) || !tiles) && !disabled("qmm_dequantize") {
         return whole(Variant::Dequantize);
     }
     let products = if s.runs { 1 } else { s.batch };
@@ -171,7 +183,7 @@ fn cooperative(f: &Features, s: &Shape, rows: i64) -> bool {
         aligned: s.k % 8 == 0 && s.n % 8 == 0,
     };
     static FORCED: OnceLock<bool> = OnceLock::new();
-    if *FORCED.get_or_init(|| std::env::var("MLX_VK_QMM").is_ok_and(|v| v == "dequantize")) {
+    if *FORCED.get_or_init(|| env::word("MLX_VK_QMM") == Some("dequantize")) {
         return true;
     }
     let tier = table::choose(f, &product).tier;

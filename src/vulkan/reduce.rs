@@ -9,6 +9,7 @@ use super::elem::{
 use super::encoder::COUNTERS;
 use super::{CommandEncoder, Features, KernelKey, Module, Source};
 use crate::bail;
+use crate::core::env::disabled;
 use crate::core::{Dtype, Kind, Result};
 use crate::kernels::{ArgReduceOp, DeviceView, ReduceOp};
 
@@ -230,9 +231,9 @@ fn run(
     let mut list: Vec<(i64, i64)> = kept.clone();
     let (n, ro, stride, work, least, groups);
     let column = kept.last().filter(|k| k.1.abs() < inner.1.abs() && inner.1 != 0);
-    if inner.1 == 1 && inner.0 < 1 << 31 && (outer.is_empty() || inner.0 >= 64)
-        || (outer.is_empty() && inner.1 == 1)
-    {
+    let column = column.filter(|_| !disabled("reduce_column"));
+    let row = inner.1 == 1 && (outer.is_empty() || inner.0 < 1 << 31 && inner.0 >= 64);
+    if row && !disabled("reduce_row") {
         key.mode = Mode::Row;
         key.wide = aligned16(src.ptr, size, strides) && inner.0 as u64 >= vector;
         let steps = inner.0 as u64 / if key.wide { vector } else { 1 };
@@ -263,7 +264,7 @@ fn run(
     }
     let nr = list.len() - nk;
     let target = if key.mode == Mode::Column { TARGET_COLUMNS } else { TARGET_ROWS };
-    let mut splits = splits_for(target, groups, work, least);
+    let mut splits = if disabled("reduce_split") { 1 } else { splits_for(target, groups, work, least) };
     if key.mode == Mode::Row && nr == 0 {
         splits = splits.max(work.div_ceil(1 << 30));
     }
@@ -272,7 +273,8 @@ fn run(
     let splits = work.div_ceil(chunk).max(1);
     key.part_out = splits > 1;
     let slots = if key.mode == Mode::Column { groups } else { outs };
-    key.last = key.part_out && slots <= COUNTERS as u64 / 16 && (key.mode == Mode::Column || key.lanes == WG);
+    let one_pass = key.part_out && !disabled("reduce_last");
+    key.last = one_pass && slots <= COUNTERS as u64 / 16 && (key.mode == Mode::Column || key.lanes == WG);
 
     let bytes = outs * splits * op.partial_size(src.dtype, dst.dtype);
     let target = if key.part_out { (enc.temp(bytes as usize)?, bytes) } else { dst.range() };

@@ -62,7 +62,12 @@ pub fn rope(
         && dst.ptr.is_multiple_of(16)
         && whole(d as usize)
         && whole(if f.traditional { f.dims } else { f.dims / 2 });
-    let heads = if h >= 4 && h * t * b >= 4096 { 4 } else { 1 };
+    // Sines cost more than loads: as many heads share them as leave enough threads.
+    let heads = match h * t * b {
+        n if h >= 8 && n >= 1 << 16 => 8,
+        n if h >= 4 && n >= 1 << 12 => 4,
+        _ => 1,
+    };
     let key = Key { dtype: src.dtype, wide, traditional: f.traditional, waves: waves.is_some(), heads };
     let (v, pairs) = match (wide, f.traditional) {
         (false, _) => (1, 1),

@@ -6,6 +6,7 @@
 use super::elem::{Defines, Push, WG, define, float_controls, grid, operand, required_subgroup, shuffles};
 use super::{CommandEncoder, Features, KernelKey, Module, Source};
 use crate::bail;
+use crate::core::env::disabled;
 use crate::core::{Dtype, Kind, Result};
 use crate::kernels::{DeviceView, ScanForm, ScanOp};
 
@@ -258,7 +259,8 @@ fn run(
     let key = Key { form, ..geometry(op, dtype, shape, aligned) };
     let (groups, steps) = key.extent(shape);
     let tile = u64::from(key.items) * u64::from(if key.columns { WG / key.lanes } else { key.lanes });
-    let cut = groups < FEW && steps > 2 * tile && (key.columns || key.lanes == WG);
+    let pays = groups < FEW && steps > 2 * tile && !disabled("scan_split");
+    let cut = pays && (key.columns || key.lanes == WG);
     let chunk = match cut {
         true => steps.div_ceil(TARGET.div_ceil(groups)).next_multiple_of(tile),
         false => steps,

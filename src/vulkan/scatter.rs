@@ -9,6 +9,7 @@ use super::elem::{Defines, Push, WG, compute_type, define, grid, operand};
 use super::indexed::{Indices, Words, shift, widest};
 use super::{CommandEncoder, Features, KernelKey, Module, Source};
 use crate::bail;
+use crate::core::env::disabled;
 use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
 use crate::kernels::indexed::{Combine, Dim, Groups, Role, Walk, numbering};
@@ -107,6 +108,8 @@ struct Runs {
     code: Code,
     /// Of what is left of runs, not of updates.
     level: bool,
+    /// Keys of 16 bits.
+    short: bool,
     axes: usize,
     row_axes: usize,
 }
@@ -120,9 +123,8 @@ impl KernelKey for Runs {
         let mut d = self.code.defines();
         define(&mut d, "AXES", format!("{}u", self.axes));
         define(&mut d, "ROW_AXES", format!("{}u", self.row_axes));
-        if self.level {
-            define(&mut d, "LEVEL", 1);
-        }
+        let flags = [(self.level, "LEVEL"), (self.short, "SHORT")];
+        flags.iter().filter(|f| f.0).for_each(|f| define(&mut d, f.1, 1));
         Module { source: Source::File("scatter_runs.comp"), defines: d, spec: vec![WG], ..Default::default() }
     }
 }
@@ -139,6 +141,8 @@ enum Mode {
 struct Keys {
     mode: Mode,
     hold: bool,
+    /// Keys of 16 bits.
+    short: bool,
     indices: Indices,
     axes: usize,
 }
@@ -153,9 +157,8 @@ impl KernelKey for Keys {
         self.indices.define(&mut d);
         define(&mut d, "MODE", self.mode as u32);
         define(&mut d, "AXES", format!("{}u", self.axes));
-        if self.hold {
-            define(&mut d, "HOLD", 1);
-        }
+        let flags = [(self.hold, "HOLD"), (self.short, "SHORT")];
+        flags.iter().filter(|f| f.0).for_each(|f| define(&mut d, f.1, 1));
         Module { source: Source::File("scatter_keys.comp"), defines: d, spec: vec![WG], ..Default::default() }
     }
 }
@@ -200,18 +203,18 @@ pub fn scatter(
         return job.direct(enc, Meeting::Never);
     }
     let atomic = matches!(kind.how, Combine::Add | Combine::Max | Combine::Min);
-    if atomic && matches!(dtype, Dtype::I32 | Dtype::U32) {
+    if atomic && matches!(dtype, Dtype::I32 | Dtype::U32) && !disabled("scatter_atomic") {
         (job.code.vector, job.code.splat) = (1, false);
         return job.direct(enc, Meeting::Atomic);
     }
     if many > u64::from(u32::MAX >> 1) - 2 || total >= u64::from(u32::MAX) {
         bail!(Value, "[scatter] {many} updates in {total} places are too many for one scatter.");
     }
-    if job.groups.per_line <= u64::from(WG) {
+    if job.groups.per_line <= u64::from(WG) && !disabled("scatter_linked") {
         return job.direct(enc, Meeting::Linked);
     }
     // The table is as large as the destination has places.
-    if kind.how == Combine::Set && total / 16 <= many {
+    if kind.how == Combine::Set && total / 16 <= many && !disabled("scatter_owned") {
         return job.direct(enc, Meeting::Owned);
     }
     job.sorted(enc)
@@ -257,6 +260,11 @@ impl Job<'_> {
         }
     }
 
+    /// Whether keys have 16 bits, which are sorted in half the time.
+    fn short(&self) -> bool {
+        self.groups.total < 0xffff
+    }
+
     fn keys(&self, enc: &mut CommandEncoder, mode: Mode, out: (u64, u64)) -> Result<()> {
         let mut words = Words::default();
         for (&i, &key) in self.groups.order.iter().zip(&self.groups.keys) {
@@ -268,7 +276,8 @@ impl Job<'_> {
         let push = Push::default().u64s(&[out.0, params]);
         let push = push.u32s(&[count as u32, per_line as u32]);
         let axes = self.groups.order.len();
-        let key = Keys { mode, hold: self.code.hold, indices: self.code.indices, axes };
+        let short = mode == Mode::Keys && self.short();
+        let key = Keys { mode, hold: self.code.hold, short, indices: self.code.indices, axes };
         let pipeline = enc.device().pipeline(&key)?;
         let wg = u64::from(WG);
         let live = if mode == Mode::Links { wg / per_line * per_line } else { wg };
@@ -336,14 +345,15 @@ impl Job<'_> {
     /// Updates in the order of their keys.
     fn sorted(&self, enc: &mut CommandEncoder) -> Result<()> {
         let (count, per_line) = (self.groups.size(), self.groups.per_line);
-        let list = |ptr| DeviceView {
+        let list = |ptr, dtype| DeviceView {
             ptr,
-            dtype: Dtype::U32,
+            dtype,
             shape: [self.groups.lines as i64, per_line as i64].into_iter().collect(),
             strides: [per_line as i64, 1].into_iter().collect(),
         };
-        let bytes = 4 * count;
-        let (keys, order) = (list(enc.temp(bytes as usize)?), list(enc.temp(bytes as usize)?));
+        let dtype = if self.short() { Dtype::U16 } else { Dtype::U32 };
+        let keys = list(enc.temp(dtype.size() * count as usize)?, dtype);
+        let order = list(enc.temp(4 * count as usize)?, Dtype::U32);
         self.keys(enc, Mode::Keys, keys.range())?;
         super::sort::argsort(enc, &keys, 1, &order)?;
 
@@ -389,7 +399,13 @@ impl Job<'_> {
             let push = push.u64s(&[left.src.0, left.keys.0, left.order.0, lanes]);
             let sizes = [input.count, per_line, chunk].map(|n| n as u32);
             let push = push.u32s(&[width as u32, shift(width), sizes[0], sizes[1], sizes[2]]);
-            let pipeline = enc.device().pipeline(&Runs { code: self.code.clone(), level, axes, row_axes })?;
+            let pipeline = enc.device().pipeline(&Runs {
+                code: self.code.clone(),
+                level,
+                short: !level && self.short(),
+                axes,
+                row_axes,
+            })?;
             let mut reads = self.ranges();
             reads.extend([input.src, input.keys, input.order]);
             let writes = [self.dst.range(), left.src, left.keys, left.order];

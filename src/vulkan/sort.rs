@@ -9,7 +9,7 @@ use super::elem::{Defines, Push, WG, collapse, define, dims, grid, ordered};
 use super::radix;
 use super::{CommandEncoder, Features, KernelKey, Module, Source};
 use crate::bail;
-use crate::core::{Dtype, Result};
+use crate::core::{Dtype, Result, env};
 use crate::kernels::DeviceView;
 
 /// What comes out of a sort.
@@ -113,8 +113,8 @@ pub fn argsort(enc: &mut CommandEncoder, src: &DeviceView, axis: usize, dst: &De
 
 /// The way that MLX_VK_SORT asks for.
 fn forced(way: &str) -> bool {
-    static WAY: OnceLock<String> = OnceLock::new();
-    WAY.get_or_init(|| std::env::var("MLX_VK_SORT").unwrap_or_default()) == way
+    static WAY: OnceLock<Option<&str>> = OnceLock::new();
+    *WAY.get_or_init(|| env::word("MLX_VK_SORT")) == Some(way)
 }
 
 fn run(enc: &mut CommandEncoder, src: &DeviceView, axis: usize, dst: &DeviceView, out: Output) -> Result<()> {
@@ -155,7 +155,7 @@ fn run(enc: &mut CommandEncoder, src: &DeviceView, axis: usize, dst: &DeviceView
     // A radix pass moves more than a merge, and there is one for each byte of an element.
     let shorter = merges > [1, 3, 5, 9][src.dtype.size().ilog2() as usize];
     let suited = radix::runs_on(enc.device().features()) && merges > 0;
-    if suited && !forced("merge") && (shorter || forced("radix")) {
+    if suited && !forced("merge") && !env::disabled("sort_radix") && (shorter || forced("radix")) {
         return radix::sort(enc, &job);
     }
     merge_sort(enc, &job, lanes, items)

@@ -15,7 +15,7 @@ use super::device::{Device, Queue, device};
 use super::encoder::{OpState, Recorder};
 use crate::bail;
 use crate::core::array::check_interrupt;
-use crate::core::{Result, Stream};
+use crate::core::{Result, Stream, trace};
 
 /// Waits are cut into slices of this length, to look for interrupts between them.
 const SLICE_NS: u64 = 50_000_000;
@@ -155,6 +155,7 @@ impl StreamState {
     pub fn wait(&'static self, value: u64) -> Result<()> {
         self.device.usable()?;
         let value = self.ensure_submitted(value)?;
+        let _span = trace::span("wait", || "GPU".into());
         if self.spin(value) {
             return self.device.usable();
         }
@@ -166,6 +167,7 @@ impl StreamState {
 
     /// Blocks until batch `value`, which was submitted, is done; for short internal waits.
     pub fn wait_uninterrupted(&self, value: u64) -> Result<()> {
+        let _span = trace::span("wait", || "GPU".into());
         if self.spin(value) {
             return self.device.usable();
         }

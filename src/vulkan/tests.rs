@@ -463,23 +463,42 @@ fn a_profile_counts_and_times_every_dispatch() {
     let x = floats(&[1.0; 10_000]);
     with_encoder(s, |enc| enc.resident(&x)).unwrap();
     synchronize(s).unwrap();
-    profile::start();
-    for _ in 0..250 {
-        with_encoder(s, |enc| {
-            let x = enc.overwrite(&x)?;
-            add(enc, x, x, x, 10_000)
-        })
-        .unwrap();
+    let run = |n: usize| {
+        for _ in 0..n {
+            with_encoder(s, |enc| {
+                let x = enc.overwrite(&x)?;
+                enc.describe(5.0, &[3, 4]);
+                add(enc, x, x, x, 10_000)
+            })
+            .unwrap();
+        }
+    };
+    use crate::core::trace;
+    let spans = trace::start();
+    let outer = profile::start(false);
+    run(3);
+    let inner_spans = trace::start();
+    let inner = profile::start(true);
+    run(700);
+    let seen = profile::stop(&inner, false).unwrap();
+    trace::stop(inner_spans);
+    let all = profile::stop(&outer, true).unwrap();
+    let spans = trace::stop(spans);
+    let ours = |r: &profile::Report| -> Vec<profile::Sample> {
+        r.samples.iter().filter(|s| s.kernel == "test_add").cloned().collect()
+    };
+    assert_eq!((ours(&seen).len(), ours(&all).len()), (700, 703));
+    assert!(spans.iter().any(|s| s.kind == "submit"));
+    for s in ours(&seen) {
+        assert_eq!((s.bytes, s.flops, &s.dims[..]), (3 * 40_000, 5.0, &[3u64, 4][..]));
+        assert!(s.barrier);
+        assert_eq!(s.times.is_some(), device.timestamps());
     }
-    let report = profile::stop().unwrap();
-    if device.timestamps() {
-        let rows = report.rows();
-        let row = rows.iter().find(|r| r.kernel == "test_add").expect("the kernel is in the table");
-        assert_eq!((row.count, row.bytes), (250, 250 * 3 * 40_000));
-        assert!(row.total_ns > 0.0 && report.batches >= 3);
-        assert!(report.barriers >= 250 - report.batches && report.barriers < 250);
-        assert!(report.chrome_trace().contains("\"name\":\"test_add\""));
-        assert!(report.busy_and_gap_ns().0 >= row.total_ns);
-    }
-    assert!(profile::stop().unwrap().samples.is_empty());
+    let times: Vec<[f64; 2]> = ours(&all).iter().filter_map(|s| s.times).collect();
+    assert!(times.iter().all(|t| t[0] <= t[1]) && times.windows(2).all(|w| w[0][1] <= w[1][0]));
+    run(1);
+    let spans = trace::start();
+    let nothing = profile::start(false);
+    assert!(ours(&profile::stop(&nothing, true).unwrap()).is_empty());
+    trace::stop(spans);
 }

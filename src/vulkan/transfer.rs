@@ -3,12 +3,14 @@
 //! staging. Large ones go in pieces on a queue of their own, beside the kernels.
 
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use super::memory::{Block, Kind};
 use super::stream::{Point, StreamState};
 use crate::bail;
-use crate::core::{DeviceBlock, Result};
+use crate::core::env::disabled;
+use crate::core::{DeviceBlock, Result, trace};
 
 /// Uploads up to this size are written by the host in place and need no command: into device memory where
 /// the host can reach it, else into host memory that the device reads each time.
@@ -68,6 +70,7 @@ fn upload_pieces(
     fill: &mut dyn FnMut(&mut [u8]) -> Result<()>,
 ) -> Result<Arc<Block>> {
     let device = state.device;
+    let _span = trace::span("upload", || format!("{bytes} bytes"));
     let direct = if device.features().bar { DIRECT } else { DIRECT_WITHOUT_BAR };
     if device.features().unified || bytes <= direct {
         let kind = if device.features().unified { Kind::Device } else { Kind::Bar };
@@ -76,7 +79,8 @@ fn upload_pieces(
         return Ok(block);
     }
     // Large copies run beside the kernels; whoever reads the block waits for the copy's stream.
-    let state = if bytes > small { device.upload_stream()? } else { state };
+    let apart = bytes > small && !disabled("copy_queue");
+    let state = if apart { device.upload_stream()? } else { state };
     let block = device.alloc_kind(Kind::Device, bytes, Some(state))?;
     for p in block.all_uses() {
         state.wait_for(p)?;
@@ -160,6 +164,7 @@ pub(super) fn record(
 pub(crate) unsafe fn download(block: &Block, dst: *mut u8, bytes: usize) -> Result<()> {
     let device = block.owner();
     device.usable()?;
+    let _span = trace::span("download", || format!("{bytes} bytes"));
     if bytes as u64 > block.capacity() {
         bail!(Runtime, "[vulkan] Download of {bytes} bytes from a block of {}.", block.capacity());
     }
@@ -171,7 +176,9 @@ pub(crate) unsafe fn download(block: &Block, dst: *mut u8, bytes: usize) -> Resu
     }
     let write = block.last_write();
     let state = match write {
-        Some(w) if bytes <= SMALL => w.stream,
+        Some(w) if disabled("copy_queue") => w.stream,
+        // Not behind what was recorded since.
+        Some(w) if bytes <= SMALL && w.stream.recorded.load(Ordering::Acquire) <= w.value => w.stream,
         _ => device.download_stream()?,
     };
     if let Some(w) = write {

@@ -21,6 +21,7 @@ use fold::{All, Any, Brain, Fold, Half, Max, Min, Prod, Sum};
 use plan::Plan;
 
 pub use arg::arg_reduce;
+pub(super) use rows::fold_block;
 
 fn name(op: ReduceOp) -> &'static str {
     match op {

@@ -63,7 +63,7 @@ unsafe fn fold_strided<F: Fold>(p: *const F::S, n: usize, stride: isize) -> F::A
 }
 
 #[inline(always)]
-pub(super) unsafe fn fold_block<F: Fold>(p: *const F::S, n: usize, stride: isize) -> F::A {
+pub(in crate::cpu) unsafe fn fold_block<F: Fold>(p: *const F::S, n: usize, stride: isize) -> F::A {
     // SAFETY: the caller passes n readable elements `stride` apart.
     unsafe { if stride == 1 { fold_contiguous::<F>(p, n) } else { fold_strided::<F>(p, n, stride) } }
 }

@@ -7,6 +7,7 @@
 use std::any::Any;
 
 use crate::bail;
+use crate::core::array::lengths_vary;
 use crate::core::layout::{broadcast_shapes, show};
 use crate::core::{
     Array, Batched, Derivatives, Dtype, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
@@ -14,6 +15,7 @@ use crate::core::{
 use crate::on_gpu;
 use crate::ops::batching::{batched, front, spread};
 use crate::ops::support::*;
+use crate::ops::view::broadcast_along;
 use crate::ops::{
     add, arange, astype, broadcast_to, exp, expand_dims, greater_equal, matmul, max, moveaxis, multiply,
     negative, reshape, select, softmax, stop_gradient, subtract, sum, swapaxes, zeros,
@@ -381,7 +383,13 @@ pub fn scaled_dot_product_attention(
                 bail!(Value, "[broadcast_shapes] Shapes {a} and {b} cannot be broadcast.");
             }
             form.mask = true;
-            inputs.push(broadcast_to(&m, &full, s)?);
+            let m = if lengths_vary() {
+                let wide = broadcast_along(&m, &full, &[&q], &[1], s)?;
+                broadcast_along(&wide, &full, &[&swapaxes(&k, -1, -2, s)?], &[2, 3, 4], s)?
+            } else {
+                broadcast_to(&m, &full, s)?
+            };
+            inputs.push(m);
         }
     }
     if let Some(a) = sinks {

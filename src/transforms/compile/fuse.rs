@@ -1,4 +1,5 @@
-//! Fusion: runs of elementwise steps of one shape on one stream become one kernel. A group takes a step in
+//! Fusion: runs of elementwise steps of one shape on one stream become one kernel, and so do folds of the last axis
+//! with what is computed from them for the elements of that shape (`rows`). A group takes a step in
 //! when no path leads from the group through something outside back into the step. Intermediate results that
 //! others need become further outputs of the kernel.
 
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use smallvec::{SmallVec, smallvec};
 
 use super::fused::Fused;
+use super::rows;
 use super::simplify::simplify;
 use super::tape::{Spec, Step, Tape, Value, spec};
 use crate::core::Dtype;
@@ -16,7 +18,7 @@ use crate::ops::elementwise::{instruction, scalar_bits};
 use crate::ops::view::{is_broadcast, is_stop_gradient};
 
 /// Arrays that a kernel takes: their addresses must fit into the push constants.
-const MAX_ARRAYS: usize = 11;
+pub(super) const MAX_ARRAYS: usize = 11;
 /// Instructions of a kernel.
 const MAX_INSTRS: usize = 96;
 /// Library functions of a kernel, in the unit of `Row::code_size`: ten sines, say. A driver that compiles a
@@ -24,20 +26,22 @@ const MAX_INSTRS: usize = 96;
 const MAX_CODE: usize = 40;
 
 /// What a step does to each element, if that is all it does.
-fn elementwise(step: &Step) -> Option<Inst> {
+pub(super) fn elementwise(step: &Step) -> Option<Inst> {
     if is_stop_gradient(&*step.primitive) { Some(Inst::Cast) } else { instruction(&*step.primitive) }
 }
 
 /// A tape with what fusion asks about it.
-struct Graph<'a> {
-    tape: &'a Tape,
+pub(super) struct Graph<'a> {
+    pub(super) tape: &'a Tape,
+    /// Whether kernels over rows may be made.
+    rows: bool,
     maker: Vec<Option<(usize, usize)>>,
     /// Steps that read each value; the number of steps stands for the caller.
     readers: Vec<Vec<usize>>,
 }
 
 impl<'a> Graph<'a> {
-    fn new(tape: &'a Tape) -> Self {
+    fn new(tape: &'a Tape, rows: bool) -> Self {
         let mut readers = vec![Vec::new(); tape.temps];
         let returned = tape.outputs.iter().map(|v| (tape.steps.len(), v));
         let read = tape.steps.iter().enumerate().flat_map(|(k, s)| s.args.iter().map(move |v| (k, v)));
@@ -46,11 +50,11 @@ impl<'a> Graph<'a> {
                 readers[*t].push(k);
             }
         }
-        Graph { tape, maker: tape.makers(), readers }
+        Graph { tape, rows, maker: tape.makers(), readers }
     }
 
     /// The step that makes a value.
-    fn maker(&self, v: &Value) -> Option<usize> {
+    pub(super) fn maker(&self, v: &Value) -> Option<usize> {
         match v {
             Value::Temp(t) => self.maker[*t].map(|m| m.0),
             _ => None,
@@ -58,7 +62,7 @@ impl<'a> Graph<'a> {
     }
 
     /// What the steps add to the code of a kernel.
-    fn code(&self, members: &[usize]) -> usize {
+    pub(super) fn code(&self, members: &[usize]) -> usize {
         let one = |&m: &usize| match (elementwise(&self.tape.steps[m]), self.tape.steps[m].args.last()) {
             (Some(Inst::Op(op)), Some(arg)) => op.row().code_size(self.spec(arg).1),
             _ => 0,
@@ -70,7 +74,7 @@ impl<'a> Graph<'a> {
         self.tape.steps[s].args.iter().filter_map(|v| self.maker(v))
     }
 
-    fn spec(&self, v: &Value) -> Spec {
+    pub(super) fn spec(&self, v: &Value) -> Spec {
         match v {
             Value::Input(i) => self.tape.inputs[*i].clone(),
             Value::Const(a) => spec(a),
@@ -83,8 +87,26 @@ impl<'a> Graph<'a> {
     }
 
     /// Whether a member's result is needed outside of the group.
-    fn leaves(&self, s: usize, members: &[usize]) -> bool {
+    pub(super) fn leaves(&self, s: usize, members: &[usize]) -> bool {
         self.readers[self.tape.steps[s].outs[0]].iter().any(|u| !members.contains(u))
+    }
+
+    /// Whether a step may be a member of a group.
+    fn joins(&self, step: &Step) -> bool {
+        step.specs.len() == 1
+            && (elementwise(step).is_some() || self.rows && rows::role(self, step).is_some())
+    }
+
+    /// Whether steps can be one kernel.
+    fn fits(&self, members: &[usize]) -> bool {
+        let step = |m: usize| &self.tape.steps[m];
+        let (stream, shape) = (step(members[0]).stream, &step(members[0]).specs[0].0);
+        let plain = |&m: &usize| elementwise(step(m)).is_some() && step(m).specs[0].0 == *shape;
+        members.len() <= MAX_INSTRS
+            && members.iter().all(|&m| step(m).stream == stream)
+            && self.code(members) <= MAX_CODE
+            && (members.iter().all(plain) || self.rows && rows::fit(self, members))
+            && self.arrays(members) <= MAX_ARRAYS
     }
 
     /// How many distinct arrays a group reads and writes.
@@ -156,7 +178,7 @@ impl<'a> Groups<'a> {
         let (members, parent) = (Vec::new(), Vec::new());
         let mut g = Groups { graph, members, parent, of: vec![None; n], reach: vec![Vec::new(); n] };
         for (s, step) in graph.tape.steps.iter().enumerate() {
-            if elementwise(step).is_none() || step.specs.len() != 1 {
+            if !graph.joins(step) {
                 g.reach[s] = g.reached_by_args(s);
                 continue;
             }
@@ -168,16 +190,12 @@ impl<'a> Groups<'a> {
             g.reach[s] = vec![own];
             for p in graph.producers(s) {
                 let Some(other) = g.of[p].map(|k| g.root(k)) else { continue };
-                let first = &graph.tape.steps[g.members[other][0]];
-                if other == own || first.stream != step.stream || first.specs[0].0 != step.specs[0].0 {
+                if other == own {
                     continue;
                 }
                 let mut joined = [g.members[other].as_slice(), g.members[own].as_slice()].concat();
                 joined.sort_unstable();
-                let fits = joined.len() <= MAX_INSTRS
-                    && graph.code(&joined) <= MAX_CODE
-                    && graph.arrays(&joined) <= MAX_ARRAYS;
-                if fits && !g.detour(&joined, [own, other]) {
+                if graph.fits(&joined) && !g.detour(&joined, [own, other]) {
                     g.members[other] = joined;
                     g.members[own].clear();
                     g.parent[own] = other;
@@ -243,7 +261,7 @@ fn kernel(graph: &Graph, members: &[usize]) -> Kernel {
 }
 
 /// A group as a tape of its own, for the transforms.
-fn part(graph: &Graph, members: &[usize], k: &Kernel) -> Tape {
+fn part(graph: &Graph, members: &[usize], reads: &[Value], stored: &[usize]) -> Tape {
     let number = |m: usize| members.iter().position(|&x| x == m);
     let steps = members.iter().enumerate().map(|(i, &m)| {
         let mut step = graph.tape.steps[m].clone();
@@ -251,16 +269,16 @@ fn part(graph: &Graph, members: &[usize], k: &Kernel) -> Tape {
         for v in &mut step.args {
             if let Some(t) = graph.maker(v).and_then(number) {
                 *v = Value::Temp(t);
-            } else if let Some(i) = k.reads.iter().position(|r| r.same(v)) {
+            } else if let Some(i) = reads.iter().position(|r| r.same(v)) {
                 *v = Value::Input(i);
             }
         }
         step
     });
     Tape {
-        inputs: k.reads.iter().map(|v| graph.spec(v)).collect(),
+        inputs: reads.iter().map(|v| graph.spec(v)).collect(),
         steps: steps.collect(),
-        outputs: k.stored.iter().filter_map(|&m| number(m)).map(Value::Temp).collect(),
+        outputs: stored.iter().filter_map(|&m| number(m)).map(Value::Temp).collect(),
         temps: members.len(),
     }
 }
@@ -292,7 +310,7 @@ pub fn fuse(tape: &Tape, shapeless: bool) -> Tape {
         through_broadcasts(&mut tape);
     }
     let tape = simplify(&tape);
-    let graph = Graph::new(&tape);
+    let graph = Graph::new(&tape, !shapeless);
     let groups = Groups::build(&graph);
     let mut emitted: Vec<bool> = vec![false; tape.steps.len()];
     let mut steps = Vec::with_capacity(tape.steps.len());
@@ -318,15 +336,22 @@ pub fn fuse(tape: &Tape, shapeless: bool) -> Tape {
                 steps.push(step.clone());
                 continue;
             }
-            let k = kernel(&graph, &members);
-            let inner = part(&graph, &members, &k);
-            let stored = |m: &usize| &tape.steps[*m];
+            let rows = members.iter().any(|&m| elementwise(&tape.steps[m]).is_none());
+            let (reads, stored, primitive) = if rows {
+                let k = rows::kernel(&graph, &members);
+                let inner = part(&graph, &members, &k.reads, &k.stored);
+                (k.reads, k.stored, Fused::rows(k.program, k.shape, k.modes, inner))
+            } else {
+                let k = kernel(&graph, &members);
+                let inner = part(&graph, &members, &k.reads, &k.stored);
+                (k.reads, k.stored, Fused::new(k.program, inner))
+            };
             steps.push(Step {
                 stream: step.stream,
-                specs: k.stored.iter().map(|m| stored(m).specs[0].clone()).collect(),
-                outs: k.stored.iter().map(|m| stored(m).outs[0]).collect(),
-                args: k.reads,
-                primitive: Arc::new(Fused::new(k.program, inner)),
+                specs: stored.iter().map(|&m| tape.steps[m].specs[0].clone()).collect(),
+                outs: stored.iter().map(|&m| tape.steps[m].outs[0]).collect(),
+                args: reads,
+                primitive: Arc::new(primitive),
             });
         }
     }

@@ -1,16 +1,26 @@
 //! A fused kernel as a primitive. The transforms see the steps it was made of.
 
+use crate::bail;
 use crate::core::layout::broadcast_shapes;
 use crate::core::{Array, Batched, Derivatives, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
-use crate::kernels::Program;
-use crate::ops::elementwise::{run_cpu, run_gpu};
+use crate::kernels::{Program, RowProgram};
+use crate::ops::elementwise;
+use crate::ops::rows::{self, Reads};
 use crate::transforms;
 
 use super::tape::Tape;
 
-/// Several elementwise operations in one kernel.
+/// What a kernel computes.
+enum Code {
+    /// Elementwise operations.
+    Each(Program),
+    /// Operations over the rows of a shape, which reads its inputs so.
+    Rows(RowProgram, Shape, Vec<Reads>),
+}
+
+/// Several operations in one kernel.
 pub struct Fused {
-    program: Program,
+    code: Code,
     /// The same operations one by one.
     steps: Tape,
     name: String,
@@ -20,7 +30,13 @@ impl Fused {
     /// A program with the steps that it stands for.
     pub fn new(program: Program, steps: Tape) -> Fused {
         let name = program.name();
-        Fused { program, steps, name }
+        Fused { code: Code::Each(program), steps, name }
+    }
+
+    /// A program over the rows of `shape`, with the steps that it stands for.
+    pub(super) fn rows(program: RowProgram, shape: Shape, reads: Vec<Reads>, steps: Tape) -> Fused {
+        let name = program.name();
+        Fused { code: Code::Rows(program, shape, reads), steps, name }
     }
 }
 
@@ -30,11 +46,17 @@ impl Primitive for Fused {
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
-        run_cpu(&self.program, inputs, outputs)
+        match &self.code {
+            Code::Each(p) => elementwise::run_cpu(p, inputs, outputs),
+            Code::Rows(p, shape, reads) => rows::run_cpu(p, shape, reads, inputs, outputs),
+        }
     }
 
     fn eval_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
-        run_gpu(&self.program, stream, inputs, outputs)
+        match &self.code {
+            Code::Each(p) => elementwise::run_gpu(p, stream, inputs, outputs),
+            Code::Rows(p, shape, reads) => rows::run_gpu(p, shape, reads, stream, inputs, outputs),
+        }
     }
 
     fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
@@ -57,11 +79,15 @@ impl Primitive for Fused {
     }
 
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        let Code::Each(program) = &self.code else {
+            // Such kernels are made for one shape only.
+            bail!(Value, "[Primitive::output_shapes] Not implemented for {}.", self.name);
+        };
         let mut shape = Shape::new();
         for a in inputs {
             shape = broadcast_shapes(self.name(), &shape, a.shape())?;
         }
-        Ok(vec![shape; self.program.outputs.len()])
+        Ok(vec![shape; program.outputs.len()])
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod fuse;
 mod fused;
+mod rows;
 mod simplify;
 mod tape;
 
@@ -36,7 +37,7 @@ pub fn set_enabled(on: bool) {
 /// Whether functions are compiled.
 pub fn is_enabled() -> bool {
     match SWITCH.load(Ordering::Relaxed) {
-        0 => std::env::var_os("MLX_DISABLE_COMPILE").is_none(),
+        0 => !crate::core::env::is_set("MLX_DISABLE_COMPILE"),
         s => s == 1,
     }
 }

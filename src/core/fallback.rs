@@ -1,0 +1,40 @@
+//! Work for a GPU stream that runs on the host, because it has no GPU kernel. MLX_VK_FALLBACK decides whether that
+//! is refused; what happened is counted by operation.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use super::env;
+
+static COUNTS: Mutex<BTreeMap<&'static str, u64>> = Mutex::new(BTreeMap::new());
+
+/// Whether operations that MLX refuses on a GPU stream may run on the host. Not unless the user says so.
+pub fn allowed() -> bool {
+    matches!(env::word("MLX_VK_FALLBACK"), Some("warn" | "allow"))
+}
+
+/// Whether the user wants even those refused that run on the host by design.
+pub fn refused() -> bool {
+    env::word("MLX_VK_FALLBACK") == Some("error")
+}
+
+/// Counts an operation that runs on the host, and says so the first time if the user asked for that.
+pub fn note(op: &'static str) {
+    let mut counts = COUNTS.lock().unwrap_or_else(|e| e.into_inner());
+    let n = counts.entry(op).or_default();
+    *n += 1;
+    if *n == 1 && env::word("MLX_VK_FALLBACK") == Some("warn") {
+        eprintln!("[{op}] There is no GPU kernel; it runs on the CPU (MLX_VK_FALLBACK=warn).");
+    }
+}
+
+/// How often each operation ran on the host.
+pub fn counts() -> Vec<(&'static str, u64)> {
+    let counts = COUNTS.lock().unwrap_or_else(|e| e.into_inner());
+    counts.iter().map(|(op, n)| (*op, *n)).collect()
+}
+
+/// Starts from zero.
+pub fn reset() {
+    COUNTS.lock().unwrap_or_else(|e| e.into_inner()).clear();
+}
