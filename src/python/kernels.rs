@@ -137,14 +137,9 @@ fn vulkan_kernel(
     if output_names.is_empty() {
         return Err(PyValueError::new_err("[vulkan_kernel] Must specify at least one output."));
     }
-    Ok(VulkanKernel(UserKernel {
-        name: name.into(),
-        inputs: input_names,
-        outputs: output_names,
-        code: code(&source)?,
-        header: header.into(),
-        contiguous: ensure_row_contiguous,
-    }))
+    let code = code(&source)?;
+    let (name, header) = (name.into(), header.into());
+    Ok(VulkanKernel(UserKernel::new(name, input_names, output_names, code, header, ensure_row_contiguous)))
 }
 
 /// Adds the function.

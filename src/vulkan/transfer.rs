@@ -20,8 +20,8 @@ const DIRECT_WITHOUT_BAR: usize = 1 << 10;
 const SMALL: usize = 1 << 20;
 /// Size of staging pieces.
 const PIECE: usize = 32 << 20;
-/// Host copies from this size on are shared between threads.
-const PARALLEL: usize = 8 << 20;
+/// Host copies are shared between threads in parts of at least this size.
+const PART: usize = 256 << 10;
 /// Staging pieces in use by one upload.
 const PIECES: usize = 4;
 
@@ -114,32 +114,41 @@ fn fill_block(block: &Block, bytes: usize, fill: &mut dyn FnMut(&mut [u8]) -> Re
     }
 }
 
-/// Copies host memory, large pieces on several threads: one alone does not keep up with the bus.
+/// Copies host memory, more than a little on several threads: one alone does not keep up with the bus.
 ///
 /// # Safety
 /// As `ptr::copy_nonoverlapping` for bytes.
 unsafe fn copy_host(src: *const u8, dst: *mut u8, bytes: usize) {
-    let threads = if bytes < PARALLEL { 1 } else { host_threads() };
-    if threads == 1 {
+    let helpers = copy_threads().filter(|_| bytes >= 2 * PART);
+    let Some((pool, threads)) = helpers else {
         // SAFETY: by the caller.
         return unsafe { std::ptr::copy_nonoverlapping(src, dst, bytes) };
-    }
+    };
     let (from, to) = (src as usize, dst as usize);
-    let part = bytes.div_ceil(threads).next_multiple_of(4096);
-    std::thread::scope(|scope| {
-        for start in (0..bytes).step_by(part) {
-            let n = part.min(bytes - start);
-            // SAFETY: the parts are disjoint and inside both ranges; the scope ends before they do.
-            scope.spawn(move || unsafe {
-                std::ptr::copy_nonoverlapping((from + start) as *const u8, (to + start) as *mut u8, n);
-            });
+    let part = bytes.div_ceil(threads.min(bytes / PART)).next_multiple_of(4096);
+    // SAFETY: the parts are disjoint and inside both ranges; the scope ends before they do.
+    let copy = move |start: usize| unsafe {
+        let n = part.min(bytes - start);
+        std::ptr::copy_nonoverlapping((from + start) as *const u8, (to + start) as *mut u8, n);
+    };
+    pool.in_place_scope(|scope| {
+        for start in (part..bytes).step_by(part) {
+            scope.spawn(move |_| copy(start));
         }
+        copy(0);
     });
 }
 
-fn host_threads() -> usize {
-    static THREADS: OnceLock<usize> = OnceLock::new();
-    *THREADS.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| (n.get() / 2).clamp(1, 6)))
+/// Threads that help with copies, and how many copy with the caller's; none on small machines.
+fn copy_threads() -> Option<(&'static rayon::ThreadPool, usize)> {
+    static POOL: OnceLock<Option<rayon::ThreadPool>> = OnceLock::new();
+    let threads = std::thread::available_parallelism().map_or(1, |n| (n.get() / 2).clamp(1, 6));
+    let make = || {
+        let name = |i| format!("mlx-copy-{i}");
+        rayon::ThreadPoolBuilder::new().num_threads(threads - 1).thread_name(name).build().ok()
+    };
+    let pool = POOL.get_or_init(|| (threads > 1).then(make).flatten()).as_ref()?;
+    Some((pool, pool.current_num_threads() + 1))
 }
 
 /// Records a copy and notes it on both blocks.

@@ -155,11 +155,11 @@ pub fn user_kernel(kernel: &UserKernel, call: Call, s: Stream) -> Result<Vec<Arr
             Program::Spirv(module.words.clone())
         }
         Code::Glsl(body) => {
-            let inputs: Vec<_> = call.inputs.iter().map(|a| (a.dtype(), a.ndim())).collect();
-            let outputs: Vec<_> = call.outputs.iter().map(|o| o.1).collect();
-            let text = kernel.glsl(body, &inputs, &outputs, call.templates, &call.launch);
+            let inputs = call.inputs.iter().map(|a| (a.dtype(), a.ndim())).collect();
+            let outputs = call.outputs.iter().map(|o| o.1).collect();
+            let text = kernel.glsl(body, inputs, outputs, call.templates, &call.launch);
             (call.show)(&text)?;
-            Program::Glsl(text.into())
+            Program::Glsl(text)
         }
     };
     let inputs = call.inputs.iter().map(|a| match kernel.contiguous {
