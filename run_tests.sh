@@ -230,6 +230,8 @@ step_examples() {
         if [ "$device" = gpu ]; then has_gpu || return 1; fi
         "$venv/bin/python" examples/digits.py --device "$device" --steps 300 --out "$scratch/$device.png" &&
             [ -s "$scratch/$device.png" ] || return 1
+        "$venv/bin/python" examples/image_pipeline.py --device "$device" --images 2000 --batch 300 \
+            --out "$scratch/images.png" && [ -s "$scratch/images.png" ] || return 1
         "$venv/bin/python" examples/profile_step.py --device "$device" --small --out "$scratch/profile" || return 1
     done
     "$venv/bin/python" examples/classifier.py --device cpu --steps 100 --out "$scratch/classifier.png" &&

@@ -26,6 +26,7 @@ mod io;
 mod kernels;
 mod linalg;
 mod memory;
+mod pipeline;
 mod printing;
 mod products;
 mod quantized;
@@ -153,6 +154,7 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     compile::register(m)?;
     export::register(m)?;
     memory::register(m)?;
+    pipeline::register(m)?;
     quantized::register(m)?;
     random::register(m)?;
     fft::register(m)?;

@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 use super::background;
 use crate::bail;
 use crate::core::array::{Node, Uninterrupted, bury};
+use crate::core::primitive::Rule;
 use crate::core::{Array, Error, Event, Result, Stream, trace};
 use crate::cpu;
 
@@ -152,6 +153,30 @@ fn by_level(order: &mut Vec<Array>) {
     order.extend(sorted.into_iter().flatten());
 }
 
+/// Ids of the arrays that a transform by `rule` needs for `outputs`: what lies behind inputs that a primitive passes
+/// over is left out. `order` has inputs first.
+pub(super) fn needed<'a>(
+    order: impl DoubleEndedIterator<Item = (&'a Array, &'a Arc<Node>)>,
+    outputs: &[Array],
+    rule: Rule,
+) -> IdSet {
+    let mut ids: IdSet = outputs.iter().map(Array::id).collect();
+    for (array, node) in order.rev() {
+        if node.specs.len() > 1 {
+            let outs = array.outputs_of(node);
+            if !outs.iter().any(|o| ids.contains(&o.id())) {
+                continue;
+            }
+            ids.insert(array.id());
+        } else if !ids.contains(&array.id()) {
+            continue;
+        }
+        let inputs = node.inputs.iter().enumerate();
+        ids.extend(inputs.filter(|&(i, _)| !node.primitive.passes_over(rule, i)).map(|(_, a)| a.id()));
+    }
+    ids
+}
+
 /// A node that is about to run.
 struct Task {
     node: Arc<Node>,
@@ -276,7 +301,7 @@ fn operation(output: &Array, node: &Node) -> trace::Op {
 }
 
 /// Orders and starts everything that `roots` need. Returns the GPU streams that got work.
-fn schedule(roots: &[Array]) -> Result<Vec<Stream>> {
+pub(super) fn schedule(roots: &[Array]) -> Result<Vec<Stream>> {
     let _span = trace::span("record", || format!("{} arrays", roots.len()));
     let _held = Uninterrupted::new();
     let _one_walk = SCHEDULE.lock().unwrap_or_else(|e| e.into_inner());
@@ -337,12 +362,12 @@ fn schedule(roots: &[Array]) -> Result<Vec<Stream>> {
 }
 
 #[cfg(feature = "vulkan")]
-fn flush_gpu(streams: &[Stream]) -> Result<()> {
+pub(super) fn flush_gpu(streams: &[Stream]) -> Result<()> {
     streams.iter().try_for_each(|&s| crate::vulkan::flush(s))
 }
 
 #[cfg(not(feature = "vulkan"))]
-fn flush_gpu(_: &[Stream]) -> Result<()> {
+pub(super) fn flush_gpu(_: &[Stream]) -> Result<()> {
     Ok(())
 }
 
