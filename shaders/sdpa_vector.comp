@@ -2,8 +2,8 @@
 // Attention of few queries. A workgroup takes a part of the keys of one key head and up to ROWS rows of the heads
 // that share it: TPR lanes hold the features of a key, eight each, WG / TPR keys go side by side and UNROLL of them
 // are in flight, as they lie in memory. Each lane group keeps a running maximum and sum; they are merged at the end,
-// JOIN rows at a time. With several parts the result is left to sdpa_merge.comp: maximum, sum and unscaled values of
-// each row and part.
+// JOIN rows at a time. Of several parts each leaves maximum, sum and unscaled values of its rows; the workgroup that
+// comes last joins them (LAST), or sdpa_merge.comp does.
 #include "lib/elem.glsl"
 #ifdef SG
 #extension GL_KHR_shader_subgroup_basic : require
@@ -33,6 +33,9 @@ Scores sg_xor(Scores a, uint m) {
 // There are at least eight lanes a key.
 shared float tops[WG / 8u * ROWS], sums[WG / 8u * ROWS];
 shared vec4 held[2u * WG * JOIN];
+#ifdef LAST
+shared bool is_last;
+#endif
 
 #ifdef VEC
 #define RAW uvec4
@@ -59,8 +62,7 @@ void main() {
     uint rows = a.rows, l = a.l, n = a.n, d = a.d, dv = a.dv, splits = a.splits;
     uint tiles = (rows + ROWS - 1u) / ROWS;
     uint id = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
-    uint part = id % splits, line = id / splits, tile = line % tiles;
-    line /= tiles;
+    uint part = id % splits, slot = id / splits, tile = slot % tiles, line = slot / tiles;
     uint kv = line % a.kv, b = line / a.kv;
     // Surplus workgroups of the grid work on the last batch and write nothing; all lanes meet every barrier.
     bool live = b < a.batch;
@@ -179,4 +181,48 @@ void main() {
             }
         }
     }
+#ifdef LAST
+    memoryBarrierBuffer();
+    barrier();
+    if (gl_LocalInvocationIndex == 0u) {
+        Counter c = Counter(a.counters + 4ul * slot);
+        is_last = live && atomicAdd(c.v, 1u) + 1u == splits;
+        if (is_last) c.v = 0u;
+    }
+    barrier();
+    memoryBarrierBuffer();
+    if (!is_last) return;
+    uint64_t step = (dv + 2u) * 4ul;
+    for (uint e = lane; e < splits * ROWS; e += WG) {
+        uint r = e % ROWS, row = min(row0 + r, rows - 1u), h = kv * a.group + row / l;
+        uint64_t line = (uint64_t(b) * a.kv * a.group + h) * l + row % l;
+        Floats p = Floats(a.parts + (line * splits + e / ROWS) * step);
+        tops[e] = p.v[0];
+        sums[e] = p.v[1];
+    }
+    barrier();
+    for (uint e = lane; e < ROWS * width; e += WG) {
+        uint r = e / width, f = e % width, row = row0 + r;
+        if (row >= rows || f >= dv) continue;
+        uint h = kv * a.group + row / l;
+        uint64_t line = (uint64_t(b) * a.kv * a.group + h) * l + row % l;
+        uint64_t p = a.parts + line * splits * step + (2u + f) * 4ul;
+        float extra = sink(h), most = extra, x = 0.0;
+        for (uint s = 0u; s < splits; ++s) most = max(most, tops[s * ROWS + r]);
+        float base = finite(most), total = exp2(extra - base);
+        for (uint s = 0u; s < splits; s += 8u) {
+            float y[8];
+            [[unroll]] for (uint u = 0u; u < 8u; ++u)
+                y[u] = Floats(p + min(s + u, splits - 1u) * step).v[0];
+            [[unroll]] for (uint u = 0u; u < 8u; ++u) {
+                if (s + u < splits) {
+                    float keep = exp2(tops[(s + u) * ROWS + r] - base);
+                    total = fma(sums[(s + u) * ROWS + r], keep, total);
+                    x = fma(y[u], keep, x);
+                }
+            }
+        }
+        b_store(a.dst + (line * dv + f) * B_SIZE, x / total);
+    }
+#endif
 }

@@ -2,7 +2,7 @@
 // units of log 2, so that weights are powers of two. A row is a head of a key head's group and a query: row = head in
 // group * l + query. Macros used: codecs A (operands) and B (result), VEC, MASK_BOOL, MASK_ADD, CAUSAL.
 layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Args {
-    uint64_t q, k, v, mask, sinks, dst, parts;
+    uint64_t q, k, v, mask, sinks, dst, parts, counters;
     int64_t qs[4], ks[4], vs[4], ms[4];
     int64_t sink_step;
     // Batch, key heads, heads of a group, queries, keys, features of keys and values, rows of a group.
@@ -16,7 +16,9 @@ layout(push_constant, scalar) uniform Push {
     Args a;
 };
 
-layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Floats { float v[]; };
+// Parts of results, which one workgroup writes and another reads.
+layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Floats { float v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Counter { uint v; };
 
 #define NEG_INF uintBitsToFloat(0xff800000u)
 #define LOWEST (-3.4028234663852886e38)

@@ -154,11 +154,6 @@ impl Event {
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-/// The id of the next array that is made.
-pub fn next_id() -> u64 {
-    NEXT_ID.load(Ordering::Relaxed)
-}
-
 impl Array {
     fn make(shape: Shape, dtype: Dtype, link: Link) -> Array {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
@@ -441,11 +436,6 @@ impl Drop for Tracing {
     fn drop(&mut self) {
         TRACING.with(|t| t.set(t.get() - 1));
     }
-}
-
-/// Whether a transform records on this thread.
-pub fn tracing() -> bool {
-    TRACING.with(std::cell::Cell::get) > 0
 }
 
 thread_local! {

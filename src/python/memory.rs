@@ -13,19 +13,12 @@ use crate::memory::stats;
 
 static WIRED: AtomicUsize = AtomicUsize::new(0);
 
-/// Lets what `async_eval` was asked for be recorded, so that counts include it.
-fn settle(py: Python<'_>) {
-    // What failed is reported where its value is asked for.
-    let _ = py.detach(crate::transforms::drain);
-}
-
 /// Bytes of all live arrays, on the host and on devices.
 ///
 /// >>> mx.get_active_memory() >= 0
 /// True
 #[pyfunction]
-fn get_active_memory(py: Python<'_>) -> usize {
-    settle(py);
+fn get_active_memory() -> usize {
     stats::active()
 }
 
@@ -34,8 +27,7 @@ fn get_active_memory(py: Python<'_>) -> usize {
 /// >>> mx.get_peak_memory() >= 0
 /// True
 #[pyfunction]
-fn get_peak_memory(py: Python<'_>) -> usize {
-    settle(py);
+fn get_peak_memory() -> usize {
     stats::peak()
 }
 
@@ -44,8 +36,7 @@ fn get_peak_memory(py: Python<'_>) -> usize {
 /// >>> mx.get_cache_memory() >= 0
 /// True
 #[pyfunction]
-fn get_cache_memory(py: Python<'_>) -> usize {
-    settle(py);
+fn get_cache_memory() -> usize {
     stats::cache()
 }
 
@@ -53,8 +44,7 @@ fn get_cache_memory(py: Python<'_>) -> usize {
 ///
 /// >>> mx.reset_peak_memory()
 #[pyfunction]
-fn reset_peak_memory(py: Python<'_>) {
-    settle(py);
+fn reset_peak_memory() {
     stats::reset_peak();
 }
 

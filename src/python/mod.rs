@@ -85,7 +85,6 @@ fn finish_at_exit(m: &Bound<'_, PyModule>) -> PyResult<()> {
         if std::process::id() == owner {
             #[cfg(feature = "vulkan")]
             args.py().detach(|| {
-                let _ = crate::transforms::drain();
                 crate::vulkan::matmul_kernel::finish_background();
                 crate::vulkan::finish();
             });
@@ -113,10 +112,7 @@ fn submodule<'py>(parent: &Bound<'py, PyModule>, name: &str, doc: &str) -> PyRes
 #[cfg(feature = "vulkan")]
 #[pyfunction]
 fn finish(py: Python<'_>) {
-    py.detach(|| {
-        let _ = crate::transforms::drain();
-        crate::vulkan::finish();
-    });
+    py.detach(crate::vulkan::finish);
 }
 
 /// Arrays, and functions of arrays, on CPUs and on GPUs with a Vulkan driver.

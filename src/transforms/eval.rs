@@ -1,5 +1,5 @@
 //! Evaluation: orders the graph once, then records each node on its GPU stream's encoder (on the calling
-//! thread, or that of `background`) or hands it to its CPU stream's worker in batches. Nothing waits per op. Inputs whose last use
+//! thread) or hands it to its CPU stream's worker in batches. Nothing waits per op. Inputs whose last use
 //! this is reach the kernels unshared, so that they can be overwritten.
 
 use std::cell::Cell;
@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex};
 
 use smallvec::SmallVec;
 
-use super::background;
 use crate::bail;
 use crate::core::array::{Node, Uninterrupted, bury};
 use crate::core::primitive::Rule;
@@ -371,7 +370,7 @@ pub(super) fn flush_gpu(_: &[Stream]) -> Result<()> {
     Ok(())
 }
 
-/// Starts the computation of arrays; a large graph of a GPU is still being submitted when this returns.
+/// Starts the computation of arrays and returns after submission.
 ///
 /// # Errors
 /// Value error inside a transform, besides what goes wrong on the way.
@@ -379,10 +378,10 @@ pub fn async_eval(arrays: &[Array]) -> Result<()> {
     if PLACEHOLDERS.get() > 0 || arrays.iter().any(Array::is_tracer) {
         bail!(Value, "[async_eval] Not allowed inside a graph transformation.");
     }
-    if background::take(arrays) { Ok(()) } else { start(arrays) }
+    start(arrays)
 }
 
-pub(super) fn start(arrays: &[Array]) -> Result<()> {
+fn start(arrays: &[Array]) -> Result<()> {
     // Whoever waits for a value submits the batch that makes it.
     if arrays.iter().all(Array::is_scheduled) {
         return Ok(());
@@ -399,7 +398,6 @@ pub fn eval(arrays: &[Array]) -> Result<()> {
 
 /// Waits until all work of a stream is done.
 pub fn synchronize(stream: Stream) -> Result<()> {
-    background::drain()?;
     if !stream.device.is_gpu() {
         return cpu::worker::synchronize(stream);
     }

@@ -1,6 +1,5 @@
 //! Evaluation and function transforms over the graph.
 
-mod background;
 pub mod batches;
 pub mod compile;
 mod custom;
@@ -10,7 +9,6 @@ pub mod export;
 mod grad;
 mod vmap;
 
-pub use background::drain;
 pub use custom::{JvpRule, Rules, Shared, VjpRule, VmapRule, checkpoint, custom};
 pub use eval::{async_eval, eval, host_ops, synchronize};
 pub use grad::{Function, jvp, value_and_grad, vjp};

@@ -3,6 +3,7 @@
 
 use super::attention_table::{self as table, Coop, MOST_FEATURES, Tile};
 use super::elem::{Defines, Push, WG, aligned16, define, grid, operand, required_subgroup, shuffles};
+use super::encoder::COUNTERS;
 use super::stats::STATS;
 use super::{CommandEncoder, Features, KernelKey, Module, Source};
 use crate::bail;
@@ -22,7 +23,7 @@ enum Mask {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kernel {
-    Vector { rows: u32, unroll: u32, lanes: u32, join: u32 },
+    Vector { rows: u32, unroll: u32, lanes: u32, join: u32, last: bool },
     Merge,
     Tile(Tile, u32),
     Coop(Coop),
@@ -65,10 +66,13 @@ impl KernelKey for Key {
         let mut m = Module::default();
         let mut number = |name: &str, n: u32| define(&mut d, name, format!("{n}u"));
         let file = match self.kernel {
-            Kernel::Vector { rows, unroll, lanes, join } => {
+            Kernel::Vector { rows, unroll, lanes, join, last } => {
                 number("ROWS", rows);
                 number("JOIN", join);
                 number("UNROLL", unroll);
+                if last {
+                    define(&mut d, "LAST", 1);
+                }
                 m.spec = vec![WG, lanes];
                 m.subgroup_size = required_subgroup(f);
                 "sdpa_vector.comp"
@@ -163,6 +167,9 @@ pub fn attention(
     let lines = batch * heads * l;
     let part_bytes = if splits > 1 { lines * splits * (dv + 2) * 4 } else { 0 };
     let parts = if splits > 1 { enc.temp(part_bytes as usize)? } else { 0 };
+    // The last workgroup joins as many parts as its shared memory has room for.
+    let last = splits > 1 && splits <= u64::from(WG / 8) && groups <= COUNTERS as u64 / 16;
+    let counters = if last { (enc.counters(groups as usize)?, 4 * groups) } else { (0, 0) };
 
     let at = |x: Option<&DeviceView>| x.map_or(0, |x| x.ptr);
     let mut strides = Vec::with_capacity(17);
@@ -172,7 +179,7 @@ pub fn attention(
     strides.push(sinks.map_or(0, steps_of_vector));
     let counts = [batch, kv, group, l, n, d, dv, rows, splits, span].map(|x| x as u32);
     let args = Push::default()
-        .u64s(&[q.ptr, k.ptr, v.ptr, at(mask), at(sinks), dst.ptr, parts])
+        .u64s(&[q.ptr, k.ptr, v.ptr, at(mask), at(sinks), dst.ptr, parts, counters.0])
         .i64s(&strides)
         .u32s(&counts.iter().copied().chain([scale.to_bits()]).collect::<Vec<_>>());
     let push = Push::default().u64s(&[enc.params(&args)?]).u32s(&[]);
@@ -193,10 +200,13 @@ pub fn attention(
         return enc.dispatch(&pipeline, &push, grid, &reads, &[dst.range()]);
     }
     let join = table::joined(held as u32, enc.device().features().shared_memory);
-    let kernel = Kernel::Vector { rows: held as u32, unroll: unroll as u32, lanes: lanes as u32, join };
+    let kernel = Kernel::Vector { rows: held as u32, unroll: unroll as u32, lanes: lanes as u32, join, last };
     let pipeline = enc.device().pipeline(&key(kernel))?;
     let written = if splits > 1 { (parts, part_bytes) } else { dst.range() };
     let first = grid(enc, groups * splits);
+    if last {
+        return enc.dispatch(&pipeline, &push, first, &reads, &[written, counters, dst.range()]);
+    }
     enc.dispatch(&pipeline, &push, first, &reads, &[written])?;
     if splits > 1 {
         let merge = Key { mask: Mask::None, wide: false, ..key(Kernel::Merge) };
