@@ -230,12 +230,15 @@ step_examples() {
         if [ "$device" = gpu ]; then has_gpu || return 1; fi
         "$venv/bin/python" examples/digits.py --device "$device" --steps 300 --out "$scratch/$device.png" &&
             [ -s "$scratch/$device.png" ] || return 1
+        "$venv/bin/python" examples/image_pipeline.py --device "$device" --images 2000 --batch 300 \
+            --out "$scratch/images.png" && [ -s "$scratch/images.png" ] || return 1
         "$venv/bin/python" examples/profile_step.py --device "$device" --small --out "$scratch/profile" || return 1
     done
     "$venv/bin/python" examples/classifier.py --device cpu --steps 100 --out "$scratch/classifier.png" &&
         "$venv/bin/python" examples/transformer_lm.py --device cpu --steps 60 --batch 8 --context 32 \
             --sample 20 --out "$scratch/transformer_lm.png" &&
-        "$venv/bin/python" examples/lora.py --device cpu --steps 60 --out "$scratch/lora.safetensors" &&
+        "$venv/bin/python" examples/lora.py --device cpu --steps 40 --batch 8 \
+            --out "$scratch/lora.safetensors" &&
         "$venv/bin/python" -m nbconvert --to notebook --execute --output-dir "$scratch" \
             notebooks/quickstart.ipynb
 }

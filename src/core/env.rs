@@ -179,6 +179,18 @@ pub const VARIABLES: &[Variable] = &[
         Values::Folder,
         "Files in it replace packed shaders of the same name (`matmul_tiled.comp`, `lib/matmul.glsl`)",
     ),
+    var(
+        "MLX_EVAL_THREAD",
+        "1",
+        SWITCH,
+        "0: `mx.async_eval` records on the calling thread whatever the size of the graph",
+    ),
+    var(
+        "MLX_VK_STREAM_CHUNK_ELEMS",
+        "whole batches",
+        Values::Number(1, 1 << 40),
+        "Rows of the parts that `mx.vulkan.pipeline` cuts batches into, unless it is told",
+    ),
     var("MLX_CPU_THREADS", "all cores", Values::Number(1, 1024), "Threads of the CPU kernels"),
     var(
         "MLX_DISABLE_COMPILE",

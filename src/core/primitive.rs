@@ -13,6 +13,15 @@ pub type Batched = (Vec<Array>, Vec<Option<usize>>);
 /// A derivative for each array asked for; `None` stands for zeros.
 pub type Derivatives = Vec<Option<Array>>;
 
+/// The rules that are asked for each primitive from the inputs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// [`Primitive::jvp`].
+    Jvp,
+    /// [`Primitive::vmap`].
+    Vmap,
+}
+
 /// What a vjp rule is given.
 pub struct Vjp<'a> {
     /// All inputs.
@@ -117,6 +126,11 @@ pub trait Primitive: Send + Sync + std::any::Any {
     /// The primitive over a batch axis of some inputs: its outputs, and the axis that carries the batch in each.
     fn vmap(&self, _rule: &Vmap) -> Result<Batched> {
         Err(self.missing("vmap"))
+    }
+
+    /// Whether a rule does without an input, so that what computes the input needs no rule.
+    fn passes_over(&self, _rule: Rule, _input: usize) -> bool {
+        false
     }
 
     /// Whether `other` computes the same outputs from the same inputs.

@@ -22,6 +22,7 @@ pub mod scalar_special;
 mod scalar_tests;
 pub mod scalar_wide;
 pub mod scan_op;
+pub mod spirv;
 pub mod table;
 mod table_binary;
 mod table_logic;

@@ -5,8 +5,9 @@
 //! sides of the workgroup as specialisation constants 0, 1, 2; in GLSL the names of the arguments stand for what they are there.
 
 use std::fmt::Write;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use super::spirv::Spirv;
 use crate::core::Dtype;
 
 /// What runs.
@@ -15,11 +16,24 @@ pub enum Code {
     /// The body of `main`.
     Glsl(String),
     /// A module with entry point `main`.
-    Spirv(Arc<[u32]>),
+    Spirv(Spirv),
+}
+
+/// Texts that a kernel keeps; calls with more forms have theirs made each time.
+const KEPT: usize = 32;
+
+/// What decides the text of a call: dtypes and ranks of inputs, dtypes of outputs, macros, and whether the grid is
+/// ragged.
+#[derive(Debug, PartialEq)]
+struct Form {
+    inputs: Vec<(Dtype, usize)>,
+    outputs: Vec<Dtype>,
+    templates: Vec<(String, Template)>,
+    ragged: bool,
 }
 
 /// A kernel as it was defined.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct UserKernel {
     /// For messages and profiles.
     pub name: String,
@@ -33,10 +47,11 @@ pub struct UserKernel {
     pub header: String,
     /// Whether inputs are made contiguous first.
     pub contiguous: bool,
+    texts: Mutex<Vec<(Form, Arc<str>)>>,
 }
 
 /// A macro of one call.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Template {
     /// An element type.
     Type(Dtype),
@@ -86,6 +101,7 @@ fn element(d: Dtype) -> &'static str {
 }
 
 const PRELUDE: &str = "#version 460
+#extension GL_GOOGLE_cpp_style_line_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_scalar_block_layout : require
 #extension GL_EXT_shader_8bit_storage : require
@@ -148,8 +164,40 @@ fn renamed(text: &str, names: &[(String, String)]) -> String {
 }
 
 impl UserKernel {
+    /// A kernel of `code` with these names.
+    pub fn new(
+        name: String,
+        inputs: Vec<String>,
+        outputs: Vec<String>,
+        code: Code,
+        header: String,
+        contiguous: bool,
+    ) -> UserKernel {
+        UserKernel { name, inputs, outputs, code, header, contiguous, texts: Mutex::default() }
+    }
+
     /// The whole GLSL of one call. Inputs are given by dtype and rank, where rank 0 is a plain value.
     pub fn glsl(
+        &self,
+        body: &str,
+        inputs: Vec<(Dtype, usize)>,
+        outputs: Vec<Dtype>,
+        templates: &[(String, Template)],
+        launch: &Launch,
+    ) -> Arc<str> {
+        let form = Form { inputs, outputs, templates: templates.to_vec(), ragged: launch.ragged() };
+        let mut texts = self.texts.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some((_, text)) = texts.iter().find(|t| t.0 == form) {
+            return text.clone();
+        }
+        let text: Arc<str> = self.write(body, &form.inputs, &form.outputs, templates, launch).into();
+        if texts.len() < KEPT {
+            texts.push((form, text.clone()));
+        }
+        text
+    }
+
+    fn write(
         &self,
         body: &str,
         inputs: &[(Dtype, usize)],
@@ -179,7 +227,7 @@ impl UserKernel {
             ));
         }
         if !self.header.is_empty() {
-            line(format_args!("#line 1\n{}", self.header));
+            line(format_args!("#line 1 \"header\"\n{}", self.header));
         }
         line(format_args!("void main() {{"));
         let mut names: Vec<(String, String)> = Vec::new();
@@ -196,7 +244,7 @@ impl UserKernel {
         if launch.ragged() {
             line(format_args!("if (any(greaterThanEqual(gl_GlobalInvocationID, mlx_grid))) return;"));
         }
-        line(format_args!("#line 1\n{}\n}}", renamed(body, &names)));
+        line(format_args!("#line 1 \"source\"\n{}\n}}", renamed(body, &names)));
         text
     }
 }

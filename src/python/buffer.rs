@@ -171,6 +171,53 @@ impl Drop for Incoming {
     }
 }
 
+/// The bytes of another object's row-major buffer in place, in elements that need no conversion.
+pub struct Borrowed {
+    view: Incoming,
+    /// Dimensions.
+    pub shape: Shape,
+    /// Element type.
+    pub dtype: Dtype,
+}
+
+// SAFETY: the view is only read, and released with the interpreter attached: whatever holds it is a Python object.
+unsafe impl Send for Borrowed {}
+// SAFETY: as above.
+unsafe impl Sync for Borrowed {}
+
+impl Borrowed {
+    /// The buffer of `obj`, if it is one of that kind.
+    pub fn new(obj: &Bound<'_, PyAny>) -> Option<Borrowed> {
+        let mut view = Box::new(ffi::Py_buffer::new());
+        let flags = ffi::PyBUF_C_CONTIGUOUS | ffi::PyBUF_FORMAT;
+        // SAFETY: a zeroed view is what the call expects; `obj` is alive.
+        if unsafe { ffi::PyObject_GetBuffer(obj.as_ptr(), &raw mut *view, flags) } != 0 {
+            drop(PyErr::fetch(obj.py()));
+            return None;
+        }
+        let view = Incoming(view);
+        let (v, n) = (&view.0, view.0.ndim as usize);
+        if v.format.is_null() || (n > 0 && v.shape.is_null()) {
+            return None;
+        }
+        // SAFETY: format and shape were asked for and are there.
+        let format = unsafe { CStr::from_ptr(v.format) }.to_string_lossy();
+        let dtype = element_type(&format, v.itemsize as usize)?;
+        if dtype.size() != v.itemsize as usize || dtype == Dtype::F64 {
+            return None;
+        }
+        // SAFETY: as above.
+        let shape = if n == 0 { &[][..] } else { unsafe { std::slice::from_raw_parts(v.shape, n) } };
+        let shape: Shape = shape.iter().map(|&d| d as i64).collect();
+        Some(Borrowed { view, shape, dtype })
+    }
+
+    /// First byte.
+    pub fn ptr(&self) -> *const u8 {
+        self.view.0.buf.cast::<u8>().cast_const()
+    }
+}
+
 /// Element type of a buffer format; complex128 is read as complex64 and has no dtype of its own.
 fn element_type(format: &str, size: usize) -> Option<Dtype> {
     if format == "bfloat16" {

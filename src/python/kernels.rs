@@ -11,9 +11,7 @@ use super::dtype::D;
 use crate::core::Array;
 use crate::core::Result;
 use crate::kernels::user::{Code, Launch, Template, UserKernel};
-use crate::ops::fast::{Call, check_names, user_kernel};
-
-const MAGIC: u32 = 0x0723_0203;
+use crate::ops::fast::{Call, check_names, spirv, user_kernel};
 
 fn code(source: &Bound<'_, PyAny>) -> PyResult<Code> {
     if let Ok(text) = source.cast::<PyString>() {
@@ -24,13 +22,7 @@ fn code(source: &Bound<'_, PyAny>) -> PyResult<Code> {
             format!("vulkan_kernel(): source is a str of GLSL or bytes of SPIR-V, got {}", type_name(source));
         return Err(PyTypeError::new_err(text));
     };
-    let bytes = bytes.as_bytes();
-    let words: Vec<u32> =
-        bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
-    if bytes.len() % 4 != 0 || words.len() < 5 || words[0] != MAGIC {
-        return Err(PyValueError::new_err("[vulkan_kernel] The bytes are no SPIR-V module."));
-    }
-    Ok(Code::Spirv(words.into()))
+    Ok(spirv(bytes.as_bytes())?)
 }
 
 /// A kernel that is compiled for the arguments of each call.
@@ -145,14 +137,9 @@ fn vulkan_kernel(
     if output_names.is_empty() {
         return Err(PyValueError::new_err("[vulkan_kernel] Must specify at least one output."));
     }
-    Ok(VulkanKernel(UserKernel {
-        name: name.into(),
-        inputs: input_names,
-        outputs: output_names,
-        code: code(&source)?,
-        header: header.into(),
-        contiguous: ensure_row_contiguous,
-    }))
+    let code = code(&source)?;
+    let (name, header) = (name.into(), header.into());
+    Ok(VulkanKernel(UserKernel::new(name, input_names, output_names, code, header, ensure_row_contiguous)))
 }
 
 /// Adds the function.

@@ -26,6 +26,7 @@ mod io;
 mod kernels;
 mod linalg;
 mod memory;
+mod pipeline;
 mod printing;
 mod products;
 mod quantized;
@@ -82,7 +83,6 @@ fn finish_at_exit(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let f = pyo3::types::PyCFunction::new_closure(py, None, None, move |args, _| {
         // A forked child has none of the threads that would be waited for.
         if std::process::id() == owner {
-            vulkan::print_if_asked();
             #[cfg(feature = "vulkan")]
             args.py().detach(|| {
                 let _ = crate::transforms::drain();
@@ -91,6 +91,7 @@ fn finish_at_exit(m: &Bound<'_, PyModule>) -> PyResult<()> {
             });
             #[cfg(not(feature = "vulkan"))]
             let _ = args;
+            vulkan::print_if_asked();
         }
     })?;
     py.import("atexit")?.call_method1("register", (f,))?;
@@ -153,6 +154,7 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     compile::register(m)?;
     export::register(m)?;
     memory::register(m)?;
+    pipeline::register(m)?;
     quantized::register(m)?;
     random::register(m)?;
     fft::register(m)?;

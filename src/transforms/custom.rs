@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::bail;
+use crate::core::primitive::Rule;
 use crate::core::{Array, Batched, Derivatives, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
 use crate::ops::batching::{front, spread};
 use crate::ops::{self, zeros_like};
@@ -83,6 +84,14 @@ impl Primitive for Custom {
         };
         let tangents: Vec<Option<Array>> = (0..self.args).map(|i| r.tangent(i).cloned()).collect();
         checked("jvp", rule(&r.primals[..self.args], &tangents)?, r.outputs).map(Some)
+    }
+
+    fn passes_over(&self, rule: Rule, input: usize) -> bool {
+        let own = match rule {
+            Rule::Jvp => self.rules.jvp.is_some(),
+            Rule::Vmap => self.rules.vmap.is_some(),
+        };
+        own && input >= self.args
     }
 
     fn vmap(&self, r: &Vmap) -> Result<Batched> {

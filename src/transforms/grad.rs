@@ -4,10 +4,11 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::eval::{IdMap, IdSet, postorder};
+use super::eval::{IdMap, IdSet, needed, postorder};
 use crate::bail;
 use crate::core::array::{Node, Tracing};
 use crate::core::layout::show;
+use crate::core::primitive::Rule;
 use crate::core::{Array, Derivatives, Jvp, Result, Vjp};
 use crate::ops;
 
@@ -188,7 +189,8 @@ pub fn jvp(f: Function, primals: &[Array], tangents: &[Array]) -> Result<(Vec<Ar
     let outputs = f(&sources)?;
     let (tape, _) = recorded(&outputs, &sources);
     let mut tans: IdMap<Array> = sources.iter().map(Array::id).zip(tangents.iter().cloned()).collect();
-    for (array, node) in tape {
+    let wanted = needed(tape.iter().map(|(a, n)| (a, n)), &outputs, Rule::Jvp);
+    for (array, node) in tape.into_iter().filter(|(a, _)| wanted.contains(&a.id())) {
         let argnums: Vec<usize> =
             (0..node.inputs.len()).filter(|&i| tans.contains_key(&node.inputs[i].id())).collect();
         if argnums.is_empty() {

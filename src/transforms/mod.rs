@@ -1,6 +1,7 @@
 //! Evaluation and function transforms over the graph.
 
 mod background;
+pub mod batches;
 pub mod compile;
 mod custom;
 pub mod dot;

@@ -2,9 +2,10 @@
 //! then replayed with the batch, each primitive by its own rule. What does not depend on the batch is reused
 //! as it is.
 
-use super::eval::{IdMap, Placeholders, postorder};
+use super::eval::{IdMap, Placeholders, needed, postorder};
 use crate::bail;
 use crate::core::layout::{normalize_axis, show};
+use crate::core::primitive::Rule;
 use crate::core::{Array, Error, Result, Shape, Vmap};
 use crate::ops;
 
@@ -67,9 +68,11 @@ pub fn vmap(f: WithAxes, inputs: &[Array], in_axes: &[Option<i64>]) -> Result<Ve
 
 /// Computes the batched form of everything between the entries of `done` and `outputs`.
 fn replay(outputs: &[Array], done: &mut IdMap<Carried>) -> Result<()> {
-    for array in postorder(outputs, |a| done.contains_key(&a.id())) {
-        let Some(node) = array.node() else { continue };
-        if !node.inputs.iter().any(|i| done.contains_key(&i.id())) {
+    let order = postorder(outputs, |a| done.contains_key(&a.id()));
+    let nodes: Vec<_> = order.into_iter().filter_map(|a| a.node().map(|n| (a, n))).collect();
+    let wanted = needed(nodes.iter().map(|(a, n)| (a, n)), outputs, Rule::Vmap);
+    for (array, node) in nodes {
+        if !wanted.contains(&array.id()) || !node.inputs.iter().any(|i| done.contains_key(&i.id())) {
             continue;
         }
         let (inputs, axes): (Vec<Array>, Vec<Option<usize>>) = node

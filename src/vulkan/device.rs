@@ -34,8 +34,8 @@ pub struct Device {
     features: Features,
     pub(crate) raw: ash::Device,
     pub(crate) queues: Vec<Queue>,
-    /// Queue of the streams that only copy; may equal one of `queues`.
-    copy_queue: Option<Queue>,
+    /// Queues of the streams that only copy, up and down; where there are fewer, streams share.
+    copy_queues: Vec<Queue>,
     /// Families that buffers are shared between.
     pub(crate) families: Vec<u32>,
     pub(crate) layout: vk::PipelineLayout,
@@ -43,7 +43,8 @@ pub struct Device {
     pub(crate) pipelines: Pipelines,
     pub(crate) blob: PipelineBlob,
     pub(crate) streams: RwLock<Vec<&'static StreamState>>,
-    copy_stream: OnceLock<std::result::Result<&'static StreamState, Error>>,
+    upload_stream: OnceLock<Result<&'static StreamState>>,
+    download_stream: OnceLock<Result<&'static StreamState>>,
     lost: OnceLock<Error>,
 }
 
@@ -89,9 +90,12 @@ pub(crate) fn opened() -> impl Iterator<Item = &'static Device> {
     DEVICES.get().into_iter().flatten().filter_map(|s| s.get()?.as_ref().ok())
 }
 
-/// Compute queues (family, count) and copy queues of a device: a compute family without graphics is
-/// preferred, and a transfer family for copies.
-fn choose_queues(families: &[vk::QueueFamilyProperties]) -> Option<((u32, u32), Option<u32>)> {
+/// A queue family and how many of its queues are used.
+type Queues = (u32, u32);
+
+/// Compute queues and copy queues of a device: a compute family without graphics is preferred, and a
+/// transfer family for copies, with a queue for each direction.
+fn choose_queues(families: &[vk::QueueFamilyProperties]) -> Option<(Queues, Option<Queues>)> {
     let has = |i: usize, f: vk::QueueFlags| families[i].queue_flags.contains(f);
     let compute: Vec<usize> = (0..families.len()).filter(|&i| has(i, vk::QueueFlags::COMPUTE)).collect();
     let main =
@@ -103,7 +107,8 @@ fn choose_queues(families: &[vk::QueueFamilyProperties]) -> Option<((u32, u32), 
         | vk::QueueFlags::VIDEO_ENCODE_KHR;
     let copy = (0..families.len())
         .find(|&i| has(i, vk::QueueFlags::TRANSFER) && !families[i].queue_flags.intersects(other));
-    Some(((main as u32, families[main].queue_count.clamp(1, MAX_QUEUES)), copy.map(|i| i as u32)))
+    let take = |i: usize, most: u32| (i as u32, families[i].queue_count.clamp(1, most));
+    Some((take(main, MAX_QUEUES), copy.map(|i| take(i, 2))))
 }
 
 impl Device {
@@ -119,7 +124,7 @@ impl Device {
             bail!(Runtime, "[vulkan] {} has no compute queue.", info.name);
         };
         let mut asked = vec![(family, count)];
-        asked.extend(copy.map(|f| (f, 1)));
+        asked.extend(copy);
         let (raw, features) = features::open(loader, info, &asked).map_err(|e| fail("vkCreateDevice", e))?;
         // SAFETY: these queues were asked for at creation.
         let queue = |family: u32, i| Queue {
@@ -131,11 +136,14 @@ impl Device {
             },
         };
         let mut queues: Vec<Queue> = (0..count).map(|i| queue(family, i)).collect();
-        let copy_queue = match copy {
-            Some(f) => Some(queue(f, 0)),
-            None if queues.len() > 1 => queues.pop(),
-            None => None,
-        };
+        let mut copy_queues: Vec<Queue> = copy
+            .into_iter()
+            .flat_map(|(f, n)| (0..n).map(move |i| (f, i)))
+            .map(|(f, i)| queue(f, i))
+            .collect();
+        while copy_queues.len() < 2 && queues.len() > 1 {
+            copy_queues.extend(queues.pop());
+        }
         let range =
             vk::PushConstantRange { stage_flags: vk::ShaderStageFlags::COMPUTE, offset: 0, size: PUSH_BYTES };
         let ranges = [range];
@@ -146,21 +154,22 @@ impl Device {
         let pool = Pool::new(loader, info, &raw, &features).map_err(|e| fail("vmaCreateAllocator", e))?;
         let blob = PipelineBlob::load(&raw, info);
         let mut families = vec![family];
-        families.extend(copy);
+        families.extend(copy.map(|c| c.0));
         Ok(Device {
             index,
             info,
             features,
             raw,
             queues,
-            copy_queue,
+            copy_queues,
             families,
             layout,
             pool,
             pipelines: Pipelines::default(),
             blob,
             streams: RwLock::new(Vec::new()),
-            copy_stream: OnceLock::new(),
+            upload_stream: OnceLock::new(),
+            download_stream: OnceLock::new(),
             lost: OnceLock::new(),
         })
     }
@@ -206,28 +215,41 @@ impl Device {
         })
     }
 
-    /// The stream state that carries large downloads.
-    pub(crate) fn copy_stream(&'static self) -> Result<&'static StreamState> {
-        self.copy_stream
-            .get_or_init(|| {
-                let queue = self.copy_queue.as_ref().unwrap_or(&self.queues[0]);
-                StreamState::create(self, queue)
-            })
-            .clone()
+    fn copy_stream(
+        &'static self,
+        slot: &OnceLock<Result<&'static StreamState>>,
+        nth: usize,
+    ) -> Result<&'static StreamState> {
+        slot.get_or_init(|| {
+            let queue = self.copy_queues.get(nth).or(self.copy_queues.first()).unwrap_or(&self.queues[0]);
+            StreamState::create(self, queue)
+        })
+        .clone()
+    }
+
+    /// The stream that carries large uploads.
+    pub(crate) fn upload_stream(&'static self) -> Result<&'static StreamState> {
+        self.copy_stream(&self.upload_stream, 0)
+    }
+
+    /// The stream that carries large downloads: they wait for kernels, and uploads shall not wait behind them.
+    pub(crate) fn download_stream(&'static self) -> Result<&'static StreamState> {
+        self.copy_stream(&self.download_stream, 1)
     }
 
     pub(crate) fn lock_streams(&self) -> Vec<&'static StreamState> {
         self.streams.read().unwrap_or_else(|e| e.into_inner()).clone()
     }
 
-    /// Whether large copies have a queue of their own.
+    /// Whether large copies have queues of their own.
     pub(crate) fn has_copy_queue(&self) -> bool {
-        self.copy_queue.is_some()
+        !self.copy_queues.is_empty()
     }
 
-    /// Whether this is the stream of large copies.
+    /// Whether this is a stream of large copies.
     pub(crate) fn is_copy_stream(&self, state: &StreamState) -> bool {
-        matches!(self.copy_stream.get(), Some(Ok(s)) if s.same(state))
+        let streams = [&self.upload_stream, &self.download_stream];
+        streams.iter().any(|s| matches!(s.get(), Some(Ok(s)) if s.same(state)))
     }
 
     /// Whether compute queues can tell the time.
@@ -309,7 +331,7 @@ mod tests {
             family(F::TRANSFER | F::SPARSE_BINDING, 2),
             family(F::COMPUTE | F::TRANSFER, 8),
         ];
-        assert_eq!(choose_queues(&discrete), Some(((3, 8), Some(2))));
+        assert_eq!(choose_queues(&discrete), Some(((3, 8), Some((2, 2)))));
         assert_eq!(choose_queues(&[family(all, 16)]), Some(((0, MAX_QUEUES), None)));
         assert_eq!(choose_queues(&[family(all, 1)]), Some(((0, 1), None)));
         assert_eq!(choose_queues(&[family(F::TRANSFER, 1)]), None);

@@ -27,6 +27,9 @@ const LARGE_STEP: u64 = 2 << 20;
 /// How many free blocks of a class are looked at.
 const SCAN: usize = 16;
 
+/// Most bytes of free staging on the way down that are kept: results may lie there, so that it has any size.
+const STAGING_KEPT: u64 = 2 << 30;
+
 /// What a block is for, which decides the type of its memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -511,6 +514,12 @@ impl Drop for Block {
         let capacity = raw.capacity;
         let pool = &self.device.pool;
         pool.list(self.kind).entry(capacity).or_default().push(Free { raw, uses });
+        if self.kind == Kind::Download {
+            let held: u64 = pool.list(self.kind).iter().map(|(c, blocks)| c * blocks.len() as u64).sum();
+            if held > STAGING_KEPT {
+                pool.evict(self.kind, held - STAGING_KEPT);
+            }
+        }
         if self.kind.counted() {
             stats::on_free(capacity as usize);
             stats::on_cache(capacity as i64);

@@ -17,6 +17,7 @@ mod encoder;
 mod features;
 mod gemv;
 mod hazards;
+mod landing;
 pub mod matmul;
 pub mod matmul_kernel;
 pub mod matmul_table;
@@ -54,6 +55,7 @@ pub mod scatter;
 pub mod search;
 pub mod softmax;
 pub mod sort;
+pub mod spirv;
 pub mod user;
 
 #[cfg(test)]
@@ -67,6 +69,7 @@ pub use adapter::{AdapterInfo, AdapterKind, adapters};
 pub use device::{Device, DeviceInfo, device};
 pub use encoder::CommandEncoder;
 pub use features::{Component, CoopFlexible, CoopMatrix, CoopMatrix2, Features};
+pub use landing::{Coming, Landing, put};
 pub use memory::Block;
 pub use pipeline::{KernelKey, Module, Pipeline, Source};
 

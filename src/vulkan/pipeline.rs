@@ -14,6 +14,7 @@ use ash::vk;
 use super::compiler;
 use super::device::Device;
 use super::features::Features;
+use super::spirv;
 use super::stats::{self, STATS};
 use crate::bail;
 use crate::core::{Result, trace};
@@ -57,6 +58,10 @@ pub trait KernelKey: Hash + Eq + Clone + Send + Sync + Debug + 'static {
     fn name(&self) -> String;
     /// The code; called once per key and device.
     fn module(&self, features: &Features) -> Module;
+    /// Whether the code is not ours, so that it is checked before the driver sees it.
+    fn foreign(&self) -> bool {
+        false
+    }
 }
 
 /// A compiled kernel; lives as long as the device.
@@ -163,7 +168,7 @@ impl Device {
         if slot.get().is_some() {
             STATS.pipeline_hits.add(1);
         }
-        slot.get_or_init(|| self.build(&key.name(), &key.module(self.features()))).clone()
+        slot.get_or_init(|| self.build(&key.name(), &key.module(self.features()), key.foreign())).clone()
     }
 
     /// Whether the kernel is compiled already (another thread may be at it).
@@ -172,7 +177,7 @@ impl Device {
         map.get(key).is_some_and(|slot| slot.get().is_some())
     }
 
-    fn build(&'static self, name: &str, module: &Module) -> Result<Arc<Pipeline>> {
+    fn build(&'static self, name: &str, module: &Module, foreign: bool) -> Result<Arc<Pipeline>> {
         self.usable()?;
         let _span = trace::span("compile", || name.to_string());
         STATS.pipeline_misses.add(1);
@@ -193,6 +198,9 @@ impl Device {
             }
         }
         let words = compiler::spirv(name, module)?;
+        if foreign {
+            spirv::fits(name, &words, f)?;
+        }
         let info = vk::ShaderModuleCreateInfo::default().code(&words);
         // SAFETY: the words are SPIR-V of our compiler (the cache checks what it reads), or the user's own.
         let shader =

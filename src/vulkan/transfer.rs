@@ -20,8 +20,8 @@ const DIRECT_WITHOUT_BAR: usize = 1 << 10;
 const SMALL: usize = 1 << 20;
 /// Size of staging pieces.
 const PIECE: usize = 32 << 20;
-/// Host copies from this size on are shared between threads.
-const PARALLEL: usize = 8 << 20;
+/// Host copies are shared between threads in parts of at least this size.
+const PART: usize = 256 << 10;
 /// Staging pieces in use by one upload.
 const PIECES: usize = 4;
 
@@ -30,8 +30,22 @@ const PIECES: usize = 4;
 /// # Safety
 /// `src` must be valid for `bytes` of reads.
 pub(crate) unsafe fn upload(state: &'static StreamState, src: *const u8, bytes: usize) -> Result<Arc<Block>> {
+    // SAFETY: by the caller.
+    unsafe { upload_from(state, src, bytes, SMALL) }
+}
+
+/// As [`upload`]; copies of more than `small` bytes run beside the kernels of `state`.
+///
+/// # Safety
+/// As `upload`.
+pub(super) unsafe fn upload_from(
+    state: &'static StreamState,
+    src: *const u8,
+    bytes: usize,
+    small: usize,
+) -> Result<Arc<Block>> {
     let mut at = 0;
-    upload_with(state, bytes, &mut |dst: &mut [u8]| {
+    upload_pieces(state, bytes, small, &mut |dst: &mut [u8]| {
         // SAFETY: by the caller; the pieces are asked for in order and are `bytes` long together.
         unsafe { copy_host(src.add(at), dst.as_mut_ptr(), dst.len()) };
         at += dst.len();
@@ -46,6 +60,15 @@ pub(crate) fn upload_with(
     bytes: usize,
     fill: &mut dyn FnMut(&mut [u8]) -> Result<()>,
 ) -> Result<Arc<Block>> {
+    upload_pieces(state, bytes, SMALL, fill)
+}
+
+fn upload_pieces(
+    state: &'static StreamState,
+    bytes: usize,
+    small: usize,
+    fill: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+) -> Result<Arc<Block>> {
     let device = state.device;
     let _span = trace::span("upload", || format!("{bytes} bytes"));
     let direct = if device.features().bar { DIRECT } else { DIRECT_WITHOUT_BAR };
@@ -56,8 +79,8 @@ pub(crate) fn upload_with(
         return Ok(block);
     }
     // Large copies run beside the kernels; whoever reads the block waits for the copy's stream.
-    let apart = bytes > SMALL && !disabled("copy_queue");
-    let state = if apart { device.copy_stream()? } else { state };
+    let apart = bytes > small && !disabled("copy_queue");
+    let state = if apart { device.upload_stream()? } else { state };
     let block = device.alloc_kind(Kind::Device, bytes, Some(state))?;
     for p in block.all_uses() {
         state.wait_for(p)?;
@@ -91,36 +114,45 @@ fn fill_block(block: &Block, bytes: usize, fill: &mut dyn FnMut(&mut [u8]) -> Re
     }
 }
 
-/// Copies host memory, large pieces on several threads: one alone does not keep up with the bus.
+/// Copies host memory, more than a little on several threads: one alone does not keep up with the bus.
 ///
 /// # Safety
 /// As `ptr::copy_nonoverlapping` for bytes.
 unsafe fn copy_host(src: *const u8, dst: *mut u8, bytes: usize) {
-    let threads = if bytes < PARALLEL { 1 } else { host_threads() };
-    if threads == 1 {
+    let helpers = copy_threads().filter(|_| bytes >= 2 * PART);
+    let Some((pool, threads)) = helpers else {
         // SAFETY: by the caller.
         return unsafe { std::ptr::copy_nonoverlapping(src, dst, bytes) };
-    }
+    };
     let (from, to) = (src as usize, dst as usize);
-    let part = bytes.div_ceil(threads).next_multiple_of(4096);
-    std::thread::scope(|scope| {
-        for start in (0..bytes).step_by(part) {
-            let n = part.min(bytes - start);
-            // SAFETY: the parts are disjoint and inside both ranges; the scope ends before they do.
-            scope.spawn(move || unsafe {
-                std::ptr::copy_nonoverlapping((from + start) as *const u8, (to + start) as *mut u8, n);
-            });
+    let part = bytes.div_ceil(threads.min(bytes / PART)).next_multiple_of(4096);
+    // SAFETY: the parts are disjoint and inside both ranges; the scope ends before they do.
+    let copy = move |start: usize| unsafe {
+        let n = part.min(bytes - start);
+        std::ptr::copy_nonoverlapping((from + start) as *const u8, (to + start) as *mut u8, n);
+    };
+    pool.in_place_scope(|scope| {
+        for start in (part..bytes).step_by(part) {
+            scope.spawn(move |_| copy(start));
         }
+        copy(0);
     });
 }
 
-fn host_threads() -> usize {
-    static THREADS: OnceLock<usize> = OnceLock::new();
-    *THREADS.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| (n.get() / 2).clamp(1, 6)))
+/// Threads that help with copies, and how many copy with the caller's; none on small machines.
+fn copy_threads() -> Option<(&'static rayon::ThreadPool, usize)> {
+    static POOL: OnceLock<Option<rayon::ThreadPool>> = OnceLock::new();
+    let threads = std::thread::available_parallelism().map_or(1, |n| (n.get() / 2).clamp(1, 6));
+    let make = || {
+        let name = |i| format!("mlx-copy-{i}");
+        rayon::ThreadPoolBuilder::new().num_threads(threads - 1).thread_name(name).build().ok()
+    };
+    let pool = POOL.get_or_init(|| (threads > 1).then(make).flatten()).as_ref()?;
+    Some((pool, pool.current_num_threads() + 1))
 }
 
 /// Records a copy and notes it on both blocks.
-fn record(
+pub(super) fn record(
     state: &'static StreamState,
     src: (&Block, u64),
     dst: (&Block, u64),
@@ -156,7 +188,7 @@ pub(crate) unsafe fn download(block: &Block, dst: *mut u8, bytes: usize) -> Resu
         Some(w) if disabled("copy_queue") => w.stream,
         // Not behind what was recorded since.
         Some(w) if bytes <= SMALL && w.stream.recorded.load(Ordering::Acquire) <= w.value => w.stream,
-        _ => device.copy_stream()?,
+        _ => device.download_stream()?,
     };
     if let Some(w) = write {
         state.wait_for(w)?;

@@ -37,6 +37,10 @@ impl KernelKey for Key {
         };
         Module { source, spec: self.group.to_vec(), ..Module::default() }
     }
+
+    fn foreign(&self) -> bool {
+        true
+    }
 }
 
 /// The bytes of an element of `dtype` that holds `value`, repeated over a word; `None` where that needs more.
@@ -82,6 +86,9 @@ pub fn run(
             f.max_workgroup_invocations,
             launch.group
         );
+    }
+    if let Some(v) = inputs.iter().chain(outputs).find(|v| !v.ptr.is_multiple_of(v.dtype.size() as u64)) {
+        bail!(Runtime, "[{OP}] {name}: an array of {} lies at the odd address {:#x}.", v.dtype, v.ptr);
     }
     if let Some(value) = init {
         for out in outputs {

@@ -70,6 +70,21 @@ pub fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
     Ok(())
 }
 
+/// A finished module of SPIR-V as code of a kernel.
+///
+/// # Errors
+/// Value error for what is no valid module with a compute entry point `main`.
+pub fn spirv(bytes: &[u8]) -> Result<Code> {
+    match crate::kernels::spirv::read(bytes) {
+        Ok(module) => {
+            #[cfg(feature = "vulkan")]
+            crate::vulkan::spirv::validate(&module)?;
+            Ok(Code::Spirv(module))
+        }
+        Err(reason) => bail!(Value, "[{OP}] The SPIR-V module cannot be used: {reason}."),
+    }
+}
+
 /// One call of a kernel.
 pub struct Call<'a> {
     /// Inputs in the order of their names.
@@ -116,19 +131,35 @@ pub fn user_kernel(kernel: &UserKernel, call: Call, s: Stream) -> Result<Vec<Arr
         }
     }
     refuse_f64(OP, call.inputs, s)?;
+    if let Some(a) = call.inputs.iter().find(|a| a.shape().iter().any(|&d| d > i64::from(i32::MAX))) {
+        bail!(
+            Value,
+            "[{OP}] {name}: kernels are told sizes as int32, got an input of shape {:?}.",
+            a.shape()
+        );
+    }
     let types = call.templates.iter().any(|t| matches!(t.1, Template::Type(Dtype::F64)));
     if types {
         bail!(Value, "[{OP}] float64 is not supported on the GPU.");
     }
     check_names(call.templates.iter().map(|t| t.0.as_str()))?;
     let program = match &kernel.code {
-        Code::Spirv(words) => Program::Spirv(words.clone()),
+        Code::Spirv(module) => {
+            if let Some(size) = module.local_size.filter(|&size| size != call.launch.group) {
+                bail!(
+                    Value,
+                    "[{OP}] {name}: the SPIR-V module is made for threadgroups of {size:?}, got {:?}.",
+                    call.launch.group
+                );
+            }
+            Program::Spirv(module.words.clone())
+        }
         Code::Glsl(body) => {
-            let inputs: Vec<_> = call.inputs.iter().map(|a| (a.dtype(), a.ndim())).collect();
-            let outputs: Vec<_> = call.outputs.iter().map(|o| o.1).collect();
-            let text = kernel.glsl(body, &inputs, &outputs, call.templates, &call.launch);
+            let inputs = call.inputs.iter().map(|a| (a.dtype(), a.ndim())).collect();
+            let outputs = call.outputs.iter().map(|o| o.1).collect();
+            let text = kernel.glsl(body, inputs, outputs, call.templates, &call.launch);
             (call.show)(&text)?;
-            Program::Glsl(text.into())
+            Program::Glsl(text)
         }
     };
     let inputs = call.inputs.iter().map(|a| match kernel.contiguous {

@@ -17,6 +17,6 @@ pub(super) use rope::restore as restore_rope;
 pub use attention::{MaskArg, scaled_dot_product_attention};
 pub use cross_entropy::cross_entropy;
 pub use gated_delta::gated_delta_update;
-pub use kernel::{Call, check_names, user_kernel};
+pub use kernel::{Call, check_names, spirv, user_kernel};
 pub use norm::{layer_norm, rms_norm};
 pub use rope::{Offset, Rotation, rope};

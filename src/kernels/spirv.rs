@@ -1,0 +1,229 @@
+//! What a SPIR-V module says about itself (SPIR-V specification 1.6, section 2.3), read without trust in a single word.
+//! Pure; whether the instructions make sense is for the validator of the backend.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Largest module in bytes: far above real ones, far below what makes compilers run for minutes.
+pub const MOST_BYTES: usize = 8 << 20;
+/// Bytes of push constants that a kernel gets.
+pub const PUSH_BYTES: u64 = 20;
+
+const MAGIC: u32 = 0x0723_0203;
+/// Largest bound of ids (section 2.17).
+const MOST_IDS: u32 = 0x3f_ffff;
+/// How deep types are looked into.
+const DEPTH: u32 = 16;
+
+/// A module that holds together, and what decides where it can run.
+#[derive(Debug, Clone)]
+pub struct Spirv {
+    /// The module.
+    pub words: Arc<[u32]>,
+    /// Major and minor version.
+    pub version: (u32, u32),
+    /// Numbers of the capabilities it declares.
+    pub capabilities: Vec<u32>,
+    /// Workgroup size, where it is fixed.
+    pub local_size: Option<[u32; 3]>,
+    /// Bytes of shared memory, specialisation constants at their defaults.
+    pub shared: u64,
+}
+
+/// What is known about a type's size.
+enum Type {
+    Bytes(u64),
+    Array(u32, u32),
+    Struct(Vec<u32>),
+    Pointer(u32),
+}
+
+#[derive(Default)]
+struct Types {
+    types: HashMap<u32, Type>,
+    constants: HashMap<u32, u32>,
+}
+
+impl Types {
+    fn size(&self, id: u32, depth: u32) -> Result<u64, String> {
+        if depth == 0 {
+            return Err("its types are nested too deeply".into());
+        }
+        let below = |id: u32| self.size(id, depth - 1);
+        match self.types.get(&id) {
+            Some(Type::Bytes(n)) => Ok(*n),
+            Some(Type::Array(of, n)) => {
+                Ok(below(*of)?.saturating_mul(self.constants.get(n).copied().unwrap_or(1).into()))
+            }
+            Some(Type::Struct(of)) => of.iter().try_fold(0u64, |sum, &m| Ok(sum.saturating_add(below(m)?))),
+            Some(Type::Pointer(_)) => Ok(8),
+            None => Ok(0),
+        }
+    }
+}
+
+/// Reads a module.
+///
+/// # Errors
+/// What is wrong, as the end of a sentence that begins with the module.
+pub fn read(bytes: &[u8]) -> Result<Spirv, String> {
+    if bytes.len() > MOST_BYTES {
+        return Err(format!("it has {} bytes, expected at most {MOST_BYTES}", bytes.len()));
+    }
+    let words: Arc<[u32]> =
+        bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+    if bytes.len() % 4 != 0 || words.len() < 5 || words[0] != MAGIC {
+        return Err("the bytes are no SPIR-V".into());
+    }
+    let version = (words[1] >> 16 & 0xff, words[1] >> 8 & 0xff);
+    if words[1] & 0xff00_00ff != 0 || version.0 != 1 || version.1 > 6 {
+        return Err(format!("its version is {:#x}, expected SPIR-V 1.0 to 1.6", words[1]));
+    }
+    if words[3] == 0 || words[3] > MOST_IDS || words[4] != 0 {
+        return Err(format!("its header promises {} ids in schema {}", words[3], words[4]));
+    }
+    let mut module =
+        Spirv { words: words.clone(), version, capabilities: Vec::new(), local_size: None, shared: 0 };
+    let mut types = Types::default();
+    let mut entry = None;
+    let (mut shared, mut pushed, mut offsets) = (Vec::new(), None, Vec::new());
+    let mut sized = false;
+    let mut at = 5;
+    while at < words.len() {
+        let (n, code) = ((words[at] >> 16) as usize, words[at] & 0xffff);
+        let Some(args) = (n > 0).then(|| words.get(at + 1..at + n)).flatten() else {
+            return Err(format!("the instruction at word {at} does not end where the module does"));
+        };
+        match (code, args) {
+            (17, &[capability]) => module.capabilities.push(capability),
+            (15, [5, id, name @ ..]) if text(name) == b"main" => {
+                if entry.replace(*id).is_some() {
+                    return Err("it has two compute entry points named main".into());
+                }
+            }
+            (16, &[id, 17, x, y, z]) if entry == Some(id) => module.local_size = Some([x, y, z]),
+            (71, [_, 33 | 34, ..]) => {
+                return Err(format!(
+                    "word {at} binds a descriptor; arrays are reached through the table of addresses alone"
+                ));
+            }
+            (71, [_, 11, 25]) | (331, _) => sized = true, // WorkgroupSize, or an execution mode by constants
+            (72, &[of, member, 35, offset]) => offsets.push((of, member, offset)),
+            (20, &[id]) => drop(types.types.insert(id, Type::Bytes(4))),
+            (21 | 22, &[id, bits, ..]) => drop(types.types.insert(id, Type::Bytes(u64::from(bits) / 8))),
+            (23 | 24 | 28, &[id, of, n]) => {
+                // Vectors and matrices hold a number, arrays the id of one.
+                let n = if code == 28 {
+                    n
+                } else {
+                    // Literals and ids do not meet: the key is above all ids.
+                    let key = MOST_IDS + 1 + n.min(MOST_IDS);
+                    types.constants.insert(key, n);
+                    key
+                };
+                types.types.insert(id, Type::Array(of, n));
+            }
+            (30, [id, members @ ..]) => drop(types.types.insert(*id, Type::Struct(members.to_vec()))),
+            (32, &[id, _, of]) => drop(types.types.insert(id, Type::Pointer(of))),
+            (43 | 50, &[_, id, value, ..]) => drop(types.constants.insert(id, value)),
+            (59, &[pointer, _, class, ..]) => match class {
+                4 => shared.push(pointer),
+                9 => pushed = Some(pointer),
+                0 | 2 | 12 => {
+                    return Err(format!(
+                        "word {at} declares a bound buffer or image; arrays are reached through the table of \
+                         addresses alone"
+                    ));
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+        at += n;
+    }
+    if entry.is_none() {
+        return Err("it has no compute entry point named main".into());
+    }
+    if sized {
+        module.local_size = None;
+    }
+    let target = |pointer: u32| match types.types.get(&pointer) {
+        Some(Type::Pointer(of)) => *of,
+        _ => 0,
+    };
+    for pointer in shared {
+        module.shared = module.shared.saturating_add(types.size(target(pointer), DEPTH)?);
+    }
+    if let Some(block) = pushed.map(target)
+        && let Some(Type::Struct(members)) = types.types.get(&block)
+    {
+        for (of, member, offset) in offsets.into_iter().filter(|o| o.0 == block) {
+            let Some(&kind) = members.get(member as usize) else {
+                return Err(format!("struct {of} has no member {member}"));
+            };
+            let end = u64::from(offset) + types.size(kind, DEPTH)?;
+            if end > PUSH_BYTES {
+                return Err(format!("it reads {end} bytes of push constants, expected at most {PUSH_BYTES}"));
+            }
+        }
+    }
+    Ok(module)
+}
+
+/// Bytes of a literal string up to its end.
+fn text(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|w| w.to_le_bytes()).take_while(|&b| b != 0).take(64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn module(tail: &[u32]) -> Vec<u8> {
+        let words = [&[MAGIC, 0x1_0500, 0, 9, 0][..], tail].concat();
+        words.iter().flat_map(|w| w.to_le_bytes()).collect()
+    }
+
+    const MAIN: [u32; 5] = [5 << 16 | 15, 5, 1, u32::from_le_bytes(*b"main"), 0];
+
+    #[test]
+    fn an_entry_point_is_enough_to_be_read() {
+        let m = read(&module(&MAIN)).unwrap();
+        assert_eq!((m.version, m.local_size, m.shared), ((1, 5), None, 0));
+    }
+
+    #[test]
+    fn what_does_not_hold_together_is_refused() {
+        let cut = module(&MAIN);
+        for n in (0..cut.len()).filter(|&n| n != cut.len()) {
+            assert!(read(&cut[..n]).is_err(), "{n}");
+        }
+        for (tail, reason) in [
+            (&[0u32][..], "does not end"),
+            (&[9 << 16 | 17, 1], "does not end"),
+            (&[], "no compute entry"),
+            (&[4 << 16 | 71, 1, 33, 0], "descriptor"),
+            (&[4 << 16 | 59, 1, 2, 12], "bound buffer"),
+        ] {
+            let e = read(&module(tail)).unwrap_err();
+            assert!(e.contains(reason), "{e}");
+        }
+    }
+
+    #[test]
+    fn types_that_hold_themselves_do_not_loop() {
+        let tail = [&MAIN[..], &[3 << 16 | 30, 2, 2, 4 << 16 | 32, 3, 4, 2, 4 << 16 | 59, 3, 4, 4]].concat();
+        assert!(read(&module(&tail)).unwrap_err().contains("nested"));
+    }
+
+    #[test]
+    fn shared_memory_is_counted() {
+        // float; 100; float[100]; pointer; variable
+        let tail = [
+            &MAIN[..],
+            &[3 << 16 | 22, 2, 32, 4 << 16 | 43, 6, 3, 100, 4 << 16 | 28, 4, 2, 3],
+            &[4 << 16 | 32, 5, 4, 4, 4 << 16 | 59, 5, 7, 4],
+        ];
+        assert_eq!(read(&module(&tail.concat())).unwrap().shared, 400);
+    }
+}
