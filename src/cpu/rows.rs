@@ -233,7 +233,13 @@ impl<'a> Plan<'a> {
         if scratch.len() * 64 < slots * slot {
             scratch.resize(slots * slot / 64, Line([0; 64]));
         }
-        let mut b = Bench { plan: self, base: scratch.as_mut_ptr().cast(), slot, elements };
+        let mut b = Bench {
+            plan: self,
+            base: scratch.as_mut_ptr().cast(),
+            slot,
+            elements,
+            registers: vec![std::ptr::null_mut(); self.steps.len()],
+        };
         // SAFETY: slots are disjoint parts of `scratch`; operands are valid by the contract of `run`.
         unsafe {
             b.constants();
@@ -253,6 +259,8 @@ struct Bench<'a> {
     base: *mut u8,
     slot: usize,
     elements: usize,
+    /// Where each step puts its result: its slot, or the output that it is.
+    registers: Vec<*mut u8>,
 }
 
 impl Bench<'_> {
@@ -262,8 +270,20 @@ impl Bench<'_> {
     }
 
     fn register(&self, r: usize) -> *mut u8 {
-        // SAFETY: the slot exists.
-        unsafe { self.base.add((2 * self.plan.inputs.len() + r) * self.slot) }
+        self.registers[r]
+    }
+
+    /// Chooses where results go for elements from position `element` on, and rows from `row` on.
+    unsafe fn place(&mut self, element: usize, row: usize) {
+        for r in 0..self.registers.len() {
+            // SAFETY: the slot exists.
+            self.registers[r] = unsafe { self.base.add((2 * self.plan.inputs.len() + r) * self.slot) };
+        }
+        for o in self.plan.outputs.iter().filter(|o| o.store.is_none()) {
+            let start = if o.row { row } else { element };
+            // SAFETY: outputs are dense and hold these positions.
+            self.registers[o.reg] = unsafe { o.ptr.add(start * o.size) };
+        }
     }
 
     /// Operand `arg` of a step where it is not read in place.
@@ -375,6 +395,8 @@ impl Bench<'_> {
             let to = o.ptr.add(start * o.size);
             match o.store {
                 Some(store) => store(count, src, null(), null(), to),
+                None if src == to => {}
+                // Two outputs of one result.
                 None => std::ptr::copy_nonoverlapping(src, to, count * o.size),
             }
         }
@@ -385,6 +407,7 @@ impl Bench<'_> {
         let n = self.plan.n;
         // SAFETY: as in `Plan::groups`.
         unsafe {
+            self.place(first * n, first);
             let mut inputs: SmallVec<[*const u8; 8]> = SmallVec::new();
             for (k, i) in self.plan.inputs.iter().enumerate() {
                 let (start, count) = if i.row { (first, rows) } else { (first * n, rows * n) };
@@ -423,6 +446,7 @@ impl Bench<'_> {
         let mut inputs: SmallVec<[*const u8; 8]> = SmallVec::from_elem(null(), plan.inputs.len());
         // SAFETY: as in `Plan::groups`.
         unsafe {
+            self.place(row * n, row);
             for (k, i) in plan.inputs.iter().enumerate() {
                 if i.row {
                     inputs[k] = self.load(k, row, 1);
@@ -450,6 +474,7 @@ impl Bench<'_> {
                 let mut from = 0;
                 while from < n {
                     let count = PART.min(n - from);
+                    self.place(row * n + from, row);
                     for &k in &read {
                         inputs[k] = self.load(k, row * n + from, count);
                     }

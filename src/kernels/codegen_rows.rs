@@ -25,12 +25,12 @@ pub struct RowClass {
 /// Vectors that a lane loads at once where the row is walked.
 const UNROLL: u8 = 4;
 
-/// Elements of a row that live in registers at once: how many arrays of them.
+/// How many arrays of the elements of a row live in registers from one phase to the next, at the most.
 pub fn kept(p: &RowProgram) -> usize {
     let phases = p.phases();
     let last = phases.iter().copied().max().unwrap_or(0);
     let (first, end) = spans(p, &phases);
-    (0..=last).map(|k| (0..first.len()).filter(|&v| first[v] <= k && k <= end[v]).count()).max().unwrap_or(0)
+    (0..=last).map(|k| (0..first.len()).filter(|&v| first[v] <= k && k < end[v]).count()).max().unwrap_or(0)
 }
 
 /// First and last phase of each value over elements, inputs first; values of rows are in no phase.

@@ -56,12 +56,15 @@ fn split(p: &RowProgram, steps: u64, width: u64, largest: u64) -> (u64, u64, u64
     // About four vectors a lane; a subgroup a row (no barriers) as long as the registers allow.
     let group = u64::from(WG);
     let lanes = (steps / 4).max(1).next_power_of_two().min(group);
-    let lanes = if steps <= 32 * most { lanes.min(32) } else { lanes };
+    let mut lanes = if steps <= 32 * most { lanes.min(32) } else { lanes };
+    while steps > lanes * most && lanes < group {
+        lanes *= 2;
+    }
     if steps <= lanes * most {
         return (group, lanes, steps.div_ceil(lanes).next_power_of_two().min(most));
     }
     // Wider workgroups leave fewer registers to a lane.
-    for (wide, most) in [(group, most), (2 * group, most), (4 * group, most / 2)] {
+    for (wide, most) in [(2 * group, most), (4 * group, most / 2)] {
         if wide <= largest && steps <= wide * most {
             return (wide, wide, steps.div_ceil(wide).next_power_of_two().min(most));
         }

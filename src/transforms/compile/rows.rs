@@ -17,6 +17,8 @@ use crate::ops::view::{is_broadcast, is_reshape};
 /// there are many rows.
 const LONG: i64 = 1 << 15;
 const MANY: i64 = 512;
+/// Elements of the shortest row on the CPU.
+const SHORT: i64 = 32;
 /// Folds of a kernel, and library functions in the unit of `Row::code_size`: rows unroll more than other kernels.
 const MAX_FOLDS: usize = 8;
 const MAX_CODE: usize = 20;
@@ -89,7 +91,9 @@ pub(super) fn fit(graph: &Graph, members: &[usize]) -> bool {
     let Some(shapes) = Shapes::of(graph, members) else { return false };
     let n = shapes.whole[shapes.whole.len() - 1];
     let rows: i64 = shapes.dropped.iter().product();
-    if n < 2 || rows == 0 || n > LONG && rows < MANY || graph.code(members) > MAX_CODE {
+    // Very short rows cost a thread more than what it saves; lanes do not mind.
+    let shortest = if graph.tape.steps[members[0]].stream.device.is_gpu() { 2 } else { SHORT };
+    if n < shortest || rows == 0 || n > LONG && rows < MANY || graph.code(members) > MAX_CODE {
         return false;
     }
     let mut folds = 0;
