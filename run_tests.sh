@@ -237,7 +237,8 @@ step_examples() {
     "$venv/bin/python" examples/classifier.py --device cpu --steps 100 --out "$scratch/classifier.png" &&
         "$venv/bin/python" examples/transformer_lm.py --device cpu --steps 60 --batch 8 --context 32 \
             --sample 20 --out "$scratch/transformer_lm.png" &&
-        "$venv/bin/python" examples/lora.py --device cpu --steps 60 --out "$scratch/lora.safetensors" &&
+        "$venv/bin/python" examples/lora.py --device cpu --steps 40 --batch 8 \
+            --out "$scratch/lora.safetensors" &&
         "$venv/bin/python" -m nbconvert --to notebook --execute --output-dir "$scratch" \
             notebooks/quickstart.ipynb
 }

@@ -209,6 +209,7 @@ def main():
     last = float(np.mean(losses[-tail:]))
     print(f"loss: {losses[0]:.3f} -> {last:.3f} nats a byte")
 
+    args.out = args.out.with_suffix(".safetensors")
     args.out.parent.mkdir(parents=True, exist_ok=True)
     mx.save_safetensors(str(args.out), dict(tree_flatten(model.trainable_parameters())))
     print(f"adapters: {args.out}, {args.out.stat().st_size / 1024:,.0f} KiB")

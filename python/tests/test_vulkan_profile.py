@@ -111,6 +111,18 @@ def test_no_command_is_missed_in_large_batches():
 
 
 @pytest.mark.gpu
+def test_graphs_that_are_evaluated_in_the_background_are_seen():
+    x = mx.ones(64)
+    mx.eval(x * 1.001)
+    mx.eval(x)
+    with mx.vulkan.profile() as p:
+        for _ in range(300):
+            x = x * 1.001
+        mx.async_eval(x)
+    assert p.summary()["commands"] == 300
+
+
+@pytest.mark.gpu
 def test_profiles_nest_and_do_not_change_results():
     plain = work()
     with mx.vulkan.profile() as outer:

@@ -180,6 +180,12 @@ pub const VARIABLES: &[Variable] = &[
         "Files in it replace packed shaders of the same name (`matmul_tiled.comp`, `lib/matmul.glsl`)",
     ),
     var(
+        "MLX_EVAL_THREAD",
+        "1",
+        SWITCH,
+        "0: `mx.async_eval` records on the calling thread whatever the size of the graph",
+    ),
+    var(
         "MLX_VK_STREAM_CHUNK_ELEMS",
         "whole batches",
         Values::Number(1, 1 << 40),

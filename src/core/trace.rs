@@ -87,11 +87,18 @@ pub fn threads() -> Vec<String> {
     lock(&THREADS).clone()
 }
 
+/// Whether this is the process's first thread, where that can be told.
+fn is_main() -> bool {
+    let Ok(place) = std::fs::read_link("/proc/thread-self") else { return false };
+    let id = std::process::id().to_string();
+    place.file_name().is_some_and(|n| n.to_string_lossy() == id)
+}
+
 fn thread() -> u32 {
     THREAD.with(|t| {
         if t.get() == 0 {
             let mut names = lock(&THREADS);
-            let unnamed = || format!("thread {}", names.len() + 1);
+            let unnamed = || if is_main() { "main".into() } else { format!("thread {}", names.len() + 1) };
             let name = std::thread::current().name().map_or_else(unnamed, str::to_string);
             names.push(name);
             t.set(names.len() as u32);

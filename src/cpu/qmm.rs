@@ -155,15 +155,32 @@ impl Out {
 
     /// # Safety
     /// Result `i` is there, and nobody else writes it.
-    #[inline(always)]
     unsafe fn put(self, i: usize, x: f32) {
+        // SAFETY: by contract.
+        unsafe { self.put_all(i, &[x]) }
+    }
+
+    /// # Safety
+    /// As many results as `x` is long are there from `i` on, and nobody else writes them.
+    unsafe fn put_all(self, i: usize, x: &[f32]) {
+        /// # Safety
+        /// `to` has room for all of `x`.
+        unsafe fn store<T>(to: *mut T, x: &[f32])
+        where
+            f32: To<T>,
+        {
+            for (i, &x) in x.iter().enumerate() {
+                // SAFETY: by contract.
+                unsafe { *to.add(i) = x.to() }
+            }
+        }
         let p = self.ptr.get();
         // SAFETY: by contract; the dtype is one of three (`run`).
         unsafe {
             match self.dtype {
-                Dtype::F16 => *p.cast::<Half>().add(i) = x.to(),
-                Dtype::BF16 => *p.cast::<Brain>().add(i) = x.to(),
-                _ => *p.cast::<f32>().add(i) = x,
+                Dtype::F16 => store(p.cast::<Half>().add(i), x),
+                Dtype::BF16 => store(p.cast::<Brain>().add(i), x),
+                _ => store(p.cast::<f32>().add(i), x),
             }
         }
     }
@@ -482,11 +499,15 @@ fn panels<C: Codec>(x: &Rows, w: &Matrix, transpose: bool, n: usize, out: Out, p
                     false,
                     Parallelism::None,
                 );
-                for i in 0..m {
-                    for c in 0..real {
-                        let at = if transpose { c } else { dealt(c) };
-                        out.put(i * n + j + c, sums[i * width + at]);
-                    }
+                for (i, line) in sums.chunks(width).enumerate().take(m) {
+                    let mut order = [0.0f32; BLOCK];
+                    let line = if transpose {
+                        &line[..real]
+                    } else {
+                        order.iter_mut().enumerate().take(real).for_each(|(c, x)| *x = line[dealt(c)]);
+                        &order[..real]
+                    };
+                    out.put_all(i * n + j, line);
                 }
             }
         }

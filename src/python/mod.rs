@@ -83,7 +83,6 @@ fn finish_at_exit(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let f = pyo3::types::PyCFunction::new_closure(py, None, None, move |args, _| {
         // A forked child has none of the threads that would be waited for.
         if std::process::id() == owner {
-            vulkan::print_if_asked();
             #[cfg(feature = "vulkan")]
             args.py().detach(|| {
                 let _ = crate::transforms::drain();
@@ -92,6 +91,7 @@ fn finish_at_exit(m: &Bound<'_, PyModule>) -> PyResult<()> {
             });
             #[cfg(not(feature = "vulkan"))]
             let _ = args;
+            vulkan::print_if_asked();
         }
     })?;
     py.import("atexit")?.call_method1("register", (f,))?;

@@ -44,6 +44,12 @@ fn counted() -> Tree {
     Tree::map(all)
 }
 
+/// Waits until graphs that another thread records are submitted. What fails there fails again where the value is
+/// asked for.
+fn submit_all(py: Python<'_>) {
+    let _ = py.detach(crate::transforms::drain);
+}
+
 /// What ran since the process started (or the last reset), as a dict:
 ///
 /// - `dispatches`, `barriers`; `kernels`: dispatches by kernel; `matmul` and `conv`: the same for these families
@@ -63,6 +69,7 @@ fn counted() -> Tree {
 #[pyfunction]
 #[pyo3(signature = (reset=false))]
 fn stats(py: Python<'_>, reset: bool) -> PyResult<Bound<'_, PyAny>> {
+    submit_all(py);
     let all = python(py, &counted())?;
     if reset {
         fallback::reset();
@@ -197,6 +204,7 @@ fn commands<'py>(
 impl Recording {
     #[new]
     fn new(py: Python<'_>, isolate: bool) -> Self {
+        submit_all(py);
         Recording(Mutex::new(Some(py.detach(|| Running::start(isolate)))))
     }
 
@@ -206,6 +214,7 @@ impl Recording {
         let Some(running) = running else {
             return Err(PyRuntimeError::new_err("[profile] The profile is not running."));
         };
+        submit_all(py);
         let out = PyDict::new(py);
         #[cfg(feature = "vulkan")]
         {

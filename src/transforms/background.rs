@@ -5,10 +5,10 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use crate::core::array::{next_id, tracing};
-use crate::core::{Array, Error, Result};
+use crate::core::{Array, Error, Result, env};
 use crate::cpu::worker::run_caught;
 
 /// Graphs with fewer new arrays are walked by the caller: handing them over would cost as much.
@@ -87,7 +87,8 @@ pub(super) fn take(roots: &[Array]) -> bool {
     let made = next_id();
     let large = made.saturating_sub(LAST.load(Ordering::Relaxed)) >= LEAST;
     let gpu = || roots.iter().any(|a| a.node().is_some_and(|n| n.stream.device.is_gpu()));
-    if !large || tracing() || !gpu() {
+    static ON: LazyLock<bool> = LazyLock::new(|| env::switch("MLX_EVAL_THREAD").unwrap_or(true));
+    if !large || !*ON || tracing() || !gpu() {
         return false;
     }
     LAST.store(made, Ordering::Relaxed);

@@ -107,6 +107,52 @@ pub(super) fn postorder(roots: &[Array], stop: impl Fn(&Array) -> bool) -> Vec<A
     order
 }
 
+/// Widest graph that is walked level by level.
+const WIDTH: u32 = 20;
+
+/// Puts nodes that do not depend on each other side by side, so that they need one barrier together. Only narrow
+/// graphs: in a wide one far more arrays would be alive at a time.
+fn by_level(order: &mut Vec<Array>) {
+    if order.len() < 3 {
+        return;
+    }
+    let mut levels: IdMap<u32> = IdMap::default();
+    let mut widths: Vec<u32> = Vec::new();
+    let mut own = Vec::with_capacity(order.len());
+    for array in order.iter() {
+        let Some(node) = array.node() else { return };
+        let above = node.inputs.iter().filter_map(|i| levels.get(&i.id())).max();
+        let level = above.map_or(0, |l| l + 1);
+        levels.insert(array.id(), level);
+        if node.specs.len() > 1 {
+            levels.extend(array.outputs_of(&node).iter().map(|o| (o.id(), level)));
+        }
+        if widths.len() <= level as usize {
+            widths.resize(level as usize + 1, 0);
+        }
+        widths[level as usize] += 1;
+        if widths[level as usize] > WIDTH {
+            return;
+        }
+        own.push(level);
+    }
+    let mut starts: Vec<usize> = widths
+        .iter()
+        .scan(0, |at, &w| {
+            let start = *at;
+            *at += w as usize;
+            Some(start)
+        })
+        .collect();
+    let mut sorted: Vec<Option<Array>> = vec![None; order.len()];
+    for (array, level) in order.drain(..).zip(own) {
+        let at = &mut starts[level as usize];
+        sorted[*at] = Some(array);
+        *at += 1;
+    }
+    order.extend(sorted.into_iter().flatten());
+}
+
 /// Ids of the arrays that a transform by `rule` needs for `outputs`: what lies behind inputs that a primitive passes
 /// over is left out. `order` has inputs first.
 pub(super) fn needed<'a>(
@@ -259,7 +305,8 @@ pub(super) fn schedule(roots: &[Array]) -> Result<Vec<Stream>> {
     let _span = trace::span("record", || format!("{} arrays", roots.len()));
     let _held = Uninterrupted::new();
     let _one_walk = SCHEDULE.lock().unwrap_or_else(|e| e.into_inner());
-    let order = postorder(roots, Array::is_scheduled);
+    let mut order = postorder(roots, Array::is_scheduled);
+    by_level(&mut order);
     let mut pending = Pending::default();
     let mut gpu: Vec<Stream> = Vec::new();
     let mut failure = None;

@@ -225,9 +225,7 @@ fn report(done: &[&Done]) -> Report {
             let times = d.ticks.get(i).zip(clocks.get(&track.0)).map(|(t, clock)| {
                 let at = |tick| since(tick, clock.origin, d.stream) * clock.period + clock.offset;
                 let end_before = latest.entry(track).or_insert(f64::NEG_INFINITY);
-                // A batch begins with a barrier against the one before.
-                let ordered = c.barrier || i == 0;
-                let begin = if ordered { at(t[0]).max(*end_before) } else { at(t[0]) };
+                let begin = if c.barrier { at(t[0]).max(*end_before) } else { at(t[0]) };
                 let end = at(t[1]).max(begin);
                 *end_before = end_before.max(end);
                 [begin, end]
