@@ -72,7 +72,7 @@ pub fn read(bytes: &[u8]) -> Result<Spirv, String> {
     }
     let words: Arc<[u32]> =
         bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
-    if bytes.len() % 4 != 0 || words.len() < 5 || words[0] != MAGIC {
+    if !bytes.len().is_multiple_of(4) || words.len() < 5 || words[0] != MAGIC {
         return Err("the bytes are no SPIR-V".into());
     }
     let version = (words[1] >> 16 & 0xff, words[1] >> 8 & 0xff);
@@ -87,7 +87,7 @@ pub fn read(bytes: &[u8]) -> Result<Spirv, String> {
     let mut types = Types::default();
     let mut entry = None;
     let (mut shared, mut pushed, mut offsets) = (Vec::new(), None, Vec::new());
-    let mut sized = false;
+    let (mut sized, mut entries) = (false, 0);
     let mut at = 5;
     while at < words.len() {
         let (n, code) = ((words[at] >> 16) as usize, words[at] & 0xffff);
@@ -97,9 +97,8 @@ pub fn read(bytes: &[u8]) -> Result<Spirv, String> {
         match (code, args) {
             (17, &[capability]) => module.capabilities.push(capability),
             (15, [5, id, name @ ..]) if text(name) == b"main" => {
-                if entry.replace(*id).is_some() {
-                    return Err("it has two compute entry points named main".into());
-                }
+                entry = Some(*id);
+                entries += 1;
             }
             (16, &[id, 17, x, y, z]) if entry == Some(id) => module.local_size = Some([x, y, z]),
             (71, [_, 33 | 34, ..]) => {
@@ -141,8 +140,10 @@ pub fn read(bytes: &[u8]) -> Result<Spirv, String> {
         }
         at += n;
     }
-    if entry.is_none() {
-        return Err("it has no compute entry point named main".into());
+    match entries {
+        1 => {}
+        0 => return Err("it has no compute entry point named main".into()),
+        n => return Err(format!("it has {n} compute entry points named main")),
     }
     if sized {
         module.local_size = None;

@@ -119,13 +119,21 @@ fn fill_block(block: &Block, bytes: usize, fill: &mut dyn FnMut(&mut [u8]) -> Re
 /// # Safety
 /// As `ptr::copy_nonoverlapping` for bytes.
 unsafe fn copy_host(src: *const u8, dst: *mut u8, bytes: usize) {
-    let helpers = copy_threads().filter(|_| bytes >= 2 * PART);
-    let Some((pool, threads)) = helpers else {
+    match copy_threads().filter(|_| bytes >= 2 * PART) {
         // SAFETY: by the caller.
-        return unsafe { std::ptr::copy_nonoverlapping(src, dst, bytes) };
-    };
+        None => unsafe { std::ptr::copy_nonoverlapping(src, dst, bytes) },
+        // SAFETY: by the caller.
+        Some((pool, threads)) => unsafe { copy_shared(pool, threads.min(bytes / PART), src, dst, bytes) },
+    }
+}
+
+/// Copies host memory in `parts` parts, the first of which is the caller's.
+///
+/// # Safety
+/// As `ptr::copy_nonoverlapping` for bytes.
+unsafe fn copy_shared(pool: &rayon::ThreadPool, parts: usize, src: *const u8, dst: *mut u8, bytes: usize) {
     let (from, to) = (src as usize, dst as usize);
-    let part = bytes.div_ceil(threads.min(bytes / PART)).next_multiple_of(4096);
+    let part = bytes.div_ceil(parts).next_multiple_of(4096);
     // SAFETY: the parts are disjoint and inside both ranges; the scope ends before they do.
     let copy = move |start: usize| unsafe {
         let n = part.min(bytes - start);
@@ -212,4 +220,23 @@ pub(crate) unsafe fn download(block: &Block, dst: *mut u8, bytes: usize) -> Resu
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_copies_are_whole() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
+        for bytes in [1usize, 4095, 4096, 4097, 3 * 4096 + 5, 1 << 20, (1 << 20) + 77] {
+            let from: Vec<u8> = (0..bytes).map(|i| (i * 31 % 251) as u8).collect();
+            for parts in 1..6 {
+                let mut to = vec![0u8; bytes + 1];
+                // SAFETY: both hold `bytes`.
+                unsafe { copy_shared(&pool, parts, from.as_ptr(), to.as_mut_ptr(), bytes) };
+                assert!(to[..bytes] == from[..] && to[bytes] == 0, "{bytes} in {parts}");
+            }
+        }
+    }
 }
