@@ -25,8 +25,3 @@ pub mod python;
 pub mod transforms;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
-
-/// Graphs are made on one thread and freed on another, which the C library's allocator does under one lock.
-#[cfg(feature = "python")]
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
