@@ -72,7 +72,7 @@ pub fn read(bytes: &[u8]) -> Result<Spirv, String> {
     }
     let words: Arc<[u32]> =
         bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
-    if bytes.len() % 4 != 0 || words.len() < 5 || words[0] != MAGIC {
+    if !bytes.len().is_multiple_of(4) || words.len() < 5 || words[0] != MAGIC {
         return Err("the bytes are no SPIR-V".into());
     }
     let version = (words[1] >> 16 & 0xff, words[1] >> 8 & 0xff);
@@ -97,7 +97,8 @@ pub fn read(bytes: &[u8]) -> Result<Spirv, String> {
         match (code, args) {
             (17, &[capability]) => module.capabilities.push(capability),
             (15, [5, id, name @ ..]) if text(name) == b"main" => {
-                if entry.replace(*id).is_some() {
+                let before = entry.replace(*id);
+                if before.is_some() {
                     return Err("it has two compute entry points named main".into());
                 }
             }
