@@ -366,7 +366,13 @@ fn new_thread_unsafe_stream(device: DeviceArg) -> PyResult<PyStream> {
 }
 
 fn wait(py: Python<'_>, s: Stream) -> PyResult<()> {
-    Ok(py.detach(|| crate::transforms::synchronize(s))?)
+    Ok(py.detach(|| match s.device.kind {
+        DeviceKind::Cpu => crate::cpu::worker::synchronize(s),
+        #[cfg(feature = "vulkan")]
+        DeviceKind::Gpu => crate::vulkan::synchronize(s),
+        #[cfg(not(feature = "vulkan"))]
+        DeviceKind::Gpu => Ok(()),
+    })?)
 }
 
 /// Waits until the work of a stream (by default the current one) is finished.
