@@ -371,7 +371,7 @@ fn single(enc: &mut CommandEncoder, t: &Fft, src: &DeviceView, dst: &DeviceView)
 /// Value error for other dtypes and for lines of 2^30 elements and more.
 pub fn fft(enc: &mut CommandEncoder, t: &Fft, src: &DeviceView, dst: &DeviceView) -> Result<()> {
     let real_in = src.dtype == Dtype::F32;
-    if !(real_in || src.dtype == Dtype::C64) || (t.kind == FftKind::Forward && !real_in) {
+    if !real_in && (src.dtype != Dtype::C64 || t.kind == FftKind::Forward) {
         bail!(Value, "[fft] Expected float32 or complex64, got {}.", src.dtype);
     }
     if dst.size() == 0 {

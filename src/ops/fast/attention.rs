@@ -384,8 +384,8 @@ pub fn scaled_dot_product_attention(
             }
             form.mask = true;
             let m = if lengths_vary() {
-                let wide = broadcast_along(&m, &full, &[&q], &[1], s)?;
-                broadcast_along(&wide, &full, &[&swapaxes(&k, -1, -2, s)?], &[2, 3, 4], s)?
+                let wide = broadcast_along(&m, &full, &[q], &[1], s)?;
+                broadcast_along(&wide, &full, &[&swapaxes(k, -1, -2, s)?], &[2, 3, 4], s)?
             } else {
                 broadcast_to(&m, &full, s)?
             };
