@@ -220,9 +220,10 @@ impl Job<'_> {
         self.h / self.kv
     }
 
-    /// Whether queries meet keys and values where these lie.
+    /// Whether queries meet keys and values where these lie. Only single queries do, so that a prompt read in
+    /// pieces is summed as one that is read at once.
     fn few(&self) -> bool {
-        self.group() * self.l <= FEW && self.k.strides[3] == 1 && self.v.strides[3] == 1
+        self.l == 1 && self.group() <= FEW && self.k.strides[3] == 1 && self.v.strides[3] == 1
     }
 
     /// Takes out or shifts the scores of one row for keys from `first` on.
