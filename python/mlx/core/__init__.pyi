@@ -767,7 +767,7 @@ def asinh(a: _ArrayLike, /, *, stream: _StreamOrDevice = ...) -> array:
     array([0], dtype=float32)
     """
 
-def astype(a: array, dtype: Dtype, /, *, stream: _StreamOrDevice = ...) -> array:
+def astype(a: array, /, dtype: Dtype, *, stream: _StreamOrDevice = ...) -> array:
     """The array converted to another dtype.
 
     >>> mx.astype(mx.array([1.7]), mx.int32)
@@ -2141,7 +2141,7 @@ def right_shift(a: _ArrayLike, b: _ArrayLike, stream: _StreamOrDevice = ...) -> 
     array([1, -4], dtype=int32)
     """
 
-def roll(a: array, shift: int | Sequence[int], axis: int | Sequence[int] | None = ..., /, *, stream: _StreamOrDevice = ...) -> array:
+def roll(a: array, /, shift: int | Sequence[int], axis: int | Sequence[int] | None = ..., *, stream: _StreamOrDevice = ...) -> array:
     """The elements shifted along `axis`, those that leave at one end entering at the other; the flattened array is
     rolled without `axis`.
 
