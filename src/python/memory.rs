@@ -205,5 +205,6 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     vulkan.add_function(wrap_pyfunction!(vulkan_available, &vulkan)?)?;
     vulkan.add_function(wrap_pyfunction!(host_ops, &vulkan)?)?;
     vulkan.add_function(wrap_pyfunction!(vulkan_device_info, &vulkan)?)?;
-    super::vulkan::register(&vulkan)
+    super::vulkan::register(&vulkan)?;
+    super::hide_private(&vulkan)
 }

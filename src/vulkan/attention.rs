@@ -41,6 +41,7 @@ struct Key {
 impl KernelKey for Key {
     fn name(&self) -> String {
         let kind = match self.kernel {
+            Kernel::Vector { last: true, .. } => "vector_joined",
             Kernel::Vector { .. } => "vector",
             Kernel::Merge => "merge",
             Kernel::Tile(..) => "tile",
