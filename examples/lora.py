@@ -14,12 +14,12 @@ import pathlib
 import sys
 import time
 from functools import partial
-from pydoc_data.topics import topics
 
 import mlx.core as mx
 import mlx.nn as nn
 import mlx.optimizers as optim
 import numpy as np
+from language import batches, loss, text
 from mlx.utils import tree_flatten, tree_unflatten
 from tqdm import tqdm
 
@@ -135,18 +135,6 @@ def adapted(args):
     return replaced(model, nn.QuantizedLinear, adapter)
 
 
-def batches(data, size, context, rng):
-    """Endless random pieces of the text, one byte longer than the context."""
-    while True:
-        starts = rng.integers(0, len(data) - context - 1, size)
-        yield mx.array(data[starts[:, None] + np.arange(context + 1)])
-
-
-def loss(model, pieces):
-    """Mean cross entropy of the next bytes, in nats."""
-    return nn.losses.cross_entropy(model(pieces[:, :-1]), pieces[:, 1:], reduction="mean")
-
-
 def train(model, stream, steps, rate):
     """Returns the loss of each step and the seconds of those after the first ones."""
     optimizer = optim.Adam(learning_rate=optim.cosine_decay(rate, steps))
@@ -195,8 +183,7 @@ def main():
     device = mx.default_device()
     print(f"device: {device} {mx.device_info(device).get('device_name', '')}", flush=True)
 
-    text = "\n\n".join(topics[name] for name in sorted(topics))
-    data = np.frombuffer(text.encode(), np.uint8).astype(np.int32)
+    data = np.frombuffer(text().encode(), np.uint8).astype(np.int32)
     model = adapted(args)
     held = sum(v.nbytes for _, v in tree_flatten(model.parameters()))
     learned = sum(v.size for _, v in tree_flatten(model.trainable_parameters()))

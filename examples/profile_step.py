@@ -13,22 +13,7 @@ import time
 import mlx.core as mx
 import mlx.nn as nn
 import mlx.optimizers as optim
-
-
-class LanguageModel(nn.Module):
-    """The model that is trained: a stack of transformer layers under a causal mask."""
-
-    def __init__(self, vocabulary, context, dims, heads, layers):
-        super().__init__()
-        self.embedding = nn.Embedding(vocabulary, dims)
-        self.positions = nn.Embedding(context, dims)
-        self.transformer = nn.TransformerEncoder(layers, dims, heads, activation=nn.gelu_approx)
-
-    def __call__(self, tokens):
-        length = tokens.shape[1]
-        mask = nn.MultiHeadAttention.create_additive_causal_mask(length)
-        x = self.embedding(tokens) + self.positions(mx.arange(length))
-        return self.embedding.as_linear(self.transformer(x, mask))
+from language import LanguageModel, loss
 
 
 class Attention(nn.Module):
@@ -107,10 +92,6 @@ def training(small, isolate):
     optimizer.init(model.trainable_parameters())
     mx.eval(model.parameters(), optimizer.state)
     state = [model.state, optimizer.state]
-
-    def loss(model, tokens):
-        scores = model(tokens[:, :-1])
-        return nn.losses.cross_entropy(scores, tokens[:, 1:], reduction="mean")
 
     def step(tokens):
         value, grads = nn.value_and_grad(model, loss)(model, tokens)

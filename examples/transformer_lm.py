@@ -13,13 +13,13 @@ import pathlib
 import sys
 import time
 from functools import partial
-from pydoc_data.topics import topics
 
 import matplotlib
 import mlx.core as mx
 import mlx.nn as nn
 import mlx.optimizers as optim
 import numpy as np
+from language import LanguageModel, batches, loss, text
 from mlx.utils import tree_flatten
 from tqdm import tqdm
 
@@ -29,41 +29,12 @@ import matplotlib.pyplot as plt  # noqa: E402
 WARM = 20  # steps that are not timed: kernels are compiled in them
 
 
-class LanguageModel(nn.Module):
-    """Characters to the scores of the character that follows each of them."""
-
-    def __init__(self, vocabulary, context, dims, heads, layers):
-        super().__init__()
-        self.context = context
-        self.embedding = nn.Embedding(vocabulary, dims)
-        self.positions = nn.Embedding(context, dims)
-        self.transformer = nn.TransformerEncoder(layers, dims, heads, activation=nn.gelu_approx)
-
-    def __call__(self, tokens):
-        length = tokens.shape[1]
-        mask = nn.MultiHeadAttention.create_additive_causal_mask(length)
-        x = self.embedding(tokens) + self.positions(mx.arange(length))
-        return self.embedding.as_linear(self.transformer(x, mask))
-
-
 def load():
     """The text as characters' numbers, and the characters."""
-    text = "\n\n".join(topics[name] for name in sorted(topics))
-    characters = sorted(set(text))
+    reference = text()
+    characters = sorted(set(reference))
     number = {c: i for i, c in enumerate(characters)}
-    return np.array([number[c] for c in text], np.int32), characters
-
-
-def batches(data, size, context, rng):
-    """Endless random pieces of the text, one character longer than the context."""
-    while True:
-        starts = rng.integers(0, len(data) - context - 1, size)
-        yield mx.array(data[starts[:, None] + np.arange(context + 1)])
-
-
-def loss(model, pieces):
-    """Mean cross entropy of the next characters, in nats."""
-    return nn.losses.cross_entropy(model(pieces[:, :-1]), pieces[:, 1:], reduction="mean")
+    return np.array([number[c] for c in reference], np.int32), characters
 
 
 def train(model, stream, steps, rate):
