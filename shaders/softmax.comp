@@ -54,9 +54,7 @@ void read(uint64_t p, uint i, out float x[V]) {
 void write(uint64_t q, uint i, float x[V]) {
 #ifdef VEC
     if (i * V + V <= n) {
-        uvec4 v = uvec4(0u);
-        [[unroll]] for (uint k = 0u; k < V; ++k) b_put(v, k, x[k]);
-        Vec16(q + 16ul * i).v = v;
+        Vec16(q + 16ul * i).v = b_vector(x);
     } else {
         [[unroll]] for (uint k = 0u; k < V; ++k) if (i * V + k < n) b_store(q + uint64_t(i * V + k) * B_SIZE, x[k]);
     }

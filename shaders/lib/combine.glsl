@@ -58,9 +58,7 @@ Lanes load_lanes(uint64_t p) {
 
 void store_lanes(uint64_t p, Lanes r) {
 #if VECTOR > 1
-    uvec4 v = uvec4(0u);
-    [[unroll]] for (uint k = 0u; k < V; ++k) b_put(v, k, r.x[k]);
-    Vec16(p).v = v;
+    Vec16(p).v = b_vector(r.x);
 #else
     b_store(p, r.x[0]);
 #endif
