@@ -5,7 +5,8 @@
 // key and the number of its first one. So the result depends on nothing but the operands, and a run of any
 // length is shared by many lanes. Axis fields (of the numbering): length, step in the base, step in the updates;
 // the last ROW_AXES records, length and the two steps, lead from a vector's number to its place in a row. The
-// step of updates is in elements for SPLAT, else in vectors; that of the base in vectors. SHORT keys have 16 bits.
+// step of updates is in elements for SPLAT, else in vectors; that of the base in vectors. SHORT keys have 16 bits. Levels
+// are short: what a lane reads for LEVEL updates is asked for at once, for nothing else hides the wait.
 #include "lib/elem.glsl"
 #define FIELDS 3
 #include "lib/indexed.glsl"
@@ -97,14 +98,68 @@ void row_places(uint w, out int64_t to, out int64_t from) {
 }
 
 // The vector w of the update at place p.
-#ifdef LEVEL
-#define UPDATE(p) Part(src + (uint64_t(p) * width + w) * (V * ACC_SIZE)).v
-#elif SPLAT
+#if SPLAT
 #define UPDATE(p) load_updates(at(src, update_of(number_at(p)) + row_from, A_SIZE))
 #else
 #define UPDATE(p) load_updates(at(src, (update_of(number_at(p)) + row_from) * V, A_SIZE))
 #endif
 
+#ifdef LEVEL
+void put(uint64_t to, uint64_t part, Lanes x) {
+    if (to == 0ul) Part(part).v = x;
+    else store_lanes(to, x);
+}
+
+void main() {
+    uint64_t i = uint64_t(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * WG + gl_LocalInvocationIndex;
+    if (i >= total) return;
+    uint c = shift < 32u ? uint(i >> shift) : uint(i / width), w = uint(i - uint64_t(c) * width);
+    uint p = c * LEVEL, key[LEVEL], number[LEVEL], before = p > 0u ? key_at(p - 1u) : DROPPED;
+    [[unroll]] for (uint k = 0u; k < LEVEL; ++k) {
+        uint e = min(p + k, count - 1u);
+        key[k] = key_at(e);
+        number[k] = number_at(e);
+    }
+    [[unroll]] for (uint k = 1u; k < LEVEL; ++k)
+        if (p + k >= count) key[k] = DROPPED;
+    bool carried = key[0] != DROPPED && key[0] == before;
+    if (w == 0u) {
+        Raw4(carried_keys + 4ul * c).v = carried ? key[0] : DROPPED;
+        Raw4(carried_numbers + 4ul * c).v = number[0];
+    }
+    int64_t row_to, row_from;
+    row_places(w, row_to, row_from);
+    Lanes part[LEVEL], base[LEVEL];
+    uint64_t to[LEVEL], rest = parts + (uint64_t(c) * width + w) * (V * ACC_SIZE);
+    [[unroll]] for (uint k = 0u; k < LEVEL; ++k) {
+        part[k] = Part(src + (uint64_t(min(p + k, count - 1u)) * width + w) * (V * ACC_SIZE)).v;
+        to[k] = 0ul;
+        bool joins = k > 0u ? key[k] == key[max(k, 1u) - 1u] : carried;
+        if (key[k] != DROPPED && !joins) {
+            to[k] = at(dst, (base_of(number[k]) + row_to) * V, A_SIZE);
+            base[k] = load_lanes(to[k]);
+        }
+    }
+    // The run that is open, where it goes (0: to the next level) and what it came to so far.
+    bool open = carried;
+    uint64_t place = 0ul;
+    Lanes acc = part[0];
+    [[unroll]] for (uint k = 0u; k < LEVEL; ++k) {
+        if (k > 0u && open && key[k] == key[max(k, 1u) - 1u]) {
+            acc = combine_lanes(acc, part[k]);
+            continue;
+        }
+        if (k == 0u && carried) continue;
+        if (open) put(place, rest, acc);
+        open = key[k] != DROPPED;
+        if (open) {
+            acc = combine_lanes(base[k], part[k]);
+            place = to[k];
+        }
+    }
+    if (open) put(place, rest, acc);
+}
+#else
 void main() {
     uint64_t i = uint64_t(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * WG + gl_LocalInvocationIndex;
     if (i >= total) return;
@@ -142,3 +197,4 @@ void main() {
         carried = false;
     }
 }
+#endif

@@ -1,12 +1,14 @@
 #version 460
-// Attention of many queries on cooperative matrices of subgroup scope. A workgroup of four subgroups takes 64 rows
-// of the heads that share a key head and walks their keys 64 at a time; a subgroup has 16 rows. Keys, then values,
-// are staged as 16-bit elements; values are on their way in registers while scores are multiplied. (Keys on their
-// way during the product before them cost more registers than they save time: 48 against 122 TFLOP/s on an H200.)
-// Scores go through shared memory as float, where each row belongs to LANES / 16 lanes, and come back as 16-bit
-// weights in the same place. Values are summed in registers, scaled by a matrix whose rows hold their factors when a
-// maximum has grown by more than SLACK (FlashAttention-4's conditional rescaling); weights stay below 2^SLACK.
-// Defines: HD, HV (features of keys and values, padded to 16), WD (words of a staged row), LANES.
+// Attention of many queries on cooperative matrices of subgroup scope. A workgroup of TEAMS subgroups takes 16 rows
+// each of the heads that share a key head and walks their keys 64 at a time. Keys, then values, are staged as 16-bit
+// elements; values are on their way in registers while scores are multiplied, and keys of the next tile while values are
+// (without HELD that costs more registers than it saves time).
+// HELD (see lib/fragment.glsl): scores stay in the registers that they are summed in; four lanes share two rows, and
+// weights become an operand where they are (as in FlashAttention-2). Without it scores go through shared memory as
+// float, where each row belongs to LANES / 16 lanes, and come back as 16-bit weights in the same place.
+// Values are summed in registers, and scaled when a maximum has grown by more than SLACK (FlashAttention-4's conditional
+// rescaling); weights stay below 2^SLACK.
+// Defines: HD, HV (features of keys and values, padded to 16), WD (words of a staged row), LANES, TEAMS.
 #ifndef PLAIN
 #pragma use_vulkan_memory_model
 #extension GL_KHR_memory_scope_semantics : require
@@ -25,12 +27,18 @@
 #endif
 #include "lib/elem.glsl"
 #include "lib/attention.glsl"
-layout(local_size_x = 4 * LANES) in;
+#define THREADS (TEAMS * LANES)
+layout(local_size_x = THREADS) in;
 
-const uint BM = 64u, BN = 64u, SW = 17u, THREADS = 4u * LANES;
+const uint BM = 16u * TEAMS, BN = 64u, SW = 17u;
+#ifdef HELD
+// Regions of `mem`: keys, values. Queries before them and results behind them take both.
+const uint KEYS = 0u, VALUES = BN * WD, SCORES = 0u, ALL = max(2u * BN * WD, BM * max(SW, uint(WD)));
+#else
 // Regions of `mem`: staged rows, scores, factors.
-const uint SCORES = BN * WD, FACTORS = SCORES + BM * SW;
-shared uvec4 mem[FACTORS + 4u * 64u];
+const uint KEYS = 0u, VALUES = 0u, SCORES = BN * WD, FACTORS = SCORES + BM * SW, ALL = FACTORS + 4u * BM;
+#endif
+shared uvec4 mem[ALL];
 #ifdef PLAIN
 shared float pair[THREADS];
 #endif
@@ -54,11 +62,11 @@ const float SLACK = 8.0;
         uvec4 x = Vec16(p + (there ? 16ul * c : 0ul)).v, none = uvec4(0u);                       \
         part[i] = there ? x : none;                                                              \
     }
-#define PUT(part, words)                                                                         \
+#define PUT(part, words, to)                                                                     \
     [[unroll]] for (uint i = 0u; i < PARTS(words); ++i) {                                        \
         uint e = gl_LocalInvocationIndex + i * THREADS;                                          \
         if (BN * (words) % THREADS == 0u || e < BN * (words))                                    \
-            mem[e / (words) * WD + e % (words)] = part[i];                                       \
+            mem[(to) + e / (words) * WD + e % (words)] = part[i];                                \
     }
 
 // Weights as elements, rounded to nearest. They are not negative; NaN reaches the result through the sum.
@@ -76,41 +84,37 @@ uvec4 weights(float w[8]) {
 }
 
 // What the lanes that share a row make of their values.
+#ifdef HELD
+#define SHARING(x, what)                                       \
+    [[unroll]] for (uint m = 1u; m < 4u; m *= 2u) { float y = other(x, m); x = what; }
+#else
+#define SHARING(x, what)                                       \
+    [[unroll]] for (uint m = 16u; m < LANES; m *= 2u) { float y = other(x, m); x = what; }
+#endif
 #ifdef PLAIN
-float row_max(float x) {
-    uint tid = frag_group() * LANES + frag_lane();
+float other(float x, uint m) {
     barrier();
-    pair[tid] = x;
+    pair[gl_LocalInvocationIndex] = x;
     barrier();
-    for (uint i = 0u; i < SHARERS; ++i) x = max(x, pair[tid - frag_lane() + frag_lane() % 16u + 16u * i]);
-    return x;
-}
-float row_sum(float x) {
-    uint tid = frag_group() * LANES + frag_lane();
-    barrier();
-    pair[tid] = x;
-    barrier();
-    x = 0.0;
-    for (uint i = 0u; i < SHARERS; ++i) x += pair[tid - frag_lane() + frag_lane() % 16u + 16u * i];
-    return x;
+    return pair[gl_LocalInvocationIndex ^ m];
 }
 bool none_of_them(bool x) { return false; }
 #else
-float row_max(float x) {
-    [[unroll]] for (uint m = 16u; m < LANES; m *= 2u) x = max(x, subgroupShuffleXor(x, m));
-    return x;
-}
-float row_sum(float x) {
-    [[unroll]] for (uint m = 16u; m < LANES; m *= 2u) x += subgroupShuffleXor(x, m);
-    return x;
-}
-// Each row belongs to lanes 16 apart, which agree.
+float other(float x, uint m) { return subgroupShuffleXor(x, m); }
 bool none_of_them(bool x) {
     uint any = uint(x);
-    [[unroll]] for (uint m = 1u; m < 16u; m *= 2u) any |= subgroupShuffleXor(any, m);
+    [[unroll]] for (uint m = 1u; m < LANES; m *= 2u) any |= subgroupShuffleXor(any, m);
     return any == 0u;
 }
 #endif
+float row_max(float x) {
+    SHARING(x, max(x, y))
+    return x;
+}
+float row_sum(float x) {
+    SHARING(x, x + y)
+    return x;
+}
 
 void main() {
     uint lane = frag_lane(), sg = frag_group();
@@ -145,20 +149,91 @@ void main() {
     SUMS o[HV / 16u];
     [[unroll]] for (uint f = 0u; f < HV / 16u; ++f) zero_sums(o[f]);
 
-    // The row of this lane, and its columns of scores.
+    // The row of this lane, and its columns of scores, or of results.
     uint r = sg * 16u + lane % 16u, c0 = lane / 16u * COLS;
     uint row = min(row0 + r, all - 1u), h = kv * a.group + row / l, qi = row % l;
+#ifdef HELD
+    uint hs[2], qs[2];
+    float top[2], sum[2];
+    [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+        uint mine = min(row0 + sg * 16u + held_row(4u * j), all - 1u);
+        hs[j] = kv * a.group + mine / l;
+        qs[j] = mine % l;
+        top[j] = sink(hs[j]);
+        sum[j] = top[j] == NEG_INF || lane % 4u != 0u ? 0.0 : 1.0;
+    }
+#else
     float top = sink(h), sum = top == NEG_INF || c0 != 0u ? 0.0 : 1.0;
+#endif
     float units = a.scale * LOG2E;
 
+    uvec4 next_k[PARTS(WORDS_K)];
+#ifdef HELD
+    FETCH(next_k, WORDS_K, kbase, kstep, 0u, end, d)
+#endif
     for (uint first = 0u; first < end; first += BN) {
-        uvec4 next_k[PARTS(WORDS_K)];
+#ifndef HELD
         FETCH(next_k, WORDS_K, kbase, kstep, first, end - first, d)
+#endif
         barrier();
-        PUT(next_k, WORDS_K)
+        PUT(next_k, WORDS_K, KEYS)
         uvec4 next_v[PARTS(WORDS_V)];
         FETCH(next_v, WORDS_V, vbase, vstep, first, end - first, dv)
         barrier();
+        bool free = first + BN <= end;
+#ifdef CAUSAL
+        free = free && int(first + BN) <= int(low) + 1 + int(n) - int(l);
+#endif
+#if defined(MASK_BOOL) || defined(MASK_ADD)
+        free = false;
+#endif
+        // Scores in units of log 2 are s * factor; a positive factor is applied with the maximum taken off.
+        free = free && units > 0.0;
+        float factor = free ? units : 1.0;
+#ifdef HELD
+        SUMS s[4];
+        [[unroll]] for (uint m = 0u; m < 4u; ++m) {
+            zero_sums(s[m]);
+            [[unroll]] for (uint k = 0u; k < HD / 16u; ++k) {
+                RIGHT x;
+                load_right_turned(x, KEYS + m * 16u * WD + k * 2u, WD);
+                multiply(q[k], x, s[m]);
+            }
+        }
+        PUT(next_v, WORDS_V, VALUES)
+        float most[2] = float[](NEG_INF, NEG_INF), base[2], keep[2];
+        [[unroll]] for (uint m = 0u; m < 4u; ++m)
+            [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+                uint j = i / 4u, key = first + m * 16u + held_col(i);
+                if (!free) element(s[m], i) = score(element(s[m], i), b, hs[j], qs[j], key, end);
+                most[j] = max(most[j], element(s[m], i));
+            }
+        bool grown = false;
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            most[j] = row_max(most[j] * factor);
+            bool more = most[j] > top[j] + SLACK;
+            base[j] = more ? most[j] : top[j];
+            keep[j] = more ? exp2(top[j] - base[j]) : 1.0;
+            sum[j] *= keep[j];
+            top[j] = base[j];
+            base[j] = finite(base[j]);
+            grown = grown || more;
+        }
+        [[unroll]] for (uint m = 0u; m < 4u; ++m)
+            [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+                float x = exp2(fma(element(s[m], i), factor, -base[i / 4u]));
+                sum[i / 4u] += x;
+                element(s[m], i) = x;
+            }
+        if (!none_of_them(grown))
+            [[unroll]] for (uint f = 0u; f < HV / 16u; ++f)
+                [[unroll]] for (uint i = 0u; i < 8u; ++i) element(o[f], i) *= keep[i / 4u];
+        LEFT w[4];
+        [[unroll]] for (uint k = 0u; k < 4u; ++k) left_of_sums(w[k], s[k]);
+        barrier();
+        uint coming = min(first + BN, end - 1u);
+        FETCH(next_k, WORDS_K, kbase, kstep, coming, end - coming, d)
+#else
         [[unroll]] for (uint m = 0u; m < 4u; ++m) {
             SUMS s;
             zero_sums(s);
@@ -170,26 +245,14 @@ void main() {
             store_sums(s, SCORES + sg * 16u * SW + m * 4u, SW);
         }
         barrier();
-        PUT(next_v, WORDS_V)
+        PUT(next_v, WORDS_V, VALUES)
         float s[COLS], most = NEG_INF;
         [[unroll]] for (uint c = 0u; c < COLS; c += 4u) {
             vec4 x = uintBitsToFloat(mem[SCORES + r * SW + (c0 + c) / 4u]);
             [[unroll]] for (uint k = 0u; k < 4u; ++k) s[c + k] = x[k];
         }
-        bool free = first + BN <= end;
-#ifdef CAUSAL
-        free = free && int(first + BN) <= int(low) + 1 + int(n) - int(l);
-#endif
-#if defined(MASK_BOOL) || defined(MASK_ADD)
-        free = false;
-#endif
-        // Scores in units of log 2 are s * factor; a positive factor is applied with the maximum taken off.
-        float factor = units;
-        free = free && units > 0.0;
-        if (!free) {
-            factor = 1.0;
+        if (!free)
             [[unroll]] for (uint c = 0u; c < COLS; ++c) s[c] = score(s[c], b, h, qi, first + c0 + c, end);
-        }
         [[unroll]] for (uint c = 0u; c < COLS; ++c) most = max(most, s[c]);
         most *= factor;
         // From here on no lane reads scores any more.
@@ -223,16 +286,24 @@ void main() {
         }
         LEFT w[4];
         [[unroll]] for (uint k = 0u; k < 4u; ++k) load_left(w[k], SCORES + sg * 16u * SW + k * 2u, SW);
+#endif
         [[unroll]] for (uint f = 0u; f < HV / 16u; ++f) {
             [[unroll]] for (uint k = 0u; k < 4u; ++k) {
                 RIGHT x;
-                load_right(x, k * 16u * WD + f * 2u, WD);
+                load_right(x, VALUES + k * 16u * WD + f * 2u, WD);
                 multiply(w[k], x, o[f]);
             }
         }
     }
 
+#ifdef HELD
+    float f = 1.0;
+    [[unroll]] for (uint j = 0u; j < 2u; ++j) sum[j] = 1.0 / row_sum(sum[j]);
+    [[unroll]] for (uint k = 0u; k < HV / 16u; ++k)
+        [[unroll]] for (uint i = 0u; i < 8u; ++i) element(o[k], i) *= sum[i / 4u];
+#else
     float f = 1.0 / row_sum(sum);
+#endif
     uint64_t to = a.dst + ((uint64_t(b) * a.kv * a.group + h) * l + qi) * dv * B_SIZE;
     [[unroll]] for (uint f0 = 0u; f0 < HV / 16u; f0 += 4u) {
         barrier();

@@ -25,3 +25,7 @@ pub mod python;
 pub mod transforms;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
+
+/// Graphs are many small allocations that come and go together, more than the caches of the C library's allocator hold.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -1,9 +1,13 @@
 """Attention: values against float64 NumPy for every mask, gradients against the composition."""
 
+import os
+import pathlib
+import sys
+
 import mlx.core as mx
 import numpy as np
 import pytest
-from helpers import from_np, quantise, to_np
+from helpers import from_np, python, quantise, to_np
 
 ERROR = {"float32": 5e-6, "float16": 3e-3, "bfloat16": 2e-2}
 LOWEST = np.finfo(np.float32).min
@@ -95,6 +99,27 @@ def test_odd_sizes(name, rng):
 def test_many_keys_in_parts(rng):
     check(rng, "float32", (1, 8, 1, 64), (1, 2, 1031, 64), None, sinks=True)
     check(rng, "float16", (1, 2, 8, 64), (1, 2, 2050, 64), "causal")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kernel", ["plain", "plain_held"])
+def test_the_matrix_kernel_by_ordinary_arithmetic(kernel):
+    """Scores in shared memory and in registers, where there are no matrix instructions too."""
+    run = """
+        import numpy as np, mlx.core as mx, test_fast_sdpa as t
+        mx.set_default_device(mx.gpu)
+        rng = np.random.default_rng(3)
+        for name, heads, queries, keys, D, dv in [
+            ("bfloat16", (4, 2), 37, 77, 64, None), ("float16", (8, 2), 40, 150, 80, 72)
+        ]:
+            for form, mask in t.masks(rng, 1, heads[0], queries, keys).items():
+                t.check(rng, name, (1, heads[0], queries, D), (1, heads[1], keys, D), mask, form == "none", dv)
+        t.check(rng, "float16", (2, 6, 50, 128), (2, 2, 20, 128), "causal")
+        print([row["kernel"] for row in mx.vulkan.stats()["attention"]])
+    """
+    path = {"PYTHONPATH": os.pathsep.join([str(pathlib.Path(__file__).parent), *sys.path])}
+    out = python(run, {**path, "MLX_VK_SDPA_COOP": kernel}, timeout=280).stdout
+    assert "coop" in out and "tile" not in out
 
 
 @pytest.mark.parametrize("queries", [3, 40])

@@ -55,7 +55,12 @@ struct Inner {
     slot: Slot,
     link: Mutex<Link>,
     tracer: AtomicBool,
+    /// What the last walk of `eval` that came here left (see [`Array::level`]).
+    mark: AtomicU64,
 }
+
+/// Bits of a mark that hold the level.
+const LEVEL_BITS: u32 = 24;
 
 #[derive(Default)]
 struct Link {
@@ -157,8 +162,16 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 impl Array {
     fn make(shape: Shape, dtype: Dtype, link: Link) -> Array {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        let tracer = AtomicBool::new(false);
-        Array(Arc::new(Inner { id, shape, dtype, slot: Slot::default(), link: Mutex::new(link), tracer }))
+        let (tracer, mark) = (AtomicBool::new(false), AtomicU64::new(0));
+        Array(Arc::new(Inner {
+            id,
+            shape,
+            dtype,
+            slot: Slot::default(),
+            link: Mutex::new(link),
+            tracer,
+            mark,
+        }))
     }
 
     /// An evaluated array over existing bytes.
@@ -348,6 +361,34 @@ impl Array {
     /// Whether nothing needs scheduling: data is there or on its way. Work that failed can be tried again.
     pub fn is_scheduled(&self) -> bool {
         self.has_data() || self.event().is_some_and(|e| !e.failed())
+    }
+
+    /// What `eval` has to run for this array: `None` where data is there or on its way, `Some(None)` where nothing can
+    /// make it.
+    pub fn unscheduled(&self) -> Option<Option<Arc<Node>>> {
+        if self.has_data() {
+            return None;
+        }
+        let link = self.link();
+        match &link.event {
+            Some(e) if !e.failed() => None,
+            _ => Some(link.node.clone()),
+        }
+    }
+
+    /// Levels beyond it read as this one.
+    pub const LAST_LEVEL: u32 = (1 << LEVEL_BITS) - 1;
+
+    /// The level that walk number `walk` gave the array, if it came here. Of all threads one walks at a time.
+    pub fn level(&self, walk: u64) -> Option<u32> {
+        let mark = self.0.mark.load(Ordering::Relaxed);
+        (mark >> LEVEL_BITS == walk).then_some(mark as u32 & Array::LAST_LEVEL)
+    }
+
+    /// Gives the array a level. Walks are numbered from 1.
+    pub fn set_level(&self, walk: u64, level: u32) {
+        let level = u64::from(level.min(Array::LAST_LEVEL));
+        self.0.mark.store(walk << LEVEL_BITS | level, Ordering::Relaxed);
     }
 
     /// Layout and storage. Fails when the array was never evaluated.

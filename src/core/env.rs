@@ -164,8 +164,15 @@ pub const VARIABLES: &[Variable] = &[
     var(
         "MLX_VK_SDPA_COOP",
         "1",
-        Values::Word(&["0", "1", "plain"]),
-        "0: no attention on cooperative matrices. plain: the same kernel with ordinary arithmetic, for tests",
+        Values::Word(&["0", "1", "plain", "plain_held"]),
+        "0: no attention on cooperative matrices. plain, plain_held: the same kernel with ordinary arithmetic, with \
+         scores in shared memory or in registers, for tests",
+    ),
+    var(
+        "MLX_VK_SDPA_TEAMS",
+        "8",
+        Values::Number(4, 8),
+        "Subgroups of a workgroup of attention's matrix kernel with scores in registers: 4 or 8",
     ),
     var(
         "MLX_VK_SORT",
@@ -221,6 +228,7 @@ pub const VARIANTS: &[(&str, &str)] = &[
     ("sdpa_split", "the vector kernel over all keys at once"),
     ("sdpa_tile", "the vector kernel, for many queries too"),
     ("sdpa_coop", "portable tiles"),
+    ("sdpa_held", "attention's matrix kernel with scores in shared memory"),
     ("softmax_registers", "the kernel that reads a row three times"),
     ("norm_registers", "the kernel that reads a row again"),
     ("reduce_row", "the reduction for any layout"),
@@ -234,6 +242,7 @@ pub const VARIANTS: &[(&str, &str)] = &[
     ("scatter_owned", "sorted updates, for assignments too"),
     ("elementwise_wide", "one element at a time"),
     ("copy_transpose", "the strided copy"),
+    ("batch_keep", "a batch for each `async_eval`, and full ones at once, while the GPU is busy too"),
     ("copy_queue", "large copies on the stream that needs them"),
 ];
 

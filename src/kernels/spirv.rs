@@ -9,6 +9,8 @@ pub const MOST_BYTES: usize = 8 << 20;
 /// Bytes of push constants that a kernel gets.
 pub const PUSH_BYTES: u64 = 20;
 
+/// Words before the first instruction.
+const HEADER: usize = 5;
 const MAGIC: u32 = 0x0723_0203;
 /// Largest bound of ids (section 2.17).
 const MOST_IDS: u32 = 0x3f_ffff;
@@ -62,6 +64,19 @@ impl Types {
     }
 }
 
+/// The instructions of a module: first word, code and operands of each. The last item is the first word of one that
+/// does not end where the module does.
+pub fn instructions(words: &[u32]) -> impl Iterator<Item = Result<(usize, u32, &[u32]), usize>> {
+    let mut next = HEADER;
+    std::iter::from_fn(move || {
+        let (at, first) = (next, *words.get(next)?);
+        let n = (first >> 16) as usize;
+        let args = (n > 0).then(|| words.get(at + 1..at + n)).flatten();
+        next = if args.is_some() { at + n } else { words.len() };
+        Some(args.map(|args| (at, first & 0xffff, args)).ok_or(at))
+    })
+}
+
 /// Reads a module.
 ///
 /// # Errors
@@ -72,7 +87,7 @@ pub fn read(bytes: &[u8]) -> Result<Spirv, String> {
     }
     let words: Arc<[u32]> =
         bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
-    if !bytes.len().is_multiple_of(4) || words.len() < 5 || words[0] != MAGIC {
+    if !bytes.len().is_multiple_of(4) || words.len() < HEADER || words[0] != MAGIC {
         return Err("the bytes are no SPIR-V".into());
     }
     let version = (words[1] >> 16 & 0xff, words[1] >> 8 & 0xff);
@@ -88,12 +103,9 @@ pub fn read(bytes: &[u8]) -> Result<Spirv, String> {
     let mut entry = None;
     let (mut shared, mut pushed, mut offsets) = (Vec::new(), None, Vec::new());
     let (mut sized, mut entries) = (false, 0);
-    let mut at = 5;
-    while at < words.len() {
-        let (n, code) = ((words[at] >> 16) as usize, words[at] & 0xffff);
-        let Some(args) = (n > 0).then(|| words.get(at + 1..at + n)).flatten() else {
-            return Err(format!("the instruction at word {at} does not end where the module does"));
-        };
+    for instruction in instructions(&words) {
+        let (at, code, args) = instruction
+            .map_err(|at| format!("the instruction at word {at} does not end where the module does"))?;
         match (code, args) {
             (17, &[capability]) => module.capabilities.push(capability),
             (15, [5, id, name @ ..]) if text(name) == b"main" => {
@@ -138,7 +150,6 @@ pub fn read(bytes: &[u8]) -> Result<Spirv, String> {
             },
             _ => {}
         }
-        at += n;
     }
     match entries {
         1 => {}

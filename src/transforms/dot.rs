@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use super::eval::{IdMap, IdSet, postorder};
+use super::order::{IdMap, IdSet, postorder};
 use crate::core::Array;
 
 /// `scatter_add` as `ScatterAdd`: how MLX writes names of primitives.

@@ -3,35 +3,17 @@
 //! this is reach the kernels unshared, so that they can be overwritten.
 
 use std::cell::Cell;
-use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use smallvec::SmallVec;
 
+use super::order::{self, Step};
 use crate::bail;
 use crate::core::array::{Node, Uninterrupted, bury};
-use crate::core::primitive::Rule;
 use crate::core::{Array, Error, Event, Result, Stream, trace};
 use crate::cpu;
-
-/// Node ids are already well spread.
-#[derive(Default)]
-pub(super) struct IdHasher(u64);
-
-impl Hasher for IdHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, _: &[u8]) {}
-    fn write_u64(&mut self, id: u64) {
-        self.0 = id.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    }
-}
-
-pub(super) type IdSet = HashSet<u64, BuildHasherDefault<IdHasher>>;
-pub(super) type IdMap<V> = HashMap<u64, V, BuildHasherDefault<IdHasher>>;
 
 /// Tasks handed to a CPU worker at once; the first ones run while the rest are still being ordered.
 const CPU_BATCH: usize = 256;
@@ -65,115 +47,6 @@ static HOST_OPS: AtomicU64 = AtomicU64::new(0);
 /// How many operations CPU streams were handed since the process started.
 pub fn host_ops() -> u64 {
     HOST_OPS.load(Ordering::Relaxed)
-}
-
-/// Arrays in an order in which inputs come first. `stop` says where not to look further.
-pub(super) fn postorder(roots: &[Array], stop: impl Fn(&Array) -> bool) -> Vec<Array> {
-    let mut seen = IdSet::default();
-    let mut order = Vec::new();
-    let mut stack: Vec<(Array, Arc<Node>, usize)> = Vec::new();
-    for root in roots {
-        if stop(root) || !seen.insert(root.id()) {
-            continue;
-        }
-        match root.node() {
-            Some(node) => stack.push((root.clone(), node, 0)),
-            None => order.push(root.clone()),
-        }
-        while let Some((_, node, next)) = stack.last_mut() {
-            match node.inputs.get(*next) {
-                Some(input) => {
-                    *next += 1;
-                    if !stop(input) && seen.insert(input.id()) {
-                        let input = input.clone();
-                        match input.node() {
-                            Some(n) => stack.push((input, n, 0)),
-                            None => order.push(input),
-                        }
-                    }
-                }
-                None => {
-                    // INVARIANT: the loop condition saw this entry.
-                    let (array, node, _) = stack.pop().expect("non-empty stack");
-                    if node.specs.len() > 1 {
-                        seen.extend(array.outputs_of(&node).iter().map(Array::id));
-                    }
-                    order.push(array);
-                }
-            }
-        }
-    }
-    order
-}
-
-/// Widest graph that is walked level by level.
-const WIDTH: u32 = 20;
-
-/// Puts nodes that do not depend on each other side by side, so that they need one barrier together. Only narrow
-/// graphs: in a wide one far more arrays would be alive at a time.
-fn by_level(order: &mut Vec<Array>) {
-    if order.len() < 3 {
-        return;
-    }
-    let mut levels: IdMap<u32> = IdMap::default();
-    let mut widths: Vec<u32> = Vec::new();
-    let mut own = Vec::with_capacity(order.len());
-    for array in order.iter() {
-        let Some(node) = array.node() else { return };
-        let above = node.inputs.iter().filter_map(|i| levels.get(&i.id())).max();
-        let level = above.map_or(0, |l| l + 1);
-        levels.insert(array.id(), level);
-        if node.specs.len() > 1 {
-            levels.extend(array.outputs_of(&node).iter().map(|o| (o.id(), level)));
-        }
-        if widths.len() <= level as usize {
-            widths.resize(level as usize + 1, 0);
-        }
-        widths[level as usize] += 1;
-        if widths[level as usize] > WIDTH {
-            return;
-        }
-        own.push(level);
-    }
-    let mut starts: Vec<usize> = widths
-        .iter()
-        .scan(0, |at, &w| {
-            let start = *at;
-            *at += w as usize;
-            Some(start)
-        })
-        .collect();
-    let mut sorted: Vec<Option<Array>> = vec![None; order.len()];
-    for (array, level) in order.drain(..).zip(own) {
-        let at = &mut starts[level as usize];
-        sorted[*at] = Some(array);
-        *at += 1;
-    }
-    order.extend(sorted.into_iter().flatten());
-}
-
-/// Ids of the arrays that a transform by `rule` needs for `outputs`: what lies behind inputs that a primitive passes
-/// over is left out. `order` has inputs first.
-pub(super) fn needed<'a>(
-    order: impl DoubleEndedIterator<Item = (&'a Array, &'a Arc<Node>)>,
-    outputs: &[Array],
-    rule: Rule,
-) -> IdSet {
-    let mut ids: IdSet = outputs.iter().map(Array::id).collect();
-    for (array, node) in order.rev() {
-        if node.specs.len() > 1 {
-            let outs = array.outputs_of(node);
-            if !outs.iter().any(|o| ids.contains(&o.id())) {
-                continue;
-            }
-            ids.insert(array.id());
-        } else if !ids.contains(&array.id()) {
-            continue;
-        }
-        let inputs = node.inputs.iter().enumerate();
-        ids.extend(inputs.filter(|&(i, _)| !node.primitive.passes_over(rule, i)).map(|(_, a)| a.id()));
-    }
-    ids
 }
 
 /// A node that is about to run.
@@ -304,13 +177,11 @@ pub(super) fn schedule(roots: &[Array]) -> Result<Vec<Stream>> {
     let _span = trace::span("record", || format!("{} arrays", roots.len()));
     let _held = Uninterrupted::new();
     let _one_walk = SCHEDULE.lock().unwrap_or_else(|e| e.into_inner());
-    let mut order = postorder(roots, Array::is_scheduled);
-    by_level(&mut order);
     let mut pending = Pending::default();
     let mut gpu: Vec<Stream> = Vec::new();
     let mut failure = None;
-    for array in order {
-        let Some(node) = array.node() else {
+    for Step { array, node } in order::steps(roots) {
+        let Some(node) = node else {
             failure = Some(match PLACEHOLDERS.get() {
                 0 => Error::Runtime(
                     "[eval] Attempting to eval an array without a primitive. If you are using compile or a \
@@ -365,8 +236,19 @@ pub(super) fn flush_gpu(streams: &[Stream]) -> Result<()> {
     streams.iter().try_for_each(|&s| crate::vulkan::flush(s))
 }
 
+/// Submits what was recorded; while a GPU has enough to do, a little later.
+#[cfg(feature = "vulkan")]
+fn offer_gpu(streams: &[Stream]) -> Result<()> {
+    streams.iter().try_for_each(|&s| crate::vulkan::offer(s))
+}
+
 #[cfg(not(feature = "vulkan"))]
 pub(super) fn flush_gpu(_: &[Stream]) -> Result<()> {
+    Ok(())
+}
+
+#[cfg(not(feature = "vulkan"))]
+fn offer_gpu(_: &[Stream]) -> Result<()> {
     Ok(())
 }
 
@@ -386,7 +268,7 @@ fn start(arrays: &[Array]) -> Result<()> {
     if arrays.iter().all(Array::is_scheduled) {
         return Ok(());
     }
-    flush_gpu(&schedule(arrays)?)
+    offer_gpu(&schedule(arrays)?)
 }
 
 /// Computes arrays and waits for them.

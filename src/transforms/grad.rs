@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::eval::{IdMap, IdSet, needed, postorder};
+use super::order::{IdMap, IdSet, needed, postorder};
 use crate::bail;
 use crate::core::array::{Node, Tracing};
 use crate::core::layout::show;

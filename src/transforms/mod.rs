@@ -7,6 +7,7 @@ pub mod dot;
 mod eval;
 pub mod export;
 mod grad;
+mod order;
 mod vmap;
 
 pub use custom::{JvpRule, Rules, Shared, VjpRule, VmapRule, checkpoint, custom};

@@ -2,7 +2,8 @@
 //! then replayed with the batch, each primitive by its own rule. What does not depend on the batch is reused
 //! as it is.
 
-use super::eval::{IdMap, Placeholders, needed, postorder};
+use super::eval::Placeholders;
+use super::order::{IdMap, needed, postorder};
 use crate::bail;
 use crate::core::layout::{normalize_axis, show};
 use crate::core::primitive::Rule;

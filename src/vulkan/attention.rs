@@ -4,6 +4,7 @@
 use super::attention_table::{self as table, Coop, MOST_FEATURES, Tile};
 use super::elem::{Defines, Push, WG, aligned16, define, grid, operand, required_subgroup, shuffles};
 use super::encoder::COUNTERS;
+use super::spread;
 use super::stats::STATS;
 use super::{CommandEncoder, Features, KernelKey, Module, Source};
 use crate::bail;
@@ -45,6 +46,7 @@ impl KernelKey for Key {
             Kernel::Vector { .. } => "vector",
             Kernel::Merge => "merge",
             Kernel::Tile(..) => "tile",
+            Kernel::Coop(Coop { held: true, .. }) => "coop_held",
             Kernel::Coop(_) => "coop",
         };
         format!("sdpa_{kind}_{}", self.dtype)
@@ -85,9 +87,12 @@ impl KernelKey for Key {
                 "sdpa_tile.comp"
             }
             Kernel::Coop(c) => {
-                let all = [("LANES", c.lanes), ("HD", c.hd), ("HV", c.hv), ("WD", c.wd)];
+                let all = [("LANES", c.lanes), ("TEAMS", c.teams), ("HD", c.hd), ("HV", c.hv), ("WD", c.wd)];
                 all.iter().for_each(|&(name, n)| number(name, n));
                 define(&mut d, "DTYPE", if self.dtype == Dtype::BF16 { 2 } else { 1 });
+                if c.held {
+                    define(&mut d, "HELD", 1);
+                }
                 if c.plain {
                     define(&mut d, "PLAIN", 1);
                 } else {
@@ -150,7 +155,10 @@ pub fn attention(
     let held = rows.next_power_of_two().min(8);
     let unroll = (16 / held).clamp(1, 4);
     let coop = match wide && !vector && dst.ptr.is_multiple_of(16) {
-        true => table::coop(enc.device().features(), q.dtype, rows, d, dv),
+        true => {
+            let device = enc.device();
+            table::coop(device.features(), q.dtype, rows, [d, dv], || spread::held(device, q.dtype))
+        }
         false => None,
     };
     let tile = table::tiled(rows, dv, enc.device().features().shared_memory.into());
@@ -159,7 +167,7 @@ pub fn attention(
         let (splits, span) = table::parts(groups, n, side * unroll);
         (groups, splits, span)
     } else {
-        let side = if coop.is_some() { 64 } else { 16 * u64::from(tile.tm) };
+        let side = 16 * u64::from(coop.map_or(tile.tm, |c| c.teams));
         (batch * kv * rows.div_ceil(side), 1, n)
     };
     if groups * splits > u64::from(u32::MAX) {

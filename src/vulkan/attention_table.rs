@@ -23,6 +23,8 @@ struct Limits {
     splits: Option<u64>,
     coop: bool,
     plain: bool,
+    held: bool,
+    teams: u32,
 }
 
 static LIMITS: LazyLock<Limits> = LazyLock::new(|| {
@@ -33,7 +35,9 @@ static LIMITS: LazyLock<Limits> = LazyLock::new(|| {
         keys: number("MLX_VK_SDPA_KEYS").unwrap_or(64),
         splits: number("MLX_VK_SDPA_SPLITS"),
         coop: env::word("MLX_VK_SDPA_COOP") != Some("0"),
-        plain: env::word("MLX_VK_SDPA_COOP") == Some("plain"),
+        plain: matches!(env::word("MLX_VK_SDPA_COOP"), Some("plain" | "plain_held")),
+        held: env::word("MLX_VK_SDPA_COOP") == Some("plain_held"),
+        teams: number("MLX_VK_SDPA_TEAMS").map_or(8, |n| if n < 8 { 4 } else { 8 }),
     }
 });
 
@@ -116,6 +120,10 @@ pub struct Coop {
     pub hv: u32,
     /// 16-byte words of a staged row, one of them padding against bank conflicts.
     pub wd: u32,
+    /// Subgroups of a workgroup, of 16 rows each.
+    pub teams: u32,
+    /// Scores stay in registers.
+    pub held: bool,
     /// Ordinary arithmetic in place of matrix instructions.
     pub plain: bool,
 }
@@ -123,8 +131,15 @@ pub struct Coop {
 /// Longest heads whose sums stay in registers.
 const COOP_FEATURES: u64 = 128;
 
-/// The matrix kernel for 16-bit heads of `d` and `dv` features (multiples of 8), where the device has it.
-pub fn coop(f: &Features, dtype: Dtype, rows: u64, d: u64, dv: u64) -> Option<Coop> {
+/// The matrix kernel for 16-bit heads of `d` and `dv` features (multiples of 8), where the device has it; `spread` says
+/// whether scores can stay in registers.
+pub fn coop(
+    f: &Features,
+    dtype: Dtype,
+    rows: u64,
+    [d, dv]: [u64; 2],
+    spread: impl FnOnce() -> bool,
+) -> Option<Coop> {
     if !matches!(dtype, Dtype::F16 | Dtype::BF16) || d.max(dv) > COOP_FEATURES || rows < 16 {
         return None;
     }
@@ -142,9 +157,13 @@ pub fn coop(f: &Features, dtype: Dtype, rows: u64, d: u64, dv: u64) -> Option<Co
     };
     let (hd, hv) = (d.next_multiple_of(16) as u32, dv.next_multiple_of(16) as u32);
     let wd = hd.max(hv) / 8 + 1;
-    let shared = 16 * (64 * wd + 64 * 17 + 4 * 64) + 4 * 4 * lanes;
-    let fits = shared <= f.shared_memory && 4 * lanes <= f.max_workgroup_invocations;
-    fits.then_some(Coop { lanes, hd, hv, wd, plain: LIMITS.plain })
+    let held = (LIMITS.held || spread()) && lanes == 32 && !disabled("sdpa_held");
+    let teams = if held && rows > 64 { LIMITS.teams } else { 4 };
+    let rows = 16 * teams;
+    let words = if held { (128 * wd).max(rows * wd.max(17)) } else { 64 * wd + rows * 17 + 4 * rows };
+    let shared = 16 * words + if LIMITS.plain { 4 * teams * (lanes + 256) } else { 0 };
+    let fits = shared <= f.shared_memory && teams * lanes <= f.max_workgroup_invocations;
+    fits.then_some(Coop { lanes, hd, hv, wd, teams, held, plain: LIMITS.plain })
 }
 
 #[cfg(test)]

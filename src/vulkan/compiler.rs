@@ -9,6 +9,7 @@ use super::pipeline::{Module, Source};
 use super::stats::STATS;
 use crate::bail;
 use crate::core::{Result, trace};
+use crate::kernels::spirv::instructions;
 
 include!(concat!(env!("OUT_DIR"), "/shaders.rs"));
 
@@ -158,25 +159,21 @@ fn compile(kernel: &str, text: &str, module: &Module) -> Result<Vec<u32>> {
 /// NoContraction, and drivers then fuse them. In a module that has the decoration at all, every float sum and
 /// product gets it; what may be fused is written as fma.
 fn keep_apart(words: &[u32]) -> Vec<u32> {
-    const HEADER: usize = 5;
     const DECORATE: u32 = 71;
     const NO_CONTRACTION: u32 = 42;
-    // OpFAdd, OpFSub, OpFMul, OpVectorTimesScalar; the result is their third word.
+    // OpFAdd, OpFSub, OpFMul, OpVectorTimesScalar; the result is their second operand.
     const FUSED: [u32; 4] = [129, 131, 133, 142];
-    let mut at = HEADER;
     let (mut insert, mut apart, mut results) = (None, HashSet::new(), Vec::new());
-    while at < words.len() {
-        let (op, len) = (words[at] & 0xffff, (words[at] >> 16) as usize);
-        if len == 0 || at + len > words.len() {
-            return words.to_vec();
+    for instruction in instructions(words) {
+        match instruction {
+            Ok((at, DECORATE, &[id, NO_CONTRACTION])) => {
+                insert = Some(at + 3);
+                apart.insert(id);
+            }
+            Ok((_, op, &[_, id, ..])) if FUSED.contains(&op) => results.push(id),
+            Ok(_) => {}
+            Err(_) => return words.to_vec(),
         }
-        if op == DECORATE && len == 3 && words[at + 2] == NO_CONTRACTION {
-            insert = Some(at + len);
-            apart.insert(words[at + 1]);
-        } else if FUSED.contains(&op) && len > 2 {
-            results.push(words[at + 2]);
-        }
-        at += len;
     }
     let Some(insert) = insert else { return words.to_vec() };
     let more = results.into_iter().filter(|id| !apart.contains(id));
@@ -217,12 +214,10 @@ void main() {
 }
 ";
         let words = compile("unrolled", text, &module(text)).unwrap();
-        let (mut at, mut decorated, mut sums) = (5, 0, 0);
-        while at < words.len() {
-            let op = words[at] & 0xffff;
-            decorated += usize::from(op == 71 && words[at + 2] == 42);
+        let (mut decorated, mut sums) = (0, 0);
+        for (_, op, args) in instructions(&words).map(|i| i.unwrap()) {
+            decorated += usize::from(op == 71 && args[1] == 42);
             sums += usize::from(op == 129 || op == 133);
-            at += (words[at] >> 16) as usize;
         }
         assert!(sums == 16 && decorated >= sums, "{sums} sums and products, {decorated} decorations");
     }

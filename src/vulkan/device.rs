@@ -46,6 +46,8 @@ pub struct Device {
     upload_stream: OnceLock<Result<&'static StreamState>>,
     download_stream: OnceLock<Result<&'static StreamState>>,
     lost: OnceLock<Error>,
+    /// What `spread` saw of float16 and bfloat16 matrices.
+    pub(super) held: [OnceLock<bool>; 2],
 }
 
 /// Facts about a GPU for users.
@@ -171,6 +173,7 @@ impl Device {
             upload_stream: OnceLock::new(),
             download_stream: OnceLock::new(),
             lost: OnceLock::new(),
+            held: Default::default(),
         })
     }
 

@@ -27,6 +27,14 @@ const PARAMS_CHUNK: usize = 256 << 10;
 pub(super) const COUNTERS: usize = 16 << 10;
 /// Commands of the first batch after an idle phase.
 const FIRST_OPS: u32 = 10;
+/// Work behind the batch that runs, in nanoseconds of the GPU, that lets the open one grow beyond its limits: it lasts
+/// longer than a waiting thread takes to wake up, and gaps between batches are spared.
+const AHEAD_NS: u64 = 60_000;
+/// Most work of a batch that stays open.
+const OPEN_NS: u64 = 1_000_000;
+/// The least that a command takes: a dispatch, and its bytes at the speed of the fastest memory.
+const DISPATCH_NS: u64 = 400;
+const BYTES_PER_NS: u64 = 4096;
 
 struct Settings {
     max_ops: u32,
@@ -51,15 +59,24 @@ struct Cmd {
     raw: vk::CommandBuffer,
 }
 
+/// A batch that was submitted.
+struct Sent {
+    value: u64,
+    cmd: Cmd,
+    /// Nanoseconds that it takes at least.
+    work: u64,
+}
+
 /// The batch being recorded on a stream, and those in flight.
 #[derive(Default)]
 pub(crate) struct Recorder {
     open: Option<Cmd>,
-    inflight: VecDeque<(u64, Cmd)>,
+    inflight: VecDeque<Sent>,
     hazards: Hazards,
     ops: u32,
     op_limit: u32,
     bytes: u64,
+    byte_limit: u64,
     bound: vk::Pipeline,
     /// Transfers were recorded since the last barrier.
     transfer_dirty: bool,
@@ -176,7 +193,7 @@ impl Recorder {
         self.open = Some(cmd);
         let max = SETTINGS.max_ops;
         self.op_limit = if idle { FIRST_OPS.min(max) } else { self.op_limit.saturating_mul(3).clamp(1, max) };
-        (self.ops, self.bytes) = (0, 0);
+        (self.ops, self.bytes, self.byte_limit) = (0, 0, SETTINGS.max_bytes);
         self.bound = vk::Pipeline::null();
         self.profile = None; // of a batch that could not be submitted
         Ok(raw)
@@ -187,9 +204,9 @@ impl Recorder {
     fn recycle_or_create(&mut self, state: &StreamState) -> Result<Cmd> {
         let device = state.device;
         let pool_flags = vk::CommandPoolResetFlags::empty();
-        if let Some(&(value, _)) = self.inflight.front()
-            && state.reached(value + 1)
-            && let Some((_, cmd)) = self.inflight.pop_front()
+        if let Some(sent) = self.inflight.front()
+            && state.reached(sent.value + 1)
+            && let Some(Sent { cmd, .. }) = self.inflight.pop_front()
         {
             // SAFETY: the batch of this buffer is done.
             device.check("vkResetCommandPool", unsafe {
@@ -224,7 +241,9 @@ impl Recorder {
             self.memory_barrier(state, (stages, vk::AccessFlags::MEMORY_WRITE), host);
         }
         let Some(cmd) = self.open.take() else { return Ok(()) };
+        let work = self.work();
         (self.ops, self.bytes, self.to_host) = (0, 0, false);
+        state.kept.store(false, Ordering::Relaxed);
         let value = state.submitted.load(Ordering::Relaxed) + 1;
         // SAFETY: the buffer is in the recording state under the `rec` lock.
         device.check("vkEndCommandBuffer", unsafe { device.raw.end_command_buffer(cmd.raw) })?;
@@ -269,7 +288,7 @@ impl Recorder {
         if let Some(batch) = self.profile.take() {
             batch.submitted(Point { stream: state, value }, submit_ns);
         }
-        self.inflight.push_back((value, cmd));
+        self.inflight.push_back(Sent { value, cmd, work });
         // Throttle: at most so many batches wait for the GPU.
         let oldest = value.saturating_sub(SETTINGS.max_inflight as u64);
         if oldest > 0 { state.wait_uninterrupted(oldest) } else { Ok(()) }
@@ -280,11 +299,57 @@ impl Recorder {
         self.ops += 1;
         self.bytes += bytes;
         state.recorded.store(state.submitted.load(Ordering::Relaxed) + 1, Ordering::Release);
-        if self.ops >= self.op_limit || self.bytes >= SETTINGS.max_bytes {
-            self.submit(state)
-        } else {
-            Ok(())
+        if self.ops < self.op_limit && self.bytes < self.byte_limit {
+            return Ok(());
         }
+        if self.may_stay_open(state) {
+            self.op_limit = self.ops.saturating_add(SETTINGS.max_ops);
+            self.byte_limit = self.bytes.saturating_add(SETTINGS.max_bytes);
+            return Ok(());
+        }
+        self.submit(state)
+    }
+
+    /// Nanoseconds that the open batch takes at least.
+    fn work(&self) -> u64 {
+        u64::from(self.ops) * DISPATCH_NS + self.bytes / BYTES_PER_NS
+    }
+
+    /// The last batch at whose end there is enough left of what was submitted; none if the open one is due now.
+    fn ahead(&self, state: &StreamState) -> Option<u64> {
+        let completed = state.poll();
+        let mut work = 0;
+        for sent in self.inflight.iter().rev().take_while(|s| s.value > completed) {
+            if work >= AHEAD_NS {
+                return Some(sent.value);
+            }
+            work += sent.work;
+        }
+        None
+    }
+
+    fn may_stay_open(&self, state: &StreamState) -> bool {
+        self.work() < OPEN_NS && !env::disabled("batch_keep") && self.ahead(state).is_some()
+    }
+
+    /// Submits the open batch unless the GPU has enough to do; whether it stays open.
+    pub fn offer(&mut self, state: &'static StreamState) -> Result<bool> {
+        if self.ops > 0 && self.may_stay_open(state) {
+            return Ok(true);
+        }
+        self.submit(state).map(|()| false)
+    }
+
+    /// Submits a batch that was kept open if it is due; else the batch to wait for before the next look.
+    pub fn tend(&mut self, state: &'static StreamState) -> Result<Option<u64>> {
+        if !state.kept.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let ahead = self.ahead(state);
+        if ahead.is_none() {
+            self.submit(state)?;
+        }
+        Ok(ahead)
     }
 
     /// Copies between two buffers; addresses are for hazards. Returns the batch that holds the copy.
@@ -388,7 +453,7 @@ impl CommandEncoder {
     }
 
     /// Notes a write of `block` by this operation, behind all uses elsewhere.
-    fn note_write(&mut self, block: Arc<dyn DeviceBlock>) -> Result<u64> {
+    pub(super) fn note_write(&mut self, block: Arc<dyn DeviceBlock>) -> Result<u64> {
         let b = as_block(&*block)?;
         for p in b.all_uses() {
             self.state.wait_for(p)?;
@@ -553,6 +618,11 @@ impl CommandEncoder {
             r.after(self.state, cmd, Command { kernel, copy: "", work, bytes, barrier: due, op: None });
         }
         r.count(self.state, bytes)
+    }
+
+    /// The host will read what this batch writes.
+    pub(super) fn for_host(&mut self) {
+        self.state.lock_rec().to_host = true;
     }
 
     /// Tells profiles how many floating point operations the next dispatch makes, and the sizes that decide them.

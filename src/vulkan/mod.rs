@@ -56,6 +56,7 @@ pub mod search;
 pub mod softmax;
 pub mod sort;
 pub mod spirv;
+mod spread;
 pub mod user;
 
 #[cfg(test)]
@@ -86,6 +87,11 @@ pub fn with_encoder<R>(stream: Stream, f: impl FnOnce(&mut CommandEncoder) -> Re
 /// Submits what was recorded on a stream.
 pub fn flush(stream: Stream) -> Result<()> {
     StreamState::of(stream)?.flush()
+}
+
+/// Submits what was recorded on a stream; while the GPU has enough to do, a little later with what comes next.
+pub fn offer(stream: Stream) -> Result<()> {
+    StreamState::of(stream)?.offer()
 }
 
 /// Submits what was recorded on a stream and waits for it; interruptible.

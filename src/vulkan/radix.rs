@@ -10,6 +10,8 @@ use crate::core::{Dtype, Result};
 const SUBGROUPS: u32 = 8;
 /// Shared memory that the largest kernel takes.
 const SHARED: u32 = 28 << 10;
+/// Tiles that keep a large GPU busy.
+const BUSY: u64 = 128;
 /// Tiles up to which one workgroup scans the counts of a row.
 const FEW: u64 = 32;
 
@@ -73,6 +75,8 @@ pub(super) fn sort(enc: &mut CommandEncoder, job: &Job) -> Result<()> {
         _ if f.software => 4,
         8 => 8,
         _ if lanes > WG => 8,
+        // Few elements: more workgroups with less to do.
+        _ if rows * n < BUSY * 16 * u64::from(lanes) => 4,
         _ => 16,
     };
     let tiles = n.div_ceil(u64::from(lanes) * items);

@@ -28,6 +28,9 @@ pub struct Kind {
 /// Number of lanes that share the work of the sorted path at least, where there is so much.
 const LANES: u64 = 1 << 18;
 
+/// Updates of a lane at the levels above the first.
+const LEVEL_CHUNK: u64 = 8;
+
 /// What decides the code of the two kernels that write.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Code {
@@ -123,8 +126,12 @@ impl KernelKey for Runs {
         let mut d = self.code.defines();
         define(&mut d, "AXES", format!("{}u", self.axes));
         define(&mut d, "ROW_AXES", format!("{}u", self.row_axes));
-        let flags = [(self.level, "LEVEL"), (self.short, "SHORT")];
-        flags.iter().filter(|f| f.0).for_each(|f| define(&mut d, f.1, 1));
+        if self.level {
+            define(&mut d, "LEVEL", format!("{LEVEL_CHUNK}u"));
+        }
+        if self.short {
+            define(&mut d, "SHORT", 1);
+        }
         Module { source: Source::File("scatter_runs.comp"), defines: d, spec: vec![WG], ..Default::default() }
     }
 }
@@ -410,7 +417,7 @@ impl Job<'_> {
             reads.extend([input.src, input.keys, input.order]);
             let writes = [self.dst.range(), left.src, left.keys, left.order];
             enc.dispatch(&pipeline, &push, grid(enc, lanes.div_ceil(u64::from(WG))), &reads, &writes)?;
-            (input, level, chunk) = (left, true, 64);
+            (input, level, chunk) = (left, true, LEVEL_CHUNK);
         }
         Ok(())
     }

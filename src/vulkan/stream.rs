@@ -5,8 +5,8 @@
 //! block state. A thread holds at most one `rec` lock, and never calls a `Storage` under it: whoever waits
 //! for a block while holding its storage can therefore always submit the batch that writes it.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, RwLock};
 
 use ash::vk;
 
@@ -19,6 +19,9 @@ use crate::core::{Result, Stream, trace};
 
 /// Waits are cut into slices of this length, to look for interrupts between them.
 const SLICE_NS: u64 = 50_000_000;
+
+/// Likewise for the thread behind batches that are kept open.
+const KEEPER_NS: u64 = 2_000_000;
 
 /// How often a waiter looks before it sleeps; some ten microseconds.
 const SPINS: u32 = 200;
@@ -42,6 +45,17 @@ pub(crate) struct StreamState {
     pub op: Mutex<OpState>,
     /// Held for single calls.
     pub rec: Mutex<Recorder>,
+    /// The open batch was offered and stays open; a thread submits it before the GPU runs dry.
+    pub kept: AtomicBool,
+    keeper: Keeper,
+}
+
+/// Wakes the thread that looks after the batch which a stream keeps open.
+#[derive(Default)]
+struct Keeper {
+    runs: OnceLock<bool>,
+    asked: Mutex<bool>,
+    signal: Condvar,
 }
 
 /// A point in a stream's work.
@@ -102,6 +116,8 @@ impl StreamState {
             owner: AtomicUsize::new(0),
             op: Mutex::new(OpState::default()),
             rec: Mutex::new(Recorder::default()),
+            kept: AtomicBool::new(false),
+            keeper: Keeper::default(),
         }));
         device.streams.write().unwrap_or_else(|e| e.into_inner()).push(state);
         Ok(state)
@@ -142,6 +158,50 @@ impl StreamState {
         self.lock_rec().submit(self)
     }
 
+    /// Submits what has been recorded, now or (while the GPU has enough to do) a little later together with what comes
+    /// next; whoever waits, for whatever, submits it.
+    pub fn offer(&'static self) -> Result<()> {
+        self.device.usable()?;
+        let keep = {
+            let mut rec = self.lock_rec();
+            let keep = rec.offer(self)?;
+            keep && !self.kept.swap(true, Ordering::Relaxed)
+        };
+        if keep { self.keep() } else { Ok(()) }
+    }
+
+    /// Asks the thread behind `kept` to begin.
+    fn keep(&'static self) -> Result<()> {
+        let start = || {
+            let name = "mlx-vulkan batches".to_string();
+            std::thread::Builder::new().name(name).spawn(|| self.keep_open()).is_ok()
+        };
+        if !*self.keeper.runs.get_or_init(start) {
+            return self.flush();
+        }
+        *self.keeper.asked.lock().unwrap_or_else(|e| e.into_inner()) = true;
+        self.keeper.signal.notify_one();
+        Ok(())
+    }
+
+    /// Submits batches that were kept open when they are due, forever.
+    fn keep_open(&'static self) {
+        loop {
+            let mut asked = self.keeper.asked.lock().unwrap_or_else(|e| e.into_inner());
+            while !std::mem::take(&mut *asked) {
+                asked = self.keeper.signal.wait(asked).unwrap_or_else(|e| e.into_inner());
+            }
+            drop(asked);
+            loop {
+                // An error stays with the device, where the next caller finds it.
+                let Ok(Some(value)) = self.lock_rec().tend(self) else { break };
+                if self.wait_slice(value, KEEPER_NS).is_err() {
+                    break;
+                }
+            }
+        }
+    }
+
     /// Makes sure that batch `value` was handed to the driver; returns the value to wait for. A batch that
     /// holds no command is never submitted and counts as the one before it.
     pub fn ensure_submitted(&'static self, value: u64) -> Result<u64> {
@@ -155,6 +215,12 @@ impl StreamState {
     pub fn wait(&'static self, value: u64) -> Result<()> {
         self.device.usable()?;
         let value = self.ensure_submitted(value)?;
+        // This thread records nothing for now.
+        for s in self.device.lock_streams() {
+            if s.kept.load(Ordering::Relaxed) {
+                s.flush()?;
+            }
+        }
         let _span = trace::span("wait", || "GPU".into());
         if self.spin(value) {
             return self.device.usable();

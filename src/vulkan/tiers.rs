@@ -31,7 +31,7 @@ fn by_dtype(f: impl Fn(Dtype) -> String) -> Tree {
 /// Which kernels the device runs.
 pub fn tiers(device: &Device) -> Tree {
     let f = device.features();
-    let coop = |d| attention_table::coop(f, d, 128, 128, 128).is_some();
+    let coop = |d| attention_table::coop(f, d, 128, [128, 128], || false).is_some();
     Tree::map([
         ("matmul_4096", by_dtype(|d| show(table::choose(f, &product(d, 4096))))),
         ("matmul_256", by_dtype(|d| show(table::choose(f, &product(d, 256))))),

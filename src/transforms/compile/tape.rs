@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::core::{Array, Dtype, Primitive, Result, Shape, Stream};
-use crate::transforms::eval::{IdMap, postorder};
+use crate::transforms::order::{IdMap, postorder};
 
 /// Where a step finds an argument.
 #[derive(Clone)]
