@@ -175,13 +175,14 @@ def winograd_kernels(f):
     return out, ran or not h.on_gpu()
 
 
-# Input, output channels, padding, and whether the kernel is mirrored: large enough for Winograd's algorithm; outputs
-# that do not fill tiles, channels that are no multiple of four, padding beyond the kernel, outputs that are cropped.
+# Input, output channels, padding, and whether the kernel is mirrored: large enough for Winograd's
+# algorithm; outputs that do not fill tiles, channels that are no multiple of four, all of the padding
+# whose outputs still meet the input.
 LARGE = [
     ((2, 66, 69, 64), 64, ([1, 1], [1, 1]), False),
     ((3, 47, 50, 67), 66, ([0, 2], [1, 0]), False),
-    ((1, 93, 94, 49), 64, ([5, 0], [4, 1]), True),
-    ((35, 8, 11, 100), 129, ([-1, 1], [1, 1]), False),
+    ((1, 94, 96, 49), 64, ([2, 0], [2, 1]), True),
+    ((35, 7, 11, 100), 129, ([0, 1], [1, 1]), False),
 ]
 
 
@@ -227,7 +228,7 @@ def test_large_kernels_meet_any_strides(rng):
 
 def test_large_transposed_kernels(rng):
     # Each quarter of the outputs is a convolution with a part of three by three of the kernel.
-    x, w = draw(rng, (2, 35, 38, 100)), draw(rng, (96, 6, 6, 100))
+    x, w = draw(rng, (2, 37, 38, 100)), draw(rng, (96, 6, 6, 100))
     got, ran = winograd_kernels(
         lambda: mx.conv_transpose2d(mx.array(x), mx.array(w), stride=2, padding=1)
     )
@@ -237,13 +238,22 @@ def test_large_transposed_kernels(rng):
     close(got, want, bound, "float32")
 
 
+def test_outputs_that_meet_no_input_are_zero(rng):
+    x, w = mx.array(draw(rng, (1, 92, 92, 64))), mx.array(draw(rng, (64, 3, 3, 64)))
+    y = np.array(mx.conv_general(x, w, padding=([3, 0], [0, 5])))
+    assert not y[:, 0].any() and not y[:, :, -3:].any()
+
+
 def test_large_kernels_in_parts(rng, monkeypatch):
     monkeypatch.setenv("MLX_VK_CONV_SCRATCH", "1")
-    x, w = draw(rng, (3, 57, 58, 64)), draw(rng, (64, 3, 3, 64))
+    x, w = draw(rng, (3, 57, 62, 64)), draw(rng, (64, 3, 3, 64))
     a, b = mx.array(x), mx.array(w)
-    got, ran = winograd_kernels(lambda: mx.conv2d(a, b))
+    # Less than no padding crops.
+    got, ran = winograd_kernels(lambda: mx.conv_general(a, b, padding=([-2, 1], [-1, -3])))
     assert ran
-    close(got, reference(x, w), reference(np.abs(x), np.abs(w)), "float32")
+    x, options = x[:, 2:-1, :-3], {"padding": ([0, 1], [0, 0])}
+    want, bound = reference(x, w, **options), reference(np.abs(x), np.abs(w), **options)
+    close(got, want, bound, "float32")
     if h.on_gpu():
         mx.vulkan.stats(reset=True)
         mx.eval(mx.conv2d(a, b))

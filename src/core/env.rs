@@ -145,7 +145,7 @@ pub const VARIABLES: &[Variable] = &[
     var(
         "MLX_VK_CONV_SCRATCH",
         "256",
-        Values::Number(1, 1 << 20),
+        Values::Number(1, 4096),
         "Mebibytes of scratch memory that a convolution by Winograd's algorithm takes at a time",
     ),
     var(

@@ -18,6 +18,8 @@ const TILE: i64 = 4;
 const PLACES: i64 = 36;
 /// Mebibytes of scratch for the tiles that are in work at once.
 const SCRATCH: u64 = 256;
+/// Parts are multiples of so many tiles.
+const PART: i64 = 128;
 /// Offsets in elements that kernels reckon with.
 const REACH: i64 = 1 << 31;
 
@@ -60,6 +62,12 @@ fn tiles(b: &Block<u64>) -> (i64, i64, i64) {
     (y, x, b.y.shape[0] * y * x)
 }
 
+/// Zeros before the input along y and x, where no axis is mirrored: with one that is, the last kernel element comes
+/// first.
+fn lows(b: &Block<u64>) -> [i64; 2] {
+    [0, 1].map(|i| if b.axes[i].dilation < 0 { b.axes[i].low + 2 } else { b.axes[i].low })
+}
+
 /// Whether a block goes this way: one that its kernels compute, with channels enough that products outweigh the
 /// memory traffic of the values (36 / 16 of the input and the output, twice each), tiles that are mostly used, and
 /// work enough for three dependent kernels in place of one.
@@ -73,18 +81,24 @@ pub(super) fn suits(b: &Block<u64>) -> bool {
         && b.axes.len() == 2
         && w.shape[1] == 3
         && w.shape[2] == 3
-        && b.axes.iter().all(|a| a.stride == 1 && a.dilation.abs() == 1 && a.low.abs() < REACH / 4);
+        && b.axes.iter().all(|a| a.stride == 1 && a.dilation.abs() == 1);
     if !form || env::disabled("conv_winograd") {
         return false;
     }
     let (inputs, outputs, (.., count)) = (w.shape[3], w.shape[0], tiles(b));
     let positions = y.size() as i64 / outputs;
+    // An output that meets no input is exactly zero, which only sums of its own inputs give.
+    let meets = |(i, low): (usize, i64)| {
+        let after = y.shape[i + 1] + 2 - low - x.shape[i + 1];
+        -REACH / 4 < low && low <= 2 && after <= 2
+    };
     let near = |v: &DeviceView| v.layout().span().is_none_or(|(_, end)| end < REACH);
     inputs.min(outputs) >= CHANNELS
         && count >= TILES
         && 18 * positions * inputs * outputs >= WORK
         && 2 * TILE * TILE * count <= 3 * positions
-        && 2 * PLACES * inputs.max(outputs) * (inputs + 8) < REACH
+        && 2 * PLACES * inputs.max(outputs) * inputs.max(PART) < REACH
+        && lows(b).into_iter().enumerate().all(meets)
         && x.shape[1..3].iter().chain(&y.shape[1..3]).all(|&n| n < REACH / 4)
         && [x, w, y].into_iter().all(near)
 }
@@ -173,12 +187,11 @@ pub(super) fn output(enc: &mut CommandEncoder, b: &Block<u64>) -> Result<()> {
     // As few parts as scratch allows, of even size.
     let scratch = (env::number("MLX_VK_CONV_SCRATCH").unwrap_or(SCRATCH) << 20) as i64;
     let most = (scratch / (PLACES * 4 * (inputs + outputs))).max(1);
-    let part = round_up(ceil(total, ceil(total, most)), 128).min(total);
+    let part = round_up(ceil(total, ceil(total, most)), PART).min(total);
     let kernel = kernel_values(enc, b)?;
     let values = Side::new(enc, &b.x, part)?;
     let sums = Side::new(enc, &b.y, part)?;
-    // With a mirrored axis the last kernel element comes first.
-    let low = [0, 1].map(|i| if b.axes[i].dilation < 0 { b.axes[i].low + 2 } else { b.axes[i].low });
+    let low = lows(b);
     let into = Key::Input { width: values.width as u32 };
     let out_of = Key::Output { width: sums.width as u32 };
     let piece = |first: i64| (first, part.min(total - first));
