@@ -1,10 +1,10 @@
 #version 460
 // Sums of products of values to the outputs of a convolution (lib/winograd.glsl): a thread makes 4 x 4 outputs for
-// WIDTH channels. Defines: WIDTH. Grid: blocks of 256 threads, channels fastest.
+// WIDTH channels. Defines: WIDTH, LANES. Grid: blocks of LANES threads, channels fastest.
 #extension GL_GOOGLE_include_directive : require
 #include "lib/winograd.glsl"
 
-layout(local_size_x = 256) in;
+layout(local_size_x = LANES) in;
 layout(push_constant, scalar) uniform Push {
     uvec2 sums, y;
     uint tiles, first;          // tiles of this dispatch, and the first of them
@@ -15,7 +15,7 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 void main() {
-    uint id = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * 256 + gl_LocalInvocationIndex;
+    uint id = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * LANES + gl_LocalInvocationIndex;
     uint blocks = p.channels / WIDTH, tile = id / blocks, channel = id % blocks * WIDTH;
     if (tile >= p.tiles) return;
     uint q = (p.first + tile) / p.tiles_x;

@@ -176,8 +176,8 @@ def winograd_kernels(f):
 
 
 # Input, output channels, padding, and whether the kernel is mirrored: large enough for Winograd's
-# algorithm; outputs that do not fill tiles, channels that are no multiple of four, all of the padding
-# whose outputs still meet the input.
+# algorithm; outputs that do not fill tiles, channels that are no multiple of four, as much padding
+# as leaves no output without inputs.
 LARGE = [
     ((2, 66, 69, 64), 64, ([1, 1], [1, 1]), False),
     ((3, 47, 50, 67), 66, ([0, 2], [1, 0]), False),

@@ -5,7 +5,7 @@
 //! directly 0.6e-6). Called by `conv`.
 
 use super::conv::{chunked, copied};
-use super::elem::{Defines, Push, WG, define, grid};
+use super::elem::{Defines, Push, define, grid};
 use super::matmul::{Operand, Problem, ceil, round_up, tiled};
 use super::{CommandEncoder, Features, KernelKey, Module, Source};
 use crate::core::{Dtype, Result, env};
@@ -16,6 +16,8 @@ use crate::kernels::conv::Block;
 const TILE: i64 = 4;
 /// Values of a tile.
 const PLACES: i64 = 36;
+/// Threads of a workgroup of the transforms: few, for each takes some 170 registers.
+const LANES: u64 = 64;
 /// Mebibytes of scratch for the tiles that are in work at once.
 const SCRATCH: u64 = 256;
 /// Parts are multiples of so many tiles.
@@ -51,6 +53,7 @@ impl KernelKey for Key {
         };
         if let Key::Input { width } | Key::Output { width } = self {
             define(&mut defines, "WIDTH", width);
+            define(&mut defines, "LANES", LANES);
         }
         Module { source: Source::File(file), defines, ..Module::default() }
     }
@@ -151,7 +154,7 @@ impl<'a> Side<'a> {
         let push = Push::default().u64s(&memory).u32s(&numbers);
         let pipeline = enc.device().pipeline(&key)?;
         let threads = (count * self.channels() / self.width) as u64;
-        let groups = grid(enc, threads.div_ceil(WG.into()));
+        let groups = grid(enc, threads.div_ceil(LANES));
         let (whole, part) = (v.range(), self.bytes(count));
         let (from, to) = if low.is_some() { (whole, part) } else { (part, whole) };
         enc.dispatch(&pipeline, &push, groups, &[from], &[to])
