@@ -165,6 +165,102 @@ def test_kernels_of_every_kind(xs, ws, options, rng):
             close(g, v, m, dtype)
 
 
+def winograd_kernels(f):
+    """What `f` gives, and whether Winograd's kernels ran for it; on the CPU they need not."""
+    mx.synchronize()
+    mx.vulkan.stats(reset=True)
+    out = f()
+    mx.eval(out)
+    ran = any("winograd" in k for k in mx.vulkan.stats()["kernels"])
+    return out, ran or not h.on_gpu()
+
+
+# Input, output channels, padding, and whether the kernel is mirrored: large enough for Winograd's
+# algorithm; outputs that do not fill tiles, channels that are no multiple of four, as much padding
+# as leaves no output without inputs.
+LARGE = [
+    ((2, 66, 69, 64), 64, ([1, 1], [1, 1]), False),
+    ((3, 47, 50, 67), 66, ([0, 2], [1, 0]), False),
+    ((1, 94, 96, 49), 64, ([2, 0], [2, 1]), True),
+    ((35, 7, 11, 100), 129, ([0, 1], [1, 1]), False),
+]
+
+
+@pytest.mark.parametrize(("xs", "outputs", "padding", "flip"), LARGE)
+def test_large_kernels_of_three_by_three(xs, outputs, padding, flip, rng):
+    options = {"padding": padding, "flip": flip}
+    x, w = draw(rng, xs), draw(rng, (outputs, 3, 3, xs[-1]))
+    a, b = mx.array(x), mx.array(w)
+    got, ran = winograd_kernels(lambda: mx.conv_general(a, b, **options))
+    assert ran
+    want, bound = reference(x, w, **options), reference(np.abs(x), np.abs(w), **options)
+    close(got, want, bound, "float32")
+    dy = draw(rng, want.shape)
+    (dx, dw), ran = winograd_kernels(
+        lambda: mx.vjp(lambda x, w: mx.conv_general(x, w, **options), [a, b], [mx.array(dy)])[1]
+    )
+    assert ran
+    bounds = reference(np.abs(x), np.abs(w), np.abs(dy), **options)
+    for g, v, m in zip((dx, dw), reference(x, w, dy, **options), bounds, strict=True):
+        close(g, v, m, "float32")
+
+
+def test_large_kernels_meet_any_strides(rng):
+    x, w = draw(rng, (2, 52, 66, 130)), draw(rng, (68, 3, 3, 64))
+    a, b = mx.array(x), mx.array(w)
+    for view in [
+        lambda x: x[:, :, :, 1:65],  # not aligned to 16 bytes
+        lambda x: x[:, :, ::-1, 64:128],
+        lambda x: x[:, 1:, 1:, 2::2],  # channels that are not neighbours
+        lambda x: x[:, 1:, :, 4:68],
+        lambda x: x[:, :, :, :64].swapaxes(1, 2),
+    ]:
+        for turned in [lambda w: w, lambda w: w[::-1, :, ::-1]]:
+            got, ran = winograd_kernels(
+                lambda view=view, turned=turned: mx.conv2d(view(a), turned(b), padding=1)
+            )
+            assert ran
+            sides = ([1, 1], [1, 1])
+            want = reference(view(x), turned(w), padding=sides)
+            bound = reference(np.abs(view(x)), np.abs(turned(w)), padding=sides)
+            close(got, want, bound, "float32")
+
+
+def test_large_transposed_kernels(rng):
+    # Each quarter of the outputs is a convolution with a part of three by three of the kernel.
+    x, w = draw(rng, (2, 37, 38, 100)), draw(rng, (96, 6, 6, 100))
+    got, ran = winograd_kernels(
+        lambda: mx.conv_transpose2d(mx.array(x), mx.array(w), stride=2, padding=1)
+    )
+    assert ran
+    options = {"input_dilation": [2, 2], "padding": ([4, 4], [4, 4]), "flip": True}
+    want, bound = reference(x, w, **options), reference(np.abs(x), np.abs(w), **options)
+    close(got, want, bound, "float32")
+
+
+def test_outputs_that_meet_no_input_are_zero(rng):
+    x, w = mx.array(draw(rng, (1, 92, 92, 64))), mx.array(draw(rng, (64, 3, 3, 64)))
+    y = np.array(mx.conv_general(x, w, padding=([3, 0], [0, 5])))
+    assert not y[:, 0].any() and not y[:, :, -3:].any()
+
+
+def test_large_kernels_in_parts(rng, monkeypatch):
+    monkeypatch.setenv("MLX_VK_CONV_SCRATCH", "1")
+    x, w = draw(rng, (3, 57, 62, 64)), draw(rng, (64, 3, 3, 64))
+    a, b = mx.array(x), mx.array(w)
+    # Less than no padding crops.
+    got, ran = winograd_kernels(lambda: mx.conv_general(a, b, padding=([-2, 1], [-1, -3])))
+    assert ran
+    x, options = x[:, 2:-1, :-3], {"padding": ([0, 1], [0, 0])}
+    want, bound = reference(x, w, **options), reference(np.abs(x), np.abs(w), **options)
+    close(got, want, bound, "float32")
+    if h.on_gpu():
+        mx.vulkan.stats(reset=True)
+        mx.eval(mx.conv2d(a, b))
+        hits = mx.vulkan.stats()["kernels"]
+        assert max(v for k, v in hits.items() if "winograd" in k) > 2
+
+
 @pytest.mark.validation
 def test_any_strides(rng):
     x, w = draw(rng, (2, 5, 6, 4)), draw(rng, (6, 2, 3, 4))

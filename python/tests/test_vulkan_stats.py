@@ -107,6 +107,12 @@ def conv(groups, kernel):
     return run
 
 
+def large_conv(rng):
+    x, w = normal(rng, 2, 52, 66, 64), 0.1 * normal(rng, 64, 3, 3, 64)
+    mx.eval(w)
+    return lambda: mx.conv2d(x, w, padding=1)
+
+
 def one(shape, f):
     def run(rng):
         x = normal(rng, *shape)
@@ -131,6 +137,7 @@ ROUTES = [
     ("matmul_split", product(32, 32, 3000), "_split", None),
     ("conv_depthwise", conv(8, 3), "conv_depthwise", "conv2d_out"),
     ("conv_pointwise", conv(1, 1), "gemv", "conv2d_out"),
+    ("conv_winograd", large_conv, "conv_winograd", "conv2d_out"),
     ("qmm_rows", quantised(3), "qmm_rows", "qmm_tiled"),
     ("qmm_cols", quantised(3, transpose=False), "qmm_cols", "qmm_tiled"),
     ("qmm_tiled", quantised(20), "qmm_tiled", "dequantize"),

@@ -143,6 +143,12 @@ pub const VARIABLES: &[Variable] = &[
          dequantised scratch",
     ),
     var(
+        "MLX_VK_CONV_SCRATCH",
+        "256",
+        Values::Number(1, 4096),
+        "Mebibytes of scratch memory that a convolution by Winograd's algorithm takes at a time",
+    ),
+    var(
         "MLX_VK_SDPA_ROWS",
         "8",
         Values::Number(1, 1 << 20),
@@ -217,6 +223,7 @@ pub const VARIANTS: &[(&str, &str)] = &[
     ("gather_mm_runs", "one product for each pick, for sorted picks too"),
     ("conv_depthwise", "the gathered product, one channel to a group"),
     ("conv_pointwise", "the gathered product, for kernels of one element too"),
+    ("conv_winograd", "the gathered product, for large 3 x 3 kernels in float32 too"),
     ("qmm_rows", "tiles, or dequantised weights"),
     ("qmm_cols", "tiles, or dequantised weights"),
     ("qmm_tiled", "dequantised weights and the kernels of matmul"),

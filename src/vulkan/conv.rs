@@ -2,11 +2,12 @@
 //! (shaders/lib/conv.glsl): rows are output positions, K runs over kernel elements and channels; for the
 //! gradient of the kernel K runs over output positions. Tiles, tiers and split K are those of `matmul`.
 //! A kernel of one element that moves nothing is a plain product; channels that are groups of their own go to
-//! `conv_depthwise`. Called by `ops`.
+//! `conv_depthwise`, large float32 blocks with 3 x 3 kernels to `conv_winograd`. Called by `ops`.
 
 use smallvec::SmallVec;
 
 use super::conv_depthwise as depthwise;
+use super::conv_winograd as winograd;
 use super::matmul::{Operand, Problem, add_parts, launch, plain, scratch_sums};
 use super::matmul_kernel::{Gather, Kernel, MatmulKey, Push, pipeline_for};
 use super::matmul_table::{self as table, Shape as Product, Tier};
@@ -84,6 +85,8 @@ fn run(
         let own_groups = b.groups > 1 && b.w.shape.last() == Some(&1);
         if own_groups && !env::disabled("conv_depthwise") {
             if gradient { depthwise::weight(enc, &b)? } else { depthwise::output(enc, &b)? }
+        } else if !gradient && winograd::suits(&b) {
+            winograd::output(enc, &b)?;
         } else if !(b.groups == 1
             && b.is_pointwise()
             && !env::disabled("conv_pointwise")

@@ -2,6 +2,7 @@
 //! run. Values are tested from Python.
 
 use super::conv::FIXED;
+use super::conv_winograd::Key as Winograd;
 use super::matmul_kernel::{Gather, Kernel, MatmulKey};
 use super::matmul_table::Tile;
 use super::{Features, KernelKey, compiler};
@@ -57,6 +58,11 @@ fn every_variant_of_the_convolutions_compiles() {
         }
     }
     for key in keys {
+        let words = compiler::spirv(&key.name(), &key.module(&f)).unwrap();
+        assert_eq!(words[0], 0x0723_0203, "{}", key.name());
+    }
+    let winograd = [1, 4].map(|width| [Winograd::Input { width }, Winograd::Output { width }]);
+    for key in winograd.as_flattened().iter().chain([&Winograd::Kernel]) {
         let words = compiler::spirv(&key.name(), &key.module(&f)).unwrap();
         assert_eq!(words[0], 0x0723_0203, "{}", key.name());
     }

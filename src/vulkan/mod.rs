@@ -11,6 +11,7 @@ pub mod conv;
 mod conv_depthwise;
 #[cfg(test)]
 mod conv_tests;
+mod conv_winograd;
 mod device;
 pub mod elementwise;
 mod encoder;
