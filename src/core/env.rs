@@ -213,6 +213,7 @@ pub const VARIANTS: &[(&str, &str)] = &[
     ("matmul_khr", "portable tiles"),
     ("matmul_split", "products whose inner dimension is not cut into parts"),
     ("matmul_fixed", "kernels for any shape in place of those for one"),
+    ("matmul_epilogue", "a kernel of its own for what follows a product in a compiled function"),
     ("gemv", "tiles, for products with a side of at most 8 too"),
     ("gather_mm_runs", "one product for each pick, for sorted picks too"),
     ("conv_depthwise", "the gathered product, one channel to a group"),
