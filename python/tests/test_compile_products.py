@@ -132,6 +132,8 @@ def test_batches_and_transposed_operands(dtype, rng):
         [(2, 3, m, k), (k, n), (n,), (2, 3, m, n)],
         [(2, 3, m, k), (3, k, n), (1, 1, 1, n), (2, 3, m, n)],
         [(m, k), (4, k, n), (n,), (4, m, n)],
+        # More batch axes than a kernel takes: one product after the other.
+        [(2, 1, 2, m, k), (1, 3, 1, k, n), (n,), (2, 3, 2, m, n)],
         [(3, 2, k), (k, n), (n,), (3, 2, n)],
         [(k,), (k, n), (n,), (n,)],
     ]:

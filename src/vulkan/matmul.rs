@@ -9,14 +9,14 @@ use smallvec::SmallVec;
 
 use super::CommandEncoder;
 use super::gemv;
+use super::matmul_epilogue::{Fused, with_block};
 use super::matmul_kernel::{Kernel, MatmulKey, Push, Table, pipeline_for};
 use super::matmul_table::{self as table, Choice, Shape as Product, Tier};
 use super::pipeline::Pipeline;
 use crate::bail;
 use crate::core::layout::{collapse, show};
 use crate::core::{Dtype, Result, env};
-use crate::kernels::{DeviceView, Epilogue, Spread};
-use std::borrow::Cow;
+use crate::kernels::{DeviceView, Epilogue};
 use std::sync::Arc;
 
 /// `dst = a @ b` over the last two axes; batch axes are already broadcast through strides.
@@ -50,12 +50,7 @@ pub fn fused(
     code: &'static Epilogue,
     arrays: &[DeviceView],
 ) -> Result<()> {
-    let fused = Fused {
-        code,
-        arrays: arrays.iter().map(|v| v.ptr).collect(),
-        ranges: arrays.iter().map(DeviceView::range).collect(),
-        block: 0,
-    };
+    let fused = Fused::new(code, arrays);
     let (c, alpha, beta) = addend.map_or((None, 1.0, 0.0), |(c, alpha, beta)| (Some(c), alpha, beta));
     run(enc, c, a, b, dst, alpha, beta, Some(fused))
 }
@@ -99,34 +94,6 @@ pub(super) struct Problem {
     pub right_matrices: i64,
     /// What follows the product.
     pub fused: Option<Fused>,
-}
-
-/// An epilogue with the arrays that it reads.
-#[derive(Debug, Clone)]
-pub(super) struct Fused {
-    code: &'static Epilogue,
-    /// Addresses, for the part of the result that the problem is about.
-    arrays: SmallVec<[u64; 4]>,
-    ranges: SmallVec<[(u64, u64); 4]>,
-    /// Address of the block that kernels read.
-    block: u64,
-}
-
-impl Fused {
-    /// For a part of the result that begins at an element of the whole, in a column.
-    fn moved(&self, element: i64, column: i64) -> Fused {
-        let mut f = self.clone();
-        let sizes = f.code.array_sizes();
-        for ((at, spread), size) in f.arrays.iter_mut().zip(&f.code.spread).zip(sizes) {
-            let by = match spread {
-                Spread::Whole => element,
-                Spread::Columns => column,
-                Spread::Single => 0,
-            };
-            *at = at.wrapping_add_signed(by * size as i64);
-        }
-        f
-    }
 }
 
 /// `a / b`, rounded up; neither is negative.
@@ -477,16 +444,6 @@ fn solve(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     }
     let p = with_block(enc, p)?;
     tiled(enc, &p)
-}
-
-/// The problem with the block that its epilogue reads.
-fn with_block<'a>(enc: &mut CommandEncoder, p: &'a Problem) -> Result<Cow<'a, Problem>> {
-    let Some(f) = &p.fused else { return Ok(Cow::Borrowed(p)) };
-    let mut bytes: SmallVec<[u8; 40]> = SmallVec::new();
-    bytes.extend([p.alpha, p.beta].iter().flat_map(|v| v.to_ne_bytes()));
-    bytes.extend(f.arrays.iter().flat_map(|v| v.to_ne_bytes()));
-    let block = enc.params(&bytes)?;
-    Ok(Cow::Owned(Problem { fused: Some(Fused { block, ..f.clone() }), ..p.clone() }))
 }
 
 /// Runs a kernel over `groups` tiles, `splits` parts and the batch, in as many dispatches as limits ask for.
