@@ -123,6 +123,13 @@ pub const VARIABLES: &[Variable] = &[
         "Tile of the matrix kernels, where a kernel can have it",
     ),
     var(
+        "MLX_VK_MATMUL_EPILOGUE",
+        "auto",
+        Values::Word(&["auto", "all"]),
+        "What follows a product in a compiled function, in the product's kernel. auto: where that pays. all: wherever it \
+         can be (for benchmarks)",
+    ),
+    var(
         "MLX_VK_MATMUL_SPEC",
         "auto",
         Values::Word(&["auto", "off", "0", "now"]),

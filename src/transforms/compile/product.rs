@@ -71,7 +71,7 @@ fn epilogue(graph: &Graph, members: &[usize], from: &Value) -> Option<(Epilogue,
         reads.push(v.clone());
     }
     let e = Epilogue { program: k.program, product: product as u8, spread: spreads };
-    e.suits().then_some((e, reads))
+    (e.suits() && e.pays(size_of(out))).then_some((e, reads))
 }
 
 /// The product whose epilogue a group can be.
