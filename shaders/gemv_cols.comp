@@ -2,7 +2,7 @@
 // y = W x for up to eight vectors x, W stored with its rows (the results) contiguous: a thread owns one
 // 16-byte chunk of V results and every SLICES-th k of its split; slices are added through shared memory.
 // Push: a is W (k lines, lda apart, m results each), b holds n vectors ldb apart, d as in gemv_rows.
-// Defines: DTYPE, WIDE, ADDMM, PARTIAL, SLICES, VECTORS. Grid: blocks of results, splits, batch.
+// Defines: DTYPE, WIDE, ADDMM, FUSED, PARTIAL, SLICES, VECTORS. Grid: blocks of results, splits, batch.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require
@@ -61,11 +61,7 @@ void main() {
 #else
     uvec2 d = batch_d(batch);
 #endif
-#ifdef ADDMM
-    uvec2 addend = batch_c(batch);
-#else
-    uvec2 addend = uvec2(0);
-#endif
+    uvec2 addend = begin_epilogue(batch);
     [[unroll]] for (uint v = 0; v < VECTORS; v++) {
         barrier();
         [[unroll]] for (uint e = 0; e < V; e++) sums[e * THREADS + gl_LocalInvocationIndex] = acc[v][e];

@@ -2,7 +2,7 @@
 // y = W x for up to eight vectors x, W stored with K contiguous: TPR threads walk a row in 16-byte chunks,
 // each on R rows at once, and add up by subgroups (SUBGROUP, its size is then fixed) or a shared tree.
 // Push: a is W (m rows, lda apart), b holds n vectors ldb apart, d (d_rs by row, d_cs by vector).
-// Defines: DTYPE, WIDE, ADDMM, PARTIAL, TPR, R, VECTORS, optionally SUBGROUP. Grid: rows, splits, batch.
+// Defines: DTYPE, WIDE, ADDMM, FUSED, PARTIAL, TPR, R, VECTORS, optionally SUBGROUP. Grid: rows, splits, batch.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require
@@ -75,11 +75,7 @@ void main() {
 #else
     uvec2 d = batch_d(batch);
 #endif
-#ifdef ADDMM
-    uvec2 addend = batch_c(batch);
-#else
-    uvec2 addend = uvec2(0);
-#endif
+    uvec2 addend = begin_epilogue(batch);
     [[unroll]] for (uint r = 0; r < R; r++) {
         [[unroll]] for (uint v = 0; v < VECTORS; v++) {
             float total = acc[r][v];

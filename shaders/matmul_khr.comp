@@ -1,7 +1,7 @@
 #version 460
 // Matrix product on KHR cooperative matrices of subgroup scope: operands are staged in shared memory in
 // the orientation they are stored in, tails filled with zeros; float32 accumulation.
-// Defines: DTYPE (1 or 2), WIDE, ADDMM, PARTIAL, TA, TB, BM, BN, BK, SM, SN (subgroups along M and N),
+// Defines: DTYPE (1 or 2), WIDE, ADDMM, FUSED, PARTIAL, TA, TB, BM, BN, BK, SM, SN (subgroups along M and N),
 // FM, FN, FK (fragment), THREADS (SM * SN subgroups), those of tables in lib/matmul.glsl; CONV for a
 // convolution, whose one operand is gathered (lib/conv_gather.glsl). Grid: tiles, splits, batch.
 #pragma use_vulkan_memory_model
@@ -158,11 +158,7 @@ void main() {
 #else
     uvec2 d = batch_d(batch);
 #endif
-#ifdef ADDMM
-    uvec2 addend = batch_c(batch);
-#else
-    uvec2 addend = uvec2(0);
-#endif
+    uvec2 addend = begin_epilogue(batch);
     uint mine = gl_SubgroupID * (FM * FN);
     [[unroll]] for (uint i = 0; i < WM; i++) {
         [[unroll]] for (uint j = 0; j < WN; j++) {

@@ -2,7 +2,7 @@
 // Matrix product on NV cooperative matrices of workgroup scope, read from memory through tensor layouts;
 // float32 accumulation. The host guarantees 16-byte aligned operands whose contiguous axis and row strides
 // are multiples of eight elements; the masks below tell the compiler, which decides the speed.
-// Defines: DTYPE (1 or 2), ADDMM, PARTIAL, TA, TB, BM, BN, BK, UNROLL, THREADS, D8 (rows of the result are
+// Defines: DTYPE (1 or 2), ADDMM, FUSED, PARTIAL, TA, TB, BM, BN, BK, UNROLL, THREADS, D8 (rows of the result are
 // multiples of eight elements), SPECIALISED (dimensions and strides are specialisation constants), and those
 // of tables in lib/matmul.glsl; with SEGMENTS, K is the outer axis of both operands as they are stored.
 // Grid: tiles, splits, batch.
@@ -53,9 +53,14 @@ layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Operand { E
 #ifdef D8
 #define D_ALIGN 16
 #else
-#define D_ALIGN 2
+#define D_ALIGN (1 << OUT_SHIFT)
 #endif
-layout(buffer_reference, scalar, buffer_reference_align = D_ALIGN) buffer Result { ELEMENT v[]; };
+#if OUT == 0
+#define RESULT_ELEMENT float
+#else
+#define RESULT_ELEMENT ELEMENT
+#endif
+layout(buffer_reference, scalar, buffer_reference_align = D_ALIGN) buffer Result { RESULT_ELEMENT v[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 2) buffer Addend { ELEMENT v[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Sums { float v[]; };
 
@@ -88,11 +93,23 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Sums { float
         acc = coopMatMulAdd(x, y, acc);                                        \
     }
 
-#if DTYPE == 2
+// The conversion of a matrix truncates to bfloat16; a number with nothing below is not changed.
 float nearest_bfloat(const in uint row, const in uint col, const in float x) {
     uint u = floatBitsToUint(x);
     u = (u & 0x7fffffffu) <= 0x7f800000u ? u + 0x7fffu + ((u >> 16) & 1u) : u | 0x400000u;
     return uintBitsToFloat(u & 0xffff0000u);
+}
+
+#ifdef FUSED
+// An element of the tile from (row0, col0); beyond the edges the last row and column are read.
+float fused_element(const in uint r, const in uint c, const in float x, const in uint row0,
+                    const in uint col0 FUSED_PARAMS) {
+    uint row = min(row0 + r, p.m - 1), col = min(col0 + c, p.n - 1);
+    float y = fused(x, row * p.d_rs + col, col FUSED_ARGS);
+#if OUT == 2
+    y = nearest_bfloat(row, col, y);
+#endif
+    return y;
 }
 #endif
 
@@ -149,21 +166,23 @@ void main() {
     tensorLayoutNV<2, CLAMPED> lc = createTensorLayoutNV(2, CLAMPED);
     lc = setTensorLayoutStrideNV(setTensorLayoutDimensionNV(lc, M, N), p.c_rs, p.c_cs);
     Addend c = Addend(batch_c(batch));
-    acc = acc * p.alpha;
-    if (p.beta != 0.0) {
+    acc = acc * ALPHA;
+    if (BETA != 0.0) {
         coopmat<ELEMENT, gl_ScopeWorkgroup, BM, BN, gl_MatrixUseAccumulator> addend;
         coopMatLoadTensorNV(addend, c.v, 0, sliceTensorLayoutNV(lc, row0, BM, col0, BN));
-        acc = acc + ACCUMULATOR(addend) * p.beta;
+        acc = acc + ACCUMULATOR(addend) * BETA;
     }
 #endif
     ld = setTensorLayoutStrideNV(ld, LDD, 1);
     Result d = Result(batch_d(batch));
-#if DTYPE == 2
-    // The conversion of the matrix truncates to bfloat16; round to nearest even before it.
+#ifdef FUSED
+    begin_epilogue(batch);
+    coopMatPerElementNV(acc, acc, fused_element, row0, col0 FUSED_ARGS);
+#elif OUT == 2
     coopMatPerElementNV(acc, acc, nearest_bfloat);
 #endif
-    coopmat<ELEMENT, gl_ScopeWorkgroup, BM, BN, gl_MatrixUseAccumulator> rounded =
-        coopmat<ELEMENT, gl_ScopeWorkgroup, BM, BN, gl_MatrixUseAccumulator>(acc);
+    coopmat<RESULT_ELEMENT, gl_ScopeWorkgroup, BM, BN, gl_MatrixUseAccumulator> rounded =
+        coopmat<RESULT_ELEMENT, gl_ScopeWorkgroup, BM, BN, gl_MatrixUseAccumulator>(acc);
     coopMatStoreTensorNV(rounded, d.v, 0, sliceTensorLayoutNV(ld, row0, BM, col0, BN));
 #endif
     END_RUN

@@ -1,7 +1,7 @@
 #version 460
 // Adds the float32 partial sums of a split-K product in a fixed order, applies the epilogue and rounds.
 // Push: a holds the sums (batch, splits, m, n), d (d_rs, d_cs), k_split the number of splits.
-// Defines: DTYPE, ADDMM. Grid: blocks of m * n, 1, batch.
+// Defines: DTYPE, ADDMM, FUSED. Grid: blocks of m * n, 1, batch.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require
@@ -21,11 +21,7 @@ void main() {
     Floats sums = Floats(advance(p.a, batch * p.k_split, size, 2));
     float total = 0;
     for (uint s = 0; s < p.k_split; s++) total += sums.v[s * size + i];
-#ifdef ADDMM
-    uvec2 addend = batch_c(batch);
-#else
-    uvec2 addend = uvec2(0);
-#endif
+    uvec2 addend = begin_epilogue(batch);
     uint row = i / p.n, col = i % p.n;
     store_element(batch_d(batch), row * p.d_rs + col * p.d_cs, epilogue(total, addend, row, col));
 }

@@ -1,7 +1,7 @@
 #version 460
 // Portable matrix product: shared-memory tiles in two buffers, the next tile held in registers while the
 // current one is multiplied, TM x TN results a thread. float32 accumulation for every dtype.
-// Defines: DTYPE, WIDE, ADDMM, PARTIAL (float32 partial sums of a split), TA, TB (operand is stored
+// Defines: DTYPE, WIDE, ADDMM, FUSED, PARTIAL (float32 partial sums of a split), TA, TB (operand is stored
 // transposed), BM, BN, BK, TM, TN, those of tables in lib/matmul.glsl; CONV for a convolution, whose one
 // operand is gathered (lib/conv_gather.glsl). Grid: tiles, splits, batch.
 #extension GL_GOOGLE_include_directive : require
@@ -192,29 +192,31 @@ void put(uint buf) {
 #endif
 }
 
-void write_one(uvec2 d, uvec2 addend, uint row, uint col, float x) {
+void write_one(uvec2 d, uint row, uint col, float x) {
     if (col < p.n) {
 #ifdef PARTIAL
         Floats(d).v[row * p.n + col] = x;
 #else
-        store_element(d, RESULT(row, col), epilogue(x, addend, row, col));
+        store_element(d, RESULT(row, col), x);
 #endif
     }
 }
 
 void write_four(uvec2 d, uvec2 addend, uint row, uint col, vec4 x) {
 #ifndef PARTIAL
+    // Columns beyond the last one repeat it.
+    uvec4 at = min(uvec4(col, col + 1, col + 2, col + 3), uvec4(p.n - 1));
+    x = vec4(epilogue(x.x, addend, row, at.x), epilogue(x.y, addend, row, at.y),
+             epilogue(x.z, addend, row, at.z), epilogue(x.w, addend, row, at.w));
     if ((p.flags & 1u) != 0 && col + 4 <= p.n) {
-        store_four(d, RESULT_ROW(row) + col,
-                   vec4(epilogue(x.x, addend, row, col), epilogue(x.y, addend, row, col + 1),
-                        epilogue(x.z, addend, row, col + 2), epilogue(x.w, addend, row, col + 3)));
+        store_four(d, RESULT_ROW(row) + col, x);
     } else
 #endif
     {
-        write_one(d, addend, row, col, x.x);
-        write_one(d, addend, row, col + 1, x.y);
-        write_one(d, addend, row, col + 2, x.z);
-        write_one(d, addend, row, col + 3, x.w);
+        write_one(d, row, col, x.x);
+        write_one(d, row, col + 1, x.y);
+        write_one(d, row, col + 2, x.z);
+        write_one(d, row, col + 3, x.w);
     }
 }
 
@@ -270,11 +272,7 @@ void main() {
 #else
     uvec2 d = batch_d(batch);
 #endif
-#ifdef ADDMM
-    uvec2 addend = batch_c(batch);
-#else
-    uvec2 addend = uvec2(0);
-#endif
+    uvec2 addend = begin_epilogue(batch);
     [[unroll]] for (uint i = 0; i < TM; i++) {
         uint row = row0 + i / 4 * (BM / (TM / 4)) + ty * 4 + i % 4;
         [[unroll]] for (uint j = 0; j < TN / 4; j++) {

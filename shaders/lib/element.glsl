@@ -1,5 +1,6 @@
 // Elements of matrices: memory by chunks of 16 bytes with masked tails, and conversions. The includer defines
-// DTYPE (0 float32, 1 float16, 2 bfloat16) and may define WIDE (chunks are 16-byte aligned). No 64-bit integer is
+// DTYPE (0 float32, 1 float16, 2 bfloat16) and may define OUT (what is stored, if another) and WIDE (chunks are
+// 16-byte aligned). No 64-bit integer is
 // used: addresses are uvec2, offsets inside one matrix fit 32 bits.
 
 #if DTYPE == 0
@@ -9,6 +10,14 @@
 #define V 8
 #define SHIFT 1
 #endif
+#ifndef OUT
+#define OUT DTYPE
+#endif
+#if OUT == 0
+#define OUT_SHIFT 2
+#else
+#define OUT_SHIFT 1
+#endif
 
 layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Chunks { uvec4 v[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Pairs { uvec2 v[]; };
@@ -16,11 +25,11 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Words { uint
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Floats { float v[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 2) buffer Halves { uint16_t v[]; };
 
-// addr + i * stride elements of 2^shift bytes.
+// addr + i * stride elements of 2^shift bytes; the shift is a constant.
 uvec2 advance(uvec2 addr, uint i, uint stride, uint shift) {
     uint hi, lo, carry;
     umulExtended(i, stride, hi, lo);
-    hi = (hi << shift) | (lo >> (32 - shift));
+    if (shift > 0) hi = (hi << shift) | (lo >> (32 - shift));
     lo <<= shift;
     lo = uaddCarry(addr.x, lo, carry);
     return uvec2(lo, addr.y + hi + carry);
@@ -67,9 +76,9 @@ float bits_to_float(uint bits) {
 }
 
 uint float_to_bits(float x) {
-#if DTYPE == 0
+#if OUT == 0
     return floatBitsToUint(x);
-#elif DTYPE == 1
+#elif OUT == 1
     return float_to_half_bits(x);
 #else
     return float_to_bfloat_bits(x);
@@ -81,7 +90,7 @@ float load_element(uvec2 base, uint e) {
 }
 
 void store_element(uvec2 base, uint e, float x) {
-#if DTYPE == 0
+#if OUT == 0
     Floats(base).v[e] = x;
 #else
     Halves(base).v[e] = uint16_t(float_to_bits(x));
@@ -90,7 +99,7 @@ void store_element(uvec2 base, uint e, float x) {
 
 // Four neighbours at once; e is a multiple of 4 and the base is aligned to 16 bytes.
 void store_four(uvec2 base, uint e, vec4 x) {
-#if DTYPE == 0
+#if OUT == 0
     Chunks(base).v[e / 4] = floatBitsToUint(x);
 #else
     Pairs(base).v[e / 4] = uvec2(float_to_bits(x.x) | float_to_bits(x.y) << 16,

@@ -86,10 +86,23 @@ float m_div_far(float a, float b) {
   float ma = m_split(a, ea), mb = m_split(b, eb);
   return m_scale2(m_div_near(ma, mb), ea - eb);
 }
+#ifdef FUSED_FMA
+// a / b for a moderate exponent of b (or NaN) and its reciprocal; two ULP where the residual of a tiny `a` underflows.
+float m_div_by(float a, float b, float y) {
+  precise float q = a * y;
+  precise float z = fma(fma(-q, b, a), y, q);
+  return m_abs(q) < M_INF ? z : q;
+}
+float m_div(float a, float b) {
+  uint eb = (floatBitsToUint(b) >> 23) & 0xffu;
+  return eb - 67u < 120u ? m_div_by(a, b, 1.0 / b) : m_div_far(a, b);
+}
+#else
 float m_div(float a, float b) {
   uint ea = (floatBitsToUint(a) >> 23) & 0xffu, eb = (floatBitsToUint(b) >> 23) & 0xffu;
   return ea - 67u < 120u && eb - 67u < 120u ? m_div_near(a, b) : m_div_far(a, b);
 }
+#endif
 float m_sqrt_near(float x) {
   precise float s = sqrt(x);
 #ifdef FUSED_FMA
@@ -467,7 +480,7 @@ float m_tanh(float x) {
   precise float z = x * x;
   precise float p = (((-5.70498872745e-3 * z + 2.06390887954e-2) * z - 5.37397155531e-2) * z +
       1.33314422036e-1) * z - 3.33332819422e-1;
-  precise float big = 1.0 - m_div(2.0, m_exp(2.0 * m_sel(a > 10.0, 10.0, a)) + 1.0);
+  precise float big = 1.0 - m_div_near(2.0, m_exp(2.0 * m_sel(a > 10.0, 10.0, a)) + 1.0);
   precise float result = m_sel(a < 0.625, m_sel(x == 0.0, x, p * z * x + x), m_sel(m_is_nan(x), x,
       m_with_sign(big, x)));
   return result;

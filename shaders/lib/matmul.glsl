@@ -1,7 +1,7 @@
 // What the kernels of the matrix-product family share: the push block, addresses, loads of 16-byte chunks
 // with masked tails, conversions and the order of tiles. The includer defines DTYPE (0 float32, 1 float16,
-// 2 bfloat16) and may define WIDE (operands are 16-byte aligned) and ADDMM; and, for products whose addend's
-// place holds a table (see gather_mm_table.comp), one of GATHER, RUNS and SEGMENTS.
+// 2 bfloat16) and may define WIDE (operands are 16-byte aligned), ADDMM and FUSED (lib/epilogue.glsl); and, for
+// products whose addend's place holds a table (see gather_mm_table.comp), one of GATHER, RUNS and SEGMENTS.
 // No 64-bit integer is used: addresses are uvec2, offsets inside one matrix fit 32 bits.
 
 layout(push_constant, scalar) uniform Push {
@@ -17,10 +17,22 @@ layout(push_constant, scalar) uniform Push {
     uint k_split;           // length of K that one split takes
     uint flags;             // bit 0: rows of the result may be written four elements at once
                             // bit 1: the table of GATHER names the operands the other way round
+#ifdef FUSED
+    uvec2 fused;            // address of a block with alpha and beta
+#else
     float alpha, beta;
+#endif
 } p;
 
 #include "lib/element.glsl"
+#ifdef FUSED
+#include "lib/epilogue.glsl"
+#define ALPHA Fused(p.fused).alpha
+#define BETA Fused(p.fused).beta
+#else
+#define ALPHA p.alpha
+#define BETA p.beta
+#endif
 
 // Addresses of batch `i`.
 #ifdef GATHER
@@ -31,7 +43,7 @@ uvec2 batch_a(uint i) { return advance(advance(p.a, i % p.nb0, p.a_b0, SHIFT), i
 uvec2 batch_b(uint i) { return advance(advance(p.b, i % p.nb0, p.b_b0, SHIFT), i / p.nb0, p.b_b1, SHIFT); }
 #endif
 uvec2 batch_c(uint i) { return advance(advance(p.c, i % p.nb0, p.c_b0, SHIFT), i / p.nb0, p.c_b1, SHIFT); }
-uvec2 batch_d(uint i) { return advance(p.d, i, p.d_b, SHIFT); }
+uvec2 batch_d(uint i) { return advance(p.d, i, p.d_b, OUT_SHIFT); }
 // Partial sums of split `s`: float32, row-major (m, n), ordered by batch, then split.
 uvec2 partial_d(uint i, uint s, uint splits) { return advance(p.d, i * splits + s, p.m * p.n, 2); }
 
@@ -41,14 +53,29 @@ uvec2 partial_d(uint i, uint s, uint splits) { return advance(p.d, i * splits + 
 #define RESULT(row, col) ((row) * p.d_rs + (col) * p.d_cs)
 #endif
 
-// alpha * x + beta * c, or x; with beta zero c is not read.
+// What the epilogue of batch `i` reads: the address of the addend is returned.
+uvec2 begin_epilogue(uint i) {
+#ifdef FUSED
+    FUSED_BEGIN
+#endif
+#ifdef ADDMM
+    return batch_c(i);
+#else
+    return uvec2(0);
+#endif
+}
+
+// x, or alpha * x + beta * c (with beta zero c is not read); then what follows the product.
 float epilogue(float x, uvec2 c, uint row, uint col) {
 #ifdef ADDMM
-    if (p.beta == 0.0) return p.alpha * x;
-    return fma(p.alpha, x, p.beta * load_element(c, row * p.c_rs + col * p.c_cs));
-#else
-    return x;
+    float y = ALPHA * x;
+    if (BETA != 0.0) y = fma(ALPHA, x, BETA * load_element(c, row * p.c_rs + col * p.c_cs));
+    x = y;
 #endif
+#ifdef FUSED
+    x = fused(x, row * p.d_rs + col * p.d_cs, (p.flags & 2u) != 0 ? row : col FUSED_ARGS);
+#endif
+    return x;
 }
 
 // Tiles walk down groups of eight tile rows, so that neighbours in time share operands in the cache.

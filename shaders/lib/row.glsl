@@ -27,6 +27,43 @@ float row_unkey(int k) {
   return uintBitsToFloat((u & 0x7fffffffu) > 0x7f800000u ? 0x7fc00000u : u);
 }
 
+// x, or NaN where the largest magnitude (as bits) is one.
+float row_or_nan(float x, uint top) { return top > 0x7f800000u ? uintBitsToFloat(0x7fc00000u) : x; }
+
+#ifdef ROW_DIV
+// Quotients by a number of the row: its reciprocal, or 0 where that needs care; and a / b by it.
+float row_inverse(float b) {
+#ifdef FUSED_FMA
+  return ((floatBitsToUint(b) >> 23) & 0xffu) - 67u < 120u ? 1.0 / b : 0.0;
+#else
+  return 0.0;
+#endif
+}
+float row_div(float a, float b, float y) {
+#ifdef FUSED_FMA
+  if (y != 0.0) return m_div_by(a, b, y);
+#endif
+  return m_div(a, b);
+}
+#endif
+
+// Eight numbers rounded to bfloat16. That takes half of the work where none is NaN; their sum tells, and may err on
+// the safe side.
+uint row_bf16_pair(float a, float b) {
+  uint lo = floatBitsToUint(a), hi = floatBitsToUint(b);
+  lo += 0x7fffu + ((lo >> 16) & 1u);
+  hi += 0x7fffu + ((hi >> 16) & 1u);
+  return (lo >> 16) | (hi & 0xffff0000u);
+}
+uvec4 row_bf16(float x[8]) {
+  float sum = ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
+  if ((floatBitsToUint(sum) & 0x7fffffffu) <= 0x7f800000u)
+    return uvec4(row_bf16_pair(x[0], x[1]), row_bf16_pair(x[2], x[3]), row_bf16_pair(x[4], x[5]),
+                 row_bf16_pair(x[6], x[7]));
+  return uvec4(bf16_encode(x[0]) | bf16_encode(x[1]) << 16, bf16_encode(x[2]) | bf16_encode(x[3]) << 16,
+               bf16_encode(x[4]) | bf16_encode(x[5]) << 16, bf16_encode(x[6]) | bf16_encode(x[7]) << 16);
+}
+
 float row_plus(float a, float b) {
   precise float c = a + b;
   return c;

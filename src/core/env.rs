@@ -123,6 +123,13 @@ pub const VARIABLES: &[Variable] = &[
         "Tile of the matrix kernels, where a kernel can have it",
     ),
     var(
+        "MLX_VK_MATMUL_EPILOGUE",
+        "auto",
+        Values::Word(&["auto", "all"]),
+        "What follows a product in a compiled function, in the product's kernel. auto: where that pays. all: wherever it \
+         can be (for benchmarks)",
+    ),
+    var(
         "MLX_VK_MATMUL_SPEC",
         "auto",
         Values::Word(&["auto", "off", "0", "now"]),
@@ -219,6 +226,7 @@ pub const VARIANTS: &[(&str, &str)] = &[
     ("matmul_khr", "portable tiles"),
     ("matmul_split", "products whose inner dimension is not cut into parts"),
     ("matmul_fixed", "kernels for any shape in place of those for one"),
+    ("matmul_epilogue", "a kernel of its own for what follows a product in a compiled function"),
     ("gemv", "tiles, for products with a side of at most 8 too"),
     ("gather_mm_runs", "one product for each pick, for sorted picks too"),
     ("conv_depthwise", "the gathered product, one channel to a group"),

@@ -133,11 +133,28 @@ impl Rows<'_> {
         let RowInst::Each(op) = i.op else { return Ok(()) };
         let compute = self.p.compute_dtype(i);
         let args: SmallVec<[String; 3]> = i.args.iter().map(|&s| self.name(s, phase, e)).collect();
-        let expr = value(op, compute, i.dtype, &args, true)?;
+        let expr = match self.divides_by_row(r) {
+            true => format!("row_div({}, {}, inv{r})", args[0], args[1]),
+            // What leaves the kernel is rounded when it is stored.
+            false => value(op, compute, i.dtype, &args, i.row || op == Inst::Cast)?,
+        };
         let precise = if i.dtype.is_inexact() { "precise " } else { "" };
         let ty = Ty::new(i.dtype).reg();
         self.line(format!("  {precise}{ty} r{r} = {expr};"));
         Ok(())
+    }
+
+    /// Whether an instruction divides the elements by a number of the row, whose reciprocal they share.
+    fn divides_by_row(&self, r: usize) -> bool {
+        let i = &self.p.instrs[r];
+        let by_row = |s: &Src| !matches!(s, Src::Const(..)) && self.p.is_row(*s);
+        let divide = matches!(i.op, RowInst::Each(Inst::Op(op)) if op.row().name == "divide");
+        divide && !i.row && i.dtype.is_float() && by_row(&i.args[1])
+    }
+
+    /// Whether the vectors of an output are rounded to bfloat16 together.
+    fn packs(&self, o: usize) -> bool {
+        self.class.width == 8 && self.p.instrs[self.p.outputs[o] as usize].dtype == Dtype::BF16
     }
 
     /// Inputs that are loaded by element in a phase.
@@ -165,6 +182,13 @@ impl Rows<'_> {
             }
         };
         match t.size() {
+            2 if width > 1 && self.p.inputs[k].0 == Dtype::F16 => {
+                format!("unpackHalf2x16({}).{}", word(byte), ["x", "y"][e % 2])
+            }
+            2 if width > 1 && self.p.inputs[k].0 == Dtype::BF16 => {
+                let form = ["{} << 16", "{} & 0xffff0000u"][e % 2];
+                format!("uintBitsToFloat({})", form.replace("{}", &word(byte)))
+            }
             8 if width == 1 => t.decode(&format!("x{k}_w0[j]")),
             8 => t.decode(&format!("uvec2({}, {})", word(byte), word(byte + 4))),
             4 => t.decode(&word(byte)),
@@ -221,6 +245,9 @@ impl Rows<'_> {
             for w in 0..count {
                 self.line(format!("  {0} y{o}_w{w} = {0}(0);", word_type(unit)));
             }
+            if self.packs(o) {
+                self.line(format!("  float f{o}[8];"));
+            }
         }
         for e in 0..width {
             self.line("  {");
@@ -239,8 +266,11 @@ impl Rows<'_> {
                     let x = self.name(p.instrs[r].args[0], phase, e);
                     self.line(match op {
                         ReduceOp::Prod => format!("  acc{r} = row_times(acc{r}, {x});"),
-                        ReduceOp::Max => format!("  acc{r} = max(acc{r}, row_key_max({x}));"),
-                        ReduceOp::Min => format!("  acc{r} = min(acc{r}, row_key_min({x}));"),
+                        // NaN shows in the largest magnitude.
+                        ReduceOp::Max | ReduceOp::Min => format!(
+                            "  acc{r} = {}(acc{r}, {x}); top{r} = max(top{r}, floatBitsToUint({x}) & 0x7fffffffu);",
+                            if op == ReduceOp::Max { "max" } else { "min" }
+                        ),
                         _ => format!("  acc{r} = row_plus(acc{r}, {x});"),
                     });
                     continue;
@@ -253,6 +283,10 @@ impl Rows<'_> {
             for &o in &stored {
                 let t = self.output(o);
                 let (unit, _) = words(width, t.size());
+                if self.packs(o) {
+                    self.line(format!("  f{o}[{e}] = r{};", p.outputs[o]));
+                    continue;
+                }
                 let bits = t.encode(&format!("r{}", p.outputs[o]));
                 let byte = e * t.size();
                 let word = |byte: usize| match unit {
@@ -270,6 +304,9 @@ impl Rows<'_> {
         if !stored.is_empty() {
             self.line("  if (live) {");
             for &o in &stored {
+                if self.packs(o) {
+                    self.line(format!("  y{o}_w0 = row_bf16(f{o});"));
+                }
                 let (unit, count) = words(width, self.output(o).size());
                 for w in 0..count {
                     let v = match unit {
@@ -335,6 +372,9 @@ pub fn rows(p: &RowProgram, class: &RowClass, caps: Caps) -> Result<String> {
     g.line("layout(local_size_x_id = 0) in;");
     g.line("layout(constant_id = 0) const uint WG = 256u;");
     g.line("layout(constant_id = 1) const uint TPR = 256u;");
+    if (0..p.instrs.len()).any(|r| g.divides_by_row(r)) {
+        g.line("#define ROW_DIV 1");
+    }
     g.line("#include \"lib/row.glsl\"");
     let names = (0..n_in).map(|k| format!("in{k}")).chain((0..n_out).map(|o| format!("out{o}")));
     let members: String = names.map(|n| format!("uint64_t {n}; ")).collect();
@@ -396,6 +436,12 @@ pub fn rows(p: &RowProgram, class: &RowClass, caps: Caps) -> Result<String> {
                 g.assign(r, phase, 0)?;
             }
         }
+        for r in 0..p.instrs.len() {
+            if g.phases[r] == phase && g.divides_by_row(r) {
+                let by = g.name(p.instrs[r].args[1], phase, 0);
+                g.line(format!("  const float inv{r} = row_inverse({by});"));
+            }
+        }
         let folds: Vec<(usize, ReduceOp)> = (0..p.instrs.len())
             .filter_map(|r| match p.instrs[r].op {
                 RowInst::Fold(op) if g.phases[r] == phase + 1 => Some((r, op)),
@@ -404,8 +450,8 @@ pub fn rows(p: &RowProgram, class: &RowClass, caps: Caps) -> Result<String> {
             .collect();
         for &(r, op) in &folds {
             g.line(match op {
-                ReduceOp::Max => format!("  int acc{r} = int(0x80000000u);"),
-                ReduceOp::Min => format!("  int acc{r} = 0x7fffffff;"),
+                ReduceOp::Max => format!("  float acc{r} = uintBitsToFloat(0xff800000u); uint top{r} = 0u;"),
+                ReduceOp::Min => format!("  float acc{r} = uintBitsToFloat(0x7f800000u); uint top{r} = 0u;"),
                 ReduceOp::Prod => format!("  float acc{r} = 1.0;"),
                 _ => format!("  float acc{r} = 0.0;"),
             });
@@ -425,8 +471,8 @@ pub fn rows(p: &RowProgram, class: &RowClass, caps: Caps) -> Result<String> {
         }
         for &(r, op) in &folds {
             let total = match op {
-                ReduceOp::Max => format!("row_unkey(row_max(acc{r}, lane))"),
-                ReduceOp::Min => format!("row_unkey(row_min(acc{r}, lane))"),
+                ReduceOp::Max => format!("row_unkey(row_max(row_key_max(row_or_nan(acc{r}, top{r})), lane))"),
+                ReduceOp::Min => format!("row_unkey(row_min(row_key_min(row_or_nan(acc{r}, top{r})), lane))"),
                 ReduceOp::Prod => format!("row_prod(acc{r}, lane)"),
                 _ => format!("row_sum(acc{r}, lane)"),
             };

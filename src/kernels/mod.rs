@@ -5,6 +5,7 @@ pub mod codegen;
 pub mod codegen_rows;
 pub mod conv;
 pub mod draw;
+pub mod epilogue;
 pub mod fft;
 pub mod fft_plan;
 pub mod fp8;
@@ -32,6 +33,7 @@ pub mod user;
 pub mod view;
 
 pub use draw::Draw;
+pub use epilogue::{Epilogue, Spread};
 pub use fft::{Fft, FftKind};
 pub use program::{Inst, Instr, Program, Src};
 pub use reduce_op::{ArgReduceOp, ReduceOp};

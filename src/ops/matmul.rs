@@ -9,10 +9,11 @@ use super::view::{broadcast_along, broadcast_to, expand_dims, reshape, squeeze, 
 use super::{add, multiply};
 use crate::bail;
 use crate::core::array::lengths_vary;
-use crate::core::layout::{broadcast_shapes, checked_size, show};
+use crate::core::layout::{broadcast_shapes, checked_size, row_major, show};
 use crate::core::{
     Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
 };
+use crate::kernels::{Epilogue, Spread};
 use crate::on_gpu;
 use crate::params;
 
@@ -147,6 +148,44 @@ impl Primitive for AddMm {
         }
         Ok(shapes)
     }
+}
+
+/// Whether a primitive is a product whose kernels take an epilogue.
+pub(crate) fn is_product(p: &dyn Primitive) -> bool {
+    let any: &dyn std::any::Any = p;
+    any.is::<Matmul>() || any.is::<AddMm>()
+}
+
+/// Computes `product` of the first `own` inputs and `code` on its results in one kernel, on a GPU stream; false where
+/// an input of `code` has gaps.
+pub(crate) fn run_followed(
+    product: &dyn Primitive,
+    code: &'static Epilogue,
+    own: usize,
+    stream: Stream,
+    inputs: &[Array],
+    out: &Array,
+) -> Result<bool> {
+    let (own, rest) = inputs.split_at(own);
+    for (a, spread) in rest.iter().zip(&code.spread) {
+        if *spread != Spread::Single && !a.layout()?.is_row_contiguous() {
+            return Ok(false);
+        }
+    }
+    let any: &dyn std::any::Any = product;
+    let addend = any.downcast_ref::<AddMm>().map(|p| (p.alpha, p.beta));
+    on_gpu!(stream, |enc| {
+        let (a, b) = (dev_in(enc, &own[0])?, dev_in(enc, &own[1])?);
+        let c = if addend.is_some() { Some(dev_in(enc, &own[2])?) } else { None };
+        let arrays = rest.iter().map(|a| dev_in(enc, a)).collect::<Result<Vec<_>>>()?;
+        let mut dst = dev_out(enc, out)?;
+        dst.shape = a.shape[..a.ndim() - 1].into();
+        dst.shape.push(b.shape[b.ndim() - 1]);
+        dst.strides = row_major(&dst.shape);
+        let addend = c.as_ref().zip(addend).map(|(c, (alpha, beta))| (c, alpha, beta));
+        crate::vulkan::matmul::fused(enc, addend, &a, &b, &dst, code, &arrays)
+    })?;
+    Ok(true)
 }
 
 /// A stored product.

@@ -339,6 +339,7 @@ fn gather_output(enc: &mut CommandEncoder, b: &Block<u64>) -> Result<()> {
     let rows = rows_of(&b.y);
     let p = Problem {
         right_matrices: 1,
+        fused: None,
         table: None,
         dtype: b.y.dtype,
         m,
@@ -380,6 +381,7 @@ fn gather_weight(enc: &mut CommandEncoder, b: &Block<u64>) -> Result<()> {
     };
     let p = Problem {
         right_matrices: 1,
+        fused: None,
         table: None,
         dtype: y.dtype,
         m: outputs,

@@ -19,6 +19,7 @@ fn problem(b: &Block<u64>) -> Problem {
     let (outputs, k) = (b.w.shape[0], b.w.shape[1..].iter().product::<i64>());
     Problem {
         right_matrices: 1,
+        fused: None,
         table: None,
         dtype: b.x.dtype,
         m: b.y.size() as i64 / outputs,

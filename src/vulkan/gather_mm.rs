@@ -214,6 +214,7 @@ pub fn gather_mm(
         d_range: dst.range(),
         table: None,
         right_matrices: b.view.shape[0],
+        fused: None,
     };
     if k == 0 {
         return zeros(enc, &p);
@@ -292,6 +293,7 @@ pub fn segmented_mm(
         d_range: dst.range(),
         table: None,
         right_matrices: 1,
+        fused: None,
     };
     if k == 0 {
         return zeros(enc, &p);

@@ -116,7 +116,7 @@ pub(super) fn run(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
         (Kernel::Cols { slices: slices as u32, vectors: held }, groups, cut)
     };
     let partial = splits > 1;
-    let addmm = p.has_epilogue() && !partial;
+    let addmm = p.has_addend() && !partial;
     let key = MatmulKey {
         kernel,
         dtype,
@@ -126,6 +126,7 @@ pub(super) fn run(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
         ta: false,
         tb: false,
         table: p.kind(),
+        fused: p.epilogue().filter(|_| !partial),
         gather: None,
     };
     let pipeline = enc.device().pipeline(&key)?;

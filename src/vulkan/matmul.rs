@@ -9,19 +9,20 @@ use smallvec::SmallVec;
 
 use super::CommandEncoder;
 use super::gemv;
+use super::matmul_epilogue::{Fused, with_block};
 use super::matmul_kernel::{Kernel, MatmulKey, Push, Table, pipeline_for};
 use super::matmul_table::{self as table, Choice, Shape as Product, Tier};
 use super::pipeline::Pipeline;
 use crate::bail;
 use crate::core::layout::{collapse, show};
 use crate::core::{Dtype, Result, env};
-use crate::kernels::DeviceView;
+use crate::kernels::{DeviceView, Epilogue};
 use std::sync::Arc;
 
 /// `dst = a @ b` over the last two axes; batch axes are already broadcast through strides.
 /// dtypes float16, bfloat16, float32, complex64; `dst` is row-major contiguous.
 pub fn matmul(enc: &mut CommandEncoder, a: &DeviceView, b: &DeviceView, dst: &DeviceView) -> Result<()> {
-    run(enc, None, a, b, dst, 1.0, 0.0)
+    run(enc, None, a, b, dst, 1.0, 0.0, None)
 }
 
 /// `dst = alpha * (a @ b) + beta * c`; `c` has the shape of `dst`, with any strides. With `beta` zero `c`
@@ -35,7 +36,23 @@ pub fn addmm(
     alpha: f32,
     beta: f32,
 ) -> Result<()> {
-    run(enc, Some(c), a, b, dst, alpha, beta)
+    run(enc, Some(c), a, b, dst, alpha, beta, None)
+}
+
+/// What `code` computes from `a @ b`, or with an addend from `alpha * (a @ b) + beta * c`, and from `arrays`: its
+/// other inputs in order, each without gaps. The inner dimension is at least one.
+pub fn fused(
+    enc: &mut CommandEncoder,
+    addend: Option<(&DeviceView, f32, f32)>,
+    a: &DeviceView,
+    b: &DeviceView,
+    dst: &DeviceView,
+    code: &'static Epilogue,
+    arrays: &[DeviceView],
+) -> Result<()> {
+    let fused = Fused::new(code, arrays);
+    let (c, alpha, beta) = addend.map_or((None, 1.0, 0.0), |(c, alpha, beta)| (Some(c), alpha, beta));
+    run(enc, c, a, b, dst, alpha, beta, Some(fused))
 }
 
 /// A batch of matrices: address, strides in elements, and the bytes touched.
@@ -75,6 +92,8 @@ pub(super) struct Problem {
     pub table: Option<(Table, (u64, u64))>,
     /// Matrices that the rows of [`Table::Runs`] pick from.
     pub right_matrices: i64,
+    /// What follows the product.
+    pub fused: Option<Fused>,
 }
 
 /// `a / b`, rounded up; neither is negative.
@@ -172,8 +191,10 @@ impl Problem {
             b_b: pair(&self.b),
             d_b: self.d_batch as u32,
             k_split: self.k as u32,
-            alpha: self.alpha,
-            beta: self.beta,
+            tail: match &self.fused {
+                Some(f) => [f.block as u32, (f.block >> 32) as u32],
+                None => [self.alpha.to_bits(), self.beta.to_bits()],
+            },
             ..Push::default()
         };
         if let Some(c) = &self.c {
@@ -189,7 +210,22 @@ impl Problem {
         let mut r: SmallVec<[(u64, u64); 3]> = [self.a.range, self.b.range].into_iter().collect();
         r.extend(self.c.as_ref().map(|c| c.range));
         r.extend(self.table.map(|t| t.1));
+        r.extend(self.fused_reads());
         r
+    }
+
+    fn fused_reads(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.fused.iter().flat_map(|f| f.ranges.iter().copied())
+    }
+
+    /// What follows the product.
+    pub(super) fn epilogue(&self) -> Option<&'static Epilogue> {
+        self.fused.as_ref().map(|f| f.code)
+    }
+
+    /// Dtype of the result.
+    fn to(&self) -> Dtype {
+        self.epilogue().map_or(self.dtype, Epilogue::to)
     }
 
     /// Rows that meet one right matrix, on average.
@@ -202,38 +238,41 @@ impl Problem {
         self.table.map_or(Table::None, |t| t.0)
     }
 
-    /// Whether the epilogue is more than a rounding.
-    pub(super) fn has_epilogue(&self) -> bool {
+    /// Whether something is added or the product is scaled.
+    pub(super) fn has_addend(&self) -> bool {
         self.c.is_some()
     }
 
     fn item(&self, i: i64) -> Problem {
         let inner: i64 = self.batch[1..].iter().product();
-        let at = i * inner * self.d_batch * self.dtype.size() as i64;
+        let element = i * inner * self.d_batch;
         Problem {
             batch: self.batch[1..].into(),
             a: self.a.item(i, self.dtype),
             b: self.b.item(i, self.dtype),
             c: self.c.as_ref().map(|c| c.item(i, self.dtype)),
-            d: self.d.wrapping_add_signed(at),
+            d: self.d.wrapping_add_signed(element * self.to().size() as i64),
+            fused: self.fused.as_ref().map(|f| f.moved(element, 0)),
             ..self.clone()
         }
     }
 
     /// Rows `from..to` (or columns) of the result.
     fn part(&self, rows: bool, from: i64, to: i64) -> Problem {
-        let t = self.dtype;
+        let (t, size) = (self.dtype, self.to().size() as i64);
         let mut p = self.clone();
         if rows {
             p.m = to - from;
             p.a = self.a.moved(from * self.a.rs, t);
             p.c = self.c.as_ref().map(|c| c.moved(from * c.rs, t));
-            p.d = self.d.wrapping_add_signed(from * self.d_rs * t.size() as i64);
+            p.d = self.d.wrapping_add_signed(from * self.d_rs * size);
+            p.fused = self.fused.as_ref().map(|f| f.moved(from * self.d_rs, 0));
         } else {
             p.n = to - from;
             p.b = self.b.moved(from * self.b.cs, t);
             p.c = self.c.as_ref().map(|c| c.moved(from * c.cs, t));
-            p.d = self.d.wrapping_add_signed(from * t.size() as i64);
+            p.d = self.d.wrapping_add_signed(from * size);
+            p.fused = self.fused.as_ref().map(|f| f.moved(from, from));
         }
         p
     }
@@ -277,10 +316,11 @@ fn run(
     dst: &DeviceView,
     alpha: f32,
     beta: f32,
+    fused: Option<Fused>,
 ) -> Result<()> {
     let op = if c.is_some() { "addmm" } else { "matmul" };
     let nd = dst.ndim();
-    let dtype = dst.dtype;
+    let dtype = fused.as_ref().map_or(dst.dtype, |f| f.code.from());
     if !matches!(dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32 | Dtype::C64) {
         bail!(
             Value,
@@ -336,6 +376,7 @@ fn run(
         d_range: dst.range(),
         table: None,
         right_matrices: 1,
+        fused,
     };
     if alpha == 1.0 && beta == 0.0 {
         p.c = None;
@@ -385,8 +426,10 @@ fn solve(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
         return scale_addend(enc, p);
     }
     let both = p.dtype != Dtype::C64;
-    if both && p.m.min(p.n) <= gemv::MAX_VECTORS && !env::disabled("gemv") {
-        return gemv::run(enc, p);
+    let small = p.m.min(p.n) <= gemv::MAX_VECTORS && !env::disabled("gemv");
+    if both && small {
+        let p = with_block(enc, p)?;
+        return gemv::run(enc, &p);
     }
     if p.a.form(p.m, p.k).is_none() {
         let a = compact(enc, p.dtype, &p.a, p.m, p.k, &p.batch, 8)?;
@@ -396,7 +439,11 @@ fn solve(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
         let b = compact(enc, p.dtype, &p.b, p.k, p.n, &p.batch, 8)?;
         return solve(enc, &Problem { b, ..p.clone() });
     }
-    if both { tiled(enc, p) } else { complex(enc, p) }
+    if !both {
+        return complex(enc, p);
+    }
+    let p = with_block(enc, p)?;
+    tiled(enc, &p)
 }
 
 /// Runs a kernel over `groups` tiles, `splits` parts and the batch, in as many dispatches as limits ask for.
@@ -438,6 +485,7 @@ pub(super) fn plain(kernel: Kernel, dtype: Dtype) -> MatmulKey {
         ta: false,
         tb: false,
         table: Table::None,
+        fused: None,
         gather: None,
     }
 }
@@ -525,7 +573,7 @@ fn complex(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     // INVARIANT: `solve` brought both operands into a form, or K is zero and they are not read.
     let (ta, lda) = p.a.form(p.m, p.k).unwrap_or((false, 0));
     let (tb, ldb) = p.b.form(p.k, p.n).unwrap_or((false, 0));
-    let key = MatmulKey { addmm: p.has_epilogue(), ta, tb, ..plain(Kernel::Complex, p.dtype) };
+    let key = MatmulKey { addmm: p.has_addend(), ta, tb, ..plain(Kernel::Complex, p.dtype) };
     let pipeline = enc.device().pipeline(&key)?;
     let push = Push { lda: lda as u32, ldb: ldb as u32, ..p.push() };
     let groups = (ceil(p.m, 16) * ceil(p.n, 16)) as u64;
@@ -601,11 +649,12 @@ pub(super) fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
         kernel,
         dtype: p.dtype,
         wide: wide_a && wide_b && free,
-        addmm: p.has_epilogue() && !partial,
+        addmm: p.has_addend() && !partial,
         partial,
         ta,
         tb,
         table: kind,
+        fused: p.epilogue().filter(|_| !partial),
         gather: None,
     };
     // Dimensions of runs and segments change with the indices.
@@ -645,10 +694,11 @@ pub(super) fn add_parts(
 ) -> Result<()> {
     push.a = sums.0;
     push.k_split = splits;
-    let key = MatmulKey { addmm: p.has_epilogue(), ..plain(Kernel::Reduce, p.dtype) };
+    let key = MatmulKey { addmm: p.has_addend(), fused: p.epilogue(), ..plain(Kernel::Reduce, p.dtype) };
     let pipeline = enc.device().pipeline(&key)?;
     let mut reads: SmallVec<[(u64, u64); 2]> = SmallVec::from_slice(&[sums]);
     reads.extend(p.c.as_ref().map(|c| c.range));
+    reads.extend(p.fused_reads());
     let groups = (u64::from(push.m) * u64::from(push.n)).div_ceil(256);
     launch(enc, &pipeline, push, groups, 1, p.batches(), &reads, &[p.d_range])
 }

@@ -8,10 +8,12 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock, mpsc};
 
 use super::conv::FIXED;
 use super::device::Device;
+use super::elementwise::caps;
 use super::features::Features;
 use super::matmul_table::{Tile, fixed_subgroup, fragment, subgroup_grid, thread_tile};
 use super::pipeline::{KernelKey, Module, Pipeline, Source};
 use crate::core::{Dtype, Result, env};
+use crate::kernels::Epilogue;
 
 /// The push block of shaders/lib/matmul.glsl.
 #[derive(Debug, Clone, Copy, Default)]
@@ -40,8 +42,8 @@ pub struct Push {
     pub batch0: u32,
     pub k_split: u32,
     pub flags: u32,
-    pub alpha: f32,
-    pub beta: f32,
+    /// Bits of alpha and beta; with an epilogue the address of its block.
+    pub tail: [u32; 2],
 }
 
 impl Push {
@@ -124,6 +126,8 @@ pub struct MatmulKey {
     pub ta: bool,
     pub tb: bool,
     pub table: Table,
+    /// What follows the product.
+    pub fused: Option<&'static Epilogue>,
     /// For convolutions.
     pub gather: Option<Gather>,
 }
@@ -179,6 +183,9 @@ impl KernelKey for MatmulKey {
         }
         if self.partial {
             name += "_split";
+        }
+        if let Some(e) = self.fused {
+            name += &format!("_{}", e.program.name());
         }
         name + match self.table {
             Table::None => "",
@@ -261,6 +268,9 @@ impl KernelKey for MatmulKey {
             flags.extend([("CONV", true), ("GATHER_WIDE", g.wide), ("STRIDED", g.strided)]);
             flags.push(("FIXED", g.fixed.is_some()));
             spec.extend(g.fixed.into_iter().flatten());
+        }
+        if let Some(e) = self.fused {
+            defines.extend(e.defines(caps(f)));
         }
         if self.kernel == Kernel::Complex {
             defines.retain(|d| d.0 != "DTYPE");

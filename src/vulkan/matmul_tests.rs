@@ -4,14 +4,16 @@
 use std::sync::Arc;
 
 use half::{bf16, f16};
+use smallvec::smallvec;
 
-use super::matmul::{addmm, matmul};
+use super::matmul::{addmm, matmul, plain};
 use super::matmul_kernel::{Kernel, MatmulKey, Table};
 use super::matmul_table::{TEST_TILE, Tile};
 use super::*;
 use crate::core::device::new_stream;
 use crate::core::{Device as CoreDevice, Dtype, Layout, Storage, Stream};
-use crate::kernels::DeviceView;
+use crate::kernels::table::op;
+use crate::kernels::{DeviceView, Epilogue, Inst, Instr, Program, Spread, Src};
 
 struct Rng(u64);
 
@@ -395,6 +397,29 @@ fn integers_are_refused() {
     assert!(e.to_string().starts_with("[matmul]"), "{e}");
 }
 
+/// `erf(x + columns) * whole + single`, where the last two are of other dtypes.
+fn epilogue(dtype: Dtype, to: Dtype) -> &'static Epilogue {
+    let step = |name: &str, args: &[Src]| Instr { op: Inst::Op(op(name)), args: args.into(), dtype };
+    let cast = |from: Src, dtype: Dtype| Instr { op: Inst::Cast, args: smallvec![from], dtype };
+    let program = Program {
+        inputs: smallvec![dtype, dtype, Dtype::U8, Dtype::F32],
+        instrs: smallvec![
+            step("add", &[Src::Input(1), Src::Input(0)]),
+            step("erf", &[Src::Reg(0)]),
+            cast(Src::Input(2), dtype),
+            step("multiply", &[Src::Reg(1), Src::Reg(2)]),
+            cast(Src::Input(3), dtype),
+            step("add", &[Src::Reg(3), Src::Reg(4)]),
+            cast(Src::Reg(5), to),
+        ],
+        outputs: smallvec![6],
+    };
+    let spread = smallvec![Spread::Columns, Spread::Whole, Spread::Single];
+    let e = Epilogue { program, product: 0, spread };
+    assert!(e.suits());
+    e.kept()
+}
+
 #[test]
 fn every_variant_compiles() {
     let f = Features {
@@ -440,6 +465,7 @@ fn every_variant_compiles() {
                 tb: false,
                 table,
                 gather: None,
+                fused: None,
             });
         }
     }
@@ -458,6 +484,7 @@ fn every_variant_compiles() {
                             tb,
                             table: none,
                             gather: None,
+                            fused: None,
                         });
                     }
                 }
@@ -472,6 +499,7 @@ fn every_variant_compiles() {
                     tb,
                     table: none,
                     gather: None,
+                    fused: None,
                 });
             }
         }
@@ -488,6 +516,22 @@ fn every_variant_compiles() {
                         tb: true,
                         table: none,
                         gather: None,
+                        fused: None,
+                    });
+                }
+            }
+        }
+    }
+    for &kernel in kernels.iter().chain(&matrices) {
+        for (dtype, to) in [(Dtype::F16, Dtype::F16), (Dtype::BF16, Dtype::BF16), (Dtype::BF16, Dtype::F32)] {
+            for addmm in [false, true] {
+                if !matches!(kernel, Kernel::Copy { .. }) {
+                    let wide = matches!(kernel, Kernel::Nv2 { .. } | Kernel::Khr { .. });
+                    keys.push(MatmulKey {
+                        addmm,
+                        wide,
+                        fused: Some(epilogue(dtype, to)),
+                        ..plain(kernel, dtype)
                     });
                 }
             }

@@ -20,6 +20,7 @@ mod gemv;
 mod hazards;
 mod landing;
 pub mod matmul;
+mod matmul_epilogue;
 pub mod matmul_kernel;
 pub mod matmul_table;
 #[cfg(test)]

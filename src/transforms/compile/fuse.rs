@@ -1,7 +1,8 @@
 //! Fusion: runs of elementwise steps of one shape on one stream become one kernel, and so do folds of the last axis
 //! with what is computed from them for the elements of that shape (`rows`). A group takes a step in
 //! when no path leads from the group through something outside back into the step. Intermediate results that
-//! others need become further outputs of the kernel.
+//! others need become further outputs of the kernel. What follows a matrix product alone becomes part of its kernel
+//! (`product`).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -9,9 +10,9 @@ use std::sync::Arc;
 use smallvec::{SmallVec, smallvec};
 
 use super::fused::Fused;
-use super::rows;
 use super::simplify::simplify;
 use super::tape::{Spec, Step, Tape, Value, spec};
+use super::{product, rows};
 use crate::core::Dtype;
 use crate::kernels::program::{Inst, Instr, Program, Src};
 use crate::ops::elementwise::{instruction, scalar_bits};
@@ -33,7 +34,7 @@ pub(super) fn elementwise(step: &Step) -> Option<Inst> {
 /// A tape with what fusion asks about it.
 pub(super) struct Graph<'a> {
     pub(super) tape: &'a Tape,
-    /// Whether kernels over rows may be made.
+    /// Whether shapes are baked in, so that kernels over rows and epilogues of products may be made.
     rows: bool,
     maker: Vec<Option<(usize, usize)>>,
     /// Steps that read each value; the number of steps stands for the caller.
@@ -84,6 +85,11 @@ impl<'a> Graph<'a> {
                 self.tape.steps[s].specs[k].clone()
             }
         }
+    }
+
+    /// Steps that read what a step makes; the number of steps stands for the caller.
+    pub(super) fn readers_of(&self, s: usize) -> impl Iterator<Item = usize> + '_ {
+        self.tape.steps[s].outs.iter().flat_map(|&t| self.readers[t].iter().copied())
     }
 
     /// Whether a member's result is needed outside of the group.
@@ -203,7 +209,30 @@ impl<'a> Groups<'a> {
                 }
             }
         }
+        if graph.rows {
+            g.join_products();
+        }
         g
+    }
+
+    /// Takes products into the groups that alone read them. What the others read does not depend on a product.
+    fn join_products(&mut self) {
+        for own in 0..self.members.len() {
+            if self.members[own].is_empty() {
+                continue;
+            }
+            let Some(head) = product::find(self.graph, &self.members[own]) else { continue };
+            for s in [Some(head.product), head.reshape].into_iter().flatten() {
+                // A reshape was alone in a group of its own.
+                if let Some(old) = self.of[s].map(|k| self.root(k)) {
+                    self.members[old].clear();
+                    self.parent[old] = own;
+                }
+                self.of[s] = Some(own);
+                self.members[own].push(s);
+            }
+            self.members[own].sort_unstable();
+        }
     }
 
     /// What is computed together with a step, in order.
@@ -216,13 +245,13 @@ impl<'a> Groups<'a> {
 }
 
 /// The kernel of a group: its program, the arrays it reads, and the members whose results it stores.
-struct Kernel {
-    program: Program,
-    reads: Vec<Value>,
-    stored: Vec<usize>,
+pub(super) struct Kernel {
+    pub program: Program,
+    pub reads: Vec<Value>,
+    pub stored: Vec<usize>,
 }
 
-fn kernel(graph: &Graph, members: &[usize]) -> Kernel {
+pub(super) fn kernel(graph: &Graph, members: &[usize]) -> Kernel {
     let mut reads: Vec<Value> = Vec::new();
     let mut inputs: SmallVec<[Dtype; 4]> = SmallVec::new();
     let mut instrs: SmallVec<[Instr; 1]> = SmallVec::new();
@@ -337,7 +366,10 @@ pub fn fuse(tape: &Tape, shapeless: bool) -> Tape {
                 continue;
             }
             let rows = members.iter().any(|&m| elementwise(&tape.steps[m]).is_none());
-            let (reads, stored, primitive) = if rows {
+            let (reads, stored, primitive) = if let Some((f, reads, m)) = product::follow(&graph, &members) {
+                let inner = part(&graph, &members, &reads, &[m]);
+                (reads, vec![m], Fused::product(f, inner))
+            } else if rows {
                 let k = rows::kernel(&graph, &members);
                 let inner = part(&graph, &members, &k.reads, &k.stored);
                 (k.reads, k.stored, Fused::rows(k.program, k.shape, k.modes, inner))

@@ -1,13 +1,14 @@
 //! A fused kernel as a primitive. The transforms see the steps it was made of.
 
 use crate::bail;
-use crate::core::layout::broadcast_shapes;
+use crate::core::layout::{broadcast_shapes, row_major};
 use crate::core::{Array, Batched, Derivatives, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
 use crate::kernels::{Program, RowProgram};
-use crate::ops::elementwise;
 use crate::ops::rows::{self, Reads};
+use crate::ops::{elementwise, matmul};
 use crate::transforms;
 
+use super::product::Follow;
 use super::tape::Tape;
 
 /// What a kernel computes.
@@ -16,6 +17,8 @@ enum Code {
     Each(Program),
     /// Operations over the rows of a shape, which reads its inputs so.
     Rows(RowProgram, Shape, Vec<Reads>),
+    /// A matrix product, and elementwise operations on its results.
+    Product(Follow),
 }
 
 /// Several operations in one kernel.
@@ -38,6 +41,34 @@ impl Fused {
         let name = program.name();
         Fused { code: Code::Rows(program, shape, reads), steps, name }
     }
+
+    /// A product with an epilogue, with the steps that it stands for.
+    pub(super) fn product(follow: Follow, steps: Tape) -> Fused {
+        let name = format!("{}_{}", follow.product.name(), follow.epilogue.program.name());
+        Fused { code: Code::Product(follow), steps, name }
+    }
+}
+
+impl Follow {
+    /// The product and its epilogue one after the other: `run` evaluates the product, then `each` the program.
+    fn apart(
+        &self,
+        inputs: &[Array],
+        outputs: &[Array],
+        run: impl FnOnce(&[Array], &[Array]) -> Result<()>,
+        each: impl FnOnce(&Program, &[Array], &[Array]) -> Result<()>,
+    ) -> Result<()> {
+        let (own, rest) = inputs.split_at(self.own);
+        let product = Array::placeholder(self.shape.clone(), self.dtype);
+        run(own, std::slice::from_ref(&product))?;
+        // In the shape of the result, and the only owner of its memory, so that the program may write over it.
+        let shaped = Array::placeholder(outputs[0].shape(), self.dtype);
+        shaped.set_data(row_major(shaped.shape()), 0, product.data()?.storage.clone());
+        drop(product);
+        let mut all = rest.to_vec();
+        all.insert(self.epilogue.product as usize, shaped);
+        each(&self.epilogue.program, &all, outputs)
+    }
 }
 
 impl Primitive for Fused {
@@ -49,6 +80,9 @@ impl Primitive for Fused {
         match &self.code {
             Code::Each(p) => elementwise::run_cpu(p, inputs, outputs),
             Code::Rows(p, shape, reads) => rows::run_cpu(p, shape, reads, inputs, outputs),
+            Code::Product(f) => {
+                f.apart(inputs, outputs, |i, o| f.product.eval_cpu(i, o), elementwise::run_cpu)
+            }
         }
     }
 
@@ -56,6 +90,13 @@ impl Primitive for Fused {
         match &self.code {
             Code::Each(p) => elementwise::run_gpu(p, stream, inputs, outputs),
             Code::Rows(p, shape, reads) => rows::run_gpu(p, shape, reads, stream, inputs, outputs),
+            Code::Product(f) => {
+                if matmul::run_followed(&*f.product, f.epilogue, f.own, stream, inputs, &outputs[0])? {
+                    return Ok(());
+                }
+                let run = |i: &[Array], o: &[Array]| f.product.eval_gpu(stream, i, o);
+                f.apart(inputs, outputs, run, |p, i, o| elementwise::run_gpu(p, stream, i, o))
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod fuse;
 mod fused;
+mod product;
 mod rows;
 mod simplify;
 mod tape;

@@ -1,0 +1,185 @@
+//! Epilogues: what a compiled function computes on the results of a matrix product before they are stored, as a
+//! function in GLSL that the product's kernel calls (shaders/lib/epilogue.glsl). It gets sums in float32 and rounds
+//! once, when the result is stored; casts that the program names round too.
+
+use std::collections::HashSet;
+use std::fmt::Write;
+use std::sync::{LazyLock, Mutex};
+
+use smallvec::SmallVec;
+
+use super::codegen::{Caps, Ty, constant, value};
+use super::program::{Inst, Instr, Program, Src};
+use crate::core::{Dtype, env};
+
+/// How an array meets the elements of the result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Spread {
+    /// One for each element, row-major.
+    Whole,
+    /// One for each column.
+    Columns,
+    /// One for all.
+    Single,
+}
+
+/// A program on the results of a product.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Epilogue {
+    /// What is computed; it has one output.
+    pub program: Program,
+    /// The input that is the product.
+    pub product: u8,
+    /// How the other inputs are read, in order.
+    pub spread: SmallVec<[Spread; 4]>,
+}
+
+/// Arrays that an epilogue reads, instructions that it has, and library functions in the unit of `Row::code_size`:
+/// a thread of the product's kernel computes up to 128 results without a loop.
+const MAX_ARRAYS: usize = 4;
+const MAX_INSTRS: usize = 24;
+const MAX_CODE: usize = 4;
+/// Results up to which a kernel less always pays. H200: 300 products of 64 x 64 with tanh 2.1 ms against 5.1; bfloat16
+/// 8192 x 768 by 768 x 3072 with a bias 233 us against 264, but with a bias and gelu 504 against 374: instructions
+/// that another kernel hides behind its loads wait here for the last sum.
+const SMALL: usize = 1 << 20;
+
+impl Epilogue {
+    /// The same epilogue, kept for the life of the process, as the kernels that it is part of are.
+    pub fn kept(self) -> &'static Epilogue {
+        static ALL: LazyLock<Mutex<HashSet<&'static Epilogue>>> = LazyLock::new(Default::default);
+        let mut all = ALL.lock().unwrap_or_else(|e| e.into_inner());
+        match all.get(&self) {
+            Some(&known) => known,
+            None => {
+                let new: &'static Epilogue = Box::leak(Box::new(self));
+                all.insert(new);
+                new
+            }
+        }
+    }
+
+    /// Dtype of the product.
+    pub fn from(&self) -> Dtype {
+        self.program.inputs[self.product as usize]
+    }
+
+    /// Dtype of the result.
+    pub fn to(&self) -> Dtype {
+        self.program.instrs[self.program.outputs[0] as usize].dtype
+    }
+
+    /// Inputs besides the product.
+    fn arrays(&self) -> impl Iterator<Item = (usize, Spread)> + '_ {
+        let inputs = (0..self.program.inputs.len()).filter(|&k| k != self.product as usize);
+        inputs.zip(self.spread.iter().copied())
+    }
+
+    /// Bytes of an element of each array besides the product.
+    pub fn array_sizes(&self) -> SmallVec<[usize; 4]> {
+        self.arrays().map(|(k, _)| self.program.inputs[k].size()).collect()
+    }
+
+    /// Whether kernels can compute it. Every kernel of the family stores float32 and the product's own dtype.
+    pub fn suits(&self) -> bool {
+        let p = &self.program;
+        let plain = |d: Dtype| d.size() <= 4;
+        let half = |d: Dtype| matches!(d, Dtype::F16 | Dtype::BF16);
+        let (from, to) = (self.from(), self.to());
+        let known = |i: &Instr| match i.op {
+            Inst::Op(op) => op.row().glsl(p.compute_dtype(i)).is_some(),
+            Inst::Cast => true,
+        };
+        let code = |i: &Instr| match i.op {
+            Inst::Op(op) => op.row().code_size(p.compute_dtype(i)),
+            Inst::Cast => 0,
+        };
+        p.outputs.len() == 1
+            && (from == Dtype::F32 || half(from))
+            && (to == Dtype::F32 || to == from || from == Dtype::F32 && half(to))
+            && p.dtypes().all(plain)
+            && p.instrs.iter().all(known)
+            && p.instrs.len() <= MAX_INSTRS
+            && self.spread.len() <= MAX_ARRAYS
+            && p.instrs.iter().map(code).sum::<usize>() <= MAX_CODE
+    }
+
+    /// Whether it costs less than a kernel of its own, for so many results.
+    pub fn pays(&self, results: usize) -> bool {
+        let function =
+            |i: &Instr| matches!(i.op, Inst::Op(op) if op.row().code_size(self.program.compute_dtype(i)) > 0);
+        let light = !self.spread.contains(&Spread::Whole) && !self.program.instrs.iter().any(function);
+        let asked = env::word("MLX_VK_MATMUL_EPILOGUE") == Some("all");
+        results <= SMALL || asked || self.from() != Dtype::F32 && light
+    }
+
+    /// Macros for lib/epilogue.glsl.
+    pub fn defines(&self, caps: Caps) -> Vec<(String, String)> {
+        let p = &self.program;
+        let (mut globals, mut params, mut args, mut begin) = Default::default();
+        let mut code = format!("float fused(float a{}, uint e, uint col FUSED_PARAMS) {{", self.product);
+        let put = |text: &mut String, what: std::fmt::Arguments| {
+            let _ = text.write_fmt(what);
+        };
+        for (slot, (k, spread)) in self.arrays().enumerate() {
+            let (dtype, ty) = (p.inputs[k], Ty::new(p.inputs[k]));
+            put(&mut globals, format_args!("uvec2 fused_{k}; "));
+            put(&mut params, format_args!(", const in uvec2 fused_{k}"));
+            put(&mut args, format_args!(", fused_{k}"));
+            put(&mut begin, format_args!("fused_{k} = Fused(p.fused).at[{slot}]; "));
+            if spread == Spread::Whole {
+                let shift = ty.size().trailing_zeros();
+                put(&mut begin, format_args!("fused_{k} = advance(fused_{k}, i, p.d_b, {shift}u); "));
+            }
+            let (words, at) = (["Bytes", "Halves", "Words"][ty.size() / 2], spread.index());
+            let bits = format!("uint({words}(fused_{k}).v[{at}])");
+            let one = match dtype {
+                Dtype::F16 => format!("half_bits_to_float({bits})"),
+                _ => ty.decode(&bits),
+            };
+            put(&mut code, format_args!(" const {} a{k} = {one};", ty.reg()));
+        }
+        for (r, i) in p.instrs.iter().enumerate() {
+            let name = |s: &Src| match *s {
+                Src::Input(k) => format!("a{k}"),
+                Src::Reg(r) => format!("r{r}"),
+                Src::Const(bits, d) => constant(bits, d),
+            };
+            let args: SmallVec<[String; 3]> = i.args.iter().map(name).collect();
+            let round = i.op == Inst::Cast && r != p.outputs[0] as usize;
+            let precise = if i.dtype.is_inexact() { "precise " } else { "" };
+            // INVARIANT: `suits` found an expression for each instruction.
+            let expr = value(i.op, p.compute_dtype(i), i.dtype, &args, round).unwrap_or_default();
+            put(&mut code, format_args!(" {precise}{} r{r} = {expr};", Ty::new(i.dtype).reg()));
+        }
+        put(&mut code, format_args!(" return r{}; }}", p.outputs[0]));
+        let out = match self.to() {
+            Dtype::F32 => "0",
+            Dtype::F16 => "1",
+            _ => "2",
+        };
+        let math = code.contains("m_");
+        let texts = [
+            ("FUSED", String::new()),
+            ("OUT", out.into()),
+            ("FUSED_GLOBALS", globals),
+            ("FUSED_PARAMS", params),
+            ("FUSED_ARGS", args),
+            ("FUSED_BEGIN", begin),
+            ("FUSED_CODE", code),
+        ];
+        let flags = caps.float_modes().chain(math.then_some("FUSED_MATH")).map(|f| (f, String::new()));
+        texts.into_iter().chain(flags).map(|(name, text)| (name.to_string(), text)).collect()
+    }
+}
+
+impl Spread {
+    /// The position in GLSL.
+    fn index(self) -> &'static str {
+        match self {
+            Spread::Whole => "e",
+            Spread::Columns => "col",
+            Spread::Single => "0",
+        }
+    }
+}
