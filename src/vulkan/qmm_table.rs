@@ -1,7 +1,8 @@
 //! Which kernel multiplies by which quantised matrix: one table of variants, read top to bottom. Pure; called by
-//! `qmm`. MLX_VK_QMM=THREADSxROWS overrides how qmm_rows is laid out, MLX_VK_QMM=dequantize takes all other products
-//! over scratch; MLX_VK_DISABLE=name,... takes qmm_rows, qmm_cols, qmm_tiled, qmm_dequantize, qmm_runs and qmm_split
-//! out of the choice.
+//! `qmm`. MLX_VK_QMM=THREADSxROWS overrides how qmm_rows is laid out, SUBGROUPSxTILESxSTRETCH how qmm_coop is;
+//! MLX_VK_QMM=dequantize takes all other products over scratch, MLX_VK_QMM=plain runs qmm_coop by ordinary arithmetic.
+//! MLX_VK_DISABLE=name,... takes qmm_rows, qmm_coop, qmm_cols, qmm_tiled, qmm_dequantize, qmm_runs and qmm_split out of
+//! the choice.
 
 use std::sync::OnceLock;
 
@@ -15,6 +16,7 @@ use crate::kernels::quant::Format;
 /// Most rows of x that qmm_rows and qmm_cols take at once, and in all.
 pub(super) const VECTORS: i64 = 8;
 const FEW: i64 = 16;
+const NVIDIA: u32 = 0x10de;
 /// Most bytes of weights that are dequantised for the kernels of `matmul`.
 const SCRATCH: i64 = 1 << 30;
 
@@ -40,12 +42,29 @@ pub(super) struct Shape {
 pub(super) enum Variant {
     /// qmm_rows.comp: threads a row of codes, rows a thread, rows of x, codes of a unit.
     Rows { threads: u32, rows: u32, vectors: u32, unit: u32 },
+    /// qmm_coop.comp.
+    Coop(Coop),
     /// qmm_cols.comp: parts of K inside the workgroup, steps in flight, rows of x.
     Cols { slices: u32, unroll: u32, vectors: u32 },
     /// qmm_tiled.comp: tile, results of a thread, unrolled steps of K.
     Tiled { bm: u32, bn: u32, tm: u32, tn: u32, step: u32, runs: bool },
     /// Values of the weights go to scratch, and the kernels of `matmul` take them from there.
     Dequantize,
+}
+
+/// The kernel of few rows on cooperative matrices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Coop {
+    /// Subgroups of a workgroup, among which K is dealt.
+    pub subgroups: u32,
+    /// Times 16 rows of codes.
+    pub tiles: u32,
+    /// Groups of codes in flight.
+    pub stretch: u32,
+    /// Rows of x.
+    pub cols: u32,
+    /// Ordinary arithmetic in place of matrix instructions.
+    pub plain: bool,
 }
 
 impl Variant {
@@ -56,6 +75,7 @@ impl Variant {
             Variant::Cols { .. } => 1,
             Variant::Tiled { .. } => 2,
             Variant::Dequantize => 3,
+            Variant::Coop(_) => 4,
         }
     }
 }
@@ -104,6 +124,38 @@ fn forced_rows() -> Option<(u32, u32)> {
     })
 }
 
+/// The kernel on cooperative matrices, where the device has them and keeps their elements where it expects them.
+fn coop(f: &Features, s: &Shape) -> Option<Coop> {
+    if !s.transpose
+        || s.runs
+        || !matches!(s.dtype, Dtype::F16 | Dtype::BF16)
+        || s.format.group < 32
+        || !(2..=FEW).contains(&s.m)
+        || disabled("qmm_coop")
+    {
+        return None;
+    }
+    static FORCED: OnceLock<(bool, Option<Vec<u32>>)> = OnceLock::new();
+    let (plain, layout) = FORCED.get_or_init(|| {
+        let sizes = env::sizes("MLX_VK_QMM").filter(|v| v.len() == 3);
+        (env::word("MLX_VK_QMM") == Some("plain"), sizes)
+    });
+    let cols = if s.m <= 8 { 8 } else { 16 };
+    let has = |n| table::multiplies(f, s.dtype, [16, n, 16]);
+    let cols = match cols {
+        _ if *plain => cols,
+        _ if f.vendor_id != NVIDIA || table::fixed_subgroup(f) != Some(32) => return None,
+        8 if has(8) => 8,
+        _ if has(16) => 16,
+        _ => return None,
+    };
+    let [subgroups, tiles, stretch] = match layout.as_deref() {
+        Some(&[subgroups, tiles, stretch]) => [subgroups, tiles, stretch],
+        _ => [4, 1, 2],
+    };
+    Some(Coop { subgroups, tiles, stretch, cols, plain: *plain })
+}
+
 /// Threads a row of codes and rows a thread: enough workgroups to fill the GPU come first, then reading x for as
 /// many rows as possible. A software driver gets the shortest code.
 fn layout_of_rows(f: &Features, s: &Shape, units: i64, vectors: u32) -> (u32, u32) {
@@ -133,6 +185,9 @@ pub(super) fn choose(f: &Features, s: &Shape) -> Choice {
     let whole = |variant| Choice { variant, k_split: round_up(s.k.max(1), 32), splits: 1 };
     let vectors = s.m.min(VECTORS).next_power_of_two_or_one() as u32;
     let few = if f.software { VECTORS } else { FEW };
+    if let Some(c) = coop(f, s) {
+        return whole(Variant::Coop(c));
+    }
     if s.m <= few && !s.runs {
         if s.transpose && !disabled("qmm_rows") {
             let unit = if s.k % 32 == 0 { 32 } else { 16 };
