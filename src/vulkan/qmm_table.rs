@@ -124,36 +124,31 @@ fn forced_rows() -> Option<(u32, u32)> {
     })
 }
 
+/// Layout of qmm_coop that the environment asks for, and whether it asks for ordinary arithmetic.
+fn forced_coop() -> (bool, Option<[u32; 3]>) {
+    static FORCED: OnceLock<(bool, Option<[u32; 3]>)> = OnceLock::new();
+    *FORCED.get_or_init(|| {
+        let layout = env::sizes("MLX_VK_QMM").and_then(|v| v.try_into().ok());
+        (env::word("MLX_VK_QMM") == Some("plain"), layout)
+    })
+}
+
 /// The kernel on cooperative matrices, where the device has them and keeps their elements where it expects them.
 fn coop(f: &Features, s: &Shape) -> Option<Coop> {
-    if !s.transpose
-        || s.runs
-        || !matches!(s.dtype, Dtype::F16 | Dtype::BF16)
-        || s.format.group < 32
-        || !(2..=FEW).contains(&s.m)
-        || disabled("qmm_coop")
-    {
+    let (plain, layout) = forced_coop();
+    let least = if layout.is_some() { 1 } else { 2 };
+    let most = if disabled("qmm_dequantize") { 64 } else { FEW };
+    let half = matches!(s.dtype, Dtype::F16 | Dtype::BF16);
+    let takes = half && s.transpose && !s.runs && s.format.group >= 32 && (least..=most).contains(&s.m);
+    if !takes || disabled("qmm_coop") {
         return None;
     }
-    static FORCED: OnceLock<(bool, Option<Vec<u32>>)> = OnceLock::new();
-    let (plain, layout) = FORCED.get_or_init(|| {
-        let sizes = env::sizes("MLX_VK_QMM").filter(|v| v.len() == 3);
-        (env::word("MLX_VK_QMM") == Some("plain"), sizes)
-    });
     let cols = if s.m <= 8 { 8 } else { 16 };
-    let has = |n| table::multiplies(f, s.dtype, [16, n, 16]);
-    let cols = match cols {
-        _ if *plain => cols,
-        _ if f.vendor_id != NVIDIA || table::fixed_subgroup(f) != Some(32) => return None,
-        8 if has(8) => 8,
-        _ if has(16) => 16,
-        _ => return None,
-    };
-    let [subgroups, tiles, stretch] = match layout.as_deref() {
-        Some(&[subgroups, tiles, stretch]) => [subgroups, tiles, stretch],
-        _ => [4, 1, 2],
-    };
-    Some(Coop { subgroups, tiles, stretch, cols, plain: *plain })
+    let [subgroups, tiles, stretch] = layout.unwrap_or([4, 1, 2]);
+    let lanes = f.vendor_id == NVIDIA && table::fixed_subgroup(f) == Some(32);
+    let cols =
+        [cols, 16].into_iter().find(|&n| plain || lanes && table::multiplies(f, s.dtype, [16, n, 16]))?;
+    Some(Coop { subgroups, tiles, stretch, cols, plain })
 }
 
 /// Threads a row of codes and rows a thread: enough workgroups to fill the GPU come first, then reading x for as
