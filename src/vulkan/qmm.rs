@@ -66,8 +66,8 @@ impl KernelKey for Key {
                 format!("qmm_cols_{format}_{}_{slices}_v{vectors}", self.dtype)
             }
             Variant::Coop(c) => {
-                let Coop { subgroups, tiles, stretch, cols, .. } = c;
-                format!("qmm_coop_{format}_{}_{subgroups}x{tiles}x{stretch}_v{cols}", self.dtype)
+                let Coop { subgroups, tiles, stretch, vectors, .. } = c;
+                format!("qmm_coop_{format}_{}_{subgroups}x{tiles}x{stretch}_v{vectors}", self.dtype)
             }
             Variant::Tiled { bm, bn, runs, .. } => {
                 let form = if runs { "_runs" } else { "" };
@@ -107,6 +107,7 @@ impl KernelKey for Key {
                     ("TILES", c.tiles),
                     ("STRETCH", c.stretch),
                     ("COLS", c.cols),
+                    ("VECTORS", c.vectors),
                 ]);
                 if c.plain {
                     put(&[("PLAIN", 1)]);
@@ -341,7 +342,7 @@ impl Job {
             Variant::Rows { threads, rows, .. } => {
                 (ceil(s.n, i64::from(256 / threads * rows)), VECTORS, s.batch)
             }
-            Variant::Coop(c) => (ceil(s.n, i64::from(16 * c.tiles)), c.cols.into(), s.batch),
+            Variant::Coop(c) => (ceil(s.n, i64::from(16 * c.tiles)), c.vectors.into(), s.batch),
             Variant::Cols { slices, .. } => (ceil(s.n, i64::from(256 / slices * 8)), VECTORS, s.batch),
             Variant::Tiled { bm, bn, runs, .. } => {
                 let rows = if runs { s.batch } else { s.m };
@@ -463,10 +464,14 @@ mod tests {
         let affine = [1, 2, 3, 4, 5, 6, 8].map(|bits| (Mode::Affine, 64, bits));
         for (mode, group, bits) in affine.into_iter().chain([(Mode::Mxfp4, 32, 4), (Mode::Mxfp8, 32, 8)]) {
             let format = Format::new("test", mode, group, bits).unwrap();
-            for (dtype, cols, plain) in
-                [(Dtype::BF16, 8, false), (Dtype::F16, 16, false), (Dtype::F16, 8, true)]
-            {
-                let variant = Variant::Coop(Coop { subgroups: 4, tiles: 2, stretch: 2, cols, plain });
+            for (dtype, cols, vectors, plain) in [
+                (Dtype::BF16, 8, 8, false),
+                (Dtype::BF16, 8, 2, false),
+                (Dtype::F16, 16, 16, false),
+                (Dtype::F16, 8, 4, true),
+            ] {
+                let variant =
+                    Variant::Coop(Coop { subgroups: 4, tiles: 1, stretch: 1, cols, vectors, plain });
                 let key = Key { variant, format, dtype, transpose: true, aligned: plain, partial: false };
                 compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
             }

@@ -59,10 +59,12 @@ pub(super) struct Coop {
     pub subgroups: u32,
     /// Times 16 rows of codes.
     pub tiles: u32,
-    /// Groups of codes in flight.
+    /// Groups of codes in flight, times those that have columns of their own.
     pub stretch: u32,
-    /// Rows of x.
+    /// Columns of a matrix.
     pub cols: u32,
+    /// Rows of x.
+    pub vectors: u32,
     /// Ordinary arithmetic in place of matrix instructions.
     pub plain: bool,
 }
@@ -144,7 +146,7 @@ fn coop(f: &Features, s: &Shape) -> Option<Coop> {
         return None;
     }
     let cols = if s.m <= 8 { 8 } else { 16 };
-    let [subgroups, tiles, stretch] = layout.unwrap_or([4, 1, 2]);
+    let [subgroups, tiles, stretch] = layout.unwrap_or([4, 1, if s.m <= 4 { 1 } else { 2 }]);
     let lanes = f.vendor_id == NVIDIA && table::fixed_subgroup(f) == Some(32);
     let cols =
         [cols, 16].into_iter().find(|&n| plain || lanes && table::multiplies(f, s.dtype, [16, n, 16]))?;
