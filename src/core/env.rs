@@ -144,7 +144,8 @@ pub const VARIABLES: &[Variable] = &[
         "measured table",
         Values::Sizes("THREADSxROWS or SUBGROUPSxTILESxSTRETCH", qmm, &["dequantize", "plain"]),
         "Layout of the quantised matrix-vector kernel, or of the one on cooperative matrices; `dequantize`: other \
-         quantised products go over dequantised scratch; `plain`: the latter kernel by ordinary arithmetic, for tests",
+         quantised products go over dequantised scratch; `plain`: the one on cooperative matrices by ordinary \
+         arithmetic, for tests",
     ),
     var(
         "MLX_VK_SDPA_ROWS",

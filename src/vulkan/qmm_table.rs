@@ -139,9 +139,8 @@ fn forced_coop() -> (bool, Option<[u32; 3]>) {
 fn coop(f: &Features, s: &Shape) -> Option<Coop> {
     let (plain, layout) = forced_coop();
     let least = if layout.is_some() { 1 } else { 2 };
-    let most = if disabled("qmm_dequantize") { 64 } else { FEW };
     let half = matches!(s.dtype, Dtype::F16 | Dtype::BF16);
-    let takes = half && s.transpose && !s.runs && s.format.group >= 32 && (least..=most).contains(&s.m);
+    let takes = half && s.transpose && !s.runs && s.format.group >= 32 && (least..=FEW).contains(&s.m);
     if !takes || disabled("qmm_coop") {
         return None;
     }
