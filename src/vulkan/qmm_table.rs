@@ -147,9 +147,10 @@ fn coop(f: &Features, s: &Shape) -> Option<Coop> {
     let cols = if s.m <= 8 { 8 } else { 16 };
     let [subgroups, tiles, stretch] = layout.unwrap_or([4, 1, if s.m <= 4 { 1 } else { 2 }]);
     let lanes = f.vendor_id == NVIDIA && table::fixed_subgroup(f) == Some(32);
-    let cols =
-        [cols, 16].into_iter().find(|&n| plain || lanes && table::multiplies(f, s.dtype, [16, n, 16]))?;
-    Some(Coop { subgroups, tiles, stretch, cols, plain })
+    let has = |n: &u32| plain || lanes && table::multiplies(f, s.dtype, [16, *n, 16]);
+    let cols = [cols, 16].into_iter().find(has)?;
+    let vectors = s.m.min(cols.into()).next_power_of_two_or_one() as u32;
+    Some(Coop { subgroups, tiles, stretch, cols, vectors, plain })
 }
 
 /// Threads a row of codes and rows a thread: enough workgroups to fill the GPU come first, then reading x for as
@@ -269,6 +270,52 @@ mod tests {
         assert!(matches!(choose(&f, &shape(512, 4096, 4096)).variant, Variant::Tiled { bm: 64, .. }));
         let few_tiles = choose(&f, &shape(32, 256, 4096));
         assert!(few_tiles.splits > 1 && few_tiles.k_split % 32 == 0);
+    }
+
+    #[test]
+    fn few_rows_take_cooperative_matrices_where_their_elements_lie_as_expected() {
+        use crate::vulkan::features::{Component, CoopMatrix};
+        let matrix = |n, a| CoopMatrix {
+            m: 16,
+            n,
+            k: 16,
+            a,
+            b: a,
+            c: Component::F32,
+            result: Component::F32,
+            saturating: false,
+            subgroup_scope: true,
+        };
+        let f = Features {
+            vendor_id: NVIDIA,
+            subgroup_size: 32,
+            min_subgroup_size: 32,
+            max_subgroup_size: 32,
+            shared_memory: 49152,
+            max_workgroup_invocations: 1024,
+            spirv16: true,
+            memory_model: true,
+            float16: true,
+            coop_matrices: vec![matrix(16, Component::F16), matrix(8, Component::F16)],
+            ..Default::default()
+        };
+        let half = |m| Shape { dtype: Dtype::F16, ..shape(m, 4096, 4096) };
+        let taken = |f: &Features, s: Shape| match choose(f, &s).variant {
+            Variant::Coop(c) => Some((c.cols, c.vectors)),
+            _ => None,
+        };
+        assert_eq!(
+            [2, 3, 8, 9, 16].map(|m| taken(&f, half(m))),
+            [(8, 2), (8, 4), (8, 8), (16, 16), (16, 16)].map(Some)
+        );
+        assert_eq!([1, 17].map(|m| taken(&f, half(m))), [None; 2]);
+        let others = [
+            shape(4, 4096, 4096),
+            Shape { dtype: Dtype::BF16, ..half(4) },
+            Shape { transpose: false, ..half(4) },
+        ];
+        assert_eq!(others.map(|s| taken(&f, s)), [None; 3]);
+        assert_eq!(taken(&Features { vendor_id: 0x1002, ..f }, half(4)), None);
     }
 
     #[test]
