@@ -182,7 +182,7 @@ void add(Operands o) {
                 xs[k][j] = pair_of_x(o.x[u][right_block(j)][k / 2], k % 2 * 2 + right_half(j));
 #if MODE == 0
         LEFT ones;
-        EACH for (uint j = 0; j < 4; j++) put_left(ones, j, float_to_bits(1.0) * 0x10001u);
+        left_ones(ones);
         SUMS sum_x;
         zero_sums(sum_x);
         EACH for (uint k = 0; k < GROUP / 16; k++) {

@@ -1,22 +1,24 @@
 // Products of 16 x 16 by 16 x COLS matrices of 16-bit elements (COLS 8 or 16), float32 sums, whose elements the kernel
 // sets and reads itself. A subgroup of 32 lanes holds them as PTX describes mma.m16n8k16, which is where NVIDIA's
-// driver keeps cooperative matrices: lane 4 g + t has pairs of neighbours, 2 t and 2 t + 1 within eight. Pair j of the
-// left side lies in row g + 8 left_row(j), columns 2 t + 8 left_half(j) on; of the right side in column
-// g + 8 right_block(j), rows 2 t + 8 right_half(j) on; of the sums in row g + 8 sum_row(j), columns
-// 2 t + 8 sum_block(j) on. PLAIN does the same by ordinary arithmetic for SUBGROUPS groups of 32 invocations, so
-// that kernels can be tested where there are no matrix instructions; then all invocations multiply together.
+// driver keeps cooperative matrices (580.159, H200; a lane's elements are numbered by row, those of the right side by
+// column): lane 4 g + t has pairs of neighbours, 2 t and 2 t + 1 within eight. Pair j of the left side lies in row
+// g + 8 left_row(j), columns 2 t + 8 left_half(j) on; of the right side in column g + 8 right_block(j), rows
+// 2 t + 8 right_half(j) on; of the sums in row g + 8 sum_row(j), columns 2 t + 8 sum_block(j) on. PLAIN does the same by
+// ordinary arithmetic for SUBGROUPS groups of 32 invocations, so that kernels can be tested where there are no matrix
+// instructions; then all invocations multiply together.
 #define RIGHT_PAIRS (COLS / 4)
 #define SUM_PAIRS (COLS / 4)
-uint left_row(uint j) { return j & 1u; }
-uint left_half(uint j) { return j >> 1; }
+uint left_row(uint j) { return j >> 1; }
+uint left_half(uint j) { return j & 1u; }
 uint right_half(uint j) { return j & 1u; }
 uint right_block(uint j) { return j >> 1; }
-uint sum_row(uint j) { return j & 1u; }
-uint sum_block(uint j) { return j >> 1; }
+uint sum_row(uint j) { return j / (COLS / 8); }
+uint sum_block(uint j) { return j % (COLS / 8); }
 
-#ifdef PLAIN
 #define LANE (gl_LocalInvocationIndex % 32)
 #define TEAM (gl_LocalInvocationIndex / 32)
+
+#ifdef PLAIN
 struct Left { uint w[4]; };
 struct Right { uint w[RIGHT_PAIRS]; };
 struct Sums { float v[2 * SUM_PAIRS]; };
@@ -26,6 +28,8 @@ struct Sums { float v[2 * SUM_PAIRS]; };
 shared float left_side[SUBGROUPS * 256], right_side[SUBGROUPS * 16 * COLS];
 #define put_left(m, j, word) m.w[j] = word
 #define put_right(m, j, word) m.w[j] = word
+#define left_ones(m) m.w = uint[](ONES, ONES, ONES, ONES)
+#define ONES (float_to_bits(1.0) * 0x10001u)
 #define sum_of(m, e) m.v[e]
 void zero_sums(out Sums m) {
     [[dont_unroll]] for (uint e = 0; e < 2 * SUM_PAIRS; e++) m.v[e] = 0;
@@ -49,8 +53,6 @@ void multiply(Left a, Right b, inout Sums m) {
     }
 }
 #else
-#define LANE gl_SubgroupInvocationID
-#define TEAM gl_SubgroupID
 #define LEFT coopmat<ELEMENT, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA>
 #define RIGHT coopmat<ELEMENT, gl_ScopeSubgroup, 16, COLS, gl_MatrixUseB>
 #define SUMS coopmat<float, gl_ScopeSubgroup, 16, COLS, gl_MatrixUseAccumulator>
@@ -61,6 +63,7 @@ void multiply(Left a, Right b, inout Sums m) {
 #endif
 #define put_left(m, j, word) m[2 * (j)] = TWO(word).x, m[2 * (j) + 1] = TWO(word).y
 #define put_right(m, j, word) m[2 * (j)] = TWO(word).x, m[2 * (j) + 1] = TWO(word).y
+#define left_ones(m) m = LEFT(1.0)
 #define sum_of(m, e) m[e]
 #define zero_sums(m) m = SUMS(0.0)
 #define multiply(a, b, m) m = coopMatMulAdd(a, b, m)
