@@ -71,11 +71,12 @@ def _matmul(dtype, m, n, k):
     return case
 
 
-def _quantized(rows):
+def _quantized(rows, dtype=mx.float32):
     def case():
-        x, w = mx.array(_random(rows, 256)), mx.array(_random(128, 256, seed=1))
+        x, w = _array(_random(rows, 256), dtype), _array(_random(128, 256, seed=1), dtype)
         codes, scales, biases = mx.quantize(w, group_size=64, bits=4)
-        dense = _numpy(mx.dequantize(codes, scales, biases, group_size=64, bits=4))
+        exact = [a.astype(mx.float32) for a in (scales, biases)]
+        dense = _numpy(mx.dequantize(codes, *exact, group_size=64, bits=4))
         got = mx.quantized_matmul(x, codes, scales, biases, group_size=64, bits=4)
         return got, _numpy(x) @ dense.T, 16
 
@@ -159,6 +160,8 @@ def _cases():
         for name, dtype, unit in half:
             yield f"{tier} {name}", tier, off, _matmul(dtype, 96, 128, 192), unit
     yield "quantized rows", "qmm_rows", (), _quantized(2), 1e-6
+    for name, dtype, unit in half:
+        yield f"quantized rows, matrices {name}", "qmm_coop", (), _quantized(4, dtype), unit
     off = ("qmm_dequantize",)
     yield "quantized tiles", "qmm_tiled", off, _quantized(40), 1e-6
     yield "attention, few queries", "sdpa_vector", (), _attention(2, mx.float32), 1e-6

@@ -1,5 +1,7 @@
 """Quantisation and products with quantised matrices, against NumPy code that packs bit by bit."""
 
+import os
+
 import helpers as h
 import mlx.core as mx
 import numpy as np
@@ -363,6 +365,80 @@ def test_sorted_experts(rng):
     x = draw(rng, (50, 1, 64))
     got = mx.gather_qmm(mx.array(x), *w.parts, rhs_indices=mx.array(rhs), sorted_indices=True)
     close(got, x, w.values.swapaxes(1, 2)[rhs], "float32")
+
+
+HALF_UNIT = {"float16": 2**-11, "bfloat16": 2**-8}
+
+
+def nearly_rounded(got, x, w, dtype):
+    """Next to the nearest values: sums and scales are float32, whatever the elements are."""
+    want = x.astype(np.float64) @ w
+    slack = 2e-5 * (np.abs(x).astype(np.float64) @ np.abs(w))
+    assert got.shape == want.shape and h.name_of(got.dtype) == dtype
+    error = np.abs(h.to_np(got) - want) - HALF_UNIT[dtype] * np.abs(want)
+    assert (error <= slack).all(), (error / slack).max()
+
+
+def few_rows(rng, mode, group, bits, dtypes=tuple(HALF_UNIT)):
+    """Two to sixteen rows of x, rows of codes and stretches of K that end inside of tiles."""
+    for dtype in dtypes:
+        w = Matrix(rng, (41, 13 * group), mode, group, bits, dtype)
+        for m in (2, 3, 7, 8, 9, 16):
+            x = draw(rng, (m, 13 * group), dtype)
+            got = mx.quantized_matmul(h.from_np(x, dtype), *w.parts, **w.how)
+            nearly_rounded(got, x, w.values.T, dtype)
+
+
+def few_rows_in_batches(rng, dtype):
+    w = Matrix(rng, (3, 24, 128), dtype=dtype)
+    right = w.values.swapaxes(1, 2)
+    for shape in [(3, 5, 128), (1, 2, 128), (2, 1, 12, 128)]:
+        x = draw(rng, shape, dtype)
+        got = mx.quantized_matmul(h.from_np(x, dtype), *w.parts)
+        nearly_rounded(got, x, right, dtype)
+    x = draw(rng, (2, 4, 128), dtype)
+    for lhs, rhs in [(None, [2, 0]), ([1, 0, 1], [0, 1, -1]), ([[0], [1]], [[2, 0, 1]])]:
+        left, matrices = picked(x, right, lhs, rhs)
+        index = [None if i is None else mx.array(i) for i in (lhs, rhs)]
+        got = mx.gather_qmm(h.from_np(x, dtype), *w.parts, *index)
+        nearly_rounded(got, left, matrices, dtype)
+    one = [p[1] for p in w.parts]
+    wide = draw(rng, (2, 9, 140), dtype)
+    cut = h.from_np(wide, dtype)[:, ::-2, 5:133]
+    nearly_rounded(mx.quantized_matmul(cut, *one), wide[:, ::-2, 5:133], right[1], dtype)
+
+
+MORE = [("affine", 32, 4), ("affine", 32, 5), ("affine", 128, 4), ("affine", 128, 6)]
+
+
+@pytest.mark.parametrize(("mode", "group", "bits"), AFFINE + MORE + FLOATS)
+def test_few_rows(mode, group, bits, rng):
+    few_rows(rng, mode, group, bits, ["bfloat16"] if h.on_gpu() else HALF_UNIT)
+
+
+@pytest.mark.parametrize("dtype", HALF_UNIT)
+def test_few_rows_in_batches(dtype, rng):
+    few_rows_in_batches(rng, dtype)
+
+
+@pytest.mark.gpu
+def test_few_rows_by_ordinary_arithmetic():
+    """The kernel on cooperative matrices where there are none."""
+    code = f"""
+    import sys
+    sys.path.insert(0, {os.path.dirname(__file__)!r})
+    import mlx.core as mx
+    import numpy as np
+    mx.set_default_device(mx.gpu)
+    import test_quantized as t
+    rng = np.random.default_rng(20)
+    for form in [("affine", 64, 4), ("affine", 32, 8), ("affine", 128, 3), *t.FLOATS[:2]]:
+        t.few_rows(rng, *form)
+    t.few_rows_in_batches(rng, "bfloat16")
+    print([k for k in mx.vulkan.stats()["kernels"] if "qmm_coop" in k])
+    """
+    ran = h.python(code, env={"MLX_VK_QMM": "plain"}, timeout=280).stdout
+    assert "bfloat16" in ran and "float16" in ran
 
 
 def test_qqmm(rng):

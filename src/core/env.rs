@@ -54,7 +54,11 @@ fn gemv(v: &[u32]) -> bool {
 }
 
 fn qmm(v: &[u32]) -> bool {
-    matches!(v, &[threads, rows] if row_threads(threads) && rows <= 8)
+    match *v {
+        [threads, rows] => row_threads(threads) && rows <= 8,
+        [subgroups, tiles, stretch] => subgroups <= 16 && tiles <= 4 && stretch <= 8,
+        _ => false,
+    }
 }
 
 /// All of them.
@@ -145,9 +149,10 @@ pub const VARIABLES: &[Variable] = &[
     var(
         "MLX_VK_QMM",
         "measured table",
-        Values::Sizes("THREADSxROWS", qmm, &["dequantize"]),
-        "Layout of the quantised matrix-vector kernel, or `dequantize`: other quantised products go over \
-         dequantised scratch",
+        Values::Sizes("THREADSxROWS or SUBGROUPSxTILESxSTRETCH", qmm, &["dequantize", "plain"]),
+        "Layout of the quantised matrix-vector kernel, or of the one on cooperative matrices; `dequantize`: other \
+         quantised products go over dequantised scratch; `plain`: the one on cooperative matrices by ordinary \
+         arithmetic, for tests",
     ),
     var(
         "MLX_VK_CONV_SCRATCH",
@@ -233,6 +238,7 @@ pub const VARIANTS: &[(&str, &str)] = &[
     ("conv_pointwise", "the gathered product, for kernels of one element too"),
     ("conv_winograd", "the gathered product, for large 3 x 3 kernels in float32 too"),
     ("qmm_rows", "tiles, or dequantised weights"),
+    ("qmm_coop", "the rows' kernel, tiles, or dequantised weights"),
     ("qmm_cols", "tiles, or dequantised weights"),
     ("qmm_tiled", "dequantised weights and the kernels of matmul"),
     ("qmm_dequantize", "quantised tiles"),

@@ -181,6 +181,16 @@ pub fn fragment(f: &Features, dtype: Dtype) -> Option<[u32; 3]> {
     best.map(|c| [c.m, c.n, c.k])
 }
 
+/// Whether the device has KHR cooperative matrices of just this shape (M, N, K) for a dtype.
+pub fn multiplies(f: &Features, dtype: Dtype, shape: [u32; 3]) -> bool {
+    let want = component(dtype);
+    let like = |c: &super::features::CoopMatrix| {
+        let float = c.c == Component::F32 && c.result == Component::F32;
+        c.subgroup_scope && c.a == want && c.b == want && float && [c.m, c.n, c.k] == shape
+    };
+    fragment(f, dtype).is_some() && f.coop_matrices.iter().any(like)
+}
+
 /// Subgroups along M and N for a KHR tile: as square as they come.
 pub fn subgroup_grid(t: Tile, subgroup: u32) -> (u32, u32) {
     let count = t.threads / subgroup.max(1);

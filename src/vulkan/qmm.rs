@@ -1,6 +1,6 @@
-//! Host side of the products with quantised matrices: shaders/qmm_rows.comp, qmm_cols.comp and qmm_tiled.comp, and
-//! the way over dequantised scratch and `matmul` where cooperative matrices multiply. Which of them is chosen
-//! stands in `qmm_table`. Indices are read by the kernels, which hold them inside the operands.
+//! Host side of the products with quantised matrices: shaders/qmm_rows.comp, qmm_coop.comp, qmm_cols.comp and
+//! qmm_tiled.comp, and the way over dequantised scratch and `matmul` where cooperative matrices multiply. Which of them
+//! is chosen stands in `qmm_table`. Indices are read by the kernels, which hold them inside the operands.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::matmul::{self, REACH, ceil, launch, plain, scratch_sums};
 use super::matmul_kernel::{Kernel, Push as MatmulPush};
 use super::matmul_table::fixed_subgroup;
 use super::pipeline::Pipeline;
-use super::qmm_table::{Choice, Shape, VECTORS, Variant, choose};
+use super::qmm_table::{Choice, Coop, Shape, VECTORS, Variant, choose};
 use super::quant::{define_format, dequantize, show as show_format};
 use super::stats::STATS;
 use super::{CommandEncoder, Features, KernelKey, Module, Source, elementwise};
@@ -65,6 +65,10 @@ impl KernelKey for Key {
             Variant::Cols { slices, vectors, .. } => {
                 format!("qmm_cols_{format}_{}_{slices}_v{vectors}", self.dtype)
             }
+            Variant::Coop(c) => {
+                let Coop { subgroups, tiles, stretch, vectors, .. } = c;
+                format!("qmm_coop_{format}_{}_{subgroups}x{tiles}x{stretch}_v{vectors}", self.dtype)
+            }
             Variant::Tiled { bm, bn, runs, .. } => {
                 let form = if runs { "_runs" } else { "" };
                 format!("qmm_tiled_{format}_{}_{turn}_{bm}x{bn}{form}", self.dtype)
@@ -79,7 +83,7 @@ impl KernelKey for Key {
         define_format(&mut d, self.format, self.dtype);
         define(&mut d, "TRANSPOSE", u32::from(self.transpose));
         let mut put = |list: &[(&str, u32)]| list.iter().for_each(|(name, v)| define(&mut d, name, v));
-        let mut subgroup_size = None;
+        let (mut subgroup_size, mut spirv16) = (None, false);
         let file = match self.variant {
             Variant::Rows { threads, rows, vectors, unit } => {
                 put(&[("TPR", threads), ("R", rows), ("VECTORS", vectors), ("UNIT", unit)]);
@@ -97,6 +101,25 @@ impl KernelKey for Key {
                 put(&[("SLICES", slices), ("UNROLL", unroll), ("VECTORS", vectors)]);
                 "qmm_cols.comp"
             }
+            Variant::Coop(c) => {
+                put(&[
+                    ("SUBGROUPS", c.subgroups),
+                    ("TILES", c.tiles),
+                    ("STRETCH", c.stretch),
+                    ("COLS", c.cols),
+                    ("VECTORS", c.vectors),
+                ]);
+                if c.plain {
+                    put(&[("PLAIN", 1)]);
+                } else {
+                    subgroup_size = f.subgroup_size_control.then_some(32);
+                    spirv16 = true;
+                }
+                if self.aligned {
+                    put(&[("ALIGNED", 1)]);
+                }
+                "qmm_coop.comp"
+            }
             Variant::Tiled { bm, bn, tm, tn, step, runs } => {
                 put(&[("BM", bm), ("BN", bn), ("TM", tm), ("TN", tn), ("STEP", step)]);
                 if runs {
@@ -112,7 +135,7 @@ impl KernelKey for Key {
         if self.partial {
             define(&mut d, "PARTIAL", 1);
         }
-        Module { source: Source::File(file), defines: d, subgroup_size, ..Module::default() }
+        Module { source: Source::File(file), defines: d, subgroup_size, spirv16, ..Module::default() }
     }
 }
 
@@ -243,7 +266,7 @@ pub fn quantized_matmul(
     let forward = (x.strides[2] == 1 || k <= 1) && steps.iter().all(|&s| s >= 0);
     let wide =
         |v: &DeviceView, steps: [i64; 2]| v.ptr.is_multiple_of(16) && steps.iter().all(|s| s % vector == 0);
-    let needs_wide = matches!(choice.variant, Variant::Rows { .. });
+    let needs_wide = matches!(choice.variant, Variant::Rows { .. } | Variant::Coop(_));
     let x = if forward && (wide(x, steps) || !needs_wide) { x.clone() } else { dense(enc, x)? };
     let steps = [if m == 1 { 0 } else { x.strides[1] }, if x.shape[0] == 1 { 0 } else { x.strides[0] }];
     let rows = if transpose { n } else { k };
@@ -258,7 +281,7 @@ pub fn quantized_matmul(
         bail!(Value, "[quantized_matmul] A product of {m}x{k} by {k}x{n} matrices is too large for the GPU.");
     }
     let aligned = match choice.variant {
-        Variant::Rows { .. } => w.codes.ptr.is_multiple_of(16),
+        Variant::Rows { .. } | Variant::Coop(_) => w.codes.ptr.is_multiple_of(16),
         _ => wide(&x, steps),
     };
     let flag = |v: &Option<DeviceView>, at: u32| {
@@ -319,6 +342,7 @@ impl Job {
             Variant::Rows { threads, rows, .. } => {
                 (ceil(s.n, i64::from(256 / threads * rows)), VECTORS, s.batch)
             }
+            Variant::Coop(c) => (ceil(s.n, i64::from(16 * c.tiles)), c.vectors.into(), s.batch),
             Variant::Cols { slices, .. } => (ceil(s.n, i64::from(256 / slices * 8)), VECTORS, s.batch),
             Variant::Tiled { bm, bn, runs, .. } => {
                 let rows = if runs { s.batch } else { s.m };
@@ -434,6 +458,25 @@ mod tests {
     use super::*;
     use crate::kernels::quant::Mode;
     use crate::vulkan::compiler;
+
+    #[test]
+    fn cooperative_matrices_take_every_format_of_long_groups() {
+        let affine = [1, 2, 3, 4, 5, 6, 8].map(|bits| (Mode::Affine, 64, bits));
+        for (mode, group, bits) in affine.into_iter().chain([(Mode::Mxfp4, 32, 4), (Mode::Mxfp8, 32, 8)]) {
+            let format = Format::new("test", mode, group, bits).unwrap();
+            for (dtype, cols, vectors, plain) in [
+                (Dtype::BF16, 8, 8, false),
+                (Dtype::BF16, 8, 2, false),
+                (Dtype::F16, 16, 16, false),
+                (Dtype::F16, 8, 4, true),
+            ] {
+                let variant =
+                    Variant::Coop(Coop { subgroups: 4, tiles: 1, stretch: 1, cols, vectors, plain });
+                let key = Key { variant, format, dtype, transpose: true, aligned: plain, partial: false };
+                compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
+            }
+        }
+    }
 
     #[test]
     fn every_format_compiles() {

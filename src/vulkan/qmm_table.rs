@@ -1,7 +1,8 @@
 //! Which kernel multiplies by which quantised matrix: one table of variants, read top to bottom. Pure; called by
-//! `qmm`. MLX_VK_QMM=THREADSxROWS overrides how qmm_rows is laid out, MLX_VK_QMM=dequantize takes all other products
-//! over scratch; MLX_VK_DISABLE=name,... takes qmm_rows, qmm_cols, qmm_tiled, qmm_dequantize, qmm_runs and qmm_split
-//! out of the choice.
+//! `qmm`. MLX_VK_QMM=THREADSxROWS overrides how qmm_rows is laid out, SUBGROUPSxTILESxSTRETCH how qmm_coop is;
+//! MLX_VK_QMM=dequantize takes all other products over scratch, MLX_VK_QMM=plain runs qmm_coop by ordinary arithmetic.
+//! MLX_VK_DISABLE=name,... takes qmm_rows, qmm_coop, qmm_cols, qmm_tiled, qmm_dequantize, qmm_runs and qmm_split out of
+//! the choice.
 
 use std::sync::OnceLock;
 
@@ -15,6 +16,9 @@ use crate::kernels::quant::Format;
 /// Most rows of x that qmm_rows and qmm_cols take at once, and in all.
 pub(super) const VECTORS: i64 = 8;
 const FEW: i64 = 16;
+/// Most rows of x that qmm_coop takes, 16 at a time.
+const COOP_ROWS: i64 = 64;
+const NVIDIA: u32 = 0x10de;
 /// Most bytes of weights that are dequantised for the kernels of `matmul`.
 const SCRATCH: i64 = 1 << 30;
 
@@ -40,12 +44,31 @@ pub(super) struct Shape {
 pub(super) enum Variant {
     /// qmm_rows.comp: threads a row of codes, rows a thread, rows of x, codes of a unit.
     Rows { threads: u32, rows: u32, vectors: u32, unit: u32 },
+    /// qmm_coop.comp.
+    Coop(Coop),
     /// qmm_cols.comp: parts of K inside the workgroup, steps in flight, rows of x.
     Cols { slices: u32, unroll: u32, vectors: u32 },
     /// qmm_tiled.comp: tile, results of a thread, unrolled steps of K.
     Tiled { bm: u32, bn: u32, tm: u32, tn: u32, step: u32, runs: bool },
     /// Values of the weights go to scratch, and the kernels of `matmul` take them from there.
     Dequantize,
+}
+
+/// The kernel of few rows on cooperative matrices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Coop {
+    /// Subgroups of a workgroup, among which K is dealt.
+    pub subgroups: u32,
+    /// Times 16 rows of codes.
+    pub tiles: u32,
+    /// Groups of codes in flight, times those that have columns of their own.
+    pub stretch: u32,
+    /// Columns of a matrix.
+    pub cols: u32,
+    /// Rows of x.
+    pub vectors: u32,
+    /// Ordinary arithmetic in place of matrix instructions.
+    pub plain: bool,
 }
 
 impl Variant {
@@ -56,6 +79,7 @@ impl Variant {
             Variant::Cols { .. } => 1,
             Variant::Tiled { .. } => 2,
             Variant::Dequantize => 3,
+            Variant::Coop(_) => 4,
         }
     }
 }
@@ -104,6 +128,46 @@ fn forced_rows() -> Option<(u32, u32)> {
     })
 }
 
+/// Layout of qmm_coop that the environment asks for, and whether it asks for ordinary arithmetic.
+fn forced_coop() -> (bool, Option<[u32; 3]>) {
+    static FORCED: OnceLock<(bool, Option<[u32; 3]>)> = OnceLock::new();
+    *FORCED.get_or_init(|| {
+        let layout = env::sizes("MLX_VK_QMM").and_then(|v| v.try_into().ok());
+        (env::word("MLX_VK_QMM") == Some("plain"), layout)
+    })
+}
+
+/// The kernel on cooperative matrices, where the device has them and keeps their elements where it expects them.
+/// H200, 16384 x 4096 codes of four bits, bfloat16: 8 rows 21 us (qmm_rows 58), 1 row 15 (19); codes of eight bits do
+/// not pay for one row (31 against 25). 16 rows at a time are faster than dequantised weights up to 64 (100 against 177).
+fn coop(f: &Features, s: &Shape) -> Option<Coop> {
+    let (plain, layout) = forced_coop();
+    let half = matches!(s.dtype, Dtype::F16 | Dtype::BF16);
+    // Enough workgroups of two tiles, and of one, to fill the GPU.
+    let groups = s.n * s.batch / 16;
+    let (wide, full) = (groups >= 4 * FILL as i64 - 64, groups >= 2 * FILL as i64 - 32);
+    let one = layout.is_some() || (full && s.format.affine() && s.format.bits == 4);
+    let least = if one { 1 } else { 2 };
+    let takes = half && s.transpose && !s.runs && s.format.group >= 32 && (least..=COOP_ROWS).contains(&s.m);
+    if !takes || disabled("qmm_coop") {
+        return None;
+    }
+    let lanes = f.vendor_id == NVIDIA && table::fixed_subgroup(f) == Some(32);
+    let has = |n: &u32| plain || lanes && table::multiplies(f, s.dtype, [16, *n, 16]);
+    let cols = [if s.m <= 8 { 8 } else { 16 }, 16].into_iter().find(has)?;
+    // Columns for several groups hold the codes of all of them: 32 words a lane, more would spill.
+    let most = (32 * 64 / (s.format.group * s.format.bits)).max(1);
+    let vectors =
+        (s.m.min(cols.into()).next_power_of_two_or_one() as u32).max(cols.div_ceil(most).next_power_of_two());
+    let [subgroups, tiles, stretch] = layout.unwrap_or(match vectors == cols {
+        true if wide => [4, 2, 1],
+        true => [8, 1, 2],
+        false if full => [4, 1, 1],
+        false => [8, 1, 1],
+    });
+    Some(Coop { subgroups, tiles, stretch, cols, vectors, plain })
+}
+
 /// Threads a row of codes and rows a thread: enough workgroups to fill the GPU come first, then reading x for as
 /// many rows as possible. A software driver gets the shortest code.
 fn layout_of_rows(f: &Features, s: &Shape, units: i64, vectors: u32) -> (u32, u32) {
@@ -133,6 +197,9 @@ pub(super) fn choose(f: &Features, s: &Shape) -> Choice {
     let whole = |variant| Choice { variant, k_split: round_up(s.k.max(1), 32), splits: 1 };
     let vectors = s.m.min(VECTORS).next_power_of_two_or_one() as u32;
     let few = if f.software { VECTORS } else { FEW };
+    if let Some(c) = coop(f, s) {
+        return whole(Variant::Coop(c));
+    }
     if s.m <= few && !s.runs {
         if s.transpose && !disabled("qmm_rows") {
             let unit = if s.k % 32 == 0 { 32 } else { 16 };
@@ -218,6 +285,53 @@ mod tests {
         assert!(matches!(choose(&f, &shape(512, 4096, 4096)).variant, Variant::Tiled { bm: 64, .. }));
         let few_tiles = choose(&f, &shape(32, 256, 4096));
         assert!(few_tiles.splits > 1 && few_tiles.k_split % 32 == 0);
+    }
+
+    #[test]
+    fn few_rows_take_cooperative_matrices_where_their_elements_lie_as_expected() {
+        use crate::vulkan::features::{Component, CoopMatrix};
+        let matrix = |n, a| CoopMatrix {
+            m: 16,
+            n,
+            k: 16,
+            a,
+            b: a,
+            c: Component::F32,
+            result: Component::F32,
+            saturating: false,
+            subgroup_scope: true,
+        };
+        let f = Features {
+            vendor_id: NVIDIA,
+            subgroup_size: 32,
+            min_subgroup_size: 32,
+            max_subgroup_size: 32,
+            shared_memory: 49152,
+            max_workgroup_invocations: 1024,
+            spirv16: true,
+            memory_model: true,
+            float16: true,
+            coop_matrices: vec![matrix(16, Component::F16), matrix(8, Component::F16)],
+            ..Default::default()
+        };
+        let half = |m| Shape { dtype: Dtype::F16, ..shape(m, 4096, 4096) };
+        let taken = |f: &Features, s: Shape| match choose(f, &s).variant {
+            Variant::Coop(c) => Some((c.cols, c.vectors)),
+            _ => None,
+        };
+        assert_eq!(
+            [2, 3, 8, 9, 16].map(|m| taken(&f, half(m))),
+            [(8, 2), (8, 4), (8, 8), (16, 16), (16, 16)].map(Some)
+        );
+        assert_eq!([1, 65].map(|m| taken(&f, half(m))), [None; 2]);
+        assert_eq!(taken(&f, Shape { n: 16384, ..half(1) }), Some((8, 1)));
+        let others = [
+            shape(4, 4096, 4096),
+            Shape { dtype: Dtype::BF16, ..half(4) },
+            Shape { transpose: false, ..half(4) },
+        ];
+        assert_eq!(others.map(|s| taken(&f, s)), [None; 3]);
+        assert_eq!(taken(&Features { vendor_id: 0x1002, ..f }, half(4)), None);
     }
 
     #[test]

@@ -15,7 +15,7 @@ const PARTS: usize = 9;
 const OPS: usize = 21;
 
 /// Kernels of quantised products.
-pub(super) const QMM: [&str; 4] = ["rows", "cols", "tiled", "dequantize"];
+pub(super) const QMM: [&str; 5] = ["rows", "cols", "tiled", "dequantize", "coop"];
 /// Kernels of attention.
 pub(super) const ATTENTION: [&str; 3] = ["vector", "tile", "coop"];
 
