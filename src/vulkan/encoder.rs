@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 
 use super::device::{Device, PUSH_BYTES};
 use super::hazards::Hazards;
+use super::held::{self, Held};
 use super::memory::{Block, Kind};
 use super::pipeline::{KernelKey, Module, Pipeline, Source};
 use super::profile::{self, Command, Work};
@@ -68,6 +69,8 @@ pub(crate) struct Recorder {
     /// The host will read what the batch writes.
     to_host: bool,
     waits: SmallVec<[(Point, bool); 4]>,
+    /// Commands behind a kernel that is not ready.
+    held: held::Queue,
     profile: Option<profile::Batch>,
 }
 
@@ -90,13 +93,16 @@ impl Recorder {
     }
 
     fn memory_barrier(
-        &self,
+        &mut self,
         state: &StreamState,
         src: (vk::PipelineStageFlags, vk::AccessFlags),
         dst: (vk::PipelineStageFlags, vk::AccessFlags),
     ) {
         let Some(cmd) = &self.open else { return };
         let barrier = vk::MemoryBarrier::default().src_access_mask(src.1).dst_access_mask(dst.1);
+        if !self.held.is_empty() {
+            return self.held.push(Held::Barrier { src: src.0, dst: dst.0, barrier });
+        }
         // SAFETY: the command buffer is being recorded under the `rec` lock.
         unsafe {
             state.device.raw.cmd_pipeline_barrier(
@@ -141,6 +147,28 @@ impl Recorder {
     /// Whether a command with these accesses needs a barrier before it. A profile may keep all commands apart.
     fn barrier_due(&mut self, reads: &[(u64, u64)], writes: &[(u64, u64)]) -> bool {
         self.hazards.visit(reads, writes) || SETTINGS.full_barriers || (trace::on() && profile::isolated())
+    }
+
+    /// The handle of a kernel whose dispatch can be recorded now. Profiles time what is recorded and wait for it.
+    fn handle(&mut self, state: &'static StreamState, pipeline: &Pipeline) -> Result<Option<vk::Pipeline>> {
+        if self.held.is_empty()
+            && let Some(handle) = pipeline.ready()
+        {
+            return Ok(Some(handle));
+        }
+        if !trace::on() {
+            return Ok(None);
+        }
+        self.settle(state)?;
+        pipeline.wait().map(Some)
+    }
+
+    /// Records what is held.
+    fn settle(&mut self, state: &'static StreamState) -> Result<()> {
+        match &self.open {
+            Some(cmd) => self.held.record(state, cmd.raw, &mut self.bound),
+            None => Ok(()),
+        }
     }
 
     /// While a profile runs, times the command that comes next; whether that is so.
@@ -223,6 +251,7 @@ impl Recorder {
             let host = (vk::PipelineStageFlags::HOST, vk::AccessFlags::HOST_READ);
             self.memory_barrier(state, (stages, vk::AccessFlags::MEMORY_WRITE), host);
         }
+        let settled = self.settle(state);
         let Some(cmd) = self.open.take() else { return Ok(()) };
         (self.ops, self.bytes, self.to_host) = (0, 0, false);
         let value = state.submitted.load(Ordering::Relaxed) + 1;
@@ -272,7 +301,10 @@ impl Recorder {
         self.inflight.push_back((value, cmd));
         // Throttle: at most so many batches wait for the GPU.
         let oldest = value.saturating_sub(SETTINGS.max_inflight as u64);
-        if oldest > 0 { state.wait_uninterrupted(oldest) } else { Ok(()) }
+        if oldest > 0 {
+            state.wait_uninterrupted(oldest)?;
+        }
+        settled
     }
 
     /// Counts a recorded command and submits a batch that is full.
@@ -280,11 +312,13 @@ impl Recorder {
         self.ops += 1;
         self.bytes += bytes;
         state.recorded.store(state.submitted.load(Ordering::Relaxed) + 1, Ordering::Release);
-        if self.ops >= self.op_limit || self.bytes >= SETTINGS.max_bytes {
-            self.submit(state)
-        } else {
-            Ok(())
+        let full = |ops: u32, bytes: u64| self.ops >= ops || self.bytes >= bytes;
+        let (ops, bytes) = (SETTINGS.max_ops, SETTINGS.max_bytes);
+        if !full(self.op_limit, bytes) {
+            return Ok(());
         }
+        let held = !self.held.is_empty() && !full(held::LONGER * ops, u64::from(held::LONGER) * bytes);
+        if held { Ok(()) } else { self.submit(state) }
     }
 
     /// Copies between two buffers; addresses are for hazards. Returns the batch that holds the copy.
@@ -297,6 +331,9 @@ impl Recorder {
         to_host: bool,
     ) -> Result<u64> {
         let cmd = self.begin(state)?;
+        if trace::on() {
+            self.settle(state)?;
+        }
         let reads = [(src.0.address() + src.1, bytes)];
         let writes = [(dst.0.address() + dst.1, bytes)];
         let due = self.barrier_due(&reads, &writes) || !self.transfer_synced;
@@ -305,8 +342,13 @@ impl Recorder {
         }
         let region = vk::BufferCopy { src_offset: src.1, dst_offset: dst.1, size: bytes };
         let timed = self.before(state, cmd);
-        // SAFETY: recording under the `rec` lock; both buffers hold the range (callers check).
-        unsafe { state.device.raw.cmd_copy_buffer(cmd, src.0.buffer(), dst.0.buffer(), &[region]) };
+        let (from, to) = (src.0.buffer(), dst.0.buffer());
+        if self.held.is_empty() {
+            // SAFETY: recording under the `rec` lock; both buffers hold the range (callers check).
+            unsafe { state.device.raw.cmd_copy_buffer(cmd, from, to, &[region]) };
+        } else {
+            self.held.push(Held::Copy { src: from, dst: to, region });
+        }
         let (count, moved) = match to_host {
             true => (&STATS.downloads, &STATS.download_bytes),
             false => (&STATS.uploads, &STATS.upload_bytes),
@@ -378,7 +420,7 @@ impl CommandEncoder {
     /// Notes a read of `block` by this operation, behind its last write.
     fn note_read(&mut self, block: Arc<dyn DeviceBlock>) -> Result<u64> {
         let b = as_block(&*block)?;
-        if let Some(write) = b.last_write() {
+        if let Some(write) = b.last_write()? {
             self.state.wait_for(write)?;
         }
         b.touch(self.point(), false);
@@ -528,23 +570,16 @@ impl CommandEncoder {
         }
         let mut r = self.state.lock_rec();
         let cmd = r.begin(self.state)?;
+        let handle = r.handle(self.state, pipeline)?;
         let due = r.barrier_due(reads, writes);
         if due {
             r.barrier(self.state, false);
         }
         let timed = r.before(self.state, cmd);
-        // SAFETY: recording under the `rec` lock; pipeline and layout live as long as the device, and the
-        // caller vouches for the addresses in `push`.
-        unsafe {
-            if r.bound != pipeline.raw() {
-                device.raw.cmd_bind_pipeline(cmd, vk::PipelineBindPoint::COMPUTE, pipeline.raw());
-                r.bound = pipeline.raw();
-            }
-            if !push.is_empty() {
-                let stage = vk::ShaderStageFlags::COMPUTE;
-                device.raw.cmd_push_constants(cmd, device.layout, stage, 0, push);
-            }
-            device.raw.cmd_dispatch(cmd, groups[0], groups[1], groups[2]);
+        match handle {
+            // SAFETY: recording under the `rec` lock; the caller vouches for the addresses in `push`.
+            Some(handle) => unsafe { held::dispatch(device, cmd, handle, &mut r.bound, push, groups) },
+            None => r.held.push(Held::Dispatch { pipeline: pipeline.clone(), push: push.into(), groups }),
         }
         let bytes = reads.iter().chain(writes).map(|r| r.1).sum();
         pipeline.hits.fetch_add(1, Ordering::Relaxed);

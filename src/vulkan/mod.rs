@@ -5,6 +5,7 @@
 pub mod adapter;
 pub mod attention;
 mod attention_table;
+mod builders;
 mod cache;
 pub mod compiler;
 pub mod conv;
@@ -17,6 +18,7 @@ mod encoder;
 mod features;
 mod gemv;
 mod hazards;
+mod held;
 mod landing;
 pub mod matmul;
 pub mod matmul_kernel;
@@ -27,6 +29,7 @@ mod memory;
 mod nv;
 mod pipeline;
 pub mod profile;
+mod prune;
 pub mod stats;
 mod stream;
 pub mod tiers;
@@ -104,6 +107,7 @@ pub fn finish() {
         return;
     }
     matmul_kernel::finish_background();
+    builders::finish();
     for d in device::opened() {
         for s in d.lock_streams() {
             let _ = s.wait_uninterrupted(s.submitted.load(Ordering::Acquire));
