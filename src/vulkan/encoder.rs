@@ -172,10 +172,10 @@ impl Recorder {
     }
 
     /// While a profile runs, times the command that comes next; whether that is so.
-    fn before(&mut self, state: &StreamState, cmd: vk::CommandBuffer) -> bool {
+    fn before(&mut self, state: &StreamState, cmd: vk::CommandBuffer, barrier: bool) -> bool {
         if trace::on() {
             let batch = self.profile.get_or_insert_with(|| profile::Batch::new(state));
-            batch.before(state.device, cmd);
+            batch.before(state.device, cmd, barrier);
             return true;
         }
         false
@@ -341,7 +341,7 @@ impl Recorder {
             self.barrier(state, true);
         }
         let region = vk::BufferCopy { src_offset: src.1, dst_offset: dst.1, size: bytes };
-        let timed = self.before(state, cmd);
+        let timed = self.before(state, cmd, due);
         let (from, to) = (src.0.buffer(), dst.0.buffer());
         if self.held.is_empty() {
             // SAFETY: recording under the `rec` lock; both buffers hold the range (callers check).
@@ -575,7 +575,7 @@ impl CommandEncoder {
         if due {
             r.barrier(self.state, false);
         }
-        let timed = r.before(self.state, cmd);
+        let timed = r.before(self.state, cmd, due);
         match handle {
             // SAFETY: recording under the `rec` lock; the caller vouches for the addresses in `push`.
             Some(handle) => unsafe { held::dispatch(device, cmd, handle, &mut r.bound, push, groups) },
