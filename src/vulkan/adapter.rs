@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ash::vk;
 
+use super::compiler;
 use crate::bail;
 use crate::core::Result;
 
@@ -115,6 +116,7 @@ fn open() -> Option<Loader> {
     if vk::api_version_minor(version) < 1 && vk::api_version_major(version) == 1 {
         return None;
     }
+    compiler::prepare();
     let app = vk::ApplicationInfo::default()
         .application_name(c"mlx")
         .engine_name(c"mlx-vulkan")

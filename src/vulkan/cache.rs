@@ -128,6 +128,12 @@ fn store_to(dir: &Path, key: (u64, u64), words: &[u32]) {
     write_file(&spirv_path(dir, key), key, &body);
 }
 
+/// Whether the cache holds any SPIR-V.
+pub(crate) fn has_spirv() -> bool {
+    let files = directory().and_then(|d| std::fs::read_dir(d).ok()).into_iter().flatten().flatten();
+    files.into_iter().any(|f| f.path().extension().is_some_and(|e| e == "spv"))
+}
+
 /// SPIR-V stored under `key`.
 pub(crate) fn load(key: (u64, u64)) -> Option<Vec<u32>> {
     load_from(directory()?, key)

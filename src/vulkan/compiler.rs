@@ -1,11 +1,14 @@
-//! GLSL to SPIR-V in process. `#include "lib/x.glsl"` resolves among the packed shaders only. Results live
-//! in the disk cache; the compiler itself starts when something is not there.
+//! GLSL to SPIR-V in process. `#include "lib/x.glsl"` resolves among the packed shaders only, without the functions
+//! that the kernel does not reach (`prune`). Results live in the disk cache; the compiler itself, which takes some
+//! 100 ms, starts with the first kernel that is not there, or before that where the cache is empty.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 
+use super::builders;
 use super::cache::{self, Hasher};
 use super::pipeline::{Module, Source};
+use super::prune::prune;
 use super::stats::STATS;
 use crate::bail;
 use crate::core::{Result, trace};
@@ -14,14 +17,14 @@ use crate::kernels::spirv::instructions;
 include!(concat!(env!("OUT_DIR"), "/shaders.rs"));
 
 /// Bumped when the options below change in a way that the key does not see.
-const OPTIONS: &str = "perf-2";
+const OPTIONS: &str = "perf-3";
 
 static COMPILER: OnceLock<std::result::Result<shaderc::Compiler, String>> = OnceLock::new();
 
 /// Files of the folder MLX_VK_SHADER_DIR, read once, that stand in for packed ones of the same name.
 static REPLACED: OnceLock<HashMap<&'static str, &'static str>> = OnceLock::new();
 
-fn replaced() -> HashMap<&'static str, &'static str> {
+fn read_replaced() -> HashMap<&'static str, &'static str> {
     let Some(dir) = crate::core::env::text("MLX_VK_SHADER_DIR") else {
         return HashMap::new();
     };
@@ -32,9 +35,14 @@ fn replaced() -> HashMap<&'static str, &'static str> {
     SHADERS.iter().filter_map(|s| read(s.0)).collect()
 }
 
+/// Whether files stand in for packed ones.
+pub(super) fn replaced() -> bool {
+    !REPLACED.get_or_init(read_replaced).is_empty()
+}
+
 /// Text of a packed shader or library file.
 pub fn packed(name: &str) -> Option<&'static str> {
-    if let Some(text) = REPLACED.get_or_init(replaced).get(name) {
+    if let Some(text) = REPLACED.get_or_init(read_replaced).get(name) {
         return Some(text);
     }
     SHADERS.binary_search_by_key(&name, |s| s.0).ok().map(|i| SHADERS[i].1)
@@ -60,6 +68,20 @@ fn includes(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// The packed files (name, text) that a text includes, directly or not; those that are missing are empty.
+fn reached(text: &str) -> Vec<(&str, &'static str)> {
+    let mut files: Vec<(&str, &'static str)> = Vec::new();
+    let mut todo: Vec<&str> = includes(text).collect();
+    while let Some(name) = todo.pop() {
+        if !files.iter().any(|f| f.0 == name) {
+            let body = packed(name).unwrap_or_default();
+            files.push((name, body));
+            todo.extend(includes(body));
+        }
+    }
+    files
+}
+
 /// Hash of everything that decides the SPIR-V.
 fn key(text: &str, module: &Module) -> (u64, u64) {
     let mut h = Hasher::new();
@@ -78,16 +100,9 @@ fn key(text: &str, module: &Module) -> (u64, u64) {
         field(value.as_bytes());
     }
     field(text.as_bytes());
-    let mut seen: Vec<&str> = Vec::new();
-    let mut todo: Vec<&str> = includes(text).collect();
-    while let Some(name) = todo.pop() {
-        if !seen.contains(&name) {
-            seen.push(name);
-            let body = packed(name).unwrap_or_default();
-            field(name.as_bytes());
-            field(body.as_bytes());
-            todo.extend(includes(body));
-        }
+    for (name, body) in reached(text) {
+        field(name.as_bytes());
+        field(body.as_bytes());
     }
     h.finish()
 }
@@ -115,6 +130,14 @@ pub(crate) fn check(kernel: &str, module: &Module) -> Result<()> {
     compile(kernel, source(kernel, module)?, module).map(drop)
 }
 
+/// Starts the compiler on a thread of its own if it will be needed, as an empty cache says; the first look at the
+/// machine's GPUs takes as long.
+pub(super) fn prepare() {
+    if builders::threads() > 0 && !cache::has_spirv() {
+        builders::soon(|| drop(compile("nothing", "#version 460\nvoid main() {}\n", &Module::default())));
+    }
+}
+
 fn compile(kernel: &str, text: &str, module: &Module) -> Result<Vec<u32>> {
     let _span = trace::span("compile", || format!("{kernel}: GLSL to SPIR-V"));
     let start = std::time::Instant::now();
@@ -122,6 +145,8 @@ fn compile(kernel: &str, text: &str, module: &Module) -> Result<Vec<u32>> {
         Ok(c) => c,
         Err(e) => bail!(Runtime, "[vulkan] The shader compiler does not start: {e}"),
     };
+    let defines = module.defines.iter().map(|d| &*d.1);
+    let files = prune(defines.chain([text]), &reached(text));
     let mut options = match shaderc::CompileOptions::new() {
         Ok(o) => o,
         Err(e) => bail!(Runtime, "[vulkan] The shader compiler does not start: {e}"),
@@ -133,14 +158,15 @@ fn compile(kernel: &str, text: &str, module: &Module) -> Result<Vec<u32>> {
     };
     options.set_target_env(TargetEnv::Vulkan, env as u32);
     options.set_target_spirv(version);
-    options.set_optimization_level(shaderc::OptimizationLevel::Performance);
     for (name, value) in &module.defines {
         options.add_macro_definition(name, Some(value));
     }
-    options.set_include_callback(|name, _, _, _| match packed(name) {
-        Some(text) => Ok(shaderc::ResolvedInclude { resolved_name: name.into(), content: text.into() }),
+    options.set_include_callback(|name, _, _, _| match files.get(name).filter(|_| packed(name).is_some()) {
+        Some(text) => Ok(shaderc::ResolvedInclude { resolved_name: name.into(), content: text.clone() }),
         None => Err(format!("no packed shader named {name}")),
     });
+    // Left to drivers alone, some kernels take twice the time (a broadcast column, tanh; NVIDIA 580).
+    options.set_optimization_level(shaderc::OptimizationLevel::Performance);
     if text.contains('\0') || kernel.contains('\0') {
         bail!(Runtime, "[vulkan] Kernel source with a NUL character.");
     }

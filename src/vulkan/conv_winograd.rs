@@ -75,7 +75,7 @@ fn lows(b: &Block<u64>) -> [i64; 2] {
 /// memory traffic of the values (36 / 16 of the input and the output, twice each), tiles that are mostly used, and
 /// work enough for three dependent kernels in place of one.
 pub(super) fn suits(b: &Block<u64>) -> bool {
-    const CHANNELS: i64 = 32;
+    const CHANNELS: i64 = 48;
     const TILES: i64 = 32;
     const WORK: i64 = 500_000_000;
     let (x, w, y) = (&b.x, &b.w, &b.y);
@@ -224,6 +224,7 @@ pub(super) fn output(enc: &mut CommandEncoder, b: &Block<u64>) -> Result<()> {
             d_rs: sums.ld,
             d_batch: count * sums.ld,
             d_range: sums.bytes(count),
+            fused: None,
         };
         tiled(enc, &product)?;
         // Beside the output of this part, the input of the next.

@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 
 use super::device::{Device, PUSH_BYTES};
 use super::hazards::Hazards;
+use super::held::{self, Held};
 use super::memory::{Block, Kind};
 use super::pipeline::{KernelKey, Module, Pipeline, Source};
 use super::profile::{self, Command, Work};
@@ -85,6 +86,8 @@ pub(crate) struct Recorder {
     /// The host will read what the batch writes.
     to_host: bool,
     waits: SmallVec<[(Point, bool); 4]>,
+    /// Commands behind a kernel that is not ready.
+    held: held::Queue,
     profile: Option<profile::Batch>,
 }
 
@@ -107,13 +110,16 @@ impl Recorder {
     }
 
     fn memory_barrier(
-        &self,
+        &mut self,
         state: &StreamState,
         src: (vk::PipelineStageFlags, vk::AccessFlags),
         dst: (vk::PipelineStageFlags, vk::AccessFlags),
     ) {
         let Some(cmd) = &self.open else { return };
         let barrier = vk::MemoryBarrier::default().src_access_mask(src.1).dst_access_mask(dst.1);
+        if !self.held.is_empty() {
+            return self.held.push(Held::Barrier { src: src.0, dst: dst.0, barrier });
+        }
         // SAFETY: the command buffer is being recorded under the `rec` lock.
         unsafe {
             state.device.raw.cmd_pipeline_barrier(
@@ -160,11 +166,33 @@ impl Recorder {
         self.hazards.visit(reads, writes) || SETTINGS.full_barriers || (trace::on() && profile::isolated())
     }
 
+    /// The handle of a kernel whose dispatch can be recorded now. Profiles time what is recorded and wait for it.
+    fn handle(&mut self, state: &'static StreamState, pipeline: &Pipeline) -> Result<Option<vk::Pipeline>> {
+        if self.held.is_empty()
+            && let Some(handle) = pipeline.ready()
+        {
+            return Ok(Some(handle));
+        }
+        if !trace::on() {
+            return Ok(None);
+        }
+        self.settle(state)?;
+        pipeline.wait().map(Some)
+    }
+
+    /// Records what is held.
+    fn settle(&mut self, state: &'static StreamState) -> Result<()> {
+        match &self.open {
+            Some(cmd) => self.held.record(state, cmd.raw, &mut self.bound),
+            None => Ok(()),
+        }
+    }
+
     /// While a profile runs, times the command that comes next; whether that is so.
-    fn before(&mut self, state: &StreamState, cmd: vk::CommandBuffer) -> bool {
+    fn before(&mut self, state: &StreamState, cmd: vk::CommandBuffer, barrier: bool) -> bool {
         if trace::on() {
             let batch = self.profile.get_or_insert_with(|| profile::Batch::new(state));
-            batch.before(state.device, cmd);
+            batch.before(state.device, cmd, barrier);
             return true;
         }
         false
@@ -240,6 +268,7 @@ impl Recorder {
             let host = (vk::PipelineStageFlags::HOST, vk::AccessFlags::HOST_READ);
             self.memory_barrier(state, (stages, vk::AccessFlags::MEMORY_WRITE), host);
         }
+        let settled = self.settle(state);
         let Some(cmd) = self.open.take() else { return Ok(()) };
         let work = self.work();
         (self.ops, self.bytes, self.to_host) = (0, 0, false);
@@ -291,7 +320,10 @@ impl Recorder {
         self.inflight.push_back(Sent { value, cmd, work });
         // Throttle: at most so many batches wait for the GPU.
         let oldest = value.saturating_sub(SETTINGS.max_inflight as u64);
-        if oldest > 0 { state.wait_uninterrupted(oldest) } else { Ok(()) }
+        if oldest > 0 {
+            state.wait_uninterrupted(oldest)?;
+        }
+        settled
     }
 
     /// Counts a recorded command and submits a batch that is full.
@@ -300,6 +332,10 @@ impl Recorder {
         self.bytes += bytes;
         state.recorded.store(state.submitted.load(Ordering::Relaxed) + 1, Ordering::Release);
         if self.ops < self.op_limit && self.bytes < self.byte_limit {
+            return Ok(());
+        }
+        let (ops, bytes) = (held::LONGER * SETTINGS.max_ops, u64::from(held::LONGER) * SETTINGS.max_bytes);
+        if !self.held.is_empty() && self.ops < ops && self.bytes < bytes {
             return Ok(());
         }
         if self.may_stay_open(state) {
@@ -362,6 +398,9 @@ impl Recorder {
         to_host: bool,
     ) -> Result<u64> {
         let cmd = self.begin(state)?;
+        if trace::on() {
+            self.settle(state)?;
+        }
         let reads = [(src.0.address() + src.1, bytes)];
         let writes = [(dst.0.address() + dst.1, bytes)];
         let due = self.barrier_due(&reads, &writes) || !self.transfer_synced;
@@ -369,9 +408,14 @@ impl Recorder {
             self.barrier(state, true);
         }
         let region = vk::BufferCopy { src_offset: src.1, dst_offset: dst.1, size: bytes };
-        let timed = self.before(state, cmd);
-        // SAFETY: recording under the `rec` lock; both buffers hold the range (callers check).
-        unsafe { state.device.raw.cmd_copy_buffer(cmd, src.0.buffer(), dst.0.buffer(), &[region]) };
+        let timed = self.before(state, cmd, due);
+        let (from, to) = (src.0.buffer(), dst.0.buffer());
+        if self.held.is_empty() {
+            // SAFETY: recording under the `rec` lock; both buffers hold the range (callers check).
+            unsafe { state.device.raw.cmd_copy_buffer(cmd, from, to, &[region]) };
+        } else {
+            self.held.push(Held::Copy { src: from, dst: to, region });
+        }
         let (count, moved) = match to_host {
             true => (&STATS.downloads, &STATS.download_bytes),
             false => (&STATS.uploads, &STATS.upload_bytes),
@@ -443,7 +487,7 @@ impl CommandEncoder {
     /// Notes a read of `block` by this operation, behind its last write.
     fn note_read(&mut self, block: Arc<dyn DeviceBlock>) -> Result<u64> {
         let b = as_block(&*block)?;
-        if let Some(write) = b.last_write() {
+        if let Some(write) = b.last_write()? {
             self.state.wait_for(write)?;
         }
         b.touch(self.point(), false);
@@ -593,23 +637,16 @@ impl CommandEncoder {
         }
         let mut r = self.state.lock_rec();
         let cmd = r.begin(self.state)?;
+        let handle = r.handle(self.state, pipeline)?;
         let due = r.barrier_due(reads, writes);
         if due {
             r.barrier(self.state, false);
         }
-        let timed = r.before(self.state, cmd);
-        // SAFETY: recording under the `rec` lock; pipeline and layout live as long as the device, and the
-        // caller vouches for the addresses in `push`.
-        unsafe {
-            if r.bound != pipeline.raw() {
-                device.raw.cmd_bind_pipeline(cmd, vk::PipelineBindPoint::COMPUTE, pipeline.raw());
-                r.bound = pipeline.raw();
-            }
-            if !push.is_empty() {
-                let stage = vk::ShaderStageFlags::COMPUTE;
-                device.raw.cmd_push_constants(cmd, device.layout, stage, 0, push);
-            }
-            device.raw.cmd_dispatch(cmd, groups[0], groups[1], groups[2]);
+        let timed = r.before(self.state, cmd, due);
+        match handle {
+            // SAFETY: recording under the `rec` lock; the caller vouches for the addresses in `push`.
+            Some(handle) => unsafe { held::dispatch(device, cmd, handle, &mut r.bound, push, groups) },
+            None => r.held.push(Held::Dispatch { pipeline: pipeline.clone(), push: push.into(), groups }),
         }
         let bytes = reads.iter().chain(writes).map(|r| r.1).sum();
         pipeline.hits.fetch_add(1, Ordering::Relaxed);

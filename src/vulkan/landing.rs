@@ -71,7 +71,7 @@ impl Landing {
         if !fits(offset, from) || !fits(at, &self.0) {
             bail!(Runtime, "[vulkan] A copy of {bytes} bytes lies outside its blocks.");
         }
-        let write = from.last_write();
+        let write = from.last_write()?;
         let state = match write {
             Some(w) if disabled("copy_queue") => w.stream,
             // Not behind what was recorded since.

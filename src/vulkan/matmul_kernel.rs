@@ -341,7 +341,7 @@ fn builder() -> &'static mpsc::Sender<Job> {
             for (device, key) in receive {
                 let ending = specials().ending;
                 // The end of the process waits for what is counted as building: not even a panic may leave that.
-                let build = || device.pipeline(&key).map_or(Special::Failed, Special::Ready);
+                let build = || device.built(&key).map_or(Special::Failed, Special::Ready);
                 let state = match ending {
                     true => Special::Failed,
                     false => catch_unwind(AssertUnwindSafe(build)).unwrap_or(Special::Failed),

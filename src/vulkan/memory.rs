@@ -14,6 +14,7 @@ use vk_mem::Alloc;
 use super::adapter::{AdapterInfo, Loader, forked};
 use super::device::{Device, opened};
 use super::features::{Features, UNIFIED_MEMORY};
+use super::held::intact;
 use super::stream::{Point, StreamState};
 use super::transfer;
 use crate::core::{DeviceBlock, Error, Result};
@@ -431,9 +432,10 @@ impl Block {
         self.uses().add(point, write);
     }
 
-    /// The last write, if there was one on the GPU.
-    pub(crate) fn last_write(&self) -> Option<Point> {
-        self.uses().write
+    /// The last write, if there was one on the GPU; fails if that lacked one of its kernels.
+    pub(crate) fn last_write(&self) -> Result<Option<Point>> {
+        let write = self.uses().write;
+        write.map(intact).transpose()
     }
 
     /// The last use of every stream.
@@ -482,8 +484,9 @@ impl DeviceBlock for Block {
 
     fn wait_written(&self) -> Result<()> {
         self.device.usable()?;
-        let write = self.last_write();
-        write.map_or(Ok(()), |p| p.stream.wait(p.value))
+        let Some(write) = self.last_write()? else { return Ok(()) };
+        write.stream.wait(write.value)?;
+        intact(write).map(drop)
     }
 
     fn wait_unused(&self) -> Result<()> {

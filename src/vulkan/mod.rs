@@ -5,6 +5,7 @@
 pub mod adapter;
 pub mod attention;
 mod attention_table;
+mod builders;
 mod cache;
 pub mod compiler;
 pub mod conv;
@@ -18,6 +19,7 @@ mod encoder;
 mod features;
 mod gemv;
 mod hazards;
+mod held;
 mod landing;
 pub mod matmul;
 mod matmul_epilogue;
@@ -29,6 +31,7 @@ mod memory;
 mod nv;
 mod pipeline;
 pub mod profile;
+mod prune;
 pub mod stats;
 mod stream;
 pub mod tiers;
@@ -112,6 +115,7 @@ pub fn finish() {
         return;
     }
     matmul_kernel::finish_background();
+    builders::finish();
     for d in device::opened() {
         for s in d.lock_streams() {
             let _ = s.wait_uninterrupted(s.submitted.load(Ordering::Acquire));

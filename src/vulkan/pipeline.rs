@@ -1,16 +1,18 @@
 //! Pipelines by typed key. A kernel family has a key type that derives `Hash`; everything that decides the
-//! code is part of it. Compilation runs outside the locks, once per key; the others wait for it.
+//! code is part of it. Kernels are compiled once per key, outside the locks, by threads of their own where there are
+//! cores for them (see `builders`): a pipeline is handed out before it is ready, and its commands are `held`.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::hash::{BuildHasherDefault, Hash};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::Instant;
 
 use ash::vk;
 
+use super::builders;
 use super::compiler;
 use super::device::Device;
 use super::features::Features;
@@ -64,17 +66,40 @@ pub trait KernelKey: Hash + Eq + Clone + Send + Sync + Debug + 'static {
     }
 }
 
-/// A compiled kernel; lives as long as the device.
+/// A kernel; lives as long as the device.
 pub struct Pipeline {
-    raw: vk::Pipeline,
+    raw: OnceLock<Result<vk::Pipeline>>,
+    device: &'static Device,
     name: String,
+    /// The code, until it is compiled.
+    module: Mutex<Module>,
+    foreign: bool,
     /// Dispatches so far.
     pub(super) hits: AtomicU64,
 }
 
 impl Pipeline {
-    pub(crate) fn raw(&self) -> vk::Pipeline {
-        self.raw
+    /// The driver's handle, if the kernel is compiled.
+    #[inline]
+    pub(super) fn ready(&self) -> Option<vk::Pipeline> {
+        self.raw.get()?.as_ref().ok().copied()
+    }
+
+    /// The driver's handle; compiles the kernel, or waits for the thread that does.
+    pub(super) fn wait(&self) -> Result<vk::Pipeline> {
+        let compile = || {
+            let module = std::mem::take(&mut *self.module.lock().unwrap_or_else(|e| e.into_inner()));
+            self.device.build(&self.name, &module, self.foreign)
+        };
+        self.raw.get_or_init(compile).clone()
+    }
+
+    /// The pipeline, unless it turned out that it cannot be compiled.
+    fn sound(self: Arc<Self>) -> Result<Arc<Self>> {
+        match self.raw.get() {
+            Some(Err(e)) => Err(e.clone()),
+            _ => Ok(self),
+        }
     }
 
     /// Readable name.
@@ -153,8 +178,14 @@ impl Pipelines {
     }
 }
 
+/// Whether kernels may ask for subgroups of this size.
+fn can_require(f: &Features, size: u32) -> bool {
+    f.subgroup_size_control && (f.min_subgroup_size..=f.max_subgroup_size).contains(&size)
+}
+
 impl Device {
-    /// The pipeline of a kernel, compiled on first use. An error is kept: the same key fails again.
+    /// The pipeline of a kernel, which may still have to be compiled; code that is not ours is. An error is kept: the
+    /// same key fails again.
     pub fn pipeline<K: KernelKey>(&'static self, key: &K) -> Result<Arc<Pipeline>> {
         let map = self.pipelines.typed::<K>();
         let known = map.read().unwrap_or_else(|e| e.into_inner()).get(key).cloned();
@@ -165,37 +196,64 @@ impl Device {
                 map.entry(key.clone()).or_default().clone()
             }
         };
-        if slot.get().is_some() {
+        if let Some(known) = slot.get() {
             STATS.pipeline_hits.add(1);
+            return known.clone().and_then(Pipeline::sound);
         }
-        slot.get_or_init(|| self.build(&key.name(), &key.module(self.features()), key.foreign())).clone()
+        slot.get_or_init(|| self.begin(&key.name(), key.module(self.features()), key.foreign())).clone()
+    }
+
+    /// The pipeline of a kernel, compiled.
+    pub fn built<K: KernelKey>(&'static self, key: &K) -> Result<Arc<Pipeline>> {
+        let pipeline = self.pipeline(key)?;
+        pipeline.wait().map(|_| pipeline)
     }
 
     /// Whether the kernel is compiled already (another thread may be at it).
+    #[cfg(test)]
     pub fn has_pipeline<K: KernelKey>(&'static self, key: &K) -> bool {
         let map = self.pipelines.typed::<K>().read().unwrap_or_else(|e| e.into_inner());
-        map.get(key).is_some_and(|slot| slot.get().is_some())
+        map.get(key).and_then(|slot| slot.get()?.as_ref().ok()?.ready()).is_some()
     }
 
-    fn build(&'static self, name: &str, module: &Module, foreign: bool) -> Result<Arc<Pipeline>> {
+    /// A pipeline that is compiled soon; at once where an error is to be expected, or a thread gains nothing.
+    fn begin(&'static self, name: &str, module: Module, foreign: bool) -> Result<Arc<Pipeline>> {
         self.usable()?;
-        let _span = trace::span("compile", || name.to_string());
         STATS.pipeline_misses.add(1);
         let f = self.features();
         if module.spirv16 && !f.spirv16 {
             bail!(Runtime, "[vulkan] Kernel {name} needs SPIR-V 1.6, which the device lacks.");
         }
+        if let Some(n) = module.subgroup_size
+            && !can_require(f, n)
+            && (n != f.subgroup_size || f.min_subgroup_size != f.max_subgroup_size)
+        {
+            bail!(Runtime, "[vulkan] Kernel {name} needs subgroups of {n}, which the device cannot give.");
+        }
+        let pipeline = Arc::new(Pipeline {
+            raw: OnceLock::new(),
+            device: self,
+            name: name.into(),
+            module: Mutex::new(module),
+            foreign,
+            hits: AtomicU64::new(0),
+        });
+        stats::made(&pipeline);
+        if foreign || compiler::replaced() || builders::threads() == 0 {
+            pipeline.wait()?;
+        } else {
+            let later = pipeline.clone();
+            builders::soon(move || drop(later.wait()));
+        }
+        Ok(pipeline)
+    }
+
+    fn build(&'static self, name: &str, module: &Module, foreign: bool) -> Result<vk::Pipeline> {
+        let _span = trace::span("compile", || name.to_string());
+        let f = self.features();
         let mut size = vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo::default();
-        if let Some(n) = module.subgroup_size {
-            let allowed = f.subgroup_size_control && (f.min_subgroup_size..=f.max_subgroup_size).contains(&n);
-            if allowed {
-                size = size.required_subgroup_size(n);
-            } else if n != f.subgroup_size || f.min_subgroup_size != f.max_subgroup_size {
-                bail!(
-                    Runtime,
-                    "[vulkan] Kernel {name} needs subgroups of {n}, which the device cannot give."
-                );
-            }
+        if let Some(n) = module.subgroup_size.filter(|&n| can_require(f, n)) {
+            size = size.required_subgroup_size(n);
         }
         let words = compiler::spirv(name, module)?;
         if foreign {
@@ -229,8 +287,6 @@ impl Device {
         STATS.pipeline_ns.add(start.elapsed().as_nanos() as u64);
         self.blob.on_pipeline();
         self.blob.save(&self.raw, false);
-        let pipeline = Arc::new(Pipeline { raw: made[0], name: name.into(), hits: AtomicU64::new(0) });
-        stats::made(&pipeline);
-        Ok(pipeline)
+        Ok(made[0])
     }
 }

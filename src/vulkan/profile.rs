@@ -1,6 +1,7 @@
-//! GPU time of every command, by two timestamps: one when its turn comes, one when it is done. No barrier is
-//! added unless a profile asks for `isolate`, so commands may overlap as they do otherwise. Query pools grow with
-//! the batches and are reused; with no profile running this costs one relaxed load a command.
+//! GPU time of every command, by a timestamp when it is done and one when its turn comes; behind a barrier its turn
+//! comes when those before it are done, and the end of the last of them is taken. No barrier is added unless a profile
+//! asks for `isolate`, so commands may overlap as they do otherwise. Query pools grow with the batches and are
+//! reused; with no profile running this costs one relaxed load a command.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -15,8 +16,8 @@ use super::stream::{Point, StreamState};
 use crate::core::Result;
 use crate::core::trace::{self, Op};
 
-/// Commands that a query pool has room for.
-const COMMANDS: usize = 256;
+/// Timestamps that a query pool has room for.
+const STAMPS: usize = 512;
 
 static ISOLATED: AtomicU32 = AtomicU32::new(0);
 static NEXT_BATCH: AtomicU64 = AtomicU64::new(0);
@@ -53,7 +54,9 @@ pub(crate) struct Batch {
     commands: Vec<Command>,
     pools: Vec<vk::QueryPool>,
     timed: bool,
-    started: u64,
+    stamps: usize,
+    /// Commands that were timed from the first on, each with or without a timestamp where it begins.
+    begun: Vec<bool>,
 }
 
 struct Finished {
@@ -169,16 +172,27 @@ fn harvest() -> Result<()> {
     for f in over {
         let device = f.point.stream.device;
         let mut batch = f.batch;
-        let mut ticks = Vec::with_capacity(batch.commands.len());
-        for (pool, commands) in batch.pools.drain(..).zip(batch.commands.chunks(COMMANDS)) {
-            let mut stamps = vec![[0u64; 2]; commands.len()];
-            let flags = vk::QueryResultFlags::TYPE_64 | vk::QueryResultFlags::WAIT;
-            // SAFETY: the batch that wrote these queries is done.
-            let got = unsafe { device.raw.get_query_pool_results(pool, 0, stamps.as_flattened_mut(), flags) };
-            device.check("vkGetQueryPoolResults", got)?;
-            ticks.append(&mut stamps);
+        let mut stamps = vec![0u64; batch.stamps];
+        let mut parts = stamps.chunks_mut(STAMPS);
+        for pool in batch.pools.drain(..) {
+            // The last pool may not have been needed after all.
+            if let Some(part) = parts.next() {
+                let flags = vk::QueryResultFlags::TYPE_64 | vk::QueryResultFlags::WAIT;
+                // SAFETY: the batch that wrote these queries is done.
+                let got = unsafe { device.raw.get_query_pool_results(pool, 0, part, flags) };
+                device.check("vkGetQueryPoolResults", got)?;
+            }
             lock(&POOLS).push((device.index(), pool));
         }
+        let mut stamps = stamps.into_iter();
+        let mut last = 0;
+        let mut next = || stamps.next().unwrap_or_default();
+        let pair = |&own: &bool| {
+            let begin = if own { next() } else { last };
+            last = next();
+            [begin, last]
+        };
+        let ticks = batch.begun.iter().map(pair).collect();
         lock(&DONE).push(Done { batch, stream: f.point.stream, submit_ns: f.submit_ns, ticks });
     }
     Ok(())
@@ -253,7 +267,7 @@ impl Batch {
         let can = state.queue.timestamp_mask != 0;
         let timed = can && (state.compute || state.device.features().host_query_reset);
         let number = NEXT_BATCH.fetch_add(1, Relaxed);
-        Batch { number, commands: Vec::new(), pools: Vec::new(), timed, started: 0 }
+        Batch { number, commands: Vec::new(), pools: Vec::new(), timed, stamps: 0, begun: Vec::new() }
     }
 
     /// A query pool more, reset; commands are not timed any more when there is none.
@@ -262,7 +276,7 @@ impl Batch {
             let mut pools = lock(&POOLS);
             pools.iter().position(|p| p.0 == device.index()).map(|i| pools.swap_remove(i).1)
         };
-        let count = 2 * COMMANDS as u32;
+        let count = STAMPS as u32;
         let pool = known.or_else(|| {
             let info =
                 vk::QueryPoolCreateInfo::default().query_type(vk::QueryType::TIMESTAMP).query_count(count);
@@ -283,36 +297,33 @@ impl Batch {
         self.pools.push(pool);
     }
 
-    fn write(&self, device: &Device, cmd: vk::CommandBuffer, end: bool) {
-        let i = self.commands.len();
-        if self.started != i as u64 + 1 {
-            return;
-        }
-        let stage = match end {
-            true => vk::PipelineStageFlags::BOTTOM_OF_PIPE,
-            false => vk::PipelineStageFlags::TOP_OF_PIPE,
-        };
-        let query = 2 * (i % COMMANDS) as u32 + u32::from(end);
+    fn write(&mut self, device: &Device, cmd: vk::CommandBuffer, stage: vk::PipelineStageFlags) {
+        let (pool, query) = (self.pools[self.stamps / STAMPS], (self.stamps % STAMPS) as u32);
         // SAFETY: recording under the `rec` lock; the query is inside the pool, was reset, and is written once.
-        unsafe { device.raw.cmd_write_timestamp(cmd, stage, self.pools[i / COMMANDS], query) };
+        unsafe { device.raw.cmd_write_timestamp(cmd, stage, pool, query) };
+        self.stamps += 1;
     }
 
-    /// Before a command is recorded, behind its barrier.
-    pub fn before(&mut self, device: &Device, cmd: vk::CommandBuffer) {
-        let i = self.commands.len();
-        if self.timed && i == self.pools.len() * COMMANDS {
+    /// Before a command is recorded, behind its barrier if it has one.
+    pub fn before(&mut self, device: &Device, cmd: vk::CommandBuffer, barrier: bool) {
+        if self.timed && self.stamps + 2 > self.pools.len() * STAMPS {
             self.grow(device, cmd);
         }
         if self.timed {
-            self.started = i as u64 + 1;
-            self.write(device, cmd, false);
+            let own = !barrier || self.stamps == 0;
+            self.begun.push(own);
+            if own {
+                self.write(device, cmd, vk::PipelineStageFlags::TOP_OF_PIPE);
+            }
         }
     }
 
     /// After the command was recorded.
     pub fn after(&mut self, device: &Device, cmd: vk::CommandBuffer, command: Command) {
-        self.write(device, cmd, true);
         self.commands.push(Command { op: trace::operation(), ..command });
+        if self.begun.len() == self.commands.len() {
+            self.write(device, cmd, vk::PipelineStageFlags::BOTTOM_OF_PIPE);
+        }
     }
 
     /// Hands the commands over; the batch was submitted.

@@ -191,7 +191,7 @@ pub(crate) unsafe fn download(block: &Block, dst: *mut u8, bytes: usize) -> Resu
         unsafe { copy_host(host.as_ptr(), dst, bytes) };
         return Ok(());
     }
-    let write = block.last_write();
+    let write = block.last_write()?;
     let state = match write {
         Some(w) if disabled("copy_queue") => w.stream,
         // Not behind what was recorded since.
