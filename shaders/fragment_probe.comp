@@ -1,9 +1,11 @@
 #version 460
-// Where cooperative matrices of 16 x 16 lie in the lanes of a subgroup of 32: matrices whose elements are their numbers
-// are loaded, and each lane writes what it got: eight elements of sums, then eight of a left operand.
+// Where cooperative matrices of 16-bit operands (16 x 16 by 16 x COLS) and float sums lie in the lanes of a subgroup of
+// 32: matrices whose elements are their numbers are loaded, and each lane writes what it got: eight elements of the left
+// side, COLS / 2 of the right side, as many of the sums.
 #pragma use_vulkan_memory_model
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_shader_subgroup_basic : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #if DTYPE == 2
 #extension GL_EXT_bfloat16 : require
@@ -11,37 +13,39 @@
 #else
 #define ELEMENT float16_t
 #endif
-#extension GL_KHR_shader_subgroup_basic : require
 #include "lib/elem.glsl"
-#define LANES 32u
-#define THREADS LANES
 layout(local_size_x = 32) in;
-shared uvec4 mem[64 + 32];
-#include "lib/fragment.glsl"
+
+const uint OWN = COLS / 2u;
+shared uvec4 halves[32], floats[64];
 
 layout(push_constant, scalar) uniform Push { uint64_t dst; };
 
+void put(uint i, uint v) { Raw4(dst + (gl_SubgroupInvocationID * (8u + 2u * OWN) + i) * 4ul).v = v; }
+
 void main() {
-    uint lane = frag_lane();
-    for (uint e = lane; e < 256u; e += 32u) {
-        mem[e / 4u][e % 4u] = floatBitsToUint(float(e));
-        uint at = 64u + e / 8u, q = e % 8u / 2u;
+    for (uint e = gl_SubgroupInvocationID; e < 256u; e += 32u) {
+        floats[e / 4u][e % 4u] = floatBitsToUint(float(e));
         if (e % 2u == 0u) {
 #if DTYPE == 2
-            mem[at][q] = (floatBitsToUint(float(e)) >> 16) | (floatBitsToUint(float(e + 1u)) & 0xffff0000u);
+            uint pair = (floatBitsToUint(float(e)) >> 16) | (floatBitsToUint(float(e + 1u)) & 0xffff0000u);
 #else
-            mem[at][q] = packHalf2x16(vec2(e, e + 1u));
+            uint pair = packHalf2x16(vec2(e, e + 1u));
 #endif
+            halves[e / 8u][e % 8u / 2u] = pair;
         }
     }
     barrier();
-    SUMS sums;
-    LEFT left;
-    load_sums(sums, 0, 4);
-    load_left(left, 64, 2);
-    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-        Raw4(dst + (lane * 16u + i) * 4ul).v = i < sums.length() ? uint(sums[i]) : 256u;
-        Raw4(dst + (lane * 16u + 8u + i) * 4ul).v = i < left.length() ? uint(float(left[i])) : 256u;
+    coopmat<ELEMENT, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> left;
+    coopmat<ELEMENT, gl_ScopeSubgroup, 16, COLS, gl_MatrixUseB> right;
+    coopmat<float, gl_ScopeSubgroup, 16, COLS, gl_MatrixUseAccumulator> sums;
+    coopMatLoad(left, halves, 0, 2, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatLoad(right, halves, 0, COLS / 8, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatLoad(sums, floats, 0, COLS / 4, gl_CooperativeMatrixLayoutRowMajor);
+    bool as_many = left.length() == 8 && right.length() == OWN && sums.length() == OWN;
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) put(i, as_many ? uint(float(left[i])) : 256u);
+    [[unroll]] for (uint i = 0u; i < OWN; ++i) {
+        put(8u + i, as_many ? uint(float(right[i])) : 256u);
+        put(8u + OWN + i, as_many ? uint(sums[i]) : 256u);
     }
-    if (lane == 0u) Raw4(dst + 2048ul).v = sums.length() * 16u + left.length();
 }

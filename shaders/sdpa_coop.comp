@@ -62,6 +62,17 @@ const float SLACK = 8.0;
         uvec4 x = Vec16(p + (there ? 16ul * c : 0ul)).v, none = uvec4(0u);                       \
         part[i] = there ? x : none;                                                              \
     }
+// The same for whole tiles: a lane's words are as many rows apart, `there` is where its first one lies in the first tile.
+#define FETCH_TILE(part, words, base, step, first, rows, count, there)                           \
+    if (THREADS % (words) == 0u && (rows) >= BN && (count) == 8u * (words)) {                    \
+        uint64_t p = at(there, int64_t(first) * (step), A_SIZE);                                 \
+        int64_t apart = int64_t(THREADS / (words)) * (step) * A_SIZE;                            \
+        [[unroll]] for (uint i = 0u; i < PARTS(words); ++i) part[i] = Vec16(p + i * apart).v;    \
+    } else {                                                                                     \
+        FETCH(part, words, base, step, first, rows, count)                                       \
+    }
+#define FIRST_WORD(words, base, step)                                                            \
+    at(base, int64_t(gl_LocalInvocationIndex / (words)) * (step) + gl_LocalInvocationIndex % (words) * 8u, A_SIZE)
 #define PUT(part, words, to)                                                                     \
     [[unroll]] for (uint i = 0u; i < PARTS(words); ++i) {                                        \
         uint e = gl_LocalInvocationIndex + i * THREADS;                                          \
@@ -137,6 +148,7 @@ void main() {
     int64_t kstep = a.ks[2], vstep = a.vs[2];
     uint64_t kbase = at(a.k, int64_t(b) * a.ks[0] + int64_t(kv) * a.ks[1], A_SIZE);
     uint64_t vbase = at(a.v, int64_t(b) * a.vs[0] + int64_t(kv) * a.vs[1], A_SIZE);
+    uint64_t kfirst = FIRST_WORD(WORDS_K, kbase, kstep), vfirst = FIRST_WORD(WORDS_V, vbase, vstep);
 
     for (uint e = gl_LocalInvocationIndex; e < BM * WORDS_K; e += THREADS) {
         uint r = e / WORDS_K, c = e % WORDS_K, row = min(row0 + r, all - 1u);
@@ -169,16 +181,16 @@ void main() {
 
     uvec4 next_k[PARTS(WORDS_K)];
 #ifdef HELD
-    FETCH(next_k, WORDS_K, kbase, kstep, 0u, end, d)
+    FETCH_TILE(next_k, WORDS_K, kbase, kstep, 0u, end, d, kfirst)
 #endif
     for (uint first = 0u; first < end; first += BN) {
 #ifndef HELD
-        FETCH(next_k, WORDS_K, kbase, kstep, first, end - first, d)
+        FETCH_TILE(next_k, WORDS_K, kbase, kstep, first, end - first, d, kfirst)
 #endif
         barrier();
         PUT(next_k, WORDS_K, KEYS)
         uvec4 next_v[PARTS(WORDS_V)];
-        FETCH(next_v, WORDS_V, vbase, vstep, first, end - first, dv)
+        FETCH_TILE(next_v, WORDS_V, vbase, vstep, first, end - first, dv, vfirst)
         barrier();
         bool free = first + BN <= end;
 #ifdef CAUSAL
@@ -232,7 +244,7 @@ void main() {
         [[unroll]] for (uint k = 0u; k < 4u; ++k) left_of_sums(w[k], s[k]);
         barrier();
         uint coming = min(first + BN, end - 1u);
-        FETCH(next_k, WORDS_K, kbase, kstep, coming, end - coming, d)
+        FETCH_TILE(next_k, WORDS_K, kbase, kstep, coming, end - coming, d, kfirst)
 #else
         [[unroll]] for (uint m = 0u; m < 4u; ++m) {
             SUMS s;

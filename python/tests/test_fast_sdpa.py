@@ -3,6 +3,7 @@
 import os
 import pathlib
 import sys
+import textwrap
 
 import mlx.core as mx
 import numpy as np
@@ -102,22 +103,30 @@ def test_many_keys_in_parts(rng):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("kernel", ["plain", "plain_held"])
-def test_the_matrix_kernel_by_ordinary_arithmetic(kernel):
-    """Scores in shared memory and in registers, where there are no matrix instructions too."""
+@pytest.mark.parametrize("held", [False, True])
+def test_the_matrix_kernel(held):
+    """Scores in shared memory, in registers; ordinary arithmetic without matrix instructions."""
     run = """
         import numpy as np, mlx.core as mx, test_fast_sdpa as t
         mx.set_default_device(mx.gpu)
         rng = np.random.default_rng(3)
-        masks = t.masks(rng, 1, 4, 37, 77)
-        for form in ("none", "causal", "bool heads"):
-            args = (masks[form], form == "none", 24)
-            t.check(rng, "bfloat16", (1, 4, 37, 32), (1, 2, 77, 32), *args)
-        t.check(rng, "float16", (2, 2, 50, 32), (2, 1, 20, 32), "causal")
+        mask = t.masks(rng, 1, 4, 30, 77)["bool heads"]
+        t.check(rng, "bfloat16", (1, 4, 30, 16), (1, 2, 77, 16), mask, True)
+        if coop:
+            for form, mask in t.masks(rng, 2, 6, 137, 177).items():
+                t.check(rng, "float16", (2, 6, 137, 80), (2, 2, 177, 80), mask, form == "none", 72)
+                t.check(rng, "bfloat16", (2, 6, 137, 128), (2, 2, 177, 128), mask)
         print([row["kernel"] for row in mx.vulkan.stats()["attention"]])
     """
-    path = {"PYTHONPATH": os.pathsep.join([str(pathlib.Path(__file__).parent), *sys.path])}
-    out = python(run, {**path, "MLX_VK_SDPA_COOP": kernel}, timeout=280).stdout
+    coop = mx.device_info(mx.gpu).get("cooperative_matrix", False)
+    path = os.pathsep.join([str(pathlib.Path(__file__).parent), *sys.path])
+    if coop:
+        env = {} if held else {"MLX_VK_DISABLE": "sdpa_held"}
+    else:
+        env = {"MLX_VK_SDPA_COOP": "plain_held" if held else "plain"}
+    out = python(
+        f"coop = {coop}\n" + textwrap.dedent(run), {"PYTHONPATH": path, **env}, timeout=280
+    ).stdout
     assert "coop" in out and "tile" not in out
 
 

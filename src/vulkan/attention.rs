@@ -157,7 +157,7 @@ pub fn attention(
     let coop = match wide && !vector && dst.ptr.is_multiple_of(16) {
         true => {
             let device = enc.device();
-            table::coop(device.features(), q.dtype, rows, [d, dv], || spread::held(device, q.dtype))
+            table::coop(device.features(), q.dtype, rows, [d, dv], || spread::known(device, q.dtype, 16))
         }
         false => None,
     };

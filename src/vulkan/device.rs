@@ -46,8 +46,8 @@ pub struct Device {
     upload_stream: OnceLock<Result<&'static StreamState>>,
     download_stream: OnceLock<Result<&'static StreamState>>,
     lost: OnceLock<Error>,
-    /// What `spread` saw of float16 and bfloat16 matrices.
-    pub(super) held: [OnceLock<bool>; 2],
+    /// What `spread` saw of float16 and bfloat16 matrices with 16 and with 8 columns.
+    pub(super) spread: [OnceLock<bool>; 4],
 }
 
 /// Facts about a GPU for users.
@@ -173,7 +173,7 @@ impl Device {
             upload_stream: OnceLock::new(),
             download_stream: OnceLock::new(),
             lost: OnceLock::new(),
-            held: Default::default(),
+            spread: Default::default(),
         })
     }
 

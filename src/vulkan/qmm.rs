@@ -12,6 +12,7 @@ use super::matmul_table::fixed_subgroup;
 use super::pipeline::Pipeline;
 use super::qmm_table::{Choice, Coop, Shape, VECTORS, Variant, choose};
 use super::quant::{define_format, dequantize, show as show_format};
+use super::spread;
 use super::stats::STATS;
 use super::{CommandEncoder, Features, KernelKey, Module, Source, elementwise};
 use crate::bail;
@@ -254,7 +255,8 @@ pub fn quantized_matmul(
         && batch >= 16.max(4 * matrices)
         && !env::disabled("qmm_runs");
     let shape = Shape { dtype: dst.dtype, format: w.format, transpose, m, n, k, batch, matrices, runs };
-    let choice = choose(enc.device().features(), &shape);
+    let device = enc.device();
+    let choice = choose(device.features(), &shape, &|cols| spread::known(device, dst.dtype, cols));
     STATS.quantized(choice.variant.number(), m, k / i64::from(w.format.group));
     if choice.variant == Variant::Dequantize {
         let picks = Picks { lhs: lhs.as_ref(), rhs: rhs.as_ref(), sorted: picks.sorted };

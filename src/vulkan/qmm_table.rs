@@ -18,7 +18,6 @@ pub(super) const VECTORS: i64 = 8;
 const FEW: i64 = 16;
 /// Most rows of x that qmm_coop takes, 16 at a time.
 const COOP_ROWS: i64 = 64;
-const NVIDIA: u32 = 0x10de;
 /// Most bytes of weights that are dequantised for the kernels of `matmul`.
 const SCRATCH: i64 = 1 << 30;
 
@@ -140,7 +139,7 @@ fn forced_coop() -> (bool, Option<[u32; 3]>) {
 /// The kernel on cooperative matrices, where the device has them and keeps their elements where it expects them.
 /// H200, 16384 x 4096 codes of four bits, bfloat16: 8 rows 21 us (qmm_rows 58), 1 row 15 (19); codes of eight bits do
 /// not pay for one row (31 against 25). 16 rows at a time are faster than dequantised weights up to 64 (100 against 177).
-fn coop(f: &Features, s: &Shape) -> Option<Coop> {
+fn coop(f: &Features, s: &Shape, spread: &dyn Fn(u32) -> bool) -> Option<Coop> {
     let (plain, layout) = forced_coop();
     let half = matches!(s.dtype, Dtype::F16 | Dtype::BF16);
     // Enough workgroups of two tiles, and of one, to fill the GPU.
@@ -152,8 +151,8 @@ fn coop(f: &Features, s: &Shape) -> Option<Coop> {
     if !takes || disabled("qmm_coop") {
         return None;
     }
-    let lanes = f.vendor_id == NVIDIA && table::fixed_subgroup(f) == Some(32);
-    let has = |n: &u32| plain || lanes && table::multiplies(f, s.dtype, [16, *n, 16]);
+    let lanes = table::fixed_subgroup(f) == Some(32);
+    let has = |n: &u32| plain || lanes && table::multiplies(f, s.dtype, [16, *n, 16]) && spread(*n);
     let cols = [if s.m <= 8 { 8 } else { 16 }, 16].into_iter().find(has)?;
     // Columns for several groups hold the codes of all of them: 32 words a lane, more would spill.
     let most = (32 * 64 / (s.format.group * s.format.bits)).max(1);
@@ -193,11 +192,13 @@ fn layout_of_rows(f: &Features, s: &Shape, units: i64, vectors: u32) -> (u32, u3
 }
 
 /// The kernel for a product.
-pub(super) fn choose(f: &Features, s: &Shape) -> Choice {
+///
+/// `spread` says whether cooperative matrices of so many columns lie in a subgroup as the kernel expects.
+pub(super) fn choose(f: &Features, s: &Shape, spread: &dyn Fn(u32) -> bool) -> Choice {
     let whole = |variant| Choice { variant, k_split: round_up(s.k.max(1), 32), splits: 1 };
     let vectors = s.m.min(VECTORS).next_power_of_two_or_one() as u32;
     let few = if f.software { VECTORS } else { FEW };
-    if let Some(c) = coop(f, s) {
+    if let Some(c) = coop(f, s, spread) {
         return whole(Variant::Coop(c));
     }
     if s.m <= few && !s.runs {
@@ -280,10 +281,13 @@ mod tests {
     #[test]
     fn few_rows_walk_the_codes_and_many_take_tiles() {
         let f = Features { shared_memory: 32768, max_workgroup_invocations: 256, ..Default::default() };
-        let rows = choose(&f, &shape(1, 16384, 4096)).variant;
+        let rows = choose(&f, &shape(1, 16384, 4096), &|_| false).variant;
         assert_eq!(rows, Variant::Rows { threads: 32, rows: 4, vectors: 1, unit: 32 });
-        assert!(matches!(choose(&f, &shape(512, 4096, 4096)).variant, Variant::Tiled { bm: 64, .. }));
-        let few_tiles = choose(&f, &shape(32, 256, 4096));
+        assert!(matches!(
+            choose(&f, &shape(512, 4096, 4096), &|_| false).variant,
+            Variant::Tiled { bm: 64, .. }
+        ));
+        let few_tiles = choose(&f, &shape(32, 256, 4096), &|_| false);
         assert!(few_tiles.splits > 1 && few_tiles.k_split % 32 == 0);
     }
 
@@ -302,7 +306,6 @@ mod tests {
             subgroup_scope: true,
         };
         let f = Features {
-            vendor_id: NVIDIA,
             subgroup_size: 32,
             min_subgroup_size: 32,
             max_subgroup_size: 32,
@@ -315,23 +318,23 @@ mod tests {
             ..Default::default()
         };
         let half = |m| Shape { dtype: Dtype::F16, ..shape(m, 4096, 4096) };
-        let taken = |f: &Features, s: Shape| match choose(f, &s).variant {
+        let taken = |s: Shape| match choose(&f, &s, &|_| true).variant {
             Variant::Coop(c) => Some((c.cols, c.vectors)),
             _ => None,
         };
         assert_eq!(
-            [2, 3, 8, 9, 16].map(|m| taken(&f, half(m))),
+            [2, 3, 8, 9, 16].map(|m| taken(half(m))),
             [(8, 2), (8, 4), (8, 8), (16, 16), (16, 16)].map(Some)
         );
-        assert_eq!([1, 65].map(|m| taken(&f, half(m))), [None; 2]);
-        assert_eq!(taken(&f, Shape { n: 16384, ..half(1) }), Some((8, 1)));
+        assert_eq!([1, 65].map(|m| taken(half(m))), [None; 2]);
+        assert_eq!(taken(Shape { n: 16384, ..half(1) }), Some((8, 1)));
         let others = [
             shape(4, 4096, 4096),
             Shape { dtype: Dtype::BF16, ..half(4) },
             Shape { transpose: false, ..half(4) },
         ];
-        assert_eq!(others.map(|s| taken(&f, s)), [None; 3]);
-        assert_eq!(taken(&Features { vendor_id: 0x1002, ..f }, half(4)), None);
+        assert_eq!(others.map(taken), [None; 3]);
+        assert!(!matches!(choose(&f, &half(4), &|_| false).variant, Variant::Coop(_)));
     }
 
     #[test]

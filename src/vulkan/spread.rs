@@ -1,6 +1,6 @@
 //! How a device spreads cooperative matrices over the lanes of a subgroup. Vulkan leaves that open; a kernel that knows
-//! it can turn sums into an operand in registers. So it is looked at once, and what is seen must be what
-//! shaders/lib/fragment.glsl calls HELD.
+//! it sets elements itself, and turns sums into an operand in registers. So it is looked at once, and what is seen must
+//! be what shaders/lib/mma.glsl and HELD of shaders/lib/fragment.glsl say.
 
 use super::device::Device;
 use super::elem::{Defines, Push, define};
@@ -11,20 +11,37 @@ use crate::bail;
 use crate::core::{Dtype, Result};
 
 const LANES: usize = 32;
-/// Elements of a lane.
-const OWN: usize = 8;
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key(Dtype);
+/// Element type, and columns of the right side: 8 or 16.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Key(Dtype, u32);
+
+impl Key {
+    /// Numbers of the elements that a lane is expected to have: of the left side, the right side, the sums.
+    fn expected(self, lane: usize) -> Vec<u32> {
+        let (g, t, cols) = (lane / 4, lane % 4, self.1 as usize);
+        let blocks = cols / 8;
+        let pairs = |n: usize, first: &dyn Fn(usize) -> usize, apart: usize| -> Vec<u32> {
+            (0..n).flat_map(|j| [first(j), first(j) + apart]).map(|e| e as u32).collect()
+        };
+        [
+            pairs(4, &|j| (g + j / 2 * 8) * 16 + 2 * t + j % 2 * 8, 1),
+            pairs(cols / 4, &|j| (2 * t + j % 2 * 8) * cols + g + j / 2 * 8, cols),
+            pairs(cols / 4, &|j| (g + j / blocks * 8) * cols + 2 * t + j % blocks * 8, 1),
+        ]
+        .concat()
+    }
+}
 
 impl KernelKey for Key {
     fn name(&self) -> String {
-        format!("fragment_probe_{}", self.0)
+        format!("fragment_probe_{}_{}", self.0, self.1)
     }
 
     fn module(&self, f: &Features) -> Module {
         let mut d = Defines::new();
         define(&mut d, "DTYPE", if self.0 == Dtype::BF16 { 2 } else { 1 });
+        define(&mut d, "COLS", self.1);
         Module {
             source: Source::File("fragment_probe.comp"),
             defines: d,
@@ -35,42 +52,37 @@ impl KernelKey for Key {
     }
 }
 
-/// Number of the element that HELD puts at place `i` of a lane.
-fn held_at(lane: usize, i: usize) -> u32 {
-    let (row, col) = (lane / 4 + (i & 4) * 2, lane % 4 * 2 + (i & 1) + (i & 2) * 4);
-    (row * 16 + col) as u32
-}
-
-/// Whether sums and left operands of 16 x 16 elements of `dtype` lie as HELD says. The first call waits for the GPU.
-pub(super) fn held(device: &'static Device, dtype: Dtype) -> bool {
-    let slot = &device.held[usize::from(dtype == Dtype::BF16)];
+/// Whether matrices of 16-bit `dtype` with `cols` columns on the right side (8 or 16) lie as expected. The first call
+/// waits for the GPU.
+pub(super) fn known(device: &'static Device, dtype: Dtype, cols: u32) -> bool {
+    let slot = &device.spread[usize::from(dtype == Dtype::BF16) + 2 * usize::from(cols == 8)];
     *slot.get_or_init(|| {
-        look(device, dtype).unwrap_or_else(|e| {
+        look(device, Key(dtype, cols)).unwrap_or_else(|e| {
             tracing::debug!("matrices of {dtype} were not looked at: {e}");
             false
         })
     })
 }
 
-fn look(device: &'static Device, dtype: Dtype) -> Result<bool> {
+fn look(device: &'static Device, key: Key) -> Result<bool> {
     let stream = StreamState::create(device, &device.queues[0])?;
-    let words = LANES * 2 * OWN + 1;
-    let block = device.alloc_kind(Kind::Download, 4 * words, Some(stream))?;
+    let pipeline = device.built(&key)?;
+    let wanted: Vec<u32> = (0..LANES).flat_map(|lane| key.expected(lane)).collect();
+    let bytes = 4 * wanted.len();
+    let block = device.alloc_kind(Kind::Download, bytes, Some(stream))?;
     {
         let mut enc = CommandEncoder::new(stream)?;
         let address = enc.note_write(block.clone())?;
-        let pipeline = device.pipeline(&Key(dtype))?;
         let push = Push::default().u64s(&[address]).u32s(&[]);
-        enc.dispatch(&pipeline, &push, [1, 1, 1], &[], &[(address, 4 * words as u64)])?;
+        enc.dispatch(&pipeline, &push, [1, 1, 1], &[], &[(address, bytes as u64)])?;
         enc.for_host();
     }
     stream.flush()?;
-    stream.wait(stream.open_value() - 1)?;
+    stream.wait_uninterrupted(stream.open_value() - 1)?;
     let Some(host) = block.host() else { bail!(Runtime, "[vulkan] Staging memory is not mapped.") };
     // SAFETY: the block holds so many words and the GPU is done with it.
-    let seen: &[u32] = unsafe { std::slice::from_raw_parts(host.as_ptr().cast(), words) };
-    let fits = |(at, &v): (usize, &u32)| v == held_at(at / (2 * OWN), at % OWN);
-    Ok(seen[..words - 1].iter().enumerate().all(fits) && seen[words - 1] as usize == OWN * 16 + OWN)
+    let seen: &[u32] = unsafe { std::slice::from_raw_parts(host.as_ptr().cast(), wanted.len()) };
+    Ok(seen == wanted)
 }
 
 #[cfg(test)]
@@ -80,16 +92,21 @@ mod tests {
 
     #[test]
     fn every_element_has_one_place() {
-        let mut places: Vec<u32> =
-            (0..LANES).flat_map(|lane| (0..OWN).map(move |i| held_at(lane, i))).collect();
-        places.sort_unstable();
-        assert_eq!(places, (0..256).collect::<Vec<_>>());
+        for cols in [8, 16] {
+            let lanes: Vec<Vec<u32>> = (0..LANES).map(|l| Key(Dtype::F16, cols).expected(l)).collect();
+            let own = cols as usize / 2;
+            for (part, count) in [(0..8, 256), (8..8 + own, 16 * cols), (8 + own..8 + 2 * own, 16 * cols)] {
+                let mut places: Vec<u32> = lanes.iter().flat_map(|l| l[part.clone()].to_vec()).collect();
+                places.sort_unstable();
+                assert_eq!(places, (0..count).collect::<Vec<_>>());
+            }
+        }
     }
 
     #[test]
-    fn the_probe_compiles() {
-        for dtype in [Dtype::F16, Dtype::BF16] {
-            compiler::check("probe", &Key(dtype).module(&Features::default())).unwrap();
+    fn the_probes_compile() {
+        for key in [Key(Dtype::F16, 8), Key(Dtype::BF16, 16)] {
+            compiler::check("probe", &key.module(&Features::default())).unwrap();
         }
     }
 }
