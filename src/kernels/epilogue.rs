@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 use super::codegen::{Caps, Ty, constant, value};
 use super::program::{Inst, Instr, Program, Src};
+use super::table::OpId;
 use crate::core::{Dtype, env};
 
 /// How an array meets the elements of the result.
@@ -39,9 +40,10 @@ pub struct Epilogue {
 const MAX_ARRAYS: usize = 4;
 const MAX_INSTRS: usize = 24;
 const MAX_CODE: usize = 4;
-/// Results up to which a kernel less always pays. H200: 300 products of 64 x 64 with tanh 2.1 ms against 5.1; bfloat16
-/// 8192 x 768 by 768 x 3072 with a bias 233 us against 264, but with a bias and gelu 504 against 374: instructions
-/// that another kernel hides behind its loads wait here for the last sum.
+/// Results up to which a kernel less always pays. H200: 20 products of 256 x 256 with tanh 186 us against 227; bfloat16
+/// 8192 x 768 by 768 x 3072 with a bias 243 us against 280, with a bias and gelu 273 against 357, 8192 x 3072 by
+/// 3072 x 768 with a bias and a residual 222 against 228. But float16 2048 x 2048 with silu 124 against 111, and
+/// 2048 x 1024 by 1024 x 4096 with silu times an array 307 against 220: long functions wait here for the last sum.
 const SMALL: usize = 1 << 20;
 
 impl Epilogue {
@@ -106,11 +108,17 @@ impl Epilogue {
 
     /// Whether it costs less than a kernel of its own, for so many results.
     pub fn pays(&self, results: usize) -> bool {
-        let function =
-            |i: &Instr| matches!(i.op, Inst::Op(op) if op.row().code_size(self.program.compute_dtype(i)) > 0);
-        let light = !self.spread.contains(&Spread::Whole) && !self.program.instrs.iter().any(function);
-        let asked = env::word("MLX_VK_MATMUL_EPILOGUE") == Some("all");
-        results <= SMALL || asked || self.from() != Dtype::F32 && light
+        let size = |i: &Instr, op: OpId| op.row().code_size(self.program.compute_dtype(i));
+        let functions = self.program.instrs.iter().filter_map(|i| match i.op {
+            Inst::Op(op) if size(i, op) > 0 => Some(op.row().name),
+            _ => None,
+        });
+        // Selections are no longer than a product, and the error function has neither a branch nor a division.
+        let calls = |short: &[&str]| functions.clone().any(|name| !short.contains(&name));
+        let selections = ["abs", "negative", "maximum", "minimum", "erf"];
+        let any = calls(&selections[..4]);
+        let light = !calls(&selections) && !(any && self.spread.contains(&Spread::Whole));
+        results <= SMALL || light || env::word("MLX_VK_MATMUL_EPILOGUE") == Some("all")
     }
 
     /// Macros for lib/epilogue.glsl.

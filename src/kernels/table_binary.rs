@@ -156,7 +156,7 @@ pub(super) const ROWS: &[Row] = &[
         glsl: &[
             ("B", "$a || $b"),
             ("IU", "$a > $b ? $a : $b"),
-            ("F", "($a > $b || m_isnan($a)) ? $a : $b"),
+            ("F", "m_larger($a, $b)"),
             ("C", "c_max($a, $b)"),
         ],
     },
@@ -179,7 +179,7 @@ pub(super) const ROWS: &[Row] = &[
         glsl: &[
             ("B", "$a && $b"),
             ("IU", "$a < $b ? $a : $b"),
-            ("F", "($a < $b || m_isnan($a)) ? $a : $b"),
+            ("F", "m_smaller($a, $b)"),
             ("C", "c_min($a, $b)"),
         ],
     },
