@@ -324,6 +324,17 @@ def test_divmod_and_rounding():
     np.testing.assert_allclose(np.array(mx.round(mx.array([123.0, 567.0]), -1)), [120, 570])
 
 
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16])
+def test_quotients_of_zeros_keep_their_sign(dtype):
+    a = np.array([0.0, -0.0, 0.0, -0.0] * 32, np.float32)
+    b = np.array([6.0, 6.0, -6.0, -6.0] * 32, np.float32)
+    got = np.array((mx.array(a).astype(dtype) / mx.array(b).astype(dtype)).astype(mx.float32))
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(a / b))
+    quotient = mx.compile(lambda x: (x * 1.0) / 6.0)(mx.array(a).astype(dtype))
+    got = np.array(quotient.astype(mx.float32))
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(a))
+
+
 @pytest.mark.parametrize("dtype", h.INTS)
 def test_integers_wrap(dtype):
     info = np.iinfo(dtype)

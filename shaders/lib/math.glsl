@@ -100,7 +100,8 @@ float m_div_far(float a, float b) {
 float m_div_by(float a, float b, float y) {
   precise float q = a * y;
   precise float z = fma(fma(-q, b, a), y, q);
-  return m_abs(q) < M_INF ? z : q;
+  // Zeros keep their sign, infinities and NaN what they are.
+  return (floatBitsToUint(q) & 0x7fffffffu) - 1u < 0x7f7fffffu ? z : q;
 }
 float m_div(float a, float b) {
   uint eb = (floatBitsToUint(b) >> 23) & 0xffu;
