@@ -27,5 +27,7 @@ pub mod transforms;
 pub mod vulkan;
 
 /// Graphs are many small allocations that come and go together, more than the caches of the C library's allocator hold.
+/// Programs in Rust choose for themselves.
+#[cfg(feature = "python")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
