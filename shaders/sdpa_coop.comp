@@ -1,13 +1,13 @@
 #version 460
 // Attention of many queries on cooperative matrices of subgroup scope. A workgroup of TEAMS subgroups takes 16 rows
-// each of the heads that share a key head and walks their keys 64 at a time. Keys, then values, are staged as 16-bit
-// elements; values are on their way in registers while scores are multiplied, and keys of the next tile while values are
-// (without HELD that costs more registers than it saves time).
+// each of the heads that share a key head and walks their keys 64 at a time. Keys and values are staged as 16-bit
+// elements; those to come are on their way in registers meanwhile.
 // HELD (see lib/fragment.glsl): scores stay in the registers that they are summed in; four lanes share two rows, and
-// weights become an operand where they are (as in FlashAttention-2). Without it scores go through shared memory as
-// float, where each row belongs to LANES / 16 lanes, and come back as 16-bit weights in the same place.
-// Values are summed in registers, and scaled when a maximum has grown by more than SLACK (FlashAttention-4's conditional
-// rescaling); weights stay below 2^SLACK.
+// weights become an operand where they are (as in FlashAttention-2). The next tile's scores are multiplied while this
+// one's become weights (as in FlashAttention-3, here left to the compiler's scheduler: nothing branches in between).
+// Without it scores go through shared memory as float, where each row belongs to LANES / 16 lanes, and come back as
+// 16-bit weights in the same place; sums of values are then scaled when a maximum has grown by more than SLACK
+// (FlashAttention-4's conditional rescaling), and weights stay below 2^SLACK.
 // Defines: HD, HV (features of keys and values, padded to 16), WD (words of a staged row), LANES, TEAMS.
 #ifndef PLAIN
 #pragma use_vulkan_memory_model
@@ -62,9 +62,9 @@ const float SLACK = 8.0;
         uvec4 x = Vec16(p + (there ? 16ul * c : 0ul)).v, none = uvec4(0u);                       \
         part[i] = there ? x : none;                                                              \
     }
-// The same for whole tiles: a lane's words are as many rows apart, `there` is where its first one lies in the first tile.
+// The same for whole tiles that keep every lane busy: a lane's words are as many rows apart, `there` is where its first one lies in the first tile.
 #define FETCH_TILE(part, words, base, step, first, rows, count, there)                           \
-    if (THREADS % (words) == 0u && (rows) >= BN && (count) == 8u * (words)) {                    \
+    if (THREADS % (words) == 0u && BN * (words) % THREADS == 0u && (rows) >= BN && (count) == 8u * (words)) { \
         uint64_t p = at(there, int64_t(first) * (step), A_SIZE);                                 \
         int64_t apart = int64_t(THREADS / (words)) * (step) * A_SIZE;                            \
         [[unroll]] for (uint i = 0u; i < PARTS(words); ++i) part[i] = Vec16(p + i * apart).v;    \
@@ -127,6 +127,36 @@ float row_sum(float x) {
     return x;
 }
 
+// Whether every row sees all keys of the tile as they are. Scores in units of log 2 are then products times a factor,
+// which is applied with the maximum taken off where it is positive.
+bool seen_by_all(uint first, uint end, uint low) {
+#if defined(MASK_BOOL) || defined(MASK_ADD)
+    return false;
+#elif defined(CAUSAL)
+    return first + BN <= end && int(first + BN) <= int(low) + 1 + int(a.n) - int(a.l);
+#else
+    return first + BN <= end;
+#endif
+}
+
+#define MULTIPLY_KEYS(s)                                                                         \
+    [[unroll]] for (uint m = 0u; m < 4u; ++m) {                                                  \
+        zero_sums(s[m]);                                                                         \
+        [[unroll]] for (uint k = 0u; k < HD / 16u; ++k) {                                        \
+            RIGHT x;                                                                             \
+            load_right_turned(x, KEYS + m * 16u * WD + k * 2u, WD);                              \
+            multiply(q[k], x, s[m]);                                                             \
+        }                                                                                        \
+    }
+#define MULTIPLY_VALUES(w)                                                                       \
+    [[unroll]] for (uint f = 0u; f < HV / 16u; ++f) {                                            \
+        [[unroll]] for (uint k = 0u; k < 4u; ++k) {                                              \
+            RIGHT x;                                                                             \
+            load_right(x, VALUES + k * 16u * WD + f * 2u, WD);                                   \
+            multiply(w[k], x, o[f]);                                                             \
+        }                                                                                        \
+    }
+
 void main() {
     uint lane = frag_lane(), sg = frag_group();
     uint l = a.l, n = a.n, d = a.d, dv = a.dv, all = a.rows;
@@ -179,57 +209,48 @@ void main() {
 #endif
     float units = a.scale * LOG2E;
 
-    uvec4 next_k[PARTS(WORDS_K)];
+    uvec4 next_k[PARTS(WORDS_K)], next_v[PARTS(WORDS_V)];
 #ifdef HELD
     FETCH_TILE(next_k, WORDS_K, kbase, kstep, 0u, end, d, kfirst)
-#endif
+    barrier();
+    PUT(next_k, WORDS_K, KEYS)
+    barrier();
+    uint coming = min(BN, end - 1u);
+    FETCH_TILE(next_k, WORDS_K, kbase, kstep, coming, end - coming, d, kfirst)
+    FETCH_TILE(next_v, WORDS_V, vbase, vstep, 0u, end, dv, vfirst)
+    SUMS s[4];
+    MULTIPLY_KEYS(s)
     for (uint first = 0u; first < end; first += BN) {
-#ifndef HELD
-        FETCH_TILE(next_k, WORDS_K, kbase, kstep, first, end - first, d, kfirst)
-#endif
         barrier();
         PUT(next_k, WORDS_K, KEYS)
-        uvec4 next_v[PARTS(WORDS_V)];
-        FETCH_TILE(next_v, WORDS_V, vbase, vstep, first, end - first, dv, vfirst)
-        barrier();
-        bool free = first + BN <= end;
-#ifdef CAUSAL
-        free = free && int(first + BN) <= int(low) + 1 + int(n) - int(l);
-#endif
-#if defined(MASK_BOOL) || defined(MASK_ADD)
-        free = false;
-#endif
-        // Scores in units of log 2 are s * factor; a positive factor is applied with the maximum taken off.
-        free = free && units > 0.0;
-        float factor = free ? units : 1.0;
-#ifdef HELD
-        SUMS s[4];
-        [[unroll]] for (uint m = 0u; m < 4u; ++m) {
-            zero_sums(s[m]);
-            [[unroll]] for (uint k = 0u; k < HD / 16u; ++k) {
-                RIGHT x;
-                load_right_turned(x, KEYS + m * 16u * WD + k * 2u, WD);
-                multiply(q[k], x, s[m]);
-            }
-        }
         PUT(next_v, WORDS_V, VALUES)
+        barrier();
+        coming = min(first + 2u * BN, end - 1u);
+        FETCH_TILE(next_k, WORDS_K, kbase, kstep, coming, end - coming, d, kfirst)
+        coming = min(first + BN, end - 1u);
+        FETCH_TILE(next_v, WORDS_V, vbase, vstep, coming, end - coming, dv, vfirst)
+        bool free = seen_by_all(first, end, low) && units > 0.0;
+        float factor = free ? units : 1.0;
+        if (!free) {
+            [[unroll]] for (uint m = 0u; m < 4u; ++m)
+                [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+                    uint key = first + m * 16u + held_col(i);
+                    element(s[m], i) = score(element(s[m], i), b, hs[i / 4u], qs[i / 4u], key, end);
+                }
+        }
+        // No branch from here on: products of the tile ahead and arithmetic on this one fill each other's gaps.
+        SUMS ahead[4];
+        MULTIPLY_KEYS(ahead)
         float most[2] = float[](NEG_INF, NEG_INF), base[2], keep[2];
         [[unroll]] for (uint m = 0u; m < 4u; ++m)
-            [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-                uint j = i / 4u, key = first + m * 16u + held_col(i);
-                if (!free) element(s[m], i) = score(element(s[m], i), b, hs[j], qs[j], key, end);
-                most[j] = max(most[j], element(s[m], i));
-            }
-        bool grown = false;
+            [[unroll]] for (uint i = 0u; i < 8u; ++i) most[i / 4u] = max(most[i / 4u], element(s[m], i));
         [[unroll]] for (uint j = 0u; j < 2u; ++j) {
             most[j] = row_max(most[j] * factor);
-            bool more = most[j] > top[j] + SLACK;
-            base[j] = more ? most[j] : top[j];
-            keep[j] = more ? exp2(top[j] - base[j]) : 1.0;
+            base[j] = max(most[j], top[j]);
+            keep[j] = top[j] == base[j] ? 1.0 : exp2(top[j] - base[j]);
             sum[j] *= keep[j];
             top[j] = base[j];
             base[j] = finite(base[j]);
-            grown = grown || more;
         }
         [[unroll]] for (uint m = 0u; m < 4u; ++m)
             [[unroll]] for (uint i = 0u; i < 8u; ++i) {
@@ -237,15 +258,22 @@ void main() {
                 sum[i / 4u] += x;
                 element(s[m], i) = x;
             }
-        if (!none_of_them(grown))
-            [[unroll]] for (uint f = 0u; f < HV / 16u; ++f)
-                [[unroll]] for (uint i = 0u; i < 8u; ++i) element(o[f], i) *= keep[i / 4u];
+        [[unroll]] for (uint f = 0u; f < HV / 16u; ++f)
+            [[unroll]] for (uint i = 0u; i < 8u; ++i) element(o[f], i) *= keep[i / 4u];
         LEFT w[4];
         [[unroll]] for (uint k = 0u; k < 4u; ++k) left_of_sums(w[k], s[k]);
-        barrier();
-        uint coming = min(first + BN, end - 1u);
-        FETCH_TILE(next_k, WORDS_K, kbase, kstep, coming, end - coming, d, kfirst)
+        MULTIPLY_VALUES(w)
+        [[unroll]] for (uint m = 0u; m < 4u; ++m) s[m] = ahead[m];
+    }
 #else
+    for (uint first = 0u; first < end; first += BN) {
+        FETCH_TILE(next_k, WORDS_K, kbase, kstep, first, end - first, d, kfirst)
+        barrier();
+        PUT(next_k, WORDS_K, KEYS)
+        FETCH_TILE(next_v, WORDS_V, vbase, vstep, first, end - first, dv, vfirst)
+        barrier();
+        bool free = seen_by_all(first, end, low) && units > 0.0;
+        float factor = free ? units : 1.0;
         [[unroll]] for (uint m = 0u; m < 4u; ++m) {
             SUMS s;
             zero_sums(s);
@@ -298,15 +326,9 @@ void main() {
         }
         LEFT w[4];
         [[unroll]] for (uint k = 0u; k < 4u; ++k) load_left(w[k], SCORES + sg * 16u * SW + k * 2u, SW);
-#endif
-        [[unroll]] for (uint f = 0u; f < HV / 16u; ++f) {
-            [[unroll]] for (uint k = 0u; k < 4u; ++k) {
-                RIGHT x;
-                load_right(x, VALUES + k * 16u * WD + f * 2u, WD);
-                multiply(w[k], x, o[f]);
-            }
-        }
+        MULTIPLY_VALUES(w)
     }
+#endif
 
 #ifdef HELD
     float f = 1.0;

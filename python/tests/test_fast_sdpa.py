@@ -113,12 +113,13 @@ def test_the_matrix_kernel(held):
         mask = t.masks(rng, 1, 4, 30, 77)["bool heads"]
         t.check(rng, "bfloat16", (1, 4, 30, 16), (1, 2, 77, 16), mask, True)
         if coop:
+            t.check(rng, "float16", (2, 6, 137, 16), (2, 2, 177, 16), "causal")
             for form, mask in t.masks(rng, 2, 6, 137, 177).items():
                 t.check(rng, "float16", (2, 6, 137, 80), (2, 2, 177, 80), mask, form == "none", 72)
                 t.check(rng, "bfloat16", (2, 6, 137, 128), (2, 2, 177, 128), mask)
         print([row["kernel"] for row in mx.vulkan.stats()["attention"]])
     """
-    coop = mx.device_info(mx.gpu).get("cooperative_matrix", False)
+    coop = mx.vulkan.describe(0)["features"]["cooperative_matrix"]
     path = os.pathsep.join([str(pathlib.Path(__file__).parent), *sys.path])
     if coop:
         env = {} if held else {"MLX_VK_DISABLE": "sdpa_held"}

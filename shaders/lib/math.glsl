@@ -242,29 +242,29 @@ float m_exp_poly(float r) {
   return result;
 }
 
-// exp(r) * 2^n; the low bits of `u` hold n.
-float m_exp_scaled(float r, uint u) {
-#ifdef FUSED_FMA
-  // The instruction of these GPUs is good to two ULP so close to one.
-  precise float p = exp2(r * M_LOG2E);
-#else
-  precise float p = fma(m_exp_poly(r), r * r, r) + 1.0;
-#endif
-  // 2^n in two factors, because it may lie outside of the range.
+// exp(r) on |r| <= ln(2)/2.
+float m_exp_near(float r) {
+  precise float result = fma(m_exp_poly(r), r * r, r) + 1.0;
+  return result;
+}
+
+// p * 2^n; the low bits of `u` hold n.
+float m_exp_scaled(float p, uint u) {
+  // In two factors, because the power may lie outside of the range.
   uint h = u >> 1;
   precise float result = p * uintBitsToFloat((h << 23) + 0x3f800000u) *
       uintBitsToFloat(((u - h) << 23) + 0x3f800000u);
   return result;
 }
 
-// exp(x + lo) * 2^k for small `lo` and k in -1..=0.
+// exp(x + lo) * 2^k for small `lo` and k in -1..=0. By the polynomial on every device: powers that are whole come out so.
 float m_exp_k(float x0, float lo, int k) {
   // The upper bound is for the exponent alone: NaN and large numbers go on to the polynomial.
   float x = x0 < -110.0 ? -110.0 : x0;
   precise float t = fma(min(x, 90.0), M_LOG2E, M_MAGIC);
   precise float n = t - M_MAGIC;
   precise float r = fma(n, -M_LN2_LO, fma(n, -M_LN2_HI, x)) + lo;
-  return m_exp_scaled(r, floatBitsToUint(t) + uint(k));
+  return m_exp_scaled(m_exp_near(r), floatBitsToUint(t) + uint(k));
 }
 
 // As above for lo = 0 and k = 0, which no optimiser may leave out: it would lose the sign of a zero.
@@ -273,7 +273,13 @@ float m_exp(float x0) {
   precise float t = fma(min(x, 90.0), M_LOG2E, M_MAGIC);
   precise float n = t - M_MAGIC;
   precise float r = fma(n, -M_LN2_LO, fma(n, -M_LN2_HI, x));
-  return m_exp_scaled(r, floatBitsToUint(t));
+#ifdef FUSED_FMA
+  // The instruction of these GPUs is good to two ULP so close to one.
+  precise float p = exp2(r * M_LOG2E);
+#else
+  precise float p = m_exp_near(r);
+#endif
+  return m_exp_scaled(p, floatBitsToUint(t));
 }
 
 float m_expm1(float x0) {

@@ -360,7 +360,7 @@ impl Array {
 
     /// Whether nothing needs scheduling: data is there or on its way. Work that failed can be tried again.
     pub fn is_scheduled(&self) -> bool {
-        self.has_data() || self.event().is_some_and(|e| !e.failed())
+        self.unscheduled().is_none()
     }
 
     /// What `eval` has to run for this array: `None` where data is there or on its way, `Some(None)` where nothing can

@@ -263,6 +263,7 @@ pub const VARIANTS: &[(&str, &str)] = &[
     ("scatter_owned", "sorted updates, for assignments too"),
     ("elementwise_wide", "one element at a time"),
     ("copy_transpose", "the strided copy"),
+    ("block_turns", "the memory that a stream used last, though its next command has to wait for that"),
     ("batch_keep", "a batch for each `async_eval`, and full ones at once, while the GPU is busy too"),
     ("copy_queue", "large copies on the stream that needs them"),
 ];

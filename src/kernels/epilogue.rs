@@ -10,7 +10,6 @@ use smallvec::SmallVec;
 
 use super::codegen::{Caps, Ty, constant, value};
 use super::program::{Inst, Instr, Program, Src};
-use super::table::OpId;
 use crate::core::{Dtype, env};
 
 /// How an array meets the elements of the result.
@@ -82,6 +81,15 @@ impl Epilogue {
         self.arrays().map(|(k, _)| self.program.inputs[k].size()).collect()
     }
 
+    /// Names of the operations that call library functions, and what each adds to the code.
+    fn functions(&self) -> impl Iterator<Item = (&'static str, usize)> + '_ {
+        let call = |i: &Instr| match i.op {
+            Inst::Op(op) => Some((op.row().name, op.row().code_size(self.program.compute_dtype(i)))),
+            Inst::Cast => None,
+        };
+        self.program.instrs.iter().filter_map(call).filter(|f| f.1 > 0)
+    }
+
     /// Whether kernels can compute it. Every kernel of the family stores float32 and the product's own dtype.
     pub fn suits(&self) -> bool {
         let p = &self.program;
@@ -92,10 +100,6 @@ impl Epilogue {
             Inst::Op(op) => op.row().glsl(p.compute_dtype(i)).is_some(),
             Inst::Cast => true,
         };
-        let code = |i: &Instr| match i.op {
-            Inst::Op(op) => op.row().code_size(p.compute_dtype(i)),
-            Inst::Cast => 0,
-        };
         p.outputs.len() == 1
             && (from == Dtype::F32 || half(from))
             && (to == Dtype::F32 || to == from || from == Dtype::F32 && half(to))
@@ -103,19 +107,14 @@ impl Epilogue {
             && p.instrs.iter().all(known)
             && p.instrs.len() <= MAX_INSTRS
             && self.spread.len() <= MAX_ARRAYS
-            && p.instrs.iter().map(code).sum::<usize>() <= MAX_CODE
+            && self.functions().map(|f| f.1).sum::<usize>() <= MAX_CODE
     }
 
     /// Whether it costs less than a kernel of its own, for so many results.
     pub fn pays(&self, results: usize) -> bool {
-        let size = |i: &Instr, op: OpId| op.row().code_size(self.program.compute_dtype(i));
-        let mut functions = self.program.instrs.iter().filter_map(|i| match i.op {
-            Inst::Op(op) if size(i, op) > 0 => Some(op.row().name),
-            _ => None,
-        });
         // Selections take no longer than a product, and the error function has neither a branch nor a division.
         let short = ["abs", "negative", "maximum", "minimum", "erf"];
-        let light = !self.spread.contains(&Spread::Whole) && functions.all(|f| short.contains(&f));
+        let light = !self.spread.contains(&Spread::Whole) && self.functions().all(|f| short.contains(&f.0));
         results <= SMALL || light || env::word("MLX_VK_MATMUL_EPILOGUE") == Some("all")
     }
 

@@ -1,9 +1,9 @@
 //! Which attention kernel runs, and with what tiles: the one place for limits and factors. Each can be set for a
 //! process by an environment variable: MLX_VK_SDPA_ROWS (most queries of the vector kernel), MLX_VK_SDPA_GROUPS
 //! (workgroups that fill the device), MLX_VK_SDPA_KEYS (least keys of a part), MLX_VK_SDPA_SPLITS (parts, instead
-//! of what follows from the others), MLX_VK_SDPA_COOP (0: no
-//! matrix kernel, plain: the same with ordinary arithmetic, for tests).
-//! MLX_VK_DISABLE=sdpa_vector, sdpa_split, sdpa_tile or sdpa_coop takes one out. Pure; called by `attention`.
+//! of what follows from the others), MLX_VK_SDPA_COOP (0: no matrix kernel; others: ordinary arithmetic in its place,
+//! for tests), MLX_VK_SDPA_TEAMS (its subgroups). MLX_VK_DISABLE=sdpa_vector, sdpa_split, sdpa_tile, sdpa_coop or
+//! sdpa_held takes one out. Pure; called by `attention`.
 
 use std::sync::LazyLock;
 

@@ -1,6 +1,7 @@
 //! An opened GPU: logical device, queues, memory pool, pipelines. Opened on first use, kept for the life of
 //! the process. A lost device fails every later call with the error that was first seen.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, OnceLock, RwLock};
 
 use ash::vk;
@@ -242,6 +243,12 @@ impl Device {
 
     pub(crate) fn lock_streams(&self) -> Vec<&'static StreamState> {
         self.streams.read().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+
+    /// Submits the batches that streams keep open.
+    pub(crate) fn submit_kept(&self) -> Result<()> {
+        let mut kept = self.lock_streams().into_iter().filter(|s| s.kept.load(Ordering::Relaxed));
+        kept.try_for_each(StreamState::flush)
     }
 
     /// Whether large copies have queues of their own.

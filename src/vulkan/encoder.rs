@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock, MutexGuard};
+use std::time::{Duration, Instant};
 
 use ash::vk;
 use smallvec::SmallVec;
@@ -33,7 +34,16 @@ const FIRST_OPS: u32 = 10;
 const AHEAD_NS: u64 = 60_000;
 /// Most work of a batch that stays open.
 const OPEN_NS: u64 = 1_000_000;
-/// The least that a command takes: a dispatch, and its bytes at the speed of the fastest memory.
+/// So many batches offered one after the other, with no wait in between, make a burst: then one stays open, although the
+/// GPU has nothing to do, for so long and until it has so much work. To submit takes longer than short commands run.
+const BURST: u32 = 4;
+pub(super) const BURST_TIME: Duration = Duration::from_micros(80);
+const BURST_NS: u64 = 2 * AHEAD_NS;
+/// Work at the end of what is waited for, during which a thread looks instead of sleeping.
+const NEAR_NS: u64 = 150_000;
+/// The least that a batch takes beside its commands, and a command: a dispatch, and its bytes at the speed of the
+/// fastest memory.
+const BATCH_NS: u64 = 4_000;
 const DISPATCH_NS: u64 = 400;
 const BYTES_PER_NS: u64 = 4096;
 
@@ -78,6 +88,8 @@ pub(crate) struct Recorder {
     op_limit: u32,
     bytes: u64,
     byte_limit: u64,
+    /// When the open batch was begun.
+    begun: Option<Instant>,
     bound: vk::Pipeline,
     /// Transfers were recorded since the last barrier.
     transfer_dirty: bool,
@@ -157,6 +169,7 @@ impl Recorder {
         }
         self.memory_barrier(state, (src, writes(src)), (dst, reads | writes(dst)));
         STATS.barriers.add(1);
+        state.barriers.fetch_add(1, Ordering::Relaxed);
         self.transfer_dirty = false;
         self.transfer_synced = before_transfer;
     }
@@ -222,6 +235,7 @@ impl Recorder {
         let max = SETTINGS.max_ops;
         self.op_limit = if idle { FIRST_OPS.min(max) } else { self.op_limit.saturating_mul(3).clamp(1, max) };
         (self.ops, self.bytes, self.byte_limit) = (0, 0, SETTINGS.max_bytes);
+        self.begun = Some(Instant::now());
         self.bound = vk::Pipeline::null();
         self.profile = None; // of a batch that could not be submitted
         Ok(raw)
@@ -351,15 +365,17 @@ impl Recorder {
         u64::from(self.ops) * DISPATCH_NS + self.bytes / BYTES_PER_NS
     }
 
-    /// The last batch at whose end there is enough left of what was submitted; none if the open one is due now.
+    /// The last batch at whose end there is enough left of what was submitted; none if the open one is due now. As many
+    /// batches as may be in flight are enough too: one more would have to wait, and its thread be woken late.
     fn ahead(&self, state: &StreamState) -> Option<u64> {
         let completed = state.poll();
+        let most = SETTINGS.max_inflight.saturating_sub(2).max(1);
         let mut work = 0;
-        for sent in self.inflight.iter().rev().take_while(|s| s.value > completed) {
-            if work >= AHEAD_NS {
+        for (behind, sent) in self.inflight.iter().rev().take_while(|s| s.value > completed).enumerate() {
+            if work >= AHEAD_NS || behind >= most {
                 return Some(sent.value);
             }
-            work += sent.work;
+            work += sent.work + BATCH_NS;
         }
         None
     }
@@ -368,24 +384,51 @@ impl Recorder {
         self.work() < OPEN_NS && !env::disabled("batch_keep") && self.ahead(state).is_some()
     }
 
-    /// Submits the open batch unless the GPU has enough to do; whether it stays open.
+    /// Whether the open batch is one of a burst that may grow a little longer.
+    fn bursts(&self, state: &StreamState) -> bool {
+        state.offers.load(Ordering::Relaxed) >= BURST
+            && self.work() < BURST_NS
+            && self.ops < SETTINGS.max_ops
+            && self.begun.is_some_and(|t| t.elapsed() < BURST_TIME)
+            && !env::disabled("batch_keep")
+    }
+
+    /// Submits the open batch unless the GPU has enough to do, or more is about to come; whether it stays open.
     pub fn offer(&mut self, state: &'static StreamState) -> Result<bool> {
-        if self.ops > 0 && self.may_stay_open(state) {
+        if self.ops == 0 {
+            return Ok(false);
+        }
+        state.offers.fetch_add(1, Ordering::Relaxed);
+        if self.may_stay_open(state) || self.bursts(state) {
             return Ok(true);
         }
         self.submit(state).map(|()| false)
     }
 
-    /// Submits a batch that was kept open if it is due; else the batch to wait for before the next look.
-    pub fn tend(&mut self, state: &'static StreamState) -> Result<Option<u64>> {
+    /// Submits a batch that was kept open if it is due; else what to wait for before the next look.
+    pub fn tend(&mut self, state: &'static StreamState) -> Result<Option<Until>> {
         if !state.kept.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        let ahead = self.ahead(state);
-        if ahead.is_none() {
-            self.submit(state)?;
+        if let Some(value) = self.ahead(state) {
+            return Ok(Some(Until::Reached(value)));
         }
-        Ok(ahead)
+        if self.bursts(state) {
+            return Ok(Some(Until::BurstEnds));
+        }
+        self.submit(state).map(|()| None)
+    }
+
+    /// The batch up to which a thread that waits for `value` may sleep: what follows takes longer than to wake up.
+    pub fn far_from(&self, value: u64) -> Option<u64> {
+        let mut work = 0;
+        for sent in self.inflight.iter().rev().skip_while(|s| s.value > value) {
+            if work >= NEAR_NS {
+                return Some(sent.value);
+            }
+            work += sent.work;
+        }
+        None
     }
 
     /// Copies between two buffers; addresses are for hazards. Returns the batch that holds the copy.
@@ -434,6 +477,12 @@ impl Recorder {
         self.count(state, bytes)?;
         Ok(value)
     }
+}
+
+/// When the next look at a batch that was kept open is due.
+pub(crate) enum Until {
+    Reached(u64),
+    BurstEnds,
 }
 
 /// What an operation keeps until its end.

@@ -1,6 +1,7 @@
 //! Device memory: VMA below, a pool of size classes above it, so that a steady loop asks the driver for
 //! nothing. A dropped block goes to the pool at once with the points of its last uses. The same stream may
-//! take it again at once (its hazard tracking orders the accesses); others when those points are reached.
+//! take it again at once (its hazard tracking orders the accesses); others when those points are reached. A few blocks
+//! of a class take turns, so that a command does not wait for the one before it only to write where that one did.
 
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
@@ -17,6 +18,7 @@ use super::features::{Features, UNIFIED_MEMORY};
 use super::held::intact;
 use super::stream::{Point, StreamState};
 use super::transfer;
+use crate::core::env::disabled;
 use crate::core::{DeviceBlock, Error, Result};
 use crate::memory::stats;
 
@@ -27,6 +29,10 @@ const LARGE: u64 = 8 << 20;
 const LARGE_STEP: u64 = 2 << 20;
 /// How many free blocks of a class are looked at.
 const SCAN: usize = 16;
+/// Free blocks of a class among which a stream finds one that no command since the last barrier used, before it takes
+/// one that needs a barrier; and the part of the memory that such a block may be.
+const TURNS: usize = 4;
+const TURN_SHARE: u64 = 256;
 
 /// Most bytes of free staging on the way down that are kept: results may lie there, so that it has any size.
 const STAGING_KEPT: u64 = 2 << 30;
@@ -118,6 +124,16 @@ pub struct Block {
 struct Free {
     raw: RawBlock,
     uses: Uses,
+    /// Streams that used it, and how many barriers each had recorded by then.
+    barriers: SmallVec<[(&'static StreamState, u64); 2]>,
+}
+
+impl Free {
+    /// Whether `stream` has recorded a barrier since it used the block.
+    fn apart(&self, stream: Option<&StreamState>) -> bool {
+        let Some(stream) = stream else { return true };
+        self.barriers.iter().all(|(s, n)| !stream.same(s) || stream.barriers.load(Ordering::Relaxed) > *n)
+    }
 }
 
 /// The allocator of a device.
@@ -188,12 +204,17 @@ impl Pool {
     fn take(&self, kind: Kind, capacity: u64, stream: Option<&StreamState>) -> Option<Free> {
         let mut list = self.list(kind);
         let most = if capacity >= LARGE { capacity + capacity / 8 } else { capacity };
+        let (mut known, turns) = (0, !disabled("block_turns"));
         for blocks in list.range_mut(capacity..=most).map(|(_, b)| b) {
-            if let Some(found) = pick(blocks, stream) {
+            if let Some(found) = pick(blocks, |f| f.uses.free_for(stream) && (f.apart(stream) || !turns)) {
                 return Some(found);
             }
+            known += blocks.len();
         }
-        None
+        if turns && known < TURNS && kind == Kind::Device && capacity <= self.heap_size / TURN_SHARE {
+            return None;
+        }
+        list.range_mut(capacity..=most).find_map(|(_, blocks)| oldest(blocks, stream))
     }
 
     /// Removes cached blocks that nothing uses any more, until `enough` bytes are gone.
@@ -298,10 +319,17 @@ impl Pool {
     }
 }
 
-/// A free block that `stream` may use now: the most recent ones first, for warm caches, then the oldest.
-fn pick(blocks: &mut Vec<Free>, stream: Option<&StreamState>) -> Option<Free> {
+/// A free block that `suits`: the most recent ones are looked at first, for warm caches, then the oldest.
+fn pick(blocks: &mut Vec<Free>, suits: impl Fn(&Free) -> bool) -> Option<Free> {
     let n = blocks.len();
     let mut order = (n.saturating_sub(SCAN)..n).rev().chain(0..n.saturating_sub(SCAN).min(4));
+    order.find(|&i| suits(&blocks[i])).map(|i| blocks.remove(i))
+}
+
+/// A free block that `stream` may use now, the oldest first.
+fn oldest(blocks: &mut Vec<Free>, stream: Option<&StreamState>) -> Option<Free> {
+    let n = blocks.len();
+    let mut order = (0..n.min(SCAN)).chain(n.saturating_sub(4).max(SCAN)..n);
     if let Some(i) = order.find(|&i| blocks[i].uses.free_for(stream)) {
         return Some(blocks.remove(i));
     }
@@ -512,11 +540,13 @@ impl Drop for Block {
             return; // the child knows the memory only by name, and another thread may have held the lock
         }
         let mut uses = std::mem::take(&mut *self.uses());
+        let barriers = |p: &Point| (p.stream, p.stream.barriers.load(Ordering::Relaxed));
+        let barriers = uses.all.iter().map(barriers).collect();
         uses.all.retain(|p| !p.stream.reached(p.value));
         uses.write = None;
         let capacity = raw.capacity;
         let pool = &self.device.pool;
-        pool.list(self.kind).entry(capacity).or_default().push(Free { raw, uses });
+        pool.list(self.kind).entry(capacity).or_default().push(Free { raw, uses, barriers });
         if self.kind == Kind::Download {
             let held: u64 = pool.list(self.kind).iter().map(|(c, blocks)| c * blocks.len() as u64).sum();
             if held > STAGING_KEPT {

@@ -117,6 +117,8 @@ pub fn finish() {
     matmul_kernel::finish_background();
     builders::finish();
     for d in device::opened() {
+        // Nothing is left to the threads behind them.
+        let _ = d.submit_kept();
         for s in d.lock_streams() {
             let _ = s.wait_uninterrupted(s.submitted.load(Ordering::Acquire));
         }

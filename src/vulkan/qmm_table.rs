@@ -137,15 +137,17 @@ fn forced_coop() -> (bool, Option<[u32; 3]>) {
 }
 
 /// The kernel on cooperative matrices, where the device has them and keeps their elements where it expects them.
-/// H200, 16384 x 4096 codes of four bits, bfloat16: 8 rows 21 us (qmm_rows 58), 1 row 15 (19); codes of eight bits do
-/// not pay for one row (31 against 25). 16 rows at a time are faster than dequantised weights up to 64 (100 against 177).
+/// H200, 16384 x 4096 codes of four bits, bfloat16: 8 rows 21 us (qmm_rows 58), 1 row 15 (19); 4096 x 14336 17 (20),
+/// 3072 x 1024 5.2 (4.3). Codes of eight bits do not pay for one row (31 against 25). 16 rows at a time are faster than
+/// dequantised weights up to 64 (100 against 177).
 fn coop(f: &Features, s: &Shape, spread: &dyn Fn(u32) -> bool) -> Option<Coop> {
     let (plain, layout) = forced_coop();
     let half = matches!(s.dtype, Dtype::F16 | Dtype::BF16);
     // Enough workgroups of two tiles, and of one, to fill the GPU.
     let groups = s.n * s.batch / 16;
     let (wide, full) = (groups >= 4 * FILL as i64 - 64, groups >= 2 * FILL as i64 - 32);
-    let one = layout.is_some() || (full && s.format.affine() && s.format.bits == 4);
+    let long = groups >= FILL as i64 - 16 && s.k >= 4096;
+    let one = layout.is_some() || ((full || long) && s.format.affine() && s.format.bits == 4);
     let least = if one { 1 } else { 2 };
     let takes = half && s.transpose && !s.runs && s.format.group >= 32 && (least..=COOP_ROWS).contains(&s.m);
     if !takes || disabled("qmm_coop") {
@@ -164,7 +166,8 @@ fn coop(f: &Features, s: &Shape, spread: &dyn Fn(u32) -> bool) -> Option<Coop> {
     let [subgroups, tiles, stretch] = layout.unwrap_or(match vectors == cols {
         true if wide => [4, 2, 1],
         true => [8, 1, 2],
-        false if full => [4, 1, 1],
+        false if wide => [4, 2, 1],
+        false if full || long => [4, 1, 1],
         false => [8, 1, 1],
     });
     Some(Coop { subgroups, tiles, stretch, cols, vectors, plain })

@@ -5,14 +5,15 @@
 //! block state. A thread holds at most one `rec` lock, and never calls a `Storage` under it: whoever waits
 //! for a block while holding its storage can therefore always submit the batch that writes it.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, RwLock};
+use std::time::{Duration, Instant};
 
 use ash::vk;
 
 use super::adapter::check_fork;
 use super::device::{Device, Queue, device};
-use super::encoder::{OpState, Recorder};
+use super::encoder::{BURST_TIME, OpState, Recorder, Until};
 use crate::bail;
 use crate::core::array::check_interrupt;
 use crate::core::{Result, Stream, trace};
@@ -23,8 +24,9 @@ const SLICE_NS: u64 = 50_000_000;
 /// Likewise for the thread behind batches that are kept open.
 const KEEPER_NS: u64 = 2_000_000;
 
-/// How often a waiter looks before it sleeps; some ten microseconds.
-const SPINS: u32 = 200;
+/// How long a waiter looks before it sleeps: waking up takes some hundred microseconds. It lets other threads run.
+const SPIN: Duration = Duration::from_micros(400);
+const LOOKS: u32 = 16;
 
 /// A GPU stream.
 pub(crate) struct StreamState {
@@ -39,6 +41,8 @@ pub(crate) struct StreamState {
     pub completed: AtomicU64,
     /// Value of the batch that holds the last recorded command.
     pub recorded: AtomicU64,
+    /// Barriers recorded so far.
+    pub barriers: AtomicU64,
     /// Thread inside `op` (address of a thread-local), 0 for none: entering twice would wait for itself.
     pub owner: AtomicUsize,
     /// Held by the one thread that records an operation.
@@ -47,6 +51,8 @@ pub(crate) struct StreamState {
     pub rec: Mutex<Recorder>,
     /// The open batch was offered and stays open; a thread submits it before the GPU runs dry.
     pub kept: AtomicBool,
+    /// Batches offered since a thread last waited for the stream.
+    pub offers: AtomicU32,
     keeper: Keeper,
 }
 
@@ -113,10 +119,12 @@ impl StreamState {
             submitted: AtomicU64::new(0),
             completed: AtomicU64::new(0),
             recorded: AtomicU64::new(0),
+            barriers: AtomicU64::new(0),
             owner: AtomicUsize::new(0),
             op: Mutex::new(OpState::default()),
             rec: Mutex::new(Recorder::default()),
             kept: AtomicBool::new(false),
+            offers: AtomicU32::new(0),
             keeper: Keeper::default(),
         }));
         device.streams.write().unwrap_or_else(|e| e.into_inner()).push(state);
@@ -194,9 +202,11 @@ impl StreamState {
             drop(asked);
             loop {
                 // An error stays with the device, where the next caller finds it.
-                let Ok(Some(value)) = self.lock_rec().tend(self) else { break };
-                if self.wait_slice(value, KEEPER_NS).is_err() {
-                    break;
+                let Ok(Some(until)) = self.lock_rec().tend(self) else { break };
+                match until {
+                    Until::BurstEnds => std::thread::sleep(BURST_TIME),
+                    Until::Reached(value) if self.wait_slice(value, KEEPER_NS).is_err() => break,
+                    Until::Reached(_) => {}
                 }
             }
         }
@@ -216,12 +226,15 @@ impl StreamState {
         self.device.usable()?;
         let value = self.ensure_submitted(value)?;
         // This thread records nothing for now.
-        for s in self.device.lock_streams() {
-            if s.kept.load(Ordering::Relaxed) {
-                s.flush()?;
+        self.device.submit_kept()?;
+        self.offers.store(0, Ordering::Relaxed);
+        let _span = trace::span("wait", || "GPU".into());
+        let far = if self.reached(value) { None } else { self.lock_rec().far_from(value) };
+        if let Some(far) = far {
+            while !self.wait_slice(far, SLICE_NS)? {
+                check_interrupt()?;
             }
         }
-        let _span = trace::span("wait", || "GPU".into());
         if self.spin(value) {
             return self.device.usable();
         }
@@ -241,14 +254,20 @@ impl StreamState {
         Ok(())
     }
 
-    /// Looks for a little while: short work ends sooner than a sleeping thread wakes up.
+    /// Looks for a while: short work ends sooner than a sleeping thread wakes up.
     fn spin(&self, value: u64) -> bool {
-        let spins = if self.device.features().software { 1 } else { SPINS };
-        for _ in 0..spins {
-            if self.reached(value) || self.poll() >= value {
-                return true;
+        if self.reached(value) || self.poll() >= value || self.device.features().software {
+            return self.reached(value);
+        }
+        let begin = Instant::now();
+        while begin.elapsed() < SPIN {
+            for _ in 0..LOOKS {
+                if self.poll() >= value {
+                    return true;
+                }
+                std::hint::spin_loop();
             }
-            std::hint::spin_loop();
+            std::thread::yield_now();
         }
         false
     }
