@@ -7,10 +7,11 @@ use super::reduction::sum_to;
 use super::support::*;
 use super::{batching, partials, view};
 use crate::bail;
-use crate::core::layout::{broadcast_shapes, broadcast_strides, checked_size, show};
+use crate::core::layout::{broadcast_shapes, broadcast_strides, checked_size, is_row_major, show};
 use crate::core::{
     Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
 };
+use crate::cpu::small;
 use crate::kernels::View;
 use crate::kernels::program::{Inst, Program};
 use crate::kernels::table::{OpId, TypeRule, find, op, table};
@@ -50,6 +51,29 @@ pub(crate) fn run_cpu(p: &Program, inputs: &[Array], outputs: &[Array]) -> Resul
         return Ok(());
     }
     crate::cpu::elementwise::run(p, &ins, &dst)
+}
+
+/// One instruction on few elements, where each operand lies like the output or is a single element; false where
+/// one does not.
+fn run_small(inst: Inst, inputs: &[Array], out: &Array) -> Result<bool> {
+    let n = out.size();
+    if n == 0 || n > small::LIMIT {
+        return Ok(false);
+    }
+    let mut operands = smallvec::SmallVec::<[_; 3]>::new();
+    for a in inputs {
+        let d = a.data()?;
+        let single = a.size() == 1 && n > 1;
+        if !single && (a.size() != n || !is_row_major(a.shape(), &d.strides)) {
+            return Ok(false);
+        }
+        operands.push(small::Operand { ptr: host_start(d, a.dtype())?, dtype: a.dtype(), single });
+    }
+    let dst = host_ptr_reusing(out, inputs)?;
+    // SAFETY: operands that are not single have as many elements as the output, one behind the other. The output's
+    // memory is its own, or that of an operand of the same size.
+    unsafe { small::run(inst, &operands, n, dst, out.dtype())? };
+    Ok(true)
 }
 
 /// As [`run_cpu`], on a GPU stream.
@@ -160,6 +184,9 @@ impl Primitive for Elementwise {
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        if run_small(Inst::Op(self.0), inputs, &outputs[0])? {
+            return Ok(());
+        }
         run_cpu(&self.program(inputs, &outputs[0]), inputs, outputs)
     }
 
@@ -251,6 +278,9 @@ impl Primitive for Cast {
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        if run_small(Inst::Cast, inputs, &outputs[0])? {
+            return Ok(());
+        }
         run_cpu(&Program::cast(inputs[0].dtype(), outputs[0].dtype()), inputs, outputs)
     }
 
