@@ -12,7 +12,7 @@ use super::device::Stream;
 use super::dtype::Dtype;
 use super::error::{Error, Result};
 use super::layout::{Layout, Shape, Strides, size_of};
-use super::primitive::Primitive;
+use super::primitive::{Primitive, PrimitiveRef};
 use super::storage::Storage;
 
 /// Handle to a (possibly not yet computed) array.
@@ -69,16 +69,31 @@ struct Link {
     event: Option<Arc<Event>>,
 }
 
+/// What a node reads; most have one or two.
+pub type Inputs = SmallVec<[Array; 2]>;
+
 /// A primitive applied to inputs; shared by all its outputs.
 pub struct Node {
     /// The operation.
-    pub primitive: Arc<dyn Primitive>,
+    pub primitive: PrimitiveRef,
     /// What it reads.
-    pub inputs: Vec<Array>,
+    pub inputs: Inputs,
     /// Where it runs.
     pub stream: Stream,
-    pub(crate) specs: Vec<(Shape, Dtype)>,
+    /// The outputs, where it may have several.
+    siblings: Option<Box<Siblings>>,
+}
+
+struct Siblings {
+    specs: Vec<(Shape, Dtype)>,
     outputs: OnceLock<Vec<Weak<Inner>>>,
+}
+
+impl Node {
+    /// Whether arrays other than the one it was reached by may be its outputs.
+    pub fn has_siblings(&self) -> bool {
+        self.siblings.as_ref().is_some_and(|s| s.specs.len() > 1)
+    }
 }
 
 /// Completion of work on a CPU stream.
@@ -186,22 +201,22 @@ impl Array {
         shape: impl Into<Shape>,
         dtype: Dtype,
         primitive: impl Primitive,
-        inputs: Vec<Array>,
+        inputs: impl Into<Inputs>,
         stream: Stream,
     ) -> Array {
-        Array::single(shape.into(), dtype, Arc::new(primitive), inputs, stream)
+        Array::single(shape.into(), dtype, PrimitiveRef::new(primitive), inputs.into(), stream)
     }
 
-    /// One allocation less than `lazy_many`: this is the path of nearly every op.
-    fn single(
+    /// The single output of a primitive that is held already. This is the path of nearly every op.
+    pub fn single(
         shape: Shape,
         dtype: Dtype,
-        primitive: Arc<dyn Primitive>,
-        inputs: Vec<Array>,
+        primitive: PrimitiveRef,
+        inputs: Inputs,
         stream: Stream,
     ) -> Array {
         let traced = inputs.iter().any(Array::is_tracer);
-        let node = Arc::new(Node { primitive, inputs, stream, specs: Vec::new(), outputs: OnceLock::new() });
+        let node = Arc::new(Node { primitive, inputs, stream, siblings: None });
         let a = Array::make(shape, dtype, Link { node: Some(node), position: 0, event: None });
         if traced {
             a.set_tracer(true);
@@ -212,7 +227,7 @@ impl Array {
     /// All outputs of a primitive that other nodes share.
     pub fn lazy_shared(
         mut specs: Vec<(Shape, Dtype)>,
-        primitive: Arc<dyn Primitive>,
+        primitive: PrimitiveRef,
         inputs: Vec<Array>,
         stream: Stream,
     ) -> SmallVec<[Array; 1]> {
@@ -220,30 +235,33 @@ impl Array {
             return Array::lazy_many(specs, primitive, inputs, stream).into();
         }
         let (shape, dtype) = specs.remove(0);
-        smallvec![Array::single(shape, dtype, primitive, inputs, stream)]
+        smallvec![Array::single(shape, dtype, primitive, inputs.into(), stream)]
     }
 
     /// All outputs of a primitive.
     pub fn lazy_many(
         specs: Vec<(Shape, Dtype)>,
-        primitive: Arc<dyn Primitive>,
+        primitive: impl Into<PrimitiveRef>,
         inputs: Vec<Array>,
         stream: Stream,
     ) -> Vec<Array> {
         let traced = inputs.iter().any(Array::is_tracer);
-        let node = Arc::new(Node { primitive, inputs, stream, specs, outputs: OnceLock::new() });
-        let outs: Vec<Array> = node
-            .specs
-            .iter()
+        let siblings = Box::new(Siblings { specs: specs.clone(), outputs: OnceLock::new() });
+        let (primitive, inputs) = (primitive.into(), inputs.into());
+        let node = Arc::new(Node { primitive, inputs, stream, siblings: Some(siblings) });
+        let outs: Vec<Array> = specs
+            .into_iter()
             .enumerate()
             .map(|(position, (shape, dtype))| {
                 let link = Link { node: Some(node.clone()), position, event: None };
-                let a = Array::make(shape.clone(), *dtype, link);
+                let a = Array::make(shape, dtype, link);
                 a.set_tracer(traced);
                 a
             })
             .collect();
-        let _ = node.outputs.set(outs.iter().map(|a| Arc::downgrade(&a.0)).collect());
+        if let Some(s) = &node.siblings {
+            let _ = s.outputs.set(outs.iter().map(|a| Arc::downgrade(&a.0)).collect());
+        }
         outs
     }
 
@@ -330,11 +348,14 @@ impl Array {
 
     /// Every output of the node that computes this array; dropped siblings are replaced by placeholders.
     pub fn outputs_of(&self, node: &Node) -> SmallVec<[Array; 1]> {
-        match node.outputs.get() {
+        match &node.siblings {
             None => smallvec![self.clone()],
-            Some(outs) => outs
-                .iter()
-                .zip(&node.specs)
+            Some(s) => s
+                .outputs
+                .get()
+                .into_iter()
+                .flatten()
+                .zip(&s.specs)
                 .map(|(w, (shape, dtype))| match w.upgrade() {
                     Some(i) => Array(i),
                     None => Array::placeholder(shape.clone(), *dtype),
@@ -343,9 +364,25 @@ impl Array {
         }
     }
 
-    /// Marks the array as scheduled on a CPU stream.
+    /// Marks the array as scheduled on a CPU stream, or as no longer so.
     pub fn set_event(&self, event: Option<Arc<Event>>) {
         self.link().event = event;
+    }
+
+    /// Evaluation of the array begins: the node is taken off it, unless a transform still needs the graph. `event`
+    /// is that of the CPU stream, if it runs on one.
+    pub fn begin(&self, event: Option<&Arc<Event>>) {
+        let keep = self.is_tracer();
+        let mut link = self.link();
+        let node = if keep { None } else { link.node.take() };
+        let old = event.and_then(|e| link.event.replace(e.clone()));
+        drop(link);
+        drop((node, old));
+    }
+
+    /// The event that computes the array, unless it is `own`.
+    pub fn event_besides(&self, own: &Arc<Event>) -> Option<Arc<Event>> {
+        self.link().event.as_ref().filter(|e| !Arc::ptr_eq(e, own)).cloned()
     }
 
     /// The event of the CPU work that will produce the data, if it was scheduled.

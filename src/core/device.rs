@@ -1,10 +1,10 @@
 //! Devices and streams as plain values, and the process-wide defaults. Which devices really exist is
 //! known to the backends above; they register their count here.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex};
 
 /// What a device is.
@@ -75,10 +75,18 @@ struct Defaults {
 static DEFAULTS: LazyLock<Mutex<Defaults>> =
     LazyLock::new(|| Mutex::new(Defaults { device: None, streams: HashMap::new() }));
 static NEXT_STREAM: AtomicU32 = AtomicU32::new(0);
+/// Moves on whenever the process defaults have changed.
+static CHANGES: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     // `with mx.stream(s)` scopes of this thread; the top one wins over the process defaults.
     static SCOPES: RefCell<Vec<Stream>> = const { RefCell::new(Vec::new()) };
+    // What `current_stream` found, and after how many changes.
+    static CURRENT: Cell<Option<(u64, Stream)>> = const { Cell::new(None) };
+}
+
+fn changed() {
+    CHANGES.fetch_add(1, Ordering::Release);
 }
 
 fn defaults() -> std::sync::MutexGuard<'static, Defaults> {
@@ -91,7 +99,9 @@ pub fn init_default_device(choose: impl FnOnce() -> Device) -> Device {
         return d;
     }
     let chosen = choose();
-    *defaults().device.get_or_insert(chosen)
+    let device = *defaults().device.get_or_insert(chosen);
+    changed();
+    device
 }
 
 /// The default device, or the CPU while nothing was chosen.
@@ -105,6 +115,7 @@ pub fn default_device() -> Device {
 /// Makes `device` the default one.
 pub fn set_default_device(device: Device) {
     defaults().device = Some(device);
+    changed();
 }
 
 /// The default stream of a device.
@@ -119,6 +130,21 @@ pub fn default_stream(device: Device) -> Stream {
 /// Makes `stream` the default one of its device.
 pub fn set_default_stream(stream: Stream) {
     defaults().streams.insert(stream.device, stream);
+    changed();
+}
+
+/// The default stream of the default device. Nearly every operation asks, so that each thread keeps the answer.
+pub fn current_stream() -> Stream {
+    // Read before the defaults: what changes them meanwhile makes the answer old.
+    let changes = CHANGES.load(Ordering::Acquire);
+    match CURRENT.get() {
+        Some((at, s)) if at == changes => s,
+        _ => {
+            let s = default_stream(default_device());
+            CURRENT.set(Some((changes, s)));
+            s
+        }
+    }
 }
 
 /// A new stream; its queue or worker starts on first use.
@@ -129,9 +155,11 @@ pub fn new_stream(device: Device) -> Stream {
 /// Enters a stream scope on this thread.
 pub fn push_scope(stream: Stream) {
     SCOPES.with(|s| s.borrow_mut().push(stream));
+    CURRENT.set(None);
 }
 
 /// Leaves the innermost stream scope of this thread.
 pub fn pop_scope() {
     SCOPES.with(|s| s.borrow_mut().pop());
+    CURRENT.set(None);
 }

@@ -38,6 +38,21 @@ pub fn row_major(shape: &[i64]) -> Strides {
     strides
 }
 
+/// Whether elements of a shape lie row-major without gaps.
+pub fn is_row_major(shape: &[i64], strides: &[i64]) -> bool {
+    let mut step = 1i64;
+    for (&d, &s) in shape.iter().zip(strides).rev() {
+        if d == 0 {
+            return true;
+        }
+        if d != 1 && s != step {
+            return false;
+        }
+        step *= d;
+    }
+    true
+}
+
 impl Layout {
     /// Row-major layout at offset zero.
     pub fn contiguous(shape: &[i64]) -> Layout {
@@ -56,17 +71,7 @@ impl Layout {
 
     /// Whether the elements lie row-major without gaps (at any offset).
     pub fn is_row_contiguous(&self) -> bool {
-        let mut step = 1i64;
-        for (&d, &s) in self.shape.iter().zip(&self.strides).rev() {
-            if d == 0 {
-                return true;
-            }
-            if d != 1 && s != step {
-                return false;
-            }
-            step *= d;
-        }
-        true
+        is_row_major(&self.shape, &self.strides)
     }
 
     /// Lowest and highest element position that the layout touches; `None` when it has no elements.

@@ -18,6 +18,6 @@ pub use device::{Device, DeviceKind, Stream, default_device, default_stream};
 pub use dtype::{Category, Dtype, Kind};
 pub use error::{Error, Foreign, Result};
 pub use layout::{Layout, Shape, Strides};
-pub use primitive::{Batched, Derivatives, Jvp, Primitive, Vjp, Vmap};
+pub use primitive::{Batched, Derivatives, Jvp, Primitive, PrimitiveRef, Vjp, Vmap};
 pub use storage::{DeviceBlock, HostBlock, Storage};
 pub use stored::{Param, Stored};

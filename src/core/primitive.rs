@@ -1,6 +1,9 @@
 //! What an operation must provide to live in the graph. Implemented in `ops/`; called by `transforms/`.
 //! Derivatives build graph from ops, so they nest to any order.
 
+use std::ops::Deref;
+use std::sync::Arc;
+
 use super::array::Array;
 use super::device::Stream;
 use super::error::{Error, Result};
@@ -86,6 +89,41 @@ impl Vmap<'_> {
     /// Shape of an output for the whole batch, which comes first.
     pub fn shape(&self, output: usize) -> Shape {
         std::iter::once(self.size()).chain(self.outputs[output].shape().iter().copied()).collect()
+    }
+}
+
+/// The primitive of a node. One that lives as long as the process is not counted.
+#[derive(Clone)]
+pub enum PrimitiveRef {
+    /// Never dropped.
+    Kept(&'static dyn Primitive),
+    /// Dropped with its last node.
+    Counted(Arc<dyn Primitive>),
+}
+
+impl PrimitiveRef {
+    /// Holds a primitive; one without fields takes no memory.
+    pub fn new<P: Primitive>(primitive: P) -> PrimitiveRef {
+        if size_of::<P>() == 0 && !std::mem::needs_drop::<P>() {
+            return PrimitiveRef::Kept(Box::leak(Box::new(primitive)));
+        }
+        PrimitiveRef::Counted(Arc::new(primitive))
+    }
+}
+
+impl<P: Primitive> From<Arc<P>> for PrimitiveRef {
+    fn from(p: Arc<P>) -> PrimitiveRef {
+        PrimitiveRef::Counted(p)
+    }
+}
+
+impl Deref for PrimitiveRef {
+    type Target = dyn Primitive;
+    fn deref(&self) -> &(dyn Primitive + 'static) {
+        match self {
+            PrimitiveRef::Kept(p) => *p,
+            PrimitiveRef::Counted(p) => &**p,
+        }
     }
 }
 

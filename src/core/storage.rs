@@ -176,16 +176,28 @@ impl Storage {
     /// Host address for overwriting on the host; forgets device copies. Call it only with the storage
     /// unshared (fresh or donated).
     pub fn host_ptr_mut(&self) -> Result<*mut u8> {
+        if let Some(p) = self.host_only() {
+            return Ok(p);
+        }
+        // Brings the bytes to the host, unless that can write to the device's memory.
         let p = self.host_ptr()?;
-        let mut s = self.lock();
-        if s.host_valid && s.host.is_some() {
-            s.device = None;
-            s.device_valid = false;
-        } else if let Some(d) = s.device.clone() {
-            drop(s);
+        if self.host_only().is_none()
+            && let Some(d) = self.any_device_block()
+        {
             d.wait_unused()?;
         }
         Ok(p)
+    }
+
+    /// Forgets device copies of bytes that are valid in host memory, and says where those are.
+    fn host_only(&self) -> Option<*mut u8> {
+        let mut s = self.lock();
+        let p = s.host.as_ref().filter(|_| s.host_valid)?.ptr();
+        if s.device.is_some() {
+            s.device = None;
+            s.device_valid = false;
+        }
+        Some(p)
     }
 
     /// The valid block on GPU `index`, if there is one.

@@ -90,7 +90,7 @@ pub fn run(p: &Program, inputs: &[HostView], outputs: &[HostView]) -> Result<()>
 }
 
 /// Bytes of a register element: half formats are held as float32.
-fn reg_size(d: Dtype) -> usize {
+pub(super) fn reg_size(d: Dtype) -> usize {
     if matches!(d, Dtype::F16 | Dtype::BF16) { 4 } else { d.size() }
 }
 
@@ -108,6 +108,27 @@ fn copy_loop(size: usize) -> BlockFn {
     }
 }
 
+/// The loop of a single conversion that moves stored bits; a half-precision cast is its load or its store.
+pub(super) fn stored_cast(from: Dtype, to: Dtype) -> Option<BlockFn> {
+    match (from, to) {
+        (a, b) if a == b => Some(copy_loop(a.size())),
+        (a, Dtype::F32) => half_load(a),
+        (Dtype::F32, b) => half_store(b),
+        _ => None,
+    }
+}
+
+/// The loop of an instruction over registers, from the dtype of computation to that of the result.
+pub(super) fn kernel(inst: Inst, dtype: Dtype, to: Dtype) -> Result<BlockFn> {
+    match inst {
+        Inst::Cast => Ok(cast_loop(dtype, to)),
+        Inst::Op(op) => match op.row().cpu.kern(dtype) {
+            Some(k) => Ok(k.get()),
+            None => bail!(Type, "[{}] Not supported for {dtype}.", op.row().name),
+        },
+    }
+}
+
 impl Plan {
     fn new(p: &Program, inputs: &[HostView], outputs: &[HostView]) -> Result<Plan> {
         let all: SmallVec<[&HostView; 8]> = inputs.iter().chain(outputs).collect();
@@ -117,14 +138,7 @@ impl Plan {
         let total = layout::size_of(&shape);
         let by_row = shape.len() > 1 && inner >= 128;
         let row_major = layout::row_major(&shape);
-        // A single conversion moves stored bits; a half-precision cast is its load or its store.
-        let cast = p.is_cast().then(|| (p.inputs[0], p.instrs[0].dtype));
-        let raw = match cast {
-            Some((a, b)) if a == b => Some(copy_loop(a.size())),
-            Some((a, Dtype::F32)) if half_load(a).is_some() => half_load(a),
-            Some((Dtype::F32, b)) if half_store(b).is_some() => half_store(b),
-            _ => None,
-        };
+        let raw = if p.is_cast() { stored_cast(p.inputs[0], p.instrs[0].dtype) } else { None };
         let operand = |v: &HostView, s: &Strides, convert: fn(Dtype) -> Option<BlockFn>| Operand {
             ptr: v.ptr,
             size: v.dtype.size(),
@@ -150,11 +164,7 @@ impl Plan {
             let dtype = p.compute_dtype(i);
             let kernel = match (i.op, raw) {
                 (Inst::Cast, Some(k)) => k,
-                (Inst::Cast, None) => cast_loop(dtype, i.dtype),
-                (Inst::Op(op), _) => match op.row().cpu.kern(dtype) {
-                    Some(k) => k.get(),
-                    None => bail!(Type, "[{}] Not supported for {dtype}.", op.row().name),
-                },
+                _ => kernel(i.op, dtype, i.dtype)?,
             };
             steps.push(Step { kernel, args: i.args.clone() });
             // Results in half precision are rounded where later instructions read them.

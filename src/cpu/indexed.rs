@@ -117,7 +117,7 @@ fn position<T: TryInto<i64>>(raw: T, pick: &Pick) -> i64 {
 
 /// The step in the base array of an index, which is held inside the axis.
 #[inline(always)]
-pub(super) fn held<T: TryInto<i64>>(raw: T, pick: &Pick) -> isize {
+fn held<T: TryInto<i64>>(raw: T, pick: &Pick) -> isize {
     (position(raw, pick).clamp(0, pick.limit - 1) * pick.stride) as isize
 }
 

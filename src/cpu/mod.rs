@@ -37,6 +37,7 @@ pub mod scatter;
 pub mod search;
 pub mod select;
 pub(crate) mod simd;
+pub mod small;
 pub mod softmax;
 pub mod sort;
 mod strided;

@@ -41,6 +41,58 @@ macro_rules! multiversion {
 }
 pub(crate) use multiversion;
 
+/// Asks for cache lines that will be read soon. Any address will do: nothing is read, and none faults.
+#[inline(always)]
+pub(crate) fn ask_for(start: *const u8, bytes: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for at in (0..bytes).step_by(64) {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: prefetching has no effect that a program could see.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(start.wrapping_add(at).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (start, bytes);
+}
+
+/// Copies to memory that nobody will read for long, past the caches where that is possible. [`stream_end`] comes
+/// before anything that tells other threads of it.
+///
+/// # Safety
+/// Both sides hold `n` elements, do not overlap, and `to` is aligned to 16 bytes.
+#[inline(always)]
+pub(crate) unsafe fn stream<T: Copy>(from: *const T, n: usize, to: *mut T) {
+    let bytes = n * size_of::<T>();
+    let (from, to) = (from.cast::<u8>(), to.cast::<u8>());
+    #[cfg(target_arch = "x86_64")]
+    let whole = {
+        use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
+        for at in (0..bytes / 16).map(|i| 16 * i) {
+            // SAFETY: sixteen bytes lie at `at` on both sides; the target is aligned by contract.
+            unsafe {
+                _mm_stream_si128(
+                    to.add(at).cast::<__m128i>(),
+                    _mm_loadu_si128(from.add(at).cast::<__m128i>()),
+                );
+            }
+        }
+        bytes / 16 * 16
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    let whole = 0;
+    // SAFETY: what is left of the range.
+    unsafe { std::ptr::copy_nonoverlapping(from.add(whole), to.add(whole), bytes - whole) };
+}
+
+/// Orders what this thread has streamed before whatever it stores next.
+#[inline(always)]
+pub(crate) fn stream_end() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a fence; every x86-64 processor has it.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
+    }
+}
+
 /// Value of IEEE half bits, exactly.
 #[inline(always)]
 pub(crate) fn f16_to_f32(h: u16) -> f32 {

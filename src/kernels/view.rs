@@ -46,7 +46,7 @@ impl<P: Copy> View<P> {
 
     /// Whether elements lie row-major without gaps.
     pub fn is_row_contiguous(&self) -> bool {
-        self.layout().is_row_contiguous()
+        crate::core::layout::is_row_major(&self.shape, &self.strides)
     }
 
     /// Shape and strides as a layout with offset 0.

@@ -1,16 +1,21 @@
 //! The elementwise class: one primitive for every row of the table, and casts. Inputs of other shapes are
 //! read through broadcast strides, so no broadcast node is built; the vjp sums over what was broadcast.
 
+use std::sync::LazyLock;
+
 use smallvec::smallvec;
 
 use super::reduction::sum_to;
 use super::support::*;
 use super::{batching, partials, view};
 use crate::bail;
-use crate::core::layout::{broadcast_shapes, broadcast_strides, checked_size, show};
+use crate::core::array::Inputs;
+use crate::core::layout::{broadcast_shapes, broadcast_strides, checked_size, is_row_major, show};
 use crate::core::{
-    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, PrimitiveRef, Result, Shape, Stored, Stream,
+    Vjp, Vmap,
 };
+use crate::cpu::small;
 use crate::kernels::View;
 use crate::kernels::program::{Inst, Program};
 use crate::kernels::table::{OpId, TypeRule, find, op, table};
@@ -50,6 +55,29 @@ pub(crate) fn run_cpu(p: &Program, inputs: &[Array], outputs: &[Array]) -> Resul
         return Ok(());
     }
     crate::cpu::elementwise::run(p, &ins, &dst)
+}
+
+/// One instruction on few elements, where each operand lies like the output or is a single element; false where
+/// one does not.
+fn run_small(inst: Inst, inputs: &[Array], out: &Array) -> Result<bool> {
+    let n = out.size();
+    if n == 0 || n > small::LIMIT {
+        return Ok(false);
+    }
+    let mut operands = smallvec::SmallVec::<[_; 3]>::new();
+    for a in inputs {
+        let d = a.data()?;
+        let single = a.size() == 1 && n > 1;
+        if !single && (a.size() != n || !is_row_major(a.shape(), &d.strides)) {
+            return Ok(false);
+        }
+        operands.push(small::Operand { ptr: host_start(d, a.dtype())?, dtype: a.dtype(), single });
+    }
+    let dst = host_ptr_reusing(out, inputs)?;
+    // SAFETY: operands that are not single have as many elements as the output, one behind the other. The output's
+    // memory is its own, or that of an operand of the same size.
+    unsafe { small::run(inst, &operands, n, dst, out.dtype())? };
+    Ok(true)
 }
 
 /// As [`run_cpu`], on a GPU stream.
@@ -160,6 +188,9 @@ impl Primitive for Elementwise {
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        if run_small(Inst::Op(self.0), inputs, &outputs[0])? {
+            return Ok(());
+        }
         run_cpu(&self.program(inputs, &outputs[0]), inputs, outputs)
     }
 
@@ -251,6 +282,9 @@ impl Primitive for Cast {
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        if run_small(Inst::Cast, inputs, &outputs[0])? {
+            return Ok(());
+        }
         run_cpu(&Program::cast(inputs[0].dtype(), outputs[0].dtype()), inputs, outputs)
     }
 
@@ -346,7 +380,7 @@ pub fn astype(a: &Array, dtype: Dtype, s: Stream) -> Result<Array> {
     if s.device.is_gpu() && (dtype == Dtype::F64 || a.dtype() == Dtype::F64) {
         bail!(Value, "[astype] float64 is not supported on the GPU; use a CPU stream.");
     }
-    Ok(Array::lazy(a.shape(), dtype, Cast, vec![a.clone()], s))
+    Ok(Array::lazy(a.shape(), dtype, Cast, Inputs::from_iter([a.clone()]), s))
 }
 
 /// Row-major copy of an array of any layout.
@@ -354,33 +388,46 @@ pub(super) fn copy_node(a: &Array, s: Stream) -> Array {
     Array::lazy(a.shape(), a.dtype(), Cast, vec![a.clone()], s)
 }
 
+/// The primitive of a row; each is made once.
+fn primitive(id: OpId) -> PrimitiveRef {
+    static ROWS: LazyLock<Vec<Elementwise>> =
+        LazyLock::new(|| (0..table().len() as u16).map(|i| Elementwise(OpId(i))).collect());
+    PrimitiveRef::Kept(&ROWS[id.0 as usize])
+}
+
 /// Applies a table op with type promotion and broadcasting.
 pub fn apply(id: OpId, args: &[&Array], s: Stream) -> Result<Array> {
+    apply_to(id, args.iter().copied().cloned().collect(), s)
+}
+
+/// As [`apply`], on operands that the node gets.
+pub fn apply_to(id: OpId, mut inputs: Inputs, s: Stream) -> Result<Array> {
     let row = &table()[id.0 as usize];
-    if args.len() != row.arity as usize {
-        bail!(Value, "[{}] Expected {} arguments, got {}.", row.name, row.arity, args.len());
+    if inputs.len() != row.arity as usize {
+        bail!(Value, "[{}] Expected {} arguments, got {}.", row.name, row.arity, inputs.len());
     }
-    let dtypes: smallvec::SmallVec<[Dtype; 3]> = args.iter().map(|a| a.dtype()).collect();
+    let dtypes: smallvec::SmallVec<[Dtype; 3]> = inputs.iter().map(Array::dtype).collect();
     let (compute, out) = row.types(&dtypes)?;
-    let mut shape: Shape = args[0].shape().into();
-    for a in &args[1..] {
+    let mut shape: Shape = inputs[0].shape().into();
+    for a in &inputs[1..] {
         if a.shape() != shape.as_slice() {
             shape = broadcast_shapes(row.name, &shape, a.shape())?;
         }
     }
-    let mut inputs = Vec::with_capacity(args.len());
-    for (i, a) in args.iter().enumerate() {
+    for (i, a) in inputs.iter_mut().enumerate() {
         let want = if row.rule == TypeRule::Select && i == 0 { Dtype::Bool } else { compute };
-        inputs.push(if a.dtype() == want { (*a).clone() } else { astype(a, want, s)? });
+        if a.dtype() != want {
+            *a = astype(a, want, s)?;
+        }
     }
     refuse_f64(row.name, &inputs, s)?;
-    Ok(Array::lazy(shape, out, Elementwise(id), inputs, s))
+    Ok(Array::single(shape, out, primitive(id), inputs, s))
 }
 
 /// A table op whose result has a dtype of its own; the kernels round what they compute to it.
 pub(super) fn apply_as(id: OpId, a: &Array, dtype: Dtype, s: Stream) -> Result<Array> {
     id.row().types(&[a.dtype()])?;
-    Ok(Array::lazy(a.shape(), dtype, Elementwise(id), vec![a.clone()], s))
+    Ok(Array::single(a.shape().into(), dtype, primitive(id), smallvec![a.clone()], s))
 }
 
 macro_rules! named {

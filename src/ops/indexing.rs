@@ -11,6 +11,7 @@ use super::scatter::gather_transposed;
 use super::support::*;
 use super::view::{broadcast_along, flatten, reshape, slice};
 use crate::bail;
+use crate::core::array::Inputs;
 use crate::core::layout::{broadcast_shapes, checked_size, normalize_axis, show};
 use crate::core::{
     Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
@@ -111,7 +112,7 @@ struct Gather(Form);
 pub(super) fn gather_form(a: &Array, indices: &[Array], form: Form, s: Stream) -> Array {
     let index = indices.first().map_or(&[][..], |i| i.shape());
     let shape = form.dense_shape(a.shape(), index);
-    let inputs = std::iter::once(a).chain(indices).cloned().collect();
+    let inputs: Inputs = std::iter::once(a).chain(indices).cloned().collect();
     Array::lazy(shape, a.dtype(), Gather(form), inputs, s)
 }
 

@@ -15,6 +15,7 @@ use super::view::{
 };
 use super::{zeros, zeros_like};
 use crate::bail;
+use crate::core::array::Inputs;
 use crate::core::array::lengths_vary;
 use crate::core::layout::{broadcast_shapes, show};
 use crate::core::{
@@ -66,7 +67,7 @@ struct Scatter {
 
 impl Scatter {
     fn node(&self, source: &Array, updates: &Array, indices: &[Array], s: Stream) -> Array {
-        let inputs = [source, updates].into_iter().chain(indices).cloned().collect();
+        let inputs: Inputs = [source, updates].into_iter().chain(indices).cloned().collect();
         Array::lazy(source.shape(), source.dtype(), self.clone(), inputs, s)
     }
 

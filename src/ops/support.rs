@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use crate::bail;
-use crate::core::layout::{checked_size, normalize_axis, row_major};
-use crate::core::{Array, Dtype, Jvp, Layout, Result, Shape, Storage, Stream};
+use crate::core::layout::{checked_size, is_row_major, normalize_axis, row_major};
+use crate::core::{Array, Data, Dtype, Jvp, Layout, Result, Shape, Storage, Stream};
 use crate::kernels::{HostView, View};
 use crate::memory;
 
@@ -30,12 +30,17 @@ macro_rules! on_gpu {
     }};
 }
 
+/// First element of evaluated data on the host.
+pub fn host_start(d: &Data, dtype: Dtype) -> Result<*mut u8> {
+    let base = d.storage.host_ptr()?;
+    // SAFETY: layouts stay inside their storage by construction.
+    Ok(unsafe { base.offset(d.offset as isize * dtype.size() as isize) })
+}
+
 /// View of an evaluated input on the host.
 pub fn host_in(a: &Array) -> Result<HostView> {
     let d = a.data()?;
-    let base = d.storage.host_ptr()?;
-    // SAFETY: layouts stay inside their storage by construction.
-    let ptr = unsafe { base.offset(d.offset as isize * a.dtype().size() as isize) };
+    let ptr = host_start(d, a.dtype())?;
     Ok(View { ptr, dtype: a.dtype(), shape: a.shape().into(), strides: d.strides.clone() })
 }
 
@@ -46,10 +51,14 @@ pub fn host_out(a: &Array) -> Result<HostView> {
 }
 
 fn place_host(a: &Array, storage: Arc<Storage>) -> Result<HostView> {
+    let ptr = place(a, storage)?;
+    Ok(View { ptr, dtype: a.dtype(), shape: a.shape().into(), strides: row_major(a.shape()) })
+}
+
+fn place(a: &Array, storage: Arc<Storage>) -> Result<*mut u8> {
     let ptr = storage.host_ptr_mut()?;
-    let strides = row_major(a.shape());
-    a.set_data(strides.clone(), 0, storage);
-    Ok(View { ptr, dtype: a.dtype(), shape: a.shape().into(), strides })
+    a.set_data(row_major(a.shape()), 0, storage);
+    Ok(ptr)
 }
 
 /// The storage of an input that nobody needs any more and that fits `out` exactly.
@@ -61,8 +70,7 @@ fn donor(out: &Array, inputs: &[Array]) -> Option<Arc<Storage>> {
             && d.storage.nbytes() == out.nbytes()
             && Arc::strong_count(&d.storage) == 1
             && !d.storage.is_lent()
-            && Layout { shape: out.shape().into(), strides: d.strides.clone(), offset: 0 }
-                .is_row_contiguous();
+            && is_row_major(out.shape(), &d.strides);
         whole.then(|| d.storage.clone())
     })
 }
@@ -72,6 +80,14 @@ pub fn host_out_reusing(out: &Array, inputs: &[Array]) -> Result<HostView> {
     match donor(out, inputs) {
         Some(storage) => place_host(out, storage),
         None => host_out(out),
+    }
+}
+
+/// As [`host_out_reusing`]: only the address of the first element.
+pub fn host_ptr_reusing(out: &Array, inputs: &[Array]) -> Result<*mut u8> {
+    match donor(out, inputs) {
+        Some(storage) => place(out, storage),
+        None => place(out, memory::host_storage(out.nbytes())?),
     }
 }
 

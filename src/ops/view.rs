@@ -9,6 +9,7 @@ use super::reduction::sum_to;
 use super::scatter::gather_transposed;
 use super::slice_update::slice_update;
 use crate::bail;
+use crate::core::array::Inputs;
 use crate::core::array::lengths_vary;
 use crate::core::layout::{
     broadcast_shapes, broadcast_strides, checked_size, normalize_axis, row_major, show, size_of,
@@ -285,7 +286,7 @@ impl Primitive for ViewOf {
         match &self.0 {
             Kind::Dtype => Err(self.missing("jvp")),
             kind => {
-                let inputs = std::iter::once(t).chain(&r.primals[1..]).cloned().collect();
+                let inputs: Inputs = std::iter::once(t).chain(&r.primals[1..]).cloned().collect();
                 let (shape, view) = (r.outputs[0].shape(), ViewOf(kind.clone()));
                 Ok(Some(vec![Some(Array::lazy(shape, t.dtype(), view, inputs, r.stream))]))
             }

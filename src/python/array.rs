@@ -347,7 +347,7 @@ impl PyArray {
     }
 
     fn __richcmp__<'py>(&self, other: &Bound<'py, PyAny>, how: CompareOp) -> PyResult<Bound<'py, PyAny>> {
-        compare(&self.array(), other, how)
+        compare(self.array(), other, how)
     }
     fn __neg__(&self, py: Python<'_>) -> Out {
         one(py, &NEG, self, None)
@@ -366,37 +366,37 @@ impl PyArray {
         one(py, &INVERT, self, None)
     }
     fn __add__(&self, other: &Bound<'_, PyAny>) -> Out {
-        ADD.left(&self.array(), other)
+        ADD.left(self.array(), other)
     }
     fn __radd__(&self, other: &Bound<'_, PyAny>) -> Out {
-        ADD.right(&self.array(), other)
+        ADD.right(self.array(), other)
     }
     fn __iadd__(&self, other: &Bound<'_, PyAny>) -> PyResult<()> {
         ADD.inplace(self, other)
     }
     fn __sub__(&self, other: &Bound<'_, PyAny>) -> Out {
-        SUB.left(&self.array(), other)
+        SUB.left(self.array(), other)
     }
     fn __rsub__(&self, other: &Bound<'_, PyAny>) -> Out {
-        SUB.right(&self.array(), other)
+        SUB.right(self.array(), other)
     }
     fn __isub__(&self, other: &Bound<'_, PyAny>) -> PyResult<()> {
         SUB.inplace(self, other)
     }
     fn __mul__(&self, other: &Bound<'_, PyAny>) -> Out {
-        MUL.left(&self.array(), other)
+        MUL.left(self.array(), other)
     }
     fn __rmul__(&self, other: &Bound<'_, PyAny>) -> Out {
-        MUL.right(&self.array(), other)
+        MUL.right(self.array(), other)
     }
     fn __imul__(&self, other: &Bound<'_, PyAny>) -> PyResult<()> {
         MUL.inplace(self, other)
     }
     fn __truediv__(&self, other: &Bound<'_, PyAny>) -> Out {
-        DIV.left(&self.array(), other)
+        DIV.left(self.array(), other)
     }
     fn __rtruediv__(&self, other: &Bound<'_, PyAny>) -> Out {
-        DIV.right(&self.array(), other)
+        DIV.right(self.array(), other)
     }
     fn __itruediv__(&self, other: &Bound<'_, PyAny>) -> PyResult<()> {
         if !self.array().dtype().is_inexact() {
@@ -406,67 +406,67 @@ impl PyArray {
         DIV.inplace(self, other)
     }
     fn __div__(&self, other: &Bound<'_, PyAny>) -> Out {
-        DIV.left(&self.array(), other)
+        DIV.left(self.array(), other)
     }
     fn __rdiv__(&self, other: &Bound<'_, PyAny>) -> Out {
-        DIV.right(&self.array(), other)
+        DIV.right(self.array(), other)
     }
     fn __floordiv__(&self, other: &Bound<'_, PyAny>) -> Out {
-        FLOORDIV.left(&self.array(), other)
+        FLOORDIV.left(self.array(), other)
     }
     fn __rfloordiv__(&self, other: &Bound<'_, PyAny>) -> Out {
-        FLOORDIV.right(&self.array(), other)
+        FLOORDIV.right(self.array(), other)
     }
     fn __ifloordiv__(&self, other: &Bound<'_, PyAny>) -> PyResult<()> {
         FLOORDIV.inplace(self, other)
     }
     fn __mod__(&self, other: &Bound<'_, PyAny>) -> Out {
-        REM.left(&self.array(), other)
+        REM.left(self.array(), other)
     }
     fn __rmod__(&self, other: &Bound<'_, PyAny>) -> Out {
-        REM.right(&self.array(), other)
+        REM.right(self.array(), other)
     }
     fn __imod__(&self, other: &Bound<'_, PyAny>) -> PyResult<()> {
         REM.inplace(self, other)
     }
     fn __pow__(&self, other: &Bound<'_, PyAny>, modulo: Option<Bound<'_, PyAny>>) -> Out {
         no_modulo(modulo)?;
-        POW.left(&self.array(), other)
+        POW.left(self.array(), other)
     }
     fn __rpow__(&self, other: &Bound<'_, PyAny>, modulo: Option<Bound<'_, PyAny>>) -> Out {
         no_modulo(modulo)?;
-        POW.right(&self.array(), other)
+        POW.right(self.array(), other)
     }
     fn __ipow__(&self, other: &Bound<'_, PyAny>, modulo: Option<Bound<'_, PyAny>>) -> PyResult<()> {
         no_modulo(modulo)?;
         POW.inplace(self, other)
     }
     fn __and__(&self, other: &Bound<'_, PyAny>) -> Out {
-        AND.left(&self.array(), other)
+        AND.left(self.array(), other)
     }
     fn __iand__(&self, other: &Bound<'_, PyAny>) -> PyResult<()> {
         AND.inplace(self, other)
     }
     fn __or__(&self, other: &Bound<'_, PyAny>) -> Out {
-        OR.left(&self.array(), other)
+        OR.left(self.array(), other)
     }
     fn __ior__(&self, other: &Bound<'_, PyAny>) -> PyResult<()> {
         OR.inplace(self, other)
     }
     fn __xor__(&self, other: &Bound<'_, PyAny>) -> Out {
-        XOR.left(&self.array(), other)
+        XOR.left(self.array(), other)
     }
     fn __ixor__(&self, other: &Bound<'_, PyAny>) -> PyResult<()> {
         XOR.inplace(self, other)
     }
     fn __lshift__(&self, other: &Bound<'_, PyAny>) -> Out {
-        SHL.left(&self.array(), other)
+        SHL.left(self.array(), other)
     }
     fn __ilshift__(&self, other: &Bound<'_, PyAny>) -> PyResult<()> {
         SHL.inplace(self, other)
     }
     fn __rshift__(&self, other: &Bound<'_, PyAny>) -> Out {
-        SHR.left(&self.array(), other)
+        SHR.left(self.array(), other)
     }
     fn __irshift__(&self, other: &Bound<'_, PyAny>) -> PyResult<()> {
         SHR.inplace(self, other)

@@ -69,36 +69,36 @@ impl Binary {
     }
 
     /// The operator on two arrays.
-    pub fn arrays(&self, a: &Array, b: &Array, s: Stream) -> PyResult<Array> {
-        self.check(a, b)?;
-        Ok(ops::apply(*self.id, &[a, b], s)?)
+    fn arrays(&self, a: Array, b: Array, s: Stream) -> PyResult<Array> {
+        self.check(&a, &b)?;
+        Ok(ops::apply_to(*self.id, [a, b].into(), s)?)
     }
 
-    fn with(&self, a: &Array, other: &Bound<'_, PyAny>, how: &str, swap: bool) -> PyResult<Array> {
+    fn with(&self, a: Array, other: &Bound<'_, PyAny>, how: &str, swap: bool) -> PyResult<Array> {
         let b = operand(other, Some(a.dtype()))?.ok_or_else(|| self.fail(other, how))?;
-        if swap { self.arrays(&b, a, current()) } else { self.arrays(a, &b, current()) }
+        if swap { self.arrays(b, a, current()) } else { self.arrays(a, b, current()) }
     }
 
     /// `a op other`
-    pub fn left(&self, a: &Array, other: &Bound<'_, PyAny>) -> PyResult<PyArray> {
+    pub fn left(&self, a: Array, other: &Bound<'_, PyAny>) -> PyResult<PyArray> {
         self.with(a, other, "", false).map(PyArray::new)
     }
 
     /// `other op a`
-    pub fn right(&self, a: &Array, other: &Bound<'_, PyAny>) -> PyResult<PyArray> {
+    pub fn right(&self, a: Array, other: &Bound<'_, PyAny>) -> PyResult<PyArray> {
         self.with(a, other, "", true).map(PyArray::new)
     }
 
     /// `a op= other`: the Python object gets the new array.
     pub fn inplace(&self, a: &PyArray, other: &Bound<'_, PyAny>) -> PyResult<()> {
-        a.set(self.with(&a.array(), other, "inplace ", false)?);
+        a.set(self.with(a.array(), other, "inplace ", false)?);
         Ok(())
     }
 }
 
 /// Comparison operators; `==` and `!=` with an object that is no operand are False and True. None is refused,
 /// as by MLX.
-pub fn compare<'py>(a: &Array, other: &Bound<'py, PyAny>, how: CompareOp) -> PyResult<Bound<'py, PyAny>> {
+pub fn compare<'py>(a: Array, other: &Bound<'py, PyAny>, how: CompareOp) -> PyResult<Bound<'py, PyAny>> {
     let py = other.py();
     let row = match how {
         CompareOp::Eq => &EQ,
@@ -116,6 +116,6 @@ pub fn compare<'py>(a: &Array, other: &Bound<'py, PyAny>, how: CompareOp) -> PyR
             _ => Err(row.fail(other, "")),
         };
     };
-    let out = row.arrays(a, &b, current())?;
+    let out = row.arrays(a, b, current())?;
     Ok(Bound::new(py, PyArray::new(out))?.into_any())
 }

@@ -53,16 +53,21 @@ fn preferred() -> Device {
 
 /// The default device, chosen now if it was not yet.
 pub fn device() -> Device {
+    choose();
+    base::default_device()
+}
+
+fn choose() {
     if !CHOSEN.load(Ordering::Relaxed) {
         base::init_default_device(preferred);
         CHOSEN.store(true, Ordering::Relaxed);
     }
-    base::default_device()
 }
 
 /// The stream that operations without a `stream` argument run on.
 pub fn current() -> Stream {
-    base::default_stream(device())
+    choose();
+    base::current_stream()
 }
 
 /// Whether a device is there.

@@ -3,15 +3,14 @@
 //! this is reach the kernels unshared, so that they can be overwritten.
 
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::order::{self, Step};
 use crate::bail;
-use crate::core::array::{Node, Uninterrupted, bury};
+use crate::core::array::{Inputs, Node, Uninterrupted, bury};
 use crate::core::{Array, Error, Event, Result, Stream, trace};
 use crate::cpu;
 
@@ -56,14 +55,11 @@ struct Task {
 }
 
 impl Task {
-    /// Takes the node off its outputs, unless a transform still needs the graph.
-    fn take(array: Array, node: Arc<Node>) -> Task {
-        let outputs = array.outputs_of(&node);
-        drop(array);
+    /// Takes the node off its outputs, unless a transform still needs the graph. `event` is that of a CPU stream.
+    fn take(array: Array, node: Arc<Node>, event: Option<&Arc<Event>>) -> Task {
+        let outputs = if node.has_siblings() { array.outputs_of(&node) } else { smallvec![array] };
         for o in &outputs {
-            if !o.is_tracer() {
-                o.detach();
-            }
+            o.begin(event);
         }
         Task { node, outputs }
     }
@@ -71,7 +67,7 @@ impl Task {
     /// Runs `f` on inputs and outputs. Inputs are unshared only when the graph no longer holds them.
     fn run(self, f: impl FnOnce(&Node, &[Array], &[Array]) -> Result<()>) -> Result<()> {
         let Task { mut node, outputs } = self;
-        let held = if Arc::get_mut(&mut node).is_some() { Vec::new() } else { node.inputs.clone() };
+        let held = if Arc::get_mut(&mut node).is_some() { Inputs::new() } else { node.inputs.clone() };
         let inputs = if held.is_empty() { &node.inputs } else { &held };
         let result = f(&node, inputs, &outputs);
         if result.is_err() {
@@ -100,56 +96,63 @@ fn restore(node: &Arc<Node>, outputs: &[Array]) {
 /// Tasks of CPU streams that were ordered but not handed over yet.
 #[derive(Default)]
 struct Pending {
-    streams: HashMap<Stream, (Vec<Task>, Arc<Event>)>,
+    batches: SmallVec<[Batch; 1]>,
+}
+
+/// Tasks that one stream gets at once.
+struct Batch {
+    stream: Stream,
+    tasks: Vec<Task>,
+    event: Arc<Event>,
 }
 
 impl Pending {
-    fn push(&mut self, stream: Stream, task: Task) {
-        HOST_OPS.fetch_add(1, Ordering::Relaxed);
-        let (tasks, event) = self.streams.entry(stream).or_default();
-        for o in &task.outputs {
-            o.set_event(Some(event.clone()));
-        }
-        tasks.push(task);
-        if tasks.len() >= CPU_BATCH {
-            self.flush_stream(stream);
-        }
-    }
-
-    fn flush_stream(&mut self, stream: Stream) {
-        if let Some((tasks, event)) = self.streams.remove(&stream) {
-            cpu::worker::submit(
-                stream,
-                Box::new(move || {
-                    let result = cpu::worker::run_caught(|| run_batch(tasks, &event));
-                    event.set(result);
-                }),
-            );
+    fn push(&mut self, stream: Stream, array: Array, node: Arc<Node>) {
+        let at = self.batches.iter().position(|b| b.stream == stream).unwrap_or_else(|| {
+            self.batches.push(Batch { stream, tasks: Vec::new(), event: Arc::default() });
+            self.batches.len() - 1
+        });
+        let batch = &mut self.batches[at];
+        batch.tasks.push(Task::take(array, node, Some(&batch.event)));
+        if batch.tasks.len() >= CPU_BATCH {
+            self.batches.swap_remove(at).submit();
         }
     }
 
     /// Submits the batch of another stream that makes `inputs`: batches that wait for each other would not end.
     fn close_others(&mut self, stream: Stream, inputs: &[Array]) {
+        if self.batches.iter().all(|b| b.stream == stream) {
+            return;
+        }
         for e in inputs.iter().filter_map(Array::event) {
-            let other = self.streams.iter().find(|(s, (_, own))| **s != stream && Arc::ptr_eq(own, &e));
-            if let Some(s) = other.map(|(s, _)| *s) {
-                self.flush_stream(s);
+            let other = self.batches.iter().position(|b| b.stream != stream && Arc::ptr_eq(&b.event, &e));
+            if let Some(at) = other {
+                self.batches.swap_remove(at).submit();
             }
         }
     }
 
     fn flush(&mut self) {
-        let streams: Vec<Stream> = self.streams.keys().copied().collect();
-        for s in streams {
-            self.flush_stream(s);
-        }
+        self.batches.drain(..).for_each(Batch::submit);
+    }
+}
+
+impl Batch {
+    fn submit(self) {
+        let Batch { stream, tasks, event } = self;
+        HOST_OPS.fetch_add(tasks.len() as u64, Ordering::Relaxed);
+        let run = move || {
+            let result = cpu::worker::run_caught(|| run_batch(tasks, &event));
+            event.set(result);
+        };
+        cpu::worker::submit(stream, Box::new(run));
     }
 }
 
 fn run_batch(tasks: Vec<Task>, own: &Arc<Event>) -> Result<()> {
     let mut tasks = tasks.into_iter();
     let result = tasks.by_ref().try_for_each(|task| {
-        let others = |a: &&Array| a.event().is_some_and(|e| !Arc::ptr_eq(&e, own));
+        let others = |a: &&Array| a.event_besides(own).is_some();
         match task.node.inputs.iter().filter(others).try_for_each(Array::wait_event) {
             Ok(()) => {
                 let _span = trace::span("cpu", || task.node.primitive.name().to_string());
@@ -199,7 +202,7 @@ pub(super) fn schedule(roots: &[Array]) -> Result<Vec<Stream>> {
         let stream = node.stream;
         if !stream.device.is_gpu() {
             pending.close_others(stream, &node.inputs);
-            pending.push(stream, Task::take(array, node));
+            pending.push(stream, array, node);
             continue;
         }
         if !gpu.contains(&stream) {
@@ -211,7 +214,7 @@ pub(super) fn schedule(roots: &[Array]) -> Result<Vec<Stream>> {
         });
         trace::evaluating(|| Some(operation(&array, &node)));
         let result = ready.and_then(|()| {
-            Task::take(array, node)
+            Task::take(array, node, None)
                 .run(|node, inputs, outputs| node.primitive.eval_gpu(stream, inputs, outputs))
         });
         trace::evaluating(|| None);

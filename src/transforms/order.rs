@@ -54,7 +54,7 @@ pub(super) fn postorder(roots: &[Array], stop: impl Fn(&Array) -> bool) -> Vec<A
                 None => {
                     // INVARIANT: the loop condition saw this entry.
                     let (array, node, _) = stack.pop().expect("non-empty stack");
-                    if node.specs.len() > 1 {
+                    if node.has_siblings() {
                         seen.extend(array.outputs_of(&node).iter().map(Array::id));
                     }
                     order.push(array);
@@ -111,7 +111,7 @@ impl Walk {
     fn leave(&mut self, visit: Visit) {
         let Visit { array, node, level, .. } = visit;
         array.set_level(self.number, level);
-        if node.specs.len() > 1 {
+        if node.has_siblings() {
             array.outputs_of(&node).iter().for_each(|o| o.set_level(self.number, level));
         }
         if let Some(above) = self.stack.last_mut() {
@@ -176,7 +176,7 @@ pub(super) fn steps(roots: &[Array]) -> Vec<Step> {
             }
         }
     }
-    if walk.wide || walk.steps.len() < 3 { walk.steps } else { walk.by_level() }
+    if walk.wide || walk.levels.is_sorted() { walk.steps } else { walk.by_level() }
 }
 
 /// Ids of the arrays that a transform by `rule` needs for `outputs`: what lies behind inputs that a primitive passes
@@ -188,7 +188,7 @@ pub(super) fn needed<'a>(
 ) -> IdSet {
     let mut ids: IdSet = outputs.iter().map(Array::id).collect();
     for (array, node) in order.rev() {
-        if node.specs.len() > 1 {
+        if node.has_siblings() {
             let outs = array.outputs_of(node);
             if !outs.iter().any(|o| ids.contains(&o.id())) {
                 continue;

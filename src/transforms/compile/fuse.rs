@@ -5,7 +5,6 @@
 //! (`product`).
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 
@@ -13,7 +12,7 @@ use super::fused::Fused;
 use super::simplify::simplify;
 use super::tape::{Spec, Step, Tape, Value, spec};
 use super::{product, rows};
-use crate::core::Dtype;
+use crate::core::{Dtype, PrimitiveRef};
 use crate::kernels::program::{Inst, Instr, Program, Src};
 use crate::ops::elementwise::{instruction, scalar_bits};
 use crate::ops::view::{is_broadcast, is_stop_gradient};
@@ -383,7 +382,7 @@ pub fn fuse(tape: &Tape, shapeless: bool) -> Tape {
                 specs: stored.iter().map(|&m| tape.steps[m].specs[0].clone()).collect(),
                 outs: stored.iter().map(|&m| tape.steps[m].outs[0]).collect(),
                 args: reads,
-                primitive: Arc::new(primitive),
+                primitive: PrimitiveRef::new(primitive),
             });
         }
     }

@@ -2,14 +2,12 @@
 //! epilogue, applied to the sums before they are stored. GPU streams only: on the host a pass over a result that is
 //! still in cache costs next to nothing.
 
-use std::sync::Arc;
-
 use smallvec::SmallVec;
 
 use super::fuse::{Graph, elementwise, kernel};
 use super::tape::{Step, Value};
 use crate::core::layout::size_of;
-use crate::core::{Dtype, Primitive, Shape, env};
+use crate::core::{Dtype, PrimitiveRef, Shape, env};
 use crate::kernels::{Epilogue, Spread};
 use crate::ops::matmul::is_product;
 use crate::ops::view::is_reshape;
@@ -96,7 +94,7 @@ pub(super) fn find(graph: &Graph, members: &[usize]) -> Option<Head> {
 
 /// A product and its epilogue.
 pub(super) struct Follow {
-    pub product: Arc<dyn Primitive>,
+    pub product: PrimitiveRef,
     /// How many inputs it has.
     pub own: usize,
     pub shape: Shape,

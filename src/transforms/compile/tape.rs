@@ -1,9 +1,7 @@
 //! A recorded function: steps in order over numbered values. It is made from the graph that a function builds
 //! on placeholders, and played on other arrays, which builds the graph again without calling the function.
 
-use std::sync::Arc;
-
-use crate::core::{Array, Dtype, Primitive, Result, Shape, Stream};
+use crate::core::{Array, Dtype, PrimitiveRef, Result, Shape, Stream};
 use crate::transforms::order::{IdMap, postorder};
 
 /// Where a step finds an argument.
@@ -35,7 +33,7 @@ pub type Spec = (Shape, Dtype);
 #[derive(Clone)]
 pub struct Step {
     /// What to compute.
-    pub primitive: Arc<dyn Primitive>,
+    pub primitive: PrimitiveRef,
     /// Where.
     pub stream: Stream,
     /// Its arguments.
