@@ -56,8 +56,9 @@ def test_full_barriers_give_equal_bits():
         {"MLX_VK_MAX_OPS_PER_BUFFER": "3", "MLX_VK_MAX_INFLIGHT_SEQUENCES": "1"},
         {"MLX_VK_MAX_MB_PER_BUFFER": "1"},
         {"MLX_VK_UNIFIED": "0"},
+        {"MLX_VK_DISABLE": "block_turns,batch_keep"},
     ],
-    ids=["one op a batch", "one batch in flight", "one MB a batch", "staged copies"],
+    ids=["one op a batch", "one batch in flight", "one MB a batch", "staged copies", "no turns"],
 )
 def test_batching_and_residency_give_equal_bits(env):
     assert digest(**env) == digest()
@@ -253,6 +254,31 @@ def test_reads_after_writes_after_reads():
         x[i * 10 : i * 10 + 500] = i + 1
         want.append(x.sum())
     assert [s.item() for s in seen] == want
+
+
+@pytest.mark.validation
+def test_free_blocks_take_turns():
+    """A loop that drops its results: few barriers, few blocks, and what is read is whole."""
+    a = mx.arange(100_003, dtype=mx.float32)
+    mx.eval(a)
+    for _ in range(2):
+        mx.synchronize()
+        mx.vulkan.stats(reset=True)
+        for i in range(40):
+            mx.async_eval(a + i)
+        mx.synchronize()
+    got = mx.vulkan.stats()
+    assert got["dispatches"] >= 40 and got["barriers"] <= 12
+    before = mx.get_cache_memory()
+    for i in range(40):
+        b, c = a + i, a * 0.5
+        d = b - c
+        mx.async_eval(d)
+        if i % 8 == 7:
+            np.testing.assert_array_equal(
+                np.array(d), np.arange(100_003, dtype=np.float32) * 0.5 + i
+            )
+    assert mx.get_cache_memory() - before <= 8 * a.nbytes
 
 
 def test_memory_exhausted_in_the_middle_of_an_eval():

@@ -40,7 +40,7 @@ const BURST: u32 = 4;
 pub(super) const BURST_TIME: Duration = Duration::from_micros(80);
 const BURST_NS: u64 = 2 * AHEAD_NS;
 /// Work at the end of what is waited for, during which a thread looks instead of sleeping.
-const NEAR_NS: u64 = 150_000;
+const NEAR_NS: u64 = 1_000_000;
 /// The least that a batch takes beside its commands, and a command: a dispatch, and its bytes at the speed of the
 /// fastest memory.
 const BATCH_NS: u64 = 4_000;

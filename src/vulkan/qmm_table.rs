@@ -332,8 +332,10 @@ mod tests {
             [2, 3, 8, 9, 16].map(|m| taken(half(m))),
             [(8, 2), (8, 4), (8, 8), (16, 16), (16, 16)].map(Some)
         );
-        assert_eq!([1, 65].map(|m| taken(half(m))), [None; 2]);
-        assert_eq!(taken(Shape { n: 16384, ..half(1) }), Some((8, 1)));
+        // One row takes them where rows of codes are many, or not so many and long.
+        assert_eq!(taken(half(65)), None);
+        let one = [(4096, 1024), (4096, 4096), (16384, 4096)].map(|(n, k)| Shape { n, k, ..half(1) });
+        assert_eq!(one.map(taken), [None, Some((8, 1)), Some((8, 1))]);
         let others = [
             shape(4, 4096, 4096),
             Shape { dtype: Dtype::BF16, ..half(4) },

@@ -24,8 +24,9 @@ const SLICE_NS: u64 = 50_000_000;
 /// Likewise for the thread behind batches that are kept open.
 const KEEPER_NS: u64 = 2_000_000;
 
-/// How long a waiter looks before it sleeps: waking up takes some hundred microseconds. It lets other threads run.
-const SPIN: Duration = Duration::from_micros(400);
+/// How long a waiter looks before it sleeps: waking up takes some hundred microseconds, on busy hosts a millisecond. It
+/// lets other threads run meanwhile.
+const SPIN: Duration = Duration::from_millis(2);
 const LOOKS: u32 = 16;
 
 /// A GPU stream.
