@@ -206,3 +206,21 @@ def test_gradients(left, right, rng):
     along = mx.jvp(loss, [mx.array(x), mx.array(y)], [mx.array(u), mx.zeros(right)])[1][0].item()
     want = (loss64(xw + 1e-5 * u, yw) - loss64(xw - 1e-5 * u, yw)) / 2e-5
     np.testing.assert_allclose(along, want, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("K, N", [(32, 32), (32, 20), (16, 8), (33, 31), (2, 40)])
+def test_small_products_do_not_depend_on_their_neighbours(K, N, rng):
+    """On the CPU a prompt in pieces gets the bits of the whole: some rows, zeros behind sums."""
+    with mx.stream(mx.cpu):
+        x = mx.array(rng.normal(0, 1, (6, K)).astype(np.float32))
+        w = mx.array(rng.normal(0, 1, (N, K)).astype(np.float32))
+        c = mx.array(rng.normal(0, 1, N).astype(np.float32))
+        for right in (w.T, mx.contiguous(w.T)):
+            whole, added = np.array(x @ right), np.array(mx.addmm(c, x, right))
+            np.testing.assert_allclose(whole, np.array(x) @ np.array(right), rtol=1e-5, atol=1e-5)
+            longer = mx.concatenate([right, mx.ones((3, N))])
+            padded = mx.concatenate([x, mx.zeros((6, 3))], axis=1) @ longer
+            assert (np.array(padded) == whole).all()
+            for m in (2, 3, 5):
+                assert (np.array(x[:m] @ right) == whole[:m]).all()
+                assert (np.array(mx.addmm(c, x[:m], right)) == added[:m]).all()

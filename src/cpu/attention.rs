@@ -4,9 +4,11 @@
 use gemm::Parallelism;
 
 use super::elem::{Brain, Half};
+use super::matmul;
 use super::norm::Real;
 use super::pool::{self, SendPtr};
 use super::simd::multiversion;
+use super::tiny;
 use crate::bail;
 use crate::core::{Dtype, Result};
 use crate::kernels::{HostView, scalar};
@@ -26,6 +28,20 @@ struct Mat(*mut f32, isize, isize);
 /// # Safety
 /// The matrices are valid for their sizes, and `dst` overlaps none of the others.
 unsafe fn product([m, n, k]: [usize; 3], a: Mat, b: Mat, dst: Mat, add: bool) {
+    if tiny::takes([m, n, k]) {
+        let operand = |m: Mat| matmul::Mat { ptr: m.0 as *const f32, rs: m.1, cs: m.2 };
+        let put = |i: usize, sums: &[f32]| {
+            for (j, &sum) in sums.iter().enumerate() {
+                // SAFETY: the caller's contract.
+                unsafe {
+                    let to = dst.0.offset(i as isize * dst.1 + j as isize * dst.2);
+                    *to = if add { *to + sum } else { sum };
+                }
+            }
+        };
+        // SAFETY: the caller's contract.
+        return unsafe { tiny::product([m, n, k], operand(a), operand(b), put) };
+    }
     // SAFETY: the caller's contract.
     unsafe {
         gemm::gemm(

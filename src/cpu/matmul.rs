@@ -11,6 +11,7 @@ use super::elem::{Brain, Half, To};
 use super::gemv;
 use super::pool::{self, SendPtr, parallel_chunks};
 use super::simd::multiversion;
+use super::tiny;
 use crate::bail;
 use crate::core::layout::{collapse, show};
 use crate::core::{Dtype, Result};
@@ -154,6 +155,29 @@ unsafe fn native<T: Native>(
     Ok(())
 }
 
+/// A product that `tiny` takes.
+///
+/// # Safety
+/// As for [`Element::product`].
+unsafe fn small<T: Native + gemv::Real>(d: Dims, a: Mat<T>, b: Mat<T>, c: Option<Mat<T>>, dst: *mut T) {
+    let (alpha, beta) = (<T as Native>::scale(d.alpha), <T as Native>::scale(d.beta));
+    let c = c.filter(|_| d.beta != 0.0);
+    let put = |i: usize, sums: &[T]| {
+        for (j, &sum) in sums.iter().enumerate() {
+            let mut y = sum.times(alpha);
+            // SAFETY: the caller guarantees c and dst for m x n elements.
+            unsafe {
+                if let Some(c) = c {
+                    y += (*c.from(i, j).ptr).times(beta);
+                }
+                *dst.add(i * d.n + j) = y;
+            }
+        }
+    };
+    // SAFETY: the contract is the same.
+    unsafe { tiny::product([d.m, d.n, d.k], a, b, put) };
+}
+
 macro_rules! native {
     ($($t:ty, |$x:ident| $scale:expr, $vector:tt;)*) => {$(
         impl Native for $t {
@@ -165,12 +189,21 @@ macro_rules! native {
             unsafe fn product(
                 d: Dims, a: Mat<Self>, b: Mat<Self>, c: Option<Mat<Self>>, dst: *mut Self, par: Parallelism,
             ) -> Result<()> {
+                native!(@small $vector, d, a, b, c, dst);
                 // SAFETY: the contract is the same.
                 unsafe { native(d, a, b, c, dst, par) }
             }
             native!(@vector $vector);
         }
     )*};
+    (@small yes, $d:ident, $a:ident, $b:ident, $c:ident, $dst:ident) => {
+        if tiny::takes([$d.m, $d.n, $d.k]) {
+            // SAFETY: the contract is the same.
+            unsafe { small($d, $a, $b, $c, $dst) };
+            return Ok(());
+        }
+    };
+    (@small no, $($rest:ident),*) => {};
     (@vector yes) => {
         unsafe fn vector(d: Dims, a: Mat<Self>, b: Mat<Self>, c: Option<Mat<Self>>, dst: *mut Self) -> bool {
             // SAFETY: the contract is the same.

@@ -41,6 +41,7 @@ pub mod small;
 pub mod softmax;
 pub mod sort;
 mod strided;
+mod tiny;
 pub(crate) mod walk;
 pub mod worker;
 
