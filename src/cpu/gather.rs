@@ -35,8 +35,6 @@ struct Job<'a> {
     steps: &'a [isize],
     src: SendPtr<u8>,
     dst: SendPtr<u8>,
-    /// Whether rows of the result go past the caches.
-    stream: bool,
 }
 
 impl Job<'_> {
@@ -52,11 +50,7 @@ impl Job<'_> {
             if list_step == 0 {
                 let src = src.offset(*list);
                 if src_step == 1 && dst_step == 1 {
-                    if self.stream && (dst as usize).is_multiple_of(16) {
-                        simd::stream(src, n, dst);
-                    } else {
-                        std::ptr::copy_nonoverlapping(src, dst, n);
-                    }
+                    std::ptr::copy_nonoverlapping(src, dst, n);
                 } else {
                     for i in 0..n as isize {
                         *dst.offset(i * dst_step) = *src.offset(i * src_step);
@@ -73,12 +67,7 @@ impl Job<'_> {
     fn run<T: Copy>(&self) {
         // SAFETY: lines and their parts are disjoint.
         let line = |at, first, n| unsafe { self.line::<T>(at, first, n) };
-        let end = || {
-            if self.stream {
-                simd::stream_end();
-            }
-        };
-        lines(&self.outer, self.len, size_of::<T>(), line, end);
+        lines(&self.outer, self.len, size_of::<T>(), line, || {});
     }
 }
 
@@ -360,7 +349,6 @@ pub fn gather(walk: &Walk, src: &HostView, indices: &[HostView], dst: &HostView)
         steps: &list,
         src: SendPtr::new(src.ptr),
         dst: SendPtr::new(dst.ptr),
-        stream: dst.size() * dst.dtype.size() >= LARGE && (last.size * dst.dtype.size()).is_multiple_of(64),
     };
     match src.dtype.size() {
         1 => job.run::<u8>(),
