@@ -16,9 +16,6 @@ layout(push_constant, scalar) uniform Push {
     float scale, sign;
 };
 
-layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Float { float v; };
-layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Int { int v; };
-
 #ifdef VEC
 const uint V = A_VEC;
 #define CHUNK uvec4
@@ -38,17 +35,7 @@ const uint PAIRS = V / 2u;
 #else
 const uint PAIRS = V;
 #endif
-
-// Cosine and signed sine of the angle of pair i.
-vec2 turn(uint i, float position) {
-    float a = Float(table + uint64_t(int64_t(i) * tstep * 4l)).v;
-#ifdef WAVES
-    a = m_div(1.0, a);
-#endif
-    precise float angle = position * a;
-    Reduced d = m_reduce(angle);
-    return vec2(m_sin_quadrant(d.r, d.q + 1u, 0u), m_sin_quadrant(d.r, d.q, m_bits(angle)) * sign);
-}
+#include "lib/rope.glsl"
 
 void main() {
     uint64_t id = (uint64_t(gl_WorkGroupID.y) * gl_NumWorkGroups.x + gl_WorkGroupID.x) * 256ul

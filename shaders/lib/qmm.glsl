@@ -2,6 +2,18 @@
 // 1: w has a row of K codes for each result, else a row of results for each K. Includes lib/element.glsl and
 // lib/quant.glsl.
 
+#ifdef JOINED
+// One row of x times JOINED matrices (src/vulkan/qmm_joined.rs), whose lengths are constants of the pipeline.
+layout(constant_id = 0) const uint K = 32;
+layout(constant_id = 1) const uint N0 = 1;
+layout(constant_id = 2) const uint N1 = 1;
+layout(constant_id = 3) const uint N2 = 1;
+layout(constant_id = 4) const uint EPS = 0; // bits of a float
+layout(push_constant, scalar) uniform Push {
+    uvec2 x, norm;                // addresses; of the weights that x is normalised with
+    uvec2 w[3], s[3], b[3], d[3]; // results; where an epilogue makes one of all, then what it reads besides
+} p;
+#else
 layout(push_constant, scalar) uniform Push {
     uvec2 x, w, s, b, d, lhs, rhs; // addresses; of indices where flags say that there are some
     uint m, n, k;
@@ -12,11 +24,14 @@ layout(push_constant, scalar) uniform Push {
     uint k_split;                  // length of K that one split takes
     uint flags;                    // bits 0, 1: lhs is there, is signed; bits 2, 3: rhs likewise
 } p;
+#endif
 
 #include "lib/element.glsl"
 #include "lib/quant.glsl"
 
-#if TRANSPOSE
+#ifdef JOINED
+#define CODE_COLS K
+#elif TRANSPOSE
 #define CODE_ROWS p.n
 #define CODE_COLS p.k
 #else
@@ -26,6 +41,7 @@ layout(push_constant, scalar) uniform Push {
 #define ROW_WORDS (CODE_COLS / 16 * BITS / 2)
 #define ROW_GROUPS (CODE_COLS / GROUP)
 
+#ifndef JOINED
 // Indices are held inside the batch, so that none can lead outside an operand; signed ones count from the end.
 uint picked(uvec2 base, uint i, uint n, bool is_signed) {
     uint v = Words(base).v[i];
@@ -50,3 +66,4 @@ uvec2 matrix_b(uint i) { return advance(p.b, i, CODE_ROWS * ROW_GROUPS, FACTOR_S
 uvec2 matrix_d(uint i) { return advance(p.d, i, p.d_b, SHIFT); }
 // Partial sums of split `s`: float32, row-major (m, n), ordered by batch, then split.
 uvec2 partial_d(uint i, uint s, uint splits) { return advance(p.d, i * splits + s, p.m * p.n, 2); }
+#endif

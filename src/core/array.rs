@@ -317,6 +317,11 @@ impl Array {
         Arc::strong_count(&self.0) == 1
     }
 
+    /// How many handles to this node there are.
+    pub fn handles(&self) -> usize {
+        Arc::strong_count(&self.0)
+    }
+
     fn link(&self) -> std::sync::MutexGuard<'_, Link> {
         self.0.link.lock().unwrap_or_else(|e| e.into_inner())
     }
@@ -388,6 +393,11 @@ impl Array {
     /// The event of the CPU work that will produce the data, if it was scheduled.
     pub fn event(&self) -> Option<Arc<Event>> {
         self.link().event.clone()
+    }
+
+    /// Whether there is such an event.
+    pub fn awaits_event(&self) -> bool {
+        self.link().event.is_some()
     }
 
     /// Whether layout and storage are known (GPU work may still be running on them).

@@ -243,6 +243,8 @@ pub const VARIANTS: &[(&str, &str)] = &[
     ("qmm_tiled", "dequantised weights and the kernels of matmul"),
     ("qmm_dequantize", "quantised tiles"),
     ("qmm_runs", "one product for each pick, for sorted picks too"),
+    ("qmm_joined", "a kernel for each quantised product of a row, and for what comes before and after it"),
+    ("rope_rows", "a kernel for each rotary embedding, and for the normalisation before it"),
     ("qmm_split", "products whose inner dimension is not cut into parts"),
     ("sdpa", "attention composed of products and softmax"),
     ("sdpa_vector", "tiles, for few queries too, where they hold the head"),

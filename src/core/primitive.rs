@@ -144,6 +144,11 @@ pub trait Primitive: Send + Sync + std::any::Any {
         false
     }
 
+    /// Whether evaluation on a GPU looks for steps that one kernel computes together with this one.
+    fn may_join(&self) -> bool {
+        false
+    }
+
     /// Whether no derivative flows through: outputs do not change with small changes of the inputs, or the
     /// op says so.
     fn blocks_gradient(&self) -> bool {

@@ -144,19 +144,7 @@ impl Epilogue {
             };
             put(&mut code, format_args!(" const {} a{k} = {one};", ty.reg()));
         }
-        for (r, i) in p.instrs.iter().enumerate() {
-            let name = |s: &Src| match *s {
-                Src::Input(k) => format!("a{k}"),
-                Src::Reg(r) => format!("r{r}"),
-                Src::Const(bits, d) => constant(bits, d),
-            };
-            let args: SmallVec<[String; 3]> = i.args.iter().map(name).collect();
-            let round = i.op == Inst::Cast && r != p.outputs[0] as usize;
-            let precise = if i.dtype.is_inexact() { "precise " } else { "" };
-            // INVARIANT: `suits` found an expression for each instruction.
-            let expr = value(i.op, p.compute_dtype(i), i.dtype, &args, round).unwrap_or_default();
-            put(&mut code, format_args!(" {precise}{} r{r} = {expr};", Ty::new(i.dtype).reg()));
-        }
+        code.push_str(&instructions(p));
         put(&mut code, format_args!(" return r{}; }}", p.outputs[0]));
         let out = match self.to() {
             Dtype::F32 => "0",
@@ -175,6 +163,71 @@ impl Epilogue {
         ];
         let flags = caps.float_modes().chain(math.then_some("FUSED_MATH")).map(|f| (f, String::new()));
         texts.into_iter().chain(flags).map(|(name, text)| (name.to_string(), text)).collect()
+    }
+}
+
+/// The instructions of a program with one output, whose inputs are variables `a0`, `a1`, ...; the output is the variable
+/// of its register.
+fn instructions(p: &Program) -> String {
+    let mut code = String::new();
+    for (r, i) in p.instrs.iter().enumerate() {
+        let name = |s: &Src| match *s {
+            Src::Input(k) => format!("a{k}"),
+            Src::Reg(r) => format!("r{r}"),
+            Src::Const(bits, d) => constant(bits, d),
+        };
+        let args: SmallVec<[String; 3]> = i.args.iter().map(name).collect();
+        let round = i.op == Inst::Cast && r != p.outputs[0] as usize;
+        let precise = if i.dtype.is_inexact() { "precise " } else { "" };
+        // INVARIANT: `suits` found an expression for each instruction.
+        let expr = value(i.op, p.compute_dtype(i), i.dtype, &args, round).unwrap_or_default();
+        let _ = write!(code, " {precise}{} r{r} = {expr};", Ty::new(i.dtype).reg());
+    }
+    code
+}
+
+/// Where a program that follows products gets an input from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// A product, by number.
+    Product(u8),
+    /// An array with an element for each result, by number.
+    Array(u8),
+}
+
+/// A program on the results of one product or of several of one shape, all of one dtype.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct After {
+    /// What is computed; it has one output.
+    pub program: Program,
+    /// Of the program's inputs.
+    pub inputs: SmallVec<[Origin; 4]>,
+}
+
+impl After {
+    /// Whether kernels can compute it.
+    pub fn suits(&self) -> bool {
+        let dtype = self.program.inputs[0];
+        let spread = SmallVec::from_elem(Spread::Whole, self.inputs.len() - 1);
+        let same = |d: Dtype| d == dtype;
+        self.program.inputs.iter().copied().chain(self.program.output_dtypes()).all(same)
+            && self.program.outputs.len() == 1
+            && Epilogue { program: self.program.clone(), product: 0, spread }.suits()
+    }
+
+    /// A function in GLSL of the results of the products, rounded, and the place of the element; arrays lie at
+    /// `p.d[1]` and the following.
+    pub fn function(&self, name: &str) -> String {
+        let products = self.inputs.iter().filter(|o| matches!(o, Origin::Product(_))).count();
+        let params: String = (0..products).map(|i| format!("float p{i}, ")).collect();
+        let mut code = format!("float {name}({params}uint e) {{");
+        for (k, origin) in self.inputs.iter().enumerate() {
+            let _ = match origin {
+                Origin::Product(i) => write!(code, " const float a{k} = p{i};"),
+                Origin::Array(i) => write!(code, " const float a{k} = load_element(p.d[{}], e);", i + 1),
+            };
+        }
+        code + &instructions(&self.program) + &format!(" return r{}; }}", self.program.outputs[0])
     }
 }
 

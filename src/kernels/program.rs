@@ -51,10 +51,15 @@ pub struct Program {
 impl Program {
     /// One table op on inputs that already have the computation dtype.
     pub fn single(op: OpId, inputs: &[Dtype], out: Dtype) -> Program {
+        Program::one(Inst::Op(op), inputs, out)
+    }
+
+    /// One instruction on inputs that already have the computation dtype.
+    pub fn one(op: Inst, inputs: &[Dtype], out: Dtype) -> Program {
         let args = (0..inputs.len() as u8).map(Src::Input).collect();
         Program {
             inputs: inputs.into(),
-            instrs: smallvec![Instr { op: Inst::Op(op), args, dtype: out }],
+            instrs: smallvec![Instr { op, args, dtype: out }],
             outputs: smallvec![0],
         }
     }

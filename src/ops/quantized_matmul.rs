@@ -26,9 +26,9 @@ use crate::on_gpu;
 /// and no indices, x is (.., k); else (batch.., rows, k). An operand without indices has the batch of the result
 /// or a single matrix.
 #[derive(PartialEq, Clone, Copy)]
-struct QuantizedMatmul {
-    format: Format,
-    transpose: bool,
+pub(crate) struct QuantizedMatmul {
+    pub format: Format,
+    pub transpose: bool,
     lhs: bool,
     rhs: bool,
     /// The indices of the codes do not decrease.
@@ -37,11 +37,11 @@ struct QuantizedMatmul {
 
 /// The inputs by name.
 #[derive(Clone, Copy)]
-struct Parts<'a> {
-    x: &'a Array,
-    codes: &'a Array,
-    scales: &'a Array,
-    biases: Option<&'a Array>,
+pub(crate) struct Parts<'a> {
+    pub x: &'a Array,
+    pub codes: &'a Array,
+    pub scales: &'a Array,
+    pub biases: Option<&'a Array>,
     lhs: Option<&'a Array>,
     rhs: Option<&'a Array>,
 }
@@ -53,7 +53,7 @@ fn matrices(a: &Array) -> i64 {
 
 impl Parts<'_> {
     /// Whether there is one matrix of codes for all rows of x.
-    fn plain(&self) -> bool {
+    pub fn plain(&self) -> bool {
         self.codes.ndim() == 2 && self.lhs.is_none() && self.rhs.is_none()
     }
 }
@@ -77,7 +77,8 @@ fn three<P: Copy>(
 }
 
 impl QuantizedMatmul {
-    fn split<'a>(&self, inputs: &'a [Array]) -> Parts<'a> {
+    /// Inputs by name.
+    pub fn split<'a>(&self, inputs: &'a [Array]) -> Parts<'a> {
         let affine = usize::from(self.format.affine());
         Parts {
             x: &inputs[0],
@@ -175,6 +176,10 @@ impl Primitive for QuantizedMatmul {
         let mut all = self.format.params()?;
         all.extend([self.transpose, self.lhs, self.rhs, self.sorted].map(Param::from));
         Some(all)
+    }
+
+    fn may_join(&self) -> bool {
+        self.transpose && !self.lhs && !self.rhs
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {

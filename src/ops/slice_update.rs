@@ -12,8 +12,11 @@ use crate::core::{Array, Batched, Derivatives, Jvp, Param, Primitive, Result, St
 use crate::kernels::program::Program;
 use crate::on_gpu;
 use crate::params;
+#[cfg(feature = "vulkan")]
+use crate::{kernels::DeviceView, vulkan::CommandEncoder};
 
-struct SliceUpdate {
+#[derive(PartialEq)]
+pub(crate) struct SliceUpdate {
     start: Vec<i64>,
     step: Vec<i64>,
 }
@@ -21,6 +24,19 @@ struct SliceUpdate {
 impl SliceUpdate {
     fn stop(&self, update: &Array) -> Vec<i64> {
         (0..self.start.len()).map(|i| self.start[i] + self.step[i] * update.shape()[i]).collect()
+    }
+
+    /// Gives the output its memory, that of the source where nobody else holds it, or else a copy of it; the part that
+    /// the update belongs in.
+    #[cfg(feature = "vulkan")]
+    pub fn target(&self, enc: &mut CommandEncoder, inputs: &[Array], output: &Array) -> Result<DeviceView> {
+        let dst = dev_out_reusing(enc, output, &inputs[..1])?;
+        if output.size() > 0 && !same_storage(&inputs[0], output)? {
+            let copy = Program::cast(output.dtype(), output.dtype());
+            let src = dev_in(enc, &inputs[0])?;
+            crate::vulkan::elementwise::run(enc, &copy, &[src], std::slice::from_ref(&dst))?;
+        }
+        Ok(sliced(&dst, &self.start, &self.step, inputs[1].shape(), |p, shift| p.wrapping_add_signed(shift)))
     }
 }
 
@@ -51,22 +67,12 @@ impl Primitive for SliceUpdate {
 
     fn eval_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
         on_gpu!(stream, |enc| {
-            let copy = Program::cast(inputs[0].dtype(), inputs[0].dtype());
             let update = dev_in(enc, &inputs[1])?;
-            let src = dev_in(enc, &inputs[0])?;
-            let dst = dev_out_reusing(enc, &outputs[0], &inputs[..1])?;
-            if outputs[0].size() == 0 {
+            let part = self.target(enc, inputs, &outputs[0])?;
+            if part.size() == 0 {
                 return Ok(());
             }
-            if !same_storage(&inputs[0], &outputs[0])? {
-                crate::vulkan::elementwise::run(enc, &copy, &[src], std::slice::from_ref(&dst))?;
-            }
-            if inputs[1].size() == 0 {
-                return Ok(());
-            }
-            let part = sliced(&dst, &self.start, &self.step, inputs[1].shape(), |p, shift| {
-                p.wrapping_add_signed(shift)
-            });
+            let copy = Program::cast(inputs[0].dtype(), inputs[0].dtype());
             crate::vulkan::elementwise::run(enc, &copy, &[update], &[part])
         })
     }

@@ -38,6 +38,14 @@ enum Kind {
 
 struct ViewOf(Kind);
 
+/// The axes of a transposition, if a primitive is one.
+pub(crate) fn transposed(p: &dyn Primitive) -> Option<&[usize]> {
+    match (p as &dyn std::any::Any).downcast_ref() {
+        Some(ViewOf(Kind::Transpose(axes))) => Some(axes),
+        _ => None,
+    }
+}
+
 /// What an array is broadcast to.
 #[derive(Clone, PartialEq)]
 enum Target {

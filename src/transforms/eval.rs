@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use smallvec::{SmallVec, smallvec};
 
+use super::join::{self, Join, Members, Role};
 use super::order::{self, Step};
 use crate::bail;
 use crate::core::array::{Inputs, Node, Uninterrupted, bury};
@@ -132,6 +133,14 @@ impl Pending {
         }
     }
 
+    /// Waits for those of `inputs` that CPU streams make.
+    fn finish(&mut self, inputs: &[Array]) -> Result<()> {
+        inputs.iter().filter(|a| a.awaits_event()).try_for_each(|a| {
+            self.flush();
+            a.wait_event()
+        })
+    }
+
     fn flush(&mut self) {
         self.batches.drain(..).for_each(Batch::submit);
     }
@@ -175,6 +184,47 @@ fn operation(output: &Array, node: &Node) -> trace::Op {
     trace::Op { name: node.primitive.name().to_string(), dtype, shape }
 }
 
+/// Runs steps that are joined. Arrays in between keep their nodes: whoever might ask for them computes them then.
+fn joined(
+    join: Join,
+    steps: &mut [Option<Step>],
+    pending: &mut Pending,
+    gpu: &mut Vec<Stream>,
+) -> Result<()> {
+    let mut members = Members::take(&join, steps);
+    let Some(stream) = members.all.first().map(|m| m.node.stream) else { return Ok(()) };
+    if !gpu.contains(&stream) {
+        gpu.push(stream);
+    }
+    members.all.iter().try_for_each(|m| pending.finish(&m.node.inputs))?;
+    let mut outputs: SmallVec<[Array; 3]> = SmallVec::new();
+    // Inputs of a node that others hold are not overwritten.
+    let mut held: SmallVec<[Inputs; 3]> = SmallVec::new();
+    for &r in &join.results {
+        let m = members.at(r);
+        m.array.begin(None);
+        outputs.push(m.array.clone());
+        if Arc::get_mut(&mut m.node).is_none() {
+            held.push(m.node.inputs.clone());
+        }
+    }
+    trace::evaluating(|| outputs.first().map(|a| operation(a, &members[join.results[0]])));
+    let result = join.run(stream, &members, &outputs);
+    trace::evaluating(|| None);
+    if result.is_err() {
+        join.results
+            .iter()
+            .zip(&outputs)
+            .for_each(|(&r, a)| restore(&members.at(r).node, std::slice::from_ref(a)));
+    }
+    drop((outputs, held));
+    members.all.into_iter().for_each(|m| {
+        drop(m.array);
+        bury(m.node);
+    });
+    result
+}
+
 /// Orders and starts everything that `roots` need. Returns the GPU streams that got work.
 pub(super) fn schedule(roots: &[Array]) -> Result<Vec<Stream>> {
     let _span = trace::span("record", || format!("{} arrays", roots.len()));
@@ -183,7 +233,22 @@ pub(super) fn schedule(roots: &[Array]) -> Result<Vec<Stream>> {
     let mut pending = Pending::default();
     let mut gpu: Vec<Stream> = Vec::new();
     let mut failure = None;
-    for Step { array, node } in order::steps(roots) {
+    let steps = order::steps(roots);
+    let mut plan = join::plan(&steps);
+    let mut steps: Vec<Option<Step>> = steps.into_iter().map(Some).collect();
+    for i in 0..steps.len() {
+        match plan.role(i) {
+            Role::Alone => {}
+            Role::Member => continue,
+            Role::Place(join) => match joined(join, &mut steps, &mut pending, &mut gpu) {
+                Ok(()) => continue,
+                Err(e) => {
+                    failure = Some(e);
+                    break;
+                }
+            },
+        }
+        let Some(Step { array, node }) = steps[i].take() else { continue };
         let Some(node) = node else {
             failure = Some(match PLACEHOLDERS.get() {
                 0 => Error::Runtime(
@@ -208,10 +273,7 @@ pub(super) fn schedule(roots: &[Array]) -> Result<Vec<Stream>> {
         if !gpu.contains(&stream) {
             gpu.push(stream);
         }
-        let ready = node.inputs.iter().filter(|a| a.event().is_some()).try_for_each(|a| {
-            pending.flush();
-            a.wait_event()
-        });
+        let ready = pending.finish(&node.inputs);
         trace::evaluating(|| Some(operation(&array, &node)));
         let result = ready.and_then(|()| {
             Task::take(array, node, None)

@@ -7,6 +7,7 @@ pub mod dot;
 mod eval;
 pub mod export;
 mod grad;
+mod join;
 mod order;
 mod vmap;
 

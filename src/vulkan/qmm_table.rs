@@ -175,7 +175,7 @@ fn coop(f: &Features, s: &Shape, spread: &dyn Fn(u32) -> bool) -> Option<Coop> {
 
 /// Threads a row of codes and rows a thread: enough workgroups to fill the GPU come first, then reading x for as
 /// many rows as possible. A software driver gets the shortest code.
-fn layout_of_rows(f: &Features, s: &Shape, units: i64, vectors: u32) -> (u32, u32) {
+pub(super) fn layout_of_rows(f: &Features, s: &Shape, units: i64, vectors: u32) -> (u32, u32) {
     if let Some(forced) = forced_rows() {
         return forced;
     }

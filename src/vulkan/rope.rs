@@ -1,5 +1,7 @@
 //! Host side of shaders/rope.comp: rotary embedding in one pass over any layout of heads and positions.
 
+use std::cell::RefCell;
+
 use super::elem::{Defines, Push, WG, aligned16, define, float_controls, grid, operand};
 use super::{CommandEncoder, Features, KernelKey, Module, Source};
 use crate::bail;
@@ -32,6 +34,43 @@ impl KernelKey for Key {
         let flags = [(self.wide, "VEC"), (self.traditional, "TRADITIONAL"), (self.waves, "WAVES")];
         flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
         Module { source: Source::File("rope.comp"), defines: d, ..Module::default() }
+    }
+}
+
+thread_local! {
+    // The last tables of angles, which every layer of a model asks for again.
+    static TABLES: RefCell<Vec<((usize, u32), Vec<u8>)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Tables that a thread keeps.
+const KEPT: usize = 4;
+
+/// Address of the angles of each pair for one position, or of wavelengths where those are given.
+pub(super) fn angles(enc: &mut CommandEncoder, waves: Option<&DeviceView>, f: &Form) -> Result<u64> {
+    if let Some(w) = waves {
+        return Ok(w.ptr);
+    }
+    let key = (f.dims, f.base.unwrap_or(0.0).to_bits());
+    TABLES.with_borrow_mut(|tables| {
+        let at = match tables.iter().position(|t| t.0 == key) {
+            Some(at) => at,
+            None => {
+                tables.truncate(KEPT - 1);
+                let bytes = inverse_frequencies(f).into_iter().flat_map(f32::to_ne_bytes).collect();
+                tables.insert(0, (key, bytes));
+                0
+            }
+        };
+        enc.params(&tables[at].1)
+    })
+}
+
+/// Elements from one wavelength or offset to the next; `one` where there are none.
+pub(super) fn step(v: Option<&DeviceView>, one: i64) -> i64 {
+    match v {
+        Some(v) if v.shape[0] > 1 => v.strides[0],
+        Some(_) => 0,
+        None => one,
     }
 }
 
@@ -80,21 +119,9 @@ pub fn rope(
     {
         bail!(Value, "[rope] Shape {} is too large.", show(&src.shape));
     }
-    let table = match waves {
-        Some(w) => w.ptr,
-        None => {
-            let bytes: Vec<u8> = inverse_frequencies(f).into_iter().flat_map(f32::to_ne_bytes).collect();
-            enc.params(&bytes)?
-        }
-    };
-    let starts = offsets.map_or(0, |o| o.ptr);
-    let step = |v: Option<&DeviceView>, one: i64| match v {
-        Some(v) if v.shape[0] > 1 => v.strides[0],
-        Some(_) => 0,
-        None => one,
-    };
+    let table = angles(enc, waves, f)?;
     let push = Push::default()
-        .u64s(&[src.ptr, dst.ptr, table, starts])
+        .u64s(&[src.ptr, dst.ptr, table, offsets.map_or(0, |o| o.ptr)])
         .i64s(&[sb, sh, st, sd, step(waves, 1), step(offsets, 0)])
         .u32s(&[
             b as u32,

@@ -18,5 +18,7 @@ pub use attention::{MaskArg, scaled_dot_product_attention};
 pub use cross_entropy::cross_entropy;
 pub use gated_delta::gated_delta_update;
 pub use kernel::{Call, check_names, spirv, user_kernel};
+pub(crate) use norm::Norm;
 pub use norm::{layer_norm, rms_norm};
+pub(crate) use rope::Rope;
 pub use rope::{Offset, Rotation, rope};

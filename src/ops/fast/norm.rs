@@ -14,12 +14,12 @@ use crate::params;
 
 /// Inputs: x, then weight and bias where they are there; all of one dtype.
 #[derive(Clone, Copy, PartialEq)]
-struct Norm {
-    eps: f32,
+pub(crate) struct Norm {
+    pub eps: f32,
     /// Layer normalisation: the mean is taken off first.
-    centred: bool,
-    weight: bool,
-    bias: bool,
+    pub centred: bool,
+    pub weight: bool,
+    pub bias: bool,
 }
 
 impl Norm {

@@ -42,8 +42,8 @@ pub struct Rotation {
 /// Inputs: x with axes (batch, heads, positions, features), then offsets (int32 vector of 1 or batch elements)
 /// and wavelengths (float32) where they are arrays.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Rope {
-    how: Rotation,
+pub(crate) struct Rope {
+    pub how: Rotation,
     /// `None`: offsets are an input.
     offset: Option<i32>,
     /// Turns the other way.
@@ -51,15 +51,15 @@ struct Rope {
 }
 
 impl Rope {
-    fn offsets<'a, T>(&self, inputs: &'a [T]) -> Option<&'a T> {
+    pub fn offsets<'a, T>(&self, inputs: &'a [T]) -> Option<&'a T> {
         self.offset.is_none().then(|| &inputs[1])
     }
 
-    fn waves<'a, T>(&self, inputs: &'a [T]) -> Option<&'a T> {
+    pub fn waves<'a, T>(&self, inputs: &'a [T]) -> Option<&'a T> {
         self.how.base.is_none().then(|| &inputs[1 + usize::from(self.offset.is_none())])
     }
 
-    fn form(&self) -> Form {
+    pub fn form(&self) -> Form {
         Form {
             dims: self.how.dims as usize,
             traditional: self.how.traditional,
@@ -157,6 +157,10 @@ impl Primitive for Rope {
             i64::from(self.offset.unwrap_or(0)),
             self.back,
         ]
+    }
+
+    fn may_join(&self) -> bool {
+        true
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {

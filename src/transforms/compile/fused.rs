@@ -36,6 +36,14 @@ impl Fused {
         Fused { code: Code::Each(program), steps, name }
     }
 
+    /// The program, if elementwise operations are all that is computed.
+    pub fn program(&self) -> Option<&Program> {
+        match &self.code {
+            Code::Each(p) => Some(p),
+            _ => None,
+        }
+    }
+
     /// A program over the rows of `shape`, with the steps that it stands for.
     pub(super) fn rows(program: RowProgram, shape: Shape, reads: Vec<Reads>, steps: Tape) -> Fused {
         let name = program.name();

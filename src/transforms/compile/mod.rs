@@ -15,6 +15,7 @@ use crate::core::array::set_lengths_vary;
 use crate::core::{Array, Result};
 use crate::transforms::eval::Placeholders;
 
+pub(super) use fused::Fused;
 pub use tape::{Step, Tape, Value};
 
 thread_local! {
