@@ -2,8 +2,9 @@
 //! function in GLSL that the product's kernel calls (shaders/lib/epilogue.glsl). It gets sums in float32 and rounds
 //! once, when the result is stored; casts that the program names round too.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
+use std::hash::{Hash, Hasher};
 use std::sync::{LazyLock, Mutex};
 
 use smallvec::SmallVec;
@@ -144,7 +145,7 @@ impl Epilogue {
             };
             put(&mut code, format_args!(" const {} a{k} = {one};", ty.reg()));
         }
-        code.push_str(&instructions(p));
+        code.push_str(&instructions(p, false));
         put(&mut code, format_args!(" return r{}; }}", p.outputs[0]));
         let out = match self.to() {
             Dtype::F32 => "0",
@@ -167,8 +168,8 @@ impl Epilogue {
 }
 
 /// The instructions of a program with one output, whose inputs are variables `a0`, `a1`, ...; the output is the variable
-/// of its register.
-fn instructions(p: &Program) -> String {
+/// of its register. With `each`, the results of all of them are rounded, else those of casts in between.
+fn instructions(p: &Program, each: bool) -> String {
     let mut code = String::new();
     for (r, i) in p.instrs.iter().enumerate() {
         let name = |s: &Src| match *s {
@@ -177,7 +178,7 @@ fn instructions(p: &Program) -> String {
             Src::Const(bits, d) => constant(bits, d),
         };
         let args: SmallVec<[String; 3]> = i.args.iter().map(name).collect();
-        let round = i.op == Inst::Cast && r != p.outputs[0] as usize;
+        let round = each || i.op == Inst::Cast && r != p.outputs[0] as usize;
         let precise = if i.dtype.is_inexact() { "precise " } else { "" };
         // INVARIANT: `suits` found an expression for each instruction.
         let expr = value(i.op, p.compute_dtype(i), i.dtype, &args, round).unwrap_or_default();
@@ -204,9 +205,46 @@ pub struct After {
     pub inputs: SmallVec<[Origin; 4]>,
 }
 
+/// One that is kept for the life of the process, as the kernels that it is part of are; known by its address.
+#[derive(Debug, Clone, Copy)]
+pub struct KeptAfter(&'static After);
+
+impl std::ops::Deref for KeptAfter {
+    type Target = After;
+    fn deref(&self) -> &After {
+        self.0
+    }
+}
+
+impl PartialEq for KeptAfter {
+    fn eq(&self, other: &KeptAfter) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for KeptAfter {}
+
+impl Hash for KeptAfter {
+    fn hash<H: Hasher>(&self, h: &mut H) {
+        std::ptr::from_ref(self.0).hash(h);
+    }
+}
+
 impl After {
+    /// The same, kept; none if kernels cannot compute it.
+    pub fn kept(self) -> Option<KeptAfter> {
+        static ALL: LazyLock<Mutex<HashMap<After, Option<KeptAfter>>>> = LazyLock::new(Default::default);
+        let mut all = ALL.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(known) = all.get(&self) {
+            return *known;
+        }
+        let kept = self.suits().then(|| KeptAfter(Box::leak(Box::new(self.clone()))));
+        all.insert(self, kept);
+        kept
+    }
+
     /// Whether kernels can compute it.
-    pub fn suits(&self) -> bool {
+    fn suits(&self) -> bool {
         let dtype = self.program.inputs[0];
         let spread = SmallVec::from_elem(Spread::Whole, self.inputs.len() - 1);
         let same = |d: Dtype| d == dtype;
@@ -215,7 +253,7 @@ impl After {
             && Epilogue { program: self.program.clone(), product: 0, spread }.suits()
     }
 
-    /// A function in GLSL of the results of the products, rounded, and the place of the element; arrays lie at
+    /// A function in GLSL, which rounds as a kernel of its own does, of the results of the products, rounded, and the place of the element; arrays lie at
     /// `p.d[1]` and the following.
     pub fn function(&self, name: &str) -> String {
         let products = self.inputs.iter().filter(|o| matches!(o, Origin::Product(_))).count();
@@ -227,7 +265,7 @@ impl After {
                 Origin::Array(i) => write!(code, " const float a{k} = load_element(p.d[{}], e);", i + 1),
             };
         }
-        code + &instructions(&self.program) + &format!(" return r{}; }}", self.program.outputs[0])
+        code + &instructions(&self.program, self.program.instrs.len() > 1) + &format!(" return r{}; }}", self.program.outputs[0])
     }
 }
 

@@ -6,6 +6,7 @@ use pyo3::exceptions::{
     PyBufferError, PyIndexError, PyKeyboardInterrupt, PyNotImplementedError, PyRuntimeError, PyTypeError,
     PyValueError,
 };
+use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyComplex, PyFloat, PyInt, PyList, PyString, PyTuple};
@@ -87,10 +88,23 @@ pub struct Ints {
 impl<'a, 'py> FromPyObject<'a, 'py> for Ints {
     type Error = PyErr;
     fn extract(obj: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        if let Ok(v) = obj.extract::<i64>() {
+        if let Some(v) = exact_int(obj).or_else(|| obj.extract::<i64>().ok()) {
             return Ok(Ints { list: [v].into_iter().collect(), single: true });
         }
         Ok(Ints { list: obj.extract::<Seq>()?.0, single: false })
+    }
+}
+
+/// The value of an `int` that fits 64 bits; the common case of an index or length, without a call of `__index__`.
+fn exact_int(obj: Borrowed<'_, '_, PyAny>) -> Option<i64> {
+    // SAFETY: the object is alive and the interpreter attached; an overflow leaves no error behind.
+    unsafe {
+        if ffi::PyLong_CheckExact(obj.as_ptr()) == 0 {
+            return None;
+        }
+        let mut overflow = 0;
+        let v = ffi::PyLong_AsLongLongAndOverflow(obj.as_ptr(), &mut overflow);
+        (overflow == 0).then_some(v)
     }
 }
 
@@ -107,7 +121,11 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Seq {
             return Err(PyTypeError::new_err(text));
         }
         for item in obj.try_iter()? {
-            list.push(item?.extract::<i64>()?);
+            let item = item?;
+            list.push(match exact_int(item.as_borrowed()) {
+                Some(v) => v,
+                None => item.extract::<i64>()?,
+            });
         }
         Ok(Seq(list))
     }

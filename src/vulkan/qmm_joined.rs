@@ -13,7 +13,7 @@ use super::stream::StreamState;
 use super::{CommandEncoder, Features, KernelKey, Module, Source};
 use crate::core::env::disabled;
 use crate::core::{Dtype, Result, Stream};
-use crate::kernels::epilogue::After;
+use crate::kernels::epilogue::KeptAfter;
 use crate::kernels::quant::Format;
 
 /// Most matrices of one kernel; the push block holds so many.
@@ -42,7 +42,7 @@ pub struct Joined<'a> {
     /// At most [`MATRICES`].
     pub matrices: &'a [Matrix],
     /// What becomes of the results of one matrix, or of two of the same length.
-    pub after: Option<&'a After>,
+    pub after: Option<KeptAfter>,
     /// Addresses of the results, one for each matrix; with `after` that of the only result, and of what it reads.
     pub results: &'a [u64],
 }
@@ -58,7 +58,7 @@ struct Key {
     norm: Option<u32>,
     k: u32,
     lengths: [u32; MATRICES],
-    follow: Option<After>,
+    after: Option<KeptAfter>,
 }
 
 impl Key {
@@ -76,14 +76,14 @@ impl KernelKey for Key {
     fn name(&self) -> String {
         let (format, size) = (show_format(self.format), format!("{}x{}", self.threads, self.rows));
         let before = if self.norm.is_some() { "norm_" } else { "" };
-        let after = self.follow.as_ref().map_or(String::new(), |f| format!("_{}", f.program.name()));
+        let after = self.after.as_ref().map_or(String::new(), |f| format!("_{}", f.program.name()));
         format!("qmm_joined_{before}{format}_{}_{size}_{}{after}", self.dtype, self.matrices())
     }
 
     fn module(&self, f: &Features) -> Module {
         let mut d = Defines::new();
         define_format(&mut d, self.format, self.dtype);
-        let pair = self.follow.is_some() && self.matrices() == 2;
+        let pair = self.after.is_some() && self.matrices() == 2;
         let numbers = [
             ("JOINED", self.matrices() as u32),
             ("TRANSPOSE", 1),
@@ -101,8 +101,8 @@ impl KernelKey for Key {
             define(&mut d, "SUBGROUP", s);
             subgroup_size = f.subgroup_size_control.then_some(s);
         }
-        if let Some(follow) = &self.follow {
-            let code = follow.function("after");
+        if let Some(after) = &self.after {
+            let code = after.function("after");
             if code.contains("m_") {
                 define(&mut d, "AFTER_MATH", 1);
             }
@@ -152,7 +152,7 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &
         norm: j.norm.map(|n| n.1.to_bits()),
         k: j.k as u32,
         lengths: [0; MATRICES],
-        follow: j.after.cloned(),
+        after: j.after,
     };
     let mut parts = [[0u64; MATRICES]; 4];
     for (i, m) in j.matrices.iter().enumerate() {
@@ -185,7 +185,7 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::epilogue::Origin;
+    use crate::kernels::epilogue::{After, Origin};
     use crate::kernels::quant::Mode;
     use crate::kernels::table::find;
     use crate::kernels::{Inst, Instr, Program, Src};
@@ -215,10 +215,10 @@ mod tests {
                     ([64, 0, 0], Some(Origin::Array(0))),
                     ([64, 64, 0], Some(Origin::Product(1))),
                 ] {
-                    let follow = from.map(|f| After {
-                        program: program.clone(),
-                        inputs: smallvec![Origin::Product(0), f],
+                    let after = from.and_then(|f| {
+                        After { program: program.clone(), inputs: smallvec![Origin::Product(0), f] }.kept()
                     });
+                    assert_eq!(after.is_some(), from.is_some());
                     let key = Key {
                         format,
                         dtype,
@@ -226,10 +226,10 @@ mod tests {
                         rows: 2,
                         unit: 32,
                         aligned: true,
-                        norm: follow.is_none().then_some(0),
+                        norm: after.is_none().then_some(0),
                         k: 256,
                         lengths,
-                        follow,
+                        after,
                     };
                     compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
                 }

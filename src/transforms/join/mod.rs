@@ -21,7 +21,7 @@ const REACH: usize = 12;
 
 /// Some steps that run as one.
 pub(super) struct Join {
-    /// The step in whose place they run; what they read is there by then.
+    /// The one of them in whose place they run; what they read is there by then.
     pub at: usize,
     /// All of them.
     pub members: SmallVec<[usize; 8]>,

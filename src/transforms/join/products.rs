@@ -7,7 +7,7 @@ use super::{Free, Join, Members, Work, primitive};
 use crate::core::layout::is_row_major;
 use crate::core::{Array, Dtype, Result, Stream};
 use crate::kernels::Program;
-use crate::kernels::epilogue::{After, Origin};
+use crate::kernels::epilogue::{After, KeptAfter, Origin};
 use crate::kernels::quant::Format;
 use crate::on_gpu;
 use crate::ops::elementwise::instruction;
@@ -25,7 +25,7 @@ pub(super) struct Products {
     products: SmallVec<[usize; 3]>,
     /// What makes the row, and the epsilon.
     norm: Option<(usize, f32)>,
-    after: Option<After>,
+    after: Option<KeptAfter>,
     /// What `after` reads besides the products: inputs of a step, by number.
     arrays: SmallVec<[(usize, usize); 2]>,
 }
@@ -73,7 +73,7 @@ fn after(
     free: &Free,
     products: &[usize],
     stream: Stream,
-) -> Option<(usize, After, SmallVec<[(usize, usize); 2]>)> {
+) -> Option<(usize, KeptAfter, SmallVec<[(usize, usize); 2]>)> {
     let last = *products.last()?;
     let made = free.array(last);
     if products.iter().any(|&p| free.array(p).shape() != made.shape()) {
@@ -103,7 +103,7 @@ fn after(
     };
     let after = After { program, inputs: inputs.iter().enumerate().map(origin).collect() };
     // The push block has an address for each matrix.
-    (arrays.len() <= 2 && after.suits()).then_some((j, after, arrays))
+    if arrays.len() > MATRICES - 1 { None } else { Some((j, after.kept()?, arrays)) }
 }
 
 /// The join that begins with the product of step `i`.
@@ -173,7 +173,7 @@ impl Products {
                 to.push(read.0);
                 reads.push(read);
             }
-            let (format, after) = (self.format, self.after.as_ref());
+            let (format, after) = (self.format, self.after);
             let joined = qmm_joined::Joined {
                 format,
                 dtype,

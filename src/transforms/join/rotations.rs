@@ -128,14 +128,18 @@ pub(super) fn find(free: &Free, i: usize, stream: Stream) -> Option<Join> {
             results.push(k);
         }
     }
-    let at = *members.iter().max()?;
-    // What comes early waits for the last: nobody else may need it before, and all that is read is there by then.
-    let waits = |k: usize| {
-        let reads = free.steps[k].node.as_ref().map_or(&[][..], |n| &n.inputs);
-        members.contains(&k) || !reads.iter().any(|a| results.iter().any(|&r| free.array(r).same(a)))
+    let reads = |k: usize| free.steps[k].node.as_ref().map_or(&[][..], |n| &n.inputs);
+    let takes_result = |k: usize| reads(k).iter().any(|a| results.iter().any(|&r| free.array(r).same(a)));
+    // As early as what they read is there, for what is written may be read soon.
+    let made_later = |at: usize| {
+        let made = |m: usize, k: usize| reads(m).iter().any(|a| a.same(free.array(k)));
+        members.iter().any(|&m| (at..m).any(|k| !members.contains(&k) && made(m, k)))
     };
-    let from = *results.iter().min()?;
-    let fits = members.len() > 1 && (from..at).all(waits);
+    let at = members.iter().copied().filter(|&m| !made_later(m)).min()?;
+    let from = results.iter().copied().min()?;
+    let fits = members.len() > 1
+        && !members.iter().any(|&m| takes_result(m))
+        && !(from..at).any(|k| !members.contains(&k) && takes_result(k));
     fits.then(|| Join { at, members, results, work: Work::Rotations(Rotations { rope: i, items }) })
 }
 

@@ -1,0 +1,429 @@
+"""Steps that a GPU computes as one kernel: their values, and what must keep them apart."""
+
+import helpers as h
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.gpu
+
+MODES = [
+    {"group_size": 64, "bits": 4},
+    {"group_size": 32, "bits": 8},
+    {"group_size": 64, "bits": 3},
+    {"group_size": 32, "bits": 4, "mode": "mxfp4"},
+    {"group_size": 16, "bits": 4, "mode": "nvfp4"},
+]
+UNIT = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+
+
+@pytest.fixture(autouse=True)
+def none_disabled():
+    before = mx.vulkan._set_disabled([])
+    yield
+    mx.vulkan._set_disabled(before)
+
+
+def kernels(f):
+    """What `f` gives, and the kernels that ran for it, by name."""
+    mx.synchronize()
+    mx.vulkan.stats(reset=True)
+    out = f()
+    mx.eval(out)
+    return out, mx.vulkan.stats()["kernels"]
+
+
+def apart(f):
+    """What `f` gives where each step is a kernel of its own."""
+    before = mx.vulkan._set_disabled(["qmm_joined", "rope_rows"])
+    out = f()
+    mx.eval(out)
+    mx.vulkan._set_disabled(before)
+    return out
+
+
+def normal(rng, *shape, dtype="float32", scale=1.0):
+    a = mx.array(rng.standard_normal(shape).astype(np.float32) * scale)
+    a = a.astype(h.mx_dtype(dtype))
+    mx.eval(a)
+    return a
+
+
+class Matrix:
+    """A quantised matrix of (rows, columns), and what it stands for in float64."""
+
+    def __init__(self, rng, rows, columns, dtype="float32", **how):
+        self.how = how or MODES[0]
+        self.parts = mx.quantize(normal(rng, rows, columns, dtype=dtype, scale=0.1), **self.how)
+        mx.eval(self.parts)
+        with mx.stream(mx.cpu):
+            self.values = h.to_np(mx.dequantize(*self.parts, **self.how)).astype(np.float64)
+
+    def __call__(self, x):
+        return mx.quantized_matmul(x, *self.parts, transpose=True, **self.how)
+
+    def of(self, x):
+        return x @ self.values.T
+
+
+def rounded(x, dtype):
+    return (
+        x
+        if dtype == "float32"
+        else h.to_np(mx.array(x.astype(np.float32)).astype(h.mx_dtype(dtype)))
+    )
+
+
+def rms(x, w, dtype="float32", eps=1e-5):
+    x = x.astype(np.float64)
+    y = x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * w.astype(np.float64)
+    return rounded(y, dtype).astype(np.float64)
+
+
+def close(got, expected, dtype, units=2):
+    got = h.to_np(got).astype(np.float64)
+    worst = np.abs(got - expected).max()
+    # Sums of some hundred products in float32.
+    unit = max(UNIT[dtype], 2.0**-20)
+    assert worst <= units * unit * np.abs(expected).max(), worst
+
+
+@mx.compile
+def swiglu(gate, up):
+    return nn.silu(gate) * up
+
+
+@pytest.mark.parametrize("how", MODES, ids=lambda m: m.get("mode", f"q{m['bits']}"))
+@pytest.mark.parametrize("dtype", list(UNIT))
+def test_products_of_one_normalised_row_are_one_kernel(rng, dtype, how):
+    mats = [Matrix(rng, n, 192, dtype, **how) for n in (40, 24, 7)]
+    x, w = normal(rng, 1, 1, 192, dtype=dtype), normal(rng, 192, dtype=dtype)
+
+    def products():
+        y = mx.fast.rms_norm(x, w, 1e-5)
+        return [m(y) for m in mats]
+
+    out, ran = kernels(products)
+    assert sum(ran.values()) == 1, ran
+    row = rms(h.to_np(x), h.to_np(w), dtype)
+    for got, m in zip(out, mats, strict=True):
+        close(got, m.of(row), dtype)
+
+
+@pytest.mark.parametrize("how", MODES, ids=lambda m: m.get("mode", f"q{m['bits']}"))
+@pytest.mark.parametrize("dtype", list(UNIT))
+def test_a_product_and_what_follows_have_the_bits_of_two_kernels(rng, dtype, how):
+    m, x = Matrix(rng, 75, 128, dtype, **how), normal(rng, 1, 128, dtype=dtype)
+    res = normal(rng, 1, 75, dtype=dtype)
+    for f in (
+        lambda: res + m(x),
+        lambda: m(x) - res,
+        lambda: mx.maximum(m(x), res),
+        lambda: mx.compile(lambda p, r: mx.tanh(p) * r + r)(m(x), res),
+    ):
+        out, ran = kernels(f)
+        assert sum(ran.values()) == 1, ran
+        assert np.array_equal(h.to_np(out), h.to_np(apart(f)))
+    close(res + m(x), h.to_np(res) + rounded(m.of(h.to_np(x)), dtype), dtype)
+
+
+@pytest.mark.parametrize("how", MODES, ids=lambda m: m.get("mode", f"q{m['bits']}"))
+@pytest.mark.parametrize("dtype", list(UNIT))
+def test_a_gated_unit_is_one_kernel(rng, dtype, how):
+    gate, up = (Matrix(rng, 45, 320, dtype, **how) for _ in range(2))
+    x, w = normal(rng, 1, 1, 320, dtype=dtype), normal(rng, 320, dtype=dtype)
+
+    def unit():
+        y = mx.fast.rms_norm(x, w, 1e-5)
+        return swiglu(gate(y), up(y))
+
+    out, ran = kernels(unit)
+    assert sum(ran.values()) == 1, ran
+    row = rms(h.to_np(x), h.to_np(w), dtype)
+    g, u = (rounded(m.of(row), dtype) for m in (gate, up))
+    close(out, g / (1 + np.exp(-g)) * u, dtype, units=4)
+    # The other way round, and without the normalisation.
+    plain = lambda: swiglu(up(x), gate(x))  # noqa: E731
+    out, ran = kernels(plain)
+    assert sum(ran.values()) == 1, ran
+    assert np.array_equal(h.to_np(out), h.to_np(apart(plain)))
+
+
+def test_rows_longer_than_a_workgroup_holds(rng):
+    for k in (4096, 4160, 9216):
+        mats = [Matrix(rng, 5, k) for _ in range(2)]
+        x, w = normal(rng, 1, k), normal(rng, k)
+        y = mx.fast.rms_norm(x, w, 1e-5)
+        for got, m in zip([mats[0](y), mats[1](y)], mats, strict=True):
+            close(got, m.of(rms(h.to_np(x), h.to_np(w))), "float32", units=8)
+
+
+def test_operands_that_lie_anywhere(rng):
+    m = Matrix(rng, 24, 64)
+    wide, weights = normal(rng, 64, 3), normal(rng, 130)
+    x, w = wide[:, 1].reshape(1, 64), weights[1:129:2]
+    res = normal(rng, 24, 2)[:, 0].reshape(1, 24)
+    out = res + m(mx.fast.rms_norm(x, w, 1e-5))
+    close(out, h.to_np(res) + m.of(rms(h.to_np(x), h.to_np(w))), "float32")
+    one = normal(rng, 65)[1:].reshape(1, 64)
+    close(m(mx.fast.rms_norm(one, w, 1e-5)), m.of(rms(h.to_np(one), h.to_np(w))), "float32")
+
+
+def test_arrays_in_between_that_are_held_are_computed(rng):
+    a, b = Matrix(rng, 64, 64), Matrix(rng, 64, 64)
+    x, w, res = normal(rng, 1, 64), normal(rng, 64), normal(rng, 1, 64)
+    y = mx.fast.rms_norm(x, w, 1e-5)
+    p, q = a(y), b(y)
+    total = res + p
+    both = swiglu(p, q)
+    mx.eval(total, both, y)
+    row = rms(h.to_np(x), h.to_np(w))
+    close(y, row, "float32")
+    close(p, a.of(row), "float32")
+    close(total, h.to_np(res) + a.of(row), "float32")
+    # One that is asked for later is computed then.
+    y = mx.fast.rms_norm(x, w, 1e-5)
+    p = a(y)
+    kept = [y, p]
+    total = res + p
+    del y, p
+    mx.eval(total)
+    close(kept[1], a.of(row), "float32")
+    close(kept[0], row, "float32")
+
+
+def test_a_product_used_twice_is_not_taken_in(rng):
+    m, x = Matrix(rng, 32, 64), normal(rng, 1, 64)
+    expected = m.of(h.to_np(x))
+    p = m(x)
+    close(p + mx.exp(p), expected + np.exp(expected), "float32", units=8)
+    close(p * p, expected**2, "float32", units=8)
+    one = m(x)
+    close(one + one, 2 * expected, "float32")
+
+
+def test_shapes_that_broadcast_and_other_dtypes_stay_apart(rng):
+    m, x = Matrix(rng, 32, 64), normal(rng, 1, 64)
+    expected = m.of(h.to_np(x))
+    rows = normal(rng, 5, 32)
+    close(rows + m(x), h.to_np(rows) + expected, "float32")
+    bias = normal(rng, 32)
+    close(m(x) + bias, expected + h.to_np(bias), "float32")
+    assert h.to_np(m(x) > 0).tolist() == (expected > 0).tolist()
+    close(m(x) + normal(rng, 1, 32, dtype="float16") * 0, expected, "float32")
+    few = normal(rng, 3, 64)
+    close(few[:, :1] * 0 + m(few), m.of(h.to_np(few)), "float32")
+
+
+def test_other_normalisations_stay_apart(rng):
+    m, x, w = Matrix(rng, 32, 64), normal(rng, 1, 64), normal(rng, 64)
+    v = h.to_np(x).astype(np.float64)
+    v = v - v.mean()
+    close(m(mx.fast.layer_norm(x, None, None, 1e-5)), m.of(rms(v, np.ones(64))), "float32")
+    close(m(mx.fast.layer_norm(x, w, None, 1e-5)), m.of(rms(v, h.to_np(w))), "float32")
+    close(m(mx.fast.rms_norm(x, None, 1e-5)), m.of(rms(h.to_np(x), np.ones(64))), "float32")
+
+
+def turned(x, start, traditional=False, base=10000.0, scale=1.0, freqs=None):
+    """Rotary embedding of (batch, heads, positions, features) in float64; a start for each batch."""
+    x = x.astype(np.float64)
+    half = x.shape[-1] // 2
+    inverse = base ** (-np.arange(half) / half) if freqs is None else 1 / freqs.astype(np.float64)
+    start = np.broadcast_to(np.asarray(start, np.float64), (x.shape[0],))
+    angles = (start[:, None] + np.arange(x.shape[2])) * scale
+    angles = angles[:, None, :, None] * inverse
+    c, s = np.cos(angles), np.sin(angles)
+    y = np.empty_like(x)
+    pair = (
+        (slice(0, None, 2), slice(1, None, 2))
+        if traditional
+        else (slice(0, half), slice(half, None))
+    )
+    a, b = (x[..., p] for p in pair)
+    y[..., pair[0]], y[..., pair[1]] = a * c - b * s, a * s + b * c
+    return y
+
+
+@pytest.mark.parametrize("dtype", list(UNIT))
+@pytest.mark.parametrize("normalised", [True, False])
+@pytest.mark.parametrize("traditional", [True, False])
+def test_queries_keys_and_values_reach_their_places_in_one_kernel(
+    rng, dtype, normalised, traditional
+):
+    batch, length, head, past = 2, 3, 80, 4
+    q, k, v = (normal(rng, batch, length, n, head, dtype=dtype) for n in (6, 2, 2))
+    wq, wk = normal(rng, head, dtype=dtype), normal(rng, head, dtype=dtype)
+    keys, values = (normal(rng, batch, 2, 16, head, dtype=dtype) for _ in range(2))
+    before = [h.to_np(keys), h.to_np(values)]
+    sources = [h.to_np(a) for a in (q, k, v)]
+    weights = [h.to_np(a) for a in (wq, wk)]
+    caches = [keys * 1, values * 1]  # nobody else looks at their memory
+    mx.eval(caches)
+
+    def step():
+        a, b = q, k
+        if normalised:
+            a, b = mx.fast.rms_norm(a, wq, 1e-5), mx.fast.rms_norm(b, wk, 1e-5)
+        a, b, c = (y.transpose(0, 2, 1, 3) for y in (a, b, v))
+        turn = {"traditional": traditional, "base": 10000.0, "scale": 1.0, "offset": past}
+        a, b = mx.fast.rope(a, head, **turn), mx.fast.rope(b, head, **turn)
+        caches[0][..., past : past + length, :] = b
+        caches[1][..., past : past + length, :] = c
+        return a, caches[0][..., : past + length, :], caches[1][..., : past + length, :]
+
+    (a, b, c), ran = kernels(step)
+    assert sum(ran.values()) == 1, ran
+    rows = [rms(x, w, dtype) if normalised else x for x, w in zip(sources, weights, strict=False)]
+    expected = [turned(x.transpose(0, 2, 1, 3), past, traditional) for x in rows]
+    close(a, expected[0], dtype)
+    close(b[:, :, past:], expected[1], dtype)
+    assert np.array_equal(h.to_np(c)[:, :, past:], sources[2].transpose(0, 2, 1, 3))
+    for cache, old in zip(caches, before, strict=True):
+        new = h.to_np(cache)
+        assert np.array_equal(new[:, :, :past], old[:, :, :past])
+        assert np.array_equal(new[:, :, past + length :], old[:, :, past + length :])
+
+
+def test_offsets_and_wavelengths_in_arrays(rng):
+    q, k = normal(rng, 2, 4, 3, 32), normal(rng, 2, 1, 3, 32)
+    offsets, freqs = mx.array([5, 1000]), mx.array(rng.uniform(1, 500, 16).astype(np.float32))
+    mx.eval(offsets, freqs)
+
+    def turn(x, **how):
+        return mx.fast.rope(x, 32, traditional=False, scale=0.5, **how)
+
+    for how, kept in (
+        ({"base": 500.0, "offset": offsets}, {"base": 500.0, "start": [5, 1000]}),
+        ({"base": None, "freqs": freqs, "offset": 7}, {"freqs": h.to_np(freqs), "start": 7}),
+    ):
+        (a, b), ran = kernels(lambda how=how: (turn(q, **how), turn(k, **how)))
+        assert sum(ran.values()) == 1, ran
+        close(a, turned(h.to_np(q), scale=0.5, **kept), "float32", units=40)
+        close(b, turned(h.to_np(k), scale=0.5, **kept), "float32", units=40)
+
+
+def test_rotations_that_differ_or_follow_each_other(rng):
+    x = normal(rng, 1, 2, 3, 16)
+
+    def turn(y, offset, dims=16):
+        return mx.fast.rope(y, dims, traditional=False, base=10000.0, scale=1.0, offset=offset)
+
+    v = h.to_np(x)
+    a, b = turn(x, 1), turn(x, 2)
+    mx.eval(a, b)
+    close(a, turned(v, 1), "float32")
+    close(b, turned(v, 2), "float32")
+    close(turn(turn(x, 1), 1), turned(turned(v, 1), 1), "float32")
+    part = turn(x, 3, dims=8)
+    assert np.array_equal(h.to_np(part)[..., 8:], v[..., 8:])
+    close(part[..., :8], turned(v[..., :8], 3), "float32")
+
+
+def test_caches_that_others_hold_or_that_are_one(rng):
+    k, v = normal(rng, 1, 2, 1, 16), normal(rng, 1, 2, 1, 16)
+    cache = normal(rng, 1, 2, 8, 16)
+    old = h.to_np(cache)
+
+    def turn(y, offset=3):
+        return mx.fast.rope(y, 16, traditional=False, base=10000.0, scale=1.0, offset=offset)
+
+    # Both begin from the same array, which stays as it was.
+    first, second = cache[...], cache[...]
+    first[..., 3:4, :] = turn(k)
+    second[..., 3:4, :] = v
+    mx.eval(first, second)
+    assert np.array_equal(h.to_np(cache), old)
+    expected = old.copy()
+    expected[..., 3:4, :] = h.to_np(v)
+    assert np.array_equal(h.to_np(second), expected)
+    expected[..., 3:4, :] = turned(h.to_np(k), 3)
+    close(first, expected, "float32")
+    # One after the other in one array.
+    both = mx.array(old)
+    both[..., 3:4, :] = turn(k)
+    both[..., 3:4, :] = v
+    expected[..., 3:4, :] = h.to_np(v)
+    assert np.array_equal(h.to_np(both), expected)
+    # What is written is read in between.
+    a = mx.array(old)
+    rows = turn(k)
+    a[..., 0:1, :] = rows
+    b = mx.array(old)
+    b[..., 0:1, :] = v + a[..., 0:1, :]
+    mx.eval(a, b)
+    close(b[..., 0:1, :], h.to_np(v) + turned(h.to_np(k), 3), "float32")
+    # Every second position, from the end.
+    c = mx.array(old)
+    c[..., 6::-2, :] = mx.concatenate([turn(k), turn(k, 4), turn(k, 5), turn(k, 6)], axis=2)
+    expected = old.copy()
+    expected[..., 6::-2, :] = np.concatenate([turned(h.to_np(k), o) for o in (3, 4, 5, 6)], axis=2)
+    close(c, expected, "float32")
+    d = mx.array(old)
+    d[..., ::8, :] = turn(k)
+    expected = old.copy()
+    expected[..., ::8, :] = turned(h.to_np(k), 3)
+    close(d, expected, "float32")
+
+
+def test_derivatives_pass(rng):
+    m, w = Matrix(rng, 64, 64), normal(rng, 64)
+    x = normal(rng, 1, 64)
+
+    def loss(x, w):
+        return (x + m(mx.fast.rms_norm(x, w, 1e-5))).square().sum()
+
+    value, grads = mx.value_and_grad(loss, argnums=(0, 1))(x, w)
+    with mx.stream(mx.cpu):
+        expected, others = mx.value_and_grad(loss, argnums=(0, 1))(x, w)
+    assert np.allclose(h.to_np(value), h.to_np(expected), rtol=1e-5)
+    for a, b in zip(grads, others, strict=True):
+        assert np.allclose(h.to_np(a), h.to_np(b), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_programs_give_what_the_cpu_gives(seed):
+    rng = np.random.default_rng(seed)
+    mats = [Matrix(rng, 64, 64) for _ in range(3)]
+    weights = [normal(rng, 64), normal(rng, 16)]
+    start = [normal(rng, 1, 1, 64) for _ in range(2)]
+    base = normal(rng, 1, 4, 4, 16)
+    choices = rng.integers(0, 8, 24)
+    picks = rng.integers(0, 1 << 30, (24, 3))
+
+    def program():
+        rows, caches = list(start), [base[...], base[...]]
+        for what, (i, j, k) in zip(choices, picks, strict=True):
+            x, y = rows[-1 - i % min(len(rows), 4)], rows[-1 - j % min(len(rows), 4)]
+            m = mats[k % 3]
+            if what == 0:
+                rows.append(mx.fast.rms_norm(x, weights[0], 1e-5))
+            elif what == 1:
+                rows.append(y + m(x))
+            elif what == 2:
+                rows.append(swiglu(m(x), mats[j % 3](x)))
+            elif what == 3:
+                rows += [m(x), mats[j % 3](x)]
+            elif what == 4:
+                rows.append(mx.tanh(x) + mats[i % 3](mx.fast.rms_norm(y, weights[0], 1e-5)))
+            else:
+                turns = {"traditional": False, "base": 100.0, "scale": 1.0, "offset": int(k % 3)}
+                a, b = (z.reshape(1, 1, 4, 16) for z in (x, y))
+                if what == 5:
+                    a, b = (mx.fast.rms_norm(z, weights[1], 1e-5) for z in (a, b))
+                a, b = (mx.fast.rope(z.transpose(0, 2, 1, 3), 16, **turns) for z in (a, b))
+                at = int(i % 4)
+                caches[0][..., at : at + 1, :] = b
+                if what == 6:
+                    caches[1][..., at : at + 1, :] = y.reshape(1, 4, 1, 16)
+                rows.append(a.reshape(1, 1, 64) + caches[k % 2][..., at, :].reshape(1, 1, 64))
+        return [mx.tanh(r) for r in rows[-3:]] + caches
+
+    got = program()
+    mx.eval(got)
+    with mx.stream(mx.cpu):
+        expected = program()
+        mx.eval(expected)
+    for a, b in zip(got, expected, strict=True):
+        scale = max(1.0, np.abs(h.to_np(b)).max())
+        assert np.allclose(h.to_np(a) / scale, h.to_np(b) / scale, atol=2e-4), seed
