@@ -68,11 +68,9 @@ class Matrix:
 
 
 def rounded(x, dtype):
-    return (
-        x
-        if dtype == "float32"
-        else h.to_np(mx.array(x.astype(np.float32)).astype(h.mx_dtype(dtype)))
-    )
+    if dtype == "float32":
+        return x
+    return h.to_np(mx.array(x.astype(np.float32)).astype(h.mx_dtype(dtype)))
 
 
 def rms(x, w, dtype="float32", eps=1e-5):
@@ -226,7 +224,7 @@ def test_other_normalisations_stay_apart(rng):
 
 
 def turned(x, start, traditional=False, base=10000.0, scale=1.0, freqs=None):
-    """Rotary embedding of (batch, heads, positions, features) in float64; a start for each batch."""
+    """Rotary embedding of (batch, heads, positions, features); a start for each batch."""
     x = x.astype(np.float64)
     half = x.shape[-1] // 2
     inverse = base ** (-np.arange(half) / half) if freqs is None else 1 / freqs.astype(np.float64)

@@ -265,7 +265,8 @@ impl After {
                 Origin::Array(i) => write!(code, " const float a{k} = load_element(p.d[{}], e);", i + 1),
             };
         }
-        code + &instructions(&self.program, self.program.instrs.len() > 1) + &format!(" return r{}; }}", self.program.outputs[0])
+        code + &instructions(&self.program, self.program.instrs.len() > 1)
+            + &format!(" return r{}; }}", self.program.outputs[0])
     }
 }
 
