@@ -1,7 +1,7 @@
 #version 460
 // Rotary embedding of the rows of arrays of (batch, heads, positions, FEATURES) by the same angles, all features of
 // them; with NORM rows that have weights are first normalised by the root of their mean square and rounded. Others are
-// copied as they are. A workgroup has one row, and a lane of it pairs TPR apart. For few rows: rope.comp reads and
+// copied as they are. A workgroup has one row, and a lane of it pairs WG apart. For few rows: rope.comp reads and
 // writes whole vectors, and computes the angles of several heads once.
 #include "lib/float_controls.glsl"
 #include "lib/elem.glsl"
@@ -12,7 +12,7 @@
 #endif
 layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint WG = 64u;
-layout(constant_id = 1) const uint TPR = 64u;
+layout(constant_id = 1) const uint TPR = 1u; // lanes that sum up a row
 layout(constant_id = 2) const uint FEATURES = 64u;
 layout(constant_id = 3) const uint EPS = 0u; // bits of a float
 
@@ -29,6 +29,7 @@ layout(push_constant, scalar) uniform Push {
     uint count, positions;
     int start, tstep, ostep;
     float scale, sign;
+    uint features; // FEATURES, but not known to the compiler: a division by it is one
 };
 #include "lib/rope.glsl"
 
@@ -39,6 +40,29 @@ float comb(float a, float b) { return a + b; }
 float sg_xor(float v, uint mask) { return subgroupShuffleXor(v, mask); }
 #endif
 #include "lib/group.glsl"
+
+// Sum of the squares of a row, in the order in which norm.comp adds them; every TPR lanes have all of it.
+float squares(uint64_t p, uint lane) {
+#ifdef VEC
+    const uint V = A_VEC;
+#else
+    const uint V = 1u;
+#endif
+    float s = 0.0;
+    [[unroll]] for (uint j = 0u; j < SUM_VECTORS; ++j) {
+        uint i = lane % TPR + j * TPR;
+        if (i < FEATURES / V) {
+#ifdef VEC
+            uvec4 c = Vec16(p + 16ul * i).v;
+            [[unroll]] for (uint k = 0u; k < V; ++k) s = fma(a_elem(c, k), a_elem(c, k), s);
+#else
+            float x = a_load(p + uint64_t(i) * A_SIZE);
+            s = fma(x, x, s);
+#endif
+        }
+    }
+    return group_reduce(s, lane);
+}
 #else
 uint lane_id() { return gl_LocalInvocationIndex; }
 #endif
@@ -72,27 +96,21 @@ void main() {
 #define SECOND(i) ((i) + pairs)
 #endif
     if (item.turned == 0u) {
-        for (uint i = lane; i < FEATURES; i += TPR) copy(p + uint64_t(i) * A_SIZE, q + uint64_t(i) * A_SIZE);
+        for (uint i = lane; i < FEATURES; i += WG) copy(p + uint64_t(i) * A_SIZE, q + uint64_t(i) * A_SIZE);
         return;
     }
     [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) {
-        uint i = min(lane + j * TPR, pairs - 1u);
+        uint i = min(lane + j * WG, pairs - 1u);
         x[j] = load(p, FIRST(i));
         y[j] = load(p, SECOND(i));
     }
 #ifdef NORM
     if (item.weight != 0ul) {
-        float wx[PER_LANE], wy[PER_LANE], sum = 0.0;
+        float root = 1.0 / sqrt(squares(p, lane) / float(features) + uintBitsToFloat(EPS));
         [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) {
-            uint i = min(lane + j * TPR, pairs - 1u);
-            wx[j] = load(item.weight, FIRST(i));
-            wy[j] = load(item.weight, SECOND(i));
-            if (lane + j * TPR < pairs) sum = fma(x[j], x[j], fma(y[j], y[j], sum));
-        }
-        float root = 1.0 / sqrt(group_reduce(sum, lane) / float(FEATURES) + uintBitsToFloat(EPS));
-        [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) {
-            x[j] = A_DEC(B_ENC(x[j] * root * wx[j]));
-            y[j] = A_DEC(B_ENC(y[j] * root * wy[j]));
+            uint i = min(lane + j * WG, pairs - 1u);
+            x[j] = A_DEC(B_ENC(x[j] * root * load(item.weight, FIRST(i))));
+            y[j] = A_DEC(B_ENC(y[j] * root * load(item.weight, SECOND(i))));
         }
     }
 #endif
@@ -100,7 +118,7 @@ void main() {
     if (starts != 0ul) first = Int(starts + uint64_t(int64_t(b) * ostep * 4l)).v;
     precise float position = float(first + int(t)) * scale;
     [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) {
-        uint i = lane + j * TPR;
+        uint i = lane + j * WG;
         if (i < pairs) {
             vec2 c = turn(i, position);
             b_store(q + uint64_t(FIRST(i)) * B_SIZE, x[j] * c.x - y[j] * c.y);

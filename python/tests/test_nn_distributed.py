@@ -30,6 +30,9 @@ def test_a_group_of_one():
     x = mx.arange(3)
     for fn in ("all_sum", "all_max", "all_min", "all_gather", "sum_scatter"):
         assert mx.array_equal(getattr(mx.distributed, fn)(x, group=group, stream=mx.cpu), x)
+        for number, dtype in ((3, mx.int32), (2.5, mx.float32), (True, mx.bool_)):
+            one = getattr(mx.distributed, fn)(number)
+            assert (one.item(), one.dtype, one.shape) == (number, dtype, ())
     for fn in (
         lambda: mx.distributed.send(x, 0),
         lambda: mx.distributed.recv((3,), mx.float32, 0),

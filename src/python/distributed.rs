@@ -5,7 +5,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 use super::array::{Out, out};
-use super::convert::{Arr, Seq};
+use super::convert::{Like, Seq};
 use super::device::{S, pick};
 use super::dtype::D;
 use crate::core::Result;
@@ -73,8 +73,8 @@ fn init(strict: bool, backend: &str, all_gather_factory: Option<Bound<'_, PyAny>
     Ok(Group)
 }
 
-/// What one process contributes is the result.
-fn alone(x: &Arr, group: G<'_>, stream: S) -> Out {
+/// What one process contributes, an array or a number, is the result.
+fn alone(x: &Like, group: G<'_>, stream: S) -> Out {
     let _ = (group, pick(stream));
     out(Result::Ok(x.0.clone()))
 }
@@ -89,7 +89,7 @@ fn singleton<T>(op: &str, what: &str) -> PyResult<T> {
 /// array([1, 2], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (x, *, group=None, stream=None))]
-fn all_sum(x: Arr, group: G<'_>, stream: S) -> Out {
+fn all_sum(x: Like, group: G<'_>, stream: S) -> Out {
     alone(&x, group, stream)
 }
 
@@ -99,7 +99,7 @@ fn all_sum(x: Arr, group: G<'_>, stream: S) -> Out {
 /// array([1, 2], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (x, *, group=None, stream=None))]
-fn all_max(x: Arr, group: G<'_>, stream: S) -> Out {
+fn all_max(x: Like, group: G<'_>, stream: S) -> Out {
     alone(&x, group, stream)
 }
 
@@ -109,7 +109,7 @@ fn all_max(x: Arr, group: G<'_>, stream: S) -> Out {
 /// array([1, 2], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (x, *, group=None, stream=None))]
-fn all_min(x: Arr, group: G<'_>, stream: S) -> Out {
+fn all_min(x: Like, group: G<'_>, stream: S) -> Out {
     alone(&x, group, stream)
 }
 
@@ -119,7 +119,7 @@ fn all_min(x: Arr, group: G<'_>, stream: S) -> Out {
 /// array([1, 2], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (x, *, group=None, stream=None))]
-fn all_gather(x: Arr, group: G<'_>, stream: S) -> Out {
+fn all_gather(x: Like, group: G<'_>, stream: S) -> Out {
     alone(&x, group, stream)
 }
 
@@ -129,14 +129,14 @@ fn all_gather(x: Arr, group: G<'_>, stream: S) -> Out {
 /// array([1, 2], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (x, *, group=None, stream=None))]
-fn sum_scatter(x: Arr, group: G<'_>, stream: S) -> Out {
+fn sum_scatter(x: Like, group: G<'_>, stream: S) -> Out {
     alone(&x, group, stream)
 }
 
 /// Sends `x` to the process `dst`. Raises ValueError: there is no other process.
 #[pyfunction]
 #[pyo3(signature = (x, dst, *, group=None, stream=None))]
-fn send(x: Arr, dst: i64, group: G<'_>, stream: S) -> Out {
+fn send(x: Like, dst: i64, group: G<'_>, stream: S) -> Out {
     let _ = (x, dst, group, pick(stream));
     singleton("send", "send to")
 }
@@ -152,7 +152,7 @@ fn recv(shape: Seq, dtype: D, src: i64, group: G<'_>, stream: S) -> Out {
 /// Receives an array that looks like `x` from the process `src`. Raises ValueError: there is no other process.
 #[pyfunction]
 #[pyo3(signature = (x, src, *, group=None, stream=None))]
-fn recv_like(x: Arr, src: i64, group: G<'_>, stream: S) -> Out {
+fn recv_like(x: Like, src: i64, group: G<'_>, stream: S) -> Out {
     let _ = (x, src, group, pick(stream));
     singleton("recv", "recv from")
 }

@@ -56,6 +56,29 @@ impl KernelKey for Key {
     }
 }
 
+/// Lanes that share a row of length `n`, read in vectors of so many elements, and vectors that each holds in registers: 0
+/// where those would be too many.
+pub(super) fn registers(n: u64, vector: u64) -> (u32, u32) {
+    let steps = n / vector;
+    // About four vectors a lane; a subgroup a row (no barriers) as long as the registers allow.
+    let most = 32 / vector;
+    let lanes = (steps / 4).max(steps.div_ceil(most)).max(1).next_power_of_two().min(u64::from(WG));
+    let lanes = if steps <= 32 * most { lanes.min(32) } else { lanes };
+    let held = steps.div_ceil(lanes);
+    let vectors =
+        if held <= most && !disabled("norm_registers") { held.next_power_of_two() as u32 } else { 0 };
+    (lanes as u32, vectors)
+}
+
+/// Whether the rows of a view are whole vectors of 16 bytes.
+pub(super) fn wide_rows(v: &DeviceView) -> bool {
+    let size = v.dtype.size();
+    let axes = || v.shape.iter().zip(&v.strides).rev();
+    let row =
+        axes().next().is_some_and(|(&n, &s)| (s == 1 || n == 1) && (n as usize * size).is_multiple_of(16));
+    row && aligned16(v.ptr, size, axes().skip(1).filter(|(d, _)| **d != 1).map(|(_, s)| s))
+}
+
 /// Normalises the last axis; with `centred` the mean is taken off first. All views have one dtype (float16,
 /// bfloat16 or float32); `dst` is contiguous and has the shape of `src`.
 pub fn norm(
@@ -86,23 +109,10 @@ pub fn norm(
     let stride = if n == 1 { 1 } else { *src.strides.last().expect("last axis") };
     let kept = collapse(lead.iter().copied().zip(src.strides.iter().copied()));
     let even = |v: Option<&DeviceView>| v.is_none_or(|v| v.strides[0] == 1 && v.ptr.is_multiple_of(16));
-    let wide = stride == 1
-        && (n as usize * size).is_multiple_of(16)
-        && aligned16(src.ptr, size, kept.iter().map(|k| &k.1))
-        && dst.ptr.is_multiple_of(16)
-        && even(weight)
-        && even(bias);
-    let vector = if wide { 16 / size as u64 } else { 1 };
-    let steps = n as u64 / vector;
-    // About four vectors a lane; a subgroup a row (no barriers) as long as the registers allow.
-    let most = 32 / vector;
-    let lanes = (steps / 4).max(1).next_power_of_two().min(u64::from(WG));
-    let lanes = if steps <= 32 * most { lanes.min(32) } else { lanes };
-    let held = steps.div_ceil(lanes);
-    let vectors =
-        if held <= most && !disabled("norm_registers") { held.next_power_of_two() as u32 } else { 0 };
+    let wide = wide_rows(src) && dst.ptr.is_multiple_of(16) && even(weight) && even(bias);
+    let (lanes, vectors) = registers(n as u64, if wide { 16 / size as u64 } else { 1 });
     let largest = enc.device().features().max_workgroup_invocations.clamp(WG, 1024);
-    let (group, lanes) = if vectors == 0 { (largest, largest) } else { (WG, lanes as u32) };
+    let (group, lanes) = if vectors == 0 { (largest, largest) } else { (WG, lanes) };
     let key = Key {
         dtype: src.dtype,
         centred,

@@ -4,7 +4,7 @@
 use smallvec::SmallVec;
 
 use super::elem::{Defines, Push, define, float_controls, grid, operand, required_subgroup, shuffles};
-use super::{CommandEncoder, Features, KernelKey, Module, Source, elementwise, rope};
+use super::{CommandEncoder, Features, KernelKey, Module, Source, elementwise, norm, rope};
 use crate::core::env::disabled;
 use crate::core::layout::row_major;
 use crate::core::{Dtype, Result};
@@ -50,7 +50,17 @@ struct Key {
     traditional: bool,
     waves: bool,
     features: u32,
-    norm: Option<u32>,
+    norm: Option<Sum>,
+}
+
+/// How rows are normalised: elements of a vector, lanes that share a row and vectors of a lane in the order of
+/// shaders/norm.comp, so that the same bits come out; bits of the epsilon.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Sum {
+    vector: u32,
+    lanes: u32,
+    vectors: u32,
+    eps: u32,
 }
 
 impl Key {
@@ -70,6 +80,11 @@ impl KernelKey for Key {
         operand(&mut d, "A", self.dtype);
         operand(&mut d, "B", self.dtype);
         define(&mut d, "PER_LANE", (self.features / 2).div_ceil(self.lanes()));
+        let sum = self.norm.clone().unwrap_or(Sum { vector: 1, lanes: 1, vectors: 1, eps: 0 });
+        define(&mut d, "SUM_VECTORS", sum.vectors);
+        if sum.vector > 1 {
+            define(&mut d, "VEC", 1);
+        }
         let flags = [
             (self.traditional, "TRADITIONAL"),
             (self.waves, "WAVES"),
@@ -80,7 +95,7 @@ impl KernelKey for Key {
         Module {
             source: Source::File("rope_rows.comp"),
             defines: d,
-            spec: vec![self.lanes(), self.lanes(), self.features, self.norm.unwrap_or(0)],
+            spec: vec![self.lanes(), sum.lanes, self.features, sum.eps],
             subgroup_size: required_subgroup(f),
             spirv16: false,
         }
@@ -118,13 +133,18 @@ pub fn rope_rows(
 ) -> Result<()> {
     let Some(shape) = items.first().map(|i| &i.src.shape) else { return Ok(()) };
     let [b, _, t, d] = [0, 1, 2, 3].map(|i| shape[i]);
-    let key = Key {
-        dtype: items[0].src.dtype,
-        traditional: f.traditional,
-        waves: waves.is_some(),
-        features: d as u32,
-        norm: eps.map(f32::to_bits),
+    let dtype = items[0].src.dtype;
+    let mut normed = items.iter().filter_map(|i| Some((&i.src, i.weight.as_ref()?)));
+    let wide = normed.all(|(src, w)| norm::wide_rows(src) && w.ptr.is_multiple_of(16));
+    let vector = if wide { 16 / dtype.size() as u64 } else { 1 };
+    let (lanes, vectors) = match norm::registers(d as u64, vector) {
+        // norm.comp sums in another order then.
+        (_, 0) => (32, (d as u64 / vector).div_ceil(32) as u32),
+        known => known,
     };
+    let sum = |eps: f32| Sum { vector: vector as u32, lanes, vectors, eps: eps.to_bits() };
+    let (traditional, features) = (f.traditional, d as u32);
+    let key = Key { dtype, traditional, waves: waves.is_some(), features, norm: eps.map(sum) };
     let mut rows = 0;
     let mut reads: SmallVec<[(u64, u64); 8]> = SmallVec::new();
     let mut entries: SmallVec<[u8; 256]> = SmallVec::new();
@@ -161,6 +181,7 @@ pub fn rope_rows(
         rope::step(offsets, 0) as u32,
         f.scale.to_bits(),
         if f.back { -1f32 } else { 1.0 }.to_bits(),
+        d as u32,
     ]);
     let pipeline = enc.device().pipeline(&key)?;
     let groups = grid(enc, rows.into());
