@@ -4,6 +4,7 @@
 // MODE 0 keeps the row in registers: NV vectors a lane, TPR lanes a row, read once and written once.
 // MODE 1 walks longer rows again for each sum and for the result.
 // With VEC, rows and vectors are whole 16-byte vectors.
+#include "lib/float_controls.glsl"
 #include "lib/elem.glsl"
 #ifdef SG
 #extension GL_KHR_shader_subgroup_basic : require
@@ -56,7 +57,10 @@ void write(uint64_t q, uint i, float x[V], CHUNK w, CHUNK b, float inv) {
 #endif
 }
 
-float inverse(float squares) { return 1.0 / sqrt(squares / float(n) + eps); }
+float inverse(float squares) {
+    precise float power = squares / float(n), inv = 1.0 / sqrt(power + eps);
+    return inv;
+}
 
 void main() {
     uint wg = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, lane = lane_id();

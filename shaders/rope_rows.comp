@@ -14,7 +14,6 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint WG = 64u;
 layout(constant_id = 1) const uint TPR = 1u; // lanes that sum up a row
 layout(constant_id = 2) const uint FEATURES = 64u;
-layout(constant_id = 3) const uint EPS = 0u; // bits of a float
 
 struct Item {
     uint64_t src, dst, weight;
@@ -29,7 +28,8 @@ layout(push_constant, scalar) uniform Push {
     uint count, positions;
     int start, tstep, ostep;
     float scale, sign;
-    uint features; // FEATURES, but not known to the compiler: a division by it is one
+    float eps;
+    uint features; // FEATURES; with eps not known to the compiler, so that norm.comp computes the same
 };
 #include "lib/rope.glsl"
 
@@ -106,7 +106,7 @@ void main() {
     }
 #ifdef NORM
     if (item.weight != 0ul) {
-        float root = 1.0 / sqrt(squares(p, lane) / float(features) + uintBitsToFloat(EPS));
+        precise float power = squares(p, lane) / float(features), root = 1.0 / sqrt(power + eps);
         [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) {
             uint i = min(lane + j * WG, pairs - 1u);
             x[j] = A_DEC(B_ENC(x[j] * root * load(item.weight, FIRST(i))));

@@ -2,7 +2,8 @@
 //! up to 32 elements a lane stay in registers; longer ones are walked again.
 
 use super::elem::{
-    Defines, Push, WG, aligned16, collapse, define, dims, grid, operand, required_subgroup, shuffles,
+    Defines, Push, WG, aligned16, collapse, define, dims, float_controls, grid, operand, required_subgroup,
+    shuffles,
 };
 use super::{CommandEncoder, Features, KernelKey, Module, Source};
 use crate::bail;
@@ -32,6 +33,7 @@ impl KernelKey for Key {
 
     fn module(&self, f: &Features) -> Module {
         let mut d = Defines::new();
+        float_controls(&mut d, f);
         operand(&mut d, "A", self.dtype);
         operand(&mut d, "B", self.dtype);
         define(&mut d, "MODE", u32::from(self.vectors == 0));

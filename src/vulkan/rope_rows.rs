@@ -54,13 +54,12 @@ struct Key {
 }
 
 /// How rows are normalised: elements of a vector, lanes that share a row and vectors of a lane in the order of
-/// shaders/norm.comp, so that the same bits come out; bits of the epsilon.
+/// shaders/norm.comp, so that the same bits come out.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Sum {
     vector: u32,
     lanes: u32,
     vectors: u32,
-    eps: u32,
 }
 
 impl Key {
@@ -80,7 +79,7 @@ impl KernelKey for Key {
         operand(&mut d, "A", self.dtype);
         operand(&mut d, "B", self.dtype);
         define(&mut d, "PER_LANE", (self.features / 2).div_ceil(self.lanes()));
-        let sum = self.norm.clone().unwrap_or(Sum { vector: 1, lanes: 1, vectors: 1, eps: 0 });
+        let sum = self.norm.clone().unwrap_or(Sum { vector: 1, lanes: 1, vectors: 1 });
         define(&mut d, "SUM_VECTORS", sum.vectors);
         if sum.vector > 1 {
             define(&mut d, "VEC", 1);
@@ -95,7 +94,7 @@ impl KernelKey for Key {
         Module {
             source: Source::File("rope_rows.comp"),
             defines: d,
-            spec: vec![self.lanes(), sum.lanes, self.features, sum.eps],
+            spec: vec![self.lanes(), sum.lanes, self.features],
             subgroup_size: required_subgroup(f),
             spirv16: false,
         }
@@ -142,7 +141,7 @@ pub fn rope_rows(
         (_, 0) => (32, (d as u64 / vector).div_ceil(32) as u32),
         known => known,
     };
-    let sum = |eps: f32| Sum { vector: vector as u32, lanes, vectors, eps: eps.to_bits() };
+    let sum = |_| Sum { vector: vector as u32, lanes, vectors };
     let (traditional, features) = (f.traditional, d as u32);
     let key = Key { dtype, traditional, waves: waves.is_some(), features, norm: eps.map(sum) };
     let mut rows = 0;
@@ -181,6 +180,7 @@ pub fn rope_rows(
         rope::step(offsets, 0) as u32,
         f.scale.to_bits(),
         if f.back { -1f32 } else { 1.0 }.to_bits(),
+        eps.unwrap_or(0.0).to_bits(),
         d as u32,
     ]);
     let pipeline = enc.device().pipeline(&key)?;
