@@ -108,6 +108,8 @@ pub(super) struct Plan {
     joins: Vec<Option<Join>>,
     /// The number of each step's join, from 1 on; 0 for none. Empty where nothing is joined.
     of: Vec<u32>,
+    /// Steps whose arrays are there only in the turn of a later one.
+    late: Vec<(usize, usize)>,
 }
 
 impl Plan {
@@ -125,6 +127,7 @@ impl Plan {
 struct Free<'a> {
     steps: &'a [Step],
     of: &'a [u32],
+    late: &'a [(usize, usize)],
 }
 
 impl<'a> Free<'a> {
@@ -153,6 +156,13 @@ impl<'a> Free<'a> {
         i + 1..self.steps.len().min(i + 1 + REACH)
     }
 
+    /// Whether one of `reads`, which step `i` does, is not there in the turn of `at`; `joined` make their own.
+    fn made_later(&self, at: usize, i: usize, reads: &[Array], joined: &[usize]) -> bool {
+        let takes = |k: usize| reads.iter().any(|a| a.same(self.array(k)));
+        (at..i).any(|k| !joined.contains(&k) && takes(k))
+            || self.late.iter().rev().take(REACH).any(|&(k, ready)| ready > at && takes(k))
+    }
+
     /// Whether nobody holds the array of step `i` but `uses` of the steps to be joined.
     fn only_used(&self, i: usize, uses: usize) -> bool {
         self.array(i).handles() == uses + 1
@@ -170,11 +180,12 @@ pub(super) fn plan(steps: &[Step]) -> Plan {
         if plan.of.is_empty() {
             plan.of = vec![0; steps.len()];
         }
-        let free = Free { steps, of: &plan.of };
+        let free = Free { steps, of: &plan.of, late: &plan.late };
         let found = products::find(&free, i, node.stream).or_else(|| rotations::find(&free, i, node.stream));
         if let Some(join) = found {
             let number = plan.joins.len() as u32 + 1;
             join.members.iter().for_each(|&m| plan.of[m] = number);
+            plan.late.extend(join.results.iter().filter(|&&r| r < join.at).map(|&r| (r, join.at)));
             plan.joins.push(Some(join));
         }
     }

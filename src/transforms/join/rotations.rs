@@ -131,10 +131,7 @@ pub(super) fn find(free: &Free, i: usize, stream: Stream) -> Option<Join> {
     let reads = |k: usize| free.steps[k].node.as_ref().map_or(&[][..], |n| &n.inputs);
     let takes_result = |k: usize| reads(k).iter().any(|a| results.iter().any(|&r| free.array(r).same(a)));
     // As early as what they read is there, for what is written may be read soon.
-    let made_later = |at: usize| {
-        let made = |m: usize, k: usize| reads(m).iter().any(|a| a.same(free.array(k)));
-        members.iter().any(|&m| (at..m).any(|k| !members.contains(&k) && made(m, k)))
-    };
+    let made_later = |at: usize| members.iter().any(|&m| free.made_later(at, m, reads(m), &members));
     let at = members.iter().copied().filter(|&m| !made_later(m)).min()?;
     let from = results.iter().copied().min()?;
     let fits = members.len() > 1
