@@ -186,12 +186,12 @@ fn operation(output: &Array, node: &Node) -> trace::Op {
 
 /// Runs steps that are joined. Arrays in between keep their nodes: whoever might ask for them computes them then.
 fn joined(
-    join: Join,
+    join: &Join,
     steps: &mut [Option<Step>],
     pending: &mut Pending,
     gpu: &mut Vec<Stream>,
 ) -> Result<()> {
-    let mut members = Members::take(&join, steps);
+    let mut members = Members::take(join, steps);
     let Some(stream) = members.all.first().map(|m| m.node.stream) else { return Ok(()) };
     if !gpu.contains(&stream) {
         gpu.push(stream);
@@ -240,7 +240,7 @@ pub(super) fn schedule(roots: &[Array]) -> Result<Vec<Stream>> {
         match plan.role(i) {
             Role::Alone => {}
             Role::Member => continue,
-            Role::Place(join) => match joined(join, &mut steps, &mut pending, &mut gpu) {
+            Role::Place(join) => match joined(&join, &mut steps, &mut pending, &mut gpu) {
                 Ok(()) => continue,
                 Err(e) => {
                     failure = Some(e);

@@ -32,7 +32,7 @@ pub(super) struct Join {
 
 enum Work {
     Products(products::Products),
-    Rotations(rotations::Rotations),
+    Rotations(Box<rotations::Rotations>),
 }
 
 impl Join {
@@ -99,13 +99,13 @@ pub(super) enum Role {
     /// It is part of steps that run elsewhere in the order.
     Member,
     /// These run now.
-    Place(Join),
+    Place(Box<Join>),
 }
 
 /// Which steps are joined.
 #[derive(Default)]
 pub(super) struct Plan {
-    joins: Vec<Option<Join>>,
+    joins: Vec<Option<Box<Join>>>,
     /// The number of each step's join, from 1 on; 0 for none. Empty where nothing is joined.
     of: Vec<u32>,
     /// Steps whose arrays are there only in the turn of a later one.
@@ -186,7 +186,7 @@ pub(super) fn plan(steps: &[Step]) -> Plan {
             let number = plan.joins.len() as u32 + 1;
             join.members.iter().for_each(|&m| plan.of[m] = number);
             plan.late.extend(join.results.iter().filter(|&&r| r < join.at).map(|&r| (r, join.at)));
-            plan.joins.push(Some(join));
+            plan.joins.push(Some(Box::new(join)));
         }
     }
     plan

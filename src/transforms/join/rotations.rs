@@ -137,7 +137,8 @@ pub(super) fn find(free: &Free, i: usize, stream: Stream) -> Option<Join> {
     let fits = members.len() > 1
         && !members.iter().any(|&m| takes_result(m))
         && !(from..at).any(|k| !members.contains(&k) && takes_result(k));
-    fits.then(|| Join { at, members, results, work: Work::Rotations(Rotations { rope: i, items }) })
+    let work = Work::Rotations(Box::new(Rotations { rope: i, items }));
+    fits.then_some(Join { at, members, results, work })
 }
 
 impl Rotations {
