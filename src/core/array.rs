@@ -314,7 +314,7 @@ impl Array {
 
     /// Whether nobody else holds this node, so that its bytes may be overwritten.
     pub fn is_unshared(&self) -> bool {
-        Arc::strong_count(&self.0) == 1
+        self.handles() == 1
     }
 
     /// How many handles to this node there are.

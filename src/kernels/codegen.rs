@@ -290,6 +290,19 @@ pub(super) fn value(op: Inst, compute: Dtype, out: Dtype, args: &[String], round
     })
 }
 
+/// The variable of an instruction, `r0`, `r1`, ..., with its value; inputs are variables `a0`, `a1`, ....
+pub(super) fn register(p: &Program, r: usize, i: &Instr, round: bool) -> Result<String> {
+    let name = |s: &Src| match *s {
+        Src::Input(k) => format!("a{k}"),
+        Src::Reg(r) => format!("r{r}"),
+        Src::Const(bits, d) => constant(bits, d),
+    };
+    let args: SmallVec<[String; 3]> = i.args.iter().map(name).collect();
+    let expr = value(i.op, p.compute_dtype(i), i.dtype, &args, round)?;
+    let precise = if i.dtype.is_inexact() { "precise " } else { "" };
+    Ok(format!("{precise}{} r{r} = {expr};", reg_type(i.dtype)))
+}
+
 struct Gen {
     text: String,
     ins: Vec<Ty>,
@@ -345,15 +358,8 @@ impl Gen {
         args.extend(self.outs.iter().enumerate().map(|(i, t)| format!("out {} y{i}", t.reg())));
         self.line(format!("void compute({}) {{", args.join(", ")));
         for (r, i) in p.instrs.iter().enumerate() {
-            let name = |s: &Src| match *s {
-                Src::Input(i) => format!("a{i}"),
-                Src::Reg(r) => format!("r{r}"),
-                Src::Const(bits, d) => constant(bits, d),
-            };
-            let args: SmallVec<[String; 3]> = i.args.iter().map(name).collect();
-            let expr = value(i.op, p.compute_dtype(i), i.dtype, &args, p.instrs.len() > 1)?;
-            let precise = if i.dtype.is_inexact() { "precise " } else { "" };
-            self.line(format!("  {precise}{} r{r} = {expr};", reg_type(i.dtype)));
+            let line = register(p, r, i, p.instrs.len() > 1)?;
+            self.line(format!("  {line}"));
         }
         for (o, r) in p.outputs.iter().enumerate() {
             self.line(format!("  y{o} = r{r};"));

@@ -9,8 +9,8 @@ use std::sync::{LazyLock, Mutex};
 
 use smallvec::SmallVec;
 
-use super::codegen::{Caps, Ty, constant, value};
-use super::program::{Inst, Instr, Program, Src};
+use super::codegen::{Caps, Ty, register};
+use super::program::{Inst, Instr, Program};
 use crate::core::{Dtype, env};
 
 /// How an array meets the elements of the result.
@@ -172,17 +172,9 @@ impl Epilogue {
 fn instructions(p: &Program, each: bool) -> String {
     let mut code = String::new();
     for (r, i) in p.instrs.iter().enumerate() {
-        let name = |s: &Src| match *s {
-            Src::Input(k) => format!("a{k}"),
-            Src::Reg(r) => format!("r{r}"),
-            Src::Const(bits, d) => constant(bits, d),
-        };
-        let args: SmallVec<[String; 3]> = i.args.iter().map(name).collect();
         let round = each || i.op == Inst::Cast && r != p.outputs[0] as usize;
-        let precise = if i.dtype.is_inexact() { "precise " } else { "" };
         // INVARIANT: `suits` found an expression for each instruction.
-        let expr = value(i.op, p.compute_dtype(i), i.dtype, &args, round).unwrap_or_default();
-        let _ = write!(code, " {precise}{} r{r} = {expr};", Ty::new(i.dtype).reg());
+        code = code + " " + &register(p, r, i, round).unwrap_or_default();
     }
     code
 }
@@ -253,8 +245,8 @@ impl After {
             && Epilogue { program: self.program.clone(), product: 0, spread }.suits()
     }
 
-    /// A function in GLSL, which rounds as a kernel of its own does, of the results of the products, rounded, and the place of the element; arrays lie at
-    /// `p.d[1]` and the following.
+    /// A function in GLSL, which rounds as a kernel of its own does, of the results of the products, rounded, and the
+    /// place of the element; arrays lie at `p.d[1]` and the following.
     pub fn function(&self, name: &str) -> String {
         let products = self.inputs.iter().filter(|o| matches!(o, Origin::Product(_))).count();
         let params: String = (0..products).map(|i| format!("float p{i}, ")).collect();

@@ -10,7 +10,7 @@ use super::matmul::{self, REACH, ceil, launch, plain, scratch_sums};
 use super::matmul_kernel::{Kernel, Push as MatmulPush};
 use super::matmul_table::fixed_subgroup;
 use super::pipeline::Pipeline;
-use super::qmm_table::{Choice, Coop, Shape, VECTORS, Variant, choose};
+use super::qmm_table::{Choice, Coop, Shape, VECTORS, Variant, choose, stage};
 use super::quant::{define_format, dequantize, show as show_format};
 use super::spread;
 use super::stats::STATS;
@@ -88,7 +88,7 @@ impl KernelKey for Key {
         let file = match self.variant {
             Variant::Rows { threads, rows, vectors, unit } => {
                 put(&[("TPR", threads), ("R", rows), ("VECTORS", vectors), ("UNIT", unit)]);
-                put(&[("STAGE", if f.shared_memory >= 40 << 10 { 16 << 10 } else { 8 << 10 })]);
+                put(&[("STAGE", stage(f))]);
                 if let Some(s) = fixed_subgroup(f).filter(|&s| f.subgroup_arithmetic && s <= threads) {
                     put(&[("SUBGROUP", s)]);
                     subgroup_size = f.subgroup_size_control.then_some(s);

@@ -5,7 +5,7 @@
 use super::elem::{self, Defines, define};
 use super::matmul::ceil;
 use super::matmul_table::fixed_subgroup;
-use super::qmm_table::{Shape, Variant, choose, layout_of_rows};
+use super::qmm_table::{Shape, Variant, choose, layout_of_rows, stage};
 use super::quant::{define_format, show as show_format};
 use super::spread;
 use super::stats::STATS;
@@ -65,11 +65,6 @@ impl Key {
     fn matrices(&self) -> usize {
         self.lengths.iter().filter(|&&n| n > 0).count()
     }
-}
-
-/// Bytes of x that a workgroup holds.
-fn stage(f: &Features) -> u32 {
-    if f.shared_memory >= 40 << 10 { 16 << 10 } else { 8 << 10 }
 }
 
 impl KernelKey for Key {

@@ -173,6 +173,11 @@ fn coop(f: &Features, s: &Shape, spread: &dyn Fn(u32) -> bool) -> Option<Coop> {
     Some(Coop { subgroups, tiles, stretch, cols, vectors, plain })
 }
 
+/// Bytes of x that a workgroup of qmm_rows holds.
+pub(super) fn stage(f: &Features) -> u32 {
+    if f.shared_memory >= 40 << 10 { 16 << 10 } else { 8 << 10 }
+}
+
 /// Threads a row of codes and rows a thread: enough workgroups to fill the GPU come first, then reading x for as
 /// many rows as possible. A software driver gets the shortest code.
 pub(super) fn layout_of_rows(f: &Features, s: &Shape, units: i64, vectors: u32) -> (u32, u32) {

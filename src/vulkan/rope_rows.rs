@@ -1,5 +1,6 @@
 //! Host side of shaders/rope_rows.comp: rotary embedding of the rows of several arrays at once, which may be
-//! normalised first, beside others that are only copied. For few rows, where a kernel less counts for more than how it reads.
+//! normalised first, beside others that are only copied. For few rows, where a kernel less counts for more than how
+//! it reads.
 
 use smallvec::SmallVec;
 

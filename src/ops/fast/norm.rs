@@ -17,12 +17,17 @@ use crate::params;
 pub(crate) struct Norm {
     pub eps: f32,
     /// Layer normalisation: the mean is taken off first.
-    pub centred: bool,
-    pub weight: bool,
-    pub bias: bool,
+    centred: bool,
+    weight: bool,
+    bias: bool,
 }
 
 impl Norm {
+    /// Whether rows are divided by the root of their mean square and multiplied by weights, and that is all.
+    pub fn is_weighted_rms(&self) -> bool {
+        !self.centred && self.weight && !self.bias
+    }
+
     fn op(&self) -> &'static str {
         if self.centred { "layer_norm" } else { "rms_norm" }
     }

@@ -128,7 +128,7 @@ pub(super) fn find(free: &Free, i: usize, stream: Stream) -> Option<Join> {
     }
     let norm = free.maker(i, x).and_then(|h| {
         let (norm, _) = free.primitive::<Norm>(h, stream)?;
-        let fits = !norm.centred && norm.weight && !norm.bias && free.only_used(h, products.len());
+        let fits = norm.is_weighted_rms() && free.only_used(h, products.len());
         fits.then_some((h, norm.eps))
     });
     members.extend(norm.map(|n| n.0));

@@ -49,7 +49,7 @@ fn item(free: &Free, i: usize, x: &Array, stream: Stream) -> (Item, SmallVec<[us
         }
     }
     let Some((norm, _)) = free.primitive::<Norm>(maker, stream) else { return plain() };
-    if norm.centred || !norm.weight || norm.bias {
+    if !norm.is_weighted_rms() {
         return plain();
     }
     steps.push(maker);
