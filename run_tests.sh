@@ -4,7 +4,7 @@
 #   ./run_tests.sh                 every step, in the order below
 #   ./run_tests.sh cpu gpu ...     only the named steps (of what is already built)
 #
-# Steps: format clippy rust build ruff stubs cpu gpu oracle validation examples
+# Steps: format clippy rust build ruff stubs cpu gpu recorder oracle validation examples
 #
 # The Python environment and Cargo's target folder live outside the clone, in
 # ${XDG_CACHE_HOME:-~/.cache}/mlx-vulkan, so that a second run, or a second clone, starts warm.
@@ -13,7 +13,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 
-STEPS=(format clippy rust build ruff stubs cpu gpu oracle validation examples)
+STEPS=(format clippy rust build ruff stubs cpu gpu recorder oracle validation examples)
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/mlx-vulkan"
 venv="$cache/venv-tests"
 official="$cache/venv-official"
@@ -169,6 +169,12 @@ has_gpu() {
 # Two processes: a software driver compiles its kernels on one thread each.
 step_gpu() { has_gpu && tests --device gpu -n 2; }
 
+# Software drivers do without the thread that records graphs: what evaluates a lot, with it once more.
+step_recorder() {
+    has_gpu && MLX_VK_RECORDER=1 tests --device gpu -n 2 -k "test_eval or test_compile or test_fast or test_threads \
+        or test_language_model or test_memory or test_chain or test_autograd or test_optimizers"
+}
+
 # The official implementation, for the CPU, in an environment of its own.
 official_mlx() {
     "$official/bin/python" -c 'import numpy, mlx.core' 2>/dev/null && return 0
@@ -256,6 +262,7 @@ run ruff "ruff check and format --check" step_ruff
 run stubs "stubs and support matrix are up to date, mypy stubtest agrees" step_stubs
 run cpu "pytest on the CPU" step_cpu
 run gpu "pytest on the GPU or the software driver" step_gpu
+run recorder "pytest on the GPU, graphs recorded by a thread of their own" step_recorder
 run oracle "random cases against the official implementation" step_oracle
 run validation "Khronos validation with synchronisation validation" step_validation
 run examples "the examples" step_examples

@@ -448,3 +448,21 @@ def test_shapeless_broadcasts_vectorise_and_travel(tmp_path):
     path = str(tmp_path / "f.mlxfn")
     mx.export_function(path, f, a, b, shapeless=True)
     close(mx.import_function(path)(many[:, 0], other)[0], f(many[:, 0], other), tol=1e-5)
+
+
+def test_each_stream_gets_its_own_recording():
+    """A recording runs where it was made, so that another stream needs another one."""
+    forms = []
+
+    @mx.compile
+    def f(x):
+        forms.append(x)
+        return mx.tanh(x) * 2
+
+    x, other = mx.ones(3), mx.new_stream(mx.default_device())
+    for _ in range(2):
+        first = f(x)
+        with mx.stream(other):
+            second = f(x)
+        assert mx.array_equal(first, second).item()
+    assert len(forms) == 2

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use smallvec::{SmallVec, smallvec};
 
@@ -96,11 +96,15 @@ impl Node {
     }
 }
 
-/// Completion of work on a CPU stream.
+/// Completion of work on another thread.
 #[derive(Default)]
 pub struct Event {
     state: Mutex<Option<Result<()>>>,
     signal: Condvar,
+    /// Set with the state.
+    done: AtomicBool,
+    /// The work is short: who waits looks for this long before it sleeps.
+    patience: Duration,
 }
 
 /// Called while the caller waits; an error (Ctrl-C) ends the wait, not the work.
@@ -144,9 +148,15 @@ pub fn check_interrupt() -> Result<()> {
 }
 
 impl Event {
+    /// The completion of work that is worth looking for so long.
+    pub fn patient(patience: Duration) -> Event {
+        Event { patience, ..Event::default() }
+    }
+
     /// Marks the work as finished or failed and wakes the waiters.
     pub fn set(&self, result: Result<()>) {
         *self.state.lock().unwrap_or_else(|e| e.into_inner()) = Some(result);
+        self.done.store(true, Ordering::Release);
         self.signal.notify_all();
     }
 
@@ -157,6 +167,7 @@ impl Event {
 
     /// Blocks until the work is done; returns its error.
     pub fn wait(&self) -> Result<()> {
+        look_for(self.patience, || self.done.load(Ordering::Acquire));
         let mut state = self.state.lock().unwrap_or_else(|e| e.into_inner());
         loop {
             if let Some(r) = &*state {
@@ -170,6 +181,31 @@ impl Event {
             }
         }
     }
+}
+
+/// Looks until `ready`, at most for `patience`, and lets other threads run meanwhile: a thread that sleeps wakes up late.
+pub fn look_for(patience: Duration, ready: impl Fn() -> bool) -> bool {
+    /// Looks between two turns of others.
+    const LOOKS: u32 = 32;
+    if ready() {
+        return true;
+    }
+    let start = Instant::now();
+    for look in 1u32.. {
+        if start.elapsed() >= patience {
+            break;
+        }
+        for _ in 0..16 {
+            std::hint::spin_loop();
+        }
+        if ready() {
+            return true;
+        }
+        if look.is_multiple_of(LOOKS) {
+            std::thread::yield_now();
+        }
+    }
+    false
 }
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
@@ -479,7 +515,7 @@ impl Array {
     /// Whether a transform is recording this array; its graph is then kept by evaluation. Marks left over
     /// from a finished transform count for nothing.
     pub fn is_tracer(&self) -> bool {
-        self.0.tracer.load(Ordering::Relaxed) && TRACING.with(std::cell::Cell::get) > 0
+        self.0.tracer.load(Ordering::Relaxed) && Tracing::on()
     }
 
     /// Starts or stops recording.
@@ -517,6 +553,11 @@ impl Tracing {
     pub fn new() -> Tracing {
         TRACING.with(|t| t.set(t.get() + 1));
         Tracing(())
+    }
+
+    /// Whether a transform is recording on this thread.
+    pub fn on() -> bool {
+        TRACING.get() > 0
     }
 }
 

@@ -113,6 +113,13 @@ pub const VARIABLES: &[Variable] = &[
         Values::Number(1, 1 << 16),
         "Submissions of a stream that may be unfinished at once",
     ),
+    var(
+        "MLX_VK_RECORDER",
+        "by device",
+        SWITCH,
+        "Whether a thread of its own records large graphs of `async_eval` while the caller goes on. Without the \
+         variable it does so on hosts of four processors or more, for GPUs that are not software",
+    ),
     var("MLX_VK_FULL_BARRIERS", "0", SWITCH, "1: a barrier before every dispatch; results must not change"),
     var(
         "MLX_VK_UNIFIED",

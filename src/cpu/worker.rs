@@ -9,15 +9,22 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::bail;
-use crate::core::{Error, Result, Stream};
+use crate::core::array::look_for;
+use crate::core::{Device, Error, Result, Stream};
 
 /// Work for a stream.
 pub type Task = Box<dyn FnOnce() + Send>;
 
 const SPIN: Duration = Duration::from_micros(20);
+
+/// How long the recorder looks for more before it parks: about as long as it takes to build what comes next.
+pub const PATIENCE: Duration = Duration::from_millis(2);
+
+/// Stands for the thread that records what GPUs are to do.
+pub const RECORDER: Stream = Stream { index: u32::MAX, device: Device::CPU };
 
 #[derive(Default)]
 struct Queue {
@@ -74,34 +81,19 @@ fn registry() -> &'static Registry {
     }
 }
 
-// Spins until `ready`, at most `SPIN` long; on one core the other side needs this one.
-fn spin_until(ready: impl Fn() -> bool) -> bool {
-    if ready() {
-        return true;
-    }
-    if super::pool::threads() == 1 {
-        return false;
-    }
-    let start = Instant::now();
-    while start.elapsed() < SPIN {
-        for _ in 0..16 {
-            std::hint::spin_loop();
-        }
-        if ready() {
-            return true;
-        }
-    }
-    false
+// Spins until `ready`, at most `patience` long; on one core the other side needs this one.
+fn spin_until(patience: Duration, ready: impl Fn() -> bool) -> bool {
+    look_for(if super::pool::threads() == 1 { Duration::ZERO } else { patience }, ready)
 }
 
 impl Worker {
-    fn run(&self) {
+    fn run(&self, patience: Duration) {
         let mut batch = VecDeque::new();
         let mut taken = 0u64;
         loop {
             std::mem::swap(&mut batch, &mut lock(&self.queue).tasks);
             if batch.is_empty() {
-                if !spin_until(|| self.submitted.load(Ordering::Acquire) > taken) {
+                if !spin_until(patience, || self.submitted.load(Ordering::Acquire) > taken) {
                     self.parked.store(true, Ordering::SeqCst);
                     // `submit` counts before it looks at the flag: one of the two sees the other.
                     if self.submitted.load(Ordering::SeqCst) == taken {
@@ -127,7 +119,7 @@ impl Worker {
 
     fn wait(&self, target: u64) {
         let reached = || self.done.load(Ordering::SeqCst) >= target;
-        if spin_until(reached) {
+        if spin_until(SPIN, reached) {
             return;
         }
         self.waiters.fetch_add(1, Ordering::SeqCst);
@@ -164,8 +156,11 @@ pub fn submit(stream: Stream, task: Task) {
         let mut queue = lock(&worker.queue);
         if queue.thread.is_none() {
             let body = worker.clone();
-            let spawned =
-                thread::Builder::new().name(format!("mlx-stream-{}", stream.index)).spawn(move || body.run());
+            let (name, patience) = match stream == RECORDER {
+                true => ("mlx-recorder".to_string(), PATIENCE),
+                false => (format!("mlx-stream-{}", stream.index), SPIN),
+            };
+            let spawned = thread::Builder::new().name(name).spawn(move || body.run(patience));
             match spawned {
                 Ok(handle) => queue.thread = Some(handle.thread().clone()),
                 Err(_) => {
@@ -191,6 +186,18 @@ pub fn submit(stream: Stream, task: Task) {
     }
 }
 
+/// How many tasks of a stream have not run yet.
+pub fn pending(stream: Stream) -> u64 {
+    // SAFETY: a published registry is never freed.
+    if unsafe { REGISTRY.load(Ordering::Acquire).as_ref() }.is_none() {
+        return 0;
+    }
+    let worker = lock(&registry().workers).get(&stream.index).cloned();
+    let Some(worker) = worker else { return 0 };
+    let done = worker.done.load(Ordering::SeqCst);
+    worker.submitted.load(Ordering::SeqCst) - done
+}
+
 /// Waits until everything submitted to the stream so far has run.
 ///
 /// # Errors
@@ -210,7 +217,6 @@ pub fn synchronize(stream: Stream) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::Device;
     use crate::core::device::new_stream;
 
     #[test]

@@ -14,7 +14,8 @@ use super::convert::type_name;
 use super::random::RandomState;
 use super::transforms::{guarded, name_of_wrapped};
 use super::trees::{fill, flatten, rebuild};
-use crate::core::{Array, default_device};
+use crate::core::Array;
+use crate::core::device::current_stream;
 use crate::ops::random::{global_key, set_global_key};
 use crate::transforms::compile::{self, Tape};
 
@@ -213,8 +214,8 @@ impl CompiledFunction {
             return self.fun.bind(py).call(args, kwargs);
         }
         let mut call = Call { shapeless: self.shapeless, ..Default::default() };
-        let device = default_device();
-        call.key.extend_from_slice(&[u8::from(device.is_gpu()), device.index as u8]);
+        // What was recorded on one stream runs there: another needs its own recording.
+        call.key.extend_from_slice(&current_stream().index.to_le_bytes());
         args.iter().try_for_each(|a| call.add(&a))?;
         if let Some(kwargs) = kwargs {
             call.add(kwargs.as_any())?;

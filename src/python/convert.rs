@@ -88,7 +88,10 @@ pub struct Ints {
 impl<'a, 'py> FromPyObject<'a, 'py> for Ints {
     type Error = PyErr;
     fn extract(obj: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        if let Some(v) = exact_int(obj).or_else(|| obj.extract::<i64>().ok()) {
+        // Asking a list for its `__index__` makes an error that nobody needs.
+        let listed = || obj.is_instance_of::<PyTuple>() || obj.is_instance_of::<PyList>();
+        let indexed = || if listed() { None } else { obj.extract::<i64>().ok() };
+        if let Some(v) = exact_int(obj).or_else(indexed) {
             return Ok(Ints { list: [v].into_iter().collect(), single: true });
         }
         Ok(Ints { list: obj.extract::<Seq>()?.0, single: false })

@@ -10,6 +10,7 @@ use pyo3::types::{PyDict, PyTuple};
 use super::device::{self, DeviceArg};
 use crate::core::Device;
 use crate::memory::stats;
+use crate::transforms::settle;
 
 static WIRED: AtomicUsize = AtomicUsize::new(0);
 
@@ -19,6 +20,7 @@ static WIRED: AtomicUsize = AtomicUsize::new(0);
 /// True
 #[pyfunction]
 fn get_active_memory() -> usize {
+    settle();
     stats::active()
 }
 
@@ -28,6 +30,7 @@ fn get_active_memory() -> usize {
 /// True
 #[pyfunction]
 fn get_peak_memory() -> usize {
+    settle();
     stats::peak()
 }
 
@@ -37,6 +40,7 @@ fn get_peak_memory() -> usize {
 /// True
 #[pyfunction]
 fn get_cache_memory() -> usize {
+    settle();
     stats::cache()
 }
 
@@ -45,6 +49,7 @@ fn get_cache_memory() -> usize {
 /// >>> mx.reset_peak_memory()
 #[pyfunction]
 fn reset_peak_memory() {
+    settle();
     stats::reset_peak();
 }
 
@@ -118,7 +123,10 @@ fn set_wired_limit(limit: usize) -> usize {
 /// >>> mx.clear_cache()
 #[pyfunction]
 fn clear_cache(py: Python<'_>) {
-    py.detach(stats::clear_cache);
+    py.detach(|| {
+        settle();
+        stats::clear_cache();
+    });
 }
 
 /// Whether this backend is available: never, in this distribution.

@@ -36,11 +36,14 @@ fn python<'py>(py: Python<'py>, tree: &Tree) -> PyResult<Bound<'py, PyAny>> {
 /// Everything that was counted, GPU and host.
 fn counted() -> Tree {
     let fallbacks = fallback::counts().into_iter().map(|(op, n)| (op, Tree::Int(n)));
-    let mut all =
-        vec![("host_ops", Tree::Int(crate::transforms::host_ops())), ("fallbacks", Tree::map(fallbacks))];
+    let mut all = vec![
+        ("recordings", Tree::Int(crate::transforms::recordings())),
+        ("host_ops", Tree::Int(crate::transforms::host_ops())),
+        ("fallbacks", Tree::map(fallbacks)),
+    ];
     #[cfg(feature = "vulkan")]
     all.extend(crate::vulkan::stats::report());
-    all.rotate_left(2);
+    all.rotate_left(3);
     Tree::map(all)
 }
 
@@ -52,9 +55,10 @@ fn counted() -> Tree {
 /// - `pipelines` and `spirv`: hits and misses of the caches, seconds spent building
 /// - `command_buffers`: how many, commands in all and on average, and how many by powers of two of commands
 /// - `uploads` and `downloads`: copies that needed a command, and their bytes
+/// - `recordings`: graphs of `async_eval` that a thread of its own recorded (MLX_VK_RECORDER)
 /// - `host_ops`: operations handed to CPU streams; `fallbacks`: operations of GPU streams that ran on the host
 ///
-/// With `reset` the counters start from zero afterwards, `host_ops` excepted. MLX_VK_STATS=1 prints all of it when
+/// With `reset` the counters start from zero afterwards, `recordings` and `host_ops` excepted. MLX_VK_STATS=1 prints all of it when
 /// the process ends.
 ///
 /// >>> stats = mx.vulkan.stats()
@@ -63,6 +67,7 @@ fn counted() -> Tree {
 #[pyfunction]
 #[pyo3(signature = (reset=false))]
 fn stats(py: Python<'_>, reset: bool) -> PyResult<Bound<'_, PyAny>> {
+    crate::transforms::settle();
     let all = python(py, &counted())?;
     if reset {
         fallback::reset();
@@ -197,7 +202,10 @@ fn commands<'py>(
 impl Recording {
     #[new]
     fn new(py: Python<'_>, isolate: bool) -> Self {
-        Recording(Mutex::new(Some(py.detach(|| Running::start(isolate)))))
+        Recording(Mutex::new(Some(py.detach(|| {
+            crate::transforms::settle();
+            Running::start(isolate)
+        }))))
     }
 
     /// Waits for the work and returns what was seen.

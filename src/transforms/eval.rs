@@ -1,24 +1,31 @@
-//! Evaluation: orders the graph once, then records each node on its GPU stream's encoder (on the calling
-//! thread) or hands it to its CPU stream's worker in batches. Nothing waits per op. Inputs whose last use
-//! this is reach the kernels unshared, so that they can be overwritten.
+//! Evaluation: orders the graph once, then records each node on its GPU stream's encoder or hands it to its CPU
+//! stream's worker in batches. Nothing waits per op. Inputs whose last use this is reach the kernels unshared, so that
+//! they can be overwritten. The calling thread records; a large graph of `async_eval` is recorded by a thread of its
+//! own, while the caller builds what comes next. What is joined and in which order it runs is settled before that.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use smallvec::{SmallVec, smallvec};
 
-use super::join::{self, Join, Members, Role};
+use super::join::{self, Join, Members, Plan, Role};
 use super::order::{self, Step};
 use crate::bail;
-use crate::core::array::{Inputs, Node, Uninterrupted, bury};
-use crate::core::{Array, Error, Event, Result, Stream, trace};
-use crate::cpu;
+use crate::core::array::{Inputs, Node, Tracing, Uninterrupted, bury, look_for};
+use crate::core::{Array, Error, Event, Result, Stream, env, trace};
+use crate::cpu::worker::{self, PATIENCE, RECORDER};
 
 /// Tasks handed to a CPU worker at once; the first ones run while the rest are still being ordered.
 const CPU_BATCH: usize = 256;
 
-// One graph walk at a time: walks detach nodes.
+/// Fewest steps that the recorder takes: handing over costs some microseconds.
+const WORTH_APART: usize = 48;
+
+/// Recordings that may be under way or wait at once.
+const AHEAD: u64 = 2;
+
+// One graph walk at a time: walks detach nodes. Recordings are handed over under it.
 static SCHEDULE: Mutex<()> = Mutex::new(());
 
 thread_local! {
@@ -47,6 +54,13 @@ static HOST_OPS: AtomicU64 = AtomicU64::new(0);
 /// How many operations CPU streams were handed since the process started.
 pub fn host_ops() -> u64 {
     HOST_OPS.load(Ordering::Relaxed)
+}
+
+static RECORDINGS: AtomicU64 = AtomicU64::new(0);
+
+/// How many graphs the recorder was handed since the process started.
+pub fn recordings() -> u64 {
+    RECORDINGS.load(Ordering::Relaxed)
 }
 
 /// A node that is about to run.
@@ -98,6 +112,8 @@ fn restore(node: &Arc<Node>, outputs: &[Array]) {
 #[derive(Default)]
 struct Pending {
     batches: SmallVec<[Batch; 1]>,
+    /// The event of what is being recorded, if the recorder does it.
+    own: Option<Arc<Event>>,
 }
 
 /// Tasks that one stream gets at once.
@@ -133,9 +149,16 @@ impl Pending {
         }
     }
 
-    /// Waits for those of `inputs` that CPU streams make.
+    /// Waits for those of `inputs` that other threads make.
     fn finish(&mut self, inputs: &[Array]) -> Result<()> {
-        inputs.iter().filter(|a| a.awaits_event()).try_for_each(|a| {
+        inputs.iter().try_for_each(|a| {
+            let awaited = match &self.own {
+                Some(own) => a.event_besides(own).is_some(),
+                None => a.awaits_event(),
+            };
+            if !awaited {
+                return Ok(());
+            }
             self.flush();
             a.wait_event()
         })
@@ -151,10 +174,10 @@ impl Batch {
         let Batch { stream, tasks, event } = self;
         HOST_OPS.fetch_add(tasks.len() as u64, Ordering::Relaxed);
         let run = move || {
-            let result = cpu::worker::run_caught(|| run_batch(tasks, &event));
+            let result = worker::run_caught(|| run_batch(tasks, &event));
             event.set(result);
         };
-        cpu::worker::submit(stream, Box::new(run));
+        worker::submit(stream, Box::new(run));
     }
 }
 
@@ -196,7 +219,10 @@ fn joined(
     if !gpu.contains(&stream) {
         gpu.push(stream);
     }
-    members.all.iter().try_for_each(|m| pending.finish(&m.node.inputs))?;
+    if let Err(e) = members.all.iter().try_for_each(|m| pending.finish(&m.node.inputs)) {
+        members.all.iter().for_each(|m| restore(&m.node, std::slice::from_ref(&m.array)));
+        return Err(e);
+    }
     let mut outputs: SmallVec<[Array; 3]> = SmallVec::new();
     // Inputs of a node that others hold are not overwritten.
     let mut held: SmallVec<[Inputs; 3]> = SmallVec::new();
@@ -230,11 +256,81 @@ pub(super) fn schedule(roots: &[Array]) -> Result<Vec<Stream>> {
     let _span = trace::span("record", || format!("{} arrays", roots.len()));
     let _held = Uninterrupted::new();
     let _one_walk = SCHEDULE.lock().unwrap_or_else(|e| e.into_inner());
-    let mut pending = Pending::default();
+    settle();
+    let steps = order::steps(roots);
+    let plan = join::plan(&steps);
+    record(steps, plan, None)
+}
+
+/// As [`schedule`] and [`offer_gpu`]; the recorder may do most of it, behind the caller.
+fn schedule_apart(roots: &[Array]) -> Result<()> {
+    let _held = Uninterrupted::new();
+    let one_walk = SCHEDULE.lock().unwrap_or_else(|e| e.into_inner());
+    look_for(PATIENCE, || worker::pending(RECORDER) < AHEAD);
+    if worker::pending(RECORDER) >= AHEAD {
+        settle();
+    }
+    let steps = order::steps(roots);
+    let plan = join::plan(&steps);
+    let on = |s: &Step| s.node.as_ref().map(|n| n.stream).filter(|s| s.device.is_gpu());
+    let stream = steps.first().and_then(on);
+    if steps.len() < WORTH_APART
+        || !stream.is_some_and(has_recorder)
+        || !steps.iter().all(|s| on(s) == stream)
+    {
+        settle();
+        let gpu = record(steps, plan, None)?;
+        drop(one_walk);
+        return offer_gpu(&gpu);
+    }
+    let event = Arc::new(Event::patient(PATIENCE));
+    for (i, Step { array, node }) in steps.iter().enumerate() {
+        match node {
+            Some(node) if node.has_siblings() => {
+                array.outputs_of(node).iter().for_each(|o| o.begin(Some(&event)));
+            }
+            _ if plan.leaves_out(i) => {}
+            _ => array.begin(Some(&event)),
+        }
+    }
+    let run = move || {
+        let _held = Uninterrupted::new();
+        let own = event.clone();
+        event.set(worker::run_caught(|| offer_gpu(&record(steps, plan, Some(own))?)));
+    };
+    RECORDINGS.fetch_add(1, Ordering::Relaxed);
+    worker::submit(RECORDER, Box::new(run));
+    Ok(())
+}
+
+/// Whether a recorder is used at all: it wants a processor of its own.
+fn apart() -> bool {
+    static APART: OnceLock<bool> = OnceLock::new();
+    *APART.get_or_init(|| {
+        let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
+        env::switch("MLX_VK_RECORDER").unwrap_or(processors >= 4)
+    })
+}
+
+/// Whether one is used for a stream: software drivers want all processors.
+fn has_recorder(stream: Stream) -> bool {
+    env::switch("MLX_VK_RECORDER").unwrap_or_else(|| !software(stream))
+}
+
+/// Waits until all has been recorded that was handed to the recorder.
+pub fn settle() {
+    if worker::pending(RECORDER) > 0 {
+        // What goes wrong stays with the arrays.
+        let _ = worker::synchronize(RECORDER);
+    }
+}
+
+/// Records steps; `own` is their event, if they were handed over. Returns the GPU streams that got work.
+fn record(steps: Vec<Step>, mut plan: Plan, own: Option<Arc<Event>>) -> Result<Vec<Stream>> {
+    let apart = own.is_some();
+    let mut pending = Pending { own, ..Pending::default() };
     let mut gpu: Vec<Stream> = Vec::new();
     let mut failure = None;
-    let steps = order::steps(roots);
-    let mut plan = join::plan(&steps);
     let mut steps: Vec<Option<Step>> = steps.into_iter().map(Some).collect();
     for i in 0..steps.len() {
         match plan.role(i) {
@@ -273,7 +369,7 @@ pub(super) fn schedule(roots: &[Array]) -> Result<Vec<Stream>> {
         if !gpu.contains(&stream) {
             gpu.push(stream);
         }
-        let ready = pending.finish(&node.inputs);
+        let ready = pending.finish(&node.inputs).inspect_err(|_| restore(&node, &array.outputs_of(&node)));
         trace::evaluating(|| Some(operation(&array, &node)));
         let result = ready.and_then(|()| {
             Task::take(array, node, None)
@@ -290,6 +386,9 @@ pub(super) fn schedule(roots: &[Array]) -> Result<Vec<Stream>> {
         Some(e) => {
             // What was recorded so far stays valid and is submitted.
             let _ = flush_gpu(&gpu);
+            // Those behind can be tried again with the one that failed.
+            let behind = steps.into_iter().flatten().filter(|_| apart);
+            behind.for_each(|s| s.node.into_iter().for_each(|n| restore(&n, &s.array.outputs_of(&n))));
             Err(e)
         }
         None => Ok(gpu),
@@ -312,6 +411,16 @@ pub(super) fn flush_gpu(_: &[Stream]) -> Result<()> {
     Ok(())
 }
 
+#[cfg(feature = "vulkan")]
+fn software(stream: Stream) -> bool {
+    crate::vulkan::software(stream)
+}
+
+#[cfg(not(feature = "vulkan"))]
+fn software(_: Stream) -> bool {
+    true
+}
+
 #[cfg(not(feature = "vulkan"))]
 fn offer_gpu(_: &[Stream]) -> Result<()> {
     Ok(())
@@ -325,20 +434,21 @@ pub fn async_eval(arrays: &[Array]) -> Result<()> {
     if PLACEHOLDERS.get() > 0 || arrays.iter().any(Array::is_tracer) {
         bail!(Value, "[async_eval] Not allowed inside a graph transformation.");
     }
-    start(arrays)
-}
-
-fn start(arrays: &[Array]) -> Result<()> {
     // Whoever waits for a value submits the batch that makes it.
     if arrays.iter().all(Array::is_scheduled) {
         return Ok(());
+    }
+    if apart() && !Tracing::on() && !trace::on() {
+        return schedule_apart(arrays);
     }
     offer_gpu(&schedule(arrays)?)
 }
 
 /// Computes arrays and waits for them.
 pub fn eval(arrays: &[Array]) -> Result<()> {
-    start(arrays)?;
+    if !arrays.iter().all(Array::is_scheduled) {
+        offer_gpu(&schedule(arrays)?)?;
+    }
     let _span = trace::span("wait", || "eval".into());
     arrays.iter().try_for_each(Array::wait)
 }
@@ -346,10 +456,11 @@ pub fn eval(arrays: &[Array]) -> Result<()> {
 /// Waits until all work of a stream is done.
 pub fn synchronize(stream: Stream) -> Result<()> {
     if !stream.device.is_gpu() {
-        return cpu::worker::synchronize(stream);
+        return worker::synchronize(stream);
     }
     #[cfg(feature = "vulkan")]
     {
+        settle();
         crate::vulkan::synchronize(stream)
     }
     #[cfg(not(feature = "vulkan"))]

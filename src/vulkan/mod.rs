@@ -101,6 +101,11 @@ pub fn offer(stream: Stream) -> Result<()> {
     StreamState::of(stream)?.offer()
 }
 
+/// Whether a stream's device is no more than the host's processor.
+pub fn software(stream: Stream) -> bool {
+    StreamState::of(stream).is_ok_and(|s| s.device.features().software)
+}
+
 /// Submits what was recorded on a stream and waits for it; interruptible.
 pub fn synchronize(stream: Stream) -> Result<()> {
     let state = StreamState::of(stream)?;
@@ -116,6 +121,7 @@ pub fn finish() {
     if adapter::forked() {
         return;
     }
+    crate::transforms::settle();
     matmul_kernel::finish_background();
     builders::finish();
     for d in device::opened() {

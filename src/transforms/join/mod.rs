@@ -113,6 +113,12 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// Whether the array of a step gets no value, because a join leaves it out.
+    pub fn leaves_out(&self, step: usize) -> bool {
+        let join = self.of.get(step).and_then(|n| n.checked_sub(1)).map(|n| &self.joins[n as usize]);
+        matches!(join, Some(Some(join)) if !join.results.contains(&step))
+    }
+
     /// What to do in the turn of a step; each is asked for once.
     pub fn role(&mut self, step: usize) -> Role {
         let Some(number) = self.of.get(step).and_then(|n| n.checked_sub(1)) else { return Role::Alone };

@@ -37,7 +37,9 @@ fn product<'a>(free: &Free<'a>, i: usize, x: Option<&Array>, stream: Stream) -> 
     if x.is_some_and(|x| !x.same(parts.x)) {
         return None;
     }
-    let there = |a: &Array| a.data().is_ok_and(|d| is_row_major(a.shape(), &d.strides));
+    // What the recorder is still to reach is waited for: how much it has done must not decide.
+    let there =
+        |a: &Array| a.wait_event().is_ok() && a.data().is_ok_and(|d| is_row_major(a.shape(), &d.strides));
     let dtype = parts.x.dtype();
     let fits = op.transpose
         && parts.plain()

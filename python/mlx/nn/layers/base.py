@@ -50,8 +50,10 @@ class Module(dict[str, Any]):
     # --- attributes ---------------------------------------------------------------------------
 
     def __getattr__(self, key: str) -> Any:
-        if key in self:
+        try:
             return self[key]
+        except KeyError:
+            pass
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{key}'")
 
     def __setattr__(self, key: str, value: Any) -> None:

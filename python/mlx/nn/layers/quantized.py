@@ -127,12 +127,12 @@ class _Quantized(Module):
         return mx.quantized_matmul(
             x,
             self["weight"],
-            scales=self["scales"],
-            biases=self.get("biases"),
-            transpose=True,
-            group_size=self.group_size,
-            bits=self.bits,
-            mode=self.mode,
+            self["scales"],
+            self.get("biases"),
+            True,
+            self.group_size,
+            self.bits,
+            self.mode,
         )
 
 
