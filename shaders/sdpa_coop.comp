@@ -62,7 +62,8 @@ const float SLACK = 8.0;
         uvec4 x = Vec16(p + (there ? 16ul * c : 0ul)).v, none = uvec4(0u);                       \
         part[i] = there ? x : none;                                                              \
     }
-// The same for whole tiles that keep every lane busy: a lane's words are as many rows apart, `there` is where its first one lies in the first tile.
+// The same for whole tiles that keep every lane busy: a lane's words are as many rows apart, `there` is where its first
+// one lies in the first tile.
 #define FETCH_TILE(part, words, base, step, first, rows, count, there)                           \
     if (THREADS % (words) == 0u && BN * (words) % THREADS == 0u && (rows) >= BN && (count) == 8u * (words)) { \
         uint64_t p = at(there, int64_t(first) * (step), A_SIZE);                                 \

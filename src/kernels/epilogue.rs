@@ -13,6 +13,9 @@ use super::codegen::{Caps, Ty, register};
 use super::program::{Inst, Instr, Program};
 use crate::core::{Dtype, env};
 
+/// Most matrices that one row is multiplied by in one kernel; the push block holds so many.
+pub const MATRICES: usize = 3;
+
 /// How an array meets the elements of the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Spread {

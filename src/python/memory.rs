@@ -58,6 +58,7 @@ fn reset_peak_memory() {
 /// >>> old = mx.set_memory_limit(mx.get_memory_limit())
 #[pyfunction]
 fn set_memory_limit(limit: usize) -> usize {
+    settle();
     stats::set_memory_limit(limit)
 }
 
@@ -106,6 +107,7 @@ fn get_memory_limit() -> usize {
 /// True
 #[pyfunction]
 fn set_cache_limit(limit: usize) -> usize {
+    settle();
     stats::set_cache_limit(limit)
 }
 

@@ -140,6 +140,7 @@ fn _environment() -> (Vec<[String; 4]>, Vec<(&'static str, &'static str)>) {
 /// Takes these kernel variants out of every choice, in place of those of MLX_VK_DISABLE; returns those before.
 #[pyfunction]
 fn _set_disabled(names: Vec<String>) -> PyResult<Vec<&'static str>> {
+    crate::transforms::settle();
     Ok(env::set_disabled(&names)?)
 }
 

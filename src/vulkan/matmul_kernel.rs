@@ -10,7 +10,7 @@ use super::conv::FIXED;
 use super::device::Device;
 use super::elementwise::caps;
 use super::features::Features;
-use super::matmul_table::{Tile, fixed_subgroup, fragment, subgroup_grid, thread_tile};
+use super::matmul_table::{Tile, fixed_subgroup, fragment, subgroup_grid, summing_subgroup, thread_tile};
 use super::pipeline::{KernelKey, Module, Pipeline, Source};
 use crate::core::{Dtype, Result, env};
 use crate::kernels::Epilogue;
@@ -244,7 +244,7 @@ impl KernelKey for MatmulKey {
                 for (name, v) in [("TPR", threads), ("R", rows), ("UNROLL", unroll), ("VECTORS", vectors)] {
                     put(name, v);
                 }
-                if let Some(s) = fixed_subgroup(f).filter(|&s| f.subgroup_arithmetic && s <= threads) {
+                if let Some(s) = summing_subgroup(f, threads) {
                     put("SUBGROUP", s);
                     subgroup_size = f.subgroup_size_control.then_some(s);
                 }

@@ -148,6 +148,11 @@ fn nv2_supports(f: &Features, dtype: Dtype, t: Tile) -> bool {
         && f.coop_flexible.iter().any(|e| fits(&e))
 }
 
+/// The fixed size of the subgroups that can add up what a team of so many threads has.
+pub fn summing_subgroup(f: &Features, team: u32) -> Option<u32> {
+    fixed_subgroup(f).filter(|&s| f.subgroup_arithmetic && s <= team)
+}
+
 /// Size of a fixed subgroup in this library's kernels, if the device can promise one.
 pub fn fixed_subgroup(f: &Features) -> Option<u32> {
     if f.min_subgroup_size == f.max_subgroup_size {

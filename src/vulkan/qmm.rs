@@ -8,7 +8,7 @@ use super::elem::{Defines, define};
 use super::gather_mm;
 use super::matmul::{self, REACH, ceil, launch, plain, scratch_sums};
 use super::matmul_kernel::{Kernel, Push as MatmulPush};
-use super::matmul_table::fixed_subgroup;
+use super::matmul_table::summing_subgroup;
 use super::pipeline::Pipeline;
 use super::qmm_table::{Choice, Coop, Shape, VECTORS, Variant, choose, stage};
 use super::quant::{define_format, dequantize, show as show_format};
@@ -89,7 +89,7 @@ impl KernelKey for Key {
             Variant::Rows { threads, rows, vectors, unit } => {
                 put(&[("TPR", threads), ("R", rows), ("VECTORS", vectors), ("UNIT", unit)]);
                 put(&[("STAGE", stage(f))]);
-                if let Some(s) = fixed_subgroup(f).filter(|&s| f.subgroup_arithmetic && s <= threads) {
+                if let Some(s) = summing_subgroup(f, threads) {
                     put(&[("SUBGROUP", s)]);
                     subgroup_size = f.subgroup_size_control.then_some(s);
                 }

@@ -4,7 +4,7 @@
 
 use super::elem::{self, Defines, define};
 use super::matmul::ceil;
-use super::matmul_table::fixed_subgroup;
+use super::matmul_table::summing_subgroup;
 use super::qmm_table::{Shape, Variant, choose, layout_of_rows, stage};
 use super::quant::{define_format, show as show_format};
 use super::spread;
@@ -13,11 +13,8 @@ use super::stream::StreamState;
 use super::{CommandEncoder, Features, KernelKey, Module, Source};
 use crate::core::env::disabled;
 use crate::core::{Dtype, Result, Stream};
-use crate::kernels::epilogue::KeptAfter;
+use crate::kernels::epilogue::{KeptAfter, MATRICES};
 use crate::kernels::quant::Format;
-
-/// Most matrices of one kernel; the push block holds so many.
-pub const MATRICES: usize = 3;
 
 /// A quantised matrix with a row of codes for each result.
 pub struct Matrix {
@@ -92,7 +89,7 @@ impl KernelKey for Key {
         let flags = [(self.aligned, "ALIGNED"), (self.norm.is_some(), "NORM"), (pair, "PAIR")];
         flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
         let mut subgroup_size = None;
-        if let Some(s) = fixed_subgroup(f).filter(|&s| f.subgroup_arithmetic && s <= self.threads) {
+        if let Some(s) = summing_subgroup(f, self.threads) {
             define(&mut d, "SUBGROUP", s);
             subgroup_size = f.subgroup_size_control.then_some(s);
         }

@@ -232,13 +232,16 @@ impl StreamState {
         let _span = trace::span("wait", || "GPU".into());
         let far = if self.reached(value) { None } else { self.lock_rec().far_from(value) };
         if let Some(far) = far {
-            while !self.wait_slice(far, SLICE_NS)? {
-                check_interrupt()?;
-            }
+            self.sleep(far)?;
         }
         if self.spin(value) {
             return self.device.usable();
         }
+        self.sleep(value)
+    }
+
+    /// Blocks until batch `value`, which was submitted, is done; interruptible.
+    fn sleep(&self, value: u64) -> Result<()> {
         while !self.wait_slice(value, SLICE_NS)? {
             check_interrupt()?;
         }

@@ -7,7 +7,7 @@ use super::{Free, Join, Members, Work, primitive};
 use crate::core::layout::is_row_major;
 use crate::core::{Array, Dtype, Result, Stream};
 use crate::kernels::Program;
-use crate::kernels::epilogue::{After, KeptAfter, Origin};
+use crate::kernels::epilogue::{After, KeptAfter, MATRICES, Origin};
 use crate::kernels::quant::Format;
 use crate::on_gpu;
 use crate::ops::elementwise::instruction;
@@ -16,9 +16,6 @@ use crate::ops::quantized_matmul::{Parts, QuantizedMatmul};
 use crate::transforms::compile::Fused;
 #[cfg(feature = "vulkan")]
 use crate::{ops::support::*, vulkan::qmm_joined};
-
-/// Most products of one row that are joined.
-const MATRICES: usize = 3;
 
 pub(super) struct Products {
     format: Format,
