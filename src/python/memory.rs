@@ -19,8 +19,8 @@ static WIRED: AtomicUsize = AtomicUsize::new(0);
 /// >>> mx.get_active_memory() >= 0
 /// True
 #[pyfunction]
-fn get_active_memory() -> usize {
-    settle();
+fn get_active_memory(py: Python<'_>) -> usize {
+    py.detach(settle);
     stats::active()
 }
 
@@ -29,8 +29,8 @@ fn get_active_memory() -> usize {
 /// >>> mx.get_peak_memory() >= 0
 /// True
 #[pyfunction]
-fn get_peak_memory() -> usize {
-    settle();
+fn get_peak_memory(py: Python<'_>) -> usize {
+    py.detach(settle);
     stats::peak()
 }
 
@@ -39,8 +39,8 @@ fn get_peak_memory() -> usize {
 /// >>> mx.get_cache_memory() >= 0
 /// True
 #[pyfunction]
-fn get_cache_memory() -> usize {
-    settle();
+fn get_cache_memory(py: Python<'_>) -> usize {
+    py.detach(settle);
     stats::cache()
 }
 
@@ -48,8 +48,8 @@ fn get_cache_memory() -> usize {
 ///
 /// >>> mx.reset_peak_memory()
 #[pyfunction]
-fn reset_peak_memory() {
-    settle();
+fn reset_peak_memory(py: Python<'_>) {
+    py.detach(settle);
     stats::reset_peak();
 }
 
@@ -57,8 +57,8 @@ fn reset_peak_memory() {
 ///
 /// >>> old = mx.set_memory_limit(mx.get_memory_limit())
 #[pyfunction]
-fn set_memory_limit(limit: usize) -> usize {
-    settle();
+fn set_memory_limit(py: Python<'_>, limit: usize) -> usize {
+    py.detach(settle);
     stats::set_memory_limit(limit)
 }
 
@@ -106,8 +106,8 @@ fn get_memory_limit() -> usize {
 /// >>> mx.set_cache_limit(old) == 1 << 30
 /// True
 #[pyfunction]
-fn set_cache_limit(limit: usize) -> usize {
-    settle();
+fn set_cache_limit(py: Python<'_>, limit: usize) -> usize {
+    py.detach(settle);
     stats::set_cache_limit(limit)
 }
 

@@ -29,7 +29,8 @@ fn eval(py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<()> {
     Ok(py.detach(|| transforms::eval(&all))?)
 }
 
-/// As `eval`, but returns once the work is submitted.
+/// As `eval`, but returns once the work is submitted or, where a graph is large and runs on a GPU, handed to the
+/// thread that submits it: what goes wrong there is raised where a result is read.
 ///
 /// >>> x = mx.ones(2) + 1
 /// >>> mx.async_eval(x)

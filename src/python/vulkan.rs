@@ -67,7 +67,7 @@ fn counted() -> Tree {
 #[pyfunction]
 #[pyo3(signature = (reset=false))]
 fn stats(py: Python<'_>, reset: bool) -> PyResult<Bound<'_, PyAny>> {
-    crate::transforms::settle();
+    py.detach(crate::transforms::settle);
     let all = python(py, &counted())?;
     if reset {
         fallback::reset();
@@ -139,8 +139,8 @@ fn _environment() -> (Vec<[String; 4]>, Vec<(&'static str, &'static str)>) {
 
 /// Takes these kernel variants out of every choice, in place of those of MLX_VK_DISABLE; returns those before.
 #[pyfunction]
-fn _set_disabled(names: Vec<String>) -> PyResult<Vec<&'static str>> {
-    crate::transforms::settle();
+fn _set_disabled(py: Python<'_>, names: Vec<String>) -> PyResult<Vec<&'static str>> {
+    py.detach(crate::transforms::settle);
     Ok(env::set_disabled(&names)?)
 }
 

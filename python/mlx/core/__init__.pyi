@@ -775,7 +775,8 @@ def astype(a: array, /, dtype: Dtype, *, stream: _StreamOrDevice = ...) -> array
     """
 
 def async_eval(*args: Any) -> None:
-    """As `eval`, but returns once the work is submitted.
+    """As `eval`, but returns once the work is submitted or, where a graph is large and runs on a GPU, handed to the
+    thread that submits it: what goes wrong there is raised where a result is read.
 
     >>> x = mx.ones(2) + 1
     >>> mx.async_eval(x)

@@ -103,9 +103,10 @@ def stats(reset: bool = ...) -> dict[str, Any]:
     - `pipelines` and `spirv`: hits and misses of the caches, seconds spent building
     - `command_buffers`: how many, commands in all and on average, and how many by powers of two of commands
     - `uploads` and `downloads`: copies that needed a command, and their bytes
+    - `recordings`: graphs of `async_eval` that a thread of its own recorded (MLX_VK_RECORDER)
     - `host_ops`: operations handed to CPU streams; `fallbacks`: operations of GPU streams that ran on the host
 
-    With `reset` the counters start from zero afterwards, `host_ops` excepted. MLX_VK_STATS=1 prints all of it when
+    With `reset` the counters start from zero afterwards, `recordings` and `host_ops` excepted. MLX_VK_STATS=1 prints all of it when
     the process ends.
 
     >>> stats = mx.vulkan.stats()
