@@ -3,7 +3,7 @@
 import helpers as h
 import pytest
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.validation]
 
 START = """
 import gc, threading
