@@ -421,19 +421,15 @@ impl Array {
         drop((node, old));
     }
 
-    /// The event that computes the array, unless it is `own`.
-    pub fn event_besides(&self, own: &Arc<Event>) -> Option<Arc<Event>> {
-        self.link().event.as_ref().filter(|e| !Arc::ptr_eq(e, own)).cloned()
+    /// Whether an event computes the array that is not `own`.
+    pub fn awaits_besides(&self, own: Option<&Arc<Event>>) -> bool {
+        let link = self.link();
+        link.event.as_ref().is_some_and(|e| !own.is_some_and(|own| Arc::ptr_eq(e, own)))
     }
 
-    /// The event of the CPU work that will produce the data, if it was scheduled.
+    /// The event of the work on another thread that will produce the data, if it was scheduled.
     pub fn event(&self) -> Option<Arc<Event>> {
         self.link().event.clone()
-    }
-
-    /// Whether there is such an event.
-    pub fn awaits_event(&self) -> bool {
-        self.link().event.is_some()
     }
 
     /// Whether layout and storage are known (GPU work may still be running on them).

@@ -1,5 +1,5 @@
-//! One worker thread for each CPU stream: tasks of a stream run in the order of submission, off the
-//! caller's thread. A worker starts with its stream's first task, and anew in a child process after a
+//! One worker thread for each CPU stream, and one, the recorder, for what GPUs are to do: tasks of a stream run in the
+//! order of submission, off the caller's thread. A worker starts with its stream's first task, and anew in a child process after a
 //! fork. Idle workers spin for some microseconds before they park, so that a chain of small tasks pays no
 //! wake-up each. Threads are detached: the process may exit while they run.
 
@@ -186,14 +186,17 @@ pub fn submit(stream: Stream, task: Task) {
     }
 }
 
+/// The worker of a stream that was given tasks.
+fn known(stream: Stream) -> Option<Arc<Worker>> {
+    if REGISTRY.load(Ordering::Acquire).is_null() {
+        return None;
+    }
+    lock(&registry().workers).get(&stream.index).cloned()
+}
+
 /// How many tasks of a stream have not run yet.
 pub fn pending(stream: Stream) -> u64 {
-    // SAFETY: a published registry is never freed.
-    if unsafe { REGISTRY.load(Ordering::Acquire).as_ref() }.is_none() {
-        return 0;
-    }
-    let worker = lock(&registry().workers).get(&stream.index).cloned();
-    let Some(worker) = worker else { return 0 };
+    let Some(worker) = known(stream) else { return 0 };
     let done = worker.done.load(Ordering::SeqCst);
     worker.submitted.load(Ordering::SeqCst) - done
 }
@@ -203,8 +206,7 @@ pub fn pending(stream: Stream) -> u64 {
 /// # Errors
 /// Runtime error when a task panicked since the last call, or when called from the stream's own worker.
 pub fn synchronize(stream: Stream) -> Result<()> {
-    let worker = lock(&registry().workers).get(&stream.index).cloned();
-    let Some(worker) = worker else { return Ok(()) };
+    let Some(worker) = known(stream) else { return Ok(()) };
     let own = lock(&worker.queue).thread.as_ref().map(|t| t.id()) == Some(thread::current().id());
     if own {
         bail!(Runtime, "[synchronize] A task cannot wait for its own stream {stream}");

@@ -58,8 +58,8 @@ fn counted() -> Tree {
 /// - `recordings`: graphs of `async_eval` that a thread of its own recorded (MLX_VK_RECORDER)
 /// - `host_ops`: operations handed to CPU streams; `fallbacks`: operations of GPU streams that ran on the host
 ///
-/// With `reset` the counters start from zero afterwards, `recordings` and `host_ops` excepted. MLX_VK_STATS=1 prints all of it when
-/// the process ends.
+/// With `reset` the counters start from zero afterwards, `recordings` and `host_ops` excepted. MLX_VK_STATS=1 prints
+/// all of it when the process ends.
 ///
 /// >>> stats = mx.vulkan.stats()
 /// >>> stats["host_ops"] >= 0

@@ -151,17 +151,13 @@ impl Pending {
 
     /// Waits for those of `inputs` that other threads make.
     fn finish(&mut self, inputs: &[Array]) -> Result<()> {
-        inputs.iter().try_for_each(|a| {
-            let awaited = match &self.own {
-                Some(own) => a.event_besides(own).is_some(),
-                None => a.awaits_event(),
-            };
-            if !awaited {
-                return Ok(());
+        for a in inputs {
+            if a.awaits_besides(self.own.as_ref()) {
+                self.flush();
+                a.wait_event()?;
             }
-            self.flush();
-            a.wait_event()
-        })
+        }
+        Ok(())
     }
 
     fn flush(&mut self) {
@@ -184,7 +180,7 @@ impl Batch {
 fn run_batch(tasks: Vec<Task>, own: &Arc<Event>) -> Result<()> {
     let mut tasks = tasks.into_iter();
     let result = tasks.by_ref().try_for_each(|task| {
-        let others = |a: &&Array| a.event_besides(own).is_some();
+        let others = |a: &&Array| a.awaits_besides(Some(own));
         match task.node.inputs.iter().filter(others).try_for_each(Array::wait_event) {
             Ok(()) => {
                 let _span = trace::span("cpu", || task.node.primitive.name().to_string());
@@ -266,8 +262,7 @@ pub(super) fn schedule(roots: &[Array]) -> Result<Vec<Stream>> {
 fn schedule_apart(roots: &[Array]) -> Result<()> {
     let _held = Uninterrupted::new();
     let one_walk = SCHEDULE.lock().unwrap_or_else(|e| e.into_inner());
-    look_for(PATIENCE, || worker::pending(RECORDER) < AHEAD);
-    if worker::pending(RECORDER) >= AHEAD {
+    if !look_for(PATIENCE, || worker::pending(RECORDER) < AHEAD) {
         settle();
     }
     let steps = order::steps(roots);
@@ -303,18 +298,14 @@ fn schedule_apart(roots: &[Array]) -> Result<()> {
     Ok(())
 }
 
-/// Whether a recorder is used at all: it wants a processor of its own.
-fn apart() -> bool {
-    static APART: OnceLock<bool> = OnceLock::new();
-    *APART.get_or_init(|| {
-        let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
-        env::switch("MLX_VK_RECORDER").unwrap_or(processors >= 4)
-    })
-}
-
-/// Whether one is used for a stream: software drivers want all processors.
+/// Whether a recorder is used for a stream: it wants a processor of its own, and software drivers want all of them.
 fn has_recorder(stream: Stream) -> bool {
-    env::switch("MLX_VK_RECORDER").unwrap_or_else(|| !software(stream))
+    static SAID: OnceLock<Option<bool>> = OnceLock::new();
+    let said = SAID.get_or_init(|| {
+        let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
+        env::switch("MLX_VK_RECORDER").or((processors < 4).then_some(false))
+    });
+    said.unwrap_or_else(|| !software(stream))
 }
 
 /// Waits until all has been recorded that was handed to the recorder.
@@ -438,7 +429,7 @@ pub fn async_eval(arrays: &[Array]) -> Result<()> {
     if arrays.iter().all(Array::is_scheduled) {
         return Ok(());
     }
-    if apart() && !Tracing::on() && !trace::on() {
+    if !Tracing::on() && !trace::on() {
         return schedule_apart(arrays);
     }
     offer_gpu(&schedule(arrays)?)
