@@ -11,7 +11,6 @@ calls that fail must fail with the same kind of exception. Exit status 1 when an
 
 import argparse
 import collections
-import contextlib
 import hashlib
 import os
 import pathlib
@@ -29,19 +28,11 @@ import numpy as np
 from arguments import Draw, drawn
 from calls import bad_calls
 from cases import ROWS
+from compare import bar, differs, summary
 from programs import make
-from wire import Arr, Case, Crashed, Failed, Got, Missing, dtypes
+from wire import Arr, Case, Crashed, Failed, Missing, dtypes
 
 HERE = pathlib.Path(__file__).parent
-# The official float64 functions are float32 polynomials.
-RELATIVE = {
-    "float32": 4e-6,
-    "float16": 2e-3,
-    "bfloat16": 1.6e-2,
-    "complex64": 4e-6,
-    "float64": 4e-6,
-}
-ABSOLUTE = {"float32": 1e-6, "float16": 5e-4, "bfloat16": 4e-3, "complex64": 1e-6, "float64": 1e-6}
 PROGRAMS = {"program": 0.06, "compile": 0.03, "gradient": 0.03, "checkpoint": 0.01}
 FLOATS = {"float32", "float16", "bfloat16", "float64"}
 PROGRAM_TOLERANCE = 64
@@ -215,90 +206,6 @@ def divided(todo, jobs):
     for group in sorted(groups.values(), key=len, reverse=True):
         min(mine, key=len).extend(group)
     return mine
-
-
-def bar(total, label):
-    """A progress bar, on a terminal."""
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        return Silent()
-    return tqdm(total=total, desc=label, disable=None, smoothing=0.05)
-
-
-class Silent(contextlib.nullcontext):
-    def __enter__(self):
-        return self
-
-    def update(self, n):
-        pass
-
-
-# Comparing
-
-
-def differs(got, want, tol, row):
-    """What is different, or None."""
-    if isinstance(want, list):
-        if not isinstance(got, list) or len(got) != len(want):
-            return f"structure: {summary(got)} instead of {summary(want)}"
-        for g, w in zip(got, want, strict=True):
-            why = differs(g, w, tol, row)
-            if why:
-                return why
-        return None
-    if isinstance(want, Got):
-        if not isinstance(got, Got):
-            return f"{summary(got)} instead of {summary(want)}"
-        if got.dtype != want.dtype:
-            return f"dtype {got.dtype} instead of {want.dtype}"
-        if got.values.shape != want.values.shape:
-            return f"shape {got.values.shape} instead of {want.values.shape}"
-        return None if row and row.shape_only else unequal(got, want, tol, row)
-    if isinstance(want, float) and isinstance(got, float):
-        return (
-            None
-            if np.isclose(got, want, 1e-5 * tol, 1e-6, equal_nan=True)
-            else f"{got!r}, {want!r}"
-        )
-    if type(got) is not type(want) or got != want:
-        return f"{summary(got)} instead of {summary(want)}"
-    return None
-
-
-def unequal(got, want, tol, row):
-    g, w = got.values, want.values
-    if row and row.any_order:
-        g, w = np.sort(g, -1), np.sort(w, -1)
-    if got.dtype not in RELATIVE:
-        wrong = g != w
-        if not wrong.any():
-            return None
-        return f"{wrong.sum()} of {w.size} differ: {g[wrong][:4]} instead of {w[wrong][:4]}"
-    wide = np.complex128 if got.dtype == "complex64" else np.float64
-    g, w = g.astype(wide), w.astype(wide)
-    size = np.abs(w)
-    if row is None or row.sums:
-        finite = size[np.isfinite(size)]
-        size = np.full(size.shape, finite.max() if finite.size else 0.0)
-    limit = tol * (RELATIVE[got.dtype] * size + ABSOLUTE[got.dtype])
-    same = (g == w) | (np.isnan(g) & np.isnan(w))
-    wrong = ~(same | (np.abs(g - w) <= limit))
-    if not wrong.any():
-        return None
-    at = tuple(int(i) for i in np.argwhere(wrong)[0])
-    few = f"{got.dtype} {g[wrong][:3]} instead of {w[wrong][:3]}"
-    return f"{wrong.sum()} of {w.size} differ: {few}, first at {at}"
-
-
-def summary(v):
-    if isinstance(v, Got):
-        return f"{v.dtype}{list(v.values.shape)}"
-    if isinstance(v, Failed):
-        return f"{v.type}({v.text[:80]!r})"
-    if isinstance(v, list):
-        return "[" + ", ".join(map(summary, v[:4])) + "]"
-    return repr(v)[:100]
 
 
 # Putting it together

@@ -84,6 +84,27 @@ class Got:
 
 
 @dataclass
+class Boxed:
+    """A container or another object: the name of its type and what is in it."""
+
+    kind: str
+    items: list
+
+
+@dataclass
+class Snippet:
+    """A small program: statements, and last an expression, its value. `given` are values (`Arr` or
+    plain ones) under names."""
+
+    text: str
+    given: dict = field(default_factory=dict)
+
+    def __str__(self):
+        names = ", ".join(f"{k} = {show(v)}" for k, v in self.given.items())
+        return self.text.replace("\n", " ; ") + (f"   [{names}]" if names else "")
+
+
+@dataclass
 class Failed:
     """A call that raised."""
 

@@ -1,0 +1,75 @@
+"""Runs snippets in two interpreters and keeps what the official one answers.
+
+Used by behaviour.py and contract.py. The answers of the official implementation are kept in the
+user's cache by the text of the snippets and of the files that run them, so that the second device,
+and the next run, need ours alone.
+"""
+
+import hashlib
+import os
+import pathlib
+import pickle
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+from compare import bar
+
+HERE = pathlib.Path(__file__).parent
+RUN_BY = ("snippet_worker.py", "prelude.py", "described.py", "../wire.py")
+KEPT = 6  # files of official answers
+
+
+def run(python, todo, device, label, per, seconds, jobs):
+    """The result of each snippet. `per` snippets share a process; a snippet has `seconds`."""
+    environment = dict(os.environ)
+    if python != sys.executable:
+        environment.pop("PYTHONPATH", None)
+    # Neighbours stay together, so that kernels are compiled once.
+    bounds = [len(todo) * i // jobs for i in range(jobs + 1)]
+    parts = [todo[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+    with bar(len(todo), f"{label} {device}") as progress, ThreadPoolExecutor(jobs) as pool:
+
+        def part(some):
+            return list(results(python, some, device, per, seconds, environment, progress))
+
+        return [r for some in pool.map(part, parts) for r in some]
+
+
+def results(python, todo, device, per, seconds, environment, progress):
+    if not todo:
+        return
+    worker = subprocess.Popen(
+        [python, str(HERE / "snippet_worker.py"), device, str(per), str(seconds)],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    with worker:
+        worker.stdin.write(pickle.dumps(todo))
+        worker.stdin.close()
+        for _ in todo:
+            try:
+                yield pickle.load(worker.stdout)
+            except EOFError:
+                sys.exit(f"{python}: the worker ended\n{worker.stderr.read().decode()[-2000:]}")
+            progress.update(1)
+
+
+def official(python, todo, label, per, seconds, jobs):
+    """The official answers, from the cache where they are."""
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "mlx-vulkan"
+    key = hashlib.sha256(pickle.dumps(todo))
+    for name in RUN_BY:
+        key.update((HERE / name).read_bytes())
+    kept = cache / f"answers-{label}-{key.hexdigest()[:16]}.pickle"
+    if kept.exists():
+        return pickle.loads(kept.read_bytes())
+    answers = run(python, todo, "cpu", f"{label}: official", per, seconds, jobs)
+    cache.mkdir(parents=True, exist_ok=True)
+    older = sorted(cache.glob(f"answers-{label}-*.pickle"), key=lambda p: p.stat().st_mtime)
+    for old in older[: 1 - KEPT]:
+        old.unlink(missing_ok=True)
+    kept.write_bytes(pickle.dumps(answers))
+    return answers
