@@ -41,30 +41,21 @@ def tree_map(
 ) -> Any:
     """Apply a function to the leaves of a tree.
 
-    Parameters
-    ----------
-    fn : callable
-        Called with a leaf of ``tree`` and what every tree of ``rest`` holds at the same place.
-    tree : any
-        A tree; it decides the structure of the result.
-    *rest : any
-        Trees that hold at least the places of ``tree``.
-    is_leaf : callable, optional
-        Where it returns True, a list, tuple or dict is passed to ``fn`` as it is.
+    Args:
+        fn (callable): Called with a leaf of ``tree`` and what every tree of ``rest`` holds at the
+            same place.
+        tree (any): A tree; it decides the structure of the result.
+        *rest (any): Trees that hold at least the places of ``tree``.
+        is_leaf (callable, optional): Where it returns True, a list, tuple or dict is passed to
+            ``fn`` as it is.
 
-    Returns
-    -------
-    any
-        A tree of the structure of ``tree``. Named tuples and subclasses of list and tuple keep
-        their type; a dict of any kind becomes a dict.
+    Returns:
+        any: A tree of the structure of ``tree``. Named tuples and subclasses of list and tuple
+            keep their type; a dict of any kind becomes a dict.
 
-    Raises
-    ------
-    KeyError, IndexError
-        If a tree of ``rest`` lacks a place.
+    Raises:
+        KeyError, IndexError: if a tree of ``rest`` lacks a place.
 
-    Examples
-    --------
     >>> from mlx.utils import tree_map
     >>> tree_map(lambda x, y: x * y, {"a": [1, 2]}, {"a": [3, 4]})
     {'a': [3, 8]}
@@ -86,22 +77,15 @@ def tree_map_with_path(
 ) -> Any:
     """Apply a function to the leaves of a tree and to their dotted paths.
 
-    Parameters
-    ----------
-    fn : callable
-        Called with the path (None for a tree that is a leaf), the leaf and the leaves of ``rest``.
-    tree, *rest, is_leaf
-        As in :func:`tree_map`.
-    path : str, optional
-        The path of ``tree`` itself; it is put in front of every path.
+    Args:
+        fn (callable): Called with the path (None for a tree that is a leaf), the leaf and the
+            leaves of ``rest``.
+        tree, *rest, is_leaf: As in :func:`tree_map`.
+        path (str, optional): The path of ``tree`` itself; it is put in front of every path.
 
-    Returns
-    -------
-    any
-        A tree of the structure of ``tree``.
+    Returns:
+        any: A tree of the structure of ``tree``.
 
-    Examples
-    --------
     >>> from mlx.utils import tree_map_with_path
     >>> tree_map_with_path(lambda path, x: f"{path}={x}", {"a": [1, {"b": 2}]})
     {'a': ['a.0=1', {'b': 'a.1.b=2'}]}
@@ -158,25 +142,17 @@ def tree_flatten(
 ) -> list[tuple[str, Any]] | dict[str, Any]:
     """List the leaves of a tree with their dotted paths.
 
-    Parameters
-    ----------
-    tree : any
-        A tree. Empty lists, tuples and dicts leave no trace.
-    prefix : str, optional
-        Put in front of every path, from which the first character is then removed: write
-        ``".name"`` for paths that start with ``name.``.
-    is_leaf : callable, optional
-        Where it returns True, a list, tuple or dict is listed as a leaf.
-    destination : list or dict, optional
-        What the leaves are added to. Default: a new list.
+    Args:
+        tree (any): A tree. Empty lists, tuples and dicts leave no trace.
+        prefix (str, optional): Put in front of every path, from which the first character is then
+            removed: write ``".name"`` for paths that start with ``name.``.
+        is_leaf (callable, optional): Where it returns True, a list, tuple or dict is listed as a
+            leaf.
+        destination (list | dict, optional): What the leaves are added to. Default: a new list.
 
-    Returns
-    -------
-    list of (str, any), or dict
-        ``destination``.
+    Returns:
+        list of (str, any), or dict: ``destination``.
 
-    Examples
-    --------
     >>> from mlx.utils import tree_flatten
     >>> tree_flatten({"a": [1, 2], "b": {"c": 3}})
     [('a.0', 1), ('a.1', 2), ('b.c', 3)]
@@ -194,19 +170,14 @@ def tree_flatten(
 def tree_unflatten(tree: list[tuple[str, Any]] | dict[str, Any]) -> Any:
     """Build the tree that :func:`tree_flatten` listed.
 
-    Parameters
-    ----------
-    tree : list of (str, any), or dict
-        Leaves by dotted path. Where all keys at a place are whole numbers the branch is a list,
-        else a dict; a place missing from a list holds an empty dict.
+    Args:
+        tree (list of (str, any), | dict): Leaves by dotted path. Where all keys at a place are
+            whole numbers the branch is a list, else a dict; a place missing from a list holds an
+            empty dict.
 
-    Returns
-    -------
-    any
-        The tree; an empty list for no leaves; the leaf itself for one with an empty path.
+    Returns:
+        any: The tree; an empty list for no leaves; the leaf itself for one with an empty path.
 
-    Examples
-    --------
     >>> from mlx.utils import tree_unflatten
     >>> tree_unflatten([("a.0", 1), ("a.1", 2), ("b.c", 3)])
     {'a': [1, 2], 'b': {'c': 3}}
@@ -234,24 +205,16 @@ def tree_reduce(
 ) -> Any:
     """Combine the leaves of a tree, from the first to the last.
 
-    Parameters
-    ----------
-    fn : callable
-        Called with what was combined so far and the next leaf.
-    tree : any
-        A tree.
-    initializer : any, optional
-        What to begin with. Default: the first leaf.
-    is_leaf : callable, optional
-        Where it returns True, a list, tuple or dict is passed to ``fn`` as it is.
+    Args:
+        fn (callable): Called with what was combined so far and the next leaf.
+        tree (any): A tree.
+        initializer (any, optional): What to begin with. Default: the first leaf.
+        is_leaf (callable, optional): Where it returns True, a list, tuple or dict is passed to
+            ``fn`` as it is.
 
-    Returns
-    -------
-    any
-        The combination; ``initializer`` where the tree has no leaf.
+    Returns:
+        any: The combination; ``initializer`` where the tree has no leaf.
 
-    Examples
-    --------
     >>> from mlx.utils import tree_reduce
     >>> tree_reduce(lambda total, x: total + x, {"a": [1, 2], "b": 3}, 10)
     16
@@ -267,26 +230,17 @@ def tree_merge(tree_a: Any, tree_b: Any, merge_fn: Callable[[Any, Any], Any] | N
 
     None and empty lists, tuples and dicts are holes that the other tree fills.
 
-    Parameters
-    ----------
-    tree_a, tree_b : any
-        Trees.
-    merge_fn : callable, optional
-        Called with both leaves where both trees have one.
+    Args:
+        tree_a, tree_b (any): Trees.
+        merge_fn (callable, optional): Called with both leaves where both trees have one.
 
-    Returns
-    -------
-    any
-        A tree with the places of both.
+    Returns:
+        any: A tree with the places of both.
 
-    Raises
-    ------
-    ValueError
-        If both have a leaf at one place and there is no ``merge_fn``, or if one has a list and
-        the other a dict.
+    Raises:
+        ValueError: if both have a leaf at one place and there is no ``merge_fn``, or if one has a
+            list and the other a dict.
 
-    Examples
-    --------
     >>> from mlx.utils import tree_merge
     >>> tree_merge({"a": [1, None]}, {"a": [None, 2], "b": 3})
     {'a': [1, 2], 'b': 3}

@@ -21,8 +21,6 @@ class Host:
 class Hostfile:
     """The machines of a program, the backend that connects them and variables for them.
 
-    Examples
-    --------
     >>> [host.ips for host in Hostfile.from_list("10.0.0.1,10.0.0.2").hosts]
     [['10.0.0.1'], ['10.0.0.2']]
     """
@@ -43,10 +41,8 @@ class Hostfile:
         It holds a list of machines, objects with ``ssh`` and, optionally, ``ips`` and ``rdma``, or
         an object with that list as ``hosts`` and, optionally, ``backend`` and ``envs``.
 
-        Raises
-        ------
-        ValueError
-            If there is no such file or it holds anything else.
+        Raises:
+            ValueError: if there is no such file or it holds anything else.
         """
         path = Path(hostfile)
         if not path.exists():

@@ -10,7 +10,17 @@ _Initializer = Callable[[mx.array], mx.array]
 
 
 def constant(value: float, dtype: mx.Dtype = mx.float32) -> Callable[[mx.array], mx.array]:
-    """One value everywhere.
+    """A function that fills arrays with one value.
+
+    The function takes an array, of which only the shape counts, and returns a new one;
+    :meth:`mlx.nn.Module.apply` takes it as it is.
+
+    Args:
+        value (float): The value.
+        dtype (Dtype, optional): Dtype of the new arrays. Default: ``float32``.
+
+    Returns:
+        Callable[[array], array]: The function.
 
     >>> constant(0.5)(mx.zeros((2,)))
     array([0.5, 0.5], dtype=float32)
@@ -25,7 +35,18 @@ def constant(value: float, dtype: mx.Dtype = mx.float32) -> Callable[[mx.array],
 def normal(
     mean: float = 0.0, std: float = 1.0, dtype: mx.Dtype = mx.float32
 ) -> Callable[[mx.array], mx.array]:
-    """Draws from the normal distribution with a mean and a standard deviation.
+    """A function that draws from a normal distribution.
+
+    The function takes an array, of which only the shape counts, and returns a new one;
+    :meth:`mlx.nn.Module.apply` takes it as it is.
+
+    Args:
+        mean (float, optional): Mean. Default: ``0.0``.
+        std (float, optional): Standard deviation. Default: ``1.0``.
+        dtype (Dtype, optional): Dtype of the new arrays. Default: ``float32``.
+
+    Returns:
+        Callable[[array], array]: The function.
 
     >>> normal()(mx.zeros((2, 3))).shape
     (2, 3)
@@ -40,7 +61,18 @@ def normal(
 def uniform(
     low: float = 0.0, high: float = 1.0, dtype: mx.Dtype = mx.float32
 ) -> Callable[[mx.array], mx.array]:
-    """Draws from the uniform distribution between two bounds.
+    """A function that draws from a uniform distribution.
+
+    The function takes an array, of which only the shape counts, and returns a new one;
+    :meth:`mlx.nn.Module.apply` takes it as it is.
+
+    Args:
+        low (float, optional): Lower bound. Default: ``0.0``.
+        high (float, optional): Upper bound, which is not drawn. Default: ``1.0``.
+        dtype (Dtype, optional): Dtype of the new arrays. Default: ``float32``.
+
+    Returns:
+        Callable[[array], array]: The function.
 
     >>> uniform()(mx.zeros((2, 3))).shape
     (2, 3)
@@ -53,9 +85,18 @@ def uniform(
 
 
 def identity(dtype: mx.Dtype = mx.float32) -> Callable[[mx.array], mx.array]:
-    """The identity matrix.
+    """A function that gives identity matrices.
 
-    The function it returns raises ValueError for an array that is not a square matrix.
+    The function takes a square matrix, of which only the shape counts, and returns a new one.
+
+    Args:
+        dtype (Dtype, optional): Dtype of the new matrices. Default: ``float32``.
+
+    Returns:
+        Callable[[array], array]: The function.
+
+    Raises:
+        ValueError: when the function is called, if the array is not a square matrix.
 
     >>> identity()(mx.zeros((2, 2)))
     array([[1, 0],
@@ -93,11 +134,21 @@ def _fan(a: mx.array, mode: str) -> int:
 
 
 def glorot_normal(dtype: mx.Dtype = mx.float32) -> Callable[[mx.array, float], mx.array]:
-    """Draws from a normal distribution that keeps variances in both directions.
+    r"""A function that draws from a normal distribution which keeps variances in both directions.
 
-    Its standard deviation is :math:`\\gamma \\sqrt{2 / (\\text{fan in} + \\text{fan out})}`;
-    Glorot and Bengio 2010. The function it returns takes an array of two or more dimensions
-    (ValueError) and the factor ``gain``, by default 1.
+    The standard deviation is :math:`\gamma \sqrt{2 / (\text{fan in} + \text{fan out})}`, where a
+    weight has the shape (out, kernel ..., in). Glorot and Bengio 2010, "Understanding the
+    Difficulty of Training Deep Feedforward Neural Networks".
+
+    Args:
+        dtype (Dtype, optional): Dtype of the new arrays. Default: ``float32``.
+
+    Returns:
+        Callable[[array, float], array]: The function. It takes an array, of which only the shape
+            counts, and the factor ``gain`` (:math:`\gamma`), by default 1.
+
+    Raises:
+        ValueError: when the function is called, if the array has fewer than two axes.
 
     >>> glorot_normal()(mx.zeros((2, 3))).shape
     (2, 3)
@@ -111,11 +162,21 @@ def glorot_normal(dtype: mx.Dtype = mx.float32) -> Callable[[mx.array, float], m
 
 
 def glorot_uniform(dtype: mx.Dtype = mx.float32) -> Callable[[mx.array, float], mx.array]:
-    """Draws from a uniform distribution that keeps variances in both directions.
+    r"""A function that draws from a uniform distribution which keeps variances in both directions.
 
-    Its bounds are :math:`\\pm \\gamma \\sqrt{6 / (\\text{fan in} + \\text{fan out})}`; Glorot and
-    Bengio 2010. The function it returns takes an array of two or more dimensions (ValueError)
-    and the factor ``gain``, by default 1.
+    The bounds are :math:`\pm \gamma \sqrt{6 / (\text{fan in} + \text{fan out})}`, where a weight
+    has the shape (out, kernel ..., in). Glorot and Bengio 2010, "Understanding the Difficulty of
+    Training Deep Feedforward Neural Networks".
+
+    Args:
+        dtype (Dtype, optional): Dtype of the new arrays. Default: ``float32``.
+
+    Returns:
+        Callable[[array, float], array]: The function. It takes an array, of which only the shape
+            counts, and the factor ``gain`` (:math:`\gamma`), by default 1.
+
+    Raises:
+        ValueError: when the function is called, if the array has fewer than two axes.
 
     >>> glorot_uniform()(mx.zeros((2, 3))).shape
     (2, 3)
@@ -131,14 +192,25 @@ def glorot_uniform(dtype: mx.Dtype = mx.float32) -> Callable[[mx.array, float], 
 def he_normal(
     dtype: mx.Dtype = mx.float32,
 ) -> Callable[[mx.array, Literal["fan_in", "fan_out"], float], mx.array]:
-    """Draws from a normal distribution that keeps variances through rectifiers.
+    r"""A function that draws from a normal distribution which keeps variances through rectifiers.
 
-    Its standard deviation is :math:`\\gamma \\sqrt{1 / \\text{fan}}`; He et al. 2015,
-    arXiv 1502.01852, where the factor :math:`\\sqrt 2` of a rectifier belongs to the gain. The
-    function it returns takes an array of two or more dimensions, ``mode``, by default
-    ``"fan_in"``, and ``gain``, by default 1; it raises ValueError for another mode or array.
+    The standard deviation is :math:`\gamma \sqrt{1 / \text{fan}}`, where a weight has the shape
+    (out, kernel ..., in) and the factor :math:`\sqrt 2` of a rectifier belongs to the gain. He et
+    al. 2015, "Delving Deep into Rectifiers" (arXiv 1502.01852).
 
-    >>> he_normal()(mx.zeros((2, 3))).shape
+    Args:
+        dtype (Dtype, optional): Dtype of the new arrays. Default: ``float32``.
+
+    Returns:
+        Callable[[array, str, float], array]: The function. It takes an array, of which only the
+            shape counts, ``mode``, ``"fan_in"`` (by default) or ``"fan_out"``, and ``gain``
+            (:math:`\gamma`), by default 1.
+
+    Raises:
+        ValueError: when the function is called, if the mode is another one or the array has fewer
+            than two axes.
+
+    >>> he_normal()(mx.zeros((2, 3)), gain=2 ** 0.5).shape
     (2, 3)
     """
 
@@ -154,12 +226,25 @@ def he_normal(
 def he_uniform(
     dtype: mx.Dtype = mx.float32,
 ) -> Callable[[mx.array, Literal["fan_in", "fan_out"], float], mx.array]:
-    """Draws from a uniform distribution that keeps variances through rectifiers.
+    r"""A function that draws from a uniform distribution which keeps variances through rectifiers.
 
-    Its bounds are :math:`\\pm \\gamma \\sqrt{3 / \\text{fan}}`; see :func:`he_normal` for the
-    arguments.
+    The bounds are :math:`\pm \gamma \sqrt{3 / \text{fan}}`, where a weight has the shape (out,
+    kernel ..., in) and the factor :math:`\sqrt 2` of a rectifier belongs to the gain. He et al.
+    2015, "Delving Deep into Rectifiers" (arXiv 1502.01852).
 
-    >>> he_uniform()(mx.zeros((2, 3))).shape
+    Args:
+        dtype (Dtype, optional): Dtype of the new arrays. Default: ``float32``.
+
+    Returns:
+        Callable[[array, str, float], array]: The function. It takes an array, of which only the
+            shape counts, ``mode``, ``"fan_in"`` (by default) or ``"fan_out"``, and ``gain``
+            (:math:`\gamma`), by default 1.
+
+    Raises:
+        ValueError: when the function is called, if the mode is another one or the array has fewer
+            than two axes.
+
+    >>> he_uniform()(mx.zeros((2, 3)), "fan_out").shape
     (2, 3)
     """
 
@@ -175,11 +260,22 @@ def he_uniform(
 def sparse(
     sparsity: float, mean: float = 0.0, std: float = 1.0, dtype: mx.Dtype = mx.float32
 ) -> Callable[[mx.array], mx.array]:
-    """Draws from a normal distribution and sets a share of every row to zero.
+    """A function that draws from a normal distribution and sets a share of every row to zero.
 
-    Martens 2010, Deep learning via Hessian-free optimization. Of ``n`` columns
-    ``ceil(sparsity * n)`` are zero. The function it returns raises ValueError for what is not a
-    matrix.
+    Of ``n`` columns ``ceil(sparsity * n)`` are zero, others in each row. Martens 2010, "Deep
+    Learning via Hessian-Free Optimization".
+
+    Args:
+        sparsity (float): Share of zeros, from 0 to 1.
+        mean (float, optional): Mean of the others. Default: ``0.0``.
+        std (float, optional): Their standard deviation. Default: ``1.0``.
+        dtype (Dtype, optional): Dtype of the new matrices. Default: ``float32``.
+
+    Returns:
+        Callable[[array], array]: The function. It takes a matrix, of which only the shape counts.
+
+    Raises:
+        ValueError: when the function is called, if the array is not a matrix.
 
     >>> (sparse(0.5)(mx.zeros((2, 4))) == 0).sum().item()
     4
@@ -199,10 +295,22 @@ def sparse(
 
 
 def orthogonal(gain: float = 1.0, dtype: mx.Dtype = mx.float32) -> Callable[[mx.array], mx.array]:
-    """Draws a matrix with orthonormal rows or columns, the fewer of them, times ``gain``.
+    """A function that draws matrices with orthonormal rows or columns, the fewer of them.
 
-    Saxe et al. 2013, arXiv 1312.6120. The decomposition runs on the CPU. The function it returns
-    raises ValueError for what is not a matrix.
+    Every such matrix is equally likely: the QR decomposition of a normally distributed one, with
+    signs from its diagonal (Mezzadri 2007, arXiv math-ph/0609050). It runs on the CPU. Saxe et al.
+    2013, "Exact Solutions to the Nonlinear Dynamics of Learning in Deep Linear Neural Networks"
+    (arXiv 1312.6120).
+
+    Args:
+        gain (float, optional): Factor on the matrices. Default: ``1.0``.
+        dtype (Dtype, optional): Dtype of the new matrices. Default: ``float32``.
+
+    Returns:
+        Callable[[array], array]: The function. It takes a matrix, of which only the shape counts.
+
+    Raises:
+        ValueError: when the function is called, if the array is not a matrix.
 
     >>> w = orthogonal()(mx.zeros((2, 5)))
     >>> mx.allclose(w @ w.T, mx.eye(2), atol=1e-5).item()

@@ -52,34 +52,22 @@ def cross_entropy(
 ) -> mx.array:
     """The cross entropy of targets and the softmax of logits.
 
-    Parameters
-    ----------
-    logits : array
-        Scores of the classes along ``axis``.
-    targets : array
-        Class indices, of the shape of ``logits`` without ``axis``, or probabilities of its shape.
-    weights : array, optional
-        Factors on the losses, of their shape.
-    axis : int, optional
-        Where the classes are. Default: ``-1``.
-    label_smoothing : float, optional
-        The share of the uniform distribution that is mixed into the targets, in [0, 1)
-        (Szegedy et al. 2015, arXiv 1512.00567). Default: ``0.0``.
-    reduction : str, optional
-        Default: ``"none"``.
+    Args:
+        logits (array): Scores of the classes along ``axis``.
+        targets (array): Class indices, of the shape of ``logits`` without ``axis``, or
+            probabilities of its shape.
+        weights (array, optional): Factors on the losses, of their shape.
+        axis (int, optional): Where the classes are. Default: ``-1``.
+        label_smoothing (float, optional): The share of the uniform distribution that is mixed into
+            the targets, in [0, 1) (Szegedy et al. 2015, arXiv 1512.00567). Default: ``0.0``.
+        reduction (str, optional): Default: ``"none"``.
 
-    Returns
-    -------
-    array
-        The losses, of the shape of ``logits`` without ``axis``, or a scalar.
+    Returns:
+        array: The losses, of the shape of ``logits`` without ``axis``, or a scalar.
 
-    Raises
-    ------
-    ValueError
-        If shapes do not fit or ``label_smoothing`` is outside [0, 1).
+    Raises:
+        ValueError: if shapes do not fit or ``label_smoothing`` is outside [0, 1).
 
-    Examples
-    --------
     >>> cross_entropy(mx.array([[5.0, -100.0], [0.0, 100.0]]), mx.array([1, 1]))
     array([105, 0], dtype=float32)
     """
@@ -118,27 +106,17 @@ def binary_cross_entropy(
 ) -> mx.array:
     """The cross entropy of targets and predictions with two outcomes.
 
-    Parameters
-    ----------
-    inputs : array
-        Logits, or probabilities when ``with_logits`` is off; the logarithms of probabilities are
-        cut at -100.
-    targets : array
-        Probabilities, of the shape of ``inputs``.
-    weights : array, optional
-        Factors on the losses, of their shape.
-    with_logits : bool, optional
-        What ``inputs`` are. Default: ``True``.
-    reduction : str, optional
-        Default: ``"mean"``.
+    Args:
+        inputs (array): Logits, or probabilities when ``with_logits`` is off; the logarithms of
+            probabilities are cut at -100.
+        targets (array): Probabilities, of the shape of ``inputs``.
+        weights (array, optional): Factors on the losses, of their shape.
+        with_logits (bool, optional): What ``inputs`` are. Default: ``True``.
+        reduction (str, optional): Default: ``"mean"``.
 
-    Returns
-    -------
-    array
-        The losses or a scalar.
+    Returns:
+        array: The losses or a scalar.
 
-    Examples
-    --------
     >>> binary_cross_entropy(mx.array([0.0, 0.0]), mx.array([0.0, 1.0]))
     array(0.693147, dtype=float32)
     """
@@ -155,6 +133,21 @@ def binary_cross_entropy(
 def l1_loss(predictions: mx.array, targets: mx.array, reduction: Reduction = "mean") -> mx.array:
     """The absolute error, :math:`|p - t|`.
 
+    Less sensitive to outliers than :func:`mse_loss`; its gradient has the magnitude 1 everywhere
+    but at 0.
+
+    Args:
+        predictions (array): Predicted values :math:`p`.
+        targets (array): True values :math:`t`, of the same shape.
+        reduction (str, optional): ``"none"``, ``"mean"`` or ``"sum"`` of the losses. Default:
+            ``"mean"``.
+
+    Returns:
+        array: The losses, of the shape of the inputs, or a scalar.
+
+    Raises:
+        ValueError: if the shapes differ or the reduction is another one.
+
     >>> l1_loss(mx.array([1.0, 2.0]), mx.array([0.0, 4.0]))
     array(1.5, dtype=float32)
     """
@@ -164,6 +157,20 @@ def l1_loss(predictions: mx.array, targets: mx.array, reduction: Reduction = "me
 
 def mse_loss(predictions: mx.array, targets: mx.array, reduction: Reduction = "mean") -> mx.array:
     """The squared error, :math:`(p - t)^2`.
+
+    Its expectation is least where the prediction is the mean of the targets.
+
+    Args:
+        predictions (array): Predicted values :math:`p`.
+        targets (array): True values :math:`t`, of the same shape.
+        reduction (str, optional): ``"none"``, ``"mean"`` or ``"sum"`` of the losses. Default:
+            ``"mean"``.
+
+    Returns:
+        array: The losses, of the shape of the inputs, or a scalar.
+
+    Raises:
+        ValueError: if the shapes differ or the reduction is another one.
 
     >>> mse_loss(mx.array([1.0, 2.0]), mx.array([0.0, 4.0]))
     array(2.5, dtype=float32)
@@ -177,24 +184,21 @@ def nll_loss(
 ) -> mx.array:
     """The negated log probability of a class.
 
-    Parameters
-    ----------
-    inputs : array
-        Log probabilities of the classes along ``axis``.
-    targets : array
-        Class indices, of the shape of ``inputs`` without ``axis``.
-    axis : int, optional
-        Where the classes are. Default: ``-1``.
-    reduction : str, optional
-        Default: ``"none"``.
+    For logits see :func:`cross_entropy`, which needs no probabilities.
 
-    Returns
-    -------
-    array
-        The losses, of the shape of ``targets``, or a scalar.
+    Args:
+        inputs (array): Log probabilities of the classes along ``axis``.
+        targets (array): Class indices, of the shape of ``inputs`` without ``axis``.
+        axis (int, optional): Where the classes are. Default: ``-1``.
+        reduction (str, optional): ``"none"``, ``"mean"`` or ``"sum"`` of the losses. Default:
+            ``"none"``.
 
-    Examples
-    --------
+    Returns:
+        array: The losses, of the shape of ``targets``, or a scalar.
+
+    Raises:
+        ValueError: if the shapes do not fit or the reduction is another one.
+
     >>> nll_loss(mx.array([[-1.0, -3.0]]), mx.array([1]))
     array([3], dtype=float32)
     """
@@ -210,29 +214,27 @@ def gaussian_nll_loss(
     eps: float = 1e-6,
     reduction: Reduction = "mean",
 ) -> mx.array:
-    """The negated log density of targets under normal distributions.
+    r"""The negated log density of targets under normal distributions.
 
-    :math:`\\frac12 (\\log v + (t - x)^2 / v)` with :math:`v = \\max(\\text{vars}, \\text{eps})`;
-    Nix and Weigend 1994.
+    :math:`\frac12 (\log v + (t - x)^2 / v)` with :math:`v = \max(\text{vars}, \text{eps})`. Nix and
+    Weigend 1994, "Estimating the Mean and Variance of the Target Probability Distribution".
 
-    Parameters
-    ----------
-    inputs, targets, vars : array
-        Means, targets and variances, all of one shape.
-    full : bool, optional
-        Whether to add the constant :math:`\\frac12 \\log 2 \\pi`. Default: ``False``.
-    eps : float, optional
-        The least variance. Default: ``1e-6``.
-    reduction : str, optional
-        Default: ``"mean"``.
+    Args:
+        inputs (array): Means :math:`x`.
+        targets (array): True values :math:`t`, of the same shape.
+        vars (array): Variances, of the same shape.
+        full (bool, optional): Whether to add the constant :math:`\frac12 \log 2 \pi`. Default:
+            ``False``.
+        eps (float, optional): The least variance. Default: ``1e-6``.
+        reduction (str, optional): ``"none"``, ``"mean"`` or ``"sum"`` of the losses. Default:
+            ``"mean"``.
 
-    Returns
-    -------
-    array
-        The losses or a scalar.
+    Returns:
+        array: The losses, of the shape of the inputs, or a scalar.
 
-    Examples
-    --------
+    Raises:
+        ValueError: if the shapes differ or the reduction is another one.
+
     >>> gaussian_nll_loss(mx.array([1.0]), mx.array([3.0]), mx.array([1.0]))
     array(2, dtype=float32)
     """
@@ -248,24 +250,23 @@ def gaussian_nll_loss(
 def kl_div_loss(
     inputs: mx.array, targets: mx.array, axis: int = -1, reduction: Reduction = "none"
 ) -> mx.array:
-    """The Kullback-Leibler divergence :math:`\\sum e^t (t - x)` of log probabilities.
+    r"""The Kullback-Leibler divergence :math:`\sum e^t (t - x)` of log probabilities.
 
-    Parameters
-    ----------
-    inputs, targets : array
-        Log probabilities along ``axis``, predicted and true.
-    axis : int, optional
-        What to sum over. Default: ``-1``.
-    reduction : str, optional
-        Default: ``"none"``.
+    It is 0 for equal distributions and else positive.
 
-    Returns
-    -------
-    array
-        The losses, without ``axis``, or a scalar.
+    Args:
+        inputs (array): Predicted log probabilities :math:`x` along ``axis``.
+        targets (array): True log probabilities :math:`t`, which broadcast with ``inputs``.
+        axis (int, optional): What to sum over. Default: ``-1``.
+        reduction (str, optional): ``"none"``, ``"mean"`` or ``"sum"`` of the losses. Default:
+            ``"none"``.
 
-    Examples
-    --------
+    Returns:
+        array: The losses, without ``axis``, or a scalar.
+
+    Raises:
+        ValueError: if the reduction is another one.
+
     >>> kl_div_loss(mx.array([[-1.0, -2.0]]), mx.array([[-1.0, -2.0]]))
     array([0], dtype=float32)
     """
@@ -275,10 +276,23 @@ def kl_div_loss(
 def smooth_l1_loss(
     predictions: mx.array, targets: mx.array, beta: float = 1.0, reduction: Reduction = "mean"
 ) -> mx.array:
-    """A squared error within ``beta`` and an absolute one beyond.
+    r"""A squared error within ``beta`` and an absolute one beyond.
 
-    :math:`(p - t)^2 / (2 \\beta)` where :math:`|p - t| < \\beta`, else
-    :math:`|p - t| - \\beta / 2`; Girshick 2015, arXiv 1504.08083.
+    :math:`(p - t)^2 / (2 \beta)` where :math:`|p - t| < \beta`, else :math:`|p - t| - \beta / 2`.
+    Girshick 2015, "Fast R-CNN" (arXiv 1504.08083).
+
+    Args:
+        predictions (array): Predicted values :math:`p`.
+        targets (array): True values :math:`t`, of the same shape.
+        beta (float, optional): Where the two parts meet; 0 gives :func:`l1_loss`. Default: ``1.0``.
+        reduction (str, optional): ``"none"``, ``"mean"`` or ``"sum"`` of the losses. Default:
+            ``"mean"``.
+
+    Returns:
+        array: The losses, of the shape of the inputs, or a scalar.
+
+    Raises:
+        ValueError: if the shapes differ or the reduction is another one.
 
     >>> smooth_l1_loss(mx.array([1.0, 0.5]), mx.array([3.0, 0.0]), reduction="none")
     array([1.5, 0.125], dtype=float32)
@@ -300,34 +314,28 @@ def triplet_loss(
     eps: float = 1e-6,
     reduction: Reduction = "none",
 ) -> mx.array:
-    """How much nearer than ``margin`` a negative is than a positive.
+    r"""How much nearer than ``margin`` a negative is than a positive.
 
-    :math:`\\max(d(a, p) - d(a, n) + \\text{margin}, 0)` with the distance
-    :math:`d(a, b) = (\\sum |a - b|^p + \\text{eps})^{1 / p}`; Schroff et al. 2015,
-    arXiv 1503.03832.
+    :math:`\max(d(a, p) - d(a, n) + \text{margin}, 0)` with the distance :math:`d(a, b) = (\sum |a -
+    b|^p + \text{eps})^{1 / p}`. Schroff et al. 2015, "FaceNet" (arXiv 1503.03832).
 
-    Parameters
-    ----------
-    anchors, positives, negatives : array
-        Vectors along ``axis``.
-    axis : int, optional
-        Where the vectors lie. Default: ``-1``.
-    p : int, optional
-        The power of the differences. Default: ``2``.
-    margin : float, optional
-        The wanted difference of distances. Default: ``1.0``.
-    eps : float, optional
-        Added to the sum of powers. Default: ``1e-6``.
-    reduction : str, optional
-        Default: ``"none"``.
+    Args:
+        anchors (array): Vectors :math:`a` along ``axis``.
+        positives (array): Vectors that should be near the anchors.
+        negatives (array): Vectors that should be far from them.
+        axis (int, optional): Where the vectors lie. Default: ``-1``.
+        p (int, optional): The power of the differences. Default: ``2``.
+        margin (float, optional): The wanted difference of distances. Default: ``1.0``.
+        eps (float, optional): Added to the sum of powers. Default: ``1e-6``.
+        reduction (str, optional): ``"none"``, ``"mean"`` or ``"sum"`` of the losses. Default:
+            ``"none"``.
 
-    Returns
-    -------
-    array
-        The losses, without ``axis``, or a scalar.
+    Returns:
+        array: The losses, without ``axis``, or a scalar.
 
-    Examples
-    --------
+    Raises:
+        ValueError: if the shapes do not broadcast or the reduction is another one.
+
     >>> a, b = mx.array([[0.0, 0.0]]), mx.array([[3.0, 4.0]])
     >>> triplet_loss(a, a, b)
     array([0], dtype=float32)
@@ -342,7 +350,21 @@ def triplet_loss(
 
 
 def hinge_loss(inputs: mx.array, targets: mx.array, reduction: Reduction = "none") -> mx.array:
-    """The hinge :math:`\\max(1 - x t, 0)` for targets -1 and 1.
+    r"""The hinge :math:`\max(1 - x t, 0)` for targets -1 and 1.
+
+    It is 0 for scores of the right sign and at least 1. Used by support vector machines.
+
+    Args:
+        inputs (array): Scores :math:`x`.
+        targets (array): Signs :math:`t`, -1 or 1, which broadcast with ``inputs``.
+        reduction (str, optional): ``"none"``, ``"mean"`` or ``"sum"`` of the losses. Default:
+            ``"none"``.
+
+    Returns:
+        array: The losses, of the broadcast shape, or a scalar.
+
+    Raises:
+        ValueError: if the shapes do not broadcast or the reduction is another one.
 
     >>> hinge_loss(mx.array([0.5, 2.0]), mx.array([1.0, 1.0]))
     array([0.5, 0], dtype=float32)
@@ -353,10 +375,23 @@ def hinge_loss(inputs: mx.array, targets: mx.array, reduction: Reduction = "none
 def huber_loss(
     inputs: mx.array, targets: mx.array, delta: float = 1.0, reduction: Reduction = "none"
 ) -> mx.array:
-    """Half the squared error within ``delta``, and beyond it a line of slope ``delta``.
+    r"""Half the squared error within ``delta``, and beyond it a line of slope ``delta``.
 
-    :math:`\\frac12 e^2` where :math:`|e| \\le \\delta`, else :math:`\\delta (|e| - \\delta / 2)`;
-    Huber 1964.
+    :math:`\frac12 e^2` where :math:`|e| \le \delta`, else :math:`\delta (|e| - \delta / 2)` for the
+    error :math:`e`. Huber 1964, "Robust Estimation of a Location Parameter".
+
+    Args:
+        inputs (array): Predicted values.
+        targets (array): True values, which broadcast with ``inputs``.
+        delta (float, optional): Where the two parts meet. Default: ``1.0``.
+        reduction (str, optional): ``"none"``, ``"mean"`` or ``"sum"`` of the losses. Default:
+            ``"none"``.
+
+    Returns:
+        array: The losses, of the broadcast shape, or a scalar.
+
+    Raises:
+        ValueError: if the shapes do not broadcast or the reduction is another one.
 
     >>> huber_loss(mx.array([1.0, 0.5]), mx.array([3.0, 0.0]))
     array([1.5, 0.125], dtype=float32)
@@ -368,7 +403,22 @@ def huber_loss(
 
 
 def log_cosh_loss(inputs: mx.array, targets: mx.array, reduction: Reduction = "none") -> mx.array:
-    """The logarithm of the hyperbolic cosine of the error, without overflow.
+    r"""The logarithm of the hyperbolic cosine of the error, :math:`\log \cosh(x - t)`.
+
+    About half the squared error near 0 and the absolute error less :math:`\log 2` far from it.
+    Computed without overflow.
+
+    Args:
+        inputs (array): Predicted values :math:`x`.
+        targets (array): True values :math:`t`, which broadcast with ``inputs``.
+        reduction (str, optional): ``"none"``, ``"mean"`` or ``"sum"`` of the losses. Default:
+            ``"none"``.
+
+    Returns:
+        array: The losses, of the broadcast shape, or a scalar.
+
+    Raises:
+        ValueError: if the shapes do not broadcast or the reduction is another one.
 
     >>> log_cosh_loss(mx.array([1.0]), mx.array([1.0]))
     array([0], dtype=float32)
@@ -384,28 +434,25 @@ def cosine_similarity_loss(
     eps: float = 1e-8,
     reduction: Reduction = "none",
 ) -> mx.array:
-    """The cosine of the angle between vectors.
+    r"""The cosine of the angle between vectors.
 
-    :math:`\\sum x_1 x_2 / \\max(\\|x_1\\| \\|x_2\\|, \\text{eps})`
+    :math:`\sum x_1 x_2 / \max(\|x_1\| \|x_2\|, \text{eps})`: 1 for the same direction, -1 for
+    opposite ones. As the name does not tell, it is larger for more similar vectors.
 
-    Parameters
-    ----------
-    x1, x2 : array
-        Vectors along ``axis``.
-    axis : int, optional
-        Where the vectors lie. Default: ``1``.
-    eps : float, optional
-        The least product of norms. Default: ``1e-8``.
-    reduction : str, optional
-        Default: ``"none"``.
+    Args:
+        x1 (array): Vectors along ``axis``.
+        x2 (array): Vectors along ``axis``, which broadcast with ``x1``.
+        axis (int, optional): Where the vectors lie. Default: ``1``.
+        eps (float, optional): The least product of norms. Default: ``1e-8``.
+        reduction (str, optional): ``"none"``, ``"mean"`` or ``"sum"`` of the cosines. Default:
+            ``"none"``.
 
-    Returns
-    -------
-    array
-        The cosines, without ``axis``, or a scalar.
+    Returns:
+        array: The cosines, without ``axis``, or a scalar.
 
-    Examples
-    --------
+    Raises:
+        ValueError: if the shapes do not broadcast or the reduction is another one.
+
     >>> cosine_similarity_loss(mx.array([[1.0, 0.0]]), mx.array([[2.0, 0.0]]))
     array([1], dtype=float32)
     """
@@ -420,26 +467,25 @@ def margin_ranking_loss(
     margin: float = 0.0,
     reduction: Reduction = "none",
 ) -> mx.array:
-    """How far two scores are from the order that targets -1 and 1 ask for.
+    r"""How far two scores are from the order that targets -1 and 1 ask for.
 
-    :math:`\\max(-t (x_1 - x_2) + \\text{margin}, 0)`
+    :math:`\max(-t (x_1 - x_2) + \text{margin}, 0)`; for the target 1 the first score should be the
+    larger one.
 
-    Parameters
-    ----------
-    inputs1, inputs2, targets : array
-        Scores and targets, all of one shape.
-    margin : float, optional
-        The wanted difference of scores. Default: ``0.0``.
-    reduction : str, optional
-        Default: ``"none"``.
+    Args:
+        inputs1 (array): First scores.
+        inputs2 (array): Second scores, of the same shape.
+        targets (array): Signs :math:`t`, -1 or 1, of the same shape.
+        margin (float, optional): The wanted difference of scores. Default: ``0.0``.
+        reduction (str, optional): ``"none"``, ``"mean"`` or ``"sum"`` of the losses. Default:
+            ``"none"``.
 
-    Returns
-    -------
-    array
-        The losses or a scalar.
+    Returns:
+        array: The losses, of the shape of the inputs, or a scalar.
 
-    Examples
-    --------
+    Raises:
+        ValueError: if the shapes differ or the reduction is another one.
+
     >>> margin_ranking_loss(mx.array([1.0]), mx.array([3.0]), mx.array([1]))
     array([2], dtype=float32)
     """

@@ -21,21 +21,14 @@ __all__ = [
 def value_and_grad(model: Module, fn: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:
     """Differentiate a function with respect to the trainable parameters of a model.
 
-    Parameters
-    ----------
-    model : Module
-        The model that ``fn`` calls.
-    fn : callable
-        Returns a scalar array, or a tuple that begins with one.
+    Args:
+        model (Module): The model that ``fn`` calls.
+        fn (callable): Returns a scalar array, or a tuple that begins with one.
 
-    Returns
-    -------
-    callable
-        Takes what ``fn`` takes; returns what it returns and the gradients, a tree of the
-        structure of ``model.trainable_parameters()``.
+    Returns:
+        callable: Takes what ``fn`` takes; returns what it returns and the gradients, a tree of the
+            structure of ``model.trainable_parameters()``.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> model = nn.Linear(2, 1, bias=False)
     >>> loss, grads = nn.value_and_grad(model, lambda x: model(x).sum())(mx.ones((3, 2)))
@@ -62,20 +55,13 @@ def checkpoint(module: Module, fn: Callable[..., Any] | None = None) -> Callable
 
     Chen et al. 2016, arXiv 1604.06174.
 
-    Parameters
-    ----------
-    module : Module
-        The module whose parameters ``fn`` uses.
-    fn : callable, optional
-        Default: the module itself.
+    Args:
+        module (Module): The module whose parameters ``fn`` uses.
+        fn (callable, optional): Default: the module itself.
 
-    Returns
-    -------
-    callable
-        Takes and returns what ``fn`` does.
+    Returns:
+        callable: Takes and returns what ``fn`` does.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> layer = nn.Linear(2, 2)
     >>> nn.utils.checkpoint(layer)(mx.ones((1, 2))).shape
@@ -118,25 +104,17 @@ def average_gradients(
 ) -> Any:
     """The mean of gradients over the processes of a group.
 
-    Parameters
-    ----------
-    gradients : any
-        A tree of arrays, of one structure in all processes.
-    group : mlx.core.distributed.Group, optional
-        Default: all processes.
-    all_reduce_size : int, optional
-        Arrays of one dtype are sent together in messages of about this many bytes; each by itself
-        when it is not positive. Default: 32 MiB.
-    communication_stream : Stream, optional
-        Where to communicate. Default: the default stream of the device.
+    Args:
+        gradients (any): A tree of arrays, of one structure in all processes.
+        group (mlx.core.distributed.Group, optional): Default: all processes.
+        all_reduce_size (int, optional): Arrays of one dtype are sent together in messages of about
+            this many bytes; each by itself when it is not positive. Default: 32 MiB.
+        communication_stream (Stream, optional): Where to communicate. Default: the default stream
+            of the device.
 
-    Returns
-    -------
-    any
-        The tree of means; ``gradients`` itself where there is one process.
+    Returns:
+        any: The tree of means; ``gradients`` itself where there is one process.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.average_gradients({"w": mx.ones((2,))})
     {'w': array([1, 1], dtype=float32)}
@@ -168,22 +146,14 @@ def clip_grad_norm_sharded(
 ) -> tuple[Any, mx.array]:
     """Scale gradients that are split over a group down to a largest norm.
 
-    Parameters
-    ----------
-    gradients : any
-        A tree of arrays, the part of this process.
-    max_norm : float
-        The largest norm of the gradients of all processes together.
-    group : mlx.core.distributed.Group, optional
-        Default: all processes.
+    Args:
+        gradients (any): A tree of arrays, the part of this process.
+        max_norm (float): The largest norm of the gradients of all processes together.
+        group (mlx.core.distributed.Group, optional): Default: all processes.
 
-    Returns
-    -------
-    tuple of (any, array)
-        The scaled gradients and their norm before, over all processes.
+    Returns:
+        tuple of (any, array): The scaled gradients and their norm before, over all processes.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.utils.clip_grad_norm_sharded({"w": mx.array([3.0, 4.0])}, 10.0)[1]
     array(5, dtype=float32)

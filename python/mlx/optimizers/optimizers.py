@@ -35,13 +35,10 @@ _Rate = float | Callable[[mx.array], mx.array]
 class Optimizer:
     """Base class: a subclass says how one parameter is initialised and updated.
 
-    Parameters
-    ----------
-    schedulers : dict, optional
-        Functions of the step by the name of the state entry that they set before every update.
+    Args:
+        schedulers (dict, optional): Functions of the step by the name of the state entry that they
+            set before every update.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.optimizers as optim
     >>> optimizer = optim.SGD(learning_rate=0.5)
     >>> optimizer.apply_gradients({"w": mx.array([2.0])}, {"w": mx.array([3.0])})
@@ -56,14 +53,45 @@ class Optimizer:
     # --- for the user -------------------------------------------------------------------------
 
     def update(self, model: Module, gradients: dict[str, Any]) -> None:
-        """Update the parameters of a model, in place, from a tree of their gradients."""
+        """Update the parameters of a model, in place.
+
+        Args:
+            model (Module): The model.
+            gradients (dict): A tree of the gradients, such as :func:`mlx.nn.value_and_grad`
+                returns; it may lack parameters, which then stay.
+
+        Returns:
+            None
+
+        Raises:
+            KeyError: if there is a gradient of something that the model does not have.
+
+        >>> import mlx.core as mx, mlx.nn as nn, mlx.optimizers as optim
+        >>> model = nn.Linear(1, 1, bias=False)
+        >>> model.weight = mx.array([[3.0]])
+        >>> optim.SGD(learning_rate=0.5).update(model, {"weight": mx.array([[2.0]])})
+        >>> model.weight
+        array([[2]], dtype=float32)
+        """
         model.update(self.apply_gradients(gradients, model))
 
     def init(self, parameters: dict[str, Any]) -> None:
         """Make the state of all parameters; what has one already keeps it.
 
-        Happens by itself at the first update, for the parameters that have a gradient then. Call
-        it before where the state must exist, as for compiling or loading.
+        Happens by itself at the first update, for the parameters that have a gradient then. Call it
+        before where the state must exist, as for compiling or loading.
+
+        Args:
+            parameters (dict): A tree of arrays, or a module.
+
+        Returns:
+            None
+
+        >>> import mlx.core as mx, mlx.optimizers as optim
+        >>> optimizer = optim.Adam(learning_rate=0.1)
+        >>> optimizer.init({"w": mx.zeros(2)})
+        >>> sorted(optimizer.state["w"])
+        ['m', 'v']
         """
         for key, parameter in parameters.items():
             self._state[key] = self._init_tree(parameter, self._state.get(key, {}))
@@ -72,22 +100,20 @@ class Optimizer:
     def apply_gradients(self, gradients: dict[str, Any], parameters: dict[str, Any]) -> Any:
         """New parameters from gradients; the state moves on by a step.
 
-        Parameters
-        ----------
-        gradients : dict
-            A tree of arrays.
-        parameters : dict
-            A tree, or a module, that has at least the places of ``gradients``.
+        Args:
+            gradients (dict): A tree of arrays.
+            parameters (dict): A tree, or a module, that has at least the places of ``gradients``.
 
-        Returns
-        -------
-        dict
-            A tree of the structure of ``gradients``.
+        Returns:
+            dict: A tree of the structure of ``gradients``.
 
-        Raises
-        ------
-        KeyError
-            If a parameter is missing.
+        Raises:
+            KeyError: if a parameter is missing.
+
+        >>> import mlx.core as mx, mlx.optimizers as optim
+        >>> gradients, parameters = {"w": mx.array([2.0])}, {"w": mx.array([3.0])}
+        >>> optim.SGD(learning_rate=0.5).apply_gradients(gradients, parameters)
+        {'w': array([2], dtype=float32)}
         """
         if not self._initialized:
             self.init(gradients)
@@ -123,13 +149,36 @@ class Optimizer:
     # --- for subclasses -----------------------------------------------------------------------
 
     def init_single(self, parameter: mx.array, state: dict[str, Any]) -> None:
-        """Fill the empty ``state`` of one parameter."""
+        """Fill the state of one parameter; a subclass defines it.
+
+        Args:
+            parameter (array): The parameter.
+            state (dict): Its state, empty at first.
+
+        Returns:
+            None
+
+        Raises:
+            NotImplementedError: unless a subclass defines it.
+        """
         raise NotImplementedError()
 
     def apply_single(
         self, gradient: mx.array, parameter: mx.array, state: dict[str, Any]
     ) -> mx.array:
-        """The new value of one parameter; ``state`` is changed."""
+        """The new value of one parameter; a subclass defines it.
+
+        Args:
+            gradient (array): The gradient.
+            parameter (array): The parameter.
+            state (dict): Its state, which is changed.
+
+        Returns:
+            array: The new value.
+
+        Raises:
+            NotImplementedError: unless a subclass defines it.
+        """
         raise NotImplementedError()
 
     def _init_tree(self, parameters: Any, state: Any) -> Any:
@@ -164,20 +213,14 @@ class Optimizer:
 class MultiOptimizer(Optimizer):
     """Several optimisers, each for the parameters that its filter accepts first.
 
-    Parameters
-    ----------
-    optimizers : list of Optimizer
-        The last one takes what no filter accepts.
-    filters : list of callable
-        One for every optimiser but the last; called with the dotted name and the gradient.
+    Args:
+        optimizers (list of Optimizer): The last one takes what no filter accepts.
+        filters (list of callable): One for every optimiser but the last; called with the dotted
+            name and the gradient.
 
-    Raises
-    ------
-    ValueError
-        If there is not one filter fewer than optimisers.
+    Raises:
+        ValueError: if there is not one filter fewer than optimisers.
 
-    Examples
-    --------
     >>> import mlx.optimizers as optim
     >>> both = [optim.Muon(learning_rate=0.02), optim.AdamW(learning_rate=0.001)]
     >>> optimizer = optim.MultiOptimizer(both, [lambda name, weight: weight.ndim == 2])
@@ -256,26 +299,17 @@ class SGD(Optimizer):
     :math:`v' = \\mu v + (1 - \\tau) g`, :math:`w' = w - \\lambda v'`; with ``nesterov``
     :math:`w' = w - \\lambda (g + \\mu v')` (Sutskever et al. 2013).
 
-    Parameters
-    ----------
-    learning_rate : float or callable
-        The rate :math:`\\lambda`, or a function of the step.
-    momentum : float, optional
-        :math:`\\mu`. Default: ``0.0``.
-    weight_decay : float, optional
-        A factor on the parameters that is added to the gradients. Default: ``0.0``.
-    dampening : float, optional
-        :math:`\\tau`. Default: ``0.0``.
-    nesterov : bool, optional
-        Default: ``False``.
+    Args:
+        learning_rate (float | callable): The rate :math:`\\lambda`, or a function of the step.
+        momentum (float, optional): :math:`\\mu`. Default: ``0.0``.
+        weight_decay (float, optional): A factor on the parameters that is added to the gradients.
+            Default: ``0.0``.
+        dampening (float, optional): :math:`\\tau`. Default: ``0.0``.
+        nesterov (bool, optional): Default: ``False``.
 
-    Raises
-    ------
-    ValueError
-        If ``nesterov`` is set without momentum or with dampening.
+    Raises:
+        ValueError: if ``nesterov`` is set without momentum or with dampening.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.optimizers as optim
     >>> optim.SGD(0.5).apply_gradients({"w": mx.array([2.0])}, {"w": mx.array([3.0])})
     {'w': array([2], dtype=float32)}
@@ -320,22 +354,14 @@ class RMSprop(Optimizer):
     :math:`v' = \\alpha v + (1 - \\alpha) g^2`,
     :math:`w' = w - \\lambda g / (\\sqrt{v'} + \\epsilon)`; Tieleman and Hinton 2012.
 
-    Parameters
-    ----------
-    learning_rate : float or callable
-        The rate :math:`\\lambda`, or a function of the step.
-    alpha : float, optional
-        The share of the old mean. Default: ``0.99``.
-    eps : float, optional
-        Default: ``1e-8``.
+    Args:
+        learning_rate (float | callable): The rate :math:`\\lambda`, or a function of the step.
+        alpha (float, optional): The share of the old mean. Default: ``0.99``.
+        eps (float, optional): Default: ``1e-8``.
 
-    Raises
-    ------
-    ValueError
-        If ``alpha`` or ``eps`` is negative.
+    Raises:
+        ValueError: if ``alpha`` or ``eps`` is negative.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.optimizers as optim
     >>> new = optim.RMSprop(0.1, 0.0).apply_gradients({"w": mx.ones(1)}, {"w": mx.ones(1)})
     >>> new["w"]
@@ -366,20 +392,13 @@ class Adagrad(Optimizer):
 
     :math:`v' = v + g^2`, :math:`w' = w - \\lambda g / (\\sqrt{v'} + \\epsilon)`; Duchi et al. 2011.
 
-    Parameters
-    ----------
-    learning_rate : float or callable
-        The rate :math:`\\lambda`, or a function of the step.
-    eps : float, optional
-        Default: ``1e-8``.
+    Args:
+        learning_rate (float | callable): The rate :math:`\\lambda`, or a function of the step.
+        eps (float, optional): Default: ``1e-8``.
 
-    Raises
-    ------
-    ValueError
-        If ``eps`` is negative.
+    Raises:
+        ValueError: if ``eps`` is negative.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.optimizers as optim
     >>> optim.Adagrad(0.1).apply_gradients({"w": mx.ones(1)}, {"w": mx.ones(1)})["w"]
     array([0.9], dtype=float32)
@@ -410,22 +429,14 @@ class AdaDelta(Optimizer):
     :math:`u' = \\rho u + (1 - \\rho) d^2`, :math:`w' = w - \\lambda d`; Zeiler 2012,
     arXiv 1212.5701.
 
-    Parameters
-    ----------
-    learning_rate : float or callable
-        The rate :math:`\\lambda`, or a function of the step.
-    rho : float, optional
-        The share of the old means. Default: ``0.9``.
-    eps : float, optional
-        Default: ``1e-6``.
+    Args:
+        learning_rate (float | callable): The rate :math:`\\lambda`, or a function of the step.
+        rho (float, optional): The share of the old means. Default: ``0.9``.
+        eps (float, optional): Default: ``1e-6``.
 
-    Raises
-    ------
-    ValueError
-        If ``rho`` or ``eps`` is negative.
+    Raises:
+        ValueError: if ``rho`` or ``eps`` is negative.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.optimizers as optim
     >>> optim.AdaDelta(1.0).apply_gradients({"w": mx.zeros(1)}, {"w": mx.ones(1)})["w"]
     array([1], dtype=float32)
@@ -459,24 +470,16 @@ class Adam(Optimizer):
     :math:`m' = \\beta_1 m + (1 - \\beta_1) g`, :math:`v' = \\beta_2 v + (1 - \\beta_2) g^2`,
     :math:`w' = w - \\lambda m' / (\\sqrt{v'} + \\epsilon)`; Kingma and Ba 2014, arXiv 1412.6980.
 
-    Parameters
-    ----------
-    learning_rate : float or callable
-        The rate :math:`\\lambda`, or a function of the step.
-    betas : list of float, optional
-        The shares of the old means. Default: ``[0.9, 0.999]``.
-    eps : float, optional
-        Default: ``1e-8``.
-    bias_correction : bool, optional
-        Whether to divide the means by :math:`1 - \\beta^t`, as in the paper. Default: ``False``.
+    Args:
+        learning_rate (float | callable): The rate :math:`\\lambda`, or a function of the step.
+        betas (list of float, optional): The shares of the old means. Default: ``[0.9, 0.999]``.
+        eps (float, optional): Default: ``1e-8``.
+        bias_correction (bool, optional): Whether to divide the means by :math:`1 - \\beta^t`, as
+            in the paper. Default: ``False``.
 
-    Raises
-    ------
-    ValueError
-        If a beta is outside [0, 1) or ``eps`` is negative.
+    Raises:
+        ValueError: if a beta is outside [0, 1) or ``eps`` is negative.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.optimizers as optim
     >>> adam = optim.Adam(0.1, bias_correction=True)
     >>> mx.round(adam.apply_gradients({"w": mx.ones(1)}, {"w": mx.ones(1)})["w"], 4)
@@ -522,20 +525,13 @@ class AdamW(Adam):
     The parameters are multiplied by :math:`1 - \\lambda \\cdot \\text{weight\\_decay}` before the
     step; Loshchilov and Hutter 2017, arXiv 1711.05101.
 
-    Parameters
-    ----------
-    learning_rate, betas, eps, bias_correction
-        As for :class:`Adam`.
-    weight_decay : float, optional
-        Default: ``0.01``.
+    Args:
+        learning_rate, betas, eps, bias_correction: As for :class:`Adam`.
+        weight_decay (float, optional): Default: ``0.01``.
 
-    Raises
-    ------
-    ValueError
-        If a beta is outside [0, 1) or ``eps`` is negative.
+    Raises:
+        ValueError: if a beta is outside [0, 1) or ``eps`` is negative.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.optimizers as optim
     >>> adam = optim.AdamW(0.5, weight_decay=1.0)
     >>> adam.apply_gradients({"w": mx.zeros(1)}, {"w": mx.ones(1)})["w"]
@@ -566,18 +562,12 @@ class Adamax(Adam):
     :math:`v' = \\max(\\beta_2 v, |g|)`, :math:`w' = w - \\lambda m' / (v' + \\epsilon)`; Kingma and
     Ba 2014, section 7.1.
 
-    Parameters
-    ----------
-    learning_rate, betas, eps
-        As for :class:`Adam`.
+    Args:
+        learning_rate, betas, eps: As for :class:`Adam`.
 
-    Raises
-    ------
-    ValueError
-        If a beta is outside [0, 1) or ``eps`` is negative.
+    Raises:
+        ValueError: if a beta is outside [0, 1) or ``eps`` is negative.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.optimizers as optim
     >>> optim.Adamax(1.0).apply_gradients({"w": mx.ones(1)}, {"w": mx.ones(1)})["w"]
     array([0.9], dtype=float32)
@@ -608,22 +598,14 @@ class Lion(Optimizer):
     :math:`w' = w - \\lambda (\\operatorname{sign} c + \\text{weight\\_decay} \\cdot w)`;
     Chen et al. 2023, arXiv 2302.06675.
 
-    Parameters
-    ----------
-    learning_rate : float or callable
-        The rate :math:`\\lambda`, or a function of the step.
-    betas : list of float, optional
-        Default: ``[0.9, 0.99]``.
-    weight_decay : float, optional
-        Default: ``0.0``.
+    Args:
+        learning_rate (float | callable): The rate :math:`\\lambda`, or a function of the step.
+        betas (list of float, optional): Default: ``[0.9, 0.99]``.
+        weight_decay (float, optional): Default: ``0.0``.
 
-    Raises
-    ------
-    ValueError
-        If a beta is outside [0, 1).
+    Raises:
+        ValueError: if a beta is outside [0, 1).
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.optimizers as optim
     >>> optim.Lion(0.5).apply_gradients({"w": mx.ones(1)}, {"w": mx.ones(1)})["w"]
     array([0.5], dtype=float32)
@@ -662,31 +644,23 @@ class Adafactor(Optimizer):
 
     Shazeer and Stern 2018, arXiv 1804.04235, algorithms 4 and 5.
 
-    Parameters
-    ----------
-    learning_rate : float or callable, optional
-        Used when ``relative_step`` is off.
-    eps : tuple of float, optional
-        Added to squared gradients, and the least scale of a parameter.
-        Default: ``(1e-30, 1e-3)``.
-    clip_threshold : float, optional
-        The largest root mean square of an update. Default: ``1.0``.
-    decay_rate : float, optional
-        The power of the step in :math:`1 - t^c`, the share of the old mean of squares.
-        Default: ``-0.8``.
-    beta_1 : float, optional
-        The share of the old mean of updates. Default: no such mean.
-    weight_decay : float, optional
-        Default: ``0.0``.
-    scale_parameter : bool, optional
-        Whether the rate is multiplied by the root mean square of the parameter. Default: ``True``.
-    relative_step : bool, optional
-        Whether the rate is :math:`\\min(0.01, 1 / \\sqrt t)`. Default: ``True``.
-    warmup_init : bool, optional
-        Whether the 0.01 is ``1e-6 * step`` instead. Default: ``False``.
+    Args:
+        learning_rate (float | callable, optional): Used when ``relative_step`` is off.
+        eps (tuple of float, optional): Added to squared gradients, and the least scale of a
+            parameter. Default: ``(1e-30, 1e-3)``.
+        clip_threshold (float, optional): The largest root mean square of an update. Default:
+            ``1.0``.
+        decay_rate (float, optional): The power of the step in :math:`1 - t^c`, the share of the
+            old mean of squares. Default: ``-0.8``.
+        beta_1 (float, optional): The share of the old mean of updates. Default: no such mean.
+        weight_decay (float, optional): Default: ``0.0``.
+        scale_parameter (bool, optional): Whether the rate is multiplied by the root mean square of
+            the parameter. Default: ``True``.
+        relative_step (bool, optional): Whether the rate is :math:`\\min(0.01, 1 / \\sqrt t)`.
+            Default: ``True``.
+        warmup_init (bool, optional): Whether the 0.01 is ``1e-6 * step`` instead. Default:
+            ``False``.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.optimizers as optim
     >>> optim.Adafactor().apply_gradients({"w": mx.ones((1, 1))}, {"w": mx.ones((1, 1))})["w"]
     array([[0.99]], dtype=float32)
@@ -782,22 +756,15 @@ class Muon(Optimizer):
     is meant for matrices; arrays of more dimensions are flattened behind the first axis, others
     take the momentum as it is.
 
-    Parameters
-    ----------
-    learning_rate : float or callable
-        The rate, or a function of the step. For matrices with more rows than columns it is
-        multiplied by the root of their ratio.
-    momentum : float, optional
-        The share of the old momentum. Default: ``0.95``.
-    weight_decay : float, optional
-        A factor on the parameters, apart from the gradient. Default: ``0.01``.
-    nesterov : bool, optional
-        Whether to look ahead. Default: ``True``.
-    ns_steps : int, optional
-        Steps of the iteration. Default: ``5``.
+    Args:
+        learning_rate (float | callable): The rate, or a function of the step. For matrices with
+            more rows than columns it is multiplied by the root of their ratio.
+        momentum (float, optional): The share of the old momentum. Default: ``0.95``.
+        weight_decay (float, optional): A factor on the parameters, apart from the gradient.
+            Default: ``0.01``.
+        nesterov (bool, optional): Whether to look ahead. Default: ``True``.
+        ns_steps (int, optional): Steps of the iteration. Default: ``5``.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.optimizers as optim
     >>> weights = {"w": mx.ones((4, 2))}
     >>> optim.Muon(0.1).apply_gradients(weights, weights)["w"].shape
@@ -853,22 +820,17 @@ class Muon(Optimizer):
 def clip_grad_norm(grads: Any, max_norm: float) -> tuple[Any, mx.array]:
     """Scale gradients down to a largest norm.
 
-    Pascanu et al. 2012, arXiv 1211.5063.
+    The norm is that of all gradients together, as if they were one vector; it is computed in
+    float32. Gradients within it stay as they are. Pascanu et al. 2012, "On the Difficulty of
+    Training Recurrent Neural Networks" (arXiv 1211.5063).
 
-    Parameters
-    ----------
-    grads : any
-        A tree of arrays.
-    max_norm : float
-        The largest norm of all of them together.
+    Args:
+        grads (any): A tree of arrays.
+        max_norm (float): The largest norm of all of them together.
 
-    Returns
-    -------
-    tuple of (any, array)
-        The scaled gradients and their norm before.
+    Returns:
+        tuple of (any, array): The scaled gradients and their norm before.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.optimizers as optim
     >>> optim.clip_grad_norm({"w": mx.array([3.0, 4.0])}, 10.0)[1]
     array(5, dtype=float32)

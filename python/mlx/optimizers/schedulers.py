@@ -24,7 +24,15 @@ def _positive(name: str, value: int) -> None:
 
 
 def exponential_decay(init: float, decay_rate: float) -> Callable[[Any], Any]:
-    """``init * decay_rate ** step``.
+    """A rate that falls by the same factor in every step: ``init * decay_rate ** step``.
+
+    Args:
+        init (float): The rate of step 0.
+        decay_rate (float): The factor.
+
+    Returns:
+        Callable[[array], array]: A function of the step, to be given to an optimiser as its
+            learning rate.
 
     >>> exponential_decay(1.0, 0.5)(mx.array(3))
     array(0.125, dtype=float32)
@@ -37,7 +45,21 @@ def exponential_decay(init: float, decay_rate: float) -> Callable[[Any], Any]:
 
 
 def step_decay(init: float, decay_rate: float, step_size: int) -> Callable[[Any], Any]:
-    """``init * decay_rate ** (step // step_size)``; ValueError for a step size below 1.
+    """A rate that falls by a factor every so many steps.
+
+    ``init * decay_rate ** (step // step_size)``.
+
+    Args:
+        init (float): The rate of step 0.
+        decay_rate (float): The factor.
+        step_size (int): The number of steps between two falls.
+
+    Returns:
+        Callable[[array], array]: A function of the step, to be given to an optimiser as its
+            learning rate.
+
+    Raises:
+        ValueError: if the number of steps is below 1.
 
     >>> step_decay(1.0, 0.5, 10)(mx.array(29))
     array(0.25, dtype=float32)
@@ -51,9 +73,22 @@ def step_decay(init: float, decay_rate: float, step_size: int) -> Callable[[Any]
 
 
 def cosine_decay(init: float, decay_steps: int, end: float = 0.0) -> Callable[[Any], Any]:
-    """Half a cosine wave from ``init`` down to ``end`` in ``decay_steps``, then ``end``.
+    """A rate that falls along half a cosine wave and then stays.
 
-    Loshchilov and Hutter 2016, arXiv 1608.03983. ValueError for fewer steps than one.
+    ``end + (init - end) * (1 + cos(pi * step / decay_steps)) / 2``. Loshchilov and Hutter 2016,
+    "SGDR: Stochastic Gradient Descent with Warm Restarts" (arXiv 1608.03983).
+
+    Args:
+        init (float): The rate of step 0.
+        decay_steps (int): The step from which on the rate is ``end``.
+        end (float, optional): The last rate. Default: ``0.0``.
+
+    Returns:
+        Callable[[array], array]: A function of the step, to be given to an optimiser as its
+            learning rate.
+
+    Raises:
+        ValueError: if the number of steps is below 1.
 
     >>> cosine_decay(1.0, 10)(mx.array(5))
     array(0.5, dtype=float32)
@@ -69,9 +104,21 @@ def cosine_decay(init: float, decay_steps: int, end: float = 0.0) -> Callable[[A
 
 
 def linear_schedule(init: float, end: float, steps: int) -> Callable[[Any], Any]:
-    """A straight line from ``init`` to ``end`` in ``steps``, then ``end``.
+    """A rate that goes along a straight line and then stays; for warming up, and for decay.
 
-    ValueError for fewer steps than one.
+    ``init + (end - init) * step / steps``.
+
+    Args:
+        init (float): The rate of step 0.
+        end (float): The last rate.
+        steps (int): The step from which on the rate is ``end``.
+
+    Returns:
+        Callable[[array], array]: A function of the step, to be given to an optimiser as its
+            learning rate.
+
+    Raises:
+        ValueError: if the number of steps is below 1.
 
     >>> linear_schedule(0.0, 1.0, 10)(mx.array(5))
     array(0.5, dtype=float32)
@@ -89,20 +136,17 @@ def join_schedules(
 ) -> Callable[[Any], Any]:
     """One schedule after the other; each counts its steps from its own beginning.
 
-    Parameters
-    ----------
-    schedules : list of callable
-        At least one.
-    boundaries : list of int
-        The first step of every schedule but the first.
+    Args:
+        schedules (list of callable): At least one.
+        boundaries (list of int): The first step of every schedule but the first.
 
-    Raises
-    ------
-    ValueError
-        If there is no schedule, or not one boundary fewer than schedules.
+    Returns:
+        Callable[[array], array]: A function of the step, to be given to an optimiser as its
+            learning rate.
 
-    Examples
-    --------
+    Raises:
+        ValueError: if there is no schedule, or not one boundary fewer than schedules.
+
     >>> warm = join_schedules([linear_schedule(0.0, 1.0, 10), cosine_decay(1.0, 10)], [10])
     >>> warm(mx.array(15))
     array(0.5, dtype=float32)

@@ -116,6 +116,15 @@ def _softsign(x: mx.array) -> mx.array:
 def sigmoid(x: mx.array) -> mx.array:
     """The logistic function, :math:`1 / (1 + e^{-x})`.
 
+    The result lies in [0, 1] and is computed without overflow; -inf and inf give the ends. The
+    derivative is ``y * (1 - y)`` for the result ``y``.
+
+    Args:
+        x (array): Elements of any shape; integers are computed in float32.
+
+    Returns:
+        array: Of the shape of ``x``, in its floating dtype.
+
     >>> sigmoid(mx.array([0.0]))
     array([0.5], dtype=float32)
     """
@@ -123,7 +132,16 @@ def sigmoid(x: mx.array) -> mx.array:
 
 
 def relu(x: mx.array) -> mx.array:
-    """The rectified linear unit, :math:`\\max(x, 0)`.
+    r"""The rectified linear unit, :math:`\max(x, 0)`.
+
+    Integers stay integers. NaN stays NaN, and the derivative at 0 counts as 0. Nair and Hinton
+    2010, "Rectified Linear Units Improve Restricted Boltzmann Machines".
+
+    Args:
+        x (array): Elements of any shape and dtype.
+
+    Returns:
+        array: Of the shape and dtype of ``x``.
 
     >>> relu(mx.array([-1.0, 2.0]))
     array([0, 2], dtype=float32)
@@ -132,7 +150,16 @@ def relu(x: mx.array) -> mx.array:
 
 
 def relu2(x: mx.array) -> mx.array:
-    """The squared rectified linear unit, :math:`\\max(x, 0)^2` (So et al. 2021, Primer).
+    r"""The squared rectified linear unit, :math:`\max(x, 0)^2`.
+
+    So et al. 2021, "Primer: Searching for Efficient Transformers for Language Modeling" (arXiv
+    2109.08668).
+
+    Args:
+        x (array): Elements of any shape and dtype.
+
+    Returns:
+        array: Of the shape and dtype of ``x``.
 
     >>> relu2(mx.array([-1.0, 2.0]))
     array([0, 4], dtype=float32)
@@ -141,7 +168,16 @@ def relu2(x: mx.array) -> mx.array:
 
 
 def relu6(x: mx.array) -> mx.array:
-    """The rectified linear unit cut at six, :math:`\\min(\\max(x, 0), 6)`.
+    r"""The rectified linear unit cut at six, :math:`\min(\max(x, 0), 6)`.
+
+    The derivative is 1 between 0 and 6 and else 0. Made for networks of low precision: Howard et
+    al. 2017, "MobileNets" (arXiv 1704.04861).
+
+    Args:
+        x (array): Elements of any shape; integers are computed in float32.
+
+    Returns:
+        array: Of the shape of ``x``, in its floating dtype.
 
     >>> relu6(mx.array([-1.0, 2.0, 7.0]))
     array([0, 2, 6], dtype=float32)
@@ -150,7 +186,17 @@ def relu6(x: mx.array) -> mx.array:
 
 
 def leaky_relu(x: mx.array, negative_slope: float = 0.01) -> mx.array:
-    """The leaky rectified linear unit, :math:`\\max(\\text{negative\\_slope} \\cdot x, x)`.
+    r"""The leaky rectified linear unit, :math:`\max(s x, x)` for the slope :math:`s`.
+
+    Maas et al. 2013, "Rectifier Nonlinearities Improve Neural Network Acoustic Models". See
+    :func:`prelu` for slopes that are trained.
+
+    Args:
+        x (array): Elements of any shape; integers are computed in float32.
+        negative_slope (float, optional): The slope below zero, at most 1. Default: ``0.01``.
+
+    Returns:
+        array: Of the shape of ``x``, in its floating dtype.
 
     >>> leaky_relu(mx.array([-2.0, 2.0]), 0.5)
     array([-1, 2], dtype=float32)
@@ -159,7 +205,20 @@ def leaky_relu(x: mx.array, negative_slope: float = 0.01) -> mx.array:
 
 
 def log_softmax(x: mx.array, axis: int = -1) -> mx.array:
-    """The logarithm of :func:`softmax`, :math:`x - \\log \\sum e^x` over an axis.
+    r"""The logarithm of :func:`softmax`, :math:`x - \log \sum e^x` over an axis.
+
+    The largest element is subtracted first, so that large elements neither overflow nor lose
+    digits.
+
+    Args:
+        x (array): Elements of any shape; integers are computed in float32.
+        axis (int, optional): Axis of the sum; a negative one counts from the last. Default: ``-1``.
+
+    Returns:
+        array: Of the shape of ``x``; negative or zero.
+
+    Raises:
+        IndexError: if the axis is out of range.
 
     >>> log_softmax(mx.array([0.0, 0.0])).exp()
     array([0.5, 0.5], dtype=float32)
@@ -168,7 +227,20 @@ def log_softmax(x: mx.array, axis: int = -1) -> mx.array:
 
 
 def softmax(x: mx.array, axis: int = -1) -> mx.array:
-    """The normalised exponential, :math:`e^x / \\sum e^x` over an axis.
+    r"""The normalised exponential, :math:`e^x / \sum e^x` over an axis.
+
+    The largest element is subtracted first, so that nothing overflows. See :func:`mlx.core.softmax`
+    for several axes.
+
+    Args:
+        x (array): Elements of any shape; integers are computed in float32.
+        axis (int, optional): Axis of the sum; a negative one counts from the last. Default: ``-1``.
+
+    Returns:
+        array: Of the shape of ``x``; positive, with the sum 1 over the axis.
+
+    Raises:
+        IndexError: if the axis is out of range.
 
     >>> softmax(mx.array([0.0, 0.0]))
     array([0.5, 0.5], dtype=float32)
@@ -179,6 +251,18 @@ def softmax(x: mx.array, axis: int = -1) -> mx.array:
 def softmin(x: mx.array, axis: int = -1) -> mx.array:
     """The normalised exponential of the negated input: ``softmax(-x)``.
 
+    The smallest element gets the largest share. Computed without overflow.
+
+    Args:
+        x (array): Elements of any shape; integers are computed in float32.
+        axis (int, optional): Axis of the sum; a negative one counts from the last. Default: ``-1``.
+
+    Returns:
+        array: Of the shape of ``x``; positive, with the sum 1 over the axis.
+
+    Raises:
+        IndexError: if the axis is out of range.
+
     >>> softmin(mx.array([0.0, 0.0]))
     array([0.5, 0.5], dtype=float32)
     """
@@ -186,9 +270,17 @@ def softmin(x: mx.array, axis: int = -1) -> mx.array:
 
 
 def elu(x: mx.array, alpha: float = 1.0) -> mx.array:
-    """The exponential linear unit: ``x`` where positive, else :math:`\\alpha (e^x - 1)`.
+    r"""The exponential linear unit: ``x`` where positive, else :math:`\alpha (e^x - 1)`.
 
-    Clevert et al. 2015, arXiv 1511.07289.
+    Clevert et al. 2015, "Fast and Accurate Deep Network Learning by Exponential Linear Units"
+    (arXiv 1511.07289).
+
+    Args:
+        x (array): Elements of any shape; integers are computed in float32.
+        alpha (float, optional): What the function tends to below zero, negated. Default: ``1.0``.
+
+    Returns:
+        array: Of the shape of ``x``, in its floating dtype.
 
     >>> elu(mx.array([0.0, 3.0]))
     array([0, 3], dtype=float32)
@@ -197,9 +289,17 @@ def elu(x: mx.array, alpha: float = 1.0) -> mx.array:
 
 
 def celu(x: mx.array, alpha: float = 1.0) -> mx.array:
-    """The continuously differentiable exponential linear unit.
+    r"""The continuously differentiable exponential linear unit.
 
-    :math:`\\max(x, 0) + \\alpha (e^{\\min(x, 0) / \\alpha} - 1)`; Barron 2017, arXiv 1704.07483.
+    :math:`\max(x, 0) + \alpha (e^{\min(x, 0) / \alpha} - 1)`; Barron 2017, "Continuously
+    Differentiable Exponential Linear Units" (arXiv 1704.07483).
+
+    Args:
+        x (array): Elements of any shape; integers are computed in float32.
+        alpha (float, optional): What the function tends to below zero, negated. Default: ``1.0``.
+
+    Returns:
+        array: Of the shape of ``x``, in its floating dtype.
 
     >>> celu(mx.array([0.0, 3.0]), 2.0)
     array([0, 3], dtype=float32)
@@ -210,7 +310,14 @@ def celu(x: mx.array, alpha: float = 1.0) -> mx.array:
 def selu(x: mx.array) -> mx.array:
     """The scaled exponential linear unit: ``1.0507 * elu(x, 1.67326)``.
 
-    Klambauer et al. 2017, arXiv 1706.02515.
+    The constants keep mean 0 and variance 1 from layer to layer. Klambauer et al. 2017,
+    "Self-Normalizing Neural Networks" (arXiv 1706.02515).
+
+    Args:
+        x (array): Elements of any shape; integers are computed in float32.
+
+    Returns:
+        array: Of the shape of ``x``, in its floating dtype.
 
     >>> selu(mx.array([0.0, 1.0]))
     array([0, 1.0507], dtype=float32)
@@ -219,9 +326,20 @@ def selu(x: mx.array) -> mx.array:
 
 
 def prelu(x: mx.array, alpha: mx.array) -> mx.array:
-    """The parametric rectified linear unit: :math:`\\max(0, x) + \\alpha \\min(0, x)`.
+    r"""The parametric rectified linear unit: :math:`\max(0, x) + \alpha \min(0, x)`.
 
-    He et al. 2015, arXiv 1502.01852. ``alpha`` broadcasts with ``x``.
+    He et al. 2015, "Delving Deep into Rectifiers" (arXiv 1502.01852). The layer :class:`PReLU`
+    trains the slope.
+
+    Args:
+        x (array): Elements of any shape; integers are computed in float32.
+        alpha (array): Slopes below zero, which broadcast with ``x``.
+
+    Returns:
+        array: Of the broadcast shape, in the promoted dtype.
+
+    Raises:
+        ValueError: if the shapes do not broadcast.
 
     >>> prelu(mx.array([-2.0, 2.0]), mx.array([0.5]))
     array([-1, 2], dtype=float32)
@@ -230,7 +348,16 @@ def prelu(x: mx.array, alpha: mx.array) -> mx.array:
 
 
 def softplus(x: mx.array) -> mx.array:
-    """The softplus, :math:`\\log(1 + e^x)`, without overflow.
+    r"""The softplus, :math:`\log(1 + e^x)`: a smooth :func:`relu`.
+
+    Computed without overflow; the derivative is :func:`sigmoid`. Dugas et al. 2001, "Incorporating
+    Second-Order Functional Knowledge for Better Option Pricing".
+
+    Args:
+        x (array): Elements of any shape; integers are computed in float32.
+
+    Returns:
+        array: Of the shape of ``x``, in its floating dtype.
 
     >>> softplus(mx.array([100.0]))
     array([100], dtype=float32)
@@ -241,6 +368,14 @@ def softplus(x: mx.array) -> mx.array:
 def softsign(x: mx.array) -> mx.array:
     """The softsign, :math:`x / (1 + |x|)`.
 
+    The result lies in [-1, 1] and comes near the ends more slowly than that of :func:`tanh`.
+
+    Args:
+        x (array): Elements of any shape; integers are computed in float32.
+
+    Returns:
+        array: Of the shape of ``x``, in its floating dtype.
+
     >>> softsign(mx.array([-1.0, 3.0]))
     array([-0.5, 0.75], dtype=float32)
     """
@@ -248,7 +383,17 @@ def softsign(x: mx.array) -> mx.array:
 
 
 def softshrink(x: mx.array, lambd: float = 0.5) -> mx.array:
-    """Moves ``x`` towards zero by ``lambd``; zero within ``lambd`` of it.
+    r"""Moves ``x`` towards zero by ``lambd``; zero within ``lambd`` of it.
+
+    :math:`x - \operatorname{sign}(x) \lambda` where :math:`|x| > \lambda`, else 0: the proximal
+    operator of the absolute value.
+
+    Args:
+        x (array): Elements of any shape; integers are computed in float32.
+        lambd (float, optional): How far to move. Default: ``0.5``.
+
+    Returns:
+        array: Of the shape of ``x``, in its floating dtype.
 
     >>> softshrink(mx.array([-2.0, 0.25, 1.0]))
     array([-1.5, 0, 0.5], dtype=float32)
@@ -259,6 +404,15 @@ def softshrink(x: mx.array, lambd: float = 0.5) -> mx.array:
 def hard_shrink(x: mx.array, lambd: float = 0.5) -> mx.array:
     """Keeps ``x`` where its magnitude is above ``lambd``; zero elsewhere.
 
+    Unlike :func:`softshrink` it does not move what it keeps, and has a step at both ends.
+
+    Args:
+        x (array): Elements of any shape and dtype.
+        lambd (float, optional): The magnitude up to which the result is zero. Default: ``0.5``.
+
+    Returns:
+        array: Of the shape and dtype of ``x``.
+
     >>> hard_shrink(mx.array([-2.0, 0.25, 1.0]))
     array([-2, 0, 1], dtype=float32)
     """
@@ -266,7 +420,17 @@ def hard_shrink(x: mx.array, lambd: float = 0.5) -> mx.array:
 
 
 def hard_tanh(x: mx.array, min_val: float = -1.0, max_val: float = 1.0) -> mx.array:
-    """Cuts ``x`` at ``min_val`` and ``max_val``.
+    """Cuts ``x`` at ``min_val`` and ``max_val``: a :func:`tanh` made of straight lines.
+
+    The derivative is 1 between the bounds and else 0.
+
+    Args:
+        x (array): Elements of any shape; integers are computed in float32.
+        min_val (float, optional): The lower bound. Default: ``-1.0``.
+        max_val (float, optional): The upper bound. Default: ``1.0``.
+
+    Returns:
+        array: Of the shape of ``x``, in its floating dtype.
 
     >>> hard_tanh(mx.array([-2.0, 0.25, 3.0]))
     array([-1, 0.25, 1], dtype=float32)
@@ -277,6 +441,15 @@ def hard_tanh(x: mx.array, min_val: float = -1.0, max_val: float = 1.0) -> mx.ar
 def silu(x: mx.array) -> mx.array:
     """The sigmoid linear unit, also called swish: ``x * sigmoid(x)``.
 
+    Elfwing et al. 2017, "Sigmoid-Weighted Linear Units" (arXiv 1702.03118); Ramachandran et al.
+    2017 (arXiv 1710.05941).
+
+    Args:
+        x (array): Elements of any shape; integers are computed in float32.
+
+    Returns:
+        array: Of the shape of ``x``, in its floating dtype.
+
     >>> silu(mx.array([0.0, 100.0]))
     array([0, 100], dtype=float32)
     """
@@ -286,6 +459,14 @@ def silu(x: mx.array) -> mx.array:
 def log_sigmoid(x: mx.array) -> mx.array:
     """The logarithm of the logistic function: ``-softplus(-x)``.
 
+    Computed without overflow, where the logarithm of :func:`sigmoid` would be -inf below -88.
+
+    Args:
+        x (array): Elements of any shape; integers are computed in float32.
+
+    Returns:
+        array: Of the shape of ``x``; negative or zero.
+
     >>> log_sigmoid(mx.array([0.0])).exp()
     array([0.5], dtype=float32)
     """
@@ -293,10 +474,16 @@ def log_sigmoid(x: mx.array) -> mx.array:
 
 
 def gelu(x: mx.array) -> mx.array:
-    """The Gaussian error linear unit: ``x`` times the normal distribution function of ``x``.
+    r"""The Gaussian error linear unit: ``x`` times the normal distribution function of ``x``.
 
-    :math:`x (1 + \\operatorname{erf}(x / \\sqrt 2)) / 2`; Hendrycks and Gimpel 2016,
-    arXiv 1606.08415. See :func:`gelu_approx` and :func:`gelu_fast_approx` for cheaper forms.
+    :math:`x (1 + \operatorname{erf}(x / \sqrt 2)) / 2`; Hendrycks and Gimpel 2016, arXiv
+    1606.08415. See :func:`gelu_approx` and :func:`gelu_fast_approx` for cheaper forms.
+
+    Args:
+        x (array): Elements of any shape; integers are computed in float32.
+
+    Returns:
+        array: Of the shape of ``x``, in its floating dtype.
 
     >>> gelu(mx.array([0.0, 10.0]))
     array([0, 10], dtype=float32)
@@ -305,9 +492,16 @@ def gelu(x: mx.array) -> mx.array:
 
 
 def gelu_approx(x: mx.array) -> mx.array:
-    """:func:`gelu` through tanh; within 0.0005 of it.
+    r""":func:`gelu` through tanh; within 0.0005 of it.
 
-    :math:`0.5 x (1 + \\tanh(\\sqrt{2 / \\pi} (x + 0.044715 x^3)))`
+    :math:`0.5 x (1 + \tanh(\sqrt{2 / \pi} (x + 0.044715 x^3)))`; Hendrycks and Gimpel 2016, arXiv
+    1606.08415. Models that were trained with this form need it.
+
+    Args:
+        x (array): Elements of any shape; integers are computed in float32.
+
+    Returns:
+        array: Of the shape of ``x``, in its floating dtype.
 
     >>> gelu_approx(mx.array([0.0, 10.0]))
     array([0, 10], dtype=float32)
@@ -318,6 +512,15 @@ def gelu_approx(x: mx.array) -> mx.array:
 def gelu_fast_approx(x: mx.array) -> mx.array:
     """:func:`gelu` through the logistic function: ``x * sigmoid(1.702 * x)``; within 0.02 of it.
 
+    Hendrycks and Gimpel 2016, arXiv 1606.08415. Models that were trained with this form ("quick
+    GELU") need it.
+
+    Args:
+        x (array): Elements of any shape; integers are computed in float32.
+
+    Returns:
+        array: Of the shape of ``x``, in its floating dtype.
+
     >>> gelu_fast_approx(mx.array([0.0, 100.0]))
     array([0, 100], dtype=float32)
     """
@@ -327,27 +530,19 @@ def gelu_fast_approx(x: mx.array) -> mx.array:
 def glu(x: mx.array, axis: int = -1) -> mx.array:
     """The gated linear unit: one half of ``x`` times the sigmoid of the other half.
 
-    Dauphin et al. 2016, arXiv 1612.08083.
+    Dauphin et al. 2016, "Language Modeling with Gated Convolutional Networks" (arXiv 1612.08083).
 
-    Parameters
-    ----------
-    x : array
-        Of even size along ``axis``.
-    axis : int, optional
-        Where to halve. Default: ``-1``.
+    Args:
+        x (array): Of even size along ``axis``; integers are computed in float32.
+        axis (int, optional): Where to halve. Default: ``-1``.
 
-    Returns
-    -------
-    array
-        Of half the size along ``axis``.
+    Returns:
+        array: Of half the size along ``axis``.
 
-    Raises
-    ------
-    ValueError
-        If the size along ``axis`` is odd.
+    Raises:
+        ValueError: if the size along ``axis`` is odd.
+        IndexError: if the axis is out of range.
 
-    Examples
-    --------
     >>> glu(mx.array([3.0, 0.0]))
     array([1.5], dtype=float32)
     """
@@ -356,7 +551,16 @@ def glu(x: mx.array, axis: int = -1) -> mx.array:
 
 
 def step(x: mx.array, threshold: float = 0.0) -> mx.array:
-    """One where ``x`` is at least ``threshold``, zero elsewhere, as int32.
+    """One where ``x`` is at least ``threshold``, zero elsewhere.
+
+    No gradient flows through it. NaN gives zero.
+
+    Args:
+        x (array): Elements of any shape and dtype.
+        threshold (float, optional): From where on the result is one. Default: ``0.0``.
+
+    Returns:
+        array: int32, of the shape of ``x``.
 
     >>> step(mx.array([-1.0, 0.0, 2.0]))
     array([0, 1, 1], dtype=int32)
@@ -365,7 +569,16 @@ def step(x: mx.array, threshold: float = 0.0) -> mx.array:
 
 
 def mish(x: mx.array) -> mx.array:
-    """``x * tanh(softplus(x))``; Misra 2019, arXiv 1908.08681.
+    """The function ``x * tanh(softplus(x))``.
+
+    Computed without overflow; bounded below by about -0.31 and smooth. Misra 2019, "Mish: A Self
+    Regularized Non-Monotonic Activation Function" (arXiv 1908.08681).
+
+    Args:
+        x (array): Elements of any shape; integers are computed in float32.
+
+    Returns:
+        array: Of the shape of ``x``, in its floating dtype.
 
     >>> mish(mx.array([0.0, 100.0]))
     array([0, 100], dtype=float32)
@@ -374,7 +587,16 @@ def mish(x: mx.array) -> mx.array:
 
 
 def hardswish(x: mx.array) -> mx.array:
-    """:math:`x \\min(\\max(x + 3, 0), 6) / 6`; Howard et al. 2019, arXiv 1905.02244.
+    r"""A :func:`silu` made of straight lines, :math:`x \min(\max(x + 3, 0), 6) / 6`.
+
+    Zero below -3 and ``x`` above 3. Howard et al. 2019, "Searching for MobileNetV3" (arXiv
+    1905.02244).
+
+    Args:
+        x (array): Elements of any shape; integers are computed in float32.
+
+    Returns:
+        array: Of the shape of ``x``, in its floating dtype.
 
     >>> hardswish(mx.array([-4.0, 0.0, 3.0]))
     array([-0, 0, 3], dtype=float32)
@@ -383,7 +605,16 @@ def hardswish(x: mx.array) -> mx.array:
 
 
 def tanh(x: mx.array) -> mx.array:
-    """The hyperbolic tangent.
+    """The hyperbolic tangent, the same as :func:`mlx.core.tanh`.
+
+    The result lies in [-1, 1]; -inf and inf give the ends. The derivative is ``1 - y * y`` for the
+    result ``y``.
+
+    Args:
+        x (array): Elements of any shape; integers are computed in float32.
+
+    Returns:
+        array: Of the shape of ``x``, in its floating dtype.
 
     >>> tanh(mx.array([0.0]))
     array([0], dtype=float32)
@@ -410,7 +641,11 @@ def _apply(fn: Callable[..., mx.array]) -> Callable[[type[Module]], type[Module]
 
 @_apply(mx.sigmoid)
 class Sigmoid(Module):
-    """Applies :func:`sigmoid`.
+    """Applies :func:`sigmoid` to every element: :math:`1 / (1 + e^{-x})`.
+
+    The function, which tells about the paper and special values, as a layer for :class:`Sequential`
+    and other containers. Inputs have any shape; outputs have that of the input. There are no
+    parameters.
 
     >>> Sigmoid()(mx.array([0.0]))
     array([0.5], dtype=float32)
@@ -419,7 +654,11 @@ class Sigmoid(Module):
 
 @_apply(relu)
 class ReLU(Module):
-    """Applies :func:`relu`.
+    r"""Applies :func:`relu` to every element: :math:`\max(x, 0)`.
+
+    The function, which tells about the paper and special values, as a layer for :class:`Sequential`
+    and other containers. Inputs have any shape; outputs have that of the input. There are no
+    parameters.
 
     >>> ReLU()(mx.array([-1.0, 2.0]))
     array([0, 2], dtype=float32)
@@ -428,7 +667,11 @@ class ReLU(Module):
 
 @_apply(relu2)
 class ReLU2(Module):
-    """Applies :func:`relu2`.
+    r"""Applies :func:`relu2` to every element: :math:`\max(x, 0)^2`.
+
+    The function, which tells about the paper and special values, as a layer for :class:`Sequential`
+    and other containers. Inputs have any shape; outputs have that of the input. There are no
+    parameters.
 
     >>> ReLU2()(mx.array([-1.0, 2.0]))
     array([0, 4], dtype=float32)
@@ -437,7 +680,11 @@ class ReLU2(Module):
 
 @_apply(relu6)
 class ReLU6(Module):
-    """Applies :func:`relu6`.
+    r"""Applies :func:`relu6` to every element: :math:`\min(\max(x, 0), 6)`.
+
+    The function, which tells about the paper and special values, as a layer for :class:`Sequential`
+    and other containers. Inputs have any shape; outputs have that of the input. There are no
+    parameters.
 
     >>> ReLU6()(mx.array([-1.0, 7.0]))
     array([0, 6], dtype=float32)
@@ -446,7 +693,10 @@ class ReLU6(Module):
 
 @_apply(softmax)
 class Softmax(Module):
-    """Applies :func:`softmax` over the last axis.
+    r"""Applies :func:`softmax` over the last axis: :math:`e^x / \sum e^x`.
+
+    The function as a layer for :class:`Sequential` and other containers; call it for other axes.
+    Inputs have at least one axis; outputs have their shape. There are no parameters.
 
     >>> Softmax()(mx.array([0.0, 0.0]))
     array([0.5, 0.5], dtype=float32)
@@ -455,7 +705,10 @@ class Softmax(Module):
 
 @_apply(softmin)
 class Softmin(Module):
-    """Applies :func:`softmin` over the last axis.
+    r"""Applies :func:`softmin` over the last axis: :math:`e^{-x} / \sum e^{-x}`.
+
+    The function as a layer for :class:`Sequential` and other containers; call it for other axes.
+    Inputs have at least one axis; outputs have their shape. There are no parameters.
 
     >>> Softmin()(mx.array([0.0, 0.0]))
     array([0.5, 0.5], dtype=float32)
@@ -464,7 +717,11 @@ class Softmin(Module):
 
 @_apply(softplus)
 class Softplus(Module):
-    """Applies :func:`softplus`.
+    r"""Applies :func:`softplus` to every element: :math:`\log(1 + e^x)`.
+
+    The function, which tells about the paper and special values, as a layer for :class:`Sequential`
+    and other containers. Inputs have any shape; outputs have that of the input. There are no
+    parameters.
 
     >>> Softplus()(mx.array([100.0]))
     array([100], dtype=float32)
@@ -473,7 +730,11 @@ class Softplus(Module):
 
 @_apply(softsign)
 class Softsign(Module):
-    """Applies :func:`softsign`.
+    """Applies :func:`softsign` to every element: :math:`x / (1 + |x|)`.
+
+    The function, which tells about the paper and special values, as a layer for :class:`Sequential`
+    and other containers. Inputs have any shape; outputs have that of the input. There are no
+    parameters.
 
     >>> Softsign()(mx.array([1.0]))
     array([0.5], dtype=float32)
@@ -482,7 +743,11 @@ class Softsign(Module):
 
 @_apply(hardswish)
 class Hardswish(Module):
-    """Applies :func:`hardswish`.
+    r"""Applies :func:`hardswish` to every element: :math:`x \min(\max(x + 3, 0), 6) / 6`.
+
+    The function, which tells about the paper and special values, as a layer for :class:`Sequential`
+    and other containers. Inputs have any shape; outputs have that of the input. There are no
+    parameters.
 
     >>> Hardswish()(mx.array([3.0]))
     array([3], dtype=float32)
@@ -491,7 +756,10 @@ class Hardswish(Module):
 
 @_apply(hard_tanh)
 class HardTanh(Module):
-    """Applies :func:`hard_tanh` with its limits -1 and 1.
+    """Applies :func:`hard_tanh` with its bounds -1 and 1 to every element.
+
+    The function as a layer for :class:`Sequential` and other containers; call it for other bounds.
+    Inputs have any shape; outputs have that of the input. There are no parameters.
 
     >>> HardTanh()(mx.array([3.0]))
     array([1], dtype=float32)
@@ -500,7 +768,11 @@ class HardTanh(Module):
 
 @_apply(log_sigmoid)
 class LogSigmoid(Module):
-    """Applies :func:`log_sigmoid`.
+    r"""Applies :func:`log_sigmoid` to every element: :math:`-\log(1 + e^{-x})`.
+
+    The function, which tells about the paper and special values, as a layer for :class:`Sequential`
+    and other containers. Inputs have any shape; outputs have that of the input. There are no
+    parameters.
 
     >>> LogSigmoid()(mx.array([0.0])).exp()
     array([0.5], dtype=float32)
@@ -509,7 +781,10 @@ class LogSigmoid(Module):
 
 @_apply(log_softmax)
 class LogSoftmax(Module):
-    """Applies :func:`log_softmax` over the last axis.
+    r"""Applies :func:`log_softmax` over the last axis: :math:`x - \log \sum e^x`.
+
+    The function as a layer for :class:`Sequential` and other containers; call it for other axes.
+    Inputs have at least one axis; outputs have their shape. There are no parameters.
 
     >>> LogSoftmax()(mx.array([0.0, 0.0])).exp()
     array([0.5, 0.5], dtype=float32)
@@ -518,7 +793,11 @@ class LogSoftmax(Module):
 
 @_apply(mish)
 class Mish(Module):
-    """Applies :func:`mish`.
+    r"""Applies :func:`mish` to every element: :math:`x \tanh(\log(1 + e^x))`.
+
+    The function, which tells about the paper and special values, as a layer for :class:`Sequential`
+    and other containers. Inputs have any shape; outputs have that of the input. There are no
+    parameters.
 
     >>> Mish()(mx.array([100.0]))
     array([100], dtype=float32)
@@ -527,7 +806,11 @@ class Mish(Module):
 
 @_apply(selu)
 class SELU(Module):
-    """Applies :func:`selu`.
+    """Applies :func:`selu` to every element: ``1.0507 * elu(x, 1.67326)``.
+
+    The function, which tells about the paper and special values, as a layer for :class:`Sequential`
+    and other containers. Inputs have any shape; outputs have that of the input. There are no
+    parameters.
 
     >>> SELU()(mx.array([1.0]))
     array([1.0507], dtype=float32)
@@ -536,7 +819,11 @@ class SELU(Module):
 
 @_apply(silu)
 class SiLU(Module):
-    """Applies :func:`silu`.
+    """Applies :func:`silu` to every element: ``x * sigmoid(x)``.
+
+    The function, which tells about the paper and special values, as a layer for :class:`Sequential`
+    and other containers. Inputs have any shape; outputs have that of the input. There are no
+    parameters.
 
     >>> SiLU()(mx.array([100.0]))
     array([100], dtype=float32)
@@ -545,7 +832,11 @@ class SiLU(Module):
 
 @_apply(tanh)
 class Tanh(Module):
-    """Applies :func:`tanh`.
+    """Applies :func:`tanh` to every element: the hyperbolic tangent.
+
+    The function, which tells about the paper and special values, as a layer for :class:`Sequential`
+    and other containers. Inputs have any shape; outputs have that of the input. There are no
+    parameters.
 
     >>> Tanh()(mx.array([0.0]))
     array([0], dtype=float32)
@@ -553,15 +844,17 @@ class Tanh(Module):
 
 
 class GLU(Module):
-    """Applies :func:`glu`.
+    """Applies :func:`glu`: one half of the input times the sigmoid of the other half.
 
-    Parameters
-    ----------
-    axis : int, optional
-        Where to halve the input. Default: ``-1``.
+    Inputs have an even size along the axis and outputs half of it. There are no parameters. Dauphin
+    et al. 2016, arXiv 1612.08083.
 
-    Examples
-    --------
+    Args:
+        axis (int, optional): Where to halve the input. Default: ``-1``.
+
+    Raises:
+        ValueError: when called, if the size along the axis is odd.
+
     >>> GLU()(mx.array([3.0, 0.0]))
     array([1.5], dtype=float32)
     """
@@ -575,15 +868,15 @@ class GLU(Module):
 
 
 class LeakyReLU(Module):
-    """Applies :func:`leaky_relu`.
+    r"""Applies :func:`leaky_relu` to every element: :math:`\max(s x, x)` for the slope :math:`s`.
 
-    Parameters
-    ----------
-    negative_slope : float, optional
-        The slope below zero. Default: ``0.01``.
+    The function, which tells about the paper and special values, as a layer for :class:`Sequential`
+    and other containers. Inputs have any shape; outputs have that of the input. There are no
+    parameters.
 
-    Examples
-    --------
+    Args:
+        negative_slope (float, optional): The slope below zero. Default: ``0.01``.
+
     >>> LeakyReLU(0.5)(mx.array([-2.0]))
     array([-1], dtype=float32)
     """
@@ -597,15 +890,15 @@ class LeakyReLU(Module):
 
 
 class ELU(Module):
-    """Applies :func:`elu`.
+    r"""Applies :func:`elu` to every element: ``x`` where positive, else :math:`\alpha (e^x - 1)`.
 
-    Parameters
-    ----------
-    alpha : float, optional
-        What the function tends to, negated. Default: ``1.0``.
+    The function, which tells about the paper and special values, as a layer for :class:`Sequential`
+    and other containers. Inputs have any shape; outputs have that of the input. There are no
+    parameters.
 
-    Examples
-    --------
+    Args:
+        alpha (float, optional): What the function tends to below zero, negated. Default: ``1.0``.
+
     >>> ELU(2.0)(mx.array([3.0]))
     array([3], dtype=float32)
     """
@@ -619,15 +912,16 @@ class ELU(Module):
 
 
 class CELU(Module):
-    """Applies :func:`celu`.
+    r"""Applies :func:`celu` to every element: :math:`\max(x, 0) + \alpha (e^{\min(x, 0) / \alpha} -
+    1)`.
 
-    Parameters
-    ----------
-    alpha : float, optional
-        What the function tends to, negated. Default: ``1.0``.
+    The function, which tells about the paper and special values, as a layer for :class:`Sequential`
+    and other containers. Inputs have any shape; outputs have that of the input. There are no
+    parameters.
 
-    Examples
-    --------
+    Args:
+        alpha (float, optional): What the function tends to below zero, negated. Default: ``1.0``.
+
     >>> CELU(2.0)(mx.array([3.0]))
     array([3], dtype=float32)
     """
@@ -641,15 +935,15 @@ class CELU(Module):
 
 
 class Softshrink(Module):
-    """Applies :func:`softshrink`.
+    """Applies :func:`softshrink` to every element: moved towards zero, and zero near it.
 
-    Parameters
-    ----------
-    lambd : float, optional
-        How far to move towards zero. Default: ``0.5``.
+    The function, which tells about the paper and special values, as a layer for :class:`Sequential`
+    and other containers. Inputs have any shape; outputs have that of the input. There are no
+    parameters.
 
-    Examples
-    --------
+    Args:
+        lambd (float, optional): How far to move towards zero. Default: ``0.5``.
+
     >>> Softshrink(1.0)(mx.array([3.0]))
     array([2], dtype=float32)
     """
@@ -663,15 +957,15 @@ class Softshrink(Module):
 
 
 class HardShrink(Module):
-    """Applies :func:`hard_shrink`.
+    """Applies :func:`hard_shrink` to every element: ``x`` where it is far from zero.
 
-    Parameters
-    ----------
-    lambd : float, optional
-        The magnitude up to which the result is zero. Default: ``0.5``.
+    The function, which tells about the paper and special values, as a layer for :class:`Sequential`
+    and other containers. Inputs have any shape; outputs have that of the input. There are no
+    parameters.
 
-    Examples
-    --------
+    Args:
+        lambd (float, optional): The magnitude up to which the result is zero. Default: ``0.5``.
+
     >>> HardShrink(1.0)(mx.array([0.75, 3.0]))
     array([0, 3], dtype=float32)
     """
@@ -685,17 +979,20 @@ class HardShrink(Module):
 
 
 class PReLU(Module):
-    """Applies :func:`prelu` with a trained slope, the parameter ``weight``.
+    r"""Applies :func:`prelu` with trained slopes: :math:`\max(0, x) + w \min(0, x)`.
 
-    Parameters
-    ----------
-    num_parameters : int, optional
-        The size of ``weight``, which broadcasts with the last axis. Default: ``1``.
-    init : float, optional
-        The first value of the slopes. Default: ``0.25``.
+    Inputs have any shape whose last axis has ``num_parameters`` elements, or any where that is 1;
+    outputs have that of the input. The parameter is ``weight``, (num_parameters,). He et al. 2015,
+    arXiv 1502.01852.
 
-    Examples
-    --------
+    Args:
+        num_parameters (int, optional): The number of slopes: one, or one for each element of the
+            last axis. Default: ``1``.
+        init (float, optional): The first value of the slopes. Default: ``0.25``.
+
+    Raises:
+        ValueError: when called, if the slopes do not broadcast with the input.
+
     >>> PReLU()(mx.array([-4.0, 4.0]))
     array([-1, 4], dtype=float32)
     """
@@ -709,15 +1006,15 @@ class PReLU(Module):
 
 
 class Step(Module):
-    """Applies :func:`step`.
+    """Applies :func:`step` to every element: one from the threshold on, else zero, as int32.
 
-    Parameters
-    ----------
-    threshold : float, optional
-        From where on the result is one. Default: ``0.0``.
+    The function, which tells about the paper and special values, as a layer for :class:`Sequential`
+    and other containers. Inputs have any shape; outputs have that of the input. There are no
+    parameters.
 
-    Examples
-    --------
+    Args:
+        threshold (float, optional): From where on the result is one. Default: ``0.0``.
+
     >>> Step(1.0)(mx.array([0.5, 3.0]))
     array([0, 1], dtype=int32)
     """
@@ -731,21 +1028,18 @@ class Step(Module):
 
 
 class GELU(Module):
-    """Applies :func:`gelu` or one of its approximations.
+    """Applies :func:`gelu` or one of its approximations to every element.
 
-    Parameters
-    ----------
-    approx : str, optional
-        ``"none"`` for :func:`gelu`, ``"precise"`` or ``"tanh"`` for :func:`gelu_approx`,
-        ``"fast"`` for :func:`gelu_fast_approx`. Default: ``"none"``.
+    Hendrycks and Gimpel 2016, arXiv 1606.08415. Inputs have any shape; outputs have that of the
+    input. There are no parameters.
 
-    Raises
-    ------
-    ValueError
-        If ``approx`` is none of these.
+    Args:
+        approx (str, optional): ``"none"`` for :func:`gelu`, ``"precise"`` or ``"tanh"`` for
+            :func:`gelu_approx`, ``"fast"`` for :func:`gelu_fast_approx`. Default: ``"none"``.
 
-    Examples
-    --------
+    Raises:
+        ValueError: if ``approx`` is none of these.
+
     >>> GELU("tanh")(mx.array([10.0]))
     array([10], dtype=float32)
     """

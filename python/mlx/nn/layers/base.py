@@ -25,8 +25,6 @@ class Module(dict[str, Any]):
     A subclass calls ``super().__init__()`` and sets its parameters (arrays) and its sub-modules as
     attributes, also inside lists and dicts. Names that begin with ``_`` are not parameters.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> class Scale(nn.Module):
     ...     def __init__(self, dims: int):
@@ -82,7 +80,12 @@ class Module(dict[str, Any]):
 
     @property
     def training(self) -> bool:
-        """Whether the module is in training mode."""
+        """Whether the module is in training mode, as it is at first; :meth:`train` changes it.
+
+        >>> import mlx.nn as nn
+        >>> nn.Linear(2, 2).eval().training
+        False
+        """
         return bool(self._training)
 
     @property
@@ -97,22 +100,73 @@ class Module(dict[str, Any]):
 
     @staticmethod
     def is_module(value: Any) -> bool:
-        """Whether a value is a module."""
+        """Whether a value is a module.
+
+        Args:
+            value (Any): The value.
+
+        Returns:
+            bool: Whether it is.
+
+        >>> import mlx.nn as nn
+        >>> nn.Module.is_module(nn.ReLU())
+        True
+        """
         return isinstance(value, Module)
 
     @staticmethod
     def valid_child_filter(module: Module, key: str, value: Any) -> bool:
-        """Accept modules and what may contain them."""
+        """A filter for :meth:`filter_and_map` that accepts modules and what may contain them.
+
+        Args:
+            module (Module): The module that is looked into.
+            key (str): The name of one of its items.
+            value (Any): The item.
+
+        Returns:
+            bool: Whether it is a dict (as modules are) or a list.
+
+        >>> import mlx.nn as nn
+        >>> list(nn.Sequential(nn.ReLU()).filter_and_map(nn.Module.valid_child_filter))
+        ['layers']
+        """
         return isinstance(value, (dict, list))
 
     @staticmethod
     def valid_parameter_filter(module: Module, key: str, value: Any) -> bool:
-        """Accept arrays whose names do not begin with ``_`` and what may contain them."""
+        """A filter for :meth:`filter_and_map` that accepts parameters and what may contain them.
+
+        Args:
+            module (Module): The module that is looked into.
+            key (str): The name of one of its items.
+            value (Any): The item.
+
+        Returns:
+            bool: Whether it is an array, a dict or a list whose name does not begin with ``_``.
+
+        >>> import mlx.nn as nn
+        >>> list(nn.Linear(2, 1).filter_and_map(nn.Module.valid_parameter_filter))
+        ['weight', 'bias']
+        """
         return isinstance(value, (dict, list, mx.array)) and not key.startswith("_")
 
     @staticmethod
     def trainable_parameter_filter(module: Module, key: str, value: Any) -> bool:
-        """Accept what `valid_parameter_filter` accepts, unless it is frozen."""
+        """A filter for :meth:`filter_and_map` that accepts parameters which are not frozen.
+
+        Args:
+            module (Module): The module that is looked into.
+            key (str): The name of one of its items.
+            value (Any): The item.
+
+        Returns:
+            bool: Whether :meth:`valid_parameter_filter` accepts it and it is not frozen.
+
+        >>> import mlx.nn as nn
+        >>> layer = nn.Linear(2, 1).freeze(keys="bias")
+        >>> list(layer.filter_and_map(nn.Module.trainable_parameter_filter))
+        ['weight']
+        """
         return Module.valid_parameter_filter(module, key, value) and key not in module._no_grad
 
     def filter_and_map(
@@ -123,29 +177,21 @@ class Module(dict[str, Any]):
     ) -> dict[str, Any]:
         """Collect the contents of the module that pass a filter.
 
-        Parameters
-        ----------
-        filter_fn : callable
-            Called with a module, the name of one of its items and the item. Items inside lists
-            and dicts have dotted names (``"layers.0"``) and leave ``{}`` where they are refused.
-        map_fn : callable, optional
-            Applied to every leaf.
-        is_leaf_fn : callable, optional
-            Called like ``filter_fn``; says what is not looked into. Default: everything but
-            modules, dicts and lists.
+        Args:
+            filter_fn (callable): Called with a module, the name of one of its items and the item.
+                Items inside lists and dicts have dotted names (``"layers.0"``) and leave ``{}``
+                where they are refused.
+            map_fn (callable, optional): Applied to every leaf.
+            is_leaf_fn (callable, optional): Called like ``filter_fn``; says what is not looked
+                into. Default: everything but modules, dicts and lists.
 
-        Returns
-        -------
-        dict
-            Nested dicts and lists of the leaves.
+        Returns:
+            dict: Nested dicts and lists of the leaves.
 
-        Raises
-        ------
-        RuntimeError
-            If ``is_leaf_fn`` does not accept what is neither a module, a dict nor a list.
+        Raises:
+            RuntimeError: if ``is_leaf_fn`` does not accept what is neither a module, a dict nor a
+                list.
 
-        Examples
-        --------
         >>> import mlx.nn as nn
         >>> layer = nn.Linear(2, 3)
         >>> layer.filter_and_map(nn.Module.valid_parameter_filter, lambda x: x.shape)
@@ -178,21 +224,55 @@ class Module(dict[str, Any]):
         return {k: look(self, k, v) for k, v in self.items() if filter_fn(self, k, v)}
 
     def parameters(self) -> dict[str, Any]:
-        """All arrays of the module and of its sub-modules, as nested dicts and lists."""
+        """All arrays of the module and of its sub-modules, frozen ones too.
+
+        Returns:
+            dict: Nested dicts and lists in the form of the module, without names that begin with
+                ``_``.
+
+        >>> import mlx.nn as nn
+        >>> list(nn.Linear(2, 1).parameters())
+        ['weight', 'bias']
+        """
         return self.filter_and_map(Module.valid_parameter_filter)
 
     def trainable_parameters(self) -> dict[str, Any]:
-        """The parameters that are not frozen, as nested dicts and lists."""
+        """The parameters that are not frozen: those by which :func:`mlx.nn.value_and_grad`
+        differentiates.
+
+        Returns:
+            dict: Nested dicts and lists in the form of the module.
+
+        >>> import mlx.nn as nn
+        >>> list(nn.Linear(2, 1).freeze(keys="bias").trainable_parameters())
+        ['weight']
+        """
         return self.filter_and_map(Module.trainable_parameter_filter)
 
     def children(self) -> dict[str, Any]:
-        """The modules directly inside this one, as nested dicts and lists."""
+        """The modules directly inside this one.
+
+        Returns:
+            dict: Nested dicts and lists in the form of the module, with modules as leaves.
+
+        >>> import mlx.nn as nn
+        >>> nn.Sequential(nn.ReLU()).children()
+        {'layers': [ReLU()]}
+        """
         return self.filter_and_map(
             Module.valid_child_filter, is_leaf_fn=lambda m, k, v: isinstance(v, Module)
         )
 
     def leaf_modules(self) -> dict[str, Any]:
-        """The modules that contain no other module, as nested dicts and lists."""
+        """The modules that contain no other module, at any depth.
+
+        Returns:
+            dict: Nested dicts and lists in the form of the module, with modules as leaves.
+
+        >>> import mlx.nn as nn
+        >>> nn.Sequential(nn.ReLU()).leaf_modules()
+        {'layers': [ReLU()]}
+        """
 
         def is_leaf(module: Module, key: str, value: Any) -> bool:
             return isinstance(value, Module) and not tree_flatten(value.children())
@@ -200,11 +280,27 @@ class Module(dict[str, Any]):
         return self.filter_and_map(Module.valid_child_filter, is_leaf_fn=is_leaf)
 
     def modules(self) -> list[Module]:
-        """This module and all that it contains, at any depth."""
+        """This module and all that it contains, at any depth.
+
+        Returns:
+            list[Module]: The modules, each as often as it is contained.
+
+        >>> import mlx.nn as nn
+        >>> len(nn.Sequential(nn.ReLU(), nn.Linear(2, 1)).modules())
+        3
+        """
         return [module for _, module in self.named_modules()]
 
     def named_modules(self) -> list[tuple[str, Module]]:
-        """This module and all that it contains with their dotted names; its own is ``""``."""
+        """This module and all that it contains, at any depth, with their dotted names.
+
+        Returns:
+            list[tuple[str, Module]]: Names and modules; the name of this one is ``""``.
+
+        >>> import mlx.nn as nn
+        >>> [name for name, _ in nn.Sequential(nn.ReLU()).named_modules()]
+        ['', 'layers.0']
+        """
         found: list[tuple[str, Module]] = []
         waiting: list[tuple[str, Module]] = [("", self)]
         while waiting:
@@ -221,27 +317,21 @@ class Module(dict[str, Any]):
     ) -> Self:
         """Set parameters from a file or from a list of named arrays.
 
-        Parameters
-        ----------
-        file_or_weights : str, or list of (str, array)
-            A ``.npz`` or ``.safetensors`` file, or arrays by dotted name.
-        strict : bool, optional
-            Whether the names must be exactly those of the parameters, with their shapes. Else
-            unknown names are passed over and shapes are not compared. Default: ``True``.
+        Args:
+            file_or_weights (str, | list of (str, array)): A ``.npz`` or ``.safetensors`` file, or
+                arrays by dotted name.
+            strict (bool, optional): Whether the names must be exactly those of the parameters,
+                with their shapes. Else unknown names are passed over and shapes are not compared.
+                Default: ``True``.
 
-        Returns
-        -------
-        Module
-            The module itself.
+        Returns:
+            Module: The module itself.
 
-        Raises
-        ------
-        ValueError
-            If a value is not an array, or, when ``strict``, if a parameter is missing, a name is
-            unknown or a shape differs. Dtypes are not compared: the parameter takes the new one.
+        Raises:
+            ValueError: if a value is not an array, or, when ``strict``, if a parameter is missing,
+                a name is unknown or a shape differs. Dtypes are not compared: the parameter takes
+                the new one.
 
-        Examples
-        --------
         >>> import mlx.core as mx, mlx.nn as nn
         >>> nn.Linear(2, 1).load_weights([("weight", mx.ones((1, 2))), ("bias", mx.zeros((1,)))])
         Linear(input_dims=2, output_dims=1, bias=True)
@@ -282,15 +372,22 @@ class Module(dict[str, Any]):
     def save_weights(self, file: str) -> None:
         """Write all parameters to a file, by their dotted names.
 
-        Parameters
-        ----------
-        file : str
-            A path that ends with ``.npz`` or ``.safetensors``.
+        :meth:`load_weights` reads it again.
 
-        Raises
-        ------
-        ValueError
-            If the path ends with anything else.
+        Args:
+            file (str): A path that ends with ``.npz`` or ``.safetensors``.
+
+        Returns:
+            None
+
+        Raises:
+            ValueError: if the path ends with anything else.
+
+        >>> import tempfile, os, mlx.nn as nn
+        >>> path = os.path.join(tempfile.mkdtemp(), "weights.safetensors")
+        >>> nn.Linear(2, 1).save_weights(path)
+        >>> nn.Linear(2, 1).load_weights(path)
+        Linear(input_dims=2, output_dims=1, bias=True)
         """
         file = os.fspath(file)
         weights: dict[str, Any] = tree_flatten(self.parameters(), destination={})
@@ -307,26 +404,18 @@ class Module(dict[str, Any]):
     def update(self, parameters: dict[str, Any], strict: bool = True) -> Self:  # type: ignore[override]
         """Replace parameters.
 
-        Parameters
-        ----------
-        parameters : dict
-            A tree such as :meth:`parameters` returns, or a part of one.
-        strict : bool, optional
-            Whether every place must exist and hold an array in both. Else what does not fit is
-            passed over. Shapes are never compared. Default: ``True``.
+        Args:
+            parameters (dict): A tree such as :meth:`parameters` returns, or a part of one.
+            strict (bool, optional): Whether every place must exist and hold an array in both. Else
+                what does not fit is passed over. Shapes are never compared. Default: ``True``.
 
-        Returns
-        -------
-        Module
-            The module itself.
+        Returns:
+            Module: The module itself.
 
-        Raises
-        ------
-        ValueError
-            When ``strict``, if a name is unknown, an index too large or a value not an array.
+        Raises:
+            ValueError: when ``strict``, if a name is unknown, an index too large or a value not an
+                array.
 
-        Examples
-        --------
         >>> import mlx.core as mx, mlx.nn as nn
         >>> layer = nn.Linear(2, 1).update({"bias": mx.ones((1,))})
         >>> layer.bias
@@ -348,26 +437,19 @@ class Module(dict[str, Any]):
     def update_modules(self, modules: dict[str, Any], strict: bool = True) -> Self:
         """Replace sub-modules.
 
-        Parameters
-        ----------
-        modules : dict
-            A tree such as :meth:`children` or :meth:`leaf_modules` returns, or a part of one.
-            Places with ``{}`` are left alone.
-        strict : bool, optional
-            Whether every place must exist and hold a module. Default: ``True``.
+        Args:
+            modules (dict): A tree such as :meth:`children` or :meth:`leaf_modules` returns, or a
+                part of one. Places with ``{}`` are left alone.
+            strict (bool, optional): Whether every place must exist and hold a module. Default:
+                ``True``.
 
-        Returns
-        -------
-        Module
-            The module itself.
+        Returns:
+            Module: The module itself.
 
-        Raises
-        ------
-        ValueError
-            When ``strict``, if a name is unknown, an index too large or a value not a module.
+        Raises:
+            ValueError: when ``strict``, if a name is unknown, an index too large or a value not a
+                module.
 
-        Examples
-        --------
         >>> import mlx.nn as nn
         >>> model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
         >>> model.update_modules({"layers": [{}, nn.Tanh()]}).layers[1]
@@ -395,20 +477,14 @@ class Module(dict[str, Any]):
     ) -> Self:
         """Replace every parameter by a function of it.
 
-        Parameters
-        ----------
-        map_fn : callable
-            Called with an array.
-        filter_fn : callable, optional
-            Says which parameters (see :meth:`filter_and_map`). Default: all.
+        Args:
+            map_fn (callable): Called with an array.
+            filter_fn (callable, optional): Says which parameters (see :meth:`filter_and_map`).
+                Default: all.
 
-        Returns
-        -------
-        Module
-            The module itself.
+        Returns:
+            Module: The module itself.
 
-        Examples
-        --------
         >>> import mlx.core as mx, mlx.nn as nn
         >>> nn.Linear(2, 1).apply(lambda x: x.astype(mx.float16)).weight.dtype
         mlx.core.float16
@@ -416,7 +492,21 @@ class Module(dict[str, Any]):
         return self.update(self.filter_and_map(filter_fn or Module.valid_parameter_filter, map_fn))
 
     def apply_to_modules(self, apply_fn: Callable[[str, Module], Any]) -> Self:
-        """Call a function with the name of every module, this one included, and the module."""
+        """Call a function for every module, this one included.
+
+        Args:
+            apply_fn (callable): Called with the dotted name of a module and the module; what it
+                returns is not used.
+
+        Returns:
+            Module: The module itself.
+
+        >>> import mlx.nn as nn
+        >>> model = nn.Sequential(nn.ReLU())
+        >>> _ = model.apply_to_modules(lambda name, module: print([name], type(module).__name__))
+        [''] Sequential
+        ['layers.0'] ReLU
+        """
         for name, module in self.named_modules():
             apply_fn(name, module)
         return self
@@ -428,12 +518,19 @@ class Module(dict[str, Any]):
     ) -> None:
         """Convert the parameters to a dtype.
 
-        Parameters
-        ----------
-        dtype : Dtype
-            The new dtype.
-        predicate : callable, optional
-            Which dtypes to convert; None for all. Default: the floating ones.
+        Args:
+            dtype (Dtype): The new dtype.
+            predicate (callable, optional): Called with the dtype of a parameter; says whether to
+                convert it. None for all. Default: the floating ones.
+
+        Returns:
+            None
+
+        >>> import mlx.core as mx, mlx.nn as nn
+        >>> layer = nn.Linear(2, 1)
+        >>> layer.set_dtype(mx.float16)
+        >>> layer.weight.dtype
+        mlx.core.float16
         """
         self.apply(lambda x: x.astype(dtype) if predicate is None or predicate(x.dtype) else x)
 
@@ -448,27 +545,18 @@ class Module(dict[str, Any]):
     ) -> Self:
         """Take parameters out of :meth:`trainable_parameters`.
 
-        Parameters
-        ----------
-        recurse : bool, optional
-            Whether sub-modules are frozen too. Default: ``True``.
-        keys : str or list of str, optional
-            Which parameters. Default: all.
-        strict : bool, optional
-            Whether each module concerned must have all ``keys``. Default: ``False``.
+        Args:
+            recurse (bool, optional): Whether sub-modules are frozen too. Default: ``True``.
+            keys (str | list of str, optional): Which parameters. Default: all.
+            strict (bool, optional): Whether each module concerned must have all ``keys``. Default:
+                ``False``.
 
-        Returns
-        -------
-        Module
-            The module itself.
+        Returns:
+            Module: The module itself.
 
-        Raises
-        ------
-        KeyError
-            When ``strict``, if a module has no such key.
+        Raises:
+            KeyError: when ``strict``, if a module has no such key.
 
-        Examples
-        --------
         >>> import mlx.nn as nn
         >>> list(nn.Linear(2, 1).freeze(keys="weight").trainable_parameters())
         ['bias']
@@ -490,7 +578,24 @@ class Module(dict[str, Any]):
         keys: str | list[str] | None = None,
         strict: bool = False,
     ) -> Self:
-        """Undo :meth:`freeze`; the parameters mean the same."""
+        """Put parameters back among :meth:`trainable_parameters`: undoes :meth:`freeze`.
+
+        Args:
+            recurse (bool, optional): Whether sub-modules are concerned too. Default: ``True``.
+            keys (str | list of str, optional): Which parameters. Default: all.
+            strict (bool, optional): Whether each module concerned must have all ``keys``. Default:
+                ``False``.
+
+        Returns:
+            Module: The module itself.
+
+        Raises:
+            KeyError: when ``strict``, if a module has no such key.
+
+        >>> import mlx.nn as nn
+        >>> list(nn.Linear(2, 1).freeze().unfreeze(keys="bias").trainable_parameters())
+        ['bias']
+        """
 
         def unfreeze_one(_: str, module: Module) -> None:
             if keys is not None:
@@ -517,6 +622,16 @@ class Module(dict[str, Any]):
         """Put this module and all that it contains in training mode, or out of it.
 
         Layers such as :class:`Dropout` and :class:`BatchNorm` do other things in training.
+
+        Args:
+            mode (bool, optional): Whether the mode is training. Default: ``True``.
+
+        Returns:
+            Module: The module itself.
+
+        >>> import mlx.nn as nn
+        >>> nn.Sequential(nn.Dropout()).train(False).layers[0].training
+        False
         """
 
         return self.apply_to_modules(lambda _, module: module._set_training_mode(mode))
@@ -526,7 +641,15 @@ class Module(dict[str, Any]):
         self._training = mode
 
     def eval(self) -> Self:
-        """Leave training mode: ``train(False)``."""
+        """Leave training mode: ``train(False)``. For :func:`mlx.core.eval` pass the module to that.
+
+        Returns:
+            Module: The module itself.
+
+        >>> import mlx.nn as nn
+        >>> nn.Dropout().eval().training
+        False
+        """
         return self.train(False)
 
 

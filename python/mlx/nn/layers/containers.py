@@ -9,13 +9,13 @@ from mlx.nn.layers.base import Module
 class Sequential(Module):
     """Calls modules one after the other, each on the result of the one before.
 
-    Parameters
-    ----------
-    *modules : callable
-        Modules or plain functions. They are the items of the list ``layers``.
+    Modules are the items of the list ``layers``, where they can be looked up, replaced and added;
+    their parameters have names such as ``layers.0.weight``. Inputs and outputs are those of the
+    first and of the last one.
 
-    Examples
-    --------
+    Args:
+        modules (callable): Modules, or plain functions such as :func:`relu`.
+
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.Sequential(nn.Linear(4, 2), nn.relu)(mx.zeros((3, 4))).shape
     (3, 2)

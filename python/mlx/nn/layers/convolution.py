@@ -11,14 +11,35 @@ from mlx.nn.layers.base import Module
 
 
 def spread(value: int | tuple[int, ...], count: int) -> tuple[int, ...]:
-    """One number as many; anything else as it is."""
+    """One number as many; anything else as it is.
+
+    Args:
+        value (int | tuple of int): The number, or one for each axis.
+        count (int): The number of axes.
+
+    Returns:
+        tuple of int: One number for each axis.
+    """
     return (value,) * count if isinstance(value, int) else value
 
 
 def conv_weight(
     out_channels: int, kernel: tuple[int, ...], in_channels: int, groups: int = 1
 ) -> mx.array:
-    """The first weight of a convolution: (out_channels, kernel ..., in_channels / groups)."""
+    """The first weight of a convolution, uniform within one over the root of its fan-in.
+
+    Args:
+        out_channels (int): The number of outputs.
+        kernel (tuple of int): The extent of the kernel.
+        in_channels (int): The number of inputs.
+        groups (int, optional): Parts of the channels that are convolved separately. Default: ``1``.
+
+    Returns:
+        array: (out_channels, kernel ..., in_channels / groups).
+
+    Raises:
+        ValueError: if ``groups`` does not divide ``in_channels``.
+    """
     if groups < 1 or in_channels % groups != 0:
         raise ValueError(
             f"[conv] The number of input channels ({in_channels}) must be divisible by the number "
@@ -30,29 +51,29 @@ def conv_weight(
 
 
 class Conv1d(Module):
-    """Convolves sequences, (N, L, in_channels) to (N, L', out_channels).
+    r"""Convolves sequences: :func:`mlx.core.conv1d` with a trained weight and bias.
 
-    The parameters are ``weight``, of shape (out_channels, kernel_size, in_channels / groups), and
-    ``bias``, of shape (out_channels,).
+    Inputs are (N, L, in_channels) and outputs (N, L', out_channels). The parameters are ``weight``,
+    of shape (out_channels, kernel_size, in_channels / groups), drawn uniformly within :math:`\pm 1
+    / \sqrt{n}` for the :math:`n` inputs of an output, and ``bias``, of shape (out_channels,), zeros
+    at first. An axis of length L becomes ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) //
+    stride + 1`` long.
 
-    Parameters
-    ----------
-    in_channels, out_channels : int
-        The number of channels before and after.
-    kernel_size : int
-        The length of the kernel.
-    stride, padding, dilation, groups : int, optional
-        As for :func:`mlx.core.conv1d`.
-    bias : bool, optional
-        Whether there is a bias. Default: ``True``.
+    Args:
+        in_channels (int): The number of channels of inputs.
+        out_channels (int): The number of channels of outputs.
+        kernel_size (int): The extent of the kernel.
+        stride (int, optional): The distance of neighbouring outputs in the input. Default: ``1``.
+        padding (int, optional): Zeros at both ends of the axes. Default: ``0``.
+        dilation (int, optional): The distance of neighbouring elements of the kernel in the input.
+            Default: ``1``.
+        groups (int, optional): Parts of the channels that are convolved separately. Default: ``1``.
+        bias (bool, optional): Whether there is a bias. Default: ``True``.
 
-    Raises
-    ------
-    ValueError
-        If ``groups`` does not divide ``in_channels``.
+    Raises:
+        ValueError: if ``groups`` does not divide ``in_channels``, or when called, if a shape does
+            not fit.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.Conv1d(3, 8, 5)(mx.zeros((1, 10, 3))).shape
     (1, 6, 8)
@@ -92,31 +113,30 @@ class Conv1d(Module):
 
 
 class Conv2d(Module):
-    """Convolves images, (N, H, W, in_channels) to (N, H', W', out_channels).
+    r"""Convolves images: :func:`mlx.core.conv2d` with a trained weight and bias.
 
-    The parameters are ``weight``, of shape (out_channels, KH, KW, in_channels / groups), and
-    ``bias``, of shape (out_channels,).
+    Inputs are (N, H, W, in_channels) and outputs (N, H', W', out_channels). The parameters are
+    ``weight``, of shape (out_channels, KH, KW, in_channels / groups), drawn uniformly within
+    :math:`\pm 1 / \sqrt{n}` for the :math:`n` inputs of an output, and ``bias``, of shape
+    (out_channels,), zeros at first. An axis of length L becomes ``(L + 2 * padding - dilation *
+    (kernel_size - 1) - 1) // stride + 1`` long.
 
-    Parameters
-    ----------
-    in_channels, out_channels : int
-        The number of channels before and after.
-    kernel_size : int or tuple of int
-        The extent of the kernel.
-    stride, padding, dilation : int or tuple of int, optional
-        As for :func:`mlx.core.conv2d`.
-    groups : int, optional
-        The number of groups of channels. Default: ``1``.
-    bias : bool, optional
-        Whether there is a bias. Default: ``True``.
+    Args:
+        in_channels (int): The number of channels of inputs.
+        out_channels (int): The number of channels of outputs.
+        kernel_size (int | tuple of int): The extent of the kernel.
+        stride (int | tuple of int, optional): The distance of neighbouring outputs in the input.
+            Default: ``1``.
+        padding (int | tuple of int, optional): Zeros at both ends of the axes. Default: ``0``.
+        dilation (int | tuple of int, optional): The distance of neighbouring elements of the kernel
+            in the input. Default: ``1``.
+        groups (int, optional): Parts of the channels that are convolved separately. Default: ``1``.
+        bias (bool, optional): Whether there is a bias. Default: ``True``.
 
-    Raises
-    ------
-    ValueError
-        If ``groups`` does not divide ``in_channels``.
+    Raises:
+        ValueError: if ``groups`` does not divide ``in_channels``, or when called, if a shape does
+            not fit.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.Conv2d(3, 8, 5, padding=2)(mx.zeros((1, 10, 10, 3))).shape
     (1, 10, 10, 8)
@@ -156,27 +176,31 @@ class Conv2d(Module):
 
 
 class Conv3d(Module):
-    """Convolves volumes, (N, D, H, W, in_channels) to (N, D', H', W', out_channels).
+    r"""Convolves volumes: :func:`mlx.core.conv3d` with a trained weight and bias.
 
-    The parameters are ``weight``, of shape (out_channels, KD, KH, KW, in_channels), and ``bias``,
-    of shape (out_channels,).
+    Inputs are (N, D, H, W, in_channels) and outputs (N, D', H', W', out_channels). The parameters
+    are ``weight``, of shape (out_channels, KD, KH, KW, in_channels), drawn uniformly within
+    :math:`\pm 1 / \sqrt{n}` for the :math:`n` inputs of an output, and ``bias``, of shape
+    (out_channels,), zeros at first. An axis of length L becomes ``(L + 2 * padding - dilation *
+    (kernel_size - 1) - 1) // stride + 1`` long.
 
-    Parameters
-    ----------
-    in_channels, out_channels : int
-        The number of channels before and after.
-    kernel_size : int or tuple of int
-        The extent of the kernel.
-    stride, padding, dilation : int or tuple of int, optional
-        As for :func:`mlx.core.conv3d`.
-    bias : bool, optional
-        Whether there is a bias. Default: ``True``.
+    Args:
+        in_channels (int): The number of channels of inputs.
+        out_channels (int): The number of channels of outputs.
+        kernel_size (int | tuple of int): The extent of the kernel.
+        stride (int | tuple of int, optional): The distance of neighbouring outputs in the input.
+            Default: ``1``.
+        padding (int | tuple of int, optional): Zeros at both ends of the axes. Default: ``0``.
+        dilation (int | tuple of int, optional): The distance of neighbouring elements of the kernel
+            in the input. Default: ``1``.
+        bias (bool, optional): Whether there is a bias. Default: ``True``.
 
-    Examples
-    --------
+    Raises:
+        ValueError: when called, if a shape does not fit.
+
     >>> import mlx.core as mx, mlx.nn as nn
-    >>> nn.Conv3d(3, 8, 2)(mx.zeros((1, 4, 4, 4, 3))).shape
-    (1, 3, 3, 3, 8)
+    >>> nn.Conv3d(3, 8, 3)(mx.zeros((1, 4, 4, 4, 3))).shape
+    (1, 2, 2, 2, 8)
     """
 
     def __init__(

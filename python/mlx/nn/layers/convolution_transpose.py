@@ -6,24 +6,30 @@ from mlx.nn.layers.convolution import conv_weight, spread
 
 
 class ConvTranspose1d(Module):
-    """The transpose of a convolution of sequences, (N, L, in_channels) to (N, L', out_channels).
+    r"""The transpose of a convolution of sequences: it enlarges where :class:`Conv1d` reduces.
 
-    The parameters are ``weight``, of shape (out_channels, kernel_size, in_channels), and ``bias``,
-    of shape (out_channels,).
+    Inputs are (N, L, in_channels) and outputs (N, L', out_channels). The parameters are ``weight``,
+    of shape (out_channels, kernel_size, in_channels), drawn uniformly within :math:`\pm 1 /
+    \sqrt{n}` for the :math:`n` elements of an output's kernel, and ``bias``, of shape
+    (out_channels,), zeros at first. An axis of length L becomes ``(L - 1) * stride - 2 * padding +
+    dilation * (kernel_size - 1) + output_padding + 1`` long.
 
-    Parameters
-    ----------
-    in_channels, out_channels : int
-        The number of channels before and after.
-    kernel_size : int
-        The length of the kernel.
-    stride, padding, dilation, output_padding : int, optional
-        As for :func:`mlx.core.conv_transpose1d`.
-    bias : bool, optional
-        Whether there is a bias. Default: ``True``.
+    Args:
+        in_channels (int): The number of channels of inputs.
+        out_channels (int): The number of channels of outputs.
+        kernel_size (int): The extent of the kernel.
+        stride (int, optional): The distance of neighbouring inputs in the output. Default: ``1``.
+        padding (int, optional): What is cropped from both ends of the axes of the output. Default:
+            ``0``.
+        dilation (int, optional): The distance of neighbouring elements of the kernel in the output.
+            Default: ``1``.
+        output_padding (int, optional): What is added at the end of the axes of the output. Default:
+            ``0``.
+        bias (bool, optional): Whether there is a bias. Default: ``True``.
 
-    Examples
-    --------
+    Raises:
+        ValueError: when called, if a shape does not fit.
+
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.ConvTranspose1d(3, 8, 5)(mx.zeros((1, 6, 3))).shape
     (1, 10, 8)
@@ -97,24 +103,31 @@ class _ConvTransposeNd(Module):
 
 
 class ConvTranspose2d(_ConvTransposeNd):
-    """The transpose of a convolution of images.
+    r"""The transpose of a convolution of images: it enlarges where :class:`Conv2d` reduces.
 
-    Maps (N, H, W, in_channels) to (N, H', W', out_channels). The parameters are ``weight``, of
-    shape (out_channels, KH, KW, in_channels), and ``bias``, of shape (out_channels,).
+    Inputs are (N, H, W, in_channels) and outputs (N, H', W', out_channels). The parameters are
+    ``weight``, of shape (out_channels, KH, KW, in_channels), drawn uniformly within :math:`\pm 1 /
+    \sqrt{n}` for the :math:`n` elements of an output's kernel, and ``bias``, of shape
+    (out_channels,), zeros at first. An axis of length L becomes ``(L - 1) * stride - 2 * padding +
+    dilation * (kernel_size - 1) + output_padding + 1`` long.
 
-    Parameters
-    ----------
-    in_channels, out_channels : int
-        The number of channels before and after.
-    kernel_size : int or tuple of int
-        The extent of the kernel.
-    stride, padding, dilation, output_padding : int or tuple of int, optional
-        As for :func:`mlx.core.conv_transpose2d`.
-    bias : bool, optional
-        Whether there is a bias. Default: ``True``.
+    Args:
+        in_channels (int): The number of channels of inputs.
+        out_channels (int): The number of channels of outputs.
+        kernel_size (int | tuple of int): The extent of the kernel.
+        stride (int | tuple of int, optional): The distance of neighbouring inputs in the output.
+            Default: ``1``.
+        padding (int | tuple of int, optional): What is cropped from both ends of the axes of the
+            output. Default: ``0``.
+        dilation (int | tuple of int, optional): The distance of neighbouring elements of the kernel
+            in the output. Default: ``1``.
+        output_padding (int | tuple of int, optional): What is added at the end of the axes of the
+            output. Default: ``0``.
+        bias (bool, optional): Whether there is a bias. Default: ``True``.
 
-    Examples
-    --------
+    Raises:
+        ValueError: when called, if a shape does not fit.
+
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.ConvTranspose2d(3, 8, 2, stride=2)(mx.zeros((1, 4, 4, 3))).shape
     (1, 8, 8, 8)
@@ -143,26 +156,33 @@ class ConvTranspose2d(_ConvTransposeNd):
 
 
 class ConvTranspose3d(_ConvTransposeNd):
-    """The transpose of a convolution of volumes.
+    r"""The transpose of a convolution of volumes: it enlarges where :class:`Conv3d` reduces.
 
-    Maps (N, D, H, W, in_channels) to (N, D', H', W', out_channels). The parameters are ``weight``,
-    of shape (out_channels, KD, KH, KW, in_channels), and ``bias``, of shape (out_channels,).
+    Inputs are (N, D, H, W, in_channels) and outputs (N, D', H', W', out_channels). The parameters
+    are ``weight``, of shape (out_channels, KD, KH, KW, in_channels), drawn uniformly within
+    :math:`\pm 1 / \sqrt{n}` for the :math:`n` elements of an output's kernel, and ``bias``, of
+    shape (out_channels,), zeros at first. An axis of length L becomes ``(L - 1) * stride - 2 *
+    padding + dilation * (kernel_size - 1) + output_padding + 1`` long.
 
-    Parameters
-    ----------
-    in_channels, out_channels : int
-        The number of channels before and after.
-    kernel_size : int or tuple of int
-        The extent of the kernel.
-    stride, padding, dilation, output_padding : int or tuple of int, optional
-        As for :func:`mlx.core.conv_transpose3d`.
-    bias : bool, optional
-        Whether there is a bias. Default: ``True``.
+    Args:
+        in_channels (int): The number of channels of inputs.
+        out_channels (int): The number of channels of outputs.
+        kernel_size (int | tuple of int): The extent of the kernel.
+        stride (int | tuple of int, optional): The distance of neighbouring inputs in the output.
+            Default: ``1``.
+        padding (int | tuple of int, optional): What is cropped from both ends of the axes of the
+            output. Default: ``0``.
+        dilation (int | tuple of int, optional): The distance of neighbouring elements of the kernel
+            in the output. Default: ``1``.
+        output_padding (int | tuple of int, optional): What is added at the end of the axes of the
+            output. Default: ``0``.
+        bias (bool, optional): Whether there is a bias. Default: ``True``.
 
-    Examples
-    --------
+    Raises:
+        ValueError: when called, if a shape does not fit.
+
     >>> import mlx.core as mx, mlx.nn as nn
-    >>> nn.ConvTranspose3d(3, 8, 2)(mx.zeros((1, 3, 3, 3, 3))).shape
+    >>> nn.ConvTranspose3d(3, 8, 2, stride=2)(mx.zeros((1, 2, 2, 2, 3))).shape
     (1, 4, 4, 4, 8)
     """
 

@@ -52,18 +52,12 @@ def _divided(size: int, what: str, group: mx.distributed.Group) -> int:
 def sum_gradients(group: mx.distributed.Group) -> Callable[[mx.array], mx.array]:
     """A function that returns its input and sums its gradient over a group.
 
-    Parameters
-    ----------
-    group : mlx.core.distributed.Group
-        The group of processes.
+    Args:
+        group (mlx.core.distributed.Group): The group of processes.
 
-    Returns
-    -------
-    callable
-        The identity, for one process and its gradient too.
+    Returns:
+        callable: The identity, for one process and its gradient too.
 
-    Examples
-    --------
     >>> import mlx.core as mx
     >>> sum_gradients(mx.distributed.init())(mx.ones((2,)))
     array([1, 1], dtype=float32)
@@ -146,27 +140,20 @@ def shard_inplace(
 
     The module itself knows nothing of it; its caller does what communication is needed.
 
-    Parameters
-    ----------
-    module : Module
-        Its parameters are replaced.
-    sharding : str or callable
-        ``"all-to-sharded"`` splits the axis before the last (and biases), ``"sharded-to-all"``
-        the last one (and no ``bias``). A function is called with the name and the parameter and
-        returns the axis, the axis and the segments, or None for what stays whole.
-    segments : int or list, optional
-        Parts of the axis that are split each by itself, as where several matrices were joined:
-        their number, or the places where all but the first begin. Default: ``1``.
-    group : mlx.core.distributed.Group, optional
-        Default: all processes.
+    Args:
+        module (Module): Its parameters are replaced.
+        sharding (str | callable): ``"all-to-sharded"`` splits the axis before the last (and
+            biases), ``"sharded-to-all"`` the last one (and no ``bias``). A function is called with
+            the name and the parameter and returns the axis, the axis and the segments, or None for
+            what stays whole.
+        segments (int | list, optional): Parts of the axis that are split each by itself, as where
+            several matrices were joined: their number, or the places where all but the first
+            begin. Default: ``1``.
+        group (mlx.core.distributed.Group, optional): Default: all processes.
 
-    Raises
-    ------
-    ValueError
-        If ``sharding`` is another string, or a size cannot be divided.
+    Raises:
+        ValueError: if ``sharding`` is another string, or a size cannot be divided.
 
-    Examples
-    --------
     >>> import mlx.nn as nn
     >>> layer = nn.Linear(4, 6)
     >>> nn.layers.distributed.shard_inplace(layer, "all-to-sharded")
@@ -186,27 +173,17 @@ def shard_linear(
 ) -> Module:
     """A layer that does what a linear one does, split over a group.
 
-    Parameters
-    ----------
-    module : Linear or QuantizedLinear
-        The layer.
-    sharding : str
-        ``"all-to-sharded"`` or ``"sharded-to-all"``.
-    segments, group
-        As for :func:`shard_inplace`.
+    Args:
+        module (Linear | QuantizedLinear): The layer.
+        sharding (str): ``"all-to-sharded"`` or ``"sharded-to-all"``.
+        segments, group: As for :func:`shard_inplace`.
 
-    Returns
-    -------
-    Module
-        A new layer.
+    Returns:
+        Module: A new layer.
 
-    Raises
-    ------
-    ValueError
-        If ``sharding`` is another string, or a size cannot be divided.
+    Raises:
+        ValueError: if ``sharding`` is another string, or a size cannot be divided.
 
-    Examples
-    --------
     >>> import mlx.nn as nn
     >>> nn.layers.distributed.shard_linear(nn.Linear(4, 6), "sharded-to-all")
     ShardedToAllLinear(input_dims=4, output_dims=6, bias=True)
@@ -278,22 +255,15 @@ class AllToShardedLinear(_ShardedLinear):
     Every process sees the whole input, (..., input_dims), and returns its part of the output,
     (..., output_dims / processes). The gradient of the input is summed over the group.
 
-    Parameters
-    ----------
-    input_dims, output_dims : int
-        Sizes of the last axis before and after, in all processes together.
-    bias : bool, optional
-        Whether there is a bias. Default: ``True``.
-    group : mlx.core.distributed.Group, optional
-        Default: all processes.
+    Args:
+        input_dims, output_dims (int): Sizes of the last axis before and after, in all processes
+            together.
+        bias (bool, optional): Whether there is a bias. Default: ``True``.
+        group (mlx.core.distributed.Group, optional): Default: all processes.
 
-    Raises
-    ------
-    ValueError
-        If the number of processes does not divide ``output_dims``.
+    Raises:
+        ValueError: if the number of processes does not divide ``output_dims``.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.AllToShardedLinear(4, 6)(mx.zeros((2, 4))).shape
     (2, 6)
@@ -314,22 +284,15 @@ class ShardedToAllLinear(_ShardedLinear):
     Every process sees its part of the input, (..., input_dims / processes), and returns the whole
     output, (..., output_dims).
 
-    Parameters
-    ----------
-    input_dims, output_dims : int
-        Sizes of the last axis before and after, in all processes together.
-    bias : bool, optional
-        Whether there is a bias. Default: ``True``.
-    group : mlx.core.distributed.Group, optional
-        Default: all processes.
+    Args:
+        input_dims, output_dims (int): Sizes of the last axis before and after, in all processes
+            together.
+        bias (bool, optional): Whether there is a bias. Default: ``True``.
+        group (mlx.core.distributed.Group, optional): Default: all processes.
 
-    Raises
-    ------
-    ValueError
-        If the number of processes does not divide ``input_dims``.
+    Raises:
+        ValueError: if the number of processes does not divide ``input_dims``.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.ShardedToAllLinear(4, 6)(mx.zeros((2, 4))).shape
     (2, 6)
@@ -433,20 +396,13 @@ class _QuantizedShardedLinear(Module):
 class QuantizedAllToShardedLinear(_QuantizedShardedLinear):
     """A :class:`QuantizedLinear` whose outputs are split over a group.
 
-    Parameters
-    ----------
-    input_dims, output_dims, bias, group
-        As for :class:`AllToShardedLinear`.
-    group_size, bits, mode
-        As for :func:`mlx.core.quantize`.
+    Args:
+        input_dims, output_dims, bias, group: As for :class:`AllToShardedLinear`.
+        group_size, bits, mode: As for :func:`mlx.core.quantize`.
 
-    Raises
-    ------
-    ValueError
-        If the number of processes does not divide ``output_dims``.
+    Raises:
+        ValueError: if the number of processes does not divide ``output_dims``.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.QuantizedAllToShardedLinear(64, 6)(mx.zeros((2, 64))).shape
     (2, 6)
@@ -462,20 +418,13 @@ class QuantizedAllToShardedLinear(_QuantizedShardedLinear):
 class QuantizedShardedToAllLinear(_QuantizedShardedLinear):
     """A :class:`QuantizedLinear` whose inputs are split over a group.
 
-    Parameters
-    ----------
-    input_dims, output_dims, bias, group
-        As for :class:`ShardedToAllLinear`.
-    group_size, bits, mode
-        As for :func:`mlx.core.quantize`.
+    Args:
+        input_dims, output_dims, bias, group: As for :class:`ShardedToAllLinear`.
+        group_size, bits, mode: As for :func:`mlx.core.quantize`.
 
-    Raises
-    ------
-    ValueError
-        If the number of processes does not divide ``input_dims``.
+    Raises:
+        ValueError: if the number of processes does not divide ``input_dims``.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.QuantizedShardedToAllLinear(64, 6)(mx.zeros((2, 64))).shape
     (2, 6)
@@ -530,23 +479,16 @@ class FullyShardedModule(Module):
     The parts are along the first axis. For a call they are gathered and, with ``compute_dtype``,
     converted; the gradient of a part is the mean over the group.
 
-    Parameters
-    ----------
-    module : Module
-        The module; its parameters are replaced. Parameters in a :class:`FullyShardedModule`
-        inside of it are left to that.
-    group : mlx.core.distributed.Group, optional
-        Default: all processes.
-    compute_dtype : Dtype, optional
-        What floating parameters are converted to for a call. Default: none.
+    Args:
+        module (Module): The module; its parameters are replaced. Parameters in a
+            :class:`FullyShardedModule` inside of it are left to that.
+        group (mlx.core.distributed.Group, optional): Default: all processes.
+        compute_dtype (Dtype, optional): What floating parameters are converted to for a call.
+            Default: none.
 
-    Raises
-    ------
-    ValueError
-        If the number of processes does not divide the first axis of a parameter.
+    Raises:
+        ValueError: if the number of processes does not divide the first axis of a parameter.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.FullyShardedModule(nn.Linear(4, 6))(mx.zeros((2, 4))).shape
     (2, 6)
@@ -597,7 +539,19 @@ class FullyShardedModule(Module):
         return self._with_whole(self.module, *args, **kwargs)
 
     def as_linear(self, *args: Any, **kwargs: Any) -> Any:
-        """Call ``as_linear`` of the module with its whole parameters."""
+        """Call ``as_linear`` of the module with its whole parameters.
+
+        Args:
+            args (Any): Those of the method.
+            kwargs (Any): Those of the method.
+
+        Returns:
+            Any: What the method returns.
+
+        >>> import mlx.core as mx, mlx.nn as nn
+        >>> nn.FullyShardedModule(nn.Embedding(4, 2)).as_linear(mx.zeros((3, 2))).shape
+        (3, 4)
+        """
         return self._with_whole(self.module.as_linear, *args, **kwargs)
 
 
@@ -609,18 +563,15 @@ def fully_shard(
 ) -> Module:
     """Wrap a module in a :class:`FullyShardedModule` where there is more than one process.
 
-    Parameters
-    ----------
-    module, group, compute_dtype
-        As for :class:`FullyShardedModule`.
+    Args:
+        module (Module): The module.
+        group (mlx.core.distributed.Group, optional): The processes. Default: all.
+        compute_dtype (Dtype, optional): What floating parameters are converted to for a call.
+            Default: none.
 
-    Returns
-    -------
-    Module
-        The wrapped module, or ``module`` itself in a group of one.
+    Returns:
+        Module: The wrapped module, or ``module`` itself in a group of one.
 
-    Examples
-    --------
     >>> import mlx.nn as nn
     >>> nn.fully_shard(nn.Linear(4, 6))
     Linear(input_dims=4, output_dims=6, bias=True)

@@ -29,22 +29,19 @@ class _Dropout(Module):
 
 
 class Dropout(_Dropout):
-    """Sets elements to zero with probability ``p`` in training, and scales the others up.
+    """Sets elements to zero at random in training, and scales the others up.
 
-    Srivastava et al. 2014, Dropout: A Simple Way to Prevent Neural Networks from Overfitting.
+    Inputs have any shape, outputs the same. In training each element stays with the probability ``1
+    - p`` and is divided by that, so that means stay; in evaluation the input is returned. There are
+    no parameters. Srivastava et al. 2014, "Dropout: A Simple Way to Prevent Neural Networks from
+    Overfitting".
 
-    Parameters
-    ----------
-    p : float, optional
-        The probability, in [0, 1). Default: ``0.5``.
+    Args:
+        p (float, optional): The probability of a zero, in [0, 1). Default: ``0.5``.
 
-    Raises
-    ------
-    ValueError
-        If ``p`` is outside [0, 1).
+    Raises:
+        ValueError: if ``p`` is outside [0, 1).
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.Dropout(0.5).eval()(mx.array([1.0, 2.0]))
     array([1, 2], dtype=float32)
@@ -55,22 +52,19 @@ class Dropout(_Dropout):
 
 
 class Dropout2d(_Dropout):
-    """Sets whole channels to zero with probability ``p`` in training; scales the others up.
+    """Sets whole channels of pictures to zero at random in training, and scales the others up.
 
-    Tompson et al. 2014, arXiv 1411.4280.
+    Inputs are (N, H, W, C) or (H, W, C), outputs the same. Neighbouring pixels are alike, so that
+    single ones that are missing teach little. In evaluation the input is returned. There are no
+    parameters. Tompson et al. 2014, "Efficient Object Localization Using Convolutional Networks"
+    (arXiv 1411.4280).
 
-    Parameters
-    ----------
-    p : float, optional
-        The probability, in [0, 1). Default: ``0.5``.
+    Args:
+        p (float, optional): The probability of a zero, in [0, 1). Default: ``0.5``.
 
-    Raises
-    ------
-    ValueError
-        If ``p`` is outside [0, 1) or the input is neither (N, H, W, C) nor (H, W, C).
+    Raises:
+        ValueError: if ``p`` is outside [0, 1), or when called, if the input has other axes.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.Dropout2d().eval()(mx.ones((1, 2, 2, 3))).shape
     (1, 2, 2, 3)
@@ -81,20 +75,17 @@ class Dropout2d(_Dropout):
 
 
 class Dropout3d(_Dropout):
-    """Sets whole channels to zero with probability ``p`` in training; scales the others up.
+    """Sets whole channels of volumes to zero at random in training, and scales the others up.
 
-    Parameters
-    ----------
-    p : float, optional
-        The probability, in [0, 1). Default: ``0.5``.
+    Inputs are (N, D, H, W, C) or (D, H, W, C), outputs the same. In evaluation the input is
+    returned. There are no parameters. See :class:`Dropout2d`, which does the same to pictures.
 
-    Raises
-    ------
-    ValueError
-        If ``p`` is outside [0, 1) or the input is neither (N, D, H, W, C) nor (D, H, W, C).
+    Args:
+        p (float, optional): The probability of a zero, in [0, 1). Default: ``0.5``.
 
-    Examples
-    --------
+    Raises:
+        ValueError: if ``p`` is outside [0, 1), or when called, if the input has other axes.
+
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.Dropout3d().eval()(mx.ones((1, 2, 2, 2, 3))).shape
     (1, 2, 2, 2, 3)

@@ -9,10 +9,15 @@ from mlx.nn.layers.quantized import QQLinear, QuantizedLinear
 
 
 class Identity(Module):
-    """Returns its input; all arguments of the constructor are ignored.
+    """Returns its input, whatever it is.
 
-    Examples
-    --------
+    A place holder where a layer is expected. It has no parameters, and all arguments of the
+    constructor are ignored.
+
+    Args:
+        args (Any): Ignored.
+        kwargs (Any): Ignored.
+
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.Identity("anything")(mx.array([1, 2]))
     array([1, 2], dtype=int32)
@@ -26,20 +31,17 @@ class Identity(Module):
 
 
 class Linear(Module):
-    """An affine function of the last axis, :math:`y = x W^T + b`.
+    r"""An affine function of the last axis, :math:`y = x W^T + b`.
 
-    The parameters are ``weight``, of shape (output_dims, input_dims), and ``bias``, of shape
-    (output_dims,), both uniform within :math:`\\pm 1 / \\sqrt{\\text{input\\_dims}}`.
+    Inputs are (..., input_dims) and outputs (..., output_dims). The parameters are ``weight``, of
+    shape (output_dims, input_dims), and ``bias``, of shape (output_dims,), both drawn uniformly
+    within :math:`\pm 1 / \sqrt{\text{input\_dims}}`.
 
-    Parameters
-    ----------
-    input_dims, output_dims : int
-        Sizes of the last axis before and after.
-    bias : bool, optional
-        Whether there is a bias. Default: ``True``.
+    Args:
+        input_dims (int): Size of the last axis of inputs.
+        output_dims (int): Size of the last axis of outputs.
+        bias (bool, optional): Whether there is a bias. Default: ``True``.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.Linear(4, 2)(mx.zeros((3, 4))).shape
     (3, 2)
@@ -71,19 +73,26 @@ class Linear(Module):
     ) -> QuantizedLinear | QQLinear:
         """The same layer with quantised weights.
 
-        Parameters
-        ----------
-        group_size, bits, mode
-            As for :func:`mlx.core.quantize`.
-        quantize_input : bool, optional
-            Whether the input is quantised too, for the modes ``"nvfp4"`` and ``"mxfp8"``.
+        Args:
+            group_size (int, optional): Elements that share a scale, as :func:`mlx.core.quantize`
+                has it. Default: that of the mode.
+            bits (int, optional): Bits of an element. Default: those of the mode.
+            mode (str, optional): ``"affine"``, ``"mxfp4"``, ``"mxfp8"`` or ``"nvfp4"``. Default:
+                ``"affine"``.
+            quantize_input (bool, optional): Whether the input is quantised too, for the modes
+                ``"nvfp4"`` and ``"mxfp8"``. Default: ``False``.
 
-        Raises
-        ------
-        ValueError
-            If ``quantize_input`` is asked for with another mode.
-        NotImplementedError
-            If ``quantize_input`` is asked for and there is a bias.
+        Returns:
+            QuantizedLinear | QQLinear: The new layer.
+
+        Raises:
+            ValueError: if ``quantize_input`` is asked for with another mode, or the weights do not
+                divide into groups.
+            NotImplementedError: if ``quantize_input`` is asked for and there is a bias.
+
+        >>> import mlx.nn as nn
+        >>> nn.Linear(64, 2).to_quantized(bits=8).bits
+        8
         """
         if quantize_input:
             if mode not in ("nvfp4", "mxfp8"):
@@ -96,20 +105,18 @@ class Linear(Module):
 
 
 class Bilinear(Module):
-    """A function linear in each of two inputs, :math:`y_o = x_1^T W_o x_2 + b_o`.
+    r"""A function linear in each of two inputs, :math:`y_o = x_1^T W_o x_2 + b_o`.
 
-    The parameters are ``weight``, of shape (output_dims, input2_dims, input1_dims), and ``bias``,
-    both uniform within :math:`\\pm 1 / \\sqrt{\\text{input1\\_dims}}`.
+    Inputs are (..., input1_dims) and (..., input2_dims), outputs (..., output_dims). The parameters
+    are ``weight``, of shape (output_dims, input2_dims, input1_dims), and ``bias``, of shape
+    (output_dims,), both drawn uniformly within :math:`\pm 1 / \sqrt{\text{input1\_dims}}`.
 
-    Parameters
-    ----------
-    input1_dims, input2_dims, output_dims : int
-        Sizes of the last axes of the two inputs and of the output.
-    bias : bool, optional
-        Whether there is a bias. Default: ``True``.
+    Args:
+        input1_dims (int): Size of the last axis of the first input.
+        input2_dims (int): Size of the last axis of the second input.
+        output_dims (int): Size of the last axis of outputs.
+        bias (bool, optional): Whether there is a bias. Default: ``True``.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.Bilinear(4, 5, 2)(mx.zeros((3, 4)), mx.zeros((3, 5))).shape
     (3, 2)

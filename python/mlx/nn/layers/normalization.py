@@ -7,27 +7,21 @@ from mlx.nn.layers.base import Module
 
 
 class InstanceNorm(Module):
-    """Normalises every channel of every sample over the axes between the first and the last.
+    r"""Normalises every channel of every sample over the axes between the first and the last.
 
-    Ulyanov et al. 2016, arXiv 1607.08022. With ``affine`` the result is multiplied by ``weight``
-    and ``bias`` is added, both of shape (dims,).
+    :math:`y = (x - E[x]) / \sqrt{\operatorname{Var}[x] + \epsilon}`. Inputs are (N, ..., dims),
+    outputs the same. With ``affine`` the result is multiplied by ``weight``, ones at first, and
+    ``bias``, zeros at first, is added, both of shape (dims,). Ulyanov et al. 2016, "Instance
+    Normalization" (arXiv 1607.08022).
 
-    Parameters
-    ----------
-    dims : int
-        The number of channels.
-    eps : float, optional
-        Added to the variance. Default: ``1e-5``.
-    affine : bool, optional
-        Whether there are a weight and a bias. Default: ``False``.
+    Args:
+        dims (int): The number of channels.
+        eps (float, optional): Added to the variance. Default: ``1e-5``.
+        affine (bool, optional): Whether there are a weight and a bias. Default: ``False``.
 
-    Raises
-    ------
-    ValueError
-        If the input has fewer than three dimensions.
+    Raises:
+        ValueError: when called, if the input has fewer than three axes.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.InstanceNorm(4)(mx.ones((2, 3, 4))).shape
     (2, 3, 4)
@@ -58,23 +52,18 @@ class InstanceNorm(Module):
 
 
 class LayerNorm(Module):
-    """Normalises the last axis, then scales it by ``weight`` and shifts it by ``bias``.
+    r"""Normalises the last axis, then scales and shifts it.
 
-    Ba et al. 2016, arXiv 1607.06450.
+    :math:`y = (x - E[x]) / \sqrt{\operatorname{Var}[x] + \epsilon} \cdot w + b`. Inputs are (...,
+    dims), outputs the same. The parameters are ``weight``, ones at first, and ``bias``, zeros at
+    first, both of shape (dims,). Ba et al. 2016, "Layer Normalization" (arXiv 1607.06450).
 
-    Parameters
-    ----------
-    dims : int
-        The size of the last axis.
-    eps : float, optional
-        Added to the variance. Default: ``1e-5``.
-    affine : bool, optional
-        Whether there is a weight. Default: ``True``.
-    bias : bool, optional
-        Whether there is a bias too, given ``affine``. Default: ``True``.
+    Args:
+        dims (int): The size of the last axis.
+        eps (float, optional): Added to the variance. Default: ``1e-5``.
+        affine (bool, optional): Whether there is a weight. Default: ``True``.
+        bias (bool, optional): Whether there is a bias too, given ``affine``. Default: ``True``.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.LayerNorm(4)(mx.ones((2, 4))).shape
     (2, 4)
@@ -99,19 +88,16 @@ class LayerNorm(Module):
 
 
 class RMSNorm(Module):
-    """Divides by the root of the mean square of the last axis and multiplies by ``weight``.
+    r"""Divides by the root of the mean square of the last axis and multiplies by a weight.
 
-    Zhang and Sennrich 2019, arXiv 1910.07467. Accumulates in float32.
+    :math:`y = x / \sqrt{E[x^2] + \epsilon} \cdot w`. Inputs are (..., dims), outputs the same. The
+    parameter is ``weight``, of shape (dims,), ones at first. Sums are float32. Zhang and Sennrich
+    2019, "Root Mean Square Layer Normalization" (arXiv 1910.07467).
 
-    Parameters
-    ----------
-    dims : int
-        The size of the last axis.
-    eps : float, optional
-        Added to the mean square. Default: ``1e-5``.
+    Args:
+        dims (int): The size of the last axis.
+        eps (float, optional): Added to the mean square. Default: ``1e-5``.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.RMSNorm(4)(mx.ones((2, 4))).shape
     (2, 4)
@@ -135,27 +121,18 @@ class GroupNorm(Module):
     Wu and He 2018, arXiv 1803.08494. With ``affine`` the result is multiplied by ``weight`` and
     ``bias`` is added, both of shape (dims,).
 
-    Parameters
-    ----------
-    num_groups : int
-        The number of groups.
-    dims : int
-        The number of channels.
-    eps : float, optional
-        Added to the variance. Default: ``1e-5``.
-    affine : bool, optional
-        Whether there are a weight and a bias. Default: ``True``.
-    pytorch_compatible : bool, optional
-        Whether a group is a run of neighbouring channels, as in the paper. Else channel ``c`` is
-        in group ``c % num_groups``. Default: ``False``.
+    Args:
+        num_groups (int): The number of groups.
+        dims (int): The number of channels.
+        eps (float, optional): Added to the variance. Default: ``1e-5``.
+        affine (bool, optional): Whether there are a weight and a bias. Default: ``True``.
+        pytorch_compatible (bool, optional): Whether a group is a run of neighbouring channels, as
+            in the paper. Else channel ``c`` is in group ``c % num_groups``. Default: ``False``.
 
-    Raises
-    ------
-    ValueError
-        If ``num_groups`` does not divide ``dims``, or the input has fewer than two dimensions.
+    Raises:
+        ValueError: if ``num_groups`` does not divide ``dims``, or the input has fewer than two
+            dimensions.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.GroupNorm(2, 4)(mx.ones((2, 3, 4))).shape
     (2, 3, 4)
@@ -224,26 +201,18 @@ class BatchNorm(Module):
     ``weight`` and ``bias`` (with ``affine``), ``running_mean`` and ``running_var``, each of shape
     (num_features,); the last two are never trained.
 
-    Parameters
-    ----------
-    num_features : int
-        The number of channels.
-    eps : float, optional
-        Added to the variance. Default: ``1e-5``.
-    momentum : float, optional
-        The share of the new in the running statistics. Default: ``0.1``.
-    affine : bool, optional
-        Whether there are a weight and a bias. Default: ``True``.
-    track_running_stats : bool, optional
-        Whether there are running statistics. Default: ``True``.
+    Args:
+        num_features (int): The number of channels.
+        eps (float, optional): Added to the variance. Default: ``1e-5``.
+        momentum (float, optional): The share of the new in the running statistics. Default:
+            ``0.1``.
+        affine (bool, optional): Whether there are a weight and a bias. Default: ``True``.
+        track_running_stats (bool, optional): Whether there are running statistics. Default:
+            ``True``.
 
-    Raises
-    ------
-    ValueError
-        If the input has not 2, 3 or 4 dimensions, or one value a channel in training.
+    Raises:
+        ValueError: if the input has not 2, 3 or 4 dimensions, or one value a channel in training.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.BatchNorm(4)(mx.ones((2, 3, 4))).shape
     (2, 3, 4)
@@ -274,7 +243,19 @@ class BatchNorm(Module):
         self.freeze(keys=["running_mean", "running_var"], recurse=False)
 
     def unfreeze(self, *args: Any, **kwargs: Any) -> Self:
-        """As :meth:`Module.unfreeze`, but the running statistics stay frozen."""
+        """Undo :meth:`freeze`; the running statistics stay frozen.
+
+        Args:
+            args (Any): Those of :meth:`Module.unfreeze`.
+            kwargs (Any): Those of :meth:`Module.unfreeze`.
+
+        Returns:
+            BatchNorm: The module itself.
+
+        >>> import mlx.nn as nn
+        >>> sorted(nn.BatchNorm(2).freeze().unfreeze().trainable_parameters())
+        ['bias', 'weight']
+        """
         super().unfreeze(*args, **kwargs)
         self._freeze_statistics()
         return self

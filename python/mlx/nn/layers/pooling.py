@@ -142,23 +142,19 @@ class _Pool3d(_PoolNd):
 class MaxPool1d(_Pool1d):
     """The largest value of every window of an input (N, L, C).
 
-    Parameters
-    ----------
-    kernel_size : int or tuple of int
-        The extent of the window.
-    stride : int or tuple of int, optional
-        The distance of windows. Default: ``kernel_size``.
-    padding : int or tuple of int, optional
-        How far every spatial axis is extended on both sides. The padding never wins.
-        Default: ``0``.
+    Outputs have the axes of the input; a spatial axis of length L becomes ``(L + 2 * padding -
+    kernel_size) // stride + 1`` long. There are no parameters.
 
-    Raises
-    ------
-    ValueError
-        If a size has not one number a spatial axis, or the window is larger than the input.
+    Args:
+        kernel_size (int | tuple of int): The extent of the window.
+        stride (int | tuple of int, optional): The distance of windows. Default: ``kernel_size``.
+        padding (int | tuple of int, optional): How far every spatial axis is extended on both
+            sides. The padding never wins. Default: ``0``.
 
-    Examples
-    --------
+    Raises:
+        ValueError: if a size is not one number a spatial axis, or when called, if the window is
+            larger than the padded input or that has other axes.
+
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.MaxPool1d(2)(mx.zeros((1, 4, 3))).shape
     (1, 2, 3)
@@ -171,23 +167,19 @@ class MaxPool1d(_Pool1d):
 class AvgPool1d(_Pool1d):
     """The mean of every window of an input (N, L, C).
 
-    Parameters
-    ----------
-    kernel_size : int or tuple of int
-        The extent of the window.
-    stride : int or tuple of int, optional
-        The distance of windows. Default: ``kernel_size``.
-    padding : int or tuple of int, optional
-        How far every spatial axis is extended on both sides. The padding counts as zeros.
-        Default: ``0``.
+    Outputs have the axes of the input; a spatial axis of length L becomes ``(L + 2 * padding -
+    kernel_size) // stride + 1`` long. There are no parameters.
 
-    Raises
-    ------
-    ValueError
-        If a size has not one number a spatial axis, or the window is larger than the input.
+    Args:
+        kernel_size (int | tuple of int): The extent of the window.
+        stride (int | tuple of int, optional): The distance of windows. Default: ``kernel_size``.
+        padding (int | tuple of int, optional): How far every spatial axis is extended on both
+            sides. The padding counts as zeros. Default: ``0``.
 
-    Examples
-    --------
+    Raises:
+        ValueError: if a size is not one number a spatial axis, or when called, if the window is
+            larger than the padded input or that has other axes.
+
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.AvgPool1d(2)(mx.zeros((1, 4, 3))).shape
     (1, 2, 3)
@@ -200,23 +192,19 @@ class AvgPool1d(_Pool1d):
 class MaxPool2d(_Pool2d):
     """The largest value of every window of an input (N, H, W, C).
 
-    Parameters
-    ----------
-    kernel_size : int or tuple of int
-        The extent of the window.
-    stride : int or tuple of int, optional
-        The distance of windows. Default: ``kernel_size``.
-    padding : int or tuple of int, optional
-        How far every spatial axis is extended on both sides. The padding never wins.
-        Default: ``0``.
+    Outputs have the axes of the input; a spatial axis of length L becomes ``(L + 2 * padding -
+    kernel_size) // stride + 1`` long. There are no parameters.
 
-    Raises
-    ------
-    ValueError
-        If a size has not one number a spatial axis, or the window is larger than the input.
+    Args:
+        kernel_size (int | tuple of int): The extent of the window.
+        stride (int | tuple of int, optional): The distance of windows. Default: ``kernel_size``.
+        padding (int | tuple of int, optional): How far every spatial axis is extended on both
+            sides. The padding never wins. Default: ``0``.
 
-    Examples
-    --------
+    Raises:
+        ValueError: if a size is not one number a spatial axis, or when called, if the window is
+            larger than the padded input or that has other axes.
+
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.MaxPool2d(2)(mx.zeros((1, 4, 4, 3))).shape
     (1, 2, 2, 3)
@@ -229,23 +217,19 @@ class MaxPool2d(_Pool2d):
 class AvgPool2d(_Pool2d):
     """The mean of every window of an input (N, H, W, C).
 
-    Parameters
-    ----------
-    kernel_size : int or tuple of int
-        The extent of the window.
-    stride : int or tuple of int, optional
-        The distance of windows. Default: ``kernel_size``.
-    padding : int or tuple of int, optional
-        How far every spatial axis is extended on both sides. The padding counts as zeros.
-        Default: ``0``.
+    Outputs have the axes of the input; a spatial axis of length L becomes ``(L + 2 * padding -
+    kernel_size) // stride + 1`` long. There are no parameters.
 
-    Raises
-    ------
-    ValueError
-        If a size has not one number a spatial axis, or the window is larger than the input.
+    Args:
+        kernel_size (int | tuple of int): The extent of the window.
+        stride (int | tuple of int, optional): The distance of windows. Default: ``kernel_size``.
+        padding (int | tuple of int, optional): How far every spatial axis is extended on both
+            sides. The padding counts as zeros. Default: ``0``.
 
-    Examples
-    --------
+    Raises:
+        ValueError: if a size is not one number a spatial axis, or when called, if the window is
+            larger than the padded input or that has other axes.
+
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.AvgPool2d(2)(mx.zeros((1, 4, 4, 3))).shape
     (1, 2, 2, 3)
@@ -258,23 +242,19 @@ class AvgPool2d(_Pool2d):
 class MaxPool3d(_Pool3d):
     """The largest value of every window of an input (N, D, H, W, C).
 
-    Parameters
-    ----------
-    kernel_size : int or tuple of int
-        The extent of the window.
-    stride : int or tuple of int, optional
-        The distance of windows. Default: ``kernel_size``.
-    padding : int or tuple of int, optional
-        How far every spatial axis is extended on both sides. The padding never wins.
-        Default: ``0``.
+    Outputs have the axes of the input; a spatial axis of length L becomes ``(L + 2 * padding -
+    kernel_size) // stride + 1`` long. There are no parameters.
 
-    Raises
-    ------
-    ValueError
-        If a size has not one number a spatial axis, or the window is larger than the input.
+    Args:
+        kernel_size (int | tuple of int): The extent of the window.
+        stride (int | tuple of int, optional): The distance of windows. Default: ``kernel_size``.
+        padding (int | tuple of int, optional): How far every spatial axis is extended on both
+            sides. The padding never wins. Default: ``0``.
 
-    Examples
-    --------
+    Raises:
+        ValueError: if a size is not one number a spatial axis, or when called, if the window is
+            larger than the padded input or that has other axes.
+
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.MaxPool3d(2)(mx.zeros((1, 4, 4, 4, 3))).shape
     (1, 2, 2, 2, 3)
@@ -287,23 +267,19 @@ class MaxPool3d(_Pool3d):
 class AvgPool3d(_Pool3d):
     """The mean of every window of an input (N, D, H, W, C).
 
-    Parameters
-    ----------
-    kernel_size : int or tuple of int
-        The extent of the window.
-    stride : int or tuple of int, optional
-        The distance of windows. Default: ``kernel_size``.
-    padding : int or tuple of int, optional
-        How far every spatial axis is extended on both sides. The padding counts as zeros.
-        Default: ``0``.
+    Outputs have the axes of the input; a spatial axis of length L becomes ``(L + 2 * padding -
+    kernel_size) // stride + 1`` long. There are no parameters.
 
-    Raises
-    ------
-    ValueError
-        If a size has not one number a spatial axis, or the window is larger than the input.
+    Args:
+        kernel_size (int | tuple of int): The extent of the window.
+        stride (int | tuple of int, optional): The distance of windows. Default: ``kernel_size``.
+        padding (int | tuple of int, optional): How far every spatial axis is extended on both
+            sides. The padding counts as zeros. Default: ``0``.
 
-    Examples
-    --------
+    Raises:
+        ValueError: if a size is not one number a spatial axis, or when called, if the window is
+            larger than the padded input or that has other axes.
+
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.AvgPool3d(2)(mx.zeros((1, 4, 4, 4, 3))).shape
     (1, 2, 2, 2, 3)

@@ -11,20 +11,13 @@ class RoPE(Module):
 
     Su et al. 2021, arXiv 2104.09864. The position is the index in the axis before the last.
 
-    Parameters
-    ----------
-    dims : int
-        How many features are rotated; the others stay.
-    traditional : bool, optional
-        Whether pairs are neighbours, as in the paper; else a feature is paired with the one
-        ``dims / 2`` further. Default: ``False``.
-    base : float, optional
-        The base of the frequencies. Default: ``10000``.
-    scale : float, optional
-        A factor on the positions. Default: ``1.0``.
+    Args:
+        dims (int): How many features are rotated; the others stay.
+        traditional (bool, optional): Whether pairs are neighbours, as in the paper; else a feature
+            is paired with the one ``dims / 2`` further. Default: ``False``.
+        base (float, optional): The base of the frequencies. Default: ``10000``.
+        scale (float, optional): A factor on the positions. Default: ``1.0``.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.RoPE(4)(mx.ones((1, 2, 3, 8)), offset=5).shape
     (1, 2, 3, 8)
@@ -59,27 +52,19 @@ class SinusoidalPositionalEncoding(Module):
 
     Vaswani et al. 2017, arXiv 1706.03762, section 3.5.
 
-    Parameters
-    ----------
-    dims : int
-        The number of features, even and positive.
-    min_freq, max_freq : float, optional
-        The lowest and the highest frequency. Default: ``0.0001`` and ``1``.
-    scale : float, optional
-        A factor on the features. Default: :math:`\\sqrt{2 / \\text{dims}}`, which makes vectors
-        of length one.
-    cos_first : bool, optional
-        Whether the cosines come first. Default: ``False``.
-    full_turns : bool, optional
-        Whether a frequency counts turns, not radians. Default: ``False``.
+    Args:
+        dims (int): The number of features, even and positive.
+        min_freq, max_freq (float, optional): The lowest and the highest frequency. Default:
+            ``0.0001`` and ``1``.
+        scale (float, optional): A factor on the features. Default: :math:`\\sqrt{2 /
+            \\text{dims}}`, which makes vectors of length one.
+        cos_first (bool, optional): Whether the cosines come first. Default: ``False``.
+        full_turns (bool, optional): Whether a frequency counts turns, not radians. Default:
+            ``False``.
 
-    Raises
-    ------
-    ValueError
-        If ``dims`` is odd or not positive.
+    Raises:
+        ValueError: if ``dims`` is odd or not positive.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.SinusoidalPositionalEncoding(6)(mx.arange(4)).shape
     (4, 6)
@@ -120,10 +105,11 @@ class SinusoidalPositionalEncoding(Module):
 class ALiBi(Module):
     """Adds to attention scores a penalty that grows linearly with the distance.
 
-    Press et al. 2021, arXiv 2108.12409.
+    The scores of a head (N, heads, queries, keys) are lowered by its slope times the distance of
+    query and key, in place of position embeddings; a call also takes the position of the first
+    query, ``offset``, and a mask to add. There are no parameters. Press et al. 2021, "Train Short,
+    Test Long: Attention with Linear Biases" (arXiv 2108.12409).
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.ALiBi()(mx.zeros((1, 2, 1, 3)))[0, 0]
     array([[0, -0.0625, -0.125]], dtype=float32)
@@ -139,10 +125,19 @@ class ALiBi(Module):
     ) -> mx.array:
         """The penalties of the queries from ``offset`` up to ``q_sequence_length``.
 
-        Returns
-        -------
-        array
-            (1, num_heads, q_sequence_length - offset, k_sequence_length).
+        Args:
+            q_sequence_length (int): The position behind the last query.
+            k_sequence_length (int): The number of keys.
+            num_heads (int): The number of heads.
+            offset (int, optional): The position of the first query. Default: ``0``.
+            dtype (Dtype, optional): Dtype of the penalties. Default: ``float32``.
+
+        Returns:
+            array: (1, num_heads, q_sequence_length - offset, k_sequence_length).
+
+        >>> import mlx.nn as nn
+        >>> nn.ALiBi.create_alibi_matrix(3, 3, 2, offset=2).shape
+        (1, 2, 1, 3)
         """
         queries = mx.arange(offset, q_sequence_length)
         keys = mx.arange(k_sequence_length)
@@ -151,10 +146,21 @@ class ALiBi(Module):
 
     @staticmethod
     def create_alibi_slope(num_heads: int, dtype: mx.Dtype = mx.float32) -> mx.array:
-        """The slope of every head, (num_heads, 1, 1).
+        """The slopes of the heads.
 
-        A geometric sequence for a power of two; else that of the power below, filled up with
-        every other slope of the power above.
+        A geometric sequence for a power of two; else that of the power below, filled up with every
+        other slope of the power above.
+
+        Args:
+            num_heads (int): The number of heads.
+            dtype (Dtype, optional): Dtype of the slopes. Default: ``float32``.
+
+        Returns:
+            array: (num_heads, 1, 1).
+
+        >>> import mlx.nn as nn
+        >>> nn.ALiBi.create_alibi_slope(2).tolist()
+        [[[0.0625]], [[0.00390625]]]
         """
         below = 1 << (num_heads.bit_length() - 1)
         slopes = [2.0 ** (-8 * i / below) for i in range(1, below + 1)]

@@ -23,10 +23,16 @@ def quantization_defaults(
 ) -> tuple[int, int]:
     """Group size and bits, where they are not given those that the mode implies.
 
-    Raises
-    ------
-    ValueError
-        If the mode is unknown.
+    Args:
+        mode (str): ``"affine"``, ``"mxfp4"``, ``"mxfp8"`` or ``"nvfp4"``.
+        group_size (int, optional): Elements that share a scale. Default: that of the mode.
+        bits (int, optional): Bits of an element. Default: those of the mode.
+
+    Returns:
+        tuple[int, int]: Both numbers.
+
+    Raises:
+        ValueError: if the mode is unknown.
     """
     if mode not in _DEFAULTS:
         raise ValueError(
@@ -48,28 +54,27 @@ def quantize(
 ) -> None:
     """Replace layers of a model by quantised ones, in place.
 
-    Parameters
-    ----------
-    model : Module
-        Its leaf modules that have a method ``to_quantized`` are replaced by what that returns.
-    group_size, bits : int, optional
-        As for :func:`mlx.core.quantize`. Default: what the mode implies.
-    mode : str, optional
-        ``"affine"``, ``"mxfp4"``, ``"mxfp8"`` or ``"nvfp4"``. Default: ``"affine"``.
-    quantize_input : bool, optional
-        Whether linear layers quantise their inputs too (``"nvfp4"`` and ``"mxfp8"``).
-        Default: ``False``.
-    class_predicate : callable, optional
-        Called with the name and the module; says whether to replace it, or with which keyword
-        arguments to call ``to_quantized``. Default: every module that has the method.
+    Args:
+        model (Module): Its leaf modules that have a method ``to_quantized`` are replaced by what
+            that returns.
+        group_size (int, optional): Elements that share a scale, as :func:`mlx.core.quantize` has
+            it. Default: that of the mode.
+        bits (int, optional): Bits of an element. Default: those of the mode.
+        mode (str, optional): ``"affine"``, ``"mxfp4"``, ``"mxfp8"`` or ``"nvfp4"``. Default:
+            ``"affine"``.
+        quantize_input (bool, optional): Whether linear layers quantise their inputs too
+            (``"nvfp4"`` and ``"mxfp8"``). Default: ``False``.
+        class_predicate (callable, optional): Called with the name and the module; says whether to
+            replace it, or with which keyword arguments to call ``to_quantized``. Default: every
+            module that has the method.
 
-    Raises
-    ------
-    ValueError
-        If the predicate accepts a module without ``to_quantized`` or returns something else.
+    Returns:
+        None
 
-    Examples
-    --------
+    Raises:
+        ValueError: if the predicate accepts a module without ``to_quantized`` or returns something
+            else.
+
     >>> import mlx.nn as nn
     >>> model = nn.Sequential(nn.Linear(64, 64), nn.ReLU())
     >>> nn.quantize(model, bits=8)
@@ -139,18 +144,22 @@ class _Quantized(Module):
 class QuantizedEmbedding(_Quantized):
     """An :class:`Embedding` with a quantised table.
 
-    The parameters, which are frozen, are ``weight``, ``scales`` and, in the affine mode,
-    ``biases``.
+    Inputs are tokens of any shape, outputs have that shape and the axis ``dims`` behind it. The
+    parameters, which are frozen, are ``weight``, codes in uint32 of shape (num_embeddings, dims *
+    bits / 32), ``scales`` and, in the affine mode, ``biases``, both of shape (num_embeddings, dims
+    / group_size).
 
-    Parameters
-    ----------
-    num_embeddings, dims : int
-        The number of tokens and the size of a vector, a multiple of the group size.
-    group_size, bits, mode
-        As for :func:`mlx.core.quantize`.
+    Args:
+        num_embeddings (int): The number of tokens.
+        dims (int): The size of a vector, a multiple of the group size.
+        group_size (int, optional): Elements that share a scale, as :func:`mlx.core.quantize` has
+            it. Default: that of the mode.
+        bits (int, optional): Bits of an element. Default: those of the mode.
+        mode (str, optional): A mode of :func:`mlx.core.quantize`. Default: ``"affine"``.
 
-    Examples
-    --------
+    Raises:
+        ValueError: if the numbers do not belong to the mode, or vectors do not divide into groups.
+
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.QuantizedEmbedding(10, 64)(mx.array([[1, 2]])).shape
     (1, 2, 64)
@@ -187,7 +196,18 @@ class QuantizedEmbedding(_Quantized):
         )
 
     def as_linear(self, x: mx.array) -> mx.array:
-        """Use the table as a linear layer without bias: (..., dims) to (..., num_embeddings)."""
+        """Use the table as a linear layer without bias: the scores of all tokens for vectors.
+
+        Args:
+            x (array): Vectors, (..., dims).
+
+        Returns:
+            array: Scores, (..., num_embeddings).
+
+        >>> import mlx.core as mx, mlx.nn as nn
+        >>> nn.QuantizedEmbedding(10, 64).as_linear(mx.zeros((3, 64))).shape
+        (3, 10)
+        """
         return self._product(x)
 
     @classmethod
@@ -198,7 +218,25 @@ class QuantizedEmbedding(_Quantized):
         bits: int | None = None,
         mode: str = "affine",
     ) -> Self:
-        """Quantise the table of an :class:`Embedding`."""
+        """Quantise the table of an :class:`Embedding`.
+
+        Args:
+            embedding_layer (Embedding): The layer.
+            group_size (int, optional): Elements that share a scale. Default: that of the mode.
+            bits (int, optional): Bits of an element. Default: those of the mode.
+            mode (str, optional): A mode of :func:`mlx.core.quantize`. Default: ``"affine"``.
+
+        Returns:
+            QuantizedEmbedding: The new layer.
+
+        Raises:
+            ValueError: if the numbers do not belong to the mode, or vectors do not divide into
+                groups.
+
+        >>> import mlx.nn as nn
+        >>> nn.QuantizedEmbedding.from_embedding(nn.Embedding(10, 64), bits=8).bits
+        8
+        """
         num_embeddings, dims = embedding_layer.weight.shape
         layer = cls(num_embeddings, dims, group_size, bits, mode)
         layer._store(embedding_layer.weight, group_size, bits, mode)
@@ -208,20 +246,23 @@ class QuantizedEmbedding(_Quantized):
 class QuantizedLinear(_Quantized):
     """A :class:`Linear` with a quantised weight.
 
-    The parameters, which are frozen, are ``weight``, ``scales``, in the affine mode ``biases``
-    and, unless there is none, ``bias``.
+    Inputs are (..., input_dims) and outputs (..., output_dims). The parameters, which are frozen,
+    are ``weight``, codes in uint32 of shape (output_dims, input_dims * bits / 32), ``scales`` and,
+    in the affine mode, ``biases``, both of shape (output_dims, input_dims / group_size), and,
+    unless there is none, ``bias``, of shape (output_dims,).
 
-    Parameters
-    ----------
-    input_dims, output_dims : int
-        Sizes of the last axis before and after; the first a multiple of the group size.
-    bias : bool, optional
-        Whether there is a bias. Default: ``True``.
-    group_size, bits, mode
-        As for :func:`mlx.core.quantize`.
+    Args:
+        input_dims (int): Size of the last axis of inputs, a multiple of the group size.
+        output_dims (int): Size of the last axis of outputs.
+        bias (bool, optional): Whether there is a bias. Default: ``True``.
+        group_size (int, optional): Elements that share a scale, as :func:`mlx.core.quantize` has
+            it. Default: that of the mode.
+        bits (int, optional): Bits of an element. Default: those of the mode.
+        mode (str, optional): A mode of :func:`mlx.core.quantize`. Default: ``"affine"``.
 
-    Examples
-    --------
+    Raises:
+        ValueError: if the numbers do not belong to the mode, or inputs do not divide into groups.
+
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.QuantizedLinear(64, 2)(mx.zeros((3, 64))).shape
     (3, 2)
@@ -263,7 +304,25 @@ class QuantizedLinear(_Quantized):
         bits: int | None = None,
         mode: str = "affine",
     ) -> Self:
-        """Quantise the weight of a :class:`Linear`; its bias is taken as it is."""
+        """Quantise the weight of a :class:`Linear`; its bias is taken as it is.
+
+        Args:
+            linear_layer (Linear): The layer.
+            group_size (int, optional): Elements that share a scale. Default: that of the mode.
+            bits (int, optional): Bits of an element. Default: those of the mode.
+            mode (str, optional): A mode of :func:`mlx.core.quantize`. Default: ``"affine"``.
+
+        Returns:
+            QuantizedLinear: The new layer.
+
+        Raises:
+            ValueError: if the numbers do not belong to the mode, or inputs do not divide into
+                groups.
+
+        >>> import mlx.nn as nn
+        >>> nn.QuantizedLinear.from_linear(nn.Linear(64, 2), bits=8).bits
+        8
+        """
         output_dims, input_dims = linear_layer.weight.shape
         layer = cls(input_dims, output_dims, False, group_size, bits, mode)
         layer._store(linear_layer.weight, group_size, bits, mode)
@@ -274,22 +333,23 @@ class QuantizedLinear(_Quantized):
 
 
 class QQLinear(Module):
-    """A linear layer without bias whose input is quantised too.
+    """A linear layer without bias whose input is quantised too: :func:`mlx.core.qqmm`.
 
-    In training the parameter ``weight`` is a plain matrix; :meth:`eval` replaces it by its
-    quantised form with ``scales``, and :meth:`train` goes back.
+    Inputs are (..., input_dims) and outputs (..., output_dims). In training the parameter
+    ``weight`` is a plain matrix, of shape (output_dims, input_dims), drawn as that of
+    :class:`Linear`; :meth:`eval` replaces it by its quantised form with ``scales``, and
+    :meth:`train` goes back.
 
-    Parameters
-    ----------
-    input_dims, output_dims : int
-        Sizes of the last axis before and after; the first a multiple of the group size.
-    group_size, bits : int, optional
-        Default: what the mode implies.
-    mode : str, optional
-        ``"nvfp4"`` or ``"mxfp8"``. Default: ``"nvfp4"``.
+    Args:
+        input_dims (int): Size of the last axis of inputs, a multiple of the group size.
+        output_dims (int): Size of the last axis of outputs.
+        group_size (int, optional): Elements that share a scale. Default: that of the mode.
+        bits (int, optional): Bits of an element. Default: those of the mode.
+        mode (str, optional): ``"nvfp4"`` or ``"mxfp8"``. Default: ``"nvfp4"``.
 
-    Examples
-    --------
+    Raises:
+        ValueError: if the numbers do not belong to the mode.
+
     >>> import mlx.nn as nn
     >>> nn.QQLinear(64, 2).eval().weight.shape
     (2, 8)
@@ -320,7 +380,19 @@ class QQLinear(Module):
         )
 
     def quantize(self) -> None:
-        """Replace the weight by its quantised form, if that is not done yet."""
+        """Replace the weight by its quantised form, if that is not done yet.
+
+        It happens by itself when training mode is left, and is undone when that is entered.
+
+        Returns:
+            None
+
+        >>> import mlx.nn as nn
+        >>> layer = nn.QQLinear(64, 32).train()
+        >>> layer.quantize()
+        >>> layer.weight.dtype
+        mlx.core.uint32
+        """
         if not self._quantized:
             self.weight, self.scales, *_ = mx.quantize(
                 self.weight, self.group_size, self.bits, mode=self.mode
@@ -328,7 +400,19 @@ class QQLinear(Module):
             self._quantized = True
 
     def dequantize(self) -> None:
-        """Replace the quantised weight by a plain one, if there is one."""
+        """Replace the quantised weight by a plain one, if there is one.
+
+        What quantisation lost stays lost.
+
+        Returns:
+            None
+
+        >>> import mlx.nn as nn
+        >>> layer = nn.QQLinear(64, 32).eval()
+        >>> layer.dequantize()
+        >>> layer.weight.shape
+        (32, 64)
+        """
         if self._quantized:
             self.weight = mx.dequantize(
                 self.weight,
@@ -368,10 +452,21 @@ class QQLinear(Module):
     ) -> Self:
         """Take the weight of a :class:`Linear` without bias.
 
-        Raises
-        ------
-        NotImplementedError
-            If the layer has a bias.
+        Args:
+            linear_layer (Linear): The layer.
+            group_size (int, optional): Elements that share a scale. Default: that of the mode.
+            bits (int, optional): Bits of an element. Default: those of the mode.
+            mode (str, optional): ``"nvfp4"`` or ``"mxfp8"``. Default: ``"nvfp4"``.
+
+        Returns:
+            QQLinear: The new layer.
+
+        Raises:
+            NotImplementedError: if the layer has a bias.
+
+        >>> import mlx.nn as nn
+        >>> nn.QQLinear.from_linear(nn.Linear(64, 32, bias=False)).mode
+        'nvfp4'
         """
         if "bias" in linear_layer:
             raise NotImplementedError("[QQLinear] a bias is not supported")

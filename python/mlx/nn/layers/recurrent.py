@@ -20,26 +20,21 @@ def _project(x: mx.array, weight: mx.array, bias: mx.array | None) -> mx.array:
 class RNN(Module):
     """An Elman network, :math:`h_t = f(W_{xh} x_t + W_{hh} h_{t-1} + b)`.
 
-    Elman 1990, Finding Structure in Time. The parameters are ``Wxh``, of shape
+    Inputs are (..., L, input_size), and optionally the state before the first, (..., hidden_size);
+    the output is all states, (..., L, hidden_size). The parameters are ``Wxh``, of shape
     (hidden_size, input_size), ``Whh``, of shape (hidden_size, hidden_size), and ``bias``, of shape
-    (hidden_size,), uniform within one over the root of ``hidden_size``.
+    (hidden_size,), drawn uniformly within one over the root of ``hidden_size``. Elman 1990,
+    "Finding Structure in Time".
 
-    Parameters
-    ----------
-    input_size, hidden_size : int
-        Sizes of the last axis of the input and of the state.
-    bias : bool, optional
-        Whether there is a bias. Default: ``True``.
-    nonlinearity : callable, optional
-        The function :math:`f`. Default: :func:`mlx.nn.tanh`.
+    Args:
+        input_size (int): Size of the last axis of the input.
+        hidden_size (int): Size of the state.
+        bias (bool, optional): Whether there is a bias. Default: ``True``.
+        nonlinearity (callable, optional): The function :math:`f`. Default: :func:`mlx.nn.tanh`.
 
-    Raises
-    ------
-    ValueError
-        If ``nonlinearity`` cannot be called.
+    Raises:
+        ValueError: if ``nonlinearity`` cannot be called.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.RNN(4, 5)(mx.zeros((2, 3, 4))).shape
     (2, 3, 5)
@@ -95,15 +90,10 @@ class GRU(Module):
     (3 hidden_size, hidden_size), ``b`` and ``bhn``, of shapes (3 hidden_size,) and (hidden_size,),
     in the order r, z, n; uniform within one over the root of ``hidden_size``.
 
-    Parameters
-    ----------
-    input_size, hidden_size : int
-        Sizes of the last axis of the input and of the state.
-    bias : bool, optional
-        Whether there are biases. Default: ``True``.
+    Args:
+        input_size, hidden_size (int): Sizes of the last axis of the input and of the state.
+        bias (bool, optional): Whether there are biases. Default: ``True``.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.GRU(4, 5)(mx.zeros((2, 3, 4))).shape
     (2, 3, 5)
@@ -159,15 +149,10 @@ class LSTM(Module):
     (4 hidden_size, hidden_size), and ``bias``, of shape (4 hidden_size,), in the order i, f, g, o;
     uniform within one over the root of ``hidden_size``.
 
-    Parameters
-    ----------
-    input_size, hidden_size : int
-        Sizes of the last axis of the input and of the state.
-    bias : bool, optional
-        Whether there is a bias. Default: ``True``.
+    Args:
+        input_size, hidden_size (int): Sizes of the last axis of the input and of the state.
+        bias (bool, optional): Whether there is a bias. Default: ``True``.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> hidden, cell = nn.LSTM(4, 5)(mx.zeros((2, 3, 4)))
     >>> hidden.shape, cell.shape

@@ -18,31 +18,26 @@ _checkpointed = checkpoint
 class MultiHeadAttention(Module):
     """Scaled dot-product attention with several heads.
 
-    The parameters are those of the linear layers ``query_proj``, ``key_proj``, ``value_proj`` and
-    ``out_proj``.
+    Called with queries (N, L, query_input_dims), keys (N, S, key_input_dims), values (N, S,
+    value_input_dims) and optionally a mask that broadcasts to (N, num_heads, L, S), it returns (N,
+    L, value_output_dims). The parameters are those of the linear layers ``query_proj``,
+    ``key_proj``, ``value_proj`` and ``out_proj``. Vaswani et al. 2017, "Attention Is All You Need"
+    (arXiv 1706.03762).
 
-    Parameters
-    ----------
-    dims : int
-        The features of all heads together for queries and keys.
-    num_heads : int
-        The number of heads.
-    query_input_dims, key_input_dims, value_input_dims : int, optional
-        The features of the inputs. Default: ``dims``, ``dims`` and that of the keys.
-    value_dims : int, optional
-        The features of all heads together for values. Default: ``dims``.
-    value_output_dims : int, optional
-        The features of the output. Default: ``dims``.
-    bias : bool, optional
-        Whether the linear layers have a bias. Default: ``False``.
+    Args:
+        dims (int): The features of all heads together for queries and keys.
+        num_heads (int): The number of heads.
+        query_input_dims (int, optional): The features of queries. Default: ``dims``.
+        key_input_dims (int, optional): The features of keys. Default: ``dims``.
+        value_input_dims (int, optional): The features of values. Default: that of the keys.
+        value_dims (int, optional): The features of all heads together for values. Default:
+            ``dims``.
+        value_output_dims (int, optional): The features of the output. Default: ``dims``.
+        bias (bool, optional): Whether the linear layers have a bias. Default: ``False``.
 
-    Raises
-    ------
-    ValueError
-        If ``num_heads`` does not divide ``dims`` or ``value_dims``.
+    Raises:
+        ValueError: if ``num_heads`` does not divide ``dims`` or ``value_dims``.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> x = mx.zeros((2, 3, 8))
     >>> nn.MultiHeadAttention(8, 2)(x, x, x).shape
@@ -95,20 +90,14 @@ class MultiHeadAttention(Module):
     ) -> mx.array:
         """Attend.
 
-        Parameters
-        ----------
-        queries : array
-            (N, L, query_input_dims).
-        keys, values : array
-            (N, S, key_input_dims) and (N, S, value_input_dims).
-        mask : array, optional
-            Booleans that say what is seen, or numbers that are added to the scores; broadcast to
-            (N, num_heads, L, S).
+        Args:
+            queries (array): (N, L, query_input_dims).
+            keys, values (array): (N, S, key_input_dims) and (N, S, value_input_dims).
+            mask (array, optional): Booleans that say what is seen, or numbers that are added to
+                the scores; broadcast to (N, num_heads, L, S).
 
-        Returns
-        -------
-        array
-            (N, L, value_output_dims).
+        Returns:
+            array: (N, L, value_output_dims).
         """
         q = self._heads(self.query_proj(queries))
         k = self._heads(self.key_proj(keys))
@@ -119,7 +108,23 @@ class MultiHeadAttention(Module):
 
     @staticmethod
     def create_additive_causal_mask(N: int, dtype: mx.Dtype = mx.float32) -> mx.array:
-        """A mask (N, N) to be added: the least number of the dtype where a key comes later."""
+        """A mask to add to scores that takes keys behind their query out.
+
+        For :func:`mlx.core.fast.scaled_dot_product_attention` the mask ``"causal"`` does the same
+        without memory.
+
+        Args:
+            N (int): The number of queries and keys.
+            dtype (Dtype, optional): A floating dtype of the mask. Default: ``float32``.
+
+        Returns:
+            array: (N, N): zeros on and below the diagonal, above it the lowest finite number of the
+                dtype.
+
+        >>> import mlx.nn as nn
+        >>> (nn.MultiHeadAttention.create_additive_causal_mask(2) == 0).tolist()
+        [[True, False], [True, True]]
+        """
         positions = mx.arange(N)
         later = positions[:, None] < positions[None]
         return later.astype(dtype) * mx.finfo(dtype).min
@@ -128,26 +133,20 @@ class MultiHeadAttention(Module):
 class TransformerEncoderLayer(Module):
     """Self-attention and a network of two linear layers, each with a residual connection.
 
-    The parameters are those of ``attention``, ``ln1``, ``ln2``, ``linear1`` and ``linear2``.
+    Called with an input (N, L, dims) and a mask or None, it returns (N, L, dims). The parameters
+    are those of ``attention``, ``ln1``, ``ln2``, ``linear1`` and ``linear2``. Vaswani et al. 2017,
+    "Attention Is All You Need" (arXiv 1706.03762).
 
-    Parameters
-    ----------
-    dims : int
-        The features.
-    num_heads : int
-        The number of heads.
-    mlp_dims : int, optional
-        The features between the two linear layers. Default: ``4 * dims``.
-    dropout : float, optional
-        The probability of dropout. Default: ``0.0``.
-    activation : callable, optional
-        The function between the two linear layers. Default: :func:`mlx.nn.relu`.
-    norm_first : bool, optional
-        Whether to normalise before attention and network (Xiong et al. 2020, arXiv 2002.04745),
-        not after them. Default: ``True``.
+    Args:
+        dims (int): The features.
+        num_heads (int): The number of heads.
+        mlp_dims (int, optional): The features between the two linear layers. Default: ``4 * dims``.
+        dropout (float, optional): The probability of dropout. Default: ``0.0``.
+        activation (callable, optional): The function between the two linear layers. Default:
+            :func:`mlx.nn.relu`.
+        norm_first (bool, optional): Whether to normalise before attention and network (Xiong et al.
+            2020, arXiv 2002.04745), not after them. Default: ``True``.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.TransformerEncoderLayer(8, 2)(mx.zeros((2, 3, 8)), None).shape
     (2, 3, 8)
@@ -190,20 +189,22 @@ class TransformerEncoderLayer(Module):
 class TransformerEncoder(Module):
     """A stack of :class:`TransformerEncoderLayer` with a final :class:`LayerNorm`.
 
-    The parameters are those of the list ``layers`` and of ``ln``.
+    Called with an input (N, L, dims) and a mask or None, it returns (N, L, dims). The parameters
+    are those of the list ``layers`` and of ``ln``.
 
-    Parameters
-    ----------
-    num_layers : int
-        The number of layers.
-    dims, num_heads, mlp_dims, dropout, activation, norm_first
-        As for :class:`TransformerEncoderLayer`.
-    checkpoint : bool, optional
-        Whether the insides of the layers are computed again for the gradient, which saves memory.
-        Default: ``False``.
+    Args:
+        num_layers (int): The number of layers.
+        dims (int): The features.
+        num_heads (int): The number of heads.
+        mlp_dims (int, optional): The features inside of the networks. Default: ``4 * dims``.
+        dropout (float, optional): The probability of dropout. Default: ``0.0``.
+        activation (callable, optional): The function inside of the networks. Default:
+            :func:`mlx.nn.relu`.
+        norm_first (bool, optional): Whether to normalise before attention and network. Default:
+            ``True``.
+        checkpoint (bool, optional): Whether the insides of the layers are computed again for the
+            gradient, which saves memory. Default: ``False``.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.TransformerEncoder(2, 8, 2)(mx.zeros((2, 3, 8)), None).shape
     (2, 3, 8)
@@ -238,16 +239,20 @@ class TransformerEncoder(Module):
 class TransformerDecoderLayer(Module):
     """Self-attention, attention to a memory and a network of two linear layers.
 
-    Each has a residual connection. The parameters are those of ``self_attention``,
+    Each has a residual connection. Called with an input (N, L, dims), a memory (N, S, dims) and a
+    mask or None for both, it returns (N, L, dims). The parameters are those of ``self_attention``,
     ``cross_attention``, ``ln1``, ``ln2``, ``ln3``, ``linear1`` and ``linear2``.
 
-    Parameters
-    ----------
-    dims, num_heads, mlp_dims, dropout, activation, norm_first
-        As for :class:`TransformerEncoderLayer`.
+    Args:
+        dims (int): The features.
+        num_heads (int): The number of heads.
+        mlp_dims (int, optional): The features between the two linear layers. Default: ``4 * dims``.
+        dropout (float, optional): The probability of dropout. Default: ``0.0``.
+        activation (callable, optional): The function between the two linear layers. Default:
+            :func:`mlx.nn.relu`.
+        norm_first (bool, optional): Whether to normalise before attention and network. Default:
+            ``True``.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> x = mx.zeros((2, 3, 8))
     >>> nn.TransformerDecoderLayer(8, 2)(x, x, None, None).shape
@@ -304,15 +309,22 @@ class TransformerDecoderLayer(Module):
 class TransformerDecoder(Module):
     """A stack of :class:`TransformerDecoderLayer` with a final :class:`LayerNorm`.
 
-    The parameters are those of the list ``layers`` and of ``ln``.
+    Called with an input (N, L, dims), a memory (N, S, dims) and a mask or None for both, it returns
+    (N, L, dims). The parameters are those of the list ``layers`` and of ``ln``.
 
-    Parameters
-    ----------
-    num_layers, dims, num_heads, mlp_dims, dropout, activation, norm_first, checkpoint
-        As for :class:`TransformerEncoder`.
+    Args:
+        num_layers (int): The number of layers.
+        dims (int): The features.
+        num_heads (int): The number of heads.
+        mlp_dims (int, optional): The features inside of the networks. Default: ``4 * dims``.
+        dropout (float, optional): The probability of dropout. Default: ``0.0``.
+        activation (callable, optional): The function inside of the networks. Default:
+            :func:`mlx.nn.relu`.
+        norm_first (bool, optional): Whether to normalise before attention and network. Default:
+            ``True``.
+        checkpoint (bool, optional): Whether the insides of the layers are computed again for the
+            gradient, which saves memory. Default: ``False``.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> x = mx.zeros((2, 3, 8))
     >>> nn.TransformerDecoder(2, 8, 2)(x, x, None, None).shape
@@ -355,22 +367,28 @@ class TransformerDecoder(Module):
 class Transformer(Module):
     """An encoder and a decoder that attends to what the encoder made.
 
-    The parameters are those of ``encoder`` and ``decoder``.
+    Called with a source (N, S, dims), a target (N, L, dims) and masks or None for the source, the
+    target and the memory, it returns (N, L, dims). The parameters are those of ``encoder`` and
+    ``decoder``. Vaswani et al. 2017, "Attention Is All You Need" (arXiv 1706.03762).
 
-    Parameters
-    ----------
-    dims, num_heads : int, optional
-        Features and heads. Default: ``512`` and ``8``.
-    num_encoder_layers, num_decoder_layers : int, optional
-        Default: ``6`` each.
-    mlp_dims, dropout, activation, norm_first, checkpoint
-        As for :class:`TransformerEncoder`.
-    custom_encoder, custom_decoder : callable, optional
-        Used in place of the encoder ``(src, src_mask)`` and of the decoder
-        ``(tgt, memory, tgt_mask, memory_mask)``.
+    Args:
+        dims (int, optional): The features. Default: ``512``.
+        num_heads (int, optional): The number of heads. Default: ``8``.
+        num_encoder_layers (int, optional): The number of layers of the encoder. Default: ``6``.
+        num_decoder_layers (int, optional): The number of layers of the decoder. Default: ``6``.
+        mlp_dims (int, optional): The features inside of the networks. Default: ``4 * dims``.
+        dropout (float, optional): The probability of dropout. Default: ``0.0``.
+        activation (callable, optional): The function inside of the networks. Default:
+            :func:`mlx.nn.relu`.
+        custom_encoder (callable, optional): Used in place of the encoder; called with the source
+            and its mask.
+        custom_decoder (callable, optional): Used in place of the decoder; called with the target,
+            the memory and their masks.
+        norm_first (bool, optional): Whether to normalise before attention and network. Default:
+            ``True``.
+        checkpoint (bool, optional): Whether the insides of the layers are computed again for the
+            gradient, which saves memory. Default: ``False``.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> x = mx.zeros((2, 3, 8))
     >>> nn.Transformer(8, 2, 1, 1)(x, x, None, None, None).shape

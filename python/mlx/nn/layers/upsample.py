@@ -123,15 +123,16 @@ def _interpolate(
 def upsample_nearest(x: mx.array, scale_factor: tuple[float, ...]) -> mx.array:
     """Repeat the nearest input.
 
-    Parameters
-    ----------
-    x : array
-        (N, spatial axes ..., C).
-    scale_factor : tuple of float
-        One number a spatial axis.
+    A whole scale factor repeats every input; else output i reads the input at ``floor((i + 0.5) /
+    scale)``.
 
-    Examples
-    --------
+    Args:
+        x (array): (N, spatial axes ..., C), of any dtype.
+        scale_factor (tuple of float): One number a spatial axis.
+
+    Returns:
+        array: With every spatial axis longer by its factor, rounded down.
+
     >>> import mlx.core as mx
     >>> upsample_nearest(mx.array([1, 2]).reshape(1, 2, 1), (2.0,)).flatten()
     array([1, 1, 2, 2], dtype=int32)
@@ -149,10 +150,17 @@ def upsample_linear(
 ) -> mx.array:
     """Interpolate linearly along every spatial axis.
 
-    The parameters mean what they mean for :class:`Upsample`.
+    Args:
+        x (array): (N, spatial axes ..., C), of a floating dtype.
+        scale_factor (tuple of float): One number a spatial axis.
+        align_corners (bool, optional): Whether the first and last elements of input and output lie
+            at the same places, else the edges of those elements. Default: ``False``.
+        antialias (bool, optional): Whether scaling down averages over what it leaves out. Default:
+            ``False``.
 
-    Examples
-    --------
+    Returns:
+        array: With every spatial axis longer by its factor, rounded down.
+
     >>> import mlx.core as mx
     >>> upsample_linear(mx.array([0.0, 4.0]).reshape(1, 2, 1), (2.0,)).flatten()
     array([0, 1, 3, 4], dtype=float32)
@@ -168,11 +176,20 @@ def upsample_cubic(
 ) -> mx.array:
     """Interpolate by cubic convolution along every spatial axis.
 
-    The slope of the kernel is -0.75, and -0.5 with antialiasing. The parameters mean what they
-    mean for :class:`Upsample`.
+    The slope of the kernel is -0.75, and -0.5 with antialiasing. Keys 1981, "Cubic Convolution
+    Interpolation for Digital Image Processing".
 
-    Examples
-    --------
+    Args:
+        x (array): (N, spatial axes ..., C), of a floating dtype.
+        scale_factor (tuple of float): One number a spatial axis.
+        align_corners (bool, optional): Whether the first and last elements of input and output lie
+            at the same places, else the edges of those elements. Default: ``False``.
+        antialias (bool, optional): Whether scaling down averages over what it leaves out. Default:
+            ``False``.
+
+    Returns:
+        array: With every spatial axis longer by its factor, rounded down.
+
     >>> import mlx.core as mx
     >>> upsample_cubic(mx.ones((1, 3, 1)), (2.0,)).shape
     (1, 6, 1)
@@ -186,27 +203,19 @@ class Upsample(Module):
 
     An axis of size ``n`` becomes ``int(scale * n)`` long.
 
-    Parameters
-    ----------
-    scale_factor : float or tuple of float
-        One number for all spatial axes, or one for each.
-    mode : str, optional
-        ``"nearest"``, ``"linear"`` or ``"cubic"``. Default: ``"nearest"``.
-    align_corners : bool, optional
-        Whether the centres of the outermost inputs and outputs coincide; else their outer edges
-        do. Of no effect on ``"nearest"``. Default: ``False``.
-    antialias : bool, optional
-        Whether the filter is widened where the axis shrinks, so that no input is passed over.
-        Default: ``False``.
+    Args:
+        scale_factor (float | tuple of float): One number for all spatial axes, or one for each.
+        mode (str, optional): ``"nearest"``, ``"linear"`` or ``"cubic"``. Default: ``"nearest"``.
+        align_corners (bool, optional): Whether the centres of the outermost inputs and outputs
+            coincide; else their outer edges do. Of no effect on ``"nearest"``. Default: ``False``.
+        antialias (bool, optional): Whether the filter is widened where the axis shrinks, so that
+            no input is passed over. Default: ``False``.
 
-    Raises
-    ------
-    ValueError
-        If ``mode`` is unknown, if ``antialias`` is used with ``"nearest"`` or ``align_corners``,
-        if the input has no spatial axis, or if a tuple has not one number for each.
+    Raises:
+        ValueError: if ``mode`` is unknown, if ``antialias`` is used with ``"nearest"`` or
+            ``align_corners``, if the input has no spatial axis, or if a tuple has not one number
+            for each.
 
-    Examples
-    --------
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.Upsample((2, 1.5), mode="linear")(mx.zeros((1, 4, 4, 3))).shape
     (1, 8, 6, 3)
