@@ -285,6 +285,8 @@ PARAMETERS = {
     "group_size": "int | None",
     "shapeless": "bool",
     "metadata": "dict[str, str] | None",
+    "export_function.metadata": "str | None",
+    "exporter.metadata": "str | None",
     "targets": "array",
     "sorted_indices": "bool",
     "global_scale": "array | None",

@@ -19,7 +19,8 @@ pub struct Row {
     pub name: &'static str,
     /// Further public names.
     pub aliases: &'static [&'static str],
-    /// One paragraph for users.
+    /// For users: a line that says what the function does, a newline, and what is particular to it (edges, NaN,
+    /// related functions). Operands, dtypes, derivatives and errors are told by the other fields.
     pub doc: &'static str,
     /// A doctest: one line of input, the expected output below; empty for rows that are not public.
     pub example: &'static str,

@@ -12,7 +12,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "add",
         aliases: &[],
-        doc: "Sum of two arrays. The operands broadcast against each other and are promoted to a common dtype, which is that of the result.",
+        doc: "Sum of two arrays, element by element.\nIntegers wrap around where the sum does not fit; for bool it is the logical or. The operator `+` of arrays.",
         example: "mx.add(mx.array([1, 2]), mx.array([3, 4]))\narray([4, 6], dtype=int32)",
         arity: 2,
         rule: Same,
@@ -30,7 +30,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "subtract",
         aliases: &[],
-        doc: "Difference of two arrays. The operands broadcast against each other and are promoted to a common dtype, which is that of the result.",
+        doc: "Difference of two arrays, element by element.\nIntegers wrap around, unsigned ones below zero; for bool it is the exclusive or. The operator `-` of arrays.",
         example: "mx.subtract(mx.array([5, 2]), mx.array([3, 4]))\narray([2, -2], dtype=int32)",
         arity: 2,
         rule: Same,
@@ -48,7 +48,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "multiply",
         aliases: &[],
-        doc: "Product of two arrays. The operands broadcast against each other and are promoted to a common dtype, which is that of the result.",
+        doc: "Product of two arrays, element by element.\nIntegers wrap around where the product does not fit; for bool it is the logical and. The operator `*` of arrays.",
         example: "mx.multiply(mx.array([1, 2]), mx.array([3, 4]))\narray([3, 8], dtype=int32)",
         arity: 2,
         rule: Same,
@@ -66,7 +66,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "divide",
         aliases: &[],
-        doc: "True quotient of two arrays. The operands broadcast against each other and are promoted to a common dtype, integers to float32.",
+        doc: "Quotient of two arrays, element by element.\nIntegers are divided as float32. A division by zero gives an infinity, and NaN for zero by zero. The operator `/` of arrays.",
         example: "mx.divide(mx.array([1, 3]), mx.array([2, 2]))\narray([0.5, 1.5], dtype=float32)",
         arity: 2,
         rule: Float,
@@ -82,7 +82,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "floor_divide",
         aliases: &[],
-        doc: "Quotient of two arrays rounded down. Integer division by zero gives zero. The operands broadcast against each other and are promoted to a common dtype, which is that of the result.",
+        doc: "Quotient of two arrays, rounded down to an integer.\nDivision of integers by zero gives zero, that of floats an infinity or NaN; complex quotients are not rounded. The operator `//` of arrays.",
         example: "mx.floor_divide(mx.array([7, -7]), mx.array([2, 2]))\narray([3, -4], dtype=int32)",
         arity: 2,
         rule: Same,
@@ -105,7 +105,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "remainder",
         aliases: &[],
-        doc: "Remainder of the division of two arrays, with the divisor's sign. The integer remainder of zero division is the dividend. The operands broadcast against each other and are promoted to a common dtype; complex64 is refused.",
+        doc: "Remainder of the division of two arrays, with the sign of the divisor.\nIt belongs to the quotient that is rounded down: `a == floor(a / b) * b + remainder`. Integers divided by zero leave the dividend, floats NaN. The operator `%` of arrays.",
         example: "mx.remainder(mx.array([7, -7]), mx.array([3, 3]))\narray([1, 2], dtype=int32)",
         arity: 2,
         rule: NotComplex,
@@ -122,7 +122,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "power",
         aliases: &["pow"],
-        doc: "First array raised to the power of the second. Integer powers wrap; negative integer exponents give 0. The operands broadcast against each other and are promoted to a common dtype, which is that of the result.",
+        doc: "First array to the power of the second, element by element.\nIntegers wrap around, and negative exponents of integers give 0. Everything to the power of 0 is 1; negative numbers to a power that is no integer are NaN. The operator `**` of arrays.",
         example: "mx.power(mx.array([2, 3]), mx.array([3, 2]))\narray([8, 9], dtype=int32)",
         arity: 2,
         rule: Same,
@@ -140,7 +140,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "maximum",
         aliases: &[],
-        doc: "Larger of two arrays, element by element; NaN where either is NaN. The operands broadcast against each other and are promoted to a common dtype, which is that of the result.",
+        doc: "Larger of two arrays, element by element.\nThe result is NaN where either of the two is NaN. Complex numbers are compared by their real parts, then by their imaginary parts. For the largest element of one array see `max`.",
         example: "mx.maximum(mx.array([1, 5]), mx.array([3, 4]))\narray([3, 5], dtype=int32)",
         arity: 2,
         rule: Same,
@@ -163,7 +163,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "minimum",
         aliases: &[],
-        doc: "Smaller of two arrays, element by element; NaN where either is NaN. The operands broadcast against each other and are promoted to a common dtype, which is that of the result.",
+        doc: "Smaller of two arrays, element by element.\nThe result is NaN where either of the two is NaN. Complex numbers are compared by their real parts, then by their imaginary parts. For the smallest element of one array see `min`.",
         example: "mx.minimum(mx.array([1, 5]), mx.array([3, 4]))\narray([1, 4], dtype=int32)",
         arity: 2,
         rule: Same,
@@ -186,7 +186,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "logaddexp",
         aliases: &[],
-        doc: "log(exp(a) + exp(b)) without overflow. The operands broadcast against each other and are promoted to a common dtype, integers to float32.",
+        doc: "Logarithm of a sum of exponentials: `log(exp(a) + exp(b))`.\nThe larger operand is taken out of the sum first, so that nothing overflows; two times minus infinity give minus infinity. Over an axis see `logsumexp`.",
         example: "mx.logaddexp(mx.array([0.0]), mx.array([0.0]))\narray([0.693147], dtype=float32)",
         arity: 2,
         rule: Float,
@@ -202,7 +202,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "arctan2",
         aliases: &["atan2"],
-        doc: "Angle of the point (b, a), in [-pi, pi]; the signs of both operands choose the quadrant. The operands broadcast against each other and are promoted to a common dtype, integers to float32; complex64 is refused.",
+        doc: "Angle of the point with the coordinates `b` (horizontal) and `a` (vertical), in [-pi, pi].\nThe signs of both operands choose the quadrant, those of zeros included.",
         example: "mx.arctan2(mx.array([0.0]), mx.array([1.0]))\narray([0], dtype=float32)",
         arity: 2,
         rule: FloatNotComplex,

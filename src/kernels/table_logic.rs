@@ -12,7 +12,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "equal",
         aliases: &[],
-        doc: "Whether two arrays are equal, element by element; NaN equals nothing. The operands broadcast against each other and are promoted to a common dtype; the result is bool.",
+        doc: "Whether two arrays are equal, element by element.\nNaN equals nothing, itself included; the two zeros are equal. The operator `==` of arrays. For one answer over all elements see `array_equal`.",
         example: "mx.equal(mx.array([1, 5]), mx.array([3, 5]))\narray([False, True], dtype=bool)",
         arity: 2,
         rule: Bool,
@@ -35,7 +35,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "not_equal",
         aliases: &[],
-        doc: "Whether two arrays differ, element by element. The operands broadcast against each other and are promoted to a common dtype; the result is bool.",
+        doc: "Whether two arrays differ, element by element.\nNaN differs from everything, itself included; the two zeros do not differ. The operator `!=` of arrays.",
         example: "mx.not_equal(mx.array([1, 5]), mx.array([3, 5]))\narray([True, False], dtype=bool)",
         arity: 2,
         rule: Bool,
@@ -58,7 +58,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "greater",
         aliases: &[],
-        doc: "Whether the first array is greater, element by element; complex numbers by real, then imaginary part. The operands broadcast against each other and are promoted to a common dtype; the result is bool.",
+        doc: "Whether the first array is greater than the second, element by element.\nNo comparison with NaN is true. Complex numbers are compared by their real parts, then by their imaginary parts. The operator `>` of arrays.",
         example: "mx.greater(mx.array([1, 5]), mx.array([3, 5]))\narray([False, False], dtype=bool)",
         arity: 2,
         rule: Bool,
@@ -76,7 +76,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "greater_equal",
         aliases: &[],
-        doc: "Whether the first array is greater or equal, element by element; complex numbers by real, then imaginary part. The operands broadcast against each other and are promoted to a common dtype; the result is bool.",
+        doc: "Whether the first array is greater than or equal to the second, element by element.\nNo comparison with NaN is true. Complex numbers are compared by their real parts, then by their imaginary parts. The operator `>=` of arrays.",
         example: "mx.greater_equal(mx.array([1, 5]), mx.array([3, 5]))\narray([False, True], dtype=bool)",
         arity: 2,
         rule: Bool,
@@ -99,7 +99,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "less",
         aliases: &[],
-        doc: "Whether the first array is less, element by element; complex numbers by real, then imaginary part. The operands broadcast against each other and are promoted to a common dtype; the result is bool.",
+        doc: "Whether the first array is less than the second, element by element.\nNo comparison with NaN is true. Complex numbers are compared by their real parts, then by their imaginary parts. The operator `<` of arrays.",
         example: "mx.less(mx.array([1, 5]), mx.array([3, 5]))\narray([True, False], dtype=bool)",
         arity: 2,
         rule: Bool,
@@ -117,7 +117,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "less_equal",
         aliases: &[],
-        doc: "Whether the first array is less or equal, element by element; complex numbers by real, then imaginary part. The operands broadcast against each other and are promoted to a common dtype; the result is bool.",
+        doc: "Whether the first array is less than or equal to the second, element by element.\nNo comparison with NaN is true. Complex numbers are compared by their real parts, then by their imaginary parts. The operator `<=` of arrays.",
         example: "mx.less_equal(mx.array([1, 5]), mx.array([3, 5]))\narray([True, True], dtype=bool)",
         arity: 2,
         rule: Bool,
@@ -162,7 +162,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "logical_and",
         aliases: &[],
-        doc: "Whether both operands are true, element by element. The operands broadcast against each other; an element counts as true where it is not zero. The result is bool.",
+        doc: "Whether both operands are true, element by element.\nFor bits of integers see `bitwise_and`.",
         example: "mx.logical_and(mx.array([True, False]), mx.array([True, True]))\narray([True, False], dtype=bool)",
         arity: 2,
         rule: Logical,
@@ -173,7 +173,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "logical_or",
         aliases: &[],
-        doc: "Whether at least one operand is true, element by element. The operands broadcast against each other; an element counts as true where it is not zero. The result is bool.",
+        doc: "Whether at least one operand is true, element by element.\nFor bits of integers see `bitwise_or`.",
         example: "mx.logical_or(mx.array([True, False]), mx.array([True, True]))\narray([True, True], dtype=bool)",
         arity: 2,
         rule: Logical,
@@ -184,7 +184,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "logical_xor",
         aliases: &[],
-        doc: "Whether exactly one operand is true, element by element. The operands broadcast against each other; an element counts as true where it is not zero. The result is bool.",
+        doc: "Whether exactly one operand is true, element by element.\nFor bits of integers see `bitwise_xor`.",
         example: "mx.logical_xor(mx.array([True, False]), mx.array([True, True]))\narray([False, True], dtype=bool)",
         arity: 2,
         rule: Logical,
@@ -195,7 +195,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "bitwise_and",
         aliases: &[],
-        doc: "Bitwise and of two arrays. The operands broadcast against each other; integers and bool only.",
+        doc: "Bits that are set in both operands, element by element.\nFor bool it is the logical and. The operator `&` of arrays.",
         example: "mx.bitwise_and(mx.array([6]), mx.array([3]))\narray([2], dtype=int32)",
         arity: 2,
         rule: IntOnly,
@@ -206,7 +206,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "bitwise_or",
         aliases: &[],
-        doc: "Bitwise or of two arrays. The operands broadcast against each other; integers and bool only.",
+        doc: "Bits that are set in at least one operand, element by element.\nFor bool it is the logical or. The operator `|` of arrays.",
         example: "mx.bitwise_or(mx.array([6]), mx.array([3]))\narray([7], dtype=int32)",
         arity: 2,
         rule: IntOnly,
@@ -217,7 +217,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "bitwise_xor",
         aliases: &[],
-        doc: "Bitwise exclusive or of two arrays. The operands broadcast against each other; integers and bool only.",
+        doc: "Bits that are set in exactly one operand, element by element.\nFor bool it is the exclusive or. The operator `^` of arrays.",
         example: "mx.bitwise_xor(mx.array([6]), mx.array([3]))\narray([5], dtype=int32)",
         arity: 2,
         rule: IntOnly,
@@ -228,7 +228,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "left_shift",
         aliases: &["bitwise_left_shift"],
-        doc: "Bits of the first array moved up by the second. The operands broadcast against each other; integers only, bool counts as uint8.",
+        doc: "Bits of the first array moved up by the second, zeros coming in below.\nThat is a multiplication by a power of two that drops what does not fit. The count should be less than the number of bits. The operator `<<` of arrays.",
         example: "mx.left_shift(mx.array([1, 3]), mx.array([4, 1]))\narray([16, 6], dtype=int32)",
         arity: 2,
         rule: Shift,
@@ -239,7 +239,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "right_shift",
         aliases: &["bitwise_right_shift"],
-        doc: "Bits of the first array moved down by the second; signed numbers keep their sign. The operands broadcast against each other; integers only, bool counts as uint8.",
+        doc: "Bits of the first array moved down by the second, element by element.\nSigned numbers keep their sign, so that it is a division by a power of two rounded down. The count should be less than the number of bits. The operator `>>` of arrays.",
         example: "mx.right_shift(mx.array([16, -8]), mx.array([4, 1]))\narray([1, -4], dtype=int32)",
         arity: 2,
         rule: Shift,

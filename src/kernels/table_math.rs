@@ -9,7 +9,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "sqrt",
         aliases: &[],
-        doc: "Square root of each element; NaN for negative ones. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        doc: "Square root of each element.\nNegative numbers give NaN, minus zero gives minus zero; for complex numbers the root with a real part that is not negative is taken.",
         example: "mx.sqrt(mx.array([4.0]))\narray([2], dtype=float32)",
         arity: 1,
         rule: Float,
@@ -25,7 +25,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "rsqrt",
         aliases: &[],
-        doc: "One over the square root of each element. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        doc: "One over the square root of each element.\nZero gives infinity with the sign of the zero, infinity gives 0 and negative numbers give NaN. Cheaper than `1 / sqrt(a)`.",
         example: "mx.rsqrt(mx.array([4.0]))\narray([0.5], dtype=float32)",
         arity: 1,
         rule: Float,
@@ -41,7 +41,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "reciprocal",
         aliases: &[],
-        doc: "One over each element. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        doc: "One over each element.\nZero gives infinity with the sign of the zero, an infinity gives zero with its sign.",
         example: "mx.reciprocal(mx.array([4.0]))\narray([0.25], dtype=float32)",
         arity: 1,
         rule: Float,
@@ -57,7 +57,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "exp",
         aliases: &[],
-        doc: "Exponential of each element. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        doc: "Exponential of each element, e to the power of it.\nBeyond the range of the dtype (88.7 for float32) the result is infinity, far below zero it is 0. Minus infinity gives 0, NaN gives NaN.",
         example: "mx.exp(mx.array([0.0]))\narray([1], dtype=float32)",
         arity: 1,
         rule: Float,
@@ -73,7 +73,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "expm1",
         aliases: &[],
-        doc: "Exponential of each element minus one, accurate near zero. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32. complex64 is refused.",
+        doc: "Exponential of each element minus one.\nNear zero, where `exp(a) - 1` would lose all digits, the result keeps the precision of the dtype.",
         example: "mx.expm1(mx.array([0.0]))\narray([0], dtype=float32)",
         arity: 1,
         rule: FloatNotComplex,
@@ -84,7 +84,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "log",
         aliases: &[],
-        doc: "Natural logarithm of each element. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        doc: "Natural logarithm of each element.\nZero gives minus infinity and negative numbers give NaN; for complex numbers the imaginary part of the result lies in [-pi, pi].",
         example: "mx.log(mx.array([1.0]))\narray([0], dtype=float32)",
         arity: 1,
         rule: Float,
@@ -100,7 +100,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "log2",
         aliases: &[],
-        doc: "Base-2 logarithm of each element. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        doc: "Logarithm of each element to the base of two.\nPowers of two give exact results. Zero gives minus infinity and negative numbers give NaN.",
         example: "mx.log2(mx.array([8.0]))\narray([3], dtype=float32)",
         arity: 1,
         rule: Float,
@@ -116,7 +116,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "log10",
         aliases: &[],
-        doc: "Base-10 logarithm of each element. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        doc: "Logarithm of each element to the base of ten.\nZero gives minus infinity and negative numbers give NaN.",
         example: "mx.log10(mx.array([100.0]))\narray([2], dtype=float32)",
         arity: 1,
         rule: Float,
@@ -132,7 +132,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "log1p",
         aliases: &[],
-        doc: "Natural logarithm of one plus each element, accurate near zero. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        doc: "Natural logarithm of one plus each element.\nNear zero, where `log(1 + a)` would lose all digits, the result keeps the precision of the dtype. -1 gives minus infinity and what is below gives NaN.",
         example: "mx.log1p(mx.array([0.0]))\narray([0], dtype=float32)",
         arity: 1,
         rule: Float,
@@ -148,7 +148,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "sin",
         aliases: &[],
-        doc: "Sine of each element. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        doc: "Sine of each element, an angle in radians.\nLarge angles are reduced exactly, so that the precision does not depend on them. Infinities give NaN.",
         example: "mx.sin(mx.array([0.0]))\narray([0], dtype=float32)",
         arity: 1,
         rule: Float,
@@ -164,7 +164,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "cos",
         aliases: &[],
-        doc: "Cosine of each element. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        doc: "Cosine of each element, an angle in radians.\nLarge angles are reduced exactly, so that the precision does not depend on them. Infinities give NaN.",
         example: "mx.cos(mx.array([0.0]))\narray([1], dtype=float32)",
         arity: 1,
         rule: Float,
@@ -180,7 +180,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "tan",
         aliases: &[],
-        doc: "Tangent of each element. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        doc: "Tangent of each element, an angle in radians.\nLarge angles are reduced exactly, so that the precision does not depend on them. Infinities give NaN.",
         example: "mx.tan(mx.array([0.0]))\narray([0], dtype=float32)",
         arity: 1,
         rule: Float,
@@ -196,7 +196,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "arcsin",
         aliases: &["asin"],
-        doc: "Inverse sine of each element, in [-pi/2, pi/2]; NaN outside [-1, 1]. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        doc: "Inverse sine of each element, in [-pi/2, pi/2].\nReal numbers outside [-1, 1] give NaN.",
         example: "mx.arcsin(mx.array([0.0]))\narray([0], dtype=float32)",
         arity: 1,
         rule: Float,
@@ -212,7 +212,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "arccos",
         aliases: &["acos"],
-        doc: "Inverse cosine of each element, in [0, pi]; NaN outside [-1, 1]. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        doc: "Inverse cosine of each element, in [0, pi].\nReal numbers outside [-1, 1] give NaN.",
         example: "mx.arccos(mx.array([1.0]))\narray([0], dtype=float32)",
         arity: 1,
         rule: Float,
@@ -228,7 +228,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "arctan",
         aliases: &["atan"],
-        doc: "Inverse tangent of each element, in (-pi/2, pi/2). Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        doc: "Inverse tangent of each element, in [-pi/2, pi/2].\nThe ends belong to the infinities. For the angle of a point in the plane see `arctan2`.",
         example: "mx.arctan(mx.array([0.0]))\narray([0], dtype=float32)",
         arity: 1,
         rule: Float,
@@ -244,7 +244,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "sinh",
         aliases: &[],
-        doc: "Hyperbolic sine of each element. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        doc: "Hyperbolic sine of each element, `(exp(a) - exp(-a)) / 2`.\nThe result keeps its precision near zero, where the formula loses digits, and overflows to an infinity with the sign of the element.",
         example: "mx.sinh(mx.array([0.0]))\narray([0], dtype=float32)",
         arity: 1,
         rule: Float,
@@ -260,7 +260,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "cosh",
         aliases: &[],
-        doc: "Hyperbolic cosine of each element. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        doc: "Hyperbolic cosine of each element, `(exp(a) + exp(-a)) / 2`.\nThe result is at least 1 and overflows to infinity.",
         example: "mx.cosh(mx.array([0.0]))\narray([1], dtype=float32)",
         arity: 1,
         rule: Float,
@@ -276,7 +276,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "tanh",
         aliases: &[],
-        doc: "Hyperbolic tangent of each element. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        doc: "Hyperbolic tangent of each element, in [-1, 1].\nThe result keeps its precision near zero; infinities give -1 and 1.",
         example: "mx.tanh(mx.array([0.0]))\narray([0], dtype=float32)",
         arity: 1,
         rule: Float,
@@ -292,7 +292,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "arcsinh",
         aliases: &["asinh"],
-        doc: "Inverse hyperbolic sine of each element. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        doc: "Inverse hyperbolic sine of each element, `log(a + sqrt(a * a + 1))`.\nThe result keeps its precision near zero and does not overflow for large elements; infinities stay themselves.",
         example: "mx.arcsinh(mx.array([0.0]))\narray([0], dtype=float32)",
         arity: 1,
         rule: Float,
@@ -308,7 +308,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "arccosh",
         aliases: &["acosh"],
-        doc: "Inverse hyperbolic cosine of each element; NaN below 1. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        doc: "Inverse hyperbolic cosine of each element, `log(a + sqrt(a * a - 1))`.\nReal numbers below 1 give NaN; the result is not negative and does not overflow for large elements.",
         example: "mx.arccosh(mx.array([1.0]))\narray([0], dtype=float32)",
         arity: 1,
         rule: Float,
@@ -324,7 +324,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "arctanh",
         aliases: &["atanh"],
-        doc: "Inverse hyperbolic tangent of each element; NaN outside [-1, 1]. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        doc: "Inverse hyperbolic tangent of each element, `log((1 + a) / (1 - a)) / 2`.\nThe ends -1 and 1 give infinities, real numbers beyond them NaN.",
         example: "mx.arctanh(mx.array([0.0]))\narray([0], dtype=float32)",
         arity: 1,
         rule: Float,
@@ -340,7 +340,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "erf",
         aliases: &[],
-        doc: "Error function of each element. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32. complex64 is refused.",
+        doc: "Error function of each element, `2 / sqrt(pi)` times the integral of `exp(-t * t)` from 0 to it.\nThe result lies in [-1, 1]; infinities give the ends.",
         example: "mx.erf(mx.array([0.0]))\narray([0], dtype=float32)",
         arity: 1,
         rule: FloatNotComplex,
@@ -351,7 +351,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "erfinv",
         aliases: &[],
-        doc: "Inverse error function of each element; NaN outside [-1, 1]. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32. complex64 is refused.",
+        doc: "Inverse error function of each element: `erf(erfinv(a))` is `a`.\nThe ends -1 and 1 give infinities, numbers beyond them NaN.",
         example: "mx.erfinv(mx.array([0.0]))\narray([0], dtype=float32)",
         arity: 1,
         rule: FloatNotComplex,
@@ -362,7 +362,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "sigmoid",
         aliases: &[],
-        doc: "Logistic function `1 / (1 + exp(-a))` of each element. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32. complex64 is refused.",
+        doc: "Logistic function of each element, `1 / (1 + exp(-a))`.\nThe result lies in [0, 1] and is computed without overflow; infinities give the ends.",
         example: "mx.sigmoid(mx.array([0.0]))\narray([0.5], dtype=float32)",
         arity: 1,
         rule: FloatNotComplex,

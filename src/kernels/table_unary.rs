@@ -14,7 +14,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "abs",
         aliases: &[],
-        doc: "Absolute value of each element. Works on an array of any shape; the dtype is kept, except that complex64 gives the magnitude as float32.",
+        doc: "Absolute value of each element.\nThat of a complex number is its magnitude, `sqrt(re^2 + im^2)`, computed so that the squares do not overflow. The lowest value of a signed integer dtype has no positive counterpart and stays as it is.",
         example: "mx.abs(mx.array([-1.5, 2.0]))\narray([1.5, 2], dtype=float32)",
         arity: 1,
         rule: Real,
@@ -32,7 +32,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "negative",
         aliases: &[],
-        doc: "Minus each element. Works on an array of any shape; the result has the shape and dtype of `a`. Unsigned integers wrap; bool is refused.",
+        doc: "Each element with its sign changed.\nZeros of floating dtypes change their sign too, and unsigned integers wrap around: minus one is the largest value of the dtype.",
         example: "mx.negative(mx.array([1, -2]))\narray([-1, 2], dtype=int32)",
         arity: 1,
         rule: NotBool,
@@ -54,7 +54,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "sign",
         aliases: &[],
-        doc: "Sign of each element: -1, 0 or 1; for complex numbers `a / abs(a)`. Works on an array of any shape; the result has the shape and dtype of `a`. The sign of NaN is 0.",
+        doc: "Sign of each element: -1, 0 or 1.\nFor complex numbers it is `a / abs(a)`, a number of magnitude one, and 0 at 0. Both zeros give 0, and so does NaN.",
         example: "mx.sign(mx.array([-3.0, 0.0, 2.0]))\narray([-1, 0, 1], dtype=float32)",
         arity: 1,
         rule: Same,
@@ -78,7 +78,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "ceil",
         aliases: &[],
-        doc: "Smallest integer that is not less than each element. Works on an array of any shape; the result has the shape and dtype of `a`. Integers are unchanged; complex64 is refused.",
+        doc: "Smallest integer that is not less than each element.\nThe result keeps the dtype: floats stay floats, NaN and infinities stay themselves, integers and bool are returned unchanged.",
         example: "mx.ceil(mx.array([1.5, -1.5]))\narray([2, -1], dtype=float32)",
         arity: 1,
         rule: NotComplex,
@@ -95,7 +95,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "floor",
         aliases: &[],
-        doc: "Largest integer that is not greater than each element. Works on an array of any shape; the result has the shape and dtype of `a`. Integers are unchanged; complex64 is refused.",
+        doc: "Largest integer that is not greater than each element.\nThe result keeps the dtype: floats stay floats, NaN and infinities stay themselves, integers and bool are returned unchanged.",
         example: "mx.floor(mx.array([1.5, -1.5]))\narray([1, -2], dtype=float32)",
         arity: 1,
         rule: NotComplex,
@@ -112,8 +112,8 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "trunc",
         aliases: &[],
-        doc: "Integer part of each element, towards zero.",
-        example: "",
+        doc: "Integer part of each element, that is rounding towards zero.\nThe result keeps the dtype: floats stay floats, NaN and infinities stay themselves, integers and bool are returned unchanged.",
+        example: "mx.trunc(mx.array([1.7, -1.7]))\narray([1, -1], dtype=float32)",
         arity: 1,
         rule: NotComplex,
         partials: &[],
@@ -147,7 +147,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "square",
         aliases: &[],
-        doc: "Each element times itself. Works on an array of any shape; the result has the shape and dtype of `a`. Integers wrap.",
+        doc: "Each element times itself.\nIntegers wrap around where the square does not fit; a large float overflows to infinity. Cheaper than `power(a, 2)`.",
         example: "mx.square(mx.array([2.0, -3.0]))\narray([4, 9], dtype=float32)",
         arity: 1,
         rule: Same,
@@ -165,7 +165,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "real",
         aliases: &[],
-        doc: "Real part of each element. Works on an array of any shape; complex64 gives float32, every other dtype is unchanged.",
+        doc: "Real part of each element.\nElements of every dtype but complex64 are real already and are returned unchanged.",
         example: "mx.real(mx.array([1 + 2j]))\narray([1], dtype=float32)",
         arity: 1,
         rule: Real,
@@ -183,7 +183,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "imag",
         aliases: &[],
-        doc: "Imaginary part of each element. Works on an array of any shape; complex64 gives float32; every other dtype gives zeros of its own.",
+        doc: "Imaginary part of each element.\nElements of every dtype but complex64 have none: the result is zeros of their dtype.",
         example: "mx.imag(mx.array([1 + 2j]))\narray([2], dtype=float32)",
         arity: 1,
         rule: Real,
@@ -201,7 +201,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "conjugate",
         aliases: &["conj"],
-        doc: "Complex conjugate of each element. Works on an array of any shape; the result has the shape and dtype of `a`.",
+        doc: "Complex conjugate of each element: the imaginary part changes its sign.\nElements of every dtype but complex64 are returned unchanged.",
         example: "mx.conjugate(mx.array([1 + 2j]))\narray([1-2j], dtype=complex64)",
         arity: 1,
         rule: Same,
@@ -219,7 +219,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "isnan",
         aliases: &[],
-        doc: "Whether each element is NaN. Works on an array of any shape; the result is bool of the same shape.",
+        doc: "Whether each element is NaN, not a number.\nA complex number is NaN where either of its parts is. Integers and bool never are.",
         example: "mx.isnan(mx.array([1.0, float('nan')]))\narray([False, True], dtype=bool)",
         arity: 1,
         rule: Bool,
@@ -237,7 +237,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "isinf",
         aliases: &[],
-        doc: "Whether each element is an infinity. Works on an array of any shape; the result is bool of the same shape.",
+        doc: "Whether each element is an infinity of either sign.\nA complex number is infinite where either of its parts is. Integers and bool never are.",
         example: "mx.isinf(mx.array([1.0, float('inf')]))\narray([False, True], dtype=bool)",
         arity: 1,
         rule: Bool,
@@ -255,7 +255,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "isfinite",
         aliases: &[],
-        doc: "Whether each element is neither NaN nor an infinity. Works on an array of any shape; the result is bool of the same shape.",
+        doc: "Whether each element is neither NaN nor an infinity.\nA complex number is finite where both of its parts are. Integers and bool always are.",
         example: "mx.isfinite(mx.array([1.0, float('inf')]))\narray([True, False], dtype=bool)",
         arity: 1,
         rule: Bool,
@@ -273,7 +273,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "isneginf",
         aliases: &[],
-        doc: "Whether each element is minus infinity. Works on an array of any shape; the result is bool of the same shape.",
+        doc: "Whether each element is minus infinity.\nOnly real floating elements can be: integers, bool and complex numbers give False.",
         example: "mx.isneginf(mx.array([1.0, float('-inf')]))\narray([False, True], dtype=bool)",
         arity: 1,
         rule: Bool,
@@ -295,7 +295,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "isposinf",
         aliases: &[],
-        doc: "Whether each element is plus infinity. Works on an array of any shape; the result is bool of the same shape.",
+        doc: "Whether each element is plus infinity.\nOnly real floating elements can be: integers, bool and complex numbers give False.",
         example: "mx.isposinf(mx.array([1.0, float('inf')]))\narray([False, True], dtype=bool)",
         arity: 1,
         rule: Bool,
@@ -317,7 +317,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "bitwise_invert",
         aliases: &[],
-        doc: "Every bit of each element inverted. Works on an array of any shape; integers keep their dtype, bool is negated.",
+        doc: "Every bit of each element inverted.\nFor signed integers, which are in two's complement, that is `-a - 1`; bool is negated as by `logical_not`. The operator `~` of arrays.",
         example: "mx.bitwise_invert(mx.array([0, 5]))\narray([-1, -6], dtype=int32)",
         arity: 1,
         rule: IntOnly,
@@ -328,7 +328,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "logical_not",
         aliases: &[],
-        doc: "Whether each element is zero. Works on an array of any shape; the result is bool of the same shape.",
+        doc: "Whether each element is false, that is zero.\nNaN is not zero and gives False. For bits of integers see `bitwise_invert`.",
         example: "mx.logical_not(mx.array([True, False]))\narray([False, True], dtype=bool)",
         arity: 1,
         rule: Logical,
@@ -339,7 +339,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "degrees",
         aliases: &[],
-        doc: "Angle in degrees of each angle in radians. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        doc: "Angle in degrees of each angle in radians.\nEach element is multiplied by 180 / pi.",
         example: "mx.degrees(mx.array([0.0]))\narray([0], dtype=float32)",
         arity: 1,
         rule: Float,
@@ -377,7 +377,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "radians",
         aliases: &[],
-        doc: "Angle in radians of each angle in degrees. Works on an array of any shape; the result has the shape of `a`; integers and bool give float32.",
+        doc: "Angle in radians of each angle in degrees.\nEach element is multiplied by pi / 180.",
         example: "mx.radians(mx.array([0.0]))\narray([0], dtype=float32)",
         arity: 1,
         rule: Float,

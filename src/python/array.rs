@@ -22,13 +22,28 @@ use crate::ops;
 
 /// An n-dimensional array, computed when its values are needed.
 ///
-/// `val` is a scalar, a nested list or tuple, an array, or an object with the buffer protocol, `__array__` or
-/// `__mlx_array__`. Without `dtype`, Python ints become int32 (int64 where needed), floats float32, complex
-/// numbers complex64; other arrays keep their type except that float64 becomes float32.
+/// Operations build a graph, which is computed by `eval`, by printing, or by whatever else asks for values.
+/// Indexing follows NumPy: integers, slices, None, Ellipsis, index arrays and bool masks (in assignments).
+/// Assignment and operators such as `+=` put a new array into the Python object.
+///
+/// Without `dtype`, Python bools become bool, ints int32 (int64 where one does not fit), floats float32 and
+/// complex numbers complex64; arrays keep their dtype except that float64 and complex128 of other libraries
+/// become float32 and complex64.
+///
+/// Args:
+///     val (number | Sequence | array | object): A number, a nested list or tuple of numbers and arrays, an
+///         array, or an object with the buffer protocol, `__array__`, `__dlpack__` or `__mlx_array__`.
+///     dtype (Dtype, optional): Dtype of the elements. Default: None, see above.
+///
+/// Raises:
+///     ValueError: if a list is ragged or holds something else than numbers and arrays.
+///     TypeError: if `val` is nothing of that kind.
 ///
 /// >>> mx.array([[1, 2], [3, 4]])
 /// array([[1, 2],
 ///        [3, 4]], dtype=int32)
+/// >>> mx.array([1.5, 2], dtype=mx.float16)
+/// array([1.5, 2], dtype=float16)
 #[pyclass(name = "array", module = "mlx.core", frozen, weakref)]
 pub struct PyArray {
     handle: Mutex<Array>,
@@ -127,77 +142,155 @@ impl PyArray {
         Ok(PyArray::new(make(val, dtype.map(|d| d.0))?))
     }
 
-    /// Dimensions as a tuple.
+    /// Lengths of the axes as a tuple of ints; an array without axes has the shape ().
+    ///
+    /// >>> mx.zeros((2, 3)).shape
+    /// (2, 3)
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.array().shape())
     }
     /// Type of the elements.
+    ///
+    /// >>> mx.zeros(2).dtype
+    /// mlx.core.float32
     #[getter]
     fn dtype(&self, py: Python<'_>) -> PyResult<Py<PyDtype>> {
         object(py, self.array().dtype())
     }
     /// Number of axes.
+    ///
+    /// >>> mx.zeros((2, 3)).ndim
+    /// 2
     #[getter]
     fn ndim(&self) -> usize {
         self.array().ndim()
     }
-    /// Number of elements.
+    /// Number of elements: the product of the lengths of the axes.
+    ///
+    /// >>> mx.zeros((2, 3)).size
+    /// 6
     #[getter]
     fn size(&self) -> usize {
         self.array().size()
     }
-    /// Bytes of one element.
+    /// Bytes of one element; bool takes one.
+    ///
+    /// >>> mx.zeros(2).itemsize
+    /// 4
     #[getter]
     fn itemsize(&self) -> usize {
         self.array().dtype().size()
     }
-    /// Bytes of all elements.
+    /// Bytes of all elements: `size * itemsize`, whether or not they are computed yet.
+    ///
+    /// >>> mx.zeros((2, 3)).nbytes
+    /// 24
     #[getter]
     fn nbytes(&self) -> usize {
         self.array().nbytes()
     }
-    /// The array with its axes reversed.
+    /// The array with its axes in reverse order, as `mlx.core.transpose` gives it; no data is copied.
+    ///
+    /// >>> mx.zeros((2, 3)).T.shape
+    /// (3, 2)
     #[getter(T)]
     fn transposed(&self) -> Out {
         out(ops::transpose(&self.array(), None, current()))
     }
-    /// The array with its last two axes swapped.
+    /// The array with its last two axes swapped, as `mlx.core.matrix_transpose` gives it; no data is copied.
+    ///
+    /// >>> mx.zeros((2, 3, 4)).mT.shape
+    /// (2, 4, 3)
     #[getter(mT)]
     fn matrix_transposed(&self) -> Out {
         views::matrix_transpose(Arr(self.array()), None)
     }
-    /// The real part.
+    /// Real part of each element, float32 for complex64; other dtypes are returned unchanged.
+    ///
+    /// >>> mx.array([1 + 2j]).real
+    /// array([1], dtype=float32)
     #[getter]
     fn real(&self, py: Python<'_>) -> Out {
         one(py, &REAL, self, None)
     }
-    /// The imaginary part.
+    /// Imaginary part of each element, float32 for complex64; zeros for other dtypes.
+    ///
+    /// >>> mx.array([1 + 2j]).imag
+    /// array([2], dtype=float32)
     #[getter]
     fn imag(&self, py: Python<'_>) -> Out {
         one(py, &IMAG, self, None)
     }
-    /// Updates of selected elements: `a.at[index].add(value)`.
+    /// Updates of selected elements that give a new array: `a.at[index].add(value)`. Unlike `a[index] +=
+    /// value`, an element that is named several times takes all updates. See `mlx.core.ArrayAt`.
+    ///
+    /// >>> mx.zeros(3).at[mx.array([1, 1, 2])].add(2)
+    /// array([0, 4, 2], dtype=float32)
     #[getter]
     fn at(&self) -> ArrayAt {
         ArrayAt::new(self.array())
     }
 
-    /// The only element as a Python scalar. Raises ValueError unless there is exactly one.
+    /// The only element as a Python number.
+    ///
+    /// Waits until the array is computed.
+    ///
+    /// Returns:
+    ///     bool | int | float | complex: The element, whatever the number of axes.
+    ///
+    /// Raises:
+    ///     ValueError: if there is not exactly one element.
+    ///
+    /// >>> mx.array([[2.5]]).item()
+    /// 2.5
     fn item<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         only_element(py, &self.array())
     }
-    /// Nested lists of Python scalars; a scalar for an array without axes.
+    /// The elements as nested lists of Python numbers.
+    ///
+    /// Waits until the array is computed. 16-bit floats come as the Python floats of their value.
+    ///
+    /// Returns:
+    ///     list | bool | int | float | complex: As many levels of lists as axes; a number for an array
+    ///         without axes.
+    ///
+    /// >>> mx.array([[1, 2], [3, 4]]).tolist()
+    /// [[1, 2], [3, 4]]
     fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let (a, p) = host(py, &self.array())?;
         nested(py, &a, &a.data()?.strides, p, 0)
     }
-    /// The array converted to another dtype.
+    /// This array converted to another dtype.
+    ///
+    /// Args:
+    ///     dtype (Dtype): Dtype of the result.
+    ///
+    /// Returns:
+    ///     array: Of this shape; rules of conversion are those of `mlx.core.astype`.
+    ///
+    /// Raises:
+    ///     TypeError: if `dtype` is no dtype.
+    ///
+    /// >>> mx.array([1.7, -1.7]).astype(mx.int32)
+    /// array([1, -1], dtype=int32)
     #[pyo3(signature = (dtype, stream=None))]
     fn astype(&self, dtype: D, stream: S) -> Out {
         out(ops::astype(&self.array(), dtype.0, pick(stream)))
     }
-    /// The bytes seen as another dtype; the last axis changes with the size of an element.
+    /// The bytes of this array seen as another dtype.
+    ///
+    /// Args:
+    ///     dtype (Dtype): What the bytes are seen as.
+    ///
+    /// Returns:
+    ///     array: Of this shape but for the last axis, which changes with the size of the elements.
+    ///
+    /// Raises:
+    ///     ValueError: if the bytes of the last axis are no multiple of the new element.
+    ///
+    /// >>> mx.array([1.0]).view(mx.int32)
+    /// array([1065353216], dtype=int32)
     #[pyo3(signature = (dtype, *, stream=None))]
     fn view(&self, dtype: D, stream: S) -> Out {
         out(ops::view(&self.array(), dtype.0, pick(stream)))
@@ -479,204 +572,388 @@ impl PyArray {
         Ok(())
     }
 
-    /// See `mlx.core.abs`.
+    /// Absolute value of each element.
+    ///
+    #[doc = shared!(method "abs")]
     #[pyo3(signature = (*, stream=None))]
     fn abs(&self, py: Python<'_>, stream: S) -> Out {
         one(py, &ABS, self, stream)
     }
-    /// See `mlx.core.conj`.
+    /// Complex conjugate of each element.
+    ///
+    #[doc = shared!(method "conj")]
     #[pyo3(signature = (*, stream=None))]
     fn conj(&self, py: Python<'_>, stream: S) -> Out {
         one(py, &CONJ, self, stream)
     }
-    /// See `mlx.core.cos`.
+    /// Cosine of each element.
+    ///
+    #[doc = shared!(method "cos")]
     #[pyo3(signature = (*, stream=None))]
     fn cos(&self, py: Python<'_>, stream: S) -> Out {
         one(py, &COS, self, stream)
     }
-    /// See `mlx.core.exp`.
+    /// Exponential of each element.
+    ///
+    #[doc = shared!(method "exp")]
     #[pyo3(signature = (*, stream=None))]
     fn exp(&self, py: Python<'_>, stream: S) -> Out {
         one(py, &EXP, self, stream)
     }
-    /// See `mlx.core.log`.
+    /// Natural logarithm of each element.
+    ///
+    #[doc = shared!(method "log")]
     #[pyo3(signature = (*, stream=None))]
     fn log(&self, py: Python<'_>, stream: S) -> Out {
         one(py, &LOG, self, stream)
     }
-    /// See `mlx.core.log2`.
+    /// Logarithm of each element to the base of two.
+    ///
+    #[doc = shared!(method "log2")]
     #[pyo3(signature = (*, stream=None))]
     fn log2(&self, py: Python<'_>, stream: S) -> Out {
         one(py, &LOG2, self, stream)
     }
-    /// See `mlx.core.log10`.
+    /// Logarithm of each element to the base of ten.
+    ///
+    #[doc = shared!(method "log10")]
     #[pyo3(signature = (*, stream=None))]
     fn log10(&self, py: Python<'_>, stream: S) -> Out {
         one(py, &LOG10, self, stream)
     }
-    /// See `mlx.core.log1p`.
+    /// Natural logarithm of one plus each element.
+    ///
+    #[doc = shared!(method "log1p")]
     #[pyo3(signature = (*, stream=None))]
     fn log1p(&self, py: Python<'_>, stream: S) -> Out {
         one(py, &LOG1P, self, stream)
     }
-    /// See `mlx.core.reciprocal`.
+    /// One over each element.
+    ///
+    #[doc = shared!(method "reciprocal")]
     #[pyo3(signature = (*, stream=None))]
     fn reciprocal(&self, py: Python<'_>, stream: S) -> Out {
         one(py, &RECIPROCAL, self, stream)
     }
-    /// See `mlx.core.rsqrt`.
+    /// One over the square root of each element.
+    ///
+    #[doc = shared!(method "rsqrt")]
     #[pyo3(signature = (*, stream=None))]
     fn rsqrt(&self, py: Python<'_>, stream: S) -> Out {
         one(py, &RSQRT, self, stream)
     }
-    /// See `mlx.core.sin`.
+    /// Sine of each element.
+    ///
+    #[doc = shared!(method "sin")]
     #[pyo3(signature = (*, stream=None))]
     fn sin(&self, py: Python<'_>, stream: S) -> Out {
         one(py, &SIN, self, stream)
     }
-    /// See `mlx.core.sqrt`.
+    /// Square root of each element.
+    ///
+    #[doc = shared!(method "sqrt")]
     #[pyo3(signature = (*, stream=None))]
     fn sqrt(&self, py: Python<'_>, stream: S) -> Out {
         one(py, &SQRT, self, stream)
     }
-    /// See `mlx.core.square`.
+    /// Each element times itself.
+    ///
+    #[doc = shared!(method "square")]
     #[pyo3(signature = (*, stream=None))]
     fn square(&self, py: Python<'_>, stream: S) -> Out {
         one(py, &SQUARE, self, stream)
     }
-    /// See `mlx.core.round`.
+    /// Each element rounded to a number of digits.
+    ///
+    /// Args:
+    ///     decimals (int, optional): Digits after the point; negative ones are before it. Default: 0.
+    ///
+    #[doc = shared!(method "round")]
     #[pyo3(signature = (decimals=0, *, stream=None))]
     fn round(&self, decimals: i32, stream: S) -> Out {
         out(ops::round(&self.array(), decimals, pick(stream)))
     }
 
-    /// See `mlx.core.all`.
+    /// Whether all elements over one axis, several, or all are true.
+    ///
+    /// Args:
+    #[doc = shared!(axes)]
+    ///
+    #[doc = shared!(method "all")]
     #[pyo3(signature = (axis=None, keepdims=false, *, stream=None))]
     fn all(&self, axis: Option<Ints>, keepdims: bool, stream: S) -> Out {
         reductions::all(Arr(self.array()), axis, keepdims, stream)
     }
-    /// See `mlx.core.any`.
+    /// Whether at least one element over one axis, several, or all is true.
+    ///
+    /// Args:
+    #[doc = shared!(axes)]
+    ///
+    #[doc = shared!(method "any")]
     #[pyo3(signature = (axis=None, keepdims=false, *, stream=None))]
     fn any(&self, axis: Option<Ints>, keepdims: bool, stream: S) -> Out {
         reductions::any(Arr(self.array()), axis, keepdims, stream)
     }
-    /// See `mlx.core.argmax`.
+    /// Index of the largest element along an axis or in the flattened array.
+    ///
+    /// Args:
+    #[doc = shared!(one_axis)]
+    ///
+    #[doc = shared!(method "argmax")]
     #[pyo3(signature = (axis=None, keepdims=false, *, stream=None))]
     fn argmax(&self, axis: Option<i64>, keepdims: bool, stream: S) -> Out {
         reductions::argmax(Arr(self.array()), axis, keepdims, stream)
     }
-    /// See `mlx.core.argmin`.
+    /// Index of the smallest element along an axis or in the flattened array.
+    ///
+    /// Args:
+    #[doc = shared!(one_axis)]
+    ///
+    #[doc = shared!(method "argmin")]
     #[pyo3(signature = (axis=None, keepdims=false, *, stream=None))]
     fn argmin(&self, axis: Option<i64>, keepdims: bool, stream: S) -> Out {
         reductions::argmin(Arr(self.array()), axis, keepdims, stream)
     }
-    /// See `mlx.core.logsumexp`.
+    /// Logarithm of the sum of exponentials over one axis, several, or all.
+    ///
+    /// Args:
+    #[doc = shared!(axes)]
+    ///
+    #[doc = shared!(method "logsumexp")]
     #[pyo3(signature = (axis=None, keepdims=false, *, stream=None))]
     fn logsumexp(&self, axis: Option<Ints>, keepdims: bool, stream: S) -> Out {
         reductions::logsumexp(Arr(self.array()), axis, keepdims, stream)
     }
-    /// See `mlx.core.max`.
+    /// Largest element over one axis, several, or all.
+    ///
+    /// Args:
+    #[doc = shared!(axes)]
+    ///
+    #[doc = shared!(method "max")]
     #[pyo3(signature = (axis=None, keepdims=false, *, stream=None))]
     fn max(&self, axis: Option<Ints>, keepdims: bool, stream: S) -> Out {
         reductions::max(Arr(self.array()), axis, keepdims, stream)
     }
-    /// See `mlx.core.mean`.
+    /// Arithmetic mean of the elements over one axis, several, or all.
+    ///
+    /// Args:
+    #[doc = shared!(axes)]
+    ///
+    #[doc = shared!(method "mean")]
     #[pyo3(signature = (axis=None, keepdims=false, *, stream=None))]
     fn mean(&self, axis: Option<Ints>, keepdims: bool, stream: S) -> Out {
         reductions::mean(Arr(self.array()), axis, keepdims, stream)
     }
-    /// See `mlx.core.min`.
+    /// Smallest element over one axis, several, or all.
+    ///
+    /// Args:
+    #[doc = shared!(axes)]
+    ///
+    #[doc = shared!(method "min")]
     #[pyo3(signature = (axis=None, keepdims=false, *, stream=None))]
     fn min(&self, axis: Option<Ints>, keepdims: bool, stream: S) -> Out {
         reductions::min(Arr(self.array()), axis, keepdims, stream)
     }
-    /// See `mlx.core.prod`.
+    /// Product of the elements over one axis, several, or all.
+    ///
+    /// Args:
+    #[doc = shared!(axes)]
+    ///
+    #[doc = shared!(method "prod")]
     #[pyo3(signature = (axis=None, keepdims=false, *, stream=None))]
     fn prod(&self, axis: Option<Ints>, keepdims: bool, stream: S) -> Out {
         reductions::prod(Arr(self.array()), axis, keepdims, stream)
     }
-    /// See `mlx.core.sum`.
+    /// Sum of the elements over one axis, several, or all.
+    ///
+    /// Args:
+    #[doc = shared!(axes)]
+    ///
+    #[doc = shared!(method "sum")]
     #[pyo3(signature = (axis=None, keepdims=false, *, stream=None))]
     fn sum(&self, axis: Option<Ints>, keepdims: bool, stream: S) -> Out {
         reductions::sum(Arr(self.array()), axis, keepdims, stream)
     }
-    /// See `mlx.core.std`; `correction` is another name of `ddof`.
+    /// Standard deviation of the elements over one axis, several, or all.
+    ///
+    /// Args:
+    #[doc = shared!(axes)]
+    ///     ddof (int, optional): What the divisor is less than the number of elements. Default: 0.
+    ///     correction (int, optional): The array API's name of `ddof`, over which it wins. Default: None.
+    ///
+    #[doc = shared!(method "std")]
     #[pyo3(signature = (axis=None, keepdims=false, ddof=0, *, correction=None, stream=None))]
     fn std(&self, axis: Option<Ints>, keepdims: bool, ddof: i64, correction: Option<i64>, stream: S) -> Out {
         reductions::std_(Arr(self.array()), axis, keepdims, correction.unwrap_or(ddof), stream)
     }
-    /// See `mlx.core.var`; `correction` is another name of `ddof`.
+    /// Variance of the elements over one axis, several, or all.
+    ///
+    /// Args:
+    #[doc = shared!(axes)]
+    ///     ddof (int, optional): What the divisor is less than the number of elements. Default: 0.
+    ///     correction (int, optional): The array API's name of `ddof`, over which it wins. Default: None.
+    ///
+    #[doc = shared!(method "var")]
     #[pyo3(signature = (axis=None, keepdims=false, ddof=0, *, correction=None, stream=None))]
     fn var(&self, axis: Option<Ints>, keepdims: bool, ddof: i64, correction: Option<i64>, stream: S) -> Out {
         reductions::var(Arr(self.array()), axis, keepdims, correction.unwrap_or(ddof), stream)
     }
-    /// See `mlx.core.cummax`.
+    /// Running maximum along an axis or over the flattened array.
+    ///
+    /// Args:
+    #[doc = shared!(scan_form)]
+    ///
+    #[doc = shared!(method "cummax")]
     #[pyo3(signature = (axis=None, *, reverse=false, inclusive=true, stream=None))]
     fn cummax(&self, axis: Option<i64>, reverse: bool, inclusive: bool, stream: S) -> Out {
         scans::cummax(Arr(self.array()), axis, reverse, inclusive, stream)
     }
-    /// See `mlx.core.cummin`.
+    /// Running minimum along an axis or over the flattened array.
+    ///
+    /// Args:
+    #[doc = shared!(scan_form)]
+    ///
+    #[doc = shared!(method "cummin")]
     #[pyo3(signature = (axis=None, *, reverse=false, inclusive=true, stream=None))]
     fn cummin(&self, axis: Option<i64>, reverse: bool, inclusive: bool, stream: S) -> Out {
         scans::cummin(Arr(self.array()), axis, reverse, inclusive, stream)
     }
-    /// See `mlx.core.cumprod`.
+    /// Running product along an axis or over the flattened array.
+    ///
+    /// Args:
+    #[doc = shared!(scan_form)]
+    ///
+    #[doc = shared!(method "cumprod")]
     #[pyo3(signature = (axis=None, *, reverse=false, inclusive=true, stream=None))]
     fn cumprod(&self, axis: Option<i64>, reverse: bool, inclusive: bool, stream: S) -> Out {
         scans::cumprod(Arr(self.array()), axis, reverse, inclusive, None, stream)
     }
-    /// See `mlx.core.cumsum`.
+    /// Running sum along an axis or over the flattened array.
+    ///
+    /// Args:
+    #[doc = shared!(scan_form)]
+    ///
+    #[doc = shared!(method "cumsum")]
     #[pyo3(signature = (axis=None, *, reverse=false, inclusive=true, stream=None))]
     fn cumsum(&self, axis: Option<i64>, reverse: bool, inclusive: bool, stream: S) -> Out {
         scans::cumsum(Arr(self.array()), axis, reverse, inclusive, None, stream)
     }
-    /// See `mlx.core.logcumsumexp`.
+    /// Running logarithm of the sum of exponentials along an axis or over the flattened array.
+    ///
+    /// Args:
+    #[doc = shared!(scan_form)]
+    ///
+    #[doc = shared!(method "logcumsumexp")]
     #[pyo3(signature = (axis=None, *, reverse=false, inclusive=true, stream=None))]
     fn logcumsumexp(&self, axis: Option<i64>, reverse: bool, inclusive: bool, stream: S) -> Out {
         scans::logcumsumexp(Arr(self.array()), axis, reverse, inclusive, stream)
     }
 
-    /// See `mlx.core.diag`.
+    /// A diagonal of this matrix, or the matrix that has this vector on its diagonal.
+    ///
+    /// Args:
+    ///     k (int, optional): Which diagonal: 0 the main one, positive ones above it, negative ones below.
+    ///         Default: 0.
+    ///
+    #[doc = shared!(method "diag")]
     #[pyo3(signature = (k=0, *, stream=None))]
     fn diag(&self, k: i32, stream: S) -> Out {
         out(ops::diag(&self.array(), k.into(), pick(stream)))
     }
-    /// See `mlx.core.diagonal`.
+    /// Diagonals of the matrices over two axes.
+    ///
+    /// Args:
+    ///     offset (int, optional): Which diagonal: 0 the main one, positive ones above it, negative ones
+    ///         below. Default: 0.
+    ///     axis1 (int, optional): Axis of the rows; a negative one counts from the last. Default: 0.
+    ///     axis2 (int, optional): Axis of the columns. Default: 1.
+    ///
+    #[doc = shared!(matrix_method "diagonal()", "diagonal")]
     #[pyo3(signature = (offset=0, axis1=0, axis2=1, stream=None))]
     fn diagonal(&self, offset: i32, axis1: i64, axis2: i64, stream: S) -> Out {
         out(ops::diagonal(&self.array(), offset.into(), axis1, axis2, pick(stream)))
     }
-    /// See `mlx.core.flatten`.
+    /// Joins neighbouring axes into one, in row-major order.
+    ///
+    /// Args:
+    ///     start_axis (int, optional): First axis to join; a negative one counts from the last. Default: 0.
+    ///     end_axis (int, optional): Last axis to join, itself included. Default: -1.
+    ///
+    #[doc = shared!(matrix_method "flatten()", "flatten")]
     #[pyo3(signature = (start_axis=0, end_axis=-1, *, stream=None))]
     fn flatten(&self, start_axis: i64, end_axis: i64, stream: S) -> Out {
         out(ops::flatten(&self.array(), start_axis, end_axis, pick(stream)))
     }
-    /// See `mlx.core.moveaxis`.
+    /// This array with one axis moved to another place; the others keep their order.
+    ///
+    /// Args:
+    ///     source (int): Axis to move; a negative one counts from the last.
+    ///     destination (int): Its place in the result; a negative one counts from the last.
+    ///
+    /// Returns:
+    ///     array: As `mlx.core.moveaxis` gives it, whose documentation tells about layouts and errors.
+    ///
+    /// >>> mx.zeros((2, 3, 4)).moveaxis(0, 2).shape
+    /// (3, 4, 2)
     #[pyo3(signature = (source, destination, *, stream=None))]
     fn moveaxis(&self, source: i64, destination: i64, stream: S) -> Out {
         out(ops::moveaxis(&self.array(), source, destination, pick(stream)))
     }
-    /// See `mlx.core.reshape`; the shape may be one sequence or several integers.
+    /// The elements in row-major order in another shape.
+    ///
+    /// Args:
+    ///     shape (int | Sequence[int]): Lengths of the new axes, one by one or as one sequence. One of them
+    ///         may be -1 and is then inferred from the others.
+    ///
+    #[doc = shared!(matrix_method "reshape(3, -1)", "reshape")]
     #[pyo3(signature = (*shape, stream=None))]
     fn reshape(&self, shape: &Bound<'_, PyTuple>, stream: S) -> Out {
         out(ops::reshape(&self.array(), &spread(shape)?.list, pick(stream)))
     }
-    /// See `mlx.core.split`.
+    /// Cuts this array into parts along an axis.
+    ///
+    /// Args:
+    ///     indices_or_sections (int | Sequence[int]): How many equal parts, or the positions at which to cut.
+    ///     axis (int, optional): Axis to cut; a negative one counts from the last. Default: 0.
+    ///
+    /// Returns:
+    ///     list[array]: As `mlx.core.split` gives them, whose documentation tells about errors.
+    ///
+    /// >>> mx.arange(4).split(2)
+    /// [array([0, 1], dtype=int32), array([2, 3], dtype=int32)]
     #[pyo3(signature = (indices_or_sections, axis=0, *, stream=None))]
     fn split(&self, indices_or_sections: Ints, axis: i64, stream: S) -> PyResult<Vec<PyArray>> {
         views::split(Arr(self.array()), indices_or_sections, axis, stream)
     }
-    /// See `mlx.core.squeeze`.
+    /// This array without axes of length one.
+    ///
+    /// Args:
+    ///     axis (int | Sequence[int], optional): Axes to remove, each of length one; negative ones count from
+    ///         the last. Default: None, all axes of length one.
+    ///
+    #[doc = shared!(matrix_method "squeeze()", "squeeze")]
     #[pyo3(signature = (axis=None, *, stream=None))]
     fn squeeze(&self, axis: Option<Ints>, stream: S) -> Out {
         views::squeeze(Arr(self.array()), axis, stream)
     }
-    /// See `mlx.core.swapaxes`.
+    /// This array with two axes swapped.
+    ///
+    /// Args:
+    ///     axis1 (int): One axis; a negative one counts from the last.
+    ///     axis2 (int): The other axis.
+    ///
+    #[doc = shared!(matrix_method "swapaxes(0, 1)", "swapaxes")]
     #[pyo3(signature = (axis1, axis2, *, stream=None))]
     fn swapaxes(&self, axis1: i64, axis2: i64, stream: S) -> Out {
         out(ops::swapaxes(&self.array(), axis1, axis2, pick(stream)))
     }
-    /// See `mlx.core.transpose`; the axes may be one sequence or several integers.
+    /// This array with its axes in another order.
+    ///
+    /// Args:
+    ///     axes (int | Sequence[int]): Every axis once in the new order, one by one or as one sequence.
+    ///         Default: none, the reverse order.
+    ///
+    #[doc = shared!(matrix_method "transpose()", "transpose")]
     #[pyo3(signature = (*axes, stream=None))]
     fn transpose(&self, axes: &Bound<'_, PyTuple>, stream: S) -> Out {
         let axes = if axes.is_empty() { None } else { Some(spread(axes)?.list) };
@@ -685,6 +962,14 @@ impl PyArray {
 }
 
 /// Holds an object with `__mlx_array__`, and stands for its array where one is expected.
+///
+/// Functions with operands take such objects themselves; this is for code that asks for the type.
+///
+/// Args:
+///     arg (object): An object whose method `__mlx_array__` returns an array.
+///
+/// Raises:
+///     TypeError: if the object is None.
 ///
 /// >>> class Three:
 /// ...     def __mlx_array__(self):

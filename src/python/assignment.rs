@@ -106,9 +106,10 @@ pub fn set(a: &Array, index: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyR
 
 /// Updates of selected elements that do not lose repeated ones; made by `array.at`.
 ///
-/// `a.at[index]` takes what `a[index]` takes. The value is converted to the dtype of the array and broadcast to
-/// the selected elements; where an index array names an element several times all updates count. The result
-/// is a new array. Updates whose index is out of range are dropped.
+/// `a.at[index]` takes what `a[index]` takes. The value is converted to the dtype of the array and broadcast
+/// to the selected elements; where an index array names an element several times, all updates count. The
+/// result is a new array. Updates whose index is out of range are dropped. Gradients flow to the array and to
+/// the values.
 ///
 /// >>> mx.zeros(3).at[mx.array([1, 1, 2])].add(2)
 /// array([0, 4, 2], dtype=float32)
@@ -150,33 +151,70 @@ impl ArrayAt {
     fn __getitem__(&self, indices: Py<PyAny>) -> ArrayAt {
         ArrayAt { array: self.array.clone(), index: Some(indices) }
     }
-    /// The array with `value` added to the selected elements.
+    /// The array with a value added to the selected elements.
+    ///
+    /// Args:
+    #[doc = shared!(update)]
+    ///
+    /// >>> mx.zeros(2).at[0].add(3)
+    /// array([3, 0], dtype=float32)
     fn add(&self, value: &Bound<'_, PyAny>) -> PyResult<PyArray> {
         self.apply(Combine::Add, value, Ok)
     }
-    /// The array with `value` subtracted from the selected elements.
+    /// The array with a value subtracted from the selected elements.
+    ///
+    /// Args:
+    #[doc = shared!(update)]
+    ///
+    /// >>> mx.zeros(2).at[0].subtract(3)
+    /// array([-3, 0], dtype=float32)
     fn subtract(&self, value: &Bound<'_, PyAny>) -> PyResult<PyArray> {
         self.apply(Combine::Add, value, |v| match v.dtype() {
             Dtype::Bool => Ok(v),
             _ => ops::negative(&v, current()),
         })
     }
-    /// The array with the selected elements multiplied by `value`.
+    /// The array with the selected elements multiplied by a value.
+    ///
+    /// Args:
+    #[doc = shared!(update)]
+    ///
+    /// >>> mx.ones(2).at[0].multiply(3)
+    /// array([3, 1], dtype=float32)
     fn multiply(&self, value: &Bound<'_, PyAny>) -> PyResult<PyArray> {
         self.apply(Combine::Prod, value, Ok)
     }
-    /// The array with the selected elements multiplied by the reciprocal of `value`, rounded to its dtype.
+    /// The array with the selected elements divided by a value: multiplied by its reciprocal, rounded to the
+    /// dtype.
+    ///
+    /// Args:
+    #[doc = shared!(update)]
+    ///
+    /// >>> mx.ones(2).at[0].divide(4)
+    /// array([0.25, 1], dtype=float32)
     fn divide(&self, value: &Bound<'_, PyAny>) -> PyResult<PyArray> {
         self.apply(Combine::Prod, value, |v| {
             let one = ops::scalar_i64(1, v.dtype())?;
             ops::astype(&ops::divide(&one, &v, current())?, v.dtype(), current())
         })
     }
-    /// The array with the larger of the selected elements and `value`; NaN wins.
+    /// The array with the larger of the selected elements and a value; NaN wins.
+    ///
+    /// Args:
+    #[doc = shared!(update)]
+    ///
+    /// >>> mx.ones(2).at[0].maximum(3)
+    /// array([3, 1], dtype=float32)
     fn maximum(&self, value: &Bound<'_, PyAny>) -> PyResult<PyArray> {
         self.apply(Combine::Max, value, Ok)
     }
-    /// The array with the smaller of the selected elements and `value`; NaN wins.
+    /// The array with the smaller of the selected elements and a value; NaN wins.
+    ///
+    /// Args:
+    #[doc = shared!(update)]
+    ///
+    /// >>> mx.ones(2).at[0].minimum(-3)
+    /// array([-3, 1], dtype=float32)
     fn minimum(&self, value: &Bound<'_, PyAny>) -> PyResult<PyArray> {
         self.apply(Combine::Min, value, Ok)
     }

@@ -257,12 +257,27 @@ impl CompiledFunction {
     }
 }
 
-/// A function that records what `fun` builds on its first call for each form of the arguments, simplifies it and
-/// fuses elementwise operations, and computes that from then on without calling `fun`.
+/// A function that computes what another one does, from a recording of it.
 ///
-/// Arguments are trees of arrays and of constants (numbers, strings, None), which are part of the form. `inputs`
-/// and `outputs` are containers of arrays that `fun` reads and writes besides its arguments. With `shapeless`,
-/// arrays of other shapes (but as many axes) do not record anew. Raises ValueError for other arguments.
+/// The first call for each form of the arguments (tree, shapes, dtypes, constants) runs `fun` and records the
+/// graph that it builds, which is simplified; elementwise operations are joined into one kernel. Later calls
+/// compute the recorded graph and do not call `fun`, so that side effects such as printing happen once.
+/// Arrays that `fun` closes over become constants unless `inputs` names their container.
+///
+/// Args:
+///     fun (Callable): A function of trees of arrays and constants (numbers, strings, None) that returns a
+///         tree of arrays.
+///     inputs (list | dict, optional): Containers of arrays that `fun` reads besides its arguments, such as a
+///         model's state. Default: None.
+///     outputs (list | dict, optional): Containers of arrays that `fun` changes. Default: None.
+///     shapeless (bool, optional): Whether arrays of other shapes, but as many axes, use the same recording.
+///         Functions that read shapes may then be wrong. Default: False.
+///
+/// Returns:
+///     Callable: Takes the arguments of `fun` and returns what it returns.
+///
+/// Raises:
+///     ValueError: when called, if an argument is something else, or `fun` asks for the values of arrays.
 ///
 /// >>> f = mx.compile(lambda x: mx.exp(-x) + 1)
 /// >>> f(mx.array([0.0, 0.0]))
@@ -288,7 +303,12 @@ fn compile_(
     })
 }
 
-/// Calls compiled functions as they are from now on.
+/// From now on compiled functions call what they were made from, for finding faults.
+///
+/// The environment variable MLX_DISABLE_COMPILE does the same from the start; `enable_compile` undoes both.
+///
+/// Returns:
+///     None
 ///
 /// >>> mx.disable_compile()
 /// >>> mx.enable_compile()
@@ -297,7 +317,12 @@ fn disable_compile() {
     compile::set_enabled(false);
 }
 
-/// Undoes `disable_compile`; wins over the variable MLX_DISABLE_COMPILE.
+/// From now on compiled functions use their recordings again: undoes `disable_compile`.
+///
+/// It also wins over the environment variable MLX_DISABLE_COMPILE.
+///
+/// Returns:
+///     None
 ///
 /// >>> mx.enable_compile()
 #[pyfunction]

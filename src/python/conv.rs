@@ -100,11 +100,24 @@ fn transposed<const N: usize>(
     out(ops::conv_transpose(&x.0, &w.0, &options, &output_padding.0, pick(stream)))
 }
 
-/// Convolution over one spatial axis, with zeros around the input; the kernel is not mirrored.
+/// Convolution over one spatial axis, with zeros around the input.
 ///
-/// `input` is (N, L, Cin), `weight` (Cout, K, Cin / groups), the result (N, O, Cout) in the promoted dtype with
-/// O = (L + 2 * padding - dilation * (K - 1) - 1) // stride + 1. Floating point dtypes; halves are summed in
-/// float32. Raises ValueError for shapes that do not fit.
+/// As in all of deep learning the kernel is not mirrored (a cross-correlation). The result has `O = (L + 2 *
+/// padding - dilation * (K - 1) - 1) // stride + 1` positions.
+///
+/// Args:
+///     input (array): Signals, (N, L, C_in).
+///     weight (array): Kernels, (C_out, K, C_in / groups).
+///     stride (int, optional): Distance of neighbouring results in the input. Default: 1.
+///     padding (int, optional): Zeros added at both ends; a negative number crops. Default: 0.
+///     dilation (int, optional): Distance of neighbouring elements of a kernel in the input. Default: 1.
+///     groups (int, optional): Parts of the channels that are convolved separately. Default: 1.
+///
+/// Returns:
+///     array: Of shape (N, O, C_out), in the promoted dtype.
+///
+/// Raises:
+#[doc = shared!(conv_errors)]
 ///
 /// >>> mx.conv1d(mx.array([[[1.0], [2.0], [4.0]]]), mx.array([[[1.0], [10.0]]]))
 /// array([[[21],
@@ -126,11 +139,21 @@ fn conv1d(
     plain((input, weight), stride, padding, dilation, groups, stream)
 }
 
-/// Convolution over two spatial axes, with zeros around the input; the kernel is not mirrored.
+/// Convolution over two spatial axes, with zeros around the input.
 ///
-/// `input` is (N, H, W, Cin), `weight` (Cout, KH, KW, Cin / groups), the result (N, OH, OW, Cout) in the promoted
-/// dtype. `stride`, `padding` and `dilation` are one number or one for each axis. Raises ValueError for shapes that
-/// do not fit.
+/// As in all of deep learning the kernel is not mirrored (a cross-correlation). Lengths of the result follow
+/// as for `conv1d`, axis by axis.
+///
+/// Args:
+///     input (array): Pictures, (N, H, W, C_in).
+///     weight (array): Kernels, (C_out, KH, KW, C_in / groups).
+#[doc = shared!(conv_numbers)]
+///
+/// Returns:
+///     array: Of shape (N, OH, OW, C_out), in the promoted dtype.
+///
+/// Raises:
+#[doc = shared!(conv_errors)]
 ///
 /// >>> mx.conv2d(mx.ones((1, 4, 4, 3)), mx.ones((2, 3, 3, 3)), stride=2, padding=1).shape
 /// (1, 2, 2, 2)
@@ -151,11 +174,21 @@ fn conv2d(
     plain((input, weight), stride, padding, dilation, groups, stream)
 }
 
-/// Convolution over three spatial axes, with zeros around the input; the kernel is not mirrored.
+/// Convolution over three spatial axes, with zeros around the input.
 ///
-/// `input` is (N, D, H, W, Cin), `weight` (Cout, KD, KH, KW, Cin / groups), the result (N, OD, OH, OW, Cout) in the
-/// promoted dtype. `stride`, `padding` and `dilation` are one number or one for each axis. Raises ValueError for
-/// shapes that do not fit.
+/// As in all of deep learning the kernel is not mirrored (a cross-correlation). Lengths of the result follow
+/// as for `conv1d`, axis by axis.
+///
+/// Args:
+///     input (array): Volumes, (N, D, H, W, C_in).
+///     weight (array): Kernels, (C_out, KD, KH, KW, C_in / groups).
+#[doc = shared!(conv_numbers)]
+///
+/// Returns:
+///     array: Of shape (N, OD, OH, OW, C_out), in the promoted dtype.
+///
+/// Raises:
+#[doc = shared!(conv_errors)]
 ///
 /// >>> mx.conv3d(mx.ones((1, 4, 4, 4, 3)), mx.ones((2, 3, 3, 3, 3))).shape
 /// (1, 2, 2, 2, 2)
@@ -178,9 +211,22 @@ fn conv3d(
 
 /// Transposed convolution over one spatial axis: what the gradient of `conv1d` is to its input.
 ///
-/// `input` is (N, L, Cin), `weight` (Cout, K, Cin / groups), the result (N, O, Cout) with
-/// O = (L - 1) * stride - 2 * padding + dilation * (K - 1) + output_padding + 1. Raises ValueError for shapes that
-/// do not fit.
+/// The result has `O = (L - 1) * stride - 2 * padding + dilation * (K - 1) + output_padding + 1` positions.
+///
+/// Args:
+///     input (array): Signals, (N, L, C_in).
+///     weight (array): Kernels, (C_out, K, C_in / groups).
+///     stride (int, optional): Distance of neighbouring inputs in the result. Default: 1.
+///     padding (int, optional): Elements cropped from both ends of the result. Default: 0.
+///     dilation (int, optional): Distance of neighbouring elements of a kernel in the result. Default: 1.
+///     output_padding (int, optional): Elements added at the end of the result. Default: 0.
+///     groups (int, optional): Parts of the channels that are convolved separately. Default: 1.
+///
+/// Returns:
+///     array: Of shape (N, O, C_out), in the promoted dtype.
+///
+/// Raises:
+#[doc = shared!(conv_errors)]
 ///
 /// >>> mx.conv_transpose1d(mx.ones((1, 3, 1)), mx.ones((1, 2, 1)), stride=2).shape
 /// (1, 6, 1)
@@ -208,8 +254,18 @@ fn conv_transpose1d(
 
 /// Transposed convolution over two spatial axes: what the gradient of `conv2d` is to its input.
 ///
-/// `input` is (N, H, W, Cin), `weight` (Cout, KH, KW, Cin / groups), the result (N, OH, OW, Cout), sizes as for
-/// `conv_transpose1d`. Raises ValueError for shapes that do not fit.
+/// Lengths of the result follow as for `conv_transpose1d`, axis by axis.
+///
+/// Args:
+///     input (array): Pictures, (N, H, W, C_in).
+///     weight (array): Kernels, (C_out, KH, KW, C_in / groups).
+#[doc = shared!(conv_transposed_numbers)]
+///
+/// Returns:
+///     array: Of shape (N, OH, OW, C_out), in the promoted dtype.
+///
+/// Raises:
+#[doc = shared!(conv_errors)]
 ///
 /// >>> mx.conv_transpose2d(mx.ones((1, 3, 3, 1)), mx.ones((1, 3, 3, 1)), 2, 1, output_padding=1).shape
 /// (1, 6, 6, 1)
@@ -237,8 +293,18 @@ fn conv_transpose2d(
 
 /// Transposed convolution over three spatial axes: what the gradient of `conv3d` is to its input.
 ///
-/// `input` is (N, D, H, W, Cin), `weight` (Cout, KD, KH, KW, Cin / groups), the result (N, OD, OH, OW, Cout), sizes
-/// as for `conv_transpose1d`. Raises ValueError for shapes that do not fit.
+/// Lengths of the result follow as for `conv_transpose1d`, axis by axis.
+///
+/// Args:
+///     input (array): Volumes, (N, D, H, W, C_in).
+///     weight (array): Kernels, (C_out, KD, KH, KW, C_in / groups).
+#[doc = shared!(conv_transposed_numbers)]
+///
+/// Returns:
+///     array: Of shape (N, OD, OH, OW, C_out), in the promoted dtype.
+///
+/// Raises:
+#[doc = shared!(conv_errors)]
 ///
 /// >>> mx.conv_transpose3d(mx.ones((1, 2, 2, 2, 1)), mx.ones((1, 2, 2, 2, 1)), stride=2).shape
 /// (1, 4, 4, 4, 1)
@@ -266,10 +332,28 @@ fn conv_transpose3d(
 
 /// Convolution over one to three spatial axes with every option.
 ///
-/// `input` is (N, ..., Cin), `weight` (Cout, ..., Cin / groups), the result (N, ..., Cout). `padding` is a number, one
-/// for each axis, or a pair of sequences, (before, behind); negative padding crops the input. Elements of the kernel
-/// lie `kernel_dilation` apart, those of the input `input_dilation`, with zeros between. `flip` mirrors the kernel.
-/// Raises ValueError for shapes that do not fit.
+/// The others are cases of it: a transposed convolution has an `input_dilation` and a mirrored kernel.
+///
+/// Args:
+///     input (array): Elements, (N, ..., C_in).
+///     weight (array): Kernels, (C_out, ..., C_in / groups), with as many spatial axes.
+///     stride (int | Sequence[int], optional): Distance of neighbouring results in the input, one number or
+///         one for each axis. Default: 1.
+///     padding (int | Sequence[int] | tuple[Sequence[int], Sequence[int]], optional): Zeros around the input:
+///         one number, one for each axis, or those before and those behind each axis; negative numbers crop.
+///         Default: 0.
+///     kernel_dilation (int | Sequence[int], optional): Distance of neighbouring elements of a kernel.
+///         Default: 1.
+///     input_dilation (int | Sequence[int], optional): Distance of neighbouring elements of the input, with
+///         zeros between. Default: 1.
+///     groups (int, optional): Parts of the channels that are convolved separately. Default: 1.
+///     flip (bool, optional): Whether kernels are mirrored along all spatial axes. Default: False.
+///
+/// Returns:
+///     array: Of shape (N, ..., C_out), in the promoted dtype.
+///
+/// Raises:
+#[doc = shared!(conv_errors)]
 ///
 /// >>> mx.conv_general(mx.ones((1, 5, 1)), mx.ones((1, 2, 1)), padding=([0], [1]), input_dilation=2).shape
 /// (1, 9, 1)
@@ -305,10 +389,21 @@ fn conv_general(
     out(ops::conv_general(&input.0, &weight.0, &options, pick(stream)))
 }
 
-/// Convolution of two sequences, in which the shorter one is mirrored.
+/// Convolution of two sequences, the shorter of which is mirrored, as in signal processing.
 ///
-/// `mode` is "full", "same" (the middle, as long as the longer one) or "valid" (where they overlap wholly). Raises
-/// ValueError for another mode, for arrays that are empty or not one-dimensional.
+/// Result k is `sum(a[j] * v[k - j])`. With lengths n >= m the mode "full" gives all n + m - 1 results,
+/// "same" the n in the middle and "valid" the n - m + 1 where the sequences overlap wholly.
+///
+/// Args:
+///     a (array): One sequence, of one axis.
+///     v (array): The other sequence.
+///     mode (str, optional): "full", "same" or "valid". Default: "full".
+///
+/// Returns:
+///     array: Of one axis, in the promoted dtype.
+///
+/// Raises:
+///     ValueError: if the mode is another one, a sequence is empty or has not one axis.
 ///
 /// >>> mx.convolve(mx.array([1.0, 2.0, 3.0]), mx.array([0.0, 1.0]), mode="same")
 /// array([0, 1, 2], dtype=float32)

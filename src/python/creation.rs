@@ -16,7 +16,16 @@ fn or(d: Option<D>, default: Dtype) -> Dtype {
     d.map_or(default, |d| d.0)
 }
 
-/// An array of `shape` filled with zeros; `dtype` is float32 by default.
+/// An array filled with zeros.
+///
+/// Args:
+#[doc = shared!(shape_dtype)]
+///
+/// Returns:
+///     array: Of shape `shape`, all elements 0 (False for bool).
+///
+/// Raises:
+#[doc = shared!(shape_errors)]
 ///
 /// >>> mx.zeros((2, 2), mx.int32)
 /// array([[0, 0],
@@ -27,7 +36,16 @@ fn zeros(shape: Ints, dtype: Option<D>, stream: S) -> Out {
     out(ops::zeros(&shape.list, or(dtype, Dtype::F32), pick(stream)))
 }
 
-/// An array of `shape` filled with ones; `dtype` is float32 by default.
+/// An array filled with ones.
+///
+/// Args:
+#[doc = shared!(shape_dtype)]
+///
+/// Returns:
+///     array: Of shape `shape`, all elements 1 (True for bool).
+///
+/// Raises:
+#[doc = shared!(shape_errors)]
 ///
 /// >>> mx.ones(3)
 /// array([1, 1, 1], dtype=float32)
@@ -37,17 +55,35 @@ fn ones(shape: Ints, dtype: Option<D>, stream: S) -> Out {
     out(ops::ones(&shape.list, or(dtype, Dtype::F32), pick(stream)))
 }
 
-/// An array of `shape`; its elements are zeros, as MLX has it.
+/// An array whose elements the caller will replace; they are zeros until then, as in MLX.
 ///
-/// >>> mx.empty(2).shape
-/// (2,)
+/// Args:
+#[doc = shared!(shape_dtype)]
+///
+/// Returns:
+///     array: Of shape `shape`.
+///
+/// Raises:
+#[doc = shared!(shape_errors)]
+///
+/// >>> mx.empty((2, 3)).shape
+/// (2, 3)
 #[pyfunction]
 #[pyo3(signature = (shape, dtype=None, *, stream=None))]
 fn empty(shape: Ints, dtype: Option<D>, stream: S) -> Out {
     zeros(shape, dtype, stream)
 }
 
-/// Zeros of the shape of `a`, and of its dtype unless another is given.
+/// Zeros in the shape of another array.
+///
+/// Args:
+#[doc = shared!(like)]
+///
+/// Returns:
+///     array: Of the shape of `a`, all elements 0 (False for bool).
+///
+/// Raises:
+///     TypeError: if `a` is no array.
 ///
 /// >>> mx.zeros_like(mx.array([1, 2]))
 /// array([0, 0], dtype=int32)
@@ -61,7 +97,16 @@ fn zeros_like(a: Arr, dtype: Option<D>, stream: S) -> Out {
     out(ops::zeros(a.0.shape(), dtype, s))
 }
 
-/// Ones of the shape of `a`, and of its dtype unless another is given.
+/// Ones in the shape of another array.
+///
+/// Args:
+#[doc = shared!(like)]
+///
+/// Returns:
+///     array: Of the shape of `a`, all elements 1 (True for bool).
+///
+/// Raises:
+///     TypeError: if `a` is no array.
 ///
 /// >>> mx.ones_like(mx.array([1.0, 2.0]))
 /// array([1, 1], dtype=float32)
@@ -75,7 +120,16 @@ fn ones_like(a: Arr, dtype: Option<D>, stream: S) -> Out {
     out(ops::ones(a.0.shape(), dtype, s))
 }
 
-/// An array of the shape of `a`; its elements are zeros.
+/// An array in the shape of another one, whose elements the caller will replace; they are zeros until then.
+///
+/// Args:
+#[doc = shared!(like)]
+///
+/// Returns:
+///     array: Of the shape of `a`.
+///
+/// Raises:
+///     TypeError: if `a` is no array.
 ///
 /// >>> mx.empty_like(mx.array([1, 2])).shape
 /// (2,)
@@ -85,10 +139,25 @@ fn empty_like(a: Arr, dtype: Option<D>, stream: S) -> Out {
     zeros_like(a, dtype, stream)
 }
 
-/// An array of `shape` filled with `vals`, a scalar or an array that broadcasts to it.
+/// An array filled with a value.
+///
+/// Args:
+///     shape (int | Sequence[int]): Shape of the array.
+///     vals (array | number): What it is filled with; an array broadcasts to `shape`.
+///     dtype (Dtype, optional): Dtype of the elements. Default: that of `vals`.
+///
+/// Returns:
+///     array: Of shape `shape`.
+///
+/// Raises:
+#[doc = shared!(shape_errors)]
+///     ValueError: if `vals` is neither an array nor a number, or does not broadcast to the shape.
 ///
 /// >>> mx.full((2,), 7)
 /// array([7, 7], dtype=int32)
+/// >>> mx.full((2, 2), mx.array([1.0, 2.0]))
+/// array([[1, 2],
+///        [1, 2]], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (shape, vals, dtype=None, *, stream=None))]
 fn full(shape: Ints, vals: &Bound<'_, PyAny>, dtype: Option<D>, stream: S) -> Out {
@@ -96,7 +165,18 @@ fn full(shape: Ints, vals: &Bound<'_, PyAny>, dtype: Option<D>, stream: S) -> Ou
     out(ops::full(&shape.list, &to_array(vals, dtype)?, dtype, pick(stream)))
 }
 
-/// An array of the shape of `a` filled with `vals`; the dtype is that of `a` unless another is given.
+/// An array in the shape of another one, filled with a value.
+///
+/// Args:
+///     a (array): Whose shape, and by default dtype, the result has.
+///     vals (array | number): What it is filled with; an array broadcasts to the shape.
+///     dtype (Dtype, optional): Dtype of the elements. Default: that of `a`.
+///
+/// Returns:
+///     array: Of the shape of `a`.
+///
+/// Raises:
+///     ValueError: if `vals` is neither an array nor a number, or does not broadcast to the shape.
 ///
 /// >>> mx.full_like(mx.array([1, 2]), 7)
 /// array([7, 7], dtype=int32)
@@ -121,8 +201,25 @@ fn natural(x: &Bound<'_, PyAny>) -> PyResult<(f64, Dtype)> {
     Err(PyTypeError::new_err("arange(): expected an int or a float"))
 }
 
-/// Numbers from `start` (default 0) up to but without `stop`, `step` (default 1) apart. Called with one
-/// number, that is `stop`. int32 for integers (int64 where needed), float32 when a float is among them.
+/// Evenly spaced numbers from a start up to but without a stop.
+///
+/// Called with one number, that is `stop`. Element i is `start + i * step`. For a given number of elements,
+/// or with the end included, see `linspace`.
+///
+/// Args:
+///     start (int | float, optional): First element. Default: 0.
+///     stop (int | float, optional): Where the numbers end; it is not among them.
+///     step (int | float, optional): Distance of neighbours, which may be negative. Default: 1.
+///     dtype (Dtype, optional): Dtype of the elements. Default: int32, int64 where an integer needs it,
+///         float32 where a number is a float.
+///
+/// Returns:
+///     array: Of shape (n,) with `n = ceil((stop - start) / step)`, 0 where that is negative.
+///
+/// Raises:
+///     ValueError: if the step is zero, the length cannot be computed (NaN or an infinity), or the dtype is
+///         bool.
+///     TypeError: if there is no stop.
 ///
 /// >>> mx.arange(5)
 /// array([0, 1, 2, 3, 4], dtype=int32)
@@ -161,73 +258,163 @@ fn arange<'py>(
     out(ops::arange(start, stop, step, dtype, pick(stream)))
 }
 
-/// `num` evenly spaced numbers from `start` to `stop`, which is the last of them unless `endpoint` is false.
+/// A number of evenly spaced values between two ends.
+///
+/// Args:
+///     start (int | float): First value.
+///     stop (int | float): Last value, or the end that is left out.
+///     num (int, optional): How many values. Default: 50.
+///     endpoint (bool, optional): Whether `stop` is the last value; else the distance is `(stop - start) /
+///         num`. Default: True.
+///     dtype (Dtype, optional): Dtype of the values; integers drop the fraction. Default: float32.
+///
+/// Returns:
+///     array: Of shape (num,).
+///
+/// Raises:
+///     ValueError: if `num` is negative.
 ///
 /// >>> mx.linspace(0, 1, 5)
 /// array([0, 0.25, 0.5, 0.75, 1], dtype=float32)
+/// >>> mx.linspace(0, 1, 4, endpoint=False)
+/// array([0, 0.25, 0.5, 0.75], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (start, stop, num=50, endpoint=true, dtype=None, stream=None))]
 fn linspace(start: f64, stop: f64, num: Option<i64>, endpoint: bool, dtype: Option<D>, stream: S) -> Out {
     out(ops::linspace(start, stop, num.unwrap_or(50), endpoint, or(dtype, Dtype::F32), pick(stream)))
 }
 
-/// An `n` by `m` matrix (default square) with ones on diagonal `k`.
+/// A matrix with ones on one diagonal and zeros elsewhere.
+///
+/// Args:
+#[doc = shared!(matrix)]
+///     k (int, optional): Which diagonal: 0 the main one, positive ones above it, negative ones below.
+///         Default: 0.
+///     dtype (Dtype, optional): Dtype of the elements. Default: float32.
+///
+/// Returns:
+///     array: Of shape (n, m).
+///
+/// Raises:
+///     ValueError: if a size is negative.
 ///
 /// >>> mx.eye(2)
 /// array([[1, 0],
 ///        [0, 1]], dtype=float32)
+/// >>> mx.eye(2, 3, k=1)
+/// array([[0, 1, 0],
+///        [0, 0, 1]], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (n, m=None, k=0, dtype=None, *, stream=None))]
 fn eye(n: i64, m: Option<i64>, k: i64, dtype: Option<D>, stream: S) -> Out {
     out(ops::eye(n, m.unwrap_or(n), k, or(dtype, Dtype::F32), pick(stream)))
 }
 
-/// The identity matrix of size `n`.
+/// The identity matrix: ones on the main diagonal and zeros elsewhere.
 ///
-/// >>> mx.identity(2).shape
-/// (2, 2)
+/// Args:
+///     n (int): Number of rows and of columns.
+///     dtype (Dtype, optional): Dtype of the elements. Default: float32.
+///
+/// Returns:
+///     array: Of shape (n, n).
+///
+/// Raises:
+///     ValueError: if the size is negative.
+///
+/// >>> mx.identity(2)
+/// array([[1, 0],
+///        [0, 1]], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (n, dtype=None, *, stream=None))]
 fn identity(n: i64, dtype: Option<D>, stream: S) -> Out {
     out(ops::identity(n, or(dtype, Dtype::F32), pick(stream)))
 }
 
-/// An `n` by `m` matrix (default square) with ones on and below diagonal `k`.
+/// A matrix with ones on and below one diagonal and zeros above.
+///
+/// Multiplied with another one it cuts a triangle out, as `tril` does. A negative size counts as 0.
+///
+/// Args:
+#[doc = shared!(matrix)]
+///     k (int, optional): The last diagonal with ones: 0 the main one, positive ones above it, negative ones
+///         below. Default: 0.
+///     dtype (Dtype, optional): Dtype of the elements. Default: float32.
+///
+/// Returns:
+///     array: Of shape (n, m).
 ///
 /// >>> mx.tri(2)
 /// array([[1, 0],
 ///        [1, 1]], dtype=float32)
+/// >>> mx.tri(2, 3, k=1)
+/// array([[1, 1, 0],
+///        [1, 1, 1]], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (n, m=None, k=0, dtype=None, *, stream=None))]
 fn tri(n: i64, m: Option<i64>, k: i64, dtype: Option<D>, stream: S) -> Out {
     out(ops::tri(n, m.unwrap_or(n), k, or(dtype, Dtype::F32), pick(stream)))
 }
 
-/// The matrices of `x` with zeros above diagonal `k`.
+/// Lower triangles of matrices: what is above a diagonal becomes zero.
 ///
-/// >>> mx.tril(mx.ones((2, 2)))
+/// Args:
+///     x (array): Matrices, with at least two axes; those before the last two are a batch.
+///     k (int, optional): The last diagonal that is kept: 0 the main one, positive ones above it, negative
+///         ones below. Default: 0.
+///
+/// Returns:
+///     array: Of the shape and dtype of `x`.
+///
+/// Raises:
+///     ValueError: if there are fewer than two axes.
+///
+/// >>> mx.tril(mx.array([[1, 2], [3, 4]]))
 /// array([[1, 0],
-///        [1, 1]], dtype=float32)
+///        [3, 4]], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (x, k=0, *, stream=None))]
 fn tril(x: Arr, k: i64, stream: S) -> Out {
     out(ops::tril(&x.0, k, pick(stream)))
 }
 
-/// The matrices of `x` with zeros below diagonal `k`.
+/// Upper triangles of matrices: what is below a diagonal becomes zero.
 ///
-/// >>> mx.triu(mx.ones((2, 2)))
-/// array([[1, 1],
-///        [0, 1]], dtype=float32)
+/// Args:
+///     x (array): Matrices, with at least two axes; those before the last two are a batch.
+///     k (int, optional): The first diagonal that is kept: 0 the main one, positive ones above it, negative
+///         ones below. Default: 0.
+///
+/// Returns:
+///     array: Of the shape and dtype of `x`.
+///
+/// Raises:
+///     ValueError: if there are fewer than two axes.
+///
+/// >>> mx.triu(mx.array([[1, 2], [3, 4]]))
+/// array([[1, 2],
+///        [0, 4]], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (x, k=0, *, stream=None))]
 fn triu(x: Arr, k: i64, stream: S) -> Out {
     out(ops::triu(&x.0, k, pick(stream)))
 }
 
-/// An array from anything that `mx.array` takes. An array of the right dtype is returned as it is unless `copy`
-/// is true; with `copy=False` host memory of objects with `__dlpack__` is shared, and ValueError raised for
-/// what needs a copy.
+/// An array from anything that the constructor of `array` takes, without a copy where that is possible.
+///
+/// An array of the right dtype is returned as it is. Host memory of objects with `__dlpack__`, such as
+/// NumPy's arrays, is shared where the dtype allows.
+///
+/// Args:
+///     a (array | number | Sequence | object): What the array is made of.
+///     dtype (Dtype, optional): Dtype of the result. Default: that of `a`, as the constructor has it.
+///     copy (bool, optional): True always copies, False never does, None copies where it must. Default: None.
+///
+/// Returns:
+///     array: With the elements of `a`.
+///
+/// Raises:
+///     ValueError: if a copy is needed and `copy` is False.
 ///
 /// >>> mx.asarray([1, 2])
 /// array([1, 2], dtype=int32)

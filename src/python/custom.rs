@@ -201,20 +201,25 @@ struct PyRules {
     vmap: Option<Py<PyAny>>,
 }
 
-/// A function whose derivatives and vectorised form are given by functions of their own.
+/// A function whose derivatives and vectorised form are given by the user.
 ///
-/// Called, it is the function `f` itself. The rules get trees of the form of the arguments: the argument alone
-/// where there is one, else the tuple of all; keyword arguments are handed on as such. Without a rule a transform
-/// differentiates or maps what `f` does.
+/// Rules are set by the decorators `vjp`, `jvp` and `vmap` of the object. Where one is missing, that of the
+/// function's operations is used.
+///
+/// Args:
+///     f (Callable): A function of trees of arrays that returns an array or a tree of arrays.
+///
+/// Raises:
+///     TypeError: if it cannot be called.
 ///
 /// >>> @mx.custom_function
 /// ... def f(x):
 /// ...     return mx.sin(x)
 /// >>> @f.vjp
-/// ... def f_vjp(x, cotangent, output):
-/// ...     return cotangent * 2
-/// >>> mx.grad(f)(mx.array(0.0))
-/// array(2, dtype=float32)
+/// ... def f_vjp(primals, cotangent, output):
+/// ...     return 10 * cotangent
+/// >>> mx.grad(f)(mx.array(1.0))
+/// array(10, dtype=float32)
 #[pyclass(name = "custom_function", module = "mlx.core", frozen)]
 struct CustomFunction {
     f: Py<PyAny>,
@@ -282,23 +287,53 @@ impl CustomFunction {
         rebuild(&value, &mut results.into_iter())
     }
 
-    /// Takes the reverse derivative: a function of (primals, cotangents, outputs) that returns the cotangents of
-    /// the primals, in their form.
+    /// Sets the rule of reverse mode; a decorator.
+    ///
+    /// Args:
+    ///     f (Callable): Takes (primals, cotangents, outputs) and returns the cotangents of the primals, in
+    ///         their form: an array for one argument, a tuple for several.
+    ///
+    /// Returns:
+    ///     custom_function: The object itself.
+    ///
+    /// >>> f = mx.custom_function(lambda x: x)
+    /// >>> f.vjp(lambda primals, cotangent, output: 3 * cotangent) is f
+    /// True
     #[pyo3(signature = (f))]
     fn vjp<'py>(slf: Bound<'py, Self>, f: Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
         slf.get().set(f, |r| &mut r.vjp)?;
         Ok(slf)
     }
 
-    /// Takes the forward derivative: a function of (primals, tangents) that returns the tangents of the outputs.
-    /// The tangent of a constant argument is None.
+    /// Sets the rule of forward mode; a decorator.
+    ///
+    /// Args:
+    ///     f (Callable): Takes (primals, tangents) and returns the tangents of the outputs.
+    ///
+    /// Returns:
+    ///     custom_function: The object itself.
+    ///
+    /// >>> f = mx.custom_function(lambda x: x)
+    /// >>> f.jvp(lambda primals, tangents: tangents) is f
+    /// True
     #[pyo3(signature = (f))]
     fn jvp<'py>(slf: Bound<'py, Self>, f: Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
         slf.get().set(f, |r| &mut r.jvp)?;
         Ok(slf)
     }
 
-    /// Takes the vectorised form: a function of (inputs, axes) that returns the outputs and their batch axes.
+    /// Sets the vectorised form; a decorator.
+    ///
+    /// Args:
+    ///     f (Callable): Takes (inputs, axes), where an axis is None for what is not mapped, and returns the
+    ///         outputs and their axes.
+    ///
+    /// Returns:
+    ///     custom_function: The object itself.
+    ///
+    /// >>> f = mx.custom_function(lambda x: x)
+    /// >>> f.vmap(lambda inputs, axes: (inputs, axes)) is f
+    /// True
     #[pyo3(signature = (f))]
     fn vmap<'py>(slf: Bound<'py, Self>, f: Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
         slf.get().set(f, |r| &mut r.vmap)?;
@@ -369,8 +404,20 @@ impl CheckpointFunction {
     }
 }
 
-/// A function that computes what `fun` does, but does not keep its intermediate arrays for the gradient: the
-/// gradient calls `fun` again, which takes time and saves memory.
+/// A function that computes what another one does, but does not keep its intermediate arrays for the
+/// gradient.
+///
+/// The gradient calls `fun` again, which takes time and saves memory. Chen et al. 2016, "Training Deep Nets
+/// with Sublinear Memory Cost" (arXiv 1604.06174).
+///
+/// Args:
+///     fun (Callable): A function of trees of arrays that returns an array or a tree of arrays.
+///
+/// Returns:
+///     Callable: Takes the arguments of `fun` and returns what it returns.
+///
+/// Raises:
+///     TypeError: if `fun` cannot be called.
 ///
 /// >>> f = mx.checkpoint(lambda x: mx.sin(mx.exp(x)))
 /// >>> mx.grad(f)(mx.array(0.0))

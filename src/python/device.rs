@@ -115,6 +115,12 @@ fn hash_of(x: impl Hash) -> u64 {
 
 /// A device: a type and an index.
 ///
+/// Devices of one type are ranked, the fastest first.
+///
+/// Args:
+///     type (DeviceType): `mx.cpu` or `mx.gpu`.
+///     index (int, optional): Position in the ranked list. Default: 0.
+///
 /// >>> mx.Device(mx.cpu)
 /// Device(cpu, 0)
 #[pyclass(name = "Device", module = "mlx.core", frozen)]
@@ -171,6 +177,9 @@ impl<'a, 'py> FromPyObject<'a, 'py> for DeviceArg {
 }
 
 /// An ordered queue of work on a device; made by `new_stream`.
+///
+/// Work of one stream runs in order; that of several may run side by side, and waits for each other where
+/// arrays go from one to another.
 ///
 /// >>> mx.default_stream(mx.cpu).device
 /// Device(cpu, 0)
@@ -268,9 +277,12 @@ pub fn pick(s: S) -> Stream {
     s.map_or_else(current, |s| s.0)
 }
 
-/// Runs what is inside a `with` block on a stream or a device.
+/// Runs what is inside a `with` block on a stream or a device; `mx.stream` makes one.
 ///
-/// >>> with mx.stream(mx.cpu):
+/// Args:
+///     s (Stream | ThreadLocalStream | Device | DeviceType): Where operations run that name no stream.
+///
+/// >>> with mx.StreamContext(mx.cpu):
 /// ...     x = mx.ones(2)
 #[pyclass(name = "StreamContext", module = "mlx.core", frozen)]
 struct StreamContext(StreamArg);
@@ -296,16 +308,34 @@ impl StreamContext {
     }
 }
 
-/// A context in which operations run on `s` unless told otherwise.
+/// A context in which operations run on a stream or a device unless they name another one.
+///
+/// The default device and its default stream are restored at the end of the block.
+///
+/// Args:
+///     s (Stream | ThreadLocalStream | Device | DeviceType): Where operations run.
+///
+/// Returns:
+///     StreamContext: For a `with` statement.
+///
+/// Raises:
+///     TypeError: if `s` is something else.
+///     ValueError: if there is no such device.
 ///
 /// >>> with mx.stream(mx.cpu):
-/// ...     x = mx.ones(2)
+/// ...     print(mx.default_device())
+/// Device(cpu, 0)
 #[pyfunction]
 fn stream(s: StreamArg) -> StreamContext {
     StreamContext(s)
 }
 
-/// The device that operations use by default: a GPU where there is one, else the CPU.
+/// The device on which operations run that name no stream.
+///
+/// It is a GPU where there is a real one, else the CPU; `set_default_device` and `stream` change it.
+///
+/// Returns:
+///     Device: The device.
 ///
 /// >>> mx.default_device() in (mx.Device(mx.cpu), mx.Device(mx.gpu))
 /// True
@@ -314,7 +344,16 @@ fn default_device() -> PyDevice {
     PyDevice(device())
 }
 
-/// Makes `device` the default one. Raises ValueError when it does not exist.
+/// Sets the device on which operations run that name no stream.
+///
+/// Args:
+///     device (Device | DeviceType): The device.
+///
+/// Returns:
+///     None
+///
+/// Raises:
+///     ValueError: if there is no such device.
 ///
 /// >>> mx.set_default_device(mx.default_device())
 #[pyfunction]
@@ -324,7 +363,16 @@ fn set_default_device(device: DeviceArg) -> PyResult<()> {
     Ok(())
 }
 
-/// The stream of `device` that is used by default.
+/// The stream of a device that operations use which name none.
+///
+/// Args:
+///     device (Device | DeviceType): The device.
+///
+/// Returns:
+///     Stream: The stream.
+///
+/// Raises:
+///     ValueError: if there is no such device.
 ///
 /// >>> mx.default_stream(mx.cpu).device
 /// Device(cpu, 0)
@@ -333,7 +381,18 @@ fn default_stream(device: DeviceArg) -> PyResult<PyStream> {
     Ok(PyStream(base::default_stream(require("default_stream", device.0)?)))
 }
 
-/// Makes `stream` the default one of its device.
+/// Makes a stream the one of its device that operations use which name none.
+///
+/// It holds for all threads.
+///
+/// Args:
+///     stream (Stream): The stream.
+///
+/// Returns:
+///     None
+///
+/// Raises:
+///     TypeError: if it is no stream.
 ///
 /// >>> mx.set_default_stream(mx.default_stream(mx.cpu))
 #[pyfunction]
@@ -341,7 +400,18 @@ fn set_default_stream(stream: &Bound<'_, PyStream>) {
     base::set_default_stream(stream.get().0);
 }
 
-/// A new stream on `device`.
+/// A new stream on a device.
+///
+/// On a GPU it gets a queue of its own where the device has several.
+///
+/// Args:
+///     device (Device | DeviceType): The device.
+///
+/// Returns:
+///     Stream: The stream.
+///
+/// Raises:
+///     ValueError: if there is no such device.
 ///
 /// >>> mx.new_stream(mx.cpu).device
 /// Device(cpu, 0)
@@ -352,6 +422,17 @@ fn new_stream(device: DeviceArg) -> PyResult<PyStream> {
 
 /// A stream that is another one on each thread.
 ///
+/// The streams are made when a thread first uses it.
+///
+/// Args:
+///     device (Device | DeviceType): The device.
+///
+/// Returns:
+///     ThreadLocalStream: The stream.
+///
+/// Raises:
+///     ValueError: if there is no such device.
+///
 /// >>> mx.new_thread_local_stream(mx.cpu).device
 /// Device(cpu, 0)
 #[pyfunction]
@@ -360,8 +441,18 @@ fn new_thread_local_stream(device: DeviceArg) -> PyResult<PyLocalStream> {
     Ok(PyLocalStream { device, index: NEXT_LOCAL.fetch_add(1, Ordering::Relaxed) })
 }
 
-/// A new stream for use by one thread at a time. Streams of this library are safe to share, so this is
-/// `new_stream` under MLX's other name.
+/// A new stream for use by one thread at a time.
+///
+/// Streams of this library are safe to share, so this is `new_stream` under MLX's other name.
+///
+/// Args:
+///     device (Device | DeviceType): The device.
+///
+/// Returns:
+///     Stream: The stream.
+///
+/// Raises:
+///     ValueError: if there is no such device.
 ///
 /// >>> mx.new_thread_unsafe_stream(mx.cpu).device
 /// Device(cpu, 0)
@@ -380,7 +471,19 @@ fn wait(py: Python<'_>, s: Stream) -> PyResult<()> {
     })?)
 }
 
-/// Waits until the work of a stream (by default the current one) is finished.
+/// Waits until the work of a stream is finished.
+///
+/// Only what was submitted is waited for: an array that nobody has evaluated stays as it is.
+///
+/// Args:
+///     stream (Stream | ThreadLocalStream | Device | DeviceType, optional): The stream. Default: None, the
+///         current one.
+///
+/// Returns:
+///     None
+///
+/// Raises:
+///     RuntimeError: if work of the stream failed.
 ///
 /// >>> mx.synchronize(mx.cpu)
 #[pyfunction]
@@ -389,7 +492,12 @@ fn synchronize(py: Python<'_>, stream: S) -> PyResult<()> {
     wait(py, pick(stream))
 }
 
-/// Waits for the streams made so far and forgets those of this thread.
+/// Waits for all streams made so far and forgets those of this thread.
+///
+/// Default streams are made anew when they are used.
+///
+/// Returns:
+///     None
 ///
 /// >>> mx.clear_streams()
 #[pyfunction]
@@ -400,6 +508,15 @@ fn clear_streams(py: Python<'_>) -> PyResult<()> {
 }
 
 /// How many devices of a type there are.
+///
+/// Args:
+///     device_type (DeviceType): `mx.cpu` or `mx.gpu`.
+///
+/// Returns:
+///     int: 1 for the CPU; for GPUs the Vulkan devices, software drivers among them.
+///
+/// Raises:
+///     TypeError: if it is no type of device.
 ///
 /// >>> mx.device_count(mx.cpu)
 /// 1
@@ -412,6 +529,15 @@ fn device_count(device_type: DeviceArg) -> usize {
 }
 
 /// Whether a device exists.
+///
+/// Args:
+///     device (Device | DeviceType): The device.
+///
+/// Returns:
+///     bool: Always true for `mx.cpu`.
+///
+/// Raises:
+///     TypeError: if it is no device.
 ///
 /// >>> mx.is_available(mx.cpu)
 /// True
@@ -426,8 +552,15 @@ fn cpu_name() -> String {
     model.unwrap_or(std::env::consts::ARCH).to_string()
 }
 
-/// Facts about a device (by default the default one): `device_name`, `architecture` and, on a GPU,
-/// `memory_size`, driver and API versions. Empty for a device that does not exist.
+/// Facts about a device.
+///
+/// `device_name` and `architecture`; for a GPU also `memory_size`, driver and API versions.
+///
+/// Args:
+///     d (Device | DeviceType, optional): The device. Default: None, the default one.
+///
+/// Returns:
+///     dict[str, str | int]: Facts by name; empty for a device that does not exist.
 ///
 /// >>> 'device_name' in mx.device_info(mx.cpu)
 /// True

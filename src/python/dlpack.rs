@@ -398,11 +398,23 @@ pub fn import(obj: &Bound<'_, PyAny>, dtype: Option<Dtype>, copy: Option<bool>) 
     Ok(made)
 }
 
-/// An array from an object with `__dlpack__` (NumPy, PyTorch, JAX and other arrays) or from a DLPack capsule.
+/// An array from an array of another library, through DLPack.
 ///
-/// Host memory is shared unless `copy` is true: the array then shows what its owner writes later. float64
-/// and complex128 are converted to float32 and complex64, so they are always copied; with `copy=False` that
-/// raises ValueError. Memory of other devices comes over the host where the producer offers that.
+/// Host memory is shared unless `copy` is true: the array then shows what its owner writes later. float64 and
+/// complex128 are converted to float32 and complex64, so they are always copied. Memory of other devices
+/// comes over the host where the producer offers that.
+///
+/// Args:
+///     x (object): An object with `__dlpack__` (arrays of NumPy, PyTorch, JAX and others) or a DLPack
+///         capsule.
+///     copy (bool, optional): True always copies, False never does, None copies where it must. Default: None.
+///
+/// Returns:
+///     array: With the elements of `x`.
+///
+/// Raises:
+///     ValueError: if a copy is needed and `copy` is False, or the capsule holds what arrays cannot be.
+///     TypeError: if `x` is something else.
 ///
 /// >>> import numpy as np
 /// >>> mx.from_dlpack(np.arange(3, dtype=np.float32))

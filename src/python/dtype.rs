@@ -11,6 +11,9 @@ use crate::core::{Category, Dtype, Kind};
 
 /// The type of the elements of an array.
 ///
+/// There is one object for each: `mx.bool_`, `mx.int8` to `mx.int64`, `mx.uint8` to `mx.uint64`,
+/// `mx.float16`, `mx.bfloat16`, `mx.float32`, `mx.float64` (CPU streams only) and `mx.complex64`.
+///
 /// >>> mx.float32
 /// mlx.core.float32
 /// >>> mx.float32.size
@@ -99,10 +102,25 @@ fn category(obj: &Bound<'_, PyAny>) -> PyResult<Option<Category>> {
     Ok(ALL_CATEGORIES.get(value).copied())
 }
 
-/// Whether `arg1` is `arg2` or a kind of it; both are dtypes or categories.
+/// Whether a dtype or category is another one, or belongs to it.
+///
+/// Categories are `mx.generic`, below it `mx.number`, with `mx.integer` (`mx.signedinteger`,
+/// `mx.unsignedinteger`) and `mx.inexact` (`mx.floating`, `mx.complexfloating`).
+///
+/// Args:
+///     arg1 (Dtype | DtypeCategory): What is asked about.
+///     arg2 (Dtype | DtypeCategory): What it may belong to.
+///
+/// Returns:
+///     bool: Whether it does.
+///
+/// Raises:
+///     ValueError: if an argument is something else.
 ///
 /// >>> mx.issubdtype(mx.float16, mx.floating)
 /// True
+/// >>> mx.issubdtype(mx.integer, mx.signedinteger)
+/// False
 #[pyfunction]
 fn issubdtype(arg1: &Bound<'_, PyAny>, arg2: &Bound<'_, PyAny>) -> PyResult<bool> {
     if arg1.is_none() || arg2.is_none() {
@@ -124,8 +142,18 @@ fn issubdtype(arg1: &Bound<'_, PyAny>, arg2: &Bound<'_, PyAny>) -> PyResult<bool
     }
 }
 
-/// Whether a dtype is of a kind: a dtype, one of `'bool'`, `'signed integer'`, `'unsigned integer'`,
-/// `'integral'`, `'real floating'`, `'complex floating'`, `'numeric'`, or a tuple of these.
+/// Whether a dtype is of one of the kinds of the array API.
+///
+/// Args:
+///     dtype (Dtype): What is asked about.
+///     kind (Dtype | str | tuple[Dtype | str, ...]): A dtype, one of "bool", "signed integer", "unsigned
+///         integer", "integral", "real floating", "complex floating" and "numeric", or a tuple of these.
+///
+/// Returns:
+///     bool: Whether it is of one of them.
+///
+/// Raises:
+///     ValueError: if a kind is unknown.
 ///
 /// >>> mx.isdtype(mx.int32, ('integral', 'bool'))
 /// True
@@ -163,10 +191,24 @@ fn isdtype(dtype: D, kind: &Bound<'_, PyAny>) -> PyResult<bool> {
     })
 }
 
-/// The dtype that an operation on these arrays and dtypes has.
+/// The dtype that arrays and dtypes are promoted to.
+///
+/// That is the smallest one that holds all of them by kind: bool, integers, floats, complex numbers. An
+/// integer and a float give the float's dtype, float16 and bfloat16 give float32.
+///
+/// Args:
+///     arrays_and_dtypes (array | Dtype): One or more.
+///
+/// Returns:
+///     Dtype: The common dtype.
+///
+/// Raises:
+///     ValueError: if there are none, or something else is given.
 ///
 /// >>> mx.result_type(mx.int32, mx.float16)
 /// mlx.core.float16
+/// >>> mx.result_type(mx.array([1]), mx.bool_)
+/// mlx.core.int32
 #[pyfunction]
 #[pyo3(signature = (*arrays_and_dtypes))]
 fn result_type(py: Python<'_>, arrays_and_dtypes: &Bound<'_, PyTuple>) -> PyResult<Py<PyDtype>> {
@@ -189,10 +231,24 @@ fn dtype_of(x: &Bound<'_, PyAny>) -> Option<Dtype> {
     }
 }
 
-/// Whether promotion would turn `from_` (an array or a dtype) into `to`.
+/// Whether promotion can turn one dtype into another.
+///
+/// That is whether `result_type` of both is the second one.
+///
+/// Args:
+///     from_ (array | Dtype): What would be converted.
+///     to (Dtype): What it would become.
+///
+/// Returns:
+///     bool: Whether it can.
+///
+/// Raises:
+///     ValueError: if `from_` is something else.
 ///
 /// >>> mx.can_cast(mx.int8, mx.int16)
 /// True
+/// >>> mx.can_cast(mx.float32, mx.int32)
+/// False
 #[pyfunction]
 fn can_cast(from_: &Bound<'_, PyAny>, to: D) -> PyResult<bool> {
     if from_.is_none() {
@@ -203,7 +259,13 @@ fn can_cast(from_: &Bound<'_, PyAny>, to: D) -> PyResult<bool> {
     Ok(from.promote(to.0) == to.0)
 }
 
-/// Limits of an inexact dtype; those of complex64 are float32's.
+/// Limits of a floating or complex dtype; those of complex64 are float32's.
+///
+/// Args:
+///     arg (Dtype): The dtype.
+///
+/// Raises:
+///     ValueError: if the dtype is an integer one or bool.
 ///
 /// >>> mx.finfo(mx.float16).max
 /// 65504.0
@@ -271,6 +333,12 @@ impl FInfo {
 }
 
 /// Limits of an integer dtype.
+///
+/// Args:
+///     arg (Dtype): The dtype.
+///
+/// Raises:
+///     ValueError: if the dtype is no integer one.
 ///
 /// >>> mx.iinfo(mx.int8).max
 /// 127

@@ -10,6 +10,7 @@ use pyo3::types::{PyCFunction, PyDict, PyTuple};
 use super::array::{Out, PyArray, out};
 use super::convert::{Arr, to_array, to_arrays};
 use super::device::{S, StreamArg, pick};
+use super::row_docs;
 use crate::core::Stream;
 use crate::kernels::table::{OpId, Row, op, table};
 use crate::ops;
@@ -78,14 +79,6 @@ fn call(id: OpId, args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>)
     }
 }
 
-/// A doctest in the form that the rest of the documentation has.
-fn example(text: &str) -> String {
-    match text.split_once('\n') {
-        Some((input, output)) => format!(">>> {input}\n{output}"),
-        None => format!(">>> {text}"),
-    }
-}
-
 fn add_rows(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = m.py();
     const OWN: [&str; 5] = ["round", "select", "nan_equal", "to_fp8", "from_fp8"];
@@ -94,7 +87,7 @@ fn add_rows(m: &Bound<'_, PyModule>) -> PyResult<()> {
             continue;
         }
         for name in row.aliases.iter().copied().chain([row.name]) {
-            let text = format!("{name}{}\n--\n\n{}\n\n{}", parameters(row), row.doc, example(row.example));
+            let text = format!("{name}{}\n--\n\n{}", parameters(row), row_docs::text(row, name));
             // Interpreters keep pointers to both for as long as the process lives.
             let text: &'static _ = Box::leak(CString::new(text)?.into_boxed_c_str());
             let label: &'static _ = Box::leak(CString::new(name)?.into_boxed_c_str());
@@ -108,18 +101,47 @@ fn add_rows(m: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// Rounds to `decimals` digits after the point (before it, when negative); halves go to the even neighbour.
-/// Shape and dtype are those of `a`.
+/// Each element rounded to a number of digits.
+///
+/// Halves go to the even neighbour. The parts of complex numbers are rounded separately; integers change only
+/// for negative `decimals`. NaN and infinities stay themselves, and the derivative counts as zero.
+///
+/// Args:
+///     a (array | number): Elements of any shape; every dtype.
+///     decimals (int, optional): Digits after the point; negative ones are before it, -2 rounds to hundreds.
+///         Default: 0.
+///
+/// Returns:
+///     array: Of the shape and dtype of `a`.
+///
+/// Raises:
+///     ValueError: if `a` is neither an array nor a number.
 ///
 /// >>> mx.round(mx.array([1.26, 2.5]), 1)
 /// array([1.3, 2.5], dtype=float32)
+/// >>> mx.round(mx.array([0.5, 1.5, 2.7]))
+/// array([0, 2, 3], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (a, /, decimals=0, stream=None))]
 fn round(a: &Bound<'_, PyAny>, decimals: i32, stream: S) -> Out {
     out(ops::round(&to_array(a, None)?, decimals, pick(stream)))
 }
 
-/// Limits the elements of `a` to `a_min` and `a_max`, which broadcast against it; one of them may be None.
+/// Each element held between two bounds: `minimum(maximum(a, a_min), a_max)`.
+///
+/// NaN stays NaN. Where the lower bound is above the upper one, the upper one wins. The gradient flows to
+/// what was taken: the element or a bound.
+///
+/// Args:
+///     a (array): Elements of any shape.
+///     a_min (array | number | None): Lower bound, which broadcasts with `a`; None for none.
+///     a_max (array | number | None): Upper bound, which broadcasts with `a`; None for none.
+///
+/// Returns:
+///     array: Of the broadcast shape, in the promoted dtype of `a` and the bounds.
+///
+/// Raises:
+///     ValueError: if both bounds are None, or the shapes do not broadcast.
 ///
 /// >>> mx.clip(mx.array([1, 5, 9]), 2, 6)
 /// array([2, 5, 6], dtype=int32)
@@ -137,8 +159,21 @@ fn clip(a: Arr, a_min: &Bound<'_, PyAny>, a_max: &Bound<'_, PyAny>, stream: S) -
     out(ops::clip(&a.0, lo.as_ref(), hi.as_ref(), pick(stream)))
 }
 
-/// Elements of `x` where `condition` is true, else those of `y`. All three broadcast; the dtype is the
-/// promoted one of `x` and `y`.
+/// Elements of one array where a condition is true, else those of another.
+///
+/// All three broadcast. Both values are computed whatever the condition says; the gradient flows to the one
+/// that is taken.
+///
+/// Args:
+///     condition (array | bool): What is not zero counts as true, NaN included.
+///     x (array | number): Taken where the condition is true.
+///     y (array | number): Taken where it is false.
+///
+/// Returns:
+///     array: Of the broadcast shape, in the promoted dtype of `x` and `y`.
+///
+/// Raises:
+///     ValueError: if the shapes do not broadcast.
 ///
 /// >>> mx.where(mx.array([True, False]), 1, mx.array([5, 6]))
 /// array([1, 6], dtype=int32)
@@ -150,7 +185,20 @@ fn where_(condition: &Bound<'_, PyAny>, x: &Bound<'_, PyAny>, y: &Bound<'_, PyAn
     out(ops::select(&c, &x, &y, pick(stream)))
 }
 
-/// Floored quotient and remainder of two arrays, as a list.
+/// Quotients rounded down, and remainders, of two arrays.
+///
+/// The same as `floor_divide` and `remainder`: `a == quotient * b + remainder`, and the remainder has the
+/// sign of the divisor. The function `divmod` of Python takes arrays too.
+///
+/// Args:
+///     a (array | number): Dividends; every dtype but complex64.
+///     b (array | number): Divisors, which broadcast with `a`.
+///
+/// Returns:
+///     list[array]: Quotients and remainders, both of the broadcast shape and the promoted dtype.
+///
+/// Raises:
+///     ValueError: if an operand is complex, or the shapes do not broadcast.
 ///
 /// >>> mx.divmod(mx.array([7, -7]), 3)
 /// [array([2, -3], dtype=int32), array([1, 2], dtype=int32)]
@@ -162,7 +210,23 @@ fn divmod(a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>, stream: S) -> PyResult<[Py
     Ok([PyArray::new(q), PyArray::new(r)])
 }
 
-/// Whether elements are close: `abs(a - b) <= atol + rtol * abs(b)`. Bool array of the broadcast shape.
+/// Whether elements of two arrays are close to each other: `abs(a - b) <= atol + rtol * abs(b)`.
+///
+/// Infinities are close to infinities of their sign only. The test is not symmetric: the relative tolerance
+/// goes by `b`.
+///
+/// Args:
+///     a (array): Elements to test.
+///     b (array): Elements to compare with; their shape broadcasts with that of `a`.
+///     rtol (float, optional): Relative tolerance. Default: 1e-5.
+///     atol (float, optional): Absolute tolerance. Default: 1e-8.
+///     equal_nan (bool, optional): Whether NaN is close to NaN. Default: False.
+///
+/// Returns:
+///     array: bool, of the broadcast shape.
+///
+/// Raises:
+///     ValueError: if the shapes do not broadcast.
 ///
 /// >>> mx.isclose(mx.array([1.0, 2.0]), mx.array([1.0, 2.1]))
 /// array([True, False], dtype=bool)
@@ -172,9 +236,25 @@ fn isclose(a: Arr, b: Arr, rtol: f64, atol: f64, equal_nan: bool, stream: S) -> 
     out(ops::isclose(&a.0, &b.0, rtol, atol, equal_nan, pick(stream)))
 }
 
-/// Whether all elements are close (see `isclose`), as a bool scalar.
+/// Whether all elements of two arrays are close to each other, as `isclose` has it.
 ///
-/// >>> mx.allclose(mx.array([1.0, 2.0]), mx.array([1.0, 2.0]))
+/// The test of an element is `abs(a - b) <= atol + rtol * abs(b)`; infinities are close to infinities of
+/// their sign.
+///
+/// Args:
+///     a (array): Elements to test.
+///     b (array): Elements to compare with; their shape broadcasts with that of `a`.
+///     rtol (float, optional): Relative tolerance. Default: 1e-5.
+///     atol (float, optional): Absolute tolerance. Default: 1e-8.
+///     equal_nan (bool, optional): Whether NaN is close to NaN. Default: False.
+///
+/// Returns:
+///     array: bool without axes.
+///
+/// Raises:
+///     ValueError: if the shapes do not broadcast.
+///
+/// >>> mx.allclose(mx.array([1.0, 2.0]), mx.array([1.0, 2.0000001]))
 /// array(True, dtype=bool)
 #[pyfunction]
 #[pyo3(signature = (a, b, /, rtol=1e-5, atol=1e-8, *, equal_nan=false, stream=None))]
@@ -184,11 +264,23 @@ fn allclose(a: Arr, b: Arr, rtol: f64, atol: f64, equal_nan: bool, stream: S) ->
     out(ops::all(&close, None, false, s))
 }
 
-/// Whether two arrays have the same shape and equal elements, as a bool scalar. NaN equals NaN only under
-/// `equal_nan`.
+/// Whether two arrays have the same shape and equal elements.
 ///
-/// >>> mx.array_equal(mx.array([1, 2]), mx.array([1, 2]))
+/// Dtypes may differ: elements are promoted first. Nothing broadcasts; arrays of different shapes are not
+/// equal.
+///
+/// Args:
+///     a (array | number): One array.
+///     b (array | number): The other array.
+///     equal_nan (bool, optional): Whether NaN equals NaN. Default: False.
+///
+/// Returns:
+///     array: bool without axes.
+///
+/// >>> mx.array_equal(mx.array([1, 2]), mx.array([1.0, 2.0]))
 /// array(True, dtype=bool)
+/// >>> mx.array_equal(mx.array([1, 2]), mx.array([1]))
+/// array(False, dtype=bool)
 #[pyfunction]
 #[pyo3(signature = (a, b, equal_nan=false, stream=None))]
 fn array_equal(a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>, equal_nan: bool, stream: S) -> Out {
@@ -202,10 +294,26 @@ fn array_equal(a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>, equal_nan: bool, stre
     out(ops::all(&same, None, false, s))
 }
 
-/// Replaces NaN by `nan`, and infinities by `posinf` and `neginf` (by default the dtype's limits).
+/// Replaces NaN and infinities by finite numbers.
 ///
-/// >>> mx.nan_to_num(mx.array([float('nan'), 1.0]))
-/// array([0, 1], dtype=float32)
+/// Integers and bool have neither and are returned unchanged.
+///
+/// Args:
+///     a (array | number): Elements of any shape; every dtype but complex64 and float64.
+///     nan (float, optional): What NaN becomes. Default: 0.0.
+///     posinf (float, optional): What infinity becomes. Default: None, the largest finite number of the
+///         dtype.
+///     neginf (float, optional): What minus infinity becomes. Default: None, the lowest finite number of the
+///         dtype.
+///
+/// Returns:
+///     array: Of the shape and dtype of `a`.
+///
+/// Raises:
+///     ValueError: if the dtype is complex64 or float64.
+///
+/// >>> mx.nan_to_num(mx.array([float('nan'), 1.0, float('inf')]), posinf=9.0)
+/// array([0, 1, 9], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (a, nan=0.0, posinf=None, neginf=None, *, stream=None))]
 fn nan_to_num(a: &Bound<'_, PyAny>, nan: f64, posinf: Option<f64>, neginf: Option<f64>, stream: S) -> Out {
@@ -230,7 +338,19 @@ fn nan_to_num(a: &Bound<'_, PyAny>, nan: f64, posinf: Option<f64>, neginf: Optio
     out(ops::select(&low, &number(neginf.unwrap_or(-max))?, &x, s))
 }
 
-/// The array itself.
+/// The array itself: the operator `+` with one operand.
+///
+/// It exists for programs that choose between functions, as the array API has it. Nothing is computed or
+/// copied, and gradients pass unchanged.
+///
+/// Args:
+///     a (array): Elements of any shape; every dtype.
+///
+/// Returns:
+///     array: `a`.
+///
+/// Raises:
+///     TypeError: if `a` is no array.
 ///
 /// >>> mx.positive(mx.array([1, -2]))
 /// array([1, -2], dtype=int32)

@@ -123,16 +123,28 @@ fn path(op: &str, file: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
     }
 }
 
-/// Writes what `fun` computes for arrays like the given ones to a file, from which `import_function` makes a
-/// function again.
+/// Writes what a function computes to a file, from which `import_function` makes a function again.
 ///
-/// Example arguments are arrays, by position and by name, or one sequence and/or one dict of arrays. `fun` returns
-/// an array or a tuple or list of arrays; arrays that it closes over are saved with it. With `shapeless` the
-/// function takes arrays of other shapes (of as many axes). `metadata` is a text to keep beside it. Given a
-/// callable instead of a path, it is called with a dict for each part of the description.
+/// The function is run once on the example arguments, and the graph that it builds is stored with the arrays
+/// that it closes over. What happens in Python is not stored.
 ///
-/// Raises ValueError for other arguments, other results, and functions with rules of their own (`custom_function`);
-/// RuntimeError for a file that cannot be written.
+/// Args:
+///     file_or_callback (str | Path | Callable): Where to write; a callable is called instead with a dict for
+///         each part of the description.
+///     fun (Callable): Returns an array, or a tuple or list of arrays.
+///     args (array | Sequence[array]): Example arguments by position, or one sequence of them.
+///     shapeless (bool, optional): Whether the function will take arrays of other shapes, but as many axes.
+///         Default: False.
+///     metadata (str, optional): Text to keep beside it. Default: None.
+///     kwargs (array): Example arguments by name.
+///
+/// Returns:
+///     None
+///
+/// Raises:
+///     ValueError: if the arguments or results are something else than arrays, or an operation cannot be
+///         exported.
+///     RuntimeError: if the file cannot be written.
 ///
 /// >>> import tempfile, os; path = os.path.join(tempfile.mkdtemp(), 'f.mlxfn')
 /// >>> mx.export_function(path, lambda x: x * x, mx.array(1.0))
@@ -305,12 +317,21 @@ impl ImportedFunction {
     }
 }
 
-/// The function that `export_function` or an exporter wrote to a file. It takes arrays by position and by name, or
-/// a sequence and/or a dict of arrays, and returns a tuple of arrays. With `return_metadata` the result is the pair
-/// of the function and the text that was saved with it.
+/// The function that `export_function` or an exporter wrote to a file.
 ///
-/// Raises RuntimeError for files that are missing, damaged or something else; the function raises ValueError for
-/// arrays of other forms than those it was exported for.
+/// It takes arrays by position and by name as it was exported, or a sequence and a dict of them, and returns
+/// a tuple of arrays. It can be differentiated, mapped and compiled.
+///
+/// Args:
+///     file (str | Path): The file.
+///     return_metadata (bool, optional): Whether to return the metadata too. Default: False.
+///
+/// Returns:
+///     Callable | tuple[Callable, str]: The function, and the text that was saved with it. It raises
+///         ValueError for arrays of other shapes or dtypes than it was exported for.
+///
+/// Raises:
+///     RuntimeError: if the file is missing, damaged or something else.
 ///
 /// >>> import tempfile, os; path = os.path.join(tempfile.mkdtemp(), 'f.mlxfn')
 /// >>> mx.export_function(path, lambda x: x * x, mx.array(1.0))
@@ -332,8 +353,10 @@ fn import_function<'py>(file: &Bound<'py, PyAny>, return_metadata: bool) -> PyRe
     if return_metadata { Ok((f, metadata).into_pyobject(py)?.into_any()) } else { Ok(f) }
 }
 
-/// Collects what a function does for several forms of its arguments; `exporter` makes it. The file is complete
-/// when the exporter is closed, or left as a context manager.
+/// Collects what a function does for several forms of its arguments; `exporter` makes it.
+///
+/// Call it with example arguments once for each form. The file is complete when the exporter is closed, or
+/// left as a context manager.
 #[pyclass(module = "mlx.core", frozen)]
 struct FunctionExporter {
     fun: Py<PyAny>,
@@ -365,7 +388,13 @@ impl FunctionExporter {
         result
     }
 
-    /// Writes the file.
+    /// Writes the file; calls after that raise ValueError.
+    ///
+    /// Returns:
+    ///     None
+    ///
+    /// Raises:
+    ///     RuntimeError: if the file cannot be written.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let Some(exported) = self.exported().take() else { return Ok(()) };
         Ok(py.detach(|| function::save(&self.path, &exported))?)
@@ -392,8 +421,23 @@ impl FunctionExporter {
     }
 }
 
-/// An object that is called with example arguments, once for each form, and writes what `fun` does with all of
-/// them to one file. See `export_function`.
+/// An object that writes what a function does for several forms of its arguments to one file.
+///
+/// Call it with example arguments once for each form; arrays that the forms share are stored once. The file
+/// is complete when it is closed, or left as a context manager.
+///
+/// Args:
+///     file (str | Path): Where to write.
+///     fun (Callable): Returns an array, or a tuple or list of arrays.
+///     shapeless (bool, optional): Whether the function will take arrays of other shapes, but as many axes.
+///         Default: False.
+///     metadata (str, optional): Text to keep beside it. Default: None.
+///
+/// Returns:
+///     FunctionExporter: The object.
+///
+/// Raises:
+///     ValueError: when called, as `export_function` does.
 ///
 /// >>> import tempfile, os; path = os.path.join(tempfile.mkdtemp(), 'f.mlxfn')
 /// >>> with mx.exporter(path, lambda *xs: sum(xs)) as e: e(mx.array(1)); e(mx.array(1), mx.array(2))
@@ -414,14 +458,26 @@ fn exporter(
     Ok(FunctionExporter { fun: fun.clone().unbind(), path, exported: Mutex::new(Some(exported)) })
 }
 
-/// Writes the graph of arrays that are not evaluated yet, with all that they are computed from, in the DOT language
-/// of graphviz. `file` is a path or an object with `write`; arrays come in trees. Arrays given by name are shown
-/// under that name, the others under letters.
+/// Writes the graph that arrays are computed from, in the DOT language of graphviz.
 ///
-/// Raises ValueError for other files and for trees with something else than arrays.
+/// Only what is not evaluated yet is shown. Arrays given by name are shown under that name, the others under
+/// letters.
+///
+/// Args:
+///     file (str | Path | object): A path, or an object with `write`.
+///     args (array | tree): Arrays, or trees of arrays, whose graph is written.
+///     kwargs (array): Arrays to show under their names.
+///
+/// Returns:
+///     None
+///
+/// Raises:
+///     ValueError: if the file is something else, or a tree holds something else than arrays.
 ///
 /// >>> import io; f = io.StringIO(); x = mx.array(1.0)
 /// >>> mx.export_to_dot(f, mx.exp(x), x=x)
+/// >>> 'Exp' in f.getvalue()
+/// True
 #[pyfunction]
 #[pyo3(signature = (file, *args, **kwargs))]
 fn export_to_dot(

@@ -14,9 +14,20 @@ fn of(a: &Option<Arr>) -> Option<&crate::core::Array> {
     a.as_ref().map(|a| &a.0)
 }
 
-/// `x / sqrt(mean(x**2) + eps) * weight` over the last axis of `x`. `weight` has the size of that axis, or is None.
-/// The result has the promoted dtype of both; sums are in float32. Raises ValueError for dtypes that are not real
-/// floating and weights that do not fit.
+/// Root mean square normalisation: `x / sqrt(mean(x * x) + eps) * weight` over the last axis.
+///
+/// Sums are float32. Zhang and Sennrich 2019, "Root Mean Square Layer Normalization" (arXiv 1910.07467).
+///
+/// Args:
+///     x (array): Elements, (..., n), of a real floating dtype.
+///     weight (array | None): Factors, (n,); None for ones.
+///     eps (float): What keeps the root away from zero.
+///
+/// Returns:
+///     array: Of the shape of `x`, in the promoted dtype of both.
+///
+/// Raises:
+///     ValueError: if `x` has no axes, the weight another length, or the dtype is not a real floating one.
 ///
 /// >>> mx.fast.rms_norm(mx.array([3.0, 4.0]), None, 0.0) * 12.5 ** 0.5
 /// array([3, 4], dtype=float32)
@@ -26,10 +37,22 @@ fn rms_norm(x: Arr, weight: Option<Arr>, eps: f64, stream: S) -> Out {
     out(fast::rms_norm(&x.0, of(&weight), eps as f32, pick(stream)))
 }
 
-/// `(x - mean(x)) / sqrt(var(x) + eps) * weight + bias` over the last axis of `x`. `weight` and `bias` have the
-/// size of that axis, or are None. The result has the promoted dtype of all, or that of `x` if there is no weight;
-/// sums are in float32. Raises ValueError
-/// for dtypes that are not real floating and weights that do not fit.
+/// Layer normalisation: `(x - mean(x)) / sqrt(var(x) + eps) * weight + bias` over the last axis.
+///
+/// Sums are float32. Ba et al. 2016, "Layer Normalization" (arXiv 1607.06450).
+///
+/// Args:
+///     x (array): Elements, (..., n), of a real floating dtype.
+///     weight (array | None): Factors, (n,); None for ones.
+///     bias (array | None): What is added, (n,); None for zeros.
+///     eps (float): What keeps the root away from zero.
+///
+/// Returns:
+///     array: Of the shape of `x`, in the promoted dtype of all, or that of `x` without a weight.
+///
+/// Raises:
+///     ValueError: if `x` has no axes, weight or bias another length, or the dtype is not a real floating
+///         one.
 ///
 /// >>> mx.fast.layer_norm(mx.array([1.0, 3.0]), None, None, 0.0)
 /// array([-1, 1], dtype=float32)
@@ -56,11 +79,28 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Start {
     }
 }
 
-/// Rotary position embedding of `a`, of shape `(B, ..., T, D)`: the first `dims` features are turned, in pairs of
-/// neighbours (`traditional`) or of features `dims / 2` apart, by the angle `scale * (offset + t) * base ** (-2 * i /
-/// dims)` for pair `i` of position `t`. `offset` is an integer, or an array of one integer or one for each of `B`.
-/// `freqs`, of size `dims / 2`, are wavelengths that stand for the powers of `base`, which is None then. Raises
-/// ValueError for arguments that do not fit.
+/// Rotary position embedding: pairs of features are turned by an angle that grows with the position.
+///
+/// Pair i of position t is turned by `scale * (offset + t) * base ** (-2 * i / dims)`, or by `scale * (offset
+/// + t) / freqs[i]`. Su et al. 2021, "RoFormer" (arXiv 2104.09864).
+///
+/// Args:
+///     a (array): Elements, (B, ..., T, D), with at least three axes and a real floating dtype.
+///     dims (int): How many features are turned, from the first one on; an even number.
+///     traditional (bool): Whether pairs are neighbours; else feature i goes with feature `dims / 2 + i`.
+///     base (float | None): Base of the wavelengths; None where `freqs` are given.
+///     scale (float): Factor on positions.
+///     offset (int | array): Position of the first element: an integer, or an array of one or of one for each
+///         of B.
+///     freqs (array, optional): Wavelengths, (dims / 2,), in the place of the powers of `base`. Default:
+///         None.
+///
+/// Returns:
+///     array: Of the shape and dtype of `a`.
+///
+/// Raises:
+///     ValueError: if there are fewer than three axes, `dims` is odd or not positive, not exactly one of
+///         `base` and `freqs` is given, or a shape or dtype does not fit.
 ///
 /// >>> x = mx.array([1.0, 0.0]).reshape(1, 1, 2)
 /// >>> mx.fast.rope(x, 2, traditional=True, base=1e4, scale=1.0, offset=0)
@@ -82,12 +122,31 @@ fn rope(
     out(fast::rope(&a.0, how, offset.0, of(&freqs), pick(stream)))
 }
 
-/// `softmax(scale * q @ k.T + mask) @ v` by heads: `q` has shape `(B, N_q, T_q, D)`, `k` `(B, N_kv, T_kv, D)` and `v`
-/// `(B, N_kv, T_kv, D_v)`; `N_q` is a multiple of `N_kv`, whose heads serve several heads of queries. `mask` is None,
-/// "causal" (the last query stands at the last key) or an array that broadcasts to `(B, N_q, T_q, T_kv)`: true where
-/// a key counts, or numbers to add. `sinks`, of shape `(N_q,)`, are scores of one more key of each head, which has no
-/// value. The result has the promoted dtype of q, k and v; sums are in float32. `force_fused` refuses CPU streams, which
-/// have no such kernel in MLX. Raises ValueError for arguments that do not fit.
+/// Attention of several heads: `softmax(scale * q @ k.T + mask) @ v`, without scores in memory.
+///
+/// Heads of keys and values may be fewer than those of queries, of which each then serves a group
+/// (grouped-query attention; no repetition is needed). Sums are float32. Vaswani et al. 2017, "Attention Is
+/// All You Need" (arXiv 1706.03762); the running maximum of Dao et al. 2022 (arXiv 2205.14135).
+///
+/// Args:
+///     q (array): Queries, (B, N_q, T_q, D), of a real floating dtype.
+///     k (array): Keys, (B, N_kv, T_kv, D), where N_kv divides N_q.
+///     v (array): Values, (B, N_kv, T_kv, D_v).
+///     scale (float): Factor on scores, usually `D ** -0.5`.
+///     mask (str | array, optional): "causal", where the last query stands at the last key; a bool array that
+///         broadcasts to (B, N_q, T_q, T_kv), true where a key counts; or numbers to add to scores. Default:
+///         None.
+///     sinks (array, optional): Scores, (N_q,), of one more key of each head that has no value. Default:
+///         None.
+///     force_fused (bool, optional): Whether a stream that has no such kernel in MLX is refused: CPU streams.
+///         Default: False.
+///
+/// Returns:
+///     array: Of shape (B, N_q, T_q, D_v), in the promoted dtype of queries, keys and values.
+///
+/// Raises:
+///     ValueError: if a rank, shape or dtype does not fit, N_kv does not divide N_q, or the mask is another
+///         text.
 ///
 /// >>> q, k = mx.zeros((1, 4, 1, 8)), mx.zeros((1, 2, 3, 8))
 /// >>> mx.fast.scaled_dot_product_attention(q, k, mx.ones((1, 2, 3, 8)), scale=1.0).shape
@@ -127,8 +186,20 @@ fn scaled_dot_product_attention(
     out(fast::scaled_dot_product_attention([&q.0, &k.0, &v.0], scale as f32, mask, of(&sinks), s))
 }
 
-/// `logsumexp(logits) - logits[target]` over the last axis, in float32. `targets` holds class indices and has the
-/// shape of `logits` without that axis. Raises ValueError for shapes and dtypes that do not fit.
+/// Cross entropy of class indices and logits: `logsumexp(logits) - logits[target]` over the last axis.
+///
+/// Computed in float32 and in one pass, without probabilities in memory. See `mlx.nn.losses.cross_entropy`
+/// for weights, smoothing and other axes.
+///
+/// Args:
+///     logits (array): Scores of the classes, (..., n), of a real floating dtype.
+///     targets (array): Class indices, of an integer dtype and the shape of `logits` without its last axis.
+///
+/// Returns:
+///     array: float32 losses, in the shape of `targets`.
+///
+/// Raises:
+///     ValueError: if the shapes or dtypes do not fit.
 ///
 /// >>> mx.fast.cross_entropy(mx.zeros((1, 1)), mx.array([0]))
 /// array([0], dtype=float32)
@@ -138,10 +209,27 @@ fn cross_entropy(logits: Arr, targets: Arr, stream: S) -> Out {
     out(fast::cross_entropy(&logits.0, &targets.0, pick(stream)))
 }
 
-/// The gated delta rule over `T` steps: `q` and `k` have shape `(B, T, Hk, Dk)`, `v` `(B, T, Hv, Dv)`, `gamma` (decay;
-/// also with an axis `Dk` more) and `beta` `(B, T, Hv)`, `initial_state` `(B, Hv, Dv, Dk)`, zeros by default. Where
-/// `mask`, of shape `(B, T)`, is false the state stays and the output is zero. Returns the outputs `(B, T, Hv, Dv)` in
-/// the dtype of `q` and the last state in float32. Raises ValueError for shapes that do not fit.
+/// Gated delta rule over a sequence: a state per head that decays and is corrected towards each value.
+///
+/// At each step the state is multiplied by the decay, `beta * (v - state @ k)` goes into it at the key, and
+/// the output is `state @ q`. Yang et al. 2024, "Gated Delta Networks" (arXiv 2412.06464).
+///
+/// Args:
+///     q (array): Queries, (B, T, H_k, D_k).
+///     k (array): Keys, (B, T, H_k, D_k).
+///     v (array): Values, (B, T, H_v, D_v), where H_k divides H_v.
+///     gamma (array): Decay, (B, T, H_v), or (B, T, H_v, D_k) for one of each feature.
+///     beta (array): How far the state is corrected, (B, T, H_v).
+///     initial_state (array, optional): State before the first step, (B, H_v, D_v, D_k). Default: None,
+///         zeros.
+///     mask (array, optional): bool, (B, T): where it is false the state stays and the output is zero.
+///         Default: None.
+///
+/// Returns:
+///     tuple[array, array]: Outputs, (B, T, H_v, D_v), in the dtype of `q`, and the last state in float32.
+///
+/// Raises:
+///     ValueError: if the shapes do not fit.
 ///
 /// >>> q, g = mx.ones((1, 2, 1, 4)), mx.ones((1, 2, 1))
 /// >>> [a.shape for a in mx.fast.gated_delta_update(q, q, q, g, g)]
@@ -184,8 +272,23 @@ impl ForeignKernel {
     }
 }
 
-/// An object that stands for a Metal kernel, so that programs which define some can be imported. Calling it raises
-/// RuntimeError: there is no Metal here. See `vulkan_kernel`.
+/// An object that stands for a Metal kernel, so that programs which define some can be imported.
+///
+/// There is no Metal here. `vulkan_kernel` takes the same arguments and code in GLSL.
+///
+/// Args:
+///     name (str): Name of the kernel.
+///     input_names (Sequence[str]): Names of the inputs in the code.
+///     output_names (Sequence[str]): Names of the outputs in the code.
+///     source (str): Body of the kernel, in Metal's language.
+///     header (str, optional): Code in front of the kernel. Default: "".
+///     ensure_row_contiguous (bool, optional): Whether inputs are copied into row-major order where they lie
+///         otherwise. Default: True.
+///     atomic_outputs (bool, optional): Whether outputs are atomic. Default: False.
+///     compile_options (object, optional): What Metal's compiler is told. Default: None.
+///
+/// Returns:
+///     Callable: The object; to call it raises RuntimeError.
 ///
 /// >>> kernel = mx.fast.metal_kernel("f", ["x"], ["y"], "y[0] = x[0];")
 #[pyfunction]
@@ -205,8 +308,22 @@ fn metal_kernel(
     ForeignKernel("[metal_kernel] No Metal back-end.")
 }
 
-/// An object that stands for a CUDA kernel. Calling it raises RuntimeError: there is no CUDA here. See
-/// `vulkan_kernel`.
+/// An object that stands for a CUDA kernel, so that programs which define some can be imported.
+///
+/// There is no CUDA here. `vulkan_kernel` takes nearly the same arguments and code in GLSL.
+///
+/// Args:
+///     name (str): Name of the kernel.
+///     input_names (Sequence[str]): Names of the inputs in the code.
+///     output_names (Sequence[str]): Names of the outputs in the code.
+///     source (str): Body of the kernel, in CUDA's language.
+///     header (str, optional): Code in front of the kernel. Default: "".
+///     ensure_row_contiguous (bool, optional): Whether inputs are copied into row-major order where they lie
+///         otherwise. Default: True.
+///     shared_memory (int, optional): Bytes of shared memory. Default: 0.
+///
+/// Returns:
+///     Callable: The object; to call it raises RuntimeError.
 ///
 /// >>> kernel = mx.fast.cuda_kernel("f", ["x"], ["y"], "y[0] = x[0];")
 #[pyfunction]
@@ -225,7 +342,29 @@ fn cuda_kernel(
     ForeignKernel("[cuda_kernel] No CUDA back-end.")
 }
 
-/// Raises RuntimeError: there is no CUDA here.
+/// Always raises RuntimeError: there is no CUDA here. The name exists for programs that ask.
+///
+/// `vulkan_kernel` takes SPIR-V, which is what compiled kernels are to Vulkan.
+///
+/// Args:
+///     name (str): Name of the kernel.
+///     compiled_source (bytes): The kernel.
+///     inputs (Sequence[array]): Its inputs.
+///     output_shapes (Sequence[Sequence[int]]): Shapes of its outputs.
+///     output_dtypes (Sequence[Dtype]): Dtypes of its outputs.
+///     scalars (Sequence[object]): Further arguments.
+///     grid (tuple[int, int, int]): Threads.
+///     threadgroup (tuple[int, int, int]): Threads of a block.
+///     shared_memory (int, optional): Bytes of shared memory. Default: 0.
+///     init_value (float, optional): What outputs are filled with before. Default: None.
+///     ensure_row_contiguous (bool, optional): Whether inputs are copied into row-major order. Default:
+///         False.
+///
+/// Returns:
+///     list[array]: Nothing is ever returned.
+///
+/// Raises:
+///     RuntimeError: always.
 ///
 /// >>> mx.cuda.is_available()
 /// False

@@ -28,14 +28,29 @@ fn take_one(a: &Array, i: i64, axis: Option<i64>, s: Stream) -> Result<Array> {
     ops::squeeze(&ops::slice(a, &start, &stop, &vec![1; a.ndim()], s)?, Some(&[ax as i64]), s)
 }
 
-/// The elements of `a` at `indices` along `axis` (in the flattened array for None).
+/// Elements picked by index along an axis or in the flattened array.
 ///
-/// The axes of `indices`, an integer or an array of integers, stand in the place of `axis`. Negative indices
-/// count from the end; indices in an array that are out of range are held at the ends of the axis. Raises
-/// ValueError for other dtypes and for a non-empty take from nothing, IndexError for a wrong axis.
+/// Negative indices count from the end. Indices in an array are not checked while computing: those out of
+/// range are held at the ends of the axis. The gradient adds up where an element is picked several times, and
+/// no gradient flows to indices.
+///
+/// Args:
+///     a (array): Where elements are picked from.
+///     indices (int | array): Positions, of any shape and an integer dtype.
+///     axis (int, optional): Axis of the positions; a negative one counts from the last. Default: None, the
+///         flattened array.
+///
+/// Returns:
+///     array: Of the shape of `a` with the axes of `indices` in the place of `axis`, in the dtype of `a`.
+///
+/// Raises:
+///     ValueError: if the indices are not integers, or elements are taken from an empty axis.
+///     IndexError: if the axis is out of range.
 ///
 /// >>> mx.take(mx.array([5, 6, 7]), mx.array([2, 0]))
 /// array([7, 5], dtype=int32)
+/// >>> mx.take(mx.array([[1, 2], [3, 4]]), 1, axis=1)
+/// array([2, 4], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (a, /, indices, axis=None, *, stream=None))]
 fn take(a: Arr, indices: &Bound<'_, PyAny>, axis: Option<i64>, stream: S) -> Out {
@@ -46,12 +61,25 @@ fn take(a: Arr, indices: &Bound<'_, PyAny>, axis: Option<i64>, stream: S) -> Out
     }
 }
 
-/// The elements of `a` along `axis` at `indices`, which have as many axes as `a`.
+/// Elements picked along an axis by indices that differ from place to place.
 ///
-/// The other axes are broadcast against each other; the result has the length of `indices` along `axis`. For
-/// None `a` is flattened and `indices` have one axis. Negative indices count from the end; others out of range
-/// are held at the ends of the axis. Raises ValueError for wrong shapes, RuntimeError for indices that are not
-/// integers, IndexError for a wrong axis.
+/// Element (i, j) of the result is `a[i, indices[i, j]]` for the axis 1 of matrices: what `argsort` and
+/// `argmax` return can be applied so. Negative indices count from the end; others out of range are held at
+/// the ends of the axis. No gradient flows to indices.
+///
+/// Args:
+///     a (array): Where elements are picked from.
+///     indices (array): Positions of an integer dtype, with as many axes as `a`; axes but `axis` broadcast.
+///     axis (int, optional): Axis of the positions; a negative one counts from the last. None takes the
+///         flattened array and indices of one axis. Default: -1.
+///
+/// Returns:
+///     array: Of the broadcast shape with the length of `indices` along `axis`, in the dtype of `a`.
+///
+/// Raises:
+///     ValueError: if the shapes do not fit.
+///     RuntimeError: if the indices are not integers.
+///     IndexError: if the axis is out of range.
 ///
 /// >>> mx.take_along_axis(mx.array([[5, 6], [7, 8]]), mx.array([[1], [0]]), axis=1)
 /// array([[6],
@@ -62,12 +90,27 @@ fn take_along_axis(a: Arr, indices: Arr, axis: Option<i64>, stream: S) -> Out {
     out(ops::take_along_axis(&a.0, &indices.0, axis, pick(stream)))
 }
 
-/// A copy of `a` with `values` written along `axis` at `indices`, which have as many axes as `a`.
+/// A copy of an array with values written along an axis at indices that differ from place to place.
 ///
-/// Indices and values are broadcast on the other axes; values are converted to the dtype of `a`. For None the
-/// positions are those of the flattened array. Negative indices count from the end; values for others out of
-/// range are dropped, and of several values for one element the last one stays. Raises ValueError for wrong
-/// shapes, RuntimeError for indices that are not integers, IndexError for a wrong axis.
+/// The counterpart of `take_along_axis`. Negative indices count from the end; values for others out of range
+/// are dropped, and of several values for one element the last one stays. Gradients flow to `a`, where it was
+/// not overwritten, and to the values.
+///
+/// Args:
+///     a (array): What is copied.
+///     indices (array): Positions of an integer dtype, with as many axes as `a`; axes but `axis` broadcast.
+///     values (array): What is written, broadcast to the shape of the indices and converted to the dtype of
+///         `a`.
+///     axis (int, optional): Axis of the positions; a negative one counts from the last. Default: None, the
+///         flattened array.
+///
+/// Returns:
+///     array: Of the shape and dtype of `a`.
+///
+/// Raises:
+///     ValueError: if the shapes do not fit.
+///     RuntimeError: if the indices are not integers.
+///     IndexError: if the axis is out of range.
 ///
 /// >>> mx.put_along_axis(mx.array([[5, 6], [7, 8]]), mx.array([[1], [0]]), mx.array(9), axis=1)
 /// array([[5, 9],
@@ -78,12 +121,23 @@ fn put_along_axis(a: Arr, indices: Arr, values: Arr, axis: Option<i64>, stream: 
     out(ops::put_along_axis(&a.0, &indices.0, &values.0, axis, pick(stream)))
 }
 
-/// The part of `a` of shape `slice_size` that starts at `start_indices`, an array, on `axes`, and at 0 on the
-/// other axes.
+/// A part of an array that begins where another array says.
 ///
-/// Negative starts count from the end; a start is held where the part fits into `a`. Raises ValueError for a
-/// part that is larger than `a`, for repeated axes and for starts that are not integers, IndexError for a wrong
-/// axis.
+/// The start may be computed without being known when the graph is built, and the size is fixed. A negative
+/// start counts from the end, and a start is held where the part fits. For constant bounds index: `a[1:3]`.
+///
+/// Args:
+///     a (array): Where the part is taken from.
+///     start_indices (array): Where it begins, one integer for each of `axes`.
+///     axes (Sequence[int]): Axes that the starts belong to; the part begins at 0 on all others.
+///     slice_size (Sequence[int]): Shape of the part, one length for each axis of `a`.
+///
+/// Returns:
+///     array: Of shape `slice_size`, in the dtype of `a`.
+///
+/// Raises:
+///     ValueError: if the part is larger than `a`, an axis is named twice, or the starts are not integers.
+///     IndexError: if an axis is out of range.
 ///
 /// >>> mx.slice(mx.array([5, 6, 7]), mx.array([1]), (0,), (2,))
 /// array([6, 7], dtype=int32)
@@ -93,11 +147,24 @@ fn slice(a: Arr, start_indices: Arr, axes: Seq, slice_size: Seq, stream: S) -> O
     out(ops::slice_at(&a.0, &start_indices.0, &axes.0, &slice_size.0, pick(stream)))
 }
 
-/// A copy of `a` with `update` written from `start_indices`, an array, on `axes`, and from 0 on the other axes.
+/// A copy of an array with a part of it replaced, where another array says.
 ///
-/// The update is converted to the dtype of `a`; axes that it lacks have length one. Negative starts count from
-/// the end; a start is held where the update fits into `a`. Raises ValueError for an update that is larger than
-/// `a`, for repeated axes and for starts that are not integers, IndexError for a wrong axis.
+/// The start may be computed without being known when the graph is built. A negative start counts from the
+/// end, and a start is held where the part fits. Gradients flow to the update and to what was not replaced.
+///
+/// Args:
+///     a (array): What is copied.
+///     update (array): What is written, converted to the dtype of `a`; axes that it lacks in front have
+///         length one.
+///     start_indices (array): Where it begins, one integer for each of `axes`.
+///     axes (Sequence[int]): Axes that the starts belong to; the part begins at 0 on all others.
+///
+/// Returns:
+///     array: Of the shape and dtype of `a`.
+///
+/// Raises:
+///     ValueError: if the update is larger than `a`, an axis is named twice, or the starts are not integers.
+///     IndexError: if an axis is out of range.
 ///
 /// >>> mx.slice_update(mx.zeros(3), mx.array([6, 7]), mx.array([1]), (0,))
 /// array([0, 6, 7], dtype=float32)

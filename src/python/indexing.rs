@@ -353,7 +353,10 @@ pub(super) fn misfit(value: &Array, want: &[i64]) -> PyErr {
     PyValueError::new_err(format!("[index] Cannot broadcast array of shape {have} into shape {want}."))
 }
 
-/// Runs over the first axis of an array.
+/// Runs over the first axis of an array: `iter(a)` makes one.
+///
+/// >>> [x.tolist() for x in mx.array([[1, 2], [3, 4]])]
+/// [[1, 2], [3, 4]]
 #[pyclass(name = "ArrayIterator", module = "mlx.core")]
 pub struct ArrayIterator {
     array: Array,

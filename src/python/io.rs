@@ -129,13 +129,25 @@ fn value(py: Python<'_>, v: Value) -> PyResult<Py<PyAny>> {
     }
 }
 
-/// Loads an array (npy) or a dict of arrays (npz, safetensors, gguf) from a path or a file object.
+/// Loads an array (npy) or a dict of arrays (npz, safetensors, gguf) from a file.
 ///
-/// The format is that of the file's extension unless `format` names it. Elements are read when they are
-/// needed; from a file object they are taken at once. float64 goes to the CPU unless `stream` is given.
-/// GGUF needs a path: Q4_0, Q4_1 and Q8_0 tensors become `weight`, `scales` and `biases`, other quantised
-/// ones float16. With `return_metadata` (safetensors, gguf) the result is `(arrays, metadata)`. Raises
-/// RuntimeError for files that are missing or corrupt, ValueError for what is not supported.
+/// Elements are read when they are needed; from a file object they are taken at once. float64 goes to the CPU
+/// unless `stream` is given. Q4_0, Q4_1 and Q8_0 tensors of GGUF become `weight`, `scales` and `biases` of
+/// `quantized_matmul`, other quantised ones float16.
+///
+/// Args:
+///     file (str | Path | object): A path, or an object with `read`, `seek` and `tell`; GGUF needs a path.
+///     format (str, optional): "npy", "npz", "safetensors" or "gguf". Default: None, that of the extension.
+///     return_metadata (bool, optional): Whether to return the metadata of safetensors and gguf too. Default:
+///         False.
+///
+/// Returns:
+///     array | dict[str, array] | tuple[dict[str, array], dict]: What the file holds, with `return_metadata`
+///         the pair of that and its metadata.
+///
+/// Raises:
+///     RuntimeError: if the file is missing or damaged, at once or when elements are read.
+///     ValueError: if the format is unknown, or has no metadata that are asked for.
 ///
 /// >>> import io; f = io.BytesIO(); mx.save(f, mx.array([1, 2])); _ = f.seek(0)
 /// >>> mx.load(f, format="npy")
@@ -314,8 +326,22 @@ fn dense(py: Python<'_>, arrays: Named, column_major: bool) -> PyResult<Vec<(Str
     Ok(names.into_iter().zip(bytes).collect())
 }
 
-/// Saves an array as an npy file. `.npy` is appended to a path that lacks it. An existing file is replaced
-/// once the new one is complete. bfloat16 is stored as void elements of two bytes, as MLX does it.
+/// Saves an array as an npy file, which NumPy reads too.
+///
+/// `.npy` is appended to a path that lacks it. An existing file is replaced once the new one is complete.
+/// bfloat16, which NumPy does not have, is stored as void elements of two bytes.
+///
+/// Args:
+///     file (str | Path | object): A path, or an object with `write`.
+///     arr (array): What is saved.
+///
+/// Returns:
+///     None
+///
+/// Raises:
+///     RuntimeError: if the file cannot be written.
+///     ValueError: if `file` is something else.
+///     TypeError: if `arr` is no array.
 ///
 /// >>> import io; f = io.BytesIO(); mx.save(f, mx.array([1, 2]))
 /// >>> f.getvalue()[:6]
@@ -370,8 +396,21 @@ fn save_npz(
     })
 }
 
-/// Saves arrays as the members of an npz file: those given by position as `arr_0`, `arr_1`, ..., the others
-/// under their keywords. `.npz` is appended to a path that lacks it.
+/// Saves arrays as the members of an npz file, which NumPy reads too.
+///
+/// `.npz` is appended to a path that lacks it. An existing file is replaced once the new one is complete.
+///
+/// Args:
+///     file (str | Path | object): A path, or an object with `write`.
+///     args (array): Arrays that are named `arr_0`, `arr_1` and so on.
+///     kwargs (array): Arrays that are saved under their keywords.
+///
+/// Returns:
+///     None
+///
+/// Raises:
+///     RuntimeError: if the file cannot be written.
+///     ValueError: if something else than arrays is given, or a name appears twice.
 ///
 /// >>> import io; f = io.BytesIO(); mx.savez(f, mx.array(1), b=mx.array(2))
 /// >>> sorted(mx.load(f, format="npz"))
@@ -386,7 +425,21 @@ fn savez(
     save_npz("savez", file, args, kwargs, false)
 }
 
-/// As `savez`, with compressed members.
+/// Saves arrays as the compressed members of an npz file, which NumPy reads too.
+///
+/// As `savez`, with each member deflated: smaller files that take longer to write and to read.
+///
+/// Args:
+///     file (str | Path | object): A path, or an object with `write`.
+///     args (array): Arrays that are named `arr_0`, `arr_1` and so on.
+///     kwargs (array): Arrays that are saved under their keywords.
+///
+/// Returns:
+///     None
+///
+/// Raises:
+///     RuntimeError: if the file cannot be written.
+///     ValueError: if something else than arrays is given, or a name appears twice.
 ///
 /// >>> import io; f = io.BytesIO(); mx.savez_compressed(f, a=mx.zeros((1000,)))
 /// >>> len(f.getvalue()) < 1000
@@ -401,8 +454,22 @@ fn savez_compressed(
     save_npz("savez_compressed", file, args, kwargs, true)
 }
 
-/// Saves a dict of arrays, and optionally a dict of strings, as a safetensors file. `.safetensors` is
-/// appended to a path that lacks it. float64 raises RuntimeError.
+/// Saves a dict of arrays as a safetensors file.
+///
+/// `.safetensors` is appended to a path that lacks it. An existing file is replaced once the new one is
+/// complete.
+///
+/// Args:
+///     file (str | Path | object): A path, or an object with `write`.
+///     arrays (dict[str, array]): Arrays by name.
+///     metadata (dict[str, str], optional): Texts to keep beside them. Default: None.
+///
+/// Returns:
+///     None
+///
+/// Raises:
+///     RuntimeError: if the file cannot be written, or a dtype (float64) does not exist in the format.
+///     ValueError: if `file` or an array is something else.
 ///
 /// >>> import io; f = io.BytesIO(); mx.save_safetensors(f, {"a": mx.array([1])}, {"k": "v"}); _ = f.seek(0)
 /// >>> mx.load(f, format="safetensors", return_metadata=True)
@@ -430,8 +497,22 @@ fn save_safetensors(
     to.write(py, "save_safetensors", |w| file.write(w))
 }
 
-/// Saves a dict of arrays (float32, float16, int8, int16 or int32) as a GGUF file. Values of `metadata` are
-/// strings, lists of strings, or arrays of at most one axis. `.gguf` is appended to a path that lacks it.
+/// Saves a dict of arrays as a GGUF file, the format of llama.cpp.
+///
+/// `.gguf` is appended to a path that lacks it.
+///
+/// Args:
+///     file (str | Path): A path.
+///     arrays (dict[str, array]): Arrays by name, of dtype float32, float16, int8, int16 or int32.
+///     metadata (dict, optional): Values by name: strings, lists of strings, or arrays of at most one axis.
+///         Default: None.
+///
+/// Returns:
+///     None
+///
+/// Raises:
+///     RuntimeError: if the file cannot be written, or a dtype does not exist in the format.
+///     ValueError: if `file`, an array or a value is something else.
 ///
 /// >>> import tempfile, os
 /// >>> with tempfile.TemporaryDirectory() as d:

@@ -105,18 +105,37 @@ impl VulkanKernel {
     }
 }
 
-/// A kernel for the GPU, compiled on first use and cached. `source` is the body of its main function in GLSL, in
-/// which the names of inputs and outputs are arrays (an input of rank 0 is a value), `NAME_shape`, `NAME_strides` and
-/// `NAME_ndim` tell about inputs, and `thread_position_in_grid` and the like are as in Metal; `header` goes before
-/// that function. bfloat16 elements are uint16_t (see `bfloat16_to_float` and `float_to_bfloat16`), complex ones vec2.
-/// Or `source` is a SPIR-V module as bytes: its push constants are the address of a table of addresses (inputs,
-/// outputs, shape as int32 and strides as int64 of each input) and the grid as three uint32; its workgroup size
-/// may be the specialisation constants 0 to 2. `atomic_outputs` changes nothing: GLSL's atomics take any output.
+/// A kernel for the GPU in GLSL or SPIR-V, compiled when it is first used and kept on disk.
 ///
-/// The result is called with keywords: `inputs`, `output_shapes`, `output_dtypes`, `grid` (threads), `threadgroup`
-/// (threads of a workgroup), and if wanted `template` (pairs of a name and a dtype, int or bool), `init_value` of the
-/// outputs, `verbose` (prints the GLSL) and `stream`; it returns a list of arrays. Code that does not compile raises
-/// RuntimeError with the compiler's lines at evaluation, a CPU stream ValueError at the call.
+/// In GLSL `source` is the body of the main function. The names of inputs and outputs are arrays there (an
+/// input without axes is a value); `NAME_shape`, `NAME_strides` and `NAME_ndim` tell about inputs;
+/// `thread_position_in_grid` and the like are those of Metal. bfloat16 elements are uint16_t (see
+/// `bfloat16_to_float` and `float_to_bfloat16`), complex ones vec2.
+///
+/// A SPIR-V module gets as push constants the address of a table of addresses (inputs, outputs, then shape as
+/// int32 and strides as int64 of each input) and the grid as three uint32; its workgroup size may be the
+/// specialisation constants 0 to 2.
+///
+/// Args:
+///     name (str): Name of the kernel, for messages and profiles.
+///     input_names (Sequence[str]): Names of the inputs in the code.
+///     output_names (Sequence[str]): Names of the outputs in the code.
+///     source (str | bytes): Body in GLSL, or a SPIR-V module.
+///     header (str, optional): GLSL in front of the main function. Default: "".
+///     ensure_row_contiguous (bool, optional): Whether inputs are copied into row-major order where they lie
+///         otherwise. Default: True.
+///     atomic_outputs (bool, optional): Changes nothing, since GLSL's atomics take any output. Default:
+///         False.
+///
+/// Returns:
+///     Callable: Called with the keywords `inputs`, `output_shapes`, `output_dtypes`, `grid` (threads),
+///         `threadgroup` (threads of a workgroup), and if wanted `template` (pairs of a name and a dtype, int
+///         or bool), `init_value` of the outputs, `verbose` (prints the GLSL) and `stream`, it returns a list
+///         of arrays.
+///
+/// Raises:
+///     ValueError: if names are no identifiers or appear twice, and at the call if a CPU stream is asked for.
+///     RuntimeError: when evaluated, with the compiler's lines, if the code does not compile.
 ///
 /// >>> source = "uint i = thread_position_in_grid.x; y[i] = T(2) * x[i];"
 /// >>> twice = mx.fast.vulkan_kernel("twice", ["x"], ["y"], source)

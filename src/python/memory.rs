@@ -14,7 +14,12 @@ use crate::transforms::settle;
 
 static WIRED: AtomicUsize = AtomicUsize::new(0);
 
-/// Bytes of all live arrays, on the host and on devices.
+/// Bytes that arrays hold now, on the host and on devices.
+///
+/// What is kept for reuse is not among them: see `get_cache_memory`.
+///
+/// Returns:
+///     int: Bytes, by the capacity that was reserved.
 ///
 /// >>> mx.get_active_memory() >= 0
 /// True
@@ -24,9 +29,14 @@ fn get_active_memory(py: Python<'_>) -> usize {
     stats::active()
 }
 
-/// The largest count of active bytes since the start or the last `reset_peak_memory`.
+/// The largest number of active bytes since the start, or since the last `reset_peak_memory`.
 ///
-/// >>> mx.get_peak_memory() >= 0
+/// Returns:
+///     int: Bytes.
+///
+/// >>> x = mx.ones(1000) + 1
+/// >>> mx.eval(x)
+/// >>> mx.get_peak_memory() >= 4000
 /// True
 #[pyfunction]
 fn get_peak_memory(py: Python<'_>) -> usize {
@@ -36,6 +46,12 @@ fn get_peak_memory(py: Python<'_>) -> usize {
 
 /// Bytes that are kept for reuse and belong to no array.
 ///
+/// A steady loop takes its memory from there and asks the driver for none. `set_cache_limit` bounds it and
+/// `clear_cache` gives it back.
+///
+/// Returns:
+///     int: Bytes.
+///
 /// >>> mx.get_cache_memory() >= 0
 /// True
 #[pyfunction]
@@ -44,7 +60,10 @@ fn get_cache_memory(py: Python<'_>) -> usize {
     stats::cache()
 }
 
-/// Starts the peak again from the bytes that are active now.
+/// Starts the peak of `get_peak_memory` again from the bytes that are active now.
+///
+/// Returns:
+///     None
 ///
 /// >>> mx.reset_peak_memory()
 #[pyfunction]
@@ -53,7 +72,18 @@ fn reset_peak_memory(py: Python<'_>) {
     stats::reset_peak();
 }
 
-/// Sets the limit of active bytes beyond which allocation fails; returns the limit before.
+/// Sets the limit of active bytes beyond which allocation fails.
+///
+/// Before that the memory kept for reuse is given back. It holds for the host and devices together.
+///
+/// Args:
+///     limit (int): Bytes.
+///
+/// Returns:
+///     int: The limit before.
+///
+/// Raises:
+///     TypeError: if the limit is no integer.
 ///
 /// >>> old = mx.set_memory_limit(mx.get_memory_limit())
 #[pyfunction]
@@ -62,8 +92,19 @@ fn set_memory_limit(py: Python<'_>, limit: usize) -> usize {
     stats::set_memory_limit(limit)
 }
 
-/// Bytes reserved for the arrays in trees (dict, list, tuple) of arrays, each memory counted once; other leaves are
-/// passed over. Raises ValueError for an array that is not evaluated.
+/// Bytes reserved for arrays.
+///
+/// It is at least the sum of their `nbytes`. Memory that arrays share, such as that of views, is counted
+/// once.
+///
+/// Args:
+///     args (array | tree): Arrays, or trees (dict, list, tuple) of arrays; other leaves are passed over.
+///
+/// Returns:
+///     int: Bytes.
+///
+/// Raises:
+///     ValueError: if an array is not evaluated.
 ///
 /// >>> x = mx.ones(4)
 /// >>> mx.eval(x)
@@ -91,7 +132,10 @@ fn get_array_buffer_size(py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<
     Ok(total)
 }
 
-/// The limit of active bytes.
+/// The limit of active bytes, which `set_memory_limit` sets.
+///
+/// Returns:
+///     int: Bytes.
 ///
 /// >>> mx.get_memory_limit() > 0
 /// True
@@ -100,7 +144,19 @@ fn get_memory_limit() -> usize {
     stats::memory_limit()
 }
 
-/// Sets the limit of bytes kept for reuse; returns the limit before. 0 keeps nothing.
+/// Sets the limit of bytes that are kept for reuse.
+///
+/// What is beyond it is given back. With 0 nothing is kept, which makes every array ask the driver for
+/// memory.
+///
+/// Args:
+///     limit (int): Bytes.
+///
+/// Returns:
+///     int: The limit before.
+///
+/// Raises:
+///     TypeError: if the limit is no integer.
 ///
 /// >>> old = mx.set_cache_limit(1 << 30)
 /// >>> mx.set_cache_limit(old) == 1 << 30
@@ -111,7 +167,18 @@ fn set_cache_limit(py: Python<'_>, limit: usize) -> usize {
     stats::set_cache_limit(limit)
 }
 
-/// Stores a limit of wired bytes and returns the one before. Vulkan has no such notion: nothing follows from it.
+/// Stores a limit of wired bytes, from which nothing follows: Vulkan has no such notion.
+///
+/// The name exists for programs that set it for Metal.
+///
+/// Args:
+///     limit (int): Bytes.
+///
+/// Returns:
+///     int: The limit before.
+///
+/// Raises:
+///     TypeError: if the limit is no integer.
 ///
 /// >>> mx.set_wired_limit(0)
 /// 0
@@ -120,7 +187,12 @@ fn set_wired_limit(limit: usize) -> usize {
     WIRED.swap(limit, Ordering::Relaxed)
 }
 
-/// Gives the bytes that were kept for reuse back.
+/// Gives the memory back that is kept for reuse.
+///
+/// After it `get_cache_memory` is 0 until arrays are freed again.
+///
+/// Returns:
+///     None
 ///
 /// >>> mx.clear_cache()
 #[pyfunction]
@@ -131,29 +203,61 @@ fn clear_cache(py: Python<'_>) {
     });
 }
 
-/// Whether this backend is available: never, in this distribution.
+/// Whether this backend is available: never, since this library computes on CPUs and through Vulkan.
+///
+/// Programs ask before they use what only that backend has. See `mlx.core.vulkan.is_available`.
+///
+/// Returns:
+///     bool: False.
+///
+/// >>> mx.metal.is_available(), mx.cuda.is_available()
+/// (False, False)
 #[pyfunction(name = "is_available")]
 fn never() -> bool {
     false
 }
 
-/// Does nothing: there is no Metal device to capture.
+/// Does nothing: there is no Metal device to capture. See `mlx.core.vulkan.profile`.
+///
+/// Args:
+///     path (str): Where a capture would be written.
+///
+/// Returns:
+///     None
+///
+/// >>> mx.metal.start_capture("trace.gputrace")
 #[pyfunction]
 fn start_capture(path: &str) {
     let _ = path;
 }
 
-/// Does nothing: there is no Metal device to capture.
+/// Does nothing: there is no Metal device to capture. See `mlx.core.vulkan.profile`.
+///
+/// Returns:
+///     None
+///
+/// >>> mx.metal.stop_capture()
 #[pyfunction]
 fn stop_capture() {}
 
-/// Facts about the default device; see `mlx.core.device_info`.
+/// Facts about the default device, as `mlx.core.device_info` gives them.
+///
+/// The name exists for programs that ask Metal for its limits.
+///
+/// Returns:
+///     dict[str, str | int]: Facts by name.
+///
+/// >>> 'device_name' in mx.metal.device_info()
+/// True
 #[pyfunction(name = "device_info")]
 fn default_device_info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     device::device_info(py, None)
 }
 
-/// Whether a Vulkan device was found.
+/// Whether a Vulkan device was found, a software driver among them.
+///
+/// Returns:
+///     bool: As `mx.is_available(mx.gpu)`.
 ///
 /// >>> mx.vulkan.is_available() == mx.is_available(mx.gpu)
 /// True
@@ -162,7 +266,13 @@ fn vulkan_available() -> bool {
     device::exists(Device::GPU)
 }
 
-/// Facts about Vulkan device `index`; empty when there is none.
+/// Facts about a Vulkan device.
+///
+/// Args:
+///     index (int, optional): Position in the ranked list of devices. Default: 0.
+///
+/// Returns:
+///     dict[str, str | int]: As `mlx.core.device_info` gives them; empty where there is no such device.
 ///
 /// >>> mx.vulkan.device_info() == mx.device_info(mx.gpu)
 /// True
@@ -172,7 +282,12 @@ fn vulkan_device_info(py: Python<'_>, index: u32) -> PyResult<Bound<'_, PyDict>>
     device::device_info(py, Some(DeviceArg(Device { index, ..Device::GPU })))
 }
 
-/// How many operations CPU streams have been handed since the process started: work for a GPU stream adds none.
+/// How many operations CPU streams have been handed since the process started.
+///
+/// Work for a GPU stream adds none, so that a difference tells whether something ran on the host.
+///
+/// Returns:
+///     int: The count.
 ///
 /// >>> mx.vulkan.host_ops() >= 0
 /// True

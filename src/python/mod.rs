@@ -1,6 +1,9 @@
 //! The native module `mlx.core`. Glue only: arguments are parsed, the interpreter is released where work is
 //! waited for, and `ops` and `transforms` do the rest. One file an area; each registers its own names.
 
+#[macro_use]
+mod docs;
+
 mod array;
 mod array_ops;
 mod assignment;
@@ -32,6 +35,7 @@ mod products;
 mod quantized;
 mod random;
 mod reductions;
+mod row_docs;
 mod scans;
 mod selection;
 mod structure;
@@ -116,6 +120,14 @@ fn finish(py: Python<'_>) {
 }
 
 /// Arrays, and functions of arrays, on CPUs and on GPUs with a Vulkan driver.
+///
+/// Operations build a graph, which is computed when values are asked for (see `eval`). Operands are promoted to a
+/// common dtype (see `result_type`) and broadcast to a common shape, axes being matched from the last one on; a
+/// Python number takes the dtype of the array beside it where its kind allows. float64 exists on CPU streams alone.
+///
+/// Args:
+///     stream (Stream | ThreadLocalStream | Device | DeviceType, optional): Taken by every function that computes
+///         arrays: where it runs. Default: None, the default stream of the default device (see `mlx.core.stream`).
 #[pymodule]
 #[pyo3(name = "core")]
 fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -336,20 +336,28 @@ fn positive(name: &str, value: i64) -> PyResult<i64> {
     }
 }
 
-/// Streams batches through a function: while one computes, the next goes to the device and the one before comes back.
+/// Streams batches through a function: while one computes, the next goes to the device and the one before
+/// comes back.
+///
+/// A batch that fails raises at its place, and `next` goes on with the one behind it. A batch has been read
+/// when the next one is asked for, so that its memory may be used again.
 ///
 /// Args:
-///   fn: is called with the arrays of a batch; returns an array or a tree of arrays.
-///   batches: iterable of NumPy arrays or mlx arrays, or tuples of them for functions of several arguments. Other
-///     items of a tuple are passed on as they are.
-///   depth: batches, or chunks, that are under way at most: 1 is one after another.
-///   chunk: rows; batches with a longer first axis are cut into parts of so many, whose results are joined. `fn` must
-///     work on each row alone. Default: the environment variable MLX_VK_STREAM_CHUNK_ELEMS, else batches stay whole.
-///   stream: where `fn` computes.
+///     fn (Callable): Called with the arrays of a batch; returns an array or a tree of arrays.
+///     batches (Iterable): NumPy arrays or mlx arrays, or tuples of them for functions of several arguments.
+///         Other items of a tuple are passed on as they are.
+///     depth (int, optional): Batches, or chunks, that are under way at most: 1 is one after another.
+///         Default: 2.
+///     chunk (int, optional): Rows: batches with a longer first axis are cut into parts of so many, whose
+///         results are joined; `fn` must work on each row alone. Default: None, the environment variable
+///         MLX_VK_STREAM_CHUNK_ELEMS, else batches stay whole.
 ///
-/// Returns an iterator over the results in order, whose bytes are on the host: `np.asarray(result)` neither waits nor
-/// copies. A batch that fails raises at its place, and `next` goes on with the one behind it. A batch has been read
-/// when the next one is asked for, so that its memory may be used again.
+/// Returns:
+///     Iterator: Results in order, whose bytes are on the host: `np.asarray(result)` neither waits nor
+///         copies.
+///
+/// Raises:
+///     ValueError: if `depth` or `chunk` is not positive.
 ///
 /// >>> halves = mx.vulkan.pipeline(lambda x: x / 2, [np.arange(3), np.arange(2)])
 /// >>> [x.tolist() for x in halves]

@@ -120,8 +120,11 @@ pub fn repr(py: Python<'_>, a: &Array) -> PyResult<String> {
     Ok(out)
 }
 
-/// How numbers print; `precision` is the count of decimals, or -1 for as many as are needed, up to six
-/// significant digits.
+/// How numbers print.
+///
+/// Args:
+///     precision (int, optional): Number of decimals, or -1 for as many as are needed, up to six significant
+///         digits. Default: -1.
 ///
 /// >>> mx.PrintOptions(precision=3).precision
 /// 3
@@ -168,6 +171,16 @@ impl PrintOptionsContext {
 
 /// Sets how arrays print from now on.
 ///
+/// Args:
+///     precision (int, optional): Number of decimals, or -1 for as many as are needed, up to six significant
+///         digits. Default: -1.
+///
+/// Returns:
+///     None
+///
+/// Raises:
+///     TypeError: if it is no integer.
+///
 /// >>> mx.set_printoptions(precision=2)
 /// >>> mx.array(3.14159)
 /// array(3.14, dtype=float32)
@@ -178,7 +191,10 @@ fn set_printoptions(precision: i32) {
     PRECISION.store(precision, Ordering::Relaxed);
 }
 
-/// The print options in force.
+/// How arrays print now.
+///
+/// Returns:
+///     PrintOptions: A copy: to change it changes nothing; see `set_printoptions`.
 ///
 /// >>> mx.get_printoptions().precision
 /// -1
@@ -187,7 +203,19 @@ fn get_printoptions() -> PrintOptions {
     PrintOptions { precision: PRECISION.load(Ordering::Relaxed) }
 }
 
-/// A context with other print options.
+/// A context in which arrays print in another way.
+///
+/// At the end of the block the options are as before.
+///
+/// Args:
+///     precision (int, optional): Number of decimals, or -1 for as many as are needed, up to six significant
+///         digits. Default: -1.
+///
+/// Returns:
+///     _PrintOptionsContext: For a `with` statement.
+///
+/// Raises:
+///     TypeError: if it is no integer.
 ///
 /// >>> with mx.printoptions(precision=1):
 /// ...     print(mx.array(3.14159))

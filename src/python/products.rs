@@ -10,8 +10,22 @@ use super::device::{S, pick};
 use crate::core::Array;
 use crate::ops;
 
-/// Matrix product over the last two axes; leading axes broadcast, and an operand with one axis is a row on the
-/// left and a column on the right. Floating point and complex dtypes only.
+/// Matrix product of two arrays. The operator `@` of arrays.
+///
+/// The last two axes are those of the matrices, the others a batch that broadcasts. An operand with one axis
+/// is a row on the left and a column on the right, and that axis is not in the result. Half floats are summed
+/// in float32.
+///
+/// Args:
+///     a (array): Matrices, (..., m, k), or a vector (k,).
+///     b (array): Matrices, (..., k, n), or a vector (k,).
+///
+/// Returns:
+///     array: Products, (..., m, n), in the promoted dtype.
+///
+/// Raises:
+///     ValueError: if an operand has no axes, the inner lengths differ, the batches do not broadcast, or the
+///         promoted dtype is neither floating nor complex.
 ///
 /// >>> mx.matmul(mx.ones((2, 3)), mx.ones((3, 2)))
 /// array([[3, 3],
@@ -22,7 +36,22 @@ fn matmul(a: Arr, b: Arr, stream: S) -> Out {
     out(ops::matmul(&a.0, &b.0, pick(stream)))
 }
 
-/// `alpha * (a @ b) + beta * c`; `c` broadcasts to the product.
+/// Matrix product plus an array: `alpha * (a @ b) + beta * c`, in one step.
+///
+/// Shapes are those of `matmul`.
+///
+/// Args:
+///     c (array): What is added; it broadcasts to the product.
+///     a (array): Left operand of the product.
+///     b (array): Right operand of the product.
+///     alpha (float, optional): Factor on the product. Default: 1.0.
+///     beta (float, optional): Factor on `c`. Default: 1.0.
+///
+/// Returns:
+///     array: Of the shape of the product, in the promoted dtype of all three.
+///
+/// Raises:
+///     ValueError: if the shapes do not fit or the promoted dtype is neither floating nor complex.
 ///
 /// >>> mx.addmm(mx.array([1.0, 2.0]), mx.ones((1, 3)), mx.ones((3, 2)))
 /// array([[4, 5]], dtype=float32)
@@ -32,12 +61,29 @@ fn addmm(c: Arr, a: Arr, b: Arr, alpha: f32, beta: f32, stream: S) -> Out {
     out(ops::addmm(&c.0, &a.0, &b.0, alpha, beta, pick(stream)))
 }
 
-/// Sum of products over axes of two arrays: the last `axes` of `a` with the first `axes` of `b`, or the axes in two
-/// lists, pair by pair. Floating point and complex dtypes only; raises ValueError where lengths differ.
+/// Sums of products over axes of two arrays.
+///
+/// The axes are those of both arrays pair by pair; what is left comes in order, first that of `a`. Computed
+/// as one matrix product.
+///
+/// Args:
+///     a (array): First operand.
+///     b (array): Second operand.
+///     axes (int | list[Sequence[int]], optional): How many axes, the last ones of `a` with the first ones of
+///         `b`; or the axes of `a` and those of `b`. Default: 2.
+///
+/// Returns:
+///     array: In the promoted dtype.
+///
+/// Raises:
+///     ValueError: if the lengths of a pair differ, the lists have other lengths, or the number is negative
+///         or larger than that of the axes.
 ///
 /// >>> mx.tensordot(mx.ones((2, 3)), mx.ones((3, 2)), 1)
 /// array([[3, 3],
 ///        [3, 3]], dtype=float32)
+/// >>> mx.tensordot(mx.ones((2, 3)), mx.ones((2, 3)), [[0], [0]]).shape
+/// (3, 3)
 #[pyfunction]
 #[pyo3(signature = (a, b, /, axes=None, *, stream=None), text_signature = "(a, b, /, axes=2, *, stream=None)")]
 fn tensordot(a: Arr, b: Arr, axes: Option<Bound<'_, PyAny>>, stream: S) -> Out {
@@ -57,8 +103,19 @@ fn tensordot(a: Arr, b: Arr, axes: Option<Bound<'_, PyAny>>, stream: S) -> Out {
     }
 }
 
-/// Sum of products over the last axes of two arrays; plain multiplication where one is a scalar. Raises
-/// ValueError where those axes differ in length.
+/// Sums of products over the last axes of two arrays.
+///
+/// For vectors it is the scalar product. An operand without axes multiplies the other one.
+///
+/// Args:
+///     a (array): First operand.
+///     b (array): Second operand, with a last axis of the same length.
+///
+/// Returns:
+///     array: With the other axes of `a`, then those of `b`, in the promoted dtype.
+///
+/// Raises:
+///     ValueError: if the last axes differ in length.
 ///
 /// >>> mx.inner(mx.array([1.0, 2.0]), mx.array([3.0, 4.0]))
 /// array(11, dtype=float32)
@@ -68,7 +125,17 @@ fn inner(a: Arr, b: Arr, stream: S) -> Out {
     out(ops::inner(&a.0, &b.0, pick(stream)))
 }
 
-/// Products of each element of `a` with each element of `b`, both flattened: a matrix.
+/// Products of each element of one array with each element of another.
+///
+/// Args:
+///     a (array): First operand; it is flattened.
+///     b (array): Second operand; it is flattened.
+///
+/// Returns:
+///     array: Of shape (elements of `a`, elements of `b`), in the promoted dtype.
+///
+/// Raises:
+///     TypeError: if an operand is no array.
 ///
 /// >>> mx.outer(mx.array([1, 2]), mx.array([3, 4]))
 /// array([[3, 4],
@@ -79,7 +146,21 @@ fn outer(a: Arr, b: Arr, stream: S) -> Out {
     out(ops::outer(&a.0, &b.0, pick(stream)))
 }
 
-/// Sum of `conj(a) * b` along `axis`; the other axes broadcast. Narrow integers are summed as 32-bit integers.
+/// Scalar products of vectors along an axis: sums of `conj(a) * b`.
+///
+/// The other axes broadcast. Narrow integers are summed as 32-bit integers, as by `sum`.
+///
+/// Args:
+///     a (array): Vectors; complex ones are conjugated.
+///     b (array): Vectors of the same length.
+///     axis (int, optional): Axis of the components; a negative one counts from the last. Default: -1.
+///
+/// Returns:
+///     array: Of the broadcast shape without that axis.
+///
+/// Raises:
+///     ValueError: if the lengths differ or the other axes do not broadcast.
+///     IndexError: if the axis is out of range.
 ///
 /// >>> mx.vecdot(mx.array([[1, 2], [3, 4]]), mx.array([[1, 1], [2, 2]]))
 /// array([3, 14], dtype=int32)
@@ -89,8 +170,19 @@ fn vecdot(a: Arr, b: Arr, axis: i64, stream: S) -> Out {
     out(ops::vecdot(&a.0, &b.0, axis, pick(stream)))
 }
 
-/// Kronecker product: each element of `a` times the whole of `b`, in the place of that element. Raises ValueError
-/// for empty arrays.
+/// Kronecker product: every element of one array times the whole of another, in the place of that element.
+///
+/// The array with fewer axes gets axes of length one in front.
+///
+/// Args:
+///     a (array): Elements whose places are filled.
+///     b (array): What fills them.
+///
+/// Returns:
+///     array: With the products of the lengths of both, in the promoted dtype.
+///
+/// Raises:
+///     ValueError: if an array is empty.
 ///
 /// >>> mx.kron(mx.array([1, 2]), mx.array([1, 10]))
 /// array([1, 10, 2, 20], dtype=int32)
@@ -100,9 +192,25 @@ fn kron(a: Arr, b: Arr, stream: S) -> Out {
     out(ops::kron(&a.0, &b.0, pick(stream)))
 }
 
-/// Matrix product of operands that are masked in blocks of `block_size` (32 or 64) by `block_size` elements, and
-/// whose product is masked likewise: a bool mask keeps blocks or makes them zero, any other scales them. A mask
-/// has one element for each block, the last ones cut off at the edges, and leading axes that broadcast.
+/// Matrix product of operands that are masked block by block, and whose product is masked likewise.
+///
+/// A mask has one element for each block of `block_size` by `block_size` elements, those at the edges cut
+/// off, and leading axes that broadcast. A bool mask keeps blocks or makes them zero; any other one scales
+/// them.
+///
+/// Args:
+///     a (array): Matrices, (..., m, k), of a floating dtype.
+///     b (array): Matrices, (..., k, n).
+///     block_size (int, optional): Size of a block: 32 or 64. Default: 64.
+///     mask_out (array, optional): Mask of the product. Default: None, all blocks.
+///     mask_lhs (array, optional): Mask of `a`. Default: None, all blocks.
+///     mask_rhs (array, optional): Mask of `b`. Default: None, all blocks.
+///
+/// Returns:
+///     array: Products, (..., m, n), in the promoted dtype.
+///
+/// Raises:
+///     ValueError: if the shapes of operands or masks do not fit, or the dtype is not floating.
 ///
 /// >>> mask = mx.array([[True], [False]])
 /// >>> mx.block_masked_mm(mx.ones((64, 8)), mx.ones((8, 1)), 32, mask)[31:33]
@@ -123,10 +231,27 @@ fn block_masked_mm(
     out(ops::block_masked_mm(&a.0, &b.0, block_size, out_, lhs, rhs, pick(stream)))
 }
 
-/// Matrix product of matrices that are picked by index, without copying them: `a[lhs_indices] @ b[rhs_indices]`
-/// with flat indices over all axes but the last two. The indices broadcast against each other; an operand
-/// without indices takes part with all of its matrices in order. `sorted_indices` promises that the indices of
-/// the only indexed operand do not decrease. Real floating point dtypes only.
+/// Matrix products of matrices that are picked by index, without copying them: `a[lhs_indices] @
+/// b[rhs_indices]`.
+///
+/// An index counts the matrices of an operand in row-major order of its batch. The indices broadcast against
+/// each other; an operand without indices takes part with all of its matrices in order. No gradient flows to
+/// indices.
+///
+/// Args:
+///     a (array): Matrices, (..., m, k), of a real floating dtype.
+///     b (array): Matrices, (..., k, n).
+///     lhs_indices (array, optional): Which matrices of `a`, of an integer dtype. Default: None, all.
+///     rhs_indices (array, optional): Which matrices of `b`, of an integer dtype. Default: None, all.
+///     sorted_indices (bool, optional): Promises that the indices of the only indexed operand do not
+///         decrease, which allows faster kernels. Default: False.
+///
+/// Returns:
+///     array: Products, the shape of the indices and then (m, n), in the promoted dtype.
+///
+/// Raises:
+///     ValueError: if the inner lengths differ, the indices are not integers or do not broadcast, or the
+///         dtype is not a real floating one.
 ///
 /// >>> a, b = mx.ones((1, 2)), mx.array([[[1.0], [1.0]], [[2.0], [2.0]]])
 /// >>> mx.gather_mm(a, b, rhs_indices=mx.array([1, 0, 1])).tolist()
@@ -145,8 +270,22 @@ fn gather_mm(
     out(ops::gather_mm(&a.0, &b.0, lhs, rhs, sorted_indices, pick(stream)))
 }
 
-/// Matrix products of two matrices over parts of the inner dimension, one for each pair (start, end) of
-/// `segments`, whose last axis has length 2. Real floating point dtypes only.
+/// Matrix products of two matrices over parts of the inner axis.
+///
+/// For the part (start, end) it is `a[:, start:end] @ b[start:end]`. Parts may overlap or be empty, and are
+/// held inside the axis. No gradient flows to the parts.
+///
+/// Args:
+///     a (array): Matrix, (m, k), of a real floating dtype.
+///     b (array): Matrix, (k, n).
+///     segments (array): Parts, (..., 2), of an integer dtype.
+///
+/// Returns:
+///     array: Products, (..., m, n), in the promoted dtype.
+///
+/// Raises:
+///     ValueError: if the shapes do not fit, the parts are not integers, or the dtype is not a real floating
+///         one.
 ///
 /// >>> mx.segmented_mm(mx.ones((1, 4)), mx.ones((4, 1)), mx.array([[0, 1], [1, 4]])).tolist()
 /// [[[1.0]], [[3.0]]]
@@ -156,8 +295,21 @@ fn segmented_mm(a: Arr, b: Arr, segments: Arr, stream: S) -> Out {
     out(ops::segmented_mm(&a.0, &b.0, &segments.0, pick(stream)))
 }
 
-/// The Walsh-Hadamard transform along the last axis, times `scale` (one over the square root of its length by
-/// default). Lengths are m * 2^k with m in 1, 12, 20, 28; others raise ValueError. Integers give float32.
+/// Walsh-Hadamard transform along the last axis.
+///
+/// It is the product with a matrix of ones and minus ones whose rows are orthogonal, computed in n log n
+/// steps. By default it is its own inverse for lengths that are powers of two. Integers are computed in
+/// float32.
+///
+/// Args:
+///     a (array): Elements, with a last axis of length m * 2^k for m = 1, 12, 20 or 28.
+///     scale (float, optional): Factor on the result. Default: None, one over the square root of the length.
+///
+/// Returns:
+///     array: Of the shape of `a`; float32 for integers, else the dtype of `a`.
+///
+/// Raises:
+///     ValueError: if the axis has another length.
 ///
 /// >>> mx.hadamard_transform(mx.array([1.0, 2.0]), scale=1.0)
 /// array([3, -1], dtype=float32)
@@ -171,22 +323,47 @@ fn operands(args: &Bound<'_, PyTuple>) -> PyResult<Vec<Array>> {
     args.iter().map(|a| Ok(a.extract::<Arr>()?.0)).collect()
 }
 
-/// Einstein summation: `subscripts` names the axes of each operand by letters, and after `->` those of the result;
-/// without it the letters that appear once, in alphabetical order. An ellipsis stands for axes that broadcast, a
-/// letter that repeats in one operand for a diagonal. Sums over common axes are matrix products and take the
-/// dtypes of `matmul`.
+/// Einstein summation: products of arrays summed over axes that are named by letters.
+///
+/// `'ij,jk->ik'` is the product of two matrices. Without `->` the result has the letters that appear once, in
+/// alphabetical order. An ellipsis stands for axes that broadcast, a letter that repeats in one operand for a
+/// diagonal. Sums over common axes are computed as matrix products, in the order that `einsum_path` tells.
+///
+/// Args:
+///     subscripts (str): Letters of the axes of each operand, and of the result.
+///     operands (array): As many arrays as `subscripts` names.
+///
+/// Returns:
+///     array: With the axes of the result, in the promoted dtype.
+///
+/// Raises:
+///     ValueError: if the letters do not fit the operands or lengths differ.
 ///
 /// >>> mx.einsum('ij,jk->ik', mx.ones((2, 3)), mx.ones((3, 2)))
 /// array([[3, 3],
 ///        [3, 3]], dtype=float32)
+/// >>> mx.einsum('ii', mx.array([[1.0, 2.0], [3.0, 4.0]]))
+/// array(5, dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (subscripts, *operands, stream=None))]
 fn einsum(subscripts: &str, operands: &Bound<'_, PyTuple>, stream: S) -> Out {
     out(ops::einsum(subscripts, &self::operands(operands)?, pick(stream)))
 }
 
-/// The order in which `einsum` contracts its operands: a list of positions for each step, whose result is appended
-/// to the operands that are left, and a text about its cost.
+/// The order in which `einsum` contracts its operands.
+///
+/// In each step the operands at some positions are taken out and their contraction is appended. The order is
+/// found greedily, as NumPy does it.
+///
+/// Args:
+///     subscripts (str): Letters of the axes, as `einsum` takes them.
+///     operands (array): As many arrays as `subscripts` names; only their shapes count.
+///
+/// Returns:
+///     tuple[list[tuple[int, ...]], str]: Positions of each step, and a text about the cost.
+///
+/// Raises:
+///     ValueError: if the letters do not fit the operands or lengths differ.
 ///
 /// >>> a, b = mx.ones((2, 10)), mx.ones((10, 3))
 /// >>> mx.einsum_path('ij,jk,kl->il', a, b, mx.ones((3, 2)))[0]

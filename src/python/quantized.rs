@@ -16,12 +16,34 @@ fn given(a: &Option<Arr>) -> Option<&Array> {
     a.as_ref().map(|a| &a.0)
 }
 
-/// Quantises a matrix, or a batch of them, along the last axis in groups that share a scale.
+/// Quantises matrices: elements of a group along the last axis become codes of few bits that share a scale.
 ///
-/// Modes are "affine" (group sizes 32, 64, 128; 1, 2, 3, 4, 5, 6 or 8 bits; default 64 and 4), "mxfp4" (32, 4),
-/// "mxfp8" (32, 8) and "nvfp4" (16, 4; it alone takes a `global_scale`, a float32 scalar). Returns codes packed in
-/// uint32, scales and, in affine mode, biases, both of the dtype of `w`. Raises ValueError for other numbers, for
-/// fewer than two axes and for a last axis that groups do not divide.
+/// In the mode "affine" a code q stands for `scale * q + bias`, where scale and bias map the range of the
+/// group to the codes. The others are floating formats of the OCP MX specification (scales are powers of two)
+/// and NVFP4:
+///
+///     mode      group_size     bits                       scales
+///     affine    32, 64, 128    1, 2, 3, 4, 5, 6, 8        dtype of w, and biases
+///     mxfp4     32             4 (E2M1)                   uint8 (E8M0)
+///     mxfp8     32             8 (E4M3)                   uint8 (E8M0)
+///     nvfp4     16             4 (E2M1)                   uint8 (E4M3)
+///
+/// Args:
+///     w (array): Matrices, (..., m, n), of a real floating dtype; groups divide n.
+///     group_size (int, optional): Elements that share a scale. Default: None, 64 or the only one of the
+///         mode.
+///     bits (int, optional): Bits of a code. Default: None, 4 or the only number of the mode.
+///     mode (str, optional): "affine", "mxfp4", "mxfp8" or "nvfp4". Default: "affine".
+///     global_scale (array, optional): A float32 scalar that all elements are divided by first, for "nvfp4"
+///         alone. Default: None.
+///
+/// Returns:
+///     tuple[array, ...]: Codes packed into uint32, (..., m, n * bits / 32), scales, (..., m, n /
+///         group_size), and in the mode "affine" biases of that shape.
+///
+/// Raises:
+///     ValueError: if the numbers do not belong to the mode, groups do not divide the last axis, there are
+///         fewer than two axes, or the dtype is another one.
 ///
 /// >>> w_q, scales, biases = mx.quantize(mx.ones((2, 64)))
 /// >>> w_q.shape, scales.shape
@@ -41,10 +63,24 @@ fn quantize<'py>(
     PyTuple::new(py, parts.into_iter().map(PyArray::new))
 }
 
-/// The values of a matrix quantised by `quantize` with the same numbers.
+/// Elements of matrices that `quantize` made codes of.
 ///
-/// The result has the dtype of the scales in affine mode and else bfloat16, or `dtype`. Raises ValueError where
-/// shapes or dtypes do not fit the mode.
+/// Group size, bits and mode are those of `quantize`.
+///
+/// Args:
+///     w (array): Codes, uint32.
+///     scales (array): Scales of the groups.
+///     biases (array, optional): Biases of the groups, in the mode "affine". Default: None.
+#[doc = shared!(quantised)]
+///     global_scale (array, optional): The float32 scalar that `quantize` was given. Default: None.
+///     dtype (Dtype, optional): Dtype of the result. Default: None, that of the scales in the mode "affine",
+///         else bfloat16.
+///
+/// Returns:
+///     array: Matrices, (..., m, n).
+///
+/// Raises:
+///     ValueError: if shapes, dtypes or numbers do not fit the mode.
 ///
 /// >>> mx.dequantize(*mx.quantize(mx.ones((1, 64)))).shape
 /// (1, 64)
@@ -67,10 +103,25 @@ fn dequantize(
     out(ops::dequantize(&w.0, &scales.0, given(&biases), group_size, bits, mode, global, dtype, pick(stream)))
 }
 
-/// Product of `x` with a quantised matrix, `x @ w.T` or, without `transpose`, `x @ w`.
+/// Product of an array with quantised matrices, which are decoded on the way.
 ///
-/// `w`, `scales` and `biases` are those of `quantize` with the same numbers; batch axes broadcast. Sums are
-/// float32. Raises ValueError where shapes or dtypes do not fit.
+/// `x @ w.T`, or without `transpose` `x @ w`. Sums are float32. The batches of both broadcast. Gradients flow
+/// to `x`, and to scales and biases.
+///
+/// Args:
+///     x (array): Left operand, (..., m, k), of a real floating dtype.
+///     w (array): Codes of `quantize`, of matrices (..., n, k), or (..., k, n) without `transpose`.
+///     scales (array): Scales of the groups.
+///     biases (array, optional): Biases of the groups, in the mode "affine". Default: None.
+///     transpose (bool, optional): Whether the matrices are transposed, so that groups lie along the sums.
+///         Default: True.
+#[doc = shared!(quantised)]
+///
+/// Returns:
+///     array: Products, (..., m, n), in the dtype of `x`.
+///
+/// Raises:
+///     ValueError: if shapes, dtypes or numbers do not fit.
 ///
 /// >>> mx.quantized_matmul(mx.ones((3, 64)), *mx.quantize(mx.ones((2, 64)))).shape
 /// (3, 2)
@@ -93,11 +144,29 @@ fn quantized_matmul(
     out(ops::quantized_matmul(&x.0, &q, pick(stream)))
 }
 
-/// As `quantized_matmul`, for matrices picked by flat indices over the batch axes of `x` and of `w`.
+/// Products of matrices with quantised matrices, both picked by index: `quantized_matmul` with the indices of
+/// `gather_mm`.
 ///
-/// The indices broadcast against each other; an operand without them takes part with all of its matrices in
-/// order. `sorted_indices` promises that the indices do not decrease, `global_scale` (nvfp4) has one float32 for
-/// each matrix of `w`. Raises ValueError where shapes or dtypes do not fit.
+/// An index counts the matrices of an operand in row-major order of its batch. The indices broadcast against
+/// each other; an operand without indices takes part with all of its matrices in order.
+///
+/// Args:
+///     x (array): Left operands, (..., m, k).
+///     w (array): Codes of `quantize`, of matrices (..., n, k), or (..., k, n) without `transpose`.
+///     scales (array): Scales of the groups.
+///     biases (array, optional): Biases of the groups, in the mode "affine". Default: None.
+///     lhs_indices (array, optional): Which matrices of `x`, of an integer dtype. Default: None, all.
+///     rhs_indices (array, optional): Which matrices of `w`, of an integer dtype. Default: None, all.
+///     transpose (bool, optional): Whether the matrices of `w` are transposed. Default: True.
+#[doc = shared!(quantised)]
+///     global_scale (array, optional): One float32 for each matrix of `w`, for "nvfp4" alone. Default: None.
+///     sorted_indices (bool, optional): Promises that the indices do not decrease. Default: False.
+///
+/// Returns:
+///     array: Products, the shape of the indices and then (m, n), in the dtype of `x`.
+///
+/// Raises:
+///     ValueError: if shapes, dtypes or numbers do not fit, or the indices are not integers.
 ///
 /// >>> q = mx.quantize(mx.ones((4, 2, 64)))
 /// >>> mx.gather_qmm(mx.ones((1, 3, 64)), *q, rhs_indices=mx.array([2, 0])).shape
@@ -126,10 +195,27 @@ fn gather_qmm(
     out(ops::gather_qmm(&x.0, &q, lhs, rhs, given(&global_scale), sorted_indices, pick(stream)))
 }
 
-/// Product `x @ w.T` of operands that are both rounded to a format of floats, "nvfp4", "mxfp8" or "mxfp4".
+/// Product `x @ w.T` of operands that are both rounded to a floating format of few bits.
 ///
-/// With `scales`, `w` holds codes of `quantize`; else it is quantised here. Gradients pass the rounding as they
-/// are. Raises ValueError where shapes or dtypes do not fit.
+/// `x` is quantised on the way, and so is `w` unless it holds codes already. Gradients pass the rounding as
+/// they are.
+///
+/// Args:
+///     x (array): Left operand, (..., m, k), of a real floating dtype.
+///     w (array): Matrix, (n, k), or its codes.
+///     scales (array, optional): Scales of the groups, where `w` holds codes. Default: None.
+///     group_size (int, optional): Elements that share a scale. Default: None, that of the mode.
+///     bits (int, optional): Bits of a code. Default: None, those of the mode.
+///     mode (str, optional): "nvfp4", "mxfp8" or "mxfp4". Default: "nvfp4".
+///     global_scale_x (array, optional): A float32 scalar that `x` is divided by, for "nvfp4" alone. Default:
+///         None.
+///     global_scale_w (array, optional): The same for `w`. Default: None.
+///
+/// Returns:
+///     array: Products, (..., m, n), in the dtype of `x`.
+///
+/// Raises:
+///     ValueError: if shapes, dtypes or numbers do not fit the mode.
 ///
 /// >>> mx.qqmm(mx.ones((3, 64)), mx.ones((2, 64))).shape
 /// (3, 2)
@@ -152,7 +238,28 @@ fn qqmm(
     out(ops::qqmm(&x.0, &r, pick(stream)))
 }
 
-/// As `qqmm`, for matrices picked by flat indices over the batch axes of `x` and of `w`, as in `gather_qmm`.
+/// Products of matrices that are both rounded to a floating format, picked by index: `qqmm` with the indices
+/// of `gather_mm`.
+///
+/// Args:
+///     x (array): Left operands, (..., m, k), of a real floating dtype.
+///     w (array): Matrices, (..., n, k), or their codes.
+///     scales (array, optional): Scales of the groups, where `w` holds codes. Default: None.
+///     lhs_indices (array, optional): Which matrices of `x`, of an integer dtype. Default: None, all.
+///     rhs_indices (array, optional): Which matrices of `w`, of an integer dtype. Default: None, all.
+///     group_size (int, optional): Elements that share a scale. Default: None, that of the mode.
+///     bits (int, optional): Bits of a code. Default: None, those of the mode.
+///     mode (str, optional): "nvfp4", "mxfp8" or "mxfp4". Default: "nvfp4".
+///     global_scale_x (array, optional): Float32 factors of the matrices of `x`, for "nvfp4" alone. Default:
+///         None.
+///     global_scale_w (array, optional): The same for `w`. Default: None.
+///     sorted_indices (bool, optional): Promises that the indices do not decrease. Default: False.
+///
+/// Returns:
+///     array: Products, the shape of the indices and then (m, n), in the dtype of `x`.
+///
+/// Raises:
+///     ValueError: if shapes, dtypes or numbers do not fit, or the indices are not integers.
 ///
 /// >>> i = mx.array([1, 0])
 /// >>> mx.gather_qqmm(mx.ones((1, 3, 64)), mx.ones((4, 2, 64)), rhs_indices=i).shape

@@ -28,7 +28,20 @@ fn weak(x: Option<Bound<'_, PyAny>>, like: Dtype) -> PyResult<Option<Array>> {
     x.map(|x| to_array(&x, Some(like))).transpose()
 }
 
-/// A key, a uint32 array of shape (2,), from a seed of up to 64 bits.
+/// A key for random draws from a seed.
+///
+/// The same key gives the same numbers on every device, and those of MLX: the generator is Threefry-2x32 with
+/// 20 rounds (Salmon et al. 2011, "Parallel Random Numbers: As Easy as 1, 2, 3"). Use `split` to get
+/// independent keys.
+///
+/// Args:
+///     seed (int): From 0 to 2 ** 64 - 1.
+///
+/// Returns:
+///     array: uint32, of shape (2,): the upper and the lower half of the seed.
+///
+/// Raises:
+///     TypeError: if the seed is negative or no integer.
 ///
 /// >>> mx.random.key(7)
 /// array([0, 7], dtype=uint32)
@@ -37,28 +50,71 @@ fn key(seed: Seed) -> Out {
     out(random::key(seed.0))
 }
 
-/// Seeds the process-wide generator.
+/// Seeds the process-wide generator, from which draws without a key take theirs.
+///
+/// Each draw advances `mx.random.state`, so that a seed fixes all draws that follow in the same order.
+///
+/// Args:
+///     seed (int): From 0 to 2 ** 64 - 1.
+///
+/// Returns:
+///     None
+///
+/// Raises:
+///     TypeError: if the seed is negative or no integer.
 ///
 /// >>> mx.random.seed(0)
+/// >>> a = mx.random.uniform()
+/// >>> mx.random.seed(0)
+/// >>> a.item() == mx.random.uniform().item()
+/// True
 #[pyfunction]
 fn seed(seed: Seed) -> PyResult<()> {
     Ok(random::seed(seed.0)?)
 }
 
-/// `num` new keys from one, of shape (num, 2).
+/// New keys from one, whose draws are independent of each other and of those of that key.
 ///
-/// >>> mx.random.split(mx.random.key(0)).shape
-/// (2, 2)
+/// Args:
+///     key (array): A key.
+///     num (int, optional): How many. Default: 2.
+///
+/// Returns:
+///     array: uint32, of shape (num, 2): one key a row.
+///
+/// Raises:
+///     ValueError: if `key` is no key or `num` is negative.
+///
+/// >>> a, b = mx.random.split(mx.random.key(0))
+/// >>> a.shape
+/// (2,)
 #[pyfunction]
 #[pyo3(signature = (key, num=2, stream=None))]
 fn split(key: Arr, num: i64, stream: S) -> Out {
     out(random::split(&key.0, num, pick(stream)))
 }
 
-/// Uniform numbers in `[low, high)`; the bounds broadcast to `shape`.
+/// Uniformly distributed numbers in the half-open interval `[low, high)`.
+///
+/// Args:
+///     low (array | number, optional): Lower bound, which broadcasts to `shape`. Default: 0.
+///     high (array | number, optional): Upper bound, which broadcasts to `shape`; rounding may hit it in
+///         narrow dtypes. Default: 1.
+#[doc = shared!(drawn_shape)]
+#[doc = shared!(drawn_float)]
+#[doc = shared!(drawn_key)]
+///
+/// Returns:
+///     array: Of shape `shape`.
+///
+/// Raises:
+///     ValueError: if the dtype is not a real floating one, the bounds do not broadcast, or the key is no
+///         key.
 ///
 /// >>> mx.random.uniform(shape=(2, 3)).shape
 /// (2, 3)
+/// >>> mx.random.uniform(key=mx.random.key(0)).item() < 1
+/// True
 #[pyfunction]
 #[pyo3(
     signature = (low=Given(None), high=Given(None), shape=Given(None), dtype=None, key=None, stream=None),
@@ -77,7 +133,23 @@ fn uniform(
     out(random::uniform(&low, &high, dims(&shape), float(dtype), optional(&key), pick(stream)))
 }
 
-/// Normal numbers with mean `loc` and standard deviation `scale`.
+/// Normally distributed numbers.
+///
+/// They are made from uniform numbers by the inverse error function, so that one uniform number gives one
+/// result. Parts of complex numbers are independent and have half the variance each.
+///
+/// Args:
+#[doc = shared!(drawn_shape)]
+///     dtype (Dtype, optional): A floating dtype or complex64. Default: float32.
+///     loc (array | number, optional): Mean, which broadcasts to `shape`. Default: None, 0.
+///     scale (array | number, optional): Standard deviation, which broadcasts to `shape`. Default: None, 1.
+#[doc = shared!(drawn_key)]
+///
+/// Returns:
+///     array: Of shape `shape`.
+///
+/// Raises:
+///     ValueError: if the dtype is an integer one, mean or deviation do not broadcast, or the key is no key.
 ///
 /// >>> mx.random.normal((2, 3)).shape
 /// (2, 3)
@@ -99,8 +171,24 @@ fn normal(
     out(random::normal(dims(&shape), d, loc.as_ref(), scale.as_ref(), optional(&key), pick(stream)))
 }
 
-/// Jointly normal numbers with means `(..., n)` and covariances `(..., n, n)`, positive semi-definite; their batches
-/// broadcast with `shape`. float32 only (ValueError otherwise).
+/// Vectors of jointly normally distributed numbers.
+///
+/// A covariance has to be positive semi-definite, which is not checked; it is taken apart by its singular
+/// values, on the CPU. The batches of means and covariances broadcast with `shape`.
+///
+/// Args:
+///     mean (array): Means, (..., n).
+///     cov (array): Covariances, (..., n, n).
+///     shape (Sequence[int], optional): Shape of the result without its last axis. Default: (), the batch of
+///         means and covariances.
+///     dtype (Dtype, optional): float32, the only one. Default: float32.
+#[doc = shared!(drawn_key)]
+///
+/// Returns:
+///     array: Of shape (..., n), float32.
+///
+/// Raises:
+///     ValueError: if the dtype is another one or the shapes do not fit.
 ///
 /// >>> mx.random.multivariate_normal(mx.zeros(2), mx.eye(2), (3,)).shape
 /// (3, 2)
@@ -123,7 +211,22 @@ fn multivariate_normal(
     out(linalg::multivariate_normal(&mean.0, &cov.0, dims(&shape), optional(&key), pick(stream)))
 }
 
-/// Integers in `[low, high)`; int32 unless another integer dtype is given.
+/// Uniformly distributed integers in the half-open interval `[low, high)`.
+///
+/// The bounds are converted to the dtype of the result. Where `high` is not above `low` the result is `low`.
+///
+/// Args:
+///     low (array | number): Lower bound, which broadcasts to `shape`.
+///     high (array | number): Upper bound, which broadcasts to `shape` and is never drawn.
+#[doc = shared!(drawn_shape)]
+///     dtype (Dtype, optional): An integer dtype or bool. Default: int32.
+#[doc = shared!(drawn_key)]
+///
+/// Returns:
+///     array: Of shape `shape`.
+///
+/// Raises:
+///     ValueError: if the dtype is another one, the bounds do not broadcast, or the key is no key.
 ///
 /// >>> mx.random.randint(0, 10, (2, 3)).shape
 /// (2, 3)
@@ -137,10 +240,24 @@ fn randint(low: Like, high: Like, shape: Given<Seq>, dtype: Option<D>, key: Opti
     out(random::randint(&low.0, &high.0, dims(&shape), d, optional(&key), pick(stream)))
 }
 
-/// True with probability `p`; the shape is that of `p` unless given.
+/// True with a probability, else False.
+///
+/// Args:
+///     p (array | number, optional): Probability of True, of a real floating dtype; it broadcasts to `shape`.
+///         Default: 0.5.
+///     shape (Sequence[int], optional): Shape of the result. Default: None, that of `p`.
+#[doc = shared!(drawn_key)]
+///
+/// Returns:
+///     array: bool, of shape `shape`.
+///
+/// Raises:
+///     ValueError: if `p` is an array of another dtype or does not broadcast, or the key is no key.
 ///
 /// >>> mx.random.bernoulli(0.5, (3,)).shape
 /// (3,)
+/// >>> mx.random.bernoulli(mx.array([0.0, 1.0]))
+/// array([False, True], dtype=bool)
 #[pyfunction]
 #[pyo3(
     signature = (p=Given(None), shape=None, key=None, stream=None),
@@ -152,10 +269,26 @@ fn bernoulli(p: Given<Bound<'_, PyAny>>, shape: Option<Seq>, key: Option<Arr>, s
     out(random::bernoulli(&p, shape, optional(&key), pick(stream)))
 }
 
-/// Standard normal numbers restricted to `[lower, upper]`; without `shape`, one for each pair of bounds.
+/// Normally distributed numbers of mean 0 and deviation 1 that lie between two bounds.
 ///
-/// >>> mx.random.truncated_normal(-1, 1, (3,)).shape
-/// (3,)
+/// Args:
+///     lower (array | number): Lower bound, which broadcasts to `shape`.
+///     upper (array | number): Upper bound, which broadcasts to `shape`.
+///     shape (Sequence[int], optional): Shape of the result. Default: None, the broadcast shape of the
+///         bounds.
+#[doc = shared!(drawn_float)]
+#[doc = shared!(drawn_key)]
+///
+/// Returns:
+///     array: Of shape `shape`.
+///
+/// Raises:
+///     ValueError: if the dtype is not a real floating one, the bounds do not broadcast, or the key is no
+///         key.
+///
+/// >>> x = mx.random.truncated_normal(-1, 1, (3,))
+/// >>> mx.all(mx.abs(x) <= 1)
+/// array(True, dtype=bool)
 #[pyfunction]
 #[pyo3(signature = (lower, upper, shape=None, dtype=None, key=None, stream=None))]
 fn truncated_normal(
@@ -170,7 +303,21 @@ fn truncated_normal(
     out(random::truncated_normal(&lower.0, &upper.0, shape, float(dtype), optional(&key), pick(stream)))
 }
 
-/// Standard Gumbel numbers.
+/// Numbers of the standard Gumbel distribution: `-log(-log(u))` of uniform `u`.
+///
+/// The index of the largest sum of such numbers and logits is a draw with the probabilities of the logits,
+/// which is how `categorical` works.
+///
+/// Args:
+#[doc = shared!(drawn_shape)]
+#[doc = shared!(drawn_float)]
+#[doc = shared!(drawn_key)]
+///
+/// Returns:
+///     array: Of shape `shape`.
+///
+/// Raises:
+///     ValueError: if the dtype is not a real floating one, or the key is no key.
 ///
 /// >>> mx.random.gumbel((3,)).shape
 /// (3,)
@@ -183,7 +330,20 @@ fn gumbel(shape: Given<Seq>, dtype: Option<D>, key: Option<Arr>, stream: S) -> O
     out(random::gumbel(dims(&shape), float(dtype), optional(&key), pick(stream)))
 }
 
-/// Laplace numbers with location `loc` and scale `scale`.
+/// Numbers of the Laplace distribution, whose density is `exp(-abs(x - loc) / scale) / (2 * scale)`.
+///
+/// Args:
+#[doc = shared!(drawn_shape)]
+#[doc = shared!(drawn_float)]
+///     loc (float, optional): Mean. Default: 0.0.
+///     scale (float, optional): Mean distance from the mean. Default: 1.0.
+#[doc = shared!(drawn_key)]
+///
+/// Returns:
+///     array: Of shape `shape`.
+///
+/// Raises:
+///     ValueError: if the dtype is not a real floating one, or the key is no key.
 ///
 /// >>> mx.random.laplace((3,)).shape
 /// (3,)
@@ -199,11 +359,32 @@ fn laplace(shape: Given<Seq>, dtype: Option<D>, loc: f64, scale: f64, key: Optio
     out(random::laplace(dims(&shape), d, loc, scale, optional(&key), pick(stream)))
 }
 
-/// Indices drawn with the unnormalised log-probabilities along `axis` of `logits`; uint32. One draw for each
-/// distribution, `num_samples` of them on a new last axis, or as many as `shape`, to which they broadcast, asks.
+/// Indices drawn with probabilities that are given by logits.
+///
+/// The probabilities are `softmax(logits)` along an axis, which need not be computed. No gradient flows
+/// through indices.
+///
+/// Args:
+///     logits (array): Logarithms of unnormalised probabilities, one distribution along `axis`.
+///     axis (int, optional): Axis of the categories; a negative one counts from the last. Default: -1.
+///     shape (Sequence[int], optional): Shape of the result, to which the shape of `logits` without `axis`
+///         broadcasts. Default: None, one draw of each distribution.
+///     num_samples (int, optional): How many draws of each distribution, along a new last axis. Default:
+///         None, one without an axis.
+#[doc = shared!(drawn_key)]
+///
+/// Returns:
+///     array: uint32 indices.
+///
+/// Raises:
+///     ValueError: if both `shape` and `num_samples` are given, the shapes do not broadcast, or the key is no
+///         key.
+///     IndexError: if the axis is out of range.
 ///
 /// >>> mx.random.categorical(mx.zeros((3, 4))).shape
 /// (3,)
+/// >>> mx.random.categorical(mx.zeros((3, 4)), num_samples=5).shape
+/// (3, 5)
 #[pyfunction]
 #[pyo3(signature = (logits, axis=-1, shape=None, num_samples=None, key=None, stream=None))]
 fn categorical(
@@ -226,10 +407,26 @@ fn categorical(
     out(random::categorical(&logits.0, axis, draws, optional(&key), pick(stream)))
 }
 
-/// The numbers below `x` in random order (uint32), or the array `x` with its rows along `axis` in random order.
+/// Numbers, or the parts of an array, in random order.
 ///
-/// >>> mx.random.permutation(4).shape
-/// (4,)
+/// Every order is equally probable. The same key gives the same order for a number and for an array of that
+/// length.
+///
+/// Args:
+///     x (int | array): The count of numbers, or the array.
+///     axis (int, optional): Axis of an array whose parts are put into another order as a whole; a negative
+///         one counts from the last. Default: 0.
+#[doc = shared!(drawn_key)]
+///
+/// Returns:
+///     array: The numbers from 0 to `x - 1` (uint32), or the array with its parts in another order.
+///
+/// Raises:
+///     ValueError: if the count is negative, or the key is no key.
+///     IndexError: if the axis is out of range.
+///
+/// >>> sorted(mx.random.permutation(4).tolist())
+/// [0, 1, 2, 3]
 #[pyfunction]
 #[pyo3(signature = (x, axis=0, key=None, stream=None))]
 fn permutation(x: &Bound<'_, PyAny>, axis: i64, key: Option<Arr>, stream: S) -> Out {

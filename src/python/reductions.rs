@@ -19,60 +19,188 @@ macro_rules! by_axes {
 }
 
 by_axes! {
-    /// Sum over `axis`: an axis, several, or all by default. Removed axes stay with length 1 under `keepdims`.
-    /// bool and narrow integers are summed as 32-bit integers. Raises IndexError for an axis out of range.
+    /// Sum of the elements over one axis, several, or all.
+    ///
+    /// bool, int8 and int16 are summed as int32, uint8 and uint16 as uint32, half floats with float32 sums
+    /// that are rounded at the end; sums of integers wrap around. NaN stays NaN, the sum of no elements is 0.
+    ///
+    /// Args:
+    #[doc = shared!(reduced)]
+    ///
+    /// Returns:
+    ///     array: Sums, in the shape of `a` without the reduced axes; int32, uint32 or the dtype of `a`.
+    ///
+    /// Raises:
+    #[doc = shared!(axis_errors)]
     ///
     /// >>> mx.sum(mx.array([[1, 2], [3, 4]]), axis=0)
     /// array([4, 6], dtype=int32)
     sum;
-    /// Product over `axis` (all axes by default); dtypes as for `sum`.
+    /// Product of the elements over one axis, several, or all.
+    ///
+    /// bool, int8 and int16 are multiplied as int32, uint8 and uint16 as uint32; products of integers wrap
+    /// around. NaN stays NaN, the product of no elements is 1.
+    ///
+    /// Args:
+    #[doc = shared!(reduced)]
+    ///
+    /// Returns:
+    ///     array: Products, in the shape of `a` without the reduced axes; int32, uint32 or the dtype of `a`.
+    ///
+    /// Raises:
+    #[doc = shared!(axis_errors)]
     ///
     /// >>> mx.prod(mx.array([2, 3, 4]))
     /// array(24, dtype=int32)
     prod;
-    /// Smallest element over `axis` (all axes by default); NaN wins. Raises ValueError for an empty axis.
+    /// Smallest element over one axis, several, or all.
     ///
-    /// >>> mx.min(mx.array([3, 1, 2]))
-    /// array(1, dtype=int32)
+    /// The result is NaN where an element is. Complex numbers are compared by their real parts, then by their
+    /// imaginary parts. Elements that are equally small share the gradient. See `minimum` for two arrays.
+    ///
+    /// Args:
+    #[doc = shared!(reduced)]
+    ///
+    /// Returns:
+    ///     array: Smallest elements, in the shape of `a` without the reduced axes and in its dtype.
+    ///
+    /// Raises:
+    #[doc = shared!(empty_errors)]
+    ///
+    /// >>> mx.min(mx.array([[3, 1], [2, 4]]), axis=1)
+    /// array([1, 2], dtype=int32)
     min;
-    /// Largest element over `axis` (all axes by default); NaN wins. Raises ValueError for an empty axis.
+    /// Largest element over one axis, several, or all.
     ///
-    /// >>> mx.max(mx.array([3, 1, 2]))
-    /// array(3, dtype=int32)
+    /// The result is NaN where an element is. Complex numbers are compared by their real parts, then by their
+    /// imaginary parts. Elements that are equally large share the gradient. See `maximum` for two arrays.
+    ///
+    /// Args:
+    #[doc = shared!(reduced)]
+    ///
+    /// Returns:
+    ///     array: Largest elements, in the shape of `a` without the reduced axes and in its dtype.
+    ///
+    /// Raises:
+    #[doc = shared!(empty_errors)]
+    ///
+    /// >>> mx.max(mx.array([[3, 1], [2, 4]]), axis=1)
+    /// array([3, 4], dtype=int32)
     max;
-    /// Whether all elements over `axis` (all axes by default) are non-zero; bool.
+    /// Whether all elements over one axis, several, or all are true.
     ///
-    /// >>> mx.all(mx.array([True, False]))
-    /// array(False, dtype=bool)
+    /// What is not zero counts as true, NaN included. Of no elements all are true.
+    ///
+    /// Args:
+    #[doc = shared!(reduced)]
+    ///
+    /// Returns:
+    ///     array: bool, in the shape of `a` without the reduced axes.
+    ///
+    /// Raises:
+    #[doc = shared!(axis_errors)]
+    ///
+    /// >>> mx.all(mx.array([[True, False], [True, True]]), axis=1)
+    /// array([False, True], dtype=bool)
     all;
-    /// Whether some element over `axis` (all axes by default) is non-zero; bool.
+    /// Whether at least one element over one axis, several, or all is true.
     ///
-    /// >>> mx.any(mx.array([True, False]))
-    /// array(True, dtype=bool)
+    /// What is not zero counts as true, NaN included. Of no elements none is true.
+    ///
+    /// Args:
+    #[doc = shared!(reduced)]
+    ///
+    /// Returns:
+    ///     array: bool, in the shape of `a` without the reduced axes.
+    ///
+    /// Raises:
+    #[doc = shared!(axis_errors)]
+    ///
+    /// >>> mx.any(mx.array([[True, False], [False, False]]), axis=1)
+    /// array([True, False], dtype=bool)
     any;
-    /// Mean over `axis` (all axes by default); integers give float32.
+    /// Arithmetic mean of the elements over one axis, several, or all.
     ///
-    /// >>> mx.mean(mx.array([1, 2, 6]))
-    /// array(3, dtype=float32)
+    /// Integers and bool are averaged as float32. NaN stays NaN, and the mean of no elements is NaN.
+    ///
+    /// Args:
+    #[doc = shared!(reduced)]
+    ///
+    /// Returns:
+    ///     array: Means, in the shape of `a` without the reduced axes; float32 for integers and bool, else
+    ///         the dtype of `a`.
+    ///
+    /// Raises:
+    #[doc = shared!(axis_errors)]
+    ///
+    /// >>> mx.mean(mx.array([[1, 2], [3, 6]]), axis=1)
+    /// array([1.5, 4.5], dtype=float32)
     mean;
-    /// `log(sum(exp(a)))` over `axis` (all axes by default), without overflow; integers give float32.
+    /// Logarithm of the sum of exponentials, `log(sum(exp(a)))`, over one axis, several, or all.
     ///
-    /// >>> mx.logsumexp(mx.array([0.0, 0.0]))
-    /// array(0.693147, dtype=float32)
+    /// The largest element is taken out of the sum first, so that nothing overflows; half floats are summed
+    /// in float32. Integers and bool are computed in float32. The gradient is `softmax(a)` over the same
+    /// axes.
+    ///
+    /// Args:
+    #[doc = shared!(reduced)]
+    ///
+    /// Returns:
+    ///     array: Logarithms, in the shape of `a` without the reduced axes; float32 for integers and bool,
+    ///         else the dtype of `a`.
+    ///
+    /// Raises:
+    #[doc = shared!(axis_errors)]
+    ///
+    /// >>> mx.logsumexp(mx.array([1000.0, 1000.0]))
+    /// array(1000.69, dtype=float32)
     logsumexp;
 }
 
-/// Variance over `axis` (all axes by default), divided by the count less `ddof`; integers give float32.
+/// Variance of the elements over one axis, several, or all: the mean square of their distances from their
+/// mean.
+///
+/// The sum of squares is divided by the number of elements less `ddof`; where that is not positive the result
+/// is NaN or infinite. Integers and bool are computed in float32.
+///
+/// Args:
+#[doc = shared!(reduced)]
+///     ddof (int, optional): What the divisor is less than the number of elements; 1 gives the unbiased
+///         estimate from a sample. Default: 0.
+///
+/// Returns:
+///     array: Variances, in the shape of `a` without the reduced axes; float32 for integers and bool, else
+///         the dtype of `a`.
+///
+/// Raises:
+#[doc = shared!(axis_errors)]
 ///
 /// >>> mx.var(mx.array([1.0, 3.0]))
 /// array(1, dtype=float32)
+/// >>> mx.var(mx.array([1.0, 3.0]), ddof=1)
+/// array(2, dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (a, /, axis=None, keepdims=false, ddof=0, *, stream=None))]
 pub fn var(a: Arr, axis: Option<Ints>, keepdims: bool, ddof: i64, stream: S) -> Out {
     out(ops::var(&a.0, axis.as_ref().map(|x| &x.list[..]), keepdims, ddof, pick(stream)))
 }
 
-/// Standard deviation over `axis` (all axes by default): the square root of `var`.
+/// Standard deviation of the elements over one axis, several, or all: the square root of `var`.
+///
+/// The sum of squares is divided by the number of elements less `ddof`; where that is not positive the result
+/// is NaN or infinite. Integers and bool are computed in float32.
+///
+/// Args:
+#[doc = shared!(reduced)]
+///     ddof (int, optional): What the divisor is less than the number of elements; 1 for a sample. Default:
+///         0.
+///
+/// Returns:
+///     array: Deviations, in the shape of `a` without the reduced axes; float32 for integers and bool, else
+///         the dtype of `a`.
+///
+/// Raises:
+#[doc = shared!(axis_errors)]
 ///
 /// >>> mx.std(mx.array([1.0, 3.0]))
 /// array(1, dtype=float32)
@@ -82,48 +210,115 @@ pub fn std_(a: Arr, axis: Option<Ints>, keepdims: bool, ddof: i64, stream: S) ->
     out(ops::std(&a.0, axis.as_ref().map(|x| &x.list[..]), keepdims, ddof, pick(stream)))
 }
 
-/// Index of the smallest element along `axis`, or in the flattened array; uint32, the first among equals.
+/// Index of the smallest element along an axis or in the flattened array.
 ///
-/// >>> mx.argmin(mx.array([3, 1, 2]))
-/// array(1, dtype=uint32)
+/// Of equal elements the first one counts. NaN counts as smaller than every number, so that the first NaN is
+/// found. No gradient flows through indices.
+///
+/// Args:
+#[doc = shared!(reduced_one)]
+///
+/// Returns:
+///     array: uint32, in the shape of `a` without the axis.
+///
+/// Raises:
+#[doc = shared!(axis_error)]
+///     ValueError: if there are no elements to choose from.
+///
+/// >>> mx.argmin(mx.array([[3, 1, 2], [4, 6, 5]]), axis=1)
+/// array([1, 0], dtype=uint32)
 #[pyfunction]
 #[pyo3(signature = (a, /, axis=None, keepdims=false, *, stream=None))]
 pub fn argmin(a: Arr, axis: Option<i64>, keepdims: bool, stream: S) -> Out {
     out(ops::argmin(&a.0, axis, keepdims, pick(stream)))
 }
 
-/// Index of the largest element along `axis`, or in the flattened array; uint32, the first among equals.
+/// Index of the largest element along an axis or in the flattened array.
 ///
-/// >>> mx.argmax(mx.array([3, 1, 2]))
-/// array(0, dtype=uint32)
+/// Of equal elements the first one counts. NaN counts as larger than every number, so that the first NaN is
+/// found. No gradient flows through indices.
+///
+/// Args:
+#[doc = shared!(reduced_one)]
+///
+/// Returns:
+///     array: uint32, in the shape of `a` without the axis.
+///
+/// Raises:
+#[doc = shared!(axis_error)]
+///     ValueError: if there are no elements to choose from.
+///
+/// >>> mx.argmax(mx.array([[3, 1, 2], [4, 6, 5]]), axis=1)
+/// array([0, 1], dtype=uint32)
 #[pyfunction]
 #[pyo3(signature = (a, /, axis=None, keepdims=false, *, stream=None))]
 pub fn argmax(a: Arr, axis: Option<i64>, keepdims: bool, stream: S) -> Out {
     out(ops::argmax(&a.0, axis, keepdims, pick(stream)))
 }
 
-/// `exp(a)` divided by its sum over `axis` (all axes by default). Under `precise`, narrow floats are computed in
-/// float32.
+/// Exponentials of the elements divided by their sum over one axis, several, or all.
 ///
-/// >>> mx.softmax(mx.array([0.0, 0.0]))
-/// array([0.5, 0.5], dtype=float32)
+/// The results over the axes are positive and add up to 1. The largest element is subtracted first, so that
+/// nothing overflows. Integers and bool are computed in float32.
+///
+/// Args:
+///     a (array): Scores, of any shape.
+///     axis (int | Sequence[int], optional): Axis or axes to sum over; negative ones count from the last.
+///         None takes all. Default: None.
+///     precise (bool, optional): Whether half floats are computed in float32 and rounded at the end. Default:
+///         False.
+///
+/// Returns:
+///     array: Of the shape of `a`; float32 for integers and bool, else the dtype of `a`.
+///
+/// Raises:
+#[doc = shared!(axis_errors)]
+///
+/// >>> mx.softmax(mx.array([[0.0, 0.0], [1000.0, 0.0]]), axis=1)
+/// array([[0.5, 0.5],
+///        [1, 0]], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (a, /, axis=None, *, precise=false, stream=None))]
 fn softmax(a: Arr, axis: Option<Ints>, precise: bool, stream: S) -> Out {
     out(ops::softmax(&a.0, axis.as_ref().map(|x| &x.list[..]), precise, pick(stream)))
 }
 
-/// The elements in ascending order along `axis` (of the flattened array for None); NaN comes last.
+/// The elements in ascending order along an axis.
 ///
-/// >>> mx.sort(mx.array([3, 1, 2]))
-/// array([1, 2, 3], dtype=int32)
+/// NaN comes last. Complex numbers are ordered by their real parts, then by their imaginary parts. The
+/// gradient goes back to where each element came from. See `argsort` for the indices.
+///
+/// Args:
+#[doc = shared!(sorted)]
+///
+/// Returns:
+///     array: Of the shape of `a`, or of one axis where `axis` is None, in the dtype of `a`.
+///
+/// Raises:
+#[doc = shared!(axis_error)]
+///
+/// >>> mx.sort(mx.array([[3, 1, 2], [4, 6, 5]]))
+/// array([[1, 2, 3],
+///        [4, 5, 6]], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (a, /, axis=-1, *, stream=None))]
 fn sort(a: Arr, axis: Option<i64>, stream: S) -> Out {
     out(ops::sort(&a.0, axis, pick(stream)))
 }
 
-/// Indices (uint32) that sort along `axis`; equal elements keep their order.
+/// Indices that put the elements into ascending order along an axis.
+///
+/// Equal elements keep their order; NaN comes last. Use `take_along_axis` to apply the indices to an array.
+/// No gradient flows through indices.
+///
+/// Args:
+#[doc = shared!(sorted)]
+///
+/// Returns:
+///     array: uint32, of the shape of `a`, or of one axis where `axis` is None.
+///
+/// Raises:
+#[doc = shared!(axis_error)]
 ///
 /// >>> mx.argsort(mx.array([3, 1, 2]))
 /// array([1, 2, 0], dtype=uint32)

@@ -21,26 +21,80 @@ macro_rules! sums {
 }
 
 sums! {
-    /// Running sum along `axis`, of the flattened array by default. `reverse` runs from the end; without
-    /// `inclusive` each result leaves its own element out. `dtype` is converted to first; bool is summed as int32,
-    /// other integers wrap in their own dtype. Raises IndexError for an axis out of range.
+    /// Running sum along an axis or over the flattened array.
+    ///
+    /// Element i of the result is the sum of the elements up to i. bool is summed as int32; integers wrap
+    /// around in their own dtype. NaN stays from where it appears.
+    ///
+    /// Args:
+    #[doc = shared!(scanned)]
+    #[doc = shared!(scanned_as)]
+    ///
+    /// Returns:
+    ///     array: Of the shape of `a`, or of one axis where `axis` is None; the dtype is that of the sums.
+    ///
+    /// Raises:
+    #[doc = shared!(axis_error)]
     ///
     /// >>> mx.cumsum(mx.array([1, 2, 3]))
     /// array([1, 3, 6], dtype=int32)
+    /// >>> mx.cumsum(mx.array([1, 2, 3]), reverse=True, inclusive=False)
+    /// array([5, 3, 0], dtype=int32)
     cumsum = cumsum;
-    /// Running product along `axis`, of the flattened array by default. `reverse` runs from the end; without
-    /// `inclusive` each result leaves its own element out. `dtype` is converted to first. Raises IndexError for an
-    /// axis out of range.
+    /// Running product along an axis or over the flattened array.
+    ///
+    /// Element i of the result is the product of the elements up to i. Integers wrap around in their own
+    /// dtype; for bool it is the logical and. NaN stays from where it appears.
+    ///
+    /// Args:
+    #[doc = shared!(scanned)]
+    #[doc = shared!(scanned_as)]
+    ///
+    /// Returns:
+    ///     array: Of the shape of `a`, or of one axis where `axis` is None; the dtype is that of the
+    ///         products.
+    ///
+    /// Raises:
+    #[doc = shared!(axis_error)]
     ///
     /// >>> mx.cumprod(mx.array([2, 3, 4]))
     /// array([2, 6, 24], dtype=int32)
+    /// >>> mx.cumprod(mx.array([2, 3, 4]), reverse=True)
+    /// array([24, 12, 4], dtype=int32)
     cumprod = cumprod;
-    /// Running sum; another name of `cumsum`.
+    /// Running sum along an axis or over the flattened array: the array API's name of `cumsum`.
+    ///
+    /// Element i of the result is the sum of the elements up to i. bool is summed as int32; integers wrap
+    /// around in their own dtype.
+    ///
+    /// Args:
+    #[doc = shared!(scanned)]
+    #[doc = shared!(scanned_as)]
+    ///
+    /// Returns:
+    ///     array: Of the shape of `a`, or of one axis where `axis` is None; the dtype is that of the sums.
+    ///
+    /// Raises:
+    #[doc = shared!(axis_error)]
     ///
     /// >>> mx.cumulative_sum(mx.array([1, 2, 3]))
     /// array([1, 3, 6], dtype=int32)
     cumulative_sum = cumsum;
-    /// Running product; another name of `cumprod`.
+    /// Running product along an axis or over the flattened array: the array API's name of `cumprod`.
+    ///
+    /// Element i of the result is the product of the elements up to i. Integers wrap around in their own
+    /// dtype.
+    ///
+    /// Args:
+    #[doc = shared!(scanned)]
+    #[doc = shared!(scanned_as)]
+    ///
+    /// Returns:
+    ///     array: Of the shape of `a`, or of one axis where `axis` is None; the dtype is that of the
+    ///         products.
+    ///
+    /// Raises:
+    #[doc = shared!(axis_error)]
     ///
     /// >>> mx.cumulative_prod(mx.array([2, 3, 4]))
     /// array([2, 6, 24], dtype=int32)
@@ -59,31 +113,81 @@ macro_rules! scans {
 }
 
 scans! {
-    /// Running maximum along `axis`, of the flattened array by default; NaN stays once it has come. `reverse` runs
-    /// from the end; without `inclusive` each result leaves its own element out and the first is the least value.
+    /// Running maximum along an axis or over the flattened array.
+    ///
+    /// Element i of the result is the largest of the elements up to i. NaN stays from where it appears. The
+    /// maximum of no elements is minus infinity, or the least value of an integer dtype.
+    ///
+    /// Args:
+    #[doc = shared!(scanned)]
+    ///
+    /// Returns:
+    ///     array: Of the shape of `a`, or of one axis where `axis` is None, in the dtype of `a`.
+    ///
+    /// Raises:
+    #[doc = shared!(axis_error)]
     ///
     /// >>> mx.cummax(mx.array([1, 3, 2]))
     /// array([1, 3, 3], dtype=int32)
     cummax;
-    /// Running minimum along `axis`, of the flattened array by default; NaN stays once it has come. `reverse` runs
-    /// from the end; without `inclusive` each result leaves its own element out and the first is the greatest value.
+    /// Running minimum along an axis or over the flattened array.
+    ///
+    /// Element i of the result is the smallest of the elements up to i. NaN stays from where it appears. The
+    /// minimum of no elements is infinity, or the greatest value of an integer dtype.
+    ///
+    /// Args:
+    #[doc = shared!(scanned)]
+    ///
+    /// Returns:
+    ///     array: Of the shape of `a`, or of one axis where `axis` is None, in the dtype of `a`.
+    ///
+    /// Raises:
+    #[doc = shared!(axis_error)]
     ///
     /// >>> mx.cummin(mx.array([3, 1, 2]))
     /// array([3, 1, 1], dtype=int32)
     cummin;
-    /// Running `log(sum(exp(a)))` along `axis`, of the flattened array by default, without overflow; integers give
-    /// float32. `reverse` runs from the end; without `inclusive` each result leaves its own element out.
+    /// Running `log(sum(exp(a)))` along an axis or over the flattened array.
+    ///
+    /// Element i of the result is the logarithm of the sum of the exponentials up to i, computed without
+    /// overflow. The result of no elements is minus infinity. Integers and bool are computed in float32.
+    ///
+    /// Args:
+    #[doc = shared!(scanned)]
+    ///
+    /// Returns:
+    ///     array: Of the shape of `a`, or of one axis where `axis` is None; float32 for integers and bool,
+    ///         else the dtype of `a`.
+    ///
+    /// Raises:
+    #[doc = shared!(axis_error)]
     ///
     /// >>> mx.logcumsumexp(mx.array([0.0, 0.0]))
     /// array([0, 0.693147], dtype=float32)
     logcumsumexp;
 }
 
-/// The differences of neighbours along `axis`, taken `n` times; the axis gets shorter by `n`. For bool: whether
-/// neighbours differ. Raises ValueError for a negative `n` and IndexError for an axis out of range.
+/// Differences of neighbours along an axis.
+///
+/// One difference is the element behind less the element in front, so that the axis gets shorter by one; `n`
+/// of them are taken one after another. For bool it is whether the neighbours differ.
+///
+/// Args:
+///     a (array): Elements, with at least one axis.
+///     n (int, optional): How often differences are taken; 0 gives `a` itself. Default: 1.
+///     axis (int, optional): Axis of the neighbours; a negative one counts from the last. Default: -1.
+///
+/// Returns:
+///     array: Of the shape of `a` with `axis` shorter by `n`, but not below 0, in the dtype of `a`.
+///
+/// Raises:
+///     ValueError: if `n` is negative.
+///     IndexError: if the axis is out of range, as every axis is for an array without axes.
 ///
 /// >>> mx.diff(mx.array([1, 4, 9]))
 /// array([3, 5], dtype=int32)
+/// >>> mx.diff(mx.array([1, 4, 9]), n=2)
+/// array([2], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (a, /, n=1, axis=-1, *, stream=None))]
 fn diff(a: Arr, n: i64, axis: i64, stream: S) -> Out {

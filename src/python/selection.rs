@@ -9,8 +9,24 @@ use super::convert::{Arr, Ints, to_array};
 use super::device::{S, pick};
 use crate::ops;
 
-/// The elements rearranged along `axis` (of the flattened array for None) so that number `kth` is where sorting
-/// would put it, with none greater before it and none less after it. Raises ValueError for a `kth` out of range.
+/// The elements rearranged so that the element number `kth` is where sorting would put it.
+///
+/// None of the elements before it is greater and none behind it is less; otherwise their order is not
+/// specified. NaN counts as greatest. Cheaper guarantees than those of `sort`, to which it may fall back.
+///
+/// Args:
+///     a (array): What is rearranged, of any shape.
+///     kth (int): Position of the element that gets its place; a negative one counts from the end of the
+///         axis.
+///     axis (int, optional): Axis to rearrange along; a negative one counts from the last. None rearranges
+///         the flattened array. Default: -1.
+///
+/// Returns:
+///     array: Of the shape of `a`, or of one axis where `axis` is None, in the dtype of `a`.
+///
+/// Raises:
+#[doc = shared!(axis_error)]
+///     ValueError: if `kth` is out of range.
 ///
 /// >>> mx.partition(mx.array([2, 1, 3]), 2)[2]
 /// array(3, dtype=int32)
@@ -20,7 +36,24 @@ fn partition(a: Arr, kth: i64, axis: Option<i64>, stream: S) -> Out {
     out(ops::partition(&a.0, kth, axis, pick(stream)))
 }
 
-/// Indices (uint32) that partition along `axis` as `partition` does.
+/// Indices that rearrange the elements as `partition` does.
+///
+/// Element number `kth` of the rearranged array is where sorting would put it, with none greater before it
+/// and none less behind it. No gradient flows through indices.
+///
+/// Args:
+///     a (array): What is rearranged, of any shape.
+///     kth (int): Position of the element that gets its place; a negative one counts from the end of the
+///         axis.
+///     axis (int, optional): Axis to rearrange along; a negative one counts from the last. None takes the
+///         flattened array. Default: -1.
+///
+/// Returns:
+///     array: uint32, of the shape of `a`, or of one axis where `axis` is None.
+///
+/// Raises:
+#[doc = shared!(axis_error)]
+///     ValueError: if `kth` is out of range.
 ///
 /// >>> mx.argpartition(mx.array([2, 1, 3]), 2)[2]
 /// array(2, dtype=uint32)
@@ -30,30 +63,69 @@ fn argpartition(a: Arr, kth: i64, axis: Option<i64>, stream: S) -> Out {
     out(ops::argpartition(&a.0, kth, axis, pick(stream)))
 }
 
-/// The `k` largest elements along `axis` (of the flattened array for None), in no particular order. Raises
-/// ValueError for a `k` out of range.
+/// The `k` largest elements along an axis or of the flattened array.
 ///
-/// >>> mx.topk(mx.array([2, 1, 3]), 1)
-/// array([3], dtype=int32)
+/// They come in no particular order: use `sort` on the result where that matters, `argpartition` for the
+/// indices. NaN counts as greatest.
+///
+/// Args:
+///     a (array): Elements, of any shape.
+///     k (int): How many are taken, 0 included.
+///     axis (int, optional): Axis to choose along; a negative one counts from the last. None takes the
+///         flattened array. Default: -1.
+///
+/// Returns:
+///     array: Of the shape of `a` with `axis` of length `k`, in the dtype of `a`.
+///
+/// Raises:
+#[doc = shared!(axis_error)]
+///     ValueError: if `k` is negative or larger than the length of the axis.
+///
+/// >>> mx.sort(mx.topk(mx.array([5, 1, 9, 7]), 2))
+/// array([7, 9], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (a, /, k, axis=-1, *, stream=None))]
 fn topk(a: Arr, k: i64, axis: Option<i64>, stream: S) -> Out {
     out(ops::topk(&a.0, k, axis, pick(stream)))
 }
 
-/// The median over `axis` (all axes by default): the mean of the two middle elements of an even count, NaN if
-/// there is any. Integers give float32. Raises ValueError for an empty axis.
+/// Median of the elements over one axis, several, or all.
 ///
-/// >>> mx.median(mx.array([3, 1, 2, 4]))
-/// array(2.5, dtype=float32)
+/// It is the middle element in sorted order, or the mean of the two in the middle where their number is even.
+/// The result is NaN where an element is. Integers and bool are computed in float32.
+///
+/// Args:
+#[doc = shared!(reduced)]
+///
+/// Returns:
+///     array: Medians, in the shape of `a` without the reduced axes; float32 for integers and bool, else the
+///         dtype of `a`.
+///
+/// Raises:
+#[doc = shared!(empty_errors)]
+///
+/// >>> mx.median(mx.array([[3, 1, 2], [4, 8, 6]]), axis=1)
+/// array([2, 6], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (a, /, axis=None, keepdims=false, *, stream=None))]
 fn median(a: Arr, axis: Option<Ints>, keepdims: bool, stream: S) -> Out {
     out(ops::median(&a.0, axis.as_ref().map(|x| &x.list[..]), keepdims, pick(stream)))
 }
 
-/// Minimum and maximum over `axis` (all axes by default) as a pair; NaN wins in both. Raises ValueError for an
-/// empty axis.
+/// Smallest and largest element over one axis, several, or all.
+///
+/// Both are NaN where an element is. Complex numbers are compared by their real parts, then by their
+/// imaginary parts. Both extrema come from one call.
+///
+/// Args:
+#[doc = shared!(reduced)]
+///
+/// Returns:
+///     tuple[array, array]: Smallest and largest elements, both in the shape of `a` without the reduced axes
+///         and in its dtype.
+///
+/// Raises:
+#[doc = shared!(empty_errors)]
 ///
 /// >>> mx.minmax(mx.array([3, 1, 2]))
 /// (array(1, dtype=int32), array(3, dtype=int32))
@@ -64,22 +136,49 @@ fn minmax(a: Arr, axis: Option<Ints>, keepdims: bool, stream: S) -> PyResult<(Py
     Ok((PyArray::new(lo), PyArray::new(hi)))
 }
 
-/// How many elements over `axis` (all axes by default) are not zero, as int32; NaN counts.
+/// Number of elements that are not zero over one axis, several, or all.
 ///
-/// >>> mx.count_nonzero(mx.array([0, 1, 2]))
-/// array(2, dtype=int32)
+/// NaN is not zero and counts, as do both parts of a complex number: it is zero only where both are. True
+/// counts as one.
+///
+/// Args:
+#[doc = shared!(reduced)]
+///
+/// Returns:
+///     array: int32, in the shape of `a` without the reduced axes.
+///
+/// Raises:
+#[doc = shared!(axis_errors)]
+///
+/// >>> mx.count_nonzero(mx.array([[0, 1, 2], [0, 0, 3]]), axis=1)
+/// array([2, 1], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (a, /, *, axis=None, keepdims=false, stream=None))]
 fn count_nonzero(a: Arr, axis: Option<Ints>, keepdims: bool, stream: S) -> Out {
     out(ops::count_nonzero(&a.0, axis.as_ref().map(|x| &x.list[..]), keepdims, pick(stream)))
 }
 
-/// Where `values` would go in the sorted one-dimensional `sorted_sequence`: the first position that keeps it
-/// sorted, or the last one for the side 'right'; uint32 of the shape of `values`. NaN is greatest. Raises
-/// ValueError for another side or a sequence that is not one-dimensional.
+/// Where values would go in a sorted sequence so that it stays sorted.
+///
+/// For the side "left" it is the first such position, before elements that are equal to the value; for
+/// "right" the last one, behind them. NaN counts as greatest. Found by bisection; that the sequence is sorted
+/// is not checked.
+///
+/// Args:
+///     sorted_sequence (array): Elements in ascending order, of one axis.
+///     values (array): What is looked for, of any shape.
+///     side (str, optional): "left" or "right". Default: "left".
+///
+/// Returns:
+///     array: uint32 positions from 0 to the length of the sequence, in the shape of `values`.
+///
+/// Raises:
+///     ValueError: if the sequence has not one axis or the side is another one.
 ///
 /// >>> mx.searchsorted(mx.array([1, 2, 2, 4]), mx.array([2, 5]))
 /// array([1, 4], dtype=uint32)
+/// >>> mx.searchsorted(mx.array([1, 2, 2, 4]), mx.array([2, 5]), side="right")
+/// array([3, 4], dtype=uint32)
 #[pyfunction]
 #[pyo3(signature = (sorted_sequence, values, /, side="left", *, stream=None))]
 fn searchsorted(sorted_sequence: Arr, values: Arr, side: &str, stream: S) -> Out {
@@ -94,13 +193,34 @@ fn searchsorted(sorted_sequence: Arr, values: Arr, side: &str, stream: S) -> Out
     out(ops::searchsorted(&sorted_sequence.0, &values.0, right, pick(stream)))
 }
 
-/// The first `size` distinct elements of the flattened array in ascending order; if there are fewer, the rest is
-/// `fill_value` (the least element by default). On request with the index of each one's first occurrence
-/// (uint32), for each element of `a` the index of its value (uint32, the shape of `a`), and how often each occurs
-/// (int32, 0 for the fill). Each NaN is distinct. Raises ValueError for a negative size.
+/// Distinct elements of the flattened array in ascending order, as many as asked for.
+///
+/// The shape of a result cannot depend on values, so that the caller says how many to return: of more
+/// distinct elements the first `size` are kept, fewer are filled up. Each NaN is distinct from all others.
+///
+/// Args:
+///     a (array): Elements, of any shape.
+///     size (int): Length of the result.
+///     return_index (bool, optional): Whether to return where each value occurs first in the flattened array.
+///         Default: False.
+///     return_inverse (bool, optional): Whether to return the position of the value of each element of `a`.
+///         Default: False.
+///     return_counts (bool, optional): Whether to return how often each value occurs. Default: False.
+///     fill_value (array | number, optional): What missing values are filled up with. Default: None, the
+///         least element.
+///
+/// Returns:
+///     array | tuple[array, ...]: The values, (size,), in the dtype of `a`; where asked for, behind them the
+///         first indices (uint32, (size,)), the positions (uint32, the shape of `a`) and the counts (int32,
+///         (size,), 0 for fills).
+///
+/// Raises:
+///     ValueError: if `size` is negative, or `a` is empty and there is no `fill_value`.
 ///
 /// >>> mx.unique(mx.array([2, 1, 2]), 2)
 /// array([1, 2], dtype=int32)
+/// >>> mx.unique(mx.array([2, 1, 2]), 3, return_counts=True, fill_value=0)
+/// (array([1, 2, 0], dtype=int32), array([1, 2, 0], dtype=int32))
 #[pyfunction]
 #[pyo3(signature = (
     a, /, size, return_index=false, return_inverse=false, return_counts=false, fill_value=None, *, stream=None

@@ -19,8 +19,23 @@ fn all(args: &Bound<'_, PyTuple>) -> PyResult<Vec<Array>> {
     args.iter().map(|a| Ok(a.extract::<Arr>()?.0)).collect()
 }
 
-/// Coordinate arrays of the grid over one-dimensional arrays. With `indexing='xy'` the first two axes are
-/// exchanged; `'ij'` keeps them. Sparse grids keep length 1 along the axes of the other arrays.
+/// Grids of coordinates: each array repeated along the axes of all others.
+///
+/// The result number i varies with the elements of array i only, so that together they name every point of
+/// the grid. No data is copied.
+///
+/// Args:
+///     arrays (array): Coordinates along each axis; they are flattened.
+///     sparse (bool, optional): Whether the grids keep length 1 along the axes of the other arrays, which
+///         broadcasts to the same. Default: False.
+///     indexing (str, optional): "xy", where the first two axes are swapped as for pictures, or "ij", where
+///         axis i belongs to array i. Default: "xy".
+///
+/// Returns:
+///     tuple[array, ...]: One grid for each array, in its dtype.
+///
+/// Raises:
+///     ValueError: if `indexing` is another one.
 ///
 /// >>> mx.meshgrid(mx.array([1, 2]), mx.array([3]))
 /// (array([[1, 2]], dtype=int32), array([[3, 3]], dtype=int32))
@@ -43,8 +58,19 @@ fn meshgrid<'py>(
     tuple(arrays.py(), ops::meshgrid(&all(arrays)?, sparse.unwrap_or(false), xy, pick(stream))?)
 }
 
-/// The slices of `x` along `axis`, without that axis, as a tuple: the inverse of `stack`. Raises IndexError for an
-/// axis out of range.
+/// The parts of an array along one axis, which they lack: the inverse of `stack`.
+///
+/// No data is copied.
+///
+/// Args:
+///     x (array): Elements, with at least one axis.
+///     axis (int, optional): Axis to take apart; a negative one counts from the last. Default: 0.
+///
+/// Returns:
+///     tuple[array, ...]: As many arrays as the axis is long, in the dtype of `x`.
+///
+/// Raises:
+///     IndexError: if the axis is out of range.
 ///
 /// >>> mx.unstack(mx.array([[1, 2], [3, 4]]))
 /// (array([1, 2], dtype=int32), array([3, 4], dtype=int32))
@@ -69,8 +95,20 @@ fn several(x: &Bound<'_, PyAny>) -> PyResult<Vec<Array>> {
     x.try_iter()?.map(|a| Ok(a?.extract::<Arr>().map_err(|_| fail())?.0)).collect()
 }
 
-/// `inputs`, an array or a sequence of arrays, unchanged, but computed only after `dependencies`. A sequence comes
-/// back as a list. Gradients pass to the inputs alone.
+/// Arrays unchanged, but computed only after others.
+///
+/// For side effects that must come first, such as a `send` before a `recv`. No data is copied. Gradients pass
+/// to the inputs alone.
+///
+/// Args:
+///     inputs (array | Sequence[array]): What is returned.
+///     dependencies (array | Sequence[array]): What is computed before.
+///
+/// Returns:
+///     array | list[array]: The inputs; a sequence comes back as a list.
+///
+/// Raises:
+///     TypeError: if something else than arrays is given.
 ///
 /// >>> mx.depends(mx.array([1, 2]), mx.zeros(3))
 /// array([1, 2], dtype=int32)

@@ -19,9 +19,22 @@ fn leaves(args: &Bound<'_, PyTuple>) -> PyResult<Vec<Array>> {
     Ok(all)
 }
 
-/// Computes arrays, or trees (dict, list, tuple) of arrays, and waits for them. Other leaves are passed over.
+/// Computes arrays and waits for them.
 ///
-/// >>> mx.eval(mx.ones(2), {'w': mx.zeros(3)})
+/// Operations only build a graph; this computes what the arrays need of it. Printing, `item`, conversion and
+/// comparison as bool do the same for their array.
+///
+/// Args:
+///     args (array | tree): Arrays, or trees (dict, list, tuple) of arrays; other leaves are passed over.
+///
+/// Returns:
+///     None
+///
+/// Raises:
+///     RuntimeError: if an operation fails, memory among its reasons.
+///
+/// >>> x = mx.ones(2) + 1
+/// >>> mx.eval(x, {'w': mx.zeros(3)})
 #[pyfunction]
 #[pyo3(signature = (*args))]
 fn eval(py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<()> {
@@ -29,11 +42,26 @@ fn eval(py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<()> {
     Ok(py.detach(|| transforms::eval(&all))?)
 }
 
-/// As `eval`, but returns once the work is submitted or, where a graph is large and runs on a GPU, handed to the
-/// thread that submits it: what goes wrong there is raised where a result is read.
+/// Starts to compute arrays and does not wait for them.
+///
+/// It returns once the work is submitted or, where a graph is large and runs on a GPU, handed to the thread
+/// that submits it. The results may go into other operations at once; who reads one waits for it. So the next
+/// step of a loop can be built while this one runs.
+///
+/// Args:
+///     args (array | tree): Arrays, or trees (dict, list, tuple) of arrays; other leaves are passed over.
+///
+/// Returns:
+///     None
+///
+/// Raises:
+///     RuntimeError: if an operation fails that runs at once; later failures are raised where a result is
+///         read.
 ///
 /// >>> x = mx.ones(2) + 1
 /// >>> mx.async_eval(x)
+/// >>> x.tolist()
+/// [2.0, 2.0]
 #[pyfunction]
 #[pyo3(signature = (*args))]
 fn async_eval(py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<()> {
@@ -257,14 +285,30 @@ impl GradFunction {
     }
 }
 
-/// A function that returns the gradient of the scalar that `fun` returns, by its arguments `argnums` (positions;
-/// 0 by default, where no names are given) and `argnames`. Arguments may be trees of arrays; the gradient of each
-/// has its form. Several positions give a tuple; names give a pair of that and a dict.
+/// A function that returns the gradient of another one.
 ///
-/// Raises ValueError when `fun` does not return a scalar array or an argument holds something else than arrays.
+/// `fun` returns a scalar array. Its arguments may be trees (dict, list, tuple) of arrays, whose gradient has
+/// the same form. Gradients of gradients nest to any order.
+///
+/// Args:
+///     fun (Callable): The function to differentiate.
+///     argnums (int | Sequence[int], optional): Positions of the arguments by which to differentiate.
+///         Default: None, 0 where no names are given.
+///     argnames (str | Sequence[str], optional): Names of the arguments by which to differentiate. Default:
+///         [].
+///
+/// Returns:
+///     Callable: Takes the arguments of `fun`. One position gives a gradient, several a tuple; with names it
+///         is the pair of that (None without positions) and a dict.
+///
+/// Raises:
+///     ValueError: if positions or names repeat or are out of range; when called, if `fun` returns something
+///         else than a scalar array, or an argument holds something else than arrays.
 ///
 /// >>> mx.grad(lambda x: x * x)(mx.array(3.0))
 /// array(6, dtype=float32)
+/// >>> mx.grad(lambda x, y: x * y, argnums=(0, 1))(mx.array(2.0), mx.array(5.0))
+/// (array(5, dtype=float32), array(2, dtype=float32))
 #[pyfunction]
 #[pyo3(
     signature = (fun, argnums=None, argnames=None),
@@ -278,8 +322,25 @@ fn grad(
     GradFunction::new("grad", fun, argnums, argnames, false)
 }
 
-/// As `grad`, but the function returns the pair of value and gradient. `fun` may return a tuple whose first
-/// element is the scalar; the others are handed through.
+/// A function that returns the value of another one and its gradient, both from one evaluation.
+///
+/// As `grad`, but `fun` may also return a tuple whose first element is the scalar; the others are handed
+/// through. See `mlx.nn.value_and_grad` for the parameters of a module.
+///
+/// Args:
+///     fun (Callable): The function to differentiate.
+///     argnums (int | Sequence[int], optional): Positions of the arguments by which to differentiate.
+///         Default: None, 0 where no names are given.
+///     argnames (str | Sequence[str], optional): Names of the arguments by which to differentiate. Default:
+///         [].
+///
+/// Returns:
+///     Callable: Takes the arguments of `fun` and returns the pair of what `fun` returns and of what `grad`
+///         would.
+///
+/// Raises:
+///     ValueError: if positions or names repeat or are out of range; when called, if the value is no scalar
+///         array, or an argument holds something else than arrays.
 ///
 /// >>> mx.value_and_grad(lambda x: x * x)(mx.array(3.0))
 /// (array(9, dtype=float32), array(6, dtype=float32))
@@ -326,8 +387,20 @@ fn pair(lists: (Vec<Array>, Vec<Array>)) -> Pair {
     (wrap(lists.0), wrap(lists.1))
 }
 
-/// Outputs of `fun` at `primals`, and the products of `cotangents` (one for each output) with its Jacobian: one
-/// for each primal.
+/// Outputs of a function, and the products of cotangents with its Jacobian (reverse mode).
+///
+/// The product for a primal is the gradient of the sum of outputs times cotangents.
+///
+/// Args:
+///     fun (Callable): A function of arrays that returns an array or a list of arrays.
+///     primals (Sequence[array]): Where it is evaluated.
+///     cotangents (Sequence[array]): One for each output, of its shape.
+///
+/// Returns:
+///     tuple[list[array], list[array]]: The outputs, and one product for each primal.
+///
+/// Raises:
+///     ValueError: if there are not as many cotangents as outputs, or a shape differs.
 ///
 /// >>> mx.vjp(lambda x: 2 * x, [mx.array(3.0)], [mx.array(1.0)])
 /// ([array(6, dtype=float32)], [array(2, dtype=float32)])
@@ -337,8 +410,20 @@ fn vjp(fun: &Bound<'_, PyAny>, primals: &Bound<'_, PyAny>, cotangents: &Bound<'_
     guarded(|a| plain(fun, a), |f| transforms::vjp(f, &primals, &cotangents)).map(pair)
 }
 
-/// Outputs of `fun` at `primals`, and the products of its Jacobian with `tangents` (one for each primal): one for
-/// each output.
+/// Outputs of a function, and the products of its Jacobian with tangents (forward mode).
+///
+/// The product for an output is its derivative in the direction of the tangents.
+///
+/// Args:
+///     fun (Callable): A function of arrays that returns an array or a list of arrays.
+///     primals (Sequence[array]): Where it is evaluated.
+///     tangents (Sequence[array]): One for each primal, of its shape.
+///
+/// Returns:
+///     tuple[list[array], list[array]]: The outputs, and one product for each output.
+///
+/// Raises:
+///     ValueError: if there are not as many tangents as primals, or a shape differs.
 ///
 /// >>> mx.jvp(lambda x: 2 * x, [mx.array(3.0)], [mx.array(1.0)])
 /// ([array(6, dtype=float32)], [array(2, dtype=float32)])
@@ -349,6 +434,17 @@ fn jvp(fun: &Bound<'_, PyAny>, primals: &Bound<'_, PyAny>, tangents: &Bound<'_, 
 }
 
 /// The array itself, through which no gradient flows.
+///
+/// To transforms it is a constant. Nothing is computed or copied.
+///
+/// Args:
+///     a (array): Elements of any shape and dtype.
+///
+/// Returns:
+///     array: `a`, whose derivative counts as zero.
+///
+/// Raises:
+///     TypeError: if `a` is no array.
 ///
 /// >>> mx.grad(lambda x: x * mx.stop_gradient(x))(mx.array(3.0))
 /// array(3, dtype=float32)

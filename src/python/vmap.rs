@@ -92,11 +92,24 @@ impl VmapFunction {
     }
 }
 
-/// A function that applies `fun` to every element along an axis of its arguments and stacks the results.
+/// A function that applies another one to every element along an axis of its arguments, all at once.
 ///
-/// `in_axes` says along which axis each argument is taken apart: an integer for all of them, or a tree of the form
-/// of the arguments with integers, or `None` for what every element shares. `out_axes` says where the results are
-/// stacked. Raises ValueError where the lengths of the axes differ.
+/// `fun` sees arrays without that axis; operations run once, on all elements. Calls nest, and go with
+/// gradients and `compile`.
+///
+/// Args:
+///     fun (Callable): A function of trees of arrays that returns an array or a tree of arrays.
+///     in_axes (int | tree, optional): Axis along which each argument is taken apart: one integer for all, or
+///         a tree of the form of the arguments (or of their upper part) with integers, and None for what
+///         every element shares. Default: 0.
+///     out_axes (int | tree, optional): Axis along which each result is stacked, in the same way. Default: 0.
+///
+/// Returns:
+///     Callable: Takes the arguments of `fun` and returns its results, stacked.
+///
+/// Raises:
+///     ValueError: when called, if the lengths of the axes differ or a tree does not fit.
+///     IndexError: when called, if an axis is out of range.
 ///
 /// >>> mx.vmap(lambda x, y: x * y, in_axes=(0, None))(mx.array([1, 2]), mx.array(3))
 /// array([3, 6], dtype=int32)

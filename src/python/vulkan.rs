@@ -47,19 +47,25 @@ fn counted() -> Tree {
     Tree::map(all)
 }
 
-/// What ran since the process started (or the last reset), as a dict:
+/// What ran on GPUs since the process started, or since the last reset.
 ///
-/// - `dispatches`, `barriers`; `kernels`: dispatches by kernel; `matmul` and `conv`: the same for these families
-/// - `quantized_matmul`: products by kernel, rows of x and groups of codes along the sums
-/// - `attention`: calls by kernel, number of queries, number of keys, parts that the keys were cut into
-/// - `pipelines` and `spirv`: hits and misses of the caches, seconds spent building
-/// - `command_buffers`: how many, commands in all and on average, and how many by powers of two of commands
-/// - `uploads` and `downloads`: copies that needed a command, and their bytes
-/// - `recordings`: graphs of `async_eval` that a thread of its own recorded (MLX_VK_RECORDER)
-/// - `host_ops`: operations handed to CPU streams; `fallbacks`: operations of GPU streams that ran on the host
+/// - `dispatches`, `barriers`; `kernels`: dispatches by kernel; `matmul` and `conv`: the same for these
+/// families - `quantized_matmul`: products by kernel, rows of x and groups of codes along the sums -
+/// `attention`: calls by kernel, number of queries, number of keys, parts that the keys were cut into -
+/// `pipelines` and `spirv`: hits and misses of the caches, seconds spent building - `command_buffers`: how
+/// many, commands in all and on average, and how many by powers of two of commands - `uploads` and
+/// `downloads`: copies that needed a command, and their bytes - `recordings`: graphs of `async_eval` that a
+/// thread of its own recorded (MLX_VK_RECORDER) - `host_ops`: operations handed to CPU streams; `fallbacks`:
+/// operations of GPU streams that ran on the host
 ///
-/// With `reset` the counters start from zero afterwards, `recordings` and `host_ops` excepted. MLX_VK_STATS=1 prints
-/// all of it when the process ends.
+/// MLX_VK_STATS=1 prints all of it when the process ends.
+///
+/// Args:
+///     reset (bool, optional): Whether the counters start from zero afterwards, `recordings` and `host_ops`
+///         excepted. Default: False.
+///
+/// Returns:
+///     dict[str, object]: Counters by name, as above.
 ///
 /// >>> stats = mx.vulkan.stats()
 /// >>> stats["host_ops"] >= 0
@@ -77,8 +83,19 @@ fn stats(py: Python<'_>, reset: bool) -> PyResult<Bound<'_, PyAny>> {
     Ok(all)
 }
 
-/// Facts about Vulkan device `index`, which is opened for it: driver, memory, queues, limits, probed features, and
-/// which kernels follow from them. Raises ValueError when there is no such device.
+/// Facts about a Vulkan device, which is opened for it.
+///
+/// Driver, memory, queues, limits, probed features, and which kernels follow from them. `python -m mlx.info`
+/// prints it.
+///
+/// Args:
+///     index (int, optional): Position in the ranked list of devices. Default: 0.
+///
+/// Returns:
+///     dict[str, object]: A tree of facts.
+///
+/// Raises:
+///     ValueError: if there is no such device.
 ///
 /// >>> facts = mx.vulkan.describe() if mx.vulkan.is_available() else {"features": {}}
 /// >>> "features" in facts
@@ -98,7 +115,12 @@ fn describe(py: Python<'_>, index: u32) -> PyResult<Bound<'_, PyAny>> {
     }
 }
 
-/// The folder of compiled kernels, how many files it holds and their bytes.
+/// Facts about the cache of compiled kernels on disk.
+///
+/// It may be removed at any time; kernels are then compiled again.
+///
+/// Returns:
+///     dict[str, object]: The folder, how many files it holds (`files`) and their bytes.
 ///
 /// >>> mx.vulkan.cache_info()["files"] >= 0
 /// True
@@ -113,11 +135,16 @@ fn cache_info(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
 
 /// Times everything that runs inside a `with` block: kernels and copies on the GPUs, and what the host does.
 ///
-/// Commands are timed as they run, so that some may overlap; with `isolate` a barrier keeps them apart, and each
-/// time is the kernel's own. The block's work is waited for at its end. Profiles may be nested and may run on
-/// several threads: each sees what all threads do meanwhile. Without a GPU the host's part is left.
+/// The block's work is waited for at its end. Profiles may be nested and may run on several threads: each
+/// sees what all threads do meanwhile. Without a GPU the host's part is left.
 ///
-/// The result prints as a table; `save(path)` writes a trace for Perfetto, `plot()` draws.
+/// Args:
+///     isolate (bool, optional): Whether a barrier keeps commands apart, so that each time is the kernel's
+///         own; else some may overlap. Default: False.
+///
+/// Returns:
+///     Profile: For a `with` statement. It prints as a table; `save(path)` writes a trace for Perfetto,
+///         `plot()` draws.
 ///
 /// >>> with mx.vulkan.profile() as p:
 /// ...     mx.eval(mx.ones(4) + 1)

@@ -32,22 +32,44 @@ macro_rules! windows {
 }
 
 windows! {
-    /// Bartlett window of `M` points: a triangle that is zero at both ends. float32.
+    /// Bartlett window: a triangle that is zero at both ends.
+    ///
+    /// Point n is `1 - abs(2 * n / (M - 1) - 1)`. One point alone is 1.
+    ///
+    /// Args:
+    #[doc = shared!(window)]
     ///
     /// >>> mx.bartlett(5)
     /// array([0, 0.5, 1, 0.5, 0], dtype=float32)
     bartlett;
-    /// Blackman window of `M` points: three cosine terms, zero at both ends. float32.
+    /// Blackman window: three cosine terms, zero at both ends, with very low side lobes.
+    ///
+    /// Point n is `0.42 - 0.5 * cos(2 * pi * n / (M - 1)) + 0.08 * cos(4 * pi * n / (M - 1))`. One point
+    /// alone is 1.
+    ///
+    /// Args:
+    #[doc = shared!(window)]
     ///
     /// >>> mx.blackman(3)
     /// array([0, 1, 0], dtype=float32)
     blackman;
-    /// Hamming window of `M` points: a raised cosine, 0.08 at both ends. float32.
+    /// Hamming window: a raised cosine, 0.08 at both ends, with a low first side lobe.
+    ///
+    /// Point n is `0.54 - 0.46 * cos(2 * pi * n / (M - 1))`. One point alone is 1.
+    ///
+    /// Args:
+    #[doc = shared!(window)]
     ///
     /// >>> mx.hamming(3)
     /// array([0.08, 1, 0.08], dtype=float32)
     hamming;
-    /// Hann window of `M` points: a raised cosine, zero at both ends. float32.
+    /// Hann window: a raised cosine, zero at both ends.
+    ///
+    /// Point n is `0.5 - 0.5 * cos(2 * pi * n / (M - 1))`. One point alone is 1. See `mlx.core.fft.stft`,
+    /// which takes it by name.
+    ///
+    /// Args:
+    #[doc = shared!(window)]
     ///
     /// >>> mx.hanning(5)
     /// array([0, 0.5, 1, 0.5, 0], dtype=float32)
