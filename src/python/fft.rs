@@ -136,8 +136,8 @@ lines! {
     /// Raises:
     #[doc = shared!(line_errors)]
     ///
-    /// >>> mx.fft.rfft(mx.array([1.0, 2.0, 3.0, 4.0]))
-    /// array([10+0j, -2+2j, -2+0j], dtype=complex64)
+    /// >>> mx.fft.rfft(mx.array([3.0, 1.0]))
+    /// array([4+0j, 2+0j], dtype=complex64)
     rfft(Half, false);
     /// Real elements along one axis from the coefficients that `rfft` returns.
     ///

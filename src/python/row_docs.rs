@@ -30,11 +30,11 @@ fn accepted(rule: TypeRule) -> &'static str {
         TypeRule::Same | TypeRule::Bool | TypeRule::Real | TypeRule::Select => "every dtype",
         TypeRule::NotBool => "every dtype but bool",
         TypeRule::NotComplex => "every dtype but complex64",
-        TypeRule::Float => "every dtype; integers and bool are computed in float32",
-        TypeRule::FloatNotComplex => "every dtype but complex64; integers and bool are computed in float32",
-        TypeRule::Logical => "every dtype; what is not zero counts as true, NaN included",
+        TypeRule::Float => "every dtype, integers and bool in float32",
+        TypeRule::FloatNotComplex => "every dtype but complex64, integers and bool in float32",
+        TypeRule::Logical => "every dtype, where what is not zero counts as true",
         TypeRule::IntOnly => "integers or bool",
-        TypeRule::Shift => "integers; bool counts as uint8",
+        TypeRule::Shift => "integers, and bool, which counts as uint8",
         TypeRule::ToFloat8 => "real floating dtypes",
         TypeRule::FromFloat8 => "uint8",
     }
@@ -116,11 +116,11 @@ fn example(text: &str) -> String {
 
 /// The documentation of a row of one or two operands under one of its names.
 pub fn text(row: &Row, name: &str) -> String {
-    let others: Vec<String> =
-        row.aliases.iter().chain([&row.name]).filter(|n| **n != name).map(|n| format!("`{n}`")).collect();
     let mut about = row.doc.to_string();
-    if !others.is_empty() {
-        about += &format!(" Another name of {}.", others.join(" and "));
+    if name != row.name {
+        about += &format!(" Another name of `{}`.", row.name);
+    } else if let [alias] = row.aliases {
+        about += &format!(" Also called `{alias}`.");
     }
     let mut parts: Vec<String> = about.split('\n').map(|p| wrap(p, 0, 0)).collect();
     parts.extend(derivatives(row).map(|d| wrap(&d, 0, 0)));
@@ -132,13 +132,13 @@ pub fn text(row: &Row, name: &str) -> String {
     };
     let kind = if row.name == "trunc" { "array" } else { "array | number" };
     let (shape, common) = if row.arity == 1 {
-        item(format!("a ({kind}): Elements of any shape; {takes}."));
-        ("the shape of `a`", "the dtype of `a`")
+        item(format!("a ({kind}): Elements of any shape: {takes}."));
+        ("the shape of `a`", "that of `a`")
     } else {
         item(format!(
-            "a ({kind}): The first operand; {takes}. A Python number adapts to the dtype of the other operand."
+            "a ({kind}): The first operand: {takes}. A Python number adapts to the dtype of the other operand."
         ));
-        item(format!("b ({kind}): The second operand; its shape broadcasts with that of `a`."));
+        item(format!("b ({kind}): The second operand, whose shape broadcasts with that of `a`."));
         ("the broadcast shape", "the promoted dtype of both (see `result_type`)")
     };
     sections.push_str("\nReturns:\n");
@@ -146,7 +146,7 @@ pub fn text(row: &Row, name: &str) -> String {
         sections.push_str(&wrap(&text, 4, 4));
         sections.push('\n');
     };
-    item(format!("array: One element for each, in {shape}. The dtype is {}.", result(row.rule, common)));
+    item(format!("array: One element for each, in {shape}. Its dtype is {}.", result(row.rule, common)));
     let raised = errors(row);
     if !raised.is_empty() {
         sections.push_str("\nRaises:\n");
