@@ -5,4 +5,13 @@
 __all__ = ['is_available']
 
 def is_available() -> bool:
-    """Whether this backend is available: never, in this distribution."""
+    """Whether this backend is available: never, since this library computes on CPUs and through Vulkan.
+
+    Programs ask before they use what only that backend has. See `mlx.core.vulkan.is_available`.
+
+    Returns:
+        bool: False.
+
+    >>> mx.metal.is_available(), mx.cuda.is_available()
+    (False, False)
+    """

@@ -15,66 +15,208 @@ class Group:
     1
     """
     def rank(self, /) -> int:
-        """The number of this process in the group, from 0."""
+        """The number of this process in the group, from 0 on.
+
+        Returns:
+            int: The number.
+
+        >>> mx.distributed.init().rank()
+        0
+        """
     def size(self, /) -> int:
-        """How many processes are in the group."""
+        """How many processes are in the group.
+
+        Returns:
+            int: The count.
+
+        >>> mx.distributed.init().size()
+        1
+        """
     def split(self, /, color: int, key: int = ...) -> Group:
-        """Splits the group by `color`, ordered by `key`. Raises RuntimeError: one process cannot be split."""
+        """Splits the group into groups.
+
+        Args:
+            color (int): Processes with the same number come into the same group.
+            key (int, optional): What processes are ordered by in it; a negative one keeps the order. Default:
+                -1.
+
+        Returns:
+            Group: The group of this process.
+
+        Raises:
+            RuntimeError: if the group has one process alone.
+
+        >>> try:
+        ...     mx.distributed.init().split(0)
+        ... except RuntimeError as error:
+        ...     print("split" in str(error))
+        True
+        """
 
 def all_gather(x: array, *, group: Group | None = ..., stream: _StreamOrDevice = ...) -> array:
-    """The `x` of all processes of a group, joined along the first axis: `x` itself for one.
+    """The arrays of all processes, joined along the first axis in the order of ranks; every process gets them.
+
+    Args:
+        x (array): The array of this process, of the same shape and dtype everywhere.
+        group (Group, optional): The group. Default: None, that of all processes.
+
+    Returns:
+        array: With a first axis longer by the number of processes; `x` itself for one.
 
     >>> mx.distributed.all_gather(mx.array([1, 2]))
     array([1, 2], dtype=int32)
     """
 
 def all_max(x: array, *, group: Group | None = ..., stream: _StreamOrDevice = ...) -> array:
-    """The largest values of `x` over the processes of a group, all by default: `x` itself for one.
+    """Largest elements of the arrays of all processes, place by place; every process gets them.
+
+    Args:
+        x (array): The array of this process, of the same shape and dtype everywhere.
+        group (Group, optional): The group. Default: None, that of all processes.
+
+    Returns:
+        array: Of the shape and dtype of `x`; `x` itself for one process.
 
     >>> mx.distributed.all_max(mx.array([1, 2]))
     array([1, 2], dtype=int32)
     """
 
 def all_min(x: array, *, group: Group | None = ..., stream: _StreamOrDevice = ...) -> array:
-    """The least values of `x` over the processes of a group, all by default: `x` itself for one.
+    """Smallest elements of the arrays of all processes, place by place; every process gets them.
+
+    Args:
+        x (array): The array of this process, of the same shape and dtype everywhere.
+        group (Group, optional): The group. Default: None, that of all processes.
+
+    Returns:
+        array: Of the shape and dtype of `x`; `x` itself for one process.
 
     >>> mx.distributed.all_min(mx.array([1, 2]))
     array([1, 2], dtype=int32)
     """
 
 def all_sum(x: array, *, group: Group | None = ..., stream: _StreamOrDevice = ...) -> array:
-    """The sum of `x` over the processes of a group, all by default: `x` itself for one.
+    """Sums of the arrays of all processes, element by element; every process gets them.
+
+    Args:
+        x (array): The array of this process, of the same shape and dtype everywhere.
+        group (Group, optional): The group. Default: None, that of all processes.
+
+    Returns:
+        array: Of the shape and dtype of `x`; `x` itself for one process.
 
     >>> mx.distributed.all_sum(mx.array([1, 2]))
     array([1, 2], dtype=int32)
     """
 
 def init(strict: bool = ..., backend: str = ..., *, all_gather_factory: Callable[[int, int], Callable[[bytes, int], bytes]] | None = ...) -> Group:
-    """The group of all processes, which is this one alone. With `strict` raises RuntimeError, since no backend can be
-    started; raises ValueError for a backend of an unknown name.
+    """The group of all processes.
+
+    Without a backend it is this process alone, and the operations of this module return their input.
+
+    Args:
+        strict (bool, optional): Whether to raise where no backend can be started. Default: False.
+        backend (str, optional): Name of the backend, or "any". Default: "any".
+        all_gather_factory (Callable, optional): For backends that exchange bytes through a function of the
+            caller. Default: None.
+
+    Returns:
+        Group: The group.
+
+    Raises:
+        RuntimeError: if `strict` is given and no backend can be started.
+        ValueError: if the name of the backend is unknown.
 
     >>> mx.distributed.init().rank()
     0
     """
 
 def is_available(backend: str = ...) -> bool:
-    """Whether a backend that connects processes can be used: none is built in.
+    """Whether a backend that connects processes can be used.
 
-    >>> mx.distributed.is_available()
-    False
+    Args:
+        backend (str, optional): Name of the backend, or "any". Default: "any".
+
+    Returns:
+        bool: Whether it can.
+
+    >>> mx.distributed.is_available("mpi") in (True, False)
+    True
     """
 
 def recv(shape: Sequence[int], dtype: Dtype, src: int, *, group: Group | None = ..., stream: _StreamOrDevice = ...) -> array:
-    """Receives an array of a shape and dtype from the process `src`. Raises ValueError: there is no other process."""
+    """Receives an array that another process sends with `send`.
+
+    Args:
+        shape (Sequence[int]): Shape of the array.
+        dtype (Dtype): Dtype of the array.
+        src (int): Rank of the process that sends it.
+        group (Group, optional): The group. Default: None, that of all processes.
+
+    Returns:
+        array: What was sent.
+
+    Raises:
+        ValueError: if the group has one process alone.
+
+    >>> try:
+    ...     mx.distributed.recv((2,), mx.float32, 0)
+    ... except ValueError as error:
+    ...     print("singleton" in str(error))
+    True
+    """
 
 def recv_like(x: array, src: int, *, group: Group | None = ..., stream: _StreamOrDevice = ...) -> array:
-    """Receives an array that looks like `x` from the process `src`. Raises ValueError: there is no other process."""
+    """Receives an array of the shape and dtype of another one, which a process sends with `send`.
+
+    Args:
+        x (array): Whose shape and dtype the array has.
+        src (int): Rank of the process that sends it.
+        group (Group, optional): The group. Default: None, that of all processes.
+
+    Returns:
+        array: What was sent.
+
+    Raises:
+        ValueError: if the group has one process alone.
+
+    >>> try:
+    ...     mx.distributed.recv_like(mx.array([1]), 0)
+    ... except ValueError as error:
+    ...     print("singleton" in str(error))
+    True
+    """
 
 def send(x: array, dst: int, *, group: Group | None = ..., stream: _StreamOrDevice = ...) -> array:
-    """Sends `x` to the process `dst`. Raises ValueError: there is no other process."""
+    """Sends an array to another process, which receives it with `recv`.
+
+    Args:
+        x (array): What is sent.
+        dst (int): Rank of the process that receives it.
+        group (Group, optional): The group. Default: None, that of all processes.
+
+    Returns:
+        array: `x`; it is sent when that is evaluated.
+
+    Raises:
+        ValueError: if the group has one process alone.
+
+    >>> try:
+    ...     mx.distributed.send(mx.array([1]), 1)
+    ... except ValueError as error:
+    ...     print("singleton" in str(error))
+    True
+    """
 
 def sum_scatter(x: array, *, group: Group | None = ..., stream: _StreamOrDevice = ...) -> array:
-    """This process's part, along the first axis, of the sum of `x` over a group: `x` itself for one.
+    """Sums of the arrays of all processes, of which each process gets its part along the first axis.
+
+    Args:
+        x (array): The array of this process, of the same shape and dtype everywhere.
+        group (Group, optional): The group. Default: None, that of all processes.
+
+    Returns:
+        array: With a first axis divided by the number of processes; `x` itself for one.
 
     >>> mx.distributed.sum_scatter(mx.array([1, 2]))
     array([1, 2], dtype=int32)

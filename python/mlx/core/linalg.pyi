@@ -1,15 +1,29 @@
 # Written by tools/stubs.py from the module itself; do not edit.
 """Linear algebra."""
 
+from collections.abc import Sequence
 from typing import Any
 from . import _ArrayLike, _StreamOrDevice, array
 
 __all__ = ['cholesky', 'cholesky_inv', 'cross', 'det', 'eig', 'eigh', 'eigvals', 'eigvalsh', 'inv', 'lu', 'lu_factor', 'norm', 'pinv', 'qr', 'slogdet', 'solve', 'solve_triangular', 'svd', 'tri_inv']
 
 def cholesky(a: array, upper: _ArrayLike = ..., *, stream: _StreamOrDevice = ...) -> array:
-    """The lower factor `l` of symmetric positive semi-definite matrices, `a = l @ l.T`, or with `upper` the upper one,
-    `a = u.T @ u`. Only that triangle is read. NaN where the matrix is not positive semi-definite. float32 or float64,
-    CPU streams only (ValueError otherwise).
+    """Cholesky factors of symmetric positive semi-definite matrices: `a = l @ l.T`.
+
+    Only the triangle of the factor is read, so that symmetry is not checked. Of a matrix that is not positive
+    semi-definite the factor is meaningless (NaN).
+
+    Args:
+        a (array): Square matrices, (..., n, n), of dtype float32 or float64.
+        upper (bool, optional): Whether the factor is the upper one, `a = u.T @ u`; else the lower one.
+            Default: False.
+
+    Returns:
+        array: Triangular factors, of the shape and dtype of `a`.
+
+    Raises:
+        ValueError: if the matrices are not square, a shape or the dtype does not fit, or the stream is one of
+            a GPU.
 
     >>> mx.linalg.cholesky(mx.array([[4.0, 2.0], [2.0, 5.0]]), stream=mx.cpu)
     array([[2, 0],
@@ -17,8 +31,22 @@ def cholesky(a: array, upper: _ArrayLike = ..., *, stream: _StreamOrDevice = ...
     """
 
 def cholesky_inv(a: array, upper: _ArrayLike = ..., *, stream: _StreamOrDevice = ...) -> array:
-    """The inverse of the matrices whose Cholesky factors, lower or with `upper` upper ones, are given. Dtypes, streams
-    and errors as for `inv`.
+    """Inverses of matrices whose Cholesky factors are given.
+
+    With `l = cholesky(a)` the result is the inverse of `a`, that is of `l @ l.T`.
+
+    Args:
+        a (array): Triangular factors, (..., n, n), of dtype float32 or float64; the other triangle is not
+            read.
+        upper (bool, optional): Whether the factors are upper ones; else lower ones. Default: False.
+
+    Returns:
+        array: Symmetric inverses, of the shape and dtype of `a`.
+
+    Raises:
+        ValueError: if the matrices are not square, a shape or the dtype does not fit, or the stream is one of
+            a GPU.
+        RuntimeError: when evaluated, if an element of a diagonal is zero.
 
     >>> mx.linalg.cholesky_inv(mx.array([[2.0, 0.0], [0.0, 1.0]]), stream=mx.cpu)
     array([[0.25, 0],
@@ -26,23 +54,61 @@ def cholesky_inv(a: array, upper: _ArrayLike = ..., *, stream: _StreamOrDevice =
     """
 
 def cross(a: array, b: array, axis: int | None = ..., *, stream: _StreamOrDevice = ...) -> array:
-    """Cross products along `axis`, of length 2 or 3 in both arrays, which broadcast; a missing third component is zero.
-    Raises ValueError for other lengths.
+    """Cross products of vectors in three dimensions.
+
+    A vector of length 2 counts as one whose third component is zero; where both have length 2 the result is
+    the third component. The other axes broadcast.
+
+    Args:
+        a (array): Vectors.
+        b (array): Vectors.
+        axis (int, optional): Axis of the components; a negative one counts from the last. Default: -1.
+
+    Returns:
+        array: Vectors of length 3, in the promoted dtype.
+
+    Raises:
+        ValueError: if the vectors have another length than 2 or 3, or the other axes do not broadcast.
+        IndexError: if the axis is out of range.
 
     >>> mx.linalg.cross(mx.array([1, 0, 0]), mx.array([0, 1, 0]))
     array([0, 0, 1], dtype=int32)
     """
 
 def det(a: array, *, stream: _StreamOrDevice = ...) -> array:
-    """Determinants of square matrices; integers give float32. CPU streams only (ValueError otherwise).
+    """Determinants of square matrices, by LU factorisation.
+
+    That of a singular matrix is 0. Determinants of large matrices overflow easily: see `slogdet`. Integers
+    are computed in float32.
+
+    Args:
+        a (array): Matrices, (..., n, n).
+
+    Returns:
+        array: Determinants, in the shape of the batch.
+
+    Raises:
+        ValueError: if the matrices are not square, the dtype is another one, or the stream is one of a GPU.
 
     >>> mx.linalg.det(mx.array([[2.0, 0.0], [0.0, 4.0]]), stream=mx.cpu)
     array(8, dtype=float32)
     """
 
 def eig(a: array, *, stream: _StreamOrDevice = ...) -> array:
-    """Eigenvalues, in no order, and eigenvectors of length one in columns of square matrices (float32, float64,
-    complex64); complex64. CPU streams only (ValueError otherwise). Raises RuntimeError for NaN when evaluated.
+    """Eigenvalues and eigenvectors of square matrices.
+
+    `a @ v[:, i] = w[i] * v[:, i]`. The values come in no particular order, the vectors have length one and
+    stand in columns. For symmetric matrices `eigh` is more precise and cheaper.
+
+    Args:
+        a (array): Matrices, (..., n, n), of dtype float32, float64 or complex64.
+
+    Returns:
+        tuple[array, array]: Eigenvalues, (..., n), and eigenvectors, (..., n, n), both complex64.
+
+    Raises:
+        ValueError: if the matrices are not square, the dtype is another one, or the stream is one of a GPU.
+        RuntimeError: when evaluated, if an element is NaN.
 
     >>> w, v = mx.linalg.eig(mx.array([[0.0, 1.0], [-1.0, 0.0]]), stream=mx.cpu)
     >>> mx.abs(w)
@@ -50,9 +116,23 @@ def eig(a: array, *, stream: _StreamOrDevice = ...) -> array:
     """
 
 def eigh(a: array, UPLO: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
-    """Eigenvalues (ascending, real) and orthonormal eigenvectors in columns of symmetric or Hermitian matrices (float32,
-    float64, complex64), of which the triangle `UPLO` ("L" or "U") is read. CPU streams only (ValueError otherwise).
-    Raises RuntimeError for NaN when evaluated.
+    """Eigenvalues and eigenvectors of symmetric or Hermitian matrices.
+
+    `a = v @ diag(w) @ v.T` (with the conjugate transpose for complex matrices). The values ascend; the
+    vectors are orthonormal and stand in columns.
+
+    Args:
+        a (array): Matrices, (..., n, n), of dtype float32, float64 or complex64.
+        UPLO (str, optional): Which triangle is read, "L" or "U"; the other one is taken as its mirror image.
+            Default: "L".
+
+    Returns:
+        tuple[array, array]: Real eigenvalues, (..., n), and eigenvectors, (..., n, n), in the dtype of `a`.
+
+    Raises:
+        ValueError: if the matrices are not square, the dtype is another one, or the stream is one of a GPU.
+        ValueError: if the triangle is another one.
+        RuntimeError: when evaluated, if an element is NaN.
 
     >>> w, v = mx.linalg.eigh(mx.array([[2.0, 0.0], [0.0, 1.0]]), stream=mx.cpu)
     >>> w
@@ -60,22 +140,62 @@ def eigh(a: array, UPLO: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
     """
 
 def eigvals(a: array, *, stream: _StreamOrDevice = ...) -> array:
-    """The eigenvalues that `eig` gives.
+    """Eigenvalues of square matrices, without their eigenvectors.
+
+    The values are those of `eig`, in no particular order. For symmetric matrices `eigvalsh` is more precise
+    and cheaper.
+
+    Args:
+        a (array): Matrices, (..., n, n), of dtype float32, float64 or complex64.
+
+    Returns:
+        array: Eigenvalues, (..., n), complex64.
+
+    Raises:
+        ValueError: if the matrices are not square, the dtype is another one, or the stream is one of a GPU.
+        RuntimeError: when evaluated, if an element is NaN.
 
     >>> mx.abs(mx.linalg.eigvals(mx.array([[0.0, 1.0], [-1.0, 0.0]]), stream=mx.cpu))
     array([1, 1], dtype=float32)
     """
 
 def eigvalsh(a: array, UPLO: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
-    """The eigenvalues that `eigh` gives.
+    """Eigenvalues of symmetric or Hermitian matrices, without their eigenvectors.
+
+    The values are those of `eigh`, in ascending order.
+
+    Args:
+        a (array): Matrices, (..., n, n), of dtype float32, float64 or complex64.
+        UPLO (str, optional): Which triangle is read, "L" or "U"; the other one is taken as its mirror image.
+            Default: "L".
+
+    Returns:
+        array: Real eigenvalues, (..., n).
+
+    Raises:
+        ValueError: if the matrices are not square, the dtype is another one, or the stream is one of a GPU.
+        ValueError: if the triangle is another one.
+        RuntimeError: when evaluated, if an element is NaN.
 
     >>> mx.linalg.eigvalsh(mx.array([[2.0, 0.0], [0.0, 1.0]]), stream=mx.cpu)
     array([1, 2], dtype=float32)
     """
 
 def inv(a: array, *, stream: _StreamOrDevice = ...) -> array:
-    """Inverses of square matrices (float32, float64), CPU streams only (ValueError otherwise). Raises RuntimeError for
-    a singular matrix when evaluated.
+    """Inverses of square matrices, by LU factorisation.
+
+    To solve equations `solve` is more precise and cheaper than the product with an inverse.
+
+    Args:
+        a (array): Square matrices, (..., n, n), of dtype float32 or float64.
+
+    Returns:
+        array: Inverses, of the shape and dtype of `a`.
+
+    Raises:
+        ValueError: if the matrices are not square, a shape or the dtype does not fit, or the stream is one of
+            a GPU.
+        RuntimeError: when evaluated, if a matrix is singular.
 
     >>> mx.linalg.inv(mx.array([[2.0, 0.0], [0.0, 4.0]]), stream=mx.cpu)
     array([[0.5, 0],
@@ -83,8 +203,20 @@ def inv(a: array, *, stream: _StreamOrDevice = ...) -> array:
     """
 
 def lu(a: array, *, stream: _StreamOrDevice = ...) -> array:
-    """The factors of matrices with exchanged rows: `p` (uint32), unit lower triangular `l` and upper triangular `u` with
-    `a = l[p, :] @ u`. float32 or float64, CPU streams only (ValueError otherwise).
+    """LU factorisations of matrices with exchanged rows: `a = l[p, :] @ u`.
+
+    Rows are exchanged so that the largest element of a column becomes its pivot. With `k = min(m, n)`, `l` is
+    lower triangular with ones on its diagonal and `u` upper triangular.
+
+    Args:
+        a (array): Matrices, (..., m, n), of dtype float32 or float64.
+
+    Returns:
+        tuple[array, array, array]: `p`, (..., m), uint32; `l`, (..., m, k), and `u`, (..., k, n), in the
+            dtype of `a`.
+
+    Raises:
+        ValueError: if there are fewer than two axes, the dtype is another one, or the stream is one of a GPU.
 
     >>> p, l, u = mx.linalg.lu(mx.array([[0.0, 1.0], [2.0, 0.0]]), stream=mx.cpu)
     >>> p
@@ -92,7 +224,20 @@ def lu(a: array, *, stream: _StreamOrDevice = ...) -> array:
     """
 
 def lu_factor(a: array, *, stream: _StreamOrDevice = ...) -> array:
-    """The packed factors of `lu` and the exchanges of rows (uint32): step `i` exchanged rows `i` and `pivots[i]`.
+    """LU factorisations of matrices in packed form.
+
+    The upper triangle with the diagonal is that of `u`, below it is `l` without its ones. In step i the rows
+    i and `pivots[i]` were exchanged.
+
+    Args:
+        a (array): Matrices, (..., m, n), of dtype float32 or float64.
+
+    Returns:
+        tuple[array, array]: The factors, of the shape and dtype of `a`, and the pivots, (..., min(m, n)),
+            uint32.
+
+    Raises:
+        ValueError: if there are fewer than two axes, the dtype is another one, or the stream is one of a GPU.
 
     >>> packed, pivots = mx.linalg.lu_factor(mx.array([[0.0, 1.0], [2.0, 0.0]]), stream=mx.cpu)
     >>> pivots
@@ -100,17 +245,51 @@ def lu_factor(a: array, *, stream: _StreamOrDevice = ...) -> array:
     """
 
 def norm(a: array, /, ord: Any = ..., axis: int | None = ..., keepdims: bool = ..., *, stream: _StreamOrDevice = ...) -> array:
-    """The norm of `a` over `axis`: of vectors over one axis, of matrices over two, of the whole array by default. `ord`
-    is a number, inf, -inf, or "fro" and "nuc" for matrices; None is the Euclidean (Frobenius) norm. Integers give
-    float32. Raises ValueError for an `ord` that does not exist or axes that do not fit it; 2, -2 and "nuc" of matrices
-    need a CPU stream.
+    """Norms of vectors or matrices.
+
+    Over one axis it is the norm of vectors, over two that of matrices; without axes it is that of the whole
+    array, flattened if `ord` is None. Integers are computed in float32.
+
+    For vectors `ord` is None or 2 (Euclidean), inf and -inf (largest and smallest magnitude), 0 (how many are
+    not zero) or another number p, `sum(abs(a) ** p) ** (1 / p)`. For matrices it is None or "fro"
+    (Frobenius), inf and -inf (largest and smallest sum of magnitudes of a row), 1 and -1 (of a column), 2 and
+    -2 (largest and smallest singular value) or "nuc" (sum of singular values).
+
+    Args:
+        a (array): Vectors or matrices.
+        ord (int | float | str, optional): Which norm, see above. Default: None.
+        axis (int | Sequence[int], optional): One axis of vectors or two of matrices; negative ones count from
+            the last. Default: None.
+        keepdims (bool, optional): Whether these axes stay, with length 1. Default: False.
+
+    Returns:
+        array: Real norms, in the shape of `a` without the axes.
+
+    Raises:
+        ValueError: if there is no such norm, the axes do not fit it, or singular values are asked for on a
+            GPU stream.
+        IndexError: if an axis is out of range.
 
     >>> mx.linalg.norm(mx.array([3.0, 4.0]))
     array(5, dtype=float32)
+    >>> mx.linalg.norm(mx.array([[1.0, -2.0], [3.0, 4.0]]), ord=1)
+    array(6, dtype=float32)
     """
 
 def pinv(a: array, *, stream: _StreamOrDevice = ...) -> array:
-    """Moore-Penrose inverses of matrices (float32, float64), by singular values; CPU streams only (ValueError otherwise).
+    """Moore-Penrose inverses of matrices, by their singular values.
+
+    Values that are tiny beside the largest one count as zero, so that singular matrices have such an inverse
+    too.
+
+    Args:
+        a (array): Matrices, (..., m, n), of dtype float32 or float64.
+
+    Returns:
+        array: Of shape (..., n, m), in the dtype of `a`.
+
+    Raises:
+        ValueError: if there are fewer than two axes, the dtype is another one, or the stream is one of a GPU.
 
     >>> mx.linalg.pinv(mx.array([[2.0, 0.0]]), stream=mx.cpu)
     array([[0.5],
@@ -118,49 +297,125 @@ def pinv(a: array, *, stream: _StreamOrDevice = ...) -> array:
     """
 
 def qr(a: array, *, stream: _StreamOrDevice = ...) -> array:
-    """The factors `q` (m, k) and `r` (k, n) of matrices (m, n), `k = min(m, n)`: `a = q @ r`, the columns of `q`
-    orthonormal, `r` upper triangular. float32 or float64, CPU streams only (ValueError otherwise).
+    """QR factorisations of matrices: `a = q @ r`.
 
-    >>> q, r = mx.linalg.qr(mx.eye(2), stream=mx.cpu)
-    >>> (q @ r).shape
-    (2, 2)
+    The columns of `q` are orthonormal and `r` is upper triangular (Householder reflections). With `k = min(m,
+    n)` the factors are the reduced ones.
+
+    Args:
+        a (array): Matrices, (..., m, n), of dtype float32 or float64.
+
+    Returns:
+        tuple[array, array]: `q`, (..., m, k), and `r`, (..., k, n).
+
+    Raises:
+        ValueError: if there are fewer than two axes, the dtype is another one, or the stream is one of a GPU.
+
+    >>> q, r = mx.linalg.qr(mx.array([[2.0, 3.0], [1.0, 2.0]]), stream=mx.cpu)
+    >>> mx.allclose(q @ r, mx.array([[2.0, 3.0], [1.0, 2.0]]), atol=1e-5)
+    array(True, dtype=bool)
     """
 
 def slogdet(a: array, *, stream: _StreamOrDevice = ...) -> array:
-    """Signs of the determinants of square matrices and logarithms of their absolute values: 0 and -inf for singular
-    ones. CPU streams only (ValueError otherwise).
+    """Signs of the determinants of square matrices, and logarithms of their magnitudes.
+
+    The determinant is `sign * exp(logabsdet)`, without the overflow that `det` has. That of a singular matrix
+    has the sign 0 and the logarithm -inf. Integers are computed in float32.
+
+    Args:
+        a (array): Matrices, (..., n, n).
+
+    Returns:
+        tuple[array, array]: Signs and logarithms, both in the shape of the batch.
+
+    Raises:
+        ValueError: if the matrices are not square, the dtype is another one, or the stream is one of a GPU.
 
     >>> mx.linalg.slogdet(mx.array([[1.0, 0.0], [0.0, -1.0]]), stream=mx.cpu)
     (array(-1, dtype=float32), array(0, dtype=float32))
     """
 
 def solve(a: array, b: array, *, stream: _StreamOrDevice = ...) -> array:
-    """Solutions `x` of `a @ x = b` for square `a`; `b` is a vector or holds columns, batches broadcast. float32 or
-    float64, CPU streams only (ValueError otherwise). Raises RuntimeError for a singular matrix when evaluated.
+    """Solutions `x` of the linear equations `a @ x = b`, by LU factorisation.
+
+    The batch axes of both broadcast.
+
+    Args:
+        a (array): Square matrices, (..., n, n), of dtype float32 or float64.
+        b (array): Right sides: a vector (n,), or columns (..., n, k).
+
+    Returns:
+        array: Solutions, in the form of `b`.
+
+    Raises:
+        ValueError: if the matrices are not square, a shape or the dtype does not fit, or the stream is one of
+            a GPU.
+        RuntimeError: when evaluated, if a matrix is singular.
 
     >>> mx.linalg.solve(mx.array([[2.0, 0.0], [0.0, 4.0]]), mx.array([2.0, 2.0]), stream=mx.cpu)
     array([1, 0.5], dtype=float32)
     """
 
 def solve_triangular(a: array, b: array, *, upper: _ArrayLike = ..., stream: _StreamOrDevice = ...) -> array:
-    """`solve` for lower (or, with `upper`, upper) triangular `a`, of which the other triangle is not read.
+    """Solutions `x` of the linear equations `a @ x = b` with triangular matrices.
+
+    The other triangle is not read. The batch axes of both broadcast.
+
+    Args:
+        a (array): Square matrices, (..., n, n), of dtype float32 or float64.
+        b (array): Right sides: a vector (n,), or columns (..., n, k).
+        upper (bool, optional): Whether the matrices are upper triangular; else lower. Default: False.
+
+    Returns:
+        array: Solutions, in the form of `b`.
+
+    Raises:
+        ValueError: if the matrices are not square, a shape or the dtype does not fit, or the stream is one of
+            a GPU.
+        RuntimeError: when evaluated, if an element of a diagonal is zero.
 
     >>> mx.linalg.solve_triangular(mx.array([[2.0, 9.0], [0.0, 4.0]]), mx.array([2.0, 2.0]), stream=mx.cpu)
     array([1, 0.5], dtype=float32)
     """
 
 def svd(a: array, compute_uv: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
-    """The singular value decomposition `u @ diag(s) @ vt` of matrices (m, n): `u` (m, m), `s` descending (min(m, n)),
-    `vt` (n, n); `s` alone unless `compute_uv`. float32, float64 or complex64, CPU streams only (ValueError otherwise).
-    Raises RuntimeError for NaN when evaluated.
+    """Singular value decompositions of matrices: `a = u @ diag(s) @ vt`.
+
+    `u` and `vt` are orthogonal (unitary for complex matrices) and the singular values come in descending
+    order. Not differentiable.
+
+    Args:
+        a (array): Matrices, (..., m, n), of dtype float32, float64 or complex64.
+        compute_uv (bool, optional): Whether to return `u` and `vt` too, which takes longer. Default: True.
+
+    Returns:
+        tuple[array, array, array] | array: `u`, (..., m, m), `s`, (..., min(m, n)), and `vt`, (..., n, n); or
+            `s` alone. `s` is real.
+
+    Raises:
+        ValueError: if there are fewer than two axes, the dtype is another one, or the stream is one of a GPU.
+        RuntimeError: when evaluated, if an element is NaN.
 
     >>> mx.linalg.svd(mx.eye(2) * 3, compute_uv=False, stream=mx.cpu)
     array([3, 3], dtype=float32)
     """
 
 def tri_inv(a: array, upper: _ArrayLike = ..., *, stream: _StreamOrDevice = ...) -> array:
-    """Inverses of lower (or, with `upper`, upper) triangular matrices; the other triangle is not read. Dtypes, streams
-    and errors as for `inv`.
+    """Inverses of triangular matrices.
+
+    The other triangle is not read, and it is zero in the result.
+
+    Args:
+        a (array): Square matrices, (..., n, n), of dtype float32 or float64.
+        upper (bool, optional): Whether the matrices are upper triangular; else lower. Default: False.
+
+    Returns:
+        array: Triangular inverses, of the shape and dtype of `a`.
+
+    Raises:
+        ValueError: if the matrices are not square, a shape or the dtype does not fit, or the stream is one of
+            a GPU.
+        RuntimeError: when evaluated, if an element of a diagonal is zero.
 
     >>> mx.linalg.tri_inv(mx.array([[2.0, 9.0], [1.0, 4.0]]), stream=mx.cpu)
     array([[0.5, 0],
