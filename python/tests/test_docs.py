@@ -121,6 +121,67 @@ def test_the_stream_argument_is_told_once():
     assert "stream" in described(mx.__doc__)
 
 
+def raised(doc):
+    """Exceptions under `Raises:` with what is said of them."""
+    section = re.search(r"^Raises:\n((?: {4}.*\n?)+)", doc, re.M)
+    text = re.sub(r"\n {8}", " ", section[1] if section else "")
+    return re.findall(r"^ {4}(\w+): (.*)$", text, re.M)
+
+
+def told(doc, word):
+    """The exception that the docs connect with a word."""
+    return next((kind for kind, why in raised(doc) if word in why), None)
+
+
+def outcome(call):
+    """Name of the exception that a call raises, at once or when it is computed; else None."""
+    try:
+        mx.eval(call())
+    except Exception as error:
+        return type(error).__name__
+    return None
+
+
+# Elementwise functions, whose sections are made from the table of operations.
+ROWS = [n for n, f in CALLABLES.items() if "One element for each" in (f.__doc__ or "")]
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_elementwise_functions_raise_what_their_docs_tell(name):
+    function, doc = CALLABLES[name], inspect.getdoc(CALLABLES[name])
+    operands = len(parameters(function))
+    for word, value in [
+        ("complex", mx.array([1 + 2j])),
+        ("floating", mx.array([1.5])),
+        ("bool", mx.array([True])),
+        ("integer", mx.array([1])),
+    ]:
+        assert outcome(lambda value=value: function(*[value] * operands)) == told(doc, word), word
+    if told(doc, "neither an array nor a number"):
+        assert outcome(lambda: function(*["text"] * operands)) == "ValueError"
+    if operands == 2:
+        lengths = [mx.array([1, 2]), mx.array([1, 2, 3])]
+        assert outcome(lambda: function(*lengths)) == told(doc, "broadcast") == "ValueError"
+
+
+def takes_an_axis(name):
+    """Whether this is a function of one array that can be called with an axis alone."""
+    function = CALLABLES[name]
+    names = parameters(function) if callable(function) else []
+    if inspect.isclass(function) or not {"axis", "axes"} & set(names) or names[0] not in ("a", "x"):
+        return False
+    others = [p for n, p in inspect.signature(function).parameters.items() if n != names[0]]
+    return all(p.default is not p.empty or p.name in ("axis", "axes") for p in others)
+
+
+@pytest.mark.parametrize("name", [n for n in CALLABLES if takes_an_axis(n)])
+def test_axes_out_of_range_raise_what_the_docs_tell(name):
+    function, doc = CALLABLES[name], inspect.getdoc(CALLABLES[name])
+    axis = {"axis": 7} if "axis" in parameters(function) else {"axes": (0, 7)}
+    kind = outcome(lambda: function(mx.ones((2, 4)), **axis))
+    assert kind is not None and kind == told(doc, "out of range")
+
+
 NATIVE = [
     n for n, f in CALLABLES.items() if n.startswith("mlx.core") and ">>>" in (f.__doc__ or "")
 ]
