@@ -194,6 +194,10 @@ step_oracle() {
         if [ "$device" = gpu ]; then has_gpu || return 1; fi
         "$venv/bin/python" python/tests/oracle/differential.py \
             --official "$official/bin/python" --device "$device" || status=1
+        "$venv/bin/python" python/tests/oracle/behaviour.py --quiet \
+            --official "$official/bin/python" --device "$device" || status=1
+        "$venv/bin/python" python/tests/oracle/contract.py \
+            --official "$official/bin/python" --device "$device" || status=1
     done
     return "$status"
 }

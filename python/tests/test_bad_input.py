@@ -411,3 +411,13 @@ def test_a_cache_folder_that_cannot_be_written(tmp_path):
     assert mx.sum(mx.ones((33,)) + 1).item() == 66
     """
     h.python(code, env={"XDG_CACHE_HOME": str(blocked), "MLX_VK_CACHE_DIR": str(blocked / "x")})
+
+
+@pytest.mark.parametrize("bad", [mx.array, np.ndarray, object(), [1, 2], (1, 2)])
+def test_what_is_no_scalar_is_told_as_no_array(bad):
+    """A class has the methods of its arrays and is none; a bound is a number or an array."""
+    with pytest.raises(ValueError, match="Invalid type|\\[convert\\]"):
+        mx.random.randint(0, bad, [2])
+    if isinstance(bad, type):
+        with pytest.raises(ValueError, match="Invalid type"):
+            mx.sqrt(bad)

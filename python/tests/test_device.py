@@ -23,6 +23,16 @@ def test_devices():
     assert not mx.metal.is_available() and not mx.cuda.is_available()
 
 
+def test_the_number_of_a_device_type_names_it():
+    assert mx.Device(0) == mx.Device(mx.cpu)
+    assert mx.is_available(0) and mx.default_stream(0) == mx.default_stream(mx.cpu)
+    for cpu in (0, False, np.int32(0), mx.array(0)):
+        assert mx.add(mx.array([1]), 2, stream=cpu).tolist() == [3]
+    for other in (2, -1, 1.0, "cpu"):
+        with pytest.raises(TypeError):
+            mx.add(mx.array([1]), 2, stream=other)
+
+
 def test_default_device_can_be_changed():
     before = mx.default_device()
     mx.set_default_device(mx.cpu)

@@ -315,6 +315,8 @@ def test_upsample_to_the_nearest():
         (6, 0.34, [0, 3]),
         (3, 2.7, [0, 0, 0, 1, 1, 2, 2, 2]),
         (5, 1.2, [0, 1, 2, 2, 3, 4]),
+        (6, 1.5, [0, 0, 1, 2, 2, 3, 4, 4, 5]),
+        (8, 1.25, [0, 1, 2, 2, 3, 4, 5, 6, 6, 7]),
     ):
         assert nn.Upsample(scale)(mx.arange(n).reshape(1, n, 1)).flatten().tolist() == want
     x = mx.arange(4).reshape(1, 2, 2, 1)

@@ -157,6 +157,7 @@ def test_broadcasts():
         x = np.arange(np.prod(source, dtype=int)).reshape(source)
         same(mx.broadcast_to(mx.array(x), shape), np.broadcast_to(x, shape))
     got = mx.broadcast_arrays(mx.array([[1], [2]]), mx.array([3, 4, 5]))
+    assert type(got) is list
     for g, w in zip(got, np.broadcast_arrays([[1], [2]], [3, 4, 5]), strict=True):
         same(g, w)
     assert mx.broadcast_shapes((2, 1), (1, 3)) == (2, 3)

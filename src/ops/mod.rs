@@ -2,7 +2,6 @@
 //! folder to open to add an op; an elementwise op is only a row of `kernels::table`.
 
 pub mod batching;
-pub(crate) mod composite;
 mod contraction;
 pub mod conv;
 mod count;
@@ -40,7 +39,6 @@ pub mod select;
 pub mod slice_update;
 pub mod sort;
 pub mod stft;
-pub mod subscript;
 pub mod support;
 pub mod view;
 pub mod window;

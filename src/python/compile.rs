@@ -17,7 +17,7 @@ use super::trees::{fill, flatten, rebuild};
 use crate::core::Array;
 use crate::core::device::current_stream;
 use crate::ops::random::{global_key, set_global_key};
-use crate::transforms::compile::{self, Compiled};
+use crate::transforms::compile::{self, Tape};
 
 /// The form of a call as bytes, and its arrays.
 #[derive(Default)]
@@ -137,7 +137,7 @@ impl State {
 
 /// A recorded call.
 struct Entry {
-    tape: Compiled,
+    tape: Tape,
     /// What the function returned, with placeholders for arrays.
     returned: Py<PyAny>,
     /// Arrays in the returned tree; the captured outputs come after them.
@@ -194,7 +194,7 @@ impl CompiledFunction {
         };
         let tape = guarded(body, |f| compile::record(f, &call.arrays, self.shapeless))?;
         // Evaluation waits, and does so without the interpreter.
-        let tape = py.detach(|| compile::simplified(&tape).map(|t| Compiled::new(&t, self.shapeless)))?;
+        let tape = py.detach(|| compile::simplified(&tape).map(|t| compile::fused(&t, self.shapeless)))?;
         // INVARIANT: recording succeeded, so the function returned.
         let (value, count) = returned.expect("the function returned");
         Ok(Entry { tape, returned: value.unbind(), count })
@@ -235,11 +235,7 @@ impl CompiledFunction {
                 entry
             }
         };
-        let tape = match entry.tape.find(&call.arrays) {
-            Some(tape) => tape,
-            None => py.detach(|| entry.tape.tape(&call.arrays))?,
-        };
-        let outputs = tape.play(&call.arrays, false)?;
+        let outputs = entry.tape.play(&call.arrays, self.shapeless)?;
         self.outputs.replace(py, &outputs[entry.count..])?;
         rebuild(entry.returned.bind(py), &mut outputs[..entry.count].iter().cloned())
     }
@@ -274,16 +270,14 @@ impl CompiledFunction {
 ///     inputs (list | dict, optional): Containers of arrays that `fun` reads besides its arguments, such as a
 ///         model's state. Default: None.
 ///     outputs (list | dict, optional): Containers of arrays that `fun` changes. Default: None.
-///     shapeless (bool, optional): Whether arrays of other shapes, but as many axes, use the same recording. What
-///         is made from them follows, gradients and batches too; a number that `fun` reads from a shape stays.
-///         Default: False.
+///     shapeless (bool, optional): Whether arrays of other shapes, but as many axes, use the same recording.
+///         Functions that read shapes may then be wrong. Default: False.
 ///
 /// Returns:
 ///     Callable: Takes the arguments of `fun` and returns what it returns.
 ///
 /// Raises:
-///     ValueError: when called, if an argument is something else, or `fun` asks for the values of arrays. With
-///         `shapeless` also where `fun` draws random numbers or calls `eye`, whose shapes are numbers.
+///     ValueError: when called, if an argument is something else, or `fun` asks for the values of arrays.
 ///
 /// >>> f = mx.compile(lambda x: mx.exp(-x) + 1)
 /// >>> f(mx.array([0.0, 0.0]))

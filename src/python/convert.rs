@@ -9,7 +9,7 @@ use pyo3::exceptions::{
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyComplex, PyFloat, PyInt, PyList, PyString, PyTuple};
+use pyo3::types::{PyBool, PyBytes, PyComplex, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
 use smallvec::SmallVec;
 
 use super::array::PyArray;
@@ -69,8 +69,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Like {
     type Error = PyErr;
     fn extract(obj: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         if obj.is_instance_of::<PyList>() || obj.is_instance_of::<PyTuple>() {
-            let text = format!("expected a scalar or an array, got {}", type_name(&obj));
-            return Err(PyTypeError::new_err(text));
+            return Err(invalid(&obj));
         }
         Ok(Like(to_array(&obj, None)?))
     }
@@ -296,6 +295,10 @@ pub fn int_range(dtype: Dtype) -> (i128, i128) {
 
 /// Arrays of other libraries: the buffer protocol, else DLPack, else `__array__`.
 fn foreign(obj: &Bound<'_, PyAny>, dtype: Option<Dtype>) -> PyResult<Option<Array>> {
+    // A class has the methods of its objects.
+    if obj.is_instance_of::<PyType>() {
+        return Ok(None);
+    }
     let producer = super::dlpack::is_producer(obj)?;
     if is_buffer(obj) {
         match super::buffer::import(obj, dtype) {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
@@ -107,6 +108,19 @@ fn kind_of(obj: &Bound<'_, PyAny>) -> Option<DeviceKind> {
     }
 }
 
+/// The kind that an argument names: a `DeviceType`, or its number (0 the CPU, 1 the GPU).
+fn kind_given(obj: &Bound<'_, PyAny>) -> Option<DeviceKind> {
+    if let Some(kind) = kind_of(obj) {
+        return Some(kind);
+    }
+    let number = obj.call_method0(intern!(obj.py(), "__index__")).and_then(|n| n.extract::<i64>());
+    match number {
+        Ok(0) => Some(DeviceKind::Cpu),
+        Ok(1) => Some(DeviceKind::Gpu),
+        _ => None,
+    }
+}
+
 fn hash_of(x: impl Hash) -> u64 {
     let mut h = DefaultHasher::new();
     x.hash(&mut h);
@@ -131,7 +145,7 @@ impl PyDevice {
     #[new]
     #[pyo3(signature = (r#type, index=0))]
     fn new(r#type: &Bound<'_, PyAny>, index: u32) -> PyResult<Self> {
-        match kind_of(r#type) {
+        match kind_given(r#type) {
             Some(kind) => Ok(PyDevice(Device { kind, index })),
             None => Err(PyTypeError::new_err("Device(): type must be a DeviceType")),
         }
@@ -169,7 +183,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for DeviceArg {
         if let Ok(d) = obj.cast::<PyDevice>() {
             return Ok(DeviceArg(d.get().0));
         }
-        match kind_of(&obj) {
+        match kind_given(&obj) {
             Some(kind) => Ok(DeviceArg(Device { kind, index: 0 })),
             None => Err(PyTypeError::new_err("expected a Device or a DeviceType")),
         }

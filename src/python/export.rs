@@ -19,7 +19,7 @@ use super::trees::flatten;
 use crate::core::layout::show;
 use crate::core::{Array, Param};
 use crate::io::function;
-use crate::transforms::compile::{fixed, record};
+use crate::transforms::compile::record;
 use crate::transforms::dot::{Namer, class_name, dot, letters};
 use crate::transforms::export::{Exported, Ref, Restored, Spec, Trace};
 
@@ -72,8 +72,8 @@ impl Arguments {
         Ok(Arguments { arrays, keywords })
     }
 
-    /// Adds what `fun` does with arguments like these, to be kept or only to be `described`.
-    fn export(self, fun: &Bound<'_, PyAny>, to: &mut Exported, described: bool) -> PyResult<()> {
+    /// Adds what `fun` does with arguments like these.
+    fn export(self, fun: &Bound<'_, PyAny>, to: &mut Exported) -> PyResult<()> {
         let py = fun.py();
         let names = self.keywords.clone();
         let body = |arrays: &[Array]| {
@@ -85,11 +85,7 @@ impl Arguments {
             }
             outputs(&fun.call(args, Some(&kwargs))?)
         };
-        let mut tape = guarded(body, |f| record(f, &self.arrays, to.shapeless))?;
-        if described && to.shapeless {
-            // The primitives themselves, not what stands for them at other lengths.
-            tape = fixed(&tape, &self.arrays)?;
-        }
+        let tape = guarded(body, |f| record(f, &self.arrays, to.shapeless))?;
         // Evaluation waits, and does so without the interpreter.
         Ok(py.detach(|| to.add(&tape, self.keywords))?)
     }
@@ -174,11 +170,11 @@ fn export_function(
                 "[export_function] Metadata is only supported when exporting to a file.",
             ));
         }
-        arguments.export(fun, &mut exported, true)?;
+        arguments.export(fun, &mut exported)?;
         return describe(&exported, &exported.traces[0], file_or_callback);
     }
     let path = path(OP, file_or_callback)?;
-    arguments.export(fun, &mut exported, false)?;
+    arguments.export(fun, &mut exported)?;
     exported.metadata = metadata.unwrap_or_default();
     Ok(py.detach(|| function::save(&path, &exported))?)
 }
@@ -387,7 +383,7 @@ impl FunctionExporter {
             ));
         };
         let result = Arguments::new("export_function", args, kwargs)
-            .and_then(|a| a.export(self.fun.bind(args.py()), &mut exported, false));
+            .and_then(|a| a.export(self.fun.bind(args.py()), &mut exported));
         *self.exported() = Some(exported);
         result
     }

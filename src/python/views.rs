@@ -295,7 +295,7 @@ fn wrap(list: Vec<Array>) -> Vec<PyArray> {
 ///     arrays (array): Any number of arrays.
 ///
 /// Returns:
-///     tuple[array, ...]: The arrays in the common shape, each in its dtype.
+///     list[array]: The arrays in the common shape, each in its dtype.
 ///
 /// Raises:
 ///     ValueError: if the shapes do not broadcast.
@@ -304,9 +304,8 @@ fn wrap(list: Vec<Array>) -> Vec<PyArray> {
 /// [(2, 3), (2, 3)]
 #[pyfunction]
 #[pyo3(signature = (*arrays, stream=None))]
-fn broadcast_arrays<'py>(arrays: &Bound<'py, PyTuple>, stream: S) -> PyResult<Bound<'py, PyTuple>> {
-    let list = ops::broadcast_arrays(&self::arrays(arrays)?, pick(stream))?;
-    PyTuple::new(arrays.py(), wrap(list))
+fn broadcast_arrays(arrays: &Bound<'_, PyTuple>, stream: S) -> PyResult<Vec<PyArray>> {
+    Ok(wrap(ops::broadcast_arrays(&self::arrays(arrays)?, pick(stream))?))
 }
 
 /// The shape that arrays of the given shapes broadcast to.

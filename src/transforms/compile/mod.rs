@@ -1,7 +1,6 @@
 //! Compilation: a function is recorded once for each form of its arguments, simplified and fused, and from
 //! then on played without being called.
 
-mod forms;
 mod fuse;
 mod fused;
 mod product;
@@ -12,11 +11,10 @@ mod tape;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::core::varying::Lengths;
+use crate::core::array::set_lengths_vary;
 use crate::core::{Array, Result};
 use crate::transforms::eval::Placeholders;
 
-pub use forms::{Compiled, fixed};
 pub(super) use fused::Fused;
 pub use tape::{Step, Tape, Value};
 
@@ -46,19 +44,20 @@ pub fn is_enabled() -> bool {
     }
 }
 
-/// Lasts as long as the function runs.
-struct Recording(());
+/// Lasts as long as the function runs; holds what the thread said about lengths before.
+struct Recording(bool);
 
 impl Recording {
-    fn new() -> Recording {
+    fn new(shapeless: bool) -> Recording {
         RECORDING.set(RECORDING.get() + 1);
-        Recording(())
+        Recording(set_lengths_vary(shapeless))
     }
 }
 
 impl Drop for Recording {
     fn drop(&mut self) {
         RECORDING.set(RECORDING.get() - 1);
+        set_lengths_vary(self.0);
     }
 }
 
@@ -68,7 +67,7 @@ pub fn record(f: super::Function, inputs: &[Array], shapeless: bool) -> Result<T
     let born =
         traced.last().map_or_else(|| Array::placeholder(&[][..], crate::core::Dtype::Bool).id(), Array::id);
     let outputs = {
-        let _recording = (Recording::new(), Lengths::vary(shapeless), Placeholders::new());
+        let _recording = (Recording::new(shapeless), Placeholders::new());
         f(&traced)?
     };
     Ok(Tape::record(&traced, &outputs, born))
@@ -78,4 +77,9 @@ pub fn record(f: super::Function, inputs: &[Array], shapeless: bool) -> Result<T
 pub fn simplified(tape: &Tape) -> Result<Tape> {
     simplify::evaluate_scalars(tape)?;
     Ok(simplify::simplify(tape))
+}
+
+/// A recorded function with its elementwise operations fused.
+pub fn fused(tape: &Tape, shapeless: bool) -> Tape {
+    fuse::fuse(tape, shapeless)
 }

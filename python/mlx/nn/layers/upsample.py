@@ -38,9 +38,12 @@ def _nearest(x: mx.array, axis: int, scale: float) -> mx.array:
         return x
     if m and m % n == 0 and scale == m // n:
         return mx.repeat(x, m // n, axis=axis)
-    outputs = mx.arange(m, dtype=mx.float32) * (n / max(m, 1))
+    outputs = mx.arange(m, dtype=mx.float32)
     if m > n:
-        outputs = mx.round(outputs + (n / m - 1) / 2)
+        # In this order the ties of whole results fall as MLX's.
+        outputs = mx.round((outputs + 0.5) * (n / m) - 0.5)
+    else:
+        outputs = outputs * (n / max(m, 1))
     indices = mx.clip(outputs.astype(mx.int32), 0, n - 1)
     return mx.take(x, indices, axis=axis)
 
@@ -123,8 +126,8 @@ def _interpolate(
 def upsample_nearest(x: mx.array, scale_factor: tuple[float, ...]) -> mx.array:
     """Repeat the nearest input.
 
-    A whole scale factor repeats every input; else output i reads the input at ``floor((i + 0.5) /
-    scale)``.
+    A whole scale factor repeats every input; else output i of m reads the input nearest to
+    ``(i + 0.5) * n / m - 0.5``, the even one of two, and where the axis shrinks ``floor(i * n / m)``.
 
     Args:
         x (array): (N, spatial axes ..., C), of any dtype.

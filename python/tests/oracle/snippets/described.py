@@ -53,7 +53,8 @@ def described(v, depth=0):
     if isinstance(v, str):
         return text(v)
     if isinstance(v, np.ndarray | np.generic):
-        return Boxed(f"numpy {type(v).__name__} {v.dtype}", [list(v.shape), v.tolist()])
+        values = [described(x, depth + 1) for x in np.ravel(v).tolist()]
+        return Boxed(f"numpy {type(v).__name__} {v.dtype}", [list(v.shape), values])
     if isinstance(v, mx.Stream):
         return Boxed("Stream", [str(v.device)])
     if isinstance(v, mx.Dtype | mx.Device):

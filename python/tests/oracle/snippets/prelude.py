@@ -42,11 +42,11 @@ def value(text, space):
 
 
 def leaves(v):
-    """The arrays of a result, in order."""
+    """The arrays of a result; those of a dictionary by keys, whose order may be that of a set."""
     if isinstance(v, mx.array):
         return [v]
     if isinstance(v, dict):
-        v = list(v.values())
+        v = [v[k] for k in sorted(v, key=str)]
     return [a for x in v for a in leaves(x)] if isinstance(v, list | tuple) else []
 
 
