@@ -1,5 +1,6 @@
 """compile: equal to calling the function, recorded once a form, with state and other transforms."""
 
+import time
 from functools import partial
 
 import helpers as h
@@ -466,3 +467,90 @@ def test_each_stream_gets_its_own_recording():
             second = f(x)
         assert mx.array_equal(first, second).item()
     assert len(forms) == 2
+
+
+def hub(n):
+    """Steps that read one array from the beginning, some old ones, and sums that no kernel can cross."""
+
+    def f(x):
+        first, results = mx.exp(x), [x]
+        for i in range(n // 4):
+            x = mx.sum(results[-1] * 1.001) * 1e-3 + first - results[i // 2] * 0.5
+            results.append(x)
+        return x
+
+    return f
+
+
+def parts(n):
+    """Equal primitives that differ in a parameter only."""
+
+    def f(x):
+        y = x[0]
+        for i in range(n // 2):
+            y = mx.maximum(y, x[i % x.size])
+        return y
+
+    return f
+
+
+def rows(n):
+    """Independent chains that meet at the end."""
+
+    def f(x):
+        chains = [mx.exp(x * (i / n)) for i in range(n // 3)]
+        return sum(chains[1:], chains[0])
+
+    return f
+
+
+@pytest.mark.parametrize("make", [hub, parts, rows])
+def test_time_to_compile_is_linear_in_the_graph(make):
+    """Four times the steps take four times as long, not sixteen times."""
+    x = mx.array(np.linspace(0, 1, 50, dtype=np.float32))
+
+    def seconds(n):
+        f, start = mx.compile(make(n)), time.perf_counter()
+        y = f(x)
+        return time.perf_counter() - start, y
+
+    small = min(seconds(8_000)[0] for _ in range(3))
+    times = []
+    for _ in range(3):
+        took, y = seconds(32_000)
+        times.append(took)
+        if min(times) < 8 * small:
+            break
+    assert min(times) < 8 * small, (small, times)
+    close(y, make(32_000)(x), tol=1e-4)
+
+
+def test_fused_graphs_of_any_form(rng):
+    """Random graphs of elementwise steps, folds and reads of far results equal the steps one by one."""
+    for _ in range(40):
+        plan = []
+        for i in range(int(rng.integers(5, 150))):
+            near = max(0, i + 3 - int(rng.choice([2, 4, 200])))
+            a, b = rng.integers(near, i + 3, size=2)
+            plan.append((rng.choice(["add", "sub", "max", "tanh", "sum", "shift"]), a, b))
+        last = rng.integers(0, len(plan), size=3)
+
+        def f(*args, plan=plan, last=last):
+            values = list(args)
+            for op, i, j in plan:
+                a, b = values[i], values[j]
+                values.append(
+                    {
+                        "add": lambda a, b: (a + b) * 0.5,
+                        "sub": lambda a, b: a - 0.5 * b,
+                        "max": mx.maximum,
+                        "tanh": lambda a, b: mx.tanh(a),
+                        "sum": lambda a, b: mx.mean(a, axis=-1, keepdims=True) + b,
+                        "shift": lambda a, b: mx.concatenate([b[:, 1:], a[:, :1]], axis=1),
+                    }[op](a, b)
+                )
+            return [values[3 + i] for i in last]
+
+        args = [h.from_np(rng.normal(size=(3, 40)), "float32") for _ in range(3)]
+        for got, want in zip(mx.compile(f)(*args), f(*args), strict=True):
+            close(got, want, plan, tol=2e-5)

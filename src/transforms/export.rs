@@ -3,6 +3,7 @@
 //! and is then compiled as if the function itself had been recorded.
 
 use super::compile::{self, Tape, Value};
+use super::order::IdMap;
 use crate::bail;
 use crate::core::{Array, Device, Dtype, Error, Param, Result, Shape, Stored, Stream};
 use crate::core::{default_device, default_stream};
@@ -103,7 +104,9 @@ impl Exported {
     /// Adds what a function does, as it was recorded; the last of its arguments have the names `keywords`.
     pub fn add(&mut self, tape: &Tape, keywords: Vec<String>) -> Result<()> {
         let tape = compile::simplified(tape)?;
-        let mut draft = Draft { constants: self.constants.clone(), temps: vec![Ref::Const(0); tape.temps] };
+        let places = self.constants.iter().enumerate().map(|(i, c)| (c.id(), i)).collect();
+        let mut draft =
+            Draft { constants: self.constants.clone(), places, temps: vec![Ref::Const(0); tape.temps] };
         let mut calls = Vec::new();
         let mut made = 0;
         for step in &tape.steps {
@@ -178,12 +181,14 @@ impl Exported {
 /// What is known of a trace while it is written down.
 struct Draft {
     constants: Vec<Array>,
+    /// Where each constant is.
+    places: IdMap<usize>,
     temps: Vec<Ref>,
 }
 
 impl Draft {
     fn constant(&mut self, a: &Array) -> Ref {
-        let at = self.constants.iter().position(|c| c.same(a)).unwrap_or_else(|| {
+        let at = *self.places.entry(a.id()).or_insert_with(|| {
             self.constants.push(a.clone());
             self.constants.len() - 1
         });

@@ -30,7 +30,8 @@ fn tracers(inputs: &[Array]) -> Vec<Array> {
 /// Nodes between `sources` and `outputs`, inputs first, with the ids of all arrays that depend on a source.
 fn recorded(outputs: &[Array], sources: &[Array]) -> (Vec<(Array, Arc<Node>)>, IdSet) {
     let mut depends: IdSet = sources.iter().map(Array::id).collect();
-    let order = postorder(outputs, |a| sources.iter().any(|s| s.same(a)));
+    let ends = depends.clone();
+    let order = postorder(outputs, |a| ends.contains(&a.id()));
     let mut tape = Vec::new();
     let mut visited: HashSet<*const Node> = HashSet::new();
     for array in order {

@@ -1,14 +1,14 @@
 //! Fusion: runs of elementwise steps of one shape on one stream become one kernel, and so do folds of the last axis
-//! with what is computed from them for the elements of that shape (`rows`). A group takes a step in
-//! when no path leads from the group through something outside back into the step. Intermediate results that
-//! others need become further outputs of the kernel. What follows a matrix product alone becomes part of its kernel
+//! with what is computed from them for the elements of that shape (`rows`). `groups` finds which. Intermediate results
+//! that others need become further outputs of the kernel. What follows a matrix product alone becomes part of its kernel
 //! (`product`).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::fused::Fused;
+use super::groups::Groups;
 use super::simplify::simplify;
 use super::tape::{Spec, Step, Tape, Value, spec};
 use super::{product, rows};
@@ -20,7 +20,7 @@ use crate::ops::view::{is_broadcast, is_stop_gradient};
 /// Arrays that a kernel takes: their addresses must fit into the push constants.
 pub(super) const MAX_ARRAYS: usize = 11;
 /// Instructions of a kernel.
-const MAX_INSTRS: usize = 96;
+pub(super) const MAX_INSTRS: usize = 96;
 /// Library functions of a kernel, in the unit of `Row::code_size`: ten sines, say. A driver that compiles a
 /// second for ten needs minutes for fifty, and so many are bound by arithmetic, not by memory.
 const MAX_CODE: usize = 40;
@@ -34,7 +34,7 @@ pub(super) fn elementwise(step: &Step) -> Option<Inst> {
 pub(super) struct Graph<'a> {
     pub(super) tape: &'a Tape,
     /// Whether shapes are baked in, so that kernels over rows and epilogues of products may be made.
-    rows: bool,
+    pub(super) rows: bool,
     maker: Vec<Option<(usize, usize)>>,
     /// Steps that read each value; the number of steps stands for the caller.
     readers: Vec<Vec<usize>>,
@@ -70,7 +70,7 @@ impl<'a> Graph<'a> {
         members.iter().map(one).sum()
     }
 
-    fn producers(&self, s: usize) -> impl Iterator<Item = usize> + '_ {
+    pub(super) fn producers(&self, s: usize) -> impl Iterator<Item = usize> + '_ {
         self.tape.steps[s].args.iter().filter_map(|v| self.maker(v))
     }
 
@@ -97,13 +97,13 @@ impl<'a> Graph<'a> {
     }
 
     /// Whether a step may be a member of a group.
-    fn joins(&self, step: &Step) -> bool {
+    pub(super) fn joins(&self, step: &Step) -> bool {
         step.specs.len() == 1
             && (elementwise(step).is_some() || self.rows && rows::role(self, step).is_some())
     }
 
     /// Whether steps can be one kernel.
-    fn fits(&self, members: &[usize]) -> bool {
+    pub(super) fn fits(&self, members: &[usize]) -> bool {
         let step = |m: usize| &self.tape.steps[m];
         let (stream, shape) = (step(members[0]).stream, &step(members[0]).specs[0].0);
         let plain = |&m: &usize| elementwise(step(m)).is_some() && step(m).specs[0].0 == *shape;
@@ -125,121 +125,6 @@ impl<'a> Graph<'a> {
             }
         }
         read.len() + members.iter().filter(|&&m| self.leaves(m, members)).count()
-    }
-}
-
-/// Groups of steps while they grow. A group that was joined to another keeps its number as a second name.
-struct Groups<'a> {
-    graph: &'a Graph<'a>,
-    members: Vec<Vec<usize>>,
-    parent: Vec<usize>,
-    /// Group of each step.
-    of: Vec<Option<usize>>,
-    /// Groups that a step depends on with no other group in between; its own alone where it has one.
-    reach: Vec<Vec<usize>>,
-}
-
-impl<'a> Groups<'a> {
-    fn root(&self, mut g: usize) -> usize {
-        while self.parent[g] != g {
-            g = self.parent[g];
-        }
-        g
-    }
-
-    fn reached_by_args(&self, s: usize) -> Vec<usize> {
-        let mut all: Vec<usize> =
-            self.graph.producers(s).flat_map(|p| &self.reach[p]).map(|&g| self.root(g)).collect();
-        all.sort_unstable();
-        all.dedup();
-        all
-    }
-
-    /// Whether something that `members` read from outside depends on one of them.
-    fn detour(&self, members: &[usize], own: [usize; 2]) -> bool {
-        let mut seen: HashSet<usize> = HashSet::new();
-        let mut stack: Vec<usize> = Vec::new();
-        let outside = |m: usize| self.graph.producers(m).filter(|p| !members.contains(p));
-        for p in members.iter().flat_map(|&m| outside(m)) {
-            stack.extend(self.reach[p].iter().map(|&g| self.root(g)));
-        }
-        while let Some(g) = stack.pop() {
-            if own.contains(&g) {
-                return true;
-            }
-            if seen.insert(g) {
-                for &m in &self.members[g] {
-                    for p in self.graph.producers(m).filter(|p| !self.members[g].contains(p)) {
-                        stack.extend(self.reach[p].iter().map(|&h| self.root(h)));
-                    }
-                }
-            }
-        }
-        false
-    }
-
-    fn build(graph: &'a Graph<'a>) -> Groups<'a> {
-        let n = graph.tape.steps.len();
-        let (members, parent) = (Vec::new(), Vec::new());
-        let mut g = Groups { graph, members, parent, of: vec![None; n], reach: vec![Vec::new(); n] };
-        for (s, step) in graph.tape.steps.iter().enumerate() {
-            if !graph.joins(step) {
-                g.reach[s] = g.reached_by_args(s);
-                continue;
-            }
-            // Alone at first; then joined to the groups of its arguments one by one.
-            let mut own = g.members.len();
-            g.members.push(vec![s]);
-            g.parent.push(own);
-            g.of[s] = Some(own);
-            g.reach[s] = vec![own];
-            for p in graph.producers(s) {
-                let Some(other) = g.of[p].map(|k| g.root(k)) else { continue };
-                if other == own {
-                    continue;
-                }
-                let mut joined = [g.members[other].as_slice(), g.members[own].as_slice()].concat();
-                joined.sort_unstable();
-                if graph.fits(&joined) && !g.detour(&joined, [own, other]) {
-                    g.members[other] = joined;
-                    g.members[own].clear();
-                    g.parent[own] = other;
-                    own = other;
-                }
-            }
-        }
-        if graph.rows {
-            g.join_products();
-        }
-        g
-    }
-
-    /// Takes products into the groups that alone read them. What the others read does not depend on a product.
-    fn join_products(&mut self) {
-        for own in 0..self.members.len() {
-            if self.members[own].is_empty() {
-                continue;
-            }
-            let Some(head) = product::find(self.graph, &self.members[own]) else { continue };
-            for s in [Some(head.product), head.reshape].into_iter().flatten() {
-                // A reshape was alone in a group of its own.
-                if let Some(old) = self.of[s].map(|k| self.root(k)) {
-                    self.members[old].clear();
-                    self.parent[old] = own;
-                }
-                self.of[s] = Some(own);
-                self.members[own].push(s);
-            }
-            self.members[own].sort_unstable();
-        }
-    }
-
-    /// What is computed together with a step, in order.
-    fn unit(&self, s: usize) -> SmallVec<[usize; 8]> {
-        match self.of[s] {
-            Some(g) => self.members[self.root(g)].as_slice().into(),
-            None => smallvec![s],
-        }
     }
 }
 
@@ -350,10 +235,11 @@ pub fn fuse(tape: &Tape, shapeless: bool) -> Tape {
                 continue;
             }
             if !ready {
-                let needs: HashSet<usize> = members.iter().flat_map(|&m| graph.producers(m)).collect();
-                let missing = needs.into_iter().filter(|k| !emitted[*k] && !members.contains(k));
-                let mut missing: Vec<usize> = missing.collect();
+                let needs = members.iter().flat_map(|&m| graph.producers(m));
+                let mut missing: Vec<usize> =
+                    needs.filter(|k| !emitted[*k] && !members.contains(k)).collect();
                 missing.sort_unstable();
+                missing.dedup();
                 stack.push((members, true));
                 stack.extend(missing.into_iter().map(|k| (groups.unit(k), false)));
                 continue;
@@ -365,16 +251,16 @@ pub fn fuse(tape: &Tape, shapeless: bool) -> Tape {
                 continue;
             }
             let rows = members.iter().any(|&m| elementwise(&tape.steps[m]).is_none());
-            let (reads, stored, primitive) = if let Some((f, reads, m)) = product::follow(&graph, &members) {
-                let inner = part(&graph, &members, &reads, &[m]);
+            let (reads, stored, primitive) = if let Some((f, reads, m)) = product::follow(&graph, members) {
+                let inner = part(&graph, members, &reads, &[m]);
                 (reads, vec![m], Fused::product(f, inner))
             } else if rows {
-                let k = rows::kernel(&graph, &members);
-                let inner = part(&graph, &members, &k.reads, &k.stored);
+                let k = rows::kernel(&graph, members);
+                let inner = part(&graph, members, &k.reads, &k.stored);
                 (k.reads, k.stored, Fused::rows(k.program, k.shape, k.modes, inner))
             } else {
-                let k = kernel(&graph, &members);
-                let inner = part(&graph, &members, &k.reads, &k.stored);
+                let k = kernel(&graph, members);
+                let inner = part(&graph, members, &k.reads, &k.stored);
                 (k.reads, k.stored, Fused::new(k.program, inner))
             };
             steps.push(Step {

@@ -3,6 +3,7 @@
 
 mod fuse;
 mod fused;
+mod groups;
 mod product;
 mod rows;
 mod simplify;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::tape::{Step, Tape, Value};
-use crate::core::{Array, Result};
+use crate::core::{Array, Param, Result};
 use crate::ops::elementwise::scalar_bits;
 use crate::ops::view::is_alias;
 
@@ -31,6 +31,16 @@ fn hash_value(v: &Value, h: &mut DefaultHasher) {
             Some(bits) => (2, bits, a.dtype()).hash(h),
             None => (3, a.id()).hash(h),
         },
+    }
+}
+
+fn hash_param(p: &Param, h: &mut DefaultHasher) {
+    match p {
+        Param::Int(v) => v.hash(h),
+        // Zeros of both signs are equal.
+        Param::Float(v) => (v + 0.0).to_bits().hash(h),
+        Param::Ints(v) => v.hash(h),
+        Param::Text(v) => v.hash(h),
     }
 }
 
@@ -74,6 +84,8 @@ pub fn simplify(tape: &Tape) -> Tape {
         }
         let mut h = DefaultHasher::new();
         new.primitive.name().hash(&mut h);
+        new.primitive.params().unwrap_or_default().iter().for_each(|p| hash_param(p, &mut h));
+        new.specs.iter().for_each(|spec| spec.hash(&mut h));
         new.args.iter().for_each(|a| hash_value(a, &mut h));
         let bucket = seen.entry(h.finish()).or_default();
         let at = match bucket.iter().find(|&&k| same_step(&out.steps[k], &new)) {
