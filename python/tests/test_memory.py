@@ -2,6 +2,7 @@
 
 import gc
 
+import helpers as h
 import mlx.core as mx
 import numpy as np
 import pytest
@@ -151,3 +152,45 @@ def test_numpy_copies_do_not_leak():
     for _ in range(20):
         assert np.array(mx.ones((MIB,))).sum() == MIB
     assert settle() - base < MIB
+
+
+def test_freed_memory_goes_back_to_the_system():
+    """After clear_cache little is left of some hundred MB, whatever the size of the arrays."""
+    code = """
+    import mlx.core as mx
+    def resident():
+        return int(open("/proc/self/statm").read().split()[1]) * 4096 >> 20
+    mx.set_default_device(mx.cpu)
+    mx.eval(mx.ones(10) + 1)
+    for elements in (1 << 14, 1 << 17, 1 << 19, 1 << 25):
+        before = resident()
+        many = [mx.full(elements, float(i)) for i in range((1 << 26) // elements)]
+        mx.eval(many)
+        assert resident() - before > 200
+        del many
+        mx.synchronize()
+        mx.clear_cache()
+        assert resident() - before < 40, (elements, before, resident())
+    """
+    h.python(code)
+
+
+def test_the_memory_limit_holds():
+    kept = mx.ones((4 * MIB,), mx.int8)
+    mx.eval(kept)
+    old = mx.set_memory_limit(settle() + 8 * MIB)
+    try:
+        with pytest.raises(RuntimeError, match="memory limit is"):
+            mx.eval(mx.ones((16 * MIB,), mx.int8))
+        for i in range(20):  # what is free counts as such
+            x = mx.full((6 * MIB - i * 1000,), 1, mx.int8)
+            mx.eval(x)
+            del x
+            mx.synchronize()
+        with pytest.raises(RuntimeError, match="memory limit is"):
+            mx.eval([mx.full((3 * MIB,), i, mx.int8) for i in range(3)])
+        settle()
+        assert (kept + 1).sum().item() == 8 * MIB
+    finally:
+        mx.set_memory_limit(old)
+    assert mx.sum(mx.ones((16 * MIB,), mx.int8)).item() == 16 * MIB

@@ -2,8 +2,8 @@
 //! nothing. Statistics and limits of host and device memory together are in [`stats`].
 
 pub mod stats;
+mod system;
 
-use std::alloc::{Layout, alloc, dealloc};
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, Once};
@@ -34,11 +34,6 @@ pub fn size_class(nbytes: usize) -> usize {
     n.div_ceil(step) * step
 }
 
-fn system_layout(capacity: usize) -> Layout {
-    // INVARIANT: a power-of-two alignment and a capacity checked by `host_block`.
-    Layout::from_size_align(capacity, ALIGN).expect("valid layout")
-}
-
 fn release(ptr: NonNull<u8>, capacity: usize) {
     stats::on_free(capacity);
     {
@@ -51,8 +46,8 @@ fn release(ptr: NonNull<u8>, capacity: usize) {
             return;
         }
     }
-    // SAFETY: every block was allocated with this layout.
-    unsafe { dealloc(ptr.as_ptr(), system_layout(capacity)) };
+    // SAFETY: every block was taken with its capacity.
+    unsafe { system::give(ptr, capacity) };
 }
 
 fn clear() {
@@ -63,18 +58,11 @@ fn clear() {
         std::mem::take(&mut c.free)
     };
     for (capacity, blocks) in free {
-        for p in blocks {
-            // SAFETY: cached blocks were allocated with this layout and are in nobody's use.
-            unsafe { dealloc(p as *mut u8, system_layout(capacity)) };
+        for ptr in blocks.into_iter().filter_map(|p| NonNull::new(p as *mut u8)) {
+            // SAFETY: cached blocks were taken with this capacity and are in nobody's use.
+            unsafe { system::give(ptr, capacity) };
         }
     }
-}
-
-/// Memory the machine can still give, or `None` where that cannot be told.
-fn available() -> Option<usize> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find(|l| l.starts_with("MemAvailable:"))?;
-    line.split_whitespace().nth(1)?.parse::<usize>().ok().map(|kb| kb << 10)
 }
 
 /// Host memory for at least `nbytes`, uninitialised.
@@ -84,6 +72,7 @@ pub fn host_block(nbytes: usize) -> Result<HostBlock> {
         return Err(fail(": more than the address space holds.".into()));
     }
     let capacity = size_class(nbytes);
+    stats::admit(capacity).map_err(&fail)?;
     let hit = {
         let mut c = cache();
         let p = c.free.get_mut(&capacity).and_then(Vec::pop);
@@ -96,22 +85,17 @@ pub fn host_block(nbytes: usize) -> Result<HostBlock> {
     let ptr = match hit {
         Some(p) => NonNull::new(p as *mut u8),
         None => {
-            let limit = stats::memory_limit();
-            if stats::active().saturating_add(capacity) > limit {
-                stats::clear_cache();
-                if stats::active().saturating_add(capacity) > limit {
-                    return Err(fail(format!(": the memory limit is {limit} bytes.")));
-                }
+            if stats::excess(capacity) > 0 {
+                clear();
             }
             // Linux promises memory it does not have; ask before the process is killed for using it.
-            if capacity > 1 << 28 && available().is_some_and(|a| capacity > a) {
+            if capacity > 1 << 28 && system::available().is_some_and(|a| capacity > a) {
                 stats::clear_cache();
-                if let Some(a) = available().filter(|&a| capacity > a) {
+                if let Some(a) = system::available().filter(|&a| capacity > a) {
                     return Err(fail(format!(": the machine has {a} bytes left.")));
                 }
             }
-            // SAFETY: the layout has a non-zero size.
-            NonNull::new(unsafe { alloc(system_layout(capacity)) })
+            system::take(capacity)
         }
     };
     let Some(ptr) = ptr else { return Err(fail(": the system refused.".into())) };

@@ -57,6 +57,26 @@ pub fn set_memory_limit(bytes: usize) -> usize {
     MEMORY_LIMIT.swap(bytes, Relaxed)
 }
 
+/// Whether `bytes` more may come into use; what has finished is counted out first.
+///
+/// # Errors
+/// The end of a message that says what the limit is.
+pub fn admit(bytes: usize) -> Result<(), String> {
+    let limit = memory_limit();
+    if active().saturating_add(bytes) > limit {
+        clear_cache();
+        if active().saturating_add(bytes) > limit {
+            return Err(format!(": the memory limit is {limit} bytes, of which {} are in use.", active()));
+        }
+    }
+    Ok(())
+}
+
+/// How far `bytes` more from the system would lie beyond the memory limit, with what caches hold.
+pub fn excess(bytes: usize) -> usize {
+    active().saturating_add(cache()).saturating_add(bytes).saturating_sub(memory_limit())
+}
+
 /// Limit on cached bytes; `usize::MAX` means none.
 pub fn cache_limit() -> usize {
     CACHE_LIMIT.load(Relaxed)

@@ -219,6 +219,9 @@ impl Pool {
 
     /// Removes cached blocks that nothing uses any more, until `enough` bytes are gone.
     fn evict(&self, kind: Kind, enough: u64) -> u64 {
+        if enough == 0 {
+            return 0;
+        }
         let mut gone = 0;
         let mut victims: Vec<RawBlock> = Vec::new();
         {
@@ -390,6 +393,10 @@ impl Device {
     ) -> Result<Arc<Block>> {
         self.usable()?;
         let capacity = size_class(nbytes as u64);
+        if kind.counted() {
+            let oom = |detail| Error::OutOfMemory { op: "vulkan", bytes: nbytes, detail };
+            stats::admit(capacity as usize).map_err(oom)?;
+        }
         let (raw, uses) = match self.pool.take(kind, capacity, stream) {
             Some(free) => {
                 if kind.counted() {
@@ -412,9 +419,8 @@ impl Device {
         if capacity > cap {
             return Err(oom(format!(": {} allows {cap} bytes in one allocation.", self.adapter().name)));
         }
-        let wanted = stats::active().saturating_add(stats::cache()).saturating_add(capacity as usize);
-        if kind.counted() && wanted > stats::memory_limit() {
-            self.pool.evict(Kind::Device, (wanted - stats::memory_limit()) as u64);
+        if kind.counted() {
+            self.pool.evict(Kind::Device, stats::excess(capacity as usize) as u64);
         }
         let mut result = self.pool.create(self, kind, capacity);
         if matches!(result, Err(e) if is_oom(e)) {
