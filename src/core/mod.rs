@@ -8,6 +8,7 @@ pub mod error;
 pub mod fallback;
 pub mod layout;
 pub mod primitive;
+pub mod private;
 pub mod storage;
 pub mod stored;
 pub mod trace;

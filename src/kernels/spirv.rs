@@ -77,11 +77,11 @@ pub fn instructions(words: &[u32]) -> impl Iterator<Item = Result<(usize, u32, &
     })
 }
 
-/// Reads a module.
+/// Reads a module that gets at most `push` bytes of push constants.
 ///
 /// # Errors
 /// What is wrong, as the end of a sentence that begins with the module.
-pub fn read(bytes: &[u8]) -> Result<Spirv, String> {
+pub fn read(bytes: &[u8], push: u64) -> Result<Spirv, String> {
     if bytes.len() > MOST_BYTES {
         return Err(format!("it has {} bytes, expected at most {MOST_BYTES}", bytes.len()));
     }
@@ -174,8 +174,8 @@ pub fn read(bytes: &[u8]) -> Result<Spirv, String> {
                 return Err(format!("struct {of} has no member {member}"));
             };
             let end = u64::from(offset) + types.size(kind, DEPTH)?;
-            if end > PUSH_BYTES {
-                return Err(format!("it reads {end} bytes of push constants, expected at most {PUSH_BYTES}"));
+            if end > push {
+                return Err(format!("it reads {end} bytes of push constants, expected at most {push}"));
             }
         }
     }
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn an_entry_point_is_enough_to_be_read() {
-        let m = read(&module(&MAIN)).unwrap();
+        let m = read(&module(&MAIN), PUSH_BYTES).unwrap();
         assert_eq!((m.version, m.local_size, m.shared), ((1, 5), None, 0));
     }
 
@@ -208,7 +208,7 @@ mod tests {
     fn what_does_not_hold_together_is_refused() {
         let cut = module(&MAIN);
         for n in (0..cut.len()).filter(|&n| n != cut.len()) {
-            assert!(read(&cut[..n]).is_err(), "{n}");
+            assert!(read(&cut[..n], PUSH_BYTES).is_err(), "{n}");
         }
         for (tail, reason) in [
             (&[0u32][..], "does not end"),
@@ -217,7 +217,7 @@ mod tests {
             (&[4 << 16 | 71, 1, 33, 0], "descriptor"),
             (&[4 << 16 | 59, 1, 2, 12], "bound buffer"),
         ] {
-            let e = read(&module(tail)).unwrap_err();
+            let e = read(&module(tail), PUSH_BYTES).unwrap_err();
             assert!(e.contains(reason), "{e}");
         }
     }
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn types_that_hold_themselves_do_not_loop() {
         let tail = [&MAIN[..], &[3 << 16 | 30, 2, 2, 4 << 16 | 32, 3, 4, 2, 4 << 16 | 59, 3, 4, 4]].concat();
-        assert!(read(&module(&tail)).unwrap_err().contains("nested"));
+        assert!(read(&module(&tail), PUSH_BYTES).unwrap_err().contains("nested"));
     }
 
     #[test]
@@ -236,6 +236,6 @@ mod tests {
             &[3 << 16 | 22, 2, 32, 4 << 16 | 43, 6, 3, 100, 4 << 16 | 28, 4, 2, 3],
             &[4 << 16 | 32, 5, 4, 4, 4 << 16 | 59, 5, 7, 4],
         ];
-        assert_eq!(read(&module(&tail.concat())).unwrap().shared, 400);
+        assert_eq!(read(&module(&tail.concat()), PUSH_BYTES).unwrap().shared, 400);
     }
 }

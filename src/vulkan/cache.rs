@@ -1,288 +1,354 @@
-//! The disk cache: SPIR-V by content hash, and the driver's pipeline cache by device. Files carry magic,
-//! length and checksum, are written to a temporary name and renamed, and are ignored when anything about
-//! them is wrong. A directory that cannot be written means no cache, silently.
+//! The disk cache: SPIR-V by content hash, and the drivers' pipeline caches by device (`blob`). Drivers trust what they
+//! are given, so that nothing is taken from a file that this user did not write: folder and files are `private`, and
+//! each carries a keyed hash (BLAKE3) whose key lies in the user's state folder. What is wrong in any way is ignored
+//! and written anew. Without a folder or a key there is no cache; nothing fails.
 
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
-use ash::vk;
+use super::spirv::validate;
+use crate::core::env;
+use crate::core::private::{Entry, Folder, Refusal, TEMPORARY};
+use crate::kernels::spirv;
 
-use super::adapter::AdapterInfo;
+const MAGIC: &[u8; 8] = b"MLXVKC02";
+const HASH: usize = blake3::OUT_LEN;
+const HEADER: usize = MAGIC.len() + HASH;
+/// The key of the keyed hash, in the user's state folder.
+const SECRET: &str = "cache.key";
+/// Ends of the names of our files.
+const OURS: [&str; 2] = [".spv", ".bin"];
+/// What a writer that died has left is removed after this long.
+const ABANDONED: Duration = Duration::from_secs(3600);
 
-const MAGIC: &[u8; 8] = b"MLXVKC01";
-const HEADER: usize = 8 + 16 + 8 + 8;
-const SPIRV_MAGIC: u32 = 0x0723_0203;
-/// The driver's cache is written again this long after the last write.
-const SAVE_EVERY: Duration = Duration::from_secs(2);
+/// What an entry is found by: a hash of everything that decides its content.
+pub(crate) type Key = [u8; HASH];
 
-/// Two independent 64-bit hashes of a byte stream: FNV-1a, and a multiply-rotate hash.
-pub(crate) struct Hasher {
-    fnv: u64,
-    mix: u64,
+/// The bytes that a file of the cache may have.
+pub(super) const MOST_BYTES: u64 = 64 << 20;
+
+fn megabytes() -> u64 {
+    env::number("MLX_VK_CACHE_MB").unwrap_or(256)
 }
 
-impl Hasher {
-    pub fn new() -> Hasher {
-        Hasher { fnv: 0xcbf2_9ce4_8422_2325, mix: 0x9e37_79b9_7f4a_7c15 }
+fn variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute())
+}
+
+/// The folder that a variable of the XDG base directory specification stands for.
+fn place(name: &str, below_home: &str) -> Option<PathBuf> {
+    variable(name)
+        .or_else(|| variable("HOME").map(|p| p.join(below_home)))
+        .or_else(|| variable("LOCALAPPDATA"))
+        .map(|p| p.join("mlx-vulkan"))
+}
+
+/// The cache folder, or none where no place for it is known or nothing shall be kept.
+fn directory() -> Option<&'static Path> {
+    static DIR: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let find = || {
+        let named = env::text("MLX_VK_CACHE_DIR").map(PathBuf::from);
+        let dir = named.or_else(|| place("XDG_CACHE_HOME", ".cache"))?;
+        (megabytes() > 0).then_some(dir)
+    };
+    DIR.get_or_init(find).as_deref()
+}
+
+/// Says once why there is no cache.
+fn warn(why: &str) {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    if !TOLD.swap(true, Ordering::Relaxed) {
+        eprintln!("[vulkan] Compiled kernels are not kept: {why}.");
+    }
+}
+
+/// Opens a folder, unless others could have written to it.
+fn open(path: &Path) -> Option<Folder> {
+    match Folder::open(path) {
+        Ok(folder) => Some(folder),
+        Err(Refusal::Missing) => None,
+        Err(Refusal::Unsafe(why)) => {
+            warn(&format!("the folder {why}"));
+            None
+        }
+    }
+}
+
+/// The user's key in a folder, made where there is none: of several processes that make one, the first one's stays.
+fn secret_in(dir: &Path) -> Option<Key> {
+    let folder = open(dir)?;
+    let read = || folder.read(SECRET, HASH as u64)?.try_into().ok();
+    read().or_else(|| {
+        let mut fresh: Key = [0; HASH];
+        getrandom::fill(&mut fresh).ok()?;
+        let made = folder.write_new(SECRET, &fresh);
+        let key = read();
+        if key.is_none() && made.is_err_and(|e| e.kind() == std::io::ErrorKind::AlreadyExists) {
+            warn(&format!("{} is no key that only this user can read", dir.join(SECRET).display()));
+        }
+        key
+    })
+}
+
+fn secret() -> Option<&'static Key> {
+    static FOUND: OnceLock<Option<Key>> = OnceLock::new();
+    FOUND.get_or_init(|| secret_in(&place("XDG_STATE_HOME", ".local/state")?)).as_ref()
+}
+
+/// The cache, open.
+pub(super) struct Cache<'a> {
+    folder: Folder,
+    secret: &'a Key,
+}
+
+/// The cache of this user, if there is one.
+pub(super) fn cache() -> Option<Cache<'static>> {
+    let folder = open(directory()?)?;
+    Some(Cache { folder, secret: secret()? })
+}
+
+impl Cache<'_> {
+    fn tag(&self, key: &Key, body: &[u8]) -> blake3::Hash {
+        blake3::Hasher::new_keyed(self.secret).update(MAGIC).update(key).update(body).finalize()
     }
 
-    pub fn write(&mut self, bytes: &[u8]) {
-        for &b in bytes {
-            self.fnv = (self.fnv ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3);
-            self.mix = (self.mix.rotate_left(5) ^ u64::from(b)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    /// Content of a file, if it is whole, was written by this user and belongs to `key`.
+    pub fn read(&self, name: &str, key: &Key) -> Option<Vec<u8>> {
+        let mut bytes = self.folder.read(name, MOST_BYTES)?;
+        let (head, body) = bytes.split_at_checked(HEADER)?;
+        let (magic, tag) = head.split_at(MAGIC.len());
+        // Hashes are compared in constant time.
+        let good = magic == MAGIC && self.tag(key, body) == blake3::Hash::from_slice(tag).ok()?;
+        good.then(|| {
+            bytes.drain(..HEADER);
+            bytes
+        })
+    }
+
+    /// Writes a file whole or not at all; failures are nobody's business.
+    pub fn write(&self, name: &str, key: &Key, body: &[u8]) {
+        let size = (HEADER + body.len()) as u64;
+        if size > MOST_BYTES {
+            return;
+        }
+        let tag = self.tag(key, body);
+        if self.folder.write(name, &[MAGIC, &tag.as_bytes()[..], body].concat()).is_ok() {
+            self.sweep_sometimes(size);
         }
     }
 
-    pub fn finish(&self) -> (u64, u64) {
-        let end = |mut h: u64| {
-            h = (h ^ (h >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-            h ^ (h >> 29)
-        };
-        (end(self.fnv), end(self.mix))
+    /// Keeps the cache within its bounds: looks at its files with the first one that the process writes, and when it has
+    /// written an eighth of the bound.
+    fn sweep_sometimes(&self, size: u64) {
+        static WRITTEN: AtomicU64 = AtomicU64::new(u64::MAX >> 1);
+        let most = megabytes() << 20;
+        if WRITTEN.fetch_add(size, Ordering::Relaxed) >= most / 8 {
+            WRITTEN.store(0, Ordering::Relaxed);
+            let days = env::number("MLX_VK_CACHE_DAYS").unwrap_or(90);
+            self.sweep(most, Duration::from_secs(days * 24 * 3600));
+        }
+    }
+
+    /// Removes what was not used for `longest`, and what was used least recently where there are more than `most` bytes.
+    fn sweep(&self, most: u64, longest: Duration) {
+        let now = SystemTime::now();
+        let old = |e: &Entry, limit| now.duration_since(e.used).is_ok_and(|age| age > limit);
+        let mut kept = Vec::new();
+        for e in self.folder.entries() {
+            if e.name.starts_with(TEMPORARY) {
+                if old(&e, ABANDONED) {
+                    self.folder.remove(&e.name);
+                }
+            } else if OURS.iter().any(|end| e.name.ends_with(end)) {
+                if old(&e, longest) { self.folder.remove(&e.name) } else { kept.push(e) }
+            }
+        }
+        let mut bytes: u64 = kept.iter().map(|e| e.size).sum();
+        if bytes > most {
+            // Room for a while.
+            let goal = most / 4 * 3;
+            kept.sort_unstable_by_key(|e| e.used);
+            for e in kept {
+                if bytes <= goal {
+                    break;
+                }
+                bytes -= e.size;
+                self.folder.remove(&e.name);
+            }
+        }
+    }
+
+    /// SPIR-V stored under `key`, if it is valid.
+    fn load(&self, key: &Key) -> Option<Vec<u32>> {
+        valid(&self.read(&spirv_name(key), key)?)
+    }
+
+    fn store(&self, key: &Key, words: &[u32]) {
+        let body: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        self.write(&spirv_name(key), key, &body);
     }
 }
 
-fn hash(bytes: &[u8]) -> (u64, u64) {
-    let mut h = Hasher::new();
-    h.write(bytes);
-    h.finish()
+/// The words of a module that a driver may see.
+pub(super) fn valid(bytes: &[u8]) -> Option<Vec<u32>> {
+    let module = spirv::read(bytes, u64::from(super::device::PUSH_BYTES)).ok()?;
+    validate(&module).ok()?;
+    Some(module.words.to_vec())
 }
 
-/// The cache directory, or none where no place for it is known.
-fn directory() -> Option<&'static Path> {
-    static DIR: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
-        let var = |n: &str| std::env::var_os(n).filter(|v| !v.is_empty()).map(PathBuf::from);
-        crate::core::env::text("MLX_VK_CACHE_DIR")
-            .map(PathBuf::from)
-            .or_else(|| var("XDG_CACHE_HOME").map(|p| p.join("mlx-vulkan")))
-            .or_else(|| var("HOME").map(|p| p.join(".cache/mlx-vulkan")))
-            .or_else(|| var("LOCALAPPDATA").map(|p| p.join("mlx-vulkan")))
-    });
-    DIR.as_deref()
+fn spirv_name(key: &Key) -> String {
+    format!("{}.spv", blake3::Hash::from_bytes(*key).to_hex())
 }
 
 /// The cache folder, how many files it holds and their bytes.
 pub fn contents() -> Option<(PathBuf, u64, u64)> {
     let dir = directory()?;
-    let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    let sizes = files.filter_map(|f| f.metadata().ok()).filter(|m| m.is_file()).map(|m| m.len());
-    let (count, bytes) = sizes.fold((0, 0), |(n, sum), size| (n + 1, sum + size));
-    Some((dir.to_path_buf(), count, bytes))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
-}
-
-/// Content of a cache file, if it is whole and belongs to `key`.
-fn read_file(path: &Path, key: (u64, u64)) -> Option<Vec<u8>> {
-    let bytes = std::fs::read(path).ok()?;
-    let body = bytes.get(HEADER..)?;
-    let good = bytes.starts_with(MAGIC)
-        && u64_at(&bytes, 8)? == key.0
-        && u64_at(&bytes, 16)? == key.1
-        && u64_at(&bytes, 24)? == body.len() as u64
-        && u64_at(&bytes, 32)? == hash(body).0;
-    good.then(|| body.to_vec())
-}
-
-/// Writes a cache file whole or not at all; failures are nobody's business.
-fn write_file(path: &Path, key: (u64, u64), body: &[u8]) {
-    static COUNTER: AtomicU32 = AtomicU32::new(0);
-    let Some(dir) = path.parent() else { return };
-    if std::fs::create_dir_all(dir).is_err() {
-        return;
-    }
-    let mut bytes = Vec::with_capacity(HEADER + body.len());
-    bytes.extend_from_slice(MAGIC);
-    for word in [key.0, key.1, body.len() as u64, hash(body).0] {
-        bytes.extend_from_slice(&word.to_le_bytes());
-    }
-    bytes.extend_from_slice(body);
-    let n = COUNTER.fetch_add(1, Ordering::Relaxed);
-    let temporary = dir.join(format!(".tmp-{}-{n}", std::process::id()));
-    if std::fs::write(&temporary, &bytes).and_then(|()| std::fs::rename(&temporary, path)).is_err() {
-        let _ = std::fs::remove_file(&temporary);
-    }
-}
-
-fn spirv_path(dir: &Path, key: (u64, u64)) -> PathBuf {
-    dir.join(format!("{:016x}{:016x}.spv", key.0, key.1))
-}
-
-fn load_from(dir: &Path, key: (u64, u64)) -> Option<Vec<u32>> {
-    let body = read_file(&spirv_path(dir, key), key)?;
-    if !body.len().is_multiple_of(4) {
-        return None;
-    }
-    let words: Vec<u32> =
-        body.chunks_exact(4).map(|c| u32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect();
-    (words.first() == Some(&SPIRV_MAGIC)).then_some(words)
-}
-
-fn store_to(dir: &Path, key: (u64, u64), words: &[u32]) {
-    let body: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-    write_file(&spirv_path(dir, key), key, &body);
+    let files = open(dir).map(|f| f.entries()).unwrap_or_default();
+    Some((dir.to_path_buf(), files.len() as u64, files.iter().map(|e| e.size).sum()))
 }
 
 /// Whether the cache holds any SPIR-V.
 pub(crate) fn has_spirv() -> bool {
-    let files = directory().and_then(|d| std::fs::read_dir(d).ok()).into_iter().flatten().flatten();
-    files.into_iter().any(|f| f.path().extension().is_some_and(|e| e == "spv"))
+    cache().is_some_and(|c| c.folder.names().iter().any(|name| name.ends_with(OURS[0])))
 }
 
 /// SPIR-V stored under `key`.
-pub(crate) fn load(key: (u64, u64)) -> Option<Vec<u32>> {
-    load_from(directory()?, key)
+pub(crate) fn load(key: &Key) -> Option<Vec<u32>> {
+    cache()?.load(key)
 }
 
 /// Stores SPIR-V under `key`.
-pub(crate) fn store(key: (u64, u64), words: &[u32]) {
-    if let Some(dir) = directory() {
-        store_to(dir, key, words);
+pub(crate) fn store(key: &Key, words: &[u32]) {
+    if let Some(cache) = cache() {
+        cache.store(key, words);
     }
-}
-
-/// The driver's pipeline cache with its file.
-pub(crate) struct PipelineBlob {
-    pub raw: vk::PipelineCache,
-    file: Option<PathBuf>,
-    #[cfg(test)]
-    info: AdapterInfo,
-    key: (u64, u64),
-    made: AtomicU64,
-    saved: Mutex<(u64, Instant)>,
-}
-
-impl PipelineBlob {
-    /// Starts from the file of this device and driver, if it is good.
-    pub fn load(device: &ash::Device, info: &AdapterInfo) -> PipelineBlob {
-        let hex: String = info.cache_uuid.iter().map(|b| format!("{b:02x}")).collect();
-        let file = directory().map(|d| d.join(format!("pipelines-{hex}-{:08x}.bin", info.driver_version)));
-        let key =
-            (u64::from(info.vendor_id) << 32 | u64::from(info.device_id), u64::from(info.driver_version));
-        let data =
-            file.as_deref().and_then(|f| read_file(f, key)).filter(|d| fits(d, info)).unwrap_or_default();
-        let make = |data: &[u8]| {
-            let create = vk::PipelineCacheCreateInfo::default().initial_data(data);
-            // SAFETY: the data's header was checked; the driver checks the rest.
-            unsafe { device.create_pipeline_cache(&create, None) }
-        };
-        let raw = make(&data).or_else(|_| make(&[])).unwrap_or(vk::PipelineCache::null());
-        PipelineBlob {
-            raw,
-            file,
-            #[cfg(test)]
-            info: info.clone(),
-            key,
-            made: AtomicU64::new(0),
-            saved: Mutex::new((0, Instant::now())),
-        }
-    }
-
-    /// Whether the file on disk is whole and made for this device; none without a file.
-    #[cfg(test)]
-    pub fn reread(&self) -> Option<bool> {
-        let file = self.file.as_deref().filter(|f| f.exists())?;
-        Some(read_file(file, self.key).is_some_and(|d| fits(&d, &self.info)))
-    }
-
-    /// Notes a new pipeline.
-    pub fn on_pipeline(&self) {
-        self.made.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Writes the file if there are new pipelines; unless `now`, not too often.
-    pub fn save(&self, device: &ash::Device, now: bool) {
-        let made = self.made.load(Ordering::Relaxed);
-        let (Some(file), Ok(mut saved)) = (&self.file, self.saved.try_lock()) else { return };
-        if made == saved.0 || !(now || saved.1.elapsed() >= SAVE_EVERY) {
-            return;
-        }
-        *saved = (made, Instant::now());
-        if self.raw != vk::PipelineCache::null()
-            // SAFETY: the cache belongs to this device.
-            && let Ok(data) = unsafe { device.get_pipeline_cache_data(self.raw) }
-        {
-            write_file(file, self.key, &data);
-        }
-    }
-}
-
-/// Whether a driver's blob was made by this device and driver (the header of the Vulkan specification).
-fn fits(data: &[u8], info: &AdapterInfo) -> bool {
-    let word = |at: usize| data.get(at..at + 4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
-    word(0).is_some_and(|n| n >= 32 && n as usize <= data.len())
-        && word(4) == Some(1)
-        && word(8) == Some(info.vendor_id)
-        && word(12) == Some(info.device_id)
-        && data.get(16..32) == Some(&info.cache_uuid)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::vulkan::compiler;
+    use crate::vulkan::pipeline::{Module, Source};
 
-    fn temp_dir(name: &str) -> PathBuf {
-        let dir = std::env::temp_dir().join(format!("mlx-vk-test-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&dir);
-        dir
+    const KEY: Key = [7; HASH];
+    const OTHER: Key = [8; HASH];
+
+    fn cache_in<'a>(dir: &Path, secret: &'a Key) -> Cache<'a> {
+        Cache { folder: Folder::open(&dir.join("cache")).unwrap(), secret }
     }
 
     #[test]
-    fn damaged_and_foreign_files_are_ignored() {
-        let dir = temp_dir("damage");
-        let key = (1, 2);
-        let words = [SPIRV_MAGIC, 7, 8, 9];
-        assert_eq!(load_from(&dir, key), None);
-        store_to(&dir, key, &words);
-        assert_eq!(load_from(&dir, key).as_deref(), Some(&words[..]));
-        let path = spirv_path(&dir, key);
+    fn damaged_foreign_and_forged_files_are_ignored() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = cache_in(dir.path(), &KEY);
+        assert_eq!(cache.read("x", &KEY), None);
+        cache.write("x", &KEY, b"body");
+        assert_eq!(cache.read("x", &KEY).as_deref(), Some(&b"body"[..]));
+        let path = dir.path().join("cache/x");
         let good = std::fs::read(&path).unwrap();
         for i in 0..good.len() {
             let mut bad = good.clone();
             bad[i] ^= 0x10;
             std::fs::write(&path, &bad).unwrap();
-            assert_eq!(load_from(&dir, key), None, "flipped byte {i}");
+            assert_eq!(cache.read("x", &KEY), None, "flipped byte {i}");
             std::fs::write(&path, &good[..i]).unwrap();
-            assert_eq!(load_from(&dir, key), None, "cut at {i}");
+            assert_eq!(cache.read("x", &KEY), None, "cut at {i}");
         }
         std::fs::write(&path, &good).unwrap();
-        std::fs::copy(&path, spirv_path(&dir, (1, 3))).unwrap();
-        assert_eq!(load_from(&dir, (1, 3)), None, "a file of another key");
-        store_to(&dir, (5, 5), &[1, 2, 3]);
-        assert_eq!(load_from(&dir, (5, 5)), None, "not SPIR-V");
-        std::fs::remove_dir_all(&dir).unwrap();
+        assert_eq!(cache.read("x", &OTHER), None, "an entry of another key");
+        assert_eq!(cache_in(dir.path(), &OTHER).read("x", &KEY), None, "written with another secret");
+        assert_eq!(cache.read("x", &KEY).as_deref(), Some(&b"body"[..]));
     }
 
     #[test]
-    fn concurrent_writers_and_readers_see_whole_files() {
-        let dir = temp_dir("race");
-        let words: Vec<u32> = std::iter::once(SPIRV_MAGIC).chain(0..20_000).collect();
+    fn spirv_is_validated_as_that_of_users_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = cache_in(dir.path(), &KEY);
+        let source = Source::Text("#version 460\nvoid main() {}\n".into());
+        let words = compiler::check("nothing", &Module { source, ..Default::default() }).unwrap();
+        cache.store(&KEY, &words);
+        assert_eq!(cache.load(&KEY).as_deref(), Some(&words[..]));
+        let mut broken = words.clone();
+        // The last instruction but one: the body of a function without its end.
+        broken.truncate(words.len() - 1);
+        for bad in [&broken[..], &[1, 2, 3], &[]] {
+            cache.store(&OTHER, bad);
+            assert_eq!(cache.load(&OTHER), None);
+        }
+    }
+
+    #[test]
+    fn concurrent_writers_readers_and_sweepers_see_whole_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let body: Vec<u8> = (0..80_000u32).map(|i| i as u8).collect();
         std::thread::scope(|s| {
             for _ in 0..4 {
                 s.spawn(|| {
-                    for _ in 0..50 {
-                        store_to(&dir, (3, 4), &words);
-                        assert_eq!(load_from(&dir, (3, 4)).as_deref(), Some(&words[..]));
+                    let cache = cache_in(dir.path(), &KEY);
+                    for i in 0..50 {
+                        cache.write("x.spv", &KEY, &body);
+                        let seen = cache.read("x.spv", &KEY);
+                        assert!(seen.is_none_or(|b| b == body));
+                        if i % 10 == 9 {
+                            cache.sweep(0, Duration::MAX);
+                        }
                     }
                 });
             }
         });
-        let left: Vec<_> = std::fs::read_dir(&dir).unwrap().flatten().map(|e| e.file_name()).collect();
-        assert_eq!(left.len(), 1, "{left:?}");
-        std::fs::remove_dir_all(&dir).unwrap();
+        let cache = cache_in(dir.path(), &KEY);
+        cache.write("x.spv", &KEY, &body);
+        assert_eq!(cache.folder.names(), ["x.spv"]);
+        assert_eq!(cache.read("x.spv", &KEY), Some(body));
     }
 
     #[test]
-    fn an_unwritable_directory_means_no_cache() {
-        let file = temp_dir("file");
-        std::fs::write(&file, b"not a directory").unwrap();
-        store_to(&file.join("sub"), (1, 1), &[SPIRV_MAGIC]);
-        assert_eq!(load_from(&file.join("sub"), (1, 1)), None);
-        std::fs::remove_file(&file).unwrap();
+    fn a_sweep_keeps_what_was_used_last_and_files_of_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = cache_in(dir.path(), &KEY);
+        let aged = |name: &str, hours: u64| {
+            cache.folder.write(name, &[0; 1000]).unwrap();
+            let file =
+                std::fs::File::options().write(true).open(dir.path().join("cache").join(name)).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_secs(hours * 3600)).unwrap();
+        };
+        for (name, hours) in [
+            ("a.spv", 50),
+            ("b.spv", 30),
+            ("c.spv", 20),
+            ("d.bin", 40),
+            ("notes", 900),
+            (".tmp-1", 2),
+            (".tmp-2", 0),
+        ] {
+            aged(name, hours);
+        }
+        let names = || {
+            let mut names = cache.folder.names();
+            names.sort();
+            names
+        };
+        cache.sweep(1 << 20, Duration::from_secs(45 * 3600));
+        assert_eq!(names(), [".tmp-2", "b.spv", "c.spv", "d.bin", "notes"]);
+        cache.folder.read("d.bin", 1000).unwrap(); // marks it as used
+        cache.sweep(2700, Duration::MAX);
+        assert_eq!(names(), [".tmp-2", "c.spv", "d.bin", "notes"]);
+    }
+
+    #[test]
+    fn whoever_makes_the_secret_first_makes_it_for_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("state");
+        let all: Vec<Key> = std::thread::scope(|s| {
+            let threads: Vec<_> = (0..8).map(|_| s.spawn(|| secret_in(&state).unwrap())).collect();
+            threads.into_iter().map(|t| t.join().unwrap()).collect()
+        });
+        assert!(all.iter().all(|k| *k == all[0]) && all[0] != [0; HASH]);
+        assert_eq!(secret_in(&state), Some(all[0]));
+        assert_ne!(secret_in(&dir.path().join("other")), Some(all[0]));
+        std::fs::write(state.join(SECRET), b"short").unwrap();
+        assert_eq!(secret_in(&state), None);
     }
 }

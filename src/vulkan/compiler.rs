@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use shaderc::OptimizationLevel;
 
 use super::builders;
-use super::cache::{self, Hasher};
+use super::cache::{self, Key};
 use super::pipeline::{Module, Source};
 use super::prune::prune;
 use super::stats::STATS;
@@ -85,11 +85,11 @@ fn reached(text: &str) -> Vec<(&str, &'static str)> {
 }
 
 /// Hash of everything that decides the SPIR-V.
-fn key(text: &str, module: &Module) -> (u64, u64) {
-    let mut h = Hasher::new();
+fn key(text: &str, module: &Module) -> Key {
+    let mut h = blake3::Hasher::new();
     let mut field = |bytes: &[u8]| {
-        h.write(&(bytes.len() as u64).to_le_bytes());
-        h.write(bytes);
+        h.update(&(bytes.len() as u64).to_le_bytes());
+        h.update(bytes);
     };
     field(env!("CARGO_PKG_VERSION").as_bytes());
     field(OPTIONS.as_bytes());
@@ -106,7 +106,7 @@ fn key(text: &str, module: &Module) -> (u64, u64) {
         field(name.as_bytes());
         field(body.as_bytes());
     }
-    h.finish()
+    h.finalize().into()
 }
 
 /// SPIR-V of a kernel, from the disk cache or the compiler. Errors carry the kernel's name and the log.
@@ -116,20 +116,24 @@ pub(crate) fn spirv(kernel: &str, module: &Module) -> Result<Vec<u32>> {
     }
     let text = source(kernel, module)?;
     let key = key(text, module);
-    if let Some(words) = cache::load(key) {
+    if let Some(words) = cache::load(&key) {
         STATS.spirv_hits.add(1);
         return Ok(words);
     }
     STATS.spirv_misses.add(1);
     let words = compile(kernel, text, module)?;
-    cache::store(key, &words);
+    cache::store(&key, &words);
     Ok(words)
 }
 
-/// Compiles without the cache and drops the result; for tests.
+/// Compiles without the cache, and fails for what would not be taken from it; for tests.
 #[cfg(test)]
-pub(crate) fn check(kernel: &str, module: &Module) -> Result<()> {
-    compile(kernel, source(kernel, module)?, module).map(drop)
+pub(crate) fn check(kernel: &str, module: &Module) -> Result<Vec<u32>> {
+    let words = compile(kernel, source(kernel, module)?, module)?;
+    match cache::valid(&words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>()) {
+        Some(_) => Ok(words),
+        None => bail!(Runtime, "[vulkan] Kernel {kernel} is not valid SPIR-V."),
+    }
 }
 
 /// Starts the compiler on a thread of its own if it will be needed, as an empty cache says; the first look at the

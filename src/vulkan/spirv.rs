@@ -7,7 +7,7 @@ use std::ptr;
 use super::features::Features;
 use crate::bail;
 use crate::core::Result;
-use crate::kernels::spirv::{Spirv, read};
+use crate::kernels::spirv::{PUSH_BYTES, Spirv, read};
 
 #[repr(C)]
 struct Binary {
@@ -119,7 +119,7 @@ const ALWAYS: &[u32] = &[0, 1, 4433, 4434, 4448, 4449, 5347];
 /// Runtime error that names what the device lacks.
 pub fn fits(kernel: &str, words: &[u32], f: &Features) -> Result<()> {
     let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-    let module = match read(&bytes) {
+    let module = match read(&bytes, PUSH_BYTES) {
         Ok(module) => module,
         Err(reason) => bail!(Runtime, "[vulkan_kernel] {kernel}: {reason}."),
     };
