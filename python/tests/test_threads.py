@@ -1,6 +1,7 @@
 """Evaluation from many threads at once, on many streams; waiting stops nobody else."""
 
 import gc
+import pathlib
 import threading
 import time
 
@@ -277,3 +278,89 @@ def test_compiling_while_the_main_thread_waits_for_a_mixed_graph():
         done.set()
         t.join(60)
     assert not t.is_alive()
+
+
+def streams_in_use():
+    """Threads of streams, by the names that the library gives them."""
+    names = [p.read_text() for p in pathlib.Path("/proc/self/task").glob("*/comm")]
+    return sum(n.startswith(("mlx-stream", "mlx-vulkan")) for n in names)
+
+
+def test_streams_that_nobody_holds_are_freed():
+    """Thousands of streams, used and dropped, do not add up; what they were given is done."""
+    device = mx.default_device()
+
+    def use(n):
+        results = []
+        for i in range(n):
+            s = mx.new_stream(device)
+            x = mx.full((10,), float(i), stream=s)
+            y = mx.add(x, 1, stream=s)
+            mx.async_eval(y)
+            results.append((i, y))
+            del s
+            if len(results) == 50:
+                for k, y in results:
+                    assert y.tolist() == [k + 1] * 10
+                results.clear()
+
+    use(100)
+    gc.collect()
+    memory = resident()
+    use(2000)
+    gc.collect()
+    deadline = time.time() + 20
+    while streams_in_use() > 20 and time.time() < deadline:
+        time.sleep(0.01)
+    assert streams_in_use() <= 20
+    assert resident() - memory < 20 << 20
+
+
+def resident():
+    return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def test_a_stream_without_handles_still_works():
+    """Arrays remember the stream that shall compute them, also when nobody holds it any more."""
+    s = mx.new_stream(mx.default_device())
+    first = mx.add(mx.ones(3), 1, stream=s)
+    f = mx.compile(lambda x: mx.exp(x) * 2)
+    with mx.stream(s):
+        zero = f(mx.zeros(3))
+        inner = mx.default_stream(mx.default_device())
+        assert inner == s
+    later = [mx.multiply(first, i, stream=s) for i in range(5)]
+    del s, inner
+    gc.collect()
+    for _ in range(3):
+        assert first.tolist() == [2, 2, 2] and zero.tolist() == [2, 2, 2]
+        assert [y.tolist()[0] for y in later] == [0, 2, 4, 6, 8]
+        later = [y + 0 for y in later]
+
+
+def test_default_streams_stay():
+    device = mx.default_device()
+    before = mx.default_stream(device)
+    try:
+        mx.set_default_stream(mx.new_stream(device))
+        gc.collect()
+        now = mx.default_stream(device)
+        assert now != before and (mx.ones(3) + 1).tolist() == [2, 2, 2]
+        mx.synchronize(now)
+    finally:
+        mx.set_default_stream(before)
+    assert mx.default_stream(device) == before and (mx.ones(3) + 1).tolist() == [2, 2, 2]
+
+
+def test_thread_local_streams_end_with_their_thread():
+    local = mx.new_thread_local_stream(mx.default_device())
+
+    def work(i):
+        assert mx.add(mx.full(4, float(i)), 1, stream=local).tolist() == [i + 1] * 4
+
+    for _ in range(10):
+        together(work, 8)
+    deadline = time.time() + 20
+    while streams_in_use() > 20 and time.time() < deadline:
+        time.sleep(0.01)
+    assert streams_in_use() <= 20

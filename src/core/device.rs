@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{LazyLock, Mutex};
+use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock};
 
 /// What a device is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -67,9 +67,71 @@ impl fmt::Display for Stream {
     }
 }
 
+/// A stream as somebody holds it. One that nobody holds any more finishes its work and gives back what it has.
+pub struct Handle(Stream);
+
+/// How many handles each stream has. Streams of [`new_stream`] have one for the life of the process.
+static HELD: LazyLock<Mutex<HashMap<Stream, usize>>> = LazyLock::new(Default::default);
+/// Who is told about streams that nobody holds any more.
+static RELEASED: OnceLock<fn(Stream)> = OnceLock::new();
+
+fn held() -> MutexGuard<'static, HashMap<Stream, usize>> {
+    HELD.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+impl Handle {
+    /// One more handle of a stream.
+    pub fn new(stream: Stream) -> Handle {
+        *held().entry(stream).or_default() += 1;
+        Handle(stream)
+    }
+
+    /// The only handle of a new stream; its queue or worker starts on first use.
+    pub fn make(device: Device) -> Handle {
+        Handle::new(unheld(device))
+    }
+
+    /// The stream.
+    pub fn stream(&self) -> Stream {
+        self.0
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let mut all = held();
+        let last = all.get_mut(&self.0).is_none_or(|n| {
+            *n -= 1;
+            *n == 0
+        });
+        if last {
+            all.remove(&self.0);
+            drop(all);
+            if let Some(tell) = RELEASED.get() {
+                tell(self.0);
+            }
+        }
+    }
+}
+
+/// Whether somebody holds a stream.
+pub fn is_held(stream: Stream) -> bool {
+    held().contains_key(&stream)
+}
+
+/// The streams that somebody holds.
+pub fn held_streams() -> Vec<Stream> {
+    held().keys().copied().collect()
+}
+
+/// Has `tell` called with each stream that nobody holds any more; the first caller's.
+pub fn on_release(tell: fn(Stream)) {
+    let _ = RELEASED.set(tell);
+}
+
 struct Defaults {
     device: Option<Device>,
-    streams: HashMap<Device, Stream>,
+    streams: HashMap<Device, Handle>,
 }
 
 static DEFAULTS: LazyLock<Mutex<Defaults>> =
@@ -80,7 +142,7 @@ static CHANGES: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     // `with mx.stream(s)` scopes of this thread; the top one wins over the process defaults.
-    static SCOPES: RefCell<Vec<Stream>> = const { RefCell::new(Vec::new()) };
+    static SCOPES: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
     // What `current_stream` found, and after how many changes.
     static CURRENT: Cell<Option<(u64, Stream)>> = const { Cell::new(None) };
 }
@@ -106,7 +168,7 @@ pub fn init_default_device(choose: impl FnOnce() -> Device) -> Device {
 
 /// The default device, or the CPU while nothing was chosen.
 pub fn default_device() -> Device {
-    if let Some(s) = SCOPES.with(|s| s.borrow().last().copied()) {
+    if let Some(s) = SCOPES.with(|s| s.borrow().last().map(Handle::stream)) {
         return s.device;
     }
     defaults().device.unwrap_or(Device::CPU)
@@ -120,17 +182,18 @@ pub fn set_default_device(device: Device) {
 
 /// The default stream of a device.
 pub fn default_stream(device: Device) -> Stream {
-    let scoped = SCOPES.with(|s| s.borrow().iter().rev().find(|s| s.device == device).copied());
+    let scoped = SCOPES.with(|s| s.borrow().iter().rev().map(Handle::stream).find(|s| s.device == device));
     if let Some(s) = scoped {
         return s;
     }
-    *defaults().streams.entry(device).or_insert_with(|| new_stream(device))
+    defaults().streams.entry(device).or_insert_with(|| Handle::make(device)).stream()
 }
 
 /// Makes `stream` the default one of its device.
 pub fn set_default_stream(stream: Stream) {
-    defaults().streams.insert(stream.device, stream);
+    let before = defaults().streams.insert(stream.device, Handle::new(stream));
     changed();
+    drop(before);
 }
 
 /// The default stream of the default device. Nearly every operation asks, so that each thread keeps the answer.
@@ -147,19 +210,26 @@ pub fn current_stream() -> Stream {
     }
 }
 
-/// A new stream; its queue or worker starts on first use.
+/// A new stream that lives as long as the process; its queue or worker starts on first use.
 pub fn new_stream(device: Device) -> Stream {
+    let stream = unheld(device);
+    held().insert(stream, 1);
+    stream
+}
+
+fn unheld(device: Device) -> Stream {
     Stream { device, index: NEXT_STREAM.fetch_add(1, Ordering::Relaxed) }
 }
 
 /// Enters a stream scope on this thread.
 pub fn push_scope(stream: Stream) {
-    SCOPES.with(|s| s.borrow_mut().push(stream));
+    SCOPES.with(|s| s.borrow_mut().push(Handle::new(stream)));
     CURRENT.set(None);
 }
 
 /// Leaves the innermost stream scope of this thread.
 pub fn pop_scope() {
-    SCOPES.with(|s| s.borrow_mut().pop());
+    let left = SCOPES.with(|s| s.borrow_mut().pop());
     CURRENT.set(None);
+    drop(left);
 }

@@ -73,7 +73,19 @@ pub const VARIABLES: &[Variable] = &[
         "MLX_VK_CACHE_DIR",
         "`$XDG_CACHE_HOME/mlx-vulkan` or `~/.cache/mlx-vulkan`",
         Values::Text("folder, made when it is missing"),
-        "Where compiled shaders and the drivers' pipelines are kept",
+        "Where compiled shaders and the drivers' pipelines are kept. The folder must be the user's own, and no link",
+    ),
+    var(
+        "MLX_VK_CACHE_MB",
+        "256",
+        Values::Number(0, 1 << 20),
+        "Megabytes that the folder may hold; what was used least recently goes first. 0: nothing is kept",
+    ),
+    var(
+        "MLX_VK_CACHE_DAYS",
+        "90",
+        Values::Number(1, 36_500),
+        "Days after which what nobody used is removed from the folder",
     ),
     var(
         "MLX_VK_STATS",
@@ -112,6 +124,12 @@ pub const VARIABLES: &[Variable] = &[
         "8",
         Values::Number(1, 1 << 16),
         "Submissions of a stream that may be unfinished at once",
+    ),
+    var(
+        "MLX_VK_MAX_PIPELINES",
+        "1024",
+        Values::Number(16, 1 << 20),
+        "Compiled kernels that a device keeps in memory; those that were used least recently go first",
     ),
     var(
         "MLX_VK_RECORDER",

@@ -1,7 +1,8 @@
 //! One worker thread for each CPU stream, and one, the recorder, for what GPUs are to do: tasks of a stream run in the
 //! order of submission, off the caller's thread. A worker starts with its stream's first task, and anew in a child process after a
 //! fork. Idle workers spin for some microseconds before they park, so that a chain of small tasks pays no
-//! wake-up each. Threads are detached: the process may exit while they run.
+//! wake-up each. Threads are detached: the process may exit while they run. The worker of a stream that nobody holds any
+//! more ends when it has done what it was given.
 
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use crate::bail;
 use crate::core::array::look_for;
+use crate::core::device::{is_held, on_release};
 use crate::core::{Device, Error, Result, Stream};
 
 /// Work for a stream.
@@ -31,6 +33,8 @@ struct Queue {
     tasks: VecDeque<Task>,
     // The worker's handle, kept beside the tasks so that a waker always sees it.
     thread: Option<Thread>,
+    // The thread has ended: whoever wants to add a task makes a new worker.
+    ended: bool,
 }
 
 #[derive(Default)]
@@ -87,13 +91,16 @@ fn spin_until(patience: Duration, ready: impl Fn() -> bool) -> bool {
 }
 
 impl Worker {
-    fn run(&self, patience: Duration) {
+    fn run(&self, stream: Stream, patience: Duration) {
         let mut batch = VecDeque::new();
         let mut taken = 0u64;
         loop {
             std::mem::swap(&mut batch, &mut lock(&self.queue).tasks);
             if batch.is_empty() {
                 if !spin_until(patience, || self.submitted.load(Ordering::Acquire) > taken) {
+                    if self.end(stream) {
+                        return;
+                    }
                     self.parked.store(true, Ordering::SeqCst);
                     // `submit` counts before it looks at the flag: one of the two sees the other.
                     if self.submitted.load(Ordering::SeqCst) == taken {
@@ -115,6 +122,22 @@ impl Worker {
                 }
             }
         }
+    }
+
+    /// Ends the worker if it has nothing to do and never will; whether it did.
+    fn end(&self, stream: Stream) -> bool {
+        if stream == RECORDER || is_held(stream) {
+            return false;
+        }
+        {
+            let mut queue = lock(&self.queue);
+            if !queue.tasks.is_empty() {
+                return false;
+            }
+            queue.ended = true;
+        }
+        forget(stream, self);
+        true
     }
 
     fn wait(&self, target: u64) {
@@ -146,39 +169,66 @@ pub fn run_caught(f: impl FnOnce() -> Result<()>) -> Result<()> {
     catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| Err(panic_error(panic)))
 }
 
+/// Takes a worker off its stream.
+fn forget(stream: Stream, worker: &Worker) {
+    let mut workers = lock(&registry().workers);
+    if workers.get(&stream.index).is_some_and(|w| std::ptr::eq(&**w, worker)) {
+        workers.remove(&stream.index);
+    }
+}
+
+/// Lets the worker of a stream end that nobody holds any more.
+fn released(stream: Stream) {
+    if let Some(thread) = known(stream).and_then(|w| lock(&w.queue).thread.clone()) {
+        thread.unpark();
+    }
+}
+
+/// The worker of a stream, locked; one that has ended is replaced.
+fn with_queue<R>(stream: Stream, f: impl FnOnce(&Arc<Worker>, MutexGuard<Queue>) -> R) -> R {
+    loop {
+        let worker = lock(&registry().workers).entry(stream.index).or_default().clone();
+        let queue = lock(&worker.queue);
+        if !queue.ended {
+            return f(&worker, queue);
+        }
+        drop(queue);
+        forget(stream, &worker);
+    }
+}
+
 /// Appends `task` to the stream's queue. A panic inside it is reported by the next [`synchronize`].
 pub fn submit(stream: Stream, task: Task) {
-    let worker = {
-        let mut workers = lock(&registry().workers);
-        workers.entry(stream.index).or_default().clone()
-    };
-    let thread = {
-        let mut queue = lock(&worker.queue);
-        if queue.thread.is_none() {
-            let body = worker.clone();
-            let (name, patience) = match stream == RECORDER {
-                true => ("mlx-recorder".to_string(), PATIENCE),
-                false => (format!("mlx-stream-{}", stream.index), SPIN),
-            };
-            let spawned = thread::Builder::new().name(name).spawn(move || body.run(patience));
-            match spawned {
-                Ok(handle) => queue.thread = Some(handle.thread().clone()),
-                Err(_) => {
-                    // Out of threads: the caller does the work; nothing can be queued before it.
-                    drop(queue);
-                    worker.submitted.fetch_add(1, Ordering::SeqCst);
-                    if let Err(panic) = catch_unwind(AssertUnwindSafe(task)) {
-                        lock(&worker.failure).get_or_insert(panic_error(panic));
-                    }
-                    worker.done.fetch_add(1, Ordering::SeqCst);
-                    return;
+    with_queue(stream, |worker, queue| append(stream, worker, queue, task));
+}
+
+fn append(stream: Stream, worker: &Arc<Worker>, mut queue: MutexGuard<Queue>, task: Task) {
+    if queue.thread.is_none() {
+        on_release(released);
+        let body = worker.clone();
+        let (name, patience) = match stream == RECORDER {
+            true => ("mlx-recorder".to_string(), PATIENCE),
+            false => (format!("mlx-stream-{}", stream.index), SPIN),
+        };
+        let spawned = thread::Builder::new().name(name).spawn(move || body.run(stream, patience));
+        match spawned {
+            Ok(handle) => queue.thread = Some(handle.thread().clone()),
+            Err(_) => {
+                // Out of threads: the caller does the work; nothing can be queued before it.
+                drop(queue);
+                worker.submitted.fetch_add(1, Ordering::SeqCst);
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(task)) {
+                    lock(&worker.failure).get_or_insert(panic_error(panic));
                 }
+                worker.done.fetch_add(1, Ordering::SeqCst);
+                return;
             }
         }
-        queue.tasks.push_back(task);
-        worker.submitted.fetch_add(1, Ordering::SeqCst);
-        queue.thread.clone()
-    };
+    }
+    queue.tasks.push_back(task);
+    worker.submitted.fetch_add(1, Ordering::SeqCst);
+    let thread = queue.thread.clone();
+    drop(queue);
     if worker.parked.load(Ordering::SeqCst)
         && let Some(t) = thread
     {
@@ -219,7 +269,33 @@ pub fn synchronize(stream: Stream) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::device::new_stream;
+    use crate::core::device::{Handle, new_stream};
+
+    #[test]
+    fn workers_of_streams_that_nobody_holds_end_and_come_back() {
+        for round in 0..200 {
+            let handle = Handle::make(Device::CPU);
+            let s = handle.stream();
+            let (send, receive) = std::sync::mpsc::channel();
+            for i in 0..3 {
+                let send = send.clone();
+                submit(s, Box::new(move || send.send(i).unwrap()));
+            }
+            drop(handle);
+            if round % 2 == 0 {
+                let send = send.clone();
+                submit(s, Box::new(move || send.send(3).unwrap()));
+            }
+            drop(send);
+            let want: Vec<i32> = (0..3 + i32::from(round % 2 == 0)).collect();
+            assert_eq!(receive.iter().collect::<Vec<_>>(), want);
+            let begin = std::time::Instant::now();
+            while known(s).is_some() {
+                assert!(begin.elapsed() < Duration::from_secs(20), "the worker stays");
+                thread::yield_now();
+            }
+        }
+    }
 
     #[test]
     fn tasks_run_in_order_and_synchronize_waits() {

@@ -5,7 +5,6 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard};
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
@@ -13,21 +12,16 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
-use crate::core::device as base;
+use crate::core::device::{self as base, Handle};
 use crate::core::{Device, DeviceKind, Stream};
 
 static KINDS: PyOnceLock<(Py<PyAny>, Py<PyAny>)> = PyOnceLock::new();
 static CHOSEN: AtomicBool = AtomicBool::new(false);
 static NEXT_LOCAL: AtomicU32 = AtomicU32::new(0);
-static MADE: Mutex<Vec<Stream>> = Mutex::new(Vec::new());
 
 thread_local! {
     // The stream behind each ThreadLocalStream on this thread.
-    static LOCAL: RefCell<HashMap<u32, Stream>> = RefCell::new(HashMap::new());
-}
-
-fn made() -> MutexGuard<'static, Vec<Stream>> {
-    MADE.lock().unwrap_or_else(|e| e.into_inner())
+    static LOCAL: RefCell<HashMap<u32, Handle>> = RefCell::new(HashMap::new());
 }
 
 #[cfg(feature = "vulkan")]
@@ -190,7 +184,8 @@ impl<'a, 'py> FromPyObject<'a, 'py> for DeviceArg {
     }
 }
 
-/// An ordered queue of work on a device; made by `new_stream`.
+/// An ordered queue of work on a device; made by `new_stream`. One that nobody holds any more finishes its work and is
+/// gone; default streams stay.
 ///
 /// Work of one stream runs in order; that of several may run side by side, and waits for each other where
 /// arrays go from one to another.
@@ -198,28 +193,28 @@ impl<'a, 'py> FromPyObject<'a, 'py> for DeviceArg {
 /// >>> mx.default_stream(mx.cpu).device
 /// Device(cpu, 0)
 #[pyclass(name = "Stream", module = "mlx.core", frozen)]
-pub struct PyStream(pub Stream);
+pub struct PyStream(Handle);
 
 #[pymethods]
 impl PyStream {
     /// Where the work runs.
     #[getter]
     fn device(&self) -> PyDevice {
-        PyDevice(self.0.device)
+        PyDevice(self.0.stream().device)
     }
     /// Number of the stream in this process.
     #[getter]
     fn index(&self) -> u32 {
-        self.0.index
+        self.0.stream().index
     }
     fn __repr__(&self) -> String {
-        self.0.to_string()
+        self.0.stream().to_string()
     }
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
-        other.cast::<PyStream>().is_ok_and(|s| s.get().0 == self.0)
+        other.cast::<PyStream>().is_ok_and(|s| s.get().0.stream() == self.0.stream())
     }
     fn __hash__(&self) -> u64 {
-        hash_of(self.0)
+        hash_of(self.0.stream())
     }
 }
 
@@ -235,7 +230,7 @@ pub struct PyLocalStream {
 
 impl PyLocalStream {
     fn stream(&self) -> Stream {
-        LOCAL.with(|l| *l.borrow_mut().entry(self.index).or_insert_with(|| make(self.device)))
+        LOCAL.with(|l| l.borrow_mut().entry(self.index).or_insert_with(|| Handle::make(self.device)).stream())
     }
 }
 
@@ -257,12 +252,6 @@ impl PyLocalStream {
     }
 }
 
-fn make(device: Device) -> Stream {
-    let s = base::new_stream(device);
-    made().push(s);
-    s
-}
-
 /// A stream argument: stream, thread-local stream, device or device type.
 #[derive(Clone, Copy)]
 pub struct StreamArg(pub Stream);
@@ -271,7 +260,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for StreamArg {
     type Error = PyErr;
     fn extract(obj: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         if let Ok(s) = obj.cast::<PyStream>() {
-            return Ok(StreamArg(s.get().0));
+            return Ok(StreamArg(s.get().0.stream()));
         }
         if let Ok(s) = obj.cast::<PyLocalStream>() {
             return Ok(StreamArg(s.get().stream()));
@@ -299,16 +288,16 @@ pub fn pick(s: S) -> Stream {
 /// >>> with mx.StreamContext(mx.cpu):
 /// ...     x = mx.ones(2)
 #[pyclass(name = "StreamContext", module = "mlx.core", frozen)]
-struct StreamContext(StreamArg);
+struct StreamContext(Handle);
 
 #[pymethods]
 impl StreamContext {
     #[new]
     fn new(s: StreamArg) -> Self {
-        StreamContext(s)
+        StreamContext(Handle::new(s.0))
     }
     fn __enter__(&self) {
-        base::push_scope(self.0.0);
+        base::push_scope(self.0.stream());
     }
     #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
     fn __exit__(
@@ -341,7 +330,7 @@ impl StreamContext {
 /// Device(cpu, 0)
 #[pyfunction]
 fn stream(s: StreamArg) -> StreamContext {
-    StreamContext(s)
+    StreamContext(Handle::new(s.0))
 }
 
 /// The device on which operations run that name no stream.
@@ -392,7 +381,7 @@ fn set_default_device(device: DeviceArg) -> PyResult<()> {
 /// Device(cpu, 0)
 #[pyfunction]
 fn default_stream(device: DeviceArg) -> PyResult<PyStream> {
-    Ok(PyStream(base::default_stream(require("default_stream", device.0)?)))
+    Ok(PyStream(Handle::new(base::default_stream(require("default_stream", device.0)?))))
 }
 
 /// Makes a stream the one of its device that operations use which name none.
@@ -411,7 +400,7 @@ fn default_stream(device: DeviceArg) -> PyResult<PyStream> {
 /// >>> mx.set_default_stream(mx.default_stream(mx.cpu))
 #[pyfunction]
 fn set_default_stream(stream: &Bound<'_, PyStream>) {
-    base::set_default_stream(stream.get().0);
+    base::set_default_stream(stream.get().0.stream());
 }
 
 /// A new stream on a device.
@@ -431,7 +420,7 @@ fn set_default_stream(stream: &Bound<'_, PyStream>) {
 /// Device(cpu, 0)
 #[pyfunction]
 fn new_stream(device: DeviceArg) -> PyResult<PyStream> {
-    Ok(PyStream(make(require("new_stream", device.0)?)))
+    Ok(PyStream(Handle::make(require("new_stream", device.0)?)))
 }
 
 /// A stream that is another one on each thread.
@@ -516,9 +505,11 @@ fn synchronize(py: Python<'_>, stream: S) -> PyResult<()> {
 /// >>> mx.clear_streams()
 #[pyfunction]
 fn clear_streams(py: Python<'_>) -> PyResult<()> {
-    let streams = std::mem::take(&mut *made());
-    LOCAL.with(|l| l.borrow_mut().clear());
-    streams.into_iter().try_for_each(|s| wait(py, s))
+    let streams = base::held_streams();
+    let own = LOCAL.with(|l| std::mem::take(&mut *l.borrow_mut()));
+    streams.into_iter().try_for_each(|s| wait(py, s))?;
+    drop(own);
+    Ok(())
 }
 
 /// How many devices of a type there are.

@@ -7,10 +7,11 @@ use std::sync::{Mutex, MutexGuard, OnceLock, RwLock};
 use ash::vk;
 
 use super::adapter::{self, AdapterInfo, AdapterKind, adapters};
-use super::cache::PipelineBlob;
+use super::blob::PipelineBlob;
 use super::features::{self, Features};
 use super::memory::Pool;
 use super::pipeline::Pipelines;
+use super::shelf::Shelf;
 use super::stream::StreamState;
 use crate::bail;
 use crate::core::{Error, Result};
@@ -42,6 +43,7 @@ pub struct Device {
     pub(crate) layout: vk::PipelineLayout,
     pub(crate) pool: Pool,
     pub(crate) pipelines: Pipelines,
+    pub(super) shelf: Shelf,
     pub(crate) blob: PipelineBlob,
     pub(crate) streams: RwLock<Vec<&'static StreamState>>,
     upload_stream: OnceLock<Result<&'static StreamState>>,
@@ -169,6 +171,7 @@ impl Device {
             layout,
             pool,
             pipelines: Pipelines::default(),
+            shelf: Shelf::default(),
             blob,
             streams: RwLock::new(Vec::new()),
             upload_stream: OnceLock::new(),

@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use smallvec::{SmallVec, smallvec};
 
@@ -90,9 +90,8 @@ impl Piece {
 }
 
 /// What the quick path of [`run`] needs of a kernel.
-#[derive(Clone)]
 struct Quick {
-    pipeline: Arc<Pipeline>,
+    pipeline: Weak<Pipeline>,
     width: u32,
 }
 
@@ -132,9 +131,15 @@ fn signature(device: u32, p: &Program, inputs: &[DeviceView], outputs: &[DeviceV
 }
 
 /// Records a kernel of [`QUICK`].
-fn quick(enc: &mut CommandEncoder, q: &Quick, inputs: &[DeviceView], out: &DeviceView) -> Result<()> {
+fn quick(
+    enc: &mut CommandEncoder,
+    pipeline: &Arc<Pipeline>,
+    width: u32,
+    inputs: &[DeviceView],
+    out: &DeviceView,
+) -> Result<()> {
     let n = out.size() as u64;
-    let total = n.div_ceil(u64::from(q.width));
+    let total = n.div_ceil(u64::from(width));
     let (groups, grid_row) = grid(enc, total);
     let mut push = [0u8; 64];
     let mut ranges = [(0, 0); 3];
@@ -154,7 +159,7 @@ fn quick(enc: &mut CommandEncoder, q: &Quick, inputs: &[DeviceView], out: &Devic
         put(&v.to_ne_bytes());
     }
     let written = (out.ptr, n * out.dtype.size() as u64);
-    enc.dispatch(&q.pipeline, &push[..at], groups, &ranges[..inputs.len()], &[written])
+    enc.dispatch(pipeline, &push[..at], groups, &ranges[..inputs.len()], &[written])
 }
 
 /// Computes `p` on inputs that are broadcast to the outputs' shape. An output may be the same memory as an
@@ -168,9 +173,12 @@ pub fn run(
     let Some(key) = signature(enc.device().index(), p, inputs, outputs) else {
         return run_any(enc, p, inputs, outputs);
     };
-    let known = QUICK.with_borrow(|map| map.get(&key).cloned());
-    let q = match known {
-        Some(q) => q,
+    let known = QUICK.with_borrow(|map| map.get(&key).and_then(|q| Some((q.pipeline.upgrade()?, q.width))));
+    let (pipeline, width) = match known {
+        Some((pipeline, width)) => {
+            pipeline.touch();
+            (pipeline, width)
+        }
         None => {
             codegen::supported(p, caps(enc.device().features()))?;
             let dense = |v: &DeviceView| i64::from(v.strides.iter().any(|&s| s != 0));
@@ -184,12 +192,13 @@ pub fn run(
             let class = classify(&piece, &sizes, inputs.len());
             let width = u32::from(class.width);
             let key_ = Key { program: p.clone(), kind: Kind::General(class) };
-            let q = Quick { pipeline: enc.device().pipeline(&key_)?, width };
-            QUICK.with_borrow_mut(|map| map.insert(key, q.clone()));
-            q
+            let pipeline = enc.device().pipeline(&key_)?;
+            let q = Quick { pipeline: Arc::downgrade(&pipeline), width };
+            QUICK.with_borrow_mut(|map| map.insert(key, q));
+            (pipeline, width)
         }
     };
-    quick(enc, &q, inputs, &outputs[0])
+    quick(enc, &pipeline, width, inputs, &outputs[0])
 }
 
 /// [`run`] for operands of any layout.

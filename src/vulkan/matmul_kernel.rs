@@ -308,7 +308,7 @@ fn policy() -> Policy {
 enum Special {
     Seen,
     Building,
-    Ready(Arc<Pipeline>),
+    Ready,
     Failed,
 }
 
@@ -341,7 +341,7 @@ fn builder() -> &'static mpsc::Sender<Job> {
             for (device, key) in receive {
                 let ending = specials().ending;
                 // The end of the process waits for what is counted as building: not even a panic may leave that.
-                let build = || device.built(&key).map_or(Special::Failed, Special::Ready);
+                let build = || device.built(&key).map_or(Special::Failed, |_| Special::Ready);
                 let state = match ending {
                     true => Special::Failed,
                     false => catch_unwind(AssertUnwindSafe(build)).unwrap_or(Special::Failed),
@@ -382,7 +382,10 @@ pub fn pipeline_for(
         let mut s = specials();
         let id = (device.index(), special);
         match s.known.get(&id) {
-            Some(Special::Ready(p)) => return Ok(p.clone()),
+            Some(Special::Ready) => {
+                drop(s);
+                return device.pipeline(&special);
+            }
             Some(Special::Building | Special::Failed) => {}
             Some(Special::Seen) if s.ending => {}
             Some(Special::Seen) => {

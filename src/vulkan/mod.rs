@@ -5,6 +5,7 @@
 pub mod adapter;
 pub mod attention;
 mod attention_table;
+mod blob;
 mod builders;
 mod cache;
 pub mod compiler;
@@ -60,6 +61,7 @@ pub mod rows;
 pub mod scan;
 pub mod scatter;
 pub mod search;
+mod shelf;
 pub mod softmax;
 pub mod sort;
 pub mod spirv;

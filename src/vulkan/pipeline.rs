@@ -1,17 +1,19 @@
 //! Pipelines by typed key. A kernel family has a key type that derives `Hash`; everything that decides the
 //! code is part of it. Kernels are compiled once per key, outside the locks, by threads of their own where there are
-//! cores for them (see `builders`): a pipeline is handed out before it is ready, and its commands are `held`.
+//! cores for them (see `builders`): a pipeline is handed out before it is ready, and its commands are `held`. A device
+//! keeps a bounded number (`shelf`).
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::hash::{BuildHasherDefault, Hash};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::Instant;
 
 use ash::vk;
 
+use super::adapter::forked;
 use super::builders;
 use super::compiler;
 use super::device::Device;
@@ -66,7 +68,7 @@ pub trait KernelKey: Hash + Eq + Clone + Send + Sync + Debug + 'static {
     }
 }
 
-/// A kernel; lives as long as the device.
+/// A kernel. The driver's part lives until nothing that was recorded uses it.
 pub struct Pipeline {
     raw: OnceLock<Result<vk::Pipeline>>,
     device: &'static Device,
@@ -76,6 +78,8 @@ pub struct Pipeline {
     foreign: bool,
     /// Dispatches so far.
     pub(super) hits: AtomicU64,
+    /// How many pipelines had been made when this one was asked for last.
+    used: AtomicU64,
 }
 
 impl Pipeline {
@@ -105,6 +109,29 @@ impl Pipeline {
     /// Readable name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Notes that somebody asks for the pipeline.
+    #[inline]
+    pub(super) fn touch(&self) {
+        let now = self.device.shelf.clock();
+        if self.used.load(Ordering::Relaxed) != now {
+            self.used.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// When it was asked for last, if it is compiled.
+    pub(super) fn age(&self) -> Option<u64> {
+        self.ready().map(|_| self.used.load(Ordering::Relaxed))
+    }
+}
+
+impl Drop for Pipeline {
+    fn drop(&mut self) {
+        if !forked() {
+            stats::gone(self);
+            self.device.shelf.retire(self.device, self.ready());
+        } // else locks may be held forever, and the handle is the parent's
     }
 }
 
@@ -158,10 +185,53 @@ type Map<K, V> = HashMap<K, V, BuildHasherDefault<FastHasher>>;
 type Slot = Arc<OnceLock<Result<Arc<Pipeline>>>>;
 type Typed<K> = RwLock<Map<K, Slot>>;
 
+/// The pipelines of one key type, for whoever does not know the type.
+pub(super) trait Row: Send + Sync {
+    /// Adds when each was asked for last.
+    fn ages(&self, ages: &mut Vec<u64>);
+    /// Forgets at most `most` that were not asked for after `age`, and errors; returns how many that were.
+    fn forget(&self, age: u64, most: usize) -> usize;
+}
+
+/// The pipeline of a slot and its age; an error has none.
+fn content(slot: &Slot) -> Option<std::result::Result<u64, ()>> {
+    match slot.get()? {
+        Ok(pipeline) => pipeline.age().map(Ok),
+        Err(_) => Some(Err(())),
+    }
+}
+
+impl<K: KernelKey> Row for Typed<K> {
+    fn ages(&self, ages: &mut Vec<u64>) {
+        let map = self.read().unwrap_or_else(|e| e.into_inner());
+        ages.extend(map.values().filter_map(|slot| content(slot)?.ok()));
+    }
+
+    fn forget(&self, age: u64, most: usize) -> usize {
+        let (mut gone, mut dropped) = (0, Vec::new());
+        let mut map = self.write().unwrap_or_else(|e| e.into_inner());
+        map.retain(|_, slot| {
+            let old = match content(slot) {
+                Some(Ok(used)) => used <= age && gone < most,
+                Some(Err(())) => true,
+                None => false,
+            };
+            if old {
+                gone += usize::from(matches!(content(slot), Some(Ok(_))));
+                dropped.push(slot.clone());
+            }
+            !old
+        });
+        // What dies dies without the lock.
+        drop(map);
+        gone
+    }
+}
+
 /// The pipelines of a device: one map per key type.
 #[derive(Default)]
 pub(crate) struct Pipelines {
-    types: RwLock<Map<TypeId, &'static (dyn Any + Send + Sync)>>,
+    types: RwLock<Map<TypeId, (&'static (dyn Any + Send + Sync), &'static dyn Row)>>,
 }
 
 impl Pipelines {
@@ -169,12 +239,20 @@ impl Pipelines {
     fn typed<K: KernelKey>(&self) -> &'static Typed<K> {
         let id = TypeId::of::<K>();
         let known = self.types.read().unwrap_or_else(|e| e.into_inner()).get(&id).copied();
-        let any = known.unwrap_or_else(|| {
+        let (any, _) = known.unwrap_or_else(|| {
             let mut types = self.types.write().unwrap_or_else(|e| e.into_inner());
-            *types.entry(id).or_insert_with(|| Box::leak(Box::new(Typed::<K>::default())))
+            *types.entry(id).or_insert_with(|| {
+                let map: &'static Typed<K> = Box::leak(Box::default());
+                (map, map)
+            })
         });
         // INVARIANT: the entry of K's id is made above with this type.
         any.downcast_ref().expect("map of this key type")
+    }
+
+    /// The maps of all key types.
+    pub(super) fn rows(&self) -> Vec<&'static dyn Row> {
+        self.types.read().unwrap_or_else(|e| e.into_inner()).values().map(|t| t.1).collect()
     }
 }
 
@@ -198,6 +276,7 @@ impl Device {
         };
         if let Some(known) = slot.get() {
             STATS.pipeline_hits.add(1);
+            known.iter().for_each(|p| p.touch());
             return known.clone().and_then(Pipeline::sound);
         }
         slot.get_or_init(|| self.begin(&key.name(), key.module(self.features()), key.foreign())).clone()
@@ -237,6 +316,7 @@ impl Device {
             module: Mutex::new(module),
             foreign,
             hits: AtomicU64::new(0),
+            used: AtomicU64::new(self.shelf.made(self)),
         });
         stats::made(&pipeline);
         if foreign || compiler::replaced() || builders::threads() == 0 {

@@ -1,8 +1,9 @@
 //! What ran: hits of kernels and of their variants, caches, batches. Counters are relaxed atomics and always on;
 //! MLX_VK_STATS=1 prints them when the process ends.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use super::pipeline::Pipeline;
 use crate::core::tree::Tree;
@@ -77,8 +78,14 @@ pub(crate) static STATS: Stats = Stats {
         ATTENTION.len()],
 };
 
-/// Every pipeline that was built.
-static PIPELINES: Mutex<Vec<Arc<Pipeline>>> = Mutex::new(Vec::new());
+/// Every pipeline that is there, and hits by name of those that are gone.
+static PIPELINES: Mutex<(Vec<Weak<Pipeline>>, Hits)> = Mutex::new((Vec::new(), Hits::new()));
+
+type Hits = BTreeMap<String, u64>;
+
+fn pipelines() -> MutexGuard<'static, (Vec<Weak<Pipeline>>, Hits)> {
+    PIPELINES.lock().unwrap_or_else(|e| e.into_inner())
+}
 
 /// The class of a size, at most `classes - 1`.
 fn class(n: u64, classes: usize) -> usize {
@@ -97,7 +104,19 @@ fn sizes(class: usize, classes: usize) -> String {
 
 /// Notes a pipeline, so that its hits are listed.
 pub(super) fn made(pipeline: &Arc<Pipeline>) {
-    PIPELINES.lock().unwrap_or_else(|e| e.into_inner()).push(pipeline.clone());
+    let mut all = pipelines();
+    if all.0.len() == all.0.capacity() {
+        all.0.retain(|p| p.strong_count() > 0);
+    }
+    all.0.push(Arc::downgrade(pipeline));
+}
+
+/// Keeps the hits of a pipeline that dies.
+pub(super) fn gone(pipeline: &Pipeline) {
+    let hits = pipeline.hits.load(Relaxed);
+    if hits > 0 {
+        *pipelines().1.entry(pipeline.name().to_string()).or_default() += hits;
+    }
 }
 
 impl Stats {
@@ -141,15 +160,21 @@ impl Stats {
 /// Starts from zero.
 pub fn reset() {
     STATS.all().for_each(|c| c.0.store(0, Relaxed));
-    for p in PIPELINES.lock().unwrap_or_else(|e| e.into_inner()).iter() {
-        p.hits.store(0, Relaxed);
-    }
+    let mut all = pipelines();
+    all.1.clear();
+    let known: Vec<Arc<Pipeline>> = all.0.iter().filter_map(Weak::upgrade).collect();
+    // The last one to hold a pipeline notes its hits, for which it wants the lock.
+    drop(all);
+    known.iter().for_each(|p| p.hits.store(0, Relaxed));
 }
 
 /// Hits by the name of the kernel, the most frequent first.
 fn kernels() -> Vec<(String, u64)> {
-    let mut hits: std::collections::BTreeMap<String, u64> = Default::default();
-    for p in PIPELINES.lock().unwrap_or_else(|e| e.into_inner()).iter() {
+    let (known, mut hits): (Vec<Arc<Pipeline>>, Hits) = {
+        let all = pipelines();
+        (all.0.iter().filter_map(Weak::upgrade).collect(), all.1.clone())
+    };
+    for p in &known {
         *hits.entry(p.name().to_string()).or_default() += p.hits.load(Relaxed);
     }
     let mut list: Vec<(String, u64)> = hits.into_iter().filter(|h| h.1 > 0).collect();

@@ -5,6 +5,8 @@
 //! block state. A thread holds at most one `rec` lock, and never calls a `Storage` under it: whoever waits
 //! for a block while holding its storage can therefore always submit the batch that writes it.
 
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, RwLock};
 use std::time::{Duration, Instant};
@@ -14,8 +16,10 @@ use ash::vk;
 use super::adapter::check_fork;
 use super::device::{Device, Queue, device};
 use super::encoder::{BURST_TIME, OpState, Recorder, Until};
+use super::pipeline::FastHasher;
 use crate::bail;
 use crate::core::array::check_interrupt;
+use crate::core::device::is_held;
 use crate::core::{Result, Stream, trace};
 
 /// Waits are cut into slices of this length, to look for interrupts between them.
@@ -72,17 +76,15 @@ pub(crate) struct Point {
     pub value: u64,
 }
 
-static STREAMS: RwLock<Vec<Option<&'static StreamState>>> = RwLock::new(Vec::new());
+/// The states of the streams that were used. One of a stream that nobody holds any more is the next new stream's.
+static STREAMS: RwLock<HashMap<Stream, &'static StreamState, BuildHasherDefault<FastHasher>>> =
+    RwLock::new(HashMap::with_hasher(BuildHasherDefault::new()));
 
 impl StreamState {
     /// The state behind a stream handle, made on first use.
     pub fn of(stream: Stream) -> Result<&'static StreamState> {
         check_fork()?; // before any lock: another thread may have held it at the fork
-        let index = stream.index as usize;
-        let known = {
-            let list = STREAMS.read().unwrap_or_else(|e| e.into_inner());
-            list.get(index).copied().flatten()
-        };
+        let known = STREAMS.read().unwrap_or_else(|e| e.into_inner()).get(&stream).copied();
         if let Some(s) = known {
             s.device.usable()?;
             return Ok(s);
@@ -92,17 +94,21 @@ impl StreamState {
         }
         let device = device(stream.device.index)?;
         device.usable()?;
-        let mut list = STREAMS.write().unwrap_or_else(|e| e.into_inner());
-        if list.len() <= index {
-            list.resize(index + 1, None);
-        }
-        if let Some(s) = list[index] {
+        let mut all = STREAMS.write().unwrap_or_else(|e| e.into_inner());
+        if let Some(s) = all.get(&stream) {
             return Ok(s);
         }
-        let n = device.streams.read().unwrap_or_else(|e| e.into_inner()).len();
-        let s = StreamState::create(device, &device.queues[n % device.queues.len()])?;
-        list[index] = Some(s);
-        Ok(s)
+        // What the old stream left unfinished comes before what the new one is given.
+        let free = all.keys().find(|s| s.device == stream.device && !is_held(**s)).copied();
+        let state = match free.and_then(|s| all.remove(&s)) {
+            Some(state) => state,
+            None => {
+                let n = device.lock_streams().len();
+                StreamState::create(device, &device.queues[n % device.queues.len()])?
+            }
+        };
+        all.insert(stream, state);
+        Ok(state)
     }
 
     /// A new stream on `queue`, kept for the life of the process.
