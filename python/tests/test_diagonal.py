@@ -107,3 +107,14 @@ def test_gradients(rng):
     np.testing.assert_allclose(np.array(g), np.diag(w, -2), rtol=1e-6)
     g = mx.grad(lambda a: mx.square(mx.trace(a)))(mx.array(x[0]))
     np.testing.assert_allclose(np.array(g), 2 * np.trace(x[0]) * np.eye(3, 4), rtol=1e-5)
+
+
+@pytest.mark.parametrize("k", [2**31 - 1, -(2**31), 2**40, -(2**40), 2**63 - 1, -(2**63)])
+def test_diagonals_far_outside(k):
+    """Beyond the corners all elements are alike, however far."""
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    all_, none = (x, np.zeros_like(x)) if k > 0 else (np.zeros_like(x), x)
+    np.testing.assert_array_equal(np.array(mx.tril(mx.array(x), k)), all_)
+    np.testing.assert_array_equal(np.array(mx.triu(mx.array(x), k)), none)
+    assert mx.eye(3, 4, k).sum().item() == 0
+    assert mx.tri(3, 4, k).sum().item() == (12 if k > 0 else 0)

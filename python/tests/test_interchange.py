@@ -5,7 +5,9 @@ NumPy is one partner; the other is dlpack_reference.py, which shows every field 
 
 import array as arrays
 import copy
+import ctypes
 import gc
+import io
 import pickle
 import threading
 
@@ -433,3 +435,96 @@ def test_names_that_programs_probe():
     for closed in (mx.Dtype, mx.Stream, mx.ThreadLocalStream, mx.ArrayAt, mx.ArrayIterator):
         with pytest.raises(TypeError):
             closed()
+
+
+def test_buffers_without_strides():
+    """ctypes arrays say nothing of strides: they are row-major."""
+    floats = (ctypes.c_float * 3)(1.5, 2.5, 3.5)
+    assert mx.array(floats).tolist() == [1.5, 2.5, 3.5] and mx.array(floats).dtype == mx.float32
+    rows = ((ctypes.c_int16 * 3) * 2)((1, 2, 3), (4, 5, 6))
+    assert mx.array(rows).tolist() == [[1, 2, 3], [4, 5, 6]] and mx.array(rows).dtype == mx.int16
+    assert mx.array((ctypes.c_double * 2)(1, 2)).dtype == mx.float32
+    assert mx.array((ctypes.c_bool * 2)(True, False)).tolist() == [True, False]
+    assert mx.array(ctypes.c_int32(7)).item() == 7
+    assert mx.array((ctypes.c_uint8 * 0)()).shape == (0,)
+
+
+def bools(kind):
+    """Bools whose bytes are 0, 1, 2, 128 and 255, over and over, from one of the ways in."""
+    raw = np.array([0, 1, 2, 128, 255] * 40, np.uint8)
+    strange = raw.view(np.bool_)
+    if kind == "buffer":
+        return mx.array(strange)
+    if kind == "strided buffer":
+        return mx.array(np.repeat(raw, 2).view(np.bool_)[::2])
+    if kind == "dlpack":
+        return mx.from_dlpack(Producer(strange))
+    if kind == "strided dlpack":
+        return mx.from_dlpack(Producer(np.repeat(raw, 2).view(np.bool_)[::2]))
+    if kind == "view":
+        return mx.array(raw).view(mx.bool_)
+    if kind == "wide view":
+        return mx.array(raw.view(np.uint32)).view(mx.bool_)
+    if kind == "npy":
+        f = io.BytesIO()
+        np.save(f, strange)
+        f.seek(0)
+        return mx.load(f, format="npy")
+    if kind == "npz":
+        f = io.BytesIO()
+        np.savez_compressed(f, a=strange)
+        f.seek(0)
+        return mx.load(f, format="npz")["a"]
+    state = mx.array(raw != 0).__getstate__()
+    made = mx.array(0)
+    made.__setstate__((raw.tobytes(), *state[1:]))
+    return made
+
+
+KINDS = [
+    "buffer",
+    "strided buffer",
+    "dlpack",
+    "strided dlpack",
+    "view",
+    "wide view",
+    "npy",
+    "npz",
+    "state",
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_byte_of_a_bool_but_zero_is_true(kind):
+    x, want = bools(kind), np.array([False, True, True, True, True] * 40)
+    assert x.dtype == mx.bool_
+    ways = {
+        "as it is": (lambda m, a: a, x),
+        "cast": (lambda m, a: a.astype(m.int32), None),
+        "equal": (lambda m, a: a == m.array([True]), None),
+        "not": (lambda m, a: m.logical_not(a), None),
+        "sum": (lambda m, a: m.sum(a), None),
+        "sort": (lambda m, a: m.sort(a), None),
+        "add": (lambda m, a: a + 1, None),
+        "bytes": (lambda m, a: a.view(m.uint8), None),
+        "product": (lambda m, a: a * a, None),
+        "where": (lambda m, a: m.where(a, 3, 4), None),
+        "less": (lambda m, a: a > m.array([True]), None),
+    }
+    for name, (f, _) in ways.items():
+        np.testing.assert_array_equal(h.to_np(f(mx, x)), f(np, want), err_msg=name)
+    assert bytes(memoryview(x)) == want.tobytes()
+
+
+@pytest.mark.gpu
+def test_bools_that_users_kernels_write():
+    source = "y[thread_position_in_grid.x] = uint8_t(thread_position_in_grid.x);"
+    kernel = mx.fast.vulkan_kernel("bools", [], ["y"], source)
+    (y,) = kernel(
+        inputs=[],
+        grid=(5, 1, 1),
+        threadgroup=(5, 1, 1),
+        output_shapes=[(5,)],
+        output_dtypes=[mx.bool_],
+    )
+    assert y.dtype == mx.bool_ and y.astype(mx.int32).tolist() == [0, 1, 1, 1, 1]

@@ -381,6 +381,57 @@ def test_errors_of_file_objects_come_through():
             call()
 
 
+class Lies(Slow):
+    def __init__(self, answer):
+        super().__init__()
+        self.answer = answer
+
+    def write(self, b):
+        self.inner.write(bytes(b))
+        return self.answer
+
+
+@pytest.mark.parametrize("answer", [-1, 10**6, 2**70, 1.5, "all", b"3", [3]])
+def test_answers_of_write_that_make_no_sense(answer):
+    a = mx.array([1.0])
+    for call in [
+        lambda f: mx.save(f, a),
+        lambda f: mx.savez(f, a),
+        lambda f: mx.save_safetensors(f, {"a": a}),
+    ]:
+        with pytest.raises(OSError, match=r"write\(\) of \d+ bytes returned"):
+            call(Lies(answer))
+
+
+def test_write_may_return_nothing():
+    f = Lies(None)
+    mx.savez(f, a=mx.arange(50))
+    f.seek(0)
+    same(mx.load(f, format="npz")["a"], np.arange(50))
+
+
+def test_failed_archives_print_nothing(capfd):
+    a = mx.arange(100_000)
+    for f in [Refuses(), Lies(-1), Lies(0)]:
+        for call in [mx.savez, mx.savez_compressed]:
+            with pytest.raises((ConnectionError, OSError)):
+                call(f, a=a, b=a)
+    code = """
+        import resource, signal
+        import mlx.core as mx
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+        for call in [mx.savez, mx.savez_compressed]:
+            try:
+                call("full", a=mx.random.normal((1_000_000,)))
+            except RuntimeError:
+                print("raised")
+    """
+    run = h.python(code)
+    assert run.stdout == "raised\n" * 2 and not run.stderr
+    assert capfd.readouterr() == ("", "")
+
+
 # Lazy reads
 
 

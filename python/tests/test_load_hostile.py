@@ -179,6 +179,24 @@ def test_a_bomb_is_stopped_at_its_declared_size():
         mx.load("x.npz")
 
 
+def test_members_of_an_archive_that_share_bytes():
+    """Directory entries that point at one another's bytes are refused before anything is unpacked."""
+    f = io.BytesIO()
+    np.save(f, np.zeros(1000, np.float32))
+    with zipfile.ZipFile("x.npz", "w", zipfile.ZIP_DEFLATED) as z:
+        z.writestr("a.npy", f.getvalue())
+        z.writestr("b.npy", f.getvalue())
+        (a, b) = z.infolist()
+    data = pathlib.Path("x.npz").read_bytes()
+    assert set(mx.load("x.npz")) == {"a", "b"}
+    at = data.rindex(b"PK\1\2")  # the directory's entry of the second member
+    assert struct.unpack_from("<I", data, at + 42) == (b.header_offset,)
+    forged = data[: at + 42] + struct.pack("<I", a.header_offset) + data[at + 46 :]
+    pathlib.Path("x.npz").write_bytes(forged)
+    with pytest.raises(RuntimeError, match="overlap"):
+        mx.load("x.npz")
+
+
 def test_deep_json_and_endless_headers():
     for text in [
         b"[" * 100_000,

@@ -201,6 +201,11 @@ impl Category {
     }
 }
 
+/// Makes every byte of bools that came from outside 0 or 1: any that is not 0 stands for true. Kernels count on that.
+pub fn make_truths(bytes: &mut [u8]) {
+    bytes.iter_mut().for_each(|b| *b = u8::from(*b != 0));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

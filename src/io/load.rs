@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::source::Source;
 use super::{gguf, npz};
 use crate::bail;
+use crate::core::dtype::make_truths;
 use crate::core::layout::{checked_size, row_major};
 use crate::core::{Array, Dtype, Primitive, Result, Shape, Stream};
 use crate::{memory, on_gpu};
@@ -49,6 +50,7 @@ struct Load {
     encoding: Encoding,
     /// Size of the scalars that the file holds in the other byte order.
     swap: Option<usize>,
+    dtype: Dtype,
 }
 
 impl Load {
@@ -67,20 +69,21 @@ impl Load {
             Encoding::Blocks(blocks) => blocks.open(source),
         };
         Ok(match self.swap {
+            Some(size) => through(fill, move |part| part.chunks_exact_mut(size).for_each(<[u8]>::reverse)),
+            None if self.dtype == Dtype::Bool => through(fill, make_truths),
             None => fill,
-            Some(size) => swapped(fill, size),
         })
     }
 }
 
-/// Reverses the bytes of every scalar on the way: the destination may be memory that is slow to read.
-fn swapped(mut fill: Fill<'_>, size: usize) -> Fill<'_> {
+/// Changes bytes on the way: the destination may be memory that is slow to read.
+fn through<'a>(mut fill: Fill<'a>, change: impl Fn(&mut [u8]) + 'a) -> Fill<'a> {
     let mut scratch = vec![0; 1 << 16];
     Box::new(move |dst| {
         for part in dst.chunks_mut(1 << 16) {
             let scratch = &mut scratch[..part.len()];
             fill(scratch)?;
-            scratch.chunks_exact_mut(size).for_each(<[u8]>::reverse);
+            change(scratch);
             part.copy_from_slice(scratch);
         }
         Ok(())
@@ -129,6 +132,6 @@ pub fn array(
     place: Place,
 ) -> Result<Array> {
     checked_size("load", shape, dtype.size())?;
-    let load = Load { source: source.clone(), encoding, swap };
+    let load = Load { source: source.clone(), encoding, swap, dtype };
     Ok(Array::lazy(Shape::from_slice(shape), dtype, load, vec![], place.stream(dtype)?))
 }

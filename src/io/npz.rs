@@ -2,7 +2,8 @@
 //! A member is unpacked, and its checksum verified, when its array is evaluated, and never beyond the size
 //! that its npy header declares.
 
-use std::io::{self, BufReader, Read, Seek, Write};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::sync::Arc;
 
 use flate2::Crc;
@@ -85,7 +86,18 @@ fn broken(source: &Source, why: impl std::fmt::Display) -> Error {
 pub fn load(source: &Arc<Source>, place: Place) -> Result<Named> {
     let opened = ZipArchive::new(BufReader::new(Cursor::new(source, 0)));
     let mut archive = opened.map_err(|e| Error::Value(broken(source, e).to_string()))?;
-    (0..archive.len()).map(|i| member(&mut archive, i, source, place)).collect()
+    let (mut found, mut places) = (Named::new(), Vec::new());
+    for i in 0..archive.len() {
+        let (name, array, bytes) = member(&mut archive, i, source, place)?;
+        found.push((name, array));
+        places.push(bytes);
+    }
+    // Members that share bytes unpack to far more than the archive has.
+    places.sort_unstable_by_key(|p| p.start);
+    if places.windows(2).any(|p| p[1].start < p[0].end) {
+        return Err(broken(source, "members overlap"));
+    }
+    Ok(found)
 }
 
 type Archive = ZipArchive<BufReader<Cursor>>;
@@ -95,7 +107,7 @@ fn member(
     i: usize,
     source: &Arc<Source>,
     place: Place,
-) -> Result<(String, crate::core::Array)> {
+) -> Result<(String, crate::core::Array, Range<u64>)> {
     let entry = archive.by_index_raw(i).map_err(|e| broken(source, e))?;
     let name = entry.name().map_err(|e| broken(source, e))?.into_owned();
     if entry.encrypted() {
@@ -131,17 +143,18 @@ fn member(
         Some(stem) if !stem.is_empty() => stem,
         _ => &m.name,
     };
-    Ok((key.to_string(), header.array(source, Encoding::Member(m), place)?))
+    let key = key.to_string();
+    Ok((key, header.array(source, Encoding::Member(m), place)?, start..start + packed))
 }
 
 /// Writes arrays as the members of an archive, deflated if `compressed`.
 pub fn write<W: Write + Seek>(w: &mut W, arrays: &[(String, Dense)], compressed: bool) -> io::Result<()> {
-    write_members(ZipWriter::new(w), arrays, compressed)
+    write_members(ZipWriter::new(Quiet::new(w)), arrays, compressed)
 }
 
 /// As [`write`], for writers that cannot seek.
 pub fn write_stream(w: &mut dyn Write, arrays: &[(String, Dense)], compressed: bool) -> io::Result<()> {
-    write_members(ZipWriter::new_stream(w), arrays, compressed)
+    write_members(ZipWriter::new_stream(Quiet::new(w)), arrays, compressed)
 }
 
 fn write_members<W: Write + Seek>(
@@ -159,6 +172,44 @@ fn write_members<W: Write + Seek>(
         npy::write(&mut zip, a)?;
     }
     zip.finish().map_err(plain)?.flush()
+}
+
+/// A writer that takes everything once it has failed: the archive's, which ends it when it is dropped, would complain on
+/// stderr about an error that the caller has.
+struct Quiet<W> {
+    inner: W,
+    failed: bool,
+}
+
+impl<W> Quiet<W> {
+    fn new(inner: W) -> Quiet<W> {
+        Quiet { inner, failed: false }
+    }
+
+    fn attempt<T>(&mut self, done: T, f: impl FnOnce(&mut W) -> io::Result<T>) -> io::Result<T> {
+        if self.failed {
+            return Ok(done);
+        }
+        let result = f(&mut self.inner);
+        self.failed = result.as_ref().is_err_and(|e| e.kind() != io::ErrorKind::Interrupted);
+        result
+    }
+}
+
+impl<W: Write> Write for Quiet<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.attempt(bytes.len(), |w| w.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.attempt((), W::flush)
+    }
+}
+
+impl<W: Seek> Seek for Quiet<W> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.attempt(0, |w| w.seek(to))
+    }
 }
 
 /// Errors of the writer below come out as they went in.

@@ -135,6 +135,8 @@ pub fn linspace(start: f64, stop: f64, num: i64, endpoint: bool, dtype: Dtype, s
 /// Row index minus column index compared with `k`, over an (n, m) grid.
 fn band(op: fn(&Array, &Array, Stream) -> Result<Array>, n: i64, m: i64, k: i64, s: Stream) -> Result<Array> {
     checked_size("tri", &[n, m], 1)?;
+    // Beyond these all elements are alike.
+    let k = k.clamp(-n, m);
     let rows = reshape(&arange(0.0, n as f64, 1.0, Dtype::I32, s)?, &[n, 1], s)?;
     let cols = reshape(&arange(-k as f64, (m - k) as f64, 1.0, Dtype::I32, s)?, &[1, m], s)?;
     op(&rows, &cols, s)

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::bail;
+use crate::core::dtype::make_truths;
 use crate::core::layout::{checked_size, is_row_major, normalize_axis, row_major};
 use crate::core::{Array, Data, Dtype, Jvp, Layout, Result, Shape, Storage, Stream};
 use crate::kernels::{HostView, View};
@@ -140,11 +141,16 @@ pub fn dev_out_reusing(enc: &mut CommandEncoder, out: &Array, inputs: &[Array]) 
     }
 }
 
-/// An evaluated host array of `shape`; `fill` writes all of its bytes.
+/// An evaluated host array of `shape`; `fill` writes all of its bytes, those of bools as it likes.
 pub fn from_host(shape: &[i64], dtype: Dtype, fill: impl FnOnce(*mut u8)) -> Result<Array> {
     let n = checked_size("array", shape, dtype.size())?;
     let storage = memory::host_storage(n * dtype.size())?;
-    fill(storage.host_ptr_mut()?);
+    let bytes = storage.host_ptr_mut()?;
+    fill(bytes);
+    if dtype == Dtype::Bool && n > 0 {
+        // SAFETY: the storage has these bytes, `fill` wrote them, and nothing else knows of them.
+        make_truths(unsafe { std::slice::from_raw_parts_mut(bytes, n) });
+    }
     Ok(Array::from_data(Layout::contiguous(shape), dtype, storage))
 }
 

@@ -3,11 +3,12 @@
 
 use super::batching::{aligned, batched, front, raised};
 use super::create::zeros;
-use super::elementwise::copy_node;
+use super::elementwise::{copy_node, not_equal};
 use super::indexing::Form;
 use super::reduction::sum_to;
 use super::scatter::gather_transposed;
 use super::slice_update::slice_update;
+use super::support::scalar_f64;
 use crate::bail;
 use crate::core::array::Inputs;
 use crate::core::array::lengths_vary;
@@ -735,6 +736,10 @@ pub fn as_strided(
 pub fn view(a: &Array, dtype: Dtype, s: Stream) -> Result<Array> {
     if a.dtype() == dtype {
         return Ok(a.clone());
+    }
+    if dtype == Dtype::Bool {
+        // Any byte but 0 stands for true, and kernels count on 0 and 1.
+        return not_equal(&view(a, Dtype::U8, s)?, &scalar_f64(0.0, Dtype::U8)?, s);
     }
     let (from, to) = (a.dtype().size(), dtype.size());
     let mut shape: Shape = a.shape().into();

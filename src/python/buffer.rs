@@ -171,7 +171,7 @@ impl Drop for Incoming {
     }
 }
 
-/// The bytes of another object's row-major buffer in place, in elements that need no conversion.
+/// The bytes of another object's row-major buffer in place, in elements that need no conversion (as bools do).
 pub struct Borrowed {
     view: Incoming,
     /// Dimensions.
@@ -203,7 +203,7 @@ impl Borrowed {
         // SAFETY: format and shape were asked for and are there.
         let format = unsafe { CStr::from_ptr(v.format) }.to_string_lossy();
         let dtype = element_type(&format, v.itemsize as usize)?;
-        if dtype.size() != v.itemsize as usize || dtype == Dtype::F64 {
+        if dtype.size() != v.itemsize as usize || matches!(dtype, Dtype::F64 | Dtype::Bool) {
             return None;
         }
         // SAFETY: as above.
@@ -269,8 +269,7 @@ pub fn import(obj: &Bound<'_, PyAny>, dtype: Option<Dtype>) -> PyResult<Array> {
         false => unsafe { std::slice::from_raw_parts(p, n) },
     };
     let shape: Shape = numbers(v.shape).iter().map(|&d| d as i64).collect();
-    let strides = numbers(v.strides);
-    if shape.len() != n || strides.len() != n || !v.suboffsets.is_null() {
+    if shape.len() != n || !v.suboffsets.is_null() {
         return Err(PyValueError::new_err("[array] Buffers of indirect layout are not supported."));
     }
     let narrow = source == Dtype::F64 && dtype != Some(Dtype::F64);
@@ -278,6 +277,11 @@ pub fn import(obj: &Bound<'_, PyAny>, dtype: Option<Dtype>) -> PyResult<Array> {
     let count = checked_size("array", &shape, made.size())?;
     let base = v.buf.cast::<u8>().cast_const();
     let steps = row_major(&shape);
+    // Row-major buffers need not say so, those of ctypes do not.
+    let strides: Vec<isize> = match v.strides.is_null() {
+        true => steps.iter().map(|&s| s as isize * size as isize).collect(),
+        false => numbers(v.strides).to_vec(),
+    };
     let dense = made.size() == size
         && strides.iter().zip(&steps).zip(&shape).all(|((&s, &r), &d)| d == 1 || s as i64 == r * size as i64);
     let a = ops::from_host(&shape, made, |dst| {

@@ -13,6 +13,7 @@ use pyo3::types::{PyCapsule, PyDict, PyTuple};
 
 use super::array::PyArray;
 use super::convert::{host, type_name};
+use crate::core::dtype::make_truths;
 use crate::core::layout::{checked_size, row_major};
 use crate::core::{Array, Device, Dtype, HostBlock, Layout, Shape, Storage, Strides, default_stream};
 use crate::{ops, transforms};
@@ -308,8 +309,10 @@ fn adopt(taken: Taken) -> PyResult<(Array, bool)> {
     let (Some(span), Some(base)) = (span, base.filter(|_| !t.data.is_null())) else {
         return Err(PyValueError::new_err("[from_dlpack] The tensor has no memory."));
     };
-    if !base.is_multiple_of(size.min(8)) {
-        return unaligned(base, span, Layout { shape, strides, offset }, dtype).map(|a| (a, pairs));
+    // SAFETY: the producer states that the span is readable.
+    let strange = || unsafe { std::slice::from_raw_parts(base as *const u8, span) }.iter().any(|&b| b > 1);
+    if !base.is_multiple_of(size.min(8)) || dtype == Dtype::Bool && strange() {
+        return copied(base, span, Layout { shape, strides, offset }, dtype).map(|a| (a, pairs));
     }
     // INVARIANT: not null by the filter above.
     let p = NonNull::new(base as *mut u8).expect("memory of a tensor");
@@ -318,11 +321,19 @@ fn adopt(taken: Taken) -> PyResult<(Array, bool)> {
     Ok((Array::from_data(Layout { shape, strides, offset }, dtype, storage), pairs))
 }
 
-/// A copy of `span` bytes, with the layout that the elements have in them.
-fn unaligned(base: usize, span: usize, layout: Layout, dtype: Dtype) -> PyResult<Array> {
+/// A copy of `span` bytes, with the layout that the elements have in them: of elements that are not aligned, and of
+/// bools whose bytes are neither 0 nor 1.
+fn copied(base: usize, span: usize, layout: Layout, dtype: Dtype) -> PyResult<Array> {
     let storage = crate::memory::host_storage(span)?;
     // SAFETY: the producer states that the span is readable; the destination has as many bytes.
-    unsafe { ptr::copy_nonoverlapping(base as *const u8, storage.host_ptr_mut()?, span) };
+    let bytes = unsafe {
+        let dst = storage.host_ptr_mut()?;
+        ptr::copy_nonoverlapping(base as *const u8, dst, span);
+        std::slice::from_raw_parts_mut(dst, span)
+    };
+    if dtype == Dtype::Bool {
+        make_truths(bytes);
+    }
     Ok(Array::from_data(layout, dtype, storage))
 }
 

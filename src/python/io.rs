@@ -66,9 +66,9 @@ impl Write for Writer<'_> {
             let part = &bytes[..bytes.len().min(CHUNK)];
             let n = self.0.bind(py).call_method1("write", (PyBytes::new(py, part),))?;
             // Objects that return nothing are taken to have written everything.
-            match n.extract::<usize>() {
-                Ok(n) if n <= part.len() => Ok(n),
-                _ => Ok(part.len()),
+            match n.extract::<Option<usize>>() {
+                Ok(n) if n.is_none_or(|n| n <= part.len()) => Ok(n.unwrap_or(part.len())),
+                _ => Err(io::Error::other(format!("write() of {} bytes returned {n}", part.len()))),
             }
         })
     }

@@ -8,8 +8,8 @@ use crate::core::layout::checked_size;
 use crate::core::{Array, Dtype, Primitive, Result, Shape, Stream};
 use crate::kernels::user::{Code, Launch, Template, UserKernel};
 use crate::on_gpu;
-use crate::ops::contiguous;
 use crate::ops::support::*;
+use crate::ops::{contiguous, view};
 
 const OP: &str = "vulkan_kernel";
 
@@ -75,7 +75,7 @@ pub fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
 /// # Errors
 /// Value error for what is no valid module with a compute entry point `main`.
 pub fn spirv(bytes: &[u8]) -> Result<Code> {
-    match crate::kernels::spirv::read(bytes) {
+    match crate::kernels::spirv::read(bytes, crate::kernels::spirv::PUSH_BYTES) {
         Ok(module) => {
             #[cfg(feature = "vulkan")]
             crate::vulkan::spirv::validate(&module)?;
@@ -168,5 +168,9 @@ pub fn user_kernel(kernel: &UserKernel, call: Call, s: Stream) -> Result<Vec<Arr
     });
     let inputs = inputs.collect::<Result<Vec<_>>>()?;
     let custom = Custom { name: name.as_str().into(), program, launch: call.launch, init: call.init };
-    Ok(Array::lazy_many(call.outputs, Arc::new(custom), inputs, s))
+    // Kernels write bools as bytes, and any but 0 stands for true.
+    let written = |dtype| if dtype == Dtype::Bool { Dtype::U8 } else { dtype };
+    let specs = call.outputs.iter().map(|(shape, dtype)| (shape.clone(), written(*dtype))).collect();
+    let outputs = Array::lazy_many(specs, Arc::new(custom), inputs, s).into_iter().zip(call.outputs);
+    outputs.map(|(a, (_, dtype))| view(&a, dtype, s)).collect()
 }
