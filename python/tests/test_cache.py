@@ -1,5 +1,5 @@
-"""The cache of compiled kernels is a trust boundary: what others could have written is neither read nor
-written through, and the folder keeps within its bounds."""
+"""The cache of compiled kernels is a trust boundary: what others could have written is neither read
+nor written through, and folder and memory keep within their bounds."""
 
 import os
 import pathlib
@@ -244,7 +244,7 @@ def test_two_processes_fight_over_one_cache(place):
 
 
 def test_kernels_in_memory_have_a_bound(place):
-    """Far more kernels than may be kept, used again in between: results stay right, memory does not grow."""
+    """Far more kernels than may be kept, some used again: results stay right, memory stays flat."""
     code = """
     import gc
     import mlx.core as mx

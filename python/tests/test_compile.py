@@ -470,7 +470,7 @@ def test_each_stream_gets_its_own_recording():
 
 
 def hub(n):
-    """Steps that read one array from the beginning, some old ones, and sums that no kernel can cross."""
+    """Steps that read one array from the beginning, old ones, and sums that no kernel can cross."""
 
     def f(x):
         first, results = mx.exp(x), [x]
@@ -526,7 +526,7 @@ def test_time_to_compile_is_linear_in_the_graph(make):
 
 
 def test_fused_graphs_of_any_form(rng):
-    """Random graphs of elementwise steps, folds and reads of far results equal the steps one by one."""
+    """Random graphs of elementwise steps, folds and far reads equal the steps one by one."""
     for _ in range(40):
         plan = []
         for i in range(int(rng.integers(5, 150))):

@@ -180,7 +180,7 @@ def test_a_bomb_is_stopped_at_its_declared_size():
 
 
 def test_members_of_an_archive_that_share_bytes():
-    """Directory entries that point at one another's bytes are refused before anything is unpacked."""
+    """Directory entries that point at one another's bytes are refused before the unpacking."""
     f = io.BytesIO()
     np.save(f, np.zeros(1000, np.float32))
     with zipfile.ZipFile("x.npz", "w", zipfile.ZIP_DEFLATED) as z:
