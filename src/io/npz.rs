@@ -179,26 +179,40 @@ fn write_members<W: Write + Seek>(
 struct Quiet<W> {
     inner: W,
     failed: bool,
+    /// Where the next byte goes, and the furthest one so far.
+    at: u64,
+    end: u64,
 }
 
 impl<W> Quiet<W> {
     fn new(inner: W) -> Quiet<W> {
-        Quiet { inner, failed: false }
+        Quiet { inner, failed: false, at: 0, end: 0 }
     }
 
-    fn attempt<T>(&mut self, done: T, f: impl FnOnce(&mut W) -> io::Result<T>) -> io::Result<T> {
+    fn attempt<T>(&mut self, otherwise: T, f: impl FnOnce(&mut W) -> io::Result<T>) -> io::Result<T> {
         if self.failed {
-            return Ok(done);
+            return Ok(otherwise);
         }
         let result = f(&mut self.inner);
         self.failed = result.as_ref().is_err_and(|e| e.kind() != io::ErrorKind::Interrupted);
         result
     }
+
+    fn go(&mut self, to: u64) -> u64 {
+        self.end = self.end.max(to);
+        self.at = to;
+        to
+    }
 }
 
 impl<W: Write> Write for Quiet<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.attempt(bytes.len(), |w| w.write(bytes))
+        let n = self.attempt(bytes.len(), |w| match w.write(bytes)? {
+            0 if !bytes.is_empty() => Err(io::ErrorKind::WriteZero.into()),
+            n => Ok(n),
+        })?;
+        self.go(self.at + n as u64);
+        Ok(n)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -208,7 +222,13 @@ impl<W: Write> Write for Quiet<W> {
 
 impl<W: Seek> Seek for Quiet<W> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        self.attempt(0, |w| w.seek(to))
+        let target = match to {
+            SeekFrom::Start(at) => at,
+            SeekFrom::Current(by) => self.at.saturating_add_signed(by),
+            SeekFrom::End(by) => self.end.saturating_add_signed(by),
+        };
+        let at = self.attempt(target, |w| w.seek(to))?;
+        Ok(self.go(at))
     }
 }
 

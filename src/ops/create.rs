@@ -166,7 +166,7 @@ fn triangle(op: &str, a: &Array, k: i64, lower: bool, s: Stream) -> Result<Array
     }
     let (n, m) = (a.dim(-2), a.dim(-1));
     let zero = scalar_f64(0.0, a.dtype())?;
-    let mask = tri(n, m, if lower { k } else { k - 1 }, Dtype::Bool, s)?;
+    let mask = tri(n, m, if lower { k } else { k.saturating_sub(1) }, Dtype::Bool, s)?;
     if lower { select(&mask, a, &zero, s) } else { select(&mask, &zero, a, s) }
 }
 

@@ -33,8 +33,8 @@ fn megabytes() -> u64 {
     env::number("MLX_VK_CACHE_MB").unwrap_or(256)
 }
 
-fn variable(name: &str) -> Option<PathBuf> {
-    std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute())
+fn variable(n: &str) -> Option<PathBuf> {
+    std::env::var_os(n).map(PathBuf::from).filter(|p| p.is_absolute())
 }
 
 /// The folder that a variable of the XDG base directory specification stands for.
