@@ -10,12 +10,13 @@ use super::ALIGN;
 #[cfg(unix)]
 const LARGE: usize = 1 << 20;
 /// Bytes from which the pages of a smaller block are given back while its addresses stay with the allocator.
-#[cfg(target_os = "linux")]
 const PAGES: usize = 32 << 10;
 
 fn layout(capacity: usize) -> Layout {
+    // Pages that a block shares with its neighbours could not be given back.
+    let align = if capacity >= PAGES { 4096 } else { ALIGN };
     // INVARIANT: a power-of-two alignment and a capacity checked by `host_block`.
-    Layout::from_size_align(capacity, ALIGN).expect("valid layout")
+    Layout::from_size_align(capacity, align).expect("valid layout")
 }
 
 /// `capacity` uninitialised bytes; none where the system refuses.
