@@ -564,22 +564,6 @@ impl Drop for Tracing {
 }
 
 thread_local! {
-    // Whether a function is being recorded for arrays of any length.
-    static LENGTHS_VARY: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
-}
-
-/// Whether this thread records a function for arrays of other lengths too: numbers that follow from a shape
-/// must be computed then, not written down.
-pub fn lengths_vary() -> bool {
-    LENGTHS_VARY.get()
-}
-
-/// Sets what [`lengths_vary`] says; returns what it said before.
-pub fn set_lengths_vary(on: bool) -> bool {
-    LENGTHS_VARY.replace(on)
-}
-
-thread_local! {
     // Nodes waiting to be freed by the outermost drop of this thread.
     static GRAVE: RefCell<(bool, Vec<Arc<Node>>)> = const { RefCell::new((false, Vec::new())) };
 }

@@ -13,6 +13,7 @@ pub mod storage;
 pub mod stored;
 pub mod trace;
 pub mod tree;
+pub mod varying;
 
 pub use array::{Array, Data, Event, Node};
 pub use device::{Device, DeviceKind, Stream, default_device, default_stream};
@@ -22,3 +23,4 @@ pub use layout::{Layout, Shape, Strides};
 pub use primitive::{Batched, Derivatives, Jvp, Primitive, PrimitiveRef, Vjp, Vmap};
 pub use storage::{DeviceBlock, HostBlock, Storage};
 pub use stored::{Param, Stored};
+pub use varying::lengths_vary;

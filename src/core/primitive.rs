@@ -183,7 +183,17 @@ pub trait Primitive: Send + Sync + std::any::Any {
 
     /// Shapes of the outputs for inputs of other shapes than the primitive was made for.
     fn output_shapes(&self, _inputs: &[Array]) -> Result<Vec<Shape>> {
-        Err(self.missing("output_shapes"))
+        Err(cannot_follow(self.name()))
+    }
+
+    /// Whether the primitive stands for graph, which [`Primitive::expand`] makes for the shapes of a call.
+    fn expands(&self) -> bool {
+        false
+    }
+
+    /// The outputs as graph over these inputs.
+    fn expand(&self, _inputs: &[Array], _stream: Stream) -> Result<Vec<Array>> {
+        Err(self.missing("expand"))
     }
 
     /// What a file must keep besides the name; `ops::restore` makes the primitive from it again. `None` where
@@ -196,4 +206,9 @@ pub trait Primitive: Send + Sync + std::any::Any {
     fn missing(&self, what: &str) -> Error {
         Error::Value(format!("[Primitive::{what}] Not implemented for {}.", self.name()))
     }
+}
+
+/// The error for an operation whose result has a shape that does not follow from those of its inputs.
+pub fn cannot_follow(name: &str) -> Error {
+    Error::Value(format!("[Primitive::output_shapes] {name} cannot infer output shapes."))
 }

@@ -63,11 +63,26 @@ impl From<&[i64]> for Param {
     }
 }
 
+impl From<Option<i64>> for Param {
+    fn from(v: Option<i64>) -> Param {
+        v.map_or_else(|| Param::from(NONE), Param::Int)
+    }
+}
+
+impl From<Option<&[i64]>> for Param {
+    fn from(v: Option<&[i64]>) -> Param {
+        v.map_or_else(|| Param::from(NONE), Param::from)
+    }
+}
+
 impl From<&[usize]> for Param {
     fn from(v: &[usize]) -> Param {
         Param::Ints(v.iter().map(|&x| x as i64).collect())
     }
 }
+
+/// Stands for a parameter that was not given.
+const NONE: &str = "none";
 
 /// Parameters of a primitive, written in place: `params![axis, keepdims]`.
 #[macro_export]
@@ -140,6 +155,20 @@ impl<'a> Stored<'a> {
             Some(Param::Ints(v)) => Ok(v),
             _ => self.wrong(i, "a list of integers"),
         }
+    }
+
+    fn is_none(&self, i: usize) -> bool {
+        matches!(self.params.get(i), Some(Param::Text(t)) if t == NONE)
+    }
+
+    /// An integer that may be missing.
+    pub fn maybe_int(&self, i: usize) -> Result<Option<i64>> {
+        if self.is_none(i) { Ok(None) } else { self.int(i).map(Some) }
+    }
+
+    /// A list of integers that may be missing.
+    pub fn maybe_ints(&self, i: usize) -> Result<Option<&'a [i64]>> {
+        if self.is_none(i) { Ok(None) } else { self.ints(i).map(Some) }
     }
 
     /// A list of `n` integers that products and sums with sizes do not overflow.

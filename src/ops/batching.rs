@@ -1,7 +1,8 @@
 //! What vmap rules share: moving the batch axis to the front, and giving it to inputs that lack it.
 
-use super::view::{broadcast_to, moveaxis, reshape};
-use crate::core::{Array, Batched, Result, Shape, Vmap};
+use super::composite;
+use super::view::{broadcast_to, expand_dims, moveaxis, reshape};
+use crate::core::{Array, Batched, Result, Shape, Stored, Stream, Vmap};
 
 /// Input `i` with its batch first; as it is where it does not vary.
 pub fn front(r: &Vmap, i: usize) -> Result<Array> {
@@ -17,8 +18,25 @@ pub fn spread(r: &Vmap, i: usize) -> Result<Array> {
     if r.axes[i].is_some() {
         return Ok(a);
     }
-    let shape: Shape = std::iter::once(r.size()).chain(a.shape().iter().copied()).collect();
-    broadcast_to(&a, &shape, r.stream)
+    let like = r.inputs.iter().zip(r.axes).find_map(|(x, axis)| Some((x, (*axis)?)));
+    let Some((like, axis)) = like else { return Ok(a) };
+    repeated(&a, 0, like, axis, r.stream)
+}
+
+/// `a` with a new axis at `to`, as long as an axis of another array.
+pub fn repeated(a: &Array, to: usize, like: &Array, axis: usize, s: Stream) -> Result<Array> {
+    if let Some(out) = composite::one("repeated", || vec![to.into(), axis.into()], &[a, like], s)? {
+        return Ok(out);
+    }
+    let mut shape: Shape = a.shape().into();
+    shape.insert(to, like.shape()[axis]);
+    broadcast_to(&expand_dims(a, &[to as i64], s)?, &shape, s)
+}
+
+/// A stored repetition.
+pub(super) fn restore(c: &Stored) -> Result<Array> {
+    let [a, like] = c.inputs()?;
+    repeated(a, c.axis(0, a.ndim() + 1)?, like, c.axis(1, like.ndim())?, c.stream)
 }
 
 /// The inputs of an op that broadcasts: batches first, with axes of length 1 after them so that every element

@@ -5,6 +5,7 @@
 use smallvec::SmallVec;
 
 use super::batching;
+use super::composite;
 use super::elementwise::astype;
 use super::support::*;
 use super::view::{moveaxis, reshape, slice, swapaxes};
@@ -249,6 +250,46 @@ pub struct ConvOptions {
     pub flip: bool,
 }
 
+impl ConvOptions {
+    fn params(&self) -> Vec<Param> {
+        let lists = [
+            &self.stride,
+            &self.padding_low,
+            &self.padding_high,
+            &self.kernel_dilation,
+            &self.input_dilation,
+        ];
+        lists.map(|l| Param::from(&l[..])).into_iter().chain([self.groups.into(), self.flip.into()]).collect()
+    }
+
+    fn restore(c: &Stored) -> Result<ConvOptions> {
+        let list = |i: usize| c.ints(i).map(SmallVec::from_slice);
+        Ok(ConvOptions {
+            stride: list(0)?,
+            padding_low: list(1)?,
+            padding_high: list(2)?,
+            kernel_dilation: list(3)?,
+            input_dilation: list(4)?,
+            groups: c.int(5)?,
+            flip: c.flag(6)?,
+        })
+    }
+}
+
+/// A stored convolution as the public ops have it.
+pub(super) fn restore_public(c: &Stored) -> Result<Array> {
+    let ([x, w], s) = (c.inputs()?, c.stream);
+    match c.name {
+        "conv_general" => conv_general(x, w, &ConvOptions::restore(c)?, s),
+        "conv_transpose" => conv_transpose(x, w, &ConvOptions::restore(c)?, c.ints(7)?, s),
+        "convolve" => {
+            let modes = [ConvolveMode::Full, ConvolveMode::Same, ConvolveMode::Valid];
+            convolve(x, w, c.choice(0, &modes)?, s)
+        }
+        _ => c.unknown(),
+    }
+}
+
 const RANK: &str = "[conv] Only works for inputs with 1-3 spatial dimensions. The inputs must be in the format \
                     [N, ..., C_in]";
 
@@ -356,6 +397,9 @@ fn crop(
 pub fn conv_general(x: &Array, w: &Array, options: &ConvOptions, s: Stream) -> Result<Array> {
     let o = options;
     check(x, w, o.groups, s)?;
+    if let Some(out) = composite::one("conv_general", || o.params(), &[x, w], s)? {
+        return Ok(out);
+    }
     let n = x.ndim() - 2;
     let stride = spread(&o.stride, 1, n);
     let (low, high) = (spread(&o.padding_low, 0, n), spread(&o.padding_high, 0, n));
@@ -426,6 +470,10 @@ pub fn conv_transpose(
     output_padding: &[i64],
     s: Stream,
 ) -> Result<Array> {
+    let given = || options.params().into_iter().chain([output_padding.into()]).collect();
+    if let Some(out) = composite::one("conv_transpose", given, &[x, w], s)? {
+        return Ok(out);
+    }
     let n = output_padding.len();
     let (padding, dilation) = (spread(&options.padding_low, 0, n), spread(&options.kernel_dilation, 1, n));
     let turned = |i: usize| {
@@ -462,6 +510,9 @@ pub fn convolve(a: &Array, v: &Array, mode: ConvolveMode, s: Stream) -> Result<A
     }
     if a.size() == 0 || v.size() == 0 {
         bail!(Value, "[convolve] Inputs cannot be empty.");
+    }
+    if let Some(out) = composite::one("convolve", || vec![(mode as usize).into()], &[a, v], s)? {
+        return Ok(out);
     }
     let (a, v) = if a.size() < v.size() { (v, a) } else { (a, v) };
     let n = v.size() as i64;

@@ -2,24 +2,25 @@
 //! while a function is recorded for arrays of any length; then it is computed from the input's shape.
 
 use super::support::*;
-use crate::core::array::lengths_vary;
+use crate::core::lengths_vary;
 use crate::core::{Array, Batched, Dtype, Param, Primitive, Result, Shape, Stored, Stream, Vmap};
 use crate::params;
 
 struct Count {
     axes: Vec<usize>,
     less: i64,
+    dtype: Dtype,
 }
 
 impl Count {
     /// A single number on the host, which either device reads.
-    fn value(&self, shape: &[i64], dtype: Dtype) -> Result<Array> {
+    fn value(&self, shape: &[i64]) -> Result<Array> {
         let n: f64 = self.axes.iter().map(|&i| shape[i] as f64).product();
-        scalar_f64((n - self.less as f64).max(0.0), dtype)
+        scalar_f64((n - self.less as f64).max(0.0), self.dtype)
     }
 
     fn eval(&self, inputs: &[Array], out: &Array) -> Result<()> {
-        let value = self.value(inputs[0].shape(), out.dtype())?;
+        let value = self.value(inputs[0].shape())?;
         let d = value.data()?;
         out.set_data(d.strides.clone(), d.offset, d.storage.clone());
         Ok(())
@@ -43,6 +44,14 @@ impl Primitive for Count {
         self.eval(inputs, &outputs[0])
     }
 
+    fn expands(&self) -> bool {
+        true
+    }
+
+    fn expand(&self, inputs: &[Array], _: Stream) -> Result<Vec<Array>> {
+        Ok(vec![self.value(inputs[0].shape())?])
+    }
+
     fn blocks_gradient(&self) -> bool {
         true
     }
@@ -52,7 +61,7 @@ impl Primitive for Count {
         if let Some(axis) = r.axes[0] {
             shape.remove(axis);
         }
-        Ok((vec![self.value(&shape, r.outputs[0].dtype())?], vec![None]))
+        Ok((vec![self.value(&shape)?], vec![None]))
     }
 
     fn output_shapes(&self, _: &[Array]) -> Result<Vec<Shape>> {
@@ -68,9 +77,9 @@ pub(super) fn restore(c: &Stored) -> Result<Array> {
 
 /// Elements of `a` along `axes`, less `less`, but not below zero; a single number of `dtype`.
 pub(super) fn count(a: &Array, axes: &[usize], less: i64, dtype: Dtype, s: Stream) -> Result<Array> {
-    let count = Count { axes: axes.to_vec(), less };
+    let count = Count { axes: axes.to_vec(), less, dtype };
     if lengths_vary() {
         return Ok(Array::lazy(Shape::new(), dtype, count, vec![a.clone()], s));
     }
-    count.value(a.shape(), dtype)
+    count.value(a.shape())
 }

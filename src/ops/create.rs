@@ -1,12 +1,14 @@
 //! Arrays from nothing: constants are filled when evaluated, ranges have a kernel, the tri family is
 //! comparisons of ranges. The constants of derivatives are broadcast scalars, which need no memory.
 
+use super::composite;
 use super::elementwise::*;
 use super::support::*;
 use super::view::{broadcast_along, reshape};
 use crate::bail;
 use crate::core::layout::checked_size;
-use crate::core::{Array, Dtype, Param, Primitive, Result, Stored, Stream};
+use crate::core::primitive::cannot_follow;
+use crate::core::{Array, Dtype, Param, Primitive, Result, Stored, Stream, lengths_vary};
 use crate::on_gpu;
 use crate::params;
 
@@ -80,6 +82,21 @@ pub fn ones_like(a: &Array, s: Stream) -> Result<Array> {
     broadcast_along(&scalar_f64(1.0, a.dtype())?, a.shape(), &[a], &[], s)
 }
 
+/// `value` repeated over the shape of `a`.
+pub fn full_like(a: &Array, value: &Array, dtype: Dtype, s: Stream) -> Result<Array> {
+    match composite::one("full_like", || vec![dtype.name().into()], &[a, value], s)? {
+        Some(out) => Ok(out),
+        None => full(a.shape(), value, Some(dtype), s),
+    }
+}
+
+/// A stored array of the shape of another one.
+pub(super) fn restore_full_like(c: &Stored) -> Result<Array> {
+    let [a, value] = c.inputs()?;
+    let Some(dtype) = Dtype::from_name(c.text(0)?) else { return c.unknown() };
+    full_like(a, value, dtype, c.stream)
+}
+
 /// `start, start + step, ...` before `stop`.
 pub fn arange(start: f64, stop: f64, step: f64, dtype: Dtype, s: Stream) -> Result<Array> {
     if dtype == Dtype::Bool {
@@ -143,7 +160,13 @@ fn band(op: fn(&Array, &Array, Stream) -> Result<Array>, n: i64, m: i64, k: i64,
 }
 
 /// Ones on the k-th diagonal of an (n, m) matrix.
+///
+/// # Errors
+/// Value error while a function is recorded for arrays of any length: the lengths might follow from an argument's.
 pub fn eye(n: i64, m: i64, k: i64, dtype: Dtype, s: Stream) -> Result<Array> {
+    if lengths_vary() {
+        return Err(cannot_follow("eye"));
+    }
     if n <= 0 || m <= 0 {
         bail!(Value, "[eye] N and M must be positive integers, got {n} and {m}.");
     }
@@ -160,7 +183,16 @@ pub fn tri(n: i64, m: i64, k: i64, dtype: Dtype, s: Stream) -> Result<Array> {
     astype(&band(greater_equal, n, m, k, s)?, dtype, s)
 }
 
-fn triangle(op: &str, a: &Array, k: i64, lower: bool, s: Stream) -> Result<Array> {
+/// A stored triangle of matrices.
+pub(super) fn restore_triangle(c: &Stored) -> Result<Array> {
+    let part = if c.name == "tril" { tril } else { triu };
+    part(c.input()?, c.int(0)?, c.stream)
+}
+
+fn triangle(op: &'static str, a: &Array, k: i64, lower: bool, s: Stream) -> Result<Array> {
+    if let Some(out) = composite::one(op, || vec![k.into()], &[a], s)? {
+        return Ok(out);
+    }
     if a.ndim() < 2 {
         bail!(Value, "[{op}] array must be at least 2-D, got {} dimensions.", a.ndim());
     }

@@ -3,6 +3,7 @@
 use std::any::Any;
 
 use super::batching::{batched, front};
+use super::composite;
 use super::create::{eye, zeros};
 use super::elementwise::{astype, select};
 use super::join::{PadMode, pad};
@@ -15,7 +16,6 @@ use crate::core::{
     Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Strides, Vjp,
     Vmap,
 };
-use crate::params;
 
 /// View of the elements (i, i + offset) over two axes, as a new last axis.
 #[derive(PartialEq)]
@@ -54,7 +54,7 @@ impl Primitive for Diagonal {
     }
 
     fn params(&self) -> Option<Vec<Param>> {
-        params![self.offset, self.rows, self.cols]
+        Some(params_of(self.offset, self.rows, self.cols))
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -102,6 +102,15 @@ pub(super) fn restore(c: &Stored) -> Result<Array> {
     diagonal(c.input()?, c.int(0)?, c.int(1)?, c.int(2)?, c.stream)
 }
 
+fn params_of(offset: i64, rows: usize, cols: usize) -> Vec<Param> {
+    vec![offset.into(), rows.into(), cols.into()]
+}
+
+/// A stored matrix made from a vector.
+pub(super) fn restore_diag(c: &Stored) -> Result<Array> {
+    diag(c.input()?, c.int(0)?, c.stream)
+}
+
 /// Length of diagonal `offset` of an n by m matrix.
 fn length(n: i64, m: i64, offset: i64) -> i64 {
     if offset >= 0 { n.min(m - offset).max(0) } else { (n + offset).min(m).max(0) }
@@ -144,6 +153,10 @@ fn diagonal_of(op: &str, a: &Array, offset: i64, axis1: i64, axis2: i64, s: Stre
     if rows == cols {
         bail!(Value, "[{op}] axis1 and axis2 cannot be the same axis.");
     }
+    // The offset is held inside the matrix, whose lengths may be others later.
+    if let Some(out) = composite::one("diagonal", || params_of(offset, rows, cols), &[a], s)? {
+        return Ok(out);
+    }
     let (n, m) = (a.shape()[rows], a.shape()[cols]);
     let offset = offset.clamp(-n, m);
     let view = Diagonal { offset, rows, cols };
@@ -154,6 +167,9 @@ fn diagonal_of(op: &str, a: &Array, offset: i64, axis1: i64, axis2: i64, s: Stre
 pub fn diag(a: &Array, k: i64, s: Stream) -> Result<Array> {
     match a.ndim() {
         1 => {
+            if let Some(out) = composite::one("diag", || vec![k.into()], &[a], s)? {
+                return Ok(out);
+            }
             let n = a.shape()[0].saturating_add(k.saturating_abs());
             matrices(a, n, n, k, s)
         }

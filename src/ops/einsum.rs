@@ -4,15 +4,17 @@
 
 use std::collections::HashMap;
 
-use super::contraction;
+use smallvec::SmallVec;
+
 use super::diagonal::diagonal;
 use super::elementwise::{astype, multiply};
 use super::matmul::matmul;
 use super::reduction::sum;
 use super::view::{expand_dims, reshape, squeeze, transpose};
+use super::{composite, contraction};
 use crate::bail;
 use crate::core::layout::{checked_size, show};
-use crate::core::{Array, Dtype, Result, Shape, Stream};
+use crate::core::{Array, Dtype, Result, Shape, Stored, Stream};
 
 /// A subscript: a letter, or 256 + the distance of an ellipsis axis from the last one.
 pub(super) type Label = u16;
@@ -272,8 +274,17 @@ fn contract(a: Operand, b: Operand, keep: impl Fn(Label) -> bool, s: Stream) -> 
     Ok(Operand { array: reshape(&product, &with(&full), s)?, labels })
 }
 
+/// A stored sum.
+pub(super) fn restore(c: &Stored) -> Result<Array> {
+    einsum(c.text(0)?, c.inputs, c.stream)
+}
+
 /// Evaluates `text` on the operands.
 pub fn einsum(text: &str, operands: &[Array], s: Stream) -> Result<Array> {
+    let all: SmallVec<[&Array; 4]> = operands.iter().collect();
+    if let Some(out) = composite::one("einsum", || vec![text.into()], &all, s)? {
+        return Ok(out);
+    }
     let shapes: Vec<&[i64]> = operands.iter().map(Array::shape).collect();
     let eq = Equation::parse("einsum", text, &shapes)?;
     let mut terms = Vec::new();

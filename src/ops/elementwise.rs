@@ -11,6 +11,7 @@ use super::{batching, partials, view};
 use crate::bail;
 use crate::core::array::Inputs;
 use crate::core::layout::{broadcast_shapes, broadcast_strides, checked_size, is_row_major, show};
+use crate::core::lengths_vary;
 use crate::core::{
     Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, PrimitiveRef, Result, Shape, Stored, Stream,
     Vjp, Vmap,
@@ -368,6 +369,9 @@ pub(super) fn filled(value: &Array, shape: &[i64], s: Stream) -> Result<Array> {
     }
     if broadcast_shapes("full", value.shape(), shape)?.as_slice() != shape {
         bail!(Value, "[full] Cannot broadcast {} to {}.", show(value.shape()), show(shape));
+    }
+    if lengths_vary() {
+        return super::broadcast_to(value, shape, s);
     }
     Ok(Array::lazy(shape, value.dtype(), Full, vec![value.clone()], s))
 }

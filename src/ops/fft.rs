@@ -3,6 +3,7 @@
 //! unscaled inverse one, with weights where half of a spectrum stands for all of it.
 
 use super::batching::{batched, front};
+use super::composite;
 use super::elementwise::{astype, multiply, real};
 use super::join::{PadMode, pad, roll};
 use super::support::*;
@@ -120,6 +121,10 @@ impl Primitive for Transform {
         let t = Fft { axis: self.0.axis + 1, ..self.0 };
         Ok(batched(line(&front(r, 0)?, t, r.stream)))
     }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        super::restore::shapes(self, inputs)
+    }
 }
 
 /// A stored transform.
@@ -220,6 +225,20 @@ fn planned(a: &Array, n: Option<&[i64]>, axes: Option<&[i64]>, half: bool, inver
     Ok(Plan { axes, lengths })
 }
 
+/// A stored transform of several axes.
+pub(super) fn restore_axes(c: &Stored) -> Result<Array> {
+    let a = c.input()?;
+    match c.name {
+        "fftshift" => fftshift(a, c.maybe_ints(0)?, c.stream),
+        "ifftshift" => ifftshift(a, c.maybe_ints(0)?, c.stream),
+        _ => {
+            let norm = c.choice(1, &[Norm::Backward, Norm::Ortho, Norm::Forward])?;
+            let spectrum = c.choice(2, &[Spectrum::Full, Spectrum::Half])?;
+            fftn(a, None, c.maybe_ints(0)?, norm, spectrum, c.flag(3)?, c.stream)
+        }
+    }
+}
+
 /// The transform along `axes` (all for `None`) with lengths `n` (those of the array for `None`). With a half
 /// spectrum the last of the axes is the one whose coefficients are halved, or restored. complex64 results;
 /// float32 ones for the inverse with a half spectrum.
@@ -236,6 +255,12 @@ pub fn fftn(
     inverse: bool,
     s: Stream,
 ) -> Result<Array> {
+    let given = || vec![axes.into(), (norm as usize).into(), (spectrum as usize).into(), inverse.into()];
+    if n.is_none()
+        && let Some(out) = composite::one("fftn", given, &[a], s)?
+    {
+        return Ok(out);
+    }
     let half = spectrum == Spectrum::Half;
     let plan = planned(a, n, axes, half, inverse)?;
     let Some(last) = plan.axes.len().checked_sub(1) else { return Ok(a.clone()) };
@@ -269,7 +294,16 @@ pub fn fftn(
     Ok(x)
 }
 
-fn shifted(op: &str, a: &Array, axes: Option<&[i64]>, by: impl Fn(i64) -> i64, s: Stream) -> Result<Array> {
+fn shifted(
+    op: &'static str,
+    a: &Array,
+    axes: Option<&[i64]>,
+    by: impl Fn(i64) -> i64,
+    s: Stream,
+) -> Result<Array> {
+    if let Some(out) = composite::one(op, || vec![axes.into()], &[a], s)? {
+        return Ok(out);
+    }
     let all: Vec<i64> = (0..a.ndim() as i64).collect();
     let given = axes.unwrap_or(&all);
     let mut shift = Vec::with_capacity(given.len());

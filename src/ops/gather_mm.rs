@@ -5,6 +5,7 @@
 use std::any::Any;
 
 use super::batching::{batched, front, spread};
+use super::composite;
 use super::create::arange;
 use super::elementwise::{add, astype, less, multiply, select};
 use super::indexing::take;
@@ -277,6 +278,15 @@ pub(super) fn narrow(op: &str, index: &Array, s: Stream) -> Result<Array> {
     astype(index, if signed { Dtype::I32 } else { Dtype::U32 }, s)
 }
 
+/// A stored product as the public op has it.
+pub(super) fn restore_public(c: &Stored) -> Result<Array> {
+    let [a, b, indices @ ..] = c.inputs else { return c.unknown() };
+    let mut indices = indices.iter();
+    let lhs = if c.flag(0)? { indices.next() } else { None };
+    let rhs = if c.flag(1)? { indices.next() } else { None };
+    gather_mm(a, b, lhs, rhs, c.flag(2)?, c.stream)
+}
+
 /// `a[lhs] @ b[rhs]` for matrices picked by flat indices over the batch axes; an operand without indices
 /// takes part with its own batch axes. The indices broadcast, and their shape leads that of the result.
 /// `sorted` promises that the indices of the only indexed operand do not decrease.
@@ -291,6 +301,11 @@ pub fn gather_mm(
     const OP: &str = "gather_mm";
     if lhs.is_none() && rhs.is_none() {
         return matmul(a, b, s);
+    }
+    let inputs: Vec<&Array> = [Some(a), Some(b), lhs, rhs].into_iter().flatten().collect();
+    let given = || vec![lhs.is_some().into(), rhs.is_some().into(), sorted.into()];
+    if let Some(out) = composite::one("gather_matmul", given, &inputs, s)? {
+        return Ok(out);
     }
     if a.ndim() == 0 || b.ndim() == 0 {
         bail!(Value, "[{OP}] Got 0 dimension input. Inputs must have at least one dimension.");

@@ -1,12 +1,26 @@
 //! Coordinate grids, and arrays taken apart along an axis.
 
+use super::composite;
 use super::view::{broadcast_arrays, reshape, slice, squeeze};
 use crate::bail;
-use crate::core::{Array, Result, Stream};
+use crate::core::{Array, Result, Stored, Stream};
+
+/// A stored grid, or the slices of an array.
+pub(super) fn restore(c: &Stored) -> Result<Vec<Array>> {
+    match c.name {
+        "meshgrid" => meshgrid(c.inputs, c.flag(0)?, c.flag(1)?, c.stream),
+        "unstack" => unstack(c.input()?, c.int(0)?, c.stream),
+        _ => c.unknown(),
+    }
+}
 
 /// Coordinate arrays of a grid over the flattened inputs. With `xy` the first two axes are exchanged, so that
 /// the first input runs along columns. Sparse ones have length 1 along the axes of the others.
 pub fn meshgrid(arrays: &[Array], sparse: bool, xy: bool, s: Stream) -> Result<Vec<Array>> {
+    let all: Vec<&Array> = arrays.iter().collect();
+    if let Some(out) = composite::many("meshgrid", || vec![sparse.into(), xy.into()], &all, s)? {
+        return Ok(out);
+    }
     let n = arrays.len();
     let axis = |i: usize| if xy && n > 1 && i < 2 { 1 - i } else { i };
     let thin = arrays
@@ -26,6 +40,9 @@ pub fn unstack(a: &Array, axis: i64, s: Stream) -> Result<Vec<Array>> {
     let nd = a.ndim() as i64;
     if axis < -nd || axis >= nd {
         bail!(Index, "[unstack] Axis {axis} is out of bounds for array with {nd} dimensions.");
+    }
+    if let Some(out) = composite::many("unstack", || vec![axis.into()], &[a], s)? {
+        return Ok(out);
     }
     let ax = axis.rem_euclid(nd) as usize;
     (0..a.shape()[ax])

@@ -3,6 +3,7 @@
 use std::any::Any;
 
 use super::batching::{batched, front};
+use super::composite;
 use super::elementwise::astype;
 use super::support::*;
 use super::view::reshape;
@@ -85,6 +86,12 @@ pub(super) fn restore(c: &Stored) -> Result<Array> {
     Ok(Hadamard { order, scale: c.float(0)? as f32 }.apply(a, c.stream))
 }
 
+/// A stored transform as the public op has it; NaN stands for the scale that follows from the length.
+pub(super) fn restore_public(c: &Stored) -> Result<Array> {
+    let scale = c.float(0)?;
+    hadamard_transform(c.input()?, (!scale.is_nan()).then_some(scale as f32), c.stream)
+}
+
 /// `scale * H x` along the last axis, where H is the Hadamard matrix of its length; `scale` is one over the
 /// square root of the length by default. Integers become float32.
 pub fn hadamard_transform(a: &Array, scale: Option<f32>, s: Stream) -> Result<Array> {
@@ -99,6 +106,11 @@ pub fn hadamard_transform(a: &Array, scale: Option<f32>, s: Stream) -> Result<Ar
     refuse_f64(OP, std::slice::from_ref(&x), s)?;
     if x.ndim() == 0 {
         return reshape(&hadamard_transform(&reshape(&x, &[1], s)?, scale, s)?, &[], s);
+    }
+    if let Some(out) =
+        composite::one("hadamard", || vec![scale.map_or(f64::NAN, f64::from).into()], &[&x], s)?
+    {
+        return Ok(out);
     }
     let n = x.dim(-1);
     let Some(order) = Order::of(n) else {

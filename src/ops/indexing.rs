@@ -6,6 +6,7 @@
 use smallvec::SmallVec;
 
 use super::batching::{front, spread};
+use super::composite;
 use super::elementwise::astype;
 use super::scatter::gather_transposed;
 use super::support::*;
@@ -407,9 +408,18 @@ pub(super) fn start_indices(
     Ok(((0..axes.len() as i64).map(one).collect::<Result<_>>()?, list))
 }
 
+/// A stored part at computed starts.
+pub(super) fn restore_slice_at(c: &Stored) -> Result<Array> {
+    let [a, starts] = c.inputs()?;
+    slice_at(a, starts, c.ints(0)?, c.ints(1)?, c.stream)
+}
+
 /// The part of `a` of shape `size` that starts at the numbers in `starts` on `axes`, and at 0 on the others.
 /// A start is held where the part fits.
 pub fn slice_at(a: &Array, starts: &Array, axes: &[i64], size: &[i64], s: Stream) -> Result<Array> {
+    if let Some(out) = composite::one("slice_at", || vec![axes.into(), size.into()], &[a, starts], s)? {
+        return Ok(out);
+    }
     if size.len() != a.ndim() {
         bail!(Value, "[slice] Invalid slice size for array with {} dimensions.", a.ndim());
     }

@@ -2,6 +2,7 @@
 //! built from it, from views and from slice updates.
 
 use super::batching::{batched, spread};
+use super::composite;
 use super::create::full;
 use super::elementwise::astype;
 use super::slice_update::slice_update;
@@ -39,6 +40,11 @@ pub enum PadMode {
     Reflect,
     /// The mirror image with the edge element.
     Symmetric,
+}
+
+impl PadMode {
+    /// In the order of their numbers.
+    pub const ALL: [PadMode; 4] = [PadMode::Constant, PadMode::Edge, PadMode::Reflect, PadMode::Symmetric];
 }
 
 impl Concatenate {
@@ -200,9 +206,25 @@ pub fn stack(arrays: &[Array], axis: i64, s: Stream) -> Result<Array> {
     concatenate(&parts, ax, s)
 }
 
+/// A stored split.
+pub(super) fn restore_split(c: &Stored) -> Result<Vec<Array>> {
+    let how = match c.maybe_int(0)? {
+        Some(k) => Split::Sections(k),
+        None => Split::Indices(c.ints(1)?),
+    };
+    split(c.input()?, how, c.int(2)?, c.stream)
+}
+
 /// Consecutive parts of an array along an axis, as views.
 pub fn split(a: &Array, how: Split, axis: i64, s: Stream) -> Result<Vec<Array>> {
     let ax = normalize_axis("split", axis, a.ndim())?;
+    let given = || match how {
+        Split::Sections(k) => vec![k.into(), Param::Ints(Vec::new()), axis.into()],
+        Split::Indices(at) => vec![None::<i64>.into(), at.into(), axis.into()],
+    };
+    if let Some(out) = composite::many("split", given, &[a], s)? {
+        return Ok(out);
+    }
     let n = a.shape()[ax];
     let mut cuts = vec![0];
     match how {
@@ -232,6 +254,14 @@ pub fn split(a: &Array, how: Split, axis: i64, s: Stream) -> Result<Vec<Array>> 
         .collect()
 }
 
+/// A stored padding.
+pub(super) fn restore_pad(c: &Stored) -> Result<Array> {
+    let [a, value] = c.inputs()?;
+    let (before, after) = (c.ints(0)?, c.ints(1)?);
+    let width: Vec<(i64, i64)> = before.iter().copied().zip(after.iter().copied()).collect();
+    pad(a, &width, c.choice(2, &PadMode::ALL)?, value, c.stream)
+}
+
 /// `a` surrounded by `(before, after)` elements along each axis.
 pub fn pad(a: &Array, width: &[(i64, i64)], mode: PadMode, value: &Array, s: Stream) -> Result<Array> {
     if width.len() != a.ndim() {
@@ -239,6 +269,13 @@ pub fn pad(a: &Array, width: &[(i64, i64)], mode: PadMode, value: &Array, s: Str
     }
     if let Some(w) = width.iter().find(|w| w.0 < 0 || w.1 < 0) {
         bail!(Value, "[pad] Invalid padding size ({}, {}), must be non-negative.", w.0, w.1);
+    }
+    let given = || {
+        let (before, after) = width.iter().copied().unzip();
+        vec![Param::Ints(before), Param::Ints(after), Param::from(mode as usize)]
+    };
+    if let Some(out) = composite::one("pad", given, &[a, value], s)? {
+        return Ok(out);
     }
     if mode == PadMode::Constant {
         if value.size() != 1 {
@@ -296,6 +333,16 @@ fn pad_axis(a: &Array, ax: usize, before: i64, after: i64, mode: PadMode, s: Str
     concatenate(&parts, ax as i64, s)
 }
 
+/// A stored repetition.
+pub(super) fn restore_repeat(c: &Stored) -> Result<Array> {
+    match c.name {
+        "repeat" => repeat(c.input()?, c.int(0)?, Some(c.int(1)?), c.stream),
+        "tile" => tile(c.input()?, c.ints(0)?, c.stream),
+        "roll" => roll(c.input()?, c.ints(0)?, c.maybe_ints(1)?, c.stream),
+        _ => c.unknown(),
+    }
+}
+
 /// Every element `n` times along an axis, or of the flattened array.
 pub fn repeat(a: &Array, n: i64, axis: Option<i64>, s: Stream) -> Result<Array> {
     let Some(axis) = axis else {
@@ -304,6 +351,9 @@ pub fn repeat(a: &Array, n: i64, axis: Option<i64>, s: Stream) -> Result<Array> 
     let ax = normalize_axis("repeat", axis, a.ndim())?;
     if n < 0 {
         bail!(Value, "[repeat] Number of repeats cannot be negative, got {n}.");
+    }
+    if let Some(out) = composite::one("repeat", || vec![n.into(), axis.into()], &[a], s)? {
+        return Ok(out);
     }
     let wide = expand_dims(a, &[ax as i64 + 1], s)?;
     let mut shape: Vec<i64> = wide.shape().into();
@@ -318,6 +368,9 @@ pub fn repeat(a: &Array, n: i64, axis: Option<i64>, s: Stream) -> Result<Array> 
 pub fn tile(a: &Array, reps: &[i64], s: Stream) -> Result<Array> {
     if let Some(r) = reps.iter().find(|&&r| r < 0) {
         bail!(Value, "[tile] Repetitions cannot be negative, got {r}.");
+    }
+    if let Some(out) = composite::one("tile", || vec![reps.into()], &[a], s)? {
+        return Ok(out);
     }
     let n = a.ndim().max(reps.len());
     let mut dims: Vec<i64> = vec![1; n - a.ndim()];
@@ -334,6 +387,9 @@ pub fn tile(a: &Array, reps: &[i64], s: Stream) -> Result<Array> {
 
 /// Elements shifted along axes, wrapping around; over the flattened array when `axes` is `None`.
 pub fn roll(a: &Array, shift: &[i64], axes: Option<&[i64]>, s: Stream) -> Result<Array> {
+    if let Some(out) = composite::one("roll", || vec![shift.into(), axes.into()], &[a], s)? {
+        return Ok(out);
+    }
     let Some(axes) = axes else {
         let flat = flatten(a, 0, -1, s)?;
         let total = shift.iter().sum();

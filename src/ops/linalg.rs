@@ -3,6 +3,7 @@
 //! same ops.
 
 use super::batching::{front, spread};
+use super::composite;
 use super::create::{eye, tril, triu};
 use super::elementwise::{add, astype, conjugate, divide, multiply, negative, select, subtract};
 use super::matmul::matmul;
@@ -239,6 +240,10 @@ impl Primitive for Linalg {
         let axes = vec![Some(0); out.len()];
         Ok((out, axes))
     }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        super::restore::shapes(self, inputs)
+    }
 }
 
 /// A stored factorisation.
@@ -272,6 +277,21 @@ pub(super) fn restore(c: &Stored) -> Result<Vec<Array>> {
         c.input()?;
     }
     op.apply(c.inputs.to_vec(), c.stream)
+}
+
+/// Stored functions that are made of factorisations.
+pub(super) fn restore_public(c: &Stored) -> Result<Vec<Array>> {
+    let s = c.stream;
+    match c.name {
+        "linalg_lu" => lu(c.input()?, s).map(|(p, l, u)| vec![p, l, u]),
+        "pinv" => pinv(c.input()?, s).map(|a| vec![a]),
+        "linalg_solve" => {
+            let ([a, b], triangle) = (c.inputs()?, c.maybe_int(0)?.map(|upper| upper != 0));
+            let op = if triangle.is_some() { "solve_triangular" } else { "solve" };
+            solved(op, a, b, triangle, s).map(|a| vec![a])
+        }
+        _ => c.unknown(),
+    }
 }
 
 fn transposed(a: &Array, s: Stream) -> Result<Array> {
@@ -410,6 +430,12 @@ pub fn lu_factor(a: &Array, s: Stream) -> Result<(Array, Array)> {
 /// `p`, `l`, `u` with `a = l[p, :] @ u`.
 pub fn lu(a: &Array, s: Stream) -> Result<(Array, Array, Array)> {
     check("lu", a, false, false, s)?;
+    if let Some(mut all) = composite::many("linalg_lu", Vec::new, &[a], s)?
+        && all.len() == 3
+    {
+        let (rest, p) = (all.split_off(1), all.remove(0));
+        return Ok((p, rest[0].clone(), rest[1].clone()));
+    }
     let all = Lu.apply(vec![a.clone()], s)?;
     let (packed, rows) = (&all[0], &all[2]);
     let k = a.dim(-1).min(a.dim(-2));
@@ -463,6 +489,9 @@ pub fn eig(a: &Array, vectors: bool, s: Stream) -> Result<Vec<Array>> {
 /// Moore-Penrose inverses; singular values below `10 max(m, n)` epsilons of the largest count as zero.
 pub fn pinv(a: &Array, s: Stream) -> Result<Array> {
     check("pinv", a, false, false, s)?;
+    if let Some(out) = composite::one("pinv", Vec::new, &[a], s)? {
+        return Ok(out);
+    }
     let (m, n) = (a.dim(-2), a.dim(-1));
     let k = m.min(n);
     if a.size() == 0 {
@@ -548,6 +577,10 @@ fn operands(op: &str, a: &Array, b: &Array, s: Stream) -> Result<(Array, Array, 
 }
 
 fn solved(op: &str, a: &Array, b: &Array, triangle: Option<bool>, s: Stream) -> Result<Array> {
+    let given = || vec![triangle.map(i64::from).into()];
+    if let Some(out) = composite::one("linalg_solve", given, &[a, b], s)? {
+        return Ok(out);
+    }
     let (a, b, vector) = operands(op, a, b, s)?;
     let x = Solve { triangle }.one(vec![a, b], s)?;
     if vector { squeeze(&x, Some(&[-1]), s) } else { Ok(x) }

@@ -2,6 +2,7 @@
 //! selected element and chosen against the old ones, so that derivatives follow from those ops.
 
 use super::batching::{batched, front};
+use super::composite;
 use super::create::zeros;
 use super::elementwise::{astype, less, logical_and, select};
 use super::indexing::gather;
@@ -75,11 +76,20 @@ pub(super) fn restore(c: &Stored) -> Result<Array> {
     Ok(Array::lazy(a.shape(), Dtype::I32, MaskRank { limit: c.int(0)? }, vec![a.clone()], c.stream))
 }
 
+/// A stored assignment by mask.
+pub(super) fn restore_public(c: &Stored) -> Result<Array> {
+    let [a, mask, values] = c.inputs()?;
+    masked_scatter(a, mask, values, c.stream)
+}
+
 /// `a` with the elements, or rows, that `mask` selects replaced. The mask has the first axes of `a`. Values
 /// that broadcast over the remaining axes go to every selected row; with one axis more, row `k` of the values
 /// goes to the `k`-th selected row. Too few rows are an error on the CPU; on the
 /// GPU, which is not waited for, elements beyond them stay.
 pub fn masked_scatter(a: &Array, mask: &Array, values: &Array, s: Stream) -> Result<Array> {
+    if let Some(out) = composite::one("masked_scatter", Vec::new, &[a, mask, values], s)? {
+        return Ok(out);
+    }
     refuse_f64("masked_scatter", std::slice::from_ref(a), s)?;
     if mask.dtype() != Dtype::Bool {
         bail!(Value, "[masked_scatter] The mask has to be boolean, got {}.", mask.dtype());

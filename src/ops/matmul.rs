@@ -2,13 +2,13 @@
 //! the kernels read transposed ones in place.
 
 use super::batching::{aligned, batched};
+use super::composite;
 use super::elementwise::{astype, conjugate};
 use super::reduction::sum_to;
 use super::support::*;
-use super::view::{broadcast_along, broadcast_to, expand_dims, reshape, squeeze, swapaxes};
+use super::view::{broadcast_to, expand_dims, reshape, squeeze, swapaxes};
 use super::{add, multiply};
 use crate::bail;
-use crate::core::array::lengths_vary;
 use crate::core::layout::{broadcast_shapes, checked_size, row_major, show};
 use crate::core::{
     Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
@@ -192,6 +192,10 @@ pub(crate) fn run_followed(
 pub(super) fn restore(c: &Stored) -> Result<Array> {
     let matrices = |n: usize| c.inputs[..n].iter().all(|x| x.ndim() >= 2 && x.dtype() == c.inputs[0].dtype());
     match c.name {
+        "matrix_product" => {
+            let [a, b] = c.inputs()?;
+            matmul(a, b, c.stream)
+        }
         "matmul" => {
             let [a, b] = c.inputs()?;
             if !matrices(2) || a.ndim() != b.ndim() {
@@ -261,17 +265,18 @@ fn operands(op: &str, a: &Array, b: &Array, dtype: Dtype, s: Stream) -> Result<O
     let (m, k, n) = (x.dim(-2), x.dim(-1), y.dim(-1));
     let with = |dims: [i64; 2]| -> Shape { batch.iter().copied().chain(dims).collect() };
     let (x, y) = (astype(&x, dtype, s)?, astype(&y, dtype, s)?);
-    let left = broadcast_along(&x, &with([m, k]), &[&y], &[1, 2], s)?;
-    let y = broadcast_along(&y, &with([k, n]), &[&x], &[1, 2], s)?;
-    let x = left;
+    let (x, y) = (broadcast_to(&x, &with([m, k]), s)?, broadcast_to(&y, &with([k, n]), s)?);
     Ok(Operands { a: x, b: y, shape: with([m, n]), drop })
 }
 
 /// Matrix product over the last two axes; leading axes broadcast; vectors act as rows or columns.
 pub fn matmul(a: &Array, b: &Array, s: Stream) -> Result<Array> {
     let dtype = product_dtype("matmul", &[a, b], s)?;
+    if let Some(out) = composite::one("matrix_product", Vec::new, &[a, b], s)? {
+        return Ok(out);
+    }
     // A stack of rows times one matrix is one tall product. (Kernels see that too, but not the derivatives.)
-    if !lengths_vary() && a.ndim() > 2 && b.ndim() <= 2 && b.ndim() > 0 && a.dim(-1) == b.shape()[0] {
+    if a.ndim() > 2 && b.ndim() <= 2 && b.ndim() > 0 && a.dim(-1) == b.shape()[0] {
         let rows = a.shape()[..a.ndim() - 1].iter().product();
         let flat = matmul(&reshape(a, &[rows, a.dim(-1)], s)?, b, s)?;
         let mut shape: Shape = a.shape()[..a.ndim() - 1].into();
@@ -286,6 +291,10 @@ pub fn matmul(a: &Array, b: &Array, s: Stream) -> Result<Array> {
 /// `beta * c + alpha * (a @ b)` in one kernel; `c` broadcasts to the product.
 pub fn addmm(c: &Array, a: &Array, b: &Array, alpha: f32, beta: f32, s: Stream) -> Result<Array> {
     let dtype = product_dtype("addmm", &[a, b, c], s)?;
+    let given = || vec![alpha.into(), beta.into()];
+    if let Some(out) = composite::one("addmm", given, &[a, b, c], s)? {
+        return Ok(out);
+    }
     let o = operands("addmm", a, b, dtype, s)?;
     if dtype == Dtype::C64 || !o.drop.is_empty() {
         let product = matmul(a, b, s)?;
@@ -301,12 +310,6 @@ pub fn addmm(c: &Array, a: &Array, b: &Array, alpha: f32, beta: f32, s: Stream) 
             show(&o.shape)
         );
     }
-    let c = if lengths_vary() {
-        // The addend of a product of other matrices has their batches, rows of the first and columns of the second.
-        let c = broadcast_along(&c, &o.shape, &[&o.a], &[1], s)?;
-        broadcast_along(&c, &o.shape, &[&o.b], &[2], s)?
-    } else {
-        broadcast_to(&c, &o.shape, s)?
-    };
+    let c = broadcast_to(&c, &o.shape, s)?;
     Ok(Array::lazy(o.shape, dtype, AddMm { alpha, beta }, vec![o.a, o.b, c], s))
 }

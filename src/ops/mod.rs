@@ -2,6 +2,7 @@
 //! folder to open to add an op; an elementwise op is only a row of `kernels::table`.
 
 pub mod batching;
+pub(crate) mod composite;
 mod contraction;
 pub mod conv;
 mod count;
@@ -39,6 +40,7 @@ pub mod select;
 pub mod slice_update;
 pub mod sort;
 pub mod stft;
+pub mod subscript;
 pub mod support;
 pub mod view;
 pub mod window;

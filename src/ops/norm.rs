@@ -1,6 +1,7 @@
 //! Vector and matrix norms, and the cross product: compositions that run on every stream. The norms that need
 //! singular values run on CPU streams only.
 
+use super::composite;
 use super::elementwise::*;
 use super::join::concatenate;
 use super::linalg::svd;
@@ -9,7 +10,7 @@ use super::support::*;
 use super::view::{broadcast_to, expand_dims, moveaxis, slice};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, normalize_axis, show};
-use crate::core::{Array, Dtype, Result, Shape, Stream};
+use crate::core::{Array, Dtype, Result, Shape, Stored, Stream};
 
 /// Which norm.
 #[derive(Debug, Clone, PartialEq)]
@@ -150,11 +151,20 @@ pub fn norm(a: &Array, order: &Order, axes: Option<&[i64]>, keepdims: bool, s: S
     }
 }
 
+/// A stored cross product.
+pub(super) fn restore_cross(c: &Stored) -> Result<Array> {
+    let [a, b] = c.inputs()?;
+    cross(a, b, c.int(0)?, c.stream)
+}
+
 /// Cross products of vectors of two or three components along an axis; a missing third component is zero.
 ///
 /// # Errors
 /// Value error for other lengths and shapes that do not broadcast; index error for an axis that does not exist.
 pub fn cross(a: &Array, b: &Array, axis: i64, s: Stream) -> Result<Array> {
+    if let Some(out) = composite::one("cross", || vec![axis.into()], &[a, b], s)? {
+        return Ok(out);
+    }
     let n = a.ndim().max(b.ndim());
     if a.ndim() == 0 || b.ndim() == 0 {
         bail!(Index, "[linalg::cross] Axis {axis} is out of bounds for array with 0 dimensions.");

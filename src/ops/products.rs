@@ -3,6 +3,7 @@
 
 use smallvec::SmallVec;
 
+use super::composite;
 use super::elementwise::{astype, conjugate, multiply, select};
 use super::matmul::matmul;
 use super::reduction::sum;
@@ -10,7 +11,7 @@ use super::support::{refuse_f64, scalar_i64};
 use super::view::{broadcast_to, expand_dims, flatten, reshape, slice, transpose};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, checked_size, normalize_axis, show};
-use crate::core::{Array, Dtype, Result, Shape, Stream};
+use crate::core::{Array, Dtype, Error, Result, Shape, Stored, Stream};
 
 /// Normalised, distinct axes in the given order.
 fn distinct(axes: &[i64], ndim: usize) -> Result<Vec<usize>> {
@@ -25,6 +26,26 @@ fn distinct(axes: &[i64], ndim: usize) -> Result<Vec<usize>> {
     Ok(out)
 }
 
+/// A stored product.
+pub(super) fn restore(c: &Stored) -> Result<Array> {
+    let s = c.stream;
+    if c.name == "block_masked_mm" {
+        let [a, b, masks @ ..] = c.inputs else { return c.unknown() };
+        let mut masks = masks.iter();
+        let mut next = |i: usize| Ok::<_, Error>(if c.flag(i)? { masks.next() } else { None });
+        let (out, lhs, rhs) = (next(1)?, next(2)?, next(3)?);
+        return block_masked_mm(a, b, c.int(0)?, out, lhs, rhs, s);
+    }
+    let [a, b] = c.inputs()?;
+    match c.name {
+        "tensordot" => tensordot(a, b, c.ints(0)?, c.ints(1)?, s),
+        "outer" => outer(a, b, s),
+        "vecdot" => vecdot(a, b, c.int(0)?, s),
+        "kron" => kron(a, b, s),
+        _ => c.unknown(),
+    }
+}
+
 /// Sum of products over pairs of axes: `axes_a[i]` of `a` with `axes_b[i]` of `b`; the other axes of `a`, then
 /// those of `b`, remain. Inexact dtypes only.
 pub fn tensordot(a: &Array, b: &Array, axes_a: &[i64], axes_b: &[i64], s: Stream) -> Result<Array> {
@@ -34,6 +55,9 @@ pub fn tensordot(a: &Array, b: &Array, axes_a: &[i64], axes_b: &[i64], s: Stream
     let (in_a, in_b) = (distinct(axes_a, a.ndim())?, distinct(axes_b, b.ndim())?);
     if in_a.iter().zip(&in_b).any(|(&i, &j)| a.shape()[i] != b.shape()[j]) {
         bail!(Value, "[tensordot] a and b must have the same shape on the contracted axes.");
+    }
+    if let Some(out) = composite::one("tensordot", || vec![axes_a.into(), axes_b.into()], &[a, b], s)? {
+        return Ok(out);
     }
     let rest =
         |x: &Array, used: &[usize]| -> Vec<usize> { (0..x.ndim()).filter(|i| !used.contains(i)).collect() };
@@ -79,6 +103,9 @@ pub fn inner(a: &Array, b: &Array, s: Stream) -> Result<Array> {
 
 /// Products of every element of one flattened array with every element of the other.
 pub fn outer(a: &Array, b: &Array, s: Stream) -> Result<Array> {
+    if let Some(out) = composite::one("outer", Vec::new, &[a, b], s)? {
+        return Ok(out);
+    }
     let (n, m) = (a.size() as i64, b.size() as i64);
     checked_size("outer", &[n, m], a.dtype().promote(b.dtype()).size())?;
     multiply(&reshape(a, &[n, 1], s)?, &flatten(b, 0, -1, s)?, s)
@@ -91,6 +118,9 @@ pub fn vecdot(a: &Array, b: &Array, axis: i64, s: Stream) -> Result<Array> {
     }
     let nd = a.ndim().max(b.ndim());
     normalize_axis("vecdot", axis, nd)?;
+    if let Some(out) = composite::one("vecdot", || vec![axis.into()], &[a, b], s)? {
+        return Ok(out);
+    }
     // A negative axis counts from the end of both operands, which broadcast from there.
     let widened = |x: &Array| -> Result<Array> {
         let mut shape: Shape = SmallVec::from_elem(1, nd - x.ndim());
@@ -115,6 +145,9 @@ pub fn vecdot(a: &Array, b: &Array, axis: i64, s: Stream) -> Result<Array> {
 pub fn kron(a: &Array, b: &Array, s: Stream) -> Result<Array> {
     if a.size() == 0 || b.size() == 0 {
         bail!(Value, "[kron] Input arrays cannot be empty.");
+    }
+    if let Some(out) = composite::one("kron", Vec::new, &[a, b], s)? {
+        return Ok(out);
     }
     let nd = a.ndim().max(b.ndim());
     let dim = |x: &Array, i: usize| if i < nd - x.ndim() { 1 } else { x.shape()[i + x.ndim() - nd] };
@@ -200,6 +233,12 @@ pub fn block_masked_mm(
     const OP: &str = "block_masked_mm";
     if mask_out.is_none() && mask_lhs.is_none() && mask_rhs.is_none() {
         return matmul(a, b, s);
+    }
+    let masks = [mask_out, mask_lhs, mask_rhs];
+    let inputs: SmallVec<[&Array; 5]> = [a, b].into_iter().chain(masks.into_iter().flatten()).collect();
+    let given = || std::iter::once(block.into()).chain(masks.map(|m| m.is_some().into())).collect();
+    if let Some(out) = composite::one(OP, given, &inputs, s)? {
+        return Ok(out);
     }
     let dtype = real_dtype(OP, a, b)?;
     if a.ndim() == 0 || b.ndim() == 0 {

@@ -16,6 +16,8 @@ use super::support::*;
 use super::view::{broadcast_to, expand_dims, reshape, slice, view};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, checked_size, normalize_axis, show};
+use crate::core::lengths_vary;
+use crate::core::primitive::cannot_follow;
 use crate::core::{
     Array, Batched, Device, Dtype, Param, Primitive, Result, Shape, Stored, Stream, Vmap, default_stream,
 };
@@ -182,6 +184,10 @@ fn draw(finish: Draw, shape: &[i64], dtype: Dtype, k: Option<&Array>, s: Stream)
     let k = next_key(k, s)?;
     if k.ndim() != 1 {
         bail!(Value, "[random] Expected key shape (2,), got {}.", show(k.shape()));
+    }
+    // Shapes of random numbers are given as numbers, which may follow from an argument's.
+    if lengths_vary() {
+        return Err(cannot_follow("RandomBits"));
     }
     Ok(Array::lazy(shape, dtype, RandomBits(finish), vec![k], s))
 }

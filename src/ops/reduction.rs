@@ -524,5 +524,6 @@ pub fn logsumexp(a: &Array, axes: Option<&[i64]>, keepdims: bool, s: Stream) -> 
     let m = select(&isinf(&m, s)?, &zero, &m, s)?;
     let total = sum(&exp(&subtract(&x, &m, s)?, s)?, axes, true, s)?;
     let out = add(&log(&total, s)?, &m, s)?;
-    view::reshape(&out, &drop_axes(a.shape(), &ax, keepdims), s)
+    let ax: Vec<i64> = ax.iter().map(|&i| i as i64).collect();
+    if keepdims { Ok(out) } else { view::squeeze(&out, Some(&ax), s) }
 }

@@ -3,12 +3,13 @@
 //! need no entry. Whatever comes in is checked as the arguments of a public op are: files are not trusted.
 
 use super::{
-    conv, count, create, depends, diagonal, elementwise, fast, fft, gather_mm, hadamard, indexing, join,
-    linalg, masked, matmul, quantize, quantized_matmul, random, reduction, scan, scatter, search,
-    segmented_mm, select, slice_update, sort, stft, view,
+    batching, conv, count, create, depends, diagonal, einsum, elementwise, fast, fft, gather_mm, grid,
+    hadamard, indexing, join, linalg, masked, matmul, norm, products, quantize, quantized_matmul, random,
+    reduction, scan, scatter, search, segmented_mm, select, slice_update, sort, stft, subscript, view,
 };
 use crate::bail;
 use crate::core::layout::show;
+use crate::core::varying::Lengths;
 use crate::core::{Array, Device, Primitive, Result, Shape, Stored, default_stream};
 
 /// How to make the outputs of a stored call.
@@ -40,6 +41,19 @@ const MAKERS: &[(&[&str], Maker)] = &[
         One(view::restore),
     ),
     (&["diagonal"], One(diagonal::restore)),
+    (&["diag"], One(diagonal::restore_diag)),
+    (&["tril", "triu"], One(create::restore_triangle)),
+    (&["full_like"], One(create::restore_full_like)),
+    (&["repeated"], One(batching::restore)),
+    (&["flip", "view_as"], One(view::restore_public)),
+    (&["split"], Many(join::restore_split)),
+    (&["pad"], One(join::restore_pad)),
+    (&["repeat", "tile", "roll"], One(join::restore_repeat)),
+    (&["meshgrid", "unstack"], Many(grid::restore)),
+    (&["einsum"], One(einsum::restore)),
+    (&["tensordot", "outer", "vecdot", "kron", "block_masked_mm"], One(products::restore)),
+    (&["cross"], One(norm::restore_cross)),
+    (&["stft", "istft"], One(stft::restore_public)),
     (&["frames"], One(stft::restore_frames)),
     (&["overlap_add"], One(stft::restore_overlap_add)),
     (&["concatenate"], One(join::restore)),
@@ -53,17 +67,30 @@ const MAKERS: &[(&[&str], Maker)] = &[
     (&["recurrence"], One(scan::restore_recurrence)),
     (&["sort", "argsort"], One(sort::restore)),
     (&["partition", "argpartition"], One(select::restore)),
+    (&["topk", "median"], One(select::restore_selection)),
     (&["searchsorted"], One(search::restore)),
+    (&["search_sorted"], One(search::restore_public)),
+    (&["unique"], Many(search::restore_unique)),
+    (&["diff"], One(scan::restore_diff)),
+    (&["index", "index_update"], One(subscript::restore)),
+    (&["slice_at"], One(indexing::restore_slice_at)),
+    (&["put_along_axis", "scatter_add_axis", "slice_update_at"], One(scatter::restore_public)),
+    (&["masked_scatter"], One(masked::restore_public)),
     (&["mask_rank"], One(masked::restore)),
     (&["gather", "take_along_axis"], One(indexing::restore)),
     (&["scatter", "scatter_add", "scatter_prod", "scatter_max", "scatter_min"], One(scatter::restore)),
     (&["slice_update"], One(slice_update::restore)),
-    (&["matmul", "addmm"], One(matmul::restore)),
+    (&["matmul", "matrix_product", "addmm"], One(matmul::restore)),
     (&["gather_mm"], One(gather_mm::restore)),
+    (&["gather_matmul"], One(gather_mm::restore_public)),
     (&["segmented_mm"], One(segmented_mm::restore)),
     (&["convolution", "convolution_kernel_gradient"], One(conv::restore)),
+    (&["conv_general", "conv_transpose", "convolve"], One(conv::restore_public)),
     (&["fft", "ifft", "rfft", "irfft"], One(fft::restore)),
+    (&["fftn", "fftshift", "ifftshift"], One(fft::restore_axes)),
     (&["hadamard_transform"], One(hadamard::restore)),
+    (&["hadamard"], One(hadamard::restore_public)),
+    (&["linalg_lu", "pinv", "linalg_solve"], Many(linalg::restore_public)),
     (&["random_bits"], One(random::restore)),
     (&["rms_norm", "layer_norm"], One(fast::restore_norm)),
     (&["rope"], One(fast::restore_rope)),
@@ -92,7 +119,8 @@ const MAKERS: &[(&[&str], Maker)] = &[
     ),
 ];
 
-fn made(c: &Stored) -> Result<Vec<Array>> {
+/// The outputs, unchecked: they may have other shapes than the stored ones.
+pub(super) fn made(c: &Stored) -> Result<Vec<Array>> {
     match MAKERS.iter().find(|(names, _)| names.contains(&c.name)) {
         Some((_, One(f))) => Ok(vec![f(c)?]),
         Some((_, Many(f))) => f(c),
@@ -103,7 +131,7 @@ fn made(c: &Stored) -> Result<Vec<Array>> {
 /// Shapes of a primitive's outputs for other inputs, after the checks of the public op.
 pub(super) fn shapes(p: &dyn Primitive, inputs: &[Array]) -> Result<Vec<Shape>> {
     let Some(params) = p.params() else { return Err(p.missing("output_shapes")) };
-    let stream = default_stream(Device::CPU);
+    let (stream, _fixed) = (default_stream(Device::CPU), Lengths::fixed());
     let outputs = made(&Stored { name: p.name(), params: &params, inputs, specs: &[], stream })?;
     Ok(outputs.iter().map(|o| o.shape().into()).collect())
 }

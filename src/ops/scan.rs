@@ -4,6 +4,7 @@
 //! differentiation.
 
 use super::batching::{batched, front, spread};
+use super::composite;
 use super::elementwise::*;
 use super::join::{PadMode, pad};
 use super::support::*;
@@ -230,6 +231,10 @@ impl Primitive for Recurrence {
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
         recurrence(&spread(r, 0)?, &spread(r, 1)?, self.axis + 1, self.reverse, r.stream).map(batched)
     }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        super::restore::shapes(self, inputs)
+    }
 }
 
 /// A stored recurrence.
@@ -292,10 +297,18 @@ pub fn logcumsumexp(a: &Array, axis: Option<i64>, form: ScanForm, s: Stream) -> 
     along(ScanOp::LogAddExp, "logcumsumexp", &x, axis, form, s)
 }
 
+/// Stored differences.
+pub(super) fn restore_diff(c: &Stored) -> Result<Array> {
+    diff(c.input()?, c.int(0)?, c.int(1)?, c.stream)
+}
+
 /// The `n`-th differences of neighbours along an axis, which gets shorter by `n`; for bool, whether they differ.
 pub fn diff(a: &Array, n: i64, axis: i64, s: Stream) -> Result<Array> {
     if n < 0 {
         bail!(Value, "[diff] Order `n` must be non-negative, got {n}.");
+    }
+    if let Some(out) = composite::one("diff", || vec![n.into(), axis.into()], &[a], s)? {
+        return Ok(out);
     }
     let axis = normalize_axis("diff", axis, a.ndim())?;
     let mut out = a.clone();

@@ -6,17 +6,14 @@
 use smallvec::SmallVec;
 
 use super::batching::spread;
+use super::composite;
 use super::elementwise::{astype, conjugate, divide, equal, multiply, select, subtract};
 use super::indexing::{Form, along, batched, check_axes, gather_form, index_arrays, start_indices};
 use super::support::*;
-use super::view::{
-    broadcast_along, broadcast_arrays, broadcast_to, flatten, moveaxis, reshape, slice, slice_shape, sliced,
-    stop_gradient,
-};
+use super::view::{broadcast_to, flatten, moveaxis, reshape, slice, slice_shape, sliced, stop_gradient};
 use super::{zeros, zeros_like};
 use crate::bail;
 use crate::core::array::Inputs;
-use crate::core::array::lengths_vary;
 use crate::core::layout::{broadcast_shapes, show};
 use crate::core::{
     Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
@@ -388,8 +385,20 @@ pub fn scatter(source: &Array, updates: &Array, to: Target, how: Combine, s: Str
     Ok(Scatter { form, part, how, distinct: false, hold }.node(source, &updates, &indices, s))
 }
 
+/// A stored assignment along an axis, or at computed starts.
+pub(super) fn restore_public(c: &Stored) -> Result<Array> {
+    let s = c.stream;
+    let [a, b, other] = c.inputs()?;
+    match c.name {
+        "put_along_axis" => put_along_axis(a, b, other, c.maybe_int(0)?, s),
+        "scatter_add_axis" => scatter_add_axis(a, b, other, c.maybe_int(0)?, s),
+        "slice_update_at" => slice_update_at(a, b, other, c.ints(0)?, s),
+        _ => c.unknown(),
+    }
+}
+
 fn put(
-    op: &str,
+    op: &'static str,
     a: &Array,
     indices: &Array,
     values: &Array,
@@ -397,6 +406,9 @@ fn put(
     how: Combine,
     s: Stream,
 ) -> Result<Array> {
+    if let Some(out) = composite::one(op, || vec![axis.into()], &[a, indices, values], s)? {
+        return Ok(out);
+    }
     refuse_f64(op, std::slice::from_ref(a), s)?;
     let (flat, indices, ax) = along(op, a, indices, axis, s)?;
     let values = astype(values, a.dtype(), s)?;
@@ -410,13 +422,7 @@ fn put(
         let (n, i, v) = (show(flat.shape()), show(indices.shape()), show(values.shape()));
         bail!(Value, "[{op}] Indices {i} or values {v} do not broadcast to array {n}.");
     }
-    let (indices, values) = if lengths_vary() {
-        let both = broadcast_arrays(&[indices, values], s)?;
-        let wide = |a: &Array| broadcast_along(a, &shape, &[&flat], &[flat.ndim() - ax], s);
-        (wide(&both[0])?, wide(&both[1])?)
-    } else {
-        (broadcast_to(&indices, &shape, s)?, broadcast_to(&values, &shape, s)?)
-    };
+    let (indices, values) = (broadcast_to(&indices, &shape, s)?, broadcast_to(&values, &shape, s)?);
     if flat.shape()[ax] == 0 || values.size() == 0 {
         return Ok(a.clone());
     }
@@ -451,6 +457,9 @@ pub fn scatter_add_axis(
 /// `a` with `update` written at the numbers in `starts` on `axes`, and at 0 on the others. A start is held
 /// where the update fits. The update is broadcast to the rank of `a`, with axes of length one in front.
 pub fn slice_update_at(a: &Array, update: &Array, starts: &Array, axes: &[i64], s: Stream) -> Result<Array> {
+    if let Some(out) = composite::one("slice_update_at", || vec![axes.into()], &[a, update, starts], s)? {
+        return Ok(out);
+    }
     refuse_f64("slice_update", std::slice::from_ref(a), s)?;
     let (indices, axes) = start_indices("slice_update", starts, axes, a.ndim(), s)?;
     let mut update = astype(update, a.dtype(), s)?;

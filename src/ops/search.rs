@@ -1,6 +1,7 @@
 //! Binary search in sorted sequences, and the distinct elements of an array.
 
 use super::batching::{batched, front, spread};
+use super::composite;
 use super::elementwise::*;
 use super::indexing::take;
 use super::sort::argsort;
@@ -9,7 +10,7 @@ use super::view::{contiguous, flatten, reshape, slice};
 use super::{arange, broadcast_to, pad, scan, zeros};
 use crate::bail;
 use crate::core::layout::show;
-use crate::core::{Array, Batched, Dtype, Param, Primitive, Result, Stored, Stream, Vmap};
+use crate::core::{Array, Batched, Dtype, Param, Primitive, Result, Shape, Stored, Stream, Vmap};
 use crate::kernels::ScanForm;
 use crate::on_gpu;
 use crate::params;
@@ -63,6 +64,10 @@ impl Primitive for SearchSorted {
         };
         reshape(&search(&a, &values, self.right, s)?, &shape, s).map(batched)
     }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        super::restore::shapes(self, inputs)
+    }
 }
 
 /// A stored search.
@@ -85,6 +90,9 @@ pub fn searchsorted(a: &Array, values: &Array, right: bool, s: Stream) -> Result
     if a.shape()[0] > i64::from(u32::MAX) {
         bail!(Value, "[searchsorted] A sequence of {} elements is too long.", a.shape()[0]);
     }
+    if let Some(out) = composite::one("search_sorted", || vec![right.into()], &[a, values], s)? {
+        return Ok(out);
+    }
     let dtype = a.dtype().promote(values.dtype());
     let a = reshape(&astype(a, dtype, s)?, &[1, -1], s)?;
     let v = reshape(&astype(values, dtype, s)?, &[1, values.size() as i64], s)?;
@@ -103,12 +111,38 @@ pub struct Unique {
     pub counts: Array,
 }
 
+impl Unique {
+    fn of(all: Vec<Array>) -> Result<Unique> {
+        match <[Array; 4]>::try_from(all) {
+            Ok([values, index, inverse, counts]) => Ok(Unique { values, index, inverse, counts }),
+            Err(all) => bail!(Value, "[unique] Expected 4 outputs, got {}.", all.len()),
+        }
+    }
+}
+
+/// A stored search as the public op has it.
+pub(super) fn restore_public(c: &Stored) -> Result<Array> {
+    let [a, values] = c.inputs()?;
+    searchsorted(a, values, c.flag(0)?, c.stream)
+}
+
+/// Stored distinct elements.
+pub(super) fn restore_unique(c: &Stored) -> Result<Vec<Array>> {
+    let [a, fill @ ..] = c.inputs else { return c.unknown() };
+    let u = unique(a, c.size(0)?, fill.first(), c.stream)?;
+    Ok(vec![u.values, u.index, u.inverse, u.counts])
+}
+
 /// The first `size` distinct elements of the flattened array in ascending order, filled up with `fill` (by
 /// default the least element). Every NaN is distinct.
 pub fn unique(a: &Array, size: i64, fill: Option<&Array>, s: Stream) -> Result<Unique> {
     refuse_f64("unique", std::slice::from_ref(a), s)?;
     if size < 0 {
         bail!(Value, "[unique] Received negative size {size}.");
+    }
+    let inputs: Vec<&Array> = std::iter::once(a).chain(fill).collect();
+    if let Some(all) = composite::many("unique", || vec![size.into()], &inputs, s)? {
+        return Unique::of(all);
     }
     let fill = match fill {
         Some(f) if f.size() != 1 => {

@@ -2,6 +2,7 @@
 //! maximum, the count of non-zero elements.
 
 use super::batching::{batched, front};
+use super::composite;
 use super::elementwise::*;
 use super::indexing::take_along_axis;
 use super::reduction::{max, min, sum};
@@ -88,11 +89,18 @@ impl Primitive for Partition {
 
 /// A stored partition.
 pub(super) fn restore(c: &Stored) -> Result<Array> {
-    let arg = c.name == "argpartition";
-    partitioned(c.name, c.input()?, c.int(1)?, Some(c.int(0)?), arg, c.stream)
+    let (name, arg) = if c.name == "argpartition" { ("argpartition", true) } else { ("partition", false) };
+    partitioned(name, c.input()?, c.int(1)?, Some(c.int(0)?), arg, c.stream)
 }
 
-fn partitioned(name: &str, a: &Array, kth: i64, axis: Option<i64>, arg: bool, s: Stream) -> Result<Array> {
+fn partitioned(
+    name: &'static str,
+    a: &Array,
+    kth: i64,
+    axis: Option<i64>,
+    arg: bool,
+    s: Stream,
+) -> Result<Array> {
     refuse_f64(name, std::slice::from_ref(a), s)?;
     let Some(axis) = axis else {
         return partitioned(name, &flatten(a, 0, -1, s)?, kth, Some(0), arg, s);
@@ -102,6 +110,11 @@ fn partitioned(name: &str, a: &Array, kth: i64, axis: Option<i64>, arg: bool, s:
     if kth < -n || kth >= n {
         let shape = show(a.shape());
         bail!(Value, "[{name}] Received invalid kth {kth} along axis {axis} for array with shape: {shape}");
+    }
+    if kth < 0
+        && let Some(out) = composite::one(name, || vec![ax.into(), kth.into()], &[a], s)?
+    {
+        return Ok(out);
     }
     let kth = if kth < 0 { kth + n } else { kth } as usize;
     Ok(Partition { axis: ax, kth, arg }.of(a, s))
@@ -136,6 +149,9 @@ pub fn topk(a: &Array, k: i64, axis: Option<i64>, s: Stream) -> Result<Array> {
         let shape = show(a.shape());
         bail!(Value, "[topk] Received invalid k={k} along axis {axis} for array with shape: {shape}");
     }
+    if let Some(out) = composite::one("topk", || vec![k.into(), axis.into()], &[a], s)? {
+        return Ok(out);
+    }
     match k {
         _ if k == n => Ok(a.clone()),
         0 => part(a, ax, n, n, s),
@@ -143,9 +159,21 @@ pub fn topk(a: &Array, k: i64, axis: Option<i64>, s: Stream) -> Result<Array> {
     }
 }
 
+/// A stored median, or the largest elements.
+pub(super) fn restore_selection(c: &Stored) -> Result<Array> {
+    match c.name {
+        "topk" => topk(c.input()?, c.int(0)?, Some(c.int(1)?), c.stream),
+        "median" => median(c.input()?, c.maybe_ints(0)?, c.flag(1)?, c.stream),
+        _ => c.unknown(),
+    }
+}
+
 /// The median over axes (all for `None`): the mean of the two middle elements of an even count, NaN if there is
 /// any. Integers give float32.
 pub fn median(a: &Array, axes: Option<&[i64]>, keepdims: bool, s: Stream) -> Result<Array> {
+    if let Some(out) = composite::one("median", || vec![axes.into(), keepdims.into()], &[a], s)? {
+        return Ok(out);
+    }
     let all: Vec<i64> = (0..a.ndim() as i64).collect();
     let ax = axes_of("median", Some(axes.unwrap_or(&all)), a.ndim())?;
     if ax.is_empty() && a.ndim() > 0 {

@@ -8,7 +8,9 @@ use super::support::*;
 use super::view::{broadcast_to, slice, slice_shape, sliced};
 use super::zeros_like;
 use crate::bail;
-use crate::core::{Array, Batched, Derivatives, Jvp, Param, Primitive, Result, Stored, Stream, Vjp, Vmap};
+use crate::core::{
+    Array, Batched, Derivatives, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
 use crate::kernels::program::Program;
 use crate::on_gpu;
 use crate::params;
@@ -102,6 +104,12 @@ impl Primitive for SliceUpdate {
             (0..self.start.len()).map(|i| self.start[i] + self.step[i] * update.shape()[i + 1]).collect();
         let (start, stop) = (whole(0, self.start.clone()), whole(r.size(), stop));
         slice_update(&a, &update, &start, &stop, &whole(1, self.step.clone()), r.stream).map(batched)
+    }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        let shape = inputs[0].shape();
+        slice_shape("slice_update", shape, &self.start, &self.stop(&inputs[1]), &self.step)?;
+        Ok(vec![shape.into()])
     }
 }
 

@@ -2,6 +2,7 @@
 //! `Frames`, a view of overlapping windows, and `OverlapAdd`, which sums them back.
 
 use super::batching::{batched, front};
+use super::composite;
 use super::create::ones;
 use super::elementwise::{astype, divide, maximum, multiply, real};
 use super::fft::{Norm, Spectrum, fftn};
@@ -205,7 +206,41 @@ pub struct Framing<'a> {
     pub center: bool,
 }
 
+/// A stored transform as the public ops have it.
+pub(super) fn restore_public(c: &Stored) -> Result<Array> {
+    let [x, window @ ..] = c.inputs else { return c.unknown() };
+    let f = Framing {
+        n_fft: c.int(3)?,
+        hop: c.maybe_int(4)?,
+        win_length: c.maybe_int(5)?,
+        window: window.first(),
+        center: c.flag(6)?,
+    };
+    let norms = [Norm::Backward, Norm::Ortho, Norm::Forward];
+    match c.name {
+        "stft" => {
+            let onesided = Some(c.int(2)?).filter(|&v| v >= 0).map(|v| v != 0);
+            stft(x, &f, c.choice(0, &PadMode::ALL)?, c.choice(1, &norms)?, onesided, c.stream)
+        }
+        "istft" if x.ndim() >= 2 => {
+            let length = Some(c.int(2)?).filter(|&n| n >= 0);
+            istft(x, &f, c.choice(0, &norms)?, c.flag(1)?, length, c.stream)
+        }
+        _ => c.unknown(),
+    }
+}
+
 impl Framing<'_> {
+    fn inputs<'a>(&'a self, x: &'a Array) -> Vec<&'a Array> {
+        std::iter::once(x).chain(self.window).collect()
+    }
+
+    /// What is kept of a transform, after numbers of its own.
+    fn params(&self, own: [i64; 3]) -> Vec<Param> {
+        let all = [self.n_fft.into(), self.hop.into(), self.win_length.into(), self.center.into()];
+        own.map(Param::from).into_iter().chain(all).collect()
+    }
+
     /// Checks the numbers; returns the hop.
     fn checked(&self, op: &str) -> Result<i64> {
         if self.n_fft <= 0 {
@@ -259,6 +294,10 @@ pub fn stft(
         bail!(Value, "[stft] Input must have at least one dimension.");
     }
     let hop = f.checked("stft")?;
+    let given = || f.params([pad_mode as i64, norm as i64, onesided.map_or(-1, i64::from)]);
+    if let Some(out) = composite::one("stft", given, &f.inputs(x), s)? {
+        return Ok(out);
+    }
     let onesided = onesided.unwrap_or(x.dtype() != Dtype::C64);
     let window = f.whole_window("stft", s)?;
     let mut x = astype(x, if x.dtype() == Dtype::C64 { Dtype::C64 } else { Dtype::F32 }, s)?;
@@ -298,6 +337,10 @@ pub fn istft(
     s: Stream,
 ) -> Result<Array> {
     let hop = f.checked("istft")?;
+    let given = || f.params([norm as i64, i64::from(onesided), length.unwrap_or(-1)]);
+    if let Some(out) = composite::one("istft", given, &f.inputs(z), s)? {
+        return Ok(out);
+    }
     if z.dim(-1) == 0 {
         bail!(Value, "[istft] Expected at least one frame, got shape {}.", show(z.shape()));
     }

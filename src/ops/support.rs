@@ -6,7 +6,9 @@ use std::sync::Arc;
 use crate::bail;
 use crate::core::dtype::make_truths;
 use crate::core::layout::{checked_size, is_row_major, normalize_axis, row_major};
-use crate::core::{Array, Data, Dtype, Jvp, Layout, Result, Shape, Storage, Stream};
+use crate::core::{
+    Array, Data, Device, Dtype, Jvp, Layout, Primitive, Result, Shape, Storage, Stream, default_stream,
+};
 use crate::kernels::{HostView, View};
 use crate::memory;
 
@@ -250,4 +252,10 @@ pub fn refuse_f64(op: &str, arrays: &[Array], s: Stream) -> Result<()> {
         bail!(Value, "[{op}] float64 is not supported on the GPU; use a CPU stream.");
     }
     Ok(())
+}
+
+/// Shapes of what a primitive stands for, over these inputs.
+pub fn shapes_of(p: &dyn Primitive, inputs: &[Array]) -> Result<Vec<Shape>> {
+    let stream = default_stream(Device::CPU);
+    Ok(p.expand(inputs, stream)?.iter().map(|a| a.shape().into()).collect())
 }

@@ -2,6 +2,7 @@
 //! view. A reshape that the strides do not allow copies.
 
 use super::batching::{aligned, batched, front, raised};
+use super::composite;
 use super::create::zeros;
 use super::elementwise::{copy_node, not_equal};
 use super::indexing::Form;
@@ -11,10 +12,11 @@ use super::slice_update::slice_update;
 use super::support::scalar_f64;
 use crate::bail;
 use crate::core::array::Inputs;
-use crate::core::array::lengths_vary;
 use crate::core::layout::{
     broadcast_shapes, broadcast_strides, checked_size, normalize_axis, row_major, show, size_of,
 };
+use crate::core::lengths_vary;
+use crate::core::primitive::cannot_follow;
 use crate::core::{
     Array, Batched, Derivatives, Dtype, Error, Jvp, Layout, Param, Primitive, Result, Shape, Stored, Stream,
     Strides, Vjp, Vmap,
@@ -103,6 +105,13 @@ enum Rule {
 }
 
 impl Rule {
+    fn has_hole(&self) -> bool {
+        match self {
+            Rule::Shape(dims) | Rule::Unflatten(_, dims) => dims.contains(&-1),
+            Rule::Flatten(..) | Rule::Expand(_) | Rule::Squeeze(_) => false,
+        }
+    }
+
     /// Dimensions of the result for an input of shape `d`.
     fn apply(&self, d: &[i64]) -> Shape {
         match self {
@@ -324,8 +333,18 @@ impl Primitive for ViewOf {
             Kind::Transpose(axes) => axes.iter().map(|&a| shape[a]).collect(),
             Kind::Broadcast(to) => to.apply(inputs)?,
             Kind::StopGradient | Kind::Alias | Kind::Contiguous => shape.into(),
-            _ => return Err(self.missing("output_shapes")),
+            Kind::Dtype | Kind::Slice { .. } | Kind::AsStrided { .. } => {
+                return Err(cannot_follow(self.name()));
+            }
         }])
+    }
+
+    fn expands(&self) -> bool {
+        matches!(self.0, Kind::Broadcast(Target::Inputs(_)))
+    }
+
+    fn expand(&self, inputs: &[Array], s: Stream) -> Result<Vec<Array>> {
+        Ok(vec![broadcast_to(&inputs[0], &self.output_shapes(inputs)?[0], s)?])
     }
 
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
@@ -476,7 +495,12 @@ pub fn reshape(a: &Array, shape: &[i64], s: Stream) -> Result<Array> {
 /// A reshape whose rule fits the array.
 fn reshaped(a: &Array, rule: Rule, s: Stream) -> Array {
     let shape = rule.apply(a.shape());
-    if a.shape() == shape.as_slice() { a.clone() } else { node(Kind::Reshape(rule), &shape, a.dtype(), a, s) }
+    // What changes nothing now may change something at other lengths.
+    if a.shape() == shape.as_slice() && !(lengths_vary() && rule.has_hole()) {
+        a.clone()
+    } else {
+        node(Kind::Reshape(rule), &shape, a.dtype(), a, s)
+    }
 }
 
 /// Joins axes `start..=end` into one.
@@ -741,6 +765,9 @@ pub fn view(a: &Array, dtype: Dtype, s: Stream) -> Result<Array> {
         // Any byte but 0 stands for true, and kernels count on 0 and 1.
         return not_equal(&view(a, Dtype::U8, s)?, &scalar_f64(0.0, Dtype::U8)?, s);
     }
+    if let Some(out) = composite::one("view_as", || vec![dtype.name().into()], &[a], s)? {
+        return Ok(out);
+    }
     let (from, to) = (a.dtype().size(), dtype.size());
     let mut shape: Shape = a.shape().into();
     if from != to {
@@ -789,10 +816,10 @@ pub fn at_least_nd(a: &Array, n: usize, s: Stream) -> Result<Array> {
     match (n, d.len()) {
         (1, 0) => reshape(a, &[1], s),
         (2, 0) => reshape(a, &[1, 1], s),
-        (2, 1) => reshape(a, &[1, d[0]], s),
+        (2, 1) => expand_dims(a, &[0], s),
         (3, 0) => reshape(a, &[1, 1, 1], s),
-        (3, 1) => reshape(a, &[1, d[0], 1], s),
-        (3, 2) => reshape(a, &[d[0], d[1], 1], s),
+        (3, 1) => expand_dims(a, &[0, 2], s),
+        (3, 2) => expand_dims(a, &[2], s),
         _ => Ok(a.clone()),
     }
 }
@@ -810,9 +837,24 @@ pub fn alias(a: &Array) -> Array {
     node(Kind::Alias, a.shape(), a.dtype(), a, s)
 }
 
+/// A stored flip, or the bytes as another dtype.
+pub(super) fn restore_public(c: &Stored) -> Result<Array> {
+    match c.name {
+        "flip" => flip(c.input()?, c.maybe_ints(0)?, c.stream),
+        "view_as" => match Dtype::from_name(c.text(0)?) {
+            Some(dtype) => view(c.input()?, dtype, c.stream),
+            None => c.unknown(),
+        },
+        _ => c.unknown(),
+    }
+}
+
 /// Reverses the order of elements along axes; all of them for `None`.
 pub fn flip(a: &Array, axes: Option<&[i64]>, s: Stream) -> Result<Array> {
     let ax = super::support::axes_of("flip", axes, a.ndim())?;
+    if let Some(out) = composite::one("flip", || vec![axes.into()], &[a], s)? {
+        return Ok(out);
+    }
     let (mut start, mut stop, mut step) = (vec![0; a.ndim()], a.shape().to_vec(), vec![1; a.ndim()]);
     for i in ax {
         (start[i], stop[i], step[i]) = (a.shape()[i] - 1, -1, -1);

@@ -12,55 +12,13 @@ use pyo3::types::{PyBool, PyList, PyTuple};
 use super::array::PyArray;
 use super::convert::{make, to_array};
 use super::device::current;
-use super::indexing::{Place, Plan, array_of, cannot, misfit, spread};
-use crate::core::{Array, Dtype, Shape, Stream};
-use crate::ops::{self, Combine, Target};
+use super::indexing::{Index, array_of, cannot};
+use crate::core::{Array, Dtype};
+use crate::ops::{self, Combine, subscript};
 
-/// `value` in the shape of updates for the box, and where these have the axes of index arrays.
-fn placed(p: &Plan, value: &Array, s: Stream) -> PyResult<(Array, Place)> {
-    let mut first = None;
-    for place in [p.place_writing(), p.place_reading()] {
-        let want = p.result_shape(&place)?;
-        if let Some(v) = spread(value, &want, s)? {
-            return Ok((ops::reshape(&v, &p.dense_shape(&place)?, s)?, place));
-        }
-        first.get_or_insert(want);
-    }
-    Err(misfit(value, &first.unwrap_or_else(Shape::new)))
-}
-
-/// Combines `value`, already of the dtype of `a`, with the elements that the plan selects.
-fn update(a: &Array, p: &Plan, value: &Array, how: Combine) -> PyResult<Array> {
-    let s = current();
-    let (v, place) = placed(p, value, s)?;
-    if v.size() == 0 && p.picks.iter().all(|x| x.size() == 0 || a.size() > 0) {
-        return Ok(a.clone());
-    }
-    if !p.picks.is_empty() {
-        let to = Target {
-            part: (!p.whole).then(|| p.part.clone()),
-            indices: &p.picks,
-            axes: &p.axes,
-            windows: &vec![None; p.axes.len()],
-            at: place.at,
-            hold: false,
-        };
-        return Ok(ops::scatter(a, &v, to, how, s)?);
-    }
-    let old = || p.view(a, s);
-    let new = match how {
-        Combine::Set => v,
-        Combine::Add => ops::add(&old()?, &v, s)?,
-        Combine::Prod => ops::multiply(&old()?, &v, s)?,
-        Combine::Max => ops::maximum(&old()?, &v, s)?,
-        Combine::Min => ops::minimum(&old()?, &v, s)?,
-    };
-    if p.whole {
-        return Ok(new);
-    }
-    let part = &p.part;
-    let stop: Shape = (0..a.ndim()).map(|i| part.start[i] + part.step[i] * part.shape[i]).collect();
-    Ok(ops::slice_update(a, &new, &part.start, &stop, &part.step, s)?)
+/// Combines `value`, already of the dtype of `a`, with the elements that an index selects.
+fn update(a: &Array, index: &Index, value: &Array, how: Combine) -> PyResult<Array> {
+    Ok(subscript::update(a, &index.items, &index.picks, value, how, current())?)
 }
 
 /// The mask that an index stands for, if it is one: a boolean array, list or scalar, not inside a tuple.
@@ -101,7 +59,7 @@ pub fn set(a: &Array, index: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyR
     if let Some(m) = mask(index)? {
         return Ok(ops::masked_scatter(a, &m, &value, current())?);
     }
-    update(a, &Plan::new(a, index)?, &value, Combine::Set)
+    update(a, &Index::new(index)?, &value, Combine::Set)
 }
 
 /// Updates of selected elements that do not lose repeated ones; made by `array.at`.
@@ -140,9 +98,9 @@ impl ArrayAt {
         if index.is_instance_of::<PyBool>() {
             return Err(cannot());
         }
-        let p = Plan::new(a, index)?;
+        let index = Index::new(index)?;
         let value = convert(ops::astype(&value, a.dtype(), current())?)?;
-        update(a, &p, &value, how).map(PyArray::new)
+        update(a, &index, &value, how).map(PyArray::new)
     }
 }
 

@@ -17,7 +17,7 @@ use super::trees::{fill, flatten, rebuild};
 use crate::core::Array;
 use crate::core::device::current_stream;
 use crate::ops::random::{global_key, set_global_key};
-use crate::transforms::compile::{self, Tape};
+use crate::transforms::compile::{self, Compiled};
 
 /// The form of a call as bytes, and its arrays.
 #[derive(Default)]
@@ -137,7 +137,7 @@ impl State {
 
 /// A recorded call.
 struct Entry {
-    tape: Tape,
+    tape: Compiled,
     /// What the function returned, with placeholders for arrays.
     returned: Py<PyAny>,
     /// Arrays in the returned tree; the captured outputs come after them.
@@ -194,7 +194,7 @@ impl CompiledFunction {
         };
         let tape = guarded(body, |f| compile::record(f, &call.arrays, self.shapeless))?;
         // Evaluation waits, and does so without the interpreter.
-        let tape = py.detach(|| compile::simplified(&tape).map(|t| compile::fused(&t, self.shapeless)))?;
+        let tape = py.detach(|| compile::simplified(&tape).map(|t| Compiled::new(&t, self.shapeless)))?;
         // INVARIANT: recording succeeded, so the function returned.
         let (value, count) = returned.expect("the function returned");
         Ok(Entry { tape, returned: value.unbind(), count })
@@ -235,7 +235,11 @@ impl CompiledFunction {
                 entry
             }
         };
-        let outputs = entry.tape.play(&call.arrays, self.shapeless)?;
+        let tape = match entry.tape.find(&call.arrays) {
+            Some(tape) => tape,
+            None => py.detach(|| entry.tape.tape(&call.arrays))?,
+        };
+        let outputs = tape.play(&call.arrays, false)?;
         self.outputs.replace(py, &outputs[entry.count..])?;
         rebuild(entry.returned.bind(py), &mut outputs[..entry.count].iter().cloned())
     }

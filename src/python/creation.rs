@@ -9,7 +9,7 @@ use super::convert::{Arr, Given, Ints, make, to_array};
 use super::device::{S, pick};
 use super::dtype::D;
 use crate::core::Dtype;
-use crate::core::array::lengths_vary;
+use crate::core::lengths_vary;
 use crate::ops;
 
 fn or(d: Option<D>, default: Dtype) -> Dtype {
@@ -184,7 +184,7 @@ fn full(shape: Ints, vals: &Bound<'_, PyAny>, dtype: Option<D>, stream: S) -> Ou
 #[pyo3(signature = (a, vals, dtype=None, *, stream=None))]
 fn full_like(a: Arr, vals: &Bound<'_, PyAny>, dtype: Option<D>, stream: S) -> Out {
     let d = or(dtype, a.0.dtype());
-    out(ops::full(a.0.shape(), &to_array(vals, Some(d))?, Some(d), pick(stream)))
+    out(ops::full_like(&a.0, &to_array(vals, Some(d))?, d, pick(stream)))
 }
 
 fn natural(x: &Bound<'_, PyAny>) -> PyResult<(f64, Dtype)> {

@@ -19,7 +19,7 @@ use super::trees::flatten;
 use crate::core::layout::show;
 use crate::core::{Array, Param};
 use crate::io::function;
-use crate::transforms::compile::record;
+use crate::transforms::compile::{fixed, record};
 use crate::transforms::dot::{Namer, class_name, dot, letters};
 use crate::transforms::export::{Exported, Ref, Restored, Spec, Trace};
 
@@ -72,8 +72,8 @@ impl Arguments {
         Ok(Arguments { arrays, keywords })
     }
 
-    /// Adds what `fun` does with arguments like these.
-    fn export(self, fun: &Bound<'_, PyAny>, to: &mut Exported) -> PyResult<()> {
+    /// Adds what `fun` does with arguments like these, to be kept or only to be `described`.
+    fn export(self, fun: &Bound<'_, PyAny>, to: &mut Exported, described: bool) -> PyResult<()> {
         let py = fun.py();
         let names = self.keywords.clone();
         let body = |arrays: &[Array]| {
@@ -85,7 +85,11 @@ impl Arguments {
             }
             outputs(&fun.call(args, Some(&kwargs))?)
         };
-        let tape = guarded(body, |f| record(f, &self.arrays, to.shapeless))?;
+        let mut tape = guarded(body, |f| record(f, &self.arrays, to.shapeless))?;
+        if described && to.shapeless {
+            // The primitives themselves, not what stands for them at other lengths.
+            tape = fixed(&tape, &self.arrays)?;
+        }
         // Evaluation waits, and does so without the interpreter.
         Ok(py.detach(|| to.add(&tape, self.keywords))?)
     }
@@ -170,11 +174,11 @@ fn export_function(
                 "[export_function] Metadata is only supported when exporting to a file.",
             ));
         }
-        arguments.export(fun, &mut exported)?;
+        arguments.export(fun, &mut exported, true)?;
         return describe(&exported, &exported.traces[0], file_or_callback);
     }
     let path = path(OP, file_or_callback)?;
-    arguments.export(fun, &mut exported)?;
+    arguments.export(fun, &mut exported, false)?;
     exported.metadata = metadata.unwrap_or_default();
     Ok(py.detach(|| function::save(&path, &exported))?)
 }
@@ -383,7 +387,7 @@ impl FunctionExporter {
             ));
         };
         let result = Arguments::new("export_function", args, kwargs)
-            .and_then(|a| a.export(self.fun.bind(args.py()), &mut exported));
+            .and_then(|a| a.export(self.fun.bind(args.py()), &mut exported, false));
         *self.exported() = Some(exported);
         result
     }

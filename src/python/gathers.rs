@@ -1,6 +1,7 @@
 //! Functions that read and write elements by index arrays.
 
 use pyo3::prelude::*;
+use smallvec::SmallVec;
 
 use super::array::{Out, PyArray, out};
 use super::convert::{Arr, Seq};
@@ -8,6 +9,7 @@ use super::device::{S, pick};
 use crate::core::layout::normalize_axis;
 use crate::core::{Array, Result, Stream};
 use crate::ops;
+use crate::ops::subscript::{self, Item, Items};
 
 /// One position along an axis, which goes.
 fn take_one(a: &Array, i: i64, axis: Option<i64>, s: Stream) -> Result<Array> {
@@ -23,9 +25,9 @@ fn take_one(a: &Array, i: i64, axis: Option<i64>, s: Stream) -> Result<Array> {
     if at < 0 || at >= n {
         crate::bail!(Value, "[take] Index {i} is out of bounds for axis {ax} with size {n}.");
     }
-    let (mut start, mut stop) = (vec![0; a.ndim()], a.shape().to_vec());
-    (start[ax], stop[ax]) = (at, at + 1);
-    ops::squeeze(&ops::slice(a, &start, &stop, &vec![1; a.ndim()], s)?, Some(&[ax as i64]), s)
+    let mut items: Items = SmallVec::from_elem(Item::Slice(None, None, 1), ax);
+    items.push(Item::Int(i));
+    subscript::get(a, &items, &[], s)
 }
 
 /// Elements picked by index along an axis or in the flattened array.

@@ -43,6 +43,11 @@ impl Custom {
     }
 }
 
+/// Whether the rules of a primitive are those of the caller.
+pub(super) fn is_custom(p: &dyn Primitive) -> bool {
+    (p as &dyn std::any::Any).is::<Custom>()
+}
+
 /// As many derivatives as there are arrays, of their shapes.
 fn checked(op: &str, got: Derivatives, like: &[Array]) -> Result<Derivatives> {
     if got.len() != like.len() {

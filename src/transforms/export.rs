@@ -2,12 +2,12 @@
 //! hold (`io::function`), and the way back. What comes back is made by `ops::restore`, which checks every call,
 //! and is then compiled as if the function itself had been recorded.
 
-use super::compile::{self, Tape, Value};
+use super::compile::{self, Compiled, Tape, Value};
+use super::derived::restore;
 use super::order::IdMap;
 use crate::bail;
 use crate::core::{Array, Device, Dtype, Error, Param, Result, Shape, Stored, Stream};
 use crate::core::{default_device, default_stream};
-use crate::ops::restore::restore;
 
 /// Shape and dtype of an array.
 pub type Spec = (Shape, Dtype);
@@ -162,7 +162,7 @@ impl Exported {
         let inputs: Vec<Array> =
             trace.inputs.iter().map(|(shape, dtype)| Array::placeholder(shape.clone(), *dtype)).collect();
         let tape = compile::simplified(&compile::record(&mut body, &inputs, self.shapeless)?)?;
-        Ok(Restored { fused: compile::fused(&tape, self.shapeless), tape, shapeless: self.shapeless })
+        Ok(Restored { compiled: Compiled::new(&tape, self.shapeless), tape, shapeless: self.shapeless })
     }
 
     fn value(&self, r: Ref, inputs: &[Array], temps: &[Array]) -> Result<Array> {
@@ -246,7 +246,7 @@ fn restored(call: &Call, inputs: &[Array]) -> Result<Vec<Array>> {
 /// A function that came from a file, for one form of its arguments.
 pub struct Restored {
     tape: Tape,
-    fused: Tape,
+    compiled: Compiled,
     shapeless: bool,
 }
 
@@ -254,8 +254,9 @@ impl Restored {
     /// Its outputs.
     pub fn call(&self, inputs: &[Array]) -> Result<Vec<Array>> {
         // What is being recorded is fused as a whole.
-        let whole = compile::is_recording() || !compile::is_enabled();
-        let tape = if whole { &self.tape } else { &self.fused };
-        tape.play(inputs, self.shapeless)
+        if compile::is_recording() || !compile::is_enabled() {
+            return self.tape.play(inputs, self.shapeless);
+        }
+        self.compiled.tape(inputs)?.play(inputs, false)
     }
 }

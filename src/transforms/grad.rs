@@ -4,12 +4,13 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::derived;
 use super::order::{IdMap, IdSet, needed, postorder};
 use crate::bail;
 use crate::core::array::{Node, Tracing};
 use crate::core::layout::show;
 use crate::core::primitive::Rule;
-use crate::core::{Array, Derivatives, Jvp, Result, Vjp};
+use crate::core::{Array, Derivatives, Jvp, Primitive, Result, Vjp};
 use crate::ops;
 
 /// A function from arrays to arrays.
@@ -60,7 +61,7 @@ fn backpropagate(outputs: &[Array], sources: &[Array], cotangents: &[Array]) -> 
         }
     }
     for (array, node) in tape.into_iter().rev() {
-        let outs = array.outputs_of(&node);
+        let outs = derived::outputs_of(&array, &node);
         if !outs.iter().any(|o| cots.contains_key(&o.id())) {
             continue;
         }
@@ -80,7 +81,7 @@ fn backpropagate(outputs: &[Array], sources: &[Array], cotangents: &[Array]) -> 
             outputs: &outs,
             stream: node.stream,
         };
-        for (&i, g) in argnums.iter().zip(node.primitive.vjp(&rule)?) {
+        for (&i, g) in argnums.iter().zip(derived::vjp(&node.primitive, &rule)?) {
             if let Some(g) = g {
                 accumulate(&mut cots, node.inputs[i].id(), g, node.stream)?;
             }
@@ -198,7 +199,7 @@ pub fn jvp(f: Function, primals: &[Array], tangents: &[Array]) -> Result<(Vec<Ar
             continue;
         }
         let given: Vec<Array> = argnums.iter().map(|&i| tans[&node.inputs[i].id()].clone()).collect();
-        let outs = array.outputs_of(&node);
+        let outs = derived::outputs_of(&array, &node);
         let rule = Jvp {
             primals: &node.inputs,
             tangents: &given,
@@ -206,11 +207,7 @@ pub fn jvp(f: Function, primals: &[Array], tangents: &[Array]) -> Result<(Vec<Ar
             outputs: &outs,
             stream: node.stream,
         };
-        let result = match node.primitive.jvp(&rule)? {
-            Some(t) => t,
-            None => transposed_vjp(&node, &rule)?,
-        };
-        for (o, t) in outs.iter().zip(result) {
+        for (o, t) in outs.iter().zip(derived::jvp(&node.primitive, &rule)?) {
             if let Some(t) = t {
                 tans.insert(o.id(), t);
             }
@@ -226,8 +223,16 @@ pub fn jvp(f: Function, primals: &[Array], tangents: &[Array]) -> Result<(Vec<Ar
     Ok((outputs, out_tangents))
 }
 
+/// Tangents of the outputs of a primitive, by its own rule or by that of its vjp.
+pub(super) fn tangents_of(primitive: &dyn Primitive, r: &Jvp) -> Result<Derivatives> {
+    match primitive.jvp(r)? {
+        Some(t) => Ok(t),
+        None => transposed_vjp(primitive, r),
+    }
+}
+
 /// A vjp is linear in its cotangent; transposing that linear map gives the jvp.
-fn transposed_vjp(node: &Node, r: &Jvp) -> Result<Derivatives> {
+fn transposed_vjp(primitive: &dyn Primitive, r: &Jvp) -> Result<Derivatives> {
     let zeros = r.outputs.iter().map(|o| ops::zeros_like(o, r.stream)).collect::<Result<Vec<_>>>()?;
     let cots = tracers(&zeros);
     let rule = Vjp {
@@ -238,7 +243,7 @@ fn transposed_vjp(node: &Node, r: &Jvp) -> Result<Derivatives> {
         stream: r.stream,
     };
     let (mut grads, mut tangents) = (Vec::new(), Vec::new());
-    for (g, t) in node.primitive.vjp(&rule)?.into_iter().zip(r.tangents) {
+    for (g, t) in primitive.vjp(&rule)?.into_iter().zip(r.tangents) {
         if let Some(g) = g {
             grads.push(g);
             tangents.push(t.clone());

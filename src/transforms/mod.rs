@@ -3,6 +3,7 @@
 pub mod batches;
 pub mod compile;
 mod custom;
+mod derived;
 pub mod dot;
 mod eval;
 pub mod export;

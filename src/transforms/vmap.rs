@@ -2,6 +2,7 @@
 //! then replayed with the batch, each primitive by its own rule. What does not depend on the batch is reused
 //! as it is.
 
+use super::derived;
 use super::eval::Placeholders;
 use super::order::{IdMap, needed, postorder};
 use crate::bail;
@@ -16,8 +17,8 @@ pub type WithAxes<'a> = &'a mut dyn FnMut(&[Array]) -> Result<(Vec<Array>, Vec<O
 /// An array with the axis that carries the batch, if it varies.
 type Carried = (Array, Option<usize>);
 
-/// Checks the axes of the inputs and returns them normalised, with the length of the batch.
-fn checked_axes(inputs: &[Array], axes: &[Option<i64>]) -> Result<(Vec<Option<usize>>, i64)> {
+/// Checks the axes of the inputs and returns them normalised.
+fn checked_axes(inputs: &[Array], axes: &[Option<i64>]) -> Result<Vec<Option<usize>>> {
     let mut size: Option<i64> = None;
     let mut out = Vec::with_capacity(axes.len());
     for (a, axis) in inputs.iter().zip(axes) {
@@ -38,14 +39,14 @@ fn checked_axes(inputs: &[Array], axes: &[Option<i64>]) -> Result<(Vec<Option<us
         out.push(Some(ax));
     }
     match size {
-        Some(n) => Ok((out, n)),
+        Some(_) => Ok(out),
         None => Err(Error::Value("[vmap] At least one of in_axes must be non-None.".into())),
     }
 }
 
 /// Outputs of `f` for every element along the input axes, stacked along the axes that `f` returns beside them.
 pub fn vmap(f: WithAxes, inputs: &[Array], in_axes: &[Option<i64>]) -> Result<Vec<Array>> {
-    let (axes, size) = checked_axes(inputs, in_axes)?;
+    let axes = checked_axes(inputs, in_axes)?;
     let element = |a: &Array, axis: usize| {
         let mut shape: Shape = a.shape().into();
         shape.remove(axis);
@@ -64,7 +65,9 @@ pub fn vmap(f: WithAxes, inputs: &[Array], in_axes: &[Option<i64>]) -> Result<Ve
         }
     }
     replay(&outputs, &mut done)?;
-    outputs.iter().zip(wanted).map(|(o, axis)| placed(o, done.get(&o.id()), axis, size)).collect()
+    // INVARIANT: one of the inputs carries a batch.
+    let like = inputs.iter().zip(&axes).find_map(|(a, axis)| Some((a, (*axis)?))).expect("a batch");
+    outputs.iter().zip(wanted).map(|(o, axis)| placed(o, done.get(&o.id()), axis, like)).collect()
 }
 
 /// Computes the batched form of everything between the entries of `done` and `outputs`.
@@ -83,7 +86,7 @@ fn replay(outputs: &[Array], done: &mut IdMap<Carried>) -> Result<()> {
             .unzip();
         let outs = array.outputs_of(&node);
         let rule = Vmap { inputs: &inputs, axes: &axes, outputs: &outs, stream: node.stream };
-        let (batched, out_axes) = node.primitive.vmap(&rule)?;
+        let (batched, out_axes) = derived::vmap(&node.primitive, &rule)?;
         for ((o, b), axis) in outs.iter().zip(batched).zip(out_axes) {
             done.insert(o.id(), (b, axis));
         }
@@ -91,8 +94,14 @@ fn replay(outputs: &[Array], done: &mut IdMap<Carried>) -> Result<()> {
     Ok(())
 }
 
-/// An output with its batch where the caller wants it; repeated where it does not vary.
-fn placed(traced: &Array, carried: Option<&Carried>, axis: Option<i64>, size: i64) -> Result<Array> {
+/// An output with its batch where the caller wants it; repeated, as often as an input of the batch is long, where it
+/// does not vary.
+fn placed(
+    traced: &Array,
+    carried: Option<&Carried>,
+    axis: Option<i64>,
+    (like, along): (&Array, usize),
+) -> Result<Array> {
     let s = super::grad::stream_of(traced);
     let (a, from) = match carried {
         Some((a, from)) => (a.clone(), *from),
@@ -111,10 +120,6 @@ fn placed(traced: &Array, carried: Option<&Carried>, axis: Option<i64>, size: i6
     };
     match from {
         Some(from) => ops::moveaxis(&a, from as i64, to as i64, s),
-        None => {
-            let mut shape: Shape = a.shape().into();
-            shape.insert(to, size);
-            ops::broadcast_to(&ops::expand_dims(&a, &[to as i64], s)?, &shape, s)
-        }
+        None => ops::batching::repeated(&a, to, like, along, s),
     }
 }

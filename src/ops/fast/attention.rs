@@ -6,16 +6,17 @@
 
 use std::any::Any;
 
+use smallvec::SmallVec;
+
 use crate::bail;
-use crate::core::array::lengths_vary;
 use crate::core::layout::{broadcast_shapes, show};
 use crate::core::{
     Array, Batched, Derivatives, Dtype, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
 };
 use crate::on_gpu;
 use crate::ops::batching::{batched, front, spread};
+use crate::ops::composite;
 use crate::ops::support::*;
-use crate::ops::view::broadcast_along;
 use crate::ops::{
     add, arange, astype, broadcast_to, exp, expand_dims, greater_equal, matmul, max, moveaxis, multiply,
     negative, reshape, select, softmax, stop_gradient, subtract, sum, swapaxes, zeros,
@@ -300,6 +301,24 @@ pub(in crate::ops) fn restore(c: &Stored) -> Result<Array> {
     scaled_dot_product_attention([q, k, v], op.scale, mask, op.sinks(c.inputs), c.stream)
 }
 
+/// A node that follows the shapes of arguments, where these may be others later.
+fn following(
+    qkv: [&Array; 3],
+    scale: f32,
+    mask: &MaskArg,
+    sinks: Option<&Array>,
+    s: Stream,
+) -> Result<Option<Array>> {
+    let (causal, mask) = match mask {
+        MaskArg::None => (false, None),
+        MaskArg::Causal => (true, None),
+        MaskArg::Array(m) => (false, Some(m)),
+    };
+    let given = || vec![scale.into(), causal.into(), mask.is_some().into(), sinks.is_some().into()];
+    let all: SmallVec<[&Array; 5]> = qkv.into_iter().chain(mask).chain(sinks).collect();
+    composite::one(OP, given, &all, s)
+}
+
 /// `softmax(scale * q @ k^T + mask) @ v` for `q` (batch, heads, queries, d), `k` (batch, key heads, keys, d) and
 /// `v` (batch, key heads, keys, dv), whose heads serve as many heads of queries each; in the promoted dtype. A
 /// sink is one more score of a head, of a key without value.
@@ -313,6 +332,9 @@ pub fn scaled_dot_product_attention(
     sinks: Option<&Array>,
     s: Stream,
 ) -> Result<Array> {
+    if let Some(out) = following([q, k, v], scale, &mask, sinks, s)? {
+        return Ok(out);
+    }
     for a in [q, k, v] {
         if a.ndim() != 4 {
             bail!(Value, "[{OP}] input with shape {} expected to be rank 4", show(a.shape()));
@@ -383,13 +405,7 @@ pub fn scaled_dot_product_attention(
                 bail!(Value, "[broadcast_shapes] Shapes {a} and {b} cannot be broadcast.");
             }
             form.mask = true;
-            let m = if lengths_vary() {
-                let wide = broadcast_along(&m, &full, &[q], &[1], s)?;
-                broadcast_along(&wide, &full, &[&swapaxes(k, -1, -2, s)?], &[2, 3, 4], s)?
-            } else {
-                broadcast_to(&m, &full, s)?
-            };
-            inputs.push(m);
+            inputs.push(broadcast_to(&m, &full, s)?);
         }
     }
     if let Some(a) = sinks {

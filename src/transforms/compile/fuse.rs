@@ -33,15 +33,13 @@ pub(super) fn elementwise(step: &Step) -> Option<Inst> {
 /// A tape with what fusion asks about it.
 pub(super) struct Graph<'a> {
     pub(super) tape: &'a Tape,
-    /// Whether shapes are baked in, so that kernels over rows and epilogues of products may be made.
-    pub(super) rows: bool,
     maker: Vec<Option<(usize, usize)>>,
     /// Steps that read each value; the number of steps stands for the caller.
     readers: Vec<Vec<usize>>,
 }
 
 impl<'a> Graph<'a> {
-    fn new(tape: &'a Tape, rows: bool) -> Self {
+    fn new(tape: &'a Tape) -> Self {
         let mut readers = vec![Vec::new(); tape.temps];
         let returned = tape.outputs.iter().map(|v| (tape.steps.len(), v));
         let read = tape.steps.iter().enumerate().flat_map(|(k, s)| s.args.iter().map(move |v| (k, v)));
@@ -50,7 +48,7 @@ impl<'a> Graph<'a> {
                 readers[*t].push(k);
             }
         }
-        Graph { tape, rows, maker: tape.makers(), readers }
+        Graph { tape, maker: tape.makers(), readers }
     }
 
     /// The step that makes a value.
@@ -98,8 +96,7 @@ impl<'a> Graph<'a> {
 
     /// Whether a step may be a member of a group.
     pub(super) fn joins(&self, step: &Step) -> bool {
-        step.specs.len() == 1
-            && (elementwise(step).is_some() || self.rows && rows::role(self, step).is_some())
+        step.specs.len() == 1 && (elementwise(step).is_some() || rows::role(self, step).is_some())
     }
 
     /// Whether steps can be one kernel.
@@ -110,7 +107,7 @@ impl<'a> Graph<'a> {
         members.len() <= MAX_INSTRS
             && members.iter().all(|&m| step(m).stream == stream)
             && self.code(members) <= MAX_CODE
-            && (members.iter().all(plain) || self.rows && rows::fit(self, members))
+            && (members.iter().all(plain) || rows::fit(self, members))
             && self.arrays(members) <= MAX_ARRAYS
     }
 
@@ -216,14 +213,12 @@ fn through_broadcasts(tape: &mut Tape) {
     }
 }
 
-/// The tape with fused kernels in place of groups of steps. `shapeless`: shapes are not baked in.
-pub fn fuse(tape: &Tape, shapeless: bool) -> Tape {
+/// The tape with fused kernels in place of groups of steps.
+pub fn fuse(tape: &Tape) -> Tape {
     let mut tape = tape.clone();
-    if !shapeless {
-        through_broadcasts(&mut tape);
-    }
+    through_broadcasts(&mut tape);
     let tape = simplify(&tape);
-    let graph = Graph::new(&tape, !shapeless);
+    let graph = Graph::new(&tape);
     let groups = Groups::build(&graph);
     let mut emitted: Vec<bool> = vec![false; tape.steps.len()];
     let mut steps = Vec::with_capacity(tape.steps.len());

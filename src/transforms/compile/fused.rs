@@ -1,7 +1,6 @@
 //! A fused kernel as a primitive. The transforms see the steps it was made of.
 
-use crate::bail;
-use crate::core::layout::{broadcast_shapes, row_major};
+use crate::core::layout::row_major;
 use crate::core::{Array, Batched, Derivatives, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
 use crate::kernels::{Program, RowProgram};
 use crate::ops::rows::{self, Reads};
@@ -126,26 +125,12 @@ impl Primitive for Fused {
         let mut f = |a: &[Array]| Ok((self.play(a)?, vec![Some(0); n]));
         Ok((transforms::vmap(&mut f, r.inputs, &axes)?, vec![Some(0); n]))
     }
-
-    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
-        let Code::Each(program) = &self.code else {
-            // Such kernels are made for one shape only.
-            bail!(Value, "[Primitive::output_shapes] Not implemented for {}.", self.name);
-        };
-        let mut shape = Shape::new();
-        for a in inputs {
-            shape = broadcast_shapes(self.name(), &shape, a.shape())?;
-        }
-        Ok(vec![shape; program.outputs.len()])
-    }
 }
 
 impl Fused {
-    /// The steps on other arrays. A kernel that was recorded without regard to shapes meets others than the
-    /// recorded ones.
+    /// The steps on other arrays of the same shapes.
     fn play(&self, inputs: &[Array]) -> Result<Vec<Array>> {
-        let other = inputs.iter().zip(&self.steps.inputs).any(|(a, (shape, _))| a.shape() != &shape[..]);
-        self.steps.play(inputs, other)
+        self.steps.play(inputs, false)
     }
 
     /// The steps on the primals, some of them replaced.

@@ -51,9 +51,7 @@ impl<'a> Groups<'a> {
                 groups.try_join(p, s);
             }
         }
-        if graph.rows {
-            groups.join_products();
-        }
+        groups.join_products();
         groups
     }
 

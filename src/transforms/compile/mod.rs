@@ -1,6 +1,7 @@
 //! Compilation: a function is recorded once for each form of its arguments, simplified and fused, and from
 //! then on played without being called.
 
+mod forms;
 mod fuse;
 mod fused;
 mod groups;
@@ -12,10 +13,11 @@ mod tape;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::core::array::set_lengths_vary;
+use crate::core::varying::Lengths;
 use crate::core::{Array, Result};
 use crate::transforms::eval::Placeholders;
 
+pub use forms::{Compiled, fixed};
 pub(super) use fused::Fused;
 pub use tape::{Step, Tape, Value};
 
@@ -45,20 +47,19 @@ pub fn is_enabled() -> bool {
     }
 }
 
-/// Lasts as long as the function runs; holds what the thread said about lengths before.
-struct Recording(bool);
+/// Lasts as long as the function runs.
+struct Recording(());
 
 impl Recording {
-    fn new(shapeless: bool) -> Recording {
+    fn new() -> Recording {
         RECORDING.set(RECORDING.get() + 1);
-        Recording(set_lengths_vary(shapeless))
+        Recording(())
     }
 }
 
 impl Drop for Recording {
     fn drop(&mut self) {
         RECORDING.set(RECORDING.get() - 1);
-        set_lengths_vary(self.0);
     }
 }
 
@@ -68,7 +69,7 @@ pub fn record(f: super::Function, inputs: &[Array], shapeless: bool) -> Result<T
     let born =
         traced.last().map_or_else(|| Array::placeholder(&[][..], crate::core::Dtype::Bool).id(), Array::id);
     let outputs = {
-        let _recording = (Recording::new(shapeless), Placeholders::new());
+        let _recording = (Recording::new(), Lengths::vary(shapeless), Placeholders::new());
         f(&traced)?
     };
     Ok(Tape::record(&traced, &outputs, born))
@@ -78,9 +79,4 @@ pub fn record(f: super::Function, inputs: &[Array], shapeless: bool) -> Result<T
 pub fn simplified(tape: &Tape) -> Result<Tape> {
     simplify::evaluate_scalars(tape)?;
     Ok(simplify::simplify(tape))
-}
-
-/// A recorded function with its elementwise operations fused.
-pub fn fused(tape: &Tape, shapeless: bool) -> Tape {
-    fuse::fuse(tape, shapeless)
 }

@@ -1,7 +1,9 @@
 //! A recorded function: steps in order over numbered values. It is made from the graph that a function builds
 //! on placeholders, and played on other arrays, which builds the graph again without calling the function.
 
-use crate::core::{Array, Dtype, PrimitiveRef, Result, Shape, Stream};
+use smallvec::SmallVec;
+
+use crate::core::{Array, Dtype, PrimitiveRef, Result, Shape, Stream, lengths_vary};
 use crate::transforms::order::{IdMap, postorder};
 
 /// Where a step finds an argument.
@@ -42,6 +44,22 @@ pub struct Step {
     pub specs: Vec<Spec>,
     /// Numbers of its outputs.
     pub outs: Vec<usize>,
+}
+
+impl Step {
+    fn over(&self, specs: Vec<Spec>, args: Vec<Array>) -> SmallVec<[Array; 1]> {
+        Array::lazy_shared(specs, self.primitive.clone(), args, self.stream)
+    }
+
+    /// The outputs over arguments of other shapes.
+    fn again(&self, args: Vec<Array>) -> Result<SmallVec<[Array; 1]>> {
+        if self.primitive.expands() && !lengths_vary() {
+            return self.primitive.expand(&args, self.stream).map(SmallVec::from_vec);
+        }
+        let shapes = self.primitive.output_shapes(&args)?;
+        let specs = shapes.into_iter().zip(&self.specs).map(|(shape, (_, dtype))| (shape, *dtype)).collect();
+        Ok(self.over(specs, args))
+    }
 }
 
 /// A recorded function.
@@ -96,9 +114,11 @@ impl Tape {
     }
 
     /// The recorded graph over other arguments. `shapeless`: they may have other shapes than the recorded
-    /// ones, and each primitive says what its outputs look like.
+    /// ones, and each primitive says what its outputs look like, or is made into graph for these shapes.
     pub fn play(&self, inputs: &[Array], shapeless: bool) -> Result<Vec<Array>> {
         let mut temps: Vec<Option<Array>> = vec![None; self.temps];
+        // Whether a value follows from the arguments; others keep their shapes.
+        let mut follows = vec![false; if shapeless { self.temps } else { 0 }];
         let get = |temps: &[Option<Array>], v: &Value| match v {
             Value::Input(i) => inputs[*i].clone(),
             // INVARIANT: steps are in order, so the argument was computed.
@@ -107,15 +127,18 @@ impl Tape {
         };
         for step in &self.steps {
             let args: Vec<Array> = step.args.iter().map(|v| get(&temps, v)).collect();
-            let mut specs = step.specs.clone();
-            if shapeless {
-                for (spec, shape) in specs.iter_mut().zip(step.primitive.output_shapes(&args)?) {
-                    spec.0 = shape;
-                }
-            }
-            let outs = Array::lazy_shared(specs, step.primitive.clone(), args, step.stream);
+            let varies = shapeless
+                && step.args.iter().any(|v| match v {
+                    Value::Input(_) => true,
+                    Value::Temp(t) => follows[*t],
+                    Value::Const(_) => false,
+                });
+            let outs = if varies { step.again(args)? } else { step.over(step.specs.clone(), args) };
             for (o, &number) in outs.into_iter().zip(&step.outs) {
                 temps[number] = Some(o);
+                if varies {
+                    follows[number] = true;
+                }
             }
         }
         Ok(self.outputs.iter().map(|v| get(&temps, v)).collect())
