@@ -91,3 +91,44 @@ fn known(a: &Array, seen: &mut HashMap<u64, bool>) -> Result<bool, Arc<Node>> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::device::{Device, Stream, new_stream};
+    use crate::core::{Dtype, Primitive, Result};
+
+    struct Id;
+    impl Primitive for Id {
+        fn name(&self) -> &str {
+            "id"
+        }
+        fn eval_cpu(&self, _: &[Array], _: &[Array]) -> Result<()> {
+            Ok(())
+        }
+        fn eval_gpu(&self, _: Stream, _: &[Array], _: &[Array]) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_follows_is_found_through_long_graphs() {
+        let s = new_stream(Device::CPU);
+        let over = |inputs: Vec<Array>| Array::lazy(&[4i64][..], Dtype::F32, Id, inputs, s);
+        let lengths = Lengths::vary(true);
+        let constant = over(vec![]);
+        let mut a = Array::placeholder(&[4i64][..], Dtype::F32);
+        for _ in 0..100_000 {
+            a = over(vec![constant.clone(), a]);
+        }
+        assert!(follows(&a) && !follows(&constant));
+        assert!(!follows(&over(vec![constant.clone(), constant])) && follows(&over(vec![a])));
+        assert!(lengths_vary());
+        {
+            let _fixed = Lengths::fixed();
+            assert!(!lengths_vary());
+        }
+        drop(lengths);
+        assert!(!lengths_vary() && KNOWN.with_borrow(HashMap::is_empty));
+    }
+}

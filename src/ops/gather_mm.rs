@@ -4,6 +4,8 @@
 
 use std::any::Any;
 
+use smallvec::SmallVec;
+
 use super::batching::{batched, front, spread};
 use super::composite;
 use super::create::arange;
@@ -302,7 +304,7 @@ pub fn gather_mm(
     if lhs.is_none() && rhs.is_none() {
         return matmul(a, b, s);
     }
-    let inputs: Vec<&Array> = [Some(a), Some(b), lhs, rhs].into_iter().flatten().collect();
+    let inputs: SmallVec<[&Array; 4]> = [Some(a), Some(b), lhs, rhs].into_iter().flatten().collect();
     let given = || vec![lhs.is_some().into(), rhs.is_some().into(), sorted.into()];
     if let Some(out) = composite::one("gather_matmul", given, &inputs, s)? {
         return Ok(out);

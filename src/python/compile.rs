@@ -274,14 +274,16 @@ impl CompiledFunction {
 ///     inputs (list | dict, optional): Containers of arrays that `fun` reads besides its arguments, such as a
 ///         model's state. Default: None.
 ///     outputs (list | dict, optional): Containers of arrays that `fun` changes. Default: None.
-///     shapeless (bool, optional): Whether arrays of other shapes, but as many axes, use the same recording.
-///         Functions that read shapes may then be wrong. Default: False.
+///     shapeless (bool, optional): Whether arrays of other shapes, but as many axes, use the same recording. What
+///         is made from them follows, gradients and batches too; a number that `fun` reads from a shape stays.
+///         Default: False.
 ///
 /// Returns:
 ///     Callable: Takes the arguments of `fun` and returns what it returns.
 ///
 /// Raises:
-///     ValueError: when called, if an argument is something else, or `fun` asks for the values of arrays.
+///     ValueError: when called, if an argument is something else, or `fun` asks for the values of arrays. With
+///         `shapeless` also where `fun` draws random numbers or calls `eye`, whose shapes are numbers.
 ///
 /// >>> f = mx.compile(lambda x: mx.exp(-x) + 1)
 /// >>> f(mx.array([0.0, 0.0]))
