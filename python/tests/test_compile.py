@@ -135,7 +135,7 @@ def test_shapeless():
     with pytest.raises(ValueError, match="reshape"):
         r(mx.ones(5))
     with pytest.raises(ValueError, match="output_shapes"):
-        mx.compile(lambda a: a[1:] * 2, shapeless=True)(mx.ones(2))
+        mx.compile(lambda a: mx.as_strided(a, (2,), (0,)), shapeless=True)(mx.ones(2))
     h.works()
 
 

@@ -164,7 +164,7 @@ def test_every_gradient_follows_lengths():
         g = gradients(c)
         return g and (g, c.arrays, rest)
 
-    walk(make, compiled, 150)
+    walk(make, compiled, 120)
 
 
 def test_every_tangent_follows_lengths():
@@ -172,7 +172,7 @@ def test_every_tangent_follows_lengths():
         t = tangents(c)
         return t and (t, c.arrays, rest)
 
-    walk(make, compiled, 150)
+    walk(make, compiled, 120)
 
 
 def test_every_batch_follows_lengths():
@@ -180,7 +180,7 @@ def test_every_batch_follows_lengths():
         over = [[a_batch(a, 3 + i) for a in arrays] for i, arrays in enumerate(rest)]
         return mx.vmap(c.f), [a_batch(a, 2) for a in c.arrays], over
 
-    walk(make, compiled, 150)
+    walk(make, compiled, 120)
 
 
 def test_every_gradient_over_a_batch_follows_lengths():
