@@ -184,11 +184,11 @@ impl<'a, 'py> FromPyObject<'a, 'py> for DeviceArg {
     }
 }
 
-/// An ordered queue of work on a device; made by `new_stream`. One that nobody holds any more finishes its work and is
-/// gone; default streams stay.
+/// An ordered queue of work on a device; made by `new_stream`.
 ///
 /// Work of one stream runs in order; that of several may run side by side, and waits for each other where
-/// arrays go from one to another.
+/// arrays go from one to another. A stream that nobody holds any more finishes its work and is gone; default
+/// streams stay.
 ///
 /// >>> mx.default_stream(mx.cpu).device
 /// Device(cpu, 0)

@@ -320,7 +320,8 @@ class Stream:
     """An ordered queue of work on a device; made by `new_stream`.
 
     Work of one stream runs in order; that of several may run side by side, and waits for each other where
-    arrays go from one to another.
+    arrays go from one to another. A stream that nobody holds any more finishes its work and is gone; default
+    streams stay.
 
     >>> mx.default_stream(mx.cpu).device
     Device(cpu, 0)
@@ -2437,14 +2438,16 @@ def compile(fun: Callable[..., Any], inputs: Any = ..., outputs: Any = ..., shap
         inputs (list | dict, optional): Containers of arrays that `fun` reads besides its arguments, such as a
             model's state. Default: None.
         outputs (list | dict, optional): Containers of arrays that `fun` changes. Default: None.
-        shapeless (bool, optional): Whether arrays of other shapes, but as many axes, use the same recording.
-            Functions that read shapes may then be wrong. Default: False.
+        shapeless (bool, optional): Whether arrays of other shapes, but as many axes, use the same recording. What
+            is made from them follows, gradients and batches too; a number that `fun` reads from a shape stays.
+            Default: False.
 
     Returns:
         Callable: Takes the arguments of `fun` and returns what it returns.
 
     Raises:
-        ValueError: when called, if an argument is something else, or `fun` asks for the values of arrays.
+        ValueError: when called, if an argument is something else, or `fun` asks for the values of arrays. With
+            `shapeless` also where `fun` draws random numbers or calls `eye`, whose shapes are numbers.
 
     >>> f = mx.compile(lambda x: mx.exp(-x) + 1)
     >>> f(mx.array([0.0, 0.0]))
