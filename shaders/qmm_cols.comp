@@ -1,6 +1,8 @@
 #version 460
 // Up to eight rows of x times a quantised matrix whose rows run along the results: a thread owns a pack of eight
-// results and every SLICES-th k of its split; slices are added through shared memory. K of x is contiguous.
+// results and every SLICES-th k of its split; slices are added through shared memory. K of x is contiguous. From four
+// rows on it pays to make the values once, and they are rounded as dequantised ones: the product is then that of the
+// dequantised matrix. For fewer rows scale and bias go to x.
 // Defines: DTYPE, MODE, BITS, GROUP, TRANSPOSE 0, SLICES, UNROLL, VECTORS, PARTIAL (float32 sums of a split).
 // Grid: blocks of results, splits, batch.
 #extension GL_GOOGLE_include_directive : require
@@ -46,6 +48,20 @@ void main() {
                 bias[i] = 0;
 #endif
             }
+#if VECTORS >= 4
+            [[unroll]] for (uint i = 0; i < UNROLL; i++) {
+                uint row = k + i * SLICES;
+                float y[VECTORS];
+                [[unroll]] for (uint v = 0; v < VECTORS; v++) {
+                    y[v] = load_element(x, min(v, p.m - 1) * p.x_rs + min(row, k_end - 1));
+                    y[v] = row < k_end ? y[v] : 0;
+                }
+                [[unroll]] for (uint e = 0; e < 8; e++) {
+                    float value = stored_value(code(pack[i], e), scale[i], bias[i]);
+                    [[unroll]] for (uint v = 0; v < VECTORS; v++) acc[v][e] = fma(value, y[v], acc[v][e]);
+                }
+            }
+#else
             [[unroll]] for (uint v = 0; v < VECTORS; v++) {
                 [[unroll]] for (uint i = 0; i < UNROLL; i++) {
                     uint row = k + i * SLICES;
@@ -56,6 +72,7 @@ void main() {
                         acc[v][e] += fma(code(pack[i], e), scaled, shifted);
                 }
             }
+#endif
         }
     }
 

@@ -1,8 +1,9 @@
 #version 460
 // Rows of x times a quantised matrix (or its transpose) through tiles in shared memory, where codes become floats;
 // the next tile waits in registers while the current one is multiplied, TM x TN results a thread, float32 sums.
-// x is 16-byte aligned, K contiguous. With RUNS each row of x and of the result is a product of its own, and
-// neighbouring rows that meet the same matrix are multiplied together.
+// Of a matrix that is not transposed values are rounded as dequantised ones. x is 16-byte aligned, K contiguous. With
+// RUNS each row of x and of the result is a product of its own, and neighbouring rows that meet the same matrix are
+// multiplied together.
 // Defines: DTYPE, MODE, BITS, GROUP, TRANSPOSE, BM, BN, TM, TN, STEP (unrolled steps of K), PARTIAL, RUNS.
 // Grid: tiles, splits, batch.
 #extension GL_GOOGLE_include_directive : require
@@ -82,13 +83,15 @@ void put() {
         uint id = gl_LocalInvocationIndex + i * THREADS;
         if (HAS_B(id)) {
             float q[8];
-            [[unroll]] for (uint e = 0; e < 8; e++) q[e] = fma(code(next_b[i], e), next_s[i].x, next_s[i].y);
 #if TRANSPOSE
+            [[unroll]] for (uint e = 0; e < 8; e++) q[e] = fma(code(next_b[i], e), next_s[i].x, next_s[i].y);
             [[unroll]] for (uint e = 0; e < 8; e++) {
                 uint at = (id / BN * 8 + e) * BN + id % BN;
                 tile_b[at / 4][at % 4] = q[e];
             }
 #else
+            [[unroll]] for (uint e = 0; e < 8; e++)
+                q[e] = stored_value(code(next_b[i], e), next_s[i].x, next_s[i].y);
             tile_b[id * 2] = vec4(q[0], q[1], q[2], q[3]);
             tile_b[id * 2 + 1] = vec4(q[4], q[5], q[6], q[7]);
 #endif

@@ -48,7 +48,7 @@ float unkey_f32(int k) {
     return is_nan(x) ? uintBitsToFloat(0x7fc00000u) : x;
 }
 #define KEY int
-int key_of(A_C x) { return IS_ARG && x == 0.0 ? 0 : key_f32(x); }
+int key_of(A_C x) { return IS_ARG && is_zero(x) ? 0 : key_f32(x); }
 #define VALUE(k) unkey_f32(k)
 #elif A_KIND == 3  // complex, by real then imaginary part
 int word(float x) { return floatBitsToInt(x) ^ ((floatBitsToInt(x) >> 31) & 0x7fffffff); }
@@ -97,9 +97,9 @@ ACC comb(ACC a, ACC b) { return TAKES_LOW ? min(a, b) : max(a, b); }
 ACC ident() { return OP == ALL ? 1u : 0u; }
 ACC pre(A_C x, uint64_t r) {
 #if A_KIND == 3
-    return uint(x.x != 0.0 || x.y != 0.0 || is_nan(x.x) || is_nan(x.y));
+    return uint(!is_zero(x.x) || !is_zero(x.y));
 #elif A_KIND == 2
-    return uint(x != 0.0 || is_nan(x));
+    return uint(!is_zero(x));
 #else
     return uint(x != A_C(0));
 #endif

@@ -1,8 +1,9 @@
 #version 460
-// Softmax (or, with LSE, log of the sum of exponentials) over the last axis, accumulated in float.
+// Softmax (or, with LSE, log of the sum of exponentials) over the last axis, accumulated in float. PARTS stores what LSE
+// adds up: the row's maximum, and the logarithm of the sum of exponentials above it.
 // MODE 0 keeps the row in registers: NV vectors a lane, TPR lanes a row, read once and written once.
 // MODE 1 walks longer rows twice, the first time with a running maximum and rescaled sum.
-// A row whose maximum is -inf gives NaN (softmax) or -inf (LSE).
+// A row whose maximum is infinite gives NaN (softmax) or that maximum (LSE), one with NaN gives NaN.
 #include "lib/elem.glsl"
 #include "lib/expf.glsl"
 #ifdef SG
@@ -63,7 +64,25 @@ void write(uint64_t q, uint i, float x[V]) {
 #endif
 }
 
-float lse(float m, float s) { return abs(m) == -NEG_INF ? m : m + log_f32(s); }
+// The difference to a row's maximum `m` that its elements are summed by; with LSE, NaN stands for nothing but NaN.
+float below(float x, float m) {
+#ifdef LSE
+    float d = x - (isinf(m) ? 0.0 : m);
+    return d > 0.0 ? 0.0 : d;
+#else
+    return x - m;
+#endif
+}
+
+void write_lse(uint row, float m, float s) {
+    float l = is_nan(s) ? s : isinf(m) ? m : log_f32(s);
+#ifdef PARTS
+    b_store(dst + uint64_t(row) * 2ul * B_SIZE, m);
+    b_store(dst + (uint64_t(row) * 2ul + 1ul) * B_SIZE, l);
+#else
+    b_store(dst + uint64_t(row) * B_SIZE, isinf(m) ? l : m + l);
+#endif
+}
 
 void main() {
     uint wg = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, lane = lane_id();
@@ -80,13 +99,13 @@ void main() {
     m = group_reduce(m, lane);
     [[unroll]] for (uint j = 0u; j < NV; ++j)
         [[unroll]] for (uint k = 0u; k < V; ++k) {
-            x[j][k] = exp_f32(x[j][k] - m);
+            x[j][k] = exp_f32(below(x[j][k], m));
             s += x[j][k];
         }
     summing = true;
     s = group_reduce(s, lane);
 #ifdef LSE
-    if (live && t == 0u) b_store(dst + uint64_t(row) * B_SIZE, lse(m, s));
+    if (live && t == 0u) write_lse(row, m, s);
 #else
     float f = 1.0 / s;
     if (live) {
@@ -105,9 +124,9 @@ void main() {
         [[unroll]] for (uint j = 0u; j < 4u; ++j)
             [[unroll]] for (uint k = 0u; k < V; ++k) top = max(top, x[j][k]);
         float base = top == NEG_INF ? 0.0 : top;
-        s *= exp_f32(m - base);
+        s *= exp_f32(below(m, base));
         [[unroll]] for (uint j = 0u; j < 4u; ++j)
-            [[unroll]] for (uint k = 0u; k < V; ++k) s += exp_f32(x[j][k] - base);
+            [[unroll]] for (uint k = 0u; k < V; ++k) s += exp_f32(below(x[j][k], base));
         m = top;
     }
     summing = false;
@@ -116,7 +135,7 @@ void main() {
     summing = true;
     s = group_reduce(s, lane);
 #ifdef LSE
-    if (live && t == 0u) b_store(dst + uint64_t(row) * B_SIZE, lse(top, s));
+    if (live && t == 0u) write_lse(row, top, s);
 #else
     float f = 1.0 / s;
     if (live) {

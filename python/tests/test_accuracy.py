@@ -39,3 +39,61 @@ def test_logaddexp_near_zero():
     other = mx.array(np.tile(np.append(b, np.full(500, 1.0)), 20).astype(np.float32))
     error = h.ulp_error(np.array(mx.logaddexp(wide, other)).reshape(20, -1)[:, : len(a)], want)
     assert error.max() <= 4
+
+
+def powers(low, high, n, rng):
+    """Positive bases, and exponents whose powers cover the range of float32."""
+    a = np.exp(rng.uniform(low, high, n)).astype(np.float32)
+    a = np.where(a == 1, np.float32(1.5), a)
+    b = (rng.uniform(-87, 88, n) / np.log(a.astype(np.float64))).astype(np.float32)
+    return a, b
+
+
+def exact_power(a, b):
+    return np.power(a.astype(np.longdouble), np.asarray(b, np.float32).astype(np.longdouble))
+
+
+def test_powers_of_fractions(rng):
+    """Half an ULP on the host; the driver's arithmetic is good to 4."""
+    limit = 4 if h.on_gpu() else 0.51
+    x = rng.uniform(0, 10, 100_000).astype(np.float32)
+    cases = [powers(-87, 88, 100_000, rng), powers(-0.3, 0.3, 100_000, rng)]
+    cases += [(x, np.float32(e)) for e in (1 / 3, 0.5, 0.7, 1.5, 2.5, 3, -1, 10)]
+    for a, b in cases:
+        want = exact_power(a, b)
+        normal = (want > 1.2e-38) & (want < 3.4e38)
+        got = np.array(mx.power(mx.array(a), mx.array(b)))
+        error = h.ulp_error(got[normal], want[normal].astype(np.float64))
+        assert error.max() <= limit, (b, error.max())
+
+
+def test_powers_that_are_floats_come_out_exactly():
+    base = np.arange(1, 3000, dtype=np.float64)
+    bases, exponents = [], []
+    for twice in range(-40, 80):
+        root = base if twice % 2 == 0 else base**2
+        for scale in (1.0, 4.0, 0.25):
+            a = root * scale
+            a = a[(a < 2**24) & (a.astype(np.float32) == a)]
+            with np.errstate(all="ignore"):
+                y = np.power(a.astype(np.longdouble), np.longdouble(twice / 2))
+                a = a[(y.astype(np.float32) == y) & (y > 1.2e-38) & (y < 3.4e38)]
+            bases.append(a)
+            exponents.append(np.full(a.size, twice / 2))
+    a, b = (np.concatenate(v).astype(np.float32) for v in (bases, exponents))
+    assert a.size > 20_000
+    got = np.array(mx.power(mx.array(a), mx.array(b)))
+    np.testing.assert_array_equal(got, exact_power(a, b).astype(np.float32))
+
+
+def test_powers_of_special_numbers():
+    inf, nan = np.inf, np.nan
+    s = [0.0, -0.0, 1, -1, 2, -2, 0.5, -0.5, inf, -inf, nan, 3, -3, 3e38, 16777217.0]
+    a, b = (np.ravel(v).astype(np.float32) for v in np.meshgrid(s, s))
+    got = np.array(mx.power(mx.array(a), mx.array(b)))
+    with np.errstate(all="ignore"):
+        want = np.power(a.astype(np.float64), b.astype(np.float64))
+    normal = ~((np.abs(want) < 1.2e-38) & (want != 0))
+    assert h.ulp_error(got[normal], want[normal]).max() <= (4 if h.on_gpu() else 0.51)
+    zero = want == 0
+    np.testing.assert_array_equal(np.signbit(got[zero]), np.signbit(want[zero]))

@@ -304,3 +304,52 @@ def test_an_error_inside_the_function_comes_out():
     with pytest.raises(KeyError, match="mine"):
         mx.grad(f)(mx.array(1.0))
     assert mx.grad(lambda x: x * x)(mx.array(3.0)).item() == 6
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
+def test_tangents_of_comparisons_have_the_dtype_of_what_is_compared(dtype):
+    x, t = (mx.array(v, h.mx_dtype(dtype)) for v in ([1, -2, 3], [1, 1, 1]))
+    compare = (mx.equal, mx.not_equal, mx.greater, mx.greater_equal, mx.less, mx.less_equal)
+    ops = [lambda v, op=op: op(v, v) for op in compare]
+    ops += [mx.isnan, mx.isneginf, mx.isposinf]
+    ops += [lambda v: (v > 0)[1:], lambda v: mx.array_equal(v, v), lambda v: mx.all(v > 0)]
+    ops += [lambda v: (v > 0).reshape(3, 1), lambda v: (v > 1) == (v > 2)]
+    if dtype == "float32":
+        ops.append(mx.compile(lambda v: v > 0))
+    for op in ops:
+        out, tangent = (v[0] for v in mx.jvp(op, [x], [t]))
+        assert out.dtype == mx.bool_
+        assert tangent.dtype == x.dtype and tangent.shape == out.shape
+        assert not mx.any(tangent).item()
+
+
+def test_tangents_of_other_questions_are_bool():
+    x, t = mx.array([1.0, -2.0]), mx.ones(2)
+    for op in (mx.isinf, mx.isfinite, mx.logical_not, lambda v: mx.logical_and(v > 0, v < 3)):
+        tangent = mx.jvp(op, [x], [t])[1][0]
+        assert tangent.dtype == mx.bool_ and not mx.any(tangent).item()
+    # What is made of the answers has its own dtype, and so has what does not vary.
+    for op, dtype in (
+        (lambda v: (v > 0).astype(mx.int32), mx.int32),
+        (lambda v: (v > 0) + 1, mx.int32),
+        (lambda v: mx.argsort(v), mx.uint32),
+        (lambda v: mx.array([1.0]) > 0, mx.bool_),
+    ):
+        assert mx.jvp(op, [x], [t])[1][0].dtype == dtype
+
+
+def test_derivatives_of_divmod():
+    x, y = mx.array(7.0), mx.array(3.0)
+    one = mx.array(1.0)
+    assert [v.item() for v in mx.jvp(lambda a: mx.divmod(a, y), [x], [one])[1]] == [0, 1]
+    assert [v.item() for v in mx.jvp(lambda b: mx.divmod(x, b), [y], [one])[1]] == [0, -2]
+
+
+def test_the_derivative_of_tanh_where_it_is_flat():
+    """4 exp(-2 |x|), which is far below what is left of 1 - tanh(x)^2."""
+    x = np.array([-40.0, -20.0, -9.5, -3.0, 0.0, 0.5, 12.0, 30.0, 44.0])
+    want = 1 / np.cosh(x) ** 2
+    got = mx.grad(lambda a: mx.tanh(a).sum())(mx.array(x.astype(np.float32)))
+    np.testing.assert_allclose(np.array(got), want, rtol=2e-6)
+    ends = mx.array([-100.0, 200.0, np.inf, -np.inf])
+    assert mx.grad(lambda a: mx.tanh(a).sum())(ends).tolist() == [0] * 4

@@ -343,3 +343,17 @@ def test_nothing_runs_before_it_is_read():
     z = mx.fast.scaled_dot_product_attention(y, y, y, scale=1.0)
     mx.fast.layer_norm(mx.fast.rms_norm(z, None, 1e-5), None, None, 1e-5)
     assert mx.get_active_memory() - before < 4096
+
+
+@pytest.mark.parametrize("columns", [2, 3, 700, 5000])
+def test_logsumexp_of_infinite_and_missing_numbers(columns, rng):
+    inf, nan = np.inf, np.nan
+    heads = [[-inf, -inf], [inf, 1], [nan, 1], [-inf, 1], [nan, nan], [inf, nan], [-inf, nan]]
+    x = np.full((len(heads), columns), -inf, np.float32)
+    for row, head in zip(x, heads, strict=True):
+        row[rng.permutation(columns)[:2]] = head
+    want = [-inf, inf, nan, 1, nan, nan, nan]
+    for name in FLOATS:
+        a = from_np(x, name)
+        np.testing.assert_array_equal(to_np(mx.logsumexp(a, axis=-1)), want)
+        np.testing.assert_array_equal(to_np(mx.logsumexp(a.T, axis=0)), want)

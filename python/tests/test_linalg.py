@@ -418,7 +418,7 @@ def test_nan_and_infinity_end(n):
         a = arr(x)
         for name in ("svd", "pinv", "eig", "eigvals", "eigh", "eigvalsh"):
             f = getattr(mx.linalg, name)
-            if np.isnan(value):
+            if np.isnan(value) and name not in ("eigh", "eigvalsh"):
                 with pytest.raises(RuntimeError, match="NaN"):
                     mx.eval(f(a))
             else:
@@ -790,3 +790,77 @@ def test_multivariate_normal(rng):
                 mx.random.multivariate_normal(mx.zeros(m), mx.ones(c), shape)
         with pytest.raises(ValueError, match="float32"):
             mx.random.multivariate_normal(mx.zeros(3), mx.eye(3), dtype=mx.float16)
+
+
+SINGULAR = [
+    np.ones((4, 4)),
+    np.zeros((5, 5)),
+    np.diag([1.0, 2, 0, 3]),
+    np.array([[0.0, 1, 2, 3], [0, 0, 3, 1], [0, 0, 4, 1], [0, 0, 0, 2]]),
+    np.outer(np.arange(1.0, 41), np.arange(2.0, 42)),
+]
+
+
+@pytest.mark.parametrize("dtype", REAL)
+@pytest.mark.parametrize("a", SINGULAR, ids=lambda a: f"{len(a)}")
+def test_determinants_of_singular_matrices(a, dtype):
+    x = arr(a.astype(dtype))
+    assert mx.linalg.det(x).item() == 0
+    sign, log = mx.linalg.slogdet(x)
+    assert (sign.item(), log.item()) == (0, -np.inf)
+    both = mx.stack([x, arr(np.eye(len(a), dtype=dtype))])
+    assert mx.linalg.det(both).tolist() == [0, 1]
+    assert [v.tolist() for v in mx.linalg.slogdet(both)] == [[0, 1], [-np.inf, 0]]
+
+
+@pytest.mark.parametrize("dtype", REAL)
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_determinants_of_small_singular_matrices(n, dtype):
+    x = arr(np.zeros((1, 1), dtype) if n == 1 else np.ones((n, n), dtype))
+    assert mx.linalg.det(x).item() == 0
+    assert [v.item() for v in mx.linalg.slogdet(x)] == [0, -np.inf]
+    count = arr(np.arange(1.0, 10).reshape(3, 3).astype(dtype))
+    assert mx.linalg.det(count).item() == 0
+    signs, logs = mx.linalg.slogdet(arr(np.array([-2 * np.eye(3), np.eye(3)]).astype(dtype)))
+    assert signs.tolist() == [-1, 1]
+    np.testing.assert_allclose(logs.tolist(), [np.log(8), 0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", REAL)
+def test_lu_of_singular_matrices(dtype):
+    """What LAPACK's getrf gives: pivots of zero stand."""
+    shapes = [np.ones((3, 5)), np.ones((5, 3)), np.zeros((2, 3, 3)), np.ones((2, 4, 4))]
+    for a in [*SINGULAR, *shapes]:
+        a = a.astype(dtype)
+        packed, pivots = (np.array(v) for v in mx.linalg.lu_factor(arr(a)))
+        rows, lower, upper = (np.array(v) for v in mx.linalg.lu(arr(a)))
+        assert all(np.isfinite(v).all() for v in (packed, lower, upper))
+        product = np.take_along_axis(lower, rows[..., None].astype(np.int64), -2) @ upper
+        np.testing.assert_allclose(product, a, atol=40 * EPS[dtype] * max(1, np.abs(a).max()))
+        if a.ndim == 2:
+            want, order = scipy.linalg.lapack.get_lapack_funcs("getrf", (a,))(a)[:2]
+            scale = max(1, np.abs(a).max())
+            if len(a) < 10:
+                assert pivots.tolist() == order.tolist()
+                np.testing.assert_allclose(packed, want, atol=4 * EPS[dtype] * scale)
+
+
+def test_symmetric_spectra_of_nan_are_nan():
+    nan = np.nan
+    x = mx.array([[[1.0, nan], [nan, 2.0]], [[1.0, 0.0], [0.0, 2.0]]])
+    values, vectors = mx.linalg.eigh(x)
+    np.testing.assert_array_equal(values, [[nan, nan], [1, 2]])
+    assert np.isnan(np.array(vectors)[0]).all()
+    np.testing.assert_array_equal(np.abs(vectors[1]), np.eye(2))
+    np.testing.assert_array_equal(mx.linalg.eigvalsh(x), [[nan, nan], [1, 2]])
+    # Only one triangle is read.
+    lower = mx.array([[1.0, 0.0], [nan, 2.0]])
+    np.testing.assert_array_equal(mx.linalg.eigvalsh(lower, "U"), [1, 2])
+    np.testing.assert_array_equal(mx.linalg.eigvalsh(lower, "L"), [nan, nan])
+
+
+def test_qr_of_nan_is_nan_but_for_the_lower_triangle():
+    for shape in ((2, 2), (3, 2), (2, 3)):
+        q, r = (np.array(v) for v in mx.linalg.qr(mx.full(shape, np.nan)))
+        assert np.isnan(q).all()
+        np.testing.assert_array_equal(np.isnan(r), np.triu(np.ones(r.shape)) == 1)

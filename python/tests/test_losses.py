@@ -4,7 +4,7 @@ import mlx.core as mx
 import nn_reference as ref
 import numpy as np
 import pytest
-from helpers import to_np
+from helpers import from_np, name_of, quantise, to_np, ulp_error
 from mlx.nn import losses
 
 
@@ -188,3 +188,37 @@ def test_gradients(rng):
 
     for fn in (total, others):
         ref.check_gradient(ref.Function(fn), lambda m, *xs: m(*xs), [x, t], rng)
+
+
+def test_cross_entropy_beside_large_logits():
+    a, ids = mx.array([[1e6 + 2, 1e6 - 1]]), mx.array([0])
+    close(losses.cross_entropy(a, ids), [0.04858735])
+    close(mx.compile(losses.cross_entropy)(a, ids), [0.04858735])
+    close(mx.fast.cross_entropy(a, ids), [0.04858735])
+    close(losses.cross_entropy(a.T, ids, axis=0), [0.04858735])
+    close(losses.cross_entropy(a, ids, label_smoothing=0.1), [0.1985873])
+    close(losses.cross_entropy(mx.array([[1e8, 1e8]]), mx.array([[0.5, 0.5]])), [np.log(2)])
+    grad = mx.grad(lambda x: losses.cross_entropy(x, ids).sum())(a)
+    close(grad, [[-0.04742587, 0.04742587]])
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_cross_entropy_of_halves_is_rounded_once(name, rng):
+    x = quantise(rng.normal(size=(5, 300)) * 4, name)
+    ids = rng.integers(0, 300, 5)
+    want = -log_softmax(x.astype(np.float64))[np.arange(5), ids]
+    got = losses.cross_entropy(from_np(x, name), mx.array(ids))
+    assert name_of(got.dtype) == name
+    assert ulp_error(to_np(got), want, name).max() <= 0.51
+
+
+def test_cross_entropy_of_infinite_and_missing_logits():
+    inf, nan = np.inf, np.nan
+    a = mx.array([[-inf, 1.0], [-inf, 1.0], [nan, 1.0], [-inf, -inf], [inf, 1.0]])
+    want = [inf, 0, nan, nan, nan]
+    ids = mx.array([0, 1, 1, 0, 0])
+    for got in (losses.cross_entropy(a, ids), mx.fast.cross_entropy(a, ids)):
+        np.testing.assert_array_equal(to_np(got), want)
+    grad = mx.grad(lambda x: losses.cross_entropy(x, ids).sum())(a)
+    np.testing.assert_array_equal(to_np(grad)[:2], [[-1, 1], [0, 0]])
+    assert np.isnan(to_np(grad)[2:]).all()

@@ -5,7 +5,7 @@ import mlx.nn as nn
 import nn_reference as ref
 import numpy as np
 import pytest
-from helpers import to_np
+from helpers import FLOATS, from_np, name_of, quantise, to_np
 from scipy import special
 
 
@@ -224,6 +224,45 @@ def test_instance_and_group_norm(rng):
         nn.GroupNorm(4, 6)
     with pytest.raises(ValueError, match="at least 2 dimensions"):
         groups(mx.zeros((6,)))
+
+
+@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("shape", [(1, 8, 1), (2, 5, 3), (2, 3, 4, 3), (1, 2, 3, 2, 5)])
+def test_instance_norm_of_large_numbers(name, shape, rng):
+    """Sums of squares of halves would overflow, means of neighbouring numbers lose their digits."""
+    x = quantise(rng.normal(0, 500, shape), name)
+    axes = tuple(range(1, x.ndim - 1))
+    got = nn.InstanceNorm(shape[-1])(from_np(x, name))
+    assert got.shape == shape and name_of(got.dtype) == name
+    want = ref.normalise(x.astype(np.float64), axes)
+    rtol = {"float32": 2e-5, "float16": 1e-3, "bfloat16": 8e-3}[name]
+    np.testing.assert_allclose(to_np(got), want, rtol=rtol, atol=rtol)
+    # The parameters are float32, and so is what they are multiplied with.
+    assert nn.InstanceNorm(shape[-1], affine=True)(from_np(x, name)).dtype == mx.float32
+
+
+def test_instance_norm_of_neighbouring_numbers():
+    for name in ("float32", "float16"):
+        x = from_np(np.array([[[1000.0], [1001.0], [1002.0]]]), name)
+        np.testing.assert_allclose(to_np(nn.InstanceNorm(1)(x)).ravel(), [-1.2247, 0, 1.2247], 1e-3)
+    x = mx.array([[-512.0, 512.0]] * 4, mx.float16).reshape(1, 8, 1)
+    assert to_np(nn.InstanceNorm(1)(x)).ravel().tolist() == [-1, 1] * 4
+
+
+def test_log_softmax_beside_large_numbers(rng):
+    for x in ([[1e8, 1e8]], [[1e20, 1e20]]):
+        for f in (nn.log_softmax, nn.LogSoftmax(), mx.compile(nn.log_softmax)):
+            np.testing.assert_allclose(to_np(f(mx.array(x))), [[-0.6931472] * 2], rtol=1e-6)
+    x = rng.normal(size=(3, 5, 4)).astype(np.float32) + 1e6
+    x = np.round(x * 16) / 16
+    for axis in (0, 1, -1, (0, 2), None):
+        shifted = x.astype(np.float64) - x.max(axis, keepdims=True)
+        want = shifted - np.log(np.exp(shifted).sum(axis, keepdims=True))
+        np.testing.assert_allclose(
+            to_np(nn.log_softmax(mx.array(x), axis)), want, rtol=2e-6, atol=1e-6
+        )
+    got = nn.log_softmax(mx.array([[-np.inf, 1.0], [-np.inf, -np.inf], [np.nan, 1.0]]))
+    np.testing.assert_array_equal(to_np(got), [[-np.inf, 0], [np.nan] * 2, [np.nan] * 2])
 
 
 @pytest.mark.parametrize("kind", ["max", "avg"])

@@ -380,3 +380,108 @@ def test_sort_and_argsort(dtype, rng):
         got = h.to_np(mx.argsort(h.from_np(x, dtype), axis))
         picked = x.reshape(-1)[got] if axis is None else np.take_along_axis(x, got, axis)
         np.testing.assert_array_equal(picked, np.sort(x, axis))
+
+
+# Zero sizes, zero divisors, subnormal numbers
+
+
+def test_matrices_without_rows_or_columns():
+    assert mx.eye(0).shape == mx.identity(0).shape == (0, 0)
+    assert mx.eye(0, 4, k=1).shape == (0, 4) and mx.eye(3, 0).shape == (3, 0)
+    assert mx.tri(-1).shape == (0, 0) and mx.tri(3, -1).shape == (3, 0)
+    for f in (lambda: mx.eye(-1), lambda: mx.eye(2, -1), lambda: mx.identity(-2)):
+        with pytest.raises(ValueError, match="positive"):
+            f()
+
+
+@pytest.mark.parametrize(
+    ("shift", "axis", "want"),
+    [
+        ((1, 1), 0, [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]),
+        ((1, 2, 3), 1, [[4, 0, 1, 2, 3], [9, 5, 6, 7, 8]]),
+        ((-1, 2), -1, [[4, 0, 1, 2, 3], [9, 5, 6, 7, 8]]),
+        ((1, 1), (0,), [[5, 6, 7, 8, 9], [0, 1, 2, 3, 4]]),
+        ((1, 2, 3), (0, 1), [[8, 9, 5, 6, 7], [3, 4, 0, 1, 2]]),
+        (1, (0, 0), [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]),
+        ((1, 2), None, [[7, 8, 9, 0, 1], [2, 3, 4, 5, 6]]),
+        (1, (), [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]),
+        ((), 0, [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]),
+    ],
+)
+def test_several_shifts(shift, axis, want):
+    assert mx.roll(mx.arange(10).reshape(2, 5), shift, axis).tolist() == want
+
+
+@pytest.mark.parametrize("shift", [(), (1,)])
+def test_shifts_that_are_too_few(shift):
+    with pytest.raises(ValueError, match=f"{len(shift)} provided for 2 axes"):
+        mx.roll(mx.zeros((2, 5)), shift, (0, 1))
+
+
+@pytest.mark.parametrize("mode", ["reflect", "symmetric"])
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+def test_padding_beyond_the_length_goes_forth_and_back(mode, n):
+    x = np.arange(2.0 * n, dtype=np.float32).reshape(2, n)
+    for width in ((0, 1), (7, 0), (4, 11), (23, 5)):
+        widths = [(0, 0), width]
+        same(mx.pad(mx.array(x), widths, mode=mode), np.pad(x, widths, mode=mode))
+        same(mx.pad(mx.array(x), [width, width], mode=mode), np.pad(x, [width] * 2, mode=mode))
+    w = np.random.default_rng(1).normal(size=n + 12).astype(np.float32)
+    grad = mx.grad(lambda a: (mx.pad(a, (5, 7), mode=mode) * mx.array(w)).sum())(mx.array(x[0]))
+    places = np.pad(np.arange(n), (5, 7), mode=mode)
+    np.testing.assert_allclose(np.array(grad), np.bincount(places, w, n), rtol=1e-5, atol=1e-6)
+
+
+def test_padding_of_nothing():
+    empty = mx.zeros((0, 3))
+    same(mx.pad(empty, [(1, 1), (0, 0)], mode="edge"), np.zeros((2, 3)))
+    same(mx.pad(empty, [(0, 0), (1, 1)], mode="reflect"), np.zeros((0, 5)))
+    for mode in ("reflect", "symmetric"):
+        with pytest.raises(ValueError, match=f"Cannot pad empty axis 0 using mode '{mode}'"):
+            mx.pad(empty, [(1, 1), (0, 0)], mode=mode)
+
+
+@pytest.mark.parametrize("dtype", h.INTS)
+def test_remainder_by_zero_is_the_dividend(dtype):
+    values = [7, 0, 100] + ([-7, -100] if dtype in h.SINTS else [])
+    a, zero = mx.array(values, h.mx_dtype(dtype)), mx.array([0], h.mx_dtype(dtype))
+    for got in (a % zero, a % 0, mx.remainder(a, zero), mx.divmod(a, zero)[1]):
+        assert got.tolist() == values and got.dtype == a.dtype
+    assert (a // zero).tolist() == [0] * len(values)
+    twice = mx.compile(lambda x, y: (x % y) * 2)(a, zero)
+    same(twice, (np.array(values) * 2).astype(dtype))
+
+
+def test_subnormal_numbers_are_true():
+    a = mx.array([1e-40, 0.0, -0.0, -1e-45, np.nan], mx.float32)
+    want = [True, False, False, True, True]
+    assert a.astype(mx.bool_).tolist() == want
+    assert mx.logical_not(a).tolist() == [not w for w in want]
+    assert mx.where(a, 1, 0).tolist() == [int(w) for w in want]
+    assert mx.any(a[:1]).item() and mx.all(a[3:]).item() and not mx.any(a[1:3]).item()
+    assert mx.array([1e-40j, 1e-40, 0j]).astype(mx.bool_).tolist() == [True, True, False]
+    assert mx.array([1e-40, 0], mx.bfloat16).astype(mx.bool_).tolist() == [True, False]
+
+
+def test_complex_division_by_zero_and_infinity():
+    """As C99's annex G has it, and MLX."""
+    inf, nan = np.inf, np.nan
+    a = [1, 1j, -1, 1 + 1j, 0, complex(inf, 0), 1, 1 + 1j, complex(nan, 0), 1]
+    b = [0, 0, 0, 0, 0, 2, complex(inf, 0), complex(inf, inf), 0, complex(-0.0, 0)]
+    want = [
+        *(complex(inf, nan), complex(nan, inf), complex(-inf, nan), complex(inf, inf)),
+        *(complex(nan, nan), complex(inf, nan), 0, 0, complex(nan, nan), complex(-inf, nan)),
+    ]
+    x, y = mx.array(np.array(a, np.complex64)), mx.array(np.array(b, np.complex64))
+    for got in (x / y, x // y):
+        got = np.array(got)
+        np.testing.assert_array_equal(got.real, np.real(want))
+        np.testing.assert_array_equal(got.imag, np.imag(want))
+    got = np.array(mx.reciprocal(y[:1]))[0]
+    assert got.real == inf and np.isnan(got.imag)
+
+
+def test_complex_powers_of_zero():
+    b = np.array([1, 2, 0.5, 1 + 1j, 0, -1], np.complex64)
+    got = np.array(mx.power(mx.zeros((6,), mx.complex64), mx.array(b)))
+    assert (got[:4] == 0).all() and got[4] == 1 and np.isinf(got[5].real)

@@ -316,6 +316,32 @@ def test_clip_grad_norm():
     assert norm.item() == 600.0 and half["a"].dtype == mx.float16
     np.testing.assert_allclose(to_np(half["a"]), [30.0] * 4, rtol=1e-2)
     assert optim.clip_grad_norm({}, 1.0)[1].item() == 0
+    for given in (-1.0, -0.5):
+        with pytest.raises(ValueError, match=f"max_norm should be >=0, {given} was provided"):
+            optim.clip_grad_norm(grads, given)
+    none, norm = optim.clip_grad_norm(grads, 0)
+    assert norm.item() == 5.0 and to_np(none["a"]).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype", "max_norm", "want", "result", "norm"),
+    [
+        ([10, 20], "int32", 1.0, [0.44721356, 0.8944271], "float32", 22.36068),
+        ([3, 4], "int32", 10.0, [3, 4], "float32", 5.0),
+        ([100, 200], "uint8", 1.0, [0.44721356, 0.8944271], "float32", 223.60680),
+        ([True, False], "bool_", 0.5, [0.5, 0], "float32", 1.0),
+        ([10, 20], "float16", 1.0, [0.447265625, 0.89453125], "float16", 22.36068),
+        ([60000, 60000], "float16", 1.0, [0.70703125, 0.70703125], "float16", 84852.81),
+    ],
+)
+def test_clip_grad_norm_by_dtype(values, dtype, max_norm, want, result, norm):
+    """Integers become float32; halves are scaled in float32 and rounded once."""
+    grads, total = optim.clip_grad_norm({"a": mx.array(values, getattr(mx, dtype))}, max_norm)
+    assert grads["a"].dtype == getattr(mx, result)
+    rtol = 0 if result == "float16" else 1e-6
+    np.testing.assert_allclose(to_np(grads["a"]), want, rtol=rtol)
+    assert total.dtype == mx.float32
+    np.testing.assert_allclose(total.item(), norm, rtol=1e-6)
 
 
 def test_multi_optimizer(rng):

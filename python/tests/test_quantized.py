@@ -1,5 +1,6 @@
 """Quantisation and products with quantised matrices, against NumPy code that packs bit by bit."""
 
+import itertools
 import os
 
 import helpers as h
@@ -599,3 +600,21 @@ def test_indices_out_of_range(rng):
     else:
         with pytest.raises(IndexError, match="out of bounds"):
             mx.eval(y)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+@pytest.mark.parametrize("m", [3, 8, 9, 17, 33])
+def test_products_that_are_not_transposed_are_those_of_the_dequantised_matrix(name, m, rng):
+    """Large results would show a last place; float32 sums of the same numbers, rounded once."""
+    for k, group, bits in itertools.product((64, 256), (32, 64), (2, 4, 8)):
+        x, w = (rng.normal(size=s) / np.sqrt(k) for s in ((m, k), (k, 128)))
+        x, w = (h.from_np(h.quantise(v, name), name) for v in (x, w))
+        packed = mx.quantize(w, group, bits)
+        values = h.to_np(mx.dequantize(*packed, group, bits)).astype(np.float64)
+        want = h.to_np(x).astype(np.float64) @ values
+        got = mx.quantized_matmul(x, *packed, False, group, bits)
+        assert h.name_of(got.dtype) == name
+        error = np.abs(h.to_np(got) - want)
+        assert (error <= 0.52 * h.ulp(want, name) + 1e-6).all()
+        assert error.max() < 0.0015

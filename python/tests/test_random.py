@@ -122,3 +122,43 @@ def test_shapes(shape):
     ):
         assert draw.shape == shape
         mx.eval(draw)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "dtype", "want"),
+    [
+        (2**24, 2**24 + 2, "int32", [16777217, 16777216, 16777216, 16777217, 16777216, 16777217]),
+        (0, 300, "int8", [0, 43, 43, 29, 30, 38, 43, 5]),
+        (0, 300, "uint8", [43, 43, 43, 29, 30, 38, 43, 5]),
+        (-300, 300, "int8", [19, -44, -44, 15, 16, 33, 43, -34]),
+        (0, 70000, "uint16", [2036, 4463, 4463, 4463]),
+        (-5, 5, "uint32", [4294967291] * 4),
+        (0.5, 9.7, "int32", [8, 2, 6, 3]),
+        (0, 10.9, "int32", [5, 3, 3, 9, 1, 9, 2, 9]),
+        (-0.9, 3.9, "int32", [2, 0, 2, 2, 0, 2, 2, 0, 1, 0, 0, 2]),
+        (0, 2**33, "int32", [0] * 4),
+        (0, 2**32 + 10, "int32", [0, 9, 0, 9]),
+        (0, 2**31, "int32", [2073012096, 483525344, 1359421568, 636475136]),
+        (5, 3, "int32", [5] * 4),
+        (0, 1e30, "int32", [0] * 4),
+        (0, 5, "bool_", [True, True, True, True, False, True, False, True]),
+        (0, 2, "bool_", [True, False, False, True, False, True, False, True]),
+        (0, 2**40, "int64", [1061382193152, 247564976128, 696023842816, 325875269632]),
+    ],
+)
+def test_randint_holds_its_bounds(low, high, dtype, want):
+    """Numbers of official MLX for key 0. Draws are float32, bounds are cast as C++ casts."""
+    keys = {"key": mx.random.key(0)}
+    n = {6: 8}.get(len(want), len(want))
+    got = mx.random.randint(low, high, (n,), dtype=getattr(mx, dtype), **keys)
+    assert got.tolist()[: len(want)] == want
+    got = mx.random.randint(mx.array(low), mx.array(high), (n,), dtype=getattr(mx, dtype), **keys)
+    assert got.tolist()[: len(want)] == want
+
+
+@pytest.mark.parametrize("p", [0, 1, True, np.int64(1), np.array([1, 0]), 0.5j])
+def test_bernoulli_refuses_integers(p):
+    with pytest.raises(ValueError, match="probability `p` must be a float type"):
+        mx.random.bernoulli(p)
+    with pytest.raises(ValueError, match="probability `p` must be a float type"):
+        mx.random.bernoulli(mx.array(p), (2,))

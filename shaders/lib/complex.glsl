@@ -9,8 +9,8 @@ vec2 c_mul(vec2 a, vec2 b) {
   precise vec2 r = vec2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
   return r;
 }
-vec2 c_div(vec2 a, vec2 b) {
-  // Smith's method.
+// Smith's method.
+vec2 c_div_finite(vec2 a, vec2 b) {
   if (m_abs(b.x) >= m_abs(b.y)) {
     float t = m_div(b.y, b.x);
     precise float d = b.x + b.y * t;
@@ -21,6 +21,27 @@ vec2 c_div(vec2 a, vec2 b) {
   precise float d = b.x * t + b.y;
   precise vec2 n = vec2(a.x * t + a.y, a.y * t - a.x);
   return vec2(m_div(n.x, d), m_div(n.y, d));
+}
+float c_boxed(float x) { return m_signed(m_isinf(x) ? 1.0 : 0.0, x); }
+vec2 c_times_conj(float f, vec2 a, vec2 b) {
+  precise vec2 r = vec2(f * (a.x * b.x + a.y * b.y), f * (a.y * b.x - a.x * b.y));
+  return r;
+}
+// Where both parts are NaN as C99's annex G has it: a number over zero is infinite, so is an infinite one over a finite
+// one, and a finite number over an infinite one is zero.
+vec2 c_div(vec2 a, vec2 b) {
+  vec2 q = c_div_finite(a, b);
+  if (!m_isnan(q.x) || !m_isnan(q.y)) return q;
+  bool whole_a = m_isfinite(a.x) && m_isfinite(a.y), whole_b = m_isfinite(b.x) && m_isfinite(b.y);
+  if (b == vec2(0.0) && !(m_isnan(a.x) && m_isnan(a.y))) {
+    precise vec2 r = m_signed(M_INF, b.x) * a;
+    return r;
+  }
+  if ((m_isinf(a.x) || m_isinf(a.y)) && whole_b)
+    return c_times_conj(M_INF, vec2(c_boxed(a.x), c_boxed(a.y)), b);
+  if ((m_isinf(b.x) || m_isinf(b.y)) && whole_a)
+    return c_times_conj(0.0, a, vec2(c_boxed(b.x), c_boxed(b.y)));
+  return q;
 }
 float c_abs(vec2 z) {
   float a = m_abs(z.x), b = m_abs(z.y);
@@ -107,7 +128,10 @@ vec2 c_atanh(vec2 z) {
 }
 vec2 c_atan(vec2 z) { return c_minus_i(c_atanh(c_times_i(z))); }
 vec2 c_pow(vec2 a, vec2 b) {
-  return b == vec2(0.0) ? vec2(1.0, 0.0) : c_exp(c_mul(c_log(a), b));
+  if (b == vec2(0.0)) return vec2(1.0, 0.0);
+  // The logarithm of zero has no direction, which products with it would make NaN.
+  if (a == vec2(0.0)) return b.x > 0.0 ? vec2(0.0) : vec2(b.x < 0.0 ? M_INF : M_NAN, M_NAN);
+  return c_exp(c_mul(c_log(a), b));
 }
 vec2 c_logaddexp(vec2 a, vec2 b) {
   bool first = c_less(b, a);

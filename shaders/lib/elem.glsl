@@ -46,6 +46,8 @@ uvec2 enc_i64(int64_t x) { return unpackUint2x32(uint64_t(x)); }
 uvec2 enc_c64(vec2 x) { return floatBitsToUint(x); }
 
 bool is_nan(float x) { return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u; }
+// By its bits: a device may take subnormal numbers for zero.
+bool is_zero(float x) { return (floatBitsToUint(x) & 0x7fffffffu) == 0u; }
 
 // Round to nearest even; NaN stays NaN.
 uint enc_bf16(float x) {

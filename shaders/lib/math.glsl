@@ -559,14 +559,18 @@ Two m_exact_sum(float a, float b) {
   return m_two(s, e);
 }
 
-// Exact a * b by splitting each factor into halves of 12 bits (Dekker).
+// Exact a * b: by what a fused product leaves, or by splitting each factor into halves of 12 bits (Dekker).
 Two m_exact_mul(float a, float b) {
   precise float p = a * b;
+#ifdef FUSED_FMA
+  precise float e = fma(a, b, -p);
+#else
   precise float ah = m_from_bits(m_bits(a) & 0xfffff000);
   precise float bh = m_from_bits(m_bits(b) & 0xfffff000);
   precise float al = a - ah;
   precise float bl = b - bh;
   precise float e = (((ah * bh - p) + ah * bl) + al * bh) + al * bl;
+#endif
   return m_two(p, e);
 }
 
@@ -581,45 +585,65 @@ Two m_add2(Two a, Two b) {
   return m_fast_sum(s.hi, s.lo + (a.lo + b.lo));
 }
 
-// log(x) of a positive, finite x to about 2^-36: log(m) = 2 atanh((m - 1) / (m + 1)).
-Two m_log_two(float x) {
-  precise float e = float(m_log_exponent(x));
-  precise float m = m_log_mantissa(x);
-  precise float n = m - 1.0;
-  Two d = m_exact_sum(m, 1.0);
-  precise float th = m_div(n, d.hi);
-  Two p = m_exact_mul(th, d.hi);
-  precise float rest = ((n - p.hi) - p.lo) - th * d.lo;
-  Two t = m_two(th, m_div(rest, d.hi));
-  Two s = m_mul2(t, t);
-  precise float q = s.hi * (0.2 + s.hi * (0.14285714 + s.hi * (0.11111111 + s.hi * 0.095)));
-  Two w = m_mul2(s, m_fast_sum(0.333333343, q + -9.93410776e-9));
-  Two series = m_add2(m_two(1.0, 0.0), w);
-  Two lm = m_mul2(m_two(2.0 * t.hi, 2.0 * t.lo), series);
-  Two k = m_fast_sum(e * 0.693359375, 0.0);
-  Two k2 = m_exact_mul(e, -2.12194442e-4);
-  return m_add2(m_add2(k, m_two(k2.hi, k2.lo + e * 1.8e-12)), lm);
+// a * b - p for p near a * b, exact where nothing under- or overflows.
+float m_product_rest(float a, float b, float p) {
+#ifdef FUSED_FMA
+  precise float e = fma(a, b, -p);
+#else
+  Two w = m_exact_mul(a, b);
+  precise float e = w.lo - (p - w.hi);
+#endif
+  return e;
 }
 
-// |a|^b for a finite and not zero, b finite.
+// 2^(b log2 a) for a positive and finite, b finite. With a = 2^e m and s = (m - 1) / (m + 1), m in [sqrt(1/2), sqrt(2)),
+// log2(m) is 2 / ln(2) atanh(s), whose first term is held as a sum of two floats and the others (1 % of it) as one: at
+// most 2.3 ULP for the largest results, where p is 128, and so near for small p that powers which are floats come out so.
 float m_pow_positive(float a, float b) {
-  Two l = m_log_two(a);
-  precise float c = m_sel(m_abs(l.hi) * m_abs(b) > 1e6, m_sel((l.hi > 0.0) == (b > 0.0), 1e3, -1e3), 0.0);
-  precise float bb = m_sel(c == 0.0, b, 0.0);
-  Two p = m_mul2(l, m_two(bb, 0.0));
-  precise float result = m_exp_k(p.hi + c, m_sel(m_abs(p.hi) < 120.0, p.lo, 0.0), 0);
-  return result;
+  uint ia = m_bits(a);
+  bool tiny = ia < 0x00800000u;
+  // A device may take subnormal numbers for zero; as a whole number it is none.
+  uint ix = tiny ? m_bits(float(ia)) : ia;
+  uint top = ix - 0x3f3504f3u;
+  precise float e = float(int(top) >> 23) + (tiny ? -149.0 : 0.0);
+  float m = m_from_bits(ix - (top & 0xff800000u));
+  precise float n = m - 1.0;
+  precise float d = n + 2.0;
+  precise float dl = n - (d - 2.0);
+  precise float y = 1.0 / d;
+  precise float s = n * y;
+  precise float sl = (-m_product_rest(s, d, n) - s * dl) * y;
+  precise float z = s * s;
+  float r = fma(fma(fma(0.34021856927475, z, 0.4117063325854578), z, 0.5770828521863443), z, 0.9617966791927458);
+  precise float h = s * 2.885390043258667;
+  precise float hl = m_product_rest(s, 2.885390043258667, h);
+  precise float c = sl * 2.885390043258667;
+  precise float tail = fma(s * z, r, hl + fma(s, 3.851926067000022e-8, fma(c, z, c)));
+  precise float u = e + h;
+  precise float ul = (h - (u - e)) + tail;
+  precise float l = u + ul;
+  precise float ll = ul - (l - u);
+  precise float p0 = l * b;
+  precise float p = clamp(p0, -160.0, 160.0);
+  // Where p is cut off the rest does not count, and may be no number.
+  precise float pl = p == p0 ? m_product_rest(l, b, p0) + ll * b : 0.0;
+  precise float t = p + M_MAGIC;
+  precise float f = (p - (t - M_MAGIC)) + pl;
+  float q = fma(fma(fma(fma(fma(fma(1.5196154394263306e-5, f, 1.5466756525047212e-4), f, 1.3333935065851232e-3), f,
+      9.618038131290894e-3), f, 5.550410365977085e-2), f, 2.4022651066567696e-1), f, 6.931471807045377e-1);
+  precise float v = fma(q, f, 1.0);
+  return m_exp_scaled(v, m_bits(t));
 }
 
-float m_pow(float a, float b) {
+// What is left of a^b besides positive finite a and finite b; `r` is |a|^b where both are finite and a is not zero.
+float m_pow_special(float a, float b, float r) {
   precise float aa = m_abs(a);
   precise float ab = m_abs(b);
   bool whole = ab >= 8388608.0 || ab == ((ab + 8388608.0) - 8388608.0);
   precise float halved = 0.5 * ab;
   bool odd = whole && ab < 16777216.0 && halved != ((halved + 8388608.0) - 8388608.0);
   bool neg = (m_bits(a) >> 31) != 0;
-  bool safe = aa > 0.0 && aa < M_INF;
-  precise float r = m_pow_positive(m_sel(safe, aa, 1.0), m_sel(ab < M_INF, b, 0.0));
+  bool safe = m_bits(aa) - 1u < 0x7f7fffffu;
   bool up = (aa > 1.0) == (b > 0.0);
   precise float edge = m_sel(ab == M_INF, m_sel(aa == 1.0, 1.0, m_sel(up, M_INF, 0.0)), m_sel(up, M_INF, 0.0));
   precise float mag = m_sel(safe && ab < M_INF, r, edge);
@@ -628,6 +652,12 @@ float m_pow(float a, float b) {
   precise float n = m_sel(m_is_nan(a) || m_is_nan(b), M_NAN, valid);
   precise float result = m_sel(b == 0.0 || a == 1.0, 1.0, n);
   return result;
+}
+
+float m_pow(float a, float b) {
+  float r = m_pow_positive(m_abs(a), b);
+  bool plain = m_bits(a) - 1u < 0x7f7fffffu && (m_bits(b) & 0x7fffffffu) < 0x7f800000u;
+  return plain ? r : m_pow_special(a, b, r);
 }
 
 // Error function: x times a polynomial in x^2 up to 0.95, 1 - 2^polynomial above; from 4 on the result is 1. Both

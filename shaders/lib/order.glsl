@@ -45,7 +45,7 @@ RAW raw_of(KEY k) {
 }
 #elif A_KIND == 3
 uint part_of(float x) {
-    uint u = x == 0.0 ? 0u : floatBitsToUint(x);
+    uint u = is_zero(x) ? 0u : floatBitsToUint(x);
     return u ^ (uint(int(u) >> 31) | 0x80000000u);
 }
 KEY key_of(RAW b) {

@@ -53,6 +53,29 @@ float code(uvec2 pack, uint e) {
 #endif
 }
 
+// A value of the matrix rounded as dequantisation stores it.
+float as_stored(float x) {
+#if DTYPE == 1
+    return unpackHalf2x16(packHalf2x16(vec2(x, 0.0))).x;
+#elif DTYPE == 2
+    uint u = floatBitsToUint(x);
+    return uintBitsToFloat((u + 0x7fffu + ((u >> 16) & 1u)) & 0xffff0000u);
+#else
+    return x;
+#endif
+}
+
+// Value of a code as dequantisation stores it: the product and the sum rounded one by one.
+float stored_value(float c, float scale, float bias) {
+    precise float scaled = c * as_stored(scale);
+#if MODE == 0
+    precise float value = as_stored(scaled) + bias;
+    return as_stored(value);
+#else
+    return as_stored(scaled);
+#endif
+}
+
 // The pack that begins at code `col`, a multiple of eight, of the row whose first word is `row`.
 uvec2 load_pack(uvec2 base, uint row, uint col) {
     uint bit = col * BITS, i = row + (bit >> 5), at = bit & 31u;

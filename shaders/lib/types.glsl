@@ -60,7 +60,7 @@ uint64_t f_to_u64(float x) {
   T i_shr(T a, T b) { return a >> (int(b) & MASK); }
 #define UNSIGNED(T, MASK) INTEGER(T, MASK) \
   T i_floor_div(T a, T b) { return b == T(0) ? T(0) : a / (b == T(0) ? T(1) : b); } \
-  T i_floor_mod(T a, T b) { return b == T(0) ? T(0) : a % (b == T(0) ? T(1) : b); }
+  T i_floor_mod(T a, T b) { return b == T(0) ? a : a % (b == T(0) ? T(1) : b); }
 // Signed division by magnitudes: the sign of % on negative operands is undefined in SPIR-V.
 #define SIGNED(T, U, MASK) INTEGER(T, MASK) \
   T i_floor_div(T a, T b) { \
@@ -71,7 +71,7 @@ uint64_t f_to_u64(float x) {
     return minus ? T(U(0) - q) - T(x != q * y) : T(q); \
   } \
   T i_floor_mod(T a, T b) { \
-    if (b == T(0)) return T(0); \
+    if (b == T(0)) return a; \
     U x = a < T(0) ? U(0) - U(a) : U(a), y = b < T(0) ? U(0) - U(b) : U(b); \
     U m = x % y; \
     T r = a < T(0) ? T(U(0) - m) : T(m); \

@@ -166,6 +166,12 @@ pub trait Primitive: Send + Sync + std::any::Any {
         Ok(None)
     }
 
+    /// Whether a tangent of nothing has the dtype of the inputs' tangents, as that of a comparison in MLX, and not
+    /// that of the output.
+    fn zero_tangent_like_inputs(&self, _inputs: &[Array]) -> bool {
+        false
+    }
+
     /// The primitive over a batch axis of some inputs: its outputs, and the axis that carries the batch in each.
     fn vmap(&self, _rule: &Vmap) -> Result<Batched> {
         Err(self.missing("vmap"))

@@ -1,16 +1,19 @@
 //! Factorisations of dense matrices through `faer`, batch by batch in parallel. Triangular work (LU, Cholesky, QR,
 //! solves) runs in the matrices' own precision; spectra of float32 and complex64 matrices are computed in double
-//! precision. Nothing here loops on NaN: spectra of matrices with NaN are refused, those with infinities are NaN.
+//! precision. Nothing here loops on NaN: of matrices that are not finite, symmetric ones have NaN for a spectrum, and others
+//! are refused for NaN. LU and what follows from it alone is in `linalg_lu`.
 
-use std::ops::Range;
+use std::ops::{Div, Mul, Range, Sub};
 use std::sync::Mutex;
 
 use faer::dyn_stack::{MemBuffer, MemStack, StackReq};
-use faer::linalg::{cholesky, evd, householder, lu, qr, svd, triangular_inverse, triangular_solve};
+use faer::linalg::{cholesky, evd, householder, qr, svd, triangular_inverse, triangular_solve};
 use faer::traits::{ComplexField, RealField};
-use faer::{Conj, Mat, MatMut, MatRef, Par, diag::Diag};
+use faer::{Conj, Mat, MatRef, Par, diag::Diag};
 use num_complex::{Complex32, Complex64};
 
+use super::linalg_lu::Lu;
+pub use super::linalg_lu::{determinant, lu};
 use super::pool;
 use super::walk::{Axes, Axis, locate};
 use crate::bail;
@@ -22,7 +25,9 @@ use crate::kernels::HostView;
 const GRAIN: usize = 1 << 12;
 
 /// Real numbers that the triangular algorithms run in.
-trait Real: RealField + Copy + PartialOrd + Default {
+pub(super) trait Real:
+    RealField + Copy + PartialOrd + Default + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self>
+{
     const EPSILON: Self;
     fn wide(self) -> f64;
 }
@@ -42,11 +47,11 @@ impl Real for f64 {
 }
 
 /// The matrices of a view: its last two axes.
-struct Matrices {
+pub(super) struct Matrices {
     lead: Axes,
-    count: usize,
-    rows: usize,
-    cols: usize,
+    pub(super) count: usize,
+    pub(super) rows: usize,
+    pub(super) cols: usize,
     row: isize,
     col: isize,
     ptr: *mut u8,
@@ -56,7 +61,7 @@ struct Matrices {
 unsafe impl Sync for Matrices {}
 
 impl Matrices {
-    fn of(v: &HostView) -> Matrices {
+    pub(super) fn of(v: &HostView) -> Matrices {
         let lead = v.ndim() - 2;
         let (shape, strides) = collapse(&v.shape[..lead], &[&v.strides[..lead]]);
         Matrices {
@@ -73,7 +78,7 @@ impl Matrices {
     }
 
     /// One value or one line a matrix, as matrices of one row.
-    fn lines(v: &HostView, last: bool) -> Matrices {
+    pub(super) fn lines(v: &HostView, last: bool) -> Matrices {
         let mut v = v.clone();
         if !last {
             v.shape.push(1);
@@ -90,7 +95,7 @@ impl Matrices {
     }
 
     /// Matrix `k`, converted.
-    fn read<A: Copy, T>(&self, k: usize, to: impl Fn(A) -> T) -> Mat<T> {
+    pub(super) fn read<A: Copy, T>(&self, k: usize, to: impl Fn(A) -> T) -> Mat<T> {
         let base = self.at::<A>(k, 0, 0);
         // SAFETY: indices lie inside the view.
         Mat::from_fn(self.rows, self.cols, |i, j| unsafe {
@@ -99,7 +104,7 @@ impl Matrices {
     }
 
     /// Writes matrix `k`.
-    fn write<T>(&self, k: usize, value: impl Fn(usize, usize) -> T) {
+    pub(super) fn write<T>(&self, k: usize, value: impl Fn(usize, usize) -> T) {
         let base = self.at::<T>(k, 0, 0);
         for i in 0..self.rows {
             for j in 0..self.cols {
@@ -111,7 +116,7 @@ impl Matrices {
 }
 
 /// Calls `f` for every matrix of a batch; the first error ends it.
-fn batch(count: usize, size: usize, f: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
+pub(super) fn batch(count: usize, size: usize, f: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
     let failed: Mutex<Option<Error>> = Mutex::new(None);
     pool::parallel_chunks(count, GRAIN.div_ceil(size.max(1)), |range: Range<usize>| {
         for k in range {
@@ -127,7 +132,7 @@ fn batch(count: usize, size: usize, f: impl Fn(usize) -> Result<()> + Sync) -> R
     }
 }
 
-fn scratch<R>(need: StackReq, f: impl FnOnce(&mut MemStack) -> R) -> R {
+pub(super) fn scratch<R>(need: StackReq, f: impl FnOnce(&mut MemStack) -> R) -> R {
     f(MemStack::new(&mut MemBuffer::new(need)))
 }
 
@@ -146,73 +151,9 @@ macro_rules! by_real {
         }
     };
 }
+pub(super) use by_real;
 
-/// `A = L[p] U`, packed; the rows that were exchanged one after the other, `p`, and how many exchanges there were.
-struct Lu<T> {
-    packed: Mat<T>,
-    forward: Vec<u32>,
-    inverse: Vec<u32>,
-    exchanges: usize,
-}
-
-impl<T: Real> Lu<T> {
-    fn new(mut a: Mat<T>) -> Lu<T> {
-        let (m, n) = a.shape();
-        let (mut forward, mut inverse) = (vec![0u32; m], vec![0u32; m]);
-        let mut exchanges = 0;
-        if m > 0 && n > 0 {
-            let need = lu::partial_pivoting::factor::lu_in_place_scratch::<u32, T>(
-                m,
-                n,
-                Par::Seq,
-                Default::default(),
-            );
-            scratch(need, |stack| {
-                let (info, _) = lu::partial_pivoting::factor::lu_in_place(
-                    a.as_mut(),
-                    &mut forward,
-                    &mut inverse,
-                    Par::Seq,
-                    stack,
-                    Default::default(),
-                );
-                exchanges = info.transposition_count;
-            });
-        } else {
-            (0..m).for_each(|i| (forward[i], inverse[i]) = (i as u32, i as u32));
-        }
-        Lu { packed: a, forward, inverse, exchanges }
-    }
-
-    /// The exchanges as LAPACK states them: step `i` exchanged rows `i` and `pivots[i]`.
-    fn pivots(&self) -> Vec<u32> {
-        let mut rows: Vec<u32> = (0..self.forward.len() as u32).collect();
-        let mut places = rows.clone();
-        let steps = self.packed.nrows().min(self.packed.ncols());
-        (0..steps)
-            .map(|i| {
-                let (wanted, here) = (self.forward[i], rows[i]);
-                let at = places[wanted as usize];
-                rows.swap(i, at as usize);
-                (places[wanted as usize], places[here as usize]) = (i as u32, at);
-                at
-            })
-            .collect()
-    }
-
-    /// Solves in place, unless a pivot is zero.
-    fn solve(&self, op: &str, mut b: MatMut<'_, T>) -> Result<()> {
-        refuse_zeros(op, self.packed.as_ref())?;
-        let n = self.packed.nrows();
-        let sorted = Mat::from_fn(n, b.ncols(), |i, j| b[(self.forward[i] as usize, j)]);
-        b.copy_from(&sorted);
-        triangular_solve::solve_unit_lower_triangular_in_place(self.packed.as_ref(), b.as_mut(), Par::Seq);
-        triangular_solve::solve_upper_triangular_in_place(self.packed.as_ref(), b, Par::Seq);
-        Ok(())
-    }
-}
-
-fn refuse_zeros<T: Real>(op: &str, triangle: MatRef<'_, T>) -> Result<()> {
+pub(super) fn refuse_zeros<T: Real>(op: &str, triangle: MatRef<'_, T>) -> Result<()> {
     match (0..triangle.nrows()).find(|&i| triangle[(i, i)] == T::default()) {
         Some(i) => bail!(Runtime, "[linalg::{op}] The matrix is singular: pivot {i} is zero."),
         None => Ok(()),
@@ -342,49 +283,7 @@ pub fn cholesky(src: &HostView, upper: bool, dst: &HostView) -> Result<()> {
     }))
 }
 
-/// Factors `l u` of matrices with their rows exchanged: both packed into one matrix, the exchanges, and the row of
-/// the product that every row of the matrix is; the last two uint32.
-pub fn lu(src: &HostView, packed: &HostView, pivots: &HostView, rows: &HostView) -> Result<()> {
-    let (a, out) = (Matrices::of(src), Matrices::of(packed));
-    let (pivots, rows) = (Matrices::lines(pivots, true), Matrices::lines(rows, true));
-    by_real!("lu", src.dtype, |T| batch(a.count, a.rows * a.cols * a.rows.min(a.cols), |k| {
-        let lu = Lu::new(a.read(k, |x: T| x));
-        let steps = lu.pivots();
-        out.write(k, |i, j| lu.packed[(i, j)]);
-        pivots.write(k, |_, j| steps[j]);
-        rows.write(k, |_, j| lu.inverse[j]);
-        Ok(())
-    }))
-}
-
-/// Determinants of square matrices: as they are, or signs and logarithms of absolute values.
-pub fn determinant(src: &HostView, outputs: &[HostView]) -> Result<()> {
-    let a = Matrices::of(src);
-    let outputs: Vec<Matrices> = outputs.iter().map(|v| Matrices::lines(v, false)).collect();
-    by_real!("det", src.dtype, |T| batch(a.count, a.rows.pow(3), |k| {
-        let lu = Lu::new(a.read(k, |x: T| x));
-        let odd = lu.exchanges % 2 == 1;
-        let diagonal = (0..a.rows).map(|i| lu.packed[(i, i)].wide());
-        let start = if odd { -1.0 } else { 1.0 };
-        match &outputs[..] {
-            [det] => {
-                let value = diagonal.fold(start, |product, d| product * d);
-                det.write(k, |_, _| value as T);
-            }
-            [sign, log] => {
-                let signum = |d: f64| if d == 0.0 || d.is_nan() { d } else { d.signum() };
-                let s = diagonal.clone().fold(start, |product, d| product * signum(d));
-                let l: f64 = diagonal.map(|d| d.abs().ln()).sum();
-                sign.write(k, |_, _| s as T);
-                log.write(k, |_, _| l as T);
-            }
-            _ => {}
-        }
-        Ok(())
-    }))
-}
-
-/// Factors `q r`: `k = min(m, n)` orthonormal columns and an upper trapezoid.
+/// Factors `q r`: `k = min(m, n)` orthonormal columns and an upper trapezoid; NaN for matrices that are not finite.
 pub fn qr(src: &HostView, q: &HostView, r: &HostView) -> Result<()> {
     let (a, q, r) = (Matrices::of(src), Matrices::of(q), Matrices::of(r));
     let (m, n) = (a.rows, a.cols);
@@ -394,6 +293,11 @@ pub fn qr(src: &HostView, q: &HostView, r: &HostView) -> Result<()> {
     }
     by_real!("qr", src.dtype, |T| batch(a.count, m * n * k, |b| {
         let mut x = a.read(b, |x: T| x);
+        if !(0..n).all(|j| (0..m).all(|i| x[(i, j)].is_finite())) {
+            q.write(b, |_, _| T::NAN);
+            r.write(b, |i, j| if i > j { 0.0 } else { T::NAN });
+            return Ok(());
+        }
         let block = qr::no_pivoting::factor::recommended_block_size::<T>(m, n);
         let mut coefficients = Mat::<T>::zeros(block, k);
         let need =
@@ -458,22 +362,22 @@ fn widen(z: Complex32) -> Complex64 {
     Complex64::new(z.re.into(), z.im.into())
 }
 
-/// Whether a matrix is finite.
+/// Whether a matrix is finite where it is used.
+fn finite<T: Wide>(a: &Mat<T>, used: impl Fn(usize, usize) -> bool) -> bool {
+    let whole = |x: T| x.parts().0.is_finite() && x.parts().1.is_finite();
+    (0..a.ncols()).all(|j| (0..a.nrows()).all(|i| !used(i, j) || whole(a[(i, j)])))
+}
+
+/// As [`finite`] for whole matrices.
 ///
 /// # Errors
 /// Runtime error for NaN, which the iterations do not end on.
-fn finite<T: Wide>(op: &str, a: &Mat<T>, used: impl Fn(usize, usize) -> bool) -> Result<bool> {
-    let mut all = true;
-    for j in 0..a.ncols() {
-        for i in (0..a.nrows()).filter(|&i| used(i, j)) {
-            let (re, im) = a[(i, j)].parts();
-            if re.is_nan() || im.is_nan() {
-                bail!(Runtime, "[linalg::{op}] The matrix has a NaN.");
-            }
-            all &= re.is_finite() && im.is_finite();
-        }
+fn finite_or_refused<T: Wide>(op: &str, a: &Mat<T>) -> Result<bool> {
+    let nan = |x: T| x.parts().0.is_nan() || x.parts().1.is_nan();
+    if (0..a.ncols()).any(|j| (0..a.nrows()).any(|i| nan(a[(i, j)]))) {
+        bail!(Runtime, "[linalg::{op}] The matrix has a NaN.");
     }
-    Ok(all)
+    Ok(finite(a, |_, _| true))
 }
 
 fn not_converged(op: &str) -> Error {
@@ -516,7 +420,7 @@ fn decompose<T: Wide>(a: &Mat<T>, vectors: bool) -> Result<Decomposed<T>> {
     let k = m.min(n);
     let nan = <T as ComplexField>::from_f64_impl(f64::NAN);
     let size = |n: usize| if vectors { n } else { 0 };
-    if !finite("svd", a, |_, _| true)? {
+    if !finite_or_refused("svd", a)? {
         let full = |n: usize| Mat::from_fn(n, n, |_, _| nan);
         return Ok(Decomposed { u: full(size(m)), s: vec![f64::NAN; k], v: full(size(n)) });
     }
@@ -563,7 +467,7 @@ fn hermitian<T: Wide>(a: &Mat<T>, vectors: bool) -> Result<(Vec<f64>, Mat<T>)> {
     use evd::ComputeEigenvectors::{No, Yes};
     let n = a.nrows();
     let mut u = Mat::<T>::zeros(n, n);
-    if !finite("eigh", a, |i, j| i >= j)? {
+    if !finite(a, |i, j| i >= j) {
         return Ok((
             vec![f64::NAN; n],
             Mat::from_fn(n, n, |_, _| <T as ComplexField>::from_f64_impl(f64::NAN)),
@@ -582,9 +486,7 @@ fn hermitian<T: Wide>(a: &Mat<T>, vectors: bool) -> Result<(Vec<f64>, Mat<T>)> {
 
 /// Eigenvalues of symmetric or Hermitian matrices in ascending order and, as a second output, orthonormal
 /// eigenvectors in columns. One triangle is read: the lower one, or the upper one with `upper`.
-///
-/// # Errors
-/// Runtime error for NaN.
+/// A triangle that is not finite has NaN for all of both.
 pub fn eigh(src: &HostView, upper: bool, outputs: &[HostView]) -> Result<()> {
     let a = Matrices::of(src);
     let s = Matrices::lines(&outputs[0], true);
@@ -685,7 +587,7 @@ pub fn eig(src: &HostView, outputs: &[HostView]) -> Result<()> {
         (vec![nan; n], Mat::from_fn(n, n, |_, _| nan))
     };
     let real = |x: Mat<f64>| -> Result<Eigen> {
-        if finite("eig", &x, |_, _| true)? { general_real(&x, vectors.is_some()) } else { Ok(unknown()) }
+        if finite_or_refused("eig", &x)? { general_real(&x, vectors.is_some()) } else { Ok(unknown()) }
     };
     batch(a.count, 20 * n.pow(3), |k| {
         let (values, mut u) = match src.dtype {
@@ -693,7 +595,7 @@ pub fn eig(src: &HostView, outputs: &[HostView]) -> Result<()> {
             Dtype::F64 => real(a.read(k, |x: f64| x))?,
             Dtype::C64 => {
                 let x = a.read(k, widen);
-                let whole = finite("eig", &x, |_, _| true)?;
+                let whole = finite_or_refused("eig", &x)?;
                 if whole { general_complex(&x, vectors.is_some())? } else { unknown() }
             }
             d => bail!(Value, "[linalg::eig] Arrays must have type float32, float64 or complex64, got {d}."),

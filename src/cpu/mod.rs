@@ -16,6 +16,7 @@ mod gemv;
 pub mod hadamard;
 mod indexed;
 pub mod linalg;
+mod linalg_lu;
 pub mod mask;
 pub mod matmul;
 mod network;

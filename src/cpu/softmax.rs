@@ -160,7 +160,7 @@ multiversion! {
 
 multiversion! {
     unsafe fn logsumexp_rows<K: Kind>(
-        lines: &Lines, src: *const K::S, dst: *mut K::S, from: usize, to: usize,
+        lines: &Lines, src: *const K::S, dst: *mut K::S, from: usize, to: usize, parts: bool,
     ) {
         let mut row: Vec<K::A> = vec![K::A::default(); lines.len];
         for k in from..to {
@@ -168,35 +168,61 @@ multiversion! {
             // SAFETY: offsets come from the views.
             unsafe {
                 let max = load::<K>(src.offset(s), lines.src, &mut row);
-                let value = match max.infinite() {
+                let above = match max.infinite() {
                     true => max,
-                    false => exponentials::<K>(&mut row, max).ln().plus(max),
+                    false => exponentials::<K>(&mut row, max).ln(),
                 };
-                *dst.offset(d) = value.to();
+                let out = dst.offset(d);
+                if parts {
+                    (*out, *out.add(1)) = (max.to(), above.to());
+                } else {
+                    *out = if max.infinite() { max } else { above.plus(max) }.to();
+                }
             }
         }
     }
 }
 
-fn run<K: Kind>(src: &HostView, dst: &HostView, keep: bool) {
+/// What is stored: every element's share, or one or two numbers for a row.
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    Softmax,
+    LogSumExp,
+    Parts,
+}
+
+impl Form {
+    fn shape(self, src: &HostView) -> SmallVec<[i64; 6]> {
+        let mut shape: SmallVec<[i64; 6]> = src.shape[..].into();
+        match self {
+            Form::Softmax => {}
+            Form::LogSumExp => drop(shape.pop()),
+            Form::Parts => shape[src.ndim() - 1] = 2,
+        }
+        shape
+    }
+}
+
+fn run<K: Kind>(src: &HostView, dst: &HostView, form: Form) {
     let lines = &Lines::new(src, src.ndim() - 1, dst);
     let (from, to) = (SendPtr::new(src.as_ptr::<K::S>()), SendPtr::new(dst.as_ptr::<K::S>()));
     pool::parallel_chunks(lines.count, GRAIN.div_ceil(lines.len.max(1)), |r| {
         // SAFETY: ranges are disjoint, so are the rows they write.
         unsafe {
-            match keep {
-                true => softmax_rows::<K>(lines, from.get(), to.get(), r.start, r.end),
-                false => logsumexp_rows::<K>(lines, from.get(), to.get(), r.start, r.end),
+            match form {
+                Form::Softmax => softmax_rows::<K>(lines, from.get(), to.get(), r.start, r.end),
+                Form::LogSumExp => logsumexp_rows::<K>(lines, from.get(), to.get(), r.start, r.end, false),
+                Form::Parts => logsumexp_rows::<K>(lines, from.get(), to.get(), r.start, r.end, true),
             }
         }
     });
 }
 
-fn dispatch(op: &str, src: &HostView, dst: &HostView, keep: bool) -> Result<()> {
+fn dispatch(op: &str, src: &HostView, dst: &HostView, form: Form) -> Result<()> {
     if src.ndim() == 0 {
         bail!(Value, "[{op}] Expected an array of at least one dimension.");
     }
-    let shape: SmallVec<[i64; 6]> = src.shape[..src.ndim() - usize::from(!keep)].into();
+    let shape = form.shape(src);
     if dst.shape[..] != shape[..] || dst.dtype != src.dtype || !dst.is_row_contiguous() {
         let (e, g) = (show(&shape), show(&dst.shape));
         bail!(Value, "[{op}] Expected a contiguous output {} {e}, got {} {g}.", src.dtype, dst.dtype);
@@ -205,10 +231,10 @@ fn dispatch(op: &str, src: &HostView, dst: &HostView, keep: bool) -> Result<()> 
         return Ok(());
     }
     match src.dtype {
-        Dtype::F16 => run::<OfF16>(src, dst, keep),
-        Dtype::BF16 => run::<OfBf16>(src, dst, keep),
-        Dtype::F32 => run::<OfF32>(src, dst, keep),
-        Dtype::F64 => run::<OfF64>(src, dst, keep),
+        Dtype::F16 => run::<OfF16>(src, dst, form),
+        Dtype::BF16 => run::<OfBf16>(src, dst, form),
+        Dtype::F32 => run::<OfF32>(src, dst, form),
+        Dtype::F64 => run::<OfF64>(src, dst, form),
         d => bail!(Value, "[{op}] Expected a floating point type, got {d}."),
     }
     Ok(())
@@ -220,16 +246,17 @@ fn dispatch(op: &str, src: &HostView, dst: &HostView, keep: bool) -> Result<()> 
 /// # Errors
 /// Value error for other dtypes and shapes.
 pub fn softmax(src: &HostView, dst: &HostView) -> Result<()> {
-    dispatch("softmax", src, dst, true)
+    dispatch("softmax", src, dst, Form::Softmax)
 }
 
 /// Logarithm of the sum of exponentials over the last axis; `dst` is contiguous without that axis. An
-/// infinite maximum is the result itself; an empty row gives -inf.
+/// infinite maximum is the result itself; an empty row gives -inf. With `parts`, `dst` has two elements in place of the
+/// axis: the maximum, and the logarithm of the sum of exponentials above it.
 ///
 /// # Errors
 /// Value error for other dtypes and shapes.
-pub fn logsumexp(src: &HostView, dst: &HostView) -> Result<()> {
-    dispatch("logsumexp", src, dst, false)
+pub fn logsumexp(src: &HostView, parts: bool, dst: &HostView) -> Result<()> {
+    dispatch("logsumexp", src, dst, if parts { Form::Parts } else { Form::LogSumExp })
 }
 
 #[cfg(test)]
@@ -258,7 +285,7 @@ mod tests {
                     let soft = Owned::zeros(dtype, &shape);
                     let logs = Owned::zeros(dtype, &shape[..shape.len() - 1]);
                     softmax(&a.view(), &soft.view()).unwrap();
-                    logsumexp(&a.view(), &logs.view()).unwrap();
+                    logsumexp(&a.view(), false, &logs.view()).unwrap();
                     let (x, soft, logs) = (a.reals(), soft.reals(), logs.reals());
                     for (k, row) in x.chunks(n).enumerate() {
                         let max = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -293,7 +320,7 @@ mod tests {
                 let a = Owned::from_f64(dtype, &[2], &row);
                 let (s, l) = (Owned::zeros(dtype, &[2]), Owned::zeros(dtype, &[]));
                 softmax(&a.view(), &s.view()).unwrap();
-                logsumexp(&a.view(), &l.view()).unwrap();
+                logsumexp(&a.view(), false, &l.view()).unwrap();
                 let same = |a: f64, b: f64| a == b || a.is_nan() && b.is_nan();
                 assert!(s.reals().iter().zip(soft).all(|(&a, b)| same(a, b)), "{row:?} {:?}", s.reals());
                 assert!(same(l.reals()[0], log), "{row:?} {:?}", l.reals());

@@ -176,8 +176,9 @@ fn convert(v: &str, from: Dtype, to: Dtype) -> String {
         return v.to_string();
     }
     let t = reg_type(to);
+    // By its bits: a device may take subnormal numbers for zero.
     let float = |v: &str| match to {
-        Bool => format!("({v}) != 0.0"),
+        Bool => format!("(floatBitsToUint({v}) & 0x7fffffffu) != 0u"),
         U8 | U16 => format!("uint(f_to_i32({v}))"),
         I8 | I16 | I32 => format!("f_to_i32({v})"),
         U32 => format!("f_to_u32({v})"),
@@ -187,7 +188,9 @@ fn convert(v: &str, from: Dtype, to: Dtype) -> String {
         _ => v.to_string(),
     };
     let wide = match from {
-        C64 if to == Bool => format!("({v}.x != 0.0 || {v}.y != 0.0)"),
+        C64 if to == Bool => {
+            format!("((floatBitsToUint({v}.x) | floatBitsToUint({v}.y)) & 0x7fffffffu) != 0u")
+        }
         C64 => float(&format!("{v}.x")),
         f if f.is_float() => float(v),
         _ if to == Bool => format!("{v} != {}(0)", reg_type(from)),

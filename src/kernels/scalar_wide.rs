@@ -7,7 +7,7 @@ use num_complex::{Complex32, Complex64};
 pub trait Int: Copy + PartialOrd {
     /// Quotient rounded down; 0 where the divisor is 0.
     fn floor_div(self, b: Self) -> Self;
-    /// Remainder with the divisor's sign; 0 where the divisor is 0.
+    /// Remainder with the divisor's sign; the dividend where the divisor is 0.
     fn floor_mod(self, b: Self) -> Self;
     /// Wrapping power; 0 for negative exponents.
     fn power(self, b: Self) -> Self;
@@ -37,7 +37,7 @@ macro_rules! int {
             let r = self.wrapping_rem(d);
             #[allow(unused_comparisons)]
             let fix = $signed && r != 0 && ((r < 0) != (d < 0));
-            if fix { r.wrapping_add(d) } else { r }
+            if b == 0 { self } else if fix { r.wrapping_add(d) } else { r }
         }
         #[inline(always)]
         fn power(self, b: Self) -> Self {
@@ -191,6 +191,36 @@ pub fn clog1p(z: Complex32) -> Complex32 {
     let m = w.re * (2.0 + w.re) + w.im * w.im;
     Complex32::new((0.5 * m.ln_1p()) as f32, w.im.atan2(1.0 + w.re) as f32)
 }
+/// a / b in float64; where both parts of that are NaN as C99's annex G has it: a finite or infinite number over zero is
+/// infinite, so is an infinite one over a finite one, and a finite number over an infinite one is zero.
+#[inline(always)]
+pub fn cdiv(a: Complex32, b: Complex32) -> Complex32 {
+    let q = widen(a) / widen(b);
+    if q.re.is_nan() && q.im.is_nan() { cdiv_special(a, b) } else { narrow(q) }
+}
+
+#[cold]
+fn cdiv_special(a: Complex32, b: Complex32) -> Complex32 {
+    let infinite = |z: Complex32| z.re.is_infinite() || z.im.is_infinite();
+    let boxed = |z: Complex32| {
+        let unit = |x: f32| f32::from(u8::from(x.is_infinite())).copysign(x);
+        Complex32::new(unit(z.re), unit(z.im))
+    };
+    let times = |f: f32, a: Complex32, b: Complex32| {
+        Complex32::new(f * (a.re * b.re + a.im * b.im), f * (a.im * b.re - a.re * b.im))
+    };
+    if b.re == 0.0 && b.im == 0.0 && !(a.re.is_nan() && a.im.is_nan()) {
+        let f = f32::INFINITY.copysign(b.re);
+        Complex32::new(f * a.re, f * a.im)
+    } else if infinite(a) && b.re.is_finite() && b.im.is_finite() {
+        times(f32::INFINITY, boxed(a), b)
+    } else if infinite(b) && a.re.is_finite() && a.im.is_finite() {
+        times(0.0, a, boxed(b))
+    } else {
+        Complex32::new(f32::NAN, f32::NAN)
+    }
+}
+
 /// a^b by exp(b log a); 0^0 is 1.
 pub fn cpow(a: Complex32, b: Complex32) -> Complex32 {
     if b.re == 0.0 && b.im == 0.0 {

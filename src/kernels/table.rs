@@ -51,8 +51,11 @@ pub enum TypeRule {
     Float,
     /// As `Float`, but not for complex64.
     FloatNotComplex,
-    /// Computed in the promoted dtype, result bool.
+    /// Computed in the promoted dtype, result bool: a comparison, or a question that MLX asks by one. Its tangent, which
+    /// is zero, has the dtype of computation.
     Bool,
+    /// As `Bool`, but a question that MLX asks by several comparisons; its tangent is bool.
+    Predicate,
     /// Operands are taken as `!= 0`, result bool.
     Logical,
     /// complex64 gives float32, everything else itself.
@@ -129,7 +132,7 @@ impl Row {
             }
             TypeRule::NotBool | TypeRule::NotComplex => Ok((t, t)),
             TypeRule::Float | TypeRule::FloatNotComplex => Ok((t.at_least_float(), t.at_least_float())),
-            TypeRule::Bool => Ok((t, Dtype::Bool)),
+            TypeRule::Bool | TypeRule::Predicate => Ok((t, Dtype::Bool)),
             TypeRule::Logical => Ok((Dtype::Bool, Dtype::Bool)),
             TypeRule::ToFloat8 if !t.is_float() => {
                 bail!(Value, "[{op}] Only real floating types are supported but x.dtype() == {t}.")

@@ -74,7 +74,7 @@ pub(super) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_loop!(2, |a, b| a / b),
             f64: f64_loop!(2, |a, b| a / b),
-            c64: c64_loop!(2, |a, b| w::narrow(w::widen(a) / w::widen(b))),
+            c64: c64_loop!(2, |a, b| w::cdiv(a, b)),
             ..NONE
         },
         glsl: &[("F", "m_div($a, $b)"), ("C", "c_div($a, $b)")],
@@ -92,7 +92,7 @@ pub(super) const ROWS: &[Row] = &[
             ints: int_loops!(2, |a, b| a.floor_div(b)),
             f32: f32_loop!(2, |a, b| (a / b).floor()),
             f64: f64_loop!(2, |a, b| (a / b).floor()),
-            c64: c64_loop!(2, |a, b| w::narrow(w::widen(a) / w::widen(b))),
+            c64: c64_loop!(2, |a, b| w::cdiv(a, b)),
             ..NONE
         },
         glsl: &[

@@ -49,7 +49,7 @@ pub(super) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_loop!(1, |a| 1.0 / a),
             f64: f64_loop!(1, |a| 1.0 / a),
-            c64: c64_loop!(1, |a| w::narrow(w::widen(a).inv())),
+            c64: c64_loop!(1, |a| w::cdiv(num_complex::Complex32::new(1.0, 0.0), a)),
             ..NONE
         },
         glsl: &[("F", "m_div(1.0, $a)"), ("C", "c_div(vec2(1.0, 0.0), $a)")],
@@ -280,7 +280,7 @@ pub(super) const ROWS: &[Row] = &[
         example: "mx.tanh(mx.array([0.0]))\narray([0], dtype=float32)",
         arity: 1,
         rule: Float,
-        partials: &["1 - y * y"],
+        partials: &["square(1 / cosh(a))"],
         cpu: Cpu {
             f32: f32_loop!(1, |a| s::tanh(a)),
             f64: f64_loop!(1, |a| a.tanh()),

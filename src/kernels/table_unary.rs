@@ -240,7 +240,7 @@ pub(super) const ROWS: &[Row] = &[
         doc: "Whether each element is an infinity of either sign.\nA complex number is infinite where either of its parts is. Integers and bool never are.",
         example: "mx.isinf(mx.array([1.0, float('inf')]))\narray([False, True], dtype=bool)",
         arity: 1,
-        rule: Bool,
+        rule: Predicate,
         partials: &[],
         cpu: Cpu {
             bool_: bool_loop!(1, |_| 0),
@@ -258,7 +258,7 @@ pub(super) const ROWS: &[Row] = &[
         doc: "Whether each element is neither NaN nor an infinity.\nA complex number is finite where both of its parts are. Integers and bool always are.",
         example: "mx.isfinite(mx.array([1.0, float('inf')]))\narray([True, False], dtype=bool)",
         arity: 1,
-        rule: Bool,
+        rule: Predicate,
         partials: &[],
         cpu: Cpu {
             bool_: bool_loop!(1, |_| 1),

@@ -1,19 +1,26 @@
-//! In which order the operands of an Einstein summation are contracted: the cheapest of all pairwise orders
-//! for few operands, by dynamic programming over subsets; a greedy order for more. The cost of a step is the
-//! count of its multiplications, doubled where it also adds, as NumPy counts them.
+//! In which order the operands of an Einstein summation are contracted: NumPy's greedy order (`numpy.einsum_path`),
+//! which MLX follows too. The cost of a step is the count of its multiplications, one more for each product where it
+//! also adds.
 
 use super::einsum::{Equation, Label};
 use crate::bail;
 use crate::core::Result;
-
-/// Most operands for which every order is weighed.
-const EXHAUSTIVE: usize = 7;
 
 /// Subscripts as bits, with the length of each.
 struct Problem {
     inputs: Vec<u128>,
     output: u128,
     sizes: Vec<f64>,
+    /// Elements of the largest operand or of the result: no intermediate is larger.
+    limit: f64,
+}
+
+/// A pair that may be contracted next. The least is the best: first by how many elements it adds, then by its cost.
+#[derive(Clone, Copy)]
+struct Pair {
+    growth: f64,
+    cost: f64,
+    at: (usize, usize),
 }
 
 impl Problem {
@@ -26,10 +33,12 @@ impl Problem {
         let bits = |labels: &[Label]| {
             labels.iter().filter_map(|l| names.binary_search(l).ok()).fold(0u128, |set, i| set | 1 << i)
         };
+        let elements = |labels: &[Label]| labels.iter().map(|l| eq.sizes[l] as f64).product::<f64>();
         Ok(Problem {
             inputs: eq.inputs.iter().map(|l| bits(l)).collect(),
             output: bits(&eq.output),
             sizes: names.iter().map(|n| eq.sizes[n] as f64).collect(),
+            limit: eq.inputs.iter().chain([&eq.output]).map(|l| elements(l)).fold(0.0, f64::max),
         })
     }
 
@@ -43,115 +52,78 @@ impl Problem {
         self.size(all) * (terms.saturating_sub(1).max(1) + adds) as f64
     }
 
-    /// Contracts the operands `i` and `j` of a list: their union, and what remains of it.
-    fn step(&self, list: &[u128], i: usize, j: usize) -> (u128, u128) {
-        let others = (0..list.len()).filter(|&k| k != i && k != j).fold(self.output, |s, k| s | list[k]);
-        let all = list[i] | list[j];
+    /// Contracts the operands at some positions of a list: their union, and what remains of it.
+    fn step(&self, list: &[u128], at: &[usize]) -> (u128, u128) {
+        let others = (0..list.len()).filter(|k| !at.contains(k)).fold(self.output, |s, k| s | list[k]);
+        let all = at.iter().fold(0, |s, &k| s | list[k]);
         (all, all & others)
     }
 
-    /// The cheapest order of all.
-    fn exhaustive(&self) -> Vec<(usize, usize)> {
-        let n = self.inputs.len();
-        let union = |set: usize| (0..n).filter(|i| set >> i & 1 == 1).fold(0, |u, i| u | self.inputs[i]);
-        let full = (1 << n) - 1;
-        let kept: Vec<u128> = (0..=full).map(|set| union(set) & (self.output | union(full & !set))).collect();
-        // An operand on its own keeps all of its subscripts: sums over them count in the step that uses it.
-        let held =
-            |set: usize| if set.count_ones() == 1 { self.inputs[set.ilog2() as usize] } else { kept[set] };
-        let mut best = vec![(0.0f64, 0usize); full + 1];
-        for set in 1..=full {
-            if set.count_ones() < 2 {
-                continue;
-            }
-            best[set].0 = f64::INFINITY;
-            let mut part = (set - 1) & set;
-            while part > 0 {
-                let other = set & !part;
-                if part > other {
-                    let all = held(part) | held(other);
-                    let cost = best[part].0 + best[other].0 + self.cost(all, kept[set], 2);
-                    if cost < best[set].0 || best[set].1 == 0 {
-                        best[set] = (cost, part);
-                    }
-                }
-                part = (part - 1) & set;
-            }
-        }
-        // Splits from the last step to the first, then turned round into positions of a shrinking list.
-        let (mut stack, mut order) = (vec![full], Vec::new());
-        while let Some(set) = stack.pop() {
-            if set.count_ones() > 1 {
-                let part = best[set].1;
-                order.push((part, set & !part));
-                stack.extend([part, set & !part]);
-            }
-        }
-        let mut list: Vec<usize> = (0..n).map(|i| 1 << i).collect();
-        let mut path = Vec::new();
-        for (x, y) in order.into_iter().rev() {
-            // INVARIANT: parts of a set are contracted before it.
-            let at = |set| list.iter().position(|&l| l == set).expect("part of a set");
-            let (i, j) = (at(x).min(at(y)), at(x).max(at(y)));
-            list.remove(j);
-            list.remove(i);
-            list.push(x | y);
-            path.push((i, j));
-        }
-        path
+    /// A pair, unless its result is too large or it costs more than what `left` allows.
+    fn pair(&self, list: &[u128], (i, j): (usize, usize), left: f64) -> Option<Pair> {
+        let (all, kept) = self.step(list, &[i, j]);
+        let (size, cost) = (self.size(kept), self.cost(all, kept, 2));
+        let growth = size - self.size(list[i]) - self.size(list[j]);
+        (size <= self.limit && cost <= left).then_some(Pair { growth, cost, at: (i, j) })
     }
 
-    /// The pair that shrinks the operands most comes first, the cheaper one among equals; pairs without a
-    /// common subscript come last.
-    fn greedy(&self) -> Vec<(usize, usize)> {
+    /// The best of the known pairs, one after the other; pairs without a common subscript only where no other is
+    /// left. Where nothing may be contracted in pairs, the rest is one step.
+    fn greedy(&self) -> Vec<Vec<usize>> {
+        let pairs = |n: usize| (0..n).flat_map(move |i| (i + 1..n).map(move |j| (i, j)));
         let mut list = self.inputs.clone();
-        let mut path = Vec::new();
+        let union = list.iter().fold(0, |u, i| u | i);
+        let mut left = self.cost(union, self.output, list.len());
+        let (mut path, mut known): (Vec<Vec<usize>>, Vec<Pair>) = (Vec::new(), Vec::new());
+        let mut fresh: Vec<(usize, usize)> = pairs(list.len()).collect();
         while list.len() > 1 {
-            let mut best: Option<((bool, f64, f64), (usize, usize), u128)> = None;
-            for i in 0..list.len() {
-                for j in i + 1..list.len() {
-                    let (all, kept) = self.step(&list, i, j);
-                    let growth = self.size(kept) - self.size(list[i]) - self.size(list[j]);
-                    let rank = (list[i] & list[j] == 0, growth, self.cost(all, kept, 2));
-                    if best.is_none_or(|(r, ..)| rank < r) {
-                        best = Some((rank, (i, j), kept));
-                    }
-                }
+            let meet = |&(i, j): &(usize, usize)| list[i] & list[j] != 0;
+            known.extend(fresh.iter().filter(|&p| meet(p)).filter_map(|&p| self.pair(&list, p, left)));
+            if known.is_empty() {
+                known.extend(pairs(list.len()).filter_map(|p| self.pair(&list, p, left)));
             }
-            // INVARIANT: two or more operands have a pair.
-            let (_, (i, j), kept) = best.expect("a pair");
+            let better = |a: Pair, b: Pair| if (b.growth, b.cost) < (a.growth, a.cost) { b } else { a };
+            let Some(best) = known.iter().copied().reduce(better) else {
+                path.push((0..list.len()).collect());
+                break;
+            };
+            let (i, j) = best.at;
+            let (_, kept) = self.step(&list, &[i, j]);
             list.remove(j);
             list.remove(i);
             list.push(kept);
-            path.push((i, j));
+            path.push(vec![i, j]);
+            left -= best.cost;
+            let moved = |x: usize| x - usize::from(x > i) - usize::from(x > j);
+            known.retain(|p| ![p.at.0, p.at.1].iter().any(|x| [i, j].contains(x)));
+            known.iter_mut().for_each(|p| p.at = (moved(p.at.0), moved(p.at.1)));
+            fresh = (0..list.len() - 1).map(|k| (k, list.len() - 1)).collect();
         }
         path
     }
 }
 
-/// Pairs of positions; after each step the pair is removed and its result appended.
-pub(super) fn find(eq: &Equation) -> Result<Vec<(usize, usize)>> {
+/// Positions of each step, in ascending order; its operands are removed and its result appended.
+pub(super) fn find(eq: &Equation) -> Result<Vec<Vec<usize>>> {
     match eq.inputs.len() {
         0 | 1 => Ok(Vec::new()),
-        2 => Ok(vec![(0, 1)]),
-        n => {
-            let p = Problem::new(eq)?;
-            Ok(if n <= EXHAUSTIVE { p.exhaustive() } else { p.greedy() })
-        }
+        2 => Ok(vec![vec![0, 1]]),
+        _ => Ok(Problem::new(eq)?.greedy()),
     }
 }
 
 /// Costs of the equation in one step and along the path, as a text of five lines.
-pub(super) fn report(eq: &Equation, text: &str, path: &[(usize, usize)]) -> Result<String> {
+pub(super) fn report(eq: &Equation, text: &str, path: &[Vec<usize>]) -> Result<String> {
     let p = Problem::new(eq)?;
     let all = p.inputs.iter().fold(0, |u, i| u | i);
     let naive = p.cost(all, p.output, p.inputs.len());
     let (mut list, mut steps) = (p.inputs.clone(), Vec::new());
-    for &(i, j) in path {
-        let (all, kept) = p.step(&list, i, j);
-        steps.push((all.count_ones(), p.cost(all, kept, 2)));
-        list.remove(j);
-        list.remove(i);
+    for at in path {
+        let (all, kept) = p.step(&list, at);
+        steps.push((all.count_ones(), p.cost(all, kept, at.len())));
+        for &k in at.iter().rev() {
+            list.remove(k);
+        }
         list.push(kept);
     }
     if steps.is_empty() {

@@ -167,7 +167,7 @@ pub fn eye(n: i64, m: i64, k: i64, dtype: Dtype, s: Stream) -> Result<Array> {
     if lengths_vary() {
         return Err(cannot_follow("eye"));
     }
-    if n <= 0 || m <= 0 {
+    if n < 0 || m < 0 {
         bail!(Value, "[eye] N and M must be positive integers, got {n} and {m}.");
     }
     astype(&band(equal, n, m, k, s)?, dtype, s)
@@ -178,8 +178,9 @@ pub fn identity(n: i64, dtype: Dtype, s: Stream) -> Result<Array> {
     eye(n, n, 0, dtype, s)
 }
 
-/// Ones at and below the k-th diagonal.
+/// Ones at and below the k-th diagonal of an (n, m) matrix; a negative size counts as zero.
 pub fn tri(n: i64, m: i64, k: i64, dtype: Dtype, s: Stream) -> Result<Array> {
+    let (n, m) = (n.max(0), m.max(0));
     astype(&band(greater_equal, n, m, k, s)?, dtype, s)
 }
 

@@ -291,12 +291,16 @@ pub fn einsum(text: &str, operands: &[Array], s: Stream) -> Result<Array> {
     for (array, labels) in operands.iter().zip(&eq.inputs) {
         terms.push(Operand::new(array, labels, &eq.sizes, s)?);
     }
-    for (i, j) in contraction::find(&eq)? {
-        let (i, j) = (i.min(j), i.max(j));
-        let b = terms.remove(j);
-        let a = terms.remove(i);
-        let rest: Vec<Label> = terms.iter().flat_map(|t| &t.labels).chain(&eq.output).copied().collect();
-        terms.push(contract(a, b, |l| rest.contains(&l), s)?);
+    for step in contraction::find(&eq)? {
+        let mut group: Vec<Operand> = step.iter().rev().map(|&i| terms.remove(i)).collect();
+        // INVARIANT: a step has operands, the first of them at the end of the group.
+        let mut whole = group.pop().expect("an operand");
+        while let Some(next) = group.pop() {
+            let others = terms.iter().chain(&group).flat_map(|t| &t.labels).chain(&eq.output);
+            let rest: Vec<Label> = others.copied().collect();
+            whole = contract(whole, next, |l| rest.contains(&l), s)?;
+        }
+        terms.push(whole);
     }
     // INVARIANT: a path leaves one operand.
     let last = terms.remove(0).summed(|l| eq.output.contains(&l), s)?;
@@ -309,9 +313,5 @@ pub fn einsum_path(text: &str, operands: &[Array]) -> Result<(Vec<Vec<usize>>, S
     let eq = Equation::parse("einsum_path", text, &shapes)?;
     let path = contraction::find(&eq)?;
     let report = contraction::report(&eq, text, &path)?;
-    let steps = match path.is_empty() {
-        true => vec![vec![0]],
-        false => path.into_iter().map(|(i, j)| vec![i, j]).collect(),
-    };
-    Ok((steps, report))
+    Ok((if path.is_empty() { vec![vec![0]] } else { path }, report))
 }

@@ -240,6 +240,10 @@ impl Primitive for Elementwise {
         Ok(Some(vec![total]))
     }
 
+    fn zero_tangent_like_inputs(&self, _: &[Array]) -> bool {
+        self.0.row().rule == TypeRule::Bool
+    }
+
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
         let args = batching::aligned(r)?;
         let args: Vec<&Array> = args.iter().collect();

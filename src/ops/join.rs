@@ -3,7 +3,7 @@
 
 use super::batching::{batched, spread};
 use super::composite;
-use super::create::full;
+use super::create::{full, zeros};
 use super::elementwise::astype;
 use super::slice_update::slice_update;
 use super::support::*;
@@ -45,6 +45,20 @@ pub enum PadMode {
 impl PadMode {
     /// In the order of their numbers.
     pub const ALL: [PadMode; 4] = [PadMode::Constant, PadMode::Edge, PadMode::Reflect, PadMode::Symmetric];
+
+    /// The mode of a name.
+    pub fn named(name: &str) -> Option<PadMode> {
+        PadMode::ALL.into_iter().find(|m| m.name() == name)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            PadMode::Constant => "constant",
+            PadMode::Edge => "edge",
+            PadMode::Reflect => "reflect",
+            PadMode::Symmetric => "symmetric",
+        }
+    }
 }
 
 impl Concatenate {
@@ -302,10 +316,16 @@ fn pad_axis(a: &Array, ax: usize, before: i64, after: i64, mode: PadMode, s: Str
     if before + after == 0 {
         return Ok(a.clone());
     }
-    let edge = i64::from(mode == PadMode::Reflect);
-    if n == 0 || (mode != PadMode::Edge && before.max(after) > n - edge) {
-        bail!(Value, "[pad] Padding ({before}, {after}) is larger than axis {ax} of size {n} allows.");
+    if n == 0 && mode == PadMode::Edge {
+        let mut shape = a.shape().to_vec();
+        shape[ax] = before + after;
+        return zeros(&shape, a.dtype(), s);
     }
+    if n == 0 {
+        bail!(Value, "[pad] Cannot pad empty axis {ax} using mode '{}'.", mode.name());
+    }
+    let mode = if n == 1 { PadMode::Edge } else { mode };
+    let edge = i64::from(mode == PadMode::Reflect);
     let part = |from: i64, to: i64, step: i64| {
         let (mut start, mut stop, mut steps) = (vec![0; a.ndim()], a.shape().to_vec(), vec![1; a.ndim()]);
         (start[ax], stop[ax], steps[ax]) = (from, to, step);
@@ -316,6 +336,19 @@ fn pad_axis(a: &Array, ax: usize, before: i64, after: i64, mode: PadMode, s: Str
         shape[ax] = k;
         broadcast_to(&x, &shape, s)
     };
+    if mode != PadMode::Edge && before.max(after) > n - edge {
+        // Both modes go on forth and back: one period, as often as it takes.
+        let back = part(n - 1 - edge, edge - 1, -1)?;
+        let period = concatenate(&[a.clone(), back], ax as i64, s)?;
+        let (length, start) = (2 * (n - edge), (-before).rem_euclid(2 * (n - edge)));
+        let wanted = before + n + after;
+        let mut times = vec![1; a.ndim()];
+        times[ax] = (start + wanted + length - 1) / length;
+        let long = tile(&period, &times, s)?;
+        let (mut from, mut to) = (vec![0; a.ndim()], long.shape().to_vec());
+        (from[ax], to[ax]) = (start, start + wanted);
+        return slice(&long, &from, &to, &vec![1; a.ndim()], s);
+    }
     let mut parts = Vec::new();
     if before > 0 {
         parts.push(match mode {
@@ -385,7 +418,8 @@ pub fn tile(a: &Array, reps: &[i64], s: Stream) -> Result<Array> {
     reshape(&x, &out, s)
 }
 
-/// Elements shifted along axes, wrapping around; over the flattened array when `axes` is `None`.
+/// Elements shifted along axes, wrapping around; over the flattened array by the sum of the shifts when `axes` is
+/// `None`. Shifts that no axis is left for do not count.
 pub fn roll(a: &Array, shift: &[i64], axes: Option<&[i64]>, s: Stream) -> Result<Array> {
     if let Some(out) = composite::one("roll", || vec![shift.into(), axes.into()], &[a], s)? {
         return Ok(out);
@@ -395,22 +429,22 @@ pub fn roll(a: &Array, shift: &[i64], axes: Option<&[i64]>, s: Stream) -> Result
         let total = shift.iter().sum();
         return reshape(&roll(&flat, &[total], Some(&[0]), s)?, a.shape(), s);
     };
-    if shift.len() != 1 && shift.len() != axes.len() {
+    if shift.len() < axes.len() {
         bail!(
             Value,
-            "[roll] At least one shift value per axis is required, got {} for {} axes.",
+            "[roll] At least one shift value per axis is required, {} provided for {} axes.",
             shift.len(),
             axes.len()
         );
     }
     let mut out = a.clone();
-    for (i, &axis) in axes.iter().enumerate() {
+    for (&axis, &k) in axes.iter().zip(shift) {
         let ax = normalize_axis("roll", axis, a.ndim())?;
         let n = a.shape()[ax];
         if n == 0 {
             continue;
         }
-        let k = shift[if shift.len() == 1 { 0 } else { i }].rem_euclid(n);
+        let k = k.rem_euclid(n);
         if k != 0 {
             let parts = split(&out, Split::Indices(&[n - k]), ax as i64, s)?;
             out = concatenate(&[parts[1].clone(), parts[0].clone()], ax as i64, s)?;

@@ -291,7 +291,8 @@ pub fn normal(
     Ok(x)
 }
 
-/// Integers in `[low, high)`.
+/// Integers in `[low, high)`: float32 draws between the bounds, cut to what the bounds are in `dtype`, for a draw may
+/// round to the upper one, and bounds may be fractions or outside the dtype.
 pub fn randint(
     low: &Array,
     high: &Array,
@@ -304,13 +305,16 @@ pub fn randint(
         bail!(Value, "[randint] randint only accepts integer dtypes and bool, got {dtype}.");
     }
     let u = uniform(low, high, shape, Dtype::F32, k, s)?;
-    astype(&maximum(&floor(&u, s)?, &astype(low, Dtype::F32, s)?, s)?, dtype, s)
+    let drawn = astype(&floor(&u, s)?, dtype, s)?;
+    let one = scalar_f64(1.0, if high.dtype() == Dtype::Bool { Dtype::I32 } else { high.dtype() })?;
+    let last = astype(&subtract(high, &one, s)?, dtype, s)?;
+    maximum(&minimum(&drawn, &last, s)?, &astype(low, dtype, s)?, s)
 }
 
 /// True with probability `p`.
 pub fn bernoulli(p: &Array, shape: &[i64], k: Option<&Array>, s: Stream) -> Result<Array> {
     if !p.dtype().is_float() {
-        bail!(Value, "[bernoulli] bernoulli probability `p` must be a float type, got {}.", p.dtype());
+        bail!(Value, "[bernoulli] bernoulli probability `p` must be a float type.");
     }
     let (zero, one) = (scalar_f64(0.0, Dtype::F32)?, scalar_f64(1.0, Dtype::F32)?);
     let u = uniform(&zero, &one, shape, Dtype::F32, k, s)?;

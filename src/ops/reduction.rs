@@ -28,8 +28,22 @@ struct ArgReduce {
 }
 
 struct Softmax;
+/// With `parts`, two numbers take the place of the axis: the maximum, which counts as a constant, and the logarithm of
+/// the sum of exponentials above it. Their sum may round the second away.
 struct LogSumExp {
     keepdims: bool,
+    parts: bool,
+}
+
+impl LogSumExp {
+    fn shape(&self, a: &Array) -> Shape {
+        let last = a.ndim() - 1;
+        let mut shape = drop_axes(a.shape(), &[last], self.keepdims || self.parts);
+        if self.parts {
+            shape[last] = 2;
+        }
+        shape
+    }
 }
 
 /// The same bytes seen with other dimensions; both shapes row-major.
@@ -110,6 +124,10 @@ impl Primitive for Reduce {
             }
             _ => None,
         })
+    }
+
+    fn zero_tangent_like_inputs(&self, inputs: &[Array]) -> bool {
+        matches!(self.op, ReduceOp::All | ReduceOp::Any) && inputs[0].dtype() == Dtype::Bool
     }
 
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
@@ -294,22 +312,22 @@ impl Primitive for LogSumExp {
     }
 
     fn params(&self) -> Option<Vec<Param>> {
-        params![self.keepdims]
+        params![self.keepdims, self.parts]
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
         let src = host_in(&inputs[0])?;
-        let last = inputs[0].ndim() - 1;
-        let dst = reshaped(host_out(&outputs[0])?, &drop_axes(inputs[0].shape(), &[last], false));
-        crate::cpu::softmax::logsumexp(&src, &dst)
+        let bare = LogSumExp { keepdims: false, ..*self }.shape(&inputs[0]);
+        let dst = reshaped(host_out(&outputs[0])?, &bare);
+        crate::cpu::softmax::logsumexp(&src, self.parts, &dst)
     }
 
     fn eval_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
         on_gpu!(stream, |enc| {
             let src = dev_in(enc, &inputs[0])?;
-            let last = inputs[0].ndim() - 1;
-            let dst = reshaped(dev_out(enc, &outputs[0])?, &drop_axes(inputs[0].shape(), &[last], false));
-            crate::vulkan::softmax::logsumexp(enc, &src, &dst)
+            let bare = LogSumExp { keepdims: false, ..*self }.shape(&inputs[0]);
+            let dst = reshaped(dev_out(enc, &outputs[0])?, &bare);
+            crate::vulkan::softmax::logsumexp(enc, &src, self.parts, &dst)
         })
     }
 
@@ -317,23 +335,49 @@ impl Primitive for LogSumExp {
         let &Vjp { primals, cotangents, stream: s, .. } = r;
         let x = &primals[0];
         let keep = drop_axes(x.shape(), &[x.ndim() - 1], true);
-        let cot = view::reshape(&cotangents[0], &keep, s)?;
+        let cot = match self.parts {
+            true => nth(&cotangents[0], 1, s)?,
+            false => view::reshape(&cotangents[0], &keep, s)?,
+        };
         Ok(vec![Some(multiply(&cot, &softmax(x, Some(&[-1]), true, s)?, s)?)])
     }
 
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
-        logsumexp(&front(r, 0)?, Some(&[-1]), self.keepdims, r.stream).map(batched)
+        log_sum_exp(&front(r, 0)?, LogSumExp { ..*self }, r.stream).map(batched)
     }
 
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
-        let last = inputs[0].ndim() - 1;
-        Ok(vec![drop_axes(inputs[0].shape(), &[last], self.keepdims)])
+        Ok(vec![self.shape(&inputs[0])])
     }
+}
+
+/// Element `i` of the last axis, which stays.
+fn nth(a: &Array, i: i64, s: Stream) -> Result<Array> {
+    let (mut start, mut stop) = (vec![0; a.ndim()], a.shape().to_vec());
+    let last = a.ndim() - 1;
+    (start[last], stop[last]) = (i, i + 1);
+    view::slice(a, &start, &stop, &vec![1; a.ndim()], s)
+}
+
+fn log_sum_exp(x: &Array, op: LogSumExp, s: Stream) -> Result<Array> {
+    Ok(Array::lazy(op.shape(x), x.dtype(), op, vec![x.clone()], s))
+}
+
+/// Over the last axis of a floating array the maximum, a constant to derivatives, and the logarithm of the sum of
+/// exponentials above it; both in place of the axis.
+pub(crate) fn logsumexp_parts(x: &Array, s: Stream) -> Result<(Array, Array)> {
+    let both = log_sum_exp(x, LogSumExp { keepdims: false, parts: true }, s)?;
+    let one = |i| view::squeeze(&nth(&both, i, s)?, Some(&[-1]), s);
+    Ok((stop(&one(0)?), one(1)?))
 }
 
 /// A stored logsumexp.
 pub(super) fn restore_logsumexp(c: &Stored) -> Result<Array> {
-    logsumexp(c.input_with_axes()?, Some(&[-1]), c.flag(0)?, c.stream)
+    let x = c.input_with_axes()?;
+    if !x.dtype().is_float() || x.size() == 0 {
+        bail!(Value, "[logsumexp] Cannot reduce {} of shape {}.", x.dtype(), show(x.shape()));
+    }
+    log_sum_exp(x, LogSumExp { keepdims: c.flag(0)?, parts: c.flag(1)? }, c.stream)
 }
 
 fn reduce_to(op: ReduceOp, a: &Array, axes: &[usize], shape: &[i64], s: Stream) -> Array {
@@ -515,8 +559,7 @@ pub fn logsumexp(a: &Array, axes: Option<&[i64]>, keepdims: bool, s: Stream) -> 
         bail!(Value, "[logsumexp] Received empty array of shape {}.", show(a.shape()));
     }
     if ax.len() == 1 && ax[0] + 1 == a.ndim() && dtype != Dtype::C64 {
-        let shape = drop_axes(a.shape(), &ax, keepdims);
-        return Ok(Array::lazy(shape, dtype, LogSumExp { keepdims }, vec![x], s));
+        return log_sum_exp(&x, LogSumExp { keepdims, parts: false }, s);
     }
     let m = stop(&max(&x, axes, true, s)?);
     // A row of infinities would give inf - inf.

@@ -347,6 +347,10 @@ impl Primitive for ViewOf {
         Ok(vec![broadcast_to(&inputs[0], &self.output_shapes(inputs)?[0], s)?])
     }
 
+    fn zero_tangent_like_inputs(&self, _: &[Array]) -> bool {
+        !matches!(self.0, Kind::Dtype)
+    }
+
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
         let (shape, s) = (r.shape(0), r.stream);
         if let Kind::Broadcast(Target::Inputs(kept)) = &self.0 {

@@ -213,7 +213,7 @@ fn multivariate_normal(
 
 /// Uniformly distributed integers in the half-open interval `[low, high)`.
 ///
-/// The bounds are converted to the dtype of the result. Where `high` is not above `low` the result is `low`.
+/// Draws are float32; the bounds are converted to the dtype of the result and hold whatever a draw rounds to. Where `high` is not above `low` the result is `low`.
 ///
 /// Args:
 ///     low (array | number): Lower bound, which broadcasts to `shape`.
@@ -252,7 +252,7 @@ fn randint(low: Like, high: Like, shape: Given<Seq>, dtype: Option<D>, key: Opti
 ///     array: bool, of shape `shape`.
 ///
 /// Raises:
-///     ValueError: if `p` is an array of another dtype or does not broadcast, or the key is no key.
+///     ValueError: if `p` is of another dtype or does not broadcast, or the key is no key.
 ///
 /// >>> mx.random.bernoulli(0.5, (3,)).shape
 /// (3,)
@@ -264,7 +264,7 @@ fn randint(low: Like, high: Like, shape: Given<Seq>, dtype: Option<D>, key: Opti
     text_signature = "(p=0.5, shape=None, key=None, stream=None)"
 )]
 fn bernoulli(p: Given<Bound<'_, PyAny>>, shape: Option<Seq>, key: Option<Arr>, stream: S) -> Out {
-    let p = weak(p.0, Dtype::F32)?.map_or_else(|| scalar_f64(0.5, Dtype::F32), Ok)?;
+    let p = p.0.map_or_else(|| Ok(scalar_f64(0.5, Dtype::F32)?), |p| to_array(&p, None))?;
     let shape: &[i64] = shape.as_ref().map_or(p.shape(), |s| &s.0);
     out(random::bernoulli(&p, shape, optional(&key), pick(stream)))
 }

@@ -687,12 +687,8 @@ fn pad(
     constant_values: Option<Bound<'_, PyAny>>,
     stream: S,
 ) -> Out {
-    let mode = match mode {
-        "constant" => PadMode::Constant,
-        "edge" => PadMode::Edge,
-        "reflect" => PadMode::Reflect,
-        "symmetric" => PadMode::Symmetric,
-        _ => return Err(PyValueError::new_err(format!("[pad] Invalid padding mode ({mode}) passed to pad"))),
+    let Some(mode) = PadMode::named(mode) else {
+        return Err(PyValueError::new_err(format!("[pad] Invalid padding mode ({mode}) passed to pad")));
     };
     let value = match constant_values {
         Some(v) => to_array(&v, Some(a.0.dtype()))?,
@@ -765,6 +761,7 @@ fn tile(a: Arr, reps: Ints, stream: S) -> Out {
 ///
 /// Raises:
 ///     IndexError: if an axis is out of range.
+///     ValueError: if there are fewer shifts than axes.
 ///
 /// >>> mx.roll(mx.array([1, 2, 3]), 1)
 /// array([3, 1, 2], dtype=int32)
@@ -774,7 +771,14 @@ fn tile(a: Arr, reps: Ints, stream: S) -> Out {
 #[pyfunction]
 #[pyo3(signature = (a, /, shift, axis=None, *, stream=None))]
 fn roll(a: Arr, shift: Ints, axis: Option<Ints>, stream: S) -> Out {
-    out(ops::roll(&a.0, &shift.list, axis.as_ref().map(|x| &x.list[..]), pick(stream)))
+    let s = pick(stream);
+    let Some(axis) = axis else { return out(ops::roll(&a.0, &shift.list, None, s)) };
+    let shifts = match (shift.single, axis.single) {
+        (true, _) => vec![shift.list[0]; axis.list.len()],
+        (false, true) => vec![shift.list.iter().sum()],
+        (false, false) => shift.list.to_vec(),
+    };
+    out(ops::roll(&a.0, &shifts, Some(&axis.list), s))
 }
 
 /// The elements in reverse order along one axis, several, or all.

@@ -10,7 +10,7 @@ use crate::bail;
 use crate::core::array::{Node, Tracing};
 use crate::core::layout::show;
 use crate::core::primitive::Rule;
-use crate::core::{Array, Derivatives, Jvp, Primitive, Result, Vjp};
+use crate::core::{Array, Derivatives, Dtype, Jvp, Primitive, Result, Vjp};
 use crate::ops;
 
 /// A function from arrays to arrays.
@@ -189,7 +189,7 @@ pub fn jvp(f: Function, primals: &[Array], tangents: &[Array]) -> Result<(Vec<Ar
     let _recording = Tracing::new();
     let sources = tracers(primals);
     let outputs = f(&sources)?;
-    let (tape, _) = recorded(&outputs, &sources);
+    let (tape, varying) = recorded(&outputs, &sources);
     let mut tans: IdMap<Array> = sources.iter().map(Array::id).zip(tangents.iter().cloned()).collect();
     let wanted = needed(tape.iter().map(|(a, n)| (a, n)), &outputs, Rule::Jvp);
     for (array, node) in tape.into_iter().filter(|(a, _)| wanted.contains(&a.id())) {
@@ -217,7 +217,7 @@ pub fn jvp(f: Function, primals: &[Array], tangents: &[Array]) -> Result<(Vec<Ar
         .iter()
         .map(|o| match tans.get(&o.id()) {
             Some(t) => Ok(t.clone()),
-            None => ops::zeros_like(o, stream_of(o)),
+            None => ops::astype(&ops::zeros_like(o, stream_of(o))?, zero_dtype(o, &varying), stream_of(o)),
         })
         .collect::<Result<Vec<_>>>()?;
     Ok((outputs, out_tangents))
@@ -229,6 +229,21 @@ pub(super) fn tangents_of(primitive: &dyn Primitive, r: &Jvp) -> Result<Derivati
         Some(t) => Ok(t),
         None => transposed_vjp(primitive, r),
     }
+}
+
+/// The dtype of an output's tangent where that is zero: of comparisons, and of what only moves or gathers their results,
+/// that of the numbers which they compare, if any of these varies.
+fn zero_dtype(output: &Array, varying: &IdSet) -> Dtype {
+    let (mut stack, mut seen) = (vec![output.clone()], HashSet::new());
+    let (mut dtype, mut varies) = (None, false);
+    while let Some(a) = stack.pop() {
+        varies |= varying.contains(&a.id());
+        match a.node().filter(|n| n.primitive.zero_tangent_like_inputs(&n.inputs)) {
+            Some(n) => stack.extend(n.inputs.iter().filter(|i| seen.insert(i.id())).cloned()),
+            None => dtype = Some(dtype.map_or(a.dtype(), |d: Dtype| d.promote(a.dtype()))),
+        }
+    }
+    dtype.filter(|_| varies).unwrap_or(output.dtype())
 }
 
 /// A vjp is linear in its cotangent; transposing that linear map gives the jvp.

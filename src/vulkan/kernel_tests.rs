@@ -498,7 +498,7 @@ fn softmax_and_logsumexp_of_short_and_long_rows() {
             });
             let lse = gpu(d, lead, |enc, out| {
                 let src = h.view(enc)?;
-                softmax::logsumexp(enc, &src, out)
+                softmax::logsumexp(enc, &src, false, out)
             });
             for (r, row) in h.elements().chunks(n).enumerate() {
                 let m = row.iter().fold(f64::NEG_INFINITY, |m, v| m.max(v.0));

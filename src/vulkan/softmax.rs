@@ -10,10 +10,28 @@ use crate::core::env::disabled;
 use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
 
+/// What is stored: every element's share, or one or two numbers for a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Form {
+    Softmax,
+    LogSumExp,
+    Parts,
+}
+
+impl Form {
+    fn name(self) -> &'static str {
+        match self {
+            Form::Softmax => "softmax",
+            Form::LogSumExp => "logsumexp",
+            Form::Parts => "logsumexp_parts",
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
     dtype: Dtype,
-    lse: bool,
+    form: Form,
     wide: bool,
     /// Vectors a lane holds in registers; 0 walks the row in a loop.
     vectors: u32,
@@ -24,7 +42,7 @@ struct Key {
 impl KernelKey for Key {
     fn name(&self) -> String {
         let class = if self.vectors == 0 { "loop" } else { "registers" };
-        format!("{}_{class}_{}", if self.lse { "logsumexp" } else { "softmax" }, self.dtype)
+        format!("{}_{class}_{}", self.form.name(), self.dtype)
     }
 
     fn module(&self, f: &Features) -> Module {
@@ -33,7 +51,8 @@ impl KernelKey for Key {
         operand(&mut d, "B", self.dtype);
         define(&mut d, "MODE", u32::from(self.vectors == 0));
         define(&mut d, "NV", self.vectors.max(1));
-        let flags = [(self.lse, "LSE"), (self.wide, "VEC"), (shuffles(f), "SG")];
+        let (lse, parts) = (self.form != Form::Softmax, self.form == Form::Parts);
+        let flags = [(lse, "LSE"), (parts, "PARTS"), (self.wide, "VEC"), (shuffles(f), "SG")];
         flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
         let spec = vec![self.group, self.lanes];
         Module {
@@ -48,16 +67,17 @@ impl KernelKey for Key {
 
 /// Softmax over the last axis; `dst` is contiguous, of the same shape and dtype (float16, bfloat16, float32).
 pub fn softmax(enc: &mut CommandEncoder, src: &DeviceView, dst: &DeviceView) -> Result<()> {
-    run(enc, src, dst, false)
+    run(enc, src, dst, Form::Softmax)
 }
 
-/// Log of the sum of exponentials over the last axis; `dst` is contiguous, without that axis.
-pub fn logsumexp(enc: &mut CommandEncoder, src: &DeviceView, dst: &DeviceView) -> Result<()> {
-    run(enc, src, dst, true)
+/// Log of the sum of exponentials over the last axis; `dst` is contiguous, without that axis. With `parts` it has two
+/// elements there: the maximum, and the logarithm of the sum of exponentials above it.
+pub fn logsumexp(enc: &mut CommandEncoder, src: &DeviceView, parts: bool, dst: &DeviceView) -> Result<()> {
+    run(enc, src, dst, if parts { Form::Parts } else { Form::LogSumExp })
 }
 
-fn run(enc: &mut CommandEncoder, src: &DeviceView, dst: &DeviceView, lse: bool) -> Result<()> {
-    let op = if lse { "logsumexp" } else { "softmax" };
+fn run(enc: &mut CommandEncoder, src: &DeviceView, dst: &DeviceView, form: Form) -> Result<()> {
+    let (op, lse) = (form.name(), form != Form::Softmax);
     if !matches!(src.dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32) || src.dtype != dst.dtype {
         bail!(Value, "[{op}] Expected float16, bfloat16 or float32, got {} into {}.", src.dtype, dst.dtype);
     }
@@ -90,7 +110,7 @@ fn run(enc: &mut CommandEncoder, src: &DeviceView, dst: &DeviceView, lse: bool) 
     // A long row gets the largest workgroup that there is.
     let most = enc.device().features().max_workgroup_invocations.clamp(WG, 1024);
     let (group, lanes) = if vectors == 0 { (most, most) } else { (WG, lanes as u32) };
-    let key = Key { dtype: src.dtype, lse, wide, vectors, lanes, group };
+    let key = Key { dtype: src.dtype, form, wide, vectors, lanes, group };
     let params = dims(enc, &kept)?;
     let push = Push::default().u64s(&[src.ptr, dst.ptr, params]).i64s(&[stride]);
     let push = push.u32s(&[rows as u32, n as u32, kept.len() as u32]);

@@ -42,6 +42,9 @@ def _weighted(loss: mx.array, weights: mx.array | None) -> mx.array:
     return loss * weights
 
 
+_WITH_KERNEL = (mx.float32, mx.float16, mx.bfloat16)
+
+
 def cross_entropy(
     logits: mx.array,
     targets: mx.array,
@@ -84,6 +87,12 @@ def cross_entropy(
             f"[cross_entropy] Targets shape {targets.shape} does not match logits shape "
             f"{logits.shape}."
         )
+    indices = not probabilities and mx.issubdtype(targets.dtype, mx.integer)
+    if indices and label_smoothing == 0 and logits.dtype in _WITH_KERNEL:
+        loss = mx.fast.cross_entropy(mx.moveaxis(logits, axis, -1), targets).astype(logits.dtype)
+        return _reduce(_weighted(loss, weights), reduction)
+    # Less the maximum first: beside a large one the normaliser would be rounded away.
+    logits = logits - mx.stop_gradient(mx.max(logits, axis=axis, keepdims=True))
     if probabilities:
         score = mx.sum(logits * targets, axis=axis)
     else:

@@ -826,18 +826,32 @@ def clip_grad_norm(grads: Any, max_norm: float) -> tuple[Any, mx.array]:
 
     Args:
         grads (any): A tree of arrays.
-        max_norm (float): The largest norm of all of them together.
+        max_norm (float): The largest norm of all of them together, not negative.
 
     Returns:
-        tuple of (any, array): The scaled gradients and their norm before.
+        tuple of (any, array): The scaled gradients, integers among them as float32, and their
+        norm before.
+
+    Raises:
+        ValueError: if ``max_norm`` is negative.
 
     >>> import mlx.core as mx, mlx.optimizers as optim
     >>> optim.clip_grad_norm({"w": mx.array([3.0, 4.0])}, 10.0)[1]
     array(5, dtype=float32)
     """
-    total = tree_reduce(
-        lambda sums, g: sums + g.astype(mx.float32).square().sum(), grads, mx.array(0.0)
-    )
-    norm = mx.sqrt(total)
+    if max_norm < 0:
+        raise ValueError(f"max_norm should be >=0, {max_norm} was provided instead")
+
+    def squares(g: mx.array) -> mx.array:
+        # Squares of halves and integers may overflow, their sums lose digits.
+        return (g if g.dtype in (mx.float64, mx.complex64) else g.astype(mx.float32)).square().sum()
+
+    def scaled(g: mx.array) -> mx.array:
+        # In float32, and rounded once.
+        clipped = g * factor
+        return clipped.astype(g.dtype) if mx.issubdtype(g.dtype, mx.floating) else clipped
+
+    norm = mx.sqrt(tree_reduce(lambda total, g: total + squares(g), grads, mx.array(0.0)))
     factor = mx.minimum(max_norm / (norm + 1e-6), 1.0)
-    return tree_map(lambda g: g * factor.astype(g.dtype), grads), norm
+    floats = {g.dtype for _, g in tree_flatten(grads) if mx.issubdtype(g.dtype, mx.floating)}
+    return tree_map(scaled, grads), norm.astype(mx.bfloat16) if floats == {mx.bfloat16} else norm

@@ -3,10 +3,11 @@
 use crate::bail;
 use crate::core::layout::show;
 use crate::core::{Array, Dtype, Result, Stream};
+use crate::ops::reduction::logsumexp_parts;
 use crate::ops::support::*;
-use crate::ops::{astype, expand_dims, logsumexp, squeeze, subtract, take_along_axis};
+use crate::ops::{astype, expand_dims, squeeze, subtract, take_along_axis};
 
-/// `logsumexp(logits) - logits[target]` over the last axis; float32, of the shape of `targets`.
+/// `logsumexp(logits) - logits[target]` over the last axis, both less the maximum; float32, of the shape of `targets`.
 ///
 /// # Errors
 /// Value error for logits that are not real floating, targets that are no integers, and shapes that do not match.
@@ -32,8 +33,11 @@ pub fn cross_entropy(logits: &Array, targets: &Array, s: Stream) -> Result<Array
     refuse_f64(OP, std::slice::from_ref(logits), s)?;
     let wide = if logits.dtype() == Dtype::F64 { Dtype::F64 } else { Dtype::F32 };
     let x = astype(logits, wide, s)?;
-    let total = logsumexp(&x, Some(&[-1]), false, s)?;
+    if x.size() == 0 {
+        bail!(Value, "[{OP}] Received empty logits of shape {}.", show(logits.shape()));
+    }
+    let (top, above) = logsumexp_parts(&x, s)?;
     let score = take_along_axis(logits, &expand_dims(targets, &[-1], s)?, Some(-1), s)?;
     let score = astype(&squeeze(&score, Some(&[-1]), s)?, wide, s)?;
-    astype(&subtract(&total, &score, s)?, Dtype::F32, s)
+    astype(&subtract(&above, &subtract(&score, &top, s)?, s)?, Dtype::F32, s)
 }

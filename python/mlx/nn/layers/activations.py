@@ -53,6 +53,15 @@ def _prelu(x: mx.array, alpha: mx.array) -> mx.array:
 
 
 @_fused
+def _log_softmax(x: mx.array, axis: int) -> mx.array:
+    # Less the maximum first: beside a large one the normaliser would be rounded away.
+    shifted = x - mx.stop_gradient(mx.max(x, axis=axis, keepdims=True))
+    wide = shifted.astype(mx.float32) if x.dtype in (mx.float16, mx.bfloat16) else shifted
+    normaliser = mx.log(mx.sum(mx.exp(wide), axis=axis, keepdims=True))
+    return (wide - normaliser).astype(x.dtype) if wide is not shifted else wide - normaliser
+
+
+@_fused
 def _silu(x: mx.array) -> mx.array:
     return x * mx.sigmoid(x)
 
@@ -223,7 +232,7 @@ def log_softmax(x: mx.array, axis: int = -1) -> mx.array:
     >>> log_softmax(mx.array([0.0, 0.0])).exp()
     array([0.5, 0.5], dtype=float32)
     """
-    return x - mx.logsumexp(x, axis=axis, keepdims=True)
+    return _log_softmax(x, axis)
 
 
 def softmax(x: mx.array, axis: int = -1) -> mx.array:

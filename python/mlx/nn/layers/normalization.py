@@ -44,10 +44,10 @@ class InstanceNorm(Module):
                 "[InstanceNorm] expects inputs with at least 3 dimensions (N, ..., C) but the "
                 f"input has {x.ndim} dimensions"
             )
-        axes = tuple(range(1, x.ndim - 1))
-        mean = mx.mean(x, axis=axes, keepdims=True)
-        var = mx.var(x, axis=axes, keepdims=True)
-        y = (x - mean) * mx.rsqrt(var + self.eps)
+        # Channels before positions: what layer_norm does to the last axis, in float32.
+        positions = mx.flatten(mx.moveaxis(x, -1, 1), 2, -1)
+        y = mx.fast.layer_norm(positions, None, None, self.eps)
+        y = mx.moveaxis(mx.unflatten(y, -1, x.shape[1:-1]), 1, -1)
         return self.weight * y + self.bias if "weight" in self else y
 
 
