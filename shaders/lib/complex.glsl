@@ -23,6 +23,10 @@ vec2 c_div_finite(vec2 a, vec2 b) {
   return vec2(m_div(n.x, d), m_div(n.y, d));
 }
 float c_boxed(float x) { return m_signed(m_isinf(x) ? 1.0 : 0.0, x); }
+// An infinity times x. Compilers take products with constant zeros for zero.
+float c_scaled(float top, float x) {
+  return m_abs(x) > 0.0 ? m_from_bits(m_bits(top) ^ (m_bits(x) & 0x80000000u)) : M_NAN;
+}
 vec2 c_times_conj(float f, vec2 a, vec2 b) {
   precise vec2 r = vec2(f * (a.x * b.x + a.y * b.y), f * (a.y * b.x - a.x * b.y));
   return r;
@@ -34,8 +38,8 @@ vec2 c_div(vec2 a, vec2 b) {
   if (!m_isnan(q.x) || !m_isnan(q.y)) return q;
   bool whole_a = m_isfinite(a.x) && m_isfinite(a.y), whole_b = m_isfinite(b.x) && m_isfinite(b.y);
   if (b == vec2(0.0) && !(m_isnan(a.x) && m_isnan(a.y))) {
-    precise vec2 r = m_signed(M_INF, b.x) * a;
-    return r;
+    float top = m_signed(M_INF, b.x);
+    return vec2(c_scaled(top, a.x), c_scaled(top, a.y));
   }
   if ((m_isinf(a.x) || m_isinf(a.y)) && whole_b)
     return c_times_conj(M_INF, vec2(c_boxed(a.x), c_boxed(a.y)), b);
