@@ -27,7 +27,9 @@ fn wrap(text: &str, first: usize, indent: usize) -> String {
 /// What a row takes, behind "any shape".
 fn accepted(rule: TypeRule) -> &'static str {
     match rule {
-        TypeRule::Same | TypeRule::Bool | TypeRule::Real | TypeRule::Select => "every dtype",
+        TypeRule::Same | TypeRule::Bool | TypeRule::Predicate | TypeRule::Real | TypeRule::Select => {
+            "every dtype"
+        }
         TypeRule::NotBool => "every dtype but bool",
         TypeRule::NotComplex => "every dtype but complex64",
         TypeRule::Float => "every dtype, integers and bool in float32",
@@ -47,7 +49,7 @@ fn result(rule: TypeRule, common: &str) -> String {
             common.to_string()
         }
         TypeRule::Float | TypeRule::FloatNotComplex => format!("{common}, or float32 for integers and bool"),
-        TypeRule::Bool | TypeRule::Logical => "bool".to_string(),
+        TypeRule::Bool | TypeRule::Predicate | TypeRule::Logical => "bool".to_string(),
         TypeRule::Real => format!("{common}, or float32 for complex64"),
         TypeRule::Shift => format!("{common}, or uint8 for bool"),
         TypeRule::ToFloat8 => "uint8".to_string(),
@@ -90,6 +92,7 @@ fn errors(row: &Row) -> Vec<String> {
         TypeRule::Same
         | TypeRule::Float
         | TypeRule::Bool
+        | TypeRule::Predicate
         | TypeRule::Logical
         | TypeRule::Real
         | TypeRule::Select
