@@ -5658,6 +5658,7 @@ def roll(a: array, /, shift: int | Sequence[int], axis: int | Sequence[int] | No
 
     Raises:
         IndexError: if an axis is out of range.
+        ValueError: if there are fewer shifts than axes.
 
     >>> mx.roll(mx.array([1, 2, 3]), 1)
     array([3, 1, 2], dtype=int32)
@@ -6501,7 +6502,7 @@ def tanh(a: _ArrayLike, /, *, stream: _StreamOrDevice = ...) -> array:
 
     The result keeps its precision near zero; infinities give -1 and 1.
 
-    Derivative: `1 - y * y`, where `y` is the result.
+    Derivative: `square(1 / cosh(a))`.
 
     Args:
         a (array | number): Elements of any shape: every dtype, integers and bool in float32.

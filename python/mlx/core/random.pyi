@@ -35,7 +35,7 @@ def bernoulli(p: _ArrayLike = ..., shape: Sequence[int] | None = ..., key: array
         array: bool, of shape `shape`.
 
     Raises:
-        ValueError: if `p` is an array of another dtype or does not broadcast, or the key is no key.
+        ValueError: if `p` is of another dtype or does not broadcast, or the key is no key.
 
     >>> mx.random.bernoulli(0.5, (3,)).shape
     (3,)
@@ -206,7 +206,7 @@ def permutation(x: int | array, axis: int = ..., key: array | None = ..., stream
 def randint(low: _ArrayLike, high: _ArrayLike, shape: Sequence[int] = ..., dtype: Dtype | None = ..., key: array | None = ..., stream: _StreamOrDevice = ...) -> array:
     """Uniformly distributed integers in the half-open interval `[low, high)`.
 
-    The bounds are converted to the dtype of the result. Where `high` is not above `low` the result is `low`.
+    Draws are float32; the bounds are converted to the dtype of the result and hold whatever a draw rounds to. Where `high` is not above `low` the result is `low`.
 
     Args:
         low (array | number): Lower bound, which broadcasts to `shape`.
