@@ -146,7 +146,7 @@ ERRORS = {
     "slice step": (lambda: a()[::0], ValueError, "step"),
     "integer": (lambda: a()[2], IndexError, "out of bounds"),
     "negative integer": (lambda: a()[0, -4], IndexError, "out of bounds"),
-    "huge integer": (lambda: a()[1 << 70], IndexError, "out of bounds"),
+    "huge integer": (lambda: a()[1 << 70], ValueError, "32-bit"),
     "nothing to take": (lambda: mx.zeros((0, 3))[mx.array([0])], ValueError, "length 0"),
     "take floats": (lambda: mx.take(a(), mx.array([0.5])), ValueError, "ntegral"),
     "take bools": (lambda: mx.take(a(), mx.array([True])), ValueError, "Boolean"),

@@ -195,3 +195,171 @@ def test_vmap_equals_a_loop(name, rng):
                 ran += 1
     assert ran == 11
     h.works()
+
+
+TAKE, ALONG, PUT = "\\[gather\\]", "\\[gather_axis\\]", "\\[scatter_axis\\]"
+SCATTER, SLICE = "\\[scatter\\]", "DynamicSlice::vjp"
+ARGS = {"x": mx.arange(4.0), "i": mx.array([1, 3]), "u": mx.array([2.0, 5.0]), "at": mx.array([1])}
+
+
+def set_at(x, i, u):
+    x = x + 0
+    x[i] = u
+    return x
+
+
+def on_quantised(w, i):
+    parts = mx.quantize(mx.ones((4, 32, 64)))
+    return mx.gather_qmm(mx.ones((4, 1, 2, 64)), *parts, None, i.reshape(1, 2)) * w.sum()
+
+
+# name: function, names of its arguments, exceptions of vjp and jvp (None: it has a derivative)
+INDEXED = {
+    "take": (mx.take, "x i", (ValueError, TAKE), (ValueError, TAKE)),
+    "take axis": (lambda x, i: mx.take(x, i, 0), "x i", (ValueError, TAKE), (ValueError, TAKE)),
+    "get": (lambda x, i: x[i], "x i", (ValueError, TAKE), (ValueError, TAKE)),
+    "get pair": (
+        lambda x, i: x.reshape(2, 2)[..., i - 2],
+        "x i",
+        (ValueError, TAKE),
+        (ValueError, TAKE),
+    ),
+    "along": (
+        lambda x, i: mx.take_along_axis(x, i, 0),
+        "x i",
+        (ValueError, ALONG),
+        (ValueError, ALONG),
+    ),
+    "put": (
+        lambda x, i, u: mx.put_along_axis(x, i, u, 0),
+        "x i u",
+        (ValueError, PUT),
+        (ValueError, PUT),
+    ),
+    "set": (set_at, "x i u", (ValueError, SCATTER), (ValueError, SCATTER)),
+    "add": (lambda x, i, u: x.at[i].add(u), "x i u", (ValueError, SCATTER), (ValueError, SCATTER)),
+    "max": (
+        lambda x, i, u: x.at[i].maximum(u),
+        "x i u",
+        (ValueError, SCATTER),
+        (ValueError, SCATTER),
+    ),
+    "slice": (lambda x, at: mx.slice(x, at, (0,), (2,)), "x at", (ValueError, SLICE), None),
+    "slice_update": (
+        lambda x, u, at: mx.slice_update(x, u, at, (0,)),
+        "x u at",
+        (ValueError, "DynamicSliceUpdate::vjp"),
+        (ValueError, "DynamicSliceUpdate::jvp"),
+    ),
+    "gather_mm": (
+        lambda x, i: mx.gather_mm(
+            mx.ones((4, 2, 2)), x.reshape(4, 1, 1) * mx.ones((2, 2)), None, i
+        ),
+        "x i",
+        (ValueError, "\\[GatherMM\\]"),
+        (ValueError, "\\[GatherMM\\]"),
+    ),
+    "gather_qmm": (on_quantised, "x i", (RuntimeError, "GatherQMM"), (RuntimeError, "GatherQMM")),
+}
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_indices_have_no_derivative(name):
+    f, names, back, forward = INDEXED[name]
+    given = [ARGS[n] for n in names.split()]
+    if name == "gather_mm":
+        given[1] = mx.array([0, 1, 2, 3])
+    out = f(*given)
+    # What is differentiated may depend on anything else.
+    kept = [n in ("i", "at") for n in names.split()]
+
+    def stopped(*args):
+        stop = mx.stop_gradient
+        return f(*[stop(a) if k else a for a, k in zip(args, kept, strict=True)])
+
+    for error, call in (
+        (back, lambda f: mx.vjp(f, given, [mx.ones_like(out)])),
+        (forward, lambda f: mx.jvp(f, given, [mx.ones_like(a) for a in given])),
+    ):
+        mx.eval(call(stopped))
+        if error is None:
+            mx.eval(call(f))
+            continue
+        with pytest.raises(error[0], match=error[1]):
+            call(f)
+
+
+def test_indices_that_follow_from_what_is_differentiated():
+    x = mx.array([3.0, 1.0, 2.0, 0.0])
+    stop = mx.stop_gradient
+    wrong = {
+        "argmax": lambda x: x[mx.argmax(x)],
+        "argsort": lambda x: x[mx.argsort(x)].sum(),
+        "of a constant": lambda x: mx.arange(4.0)[mx.argmax(x)],
+        "cast": lambda x: mx.take(mx.arange(4.0), x.astype(mx.int32)).sum(),
+        "compared": lambda x: mx.take(x, (x > 1).astype(mx.int32)).sum(),
+        "no derivative after it": lambda x: (x[mx.argmin(x)] > 0).astype(mx.float32),
+        "drawn": lambda x: mx.take(x, mx.random.categorical(x)),
+        "compiled": mx.compile(lambda x: mx.take(x, mx.argmax(x))),
+        "checkpointed": mx.checkpoint(lambda x: mx.take(x, mx.argmax(x))),
+        "batched": lambda x: mx.vmap(lambda v: mx.take(v, mx.argmax(v)))(x[None]).sum(),
+        "set": lambda x: mx.zeros(4).at[x.astype(mx.int32)].add(1.0).sum(),
+    }
+    for f in wrong.values():
+        with pytest.raises(ValueError, match="with respect to indices"):
+            mx.grad(f)(x)
+        with pytest.raises(ValueError, match="with respect to indices"):
+            mx.jvp(f, [x], [mx.ones(4)])
+        with pytest.raises(ValueError, match="with respect to indices"):
+            mx.compile(mx.grad(f))(x)
+    right = {
+        "stopped": (lambda x: x[stop(mx.argmax(x))], [1, 0, 0, 0]),
+        "stopped before": (lambda x: x[mx.argmax(stop(x))] * 2, [2, 0, 0, 0]),
+        "stopped after": (lambda x: stop(x[mx.argmax(x)]) * x[1], [0, 3, 0, 0]),
+        "beside": (lambda x: mx.arange(4.0)[mx.array([2])].sum() * x[0], [2, 0, 0, 0]),
+        "shape only": (lambda x: mx.take(x, mx.zeros_like(x).astype(mx.int32)).sum(), [4, 0, 0, 0]),
+        "mask": (lambda x: assigned(x > 1)(x, 7.0).sum(), [0, 1, 0, 1]),
+        "top": (lambda x: mx.topk(x, 2).sum(), [1, 0, 1, 0]),
+    }
+    for name, (f, want) in right.items():
+        assert mx.grad(f)(x).tolist() == want, name
+        tangent = mx.jvp(f, [x], [mx.array([1.0, 10.0, 100.0, 1000.0])])[1][0].item()
+        assert tangent == np.dot(want, [1, 10, 100, 1000]), name
+    # Only the first value is differentiated.
+    value, g = mx.value_and_grad(lambda x: (x.sum(), x[mx.argmax(x)]))(x)
+    assert value[1].item() == 3 and g.tolist() == [1] * 4
+
+
+def test_second_derivatives_of_what_sorts():
+    x = mx.array([3.0, 1.0, 2.0, 0.5])
+    for f in (lambda v: mx.sort(v), lambda v: mx.partition(v, 1), lambda v: mx.topk(v, 4)):
+        twice = mx.grad(lambda w, f=f: mx.grad(lambda v: (f(v) ** 3).sum())(w).sum())(x)
+        np.testing.assert_allclose(np.array(twice), 6 * np.array(x), rtol=1e-6)
+
+
+def test_experts_chosen_by_score_train():
+    # A mixture of experts as language models have it: scores choose, and weigh what was chosen.
+    w, x = (
+        mx.random.normal((8, 4, 6), key=mx.random.key(0)),
+        mx.random.normal((5, 6), key=mx.random.key(1)),
+    )
+    gate = mx.random.normal((6, 8), key=mx.random.key(2))
+
+    def loss(gate, w, stop):
+        scores = mx.softmax(x @ gate, axis=-1)
+        chosen = mx.argpartition(scores, kth=-2, axis=-1)[..., -2:]
+        chosen = mx.stop_gradient(chosen) if stop else chosen
+        weights = mx.take_along_axis(scores, chosen, -1)
+        each = mx.gather_mm(x[:, None, None, :], w.swapaxes(-1, -2), None, chosen).squeeze(-2)
+        return (each * weights[..., None]).sum()
+
+    with pytest.raises(ValueError, match="stop_gradient"):
+        mx.grad(loss)(gate, w, False)
+    got = mx.grad(loss, argnums=(0, 1))(gate, w, True)
+    step = 1e-2
+    for k, (g, a) in enumerate(zip(got, (gate, w), strict=True)):
+        d = mx.random.normal(a.shape, key=mx.random.key(3))
+        up, down = [gate, w], [gate, w]
+        up[k], down[k] = a + step * d, a - step * d
+        want = (loss(*up, True) - loss(*down, True)).item() / (2 * step)
+        assert (g * d).sum().item() == pytest.approx(want, rel=2e-2)

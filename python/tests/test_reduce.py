@@ -229,3 +229,52 @@ def test_arg_reductions_of_the_lowest_and_highest_value():
             low, high = (np.full((2, n), v, dtype) for v in (info.min, info.max))
             assert mx.argmax(mx.array(low), axis=1).tolist() == [0, 0], (dtype, n)
             assert mx.argmin(mx.array(high), axis=1).tolist() == [0, 0], (dtype, n)
+
+
+SHAPES = [(2, 3), (0,), (2, 0), (0, 2), (0, 0), (0, 3, 0), (2, 0, 3)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_reductions_over_axes_of_length_zero(shape):
+    """As MLX: max and min refuse whatever is left, argmax, argmin and logsumexp any empty array."""
+    a = mx.zeros(shape)
+    axes = [None, *range(-len(shape), len(shape)), tuple(range(len(shape))), (0,)]
+    for axis in axes:
+        over = range(len(shape)) if axis is None else axis if isinstance(axis, tuple) else [axis]
+        empty = any(shape[i] == 0 for i in over)
+        left = tuple(n for i, n in enumerate(shape) if i not in [k % len(shape) for k in over])
+        for name in ("max", "min", "minmax"):
+            f = getattr(mx, name)
+            if empty:
+                which = min(i % len(shape) for i in over if shape[i] == 0)
+                word = "min" if name == "minmax" else name
+                text = f"{word} reduce over axis {which} with size 0"
+                with pytest.raises(ValueError, match=text):
+                    f(a, axis)
+            else:
+                out = f(a, axis)
+                assert (out[0] if name == "minmax" else out).shape == left
+        for name in ("sum", "prod", "all", "any", "mean", "var", "std", "count_nonzero"):
+            assert getattr(mx, name)(a, axis).shape == left, name
+        if empty:
+            with pytest.raises(ValueError, match="empty axis"):
+                mx.median(a, axis)
+        if a.size == 0:
+            with pytest.raises(ValueError, match="empty array"):
+                mx.logsumexp(a, axis)
+        if not isinstance(axis, tuple):
+            for name in ("argmax", "argmin"):
+                if a.size == 0:
+                    with pytest.raises(ValueError, match="zero size array"):
+                        getattr(mx, name)(a, axis)
+            for name in (
+                "cumsum",
+                "cumprod",
+                "cummax",
+                "cummin",
+                "logcumsumexp",
+                "sort",
+                "argsort",
+            ):
+                want = shape if axis is not None else (a.size,)
+                assert getattr(mx, name)(a, axis=axis).shape == want, name

@@ -11,7 +11,7 @@ use smallvec::{SmallVec, smallvec};
 use super::device::Stream;
 use super::dtype::Dtype;
 use super::error::{Error, Result};
-use super::layout::{Layout, Shape, Strides, size_of};
+use super::layout::{LARGEST_ELEMENT, Layout, Shape, Strides, checked_size, size_of};
 use super::primitive::{Primitive, PrimitiveRef};
 use super::storage::Storage;
 
@@ -208,9 +208,15 @@ pub fn look_for(patience: Duration, ready: impl Fn() -> bool) -> bool {
     false
 }
 
+/// Fails for shapes that no array has: whatever the dtype, their elements can be counted and reached.
+fn checked(op: &str, shape: &[i64]) -> Result<()> {
+    checked_size(op, shape, LARGEST_ELEMENT).map(|_| ())
+}
+
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 impl Array {
+    /// Every array comes from here; `shape` passed [`checked`].
     fn make(shape: Shape, dtype: Dtype, link: Link) -> Array {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let (tracer, mark) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -226,10 +232,11 @@ impl Array {
     }
 
     /// An evaluated array over existing bytes.
-    pub fn from_data(layout: Layout, dtype: Dtype, storage: Arc<Storage>) -> Array {
+    pub fn from_data(layout: Layout, dtype: Dtype, storage: Arc<Storage>) -> Result<Array> {
+        checked("array", &layout.shape)?;
         let a = Array::make(layout.shape, dtype, Link::default());
         let _ = a.0.slot.data.set(Data { strides: layout.strides, offset: layout.offset, storage });
-        a
+        Ok(a)
     }
 
     /// The single output of a primitive.
@@ -239,8 +246,19 @@ impl Array {
         primitive: impl Primitive,
         inputs: impl Into<Inputs>,
         stream: Stream,
-    ) -> Array {
+    ) -> Result<Array> {
         Array::single(shape.into(), dtype, PrimitiveRef::new(primitive), inputs.into(), stream)
+    }
+
+    /// The single output of a primitive, of the shape of `a`: nothing about it can be wrong.
+    pub fn like(
+        a: &Array,
+        dtype: Dtype,
+        primitive: impl Primitive,
+        inputs: impl Into<Inputs>,
+        stream: Stream,
+    ) -> Array {
+        Array::only(a.0.shape.clone(), dtype, PrimitiveRef::new(primitive), inputs.into(), stream)
     }
 
     /// The single output of a primitive that is held already. This is the path of nearly every op.
@@ -250,7 +268,12 @@ impl Array {
         primitive: PrimitiveRef,
         inputs: Inputs,
         stream: Stream,
-    ) -> Array {
+    ) -> Result<Array> {
+        checked(primitive.name(), &shape)?;
+        Ok(Array::only(shape, dtype, primitive, inputs, stream))
+    }
+
+    fn only(shape: Shape, dtype: Dtype, primitive: PrimitiveRef, inputs: Inputs, stream: Stream) -> Array {
         let traced = inputs.iter().any(Array::is_tracer);
         let node = Arc::new(Node { primitive, inputs, stream, siblings: None });
         let a = Array::make(shape, dtype, Link { node: Some(node), position: 0, event: None });
@@ -266,12 +289,12 @@ impl Array {
         primitive: PrimitiveRef,
         inputs: Vec<Array>,
         stream: Stream,
-    ) -> SmallVec<[Array; 1]> {
+    ) -> Result<SmallVec<[Array; 1]>> {
         if specs.len() != 1 {
-            return Array::lazy_many(specs, primitive, inputs, stream).into();
+            return Array::lazy_many(specs, primitive, inputs, stream).map(SmallVec::from);
         }
         let (shape, dtype) = specs.remove(0);
-        smallvec![Array::single(shape, dtype, primitive, inputs.into(), stream)]
+        Ok(smallvec![Array::single(shape, dtype, primitive, inputs.into(), stream)?])
     }
 
     /// All outputs of a primitive.
@@ -280,10 +303,12 @@ impl Array {
         primitive: impl Into<PrimitiveRef>,
         inputs: Vec<Array>,
         stream: Stream,
-    ) -> Vec<Array> {
+    ) -> Result<Vec<Array>> {
+        let primitive = primitive.into();
+        specs.iter().try_for_each(|(shape, _)| checked(primitive.name(), shape))?;
         let traced = inputs.iter().any(Array::is_tracer);
         let siblings = Box::new(Siblings { specs: specs.clone(), outputs: OnceLock::new() });
-        let (primitive, inputs) = (primitive.into(), inputs.into());
+        let inputs = inputs.into();
         let node = Arc::new(Node { primitive, inputs, stream, siblings: Some(siblings) });
         let outs: Vec<Array> = specs
             .into_iter()
@@ -298,13 +323,20 @@ impl Array {
         if let Some(s) = &node.siblings {
             let _ = s.outputs.set(outs.iter().map(|a| Arc::downgrade(&a.0)).collect());
         }
-        outs
+        Ok(outs)
     }
 
     /// A placeholder of the same shape and dtype without data or inputs (used to stand for a dropped
     /// sibling during evaluation, and by tracing).
-    pub fn placeholder(shape: impl Into<Shape>, dtype: Dtype) -> Array {
-        Array::make(shape.into(), dtype, Link::default())
+    pub fn placeholder(shape: impl Into<Shape>, dtype: Dtype) -> Result<Array> {
+        let shape = shape.into();
+        checked("array", &shape)?;
+        Ok(Array::make(shape, dtype, Link::default()))
+    }
+
+    /// A placeholder that looks like the array.
+    pub fn stand_in(&self) -> Array {
+        Array::make(self.0.shape.clone(), self.0.dtype, Link::default())
     }
 
     /// Process-wide unique number of the node.
@@ -399,7 +431,7 @@ impl Array {
                 .zip(&s.specs)
                 .map(|(w, (shape, dtype))| match w.upgrade() {
                     Some(i) => Array(i),
-                    None => Array::placeholder(shape.clone(), *dtype),
+                    None => Array::make(shape.clone(), *dtype, Link::default()),
                 })
                 .collect(),
         }
@@ -621,10 +653,21 @@ mod tests {
     #[test]
     fn a_million_nodes_are_freed_without_recursion() {
         let s = new_stream(Device::CPU);
-        let mut a = Array::placeholder(&[4i64][..], Dtype::F32);
+        let mut a = Array::placeholder(&[4i64][..], Dtype::F32).unwrap();
         for _ in 0..1_000_000 {
-            a = Array::lazy(&[4i64][..], Dtype::F32, Id, vec![a], s);
+            a = Array::lazy(&[4i64][..], Dtype::F32, Id, vec![a], s).unwrap();
         }
         drop(a);
+    }
+
+    #[test]
+    fn no_constructor_lets_a_wrong_shape_through() {
+        let s = new_stream(Device::CPU);
+        for shape in [&[1i64 << 31][..], &[0, 1 << 30, 1 << 30, 16], &[-1], &[1 << 30, 1 << 30, 4]] {
+            assert!(Array::placeholder(shape, Dtype::Bool).is_err());
+            assert!(Array::lazy(shape, Dtype::Bool, Id, vec![], s).is_err());
+            let specs = vec![(Shape::from_slice(&[2]), Dtype::Bool), (shape.into(), Dtype::Bool)];
+            assert!(Array::lazy_many(specs, PrimitiveRef::new(Id), vec![], s).is_err());
+        }
     }
 }

@@ -7,6 +7,9 @@ pub enum Error {
     /// Wrong shape, dtype, axis or argument value; Python `ValueError`.
     #[error("{0}")]
     Value(String),
+    /// A number that does not fit the integers MLX counts with; Python `OverflowError`.
+    #[error("{0}")]
+    Overflow(String),
     /// An argument of the wrong kind; Python `TypeError`.
     #[error("{0}")]
     Type(String),

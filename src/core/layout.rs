@@ -3,7 +3,7 @@
 
 use smallvec::SmallVec;
 
-use super::error::Result;
+use super::error::{Error, Result};
 use crate::bail;
 
 /// Dimensions of an array; none of them is negative.
@@ -21,6 +21,9 @@ pub struct Layout {
     /// Position of the first element, in elements of the array's dtype.
     pub offset: i64,
 }
+
+/// Bytes of the largest element type.
+pub const LARGEST_ELEMENT: usize = 8;
 
 /// Number of elements of a shape.
 pub fn size_of(shape: &[i64]) -> usize {
@@ -144,8 +147,8 @@ pub fn broadcast_shapes(op: &str, a: &[i64], b: &[i64]) -> Result<Shape> {
             bail!(Value, "[{op}] Shapes {} and {} cannot be broadcast.", show(a), show(b));
         }
     }
-    // Small operands can name more elements than there are addresses; 8 is the largest element.
-    checked_size(op, &out, 8)?;
+    // Small operands can name more elements than there are addresses.
+    checked_size(op, &out, LARGEST_ELEMENT)?;
     Ok(out)
 }
 
@@ -201,22 +204,33 @@ pub fn normalize_axis(op: &str, axis: i64, ndim: usize) -> Result<usize> {
     Ok(if axis < 0 { axis + n } else { axis } as usize)
 }
 
-/// Element count of a shape, or an error when a dimension is negative or the bytes overflow.
+/// Element count of a shape, or an error when a dimension is negative or wider than 32 bits, or when the bytes that
+/// its axes reach overflow. Empty axes hide nothing: strides are products of the others, and a reduction or a slice
+/// leaves those behind.
 pub fn checked_size(op: &str, shape: &[i64], itemsize: usize) -> Result<usize> {
-    let mut n: usize = 1;
+    let (mut count, mut reach) = (1usize, itemsize);
     for &d in shape {
         if d < 0 {
             bail!(Value, "[{op}] Negative dimensions not allowed, got shape {}.", show(shape));
         }
         if d > i64::from(i32::MAX) {
-            bail!(Value, "[{op}] Dimension {d} exceeds the largest supported one, 2147483647.");
+            return Err(dimension_overflow(&format!("[{op}] "), d));
         }
-        n = match n.checked_mul(d as usize) {
-            Some(n) if n.checked_mul(itemsize).is_some_and(|b| b < isize::MAX as usize) => n,
+        count = count.wrapping_mul(d as usize);
+        reach = match reach.checked_mul(d.max(1) as usize) {
+            Some(reach) if reach < isize::MAX as usize => reach,
             _ => bail!(Value, "[{op}] Shape {} overflows the address space.", show(shape)),
         };
     }
-    Ok(n)
+    Ok(count)
+}
+
+/// The error for a dimension that 32 bits do not hold. `prefix` names the op.
+pub fn dimension_overflow(prefix: &str, d: impl std::fmt::Display) -> Error {
+    Error::Overflow(format!(
+        "{prefix}Shape dimension {d} is outside the supported range [-2147483648, 2147483647]. MLX currently uses \
+         32-bit integers for shape dimensions."
+    ))
 }
 
 #[cfg(test)]
@@ -231,6 +245,18 @@ mod tests {
         let t = Layout { shape: (&[3, 2][..]).into(), strides: (&[1, 3][..]).into(), offset: 0 };
         assert!(t.reshape(&[6]).is_none());
         assert_eq!(t.reshape(&[3, 1, 2]).unwrap().strides.as_slice(), &[1, 1, 3]);
+    }
+
+    #[test]
+    fn empty_axes_hide_no_overflow() {
+        assert_eq!(checked_size("t", &[0, 1 << 30], 8).unwrap(), 0);
+        assert_eq!(checked_size("t", &[3, 0, 5], 8).unwrap(), 0);
+        assert_eq!(checked_size("t", &[2, 3], 8).unwrap(), 6);
+        for shape in [&[0, 1 << 30, 1 << 30, 16][..], &[1 << 30, 1 << 30, 16, 0], &[1 << 30, 1 << 30]] {
+            assert!(matches!(checked_size("t", shape, 8), Err(Error::Value(_))), "{shape:?}");
+        }
+        assert!(matches!(checked_size("t", &[0, 1 << 31], 1), Err(Error::Overflow(_))));
+        assert!(matches!(checked_size("t", &[0, -1], 1), Err(Error::Value(_))));
     }
 
     #[test]

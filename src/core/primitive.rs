@@ -25,6 +25,29 @@ pub enum Rule {
     Vmap,
 }
 
+/// The two ways to differentiate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From the outputs back.
+    Vjp,
+    /// From the inputs on.
+    Jvp,
+}
+
+impl Direction {
+    /// The error of an op whose input holds positions.
+    pub fn of_indices(self, op: &str) -> Error {
+        let rule = match self {
+            Direction::Vjp => "VJP",
+            Direction::Jvp => "JVP",
+        };
+        Error::Value(format!(
+            "[{op}] Cannot calculate {rule} with respect to indices. Use stop_gradient on indices to stop gradients \
+             from being computed."
+        ))
+    }
+}
+
 /// What a vjp rule is given.
 pub struct Vjp<'a> {
     /// All inputs.
@@ -153,6 +176,12 @@ pub trait Primitive: Send + Sync + std::any::Any {
     /// op says so.
     fn blocks_gradient(&self) -> bool {
         false
+    }
+
+    /// The error for a derivative with respect to an input that holds positions: whoever differentiates with respect
+    /// to something that they follow from has to say that it does not count. `None` for all other inputs.
+    fn refuses(&self, _way: Direction, _input: usize) -> Option<Error> {
+        None
     }
 
     /// Cotangents of the wanted inputs from those of the outputs.

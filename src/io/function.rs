@@ -10,8 +10,8 @@ use std::path::Path;
 
 use super::{Dense, Replacement, Source};
 use crate::bail;
-use crate::core::layout::checked_size;
 use crate::core::{Dtype, Param, Result, Shape};
+use crate::io::stated_size;
 use crate::ops::from_host;
 use crate::transforms::export::{Call, Exported, Place, Ref, Spec, Trace};
 
@@ -232,7 +232,7 @@ impl<'a> Reader<'a> {
         if shape.len() as u64 > MAX_AXES {
             bail!(Runtime, "[import_function] The file is damaged: an array has {} axes.", shape.len());
         }
-        if let Err(e) = checked_size("import_function", &shape, dtype.size()) {
+        if let Err(e) = stated_size("import_function", &shape, dtype.size()) {
             bail!(Runtime, "[import_function] The file is damaged: {e}");
         }
         Ok((shape, dtype))
@@ -318,7 +318,7 @@ pub fn load(path: &Path) -> Result<Exported> {
     let mut at = HEADER + described;
     let mut arrays = Vec::with_capacity(specs.len());
     for (shape, dtype) in &specs {
-        let n = checked_size("import_function", shape, dtype.size())? * dtype.size();
+        let n = stated_size("import_function", shape, dtype.size())? * dtype.size();
         if !source.holds(at, n as u64) {
             bail!(Runtime, "[import_function] {} is damaged: constants are missing.", source.name());
         }

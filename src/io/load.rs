@@ -7,7 +7,7 @@ use super::source::Source;
 use super::{gguf, npz};
 use crate::bail;
 use crate::core::dtype::make_truths;
-use crate::core::layout::{checked_size, row_major};
+use crate::core::layout::row_major;
 use crate::core::{Array, Dtype, Primitive, Result, Shape, Stream};
 use crate::{memory, on_gpu};
 
@@ -131,7 +131,7 @@ pub fn array(
     dtype: Dtype,
     place: Place,
 ) -> Result<Array> {
-    checked_size("load", shape, dtype.size())?;
+    super::stated_size("load", shape, dtype.size())?;
     let load = Load { source: source.clone(), encoding, swap, dtype };
-    Ok(Array::lazy(Shape::from_slice(shape), dtype, load, vec![], place.stream(dtype)?))
+    Array::lazy(Shape::from_slice(shape), dtype, load, vec![], place.stream(dtype)?)
 }

@@ -21,7 +21,17 @@ pub use replace::Replacement;
 pub use save::Dense;
 pub use source::Source;
 
-use crate::core::Array;
+use crate::core::layout::checked_size;
+use crate::core::{Array, Error, Result};
 
 /// What a file of several arrays holds, in the order of the file.
 pub type Named = Vec<(String, Array)>;
+
+/// Element count of a shape that a file states. One that no array has makes the file wrong: not the caller's number
+/// overflowed.
+fn stated_size(op: &str, shape: &[i64], itemsize: usize) -> Result<usize> {
+    checked_size(op, shape, itemsize).map_err(|e| match e {
+        Error::Overflow(text) => Error::Value(text),
+        other => other,
+    })
+}

@@ -9,7 +9,6 @@ use super::load::{self, Encoding, Place};
 use super::save::Dense;
 use super::source::{Cursor, Source};
 use crate::bail;
-use crate::core::layout::checked_size;
 use crate::core::{Array, Dtype, Error, Result};
 use crate::ops;
 
@@ -71,7 +70,7 @@ impl Header {
         if fortran {
             shape.reverse();
         }
-        let count = checked_size("load", &shape, dtype.size())?;
+        let count = super::stated_size("load", &shape, dtype.size())?;
         Ok(Header { dtype, nbytes: (count * dtype.size()) as u64, len, big_endian, fortran, shape })
     }
 

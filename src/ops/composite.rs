@@ -76,7 +76,7 @@ pub(super) fn many(
     let inputs: Vec<Array> = inputs.iter().copied().cloned().collect();
     let op = Composite { name: Cow::Borrowed(name), params: params(), specs: Vec::new() };
     let specs = op.expand(&inputs, s)?.iter().map(|o| (o.shape().into(), o.dtype())).collect();
-    Ok(Some(Array::lazy_shared(specs, PrimitiveRef::new(op), inputs, s).into_vec()))
+    Ok(Some(Array::lazy_shared(specs, PrimitiveRef::new(op), inputs, s)?.into_vec()))
 }
 
 /// As [`many`], for operations of one output.

@@ -79,9 +79,9 @@ impl Primitive for Convolution {
         r.each(|i| {
             let a = match (self.wanted, i) {
                 (Wanted::Output, 0) => input_gradient(cot, &p[1], spatial(&p[0]), &self.conv, s),
-                (Wanted::Output, _) => Ok(kernel_gradient(&p[0], cot, spatial(&p[1]), &self.conv, s)),
+                (Wanted::Output, _) => kernel_gradient(&p[0], cot, spatial(&p[1]), &self.conv, s),
                 (Wanted::Kernel, 0) => input_gradient(&p[1], cot, spatial(&p[0]), &self.conv, s),
-                (Wanted::Kernel, _) => Ok(output(&p[0], cot, spatial(&p[1]), &self.conv, s)),
+                (Wanted::Kernel, _) => output(&p[0], cot, spatial(&p[1]), &self.conv, s),
             };
             a.map(Some)
         })
@@ -95,7 +95,7 @@ impl Primitive for Convolution {
                 Wanted::Output => output(a, b, sizes, &self.conv, r.stream),
                 Wanted::Kernel => kernel_gradient(a, b, sizes, &self.conv, r.stream),
             };
-            total = plus(total, term, r.stream)?;
+            total = plus(total, term?, r.stream)?;
         }
         Ok(Some(vec![total]))
     }
@@ -106,27 +106,27 @@ impl Primitive for Convolution {
         let grouped = Conv { groups: conv.groups * n, ..conv.clone() };
         let out = match (self.wanted, r.axes[0].is_some(), r.axes[1].is_some()) {
             (Wanted::Output, true, false) => {
-                let y = output(&fold(&batching::front(r, 0)?, 0, s)?, &r.inputs[1], sizes, conv, s);
+                let y = output(&fold(&batching::front(r, 0)?, 0, s)?, &r.inputs[1], sizes, conv, s)?;
                 unfold(&y, 0, n, s)?
             }
             (Wanted::Output, false, _) => {
                 // Output channels become (group, batch, channel of the group).
                 let w = unfold(&batching::front(r, 1)?, 1, conv.groups, s)?;
                 let w = fold(&fold(&swapaxes(&w, 0, 1, s)?, 0, s)?, 0, s)?;
-                let y = output(&r.inputs[0], &w, sizes, conv, s);
+                let y = output(&r.inputs[0], &w, sizes, conv, s)?;
                 let last = y.ndim() - 1;
                 let y = unfold(&unfold(&y, last, conv.groups, s)?, last + 1, n, s)?;
                 fold(&moveaxis(&y, last as i64 + 1, 0, s)?, last + 1, s)?
             }
             (Wanted::Output, true, true) => {
                 let x = into_channels(&batching::front(r, 0)?, s)?;
-                let y = output(&x, &fold(&batching::front(r, 1)?, 0, s)?, sizes, &grouped, s);
+                let y = output(&x, &fold(&batching::front(r, 1)?, 0, s)?, sizes, &grouped, s)?;
                 let last = y.ndim() - 1;
                 moveaxis(&unfold(&y, last, n, s)?, last as i64, 0, s)?
             }
             (Wanted::Kernel, _, _) => {
                 let whole = |i: usize| into_channels(&batching::spread(r, i)?, s);
-                unfold(&kernel_gradient(&whole(0)?, &whole(1)?, sizes, &grouped, s), 0, n, s)?
+                unfold(&kernel_gradient(&whole(0)?, &whole(1)?, sizes, &grouped, s)?, 0, n, s)?
             }
         };
         Ok(batching::batched(out))
@@ -157,15 +157,15 @@ pub(super) fn restore(c: &Stored) -> Result<Array> {
     let sizes = &shape[1..=n];
     if c.name == "convolution" {
         check(x, other, groups, c.stream)?;
-        return Ok(output(x, other, sizes, &conv, c.stream));
+        return output(x, other, sizes, &conv, c.stream);
     }
     // The kernel takes the place of the output: what it would have to look like is checked.
-    let kernel = Array::placeholder(shape.clone(), *dtype);
+    let kernel = Array::placeholder(shape.clone(), *dtype)?;
     check(x, &kernel, groups, c.stream)?;
     if other.dim(-1) != shape[0] || other.shape()[0] != x.shape()[0] {
         bail!(Value, "[{}] Cotangent {} does not fit {}.", c.name, show(other.shape()), show(shape));
     }
-    Ok(kernel_gradient(x, other, sizes, &conv, c.stream))
+    kernel_gradient(x, other, sizes, &conv, c.stream)
 }
 
 /// Spatial sizes of an array.
@@ -195,18 +195,25 @@ fn into_channels(a: &Array, s: Stream) -> Result<Array> {
     fold(&moveaxis(a, 0, at as i64, s)?, at, s)
 }
 
-fn node(conv: Conv, wanted: Wanted, sizes: &[i64], ends: [i64; 2], inputs: [&Array; 2], s: Stream) -> Array {
+fn node(
+    conv: Conv,
+    wanted: Wanted,
+    sizes: &[i64],
+    ends: [i64; 2],
+    inputs: [&Array; 2],
+    s: Stream,
+) -> Result<Array> {
     let shape: Shape = [ends[0]].into_iter().chain(sizes.iter().copied()).chain([ends[1]]).collect();
     Array::lazy(shape, inputs[0].dtype(), Convolution { conv, wanted }, inputs.map(Array::clone).to_vec(), s)
 }
 
 /// The convolution node; `sizes` are those of the output.
-fn output(x: &Array, w: &Array, sizes: &[i64], conv: &Conv, s: Stream) -> Array {
+fn output(x: &Array, w: &Array, sizes: &[i64], conv: &Conv, s: Stream) -> Result<Array> {
     node(conv.clone(), Wanted::Output, sizes, [x.shape()[0], w.shape()[0]], [x, w], s)
 }
 
 /// Gradient of a kernel of spatial `sizes` from the cotangent of the output.
-fn kernel_gradient(x: &Array, dy: &Array, sizes: &[i64], conv: &Conv, s: Stream) -> Array {
+fn kernel_gradient(x: &Array, dy: &Array, sizes: &[i64], conv: &Conv, s: Stream) -> Result<Array> {
     let ends = [dy.dim(-1), x.dim(-1) / conv.groups];
     node(conv.clone(), Wanted::Kernel, sizes, ends, [x, dy], s)
 }
@@ -227,7 +234,7 @@ fn input_gradient(dy: &Array, w: &Array, sizes: &[i64], conv: &Conv, s: Stream) 
     } else {
         fold(&swapaxes(&unfold(w, 0, conv.groups, s)?, 1, -1, s)?, 0, s)?
     };
-    Ok(output(dy, &w, sizes, &turned, s))
+    output(dy, &w, sizes, &turned, s)
 }
 
 /// What [`conv_general`] takes besides the arrays. A list is empty (for the default), holds one value for all
@@ -457,7 +464,7 @@ pub fn conv_general(x: &Array, w: &Array, options: &ConvOptions, s: Stream) -> R
         input_dilation: input_dilation[i],
     };
     let conv = Conv { axes: (0..n).map(axis).collect(), groups: o.groups, flip: o.flip };
-    Ok(output(&astype(&x, dtype, s)?, &astype(w, dtype, s)?, &sizes, &conv, s))
+    output(&astype(&x, dtype, s)?, &astype(w, dtype, s)?, &sizes, &conv, s)
 }
 
 /// Transposed convolution of `x` (N, S..., Cin) with `w` (Cout, K..., Cin / groups): the gradient of a convolution

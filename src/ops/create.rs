@@ -50,7 +50,7 @@ pub(super) fn restore(c: &Stored) -> Result<Array> {
     }
     checked_size("arange", shape, dtype.size())?;
     let range = Arange { start: c.float(0)?, step: c.float(1)? };
-    Ok(Array::lazy(shape.clone(), *dtype, range, vec![], c.stream))
+    Array::lazy(shape.clone(), *dtype, range, vec![], c.stream)
 }
 
 /// `value` repeated over `shape`, in `dtype` or its own.
@@ -130,7 +130,7 @@ pub fn arange(start: f64, stop: f64, step: f64, dtype: Dtype, s: Stream) -> Resu
     }
     checked_size("arange", &[n as i64], dtype.size())?;
     let step = if step.is_infinite() { 0.0 } else { step };
-    Ok(Array::lazy(&[n as i64][..], dtype, Arange { start, step }, vec![], s))
+    Array::lazy(&[n as i64][..], dtype, Arange { start, step }, vec![], s)
 }
 
 /// `num` evenly spaced numbers from `start` to `stop`, the end included or not.
@@ -138,6 +138,7 @@ pub fn linspace(start: f64, stop: f64, num: i64, endpoint: bool, dtype: Dtype, s
     if num < 0 {
         bail!(Value, "[linspace] number of samples, {num}, must be non-negative.");
     }
+    checked_size("linspace", &[num], dtype.size())?;
     let work = if dtype == Dtype::F64 { Dtype::F64 } else { Dtype::F32 };
     if num == 1 {
         return astype(&full(&[1], &scalar_f64(start, work)?, None, s)?, dtype, s);

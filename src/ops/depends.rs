@@ -49,7 +49,7 @@ impl Primitive for Depends {
 
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
         let (kept, others) = r.inputs.split_at(self.count);
-        Ok((depends(kept, others), r.axes[..self.count].to_vec()))
+        Ok((depends(kept, others)?, r.axes[..self.count].to_vec()))
     }
 
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
@@ -61,12 +61,12 @@ impl Primitive for Depends {
 pub(super) fn restore(c: &Stored) -> Result<Vec<Array>> {
     let count = c.axis(0, c.inputs.len() + 1)?;
     let specs = c.inputs[..count].iter().map(|a| (a.shape().into(), a.dtype())).collect();
-    Ok(Array::lazy_many(specs, Arc::new(Depends { count }), c.inputs.to_vec(), c.stream))
+    Array::lazy_many(specs, Arc::new(Depends { count }), c.inputs.to_vec(), c.stream)
 }
 
 /// The arrays of `inputs`, which now are computed only after those of `dependencies`.
-pub fn depends(inputs: &[Array], dependencies: &[Array]) -> Vec<Array> {
-    let Some(first) = inputs.first() else { return Vec::new() };
+pub fn depends(inputs: &[Array], dependencies: &[Array]) -> Result<Vec<Array>> {
+    let Some(first) = inputs.first() else { return Ok(Vec::new()) };
     let s =
         first.node().map_or_else(|| crate::core::default_stream(crate::core::default_device()), |n| n.stream);
     let specs = inputs.iter().map(|a| (a.shape().into(), a.dtype())).collect();

@@ -160,7 +160,7 @@ fn diagonal_of(op: &str, a: &Array, offset: i64, axis1: i64, axis2: i64, s: Stre
     let (n, m) = (a.shape()[rows], a.shape()[cols]);
     let offset = offset.clamp(-n, m);
     let view = Diagonal { offset, rows, cols };
-    Ok(Array::lazy(view.shape(a.shape()), a.dtype(), view, vec![a.clone()], s))
+    Array::lazy(view.shape(a.shape()), a.dtype(), view, vec![a.clone()], s)
 }
 
 /// A matrix with the vector `a` on diagonal `k`, or diagonal `k` of the matrix `a`.

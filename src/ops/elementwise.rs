@@ -377,7 +377,7 @@ pub(super) fn filled(value: &Array, shape: &[i64], s: Stream) -> Result<Array> {
     if lengths_vary() {
         return super::broadcast_to(value, shape, s);
     }
-    Ok(Array::lazy(shape, value.dtype(), Full, vec![value.clone()], s))
+    Array::lazy(shape, value.dtype(), Full, vec![value.clone()], s)
 }
 
 /// Converts to another dtype. Float to integer truncates towards zero; NaN becomes an unspecified integer.
@@ -388,12 +388,12 @@ pub fn astype(a: &Array, dtype: Dtype, s: Stream) -> Result<Array> {
     if s.device.is_gpu() && (dtype == Dtype::F64 || a.dtype() == Dtype::F64) {
         bail!(Value, "[astype] float64 is not supported on the GPU; use a CPU stream.");
     }
-    Ok(Array::lazy(a.shape(), dtype, Cast, Inputs::from_iter([a.clone()]), s))
+    Ok(Array::like(a, dtype, Cast, Inputs::from_iter([a.clone()]), s))
 }
 
 /// Row-major copy of an array of any layout.
 pub(super) fn copy_node(a: &Array, s: Stream) -> Array {
-    Array::lazy(a.shape(), a.dtype(), Cast, vec![a.clone()], s)
+    Array::like(a, a.dtype(), Cast, vec![a.clone()], s)
 }
 
 /// The primitive of a row; each is made once.
@@ -429,13 +429,13 @@ pub fn apply_to(id: OpId, mut inputs: Inputs, s: Stream) -> Result<Array> {
         }
     }
     refuse_f64(row.name, &inputs, s)?;
-    Ok(Array::single(shape, out, primitive(id), inputs, s))
+    Array::single(shape, out, primitive(id), inputs, s)
 }
 
 /// A table op whose result has a dtype of its own; the kernels round what they compute to it.
 pub(super) fn apply_as(id: OpId, a: &Array, dtype: Dtype, s: Stream) -> Result<Array> {
     id.row().types(&[a.dtype()])?;
-    Ok(Array::single(a.shape().into(), dtype, primitive(id), smallvec![a.clone()], s))
+    Array::single(a.shape().into(), dtype, primitive(id), smallvec![a.clone()], s)
 }
 
 macro_rules! named {

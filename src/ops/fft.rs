@@ -98,15 +98,15 @@ impl Primitive for Transform {
         let t = self.0;
         let g = match t.kind {
             FftKind::Complex => {
-                let g = line(cot, Fft { inverse: !t.inverse, ..t }, s);
+                let g = line(cot, Fft { inverse: !t.inverse, ..t }, s)?;
                 if x.dtype() == Dtype::F32 { real(&g, s)? } else { g }
             }
             FftKind::Forward => {
                 let weighted = multiply(cot, &weights(&t, 0.5, cot.ndim(), s)?, s)?;
-                line(&weighted, Fft { kind: FftKind::Backward, inverse: true, ..t }, s)
+                line(&weighted, Fft { kind: FftKind::Backward, inverse: true, ..t }, s)?
             }
             FftKind::Backward => {
-                let g = line(cot, Fft { kind: FftKind::Forward, inverse: false, ..t }, s);
+                let g = line(cot, Fft { kind: FftKind::Forward, inverse: false, ..t }, s)?;
                 multiply(&g, &weights(&t, 2.0, cot.ndim(), s)?, s)?
             }
         };
@@ -114,12 +114,12 @@ impl Primitive for Transform {
     }
 
     fn jvp(&self, r: &Jvp) -> Result<Option<Derivatives>> {
-        Ok(Some(vec![Some(line(&r.tangents[0], self.0, r.stream))]))
+        Ok(Some(vec![Some(line(&r.tangents[0], self.0, r.stream)?)]))
     }
 
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
         let t = Fft { axis: self.0.axis + 1, ..self.0 };
-        Ok(batched(line(&front(r, 0)?, t, r.stream)))
+        line(&front(r, 0)?, t, r.stream).map(batched)
     }
 
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
@@ -144,11 +144,11 @@ pub(super) fn restore(c: &Stored) -> Result<Array> {
     let mut shape: Shape = a.shape().into();
     shape[t.axis] = t.len_out() as i64;
     checked_size(c.name, &shape, Dtype::C64.size())?;
-    Ok(line(a, t, c.stream))
+    line(a, t, c.stream)
 }
 
 /// The node of a transform whose input has the dtype that its kind reads.
-fn line(a: &Array, t: Fft, s: Stream) -> Array {
+fn line(a: &Array, t: Fft, s: Stream) -> Result<Array> {
     let mut shape: Shape = a.shape().into();
     shape[t.axis] = t.len_out() as i64;
     let dtype = if t.kind == FftKind::Backward { Dtype::F32 } else { Dtype::C64 };
@@ -289,7 +289,7 @@ pub fn fftn(
         };
         let n = plan.lengths[i];
         let scale = norm.scale(n, inverse);
-        x = line(&x, Fft { kind, axis: plan.axes[i], n: n as usize, inverse, scale }, s);
+        x = line(&x, Fft { kind, axis: plan.axes[i], n: n as usize, inverse, scale }, s)?;
     }
     Ok(x)
 }

@@ -21,8 +21,10 @@ use super::view::{broadcast_to, expand_dims, reshape, slice, squeeze, swapaxes};
 use super::{ones, stack};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, checked_size, show};
+use crate::core::primitive::Direction;
 use crate::core::{
-    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+    Array, Batched, Derivatives, Dtype, Error, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp,
+    Vmap,
 };
 use crate::on_gpu;
 use crate::params;
@@ -65,7 +67,7 @@ impl GatherMm {
         inputs.extend(lhs.cloned());
         inputs.extend(rhs.cloned());
         let op = GatherMm { lhs: lhs.is_some(), rhs: rhs.is_some(), sorted: self.sorted };
-        Ok(Array::lazy(shape, a.dtype(), op, inputs, s))
+        Array::lazy(shape, a.dtype(), op, inputs, s)
     }
 }
 
@@ -170,6 +172,10 @@ impl Primitive for GatherMm {
         })
     }
 
+    fn refuses(&self, way: Direction, input: usize) -> Option<Error> {
+        (input > 1).then(|| way.of_indices("GatherMM"))
+    }
+
     fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
         let s = r.stream;
         let Picked { a, b, lhs, rhs } = self.split(r.primals);
@@ -191,11 +197,7 @@ impl Primitive for GatherMm {
                 let n = b.shape()[0];
                 right_gradient(a, lhs, cot, index, n, self.sorted, s).map(Some)
             }
-            _ => bail!(
-                Value,
-                "[gather_mm] Cannot calculate VJP with respect to indices. Use stop_gradient on indices to \
-                 stop gradients from being computed."
-            ),
+            _ => Ok(None),
         })
     }
 

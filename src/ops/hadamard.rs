@@ -25,7 +25,7 @@ struct Hadamard {
 
 impl Hadamard {
     fn apply(&self, a: &Array, s: Stream) -> Array {
-        Array::lazy(a.shape(), a.dtype(), *self, vec![a.clone()], s)
+        Array::like(a, a.dtype(), *self, vec![a.clone()], s)
     }
 }
 

@@ -14,8 +14,10 @@ use super::view::{broadcast_along, flatten, reshape, slice};
 use crate::bail;
 use crate::core::array::Inputs;
 use crate::core::layout::{broadcast_shapes, checked_size, normalize_axis, show};
+use crate::core::primitive::Direction;
 use crate::core::{
-    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+    Array, Batched, Derivatives, Dtype, Error, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp,
+    Vmap,
 };
 use crate::kernels::View;
 use crate::kernels::indexed::{Walk, outer_shape};
@@ -110,7 +112,7 @@ impl Form {
 struct Gather(Form);
 
 /// Reads `a` through `indices`; shapes and dtypes are checked by the caller.
-pub(super) fn gather_form(a: &Array, indices: &[Array], form: Form, s: Stream) -> Array {
+pub(super) fn gather_form(a: &Array, indices: &[Array], form: Form, s: Stream) -> Result<Array> {
     let index = indices.first().map_or(&[][..], |i| i.shape());
     let shape = form.dense_shape(a.shape(), index);
     let inputs: Inputs = std::iter::once(a).chain(indices).cloned().collect();
@@ -154,6 +156,23 @@ impl Primitive for Gather {
         })
     }
 
+    fn refuses(&self, way: Direction, input: usize) -> Option<Error> {
+        match &self.0 {
+            _ if input == 0 => None,
+            Form::Along { .. } => Some(way.of_indices("gather_axis")),
+            Form::Outer { windows, .. } if windows.iter().all(Option::is_none) => {
+                Some(way.of_indices("gather"))
+            }
+            // A slice from a start that is an array. Its tangent is that of what is sliced, as MLX has it.
+            Form::Outer { .. } => match way {
+                Direction::Vjp => {
+                    Some(Error::Value("[DynamicSlice::vjp] Not supported for start indices.".into()))
+                }
+                Direction::Jvp => None,
+            },
+        }
+    }
+
     fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
         let (x, indices) = (&r.primals[0], &r.primals[1..]);
         r.each(|i| {
@@ -168,7 +187,7 @@ impl Primitive for Gather {
 
     fn jvp(&self, r: &Jvp) -> Result<Option<Derivatives>> {
         let moved = r.tangent(0).map(|t| gather_form(t, &r.primals[1..], self.0.clone(), r.stream));
-        Ok(Some(vec![moved]))
+        Ok(Some(vec![moved.transpose()?]))
     }
 
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
@@ -177,7 +196,7 @@ impl Primitive for Gather {
         let along = matches!(self.0, Form::Along { .. });
         let base = if along { spread(r, 0)? } else { front(r, 0)? };
         let (form, indices, at) = batched(&self.0, r, 1, base.shape(), varies || along)?;
-        Ok((vec![gather_form(&base, &indices, form, r.stream)], vec![Some(at)]))
+        Ok((vec![gather_form(&base, &indices, form, r.stream)?], vec![Some(at)]))
     }
 
     fn same(&self, other: &dyn Primitive) -> bool {
@@ -196,7 +215,7 @@ pub(super) fn restore(c: &Stored) -> Result<Array> {
     refuse_f64("gather", std::slice::from_ref(a), c.stream)?;
     let shape = form.checked("gather", a.shape(), indices)?;
     checked_size("gather", &shape, a.dtype().size())?;
-    Ok(gather_form(a, indices, form, c.stream))
+    gather_form(a, indices, form, c.stream)
 }
 
 /// The form that does a whole batch at once, its index arrays (the inputs of the rule from `first` on), and
@@ -289,7 +308,7 @@ pub fn gather(
     let form = Form::Outer { axes: axes.to_vec(), windows: windows.to_vec(), at };
     let shape = form.dense_shape(a.shape(), first.shape());
     checked_size("gather", &shape, a.dtype().size())?;
-    Ok(gather_form(a, &indices, form, s))
+    gather_form(a, &indices, form, s)
 }
 
 /// Fails where an index array that is not empty selects on an axis without positions for it.
@@ -370,7 +389,7 @@ pub fn take_along_axis(a: &Array, indices: &Array, axis: Option<i64>, s: Stream)
         bail!(Value, "[take_along_axis] Cannot do a non-empty take from an empty axis.");
     }
     checked_size("take_along_axis", indices.shape(), a.dtype().size())?;
-    Ok(gather_form(&a, &[indices], Form::Along { axis }, s))
+    gather_form(&a, &[indices], Form::Along { axis }, s)
 }
 
 /// Index arrays without axes, one for each of `axes`, from the starts of a slice.

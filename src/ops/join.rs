@@ -199,7 +199,7 @@ pub fn concatenate(arrays: &[Array], axis: i64, s: Stream) -> Result<Array> {
     checked_size("concatenate", &shape, dtype.size())?;
     let inputs = arrays.iter().map(|a| astype(a, dtype, s)).collect::<Result<Vec<_>>>()?;
     refuse_f64("concatenate", &inputs, s)?;
-    Ok(Array::lazy(shape, dtype, Concatenate { axis: ax }, inputs, s))
+    Array::lazy(shape, dtype, Concatenate { axis: ax }, inputs, s)
 }
 
 /// Arrays of one shape joined along a new axis.
@@ -284,6 +284,9 @@ pub fn pad(a: &Array, width: &[(i64, i64)], mode: PadMode, value: &Array, s: Str
     if let Some(w) = width.iter().find(|w| w.0 < 0 || w.1 < 0) {
         bail!(Value, "[pad] Invalid padding size ({}, {}), must be non-negative.", w.0, w.1);
     }
+    let wide: Shape =
+        a.shape().iter().zip(width).map(|(d, w)| d.saturating_add(w.0).saturating_add(w.1)).collect();
+    checked_size("pad", &wide, a.dtype().size())?;
     let given = || {
         let (before, after) = width.iter().copied().unzip();
         vec![Param::Ints(before), Param::Ints(after), Param::from(mode as usize)]
@@ -388,13 +391,13 @@ pub fn repeat(a: &Array, n: i64, axis: Option<i64>, s: Stream) -> Result<Array> 
     if let Some(out) = composite::one("repeat", || vec![n.into(), axis.into()], &[a], s)? {
         return Ok(out);
     }
+    let mut out: Vec<i64> = a.shape().into();
+    out[ax] = out[ax].saturating_mul(n);
+    checked_size("repeat", &out, a.dtype().size())?;
     let wide = expand_dims(a, &[ax as i64 + 1], s)?;
     let mut shape: Vec<i64> = wide.shape().into();
     shape[ax + 1] = n;
-    let wide = broadcast_to(&wide, &shape, s)?;
-    let mut out: Vec<i64> = a.shape().into();
-    out[ax] *= n;
-    reshape(&wide, &out, s)
+    reshape(&broadcast_to(&wide, &shape, s)?, &out, s)
 }
 
 /// The array laid out `reps` times along each axis.
@@ -410,11 +413,12 @@ pub fn tile(a: &Array, reps: &[i64], s: Stream) -> Result<Array> {
     dims.extend_from_slice(a.shape());
     let mut times: Vec<i64> = vec![1; n - reps.len()];
     times.extend_from_slice(reps);
+    let out: Vec<i64> = (0..n).map(|i| dims[i].saturating_mul(times[i])).collect();
+    checked_size("tile", &out, a.dtype().size())?;
     let interleave =
         |pick: &dyn Fn(usize) -> i64| -> Vec<i64> { (0..n).flat_map(|i| [pick(i), dims[i]]).collect() };
     let x = reshape(a, &interleave(&|_| 1), s)?;
     let x = broadcast_to(&x, &interleave(&|i| times[i]), s)?;
-    let out: Vec<i64> = (0..n).map(|i| dims[i] * times[i]).collect();
     reshape(&x, &out, s)
 }
 

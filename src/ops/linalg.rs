@@ -87,7 +87,7 @@ impl Linalg {
     fn apply(self, inputs: Vec<Array>, s: Stream) -> Result<Vec<Array>> {
         let s = host_stream(self.op(), s)?;
         let specs = self.outputs(&inputs[0], inputs.get(1));
-        Ok(Array::lazy_many(specs, Arc::new(self), inputs, s))
+        Array::lazy_many(specs, Arc::new(self), inputs, s)
     }
 
     fn one(self, inputs: Vec<Array>, s: Stream) -> Result<Array> {

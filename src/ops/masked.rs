@@ -7,7 +7,7 @@ use super::create::zeros;
 use super::elementwise::{astype, less, logical_and, select};
 use super::indexing::gather;
 use super::support::*;
-use super::view::{broadcast_to, reshape};
+use super::view::{broadcast_to, reshape, stop_gradient};
 use crate::bail;
 use crate::core::layout::show;
 use crate::core::{Array, Batched, Dtype, Param, Primitive, Result, Shape, Stored, Stream, Vmap};
@@ -53,7 +53,7 @@ impl Primitive for MaskRank {
         let x = front(r, 0)?;
         let rows = reshape(&x, &[-1, x.dim(-1)], r.stream)?;
         let shape: Shape = rows.shape().into();
-        let ranks = Array::lazy(shape, Dtype::I32, MaskRank { limit: self.limit }, vec![rows], r.stream);
+        let ranks = Array::lazy(shape, Dtype::I32, MaskRank { limit: self.limit }, vec![rows], r.stream)?;
         reshape(&ranks, x.shape(), r.stream).map(batched)
     }
 
@@ -73,7 +73,7 @@ pub(super) fn restore(c: &Stored) -> Result<Array> {
     if a.dtype() != Dtype::Bool || a.ndim() != 2 {
         bail!(Value, "[mask_rank] Expected a boolean matrix, got {} of {}.", show(a.shape()), a.dtype());
     }
-    Ok(Array::lazy(a.shape(), Dtype::I32, MaskRank { limit: c.int(0)? }, vec![a.clone()], c.stream))
+    Array::lazy(a.shape(), Dtype::I32, MaskRank { limit: c.int(0)? }, vec![a.clone()], c.stream)
 }
 
 /// A stored assignment by mask.
@@ -131,8 +131,9 @@ pub fn masked_scatter(a: &Array, mask: &Array, values: &Array, s: Stream) -> Res
     let rows = values.shape()[0];
     let flat = reshape(mask, &[1, -1], s)?;
     let shape: Shape = flat.shape().into();
-    let ranks = Array::lazy(shape, Dtype::I32, MaskRank { limit: rows }, vec![flat], s);
-    let ranks = reshape(&ranks, mask.shape(), s)?;
+    let ranks = Array::lazy(shape, Dtype::I32, MaskRank { limit: rows }, vec![flat], s)?;
+    // A mask chooses, as the condition of `where` does, and has no derivative.
+    let ranks = stop_gradient(&reshape(&ranks, mask.shape(), s)?);
     let (mut chosen, mut values) = (chosen, values);
     if s.device.is_gpu() {
         let enough = less(&ranks, &scalar_i64(rows.min(i64::from(i32::MAX)), Dtype::I32)?, s)?;

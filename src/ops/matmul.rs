@@ -202,7 +202,7 @@ pub(super) fn restore(c: &Stored) -> Result<Array> {
                 bail!(Value, "[matmul] Cannot multiply {} by {}.", show(a.shape()), show(b.shape()));
             }
             let o = operands("matmul", a, b, product_dtype("matmul", &[a, b], c.stream)?, c.stream)?;
-            Ok(Array::lazy(o.shape, a.dtype(), Matmul, vec![o.a, o.b], c.stream))
+            Array::lazy(o.shape, a.dtype(), Matmul, vec![o.a, o.b], c.stream)
         }
         _ => {
             let [a, b, addend] = c.inputs()?;
@@ -284,7 +284,7 @@ pub fn matmul(a: &Array, b: &Array, s: Stream) -> Result<Array> {
         return reshape(&flat, &shape, s);
     }
     let o = operands("matmul", a, b, dtype, s)?;
-    let out = Array::lazy(o.shape, dtype, Matmul, vec![o.a, o.b], s);
+    let out = Array::lazy(o.shape, dtype, Matmul, vec![o.a, o.b], s)?;
     if o.drop.is_empty() { Ok(out) } else { squeeze(&out, Some(&o.drop), s) }
 }
 
@@ -311,5 +311,5 @@ pub fn addmm(c: &Array, a: &Array, b: &Array, alpha: f32, beta: f32, s: Stream) 
         );
     }
     let c = broadcast_to(&c, &o.shape, s)?;
-    Ok(Array::lazy(o.shape, dtype, AddMm { alpha, beta }, vec![o.a, o.b, c], s))
+    Array::lazy(o.shape, dtype, AddMm { alpha, beta }, vec![o.a, o.b, c], s)
 }

@@ -134,7 +134,7 @@ fn apply(f: Format, w: &Array, global: Option<&Array>, s: Stream) -> Result<Vec<
     }
     let mut inputs = vec![contiguous(w, false, s)?];
     inputs.extend(global.cloned());
-    Ok(Array::lazy_many(specs, std::sync::Arc::new(Quantize(f)), inputs, s))
+    Array::lazy_many(specs, std::sync::Arc::new(Quantize(f)), inputs, s)
 }
 
 /// A global scale as the kernels read it; only [`Mode::Nvfp4`] has one.
@@ -206,7 +206,7 @@ impl Dequantize {
         if let Some(b) = biases {
             inputs.push(contiguous(b, false, s)?);
         }
-        Ok(Array::lazy(with_last(codes.shape(), len), out, Dequantize(self.0), inputs, s))
+        Array::lazy(with_last(codes.shape(), len), out, Dequantize(self.0), inputs, s)
     }
 }
 
@@ -483,5 +483,5 @@ pub(super) fn rounded_to(f: Format, x: &Array, global: Option<&Array>, s: Stream
     if let Some(g) = global {
         inputs.push(contiguous(g, false, s)?);
     }
-    Ok(Array::lazy(x.shape(), x.dtype(), Rounded(f), inputs, s))
+    Array::lazy(x.shape(), x.dtype(), Rounded(f), inputs, s)
 }

@@ -15,8 +15,10 @@ use super::support::*;
 use super::view::{broadcast_to, reshape, swapaxes};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, checked_size, show, size_of};
+use crate::core::primitive::Direction;
 use crate::core::{
-    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+    Array, Batched, Derivatives, Dtype, Error, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp,
+    Vmap,
 };
 use crate::kernels::View;
 use crate::kernels::quant::{Format, GLOBAL, Mode};
@@ -115,7 +117,7 @@ impl QuantizedMatmul {
         checked_size("quantized_matmul", &shape, p.x.dtype().size())?;
         let mut inputs = vec![p.x.clone(), p.codes.clone(), p.scales.clone()];
         inputs.extend([p.biases, p.lhs, p.rhs].into_iter().flatten().cloned());
-        Ok(Array::lazy(shape, p.x.dtype(), op, inputs, s))
+        Array::lazy(shape, p.x.dtype(), op, inputs, s)
     }
 
     /// Shapes of x and of a matrix of codes, or of its scales, with three axes.
@@ -248,6 +250,12 @@ impl Primitive for QuantizedMatmul {
         })
     }
 
+    fn refuses(&self, way: Direction, input: usize) -> Option<Error> {
+        let rule = if way == Direction::Vjp { "vjp" } else { "jvp" };
+        let text = || format!("[GatherQMM::{rule}] cannot compute the gradient wrt the indices.");
+        (input >= 3 + usize::from(self.format.affine())).then(|| Error::Runtime(text()))
+    }
+
     fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
         let (s, cot) = (r.stream, &r.cotangents[0]);
         let p = self.split(r.primals);
@@ -279,7 +287,7 @@ impl Primitive for QuantizedMatmul {
                 "[QuantizedMatmul::vjp] no gradient wrt scales in {} quantization.",
                 self.format.mode.name()
             ),
-            _ => bail!(Value, "[gather_qmm] Cannot calculate VJP with respect to indices."),
+            _ => Ok(None),
         })
     }
 
@@ -332,7 +340,7 @@ impl Primitive for QuantizedMatmul {
         let number = |a: &Array, varies: bool, position: Option<usize>| -> Result<Array> {
             let each = if varies { matrices(a) / r.size() } else { matrices(a) };
             let item: Shape = [each, 1, 1].into_iter().collect();
-            let one = Array::placeholder(item, Dtype::F32);
+            let one = Array::placeholder(item, Dtype::F32)?;
             let index = match position {
                 Some(i) => self.numbers(&one, Some(&spread(r, i)?), &batch, s)?,
                 None => self.numbers(&one, None, &batch, s)?,

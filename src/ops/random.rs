@@ -71,7 +71,7 @@ impl Primitive for RandomBits {
         // One row of words a key; nested batches of keys stay in front.
         let keys = front(r, 0)?;
         let out = &r.outputs[0];
-        Ok(batched(Array::lazy(r.shape(0), out.dtype(), RandomBits(self.0), vec![keys], r.stream)))
+        Array::lazy(r.shape(0), out.dtype(), RandomBits(self.0), vec![keys], r.stream).map(batched)
     }
 }
 
@@ -96,7 +96,7 @@ pub(super) fn restore(c: &Stored) -> Result<Array> {
         let key = show(keys.shape());
         bail!(Value, "[random_bits] Cannot draw {} of {dtype} with keys of shape {key}.", show(shape));
     }
-    Ok(Array::lazy(shape.clone(), *dtype, RandomBits(draw), vec![keys.clone()], c.stream))
+    Array::lazy(shape.clone(), *dtype, RandomBits(draw), vec![keys.clone()], c.stream)
 }
 
 static STATE: Mutex<Option<Array>> = Mutex::new(None);
@@ -189,7 +189,7 @@ fn draw(finish: Draw, shape: &[i64], dtype: Dtype, k: Option<&Array>, s: Stream)
     if lengths_vary() {
         return Err(cannot_follow("RandomBits"));
     }
-    Ok(Array::lazy(shape, dtype, RandomBits(finish), vec![k], s))
+    Array::lazy(shape, dtype, RandomBits(finish), vec![k], s)
 }
 
 fn float_only(op: &str, dtype: Dtype) -> Result<()> {

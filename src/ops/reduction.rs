@@ -119,7 +119,7 @@ impl Primitive for Reduce {
         let &Jvp { tangents, outputs, stream: s, .. } = r;
         Ok(match self.op {
             ReduceOp::Sum => {
-                let t = reduce_to(ReduceOp::Sum, &tangents[0], &self.axes, outputs[0].shape(), s);
+                let t = reduce_to(ReduceOp::Sum, &tangents[0], &self.axes, outputs[0].shape(), s)?;
                 Some(vec![Some(astype(&t, outputs[0].dtype(), s)?)])
             }
             _ => None,
@@ -132,7 +132,7 @@ impl Primitive for Reduce {
 
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
         let axes: Vec<usize> = self.axes.iter().map(|a| a + 1).collect();
-        Ok(batched(reduce_to(self.op, &front(r, 0)?, &axes, &r.shape(0), r.stream)))
+        reduce_to(self.op, &front(r, 0)?, &axes, &r.shape(0), r.stream).map(batched)
     }
 
     fn same(&self, other: &dyn Primitive) -> bool {
@@ -237,7 +237,7 @@ impl Primitive for ArgReduce {
 
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
         let p = ArgReduce { op: self.op, axis: self.axis + 1, keepdims: self.keepdims };
-        Ok(batched(Array::lazy(r.shape(0), Dtype::U32, p, vec![front(r, 0)?], r.stream)))
+        Array::lazy(r.shape(0), Dtype::U32, p, vec![front(r, 0)?], r.stream).map(batched)
     }
 
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
@@ -360,7 +360,7 @@ fn nth(a: &Array, i: i64, s: Stream) -> Result<Array> {
 }
 
 fn log_sum_exp(x: &Array, op: LogSumExp, s: Stream) -> Result<Array> {
-    Ok(Array::lazy(op.shape(x), x.dtype(), op, vec![x.clone()], s))
+    Array::lazy(op.shape(x), x.dtype(), op, vec![x.clone()], s)
 }
 
 /// Over the last axis of a floating array the maximum, a constant to derivatives, and the logarithm of the sum of
@@ -380,7 +380,7 @@ pub(super) fn restore_logsumexp(c: &Stored) -> Result<Array> {
     log_sum_exp(x, LogSumExp { keepdims: c.flag(0)?, parts: c.flag(1)? }, c.stream)
 }
 
-fn reduce_to(op: ReduceOp, a: &Array, axes: &[usize], shape: &[i64], s: Stream) -> Array {
+fn reduce_to(op: ReduceOp, a: &Array, axes: &[usize], shape: &[i64], s: Stream) -> Result<Array> {
     let dtype = match op {
         ReduceOp::All | ReduceOp::Any => Dtype::Bool,
         ReduceOp::Min | ReduceOp::Max => a.dtype(),
@@ -405,13 +405,16 @@ fn reduce(
     refuse_f64(name, std::slice::from_ref(a), s)?;
     let ax = axes_of(name, axes, a.ndim())?;
     let shape = drop_axes(a.shape(), &ax, keepdims);
-    if matches!(op, ReduceOp::Min | ReduceOp::Max) && a.size() == 0 && shape.iter().product::<i64>() > 0 {
-        bail!(Value, "[{name}] Cannot {name} reduce zero size array, got shape {}.", show(a.shape()));
+    // Neither has a value for no elements, even where the result has none itself.
+    if matches!(op, ReduceOp::Min | ReduceOp::Max)
+        && let Some(axis) = ax.iter().find(|&&i| a.shape()[i] == 0)
+    {
+        bail!(Value, "[{name}] Cannot {name} reduce over axis {axis} with size 0.");
     }
     if ax.is_empty() && !matches!(op, ReduceOp::All | ReduceOp::Any) {
         return Ok(a.clone());
     }
-    Ok(reduce_to(op, a, &ax, &shape, s))
+    reduce_to(op, a, &ax, &shape, s)
 }
 
 macro_rules! reductions {
@@ -503,7 +506,7 @@ fn arg_reduce(
     };
     let axis = normalize_axis(name, axis, a.ndim())?;
     let shape = drop_axes(a.shape(), &[axis], keepdims);
-    Ok(Array::lazy(shape, Dtype::U32, ArgReduce { op, axis, keepdims }, vec![a.clone()], s))
+    Array::lazy(shape, Dtype::U32, ArgReduce { op, axis, keepdims }, vec![a.clone()], s)
 }
 
 /// Index of the first smallest element along an axis, or of the flattened array; uint32.
@@ -536,7 +539,7 @@ pub fn softmax(a: &Array, axes: Option<&[i64]>, precise: bool, s: Stream) -> Res
         return Ok(x);
     }
     if ax.len() == 1 && ax[0] + 1 == a.ndim() && dtype != Dtype::C64 {
-        return Ok(Array::lazy(a.shape(), dtype, Softmax, vec![x], s));
+        return Array::lazy(a.shape(), dtype, Softmax, vec![x], s);
     }
     let wide = if precise && dtype.size() == 2 { Dtype::F32 } else { dtype };
     let x = astype(&x, wide, s)?;

@@ -33,12 +33,12 @@ struct Recurrence {
 
 fn scan(op: ScanOp, a: &Array, axis: usize, form: ScanForm, s: Stream) -> Result<Array> {
     let dense = contiguous(a, false, s)?;
-    Ok(Array::lazy(a.shape(), a.dtype(), Scan { op, axis, form }, vec![dense], s))
+    Array::lazy(a.shape(), a.dtype(), Scan { op, axis, form }, vec![dense], s)
 }
 
 fn recurrence(a: &Array, b: &Array, axis: usize, reverse: bool, s: Stream) -> Result<Array> {
     let inputs = vec![contiguous(a, false, s)?, contiguous(b, false, s)?];
-    Ok(Array::lazy(b.shape(), b.dtype(), Recurrence { axis, reverse }, inputs, s))
+    Array::lazy(b.shape(), b.dtype(), Recurrence { axis, reverse }, inputs, s)
 }
 
 /// All but the last (`drop_last`) or the first element along an axis, in the order of the scan.

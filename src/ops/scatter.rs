@@ -15,8 +15,10 @@ use super::{zeros, zeros_like};
 use crate::bail;
 use crate::core::array::Inputs;
 use crate::core::layout::{broadcast_shapes, show};
+use crate::core::primitive::Direction;
 use crate::core::{
-    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+    Array, Batched, Derivatives, Dtype, Error, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp,
+    Vmap,
 };
 use crate::kernels::View;
 pub use crate::kernels::indexed::Combine;
@@ -65,7 +67,7 @@ struct Scatter {
 impl Scatter {
     fn node(&self, source: &Array, updates: &Array, indices: &[Array], s: Stream) -> Array {
         let inputs: Inputs = [source, updates].into_iter().chain(indices).cloned().collect();
-        Array::lazy(source.shape(), source.dtype(), self.clone(), inputs, s)
+        Array::like(source, source.dtype(), self.clone(), inputs, s)
     }
 
     /// Fails where source, updates and indices do not fit each other.
@@ -95,7 +97,7 @@ impl Scatter {
 
     /// What lies at the positions of the updates.
     fn read(&self, a: &Array, indices: &[Array], s: Stream) -> Result<Array> {
-        Ok(gather_form(&Part::of(self.part.as_ref(), a, s)?, indices, self.form.clone(), s))
+        gather_form(&Part::of(self.part.as_ref(), a, s)?, indices, self.form.clone(), s)
     }
 
     /// Whether some updates may meet.
@@ -248,6 +250,20 @@ impl Primitive for Scatter {
             };
             crate::vulkan::scatter::scatter(enc, kind, &walk, &views[1], &views[2..], &part)
         })
+    }
+
+    fn refuses(&self, way: Direction, input: usize) -> Option<Error> {
+        match &self.form {
+            _ if input < 2 => None,
+            Form::Along { .. } => Some(way.of_indices("scatter_axis")),
+            Form::Outer { windows, .. } if windows.iter().all(Option::is_none) => {
+                Some(way.of_indices("scatter"))
+            }
+            Form::Outer { .. } => {
+                let rule = if way == Direction::Vjp { "vjp" } else { "jvp" };
+                Some(Error::Value(format!("[DynamicSliceUpdate::{rule}] Not supported for start indices")))
+            }
+        }
     }
 
     fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
@@ -410,6 +426,10 @@ fn put(
         return Ok(out);
     }
     refuse_f64(op, std::slice::from_ref(a), s)?;
+    if a.size() == 0 && indices.size() == 0 {
+        // Indices of any dtype, those of an empty list are float32.
+        return Ok(a.clone());
+    }
     let (flat, indices, ax) = along(op, a, indices, axis, s)?;
     let values = astype(values, a.dtype(), s)?;
     let values = if axis.is_none() && values.ndim() > 1 { flatten(&values, 0, -1, s)? } else { values };

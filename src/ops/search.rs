@@ -6,7 +6,7 @@ use super::elementwise::*;
 use super::indexing::take;
 use super::sort::argsort;
 use super::support::*;
-use super::view::{contiguous, flatten, reshape, slice};
+use super::view::{contiguous, flatten, reshape, slice, stop_gradient};
 use super::{arange, broadcast_to, pad, scan, zeros};
 use crate::bail;
 use crate::core::layout::show;
@@ -22,7 +22,7 @@ struct SearchSorted {
 
 fn search(sorted: &Array, values: &Array, right: bool, s: Stream) -> Result<Array> {
     let inputs = vec![contiguous(sorted, false, s)?, contiguous(values, false, s)?];
-    Ok(Array::lazy(values.shape(), Dtype::U32, SearchSorted { right }, inputs, s))
+    Array::lazy(values.shape(), Dtype::U32, SearchSorted { right }, inputs, s)
 }
 
 impl Primitive for SearchSorted {
@@ -165,11 +165,13 @@ pub fn unique(a: &Array, size: i64, fill: Option<&Array>, s: Stream) -> Result<U
         });
     }
     let x = flatten(a, 0, -1, s)?;
-    let order = argsort(&x, Some(0), s)?;
+    // Where the values lie has no derivative, they have.
+    let order = argsort(&stop_gradient(&x), Some(0), s)?;
     let sorted = take(&x, &order, Some(0), s)?;
     // Number of the distinct value at each sorted position: it counts the changes so far.
-    let next = slice(&sorted, &[1], &[n], &[1], s)?;
-    let last = slice(&sorted, &[0], &[n - 1], &[1], s)?;
+    let values = stop_gradient(&sorted);
+    let next = slice(&values, &[1], &[n], &[1], s)?;
+    let last = slice(&values, &[0], &[n - 1], &[1], s)?;
     let changes =
         pad(&not_equal(&next, &last, s)?, &[(1, 0)], super::PadMode::Constant, &scalar_bool(false)?, s)?;
     let inclusive = ScanForm { reverse: false, inclusive: true };

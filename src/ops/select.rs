@@ -28,7 +28,7 @@ struct Partition {
 impl Partition {
     fn of(&self, a: &Array, s: Stream) -> Array {
         let p = Partition { ..*self };
-        Array::lazy(a.shape(), if self.arg { Dtype::U32 } else { a.dtype() }, p, vec![a.clone()], s)
+        Array::like(a, if self.arg { Dtype::U32 } else { a.dtype() }, p, vec![a.clone()], s)
     }
 
     fn order(&self, x: &Array, s: Stream) -> Array {

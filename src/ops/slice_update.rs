@@ -143,5 +143,5 @@ pub fn slice_update(
         return Ok(update);
     }
     let primitive = SliceUpdate { start: start.into(), step: step.into() };
-    Ok(Array::lazy(a.shape(), a.dtype(), primitive, vec![a.clone(), update], s))
+    Array::lazy(a.shape(), a.dtype(), primitive, vec![a.clone(), update], s)
 }

@@ -84,7 +84,7 @@ fn sorted(name: &str, a: &Array, axis: Option<i64>, arg: bool, s: Stream) -> Res
     };
     let axis = normalize_axis(name, axis, a.ndim())?;
     let dtype = if arg { Dtype::U32 } else { a.dtype() };
-    Ok(Array::lazy(a.shape(), dtype, Sort { axis, arg }, vec![a.clone()], s))
+    Array::lazy(a.shape(), dtype, Sort { axis, arg }, vec![a.clone()], s)
 }
 
 /// Elements in ascending order along an axis, or of the flattened array.

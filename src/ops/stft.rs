@@ -141,7 +141,7 @@ fn frames(a: &Array, n: i64, hop: i64, s: Stream) -> Result<Array> {
     let len = shape.pop().expect("an axis");
     shape.extend([1 + (len - n) / hop, n]);
     checked_size("stft", &shape, a.dtype().size())?;
-    Ok(Array::lazy(shape, a.dtype(), Frames { n, hop }, vec![a.clone()], s))
+    Array::lazy(shape, a.dtype(), Frames { n, hop }, vec![a.clone()], s)
 }
 
 /// Rows (at least one) of float32, float64 or complex64 summed where they overlap.
@@ -154,7 +154,7 @@ fn overlap_add(a: &Array, hop: i64, s: Stream) -> Result<Array> {
     };
     shape.push(len);
     checked_size("istft", &shape, a.dtype().size())?;
-    Ok(Array::lazy(shape, a.dtype(), OverlapAdd { hop }, vec![a.clone()], s))
+    Array::lazy(shape, a.dtype(), OverlapAdd { hop }, vec![a.clone()], s)
 }
 
 /// Elements `start..start + len` of the last axis; zeros where there are none.

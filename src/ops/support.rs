@@ -153,7 +153,7 @@ pub fn from_host(shape: &[i64], dtype: Dtype, fill: impl FnOnce(*mut u8)) -> Res
         // SAFETY: the storage has these bytes, `fill` wrote them, and nothing else knows of them.
         make_truths(unsafe { std::slice::from_raw_parts_mut(bytes, n) });
     }
-    Ok(Array::from_data(Layout::contiguous(shape), dtype, storage))
+    Array::from_data(Layout::contiguous(shape), dtype, storage)
 }
 
 /// A rank-0 host array of a real number converted to `dtype`; integers wrap, as C casts do.

@@ -251,7 +251,7 @@ impl Primitive for ViewOf {
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
         self.eval(inputs, &outputs[0], |a| {
-            let whole = Array::placeholder(a.shape(), a.dtype());
+            let whole = a.stand_in();
             let (src, dst) = (super::support::host_in(a)?, super::support::host_out(&whole)?);
             crate::cpu::elementwise::run(&Program::cast(a.dtype(), a.dtype()), &[src], &[dst])?;
             Ok(whole)
@@ -261,7 +261,7 @@ impl Primitive for ViewOf {
     fn eval_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
         self.eval(inputs, &outputs[0], |a| {
             crate::on_gpu!(stream, |enc| {
-                let whole = Array::placeholder(a.shape(), a.dtype());
+                let whole = a.stand_in();
                 let src = super::support::dev_in(enc, a)?;
                 let dst = super::support::dev_out(enc, &whole)?;
                 let p = Program::cast(a.dtype(), a.dtype());
@@ -306,7 +306,7 @@ impl Primitive for ViewOf {
             kind => {
                 let inputs: Inputs = std::iter::once(t).chain(&r.primals[1..]).cloned().collect();
                 let (shape, view) = (r.outputs[0].shape(), ViewOf(kind.clone()));
-                Ok(Some(vec![Some(Array::lazy(shape, t.dtype(), view, inputs, r.stream))]))
+                Ok(Some(vec![Some(Array::lazy(shape, t.dtype(), view, inputs, r.stream)?)]))
             }
         }
     }
@@ -366,14 +366,14 @@ impl Primitive for ViewOf {
             Kind::Broadcast(_) => broadcast_to(&raised(r, 0, shape.len() - 1)?, &shape, s)?,
             Kind::Slice { start, step } => {
                 let (start, step) = ([&[0], start.as_slice()].concat(), [&[1], step.as_slice()].concat());
-                node(Kind::Slice { start, step }, &shape, x.dtype(), &x, s)
+                node(Kind::Slice { start, step }, &shape, x.dtype(), &x, s)?
             }
             Kind::AsStrided { strides, offset } => {
                 let each: i64 = x.shape()[1..].iter().product();
                 let strides = std::iter::once(each).chain(strides.iter().copied()).collect();
-                node(Kind::AsStrided { strides, offset: *offset }, &shape, x.dtype(), &x, s)
+                node(Kind::AsStrided { strides, offset: *offset }, &shape, x.dtype(), &x, s)?
             }
-            kind => node(kind.clone(), &shape, r.outputs[0].dtype(), &x, s),
+            kind => node(kind.clone(), &shape, r.outputs[0].dtype(), &x, s)?,
         };
         Ok(batched(out))
     }
@@ -411,8 +411,8 @@ pub(super) fn restore(c: &Stored) -> Result<Array> {
         }
         "as_strided" => as_strided(a, Some(shape), Some(c.ints(0)?), c.int(1)?, s),
         "view" => view(a, *dtype, s),
-        "stop_gradient" => Ok(node(Kind::StopGradient, a.shape(), a.dtype(), a, s)),
-        "alias" => Ok(node(Kind::Alias, a.shape(), a.dtype(), a, s)),
+        "stop_gradient" => Ok(node_like(Kind::StopGradient, a, s)),
+        "alias" => Ok(node_like(Kind::Alias, a, s)),
         "contiguous" => contiguous(a, false, s),
         _ => c.unknown(),
     }
@@ -465,8 +465,13 @@ fn as_strided_vjp(x: &Array, cot: &Array, strides: &[i64], offset: i64, s: Strea
     reshape(&gather_transposed(&flat, cot, &[index], form, s)?, x.shape(), s)
 }
 
-fn node(kind: Kind, shape: &[i64], dtype: Dtype, a: &Array, s: Stream) -> Array {
+fn node(kind: Kind, shape: &[i64], dtype: Dtype, a: &Array, s: Stream) -> Result<Array> {
     Array::lazy(shape, dtype, ViewOf(kind), vec![a.clone()], s)
+}
+
+/// The array itself as a node of its own.
+fn node_like(kind: Kind, a: &Array, s: Stream) -> Array {
+    Array::like(a, a.dtype(), ViewOf(kind), vec![a.clone()], s)
 }
 
 /// The array with other dimensions in row-major order; one of them may be -1.
@@ -478,11 +483,12 @@ pub fn reshape(a: &Array, shape: &[i64], s: Stream) -> Result<Array> {
     let mut shape = asked.clone();
     let n = a.size() as i64;
     if let Some(hole) = shape.iter().position(|&d| d == -1) {
-        let rest: i64 = shape.iter().enumerate().filter(|(i, _)| *i != hole).map(|(_, &d)| d).product();
-        if shape.iter().filter(|&&d| d == -1).count() > 1 {
+        let others: Shape = shape.iter().copied().filter(|&d| d != -1).collect();
+        if others.len() + 1 < shape.len() {
             bail!(Value, "[reshape] Can only infer one dimension, got shape {}.", show(&shape));
         }
-        if rest <= 0 || n % rest != 0 {
+        let rest = checked_size("reshape", &others, 1)? as i64;
+        if rest == 0 || n % rest != 0 {
             if rest == 0 {
                 bail!(Value, "[reshape] Cannot infer the shape of an empty array.");
             }
@@ -493,18 +499,17 @@ pub fn reshape(a: &Array, shape: &[i64], s: Stream) -> Result<Array> {
     if checked_size("reshape", &shape, 1)? as i64 != n {
         bail!(Value, "[reshape] Cannot reshape array of size {n} into shape {}.", show(&shape));
     }
-    Ok(reshaped(a, Rule::Shape(asked), s))
+    reshaped(a, Rule::Shape(asked), s)
 }
 
 /// A reshape whose rule fits the array.
-fn reshaped(a: &Array, rule: Rule, s: Stream) -> Array {
+fn reshaped(a: &Array, rule: Rule, s: Stream) -> Result<Array> {
     let shape = rule.apply(a.shape());
     // What changes nothing now may change something at other lengths.
     if a.shape() == shape.as_slice() && !(lengths_vary() && rule.has_hole()) {
-        a.clone()
-    } else {
-        node(Kind::Reshape(rule), &shape, a.dtype(), a, s)
+        return Ok(a.clone());
     }
+    node(Kind::Reshape(rule), &shape, a.dtype(), a, s)
 }
 
 /// Joins axes `start..=end` into one.
@@ -521,7 +526,9 @@ pub fn flatten(a: &Array, start: i64, end: i64, s: Stream) -> Result<Array> {
     if i > j {
         bail!(Value, "[flatten] start_axis must be less than or equal to end_axis, got {start} and {end}.");
     }
-    Ok(reshaped(a, Rule::Flatten(i, j), s))
+    let joined = a.shape()[i..=j].iter().fold(1i64, |n, &d| n.saturating_mul(d));
+    checked_size("flatten", &[joined], 1)?;
+    reshaped(a, Rule::Flatten(i, j), s)
 }
 
 /// Splits one axis into several; one of the new dimensions may be -1.
@@ -533,16 +540,17 @@ pub fn unflatten(a: &Array, axis: i64, shape: &[i64], s: Stream) -> Result<Array
     let mut dims = shape.to_vec();
     let n = a.shape()[ax];
     if let Some(hole) = dims.iter().position(|&d| d == -1) {
-        let rest: i64 = dims.iter().filter(|&&d| d != -1).product();
+        let others: Shape = dims.iter().copied().filter(|&d| d != -1).collect();
+        let rest = checked_size("unflatten", &others, 1)? as i64;
         if rest == 0 || n % rest != 0 {
             bail!(Value, "[unflatten] Cannot split axis of size {n} into {}.", show(shape));
         }
         dims[hole] = n / rest;
     }
-    if dims.iter().product::<i64>() != n {
+    if checked_size("unflatten", &dims, 1)? as i64 != n {
         bail!(Value, "[unflatten] Cannot split axis of size {n} into {}.", show(shape));
     }
-    Ok(reshaped(a, Rule::Unflatten(ax, shape.into()), s))
+    reshaped(a, Rule::Unflatten(ax, shape.into()), s)
 }
 
 /// Axes in another order; reversed for `None`.
@@ -570,7 +578,7 @@ pub fn transpose(a: &Array, axes: Option<&[i64]>, s: Stream) -> Result<Array> {
         return Ok(a.clone());
     }
     let shape: Shape = perm.iter().map(|&p| a.shape()[p]).collect();
-    Ok(node(Kind::Transpose(perm), &shape, a.dtype(), a, s))
+    node(Kind::Transpose(perm), &shape, a.dtype(), a, s)
 }
 
 /// Exchanges two axes.
@@ -601,7 +609,7 @@ pub fn expand_dims(a: &Array, axes: &[i64], s: Stream) -> Result<Array> {
             bail!(Value, "[expand_dims] Received duplicate axes {axes:?}.");
         }
     }
-    Ok(reshaped(a, Rule::Expand(fresh), s))
+    reshaped(a, Rule::Expand(fresh), s)
 }
 
 /// Removes axes of length 1; all of them for `None`.
@@ -625,7 +633,7 @@ pub fn squeeze(a: &Array, axes: Option<&[i64]>, s: Stream) -> Result<Array> {
             }
         }
     }
-    Ok(reshaped(a, Rule::Squeeze(drop), s))
+    reshaped(a, Rule::Squeeze(drop), s)
 }
 
 /// Repeats axes of length 1 without copying.
@@ -644,7 +652,7 @@ pub fn broadcast_to(a: &Array, shape: &[i64], s: Stream) -> Result<Array> {
             show(shape)
         );
     }
-    Ok(node(Kind::Broadcast(Target::Shape(shape.into())), shape, a.dtype(), a, s))
+    node(Kind::Broadcast(Target::Shape(shape.into())), shape, a.dtype(), a, s)
 }
 
 /// The first array broadcast against the others, but for axes that it keeps (counted from the end from 1 on).
@@ -652,7 +660,7 @@ fn broadcast_with(arrays: &[Array], kept: &[usize], s: Stream) -> Result<Array> 
     let kind = Kind::Broadcast(Target::Inputs(kept.into()));
     let shape = Target::Inputs(kept.into()).apply(arrays)?;
     checked_size("broadcast_arrays", &shape, arrays[0].dtype().size())?;
-    Ok(Array::lazy(shape, arrays[0].dtype(), ViewOf(kind), arrays.to_vec(), s))
+    Array::lazy(shape, arrays[0].dtype(), ViewOf(kind), arrays.to_vec(), s)
 }
 
 /// `a` broadcast to `shape`, which follows from its own and the shapes of `others` on all axes but those in
@@ -729,7 +737,7 @@ pub fn slice(a: &Array, start: &[i64], stop: &[i64], step: &[i64], s: Stream) ->
     if shape.as_slice() == a.shape() && step.iter().all(|&x| x == 1) {
         return Ok(a.clone());
     }
-    Ok(node(Kind::Slice { start: start.into(), step: step.into() }, &shape, a.dtype(), a, s))
+    node(Kind::Slice { start: start.into(), step: step.into() }, &shape, a.dtype(), a, s)
 }
 
 /// A view with explicit strides and offset over the row-major elements of `a`.
@@ -757,7 +765,7 @@ pub fn as_strided(
     {
         bail!(Value, "[as_strided] Elements {lo}..={hi} lie outside the array of size {}.", a.size());
     }
-    Ok(node(Kind::AsStrided { strides, offset }, &shape, a.dtype(), a, s))
+    node(Kind::AsStrided { strides, offset }, &shape, a.dtype(), a, s)
 }
 
 /// The same bytes as another dtype; the last axis scales with the element size.
@@ -790,7 +798,7 @@ pub fn view(a: &Array, dtype: Dtype, s: Stream) -> Result<Array> {
         }
         *last = (bytes / to) as i64;
     }
-    Ok(node(Kind::Dtype, &shape, dtype, a, s))
+    node(Kind::Dtype, &shape, dtype, a, s)
 }
 
 /// A row-major array; `a` itself if it is one. With `allow_col_major` a transposed dense array counts too.
@@ -806,7 +814,7 @@ pub fn contiguous(a: &Array, allow_col_major: bool, s: Stream) -> Result<Array> 
             return Ok(a.clone());
         }
     }
-    Ok(node(Kind::Contiguous, a.shape(), a.dtype(), a, s))
+    node(Kind::Contiguous, a.shape(), a.dtype(), a, s)
 }
 
 /// A fresh copy.
@@ -832,13 +840,13 @@ pub fn at_least_nd(a: &Array, n: usize, s: Stream) -> Result<Array> {
 pub fn stop_gradient(a: &Array) -> Array {
     // The stream is irrelevant: evaluation shares the input's storage.
     let s = a.node().map_or_else(|| crate::core::default_stream(crate::core::default_device()), |n| n.stream);
-    node(Kind::StopGradient, a.shape(), a.dtype(), a, s)
+    node_like(Kind::StopGradient, a, s)
 }
 
 /// The same values as a node of their own; transforms mark their inputs with it.
 pub fn alias(a: &Array) -> Array {
     let s = a.node().map_or_else(|| crate::core::default_stream(crate::core::default_device()), |n| n.stream);
-    node(Kind::Alias, a.shape(), a.dtype(), a, s)
+    node_like(Kind::Alias, a, s)
 }
 
 /// A stored flip, or the bytes as another dtype.

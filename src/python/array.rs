@@ -11,11 +11,11 @@ use pyo3::types::{PyBytes, PyComplex, PyFloat, PyList, PyTuple};
 
 use super::array_ops::*;
 use super::assignment::{self, ArrayAt};
-use super::convert::{Arr, Ints, element, host, make};
+use super::convert::{Arr, Ints, element, host, make, processing};
 use super::device::{S, current, pick};
 use super::dtype::{D, PyDtype, object};
 use super::indexing::{self, ArrayIterator};
-use super::{buffer, dlpack, printing, reductions, scans, views};
+use super::{buffer, dlpack, printing, reductions, scans, signatures, views};
 use crate::core::Array;
 use crate::kernels::table::{OpId, op};
 use crate::ops;
@@ -138,8 +138,13 @@ fn spread(args: &Bound<'_, PyTuple>) -> PyResult<Ints> {
 impl PyArray {
     #[new]
     #[pyo3(signature = (val, dtype=None))]
-    fn py_new(val: &Bound<'_, PyAny>, dtype: Option<D>) -> Out {
-        Ok(PyArray::new(make(val, dtype.map(|d| d.0))?))
+    fn py_new(val: &Bound<'_, PyAny>, dtype: Option<Bound<'_, PyAny>>) -> Out {
+        let Some(given) = dtype else { return Ok(PyArray::new(make(val, None)?)) };
+        let dtype: D = given.extract().map_err(|e| {
+            let e = processing(e, val.py(), "dtype");
+            signatures::explained(val.py(), "array", e, &[val, &given])
+        })?;
+        Ok(PyArray::new(make(val, Some(dtype.0))?))
     }
 
     /// Lengths of the axes as a tuple of ints; an array without axes has the shape ().

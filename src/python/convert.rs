@@ -3,17 +3,17 @@
 
 use half::{bf16, f16};
 use pyo3::exceptions::{
-    PyBufferError, PyIndexError, PyKeyboardInterrupt, PyNotImplementedError, PyRuntimeError, PyTypeError,
-    PyValueError,
+    PyBufferError, PyIndexError, PyKeyboardInterrupt, PyNotImplementedError, PyOverflowError, PyRuntimeError,
+    PyTypeError, PyValueError,
 };
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyComplex, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::array::PyArray;
-use crate::core::layout::checked_size;
+use crate::core::layout::{checked_size, dimension_overflow};
 use crate::core::{Array, Device, DeviceKind, Dtype, Error, Foreign, Result, Shape, default_stream};
 use crate::ops;
 
@@ -28,6 +28,7 @@ impl From<Error> for PyErr {
         let text = e.to_string();
         match e {
             Error::Value(_) => PyValueError::new_err(text),
+            Error::Overflow(_) => PyOverflowError::new_err(text),
             Error::Type(_) => PyTypeError::new_err(text),
             Error::Index(_) => PyIndexError::new_err(text),
             Error::Runtime(_) | Error::OutOfMemory { .. } => PyRuntimeError::new_err(text),
@@ -87,13 +88,47 @@ pub struct Ints {
 impl<'a, 'py> FromPyObject<'a, 'py> for Ints {
     type Error = PyErr;
     fn extract(obj: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        // Asking a list for its `__index__` makes an error that nobody needs.
-        let listed = || obj.is_instance_of::<PyTuple>() || obj.is_instance_of::<PyList>();
-        let indexed = || if listed() { None } else { obj.extract::<i64>().ok() };
-        if let Some(v) = exact_int(obj).or_else(indexed) {
-            return Ok(Ints { list: [v].into_iter().collect(), single: true });
+        match single(obj)? {
+            Some(v) => Ok(Ints { list: smallvec![int32(v)?], single: true }),
+            None => Ok(Ints { list: obj.extract::<Seq>()?.0, single: false }),
         }
-        Ok(Ints { list: obj.extract::<Seq>()?.0, single: false })
+    }
+}
+
+/// A shape: one dimension or a sequence of them.
+pub struct Dims(pub SmallVec<[i64; 6]>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Dims {
+    type Error = PyErr;
+    fn extract(obj: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        match single(obj)? {
+            Some(v) if i32::try_from(v).is_err() => Err(dimension_overflow("", v).into()),
+            Some(v) => Ok(Dims(smallvec![v])),
+            None => Ok(Dims(obj.extract::<Seq>()?.0)),
+        }
+    }
+}
+
+/// A bare integer; `None` for what may be a sequence.
+fn single(obj: Borrowed<'_, '_, PyAny>) -> PyResult<Option<i64>> {
+    // Asking a list for its `__index__` makes an error that nobody needs.
+    if obj.is_instance_of::<PyTuple>() || obj.is_instance_of::<PyList>() {
+        return Ok(None);
+    }
+    match integer(obj) {
+        Err(e) if e.is_instance_of::<PyOverflowError>(obj.py()) => Err(e),
+        other => Ok(other.ok()),
+    }
+}
+
+/// An integer of 64 bits.
+fn integer(obj: Borrowed<'_, '_, PyAny>) -> PyResult<i64> {
+    match exact_int(obj) {
+        Some(v) => Ok(v),
+        None => obj.extract::<i64>().map_err(|e| match e.is_instance_of::<PyOverflowError>(obj.py()) {
+            true => outside(&*obj),
+            false => e,
+        }),
     }
 }
 
@@ -110,26 +145,51 @@ fn exact_int(obj: Borrowed<'_, '_, PyAny>) -> Option<i64> {
     }
 }
 
-/// A sequence of integers.
+fn outside(value: impl std::fmt::Display) -> PyErr {
+    let text = format!("Integer value {value} is outside the supported range [-2147483648, 2147483647].");
+    PyOverflowError::new_err(text)
+}
+
+/// MLX counts dimensions, axes and repetitions with 32 bits.
+fn int32(v: i64) -> PyResult<i64> {
+    if i32::try_from(v).is_ok() { Ok(v) } else { Err(outside(v)) }
+}
+
+/// An integer of 32 bits.
+pub struct Int32(pub i64);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Int32 {
+    type Error = PyErr;
+    fn extract(obj: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Int32(int32(integer(obj)?)?))
+    }
+}
+
+/// A sequence of integers of 32 bits.
 #[derive(Default)]
 pub struct Seq(pub SmallVec<[i64; 6]>);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Seq {
     type Error = PyErr;
     fn extract(obj: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        let mut list = SmallVec::new();
+        let list = obj.extract::<WideSeq>()?.0;
+        list.iter().try_for_each(|&v| int32(v).map(|_| ()))?;
+        Ok(Seq(list))
+    }
+}
+
+/// A sequence of integers of 64 bits: strides.
+pub struct WideSeq(pub SmallVec<[i64; 6]>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for WideSeq {
+    type Error = PyErr;
+    fn extract(obj: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         if !is_sequence(&obj) {
             let text = format!("expected a sequence of integers, got {}", type_name(&obj));
             return Err(PyTypeError::new_err(text));
         }
-        for item in obj.try_iter()? {
-            let item = item?;
-            list.push(match exact_int(item.as_borrowed()) {
-                Some(v) => v,
-                None => item.extract::<i64>()?,
-            });
-        }
-        Ok(Seq(list))
+        let items = obj.try_iter()?.map(|item| integer(item?.as_borrowed()));
+        Ok(WideSeq(items.collect::<PyResult<_>>()?))
     }
 }
 
@@ -153,6 +213,24 @@ impl<'a, 'py, T: FromPyObject<'a, 'py>> FromPyObject<'a, 'py> for Given<T> {
         }
         Ok(Given(Some(obj.extract::<T>().map_err(Into::into)?)))
     }
+}
+
+/// An argument as it is, None too, or nothing where it was left out.
+pub struct Passed<'py>(pub Option<Bound<'py, PyAny>>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Passed<'py> {
+    type Error = PyErr;
+    fn extract(obj: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Passed(Some(obj.to_owned())))
+    }
+}
+
+/// The error with a note of the argument that was wrong, as arguments that are converted before the call have it.
+pub fn processing(e: PyErr, py: Python<'_>, argument: &str) -> PyErr {
+    let note = format!("while processing '{argument}'");
+    // Without the note the error still is one.
+    drop(e.value(py).call_method1(intern!(py, "add_note"), (note,)));
+    e
 }
 
 /// A seed: an integer of 64 bits without a sign.

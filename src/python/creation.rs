@@ -2,10 +2,10 @@
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyFloat, PyInt};
+use pyo3::types::{PyBool, PyFloat, PyInt, PyTuple};
 
 use super::array::{Out, PyArray, out};
-use super::convert::{Arr, Given, Ints, make, to_array};
+use super::convert::{Arr, Dims, Passed, make, processing, to_array};
 use super::device::{S, pick};
 use super::dtype::D;
 use crate::core::Dtype;
@@ -32,8 +32,8 @@ fn or(d: Option<D>, default: Dtype) -> Dtype {
 ///        [0, 0]], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (shape, dtype=None, *, stream=None))]
-fn zeros(shape: Ints, dtype: Option<D>, stream: S) -> Out {
-    out(ops::zeros(&shape.list, or(dtype, Dtype::F32), pick(stream)))
+fn zeros(shape: Dims, dtype: Option<D>, stream: S) -> Out {
+    out(ops::zeros(&shape.0, or(dtype, Dtype::F32), pick(stream)))
 }
 
 /// An array filled with ones.
@@ -51,8 +51,8 @@ fn zeros(shape: Ints, dtype: Option<D>, stream: S) -> Out {
 /// array([1, 1, 1], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (shape, dtype=None, *, stream=None))]
-fn ones(shape: Ints, dtype: Option<D>, stream: S) -> Out {
-    out(ops::ones(&shape.list, or(dtype, Dtype::F32), pick(stream)))
+fn ones(shape: Dims, dtype: Option<D>, stream: S) -> Out {
+    out(ops::ones(&shape.0, or(dtype, Dtype::F32), pick(stream)))
 }
 
 /// An array whose elements the caller will replace; they are zeros until then, as in MLX.
@@ -70,7 +70,7 @@ fn ones(shape: Ints, dtype: Option<D>, stream: S) -> Out {
 /// (2, 3)
 #[pyfunction]
 #[pyo3(signature = (shape, dtype=None, *, stream=None))]
-fn empty(shape: Ints, dtype: Option<D>, stream: S) -> Out {
+fn empty(shape: Dims, dtype: Option<D>, stream: S) -> Out {
     zeros(shape, dtype, stream)
 }
 
@@ -160,9 +160,9 @@ fn empty_like(a: Arr, dtype: Option<D>, stream: S) -> Out {
 ///        [1, 2]], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (shape, vals, dtype=None, *, stream=None))]
-fn full(shape: Ints, vals: &Bound<'_, PyAny>, dtype: Option<D>, stream: S) -> Out {
+fn full(shape: Dims, vals: &Bound<'_, PyAny>, dtype: Option<D>, stream: S) -> Out {
     let dtype = dtype.map(|d| d.0);
-    out(ops::full(&shape.list, &to_array(vals, dtype)?, dtype, pick(stream)))
+    out(ops::full(&shape.0, &to_array(vals, dtype)?, dtype, pick(stream)))
 }
 
 /// An array in the shape of another one, filled with a value.
@@ -185,6 +185,37 @@ fn full(shape: Ints, vals: &Bound<'_, PyAny>, dtype: Option<D>, stream: S) -> Ou
 fn full_like(a: Arr, vals: &Bound<'_, PyAny>, dtype: Option<D>, stream: S) -> Out {
     let d = or(dtype, a.0.dtype());
     out(ops::full_like(&a.0, &to_array(vals, Some(d))?, d, pick(stream)))
+}
+
+/// Start, stop, step and dtype of a range, of which `args` come by position. One number alone is the stop, unless it
+/// was called the start.
+fn range_arguments<'py>(
+    args: &Bound<'py, PyTuple>,
+    mut given: [Option<Bound<'py, PyAny>>; 4],
+) -> PyResult<[Option<Bound<'py, PyAny>>; 4]> {
+    const NAMES: [&str; 4] = ["start", "stop", "step", "dtype"];
+    let count = args.len();
+    if count > NAMES.len() {
+        let text = format!("arange() takes from 1 to 4 positional arguments but {count} were given");
+        return Err(PyTypeError::new_err(text));
+    }
+    for ((value, slot), name) in args.iter().zip(&mut given).zip(NAMES) {
+        if slot.replace(value).is_some() {
+            return Err(PyTypeError::new_err(format!("arange() got multiple values for argument '{name}'")));
+        }
+    }
+    if given[0].as_ref().is_some_and(Bound::is_none) {
+        return Err(processing(PyTypeError::new_err("None is no number"), args.py(), "start"));
+    }
+    let alone = if count > 0 {
+        given[1].as_ref().is_none_or(Bound::is_none)
+    } else {
+        given[1].as_ref().is_some_and(Bound::is_none)
+    };
+    if alone {
+        given[1] = given[0].take();
+    }
+    Ok(given)
 }
 
 fn natural(x: &Bound<'_, PyAny>) -> PyResult<(f64, Dtype)> {
@@ -227,19 +258,21 @@ fn natural(x: &Bound<'_, PyAny>) -> PyResult<(f64, Dtype)> {
 /// array([1, 1.5], dtype=float32)
 #[pyfunction]
 #[pyo3(
-    signature = (start=Given(None), stop=None, step=None, dtype=None, *, stream=None),
+    signature = (*args, start=Passed(None), stop=Passed(None), step=Passed(None), dtype=Passed(None), stream=None),
     text_signature = "(start=None, stop=None, step=None, dtype=None, *, stream=None)"
 )]
 fn arange<'py>(
-    start: Given<Bound<'py, PyAny>>,
-    stop: Option<Bound<'py, PyAny>>,
-    step: Option<Bound<'py, PyAny>>,
-    dtype: Option<D>,
+    args: &Bound<'py, PyTuple>,
+    start: Passed<'py>,
+    stop: Passed<'py>,
+    step: Passed<'py>,
+    dtype: Passed<'py>,
     stream: S,
 ) -> Out {
-    let (start, stop) = match (start.0, stop) {
-        (Some(n), None) => (None, Some(n)),
-        other => other,
+    let [start, stop, step, dtype] = range_arguments(args, [start.0, stop.0, step.0, dtype.0])?;
+    let dtype = match dtype {
+        Some(d) => d.extract::<Option<D>>().map_err(|e| processing(e, args.py(), "dtype"))?,
+        None => None,
     };
     let mut kind = None;
     let mut read = |x: Option<Bound<'py, PyAny>>, default: f64| -> PyResult<f64> {
@@ -253,7 +286,7 @@ fn arange<'py>(
         return Err(PyTypeError::new_err("arange(): missing argument 'stop'"));
     };
     let stop = read(Some(stop), 0.0)?;
-    let step = read(step, 1.0)?;
+    let step = read(step.filter(|x| !x.is_none()), 1.0)?;
     let dtype = or(dtype, kind.unwrap_or(Dtype::I32));
     out(ops::arange(start, stop, step, dtype, pick(stream)))
 }
@@ -414,7 +447,7 @@ fn triu(x: Arr, k: i64, stream: S) -> Out {
 ///     array: With the elements of `a`.
 ///
 /// Raises:
-///     ValueError: if a copy is needed and `copy` is False.
+///     ValueError: if `copy` is False and memory of another library cannot be shared; also for MLX arrays, as in MLX.
 ///
 /// >>> mx.asarray([1, 2])
 /// array([1, 2], dtype=int32)
@@ -422,17 +455,15 @@ fn triu(x: Arr, k: i64, stream: S) -> Out {
 #[pyo3(signature = (a, dtype=None, *, copy=None))]
 fn asarray(a: &Bound<'_, PyAny>, dtype: Option<D>, copy: Option<bool>) -> Out {
     let own = a.is_instance_of::<PyArray>();
-    if copy == Some(false) && !own {
-        if super::dlpack::is_producer(a)? {
+    if copy == Some(false) {
+        if !own && super::dlpack::is_producer(a)? {
             return Ok(PyArray::new(super::dlpack::import(a, dtype.map(|d| d.0), copy)?));
         }
-        return Err(PyValueError::new_err("[asarray] Unable to avoid a copy while creating an array."));
+        let text = "Unable to avoid copy while creating an array as requested.";
+        return Err(PyValueError::new_err(text));
     }
     let x = make(a, dtype.map(|d| d.0))?;
     let same = a.cast::<PyArray>().is_ok_and(|a| a.get().array().same(&x));
-    if copy == Some(false) && !same {
-        return Err(PyValueError::new_err("[asarray] Cannot convert to the requested dtype without a copy."));
-    }
     Ok(PyArray::new(if same && copy == Some(true) { ops::copy(&x, super::device::current())? } else { x }))
 }
 

@@ -283,7 +283,7 @@ impl CustomFunction {
             vmap: vmap.map(|f| vmap_rule(form, f)),
         };
         let s = default_stream(default_device());
-        let results = transforms::custom(&inputs, &outputs, rules, s);
+        let results = transforms::custom(&inputs, &outputs, rules, s)?;
         rebuild(&value, &mut results.into_iter())
     }
 

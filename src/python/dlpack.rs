@@ -318,7 +318,7 @@ fn adopt(taken: Taken) -> PyResult<(Array, bool)> {
     let p = NonNull::new(base as *mut u8).expect("memory of a tensor");
     let storage = Storage::from_host(HostBlock::lent(p, Box::new(taken)), span);
     crate::memory::init();
-    Ok((Array::from_data(Layout { shape, strides, offset }, dtype, storage), pairs))
+    Ok((Array::from_data(Layout { shape, strides, offset }, dtype, storage)?, pairs))
 }
 
 /// A copy of `span` bytes, with the layout that the elements have in them: of elements that are not aligned, and of
@@ -334,7 +334,7 @@ fn copied(base: usize, span: usize, layout: Layout, dtype: Dtype) -> PyResult<Ar
     if dtype == Dtype::Bool {
         make_truths(bytes);
     }
-    Ok(Array::from_data(layout, dtype, storage))
+    Ok(Array::from_data(layout, dtype, storage)?)
 }
 
 /// The capsule of a producer, asked for in the newest form that it knows.

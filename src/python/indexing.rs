@@ -1,10 +1,10 @@
 //! Python objects as indices: integers, slices of any step, `...`, `None` and arrays of integers, in any mixture
 //! (`ops::subscript` says what they select). Index arrays are never waited for.
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyEllipsis, PyInt, PyList, PySlice, PyTuple};
+use pyo3::types::{PyBool, PyEllipsis, PyList, PySlice, PyTuple};
 
 use super::array::PyArray;
 use super::convert::{make, to_array};
@@ -85,21 +85,14 @@ pub(super) fn array_of(obj: &Bound<'_, PyAny>) -> PyResult<Option<Array>> {
     Ok(None)
 }
 
-/// The object as an integer, held inside 64 bits: beyond them a bound only says on which side it lies.
+/// The object as an integer of 32 bits, as MLX counts positions.
 fn whole_number(obj: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
-    if let Ok(v) = obj.extract::<i64>() {
-        return Ok(Some(v));
-    }
-    let v = match obj.is_instance_of::<PyInt>() {
-        true => obj.clone(),
-        false => match obj.call_method0(intern!(obj.py(), "__index__")) {
-            Ok(v) => v,
-            Err(_) => return Ok(None),
-        },
-    };
-    match v.extract::<i64>() {
-        Ok(v) => Ok(Some(v)),
-        Err(_) => Ok(Some(if v.lt(0)? { i64::MIN } else { i64::MAX })),
+    let wide = || PyValueError::new_err("Slice indices must be 32-bit integers.");
+    match obj.extract::<i64>() {
+        Ok(v) if i32::try_from(v).is_ok() => Ok(Some(v)),
+        Ok(_) => Err(wide()),
+        Err(e) if e.is_instance_of::<PyOverflowError>(obj.py()) => Err(wide()),
+        Err(_) => Ok(None),
     }
 }
 

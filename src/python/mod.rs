@@ -38,6 +38,7 @@ mod reductions;
 mod row_docs;
 mod scans;
 mod selection;
+mod signatures;
 mod structure;
 mod transforms;
 mod trees;
@@ -78,6 +79,19 @@ fn hide_private(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let names: Vec<String> = m.index()?.extract()?;
     let public: Vec<String> = names.into_iter().filter(|n| !n.starts_with('_')).collect();
     m.setattr("__all__", public)
+}
+
+/// TypeErrors name the function and show its signature.
+fn explain_errors(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    signatures::of_module(m, "")?;
+    for (name, value) in m.dict().iter() {
+        if let Ok(part) = value.cast_into::<PyModule>() {
+            signatures::of_module(&part, &format!("{name}."))?;
+        }
+    }
+    let array = m.getattr("array")?.call1(([0],))?;
+    let selected = array.getattr("at")?.get_item(0)?;
+    [array, selected].iter().try_for_each(signatures::of_class)
 }
 
 /// Prints statistics, lets the GPUs finish and writes what drivers compiled to disk; runs when the interpreter ends.
@@ -181,5 +195,6 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("euler_gamma", 0.577_215_664_901_532_9)?;
     m.add("newaxis", m.py().None())?;
     finish_at_exit(m)?;
-    hide_private(m)
+    hide_private(m)?;
+    explain_errors(m)
 }

@@ -117,7 +117,7 @@ fn several(x: &Bound<'_, PyAny>) -> PyResult<Vec<Array>> {
 fn depends<'py>(inputs: &Bound<'py, PyAny>, dependencies: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = inputs.py();
     let single = inputs.extract::<Arr>().is_ok();
-    let mut outs = ops::depends(&several(inputs)?, &several(dependencies)?).into_iter().map(PyArray::new);
+    let mut outs = ops::depends(&several(inputs)?, &several(dependencies)?)?.into_iter().map(PyArray::new);
     match outs.next() {
         Some(a) if single => Ok(Bound::new(py, a)?.into_any()),
         first => Ok(PyList::new(py, first.into_iter().chain(outs).collect::<Vec<_>>())?.into_any()),

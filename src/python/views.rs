@@ -1,11 +1,11 @@
 //! Functions that change shape, order or dtype without arithmetic, and those that join, split, pad and repeat.
 
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use super::array::{Out, PyArray, out};
-use super::convert::{Arr, Ints, Like, Seq, is_sequence, to_array, type_name};
+use super::convert::{Arr, Int32, Ints, Like, Seq, WideSeq, is_sequence, to_array, type_name};
 use super::device::{S, pick};
 use super::dtype::D;
 use crate::core::layout::broadcast_shapes as join_shapes;
@@ -332,10 +332,13 @@ fn broadcast_shapes<'py>(shapes: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, Py
     }
     let mut all = Shape::new();
     for s in shapes {
-        let Ok(shape) = s.extract::<Seq>() else {
-            let text = "[broadcast_shapes] Expects a sequence of shapes (tuples or lists of ints).";
-            return Err(PyValueError::new_err(text));
-        };
+        let shape: Seq =
+            s.extract().map_err(|e: PyErr| match e.is_instance_of::<PyOverflowError>(s.py()) {
+                true => e,
+                false => PyValueError::new_err(
+                    "[broadcast_shapes] Expects a sequence of shapes (tuples or lists of ints).",
+                ),
+            })?;
         all = join_shapes("broadcast_shapes", &all, &shape.0)?;
     }
     PyTuple::new(shapes.py(), all)
@@ -433,7 +436,7 @@ fn atleast_3d<'py>(arys: &Bound<'py, PyTuple>, stream: S) -> PyResult<Bound<'py,
 ///        [2, 3]], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (a, /, shape=None, strides=None, offset=0, *, stream=None))]
-fn as_strided(a: Arr, shape: Option<Seq>, strides: Option<Seq>, offset: i64, stream: S) -> Out {
+fn as_strided(a: Arr, shape: Option<Seq>, strides: Option<WideSeq>, offset: i64, stream: S) -> Out {
     let shape = shape.as_ref().map(|x| &x.0[..]);
     let strides = strides.as_ref().map(|x| &x.0[..]);
     out(ops::as_strided(&a.0, shape, strides, offset, pick(stream)))
@@ -629,17 +632,20 @@ pub fn split(a: Arr, indices_or_sections: Ints, axis: i64, stream: S) -> PyResul
 fn widths(w: &Bound<'_, PyAny>, ndim: usize) -> PyResult<Vec<(i64, i64)>> {
     let bad =
         || PyTypeError::new_err("pad(): pad_width must be an int, (int,), (int, int) or a list of pairs");
-    if let Ok(n) = w.extract::<i64>() {
-        return Ok(vec![(n, n); ndim]);
+    let unless_wide = |e: PyErr| if e.is_instance_of::<PyOverflowError>(w.py()) { e } else { bad() };
+    match w.extract::<Ints>() {
+        Ok(Ints { list, single }) => {
+            return match list[..] {
+                [n] => Ok(vec![(n, n); ndim]),
+                [lo, hi] if !single => Ok(vec![(lo, hi); ndim]),
+                _ => Err(bad()),
+            };
+        }
+        Err(e) if e.is_instance_of::<PyOverflowError>(w.py()) => return Err(e),
+        Err(_) => {}
     }
-    if let Ok(Seq(list)) = w.extract::<Seq>() {
-        return match list[..] {
-            [n] => Ok(vec![(n, n); ndim]),
-            [lo, hi] => Ok(vec![(lo, hi); ndim]),
-            _ => Err(bad()),
-        };
-    }
-    let pairs: Vec<(i64, i64)> = w.extract().map_err(|_| bad())?;
+    let pairs: Vec<(Int32, Int32)> = w.extract().map_err(unless_wide)?;
+    let pairs: Vec<(i64, i64)> = pairs.into_iter().map(|(lo, hi)| (lo.0, hi.0)).collect();
     if pairs.len() == 1 {
         return Ok(vec![pairs[0]; ndim]);
     }

@@ -21,7 +21,7 @@ pub unsafe fn put(src: *const u8, shape: &[i64], dtype: Dtype, stream: Stream) -
     if stream.device.is_gpu() && bytes > dtype.size() {
         // SAFETY: by the caller.
         let storage = unsafe { vulkan::put(stream, src, bytes) }?;
-        return Ok(Array::from_data(Layout::contiguous(shape), dtype, storage));
+        return Array::from_data(Layout::contiguous(shape), dtype, storage);
     }
     // SAFETY: both sides have the elements and do not overlap.
     ops::from_host(shape, dtype, |dst| unsafe { std::ptr::copy_nonoverlapping(src, dst, bytes) })
@@ -146,7 +146,7 @@ impl Landing {
             Memory::None => bail!(Runtime, "[pipeline] A result without parts."),
         };
         let storage: Arc<Storage> = Storage::from_host(block, nbytes);
-        Ok(Array::from_data(Layout::contiguous(&self.shape), self.dtype, storage))
+        Array::from_data(Layout::contiguous(&self.shape), self.dtype, storage)
     }
 }
 

@@ -113,7 +113,7 @@ impl Primitive for Custom {
         let axes: Vec<Option<i64>> = r.axes[..self.args].iter().map(|a| a.map(|_| 0)).collect();
         let rules = self.rules.over_batch(axes);
         let n = outs.len();
-        Ok((custom(&args, &outs, rules, r.stream), vec![Some(0); n]))
+        Ok((custom(&args, &outs, rules, r.stream)?, vec![Some(0); n]))
     }
 
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
@@ -177,7 +177,7 @@ impl Rules {
 }
 
 /// Results that a function built from `args`, with rules of its own.
-pub fn custom(args: &[Array], results: &[Array], rules: Rules, s: Stream) -> Vec<Array> {
+pub fn custom(args: &[Array], results: &[Array], rules: Rules, s: Stream) -> Result<Vec<Array>> {
     let specs = results.iter().map(|a| (a.shape().into(), a.dtype())).collect();
     let inputs = [args, results].concat();
     Array::lazy_many(specs, Arc::new(Custom { args: args.len(), rules }), inputs, s)
@@ -194,9 +194,9 @@ pub fn checkpoint(f: &Shared, args: &[Array]) -> Result<Vec<Array>> {
     let again = f.clone();
     let vjp: Arc<VjpRule> = Arc::new(move |primals, cotangents, _| {
         // What is computed anew waits for the cotangents, so that it is not kept from the first time on.
-        let primals = ops::depends(primals, cotangents);
+        let primals = ops::depends(primals, cotangents)?;
         let (_, grads) = super::vjp(&mut |a| again(a), &primals, cotangents)?;
         Ok(grads.into_iter().map(Some).collect())
     });
-    Ok(custom(args, &results, Rules { vjp: Some(vjp), ..Default::default() }, s))
+    custom(args, &results, Rules { vjp: Some(vjp), ..Default::default() }, s)
 }

@@ -123,9 +123,9 @@ impl Derived {
             let mut f = |a: &[Array]| Ok((self.of.expand(a, s)?, vec![Some(0); n]));
             return Ok((super::vmap(&mut f, inputs, &over)?, vec![Some(0); n]));
         }
-        let shapes = self.of.output_shapes(&elements(inputs, axes))?;
+        let shapes = self.of.output_shapes(&elements(inputs, axes)?)?;
         let outs = shapes.into_iter().zip(&self.specs).map(|(n, (_, d))| Array::placeholder(n, *d));
-        let outs: Vec<Array> = outs.collect();
+        let outs = outs.collect::<Result<Vec<_>>>()?;
         self.of.vmap(&Vmap { inputs, axes, outputs: &outs, stream: s })
     }
 
@@ -138,7 +138,7 @@ impl Derived {
         }
         let specs = now.iter().filter_map(|(a, _)| a.as_ref().map(spec)).collect();
         let node = PrimitiveRef::new(self);
-        let mut outs = Array::lazy_shared(specs, node, inputs, stream).into_iter();
+        let mut outs = Array::lazy_shared(specs, node, inputs, stream)?.into_iter();
         Ok(now.into_iter().map(|(a, axis)| (a.and_then(|_| outs.next()), axis)).collect())
     }
 
@@ -149,9 +149,9 @@ impl Derived {
 }
 
 /// What an element of a batch looks like.
-fn elements(inputs: &[Array], axes: &[Option<usize>]) -> Vec<Array> {
+fn elements(inputs: &[Array], axes: &[Option<usize>]) -> Result<Vec<Array>> {
     let one = |(a, axis): (&Array, &Option<usize>)| match axis {
-        None => a.clone(),
+        None => Ok(a.clone()),
         Some(axis) => {
             let mut shape: Shape = a.shape().into();
             shape.remove(*axis);
@@ -272,6 +272,8 @@ pub(super) fn outputs_of(array: &Array, node: &Node) -> SmallVec<[Array; 1]> {
     if lengths_vary() && outs.iter().any(lost) {
         let specs = outs.iter().map(spec).collect();
         let again = Array::lazy_many(specs, node.primitive.clone(), node.inputs.to_vec(), node.stream);
+        // INVARIANT: the shapes are those of arrays.
+        let again = again.expect("shapes that arrays have");
         outs.iter_mut().zip(again).filter(|(o, _)| lost(o)).for_each(|(o, a)| *o = a);
     }
     outs
@@ -334,5 +336,5 @@ pub(super) fn restore(c: &Stored) -> Result<Vec<Array>> {
         return Ok(now);
     }
     let node = PrimitiveRef::new(derived);
-    Ok(Array::lazy_shared(c.specs.to_vec(), node, c.inputs.to_vec(), c.stream).into_vec())
+    Ok(Array::lazy_shared(c.specs.to_vec(), node, c.inputs.to_vec(), c.stream)?.into_vec())
 }

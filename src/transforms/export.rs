@@ -159,8 +159,8 @@ impl Exported {
             }
             trace.outputs.iter().map(|&r| self.value(r, inputs, &temps)).collect()
         };
-        let inputs: Vec<Array> =
-            trace.inputs.iter().map(|(shape, dtype)| Array::placeholder(shape.clone(), *dtype)).collect();
+        let inputs = trace.inputs.iter().map(|(shape, dtype)| Array::placeholder(shape.clone(), *dtype));
+        let inputs = inputs.collect::<Result<Vec<_>>>()?;
         let tape = compile::simplified(&compile::record(&mut body, &inputs, self.shapeless)?)?;
         Ok(Restored { compiled: Compiled::new(&tape, self.shapeless), tape, shapeless: self.shapeless })
     }
@@ -209,7 +209,7 @@ impl Draft {
             _ => None,
         });
         let outs =
-            Array::lazy_many(step.specs.clone(), step.primitive.clone(), inputs.collect(), step.stream);
+            Array::lazy_many(step.specs.clone(), step.primitive.clone(), inputs.collect(), step.stream)?;
         super::eval(&outs)?;
         for (&t, o) in step.outs.iter().zip(&outs) {
             self.temps[t] = self.constant(o);

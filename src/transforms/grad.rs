@@ -9,8 +9,8 @@ use super::order::{IdMap, IdSet, needed, postorder};
 use crate::bail;
 use crate::core::array::{Node, Tracing};
 use crate::core::layout::show;
-use crate::core::primitive::Rule;
-use crate::core::{Array, Derivatives, Dtype, Jvp, Primitive, Result, Vjp};
+use crate::core::primitive::{Direction, Rule};
+use crate::core::{Array, Derivatives, Dtype, Error, Jvp, Primitive, Result, Vjp};
 use crate::ops;
 
 /// A function from arrays to arrays.
@@ -29,14 +29,24 @@ fn tracers(inputs: &[Array]) -> Vec<Array> {
 }
 
 /// Nodes between `sources` and `outputs`, inputs first, with the ids of all arrays that depend on a source.
-fn recorded(outputs: &[Array], sources: &[Array]) -> (Vec<(Array, Arc<Node>)>, IdSet) {
+///
+/// # Errors
+/// Where an output depends on positions (of a gather, a scatter, a slice) that follow from a source.
+fn recorded(
+    outputs: &[Array],
+    sources: &[Array],
+    way: Direction,
+) -> Result<(Vec<(Array, Arc<Node>)>, IdSet)> {
     let mut depends: IdSet = sources.iter().map(Array::id).collect();
     let ends = depends.clone();
     let order = postorder(outputs, |a| ends.contains(&a.id()));
     let mut tape = Vec::new();
     let mut visited: HashSet<*const Node> = HashSet::new();
+    let mut positions =
+        Positions { way, follow: IdSet::default(), wrong: IdMap::default(), errors: Vec::new() };
     for array in order {
         let Some(node) = array.node() else { continue };
+        positions.visit(&array, &node, &depends);
         if node.primitive.blocks_gradient() || !node.inputs.iter().any(|i| depends.contains(&i.id())) {
             continue;
         }
@@ -47,12 +57,63 @@ fn recorded(outputs: &[Array], sources: &[Array]) -> (Vec<(Array, Arc<Node>)>, I
             tape.push((array, node));
         }
     }
-    (tape, depends)
+    positions.check(outputs)?;
+    Ok((tape, depends))
+}
+
+/// Finds the positions that follow from a source, by comparisons and argmax too, which have no derivative.
+struct Positions {
+    way: Direction,
+    /// Arrays that follow from a source although no derivative flows to them.
+    follow: IdSet,
+    /// Arrays that depend on such positions, by the number of the error.
+    wrong: IdMap<usize>,
+    errors: Vec<Error>,
+}
+
+impl Positions {
+    fn visit(&mut self, array: &Array, node: &Arc<Node>, depends: &IdSet) {
+        if ops::view::is_stop_gradient(&*node.primitive) {
+            return;
+        }
+        let shadow = !self.follow.is_empty();
+        let follows = |a: &Array| depends.contains(&a.id()) || (shadow && self.follow.contains(&a.id()));
+        let mut wrong = None;
+        if !self.wrong.is_empty() {
+            wrong = node.inputs.iter().filter_map(|i| self.wrong.get(&i.id()).copied()).max();
+        }
+        // Positions never are the first input.
+        let reached = (1..node.inputs.len()).filter(|&i| follows(&node.inputs[i]));
+        let refused = reached.filter_map(|i| node.primitive.refuses(self.way, i)).next();
+        let follows = (shadow || node.primitive.blocks_gradient()) && node.inputs.iter().any(follows);
+        if let Some(error) = refused {
+            wrong = Some(self.errors.len());
+            self.errors.push(error);
+        }
+        if follows || wrong.is_some() {
+            for o in array.outputs_of(node) {
+                if follows {
+                    self.follow.insert(o.id());
+                }
+                if let Some(number) = wrong {
+                    self.wrong.insert(o.id(), number);
+                }
+            }
+        }
+    }
+
+    /// Fails with the error that is the first on the way back from the outputs.
+    fn check(mut self, outputs: &[Array]) -> Result<()> {
+        match outputs.iter().filter_map(|o| self.wrong.get(&o.id()).copied()).max() {
+            Some(number) => Err(self.errors.swap_remove(number)),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Cotangents of `sources` from those of `outputs`, over the graph between them.
 fn backpropagate(outputs: &[Array], sources: &[Array], cotangents: &[Array]) -> Result<Vec<Array>> {
-    let (tape, depends) = recorded(outputs, sources);
+    let (tape, depends) = recorded(outputs, sources, Direction::Vjp)?;
     let mut cots: IdMap<Array> = IdMap::default();
     for (o, c) in outputs.iter().zip(cotangents) {
         if depends.contains(&o.id()) {
@@ -189,7 +250,7 @@ pub fn jvp(f: Function, primals: &[Array], tangents: &[Array]) -> Result<(Vec<Ar
     let _recording = Tracing::new();
     let sources = tracers(primals);
     let outputs = f(&sources)?;
-    let (tape, varying) = recorded(&outputs, &sources);
+    let (tape, varying) = recorded(&outputs, &sources, Direction::Jvp)?;
     let mut tans: IdMap<Array> = sources.iter().map(Array::id).zip(tangents.iter().cloned()).collect();
     let wanted = needed(tape.iter().map(|(a, n)| (a, n)), &outputs, Rule::Jvp);
     for (array, node) in tape.into_iter().filter(|(a, _)| wanted.contains(&a.id())) {

@@ -52,8 +52,9 @@ pub fn vmap(f: WithAxes, inputs: &[Array], in_axes: &[Option<i64>]) -> Result<Ve
         shape.remove(axis);
         Array::placeholder(shape, a.dtype())
     };
-    let traced: Vec<Array> =
-        inputs.iter().zip(&axes).map(|(a, ax)| ax.map_or_else(|| a.clone(), |ax| element(a, ax))).collect();
+    let traced =
+        inputs.iter().zip(&axes).map(|(a, ax)| ax.map_or_else(|| Ok(a.clone()), |ax| element(a, ax)));
+    let traced = traced.collect::<Result<Vec<_>>>()?;
     let (outputs, wanted) = {
         let _running = Placeholders::new();
         f(&traced)?

@@ -16,8 +16,8 @@ use super::Named;
 use super::load::{self, Encoding, Place};
 use super::source::Source;
 use crate::bail;
-use crate::core::layout::checked_size;
 use crate::core::{Array, Dtype, Error, Result};
+use crate::io::stated_size;
 use crate::ops;
 use blocks::{Format, Part};
 
@@ -134,7 +134,7 @@ impl Header<'_> {
         let Some(&(_, dtype)) = SCALARS.iter().find(|(t, _)| *t == tag) else {
             return Err(corrupt(self.source, format_args!("metadata of unknown type {tag}")));
         };
-        let n = checked_size("load_gguf", shape, dtype.size())? * dtype.size();
+        let n = stated_size("load_gguf", shape, dtype.size())? * dtype.size();
         let mut bytes = self.bytes(n as u64, "bytes of metadata")?;
         match dtype {
             Dtype::Bool => bytes.iter_mut().for_each(|b| *b = u8::from(*b != 0)),
@@ -211,7 +211,7 @@ impl Tensor {
     }
 
     fn load(&self, source: &Arc<Source>, data: u64, place: Place, out: &mut Named) -> Result<()> {
-        let count = checked_size("load_gguf", &self.shape, 8)? as u64;
+        let count = stated_size("load_gguf", &self.shape, 8)? as u64;
         if let Some(&(_, dtype)) = PLAIN.iter().find(|(k, _)| *k == self.kind) {
             let at = self.place(source, data, count * dtype.size() as u64)?;
             let a = load::array(source, Encoding::Plain(at), None, &self.shape, dtype, place)?;

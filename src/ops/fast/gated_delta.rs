@@ -88,7 +88,7 @@ pub(in crate::ops) fn restore(c: &Stored) -> Result<Vec<Array>> {
 fn kernel(inputs: &[Array], s: Stream) -> Result<[Array; 2]> {
     let whole = inputs.iter().map(|a| contiguous(a, false, s)).collect::<Result<Vec<_>>>()?;
     let specs = vec![(inputs[2].shape().into(), Dtype::F32), (inputs[5].shape().into(), Dtype::F32)];
-    let mut outs = Array::lazy_many(specs, Arc::new(GatedDelta), whole, s).into_iter();
+    let mut outs = Array::lazy_many(specs, Arc::new(GatedDelta), whole, s)?.into_iter();
     // INVARIANT: two specs make two outputs.
     Ok(std::array::from_fn(|_| outs.next().expect("an output for each spec")))
 }

@@ -171,6 +171,6 @@ pub fn user_kernel(kernel: &UserKernel, call: Call, s: Stream) -> Result<Vec<Arr
     // Kernels write bools as bytes, and any but 0 stands for true.
     let written = |dtype| if dtype == Dtype::Bool { Dtype::U8 } else { dtype };
     let specs = call.outputs.iter().map(|(shape, dtype)| (shape.clone(), written(*dtype))).collect();
-    let outputs = Array::lazy_many(specs, Arc::new(custom), inputs, s).into_iter().zip(call.outputs);
+    let outputs = Array::lazy_many(specs, Arc::new(custom), inputs, s)?.into_iter().zip(call.outputs);
     outputs.map(|(a, (_, dtype))| view(&a, dtype, s)).collect()
 }

@@ -66,10 +66,10 @@ impl Follow {
         each: impl FnOnce(&Program, &[Array], &[Array]) -> Result<()>,
     ) -> Result<()> {
         let (own, rest) = inputs.split_at(self.own);
-        let product = Array::placeholder(self.shape.clone(), self.dtype);
+        let product = Array::placeholder(self.shape.clone(), self.dtype)?;
         run(own, std::slice::from_ref(&product))?;
         // In the shape of the result, and the only owner of its memory, so that the program may write over it.
-        let shaped = Array::placeholder(outputs[0].shape(), self.dtype);
+        let shaped = Array::placeholder(outputs[0].shape(), self.dtype)?;
         shaped.set_data(row_major(shaped.shape()), 0, product.data()?.storage.clone());
         drop(product);
         let mut all = rest.to_vec();

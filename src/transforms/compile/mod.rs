@@ -65,9 +65,11 @@ impl Drop for Recording {
 
 /// Records what `f` builds on placeholders that look like `inputs`. Nothing is evaluated.
 pub fn record(f: super::Function, inputs: &[Array], shapeless: bool) -> Result<Tape> {
-    let traced: Vec<Array> = inputs.iter().map(|a| Array::placeholder(a.shape(), a.dtype())).collect();
-    let born =
-        traced.last().map_or_else(|| Array::placeholder(&[][..], crate::core::Dtype::Bool).id(), Array::id);
+    let traced: Vec<Array> = inputs.iter().map(Array::stand_in).collect();
+    let born = match traced.last() {
+        Some(last) => last.id(),
+        None => Array::placeholder(&[][..], crate::core::Dtype::Bool)?.id(),
+    };
     let outputs = {
         let _recording = (Recording::new(), Lengths::vary(shapeless), Placeholders::new());
         f(&traced)?

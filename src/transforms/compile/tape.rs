@@ -47,7 +47,7 @@ pub struct Step {
 }
 
 impl Step {
-    fn over(&self, specs: Vec<Spec>, args: Vec<Array>) -> SmallVec<[Array; 1]> {
+    fn over(&self, specs: Vec<Spec>, args: Vec<Array>) -> Result<SmallVec<[Array; 1]>> {
         Array::lazy_shared(specs, self.primitive.clone(), args, self.stream)
     }
 
@@ -58,7 +58,7 @@ impl Step {
         }
         let shapes = self.primitive.output_shapes(&args)?;
         let specs = shapes.into_iter().zip(&self.specs).map(|(shape, (_, dtype))| (shape, *dtype)).collect();
-        Ok(self.over(specs, args))
+        self.over(specs, args)
     }
 }
 
@@ -133,7 +133,7 @@ impl Tape {
                     Value::Temp(t) => follows[*t],
                     Value::Const(_) => false,
                 });
-            let outs = if varies { step.again(args)? } else { step.over(step.specs.clone(), args) };
+            let outs = if varies { step.again(args)? } else { step.over(step.specs.clone(), args)? };
             for (o, &number) in outs.into_iter().zip(&step.outs) {
                 temps[number] = Some(o);
                 if varies {
