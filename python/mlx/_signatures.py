@@ -13,6 +13,7 @@ import sys
 
 STUBS = pathlib.Path(__file__).with_name("core")
 NOTE = re.compile(r"while processing '(\w+)'$")
+NAMED = re.compile(r"([\w.]+)\(\)")
 # What the interpreter says of integers beyond the machine's.
 TOO_LARGE = re.compile(r"too large|out of range|can't convert negative")
 
@@ -28,11 +29,19 @@ def _declarations(name):
     The name has its module or class before it.
     """
     owner, _, function = name.rpartition(".")
-    indent, text = "", _stub(owner or "__init__")
-    if owner and not text:
-        found = re.search(rf"^class {owner}\b.*?(?=^\S|\Z)", _stub("__init__"), re.M | re.S)
-        indent, text = "    ", found.group() if found else ""
-    return re.findall(rf"^{indent}def {function}(\(.*\) -> .*?):", text, re.M)
+    if text := _class(name):
+        found = re.findall(r"^    def __new__\(cls(?:, )?(.*)\) -> .*?:", text, re.M)
+        return [f"({parameters}) -> {name}" for parameters in found]
+    if text := _class(owner):
+        return re.findall(rf"^    def {function}(\(.*\) -> .*?):", text, re.M)
+    return re.findall(rf"^def {function}(\(.*\) -> .*?):", _stub(owner or "__init__"), re.M)
+
+
+def _class(name):
+    if not name:
+        return ""
+    found = re.search(rf"^class {name}\b.*?(?=^\S|\Z)", _stub("__init__"), re.M | re.S)
+    return found.group() if found else ""
 
 
 def _public(annotation):
@@ -109,7 +118,10 @@ def explain(name, error, args, kwargs):
         text = f"{name}(): argument '{argument}': Integer value {number} is out of range"
     elif argument:
         text = _wrong_argument(name, argument, message, args, kwargs)
-    elif message.startswith(("[", f"{name.rpartition('.')[2]}()", f"{name}()")):
+    elif named := NAMED.match(message):
+        # Under the name that it was called by: some functions have several.
+        text = name + message[named.end(1) :].rstrip(".")
+    elif message.startswith("["):
         text = message.rstrip(".")
     else:
         text = f"{name}(): {message.rstrip('.')}"

@@ -31,6 +31,10 @@ ANYTHING = {
 }
 
 
+# A function of two modules goes by one of its names.
+SHOWN = {"matrix_norm": "linalg.norm"}
+
+
 class Nothing:
     """Fits no parameter."""
 
@@ -64,8 +68,9 @@ def test_the_issues_examples():
 def test_wrong_arguments_are_answered_with_the_signature(name):
     f = callable_of(name)
     own = parameters(f)
+    name = SHOWN.get(name, name)
     short = name.rpartition(".")[2]
-    start = re.compile(rf"{re.escape(name)}\\(\\)|(array\\.)?{re.escape(short)}\\(\\)")
+    start = re.compile(rf"{re.escape(name)}\(\)|(array\.)?{re.escape(short)}\(\)")
     asked = []
     with pytest.raises(TypeError) as e:
         f(no_such_argument_at_all=1)
@@ -76,7 +81,7 @@ def test_wrong_arguments_are_answered_with_the_signature(name):
         asked.append(str(e.value))
     for text in asked:
         assert start.match(text), text
-        shown = re.search(r"Signature: (\\S+?)\\((.*)\\)( -> .*)?$", text)
+        shown = re.search(r"Signature: (\S+?)\((.*)\)( -> .*)?$", text)
         assert shown and shown.group(1) == name, text
         for p in own:
             assert p.name in shown.group(2), text
@@ -91,7 +96,7 @@ def test_values_of_a_wrong_type(name):
     try:
         f(*[Nothing()] * max(1, sum(p.default is p.empty for p in own)))
     except TypeError as e:
-        assert f"Signature: {name}(" in str(e), e
+        assert f"Signature: {SHOWN.get(name, name)}(" in str(e), e
         assert "Nothing" in str(e) or "argument" in str(e) or "()" in str(e), e
     except (ValueError, RuntimeError, AttributeError, OverflowError) as e:
         assert str(e)  # MLX has other errors for operands that are no arrays
@@ -119,7 +124,7 @@ def test_integers_beyond_the_machine():
         with pytest.raises(OverflowError) as e:
             call()
         assert re.search(
-            r"^(eye|topk|tri)\\(\\): argument '(n|k)': Integer value \\d+ is out of range",
+            r"^(eye|topk|tri)\(\): argument '(n|k)': Integer value \d+ is out of range",
             str(e.value),
         )
 
@@ -152,7 +157,7 @@ def test_functions_are_what_they_were():
         and mx.zeros.__module__ == "mlx.core"
         and mx.zeros.__self__ is mx
     )
-    assert mx.fft.fft.__module__.startswith("mlx.core") and mx.concat is mx.concatenate
+    assert mx.fft.fft.__module__ == "mlx.core.fft" and mx.matrix_norm is mx.linalg.norm
     assert pickle.loads(pickle.dumps(mx.zeros)) is mx.zeros
     assert str(inspect.signature(mx.zeros)) == "(shape, dtype=None, *, stream=None)"
     assert "zeros" in mx.zeros.__doc__ and "--" not in mx.zeros.__doc__

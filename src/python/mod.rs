@@ -83,12 +83,14 @@ fn hide_private(m: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// TypeErrors name the function and show its signature.
 fn explain_errors(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    signatures::of_module(m, "")?;
+    let mut modules = Vec::new();
     for (name, value) in m.dict().iter() {
         if let Ok(part) = value.cast_into::<PyModule>() {
-            signatures::of_module(&part, &format!("{name}."))?;
+            modules.push((part, format!("{name}.")));
         }
     }
+    modules.push((m.clone(), String::new()));
+    signatures::of_modules(&modules)?;
     let array = m.getattr("array")?.call1(([0],))?;
     let selected = array.getattr("at")?.get_item(0)?;
     [array, selected].iter().try_for_each(signatures::of_class)

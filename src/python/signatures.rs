@@ -236,26 +236,33 @@ fn vector_pointer(f: Vector) -> ffi::PyMethodDefPointer {
     ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: f }
 }
 
-/// Puts trampolines before the functions of a module. A function with two names stays one.
-pub fn of_module(m: &Bound<'_, PyModule>, prefix: &str) -> PyResult<()> {
-    let py = m.py();
+/// Puts trampolines before the functions of modules, each with the prefix of its names. A function with several names
+/// stays one; it is called what it says itself, or else what it is called first.
+pub fn of_modules(modules: &[(Bound<'_, PyModule>, String)]) -> PyResult<()> {
     let mut done: Vec<(Bound<'_, PyCFunction>, Bound<'_, PyAny>)> = Vec::new();
-    for (key, value) in m.dict().iter() {
-        let Ok(function) = value.cast_into::<PyCFunction>() else { continue };
-        if let Some((_, new)) = done.iter().find(|(old, _)| old.is(&function)) {
-            m.setattr(key.cast::<PyString>()?, new)?;
-            continue;
+    for (m, prefix) in modules {
+        for (key, value) in m.dict().iter() {
+            let (key, Ok(function)) = (key.cast_into::<PyString>()?, value.cast_into::<PyCFunction>()) else {
+                continue;
+            };
+            if let Some((_, new)) = done.iter().find(|(old, _)| old.is(&function)) {
+                m.setattr(&key, new)?;
+                continue;
+            }
+            let own = function.getattr("__name__")?.cast_into::<PyString>()?;
+            let known = m.getattr_opt(&own)?.is_some_and(|f| f.is(&function));
+            let name = format!("{prefix}{}", if known { &own } else { &key });
+            let Some(definition) = definition(&function, &name)? else { continue };
+            let module = function.getattr("__module__")?;
+            // SAFETY: the definition lives for ever; the module is what the function had as `self`.
+            let new = unsafe {
+                let slf = ffi::PyCFunction_GetSelf(function.as_ptr());
+                let new = ffi::PyCFunction_NewEx(definition, slf, module.as_ptr());
+                Bound::from_owned_ptr_or_err(m.py(), new)?
+            };
+            m.setattr(&key, &new)?;
+            done.push((function, new));
         }
-        let name = format!("{prefix}{}", function.getattr("__name__")?);
-        let Some(definition) = definition(&function, &name)? else { continue };
-        let module = function.getattr("__module__")?;
-        // SAFETY: the definition lives for ever; the module is what the function had as `self`.
-        let new = unsafe {
-            let slf = ffi::PyCFunction_GetSelf(function.as_ptr());
-            Bound::from_owned_ptr_or_err(py, ffi::PyCFunction_NewEx(definition, slf, module.as_ptr()))?
-        };
-        m.setattr(key.cast::<PyString>()?, &new)?;
-        done.push((function, new));
     }
     Ok(())
 }
