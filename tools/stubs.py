@@ -356,7 +356,6 @@ GETTERS = {
     "type": "DeviceType",
     "bits": "int",
     "precision": "int",
-    "__wrapped__": "Callable[..., Any]",
     "finfo.min": "float",
     "finfo.max": "float",
     "finfo.eps": "float",

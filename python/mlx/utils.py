@@ -4,8 +4,9 @@ A tree is flattened into pairs of a dotted path and a leaf, mapped, reduced or m
 touches the values of arrays.
 """
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 __all__ = [
     "tree_flatten",
@@ -17,6 +18,7 @@ __all__ = [
 ]
 
 _Leaf = Callable[[Any], bool] | None
+_Branch = TypeVar("_Branch")
 
 
 def _is_branch(tree: Any, is_leaf: _Leaf) -> bool:
@@ -153,12 +155,17 @@ def tree_flatten(
     Returns:
         list of (str, any), or dict: ``destination``.
 
+    Raises:
+        ValueError: if ``destination`` is something else than a list or a dict.
+
     >>> from mlx.utils import tree_flatten
     >>> tree_flatten({"a": [1, 2], "b": {"c": 3}})
     [('a.0', 1), ('a.1', 2), ('b.c', 3)]
     """
     if destination is None:
         destination = []
+    if not isinstance(destination, (list, dict)):
+        raise ValueError("Destination should be either a list or a dictionary or None")
     pairs = ((path[1:], leaf) for path, leaf in _walk(tree, prefix, is_leaf))
     if isinstance(destination, dict):
         destination.update(pairs)
@@ -171,9 +178,9 @@ def tree_unflatten(tree: list[tuple[str, Any]] | dict[str, Any]) -> Any:
     """Build the tree that :func:`tree_flatten` listed.
 
     Args:
-        tree (list of (str, any), | dict): Leaves by dotted path. Where all keys at a place are
-            whole numbers the branch is a list, else a dict; a place missing from a list holds an
-            empty dict.
+        tree (list of (str, any), | dict): Leaves by dotted path. Where ``int`` takes all keys at
+            a place and no two of them are the same number the branch is a list in the order of the
+            numbers, else a dict; a place missing from a list holds an empty dict.
 
     Returns:
         any: The tree; an empty list for no leaves; the leaf itself for one with an empty path.
@@ -189,12 +196,23 @@ def tree_unflatten(tree: list[tuple[str, Any]] | dict[str, Any]) -> Any:
     for path, leaf in pairs:
         key, _, below = path.partition(".")
         branches.setdefault(key, []).append((below, leaf))
-    if not all(key.isdecimal() for key in branches):
+    places = _numbered(branches)
+    if places is None:
         return {key: tree_unflatten(below) for key, below in branches.items()}
-    places = {int(key): below for key, below in branches.items()}
-    return [
-        tree_unflatten(places[i]) if i in places else {} for i in range(max(places, default=-1) + 1)
-    ]
+    items: list[Any] = []
+    for place in sorted(places):
+        items += ({} for _ in range(len(items), place))
+        items.append(tree_unflatten(places[place]))
+    return items
+
+
+def _numbered(branches: dict[str, _Branch]) -> dict[int, _Branch] | None:
+    """The branches by number, or None where they have other names or two have one number."""
+    try:
+        places = {int(key): below for key, below in branches.items()}
+    except ValueError:
+        return None
+    return places if len(places) == len(branches) else None
 
 
 def tree_reduce(
@@ -232,54 +250,41 @@ def tree_merge(tree_a: Any, tree_b: Any, merge_fn: Callable[[Any, Any], Any] | N
 
     Args:
         tree_a, tree_b (any): Trees.
-        merge_fn (callable, optional): Called with both leaves where both trees have one.
+        merge_fn (callable, optional): Called with both leaves where both trees have one, or
+            both have None.
 
     Returns:
-        any: A tree with the places of both.
+        any: A tree with the places of both. Lists and tuples, named ones too, have the type of
+            those of ``tree_a``; a dict of any kind becomes a dict.
 
     Raises:
-        ValueError: if both have a leaf at one place and there is no ``merge_fn``, or if one has a
-            list and the other a dict.
+        ValueError: if there is no ``merge_fn`` and both have a leaf or None at one place, or one
+            has a list and the other a dict; or if empty containers of different types meet.
 
     >>> from mlx.utils import tree_merge
     >>> tree_merge({"a": [1, None]}, {"a": [None, 2], "b": 3})
     {'a': [1, 2], 'b': 3}
     """
-    branches = (list, tuple, dict)
-    if tree_a is None or (isinstance(tree_a, branches) and not tree_a and tree_b is not None):
-        if tree_b is not None:
-            return tree_b
-    elif tree_b is None or (isinstance(tree_b, branches) and not tree_b):
-        return tree_a
-    for kind in ((list, tuple), dict):
-        if isinstance(tree_a, kind) and isinstance(tree_b, kind):
-            return _merge_branches(tree_a, tree_b, merge_fn)
+    hole_a, hole_b = _is_hole(tree_a), _is_hole(tree_b)
+    if hole_a and hole_b and (tree_a is not None) and (tree_b is not None):
+        if type(tree_a) is not type(tree_b):
+            raise ValueError(f"Cannot merge {type(tree_a).__name__} with {type(tree_b).__name__}")
+        return type(tree_a)()
+    if hole_a != hole_b:
+        return tree_b if hole_a else tree_a
+    if not hole_a:
+        if isinstance(tree_a, dict) and isinstance(tree_b, dict):
+            keys = dict.fromkeys([*tree_a, *tree_b])
+            return {k: tree_merge(tree_a.get(k), tree_b.get(k), merge_fn) for k in keys}
+        if isinstance(tree_a, (list, tuple)) and isinstance(tree_b, (list, tuple)):
+            pairs = itertools.zip_longest(tree_a, tree_b)  # a shorter one has holes at its end
+            return _rebuild(tree_a, [tree_merge(a, b, merge_fn) for a, b in pairs])
     if merge_fn is None:
         raise ValueError(
-            "[tree_merge] both trees have an element at one place and no merge_fn was provided: "
-            f"{type(tree_a).__name__} and {type(tree_b).__name__}"
+            "Trees contain elements at the same locations but no merge function was provided"
         )
-    return merge_fn(tree_a, tree_b)
+    return merge_fn(None if hole_a else tree_a, None if hole_b else tree_b)
 
 
-def _merge_branches(tree_a: Any, tree_b: Any, merge_fn: Callable[[Any, Any], Any] | None) -> Any:
-    if isinstance(tree_a, dict):
-        keys = list(tree_a) + [key for key in tree_b if key not in tree_a]
-        return {
-            key: tree_merge(tree_a[key], tree_b[key], merge_fn)
-            if key in tree_a and key in tree_b
-            else tree_a[key]
-            if key in tree_a
-            else tree_b[key]
-            for key in keys
-        }
-    size = max(len(tree_a), len(tree_b))
-    pairs = (
-        [*part, *[None] * (size - len(part))]  # a shorter list has holes at its end
-        for part in (tree_a, tree_b)
-    )
-    merged = [
-        None if a is None and b is None else tree_merge(a, b, merge_fn)
-        for a, b in zip(*pairs, strict=True)
-    ]
-    return tuple(merged) if isinstance(tree_a, tuple) else merged
+def _is_hole(tree: Any) -> bool:
+    return tree is None or (isinstance(tree, (list, tuple, dict)) and not tree)

@@ -1,5 +1,9 @@
 """compile: equal to calling the function, recorded once a form, with state and other transforms."""
 
+import copy
+import functools
+import inspect
+import pickle
 import time
 from functools import partial
 
@@ -305,15 +309,146 @@ def test_nothing_is_evaluated_while_recording(wait):
         mx.grad(lambda x: f(x).sum())(mx.ones(3))
 
 
-def test_transformed_functions_keep_their_name():
-    def named(x):
+TRANSFORMS = (mx.compile, mx.grad, mx.value_and_grad, mx.vmap, mx.checkpoint)
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_transformed_functions_show_the_attributes_of_the_function(transform):
+    def named(x, y: str = "a", *, z: int = 1) -> mx.array:
+        """What it does."""
         return x
 
-    for transform in (mx.compile, mx.grad, mx.value_and_grad, mx.vmap, mx.checkpoint):
-        f = transform(named)
-        assert f.__name__ == "named" and "named" in f.__qualname__
-        with pytest.raises(AttributeError):
-            f.other  # noqa: B018
+    named.other = 3
+    f = transform(named)
+    for name in (
+        *("__name__", "__qualname__", "__doc__", "__module__", "__annotations__", "__defaults__"),
+        *("__kwdefaults__", "__code__", "__dict__", "other"),
+    ):
+        assert getattr(f, name) == getattr(named, name)
+    assert inspect.signature(f) == inspect.signature(named)
+    assert inspect.isfunction(f) and functools.wraps(f)(lambda: 0).__doc__ == named.__doc__
+    assert not hasattr(f, "__wrapped__")
+    again = transform(f)
+    assert again.__name__ == "named" and again.other == 3
+    with pytest.raises(AttributeError):
+        f.absent  # noqa: B018
+    with pytest.raises(AttributeError):
+        f.other = 4
+    assert named.other == 3
+    assert type(f).__name__ == "_gc_func" and repr(f).startswith("<mlx.core._gc_func object at")
+    assert f == f and hash(f) == hash(f) and f != transform(named)
+    for fails in (pickle.dumps, copy.copy):
+        with pytest.raises(TypeError, match="pickle"):
+            fails(f)
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_transformed_objects_show_their_attributes(transform):
+    class Scaled:
+        """A callable object."""
+
+        factor = 3
+
+        def __call__(self, x):
+            return x * self.factor
+
+        def method(self, x):
+            """A method."""
+            return x * self.factor
+
+    scaled = Scaled()
+    f = transform(scaled)
+    assert f.__doc__ == "A callable object." and f.factor == 3
+    assert not hasattr(f, "__name__")
+    method = transform(scaled.method)
+    assert method.__self__ is scaled and method.__doc__ == "A method."
+    assert transform(functools.partial(pow, exp=2)).keywords == {"exp": 2}
+    assert mx.array_equal(mx.compile(scaled)(mx.array([1, 2])), mx.array([3, 6]))
+
+
+UNCAPTURED = "uncaptured inputs is not allowed"
+# What the function reaches beside its argument, and whether that is the argument of the call.
+CAPTURES = {
+    "itself": (lambda a: lambda x: x + a, True),
+    "only": (lambda a: lambda x: a, True),
+    "times one": (lambda a: lambda x: a * 1, True),
+    "in a dict": (lambda a: lambda x: {"x": x, "a": [a]}, True),
+    "no gradient": (lambda a: lambda x: x + mx.stop_gradient(a), True),
+    "copied": (lambda a: lambda x: x + mx.array(a), True),
+    "an element": (lambda a: lambda x: x.at[0].add(a[0]), True),
+    "in a gradient": (lambda a: lambda x: mx.grad(lambda y: (y * a).sum())(x), True),
+    "in a compiled one": (lambda a: lambda x: mx.compile(lambda y: y * a)(x), True),
+    "shape": (lambda a: lambda x: x + a.shape[0], False),
+    "value": (lambda a: lambda x: x + a.sum().item(), False),
+    "zeros like it": (lambda a: lambda x: x + mx.zeros_like(a), False),
+    "not returned": (lambda a: lambda x: (a + 1, x)[1], False),
+    "nothing": (lambda a: lambda x: [], False),
+}
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_an_argument_is_not_reached_in_another_way(name, tmp_path):
+    make, refused = CAPTURES[name]
+    a = mx.array([1.0, 2.0])
+    for evaluated in (True, False):
+        a = a if evaluated else a + 1
+        f = make(a)
+        calls = [
+            lambda f=f, a=a: mx.compile(f)(a),
+            lambda f=f, a=a: mx.compile(lambda x, y: f(x))(mx.ones(2), a),
+            lambda f=f, a=a: mx.compile(lambda x, y: f(x))(mx.ones(2), y=a),
+            lambda f=f, a=a: mx.compile(lambda x: f(x[0]))([a, {"b": a}]),
+            lambda f=f, a=a: mx.compile(f, inputs=[a])(mx.ones(2)),
+        ]
+        if name != "zeros like it":  # which follow the shape
+            calls.append(lambda f=f, a=a: mx.compile(f, shapeless=True)(a))
+        if name not in ("in a dict", "nothing"):
+            path = str(tmp_path / "f.mlxfn")
+            calls.append(lambda f=f, a=a, path=path: mx.export_function(path, f, a))
+        for call in calls:
+            if refused:
+                with pytest.raises(ValueError, match=UNCAPTURED):
+                    call()
+            else:
+                mx.eval(call())
+    mx.eval(mx.compile(f)(mx.ones(2)), mx.compile(lambda x, y: x + y)(a, a))
+
+
+def test_what_an_argument_was_computed_from_or_gave_may_be_reached():
+    a = mx.array([1.0, 2.0])
+    behind = a * 2
+    with pytest.raises(ValueError, match=UNCAPTURED):
+        mx.compile(lambda x: x + behind)(a)
+    mx.eval(behind)
+    assert mx.compile(lambda x: x + behind)(a).tolist() == [3, 6]
+    assert mx.compile(lambda x: x + a)(a * 2).tolist() == [3, 6]
+    assert mx.checkpoint(lambda x: x + a)(a).tolist() == [2, 4]
+    # Only recording looks: the form is known afterwards.
+    f = mx.compile(lambda x: x + a)
+    assert f(mx.ones(2)).tolist() == [2, 3] and f(a).tolist() == [2, 4]
+    with pytest.raises(ValueError, match=UNCAPTURED):
+        mx.compile(lambda x: x + a)(a)
+    state = {"w": a}
+    assert mx.compile(lambda x: x * state["w"], inputs=state)(a).tolist() == [1, 4]
+    mx.disable_compile()
+    try:
+        assert mx.compile(lambda x: x + a)(a).tolist() == [2, 4]
+    finally:
+        mx.enable_compile()
+
+
+def test_what_other_transforms_pass_may_be_reached():
+    a = mx.array([1.0, 2.0])
+    assert mx.grad(mx.compile(lambda x: (x * a).sum()))(a).tolist() == [1, 2]
+    assert mx.vmap(mx.compile(lambda x: (x * a).sum()))(a).tolist() == [3, 6]
+    assert mx.grad(lambda x: mx.compile(lambda y: (y * x).sum())(x))(a).tolist() == [2, 4]
+    assert mx.vmap(lambda x: mx.compile(lambda y: y * x)(x))(a).tolist() == [1, 4]
+
+    def twice(x):
+        z = x * 2
+        return mx.compile(lambda y: (y * z).sum())(z)
+
+    assert mx.grad(twice)(a).tolist() == [8, 16]
 
 
 def test_shapes_that_do_not_fit_a_shapeless_scatter():

@@ -157,3 +157,121 @@ def test_error_in_the_middle_leaves_the_rest_usable():
         mx.eval(a + 1, mx.ones((2,)) + mx.ones((3,)))
     assert (a + 1).tolist() == [2, 2, 2]
     h.works()
+
+
+def failing(stream=None):
+    """A program whose evaluation fails: no matrix is inverse to this one."""
+    return mx.linalg.inv(mx.array([[1.0, 2.0], [2.0, 4.0]]), stream=stream or mx.cpu)
+
+
+def outcomes(*steps):
+    """Which steps raised."""
+    raised = []
+    for step in steps:
+        try:
+            step()
+            raised.append(False)
+        except RuntimeError as e:
+            assert "singular" in str(e) or "missing" in str(e), e
+            raised.append(True)
+    return raised
+
+
+def test_an_asynchronous_error_comes_out_once_at_synchronize():
+    def sync():
+        mx.synchronize(mx.cpu)
+
+    a = failing()
+    assert outcomes(lambda: mx.async_eval(a), sync, sync, sync) == [False, True, False, False]
+    # Whoever reads the array that failed hears of it again, each time.
+    assert outcomes(a.tolist, a.tolist, lambda: mx.eval(a), sync) == [True, True, True, False]
+    two = [failing(), failing()]
+    start = [lambda x=x: mx.async_eval(x) for x in two]
+    assert outcomes(*start, sync, sync) == [False, False, True, False]
+    gone = [failing()]
+    assert outcomes(lambda: mx.async_eval(gone[0]), gone.clear, sync, sync) == [
+        False, False, True, False,
+    ]  # fmt: skip
+
+
+def test_an_asynchronous_error_comes_out_once_at_the_next_eval_of_the_stream():
+    def sync():
+        mx.synchronize(mx.cpu)
+
+    with mx.stream(mx.cpu):
+        for read in (mx.eval, mx.array.tolist, str):
+            a, b = failing(), mx.zeros(2) + 1
+            steps = (lambda a=a: mx.async_eval(a), lambda b=b, read=read: read(b))
+            assert outcomes(*steps, sync) == [False, True, False]
+            assert b.tolist() == [1, 1]
+        # NumPy passes over errors of the buffer protocol: they would be lost.
+        a, b = failing(), mx.zeros(2) + 1
+        steps = (lambda: mx.async_eval(a), lambda: np.array(b), sync)
+        assert outcomes(*steps) == [False, False, True]
+        assert outcomes(lambda: np.array(a), lambda: np.array(a)) == [True, True]
+        mx.eval(b + 1)
+        # async_eval does not wait and is told nothing.
+        a, b = failing(), mx.zeros(2) + 1
+        start = (lambda: mx.async_eval(a), lambda: mx.async_eval(b))
+        assert outcomes(*start, lambda: mx.eval(b), sync) == [False, False, True, False]
+        # The error of the array itself is the one.
+        a = failing()
+        assert outcomes(lambda: mx.async_eval(a), a.tolist, sync) == [False, True, False]
+        a = failing()
+        assert outcomes(lambda: mx.async_eval(a), lambda: mx.eval(a + 1), sync) == [
+            False, True, False,
+        ]  # fmt: skip
+        assert outcomes(lambda: mx.eval(failing()), sync) == [True, False]
+        a = failing()
+        steps = (lambda: mx.async_eval(a), mx.eval, lambda: mx.eval(mx.array(1.0)), sync)
+        assert outcomes(*steps) == [False, False, False, True]
+
+
+def test_an_asynchronous_error_belongs_to_its_stream():
+    s = mx.new_stream(mx.cpu)
+    a, b = failing(s), mx.add(mx.zeros(2, stream=mx.cpu), 1, stream=mx.cpu)
+    assert outcomes(
+        lambda: mx.async_eval(a),
+        lambda: mx.eval(b),
+        lambda: mx.synchronize(mx.cpu),
+        lambda: mx.synchronize(s),
+        lambda: mx.synchronize(s),
+    ) == [False, False, False, True, False]
+    # Where the error is passed on it is one of both streams.
+    b = mx.add(failing(s), 1, stream=mx.cpu)
+    assert outcomes(
+        lambda: mx.async_eval(b),
+        lambda: mx.synchronize(mx.cpu),
+        lambda: mx.synchronize(s),
+        lambda: mx.synchronize(mx.cpu),
+        lambda: mx.synchronize(s),
+        b.tolist,
+        lambda: mx.synchronize(mx.cpu),
+        lambda: mx.synchronize(s),
+        lambda: mx.synchronize(s),
+    ) == [False, True, True, False, False, True, False, True, False]
+
+
+@pytest.mark.gpu
+def test_an_asynchronous_error_of_a_gpu_stream():
+    kernel = mx.fast.vulkan_kernel("broken", ["x"], ["y"], "y[0] = missing;")
+
+    def broken():
+        return kernel(
+            inputs=[mx.ones(1)],
+            output_shapes=[(1,)],
+            output_dtypes=[mx.float32],
+            grid=(1, 1, 1),
+            threadgroup=(1, 1, 1),
+        )[0]
+
+    a = broken()
+    assert outcomes(
+        lambda: mx.async_eval(a), mx.synchronize, mx.synchronize, a.tolist, mx.synchronize
+    ) == [False, True, False, True, False]
+    a = broken()
+    b = mx.zeros(2) + 1
+    steps = (lambda: mx.async_eval(a), lambda: mx.eval(b), mx.synchronize)
+    assert outcomes(*steps) == [False, True, False]
+    assert b.tolist() == [1, 1]
+    h.works()

@@ -491,6 +491,40 @@ def test_a_file_that_is_shortened_is_an_error_not_a_crash(kind):
     np.testing.assert_array_equal(np.array(loaded), np.array(a))
 
 
+def test_elements_that_an_npy_file_lacks_are_missed_when_they_are_read(rng):
+    x = rng.normal(size=(4, 16)).astype(np.float32)
+    np.save("x.npy", x)
+    whole = pathlib.Path("x.npy").read_bytes()
+    for size in (128, 129, len(whole) - 32, len(whole) - 1):
+        pathlib.Path("x.npy").write_bytes(whole[:size])
+        a = mx.load("x.npy")
+        assert a.shape == (4, 16) and a.dtype == mx.float32
+        message = rf"Unable to read 256 bytes at 128 of .*x\.npy.* it has {size} bytes"
+        for read in (mx.eval, mx.array.tolist, np.array, lambda a: mx.eval(a + 1)):
+            with pytest.raises(RuntimeError, match=message):
+                read(a)
+    # A header that ends early is no array at all.
+    for size in (0, 5, 8, 100, 127):
+        pathlib.Path("x.npy").write_bytes(whole[:size])
+        with pytest.raises(RuntimeError):
+            mx.load("x.npy")
+    # What a header claims is not allocated.
+    text = (
+        b"{'descr': '<f4', 'fortran_order': False, 'shape': (2000, 1000000000), }".ljust(117)
+        + b"\n"
+    )
+    pathlib.Path("x.npy").write_bytes(b"\x93NUMPY\1\0" + struct.pack("<H", 118) + text + bytes(64))
+    a = mx.load("x.npy")
+    mx.reset_peak_memory()
+    before = mx.get_active_memory()
+    with pytest.raises(RuntimeError, match="Unable to read 8000000000000 bytes"):
+        mx.eval(a)
+    assert mx.get_peak_memory() - before < 1 << 20
+    # A file object is read at once.
+    with pytest.raises(RuntimeError, match="Unable to read"):
+        mx.load(io.BytesIO(whole[:150]), format="npy")
+
+
 def test_large_arrays_in_pieces(rng):
     """More than one staging piece, and more than one reading thread; an odd size."""
     x = rng.integers(0, 2**31, 9_000_001, dtype=np.int32)

@@ -101,6 +101,8 @@ def test_activations_with_parameters():
         close(nn.GELU(approx)(arr(X)), ACTIVATIONS[name](X))
     with pytest.raises(ValueError, match="approximation.*'exact'"):
         nn.GELU("exact")
+    with pytest.raises(ValueError, match="approximation"):
+        nn.GELU(["none"])
     with pytest.raises(ValueError):
         nn.glu(arr(X[:3]))
 
@@ -284,6 +286,60 @@ def test_pooling(kind, rng):
     assert layer.parameters() == {}
 
 
+@pytest.mark.parametrize("pool", [nn.MaxPool1d, nn.AvgPool1d])
+def test_pooling_beyond_the_input_by_less_than_a_stride_is_empty(pool):
+    for size, stride, padding, length in (
+        (4, None, 0, 2),
+        (4, None, 0, 0),
+        (4, None, 1, 1),
+        (4, 1, 0, 3),
+        (4, 2, 0, 3),
+        (9, 3, 2, 2),
+    ):
+        got = pool(size, stride, padding)(mx.ones((2, length, 3)))
+        assert got.shape == (2, 0, 3) and got.tolist() == [[], []]
+    assert nn.MaxPool2d((4, 2))(mx.ones((1, 2, 8, 1))).shape == (1, 0, 4, 1)
+
+
+def test_sizes_of_pooling_are_items():
+    assert dict(nn.AvgPool2d(2, [3, 1], (1, 0))) == {
+        "_kernel_size": [2, 2],
+        "_stride": [3, 1],
+        "_padding": [(1, 1), (0, 0)],
+        "_axes": (-3, -2),
+    }
+
+
+@pytest.mark.parametrize(
+    "layer", ["InstanceNorm", "LayerNorm", "RMSNorm", "GroupNorm", "BatchNorm"]
+)
+def test_eps_of_norms_is_positive(layer):
+    dims = (4, 16) if layer == "GroupNorm" else (16,)
+    for eps in (0, 0.0, -1.0, -float("inf")):
+        with pytest.raises(ValueError) as raised:
+            getattr(nn, layer)(*dims, eps=eps)
+        assert str(raised.value) == f"[{layer}] 'eps' must be positive but got {eps}."
+    for eps in (1e-30, 1, float("inf"), float("nan")):
+        getattr(nn, layer)(*dims, eps=eps)
+
+
+def test_groups_and_features_are_positive():
+    for groups, dims, message in (
+        (0, 4, "The number of groups (0) must be a positive integer."),
+        (-2, 4, "The number of groups (-2) must be a positive integer."),
+        (4, 0, "The number of features (0) must be a positive integer."),
+        (0, 0, "The number of groups (0) must be a positive integer."),
+        (
+            3,
+            4,
+            "The number of features (4) must be evenly divisible by the number of groups (3).",
+        ),
+    ):
+        with pytest.raises(ValueError) as raised:
+            nn.GroupNorm(groups, dims)
+        assert str(raised.value) == message
+
+
 def test_pooling_refuses_bad_sizes():
     for make, name in (
         (lambda: nn.MaxPool1d((2, 2)), "kernel_size"),
@@ -293,8 +349,31 @@ def test_pooling_refuses_bad_sizes():
     ):
         with pytest.raises(ValueError, match=f"'{name}' must be an integer or a tuple"):
             make()
-    with pytest.raises(ValueError, match="larger than the padded input"):
-        nn.MaxPool2d(3)(mx.zeros((1, 2, 2, 1)))
+    for make, message in (
+        (lambda: nn.MaxPool1d(0), "[MaxPool1d] 'kernel_size' must be positive but got (0,)."),
+        (lambda: nn.MaxPool1d(-2), "[MaxPool1d] 'kernel_size' must be positive but got (-2,)."),
+        (lambda: nn.MaxPool1d(2, stride=0), "[MaxPool1d] 'stride' must be positive but got (0,)."),
+        (
+            lambda: nn.AvgPool2d((2, 0)),
+            "[AvgPool2d] 'kernel_size' must be positive but got (2, 0).",
+        ),
+        (
+            lambda: nn.AvgPool3d(2, -1),
+            "[AvgPool3d] 'stride' must be positive but got (-1, -1, -1).",
+        ),
+        (
+            lambda: nn.MaxPool2d(2, padding=(0, -1)),
+            "[MaxPool2d] 'padding' must be non-negative but got (0, -1).",
+        ),
+    ):
+        with pytest.raises(ValueError) as raised:
+            make()
+        assert str(raised.value) == message
+    with pytest.raises(ValueError, match="'padding' must be an integer or a tuple"):
+        nn.MaxPool1d(2, padding=None)
+    for size, stride in ((4, 1), (4, 2)):
+        with pytest.raises(ValueError, match="larger than the padded input"):
+            nn.MaxPool1d(size, stride)(mx.zeros((1, size - stride - 1, 1)))
     with pytest.raises(ValueError, match="4 dimensions"):
         nn.MaxPool2d(2)(mx.zeros((4, 4, 1)))
 

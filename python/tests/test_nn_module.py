@@ -112,6 +112,34 @@ def test_freeze_and_unfreeze():
             method(True)
 
 
+def test_strict_keys_are_looked_for_in_the_whole_model():
+    def model():
+        return nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2))
+
+    weights = ["layers.0.weight", "layers.1.weight"]
+    m = model().freeze(keys="bias", strict=True)
+    assert paths(m.trainable_parameters()) == weights
+    m = model().freeze()
+    assert paths(m.unfreeze(keys="bias", strict=True).trainable_parameters()) == ["layers.1.bias"]
+    assert paths(model().freeze(keys="layers", strict=True).trainable_parameters()) == []
+    for change in (model().freeze, model().unfreeze):
+        change(keys=["weight", "bias"], strict=True)
+        with pytest.raises(KeyError, match="contain member bias"):
+            change(keys="bias", strict=True, recurse=False)
+    m = model()
+    with pytest.raises(KeyError, match="contain member other"):
+        m.freeze(keys=["bias", "other"], strict=True)
+    assert paths(m.trainable_parameters()) == [
+        "layers.0.weight",
+        "layers.1.weight",
+        "layers.1.bias",
+    ]
+    m.freeze()
+    with pytest.raises(KeyError, match="contain member other"):
+        m.unfreeze(keys=["bias", "other"], strict=True)
+    assert paths(m.trainable_parameters()) == []
+
+
 def test_update():
     model = Model()
     assert (
@@ -126,11 +154,18 @@ def test_update():
         ({"first": mx.zeros(1)}, "invalid type: array"),
         ({"layers": [{}, {}, {}]}, "index 2 is out of bounds.*length 2"),
         ({"pair": ({}, {})}, "invalid type: tuple"),
-        ([mx.zeros(1)], "invalid type: list"),
         (5, "invalid type: int"),
     ):
         with pytest.raises(ValueError, match=message):
             model.update(bad)
+    # A module has no item 0.
+    for strict in (True, False):
+        with pytest.raises(KeyError):
+            model.update([mx.zeros(1)], strict=strict)
+        with pytest.raises(KeyError):
+            model.update({"first": [mx.zeros(1)]}, strict=strict)
+        with pytest.raises(KeyError):
+            model.update_modules([nn.ReLU()], strict=strict)
     before = dict(tree_flatten(model.parameters()))
     model.update({"other": mx.zeros(1), "layers": [{}, {}, {"x": 1}], "first": 5}, strict=False)
     assert all(v is before[k] for k, v in tree_flatten(model.parameters()))

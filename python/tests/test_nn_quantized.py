@@ -140,3 +140,14 @@ def test_split_layers_in_a_group_of_one():
         "QuantizedShardedToAllLinear(input_dims=64, output_dims=6, bias=True, group_size=64, "
         "bits=4, mode=affine)"
     )
+
+
+def test_sizes_that_are_given_are_not_replaced_by_defaults():
+    for make in (nn.QuantizedLinear, nn.QuantizedEmbedding):
+        assert make(64, 64).group_size == 64 and make(64, 64).bits == 4
+        for bad in ({"bits": 0}, {"bits": False}, {"group_size": 0}):
+            with pytest.raises(ValueError, match="quantize"):
+                make(64, 64, **bad)
+        for bad in ({"bits": ()}, {"group_size": []}, {"group_size": 0.0}):
+            with pytest.raises(TypeError):
+                make(64, 64, **bad)

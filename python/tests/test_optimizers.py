@@ -148,6 +148,16 @@ def test_adafactor(rng):
     run(optim.Adafactor(beta_1=0.9, weight_decay=0.1), adafactor(beta_1=0.9, wd=0.1), rng)
 
 
+def test_factored_mean_of_squares(rng):
+    row, column = rng.uniform(1, 9, (2, 3)), rng.uniform(1, 9, (2, 4))
+    got = optim.Adafactor()._approximate_exp_moving_avg(
+        mx.array(row, mx.float32), mx.array(column, mx.float32)
+    )
+    mean = row.mean(-1, keepdims=True)
+    want = 1 / np.sqrt(row[:, :, None] * column[:, None, :] / mean[:, :, None])
+    np.testing.assert_allclose(np.array(got), want, rtol=1e-5)
+
+
 def test_muon(rng):
     def orthogonal(x):
         a, b, c = 3.4445, -4.7750, 2.0315
@@ -378,9 +388,12 @@ def test_multi_optimizer(rng):
         (lambda: optim.SGD(0.1, 0.9, dampening=0.1, nesterov=True), "Nesterov"),
         (lambda: optim.RMSprop(0.1, alpha=-1), "alpha should be >=0, -1"),
         (lambda: optim.RMSprop(0.1, eps=-1), "epsilon should be >0"),
+        (lambda: optim.RMSprop(0.1, eps=0), "RMSprop epsilon should be >0, 0 was provided instead"),
         (lambda: optim.Adagrad(0.1, eps=-1), "epsilon should be >0"),
+        (lambda: optim.Adagrad(0.1, eps=0.0), "Adagrad epsilon should be >0, 0.0 was provided"),
         (lambda: optim.AdaDelta(0.1, rho=-1), "rho should be >=0"),
         (lambda: optim.AdaDelta(0.1, eps=-1), "epsilon should be >0"),
+        (lambda: optim.AdaDelta(0.1, eps=0.0), "AdaDelta epsilon should be >0, 0.0 was provided"),
         (lambda: optim.Adam(0.1, [1.0, 0.9]), r"beta1 should be in \[0, 1\), 1.0"),
         (lambda: optim.AdamW(0.1, [0.9, -1]), r"beta2 should be in \[0, 1\), -1"),
         (lambda: optim.Adamax(0.1, eps=-1), "epsilon should be >=0"),

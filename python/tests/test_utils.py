@@ -13,6 +13,16 @@ from mlx.utils import (
 )
 
 Point = namedtuple("Point", "x y")
+
+
+class Values(tuple):
+    pass
+
+
+class Items(list):
+    pass
+
+
 TREE = {"a": [1, {"b": 2}], "c": (3,), "d": {}, "e": None}
 
 
@@ -38,6 +48,38 @@ def test_unflatten():
     assert tree_unflatten([]) == []
 
 
+@pytest.mark.parametrize(
+    ("keys", "tree"),
+    [
+        (["01", "1", "2"], {"01": 0, "1": 1, "2": 2}),
+        (["01", "0"], [1, 0]),
+        (["-1", "0"], [0, 1]),
+        (["0", "-1"], [1, 0]),
+        (["-2", "1"], [0, 1]),
+        ([" 1", "0"], [1, 0]),
+        (["+1", "0"], [1, 0]),
+        (["1_0"], [*[{}] * 10, 0]),
+        (["1 ", "3"], [{}, 0, {}, 1]),
+        (["", "0"], {"": 0, "0": 1}),
+        (["1.0", "0.1"], [[{}, 1], [0]]),
+        (["0x1"], {"0x1": 0}),
+        (["\uff11"], [{}, 0]),
+        (["\u00b2"], {"\u00b2": 0}),
+    ],
+)
+def test_unflatten_keys_that_int_takes(keys, tree):
+    pairs = [(key, i) for i, key in enumerate(keys)]
+    assert tree_unflatten(pairs) == tree
+    assert tree_unflatten(dict(pairs)) == tree
+
+
+def test_flatten_destination():
+    assert tree_flatten({"a": [1]}, destination={"b": 0}) == {"b": 0, "a.0": 1}
+    for destination in (3, "s", (), set()):
+        with pytest.raises(ValueError, match="either a list or a dictionary or None"):
+            tree_flatten({"a": 1}, destination=destination)
+
+
 def test_map():
     assert tree_map(lambda x: (x or 0) + 1, TREE) == {
         "a": [2, {"b": 3}],
@@ -47,7 +89,9 @@ def test_map():
     }
     assert tree_map(lambda x, y: x * y, {"a": [2, 3]}, {"a": [4, 5, 6], "b": 0}) == {"a": [8, 15]}
     assert tree_map(lambda x: -x, 3) == -3
-    assert tree_map(lambda x: -x, Point(1, 2)) == Point(-1, -2)
+    mapped = tree_map(lambda x: -x, [Point(1, 2), Values([3]), Items([4])])
+    assert mapped == [Point(-1, -2), (-3,), [-4]]
+    assert [type(x) for x in mapped] == [Point, Values, Items]
     assert type(tree_map(lambda x: x, OrderedDict(a=1))) is dict
     assert tree_map(len, [[1, 2], [3]], is_leaf=lambda x: x and isinstance(x[0], int)) == [2, 1]
     with pytest.raises(KeyError):
@@ -81,5 +125,36 @@ def test_merge():
     assert tree_merge((1,), (None, 2)) == (1, 2)
     assert tree_merge({"a": 1}, {"a": 2}, lambda a, b: (a, b)) == {"a": (1, 2)}
     for a, b in (({"a": 1}, {"a": 2}), (1, [2]), ([1], {"a": 1}), (1, 2)):
-        with pytest.raises(ValueError, match="no merge_fn"):
+        with pytest.raises(ValueError, match="no merge function was provided"):
             tree_merge(a, b)
+
+
+def test_merge_keeps_types():
+    first = lambda a, b: a  # noqa: E731
+    assert type(tree_merge(Point(1, 2), Point(3, 4), lambda a, b: a + b)) is Point
+    assert type(tree_merge(Values([1]), Values([2]), first)) is Values
+    assert type(tree_merge(Items([1]), [2, 3], first)) is Items
+    assert type(tree_merge(OrderedDict(a=1), {"b": 1})) is dict
+
+
+def test_merge_of_holes():
+    first = lambda a, b: a  # noqa: E731
+    for empty in ([], (), {}, Values(), Items()):
+        merged = tree_merge(empty, empty)
+        assert type(merged) is type(empty) and not merged
+    for a, b in (({}, []), ([], {}), ((), []), (Values(), ()), (Items(), [])):
+        message = f"Cannot merge {type(a).__name__} with {type(b).__name__}"
+        with pytest.raises(ValueError, match=message):
+            tree_merge(a, b)
+        with pytest.raises(ValueError, match=message):
+            tree_merge({"a": a}, {"a": b}, first)
+    assert tree_merge([], 3) == tree_merge(3, {}) == 3
+    # Two holes at one place are for merge_fn.
+    for a, b in ((None, None), ([None], [None]), ({"a": None}, {"a": []}), ([], None)):
+        with pytest.raises(ValueError, match="no merge function"):
+            tree_merge(a, b)
+        assert tree_merge(a, b, lambda x, y: (x, y)) in (
+            (None, None),
+            [(None, None)],
+            {"a": (None, None)},
+        )

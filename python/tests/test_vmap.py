@@ -1,9 +1,12 @@
 """vmap: every op mapped over a batch equals a loop over it, on any axis, nested and composed."""
 
+from collections import namedtuple
+
 import helpers as h
 import mlx.core as mx
 import numpy as np
 import pytest
+from mlx.utils import tree_flatten, tree_map
 from spec import BINARY, UNARY
 from test_registry import operand
 
@@ -190,9 +193,100 @@ def test_trees_and_axes():
     same(got["s"], x.T)
     same(got["c"][0], mx.stack([y, y]))
     same(got["c"][1], mx.array([1, 1]))
-    same(mx.vmap(lambda a: y, out_axes=None)(x), y)
+    # None is for what does not vary, which comes repeated along a last axis.
+    second = mx.vmap(lambda a: (a, y), out_axes=(0, None))(x)[1]
+    same(second, mx.stack([y, y], axis=1))
     assert mx.vmap(mx.sin)(mx.zeros((0, 4))).shape == (0, 4)
     same(mx.vmap(lambda a: a + x)(mx.array([1, 2])), mx.stack([x + 1, x + 2]))
+
+
+Pair = namedtuple("Pair", "a b")
+PREFIX, AXIS = "not a valid prefix", "axis must be int or None"
+# Axes, arguments (0 stands for an array), and the axis of each array or the error.
+TREES = [
+    ((1,), (0,), [1]),
+    ((-1,), (0,), [1]),
+    (True, (0,), [1]),
+    ((0, None), (0, 0), [0, None]),
+    (Pair(0, 1), (0, 0), [0, 1]),
+    (1, ((0, 0),), [1, 1]),
+    ((1,), ((0,),), [1]),
+    ((1, 0), ((0, 0),), [1, 0]),
+    (Pair(1, 0), ((0, 0),), [1, 0]),
+    ((1, 0), (Pair(0, 0),), [1, 0]),
+    ([1], ([0],), [1]),
+    ([1, None], ([0, 0],), [1, None]),
+    ({"b": 0, "a": 1}, ({"a": 0, "b": 0},), [1, 0]),
+    ((0, [None]), (0, [0]), [0, None]),
+    ((0, None), (0, [0, 0]), [0, None, None]),
+    ((0, (1, 0)), (0, (0, 0)), [0, 1, 0]),
+    ((0, {"a": {"b": 1}}), (0, {"a": {"b": 0}}), [0, 1]),
+    ((0, {"a": 1}), (0, {"a": [0, 0]}), [0, 1, 1]),
+    ((1, 1), (0,), AXIS),
+    ([0], (0,), AXIS),
+    ([1], (0,), AXIS),
+    (((1,),), (0,), AXIS),
+    ((), (0,), AXIS),
+    ({}, (0,), AXIS),
+    ("a", (0,), AXIS),
+    (1.5, (0,), AXIS),
+    ([[0]], ([0],), AXIS),
+    (([0],), ((0,),), AXIS),
+    (((0,),), ((0,),), AXIS),
+    ((1,), (0, 0), PREFIX),
+    ([0, 0], (0, 0), PREFIX),
+    ((0, 0, 0), (0, 0), PREFIX),
+    (([0],), ([0],), PREFIX),
+    ((0,), ([0],), PREFIX),
+    ((1,), ((0, 0),), PREFIX),
+    (((1, 1),), ((0, 0),), PREFIX),
+    (([1, 0],), ([0, 0],), PREFIX),
+    ((0, (0,)), (0, [0]), PREFIX),
+    ((0,), ({"a": 0},), PREFIX),
+    (({"a": 0},), ({"a": 0},), PREFIX),
+    ({"a": 0}, ({"a": 0, "b": 0},), PREFIX),
+    ({"a": 0, "b": 0}, ({"a": 0},), PREFIX),
+    ({"a": 0, "c": 0}, ({"a": 0, "b": 0},), PREFIX),
+]
+
+
+def arrays(tree):
+    """The tree with an array for each 0, and all those arrays."""
+    made = []
+
+    def leaf(_):
+        made.append(mx.arange(9).reshape(3, 3) + len(made))
+        return made[-1]
+
+    return tree_map(leaf, tree), made
+
+
+@pytest.mark.parametrize(("axes", "tree", "want"), TREES, ids=str)
+def test_axes_are_a_prefix_of_the_tree(axes, tree, want):
+    args, made = arrays(tree)
+    result = args[0] if len(args) == 1 else args
+    if isinstance(want, str):
+        with pytest.raises(ValueError, match=want):
+            mx.vmap(lambda *a: mx.array(1), in_axes=axes)(*args)
+        with pytest.raises(ValueError, match=want):
+            mx.vmap(lambda i: result, out_axes=axes)(mx.arange(3))
+        return
+    seen = []
+
+    def taken(*parts):
+        leaves = [x for _, x in tree_flatten(parts)]
+        seen.append(parts)
+        return [x + 0 for x in leaves]
+
+    got = mx.vmap(taken, in_axes=axes)(*args)
+    for x, axis, y in zip(made, want, got, strict=True):
+        same(y, mx.stack([x] * 3) if axis is None else mx.moveaxis(x, axis, 0))
+    for (path, x), (again, _) in zip(tree_flatten(seen[0]), tree_flatten(args), strict=True):
+        assert path == again and x.ndim in (1, 2)
+    if None not in want:
+        rows = mx.vmap(lambda i: tree_map(lambda x: x[i], result), out_axes=axes)(mx.arange(3))
+        for x, axis, (_, y) in zip(made, want, tree_flatten(rows), strict=True):
+            same(y, mx.moveaxis(x, 0, axis))
 
 
 BAD = [
@@ -203,7 +297,9 @@ BAD = [
     (lambda x: mx.vmap(mx.sin, in_axes="x")(x), ValueError, "int or None"),
     (lambda x: mx.vmap(mx.add, in_axes=(0,))(x, x), ValueError, "prefix"),
     (lambda x: mx.vmap(mx.sin, out_axes=3)(x), IndexError, "Invalid output"),
-    (lambda x: mx.vmap(mx.sin, out_axes=None)(x), ValueError, "out_axes=None"),
+    (lambda x: mx.vmap(mx.sin, in_axes=None), TypeError, "in_axes"),
+    (lambda x: mx.vmap(mx.sin, out_axes=None), TypeError, "out_axes"),
+    (lambda x: mx.vmap(mx.sin, out_axes=(None,))(x), ValueError, "Axis -1 invalid"),
     (lambda x: mx.vmap(lambda a: 3)(x), ValueError, "only arrays"),
     (lambda x: mx.vmap(mx.sin)(3), ValueError, "only arrays"),
     (lambda x: mx.vmap(lambda a: a.sum().item())(x), ValueError, "eval"),

@@ -11,6 +11,7 @@ use smallvec::{SmallVec, smallvec};
 use super::device::Stream;
 use super::dtype::Dtype;
 use super::error::{Error, Result};
+use super::failure;
 use super::layout::{LARGEST_ELEMENT, Layout, Shape, Strides, checked_size, size_of};
 use super::primitive::{Primitive, PrimitiveRef};
 use super::storage::Storage;
@@ -105,6 +106,8 @@ pub struct Event {
     done: AtomicBool,
     /// The work is short: who waits looks for this long before it sleeps.
     patience: Duration,
+    /// Where the work runs.
+    stream: Option<Stream>,
 }
 
 /// Called while the caller waits; an error (Ctrl-C) ends the wait, not the work.
@@ -148,13 +151,17 @@ pub fn check_interrupt() -> Result<()> {
 }
 
 impl Event {
-    /// The completion of work that is worth looking for so long.
-    pub fn patient(patience: Duration) -> Event {
-        Event { patience, ..Event::default() }
+    /// The completion of work on a stream that is worth looking for so long.
+    pub fn new(stream: Stream, patience: Duration) -> Event {
+        Event { patience, stream: Some(stream), ..Event::default() }
     }
 
-    /// Marks the work as finished or failed and wakes the waiters.
+    /// Marks the work as finished or failed and wakes the waiters. A failure is kept for those who wait for the
+    /// stream.
     pub fn set(&self, result: Result<()>) {
+        if let (Err(e), Some(stream)) = (&result, self.stream) {
+            failure::note(stream, e);
+        }
         *self.state.lock().unwrap_or_else(|e| e.into_inner()) = Some(result);
         self.done.store(true, Ordering::Release);
         self.signal.notify_all();
@@ -521,6 +528,37 @@ impl Array {
     pub fn layout(&self) -> Result<Layout> {
         let d = self.data()?;
         Ok(Layout { shape: self.0.shape.clone(), strides: d.strides.clone(), offset: d.offset })
+    }
+
+    /// As [`Array::wait`], and fails with what else failed on the stream that another thread computes it on, if
+    /// nobody was told of that.
+    pub fn wait_for_stream(&self) -> Result<()> {
+        self.wait_event_for_stream()?;
+        self.wait()
+    }
+
+    /// As [`Array::wait_event`], and as [`Array::wait_for_stream`].
+    pub fn wait_event_for_stream(&self) -> Result<()> {
+        self.heard(true)
+    }
+
+    /// As [`Array::wait_event`] for those who are told of no other error than that of the array.
+    pub fn wait_event_alone(&self) -> Result<()> {
+        self.heard(false)
+    }
+
+    fn heard(&self, others: bool) -> Result<()> {
+        let Some(event) = self.event() else { return Ok(()) };
+        let result = self.wait_event();
+        match (&result, event.stream) {
+            (Err(Error::Interrupted), _) | (_, None) => result,
+            (Ok(()), Some(_)) if !others => result,
+            // Told by one error, nobody has to hear of another.
+            (_, Some(stream)) => {
+                let earlier = failure::take(stream);
+                result.and(earlier)
+            }
+        }
     }
 
     /// Waits until scheduled work on this array is finished; does not schedule anything.

@@ -5,6 +5,7 @@ pub mod device;
 pub mod dtype;
 pub mod env;
 pub mod error;
+pub mod failure;
 pub mod fallback;
 pub mod layout;
 pub mod primitive;

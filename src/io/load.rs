@@ -54,10 +54,12 @@ struct Load {
 }
 
 impl Load {
-    fn open(&self) -> Result<Fill<'_>> {
+    /// The bytes of the array, of which there are `n`. Nothing is allocated for those that a file lacks.
+    fn open(&self, n: usize) -> Result<Fill<'_>> {
         let source = &*self.source;
         let fill: Fill<'_> = match &self.encoding {
             Encoding::Plain(start) => {
+                source.require(*start, n as u64)?;
                 let mut at = *start;
                 Box::new(move |dst| {
                     source.read_at(at, dst)?;
@@ -97,11 +99,11 @@ impl Primitive for Load {
 
     fn eval_cpu(&self, _: &[Array], outputs: &[Array]) -> Result<()> {
         let (out, n) = (&outputs[0], outputs[0].nbytes());
+        let mut fill = if n > 0 { Some(self.open(n)?) } else { None };
         let storage = memory::host_storage(n)?;
-        if n > 0 {
+        if let Some(fill) = &mut fill {
             // SAFETY: fresh memory of n bytes that nothing else knows of.
-            let bytes = unsafe { std::slice::from_raw_parts_mut(storage.host_ptr_mut()?, n) };
-            self.open()?(bytes)?;
+            fill(unsafe { std::slice::from_raw_parts_mut(storage.host_ptr_mut()?, n) })?;
         }
         // Only now: a read that failed shall leave an array that can be tried again.
         out.set_data(row_major(out.shape()), 0, storage);
@@ -113,7 +115,7 @@ impl Primitive for Load {
             let out = &outputs[0];
             let storage = match out.nbytes() {
                 0 => enc.output(0)?.0,
-                n => enc.filled(n, &mut *self.open()?)?,
+                n => enc.filled(n, &mut *self.open(n)?)?,
             };
             out.set_data(row_major(out.shape()), 0, storage);
             Ok(())
@@ -121,8 +123,8 @@ impl Primitive for Load {
     }
 }
 
-/// A row-major array of `shape` read from `source` when evaluated. The caller has checked that its bytes lie
-/// inside. `swap` is the size of scalars that have the other byte order.
+/// A row-major array of `shape` read from `source` when evaluated. Where its bytes are plain they need not all be
+/// there: evaluation fails then. For other encodings the caller has checked. `swap` is the size of scalars that have the other byte order.
 pub fn array(
     source: &Arc<Source>,
     encoding: Encoding,

@@ -66,20 +66,23 @@ impl Source {
         at.checked_add(bytes).is_some_and(|end| end <= self.len)
     }
 
+    /// Fails unless `bytes` from position `at` lie inside.
+    pub fn require(&self, at: u64, bytes: u64) -> Result<()> {
+        if self.holds(at, bytes) {
+            return Ok(());
+        }
+        bail!(
+            Runtime,
+            "[load] Unable to read {bytes} bytes at {at} of {}: it has {} bytes. Perhaps an incomplete download or \
+             corrupt file?",
+            self.name,
+            self.len
+        )
+    }
+
     /// Fills `dst` from position `at`.
     pub fn read_at(&self, at: u64, dst: &mut [u8]) -> Result<()> {
-        let short = || {
-            crate::core::Error::Runtime(format!(
-                "[load] Unable to read {} bytes at {at} of {}: it has {} bytes. Perhaps an incomplete download or \
-             corrupt file?",
-                dst.len(),
-                self.name,
-                self.len
-            ))
-        };
-        if !self.holds(at, dst.len() as u64) {
-            return Err(short());
-        }
+        self.require(at, dst.len() as u64)?;
         match &self.bytes {
             // `holds` makes the positions fit memory.
             Bytes::Memory(all) => dst.copy_from_slice(&all[at as usize..at as usize + dst.len()]),

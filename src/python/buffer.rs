@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use super::array::PyArray;
-use super::convert::{Num, cast, host, store};
+use super::convert::{Num, cast, host, host_of, store};
 use crate::core::layout::{checked_size, row_major};
 use crate::core::{Array, Device, Dtype, Shape, default_stream};
 use crate::ops;
@@ -46,7 +46,8 @@ fn format(d: Dtype) -> &'static CStr {
 /// # Safety
 /// `view` must be the pointer that the interpreter passed to the slot.
 pub unsafe fn export(owner: &Bound<'_, PyArray>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
-    let (a, p) = host(owner.py(), &owner.get().array())?;
+    // NumPy passes over errors of the buffer protocol.
+    let (a, p) = host_of(owner.py(), &owner.get().array())?;
     let data = a.data()?;
     let size = a.dtype().size() as ffi::Py_ssize_t;
     let contiguous = a.layout()?.is_row_contiguous();

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
@@ -12,7 +12,8 @@ use pyo3::{PyTraverseError, PyVisit};
 use super::array::PyArray;
 use super::convert::type_name;
 use super::random::RandomState;
-use super::transforms::{guarded, name_of_wrapped};
+use super::transformed::{Transform, Transformed, callable};
+use super::transforms::guarded;
 use super::trees::{fill, flatten, rebuild};
 use crate::core::Array;
 use crate::core::device::current_stream;
@@ -65,6 +66,8 @@ impl Call {
             l.iter().try_for_each(|v| self.add(&v))?;
         } else if let Ok(t) = x.cast::<PyTuple>() {
             self.key.push(b't');
+            // A function may treat a named tuple in its own way.
+            self.number(t.get_type().as_ptr() as usize);
             self.number(t.len());
             t.iter().try_for_each(|v| self.add(&v))?;
         } else if x.is_none() {
@@ -144,17 +147,15 @@ struct Entry {
     count: usize,
 }
 
-/// The function that `compile` returns.
-#[pyclass(name = "_compiled_func", module = "mlx.core", frozen)]
-struct CompiledFunction {
-    fun: Py<PyAny>,
+/// `compile`, with what was recorded so far.
+struct Compile {
     inputs: State,
     outputs: State,
     shapeless: bool,
     entries: Mutex<HashMap<Vec<u8>, Arc<Entry>>>,
 }
 
-impl CompiledFunction {
+impl Compile {
     fn entries(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Arc<Entry>>> {
         self.entries.lock().unwrap_or_else(|e| e.into_inner())
     }
@@ -162,6 +163,7 @@ impl CompiledFunction {
     /// Calls the function on placeholders and compiles what it builds.
     fn record<'py>(
         &self,
+        fun: &Bound<'py, PyAny>,
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
         call: &Call,
@@ -176,7 +178,7 @@ impl CompiledFunction {
             let kwargs = kwargs.map(|k| rebuild(k.as_any(), &mut given)).transpose()?;
             self.inputs.replace(py, &arrays[own..])?;
             let kwargs = kwargs.map(|k| k.cast_into::<PyDict>()).transpose()?;
-            let value = self.fun.bind(py).call(args, kwargs.as_ref());
+            let value = fun.call(args, kwargs.as_ref());
             let (outputs, written) = match &value {
                 Ok(v) => {
                     let mut outputs = Vec::new();
@@ -201,17 +203,16 @@ impl CompiledFunction {
     }
 }
 
-#[pymethods]
-impl CompiledFunction {
-    #[pyo3(signature = (*args, **kwargs))]
-    fn __call__<'py>(
+impl Transform for Compile {
+    fn call<'py>(
         &self,
+        fun: &Bound<'py, PyAny>,
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = args.py();
         if !compile::is_enabled() || compile::is_recording() {
-            return self.fun.bind(py).call(args, kwargs);
+            return fun.call(args, kwargs);
         }
         let mut call = Call { shapeless: self.shapeless, ..Default::default() };
         // What was recorded on one stream runs there: another needs its own recording.
@@ -228,7 +229,7 @@ impl CompiledFunction {
         let entry = match known {
             Some(e) => e,
             None => {
-                let entry = Arc::new(self.record(args, kwargs, &call)?);
+                let entry = Arc::new(self.record(fun, args, kwargs, &call)?);
                 // Another thread may have been faster: its entry must not die under the lock.
                 let older = self.entries().insert(call.key.clone(), entry.clone());
                 drop(older);
@@ -244,18 +245,7 @@ impl CompiledFunction {
         rebuild(entry.returned.bind(py), &mut outputs[..entry.count].iter().cloned())
     }
 
-    /// The function that is compiled.
-    #[getter]
-    fn __wrapped__(&self, py: Python<'_>) -> Py<PyAny> {
-        self.fun.clone_ref(py)
-    }
-
-    fn __getattr__(&self, py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
-        name_of_wrapped(self.fun.bind(py), name)
-    }
-
-    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
-        visit.call(&self.fun)?;
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.inputs.0)?;
         visit.call(&self.outputs.0)
     }
@@ -282,8 +272,10 @@ impl CompiledFunction {
 ///     Callable: Takes the arguments of `fun` and returns what it returns.
 ///
 /// Raises:
-///     ValueError: when called, if an argument is something else, or `fun` asks for the values of arrays. With
-///         `shapeless` also where `fun` draws random numbers or calls `eye`, whose shapes are numbers.
+///     ValueError: when called, if an argument is something else, `fun` asks for the values of arrays, or an
+///         array that is an argument is also reached in another way, such as through a closure, while `fun`
+///         is recorded. With `shapeless` also where `fun` draws random numbers or calls `eye`, whose shapes
+///         are numbers.
 ///
 /// >>> f = mx.compile(lambda x: mx.exp(-x) + 1)
 /// >>> f(mx.array([0.0, 0.0]))
@@ -295,18 +287,15 @@ fn compile_(
     inputs: Option<Bound<'_, PyAny>>,
     outputs: Option<Bound<'_, PyAny>>,
     shapeless: bool,
-) -> PyResult<CompiledFunction> {
-    if !fun.is_callable() {
-        let text = format!("compile(): expected a callable, got {}", type_name(&fun));
-        return Err(PyTypeError::new_err(text));
-    }
-    Ok(CompiledFunction {
-        fun: fun.unbind(),
+) -> PyResult<Transformed> {
+    callable("compile", &fun)?;
+    let transform = Compile {
         inputs: State(inputs.map(Bound::unbind)),
         outputs: State(outputs.map(Bound::unbind)),
         shapeless,
         entries: Mutex::default(),
-    })
+    };
+    Ok(Transformed::new(fun, transform))
 }
 
 /// From now on compiled functions call what they were made from, for finding faults.
@@ -338,7 +327,6 @@ fn enable_compile() {
 
 /// Adds the functions.
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add_class::<CompiledFunction>()?;
     m.add_function(wrap_pyfunction!(compile_, m)?)?;
     m.add_function(wrap_pyfunction!(disable_compile, m)?)?;
     m.add_function(wrap_pyfunction!(enable_compile, m)?)

@@ -679,17 +679,31 @@ const WORTH_COPYING: usize = 4;
 /// Evaluates and returns the host address of the first element, without holding the interpreter, and the
 /// array whose layout it follows: a small part of a large array on a GPU is read through a copy of that part.
 pub fn host(py: Python<'_>, a: &Array) -> PyResult<(Array, *const u8)> {
+    read(py, a, crate::transforms::eval, Array::wait_event_for_stream)
+}
+
+/// As [`host`], but does not tell what went wrong elsewhere before.
+pub fn host_of(py: Python<'_>, a: &Array) -> PyResult<(Array, *const u8)> {
+    read(py, a, crate::transforms::compute, Array::wait_event_alone)
+}
+
+fn read(
+    py: Python<'_>,
+    a: &Array,
+    eval: fn(&[Array]) -> Result<()>,
+    wait: fn(&Array) -> Result<()>,
+) -> PyResult<(Array, *const u8)> {
     let (read, address) = py.detach(|| -> Result<(Array, usize)> {
         if !a.is_scheduled() {
-            crate::transforms::eval(std::slice::from_ref(a))?;
+            eval(std::slice::from_ref(a))?;
         }
-        a.wait_event()?;
+        wait(a)?;
         let storage = &a.data()?.storage;
         let part = a.nbytes().saturating_mul(WORTH_COPYING) < storage.nbytes();
         let read = match storage.only_on_gpu() {
             Some(index) if part && a.size() > 0 => {
                 let copy = ops::copy(a, default_stream(Device { kind: DeviceKind::Gpu, index }))?;
-                crate::transforms::eval(std::slice::from_ref(&copy))?;
+                eval(std::slice::from_ref(&copy))?;
                 copy
             }
             _ => a.clone(),

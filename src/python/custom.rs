@@ -2,24 +2,17 @@
 
 use std::sync::{Arc, Mutex};
 
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
 use super::array::PyArray;
 use super::convert::type_name;
-use super::transforms::name_of_wrapped;
-use super::trees::{axes_of, flatten, rebuild};
+use super::transformed::{Transform, Transformed, callable};
+use super::trees::{axes_of, flatten, map, rebuild};
 use crate::core::{Array, Derivatives, Result, default_device, default_stream};
 use crate::transforms::{self, JvpRule, Rules, VjpRule, VmapRule};
-
-fn callable(op: &str, f: &Bound<'_, PyAny>) -> PyResult<()> {
-    if f.is_callable() {
-        return Ok(());
-    }
-    Err(PyTypeError::new_err(format!("{op}(): expected a callable, got {}", type_name(f))))
-}
 
 /// A call: its arguments and what the function returned, as trees.
 struct Form {
@@ -105,29 +98,14 @@ fn sparse<'py>(
     like: &Bound<'py, PyAny>,
     tangents: &mut impl Iterator<Item = Option<Array>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let py = like.py();
-    if like.is_instance_of::<PyArray>() {
-        return match tangents.next().flatten() {
-            Some(a) => Ok(Bound::new(py, PyArray::new(a))?.into_any()),
-            None => Ok(py.None().into_bound(py)),
-        };
-    }
-    if let Ok(d) = like.cast::<PyDict>() {
-        let new = PyDict::new(py);
-        for (k, v) in d.iter() {
-            new.set_item(k, sparse(&v, tangents)?)?;
+    map(like, &mut |leaf| {
+        if !leaf.is_instance_of::<PyArray>() {
+            return Ok(leaf.clone());
         }
-        return Ok(new.into_any());
-    }
-    if like.is_instance_of::<PyList>() || like.is_instance_of::<PyTuple>() {
-        let items: Vec<_> = like.try_iter()?.collect::<PyResult<Vec<_>>>()?;
-        let items = items.iter().map(|v| sparse(v, tangents)).collect::<PyResult<Vec<_>>>()?;
-        if like.is_instance_of::<PyList>() {
-            return Ok(PyList::new(py, items)?.into_any());
-        }
-        return Ok(PyTuple::new(py, items)?.into_any());
-    }
-    Ok(like.clone())
+        let tangent =
+            tangents.next().flatten().map(|a| Bound::new(leaf.py(), PyArray::new(a))).transpose()?;
+        Ok(tangent.map_or_else(|| leaf.py().None().into_bound(leaf.py()), Bound::into_any))
+    })
 }
 
 fn jvp_rule(form: Arc<Form>, rule: Py<PyAny>) -> Arc<JvpRule> {
@@ -149,23 +127,10 @@ fn axes_tree<'py>(
     like: &Bound<'py, PyAny>,
     axes: &mut impl Iterator<Item = Option<usize>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let py = like.py();
-    if like.is_instance_of::<PyArray>() {
-        return Ok(axes.next().flatten().into_pyobject(py)?.into_any());
-    }
-    if let Ok(d) = like.cast::<PyDict>() {
-        let new = PyDict::new(py);
-        for (k, v) in d.iter() {
-            new.set_item(k, axes_tree(&v, axes)?)?;
-        }
-        return Ok(new.into_any());
-    }
-    if like.is_instance_of::<PyList>() || like.is_instance_of::<PyTuple>() {
-        let items: Vec<_> = like.try_iter()?.collect::<PyResult<Vec<_>>>()?;
-        let items = items.iter().map(|v| axes_tree(v, axes)).collect::<PyResult<Vec<_>>>()?;
-        return Ok(PyTuple::new(py, items)?.into_any());
-    }
-    Ok(py.None().into_bound(py))
+    map(like, &mut |leaf| {
+        let axis = if leaf.is_instance_of::<PyArray>() { axes.next().flatten() } else { None };
+        Ok(axis.into_pyobject(leaf.py())?.into_any())
+    })
 }
 
 fn vmap_rule(form: Arc<Form>, rule: Py<PyAny>) -> Arc<VmapRule> {
@@ -259,15 +224,20 @@ impl CustomFunction {
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = args.py();
-        let value = self.f.bind(py).call(args, kwargs)?;
         let rules = {
             let r = self.rules();
             [&r.vjp, &r.jvp, &r.vmap].map(|f| f.as_ref().map(|f| f.clone_ref(py)))
         };
         let [vjp, jvp, vmap] = rules;
         if vjp.is_none() && jvp.is_none() && vmap.is_none() {
-            return Ok(value);
+            return self.f.bind(py).call(args, kwargs);
         }
+        // The function gets containers of its own, as it does in other transforms.
+        let copied = |x: &Bound<'py, PyAny>| map(x, &mut |leaf| Ok(leaf.clone()));
+        let own = copied(args.as_any())?.cast_into::<PyTuple>()?;
+        let named =
+            kwargs.map(|k| copied(k.as_any())?.cast_into::<PyDict>().map_err(PyErr::from)).transpose()?;
+        let value = self.f.bind(py).call(own, named.as_ref())?;
         let tree = if args.len() == 1 { args.get_item(0)? } else { args.clone().into_any() };
         let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
         flatten(&tree, false, &mut inputs)?;
@@ -345,17 +315,12 @@ impl CustomFunction {
     }
 }
 
-/// The function that `checkpoint` returns.
-#[pyclass(name = "_checkpointed_func", module = "mlx.core", frozen)]
-struct CheckpointFunction {
-    fun: Py<PyAny>,
-}
+struct Checkpointed;
 
-#[pymethods]
-impl CheckpointFunction {
-    #[pyo3(signature = (*args, **kwargs))]
-    fn __call__<'py>(
+impl Transform for Checkpointed {
+    fn call<'py>(
         &self,
+        fun: &Bound<'py, PyAny>,
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -370,7 +335,7 @@ impl CheckpointFunction {
         let mut inputs = Vec::new();
         flatten(call.as_any(), false, &mut inputs)?;
         let returned: Arc<Mutex<Option<Py<PyAny>>>> = Arc::default();
-        let (fun, form, first) = (self.fun.clone_ref(py), call.unbind(), returned.clone());
+        let (fun, form, first) = (fun.clone().unbind(), call.unbind(), returned.clone());
         let f: transforms::Shared = Arc::new(move |arrays: &[Array]| {
             Python::attach(|py| -> PyResult<Vec<Array>> {
                 let call = rebuild(form.bind(py).as_any(), &mut arrays.iter().cloned())?;
@@ -387,20 +352,6 @@ impl CheckpointFunction {
         let value = returned.lock().unwrap_or_else(|e| e.into_inner()).take();
         // INVARIANT: the function was called and returned.
         rebuild(value.expect("the function returned").bind(py), &mut results.into_iter())
-    }
-
-    /// The function that is computed anew.
-    #[getter]
-    fn __wrapped__(&self, py: Python<'_>) -> Py<PyAny> {
-        self.fun.clone_ref(py)
-    }
-
-    fn __getattr__(&self, py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
-        name_of_wrapped(self.fun.bind(py), name)
-    }
-
-    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
-        visit.call(&self.fun)
     }
 }
 
@@ -423,14 +374,13 @@ impl CheckpointFunction {
 /// >>> mx.grad(f)(mx.array(0.0))
 /// array(0.540302, dtype=float32)
 #[pyfunction]
-fn checkpoint(fun: Bound<'_, PyAny>) -> PyResult<CheckpointFunction> {
+fn checkpoint(fun: Bound<'_, PyAny>) -> PyResult<Transformed> {
     callable("checkpoint", &fun)?;
-    Ok(CheckpointFunction { fun: fun.unbind() })
+    Ok(Transformed::new(fun, Checkpointed))
 }
 
 /// Adds the names.
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<CustomFunction>()?;
-    m.add_class::<CheckpointFunction>()?;
     m.add_function(wrap_pyfunction!(checkpoint, m)?)
 }

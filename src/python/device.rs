@@ -464,16 +464,6 @@ fn new_thread_unsafe_stream(device: DeviceArg) -> PyResult<PyStream> {
     new_stream(device)
 }
 
-fn wait(py: Python<'_>, s: Stream) -> PyResult<()> {
-    Ok(py.detach(|| match s.device.kind {
-        DeviceKind::Cpu => crate::cpu::worker::synchronize(s),
-        #[cfg(feature = "vulkan")]
-        DeviceKind::Gpu => crate::vulkan::synchronize(s),
-        #[cfg(not(feature = "vulkan"))]
-        DeviceKind::Gpu => Ok(()),
-    })?)
-}
-
 /// Waits until the work of a stream is finished.
 ///
 /// Only what was submitted is waited for: an array that nobody has evaluated stays as it is.
@@ -486,13 +476,18 @@ fn wait(py: Python<'_>, s: Stream) -> PyResult<()> {
 ///     None
 ///
 /// Raises:
-///     RuntimeError: if work of the stream failed.
+///     RuntimeError: if work of the stream failed and nobody was told of it yet. The error comes once, here or
+///         at the next `eval` on the stream, and again whenever an array that failed is read.
 ///
 /// >>> mx.synchronize(mx.cpu)
 #[pyfunction]
 #[pyo3(signature = (stream=None))]
 fn synchronize(py: Python<'_>, stream: S) -> PyResult<()> {
-    wait(py, pick(stream))
+    let s = pick(stream);
+    if exists(s.device) {
+        py.detach(|| crate::transforms::synchronize(s))?;
+    }
+    Ok(())
 }
 
 /// Waits for all streams made so far and forgets those of this thread.
@@ -507,7 +502,10 @@ fn synchronize(py: Python<'_>, stream: S) -> PyResult<()> {
 fn clear_streams(py: Python<'_>) -> PyResult<()> {
     let streams = base::held_streams();
     let own = LOCAL.with(|l| std::mem::take(&mut *l.borrow_mut()));
-    streams.into_iter().try_for_each(|s| wait(py, s))?;
+    py.detach(|| {
+        let mut streams = streams.into_iter().filter(|s| exists(s.device));
+        streams.try_for_each(crate::transforms::finish)
+    })?;
     drop(own);
     Ok(())
 }

@@ -14,6 +14,7 @@ use super::convert::type_name;
 use super::device::device;
 use super::dtype::PyDtype;
 use super::io::path_of;
+use super::transformed::callable;
 use super::transforms::guarded;
 use super::trees::flatten;
 use crate::core::layout::show;
@@ -111,13 +112,6 @@ fn outputs(value: &Bound<'_, PyAny>) -> PyResult<Vec<Array>> {
         Ok(l) => l.iter().map(array).collect(),
         Err(_) => Ok(vec![array(value.clone())?]),
     }
-}
-
-fn callable(op: &str, fun: &Bound<'_, PyAny>) -> PyResult<()> {
-    if fun.is_callable() {
-        return Ok(());
-    }
-    Err(PyTypeError::new_err(format!("{op}(): expected a callable, got {}", type_name(fun))))
 }
 
 fn path(op: &str, file: &Bound<'_, PyAny>) -> PyResult<PathBuf> {

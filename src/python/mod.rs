@@ -40,6 +40,7 @@ mod scans;
 mod selection;
 mod signatures;
 mod structure;
+mod transformed;
 mod transforms;
 mod trees;
 mod views;
@@ -170,6 +171,7 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     fp8::register(m)?;
     structure::register(m)?;
     conv::register(m)?;
+    transformed::register(m)?;
     transforms::register(m)?;
     io::register(m)?;
     dlpack::register(m)?;

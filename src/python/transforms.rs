@@ -1,15 +1,15 @@
 //! `eval`, `grad` and its family over trees of arrays. An exception inside a user's function comes out of the
 //! transform as it was raised.
 
-use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
-use pyo3::{PyTraverseError, PyVisit};
+use pyo3::types::{PyDict, PyList, PySequence, PyString, PyTuple};
 
 use super::array::{Out, PyArray};
 use super::convert::{Arr, Ints, type_name};
 use super::device::S;
-use super::trees::{flatten, rebuild};
+use super::transformed::{Transform, Transformed, callable};
+use super::trees::{Swapped, flatten, map, rebuild};
 use crate::core::{Array, Result};
 use crate::{ops, transforms};
 
@@ -55,8 +55,10 @@ fn eval(py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<()> {
 ///     None
 ///
 /// Raises:
-///     RuntimeError: if an operation fails that runs at once; later failures are raised where a result is
-///         read.
+///     ValueError: inside a transformed function.
+///
+/// What goes wrong later is raised once by the next `synchronize` or `eval` on that stream, and whenever a
+/// result that failed is read.
 ///
 /// >>> x = mx.ones(2) + 1
 /// >>> mx.async_eval(x)
@@ -77,36 +79,23 @@ pub(super) fn guarded<R, T>(
     Ok(transform(&mut |arrays| Ok(body(arrays)?))?)
 }
 
-/// A transformed function has the name of the function itself.
-pub(super) fn name_of_wrapped(fun: &Bound<'_, PyAny>, name: &str) -> PyResult<Py<PyAny>> {
-    if matches!(name, "__name__" | "__qualname__") {
-        return Ok(fun.getattr(name)?.unbind());
-    }
-    Err(PyAttributeError::new_err(format!("a transformed function has no attribute '{name}'")))
-}
-
-/// The function that `grad` and `value_and_grad` return.
-#[pyclass(name = "_gc_func", module = "mlx.core", frozen)]
-struct GradFunction {
-    fun: Py<PyAny>,
+/// `grad` and `value_and_grad`.
+struct Grad {
     op: &'static str,
     argnums: Vec<usize>,
     argnames: Vec<String>,
     with_value: bool,
 }
 
-impl GradFunction {
+impl Grad {
     fn new(
         op: &'static str,
-        fun: Bound<'_, PyAny>,
+        fun: &Bound<'_, PyAny>,
         argnums: Option<Ints>,
         argnames: Option<Bound<'_, PyAny>>,
         with_value: bool,
     ) -> PyResult<Self> {
-        if !fun.is_callable() {
-            let text = format!("{op}(): expected a callable, got {}", type_name(&fun));
-            return Err(PyTypeError::new_err(text));
-        }
+        callable(op, fun)?;
         let argnames = match argnames {
             None => Vec::new(),
             Some(n) if n.is_instance_of::<PyString>() => vec![n.extract::<String>()?],
@@ -142,7 +131,7 @@ impl GradFunction {
             return Err(PyValueError::new_err(format!("[{op}] Gradient wrt no argument requested")));
         }
         nums.sort_unstable();
-        Ok(GradFunction { fun: fun.unbind(), op, argnums: nums, argnames, with_value })
+        Ok(Grad { op, argnums: nums, argnames, with_value })
     }
 
     /// The differentiated arguments: positional trees first, then named ones in the order of the call.
@@ -208,11 +197,46 @@ impl GradFunction {
     }
 }
 
-#[pymethods]
-impl GradFunction {
-    #[pyo3(signature = (*args, **kwargs))]
-    fn __call__<'py>(
+impl Grad {
+    /// Calls the function with `arrays` in the places of the arrays of `trees`, and returns what it returned with
+    /// the arrays therein. The caller's containers have their arrays back afterwards, whatever happened.
+    fn on<'py>(
         &self,
+        fun: &Bound<'py, PyAny>,
+        call: (&Bound<'py, PyTuple>, Option<&Bound<'py, PyDict>>),
+        chosen: (&[Bound<'py, PyAny>], &[Bound<'py, PyAny>]),
+        arrays: &[Array],
+    ) -> PyResult<(Bound<'py, PyAny>, Vec<Array>)> {
+        let ((args, kwargs), (trees, names)) = (call, chosen);
+        let (mut swapped, mut arrays) = (Swapped::default(), arrays.iter().cloned());
+        let mut run = || -> PyResult<_> {
+            let mut positional: Vec<Bound<'py, PyAny>> = args.iter().collect();
+            for (&i, t) in self.argnums.iter().zip(trees) {
+                positional[i] = swapped.put(t, &mut arrays)?;
+            }
+            let named = kwargs.map(|k| k.copy()).transpose()?;
+            if let Some(named) = &named {
+                for (name, t) in names.iter().zip(&trees[self.argnums.len()..]) {
+                    named.set_item(name, swapped.put(t, &mut arrays)?)?;
+                }
+            }
+            let value = fun.call(PyTuple::new(args.py(), positional)?, named.as_ref())?;
+            self.check(&value)?;
+            let mut outputs = Vec::new();
+            flatten(&value, false, &mut outputs)?;
+            Ok((value, outputs))
+        };
+        let result = run();
+        let undone = swapped.undo();
+        let result = result?;
+        undone.map(|()| result)
+    }
+}
+
+impl Transform for Grad {
+    fn call<'py>(
+        &self,
+        fun: &Bound<'py, PyAny>,
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -222,23 +246,15 @@ impl GradFunction {
         for t in &trees {
             flatten(t, true, &mut inputs)?;
         }
+        if inputs.is_empty() {
+            return Err(PyValueError::new_err("[grad] Must specify at least one argument."));
+        }
+        // Gradients have the form that the arguments have now: the function may change its containers.
+        let forms =
+            trees.iter().map(|t| map(t, &mut |leaf| Ok(leaf.clone()))).collect::<PyResult<Vec<_>>>()?;
         let mut returned: Option<Bound<'py, PyAny>> = None;
         let body = |arrays: &[Array]| {
-            let mut arrays = arrays.iter().cloned();
-            let mut positional: Vec<Bound<'py, PyAny>> = args.iter().collect();
-            for (&i, t) in self.argnums.iter().zip(&trees) {
-                positional[i] = rebuild(t, &mut arrays)?;
-            }
-            let named = kwargs.map(|k| k.copy()).transpose()?;
-            if let Some(named) = &named {
-                for (name, t) in names.iter().zip(&trees[self.argnums.len()..]) {
-                    named.set_item(name, rebuild(t, &mut arrays)?)?;
-                }
-            }
-            let value = self.fun.bind(py).call(PyTuple::new(py, positional)?, named.as_ref())?;
-            self.check(&value)?;
-            let mut outputs = Vec::new();
-            flatten(&value, false, &mut outputs)?;
+            let (value, outputs) = self.on(fun, (args, kwargs), (&trees, &names), arrays)?;
             returned = Some(value);
             Ok(outputs)
         };
@@ -246,7 +262,7 @@ impl GradFunction {
         let (values, grads) = guarded(body, |f| transforms::value_and_grad(f, &inputs, &which))?;
         let mut grads = grads.into_iter();
         let mut parts =
-            trees.iter().map(|t| rebuild(t, &mut grads)).collect::<PyResult<Vec<_>>>()?.into_iter();
+            forms.iter().map(|t| rebuild(t, &mut grads)).collect::<PyResult<Vec<_>>>()?.into_iter();
         let mut positional: Vec<_> = parts.by_ref().take(self.argnums.len()).collect();
         let first = match positional.len() {
             0 => py.None().into_bound(py),
@@ -269,26 +285,13 @@ impl GradFunction {
         let value = rebuild(&returned.expect("the function returned"), &mut values.into_iter())?;
         Ok((value, grads).into_pyobject(py)?.into_any())
     }
-
-    /// The function whose gradient this is.
-    #[getter]
-    fn __wrapped__(&self, py: Python<'_>) -> Py<PyAny> {
-        self.fun.clone_ref(py)
-    }
-
-    fn __getattr__(&self, py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
-        name_of_wrapped(self.fun.bind(py), name)
-    }
-
-    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
-        visit.call(&self.fun)
-    }
 }
 
 /// A function that returns the gradient of another one.
 ///
 /// `fun` returns a scalar array. Its arguments may be trees (dict, list, tuple) of arrays, whose gradient has
-/// the same form. Gradients of gradients nest to any order.
+/// the same form. It gets the dicts, lists and modules themselves, with other arrays in the places of theirs
+/// until it returns: what it writes there stays. Gradients of gradients nest to any order.
 ///
 /// Args:
 ///     fun (Callable): The function to differentiate.
@@ -318,8 +321,9 @@ fn grad(
     fun: Bound<'_, PyAny>,
     argnums: Option<Ints>,
     argnames: Option<Bound<'_, PyAny>>,
-) -> PyResult<GradFunction> {
-    GradFunction::new("grad", fun, argnums, argnames, false)
+) -> PyResult<Transformed> {
+    let transform = Grad::new("grad", &fun, argnums, argnames, false)?;
+    Ok(Transformed::new(fun, transform))
 }
 
 /// A function that returns the value of another one and its gradient, both from one evaluation.
@@ -353,15 +357,26 @@ fn value_and_grad(
     fun: Bound<'_, PyAny>,
     argnums: Option<Ints>,
     argnames: Option<Bound<'_, PyAny>>,
-) -> PyResult<GradFunction> {
-    GradFunction::new("value_and_grad", fun, argnums, argnames, true)
+) -> PyResult<Transformed> {
+    let transform = Grad::new("value_and_grad", &fun, argnums, argnames, true)?;
+    Ok(Transformed::new(fun, transform))
 }
 
-fn list_of(x: &Bound<'_, PyAny>) -> PyResult<Vec<Array>> {
-    if let Ok(a) = x.cast::<PyArray>() {
-        return Ok(vec![a.get().array()]);
+/// The arrays of a sequence; the rows of an array are one.
+fn list_of(op: &str, name: &str, x: &Bound<'_, PyAny>) -> PyResult<Vec<Array>> {
+    let wrong = |what: &Bound<'_, PyAny>| {
+        let kind = type_name(what);
+        PyTypeError::new_err(format!(
+            "{op}(): {name} should be a sequence of arrays, got {kind} in its place"
+        ))
+    };
+    if !x.is_instance_of::<PyArray>() && x.cast::<PySequence>().is_err() {
+        return Err(wrong(x));
     }
-    x.try_iter()?.map(|a| a?.extract::<Arr>().map(|a| a.0)).collect()
+    x.try_iter()
+        .map_err(|_| wrong(x))?
+        .map(|a| a.and_then(|a| a.cast::<PyArray>().map(|a| a.get().array()).map_err(|_| wrong(&a))))
+        .collect()
 }
 
 /// Calls a Python function on arrays and takes an array or a sequence of arrays back.
@@ -377,7 +392,10 @@ fn plain<'py>(fun: &Bound<'py, PyAny>, arrays: &[Array]) -> PyResult<Vec<Array>>
             type_name(&value)
         )));
     }
-    list_of(&value)
+    match value.cast::<PyArray>() {
+        Ok(a) => Ok(vec![a.get().array()]),
+        Err(_) => list_of("the function", "the return value", &value),
+    }
 }
 
 type Pair = (Vec<PyArray>, Vec<PyArray>);
@@ -406,7 +424,8 @@ fn pair(lists: (Vec<Array>, Vec<Array>)) -> Pair {
 /// ([array(6, dtype=float32)], [array(2, dtype=float32)])
 #[pyfunction]
 fn vjp(fun: &Bound<'_, PyAny>, primals: &Bound<'_, PyAny>, cotangents: &Bound<'_, PyAny>) -> PyResult<Pair> {
-    let (primals, cotangents) = (list_of(primals)?, list_of(cotangents)?);
+    let primals = list_of("vjp", "primals", primals)?;
+    let cotangents = list_of("vjp", "cotangents", cotangents)?;
     guarded(|a| plain(fun, a), |f| transforms::vjp(f, &primals, &cotangents)).map(pair)
 }
 
@@ -429,7 +448,8 @@ fn vjp(fun: &Bound<'_, PyAny>, primals: &Bound<'_, PyAny>, cotangents: &Bound<'_
 /// ([array(6, dtype=float32)], [array(2, dtype=float32)])
 #[pyfunction]
 fn jvp(fun: &Bound<'_, PyAny>, primals: &Bound<'_, PyAny>, tangents: &Bound<'_, PyAny>) -> PyResult<Pair> {
-    let (primals, tangents) = (list_of(primals)?, list_of(tangents)?);
+    let primals = list_of("jvp", "primals", primals)?;
+    let tangents = list_of("jvp", "tangents", tangents)?;
     guarded(|a| plain(fun, a), |f| transforms::jvp(f, &primals, &tangents)).map(pair)
 }
 
@@ -457,7 +477,6 @@ fn stop_gradient(a: Arr, stream: S) -> Out {
 
 /// Adds the functions.
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add_class::<GradFunction>()?;
     for f in [
         wrap_pyfunction!(eval, m)?,
         wrap_pyfunction!(async_eval, m)?,

@@ -5,8 +5,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
-use super::convert::type_name;
-use super::transforms::{guarded, name_of_wrapped};
+use super::transformed::{Transform, Transformed, callable};
+use super::transforms::guarded;
 use super::trees::{axes_of, flatten, rebuild};
 use crate::core::Array;
 use crate::transforms;
@@ -26,27 +26,26 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Axes {
 }
 
 impl Axes {
-    fn tree(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+    fn tree(self, py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
         match self {
             Axes::First => Ok(0i64.into_pyobject(py)?.into_any().unbind()),
+            Axes::Tree(x) if x.is_none(py) => Err(PyTypeError::new_err(format!(
+                "vmap(): {name} should be an integer or a tree of integers and None, got NoneType"
+            ))),
             Axes::Tree(x) => Ok(x),
         }
     }
 }
 
-/// The function that `vmap` returns.
-#[pyclass(name = "_vmap_func", module = "mlx.core", frozen)]
-struct VmapFunction {
-    fun: Py<PyAny>,
+struct Mapped {
     in_axes: Py<PyAny>,
     out_axes: Py<PyAny>,
 }
 
-#[pymethods]
-impl VmapFunction {
-    #[pyo3(signature = (*args, **kwargs))]
-    fn __call__<'py>(
+impl Transform for Mapped {
+    fn call<'py>(
         &self,
+        fun: &Bound<'py, PyAny>,
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -63,8 +62,8 @@ impl VmapFunction {
         let body = |arrays: &[Array]| {
             let given = rebuild(&tree, &mut arrays.iter().cloned())?;
             let value = match args.len() {
-                1 => self.fun.bind(py).call1((given,))?,
-                _ => self.fun.bind(py).call1(given.cast_into::<PyTuple>()?)?,
+                1 => fun.call1((given,))?,
+                _ => fun.call1(given.cast_into::<PyTuple>()?)?,
             };
             let (mut outputs, mut axes) = (Vec::new(), Vec::new());
             flatten(&value, true, &mut outputs)?;
@@ -77,18 +76,9 @@ impl VmapFunction {
         rebuild(&returned.expect("the function returned"), &mut outputs.into_iter())
     }
 
-    /// The function that is mapped.
-    #[getter]
-    fn __wrapped__(&self, py: Python<'_>) -> Py<PyAny> {
-        self.fun.clone_ref(py)
-    }
-
-    fn __getattr__(&self, py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
-        name_of_wrapped(self.fun.bind(py), name)
-    }
-
-    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
-        visit.call(&self.fun)
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.in_axes)?;
+        visit.call(&self.out_axes)
     }
 }
 
@@ -100,8 +90,9 @@ impl VmapFunction {
 /// Args:
 ///     fun (Callable): A function of trees of arrays that returns an array or a tree of arrays.
 ///     in_axes (int | tree, optional): Axis along which each argument is taken apart: one integer for all, or
-///         a tree of the form of the arguments (or of their upper part) with integers, and None for what
-///         every element shares. Default: 0.
+///         a tuple with an entry for each argument (for a single one, its entry alone will do). An entry is
+///         an integer, None for what every element shares, or a tree of entries: a list stands for lists, a
+///         tuple for tuples, a dict for dicts. Default: 0.
 ///     out_axes (int | tree, optional): Axis along which each result is stacked, in the same way. Default: 0.
 ///
 /// Returns:
@@ -110,22 +101,21 @@ impl VmapFunction {
 /// Raises:
 ///     ValueError: when called, if the lengths of the axes differ or a tree does not fit.
 ///     IndexError: when called, if an axis is out of range.
+///     TypeError: for None in place of a whole tree.
 ///
 /// >>> mx.vmap(lambda x, y: x * y, in_axes=(0, None))(mx.array([1, 2]), mx.array(3))
 /// array([3, 6], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (fun, in_axes=Axes::First, out_axes=Axes::First), text_signature = "(fun, in_axes=0, out_axes=0)")]
-fn vmap(fun: Bound<'_, PyAny>, in_axes: Axes, out_axes: Axes) -> PyResult<VmapFunction> {
-    if !fun.is_callable() {
-        let text = format!("vmap(): expected a callable, got {}", type_name(&fun));
-        return Err(PyTypeError::new_err(text));
-    }
+fn vmap(fun: Bound<'_, PyAny>, in_axes: Axes, out_axes: Axes) -> PyResult<Transformed> {
+    callable("vmap", &fun)?;
     let py = fun.py();
-    Ok(VmapFunction { in_axes: in_axes.tree(py)?, out_axes: out_axes.tree(py)?, fun: fun.unbind() })
+    let transform =
+        Mapped { in_axes: in_axes.tree(py, "in_axes")?, out_axes: out_axes.tree(py, "out_axes")? };
+    Ok(Transformed::new(fun, transform))
 }
 
 /// Adds the function.
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add_class::<VmapFunction>()?;
     m.add_function(wrap_pyfunction!(vmap, m)?)
 }

@@ -6,6 +6,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
 use smallvec::{SmallVec, smallvec};
 
@@ -13,7 +14,7 @@ use super::join::{self, Join, Members, Plan, Role};
 use super::order::{self, Step};
 use crate::bail;
 use crate::core::array::{Inputs, Node, Tracing, Uninterrupted, bury, look_for};
-use crate::core::{Array, Error, Event, Result, Stream, env, trace};
+use crate::core::{Array, Error, Event, Result, Stream, env, failure, trace};
 use crate::cpu::worker::{self, PATIENCE, RECORDER};
 
 /// Tasks handed to a CPU worker at once; the first ones run while the rest are still being ordered.
@@ -40,6 +41,11 @@ impl Placeholders {
     pub(super) fn new() -> Placeholders {
         PLACEHOLDERS.set(PLACEHOLDERS.get() + 1);
         Placeholders(())
+    }
+
+    /// Whether a function of this thread runs on placeholders.
+    pub(super) fn exist() -> bool {
+        PLACEHOLDERS.get() > 0
     }
 }
 
@@ -126,7 +132,8 @@ struct Batch {
 impl Pending {
     fn push(&mut self, stream: Stream, array: Array, node: Arc<Node>) {
         let at = self.batches.iter().position(|b| b.stream == stream).unwrap_or_else(|| {
-            self.batches.push(Batch { stream, tasks: Vec::new(), event: Arc::default() });
+            let event = Arc::new(Event::new(stream, Duration::ZERO));
+            self.batches.push(Batch { stream, tasks: Vec::new(), event });
             self.batches.len() - 1
         });
         let batch = &mut self.batches[at];
@@ -247,8 +254,37 @@ fn joined(
     result
 }
 
-/// Orders and starts everything that `roots` need. Returns the GPU streams that got work.
-pub(super) fn schedule(roots: &[Array]) -> Result<Vec<Stream>> {
+/// Why recording ended early.
+pub(super) struct Failure {
+    error: Error,
+    /// Where something could not be done; `None` where nothing could have been.
+    stream: Option<Stream>,
+}
+
+impl From<Failure> for Error {
+    fn from(f: Failure) -> Error {
+        f.error
+    }
+}
+
+/// The GPU streams that got work.
+pub(super) type Recorded = std::result::Result<Vec<Stream>, Failure>;
+
+/// Submits what was recorded. What failed on a stream is told to who waits for it, whoever recorded it.
+fn submit_behind(recorded: Recorded) -> Result<()> {
+    match recorded {
+        Ok(gpu) => offer_gpu(&gpu),
+        Err(Failure { error: Error::Interrupted, .. }) => Err(Error::Interrupted),
+        Err(Failure { error, stream: Some(stream) }) => {
+            failure::note(stream, &error);
+            Ok(())
+        }
+        Err(Failure { error, stream: None }) => Err(error),
+    }
+}
+
+/// Orders and starts everything that `roots` need.
+pub(super) fn schedule(roots: &[Array]) -> Recorded {
     let _span = trace::span("record", || format!("{} arrays", roots.len()));
     let _held = Uninterrupted::new();
     let _one_walk = SCHEDULE.lock().unwrap_or_else(|e| e.into_inner());
@@ -274,11 +310,13 @@ fn schedule_apart(roots: &[Array]) -> Result<()> {
         || !steps.iter().all(|s| on(s) == stream)
     {
         settle();
-        let gpu = record(steps, plan, None)?;
+        let recorded = record(steps, plan, None);
         drop(one_walk);
-        return offer_gpu(&gpu);
+        return submit_behind(recorded);
     }
-    let event = Arc::new(Event::patient(PATIENCE));
+    // INVARIANT: the condition above.
+    let stream = stream.expect("a stream with a recorder");
+    let event = Arc::new(Event::new(stream, PATIENCE));
     for (i, Step { array, node }) in steps.iter().enumerate() {
         match node {
             Some(node) if node.has_siblings() => {
@@ -316,8 +354,8 @@ pub fn settle() {
     }
 }
 
-/// Records steps; `own` is their event, if they were handed over. Returns the GPU streams that got work.
-fn record(steps: Vec<Step>, mut plan: Plan, own: Option<Arc<Event>>) -> Result<Vec<Stream>> {
+/// Records steps; `own` is their event, if they were handed over.
+fn record(steps: Vec<Step>, mut plan: Plan, own: Option<Arc<Event>>) -> Recorded {
     let apart = own.is_some();
     let mut pending = Pending { own, ..Pending::default() };
     let mut gpu: Vec<Stream> = Vec::new();
@@ -327,17 +365,20 @@ fn record(steps: Vec<Step>, mut plan: Plan, own: Option<Arc<Event>>) -> Result<V
         match plan.role(i) {
             Role::Alone => {}
             Role::Member => continue,
-            Role::Place(join) => match joined(&join, &mut steps, &mut pending, &mut gpu) {
-                Ok(()) => continue,
-                Err(e) => {
-                    failure = Some(e);
-                    break;
+            Role::Place(join) => {
+                let stream = steps[i].as_ref().and_then(|s| s.node.as_ref()).map(|n| n.stream);
+                match joined(&join, &mut steps, &mut pending, &mut gpu) {
+                    Ok(()) => continue,
+                    Err(error) => {
+                        failure = Some(Failure { error, stream });
+                        break;
+                    }
                 }
-            },
+            }
         }
         let Some(Step { array, node }) = steps[i].take() else { continue };
         let Some(node) = node else {
-            failure = Some(match PLACEHOLDERS.get() {
+            let error = match PLACEHOLDERS.get() {
                 0 => Error::Runtime(
                     "[eval] Attempting to eval an array without a primitive. If you are using compile or a \
                      transform, make sure that all arrays are passed as inputs."
@@ -348,7 +389,8 @@ fn record(steps: Vec<Step>, mut plan: Plan, own: Option<Arc<Event>>) -> Result<V
                      not allowed."
                         .into(),
                 ),
-            });
+            };
+            failure = Some(Failure { error, stream: None });
             break;
         };
         let stream = node.stream;
@@ -367,8 +409,8 @@ fn record(steps: Vec<Step>, mut plan: Plan, own: Option<Arc<Event>>) -> Result<V
                 .run(|node, inputs, outputs| node.primitive.eval_gpu(stream, inputs, outputs))
         });
         trace::evaluating(|| None);
-        if let Err(e) = result {
-            failure = Some(e);
+        if let Err(error) = result {
+            failure = Some(Failure { error, stream: Some(stream) });
             break;
         }
     }
@@ -417,12 +459,12 @@ fn offer_gpu(_: &[Stream]) -> Result<()> {
     Ok(())
 }
 
-/// Starts the computation of arrays and returns after submission.
+/// Starts the computation of arrays and returns after submission. What goes wrong on the way is told to who waits.
 ///
 /// # Errors
-/// Value error inside a transform, besides what goes wrong on the way.
+/// Value error inside a transform; runtime error for arrays that nothing can make.
 pub fn async_eval(arrays: &[Array]) -> Result<()> {
-    if PLACEHOLDERS.get() > 0 || arrays.iter().any(Array::is_tracer) {
+    if Placeholders::exist() || arrays.iter().any(Array::is_tracer) {
         bail!(Value, "[async_eval] Not allowed inside a graph transformation.");
     }
     // Whoever waits for a value submits the batch that makes it.
@@ -432,20 +474,44 @@ pub fn async_eval(arrays: &[Array]) -> Result<()> {
     if !Tracing::on() && !trace::on() {
         return schedule_apart(arrays);
     }
-    offer_gpu(&schedule(arrays)?)
+    submit_behind(schedule(arrays))
 }
 
 /// Computes arrays and waits for them.
+///
+/// # Errors
+/// What went wrong, and what went wrong before on the same streams behind the caller.
 pub fn eval(arrays: &[Array]) -> Result<()> {
+    computed(arrays, Array::wait_for_stream)?.into_iter().try_for_each(failure::take)
+}
+
+/// As [`eval`], for callers whose callers may not see an error: what went wrong before is kept for the next one.
+pub fn compute(arrays: &[Array]) -> Result<()> {
+    computed(arrays, |a| a.wait_event_alone().and_then(|()| a.wait())).map(drop)
+}
+
+/// Returns the GPU streams that got work.
+fn computed(arrays: &[Array], wait: fn(&Array) -> Result<()>) -> Result<Vec<Stream>> {
+    let mut gpu = Vec::new();
     if !arrays.iter().all(Array::is_scheduled) {
-        offer_gpu(&schedule(arrays)?)?;
+        gpu = schedule(arrays)?;
+        offer_gpu(&gpu)?;
     }
     let _span = trace::span("wait", || "eval".into());
-    arrays.iter().try_for_each(Array::wait)
+    arrays.iter().try_for_each(wait)?;
+    Ok(gpu)
 }
 
 /// Waits until all work of a stream is done.
+///
+/// # Errors
+/// What went wrong there and nobody was told yet.
 pub fn synchronize(stream: Stream) -> Result<()> {
+    finish(stream).and_then(|()| failure::take(stream))
+}
+
+/// Waits until all work of a stream is done, however it ended.
+pub fn finish(stream: Stream) -> Result<()> {
     if !stream.device.is_gpu() {
         return worker::synchronize(stream);
     }

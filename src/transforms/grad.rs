@@ -175,14 +175,15 @@ pub fn vjp(f: Function, primals: &[Array], cotangents: &[Array]) -> Result<(Vec<
     let _recording = Tracing::new();
     let sources = tracers(primals);
     let outputs = f(&sources)?;
-    if outputs.len() != cotangents.len() {
+    if outputs.len() > cotangents.len() {
         bail!(
             Value,
-            "[vjp] Number of outputs ({}) does not match the number of cotangents ({}).",
+            "[vjp] Number of outputs to compute gradients for ({}) does not match number of cotangents ({}).",
             outputs.len(),
             cotangents.len()
         );
     }
+    let mut given = Vec::with_capacity(outputs.len());
     for (o, c) in outputs.iter().zip(cotangents) {
         if o.shape() != c.shape() {
             bail!(
@@ -192,8 +193,9 @@ pub fn vjp(f: Function, primals: &[Array], cotangents: &[Array]) -> Result<(Vec<
                 show(c.shape())
             );
         }
+        given.push(ops::astype(c, o.dtype(), stream_of(o))?);
     }
-    let grads = backpropagate(&outputs, &sources, cotangents)?;
+    let grads = backpropagate(&outputs, &sources, &given)?;
     Ok((outputs, grads))
 }
 

@@ -13,6 +13,6 @@ mod order;
 mod vmap;
 
 pub use custom::{JvpRule, Rules, Shared, VjpRule, VmapRule, checkpoint, custom};
-pub use eval::{async_eval, eval, host_ops, recordings, settle, synchronize};
+pub use eval::{async_eval, compute, eval, finish, host_ops, recordings, settle, synchronize};
 pub use grad::{Function, jvp, value_and_grad, vjp};
 pub use vmap::vmap;

@@ -108,13 +108,13 @@ fn placed(
         Some((a, from)) => (a.clone(), *from),
         None => (traced.clone(), None),
     };
-    let Some(axis) = axis else {
-        if from.is_some() {
-            bail!(Value, "[vmap] An output that varies over the batch needs an axis, got out_axes=None.");
-        }
-        return Ok(a);
-    };
     let rank = traced.ndim() + 1;
+    // As in MLX, None is for outputs that do not vary, and repeats those along a last axis.
+    let axis = match (axis, from) {
+        (Some(axis), _) => axis,
+        (None, None) => -1,
+        (None, Some(_)) => bail!(Value, "[vmap] Axis -1 invalid for output with {rank} dimensions."),
+    };
     let Ok(to) = normalize_axis("vmap", axis, rank) else {
         let shape = show(traced.shape());
         bail!(Index, "[vmap] Invalid output vectorization axis {axis} for array with shape {shape}");

@@ -360,7 +360,7 @@ class RMSprop(Optimizer):
         eps (float, optional): Default: ``1e-8``.
 
     Raises:
-        ValueError: if ``alpha`` or ``eps`` is negative.
+        ValueError: if ``alpha`` is negative or ``eps`` is not positive.
 
     >>> import mlx.core as mx, mlx.optimizers as optim
     >>> new = optim.RMSprop(0.1, 0.0).apply_gradients({"w": mx.ones(1)}, {"w": mx.ones(1)})
@@ -370,8 +370,8 @@ class RMSprop(Optimizer):
 
     def __init__(self, learning_rate: _Rate, alpha: float = 0.99, eps: float = 1e-8) -> None:
         super().__init__()
-        _require(alpha >= 0, "RMSprop alpha", ">=0", alpha)
-        _require(eps >= 0, "RMSprop epsilon", ">0", eps)
+        _require(not alpha < 0, "RMSprop alpha", ">=0", alpha)
+        _require(not eps <= 0, "RMSprop epsilon", ">0", eps)
         self._maybe_schedule("learning_rate", learning_rate)
         self.alpha = alpha
         self.eps = eps
@@ -397,7 +397,7 @@ class Adagrad(Optimizer):
         eps (float, optional): Default: ``1e-8``.
 
     Raises:
-        ValueError: if ``eps`` is negative.
+        ValueError: if ``eps`` is not positive.
 
     >>> import mlx.core as mx, mlx.optimizers as optim
     >>> optim.Adagrad(0.1).apply_gradients({"w": mx.ones(1)}, {"w": mx.ones(1)})["w"]
@@ -406,7 +406,7 @@ class Adagrad(Optimizer):
 
     def __init__(self, learning_rate: _Rate, eps: float = 1e-8) -> None:
         super().__init__()
-        _require(eps >= 0, "Adagrad epsilon", ">0", eps)
+        _require(not eps <= 0, "Adagrad epsilon", ">0", eps)
         self._maybe_schedule("learning_rate", learning_rate)
         self.eps = eps
 
@@ -435,7 +435,7 @@ class AdaDelta(Optimizer):
         eps (float, optional): Default: ``1e-6``.
 
     Raises:
-        ValueError: if ``rho`` or ``eps`` is negative.
+        ValueError: if ``rho`` is negative or ``eps`` is not positive.
 
     >>> import mlx.core as mx, mlx.optimizers as optim
     >>> optim.AdaDelta(1.0).apply_gradients({"w": mx.zeros(1)}, {"w": mx.ones(1)})["w"]
@@ -444,8 +444,8 @@ class AdaDelta(Optimizer):
 
     def __init__(self, learning_rate: _Rate, rho: float = 0.9, eps: float = 1e-6) -> None:
         super().__init__()
-        _require(rho >= 0, "AdaDelta rho", ">=0", rho)
-        _require(eps >= 0, "AdaDelta epsilon", ">0", eps)
+        _require(not rho < 0, "AdaDelta rho", ">=0", rho)
+        _require(not eps <= 0, "AdaDelta epsilon", ">0", eps)
         self._maybe_schedule("learning_rate", learning_rate)
         self.rho = rho
         self.eps = eps
@@ -725,8 +725,15 @@ class Adafactor(Optimizer):
             return mx.rsqrt(follow("exp_avg_sq", square)) * gradient
         row = follow("exp_avg_sq_row", mx.mean(square, axis=-1))
         column = follow("exp_avg_sq_col", mx.mean(square, axis=-2))
-        row = mx.rsqrt(row / mx.mean(row, axis=-1, keepdims=True))
-        return (row[..., None] * mx.rsqrt(column)[..., None, :]) * gradient
+        return self._approximate_exp_moving_avg(row, column) * gradient
+
+    def _approximate_exp_moving_avg(
+        self, exp_avg_sq_row: mx.array, exp_avg_sq_col: mx.array
+    ) -> mx.array:
+        """One over the root of the matrix that has these means of rows and of columns."""
+        mean = mx.mean(exp_avg_sq_row, axis=-1, keepdims=True)
+        rows = mx.rsqrt(exp_avg_sq_row / mean)
+        return rows[..., None] * mx.rsqrt(exp_avg_sq_col)[..., None, :]
 
     def apply_single(
         self, gradient: mx.array, parameter: mx.array, state: dict[str, Any]

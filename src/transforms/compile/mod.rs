@@ -13,9 +13,11 @@ mod tape;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use crate::bail;
 use crate::core::varying::Lengths;
 use crate::core::{Array, Result};
 use crate::transforms::eval::Placeholders;
+use crate::transforms::order::{IdSet, postorder};
 
 pub use forms::{Compiled, fixed};
 pub(super) use fused::Fused;
@@ -63,7 +65,8 @@ impl Drop for Recording {
     }
 }
 
-/// Records what `f` builds on placeholders that look like `inputs`. Nothing is evaluated.
+/// Records what `f` builds on placeholders that look like `inputs`. Nothing is evaluated. Fails where `f` reaches one
+/// of `inputs` itself.
 pub fn record(f: super::Function, inputs: &[Array], shapeless: bool) -> Result<Tape> {
     let traced: Vec<Array> = inputs.iter().map(Array::stand_in).collect();
     let born = match traced.last() {
@@ -74,7 +77,28 @@ pub fn record(f: super::Function, inputs: &[Array], shapeless: bool) -> Result<T
         let _recording = (Recording::new(), Lengths::vary(shapeless), Placeholders::new());
         f(&traced)?
     };
+    captured(inputs, &traced, &outputs)?;
     Ok(Tape::record(&traced, &outputs, born))
+}
+
+/// Fails where an array that is an input is also reached otherwise: later calls would not see what is passed for it.
+/// Inputs that another transform follows are its placeholders, which the function may well close over.
+fn captured(inputs: &[Array], traced: &[Array], outputs: &[Array]) -> Result<()> {
+    if inputs.iter().any(Array::is_tracer) || Placeholders::exist() {
+        return Ok(());
+    }
+    let given: IdSet = inputs.iter().map(Array::id).collect();
+    let stand_ins: IdSet = traced.iter().map(Array::id).collect();
+    let found = Cell::new(false);
+    postorder(outputs, |a| {
+        let hit = given.contains(&a.id());
+        found.set(found.get() || hit);
+        hit || stand_ins.contains(&a.id())
+    });
+    if found.get() {
+        bail!(Value, "[compile] Attempting to compile a function with uncaptured inputs is not allowed.");
+    }
+    Ok(())
 }
 
 /// A recorded function without what need not be computed; single numbers among its constants are evaluated.

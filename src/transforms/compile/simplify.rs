@@ -8,9 +8,14 @@ use super::tape::{Step, Tape, Value};
 use crate::core::{Array, Param, Result};
 use crate::ops::elementwise::scalar_bits;
 use crate::ops::view::is_alias;
+use crate::transforms::eval::Placeholders;
 
-/// Evaluates single numbers among the constants, so that they can be written into programs.
+/// Evaluates single numbers among the constants, so that they can be written into programs. Inside a function that runs
+/// on placeholders they may be some.
 pub fn evaluate_scalars(tape: &Tape) -> Result<()> {
+    if Placeholders::exist() {
+        return Ok(());
+    }
     let mut pending: Vec<Array> = Vec::new();
     for v in tape.steps.iter().flat_map(|s| &s.args) {
         if let Value::Const(a) = v

@@ -1055,7 +1055,7 @@ class GELU(Module):
 
     def __init__(self, approx: str = "none") -> None:
         super().__init__()
-        if approx not in _GELU:
+        if approx not in list(_GELU):
             raise ValueError(
                 f"[GELU] The approximation should be in {list(_GELU)} but '{approx}' was given"
             )

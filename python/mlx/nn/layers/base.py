@@ -415,6 +415,7 @@ class Module(dict[str, Any]):
         Raises:
             ValueError: when ``strict``, if a name is unknown, an index too large or a value not an
                 array.
+            KeyError: if there is a list where the module has a dict or a module.
 
         >>> import mlx.core as mx, mlx.nn as nn
         >>> layer = nn.Linear(2, 1).update({"bias": mx.ones((1,))})
@@ -449,6 +450,7 @@ class Module(dict[str, Any]):
         Raises:
             ValueError: when ``strict``, if a name is unknown, an index too large or a value not a
                 module.
+            KeyError: if there is a list where the module has a dict or a module.
 
         >>> import mlx.nn as nn
         >>> model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
@@ -548,26 +550,25 @@ class Module(dict[str, Any]):
         Args:
             recurse (bool, optional): Whether sub-modules are frozen too. Default: ``True``.
             keys (str | list of str, optional): Which parameters. Default: all.
-            strict (bool, optional): Whether each module concerned must have all ``keys``. Default:
-                ``False``.
+            strict (bool, optional): Whether each of ``keys`` must be a member of this module or,
+                with ``recurse``, of any module of the model. Default: ``False``.
 
         Returns:
             Module: The module itself.
 
         Raises:
-            KeyError: when ``strict``, if a module has no such key.
+            KeyError: when ``strict``, if there is no such member; nothing changes then.
 
         >>> import mlx.nn as nn
         >>> list(nn.Linear(2, 1).freeze(keys="weight").trainable_parameters())
         ['bias']
         """
 
+        names = self._checked_keys(keys, recurse, strict)
+
         def freeze_one(_: str, module: Module) -> None:
-            if keys is not None:
-                names = module._checked_keys(keys, strict)
-            else:
-                names = [name for name, _ in tree_flatten(module.filter_and_map(_own_parameter))]
-            module._no_grad.update(names)
+            own = tree_flatten(module.filter_and_map(_own_parameter)) if names is None else ()
+            module._no_grad.update(names if names is not None else (name for name, _ in own))
 
         return self._on_modules(freeze_one, recurse)
 
@@ -583,25 +584,27 @@ class Module(dict[str, Any]):
         Args:
             recurse (bool, optional): Whether sub-modules are concerned too. Default: ``True``.
             keys (str | list of str, optional): Which parameters. Default: all.
-            strict (bool, optional): Whether each module concerned must have all ``keys``. Default:
-                ``False``.
+            strict (bool, optional): Whether each of ``keys`` must be a member of this module or,
+                with ``recurse``, of any module of the model. Default: ``False``.
 
         Returns:
             Module: The module itself.
 
         Raises:
-            KeyError: when ``strict``, if a module has no such key.
+            KeyError: when ``strict``, if there is no such member; nothing changes then.
 
         >>> import mlx.nn as nn
         >>> list(nn.Linear(2, 1).freeze().unfreeze(keys="bias").trainable_parameters())
         ['bias']
         """
 
+        names = self._checked_keys(keys, recurse, strict)
+
         def unfreeze_one(_: str, module: Module) -> None:
-            if keys is not None:
-                module._no_grad.difference_update(module._checked_keys(keys, strict))
-            else:
+            if names is None:
                 module._no_grad.clear()
+            else:
+                module._no_grad.difference_update(names)
 
         return self._on_modules(unfreeze_one, recurse)
 
@@ -611,11 +614,17 @@ class Module(dict[str, Any]):
         fn("", self)
         return self
 
-    def _checked_keys(self, keys: str | list[str], strict: bool) -> list[str]:
+    def _checked_keys(
+        self, keys: str | list[str] | None, recurse: bool, strict: bool
+    ) -> list[str] | None:
+        if keys is None:
+            return None
         names = [keys] if isinstance(keys, str) else list(keys)
-        for name in names:
-            if strict and name not in self:
-                raise KeyError(f"Module doesn't contain member {name}.")
+        if strict:
+            modules = self.modules() if recurse else [self]
+            for name in names:
+                if not any(name in module for module in modules):
+                    raise KeyError(f"Module doesn't contain member {name}.")
         return names
 
     def train(self, mode: bool = True) -> Self:
@@ -683,9 +692,10 @@ def _descend(
         return True
     if isinstance(new, dict):
         return True
-    if isinstance(new, list) and isinstance(place, list):
+    if isinstance(new, list) and isinstance(place, (list, tuple, dict)):
         for i, value in enumerate(new):
             if i < len(place):
+                # A dict, such as a module, has no item of that number: KeyError.
                 if not replace(place, i, place[i], value):
                     raise _invalid(method, value)
             elif strict:

@@ -6,6 +6,11 @@ import mlx.core as mx
 from mlx.nn.layers.base import Module
 
 
+def _check_eps(layer: str, eps: float) -> None:
+    if eps <= 0.0:
+        raise ValueError(f"[{layer}] 'eps' must be positive but got {eps}.")
+
+
 class InstanceNorm(Module):
     r"""Normalises every channel of every sample over the axes between the first and the last.
 
@@ -20,7 +25,8 @@ class InstanceNorm(Module):
         affine (bool, optional): Whether there are a weight and a bias. Default: ``False``.
 
     Raises:
-        ValueError: when called, if the input has fewer than three axes.
+        ValueError: if ``eps`` is not positive, or when called, if the input has fewer than three
+            axes.
 
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.InstanceNorm(4)(mx.ones((2, 3, 4))).shape
@@ -29,6 +35,7 @@ class InstanceNorm(Module):
 
     def __init__(self, dims: int, eps: float = 1e-5, affine: bool = False) -> None:
         super().__init__()
+        _check_eps("InstanceNorm", eps)
         if affine:
             self.weight = mx.ones((dims,))
             self.bias = mx.zeros((dims,))
@@ -64,6 +71,9 @@ class LayerNorm(Module):
         affine (bool, optional): Whether there is a weight. Default: ``True``.
         bias (bool, optional): Whether there is a bias too, given ``affine``. Default: ``True``.
 
+    Raises:
+        ValueError: if ``eps`` is not positive.
+
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.LayerNorm(4)(mx.ones((2, 4))).shape
     (2, 4)
@@ -73,6 +83,7 @@ class LayerNorm(Module):
         self, dims: int, eps: float = 1e-5, affine: bool = True, bias: bool = True
     ) -> None:
         super().__init__()
+        _check_eps("LayerNorm", eps)
         if affine:
             self.weight = mx.ones((dims,))
             if bias:
@@ -98,6 +109,9 @@ class RMSNorm(Module):
         dims (int): The size of the last axis.
         eps (float, optional): Added to the mean square. Default: ``1e-5``.
 
+    Raises:
+        ValueError: if ``eps`` is not positive.
+
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.RMSNorm(4)(mx.ones((2, 4))).shape
     (2, 4)
@@ -105,6 +119,7 @@ class RMSNorm(Module):
 
     def __init__(self, dims: int, eps: float = 1e-5) -> None:
         super().__init__()
+        _check_eps("RMSNorm", eps)
         self.weight = mx.ones((dims,))
         self.eps = eps
 
@@ -130,8 +145,8 @@ class GroupNorm(Module):
             in the paper. Else channel ``c`` is in group ``c % num_groups``. Default: ``False``.
 
     Raises:
-        ValueError: if ``num_groups`` does not divide ``dims``, or the input has fewer than two
-            dimensions.
+        ValueError: if ``eps``, ``num_groups`` or ``dims`` is not positive, if ``num_groups`` does
+            not divide ``dims``, or if the input has fewer than two dimensions.
 
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.GroupNorm(2, 4)(mx.ones((2, 3, 4))).shape
@@ -147,10 +162,14 @@ class GroupNorm(Module):
         pytorch_compatible: bool = False,
     ) -> None:
         super().__init__()
-        if num_groups < 1 or dims % num_groups != 0:
+        _check_eps("GroupNorm", eps)
+        for what, count in (("groups", num_groups), ("features", dims)):
+            if count <= 0:
+                raise ValueError(f"The number of {what} ({count}) must be a positive integer.")
+        if dims % num_groups != 0:
             raise ValueError(
-                f"[GroupNorm] The number of features ({dims}) must be evenly divisible by the "
-                f"number of groups ({num_groups})."
+                f"The number of features ({dims}) must be evenly divisible by the number of groups "
+                f"({num_groups})."
             )
         if affine:
             self.bias = mx.zeros((dims,))
@@ -211,7 +230,8 @@ class BatchNorm(Module):
             ``True``.
 
     Raises:
-        ValueError: if the input has not 2, 3 or 4 dimensions, or one value a channel in training.
+        ValueError: if ``eps`` is not positive, if the input has not 2, 3 or 4 dimensions, or if it
+            has one value a channel in training.
 
     >>> import mlx.core as mx, mlx.nn as nn
     >>> nn.BatchNorm(4)(mx.ones((2, 3, 4))).shape
@@ -227,6 +247,7 @@ class BatchNorm(Module):
         track_running_stats: bool = True,
     ) -> None:
         super().__init__()
+        _check_eps("BatchNorm", eps)
         self.num_features = num_features
         self.eps = eps
         self.momentum = momentum

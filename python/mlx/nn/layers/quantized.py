@@ -40,7 +40,10 @@ def quantization_defaults(
             f"Valid modes are: {', '.join(_DEFAULTS)}."
         )
     default_size, default_bits = _DEFAULTS[mode]
-    return group_size or default_size, bits or default_bits
+    return (
+        default_size if group_size is None else group_size,
+        default_bits if bits is None else bits,
+    )
 
 
 def quantize(

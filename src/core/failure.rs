@@ -1,0 +1,38 @@
+//! Errors of work that went on behind the caller, until somebody hears of them: whoever waits for a stream, or for
+//! something that was computed there, is told once what failed on it before. Arrays that failed keep their error for
+//! whoever reads them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use super::device::Stream;
+use super::error::{Error, Result};
+
+/// The first error of each stream since it was last asked for.
+static UNHEARD: Mutex<Vec<(Stream, Error)>> = Mutex::new(Vec::new());
+/// Whether there may be one: who waits looks here first.
+static ANY: AtomicBool = AtomicBool::new(false);
+
+fn unheard() -> MutexGuard<'static, Vec<(Stream, Error)>> {
+    UNHEARD.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// Keeps the error for the next who waits for the stream. Comes before the work counts as finished.
+pub fn note(stream: Stream, error: &Error) {
+    let mut all = unheard();
+    if all.iter().all(|(s, _)| *s != stream) {
+        all.push((stream, error.clone()));
+    }
+    ANY.store(true, Ordering::Release);
+}
+
+/// Fails with what failed on the stream since the last call.
+pub fn take(stream: Stream) -> Result<()> {
+    if !ANY.load(Ordering::Acquire) {
+        return Ok(());
+    }
+    let mut all = unheard();
+    let found = all.iter().position(|(s, _)| *s == stream).map(|i| all.swap_remove(i));
+    ANY.store(!all.is_empty(), Ordering::Release);
+    found.map_or(Ok(()), |(_, e)| Err(e))
+}
