@@ -1866,7 +1866,7 @@ def asarray(a: Any, dtype: Dtype | None = ..., *, copy: bool | None = ...) -> ar
         array: With the elements of `a`.
 
     Raises:
-        ValueError: if a copy is needed and `copy` is False.
+        ValueError: if `copy` is False and memory of another library cannot be shared; also for MLX arrays, as in MLX.
 
     >>> mx.asarray([1, 2])
     array([1, 2], dtype=int32)
