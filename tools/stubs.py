@@ -321,7 +321,7 @@ RETURNS = {
     "StreamContext": "stream",
     "PrintOptions": "get_printoptions",
     "_PrintOptionsContext": "printoptions",
-    "list[array]": "split divmod broadcast_arrays",
+    "list[array]": "split divmod broadcast_arrays quantize",
     "tuple[int, ...]": "broadcast_shapes",
     "array | list[array]": "atleast_1d atleast_2d atleast_3d",
     "Callable[..., Any]": "grad value_and_grad compile checkpoint import_function "

@@ -421,3 +421,17 @@ def test_what_is_no_scalar_is_told_as_no_array(bad):
     if isinstance(bad, type):
         with pytest.raises(ValueError, match="Invalid type"):
             mx.sqrt(bad)
+
+
+def test_a_bool_in_a_range_is_a_number_beside_numbers():
+    assert mx.arange(0, 4, True).tolist() == [0, 1, 2, 3]
+    assert mx.arange(True, 2.5).tolist() == [1.0, 2.0]
+    for bad in (lambda: mx.arange(True), lambda: mx.arange(False, True, True)):
+        with pytest.raises(ValueError, match="bool not supported"):
+            bad()
+
+
+@pytest.mark.parametrize("bad", ["a", [1], (1,), object(), 2j])
+def test_rope_offsets_that_are_none(bad):
+    with pytest.raises(ValueError, match="Invalid type|must be an integer"):
+        mx.fast.rope(mx.ones((1, 2, 4)), 4, traditional=False, base=1.0, scale=1.0, offset=bad)

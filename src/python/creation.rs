@@ -220,7 +220,7 @@ fn range_arguments<'py>(
 
 fn natural(x: &Bound<'_, PyAny>) -> PyResult<(f64, Dtype)> {
     if x.is_instance_of::<PyBool>() {
-        return Err(PyValueError::new_err("[arange] bool not supported for arange."));
+        return Ok((f64::from(u8::from(x.extract::<bool>()?)), Dtype::Bool));
     }
     if x.is_instance_of::<PyFloat>() {
         return Ok((x.extract()?, Dtype::F32));

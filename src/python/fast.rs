@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyFloat, PyInt, PyString, PyTuple};
 
 use super::array::{Out, PyArray, out};
-use super::convert::Arr;
+use super::convert::{Arr, to_array};
 use super::device::{S, pick};
 use super::dtype::D;
 use crate::ops::fast::{self, MaskArg, Offset, Rotation};
@@ -75,7 +75,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Start {
         if obj.is_instance_of::<PyFloat>() {
             return Err(PyValueError::new_err("[rope] offset must be an integer but got type float32."));
         }
-        Ok(Start(Offset::Each(obj.extract::<Arr>()?.0)))
+        Ok(Start(Offset::Each(to_array(&obj, None)?)))
     }
 }
 

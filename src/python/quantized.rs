@@ -1,7 +1,6 @@
 //! Quantisation, and products with quantised matrices.
 
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 
 use super::array::{Out, PyArray, out};
 use super::convert::Arr;
@@ -38,7 +37,7 @@ fn given(a: &Option<Arr>) -> Option<&Array> {
 ///         alone. Default: None.
 ///
 /// Returns:
-///     tuple[array, ...]: Codes packed into uint32, (..., m, n * bits / 32), scales, (..., m, n /
+///     list[array]: Codes packed into uint32, (..., m, n * bits / 32), scales, (..., m, n /
 ///         group_size), and in the mode "affine" biases of that shape.
 ///
 /// Raises:
@@ -50,17 +49,16 @@ fn given(a: &Option<Arr>) -> Option<&Array> {
 /// ((2, 8), (2, 1))
 #[pyfunction]
 #[pyo3(signature = (w, /, group_size=None, bits=None, mode="affine", *, global_scale=None, stream=None))]
-fn quantize<'py>(
-    py: Python<'py>,
+fn quantize(
     w: Arr,
     group_size: Option<i64>,
     bits: Option<i64>,
     mode: &str,
     global_scale: Option<Arr>,
     stream: S,
-) -> PyResult<Bound<'py, PyTuple>> {
+) -> PyResult<Vec<PyArray>> {
     let parts = ops::quantize(&w.0, group_size, bits, mode, given(&global_scale), pick(stream))?;
-    PyTuple::new(py, parts.into_iter().map(PyArray::new))
+    Ok(parts.into_iter().map(PyArray::new).collect())
 }
 
 /// Elements of matrices that `quantize` made codes of.

@@ -5398,7 +5398,7 @@ def qqmm(x: array, w: array, scales: array | None = ..., group_size: int | None 
     (3, 2)
     """
 
-def quantize(w: array, /, group_size: int | None = ..., bits: Any = ..., mode: str = ..., *, global_scale: array | None = ..., stream: _StreamOrDevice = ...) -> array:
+def quantize(w: array, /, group_size: int | None = ..., bits: Any = ..., mode: str = ..., *, global_scale: array | None = ..., stream: _StreamOrDevice = ...) -> list[array]:
     """Quantises matrices: elements of a group along the last axis become codes of few bits that share a scale.
 
     In the mode "affine" a code q stands for `scale * q + bias`, where scale and bias map the range of the
@@ -5421,7 +5421,7 @@ def quantize(w: array, /, group_size: int | None = ..., bits: Any = ..., mode: s
             alone. Default: None.
 
     Returns:
-        tuple[array, ...]: Codes packed into uint32, (..., m, n * bits / 32), scales, (..., m, n /
+        list[array]: Codes packed into uint32, (..., m, n * bits / 32), scales, (..., m, n /
             group_size), and in the mode "affine" biases of that shape.
 
     Raises:

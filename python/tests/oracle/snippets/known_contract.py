@@ -24,6 +24,10 @@ INCIDENTAL = re.compile(
     r"|unhashable|could not convert|not all arguments|only length-1|can't multiply|can only"
     r"|takes? \d+ positional|^\W*\w+\W*$"
 )
+WIDE = re.compile(r"2\*\*")
+NUMBER = re.compile(r"^-?\d+$|^(True|False)$|^np\.\w+\(|^mx\.array\([\w.]+\)$")
+SHAPE = re.compile(r"^mx\.(array|zeros|ones)|\[|reshape|^\(|\.T$")
+EMPTY = ("[]", "()", "{{}}", "''", "0", "False")
 PYTHON = ("nn.", "opt.", "mu.")
 SIGNS = ("eigh", "svd", "qr", "eig", "pinv")
 
@@ -66,6 +70,10 @@ def refused(case, got, ours, theirs, device):
         return "MLX lacks this derivative, batched, shapeless or exported form, or this layout"
     if not ours and "without gpu backend" in text:
         return "official MLX for the CPU has no GPU"
+    if re.search(r"SmallVector|vector::|map::at|basic_string", text):
+        return "MLX reports an error inside the C++ library"
+    if WIDE.search(form) and theirs.type == "TypeError":
+        return "a number out of range is named by its value, or taken; MLX's binding refuses it"
     if theirs.type == "AttributeError" and "'array' object has no attribute '__r" in text:
         return "arrays have all reflected operators here"
     if isinstance(got, Boxed) and got.kind == "NotImplementedType":
@@ -73,7 +81,12 @@ def refused(case, got, ours, theirs, device):
     if ours and ours[0].type == "IndexError" and "out of bounds" in ours[0].text:
         return "an index out of range is an IndexError; MLX reads outside or fails by chance"
     if not ours and "incompatible function arguments" in text:
-        return taken(form)
+        return taken(case)
+    if ours and "incompatible function" in text and ours[0].type == "ValueError":
+        if NUMBER.search(form):
+            return "a number is taken for a list of one"
+    if ours and {ours[0].type, theirs.type} <= {"ValueError", "IndexError"} and SHAPE.search(form):
+        return "of the rank and the axes of an argument that are both wrong, another is told first"
     if not ours and form.startswith(("np.", "range")):
         return "NumPy's numbers and arrays are taken wherever numbers and arrays are"
     if python and ours and INCIDENTAL.search(text):
@@ -85,8 +98,11 @@ def refused(case, got, ours, theirs, device):
     return None
 
 
-def taken(form):
+def taken(case):
     """What this library takes and official MLX does not."""
+    form = case.form
+    if case.base.name.startswith(PYTHON) and form in EMPTY:
+        return "an empty option stands for the default"
     if form.startswith("np."):
         return "NumPy's numbers and arrays are taken wherever numbers and arrays are"
     if form == "keyword":
