@@ -127,7 +127,8 @@ def upsample_nearest(x: mx.array, scale_factor: tuple[float, ...]) -> mx.array:
     """Repeat the nearest input.
 
     A whole scale factor repeats every input; else output i of m reads the input nearest to
-    ``(i + 0.5) * n / m - 0.5``, the even one of two, and where the axis shrinks ``floor(i * n / m)``.
+    ``(i + 0.5) * n / m - 0.5``, the even one of two, and where the axis shrinks
+    ``floor(i * n / m)``.
 
     Args:
         x (array): (N, spatial axes ..., C), of any dtype.
