@@ -5,8 +5,8 @@
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::array::Uninterrupted;
 use super::error::Result;
+use super::event::Uninterrupted;
 
 /// Memory of a GPU, with the synchronisation state of its last write and last use.
 pub trait DeviceBlock: Send + Sync {

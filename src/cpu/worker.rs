@@ -13,8 +13,8 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use crate::bail;
-use crate::core::array::look_for;
 use crate::core::device::{is_held, on_release};
+use crate::core::event::look_for;
 use crate::core::{Device, Error, Result, Stream};
 
 /// Work for a stream.

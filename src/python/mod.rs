@@ -149,7 +149,7 @@ fn finish(py: Python<'_>) {
 #[pyo3(name = "core")]
 fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let _ = IMPORTER.set(std::thread::current().id());
-    crate::core::array::install_interrupt_check(interrupted);
+    crate::core::event::install_interrupt_check(interrupted);
     m.add("__version__", concat!("0.32.0+vulkan", env!("CARGO_PKG_VERSION")))?;
     m.add("__mlx_api__", "0.32")?;
     vulkan::warn_of_environment(m.py())?;

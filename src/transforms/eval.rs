@@ -13,7 +13,8 @@ use smallvec::{SmallVec, smallvec};
 use super::join::{self, Join, Members, Plan, Role};
 use super::order::{self, Step};
 use crate::bail;
-use crate::core::array::{Inputs, Node, Tracing, Uninterrupted, bury, look_for};
+use crate::core::array::{Inputs, Node, Tracing, bury};
+use crate::core::event::{Uninterrupted, look_for};
 use crate::core::{Array, Error, Event, Result, Stream, env, failure, trace};
 use crate::cpu::worker::{self, PATIENCE, RECORDER};
 

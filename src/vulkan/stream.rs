@@ -18,8 +18,8 @@ use super::device::{Device, Queue, device};
 use super::encoder::{BURST_TIME, OpState, Recorder, Until};
 use super::pipeline::FastHasher;
 use crate::bail;
-use crate::core::array::check_interrupt;
 use crate::core::device::is_held;
+use crate::core::event::check_interrupt;
 use crate::core::{Result, Stream, trace};
 
 /// Waits are cut into slices of this length, to look for interrupts between them.
