@@ -22,6 +22,7 @@ def facts():
     """Everything that is known about versions, devices and the cache of kernels, as a dict."""
     found = {
         "mlx": mx.__version__,
+        "mlx_vulkan": mx.vulkan.__version__,
         "mlx_api": mx.__mlx_api__,
         "python": platform.python_version(),
         "numpy": np.__version__,

@@ -9,6 +9,7 @@ pub mod event;
 pub mod failure;
 pub mod fallback;
 pub mod layout;
+pub mod notes;
 pub mod primitive;
 pub mod private;
 pub mod storage;

@@ -7,6 +7,7 @@ use super::support::*;
 use super::view::{broadcast_along, reshape};
 use crate::bail;
 use crate::core::layout::checked_size;
+use crate::core::notes::note;
 use crate::core::primitive::cannot_follow;
 use crate::core::{Array, Dtype, Param, Primitive, Result, Stored, Stream, lengths_vary};
 use crate::on_gpu;
@@ -130,7 +131,9 @@ pub fn arange(start: f64, stop: f64, step: f64, dtype: Dtype, s: Stream) -> Resu
     }
     checked_size("arange", &[n as i64], dtype.size())?;
     let step = if step.is_infinite() { 0.0 } else { step };
-    Array::lazy(&[n as i64][..], dtype, Arange { start, step }, vec![], s)
+    let out = Array::lazy(&[n as i64][..], dtype, Arange { start, step }, vec![], s)?;
+    note(std::slice::from_ref(&out), || ("arange", params![start, step, stop], vec![]));
+    Ok(out)
 }
 
 /// `num` evenly spaced numbers from `start` to `stop`, the end included or not.
@@ -171,7 +174,12 @@ pub fn eye(n: i64, m: i64, k: i64, dtype: Dtype, s: Stream) -> Result<Array> {
     if n < 0 || m < 0 {
         bail!(Value, "[eye] N and M must be positive integers, got {n} and {m}.");
     }
-    astype(&band(equal, n, m, k, s)?, dtype, s)
+    let out = astype(&band(equal, n, m, k, s)?, dtype, s)?;
+    if dtype != Dtype::Bool {
+        let one = scalar_f64(1.0, dtype)?;
+        note(std::slice::from_ref(&out), || ("diagonal_matrix", params![k], vec![one]));
+    }
+    Ok(out)
 }
 
 /// The (n, n) identity.
@@ -182,7 +190,9 @@ pub fn identity(n: i64, dtype: Dtype, s: Stream) -> Result<Array> {
 /// Ones at and below the k-th diagonal of an (n, m) matrix; a negative size counts as zero.
 pub fn tri(n: i64, m: i64, k: i64, dtype: Dtype, s: Stream) -> Result<Array> {
     let (n, m) = (n.max(0), m.max(0));
-    astype(&band(greater_equal, n, m, k, s)?, dtype, s)
+    let out = astype(&band(greater_equal, n, m, k, s)?, dtype, s)?;
+    note(std::slice::from_ref(&out), || ("tri", params![k, 0i64], vec![]));
+    Ok(out)
 }
 
 /// A stored triangle of matrices.

@@ -12,10 +12,12 @@ use super::support::scalar_i64;
 use super::view::{expand_dims, transpose};
 use crate::bail;
 use crate::core::layout::checked_size;
+use crate::core::notes::note;
 use crate::core::{
     Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Strides, Vjp,
     Vmap,
 };
+use crate::params;
 
 /// View of the elements (i, i + offset) over two axes, as a new last axis.
 #[derive(PartialEq)]
@@ -171,7 +173,9 @@ pub fn diag(a: &Array, k: i64, s: Stream) -> Result<Array> {
                 return Ok(out);
             }
             let n = a.shape()[0].saturating_add(k.saturating_abs());
-            matrices(a, n, n, k, s)
+            let out = matrices(a, n, n, k, s)?;
+            note(std::slice::from_ref(&out), || ("diagonal_matrix", params![k], vec![a.clone()]));
+            Ok(out)
         }
         2 => diagonal_of("diag", a, k, 0, 1, s),
         n => bail!(Value, "[diag] array must be 1-D or 2-D, got array with {n} dimensions."),

@@ -12,6 +12,7 @@ use crate::bail;
 use crate::core::array::Inputs;
 use crate::core::layout::{broadcast_shapes, broadcast_strides, checked_size, is_row_major, show};
 use crate::core::lengths_vary;
+use crate::core::notes::note;
 use crate::core::{
     Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, PrimitiveRef, Result, Shape, Stored, Stream,
     Vjp, Vmap,
@@ -500,7 +501,10 @@ pub fn divmod(a: &Array, b: &Array, s: Stream) -> Result<(Array, Array)> {
     if a.dtype() == Dtype::C64 || b.dtype() == Dtype::C64 {
         bail!(Value, "[divmod] Complex type not supported.");
     }
-    Ok((floor_divide(a, b, s)?, remainder(a, b, s)?))
+    let both = [floor_divide(a, b, s)?, remainder(a, b, s)?];
+    note(&both, || ("divmod", params![], vec![a.clone(), b.clone()]));
+    let [quotient, rest] = both;
+    Ok((quotient, rest))
 }
 
 /// Clamps to `[lo, hi]`; a missing bound does not clamp.
@@ -537,6 +541,7 @@ pub fn round(a: &Array, decimals: i32, s: Stream) -> Result<Array> {
     let scaled = if decimals > 0 { multiply(&x, &scale, s)? } else { divide(&x, &scale, s)? };
     let r = apply(*ROUND, &[&scaled], s)?;
     let r = if decimals > 0 { divide(&r, &scale, s)? } else { multiply(&r, &scale, s)? };
+    note(std::slice::from_ref(&r), || ("round_to", params![i64::from(decimals)], vec![x]));
     astype(&r, a.dtype(), s)
 }
 
@@ -554,5 +559,6 @@ pub fn isclose(a: &Array, b: &Array, rtol: f64, atol: f64, equal_nan: bool, s: S
     if equal_nan {
         out = logical_or(&out, &logical_and(&isnan(&a, s)?, &isnan(&b, s)?, s)?, s)?;
     }
+    note(std::slice::from_ref(&out), || ("isclose", params![rtol, atol, equal_nan], vec![a, b]));
     Ok(out)
 }

@@ -10,6 +10,7 @@ use super::support::*;
 use super::view::{reshape, slice};
 use crate::bail;
 use crate::core::layout::{checked_size, normalize_axis, show};
+use crate::core::notes::note;
 use crate::core::{
     Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
 };
@@ -281,6 +282,7 @@ pub fn fftn(
         false => (0..=last).rev().collect(),
         true => (0..=last).collect(),
     };
+    let start = x.clone();
     for i in order {
         let kind = match (half && i == last, inverse) {
             (false, _) => FftKind::Complex,
@@ -290,6 +292,18 @@ pub fn fftn(
         let n = plan.lengths[i];
         let scale = norm.scale(n, inverse);
         x = line(&x, Fft { kind, axis: plan.axes[i], n: n as usize, inverse, scale }, s)?;
+    }
+    if last > 0 {
+        let points: i64 = plan.lengths.iter().product();
+        let scale: f32 = plan.lengths.iter().map(|&n| norm.scale(n, inverse)).product();
+        let half_axis = |i: usize| half && inverse && i == plan.axes[last];
+        let fits =
+            (0..a.ndim()).all(|i| a.shape()[i] == if half_axis(i) { shape[i] / 2 + 1 } else { shape[i] });
+        if fits {
+            note(std::slice::from_ref(&x), || {
+                ("fft_axes", params![&plan.axes[..], inverse, half, points, scale], vec![start])
+            });
+        }
     }
     Ok(x)
 }

@@ -14,6 +14,7 @@ use super::view::{broadcast_along, flatten, reshape, slice};
 use crate::bail;
 use crate::core::array::Inputs;
 use crate::core::layout::{broadcast_shapes, checked_size, normalize_axis, show};
+use crate::core::notes::note;
 use crate::core::primitive::Direction;
 use crate::core::{
     Array, Batched, Derivatives, Dtype, Error, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp,
@@ -452,5 +453,9 @@ pub fn slice_at(a: &Array, starts: &Array, axes: &[i64], size: &[i64], s: Stream
     let zeros = vec![0; a.ndim()];
     let part = slice(a, &zeros, &stop, &vec![1; a.ndim()], s)?;
     let windows: Vec<Option<i64>> = axes.iter().map(|&ax| Some(size[ax])).collect();
-    gather(&part, &indices, &axes, &windows, 0, s)
+    let out = gather(&part, &indices, &axes, &windows, 0, s)?;
+    note(std::slice::from_ref(&out), || {
+        ("dynamic_slice", params![&axes[..]], vec![a.clone(), starts.clone()])
+    });
+    Ok(out)
 }

@@ -10,6 +10,7 @@ use super::support::*;
 use super::view::{broadcast_to, expand_dims, flatten, reshape, slice, sliced};
 use crate::bail;
 use crate::core::layout::{checked_size, normalize_axis, show};
+use crate::core::notes::note;
 use crate::core::{
     Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
 };
@@ -259,13 +260,14 @@ pub fn split(a: &Array, how: Split, axis: i64, s: Stream) -> Result<Vec<Array>> 
         Split::Indices(at) => cuts.extend(at.iter().map(|&i| (if i < 0 { i + n } else { i }).clamp(0, n))),
     }
     cuts.push(n);
-    cuts.windows(2)
-        .map(|w| {
-            let (mut start, mut stop) = (vec![0; a.ndim()], a.shape().to_vec());
-            (start[ax], stop[ax]) = (w[0], w[1].max(w[0]));
-            slice(a, &start, &stop, &vec![1; a.ndim()], s)
-        })
-        .collect()
+    let parts = cuts.windows(2).map(|w| {
+        let (mut start, mut stop) = (vec![0; a.ndim()], a.shape().to_vec());
+        (start[ax], stop[ax]) = (w[0], w[1].max(w[0]));
+        slice(a, &start, &stop, &vec![1; a.ndim()], s)
+    });
+    let parts = parts.collect::<Result<Vec<Array>>>()?;
+    note(&parts, || ("split", params![ax, &cuts[1..cuts.len() - 1]], vec![a.clone()]));
+    Ok(parts)
 }
 
 /// A stored padding.
@@ -302,10 +304,16 @@ pub fn pad(a: &Array, width: &[(i64, i64)], mode: PadMode, value: &Array, s: Str
         if shape.as_slice() == a.shape() {
             return Ok(a.clone());
         }
-        let base = full(&shape, &reshape(&astype(value, a.dtype(), s)?, &[], s)?, None, s)?;
+        let value = reshape(&astype(value, a.dtype(), s)?, &[], s)?;
+        let base = full(&shape, &value, None, s)?;
         let start: Vec<i64> = width.iter().map(|w| w.0).collect();
         let stop: Vec<i64> = a.shape().iter().zip(width).map(|(d, w)| d + w.0).collect();
-        return slice_update(&base, a, &start, &stop, &vec![1; a.ndim()], s);
+        let out = slice_update(&base, a, &start, &stop, &vec![1; a.ndim()], s)?;
+        let behind: Vec<i64> = width.iter().map(|w| w.1).collect();
+        note(std::slice::from_ref(&out), || {
+            ("pad", params![&start[..], &behind[..]], vec![a.clone(), value])
+        });
+        return Ok(out);
     }
     let mut out = a.clone();
     for (ax, &(before, after)) in width.iter().enumerate() {
@@ -419,7 +427,9 @@ pub fn tile(a: &Array, reps: &[i64], s: Stream) -> Result<Array> {
         |pick: &dyn Fn(usize) -> i64| -> Vec<i64> { (0..n).flat_map(|i| [pick(i), dims[i]]).collect() };
     let x = reshape(a, &interleave(&|_| 1), s)?;
     let x = broadcast_to(&x, &interleave(&|i| times[i]), s)?;
-    reshape(&x, &out, s)
+    let x = reshape(&x, &out, s)?;
+    note(std::slice::from_ref(&x), || ("tile", params![&times[..]], vec![a.clone()]));
+    Ok(x)
 }
 
 /// Elements shifted along axes, wrapping around; over the flattened array by the sum of the shifts when `axes` is

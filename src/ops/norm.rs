@@ -10,7 +10,9 @@ use super::support::*;
 use super::view::{broadcast_to, expand_dims, moveaxis, slice};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, normalize_axis, show};
+use crate::core::notes::note;
 use crate::core::{Array, Dtype, Result, Shape, Stored, Stream};
+use crate::params;
 
 /// Which norm.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,7 +45,11 @@ fn euclidean(a: &Array, axes: Option<&[i64]>, keepdims: bool, s: Stream) -> Resu
         Dtype::C64 => add(&square(&real(a, s)?, s)?, &square(&imag(a, s)?, s)?, s)?,
         _ => square(&astype(a, dtype, s)?, s)?,
     };
-    sqrt(&sum(&squares, axes, keepdims, s)?, s)
+    let out = sqrt(&sum(&squares, axes, keepdims, s)?, s)?;
+    if axes.is_none() && !keepdims && a.ndim() > 1 && a.dtype() != Dtype::C64 {
+        note(std::slice::from_ref(&out), || ("norm_flat", params![], vec![a.clone()]));
+    }
+    Ok(out)
 }
 
 fn vector(a: &Array, p: f64, axis: i64, keepdims: bool, s: Stream) -> Result<Array> {

@@ -11,7 +11,9 @@ use super::support::{refuse_f64, scalar_i64};
 use super::view::{broadcast_to, expand_dims, flatten, reshape, slice, transpose};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, checked_size, normalize_axis, show};
+use crate::core::notes::note;
 use crate::core::{Array, Dtype, Error, Result, Shape, Stored, Stream};
+use crate::params;
 
 /// Normalised, distinct axes in the given order.
 fn distinct(axes: &[i64], ndim: usize) -> Result<Vec<usize>> {
@@ -264,6 +266,10 @@ pub fn block_masked_mm(
     let left = masked(&x, mask_lhs, block, &batch, s)?;
     let right = masked(&y, mask_rhs, block, &batch, s)?;
     let mut out = masked(&matmul(&left, &right, s)?, mask_out, block, &batch, s)?;
+    note(std::slice::from_ref(&out), || {
+        let masks = [mask_out, mask_lhs, mask_rhs].into_iter().flatten().cloned();
+        ("block_masked_mm", params![block], [x, y].into_iter().chain(masks).collect())
+    });
     let mut drop: SmallVec<[i64; 2]> = SmallVec::new();
     if a.ndim() == 1 {
         drop.push(-2);

@@ -8,6 +8,7 @@ use super::support::*;
 use super::{create, join, view};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, normalize_axis, row_major, show};
+use crate::core::notes::note;
 use crate::core::{
     Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
 };
@@ -464,7 +465,9 @@ pub fn mean(a: &Array, axes: Option<&[i64]>, keepdims: bool, s: Stream) -> Resul
     let ax = axes_of("mean", axes, a.ndim())?;
     let dtype = a.dtype().at_least_float();
     let total = sum(&astype(a, dtype, s)?, axes, keepdims, s)?;
-    divide(&total, &count(a, &ax, 0, dtype, s)?, s)
+    let out = divide(&total, &count(a, &ax, 0, dtype, s)?, s)?;
+    note(std::slice::from_ref(&out), || ("mean", params![&ax[..], keepdims], vec![a.clone()]));
+    Ok(out)
 }
 
 /// Variance over axes with `ddof` degrees of freedom taken off, by the two-pass formula.
@@ -475,7 +478,11 @@ pub fn var(a: &Array, axes: Option<&[i64]>, keepdims: bool, ddof: i64, s: Stream
     let centred = subtract(&x, &mean(&x, axes, true, s)?, s)?;
     let squares = if dtype == Dtype::C64 { square(&abs(&centred, s)?, s)? } else { square(&centred, s)? };
     let total = sum(&squares, axes, keepdims, s)?;
-    divide(&total, &count(a, &ax, ddof, total.dtype(), s)?, s)
+    let out = divide(&total, &count(a, &ax, ddof, total.dtype(), s)?, s)?;
+    if dtype != Dtype::C64 {
+        note(std::slice::from_ref(&out), || ("var", params![&ax[..], keepdims, ddof], vec![a.clone()]));
+    }
+    Ok(out)
 }
 
 /// Standard deviation; arguments as for [`var`].
@@ -501,8 +508,14 @@ fn arg_reduce(
     let Some(axis) = axis else {
         let flat = view::flatten(a, 0, -1, s)?;
         let out = arg_reduce(op, name, &flat, Some(0), false, s)?;
-        let ones = vec![1i64; a.ndim()];
-        return if keepdims { view::reshape(&out, &ones, s) } else { Ok(out) };
+        if !keepdims {
+            return Ok(out);
+        }
+        let out = view::reshape(&out, &vec![1i64; a.ndim()], s)?;
+        note(std::slice::from_ref(&out), || {
+            ("arg_reduce_flat", params![op == ArgReduceOp::Max], vec![a.clone()])
+        });
+        return Ok(out);
     };
     let axis = normalize_axis(name, axis, a.ndim())?;
     let shape = drop_axes(a.shape(), &[axis], keepdims);
@@ -539,7 +552,9 @@ pub fn softmax(a: &Array, axes: Option<&[i64]>, precise: bool, s: Stream) -> Res
         return Ok(x);
     }
     if ax.len() == 1 && ax[0] + 1 == a.ndim() && dtype != Dtype::C64 {
-        return Array::lazy(a.shape(), dtype, Softmax, vec![x], s);
+        let out = Array::lazy(a.shape(), dtype, Softmax, vec![x.clone()], s)?;
+        note(std::slice::from_ref(&out), || ("softmax", params![precise], vec![x]));
+        return Ok(out);
     }
     let wide = if precise && dtype.size() == 2 { Dtype::F32 } else { dtype };
     let x = astype(&x, wide, s)?;
@@ -571,5 +586,7 @@ pub fn logsumexp(a: &Array, axes: Option<&[i64]>, keepdims: bool, s: Stream) -> 
     let total = sum(&exp(&subtract(&x, &m, s)?, s)?, axes, true, s)?;
     let out = add(&log(&total, s)?, &m, s)?;
     let ax: Vec<i64> = ax.iter().map(|&i| i as i64).collect();
-    if keepdims { Ok(out) } else { view::squeeze(&out, Some(&ax), s) }
+    let out = if keepdims { out } else { view::squeeze(&out, Some(&ax), s)? };
+    note(std::slice::from_ref(&out), || ("logsumexp_axes", params![&ax[..], keepdims], vec![x]));
+    Ok(out)
 }

@@ -96,6 +96,7 @@ const MAKERS: &[(&[&str], Maker)] = &[
     (&["rope"], One(fast::restore_rope)),
     (&["scaled_dot_product_attention"], One(fast::restore_attention)),
     (&["gated_delta_update"], Many(fast::restore_gated_delta)),
+    (&["custom_kernel"], Many(fast::restore_metal_kernel)),
     (&["quantize"], Many(quantize::restore_quantize)),
     (&["dequantize"], One(quantize::restore_dequantize)),
     (&["quantize_dequantize"], One(quantize::restore_rounded)),

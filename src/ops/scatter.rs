@@ -15,6 +15,7 @@ use super::{zeros, zeros_like};
 use crate::bail;
 use crate::core::array::Inputs;
 use crate::core::layout::{broadcast_shapes, show};
+use crate::core::notes::note;
 use crate::core::primitive::Direction;
 use crate::core::{
     Array, Batched, Derivatives, Dtype, Error, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp,
@@ -24,6 +25,7 @@ use crate::kernels::View;
 pub use crate::kernels::indexed::Combine;
 use crate::kernels::program::Program;
 use crate::on_gpu;
+use crate::params;
 
 /// A strided box of an array: what a scatter sees as its destination.
 #[derive(Debug, Clone, PartialEq)]
@@ -442,13 +444,16 @@ fn put(
         let (n, i, v) = (show(flat.shape()), show(indices.shape()), show(values.shape()));
         bail!(Value, "[{op}] Indices {i} or values {v} do not broadcast to array {n}.");
     }
+    let given = vec![flat.clone(), indices.clone(), values.clone()];
     let (indices, values) = (broadcast_to(&indices, &shape, s)?, broadcast_to(&values, &shape, s)?);
     if flat.shape()[ax] == 0 || values.size() == 0 {
         return Ok(a.clone());
     }
     let form = Form::Along { axis: ax };
     let primitive = Scatter { form, part: None, how, distinct: false, hold: false };
-    reshape(&primitive.node(&flat, &values, &[indices], s), a.shape(), s)
+    let out = primitive.node(&flat, &values, &[indices], s);
+    note(std::slice::from_ref(&out), || ("put_along_axis", params![ax, how == Combine::Add], given));
+    reshape(&out, a.shape(), s)
 }
 
 /// `a` with `values` written along an axis, by indices of the same rank; without an axis, into the flattened
@@ -509,5 +514,10 @@ pub fn slice_update_at(a: &Array, update: &Array, starts: &Array, axes: &[i64], 
     axes.iter().for_each(|&ax| part.shape[ax] = a.shape()[ax]);
     let to =
         Target { part: Some(part), indices: &indices, axes: &axes, windows: &windows, at: 0, hold: true };
-    scatter(a, &update, to, Combine::Set, s)
+    let out = scatter(a, &update, to, Combine::Set, s)?;
+    note(std::slice::from_ref(&out), || {
+        let said: Vec<i64> = axes.iter().map(|&ax| ax as i64).collect();
+        ("dynamic_slice_update", params![&said[..]], vec![a.clone(), update.clone(), starts.clone()])
+    });
+    Ok(out)
 }

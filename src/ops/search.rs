@@ -10,6 +10,7 @@ use super::view::{contiguous, flatten, reshape, slice, stop_gradient};
 use super::{arange, broadcast_to, pad, scan, zeros};
 use crate::bail;
 use crate::core::layout::show;
+use crate::core::notes::note;
 use crate::core::{Array, Batched, Dtype, Param, Primitive, Result, Shape, Stored, Stream, Vmap};
 use crate::kernels::ScanForm;
 use crate::on_gpu;
@@ -94,10 +95,13 @@ pub fn searchsorted(a: &Array, values: &Array, right: bool, s: Stream) -> Result
         return Ok(out);
     }
     let dtype = a.dtype().promote(values.dtype());
-    let a = reshape(&astype(a, dtype, s)?, &[1, -1], s)?;
-    let v = reshape(&astype(values, dtype, s)?, &[1, values.size() as i64], s)?;
+    let both = vec![astype(a, dtype, s)?, astype(values, dtype, s)?];
+    let a = reshape(&both[0], &[1, -1], s)?;
+    let v = reshape(&both[1], &[1, values.size() as i64], s)?;
     refuse_f64("searchsorted", std::slice::from_ref(&v), s)?;
-    reshape(&search(&a, &v, right, s)?, values.shape(), s)
+    let out = reshape(&search(&a, &v, right, s)?, values.shape(), s)?;
+    note(std::slice::from_ref(&out), || ("searchsorted", params![right], both));
+    Ok(out)
 }
 
 /// What [`unique`] finds.

@@ -12,6 +12,7 @@ use super::support::*;
 use super::view::{flatten, reshape, slice, stop_gradient, transpose};
 use crate::bail;
 use crate::core::layout::{normalize_axis, show};
+use crate::core::notes::note;
 use crate::core::{
     Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
 };
@@ -198,7 +199,11 @@ pub fn median(a: &Array, axes: Option<&[i64]>, keepdims: bool, s: Stream) -> Res
     // NaN sorts last.
     let greatest = part(&x, last, n - 1, n, s)?;
     let out = select(&isnan(&greatest, s)?, &greatest, &middle, s)?;
-    reshape(&out, &drop_axes(a.shape(), &ax, keepdims), s)
+    let out = reshape(&out, &drop_axes(a.shape(), &ax, keepdims), s)?;
+    if !keepdims && a.ndim() > 0 {
+        note(std::slice::from_ref(&out), || ("median", params![&ax[..]], vec![a.clone()]));
+    }
+    Ok(out)
 }
 
 /// Minimum and maximum over axes (all for `None`); NaN wins in both.

@@ -6,6 +6,7 @@ use super::scatter::scatter_permuted;
 use super::support::*;
 use super::view::{flatten, stop_gradient};
 use crate::core::layout::normalize_axis;
+use crate::core::notes::note;
 use crate::core::{
     Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
 };
@@ -80,7 +81,9 @@ pub(super) fn restore(c: &Stored) -> Result<Array> {
 fn sorted(name: &str, a: &Array, axis: Option<i64>, arg: bool, s: Stream) -> Result<Array> {
     refuse_f64(name, std::slice::from_ref(a), s)?;
     let Some(axis) = axis else {
-        return sorted(name, &flatten(a, 0, -1, s)?, Some(0), arg, s);
+        let out = sorted(name, &flatten(a, 0, -1, s)?, Some(0), arg, s)?;
+        note(std::slice::from_ref(&out), || ("sort_flat", params![arg], vec![a.clone()]));
+        return Ok(out);
     };
     let axis = normalize_axis(name, axis, a.ndim())?;
     let dtype = if arg { Dtype::U32 } else { a.dtype() };

@@ -12,8 +12,10 @@ use super::slice_update::slice_update;
 use super::view::{broadcast_to, expand_dims, reshape, slice, squeeze};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, show};
+use crate::core::notes::note;
 use crate::core::{Array, Error, Param, Result, Shape, Stored, Stream, lengths_vary};
 use crate::kernels::indexed::Combine;
+use crate::params;
 
 /// One item of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -254,6 +256,9 @@ pub fn get(a: &Array, items: &[Item], picks: &[Array], s: Stream) -> Result<Arra
         .collect();
     if !ints.is_empty() {
         x = squeeze(&x, Some(&ints), s)?;
+        if matches!(items, [Item::Int(_)]) {
+            note(std::slice::from_ref(&x), || ("item", params![p.part.start[0]], vec![a.clone()]));
+        }
     }
     let place = p.place_reading();
     let mut width = 0;
@@ -339,19 +344,38 @@ pub fn update(
         return scatter(a, &v, to, how, s);
     }
     let old = || p.view(a, s);
+    let given = if value.ndim() == 0 { value } else { &v };
     let new = match how {
-        Combine::Set => v,
+        Combine::Set => v.clone(),
         Combine::Add => add(&old()?, &v, s)?,
         Combine::Prod => multiply(&old()?, &v, s)?,
         Combine::Max => maximum(&old()?, &v, s)?,
         Combine::Min => minimum(&old()?, &v, s)?,
     };
+    let part = &p.part;
     if p.whole {
+        said(&new, a, given, part, how);
         return Ok(new);
     }
-    let part = &p.part;
     let stop: Shape = (0..a.ndim()).map(|i| part.start[i] + part.step[i] * part.shape[i]).collect();
-    slice_update(a, &new, &part.start, &stop, &part.step, s)
+    let out = slice_update(a, &new, &part.start, &stop, &part.step, s)?;
+    said(&out, a, given, part, how);
+    Ok(out)
+}
+
+/// MLX combines the updates of a slice in the primitive that writes them, and broadcasts them there.
+fn said(out: &Array, a: &Array, update: &Array, part: &Part, how: Combine) {
+    let how = match how {
+        Combine::Set => return,
+        Combine::Add => "sum",
+        Combine::Prod => "prod",
+        Combine::Max => "max",
+        Combine::Min => "min",
+    };
+    note(std::slice::from_ref(out), || {
+        let lists = params![&part.start[..], &part.step[..], how, &part.shape[..]];
+        ("slice_update", lists, vec![a.clone(), update.clone()])
+    });
 }
 
 const COMBINES: [Combine; 5] = [Combine::Set, Combine::Add, Combine::Prod, Combine::Max, Combine::Min];

@@ -12,8 +12,10 @@ use super::convert::{Arr, to_array, to_arrays};
 use super::device::{S, StreamArg, pick};
 use super::row_docs;
 use crate::core::Stream;
+use crate::core::notes::note;
 use crate::kernels::table::{OpId, Row, op, table};
 use crate::ops;
+use crate::params;
 
 /// How the operands are declared: with names that callers may use, or positional only, and whether `stream` may
 /// be positional.
@@ -335,7 +337,10 @@ fn nan_to_num(a: &Bound<'_, PyAny>, nan: f64, posinf: Option<f64>, neginf: Optio
     let high = ops::apply(op("isposinf"), &[&x], s)?;
     let x = ops::select(&high, &number(posinf.unwrap_or(max))?, &x, s)?;
     let low = ops::apply(op("isneginf"), &[&x], s)?;
-    out(ops::select(&low, &number(neginf.unwrap_or(-max))?, &x, s))
+    let numbers = [nan, posinf.unwrap_or(max), neginf.unwrap_or(-max)];
+    let y = ops::select(&low, &number(numbers[2])?, &x, s)?;
+    note(std::slice::from_ref(&y), || ("nan_to_num", params![numbers[0], numbers[1], numbers[2]], vec![a]));
+    out(Ok(y))
 }
 
 /// The array itself: the operator `+` with one operand.

@@ -1,12 +1,13 @@
 //! Functions to and from files, and graphs as text. The Python function is called once for each form of its
 //! arguments; what it builds is kept (`transforms::export`, `io::function`).
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyList, PyString, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
 use super::array::PyArray;
@@ -17,12 +18,13 @@ use super::io::path_of;
 use super::transformed::callable;
 use super::transforms::guarded;
 use super::trees::flatten;
+use crate::core::Array;
 use crate::core::layout::show;
-use crate::core::{Array, Param};
+use crate::core::notes::listen;
 use crate::io::function;
-use crate::transforms::compile::{fixed, record};
-use crate::transforms::dot::{Namer, class_name, dot, letters};
-use crate::transforms::export::{Exported, Ref, Restored, Spec, Trace};
+use crate::transforms::described::{Arg, Described, Request, describe};
+use crate::transforms::dot::{dot, letters};
+use crate::transforms::export::{Exported, Restored, Spec, trace};
 
 /// Arguments of an exported function: arrays by position, then arrays by name, in the order of the names.
 struct Arguments {
@@ -73,26 +75,34 @@ impl Arguments {
         Ok(Arguments { arrays, keywords })
     }
 
-    /// Adds what `fun` does with arguments like these, to be kept or only to be `described`.
-    fn export(self, fun: &Bound<'_, PyAny>, to: &mut Exported, described: bool) -> PyResult<()> {
+    /// What is given to the function for placeholders of the arguments.
+    fn call(&self, fun: &Bound<'_, PyAny>, arrays: &[Array]) -> PyResult<Vec<Array>> {
         let py = fun.py();
-        let names = self.keywords.clone();
-        let body = |arrays: &[Array]| {
-            let (args, named) = arrays.split_at(arrays.len() - names.len());
-            let args = PyTuple::new(py, args.iter().map(|a| PyArray::new(a.clone())))?;
-            let kwargs = PyDict::new(py);
-            for (k, a) in names.iter().zip(named) {
-                kwargs.set_item(k, PyArray::new(a.clone()))?;
-            }
-            outputs(&fun.call(args, Some(&kwargs))?)
-        };
-        let mut tape = guarded(body, |f| record(f, &self.arrays, to.shapeless))?;
-        if described && to.shapeless {
-            // The primitives themselves, not what stands for them at other lengths.
-            tape = fixed(&tape, &self.arrays)?;
+        let (args, named) = arrays.split_at(arrays.len() - self.keywords.len());
+        let args = PyTuple::new(py, args.iter().map(|a| PyArray::new(a.clone())))?;
+        let kwargs = PyDict::new(py);
+        for (k, a) in self.keywords.iter().zip(named) {
+            kwargs.set_item(k, PyArray::new(a.clone()))?;
         }
+        outputs(&fun.call(args, Some(&kwargs))?)
+    }
+
+    /// Adds what `fun` does with arguments like these.
+    fn export(self, fun: &Bound<'_, PyAny>, to: &mut Exported) -> PyResult<()> {
+        let traced = guarded(|a: &[Array]| self.call(fun, a), |f| trace(f, &self.arrays, to.shapeless))?;
         // Evaluation waits, and does so without the interpreter.
-        Ok(py.detach(|| to.add(&tape, self.keywords))?)
+        Ok(fun.py().detach(|| to.add(&traced, self.keywords))?)
+    }
+
+    /// Tells a Python function in MLX's words what `fun` does with arguments like these.
+    fn tell(self, fun: &Bound<'_, PyAny>, shapeless: bool, callback: &Bound<'_, PyAny>) -> PyResult<()> {
+        // The primitives themselves, not what stands for them at other lengths.
+        let run = || guarded(|a: &[Array]| self.call(fun, a), |f| trace(f, &self.arrays, false));
+        let (traced, notes) = listen(run);
+        let traced = traced?;
+        let (inputs, outputs) = (&traced.inputs, &traced.outputs);
+        let request = Request { inputs, outputs, notes: &notes, shapeless, simplify: true };
+        tell(&describe(&request)?, &self.keywords, callback)
     }
 }
 
@@ -125,6 +135,10 @@ fn path(op: &str, file: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
 ///
 /// The function is run once on the example arguments, and the graph that it builds is stored with the arrays
 /// that it closes over. What happens in Python is not stored.
+///
+/// A callable instead of a path is called with one dict after the other. Their `type` is `inputs`,
+/// `keyword_inputs`, `outputs` or `constants`, then `primitive` for each operation, with MLX's `name` for it, its
+/// `arguments`, and `inputs` and `outputs` as tuples of a name, a shape and a dtype.
 ///
 /// Args:
 ///     file_or_callback (str | Path | Callable): Where to write; a callable is called instead with a dict for
@@ -168,48 +182,49 @@ fn export_function(
                 "[export_function] Metadata is only supported when exporting to a file.",
             ));
         }
-        arguments.export(fun, &mut exported, true)?;
-        return describe(&exported, &exported.traces[0], file_or_callback);
+        return arguments.tell(fun, shapeless, file_or_callback);
     }
     let path = path(OP, file_or_callback)?;
-    arguments.export(fun, &mut exported, false)?;
+    arguments.export(fun, &mut exported)?;
     exported.metadata = metadata.unwrap_or_default();
     Ok(py.detach(|| function::save(&path, &exported))?)
 }
 
-/// Calls a Python function with a dict for each part of a trace.
-fn describe(exported: &Exported, t: &Trace, callback: &Bound<'_, PyAny>) -> PyResult<()> {
-    let py = callback.py();
-    let mut given = 0;
-    let mut fresh = || {
-        given += 1;
-        letters(given)
-    };
-    let inputs: Vec<String> = t.inputs.iter().map(|_| fresh()).collect();
-    let mut temps: Vec<Option<String>> = vec![None; t.calls.iter().map(|c| c.specs.len()).sum()];
-    for r in &t.outputs {
-        if let Ref::Temp(i) = r
-            && temps[*i].is_none()
-        {
-            temps[*i] = Some(fresh());
-        }
+/// Letters for the values of a description: arguments, results, constants, then the others as they are made.
+fn value_names(graph: &Described) -> HashMap<usize, String> {
+    let made = graph.operations.iter().flat_map(|o| &o.outputs);
+    let mut names = HashMap::new();
+    for &v in graph.inputs.iter().chain(&graph.outputs).chain(&graph.constants()).chain(made) {
+        let n = names.len() + 1;
+        names.entry(v).or_insert_with(|| letters(n));
     }
-    let constants: Vec<String> = exported.constants.iter().map(|_| fresh()).collect();
-    let temps: Vec<String> = temps.into_iter().map(|n| n.unwrap_or_else(&mut fresh)).collect();
-    let specs: Vec<Spec> = t.calls.iter().flat_map(|c| c.specs.clone()).collect();
-    let named = |name: &str, spec: &Spec| -> PyResult<Py<PyAny>> {
-        let shape = PyTuple::new(py, spec.0.iter())?;
-        Ok((name, shape, PyDtype(spec.1)).into_pyobject(py)?.into_any().unbind())
+    names
+}
+
+fn argument(py: Python<'_>, arg: &Arg) -> PyResult<Py<PyAny>> {
+    Ok(match arg {
+        Arg::Int(v) => v.into_pyobject(py)?.into_any().unbind(),
+        Arg::Float(v) => v.into_pyobject(py)?.into_any().unbind(),
+        Arg::Bool(v) => PyBool::new(py, *v).to_owned().into_any().unbind(),
+        Arg::Text(v) => PyString::new(py, v).into_any().unbind(),
+        Arg::Dtype(v) => PyDtype(*v).into_pyobject(py)?.into_any().unbind(),
+        Arg::List(v) => PyList::new(py, v)?.into_any().unbind(),
+        Arg::Tuple(v) => PyTuple::new(py, v)?.into_any().unbind(),
+    })
+}
+
+/// Calls a Python function with a dict for each part of a description.
+fn tell(graph: &Described, keywords: &[String], callback: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = callback.py();
+    let names = value_names(graph);
+    let named = |&v: &usize| -> PyResult<Py<PyAny>> {
+        let (shape, dtype) = &graph.values[v].spec;
+        let shape = PyTuple::new(py, shape.iter())?;
+        Ok((&names[&v], shape, PyDtype(*dtype)).into_pyobject(py)?.into_any().unbind())
     };
-    let one = |r: &Ref| match r {
-        Ref::Input(i) => named(&inputs[*i], &t.inputs[*i]),
-        Ref::Temp(i) => named(&temps[*i], &specs[*i]),
-        Ref::Const(i) => {
-            let a = &exported.constants[*i];
-            named(&constants[*i], &(a.shape().into(), a.dtype()))
-        }
-    };
-    let all = |refs: &[Ref]| refs.iter().map(one).collect::<PyResult<Vec<_>>>();
+    let list =
+        |items: Vec<Py<PyAny>>| -> PyResult<Py<PyAny>> { Ok(PyList::new(py, items)?.into_any().unbind()) };
+    let all = |values: &[usize]| list(values.iter().map(named).collect::<PyResult<Vec<_>>>()?);
     let send = |kind: &str, fields: Vec<(&str, Py<PyAny>)>| -> PyResult<()> {
         let dict = PyDict::new(py);
         dict.set_item("type", kind)?;
@@ -219,44 +234,27 @@ fn describe(exported: &Exported, t: &Trace, callback: &Bound<'_, PyAny>) -> PyRe
         callback.call1((dict,))?;
         Ok(())
     };
-    let list =
-        |items: Vec<Py<PyAny>>| -> PyResult<Py<PyAny>> { Ok(PyList::new(py, items)?.into_any().unbind()) };
-    let arguments: Vec<Ref> = (0..t.inputs.len()).map(Ref::Input).collect();
-    send("inputs", vec![("inputs", list(all(&arguments)?)?)])?;
-    let keywords = t.keywords.iter().zip(&inputs[t.positional()..]);
+    send("inputs", vec![("inputs", all(&graph.inputs)?)])?;
+    let positional = graph.inputs.len() - keywords.len();
+    let keywords = keywords.iter().zip(&graph.inputs[positional..]);
     let keywords = keywords
-        .map(|(k, name)| Ok((k, name).into_pyobject(py)?.into_any().unbind()))
+        .map(|(k, v)| Ok((k, &names[v]).into_pyobject(py)?.into_any().unbind()))
         .collect::<PyResult<Vec<_>>>()?;
     send("keyword_inputs", vec![("keywords", list(keywords)?)])?;
-    send("outputs", vec![("outputs", list(all(&t.outputs)?)?)])?;
-    let values = constants
-        .iter()
-        .zip(&exported.constants)
-        .map(|(n, a)| Ok((n, PyArray::new(a.clone())).into_pyobject(py)?.into_any().unbind()))
+    send("outputs", vec![("outputs", all(&graph.outputs)?)])?;
+    let constants = graph.constants();
+    let values = constants.iter().filter_map(|v| graph.values[*v].constant.clone().map(|a| (&names[v], a)));
+    let values = values
+        .map(|(n, a)| Ok((n, PyArray::new(a)).into_pyobject(py)?.into_any().unbind()))
         .collect::<PyResult<Vec<_>>>()?;
     send("constants", vec![("constants", list(values)?)])?;
-    let mut made = 0;
-    for c in &t.calls {
-        let own: Vec<Ref> = (made..made + c.specs.len()).map(Ref::Temp).collect();
-        made += c.specs.len();
-        let params = c
-            .params
-            .iter()
-            .map(|p| {
-                Ok(match p {
-                    Param::Int(v) => v.into_pyobject(py)?.into_any().unbind(),
-                    Param::Float(v) => v.into_pyobject(py)?.into_any().unbind(),
-                    Param::Ints(v) => PyList::new(py, v)?.into_any().unbind(),
-                    Param::Text(v) => PyString::new(py, v).into_any().unbind(),
-                })
-            })
-            .collect::<PyResult<Vec<_>>>()?;
-        let name = PyString::new(py, &class_name(&c.name)).into_any().unbind();
+    for o in &graph.operations {
+        let args = o.args.iter().map(|a| argument(py, a)).collect::<PyResult<Vec<_>>>()?;
         let fields = vec![
-            ("name", name),
-            ("inputs", list(all(&c.args)?)?),
-            ("outputs", list(all(&own)?)?),
-            ("arguments", list(params)?),
+            ("name", PyString::new(py, &o.name).into_any().unbind()),
+            ("inputs", all(&o.inputs)?),
+            ("outputs", all(&o.outputs)?),
+            ("arguments", list(args)?),
         ];
         send("primitive", fields)?;
     }
@@ -381,7 +379,7 @@ impl FunctionExporter {
             ));
         };
         let result = Arguments::new("export_function", args, kwargs)
-            .and_then(|a| a.export(self.fun.bind(args.py()), &mut exported, false));
+            .and_then(|a| a.export(self.fun.bind(args.py()), &mut exported));
         *self.exported() = Some(exported);
         result
     }
@@ -485,17 +483,18 @@ fn export_to_dot(
 ) -> PyResult<()> {
     let mut arrays = Vec::new();
     flatten(args.as_any(), true, &mut arrays)?;
-    let mut names = Namer::default();
+    let mut names = Vec::new();
     for (k, v) in kwargs.into_iter().flatten() {
-        let Ok(a) = v.cast::<PyArray>() else {
-            return Err(PyValueError::new_err(format!(
-                "[export_to_dot] Names are for arrays, got {}.",
-                type_name(&v)
-            )));
-        };
-        names.set(&a.get().array(), k.extract()?);
+        match v.cast::<PyArray>() {
+            Ok(a) => {
+                names.push((k.extract()?, a.get().array()));
+                arrays.push(a.get().array());
+            }
+            // One name does for one array: those of a tree get letters.
+            Err(_) => flatten(&v, true, &mut arrays)?,
+        }
     }
-    let text = dot(&arrays, names);
+    let text = dot(&arrays, &names)?;
     if let Some(path) = path_of(file)? {
         return std::fs::write(&path, text)
             .map_err(|e| PyRuntimeError::new_err(format!("[export_to_dot] Failed to open {path}: {e}.")));

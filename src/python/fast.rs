@@ -1,14 +1,15 @@
 //! `mlx.core.fast`: operations with kernels of their own, and kernels that users write.
 
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyFloat, PyInt, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyFloat, PyInt, PyString};
 
 use super::array::{Out, PyArray, out};
-use super::convert::{Arr, to_array};
+use super::convert::{Arr, Seq, to_array};
 use super::device::{S, pick};
 use super::dtype::D;
 use crate::ops::fast::{self, MaskArg, Offset, Rotation};
+use crate::transforms::export::is_exporting;
 
 fn of(a: &Option<Arr>) -> Option<&crate::core::Array> {
     a.as_ref().map(|a| &a.0)
@@ -260,21 +261,82 @@ fn gated_delta_update(
     Ok(outs.map(PyArray::new).into())
 }
 
-/// A kernel for a backend that is not here: it can be made, but not called.
-#[pyclass(name = "_foreign_kernel", module = "mlx.core.fast", frozen)]
-struct ForeignKernel(&'static str);
+/// A Metal kernel. There is no Metal here, so a call raises RuntimeError; while a function is exported, calls on a GPU
+/// stream become part of it.
+#[pyclass(name = "_metal_kernel", module = "mlx.core.fast", frozen)]
+struct MetalKernel {
+    name: String,
+    source: String,
+    inputs: usize,
+    outputs: usize,
+}
+
+/// Three numbers of threads.
+fn three(what: &str, value: &Bound<'_, PyAny>) -> PyResult<[i64; 3]> {
+    value.extract().map_err(|_| {
+        let text = format!(
+            "__call__(): `{what}` takes three integers, got {}. Signature: (*, inputs: list[scalar | array], \
+             output_shapes: list[Sequence[int]], output_dtypes: list[Dtype], grid: tuple[int, int, int], \
+             threadgroup: tuple[int, int, int], template=None, init_value=None, verbose=False, stream=None)",
+            value.repr().map_or_else(|_| String::new(), |r| r.to_string())
+        );
+        PyTypeError::new_err(text)
+    })
+}
 
 #[pymethods]
-impl ForeignKernel {
-    #[pyo3(signature = (*_args, **_kwargs))]
-    fn __call__(&self, _args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
-        Err(PyRuntimeError::new_err(self.0))
+impl MetalKernel {
+    /// Raises RuntimeError, unless a function is being exported.
+    #[pyo3(signature = (*, inputs, output_shapes, output_dtypes, grid, threadgroup, template=None, init_value=None,
+        verbose=false, stream=None))]
+    #[allow(clippy::too_many_arguments)]
+    fn __call__(
+        &self,
+        inputs: Vec<Bound<'_, PyAny>>,
+        output_shapes: Vec<Seq>,
+        output_dtypes: Vec<D>,
+        grid: &Bound<'_, PyAny>,
+        threadgroup: &Bound<'_, PyAny>,
+        template: Option<Vec<(String, Bound<'_, PyAny>)>>,
+        init_value: Option<f64>,
+        verbose: bool,
+        stream: S,
+    ) -> PyResult<Vec<PyArray>> {
+        let _ = (init_value, verbose);
+        let launch = [three("grid", grid)?, three("threadgroup", threadgroup)?];
+        let counts = [
+            ("inputs", self.inputs, inputs.len()),
+            ("output_shapes", self.outputs, output_shapes.len()),
+            ("output_dtypes", self.outputs, output_dtypes.len()),
+        ];
+        for (what, want, got) in counts {
+            if want != got {
+                let text =
+                    format!("[metal_kernel] Expected `{what}` to have size {want} but got size {got}.");
+                return Err(PyValueError::new_err(text));
+            }
+        }
+        let inputs = inputs.iter().map(|i| to_array(i, None)).collect::<PyResult<Vec<_>>>()?;
+        for (_, value) in template.iter().flatten() {
+            if !value.is_instance_of::<PyInt>() && value.extract::<D>().is_err() {
+                let text =
+                    "[metal_kernel] Invalid template argument. Must be `mlx.core.Dtype`, `int` or `bool`.";
+                return Err(PyValueError::new_err(text));
+            }
+        }
+        if !is_exporting() {
+            return Err(PyRuntimeError::new_err("[metal_kernel] No Metal back-end."));
+        }
+        let outputs = output_shapes.into_iter().zip(output_dtypes).map(|(s, d)| (s.0, d.0)).collect();
+        let outs = fast::metal_kernel((&self.name, &self.source), inputs, outputs, launch, pick(stream))?;
+        Ok(outs.into_iter().map(PyArray::new).collect())
     }
 }
 
 /// An object that stands for a Metal kernel, so that programs which define some can be imported.
 ///
-/// There is no Metal here. `vulkan_kernel` takes the same arguments and code in GLSL.
+/// There is no Metal here. `vulkan_kernel` takes the same arguments and code in GLSL. Functions that call the
+/// object on a GPU stream can be exported; what `import_function` makes of them raises when it is evaluated.
 ///
 /// Args:
 ///     name (str): Name of the kernel.
@@ -288,7 +350,10 @@ impl ForeignKernel {
 ///     compile_options (object, optional): What Metal's compiler is told. Default: None.
 ///
 /// Returns:
-///     Callable: The object; to call it raises RuntimeError.
+///     Callable: The object; to call it raises RuntimeError, unless a function is being exported.
+///
+/// Raises:
+///     ValueError: if there is no output.
 ///
 /// >>> kernel = mx.fast.metal_kernel("f", ["x"], ["y"], "y[0] = x[0];")
 #[pyfunction]
@@ -304,13 +369,17 @@ fn metal_kernel(
     ensure_row_contiguous: bool,
     atomic_outputs: bool,
     compile_options: Option<Bound<'_, PyAny>>,
-) -> ForeignKernel {
-    ForeignKernel("[metal_kernel] No Metal back-end.")
+) -> PyResult<MetalKernel> {
+    if output_names.is_empty() {
+        return Err(PyValueError::new_err("[metal_kernel] Must specify at least one output."));
+    }
+    let (inputs, outputs) = (input_names.len(), output_names.len());
+    Ok(MetalKernel { name: name.into(), source: source.into(), inputs, outputs })
 }
 
-/// An object that stands for a CUDA kernel, so that programs which define some can be imported.
+/// Always raises RuntimeError: there is no CUDA here. The name exists for programs that ask.
 ///
-/// There is no CUDA here. `vulkan_kernel` takes nearly the same arguments and code in GLSL.
+/// `vulkan_kernel` takes nearly the same arguments and code in GLSL.
 ///
 /// Args:
 ///     name (str): Name of the kernel.
@@ -323,9 +392,13 @@ fn metal_kernel(
 ///     shared_memory (int, optional): Bytes of shared memory. Default: 0.
 ///
 /// Returns:
-///     Callable: The object; to call it raises RuntimeError.
+///     Callable: Nothing is ever returned.
 ///
-/// >>> kernel = mx.fast.cuda_kernel("f", ["x"], ["y"], "y[0] = x[0];")
+/// Raises:
+///     RuntimeError: always.
+///
+/// >>> mx.cuda.is_available()
+/// False
 #[pyfunction]
 #[pyo3(signature = (name, input_names, output_names, source, header="", ensure_row_contiguous=true,
     shared_memory=0))]
@@ -338,8 +411,8 @@ fn cuda_kernel(
     header: &str,
     ensure_row_contiguous: bool,
     shared_memory: i64,
-) -> ForeignKernel {
-    ForeignKernel("[cuda_kernel] No CUDA back-end.")
+) -> PyResult<Py<PyAny>> {
+    Err(PyRuntimeError::new_err("[cuda_kernel] No CUDA back-end."))
 }
 
 /// Always raises RuntimeError: there is no CUDA here. The name exists for programs that ask.

@@ -150,8 +150,11 @@ fn finish(py: Python<'_>) {
 fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let _ = IMPORTER.set(std::thread::current().id());
     crate::core::event::install_interrupt_check(interrupted);
-    m.add("__version__", concat!("0.32.0+vulkan", env!("CARGO_PKG_VERSION")))?;
+    // That of MLX whose answers these are; `mlx.core.vulkan` has the version of this library.
+    m.add("__version__", "0.32.4")?;
     m.add("__mlx_api__", "0.32")?;
+    m.add("__array_namespace_info__", m.py().import("mlx._array_api")?.getattr("ArrayNamespaceInfo")?)?;
+    m.py().import("mlx._reprlib")?;
     vulkan::warn_of_environment(m.py())?;
     let enums = m.py().import("mlx._enums")?;
     dtype::register(m, &enums)?;

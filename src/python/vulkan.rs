@@ -315,5 +315,6 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     ] {
         m.add_function(f)?;
     }
+    m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add_class::<Recording>()
 }

@@ -1,11 +1,11 @@
-//! The graph of arrays that are not evaluated yet, as text for graphviz: arrays are ellipses, primitives boxes.
+//! The graph of arrays that are not evaluated yet, as text for graphviz: arrays are ellipses, primitives boxes with
+//! MLX's names for them.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fmt::Write;
-use std::sync::Arc;
 
-use super::order::{IdMap, IdSet, postorder};
-use crate::core::Array;
+use super::described::{Met, Request, describe};
+use crate::core::{Array, Result};
 
 /// `scatter_add` as `ScatterAdd`: how MLX writes names of primitives.
 pub fn class_name(name: &str) -> String {
@@ -16,26 +16,7 @@ pub fn class_name(name: &str) -> String {
     name.split('_').map(capital).collect()
 }
 
-/// Names for arrays: A, B, .. Z, AA, AB, ..
-#[derive(Default)]
-pub struct Namer {
-    names: IdMap<String>,
-}
-
-impl Namer {
-    /// Gives an array a name of the caller's.
-    pub fn set(&mut self, a: &Array, name: String) {
-        self.names.insert(a.id(), name);
-    }
-
-    /// The name of an array; a new one if it has none.
-    pub fn name(&mut self, a: &Array) -> &str {
-        let n = self.names.len() + 1;
-        self.names.entry(a.id()).or_insert_with(|| letters(n))
-    }
-}
-
-/// The `n`-th name, from 1 on.
+/// The `n`-th name, from 1 on: A, B, .. Z, AA, AB, ..
 pub fn letters(mut n: usize) -> String {
     let mut reversed = Vec::new();
     while n > 0 {
@@ -45,41 +26,51 @@ pub fn letters(mut n: usize) -> String {
     reversed.iter().rev().map(|&b| b as char).collect()
 }
 
-/// A quoted identifier.
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
+/// Names of values; a value without one gets the next letters.
+struct Namer(HashMap<usize, String>);
+
+impl Namer {
+    /// The name of a value, as a quoted identifier.
+    fn name(&mut self, value: usize) -> String {
+        let n = self.0.len() + 1;
+        let name = self.0.entry(value).or_insert_with(|| letters(n));
+        format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
+    }
 }
 
 /// The graph that `outputs` are computed from, in the DOT language. Arrays without a name get letters.
-pub fn dot(outputs: &[Array], mut names: Namer) -> String {
-    let wanted: IdSet = outputs.iter().map(Array::id).collect();
-    let mut drawn: HashSet<usize> = HashSet::new();
+///
+/// # Errors
+/// Those of [`describe`].
+pub fn dot(outputs: &[Array], names: &[(String, Array)]) -> Result<String> {
+    let graph = describe(&Request { inputs: &[], outputs, notes: &[], shapeless: false, simplify: false })?;
+    let named = names.iter().filter_map(|(n, a)| graph.known.get(&a.id()).map(|&v| (v, n.clone())));
+    let mut names = Namer(named.collect());
     let mut text = String::from("digraph {\n");
     let mut line = |s: String| {
         // Writing to a string does not fail.
         let _ = writeln!(text, "{s}");
     };
-    for array in postorder(outputs, |_| false) {
-        let Some(node) = array.node() else {
-            line(format!("{{ rank=source; {}; }}", quoted(names.name(&array))));
-            continue;
+    for met in &graph.order {
+        let at = match *met {
+            Met::Constant(v) => {
+                line(format!("{{ rank=source; {}; }}", names.name(v)));
+                continue;
+            }
+            Met::Operation(at) => at,
         };
-        if !drawn.insert(Arc::as_ptr(&node) as usize) {
-            continue;
+        let (op, number) = (&graph.operations[at], at + 1);
+        line(format!("{{ {number} [label =\"{}\", shape=rectangle]; }}", op.label));
+        for &i in &op.inputs {
+            line(format!("{} -> {number}", names.name(i)));
         }
-        let number = drawn.len();
-        let label = quoted(&class_name(node.primitive.name()));
-        line(format!("{{ {number} [label={label}, shape=rectangle]; }}"));
-        for i in &node.inputs {
-            line(format!("{} -> {number}", quoted(names.name(i))));
-        }
-        for o in array.outputs_of(&node) {
-            let rank = if wanted.contains(&o.id()) { "rank=sink; " } else { "" };
-            let name = quoted(names.name(&o));
+        for &o in &op.outputs {
+            let rank = if graph.outputs.contains(&o) { "rank=sink; " } else { "" };
+            let name = names.name(o);
             line(format!("{{ {rank}{name}; }}"));
             line(format!("{number} -> {name}"));
         }
     }
     text.push_str("}\n");
-    text
+    Ok(text)
 }

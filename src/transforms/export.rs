@@ -2,12 +2,36 @@
 //! hold (`io::function`), and the way back. What comes back is made by `ops::restore`, which checks every call,
 //! and is then compiled as if the function itself had been recorded.
 
-use super::compile::{self, Compiled, Tape, Value};
+use std::cell::Cell;
+
+use super::compile::{self, Compiled, Tape, Traced, Value};
 use super::derived::restore;
 use super::order::IdMap;
 use crate::bail;
 use crate::core::{Array, Device, Dtype, Error, Param, Result, Shape, Stored, Stream};
 use crate::core::{default_device, default_stream};
+
+thread_local! {
+    static EXPORTING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread runs a function that is being exported.
+pub fn is_exporting() -> bool {
+    EXPORTING.get()
+}
+
+/// What `f` builds on placeholders that look like `inputs`, for a file or a description.
+pub fn trace(f: super::Function, inputs: &[Array], shapeless: bool) -> Result<Traced> {
+    /// What the thread did before.
+    struct Before(bool);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            EXPORTING.set(self.0);
+        }
+    }
+    let _before = Before(EXPORTING.replace(true));
+    compile::trace(f, inputs, shapeless)
+}
 
 /// Shape and dtype of an array.
 pub type Spec = (Shape, Dtype);
@@ -101,9 +125,12 @@ pub struct Exported {
 }
 
 impl Exported {
-    /// Adds what a function does, as it was recorded; the last of its arguments have the names `keywords`.
-    pub fn add(&mut self, tape: &Tape, keywords: Vec<String>) -> Result<()> {
-        let tape = compile::simplified(tape)?;
+    /// Adds what a function does, as it was recorded; the last of its arguments have the names `keywords`. What it
+    /// makes without its arguments is kept as calls, which take less room than arrays, if a file can hold them.
+    pub fn add(&mut self, traced: &Traced, keywords: Vec<String>) -> Result<()> {
+        let whole = compile::simplified(&traced.tape(false))?;
+        let fits = |t: &Tape| t.steps.iter().all(|s| s.primitive.params().is_some());
+        let tape = if fits(&whole) { whole } else { compile::simplified(&traced.tape(true))? };
         let places = self.constants.iter().enumerate().map(|(i, c)| (c.id(), i)).collect();
         let mut draft =
             Draft { constants: self.constants.clone(), places, temps: vec![Ref::Const(0); tape.temps] };

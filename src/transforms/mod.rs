@@ -4,6 +4,7 @@ pub mod batches;
 pub mod compile;
 mod custom;
 mod derived;
+pub mod described;
 pub mod dot;
 mod eval;
 pub mod export;

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use crate::bail;
 use crate::core::layout::checked_size;
-use crate::core::{Array, Dtype, Primitive, Result, Shape, Stream};
+use crate::core::{Array, Dtype, Param, Primitive, Result, Shape, Stored, Stream};
 use crate::kernels::user::{Code, Launch, Template, UserKernel};
 use crate::on_gpu;
 use crate::ops::support::*;
 use crate::ops::{contiguous, view};
+use crate::params;
 
 const OP: &str = "vulkan_kernel";
 
@@ -47,6 +48,60 @@ impl Primitive for Custom {
             user::run(enc, &self.name, &program, &from, &to, &self.launch, self.init)
         })
     }
+}
+
+/// A kernel in Metal's language: it can be described and written to a file, but nothing here runs it.
+struct Foreign {
+    name: String,
+    source: String,
+    launch: [[i64; 3]; 2],
+}
+
+/// Name of the primitive of kernels for other backends.
+const FOREIGN: &str = "custom_kernel";
+
+impl Primitive for Foreign {
+    fn name(&self) -> &str {
+        FOREIGN
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        params![self.name.as_str(), self.source.as_str(), &self.launch[0][..], &self.launch[1][..]]
+    }
+
+    fn eval_cpu(&self, _: &[Array], _: &[Array]) -> Result<()> {
+        bail!(Runtime, "[metal_kernel] No Metal back-end.")
+    }
+
+    fn eval_gpu(&self, _: Stream, _: &[Array], _: &[Array]) -> Result<()> {
+        bail!(Runtime, "[metal_kernel] No Metal back-end.")
+    }
+}
+
+/// The outputs of a Metal kernel, which fail when they are evaluated. `launch`: the grid and the threadgroup.
+///
+/// # Errors
+/// Value error for CPU streams.
+pub fn metal_kernel(
+    (name, source): (&str, &str),
+    inputs: Vec<Array>,
+    outputs: Vec<(Shape, Dtype)>,
+    launch: [[i64; 3]; 2],
+    s: Stream,
+) -> Result<Vec<Array>> {
+    if !s.device.is_gpu() {
+        bail!(Value, "[metal_kernel] Only supports the GPU.");
+    }
+    let primitive = Foreign { name: name.into(), source: source.into(), launch };
+    Array::lazy_many(outputs, Arc::new(primitive), inputs, s)
+}
+
+/// A stored Metal kernel.
+pub(in crate::ops) fn restore(c: &Stored) -> Result<Vec<Array>> {
+    let list = |i: usize| c.steps(i, 3).map(|v| [v[0], v[1], v[2]]);
+    let (name, source) = (c.text(0)?, c.text(1)?);
+    let primitive = Foreign { name: name.into(), source: source.into(), launch: [list(2)?, list(3)?] };
+    Array::lazy_many(c.specs.to_vec(), Arc::new(primitive), c.inputs.to_vec(), c.stream)
 }
 
 fn identifier(name: &str) -> bool {

@@ -43,6 +43,11 @@ impl Fused {
         }
     }
 
+    /// The operations one by one.
+    pub fn steps(&self) -> &Tape {
+        &self.steps
+    }
+
     /// A program over the rows of `shape`, with the steps that it stands for.
     pub(super) fn rows(program: RowProgram, shape: Shape, reads: Vec<Reads>, steps: Tape) -> Fused {
         let name = program.name();

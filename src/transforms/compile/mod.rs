@@ -65,9 +65,25 @@ impl Drop for Recording {
     }
 }
 
-/// Records what `f` builds on placeholders that look like `inputs`. Nothing is evaluated. Fails where `f` reaches one
-/// of `inputs` itself.
-pub fn record(f: super::Function, inputs: &[Array], shapeless: bool) -> Result<Tape> {
+/// A graph from placeholders to what a function made of them.
+pub struct Traced {
+    /// The placeholders.
+    pub inputs: Vec<Array>,
+    /// What the function returned.
+    pub outputs: Vec<Array>,
+    /// Arrays with numbers below existed before.
+    born: u64,
+}
+
+impl Traced {
+    /// The graph as steps; with `hoist`, arrays that do not depend on the arguments are constants if they are small.
+    pub fn tape(&self, hoist: bool) -> Tape {
+        Tape::record(&self.inputs, &self.outputs, self.born, if hoist { tape::HOIST_BYTES } else { 0 })
+    }
+}
+
+/// What `f` builds on placeholders that look like `inputs`. Nothing is evaluated.
+pub fn trace(f: super::Function, inputs: &[Array], shapeless: bool) -> Result<Traced> {
     let traced: Vec<Array> = inputs.iter().map(Array::stand_in).collect();
     let born = match traced.last() {
         Some(last) => last.id(),
@@ -78,7 +94,13 @@ pub fn record(f: super::Function, inputs: &[Array], shapeless: bool) -> Result<T
         f(&traced)?
     };
     captured(inputs, &traced, &outputs)?;
-    Ok(Tape::record(&traced, &outputs, born))
+    Ok(Traced { inputs: traced, outputs, born })
+}
+
+/// Records what `f` builds on placeholders that look like `inputs`. Nothing is evaluated. Fails where `f` reaches one
+/// of `inputs` itself.
+pub fn record(f: super::Function, inputs: &[Array], shapeless: bool) -> Result<Tape> {
+    Ok(trace(f, inputs, shapeless)?.tape(true))
 }
 
 /// Fails where an array that is an input is also reached otherwise: later calls would not see what is passed for it.

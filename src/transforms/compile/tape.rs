@@ -76,12 +76,12 @@ pub struct Tape {
 }
 
 /// Larger arrays that a function makes without its arguments are made again by each call.
-const HOIST_BYTES: usize = 1 << 20;
+pub(super) const HOIST_BYTES: usize = 1 << 20;
 
 impl Tape {
     /// The graph between `inputs` (placeholders) and `outputs`. Arrays with numbers below `born` existed
-    /// before the function was called.
-    pub fn record(inputs: &[Array], outputs: &[Array], born: u64) -> Tape {
+    /// before the function was called; of what it makes without `inputs`, arrays of at most `hoist` bytes are constants.
+    pub fn record(inputs: &[Array], outputs: &[Array], born: u64, hoist: usize) -> Tape {
         let mut known: IdMap<Value> = IdMap::default();
         for (i, a) in inputs.iter().enumerate() {
             known.insert(a.id(), Value::Input(i));
@@ -97,7 +97,7 @@ impl Tape {
             let args: Vec<Value> = node.inputs.iter().map(|i| value_of(&known, i)).collect();
             let outs = array.outputs_of(&node);
             let constant = args.iter().all(|a| matches!(a, Value::Const(_)));
-            if constant && outs.iter().map(Array::nbytes).sum::<usize>() <= HOIST_BYTES {
+            if constant && outs.iter().map(Array::nbytes).sum::<usize>() <= hoist {
                 continue;
             }
             for (k, o) in outs.iter().enumerate() {
