@@ -36,9 +36,10 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from types import ModuleType, TracebackType
-from typing import Any, Protocol, Self, TypeAlias, final
+from typing import Any, Literal, Protocol, Self, TypeAlias, final, overload
 
 import numpy as np
+from mlx._array_api import ArrayNamespaceInfo as __array_namespace_info__
 from typing_extensions import Buffer
 
 from . import cuda as cuda
@@ -339,6 +340,28 @@ RETURNS = {
     "FunctionExporter": "exporter",
     "Self": "Dtype.__copy__ Dtype.__deepcopy__",
 }
+# Functions whose result depends on their arguments: parameters and result of each form.
+_LOADED = "file: Any, /, format: {}, return_metadata: {}, *, stream: _StreamOrDevice = ..."
+_WITH_METADATA = "tuple[dict[str, array], dict[str, Any]]"
+OVERLOADS = {
+    "load": [
+        (_LOADED.format('Literal["npy"]', "Literal[False] = ..."), "array"),
+        (
+            _LOADED.format('Literal["npz", "safetensors", "gguf"]', "Literal[False] = ..."),
+            "dict[str, array]",
+        ),
+        (_LOADED.format("str | None", "Literal[True]"), _WITH_METADATA),
+        (
+            "file: Any, /, format: str | None = ..., *, return_metadata: Literal[True], "
+            "stream: _StreamOrDevice = ...",
+            _WITH_METADATA,
+        ),
+        (
+            _LOADED.format("str | None = ...", "Literal[False] = ..."),
+            "array | dict[str, array]",
+        ),
+    ]
+}
 RESULT = {name: result for result, names in RETURNS.items() for name in names.split()}
 RESULT["Dtype.__reduce__"] = "str"
 RESULT["_PrintOptionsContext.__enter__"] = "PrintOptions"
@@ -439,6 +462,12 @@ def doc(obj, indent):
 
 def function(where, name, obj, indent="", result=None):
     full = f"{where}.{name}" if where else name
+    if full in OVERLOADS:
+        (args, result), *others = OVERLOADS[full]
+        forms = "".join(
+            f"@overload\ndef {name}({other}) -> {kind}: ...\n" for other, kind in others
+        )
+        return f"@overload\ndef {name}({args}) -> {result}:\n{doc(obj, '    ')}\n{forms}"
     result = result or lookup(RESULT, where, name) or "array"
     try:
         args = parameters(full, inspect.signature(obj))

@@ -1,7 +1,7 @@
 """`python -m mlx`: the version, or what this installation and its devices are.
 
-Without arguments nothing is printed, as MLX does it. --version prints the version of MLX's API, --cmake-dir the
-folder of the package; --info, --json and --selftest are those of `python -m mlx.info`.
+Without arguments nothing is printed, as MLX does it. --version prints the version of MLX's API,
+--cmake-dir the folder of the package, --info what `python -m mlx.info` prints.
 """
 
 import argparse

@@ -1,4 +1,6 @@
-"""What the array API standard asks a namespace about itself; `mlx.core.__array_namespace_info__` returns it."""
+"""What the array API standard asks a namespace about itself, which
+`mlx.core.__array_namespace_info__` returns.
+"""
 
 _KINDS = {
     "bool": ("bool",),
@@ -58,7 +60,7 @@ class ArrayNamespaceInfo:
         return tuple(mx.Device(kind, i) for kind in kinds for i in range(mx.device_count(kind)))
 
     def dtypes(self, *, device=None, kind=None):
-        """The standard's dtypes that a device has, by name; `kind` is one kind or a tuple of some."""
+        """The standard's dtypes that a device has, by name; of one kind or a tuple of kinds."""
         import mlx.core as mx
 
         device = _checked(device)

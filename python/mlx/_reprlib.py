@@ -1,5 +1,6 @@
-"""`reprlib` chooses by the name of a type and takes every `array` for one of the module `array`. From here on it
-looks at the type; test runners print values with it."""
+"""`reprlib` chooses by the name of a type and takes every `array` for one of the module `array`.
+From here on it looks at the type; test runners print values with it.
+"""
 
 import array
 import reprlib

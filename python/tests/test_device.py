@@ -1,5 +1,7 @@
 """Devices and streams: defaults, contexts, explicit streams and dependences between them."""
 
+import importlib.metadata
+
 import helpers as h
 import mlx.core as mx
 import numpy as np
@@ -9,7 +11,9 @@ pytestmark = pytest.mark.validation
 
 
 def test_version_names_the_api_level():
-    assert mx.__version__.startswith("0.32")
+    assert mx.__version__ == "0.32.4"
+    assert tuple(map(int, mx.__version__.split("."))) >= (0, 32, 4)
+    assert mx.vulkan.__version__ == importlib.metadata.version("mlx-vulkan")
 
 
 def test_devices():

@@ -79,6 +79,18 @@ def test_several_forms_share_constants(path):
         f(*[mx.array(2.0)] * 4)
 
 
+def test_a_constant_of_several_forms_is_stored_once(path):
+    constant = mx.random.normal((16, 2048))
+    mx.eval(constant)
+    with mx.exporter(path, lambda *a: constant + sum(a)) as e:
+        for i in range(5):
+            e(*[mx.array(1)] * i)
+    assert os.path.getsize(path) - constant.nbytes < 4096
+    f = mx.import_function(path)
+    for i in range(5):
+        same(f(*[mx.array(1)] * i), [constant + i])
+
+
 def test_what_an_exporter_cannot_write_stays(tmp_path):
     with pytest.raises(RuntimeError, match="Failed to open"):
         mx.exporter(str(tmp_path / "none" / "f"), lambda x: x)
@@ -230,11 +242,14 @@ def checksum(body):
 
 
 def sealed(data):
-    """A damaged file with the lengths and the checksum that belong to it."""
+    """A damaged file with the lengths and the checksum that belong to it. Constants of at most 8
+    bytes, each filled up to 64, count with one word."""
     data = bytearray(data)
     described, constants = struct.unpack_from("<QQ", data, 16)
     if described + constants + 40 == len(data) and described % 8 == 0:
-        struct.pack_into("<Q", data, 32, checksum(bytes(data[40:])))
+        starts = range(40 + described, len(data), 64)
+        words = b"".join(data[at : at + 8] for at in starts)
+        struct.pack_into("<Q", data, 32, checksum(bytes(data[40 : 40 + described]) + words))
     return bytes(data)
 
 
@@ -257,6 +272,7 @@ def test_damaged_files_raise(path):
     i = mx.array([0, 2, 1])
     mx.export_function(path, graph, x, w, i)
     good = open(path, "rb").read()
+    assert sealed(good) == good
     mx.eval(mx.import_function(path)(x, w, i))
     described = struct.unpack_from("<Q", good, 16)[0]
     bad = [good[:n] for n in (*range(0, 48), *rng.integers(48, len(good), 30))]
@@ -316,7 +332,7 @@ def test_dot_names_and_edges(tmp_path):
     z = mx.exp(x + y) * y
     text = dot(z, x=x)
     assert text.startswith("digraph {\n") and text.endswith("}\n")
-    labels = re.findall(r'label="(\w+)"', text)
+    labels = re.findall(r'label ="(\w+)"', text)
     assert labels == ["Add", "Exp", "Multiply"]
     assert re.findall(r'rank=source; "(\w+)"', text) == ["x", "B"]
     assert len(re.findall("->", text)) == 8
@@ -334,6 +350,40 @@ def test_dot_names_and_edges(tmp_path):
     assert file.read_text() == text
     if shutil.which("dot"):
         subprocess.run(["dot", "-Tsvg", str(file), "-o", str(tmp_path / "g.svg")], check=True)
+
+
+def labels(*args, **kwargs):
+    return re.findall(r'label ="([^"]*)"', dot(*args, **kwargs))
+
+
+def test_dot_of_named_arrays_walks_them():
+    """Labels and layout as official MLX 0.32.4 draws them."""
+    made = "Broadcast Full Broadcast Multiply Exp Sum Squeeze".split()
+    assert labels(d=mx.exp(mx.ones(3) * 2).sum()) == made
+    x = mx.array([1.0, 2.0])
+    assert dot(y=mx.exp(x), x=x) == (
+        'digraph {\n{ rank=source; "x"; }\n{ 1 [label ="Exp", shape=rectangle]; }\n'
+        '"x" -> 1\n{ rank=sink; "y"; }\n1 -> "y"\n}\n'
+    )
+    assert dot(a=x) == 'digraph {\n{ rank=source; "a"; }\n}\n'
+    assert labels({"y": mx.exp(x)}, [mx.log2(x)]) == ["Exp", "Log2"]
+    assert labels(mx.cumsum(x), mx.rsqrt(x), x.astype(mx.int32) & 1, mx.view(x, mx.int32)) == [
+        *("CumSum", "Rsqrt", "AsType", "Broadcast", "BitwiseAnd", "View int32")
+    ]
+
+
+def test_dot_of_compiled_functions_names_what_they_do():
+    x = mx.ones((8, 8))
+    mx.eval(x)
+    cases = [
+        (lambda x: mx.exp(x) * 2 + 1, ["CompiledExpBroadcastMultiplyBroadcastAdd"]),
+        (lambda x: mx.exp(x) * x + 1, ["CompiledExpMultiplyBroadcastAdd"]),
+        (lambda x: mx.log2(x) * mx.rsqrt(x), ["CompiledLog2RsqrtMultiply"]),
+        (lambda x: mx.sigmoid(x) * x, ["CompiledSigmoidMultiply"]),
+        (lambda x: (mx.exp(x) * 2).astype(mx.float16), ["CompiledExpBroadcastMultiplyAsType"]),
+    ]
+    for f, want in cases:
+        assert labels(mx.compile(f)(x)) == want
 
 
 def test_dot_refuses(tmp_path):

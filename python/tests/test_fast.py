@@ -329,11 +329,60 @@ def test_gated_delta_transforms(rng):
     np.testing.assert_allclose(np.array(s[1]), np.array(f(*[a[1] for a in two])[1]), atol=1e-5)
 
 
-def test_kernels_of_other_backends_raise_only_when_called():
-    for make in (mx.fast.metal_kernel, mx.fast.cuda_kernel):
-        kernel = make(name="f", input_names=["x"], output_names=["y"], source="y[0] = x[0];")
-        with pytest.raises(RuntimeError, match="No (Metal|CUDA) back-end"):
-            kernel(inputs=[mx.ones(1)], grid=(1, 1, 1), threadgroup=(1, 1, 1))
+METAL = {"name": "f", "input_names": ["x"], "output_names": ["y"], "source": "y[0] = x[0];"}
+
+
+def test_kernels_of_other_backends(tmp_path):
+    """A Metal kernel can be made and checks its arguments; a CUDA kernel cannot be made."""
+    kernel = mx.fast.metal_kernel(**METAL)
+    call = {
+        "inputs": [mx.ones(1)],
+        "grid": (1, 1, 1),
+        "threadgroup": (1, 1, 1),
+        "output_shapes": [(1,)],
+        "output_dtypes": [mx.float32],
+    }
+    for wrong in ({"grid": (1, 1)}, {"grid": (1.5, 1, 1)}, {"threadgroup": 1}, {"other": 1}):
+        with pytest.raises(TypeError):
+            kernel(**{**call, **wrong})
+    with pytest.raises(TypeError):
+        kernel([mx.ones(1)])
+    for wrong in ({"inputs": []}, {"output_shapes": []}, {"output_dtypes": [mx.int32] * 2}):
+        with pytest.raises(ValueError, match="to have size 1"):
+            kernel(**{**call, **wrong})
+    with pytest.raises(ValueError, match="Invalid template argument"):
+        kernel(**call, template=[("T", "x")])
+    with pytest.raises(RuntimeError, match="No Metal back-end"):
+        kernel(**call)
+    with pytest.raises(ValueError, match="at least one output"):
+        mx.fast.metal_kernel(**{**METAL, "output_names": []})
+    with pytest.raises(RuntimeError, match="No CUDA back-end"):
+        mx.fast.cuda_kernel(**METAL)
+
+
+def test_metal_kernels_are_exported_and_raise_when_evaluated(tmp_path):
+    kernel = mx.fast.metal_kernel(**METAL)
+    path = str(tmp_path / "k.mlxfn")
+
+    def on(device):
+        return lambda x: kernel(
+            inputs=[x],
+            grid=(1, 1, 1),
+            threadgroup=(1, 1, 1),
+            output_shapes=[(2,)],
+            output_dtypes=[mx.float32],
+            stream=device,
+        )[0]
+
+    with pytest.raises(ValueError, match="Only supports the GPU"):
+        mx.export_function(path, on(mx.cpu), mx.zeros(2))
+    if mx.device_count(mx.gpu) == 0:
+        return
+    mx.export_function(path, on(mx.gpu), mx.zeros(2))
+    (out,) = mx.import_function(path)(mx.zeros(2))
+    assert out.shape == (2,)
+    with pytest.raises(RuntimeError, match="No Metal back-end"):
+        mx.eval(out)
 
 
 def test_nothing_runs_before_it_is_read():

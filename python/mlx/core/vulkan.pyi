@@ -7,6 +7,8 @@ from . import _StreamOrDevice, array
 
 __all__ = ['cache_info', 'describe', 'device_info', 'host_ops', 'is_available', 'pipeline', 'profile', 'stats']
 
+__version__: str
+
 @final
 class _Recording:
     """A profile that runs; what Python makes of it is `mlx._profile.Profile`."""

@@ -68,6 +68,11 @@ impl Draft {
         self.maker.get(&v).map(|&i| &self.operations[i])
     }
 
+    /// What an array is a contiguous copy of: MLX's primitives take any strides.
+    pub fn any_strides(&self, v: usize) -> usize {
+        self.made_by(v).filter(|o| o.name == "Contiguous").map_or(v, |o| o.inputs[0])
+    }
+
     /// The outputs of a call.
     pub fn call(&mut self, c: &Call) -> Vec<usize> {
         match row(c.name) {

@@ -58,6 +58,8 @@ pub(super) const ROWS: &[(&[&str], Row)] = &[
         let names = [c.text(0), c.text(1)].map(|t| Arg::Text(t.into())).to_vec();
         d.emit("CustomKernel", [names, three(2), three(3)].concat(), c.inputs.clone(), c.outs.clone())
     }),
+    // The results of the function, behind its arguments: rules of its own are no part of a graph.
+    (&["custom_function"], |_, c| c.inputs[c.inputs.len() - c.outs.len()..].to_vec()),
     (&["depends"], |d, c| d.emit("Depends", vec![], c.inputs.clone(), c.outs.clone())),
 ];
 
@@ -198,7 +200,8 @@ fn scan(d: &mut Draft, c: &Call) -> Vec<usize> {
         _ => (2, "CumSum"),
     };
     let args = vec![Arg::Int(kind), Arg::Int(c.int(0)), Arg::Bool(c.flag(1)), Arg::Bool(c.flag(2))];
-    d.labelled("Scan", label, args, c.inputs.clone(), c.outs.clone())
+    let x = d.any_strides(c.input());
+    d.labelled("Scan", label, args, vec![x], c.outs.clone())
 }
 
 fn sort(d: &mut Draft, c: &Call) -> Vec<usize> {
@@ -335,7 +338,8 @@ fn format(c: &Call) -> Vec<Arg> {
 fn quantize(d: &mut Draft, c: &Call) -> Vec<usize> {
     let mut args = format(c);
     args.push(Arg::Bool(c.name == "dequantize"));
-    d.emit("Quantize", args, c.inputs.clone(), c.outs.clone())
+    let inputs = c.inputs.iter().map(|&v| d.any_strides(v)).collect();
+    d.emit("Quantize", args, inputs, c.outs.clone())
 }
 
 fn quantized_matmul(d: &mut Draft, c: &Call) -> Vec<usize> {

@@ -19,9 +19,7 @@ pub(super) const ROWS: &[(&[&str], Row)] = &[
     (&["dynamic_slice_update"], |d, c| {
         d.emit("DynamicSliceUpdate", vec![list(&c.ints(0))], c.inputs.clone(), c.outs.clone())
     }),
-    (&["searchsorted"], |d, c| {
-        d.emit("SearchSorted", vec![Arg::Bool(c.flag(0))], c.inputs.clone(), c.outs.clone())
-    }),
+    (&["searchsorted"], search),
 ];
 
 impl Arg {
@@ -150,6 +148,16 @@ fn outer(d: &mut Draft, c: &Call, base: usize, updates: usize, indices: &[usize]
     let inputs: Vec<usize> = [base].iter().chain(indices).copied().chain([updates]).collect();
     let spec: Spec = (d.shape(base), c.dtype());
     d.labelled("Scatter", label, vec![Arg::Int(mode), list(&l.axes)], inputs, vec![spec])[0]
+}
+
+/// MLX searches one sequence; ours has several as the rows of a matrix.
+fn search(d: &mut Draft, c: &Call) -> Vec<usize> {
+    let sequence = match d.shape(c.inputs[0])[..] {
+        [_] => c.inputs[0],
+        [1, n] => d.reshape(c.inputs[0], &[n]),
+        _ => return super::own(d, c),
+    };
+    d.emit("SearchSorted", vec![Arg::Bool(c.flag(0))], vec![sequence, c.inputs[1]], c.outs.clone())
 }
 
 /// Parameters: the axis, and whether the values are added.
