@@ -120,6 +120,12 @@ const MAKERS: &[(&[&str], Maker)] = &[
     ),
 ];
 
+/// Names of the primitives that files can hold, besides the rows of the elementwise table.
+#[cfg(test)]
+pub fn names() -> impl Iterator<Item = &'static str> {
+    MAKERS.iter().flat_map(|(names, _)| names.iter().copied())
+}
+
 /// The outputs, unchecked: they may have other shapes than the stored ones.
 pub(super) fn made(c: &Stored) -> Result<Vec<Array>> {
     match MAKERS.iter().find(|(names, _)| names.contains(&c.name)) {

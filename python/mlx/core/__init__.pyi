@@ -13,9 +13,10 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from types import ModuleType, TracebackType
-from typing import Any, Protocol, Self, TypeAlias, final
+from typing import Any, Literal, Protocol, Self, TypeAlias, final, overload
 
 import numpy as np
+from mlx._array_api import ArrayNamespaceInfo as __array_namespace_info__
 from typing_extensions import Buffer
 
 from . import cuda as cuda
@@ -3489,6 +3490,10 @@ def export_function(file_or_callback: Any, fun: Callable[..., Any], *args: Any, 
     The function is run once on the example arguments, and the graph that it builds is stored with the arrays
     that it closes over. What happens in Python is not stored.
 
+    A callable instead of a path is called with one dict after the other. Their `type` is `inputs`,
+    `keyword_inputs`, `outputs` or `constants`, then `primitive` for each operation, with MLX's `name` for it, its
+    `arguments`, and `inputs` and `outputs` as tuples of a name, a shape and a dtype.
+
     Args:
         file_or_callback (str | Path | Callable): Where to write; a callable is called instead with a dict for
             each part of the description.
@@ -4417,7 +4422,8 @@ def linspace(start: float, stop: float, num: int | None = ..., endpoint: bool = 
     array([0, 0.25, 0.5, 0.75], dtype=float32)
     """
 
-def load(file: Any, /, format: Any = ..., return_metadata: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+@overload
+def load(file: Any, /, format: Literal["npy"], return_metadata: Literal[False] = ..., *, stream: _StreamOrDevice = ...) -> array:
     """Loads an array (npy) or a dict of arrays (npz, safetensors, gguf) from a file.
 
     Elements are read when they are needed; from a file object they are taken at once. float64 goes to the CPU
@@ -4442,6 +4448,14 @@ def load(file: Any, /, format: Any = ..., return_metadata: Any = ..., *, stream:
     >>> mx.load(f, format="npy")
     array([1, 2], dtype=int32)
     """
+@overload
+def load(file: Any, /, format: Literal["npz", "safetensors", "gguf"], return_metadata: Literal[False] = ..., *, stream: _StreamOrDevice = ...) -> dict[str, array]: ...
+@overload
+def load(file: Any, /, format: str | None, return_metadata: Literal[True], *, stream: _StreamOrDevice = ...) -> tuple[dict[str, array], dict[str, Any]]: ...
+@overload
+def load(file: Any, /, format: str | None = ..., *, return_metadata: Literal[True], stream: _StreamOrDevice = ...) -> tuple[dict[str, array], dict[str, Any]]: ...
+@overload
+def load(file: Any, /, format: str | None = ..., return_metadata: Literal[False] = ..., *, stream: _StreamOrDevice = ...) -> array | dict[str, array]: ...
 
 def log(a: _ArrayLike, /, *, stream: _StreamOrDevice = ...) -> array:
     """Natural logarithm of each element.

@@ -273,3 +273,31 @@ fn order(roots: &[Array], d: &Draft, notes: &std::collections::HashMap<u64, &Arc
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Primitives that MLX does not have, or that it cannot export itself.
+    const OWN: &[&str] = &[
+        "convolution_kernel_gradient",
+        "det",
+        "frames",
+        "gated_delta_update",
+        "mask_rank",
+        "overlap_add",
+        "quantize_dequantize",
+        "recurrence",
+        "slogdet",
+        "solve",
+    ];
+
+    #[test]
+    fn every_primitive_has_a_row_or_keeps_its_name() {
+        let all = crate::ops::restore::names().chain(crate::kernels::table::table().iter().map(|r| r.name));
+        for name in all {
+            let (described, own) = (row(name).is_some(), OWN.contains(&name));
+            assert!(described != own, "{name}: has a row: {described}, is listed: {own}");
+        }
+    }
+}
