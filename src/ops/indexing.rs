@@ -10,7 +10,7 @@ use super::composite;
 use super::elementwise::astype;
 use super::scatter::gather_transposed;
 use super::support::*;
-use super::view::{broadcast_along, flatten, reshape, slice};
+use super::view::{broadcast_along, broadcast_to, flatten, reshape, slice};
 use crate::bail;
 use crate::core::array::Inputs;
 use crate::core::layout::{broadcast_shapes, checked_size, normalize_axis, show};
@@ -375,22 +375,29 @@ pub(super) fn along(
 /// Elements along an axis, by indices of the same rank: `out[i, j] = a[i, indices[i, j]]` for the last axis of
 /// two. The other axes are broadcast. Without an axis `a` is flattened.
 pub fn take_along_axis(a: &Array, indices: &Array, axis: Option<i64>, s: Stream) -> Result<Array> {
+    if let Some(out) = composite::one("take_along", || vec![axis.into()], &[a, indices], s)? {
+        return Ok(out);
+    }
     let (a, indices, axis) = along("take_along_axis", a, indices, axis, s)?;
     refuse_f64("take_along_axis", std::slice::from_ref(&a), s)?;
     let (mut left, mut right): (Shape, Shape) = (a.shape().into(), indices.shape().into());
     (left[axis], right[axis]) = (1, 1);
     let mut shape = broadcast_shapes("broadcast_shapes", &left, &right)?;
     shape[axis] = indices.shape()[axis];
-    let kept = [a.ndim() - axis];
-    let (base, picked) = (a, indices);
-    let indices = broadcast_along(&picked, &shape, &[&base], &kept, s)?;
-    shape[axis] = base.shape()[axis];
-    let a = broadcast_along(&base, &shape, &[&picked], &kept, s)?;
+    let indices = broadcast_to(&indices, &shape, s)?;
+    shape[axis] = a.shape()[axis];
+    let a = broadcast_to(&a, &shape, s)?;
     if shape[axis] == 0 && indices.size() > 0 {
         bail!(Value, "[take_along_axis] Cannot do a non-empty take from an empty axis.");
     }
     checked_size("take_along_axis", indices.shape(), a.dtype().size())?;
     gather_form(&a, &[indices], Form::Along { axis }, s)
+}
+
+/// A stored [`take_along_axis`].
+pub(super) fn restore_along(c: &Stored) -> Result<Array> {
+    let [a, indices] = c.inputs()?;
+    take_along_axis(a, indices, c.maybe_int(0)?, c.stream)
 }
 
 /// Index arrays without axes, one for each of `axes`, from the starts of a slice.

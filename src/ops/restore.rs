@@ -73,6 +73,7 @@ const MAKERS: &[(&[&str], Maker)] = &[
     (&["unique"], Many(search::restore_unique)),
     (&["diff"], One(scan::restore_diff)),
     (&["index", "index_update"], One(subscript::restore)),
+    (&["take_along"], One(indexing::restore_along)),
     (&["slice_at"], One(indexing::restore_slice_at)),
     (&["put_along_axis", "scatter_add_axis", "slice_update_at"], One(scatter::restore_public)),
     (&["masked_scatter"], One(masked::restore_public)),
