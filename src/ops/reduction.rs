@@ -367,9 +367,19 @@ fn log_sum_exp(x: &Array, op: LogSumExp, s: Stream) -> Result<Array> {
 /// Over the last axis of a floating array the maximum, a constant to derivatives, and the logarithm of the sum of
 /// exponentials above it; both in place of the axis.
 pub(crate) fn logsumexp_parts(x: &Array, s: Stream) -> Result<(Array, Array)> {
+    if let Some(both) = super::composite::many("logsumexp_parts", Vec::new, &[x], s)?
+        && let [top, above] = &both[..]
+    {
+        return Ok((top.clone(), above.clone()));
+    }
     let both = log_sum_exp(x, LogSumExp { keepdims: false, parts: true }, s)?;
     let one = |i| view::squeeze(&nth(&both, i, s)?, Some(&[-1]), s);
     Ok((stop(&one(0)?), one(1)?))
+}
+
+/// The stored parts of a logsumexp.
+pub(super) fn restore_logsumexp_parts(c: &Stored) -> Result<Vec<Array>> {
+    logsumexp_parts(c.input_with_axes()?, c.stream).map(|(top, above)| vec![top, above])
 }
 
 /// A stored logsumexp.

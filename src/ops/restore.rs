@@ -74,6 +74,7 @@ const MAKERS: &[(&[&str], Maker)] = &[
     (&["diff"], One(scan::restore_diff)),
     (&["index", "index_update"], One(subscript::restore)),
     (&["take_along"], One(indexing::restore_along)),
+    (&["logsumexp_parts"], Many(reduction::restore_logsumexp_parts)),
     (&["slice_at"], One(indexing::restore_slice_at)),
     (&["put_along_axis", "scatter_add_axis", "slice_update_at"], One(scatter::restore_public)),
     (&["masked_scatter"], One(masked::restore_public)),
