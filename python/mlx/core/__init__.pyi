@@ -382,45 +382,15 @@ class _PrintOptionsContext:
     def __exit__(self, /, exc_type: type[BaseException] | None = ..., exc_value: BaseException | None = ..., traceback: TracebackType | None = ...) -> None: ...
 
 @final
-class _checkpointed_func:
-    """The function that `checkpoint` returns."""
-    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
-    def __getattribute__(self, name: Any, /) -> array: ...
-    @property
-    def __wrapped__(self) -> Callable[..., Any]:
-        """The function that is computed anew."""
-
-@final
-class _compiled_func:
-    """The function that `compile` returns."""
-    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
-    def __getattribute__(self, name: Any, /) -> array: ...
-    @property
-    def __wrapped__(self) -> Callable[..., Any]:
-        """The function that is compiled."""
-
-@final
 class _gc_func:
-    """The function that `grad` and `value_and_grad` return."""
+    """A transformed function. Its attributes are those of the function inside."""
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def __getattribute__(self, name: Any, /) -> array: ...
-    @property
-    def __wrapped__(self) -> Callable[..., Any]:
-        """The function whose gradient this is."""
 
 @final
 class _imported_func:
     """A function from a file."""
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
-
-@final
-class _vmap_func:
-    """The function that `vmap` returns."""
-    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
-    def __getattribute__(self, name: Any, /) -> array: ...
-    @property
-    def __wrapped__(self) -> Callable[..., Any]:
-        """The function that is mapped."""
 
 @final
 class array:
@@ -1948,8 +1918,10 @@ def async_eval(*args: Any) -> None:
         None
 
     Raises:
-        RuntimeError: if an operation fails that runs at once; later failures are raised where a result is
-            read.
+        ValueError: inside a transformed function.
+
+    What goes wrong later is raised once by the next `synchronize` or `eval` on that stream, and whenever a
+    result that failed is read.
 
     >>> x = mx.ones(2) + 1
     >>> mx.async_eval(x)
@@ -2447,8 +2419,10 @@ def compile(fun: Callable[..., Any], inputs: Any = ..., outputs: Any = ..., shap
         Callable: Takes the arguments of `fun` and returns what it returns.
 
     Raises:
-        ValueError: when called, if an argument is something else, or `fun` asks for the values of arrays. With
-            `shapeless` also where `fun` draws random numbers or calls `eye`, whose shapes are numbers.
+        ValueError: when called, if an argument is something else, `fun` asks for the values of arrays, or an
+            array that is an argument is also reached in another way, such as through a closure, while `fun`
+            is recorded. With `shapeless` also where `fun` draws random numbers or calls `eye`, whose shapes
+            are numbers.
 
     >>> f = mx.compile(lambda x: mx.exp(-x) + 1)
     >>> f(mx.array([0.0, 0.0]))
@@ -3928,7 +3902,8 @@ def grad(fun: Callable[..., Any], argnums: int | Sequence[int] | None = ..., arg
     """A function that returns the gradient of another one.
 
     `fun` returns a scalar array. Its arguments may be trees (dict, list, tuple) of arrays, whose gradient has
-    the same form. Gradients of gradients nest to any order.
+    the same form. It gets the dicts, lists and modules themselves, with other arrays in the places of theirs
+    until it returns: what it writes there stays. Gradients of gradients nest to any order.
 
     Args:
         fun (Callable): The function to differentiate.
@@ -6432,7 +6407,8 @@ def synchronize(stream: _StreamOrDevice = ...) -> None:
         None
 
     Raises:
-        RuntimeError: if work of the stream failed.
+        RuntimeError: if work of the stream failed and nobody was told of it yet. The error comes once, here or
+            at the next `eval` on the stream, and again whenever an array that failed is read.
 
     >>> mx.synchronize(mx.cpu)
     """
@@ -6945,8 +6921,9 @@ def vmap(fun: Callable[..., Any], in_axes: Any = ..., out_axes: Any = ...) -> ar
     Args:
         fun (Callable): A function of trees of arrays that returns an array or a tree of arrays.
         in_axes (int | tree, optional): Axis along which each argument is taken apart: one integer for all, or
-            a tree of the form of the arguments (or of their upper part) with integers, and None for what
-            every element shares. Default: 0.
+            a tuple with an entry for each argument (for a single one, its entry alone will do). An entry is
+            an integer, None for what every element shares, or a tree of entries: a list stands for lists, a
+            tuple for tuples, a dict for dicts. Default: 0.
         out_axes (int | tree, optional): Axis along which each result is stacked, in the same way. Default: 0.
 
     Returns:
@@ -6955,6 +6932,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = ..., out_axes: Any = ...) -> ar
     Raises:
         ValueError: when called, if the lengths of the axes differ or a tree does not fit.
         IndexError: when called, if an axis is out of range.
+        TypeError: for None in place of a whole tree.
 
     >>> mx.vmap(lambda x, y: x * y, in_axes=(0, None))(mx.array([1, 2]), mx.array(3))
     array([3, 6], dtype=int32)
