@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn what_follows_is_found_through_long_graphs() {
         let s = new_stream(Device::CPU);
-        let over = |inputs: Vec<Array>| Array::lazy(&[4i64][..], Dtype::F32, Id, inputs, s);
+        let over = |inputs: Vec<Array>| Array::lazy(&[4i64][..], Dtype::F32, Id, inputs, s).unwrap();
         let lengths = Lengths::vary(true);
         let constant = over(vec![]);
         let mut a = Array::placeholder(&[4i64][..], Dtype::F32);
