@@ -68,7 +68,7 @@ void write(uint64_t q, uint i, float x[V]) {
 float below(float x, float m) {
 #ifdef LSE
     float d = x - (isinf(m) ? 0.0 : m);
-    return d > 0.0 ? 0.0 : d;
+    return is_nan(d) ? d : min(d, 0.0);
 #else
     return x - m;
 #endif

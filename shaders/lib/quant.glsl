@@ -56,7 +56,8 @@ float code(uvec2 pack, uint e) {
 // A value of the matrix rounded as dequantisation stores it.
 float as_stored(float x) {
 #if DTYPE == 1
-    return unpackHalf2x16(packHalf2x16(vec2(x, 0.0))).x;
+    // Through integers: drivers leave out a conversion there and back, or do not round it to even.
+    return half_bits_to_float(float_to_half_bits(x));
 #elif DTYPE == 2
     uint u = floatBitsToUint(x);
     return uintBitsToFloat((u + 0x7fffu + ((u >> 16) & 1u)) & 0xffff0000u);
