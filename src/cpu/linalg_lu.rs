@@ -70,7 +70,10 @@ impl<T: Real> Lu<T> {
             (k + 1..m).for_each(|i| a[(i, k)] = a[(i, k)] / pivot);
             for j in k + 1..n {
                 let top = a[(k, j)];
-                (k + 1..m).for_each(|i| a[(i, j)] = a[(i, j)] - a[(i, k)] * top);
+                (k + 1..m).for_each(|i| {
+                    let less = a[(i, k)] * top;
+                    a[(i, j)] -= less;
+                });
             }
         }
         let mut inverse = vec![0u32; m];
