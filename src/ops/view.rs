@@ -16,6 +16,7 @@ use crate::core::layout::{
     broadcast_shapes, broadcast_strides, checked_size, normalize_axis, row_major, show, size_of,
 };
 use crate::core::lengths_vary;
+use crate::core::notes::note;
 use crate::core::primitive::cannot_follow;
 use crate::core::{
     Array, Batched, Derivatives, Dtype, Error, Jvp, Layout, Param, Primitive, Result, Shape, Stored, Stream,
@@ -824,16 +825,17 @@ pub fn copy(a: &Array, s: Stream) -> Result<Array> {
 
 /// At least `n` axes: 1 -> (1, n) for two, (1, n, 1) for three, as NumPy places them.
 pub fn at_least_nd(a: &Array, n: usize, s: Stream) -> Result<Array> {
-    let d = a.shape();
-    match (n, d.len()) {
-        (1, 0) => reshape(a, &[1], s),
-        (2, 0) => reshape(a, &[1, 1], s),
-        (2, 1) => expand_dims(a, &[0], s),
-        (3, 0) => reshape(a, &[1, 1, 1], s),
-        (3, 1) => expand_dims(a, &[0, 2], s),
-        (3, 2) => expand_dims(a, &[2], s),
-        _ => Ok(a.clone()),
-    }
+    let out = match (n, a.ndim()) {
+        (1, 0) => reshape(a, &[1], s)?,
+        (2, 0) => reshape(a, &[1, 1], s)?,
+        (2, 1) => expand_dims(a, &[0], s)?,
+        (3, 0) => reshape(a, &[1, 1, 1], s)?,
+        (3, 1) => expand_dims(a, &[0, 2], s)?,
+        (3, 2) => expand_dims(a, &[2], s)?,
+        _ => a.clone(),
+    };
+    note(std::slice::from_ref(&out), || ("reshape", params!["shape", out.shape()], vec![a.clone()]));
+    Ok(out)
 }
 
 /// The same values, through which no derivative flows.
