@@ -4,8 +4,9 @@
 python tools/stubs.py           write python/mlx/core/*.pyi
 python tools/stubs.py --check   exit 1 when the files differ from what would be written
 
-The native functions carry no annotations, so types follow from the names of parameters; exceptions
-are listed in the tables below. The module must be importable (`maturin develop` or a wheel).
+The native functions carry no annotations, so types follow from the names of parameters, by the
+tables below, and else from what the documentation tells. The module must be importable
+(`maturin develop` or a wheel).
 Held against the module by `stubtest mlx.core --allowlist tools/stubtest.txt`.
 """
 
@@ -411,7 +412,34 @@ def lookup(table, where, name):
     return None
 
 
-def annotation(where, p):
+# Names in documentation that are types of the stubs as well.
+TOLD = set("array bool int float complex str bytes None list tuple dict object Sequence".split())
+
+
+def told(text):
+    """A type as documentation tells it, or None where it is no type."""
+    text = text.removesuffix(", optional")
+    words = set(re.findall(r"\w+", text))
+    return text if words and words <= TOLD and not re.search(r"[^\w\[\], .|]", text) else None
+
+
+def told_result(obj):
+    """Any for one of several types, which callers would have to tell apart at every call."""
+    found = re.search(r"^Returns:\n {4}([^:\n]+)(?::|$)", inspect.getdoc(obj) or "", re.M)
+    kind = told(found[1]) if found else None
+    return "Any" if kind and "|" in kind else kind
+
+
+def told_parameter(obj, p):
+    """Only of builtin types: what an array may be is told more strictly than it is taken."""
+    found = re.search(rf"^ {{4}}{p.name} \((.+?)\): ", inspect.getdoc(obj) or "", re.M)
+    kind = told(found[1]) if found else None
+    if kind is None or "array" in kind:
+        return None
+    return f"{kind} | None" if p.default is None and "None" not in kind else kind
+
+
+def annotation(where, p, obj=None):
     function = where.split(".")[-1]
     kind = lookup(PARAMETERS, where, p.name)
     if p.name == "axis" and function in MANY_AXES:
@@ -424,10 +452,10 @@ def annotation(where, p):
         kind = "Sequence[int]"
     elif p.name in ("a", "b") and kind == "array" and function in ELEMENTWISE:
         kind = "_ArrayLike"
-    return kind or "Any"
+    return kind or (obj and told_parameter(obj, p)) or "Any"
 
 
-def parameters(where, signature):
+def parameters(where, signature, obj=None):
     out, stars, positional = [], False, False
     for p in signature.parameters.values():
         name = p.name
@@ -445,7 +473,7 @@ def parameters(where, signature):
         if p.name == "self":
             out.append("self")
             continue
-        text = f"{name}: {annotation(where, p)}"
+        text = f"{name}: {annotation(where, p, obj)}"
         out.append(text if p.default is p.empty else f"{text} = ...")
     if positional:
         out.append("/")
@@ -468,9 +496,9 @@ def function(where, name, obj, indent="", result=None):
             f"@overload\ndef {name}({other}) -> {kind}: ...\n" for other, kind in others
         )
         return f"@overload\ndef {name}({args}) -> {result}:\n{doc(obj, '    ')}\n{forms}"
-    result = result or lookup(RESULT, where, name) or "array"
+    result = result or lookup(RESULT, where, name) or told_result(obj) or "array"
     try:
-        args = parameters(full, inspect.signature(obj))
+        args = parameters(full, inspect.signature(obj), obj)
     except (TypeError, ValueError):
         args = "self, *args: Any, **kwargs: Any" if indent else "*args: Any, **kwargs: Any"
     head = f"{indent}def {name}({args}) -> {result}:"

@@ -288,7 +288,7 @@ class FunctionExporter:
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def __enter__(self, /) -> None: ...
     def __exit__(self, /, exc_type: type[BaseException] | None = ..., exc_value: BaseException | None = ..., traceback: TracebackType | None = ...) -> None: ...
-    def close(self, /) -> array:
+    def close(self, /) -> None:
         """Writes the file; calls after that raise ValueError.
 
         Returns:
@@ -622,7 +622,7 @@ class array:
         >>> mx.array_equal(a.cos(), mx.cos(a))
         array(True, dtype=bool)
         """
-    def cummax(self, /, axis: int | None = ..., *, reverse: Any = ..., inclusive: Any = ..., stream: _StreamOrDevice = ...) -> array:
+    def cummax(self, /, axis: int | None = ..., *, reverse: bool = ..., inclusive: bool = ..., stream: _StreamOrDevice = ...) -> array:
         """Running maximum along an axis or over the flattened array.
 
         Args:
@@ -640,7 +640,7 @@ class array:
         >>> mx.array_equal(a.cummax(), mx.cummax(a))
         array(True, dtype=bool)
         """
-    def cummin(self, /, axis: int | None = ..., *, reverse: Any = ..., inclusive: Any = ..., stream: _StreamOrDevice = ...) -> array:
+    def cummin(self, /, axis: int | None = ..., *, reverse: bool = ..., inclusive: bool = ..., stream: _StreamOrDevice = ...) -> array:
         """Running minimum along an axis or over the flattened array.
 
         Args:
@@ -658,7 +658,7 @@ class array:
         >>> mx.array_equal(a.cummin(), mx.cummin(a))
         array(True, dtype=bool)
         """
-    def cumprod(self, /, axis: int | None = ..., *, reverse: Any = ..., inclusive: Any = ..., stream: _StreamOrDevice = ...) -> array:
+    def cumprod(self, /, axis: int | None = ..., *, reverse: bool = ..., inclusive: bool = ..., stream: _StreamOrDevice = ...) -> array:
         """Running product along an axis or over the flattened array.
 
         Args:
@@ -676,7 +676,7 @@ class array:
         >>> mx.array_equal(a.cumprod(), mx.cumprod(a))
         array(True, dtype=bool)
         """
-    def cumsum(self, /, axis: int | None = ..., *, reverse: Any = ..., inclusive: Any = ..., stream: _StreamOrDevice = ...) -> array:
+    def cumsum(self, /, axis: int | None = ..., *, reverse: bool = ..., inclusive: bool = ..., stream: _StreamOrDevice = ...) -> array:
         """Running sum along an axis or over the flattened array.
 
         Args:
@@ -829,7 +829,7 @@ class array:
         >>> mx.array_equal(a.log2(), mx.log2(a))
         array(True, dtype=bool)
         """
-    def logcumsumexp(self, /, axis: int | None = ..., *, reverse: Any = ..., inclusive: Any = ..., stream: _StreamOrDevice = ...) -> array:
+    def logcumsumexp(self, /, axis: int | None = ..., *, reverse: bool = ..., inclusive: bool = ..., stream: _StreamOrDevice = ...) -> array:
         """Running logarithm of the sum of exponentials along an axis or over the flattened array.
 
         Args:
@@ -1732,7 +1732,7 @@ def argmin(a: array, /, axis: int | None = ..., keepdims: bool = ..., *, stream:
     array([1, 0], dtype=uint32)
     """
 
-def argpartition(a: array, /, kth: Any, axis: int | None = ..., *, stream: _StreamOrDevice = ...) -> array:
+def argpartition(a: array, /, kth: int, axis: int | None = ..., *, stream: _StreamOrDevice = ...) -> array:
     """Indices that rearrange the elements as `partition` does.
 
     Element number `kth` of the rearranged array is where sorting would put it, with none greater before it
@@ -2043,7 +2043,7 @@ def atleast_3d(*arys: array, stream: _StreamOrDevice = ...) -> array | list[arra
     (1, 2, 1)
     """
 
-def bartlett(M: Any, *, stream: _StreamOrDevice = ...) -> array:
+def bartlett(M: int, *, stream: _StreamOrDevice = ...) -> array:
     """Bartlett window: a triangle that is zero at both ends.
 
     Point n is `1 - abs(2 * n / (M - 1) - 1)`. One point alone is 1.
@@ -2189,7 +2189,7 @@ def bitwise_xor(a: _ArrayLike, b: _ArrayLike, stream: _StreamOrDevice = ...) -> 
     array([5], dtype=int32)
     """
 
-def blackman(M: Any, *, stream: _StreamOrDevice = ...) -> array:
+def blackman(M: int, *, stream: _StreamOrDevice = ...) -> array:
     """Blackman window: three cosine terms, zero at both ends, with very low side lobes.
 
     Point n is `0.42 - 0.5 * cos(2 * pi * n / (M - 1)) + 0.08 * cos(4 * pi * n / (M - 1))`. One point
@@ -2205,7 +2205,7 @@ def blackman(M: Any, *, stream: _StreamOrDevice = ...) -> array:
     array([0, 1, 0], dtype=float32)
     """
 
-def block_masked_mm(a: _ArrayLike, b: _ArrayLike, /, block_size: Any = ..., mask_out: Any = ..., mask_lhs: Any = ..., mask_rhs: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+def block_masked_mm(a: _ArrayLike, b: _ArrayLike, /, block_size: int = ..., mask_out: Any = ..., mask_lhs: Any = ..., mask_rhs: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
     """Matrix product of operands that are masked block by block, and whose product is masked likewise.
 
     A mask has one element for each block of `block_size` by `block_size` elements, those at the edges cut
@@ -2397,7 +2397,7 @@ def clip(a: array, /, a_min: _ArrayLike | None, a_max: _ArrayLike | None, *, str
     array([2, 5, 6], dtype=int32)
     """
 
-def compile(fun: Callable[..., Any], inputs: Any = ..., outputs: Any = ..., shapeless: bool = ...) -> Callable[..., Any]:
+def compile(fun: Callable[..., Any], inputs: list | dict | None = ..., outputs: list | dict | None = ..., shapeless: bool = ...) -> Callable[..., Any]:
     """A function that computes what another one does, from a recording of it.
 
     The first call for each form of the arguments (tree, shapes, dtypes, constants) runs `fun` and records the
@@ -2527,7 +2527,7 @@ def contiguous(a: array, /, allow_col_major: bool = ..., *, stream: _StreamOrDev
     (3, 2)
     """
 
-def conv1d(input: Any, weight: array | None, /, stride: Any = ..., padding: Any = ..., dilation: Any = ..., groups: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+def conv1d(input: Any, weight: array | None, /, stride: int = ..., padding: int = ..., dilation: int = ..., groups: int = ..., *, stream: _StreamOrDevice = ...) -> array:
     """Convolution over one spatial axis, with zeros around the input.
 
     As in all of deep learning the kernel is not mirrored (a cross-correlation). The result has `O = (L + 2 *
@@ -2553,7 +2553,7 @@ def conv1d(input: Any, weight: array | None, /, stride: Any = ..., padding: Any 
             [42]]], dtype=float32)
     """
 
-def conv2d(input: Any, weight: array | None, /, stride: Any = ..., padding: Any = ..., dilation: Any = ..., groups: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+def conv2d(input: Any, weight: array | None, /, stride: int | Sequence[int] = ..., padding: int | Sequence[int] = ..., dilation: int | Sequence[int] = ..., groups: int = ..., *, stream: _StreamOrDevice = ...) -> array:
     """Convolution over two spatial axes, with zeros around the input.
 
     As in all of deep learning the kernel is not mirrored (a cross-correlation). Lengths of the result follow
@@ -2581,7 +2581,7 @@ def conv2d(input: Any, weight: array | None, /, stride: Any = ..., padding: Any 
     (1, 2, 2, 2)
     """
 
-def conv3d(input: Any, weight: array | None, /, stride: Any = ..., padding: Any = ..., dilation: Any = ..., groups: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+def conv3d(input: Any, weight: array | None, /, stride: int | Sequence[int] = ..., padding: int | Sequence[int] = ..., dilation: int | Sequence[int] = ..., groups: int = ..., *, stream: _StreamOrDevice = ...) -> array:
     """Convolution over three spatial axes, with zeros around the input.
 
     As in all of deep learning the kernel is not mirrored (a cross-correlation). Lengths of the result follow
@@ -2609,7 +2609,7 @@ def conv3d(input: Any, weight: array | None, /, stride: Any = ..., padding: Any 
     (1, 2, 2, 2, 2)
     """
 
-def conv_general(input: Any, weight: array | None, /, stride: Any = ..., padding: Any = ..., kernel_dilation: Any = ..., input_dilation: Any = ..., groups: Any = ..., flip: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+def conv_general(input: Any, weight: array | None, /, stride: int | Sequence[int] = ..., padding: int | Sequence[int] | tuple[Sequence[int], Sequence[int]] = ..., kernel_dilation: int | Sequence[int] = ..., input_dilation: int | Sequence[int] = ..., groups: int = ..., flip: bool = ..., *, stream: _StreamOrDevice = ...) -> array:
     """Convolution over one to three spatial axes with every option.
 
     The others are cases of it: a transposed convolution has an `input_dilation` and a mirrored kernel.
@@ -2640,7 +2640,7 @@ def conv_general(input: Any, weight: array | None, /, stride: Any = ..., padding
     (1, 9, 1)
     """
 
-def conv_transpose1d(input: Any, weight: array | None, /, stride: Any = ..., padding: Any = ..., dilation: Any = ..., output_padding: Any = ..., groups: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+def conv_transpose1d(input: Any, weight: array | None, /, stride: int = ..., padding: int = ..., dilation: int = ..., output_padding: int = ..., groups: int = ..., *, stream: _StreamOrDevice = ...) -> array:
     """Transposed convolution over one spatial axis: what the gradient of `conv1d` is to its input.
 
     The result has `O = (L - 1) * stride - 2 * padding + dilation * (K - 1) + output_padding + 1` positions.
@@ -2665,7 +2665,7 @@ def conv_transpose1d(input: Any, weight: array | None, /, stride: Any = ..., pad
     (1, 6, 1)
     """
 
-def conv_transpose2d(input: Any, weight: array | None, /, stride: Any = ..., padding: Any = ..., dilation: Any = ..., output_padding: Any = ..., groups: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+def conv_transpose2d(input: Any, weight: array | None, /, stride: int | Sequence[int] = ..., padding: int | Sequence[int] = ..., dilation: int | Sequence[int] = ..., output_padding: int | Sequence[int] = ..., groups: int = ..., *, stream: _StreamOrDevice = ...) -> array:
     """Transposed convolution over two spatial axes: what the gradient of `conv2d` is to its input.
 
     Lengths of the result follow as for `conv_transpose1d`, axis by axis.
@@ -2694,7 +2694,7 @@ def conv_transpose2d(input: Any, weight: array | None, /, stride: Any = ..., pad
     (1, 6, 6, 1)
     """
 
-def conv_transpose3d(input: Any, weight: array | None, /, stride: Any = ..., padding: Any = ..., dilation: Any = ..., output_padding: Any = ..., groups: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+def conv_transpose3d(input: Any, weight: array | None, /, stride: int | Sequence[int] = ..., padding: int | Sequence[int] = ..., dilation: int | Sequence[int] = ..., output_padding: int | Sequence[int] = ..., groups: int = ..., *, stream: _StreamOrDevice = ...) -> array:
     """Transposed convolution over three spatial axes: what the gradient of `conv3d` is to its input.
 
     Lengths of the result follow as for `conv_transpose1d`, axis by axis.
@@ -2810,7 +2810,7 @@ def count_nonzero(a: array, /, *, axis: int | None = ..., keepdims: bool = ..., 
     array([2, 1], dtype=int32)
     """
 
-def cummax(a: array, /, axis: int | None = ..., *, reverse: Any = ..., inclusive: Any = ..., stream: _StreamOrDevice = ...) -> array:
+def cummax(a: array, /, axis: int | None = ..., *, reverse: bool = ..., inclusive: bool = ..., stream: _StreamOrDevice = ...) -> array:
     """Running maximum along an axis or over the flattened array.
 
     Element i of the result is the largest of the elements up to i. NaN stays from where it appears. The
@@ -2834,7 +2834,7 @@ def cummax(a: array, /, axis: int | None = ..., *, reverse: Any = ..., inclusive
     array([1, 3, 3], dtype=int32)
     """
 
-def cummin(a: array, /, axis: int | None = ..., *, reverse: Any = ..., inclusive: Any = ..., stream: _StreamOrDevice = ...) -> array:
+def cummin(a: array, /, axis: int | None = ..., *, reverse: bool = ..., inclusive: bool = ..., stream: _StreamOrDevice = ...) -> array:
     """Running minimum along an axis or over the flattened array.
 
     Element i of the result is the smallest of the elements up to i. NaN stays from where it appears. The
@@ -2858,7 +2858,7 @@ def cummin(a: array, /, axis: int | None = ..., *, reverse: Any = ..., inclusive
     array([3, 1, 1], dtype=int32)
     """
 
-def cumprod(a: array, /, axis: int | None = ..., *, reverse: Any = ..., inclusive: Any = ..., dtype: Dtype | None = ..., stream: _StreamOrDevice = ...) -> array:
+def cumprod(a: array, /, axis: int | None = ..., *, reverse: bool = ..., inclusive: bool = ..., dtype: Dtype | None = ..., stream: _StreamOrDevice = ...) -> array:
     """Running product along an axis or over the flattened array.
 
     Element i of the result is the product of the elements up to i. Integers wrap around in their own
@@ -2886,7 +2886,7 @@ def cumprod(a: array, /, axis: int | None = ..., *, reverse: Any = ..., inclusiv
     array([24, 12, 4], dtype=int32)
     """
 
-def cumsum(a: array, /, axis: int | None = ..., *, reverse: Any = ..., inclusive: Any = ..., dtype: Dtype | None = ..., stream: _StreamOrDevice = ...) -> array:
+def cumsum(a: array, /, axis: int | None = ..., *, reverse: bool = ..., inclusive: bool = ..., dtype: Dtype | None = ..., stream: _StreamOrDevice = ...) -> array:
     """Running sum along an axis or over the flattened array.
 
     Element i of the result is the sum of the elements up to i. bool is summed as int32; integers wrap
@@ -2913,7 +2913,7 @@ def cumsum(a: array, /, axis: int | None = ..., *, reverse: Any = ..., inclusive
     array([5, 3, 0], dtype=int32)
     """
 
-def cumulative_prod(a: array, /, axis: int | None = ..., *, reverse: Any = ..., inclusive: Any = ..., dtype: Dtype | None = ..., stream: _StreamOrDevice = ...) -> array:
+def cumulative_prod(a: array, /, axis: int | None = ..., *, reverse: bool = ..., inclusive: bool = ..., dtype: Dtype | None = ..., stream: _StreamOrDevice = ...) -> array:
     """Running product along an axis or over the flattened array: the array API's name of `cumprod`.
 
     Element i of the result is the product of the elements up to i. Integers wrap around in their own
@@ -2939,7 +2939,7 @@ def cumulative_prod(a: array, /, axis: int | None = ..., *, reverse: Any = ..., 
     array([2, 6, 24], dtype=int32)
     """
 
-def cumulative_sum(a: array, /, axis: int | None = ..., *, reverse: Any = ..., inclusive: Any = ..., dtype: Dtype | None = ..., stream: _StreamOrDevice = ...) -> array:
+def cumulative_sum(a: array, /, axis: int | None = ..., *, reverse: bool = ..., inclusive: bool = ..., dtype: Dtype | None = ..., stream: _StreamOrDevice = ...) -> array:
     """Running sum along an axis or over the flattened array: the array API's name of `cumsum`.
 
     Element i of the result is the sum of the elements up to i. bool is summed as int32; integers wrap
@@ -3013,7 +3013,7 @@ def degrees(a: _ArrayLike, /, *, stream: _StreamOrDevice = ...) -> array:
     array([0], dtype=float32)
     """
 
-def depends(inputs: Any, dependencies: Any) -> array:
+def depends(inputs: Any, dependencies: Any) -> Any:
     """Arrays unchanged, but computed only after others.
 
     For side effects that must come first, such as a `send` before a `recv`. No data is copied. Gradients pass
@@ -3033,7 +3033,7 @@ def depends(inputs: Any, dependencies: Any) -> array:
     array([1, 2], dtype=int32)
     """
 
-def dequantize(w: array, /, scales: array | None, biases: array | None = ..., group_size: int | None = ..., bits: Any = ..., mode: str = ..., global_scale: array | None = ..., dtype: Dtype | None = ..., *, stream: _StreamOrDevice = ...) -> array:
+def dequantize(w: array, /, scales: array | None, biases: array | None = ..., group_size: int | None = ..., bits: int | None = ..., mode: str = ..., global_scale: array | None = ..., dtype: Dtype | None = ..., *, stream: _StreamOrDevice = ...) -> array:
     """Elements of matrices that `quantize` made codes of.
 
     Group size, bits and mode are those of `quantize`.
@@ -3160,7 +3160,7 @@ def diff(a: array, /, n: int = ..., axis: int | None = ..., *, stream: _StreamOr
     array([2], dtype=int32)
     """
 
-def disable_compile() -> array:
+def disable_compile() -> None:
     """From now on compiled functions call what they were made from, for finding faults.
 
     The environment variable MLX_DISABLE_COMPILE does the same from the start; `enable_compile` undoes both.
@@ -3216,7 +3216,7 @@ def divmod(a: _ArrayLike, b: _ArrayLike, stream: _StreamOrDevice = ...) -> list[
     [array([2, -3], dtype=int32), array([1, 2], dtype=int32)]
     """
 
-def einsum(subscripts: Any, *operands: Any, stream: _StreamOrDevice = ...) -> array:
+def einsum(subscripts: str, *operands: Any, stream: _StreamOrDevice = ...) -> array:
     """Einstein summation: products of arrays summed over axes that are named by letters.
 
     `'ij,jk->ik'` is the product of two matrices. Without `->` the result has the letters that appear once, in
@@ -3240,7 +3240,7 @@ def einsum(subscripts: Any, *operands: Any, stream: _StreamOrDevice = ...) -> ar
     array(5, dtype=float32)
     """
 
-def einsum_path(subscripts: Any, *operands: Any) -> array:
+def einsum_path(subscripts: str, *operands: Any) -> tuple[list[tuple[int, ...]], str]:
     """The order in which `einsum` contracts its operands.
 
     In each step the operands at some positions are taken out and their contraction is appended. The order is
@@ -3296,7 +3296,7 @@ def empty_like(a: array, /, dtype: Dtype | None = ..., *, stream: _StreamOrDevic
     (2,)
     """
 
-def enable_compile() -> array:
+def enable_compile() -> None:
     """From now on compiled functions use their recordings again: undoes `disable_compile`.
 
     It also wins over the environment variable MLX_DISABLE_COMPILE.
@@ -3759,7 +3759,7 @@ def gather_mm(a: _ArrayLike, b: _ArrayLike, /, lhs_indices: Any = ..., rhs_indic
     [[[4.0]], [[2.0]], [[4.0]]]
     """
 
-def gather_qmm(x: array, w: array, /, scales: array | None, biases: array | None = ..., lhs_indices: Any = ..., rhs_indices: Any = ..., transpose: Any = ..., group_size: int | None = ..., bits: Any = ..., mode: str = ..., global_scale: array | None = ..., *, sorted_indices: bool = ..., stream: _StreamOrDevice = ...) -> array:
+def gather_qmm(x: array, w: array, /, scales: array | None, biases: array | None = ..., lhs_indices: Any = ..., rhs_indices: Any = ..., transpose: bool = ..., group_size: int | None = ..., bits: int | None = ..., mode: str = ..., global_scale: array | None = ..., *, sorted_indices: bool = ..., stream: _StreamOrDevice = ...) -> array:
     """Products of matrices with quantised matrices, both picked by index: `quantized_matmul` with the indices of
     `gather_mm`.
 
@@ -3791,7 +3791,7 @@ def gather_qmm(x: array, w: array, /, scales: array | None, biases: array | None
     (2, 3, 2)
     """
 
-def gather_qqmm(x: array, w: array, /, scales: array | None = ..., lhs_indices: Any = ..., rhs_indices: Any = ..., group_size: int | None = ..., bits: Any = ..., mode: str = ..., global_scale_x: Any = ..., global_scale_w: Any = ..., *, sorted_indices: bool = ..., stream: _StreamOrDevice = ...) -> array:
+def gather_qqmm(x: array, w: array, /, scales: array | None = ..., lhs_indices: Any = ..., rhs_indices: Any = ..., group_size: int | None = ..., bits: int | None = ..., mode: str = ..., global_scale_x: Any = ..., global_scale_w: Any = ..., *, sorted_indices: bool = ..., stream: _StreamOrDevice = ...) -> array:
     """Products of matrices that are both rounded to a floating format, picked by index: `qqmm` with the indices
     of `gather_mm`.
 
@@ -3832,7 +3832,7 @@ def get_active_memory() -> int:
     True
     """
 
-def get_array_buffer_size(*args: Any) -> array:
+def get_array_buffer_size(*args: Any) -> int:
     """Bytes reserved for arrays.
 
     It is at least the sum of their `nbytes`. Memory that arrays share, such as that of views, is counted
@@ -3989,7 +3989,7 @@ def hadamard_transform(a: array, scale: _ArrayLike | None = ..., stream: _Stream
     array([3, -1], dtype=float32)
     """
 
-def hamming(M: Any, *, stream: _StreamOrDevice = ...) -> array:
+def hamming(M: int, *, stream: _StreamOrDevice = ...) -> array:
     """Hamming window: a raised cosine, 0.08 at both ends, with a low first side lobe.
 
     Point n is `0.54 - 0.46 * cos(2 * pi * n / (M - 1))`. One point alone is 1.
@@ -4004,7 +4004,7 @@ def hamming(M: Any, *, stream: _StreamOrDevice = ...) -> array:
     array([0.08, 1, 0.08], dtype=float32)
     """
 
-def hanning(M: Any, *, stream: _StreamOrDevice = ...) -> array:
+def hanning(M: int, *, stream: _StreamOrDevice = ...) -> array:
     """Hann window: a raised cosine, zero at both ends.
 
     Point n is `0.5 - 0.5 * cos(2 * pi * n / (M - 1))`. One point alone is 1. See `mlx.core.fft.stft`,
@@ -4059,7 +4059,7 @@ def imag(a: _ArrayLike, /, *, stream: _StreamOrDevice = ...) -> array:
     array([2], dtype=float32)
     """
 
-def import_function(file: Any, return_metadata: Any = ...) -> Callable[..., Any]:
+def import_function(file: Any, return_metadata: bool = ...) -> Callable[..., Any]:
     """The function that `export_function` or an exporter wrote to a file.
 
     It takes arrays by position and by name as it was exported, or a sequence and a dict of them, and returns
@@ -4542,7 +4542,7 @@ def logaddexp(a: _ArrayLike, b: _ArrayLike, /, *, stream: _StreamOrDevice = ...)
     array([0.693147], dtype=float32)
     """
 
-def logcumsumexp(a: array, /, axis: int | None = ..., *, reverse: Any = ..., inclusive: Any = ..., stream: _StreamOrDevice = ...) -> array:
+def logcumsumexp(a: array, /, axis: int | None = ..., *, reverse: bool = ..., inclusive: bool = ..., stream: _StreamOrDevice = ...) -> array:
     """Running `log(sum(exp(a)))` along an axis or over the flattened array.
 
     Element i of the result is the logarithm of the sum of the exponentials up to i, computed without
@@ -4693,7 +4693,7 @@ def matmul(a: array, b: array, /, *, stream: _StreamOrDevice = ...) -> array:
            [3, 3]], dtype=float32)
     """
 
-def matrix_norm(a: array, /, ord: Any = ..., axis: int | None = ..., keepdims: bool = ..., *, stream: _StreamOrDevice = ...) -> array:
+def matrix_norm(a: array, /, ord: int | float | str | None = ..., axis: int | None = ..., keepdims: bool = ..., *, stream: _StreamOrDevice = ...) -> array:
     """Norms of vectors or matrices.
 
     Over one axis it is the norm of vectors, over two that of matrices; without axes it is that of the whole
@@ -4837,7 +4837,7 @@ def median(a: array, /, axis: int | None = ..., keepdims: bool = ..., *, stream:
     array([2, 6], dtype=float32)
     """
 
-def meshgrid(*arrays: Sequence[array], sparse: Any = ..., indexing: Any = ..., stream: _StreamOrDevice = ...) -> array:
+def meshgrid(*arrays: Sequence[array], sparse: bool = ..., indexing: str = ..., stream: _StreamOrDevice = ...) -> tuple[array, ...]:
     """Grids of coordinates: each array repeated along the axes of all others.
 
     The result number i varies with the elements of array i only, so that together they name every point of
@@ -4907,7 +4907,7 @@ def minimum(a: _ArrayLike, b: _ArrayLike, /, *, stream: _StreamOrDevice = ...) -
     array([1, 4], dtype=int32)
     """
 
-def minmax(a: array, /, axis: int | None = ..., keepdims: bool = ..., *, stream: _StreamOrDevice = ...) -> array:
+def minmax(a: array, /, axis: int | None = ..., keepdims: bool = ..., *, stream: _StreamOrDevice = ...) -> tuple[array, array]:
     """Smallest and largest element over one axis, several, or all.
 
     Both are NaN where an element is. Complex numbers are compared by their real parts, then by their
@@ -5173,7 +5173,7 @@ def pad(a: array, pad_width: int | Sequence[int] | Sequence[tuple[int, int]], mo
     array([1, 2, 3, 2, 1], dtype=int32)
     """
 
-def partition(a: array, /, kth: Any, axis: int | None = ..., *, stream: _StreamOrDevice = ...) -> array:
+def partition(a: array, /, kth: int, axis: int | None = ..., *, stream: _StreamOrDevice = ...) -> array:
     """The elements rearranged so that the element number `kth` is where sorting would put it.
 
     None of the elements before it is greater and none behind it is less; otherwise their order is not
@@ -5360,7 +5360,7 @@ def put_along_axis(a: array, /, indices: int | array, values: Any, axis: int | N
            [9, 8]], dtype=int32)
     """
 
-def qqmm(x: array, w: array, scales: array | None = ..., group_size: int | None = ..., bits: Any = ..., mode: str = ..., global_scale_x: Any = ..., global_scale_w: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+def qqmm(x: array, w: array, scales: array | None = ..., group_size: int | None = ..., bits: int | None = ..., mode: str = ..., global_scale_x: Any = ..., global_scale_w: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
     """Product `x @ w.T` of operands that are both rounded to a floating format of few bits.
 
     `x` is quantised on the way, and so is `w` unless it holds codes already. Gradients pass the rounding as
@@ -5387,7 +5387,7 @@ def qqmm(x: array, w: array, scales: array | None = ..., group_size: int | None 
     (3, 2)
     """
 
-def quantize(w: array, /, group_size: int | None = ..., bits: Any = ..., mode: str = ..., *, global_scale: array | None = ..., stream: _StreamOrDevice = ...) -> list[array]:
+def quantize(w: array, /, group_size: int | None = ..., bits: int | None = ..., mode: str = ..., *, global_scale: array | None = ..., stream: _StreamOrDevice = ...) -> list[array]:
     """Quantises matrices: elements of a group along the last axis become codes of few bits that share a scale.
 
     In the mode "affine" a code q stands for `scale * q + bias`, where scale and bias map the range of the
@@ -5422,7 +5422,7 @@ def quantize(w: array, /, group_size: int | None = ..., bits: Any = ..., mode: s
     ((2, 8), (2, 1))
     """
 
-def quantized_matmul(x: array, w: array, /, scales: array | None, biases: array | None = ..., transpose: Any = ..., group_size: int | None = ..., bits: Any = ..., mode: str = ..., *, stream: _StreamOrDevice = ...) -> array:
+def quantized_matmul(x: array, w: array, /, scales: array | None, biases: array | None = ..., transpose: bool = ..., group_size: int | None = ..., bits: int | None = ..., mode: str = ..., *, stream: _StreamOrDevice = ...) -> array:
     """Product of an array with quantised matrices, which are decoded on the way.
 
     `x @ w.T`, or without `transpose` `x @ w`. Sums are float32. The batches of both broadcast. Gradients flow
@@ -5701,7 +5701,7 @@ def rsqrt(a: _ArrayLike, /, *, stream: _StreamOrDevice = ...) -> array:
     array([0.5], dtype=float32)
     """
 
-def save(file: Any, arr: Any) -> array:
+def save(file: Any, arr: Any) -> None:
     """Saves an array as an npy file, which NumPy reads too.
 
     `.npy` is appended to a path that lacks it. An existing file is replaced once the new one is complete.
@@ -5724,7 +5724,7 @@ def save(file: Any, arr: Any) -> array:
     b'\\x93NUMPY'
     """
 
-def save_gguf(file: Any, arrays: Sequence[array], metadata: dict[str, str] | None = ...) -> array:
+def save_gguf(file: Any, arrays: Sequence[array], metadata: dict[str, str] | None = ...) -> None:
     """Saves a dict of arrays as a GGUF file, the format of llama.cpp.
 
     `.gguf` is appended to a path that lacks it.
@@ -5749,7 +5749,7 @@ def save_gguf(file: Any, arrays: Sequence[array], metadata: dict[str, str] | Non
     ({'a': array([1], dtype=float32)}, {'name': 'm'})
     """
 
-def save_safetensors(file: Any, arrays: dict[str, array], metadata: dict[str, str] | None = ...) -> array:
+def save_safetensors(file: Any, arrays: dict[str, array], metadata: dict[str, str] | None = ...) -> None:
     """Saves a dict of arrays as a safetensors file.
 
     `.safetensors` is appended to a path that lacks it. An existing file is replaced once the new one is
@@ -5772,7 +5772,7 @@ def save_safetensors(file: Any, arrays: dict[str, array], metadata: dict[str, st
     ({'a': array([1], dtype=int32)}, {'k': 'v'})
     """
 
-def savez(file: Any, *args: Any, **kwargs: Any) -> array:
+def savez(file: Any, *args: Any, **kwargs: Any) -> None:
     """Saves arrays as the members of an npz file, which NumPy reads too.
 
     `.npz` is appended to a path that lacks it. An existing file is replaced once the new one is complete.
@@ -5794,7 +5794,7 @@ def savez(file: Any, *args: Any, **kwargs: Any) -> array:
     ['arr_0', 'b']
     """
 
-def savez_compressed(file: Any, *args: Any, **kwargs: Any) -> array:
+def savez_compressed(file: Any, *args: Any, **kwargs: Any) -> None:
     """Saves arrays as the compressed members of an npz file, which NumPy reads too.
 
     As `savez`, with each member deflated: smaller files that take longer to write and to read.
@@ -5816,7 +5816,7 @@ def savez_compressed(file: Any, *args: Any, **kwargs: Any) -> array:
     True
     """
 
-def searchsorted(sorted_sequence: Any, values: Any, /, side: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+def searchsorted(sorted_sequence: Any, values: Any, /, side: str = ..., *, stream: _StreamOrDevice = ...) -> array:
     """Where values would go in a sorted sequence so that it stays sorted.
 
     For the side "left" it is the first such position, before elements that are equal to the value; for
@@ -6055,7 +6055,7 @@ def sinh(a: _ArrayLike, /, *, stream: _StreamOrDevice = ...) -> array:
     array([0], dtype=float32)
     """
 
-def slice(a: array, start_indices: Any, axes: Sequence[int] | None, slice_size: Any, *, stream: _StreamOrDevice = ...) -> array:
+def slice(a: array, start_indices: Any, axes: Sequence[int] | None, slice_size: Sequence[int], *, stream: _StreamOrDevice = ...) -> array:
     """A part of an array that begins where another array says.
 
     The start may be computed without being known when the graph is built, and the size is fixed. A negative
@@ -6746,7 +6746,7 @@ def unflatten(a: array, /, axis: int, shape: Sequence[int], *, stream: _StreamOr
     (2, 3, 4)
     """
 
-def unique(a: array, /, size: Any, return_index: Any = ..., return_inverse: Any = ..., return_counts: Any = ..., fill_value: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+def unique(a: array, /, size: int, return_index: bool = ..., return_inverse: bool = ..., return_counts: bool = ..., fill_value: Any = ..., *, stream: _StreamOrDevice = ...) -> Any:
     """Distinct elements of the flattened array in ascending order, as many as asked for.
 
     The shape of a result cannot depend on values, so that the caller says how many to return: of more
@@ -6777,7 +6777,7 @@ def unique(a: array, /, size: Any, return_index: Any = ..., return_inverse: Any 
     (array([1, 2, 0], dtype=int32), array([1, 2, 0], dtype=int32))
     """
 
-def unstack(x: array, /, *, axis: int | None = ..., stream: _StreamOrDevice = ...) -> array:
+def unstack(x: array, /, *, axis: int | None = ..., stream: _StreamOrDevice = ...) -> tuple[array, ...]:
     """The parts of an array along one axis, which they lack: the inverse of `stack`.
 
     No data is copied.

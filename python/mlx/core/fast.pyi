@@ -27,7 +27,7 @@ def cross_entropy(logits: array, targets: array, *, stream: _StreamOrDevice = ..
     array([0], dtype=float32)
     """
 
-def cuda_kernel(name: str, input_names: Sequence[str], output_names: Sequence[str], source: str, header: str = ..., ensure_row_contiguous: bool = ..., shared_memory: Any = ...) -> Callable[..., Any]:
+def cuda_kernel(name: str, input_names: Sequence[str], output_names: Sequence[str], source: str, header: str = ..., ensure_row_contiguous: bool = ..., shared_memory: int = ...) -> Callable[..., Any]:
     """Always raises RuntimeError: there is no CUDA here. The name exists for programs that ask.
 
     `vulkan_kernel` takes nearly the same arguments and code in GLSL.
@@ -52,7 +52,7 @@ def cuda_kernel(name: str, input_names: Sequence[str], output_names: Sequence[st
     False
     """
 
-def gated_delta_update(q: array, k: array, v: array, gamma: Any, beta: array, initial_state: Any = ..., mask: Any = ..., stream: _StreamOrDevice = ...) -> array:
+def gated_delta_update(q: array, k: array, v: array, gamma: Any, beta: array, initial_state: Any = ..., mask: Any = ..., stream: _StreamOrDevice = ...) -> tuple[array, array]:
     """Gated delta rule over a sequence: a state per head that decays and is corrected towards each value.
 
     At each step the state is multiplied by the decay, `beta * (v - state @ k)` goes into it at the key, and
@@ -102,7 +102,7 @@ def layer_norm(x: array, weight: array | None, bias: array | None, eps: float, *
     array([-1, 1], dtype=float32)
     """
 
-def metal_kernel(name: str, input_names: Sequence[str], output_names: Sequence[str], source: str, header: str = ..., ensure_row_contiguous: bool = ..., atomic_outputs: bool = ..., compile_options: Any = ...) -> Callable[..., Any]:
+def metal_kernel(name: str, input_names: Sequence[str], output_names: Sequence[str], source: str, header: str = ..., ensure_row_contiguous: bool = ..., atomic_outputs: bool = ..., compile_options: object | None = ...) -> Callable[..., Any]:
     """An object that stands for a Metal kernel, so that programs which define some can be imported.
 
     There is no Metal here. `vulkan_kernel` takes the same arguments and code in GLSL. Functions that call the
@@ -128,7 +128,7 @@ def metal_kernel(name: str, input_names: Sequence[str], output_names: Sequence[s
     >>> kernel = mx.fast.metal_kernel("f", ["x"], ["y"], "y[0] = x[0];")
     """
 
-def precompiled_cuda_kernel(*, name: Any, compiled_source: Any, inputs: Any, output_shapes: Any, output_dtypes: Any, scalars: Any, grid: Any, threadgroup: Any, shared_memory: Any = ..., init_value: Any = ..., ensure_row_contiguous: Any = ..., stream: _StreamOrDevice = ...) -> array:
+def precompiled_cuda_kernel(*, name: str, compiled_source: bytes, inputs: Any, output_shapes: Sequence[Sequence[int]], output_dtypes: Any, scalars: Sequence[object], grid: tuple[int, int, int], threadgroup: tuple[int, int, int], shared_memory: int = ..., init_value: float | None = ..., ensure_row_contiguous: bool = ..., stream: _StreamOrDevice = ...) -> list[array]:
     """Always raises RuntimeError: there is no CUDA here. The name exists for programs that ask.
 
     `vulkan_kernel` takes SPIR-V, which is what compiled kernels are to Vulkan.
@@ -206,7 +206,7 @@ def rope(a: array, dims: int, *, traditional: bool, base: float | None, scale: f
     array([[[1, 0]]], dtype=float32)
     """
 
-def scaled_dot_product_attention(q: array, k: array, v: array, *, scale: float, mask: str | array | None = ..., sinks: array | None = ..., force_fused: Any = ..., stream: _StreamOrDevice = ...) -> array:
+def scaled_dot_product_attention(q: array, k: array, v: array, *, scale: float, mask: str | array | None = ..., sinks: array | None = ..., force_fused: bool = ..., stream: _StreamOrDevice = ...) -> array:
     """Attention of several heads: `softmax(scale * q @ k.T + mask) @ v`, without scores in memory.
 
     Heads of keys and values may be fewer than those of queries, of which each then serves a group

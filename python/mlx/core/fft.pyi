@@ -287,7 +287,7 @@ def irfftn(a: array, s: Sequence[int] | None = ..., axes: Sequence[int] | None =
     (2, 2, 4)
     """
 
-def istft(stft_matrix: Any, n_fft: Any = ..., hop_length: Any = ..., win_length: Any = ..., window: Any = ..., center: Any = ..., norm: Any = ..., onesided: Any = ..., length: Any = ..., stream: _StreamOrDevice = ...) -> array:
+def istft(stft_matrix: Any, n_fft: int | None = ..., hop_length: int | None = ..., win_length: int | None = ..., window: Any = ..., center: bool = ..., norm: str = ..., onesided: bool | None = ..., length: int | None = ..., stream: _StreamOrDevice = ...) -> array:
     """Signal of which a short-time Fourier transform is given: the inverse of `stft`.
 
     Frames are transformed back, multiplied by the window, added where they overlap, and divided by the sum of
@@ -414,7 +414,7 @@ def rfftn(a: array, s: Sequence[int] | None = ..., axes: Sequence[int] | None = 
     (2, 2, 3)
     """
 
-def stft(x: array, n_fft: Any = ..., hop_length: Any = ..., win_length: Any = ..., window: Any = ..., center: Any = ..., pad_mode: Any = ..., norm: Any = ..., onesided: Any = ..., stream: _StreamOrDevice = ...) -> array:
+def stft(x: array, n_fft: int = ..., hop_length: int | None = ..., win_length: int | None = ..., window: Any = ..., center: bool = ..., pad_mode: str = ..., norm: str = ..., onesided: bool | None = ..., stream: _StreamOrDevice = ...) -> array:
     """Short-time Fourier transform: the transforms of overlapping frames of a signal.
 
     Frame i holds the samples from `i * hop_length` on, times the window. With `center` the signal is padded

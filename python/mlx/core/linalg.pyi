@@ -94,7 +94,7 @@ def det(a: array, *, stream: _StreamOrDevice = ...) -> array:
     array(8, dtype=float32)
     """
 
-def eig(a: array, *, stream: _StreamOrDevice = ...) -> array:
+def eig(a: array, *, stream: _StreamOrDevice = ...) -> tuple[array, array]:
     """Eigenvalues and eigenvectors of square matrices.
 
     `a @ v[:, i] = w[i] * v[:, i]`. The values come in no particular order, the vectors have length one and
@@ -115,7 +115,7 @@ def eig(a: array, *, stream: _StreamOrDevice = ...) -> array:
     array([1, 1], dtype=float32)
     """
 
-def eigh(a: array, UPLO: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+def eigh(a: array, UPLO: str = ..., *, stream: _StreamOrDevice = ...) -> tuple[array, array]:
     """Eigenvalues and eigenvectors of symmetric or Hermitian matrices.
 
     `a = v @ diag(w) @ v.T` (with the conjugate transpose for complex matrices). The values ascend; the
@@ -159,7 +159,7 @@ def eigvals(a: array, *, stream: _StreamOrDevice = ...) -> array:
     array([1, 1], dtype=float32)
     """
 
-def eigvalsh(a: array, UPLO: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+def eigvalsh(a: array, UPLO: str = ..., *, stream: _StreamOrDevice = ...) -> array:
     """Eigenvalues of symmetric or Hermitian matrices, without their eigenvectors.
 
     The values are those of `eigh`, in ascending order.
@@ -202,7 +202,7 @@ def inv(a: array, *, stream: _StreamOrDevice = ...) -> array:
            [0, 0.25]], dtype=float32)
     """
 
-def lu(a: array, *, stream: _StreamOrDevice = ...) -> array:
+def lu(a: array, *, stream: _StreamOrDevice = ...) -> tuple[array, array, array]:
     """LU factorisations of matrices with exchanged rows: `a = l[p, :] @ u`.
 
     Rows are exchanged so that the largest element of a column becomes its pivot. With `k = min(m, n)`, `l` is
@@ -223,7 +223,7 @@ def lu(a: array, *, stream: _StreamOrDevice = ...) -> array:
     array([1, 0], dtype=uint32)
     """
 
-def lu_factor(a: array, *, stream: _StreamOrDevice = ...) -> array:
+def lu_factor(a: array, *, stream: _StreamOrDevice = ...) -> tuple[array, array]:
     """LU factorisations of matrices in packed form.
 
     The upper triangle with the diagonal is that of `u`, below it is `l` without its ones. In step i the rows
@@ -244,7 +244,7 @@ def lu_factor(a: array, *, stream: _StreamOrDevice = ...) -> array:
     array([1, 1], dtype=uint32)
     """
 
-def norm(a: array, /, ord: Any = ..., axis: int | None = ..., keepdims: bool = ..., *, stream: _StreamOrDevice = ...) -> array:
+def norm(a: array, /, ord: int | float | str | None = ..., axis: int | None = ..., keepdims: bool = ..., *, stream: _StreamOrDevice = ...) -> array:
     """Norms of vectors or matrices.
 
     Over one axis it is the norm of vectors, over two that of matrices; without axes it is that of the whole
@@ -296,7 +296,7 @@ def pinv(a: array, *, stream: _StreamOrDevice = ...) -> array:
            [0]], dtype=float32)
     """
 
-def qr(a: array, *, stream: _StreamOrDevice = ...) -> array:
+def qr(a: array, *, stream: _StreamOrDevice = ...) -> tuple[array, array]:
     """QR factorisations of matrices: `a = q @ r`.
 
     The columns of `q` are orthonormal and `r` is upper triangular (Householder reflections). With `k = min(m,
@@ -316,7 +316,7 @@ def qr(a: array, *, stream: _StreamOrDevice = ...) -> array:
     array(True, dtype=bool)
     """
 
-def slogdet(a: array, *, stream: _StreamOrDevice = ...) -> array:
+def slogdet(a: array, *, stream: _StreamOrDevice = ...) -> tuple[array, array]:
     """Signs of the determinants of square matrices, and logarithms of their magnitudes.
 
     The determinant is `sign * exp(logabsdet)`, without the overflow that `det` has. That of a singular matrix
@@ -378,7 +378,7 @@ def solve_triangular(a: array, b: array, *, upper: _ArrayLike = ..., stream: _St
     array([1, 0.5], dtype=float32)
     """
 
-def svd(a: array, compute_uv: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+def svd(a: array, compute_uv: bool = ..., *, stream: _StreamOrDevice = ...) -> Any:
     """Singular value decompositions of matrices: `a = u @ diag(s) @ vt`.
 
     `u` and `vt` are orthogonal (unitary for complex matrices) and the singular values come in descending

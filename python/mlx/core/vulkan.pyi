@@ -91,7 +91,7 @@ def is_available() -> bool:
     True
     """
 
-def pipeline(fn: Any, batches: Any, depth: Any = ..., chunk: Any = ..., *, stream: _StreamOrDevice = ...) -> array:
+def pipeline(fn: Any, batches: Any, depth: int = ..., chunk: int | None = ..., *, stream: _StreamOrDevice = ...) -> array:
     """Streams batches through a function: while one computes, the next goes to the device and the one before
     comes back.
 
