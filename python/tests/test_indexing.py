@@ -249,3 +249,18 @@ def test_large_gathers(rng):
     same(mx.array(table)[mx.array(index), mx.array(other)], table[index, other])
     long = rng.integers(0, 256, (700, 300))
     same(mx.take_along_axis(mx.array(table), mx.array(long), 1), np.take_along_axis(table, long, 1))
+
+
+def test_slice_update_with_fewer_axes():
+    """Axes that the update lacks are whole, or one element where they have a start."""
+    x = np.zeros((2, 3, 4), np.float32)
+    for shape, start, axes, where in (
+        ((1, 2), [1], [1], np.s_[:, 1:2, :2]),
+        ((), [1], [1], np.s_[:, 1, :]),
+        ((), [1, 2], [0, 2], np.s_[1, :, 2]),
+        ((4,), [1], [0], np.s_[1, :, :]),
+    ):
+        got = mx.slice_update(mx.array(x), mx.full(shape, 5.0), mx.array(start), axes)
+        want = x.copy()
+        want[where] = 5
+        np.testing.assert_array_equal(np.array(got), want)

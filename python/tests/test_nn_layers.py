@@ -511,3 +511,10 @@ def test_alibi():
     close(nn.ALiBi()(arr(scores), 1), want[None])
     close(nn.ALiBi()(arr(scores), 1, arr(mask)), (want + mask)[None])
     assert nn.ALiBi()(mx.zeros((1, 2, 2, 2), mx.float16)).dtype == mx.float16
+
+
+def test_alibi_slopes_of_numbers_of_numpy():
+    want = nn.ALiBi.create_alibi_slope(6).tolist()
+    assert nn.ALiBi.create_alibi_slope(np.int64(6)).tolist() == want
+    with pytest.raises(ValueError):
+        nn.ALiBi.create_alibi_slope(0)

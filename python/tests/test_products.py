@@ -294,7 +294,7 @@ def test_block_masked_gradients(rng):
     [
         lambda a, b, m: mx.block_masked_mm(a, b, 16, m),
         lambda a, b, m: mx.block_masked_mm(a, b, 32, mx.ones((3, 3))),
-        lambda a, b, m: mx.block_masked_mm(a, b, 32, mx.ones((2,))),
+        lambda a, b, m: mx.block_masked_mm(a, b, 32, mx.ones((3,))),
         lambda a, b, m: mx.block_masked_mm(a, b, 32, mx.ones((4, 2, 2))),
         lambda a, b, m: mx.block_masked_mm(a, b, 32, m.astype(mx.complex64)),
         lambda a, b, m: mx.block_masked_mm(a, mx.ones((41, 33)), 32, m),
@@ -426,3 +426,11 @@ def test_float64_stays_on_the_cpu(rng):
         ):
             with pytest.raises(ValueError, match="float64"):
                 f(a)
+
+
+def test_block_masks_of_few_axes_are_broadcast():
+    x, y = np.ones((64, 32), np.float32), np.ones((32, 64), np.float32)
+    for mask, columns in ((2.0, [2, 2]), ([3.0], [3, 3]), ([2.0, 3.0], [2, 3])):
+        got = mx.block_masked_mm(mx.array(x), mx.array(y), 32, mx.array(mask))
+        want = (x @ y) * np.repeat(np.array(columns, np.float32), 32)
+        np.testing.assert_allclose(np.array(got), want, rtol=1e-6)

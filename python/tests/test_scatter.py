@@ -361,7 +361,7 @@ def test_slice_update():
 
     check(mx.full((1, 2, 5), 9), [1, 2], (0, 1), np.s_[1:2, 2:4])
     check(mx.full((2, 2), 9), [1, 3], [0, -1], np.s_[1:2, 0:2, 3:5])
-    check(mx.array(9), [2], (0,), np.s_[2:3, :1, :1])
+    check(mx.array(9), [2], (0,), np.s_[2:3])
     check(mx.full((3, 4, 2), 9.7), [3], (2,), np.s_[:, :, 3:5])
     check(mx.full((1, 1, 3, 5), 9), [1], (1,), np.s_[:1, 1:4])
     check(mx.full((2, 1, 1), 9), [], (), np.s_[:2, :1, :1])

@@ -184,6 +184,9 @@ fn masked(x: &Array, mask: Option<&Array>, block: i64, batch: &[i64], s: Stream)
     }
     let (rows, cols) = (x.dim(-2), x.dim(-1));
     let (tr, tc) = ((rows + block - 1) / block, (cols + block - 1) / block);
+    // A number, or one for each column of blocks, is broadcast.
+    let few = matches!(mask.shape(), []) || matches!(mask.shape(), &[n] if n == 1 || n == tc);
+    let mask = &if few { broadcast_to(mask, &[tr, tc], s)? } else { mask.clone() };
     let nm = mask.ndim();
     let fits = nm >= 2
         && mask.shape()[nm - 2..] == [tr, tc]

@@ -480,7 +480,8 @@ pub fn scatter_add_axis(
 }
 
 /// `a` with `update` written at the numbers in `starts` on `axes`, and at 0 on the others. A start is held
-/// where the update fits. The update is broadcast to the rank of `a`, with axes of length one in front.
+/// where the update fits. Axes in front that the update lacks have length one where they have a start, and
+/// are whole else.
 pub fn slice_update_at(a: &Array, update: &Array, starts: &Array, axes: &[i64], s: Stream) -> Result<Array> {
     if let Some(out) = composite::one("slice_update_at", || vec![axes.into()], &[a, update, starts], s)? {
         return Ok(out);
@@ -498,9 +499,11 @@ pub fn slice_update_at(a: &Array, update: &Array, starts: &Array, axes: &[i64], 
         let (u, n) = (show(update.shape()), show(a.shape()));
         bail!(Value, "[broadcast_shapes] Shapes {u} and {n} cannot be broadcast.");
     }
-    let mut shape: Shape = SmallVec::from_elem(1, a.ndim() - update.ndim());
+    let missing = a.ndim() - update.ndim();
+    let mut shape: Shape =
+        (0..missing).map(|ax| if axes.contains(&ax) { 1 } else { a.shape()[ax] }).collect();
     shape.extend_from_slice(update.shape());
-    let update = reshape(&update, &shape, s)?;
+    let update = broadcast_to(&update, &shape, s)?;
     if update.size() == 0 {
         return Ok(a.clone());
     }

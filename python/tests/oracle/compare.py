@@ -44,6 +44,9 @@ def differs(got, want, tol=1, row=None):
         if got.values.shape != want.values.shape:
             return f"shape {got.values.shape} instead of {want.values.shape}"
         return None if row and row.shape_only else unequal(got, want, tol, row)
+    if isinstance(want, complex) and isinstance(got, complex):
+        want, got = [want.real, want.imag], [got.real, got.imag]
+        return differs(got, want, tol, row)
     if isinstance(want, float) and isinstance(got, float):
         return (
             None

@@ -37,7 +37,8 @@ import runner  # noqa: E402
 FULL = 60_000
 SECONDS = 4
 PER = 400  # snippets of a process
-HALF = 200  # the tolerance of results in float32 that half precision went into
+# The tolerance of results in float32 that half precision went into.
+HALF = {"bfloat16": 2000, "float16": 200}
 TIMES = (-signal.SIGPROF, -signal.SIGALRM)
 
 
@@ -65,8 +66,7 @@ def verdict(case, got, want, device):
         return "no answer", ""
     row = case.base.row
     tol = (row.tol if row else 4) * (8 if case.transform in ("grad", "jvp") else 2)
-    if "float16" in str(case.snippet):
-        tol *= HALF
+    tol *= next((more for name, more in HALF.items() if name in str(case.snippet)), 1)
     why = differs(got, want, tol, row)
     if why is None:
         return "equal", ""

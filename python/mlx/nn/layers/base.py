@@ -86,7 +86,7 @@ class Module(dict[str, Any]):
         >>> nn.Linear(2, 2).eval().training
         False
         """
-        return bool(self._training)
+        return self._training
 
     @property
     def state(self) -> Self:

@@ -162,7 +162,7 @@ class ALiBi(Module):
         >>> nn.ALiBi.create_alibi_slope(2).tolist()
         [[[0.0625]], [[0.00390625]]]
         """
-        below = 1 << (num_heads.bit_length() - 1)
+        below = 1 << int(math.log2(num_heads))
         slopes = [2.0 ** (-8 * i / below) for i in range(1, below + 1)]
         slopes += [2.0 ** (-4 * i / below) for i in range(1, 2 * (num_heads - below), 2)]
         return mx.array(slopes, dtype=dtype)[:, None, None]

@@ -1,7 +1,7 @@
 """Runs snippets in two interpreters and keeps what the official one answers.
 
 Used by behaviour.py and contract.py. The answers of the official implementation are kept in the
-user's cache by the text of the snippet and of the files that run it, so that the second device,
+user's cache by the snippet and the files that decide what is read, so that the second device,
 and the next run, need ours alone.
 """
 
@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from compare import bar
 
 HERE = pathlib.Path(__file__).parent
-RUN_BY = ("snippet_worker.py", "prelude.py", "described.py", "../wire.py")
+DECIDE = ("prelude.py", "described.py", "../wire.py")
 KEPT = 3  # files of official answers, one for each version of what runs them
 
 
@@ -61,7 +61,7 @@ def official(python, todo, label, per, seconds, jobs):
     """The official answers, from the cache where they are."""
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "mlx-vulkan"
     key = hashlib.sha256()
-    for name in RUN_BY:
+    for name in DECIDE:
         key.update((HERE / name).read_bytes())
     kept = cache / f"answers-{label}-{key.hexdigest()[:16]}.pickle"
     known = pickle.loads(kept.read_bytes()) if kept.exists() else {}

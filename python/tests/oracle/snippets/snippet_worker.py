@@ -19,18 +19,24 @@ import warnings
 
 sys.path.append(str(pathlib.Path(__file__).parent.parent))
 
-import mlx.core as mx  # noqa: E402
-import numpy as np  # noqa: E402
-import prelude  # noqa: E402
-from described import described  # noqa: E402
 from wire import Arr, Boxed, Crashed, Failed  # noqa: E402
-from worker import build  # noqa: E402
 
 MEMORY = 12 << 30
 
 
+def load():
+    """Imports `mlx`. A GPU does not survive a fork, so that its children load for themselves."""
+    import mlx.core
+    import prelude
+    from described import described
+    from worker import build
+
+    return mlx.core, prelude, described, build
+
+
 def outcome(snippet, device):
     """What the snippet gives: its value described, or the exception it raises."""
+    mx, prelude, described, build = load()
     mx.set_default_device(getattr(mx, device))
     mx.enable_compile()
     mx.random.seed(7)
@@ -50,6 +56,8 @@ def outcome(snippet, device):
 
 def child(todo, out, device, seconds):
     warnings.simplefilter("ignore")
+    import numpy as np
+
     np.seterr(all="ignore")
     if device == "cpu":
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
@@ -111,6 +119,8 @@ def main():
     nothing = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(nothing, fd)
+    if device == "cpu":
+        load()
     done = 0
     while done < len(todo):
         before = done
