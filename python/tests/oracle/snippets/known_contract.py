@@ -161,6 +161,19 @@ REFUSED = (
         r"at least one argument",
         "a tree without arrays fails in the function",
     ),
+    (r"as_strided|Pool", None, None, r"AsStrided", "windows are taken of arrays of every layout"),
+    (r"arange\(", None, "", r"incompatible", "arrays of one, and NumPy's numbers, are numbers"),
+    (r"mx\.array\(", None, "", r"Invalid type ndarray", "arrays of NumPy stand in lists too"),
+    (r"assigned\(", None, "", r"broadcast", "axes of one in front of an update are dropped"),
+    (r"rope|RoPE", None, r"32 bits", None, "offsets are numbers of 32 bits"),
+    (r"nn\.[a-z_]+\(", None, "", r"must be trees", "bytes are a buffer, as NumPy's arrays are"),
+    (
+        r"^(\w+\(lambda.*)?opt\.",
+        None,
+        r".",
+        r"__new__",
+        "a gradient is a tree; others fail in both",
+    ),
 )
 # The official implementation gives a value. Columns: snippet, transform, ours, reason.
 TOLD = (
@@ -199,7 +212,7 @@ TOLD = (
         "",
         "MLX's updates inside vmap change the first row only",
     ),
-    (r"addmm", r"jvp", "", "MLX's jvp of addmm leaves out alpha and beta"),
+    (r"addmm|Muon", r"jvp", "", "MLX's jvp of addmm leaves out alpha and beta"),
     (r"mx\.(min|max)\(", r"grad|jvp", "", "where there is a NaN, the derivative is one too"),
     (r"mx\.full\(", r"grad", "", "MLX multiplies the gradient of full by its value"),
     (r"mx\.full\(", None, "", "full converts to the dtype that is asked for, as documented"),
@@ -230,6 +243,7 @@ TOLD = (
     (r"nn\.\w+\(''\)", None, r"str", "a text is no array"),
     (r"init\.constant", None, "", "full converts to the dtype that is asked for, as documented"),
     (r"update_modules", None, r"invalid type", "modules are not written over what is none"),
+    (r"opt\.\w+\([^)]*\)\.init", None, r"no attribute", "what is no tree of arrays has no state"),
     (r"shift__\(b", None, "", "a shift by more bits than there are"),
     (r"shift", r"vmap", "", "MLX loses the axis of the batch beside an array of NumPy"),
     (r"divide\(2j", None, "", "a complex update of real numbers"),
