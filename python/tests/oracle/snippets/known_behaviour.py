@@ -5,7 +5,7 @@ The rules of known_contract.py hold here too, where they depend on the results a
 
 import re
 
-from known_contract import ABSENT, blank, failures
+from known_contract import ABSENT, ON_CPU, blank, failures
 from wire import Boxed
 
 NO_ANSWER = "official MLX crashes, hangs or reports a failed C++ cast (std::bad_cast)"
@@ -68,6 +68,8 @@ def follows(got):
 def reason(program, got, want, device):
     """Why this program may differ, or None."""
     ours, theirs = failures(got), failures(want)
+    if device == "gpu" and any("supported on the GPU" in f.text for f in ours):
+        return ON_CPU
     if follows(got):
         return "a shapeless function follows lengths that MLX keeps, refuses or cannot write"
     if ours and isinstance(want, Boxed) and False in want.items:
