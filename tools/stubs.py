@@ -420,7 +420,10 @@ def told(text):
     """A type as documentation tells it, or None where it is no type."""
     text = text.removesuffix(", optional")
     words = set(re.findall(r"\w+", text))
-    return text if words and words <= TOLD and not re.search(r"[^\w\[\], .|]", text) else None
+    if not words or not words <= TOLD or re.search(r"[^\w\[\], .|]", text):
+        return None
+    text = re.sub(r"\blist\b(?!\[)", "list[Any]", text)
+    return re.sub(r"\bdict\b(?!\[)", "dict[str, Any]", text)
 
 
 def told_result(obj):

@@ -2,6 +2,13 @@
 `mlx.core.__array_namespace_info__` returns.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import mlx.core as mx
+
 _KINDS = {
     "bool": ("bool",),
     "signed integer": ("int8", "int16", "int32", "int64"),
@@ -13,7 +20,7 @@ _KINDS = {
 _KINDS["numeric"] = _KINDS["integral"] + _KINDS["real floating"] + _KINDS["complex floating"]
 
 
-def _checked(device):
+def _checked(device: Any) -> mx.Device:
     import mlx.core as mx
 
     if device is None:
@@ -26,7 +33,7 @@ def _checked(device):
 class ArrayNamespaceInfo:
     """Capabilities, devices and dtypes of the namespace `mlx.core`."""
 
-    def capabilities(self):
+    def capabilities(self) -> dict[str, Any]:
         """What of the standard's optional parts there is."""
         return {
             "boolean indexing": False,
@@ -34,13 +41,13 @@ class ArrayNamespaceInfo:
             "max dimensions": 10,
         }
 
-    def default_device(self):
+    def default_device(self) -> mx.Device:
         """The device that operations run on."""
         import mlx.core as mx
 
         return mx.default_device()
 
-    def default_dtypes(self, *, device=None):
+    def default_dtypes(self, *, device: mx.Device | None = None) -> dict[str, mx.Dtype]:
         """The dtype that each kind of number has if none is given."""
         import mlx.core as mx
 
@@ -52,14 +59,16 @@ class ArrayNamespaceInfo:
             "indexing": mx.int32,
         }
 
-    def devices(self):
+    def devices(self) -> tuple[mx.Device, ...]:
         """All devices, as a tuple."""
         import mlx.core as mx
 
         kinds = (mx.cpu, mx.gpu)
         return tuple(mx.Device(kind, i) for kind in kinds for i in range(mx.device_count(kind)))
 
-    def dtypes(self, *, device=None, kind=None):
+    def dtypes(
+        self, *, device: mx.Device | None = None, kind: str | tuple[str, ...] | None = None
+    ) -> dict[str, mx.Dtype]:
         """The standard's dtypes that a device has, by name; of one kind or a tuple of kinds."""
         import mlx.core as mx
 

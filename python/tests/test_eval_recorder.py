@@ -155,6 +155,11 @@ fine = chain(before)
 mx.async_eval(fine)
 assert fine.tolist() == [i + 120.0 for i in range(32)]
 mx.async_eval(after)
+try:
+    mx.synchronize()
+    print("gave nothing")
+except RuntimeError as e:
+    assert "does not compile" in str(e), e
 mx.synchronize()
 print("fine", recordings())
 """,

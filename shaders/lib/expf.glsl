@@ -1,7 +1,9 @@
 // exp (of x <= 0) and log of float within 2 ULP, with the polynomials of S. L. Moshier's Cephes library; NaN and
 // infinities as IEEE.
 float exp_f32(float x) {
-    x = x < -104.0 ? -104.0 : x;
+    // By bits: a comparison may become a maximum, which drops NaN where float controls do not keep it.
+    uint u = floatBitsToUint(x);
+    if (u > 0xc2d00000u && u <= 0xff800000u) x = -104.0;
     float n = roundEven(x * 1.44269504088896341);
     float r = fma(n, -0.693359375, x);
     r = fma(n, 2.12194440e-4, r);

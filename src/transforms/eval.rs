@@ -268,6 +268,15 @@ impl From<Failure> for Error {
     }
 }
 
+impl Failure {
+    /// The caller is told of it, and of nothing else that failed on the stream before.
+    fn told(&self) {
+        if let Some(stream) = self.stream {
+            drop(failure::take(stream));
+        }
+    }
+}
+
 /// The GPU streams that got work.
 pub(super) type Recorded = std::result::Result<Vec<Stream>, Failure>;
 
@@ -495,7 +504,7 @@ pub fn compute(arrays: &[Array]) -> Result<()> {
 fn computed(arrays: &[Array], wait: fn(&Array) -> Result<()>) -> Result<Vec<Stream>> {
     let mut gpu = Vec::new();
     if !arrays.iter().all(Array::is_scheduled) {
-        gpu = schedule(arrays)?;
+        gpu = schedule(arrays).inspect_err(Failure::told)?;
         offer_gpu(&gpu)?;
     }
     let _span = trace::span("wait", || "eval".into());

@@ -2397,7 +2397,7 @@ def clip(a: array, /, a_min: _ArrayLike | None, a_max: _ArrayLike | None, *, str
     array([2, 5, 6], dtype=int32)
     """
 
-def compile(fun: Callable[..., Any], inputs: list | dict | None = ..., outputs: list | dict | None = ..., shapeless: bool = ...) -> Callable[..., Any]:
+def compile(fun: Callable[..., Any], inputs: list[Any] | dict[str, Any] | None = ..., outputs: list[Any] | dict[str, Any] | None = ..., shapeless: bool = ...) -> Callable[..., Any]:
     """A function that computes what another one does, from a recording of it.
 
     The first call for each form of the arguments (tree, shapes, dtypes, constants) runs `fun` and records the
