@@ -1,5 +1,5 @@
 // complex64 as vec2, over math.glsl. Inverse functions follow W. Kahan, "Branch cuts for complex
-// elementary functions" (1987).
+// elementary functions" (1987); infinities, NaN and signed zeros are as annex G of C11 has them.
 
 vec2 c_conj(vec2 z) { return vec2(z.x, m_neg(z.y)); }
 // -i z and i z.
@@ -22,6 +22,8 @@ vec2 c_div_finite(vec2 a, vec2 b) {
   precise vec2 n = vec2(a.x * t + a.y, a.y * t - a.x);
   return vec2(m_div(n.x, d), m_div(n.y, d));
 }
+// x with the sign of y, which may be NaN.
+float c_signed(float x, float y) { return m_from_bits((m_bits(x) & 0x7fffffffu) | (m_bits(y) & 0x80000000u)); }
 float c_boxed(float x) { return m_signed(m_isinf(x) ? 1.0 : 0.0, x); }
 // An infinity times x. Compilers take products with constant zeros for zero.
 float c_scaled(float top, float x) {
@@ -62,6 +64,7 @@ vec2 c_sign(vec2 z) {
   float r = c_abs(z);
   return r == 0.0 ? vec2(0.0) : vec2(m_div(z.x, r), m_div(z.y, r));
 }
+bool c_finite(vec2 z) { return m_isfinite(z.x) && m_isfinite(z.y); }
 bool c_isnan(vec2 z) { return m_isnan(z.x) || m_isnan(z.y); }
 bool c_less(vec2 a, vec2 b) { return a.x < b.x || (a.x == b.x && a.y < b.y); }
 vec2 c_max(vec2 a, vec2 b) { return !c_isnan(a) && (c_isnan(b) || c_less(a, b)) ? b : a; }
@@ -69,15 +72,23 @@ vec2 c_min(vec2 a, vec2 b) { return !c_isnan(a) && (c_isnan(b) || c_less(b, a)) 
 vec2 c_sqrt(vec2 z) {
   float r = c_abs(z);
   if (r == 0.0) return vec2(0.0, z.y);
-  if (m_isinf(r) || m_isnan(r)) return vec2(r, z.y);
+  if (m_isinf(z.y)) return vec2(M_INF, z.y);
+  if (m_isinf(z.x)) {
+    if (z.x > 0.0) return vec2(z.x, m_isnan(z.y) ? z.y : c_signed(0.0, z.y));
+    return vec2(m_isnan(z.y) ? z.y : 0.0, c_signed(M_INF, z.y));
+  }
+  if (m_isnan(r)) return vec2(r, r);
   precise float h = 0.5 * m_abs(z.x) + 0.5 * r;
   float t = m_sqrt(h);
   float u = m_div(0.5 * m_abs(z.y), t);
-  return z.x >= 0.0 ? vec2(t, m_signed(u, z.y)) : vec2(u, m_signed(t, z.y));
+  return z.x >= 0.0 ? vec2(t, c_signed(u, z.y)) : vec2(u, c_signed(t, z.y));
 }
 vec2 c_exp(vec2 z) {
   float e = m_exp(z.x);
-  return z.y == 0.0 ? vec2(e, z.y) : vec2(e * m_cos(z.y), e * m_sin(z.y));
+  if (z.y == 0.0) return vec2(e, z.y);
+  if (m_isfinite(z.y)) return vec2(e * m_cos(z.y), e * m_sin(z.y));
+  if (m_isinf(z.x) && z.x < 0.0) return vec2(0.0, c_signed(0.0, z.y));
+  return vec2(m_isinf(z.x) ? M_INF : M_NAN, M_NAN);
 }
 vec2 c_log(vec2 z) {
   float a = max(m_abs(z.x), m_abs(z.y)), b = min(m_abs(z.x), m_abs(z.y));
@@ -86,18 +97,29 @@ vec2 c_log(vec2 z) {
   return vec2(r > 0.5 && r < 2.0 ? 0.5 * m_log1p(m) : m_log(r), m_atan2(z.y, z.x));
 }
 vec2 c_log1p(vec2 z) {
-  precise float m = z.x * (2.0 + z.x) + z.y * z.y;
+  precise float m = m_isinf(z.x) || m_isinf(z.y) ? M_INF : z.x * (2.0 + z.x) + z.y * z.y;
   precise float u = 1.0 + z.x;
   return vec2(0.5 * m_log1p(m), m_atan2(z.y, u));
 }
 vec2 c_sinh(vec2 z) {
+  if (!m_isfinite(z.y)) return vec2(m_isinf(z.x) ? M_INF : z.x == 0.0 ? z.x : M_NAN, M_NAN);
   return z.y == 0.0 ? vec2(m_sinh(z.x), z.y) : vec2(m_sinh(z.x) * m_cos(z.y), m_cosh(z.x) * m_sin(z.y));
 }
 vec2 c_cosh(vec2 z) {
+  if (z.y == 0.0)
+    return vec2(m_cosh(z.x), m_isnan(z.x) ? z.y : m_from_bits(m_bits(z.y) ^ (m_bits(z.x) & 0x80000000u)));
+  if (!m_isfinite(z.y)) return z.x == 0.0 ? vec2(M_NAN, 0.0) : vec2(m_isinf(z.x) ? M_INF : M_NAN, M_NAN);
   return vec2(m_cosh(z.x) * m_cos(z.y), m_sinh(z.x) * m_sin(z.y));
 }
 vec2 c_tanh(vec2 z) {
-  if (m_abs(z.x) > 20.0) return vec2(m_signed(1.0, z.x), m_signed(0.0, z.y));
+  if (z.y == 0.0) return vec2(m_tanh(z.x), z.y);
+  if (m_isnan(z.x) || (!m_isfinite(z.y) && !m_isinf(z.x))) return vec2(z.x == 0.0 ? z.x : M_NAN, M_NAN);
+  if (m_abs(z.x) > 20.0) {
+    bool turned = m_isfinite(z.y) && m_abs(z.y) > 1.0;
+    float turn = turned ? m_sin(z.y) * m_cos(z.y) : z.y;
+    float rest = m_isinf(z.x) ? 0.0 : 4.0 * m_abs(m_sin(z.y) * m_cos(z.y)) * m_exp(-2.0 * m_abs(z.x));
+    return vec2(c_signed(1.0, z.x), c_signed(rest, turn));
+  }
   // With t = tan y and s = sinh x: (s cosh x (1 + t^2) + i t) / (1 + s^2 (1 + t^2)).
   float t = m_tan(z.y), s = m_sinh(z.x), c = m_cosh(z.x);
   precise float beta = 1.0 + t * t;
@@ -105,30 +127,66 @@ vec2 c_tanh(vec2 z) {
   precise float n = beta * c * s;
   return vec2(m_div(n, d), m_div(t, d));
 }
-vec2 c_sin(vec2 z) { return c_minus_i(c_sinh(c_times_i(z))); }
+vec2 c_sin(vec2 z) {
+  if (!m_isfinite(z.x) && m_isinf(z.y)) return vec2(M_NAN, M_INF);
+  return c_minus_i(c_sinh(c_times_i(z)));
+}
 vec2 c_cos(vec2 z) { return c_cosh(c_times_i(z)); }
 vec2 c_tan(vec2 z) { return c_minus_i(c_tanh(c_times_i(z))); }
-vec2 c_asin(vec2 z) {
+vec2 c_asin_finite(vec2 z) {
   vec2 p = c_sqrt(vec2(1.0 + z.x, z.y)), m = c_sqrt(vec2(1.0 - z.x, m_neg(z.y)));
   precise float re = p.x * m.x - p.y * m.y;
   precise float im = m.x * p.y - m.y * p.x;
   return vec2(m_atan2(z.x, re), m_asinh(im));
 }
+vec2 c_asinh(vec2 z) {
+  if (c_finite(z)) return c_times_i(c_asin_finite(c_minus_i(z)));
+  if (m_isinf(z.y)) {
+    float angle = m_isnan(z.x) ? M_NAN : m_isinf(z.x) ? 0.785398163397448310 : 1.57079632679489662;
+    return vec2(c_signed(M_INF, z.x), c_signed(angle, z.y));
+  }
+  if (m_isfinite(z.x)) return vec2(M_NAN);
+  bool level = m_isinf(z.x) ? m_isfinite(z.y) : z.y == 0.0;
+  return vec2(z.x, level ? c_signed(0.0, z.y) : M_NAN);
+}
+vec2 c_asin(vec2 z) { return c_minus_i(c_asinh(c_times_i(z))); }
 vec2 c_acos(vec2 z) {
+  if (!c_finite(z)) {
+    vec2 w = c_asin(z);
+    return vec2(1.57079632679489662 - w.x, m_neg(w.y));
+  }
   vec2 p = c_sqrt(vec2(1.0 + z.x, z.y)), m = c_sqrt(vec2(1.0 - z.x, m_neg(z.y)));
   precise float im = p.x * m.y - p.y * m.x;
   return vec2(2.0 * m_atan2(m.x, p.x), m_asinh(im));
 }
-vec2 c_asinh(vec2 z) { return c_minus_i(c_asin(c_times_i(z))); }
 vec2 c_acosh(vec2 z) {
+  if (!c_finite(z)) {
+    bool left = (m_bits(z.x) >> 31) != 0u;
+    float angle = M_NAN;
+    if (m_isinf(z.y) && !m_isnan(z.x))
+      angle = m_isfinite(z.x) ? 1.57079632679489662 : left ? 2.35619449019234493 : 0.785398163397448310;
+    else if (m_isinf(z.x) && !m_isnan(z.y)) angle = left ? 3.14159265358979324 : 0.0;
+    else if (z.x == 0.0) return vec2(M_NAN, 1.57079632679489662);
+    bool far = m_isinf(z.x) || m_isinf(z.y);
+    return vec2(far ? M_INF : M_NAN, m_isnan(angle) ? M_NAN : c_signed(angle, z.y));
+  }
   vec2 p = c_sqrt(vec2(z.x + 1.0, z.y)), m = c_sqrt(vec2(z.x - 1.0, z.y));
   precise float re = m.x * p.x + m.y * p.y;
   return vec2(m_asinh(re), 2.0 * m_atan2(m.y, p.x));
 }
 vec2 c_atanh(vec2 z) {
-  precise float d = (1.0 - z.x) * (1.0 - z.x) + z.y * z.y;
-  precise float n = (1.0 - z.x) * (1.0 + z.x) - z.y * z.y;
-  return vec2(0.25 * m_log1p(m_div(4.0 * z.x, d)), 0.5 * m_atan2(2.0 * z.y, n));
+  if (!c_finite(z)) {
+    if (!m_isinf(z.y) && !m_isinf(z.x) && z.x != 0.0) return vec2(M_NAN);
+    return vec2(c_signed(0.0, z.x), m_isnan(z.y) ? M_NAN : c_signed(1.57079632679489662, z.y));
+  }
+  float x = m_abs(z.x), far = max(x, m_abs(z.y));
+  if (far > 1e18) { // 1 / z, and a right angle
+    float r = c_abs(z);
+    return vec2(m_div(m_div(z.x, r), r), c_signed(1.57079632679489662, z.y));
+  }
+  precise float d = (1.0 - x) * (1.0 - x) + z.y * z.y;
+  precise float n = (1.0 - x) * (1.0 + x) - z.y * z.y;
+  return vec2(c_signed(0.25 * m_log1p(m_div(4.0 * x, d)), z.x), 0.5 * m_atan2(2.0 * z.y, n));
 }
 vec2 c_atan(vec2 z) { return c_minus_i(c_atanh(c_times_i(z))); }
 vec2 c_pow(vec2 a, vec2 b) {

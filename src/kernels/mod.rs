@@ -18,6 +18,7 @@ pub mod reduce_op;
 pub mod rope;
 pub mod row_program;
 pub mod scalar;
+pub mod scalar_complex;
 pub mod scalar_special;
 #[cfg(test)]
 mod scalar_tests;

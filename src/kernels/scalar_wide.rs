@@ -188,7 +188,8 @@ pub fn cless(a: Complex32, b: Complex32) -> bool {
 /// log(1 + z) without cancellation near zero.
 pub fn clog1p(z: Complex32) -> Complex32 {
     let w = widen(z);
-    let m = w.re * (2.0 + w.re) + w.im * w.im;
+    let infinite = z.re.is_infinite() || z.im.is_infinite();
+    let m = if infinite { f64::INFINITY } else { w.re * (2.0 + w.re) + w.im * w.im };
     Complex32::new((0.5 * m.ln_1p()) as f32, w.im.atan2(1.0 + w.re) as f32)
 }
 /// a / b in float64; where both parts of that are NaN as C99's annex G has it: a finite or infinite number over zero is

@@ -3,7 +3,7 @@
 
 use super::loops::{Cpu, NONE, c64_loop, f32_loop, f32_split, f64_loop};
 use super::table::{Row, TypeRule::*};
-use super::{scalar as s, scalar_special as x, scalar_wide as w};
+use super::{scalar as s, scalar_complex as z, scalar_special as x, scalar_wide as w};
 
 pub(super) const ROWS: &[Row] = &[
     Row {
@@ -17,7 +17,7 @@ pub(super) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_loop!(1, |a| a.sqrt()),
             f64: f64_loop!(1, |a| a.sqrt()),
-            c64: c64_loop!(1, |a| w::narrow(w::widen(a).sqrt())),
+            c64: c64_loop!(1, |a| w::narrow(z::sqrt(w::widen(a)))),
             ..NONE
         },
         glsl: &[("F", "m_sqrt($a)"), ("C", "c_sqrt($a)")],
@@ -33,7 +33,10 @@ pub(super) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_loop!(1, |a| 1.0 / a.sqrt()),
             f64: f64_loop!(1, |a| 1.0 / a.sqrt()),
-            c64: c64_loop!(1, |a| w::narrow(w::widen(a).sqrt().inv())),
+            c64: c64_loop!(1, |a| w::cdiv(
+                num_complex::Complex32::new(1.0, 0.0),
+                w::narrow(z::sqrt(w::widen(a)))
+            )),
             ..NONE
         },
         glsl: &[("F", "m_rsqrt($a)"), ("C", "c_div(vec2(1.0, 0.0), c_sqrt($a))")],
@@ -65,7 +68,7 @@ pub(super) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_loop!(1, |a| s::exp(a)),
             f64: f64_loop!(1, |a| a.exp()),
-            c64: c64_loop!(1, |a| w::narrow(w::widen(a).exp())),
+            c64: c64_loop!(1, |a| w::narrow(z::exp(w::widen(a)))),
             ..NONE
         },
         glsl: &[("F", "m_exp($a)"), ("C", "c_exp($a)")],
@@ -156,7 +159,7 @@ pub(super) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_split!(|a| if s::near(a) => s::sin_near(a), else s::sin(a)),
             f64: f64_loop!(1, |a| a.sin()),
-            c64: c64_loop!(1, |a| w::narrow(w::widen(a).sin())),
+            c64: c64_loop!(1, |a| w::narrow(z::sin(w::widen(a)))),
             ..NONE
         },
         glsl: &[("F", "m_sin($a)"), ("C", "c_sin($a)")],
@@ -172,7 +175,7 @@ pub(super) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_split!(|a| if s::near(a) => s::cos_near(a), else s::cos(a)),
             f64: f64_loop!(1, |a| a.cos()),
-            c64: c64_loop!(1, |a| w::narrow(w::widen(a).cos())),
+            c64: c64_loop!(1, |a| w::narrow(z::cos(w::widen(a)))),
             ..NONE
         },
         glsl: &[("F", "m_cos($a)"), ("C", "c_cos($a)")],
@@ -188,7 +191,7 @@ pub(super) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_split!(|a| if s::near(a) => s::tan_near(a), else s::tan(a)),
             f64: f64_loop!(1, |a| a.tan()),
-            c64: c64_loop!(1, |a| w::narrow(w::widen(a).tan())),
+            c64: c64_loop!(1, |a| w::narrow(z::tan(w::widen(a)))),
             ..NONE
         },
         glsl: &[("F", "m_tan($a)"), ("C", "c_tan($a)")],
@@ -204,7 +207,7 @@ pub(super) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_loop!(1, |a| s::asin(a)),
             f64: f64_loop!(1, |a| a.asin()),
-            c64: c64_loop!(1, |a| w::narrow(w::widen(a).asin())),
+            c64: c64_loop!(1, |a| w::narrow(z::asin(w::widen(a)))),
             ..NONE
         },
         glsl: &[("F", "m_asin($a)"), ("C", "c_asin($a)")],
@@ -220,7 +223,7 @@ pub(super) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_loop!(1, |a| s::acos(a)),
             f64: f64_loop!(1, |a| a.acos()),
-            c64: c64_loop!(1, |a| w::narrow(w::widen(a).acos())),
+            c64: c64_loop!(1, |a| w::narrow(z::acos(w::widen(a)))),
             ..NONE
         },
         glsl: &[("F", "m_acos($a)"), ("C", "c_acos($a)")],
@@ -236,7 +239,7 @@ pub(super) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_loop!(1, |a| s::atan(a)),
             f64: f64_loop!(1, |a| a.atan()),
-            c64: c64_loop!(1, |a| w::narrow(w::widen(a).atan())),
+            c64: c64_loop!(1, |a| w::narrow(z::atan(w::widen(a)))),
             ..NONE
         },
         glsl: &[("F", "m_atan($a)"), ("C", "c_atan($a)")],
@@ -252,7 +255,7 @@ pub(super) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_loop!(1, |a| s::sinh(a)),
             f64: f64_loop!(1, |a| a.sinh()),
-            c64: c64_loop!(1, |a| w::narrow(w::widen(a).sinh())),
+            c64: c64_loop!(1, |a| w::narrow(z::sinh(w::widen(a)))),
             ..NONE
         },
         glsl: &[("F", "m_sinh($a)"), ("C", "c_sinh($a)")],
@@ -268,7 +271,7 @@ pub(super) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_loop!(1, |a| s::cosh(a)),
             f64: f64_loop!(1, |a| a.cosh()),
-            c64: c64_loop!(1, |a| w::narrow(w::widen(a).cosh())),
+            c64: c64_loop!(1, |a| w::narrow(z::cosh(w::widen(a)))),
             ..NONE
         },
         glsl: &[("F", "m_cosh($a)"), ("C", "c_cosh($a)")],
@@ -284,7 +287,7 @@ pub(super) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_loop!(1, |a| s::tanh(a)),
             f64: f64_loop!(1, |a| a.tanh()),
-            c64: c64_loop!(1, |a| w::narrow(w::widen(a).tanh())),
+            c64: c64_loop!(1, |a| w::narrow(z::tanh(w::widen(a)))),
             ..NONE
         },
         glsl: &[("F", "m_tanh($a)"), ("C", "c_tanh($a)")],
@@ -300,7 +303,7 @@ pub(super) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_loop!(1, |a| s::asinh(a)),
             f64: f64_loop!(1, |a| a.asinh()),
-            c64: c64_loop!(1, |a| w::narrow(w::widen(a).asinh())),
+            c64: c64_loop!(1, |a| w::narrow(z::asinh(w::widen(a)))),
             ..NONE
         },
         glsl: &[("F", "m_asinh($a)"), ("C", "c_asinh($a)")],
@@ -316,7 +319,7 @@ pub(super) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_loop!(1, |a| s::acosh(a)),
             f64: f64_loop!(1, |a| a.acosh()),
-            c64: c64_loop!(1, |a| w::narrow(w::widen(a).acosh())),
+            c64: c64_loop!(1, |a| w::narrow(z::acosh(w::widen(a)))),
             ..NONE
         },
         glsl: &[("F", "m_acosh($a)"), ("C", "c_acosh($a)")],
@@ -332,7 +335,7 @@ pub(super) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_loop!(1, |a| s::atanh(a)),
             f64: f64_loop!(1, |a| a.atanh()),
-            c64: c64_loop!(1, |a| w::narrow(w::widen(a).atanh())),
+            c64: c64_loop!(1, |a| w::narrow(z::atanh(w::widen(a)))),
             ..NONE
         },
         glsl: &[("F", "m_atanh($a)"), ("C", "c_atanh($a)")],
