@@ -485,3 +485,21 @@ def test_complex_powers_of_zero():
     b = np.array([1, 2, 0.5, 1 + 1j, 0, -1], np.complex64)
     got = np.array(mx.power(mx.zeros((6,), mx.complex64), mx.array(b)))
     assert (got[:4] == 0).all() and got[4] == 1 and np.isinf(got[5].real)
+
+
+COMPLEX = """sinh cosh tanh sin cos tan exp sqrt log arcsin arccos arctan arcsinh arccosh
+arctanh""".split()
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex_functions_of_infinities_and_missing_numbers(name):
+    """As C's annex G, which NumPy follows; signs that it leaves open are not looked at."""
+    parts = [np.inf, -np.inf, 1000.0, -1000.0, 0.0, -0.0, np.nan, 2.0, 0.5]
+    z = np.array([complex(a, b) for a in parts for b in (*parts, 1.0, 4.0)], np.complex64)
+    with np.errstate(all="ignore"):
+        want = getattr(np, name)(z)
+    got = h.to_np(getattr(mx, name)(h.from_np(z, "complex64")))
+    for g, w in ((got.real, want.real), (got.imag, want.imag)):
+        open_sign = np.isinf(w) & ~(np.isfinite(z.real) & np.isfinite(z.imag))
+        g, w = np.where(open_sign, abs(g), g), np.where(open_sign, abs(w), w)
+        np.testing.assert_allclose(g, w, rtol=2e-6, atol=1e-38)

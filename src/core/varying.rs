@@ -117,7 +117,7 @@ mod tests {
         let over = |inputs: Vec<Array>| Array::lazy(&[4i64][..], Dtype::F32, Id, inputs, s).unwrap();
         let lengths = Lengths::vary(true);
         let constant = over(vec![]);
-        let mut a = Array::placeholder(&[4i64][..], Dtype::F32);
+        let mut a = Array::placeholder(&[4i64][..], Dtype::F32).unwrap();
         for _ in 0..100_000 {
             a = over(vec![constant.clone(), a]);
         }

@@ -3,7 +3,7 @@
 //! precision. Nothing here loops on NaN: of matrices that are not finite, symmetric ones have NaN for a spectrum, and others
 //! are refused for NaN. LU and what follows from it alone is in `linalg_lu`.
 
-use std::ops::{Div, Mul, Range, Sub, SubAssign};
+use std::ops::{DivAssign, Mul, Range, Sub, SubAssign};
 use std::sync::Mutex;
 
 use faer::dyn_stack::{MemBuffer, MemStack, StackReq};
@@ -26,14 +26,7 @@ const GRAIN: usize = 1 << 12;
 
 /// Real numbers that the triangular algorithms run in.
 pub(super) trait Real:
-    RealField
-    + Copy
-    + PartialOrd
-    + Default
-    + Sub<Output = Self>
-    + Mul<Output = Self>
-    + Div<Output = Self>
-    + SubAssign
+    RealField + Copy + PartialOrd + Default + Sub<Output = Self> + Mul<Output = Self> + DivAssign + SubAssign
 {
     const EPSILON: Self;
     fn wide(self) -> f64;

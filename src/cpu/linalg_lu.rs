@@ -67,7 +67,7 @@ impl<T: Real> Lu<T> {
             if pivot == T::default() {
                 continue;
             }
-            (k + 1..m).for_each(|i| a[(i, k)] = a[(i, k)] / pivot);
+            (k + 1..m).for_each(|i| a[(i, k)] /= pivot);
             for j in k + 1..n {
                 let top = a[(k, j)];
                 (k + 1..m).for_each(|i| {

@@ -3,9 +3,11 @@
 //! functions" (1987). Called by the rows of the elementwise table.
 
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
-use std::f64::{INFINITY, NAN};
 
 use num_complex::Complex64;
+
+const INFINITY: f64 = f64::INFINITY;
+const NAN: f64 = f64::NAN;
 
 fn c(re: f64, im: f64) -> Complex64 {
     Complex64::new(re, im)
