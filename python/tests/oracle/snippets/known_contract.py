@@ -277,7 +277,6 @@ TOLD = (
     (r"vmap\(.*out_axes", None, "", "an array in two outputs has the axis of each; MLX uses one"),
     (r"opt\.Ada", r"grad", "", "derivatives of steps that are normalised cancel"),
     (r"primitives\(", None, "", "composed otherwise"),
-    (r"cosh", None, "", "a complex infinity is multiplied by zero"),
     (r"label_smoothing=float", None, r"smoothing", "NaN is no share of the targets"),
 )
 
