@@ -337,7 +337,7 @@ pub fn ifftshift(a: &Array, axes: Option<&[i64]>, s: Stream) -> Result<Array> {
     shifted("ifftshift", a, axes, |n| -(n / 2), s)
 }
 
-fn frequencies(op: &str, n: i64, d: f64, values: impl Iterator<Item = i64>) -> Result<Array> {
+fn frequencies(op: &str, n: i64, d: f64, count: i64, value: impl Fn(i64) -> i64) -> Result<Array> {
     if n <= 0 {
         bail!(Value, "[{op}] `n` must be greater than 0, got {n}.");
     }
@@ -345,20 +345,21 @@ fn frequencies(op: &str, n: i64, d: f64, values: impl Iterator<Item = i64>) -> R
         bail!(Value, "[{op}] `d` must be non-zero.");
     }
     let step = 1.0 / (n as f64 * d);
-    let f: Vec<f32> = values.map(|k| (k as f64 * step) as f32).collect();
-    from_host(&[f.len() as i64], Dtype::F32, |p| {
-        // SAFETY: memory for as many floats.
-        unsafe { std::ptr::copy_nonoverlapping(f.as_ptr().cast::<u8>(), p, 4 * f.len()) }
+    from_host(&[count], Dtype::F32, |p| {
+        for k in 0..count {
+            // SAFETY: memory for `count` floats.
+            unsafe { p.cast::<f32>().add(k as usize).write_unaligned((value(k) as f64 * step) as f32) }
+        }
     })
 }
 
 /// Frequencies of the coefficients of a transform of `n` samples, `d` apart; float32.
 pub fn fftfreq(n: i64, d: f64) -> Result<Array> {
-    let positive = (n - 1) / 2 + 1;
-    frequencies("fftfreq", n, d, (0..n.max(0)).map(|k| if k < positive { k } else { k - n }))
+    let positive = n.saturating_sub(1) / 2 + 1;
+    frequencies("fftfreq", n, d, n, |k| if k < positive { k } else { k - n })
 }
 
 /// The frequencies of the first `n / 2 + 1` coefficients; float32.
 pub fn rfftfreq(n: i64, d: f64) -> Result<Array> {
-    frequencies("rfftfreq", n, d, 0..n.max(0) / 2 + 1)
+    frequencies("rfftfreq", n, d, n / 2 + 1, |k| k)
 }

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use super::spirv::validate;
-use crate::core::env;
 use crate::core::private::{Entry, Folder, Refusal, TEMPORARY};
+use crate::core::{Error, Result, env};
 use crate::kernels::spirv;
 
 const MAGIC: &[u8; 8] = b"MLXVKC02";
@@ -182,7 +182,7 @@ impl Cache<'_> {
 
     /// SPIR-V stored under `key`, if it is valid.
     fn load(&self, key: &Key) -> Option<Vec<u32>> {
-        valid(&self.read(&spirv_name(key), key)?)
+        valid(&self.read(&spirv_name(key), key)?).ok()
     }
 
     fn store(&self, key: &Key, words: &[u32]) {
@@ -192,10 +192,10 @@ impl Cache<'_> {
 }
 
 /// The words of a module that a driver may see.
-pub(super) fn valid(bytes: &[u8]) -> Option<Vec<u32>> {
-    let module = spirv::read(bytes, u64::from(super::device::PUSH_BYTES)).ok()?;
-    validate(&module).ok()?;
-    Some(module.words.to_vec())
+pub(super) fn valid(bytes: &[u8]) -> Result<Vec<u32>> {
+    let module = spirv::read(bytes, u64::from(super::device::PUSH_BYTES)).map_err(Error::Value)?;
+    validate(&module)?;
+    Ok(module.words.to_vec())
 }
 
 fn spirv_name(key: &Key) -> String {

@@ -131,8 +131,8 @@ pub(crate) fn spirv(kernel: &str, module: &Module) -> Result<Vec<u32>> {
 pub(crate) fn check(kernel: &str, module: &Module) -> Result<Vec<u32>> {
     let words = compile(kernel, source(kernel, module)?, module)?;
     match cache::valid(&words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>()) {
-        Some(_) => Ok(words),
-        None => bail!(Runtime, "[vulkan] Kernel {kernel} is not valid SPIR-V."),
+        Ok(_) => Ok(words),
+        Err(e) => bail!(Runtime, "[vulkan] Kernel {kernel} is not valid SPIR-V: {e}"),
     }
 }
 

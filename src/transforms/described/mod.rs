@@ -330,6 +330,7 @@ mod tests {
         "slice_at",
         "slice_update_at",
         "stft",
+        "take_along",
         "tensordot",
         "topk",
         "tril",
