@@ -287,6 +287,7 @@ mod tests {
         "det",
         "frames",
         "gated_delta_update",
+        "logsumexp_parts",
         "mask_rank",
         "overlap_add",
         "quantize_dequantize",
