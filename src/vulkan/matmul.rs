@@ -1,5 +1,5 @@
 //! Batched matrix products: brings any operands into a form the kernels take (row-major or transposed, at
-//! most two batch axes, 32-bit offsets inside one matrix), then follows `matmul_table` to a kernel: NV
+//! most two batch axes, 32-bit offsets inside one matrix), then follows `tune::matmul` to a kernel: NV
 //! cooperative matrices, KHR cooperative matrices, portable tiles, or `gemv` where one side is at most
 //! eight. K is cut into parts where the tiles alone leave the GPU idle; parts are added in a fixed order,
 //! so results do not change from run to run. float32 stays true float32; halves accumulate in float32 and

@@ -4,7 +4,6 @@
 
 pub mod adapter;
 pub mod attention;
-mod attention_table;
 mod blob;
 mod builders;
 mod cache;
@@ -25,7 +24,6 @@ mod landing;
 pub mod matmul;
 mod matmul_epilogue;
 pub mod matmul_kernel;
-pub mod matmul_table;
 #[cfg(test)]
 mod matmul_tests;
 mod memory;
@@ -37,6 +35,7 @@ pub mod stats;
 mod stream;
 pub mod tiers;
 mod transfer;
+pub mod tune;
 
 mod elem;
 pub mod fft;
@@ -50,7 +49,6 @@ pub mod mask;
 pub mod norm;
 pub mod qmm;
 pub mod qmm_joined;
-mod qmm_table;
 pub mod quant;
 mod radix;
 pub mod random;
@@ -85,6 +83,7 @@ pub use pipeline::{KernelKey, Module, Pipeline, Source};
 
 use crate::core::{Result, Stream};
 use stream::StreamState;
+use tune::{attention as attention_table, matmul as matmul_table, quantized as qmm_table};
 
 /// Records on a GPU stream. Entering the same stream again inside the closure is an error; whatever it records is
 /// submitted when the batch is full, or by [`flush`], [`synchronize`] or a reader of the results.

@@ -1,6 +1,6 @@
 //! Host side of the products with quantised matrices: shaders/qmm_rows.comp, qmm_coop.comp, qmm_cols.comp and
 //! qmm_tiled.comp, and the way over dequantised scratch and `matmul` where cooperative matrices multiply. Which of them
-//! is chosen stands in `qmm_table`. Indices are read by the kernels, which hold them inside the operands.
+//! is chosen stands in `tune::quantized`. Indices are read by the kernels, which hold them inside the operands.
 
 use std::sync::Arc;
 

@@ -5,9 +5,9 @@
 
 use std::sync::OnceLock;
 
-use super::features::{Component, Features};
 use crate::core::Dtype;
 use crate::core::env::{self, disabled};
+use crate::vulkan::{Component, Features};
 
 /// A tile of the result and the workgroup that makes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -124,7 +124,7 @@ fn component(dtype: Dtype) -> Component {
 fn nv2_supports(f: &Features, dtype: Dtype, t: Tile) -> bool {
     let Some(c2) = &f.coop2 else { return false };
     let want = component(dtype);
-    let fits = |e: &&super::features::CoopFlexible| {
+    let fits = |e: &&crate::vulkan::CoopFlexible| {
         e.workgroup_scope
             && e.a == want
             && e.b == want
@@ -189,7 +189,7 @@ pub fn fragment(f: &Features, dtype: Dtype) -> Option<[u32; 3]> {
 /// Whether the device has KHR cooperative matrices of just this shape (M, N, K) for a dtype.
 pub fn multiplies(f: &Features, dtype: Dtype, shape: [u32; 3]) -> bool {
     let want = component(dtype);
-    let like = |c: &super::features::CoopMatrix| {
+    let like = |c: &crate::vulkan::CoopMatrix| {
         let float = c.c == Component::F32 && c.result == Component::F32;
         c.subgroup_scope && c.a == want && c.b == want && float && [c.m, c.n, c.k] == shape
     };

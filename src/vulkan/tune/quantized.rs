@@ -6,15 +6,15 @@
 
 use std::sync::OnceLock;
 
-use super::features::Features;
-use super::matmul::{ceil, round_up};
-use super::matmul_table::{self as table, FILL, Tier};
+use super::matmul::{self as table, FILL, Tier};
 use crate::core::Dtype;
 use crate::core::env::{self, disabled};
 use crate::kernels::quant::Format;
+use crate::vulkan::Features;
+use crate::vulkan::matmul::{ceil, round_up};
 
 /// Most rows of x that qmm_rows and qmm_cols take at once, and in all.
-pub(super) const VECTORS: i64 = 8;
+pub(in crate::vulkan) const VECTORS: i64 = 8;
 const FEW: i64 = 16;
 /// Most rows of x that qmm_coop takes, 16 at a time.
 const COOP_ROWS: i64 = 64;
@@ -23,7 +23,7 @@ const SCRATCH: i64 = 1 << 30;
 
 /// What a product looks like to the table.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Shape {
+pub(in crate::vulkan) struct Shape {
     pub dtype: Dtype,
     pub format: Format,
     pub transpose: bool,
@@ -40,7 +40,7 @@ pub(super) struct Shape {
 
 /// A kernel and what decides its code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Variant {
+pub(in crate::vulkan) enum Variant {
     /// qmm_rows.comp: threads a row of codes, rows a thread, rows of x, codes of a unit.
     Rows { threads: u32, rows: u32, vectors: u32, unit: u32 },
     /// qmm_coop.comp.
@@ -55,7 +55,7 @@ pub(super) enum Variant {
 
 /// The kernel of few rows on cooperative matrices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Coop {
+pub(in crate::vulkan) struct Coop {
     /// Subgroups of a workgroup, among which K is dealt.
     pub subgroups: u32,
     /// Times 16 rows of codes.
@@ -85,7 +85,7 @@ impl Variant {
 
 /// A variant and the parts that K is cut into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Choice {
+pub(in crate::vulkan) struct Choice {
     pub variant: Variant,
     pub k_split: i64,
     pub splits: i64,
@@ -174,13 +174,13 @@ fn coop(f: &Features, s: &Shape, spread: &dyn Fn(u32) -> bool) -> Option<Coop> {
 }
 
 /// Bytes of x that a workgroup of qmm_rows holds.
-pub(super) fn stage(f: &Features) -> u32 {
+pub(in crate::vulkan) fn stage(f: &Features) -> u32 {
     if f.shared_memory >= 40 << 10 { 16 << 10 } else { 8 << 10 }
 }
 
 /// Threads a row of codes and rows a thread: enough workgroups to fill the GPU come first, then reading x for as
 /// many rows as possible. A software driver gets the shortest code.
-pub(super) fn layout_of_rows(f: &Features, s: &Shape, units: i64, vectors: u32) -> (u32, u32) {
+pub(in crate::vulkan) fn layout_of_rows(f: &Features, s: &Shape, units: i64, vectors: u32) -> (u32, u32) {
     if let Some(forced) = forced_rows() {
         return forced;
     }
@@ -205,7 +205,7 @@ pub(super) fn layout_of_rows(f: &Features, s: &Shape, units: i64, vectors: u32) 
 /// The kernel for a product.
 ///
 /// `spread` says whether cooperative matrices of so many columns lie in a subgroup as the kernel expects.
-pub(super) fn choose(f: &Features, s: &Shape, spread: &dyn Fn(u32) -> bool) -> Choice {
+pub(in crate::vulkan) fn choose(f: &Features, s: &Shape, spread: &dyn Fn(u32) -> bool) -> Choice {
     let whole = |variant| Choice { variant, k_split: round_up(s.k.max(1), 32), splits: 1 };
     let vectors = s.m.min(VECTORS).next_power_of_two_or_one() as u32;
     let few = if f.software { VECTORS } else { FEW };
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn few_rows_take_cooperative_matrices_where_their_elements_lie_as_expected() {
-        use crate::vulkan::features::{Component, CoopMatrix};
+        use crate::vulkan::{Component, CoopMatrix};
         let matrix = |n, a| CoopMatrix {
             m: 16,
             n,
