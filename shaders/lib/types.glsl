@@ -1,6 +1,10 @@
 // Values in registers and their bits in memory. float16 and bfloat16 are held as float and rounded to
 // nearest even by integer code, so that every device gives the same bits.
 
+// False, but no constant to the compiler. A result that does not depend on its input would otherwise be
+// a constant of the type it is stored as, and constants of 8 and 16 bits need arithmetic of these widths.
+#define NEVER (gl_NumWorkGroups.x == 0u)
+
 // Exact value of a float16 in the low 16 bits.
 float f16_decode(uint h) {
   uint a = (h & 0x7fffu) << 13;

@@ -196,7 +196,7 @@ pub(super) const ROWS: &[Row] = &[
             c64: c64_loop!(1 => f32, |a| a.im),
             ..NONE
         },
-        glsl: &[("B", "false"), ("IUF", "$T(0)"), ("C", "$a.y")],
+        glsl: &[("B", "NEVER"), ("IUF", "$T(NEVER)"), ("C", "$a.y")],
     },
     Row {
         name: "conjugate",
@@ -232,7 +232,7 @@ pub(super) const ROWS: &[Row] = &[
             c64: c64_loop!(1 => u8, |a| (a.re.is_nan() || a.im.is_nan()) as u8),
             ..NONE
         },
-        glsl: &[("BIU", "false"), ("F", "m_isnan($a)"), ("C", "m_isnan($a.x) || m_isnan($a.y)")],
+        glsl: &[("BIU", "NEVER"), ("F", "m_isnan($a)"), ("C", "m_isnan($a.x) || m_isnan($a.y)")],
     },
     Row {
         name: "isinf",
@@ -250,7 +250,7 @@ pub(super) const ROWS: &[Row] = &[
             c64: c64_loop!(1 => u8, |a| (a.re.is_infinite() || a.im.is_infinite()) as u8),
             ..NONE
         },
-        glsl: &[("BIU", "false"), ("F", "m_isinf($a)"), ("C", "m_isinf($a.x) || m_isinf($a.y)")],
+        glsl: &[("BIU", "NEVER"), ("F", "m_isinf($a)"), ("C", "m_isinf($a.x) || m_isinf($a.y)")],
     },
     Row {
         name: "isfinite",
@@ -268,7 +268,7 @@ pub(super) const ROWS: &[Row] = &[
             c64: c64_loop!(1 => u8, |a| (a.re.is_finite() && a.im.is_finite()) as u8),
             ..NONE
         },
-        glsl: &[("BIU", "true"), ("F", "m_isfinite($a)"), ("C", "m_isfinite($a.x) && m_isfinite($a.y)")],
+        glsl: &[("BIU", "!NEVER"), ("F", "m_isfinite($a)"), ("C", "m_isfinite($a.x) && m_isfinite($a.y)")],
     },
     Row {
         name: "isneginf",
@@ -287,7 +287,7 @@ pub(super) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[
-            ("BIU", "false"),
+            ("BIU", "NEVER"),
             ("F", "floatBitsToUint($a) == 0xff800000u"),
             ("C", "floatBitsToUint($a.x) == 0xff800000u"),
         ],
@@ -309,7 +309,7 @@ pub(super) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[
-            ("BIU", "false"),
+            ("BIU", "NEVER"),
             ("F", "floatBitsToUint($a) == 0x7f800000u"),
             ("C", "floatBitsToUint($a.x) == 0x7f800000u"),
         ],
