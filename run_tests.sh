@@ -4,7 +4,7 @@
 #   ./run_tests.sh                 every step, in the order below
 #   ./run_tests.sh cpu gpu ...     only the named steps (of what is already built)
 #
-# Steps: format clippy rust build ruff stubs cpu gpu recorder oracle validation examples
+# Steps: format clippy rust build installs ruff stubs cpu gpu recorder oracle validation examples
 #
 # The Python environment and Cargo's target folder live outside the clone, in
 # ${XDG_CACHE_HOME:-~/.cache}/mlx-vulkan, so that a second run, or a second clone, starts warm.
@@ -13,7 +13,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 
-STEPS=(format clippy rust build ruff stubs cpu gpu recorder oracle validation examples)
+STEPS=(format clippy rust build installs ruff stubs cpu gpu recorder oracle validation examples)
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/mlx-vulkan"
 venv="$cache/venv-tests"
 official="$cache/venv-official"
@@ -142,6 +142,14 @@ step_build() {
         (cd "$scratch" && "$venv/bin/python" -c 'import mlx.core as mx; print("mlx.core", mx.__version__)')
 }
 
+# The wheel beside upstream's package and its clients, each order in an environment of its own.
+step_installs() {
+    local wheel
+    wheel="$(ls -t "$scratch"/wheels/*.whl dist/mlx_vulkan-*.whl 2>/dev/null | head -1)"
+    [ -n "$wheel" ] || { echo "NOT RUN: no wheel (add the step build)"; return 0; }
+    "$venv/bin/python" tools/installs.py --wheel "$wheel"
+}
+
 step_ruff() { "$venv/bin/ruff" check . && "$venv/bin/ruff" format --check .; }
 
 step_stubs() {
@@ -262,6 +270,7 @@ run rust "cargo test, the core without Python" step_rust
 if ! run build "wheel, installed into $venv" step_build; then
     want=(format clippy rust build ruff)
 fi
+run installs "the wheel in fresh environments with upstream's clients" step_installs
 run ruff "ruff check and format --check" step_ruff
 run stubs "stubs and support matrix are up to date, mypy stubtest agrees" step_stubs
 run cpu "pytest on the CPU" step_cpu
