@@ -321,6 +321,8 @@ def test_tangents_of_comparisons_have_the_dtype_of_what_is_compared(dtype):
         assert out.dtype == mx.bool_
         assert tangent.dtype == x.dtype and tangent.shape == out.shape
         assert not mx.any(tangent).item()
+    _, (tangent,) = mx.jvp(lambda v: mx.argpartition(v, 1), [x], [t])
+    assert tangent.dtype == x.dtype and not mx.any(tangent).item()
 
 
 def test_tangents_of_other_questions_are_bool():

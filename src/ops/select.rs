@@ -67,6 +67,10 @@ impl Primitive for Partition {
         self.arg
     }
 
+    fn zero_tangent_like_inputs(&self, _inputs: &[Array]) -> bool {
+        self.arg
+    }
+
     fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
         let order = self.order(&r.primals[0], r.stream);
         Ok(vec![Some(scatter_permuted(&r.cotangents[0], &order, self.axis, r.stream)?)])

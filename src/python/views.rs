@@ -644,8 +644,16 @@ fn widths(w: &Bound<'_, PyAny>, ndim: usize) -> PyResult<Vec<(i64, i64)>> {
         Err(e) if e.is_instance_of::<PyOverflowError>(w.py()) => return Err(e),
         Err(_) => {}
     }
-    let pairs: Vec<(Int32, Int32)> = w.extract().map_err(unless_wide)?;
-    let pairs: Vec<(i64, i64)> = pairs.into_iter().map(|(lo, hi)| (lo.0, hi.0)).collect();
+    let pair = |p: PyResult<Bound<'_, PyAny>>| match p?
+        .try_iter()?
+        .map(|n| n?.extract::<Int32>())
+        .collect::<PyResult<Vec<_>>>()?[..]
+    {
+        [ref lo, ref hi] => Ok((lo.0, hi.0)),
+        _ => Err(bad()),
+    };
+    let pairs =
+        w.try_iter().and_then(|all| all.map(pair).collect::<PyResult<Vec<_>>>()).map_err(unless_wide)?;
     if pairs.len() == 1 {
         return Ok(vec![pairs[0]; ndim]);
     }

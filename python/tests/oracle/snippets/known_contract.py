@@ -275,7 +275,7 @@ TOLD = (
     ),
     (None, r"shapeless", r"cannot infer", "a shape that cannot follow raises"),
     (r"argnames=", None, r"Sequence|Duplicate", "names stand once in a text, a list or a tuple"),
-    (r"pad\(", None, r"pad_width", "widths are numbers of Python"),
+    (r"pad\(M, b'", None, r"pad_width", "bytes are no widths"),
     (r"vmap\(.*out_axes", None, "", "an array in two outputs has the axis of each; MLX uses one"),
     (r"opt\.Ada", r"grad", "", "derivatives of steps that are normalised cancel"),
     (r"primitives\(", None, "", "composed otherwise"),
