@@ -497,6 +497,21 @@ COMPLEX = """sinh cosh tanh sin cos tan exp sqrt log arcsin arccos arctan arcsin
 arctanh""".split()
 
 
+@pytest.mark.parametrize(
+    "name",
+    "log log2 log10 log1p sqrt arcsin arccos arctan arcsinh arccosh arctanh".split(),
+)
+def test_complex_functions_near_the_largest_number(name):
+    r = np.float32([3e38, 1.9e38, 1e30, 2e19, 1e18, 3e17, 1e-3])
+    x = (r[:, None] + 1j * r[None, :]).astype(np.complex64).ravel()
+    x = x[np.maximum(x.real, x.imag) > 1]
+    x = np.concatenate([x, -x, x.conj(), -x.conj()])
+    want = getattr(np, name)(x.astype(np.complex128))
+    got = np.array(getattr(mx, name)(mx.array(x)))
+    for part in ("real", "imag"):
+        np.testing.assert_allclose(getattr(got, part), getattr(want, part), rtol=2e-6, atol=1e-37)
+
+
 @pytest.mark.parametrize("name", COMPLEX)
 def test_complex_functions_of_infinities_and_missing_numbers(name):
     """As C's annex G, which NumPy follows; signs that it leaves open are not looked at."""

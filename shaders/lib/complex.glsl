@@ -69,7 +69,11 @@ bool c_isnan(vec2 z) { return m_isnan(z.x) || m_isnan(z.y); }
 bool c_less(vec2 a, vec2 b) { return a.x < b.x || (a.x == b.x && a.y < b.y); }
 vec2 c_max(vec2 a, vec2 b) { return !c_isnan(a) && (c_isnan(b) || c_less(a, b)) ? b : a; }
 vec2 c_min(vec2 a, vec2 b) { return !c_isnan(a) && (c_isnan(b) || c_less(b, a)) ? b : a; }
-vec2 c_sqrt(vec2 z) {
+// From here on a square of a part, or the absolute value, may overflow.
+bool c_far(vec2 z) { return max(m_abs(z.x), m_abs(z.y)) > 1e18; }
+// Logarithm of the absolute value of what is far.
+float c_far_log(vec2 z) { return m_log(c_abs(0.0625 * z)) + 2.77258872223978124; }
+vec2 c_sqrt_near(vec2 z) {
   float r = c_abs(z);
   if (r == 0.0) return vec2(0.0, z.y);
   if (m_isinf(z.y)) return vec2(M_INF, z.y);
@@ -83,6 +87,10 @@ vec2 c_sqrt(vec2 z) {
   float u = m_div(0.5 * m_abs(z.y), t);
   return z.x >= 0.0 ? vec2(t, c_signed(u, z.y)) : vec2(u, c_signed(t, z.y));
 }
+vec2 c_sqrt(vec2 z) {
+  if (c_far(z) && c_finite(z)) return 4.0 * c_sqrt_near(0.0625 * z);
+  return c_sqrt_near(z);
+}
 vec2 c_exp(vec2 z) {
   float e = m_exp(z.x);
   if (z.y == 0.0) return vec2(e, z.y);
@@ -91,12 +99,14 @@ vec2 c_exp(vec2 z) {
   return vec2(m_isinf(z.x) ? M_INF : M_NAN, M_NAN);
 }
 vec2 c_log(vec2 z) {
+  if (c_far(z) && c_finite(z)) return vec2(c_far_log(z), m_atan2(z.y, z.x));
   float a = max(m_abs(z.x), m_abs(z.y)), b = min(m_abs(z.x), m_abs(z.y));
   float r = c_abs(z);
   precise float m = (a - 1.0) * (a + 1.0) + b * b;
   return vec2(r > 0.5 && r < 2.0 ? 0.5 * m_log1p(m) : m_log(r), m_atan2(z.y, z.x));
 }
 vec2 c_log1p(vec2 z) {
+  if (c_far(z) && c_finite(z)) return c_log(z);
   precise float m = m_isinf(z.x) || m_isinf(z.y) ? M_INF : z.x * (2.0 + z.x) + z.y * z.y;
   precise float u = 1.0 + z.x;
   return vec2(0.5 * m_log1p(m), m_atan2(z.y, u));
@@ -133,7 +143,9 @@ vec2 c_sin(vec2 z) {
 }
 vec2 c_cos(vec2 z) { return c_cosh(c_times_i(z)); }
 vec2 c_tan(vec2 z) { return c_minus_i(c_tanh(c_times_i(z))); }
+// Inverse functions of what is far are logarithms of 2 z, turned.
 vec2 c_asin_finite(vec2 z) {
+  if (c_far(z)) return vec2(m_atan2(z.x, m_abs(z.y)), c_signed(c_far_log(z) + 0.693147180559945309, z.y));
   vec2 p = c_sqrt(vec2(1.0 + z.x, z.y)), m = c_sqrt(vec2(1.0 - z.x, m_neg(z.y)));
   precise float re = p.x * m.x - p.y * m.y;
   precise float im = m.x * p.y - m.y * p.x;
@@ -155,6 +167,7 @@ vec2 c_acos(vec2 z) {
     vec2 w = c_asin(z);
     return vec2(1.57079632679489662 - w.x, m_neg(w.y));
   }
+  if (c_far(z)) return vec2(m_atan2(m_abs(z.y), z.x), c_signed(c_far_log(z) + 0.693147180559945309, m_neg(z.y)));
   vec2 p = c_sqrt(vec2(1.0 + z.x, z.y)), m = c_sqrt(vec2(1.0 - z.x, m_neg(z.y)));
   precise float im = p.x * m.y - p.y * m.x;
   return vec2(2.0 * m_atan2(m.x, p.x), m_asinh(im));
@@ -170,6 +183,7 @@ vec2 c_acosh(vec2 z) {
     bool far = m_isinf(z.x) || m_isinf(z.y);
     return vec2(far ? M_INF : M_NAN, m_isnan(angle) ? M_NAN : c_signed(angle, z.y));
   }
+  if (c_far(z)) return vec2(c_far_log(z) + 0.693147180559945309, m_atan2(z.y, z.x));
   vec2 p = c_sqrt(vec2(z.x + 1.0, z.y)), m = c_sqrt(vec2(z.x - 1.0, z.y));
   precise float re = m.x * p.x + m.y * p.y;
   return vec2(m_asinh(re), 2.0 * m_atan2(m.y, p.x));
