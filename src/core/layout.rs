@@ -22,6 +22,9 @@ pub struct Layout {
     pub offset: i64,
 }
 
+/// Most axes of an array, as in NumPy. Walks over axes are recursions and products, and files may claim any number.
+pub const MOST_AXES: usize = 64;
+
 /// Bytes of the largest element type.
 pub const LARGEST_ELEMENT: usize = 8;
 
@@ -191,8 +194,16 @@ pub fn collapse(shape: &[i64], strides: &[&[i64]]) -> (Shape, Vec<Strides>) {
 
 /// `(2,3)`, as MLX prints shapes in messages.
 pub fn show(shape: &[i64]) -> String {
-    let dims: Vec<String> = shape.iter().map(|d| d.to_string()).collect();
+    let mut dims: Vec<String> = shown(shape).iter().map(|d| d.to_string()).collect();
+    if shape.len() > dims.len() {
+        dims.push("...".into());
+    }
     format!("({})", dims.join(","))
+}
+
+/// As much of a list of axes or dimensions as a message shows.
+pub fn shown(list: &[i64]) -> &[i64] {
+    &list[..list.len().min(MOST_AXES)]
 }
 
 /// Axis in `0..ndim` of a possibly negative one.
@@ -204,10 +215,13 @@ pub fn normalize_axis(op: &str, axis: i64, ndim: usize) -> Result<usize> {
     Ok(if axis < 0 { axis + n } else { axis } as usize)
 }
 
-/// Element count of a shape, or an error when a dimension is negative or wider than 32 bits, or when the bytes that
-/// its axes reach overflow. Empty axes hide nothing: strides are products of the others, and a reduction or a slice
+/// Element count of a shape, or an error when it has too many axes, when a dimension is negative or wider than 32 bits,
+/// or when the bytes that its axes reach overflow. Empty axes hide nothing: strides are products of the others, and a reduction or a slice
 /// leaves those behind.
 pub fn checked_size(op: &str, shape: &[i64], itemsize: usize) -> Result<usize> {
+    if shape.len() > MOST_AXES {
+        bail!(Value, "[{op}] Arrays have at most {MOST_AXES} axes, got {}.", shape.len());
+    }
     let (mut count, mut reach) = (1usize, itemsize);
     for &d in shape {
         if d < 0 {

@@ -10,6 +10,7 @@ pub mod failure;
 pub mod fallback;
 pub mod layout;
 pub mod notes;
+pub mod panics;
 pub mod primitive;
 pub mod private;
 pub mod storage;

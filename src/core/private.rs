@@ -20,7 +20,7 @@ pub enum Refusal {
 }
 
 /// A file of a folder.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// Its name.
     pub name: String,
@@ -28,6 +28,8 @@ pub struct Entry {
     pub size: u64,
     /// When it was written, or read, to a day.
     pub used: SystemTime,
+    /// The number that the system gives the file; another of this name has another one.
+    id: u64,
 }
 
 /// A folder of the user's own, open.
@@ -66,19 +68,29 @@ impl Folder {
     }
 
     fn placed(&self, bytes: &[u8], place: impl FnOnce(&str) -> io::Result<()>) -> io::Result<()> {
-        static COUNTER: AtomicU32 = AtomicU32::new(0);
-        let n = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let temporary = format!("{TEMPORARY}{}-{n}-{:x}", std::process::id(), since.as_nanos());
+        let temporary = temporary_name();
         let done = self.0.create(&temporary, bytes).and_then(|()| place(&temporary));
         // Gone already where it was renamed.
         let _ = self.0.remove(&temporary);
         done
     }
 
-    /// Removes a file; one that is gone is nobody's loss.
-    pub fn remove(&self, name: &str) {
-        let _ = self.0.remove(name);
+    /// Removes a file unless it was used or replaced since it was looked at. It is moved aside first: whoever writes one
+    /// of that name meanwhile keeps it.
+    pub fn remove(&self, entry: &Entry) {
+        let aside = temporary_name();
+        if self.0.rename(&entry.name, &aside).is_err() {
+            return;
+        }
+        let now = self.look(&aside).map(|e| Entry { name: entry.name.clone(), ..e });
+        if now.as_ref() != Some(entry) {
+            let _ = self.0.link(&aside, &entry.name);
+        }
+        let _ = self.0.remove(&aside);
+    }
+
+    fn look(&self, name: &str) -> Option<Entry> {
+        self.0.look(name).ok().flatten().map(|(size, used, id)| Entry { name: name.into(), size, used, id })
     }
 
     /// Names in the folder.
@@ -88,12 +100,16 @@ impl Folder {
 
     /// The regular files of the folder.
     pub fn entries(&self) -> Vec<Entry> {
-        let entry = |name: String| {
-            let (size, used) = self.0.look(&name).ok().flatten()?;
-            Some(Entry { name, size, used })
-        };
-        self.names().into_iter().filter_map(entry).collect()
+        self.names().iter().filter_map(|name| self.look(name)).collect()
     }
+}
+
+/// A name that no other file has.
+fn temporary_name() -> String {
+    static COUNTER: AtomicU32 = AtomicU32::new(0);
+    let n = COUNTER.fetch_add(1, Ordering::Relaxed);
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    format!("{TEMPORARY}{}-{n}-{:x}", std::process::id(), since.as_nanos())
 }
 
 /// How the names of files begin that are not whole yet.
@@ -198,11 +214,11 @@ mod system {
             Ok(names)
         }
 
-        pub fn look(&self, name: &str) -> io::Result<Option<(u64, SystemTime)>> {
+        pub fn look(&self, name: &str) -> io::Result<Option<(u64, SystemTime, u64)>> {
             let stat = rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
             let regular = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file();
             let since = std::time::Duration::from_secs(stat.st_mtime.max(0) as u64);
-            Ok(regular.then(|| (stat.st_size.max(0) as u64, SystemTime::UNIX_EPOCH + since)))
+            Ok(regular.then(|| (stat.st_size.max(0) as u64, SystemTime::UNIX_EPOCH + since, stat.st_ino)))
         }
     }
 }
@@ -266,9 +282,9 @@ mod system {
             Ok(names.filter_map(|e| e.file_name().into_string().ok()).collect())
         }
 
-        pub fn look(&self, name: &str) -> io::Result<Option<(u64, SystemTime)>> {
+        pub fn look(&self, name: &str) -> io::Result<Option<(u64, SystemTime, u64)>> {
             let meta = fs::symlink_metadata(self.0.join(name))?;
-            Ok(if meta.is_file() { Some((meta.len(), meta.modified()?)) } else { None })
+            Ok(if meta.is_file() { Some((meta.len(), meta.modified()?, 0)) } else { None })
         }
     }
 }

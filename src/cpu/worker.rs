@@ -4,7 +4,6 @@
 //! wake-up each. Threads are detached: the process may exit while they run. The worker of a stream that nobody holds any
 //! more ends when it has done what it was given.
 
-use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -15,7 +14,7 @@ use std::time::Duration;
 use crate::bail;
 use crate::core::device::{is_held, on_release};
 use crate::core::event::look_for;
-use crate::core::{Device, Error, Result, Stream};
+use crate::core::{Device, Error, Result, Stream, panics};
 
 /// Work for a stream.
 pub type Task = Box<dyn FnOnce() + Send>;
@@ -113,7 +112,7 @@ impl Worker {
             for task in batch.drain(..) {
                 taken += 1;
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(task)) {
-                    lock(&self.failure).get_or_insert(panic_error(panic));
+                    lock(&self.failure).get_or_insert(panics::error("cpu", &*panic));
                 }
                 self.done.fetch_add(1, Ordering::SeqCst);
                 if self.waiters.load(Ordering::SeqCst) > 0 {
@@ -153,20 +152,6 @@ impl Worker {
         drop(guard);
         self.waiters.fetch_sub(1, Ordering::SeqCst);
     }
-}
-
-fn panic_error(panic: Box<dyn Any + Send>) -> Error {
-    let what = panic
-        .downcast_ref::<&str>()
-        .map(|s| s.to_string())
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "unknown panic".into());
-    Error::Runtime(format!("[cpu] A kernel panicked: {what}"))
-}
-
-/// Runs `f` and turns a panic into [`Error::Runtime`]; for the owner of a task, who has to report failure.
-pub fn run_caught(f: impl FnOnce() -> Result<()>) -> Result<()> {
-    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| Err(panic_error(panic)))
 }
 
 /// Takes a worker off its stream.
@@ -218,7 +203,7 @@ fn append(stream: Stream, worker: &Arc<Worker>, mut queue: MutexGuard<Queue>, ta
                 drop(queue);
                 worker.submitted.fetch_add(1, Ordering::SeqCst);
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(task)) {
-                    lock(&worker.failure).get_or_insert(panic_error(panic));
+                    lock(&worker.failure).get_or_insert(panics::error("cpu", &*panic));
                 }
                 worker.done.fetch_add(1, Ordering::SeqCst);
                 return;
@@ -321,8 +306,6 @@ mod tests {
         assert!(synchronize(s).unwrap_err().to_string().contains("boom 7"));
         submit(s, Box::new(|| ()));
         synchronize(s).unwrap();
-        assert!(run_caught(|| panic!("x")).unwrap_err().to_string().contains("panicked: x"));
-        assert!(run_caught(|| Ok(())).is_ok());
     }
 
     #[test]

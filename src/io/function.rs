@@ -10,6 +10,7 @@ use std::path::Path;
 
 use super::{Dense, Replacement, Source};
 use crate::bail;
+use crate::core::layout::MOST_AXES;
 use crate::core::{Dtype, Param, Result, Shape};
 use crate::io::stated_size;
 use crate::ops::from_host;
@@ -19,8 +20,8 @@ const MAGIC: [u8; 8] = *b"MLXVKFUN";
 const VERSION: u32 = 1;
 const HEADER: u64 = 40;
 const ALIGN: usize = 64;
-/// More axes than any array of ours has; keeps work with axes short.
-const MAX_AXES: u64 = 64;
+/// More axes no array has; keeps work with axes short.
+const MAX_AXES: u64 = MOST_AXES as u64;
 
 /// A sum over 64-bit words that changes with every bit of them and with their order.
 struct Checksum(u64);

@@ -423,8 +423,10 @@ pub fn tile(a: &Array, reps: &[i64], s: Stream) -> Result<Array> {
     times.extend_from_slice(reps);
     let out: Vec<i64> = (0..n).map(|i| dims[i].saturating_mul(times[i])).collect();
     checked_size("tile", &out, a.dtype().size())?;
-    let interleave =
-        |pick: &dyn Fn(usize) -> i64| -> Vec<i64> { (0..n).flat_map(|i| [pick(i), dims[i]]).collect() };
+    // An axis before each that is repeated.
+    let interleave = |pick: &dyn Fn(usize) -> i64| -> Vec<i64> {
+        (0..n).flat_map(|i| (times[i] != 1).then(|| pick(i)).into_iter().chain([dims[i]])).collect()
+    };
     let x = reshape(a, &interleave(&|_| 1), s)?;
     let x = broadcast_to(&x, &interleave(&|i| times[i]), s)?;
     let x = reshape(&x, &out, s)?;

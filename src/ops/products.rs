@@ -10,7 +10,7 @@ use super::reduction::sum;
 use super::support::{refuse_f64, scalar_i64};
 use super::view::{broadcast_to, expand_dims, flatten, reshape, slice, transpose};
 use crate::bail;
-use crate::core::layout::{broadcast_shapes, checked_size, normalize_axis, show};
+use crate::core::layout::{broadcast_shapes, checked_size, normalize_axis, show, shown};
 use crate::core::notes::note;
 use crate::core::{Array, Dtype, Error, Result, Shape, Stored, Stream};
 use crate::params;
@@ -21,7 +21,7 @@ fn distinct(axes: &[i64], ndim: usize) -> Result<Vec<usize>> {
     for &a in axes {
         let a = normalize_axis("tensordot", a, ndim)?;
         if out.contains(&a) {
-            bail!(Value, "[tensordot] Duplicate axis in {axes:?}.");
+            bail!(Value, "[tensordot] Duplicate axis in {:?}.", shown(axes));
         }
         out.push(a);
     }

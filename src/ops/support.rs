@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::bail;
 use crate::core::dtype::make_truths;
-use crate::core::layout::{checked_size, is_row_major, normalize_axis, row_major};
+use crate::core::layout::{checked_size, is_row_major, normalize_axis, row_major, shown};
 use crate::core::{
     Array, Data, Device, Dtype, Jvp, Layout, Primitive, Result, Shape, Storage, Stream, default_stream,
 };
@@ -212,7 +212,7 @@ pub fn axes_of(op: &str, axes: Option<&[i64]>, ndim: usize) -> Result<Vec<usize>
     }
     out.sort_unstable();
     if out.windows(2).any(|w| w[0] == w[1]) {
-        bail!(Value, "[{op}] Duplicate axis in {axes:?}.");
+        bail!(Value, "[{op}] Duplicate axis in {:?}.", shown(axes));
     }
     Ok(out)
 }

@@ -13,7 +13,7 @@ use super::support::scalar_f64;
 use crate::bail;
 use crate::core::array::Inputs;
 use crate::core::layout::{
-    broadcast_shapes, broadcast_strides, checked_size, normalize_axis, row_major, show, size_of,
+    broadcast_shapes, broadcast_strides, checked_size, normalize_axis, row_major, show, shown, size_of,
 };
 use crate::core::lengths_vary;
 use crate::core::notes::note;
@@ -607,7 +607,7 @@ pub fn expand_dims(a: &Array, axes: &[i64], s: Stream) -> Result<Array> {
     for &ax in axes {
         let ax = normalize_axis("expand_dims", ax, n)?;
         if std::mem::replace(&mut fresh[ax], true) {
-            bail!(Value, "[expand_dims] Received duplicate axes {axes:?}.");
+            bail!(Value, "[expand_dims] Received duplicate axes {:?}.", shown(axes));
         }
     }
     reshaped(a, Rule::Expand(fresh), s)
@@ -629,7 +629,7 @@ pub fn squeeze(a: &Array, axes: Option<&[i64]>, s: Stream) -> Result<Array> {
                     );
                 }
                 if std::mem::replace(&mut drop[i], true) {
-                    bail!(Value, "[squeeze] Received duplicate axes {axes:?}.");
+                    bail!(Value, "[squeeze] Received duplicate axes {:?}.", shown(axes));
                 }
             }
         }

@@ -11,7 +11,7 @@ use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use super::array::PyArray;
 use super::convert::{Num, cast, host, host_of, store};
-use crate::core::layout::{checked_size, row_major};
+use crate::core::layout::{MOST_AXES, checked_size, row_major};
 use crate::core::{Array, Device, Dtype, Shape, default_stream};
 use crate::ops;
 
@@ -197,7 +197,7 @@ impl Borrowed {
             return None;
         }
         let view = Incoming(view);
-        let (v, n) = (&view.0, view.0.ndim as usize);
+        let (v, n) = (&view.0, axes_of(&view.0).ok()?);
         if v.format.is_null() || (n > 0 && v.shape.is_null()) {
             return None;
         }
@@ -243,6 +243,12 @@ fn element_type(format: &str, size: usize) -> Option<Dtype> {
     })
 }
 
+/// How many axes a buffer says that it has.
+fn axes_of(view: &ffi::Py_buffer) -> PyResult<usize> {
+    let axes = usize::try_from(view.ndim).ok().filter(|&n| n <= MOST_AXES);
+    axes.ok_or_else(|| PyValueError::new_err(format!("[array] A buffer of {} axes.", view.ndim)))
+}
+
 /// Copies the buffer of another object. float64 becomes float32 and complex128 complex64 unless `dtype` says
 /// otherwise.
 pub fn import(obj: &Bound<'_, PyAny>, dtype: Option<Dtype>) -> PyResult<Array> {
@@ -253,7 +259,7 @@ pub fn import(obj: &Bound<'_, PyAny>, dtype: Option<Dtype>) -> PyResult<Array> {
     }
     let view = Incoming(view);
     let v = &view.0;
-    let (n, size) = (v.ndim as usize, v.itemsize as usize);
+    let (n, size) = (axes_of(v)?, v.itemsize as usize);
     // SAFETY: a full view has a format string, or none for bytes.
     let format = match v.format.is_null() {
         true => "B".into(),

@@ -14,7 +14,7 @@ use super::convert::type_name;
 use super::random::RandomState;
 use super::transformed::{Transform, Transformed, callable};
 use super::transforms::guarded;
-use super::trees::{fill, flatten, rebuild};
+use super::trees::{below, fill, flatten, rebuild};
 use crate::core::Array;
 use crate::core::device::current_stream;
 use crate::ops::random::{global_key, set_global_key};
@@ -50,7 +50,8 @@ impl Call {
         self.key.extend_from_slice(s.as_bytes());
     }
 
-    fn add(&mut self, x: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn add(&mut self, x: &Bound<'_, PyAny>, depth: usize) -> PyResult<()> {
+        let below = below(depth)?;
         if let Ok(a) = x.cast::<PyArray>() {
             self.array(a.get().array());
         } else if let Ok(d) = x.cast::<PyDict>() {
@@ -58,18 +59,18 @@ impl Call {
             self.number(d.len());
             for (k, v) in d.iter() {
                 self.text(b'k', &k.str()?.to_string_lossy());
-                self.add(&v)?;
+                self.add(&v, below)?;
             }
         } else if let Ok(l) = x.cast::<PyList>() {
             self.key.push(b'l');
             self.number(l.len());
-            l.iter().try_for_each(|v| self.add(&v))?;
+            l.iter().try_for_each(|v| self.add(&v, below))?;
         } else if let Ok(t) = x.cast::<PyTuple>() {
             self.key.push(b't');
             // A function may treat a named tuple in its own way.
             self.number(t.get_type().as_ptr() as usize);
             self.number(t.len());
-            t.iter().try_for_each(|v| self.add(&v))?;
+            t.iter().try_for_each(|v| self.add(&v, below))?;
         } else if x.is_none() {
             self.key.push(b'n');
         } else if let Ok(s) = x.cast::<PyString>() {
@@ -217,9 +218,9 @@ impl Transform for Compile {
         let mut call = Call { shapeless: self.shapeless, ..Default::default() };
         // What was recorded on one stream runs there: another needs its own recording.
         call.key.extend_from_slice(&current_stream().index.to_le_bytes());
-        args.iter().try_for_each(|a| call.add(&a))?;
+        args.iter().try_for_each(|a| call.add(&a, 0))?;
         if let Some(kwargs) = kwargs {
-            call.add(kwargs.as_any())?;
+            call.add(kwargs.as_any(), 0)?;
         }
         call.key.push(b'|');
         for a in self.inputs.arrays(py)? {

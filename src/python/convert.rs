@@ -13,7 +13,7 @@ use pyo3::types::{PyBool, PyBytes, PyComplex, PyFloat, PyInt, PyList, PyString, 
 use smallvec::{SmallVec, smallvec};
 
 use super::array::PyArray;
-use crate::core::layout::{checked_size, dimension_overflow};
+use crate::core::layout::{MOST_AXES, checked_size, dimension_overflow};
 use crate::core::{Array, Device, DeviceKind, Dtype, Error, Foreign, Result, Shape, default_stream};
 use crate::ops;
 
@@ -551,8 +551,20 @@ fn items<'py>(obj: &Bound<'py, PyAny>) -> Option<Vec<Bound<'py, PyAny>>> {
     }
 }
 
+/// The depth below a list. A list may hold itself.
+fn deeper(depth: usize) -> PyResult<usize> {
+    if depth == MOST_AXES {
+        return Err(PyValueError::new_err(format!(
+            "[array] Lists are nested more than {MOST_AXES} deep, or hold themselves; arrays have at most {MOST_AXES} \
+             axes."
+        )));
+    }
+    Ok(depth + 1)
+}
+
 fn scan(obj: &Bound<'_, PyAny>, depth: usize, s: &mut Scan) -> PyResult<()> {
     if let Some(list) = items(obj) {
+        let below = deeper(depth)?;
         if depth == s.shape.len() {
             if s.count > 0 {
                 return Err(PyValueError::new_err("Initialization encountered extra dimension."));
@@ -561,7 +573,7 @@ fn scan(obj: &Bound<'_, PyAny>, depth: usize, s: &mut Scan) -> PyResult<()> {
         } else if s.shape[depth] != list.len() as i64 {
             return Err(PyValueError::new_err("Initialization encountered non-uniform length."));
         }
-        return list.iter().try_for_each(|x| scan(x, depth + 1, s));
+        return list.iter().try_for_each(|x| scan(x, below, s));
     }
     if depth != s.shape.len() {
         return Err(PyValueError::new_err("Initialization encountered non-uniform length."));
@@ -581,17 +593,21 @@ fn scan(obj: &Bound<'_, PyAny>, depth: usize, s: &mut Scan) -> PyResult<()> {
     Ok(())
 }
 
-fn has_arrays(obj: &Bound<'_, PyAny>) -> bool {
-    match items(obj) {
-        Some(list) => list.iter().any(has_arrays),
-        None => !is_scalar(obj),
+fn has_arrays(obj: &Bound<'_, PyAny>, depth: usize) -> PyResult<bool> {
+    let Some(list) = items(obj) else { return Ok(!is_scalar(obj)) };
+    let below = deeper(depth)?;
+    for x in &list {
+        if has_arrays(x, below)? {
+            return Ok(true);
+        }
     }
+    Ok(false)
 }
 
 fn from_nested(obj: &Bound<'_, PyAny>, dtype: Option<Dtype>) -> PyResult<Array> {
     let mut s = Scan::default();
-    if has_arrays(obj) {
-        let a = stack_nested(obj)?;
+    if has_arrays(obj, 0)? {
+        let a = stack_nested(obj, 0)?;
         return cast(a, dtype);
     }
     scan(obj, 0, &mut s)?;
@@ -605,29 +621,39 @@ fn from_nested(obj: &Bound<'_, PyAny>, dtype: Option<Dtype>) -> PyResult<Array> 
         _ => Dtype::C64,
     };
     let dtype = dtype.unwrap_or(natural);
-    checked_size("array", &s.shape, dtype.size())?;
+    let count = checked_size("array", &s.shape, dtype.size())?;
+    let mut left = 0..count;
     let mut failure = Ok(());
-    let a = ops::from_host(&s.shape, dtype, |p| failure = fill(obj, p, dtype, &mut 0))?;
+    let a = ops::from_host(&s.shape, dtype, |p| failure = fill(obj, 0, p, dtype, &mut left))?;
     failure?;
     Ok(a)
 }
 
-fn fill(obj: &Bound<'_, PyAny>, p: *mut u8, dtype: Dtype, next: &mut usize) -> PyResult<()> {
+/// Writes the numbers of a list to the places that are `left`.
+fn fill(
+    obj: &Bound<'_, PyAny>,
+    depth: usize,
+    p: *mut u8,
+    dtype: Dtype,
+    left: &mut std::ops::Range<usize>,
+) -> PyResult<()> {
     if let Some(list) = items(obj) {
-        return list.iter().try_for_each(|x| fill(x, p, dtype, next));
+        let below = deeper(depth)?;
+        return list.iter().try_for_each(|x| fill(x, below, p, dtype, left));
     }
     let value = number(obj)?.ok_or_else(|| invalid(obj))?;
-    // SAFETY: the scan counted the elements that `p` has room for; each is written once.
-    unsafe { store(p, *next, dtype, value) };
-    *next += 1;
+    let place = left.next().ok_or_else(|| PyValueError::new_err("[array] The list changed meanwhile."))?;
+    // SAFETY: `p` has room for the elements that were left in the beginning.
+    unsafe { store(p, place, dtype, value) };
     Ok(())
 }
 
-fn stack_nested(obj: &Bound<'_, PyAny>) -> PyResult<Array> {
+fn stack_nested(obj: &Bound<'_, PyAny>, depth: usize) -> PyResult<Array> {
     let Some(list) = items(obj) else {
         return operand(obj, None)?.ok_or_else(|| invalid(obj));
     };
-    let mut parts = list.iter().map(stack_nested).collect::<PyResult<Vec<_>>>()?;
+    let below = deeper(depth)?;
+    let mut parts = list.iter().map(|x| stack_nested(x, below)).collect::<PyResult<Vec<_>>>()?;
     if parts.is_empty() {
         return from_nested(obj, None);
     }

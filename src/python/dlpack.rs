@@ -14,8 +14,8 @@ use pyo3::types::{PyCapsule, PyDict, PyTuple};
 use super::array::PyArray;
 use super::convert::{host, type_name};
 use crate::core::dtype::make_truths;
-use crate::core::layout::{checked_size, row_major};
-use crate::core::{Array, Device, Dtype, HostBlock, Layout, Shape, Storage, Strides, default_stream};
+use crate::core::layout::{MOST_AXES, checked_size, row_major};
+use crate::core::{Array, Device, Dtype, HostBlock, Layout, Shape, Storage, Strides, default_stream, panics};
 use crate::{ops, transforms};
 
 const LEGACY: &CStr = c"dltensor";
@@ -87,12 +87,12 @@ struct Exported<T> {
 
 unsafe extern "C" fn free_legacy(p: *mut Managed) {
     // SAFETY: `p` is the start of the box that the export leaked; consumers call this once.
-    drop(unsafe { Box::from_raw(p.cast::<Exported<Managed>>()) });
+    panics::contained(|| drop(unsafe { Box::from_raw(p.cast::<Exported<Managed>>()) }));
 }
 
 unsafe extern "C" fn free_versioned(p: *mut ManagedVersioned) {
     // SAFETY: as above.
-    drop(unsafe { Box::from_raw(p.cast::<Exported<ManagedVersioned>>()) });
+    panics::contained(|| drop(unsafe { Box::from_raw(p.cast::<Exported<ManagedVersioned>>()) }));
 }
 
 /// Frees what a capsule holds that nobody took.
@@ -272,7 +272,7 @@ fn adopt(taken: Taken) -> PyResult<(Array, bool)> {
             )));
         }
     };
-    let n = usize::try_from(t.ndim).ok().filter(|&n| n <= 64);
+    let n = usize::try_from(t.ndim).ok().filter(|&n| n <= MOST_AXES);
     let Some(n) = n.filter(|&n| n == 0 || !t.shape.is_null()) else {
         return Err(PyValueError::new_err(format!("[from_dlpack] A tensor of {} axes.", t.ndim)));
     };

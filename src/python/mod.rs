@@ -29,6 +29,7 @@ mod io;
 mod kernels;
 mod linalg;
 mod memory;
+mod panics;
 mod pipeline;
 mod printing;
 mod products;
@@ -150,6 +151,7 @@ fn finish(py: Python<'_>) {
 fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let _ = IMPORTER.set(std::thread::current().id());
     crate::core::event::install_interrupt_check(interrupted);
+    panics::become_errors(m.py())?;
     // That of MLX whose answers these are; `mlx.core.vulkan` has the version of this library.
     m.add("__version__", "0.32.4")?;
     m.add("__mlx_api__", "0.32")?;
@@ -201,6 +203,7 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("nan", f64::NAN)?;
     m.add("euler_gamma", 0.577_215_664_901_532_9)?;
     m.add("newaxis", m.py().None())?;
+    panics::register(m)?;
     finish_at_exit(m)?;
     hide_private(m)?;
     explain_errors(m)

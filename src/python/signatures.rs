@@ -7,9 +7,8 @@ use std::ffi::{CString, c_int};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyTypeError};
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::ffi;
-use pyo3::panic::PanicException;
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyString, PyTuple, PyType};
 
@@ -168,9 +167,6 @@ fn explain<'py>(
 ) {
     // SAFETY: the interpreter is attached.
     let kind = unsafe { ffi::PyErr_Occurred() };
-    if kind == py.get_type::<PanicException>().as_ptr() {
-        return tell_panic(py, place);
-    }
     if kind != py.get_type::<PyTypeError>().as_ptr() && kind != py.get_type::<PyOverflowError>().as_ptr() {
         return;
     }
@@ -181,21 +177,6 @@ fn explain<'py>(
         drop(arguments().and_then(|(args, named)| add_text(place.name(), &error, &args, &named)));
     }
     error.restore(py);
-}
-
-/// Puts an ordinary error in the place of a panic, which `PyErr::take` would go on with.
-fn tell_panic(py: Python<'_>, place: &Place) {
-    let (mut kind, mut value, mut trace) = [std::ptr::null_mut(); 3].into();
-    // SAFETY: an error is set; each object that is fetched is owned, or null.
-    let text = unsafe {
-        ffi::PyErr_Fetch(&mut kind, &mut value, &mut trace);
-        let owned = [kind, value, trace].map(|o| Bound::from_owned_ptr_or_opt(py, o));
-        owned[1].as_ref().and_then(|v| v.str().ok()).map(|v| v.to_string())
-    };
-    let text = text.unwrap_or_default();
-    let name = place.name();
-    PyRuntimeError::new_err(format!("[{name}] An invariant of the library does not hold: {text}"))
-        .restore(py);
 }
 
 fn add_text<'py>(

@@ -39,7 +39,8 @@ impl<'a, 'py> Kind<'a, 'py> {
 type LeafFn<'a, 'py> = &'a mut dyn FnMut(&Bound<'py, PyAny>) -> PyResult<()>;
 type MapFn<'a, 'py> = &'a mut dyn FnMut(&Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>;
 
-fn below(depth: usize) -> PyResult<usize> {
+/// The depth below a container.
+pub fn below(depth: usize) -> PyResult<usize> {
     if depth >= DEEPEST {
         let text = format!("[tree] Containers are nested more than {DEEPEST} deep, or hold themselves.");
         return Err(PyRecursionError::new_err(text));
@@ -141,7 +142,16 @@ pub fn rebuild<'py>(
 
 /// Puts arrays into the places of a tree's arrays, in the order of [`flatten`]; the containers stay what they are.
 pub fn fill(tree: &Bound<'_, PyAny>, arrays: &mut impl Iterator<Item = Array>) -> PyResult<()> {
+    fill_below(tree, 0, arrays)
+}
+
+fn fill_below(
+    tree: &Bound<'_, PyAny>,
+    depth: usize,
+    arrays: &mut impl Iterator<Item = Array>,
+) -> PyResult<()> {
     let py = tree.py();
+    let depth = below(depth)?;
     let place = |v: &Bound<'_, PyAny>, arrays: &mut dyn Iterator<Item = Array>| {
         if !v.is_instance_of::<PyArray>() {
             return Ok::<_, PyErr>(None);
@@ -153,7 +163,7 @@ pub fn fill(tree: &Bound<'_, PyAny>, arrays: &mut impl Iterator<Item = Array>) -
             for (k, v) in d.iter().collect::<Vec<_>>() {
                 match place(&v, arrays)? {
                     Some(a) => d.set_item(k, a)?,
-                    None => fill(&v, arrays)?,
+                    None => fill_below(&v, depth, arrays)?,
                 }
             }
         }
@@ -162,7 +172,7 @@ pub fn fill(tree: &Bound<'_, PyAny>, arrays: &mut impl Iterator<Item = Array>) -
                 let v = l.get_item(i)?;
                 match place(&v, arrays)? {
                     Some(a) => l.set_item(i, a)?,
-                    None => fill(&v, arrays)?,
+                    None => fill_below(&v, depth, arrays)?,
                 }
             }
         }
@@ -170,7 +180,7 @@ pub fn fill(tree: &Bound<'_, PyAny>, arrays: &mut impl Iterator<Item = Array>) -
         Kind::Tuple(t) => {
             for v in t {
                 if place(&v, arrays)?.is_none() {
-                    fill(&v, arrays)?;
+                    fill_below(&v, depth, arrays)?;
                 }
             }
         }
@@ -196,11 +206,21 @@ impl<'py> Swapped<'py> {
         tree: &Bound<'py, PyAny>,
         arrays: &mut dyn Iterator<Item = Array>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        self.put_below(tree, 0, arrays)
+    }
+
+    fn put_below(
+        &mut self,
+        tree: &Bound<'py, PyAny>,
+        depth: usize,
+        arrays: &mut dyn Iterator<Item = Array>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let depth = below(depth)?;
         let new = match Kind::of(tree) {
             Kind::Dict(d) => {
                 self.touched.push(tree.clone());
                 for (k, v) in d.iter().collect::<Vec<_>>() {
-                    let new = self.put(&v, arrays)?;
+                    let new = self.put_below(&v, depth, arrays)?;
                     if !new.is(&v) {
                         d.set_item(k, new)?;
                     }
@@ -210,7 +230,7 @@ impl<'py> Swapped<'py> {
             Kind::List(l) => {
                 self.touched.push(tree.clone());
                 for (i, v) in l.iter().collect::<Vec<_>>().into_iter().enumerate() {
-                    let new = self.put(&v, arrays)?;
+                    let new = self.put_below(&v, depth, arrays)?;
                     if !new.is(&v) {
                         l.set_item(i, new)?;
                     }
@@ -218,7 +238,8 @@ impl<'py> Swapped<'py> {
                 return Ok(tree.clone());
             }
             Kind::Tuple(t) => {
-                tuple_like(t, t.iter().map(|v| self.put(&v, arrays)).collect::<PyResult<Vec<_>>>()?)?
+                let new = t.iter().map(|v| self.put_below(&v, depth, arrays));
+                tuple_like(t, new.collect::<PyResult<Vec<_>>>()?)?
             }
             Kind::Leaf => match arrays.next() {
                 Some(a) => Bound::new(tree.py(), PyArray::new(a))?.into_any(),
@@ -279,8 +300,10 @@ pub fn axes_of(
     out: &mut Vec<Option<i64>>,
 ) -> PyResult<()> {
     match axes.cast::<PyTuple>() {
-        Ok(t) if t.len() == 1 && tree.is_instance_of::<PyArray>() => prefix(op, tree, &t.get_item(0)?, out),
-        _ => prefix(op, tree, axes, out),
+        Ok(t) if t.len() == 1 && tree.is_instance_of::<PyArray>() => {
+            prefix(op, tree, &t.get_item(0)?, 0, out)
+        }
+        _ => prefix(op, tree, axes, 0, out),
     }
 }
 
@@ -288,8 +311,10 @@ fn prefix(
     op: &str,
     tree: &Bound<'_, PyAny>,
     axes: &Bound<'_, PyAny>,
+    depth: usize,
     out: &mut Vec<Option<i64>>,
 ) -> PyResult<()> {
+    let depth = below(depth)?;
     let mismatch =
         || PyValueError::new_err("[tree_map] Additional input tree is not a valid prefix of the first tree.");
     match (Kind::of(tree), Kind::of(axes)) {
@@ -303,15 +328,15 @@ fn prefix(
             Ok(())
         }
         (Kind::Dict(t), Kind::Dict(a)) if t.len() == a.len() => {
-            t.iter().try_for_each(|(k, v)| prefix(op, &v, &a.get_item(&k)?.ok_or_else(mismatch)?, out))
+            t.iter().try_for_each(|(k, v)| prefix(op, &v, &a.get_item(&k)?.ok_or_else(mismatch)?, depth, out))
         }
         (Kind::List(t), Kind::List(a)) if t.len() == a.len() => {
-            t.iter().zip(a).try_for_each(|(t, a)| prefix(op, &t, &a, out))
+            t.iter().zip(a).try_for_each(|(t, a)| prefix(op, &t, &a, depth, out))
         }
         (Kind::Tuple(t), Kind::Tuple(a)) if t.len() == a.len() => {
-            t.iter().zip(a).try_for_each(|(t, a)| prefix(op, &t, &a, out))
+            t.iter().zip(a).try_for_each(|(t, a)| prefix(op, &t, &a, depth, out))
         }
-        (_, Kind::Leaf) => visit(tree, 0, &mut |leaf| prefix(op, leaf, axes, out)),
+        (_, Kind::Leaf) => visit(tree, 0, &mut |leaf| prefix(op, leaf, axes, depth, out)),
         _ => Err(mismatch()),
     }
 }

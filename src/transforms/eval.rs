@@ -15,7 +15,7 @@ use super::order::{self, Step};
 use crate::bail;
 use crate::core::array::{Inputs, Node, Tracing, bury};
 use crate::core::event::{Uninterrupted, look_for};
-use crate::core::{Array, Error, Event, Result, Stream, env, failure, trace};
+use crate::core::{Array, Error, Event, Result, Stream, env, failure, panics, trace};
 use crate::cpu::worker::{self, PATIENCE, RECORDER};
 
 /// Tasks handed to a CPU worker at once; the first ones run while the rest are still being ordered.
@@ -91,7 +91,8 @@ impl Task {
         let Task { mut node, outputs } = self;
         let held = if Arc::get_mut(&mut node).is_some() { Inputs::new() } else { node.inputs.clone() };
         let inputs = if held.is_empty() { &node.inputs } else { &held };
-        let result = f(&node, inputs, &outputs);
+        // A panic leaves the arrays as an error does.
+        let result = panics::caught(node.primitive.name(), || f(&node, inputs, &outputs));
         if result.is_err() {
             restore(&node, &outputs);
         }
@@ -178,7 +179,7 @@ impl Batch {
         let Batch { stream, tasks, event } = self;
         HOST_OPS.fetch_add(tasks.len() as u64, Ordering::Relaxed);
         let run = move || {
-            let result = worker::run_caught(|| run_batch(tasks, &event));
+            let result = panics::caught("eval", || run_batch(tasks, &event));
             event.set(result);
         };
         worker::submit(stream, Box::new(run));
@@ -239,7 +240,7 @@ fn joined(
         }
     }
     trace::evaluating(|| outputs.first().map(|a| operation(a, &members[join.results[0]])));
-    let result = join.run(stream, &members, &outputs);
+    let result = panics::caught("eval", || join.run(stream, &members, &outputs));
     trace::evaluating(|| None);
     if result.is_err() {
         join.results
@@ -339,7 +340,7 @@ fn schedule_apart(roots: &[Array]) -> Result<()> {
     let run = move || {
         let _held = Uninterrupted::new();
         let own = event.clone();
-        event.set(worker::run_caught(|| offer_gpu(&record(steps, plan, Some(own))?)));
+        event.set(panics::caught("eval", || offer_gpu(&record(steps, plan, Some(own))?)));
     };
     RECORDINGS.fetch_add(1, Ordering::Relaxed);
     worker::submit(RECORDER, Box::new(run));

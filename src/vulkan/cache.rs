@@ -159,10 +159,10 @@ impl Cache<'_> {
         for e in self.folder.entries() {
             if e.name.starts_with(TEMPORARY) {
                 if old(&e, ABANDONED) {
-                    self.folder.remove(&e.name);
+                    self.folder.remove(&e);
                 }
             } else if OURS.iter().any(|end| e.name.ends_with(end)) {
-                if old(&e, longest) { self.folder.remove(&e.name) } else { kept.push(e) }
+                if old(&e, longest) { self.folder.remove(&e) } else { kept.push(e) }
             }
         }
         let mut bytes: u64 = kept.iter().map(|e| e.size).sum();
@@ -175,7 +175,7 @@ impl Cache<'_> {
                     break;
                 }
                 bytes -= e.size;
-                self.folder.remove(&e.name);
+                self.folder.remove(&e);
             }
         }
     }
@@ -302,6 +302,26 @@ mod tests {
         cache.write("x.spv", &KEY, &body);
         assert_eq!(cache.folder.names(), ["x.spv"]);
         assert_eq!(cache.read("x.spv", &KEY), Some(body));
+    }
+
+    #[test]
+    fn a_sweep_keeps_what_was_written_or_used_since_it_looked() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = cache_in(dir.path(), &KEY);
+        for name in ["a.spv", "b.spv", "c.spv"] {
+            cache.folder.write(name, &[0; 10]).unwrap();
+            let path = dir.path().join("cache").join(name);
+            let file = std::fs::File::options().write(true).open(path).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_secs(48 * 3600)).unwrap();
+        }
+        let seen = cache.folder.entries();
+        cache.folder.write("a.spv", &[1; 10]).unwrap();
+        cache.folder.read("b.spv", 10).unwrap(); // marks it as used
+        seen.iter().for_each(|e| cache.folder.remove(e));
+        let mut names = cache.folder.names();
+        names.sort();
+        assert_eq!(names, ["a.spv", "b.spv"]);
+        assert_eq!(cache.folder.read("a.spv", 10), Some(vec![1; 10]));
     }
 
     #[test]
