@@ -1,10 +1,12 @@
-"""Trains a transformer that writes text, character by character, on Python's own documentation.
+"""Trains a small language model that writes text like Python's own documentation.
 
-The text is the Language Reference that ships with every Python (`pydoc_data.topics`). The model is
-a stack of `nn.TransformerEncoderLayer` under a causal mask; it is trained with AdamW, a warm-up and
-a cosine schedule, in one compiled function, and then samples some text.
+The text is the Language Reference that ships with every Python (`pydoc_data.topics`), cut into its
+frequent words and single characters. The model has the architecture of Llama (RMSNorm, rotary
+embeddings, SwiGLU) and the names of its weights. It is trained with AdamW, a warm-up and a cosine
+schedule, in one compiled function, then writes some text, and is saved as a model that mlx-lm
+reads (examples/generate.py quantises it and lets mlx-lm go on).
 
-    python examples/transformer_lm.py [--device gpu|cpu] [--steps 2000] [--out out/lm.png]
+    python examples/transformer_lm.py [--device gpu|cpu] [--steps 1200] [--save out/model]
 """
 
 import argparse
@@ -19,7 +21,7 @@ import mlx.core as mx
 import mlx.nn as nn
 import mlx.optimizers as optim
 import numpy as np
-from language import LanguageModel, batches, loss, text
+from language import Llama, Vocabulary, batches, loss, save_for_mlx_lm, text
 from mlx.utils import tree_flatten
 from tqdm import tqdm
 
@@ -27,14 +29,6 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 
 WARM = 20  # steps that are not timed: kernels are compiled in them
-
-
-def load():
-    """The text as characters' numbers, and the characters."""
-    reference = text()
-    characters = sorted(set(reference))
-    number = {c: i for i, c in enumerate(characters)}
-    return np.array([number[c] for c in reference], np.int32), characters
 
 
 def train(model, stream, steps, rate):
@@ -71,23 +65,23 @@ def train(model, stream, steps, rate):
     return [v.item() for v in losses], time.perf_counter() - begin
 
 
-def sample(model, characters, prompt, length, temperature):
-    """Text that begins with `prompt`, drawn character by character."""
-    number = {c: i for i, c in enumerate(characters)}
-    context = model.context
+def sample(model, vocabulary, prompt, length, temperature, context):
+    """Text that begins with `prompt`, drawn piece by piece."""
 
-    @mx.compile
+    # A compiled function that draws random numbers takes and returns their state; without that,
+    # each call would draw the same ones.
+    @partial(mx.compile, inputs=mx.random.state, outputs=mx.random.state)
     def follow(window, end):
         scores = model(window[None])[0][end] / temperature
         return mx.random.categorical(scores)
 
-    tokens = [number[c] for c in prompt]
+    tokens = vocabulary.encode(prompt)
     for _ in range(length):
         # The window is always full, so that one compiled function serves all lengths.
         window = (tokens[-context:] + [0] * context)[:context]
         end = min(len(tokens), context) - 1
         tokens.append(follow(mx.array(window), mx.array(end)).item())
-    return "".join(characters[t] for t in tokens)
+    return vocabulary.decode(tokens)
 
 
 def picture(path, losses, guess):
@@ -97,8 +91,8 @@ def picture(path, losses, guess):
     width = min(25, len(losses))
     smooth = np.convolve(losses, np.ones(width) / width, "valid")
     axes.plot(np.arange(width - 1, len(losses)), smooth)
-    axes.axhline(guess, linestyle=":", color="grey", label="character frequencies")
-    axes.set(title="training loss", xlabel="step", ylabel="cross entropy (nats a character)")
+    axes.axhline(guess, linestyle=":", color="grey", label="frequencies of words")
+    axes.set(title="training loss", xlabel="step", ylabel="cross entropy (nats a word)")
     axes.legend()
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=100, bbox_inches="tight")
@@ -108,16 +102,20 @@ def picture(path, losses, guess):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--device", choices=["cpu", "gpu"], help="default: MLX's default device")
-    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--steps", type=int, default=1200)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--context", type=int, default=64)
-    parser.add_argument("--dims", type=int, default=64)
+    parser.add_argument("--words", type=int, default=2000, help="frequent words with a number")
+    parser.add_argument("--dims", type=int, default=128)
     parser.add_argument("--heads", type=int, default=4)
     parser.add_argument("--layers", type=int, default=2)
-    parser.add_argument("--rate", type=float, default=3e-3)
-    parser.add_argument("--sample", type=int, default=200, help="characters to write")
+    parser.add_argument("--rate", type=float, default=4e-3)
+    parser.add_argument("--sample", type=int, default=120, help="words to write")
+    parser.add_argument("--prompt", default="The ", help="how the sample begins")
+    parser.add_argument("--temperature", type=float, default=0.7)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("out/lm.png"))
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("out/transformer_lm.png"))
+    parser.add_argument("--save", type=pathlib.Path, help="folder for the model, as mlx-lm has it")
     args = parser.parse_args()
     if args.steps < 2:
         parser.error("--steps must be at least 2")
@@ -129,26 +127,36 @@ def main():
     print(f"device: {device} {mx.device_info(device).get('device_name', '')}", flush=True)
 
     mx.random.seed(args.seed)
-    data, characters = load()
-    model = LanguageModel(len(characters), args.context, args.dims, args.heads, args.layers)
+    reference = text()
+    vocabulary = Vocabulary(reference, args.words)
+    data = np.array(vocabulary.encode(reference), np.int32)
+    model = Llama(len(vocabulary.pieces), args.dims, args.heads, args.layers)
     count = sum(p.size for _, p in tree_flatten(model.parameters()))
-    print(f"text: {len(data):,} characters, {len(characters)} different; parameters: {count:,}")
+    print(
+        f"text: {len(reference):,} characters, {len(data):,} words of {len(vocabulary.pieces):,}; "
+        f"parameters: {count:,}"
+    )
     stream = batches(data, args.batch, args.context, np.random.default_rng(args.seed))
     losses, seconds = train(model, stream, args.steps, args.rate)
     timed = args.steps - min(WARM, args.steps - 1)
-    print(f"tokens per second: {timed * args.batch * args.context / seconds:,.0f}")
+    print(f"words per second: {timed * args.batch * args.context / seconds:,.0f}")
 
-    share = np.bincount(data) / len(data)
+    share = np.bincount(data, minlength=1) / len(data)
+    share = share[share > 0]
     guess = float(-(share * np.log(share)).sum())
     last = float(np.mean(losses[-max(1, args.steps // 20) :]))
-    print(f"loss: {losses[0]:.3f} -> {last:.3f} nats a character (frequencies alone: {guess:.3f})")
+    print(f"loss: {losses[0]:.3f} -> {last:.3f} nats a word (frequencies alone: {guess:.3f})")
     picture(args.out, losses, guess)
     print(f"picture: {args.out}")
     if args.sample:
         print("--- sample")
-        print(sample(model.eval(), characters, "The ", args.sample, 0.7))
+        print(sample(model, vocabulary, args.prompt, args.sample, args.temperature, args.context))
+        print("---")
+    if args.save:
+        save_for_mlx_lm(args.save, model, vocabulary, args.context)
+        print(f"model: {args.save}")
     if not (math.isfinite(last) and last < min(losses[0], guess)):
-        sys.exit("the model has not learned more than the frequencies of characters")
+        sys.exit("the model has not learned more than the frequencies of words")
 
 
 if __name__ == "__main__":

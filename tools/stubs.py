@@ -317,6 +317,7 @@ RETURNS = {
     "dict[str, Any]": "device_info vulkan.stats vulkan.describe vulkan.cache_info _Recording.stop",
     "list[str]": "_set_disabled",
     "tuple[list[list[str]], list[tuple[str, str]]]": "_environment",
+    "tuple[str | None, list[tuple[str, str, str]]]": "_rejected",
     "Device": "default_device",
     "Stream": "default_stream new_stream new_thread_unsafe_stream",
     "ThreadLocalStream": "new_thread_local_stream",

@@ -235,8 +235,13 @@ def _examine_devices(report: _Report) -> None:
             report.add(True, f"gpu {i}", f"{name} ({kind}) computes")
         except (RuntimeError, ValueError) as e:
             report.add(False, f"gpu {i}", f"{name}: {e}", "update its driver")
+    problem, rejected = mx.vulkan._rejected()
+    real = any(gpu.get("kind") != "software" for gpu in gpus)
+    for name, kind, reason in rejected:
+        report.add(real or kind == "software", name, f"{kind}; {reason}", "update its driver")
     if not gpus:
-        report.add(False, "gpu", "no Vulkan device was found", "install the driver of your GPU")
+        remedy = "install the Vulkan driver of your GPU; without it the CPU is used"
+        report.add(False, "gpu", problem or "none can be used", remedy)
     report.add(True, "default device", str(mx.default_device()))
     _examine_cache(report, mx.vulkan.cache_info()["folder"])
 

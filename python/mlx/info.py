@@ -34,6 +34,9 @@ def facts():
         "cache": mx.vulkan.cache_info(),
         "environment": _environment(),
     }
+    found["vulkan_problem"], rejected = mx.vulkan._rejected()
+    keys = ("name", "kind", "reason")
+    found["rejected"] = [dict(zip(keys, row, strict=True)) for row in rejected]
     for i in range(mx.device_count(mx.gpu)):
         try:
             found["gpus"].append(mx.vulkan.describe(i))
@@ -93,6 +96,10 @@ def _print(found):
             print(f"  {what}: {kernels}")
     if not found["gpus"]:
         print("gpu: no Vulkan device was found")
+    if found["vulkan_problem"]:
+        print(f"  because {found['vulkan_problem']}")
+    for gpu in found["rejected"]:
+        print(f"gpu that cannot be used: {gpu['name']} ({gpu['kind']}), {gpu['reason']}")
     cache = found["cache"]
     print(f"kernels: {cache['folder']}, {cache['files']} files, {_size(cache['bytes'])}")
     for name, value in found["environment"].items():

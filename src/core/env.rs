@@ -70,6 +70,26 @@ pub const VARIABLES: &[Variable] = &[
         "The adapter that becomes `Device(gpu, 0)`; otherwise discrete GPUs come first, software drivers last",
     ),
     var(
+        "MLX_DEFAULT_DEVICE",
+        "a GPU that is no software driver, else the CPU",
+        Values::Word(&["cpu", "gpu"]),
+        "The default device of a program that does not choose one. gpu: software drivers too; without any Vulkan \
+         device each operation says why",
+    ),
+    var(
+        "MLX_VK_WITHOUT",
+        "none",
+        Values::Text("names of Vulkan features, separated by commas"),
+        "Required features that count as lacking on every adapter, to see what is said then (for tests)",
+    ),
+    var(
+        "MLX_VK_QUIET",
+        "0",
+        SWITCH,
+        "1: nothing is printed while kernels are compiled for their first use. Otherwise a line on stderr says what \
+         is, where that is a terminal and it takes more than a second",
+    ),
+    var(
         "MLX_VK_CACHE_DIR",
         "`$XDG_CACHE_HOME/mlx-vulkan` or `~/.cache/mlx-vulkan`",
         Values::Text("folder, made when it is missing"),

@@ -13,7 +13,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
 use crate::core::device::{self as base, Handle};
-use crate::core::{Device, DeviceKind, Stream};
+use crate::core::{Device, DeviceKind, Stream, env};
 
 static KINDS: PyOnceLock<(Py<PyAny>, Py<PyAny>)> = PyOnceLock::new();
 static CHOSEN: AtomicBool = AtomicBool::new(false);
@@ -35,15 +35,51 @@ fn gpu_count() -> usize {
 }
 
 #[cfg(feature = "vulkan")]
+fn why_none() -> String {
+    crate::vulkan::adapter::why_none()
+}
+
+#[cfg(not(feature = "vulkan"))]
+fn why_none() -> String {
+    "this build has no Vulkan".to_string()
+}
+
+/// The device that MLX_DEFAULT_DEVICE names, or the fastest real one.
 fn preferred() -> Device {
-    use crate::vulkan::adapter::AdapterKind;
-    let real = crate::vulkan::adapters().first().is_some_and(|a| a.kind != AdapterKind::Software);
+    match env::word("MLX_DEFAULT_DEVICE") {
+        Some("cpu") => Device::CPU,
+        Some(_) => Device::GPU,
+        None => fastest(),
+    }
+}
+
+/// The first GPU that is no software driver, or the CPU; a GPU that cannot be used is told of in a warning.
+#[cfg(feature = "vulkan")]
+fn fastest() -> Device {
+    use crate::vulkan::adapter::{AdapterKind, rejected, warning};
+    let all = crate::vulkan::adapters();
+    if let Some(text) = warning(all, rejected()) {
+        warn(&text);
+    }
+    let real = all.first().is_some_and(|a| a.kind != AdapterKind::Software);
     if real { Device::GPU } else { Device::CPU }
 }
 
 #[cfg(not(feature = "vulkan"))]
-fn preferred() -> Device {
+fn fastest() -> Device {
     Device::CPU
+}
+
+/// A RuntimeWarning; one that the program turns into an error is printed, since nobody here can raise it.
+#[cfg(feature = "vulkan")]
+fn warn(text: &str) {
+    Python::attach(|py| {
+        let category = py.get_type::<pyo3::exceptions::PyRuntimeWarning>();
+        let text = std::ffi::CString::new(text.replace('\0', " ")).unwrap_or_default();
+        if let Err(e) = PyErr::warn(py, &category, &text, 1) {
+            e.print(py);
+        }
+    });
 }
 
 /// The default device, chosen now if it was not yet.
@@ -78,7 +114,7 @@ fn require(op: &str, d: Device) -> PyResult<Device> {
         return Ok(d);
     }
     let have = match d.kind {
-        DeviceKind::Gpu if gpu_count() == 0 => "no Vulkan device was found".to_string(),
+        DeviceKind::Gpu if gpu_count() == 0 => why_none(),
         DeviceKind::Gpu => format!("there are {} GPUs", gpu_count()),
         DeviceKind::Cpu => "there is one CPU device".to_string(),
     };
@@ -590,7 +626,7 @@ fn gpu_info(index: usize, info: &Bound<'_, PyDict>) -> PyResult<()> {
     info.set_item("architecture", format!("vulkan-{:04x}-{:04x}", a.vendor_id, a.device_id))?;
     info.set_item("memory_size", a.memory_size)?;
     info.set_item("max_recommended_working_set_size", a.memory_size)?;
-    info.set_item("kind", format!("{:?}", a.kind).to_lowercase())?;
+    info.set_item("kind", a.kind.name())?;
     info.set_item("driver", &a.driver)?;
     info.set_item("api_version", format!("{}.{}.{}", a.api.0, a.api.1, a.api.2))
 }

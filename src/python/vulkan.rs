@@ -133,6 +133,20 @@ fn cache_info(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     python(py, &tree)
 }
 
+/// Why GPUs cannot be used: what keeps all of them from being seen, or None, and those that were seen and lack
+/// something, as (name, kind, reason).
+#[pyfunction]
+fn _rejected() -> (Option<String>, Vec<(String, &'static str, String)>) {
+    #[cfg(feature = "vulkan")]
+    {
+        use crate::vulkan::adapter;
+        let rejected = adapter::rejected().iter();
+        (adapter::problem(), rejected.map(|r| (r.name.clone(), r.kind.name(), r.reason.clone())).collect())
+    }
+    #[cfg(not(feature = "vulkan"))]
+    (Some("this build has no Vulkan".into()), Vec::new())
+}
+
 /// Times everything that runs inside a `with` block: kernels and copies on the GPUs, and what the host does.
 ///
 /// The block's work is waited for at its end. Profiles may be nested and may run on several threads: each
@@ -311,6 +325,7 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(cache_info, m)?,
         wrap_pyfunction!(profile, m)?,
         wrap_pyfunction!(_environment, m)?,
+        wrap_pyfunction!(_rejected, m)?,
         wrap_pyfunction!(_set_disabled, m)?,
     ] {
         m.add_function(f)?;

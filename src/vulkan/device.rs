@@ -82,6 +82,9 @@ pub fn device(index: u32) -> Result<&'static Device> {
     let list = adapters();
     let slots = DEVICES.get_or_init(|| list.iter().map(|_| OnceLock::new()).collect());
     let Some(slot) = slots.get(index as usize) else {
+        if list.is_empty() {
+            bail!(Value, "[vulkan] No GPU with index {index}: {}.", adapter::why_none());
+        }
         bail!(Value, "[vulkan] No GPU with index {index}, there are {}.", list.len());
     };
     match slot.get_or_init(|| Device::open(index, &list[index as usize])) {

@@ -30,6 +30,7 @@ mod memory;
 mod nv;
 mod pipeline;
 pub mod profile;
+mod progress;
 mod prune;
 pub mod stats;
 mod stream;
@@ -125,6 +126,7 @@ pub fn finish() {
     crate::transforms::settle();
     matmul_kernel::finish_background();
     builders::finish();
+    progress::finish();
     for d in device::opened() {
         // Nothing is left to the threads behind them.
         let _ = d.submit_kept();

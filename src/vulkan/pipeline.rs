@@ -18,6 +18,7 @@ use super::builders;
 use super::compiler;
 use super::device::Device;
 use super::features::Features;
+use super::progress;
 use super::spirv;
 use super::stats::{self, STATS};
 use crate::bail;
@@ -330,6 +331,7 @@ impl Device {
 
     fn build(&'static self, name: &str, module: &Module, foreign: bool) -> Result<vk::Pipeline> {
         let _span = trace::span("compile", || name.to_string());
+        let _told = progress::compiling(name);
         let f = self.features();
         let mut size = vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo::default();
         if let Some(n) = module.subgroup_size.filter(|&n| can_require(f, n)) {

@@ -58,7 +58,7 @@ pub fn describe(device: &Device) -> Vec<(&'static str, Tree)> {
     ];
     vec![
         ("name", info.name.into()),
-        ("kind", format!("{:?}", info.kind).to_lowercase().into()),
+        ("kind", info.kind.name().into()),
         ("driver", info.driver.into()),
         ("api_version", info.api_version.into()),
         ("vendor_id", info.vendor_id.into()),

@@ -21,6 +21,11 @@ def _environment() -> tuple[list[list[str]], list[tuple[str, str]]]:
     that MLX_VK_DISABLE knows with what runs instead. docs/environment.md is written from it.
     """
 
+def _rejected() -> tuple[str | None, list[tuple[str, str, str]]]:
+    """Why GPUs cannot be used: what keeps all of them from being seen, or None, and those that were seen and lack
+    something, as (name, kind, reason).
+    """
+
 def _set_disabled(names: Any) -> list[str]:
     """Takes these kernel variants out of every choice, in place of those of MLX_VK_DISABLE; returns those before."""
 
