@@ -1,5 +1,7 @@
-//! Packs shaders/ into the library as a table of (name, text).
+//! Packs shaders/ into the library as a table of (name, text), sorted by name. Kernels (.comp) go by their file's name
+//! alone, whatever the folder; what they include (.glsl) goes by its path.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -22,11 +24,21 @@ fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo")).join("shaders.rs");
     let mut files = Vec::new();
     collect(&root, &mut files);
-    files.sort();
-    let mut table = String::from("pub static SHADERS: &[(&str, &str)] = &[\n");
-    for path in &files {
+    let mut named = BTreeMap::new();
+    for path in files {
         // INVARIANT: every path was found below root.
-        let name = path.strip_prefix(&root).expect("below root").to_string_lossy().replace('\\', "/");
+        let place = path.strip_prefix(&root).expect("below root").to_string_lossy().replace('\\', "/");
+        let name = if place.ends_with(".comp") {
+            place.rsplit('/').next().unwrap_or(&place).to_string()
+        } else {
+            place
+        };
+        if let Some(other) = named.insert(name.clone(), path) {
+            panic!("two shaders are named {name}: one is {}", other.display());
+        }
+    }
+    let mut table = String::from("pub static SHADERS: &[(&str, &str)] = &[\n");
+    for (name, path) in &named {
         let _ = writeln!(table, "    ({name:?}, include_str!({:?})),", path.to_string_lossy());
     }
     table.push_str("];\n");

@@ -7,22 +7,26 @@
 //! - [`cpu`]: host kernels on raw views
 //! - `vulkan`: adapter, device, encoder, compiler, kernels on device addresses
 //! - [`ops`]: what each operation is
-//! - [`transforms`]: eval, grad, vmap, compile, custom rules, export
+//! - [`eval`]: in which order nodes run and on which thread, the recorder, what is computed together
+//! - [`autodiff`]: grad, vjp, jvp, vmap, custom rules
+//! - [`compile`]: recorded functions, simplified and fused; export
 //! - [`io`]: npy, npz, safetensors, GGUF, exported functions
 //! - `python`: the PyO3 face
 
 // Without a GPU backend the arguments of GPU entry points go unused.
 #![cfg_attr(not(feature = "vulkan"), allow(unused_variables, unused_imports, dead_code))]
 
+pub mod autodiff;
+pub mod compile;
 pub mod core;
 pub mod cpu;
+pub mod eval;
 pub mod io;
 pub mod kernels;
 pub mod memory;
 pub mod ops;
 #[cfg(feature = "python")]
 pub mod python;
-pub mod transforms;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
 

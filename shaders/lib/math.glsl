@@ -1,4 +1,4 @@
-// Float32 functions, at most 4 ULP from the exact value: those of src/kernels/scalar.rs, scalar_special.rs and
+// Float32 functions, at most 4 ULP from the exact value: those of src/kernels/elementwise/scalar.rs, scalar_special.rs and
 // fp8.rs by the same names. Most follow them step by step, over division and square root that are corrected by
 // an exact residual. sin, cos, tan, pow and logaddexp are computed otherwise: the host has float64 for their
 // reductions and sums, here pi/2 is taken in parts and numbers are held as sums of two floats or in fixed point.

@@ -247,7 +247,7 @@ pub const VARIABLES: &[Variable] = &[
         "MLX_VK_SHADER_DIR",
         "none",
         Values::Folder,
-        "Files in it replace packed shaders of the same name (`matmul_tiled.comp`, `lib/matmul.glsl`)",
+        "Files in it replace packed shaders of the same name (`matmul_tiled.comp`, `matmul/matmul.glsl`)",
     ),
     var(
         "MLX_VK_STREAM_CHUNK_ELEMS",

@@ -1,4 +1,4 @@
-//! What ops say about arrays while a function is described in MLX's words (`transforms::described`): where an op is
+//! What ops say about arrays while a function is described in MLX's words (`compile::export::described`): where an op is
 //! put together from other primitives than MLX's, a note on its outputs names the op. The graph stays what it is,
 //! so derivatives and batches of it are those of its primitives. Nobody listens at other times, which costs a read
 //! of a thread's flag.

@@ -1,4 +1,4 @@
-//! What an operation must provide to live in the graph. Implemented in `ops/`; called by `transforms/`.
+//! What an operation must provide to live in the graph. Implemented in `ops/`; called by `eval`, `autodiff` and `compile`.
 //! Derivatives build graph from ops, so they nest to any order.
 
 use std::ops::Deref;

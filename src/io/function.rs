@@ -1,4 +1,4 @@
-//! Files of exported functions (`transforms::export`). Numbers are little-endian. A header of 40 bytes: magic,
+//! Files of exported functions (`compile::export`). Numbers are little-endian. A header of 40 bytes: magic,
 //! version, zero, length of the description, length of the constants, checksum over all that follows. Then the
 //! description, filled up to 8 bytes, and the bytes of the constants, each filled up to 64.
 //!
@@ -10,11 +10,11 @@ use std::path::Path;
 
 use super::{Dense, Replacement, Source};
 use crate::bail;
+use crate::compile::export::{Call, Exported, Place, Ref, Spec, Trace};
 use crate::core::layout::MOST_AXES;
 use crate::core::{Dtype, Param, Result, Shape};
 use crate::io::stated_size;
 use crate::ops::from_host;
-use crate::transforms::export::{Call, Exported, Place, Ref, Spec, Trace};
 
 const MAGIC: [u8; 8] = *b"MLXVKFUN";
 const VERSION: u32 = 1;

@@ -1,7 +1,7 @@
 //! What all writers need: the bytes of arrays, evaluated, on the host and without gaps.
 
 use crate::core::{Array, Device, Dtype, Result, default_stream};
-use crate::{ops, transforms};
+use crate::ops;
 
 /// An evaluated array whose bytes lie on the host in row-major order, or in column-major order.
 pub struct Dense {
@@ -20,12 +20,12 @@ impl Dense {
     /// Evaluates arrays, all at once, and lays out anew those that have gaps or another order.
     pub fn all<'a>(arrays: impl IntoIterator<Item = &'a Array>, column_major: bool) -> Result<Vec<Dense>> {
         let arrays: Vec<Array> = arrays.into_iter().cloned().collect();
-        transforms::eval(&arrays)?;
+        crate::eval::eval(&arrays)?;
         // The bytes go to the host anyway, so that is where they are put in order.
         let s = default_stream(Device::CPU);
         let dense: Vec<Array> =
             arrays.iter().map(|a| ops::contiguous(a, column_major, s)).collect::<Result<_>>()?;
-        transforms::eval(&dense)?;
+        crate::eval::eval(&dense)?;
         dense.into_iter().map(Dense::of).collect()
     }
 

@@ -37,7 +37,7 @@ impl Primitive for Arange {
             if outputs[0].size() == 0 {
                 return Ok(());
             }
-            crate::vulkan::elementwise::arange(enc, self.start, self.step, &dst)
+            crate::vulkan::kernels::elementwise::arange(enc, self.start, self.step, &dst)
         })
     }
 }

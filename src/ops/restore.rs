@@ -2,10 +2,16 @@
 //! `restore` beside its other rules; this table finds that by the primitive's name. Rows of the elementwise table
 //! need no entry. Whatever comes in is checked as the arguments of a public op are: files are not trusted.
 
+use super::fft::{hadamard, stft};
+use super::index::{indexing, masked, scatter, slice_update, subscript};
+use super::linalg::norm;
+use super::matmul::{einsum, gather_mm, products, segmented_mm};
+use super::quantized::{quantize, quantized_matmul};
+use super::reduce::{count, scan};
+use super::sort::{search, select};
+use super::view::{concatenate, diagonal, grid};
 use super::{
-    batching, conv, count, create, depends, diagonal, einsum, elementwise, fast, fft, gather_mm, grid,
-    hadamard, indexing, join, linalg, masked, matmul, norm, products, quantize, quantized_matmul, random,
-    reduction, scan, scatter, search, segmented_mm, select, slice_update, sort, stft, subscript, view,
+    batching, conv, create, depends, elementwise, fast, fft, linalg, matmul, random, reduce, sort, view,
 };
 use crate::bail;
 use crate::core::layout::show;
@@ -46,9 +52,9 @@ const MAKERS: &[(&[&str], Maker)] = &[
     (&["full_like"], One(create::restore_full_like)),
     (&["repeated"], One(batching::restore)),
     (&["flip", "view_as"], One(view::restore_public)),
-    (&["split"], Many(join::restore_split)),
-    (&["pad"], One(join::restore_pad)),
-    (&["repeat", "tile", "roll"], One(join::restore_repeat)),
+    (&["split"], Many(concatenate::restore_split)),
+    (&["pad"], One(concatenate::restore_pad)),
+    (&["repeat", "tile", "roll"], One(concatenate::restore_repeat)),
     (&["meshgrid", "unstack"], Many(grid::restore)),
     (&["einsum"], One(einsum::restore)),
     (&["tensordot", "outer", "vecdot", "kron", "block_masked_mm"], One(products::restore)),
@@ -56,12 +62,12 @@ const MAKERS: &[(&[&str], Maker)] = &[
     (&["stft", "istft"], One(stft::restore_public)),
     (&["frames"], One(stft::restore_frames)),
     (&["overlap_add"], One(stft::restore_overlap_add)),
-    (&["concatenate"], One(join::restore)),
+    (&["concatenate"], One(concatenate::restore)),
     (&["depends"], Many(depends::restore)),
-    (&["sum", "prod", "min", "max", "all", "any"], One(reduction::restore_reduce)),
-    (&["argmin", "argmax"], One(reduction::restore_arg_reduce)),
-    (&["softmax"], One(reduction::restore_softmax)),
-    (&["logsumexp"], One(reduction::restore_logsumexp)),
+    (&["sum", "prod", "min", "max", "all", "any"], One(reduce::restore_reduce)),
+    (&["argmin", "argmax"], One(reduce::restore_arg_reduce)),
+    (&["softmax"], One(reduce::restore_softmax)),
+    (&["logsumexp"], One(reduce::restore_logsumexp)),
     (&["number_of_elements"], One(count::restore)),
     (&["cumsum", "cumprod", "cummin", "cummax", "logcumsumexp"], One(scan::restore)),
     (&["recurrence"], One(scan::restore_recurrence)),
@@ -74,7 +80,7 @@ const MAKERS: &[(&[&str], Maker)] = &[
     (&["diff"], One(scan::restore_diff)),
     (&["index", "index_update"], One(subscript::restore)),
     (&["take_along"], One(indexing::restore_along)),
-    (&["logsumexp_parts"], Many(reduction::restore_logsumexp_parts)),
+    (&["logsumexp_parts"], Many(reduce::restore_logsumexp_parts)),
     (&["slice_at"], One(indexing::restore_slice_at)),
     (&["put_along_axis", "scatter_add_axis", "slice_update_at"], One(scatter::restore_public)),
     (&["masked_scatter"], One(masked::restore_public)),

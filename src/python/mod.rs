@@ -1,53 +1,14 @@
 //! The native module `mlx.core`. Glue only: arguments are parsed, the interpreter is released where work is
-//! waited for, and `ops` and `transforms` do the rest. One file an area; each registers its own names.
+//! waited for, and the floors below do the rest. One file an area; each registers its own names.
 
 #[macro_use]
 mod docs;
 
+mod ops;
+mod runtime;
+
 mod array;
-mod array_ops;
-mod assignment;
-mod buffer;
-mod compile;
-mod conv;
-mod convert;
-mod creation;
-mod custom;
-mod device;
-mod diagonals;
-mod distributed;
-mod dlpack;
-mod dtype;
-mod elementwise;
-mod export;
-mod fast;
-mod fft;
-mod fp8;
-mod gathers;
-mod indexing;
-mod io;
-mod kernels;
-mod linalg;
-mod memory;
-mod panics;
-mod pipeline;
-mod printing;
-mod products;
-mod quantized;
-mod random;
-mod reductions;
-mod row_docs;
-mod scans;
-mod selection;
-mod signatures;
-mod structure;
-mod transformed;
 mod transforms;
-mod trees;
-mod views;
-mod vmap;
-mod vulkan;
-mod windows;
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -92,10 +53,10 @@ fn explain_errors(m: &Bound<'_, PyModule>) -> PyResult<()> {
         }
     }
     modules.push((m.clone(), String::new()));
-    signatures::of_modules(&modules)?;
+    docs::signatures::of_modules(&modules)?;
     let array = m.getattr("array")?.call1(([0],))?;
     let selected = array.getattr("at")?.get_item(0)?;
-    [array, selected].iter().try_for_each(signatures::of_class)
+    [array, selected].iter().try_for_each(docs::signatures::of_class)
 }
 
 /// Prints statistics, lets the GPUs finish and writes what drivers compiled to disk; runs when the interpreter ends.
@@ -107,12 +68,12 @@ fn finish_at_exit(m: &Bound<'_, PyModule>) -> PyResult<()> {
         if std::process::id() == owner {
             #[cfg(feature = "vulkan")]
             args.py().detach(|| {
-                crate::vulkan::matmul_kernel::finish_background();
+                crate::vulkan::kernels::matmul::kernel::finish_background();
                 crate::vulkan::finish();
             });
             #[cfg(not(feature = "vulkan"))]
             let _ = args;
-            vulkan::print_if_asked();
+            runtime::vulkan::print_if_asked();
         }
     })?;
     py.import("atexit")?.call_method1("register", (f,))?;
@@ -151,47 +112,47 @@ fn finish(py: Python<'_>) {
 fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let _ = IMPORTER.set(std::thread::current().id());
     crate::core::event::install_interrupt_check(interrupted);
-    panics::become_errors(m.py())?;
+    runtime::panics::become_errors(m.py())?;
     // That of MLX whose answers these are; `mlx.core.vulkan` has the version of this library.
     m.add("__version__", "0.32.4")?;
     m.add("__mlx_api__", "0.32")?;
     m.add("__array_namespace_info__", m.py().import("mlx._array_api")?.getattr("ArrayNamespaceInfo")?)?;
     m.py().import("mlx._reprlib")?;
-    vulkan::warn_of_environment(m.py())?;
+    runtime::vulkan::warn_of_environment(m.py())?;
     let enums = m.py().import("mlx._enums")?;
-    dtype::register(m, &enums)?;
-    device::register(m, &enums)?;
+    array::dtype::register(m, &enums)?;
+    runtime::device::register(m, &enums)?;
     array::register(m)?;
-    printing::register(m)?;
-    elementwise::register(m)?;
-    creation::register(m)?;
-    views::register(m)?;
-    gathers::register(m)?;
-    reductions::register(m)?;
-    scans::register(m)?;
-    selection::register(m)?;
-    products::register(m)?;
-    diagonals::register(m)?;
-    windows::register(m)?;
-    fp8::register(m)?;
-    structure::register(m)?;
-    conv::register(m)?;
-    transformed::register(m)?;
+    array::printing::register(m)?;
+    ops::elementwise::register(m)?;
+    ops::creation::register(m)?;
+    ops::views::register(m)?;
+    ops::gathers::register(m)?;
+    ops::reductions::register(m)?;
+    ops::scans::register(m)?;
+    ops::selection::register(m)?;
+    ops::products::register(m)?;
+    ops::diagonals::register(m)?;
+    ops::windows::register(m)?;
+    ops::fp8::register(m)?;
+    ops::structure::register(m)?;
+    ops::conv::register(m)?;
+    transforms::transformed::register(m)?;
     transforms::register(m)?;
-    io::register(m)?;
-    dlpack::register(m)?;
-    vmap::register(m)?;
-    custom::register(m)?;
-    compile::register(m)?;
-    export::register(m)?;
-    memory::register(m)?;
-    pipeline::register(m)?;
-    quantized::register(m)?;
-    random::register(m)?;
-    fft::register(m)?;
-    distributed::register(m)?;
-    fast::register(m)?;
-    linalg::register(m)?;
+    runtime::io::register(m)?;
+    array::dlpack::register(m)?;
+    transforms::vmap::register(m)?;
+    transforms::custom::register(m)?;
+    transforms::compile::register(m)?;
+    transforms::export::register(m)?;
+    runtime::memory::register(m)?;
+    transforms::pipeline::register(m)?;
+    ops::quantized::register(m)?;
+    ops::random::register(m)?;
+    ops::fft::register(m)?;
+    runtime::distributed::register(m)?;
+    ops::fast::register(m)?;
+    ops::linalg::register(m)?;
     #[cfg(feature = "vulkan")]
     {
         let exit = wrap_pyfunction!(finish, m)?;
@@ -203,7 +164,7 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("nan", f64::NAN)?;
     m.add("euler_gamma", 0.577_215_664_901_532_9)?;
     m.add("newaxis", m.py().None())?;
-    panics::register(m)?;
+    runtime::panics::register(m)?;
     finish_at_exit(m)?;
     hide_private(m)?;
     explain_errors(m)

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use super::report::profile;
 use super::*;
 use crate::bail;
 use crate::core::device::new_stream;

@@ -10,8 +10,8 @@ use super::plan::{Plan, locate};
 use super::rows::{BLOCK, GRAIN, PIECE, PlanRef, fold_block};
 use crate::bail;
 use crate::core::{Dtype, Result};
-use crate::cpu::pool::{self, SendPtr};
-use crate::cpu::simd::multiversion;
+use crate::cpu::runtime::pool::{self, SendPtr};
+use crate::cpu::runtime::simd::multiversion;
 use crate::kernels::{ArgReduceOp, HostView};
 
 /// Strict order in which NaN comes before everything, on both ends.

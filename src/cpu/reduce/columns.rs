@@ -5,8 +5,8 @@
 use super::fold::Fold;
 use super::plan::{Axis, Plan, locate};
 use super::rows::{GRAIN, PlanRef};
-use crate::cpu::pool::{self, SendPtr};
-use crate::cpu::simd::multiversion;
+use crate::cpu::runtime::pool::{self, SendPtr};
+use crate::cpu::runtime::simd::multiversion;
 
 // Accumulators of a tile: they stay in the first-level cache.
 pub(super) const TILE: usize = 1024;

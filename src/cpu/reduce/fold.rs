@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use num_complex::Complex32;
 
-pub(crate) use crate::cpu::elem::{Bool, Brain, Half, To};
+pub(crate) use crate::cpu::runtime::elem::{Bool, Brain, Half, To};
 
 /// A reduction of `S` elements through accumulators `A` to a result `D`. `join` is associative and
 /// commutative up to rounding.

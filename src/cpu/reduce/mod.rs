@@ -8,7 +8,11 @@ mod arg;
 mod columns;
 pub(crate) mod fold;
 mod plan;
+pub mod programs;
+pub mod recurrence;
 mod rows;
+pub mod scan;
+pub(super) mod scan_log;
 #[cfg(test)]
 mod tests;
 

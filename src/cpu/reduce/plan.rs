@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use crate::bail;
 use crate::core::Result;
 use crate::core::layout::show;
-pub(super) use crate::cpu::walk::{Axes, Axis, locate};
+pub(super) use crate::cpu::runtime::walk::{Axes, Axis, locate};
 use crate::kernels::HostView;
 
 /// What to reduce, and in which way.

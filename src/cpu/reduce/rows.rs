@@ -3,8 +3,8 @@
 
 use super::fold::{Cascade, Fold};
 use super::plan::{Axis, Plan, locate};
-use crate::cpu::pool::{self, SendPtr};
-use crate::cpu::simd::multiversion;
+use crate::cpu::runtime::pool::{self, SendPtr};
+use crate::cpu::runtime::simd::multiversion;
 
 // Elements of a piece, the unit of work that is never split further.
 pub(super) const PIECE: usize = 1 << 16;

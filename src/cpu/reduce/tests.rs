@@ -5,7 +5,7 @@ use num_complex::Complex64;
 use super::{arg_reduce, reduce};
 use crate::core::Dtype::{self, *};
 use crate::core::layout::row_major;
-use crate::cpu::testing::{Owned, Rng, layouts};
+use crate::cpu::runtime::testing::{Owned, Rng, layouts};
 use crate::kernels::{ArgReduceOp, ReduceOp};
 
 fn kept(shape: &[i64], axes: &[usize]) -> Vec<i64> {

@@ -11,7 +11,7 @@ use super::matmul::{fixed_subgroup, fragment};
 use crate::core::Dtype;
 use crate::core::env::{self, disabled};
 use crate::vulkan::Features;
-use crate::vulkan::elem::shuffles;
+use crate::vulkan::kernels::elem::shuffles;
 
 /// Features of the longest head that the kernels take.
 pub const MOST_FEATURES: u64 = 2048;

@@ -9,9 +9,9 @@ use std::sync::OnceLock;
 use super::matmul::{self as table, FILL, Tier};
 use crate::core::Dtype;
 use crate::core::env::{self, disabled};
-use crate::kernels::quant::Format;
+use crate::kernels::quantized::quant::Format;
 use crate::vulkan::Features;
-use crate::vulkan::matmul::{ceil, round_up};
+use crate::vulkan::kernels::matmul::{ceil, round_up};
 
 /// Most rows of x that qmm_rows and qmm_cols take at once, and in all.
 pub(in crate::vulkan) const VECTORS: i64 = 8;
@@ -282,7 +282,7 @@ impl PowerOfTwo for i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::quant::Mode;
+    use crate::kernels::quantized::quant::Mode;
 
     fn shape(m: i64, n: i64, k: i64) -> Shape {
         let format = Format::new("test", Mode::Affine, 64, 4).unwrap();

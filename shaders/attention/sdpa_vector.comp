@@ -1,0 +1,228 @@
+#version 460
+// Attention of few queries. A workgroup takes a part of the keys of one key head and up to ROWS rows of the heads
+// that share it: TPR lanes hold the features of a key, eight each, WG / TPR keys go side by side and UNROLL of them
+// are in flight, as they lie in memory. Each lane group keeps a running maximum and sum; they are merged at the end,
+// JOIN rows at a time. Of several parts each leaves maximum, sum and unscaled values of its rows; the workgroup that
+// comes last joins them (LAST), or sdpa_merge.comp does.
+#include "lib/elem.glsl"
+#ifdef SG
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#endif
+layout(local_size_x_id = 0) in;
+layout(constant_id = 0) const uint WG = 256u;
+layout(constant_id = 1) const uint TPR = 16u;
+
+#include "attention/attention.glsl"
+
+const uint F = 8u;
+struct Scores { float v[UNROLL * ROWS]; };
+#define ACC Scores
+Scores comb(Scores a, Scores b) {
+    [[unroll]] for (uint i = 0u; i < UNROLL * ROWS; ++i) a.v[i] += b.v[i];
+    return a;
+}
+#ifdef SG
+Scores sg_xor(Scores a, uint m) {
+    [[unroll]] for (uint i = 0u; i < UNROLL * ROWS; ++i) a.v[i] = subgroupShuffleXor(a.v[i], m);
+    return a;
+}
+#endif
+#include "lib/group.glsl"
+
+// There are at least eight lanes a key.
+shared float tops[WG / 8u * ROWS], sums[WG / 8u * ROWS];
+shared vec4 held[2u * WG * JOIN];
+#ifdef LAST
+shared bool is_last;
+#endif
+
+#ifdef VEC
+#define RAW uvec4
+#define ELEM(c, k) a_elem(c, k)
+RAW raw(uint64_t p, uint i, uint count, int64_t step) {
+    return i < count ? Vec16(p + uint64_t(i) * A_SIZE).v : uvec4(0u);
+}
+#else
+#define RAW float
+#define ELEM(c, k) c
+RAW raw(uint64_t p, uint i, uint count, int64_t step) {
+    return i < count ? a_load(at(p, int64_t(i) * step, A_SIZE)) : 0.0;
+}
+#endif
+const uint NRAW = F / V;
+void decode(RAW c[NRAW], out float x[F]) {
+    [[unroll]] for (uint i = 0u; i < NRAW; ++i)
+        [[unroll]] for (uint k = 0u; k < V; ++k) x[i * V + k] = ELEM(c[i], k);
+}
+
+void main() {
+    uint lane = lane_id(), t = lane % TPR, g = lane / TPR;
+    const uint lanes = WG / TPR;
+    uint rows = a.rows, l = a.l, n = a.n, d = a.d, dv = a.dv, splits = a.splits;
+    uint tiles = (rows + ROWS - 1u) / ROWS;
+    uint id = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+    uint part = id % splits, slot = id / splits, tile = slot % tiles, line = slot / tiles;
+    uint kv = line % a.kv, b = line / a.kv;
+    // Surplus workgroups of the grid work on the last batch and write nothing; all lanes meet every barrier.
+    bool live = b < a.batch;
+    b = min(b, a.batch - 1u);
+    uint row0 = tile * ROWS, begin = part * a.span, end = min(begin + a.span, n);
+    uint64_t kbase = at(a.k, int64_t(b) * a.ks[0] + int64_t(kv) * a.ks[1], A_SIZE);
+    uint64_t vbase = at(a.v, int64_t(b) * a.vs[0] + int64_t(kv) * a.vs[1], A_SIZE);
+    int64_t kstep = a.ks[2], vstep = a.vs[2], kunit = a.ks[3], vunit = a.vs[3];
+
+    float q[ROWS][F], o[ROWS][F], top[ROWS], sum[ROWS];
+    [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
+        uint row = min(row0 + r, rows - 1u);
+        uint64_t p = q_row(b, kv * a.group + row / l, row % l);
+        RAW c[NRAW];
+        [[unroll]] for (uint i = 0u; i < NRAW; ++i) c[i] = raw(p, t * F + i * V, d, a.qs[3]);
+        decode(c, q[r]);
+        [[unroll]] for (uint k = 0u; k < F; ++k) o[r][k] = 0.0;
+        top[r] = NEG_INF;
+        sum[r] = 0.0;
+    }
+    for (uint first = begin; first < end; first += lanes * UNROLL) {
+        RAW x[UNROLL][NRAW], y[UNROLL][NRAW];
+        [[unroll]] for (uint u = 0u; u < UNROLL; ++u) {
+            uint64_t p = at(kbase, int64_t(min(first + u * lanes + g, n - 1u)) * kstep, A_SIZE);
+            [[unroll]] for (uint i = 0u; i < NRAW; ++i) x[u][i] = raw(p, t * F + i * V, d, kunit);
+        }
+        [[unroll]] for (uint u = 0u; u < UNROLL; ++u) {
+            uint64_t p = at(vbase, int64_t(min(first + u * lanes + g, n - 1u)) * vstep, A_SIZE);
+            [[unroll]] for (uint i = 0u; i < NRAW; ++i) y[u][i] = raw(p, t * F + i * V, dv, vunit);
+        }
+        Scores s;
+        [[unroll]] for (uint u = 0u; u < UNROLL; ++u) {
+            float z[F];
+            decode(x[u], z);
+            [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
+                float dot = 0.0;
+                [[unroll]] for (uint k = 0u; k < F; ++k) dot = fma(q[r][k], z[k], dot);
+                s.v[u * ROWS + r] = dot;
+            }
+        }
+        s = group_reduce(s, lane);
+        [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
+            uint row = min(row0 + r, rows - 1u), h = kv * a.group + row / l, i = row % l;
+            float most = top[r];
+            [[unroll]] for (uint u = 0u; u < UNROLL; ++u) {
+                float w = score(s.v[u * ROWS + r], b, h, i, first + u * lanes + g, end);
+                s.v[u * ROWS + r] = w;
+                most = max(most, w);
+            }
+            float base = finite(most), keep = exp2(top[r] - base);
+            sum[r] *= keep;
+            [[unroll]] for (uint k = 0u; k < F; ++k) o[r][k] *= keep;
+            [[unroll]] for (uint u = 0u; u < UNROLL; ++u) {
+                float w = exp2(s.v[u * ROWS + r] - base);
+                s.v[u * ROWS + r] = w;
+                sum[r] += w;
+            }
+            top[r] = most;
+        }
+        [[unroll]] for (uint u = 0u; u < UNROLL; ++u) {
+            // A key that is not there has no value either.
+            if (first + u * lanes + g < end) {
+                float z[F];
+                decode(y[u], z);
+                [[unroll]] for (uint r = 0u; r < ROWS; ++r)
+                    [[unroll]] for (uint k = 0u; k < F; ++k) o[r][k] = fma(s.v[u * ROWS + r], z[k], o[r][k]);
+            }
+        }
+    }
+
+    if (t == 0u)
+        [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
+            tops[g * ROWS + r] = top[r];
+            sums[g * ROWS + r] = sum[r];
+        }
+    barrier();
+    bool last = splits == 1u;
+    uint width = TPR * F;
+    [[unroll]] for (uint r0 = 0u; r0 < ROWS; r0 += JOIN) {
+        if (r0 > 0u) barrier();
+        [[unroll]] for (uint j = 0u; j < JOIN; ++j) {
+            uint r = r0 + j;
+            float most = NEG_INF;
+            [[unroll]] for (uint k = 0u; k < lanes; ++k) most = max(most, tops[k * ROWS + r]);
+            float keep = exp2(top[r] - finite(most));
+            uint to = 2u * ((g * JOIN + j) * TPR + t);
+            held[to] = vec4(o[r][0], o[r][1], o[r][2], o[r][3]) * keep;
+            held[to + 1u] = vec4(o[r][4], o[r][5], o[r][6], o[r][7]) * keep;
+        }
+        barrier();
+        for (uint e = lane; e < JOIN * width; e += WG) {
+            uint j = e / width, f = e % width, r = r0 + j, row = row0 + r;
+            if (!live || row >= rows || f >= dv) continue;
+            uint h = kv * a.group + row / l, i = row % l;
+            float most = NEG_INF, total = 0.0, x = 0.0;
+            [[unroll]] for (uint k = 0u; k < lanes; ++k) {
+                most = max(most, tops[k * ROWS + r]);
+                x += held[((k * JOIN + j) * width + f) / 4u][f % 4u];
+            }
+            float base = finite(most);
+            [[unroll]] for (uint k = 0u; k < lanes; ++k)
+                total += sums[k * ROWS + r] * exp2(tops[k * ROWS + r] - base);
+            uint64_t line = (uint64_t(b) * a.kv * a.group + h) * l + i;
+            if (last) {
+                // The sink joins here; it may be the greatest.
+                float extra = sink(h), all = finite(max(most, extra));
+                float turn = most == NEG_INF ? 0.0 : exp2(base - all);
+                b_store(a.dst + (line * dv + f) * B_SIZE, x * turn / (total * turn + exp2(extra - all)));
+                continue;
+            }
+            Floats p = Floats(a.parts + (line * splits + part) * (dv + 2u) * 4ul);
+            p.v[2u + f] = x;
+            if (f == 0u) {
+                p.v[0] = most;
+                p.v[1] = total;
+            }
+        }
+    }
+#ifdef LAST
+    memoryBarrierBuffer();
+    barrier();
+    if (gl_LocalInvocationIndex == 0u) {
+        Counter c = Counter(a.counters + 4ul * slot);
+        is_last = live && atomicAdd(c.v, 1u) + 1u == splits;
+        if (is_last) c.v = 0u;
+    }
+    barrier();
+    memoryBarrierBuffer();
+    if (!is_last) return;
+    uint64_t step = (dv + 2u) * 4ul;
+    for (uint e = lane; e < splits * ROWS; e += WG) {
+        uint r = e % ROWS, row = min(row0 + r, rows - 1u), h = kv * a.group + row / l;
+        uint64_t line = (uint64_t(b) * a.kv * a.group + h) * l + row % l;
+        Floats p = Floats(a.parts + (line * splits + e / ROWS) * step);
+        tops[e] = p.v[0];
+        sums[e] = p.v[1];
+    }
+    barrier();
+    for (uint e = lane; e < ROWS * width; e += WG) {
+        uint r = e / width, f = e % width, row = row0 + r;
+        if (row >= rows || f >= dv) continue;
+        uint h = kv * a.group + row / l;
+        uint64_t line = (uint64_t(b) * a.kv * a.group + h) * l + row % l;
+        uint64_t p = a.parts + line * splits * step + (2u + f) * 4ul;
+        float extra = sink(h), most = extra, x = 0.0;
+        for (uint s = 0u; s < splits; ++s) most = max(most, tops[s * ROWS + r]);
+        float base = finite(most), total = exp2(extra - base);
+        for (uint s = 0u; s < splits; s += 8u) {
+            float y[8];
+            [[unroll]] for (uint u = 0u; u < 8u; ++u)
+                y[u] = Floats(p + min(s + u, splits - 1u) * step).v[0];
+            [[unroll]] for (uint u = 0u; u < 8u; ++u) {
+                if (s + u < splits) {
+                    float keep = exp2(tops[(s + u) * ROWS + r] - base);
+                    total = fma(sums[(s + u) * ROWS + r], keep, total);
+                    x = fma(y[u], keep, x);
+                }
+            }
+        }
+        b_store(a.dst + (line * dv + f) * B_SIZE, x / total);
+    }
+#endif
+}

@@ -1,0 +1,79 @@
+#version 460
+// Which updates of a scatter meet. Updates (without their rows) are numbered line by line; the key of each says
+// where it goes, 0xffffffff for one that is dropped. Axis fields: length, what a step adds to the key.
+// MODE 0 writes the keys, of 16 bits with SHORT. MODE 1 links each update to the next one of equal key in its line (per_line at most
+// WG): low bits the number of that update, LAST or GONE, top bit set unless it is the first. MODE 2 leaves the
+// number of the last update of each key, plus one, in a table.
+#include "lib/elem.glsl"
+#define FIELDS 2
+#include "index/indexed.glsl"
+layout(local_size_x_id = 0) in;
+layout(constant_id = 0) const uint WG = 256u;
+
+layout(push_constant, scalar) uniform Push {
+    uint64_t dst, params;
+    uint total, per_line;
+};
+
+#define DROPPED 0xffffffffu
+#define LAST 0x7fffffffu
+#define GONE 0x7ffffffeu
+#define FOLLOWS 0x80000000u
+
+uint key_of(uint u) {
+    uint r = u, key = 0u;
+    int64_t pos[NPICK];
+    [[unroll]] for (uint k = 0u; k < NPICK; ++k) pos[k] = 0l;
+    [[unroll]] for (uint d = AXES; d > 0u; --d) {
+        uint w = (d - 1u) * AXIS_WORDS, c = r;
+        if (d > 1u) {
+            uint size = uint(Words(params).v[w]);
+            r = c / size;
+            c -= r * size;
+        }
+        key += c * uint(Words(params).v[w + 1u]);
+        [[unroll]] for (uint k = 0u; k < NPICK; ++k) pos[k] += int64_t(c) * Words(params).v[w + 2u + k];
+    }
+    const uint first = AXES * AXIS_WORDS;
+    [[unroll]] for (uint k = 0u; k < NPICK; ++k) {
+        int i = picked(params, first, k, pos[k]);
+        if (i < 0) return DROPPED;
+        key += uint(i) * uint(Words(params).v[first + 4u * k + 1u]);
+    }
+    return key;
+}
+
+#if MODE == 1
+shared uint keys[WG];
+#endif
+
+void main() {
+    uint wg = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, t = gl_LocalInvocationIndex;
+#if MODE == 1
+    // Whole lines in each workgroup.
+    uint live = WG / per_line * per_line, u = wg * live + t;
+    bool mine = t < live && u < total;
+    uint key = mine ? key_of(u) : DROPPED;
+    keys[t] = key;
+    barrier();
+    if (!mine) return;
+    uint line = t / per_line * per_line, link = key == DROPPED ? GONE | FOLLOWS : LAST;
+    if (key != DROPPED) {
+        for (uint j = line; j < t; ++j) link |= keys[j] == key ? FOLLOWS : 0u;
+        for (uint j = line + per_line - 1u; j > t; --j)
+            if (keys[j] == key) link = (link & FOLLOWS) | (u - t + j);
+    }
+    Raw4(dst + 4ul * u).v = link;
+#else
+    uint u = wg * WG + t;
+    if (u >= total) return;
+    uint key = key_of(u);
+#if MODE == 0 && defined(SHORT)
+    Raw2(dst + 2ul * u).v = uint16_t(key & 0xffffu);
+#elif MODE == 0
+    Raw4(dst + 4ul * u).v = key;
+#else
+    if (key != DROPPED) atomicMax(Raw4(dst + 4ul * key).v, u + 1u);
+#endif
+#endif
+}

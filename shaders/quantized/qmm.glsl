@@ -1,0 +1,69 @@
+// What the products with quantised matrices share: the push block, and where the operands of a product lie. TRANSPOSE
+// 1: w has a row of K codes for each result, else a row of results for each K. Includes lib/element.glsl and
+// quantized/quant.glsl.
+
+#ifdef JOINED
+// One row of x times JOINED matrices (src/vulkan/kernels/quantized/qmm_joined.rs), whose lengths are constants of the pipeline.
+layout(constant_id = 0) const uint K = 32;
+layout(constant_id = 1) const uint N0 = 1;
+layout(constant_id = 2) const uint N1 = 1;
+layout(constant_id = 3) const uint N2 = 1;
+layout(constant_id = 4) const uint EPS = 0; // bits of a float
+layout(push_constant, scalar) uniform Push {
+    uvec2 x, norm;                // addresses; of the weights that x is normalised with
+    uvec2 w[3], s[3], b[3], d[3]; // results; where an epilogue makes one of all, then what it reads besides
+} p;
+#else
+layout(push_constant, scalar) uniform Push {
+    uvec2 x, w, s, b, d, lhs, rhs; // addresses; of indices where flags say that there are some
+    uint m, n, k;
+    uint x_rs, x_b;                // elements from one row, and one matrix, of x to the next
+    uint nx, nw;                   // matrices of x and of w
+    uint d_b;                      // elements from one product to the next
+    uint tile0, batch0;            // first tile and batch of this dispatch
+    uint k_split;                  // length of K that one split takes
+    uint flags;                    // bits 0, 1: lhs is there, is signed; bits 2, 3: rhs likewise
+} p;
+#endif
+
+#include "lib/element.glsl"
+#include "quantized/quant.glsl"
+
+#ifdef JOINED
+#define CODE_COLS K
+#elif TRANSPOSE
+#define CODE_ROWS p.n
+#define CODE_COLS p.k
+#else
+#define CODE_ROWS p.k
+#define CODE_COLS p.n
+#endif
+#define ROW_WORDS (CODE_COLS / 16 * BITS / 2)
+#define ROW_GROUPS (CODE_COLS / GROUP)
+
+#ifndef JOINED
+// Indices are held inside the batch, so that none can lead outside an operand; signed ones count from the end.
+uint picked(uvec2 base, uint i, uint n, bool is_signed) {
+    uint v = Words(base).v[i];
+    if (is_signed && int(v) < 0) v = uint(max(int(v) + int(n), 0));
+    return min(v, n - 1);
+}
+
+// Matrices of product `i`.
+uint pick_x(uint i) {
+    if ((p.flags & 1u) != 0) return picked(p.lhs, i, p.nx, (p.flags & 2u) != 0);
+    return p.nx == 1 ? 0 : i;
+}
+uint pick_w(uint i) {
+    if ((p.flags & 4u) != 0) return picked(p.rhs, i, p.nw, (p.flags & 8u) != 0);
+    return p.nw == 1 ? 0 : i;
+}
+
+uvec2 matrix_x(uint i) { return advance(p.x, i, p.x_b, SHIFT); }
+uvec2 matrix_w(uint i) { return advance(p.w, i, CODE_ROWS * ROW_WORDS, 2); }
+uvec2 matrix_s(uint i) { return advance(p.s, i, CODE_ROWS * ROW_GROUPS, FACTOR_SHIFT); }
+uvec2 matrix_b(uint i) { return advance(p.b, i, CODE_ROWS * ROW_GROUPS, FACTOR_SHIFT); }
+uvec2 matrix_d(uint i) { return advance(p.d, i, p.d_b, SHIFT); }
+// Partial sums of split `s`: float32, row-major (m, n), ordered by batch, then split.
+uvec2 partial_d(uint i, uint s, uint splits) { return advance(p.d, i * splits + s, p.m * p.n, 2); }
+#endif

@@ -1,0 +1,271 @@
+//! Fusion: runs of elementwise steps of one shape on one stream become one kernel, and so do folds of the last axis
+//! with what is computed from them for the elements of that shape (`rows`). `groups` finds which. Intermediate results
+//! that others need become further outputs of the kernel. What follows a matrix product alone becomes part of its kernel
+//! (`product`).
+
+use std::collections::HashMap;
+
+use smallvec::SmallVec;
+
+use super::fused::Fused;
+use super::groups::Groups;
+use super::simplify::simplify;
+use super::tape::{Spec, Step, Tape, Value, spec};
+use super::{product, rows};
+use crate::core::{Dtype, PrimitiveRef};
+use crate::kernels::elementwise::program::{Inst, Instr, Program, Src};
+use crate::ops::elementwise::{instruction, scalar_bits};
+use crate::ops::view::{is_broadcast, is_stop_gradient};
+
+/// Arrays that a kernel takes: their addresses must fit into the push constants.
+pub(super) const MAX_ARRAYS: usize = 11;
+/// Instructions of a kernel.
+pub(super) const MAX_INSTRS: usize = 96;
+/// Library functions of a kernel, in the unit of `Row::code_size`: ten sines, say. A driver that compiles a
+/// second for ten needs minutes for fifty, and so many are bound by arithmetic, not by memory.
+const MAX_CODE: usize = 40;
+
+/// What a step does to each element, if that is all it does.
+pub(super) fn elementwise(step: &Step) -> Option<Inst> {
+    if is_stop_gradient(&*step.primitive) { Some(Inst::Cast) } else { instruction(&*step.primitive) }
+}
+
+/// A tape with what fusion asks about it.
+pub(super) struct Graph<'a> {
+    pub(super) tape: &'a Tape,
+    maker: Vec<Option<(usize, usize)>>,
+    /// Steps that read each value; the number of steps stands for the caller.
+    readers: Vec<Vec<usize>>,
+}
+
+impl<'a> Graph<'a> {
+    fn new(tape: &'a Tape) -> Self {
+        let mut readers = vec![Vec::new(); tape.temps];
+        let returned = tape.outputs.iter().map(|v| (tape.steps.len(), v));
+        let read = tape.steps.iter().enumerate().flat_map(|(k, s)| s.args.iter().map(move |v| (k, v)));
+        for (k, v) in read.chain(returned) {
+            if let Value::Temp(t) = v {
+                readers[*t].push(k);
+            }
+        }
+        Graph { tape, maker: tape.makers(), readers }
+    }
+
+    /// The step that makes a value.
+    pub(super) fn maker(&self, v: &Value) -> Option<usize> {
+        match v {
+            Value::Temp(t) => self.maker[*t].map(|m| m.0),
+            _ => None,
+        }
+    }
+
+    /// What the steps add to the code of a kernel.
+    pub(super) fn code(&self, members: &[usize]) -> usize {
+        let one = |&m: &usize| match (elementwise(&self.tape.steps[m]), self.tape.steps[m].args.last()) {
+            (Some(Inst::Op(op)), Some(arg)) => op.row().code_size(self.spec(arg).1),
+            _ => 0,
+        };
+        members.iter().map(one).sum()
+    }
+
+    pub(super) fn producers(&self, s: usize) -> impl Iterator<Item = usize> + '_ {
+        self.tape.steps[s].args.iter().filter_map(|v| self.maker(v))
+    }
+
+    pub(super) fn spec(&self, v: &Value) -> Spec {
+        match v {
+            Value::Input(i) => self.tape.inputs[*i].clone(),
+            Value::Const(a) => spec(a),
+            Value::Temp(t) => {
+                // INVARIANT: a value that is read is made by a step.
+                let (s, k) = self.maker[*t].expect("a made value");
+                self.tape.steps[s].specs[k].clone()
+            }
+        }
+    }
+
+    /// Steps that read what a step makes; the number of steps stands for the caller.
+    pub(super) fn readers_of(&self, s: usize) -> impl Iterator<Item = usize> + '_ {
+        self.tape.steps[s].outs.iter().flat_map(|&t| self.readers[t].iter().copied())
+    }
+
+    /// Whether a member's result is needed outside of the group.
+    pub(super) fn leaves(&self, s: usize, members: &[usize]) -> bool {
+        self.readers[self.tape.steps[s].outs[0]].iter().any(|u| !members.contains(u))
+    }
+
+    /// Whether a step may be a member of a group.
+    pub(super) fn joins(&self, step: &Step) -> bool {
+        step.specs.len() == 1 && (elementwise(step).is_some() || rows::role(self, step).is_some())
+    }
+
+    /// Whether steps can be one kernel.
+    pub(super) fn fits(&self, members: &[usize]) -> bool {
+        let step = |m: usize| &self.tape.steps[m];
+        let (stream, shape) = (step(members[0]).stream, &step(members[0]).specs[0].0);
+        let plain = |&m: &usize| elementwise(step(m)).is_some() && step(m).specs[0].0 == *shape;
+        members.len() <= MAX_INSTRS
+            && members.iter().all(|&m| step(m).stream == stream)
+            && self.code(members) <= MAX_CODE
+            && (members.iter().all(plain) || rows::fit(self, members))
+            && self.arrays(members) <= MAX_ARRAYS
+    }
+
+    /// How many distinct arrays a group reads and writes.
+    fn arrays(&self, members: &[usize]) -> usize {
+        let mut read: Vec<&Value> = Vec::new();
+        for v in members.iter().flat_map(|&m| &self.tape.steps[m].args) {
+            let inside = self.maker(v).is_some_and(|k| members.contains(&k));
+            let number = matches!(v, Value::Const(a) if scalar_bits(a).is_some());
+            if !inside && !number && !read.iter().any(|r| r.same(v)) {
+                read.push(v);
+            }
+        }
+        read.len() + members.iter().filter(|&&m| self.leaves(m, members)).count()
+    }
+}
+
+/// The kernel of a group: its program, the arrays it reads, and the members whose results it stores.
+pub(super) struct Kernel {
+    pub program: Program,
+    pub reads: Vec<Value>,
+    pub stored: Vec<usize>,
+}
+
+pub(super) fn kernel(graph: &Graph, members: &[usize]) -> Kernel {
+    let mut reads: Vec<Value> = Vec::new();
+    let mut inputs: SmallVec<[Dtype; 4]> = SmallVec::new();
+    let mut instrs: SmallVec<[Instr; 1]> = SmallVec::new();
+    let mut stored = Vec::new();
+    let mut outputs: SmallVec<[u8; 1]> = SmallVec::new();
+    for (r, &m) in members.iter().enumerate() {
+        let step = &graph.tape.steps[m];
+        let mut args: SmallVec<[Src; 3]> = SmallVec::new();
+        for v in &step.args {
+            if let Some(k) = graph.maker(v).and_then(|p| members.iter().position(|&m| m == p)) {
+                args.push(Src::Reg(k as u8));
+                continue;
+            }
+            if let Value::Const(a) = v
+                && let Some(bits) = scalar_bits(a)
+            {
+                args.push(Src::Const(bits, a.dtype()));
+                continue;
+            }
+            let at = reads.iter().position(|known| known.same(v)).unwrap_or_else(|| {
+                reads.push(v.clone());
+                inputs.push(graph.spec(v).1);
+                reads.len() - 1
+            });
+            args.push(Src::Input(at as u8));
+        }
+        // INVARIANT: only elementwise steps are grouped.
+        let op = elementwise(step).expect("an elementwise step");
+        instrs.push(Instr { op, args, dtype: step.specs[0].1 });
+        if graph.leaves(m, members) {
+            stored.push(m);
+            outputs.push(r as u8);
+        }
+    }
+    Kernel { program: Program { inputs, instrs, outputs }, reads, stored }
+}
+
+/// A group as a tape of its own, for the transforms.
+fn part(graph: &Graph, members: &[usize], reads: &[Value], stored: &[usize]) -> Tape {
+    let number = |m: usize| members.iter().position(|&x| x == m);
+    let steps = members.iter().enumerate().map(|(i, &m)| {
+        let mut step = graph.tape.steps[m].clone();
+        step.outs = vec![i];
+        for v in &mut step.args {
+            if let Some(t) = graph.maker(v).and_then(number) {
+                *v = Value::Temp(t);
+            } else if let Some(i) = reads.iter().position(|r| r.same(v)) {
+                *v = Value::Input(i);
+            }
+        }
+        step
+    });
+    Tape {
+        inputs: reads.iter().map(|v| graph.spec(v)).collect(),
+        steps: steps.collect(),
+        outputs: stored.iter().filter_map(|&m| number(m)).map(Value::Temp).collect(),
+        temps: members.len(),
+    }
+}
+
+/// Lets elementwise steps read what a broadcast reads: kernels broadcast as they load.
+fn through_broadcasts(tape: &mut Tape) {
+    let mut source: HashMap<usize, Value> = HashMap::new();
+    for step in &mut tape.steps {
+        // With one operand the broadcast gives the result its shape.
+        if step.args.len() > 1 && elementwise(step).is_some() {
+            for v in &mut step.args {
+                if let Value::Temp(t) = v
+                    && let Some(from) = source.get(t)
+                {
+                    *v = from.clone();
+                }
+            }
+        }
+        if is_broadcast(&*step.primitive) {
+            source.insert(step.outs[0], step.args[0].clone());
+        }
+    }
+}
+
+/// The tape with fused kernels in place of groups of steps.
+pub fn fuse(tape: &Tape) -> Tape {
+    let mut tape = tape.clone();
+    through_broadcasts(&mut tape);
+    let tape = simplify(&tape);
+    let graph = Graph::new(&tape);
+    let groups = Groups::build(&graph);
+    let mut emitted: Vec<bool> = vec![false; tape.steps.len()];
+    let mut steps = Vec::with_capacity(tape.steps.len());
+    for s in 0..tape.steps.len() {
+        // Depth first by an explicit stack: a unit comes after all that it reads.
+        let mut stack = vec![(groups.unit(s), false)];
+        while let Some((members, ready)) = stack.pop() {
+            if emitted[members[0]] {
+                continue;
+            }
+            if !ready {
+                let needs = members.iter().flat_map(|&m| graph.producers(m));
+                let mut missing: Vec<usize> =
+                    needs.filter(|k| !emitted[*k] && !members.contains(k)).collect();
+                missing.sort_unstable();
+                missing.dedup();
+                stack.push((members, true));
+                stack.extend(missing.into_iter().map(|k| (groups.unit(k), false)));
+                continue;
+            }
+            members.iter().for_each(|&m| emitted[m] = true);
+            let step = &tape.steps[members[0]];
+            if members.len() == 1 {
+                steps.push(step.clone());
+                continue;
+            }
+            let rows = members.iter().any(|&m| elementwise(&tape.steps[m]).is_none());
+            let (reads, stored, primitive) = if let Some((f, reads, m)) = product::follow(&graph, members) {
+                let inner = part(&graph, members, &reads, &[m]);
+                (reads, vec![m], Fused::product(f, inner))
+            } else if rows {
+                let k = rows::kernel(&graph, members);
+                let inner = part(&graph, members, &k.reads, &k.stored);
+                (k.reads, k.stored, Fused::rows(k.program, k.shape, k.modes, inner))
+            } else {
+                let k = kernel(&graph, members);
+                let inner = part(&graph, members, &k.reads, &k.stored);
+                (k.reads, k.stored, Fused::new(k.program, inner))
+            };
+            steps.push(Step {
+                stream: step.stream,
+                specs: stored.iter().map(|&m| tape.steps[m].specs[0].clone()).collect(),
+                outs: stored.iter().map(|&m| tape.steps[m].outs[0]).collect(),
+                args: reads,
+                primitive: PrimitiveRef::new(primitive),
+            });
+        }
+    }
+    Tape { steps, ..tape }
+}

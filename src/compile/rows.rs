@@ -1,0 +1,195 @@
+//! Kernels over rows: steps over one shape, folds of its last axis, and steps over the results of these, one number
+//! for each row. The numbers may come back to the elements of their row, as in a softmax.
+
+use smallvec::SmallVec;
+
+use super::fuse::{Graph, MAX_ARRAYS, elementwise};
+use super::tape::{Step, Value};
+use crate::core::{Dtype, Shape};
+use crate::kernels::elementwise::program::{Inst, Src};
+use crate::kernels::{ReduceOp, RowInst, RowInstr, RowProgram};
+use crate::ops::elementwise::scalar_bits;
+use crate::ops::reduce::folds_last;
+use crate::ops::reduce::programs::Reads;
+use crate::ops::view::{is_broadcast, is_reshape};
+
+/// Elements of a row that a workgroup or a thread should do alone; longer rows are folded by several of them unless
+/// there are many rows.
+const LONG: i64 = 1 << 15;
+const MANY: i64 = 512;
+/// Elements of the shortest row on the CPU.
+const SHORT: i64 = 32;
+/// Folds of a kernel, and library functions in the unit of `Row::code_size`: rows unroll more than other kernels.
+const MAX_FOLDS: usize = 8;
+const MAX_CODE: usize = 20;
+
+/// What a step can be in such a kernel.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Role {
+    Each(Inst),
+    Fold(ReduceOp),
+    /// The same number for a row in another shape, or for each of its elements.
+    Same,
+}
+
+/// The role of a step, if it can have one.
+pub(super) fn role(graph: &Graph, step: &Step) -> Option<Role> {
+    if let Some(op) = elementwise(step) {
+        return Some(Role::Each(op));
+    }
+    let [arg] = step.args.as_slice() else { return None };
+    let (shape, dtype) = graph.spec(arg);
+    let p = &*step.primitive;
+    match folds_last(p, shape.len()) {
+        Some(ReduceOp::All | ReduceOp::Any) => None,
+        Some(op) => (dtype.is_float() && dtype == step.specs[0].1).then_some(Role::Fold(op)),
+        None => (is_reshape(p) || is_broadcast(p)).then_some(Role::Same),
+    }
+}
+
+/// The shape of a kernel: with its last axis, with 1 in its place, and without it.
+struct Shapes {
+    whole: Shape,
+    kept: Shape,
+    dropped: Shape,
+}
+
+/// Where the values of a shape belong.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    Whole,
+    Kept,
+    Dropped,
+}
+
+impl Shapes {
+    fn new(whole: Shape) -> Shapes {
+        let last = whole.len() - 1;
+        let (mut kept, dropped) = (whole.clone(), whole[..last].into());
+        kept[last] = 1;
+        Shapes { whole, kept, dropped }
+    }
+
+    fn of(graph: &Graph, members: &[usize]) -> Option<Shapes> {
+        let fold = |&&m: &&usize| matches!(role(graph, &graph.tape.steps[m]), Some(Role::Fold(_)));
+        let m = members.iter().find(fold)?;
+        Some(Shapes::new(graph.spec(&graph.tape.steps[*m].args[0]).0))
+    }
+
+    fn place(&self, shape: &[i64]) -> Option<Place> {
+        match shape {
+            s if s == &self.whole[..] => Some(Place::Whole),
+            s if s == &self.kept[..] => Some(Place::Kept),
+            s if s == &self.dropped[..] => Some(Place::Dropped),
+            _ => None,
+        }
+    }
+}
+
+/// Whether steps can be one kernel over rows.
+pub(super) fn fit(graph: &Graph, members: &[usize]) -> bool {
+    let Some(shapes) = Shapes::of(graph, members) else { return false };
+    let n = shapes.whole[shapes.whole.len() - 1];
+    let rows: i64 = shapes.dropped.iter().product();
+    // Very short rows cost a thread more than what it saves; lanes do not mind.
+    let shortest = if graph.tape.steps[members[0]].stream.device.is_gpu() { 2 } else { SHORT };
+    if n < shortest || rows == 0 || n > LONG && rows < MANY || graph.code(members) > MAX_CODE {
+        return false;
+    }
+    let mut folds = 0;
+    for &m in members {
+        let step = &graph.tape.steps[m];
+        let (Some(place), Some(role)) = (shapes.place(&step.specs[0].0), role(graph, step)) else {
+            return false;
+        };
+        for arg in &step.args {
+            let shape = graph.spec(arg).0;
+            let inside = graph.maker(arg).is_some_and(|p| members.contains(&p));
+            let from = shapes.place(&shape);
+            // A number without axes is that of the only row.
+            let only = from == Some(Place::Dropped) && shape.is_empty();
+            let fine = match (role, place) {
+                (Role::Fold(_), _) => from == Some(Place::Whole),
+                (Role::Same, Place::Whole) => from == Some(Place::Kept) || only,
+                (Role::Same, _) => matches!(from, Some(Place::Kept | Place::Dropped)),
+                (Role::Each(_), Place::Whole) => {
+                    !inside || matches!(from, Some(Place::Whole | Place::Kept)) || only
+                }
+                (Role::Each(_), _) => !inside || from == Some(place) || only,
+            };
+            if !fine {
+                return false;
+            }
+        }
+        folds += usize::from(matches!(role, Role::Fold(_)));
+    }
+    if folds > MAX_FOLDS {
+        return false;
+    }
+    // An array that is read in two ways counts twice.
+    let k = kernel(graph, members);
+    k.reads.len() + k.stored.len() <= MAX_ARRAYS
+}
+
+/// The kernel of a group: its program and shape, the arrays it reads and how, and the members that it stores.
+pub(super) struct Kernel {
+    pub program: RowProgram,
+    pub shape: Shape,
+    pub reads: Vec<Value>,
+    pub modes: Vec<Reads>,
+    pub stored: Vec<usize>,
+}
+
+/// The kernel of steps that [`fit`].
+pub(super) fn kernel(graph: &Graph, members: &[usize]) -> Kernel {
+    // INVARIANT: groups of this kind have a fold, and only steps with a role and a place.
+    let shapes = Shapes::of(graph, members).expect("a fold");
+    let (mut reads, mut modes): (Vec<Value>, Vec<Reads>) = (Vec::new(), Vec::new());
+    let mut inputs: SmallVec<[(Dtype, bool); 4]> = SmallVec::new();
+    let (mut instrs, mut stored, mut outputs) = (Vec::new(), Vec::new(), SmallVec::new());
+    for (r, &m) in members.iter().enumerate() {
+        let step = &graph.tape.steps[m];
+        let role = role(graph, step).expect("a role");
+        let place = shapes.place(&step.specs[0].0).expect("a place");
+        let mut args: SmallVec<[Src; 3]> = SmallVec::new();
+        for v in &step.args {
+            if let Some(k) = graph.maker(v).and_then(|p| members.iter().position(|&m| m == p)) {
+                args.push(Src::Reg(k as u8));
+                continue;
+            }
+            if let Value::Const(a) = v
+                && !matches!(role, Role::Fold(_))
+                && let Some(bits) = scalar_bits(a)
+            {
+                args.push(Src::Const(bits, a.dtype()));
+                continue;
+            }
+            let (shape, dtype) = graph.spec(v);
+            let mode = match (role, place) {
+                (Role::Fold(_), _) | (Role::Each(_), Place::Whole) => Reads::Elements,
+                (Role::Same, _) if shapes.place(&shape) == Some(Place::Dropped) => Reads::RowsDropped,
+                (Role::Each(_), Place::Dropped) => Reads::RowsDropped,
+                _ => Reads::Rows,
+            };
+            let known = reads.iter().zip(&modes).position(|(k, &m): (&Value, _)| k.same(v) && m == mode);
+            let at = known.unwrap_or_else(|| {
+                reads.push(v.clone());
+                modes.push(mode);
+                inputs.push((dtype, mode != Reads::Elements));
+                reads.len() - 1
+            });
+            args.push(Src::Input(at as u8));
+        }
+        let op = match role {
+            Role::Each(op) => RowInst::Each(op),
+            Role::Fold(op) => RowInst::Fold(op),
+            Role::Same => RowInst::Each(Inst::Cast),
+        };
+        instrs.push(RowInstr { op, args, dtype: step.specs[0].1, row: place != Place::Whole });
+        if graph.leaves(m, members) {
+            stored.push(m);
+            outputs.push(r as u8);
+        }
+    }
+    Kernel { program: RowProgram { inputs, instrs, outputs }, shape: shapes.whole, reads, modes, stored }
+}

@@ -1,0 +1,199 @@
+//! Steps of an evaluation that one GPU kernel computes together. A token of a language model is hundreds of short
+//! kernels that wait for each other; here those of them are found that need not be kernels of their own: what
+//! normalises the row that is multiplied, the products of one row, what becomes of their results, the rotations of
+//! queries and keys and where those are kept. Arrays in between that nobody else holds are never written.
+
+mod products;
+mod rotations;
+
+use std::any::Any;
+use std::ops::Index;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::order::Step;
+use crate::core::array::Node;
+use crate::core::{Array, Primitive, Result, Stream};
+
+/// Steps around one that are looked at: the order is by levels, so that what belongs together is near.
+const REACH: usize = 12;
+
+/// Some steps that run as one.
+pub(crate) struct Join {
+    /// The one of them in whose place they run; what they read is there by then.
+    pub at: usize,
+    /// All of them.
+    pub members: SmallVec<[usize; 8]>,
+    /// Those of which the arrays get values, in the order of the kernel's results.
+    pub results: SmallVec<[usize; 3]>,
+    work: Work,
+}
+
+enum Work {
+    Products(products::Products),
+    Rotations(Box<rotations::Rotations>),
+}
+
+impl Join {
+    /// Records the kernel.
+    pub fn run(&self, stream: Stream, members: &Members, results: &[Array]) -> Result<()> {
+        match &self.work {
+            Work::Products(p) => p.run(stream, members, results),
+            Work::Rotations(r) => r.run(stream, members, results),
+        }
+    }
+}
+
+/// A step that is joined, and its number.
+pub(crate) struct Member {
+    step: usize,
+    pub array: Array,
+    pub node: Arc<Node>,
+}
+
+/// The steps of a join.
+pub(crate) struct Members {
+    pub all: SmallVec<[Member; 8]>,
+}
+
+impl Members {
+    /// Takes them from the others.
+    pub fn take(join: &Join, steps: &mut [Option<Step>]) -> Members {
+        let member = |&step: &usize| {
+            let Step { array, node } = steps[step].take()?;
+            Some(Member { step, array, node: node? })
+        };
+        Members { all: join.members.iter().filter_map(member).collect() }
+    }
+
+    fn place(&self, step: usize) -> usize {
+        // INVARIANT: joins name their own members only.
+        self.all.iter().position(|m| m.step == step).expect("a member")
+    }
+
+    /// The member that was this step.
+    pub fn at(&mut self, step: usize) -> &mut Member {
+        let place = self.place(step);
+        &mut self.all[place]
+    }
+}
+
+/// The node of a member, by the number of its step.
+impl Index<usize> for Members {
+    type Output = Node;
+    fn index(&self, step: usize) -> &Node {
+        &self.all[self.place(step)].node
+    }
+}
+
+/// The primitive of a node, if it is a `P`.
+fn primitive<P: Primitive>(node: &Node) -> Option<&P> {
+    (&*node.primitive as &dyn Any).downcast_ref()
+}
+
+/// What becomes of a step.
+pub(crate) enum Role {
+    /// It runs by itself.
+    Alone,
+    /// It is part of steps that run elsewhere in the order.
+    Member,
+    /// These run now.
+    Place(Box<Join>),
+}
+
+/// Which steps are joined.
+#[derive(Default)]
+pub(crate) struct Plan {
+    joins: Vec<Option<Box<Join>>>,
+    /// The number of each step's join, from 1 on; 0 for none. Empty where nothing is joined.
+    of: Vec<u32>,
+    /// Steps whose arrays are there only in the turn of a later one.
+    late: Vec<(usize, usize)>,
+}
+
+impl Plan {
+    /// Whether the array of a step gets no value, because a join leaves it out.
+    pub fn leaves_out(&self, step: usize) -> bool {
+        let join = self.of.get(step).and_then(|n| n.checked_sub(1)).map(|n| &self.joins[n as usize]);
+        matches!(join, Some(Some(join)) if !join.results.contains(&step))
+    }
+
+    /// What to do in the turn of a step; each is asked for once.
+    pub fn role(&mut self, step: usize) -> Role {
+        let Some(number) = self.of.get(step).and_then(|n| n.checked_sub(1)) else { return Role::Alone };
+        match self.joins.get_mut(number as usize).and_then(|j| j.take_if(|j| j.at == step)) {
+            Some(join) => Role::Place(join),
+            None => Role::Member,
+        }
+    }
+}
+
+/// Steps that are still free to be joined.
+struct Free<'a> {
+    steps: &'a [Step],
+    of: &'a [u32],
+    late: &'a [(usize, usize)],
+}
+
+impl<'a> Free<'a> {
+    fn array(&self, i: usize) -> &'a Array {
+        &self.steps[i].array
+    }
+
+    fn node(&self, i: usize) -> Option<&'a Arc<Node>> {
+        if self.of[i] > 0 { None } else { self.steps[i].node.as_ref() }
+    }
+
+    /// The primitive of a step on a stream, if it is a `P`.
+    fn primitive<P: Primitive>(&self, i: usize, stream: Stream) -> Option<(&'a P, &'a [Array])> {
+        let node = self.node(i)?;
+        let p = primitive(node)?;
+        (node.stream == stream).then_some((p, &node.inputs))
+    }
+
+    /// The step shortly before `i` that makes an array.
+    fn maker(&self, i: usize, array: &Array) -> Option<usize> {
+        (i.saturating_sub(REACH)..i).rev().find(|&k| self.array(k).same(array))
+    }
+
+    /// The steps shortly behind `i`.
+    fn behind(&self, i: usize) -> std::ops::Range<usize> {
+        i + 1..self.steps.len().min(i + 1 + REACH)
+    }
+
+    /// Whether one of `reads`, which step `i` does, is not there in the turn of `at`; `joined` make their own.
+    fn made_later(&self, at: usize, i: usize, reads: &[Array], joined: &[usize]) -> bool {
+        let takes = |k: usize| reads.iter().any(|a| a.same(self.array(k)));
+        (at..i).any(|k| !joined.contains(&k) && takes(k))
+            || self.late.iter().rev().take(REACH).any(|&(k, ready)| ready > at && takes(k))
+    }
+
+    /// Whether nobody holds the array of step `i` but `uses` of the steps to be joined.
+    fn only_used(&self, i: usize, uses: usize) -> bool {
+        self.array(i).handles() == uses + 1
+    }
+}
+
+/// Finds what can be joined.
+pub(crate) fn plan(steps: &[Step]) -> Plan {
+    let mut plan = Plan::default();
+    for (i, step) in steps.iter().enumerate() {
+        let Some(node) = &step.node else { break };
+        if !node.primitive.may_join() || !node.stream.device.is_gpu() {
+            continue;
+        }
+        if plan.of.is_empty() {
+            plan.of = vec![0; steps.len()];
+        }
+        let free = Free { steps, of: &plan.of, late: &plan.late };
+        let found = products::find(&free, i, node.stream).or_else(|| rotations::find(&free, i, node.stream));
+        if let Some(join) = found {
+            let number = plan.joins.len() as u32 + 1;
+            join.members.iter().for_each(|&m| plan.of[m] = number);
+            plan.late.extend(join.results.iter().filter(|&&r| r < join.at).map(|&r| (r, join.at)));
+            plan.joins.push(Some(Box::new(join)));
+        }
+    }
+    plan
+}

@@ -1,0 +1,3 @@
+//! What the kernels around attention share.
+
+pub mod rope;

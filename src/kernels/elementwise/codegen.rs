@@ -1,0 +1,735 @@
+//! Turns a program and a layout class into GLSL. Pure: no device, no file. One generator serves eager ops,
+//! fused expressions, casts and copies; an invocation computes a vector of `Class::width` elements along
+//! the innermost axis, loading and storing up to 16 bytes at a time where operands allow it.
+
+use std::fmt::Write;
+
+use smallvec::SmallVec;
+
+use super::program::{Inst, Instr, Program, Src};
+use crate::bail;
+use crate::core::{Dtype, Result};
+
+/// How an operand is reached along the innermost axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// Contiguous, and every vector is aligned.
+    Wide,
+    /// The same element for the whole row.
+    Splat,
+    /// Contiguous without alignment.
+    Unit,
+    /// Any stride.
+    Strided,
+}
+
+/// Layout class of a kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Class {
+    /// Access of each input, then of each output.
+    pub access: SmallVec<[Access; 6]>,
+    /// Number of collapsed axes; 4 stands for four and more.
+    pub ndim: u8,
+    /// Elements per invocation.
+    pub width: u8,
+}
+
+/// What generated code may rely on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Caps {
+    /// 64-bit integers in shaders.
+    pub int64: bool,
+    /// SignedZeroInfNanPreserve for float32.
+    pub preserve_nan: bool,
+    /// DenormPreserve for float32.
+    pub preserve_denorm: bool,
+    /// RoundingModeRTE for float32.
+    pub round_even: bool,
+    /// `fma` rounds once, which the specification leaves open.
+    pub fused_fma: bool,
+}
+
+impl Caps {
+    /// What `lib/float_controls.glsl` and `lib/math.glsl` read.
+    pub fn float_modes(self) -> impl Iterator<Item = &'static str> {
+        let modes = [
+            (self.preserve_nan, "PRESERVE_NAN"),
+            (self.preserve_denorm, "PRESERVE_DENORM"),
+            (self.round_even, "ROUND_EVEN"),
+            (self.fused_fma, "FUSED_FMA"),
+        ];
+        modes.into_iter().filter(|m| m.0).map(|m| m.1)
+    }
+}
+
+/// Invocations of a workgroup.
+pub const GROUP: u32 = 256;
+/// Edge of the tile of a transposed copy of so many elements with `size` bytes, with so much shared memory: wide
+/// enough for whole lines of memory and for many loads in flight, as long as there are enough tiles.
+pub fn transpose_tile(size: usize, elements: u64, shared: u32) -> u32 {
+    if size <= 4 && elements >= 1 << 20 && shared >= 4 * 64 * 65 { 64 } else { 32 }
+}
+
+/// Elements per invocation for operands of these sizes that can be reached as `Wide`; 1 for none.
+pub fn vector_width(sizes: impl Iterator<Item = usize> + Clone) -> u8 {
+    match (sizes.clone().min(), sizes.max()) {
+        (Some(1), Some(1)) => 16,
+        (Some(s), _) => (16 / s).min(8) as u8,
+        _ => 1,
+    }
+}
+
+/// GLSL side of a dtype; `raw` moves bits without looking at them.
+pub(in crate::kernels) struct Ty {
+    dtype: Dtype,
+    raw: bool,
+}
+
+impl Ty {
+    /// A dtype whose values are looked at.
+    pub(in crate::kernels) fn new(dtype: Dtype) -> Ty {
+        Ty { dtype, raw: false }
+    }
+
+    pub(in crate::kernels) fn size(&self) -> usize {
+        self.dtype.size()
+    }
+
+    /// Type of a value in registers.
+    pub(in crate::kernels) fn reg(&self) -> &'static str {
+        match (self.raw, self.size()) {
+            (true, 8) => return "uvec2",
+            (true, _) => return "uint",
+            _ => {}
+        }
+        reg_type(self.dtype)
+    }
+
+    /// A register value from memory bits: `bits` is a uint, or a uvec2 for 8-byte elements.
+    pub(in crate::kernels) fn decode(&self, bits: &str) -> String {
+        if self.raw {
+            return bits.to_string();
+        }
+        match self.dtype {
+            Dtype::Bool => format!("({bits}) != 0u"),
+            Dtype::I8 => format!("bitfieldExtract(int({bits}), 0, 8)"),
+            Dtype::I16 => format!("bitfieldExtract(int({bits}), 0, 16)"),
+            Dtype::U8 | Dtype::U16 | Dtype::U32 => bits.to_string(),
+            Dtype::I32 => format!("int({bits})"),
+            Dtype::F16 => format!("f16_decode({bits})"),
+            Dtype::BF16 => format!("uintBitsToFloat(({bits}) << 16)"),
+            Dtype::F32 => format!("uintBitsToFloat({bits})"),
+            Dtype::U64 => format!("packUint2x32({bits})"),
+            Dtype::I64 => format!("int64_t(packUint2x32({bits}))"),
+            Dtype::F64 | Dtype::C64 => format!("uintBitsToFloat({bits})"),
+        }
+    }
+
+    /// Memory bits of a register value, without bits above the element's.
+    pub(in crate::kernels) fn encode(&self, v: &str) -> String {
+        if self.raw {
+            return v.to_string();
+        }
+        match self.dtype {
+            Dtype::Bool => format!("uint({v})"),
+            Dtype::U8 => format!("({v} & 0xffu)"),
+            Dtype::U16 => format!("({v} & 0xffffu)"),
+            Dtype::I8 => format!("(uint({v}) & 0xffu)"),
+            Dtype::I16 => format!("(uint({v}) & 0xffffu)"),
+            Dtype::U32 => v.to_string(),
+            Dtype::I32 => format!("uint({v})"),
+            Dtype::F16 => format!("f16_encode({v})"),
+            Dtype::BF16 => format!("bf16_encode({v})"),
+            Dtype::F32 => format!("floatBitsToUint({v})"),
+            Dtype::U64 => format!("unpackUint2x32({v})"),
+            Dtype::I64 => format!("unpackUint2x32(uint64_t({v}))"),
+            Dtype::F64 | Dtype::C64 => format!("floatBitsToUint({v})"),
+        }
+    }
+
+    /// Memory bits as an element to be stored.
+    pub(in crate::kernels) fn element(&self, bits: &str) -> String {
+        match self.size() {
+            1 => format!("uint8_t({bits})"),
+            2 => format!("uint16_t({bits})"),
+            _ => bits.to_string(),
+        }
+    }
+}
+
+fn reg_type(d: Dtype) -> &'static str {
+    match d {
+        Dtype::Bool => "bool",
+        Dtype::U8 | Dtype::U16 | Dtype::U32 => "uint",
+        Dtype::I8 | Dtype::I16 | Dtype::I32 => "int",
+        Dtype::U64 => "uint64_t",
+        Dtype::I64 => "int64_t",
+        Dtype::F16 | Dtype::BF16 | Dtype::F32 | Dtype::F64 => "float",
+        Dtype::C64 => "vec2",
+    }
+}
+
+/// The value `v` of `from` as a register of `to`.
+fn convert(v: &str, from: Dtype, to: Dtype) -> String {
+    use Dtype::*;
+    if from == to {
+        return v.to_string();
+    }
+    let t = reg_type(to);
+    // By its bits: a device may take subnormal numbers for zero.
+    let float = |v: &str| match to {
+        Bool => format!("(floatBitsToUint({v}) & 0x7fffffffu) != 0u"),
+        U8 | U16 => format!("uint(f_to_i32({v}))"),
+        I8 | I16 | I32 => format!("f_to_i32({v})"),
+        U32 => format!("f_to_u32({v})"),
+        U64 => format!("f_to_u64({v})"),
+        I64 => format!("f_to_i64({v})"),
+        C64 => format!("vec2({v}, 0.0)"),
+        _ => v.to_string(),
+    };
+    let wide = match from {
+        C64 if to == Bool => {
+            format!("((floatBitsToUint({v}.x) | floatBitsToUint({v}.y)) & 0x7fffffffu) != 0u")
+        }
+        C64 => float(&format!("{v}.x")),
+        f if f.is_float() => float(v),
+        _ if to == Bool => format!("{v} != {}(0)", reg_type(from)),
+        _ if to == C64 => format!("vec2(float({v}), 0.0)"),
+        _ => format!("{t}({v})"),
+    };
+    wrap(&wide, to)
+}
+
+/// Keeps a result inside its narrow integer type.
+fn wrap(v: &str, d: Dtype) -> String {
+    match d {
+        Dtype::U8 => format!("(({v}) & 0xffu)"),
+        Dtype::U16 => format!("(({v}) & 0xffffu)"),
+        Dtype::I8 => format!("bitfieldExtract({v}, 0, 8)"),
+        Dtype::I16 => format!("bitfieldExtract({v}, 0, 16)"),
+        _ => v.to_string(),
+    }
+}
+
+pub(in crate::kernels) fn constant(bits: u64, d: Dtype) -> String {
+    let f32_text = |b: u32| format!("uintBitsToFloat({b:#010x}u)");
+    match d {
+        Dtype::Bool => format!("{}", bits & 0xff != 0),
+        Dtype::U8 => format!("{}u", bits as u8),
+        Dtype::U16 => format!("{}u", bits as u16),
+        Dtype::U32 => format!("{}u", bits as u32),
+        Dtype::I8 => format!("int({:#x}u)", bits as i8 as i32 as u32),
+        Dtype::I16 => format!("int({:#x}u)", bits as i16 as i32 as u32),
+        Dtype::I32 => format!("int({:#x}u)", bits as u32),
+        Dtype::U64 => format!("packUint2x32(uvec2({:#x}u, {:#x}u))", bits as u32, (bits >> 32) as u32),
+        Dtype::I64 => {
+            format!("int64_t(packUint2x32(uvec2({:#x}u, {:#x}u)))", bits as u32, (bits >> 32) as u32)
+        }
+        Dtype::F16 => f32_text(half::f16::from_bits(bits as u16).to_f32_const().to_bits()),
+        Dtype::BF16 => f32_text(u32::from(bits as u16) << 16),
+        Dtype::F32 | Dtype::F64 => f32_text(bits as u32),
+        Dtype::C64 => format!("vec2({}, {})", f32_text(bits as u32), f32_text((bits >> 32) as u32)),
+    }
+}
+
+/// The beginning of a kernel that touches these dtypes and evaluates these expressions. `int64`: 64-bit integers
+/// are used besides.
+pub(in crate::kernels) fn head(dtypes: &[Dtype], glsl: &[&str], caps: Caps, int64: bool) -> String {
+    let mut text = String::from("#version 460\n");
+    let mut line = |s: &str| {
+        text.push_str(s);
+        text.push('\n');
+    };
+    for e in [
+        "GL_EXT_buffer_reference",
+        "GL_EXT_buffer_reference_uvec2",
+        "GL_EXT_scalar_block_layout",
+        "GL_EXT_control_flow_attributes",
+        "GL_EXT_shader_8bit_storage",
+        "GL_EXT_shader_16bit_storage",
+        "GL_GOOGLE_include_directive",
+    ] {
+        line(&format!("#extension {e} : require"));
+    }
+    if int64 || dtypes.iter().any(|d| matches!(d, Dtype::I64 | Dtype::U64)) {
+        line("#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require");
+        line("#define HAS_INT64 1");
+    }
+    if dtypes.iter().any(|d| d.is_inexact()) {
+        caps.float_modes().for_each(|name| line(&format!("#define {name} 1")));
+        line("#include \"lib/float_controls.glsl\"");
+    }
+    line("#include \"lib/types.glsl\"");
+    let uses = |prefix: &str| glsl.iter().any(|e| e.contains(prefix));
+    if uses("m_") || uses("c_") {
+        line("#include \"lib/math.glsl\"");
+    }
+    if uses("c_") {
+        line("#include \"lib/complex.glsl\"");
+    }
+    text
+}
+
+/// An instruction over operands in registers; `round`: results of half precision are rounded.
+pub(in crate::kernels) fn value(
+    op: Inst,
+    compute: Dtype,
+    out: Dtype,
+    args: &[String],
+    round: bool,
+) -> Result<String> {
+    let expr = match op {
+        Inst::Cast => convert(&args[0], compute, out),
+        Inst::Op(op) => {
+            let row = op.row();
+            let Some(e) = row.glsl(compute) else {
+                bail!(Type, "[{}] Not supported for {compute}.", row.name);
+            };
+            let mut e = e.replace("$T", reg_type(compute));
+            for (place, arg) in ["$a", "$b", "$c"].iter().zip(args) {
+                e = e.replace(place, arg);
+            }
+            if out == compute { wrap(&e, compute) } else { e }
+        }
+    };
+    Ok(match out {
+        Dtype::F16 if round => format!("f16_round({expr})"),
+        Dtype::BF16 if round => format!("bf16_round({expr})"),
+        _ => expr,
+    })
+}
+
+/// The variable of an instruction, `r0`, `r1`, ..., with its value; inputs are variables `a0`, `a1`, ....
+pub(in crate::kernels) fn register(p: &Program, r: usize, i: &Instr, round: bool) -> Result<String> {
+    let name = |s: &Src| match *s {
+        Src::Input(k) => format!("a{k}"),
+        Src::Reg(r) => format!("r{r}"),
+        Src::Const(bits, d) => constant(bits, d),
+    };
+    let args: SmallVec<[String; 3]> = i.args.iter().map(name).collect();
+    let expr = value(i.op, p.compute_dtype(i), i.dtype, &args, round)?;
+    let precise = if i.dtype.is_inexact() { "precise " } else { "" };
+    Ok(format!("{precise}{} r{r} = {expr};", reg_type(i.dtype)))
+}
+
+struct Gen {
+    text: String,
+    ins: Vec<Ty>,
+    outs: Vec<Ty>,
+}
+
+/// Checks that a program can run on a device at all.
+fn check(p: &Program, caps: Caps) -> Result<bool> {
+    let raw = p.is_cast() && p.inputs[0] == p.instrs[0].dtype;
+    if p.dtypes().any(|d| d == Dtype::F64) {
+        bail!(Value, "[{}] float64 is not supported on the GPU.", p.name());
+    }
+    if !raw && !caps.int64 && p.dtypes().any(|d| matches!(d, Dtype::I64 | Dtype::U64)) {
+        bail!(Value, "[{}] This GPU has no 64-bit integers.", p.name());
+    }
+    Ok(raw)
+}
+
+impl Gen {
+    fn new(p: &Program, caps: Caps) -> Result<Gen> {
+        let raw = check(p, caps)?;
+        let ty = |dtype: Dtype| Ty { dtype, raw };
+        let mut g = Gen {
+            text: String::new(),
+            ins: p.inputs.iter().map(|&d| ty(d)).collect(),
+            outs: p.output_dtypes().map(ty).collect(),
+        };
+        let dtypes: Vec<Dtype> = if raw { Vec::new() } else { p.dtypes().collect() };
+        let glsl = |i: &Instr| match i.op {
+            Inst::Op(op) => op.row().glsl(p.compute_dtype(i)),
+            Inst::Cast => None,
+        };
+        let glsl: Vec<&str> = p.instrs.iter().filter_map(glsl).collect();
+        g.text = head(&dtypes, &glsl, caps, false);
+        if raw {
+            let t = g.ins[0].reg();
+            let _ = writeln!(g.text, "void compute({t} a0, out {t} y0) {{ y0 = a0; }}");
+        } else {
+            g.compute(p)?;
+        }
+        Ok(g)
+    }
+
+    fn line(&mut self, s: impl AsRef<str>) {
+        self.text.push_str(s.as_ref());
+        self.text.push('\n');
+    }
+
+    /// The scalar function `compute(inputs.., out outputs..)`.
+    fn compute(&mut self, p: &Program) -> Result<()> {
+        let mut args: Vec<String> =
+            self.ins.iter().enumerate().map(|(i, t)| format!("{} a{i}", t.reg())).collect();
+        args.extend(self.outs.iter().enumerate().map(|(i, t)| format!("out {} y{i}", t.reg())));
+        self.line(format!("void compute({}) {{", args.join(", ")));
+        for (r, i) in p.instrs.iter().enumerate() {
+            let line = register(p, r, i, p.instrs.len() > 1)?;
+            self.line(format!("  {line}"));
+        }
+        for (o, r) in p.outputs.iter().enumerate() {
+            self.line(format!("  y{o} = r{r};"));
+        }
+        self.line("}");
+        Ok(())
+    }
+
+    /// Buffer types for the operands: `M<size>` by element, `W<bytes>` by vector.
+    fn buffers(&mut self, class: Option<&Class>) {
+        let mut sizes: Vec<usize> = self.ins.iter().chain(&self.outs).map(Ty::size).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        for s in sizes {
+            let t = match s {
+                1 => "uint8_t",
+                2 => "uint16_t",
+                4 => "uint",
+                _ => "uvec2",
+            };
+            self.line(format!(
+                "layout(buffer_reference, scalar, buffer_reference_align = {s}) buffer M{s} {{ {t} v[]; }};"
+            ));
+        }
+        if class.is_some() {
+            for (b, t) in [(2, "uint16_t"), (4, "uint"), (8, "uvec2"), (16, "uvec4")] {
+                self.line(format!(
+                    "layout(buffer_reference, scalar, buffer_reference_align = {b}) buffer W{b} {{ {t} v[]; }};"
+                ));
+            }
+            self.line("layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Params { int v[]; };");
+        }
+    }
+
+    fn operands(&self) -> impl Iterator<Item = (String, &Ty, bool)> {
+        let ins = self.ins.iter().enumerate().map(|(i, t)| (format!("in{i}"), t, false));
+        ins.chain(self.outs.iter().enumerate().map(|(i, t)| (format!("out{i}"), t, true)))
+    }
+
+    /// Words of a vector held in variables `{name}_w0..`, of `unit` bytes each.
+    fn word(name: &str, unit: usize, byte: usize) -> String {
+        let (vector, component) = (byte / unit, (byte % unit) / 4);
+        match unit {
+            16 | 8 => format!("{name}_w{vector}.{}", ["x", "y", "z", "w"][component]),
+            _ => format!("{name}_w{vector}"),
+        }
+    }
+
+    fn vector_path(&mut self, class: &Class) {
+        let width = class.width as usize;
+        let names: Vec<(String, bool)> = self.operands().map(|(n, _, out)| (n, out)).collect();
+        let n_in = self.ins.len();
+        for (k, (name, out)) in names.iter().enumerate() {
+            let ty = if *out { &self.outs[k - n_in] } else { &self.ins[k] };
+            if class.access[k] != Access::Wide {
+                continue;
+            }
+            let bytes = width * ty.size();
+            let unit = bytes.min(16);
+            let t = ["uint", "uvec2", "uvec4"][unit.trailing_zeros().saturating_sub(2) as usize];
+            let per = unit / ty.size();
+            let mut lines = String::new();
+            for w in 0..bytes / unit {
+                let init = match (*out, unit) {
+                    (true, _) => format!("{t}(0)"),
+                    (false, _) => format!("{t}(W{unit}(pc.{name}).v[{name}_v + {w}])"),
+                };
+                if w == 0 {
+                    let _ = writeln!(lines, "    const int {name}_v = int(uint({name}_o + col) / {per}u);");
+                }
+                let _ = writeln!(lines, "    {t} {name}_w{w} = {init};");
+            }
+            self.text.push_str(&lines);
+        }
+        for e in 0..width {
+            let mut args: Vec<String> = Vec::new();
+            for (k, t) in self.ins.iter().enumerate() {
+                args.push(match class.access[k] {
+                    Access::Wide => {
+                        let unit = (width * t.size()).min(16);
+                        let byte = e * t.size();
+                        let word = Self::word(&format!("in{k}"), unit, byte);
+                        let sub = 8 * (byte % 4);
+                        match t.size() {
+                            1 | 2 => t.decode(&format!("bitfieldExtract({word}, {sub}, {})", 8 * t.size())),
+                            4 => t.decode(&word),
+                            _ => {
+                                let next = Self::word(&format!("in{k}"), unit, byte + 4);
+                                t.decode(&format!("uvec2({word}, {next})"))
+                            }
+                        }
+                    }
+                    _ => Self::element_load(k, t, class.access[k], &format!("col + {e}")),
+                });
+            }
+            let outs: Vec<String> = (0..self.outs.len()).map(|o| format!("y{o}_{e}")).collect();
+            let mut lines = String::new();
+            for (o, t) in self.outs.iter().enumerate() {
+                let _ = writeln!(lines, "    {} y{o}_{e};", t.reg());
+            }
+            let _ = writeln!(lines, "    compute({});", [args, outs].concat().join(", "));
+            for (o, t) in self.outs.iter().enumerate() {
+                let v = t.encode(&format!("y{o}_{e}"));
+                match class.access[n_in + o] {
+                    Access::Wide => {
+                        let unit = (width * t.size()).min(16);
+                        let byte = e * t.size();
+                        let word = Self::word(&format!("out{o}"), unit, byte);
+                        match t.size() {
+                            1 | 2 => {
+                                let _ = writeln!(lines, "    {word} |= {v} << {};", 8 * (byte % 4));
+                            }
+                            4 => {
+                                let _ = writeln!(lines, "    {word} = {v};");
+                            }
+                            _ => {
+                                let next = Self::word(&format!("out{o}"), unit, byte + 4);
+                                let _ =
+                                    writeln!(lines, "    {{ uvec2 b = {v}; {word} = b.x; {next} = b.y; }}");
+                            }
+                        }
+                    }
+                    a => lines.push_str(&Self::element_store(o, t, a, &format!("col + {e}"), &v)),
+                }
+            }
+            self.text.push_str(&lines);
+        }
+        let mut lines = String::new();
+        for (o, t) in self.outs.iter().enumerate() {
+            if class.access[n_in + o] == Access::Wide {
+                let bytes = width * t.size();
+                let unit = bytes.min(16);
+                for w in 0..bytes / unit {
+                    let v = if unit == 2 { format!("uint16_t(out{o}_w{w})") } else { format!("out{o}_w{w}") };
+                    let _ = writeln!(lines, "    W{unit}(pc.out{o}).v[out{o}_v + {w}] = {v};");
+                }
+            }
+        }
+        self.text.push_str(&lines);
+    }
+
+    fn index(name: &str, a: Access, pos: &str) -> String {
+        match a {
+            Access::Splat => format!("{name}_o"),
+            Access::Strided => format!("{name}_o + ({pos}) * {name}_s"),
+            _ => format!("{name}_o + {pos}"),
+        }
+    }
+
+    fn element_load(k: usize, t: &Ty, a: Access, pos: &str) -> String {
+        if a == Access::Splat {
+            return format!("in{k}_c");
+        }
+        let at = Self::index(&format!("in{k}"), a, pos);
+        Self::raw_load(k, t, &at)
+    }
+
+    fn raw_load(k: usize, t: &Ty, at: &str) -> String {
+        let m = format!("M{}(pc.in{k}).v[{at}]", t.size());
+        t.decode(&if t.size() < 4 { format!("uint({m})") } else { m })
+    }
+
+    fn element_store(o: usize, t: &Ty, a: Access, pos: &str, bits: &str) -> String {
+        let at = Self::index(&format!("out{o}"), a, pos);
+        format!("    M{}(pc.out{o}).v[{at}] = {};\n", t.size(), t.element(bits))
+    }
+}
+
+/// A kernel of a program over operands of one layout class. Push constants: an address (8 bytes) of each
+/// input, each output and the parameters, then four uints: length of a row, vectors of a row, vectors
+/// altogether, invocations of one grid row, and the number of axes. Parameters: the lengths of all axes but
+/// the last, then for each operand its first element's position, the stride of the last axis, and the
+/// strides of the others.
+pub fn elementwise(p: &Program, class: &Class, caps: Caps) -> Result<String> {
+    let mut g = Gen::new(p, caps)?;
+    let n_in = g.ins.len();
+    let names: Vec<String> = g.operands().map(|o| o.0).collect();
+    let width = class.width as usize;
+    g.buffers(Some(class));
+    g.line(format!("layout(local_size_x = {GROUP}) in;"));
+    let members: String = names.iter().map(|n| format!("uvec2 {n}; ")).collect();
+    g.line(format!(
+        "layout(push_constant, scalar) uniform Push {{ {members}uvec2 params; uint inner, per_row, total, grid_row, ndim; }} pc;"
+    ));
+    g.line("void main() {");
+    g.line("  const uint id = gl_GlobalInvocationID.x + gl_GlobalInvocationID.y * pc.grid_row;");
+    g.line("  if (id >= pc.total) return;");
+    let general = class.ndim > 1;
+    if general {
+        g.line("  uint row = id / pc.per_row;");
+        g.line(format!("  const int col = int((id - row * pc.per_row) * {width}u);"));
+    } else {
+        g.line(format!("  const int col = int(id * {width}u);"));
+    }
+    let needs_params = general || class.access.contains(&Access::Strided);
+    if needs_params {
+        g.line("  Params q = Params(pc.params);");
+    }
+    let outer = match class.ndim {
+        4 => "int(pc.ndim) - 1".to_string(),
+        n => format!("{}", n - 1),
+    };
+    for (k, name) in names.iter().enumerate() {
+        let at = format!("{outer} + {k} * ({outer} + 2)");
+        if needs_params {
+            g.line(format!("  int {name}_o = q.v[{at}];"));
+        } else {
+            g.line(format!("  const int {name}_o = 0;"));
+        }
+        if class.access[k] == Access::Strided {
+            g.line(format!("  const int {name}_s = q.v[{at} + 1];"));
+        }
+    }
+    if general {
+        g.line(format!("  for (int d = {outer} - 1; d >= 0; d--) {{"));
+        g.line("    const uint len = uint(q.v[d]), next = row / len;");
+        g.line("    const int i = int(row - next * len);");
+        g.line("    row = next;");
+        for (k, name) in names.iter().enumerate() {
+            g.line(format!("    {name}_o += i * q.v[{outer} + {k} * ({outer} + 2) + 2 + d];"));
+        }
+        g.line("  }");
+    }
+    for k in 0..n_in {
+        if class.access[k] == Access::Splat {
+            let load = Gen::raw_load(k, &g.ins[k], &format!("in{k}_o"));
+            let t = g.ins[k].reg();
+            g.line(format!("  const {t} in{k}_c = {load};"));
+        }
+    }
+    if width > 1 {
+        g.line(format!("  if (col + {width} <= int(pc.inner)) {{"));
+        g.vector_path(class);
+        g.line("    return;");
+        g.line("  }");
+    }
+    g.line(if width > 1 {
+        "  for (int e = col; e < int(pc.inner); e++) {"
+    } else {
+        "  { const int e = col;"
+    });
+    let args: Vec<String> =
+        (0..n_in).map(|k| Gen::element_load(k, &g.ins[k], class.access[k], "e")).collect();
+    let mut lines = String::new();
+    for (o, t) in g.outs.iter().enumerate() {
+        let _ = writeln!(lines, "    {} y{o};", t.reg());
+    }
+    let outs: Vec<String> = (0..g.outs.len()).map(|o| format!("y{o}")).collect();
+    let _ = writeln!(lines, "    compute({});", [args, outs].concat().join(", "));
+    for (o, t) in g.outs.iter().enumerate() {
+        let bits = t.encode(&format!("y{o}"));
+        lines.push_str(&Gen::element_store(o, t, class.access[n_in + o], "e", &bits));
+    }
+    g.text.push_str(&lines);
+    g.line("  }");
+    g.line("}");
+    Ok(g.text)
+}
+
+/// A copy or cast of matrices whose input is contiguous down the columns, through a tile in shared memory; all
+/// loads of a thread are on their way before the first one is needed. Push constants: addresses of input and
+/// output, then ints: rows, columns, input stride of a column, output stride of a row, and the batch strides of
+/// input and output. The grid is column tiles x row tiles x batches.
+pub fn transpose(p: &Program, tile: u32, caps: Caps) -> Result<String> {
+    let mut g = Gen::new(p, caps)?;
+    g.buffers(None);
+    let (i, o) = (&g.ins[0], &g.outs[0]);
+    let shared = if o.size() == 8 { "uvec2" } else { "uint" };
+    let step = GROUP / tile;
+    let each = tile / step;
+    let body = format!(
+        "layout(local_size_x = {tile}, local_size_y = {step}) in;
+layout(push_constant, scalar) uniform Push {{ uvec2 in0, out0; int rows, cols, in_col, out_row, in_batch, out_batch; }} pc;
+shared {shared} tile[{tile}][{tile} + 1];
+void main() {{
+  const int batch = int(gl_WorkGroupID.z), x = int(gl_LocalInvocationID.x), y0 = int(gl_LocalInvocationID.y);
+  const int r0 = int(gl_WorkGroupID.y) * {tile}, c0 = int(gl_WorkGroupID.x) * {tile};
+  const int r = min(r0 + x, pc.rows - 1);
+  {shared} e[{each}];
+  [[unroll]] for (int k = 0; k < {each}; ++k) {{
+    const int c = min(c0 + y0 + k * {step}, pc.cols - 1);
+    {} v;
+    compute({}, v);
+    e[k] = {};
+  }}
+  [[unroll]] for (int k = 0; k < {each}; ++k) tile[y0 + k * {step}][x] = e[k];
+  barrier();
+  [[unroll]] for (int k = 0; k < {each}; ++k) {{
+    const int y = y0 + k * {step};
+    if (r0 + y < pc.rows && c0 + x < pc.cols)
+      M{}(pc.out0).v[batch * pc.out_batch + (r0 + y) * pc.out_row + c0 + x] = {};
+  }}
+}}",
+        o.reg(),
+        Gen::raw_load(0, i, "batch * pc.in_batch + c * pc.in_col + r"),
+        o.encode("v"),
+        o.size(),
+        o.element("tile[x][y]"),
+    );
+    g.line(body);
+    Ok(g.text)
+}
+
+/// Fills a contiguous array with `start + i * step`. Push constants: address, count, invocations of one
+/// grid row, then start and step as values of the dtype (64 bits each), and the first index.
+pub fn arange(dtype: Dtype, caps: Caps) -> Result<String> {
+    let mut g = Gen::new(&Program::cast(dtype, dtype), caps)?;
+    let t = Ty { dtype, raw: false };
+    if dtype == Dtype::F64 || dtype == Dtype::C64 || dtype == Dtype::Bool {
+        bail!(Type, "[arange] Not supported for {dtype} on the GPU.");
+    }
+    if t.size() == 8 {
+        if !caps.int64 {
+            bail!(Value, "[arange] This GPU has no 64-bit integers.");
+        }
+        g.text = g.text.replacen(
+            "#include",
+            "#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require\n#define HAS_INT64 1\n#include",
+            1,
+        );
+    }
+    g.buffers(None);
+    let r = t.reg();
+    let first = if t.size() == 8 { "pc.start" } else { "pc.start.x" };
+    let step = if t.size() == 8 { "pc.step" } else { "pc.step.x" };
+    let value = match dtype {
+        Dtype::F16 => "f16_round(first + f16_round(f16_round(float(i)) * step))",
+        Dtype::BF16 => "bf16_round(first + bf16_round(bf16_round(float(i)) * step))",
+        Dtype::F32 => "first + float(i) * step",
+        _ => "first + REG(i) * step",
+    };
+    g.line(format!(
+        "layout(local_size_x = {GROUP}) in;
+layout(push_constant, scalar) uniform Push {{ uvec2 out0; uint count, grid_row; uvec2 start, step; uint index; }} pc;
+void main() {{
+  const uint id = gl_GlobalInvocationID.x + gl_GlobalInvocationID.y * pc.grid_row;
+  if (id >= pc.count) return;
+  const uint i = id + pc.index;
+  const {r} first = {}, step = {};
+  precise {r} v = {};
+  M{}(pc.out0).v[id] = {};
+}}",
+        t.decode(first),
+        t.decode(step),
+        value.replace("REG", r),
+        t.size(),
+        t.element(&t.encode("v")),
+    ));
+    Ok(g.text)
+}
+
+/// Whether a device with these capabilities can run the program, else the error that says why not.
+pub fn supported(p: &Program, caps: Caps) -> Result<()> {
+    check(p, caps)?;
+    for i in &p.instrs {
+        if let Inst::Op(op) = i.op {
+            let dtype = p.compute_dtype(i);
+            if op.row().glsl(dtype).is_none() {
+                bail!(Type, "[{}] Not supported for {dtype}.", op.row().name);
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,3 @@
+//! Geometry of indexed reads and writes.
+
+pub mod indexed;

@@ -1,0 +1,3 @@
+//! What both sides of a matrix product share.
+
+pub mod epilogue;

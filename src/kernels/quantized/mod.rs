@@ -1,0 +1,3 @@
+//! Formats of quantised matrices.
+
+pub mod quant;

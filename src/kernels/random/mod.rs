@@ -1,0 +1,3 @@
+//! What random kernels make of their bits.
+
+pub mod draw;

@@ -1,0 +1,5 @@
+//! Quantisation, and products with quantised matrices.
+
+pub mod qqmm;
+pub mod quantize;
+pub mod quantized_matmul;

@@ -1,0 +1,607 @@
+//! The reduction class: sum, prod, min, max, all, any, arg-reductions, softmax and logsumexp, and what
+//! follows from them (mean, var, std). One primitive a kernel family; axes rules are shared.
+
+pub(super) mod count;
+pub(crate) mod programs;
+pub mod scan;
+
+use self::count::count;
+use super::batching::{batched, front};
+use super::elementwise::*;
+use super::support::*;
+use super::view::concatenate;
+use super::{create, view};
+use crate::bail;
+use crate::core::layout::{broadcast_shapes, normalize_axis, row_major, show};
+use crate::core::notes::note;
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+};
+use crate::kernels::{ArgReduceOp, ReduceOp, View};
+use crate::on_gpu;
+use crate::params;
+
+struct Reduce {
+    op: ReduceOp,
+    axes: Vec<usize>,
+    keepdims: bool,
+}
+
+struct ArgReduce {
+    op: ArgReduceOp,
+    axis: usize,
+    keepdims: bool,
+}
+
+struct Softmax;
+/// With `parts`, two numbers take the place of the axis: the maximum, which counts as a constant, and the logarithm of
+/// the sum of exponentials above it. Their sum may round the second away.
+struct LogSumExp {
+    keepdims: bool,
+    parts: bool,
+}
+
+impl LogSumExp {
+    fn shape(&self, a: &Array) -> Shape {
+        let last = a.ndim() - 1;
+        let mut shape = drop_axes(a.shape(), &[last], self.keepdims || self.parts);
+        if self.parts {
+            shape[last] = 2;
+        }
+        shape
+    }
+}
+
+/// The same bytes seen with other dimensions; both shapes row-major.
+fn reshaped<P: Copy>(mut v: View<P>, shape: &[i64]) -> View<P> {
+    v.shape = shape.into();
+    v.strides = row_major(shape);
+    v
+}
+
+impl Primitive for Reduce {
+    fn name(&self) -> &str {
+        match self.op {
+            ReduceOp::Sum => "sum",
+            ReduceOp::Prod => "prod",
+            ReduceOp::Min => "min",
+            ReduceOp::Max => "max",
+            ReduceOp::All => "all",
+            ReduceOp::Any => "any",
+        }
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        params![self.axes.as_slice(), self.keepdims]
+    }
+
+    fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        let src = host_in(&inputs[0])?;
+        let dst = reshaped(host_out(&outputs[0])?, &drop_axes(inputs[0].shape(), &self.axes, false));
+        crate::cpu::reduce::reduce(self.op, &src, &self.axes, &dst)
+    }
+
+    fn eval_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        on_gpu!(stream, |enc| {
+            let src = dev_in(enc, &inputs[0])?;
+            let dst = reshaped(dev_out(enc, &outputs[0])?, &drop_axes(inputs[0].shape(), &self.axes, false));
+            crate::vulkan::kernels::reduce::reduce(enc, self.op, &src, &self.axes, &dst)
+        })
+    }
+
+    fn blocks_gradient(&self) -> bool {
+        matches!(self.op, ReduceOp::All | ReduceOp::Any)
+    }
+
+    fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
+        let &Vjp { primals, cotangents, outputs, stream: s, .. } = r;
+        let x = &primals[0];
+        let kept = |a: &Array| match self.keepdims {
+            true => Ok(a.clone()),
+            false => view::expand_dims(a, &self.axes.iter().map(|&a| a as i64).collect::<Vec<_>>(), s),
+        };
+        let cot = kept(&cotangents[0])?;
+        let g = match self.op {
+            ReduceOp::Sum => view::broadcast_along(&astype(&cot, x.dtype(), s)?, x.shape(), &[x], &[], s)?,
+            ReduceOp::Prod => {
+                // The other factors enter by their conjugates.
+                let x = if x.dtype() == Dtype::C64 { conjugate(x, s)? } else { x.clone() };
+                prod_vjp(&x, &self.axes, &astype(&cot, x.dtype(), s)?, s)?
+            }
+            ReduceOp::Min | ReduceOp::Max => {
+                // Ties share the cotangent evenly.
+                let out = kept(&outputs[0])?;
+                let mask = astype(&equal(x, &out, s)?, cot.dtype(), s)?;
+                let axes: Vec<i64> = self.axes.iter().map(|&a| a as i64).collect();
+                let ties = sum(&mask, Some(&axes), true, s)?;
+                multiply(&mask, &divide(&cot, &ties, s)?, s)?
+            }
+            ReduceOp::All | ReduceOp::Any => return Ok(vec![None]),
+        };
+        Ok(vec![Some(g)])
+    }
+
+    fn jvp(&self, r: &Jvp) -> Result<Option<Derivatives>> {
+        let &Jvp { tangents, outputs, stream: s, .. } = r;
+        Ok(match self.op {
+            ReduceOp::Sum => {
+                let t = reduce_to(ReduceOp::Sum, &tangents[0], &self.axes, outputs[0].shape(), s)?;
+                Some(vec![Some(astype(&t, outputs[0].dtype(), s)?)])
+            }
+            _ => None,
+        })
+    }
+
+    fn zero_tangent_like_inputs(&self, inputs: &[Array]) -> bool {
+        matches!(self.op, ReduceOp::All | ReduceOp::Any) && inputs[0].dtype() == Dtype::Bool
+    }
+
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        let axes: Vec<usize> = self.axes.iter().map(|a| a + 1).collect();
+        reduce_to(self.op, &front(r, 0)?, &axes, &r.shape(0), r.stream).map(batched)
+    }
+
+    fn same(&self, other: &dyn Primitive) -> bool {
+        let other = (other as &dyn std::any::Any).downcast_ref::<Reduce>();
+        other.is_some_and(|o| o.op == self.op && o.axes == self.axes)
+    }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        Ok(vec![drop_axes(inputs[0].shape(), &self.axes, self.keepdims)])
+    }
+}
+
+/// How a primitive folds the last of `ndim` axes alone, if that is what it does.
+pub(crate) fn folds_last(p: &dyn Primitive, ndim: usize) -> Option<ReduceOp> {
+    let r = (p as &dyn std::any::Any).downcast_ref::<Reduce>()?;
+    (r.axes.len() == 1 && r.axes[0] + 1 == ndim).then_some(r.op)
+}
+
+/// A stored reduction.
+pub(super) fn restore_reduce(c: &Stored) -> Result<Array> {
+    let (name, op) = match c.name {
+        "sum" => ("sum", ReduceOp::Sum),
+        "prod" => ("prod", ReduceOp::Prod),
+        "min" => ("min", ReduceOp::Min),
+        "max" => ("max", ReduceOp::Max),
+        "all" => ("all", ReduceOp::All),
+        "any" => ("any", ReduceOp::Any),
+        _ => return c.unknown(),
+    };
+    reduce(op, name, c.input()?, Some(c.ints(0)?), c.flag(1)?, c.stream)
+}
+
+/// Cotangent of a product: the reverse pass over a balanced tree of multiplications, which needs no
+/// division and is therefore exact for zeros, and differentiable again.
+fn prod_vjp(x: &Array, axes: &[usize], cot: &Array, s: Stream) -> Result<Array> {
+    let kept: Vec<i64> = (0..x.ndim()).filter(|i| !axes.contains(i)).map(|i| i as i64).collect();
+    let perm: Vec<i64> = kept.iter().copied().chain(axes.iter().map(|&a| a as i64)).collect();
+    let n: i64 = axes.iter().map(|&a| x.shape()[a]).product();
+    if x.size() == 0 {
+        return create::zeros(x.shape(), x.dtype(), s);
+    }
+    let moved = view::transpose(x, Some(&perm), s)?;
+    let rows = x.size() as i64 / n;
+    let mut level = view::reshape(&moved, &[rows, n], s)?;
+    let mut levels = Vec::new();
+    while level.dim(1) > 1 {
+        if level.dim(1) % 2 == 1 {
+            let one = create::ones(&[rows, 1], x.dtype(), s)?;
+            level = concatenate::concatenate(&[level, one], 1, s)?;
+        }
+        let h = level.dim(1) / 2;
+        let left = view::slice(&level, &[0, 0], &[rows, h], &[1, 1], s)?;
+        let right = view::slice(&level, &[0, h], &[rows, 2 * h], &[1, 1], s)?;
+        level = multiply(&left, &right, s)?;
+        levels.push((left, right));
+    }
+    let mut g = view::reshape(cot, &[rows, 1], s)?;
+    for (left, right) in levels.iter().rev() {
+        let h = left.dim(1);
+        let g_in = view::slice(&g, &[0, 0], &[rows, h], &[1, 1], s)?;
+        g = concatenate::concatenate(&[multiply(&g_in, right, s)?, multiply(&g_in, left, s)?], 1, s)?;
+    }
+    let g = view::slice(&g, &[0, 0], &[rows, n], &[1, 1], s)?;
+    let g = view::reshape(&g, moved.shape(), s)?;
+    let mut inverse = vec![0i64; perm.len()];
+    for (i, &p) in perm.iter().enumerate() {
+        inverse[p as usize] = i as i64;
+    }
+    view::transpose(&g, Some(&inverse), s)
+}
+
+impl Primitive for ArgReduce {
+    fn name(&self) -> &str {
+        match self.op {
+            ArgReduceOp::Min => "argmin",
+            ArgReduceOp::Max => "argmax",
+        }
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        params![self.axis, self.keepdims]
+    }
+
+    fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        let src = host_in(&inputs[0])?;
+        let dst = reshaped(host_out(&outputs[0])?, &drop_axes(inputs[0].shape(), &[self.axis], false));
+        crate::cpu::reduce::arg_reduce(self.op, &src, self.axis, &dst)
+    }
+
+    fn eval_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        on_gpu!(stream, |enc| {
+            let src = dev_in(enc, &inputs[0])?;
+            let shape = drop_axes(inputs[0].shape(), &[self.axis], false);
+            let dst = reshaped(dev_out(enc, &outputs[0])?, &shape);
+            crate::vulkan::kernels::reduce::arg_reduce(enc, self.op, &src, self.axis, &dst)
+        })
+    }
+
+    fn blocks_gradient(&self) -> bool {
+        true
+    }
+
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        let p = ArgReduce { op: self.op, axis: self.axis + 1, keepdims: self.keepdims };
+        Array::lazy(r.shape(0), Dtype::U32, p, vec![front(r, 0)?], r.stream).map(batched)
+    }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        Ok(vec![drop_axes(inputs[0].shape(), &[self.axis], self.keepdims)])
+    }
+}
+
+/// A stored arg-reduction.
+pub(super) fn restore_arg_reduce(c: &Stored) -> Result<Array> {
+    let (name, op) = match c.name {
+        "argmin" => ("argmin", ArgReduceOp::Min),
+        _ => ("argmax", ArgReduceOp::Max),
+    };
+    arg_reduce(op, name, c.input()?, Some(c.int(0)?), c.flag(1)?, c.stream)
+}
+
+impl Primitive for Softmax {
+    fn name(&self) -> &str {
+        "softmax"
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        params![]
+    }
+
+    fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        let src = host_in(&inputs[0])?;
+        let dst = host_out_reusing(&outputs[0], inputs)?;
+        crate::cpu::norm::softmax::softmax(&src, &dst)
+    }
+
+    fn eval_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        on_gpu!(stream, |enc| {
+            let src = dev_in(enc, &inputs[0])?;
+            let dst = dev_out(enc, &outputs[0])?;
+            crate::vulkan::kernels::norm::softmax::softmax(enc, &src, &dst)
+        })
+    }
+
+    fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
+        Ok(vec![Some(softmax_derivative(&r.outputs[0], &r.cotangents[0], r.stream)?)])
+    }
+
+    fn jvp(&self, r: &Jvp) -> Result<Option<Derivatives>> {
+        Ok(Some(vec![Some(softmax_derivative(&r.outputs[0], &r.tangents[0], r.stream)?)]))
+    }
+
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        softmax(&front(r, 0)?, Some(&[-1]), true, r.stream).map(batched)
+    }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        Ok(vec![inputs[0].shape().into()])
+    }
+}
+
+/// A stored softmax.
+pub(super) fn restore_softmax(c: &Stored) -> Result<Array> {
+    softmax(c.input_with_axes()?, Some(&[-1]), true, c.stream)
+}
+
+/// The Jacobian of softmax at its output `y`, times `v`; it is symmetric.
+fn softmax_derivative(y: &Array, v: &Array, s: Stream) -> Result<Array> {
+    let weighted = multiply(y, v, s)?;
+    let total = sum(&weighted, Some(&[-1]), true, s)?;
+    subtract(&weighted, &multiply(y, &total, s)?, s)
+}
+
+impl Primitive for LogSumExp {
+    fn name(&self) -> &str {
+        "logsumexp"
+    }
+
+    fn params(&self) -> Option<Vec<Param>> {
+        params![self.keepdims, self.parts]
+    }
+
+    fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        let src = host_in(&inputs[0])?;
+        let bare = LogSumExp { keepdims: false, ..*self }.shape(&inputs[0]);
+        let dst = reshaped(host_out(&outputs[0])?, &bare);
+        crate::cpu::norm::softmax::logsumexp(&src, self.parts, &dst)
+    }
+
+    fn eval_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        on_gpu!(stream, |enc| {
+            let src = dev_in(enc, &inputs[0])?;
+            let bare = LogSumExp { keepdims: false, ..*self }.shape(&inputs[0]);
+            let dst = reshaped(dev_out(enc, &outputs[0])?, &bare);
+            crate::vulkan::kernels::norm::softmax::logsumexp(enc, &src, self.parts, &dst)
+        })
+    }
+
+    fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
+        let &Vjp { primals, cotangents, stream: s, .. } = r;
+        let x = &primals[0];
+        let keep = drop_axes(x.shape(), &[x.ndim() - 1], true);
+        let cot = match self.parts {
+            true => nth(&cotangents[0], 1, s)?,
+            false => view::reshape(&cotangents[0], &keep, s)?,
+        };
+        Ok(vec![Some(multiply(&cot, &softmax(x, Some(&[-1]), true, s)?, s)?)])
+    }
+
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        log_sum_exp(&front(r, 0)?, LogSumExp { ..*self }, r.stream).map(batched)
+    }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        Ok(vec![self.shape(&inputs[0])])
+    }
+}
+
+/// Element `i` of the last axis, which stays.
+fn nth(a: &Array, i: i64, s: Stream) -> Result<Array> {
+    let (mut start, mut stop) = (vec![0; a.ndim()], a.shape().to_vec());
+    let last = a.ndim() - 1;
+    (start[last], stop[last]) = (i, i + 1);
+    view::slice(a, &start, &stop, &vec![1; a.ndim()], s)
+}
+
+fn log_sum_exp(x: &Array, op: LogSumExp, s: Stream) -> Result<Array> {
+    Array::lazy(op.shape(x), x.dtype(), op, vec![x.clone()], s)
+}
+
+/// Over the last axis of a floating array the maximum, a constant to derivatives, and the logarithm of the sum of
+/// exponentials above it; both in place of the axis.
+pub(crate) fn logsumexp_parts(x: &Array, s: Stream) -> Result<(Array, Array)> {
+    if let Some(both) = super::composite::many("logsumexp_parts", Vec::new, &[x], s)?
+        && let [top, above] = &both[..]
+    {
+        return Ok((top.clone(), above.clone()));
+    }
+    let both = log_sum_exp(x, LogSumExp { keepdims: false, parts: true }, s)?;
+    let one = |i| view::squeeze(&nth(&both, i, s)?, Some(&[-1]), s);
+    Ok((stop(&one(0)?), one(1)?))
+}
+
+/// The stored parts of a logsumexp.
+pub(super) fn restore_logsumexp_parts(c: &Stored) -> Result<Vec<Array>> {
+    logsumexp_parts(c.input_with_axes()?, c.stream).map(|(top, above)| vec![top, above])
+}
+
+/// A stored logsumexp.
+pub(super) fn restore_logsumexp(c: &Stored) -> Result<Array> {
+    let x = c.input_with_axes()?;
+    if !x.dtype().is_float() || x.size() == 0 {
+        bail!(Value, "[logsumexp] Cannot reduce {} of shape {}.", x.dtype(), show(x.shape()));
+    }
+    log_sum_exp(x, LogSumExp { keepdims: c.flag(0)?, parts: c.flag(1)? }, c.stream)
+}
+
+fn reduce_to(op: ReduceOp, a: &Array, axes: &[usize], shape: &[i64], s: Stream) -> Result<Array> {
+    let dtype = match op {
+        ReduceOp::All | ReduceOp::Any => Dtype::Bool,
+        ReduceOp::Min | ReduceOp::Max => a.dtype(),
+        ReduceOp::Sum | ReduceOp::Prod => match a.dtype() {
+            Dtype::Bool | Dtype::I8 | Dtype::I16 => Dtype::I32,
+            Dtype::U8 | Dtype::U16 => Dtype::U32,
+            d => d,
+        },
+    };
+    let p = Reduce { op, axes: axes.to_vec(), keepdims: shape.len() == a.ndim() };
+    Array::lazy(shape, dtype, p, vec![a.clone()], s)
+}
+
+fn reduce(
+    op: ReduceOp,
+    name: &str,
+    a: &Array,
+    axes: Option<&[i64]>,
+    keepdims: bool,
+    s: Stream,
+) -> Result<Array> {
+    refuse_f64(name, std::slice::from_ref(a), s)?;
+    let ax = axes_of(name, axes, a.ndim())?;
+    let shape = drop_axes(a.shape(), &ax, keepdims);
+    // Neither has a value for no elements, even where the result has none itself.
+    if matches!(op, ReduceOp::Min | ReduceOp::Max)
+        && let Some(axis) = ax.iter().find(|&&i| a.shape()[i] == 0)
+    {
+        bail!(Value, "[{name}] Cannot {name} reduce over axis {axis} with size 0.");
+    }
+    if ax.is_empty() && !matches!(op, ReduceOp::All | ReduceOp::Any) {
+        return Ok(a.clone());
+    }
+    reduce_to(op, a, &ax, &shape, s)
+}
+
+macro_rules! reductions {
+    ($($(#[$doc:meta])* $name:ident = $op:ident;)*) => {$(
+        $(#[$doc])*
+        pub fn $name(a: &Array, axes: Option<&[i64]>, keepdims: bool, s: Stream) -> Result<Array> {
+            reduce(ReduceOp::$op, stringify!($name), a, axes, keepdims, s)
+        }
+    )*};
+}
+
+reductions! {
+    /// Sum over axes; bool and narrow integers are summed as 32-bit integers.
+    sum = Sum;
+    /// Product over axes; dtypes as for [`sum`].
+    prod = Prod;
+    /// Minimum over axes; NaN wins.
+    min = Min;
+    /// Maximum over axes; NaN wins.
+    max = Max;
+    /// Whether every element is non-zero.
+    all = All;
+    /// Whether some element is non-zero.
+    any = Any;
+}
+
+/// Sums out what broadcasting added, so that the result has `shape`.
+pub fn sum_to(a: &Array, shape: &[i64], s: Stream) -> Result<Array> {
+    if a.shape() == shape {
+        return Ok(a.clone());
+    }
+    if broadcast_shapes("sum_to", a.shape(), shape).is_ok_and(|s| s.as_slice() == shape) {
+        // A partial that did not need broadcasting itself.
+        return view::broadcast_to(a, shape, s);
+    }
+    let extra = a.ndim() - shape.len();
+    let axes: Vec<i64> = (0..a.ndim())
+        .filter(|&i| i < extra || (shape[i - extra] == 1 && a.shape()[i] != 1))
+        .map(|i| i as i64)
+        .collect();
+    let reduced = if axes.is_empty() { a.clone() } else { sum(a, Some(&axes), true, s)? };
+    view::reshape(&reduced, shape, s)
+}
+
+/// Arithmetic mean over axes, in the array's float dtype (integers in float32).
+pub fn mean(a: &Array, axes: Option<&[i64]>, keepdims: bool, s: Stream) -> Result<Array> {
+    let ax = axes_of("mean", axes, a.ndim())?;
+    let dtype = a.dtype().at_least_float();
+    let total = sum(&astype(a, dtype, s)?, axes, keepdims, s)?;
+    let out = divide(&total, &count(a, &ax, 0, dtype, s)?, s)?;
+    note(std::slice::from_ref(&out), || ("mean", params![&ax[..], keepdims], vec![a.clone()]));
+    Ok(out)
+}
+
+/// Variance over axes with `ddof` degrees of freedom taken off, by the two-pass formula.
+pub fn var(a: &Array, axes: Option<&[i64]>, keepdims: bool, ddof: i64, s: Stream) -> Result<Array> {
+    let ax = axes_of("var", axes, a.ndim())?;
+    let dtype = a.dtype().at_least_float();
+    let x = astype(a, dtype, s)?;
+    let centred = subtract(&x, &mean(&x, axes, true, s)?, s)?;
+    let squares = if dtype == Dtype::C64 { square(&abs(&centred, s)?, s)? } else { square(&centred, s)? };
+    let total = sum(&squares, axes, keepdims, s)?;
+    let out = divide(&total, &count(a, &ax, ddof, total.dtype(), s)?, s)?;
+    if dtype != Dtype::C64 {
+        note(std::slice::from_ref(&out), || ("var", params![&ax[..], keepdims, ddof], vec![a.clone()]));
+    }
+    Ok(out)
+}
+
+/// Standard deviation; arguments as for [`var`].
+pub fn std(a: &Array, axes: Option<&[i64]>, keepdims: bool, ddof: i64, s: Stream) -> Result<Array> {
+    sqrt(&var(a, axes, keepdims, ddof, s)?, s)
+}
+
+fn arg_reduce(
+    op: ArgReduceOp,
+    name: &str,
+    a: &Array,
+    axis: Option<i64>,
+    keepdims: bool,
+    s: Stream,
+) -> Result<Array> {
+    refuse_f64(name, std::slice::from_ref(a), s)?;
+    if a.dtype() == Dtype::C64 {
+        bail!(Value, "[{name}] complex64 is not supported.");
+    }
+    if a.size() == 0 {
+        bail!(Value, "[{name}] Cannot {name} reduce zero size array, got shape {}.", show(a.shape()));
+    }
+    let Some(axis) = axis else {
+        let flat = view::flatten(a, 0, -1, s)?;
+        let out = arg_reduce(op, name, &flat, Some(0), false, s)?;
+        if !keepdims {
+            return Ok(out);
+        }
+        let out = view::reshape(&out, &vec![1i64; a.ndim()], s)?;
+        note(std::slice::from_ref(&out), || {
+            ("arg_reduce_flat", params![op == ArgReduceOp::Max], vec![a.clone()])
+        });
+        return Ok(out);
+    };
+    let axis = normalize_axis(name, axis, a.ndim())?;
+    let shape = drop_axes(a.shape(), &[axis], keepdims);
+    Array::lazy(shape, Dtype::U32, ArgReduce { op, axis, keepdims }, vec![a.clone()], s)
+}
+
+/// Index of the first smallest element along an axis, or of the flattened array; uint32.
+pub fn argmin(a: &Array, axis: Option<i64>, keepdims: bool, s: Stream) -> Result<Array> {
+    arg_reduce(ArgReduceOp::Min, "argmin", a, axis, keepdims, s)
+}
+
+/// Index of the first largest element along an axis, or of the flattened array; uint32.
+pub fn argmax(a: &Array, axis: Option<i64>, keepdims: bool, s: Stream) -> Result<Array> {
+    arg_reduce(ArgReduceOp::Max, "argmax", a, axis, keepdims, s)
+}
+
+/// MLX has another error here than for axes that other arrays do not have.
+fn no_axes_of_scalars(op: &str, a: &Array, axes: Option<&[i64]>) -> Result<()> {
+    if a.ndim() == 0 && axes.is_some_and(|x| !x.is_empty()) {
+        bail!(Value, "[{op}] Received non-empty axes for array with 0 dimensions.");
+    }
+    Ok(())
+}
+
+/// `exp(a) / sum(exp(a))` over axes. The kernel accumulates in float32; `precise` also stores the
+/// intermediate of several-axis reductions in float32.
+pub fn softmax(a: &Array, axes: Option<&[i64]>, precise: bool, s: Stream) -> Result<Array> {
+    no_axes_of_scalars("softmax", a, axes)?;
+    let ax = axes_of("softmax", axes, a.ndim())?;
+    let dtype = a.dtype().at_least_float();
+    let x = astype(a, dtype, s)?;
+    refuse_f64("softmax", std::slice::from_ref(&x), s)?;
+    if a.size() == 0 {
+        return Ok(x);
+    }
+    if ax.len() == 1 && ax[0] + 1 == a.ndim() && dtype != Dtype::C64 {
+        let out = Array::lazy(a.shape(), dtype, Softmax, vec![x.clone()], s)?;
+        note(std::slice::from_ref(&out), || ("softmax", params![precise], vec![x]));
+        return Ok(out);
+    }
+    let wide = if precise && dtype.size() == 2 { Dtype::F32 } else { dtype };
+    let x = astype(&x, wide, s)?;
+    let e = exp(&subtract(&x, &stop(&max(&x, axes, true, s)?), s)?, s)?;
+    astype(&divide(&e, &sum(&e, axes, true, s)?, s)?, dtype, s)
+}
+
+fn stop(a: &Array) -> Array {
+    view::stop_gradient(a)
+}
+
+/// `log(sum(exp(a)))` over axes without overflow.
+pub fn logsumexp(a: &Array, axes: Option<&[i64]>, keepdims: bool, s: Stream) -> Result<Array> {
+    no_axes_of_scalars("logsumexp", a, axes)?;
+    let ax = axes_of("logsumexp", axes, a.ndim())?;
+    let dtype = a.dtype().at_least_float();
+    let x = astype(a, dtype, s)?;
+    refuse_f64("logsumexp", std::slice::from_ref(&x), s)?;
+    if a.size() == 0 {
+        bail!(Value, "[logsumexp] Received empty array of shape {}.", show(a.shape()));
+    }
+    if ax.len() == 1 && ax[0] + 1 == a.ndim() && dtype != Dtype::C64 {
+        return log_sum_exp(&x, LogSumExp { keepdims, parts: false }, s);
+    }
+    let m = stop(&max(&x, axes, true, s)?);
+    // A row of infinities would give inf - inf.
+    let zero = scalar_f64(0.0, dtype)?;
+    let m = select(&isinf(&m, s)?, &zero, &m, s)?;
+    let total = sum(&exp(&subtract(&x, &m, s)?, s)?, axes, true, s)?;
+    let out = add(&log(&total, s)?, &m, s)?;
+    let ax: Vec<i64> = ax.iter().map(|&i| i as i64).collect();
+    let out = if keepdims { out } else { view::squeeze(&out, Some(&ax), s)? };
+    note(std::slice::from_ref(&out), || ("logsumexp_axes", params![&ax[..], keepdims], vec![x]));
+    Ok(out)
+}

@@ -1,0 +1,121 @@
+//! Operators of `mx.array`: which table row stands behind each, how the other operand is converted and what
+//! is said when it cannot be.
+
+use std::sync::LazyLock;
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::pyclass::CompareOp;
+use pyo3::types::PyBool;
+
+use super::PyArray;
+use super::convert::{operand, type_name};
+use crate::core::{Array, Stream};
+use crate::kernels::elementwise::table::{OpId, op};
+use crate::ops;
+use crate::python::runtime::device::current;
+
+/// An operator with two operands.
+pub struct Binary {
+    id: LazyLock<OpId>,
+    verb: &'static str,
+    integers_only: bool,
+}
+
+macro_rules! operators {
+    ($($name:ident: $row:literal, $verb:literal, $ints:literal;)*) => {$(
+        #[doc = concat!("The operator of `", $row, "`.")]
+        pub static $name: Binary = Binary {
+            id: LazyLock::new(|| op($row)),
+            verb: $verb,
+            integers_only: $ints,
+        };
+    )*};
+}
+
+operators! {
+    ADD: "add", "addition", false;
+    SUB: "subtract", "subtraction", false;
+    MUL: "multiply", "multiplication", false;
+    DIV: "divide", "division", false;
+    FLOORDIV: "floor_divide", "floor division", false;
+    REM: "remainder", "modulus", false;
+    POW: "power", "power", false;
+    AND: "bitwise_and", "bitwise and", true;
+    OR: "bitwise_or", "bitwise or", true;
+    XOR: "bitwise_xor", "bitwise xor", true;
+    SHL: "left_shift", "left shift", true;
+    SHR: "right_shift", "right shift", true;
+    EQ: "equal", "equality", false;
+    NE: "not_equal", "inequality", false;
+    LT: "less", "less than", false;
+    LE: "less_equal", "less than or equal", false;
+    GT: "greater", "greater than", false;
+    GE: "greater_equal", "greater than or equal", false;
+}
+
+impl Binary {
+    fn fail(&self, other: &Bound<'_, PyAny>, how: &str) -> PyErr {
+        let text = format!("Cannot perform {how}{} on an mlx.core.array and {}", self.verb, type_name(other));
+        if other.is_none() { PyTypeError::new_err(text) } else { PyValueError::new_err(text) }
+    }
+
+    fn check(&self, a: &Array, b: &Array) -> PyResult<()> {
+        if self.integers_only && (a.dtype().is_inexact() || b.dtype().is_inexact()) {
+            let text = format!("Floating point types not allowed with {}.", self.verb);
+            return Err(PyValueError::new_err(text));
+        }
+        Ok(())
+    }
+
+    /// The operator on two arrays.
+    fn arrays(&self, a: Array, b: Array, s: Stream) -> PyResult<Array> {
+        self.check(&a, &b)?;
+        Ok(ops::apply_to(*self.id, [a, b].into(), s)?)
+    }
+
+    fn with(&self, a: Array, other: &Bound<'_, PyAny>, how: &str, swap: bool) -> PyResult<Array> {
+        let b = operand(other, Some(a.dtype()))?.ok_or_else(|| self.fail(other, how))?;
+        if swap { self.arrays(b, a, current()) } else { self.arrays(a, b, current()) }
+    }
+
+    /// `a op other`
+    pub fn left(&self, a: Array, other: &Bound<'_, PyAny>) -> PyResult<PyArray> {
+        self.with(a, other, "", false).map(PyArray::new)
+    }
+
+    /// `other op a`
+    pub fn right(&self, a: Array, other: &Bound<'_, PyAny>) -> PyResult<PyArray> {
+        self.with(a, other, "", true).map(PyArray::new)
+    }
+
+    /// `a op= other`: the Python object gets the new array.
+    pub fn inplace(&self, a: &PyArray, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        a.set(self.with(a.array(), other, "inplace ", false)?);
+        Ok(())
+    }
+}
+
+/// Comparison operators; `==` and `!=` with an object that is no operand are False and True. None is refused,
+/// as by MLX.
+pub fn compare<'py>(a: Array, other: &Bound<'py, PyAny>, how: CompareOp) -> PyResult<Bound<'py, PyAny>> {
+    let py = other.py();
+    let row = match how {
+        CompareOp::Eq => &EQ,
+        CompareOp::Ne => &NE,
+        CompareOp::Lt => &LT,
+        CompareOp::Le => &LE,
+        CompareOp::Gt => &GT,
+        CompareOp::Ge => &GE,
+    };
+    let Some(b) = operand(other, Some(a.dtype()))? else {
+        return match how {
+            _ if other.is_none() => Err(row.fail(other, "")),
+            CompareOp::Eq => Ok(PyBool::new(py, false).to_owned().into_any()),
+            CompareOp::Ne => Ok(PyBool::new(py, true).to_owned().into_any()),
+            _ => Err(row.fail(other, "")),
+        };
+    };
+    let out = row.arrays(a, b, current())?;
+    Ok(Bound::new(py, PyArray::new(out))?.into_any())
+}

@@ -1,0 +1,310 @@
+//! `mlx.core.distributed`: groups of processes. A process is alone in its group: there is no backend that talks to
+//! others. Programs written for many processes run in one, and sending or receiving raises.
+
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+
+use super::device::{S, pick};
+use crate::core::Result;
+use crate::python::array::convert::{Like, Seq};
+use crate::python::array::dtype::D;
+use crate::python::array::{Out, out};
+
+/// A group of processes; made by `init`.
+///
+/// >>> mx.distributed.init().size()
+/// 1
+#[pyclass(name = "Group", module = "mlx.core.distributed", frozen)]
+pub struct Group;
+
+#[pymethods]
+impl Group {
+    /// The number of this process in the group, from 0 on.
+    ///
+    /// Returns:
+    ///     int: The number.
+    ///
+    /// >>> mx.distributed.init().rank()
+    /// 0
+    fn rank(&self) -> usize {
+        0
+    }
+
+    /// How many processes are in the group.
+    ///
+    /// Returns:
+    ///     int: The count.
+    ///
+    /// >>> mx.distributed.init().size()
+    /// 1
+    fn size(&self) -> usize {
+        1
+    }
+
+    /// Splits the group into groups.
+    ///
+    /// Args:
+    ///     color (int): Processes with the same number come into the same group.
+    ///     key (int, optional): What processes are ordered by in it; a negative one keeps the order. Default:
+    ///         -1.
+    ///
+    /// Returns:
+    ///     Group: The group of this process.
+    ///
+    /// Raises:
+    ///     RuntimeError: if the group has one process alone.
+    ///
+    /// >>> try:
+    /// ...     mx.distributed.init().split(0)
+    /// ... except RuntimeError as error:
+    /// ...     print("split" in str(error))
+    /// True
+    #[pyo3(signature = (color, key=-1))]
+    fn split(&self, color: i64, key: i64) -> PyResult<Group> {
+        let _ = (color, key);
+        Err(PyRuntimeError::new_err("[split] Cannot split the distributed group further."))
+    }
+}
+
+type G<'a> = Option<&'a Bound<'a, Group>>;
+
+const BACKENDS: [&str; 5] = ["any", "mpi", "nccl", "jaccl", "ring"];
+
+/// Whether a backend that connects processes can be used.
+///
+/// Args:
+///     backend (str, optional): Name of the backend, or "any". Default: "any".
+///
+/// Returns:
+///     bool: Whether it can.
+///
+/// >>> mx.distributed.is_available("mpi") in (True, False)
+/// True
+#[pyfunction]
+#[pyo3(signature = (backend="any"))]
+fn is_available(backend: &str) -> bool {
+    let _ = backend;
+    false
+}
+
+/// The group of all processes.
+///
+/// Without a backend it is this process alone, and the operations of this module return their input.
+///
+/// Args:
+///     strict (bool, optional): Whether to raise where no backend can be started. Default: False.
+///     backend (str, optional): Name of the backend, or "any". Default: "any".
+///     all_gather_factory (Callable, optional): For backends that exchange bytes through a function of the
+///         caller. Default: None.
+///
+/// Returns:
+///     Group: The group.
+///
+/// Raises:
+///     RuntimeError: if `strict` is given and no backend can be started.
+///     ValueError: if the name of the backend is unknown.
+///
+/// >>> mx.distributed.init().rank()
+/// 0
+#[pyfunction]
+#[pyo3(signature = (strict=false, backend="any", *, all_gather_factory=None))]
+fn init(strict: bool, backend: &str, all_gather_factory: Option<Bound<'_, PyAny>>) -> PyResult<Group> {
+    let _ = all_gather_factory;
+    if !BACKENDS.contains(&backend) {
+        return Err(PyValueError::new_err(format!(
+            "[distributed] The only valid values for backend are 'any', 'mpi', 'nccl', 'jaccl' and 'ring' but \
+             '{backend}' was provided."
+        )));
+    }
+    if strict {
+        return Err(PyRuntimeError::new_err("[distributed] Couldn't initialize any backend"));
+    }
+    Ok(Group)
+}
+
+/// What one process contributes, an array or a number, is the result.
+fn alone(x: &Like, group: G<'_>, stream: S) -> Out {
+    let _ = (group, pick(stream));
+    out(Result::Ok(x.0.clone()))
+}
+
+fn singleton<T>(op: &str, what: &str) -> PyResult<T> {
+    Err(PyValueError::new_err(format!("[{op}] Cannot {what} a singleton group")))
+}
+
+/// Sums of the arrays of all processes, element by element; every process gets them.
+///
+/// Args:
+#[doc = shared!(collective)]
+///
+/// Returns:
+///     array: Of the shape and dtype of `x`; `x` itself for one process.
+///
+/// >>> mx.distributed.all_sum(mx.array([1, 2]))
+/// array([1, 2], dtype=int32)
+#[pyfunction]
+#[pyo3(signature = (x, *, group=None, stream=None))]
+fn all_sum(x: Like, group: G<'_>, stream: S) -> Out {
+    alone(&x, group, stream)
+}
+
+/// Largest elements of the arrays of all processes, place by place; every process gets them.
+///
+/// Args:
+#[doc = shared!(collective)]
+///
+/// Returns:
+///     array: Of the shape and dtype of `x`; `x` itself for one process.
+///
+/// >>> mx.distributed.all_max(mx.array([1, 2]))
+/// array([1, 2], dtype=int32)
+#[pyfunction]
+#[pyo3(signature = (x, *, group=None, stream=None))]
+fn all_max(x: Like, group: G<'_>, stream: S) -> Out {
+    alone(&x, group, stream)
+}
+
+/// Smallest elements of the arrays of all processes, place by place; every process gets them.
+///
+/// Args:
+#[doc = shared!(collective)]
+///
+/// Returns:
+///     array: Of the shape and dtype of `x`; `x` itself for one process.
+///
+/// >>> mx.distributed.all_min(mx.array([1, 2]))
+/// array([1, 2], dtype=int32)
+#[pyfunction]
+#[pyo3(signature = (x, *, group=None, stream=None))]
+fn all_min(x: Like, group: G<'_>, stream: S) -> Out {
+    alone(&x, group, stream)
+}
+
+/// The arrays of all processes, joined along the first axis in the order of ranks; every process gets them.
+///
+/// Args:
+#[doc = shared!(collective)]
+///
+/// Returns:
+///     array: With a first axis longer by the number of processes; `x` itself for one.
+///
+/// >>> mx.distributed.all_gather(mx.array([1, 2]))
+/// array([1, 2], dtype=int32)
+#[pyfunction]
+#[pyo3(signature = (x, *, group=None, stream=None))]
+fn all_gather(x: Like, group: G<'_>, stream: S) -> Out {
+    alone(&x, group, stream)
+}
+
+/// Sums of the arrays of all processes, of which each process gets its part along the first axis.
+///
+/// Args:
+#[doc = shared!(collective)]
+///
+/// Returns:
+///     array: With a first axis divided by the number of processes; `x` itself for one.
+///
+/// >>> mx.distributed.sum_scatter(mx.array([1, 2]))
+/// array([1, 2], dtype=int32)
+#[pyfunction]
+#[pyo3(signature = (x, *, group=None, stream=None))]
+fn sum_scatter(x: Like, group: G<'_>, stream: S) -> Out {
+    alone(&x, group, stream)
+}
+
+/// Sends an array to another process, which receives it with `recv`.
+///
+/// Args:
+///     x (array): What is sent.
+///     dst (int): Rank of the process that receives it.
+///     group (Group, optional): The group. Default: None, that of all processes.
+///
+/// Returns:
+///     array: `x`; it is sent when that is evaluated.
+///
+/// Raises:
+///     ValueError: if the group has one process alone.
+///
+/// >>> try:
+/// ...     mx.distributed.send(mx.array([1]), 1)
+/// ... except ValueError as error:
+/// ...     print("singleton" in str(error))
+/// True
+#[pyfunction]
+#[pyo3(signature = (x, dst, *, group=None, stream=None))]
+fn send(x: Like, dst: i64, group: G<'_>, stream: S) -> Out {
+    let _ = (x, dst, group, pick(stream));
+    singleton("send", "send to")
+}
+
+/// Receives an array that another process sends with `send`.
+///
+/// Args:
+///     shape (Sequence[int]): Shape of the array.
+///     dtype (Dtype): Dtype of the array.
+///     src (int): Rank of the process that sends it.
+///     group (Group, optional): The group. Default: None, that of all processes.
+///
+/// Returns:
+///     array: What was sent.
+///
+/// Raises:
+///     ValueError: if the group has one process alone.
+///
+/// >>> try:
+/// ...     mx.distributed.recv((2,), mx.float32, 0)
+/// ... except ValueError as error:
+/// ...     print("singleton" in str(error))
+/// True
+#[pyfunction]
+#[pyo3(signature = (shape, dtype, src, *, group=None, stream=None))]
+fn recv(shape: Seq, dtype: D, src: i64, group: G<'_>, stream: S) -> Out {
+    let _ = (shape, dtype, src, group, pick(stream));
+    singleton("recv", "recv from")
+}
+
+/// Receives an array of the shape and dtype of another one, which a process sends with `send`.
+///
+/// Args:
+///     x (array): Whose shape and dtype the array has.
+///     src (int): Rank of the process that sends it.
+///     group (Group, optional): The group. Default: None, that of all processes.
+///
+/// Returns:
+///     array: What was sent.
+///
+/// Raises:
+///     ValueError: if the group has one process alone.
+///
+/// >>> try:
+/// ...     mx.distributed.recv_like(mx.array([1]), 0)
+/// ... except ValueError as error:
+/// ...     print("singleton" in str(error))
+/// True
+#[pyfunction]
+#[pyo3(signature = (x, src, *, group=None, stream=None))]
+fn recv_like(x: Like, src: i64, group: G<'_>, stream: S) -> Out {
+    let _ = (x, src, group, pick(stream));
+    singleton("recv", "recv from")
+}
+
+/// Adds the submodule.
+pub fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
+    let m = crate::python::submodule(parent, "distributed", "Groups of processes.")?;
+    m.add_class::<Group>()?;
+    for f in [
+        wrap_pyfunction!(is_available, &m)?,
+        wrap_pyfunction!(init, &m)?,
+        wrap_pyfunction!(all_sum, &m)?,
+        wrap_pyfunction!(all_max, &m)?,
+        wrap_pyfunction!(all_min, &m)?,
+        wrap_pyfunction!(all_gather, &m)?,
+        wrap_pyfunction!(sum_scatter, &m)?,
+        wrap_pyfunction!(send, &m)?,
+        wrap_pyfunction!(recv, &m)?,
+        wrap_pyfunction!(recv_like, &m)?,
+    ] {
+        m.add_function(f)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,8 @@
+//! Devices, streams, memory, files and processes, as Python sees them.
+
+pub(super) mod device;
+pub(super) mod distributed;
+pub(super) mod io;
+pub(super) mod memory;
+pub(super) mod panics;
+pub(super) mod vulkan;

@@ -1,0 +1,336 @@
+//! `mx.vulkan`: statistics, profiles and facts about devices. What Python draws and prints of a profile is in
+//! `mlx/_profile.py`.
+
+use std::sync::Mutex;
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::core::tree::Tree;
+use crate::core::{env, fallback, trace};
+
+fn python<'py>(py: Python<'py>, tree: &Tree) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match tree {
+        Tree::Bool(v) => v.into_pyobject(py)?.to_owned().into_any(),
+        Tree::Int(v) => v.into_pyobject(py)?.into_any(),
+        Tree::Float(v) => v.into_pyobject(py)?.into_any(),
+        Tree::Text(v) => v.into_pyobject(py)?.into_any(),
+        Tree::List(items) => {
+            let list = PyList::empty(py);
+            for item in items {
+                list.append(python(py, item)?)?;
+            }
+            list.into_any()
+        }
+        Tree::Map(pairs) => {
+            let dict = PyDict::new(py);
+            for (name, value) in pairs {
+                dict.set_item(name, python(py, value)?)?;
+            }
+            dict.into_any()
+        }
+    })
+}
+
+/// Everything that was counted, GPU and host.
+fn counted() -> Tree {
+    let fallbacks = fallback::counts().into_iter().map(|(op, n)| (op, Tree::Int(n)));
+    let mut all = vec![
+        ("recordings", Tree::Int(crate::eval::recordings())),
+        ("host_ops", Tree::Int(crate::eval::host_ops())),
+        ("fallbacks", Tree::map(fallbacks)),
+    ];
+    #[cfg(feature = "vulkan")]
+    all.extend(crate::vulkan::report::stats::report());
+    all.rotate_left(3);
+    Tree::map(all)
+}
+
+/// What ran on GPUs since the process started, or since the last reset.
+///
+/// - `dispatches`, `barriers`; `kernels`: dispatches by kernel; `matmul` and `conv`: the same for these
+/// families - `quantized_matmul`: products by kernel, rows of x and groups of codes along the sums -
+/// `attention`: calls by kernel, number of queries, number of keys, parts that the keys were cut into -
+/// `pipelines` and `spirv`: hits and misses of the caches, seconds spent building - `command_buffers`: how
+/// many, commands in all and on average, and how many by powers of two of commands - `uploads` and
+/// `downloads`: copies that needed a command, and their bytes - `recordings`: graphs of `async_eval` that a
+/// thread of its own recorded (MLX_VK_RECORDER) - `host_ops`: operations handed to CPU streams; `fallbacks`:
+/// operations of GPU streams that ran on the host
+///
+/// MLX_VK_STATS=1 prints all of it when the process ends.
+///
+/// Args:
+///     reset (bool, optional): Whether the counters start from zero afterwards, `recordings` and `host_ops`
+///         excepted. Default: False.
+///
+/// Returns:
+///     dict[str, object]: Counters by name, as above.
+///
+/// >>> stats = mx.vulkan.stats()
+/// >>> stats["host_ops"] >= 0
+/// True
+#[pyfunction]
+#[pyo3(signature = (reset=false))]
+fn stats(py: Python<'_>, reset: bool) -> PyResult<Bound<'_, PyAny>> {
+    py.detach(crate::eval::settle);
+    let all = python(py, &counted())?;
+    if reset {
+        fallback::reset();
+        #[cfg(feature = "vulkan")]
+        crate::vulkan::report::stats::reset();
+    }
+    Ok(all)
+}
+
+/// Facts about a Vulkan device, which is opened for it.
+///
+/// Driver, memory, queues, limits, probed features, and which kernels follow from them. `python -m mlx.info`
+/// prints it.
+///
+/// Args:
+///     index (int, optional): Position in the ranked list of devices. Default: 0.
+///
+/// Returns:
+///     dict[str, object]: A tree of facts.
+///
+/// Raises:
+///     ValueError: if there is no such device.
+///
+/// >>> facts = mx.vulkan.describe() if mx.vulkan.is_available() else {"features": {}}
+/// >>> "features" in facts
+/// True
+#[pyfunction]
+#[pyo3(signature = (index=0))]
+fn describe(py: Python<'_>, index: u32) -> PyResult<Bound<'_, PyAny>> {
+    #[cfg(feature = "vulkan")]
+    {
+        let tree =
+            py.detach(|| crate::vulkan::device(index).map(crate::vulkan::report::capabilities::describe))?;
+        python(py, &Tree::map(tree))
+    }
+    #[cfg(not(feature = "vulkan"))]
+    {
+        let text = format!("[vulkan] No GPU with index {index}: built without Vulkan.");
+        Err(pyo3::exceptions::PyValueError::new_err(text))
+    }
+}
+
+/// Facts about the cache of compiled kernels on disk.
+///
+/// It may be removed at any time; kernels are then compiled again.
+///
+/// Returns:
+///     dict[str, object]: The folder, how many files it holds (`files`) and their bytes.
+///
+/// >>> mx.vulkan.cache_info()["files"] >= 0
+/// True
+#[pyfunction]
+fn cache_info(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    #[cfg(feature = "vulkan")]
+    let tree = crate::vulkan::report::capabilities::cache();
+    #[cfg(not(feature = "vulkan"))]
+    let tree = Tree::map([("folder", Tree::from("")), ("files", 0u64.into()), ("bytes", 0u64.into())]);
+    python(py, &tree)
+}
+
+/// Why GPUs cannot be used: what keeps all of them from being seen, or None, and those that were seen and lack
+/// something, as (name, kind, reason).
+#[pyfunction]
+fn _rejected() -> (Option<String>, Vec<(String, &'static str, String)>) {
+    #[cfg(feature = "vulkan")]
+    {
+        use crate::vulkan::hal::adapter;
+        let rejected = adapter::rejected().iter();
+        (adapter::problem(), rejected.map(|r| (r.name.clone(), r.kind.name(), r.reason.clone())).collect())
+    }
+    #[cfg(not(feature = "vulkan"))]
+    (Some("this build has no Vulkan".into()), Vec::new())
+}
+
+/// Times everything that runs inside a `with` block: kernels and copies on the GPUs, and what the host does.
+///
+/// The block's work is waited for at its end. Profiles may be nested and may run on several threads: each
+/// sees what all threads do meanwhile. Without a GPU the host's part is left.
+///
+/// Args:
+///     isolate (bool, optional): Whether a barrier keeps commands apart, so that each time is the kernel's
+///         own; else some may overlap. Default: False.
+///
+/// Returns:
+///     Profile: For a `with` statement. It prints as a table; `save(path)` writes a trace for Perfetto,
+///         `plot()` draws.
+///
+/// >>> with mx.vulkan.profile() as p:
+/// ...     mx.eval(mx.ones(4) + 1)
+/// >>> p.commands == [] or p.commands[0].kernel != ""
+/// True
+#[pyfunction]
+#[pyo3(signature = (isolate=false))]
+fn profile(py: Python<'_>, isolate: bool) -> PyResult<Bound<'_, PyAny>> {
+    py.import("mlx._profile")?.call_method1("Profile", (isolate,))
+}
+
+/// The variables of the environment that the library reads: name, default, values, effect; and the kernel variants
+/// that MLX_VK_DISABLE knows with what runs instead. docs/environment.md is written from it.
+#[pyfunction]
+fn _environment() -> (Vec<[String; 4]>, Vec<(&'static str, &'static str)>) {
+    let row = |v: &env::Variable| [v.name.into(), v.default.into(), env::show(v.values), v.effect.into()];
+    (env::VARIABLES.iter().map(row).collect(), env::VARIANTS.to_vec())
+}
+
+/// Takes these kernel variants out of every choice, in place of those of MLX_VK_DISABLE; returns those before.
+#[pyfunction]
+fn _set_disabled(py: Python<'_>, names: Vec<String>) -> PyResult<Vec<&'static str>> {
+    py.detach(crate::eval::settle);
+    Ok(env::set_disabled(&names)?)
+}
+
+/// A profile that runs; what Python makes of it is `mlx._profile.Profile`.
+#[pyclass(name = "_Recording", module = "mlx.core.vulkan", frozen)]
+struct Recording(Mutex<Option<Running>>);
+
+struct Running {
+    spans: usize,
+    start_ns: u64,
+    #[cfg(feature = "vulkan")]
+    gpu: crate::vulkan::report::profile::Recording,
+}
+
+impl Running {
+    fn start(isolate: bool) -> Running {
+        let spans = trace::start();
+        #[cfg(feature = "vulkan")]
+        let gpu = crate::vulkan::report::profile::start(isolate);
+        Running {
+            spans,
+            start_ns: trace::now(),
+            #[cfg(feature = "vulkan")]
+            gpu,
+        }
+    }
+}
+
+#[cfg(feature = "vulkan")]
+fn commands<'py>(
+    py: Python<'py>,
+    report: &crate::vulkan::report::profile::Report,
+    origin: f64,
+) -> PyResult<Bound<'py, PyList>> {
+    let list = PyList::empty(py);
+    for s in &report.samples {
+        let op = s.op.as_deref();
+        let dims: Vec<u64> = match (s.dims.is_empty(), op) {
+            (false, _) => s.dims.to_vec(),
+            (true, Some(op)) => op.shape.iter().map(|&d| d as u64).collect(),
+            (true, None) => Vec::new(),
+        };
+        list.append((
+            &s.kernel,
+            op.map_or("", |o| &o.name),
+            op.map_or("", |o| o.dtype.name()),
+            dims,
+            (s.device, s.stream),
+            s.batch,
+            s.times.map(|t| (t[0] - origin, t[1] - origin)),
+            s.bytes,
+            s.flops,
+            s.barrier,
+        ))?;
+    }
+    Ok(list)
+}
+
+#[pymethods]
+impl Recording {
+    #[new]
+    fn new(py: Python<'_>, isolate: bool) -> Self {
+        Recording(Mutex::new(Some(py.detach(|| {
+            crate::eval::settle();
+            Running::start(isolate)
+        }))))
+    }
+
+    /// Waits for the work and returns what was seen.
+    fn stop<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let running = self.0.lock().unwrap_or_else(|e| e.into_inner()).take();
+        let Some(running) = running else {
+            return Err(PyRuntimeError::new_err("[profile] The profile is not running."));
+        };
+        let out = PyDict::new(py);
+        #[cfg(feature = "vulkan")]
+        {
+            let report = py.detach(|| crate::vulkan::report::profile::stop(&running.gpu, trace::alone()));
+            let spans = trace::stop(running.spans);
+            let report = report?;
+            out.set_item("commands", commands(py, &report, running.start_ns as f64)?)?;
+            out.set_item("batches", report.batches)?;
+            out.set_item("streams", report.streams)?;
+            host(&out, spans, running.start_ns)?;
+        }
+        #[cfg(not(feature = "vulkan"))]
+        {
+            let spans = trace::stop(running.spans);
+            out.set_item("commands", PyList::empty(py))?;
+            out.set_item("batches", 0)?;
+            out.set_item("streams", PyList::empty(py))?;
+            host(&out, spans, running.start_ns)?;
+        }
+        out.set_item("wall_ns", trace::now() - running.start_ns)?;
+        out.set_item("threads", trace::threads())?;
+        Ok(out)
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        let running = self.0.get_mut().unwrap_or_else(|e| e.into_inner()).take();
+        if let Some(running) = running {
+            #[cfg(feature = "vulkan")]
+            crate::vulkan::report::profile::abandon(&running.gpu);
+            trace::stop(running.spans);
+        }
+    }
+}
+
+fn host(out: &Bound<'_, PyDict>, spans: Vec<trace::Span>, origin: u64) -> PyResult<()> {
+    let since = |ns: u64| ns as f64 - origin as f64;
+    let list: Vec<(&str, String, u32, f64, f64)> =
+        spans.into_iter().map(|s| (s.kind, s.name, s.thread, since(s.start_ns), since(s.end_ns))).collect();
+    out.set_item("spans", list)
+}
+
+/// Prints the statistics if MLX_VK_STATS asks for it; for the end of the process.
+pub fn print_if_asked() {
+    if env::switch("MLX_VK_STATS") == Some(true) {
+        eprint!("--- mlx statistics\n{}", counted());
+    }
+}
+
+/// Tells what is wrong with the environment as Python warnings.
+pub fn warn_of_environment(py: Python<'_>) -> PyResult<()> {
+    env::taken_over();
+    let category = py.get_type::<pyo3::exceptions::PyRuntimeWarning>();
+    for text in env::problems() {
+        let text = std::ffi::CString::new(text.replace('\0', " "))?;
+        PyErr::warn(py, &category, &text, 1)?;
+    }
+    Ok(())
+}
+
+/// Adds to `mx.vulkan`.
+pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    for f in [
+        wrap_pyfunction!(stats, m)?,
+        wrap_pyfunction!(describe, m)?,
+        wrap_pyfunction!(cache_info, m)?,
+        wrap_pyfunction!(profile, m)?,
+        wrap_pyfunction!(_environment, m)?,
+        wrap_pyfunction!(_rejected, m)?,
+        wrap_pyfunction!(_set_disabled, m)?,
+    ] {
+        m.add_function(f)?;
+    }
+    m.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    m.add_class::<Recording>()
+}

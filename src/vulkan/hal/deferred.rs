@@ -1,0 +1,125 @@
+//! Commands of a batch behind a kernel that is still being compiled. They are held until the batch is submitted,
+//! so that the kernels of a graph compile side by side while the rest of it is recorded; a batch without such a
+//! kernel never comes here. A batch whose kernel cannot be made runs without it: whoever reads what the batch wrote
+//! gets the error.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use ash::vk;
+use smallvec::SmallVec;
+
+use super::device::Device;
+use super::stream::{Point, StreamState};
+use crate::core::{Error, Result, trace};
+use crate::vulkan::shader::pipeline::Pipeline;
+
+/// A batch that waits for compilers may have so many times the commands and bytes of another.
+pub(in crate::vulkan) const LONGER: u32 = 8;
+
+/// A command as `Recorder` would record it.
+pub(in crate::vulkan) enum Held {
+    Barrier { src: vk::PipelineStageFlags, dst: vk::PipelineStageFlags, barrier: vk::MemoryBarrier<'static> },
+    Dispatch { pipeline: Arc<Pipeline>, push: SmallVec<[u8; 64]>, groups: [u32; 3] },
+    Copy { src: vk::Buffer, dst: vk::Buffer, region: vk::BufferCopy },
+}
+
+static ANY_FAILED: AtomicBool = AtomicBool::new(false);
+static FAILED: Mutex<Vec<(Point, Error)>> = Mutex::new(Vec::new());
+
+/// Notes that the batch at `point` runs without one of its kernels.
+fn fail(point: Point, error: &Error) {
+    FAILED.lock().unwrap_or_else(|e| e.into_inner()).push((point, error.clone()));
+    ANY_FAILED.store(true, Ordering::Release);
+}
+
+/// Fails for a batch that ran without one of its kernels.
+pub(in crate::vulkan) fn intact(point: Point) -> Result<Point> {
+    if !ANY_FAILED.load(Ordering::Acquire) {
+        return Ok(point);
+    }
+    let failed = FAILED.lock().unwrap_or_else(|e| e.into_inner());
+    let found = failed.iter().find(|(p, _)| p.value == point.value && p.stream.same(point.stream));
+    found.map_or(Ok(point), |(_, e)| Err(e.clone()))
+}
+
+/// The commands of a batch that wait.
+#[derive(Default)]
+pub(in crate::vulkan) struct Queue(Vec<Held>);
+
+impl Queue {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn push(&mut self, command: Held) {
+        self.0.push(command);
+    }
+
+    /// Records the commands in their order, each when its kernel is ready. `bound` is the pipeline that is bound.
+    ///
+    /// # Errors
+    /// The first of a kernel; the others are recorded, and readers of the batch get the error too.
+    pub fn record(
+        &mut self,
+        state: &'static StreamState,
+        cmd: vk::CommandBuffer,
+        bound: &mut vk::Pipeline,
+    ) -> Result<()> {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        let _span = trace::span("wait", || "compiler".into());
+        let raw = &state.device.raw;
+        let mut failure = None;
+        for command in self.0.drain(..) {
+            // SAFETY: recording under the `rec` lock; what the commands refer to outlives the batch.
+            unsafe {
+                match command {
+                    Held::Barrier { src, dst, barrier } => {
+                        let none = vk::DependencyFlags::empty();
+                        raw.cmd_pipeline_barrier(cmd, src, dst, none, &[barrier], &[], &[]);
+                    }
+                    Held::Dispatch { pipeline, push, groups } => match pipeline.wait() {
+                        Ok(handle) => dispatch(state.device, cmd, handle, bound, &push, groups),
+                        Err(e) => failure = failure.or(Some(e)),
+                    },
+                    Held::Copy { src, dst, region } => raw.cmd_copy_buffer(cmd, src, dst, &[region]),
+                }
+            }
+        }
+        match failure {
+            Some(e) => {
+                fail(Point { stream: state, value: state.open_value() }, &e);
+                Err(e)
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Records a dispatch; `bound` is the pipeline that is bound.
+///
+/// # Safety
+/// The command buffer must be one that is being recorded under the `rec` lock, and the addresses in `push` valid.
+pub(in crate::vulkan) unsafe fn dispatch(
+    device: &Device,
+    cmd: vk::CommandBuffer,
+    handle: vk::Pipeline,
+    bound: &mut vk::Pipeline,
+    push: &[u8],
+    groups: [u32; 3],
+) {
+    // SAFETY: by the caller; pipelines and their layout live as long as the device.
+    unsafe {
+        if *bound != handle {
+            device.raw.cmd_bind_pipeline(cmd, vk::PipelineBindPoint::COMPUTE, handle);
+            *bound = handle;
+        }
+        if !push.is_empty() {
+            let stage = vk::ShaderStageFlags::COMPUTE;
+            device.raw.cmd_push_constants(cmd, device.layout, stage, 0, push);
+        }
+        device.raw.cmd_dispatch(cmd, groups[0], groups[1], groups[2]);
+    }
+}

@@ -1,0 +1,355 @@
+//! An opened GPU: logical device, queues, memory pool, pipelines. Opened on first use, kept for the life of
+//! the process. A lost device fails every later call with the error that was first seen.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, OnceLock, RwLock};
+
+use ash::vk;
+
+use super::adapter::{self, AdapterInfo, AdapterKind, adapters};
+use super::features::{self, Features};
+use super::stream::StreamState;
+use crate::bail;
+use crate::core::{Error, Result};
+use crate::vulkan::memory::Pool;
+use crate::vulkan::shader::pipeline::Pipelines;
+use crate::vulkan::shader::pipeline_cache::PipelineBlob;
+use crate::vulkan::shader::shelf::Shelf;
+
+/// Push constants that any device has room for.
+pub const PUSH_BYTES: u32 = 128;
+/// Most queues taken from the compute family.
+const MAX_QUEUES: u32 = 8;
+
+/// A real queue; streams may share it.
+pub(crate) struct Queue {
+    pub raw: Mutex<vk::Queue>,
+    pub family: u32,
+    /// Bits of a timestamp that count, 0 where the queue cannot tell the time.
+    pub timestamp_mask: u64,
+}
+
+/// An opened GPU.
+pub struct Device {
+    index: u32,
+    info: &'static AdapterInfo,
+    features: Features,
+    pub(crate) raw: ash::Device,
+    pub(crate) queues: Vec<Queue>,
+    /// Queues of the streams that only copy, up and down; where there are fewer, streams share.
+    copy_queues: Vec<Queue>,
+    /// Families that buffers are shared between.
+    pub(crate) families: Vec<u32>,
+    pub(crate) layout: vk::PipelineLayout,
+    pub(crate) pool: Pool,
+    pub(crate) pipelines: Pipelines,
+    pub(in crate::vulkan) shelf: Shelf,
+    pub(crate) blob: PipelineBlob,
+    pub(crate) streams: RwLock<Vec<&'static StreamState>>,
+    upload_stream: OnceLock<Result<&'static StreamState>>,
+    download_stream: OnceLock<Result<&'static StreamState>>,
+    lost: OnceLock<Error>,
+    /// What `spread` saw of float16 and bfloat16 matrices with 16 and with 8 columns.
+    pub(in crate::vulkan) spread: [OnceLock<bool>; 4],
+}
+
+/// Facts about a GPU for users.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct DeviceInfo {
+    pub name: String,
+    pub kind: AdapterKind,
+    pub vendor_id: u32,
+    pub device_id: u32,
+    pub driver: String,
+    pub api_version: String,
+    /// Bytes of device memory.
+    pub memory_size: u64,
+    /// Largest single buffer in bytes.
+    pub max_buffer: u64,
+    /// One memory for host and device.
+    pub unified: bool,
+    pub subgroup_size: u32,
+    /// Optional capabilities by name.
+    pub features: Vec<(&'static str, bool)>,
+}
+
+static DEVICES: OnceLock<Vec<OnceLock<Result<Device>>>> = OnceLock::new();
+
+/// The device of the adapter at `index`, opened on first use.
+pub fn device(index: u32) -> Result<&'static Device> {
+    adapter::check_fork()?;
+    let list = adapters();
+    let slots = DEVICES.get_or_init(|| list.iter().map(|_| OnceLock::new()).collect());
+    let Some(slot) = slots.get(index as usize) else {
+        if list.is_empty() {
+            bail!(Value, "[vulkan] No GPU with index {index}: {}.", adapter::why_none());
+        }
+        bail!(Value, "[vulkan] No GPU with index {index}, there are {}.", list.len());
+    };
+    match slot.get_or_init(|| Device::open(index, &list[index as usize])) {
+        Ok(d) => Ok(d),
+        Err(e) => Err(e.clone()),
+    }
+}
+
+/// Every device opened so far.
+pub(crate) fn opened() -> impl Iterator<Item = &'static Device> {
+    DEVICES.get().into_iter().flatten().filter_map(|s| s.get()?.as_ref().ok())
+}
+
+/// A queue family and how many of its queues are used.
+type Queues = (u32, u32);
+
+/// Compute queues and copy queues of a device: a compute family without graphics is preferred, and a
+/// transfer family for copies, with a queue for each direction.
+fn choose_queues(families: &[vk::QueueFamilyProperties]) -> Option<(Queues, Option<Queues>)> {
+    let has = |i: usize, f: vk::QueueFlags| families[i].queue_flags.contains(f);
+    let compute: Vec<usize> = (0..families.len()).filter(|&i| has(i, vk::QueueFlags::COMPUTE)).collect();
+    let main =
+        compute.iter().copied().find(|&i| !has(i, vk::QueueFlags::GRAPHICS)).or(compute.first().copied())?;
+    // Queues of video engines may claim transfers too; they are left alone.
+    let other = vk::QueueFlags::COMPUTE
+        | vk::QueueFlags::GRAPHICS
+        | vk::QueueFlags::VIDEO_DECODE_KHR
+        | vk::QueueFlags::VIDEO_ENCODE_KHR;
+    let copy = (0..families.len())
+        .find(|&i| has(i, vk::QueueFlags::TRANSFER) && !families[i].queue_flags.intersects(other));
+    let take = |i: usize, most: u32| (i as u32, families[i].queue_count.clamp(1, most));
+    Some((take(main, MAX_QUEUES), copy.map(|i| take(i, 2))))
+}
+
+impl Device {
+    fn open(index: u32, info: &'static AdapterInfo) -> Result<Device> {
+        crate::memory::init();
+        let fail = |what: &str, e: vk::Result| {
+            Error::Runtime(format!("[vulkan] Cannot open {}: {what} failed with {e}.", info.name))
+        };
+        let Some(loader) = adapter::loader() else { bail!(Runtime, "[vulkan] No Vulkan loader.") };
+        // SAFETY: the handle comes from this instance.
+        let props = unsafe { loader.instance.get_physical_device_queue_family_properties(info.physical) };
+        let Some(((family, count), copy)) = choose_queues(&props) else {
+            bail!(Runtime, "[vulkan] {} has no compute queue.", info.name);
+        };
+        let mut asked = vec![(family, count)];
+        asked.extend(copy);
+        let (raw, features) = features::open(loader, info, &asked).map_err(|e| fail("vkCreateDevice", e))?;
+        // SAFETY: these queues were asked for at creation.
+        let queue = |family: u32, i| Queue {
+            raw: Mutex::new(unsafe { raw.get_device_queue(family, i) }),
+            family,
+            timestamp_mask: match props[family as usize].timestamp_valid_bits {
+                bits @ 0..64 => (1 << bits) - 1,
+                _ => u64::MAX,
+            },
+        };
+        let mut queues: Vec<Queue> = (0..count).map(|i| queue(family, i)).collect();
+        let mut copy_queues: Vec<Queue> = copy
+            .into_iter()
+            .flat_map(|(f, n)| (0..n).map(move |i| (f, i)))
+            .map(|(f, i)| queue(f, i))
+            .collect();
+        while copy_queues.len() < 2 && queues.len() > 1 {
+            copy_queues.extend(queues.pop());
+        }
+        let range =
+            vk::PushConstantRange { stage_flags: vk::ShaderStageFlags::COMPUTE, offset: 0, size: PUSH_BYTES };
+        let ranges = [range];
+        let layout_info = vk::PipelineLayoutCreateInfo::default().push_constant_ranges(&ranges);
+        // SAFETY: the device was just created; 128 bytes are guaranteed.
+        let layout = unsafe { raw.create_pipeline_layout(&layout_info, None) }
+            .map_err(|e| fail("vkCreatePipelineLayout", e))?;
+        let pool = Pool::new(loader, info, &raw, &features).map_err(|e| fail("vmaCreateAllocator", e))?;
+        let blob = PipelineBlob::load(&raw, info);
+        let mut families = vec![family];
+        families.extend(copy.map(|c| c.0));
+        Ok(Device {
+            index,
+            info,
+            features,
+            raw,
+            queues,
+            copy_queues,
+            families,
+            layout,
+            pool,
+            pipelines: Pipelines::default(),
+            shelf: Shelf::default(),
+            blob,
+            streams: RwLock::new(Vec::new()),
+            upload_stream: OnceLock::new(),
+            download_stream: OnceLock::new(),
+            lost: OnceLock::new(),
+            spread: Default::default(),
+        })
+    }
+
+    /// Position in the ranked list of adapters.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// What the device can do.
+    pub fn features(&self) -> &Features {
+        &self.features
+    }
+
+    /// The adapter it was opened from.
+    pub fn adapter(&self) -> &'static AdapterInfo {
+        self.info
+    }
+
+    /// Fails if the device was lost, or belongs to the parent of a forked process.
+    pub(crate) fn usable(&self) -> Result<()> {
+        adapter::check_fork()?;
+        self.lost.get().map_or(Ok(()), |e| Err(e.clone()))
+    }
+
+    /// Turns a failed driver call into an error; remembers a lost device.
+    pub(crate) fn check<T>(&self, what: &str, result: std::result::Result<T, vk::Result>) -> Result<T> {
+        result.map_err(|e| match e {
+            vk::Result::ERROR_DEVICE_LOST => self
+                .lost
+                .get_or_init(|| {
+                    Error::Runtime(format!(
+                        "[vulkan] The device {} was lost (VK_ERROR_DEVICE_LOST in {what}); \
+                         restart the process to use it again.",
+                        self.info.name
+                    ))
+                })
+                .clone(),
+            vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY => {
+                Error::OutOfMemory { op: "vulkan", bytes: 0, detail: format!(" in {what}: {e}") }
+            }
+            e => Error::Runtime(format!("[vulkan] {what} failed with {e}.")),
+        })
+    }
+
+    fn copy_stream(
+        &'static self,
+        slot: &OnceLock<Result<&'static StreamState>>,
+        nth: usize,
+    ) -> Result<&'static StreamState> {
+        slot.get_or_init(|| {
+            let queue = self.copy_queues.get(nth).or(self.copy_queues.first()).unwrap_or(&self.queues[0]);
+            StreamState::create(self, queue)
+        })
+        .clone()
+    }
+
+    /// The stream that carries large uploads.
+    pub(crate) fn upload_stream(&'static self) -> Result<&'static StreamState> {
+        self.copy_stream(&self.upload_stream, 0)
+    }
+
+    /// The stream that carries large downloads: they wait for kernels, and uploads shall not wait behind them.
+    pub(crate) fn download_stream(&'static self) -> Result<&'static StreamState> {
+        self.copy_stream(&self.download_stream, 1)
+    }
+
+    pub(crate) fn lock_streams(&self) -> Vec<&'static StreamState> {
+        self.streams.read().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+
+    /// Submits the batches that streams keep open.
+    pub(crate) fn submit_kept(&self) -> Result<()> {
+        let mut kept = self.lock_streams().into_iter().filter(|s| s.kept.load(Ordering::Relaxed));
+        kept.try_for_each(StreamState::flush)
+    }
+
+    /// Whether large copies have queues of their own.
+    pub(crate) fn has_copy_queue(&self) -> bool {
+        !self.copy_queues.is_empty()
+    }
+
+    /// Whether this is a stream of large copies.
+    pub(crate) fn is_copy_stream(&self, state: &StreamState) -> bool {
+        let streams = [&self.upload_stream, &self.download_stream];
+        streams.iter().any(|s| matches!(s.get(), Some(Ok(s)) if s.same(state)))
+    }
+
+    /// Whether compute queues can tell the time.
+    #[cfg(test)]
+    pub(crate) fn timestamps(&self) -> bool {
+        self.queues[0].timestamp_mask != 0
+    }
+
+    /// (used, available) bytes of device memory, as the driver estimates them.
+    pub fn memory_budget(&self) -> (u64, u64) {
+        self.pool.budget()
+    }
+
+    /// Allocations asked of the driver so far; a steady loop does not change it.
+    pub fn driver_allocations(&self) -> u64 {
+        self.pool.created()
+    }
+
+    /// Facts for users.
+    pub fn device_info(&self) -> DeviceInfo {
+        let f = &self.features;
+        let (a, b, c) = self.info.api;
+        DeviceInfo {
+            name: self.info.name.clone(),
+            kind: self.info.kind,
+            vendor_id: self.info.vendor_id,
+            device_id: self.info.device_id,
+            driver: self.info.driver.clone(),
+            api_version: format!("{a}.{b}.{c}"),
+            memory_size: self.info.memory_size,
+            max_buffer: f.max_buffer,
+            unified: f.unified,
+            subgroup_size: f.subgroup_size,
+            features: vec![
+                ("int8", f.int8),
+                ("int16", f.int16),
+                ("int64", f.int64),
+                ("float16", f.float16),
+                ("float64", f.float64),
+                ("bfloat16", f.bfloat16),
+                ("subgroup_size_control", f.subgroup_size_control),
+                ("subgroup_arithmetic", f.subgroup_arithmetic),
+                ("subgroup_shuffle", f.subgroup_shuffle),
+                ("int_dot_product", f.int_dot_product),
+                ("atomic_float32_add", f.atomic_float32_add),
+                ("memory_model", f.memory_model && f.memory_model_device_scope),
+                ("nan_preserve32", f.nan_preserve32),
+                ("denorm_preserve32", f.denorm_preserve32),
+                ("cooperative_matrix", !f.coop_matrices.is_empty()),
+                ("cooperative_matrix2", f.coop2.is_some()),
+                ("memory_budget", f.memory_budget),
+                ("unified_memory", f.unified),
+            ],
+        }
+    }
+}
+
+impl Queue {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, vk::Queue> {
+        self.raw.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn family(flags: vk::QueueFlags, count: u32) -> vk::QueueFamilyProperties {
+        vk::QueueFamilyProperties { queue_flags: flags, queue_count: count, ..Default::default() }
+    }
+
+    #[test]
+    fn compute_without_graphics_and_a_copy_engine_are_preferred() {
+        use vk::QueueFlags as F;
+        let all = F::GRAPHICS | F::COMPUTE | F::TRANSFER;
+        let discrete = [
+            family(all, 16),
+            family(F::TRANSFER | F::VIDEO_DECODE_KHR, 2),
+            family(F::TRANSFER | F::SPARSE_BINDING, 2),
+            family(F::COMPUTE | F::TRANSFER, 8),
+        ];
+        assert_eq!(choose_queues(&discrete), Some(((3, 8), Some((2, 2)))));
+        assert_eq!(choose_queues(&[family(all, 16)]), Some(((0, MAX_QUEUES), None)));
+        assert_eq!(choose_queues(&[family(all, 1)]), Some(((0, 1), None)));
+        assert_eq!(choose_queues(&[family(F::TRANSFER, 1)]), None);
+    }
+}

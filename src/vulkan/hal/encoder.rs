@@ -1,0 +1,783 @@
+//! Records the work of a stream straight into command buffers. Commands are batched, the first batch after
+//! an idle phase is small so that the GPU starts early, and only so many batches are in flight. Barriers
+//! appear where byte ranges meet (see `hazards`), across batches too: a barrier orders all that was submitted to the
+//! queue before it.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, LazyLock, MutexGuard};
+use std::time::{Duration, Instant};
+
+use ash::vk;
+use smallvec::SmallVec;
+
+use super::deferred::{self, Held};
+use super::device::{Device, PUSH_BYTES};
+use super::hazards::Hazards;
+use super::stream::{Point, StreamState};
+use crate::bail;
+use crate::core::{DeviceBlock, Result, Storage, env, trace};
+use crate::vulkan::memory::transfer;
+use crate::vulkan::memory::{Block, Kind};
+use crate::vulkan::report::profile::{self, Command, Work};
+use crate::vulkan::report::stats::STATS;
+use crate::vulkan::shader::pipeline::{KernelKey, Module, Pipeline, Source};
+
+/// Bytes of a chunk of the parameter ring.
+const PARAMS_CHUNK: usize = 256 << 10;
+/// Words that kernels count in (see [`CommandEncoder::counters`]).
+pub(in crate::vulkan) const COUNTERS: usize = 16 << 10;
+/// Commands of the first batch after an idle phase.
+const FIRST_OPS: u32 = 10;
+/// Work behind the batch that runs, in nanoseconds of the GPU, that lets the open one grow beyond its limits: it lasts
+/// longer than a waiting thread takes to wake up, and gaps between batches are spared.
+const AHEAD_NS: u64 = 60_000;
+/// Most work of a batch that stays open.
+const OPEN_NS: u64 = 1_000_000;
+/// So many batches offered one after the other, with no wait in between, make a burst: then one stays open, although the
+/// GPU has nothing to do, for so long and until it has so much work. To submit takes longer than short commands run.
+const BURST: u32 = 4;
+pub(in crate::vulkan) const BURST_TIME: Duration = Duration::from_micros(80);
+const BURST_NS: u64 = 2 * AHEAD_NS;
+/// Work at the end of what is waited for, during which a thread looks instead of sleeping.
+const NEAR_NS: u64 = 1_000_000;
+/// The least that a batch takes beside its commands, and a command: a dispatch, and its bytes at the speed of the
+/// fastest memory.
+const BATCH_NS: u64 = 4_000;
+const DISPATCH_NS: u64 = 400;
+const BYTES_PER_NS: u64 = 4096;
+
+struct Settings {
+    max_ops: u32,
+    max_bytes: u64,
+    max_inflight: usize,
+    full_barriers: bool,
+}
+
+static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
+    use env::{number, switch};
+    Settings {
+        max_ops: number("MLX_VK_MAX_OPS_PER_BUFFER").unwrap_or(100) as u32,
+        max_bytes: number("MLX_VK_MAX_MB_PER_BUFFER").unwrap_or(50) << 20,
+        max_inflight: number("MLX_VK_MAX_INFLIGHT_SEQUENCES").unwrap_or(8) as usize,
+        full_barriers: switch("MLX_VK_FULL_BARRIERS").unwrap_or(false),
+    }
+});
+
+/// A command buffer with a pool of its own: resetting the pool is the cheapest way to reuse it.
+struct Cmd {
+    pool: vk::CommandPool,
+    raw: vk::CommandBuffer,
+}
+
+/// A batch that was submitted.
+struct Sent {
+    value: u64,
+    cmd: Cmd,
+    /// Nanoseconds that it takes at least.
+    work: u64,
+}
+
+/// The batch being recorded on a stream, and those in flight.
+#[derive(Default)]
+pub(crate) struct Recorder {
+    open: Option<Cmd>,
+    inflight: VecDeque<Sent>,
+    hazards: Hazards,
+    ops: u32,
+    op_limit: u32,
+    bytes: u64,
+    byte_limit: u64,
+    /// When the open batch was begun.
+    begun: Option<Instant>,
+    bound: vk::Pipeline,
+    /// Transfers were recorded since the last barrier.
+    transfer_dirty: bool,
+    /// The last barrier covers transfers that come after it.
+    transfer_synced: bool,
+    /// The host will read what the batch writes.
+    to_host: bool,
+    waits: SmallVec<[(Point, bool); 4]>,
+    /// Commands behind a kernel that is not ready.
+    held: deferred::Queue,
+    profile: Option<profile::Batch>,
+}
+
+impl Recorder {
+    /// Makes the open batch wait for another stream.
+    pub fn add_wait(&mut self, point: Point) {
+        match self.waits.iter_mut().find(|(p, _)| p.stream.same(point.stream)) {
+            Some((p, _)) if p.value >= point.value => {} // this or an earlier batch waits already
+            Some(w) => *w = (point, true),
+            None => self.waits.push((point, true)),
+        }
+    }
+
+    fn stages(state: &StreamState, transfer: bool) -> vk::PipelineStageFlags {
+        match (state.compute, transfer) {
+            (false, _) => vk::PipelineStageFlags::TRANSFER,
+            (true, false) => vk::PipelineStageFlags::COMPUTE_SHADER,
+            (true, true) => vk::PipelineStageFlags::COMPUTE_SHADER | vk::PipelineStageFlags::TRANSFER,
+        }
+    }
+
+    fn memory_barrier(
+        &mut self,
+        state: &StreamState,
+        src: (vk::PipelineStageFlags, vk::AccessFlags),
+        dst: (vk::PipelineStageFlags, vk::AccessFlags),
+    ) {
+        let Some(cmd) = &self.open else { return };
+        let barrier = vk::MemoryBarrier::default().src_access_mask(src.1).dst_access_mask(dst.1);
+        if !self.held.is_empty() {
+            return self.held.push(Held::Barrier { src: src.0, dst: dst.0, barrier });
+        }
+        // SAFETY: the command buffer is being recorded under the `rec` lock.
+        unsafe {
+            state.device.raw.cmd_pipeline_barrier(
+                cmd.raw,
+                src.0,
+                dst.0,
+                vk::DependencyFlags::empty(),
+                &[barrier],
+                &[],
+                &[],
+            );
+        }
+    }
+
+    /// Orders everything recorded so far before what follows; transfers take part where they need to.
+    fn barrier(&mut self, state: &StreamState, before_transfer: bool) {
+        let writes = |s: vk::PipelineStageFlags| {
+            let mut a = vk::AccessFlags::empty();
+            if s.contains(vk::PipelineStageFlags::COMPUTE_SHADER) {
+                a |= vk::AccessFlags::SHADER_WRITE;
+            }
+            if s.contains(vk::PipelineStageFlags::TRANSFER) {
+                a |= vk::AccessFlags::TRANSFER_WRITE;
+            }
+            a
+        };
+        let src = Self::stages(state, self.transfer_dirty);
+        let dst = Self::stages(state, before_transfer);
+        let mut reads = vk::AccessFlags::empty();
+        if dst.contains(vk::PipelineStageFlags::COMPUTE_SHADER) {
+            reads |= vk::AccessFlags::SHADER_READ;
+        }
+        if dst.contains(vk::PipelineStageFlags::TRANSFER) {
+            reads |= vk::AccessFlags::TRANSFER_READ;
+        }
+        self.memory_barrier(state, (src, writes(src)), (dst, reads | writes(dst)));
+        STATS.barriers.add(1);
+        state.barriers.fetch_add(1, Ordering::Relaxed);
+        self.transfer_dirty = false;
+        self.transfer_synced = before_transfer;
+    }
+
+    /// Whether a command with these accesses needs a barrier before it. A profile may keep all commands apart.
+    fn barrier_due(&mut self, reads: &[(u64, u64)], writes: &[(u64, u64)]) -> bool {
+        self.hazards.visit(reads, writes) || SETTINGS.full_barriers || (trace::on() && profile::isolated())
+    }
+
+    /// The handle of a kernel whose dispatch can be recorded now. Profiles time what is recorded and wait for it.
+    fn handle(&mut self, state: &'static StreamState, pipeline: &Pipeline) -> Result<Option<vk::Pipeline>> {
+        if self.held.is_empty()
+            && let Some(handle) = pipeline.ready()
+        {
+            return Ok(Some(handle));
+        }
+        if !trace::on() {
+            return Ok(None);
+        }
+        self.settle(state)?;
+        pipeline.wait().map(Some)
+    }
+
+    /// Records what is held.
+    fn settle(&mut self, state: &'static StreamState) -> Result<()> {
+        match &self.open {
+            Some(cmd) => self.held.record(state, cmd.raw, &mut self.bound),
+            None => Ok(()),
+        }
+    }
+
+    /// While a profile runs, times the command that comes next; whether that is so.
+    fn before(&mut self, state: &StreamState, cmd: vk::CommandBuffer, barrier: bool) -> bool {
+        if trace::on() {
+            let batch = self.profile.get_or_insert_with(|| profile::Batch::new(state));
+            batch.before(state.device, cmd, barrier);
+            return true;
+        }
+        false
+    }
+
+    /// Ends what `before` began.
+    fn after(&mut self, state: &StreamState, cmd: vk::CommandBuffer, command: Command) {
+        if let Some(batch) = &mut self.profile {
+            batch.after(state.device, cmd, command);
+        }
+    }
+
+    /// The open command buffer, begun if there is none.
+    fn begin(&mut self, state: &'static StreamState) -> Result<vk::CommandBuffer> {
+        if let Some(cmd) = &self.open {
+            return Ok(cmd.raw);
+        }
+        let submitted = state.submitted.load(Ordering::Relaxed);
+        let idle = state.poll() == submitted;
+        let cmd = self.recycle_or_create(state)?;
+        let info = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
+        // SAFETY: the buffer is new or its pool was reset; the `rec` lock is held.
+        let begun = unsafe { state.device.raw.begin_command_buffer(cmd.raw, &info) };
+        state.device.check("vkBeginCommandBuffer", begun)?;
+        let raw = cmd.raw;
+        self.open = Some(cmd);
+        let max = SETTINGS.max_ops;
+        self.op_limit = if idle { FIRST_OPS.min(max) } else { self.op_limit.saturating_mul(3).clamp(1, max) };
+        (self.ops, self.bytes, self.byte_limit) = (0, 0, SETTINGS.max_bytes);
+        self.begun = Some(Instant::now());
+        self.bound = vk::Pipeline::null();
+        self.profile = None; // of a batch that could not be submitted
+        Ok(raw)
+    }
+
+    /// A command buffer whose batch is over. It is taken one batch late: a driver may signal the semaphore
+    /// a moment before it lets go of the buffer.
+    fn recycle_or_create(&mut self, state: &StreamState) -> Result<Cmd> {
+        let device = state.device;
+        let pool_flags = vk::CommandPoolResetFlags::empty();
+        if let Some(sent) = self.inflight.front()
+            && state.reached(sent.value + 1)
+            && let Some(Sent { cmd, .. }) = self.inflight.pop_front()
+        {
+            // SAFETY: the batch of this buffer is done.
+            device.check("vkResetCommandPool", unsafe {
+                device.raw.reset_command_pool(cmd.pool, pool_flags)
+            })?;
+            return Ok(cmd);
+        }
+        let info = vk::CommandPoolCreateInfo::default()
+            .queue_family_index(state.queue.family)
+            .flags(vk::CommandPoolCreateFlags::TRANSIENT);
+        // SAFETY: the device is alive for the whole process.
+        let pool =
+            device.check("vkCreateCommandPool", unsafe { device.raw.create_command_pool(&info, None) })?;
+        let info = vk::CommandBufferAllocateInfo::default().command_pool(pool).command_buffer_count(1);
+        // SAFETY: the pool was just created.
+        let list = unsafe { device.raw.allocate_command_buffers(&info) };
+        let raw = device.check("vkAllocateCommandBuffers", list)?[0];
+        Ok(Cmd { pool, raw })
+    }
+
+    /// Hands the open batch to the driver; nothing to do while it is empty.
+    pub fn submit(&mut self, state: &'static StreamState) -> Result<()> {
+        if self.ops == 0 {
+            return Ok(());
+        }
+        let device = state.device;
+        let _span = trace::span("submit", || format!("{} commands", self.ops));
+        STATS.submitted(u64::from(self.ops));
+        if self.to_host || device.features().unified {
+            let stages = Self::stages(state, true);
+            let host = (vk::PipelineStageFlags::HOST, vk::AccessFlags::HOST_READ);
+            self.memory_barrier(state, (stages, vk::AccessFlags::MEMORY_WRITE), host);
+        }
+        let settled = self.settle(state);
+        let Some(cmd) = self.open.take() else { return Ok(()) };
+        let work = self.work();
+        (self.ops, self.bytes, self.to_host) = (0, 0, false);
+        state.kept.store(false, Ordering::Relaxed);
+        let value = state.submitted.load(Ordering::Relaxed) + 1;
+        // SAFETY: the buffer is in the recording state under the `rec` lock.
+        device.check("vkEndCommandBuffer", unsafe { device.raw.end_command_buffer(cmd.raw) })?;
+        let mut wait_semaphores: SmallVec<[vk::Semaphore; 4]> = SmallVec::new();
+        let mut wait_values: SmallVec<[u64; 4]> = SmallVec::new();
+        for (point, pending) in &mut self.waits {
+            if std::mem::take(pending) {
+                wait_semaphores.push(point.stream.semaphore);
+                wait_values.push(point.value);
+            }
+        }
+        let wait_stages: SmallVec<[vk::PipelineStageFlags; 4]> =
+            SmallVec::from_elem(vk::PipelineStageFlags::ALL_COMMANDS, wait_values.len());
+        let (buffers, signals, values) = ([cmd.raw], [state.semaphore], [value]);
+        let mut timeline = vk::TimelineSemaphoreSubmitInfo::default()
+            .wait_semaphore_values(&wait_values)
+            .signal_semaphore_values(&values);
+        let info = vk::SubmitInfo::default()
+            .command_buffers(&buffers)
+            .wait_semaphores(&wait_semaphores)
+            .wait_dst_stage_mask(&wait_stages)
+            .signal_semaphores(&signals)
+            .push_next(&mut timeline);
+        let submit_ns;
+        {
+            let queue = state.queue.lock();
+            submit_ns = if self.profile.is_some() { trace::now() } else { 0 };
+            // SAFETY: the queue is locked; everything the batch uses outlives it by the pool's rule.
+            let send = || unsafe { device.raw.queue_submit(*queue, &[info], vk::Fence::null()) };
+            let mut sent = send();
+            if matches!(
+                sent,
+                Err(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY)
+            ) {
+                // The driver may fail to make memory resident: give back what only the cache holds.
+                device.pool.evict_all();
+                sent = send();
+            }
+            device.check("vkQueueSubmit", sent)?;
+        }
+        state.submitted.store(value, Ordering::Release);
+        if let Some(batch) = self.profile.take() {
+            batch.submitted(Point { stream: state, value }, submit_ns);
+        }
+        self.inflight.push_back(Sent { value, cmd, work });
+        // Throttle: at most so many batches wait for the GPU.
+        let oldest = value.saturating_sub(SETTINGS.max_inflight as u64);
+        if oldest > 0 {
+            state.wait_uninterrupted(oldest)?;
+        }
+        settled
+    }
+
+    /// Counts a recorded command and submits a batch that is full.
+    fn count(&mut self, state: &'static StreamState, bytes: u64) -> Result<()> {
+        self.ops += 1;
+        self.bytes += bytes;
+        state.recorded.store(state.submitted.load(Ordering::Relaxed) + 1, Ordering::Release);
+        if self.ops < self.op_limit && self.bytes < self.byte_limit {
+            return Ok(());
+        }
+        let (ops, bytes) =
+            (deferred::LONGER * SETTINGS.max_ops, u64::from(deferred::LONGER) * SETTINGS.max_bytes);
+        if !self.held.is_empty() && self.ops < ops && self.bytes < bytes {
+            return Ok(());
+        }
+        if self.may_stay_open(state) {
+            self.op_limit = self.ops.saturating_add(SETTINGS.max_ops);
+            self.byte_limit = self.bytes.saturating_add(SETTINGS.max_bytes);
+            return Ok(());
+        }
+        self.submit(state)
+    }
+
+    /// Nanoseconds that the open batch takes at least.
+    fn work(&self) -> u64 {
+        u64::from(self.ops) * DISPATCH_NS + self.bytes / BYTES_PER_NS
+    }
+
+    /// The last batch at whose end there is enough left of what was submitted; none if the open one is due now. As many
+    /// batches as may be in flight are enough too: one more would have to wait, and its thread be woken late.
+    fn ahead(&self, state: &StreamState) -> Option<u64> {
+        let completed = state.poll();
+        let most = SETTINGS.max_inflight.saturating_sub(2).max(1);
+        let mut work = 0;
+        for (behind, sent) in self.inflight.iter().rev().take_while(|s| s.value > completed).enumerate() {
+            if work >= AHEAD_NS || behind >= most {
+                return Some(sent.value);
+            }
+            work += sent.work + BATCH_NS;
+        }
+        None
+    }
+
+    fn may_stay_open(&self, state: &StreamState) -> bool {
+        self.work() < OPEN_NS && !env::disabled("batch_keep") && self.ahead(state).is_some()
+    }
+
+    /// Whether the open batch is one of a burst that may grow a little longer.
+    fn bursts(&self, state: &StreamState) -> bool {
+        state.offers.load(Ordering::Relaxed) >= BURST
+            && self.work() < BURST_NS
+            && self.ops < SETTINGS.max_ops
+            && self.begun.is_some_and(|t| t.elapsed() < BURST_TIME)
+            && !env::disabled("batch_keep")
+    }
+
+    /// Submits the open batch unless the GPU has enough to do, or more is about to come; whether it stays open.
+    pub fn offer(&mut self, state: &'static StreamState) -> Result<bool> {
+        if self.ops == 0 {
+            return Ok(false);
+        }
+        state.offers.fetch_add(1, Ordering::Relaxed);
+        if self.may_stay_open(state) || self.bursts(state) {
+            return Ok(true);
+        }
+        self.submit(state).map(|()| false)
+    }
+
+    /// Submits a batch that was kept open if it is due; else what to wait for before the next look.
+    pub fn tend(&mut self, state: &'static StreamState) -> Result<Option<Until>> {
+        if !state.kept.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        if let Some(value) = self.ahead(state) {
+            return Ok(Some(Until::Reached(value)));
+        }
+        if self.bursts(state) {
+            return Ok(Some(Until::BurstEnds));
+        }
+        self.submit(state).map(|()| None)
+    }
+
+    /// The batch up to which a thread that waits for `value` may sleep: what follows takes longer than to wake up.
+    pub fn far_from(&self, value: u64) -> Option<u64> {
+        let mut work = 0;
+        for sent in self.inflight.iter().rev().skip_while(|s| s.value > value) {
+            if work >= NEAR_NS {
+                return Some(sent.value);
+            }
+            work += sent.work;
+        }
+        None
+    }
+
+    /// Copies between two buffers; addresses are for hazards. Returns the batch that holds the copy.
+    pub fn copy(
+        &mut self,
+        state: &'static StreamState,
+        src: (&Block, u64),
+        dst: (&Block, u64),
+        bytes: u64,
+        to_host: bool,
+    ) -> Result<u64> {
+        let cmd = self.begin(state)?;
+        if trace::on() {
+            self.settle(state)?;
+        }
+        let reads = [(src.0.address() + src.1, bytes)];
+        let writes = [(dst.0.address() + dst.1, bytes)];
+        let due = self.barrier_due(&reads, &writes) || !self.transfer_synced;
+        if due {
+            self.barrier(state, true);
+        }
+        let region = vk::BufferCopy { src_offset: src.1, dst_offset: dst.1, size: bytes };
+        let timed = self.before(state, cmd, due);
+        let (from, to) = (src.0.buffer(), dst.0.buffer());
+        if self.held.is_empty() {
+            // SAFETY: recording under the `rec` lock; both buffers hold the range (callers check).
+            unsafe { state.device.raw.cmd_copy_buffer(cmd, from, to, &[region]) };
+        } else {
+            self.held.push(Held::Copy { src: from, dst: to, region });
+        }
+        let (count, moved) = match to_host {
+            true => (&STATS.downloads, &STATS.download_bytes),
+            false => (&STATS.uploads, &STATS.upload_bytes),
+        };
+        count.add(1);
+        moved.add(bytes);
+        if timed {
+            let copy = if to_host { "download" } else { "upload" };
+            let command =
+                Command { kernel: None, copy, work: None, bytes: 2 * bytes, barrier: due, op: None };
+            self.after(state, cmd, command);
+        }
+        self.transfer_dirty = true;
+        self.to_host |= to_host;
+        let value = state.open_value();
+        self.count(state, bytes)?;
+        Ok(value)
+    }
+}
+
+/// When the next look at a batch that was kept open is due.
+pub(crate) enum Until {
+    Reached(u64),
+    BurstEnds,
+}
+
+/// What an operation keeps until its end.
+#[derive(Default)]
+pub(crate) struct OpState {
+    params: Option<Arc<Block>>,
+    params_used: usize,
+    /// Zeros that kernels count in, and the next to hand out.
+    counters: Option<(Arc<dyn DeviceBlock>, usize)>,
+    touched: Vec<(Arc<dyn DeviceBlock>, bool)>,
+}
+
+/// Records one operation of a stream. Made by [`crate::vulkan::with_encoder`]; do not enter the same stream again
+/// while one exists.
+pub struct CommandEncoder {
+    state: &'static StreamState,
+    op: MutexGuard<'static, OpState>,
+    /// `submitted` when the operation began: blocks are noted again if batches were submitted meanwhile.
+    start: u64,
+    /// What the next dispatch works on, while a profile runs.
+    work: Option<Work>,
+}
+
+fn as_block(block: &dyn DeviceBlock) -> Result<&Block> {
+    match block.as_any().downcast_ref::<Block>() {
+        Some(b) => Ok(b),
+        None => bail!(Runtime, "[vulkan] A device block of another backend."),
+    }
+}
+
+impl CommandEncoder {
+    pub(crate) fn new(state: &'static StreamState) -> Result<CommandEncoder> {
+        let me = thread_mark();
+        if state.owner.load(Ordering::Relaxed) == me {
+            bail!(Runtime, "[vulkan] A stream's encoder was asked for inside an operation on that stream.");
+        }
+        let op = state.op.lock().unwrap_or_else(|e| e.into_inner());
+        state.owner.store(me, Ordering::Relaxed);
+        Ok(CommandEncoder { state, op, start: state.submitted.load(Ordering::Acquire), work: None })
+    }
+
+    /// The device that the stream belongs to.
+    pub fn device(&self) -> &'static Device {
+        self.state.device
+    }
+
+    fn point(&self) -> Point {
+        Point { stream: self.state, value: self.state.open_value() }
+    }
+
+    /// Notes a read of `block` by this operation, behind its last write.
+    fn note_read(&mut self, block: Arc<dyn DeviceBlock>) -> Result<u64> {
+        let b = as_block(&*block)?;
+        if let Some(write) = b.last_write()? {
+            self.state.wait_for(write)?;
+        }
+        b.touch(self.point(), false);
+        let address = b.address();
+        self.op.touched.push((block, false));
+        Ok(address)
+    }
+
+    /// Notes a write of `block` by this operation, behind all uses elsewhere.
+    pub(in crate::vulkan) fn note_write(&mut self, block: Arc<dyn DeviceBlock>) -> Result<u64> {
+        let b = as_block(&*block)?;
+        for p in b.all_uses() {
+            self.state.wait_for(p)?;
+        }
+        b.touch(self.point(), true);
+        let address = b.address();
+        self.op.touched.push((block, true));
+        Ok(address)
+    }
+
+    fn on_device(&mut self, s: &Storage) -> Result<Arc<dyn DeviceBlock>> {
+        let index = self.state.device.index();
+        match s.device_block(index) {
+            Some(b) => Ok(b),
+            None => s.ensure_device(index, |src, n| {
+                // SAFETY: the storage hands out n valid bytes.
+                let block = unsafe { transfer::upload(self.state, src, n) }?;
+                Ok(block)
+            }),
+        }
+    }
+
+    /// Address of a storage's bytes for reading: uploads them if needed, and orders the read behind writes
+    /// of other streams.
+    pub fn resident(&mut self, s: &Storage) -> Result<u64> {
+        let block = self.on_device(s)?;
+        self.note_read(block)
+    }
+
+    /// Fresh device storage that this stream is about to write.
+    pub fn output(&mut self, nbytes: usize) -> Result<(Arc<Storage>, u64)> {
+        let block: Arc<dyn DeviceBlock> =
+            self.state.device.alloc_kind(Kind::Device, nbytes, Some(self.state))?;
+        let address = self.note_write(block.clone())?;
+        Ok((Storage::from_device(block, nbytes), address))
+    }
+
+    /// Fresh device storage with bytes that `fill` provides, piece by piece and in order; each piece but the
+    /// last is a multiple of 4096 bytes long.
+    pub fn filled(
+        &mut self,
+        nbytes: usize,
+        fill: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+    ) -> Result<Arc<Storage>> {
+        let block = transfer::upload_with(self.state, nbytes, fill)?;
+        Ok(Storage::from_device(block, nbytes))
+    }
+
+    /// Address of a donated storage that this stream is about to overwrite; its host copy is forgotten.
+    pub fn overwrite(&mut self, s: &Storage) -> Result<u64> {
+        let block = self.on_device(s)?;
+        let address = self.note_write(block)?;
+        s.invalidate_host();
+        Ok(address)
+    }
+
+    /// Scratch for this operation, not initialised. Its accesses count in `dispatch` like any others.
+    pub fn temp(&mut self, nbytes: usize) -> Result<u64> {
+        let block = self.state.device.alloc_kind(Kind::Device, nbytes, Some(self.state))?;
+        self.note_write(block)
+    }
+
+    /// `n` words (at most [`COUNTERS`]) that are zero, and zero again when the kernel that takes them ends.
+    pub fn counters(&mut self, n: usize) -> Result<u64> {
+        let (block, next) = match self.op.counters.take() {
+            Some(c) => c,
+            None => {
+                let block: Arc<dyn DeviceBlock> =
+                    self.state.device.alloc_kind(Kind::Device, 4 * COUNTERS, Some(self.state))?;
+                let address = self.note_write(block.clone())?;
+                self.fill((address, 4 * COUNTERS as u64), 0)?;
+                (block, 0)
+            }
+        };
+        let start = if next + n > COUNTERS { 0 } else { next };
+        self.op.counters = Some((block.clone(), start + n));
+        Ok(self.note_write(block)? + 4 * start as u64)
+    }
+
+    /// Copies parameters to memory that kernels of this operation read; 16-byte aligned.
+    pub fn params(&mut self, bytes: &[u8]) -> Result<u64> {
+        let start = self.op.params_used.next_multiple_of(16);
+        let fits = self.op.params.as_ref().is_some_and(|c| start + bytes.len() <= c.capacity() as usize);
+        let (chunk, start) = match &self.op.params {
+            Some(c) if fits => (c.clone(), start),
+            _ => {
+                // The old chunk goes back to the pool, and comes out again when the GPU is past its uses.
+                let n = bytes.len().max(PARAMS_CHUNK);
+                let chunk = self.state.device.alloc_kind(Kind::Params, n, None)?;
+                self.op.params = Some(chunk.clone());
+                (chunk, 0)
+            }
+        };
+        let Some(host) = chunk.host() else { bail!(Runtime, "[vulkan] Parameter memory is not mapped.") };
+        // SAFETY: the range lies inside the chunk and was not handed out before.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), host.as_ptr().add(start), bytes.len()) };
+        self.op.params_used = start + bytes.len();
+        let address = chunk.address() + start as u64;
+        chunk.touch(self.point(), false);
+        let id = Arc::as_ptr(&chunk).cast::<u8>();
+        if !self.op.touched.iter().any(|(b, _)| Arc::as_ptr(b).cast::<u8>() == id) {
+            self.op.touched.push((chunk, false));
+        }
+        Ok(address)
+    }
+
+    /// Runs a kernel over `groups` workgroups. `reads` and `writes` are the exact byte ranges (address,
+    /// length) it touches, parameters excepted: a barrier is recorded where they meet earlier ones.
+    pub fn dispatch(
+        &mut self,
+        pipeline: &Arc<Pipeline>,
+        push: &[u8],
+        groups: [u32; 3],
+        reads: &[(u64, u64)],
+        writes: &[(u64, u64)],
+    ) -> Result<()> {
+        if groups.contains(&0) {
+            return Ok(());
+        }
+        let device = self.state.device;
+        let f = device.features();
+        if push.len() > PUSH_BYTES as usize || !push.len().is_multiple_of(4) {
+            bail!(
+                Runtime,
+                "[vulkan] {}: push constants take at most {PUSH_BYTES} bytes in multiples of 4, got {}.",
+                pipeline.name(),
+                push.len()
+            );
+        }
+        if groups[0] > f.max_groups_x || groups[1] > f.max_groups_y || groups[2] > f.max_groups_z {
+            bail!(
+                Runtime,
+                "[vulkan] {}: the grid {groups:?} exceeds the device's {:?}.",
+                pipeline.name(),
+                [f.max_groups_x, f.max_groups_y, f.max_groups_z]
+            );
+        }
+        let mut r = self.state.lock_rec();
+        let cmd = r.begin(self.state)?;
+        let handle = r.handle(self.state, pipeline)?;
+        let due = r.barrier_due(reads, writes);
+        if due {
+            r.barrier(self.state, false);
+        }
+        let timed = r.before(self.state, cmd, due);
+        match handle {
+            // SAFETY: recording under the `rec` lock; the caller vouches for the addresses in `push`.
+            Some(handle) => unsafe { deferred::dispatch(device, cmd, handle, &mut r.bound, push, groups) },
+            None => r.held.push(Held::Dispatch { pipeline: pipeline.clone(), push: push.into(), groups }),
+        }
+        let bytes = reads.iter().chain(writes).map(|r| r.1).sum();
+        pipeline.hits.fetch_add(1, Ordering::Relaxed);
+        if timed {
+            let (kernel, work) = (Some(pipeline.clone()), self.work.take());
+            r.after(self.state, cmd, Command { kernel, copy: "", work, bytes, barrier: due, op: None });
+        }
+        r.count(self.state, bytes)
+    }
+
+    /// The host will read what this batch writes.
+    pub(in crate::vulkan) fn for_host(&mut self) {
+        self.state.lock_rec().to_host = true;
+    }
+
+    /// Tells profiles how many floating point operations the next dispatch makes, and the sizes that decide them.
+    pub fn describe(&mut self, flops: f64, dims: &[i64]) {
+        if trace::on() {
+            self.work = Some(Work { flops, dims: dims.iter().map(|&d| d as u64).collect() });
+        }
+    }
+
+    /// Adds to the work of the open batch, in bytes of memory traffic that would take as long. For kernels
+    /// bound by arithmetic, so that a batch does not grow long enough to trip a watchdog.
+    pub fn add_work(&mut self, bytes: u64) {
+        self.state.lock_rec().bytes += bytes;
+    }
+
+    /// Sets every 32-bit word of the range (address, length in bytes) to `value`; bytes beyond the last
+    /// whole word take the value's low bytes. The address is 4-byte aligned.
+    pub fn fill(&mut self, range: (u64, u64), value: u32) -> Result<()> {
+        let (address, bytes) = range;
+        if !address.is_multiple_of(4) {
+            bail!(Runtime, "[vulkan] fill needs an address aligned to 4 bytes, got {address:#x}.");
+        }
+        if bytes == 0 {
+            return Ok(());
+        }
+        let pipeline = self.state.device.pipeline(&Fill)?;
+        let mut push = [0u8; 24];
+        push[..8].copy_from_slice(&address.to_ne_bytes());
+        push[8..16].copy_from_slice(&bytes.to_ne_bytes());
+        push[16..20].copy_from_slice(&value.to_ne_bytes());
+        let groups = bytes.div_ceil(4 * 256).min(16_384) as u32;
+        self.dispatch(&pipeline, &push, [groups, 1, 1], &[], &[range])
+    }
+}
+
+/// A number that no other living thread has, never 0.
+fn thread_mark() -> usize {
+    thread_local!(static MARK: u8 = const { 0 });
+    MARK.with(|m| std::ptr::from_ref(m) as usize)
+}
+
+impl Drop for CommandEncoder {
+    fn drop(&mut self) {
+        self.state.owner.store(0, Ordering::Relaxed);
+        // A batch submitted meanwhile (it was full, or another thread waited for a block) moved later
+        // commands of this operation into the next batch: note the blocks again with it.
+        if self.state.submitted.load(Ordering::Acquire) != self.start {
+            let point = Point { stream: self.state, value: self.state.recorded.load(Ordering::Acquire) };
+            for (block, write) in &self.op.touched {
+                if let Ok(b) = as_block(&**block) {
+                    b.touch(point, *write);
+                }
+            }
+        }
+        self.op.touched.clear();
+    }
+}
+
+/// Key of the kernel behind [`CommandEncoder::fill`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Fill;
+
+impl KernelKey for Fill {
+    fn name(&self) -> String {
+        "fill".into()
+    }
+
+    fn module(&self, _: &crate::vulkan::Features) -> Module {
+        Module { source: Source::File("fill.comp"), ..Default::default() }
+    }
+}

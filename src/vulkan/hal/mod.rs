@@ -1,0 +1,11 @@
+//! The layer over Vulkan itself: adapters and what they can do, devices, streams, and the encoder that records, orders
+//! and submits commands. Knows no kernel.
+
+pub mod adapter;
+pub(super) mod deferred;
+pub(super) mod device;
+pub(super) mod encoder;
+pub(super) mod features;
+pub(super) mod hazards;
+pub(super) mod nv;
+pub(super) mod stream;

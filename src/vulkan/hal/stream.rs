@@ -1,0 +1,314 @@
+//! Streams: an ordered queue of GPU work with one timeline semaphore. Batch number v of a stream signals
+//! value v. Streams get real queues in turn and share them (locked) when there are more streams.
+//!
+//! Lock order: a stream's `op` lock, then a `Storage`, then a stream's `rec` lock, then pool, queue and
+//! block state. A thread holds at most one `rec` lock, and never calls a `Storage` under it: whoever waits
+//! for a block while holding its storage can therefore always submit the batch that writes it.
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, RwLock};
+use std::time::{Duration, Instant};
+
+use ash::vk;
+
+use super::adapter::check_fork;
+use super::device::{Device, Queue, device};
+use super::encoder::{BURST_TIME, OpState, Recorder, Until};
+use crate::bail;
+use crate::core::device::is_held;
+use crate::core::event::check_interrupt;
+use crate::core::{Result, Stream, trace};
+use crate::vulkan::shader::pipeline::FastHasher;
+
+/// Waits are cut into slices of this length, to look for interrupts between them.
+const SLICE_NS: u64 = 50_000_000;
+
+/// Likewise for the thread behind batches that are kept open.
+const KEEPER_NS: u64 = 2_000_000;
+
+/// How long a waiter looks before it sleeps: waking up takes some hundred microseconds, on busy hosts a millisecond. It
+/// lets other threads run meanwhile.
+const SPIN: Duration = Duration::from_millis(2);
+const LOOKS: u32 = 16;
+
+/// A GPU stream.
+pub(crate) struct StreamState {
+    pub device: &'static Device,
+    pub queue: &'static Queue,
+    /// Whether the queue runs compute shaders (else it only copies).
+    pub compute: bool,
+    pub semaphore: vk::Semaphore,
+    /// Value of the last submitted batch. Changes under the `rec` lock only.
+    pub submitted: AtomicU64,
+    /// Largest value known to be reached.
+    pub completed: AtomicU64,
+    /// Value of the batch that holds the last recorded command.
+    pub recorded: AtomicU64,
+    /// Barriers recorded so far.
+    pub barriers: AtomicU64,
+    /// Thread inside `op` (address of a thread-local), 0 for none: entering twice would wait for itself.
+    pub owner: AtomicUsize,
+    /// Held by the one thread that records an operation.
+    pub op: Mutex<OpState>,
+    /// Held for single calls.
+    pub rec: Mutex<Recorder>,
+    /// The open batch was offered and stays open; a thread submits it before the GPU runs dry.
+    pub kept: AtomicBool,
+    /// Batches offered since a thread last waited for the stream.
+    pub offers: AtomicU32,
+    keeper: Keeper,
+}
+
+/// Wakes the thread that looks after the batch which a stream keeps open.
+#[derive(Default)]
+struct Keeper {
+    runs: OnceLock<bool>,
+    asked: Mutex<bool>,
+    signal: Condvar,
+}
+
+/// A point in a stream's work.
+#[derive(Clone, Copy)]
+pub(crate) struct Point {
+    pub stream: &'static StreamState,
+    pub value: u64,
+}
+
+/// The states of the streams that were used. One of a stream that nobody holds any more is the next new stream's.
+static STREAMS: RwLock<HashMap<Stream, &'static StreamState, BuildHasherDefault<FastHasher>>> =
+    RwLock::new(HashMap::with_hasher(BuildHasherDefault::new()));
+
+impl StreamState {
+    /// The state behind a stream handle, made on first use.
+    pub fn of(stream: Stream) -> Result<&'static StreamState> {
+        check_fork()?; // before any lock: another thread may have held it at the fork
+        let known = STREAMS.read().unwrap_or_else(|e| e.into_inner()).get(&stream).copied();
+        if let Some(s) = known {
+            s.device.usable()?;
+            return Ok(s);
+        }
+        if !stream.device.is_gpu() {
+            bail!(Value, "[vulkan] {stream} is not a GPU stream.");
+        }
+        let device = device(stream.device.index)?;
+        device.usable()?;
+        let mut all = STREAMS.write().unwrap_or_else(|e| e.into_inner());
+        if let Some(s) = all.get(&stream) {
+            return Ok(s);
+        }
+        // What the old stream left unfinished comes before what the new one is given.
+        let free = all.keys().find(|s| s.device == stream.device && !is_held(**s)).copied();
+        let state = match free.and_then(|s| all.remove(&s)) {
+            Some(state) => state,
+            None => {
+                let n = device.lock_streams().len();
+                StreamState::create(device, &device.queues[n % device.queues.len()])?
+            }
+        };
+        all.insert(stream, state);
+        Ok(state)
+    }
+
+    /// A new stream on `queue`, kept for the life of the process.
+    pub fn create(device: &'static Device, queue: &'static Queue) -> Result<&'static StreamState> {
+        let mut kind = vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
+        let info = vk::SemaphoreCreateInfo::default().push_next(&mut kind);
+        // SAFETY: the device is alive for the whole process.
+        let semaphore =
+            device.check("vkCreateSemaphore", unsafe { device.raw.create_semaphore(&info, None) })?;
+        let state: &'static StreamState = Box::leak(Box::new(StreamState {
+            device,
+            queue,
+            compute: queue.family == device.queues[0].family,
+            semaphore,
+            submitted: AtomicU64::new(0),
+            completed: AtomicU64::new(0),
+            recorded: AtomicU64::new(0),
+            barriers: AtomicU64::new(0),
+            owner: AtomicUsize::new(0),
+            op: Mutex::new(OpState::default()),
+            rec: Mutex::new(Recorder::default()),
+            kept: AtomicBool::new(false),
+            offers: AtomicU32::new(0),
+            keeper: Keeper::default(),
+        }));
+        device.streams.write().unwrap_or_else(|e| e.into_inner()).push(state);
+        Ok(state)
+    }
+
+    pub fn lock_rec(&self) -> MutexGuard<'_, Recorder> {
+        self.rec.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    pub fn same(&self, other: &StreamState) -> bool {
+        std::ptr::eq(self, other)
+    }
+
+    /// Value that the batch being recorded will signal.
+    pub fn open_value(&self) -> u64 {
+        self.submitted.load(Ordering::Acquire) + 1
+    }
+
+    /// Asks the driver how far the stream has come.
+    pub fn poll(&self) -> u64 {
+        // SAFETY: the semaphore lives as long as the process.
+        if let Ok(v) = unsafe { self.device.raw.get_semaphore_counter_value(self.semaphore) } {
+            // A lost device may report the largest value; nothing beyond the submitted ones is real.
+            let v = v.min(self.submitted.load(Ordering::Acquire));
+            self.completed.fetch_max(v, Ordering::AcqRel);
+        }
+        self.completed.load(Ordering::Acquire)
+    }
+
+    /// Whether the batch `value` is known to be done, without asking the driver.
+    pub fn reached(&self, value: u64) -> bool {
+        self.completed.load(Ordering::Acquire) >= value
+    }
+
+    /// Submits what has been recorded.
+    pub fn flush(&'static self) -> Result<()> {
+        self.device.usable()?;
+        self.lock_rec().submit(self)
+    }
+
+    /// Submits what has been recorded, now or (while the GPU has enough to do) a little later together with what comes
+    /// next; whoever waits, for whatever, submits it.
+    pub fn offer(&'static self) -> Result<()> {
+        self.device.usable()?;
+        let keep = {
+            let mut rec = self.lock_rec();
+            let keep = rec.offer(self)?;
+            keep && !self.kept.swap(true, Ordering::Relaxed)
+        };
+        if keep { self.keep() } else { Ok(()) }
+    }
+
+    /// Asks the thread behind `kept` to begin.
+    fn keep(&'static self) -> Result<()> {
+        let start = || {
+            let name = "mlx-vulkan batches".to_string();
+            std::thread::Builder::new().name(name).spawn(|| self.keep_open()).is_ok()
+        };
+        if !*self.keeper.runs.get_or_init(start) {
+            return self.flush();
+        }
+        *self.keeper.asked.lock().unwrap_or_else(|e| e.into_inner()) = true;
+        self.keeper.signal.notify_one();
+        Ok(())
+    }
+
+    /// Submits batches that were kept open when they are due, forever.
+    fn keep_open(&'static self) {
+        loop {
+            let mut asked = self.keeper.asked.lock().unwrap_or_else(|e| e.into_inner());
+            while !std::mem::take(&mut *asked) {
+                asked = self.keeper.signal.wait(asked).unwrap_or_else(|e| e.into_inner());
+            }
+            drop(asked);
+            loop {
+                // An error stays with the device, where the next caller finds it.
+                let Ok(Some(until)) = self.lock_rec().tend(self) else { break };
+                match until {
+                    Until::BurstEnds => std::thread::sleep(BURST_TIME),
+                    Until::Reached(value) if self.wait_slice(value, KEEPER_NS).is_err() => break,
+                    Until::Reached(_) => {}
+                }
+            }
+        }
+    }
+
+    /// Makes sure that batch `value` was handed to the driver; returns the value to wait for. A batch that
+    /// holds no command is never submitted and counts as the one before it.
+    pub fn ensure_submitted(&'static self, value: u64) -> Result<u64> {
+        if self.submitted.load(Ordering::Acquire) < value {
+            self.flush()?;
+        }
+        Ok(value.min(self.submitted.load(Ordering::Acquire)))
+    }
+
+    /// Blocks until batch `value` is done; interruptible.
+    pub fn wait(&'static self, value: u64) -> Result<()> {
+        self.device.usable()?;
+        let value = self.ensure_submitted(value)?;
+        // This thread records nothing for now.
+        self.device.submit_kept()?;
+        self.offers.store(0, Ordering::Relaxed);
+        let _span = trace::span("wait", || "GPU".into());
+        let far = if self.reached(value) { None } else { self.lock_rec().far_from(value) };
+        if let Some(far) = far {
+            self.sleep(far)?;
+        }
+        if self.spin(value) {
+            return self.device.usable();
+        }
+        self.sleep(value)
+    }
+
+    /// Blocks until batch `value`, which was submitted, is done; interruptible.
+    fn sleep(&self, value: u64) -> Result<()> {
+        while !self.wait_slice(value, SLICE_NS)? {
+            check_interrupt()?;
+        }
+        Ok(())
+    }
+
+    /// Blocks until batch `value`, which was submitted, is done; for short internal waits.
+    pub fn wait_uninterrupted(&self, value: u64) -> Result<()> {
+        let _span = trace::span("wait", || "GPU".into());
+        if self.spin(value) {
+            return self.device.usable();
+        }
+        while !self.wait_slice(value, SLICE_NS)? {}
+        Ok(())
+    }
+
+    /// Looks for a while: short work ends sooner than a sleeping thread wakes up.
+    fn spin(&self, value: u64) -> bool {
+        if self.reached(value) || self.poll() >= value || self.device.features().software {
+            return self.reached(value);
+        }
+        let begin = Instant::now();
+        while begin.elapsed() < SPIN {
+            for _ in 0..LOOKS {
+                if self.poll() >= value {
+                    return true;
+                }
+                std::hint::spin_loop();
+            }
+            std::thread::yield_now();
+        }
+        false
+    }
+
+    fn wait_slice(&self, value: u64, timeout: u64) -> Result<bool> {
+        if self.reached(value) {
+            return Ok(true);
+        }
+        let (semaphores, values) = ([self.semaphore], [value]);
+        let info = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
+        // SAFETY: the semaphore lives as long as the process.
+        match unsafe { self.device.raw.wait_semaphores(&info, timeout) } {
+            Ok(()) => {
+                self.completed.fetch_max(value, Ordering::AcqRel);
+                self.device.usable()?;
+                Ok(true)
+            }
+            Err(vk::Result::TIMEOUT) => Ok(false),
+            Err(e) => self.device.check("vkWaitSemaphores", Err(e)),
+        }
+    }
+
+    /// Makes the batch being recorded start after `point` of another stream.
+    pub fn wait_for(&'static self, point: Point) -> Result<()> {
+        if self.same(point.stream) || point.stream.reached(point.value) {
+            return Ok(());
+        }
+        let value = point.stream.ensure_submitted(point.value)?;
+        if point.stream.poll() < value {
+            self.lock_rec().add_wait(Point { stream: point.stream, value });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,240 @@
+//! Host side of the attention kernels. Few queries: sdpa_vector.comp over parts of the keys, and sdpa_merge.comp
+//! that joins them. Many: sdpa_coop.comp where that is asked for, else sdpa_tile.comp.
+
+pub mod gated_delta;
+pub mod rope;
+pub mod rope_rows;
+
+use super::elem::{Defines, Push, WG, aligned16, define, grid, operand, required_subgroup, shuffles};
+use super::matmul::fragment_probe;
+use crate::bail;
+use crate::core::env::disabled;
+use crate::core::layout::show;
+use crate::core::{Dtype, Result};
+use crate::kernels::DeviceView;
+use crate::vulkan::attention_table::{self as table, Coop, MOST_FEATURES, Tile};
+use crate::vulkan::hal::encoder::COUNTERS;
+use crate::vulkan::report::stats::STATS;
+use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
+
+/// Which part a mask plays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Mask {
+    None,
+    Causal,
+    Bool,
+    Add,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Kernel {
+    Vector { rows: u32, unroll: u32, lanes: u32, join: u32, last: bool },
+    Merge,
+    Tile(Tile, u32),
+    Coop(Coop),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    dtype: Dtype,
+    mask: Mask,
+    sinks: bool,
+    wide: bool,
+    kernel: Kernel,
+}
+
+impl KernelKey for Key {
+    fn name(&self) -> String {
+        let kind = match self.kernel {
+            Kernel::Vector { last: true, .. } => "vector_joined",
+            Kernel::Vector { .. } => "vector",
+            Kernel::Merge => "merge",
+            Kernel::Tile(..) => "tile",
+            Kernel::Coop(Coop { held: true, .. }) => "coop_held",
+            Kernel::Coop(_) => "coop",
+        };
+        format!("sdpa_{kind}_{}", self.dtype)
+    }
+
+    fn module(&self, f: &Features) -> Module {
+        let mut d = Defines::new();
+        operand(&mut d, "A", self.dtype);
+        operand(&mut d, "B", self.dtype);
+        let vector = matches!(self.kernel, Kernel::Vector { .. });
+        let flags = [
+            (self.wide, "VEC"),
+            (self.sinks, "SINKS"),
+            (self.mask == Mask::Causal, "CAUSAL"),
+            (self.mask == Mask::Bool, "MASK_BOOL"),
+            (self.mask == Mask::Add, "MASK_ADD"),
+            (vector && shuffles(f), "SG"),
+        ];
+        flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
+        let mut m = Module::default();
+        let mut number = |name: &str, n: u32| define(&mut d, name, format!("{n}u"));
+        let file = match self.kernel {
+            Kernel::Vector { rows, unroll, lanes, join, last } => {
+                number("ROWS", rows);
+                number("JOIN", join);
+                number("UNROLL", unroll);
+                if last {
+                    define(&mut d, "LAST", 1);
+                }
+                m.spec = vec![WG, lanes];
+                m.subgroup_size = required_subgroup(f);
+                "sdpa_vector.comp"
+            }
+            Kernel::Merge => "sdpa_merge.comp",
+            Kernel::Tile(t, columns) => {
+                let all = [("TM", t.tm), ("TN", t.tn), ("DC", t.dc), ("VK", t.vk), ("NC", columns)];
+                all.iter().for_each(|&(name, n)| number(name, n));
+                "sdpa_tile.comp"
+            }
+            Kernel::Coop(c) => {
+                let all = [("LANES", c.lanes), ("TEAMS", c.teams), ("HD", c.hd), ("HV", c.hv), ("WD", c.wd)];
+                all.iter().for_each(|&(name, n)| number(name, n));
+                define(&mut d, "DTYPE", if self.dtype == Dtype::BF16 { 2 } else { 1 });
+                if c.held {
+                    define(&mut d, "HELD", 1);
+                }
+                if c.plain {
+                    define(&mut d, "PLAIN", 1);
+                } else {
+                    m.subgroup_size = f.subgroup_size_control.then_some(c.lanes);
+                    m.spirv16 = true;
+                }
+                "sdpa_coop.comp"
+            }
+        };
+        Module { source: Source::File(file), defines: d, ..m }
+    }
+}
+
+/// Whether heads of so many features have a kernel.
+pub fn takes(d: i64, dv: i64) -> bool {
+    d.max(dv) as u64 <= MOST_FEATURES && !disabled("sdpa")
+}
+
+/// Attention of q, k, v (batch, heads, length, features; one dtype of float16, bfloat16, float32) with a mask of
+/// the full shape of scores (bool, or the dtype, which is added) and a sink for each head. `dst` is contiguous.
+pub fn attention(
+    enc: &mut CommandEncoder,
+    [q, k, v]: [&DeviceView; 3],
+    mask: Option<&DeviceView>,
+    sinks: Option<&DeviceView>,
+    scale: f32,
+    causal: bool,
+    dst: &DeviceView,
+) -> Result<()> {
+    const OP: &str = "scaled_dot_product_attention";
+    if !matches!(q.dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32) {
+        bail!(Value, "[{OP}] Expected a 16- or 32-bit float, got {}.", q.dtype);
+    }
+    let [batch, heads, l, d] = [0, 1, 2, 3].map(|i| q.shape[i] as u64);
+    let (kv, n, dv) = (k.shape[1] as u64, k.shape[2] as u64, v.shape[3] as u64);
+    let group = heads / kv;
+    let rows = group * l;
+    if d.max(dv) > MOST_FEATURES || rows > i32::MAX as u64 || n > i32::MAX as u64 / 2 {
+        bail!(Value, "[{OP}] Queries {} and keys {} are too large.", show(&q.shape), show(&k.shape));
+    }
+    let size = q.dtype.size();
+    let steps = |x: &DeviceView| [0, 1, 2, 3].map(|i| if x.shape[i] == 1 { 0 } else { x.strides[i] });
+    let wide = [q, k, v].iter().all(|x| {
+        let s = steps(x);
+        (s[3] == 1 || x.shape[3] == 1)
+            && (x.shape[3] as usize * size).is_multiple_of(16)
+            && aligned16(x.ptr, size, &s[..3])
+    });
+    let kind = match mask {
+        None if causal => Mask::Causal,
+        None => Mask::None,
+        Some(m) if m.dtype == Dtype::Bool => Mask::Bool,
+        Some(_) => Mask::Add,
+    };
+    let key = |kernel| Key { dtype: q.dtype, mask: kind, sinks: sinks.is_some(), wide, kernel };
+
+    let vector = table::vector(l, dv);
+    let lanes = d.max(dv).div_ceil(8).next_power_of_two().clamp(8, WG.into());
+    let side = u64::from(WG) / lanes;
+    let held = rows.next_power_of_two().min(8);
+    let unroll = (16 / held).clamp(1, 4);
+    let coop = match wide && !vector && dst.ptr.is_multiple_of(16) {
+        true => {
+            let device = enc.device();
+            table::coop(device.features(), q.dtype, rows, [d, dv], || {
+                fragment_probe::known(device, q.dtype, 16)
+            })
+        }
+        false => None,
+    };
+    let tile = table::tiled(rows, dv, enc.device().features().shared_memory.into());
+    let (groups, splits, span) = if vector {
+        let groups = batch * kv * rows.div_ceil(held);
+        let (splits, span) = table::parts(groups, n, side * unroll);
+        (groups, splits, span)
+    } else {
+        let side = 16 * u64::from(coop.map_or(tile.tm, |c| c.teams));
+        (batch * kv * rows.div_ceil(side), 1, n)
+    };
+    if groups * splits > u64::from(u32::MAX) {
+        bail!(Value, "[{OP}] Queries {} and keys {} are too large.", show(&q.shape), show(&k.shape));
+    }
+    let lines = batch * heads * l;
+    let part_bytes = if splits > 1 { lines * splits * (dv + 2) * 4 } else { 0 };
+    let parts = if splits > 1 { enc.temp(part_bytes as usize)? } else { 0 };
+    // The last workgroup joins as many parts as its shared memory has room for.
+    let last = splits > 1 && splits <= u64::from(WG / 8) && groups <= COUNTERS as u64 / 16;
+    let counters = if last { (enc.counters(groups as usize)?, 4 * groups) } else { (0, 0) };
+
+    let at = |x: Option<&DeviceView>| x.map_or(0, |x| x.ptr);
+    let mut strides = Vec::with_capacity(17);
+    for x in [Some(q), Some(k), Some(v), mask] {
+        strides.extend(x.map_or([0; 4], steps));
+    }
+    strides.push(sinks.map_or(0, steps_of_vector));
+    let counts = [batch, kv, group, l, n, d, dv, rows, splits, span].map(|x| x as u32);
+    let args = Push::default()
+        .u64s(&[q.ptr, k.ptr, v.ptr, at(mask), at(sinks), dst.ptr, parts, counters.0])
+        .i64s(&strides)
+        .u32s(&counts.iter().copied().chain([scale.to_bits()]).collect::<Vec<_>>());
+    let push = Push::default().u64s(&[enc.params(&args)?]).u32s(&[]);
+    let mut reads: Vec<_> =
+        [Some(q), Some(k), Some(v), mask, sinks].into_iter().flatten().map(DeviceView::range).collect();
+    // Products of the two matrices, in bytes of traffic that take as long.
+    enc.add_work(lines * n * (d + dv) / if causal { 16 } else { 8 });
+    let seen = if causal && l > 0 { n - (l - 1).min(n) / 2 } else { n };
+    let flops = 2.0 * (lines * seen) as f64 * (d + dv) as f64;
+    enc.describe(flops, &[batch, heads, l, n, d].map(|v| v as i64));
+    let variant = if vector { 0 } else { 1 + usize::from(coop.is_some()) };
+    STATS.attention(variant, l, n, splits);
+    if !vector {
+        let columns = dv.div_ceil(16) as u32;
+        let kernel = coop.map_or(Kernel::Tile(tile, columns), Kernel::Coop);
+        let pipeline = enc.device().pipeline(&key(kernel))?;
+        let grid = grid(enc, groups);
+        return enc.dispatch(&pipeline, &push, grid, &reads, &[dst.range()]);
+    }
+    let join = table::joined(held as u32, enc.device().features().shared_memory);
+    let kernel = Kernel::Vector { rows: held as u32, unroll: unroll as u32, lanes: lanes as u32, join, last };
+    let pipeline = enc.device().pipeline(&key(kernel))?;
+    let written = if splits > 1 { (parts, part_bytes) } else { dst.range() };
+    let first = grid(enc, groups * splits);
+    if last {
+        return enc.dispatch(&pipeline, &push, first, &reads, &[written, counters, dst.range()]);
+    }
+    enc.dispatch(&pipeline, &push, first, &reads, &[written])?;
+    if splits > 1 {
+        let merge = Key { mask: Mask::None, wide: false, ..key(Kernel::Merge) };
+        let pipeline = enc.device().pipeline(&merge)?;
+        reads.truncate(0);
+        reads.push(written);
+        reads.extend(sinks.map(DeviceView::range));
+        let second = grid(enc, lines);
+        enc.dispatch(&pipeline, &push, second, &reads, &[dst.range()])?;
+    }
+    Ok(())
+}
+
+fn steps_of_vector(v: &DeviceView) -> i64 {
+    if v.shape[0] == 1 { 0 } else { v.strides[0] }
+}

@@ -1,0 +1,156 @@
+//! What the hosts of the hand-written kernels share: macro definitions of the element codecs in
+//! shaders/lib/elem.glsl, packing of push constants and dimension lists, grids, alignment checks.
+
+use super::elementwise::caps;
+use crate::core::{Dtype, Kind, Result};
+use crate::vulkan::{CommandEncoder, Features};
+
+/// Macro definitions for a module.
+pub type Defines = Vec<(String, String)>;
+
+/// Lanes of a workgroup.
+pub const WG: u32 = 256;
+
+/// A push constant block, packed in the order of the calls (scalar layout: 8-byte members first).
+#[derive(Default)]
+pub struct Push(Vec<u8>);
+
+impl Push {
+    /// Appends 8-byte members.
+    pub fn u64s(mut self, values: &[u64]) -> Push {
+        values.iter().for_each(|v| self.0.extend_from_slice(&v.to_ne_bytes()));
+        self
+    }
+
+    /// Appends signed 8-byte members.
+    pub fn i64s(mut self, values: &[i64]) -> Push {
+        values.iter().for_each(|v| self.0.extend_from_slice(&v.to_ne_bytes()));
+        self
+    }
+
+    /// Appends 4-byte members and ends the block.
+    pub fn u32s(mut self, values: &[u32]) -> Vec<u8> {
+        values.iter().for_each(|v| self.0.extend_from_slice(&v.to_ne_bytes()));
+        self.0
+    }
+}
+
+/// `name` without a value or with one.
+pub fn define(defines: &mut Defines, name: &str, value: impl ToString) {
+    defines.push((name.to_owned(), value.to_string()));
+}
+
+/// What `lib/float_controls.glsl` reads. Kernels over `lib/math.glsl` need it: without these modes a driver was seen
+/// to drop `precise`.
+pub fn float_controls(defines: &mut Defines, f: &Features) {
+    caps(f).float_modes().for_each(|name| define(defines, name, 1));
+}
+
+/// GLSL type that elements are computed in.
+pub fn compute_type(d: Dtype) -> &'static str {
+    match (d.kind(), d.size()) {
+        (Kind::Bool | Kind::Unsigned, 8) => "uint64_t",
+        (Kind::Signed, 8) => "int64_t",
+        (Kind::Bool | Kind::Unsigned, _) => "uint",
+        (Kind::Signed, _) => "int",
+        (Kind::Float, _) => "float",
+        (Kind::Complex, _) => "vec2",
+    }
+}
+
+/// Suffix of the codec functions.
+pub fn short(d: Dtype) -> &'static str {
+    match d {
+        Dtype::Bool => "bool",
+        Dtype::U8 => "u8",
+        Dtype::U16 => "u16",
+        Dtype::U32 => "u32",
+        Dtype::U64 => "u64",
+        Dtype::I8 => "i8",
+        Dtype::I16 => "i16",
+        Dtype::I32 => "i32",
+        Dtype::I64 => "i64",
+        Dtype::F16 => "f16",
+        Dtype::BF16 => "bf16",
+        Dtype::F32 => "f32",
+        Dtype::F64 => "f64",
+        Dtype::C64 => "c64",
+    }
+}
+
+/// Codec of operand `p` ("A" is read, "B" written).
+pub fn operand(defines: &mut Defines, p: &str, d: Dtype) {
+    let kind = match d.kind() {
+        Kind::Bool | Kind::Unsigned => 0,
+        Kind::Signed => 1,
+        Kind::Float => 2,
+        Kind::Complex => 3,
+    };
+    define(defines, &format!("{p}_SIZE"), d.size());
+    define(defines, &format!("{p}_C"), compute_type(d));
+    define(defines, &format!("{p}_DEC"), format!("dec_{}", short(d)));
+    define(defines, &format!("{p}_ENC"), format!("enc_{}", short(d)));
+    define(defines, &format!("{p}_KIND"), kind);
+    if d == Dtype::BF16 {
+        define(defines, &format!("{p}_BF16"), 1);
+    }
+}
+
+/// Codec of operand A with the order of its elements (shaders/sort/order.glsl).
+pub fn ordered(defines: &mut Defines, d: Dtype) {
+    operand(defines, "A", d);
+    let mantissa = match d {
+        Dtype::F16 => 10,
+        Dtype::BF16 => 7,
+        _ => 23,
+    };
+    define(defines, "A_MANTISSA", mantissa);
+}
+
+/// Whether kernels may number lanes by subgroup and exchange values by shuffles.
+pub fn shuffles(f: &Features) -> bool {
+    f.subgroup_basic
+        && f.subgroup_shuffle
+        && f.subgroup_size.is_power_of_two()
+        && (4..=WG).contains(&f.subgroup_size)
+        && (f.min_subgroup_size == f.max_subgroup_size || f.subgroup_size_control)
+}
+
+/// The subgroup size to require so that workgroups consist of full subgroups of one size.
+pub fn required_subgroup(f: &Features) -> Option<u32> {
+    (shuffles(f) && f.min_subgroup_size != f.max_subgroup_size).then_some(f.subgroup_size)
+}
+
+/// Uploads (size, stride) pairs for `offset_of`; 0 for none.
+pub fn dims(enc: &mut CommandEncoder, list: &[(i64, i64)]) -> Result<u64> {
+    if list.is_empty() {
+        return Ok(0);
+    }
+    let bytes: Vec<u8> = list.iter().flat_map(|&(d, s)| [d, s]).flat_map(i64::to_ne_bytes).collect();
+    enc.params(&bytes)
+}
+
+/// A grid of at least `groups` workgroups; kernels number them by y * width + x and skip the surplus.
+pub fn grid(enc: &CommandEncoder, groups: u64) -> [u32; 3] {
+    let width = u64::from(enc.device().features().max_groups_x.min(65535));
+    let x = groups.clamp(1, width);
+    [x as u32, groups.div_ceil(x).max(1) as u32, 1]
+}
+
+/// Whether an address and the strides that lead away from it keep 16-byte alignment.
+pub fn aligned16<'a>(ptr: u64, size: usize, strides: impl IntoIterator<Item = &'a i64>) -> bool {
+    ptr.is_multiple_of(16) && strides.into_iter().all(|s| (s * size as i64) % 16 == 0)
+}
+
+/// Drops axes of length 1 and joins neighbours that are walked without a seam.
+pub fn collapse(axes: impl IntoIterator<Item = (i64, i64)>) -> Vec<(i64, i64)> {
+    let mut out: Vec<(i64, i64)> = Vec::new();
+    for (d, s) in axes {
+        match out.last_mut() {
+            _ if d == 1 => {}
+            Some(last) if last.1 == s * d => *last = (last.0 * d, s),
+            _ => out.push((d, s)),
+        }
+    }
+    out
+}

@@ -1,0 +1,6 @@
+//! Reading and writing elements of an array by index arrays and masks.
+
+pub mod gather;
+pub(in crate::vulkan) mod indexed;
+pub mod mask;
+pub mod scatter;

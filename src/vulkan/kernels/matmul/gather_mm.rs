@@ -1,0 +1,316 @@
+//! Host side of shaders/matmul/gather_mm_table.comp: products of picked matrices and of parts of the inner dimension.
+//! A small kernel turns indices into a table of addresses or bounds, which the matrix-product kernels then
+//! read; nothing is gathered. Sorted indices of single rows become one tall product whose tiles change the
+//! right matrix with the index.
+
+use smallvec::SmallVec;
+
+use super::gemv;
+use super::kernel::Table;
+use super::{Operand, Problem, REACH, ceil, compact, tiled, zeros};
+use crate::bail;
+use crate::core::layout::{collapse, row_major, show, size_of};
+use crate::core::{Dtype, Result, env};
+use crate::kernels::elementwise::program::Program;
+use crate::kernels::{DeviceView, View};
+use crate::vulkan::kernels::elem::{Defines, Push, collapse as join_axes, define, dims, grid};
+use crate::vulkan::kernels::elementwise;
+use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    table: Table,
+    /// Whether an operand has indices, and whether they are signed.
+    a: Option<bool>,
+    b: Option<bool>,
+}
+
+/// Tallest tile of the table of tiles.
+const TALLEST: u32 = 256;
+
+impl KernelKey for Key {
+    fn name(&self) -> String {
+        format!("gather_mm_table_{:?}", self.table).to_lowercase()
+    }
+
+    fn module(&self, _: &Features) -> Module {
+        let mut d = Defines::new();
+        let number = |index: Option<bool>| index.map_or(0, |signed| 1 + u32::from(signed));
+        define(&mut d, "A_INDEX", number(self.a));
+        define(&mut d, "B_INDEX", number(self.b));
+        match self.table {
+            Table::Segments => define(&mut d, "SEGMENTS", 1),
+            Table::Runs => define(&mut d, "RUNS", TALLEST),
+            Table::Gather | Table::None => {}
+        }
+        Module { source: Source::File("gather_mm_table.comp"), defines: d, ..Module::default() }
+    }
+}
+
+/// One operand: its matrices, and the indices that pick them.
+struct Side {
+    view: DeviceView,
+    index: Option<DeviceView>,
+}
+
+impl Side {
+    /// Bytes from one matrix of an indexed operand to the next.
+    fn step(&self) -> i64 {
+        self.view.strides[0] * self.view.dtype.size() as i64
+    }
+
+    /// Strides over the batch: of the matrices, or of the indices.
+    fn over(&self, batch: usize) -> &[i64] {
+        match &self.index {
+            Some(i) => &i.strides,
+            None => &self.view.strides[..batch],
+        }
+    }
+
+    fn signed(&self) -> Option<bool> {
+        self.index.as_ref().map(|i| i.dtype == Dtype::I32)
+    }
+}
+
+fn check(op: &str, a: &DeviceView, b: &DeviceView, dst: &DeviceView) -> Result<()> {
+    let last = |v: &DeviceView, i: usize| v.shape[v.ndim() - i];
+    let fits = a.dtype == dst.dtype
+        && b.dtype == dst.dtype
+        && matches!(dst.dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32)
+        && a.ndim() >= 2
+        && b.ndim() >= 2
+        && dst.ndim() >= 2
+        && last(a, 2) == last(dst, 2)
+        && last(b, 1) == last(dst, 1)
+        && last(a, 1) == last(b, 2)
+        && dst.is_row_contiguous();
+    if !fits {
+        bail!(
+            Value,
+            "[{op}] Operands {} {} and {} {} do not give a contiguous {} {} on the GPU.",
+            show(&a.shape),
+            a.dtype,
+            show(&b.shape),
+            b.dtype,
+            show(&dst.shape),
+            dst.dtype
+        );
+    }
+    let (m, k, n) = (last(a, 2), last(a, 1), last(b, 1));
+    let far = |v: &DeviceView| Operand::new(v, &[]).reach(last(v, 2), last(v, 1)) >= REACH;
+    if m * n.max(1) >= REACH || far(a) || far(b) || dst.size() as i64 / (m * n).max(1) >= REACH {
+        bail!(Value, "[{op}] A product of {m}x{k} by {k}x{n} matrices is too large for the GPU.");
+    }
+    Ok(())
+}
+
+/// The view itself if its matrices are row- or column-major, else a row-major copy.
+fn dense(enc: &mut CommandEncoder, v: &DeviceView) -> Result<DeviceView> {
+    let nd = v.ndim();
+    if Operand::new(v, &[]).form(v.shape[nd - 2], v.shape[nd - 1]).is_some() {
+        return Ok(v.clone());
+    }
+    let ptr = enc.temp((v.size() * v.dtype.size()).max(16))?;
+    let copy = View { ptr, strides: row_major(&v.shape), ..v.clone() };
+    elementwise::run(
+        enc,
+        &Program::cast(v.dtype, v.dtype),
+        std::slice::from_ref(v),
+        std::slice::from_ref(&copy),
+    )?;
+    Ok(copy)
+}
+
+/// Runs the table's kernel for `count` entries of `bytes` each.
+fn make_table(
+    enc: &mut CommandEncoder,
+    key: &Key,
+    a: &Side,
+    b: &Side,
+    batch: &[i64],
+    bytes: u64,
+) -> Result<(u64, u64)> {
+    let nb = batch.len();
+    let zero: SmallVec<[i64; 6]> = SmallVec::from_elem(0, nb);
+    let plain = |s: &Side| if s.index.is_none() { s.over(nb).to_vec() } else { zero.to_vec() };
+    let picks = |s: &Side| if s.index.is_some() { s.over(nb).to_vec() } else { zero.to_vec() };
+    let lists = [plain(a), picks(a), plain(b), picks(b)];
+    let (shape, strides) = collapse(batch, &lists.each_ref().map(|l| l.as_slice()));
+    let axes: Vec<(i64, i64)> =
+        strides.iter().flat_map(|list| shape.iter().copied().zip(list.iter().copied())).collect();
+    let params = dims(enc, &axes)?;
+    let count = size_of(batch) as u64;
+    let size = count * bytes;
+    let table = enc.temp(size as usize)?;
+    let at = |s: &Side| s.index.as_ref().map_or(0, |i| i.ptr);
+    let push = Push::default()
+        .u64s(&[a.view.ptr, b.view.ptr, at(a), at(b), table, params])
+        .i64s(&[a.step(), b.step()])
+        .u32s(&[
+            count as u32,
+            shape.len() as u32,
+            a.view.shape[0] as u32,
+            b.view.shape[0] as u32,
+            a.view.dtype.size() as u32,
+        ]);
+    let pipeline = enc.device().pipeline(key)?;
+    let reads: Vec<(u64, u64)> = [a, b].iter().filter_map(|s| s.index.as_ref().map(|i| i.range())).collect();
+    let groups = grid(enc, count.div_ceil(256));
+    enc.dispatch(&pipeline, &push, groups, &reads, &[(table, size)])?;
+    Ok((table, size))
+}
+
+/// Fewest rows, and rows for each right matrix, that make one tall product of sorted single rows.
+const RUN_ROWS: i64 = 16;
+const RUN_LENGTH: i64 = 4;
+
+/// The stride from each matrix of an operand without indices to the next, if that is one and positive.
+fn one_step(batch: &[i64], s: &Side) -> Option<i64> {
+    if s.index.is_some() {
+        return None;
+    }
+    let (shape, strides) = collapse(batch, &[s.over(batch.len())]);
+    (shape.len() == 1).then(|| strides[0][0]).filter(|&step| step > 0)
+}
+
+/// `dst[i] = a[lhs[i]] @ b[rhs[i]]`: an operand with indices (int32 or uint32) is (n, rows, cols), one without
+/// has the batch axes of `dst`. `sorted`: the indices do not decrease. float16, bfloat16 or float32.
+pub fn gather_mm(
+    enc: &mut CommandEncoder,
+    a: &DeviceView,
+    b: &DeviceView,
+    lhs: Option<&DeviceView>,
+    rhs: Option<&DeviceView>,
+    dst: &DeviceView,
+    sorted: bool,
+) -> Result<()> {
+    check("gather_mm", a, b, dst)?;
+    if dst.size() == 0 {
+        return Ok(());
+    }
+    let nd = dst.ndim();
+    let batch = &dst.shape[..nd - 2];
+    let count = size_of(batch) as i64;
+    let (m, n, k) = (dst.shape[nd - 2], dst.shape[nd - 1], a.shape[a.ndim() - 1]);
+    let a = Side { view: dense(enc, a)?, index: lhs.cloned() };
+    let b = Side { view: dense(enc, b)?, index: rhs.cloned() };
+    // Only tells the alignment of all matrices.
+    let operand = |s: &Side| match s.index {
+        Some(_) => Operand::new(&s.view, &s.view.strides[..1]),
+        None => Operand::new(&s.view, &s.view.strides[..nd - 2]),
+    };
+    let mut p = Problem {
+        dtype: dst.dtype,
+        m,
+        n,
+        k,
+        batch: SmallVec::from_slice(&[count]),
+        a: operand(&a),
+        b: operand(&b),
+        c: None,
+        alpha: 1.0,
+        beta: 0.0,
+        d: dst.ptr,
+        d_rs: n,
+        d_batch: m * n,
+        d_range: dst.range(),
+        table: None,
+        right_matrices: b.view.shape[0],
+        fused: None,
+    };
+    if k == 0 {
+        return zeros(enc, &p);
+    }
+    let (signed_a, signed_b) = (a.signed(), b.signed());
+    let long = count >= RUN_ROWS.max(RUN_LENGTH * p.right_matrices) && count < REACH / n.max(k);
+    let tall = m == 1 && sorted && rhs.is_some() && long && (p.a.cs == 1 || k == 1);
+    if let Some(step) = one_step(batch, &a).filter(|_| tall && !env::disabled("gather_mm_runs")) {
+        let key = Key { table: Table::Runs, a: None, b: signed_b };
+        let table = make_table(enc, &key, &a, &b, batch, 16)?;
+        (p.m, p.a.rs, p.d_batch) = (count, step, count * n);
+        p.batch.clear();
+        p.a.batch.clear();
+        p.table = Some((Table::Runs, table));
+        return tiled(enc, &p);
+    }
+    let key = Key { table: Table::Gather, a: signed_a, b: signed_b };
+    p.table = Some((Table::Gather, make_table(enc, &key, &a, &b, batch, 16)?));
+    if gemv::suits(&p) && !env::disabled("gemv") { gemv::run(enc, &p) } else { tiled(enc, &p) }
+}
+
+/// Bounds of `count` segments, held inside 0..k.
+fn segment_table(enc: &mut CommandEncoder, segments: &DeviceView, k: i64, count: i64) -> Result<(u64, u64)> {
+    let axes = join_axes(segments.shape.iter().copied().zip(segments.strides.iter().copied()));
+    let params = dims(enc, &axes)?;
+    let size = count as u64 * 8;
+    let table = enc.temp(size as usize)?;
+    let push = Push::default().u64s(&[0, 0, segments.ptr, 0, table, params]).i64s(&[0, 0]).u32s(&[
+        count as u32,
+        axes.len() as u32,
+        k as u32,
+        1,
+        1,
+    ]);
+    let key = Key { table: Table::Segments, a: Some(segments.dtype == Dtype::I32), b: None };
+    let pipeline = enc.device().pipeline(&key)?;
+    let groups = grid(enc, ceil(count, 256) as u64);
+    enc.dispatch(&pipeline, &push, groups, &[segments.range()], &[(table, size)])?;
+    Ok((table, size))
+}
+
+/// Floating point operations above which a copy pays that brings K to the outer axis of both operands.
+const WORTH_TURNING: f64 = 1e8;
+
+/// `dst[i] = a[:, p:q] @ b[p:q]` for each pair (p, q) of `segments`, (.., 2) of int32 or uint32. Bounds are held
+/// inside the inner dimension.
+pub fn segmented_mm(
+    enc: &mut CommandEncoder,
+    a: &DeviceView,
+    b: &DeviceView,
+    segments: &DeviceView,
+    dst: &DeviceView,
+) -> Result<()> {
+    check("segmented_mm", a, b, dst)?;
+    if dst.size() == 0 {
+        return Ok(());
+    }
+    let nd = dst.ndim();
+    let (m, n, k) = (dst.shape[nd - 2], dst.shape[nd - 1], a.shape[1]);
+    let count = dst.size() as i64 / (m * n);
+    let (a, b) = (dense(enc, a)?, dense(enc, b)?);
+    let mut p = Problem {
+        dtype: dst.dtype,
+        m,
+        n,
+        k,
+        batch: SmallVec::from_slice(&[count]),
+        a: Operand::new(&a, &[0]),
+        b: Operand::new(&b, &[0]),
+        c: None,
+        alpha: 1.0,
+        beta: 0.0,
+        d: dst.ptr,
+        d_rs: n,
+        d_batch: m * n,
+        d_range: dst.range(),
+        table: None,
+        right_matrices: 1,
+        fused: None,
+    };
+    if k == 0 {
+        return zeros(enc, &p);
+    }
+    let table = segment_table(enc, segments, k, count)?;
+    p.table = Some((Table::Segments, table));
+    let work = 2.0 * m as f64 * n as f64 * k as f64;
+    if work >= WORTH_TURNING {
+        let outer = |o: &Operand| !(o.cs == 1 && o.rs >= 0);
+        if outer(&p.a.turned()) {
+            p.a = compact(enc, p.dtype, &p.a.turned(), k, m, &[], 8)?.turned();
+        }
+        if outer(&p.b) {
+            p.b = compact(enc, p.dtype, &p.b, k, n, &[], 8)?;
+        }
+    }
+    tiled(enc, &p)
+}

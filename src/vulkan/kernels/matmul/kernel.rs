@@ -1,0 +1,408 @@
+//! Pipelines of the matrix-product family: their keys, the push block they share (shaders/matmul/matmul.glsl)
+//! and the specialised pipelines that are built in the background for shapes seen again.
+//! Called by `matmul` and `gemv`.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock, mpsc};
+
+use crate::core::{Dtype, Result, env};
+use crate::kernels::Epilogue;
+use crate::vulkan::hal::device::Device;
+use crate::vulkan::hal::features::Features;
+use crate::vulkan::kernels::conv::FIXED;
+use crate::vulkan::kernels::elementwise::caps;
+use crate::vulkan::matmul_table::{
+    Tile, fixed_subgroup, fragment, subgroup_grid, summing_subgroup, thread_tile,
+};
+use crate::vulkan::shader::pipeline::{KernelKey, Module, Pipeline, Source};
+
+/// The push block of shaders/matmul/matmul.glsl.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct Push {
+    pub a: u64,
+    pub b: u64,
+    pub c: u64,
+    pub d: u64,
+    pub m: u32,
+    pub n: u32,
+    pub k: u32,
+    pub lda: u32,
+    pub ldb: u32,
+    pub d_rs: u32,
+    pub d_cs: u32,
+    pub c_rs: u32,
+    pub c_cs: u32,
+    pub nb0: u32,
+    pub a_b: [u32; 2],
+    pub b_b: [u32; 2],
+    pub c_b: [u32; 2],
+    pub d_b: u32,
+    pub tile0: u32,
+    pub batch0: u32,
+    pub k_split: u32,
+    pub flags: u32,
+    /// Bits of alpha and beta; with an epilogue the address of its block.
+    pub tail: [u32; 2],
+}
+
+impl Push {
+    /// The block as bytes.
+    pub fn bytes(&self) -> &[u8] {
+        const { assert!(size_of::<Push>() == PUSH_BYTES + 4) };
+        // SAFETY: repr(C) of 4- and 8-byte fields; the tail padding, if any, is left out.
+        unsafe { std::slice::from_raw_parts((self as *const Push).cast(), PUSH_BYTES) }
+    }
+}
+
+/// Bytes of the block that shaders see.
+const PUSH_BYTES: usize = 124;
+
+/// Which shader, with what is its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kernel {
+    /// matmul_nv2.comp; with M, N, K, lda, ldb, ldd where it is specialised. `d8`: rows of the result are
+    /// multiples of eight elements.
+    Nv2 { tile: Tile, d8: bool, dims: Option<[u32; 6]> },
+    /// matmul_khr.comp.
+    Khr { tile: Tile },
+    /// matmul_tiled.comp.
+    Tiled { tile: Tile },
+    /// gemv_rows.comp: threads a row, rows a thread, chunks in flight, vectors.
+    Rows { threads: u32, rows: u32, unroll: u32, vectors: u32 },
+    /// gemv_cols.comp: parts of K inside the workgroup, vectors.
+    Cols { slices: u32, vectors: u32 },
+    /// matmul_reduce.comp.
+    Reduce,
+    /// matmul_copy.comp; `scale` multiplies by beta.
+    Copy { scale: bool },
+    /// matmul_complex.comp.
+    Complex,
+    /// conv_depthwise.comp: channels of a thread.
+    Depthwise { channels: u32 },
+    /// conv_depthwise_grad.comp: channels of a thread, threads along them, kernel elements.
+    DepthwiseGradient { channels: u32, lanes: u32, taps: u32 },
+}
+
+/// How a convolution reads its input (shaders/conv/conv.glsl).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Gather {
+    /// Spatial axes.
+    pub axes: u32,
+    /// Gradient of the kernel: the right operand is gathered.
+    pub gradient: bool,
+    /// Chunks of channels are aligned to 16 bytes.
+    pub wide: bool,
+    /// Rows of the result are not evenly spaced.
+    pub strided: bool,
+    /// The geometry, where it is specialised.
+    pub fixed: Option<[u32; FIXED]>,
+}
+
+/// What stands in the addend's place, if not an addend (shaders/matmul/gather_mm_table.comp).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Table {
+    /// Nothing.
+    None,
+    /// Addresses of both operands of each product.
+    Gather,
+    /// For each row the right operand's address and the end of the rows that meet it.
+    Runs,
+    /// The part of K of each product.
+    Segments,
+}
+
+/// Everything that decides a pipeline of the family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub struct MatmulKey {
+    pub kernel: Kernel,
+    pub dtype: Dtype,
+    /// Operands are aligned to 16 bytes.
+    pub wide: bool,
+    pub addmm: bool,
+    /// Writes float32 sums of a part of K.
+    pub partial: bool,
+    pub ta: bool,
+    pub tb: bool,
+    pub table: Table,
+    /// What follows the product.
+    pub fused: Option<&'static Epilogue>,
+    /// For convolutions.
+    pub gather: Option<Gather>,
+}
+
+impl MatmulKey {
+    fn file(&self) -> &'static str {
+        match self.kernel {
+            Kernel::Nv2 { .. } => "matmul_nv2.comp",
+            Kernel::Khr { .. } => "matmul_khr.comp",
+            Kernel::Tiled { .. } => "matmul_tiled.comp",
+            Kernel::Rows { .. } => "gemv_rows.comp",
+            Kernel::Cols { .. } => "gemv_cols.comp",
+            Kernel::Reduce => "matmul_reduce.comp",
+            Kernel::Copy { .. } => "matmul_copy.comp",
+            Kernel::Complex => "matmul_complex.comp",
+            Kernel::Depthwise { .. } => "conv_depthwise.comp",
+            Kernel::DepthwiseGradient { .. } => "conv_depthwise_grad.comp",
+        }
+    }
+}
+
+/// Number of a dtype in the shaders.
+fn dtype_code(dtype: Dtype) -> u32 {
+    match dtype {
+        Dtype::F32 => 0,
+        Dtype::F16 => 1,
+        Dtype::BF16 => 2,
+        _ => 3,
+    }
+}
+
+impl KernelKey for MatmulKey {
+    fn name(&self) -> String {
+        let turn = |t: bool| if t { 't' } else { 'n' };
+        let mut name = format!("{}_{}", self.file().trim_end_matches(".comp"), self.dtype);
+        match self.kernel {
+            Kernel::Nv2 { tile, dims, .. } => {
+                let form = if dims.is_some() { "_fixed" } else { "" };
+                name += &format!("_{}{}_{}{form}", turn(self.ta), turn(self.tb), show(tile));
+            }
+            Kernel::Khr { tile } | Kernel::Tiled { tile } => {
+                name += &format!("_{}{}_{}", turn(self.ta), turn(self.tb), show(tile));
+            }
+            Kernel::Rows { threads, rows, vectors, .. } => name += &format!("_{threads}x{rows}_v{vectors}"),
+            Kernel::Cols { slices, vectors } => name += &format!("_{slices}_v{vectors}"),
+            Kernel::Reduce | Kernel::Copy { .. } | Kernel::Complex => {}
+            Kernel::Depthwise { .. } | Kernel::DepthwiseGradient { .. } => {}
+        }
+        if let Some(g) = self.gather {
+            let what = if g.gradient { "grad" } else { "out" };
+            let form = if g.fixed.is_some() { "_fixed" } else { "" };
+            name = format!("conv{}d_{what}_{name}{form}", g.axes);
+        }
+        if self.partial {
+            name += "_split";
+        }
+        if let Some(e) = self.fused {
+            name += &format!("_{}", e.program.name());
+        }
+        name + match self.table {
+            Table::None => "",
+            Table::Gather => "_gather",
+            Table::Runs => "_runs",
+            Table::Segments => "_segments",
+        }
+    }
+
+    fn module(&self, f: &Features) -> Module {
+        let mut defines: Vec<(String, String)> = Vec::new();
+        let mut put = |name: &str, value: u32| defines.push((name.to_string(), value.to_string()));
+        let mut flags = vec![("WIDE", self.wide), ("ADDMM", self.addmm), ("PARTIAL", self.partial)];
+        flags.extend([
+            ("GATHER", self.table == Table::Gather),
+            ("RUNS", self.table == Table::Runs),
+            ("SEGMENTS", self.table == Table::Segments),
+        ]);
+        let mut subgroup_size = None;
+        let mut spirv16 = false;
+        let mut spec = Vec::new();
+        put("DTYPE", dtype_code(self.dtype));
+        put("TA", u32::from(self.ta));
+        put("TB", u32::from(self.tb));
+        match self.kernel {
+            Kernel::Nv2 { tile: t, d8, dims } => {
+                flags.extend([("D8", d8), ("SPECIALISED", dims.is_some())]);
+                for (name, v) in
+                    [("BM", t.bm), ("BN", t.bn), ("BK", t.bk), ("UNROLL", t.unroll), ("THREADS", t.threads)]
+                {
+                    put(name, v);
+                }
+                spec.extend(dims.into_iter().flatten());
+                spirv16 = true;
+            }
+            Kernel::Khr { tile: t } => {
+                let subgroup = fixed_subgroup(f).unwrap_or(32);
+                let (sm, sn) = subgroup_grid(t, subgroup);
+                let [fm, fn_, fk] = fragment(f, self.dtype).unwrap_or([16; 3]);
+                for (name, v) in [("BM", t.bm), ("BN", t.bn), ("BK", t.bk), ("THREADS", t.threads)] {
+                    put(name, v);
+                }
+                for (name, v) in [("SM", sm), ("SN", sn), ("FM", fm), ("FN", fn_), ("FK", fk)] {
+                    put(name, v);
+                }
+                subgroup_size = f.subgroup_size_control.then_some(subgroup);
+                spirv16 = true;
+            }
+            Kernel::Tiled { tile: t } => {
+                let (tm, tn) = thread_tile(t);
+                for (name, v) in [("BM", t.bm), ("BN", t.bn), ("BK", t.bk), ("TM", tm), ("TN", tn)] {
+                    put(name, v);
+                }
+            }
+            Kernel::Rows { threads, rows, unroll, vectors } => {
+                for (name, v) in [("TPR", threads), ("R", rows), ("UNROLL", unroll), ("VECTORS", vectors)] {
+                    put(name, v);
+                }
+                if let Some(s) = summing_subgroup(f, threads) {
+                    put("SUBGROUP", s);
+                    subgroup_size = f.subgroup_size_control.then_some(s);
+                }
+            }
+            Kernel::Cols { slices, vectors } => {
+                put("SLICES", slices);
+                put("VECTORS", vectors);
+            }
+            Kernel::Copy { scale } => flags.push(("SCALE", scale)),
+            Kernel::Reduce | Kernel::Complex => {}
+            Kernel::Depthwise { channels } => put("CHANNELS", channels),
+            Kernel::DepthwiseGradient { channels, lanes, taps } => {
+                for (name, v) in [("CHANNELS", channels), ("LANES", lanes), ("TAPS", taps)] {
+                    put(name, v);
+                }
+            }
+        }
+        if let Some(g) = self.gather {
+            put("AXES", g.axes);
+            put("GRADIENT", u32::from(g.gradient));
+            flags.extend([("CONV", true), ("GATHER_WIDE", g.wide), ("STRIDED", g.strided)]);
+            flags.push(("FIXED", g.fixed.is_some()));
+            spec.extend(g.fixed.into_iter().flatten());
+        }
+        if let Some(e) = self.fused {
+            defines.extend(e.defines(caps(f)));
+        }
+        if self.kernel == Kernel::Complex {
+            defines.retain(|d| d.0 != "DTYPE");
+        }
+        defines.extend(flags.iter().filter(|f| f.1).map(|f| (f.0.to_string(), String::new())));
+        Module { source: Source::File(self.file()), defines, spec, subgroup_size, spirv16 }
+    }
+}
+
+fn show(t: Tile) -> String {
+    format!("{}x{}x{}x{}", t.bm, t.bn, t.bk, t.threads)
+}
+
+/// When pipelines specialised on dimensions are used: MLX_VK_MATMUL_SPEC=off|auto|now.
+#[derive(Clone, Copy, PartialEq)]
+enum Policy {
+    Off,
+    /// From the second use of a shape on, when ready.
+    Auto,
+    /// At the first use, waiting for the compiler (for benchmarks).
+    Now,
+}
+
+fn policy() -> Policy {
+    static POLICY: OnceLock<Policy> = OnceLock::new();
+    let asked = *POLICY.get_or_init(|| match env::word("MLX_VK_MATMUL_SPEC") {
+        Some("off" | "0") => Policy::Off,
+        Some("now") => Policy::Now,
+        _ => Policy::Auto,
+    });
+    if env::disabled("matmul_fixed") { Policy::Off } else { asked }
+}
+
+/// Life of a specialised pipeline.
+enum Special {
+    Seen,
+    Building,
+    Ready,
+    Failed,
+}
+
+#[derive(Default)]
+struct Specials {
+    known: HashMap<(u32, MatmulKey), Special>,
+    building: usize,
+    /// The process ends: what waits is not built any more.
+    ending: bool,
+}
+
+/// Most shapes that get a pipeline of their own.
+const MAX_SPECIAL: usize = 512;
+
+static SPECIALS: LazyLock<(Mutex<Specials>, Condvar)> = LazyLock::new(Default::default);
+
+fn specials() -> MutexGuard<'static, Specials> {
+    SPECIALS.0.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+type Job = (&'static Device, MatmulKey);
+
+/// The thread that builds specialised pipelines, started with the first one.
+fn builder() -> &'static mpsc::Sender<Job> {
+    static SENDER: OnceLock<mpsc::Sender<Job>> = OnceLock::new();
+    SENDER.get_or_init(|| {
+        let (send, receive) = mpsc::channel::<Job>();
+        // A thread that cannot be started leaves the shapes with the general pipeline.
+        let _ = std::thread::Builder::new().name("mlx-matmul-builder".into()).spawn(move || {
+            for (device, key) in receive {
+                let ending = specials().ending;
+                // The end of the process waits for what is counted as building: not even a panic may leave that.
+                let build = || device.built(&key).map_or(Special::Failed, |_| Special::Ready);
+                let state = match ending {
+                    true => Special::Failed,
+                    false => catch_unwind(AssertUnwindSafe(build)).unwrap_or(Special::Failed),
+                };
+                let mut s = specials();
+                s.known.insert((device.index(), key), state);
+                s.building -= 1;
+                SPECIALS.1.notify_all();
+            }
+        });
+        send
+    })
+}
+
+/// Drops what waits to be built and waits for the pipeline in work, if any. For the end of the process:
+/// drivers crash when it exits under a compiling thread.
+pub fn finish_background() {
+    let mut s = specials();
+    s.ending = true;
+    while s.building > 0 {
+        s = SPECIALS.1.wait(s).unwrap_or_else(|e| e.into_inner());
+    }
+}
+
+/// The pipeline of `special` if it is ready, else that of `general`; a shape met for the second time has
+/// its own pipeline built in the background.
+pub fn pipeline_for(
+    device: &'static Device,
+    general: &MatmulKey,
+    special: MatmulKey,
+) -> Result<Arc<Pipeline>> {
+    match policy() {
+        Policy::Off => return device.pipeline(general),
+        Policy::Now => return device.pipeline(&special),
+        Policy::Auto => {}
+    }
+    {
+        let mut s = specials();
+        let id = (device.index(), special);
+        match s.known.get(&id) {
+            Some(Special::Ready) => {
+                drop(s);
+                return device.pipeline(&special);
+            }
+            Some(Special::Building | Special::Failed) => {}
+            Some(Special::Seen) if s.ending => {}
+            Some(Special::Seen) => {
+                if builder().send((device, special)).is_ok() {
+                    s.known.insert(id, Special::Building);
+                    s.building += 1;
+                } else {
+                    s.known.insert(id, Special::Failed);
+                }
+            }
+            None if s.known.len() < MAX_SPECIAL && !s.ending => {
+                s.known.insert(id, Special::Seen);
+            }
+            None => {}
+        }
+    }
+    device.pipeline(general)
+}

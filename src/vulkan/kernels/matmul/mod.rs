@@ -1,0 +1,715 @@
+//! Batched matrix products: brings any operands into a form the kernels take (row-major or transposed, at
+//! most two batch axes, 32-bit offsets inside one matrix), then follows `tune::matmul` to a kernel: NV
+//! cooperative matrices, KHR cooperative matrices, portable tiles, or `gemv` where one side is at most
+//! eight. K is cut into parts where the tiles alone leave the GPU idle; parts are added in a fixed order,
+//! so results do not change from run to run. float32 stays true float32; halves accumulate in float32 and
+//! round once.
+
+pub(in crate::vulkan) mod epilogue;
+pub(in crate::vulkan) mod fragment_probe;
+pub mod gather_mm;
+pub(in crate::vulkan) mod gemv;
+pub mod kernel;
+#[cfg(test)]
+mod tests;
+
+use smallvec::SmallVec;
+
+use self::epilogue::{Fused, with_block};
+use self::kernel::{Kernel, MatmulKey, Push, Table, pipeline_for};
+use crate::bail;
+use crate::core::layout::{collapse, show};
+use crate::core::{Dtype, Result, env};
+use crate::kernels::{DeviceView, Epilogue};
+use crate::vulkan::CommandEncoder;
+use crate::vulkan::matmul_table::{self as table, Choice, Shape as Product, Tier};
+use crate::vulkan::shader::pipeline::Pipeline;
+use std::sync::Arc;
+
+/// `dst = a @ b` over the last two axes; batch axes are already broadcast through strides.
+/// dtypes float16, bfloat16, float32, complex64; `dst` is row-major contiguous.
+pub fn matmul(enc: &mut CommandEncoder, a: &DeviceView, b: &DeviceView, dst: &DeviceView) -> Result<()> {
+    run(enc, None, a, b, dst, 1.0, 0.0, None)
+}
+
+/// `dst = alpha * (a @ b) + beta * c`; `c` has the shape of `dst`, with any strides. With `beta` zero `c`
+/// is not read.
+pub fn addmm(
+    enc: &mut CommandEncoder,
+    c: &DeviceView,
+    a: &DeviceView,
+    b: &DeviceView,
+    dst: &DeviceView,
+    alpha: f32,
+    beta: f32,
+) -> Result<()> {
+    run(enc, Some(c), a, b, dst, alpha, beta, None)
+}
+
+/// What `code` computes from `a @ b`, or with an addend from `alpha * (a @ b) + beta * c`, and from `arrays`: its
+/// other inputs in order, each without gaps. The inner dimension is at least one.
+pub fn fused(
+    enc: &mut CommandEncoder,
+    addend: Option<(&DeviceView, f32, f32)>,
+    a: &DeviceView,
+    b: &DeviceView,
+    dst: &DeviceView,
+    code: &'static Epilogue,
+    arrays: &[DeviceView],
+) -> Result<()> {
+    let fused = Fused::new(code, arrays);
+    let (c, alpha, beta) = addend.map_or((None, 1.0, 0.0), |(c, alpha, beta)| (Some(c), alpha, beta));
+    run(enc, c, a, b, dst, alpha, beta, Some(fused))
+}
+
+/// A batch of matrices: address, strides in elements, and the bytes touched.
+#[derive(Debug, Clone)]
+pub(in crate::vulkan) struct Operand {
+    pub ptr: u64,
+    pub rs: i64,
+    pub cs: i64,
+    /// Strides of the batch axes of the problem.
+    pub batch: SmallVec<[i64; 4]>,
+    pub range: (u64, u64),
+}
+
+/// One product with everything that its kernels need.
+#[derive(Debug, Clone)]
+pub(in crate::vulkan) struct Problem {
+    pub dtype: Dtype,
+    pub m: i64,
+    pub n: i64,
+    pub k: i64,
+    /// Collapsed batch axes, outermost first.
+    pub batch: SmallVec<[i64; 4]>,
+    pub a: Operand,
+    pub b: Operand,
+    /// Addend; present also for `alpha` alone.
+    pub c: Option<Operand>,
+    pub alpha: f32,
+    pub beta: f32,
+    /// Result: columns are contiguous.
+    pub d: u64,
+    pub d_rs: i64,
+    /// Elements from one product of the batch to the next.
+    pub d_batch: i64,
+    pub d_range: (u64, u64),
+    /// What products by index read in the addend's place: address and bytes. The operands' batch strides then
+    /// only tell how they are aligned.
+    pub table: Option<(Table, (u64, u64))>,
+    /// Matrices that the rows of [`Table::Runs`] pick from.
+    pub right_matrices: i64,
+    /// What follows the product.
+    pub fused: Option<Fused>,
+}
+
+/// `a / b`, rounded up; neither is negative.
+pub(in crate::vulkan) fn ceil(a: i64, b: i64) -> i64 {
+    (a + b - 1) / b
+}
+
+/// The multiple of `b` at or above `a`.
+pub(in crate::vulkan) fn round_up(a: i64, b: i64) -> i64 {
+    ceil(a, b) * b
+}
+
+/// Elements inside one matrix that a 32-bit offset reaches.
+pub(in crate::vulkan) const REACH: i64 = 1 << 31;
+
+impl Operand {
+    pub(in crate::vulkan) fn new(v: &DeviceView, batch: &[i64]) -> Operand {
+        let nd = v.ndim();
+        let [rows, cols] = [v.shape[nd - 2], v.shape[nd - 1]];
+        let stride = |d: i64, s: i64| if d == 1 { 0 } else { s };
+        Operand {
+            ptr: v.ptr,
+            rs: stride(rows, v.strides[nd - 2]),
+            cs: stride(cols, v.strides[nd - 1]),
+            batch: batch.into(),
+            range: v.range(),
+        }
+    }
+
+    /// The form that kernels take: `(false, ld)` row-major, `(true, ld)` column-major. The stride of an
+    /// axis of length one is free.
+    pub(in crate::vulkan) fn form(&self, rows: i64, cols: i64) -> Option<(bool, i64)> {
+        if (cols == 1 || self.cs == 1) && self.rs >= 0 {
+            return Some((false, if rows == 1 { round_up(cols, 8) } else { self.rs }));
+        }
+        if (rows == 1 || self.rs == 1) && self.cs >= 0 {
+            return Some((true, if cols == 1 { round_up(rows, 8) } else { self.cs }));
+        }
+        None
+    }
+
+    pub(in crate::vulkan) fn reach(&self, rows: i64, cols: i64) -> i64 {
+        (rows - 1) * self.rs.abs() + (cols - 1) * self.cs.abs()
+    }
+
+    fn total_reach(&self, rows: i64, cols: i64, batch: &[i64]) -> i64 {
+        self.reach(rows, cols) + self.batch.iter().zip(batch).map(|(s, d)| s.abs() * (d - 1)).sum::<i64>()
+    }
+
+    /// Whether 16-byte loads may be used with rows `ld` apart.
+    pub(in crate::vulkan) fn aligned(&self, dtype: Dtype, ld: i64) -> bool {
+        let vector = 16 / dtype.size() as i64;
+        self.ptr.is_multiple_of(16) && ld % vector == 0 && self.batch.iter().all(|s| s % vector == 0)
+    }
+
+    fn moved(&self, elements: i64, dtype: Dtype) -> Operand {
+        Operand { ptr: self.ptr.wrapping_add_signed(elements * dtype.size() as i64), ..self.clone() }
+    }
+
+    /// The operand of item `i` of the outermost batch axis.
+    fn item(&self, i: i64, dtype: Dtype) -> Operand {
+        let mut o = self.moved(i * self.batch[0], dtype);
+        o.batch.remove(0);
+        o
+    }
+
+    /// Rows and columns exchanged.
+    pub(in crate::vulkan) fn turned(&self) -> Operand {
+        Operand { rs: self.cs, cs: self.rs, ..self.clone() }
+    }
+}
+
+impl Problem {
+    pub(in crate::vulkan) fn batches(&self) -> i64 {
+        self.batch.iter().product()
+    }
+
+    /// Push block with addresses, sizes, batch strides and the epilogue.
+    pub(in crate::vulkan) fn push(&self) -> Push {
+        let pair = |o: &Operand| {
+            let s = |i: usize| o.batch.iter().rev().nth(i).copied().unwrap_or(0) as u32;
+            [s(0), s(1)]
+        };
+        let mut p = Push {
+            a: self.a.ptr,
+            b: self.b.ptr,
+            d: self.d,
+            m: self.m as u32,
+            n: self.n as u32,
+            k: self.k as u32,
+            d_rs: self.d_rs as u32,
+            d_cs: 1,
+            nb0: self.batch.last().copied().unwrap_or(1) as u32,
+            a_b: pair(&self.a),
+            b_b: pair(&self.b),
+            d_b: self.d_batch as u32,
+            k_split: self.k as u32,
+            tail: match &self.fused {
+                Some(f) => [f.block as u32, (f.block >> 32) as u32],
+                None => [self.alpha.to_bits(), self.beta.to_bits()],
+            },
+            ..Push::default()
+        };
+        if let Some(c) = &self.c {
+            (p.c, p.c_rs, p.c_cs, p.c_b) = (c.ptr, c.rs as u32, c.cs as u32, pair(c));
+        }
+        if let Some((_, (table, _))) = self.table {
+            p.c = table;
+        }
+        p
+    }
+
+    pub(in crate::vulkan) fn reads(&self) -> SmallVec<[(u64, u64); 3]> {
+        let mut r: SmallVec<[(u64, u64); 3]> = [self.a.range, self.b.range].into_iter().collect();
+        r.extend(self.c.as_ref().map(|c| c.range));
+        r.extend(self.table.map(|t| t.1));
+        r.extend(self.fused_reads());
+        r
+    }
+
+    fn fused_reads(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.fused.iter().flat_map(|f| f.ranges.iter().copied())
+    }
+
+    /// What follows the product.
+    pub(in crate::vulkan) fn epilogue(&self) -> Option<&'static Epilogue> {
+        self.fused.as_ref().map(|f| f.code)
+    }
+
+    /// Dtype of the result.
+    fn to(&self) -> Dtype {
+        self.epilogue().map_or(self.dtype, Epilogue::to)
+    }
+
+    /// Rows that meet one right matrix, on average.
+    fn run_length(&self) -> u64 {
+        (self.m / self.right_matrices.max(1)).max(1) as u64
+    }
+
+    /// Which table the kernels read.
+    pub(in crate::vulkan) fn kind(&self) -> Table {
+        self.table.map_or(Table::None, |t| t.0)
+    }
+
+    /// Whether something is added or the product is scaled.
+    pub(in crate::vulkan) fn has_addend(&self) -> bool {
+        self.c.is_some()
+    }
+
+    fn item(&self, i: i64) -> Problem {
+        let inner: i64 = self.batch[1..].iter().product();
+        let element = i * inner * self.d_batch;
+        Problem {
+            batch: self.batch[1..].into(),
+            a: self.a.item(i, self.dtype),
+            b: self.b.item(i, self.dtype),
+            c: self.c.as_ref().map(|c| c.item(i, self.dtype)),
+            d: self.d.wrapping_add_signed(element * self.to().size() as i64),
+            fused: self.fused.as_ref().map(|f| f.moved(element, 0)),
+            ..self.clone()
+        }
+    }
+
+    /// Rows `from..to` (or columns) of the result.
+    fn part(&self, rows: bool, from: i64, to: i64) -> Problem {
+        let (t, size) = (self.dtype, self.to().size() as i64);
+        let mut p = self.clone();
+        if rows {
+            p.m = to - from;
+            p.a = self.a.moved(from * self.a.rs, t);
+            p.c = self.c.as_ref().map(|c| c.moved(from * c.rs, t));
+            p.d = self.d.wrapping_add_signed(from * self.d_rs * size);
+            p.fused = self.fused.as_ref().map(|f| f.moved(from * self.d_rs, 0));
+        } else {
+            p.n = to - from;
+            p.b = self.b.moved(from * self.b.cs, t);
+            p.c = self.c.as_ref().map(|c| c.moved(from * c.cs, t));
+            p.d = self.d.wrapping_add_signed(from * size);
+            p.fused = self.fused.as_ref().map(|f| f.moved(from, from));
+        }
+        p
+    }
+
+    /// Turns a batch axis along which only `a` moves, in step with its rows, into more rows.
+    fn fold_batch(&mut self) {
+        while let Some(&len) = self.batch.last() {
+            let last = self.batch.len() - 1;
+            let follows = |o: &Operand, m: i64| o.batch[last] == m * o.rs || (m == 1 && o.rs == 0);
+            let fits = self.b.batch[last] == 0
+                && self.d_batch == self.m * self.d_rs
+                && self.m * len < REACH
+                && follows(&self.a, self.m)
+                && self.c.as_ref().is_none_or(|c| follows(c, self.m));
+            if !fits {
+                return;
+            }
+            if self.m == 1 {
+                self.a.rs = self.a.batch[last];
+                if let Some(c) = &mut self.c {
+                    c.rs = c.batch[last];
+                }
+            }
+            self.m *= len;
+            self.d_batch *= len;
+            self.batch.pop();
+            self.a.batch.pop();
+            self.b.batch.pop();
+            if let Some(c) = &mut self.c {
+                c.batch.pop();
+            }
+        }
+    }
+}
+
+fn run(
+    enc: &mut CommandEncoder,
+    c: Option<&DeviceView>,
+    a: &DeviceView,
+    b: &DeviceView,
+    dst: &DeviceView,
+    alpha: f32,
+    beta: f32,
+    fused: Option<Fused>,
+) -> Result<()> {
+    let op = if c.is_some() { "addmm" } else { "matmul" };
+    let nd = dst.ndim();
+    let dtype = fused.as_ref().map_or(dst.dtype, |f| f.code.from());
+    if !matches!(dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32 | Dtype::C64) {
+        bail!(
+            Value,
+            "[{op}] Only float16, bfloat16, float32 and complex64 are supported on the GPU, got {dtype}."
+        );
+    }
+    let same = |v: &DeviceView| v.dtype == dtype && v.ndim() == nd;
+    if nd < 2 || !same(a) || !same(b) || !c.is_none_or(|c| same(c) && c.shape == dst.shape) {
+        bail!(
+            Value,
+            "[{op}] Operands must agree in rank and dtype, got {} {}, {} {} for {} {}.",
+            show(&a.shape),
+            a.dtype,
+            show(&b.shape),
+            b.dtype,
+            show(&dst.shape),
+            dtype
+        );
+    }
+    let (m, k, n) = (a.shape[nd - 2], a.shape[nd - 1], b.shape[nd - 1]);
+    if dst.shape[nd - 2] != m || dst.shape[nd - 1] != n || b.shape[nd - 2] != k || !dst.is_row_contiguous() {
+        bail!(
+            Value,
+            "[{op}] Shapes {} and {} do not give a contiguous {}.",
+            show(&a.shape),
+            show(&b.shape),
+            show(&dst.shape)
+        );
+    }
+    if dst.size() == 0 {
+        return Ok(());
+    }
+    let outer = &dst.shape[..nd - 2];
+    let mut lists: SmallVec<[&[i64]; 3]> = [&a.strides[..nd - 2], &b.strides[..nd - 2]].into_iter().collect();
+    if let Some(c) = c {
+        lists.push(&c.strides[..nd - 2]);
+    }
+    let (batch, strides) = collapse(outer, &lists);
+    let mut p = Problem {
+        dtype,
+        m,
+        n,
+        k,
+        batch: batch.as_slice().into(),
+        a: Operand::new(a, &strides[0]),
+        b: Operand::new(b, &strides[1]),
+        c: c.map(|c| Operand::new(c, &strides[2])),
+        alpha,
+        beta,
+        d: dst.ptr,
+        d_rs: n,
+        d_batch: m * n,
+        d_range: dst.range(),
+        table: None,
+        right_matrices: 1,
+        fused,
+    };
+    if alpha == 1.0 && beta == 0.0 {
+        p.c = None;
+    }
+    p.fold_batch();
+    solve(enc, &p)
+}
+
+/// Cuts a problem until it fits the kernels' addressing, then runs it.
+fn solve(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
+    let far = |s: &i64| *s < 0 || *s >= 1 << 32;
+    let odd = |o: &Operand, r: i64, c: i64| o.form(r, c).is_none() && o.total_reach(r, c, &p.batch) >= REACH;
+    let c_odd = |c: &Operand| c.rs < 0 || c.cs < 0 || c.batch.iter().any(|s| *s < 0);
+    let c_far = |c: &Operand| c_odd(c) && c.total_reach(p.m, p.n, &p.batch) >= REACH;
+    let peel = p.batch.len() > 2
+        || p.batches() >= REACH
+        || p.a.batch.iter().any(far)
+        || p.b.batch.iter().any(far)
+        || odd(&p.a, p.m, p.k)
+        || odd(&p.b, p.k, p.n)
+        || p.c.as_ref().is_some_and(|c| c_far(c) || c.batch.iter().any(|s| *s >= 1 << 32));
+    if peel && !p.batch.is_empty() {
+        for i in 0..p.batch[0] {
+            solve(enc, &p.item(i))?;
+        }
+        return Ok(());
+    }
+    let too_far = p.m * p.d_rs.max(p.n) >= REACH
+        || p.a.reach(p.m, p.k) >= REACH
+        || p.b.reach(p.k, p.n) >= REACH
+        || p.c.as_ref().is_some_and(|c| c.reach(p.m, p.n) >= REACH);
+    if too_far {
+        let rows = p.m >= p.n;
+        let len = if rows { p.m } else { p.n };
+        if len == 1 {
+            bail!(Value, "[matmul] An operand of {} elements is too large for the GPU.", p.k);
+        }
+        let half = if len > 512 { ceil(len / 2, 256) * 256 } else { len / 2 };
+        solve(enc, &p.part(rows, 0, half))?;
+        return solve(enc, &p.part(rows, half, len));
+    }
+    if let Some(c) = p.c.as_ref().filter(|c| c_odd(c)) {
+        let c = compact(enc, p.dtype, c, p.m, p.n, &p.batch, 1)?;
+        return solve(enc, &Problem { c: Some(c), ..p.clone() });
+    }
+    if p.k == 0 {
+        return scale_addend(enc, p);
+    }
+    let both = p.dtype != Dtype::C64;
+    let small = p.m.min(p.n) <= gemv::MAX_VECTORS && !env::disabled("gemv");
+    if both && small {
+        let p = with_block(enc, p)?;
+        return gemv::run(enc, &p);
+    }
+    if p.a.form(p.m, p.k).is_none() {
+        let a = compact(enc, p.dtype, &p.a, p.m, p.k, &p.batch, 8)?;
+        return solve(enc, &Problem { a, ..p.clone() });
+    }
+    if p.b.form(p.k, p.n).is_none() {
+        let b = compact(enc, p.dtype, &p.b, p.k, p.n, &p.batch, 8)?;
+        return solve(enc, &Problem { b, ..p.clone() });
+    }
+    if !both {
+        return complex(enc, p);
+    }
+    let p = with_block(enc, p)?;
+    tiled(enc, &p)
+}
+
+/// Runs a kernel over `groups` tiles, `splits` parts and the batch, in as many dispatches as limits ask for.
+pub(in crate::vulkan) fn launch(
+    enc: &mut CommandEncoder,
+    pipeline: &Arc<Pipeline>,
+    mut push: Push,
+    groups: u64,
+    splits: u32,
+    batches: i64,
+    reads: &[(u64, u64)],
+    writes: &[(u64, u64)],
+) -> Result<()> {
+    let f = enc.device().features();
+    let (max_x, max_z) = (u64::from(f.max_groups_x.max(65535)), i64::from(f.max_groups_z.max(65535)));
+    let mut batch0 = 0;
+    while batch0 < batches {
+        let z = (batches - batch0).min(max_z);
+        let mut tile0 = 0;
+        while tile0 < groups {
+            let x = (groups - tile0).min(max_x);
+            push.tile0 = tile0 as u32;
+            push.batch0 = batch0 as u32;
+            enc.dispatch(pipeline, push.bytes(), [x as u32, splits, z as u32], reads, writes)?;
+            tile0 += x;
+        }
+        batch0 += z;
+    }
+    Ok(())
+}
+
+pub(in crate::vulkan) fn plain(kernel: Kernel, dtype: Dtype) -> MatmulKey {
+    MatmulKey {
+        kernel,
+        dtype,
+        wide: false,
+        addmm: false,
+        partial: false,
+        ta: false,
+        tb: false,
+        table: Table::None,
+        fused: None,
+        gather: None,
+    }
+}
+
+/// Row-major scratch copy of an operand with rows padded by zeros to a multiple of `pad` elements.
+/// Batch axes of stride zero stay so.
+pub(in crate::vulkan) fn compact(
+    enc: &mut CommandEncoder,
+    dtype: Dtype,
+    o: &Operand,
+    rows: i64,
+    cols: i64,
+    batch: &[i64],
+    pad: i64,
+) -> Result<Operand> {
+    let ld = round_up(cols, pad);
+    let len = |i: usize| match (batch.iter().rev().nth(i), o.batch.iter().rev().nth(i)) {
+        (Some(&d), Some(&s)) if s != 0 => d,
+        _ => 1,
+    };
+    let stride = |i: usize| o.batch.iter().rev().nth(i).copied().unwrap_or(0);
+    let (n0, n1) = (len(0), len(1));
+    let bytes = (n0 * n1 * rows * ld) as usize * dtype.size();
+    let scratch = enc.temp(bytes.next_multiple_of(16))?;
+    // Address of the lowest element, and how far the first one lies above it.
+    let steps = [(rows, o.rs), (cols, o.cs), (n0, stride(0)), (n1, stride(1))];
+    let below: i64 = steps.iter().map(|&(d, s)| if s < 0 { (d - 1) * -s } else { 0 }).sum();
+    let push = Push {
+        c: o.ptr.wrapping_add_signed(-below * dtype.size() as i64),
+        d: scratch,
+        m: rows as u32,
+        n: cols as u32,
+        d_rs: ld as u32,
+        d_b: (rows * ld) as u32,
+        c_rs: o.rs as u32,
+        c_cs: o.cs as u32,
+        c_b: [stride(0) as u32, stride(1) as u32],
+        nb0: n0 as u32,
+        flags: below as u32,
+        ..Push::default()
+    };
+    let pipeline = enc.device().pipeline(&plain(Kernel::Copy { scale: false }, dtype))?;
+    let range = (scratch, bytes as u64);
+    launch(enc, &pipeline, push, ceil(rows * ld, 256) as u64, 1, n0 * n1, &[o.range], &[range])?;
+    let mut strides: SmallVec<[i64; 4]> = SmallVec::from_elem(0, o.batch.len());
+    let mut step = rows * ld;
+    for (s, (&d, &old)) in strides.iter_mut().zip(batch.iter().zip(&o.batch)).rev() {
+        if old != 0 {
+            *s = step;
+            step *= d;
+        }
+    }
+    Ok(Operand { ptr: scratch, rs: ld, cs: 1, batch: strides, range })
+}
+
+/// A product over nothing: zeros, or `beta * c`.
+fn scale_addend(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
+    let (rows, cols) = (p.m, p.n);
+    let Some(c) = p.c.as_ref().filter(|_| p.beta != 0.0) else {
+        // The result of one problem is contiguous unless it was cut, which K = 0 never needs for zeros.
+        return zeros(enc, p);
+    };
+    if p.dtype == Dtype::C64 {
+        return complex(enc, p);
+    }
+    let push = Push { c: c.ptr, d_rs: cols as u32, ..p.push() };
+    if p.d_rs != cols {
+        bail!(Value, "[addmm] A result of {rows} rows with K = 0 is too large for the GPU.");
+    }
+    let pipeline = enc.device().pipeline(&plain(Kernel::Copy { scale: true }, p.dtype))?;
+    let groups = ceil(rows * cols, 256) as u64;
+    launch(enc, &pipeline, push, groups, 1, p.batches(), &[c.range], &[p.d_range])
+}
+
+/// Zeros through the copy kernel, from rows without columns.
+pub(in crate::vulkan) fn zeros(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
+    let mut push = p.push();
+    (push.n, push.c, push.c_rs, push.c_cs, push.nb0) = (0, p.d, 0, 0, 1);
+    let pipeline = enc.device().pipeline(&plain(Kernel::Copy { scale: false }, p.dtype))?;
+    let groups = ceil(p.m * p.d_rs, 256) as u64;
+    launch(enc, &pipeline, push, groups, 1, p.batches(), &[], &[p.d_range])
+}
+
+fn complex(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
+    // INVARIANT: `solve` brought both operands into a form, or K is zero and they are not read.
+    let (ta, lda) = p.a.form(p.m, p.k).unwrap_or((false, 0));
+    let (tb, ldb) = p.b.form(p.k, p.n).unwrap_or((false, 0));
+    let key = MatmulKey { addmm: p.has_addend(), ta, tb, ..plain(Kernel::Complex, p.dtype) };
+    let pipeline = enc.device().pipeline(&key)?;
+    let push = Push { lda: lda as u32, ldb: ldb as u32, ..p.push() };
+    let groups = (ceil(p.m, 16) * ceil(p.n, 16)) as u64;
+    let work = 8.0 * p.m as f64 * p.n as f64 * p.k as f64 * p.batches() as f64;
+    enc.describe(work, &[p.batches(), p.m, p.n, p.k]);
+    launch(enc, &pipeline, push, groups, 1, p.batches(), &p.reads(), &[p.d_range])
+}
+
+/// Floating point operations above which a padded copy pays for a faster kernel.
+const WORTH_PADDING: f64 = 1e9;
+/// Floating point operations above which a shape may get a pipeline of its own.
+const WORTH_SPECIAL: f64 = 1e8;
+
+pub(in crate::vulkan) fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
+    // INVARIANT: `solve` brought both operands into a form.
+    let (ta, lda) = p.a.form(p.m, p.k).unwrap_or((false, 0));
+    let (tb, ldb) = p.b.form(p.k, p.n).unwrap_or((false, 0));
+    let wide_a = p.a.aligned(p.dtype, lda);
+    let wide_b = p.b.aligned(p.dtype, ldb);
+    let whole_a = wide_a && (if ta { p.m } else { p.k }) % 8 == 0;
+    let whole_b = wide_b && (if tb { p.k } else { p.n }) % 8 == 0;
+    let kind = p.kind();
+    // A part of K may begin anywhere, and so may a run of rows: neither may be the contiguous axis then.
+    let free = match kind {
+        Table::Segments => ta && !tb,
+        Table::Runs => !ta,
+        _ => true,
+    };
+    let aligned = whole_a && whole_b && free && (p.k % 8 == 0 || kind == Table::Segments);
+    let device = enc.device();
+    let product = |aligned| Product {
+        dtype: p.dtype,
+        m: p.m as u64,
+        n: p.n as u64,
+        k: p.k as u64,
+        batch: p.batches() as u64,
+        aligned,
+    };
+    let mut choice = match kind {
+        Table::Runs => table::choose_flat(device.features(), &product(aligned), p.run_length()),
+        _ => table::choose(device.features(), &product(aligned)),
+    };
+    if matches!(kind, Table::Runs | Table::Segments) {
+        (choice.k_split, choice.splits) = (p.k as u32, 1);
+    }
+    let work = 2.0 * p.m as f64 * p.n as f64 * p.k as f64 * p.batches() as f64;
+    if kind == Table::None
+        && !aligned
+        && work >= WORTH_PADDING
+        && table::choose(device.features(), &product(true)).tier == Tier::Nv2
+    {
+        // K contiguous and padded with zeros in both operands, so that the padding adds nothing.
+        let mut padded = p.clone();
+        if !whole_a || p.k % 8 != 0 {
+            padded.a = compact(enc, p.dtype, &p.a, p.m, p.k, &p.batch, 8)?;
+        }
+        if !whole_b || p.k % 8 != 0 {
+            padded.b = compact(enc, p.dtype, &p.b.turned(), p.n, p.k, &p.batch, 8)?.turned();
+        }
+        padded.k = round_up(p.k, 8);
+        return tiled(enc, &padded);
+    }
+    let Choice { tier, tile, k_split, splits } = choice;
+    let partial = splits > 1;
+    let vector = 16 / p.dtype.size() as i64;
+    let even = |v: i64| p.d.is_multiple_of(16) && p.d_rs % v == 0 && (p.batches() == 1 || p.d_batch % v == 0);
+    let kernel = match tier {
+        Tier::Nv2 => Kernel::Nv2 { tile, d8: even(vector), dims: None },
+        Tier::Khr => Kernel::Khr { tile },
+        Tier::Tiled => Kernel::Tiled { tile },
+    };
+    let general = MatmulKey {
+        kernel,
+        dtype: p.dtype,
+        wide: wide_a && wide_b && free,
+        addmm: p.has_addend() && !partial,
+        partial,
+        ta,
+        tb,
+        table: kind,
+        fused: p.epilogue().filter(|_| !partial),
+        gather: None,
+    };
+    // Dimensions of runs and segments change with the indices.
+    let special = work >= WORTH_SPECIAL && matches!(kind, Table::None | Table::Gather);
+    let pipeline = if let (Kernel::Nv2 { d8, .. }, true) = (kernel, special) {
+        let dims = [p.m, p.n, p.k, lda, ldb, p.d_rs].map(|v| v as u32);
+        let special = MatmulKey { kernel: Kernel::Nv2 { tile, d8, dims: Some(dims) }, ..general };
+        pipeline_for(device, &general, special)?
+    } else {
+        device.pipeline(&general)?
+    };
+    let mut push = Push { lda: lda as u32, ldb: ldb as u32, k_split, flags: u32::from(even(4)), ..p.push() };
+    let groups = table::tiles(&product(aligned), tile);
+    enc.describe(work, &[p.batches(), p.m, p.n, p.k]);
+    if !partial {
+        return launch(enc, &pipeline, push, groups, 1, p.batches(), &p.reads(), &[p.d_range]);
+    }
+    let sums = scratch_sums(enc, p.m * p.n * p.batches(), splits)?;
+    push.d = sums.0;
+    launch(enc, &pipeline, push, groups, splits, p.batches(), &p.reads(), &[sums])?;
+    add_parts(enc, p, p.push(), sums, splits)
+}
+
+/// Scratch for the float32 sums of `splits` parts of `size` results.
+pub(in crate::vulkan) fn scratch_sums(
+    enc: &mut CommandEncoder,
+    size: i64,
+    splits: u32,
+) -> Result<(u64, u64)> {
+    let bytes = size as usize * splits as usize * 4;
+    Ok((enc.temp(bytes)?, bytes as u64))
+}
+
+/// Adds the parts in order into the result; `push` describes the result and the addend.
+pub(in crate::vulkan) fn add_parts(
+    enc: &mut CommandEncoder,
+    p: &Problem,
+    mut push: Push,
+    sums: (u64, u64),
+    splits: u32,
+) -> Result<()> {
+    push.a = sums.0;
+    push.k_split = splits;
+    let key = MatmulKey { addmm: p.has_addend(), fused: p.epilogue(), ..plain(Kernel::Reduce, p.dtype) };
+    let pipeline = enc.device().pipeline(&key)?;
+    let mut reads: SmallVec<[(u64, u64); 2]> = SmallVec::from_slice(&[sums]);
+    reads.extend(p.c.as_ref().map(|c| c.range));
+    reads.extend(p.fused_reads());
+    let groups = (u64::from(push.m) * u64::from(push.n)).div_ceil(256);
+    launch(enc, &pipeline, push, groups, 1, p.batches(), &reads, &[p.d_range])
+}

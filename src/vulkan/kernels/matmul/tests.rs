@@ -1,0 +1,545 @@
+//! Products on whichever Vulkan device is found, against float64 loops; and every shader variant through
+//! the compiler. Random values have fixed seeds.
+
+use std::sync::Arc;
+
+use half::{bf16, f16};
+use smallvec::smallvec;
+
+use super::kernel::{Kernel, MatmulKey, Table};
+use super::{addmm, matmul, plain};
+use crate::core::device::new_stream;
+use crate::core::{Device as CoreDevice, Dtype, Layout, Storage, Stream};
+use crate::kernels::elementwise::table::op;
+use crate::kernels::{DeviceView, Epilogue, Inst, Instr, Program, Spread, Src};
+use crate::vulkan::matmul_table::{TEST_TILE, Tile};
+use crate::vulkan::shader::compiler;
+use crate::vulkan::*;
+
+struct Rng(u64);
+
+impl Rng {
+    fn unit(&mut self) -> f64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 40) as f64 / (1u64 << 23) as f64 - 1.0
+    }
+}
+
+/// Host memory of a dtype, with its values as (re, im) pairs.
+struct Tensor {
+    dtype: Dtype,
+    layout: Layout,
+    values: Vec<(f64, f64)>,
+    storage: Arc<Storage>,
+}
+
+fn encode(dtype: Dtype, v: (f64, f64), out: &mut Vec<u8>) -> (f64, f64) {
+    match dtype {
+        Dtype::F32 => {
+            out.extend((v.0 as f32).to_le_bytes());
+            (f64::from(v.0 as f32), 0.0)
+        }
+        Dtype::F16 => {
+            out.extend(f16::from_f64(v.0).to_le_bytes());
+            (f16::from_f64(v.0).to_f64(), 0.0)
+        }
+        Dtype::BF16 => {
+            out.extend(bf16::from_f64(v.0).to_le_bytes());
+            (bf16::from_f64(v.0).to_f64(), 0.0)
+        }
+        _ => {
+            out.extend((v.0 as f32).to_le_bytes());
+            out.extend((v.1 as f32).to_le_bytes());
+            (f64::from(v.0 as f32), f64::from(v.1 as f32))
+        }
+    }
+}
+
+fn decode(dtype: Dtype, b: &[u8]) -> (f64, f64) {
+    let f = |b: &[u8]| f64::from(f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+    match dtype {
+        Dtype::F32 => (f(b), 0.0),
+        Dtype::F16 => (f16::from_le_bytes([b[0], b[1]]).to_f64(), 0.0),
+        Dtype::BF16 => (bf16::from_le_bytes([b[0], b[1]]).to_f64(), 0.0),
+        _ => (f(b), f(&b[4..])),
+    }
+}
+
+impl Tensor {
+    /// Random elements under a layout whose span starts at zero or above.
+    fn new(dtype: Dtype, layout: Layout, seed: u64) -> Tensor {
+        let len = layout.span().map_or(0, |s| s.1 + 1) as usize;
+        let mut rng = Rng(seed);
+        let mut bytes = Vec::new();
+        let values = (0..len).map(|_| encode(dtype, (rng.unit(), rng.unit()), &mut bytes)).collect();
+        let storage = crate::memory::host_storage(bytes.len().max(1)).unwrap();
+        // SAFETY: the storage was just made with room for these bytes.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), storage.host_ptr().unwrap(), bytes.len()) };
+        Tensor { dtype, layout, values, storage }
+    }
+
+    fn view(&self, enc: &mut CommandEncoder) -> DeviceView {
+        let address = enc.resident(&self.storage).unwrap();
+        DeviceView::new(
+            address + self.layout.offset as u64 * self.dtype.size() as u64,
+            self.dtype,
+            &self.layout,
+        )
+    }
+
+    fn at(&self, index: &[i64]) -> (f64, f64) {
+        let p: i64 = index.iter().zip(&self.layout.strides).map(|(i, s)| i * s).sum();
+        self.values[(p + self.layout.offset) as usize]
+    }
+}
+
+/// How an operand lies in memory.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Plain,
+    Turned,
+    /// Rows with a gap, odd offset.
+    Gap,
+    /// Every second column, and rows backwards.
+    Odd,
+    /// Aligned rows with a gap.
+    Wide,
+}
+
+fn layout(batch: &[i64], used: &[bool], rows: i64, cols: i64, form: Form) -> Layout {
+    let (rs, cs, one, offset) = match form {
+        Form::Plain => (cols, 1, rows * cols, 0),
+        Form::Turned => (1, rows, rows * cols, 0),
+        Form::Gap => (cols + 3, 1, rows * (cols + 3) + 1, 5),
+        Form::Odd => (-2 * cols, 2, 2 * rows * cols, 2 * cols * (rows - 1).max(0)),
+        Form::Wide => ((cols + 15) / 8 * 8, 1, rows * ((cols + 15) / 8 * 8), 16),
+    };
+    let mut strides: Vec<i64> = vec![cs, rs];
+    let mut step = one;
+    for (d, u) in batch.iter().zip(used).rev() {
+        strides.push(if *u { step } else { 0 });
+        if *u {
+            step *= d;
+        }
+    }
+    strides.reverse();
+    let shape: Vec<i64> = batch.iter().copied().chain([rows, cols]).collect();
+    Layout { shape: shape.as_slice().into(), strides: strides.as_slice().into(), offset }
+}
+
+struct Case {
+    dtype: Dtype,
+    m: i64,
+    n: i64,
+    k: i64,
+    batch: Vec<i64>,
+    used: [Vec<bool>; 2],
+    forms: [Form; 2],
+    /// alpha, beta, layout of c.
+    addend: Option<(f32, f32, Layout)>,
+}
+
+fn case(dtype: Dtype, m: i64, n: i64, k: i64) -> Case {
+    Case {
+        dtype,
+        m,
+        n,
+        k,
+        batch: vec![],
+        used: [vec![], vec![]],
+        forms: [Form::Plain, Form::Plain],
+        addend: None,
+    }
+}
+
+fn stream() -> Option<Stream> {
+    crate::memory::init();
+    if adapters().is_empty() {
+        return None;
+    }
+    Some(new_stream(CoreDevice::GPU))
+}
+
+fn check(c: &Case) {
+    let Some(s) = stream() else { return };
+    let a = Tensor::new(c.dtype, layout(&c.batch, &c.used[0], c.m, c.k, c.forms[0]), 1);
+    let b = Tensor::new(c.dtype, layout(&c.batch, &c.used[1], c.k, c.n, c.forms[1]), 2);
+    let shape: Vec<i64> = c.batch.iter().copied().chain([c.m, c.n]).collect();
+    let out = Layout::contiguous(&shape);
+    let addend = c.addend.as_ref().map(|(x, y, l)| (*x, *y, Tensor::new(c.dtype, l.clone(), 3)));
+    let result = with_encoder(s, |enc| {
+        let (va, vb) = (a.view(enc), b.view(enc));
+        let (storage, address) = enc.output((out.size() * c.dtype.size()).max(1))?;
+        let d = DeviceView::new(address, c.dtype, &out);
+        match &addend {
+            Some((alpha, beta, t)) => {
+                let vc = t.view(enc);
+                addmm(enc, &vc, &va, &vb, &d, *alpha, *beta)?;
+            }
+            None => matmul(enc, &va, &vb, &d)?,
+        }
+        Ok(storage)
+    })
+    .unwrap();
+    let host = result.host_ptr().unwrap();
+    let label = format!("{} {}x{}x{} {:?} {:?} {:?}", c.dtype, c.m, c.n, c.k, c.batch, c.forms, c.used);
+    let (eps, size) = match c.dtype {
+        Dtype::F16 => (1.0 / 2048.0, 2),
+        Dtype::BF16 => (1.0 / 256.0, 2),
+        t => (1e-6, t.size()),
+    };
+    for i in 0..out.size() {
+        let mut rest = i as i64;
+        let mut index: Vec<i64> = vec![0; shape.len()];
+        for ax in (0..shape.len()).rev() {
+            index[ax] = rest % shape[ax];
+            rest /= shape[ax];
+        }
+        // Large results are sampled.
+        if out.size() > 40_000 && i % 61 != 0 && i + 300 < out.size() {
+            continue;
+        }
+        let (row, col) = (index[shape.len() - 2], index[shape.len() - 1]);
+        let outer = &index[..shape.len() - 2];
+        let pick = |t: &Tensor, r: i64, q: i64| {
+            let at: Vec<i64> = outer.iter().copied().chain([r, q]).collect();
+            t.at(&at)
+        };
+        let mut sum = (0.0, 0.0);
+        let mut scale = 0.0;
+        for k in 0..c.k {
+            let (x, y) = (pick(&a, row, k), pick(&b, k, col));
+            sum = (sum.0 + x.0 * y.0 - x.1 * y.1, sum.1 + x.0 * y.1 + x.1 * y.0);
+            scale += (x.0.abs() + x.1.abs()) * (y.0.abs() + y.1.abs());
+        }
+        if let Some((alpha, beta, t)) = &addend {
+            let z = pick(t, row, col);
+            let (p, q) = (f64::from(*alpha), f64::from(*beta));
+            sum = (sum.0 * p + z.0 * q, sum.1 * p + z.1 * q);
+            scale = scale * p.abs() + z.0.abs() * q.abs();
+        }
+        // SAFETY: the result has out.size() elements.
+        let got = decode(c.dtype, unsafe { std::slice::from_raw_parts(host.add(i * size), size) });
+        let error = (got.0 - sum.0).abs().max((got.1 - sum.1).abs());
+        assert!(
+            error <= eps * sum.0.abs().max(sum.1.abs()) + 1e-6 * scale + 1e-7,
+            "{label} at {index:?}: {got:?}, expected {sum:?}"
+        );
+    }
+}
+
+const REAL: [Dtype; 3] = [Dtype::F32, Dtype::F16, Dtype::BF16];
+
+#[test]
+fn odd_sizes_of_every_dtype() {
+    let sizes = [1, 2, 3, 7, 33, 64, 100, 129, 257];
+    let mut rng = Rng(7);
+    for dtype in [Dtype::F32, Dtype::F16, Dtype::BF16, Dtype::C64] {
+        for &m in &sizes {
+            let mut pick = || sizes[((rng.unit() + 1.0) * 4.49) as usize];
+            let (n, k) = (pick(), pick());
+            check(&case(dtype, m, n, k));
+            check(&case(dtype, n, m, k));
+        }
+    }
+}
+
+#[test]
+fn operands_of_every_form() {
+    let forms = [Form::Plain, Form::Turned, Form::Gap, Form::Odd, Form::Wide];
+    for dtype in [Dtype::F32, Dtype::BF16, Dtype::C64] {
+        for fa in forms {
+            for fb in forms {
+                check(&Case { forms: [fa, fb], ..case(dtype, 40, 24, 48) });
+                check(&Case { forms: [fa, fb], ..case(dtype, 33, 20, 19) });
+            }
+        }
+    }
+}
+
+#[test]
+fn large_tiles_give_the_same_products() {
+    for (tile, dtype) in [
+        (Tile { bm: 128, bn: 128, bk: 16, threads: 256, unroll: 1 }, Dtype::F32),
+        (Tile { bm: 128, bn: 128, bk: 16, threads: 256, unroll: 1 }, Dtype::F16),
+        (Tile { bm: 64, bn: 64, bk: 16, threads: 256, unroll: 1 }, Dtype::F32),
+        (Tile { bm: 64, bn: 64, bk: 16, threads: 256, unroll: 1 }, Dtype::BF16),
+        (Tile { bm: 32, bn: 32, bk: 32, threads: 64, unroll: 1 }, Dtype::F32),
+        (Tile { bm: 32, bn: 32, bk: 32, threads: 64, unroll: 1 }, Dtype::BF16),
+    ] {
+        TEST_TILE.set(Some(tile));
+        check(&case(dtype, 150, 140, 72));
+        check(&Case { forms: [Form::Turned, Form::Turned], ..case(dtype, 130, 136, 40) });
+        check(&Case { forms: [Form::Gap, Form::Plain], ..case(dtype, 131, 129, 33) });
+        TEST_TILE.set(None);
+    }
+}
+
+#[test]
+fn batches_broadcast_through_zero_strides() {
+    for dtype in [Dtype::F32, Dtype::BF16, Dtype::C64] {
+        for used in [
+            [vec![true], vec![true]],
+            [vec![true], vec![false]],
+            [vec![false], vec![true]],
+            [vec![false], vec![false]],
+        ] {
+            for (m, n, k) in [(20, 17, 24), (1, 40, 24), (40, 1, 24), (3, 64, 16)] {
+                check(&Case { batch: vec![5], used: used.clone(), ..case(dtype, m, n, k) });
+            }
+        }
+        for used in
+            [[vec![true, false, true], vec![true, true, true]], [vec![true; 3], vec![false, true, false]]]
+        {
+            for forms in [[Form::Plain; 2], [Form::Odd, Form::Gap]] {
+                check(&Case { batch: vec![2, 3, 2], used: used.clone(), forms, ..case(dtype, 12, 10, 9) });
+            }
+        }
+    }
+}
+
+#[test]
+fn sums_over_long_axes_are_cut_and_added() {
+    for dtype in REAL {
+        check(&case(dtype, 40, 40, 3000));
+        check(&case(dtype, 12, 12, 9001));
+        check(&Case { batch: vec![2], used: [vec![true], vec![true]], ..case(dtype, 33, 9, 2048) });
+    }
+}
+
+#[test]
+fn vectors_in_both_orientations() {
+    for dtype in REAL {
+        for (m, n, k) in [
+            (1, 1, 5),
+            (1, 300, 128),
+            (300, 1, 128),
+            (2, 500, 64),
+            (5, 70, 100),
+            (8, 264, 512),
+            (264, 7, 33),
+            (1, 6, 20_000),
+            (1, 2000, 1000),
+        ] {
+            for forms in [
+                [Form::Plain, Form::Plain],
+                [Form::Plain, Form::Turned],
+                [Form::Turned, Form::Plain],
+                [Form::Gap, Form::Gap],
+                [Form::Wide, Form::Wide],
+                [Form::Odd, Form::Odd],
+            ] {
+                check(&Case { forms, ..case(dtype, m, n, k) });
+            }
+        }
+    }
+}
+
+#[test]
+fn addends_of_every_form() {
+    for dtype in [Dtype::F32, Dtype::F16, Dtype::C64] {
+        for (m, n, k) in [(33, 40, 20), (1, 50, 64), (50, 3, 64), (40, 40, 2500), (6, 7, 0)] {
+            let full = layout(&[], &[], m, n, Form::Plain);
+            let odd = layout(&[], &[], m, n, Form::Odd);
+            let row = Layout { strides: (&[0, 1i64][..]).into(), ..full.clone() };
+            let col = Layout { strides: (&[1, 0i64][..]).into(), ..full.clone() };
+            let one = Layout { strides: (&[0, 0i64][..]).into(), ..full.clone() };
+            for l in [full, odd, row, col, one] {
+                for (alpha, beta) in [(1.0, 1.0), (0.5, -2.0), (2.0, 0.0)] {
+                    check(&Case { addend: Some((alpha, beta, l.clone())), ..case(dtype, m, n, k) });
+                }
+            }
+        }
+        let c = Layout { shape: (&[3, 9, 10i64][..]).into(), strides: (&[0, 0, 1i64][..]).into(), offset: 1 };
+        let used = [vec![true], vec![false]];
+        check(&Case { batch: vec![3], used, addend: Some((1.0, 0.5, c)), ..case(dtype, 9, 10, 12) });
+    }
+}
+
+#[test]
+fn products_over_nothing_are_zero() {
+    for dtype in [Dtype::F32, Dtype::F16, Dtype::C64] {
+        check(&case(dtype, 5, 7, 0));
+        check(&case(dtype, 0, 7, 3));
+        check(&Case { batch: vec![3], used: [vec![true], vec![true]], ..case(dtype, 4, 1, 0) });
+    }
+}
+
+#[test]
+fn many_small_products() {
+    check(&Case { batch: vec![70_000], used: [vec![true], vec![true]], ..case(Dtype::F32, 2, 2, 2) });
+}
+
+#[test]
+fn results_do_not_change_from_run_to_run() {
+    let Some(s) = stream() else { return };
+    let a = Tensor::new(Dtype::F32, Layout::contiguous(&[40, 5000]), 11);
+    let b = Tensor::new(Dtype::F32, Layout::contiguous(&[5000, 40]), 12);
+    let once = || {
+        let st = with_encoder(s, |enc| {
+            let (va, vb) = (a.view(enc), b.view(enc));
+            let (storage, address) = enc.output(6400)?;
+            matmul(enc, &va, &vb, &DeviceView::new(address, Dtype::F32, &Layout::contiguous(&[40, 40])))?;
+            Ok(storage)
+        })
+        .unwrap();
+        // SAFETY: the result has 6400 bytes.
+        unsafe { std::slice::from_raw_parts(st.host_ptr().unwrap(), 6400) }.to_vec()
+    };
+    assert_eq!(once(), once());
+}
+
+#[test]
+fn integers_are_refused() {
+    let Some(s) = stream() else { return };
+    let l = Layout::contiguous(&[2, 2]);
+    let v = DeviceView::new(64, Dtype::I32, &l);
+    let e = with_encoder(s, |enc| matmul(enc, &v, &v, &v)).unwrap_err();
+    assert!(e.to_string().starts_with("[matmul]"), "{e}");
+}
+
+/// `erf(x + columns) * whole + single`, where the last two are of other dtypes.
+fn epilogue(dtype: Dtype, to: Dtype) -> &'static Epilogue {
+    let step = |name: &str, args: &[Src]| Instr { op: Inst::Op(op(name)), args: args.into(), dtype };
+    let cast = |from: Src, dtype: Dtype| Instr { op: Inst::Cast, args: smallvec![from], dtype };
+    let program = Program {
+        inputs: smallvec![dtype, dtype, Dtype::U8, Dtype::F32],
+        instrs: smallvec![
+            step("add", &[Src::Input(1), Src::Input(0)]),
+            step("erf", &[Src::Reg(0)]),
+            cast(Src::Input(2), dtype),
+            step("multiply", &[Src::Reg(1), Src::Reg(2)]),
+            cast(Src::Input(3), dtype),
+            step("add", &[Src::Reg(3), Src::Reg(4)]),
+            cast(Src::Reg(5), to),
+        ],
+        outputs: smallvec![6],
+    };
+    let spread = smallvec![Spread::Columns, Spread::Whole, Spread::Single];
+    let e = Epilogue { program, product: 0, spread };
+    assert!(e.suits());
+    e.kept()
+}
+
+#[test]
+fn every_variant_compiles() {
+    let f = Features {
+        subgroup_size: 32,
+        min_subgroup_size: 32,
+        max_subgroup_size: 32,
+        subgroup_arithmetic: true,
+        ..Default::default()
+    };
+    let t = |bm, bn, bk, threads| Tile { bm, bn, bk, threads, unroll: 2 };
+    let mut kernels = vec![Kernel::Reduce, Kernel::Copy { scale: false }, Kernel::Copy { scale: true }];
+    for vectors in [1, 8] {
+        kernels.push(Kernel::Rows { threads: 32, rows: 2, unroll: 4, vectors });
+        kernels.push(Kernel::Rows { threads: 256, rows: 1, unroll: 4, vectors });
+        kernels.push(Kernel::Rows { threads: 8, rows: 1, unroll: 4, vectors });
+        kernels.push(Kernel::Cols { slices: 8, vectors });
+    }
+    kernels.push(Kernel::Tiled { tile: t(64, 64, 16, 256) });
+    let matrices = [
+        Kernel::Khr { tile: t(128, 128, 32, 256) },
+        Kernel::Khr { tile: t(64, 64, 32, 128) },
+        Kernel::Nv2 { tile: t(128, 128, 32, 128), d8: true, dims: None },
+        Kernel::Nv2 { tile: t(128, 256, 64, 256), d8: false, dims: None },
+        Kernel::Nv2 { tile: t(128, 128, 32, 128), d8: true, dims: Some([8192; 6]) },
+    ];
+    let none = Table::None;
+    let mut keys = Vec::new();
+    for table in [Table::Gather, Table::Runs, Table::Segments] {
+        let vectors = kernels.iter().filter(|k| matches!(k, Kernel::Rows { .. } | Kernel::Cols { .. }));
+        let tiles = kernels.iter().filter(|k| matches!(k, Kernel::Tiled { .. })).chain(&matrices);
+        let all: Vec<&Kernel> =
+            if table == Table::Gather { tiles.chain(vectors).collect() } else { tiles.collect() };
+        for &&kernel in &all {
+            let (ta, partial) = (table == Table::Segments, table == Table::Gather);
+            let addmm = false;
+            keys.push(MatmulKey {
+                kernel,
+                dtype: Dtype::BF16,
+                wide: true,
+                addmm,
+                partial,
+                ta,
+                tb: false,
+                table,
+                gather: None,
+                fused: None,
+            });
+        }
+    }
+    for (addmm, partial) in [(false, false), (true, false), (false, true)] {
+        for ta in [false, true] {
+            for tb in [false, true] {
+                for &kernel in &matrices {
+                    for dtype in [Dtype::F16, Dtype::BF16] {
+                        keys.push(MatmulKey {
+                            kernel,
+                            dtype,
+                            wide: true,
+                            addmm,
+                            partial,
+                            ta,
+                            tb,
+                            table: none,
+                            gather: None,
+                            fused: None,
+                        });
+                    }
+                }
+                let kernel = Kernel::Complex;
+                keys.push(MatmulKey {
+                    kernel,
+                    dtype: Dtype::C64,
+                    wide: false,
+                    addmm,
+                    partial,
+                    ta,
+                    tb,
+                    table: none,
+                    gather: None,
+                    fused: None,
+                });
+            }
+        }
+        for &kernel in &kernels {
+            for dtype in REAL {
+                for wide in [false, true] {
+                    keys.push(MatmulKey {
+                        kernel,
+                        dtype,
+                        wide,
+                        addmm,
+                        partial,
+                        ta: false,
+                        tb: true,
+                        table: none,
+                        gather: None,
+                        fused: None,
+                    });
+                }
+            }
+        }
+    }
+    for &kernel in kernels.iter().chain(&matrices) {
+        for (dtype, to) in [(Dtype::F16, Dtype::F16), (Dtype::BF16, Dtype::BF16), (Dtype::BF16, Dtype::F32)] {
+            for addmm in [false, true] {
+                if !matches!(kernel, Kernel::Copy { .. }) {
+                    let wide = matches!(kernel, Kernel::Nv2 { .. } | Kernel::Khr { .. });
+                    keys.push(MatmulKey {
+                        addmm,
+                        wide,
+                        fused: Some(epilogue(dtype, to)),
+                        ..plain(kernel, dtype)
+                    });
+                }
+            }
+        }
+    }
+    for key in keys {
+        let words = compiler::spirv(&key.name(), &key.module(&f)).unwrap();
+        assert_eq!(words[0], 0x0723_0203, "{}", key.name());
+    }
+}

@@ -1,0 +1,17 @@
+//! The host side of each kernel, one folder a family. A host knows how to run each of its variants.
+
+pub mod attention;
+pub mod conv;
+pub(super) mod elem;
+pub mod elementwise;
+pub mod fft;
+pub mod index;
+pub mod matmul;
+pub mod norm;
+pub mod quantized;
+pub mod random;
+pub mod reduce;
+pub mod sort;
+#[cfg(test)]
+mod tests;
+pub mod user;

@@ -1,0 +1,141 @@
+//! Host side of shaders/norm/norm.comp: RMS and layer normalisation of the last axis, accumulated in float32. Rows of
+//! up to 32 elements a lane stay in registers; longer ones are walked again.
+
+pub mod softmax;
+
+use super::elem::{
+    Defines, Push, WG, aligned16, collapse, define, dims, float_controls, grid, operand, required_subgroup,
+    shuffles,
+};
+use crate::bail;
+use crate::core::env::disabled;
+use crate::core::layout::{show, size_of};
+use crate::core::{Dtype, Result};
+use crate::kernels::DeviceView;
+use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    dtype: Dtype,
+    centred: bool,
+    weight: bool,
+    bias: bool,
+    wide: bool,
+    /// Vectors a lane holds in registers; 0 walks the row in a loop.
+    vectors: u32,
+    lanes: u32,
+    group: u32,
+}
+
+impl KernelKey for Key {
+    fn name(&self) -> String {
+        let class = if self.vectors == 0 { "loop" } else { "registers" };
+        format!("{}_{class}_{}", if self.centred { "layer_norm" } else { "rms_norm" }, self.dtype)
+    }
+
+    fn module(&self, f: &Features) -> Module {
+        let mut d = Defines::new();
+        float_controls(&mut d, f);
+        operand(&mut d, "A", self.dtype);
+        operand(&mut d, "B", self.dtype);
+        define(&mut d, "MODE", u32::from(self.vectors == 0));
+        define(&mut d, "NV", self.vectors.max(1));
+        define(&mut d, "HAS_WEIGHT", self.weight);
+        define(&mut d, "HAS_BIAS", self.bias);
+        let flags = [
+            (self.centred, "CENTRED"),
+            (self.weight, "WEIGHT"),
+            (self.bias, "BIAS"),
+            (self.wide, "VEC"),
+            (shuffles(f), "SG"),
+        ];
+        flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
+        Module {
+            source: Source::File("norm.comp"),
+            defines: d,
+            spec: vec![self.group, self.lanes],
+            subgroup_size: required_subgroup(f),
+            spirv16: false,
+        }
+    }
+}
+
+/// Lanes that share a row of length `n`, read in vectors of so many elements, and vectors that each holds in registers: 0
+/// where those would be too many.
+pub(in crate::vulkan) fn registers(n: u64, vector: u64) -> (u32, u32) {
+    let steps = n / vector;
+    // About four vectors a lane; a subgroup a row (no barriers) as long as the registers allow.
+    let most = 32 / vector;
+    let lanes = (steps / 4).max(steps.div_ceil(most)).max(1).next_power_of_two().min(u64::from(WG));
+    let lanes = if steps <= 32 * most { lanes.min(32) } else { lanes };
+    let held = steps.div_ceil(lanes);
+    let vectors =
+        if held <= most && !disabled("norm_registers") { held.next_power_of_two() as u32 } else { 0 };
+    (lanes as u32, vectors)
+}
+
+/// Whether the rows of a view are whole vectors of 16 bytes.
+pub(in crate::vulkan) fn wide_rows(v: &DeviceView) -> bool {
+    let size = v.dtype.size();
+    let axes = || v.shape.iter().zip(&v.strides).rev();
+    let row =
+        axes().next().is_some_and(|(&n, &s)| (s == 1 || n == 1) && (n as usize * size).is_multiple_of(16));
+    row && aligned16(v.ptr, size, axes().skip(1).filter(|(d, _)| **d != 1).map(|(_, s)| s))
+}
+
+/// Normalises the last axis; with `centred` the mean is taken off first. All views have one dtype (float16,
+/// bfloat16 or float32); `dst` is contiguous and has the shape of `src`.
+pub fn norm(
+    enc: &mut CommandEncoder,
+    src: &DeviceView,
+    weight: Option<&DeviceView>,
+    bias: Option<&DeviceView>,
+    eps: f32,
+    centred: bool,
+    dst: &DeviceView,
+) -> Result<()> {
+    let op = if centred { "layer_norm" } else { "rms_norm" };
+    if !matches!(src.dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32) {
+        bail!(Value, "[{op}] Expected float16, bfloat16 or float32, got {}.", src.dtype);
+    }
+    let Some((&n, lead)) = src.shape.split_last() else {
+        bail!(Value, "[{op}] Expected at least one axis, got a scalar.");
+    };
+    let rows = size_of(lead) as u64;
+    if dst.size() == 0 {
+        return Ok(());
+    }
+    if rows > u64::from(u32::MAX) || n > i64::from(i32::MAX) {
+        bail!(Value, "[{op}] Shape {} is too large.", show(&src.shape));
+    }
+    let size = src.dtype.size();
+    // INVARIANT: the shape has a last axis, so the strides have one.
+    let stride = if n == 1 { 1 } else { *src.strides.last().expect("last axis") };
+    let kept = collapse(lead.iter().copied().zip(src.strides.iter().copied()));
+    let even = |v: Option<&DeviceView>| v.is_none_or(|v| v.strides[0] == 1 && v.ptr.is_multiple_of(16));
+    let wide = wide_rows(src) && dst.ptr.is_multiple_of(16) && even(weight) && even(bias);
+    let (lanes, vectors) = registers(n as u64, if wide { 16 / size as u64 } else { 1 });
+    let largest = enc.device().features().max_workgroup_invocations.clamp(WG, 1024);
+    let (group, lanes) = if vectors == 0 { (largest, largest) } else { (WG, lanes) };
+    let key = Key {
+        dtype: src.dtype,
+        centred,
+        weight: weight.is_some(),
+        bias: bias.is_some(),
+        wide,
+        vectors,
+        lanes,
+        group,
+    };
+    let params = dims(enc, &kept)?;
+    let at = |v: Option<&DeviceView>| v.map_or(0, |v| v.ptr);
+    let step = |v: Option<&DeviceView>| v.map_or(1, |v| v.strides[0]);
+    let push = Push::default()
+        .u64s(&[src.ptr, dst.ptr, at(weight), at(bias), params])
+        .i64s(&[stride, step(weight), step(bias)])
+        .u32s(&[rows as u32, n as u32, kept.len() as u32, eps.to_bits()]);
+    let pipeline = enc.device().pipeline(&key)?;
+    let groups = grid(enc, rows.div_ceil(u64::from(group / lanes)));
+    let reads: Vec<_> = [Some(src), weight, bias].into_iter().flatten().map(DeviceView::range).collect();
+    enc.dispatch(&pipeline, &push, groups, &reads, &[dst.range()])
+}

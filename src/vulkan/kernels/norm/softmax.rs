@@ -1,0 +1,120 @@
+//! Host side of shaders/norm/softmax.comp: softmax and log-sum-exp over the last axis, accumulated in float32.
+//! Rows of up to 32 elements a lane stay in registers; longer ones are walked twice.
+
+use crate::bail;
+use crate::core::env::disabled;
+use crate::core::{Dtype, Result};
+use crate::kernels::DeviceView;
+use crate::vulkan::kernels::elem::{
+    Defines, Push, WG, aligned16, collapse, define, dims, grid, operand, required_subgroup, shuffles,
+};
+use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
+
+/// What is stored: every element's share, or one or two numbers for a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Form {
+    Softmax,
+    LogSumExp,
+    Parts,
+}
+
+impl Form {
+    fn name(self) -> &'static str {
+        match self {
+            Form::Softmax => "softmax",
+            Form::LogSumExp => "logsumexp",
+            Form::Parts => "logsumexp_parts",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    dtype: Dtype,
+    form: Form,
+    wide: bool,
+    /// Vectors a lane holds in registers; 0 walks the row in a loop.
+    vectors: u32,
+    lanes: u32,
+    group: u32,
+}
+
+impl KernelKey for Key {
+    fn name(&self) -> String {
+        let class = if self.vectors == 0 { "loop" } else { "registers" };
+        format!("{}_{class}_{}", self.form.name(), self.dtype)
+    }
+
+    fn module(&self, f: &Features) -> Module {
+        let mut d = Defines::new();
+        operand(&mut d, "A", self.dtype);
+        operand(&mut d, "B", self.dtype);
+        define(&mut d, "MODE", u32::from(self.vectors == 0));
+        define(&mut d, "NV", self.vectors.max(1));
+        let (lse, parts) = (self.form != Form::Softmax, self.form == Form::Parts);
+        let flags = [(lse, "LSE"), (parts, "PARTS"), (self.wide, "VEC"), (shuffles(f), "SG")];
+        flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
+        let spec = vec![self.group, self.lanes];
+        Module {
+            source: Source::File("softmax.comp"),
+            defines: d,
+            spec,
+            subgroup_size: required_subgroup(f),
+            spirv16: false,
+        }
+    }
+}
+
+/// Softmax over the last axis; `dst` is contiguous, of the same shape and dtype (float16, bfloat16, float32).
+pub fn softmax(enc: &mut CommandEncoder, src: &DeviceView, dst: &DeviceView) -> Result<()> {
+    run(enc, src, dst, Form::Softmax)
+}
+
+/// Log of the sum of exponentials over the last axis; `dst` is contiguous, without that axis. With `parts` it has two
+/// elements there: the maximum, and the logarithm of the sum of exponentials above it.
+pub fn logsumexp(enc: &mut CommandEncoder, src: &DeviceView, parts: bool, dst: &DeviceView) -> Result<()> {
+    run(enc, src, dst, if parts { Form::Parts } else { Form::LogSumExp })
+}
+
+fn run(enc: &mut CommandEncoder, src: &DeviceView, dst: &DeviceView, form: Form) -> Result<()> {
+    let (op, lse) = (form.name(), form != Form::Softmax);
+    if !matches!(src.dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32) || src.dtype != dst.dtype {
+        bail!(Value, "[{op}] Expected float16, bfloat16 or float32, got {} into {}.", src.dtype, dst.dtype);
+    }
+    let Some((&n, lead)) = src.shape.split_last() else {
+        bail!(Value, "[{op}] Expected at least one axis, got a scalar.");
+    };
+    let rows = crate::core::layout::size_of(lead) as u64;
+    if dst.size() == 0 {
+        return Ok(());
+    }
+    if rows > u64::from(u32::MAX) || n > i64::from(i32::MAX) {
+        bail!(Value, "[{op}] Shape {} is too large.", crate::core::layout::show(&src.shape));
+    }
+    let size = src.dtype.size();
+    // INVARIANT: the shape has a last axis, so the strides have one.
+    let stride = if n == 1 { 1 } else { *src.strides.last().expect("last axis") };
+    let kept = collapse(lead.iter().copied().zip(src.strides.iter().copied()));
+    let wide = stride == 1
+        && aligned16(src.ptr, size, kept.iter().map(|k| &k.1))
+        && (lse || (dst.ptr.is_multiple_of(16) && (n as usize * size).is_multiple_of(16)));
+    let vector = if wide { 16 / size as u64 } else { 1 };
+    let steps = (n as u64).div_ceil(vector).max(1);
+    // About four vectors a lane; a subgroup a row (no barriers) as long as the registers allow.
+    let most = 32 / vector;
+    let lanes = (steps / 4).next_power_of_two().min(u64::from(WG));
+    let lanes = if steps <= 32 * most { lanes.min(32) } else { lanes };
+    let held = steps.div_ceil(lanes);
+    let vectors =
+        if held <= most && !disabled("softmax_registers") { held.next_power_of_two() as u32 } else { 0 };
+    // A long row gets the largest workgroup that there is.
+    let most = enc.device().features().max_workgroup_invocations.clamp(WG, 1024);
+    let (group, lanes) = if vectors == 0 { (most, most) } else { (WG, lanes as u32) };
+    let key = Key { dtype: src.dtype, form, wide, vectors, lanes, group };
+    let params = dims(enc, &kept)?;
+    let push = Push::default().u64s(&[src.ptr, dst.ptr, params]).i64s(&[stride]);
+    let push = push.u32s(&[rows as u32, n as u32, kept.len() as u32]);
+    let pipeline = enc.device().pipeline(&key)?;
+    let groups = grid(enc, rows.div_ceil(u64::from(group / lanes)));
+    enc.dispatch(&pipeline, &push, groups, &[src.range()], &[dst.range()])
+}

@@ -1,0 +1,505 @@
+//! Host side of the products with quantised matrices: shaders/quantized/qmm_rows.comp, qmm_coop.comp, qmm_cols.comp and
+//! qmm_tiled.comp, and the way over dequantised scratch and `matmul` where cooperative matrices multiply. Which of them
+//! is chosen stands in `tune::quantized`. Indices are read by the kernels, which hold them inside the operands.
+
+use std::sync::Arc;
+
+use super::quant::{define_format, dequantize, show as show_format};
+use crate::bail;
+use crate::core::layout::{row_major, show, size_of};
+use crate::core::{Dtype, Result, env};
+use crate::kernels::elementwise::program::Program;
+use crate::kernels::quantized::quant::Format;
+use crate::kernels::{DeviceView, View};
+use crate::vulkan::kernels::elem::{Defines, define};
+use crate::vulkan::kernels::elementwise;
+use crate::vulkan::kernels::matmul::fragment_probe;
+use crate::vulkan::kernels::matmul::gather_mm;
+use crate::vulkan::kernels::matmul::kernel::{Kernel, Push as MatmulPush};
+use crate::vulkan::kernels::matmul::{self, REACH, ceil, launch, plain, scratch_sums};
+use crate::vulkan::matmul_table::summing_subgroup;
+use crate::vulkan::qmm_table::{Choice, Coop, Shape, VECTORS, Variant, choose, stage};
+use crate::vulkan::report::stats::STATS;
+use crate::vulkan::shader::pipeline::Pipeline;
+use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
+
+/// A batch of quantised matrices, contiguous: (n, rows, words), (n, rows, groups) and the same.
+pub struct Weights<'a> {
+    /// How they are read.
+    pub format: Format,
+    /// Packed codes.
+    pub codes: &'a DeviceView,
+    /// Scales.
+    pub scales: &'a DeviceView,
+    /// Biases of affine formats.
+    pub biases: Option<&'a DeviceView>,
+}
+
+/// Indices of the matrices of each product, int32 or uint32, in the shape of the batch.
+pub struct Picks<'a> {
+    /// Into x.
+    pub lhs: Option<&'a DeviceView>,
+    /// Into the codes.
+    pub rhs: Option<&'a DeviceView>,
+    /// The indices into the codes do not decrease.
+    pub sorted: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    variant: Variant,
+    format: Format,
+    dtype: Dtype,
+    transpose: bool,
+    /// Codes, or rows of x for tiles, are aligned for wide loads.
+    aligned: bool,
+    partial: bool,
+}
+
+impl KernelKey for Key {
+    fn name(&self) -> String {
+        let format = show_format(self.format);
+        let turn = if self.transpose { 't' } else { 'n' };
+        let name = match self.variant {
+            Variant::Rows { threads, rows, vectors, .. } => {
+                format!("qmm_rows_{format}_{}_{threads}x{rows}_v{vectors}", self.dtype)
+            }
+            Variant::Cols { slices, vectors, .. } => {
+                format!("qmm_cols_{format}_{}_{slices}_v{vectors}", self.dtype)
+            }
+            Variant::Coop(c) => {
+                let Coop { subgroups, tiles, stretch, vectors, .. } = c;
+                format!("qmm_coop_{format}_{}_{subgroups}x{tiles}x{stretch}_v{vectors}", self.dtype)
+            }
+            Variant::Tiled { bm, bn, runs, .. } => {
+                let form = if runs { "_runs" } else { "" };
+                format!("qmm_tiled_{format}_{}_{turn}_{bm}x{bn}{form}", self.dtype)
+            }
+            Variant::Dequantize => format!("qmm_dequantize_{format}"),
+        };
+        if self.partial { name + "_split" } else { name }
+    }
+
+    fn module(&self, f: &Features) -> Module {
+        let mut d = Defines::new();
+        define_format(&mut d, self.format, self.dtype);
+        define(&mut d, "TRANSPOSE", u32::from(self.transpose));
+        let mut put = |list: &[(&str, u32)]| list.iter().for_each(|(name, v)| define(&mut d, name, v));
+        let (mut subgroup_size, mut spirv16) = (None, false);
+        let file = match self.variant {
+            Variant::Rows { threads, rows, vectors, unit } => {
+                put(&[("TPR", threads), ("R", rows), ("VECTORS", vectors), ("UNIT", unit)]);
+                put(&[("STAGE", stage(f))]);
+                if let Some(s) = summing_subgroup(f, threads) {
+                    put(&[("SUBGROUP", s)]);
+                    subgroup_size = f.subgroup_size_control.then_some(s);
+                }
+                if self.aligned {
+                    put(&[("ALIGNED", 1)]);
+                }
+                "qmm_rows.comp"
+            }
+            Variant::Cols { slices, unroll, vectors } => {
+                put(&[("SLICES", slices), ("UNROLL", unroll), ("VECTORS", vectors)]);
+                "qmm_cols.comp"
+            }
+            Variant::Coop(c) => {
+                put(&[
+                    ("SUBGROUPS", c.subgroups),
+                    ("TILES", c.tiles),
+                    ("STRETCH", c.stretch),
+                    ("COLS", c.cols),
+                    ("VECTORS", c.vectors),
+                ]);
+                if c.plain {
+                    put(&[("PLAIN", 1)]);
+                } else {
+                    subgroup_size = f.subgroup_size_control.then_some(32);
+                    spirv16 = true;
+                }
+                if self.aligned {
+                    put(&[("ALIGNED", 1)]);
+                }
+                "qmm_coop.comp"
+            }
+            Variant::Tiled { bm, bn, tm, tn, step, runs } => {
+                put(&[("BM", bm), ("BN", bn), ("TM", tm), ("TN", tn), ("STEP", step)]);
+                if runs {
+                    put(&[("RUNS", 1)]);
+                }
+                if self.aligned {
+                    put(&[("WIDE", 1)]);
+                }
+                "qmm_tiled.comp"
+            }
+            Variant::Dequantize => "dequantize.comp",
+        };
+        if self.partial {
+            define(&mut d, "PARTIAL", 1);
+        }
+        Module { source: Source::File(file), defines: d, subgroup_size, spirv16, ..Module::default() }
+    }
+}
+
+/// The push block of shaders/quantized/qmm.glsl.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+struct Push {
+    x: u64,
+    w: u64,
+    s: u64,
+    b: u64,
+    d: u64,
+    lhs: u64,
+    rhs: u64,
+    m: u32,
+    n: u32,
+    k: u32,
+    x_rs: u32,
+    x_b: u32,
+    nx: u32,
+    nw: u32,
+    d_b: u32,
+    tile0: u32,
+    batch0: u32,
+    k_split: u32,
+    flags: u32,
+}
+
+impl Push {
+    fn bytes(&self) -> &[u8] {
+        const { assert!(std::mem::size_of::<Push>() == 7 * 8 + 12 * 4) };
+        // SAFETY: repr(C) of 8- and 4-byte fields without padding, as the assertion says.
+        unsafe { std::slice::from_raw_parts((self as *const Push).cast(), std::mem::size_of::<Push>()) }
+    }
+}
+
+/// A contiguous copy.
+pub fn dense(enc: &mut CommandEncoder, v: &DeviceView) -> Result<DeviceView> {
+    let ptr = enc.temp((v.size() * v.dtype.size()).next_multiple_of(16).max(16))?;
+    let copy = View { ptr, strides: row_major(&v.shape), ..v.clone() };
+    let same = Program::cast(v.dtype, v.dtype);
+    elementwise::run(enc, &same, std::slice::from_ref(v), std::slice::from_ref(&copy))?;
+    Ok(copy)
+}
+
+fn check(x: &DeviceView, w: &Weights, transpose: bool, picks: &Picks, dst: &DeviceView) -> Result<()> {
+    const OP: &str = "quantized_matmul";
+    let f = w.format;
+    let nd = dst.ndim();
+    let fits = nd >= 2 && x.ndim() == 3 && w.codes.ndim() == 3 && w.scales.ndim() == 3 && {
+        let (m, n, k) = (dst.shape[nd - 2], dst.shape[nd - 1], x.shape[2]);
+        let (rows, cols) = if transpose { (n, k) } else { (k, n) };
+        let count = size_of(&dst.shape[..nd - 2]);
+        let like = |v: &DeviceView, last: usize| {
+            v.is_row_contiguous() && v.shape[..] == [w.codes.shape[0], rows, last as i64]
+        };
+        let batch = |v: &DeviceView, index: Option<&DeviceView>| match index {
+            Some(i) => i.size() == count && matches!(i.dtype, Dtype::U32 | Dtype::I32) && v.shape[0] > 0,
+            None => v.shape[0] as usize == count || v.shape[0] == 1,
+        };
+        cols % i64::from(f.group) == 0
+            && like(w.codes, f.words(cols as usize))
+            && like(w.scales, f.groups(cols as usize))
+            && w.biases.is_none_or(|b| like(b, f.groups(cols as usize)) && b.dtype == w.scales.dtype)
+            && w.biases.is_some() == f.affine()
+            && x.dtype == dst.dtype
+            && x.shape[1] == m
+            && dst.is_row_contiguous()
+            && (dst.size() == 0 || batch(x, picks.lhs) && batch(w.codes, picks.rhs))
+    };
+    if !fits {
+        bail!(
+            Value,
+            "[{OP}] Operands {} {}, {} and {} do not give a contiguous {} {} on the GPU.",
+            show(&x.shape),
+            x.dtype,
+            show(&w.codes.shape),
+            show(&w.scales.shape),
+            show(&dst.shape),
+            dst.dtype
+        );
+    }
+    f.check_scales(OP, w.scales.dtype, dst.dtype)
+}
+
+/// `dst[i] = x[lhs[i]] @ w[rhs[i]]`, or with the transpose of w. x is (n, rows, k) with any strides and the dtype
+/// of `dst`, (batch.., rows, columns) contiguous. An operand without indices has one matrix, or one for each
+/// product.
+pub fn quantized_matmul(
+    enc: &mut CommandEncoder,
+    x: &DeviceView,
+    w: &Weights,
+    transpose: bool,
+    picks: &Picks,
+    dst: &DeviceView,
+) -> Result<()> {
+    check(x, w, transpose, picks, dst)?;
+    if dst.size() == 0 {
+        return Ok(());
+    }
+    let nd = dst.ndim();
+    let (m, n, k) = (dst.shape[nd - 2], dst.shape[nd - 1], x.shape[2]);
+    let batch = dst.size() as i64 / (m * n);
+    let matrices = w.codes.shape[0];
+    // Kernels read indices in order.
+    let mut flat = |i: Option<&DeviceView>| -> Result<Option<DeviceView>> {
+        let Some(i) = i else { return Ok(None) };
+        let i = if i.is_row_contiguous() { i.clone() } else { dense(enc, i)? };
+        let (shape, strides) = ([batch].into_iter().collect(), [1].into_iter().collect());
+        Ok(Some(View { shape, strides, ..i }))
+    };
+    let (lhs, rhs) = (flat(picks.lhs)?, flat(picks.rhs)?);
+    let runs = m == 1
+        && picks.sorted
+        && rhs.is_some()
+        && batch >= 16.max(4 * matrices)
+        && !env::disabled("qmm_runs");
+    let shape = Shape { dtype: dst.dtype, format: w.format, transpose, m, n, k, batch, matrices, runs };
+    let device = enc.device();
+    let choice = choose(device.features(), &shape, &|cols| fragment_probe::known(device, dst.dtype, cols));
+    STATS.quantized(choice.variant.number(), m, k / i64::from(w.format.group));
+    if choice.variant == Variant::Dequantize {
+        let picks = Picks { lhs: lhs.as_ref(), rhs: rhs.as_ref(), sorted: picks.sorted };
+        return through_values(enc, x, w, transpose, &picks, &shape, dst);
+    }
+    let size = dst.dtype.size() as i64;
+    let vector = 16 / size;
+    let steps = [if m == 1 { 0 } else { x.strides[1] }, if x.shape[0] == 1 { 0 } else { x.strides[0] }];
+    let forward = (x.strides[2] == 1 || k <= 1) && steps.iter().all(|&s| s >= 0);
+    let wide =
+        |v: &DeviceView, steps: [i64; 2]| v.ptr.is_multiple_of(16) && steps.iter().all(|s| s % vector == 0);
+    let needs_wide = matches!(choice.variant, Variant::Rows { .. } | Variant::Coop(_));
+    let x = if forward && (wide(x, steps) || !needs_wide) { x.clone() } else { dense(enc, x)? };
+    let steps = [if m == 1 { 0 } else { x.strides[1] }, if x.shape[0] == 1 { 0 } else { x.strides[0] }];
+    let rows = if transpose { n } else { k };
+    let far = steps[0] * m >= REACH
+        || steps[1] >= REACH
+        || rows * w.codes.shape[2] >= REACH
+        || rows * w.scales.shape[2] >= REACH
+        || m * n >= REACH
+        || batch >= REACH
+        || (runs && batch * n >= REACH);
+    if far {
+        bail!(Value, "[quantized_matmul] A product of {m}x{k} by {k}x{n} matrices is too large for the GPU.");
+    }
+    let aligned = match choice.variant {
+        Variant::Rows { .. } | Variant::Coop(_) => w.codes.ptr.is_multiple_of(16),
+        _ => wide(&x, steps),
+    };
+    let flag = |v: &Option<DeviceView>, at: u32| {
+        v.as_ref().map_or(0, |v| (1 | u32::from(v.dtype == Dtype::I32) << 1) << at)
+    };
+    let pointer = |v: &Option<DeviceView>| v.as_ref().map_or(0, |v| v.ptr);
+    let push = Push {
+        x: x.ptr,
+        w: w.codes.ptr,
+        s: w.scales.ptr,
+        b: w.biases.map_or(0, |b| b.ptr),
+        d: dst.ptr,
+        lhs: pointer(&lhs),
+        rhs: pointer(&rhs),
+        m: m as u32,
+        n: n as u32,
+        k: k as u32,
+        x_rs: steps[0] as u32,
+        x_b: steps[1] as u32,
+        nx: x.shape[0] as u32,
+        nw: matrices as u32,
+        d_b: (m * n) as u32,
+        k_split: choice.k_split as u32,
+        flags: flag(&lhs, 0) | flag(&rhs, 2),
+        ..Push::default()
+    };
+    let mut reads = vec![x.range(), w.codes.range(), w.scales.range()];
+    reads.extend([w.biases, lhs.as_ref(), rhs.as_ref()].into_iter().flatten().map(|v| v.range()));
+    let job = Job { push, shape, choice, aligned, reads, write: dst.range() };
+    job.run(enc, dst)
+}
+
+/// One product, ready to be recorded.
+struct Job {
+    push: Push,
+    shape: Shape,
+    choice: Choice,
+    aligned: bool,
+    reads: Vec<(u64, u64)>,
+    write: (u64, u64),
+}
+
+impl Job {
+    fn run(&self, enc: &mut CommandEncoder, dst: &DeviceView) -> Result<()> {
+        let s = &self.shape;
+        let size = s.dtype.size() as i64;
+        let Choice { variant, splits, .. } = self.choice;
+        let key = Key {
+            variant,
+            format: s.format,
+            dtype: s.dtype,
+            transpose: s.transpose,
+            aligned: self.aligned,
+            partial: splits > 1,
+        };
+        let pipeline = enc.device().pipeline(&key)?;
+        let (groups, most, batch) = match variant {
+            Variant::Rows { threads, rows, .. } => {
+                (ceil(s.n, i64::from(256 / threads * rows)), VECTORS, s.batch)
+            }
+            Variant::Coop(c) => (ceil(s.n, i64::from(16 * c.tiles)), c.vectors.into(), s.batch),
+            Variant::Cols { slices, .. } => (ceil(s.n, i64::from(256 / slices * 8)), VECTORS, s.batch),
+            Variant::Tiled { bm, bn, runs, .. } => {
+                let rows = if runs { s.batch } else { s.m };
+                let batch = if runs { 1 } else { s.batch };
+                (ceil(rows, bm.into()) * ceil(s.n, bn.into()), rows, batch)
+            }
+            Variant::Dequantize => return Ok(()),
+        };
+        let rows = if let Variant::Tiled { runs: true, .. } = variant { s.batch } else { s.m };
+        for first in (0..rows).step_by(most.max(1) as usize) {
+            let count = (rows - first).min(most);
+            enc.describe(
+                2.0 * count as f64 * s.n as f64 * s.k as f64 * batch as f64,
+                &[batch, count, s.n, s.k],
+            );
+            let mut push = Push {
+                m: count as u32,
+                x: self.push.x + (first * i64::from(self.push.x_rs) * size) as u64,
+                d: self.push.d + (first * s.n * size) as u64,
+                ..self.push
+            };
+            if splits == 1 {
+                self.dispatch(enc, &pipeline, &mut push, groups, 1, batch, self.write)?;
+                continue;
+            }
+            let sums = scratch_sums(enc, count * s.n * batch, splits as u32)?;
+            let to = push.d;
+            push.d = sums.0;
+            self.dispatch(enc, &pipeline, &mut push, groups, splits, batch, sums)?;
+            let add = MatmulPush {
+                a: sums.0,
+                d: to,
+                m: count as u32,
+                n: s.n as u32,
+                d_rs: s.n as u32,
+                d_cs: 1,
+                d_b: (s.m * s.n) as u32,
+                nb0: 1,
+                k_split: splits as u32,
+                ..MatmulPush::default()
+            };
+            let reduce = enc.device().pipeline(&plain(Kernel::Reduce, s.dtype))?;
+            let blocks = ceil(count * s.n, 256) as u64;
+            launch(enc, &reduce, add, blocks, 1, batch, &[sums], &[dst.range()])?;
+        }
+        Ok(())
+    }
+
+    /// Runs over `groups` tiles, `splits` parts and the batch, in as many dispatches as limits ask for.
+    #[allow(clippy::too_many_arguments)]
+    fn dispatch(
+        &self,
+        enc: &mut CommandEncoder,
+        pipeline: &Arc<Pipeline>,
+        push: &mut Push,
+        groups: i64,
+        splits: i64,
+        batch: i64,
+        write: (u64, u64),
+    ) -> Result<()> {
+        let f = enc.device().features();
+        let (max_x, max_z) = (i64::from(f.max_groups_x.max(65535)), i64::from(f.max_groups_z.max(65535)));
+        for batch0 in (0..batch).step_by(max_z as usize) {
+            for tile0 in (0..groups).step_by(max_x as usize) {
+                (push.tile0, push.batch0) = (tile0 as u32, batch0 as u32);
+                let size = [(groups - tile0).min(max_x), splits, (batch - batch0).min(max_z)];
+                enc.dispatch(pipeline, push.bytes(), size.map(|v| v as u32), &self.reads, &[write])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The product over weights that are dequantised first.
+fn through_values(
+    enc: &mut CommandEncoder,
+    x: &DeviceView,
+    w: &Weights,
+    transpose: bool,
+    picks: &Picks,
+    s: &Shape,
+    dst: &DeviceView,
+) -> Result<()> {
+    let (rows, cols) = if transpose { (s.n, s.k) } else { (s.k, s.n) };
+    let shape = [s.matrices, rows, cols];
+    let bytes = size_of(&shape) * s.dtype.size();
+    let ptr = enc.temp(bytes.next_multiple_of(16))?;
+    let mut values =
+        View { ptr, dtype: s.dtype, shape: shape.into_iter().collect(), strides: row_major(&shape) };
+    dequantize(enc, w.format, w.codes, w.scales, w.biases, &values)?;
+    if transpose {
+        values = values.permute(&[0, 2, 1]);
+    }
+    let result = [s.batch, s.m, s.n];
+    let dst = View { shape: result.into_iter().collect(), strides: row_major(&result), ..dst.clone() };
+    // An operand without indices has the batch of the result.
+    let spread = |v: &DeviceView, index: Option<&DeviceView>| {
+        let mut v = v.clone();
+        if index.is_none() && v.shape[0] == 1 {
+            (v.shape[0], v.strides[0]) = (s.batch, 0);
+        }
+        v
+    };
+    let (x, values) = (spread(x, picks.lhs), spread(&values, picks.rhs));
+    if picks.lhs.is_none() && picks.rhs.is_none() {
+        return matmul::matmul(enc, &x, &values, &dst);
+    }
+    gather_mm::gather_mm(enc, &x, &values, picks.lhs, picks.rhs, &dst, picks.sorted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::quantized::quant::Mode;
+    use crate::vulkan::shader::compiler;
+
+    #[test]
+    fn cooperative_matrices_take_every_format_of_long_groups() {
+        let affine = [1, 2, 3, 4, 5, 6, 8].map(|bits| (Mode::Affine, 64, bits));
+        for (mode, group, bits) in affine.into_iter().chain([(Mode::Mxfp4, 32, 4), (Mode::Mxfp8, 32, 8)]) {
+            let format = Format::new("test", mode, group, bits).unwrap();
+            for (dtype, cols, vectors, plain) in [
+                (Dtype::BF16, 8, 8, false),
+                (Dtype::BF16, 8, 2, false),
+                (Dtype::F16, 16, 16, false),
+                (Dtype::F16, 8, 4, true),
+            ] {
+                let variant =
+                    Variant::Coop(Coop { subgroups: 4, tiles: 1, stretch: 1, cols, vectors, plain });
+                let key = Key { variant, format, dtype, transpose: true, aligned: plain, partial: false };
+                compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn every_format_compiles() {
+        let affine = [1, 2, 3, 4, 5, 6, 8].map(|bits| (Mode::Affine, 64, bits));
+        for (mode, group, bits) in
+            affine.into_iter().chain([(Mode::Mxfp4, 32, 4), (Mode::Mxfp8, 32, 8), (Mode::Nvfp4, 16, 4)])
+        {
+            let format = Format::new("test", mode, group, bits).unwrap();
+            for variant in [
+                Variant::Rows { threads: 32, rows: 2, vectors: 2, unit: 32 },
+                Variant::Cols { slices: 8, unroll: 4, vectors: 1 },
+                Variant::Tiled { bm: 32, bn: 64, tm: 4, tn: 8, step: 8, runs: bits == 4 },
+                Variant::Dequantize,
+            ] {
+                let transpose = !matches!(variant, Variant::Cols { .. });
+                for (dtype, aligned) in [(Dtype::BF16, true), (Dtype::F32, false)] {
+                    let key = Key { variant, format, dtype, transpose, aligned, partial: false };
+                    compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! Host side of shaders/reduce/reduce.comp: reductions and arg-reductions. The plan collapses the axes, picks a
+//! layout class (row, general, column), and splits long reductions over workgroups with a second pass over
+//! the partial results, or the last workgroup to end in place of that pass. The order of the combinations is
+//! fixed all the same: results do not change from run to run.
+
+pub mod programs;
+pub mod scan;
+
+use super::elem::{
+    Defines, Push, WG, aligned16, collapse, define, dims, grid, operand, required_subgroup, shuffles,
+};
+use crate::bail;
+use crate::core::env::disabled;
+use crate::core::{Dtype, Kind, Result};
+use crate::kernels::{ArgReduceOp, DeviceView, ReduceOp};
+use crate::vulkan::hal::encoder::COUNTERS;
+use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
+
+/// Workgroups that a split reduction should have, measured on a GPU of 132 multiprocessors: few for columns,
+/// whose second pass reads as many results again.
+const TARGET_ROWS: u64 = 2048;
+const TARGET_COLUMNS: u64 = 528;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Op {
+    Reduce(ReduceOp),
+    Arg(ArgReduceOp),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Mode {
+    Row,
+    General,
+    Column,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    op: Op,
+    src: Dtype,
+    dst: Dtype,
+    mode: Mode,
+    /// 16-byte loads.
+    wide: bool,
+    part_in: bool,
+    part_out: bool,
+    /// The last workgroup finishes the partial results.
+    last: bool,
+    /// Lanes a row (row, general) or across columns (column).
+    lanes: u32,
+}
+
+impl Op {
+    fn code(self) -> u32 {
+        match self {
+            Op::Reduce(ReduceOp::Sum) => 0,
+            Op::Reduce(ReduceOp::Prod) => 1,
+            Op::Reduce(ReduceOp::Min) => 2,
+            Op::Reduce(ReduceOp::Max) => 3,
+            Op::Reduce(ReduceOp::All) => 4,
+            Op::Reduce(ReduceOp::Any) => 5,
+            Op::Arg(ArgReduceOp::Min) => 6,
+            Op::Arg(ArgReduceOp::Max) => 7,
+        }
+    }
+
+    fn is_arg(self) -> bool {
+        matches!(self, Op::Arg(_))
+    }
+
+    /// Type of the comparison key or accumulator.
+    fn accumulator(self, src: Dtype, dst: Dtype) -> Dtype {
+        match self {
+            Op::Reduce(ReduceOp::Sum | ReduceOp::Prod) => dst,
+            Op::Reduce(ReduceOp::All | ReduceOp::Any) => Dtype::U32,
+            _ => match src.kind() {
+                Kind::Float => Dtype::I32,
+                Kind::Complex => Dtype::I64,
+                _ => src,
+            },
+        }
+    }
+
+    fn partial_size(self, src: Dtype, dst: Dtype) -> u64 {
+        let size = if self.accumulator(src, dst).size() == 8 { 8 } else { 4 };
+        if self.is_arg() { 2 * size } else { size }
+    }
+}
+
+impl KernelKey for Key {
+    fn name(&self) -> String {
+        let op = match self.op {
+            Op::Reduce(op) => format!("{op:?}"),
+            Op::Arg(op) => format!("arg{op:?}"),
+        };
+        let part = ["", "_finish"][self.part_in as usize];
+        format!("reduce_{}_{:?}_{}{part}", op.to_lowercase(), self.mode, self.src).to_lowercase()
+    }
+
+    fn module(&self, f: &Features) -> Module {
+        let mut d = Defines::new();
+        operand(&mut d, "A", self.src);
+        operand(&mut d, "B", self.dst);
+        define(&mut d, "OP", self.op.code());
+        define(&mut d, "MODE", self.mode as u32);
+        let acc = self.op.accumulator(self.src, self.dst);
+        let wide_int = acc.size() == 8 && acc != Dtype::C64;
+        define(&mut d, "KEY_SIZE", if acc.size() == 8 { 8 } else { 4 });
+        define(&mut d, "ACC_WIDE", u32::from(wide_int));
+        let (ty, low, high) = match (acc.kind(), wide_int) {
+            (Kind::Signed, false) => ("int", "(-0x7fffffff-1)", "0x7fffffff"),
+            (Kind::Signed, true) => ("int64_t", "I64_LOW", "I64_HIGH"),
+            (_, true) => ("uint64_t", "uint64_t(0u)", "U64_HIGH"),
+            _ => ("uint", "0u", "0xffffffffu"),
+        };
+        define(&mut d, "ACC_WIDE_T", ty);
+        define(&mut d, "KEY_LOW", low);
+        define(&mut d, "KEY_HIGH", high);
+        define(&mut d, "CV", if self.mode == Mode::Column && self.wide { 16 / self.src.size() } else { 1 });
+        let flags = [
+            (self.wide, "VEC"),
+            (self.part_in, "PART_IN"),
+            (self.part_out, "PART_OUT"),
+            (self.last, "LAST"),
+            (shuffles(f) && self.mode != Mode::Column, "SG"),
+        ];
+        flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
+        Module {
+            source: Source::File("reduce.comp"),
+            defines: d,
+            spec: vec![WG, self.lanes],
+            subgroup_size: required_subgroup(f),
+            spirv16: false,
+        }
+    }
+}
+
+/// Reduces `axes` of `src` into `dst` (contiguous, the remaining axes in order). Accumulates in `dst`'s dtype,
+/// half precision in float32. An empty reduction gives the identity.
+pub fn reduce(
+    enc: &mut CommandEncoder,
+    op: ReduceOp,
+    src: &DeviceView,
+    axes: &[usize],
+    dst: &DeviceView,
+) -> Result<()> {
+    if src.dtype == Dtype::F64 || dst.dtype == Dtype::F64 {
+        bail!(Value, "[reduce] float64 is not supported on the GPU.");
+    }
+    if src.dtype == Dtype::C64 && !matches!(op, ReduceOp::All | ReduceOp::Any) && dst.dtype != Dtype::C64 {
+        bail!(Value, "[reduce] complex64 reduces to complex64, got {}.", dst.dtype);
+    }
+    let mut src = src.clone();
+    let mut reduced: Vec<(i64, i64)> = Vec::new();
+    let empty = axes.iter().any(|&a| src.shape[a] == 0);
+    for &a in axes {
+        let (d, s) = (src.shape[a], src.strides[a]);
+        if s < 0 && d > 0 {
+            src.ptr = src.ptr.wrapping_add_signed((d - 1) * s * src.dtype.size() as i64);
+        }
+        let idempotent = !matches!(op, ReduceOp::Sum | ReduceOp::Prod);
+        if !(empty || (idempotent && s == 0)) {
+            reduced.push((d, s.abs()));
+        }
+    }
+    if empty {
+        reduced = vec![(0, 1)];
+    }
+    // The order of the elements is free: outermost the largest stride.
+    reduced.sort_by_key(|&(_, s)| std::cmp::Reverse(s));
+    let kept = (0..src.ndim()).filter(|a| !axes.contains(a)).map(|a| (src.shape[a], src.strides[a]));
+    run(enc, Op::Reduce(op), &src, collapse(kept), collapse(reduced), dst)
+}
+
+/// Index along `axis` of the smallest or largest element into `dst` (u32, contiguous, axis removed): the
+/// first NaN if there is one, else the first among equals.
+pub fn arg_reduce(
+    enc: &mut CommandEncoder,
+    op: ArgReduceOp,
+    src: &DeviceView,
+    axis: usize,
+    dst: &DeviceView,
+) -> Result<()> {
+    if src.dtype == Dtype::F64 {
+        bail!(Value, "[arg_reduce] float64 is not supported on the GPU.");
+    }
+    let kept = (0..src.ndim()).filter(|&a| a != axis).map(|a| (src.shape[a], src.strides[a]));
+    let reduced = vec![(src.shape[axis], src.strides[axis])];
+    run(enc, Op::Arg(op), src, collapse(kept), collapse(reduced), dst)
+}
+
+/// Splits of a reduction of `work` steps when `groups` workgroups run anyway, for about `target` of them in
+/// all; a split takes at least `least` steps.
+fn splits_for(target: u64, groups: u64, work: u64, least: u64) -> u64 {
+    (target / groups.max(1)).min(work / least.max(1)).max(1)
+}
+
+fn run(
+    enc: &mut CommandEncoder,
+    op: Op,
+    src: &DeviceView,
+    kept: Vec<(i64, i64)>,
+    mut reduced: Vec<(i64, i64)>,
+    dst: &DeviceView,
+) -> Result<()> {
+    let outs = dst.size() as u64;
+    if outs == 0 {
+        return Ok(());
+    }
+    if outs > u64::from(u32::MAX) {
+        bail!(Value, "[reduce] More than 4294967295 results are not supported, got {outs}.");
+    }
+    if reduced.is_empty() {
+        reduced.push((1, 0));
+    }
+    let (size, vector) = (src.dtype.size(), 16 / src.dtype.size() as u64);
+    let total: u64 = reduced.iter().map(|r| r.0 as u64).product();
+    // INVARIANT: at least one pair was pushed above.
+    let inner = *reduced.last().expect("reduced axes");
+    let outer = &reduced[..reduced.len() - 1];
+    let strides = kept.iter().chain(outer).map(|k| &k.1);
+    let mut key = Key {
+        op,
+        src: src.dtype,
+        dst: dst.dtype,
+        mode: Mode::General,
+        wide: false,
+        part_in: false,
+        part_out: false,
+        last: false,
+        lanes: 1,
+    };
+    let mut nk = kept.len();
+    let mut list: Vec<(i64, i64)> = kept.clone();
+    let (n, ro, stride, work, least, groups);
+    let column = kept.last().filter(|k| k.1.abs() < inner.1.abs() && inner.1 != 0);
+    let column = column.filter(|_| !disabled("reduce_column"));
+    let row = inner.1 == 1 && (outer.is_empty() || inner.0 < 1 << 31 && inner.0 >= 64);
+    if row && !disabled("reduce_row") {
+        key.mode = Mode::Row;
+        key.wide = aligned16(src.ptr, size, strides) && inner.0 as u64 >= vector;
+        let steps = inner.0 as u64 / if key.wide { vector } else { 1 };
+        key.lanes = (steps / 4).max(1).next_power_of_two().min(u64::from(WG)) as u32;
+        (n, stride) = (inner.0 as u64, 0);
+        list.extend_from_slice(outer);
+        ro = outer.iter().map(|r| r.0 as u64).product();
+        groups = outs.div_ceil(u64::from(WG / key.lanes));
+        (work, least) = if outer.is_empty() { (n, 16384) } else { (ro, 16384u64.div_ceil(n)) };
+    } else if let Some(&(cols, cs)) = column {
+        key.mode = Mode::Column;
+        nk -= 1;
+        list.pop();
+        let strides = list.iter().chain(&reduced).map(|k| &k.1);
+        key.wide = cs == 1 && (cols as u64).is_multiple_of(vector) && aligned16(src.ptr, size, strides);
+        let vectors = cols as u64 / if key.wide { vector } else { 1 };
+        key.lanes = vectors.next_power_of_two().min(32) as u32;
+        list.extend_from_slice(&reduced);
+        (n, ro, stride) = (total, cols as u64, cs);
+        groups = vectors.div_ceil(u64::from(key.lanes)) * (outs / ro);
+        (work, least) = (n, u64::from(WG / key.lanes) * 16);
+    } else {
+        key.lanes = (total / 4).max(1).next_power_of_two().min(u64::from(WG)) as u32;
+        list.extend_from_slice(&reduced);
+        (n, ro, stride) = (total, 1, 0);
+        groups = outs.div_ceil(u64::from(WG / key.lanes));
+        (work, least) = (n, 4096);
+    }
+    let nr = list.len() - nk;
+    let target = if key.mode == Mode::Column { TARGET_COLUMNS } else { TARGET_ROWS };
+    let mut splits = if disabled("reduce_split") { 1 } else { splits_for(target, groups, work, least) };
+    if key.mode == Mode::Row && nr == 0 {
+        splits = splits.max(work.div_ceil(1 << 30));
+    }
+    let round = if key.mode == Mode::Row && nr > 0 { 1 } else { 256 };
+    let chunk = work.div_ceil(splits).next_multiple_of(round).max(1);
+    let splits = work.div_ceil(chunk).max(1);
+    key.part_out = splits > 1;
+    let slots = if key.mode == Mode::Column { groups } else { outs };
+    let one_pass = key.part_out && !disabled("reduce_last");
+    key.last = one_pass && slots <= COUNTERS as u64 / 16 && (key.mode == Mode::Column || key.lanes == WG);
+
+    let bytes = outs * splits * op.partial_size(src.dtype, dst.dtype);
+    let target = if key.part_out { (enc.temp(bytes as usize)?, bytes) } else { dst.range() };
+    let params = dims(enc, &list)?;
+    let counters = if key.last { (enc.counters(slots as usize)?, 4 * slots) } else { (0, 0) };
+    let push = Push::default().u64s(&[src.ptr, target.0, params, counters.0, dst.ptr, n, ro, chunk]);
+    let push = push.i64s(&[stride]);
+    let push = push.u32s(&[outs as u32, splits as u32, nk as u32, nr as u32]);
+    let count = match key.mode {
+        Mode::Column => groups * splits,
+        _ => (outs * splits).div_ceil(u64::from(WG / key.lanes)),
+    };
+    let pipeline = enc.device().pipeline(&key)?;
+    let size = grid(enc, count);
+    if key.last {
+        return enc.dispatch(&pipeline, &push, size, &[src.range()], &[target, counters, dst.range()]);
+    }
+    enc.dispatch(&pipeline, &push, size, &[src.range()], &[target])?;
+    if !key.part_out {
+        return Ok(());
+    }
+
+    // Second pass: row mode left (outs, splits), column mode (splits, outs).
+    let rows = key.mode != Mode::Column;
+    let lanes =
+        if rows { splits.next_power_of_two().min(u64::from(WG)) } else { outs.next_power_of_two().min(32) }
+            as u32;
+    let mode = if rows { Mode::Row } else { Mode::Column };
+    let key = Key { mode, wide: false, part_in: true, part_out: false, lanes, ..key };
+    let (n, ro, nk, list) = if rows {
+        (splits, 1, 1, [(outs as i64, splits as i64)])
+    } else {
+        (splits, outs, 0, [(splits as i64, outs as i64)])
+    };
+    let params = dims(enc, &list)?;
+    let push = Push::default().u64s(&[target.0, dst.ptr, params, 0, 0, n, ro, n.max(1)]).i64s(&[1]);
+    let push = push.u32s(&[outs as u32, 1, nk, 1 - nk]);
+    let per = u64::from(if rows { WG / lanes } else { lanes });
+    let pipeline = enc.device().pipeline(&key)?;
+    let size = grid(enc, outs.div_ceil(per));
+    enc.dispatch(&pipeline, &push, size, &[target], &[dst.range()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vulkan::shader::compiler;
+
+    #[test]
+    fn every_variant_compiles() {
+        let ops = [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max, ReduceOp::All, ReduceOp::Any];
+        let ops = ops.map(Op::Reduce).into_iter().chain([ArgReduceOp::Min, ArgReduceOp::Max].map(Op::Arg));
+        let with = Features {
+            subgroup_basic: true,
+            subgroup_shuffle: true,
+            subgroup_size: 32,
+            ..Default::default()
+        };
+        for op in ops {
+            for src in Dtype::ALL.into_iter().filter(|&d| d != Dtype::F64) {
+                let dst = match op {
+                    Op::Arg(_) => Dtype::U32,
+                    Op::Reduce(ReduceOp::All | ReduceOp::Any) => Dtype::Bool,
+                    Op::Reduce(ReduceOp::Sum | ReduceOp::Prod) if src.size() == 1 => Dtype::I32,
+                    _ => src,
+                };
+                let key = |mode, wide, part_in, part_out| Key {
+                    last: part_out && wide,
+                    op,
+                    src,
+                    dst,
+                    mode,
+                    wide,
+                    part_in,
+                    part_out,
+                    lanes: 32,
+                };
+                for (key, f) in [
+                    (key(Mode::Row, true, false, true), &with),
+                    (key(Mode::Row, false, true, false), &Features::default()),
+                    (key(Mode::General, false, false, false), &with),
+                    (key(Mode::Column, true, false, true), &with),
+                    (key(Mode::Column, false, true, false), &with),
+                ] {
+                    compiler::spirv(&key.name(), &key.module(f)).unwrap();
+                }
+            }
+        }
+    }
+}

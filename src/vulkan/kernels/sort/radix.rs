@@ -1,0 +1,159 @@
+//! Host side of shaders/sort/radix.comp: least-significant-digit radix sort of long rows by bytes. Each pass counts the
+//! digits of the tiles, scans the counts and moves the elements; no kernel relies on another workgroup's progress.
+
+use super::{Job, Output, present};
+use crate::core::{Dtype, Result};
+use crate::vulkan::kernels::elem::{Defines, Push, WG, define, grid, ordered, required_subgroup, shuffles};
+use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
+
+/// Subgroups of a workgroup that moves elements: each has counts of its own in shared memory.
+const SUBGROUPS: u32 = 8;
+/// Shared memory that the largest kernel takes.
+const SHARED: u32 = 28 << 10;
+/// Tiles that keep a large GPU busy.
+const BUSY: u64 = 128;
+/// Tiles up to which one workgroup scans the counts of a row.
+const FEW: u64 = 32;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Step {
+    Count,
+    Scan,
+    Scatter,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    src: Dtype,
+    out: Output,
+    step: Step,
+    first: bool,
+    last: bool,
+    few: bool,
+    lanes: u32,
+    items: u32,
+}
+
+impl KernelKey for Key {
+    fn name(&self) -> String {
+        let what = if self.out == Output::Indices { "argsort" } else { "sort" };
+        format!("{what}_radix_{:?}_{}", self.step, self.src).to_lowercase()
+    }
+
+    fn module(&self, f: &Features) -> Module {
+        let mut d = Defines::new();
+        ordered(&mut d, self.src);
+        self.out.define(&mut d, self.src);
+        define(&mut d, "MODE", self.step as u32);
+        define(&mut d, "ITEMS", format!("{}u", self.items));
+        define(&mut d, "SG_SIZE", format!("{}", f.subgroup_size));
+        let flags = [(self.first, "FIRST"), (self.last, "LAST"), (self.few, "FEW")];
+        flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
+        Module {
+            source: Source::File("radix.comp"),
+            defines: d,
+            spec: vec![self.lanes],
+            subgroup_size: required_subgroup(f),
+            spirv16: false,
+        }
+    }
+}
+
+/// Whether the kernels run on a device: they rank by ballots over subgroups of 4 to 64 lanes.
+pub(in crate::vulkan) fn runs_on(f: &Features) -> bool {
+    shuffles(f) && f.subgroup_ballot && (4..=64).contains(&f.subgroup_size) && f.shared_memory >= SHARED
+}
+
+/// Sorts the rows of `job`.
+pub(in crate::vulkan) fn sort(enc: &mut CommandEncoder, job: &Job) -> Result<()> {
+    let Job { src, dst, n, rows, .. } = *job;
+    let f = enc.device().features();
+    let lanes = f.subgroup_size * SUBGROUPS;
+    // Shared memory for the keys of a tile: 16 KiB with subgroups of 32 lanes. Software drivers take long to
+    // compile what is unrolled.
+    let items: u64 = match job.key_size() {
+        _ if f.software => 4,
+        8 => 8,
+        _ if lanes > WG => 8,
+        // Few elements: more workgroups with less to do.
+        _ if rows * n < BUSY * 16 * u64::from(lanes) => 4,
+        _ => 16,
+    };
+    let tiles = n.div_ceil(u64::from(lanes) * items);
+    let passes = src.dtype.size() as u32;
+    let mut scratch = [[(0u64, 0u64); 2]; 2];
+    for s in scratch.iter_mut().take(passes.saturating_sub(1).min(2) as usize) {
+        *s = job.scratch(enc)?;
+    }
+    let bytes = rows * 256 * (tiles + 1) * 4;
+    let counts = (enc.temp(bytes as usize)?, bytes);
+    for pass in 0..passes {
+        let (first, last) = (pass == 0, pass + 1 == passes);
+        let (input, output) = (scratch[(pass as usize + 1) % 2], scratch[pass as usize % 2]);
+        let addresses =
+            [src.ptr, dst.ptr, job.params, input[0].0, input[1].0, output[0].0, output[1].0, counts.0];
+        let push = Push::default().u64s(&addresses).i64s(&job.strides);
+        let push = push.u32s(&[n as u32, tiles as u32, job.nk, rows as u32, 8 * pass]);
+        let keys = if first { src.range() } else { input[0] };
+        let few = tiles <= FEW;
+        let key = Key {
+            src: src.dtype,
+            out: job.out,
+            step: Step::Count,
+            first,
+            last,
+            few,
+            lanes,
+            items: items as u32,
+        };
+        let moved = match first {
+            true => vec![src.range(), counts],
+            false => present([input[0], input[1], counts, src.range()]),
+        };
+        let written = if last { vec![dst.range()] } else { present(output) };
+        let scan_groups = if few { rows } else { rows * 256 };
+        for (step, groups, reads, writes) in [
+            (Step::Count, rows * tiles, vec![keys], vec![counts]),
+            (Step::Scan, scan_groups, vec![counts], vec![counts]),
+            (Step::Scatter, rows * tiles, moved, written),
+        ] {
+            // Only the keys' width decides how counts are scanned.
+            let key = match step {
+                Step::Scan => {
+                    Key { step, out: Output::Values, first: false, last: false, lanes: WG, ..key.clone() }
+                }
+                Step::Count => Key { step, last: false, few: false, ..key.clone() },
+                Step::Scatter => Key { step, few: false, ..key.clone() },
+            };
+            let pipeline = enc.device().pipeline(&key)?;
+            let size = grid(enc, groups);
+            enc.dispatch(&pipeline, &push, size, &reads, &writes)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vulkan::shader::compiler;
+
+    #[test]
+    fn every_variant_compiles() {
+        for size in [8, 64] {
+            let f = Features { subgroup_size: size, ..Default::default() };
+            for src in [Dtype::U8, Dtype::F16, Dtype::F32, Dtype::I64, Dtype::C64] {
+                let values = if src == Dtype::C64 { Output::Gathered } else { Output::Values };
+                for out in [values, Output::Indices] {
+                    for (first, last) in [(true, true), (true, false), (false, false), (false, true)] {
+                        for step in [Step::Count, Step::Scan, Step::Scatter] {
+                            let lanes = SUBGROUPS * size;
+                            let key = Key { src, out, step, first, last, few: first, lanes, items: 8 };
+                            compiler::spirv(&key.name(), &key.module(&f)).unwrap();
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,589 @@
+//! Device memory: VMA below, a pool of size classes above it, so that a steady loop asks the driver for
+//! nothing. A dropped block goes to the pool at once with the points of its last uses. The same stream may
+//! take it again at once (its hazard tracking orders the accesses); others when those points are reached. A few blocks
+//! of a class take turns, so that a command does not wait for the one before it only to write where that one did.
+
+pub(super) mod readback;
+pub(super) mod transfer;
+
+use std::collections::BTreeMap;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use ash::vk;
+use smallvec::SmallVec;
+use vk_mem::Alloc;
+
+use super::hal::adapter::{AdapterInfo, Loader, forked};
+use super::hal::deferred::intact;
+use super::hal::device::{Device, opened};
+use super::hal::features::{Features, UNIFIED_MEMORY};
+use super::hal::stream::{Point, StreamState};
+use crate::core::env::disabled;
+use crate::core::{DeviceBlock, Error, Result};
+use crate::memory::stats;
+
+/// Smallest class, and alignment of every block.
+const MIN_CLASS: u64 = 256;
+/// From here on classes are multiples of [`LARGE_STEP`].
+const LARGE: u64 = 8 << 20;
+const LARGE_STEP: u64 = 2 << 20;
+/// How many free blocks of a class are looked at.
+const SCAN: usize = 16;
+/// Free blocks of a class among which a stream finds one that no command since the last barrier used, before it takes
+/// one that needs a barrier; and the part of the memory that such a block may be.
+const TURNS: usize = 4;
+const TURN_SHARE: u64 = 256;
+
+/// Most bytes of free staging on the way down that are kept: results may lie there, so that it has any size.
+const STAGING_KEPT: u64 = 2 << 30;
+
+/// What a block is for, which decides the type of its memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Arrays and scratch.
+    Device,
+    /// Small arrays that the host writes directly.
+    Bar,
+    /// Kernel parameters, written by the host.
+    Params,
+    /// Staging on the way up.
+    Upload,
+    /// Staging on the way down; cached by the host.
+    Download,
+}
+
+const KINDS: usize = 5;
+
+impl Kind {
+    /// Whether the bytes belong to arrays and count in the statistics.
+    fn counted(self) -> bool {
+        matches!(self, Kind::Device | Kind::Bar)
+    }
+}
+
+/// Capacity that serves `nbytes`: four steps a power of two, then multiples of 2 MiB.
+fn size_class(nbytes: u64) -> u64 {
+    let n = nbytes.max(1);
+    if n >= LARGE {
+        return n.div_ceil(LARGE_STEP) * LARGE_STEP;
+    }
+    let step = (n.next_power_of_two() / 8).max(MIN_CLASS);
+    n.div_ceil(step) * step
+}
+
+/// A buffer with its memory.
+struct RawBlock {
+    buffer: vk::Buffer,
+    allocation: vk_mem::Allocation,
+    address: u64,
+    mapped: Option<NonNull<u8>>,
+    capacity: u64,
+}
+
+// SAFETY: the mapping is plain memory; access to it is ordered by the points kept beside it.
+unsafe impl Send for RawBlock {}
+// SAFETY: as above.
+unsafe impl Sync for RawBlock {}
+
+/// Last accesses of a block.
+#[derive(Default)]
+struct Uses {
+    write: Option<Point>,
+    /// Last use of each stream, writes included.
+    all: SmallVec<[Point; 2]>,
+}
+
+impl Uses {
+    fn add(&mut self, point: Point, write: bool) {
+        if write {
+            match &mut self.write {
+                Some(w) if w.stream.same(point.stream) => w.value = w.value.max(point.value),
+                w => *w = Some(point),
+            }
+        }
+        match self.all.iter_mut().find(|p| p.stream.same(point.stream)) {
+            Some(p) => p.value = p.value.max(point.value),
+            None => self.all.push(point),
+        }
+    }
+
+    /// Whether everything is done, or left to `stream`'s own order.
+    fn free_for(&self, stream: Option<&StreamState>) -> bool {
+        self.all.iter().all(|p| stream.is_some_and(|s| s.same(p.stream)) || p.stream.reached(p.value))
+    }
+}
+
+/// Memory of a GPU; returns to the pool when dropped.
+pub struct Block {
+    raw: Option<RawBlock>,
+    device: &'static Device,
+    kind: Kind,
+    uses: Mutex<Uses>,
+}
+
+struct Free {
+    raw: RawBlock,
+    uses: Uses,
+    /// Streams that used it, and how many barriers each had recorded by then.
+    barriers: SmallVec<[(&'static StreamState, u64); 2]>,
+}
+
+impl Free {
+    /// Whether `stream` has recorded a barrier since it used the block.
+    fn apart(&self, stream: Option<&StreamState>) -> bool {
+        let Some(stream) = stream else { return true };
+        self.barriers.iter().all(|(s, n)| !stream.same(s) || stream.barriers.load(Ordering::Relaxed) > *n)
+    }
+}
+
+/// The allocator of a device.
+pub(crate) struct Pool {
+    vma: vk_mem::Allocator,
+    unified: bool,
+    local_heap: usize,
+    heap_size: u64,
+    /// Bytes of all buffers of [`Kind::Device`], used and cached.
+    held: AtomicU64,
+    /// Allocations asked of the driver so far; a steady loop does not change it.
+    created: AtomicU64,
+    free: [Mutex<BTreeMap<u64, Vec<Free>>>; KINDS],
+}
+
+impl Pool {
+    pub fn new(
+        loader: &Loader,
+        info: &AdapterInfo,
+        device: &ash::Device,
+        features: &Features,
+    ) -> std::result::Result<Pool, vk::Result> {
+        let mut create = vk_mem::AllocatorCreateInfo::new(&loader.instance, device, info.physical);
+        create.vulkan_api_version = vk::API_VERSION_1_2;
+        create.flags = vk_mem::AllocatorCreateFlags::BUFFER_DEVICE_ADDRESS;
+        if features.memory_budget {
+            create.flags |= vk_mem::AllocatorCreateFlags::EXT_MEMORY_BUDGET;
+        }
+        // SAFETY: instance, physical device and device live for the whole process.
+        let vma = unsafe { vk_mem::Allocator::new(create) }?;
+        // SAFETY: plain query.
+        let memory = unsafe { loader.instance.get_physical_device_memory_properties(info.physical) };
+        let local_heap = memory
+            .memory_heaps_as_slice()
+            .iter()
+            .enumerate()
+            .filter(|(_, h)| h.flags.contains(vk::MemoryHeapFlags::DEVICE_LOCAL))
+            .max_by_key(|(_, h)| h.size)
+            .map_or(0, |(i, _)| i);
+        stats::register_cache(clear_all);
+        Ok(Pool {
+            vma,
+            unified: features.unified,
+            local_heap,
+            heap_size: memory.memory_heaps[local_heap].size,
+            held: AtomicU64::new(0),
+            created: AtomicU64::new(0),
+            free: Default::default(),
+        })
+    }
+
+    /// Allocations asked of the driver since the device was opened.
+    pub fn created(&self) -> u64 {
+        self.created.load(Ordering::Relaxed)
+    }
+
+    /// (used, available) bytes of the device's main heap.
+    pub fn budget(&self) -> (u64, u64) {
+        let heaps = self.vma.get_heap_budgets().unwrap_or_default();
+        heaps.get(self.local_heap).map_or((0, 0), |b| (b.usage, b.budget))
+    }
+
+    fn list(&self, kind: Kind) -> MutexGuard<'_, BTreeMap<u64, Vec<Free>>> {
+        self.free[kind as usize].lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// A cached block of `capacity` or (large ones) up to an eighth more.
+    fn take(&self, kind: Kind, capacity: u64, stream: Option<&StreamState>) -> Option<Free> {
+        let mut list = self.list(kind);
+        let most = if capacity >= LARGE { capacity + capacity / 8 } else { capacity };
+        let (mut known, turns) = (0, !disabled("block_turns"));
+        for blocks in list.range_mut(capacity..=most).map(|(_, b)| b) {
+            if let Some(found) = pick(blocks, |f| f.uses.free_for(stream) && (f.apart(stream) || !turns)) {
+                return Some(found);
+            }
+            known += blocks.len();
+        }
+        if turns && known < TURNS && kind == Kind::Device && capacity <= self.heap_size / TURN_SHARE {
+            return None;
+        }
+        list.range_mut(capacity..=most).find_map(|(_, blocks)| oldest(blocks, stream))
+    }
+
+    /// Removes cached blocks that nothing uses any more, until `enough` bytes are gone.
+    fn evict(&self, kind: Kind, enough: u64) -> u64 {
+        if enough == 0 {
+            return 0;
+        }
+        let mut gone = 0;
+        let mut victims: Vec<RawBlock> = Vec::new();
+        {
+            let mut list = self.list(kind);
+            for blocks in list.values_mut().rev() {
+                let mut i = 0;
+                while gone < enough && i < blocks.len() {
+                    if done(&blocks[i].uses) {
+                        let f = blocks.remove(i);
+                        gone += f.raw.capacity;
+                        victims.push(f.raw);
+                    } else {
+                        i += 1;
+                    }
+                }
+            }
+            list.retain(|_, b| !b.is_empty());
+        }
+        if kind.counted() {
+            stats::on_cache(-(gone as i64));
+        }
+        for mut v in victims {
+            if kind == Kind::Device {
+                self.held.fetch_sub(v.capacity, Ordering::Relaxed);
+            }
+            // SAFETY: nothing uses the buffer any more and nobody else knows it.
+            unsafe { self.vma.destroy_buffer(v.buffer, &mut v.allocation) };
+        }
+        gone
+    }
+
+    /// Frees every cached block that nothing uses any more.
+    pub fn evict_all(&self) {
+        for kind in [Kind::Device, Kind::Bar, Kind::Params, Kind::Upload, Kind::Download] {
+            self.evict(kind, u64::MAX);
+        }
+    }
+
+    /// New memory from the driver.
+    fn create(
+        &self,
+        device: &Device,
+        kind: Kind,
+        capacity: u64,
+    ) -> std::result::Result<RawBlock, vk::Result> {
+        use vk::MemoryPropertyFlags as M;
+        // Software drivers hand out more than there is, and the system kills the process later.
+        if kind == Kind::Device && self.held.load(Ordering::Relaxed) + capacity > self.heap_size {
+            return Err(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY);
+        }
+        let host = M::HOST_VISIBLE | M::HOST_COHERENT;
+        let (required, preferred, fallback) = match kind {
+            _ if self.unified => (UNIFIED_MEMORY, M::empty(), UNIFIED_MEMORY),
+            Kind::Device => (M::DEVICE_LOCAL, M::empty(), M::DEVICE_LOCAL),
+            Kind::Bar | Kind::Params => (host, M::DEVICE_LOCAL, host),
+            Kind::Upload => (host, M::empty(), host),
+            Kind::Download => (host | M::HOST_CACHED, M::empty(), host),
+        };
+        let mut flags = vk_mem::AllocationCreateFlags::empty();
+        if self.unified || kind != Kind::Device {
+            flags |= vk_mem::AllocationCreateFlags::MAPPED;
+        }
+        if kind == Kind::Device {
+            flags |= vk_mem::AllocationCreateFlags::WITHIN_BUDGET;
+        }
+        let usage = vk::BufferUsageFlags::STORAGE_BUFFER
+            | vk::BufferUsageFlags::TRANSFER_SRC
+            | vk::BufferUsageFlags::TRANSFER_DST
+            | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
+        let mut info = vk::BufferCreateInfo::default().size(capacity).usage(usage);
+        if device.families.len() > 1 {
+            info = info.sharing_mode(vk::SharingMode::CONCURRENT).queue_family_indices(&device.families);
+        }
+        let make = |required_flags| {
+            let how = vk_mem::AllocationCreateInfo {
+                flags,
+                usage: vk_mem::MemoryUsage::Unknown,
+                required_flags,
+                preferred_flags: preferred,
+                ..Default::default()
+            };
+            // SAFETY: the description is complete; the allocator lives as long as the process.
+            unsafe { self.vma.create_buffer_with_alignment(&info, &how, MIN_CLASS) }
+        };
+        let (buffer, allocation) = match make(required) {
+            Err(vk::Result::ERROR_FEATURE_NOT_PRESENT) if fallback != required => make(fallback)?,
+            other => other?,
+        };
+        let mapped = NonNull::new(self.vma.get_allocation_info(&allocation).mapped_data.cast::<u8>());
+        self.created.fetch_add(1, Ordering::Relaxed);
+        if kind == Kind::Device {
+            self.held.fetch_add(capacity, Ordering::Relaxed);
+        }
+        let ask = vk::BufferDeviceAddressInfo::default().buffer(buffer);
+        // SAFETY: the buffer was just created with the address usage.
+        let address = unsafe { device.raw.get_buffer_device_address(&ask) };
+        Ok(RawBlock { buffer, allocation, address, mapped, capacity })
+    }
+}
+
+/// A free block that `suits`: the most recent ones are looked at first, for warm caches, then the oldest.
+fn pick(blocks: &mut Vec<Free>, suits: impl Fn(&Free) -> bool) -> Option<Free> {
+    let n = blocks.len();
+    let mut order = (n.saturating_sub(SCAN)..n).rev().chain(0..n.saturating_sub(SCAN).min(4));
+    order.find(|&i| suits(&blocks[i])).map(|i| blocks.remove(i))
+}
+
+/// A free block that `stream` may use now, the oldest first.
+fn oldest(blocks: &mut Vec<Free>, stream: Option<&StreamState>) -> Option<Free> {
+    let n = blocks.len();
+    let mut order = (0..n.min(SCAN)).chain(n.saturating_sub(4).max(SCAN)..n);
+    if let Some(i) = order.find(|&i| blocks[i].uses.free_for(stream)) {
+        return Some(blocks.remove(i));
+    }
+    // Ask the driver once, about the streams of the oldest and the newest.
+    for i in [0, n.checked_sub(1)?] {
+        if done(&blocks[i].uses) {
+            return Some(blocks.remove(i));
+        }
+    }
+    None
+}
+
+/// Whether every use is over, by the driver's word where needed.
+fn done(uses: &Uses) -> bool {
+    uses.all.iter().all(|p| p.stream.reached(p.value) || p.stream.poll() >= p.value || p.stream.void(p.value))
+}
+
+impl StreamState {
+    /// Whether `value` names a batch that has no command and never will have been submitted: everything
+    /// before it is done and nothing is being recorded.
+    fn void(&self, value: u64) -> bool {
+        let submitted = self.submitted.load(Ordering::Acquire);
+        value > submitted && self.recorded.load(Ordering::Acquire) <= submitted && self.reached(submitted)
+    }
+}
+
+/// Submits and finishes the work of every stream, so that what the caches hold becomes free.
+fn finish_all(device: &Device) {
+    for s in device.lock_streams() {
+        let _ = s.flush();
+        let _ = s.wait_uninterrupted(s.submitted.load(Ordering::Acquire));
+    }
+}
+
+/// Empties the caches of all devices, waiting for the GPU.
+fn clear_all() {
+    if forked() {
+        return;
+    }
+    for device in opened() {
+        finish_all(device);
+        device.pool.evict_all();
+    }
+}
+
+impl Device {
+    /// Fresh memory for an array: nothing uses it any more.
+    pub fn alloc(&'static self, nbytes: usize) -> Result<Arc<Block>> {
+        self.alloc_kind(Kind::Device, nbytes, None)
+    }
+
+    /// Memory of a kind; with `stream`, possibly memory that only this stream still uses.
+    pub(crate) fn alloc_kind(
+        &'static self,
+        kind: Kind,
+        nbytes: usize,
+        stream: Option<&'static StreamState>,
+    ) -> Result<Arc<Block>> {
+        self.usable()?;
+        let capacity = size_class(nbytes as u64);
+        if kind.counted() {
+            let oom = |detail| Error::OutOfMemory { op: "vulkan", bytes: nbytes, detail };
+            stats::admit(capacity as usize).map_err(oom)?;
+        }
+        let (raw, uses) = match self.pool.take(kind, capacity, stream) {
+            Some(free) => {
+                if kind.counted() {
+                    stats::on_cache(-(free.raw.capacity as i64));
+                }
+                (free.raw, free.uses)
+            }
+            None => (self.create_block(kind, nbytes, capacity)?, Uses::default()),
+        };
+        if kind.counted() {
+            stats::on_alloc(raw.capacity as usize);
+        }
+        Ok(Arc::new(Block { raw: Some(raw), device: self, kind, uses: Mutex::new(uses) }))
+    }
+
+    fn create_block(&'static self, kind: Kind, nbytes: usize, capacity: u64) -> Result<RawBlock> {
+        let oom = |detail: String| Error::OutOfMemory { op: "vulkan", bytes: nbytes, detail };
+        let cap = self.features().max_buffer;
+        let capacity = if capacity > cap { nbytes as u64 } else { capacity };
+        if capacity > cap {
+            return Err(oom(format!(": {} allows {cap} bytes in one allocation.", self.adapter().name)));
+        }
+        if kind.counted() {
+            self.pool.evict(Kind::Device, stats::excess(capacity as usize) as u64);
+        }
+        let mut result = self.pool.create(self, kind, capacity);
+        if matches!(result, Err(e) if is_oom(e)) {
+            self.pool.evict_all();
+            result = self.pool.create(self, kind, capacity);
+        }
+        if matches!(result, Err(e) if is_oom(e)) {
+            stats::clear_cache(); // finishes the GPU's work first, and empties the other allocators too
+            result = self.pool.create(self, kind, capacity);
+        }
+        match result {
+            Ok(raw) => Ok(raw),
+            Err(e) if is_oom(e) => {
+                let (used, budget) = self.memory_budget();
+                Err(oom(format!(" on {}: {used} of {budget} bytes in use ({e}).", self.adapter().name)))
+            }
+            Err(e) => self.check("vkAllocateMemory", Err(e)),
+        }
+    }
+}
+
+fn is_oom(e: vk::Result) -> bool {
+    matches!(
+        e,
+        vk::Result::ERROR_OUT_OF_DEVICE_MEMORY
+            | vk::Result::ERROR_OUT_OF_HOST_MEMORY
+            | vk::Result::ERROR_TOO_MANY_OBJECTS
+    )
+}
+
+impl Block {
+    fn raw(&self) -> &RawBlock {
+        // INVARIANT: taken only by drop.
+        self.raw.as_ref().expect("block in use")
+    }
+
+    fn uses(&self) -> MutexGuard<'_, Uses> {
+        self.uses.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Notes an access.
+    pub(crate) fn touch(&self, point: Point, write: bool) {
+        self.uses().add(point, write);
+    }
+
+    /// The last write, if there was one on the GPU; fails if that lacked one of its kernels.
+    pub(crate) fn last_write(&self) -> Result<Option<Point>> {
+        let write = self.uses().write;
+        write.map(intact).transpose()
+    }
+
+    /// The last use of every stream.
+    pub(crate) fn all_uses(&self) -> SmallVec<[Point; 2]> {
+        self.uses().all.clone()
+    }
+
+    /// Buffer for transfer commands; the block begins at its offset 0.
+    pub(crate) fn buffer(&self) -> vk::Buffer {
+        self.raw().buffer
+    }
+
+    /// Bytes that may be used.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.raw().capacity
+    }
+
+    /// Device that owns the block.
+    pub(crate) fn owner(&self) -> &'static Device {
+        self.device
+    }
+
+    /// Host address, cached or not; blocks of the host-visible kinds have one.
+    pub(crate) fn host(&self) -> Option<NonNull<u8>> {
+        self.raw().mapped
+    }
+}
+
+impl DeviceBlock for Block {
+    fn address(&self) -> u64 {
+        self.raw().address
+    }
+
+    fn capacity(&self) -> usize {
+        self.raw().capacity as usize
+    }
+
+    fn device(&self) -> u32 {
+        self.device.index()
+    }
+
+    fn mapped(&self) -> Option<NonNull<u8>> {
+        // Other host-visible memory is write-combined: reading it is a hundred times slower than staging.
+        if self.device.features().unified { self.raw().mapped } else { None }
+    }
+
+    fn wait_written(&self) -> Result<()> {
+        self.device.usable()?;
+        let Some(write) = self.last_write()? else { return Ok(()) };
+        write.stream.wait(write.value)?;
+        intact(write).map(drop)
+    }
+
+    fn wait_unused(&self) -> Result<()> {
+        self.device.usable()?;
+        let uses = self.all_uses();
+        uses.iter().try_for_each(|p| p.stream.wait(p.value))
+    }
+
+    unsafe fn download(&self, dst: *mut u8, bytes: usize) -> Result<()> {
+        // SAFETY: forwarded from the caller.
+        unsafe { transfer::download(self, dst, bytes) }
+    }
+
+    fn as_any(&self) -> &(dyn std::any::Any + Send + Sync) {
+        self
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        let Some(raw) = self.raw.take() else { return };
+        if forked() {
+            return; // the child knows the memory only by name, and another thread may have held the lock
+        }
+        let mut uses = std::mem::take(&mut *self.uses());
+        let barriers = |p: &Point| (p.stream, p.stream.barriers.load(Ordering::Relaxed));
+        let barriers = uses.all.iter().map(barriers).collect();
+        uses.all.retain(|p| !p.stream.reached(p.value));
+        uses.write = None;
+        let capacity = raw.capacity;
+        let pool = &self.device.pool;
+        pool.list(self.kind).entry(capacity).or_default().push(Free { raw, uses, barriers });
+        if self.kind == Kind::Download {
+            let held: u64 = pool.list(self.kind).iter().map(|(c, blocks)| c * blocks.len() as u64).sum();
+            if held > STAGING_KEPT {
+                pool.evict(self.kind, held - STAGING_KEPT);
+            }
+        }
+        if self.kind.counted() {
+            stats::on_free(capacity as usize);
+            stats::on_cache(capacity as i64);
+            let over = stats::cache().saturating_sub(stats::cache_limit());
+            if over > 0 {
+                let gone = pool.evict(Kind::Device, over as u64);
+                pool.evict(Kind::Bar, (over as u64).saturating_sub(gone));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_waste_little() {
+        for n in (1..100_000u64).chain((1..2000).map(|i| i * 65_537)) {
+            let c = size_class(n);
+            assert!(c >= n && c.is_multiple_of(MIN_CLASS), "{n} -> {c}");
+            assert!(n < 2048 || c - n <= n / 4 + 1, "{n} -> {c}");
+            assert_eq!(size_class(c), c);
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Bytes between host and device. Unified memory is a memcpy. Else small arrays are written by the host
+//! straight into host-visible device memory; the others go through staging, downloads through cached
+//! staging. Large ones go in pieces on a queue of their own, beside the kernels.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
+
+use super::{Block, Kind};
+use crate::bail;
+use crate::core::env::disabled;
+use crate::core::{DeviceBlock, Result, trace};
+use crate::vulkan::hal::stream::{Point, StreamState};
+
+/// Uploads up to this size are written by the host in place and need no command: into device memory where
+/// the host can reach it, else into host memory that the device reads each time.
+const DIRECT: usize = 64 << 10;
+const DIRECT_WITHOUT_BAR: usize = 1 << 10;
+/// Copies up to this size ride on the stream that reads or wrote the bytes.
+const SMALL: usize = 1 << 20;
+/// Size of staging pieces.
+const PIECE: usize = 32 << 20;
+/// Host copies are shared between threads in parts of at least this size.
+const PART: usize = 256 << 10;
+/// Staging pieces in use by one upload.
+const PIECES: usize = 4;
+
+/// A block holding `bytes` from `src`, ready for commands of `state`.
+///
+/// # Safety
+/// `src` must be valid for `bytes` of reads.
+pub(crate) unsafe fn upload(state: &'static StreamState, src: *const u8, bytes: usize) -> Result<Arc<Block>> {
+    // SAFETY: by the caller.
+    unsafe { upload_from(state, src, bytes, SMALL) }
+}
+
+/// As [`upload`]; copies of more than `small` bytes run beside the kernels of `state`.
+///
+/// # Safety
+/// As `upload`.
+pub(in crate::vulkan) unsafe fn upload_from(
+    state: &'static StreamState,
+    src: *const u8,
+    bytes: usize,
+    small: usize,
+) -> Result<Arc<Block>> {
+    let mut at = 0;
+    upload_pieces(state, bytes, small, &mut |dst: &mut [u8]| {
+        // SAFETY: by the caller; the pieces are asked for in order and are `bytes` long together.
+        unsafe { copy_host(src.add(at), dst.as_mut_ptr(), dst.len()) };
+        at += dst.len();
+        Ok(())
+    })
+}
+
+/// A block of `bytes` that `fill` provides, ready for commands of `state`: it is called with one piece of
+/// host-visible memory after the other, each but the last a multiple of 4096 bytes long.
+pub(crate) fn upload_with(
+    state: &'static StreamState,
+    bytes: usize,
+    fill: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+) -> Result<Arc<Block>> {
+    upload_pieces(state, bytes, SMALL, fill)
+}
+
+fn upload_pieces(
+    state: &'static StreamState,
+    bytes: usize,
+    small: usize,
+    fill: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+) -> Result<Arc<Block>> {
+    let device = state.device;
+    let _span = trace::span("upload", || format!("{bytes} bytes"));
+    let direct = if device.features().bar { DIRECT } else { DIRECT_WITHOUT_BAR };
+    if device.features().unified || bytes <= direct {
+        let kind = if device.features().unified { Kind::Device } else { Kind::Bar };
+        let block = device.alloc_kind(kind, bytes, None)?;
+        fill_block(&block, bytes, fill)?;
+        return Ok(block);
+    }
+    // Large copies run beside the kernels; whoever reads the block waits for the copy's stream.
+    let apart = bytes > small && !disabled("copy_queue");
+    let state = if apart { device.upload_stream()? } else { state };
+    let block = device.alloc_kind(Kind::Device, bytes, Some(state))?;
+    for p in block.all_uses() {
+        state.wait_for(p)?;
+    }
+    let mut pieces: VecDeque<u64> = VecDeque::new();
+    let mut at = 0;
+    while at < bytes {
+        if pieces.len() == PIECES
+            && let Some(value) = pieces.pop_front()
+        {
+            state.wait(value)?;
+        }
+        let n = PIECE.min(bytes - at);
+        let staging = device.alloc_kind(Kind::Upload, n, None)?;
+        fill_block(&staging, n, fill)?;
+        pieces.push_back(record(state, (&staging, 0), (&block, at as u64), n as u64, false)?);
+        if bytes > SMALL {
+            state.flush()?;
+        }
+        at += n;
+    }
+    Ok(block)
+}
+
+/// Has the first `bytes` of a block written that the host sees and nothing uses.
+fn fill_block(block: &Block, bytes: usize, fill: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
+    match block.host() {
+        // SAFETY: the caller has just been given the block, which is at least so large, and nothing uses it.
+        Some(host) => fill(unsafe { std::slice::from_raw_parts_mut(host.as_ptr(), bytes) }),
+        None => bail!(Runtime, "[vulkan] Staging memory is not mapped."),
+    }
+}
+
+/// Copies host memory, more than a little on several threads: one alone does not keep up with the bus.
+///
+/// # Safety
+/// As `ptr::copy_nonoverlapping` for bytes.
+unsafe fn copy_host(src: *const u8, dst: *mut u8, bytes: usize) {
+    match copy_threads().filter(|_| bytes >= 2 * PART) {
+        // SAFETY: by the caller.
+        None => unsafe { std::ptr::copy_nonoverlapping(src, dst, bytes) },
+        // SAFETY: by the caller.
+        Some((pool, threads)) => unsafe { copy_shared(pool, threads.min(bytes / PART), src, dst, bytes) },
+    }
+}
+
+/// Copies host memory in `parts` parts, the first of which is the caller's.
+///
+/// # Safety
+/// As `ptr::copy_nonoverlapping` for bytes.
+unsafe fn copy_shared(pool: &rayon::ThreadPool, parts: usize, src: *const u8, dst: *mut u8, bytes: usize) {
+    let (from, to) = (src as usize, dst as usize);
+    let part = bytes.div_ceil(parts).next_multiple_of(4096);
+    // SAFETY: the parts are disjoint and inside both ranges; the scope ends before they do.
+    let copy = move |start: usize| unsafe {
+        let n = part.min(bytes - start);
+        std::ptr::copy_nonoverlapping((from + start) as *const u8, (to + start) as *mut u8, n);
+    };
+    pool.in_place_scope(|scope| {
+        for start in (part..bytes).step_by(part) {
+            scope.spawn(move |_| copy(start));
+        }
+        copy(0);
+    });
+}
+
+/// Threads that help with copies, and how many copy with the caller's; none on small machines.
+fn copy_threads() -> Option<(&'static rayon::ThreadPool, usize)> {
+    static POOL: OnceLock<Option<rayon::ThreadPool>> = OnceLock::new();
+    let threads = std::thread::available_parallelism().map_or(1, |n| (n.get() / 2).clamp(1, 6));
+    let make = || {
+        let name = |i| format!("mlx-copy-{i}");
+        rayon::ThreadPoolBuilder::new().num_threads(threads - 1).thread_name(name).build().ok()
+    };
+    let pool = POOL.get_or_init(|| (threads > 1).then(make).flatten()).as_ref()?;
+    Some((pool, pool.current_num_threads() + 1))
+}
+
+/// Records a copy and notes it on both blocks.
+pub(in crate::vulkan) fn record(
+    state: &'static StreamState,
+    src: (&Block, u64),
+    dst: (&Block, u64),
+    bytes: u64,
+    to_host: bool,
+) -> Result<u64> {
+    let value = state.lock_rec().copy(state, src, dst, bytes, to_host)?;
+    let point = Point { stream: state, value };
+    src.0.touch(point, false);
+    dst.0.touch(point, true);
+    Ok(value)
+}
+
+/// Copies the first `bytes` of a block to the host, after its last write.
+///
+/// # Safety
+/// `dst` must be valid for `bytes` of writes.
+pub(crate) unsafe fn download(block: &Block, dst: *mut u8, bytes: usize) -> Result<()> {
+    let device = block.owner();
+    device.usable()?;
+    let _span = trace::span("download", || format!("{bytes} bytes"));
+    if bytes as u64 > block.capacity() {
+        bail!(Runtime, "[vulkan] Download of {bytes} bytes from a block of {}.", block.capacity());
+    }
+    if let Some(host) = block.mapped() {
+        block.wait_written()?;
+        // SAFETY: by the caller; the block holds the bytes.
+        unsafe { copy_host(host.as_ptr(), dst, bytes) };
+        return Ok(());
+    }
+    let write = block.last_write()?;
+    let state = match write {
+        Some(w) if disabled("copy_queue") => w.stream,
+        // Not behind what was recorded since.
+        Some(w) if bytes <= SMALL && w.stream.recorded.load(Ordering::Acquire) <= w.value => w.stream,
+        _ => device.download_stream()?,
+    };
+    if let Some(w) = write {
+        state.wait_for(w)?;
+    }
+    // Two pieces are under way while the host copies a third out of staging.
+    let mut pieces: VecDeque<(Arc<Block>, u64, usize, usize)> = VecDeque::new();
+    let mut at = 0;
+    while at < bytes || !pieces.is_empty() {
+        if at < bytes && pieces.len() < 2 {
+            let n = PIECE.min(bytes - at);
+            let staging = device.alloc_kind(Kind::Download, n, None)?;
+            let value = record(state, (block, at as u64), (&staging, 0), n as u64, true)?;
+            state.flush()?;
+            pieces.push_back((staging, value, at, n));
+            at += n;
+        } else if let Some((staging, value, start, n)) = pieces.pop_front() {
+            state.wait(value)?;
+            let Some(host) = staging.host() else { bail!(Runtime, "[vulkan] Staging memory is not mapped.") };
+            // SAFETY: start + n <= bytes, and the copy into staging is done.
+            unsafe { copy_host(host.as_ptr(), dst.add(start), n) };
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_copies_are_whole() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
+        for bytes in [1usize, 4095, 4096, 4097, 3 * 4096 + 5, 1 << 20, (1 << 20) + 77] {
+            let from: Vec<u8> = (0..bytes).map(|i| (i * 31 % 251) as u8).collect();
+            for parts in 1..6 {
+                let mut to = vec![0u8; bytes + 1];
+                // SAFETY: both hold `bytes`.
+                unsafe { copy_shared(&pool, parts, from.as_ptr(), to.as_mut_ptr(), bytes) };
+                assert!(to[..bytes] == from[..] && to[bytes] == 0, "{bytes} in {parts}");
+            }
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! What ran and how long it took, told to people and programs.
+
+pub mod capabilities;
+pub mod profile;
+pub(super) mod progress;
+pub mod stats;

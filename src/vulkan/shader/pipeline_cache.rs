@@ -1,0 +1,98 @@
+//! The driver's pipeline cache with its file in the disk cache: read when a device is opened, written now and then as
+//! pipelines are made.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use ash::vk;
+
+use super::cache::{self, Key};
+use crate::vulkan::hal::adapter::AdapterInfo;
+
+/// The file is written again this long after the last write.
+const SAVE_EVERY: Duration = Duration::from_secs(2);
+
+/// The driver's pipeline cache with its file.
+pub(crate) struct PipelineBlob {
+    pub raw: vk::PipelineCache,
+    name: String,
+    #[cfg(test)]
+    info: AdapterInfo,
+    key: Key,
+    made: AtomicU64,
+    saved: Mutex<(u64, Instant)>,
+}
+
+/// What decides whether a driver can use a file.
+fn key(info: &AdapterInfo) -> Key {
+    let mut h = blake3::Hasher::new();
+    for word in [info.vendor_id, info.device_id, info.driver_version] {
+        h.update(&word.to_le_bytes());
+    }
+    h.update(&info.cache_uuid).finalize().into()
+}
+
+impl PipelineBlob {
+    /// Starts from the file of this device and driver, if it is good.
+    pub fn load(device: &ash::Device, info: &AdapterInfo) -> PipelineBlob {
+        let hex: String = info.cache_uuid.iter().map(|b| format!("{b:02x}")).collect();
+        let name = format!("pipelines-{hex}-{:08x}.bin", info.driver_version);
+        let key = key(info);
+        let data = cache::cache().and_then(|c| c.read(&name, &key)).filter(|d| fits(d, info));
+        let make = |data: &[u8]| {
+            let create = vk::PipelineCacheCreateInfo::default().initial_data(data);
+            // SAFETY: this user wrote the data for this device, and its header was checked.
+            unsafe { device.create_pipeline_cache(&create, None) }
+        };
+        let raw = make(&data.unwrap_or_default()).or_else(|_| make(&[]));
+        PipelineBlob {
+            raw: raw.unwrap_or(vk::PipelineCache::null()),
+            name,
+            #[cfg(test)]
+            info: info.clone(),
+            key,
+            made: AtomicU64::new(0),
+            saved: Mutex::new((0, Instant::now())),
+        }
+    }
+
+    /// Whether the file on disk is whole and made for this device; none without a file.
+    #[cfg(test)]
+    pub fn reread(&self) -> Option<bool> {
+        let data = cache::cache()?.read(&self.name, &self.key)?;
+        Some(fits(&data, &self.info))
+    }
+
+    /// Notes a new pipeline.
+    pub fn on_pipeline(&self) {
+        self.made.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Writes the file if there are new pipelines; unless `now`, not too often.
+    pub fn save(&self, device: &ash::Device, now: bool) {
+        let made = self.made.load(Ordering::Relaxed);
+        let Ok(mut saved) = self.saved.try_lock() else { return };
+        if made == saved.0 || !(now || saved.1.elapsed() >= SAVE_EVERY) {
+            return;
+        }
+        *saved = (made, Instant::now());
+        if self.raw != vk::PipelineCache::null()
+            && let Some(cache) = cache::cache()
+            // SAFETY: the cache belongs to this device.
+            && let Ok(data) = unsafe { device.get_pipeline_cache_data(self.raw) }
+        {
+            cache.write(&self.name, &self.key, &data);
+        }
+    }
+}
+
+/// Whether a driver's blob was made by this device and driver (the header of the Vulkan specification).
+fn fits(data: &[u8], info: &AdapterInfo) -> bool {
+    let word = |at: usize| data.get(at..at + 4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+    word(0).is_some_and(|n| n >= 32 && n as usize <= data.len())
+        && word(4) == Some(1)
+        && word(8) == Some(info.vendor_id)
+        && word(12) == Some(info.device_id)
+        && data.get(16..32) == Some(&info.cache_uuid)
+}

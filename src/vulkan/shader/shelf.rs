@@ -1,0 +1,89 @@
+//! How many pipelines a device keeps. Those that were asked for least recently are forgotten when there are too many; the
+//! driver's part of one goes when all is done that was recorded while somebody still had it.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex};
+
+use ash::vk;
+use smallvec::SmallVec;
+
+use crate::core::env;
+use crate::vulkan::hal::device::Device;
+use crate::vulkan::hal::stream::Point;
+
+/// Most pipelines of a device.
+static MOST: LazyLock<usize> = LazyLock::new(|| env::number("MLX_VK_MAX_PIPELINES").unwrap_or(1024) as usize);
+
+/// A pipeline that nobody has any more.
+struct Retired {
+    raw: vk::Pipeline,
+    /// What may use it: the last batch of each stream that had not ended.
+    uses: SmallVec<[Point; 2]>,
+    /// It was seen unused: drivers let go of a batch a moment after they say that it is done.
+    unused: bool,
+}
+
+/// What a device knows about its pipelines as a whole.
+#[derive(Default)]
+pub(crate) struct Shelf {
+    made: AtomicU64,
+    kept: AtomicUsize,
+    retired: Mutex<Vec<Retired>>,
+}
+
+impl Shelf {
+    /// How many pipelines have been made.
+    #[inline]
+    pub fn clock(&self) -> u64 {
+        self.made.load(Ordering::Relaxed)
+    }
+
+    /// Counts a new pipeline, makes room for it and returns the time.
+    pub fn made(&self, device: &Device) -> u64 {
+        let now = self.made.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.kept.fetch_add(1, Ordering::Relaxed) >= *MOST {
+            self.forget(device);
+        }
+        self.destroy(device);
+        now
+    }
+
+    /// Forgets the quarter of the pipelines that were asked for least recently.
+    fn forget(&self, device: &Device) {
+        let rows = device.pipelines.rows();
+        let mut ages = Vec::new();
+        rows.iter().for_each(|row| row.ages(&mut ages));
+        if ages.is_empty() {
+            return;
+        }
+        let mut left = ages.len().div_ceil(4);
+        let (_, &mut age, _) = ages.select_nth_unstable(left - 1);
+        for row in rows {
+            left -= row.forget(age, left);
+        }
+    }
+
+    /// Takes what the driver made of a pipeline that nobody can record any more.
+    pub fn retire(&self, device: &'static Device, raw: Option<vk::Pipeline>) {
+        self.kept.fetch_sub(1, Ordering::Relaxed);
+        let Some(raw) = raw else { return };
+        let last = |stream| Point { stream, value: stream.recorded.load(Ordering::Acquire) };
+        let uses = device.lock_streams().into_iter().map(last).filter(|p| !p.stream.reached(p.value));
+        let retired = Retired { raw, uses: uses.collect(), unused: false };
+        self.retired.lock().unwrap_or_else(|e| e.into_inner()).push(retired);
+    }
+
+    /// Destroys what nothing uses.
+    fn destroy(&self, device: &Device) {
+        let mut retired = self.retired.lock().unwrap_or_else(|e| e.into_inner());
+        retired.retain_mut(|r| {
+            if r.unused {
+                // SAFETY: nobody has the pipeline, and all that was recorded with it is done.
+                unsafe { device.raw.destroy_pipeline(r.raw, None) };
+                return false;
+            }
+            r.unused = r.uses.iter().all(|p| p.stream.reached(p.value) || p.stream.poll() >= p.value);
+            true
+        });
+    }
+}

@@ -1,0 +1,153 @@
+//! Modules that users bring or write, before a driver sees them: drivers trust what they are given. SPIRV-Tools, which
+//! the shader compiler contains, says whether a module is valid; the tables here whether this device runs it.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
+
+use crate::bail;
+use crate::core::Result;
+use crate::kernels::spirv::{PUSH_BYTES, Spirv, read};
+use crate::vulkan::hal::features::Features;
+
+#[repr(C)]
+struct Binary {
+    code: *const u32,
+    words: usize,
+}
+
+/// The start of `spv_diagnostic_t`.
+#[repr(C)]
+struct Diagnostic {
+    line: usize,
+    column: usize,
+    index: usize,
+    error: *const c_char,
+}
+
+// Part of SPIRV-Tools (libspirv.h), linked with the shader compiler.
+unsafe extern "C" {
+    fn spvParseTargetEnv(name: *const c_char, env: *mut c_int) -> bool;
+    fn spvContextCreate(env: c_int) -> *mut c_void;
+    fn spvContextDestroy(context: *mut c_void);
+    fn spvValidatorOptionsCreate() -> *mut c_void;
+    fn spvValidatorOptionsDestroy(options: *mut c_void);
+    fn spvValidatorOptionsSetScalarBlockLayout(options: *mut c_void, on: bool);
+    fn spvValidateWithOptions(
+        context: *const c_void,
+        options: *const c_void,
+        binary: *const Binary,
+        diagnostic: *mut *mut Diagnostic,
+    ) -> c_int;
+    fn spvDiagnosticDestroy(diagnostic: *mut Diagnostic);
+}
+
+/// Whether the module follows the rules of SPIR-V and Vulkan.
+///
+/// # Errors
+/// Value error with what is wrong, and at which instruction.
+pub fn validate(module: &Spirv) -> Result<()> {
+    let name = if module.version.1 > 5 { c"vulkan1.3" } else { c"vulkan1.2" };
+    // SAFETY: the calls are used as libspirv.h says; words and diagnostic live through them, and each object that is
+    // made is destroyed once.
+    let reason = unsafe {
+        let mut env = 0;
+        if !spvParseTargetEnv(name.as_ptr(), &raw mut env) {
+            bail!(Runtime, "[vulkan] The SPIR-V validator does not know {name:?}.");
+        }
+        let (context, options) = (spvContextCreate(env), spvValidatorOptionsCreate());
+        spvValidatorOptionsSetScalarBlockLayout(options, true);
+        let binary = Binary { code: module.words.as_ptr(), words: module.words.len() };
+        let mut diagnostic: *mut Diagnostic = ptr::null_mut();
+        let code = spvValidateWithOptions(context, options, &raw const binary, &raw mut diagnostic);
+        let text = (!diagnostic.is_null()).then(|| {
+            let d = &*diagnostic;
+            let error = if d.error.is_null() { c"" } else { CStr::from_ptr(d.error) };
+            format!("{} (instruction {})", error.to_string_lossy().trim(), d.index)
+        });
+        spvDiagnosticDestroy(diagnostic);
+        spvValidatorOptionsDestroy(options);
+        spvContextDestroy(context);
+        (code != 0).then(|| text.unwrap_or_else(|| format!("error {code}")))
+    };
+    match reason {
+        Some(reason) => bail!(Value, "[vulkan_kernel] The SPIR-V module is not valid: {reason}."),
+        None => Ok(()),
+    }
+}
+
+/// Capabilities (section 3.31 of the specification) that some devices lack, and what each needs. Others that kernels
+/// may declare are in [`ALWAYS`].
+const NEEDS: &[(u32, &str, fn(&Features) -> bool)] = &[
+    (9, "Float16", |f| f.float16),
+    (10, "Float64", |f| f.float64),
+    (11, "Int64", |f| f.int64),
+    (12, "Int64Atomics", |f| f.atomic_int64),
+    (22, "Int16", |f| f.int16),
+    (39, "Int8", |f| f.int8),
+    (61, "GroupNonUniform", |f| f.subgroup_basic),
+    (62, "GroupNonUniformVote", |f| f.subgroup_vote),
+    (63, "GroupNonUniformArithmetic", |f| f.subgroup_arithmetic),
+    (64, "GroupNonUniformBallot", |f| f.subgroup_ballot),
+    (65, "GroupNonUniformShuffle", |f| f.subgroup_shuffle),
+    (66, "GroupNonUniformShuffleRelative", |f| f.subgroup_shuffle_relative),
+    (67, "GroupNonUniformClustered", |f| f.subgroup_clustered),
+    (4428, "WorkgroupMemoryExplicitLayoutKHR", |f| f.workgroup_explicit_layout),
+    (4435, "StoragePushConstant16", |f| f.push_constant16),
+    (4450, "StoragePushConstant8", |f| f.push_constant8),
+    (4464, "DenormPreserve", |f| f.denorm_preserve32 || f.denorm_preserve16),
+    (4466, "SignedZeroInfNanPreserve", |f| f.nan_preserve32 || f.nan_preserve16),
+    (4467, "RoundingModeRTE", |f| f.rte32 || f.rte16),
+    (5116, "BFloat16TypeKHR", |f| f.bfloat16),
+    (5117, "BFloat16DotProductKHR", |f| f.bfloat16_dot),
+    (5118, "BFloat16CooperativeMatrixKHR", |f| f.bfloat16_coop),
+    (5345, "VulkanMemoryModel", |f| f.memory_model),
+    (5346, "VulkanMemoryModelDeviceScope", |f| f.memory_model_device_scope),
+    (6016, "DotProductInputAll", |f| f.int_dot_product),
+    (6017, "DotProductInput4x8Bit", |f| f.int_dot_product),
+    (6018, "DotProductInput4x8BitPacked", |f| f.int_dot_product),
+    (6019, "DotProduct", |f| f.int_dot_product),
+    (6022, "CooperativeMatrixKHR", |f| !f.coop_matrices.is_empty()),
+    (6033, "AtomicFloat32AddEXT", |f| f.atomic_float32_add),
+];
+
+/// Matrix, Shader, 16- and 8-bit storage, PhysicalStorageBufferAddresses: every device that is used has them.
+const ALWAYS: &[u32] = &[0, 1, 4433, 4434, 4448, 4449, 5347];
+
+/// Whether the device runs a module.
+///
+/// # Errors
+/// Runtime error that names what the device lacks.
+pub fn fits(kernel: &str, words: &[u32], f: &Features) -> Result<()> {
+    let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+    let module = match read(&bytes, PUSH_BYTES) {
+        Ok(module) => module,
+        Err(reason) => bail!(Runtime, "[vulkan_kernel] {kernel}: {reason}."),
+    };
+    if module.version.1 > 5 && !f.spirv16 {
+        bail!(Runtime, "[vulkan_kernel] {kernel} needs SPIR-V 1.6, which the device lacks.");
+    }
+    for &c in module.capabilities.iter().filter(|c| !ALWAYS.contains(c)) {
+        match NEEDS.iter().find(|n| n.0 == c) {
+            Some((_, _, has)) if has(f) => {}
+            Some((_, name, _)) => {
+                bail!(
+                    Runtime,
+                    "[vulkan_kernel] {kernel} needs the capability {name}, which the device lacks."
+                )
+            }
+            None => bail!(
+                Runtime,
+                "[vulkan_kernel] {kernel} needs the SPIR-V capability {c}, which is not offered."
+            ),
+        }
+    }
+    if module.shared > u64::from(f.shared_memory) {
+        bail!(
+            Runtime,
+            "[vulkan_kernel] {kernel} asks for {} bytes of shared memory, the device has {}.",
+            module.shared,
+            f.shared_memory
+        );
+    }
+    Ok(())
+}
