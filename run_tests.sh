@@ -4,7 +4,7 @@
 #   ./run_tests.sh                 every step, in the order below
 #   ./run_tests.sh cpu gpu ...     only the named steps (of what is already built)
 #
-# Steps: format clippy rust build installs ruff stubs cpu gpu recorder oracle validation examples
+# Steps: format clippy imports rust build installs ruff stubs cpu gpu recorder oracle validation examples
 #
 # The Python environment and Cargo's target folder live outside the clone, in
 # ${XDG_CACHE_HOME:-~/.cache}/mlx-vulkan, so that a second run, or a second clone, starts warm.
@@ -13,7 +13,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 
-STEPS=(format clippy rust build installs ruff stubs cpu gpu recorder oracle validation examples)
+STEPS=(format clippy imports rust build installs ruff stubs cpu gpu recorder oracle validation examples)
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/mlx-vulkan"
 venv="$cache/venv-tests"
 official="$cache/venv-official"
@@ -279,9 +279,10 @@ step_examples() {
 prepare || exit 1
 run format "rustfmt --check" step_format
 run clippy "clippy, warnings are errors" step_clippy
+run imports "no import points up, no circle that is not listed" "$venv/bin/python" tools/imports.py
 run rust "cargo test, the core without Python" step_rust
 if ! run build "wheel, installed into $venv" step_build; then
-    want=(format clippy rust build ruff)
+    want=(format clippy imports rust build ruff)
 fi
 run installs "the wheel in fresh environments with upstream's clients" step_installs
 run ruff "ruff check and format --check, links to the place of publication" step_ruff

@@ -34,14 +34,6 @@ impl Fused {
         Fused { code: Code::Each(program), steps, name }
     }
 
-    /// The program, if elementwise operations are all that is computed.
-    pub fn program(&self) -> Option<&Program> {
-        match &self.code {
-            Code::Each(p) => Some(p),
-            _ => None,
-        }
-    }
-
     /// The operations one by one.
     pub fn steps(&self) -> &Tape {
         &self.steps
@@ -85,6 +77,13 @@ impl Follow {
 impl Primitive for Fused {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn program(&self) -> Option<&dyn std::any::Any> {
+        match &self.code {
+            Code::Each(p) => Some(p),
+            Code::Rows(..) | Code::Product(_) => None,
+        }
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {

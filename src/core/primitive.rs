@@ -172,6 +172,12 @@ pub trait Primitive: Send + Sync + std::any::Any {
         false
     }
 
+    /// The `kernels::Program` that it computes, where it is a kernel of several elementwise operations. `Any`, because
+    /// this floor knows no kernels.
+    fn program(&self) -> Option<&dyn std::any::Any> {
+        None
+    }
+
     /// Whether no derivative flows through: outputs do not change with small changes of the inputs, or the
     /// op says so.
     fn blocks_gradient(&self) -> bool {

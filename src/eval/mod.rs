@@ -20,7 +20,7 @@ use crate::bail;
 use crate::core::array::{Inputs, Node, Tracing, bury};
 use crate::core::event::{Uninterrupted, look_for};
 use crate::core::{Array, Error, Event, Result, Stream, env, failure, panics, trace};
-use crate::cpu::runtime::worker::{self, PATIENCE, RECORDER};
+use crate::cpu::runtime::worker::{self, Lane, PATIENCE};
 
 /// Tasks handed to a CPU worker at once; the first ones run while the rest are still being ordered.
 const CPU_BATCH: usize = 256;
@@ -313,7 +313,7 @@ pub(super) fn schedule(roots: &[Array]) -> Recorded {
 fn schedule_apart(roots: &[Array]) -> Result<()> {
     let _held = Uninterrupted::new();
     let one_walk = SCHEDULE.lock().unwrap_or_else(|e| e.into_inner());
-    if !look_for(PATIENCE, || worker::pending(RECORDER) < AHEAD) {
+    if !look_for(PATIENCE, || worker::pending(Lane::Recorder) < AHEAD) {
         settle();
     }
     let steps = order::steps(roots);
@@ -347,7 +347,7 @@ fn schedule_apart(roots: &[Array]) -> Result<()> {
         event.set(panics::caught("eval", || offer_gpu(&record(steps, plan, Some(own))?)));
     };
     RECORDINGS.fetch_add(1, Ordering::Relaxed);
-    worker::submit(RECORDER, Box::new(run));
+    worker::submit(Lane::Recorder, Box::new(run));
     Ok(())
 }
 
@@ -363,9 +363,9 @@ fn has_recorder(stream: Stream) -> bool {
 
 /// Waits until all has been recorded that was handed to the recorder.
 pub fn settle() {
-    if worker::pending(RECORDER) > 0 {
+    if worker::pending(Lane::Recorder) > 0 {
         // What goes wrong stays with the arrays.
-        let _ = worker::synchronize(RECORDER);
+        let _ = worker::synchronize(Lane::Recorder);
     }
 }
 
@@ -523,6 +523,13 @@ fn computed(arrays: &[Array], wait: fn(&Array) -> Result<()>) -> Result<Vec<Stre
 /// What went wrong there and nobody was told yet.
 pub fn synchronize(stream: Stream) -> Result<()> {
     finish(stream).and_then(|()| failure::take(stream))
+}
+
+/// For the end of the process: what was handed over is recorded, GPUs finish, and what drivers compiled is kept.
+pub fn end() {
+    settle();
+    #[cfg(feature = "vulkan")]
+    crate::vulkan::finish();
 }
 
 /// Waits until all work of a stream is done, however it ended.

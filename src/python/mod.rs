@@ -66,13 +66,7 @@ fn finish_at_exit(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let f = pyo3::types::PyCFunction::new_closure(py, None, None, move |args, _| {
         // A forked child has none of the threads that would be waited for.
         if std::process::id() == owner {
-            #[cfg(feature = "vulkan")]
-            args.py().detach(|| {
-                crate::vulkan::kernels::matmul::kernel::finish_background();
-                crate::vulkan::finish();
-            });
-            #[cfg(not(feature = "vulkan"))]
-            let _ = args;
+            args.py().detach(crate::eval::end);
             runtime::vulkan::print_if_asked();
         }
     })?;
@@ -89,13 +83,6 @@ fn submodule<'py>(parent: &Bound<'py, PyModule>, name: &str, doc: &str) -> PyRes
     parent.add(name, &m)?;
     py.import("sys")?.getattr("modules")?.set_item(full, &m)?;
     Ok(m)
-}
-
-/// At exit: drivers crash under a process that ends while they compile.
-#[cfg(feature = "vulkan")]
-#[pyfunction]
-fn finish(py: Python<'_>) {
-    py.detach(crate::vulkan::finish);
 }
 
 /// Arrays, and functions of arrays, on CPUs and on GPUs with a Vulkan driver.
@@ -153,11 +140,6 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     runtime::distributed::register(m)?;
     ops::fast::register(m)?;
     ops::linalg::register(m)?;
-    #[cfg(feature = "vulkan")]
-    {
-        let exit = wrap_pyfunction!(finish, m)?;
-        m.py().import("atexit")?.call_method1("register", (exit,))?;
-    }
     m.add("pi", std::f64::consts::PI)?;
     m.add("e", std::f64::consts::E)?;
     m.add("inf", f64::INFINITY)?;

@@ -57,13 +57,12 @@ pub fn synchronize(stream: Stream) -> Result<()> {
     Ok(())
 }
 
-/// Waits for submitted work and writes the drivers' pipeline caches to disk. For the end of the process:
+/// Waits for submitted work and writes the drivers' pipeline caches to disk. For the end of the process (`eval::end`):
 /// some drivers crash when it exits under their running threads.
 pub fn finish() {
     if hal::adapter::forked() {
         return;
     }
-    crate::eval::settle();
     kernels::matmul::kernel::finish_background();
     shader::compile_pool::finish();
     report::progress::finish();

@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::bail;
 use crate::core::device::{is_held, on_release};
 use crate::core::event::look_for;
-use crate::core::{Device, Error, Result, Stream, panics};
+use crate::core::{Error, Result, Stream, panics};
 
 /// Work for a stream.
 pub type Task = Box<dyn FnOnce() + Send>;
@@ -24,8 +24,54 @@ const SPIN: Duration = Duration::from_micros(20);
 /// How long the recorder looks for more before it parks: about as long as it takes to build what comes next.
 pub const PATIENCE: Duration = Duration::from_millis(2);
 
-/// Stands for the thread that records what GPUs are to do.
-pub const RECORDER: Stream = Stream { index: u32::MAX, device: Device::CPU };
+/// Whose tasks a worker runs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Lane {
+    /// Those of a CPU stream.
+    Stream(Stream),
+    /// What is recorded for GPUs.
+    Recorder,
+}
+
+impl From<Stream> for Lane {
+    fn from(stream: Stream) -> Lane {
+        Lane::Stream(stream)
+    }
+}
+
+impl std::fmt::Display for Lane {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match self {
+            Lane::Stream(s) => s.fmt(f),
+            Lane::Recorder => f.write_str("recorder"),
+        }
+    }
+}
+
+impl Lane {
+    fn thread_name(self) -> String {
+        match self {
+            Lane::Stream(s) => format!("mlx-stream-{}", s.index),
+            Lane::Recorder => "mlx-recorder".to_string(),
+        }
+    }
+
+    /// How long its worker looks for more before it parks.
+    fn patience(self) -> Duration {
+        match self {
+            Lane::Stream(_) => SPIN,
+            Lane::Recorder => PATIENCE,
+        }
+    }
+
+    /// Whether somebody may still give it tasks.
+    fn is_held(self) -> bool {
+        match self {
+            Lane::Stream(s) => is_held(s),
+            Lane::Recorder => true,
+        }
+    }
+}
 
 #[derive(Default)]
 struct Queue {
@@ -51,7 +97,7 @@ struct Worker {
 
 struct Registry {
     pid: u32,
-    workers: Mutex<HashMap<u32, Arc<Worker>>>,
+    workers: Mutex<HashMap<Lane, Arc<Worker>>>,
 }
 
 // Replaced after a fork and never freed, as in the pool: the parent's locks may be held forever here.
@@ -90,14 +136,14 @@ fn spin_until(patience: Duration, ready: impl Fn() -> bool) -> bool {
 }
 
 impl Worker {
-    fn run(&self, stream: Stream, patience: Duration) {
+    fn run(&self, lane: Lane) {
         let mut batch = VecDeque::new();
         let mut taken = 0u64;
         loop {
             std::mem::swap(&mut batch, &mut lock(&self.queue).tasks);
             if batch.is_empty() {
-                if !spin_until(patience, || self.submitted.load(Ordering::Acquire) > taken) {
-                    if self.end(stream) {
+                if !spin_until(lane.patience(), || self.submitted.load(Ordering::Acquire) > taken) {
+                    if self.end(lane) {
                         return;
                     }
                     self.parked.store(true, Ordering::SeqCst);
@@ -124,8 +170,8 @@ impl Worker {
     }
 
     /// Ends the worker if it has nothing to do and never will; whether it did.
-    fn end(&self, stream: Stream) -> bool {
-        if stream == RECORDER || is_held(stream) {
+    fn end(&self, lane: Lane) -> bool {
+        if lane.is_held() {
             return false;
         }
         {
@@ -135,7 +181,7 @@ impl Worker {
             }
             queue.ended = true;
         }
-        forget(stream, self);
+        forget(lane, self);
         true
     }
 
@@ -154,48 +200,45 @@ impl Worker {
     }
 }
 
-/// Takes a worker off its stream.
-fn forget(stream: Stream, worker: &Worker) {
+/// Takes a worker off its lane.
+fn forget(lane: Lane, worker: &Worker) {
     let mut workers = lock(&registry().workers);
-    if workers.get(&stream.index).is_some_and(|w| std::ptr::eq(&**w, worker)) {
-        workers.remove(&stream.index);
+    if workers.get(&lane).is_some_and(|w| std::ptr::eq(&**w, worker)) {
+        workers.remove(&lane);
     }
 }
 
 /// Lets the worker of a stream end that nobody holds any more.
 fn released(stream: Stream) {
-    if let Some(thread) = known(stream).and_then(|w| lock(&w.queue).thread.clone()) {
+    if let Some(thread) = known(stream.into()).and_then(|w| lock(&w.queue).thread.clone()) {
         thread.unpark();
     }
 }
 
-/// The worker of a stream, locked; one that has ended is replaced.
-fn with_queue<R>(stream: Stream, f: impl FnOnce(&Arc<Worker>, MutexGuard<Queue>) -> R) -> R {
+/// The worker of a lane, locked; one that has ended is replaced.
+fn with_queue<R>(lane: Lane, f: impl FnOnce(&Arc<Worker>, MutexGuard<Queue>) -> R) -> R {
     loop {
-        let worker = lock(&registry().workers).entry(stream.index).or_default().clone();
+        let worker = lock(&registry().workers).entry(lane).or_default().clone();
         let queue = lock(&worker.queue);
         if !queue.ended {
             return f(&worker, queue);
         }
         drop(queue);
-        forget(stream, &worker);
+        forget(lane, &worker);
     }
 }
 
-/// Appends `task` to the stream's queue. A panic inside it is reported by the next [`synchronize`].
-pub fn submit(stream: Stream, task: Task) {
-    with_queue(stream, |worker, queue| append(stream, worker, queue, task));
+/// Appends `task` to the queue of a stream, or of the recorder. A panic inside it is reported by the next [`synchronize`].
+pub fn submit(lane: impl Into<Lane>, task: Task) {
+    let lane = lane.into();
+    with_queue(lane, |worker, queue| append(lane, worker, queue, task));
 }
 
-fn append(stream: Stream, worker: &Arc<Worker>, mut queue: MutexGuard<Queue>, task: Task) {
+fn append(lane: Lane, worker: &Arc<Worker>, mut queue: MutexGuard<Queue>, task: Task) {
     if queue.thread.is_none() {
         on_release(released);
         let body = worker.clone();
-        let (name, patience) = match stream == RECORDER {
-            true => ("mlx-recorder".to_string(), PATIENCE),
-            false => (format!("mlx-stream-{}", stream.index), SPIN),
-        };
-        let spawned = thread::Builder::new().name(name).spawn(move || body.run(stream, patience));
+        let spawned = thread::Builder::new().name(lane.thread_name()).spawn(move || body.run(lane));
         match spawned {
             Ok(handle) => queue.thread = Some(handle.thread().clone()),
             Err(_) => {
@@ -221,30 +264,31 @@ fn append(stream: Stream, worker: &Arc<Worker>, mut queue: MutexGuard<Queue>, ta
     }
 }
 
-/// The worker of a stream that was given tasks.
-fn known(stream: Stream) -> Option<Arc<Worker>> {
+/// The worker of a lane that was given tasks.
+fn known(lane: Lane) -> Option<Arc<Worker>> {
     if REGISTRY.load(Ordering::Acquire).is_null() {
         return None;
     }
-    lock(&registry().workers).get(&stream.index).cloned()
+    lock(&registry().workers).get(&lane).cloned()
 }
 
-/// How many tasks of a stream have not run yet.
-pub fn pending(stream: Stream) -> u64 {
-    let Some(worker) = known(stream) else { return 0 };
+/// How many tasks of a lane have not run yet.
+pub fn pending(lane: Lane) -> u64 {
+    let Some(worker) = known(lane) else { return 0 };
     let done = worker.done.load(Ordering::SeqCst);
     worker.submitted.load(Ordering::SeqCst) - done
 }
 
-/// Waits until everything submitted to the stream so far has run.
+/// Waits until everything submitted to the lane so far has run.
 ///
 /// # Errors
-/// Runtime error when a task panicked since the last call, or when called from the stream's own worker.
-pub fn synchronize(stream: Stream) -> Result<()> {
-    let Some(worker) = known(stream) else { return Ok(()) };
+/// Runtime error when a task panicked since the last call, or when called from the lane's own worker.
+pub fn synchronize(lane: impl Into<Lane>) -> Result<()> {
+    let lane = lane.into();
+    let Some(worker) = known(lane) else { return Ok(()) };
     let own = lock(&worker.queue).thread.as_ref().map(|t| t.id()) == Some(thread::current().id());
     if own {
-        bail!(Runtime, "[synchronize] A task cannot wait for its own stream {stream}");
+        bail!(Runtime, "[synchronize] A task cannot wait for its own stream {lane}");
     }
     worker.wait(worker.submitted.load(Ordering::SeqCst));
     let failure = lock(&worker.failure).take();
@@ -254,6 +298,7 @@ pub fn synchronize(stream: Stream) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::Device;
     use crate::core::device::{Handle, new_stream};
 
     #[test]
@@ -275,7 +320,7 @@ mod tests {
             let want: Vec<i32> = (0..3 + i32::from(round % 2 == 0)).collect();
             assert_eq!(receive.iter().collect::<Vec<_>>(), want);
             let begin = std::time::Instant::now();
-            while known(s).is_some() {
+            while known(s.into()).is_some() {
                 assert!(begin.elapsed() < Duration::from_secs(20), "the worker stays");
                 thread::yield_now();
             }

@@ -3,8 +3,7 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::{Free, Join, Members, Work, primitive};
-use crate::compile::Fused;
+use super::{Free, Join, Members, Work};
 use crate::core::layout::is_row_major;
 use crate::core::{Array, Dtype, Result, Stream};
 use crate::kernels::Program;
@@ -62,8 +61,8 @@ fn suits(_: Stream, _: Format, _: Dtype, _: i64, _: i64) -> bool {
 /// What step `i` does to each element of its inputs, if that is all.
 fn elementwise(free: &Free, i: usize, stream: Stream) -> Option<Program> {
     let node = free.node(i).filter(|n| n.stream == stream && !n.has_siblings())?;
-    if let Some(fused) = primitive::<Fused>(node) {
-        return fused.program().filter(|p| p.outputs.len() == 1).cloned();
+    if let Some(fused) = node.primitive.program().and_then(|p| p.downcast_ref::<Program>()) {
+        return Some(fused).filter(|p| p.outputs.len() == 1).cloned();
     }
     let dtypes: SmallVec<[Dtype; 3]> = node.inputs.iter().map(Array::dtype).collect();
     Some(Program::one(instruction(&*node.primitive)?, &dtypes, free.array(i).dtype()))
