@@ -21,6 +21,8 @@ pub enum Values {
     Text(&'static str),
     /// A folder that is there.
     Folder,
+    /// Calls that shall fail, see [`super::fault`].
+    Fault,
 }
 
 /// One variable.
@@ -157,6 +159,20 @@ pub const VARIABLES: &[Variable] = &[
         SWITCH,
         "Whether a thread of its own records large graphs of `async_eval` while the caller goes on. Without the \
          variable it does so on hosts of four processors or more, for GPUs that are not software",
+    ),
+    var(
+        "MLX_VK_TIMEOUT",
+        "none",
+        Values::Number(1, 86_400),
+        "Seconds after which a GPU counts as lost that makes no progress while somebody waits for it. Without the \
+         variable the driver decides, if anybody does",
+    ),
+    var(
+        "MLX_VK_FAULT",
+        "none",
+        Values::Fault,
+        "For tests: the n-th call of a kind fails as the driver would let it fail, with `+` all behind it too. \
+         docs/reliability.md lists the kinds",
     ),
     var("MLX_VK_FULL_BARRIERS", "0", SWITCH, "1: a barrier before every dispatch; results must not change"),
     var(
@@ -342,6 +358,9 @@ fn mistake(v: &Variable, text: &str) -> Option<String> {
             [&[form], words].concat().join(", "),
         ),
         Values::Folder => good(std::path::Path::new(text).is_dir(), "a folder that can be read".into()),
+        Values::Fault => {
+            good(super::fault::known(text), "kind@n or kind@n+ with a kind of the library".into())
+        }
         Values::Variants | Values::Text(_) => None,
     }
 }
@@ -351,7 +370,7 @@ fn raw(name: &str) -> Option<OsString> {
 }
 
 /// The value of a variable, if it has one that makes sense.
-fn value(name: &str) -> Option<String> {
+pub fn value(name: &str) -> Option<String> {
     let text = raw(name)?.to_string_lossy().trim().to_string();
     report();
     mistake(variable(name), &text).is_none().then_some(text)
@@ -495,6 +514,7 @@ pub fn show(values: Values) -> String {
         }
         Values::Text(what) => what.into(),
         Values::Folder => "folder".into(),
+        Values::Fault => code(&["kind@n", "kind@n+"]),
     }
 }
 

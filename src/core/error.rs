@@ -20,11 +20,11 @@ pub enum Error {
     #[error("{0}")]
     Runtime(String),
     /// Memory is exhausted; Python `RuntimeError`, as MLX raises it.
-    #[error("[{op}] Unable to allocate {bytes} bytes{detail}")]
+    #[error("[{op}] {}{detail}", wanted(*.bytes))]
     OutOfMemory {
         /// Who asked.
         op: &'static str,
-        /// How much was asked for.
+        /// How much was asked for; 0 where a driver does not say.
         bytes: usize,
         /// Limit or driver message, starting with a separator, or empty.
         detail: String,
@@ -43,6 +43,23 @@ pub enum Error {
     /// Something that has no implementation; Python `NotImplementedError`.
     #[error("{0}")]
     NotImplemented(String),
+}
+
+fn wanted(bytes: usize) -> String {
+    match bytes {
+        0 => "Out of memory".into(),
+        n => format!("Unable to allocate {n} bytes"),
+    }
+}
+
+impl Error {
+    /// Adds the operation that memory was asked for.
+    pub fn of(mut self, operation: &str) -> Error {
+        if let Error::OutOfMemory { detail, .. } = &mut self {
+            detail.push_str(&format!(" The operation is {operation}."));
+        }
+        self
+    }
 }
 
 /// An exception object that only its own language can read.

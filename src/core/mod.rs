@@ -8,6 +8,7 @@ pub mod error;
 pub mod event;
 pub mod failure;
 pub mod fallback;
+pub mod fault;
 pub mod layout;
 pub mod notes;
 pub mod panics;

@@ -12,8 +12,12 @@ use super::event::Uninterrupted;
 pub trait DeviceBlock: Send + Sync {
     /// Address for shaders.
     fn address(&self) -> u64;
-    /// Index of the GPU that owns the block.
+    /// Number of the opened device that owns the block; a GPU that was lost and opened again has another.
     fn device(&self) -> u32;
+    /// Index of the GPU.
+    fn gpu(&self) -> u32;
+    /// Whether the device was lost; what `mapped` shows and `wait_written` lets through stays.
+    fn lost(&self) -> bool;
     /// Bytes that were reserved.
     fn capacity(&self) -> usize;
     /// Host address where the memory is mapped and cached (unified memory).
@@ -151,6 +155,9 @@ impl Storage {
         if let Some(p) = device.mapped() {
             drop(s);
             device.wait_written()?;
+            if device.lost() {
+                self.rescue(device, p);
+            }
             return Ok(p.as_ptr());
         }
         drop(s);
@@ -171,6 +178,16 @@ impl Storage {
         s.host = Some(block);
         s.host_valid = true;
         Ok(p)
+    }
+
+    /// Makes memory that the host can read the host's own: its device was lost.
+    fn rescue(&self, device: Arc<dyn DeviceBlock>, ptr: NonNull<u8>) {
+        let mut s = self.lock();
+        if !s.host_valid && s.device.as_ref().is_some_and(|d| Arc::ptr_eq(d, &device)) {
+            s.host = Some(HostBlock::lent(ptr, Box::new(device)));
+            s.host_valid = true;
+            (s.device, s.device_valid) = (None, false);
+        }
     }
 
     /// Host address for overwriting on the host; forgets device copies. Call it only with the storage
@@ -200,10 +217,10 @@ impl Storage {
         Some(p)
     }
 
-    /// The valid block on GPU `index`, if there is one.
-    pub fn device_block(&self, index: u32) -> Option<Arc<dyn DeviceBlock>> {
+    /// The valid block on the opened device `id`, if there is one.
+    pub fn device_block(&self, id: u32) -> Option<Arc<dyn DeviceBlock>> {
         let s = self.lock();
-        s.device.as_ref().filter(|d| s.device_valid && d.device() == index).cloned()
+        s.device.as_ref().filter(|d| s.device_valid && d.device() == id).cloned()
     }
 
     /// The valid block on whichever GPU has it.
@@ -215,23 +232,23 @@ impl Storage {
     /// The GPU that alone has the bytes, in memory that the host cannot read in place.
     pub fn only_on_gpu(&self) -> Option<u32> {
         let s = self.lock();
-        s.device.as_ref().filter(|d| !s.host_valid && d.mapped().is_none()).map(|d| d.device())
+        s.device.as_ref().filter(|d| !s.host_valid && d.mapped().is_none()).map(|d| d.gpu())
     }
 
     /// Makes the bytes valid on a device too: `upload` gets the host bytes and returns the filled block.
     /// Does nothing when they are there already. Concurrent callers upload once.
     pub fn ensure_device(
         &self,
-        index: u32,
+        id: u32,
         upload: impl FnOnce(*const u8, usize) -> Result<Arc<dyn DeviceBlock>>,
     ) -> Result<Arc<dyn DeviceBlock>> {
-        if let Some(d) = self.device_block(index) {
+        if let Some(d) = self.device_block(id) {
             return Ok(d);
         }
         let src = self.host_ptr()?; // also brings bytes of another GPU down
         let mut s = self.lock();
         let _held = Uninterrupted::new();
-        if let Some(d) = s.device.as_ref().filter(|d| s.device_valid && d.device() == index) {
+        if let Some(d) = s.device.as_ref().filter(|d| s.device_valid && d.device() == id) {
             return Ok(d.clone());
         }
         let block = upload(src, self.nbytes)?;
@@ -256,7 +273,10 @@ impl Storage {
 
     /// Waits until recorded device writes are done; nothing to do for host bytes.
     pub fn wait(&self) -> Result<()> {
-        let device = { self.lock().device.clone() };
+        let device = {
+            let s = self.lock();
+            s.device.clone().filter(|_| !s.host_valid)
+        };
         device.map_or(Ok(()), |d| d.wait_written())
     }
 }

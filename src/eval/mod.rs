@@ -167,7 +167,8 @@ impl Pending {
         for a in inputs {
             if a.awaits_besides(self.own.as_ref()) {
                 self.flush();
-                a.wait_event()?;
+                // Whoever is told of this operation is told of that error.
+                a.wait_event_alone()?;
             }
         }
         Ok(())
@@ -197,7 +198,9 @@ fn run_batch(tasks: Vec<Task>, own: &Arc<Event>) -> Result<()> {
         match task.node.inputs.iter().filter(others).try_for_each(Array::wait_event) {
             Ok(()) => {
                 let _span = trace::span("cpu", || task.node.primitive.name().to_string());
-                task.run(|node, inputs, outputs| node.primitive.eval_cpu(inputs, outputs))
+                task.run(|node, inputs, outputs| {
+                    node.primitive.eval_cpu(inputs, outputs).map_err(|e| e.of(node.primitive.name()))
+                })
             }
             Err(e) => {
                 task.give_up();
@@ -420,8 +423,9 @@ fn record(steps: Vec<Step>, mut plan: Plan, own: Option<Arc<Event>>) -> Recorded
         let ready = pending.finish(&node.inputs).inspect_err(|_| restore(&node, &array.outputs_of(&node)));
         trace::evaluating(|| Some(operation(&array, &node)));
         let result = ready.and_then(|()| {
-            Task::take(array, node, None)
-                .run(|node, inputs, outputs| node.primitive.eval_gpu(stream, inputs, outputs))
+            Task::take(array, node, None).run(|node, inputs, outputs| {
+                node.primitive.eval_gpu(stream, inputs, outputs).map_err(|e| e.of(node.primitive.name()))
+            })
         });
         trace::evaluating(|| None);
         if let Err(error) = result {

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, Once};
 
+use crate::core::fault::{self, Site};
 use crate::core::storage::install_host_alloc;
 use crate::core::{Error, HostBlock, Result, Storage};
 
@@ -95,7 +96,7 @@ pub fn host_block(nbytes: usize) -> Result<HostBlock> {
                     return Err(fail(format!(": the machine has {a} bytes left.")));
                 }
             }
-            system::take(capacity)
+            if fault::hit(Site::HostMemory) { None } else { system::take(capacity) }
         }
     };
     let Some(ptr) = ptr else { return Err(fail(": the system refused.".into())) };

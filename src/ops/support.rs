@@ -131,8 +131,8 @@ pub fn dev_out(enc: &mut CommandEncoder, a: &Array) -> Result<DeviceView> {
 /// Device memory for an elementwise output; reuses a dying input of equal layout.
 #[cfg(feature = "vulkan")]
 pub fn dev_out_reusing(enc: &mut CommandEncoder, out: &Array, inputs: &[Array]) -> Result<DeviceView> {
-    let index = enc.device().index();
-    match donor(out, inputs).filter(|s| s.device_block(index).is_some() && out.size() > 0) {
+    let id = enc.device().id();
+    match donor(out, inputs).filter(|s| s.device_block(id).is_some() && out.size() > 0) {
         None => dev_out(enc, out),
         Some(storage) => {
             let strides = row_major(out.shape());

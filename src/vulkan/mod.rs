@@ -30,7 +30,11 @@ use tune::{attention as attention_table, matmul as matmul_table, quantized as qm
 /// submitted when the batch is full, or by [`flush`], [`synchronize`] or a reader of the results.
 pub fn with_encoder<R>(stream: Stream, f: impl FnOnce(&mut CommandEncoder) -> Result<R>) -> Result<R> {
     let mut encoder = CommandEncoder::new(StreamState::of(stream)?)?;
-    f(&mut encoder)
+    let result = f(&mut encoder);
+    if let Err(e) = &result {
+        encoder.spoil(e);
+    }
+    result
 }
 
 /// Submits what was recorded on a stream.
@@ -66,7 +70,7 @@ pub fn finish() {
     kernels::matmul::kernel::finish_background();
     shader::compile_pool::finish();
     report::progress::finish();
-    for d in hal::device::opened() {
+    for d in hal::device::opened().into_iter().filter(|d| !d.is_lost()) {
         // Nothing is left to the threads behind them.
         let _ = d.submit_kept();
         for s in d.lock_streams() {

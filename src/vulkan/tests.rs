@@ -219,7 +219,7 @@ fn bytes_survive_the_round_trip_at_odd_sizes() {
         // SAFETY: n bytes.
         unsafe { block.download(back.as_mut_ptr(), n) }.unwrap();
         assert!((0..n).all(|i| back[i] == (i * 31 + i / 256) as u8), "{n} bytes");
-        assert_eq!(device.index(), block.device());
+        assert_eq!((device.id(), device.index()), (block.device(), block.gpu()));
         // The same after the host copy is gone.
         with_encoder(s, |enc| enc.overwrite(&src)).unwrap();
         let p = src.host_ptr().unwrap();

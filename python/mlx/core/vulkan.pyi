@@ -26,6 +26,11 @@ def _rejected() -> tuple[str | None, list[tuple[str, str, str]]]:
     something, as (name, kind, reason).
     """
 
+def _fault(text: Any) -> array:
+    """Has calls of the driver or the system fail, for tests: `kind@n`, `kind@n+`, `count` or `off` (see MLX_VK_FAULT).
+    Returns how often each kind was called since the last call of this, and how many of those calls failed.
+    """
+
 def _set_disabled(names: Any) -> list[str]:
     """Takes these kernel variants out of every choice, in place of those of MLX_VK_DISABLE; returns those before."""
 

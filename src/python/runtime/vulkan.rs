@@ -1,6 +1,7 @@
 //! `mx.vulkan`: statistics, profiles and facts about devices. What Python draws and prints of a profile is in
 //! `mlx/_profile.py`.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use pyo3::exceptions::PyRuntimeError;
@@ -186,6 +187,15 @@ fn _set_disabled(py: Python<'_>, names: Vec<String>) -> PyResult<Vec<&'static st
     Ok(env::set_disabled(&names)?)
 }
 
+/// Has calls of the driver or the system fail, for tests: `kind@n`, `kind@n+`, `count` or `off` (see MLX_VK_FAULT).
+/// Returns how often each kind was called since the last call of this, and how many of those calls failed.
+#[pyfunction]
+fn _fault(py: Python<'_>, text: &str) -> PyResult<(BTreeMap<&'static str, u64>, u64)> {
+    py.detach(crate::eval::settle);
+    let (calls, fired) = crate::core::fault::set(text)?;
+    Ok((calls.into_iter().collect(), fired))
+}
+
 /// A profile that runs; what Python makes of it is `mlx._profile.Profile`.
 #[pyclass(name = "_Recording", module = "mlx.core.vulkan", frozen)]
 struct Recording(Mutex<Option<Running>>);
@@ -328,6 +338,7 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(_environment, m)?,
         wrap_pyfunction!(_rejected, m)?,
         wrap_pyfunction!(_set_disabled, m)?,
+        wrap_pyfunction!(_fault, m)?,
     ] {
         m.add_function(f)?;
     }

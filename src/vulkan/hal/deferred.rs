@@ -1,8 +1,9 @@
 //! Commands of a batch behind a kernel that is still being compiled. They are held until the batch is submitted,
 //! so that the kernels of a graph compile side by side while the rest of it is recorded; a batch without such a
-//! kernel never comes here. A batch whose kernel cannot be made runs without it: whoever reads what the batch wrote
-//! gets the error.
+//! kernel never comes here. A batch whose kernel cannot be made runs without it, and one that the driver does not take
+//! never runs: whoever reads what the batch wrote gets the error.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -25,22 +26,38 @@ pub(in crate::vulkan) enum Held {
 }
 
 static ANY_FAILED: AtomicBool = AtomicBool::new(false);
-static FAILED: Mutex<Vec<(Point, Error)>> = Mutex::new(Vec::new());
+/// Batches that failed by stream and number: why, and whether they run all the same.
+static FAILED: Mutex<BTreeMap<(usize, u64), (Error, bool)>> = Mutex::new(BTreeMap::new());
 
-/// Notes that the batch at `point` runs without one of its kernels.
-fn fail(point: Point, error: &Error) {
-    FAILED.lock().unwrap_or_else(|e| e.into_inner()).push((point, error.clone()));
+fn key(stream: &StreamState, value: u64) -> (usize, u64) {
+    (std::ptr::from_ref(stream) as usize, value)
+}
+
+/// Notes that the batch at `point` never runs, or `runs` without one of its kernels.
+pub(super) fn fail(point: Point, error: &Error, runs: bool) {
+    let mut failed = FAILED.lock().unwrap_or_else(|e| e.into_inner());
+    failed.insert(key(point.stream, point.value), (error.clone(), runs));
     ANY_FAILED.store(true, Ordering::Release);
 }
 
-/// Fails for a batch that ran without one of its kernels.
+/// Fails for a batch that did not run, or not whole.
 pub(in crate::vulkan) fn intact(point: Point) -> Result<Point> {
     if !ANY_FAILED.load(Ordering::Acquire) {
         return Ok(point);
     }
     let failed = FAILED.lock().unwrap_or_else(|e| e.into_inner());
-    let found = failed.iter().find(|(p, _)| p.value == point.value && p.stream.same(point.stream));
-    found.map_or(Ok(point), |(_, e)| Err(e.clone()))
+    failed.get(&key(point.stream, point.value)).map_or(Ok(point), |(e, _)| Err(e.clone()))
+}
+
+/// The last batch up to `value` that the driver took: nothing ever tells that another is done.
+pub(super) fn taken(stream: &StreamState, mut value: u64) -> u64 {
+    if ANY_FAILED.load(Ordering::Acquire) {
+        let failed = FAILED.lock().unwrap_or_else(|e| e.into_inner());
+        while failed.get(&key(stream, value)).is_some_and(|(_, runs)| !runs) {
+            value -= 1;
+        }
+    }
+    value
 }
 
 /// The commands of a batch that wait.
@@ -90,7 +107,7 @@ impl Queue {
         }
         match failure {
             Some(e) => {
-                fail(Point { stream: state, value: state.open_value() }, &e);
+                fail(Point { stream: state, value: state.open_value() }, &e, true);
                 Err(e)
             }
             None => Ok(()),

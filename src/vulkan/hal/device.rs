@@ -1,15 +1,18 @@
 //! An opened GPU: logical device, queues, memory pool, pipelines. Opened on first use, kept for the life of
-//! the process. A lost device fails every later call with the error that was first seen.
+//! the process. When one is lost, what is under way fails with the error that was first seen, and the next use opens
+//! the GPU again as another device. The lost one stays for the arrays whose memory the host can read.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, OnceLock, RwLock};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use ash::vk;
 
 use super::adapter::{self, AdapterInfo, AdapterKind, adapters};
+use super::fault::pass;
 use super::features::{self, Features};
 use super::stream::StreamState;
 use crate::bail;
+use crate::core::fault::Site;
 use crate::core::{Error, Result};
 use crate::vulkan::memory::Pool;
 use crate::vulkan::shader::pipeline::Pipelines;
@@ -32,6 +35,7 @@ pub(crate) struct Queue {
 /// An opened GPU.
 pub struct Device {
     index: u32,
+    id: u32,
     info: &'static AdapterInfo,
     features: Features,
     pub(crate) raw: ash::Device,
@@ -46,9 +50,10 @@ pub struct Device {
     pub(in crate::vulkan) shelf: Shelf,
     pub(crate) blob: PipelineBlob,
     pub(crate) streams: RwLock<Vec<&'static StreamState>>,
-    upload_stream: OnceLock<Result<&'static StreamState>>,
-    download_stream: OnceLock<Result<&'static StreamState>>,
-    lost: OnceLock<Error>,
+    /// The streams of large uploads and large downloads.
+    copy_streams: [OnceLock<&'static StreamState>; 2],
+    /// How it was lost.
+    lost: OnceLock<String>,
     /// What `spread` saw of float16 and bfloat16 matrices with 16 and with 8 columns.
     pub(in crate::vulkan) spread: [OnceLock<bool>; 4],
 }
@@ -74,28 +79,38 @@ pub struct DeviceInfo {
     pub features: Vec<(&'static str, bool)>,
 }
 
-static DEVICES: OnceLock<Vec<OnceLock<Result<Device>>>> = OnceLock::new();
+/// Every device opened so far, lost ones too.
+static DEVICES: RwLock<Vec<&'static Device>> = RwLock::new(Vec::new());
 
-/// The device of the adapter at `index`, opened on first use.
+/// The device of the adapter at `index`, opened on first use and when it was lost.
 pub fn device(index: u32) -> Result<&'static Device> {
     adapter::check_fork()?;
     let list = adapters();
-    let slots = DEVICES.get_or_init(|| list.iter().map(|_| OnceLock::new()).collect());
-    let Some(slot) = slots.get(index as usize) else {
+    let Some(info) = list.get(index as usize) else {
         if list.is_empty() {
             bail!(Value, "[vulkan] No GPU with index {index}: {}.", adapter::why_none());
         }
         bail!(Value, "[vulkan] No GPU with index {index}, there are {}.", list.len());
     };
-    match slot.get_or_init(|| Device::open(index, &list[index as usize])) {
-        Ok(d) => Ok(d),
-        Err(e) => Err(e.clone()),
+    let find = |all: &[&'static Device]| all.iter().find(|d| d.index == index && !d.is_lost()).copied();
+    if let Some(device) = find(&DEVICES.read().unwrap_or_else(PoisonError::into_inner)) {
+        return Ok(device);
     }
+    let mut all = DEVICES.write().unwrap_or_else(PoisonError::into_inner);
+    if let Some(device) = find(&all) {
+        return Ok(device);
+    }
+    // The first device of an adapter has its number; those behind a lost one have others.
+    let first = all.iter().all(|d| d.index != index);
+    let id = if first { index as usize } else { list.len() + all.len() };
+    let device: &'static Device = Box::leak(Box::new(Device::open(index, id as u32, info)?));
+    all.push(device);
+    Ok(device)
 }
 
-/// Every device opened so far.
-pub(crate) fn opened() -> impl Iterator<Item = &'static Device> {
-    DEVICES.get().into_iter().flatten().filter_map(|s| s.get()?.as_ref().ok())
+/// Every device opened so far, lost ones too.
+pub(crate) fn opened() -> Vec<&'static Device> {
+    DEVICES.read().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 /// A queue family and how many of its queues are used.
@@ -120,7 +135,7 @@ fn choose_queues(families: &[vk::QueueFamilyProperties]) -> Option<(Queues, Opti
 }
 
 impl Device {
-    fn open(index: u32, info: &'static AdapterInfo) -> Result<Device> {
+    fn open(index: u32, id: u32, info: &'static AdapterInfo) -> Result<Device> {
         crate::memory::init();
         let fail = |what: &str, e: vk::Result| {
             Error::Runtime(format!("[vulkan] Cannot open {}: {what} failed with {e}.", info.name))
@@ -133,7 +148,8 @@ impl Device {
         };
         let mut asked = vec![(family, count)];
         asked.extend(copy);
-        let (raw, features) = features::open(loader, info, &asked).map_err(|e| fail("vkCreateDevice", e))?;
+        let opened = pass(Site::Device).and_then(|()| features::open(loader, info, &asked));
+        let (raw, features) = opened.map_err(|e| fail("vkCreateDevice", e))?;
         // SAFETY: these queues were asked for at creation.
         let queue = |family: u32, i| Queue {
             raw: Mutex::new(unsafe { raw.get_device_queue(family, i) }),
@@ -165,6 +181,7 @@ impl Device {
         families.extend(copy.map(|c| c.0));
         Ok(Device {
             index,
+            id,
             info,
             features,
             raw,
@@ -177,8 +194,7 @@ impl Device {
             shelf: Shelf::default(),
             blob,
             streams: RwLock::new(Vec::new()),
-            upload_stream: OnceLock::new(),
-            download_stream: OnceLock::new(),
+            copy_streams: Default::default(),
             lost: OnceLock::new(),
             spread: Default::default(),
         })
@@ -187,6 +203,11 @@ impl Device {
     /// Position in the ranked list of adapters.
     pub fn index(&self) -> u32 {
         self.index
+    }
+
+    /// A number that no other opened device has; a GPU that was lost and opened again has another.
+    pub fn id(&self) -> u32 {
+        self.id
     }
 
     /// What the device can do.
@@ -202,49 +223,78 @@ impl Device {
     /// Fails if the device was lost, or belongs to the parent of a forked process.
     pub(crate) fn usable(&self) -> Result<()> {
         adapter::check_fork()?;
-        self.lost.get().map_or(Ok(()), |e| Err(e.clone()))
+        match self.lost.get() {
+            None => Ok(()),
+            Some(how) => Err(self.lost_error(how)),
+        }
+    }
+
+    fn lost_error(&self, how: &str) -> Error {
+        Error::Runtime(format!(
+            "[vulkan] The device {} was lost ({how}). What was under way and what only its memory held is gone; \
+             the next operation opens it again.",
+            self.info.name
+        ))
+    }
+
+    /// Whether the device was lost.
+    #[inline]
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.get().is_some()
+    }
+
+    /// Notes that the device is lost, and returns the error of that.
+    pub(crate) fn lose(&self, how: impl FnOnce() -> String) -> Error {
+        self.lost_error(self.lost.get_or_init(how))
+    }
+
+    /// Gives up a device that makes no progress.
+    pub(crate) fn abandon(&self, seconds: u64) -> Error {
+        super::end::leave_without_drivers();
+        let plural = if seconds == 1 { "" } else { "s" };
+        self.lose(|| format!("no progress for {seconds} second{plural}, the limit of MLX_VK_TIMEOUT"))
+    }
+
+    /// The error of those who ask for what was lost with the device.
+    pub(crate) fn contents_lost(&self) -> Error {
+        let how = self.lost.get().map_or("", |how| how);
+        Error::Runtime(format!("[array] Its contents were lost with the device {} ({how}).", self.info.name))
     }
 
     /// Turns a failed driver call into an error; remembers a lost device.
     pub(crate) fn check<T>(&self, what: &str, result: std::result::Result<T, vk::Result>) -> Result<T> {
         result.map_err(|e| match e {
-            vk::Result::ERROR_DEVICE_LOST => self
-                .lost
-                .get_or_init(|| {
-                    Error::Runtime(format!(
-                        "[vulkan] The device {} was lost (VK_ERROR_DEVICE_LOST in {what}); \
-                         restart the process to use it again.",
-                        self.info.name
-                    ))
-                })
-                .clone(),
+            vk::Result::ERROR_DEVICE_LOST => self.lose(|| format!("VK_ERROR_DEVICE_LOST in {what}")),
             vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY => {
-                Error::OutOfMemory { op: "vulkan", bytes: 0, detail: format!(" in {what}: {e}") }
+                Error::OutOfMemory { op: "vulkan", bytes: 0, detail: format!(" in {what}: {e}.") }
             }
             e => Error::Runtime(format!("[vulkan] {what} failed with {e}.")),
         })
     }
 
-    fn copy_stream(
-        &'static self,
-        slot: &OnceLock<Result<&'static StreamState>>,
-        nth: usize,
-    ) -> Result<&'static StreamState> {
-        slot.get_or_init(|| {
-            let queue = self.copy_queues.get(nth).or(self.copy_queues.first()).unwrap_or(&self.queues[0]);
-            StreamState::create(self, queue)
-        })
-        .clone()
+    fn copy_stream(&'static self, nth: usize) -> Result<&'static StreamState> {
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let slot = &self.copy_streams[nth];
+        if let Some(stream) = slot.get() {
+            return Ok(stream);
+        }
+        let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(stream) = slot.get() {
+            return Ok(stream);
+        }
+        let queue = self.copy_queues.get(nth).or(self.copy_queues.first()).unwrap_or(&self.queues[0]);
+        let stream = StreamState::create(self, queue)?;
+        Ok(slot.get_or_init(|| stream))
     }
 
     /// The stream that carries large uploads.
     pub(crate) fn upload_stream(&'static self) -> Result<&'static StreamState> {
-        self.copy_stream(&self.upload_stream, 0)
+        self.copy_stream(0)
     }
 
     /// The stream that carries large downloads: they wait for kernels, and uploads shall not wait behind them.
     pub(crate) fn download_stream(&'static self) -> Result<&'static StreamState> {
-        self.copy_stream(&self.download_stream, 1)
+        self.copy_stream(1)
     }
 
     pub(crate) fn lock_streams(&self) -> Vec<&'static StreamState> {
@@ -264,8 +314,7 @@ impl Device {
 
     /// Whether this is a stream of large copies.
     pub(crate) fn is_copy_stream(&self, state: &StreamState) -> bool {
-        let streams = [&self.upload_stream, &self.download_stream];
-        streams.iter().any(|s| matches!(s.get(), Some(Ok(s)) if s.same(state)))
+        self.copy_streams.iter().any(|s| s.get().is_some_and(|s| s.same(state)))
     }
 
     /// Whether compute queues can tell the time.

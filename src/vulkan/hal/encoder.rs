@@ -13,10 +13,12 @@ use smallvec::SmallVec;
 
 use super::deferred::{self, Held};
 use super::device::{Device, PUSH_BYTES};
+use super::fault::pass;
 use super::hazards::Hazards;
 use super::stream::{Point, StreamState};
 use crate::bail;
-use crate::core::{DeviceBlock, Result, Storage, env, trace};
+use crate::core::fault::Site;
+use crate::core::{DeviceBlock, Error, Result, Storage, env, trace};
 use crate::vulkan::memory::transfer;
 use crate::vulkan::memory::{Block, Kind};
 use crate::vulkan::report::profile::{self, Command, Work};
@@ -83,6 +85,8 @@ struct Sent {
 pub(crate) struct Recorder {
     open: Option<Cmd>,
     inflight: VecDeque<Sent>,
+    /// Buffers of batches that the driver did not take.
+    spare: Vec<Cmd>,
     hazards: Hazards,
     ops: u32,
     op_limit: u32,
@@ -228,8 +232,12 @@ impl Recorder {
         let cmd = self.recycle_or_create(state)?;
         let info = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
         // SAFETY: the buffer is new or its pool was reset; the `rec` lock is held.
-        let begun = unsafe { state.device.raw.begin_command_buffer(cmd.raw, &info) };
-        state.device.check("vkBeginCommandBuffer", begun)?;
+        let begun = pass(Site::Recording)
+            .and_then(|()| unsafe { state.device.raw.begin_command_buffer(cmd.raw, &info) });
+        if let Err(e) = state.device.check("vkBeginCommandBuffer", begun) {
+            self.spare.push(cmd);
+            return Err(e);
+        }
         let raw = cmd.raw;
         self.open = Some(cmd);
         let max = SETTINGS.max_ops;
@@ -245,31 +253,45 @@ impl Recorder {
     /// a moment before it lets go of the buffer.
     fn recycle_or_create(&mut self, state: &StreamState) -> Result<Cmd> {
         let device = state.device;
-        let pool_flags = vk::CommandPoolResetFlags::empty();
-        if let Some(sent) = self.inflight.front()
-            && state.reached(sent.value + 1)
-            && let Some(Sent { cmd, .. }) = self.inflight.pop_front()
-        {
-            // SAFETY: the batch of this buffer is done.
-            device.check("vkResetCommandPool", unsafe {
-                device.raw.reset_command_pool(cmd.pool, pool_flags)
-            })?;
-            return Ok(cmd);
+        let over = self.inflight.front().is_some_and(|sent| state.reached(sent.value + 1));
+        let mut used = self.spare.pop();
+        if used.is_none() && over {
+            used = self.inflight.pop_front().map(|sent| sent.cmd);
+        }
+        if let Some(cmd) = used {
+            let flags = vk::CommandPoolResetFlags::empty();
+            // SAFETY: the batch of this buffer is done, or was never submitted.
+            let reset = pass(Site::CommandBuffer)
+                .and_then(|()| unsafe { device.raw.reset_command_pool(cmd.pool, flags) });
+            return match device.check("vkResetCommandPool", reset) {
+                Ok(()) => Ok(cmd),
+                Err(e) => {
+                    self.spare.push(cmd);
+                    Err(e)
+                }
+            };
         }
         let info = vk::CommandPoolCreateInfo::default()
             .queue_family_index(state.queue.family)
             .flags(vk::CommandPoolCreateFlags::TRANSIENT);
         // SAFETY: the device is alive for the whole process.
         let pool =
-            device.check("vkCreateCommandPool", unsafe { device.raw.create_command_pool(&info, None) })?;
+            pass(Site::CommandBuffer).and_then(|()| unsafe { device.raw.create_command_pool(&info, None) });
+        let pool = device.check("vkCreateCommandPool", pool)?;
         let info = vk::CommandBufferAllocateInfo::default().command_pool(pool).command_buffer_count(1);
         // SAFETY: the pool was just created.
-        let list = unsafe { device.raw.allocate_command_buffers(&info) };
+        let list = pass(Site::CommandBuffer)
+            .and_then(|()| unsafe { device.raw.allocate_command_buffers(&info) })
+            // SAFETY: nothing was made from the pool.
+            .inspect_err(|_| unsafe { device.raw.destroy_command_pool(pool, None) });
         let raw = device.check("vkAllocateCommandBuffers", list)?[0];
         Ok(Cmd { pool, raw })
     }
 
     /// Hands the open batch to the driver; nothing to do while it is empty.
+    ///
+    /// # Errors
+    /// Those who read what the batch writes get them too.
     pub fn submit(&mut self, state: &'static StreamState) -> Result<()> {
         if self.ops == 0 {
             return Ok(());
@@ -288,16 +310,34 @@ impl Recorder {
         (self.ops, self.bytes, self.to_host) = (0, 0, false);
         state.kept.store(false, Ordering::Relaxed);
         let value = state.submitted.load(Ordering::Relaxed) + 1;
-        // SAFETY: the buffer is in the recording state under the `rec` lock.
-        device.check("vkEndCommandBuffer", unsafe { device.raw.end_command_buffer(cmd.raw) })?;
-        let mut wait_semaphores: SmallVec<[vk::Semaphore; 4]> = SmallVec::new();
-        let mut wait_values: SmallVec<[u64; 4]> = SmallVec::new();
-        for (point, pending) in &mut self.waits {
-            if std::mem::take(pending) {
-                wait_semaphores.push(point.stream.semaphore);
-                wait_values.push(point.value);
-            }
+        let submit_ns = match self.send(state, &cmd, value) {
+            Ok(ns) => ns,
+            Err(e) => return Err(self.give_up(state, cmd, value, e)),
+        };
+        state.submitted.store(value, Ordering::Release);
+        if let Some(batch) = self.profile.take() {
+            batch.submitted(Point { stream: state, value }, submit_ns);
         }
+        self.inflight.push_back(Sent { value, cmd, work });
+        // Throttle: at most so many batches wait for the GPU. The batch is on its way, whatever comes of the wait.
+        let oldest = value.saturating_sub(SETTINGS.max_inflight as u64);
+        if oldest > 0 {
+            let _ = state.wait_uninterrupted(oldest);
+        }
+        settled
+    }
+
+    /// Hands a batch to the driver; returns when that was, while a profile runs.
+    fn send(&mut self, state: &StreamState, cmd: &Cmd, value: u64) -> Result<u64> {
+        let device = state.device;
+        let ended =
+            // SAFETY: the buffer is in the recording state under the `rec` lock.
+            pass(Site::Recording).and_then(|()| unsafe { device.raw.end_command_buffer(cmd.raw) });
+        device.check("vkEndCommandBuffer", ended)?;
+        let pending = self.waits.iter().filter(|w| w.1).map(|w| w.0);
+        let wait_semaphores: SmallVec<[vk::Semaphore; 4]> =
+            pending.clone().map(|p| p.stream.semaphore).collect();
+        let wait_values: SmallVec<[u64; 4]> = pending.map(|p| p.value).collect();
         let wait_stages: SmallVec<[vk::PipelineStageFlags; 4]> =
             SmallVec::from_elem(vk::PipelineStageFlags::ALL_COMMANDS, wait_values.len());
         let (buffers, signals, values) = ([cmd.raw], [state.semaphore], [value]);
@@ -310,34 +350,35 @@ impl Recorder {
             .wait_dst_stage_mask(&wait_stages)
             .signal_semaphores(&signals)
             .push_next(&mut timeline);
-        let submit_ns;
-        {
-            let queue = state.queue.lock();
-            submit_ns = if self.profile.is_some() { trace::now() } else { 0 };
+        let queue = state.queue.lock();
+        let submit_ns = if self.profile.is_some() { trace::now() } else { 0 };
+        let send = || {
+            pass(Site::LostSubmission)?;
+            pass(Site::Submission)?;
             // SAFETY: the queue is locked; everything the batch uses outlives it by the pool's rule.
-            let send = || unsafe { device.raw.queue_submit(*queue, &[info], vk::Fence::null()) };
-            let mut sent = send();
-            if matches!(
-                sent,
-                Err(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY)
-            ) {
-                // The driver may fail to make memory resident: give back what only the cache holds.
-                device.pool.evict_all();
-                sent = send();
-            }
-            device.check("vkQueueSubmit", sent)?;
+            unsafe { device.raw.queue_submit(*queue, &[info], vk::Fence::null()) }
+        };
+        let mut sent = send();
+        if matches!(sent, Err(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY))
+        {
+            // The driver may fail to make memory resident: give back what only the cache holds.
+            device.pool.evict_all();
+            sent = send();
         }
+        device.check("vkQueueSubmit", sent)?;
+        self.waits.iter_mut().for_each(|w| w.1 = false);
+        Ok(submit_ns)
+    }
+
+    /// Counts a batch that the driver did not take as one that failed. Its barriers are gone with it.
+    fn give_up(&mut self, state: &'static StreamState, cmd: Cmd, value: u64, error: Error) -> Error {
+        deferred::fail(Point { stream: state, value }, &error, false);
         state.submitted.store(value, Ordering::Release);
-        if let Some(batch) = self.profile.take() {
-            batch.submitted(Point { stream: state, value }, submit_ns);
-        }
-        self.inflight.push_back(Sent { value, cmd, work });
-        // Throttle: at most so many batches wait for the GPU.
-        let oldest = value.saturating_sub(SETTINGS.max_inflight as u64);
-        if oldest > 0 {
-            state.wait_uninterrupted(oldest)?;
-        }
-        settled
+        self.spare.push(cmd);
+        self.profile = None;
+        self.hazards.touch_all();
+        (self.transfer_dirty, self.transfer_synced) = (true, false);
+        error
     }
 
     /// Counts a recorded command and submits a batch that is full.
@@ -494,6 +535,8 @@ pub(crate) struct OpState {
     /// Zeros that kernels count in, and the next to hand out.
     counters: Option<(Arc<dyn DeviceBlock>, usize)>,
     touched: Vec<(Arc<dyn DeviceBlock>, bool)>,
+    /// A command of it was recorded.
+    begun: bool,
 }
 
 /// Records one operation of a stream. Made by [`crate::vulkan::with_encoder`]; do not enter the same stream again
@@ -520,7 +563,8 @@ impl CommandEncoder {
         if state.owner.load(Ordering::Relaxed) == me {
             bail!(Runtime, "[vulkan] A stream's encoder was asked for inside an operation on that stream.");
         }
-        let op = state.op.lock().unwrap_or_else(|e| e.into_inner());
+        let mut op = state.op.lock().unwrap_or_else(|e| e.into_inner());
+        op.begun = false;
         state.owner.store(me, Ordering::Relaxed);
         Ok(CommandEncoder { state, op, start: state.submitted.load(Ordering::Acquire), work: None })
     }
@@ -559,10 +603,10 @@ impl CommandEncoder {
     }
 
     fn on_device(&mut self, s: &Storage) -> Result<Arc<dyn DeviceBlock>> {
-        let index = self.state.device.index();
-        match s.device_block(index) {
+        let id = self.state.device.id();
+        match s.device_block(id) {
             Some(b) => Ok(b),
-            None => s.ensure_device(index, |src, n| {
+            None => s.ensure_device(id, |src, n| {
                 // SAFETY: the storage hands out n valid bytes.
                 let block = unsafe { transfer::upload(self.state, src, n) }?;
                 Ok(block)
@@ -612,7 +656,9 @@ impl CommandEncoder {
 
     /// `n` words (at most [`COUNTERS`]) that are zero, and zero again when the kernel that takes them ends.
     pub fn counters(&mut self, n: usize) -> Result<u64> {
-        let (block, next) = match self.op.counters.take() {
+        // Those that an operation which failed wrote may not be zero.
+        let zeros = |c: &(Arc<dyn DeviceBlock>, usize)| as_block(&*c.0).is_ok_and(|b| b.last_write().is_ok());
+        let (block, next) = match self.op.counters.take().filter(zeros) {
             Some(c) => c,
             None => {
                 let block: Arc<dyn DeviceBlock> =
@@ -688,6 +734,7 @@ impl CommandEncoder {
         let mut r = self.state.lock_rec();
         let cmd = r.begin(self.state)?;
         let handle = r.handle(self.state, pipeline)?;
+        self.op.begun = true;
         let due = r.barrier_due(reads, writes);
         if due {
             r.barrier(self.state, false);
@@ -705,6 +752,14 @@ impl CommandEncoder {
             r.after(self.state, cmd, Command { kernel, copy: "", work, bytes, barrier: due, op: None });
         }
         r.count(self.state, bytes)
+    }
+
+    /// The operation failed: nobody may read what it has begun to overwrite.
+    pub(in crate::vulkan) fn spoil(&mut self, error: &Error) {
+        if self.op.begun {
+            let written = self.op.touched.iter().filter(|t| t.1).filter_map(|t| as_block(&*t.0).ok());
+            written.for_each(|block| block.spoil(error));
+        }
     }
 
     /// The host will read what this batch writes.

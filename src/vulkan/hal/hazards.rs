@@ -62,6 +62,12 @@ impl Hazards {
         self.writes.len = 0;
     }
 
+    /// All memory counts as touched: the next command comes behind a barrier.
+    pub fn touch_all(&mut self) {
+        self.clear();
+        self.writes.add(0, u64::MAX);
+    }
+
     /// Notes a command's accesses, (address, length) each. True: a barrier must come before it, and the
     /// notes now hold this command alone. Overlaps within one command are its own affair.
     pub fn visit(&mut self, reads: &[(u64, u64)], writes: &[(u64, u64)]) -> bool {
@@ -76,8 +82,7 @@ impl Hazards {
         // memory as touched.
         self.clear();
         if !self.note(reads, writes) {
-            self.clear();
-            self.writes.add(0, u64::MAX);
+            self.touch_all();
         }
         true
     }

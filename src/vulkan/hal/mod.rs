@@ -5,6 +5,8 @@ pub mod adapter;
 pub(super) mod deferred;
 pub(super) mod device;
 pub(super) mod encoder;
+pub(super) mod end;
+pub(super) mod fault;
 pub(super) mod features;
 pub(super) mod hazards;
 pub(super) mod nv;

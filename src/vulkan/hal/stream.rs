@@ -8,18 +8,21 @@
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, RwLock};
+use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, OnceLock, RwLock};
 use std::time::{Duration, Instant};
 
 use ash::vk;
 
 use super::adapter::check_fork;
+use super::deferred::taken;
 use super::device::{Device, Queue, device};
 use super::encoder::{BURST_TIME, OpState, Recorder, Until};
+use super::fault::pass;
 use crate::bail;
 use crate::core::device::is_held;
 use crate::core::event::check_interrupt;
-use crate::core::{Result, Stream, trace};
+use crate::core::fault::Site;
+use crate::core::{Result, Stream, env, trace};
 use crate::vulkan::shader::pipeline::FastHasher;
 
 /// Waits are cut into slices of this length, to look for interrupts between them.
@@ -85,21 +88,21 @@ impl StreamState {
     pub fn of(stream: Stream) -> Result<&'static StreamState> {
         check_fork()?; // before any lock: another thread may have held it at the fork
         let known = STREAMS.read().unwrap_or_else(|e| e.into_inner()).get(&stream).copied();
-        if let Some(s) = known {
-            s.device.usable()?;
+        if let Some(s) = known.filter(|s| !s.device.is_lost()) {
             return Ok(s);
         }
         if !stream.device.is_gpu() {
             bail!(Value, "[vulkan] {stream} is not a GPU stream.");
         }
         let device = device(stream.device.index)?;
-        device.usable()?;
+        let lost = known.filter(|s| s.device.is_lost());
         let mut all = STREAMS.write().unwrap_or_else(|e| e.into_inner());
-        if let Some(s) = all.get(&stream) {
+        if let Some(s) = all.get(&stream).filter(|s| !s.device.is_lost()) {
             return Ok(s);
         }
         // What the old stream left unfinished comes before what the new one is given.
-        let free = all.keys().find(|s| s.device == stream.device && !is_held(**s)).copied();
+        let free = all.iter().find(|(s, state)| std::ptr::eq(state.device, device) && !is_held(**s));
+        let free = free.map(|(s, _)| *s);
         let state = match free.and_then(|s| all.remove(&s)) {
             Some(state) => state,
             None => {
@@ -108,6 +111,11 @@ impl StreamState {
             }
         };
         all.insert(stream, state);
+        drop(all);
+        // Whoever is inside an operation there has the error yet to come.
+        if let Some(mut op) = lost.and_then(|s| s.op.try_lock().ok()) {
+            *op = OpState::default();
+        }
         Ok(state)
     }
 
@@ -117,7 +125,8 @@ impl StreamState {
         let info = vk::SemaphoreCreateInfo::default().push_next(&mut kind);
         // SAFETY: the device is alive for the whole process.
         let semaphore =
-            device.check("vkCreateSemaphore", unsafe { device.raw.create_semaphore(&info, None) })?;
+            pass(Site::Semaphore).and_then(|()| unsafe { device.raw.create_semaphore(&info, None) });
+        let semaphore = device.check("vkCreateSemaphore", semaphore)?;
         let state: &'static StreamState = Box::leak(Box::new(StreamState {
             device,
             queue,
@@ -151,15 +160,48 @@ impl StreamState {
         self.submitted.load(Ordering::Acquire) + 1
     }
 
-    /// Asks the driver how far the stream has come.
+    /// Asks the driver how far the stream has come. A lost device has come as far as was known then.
     pub fn poll(&self) -> u64 {
-        // SAFETY: the semaphore lives as long as the process.
-        if let Ok(v) = unsafe { self.device.raw.get_semaphore_counter_value(self.semaphore) } {
-            // A lost device may report the largest value; nothing beyond the submitted ones is real.
-            let v = v.min(self.submitted.load(Ordering::Acquire));
-            self.completed.fetch_max(v, Ordering::AcqRel);
+        if !self.device.is_lost() {
+            // SAFETY: the semaphore lives as long as the process.
+            let value = unsafe { self.device.raw.get_semaphore_counter_value(self.semaphore) };
+            match value {
+                // What drivers report of lost devices.
+                Ok(u64::MAX) | Err(vk::Result::ERROR_DEVICE_LOST) => {
+                    self.device.lose(|| "VK_ERROR_DEVICE_LOST in vkGetSemaphoreCounterValue".into());
+                }
+                Ok(v) => {
+                    // Submission may not have been noted yet.
+                    let v = v.min(self.submitted.load(Ordering::Acquire));
+                    self.completed.fetch_max(v, Ordering::AcqRel);
+                }
+                Err(_) => {}
+            }
         }
         self.completed.load(Ordering::Acquire)
+    }
+
+    /// Whether nothing of the batch `value` will touch memory any more, by the driver's word where needed.
+    pub fn over(&self, value: u64) -> bool {
+        if self.reached(value) {
+            return true;
+        }
+        if !self.device.is_lost() {
+            return self.poll() >= taken(self, value) || self.void(value);
+        }
+        // What was not submitted never will be. The specification has a lost device count as done when a wait says so.
+        let value = taken(self, value);
+        value > self.submitted.load(Ordering::Acquire)
+            || self.wait_driver(value, 0) != Err(vk::Result::TIMEOUT)
+    }
+
+    /// Whether `value` names a batch that has no command and never will have been submitted: everything
+    /// before it is done and nothing is being recorded.
+    fn void(&self, value: u64) -> bool {
+        let submitted = self.submitted.load(Ordering::Acquire);
+        value > submitted
+            && self.recorded.load(Ordering::Acquire) <= submitted
+            && self.reached(taken(self, submitted))
     }
 
     /// Whether the batch `value` is known to be done, without asking the driver.
@@ -220,12 +262,12 @@ impl StreamState {
     }
 
     /// Makes sure that batch `value` was handed to the driver; returns the value to wait for. A batch that
-    /// holds no command is never submitted and counts as the one before it.
+    /// holds no command is never submitted and counts as the one before it, as does one that was not taken.
     pub fn ensure_submitted(&'static self, value: u64) -> Result<u64> {
         if self.submitted.load(Ordering::Acquire) < value {
             self.flush()?;
         }
-        Ok(value.min(self.submitted.load(Ordering::Acquire)))
+        Ok(taken(self, value.min(self.submitted.load(Ordering::Acquire))))
     }
 
     /// Blocks until batch `value` is done; interruptible.
@@ -248,8 +290,10 @@ impl StreamState {
 
     /// Blocks until batch `value`, which was submitted, is done; interruptible.
     fn sleep(&self, value: u64) -> Result<()> {
+        let mut patience = Patience::new(self.device);
         while !self.wait_slice(value, SLICE_NS)? {
             check_interrupt()?;
+            patience.check()?;
         }
         Ok(())
     }
@@ -257,10 +301,14 @@ impl StreamState {
     /// Blocks until batch `value`, which was submitted, is done; for short internal waits.
     pub fn wait_uninterrupted(&self, value: u64) -> Result<()> {
         let _span = trace::span("wait", || "GPU".into());
+        let value = taken(self, value);
         if self.spin(value) {
             return self.device.usable();
         }
-        while !self.wait_slice(value, SLICE_NS)? {}
+        let mut patience = Patience::new(self.device);
+        while !self.wait_slice(value, SLICE_NS)? {
+            patience.check()?;
+        }
         Ok(())
     }
 
@@ -286,18 +334,26 @@ impl StreamState {
         if self.reached(value) {
             return Ok(true);
         }
-        let (semaphores, values) = ([self.semaphore], [value]);
-        let info = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
-        // SAFETY: the semaphore lives as long as the process.
-        match unsafe { self.device.raw.wait_semaphores(&info, timeout) } {
+        self.device.usable()?;
+        let waited = pass(Site::LostWait)
+            .and_then(|()| pass(Site::Wait))
+            .and_then(|()| self.wait_driver(value, timeout));
+        match waited {
             Ok(()) => {
-                self.completed.fetch_max(value, Ordering::AcqRel);
                 self.device.usable()?;
+                self.completed.fetch_max(value, Ordering::AcqRel);
                 Ok(true)
             }
             Err(vk::Result::TIMEOUT) => Ok(false),
             Err(e) => self.device.check("vkWaitSemaphores", Err(e)),
         }
+    }
+
+    fn wait_driver(&self, value: u64, timeout: u64) -> std::result::Result<(), vk::Result> {
+        let (semaphores, values) = ([self.semaphore], [value]);
+        let info = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
+        // SAFETY: the semaphore lives as long as the process.
+        unsafe { self.device.raw.wait_semaphores(&info, timeout) }
     }
 
     /// Makes the batch being recorded start after `point` of another stream.
@@ -310,5 +366,31 @@ impl StreamState {
             self.lock_rec().add_wait(Point { stream: point.stream, value });
         }
         Ok(())
+    }
+}
+
+/// How long a thread waits for a device that makes no progress, if MLX_VK_TIMEOUT says so.
+struct Patience {
+    device: &'static Device,
+    /// Batches of all streams that were done, and since when.
+    seen: (u64, Instant),
+}
+
+impl Patience {
+    fn new(device: &'static Device) -> Patience {
+        Patience { device, seen: (0, Instant::now()) }
+    }
+
+    /// Fails when the device has made no progress for too long: it then counts as lost.
+    fn check(&mut self) -> Result<()> {
+        static LIMIT: LazyLock<Option<u64>> = LazyLock::new(|| env::number("MLX_VK_TIMEOUT"));
+        let Some(limit) = *LIMIT else { return Ok(()) };
+        let done: u64 = self.device.lock_streams().into_iter().map(StreamState::poll).sum();
+        if done != self.seen.0 {
+            self.seen = (done, Instant::now());
+        } else if self.seen.1.elapsed().as_secs() >= limit {
+            return Err(self.device.abandon(limit));
+        }
+        self.device.usable()
     }
 }

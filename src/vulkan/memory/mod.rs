@@ -15,12 +15,14 @@ use ash::vk;
 use smallvec::SmallVec;
 use vk_mem::Alloc;
 
-use super::hal::adapter::{AdapterInfo, Loader, forked};
+use super::hal::adapter::{AdapterInfo, Loader, check_fork, forked};
 use super::hal::deferred::intact;
 use super::hal::device::{Device, opened};
+use super::hal::fault::pass;
 use super::hal::features::{Features, UNIFIED_MEMORY};
 use super::hal::stream::{Point, StreamState};
 use crate::core::env::disabled;
+use crate::core::fault::Site;
 use crate::core::{DeviceBlock, Error, Result};
 use crate::memory::stats;
 
@@ -93,6 +95,8 @@ struct Uses {
     write: Option<Point>,
     /// Last use of each stream, writes included.
     all: SmallVec<[Point; 2]>,
+    /// Why the bytes are no result.
+    spoilt: Option<Box<Error>>,
 }
 
 impl Uses {
@@ -305,6 +309,10 @@ impl Pool {
                 preferred_flags: preferred,
                 ..Default::default()
             };
+            pass(Site::Allocation)?;
+            if flags.contains(vk_mem::AllocationCreateFlags::MAPPED) {
+                pass(Site::Mapping)?;
+            }
             // SAFETY: the description is complete; the allocator lives as long as the process.
             unsafe { self.vma.create_buffer_with_alignment(&info, &how, MIN_CLASS) }
         };
@@ -349,16 +357,7 @@ fn oldest(blocks: &mut Vec<Free>, stream: Option<&StreamState>) -> Option<Free> 
 
 /// Whether every use is over, by the driver's word where needed.
 fn done(uses: &Uses) -> bool {
-    uses.all.iter().all(|p| p.stream.reached(p.value) || p.stream.poll() >= p.value || p.stream.void(p.value))
-}
-
-impl StreamState {
-    /// Whether `value` names a batch that has no command and never will have been submitted: everything
-    /// before it is done and nothing is being recorded.
-    fn void(&self, value: u64) -> bool {
-        let submitted = self.submitted.load(Ordering::Acquire);
-        value > submitted && self.recorded.load(Ordering::Acquire) <= submitted && self.reached(submitted)
-    }
+    uses.all.iter().all(|p| p.stream.over(p.value))
 }
 
 /// Submits and finishes the work of every stream, so that what the caches hold becomes free.
@@ -468,10 +467,24 @@ impl Block {
         self.uses().add(point, write);
     }
 
-    /// The last write, if there was one on the GPU; fails if that lacked one of its kernels.
+    /// The last write, if there was one on the GPU; fails if that did not run or lacked one of its kernels, and for
+    /// what was lost with the device.
     pub(crate) fn last_write(&self) -> Result<Option<Point>> {
-        let write = self.uses().write;
-        write.map(intact).transpose()
+        let uses = self.uses();
+        if let Some(e) = &uses.spoilt {
+            return Err(Error::clone(e));
+        }
+        let write = uses.write.map(intact).transpose()?;
+        let there = || self.mapped().is_some() && write.is_none_or(|w| w.stream.reached(w.value));
+        if self.device.is_lost() && !there() {
+            return Err(self.device.contents_lost());
+        }
+        Ok(write)
+    }
+
+    /// What reads the block from now on fails.
+    pub(crate) fn spoil(&self, error: &Error) {
+        self.uses().spoilt.get_or_insert_with(|| Box::new(error.clone()));
     }
 
     /// The last use of every stream.
@@ -510,7 +523,15 @@ impl DeviceBlock for Block {
     }
 
     fn device(&self) -> u32 {
+        self.device.id()
+    }
+
+    fn gpu(&self) -> u32 {
         self.device.index()
+    }
+
+    fn lost(&self) -> bool {
+        self.device.is_lost()
     }
 
     fn mapped(&self) -> Option<NonNull<u8>> {
@@ -519,8 +540,11 @@ impl DeviceBlock for Block {
     }
 
     fn wait_written(&self) -> Result<()> {
-        self.device.usable()?;
+        check_fork()?;
         let Some(write) = self.last_write()? else { return Ok(()) };
+        if self.device.is_lost() {
+            return Ok(()); // what is left was written before
+        }
         write.stream.wait(write.value)?;
         intact(write).map(drop)
     }
@@ -551,7 +575,7 @@ impl Drop for Block {
         let barriers = |p: &Point| (p.stream, p.stream.barriers.load(Ordering::Relaxed));
         let barriers = uses.all.iter().map(barriers).collect();
         uses.all.retain(|p| !p.stream.reached(p.value));
-        uses.write = None;
+        (uses.write, uses.spoilt) = (None, None);
         let capacity = raw.capacity;
         let pool = &self.device.pool;
         pool.list(self.kind).entry(capacity).or_default().push(Free { raw, uses, barriers });
@@ -564,7 +588,10 @@ impl Drop for Block {
         if self.kind.counted() {
             stats::on_free(capacity as usize);
             stats::on_cache(capacity as i64);
-            let over = stats::cache().saturating_sub(stats::cache_limit());
+            let over = match self.device.is_lost() {
+                true => usize::MAX,
+                false => stats::cache().saturating_sub(stats::cache_limit()),
+            };
             if over > 0 {
                 let gone = pool.evict(Kind::Device, over as u64);
                 pool.evict(Kind::Bar, (over as u64).saturating_sub(gone));

@@ -167,11 +167,12 @@ pub(in crate::vulkan) fn record(
     bytes: u64,
     to_host: bool,
 ) -> Result<u64> {
-    let value = state.lock_rec().copy(state, src, dst, bytes, to_host)?;
-    let point = Point { stream: state, value };
+    let mut rec = state.lock_rec();
+    // Noted first: a batch that is submitted may be told of as failed all the same.
+    let point = Point { stream: state, value: state.open_value() };
     src.0.touch(point, false);
     dst.0.touch(point, true);
-    Ok(value)
+    rec.copy(state, src, dst, bytes, to_host)
 }
 
 /// Copies the first `bytes` of a block to the host, after its last write.

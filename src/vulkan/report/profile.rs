@@ -11,8 +11,10 @@ use ash::vk;
 use smallvec::SmallVec;
 
 use crate::core::Result;
+use crate::core::fault::Site;
 use crate::core::trace::{self, Op};
 use crate::vulkan::hal::device::Device;
+use crate::vulkan::hal::fault::pass;
 use crate::vulkan::hal::stream::{Point, StreamState};
 use crate::vulkan::shader::pipeline::Pipeline;
 
@@ -120,7 +122,8 @@ fn lock<T>(m: &'static Mutex<T>) -> MutexGuard<'static, T> {
 }
 
 fn flush_all() -> Result<()> {
-    crate::vulkan::hal::device::opened().flat_map(Device::lock_streams).try_for_each(StreamState::flush)
+    let there = crate::vulkan::hal::device::opened().into_iter().filter(|d| !d.is_lost());
+    there.flat_map(Device::lock_streams).try_for_each(StreamState::flush)
 }
 
 /// Whether commands are kept apart.
@@ -156,6 +159,8 @@ fn collect(first: u64) -> Result<Report> {
         return Ok(Report::default()); // a child has no GPU work of its own
     }
     flush_all()?;
+    // Nothing more is heard of the batches of a lost device.
+    lock(&FINISHED).retain(|f| !f.point.stream.device.is_lost());
     let end = NEXT_BATCH.load(Relaxed);
     let points: Vec<Point> = lock(&FINISHED).iter().map(|f| f.point).collect();
     points.into_iter().try_for_each(|p| p.stream.wait(p.value))?;
@@ -179,10 +184,11 @@ fn harvest() -> Result<()> {
             if let Some(part) = parts.next() {
                 let flags = vk::QueryResultFlags::TYPE_64 | vk::QueryResultFlags::WAIT;
                 // SAFETY: the batch that wrote these queries is done.
-                let got = unsafe { device.raw.get_query_pool_results(pool, 0, part, flags) };
+                let got = pass(Site::Query)
+                    .and_then(|()| unsafe { device.raw.get_query_pool_results(pool, 0, part, flags) });
                 device.check("vkGetQueryPoolResults", got)?;
             }
-            lock(&POOLS).push((device.index(), pool));
+            lock(&POOLS).push((device.id(), pool));
         }
         let mut stamps = stamps.into_iter();
         let mut last = 0;
@@ -216,7 +222,7 @@ fn report(done: &[&Done]) -> Report {
     for d in done {
         let Some(&[begin, _]) = d.ticks.first() else { continue };
         let device = d.stream.device;
-        let clock = clocks.entry(device.index()).or_insert_with(|| Clock {
+        let clock = clocks.entry(device.id()).or_insert_with(|| Clock {
             origin: begin,
             period: f64::from(device.features().timestamp_period),
             offset: f64::NEG_INFINITY,
@@ -236,7 +242,7 @@ fn report(done: &[&Done]) -> Report {
             report.streams.push((track.0, track.1, format!("{kind} {place}")));
         }
         for (i, c) in d.batch.commands.iter().enumerate() {
-            let times = d.ticks.get(i).zip(clocks.get(&track.0)).map(|(t, clock)| {
+            let times = d.ticks.get(i).zip(clocks.get(&device.id())).map(|(t, clock)| {
                 let at = |tick| since(tick, clock.origin, d.stream) * clock.period + clock.offset;
                 let end_before = latest.entry(track).or_insert(f64::NEG_INFINITY);
                 let begin = if c.barrier { at(t[0]).max(*end_before) } else { at(t[0]) };
@@ -274,14 +280,14 @@ impl Batch {
     fn grow(&mut self, device: &Device, cmd: vk::CommandBuffer) {
         let known = {
             let mut pools = lock(&POOLS);
-            pools.iter().position(|p| p.0 == device.index()).map(|i| pools.swap_remove(i).1)
+            pools.iter().position(|p| p.0 == device.id()).map(|i| pools.swap_remove(i).1)
         };
         let count = STAMPS as u32;
         let pool = known.or_else(|| {
             let info =
                 vk::QueryPoolCreateInfo::default().query_type(vk::QueryType::TIMESTAMP).query_count(count);
             // SAFETY: the device is alive for the whole process.
-            unsafe { device.raw.create_query_pool(&info, None) }.ok()
+            pass(Site::Query).and_then(|()| unsafe { device.raw.create_query_pool(&info, None) }).ok()
         });
         let Some(pool) = pool else {
             self.timed = false;

@@ -12,7 +12,8 @@ use super::compile_pool;
 use super::pipeline::{Module, Source};
 use super::prune::prune;
 use crate::bail;
-use crate::core::{Result, trace};
+use crate::core::fault::{Site, hit};
+use crate::core::{Error, Result, trace};
 use crate::kernels::spirv::instructions;
 use crate::vulkan::report::stats::STATS;
 
@@ -174,6 +175,10 @@ fn level(source: &Source) -> OptimizationLevel {
 
 fn compile(kernel: &str, text: &str, module: &Module) -> Result<Vec<u32>> {
     let _span = trace::span("compile", || format!("{kernel}: GLSL to SPIR-V"));
+    if hit(Site::Compile) {
+        let detail = format!(" while kernel {kernel} was compiled.");
+        return Err(Error::OutOfMemory { op: "vulkan", bytes: 0, detail });
+    }
     let start = std::time::Instant::now();
     let compiler = match COMPILER.get_or_init(|| shaderc::Compiler::new().map_err(|e| e.to_string())) {
         Ok(c) => c,

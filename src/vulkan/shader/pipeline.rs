@@ -17,9 +17,11 @@ use super::compile_pool;
 use super::compiler;
 use super::spirv;
 use crate::bail;
-use crate::core::{Result, trace};
+use crate::core::fault::Site;
+use crate::core::{Error, Result, trace};
 use crate::vulkan::hal::adapter::forked;
 use crate::vulkan::hal::device::Device;
+use crate::vulkan::hal::fault::pass;
 use crate::vulkan::hal::features::Features;
 use crate::vulkan::report::progress;
 use crate::vulkan::report::stats::{self, STATS};
@@ -194,6 +196,15 @@ pub(in crate::vulkan) trait Row: Send + Sync {
     fn forget(&self, age: u64, most: usize) -> usize;
 }
 
+/// Whether what became of a kernel stays so: where memory was short, it is tried again.
+fn lasts(made: &Result<Arc<Pipeline>>) -> bool {
+    let failed = match made {
+        Ok(pipeline) => pipeline.raw.get().and_then(|raw| raw.as_ref().err()),
+        Err(e) => Some(e),
+    };
+    !matches!(failed, Some(Error::OutOfMemory { .. }))
+}
+
 /// The pipeline of a slot and its age; an error has none.
 fn content(slot: &Slot) -> Option<std::result::Result<u64, ()>> {
     match slot.get()? {
@@ -264,15 +275,19 @@ fn can_require(f: &Features, size: u32) -> bool {
 
 impl Device {
     /// The pipeline of a kernel, which may still have to be compiled; code that is not ours is. An error is kept: the
-    /// same key fails again.
+    /// same key fails again, unless it was memory that was short.
     pub fn pipeline<K: KernelKey>(&'static self, key: &K) -> Result<Arc<Pipeline>> {
         let map = self.pipelines.typed::<K>();
         let known = map.read().unwrap_or_else(|e| e.into_inner()).get(key).cloned();
         let slot = match known {
-            Some(slot) => slot,
-            None => {
+            Some(slot) if slot.get().is_none_or(lasts) => slot,
+            other => {
                 let mut map = map.write().unwrap_or_else(|e| e.into_inner());
-                map.entry(key.clone()).or_default().clone()
+                let slot = map.entry(key.clone()).or_default();
+                if other.is_some_and(|failed| Arc::ptr_eq(&failed, slot)) {
+                    *slot = Slot::default();
+                }
+                slot.clone()
             }
         };
         if let Some(known) = slot.get() {
@@ -343,8 +358,8 @@ impl Device {
         }
         let info = vk::ShaderModuleCreateInfo::default().code(&words);
         // SAFETY: the words are SPIR-V of our compiler (the cache checks what it reads), or the user's own.
-        let shader =
-            self.check("vkCreateShaderModule", unsafe { self.raw.create_shader_module(&info, None) })?;
+        let shader = pass(Site::Module).and_then(|()| unsafe { self.raw.create_shader_module(&info, None) });
+        let shader = self.check(&format!("vkCreateShaderModule for kernel {name}"), shader)?;
         let entries: Vec<vk::SpecializationMapEntry> = (0..module.spec.len() as u32)
             .map(|i| vk::SpecializationMapEntry { constant_id: i, offset: i * 4, size: 4 })
             .collect();
@@ -361,11 +376,11 @@ impl Device {
         let infos = [vk::ComputePipelineCreateInfo::default().stage(stage).layout(self.layout)];
         let start = Instant::now();
         // SAFETY: everything the description points to lives through the call.
-        let made = unsafe { self.raw.create_compute_pipelines(self.blob.raw, &infos, None) };
+        let make = || unsafe { self.raw.create_compute_pipelines(self.blob.raw, &infos, None) };
+        let made = pass(Site::Pipeline).and_then(|()| make().map_err(|(_, e)| e));
         // SAFETY: a pipeline keeps no reference to its module.
         unsafe { self.raw.destroy_shader_module(shader, None) };
-        let made =
-            self.check(&format!("vkCreateComputePipelines for kernel {name}"), made.map_err(|(_, e)| e))?;
+        let made = self.check(&format!("vkCreateComputePipelines for kernel {name}"), made)?;
         STATS.pipeline_ns.add(start.elapsed().as_nanos() as u64);
         self.blob.on_pipeline();
         self.blob.save(&self.raw, false);

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use ash::vk;
 
 use super::cache::{self, Key};
+use crate::core::fault::Site;
 use crate::vulkan::hal::adapter::AdapterInfo;
+use crate::vulkan::hal::fault::pass;
 
 /// The file is written again this long after the last write.
 const SAVE_EVERY: Duration = Duration::from_secs(2);
@@ -43,7 +45,7 @@ impl PipelineBlob {
         let make = |data: &[u8]| {
             let create = vk::PipelineCacheCreateInfo::default().initial_data(data);
             // SAFETY: this user wrote the data for this device, and its header was checked.
-            unsafe { device.create_pipeline_cache(&create, None) }
+            pass(Site::PipelineCache).and_then(|()| unsafe { device.create_pipeline_cache(&create, None) })
         };
         let raw = make(&data.unwrap_or_default()).or_else(|_| make(&[]));
         PipelineBlob {
@@ -80,7 +82,8 @@ impl PipelineBlob {
         if self.raw != vk::PipelineCache::null()
             && let Some(cache) = cache::cache()
             // SAFETY: the cache belongs to this device.
-            && let Ok(data) = unsafe { device.get_pipeline_cache_data(self.raw) }
+            && let Ok(data) =
+                pass(Site::PipelineCache).and_then(|()| unsafe { device.get_pipeline_cache_data(self.raw) })
         {
             cache.write(&self.name, &self.key, &data);
         }

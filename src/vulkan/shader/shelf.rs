@@ -82,7 +82,7 @@ impl Shelf {
                 unsafe { device.raw.destroy_pipeline(r.raw, None) };
                 return false;
             }
-            r.unused = r.uses.iter().all(|p| p.stream.reached(p.value) || p.stream.poll() >= p.value);
+            r.unused = r.uses.iter().all(|p| p.stream.over(p.value));
             true
         });
     }

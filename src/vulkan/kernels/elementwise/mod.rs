@@ -109,7 +109,7 @@ fn signature(device: u32, p: &Program, inputs: &[DeviceView], outputs: &[DeviceV
     // 64 elements fill a vector of any dtype.
     let plain = instr.args.len() == inputs.len()
         && instr.args.iter().enumerate().all(|(i, &a)| a == Src::Input(i as u8));
-    if !plain || n < 64 || n as i64 > SPAN {
+    if !plain || n < 64 || n as i64 > SPAN || device >= 1 << 8 {
         return None;
     }
     let op = match instr.op {
@@ -170,7 +170,7 @@ pub fn run(
     inputs: &[DeviceView],
     outputs: &[DeviceView],
 ) -> Result<()> {
-    let Some(key) = signature(enc.device().index(), p, inputs, outputs) else {
+    let Some(key) = signature(enc.device().id(), p, inputs, outputs) else {
         return run_any(enc, p, inputs, outputs);
     };
     let known = QUICK.with_borrow(|map| map.get(&key).and_then(|q| Some((q.pipeline.upgrade()?, q.width))));

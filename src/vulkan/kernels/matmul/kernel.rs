@@ -349,7 +349,7 @@ fn builder() -> &'static mpsc::Sender<Job> {
                     false => catch_unwind(AssertUnwindSafe(build)).unwrap_or(Special::Failed),
                 };
                 let mut s = specials();
-                s.known.insert((device.index(), key), state);
+                s.known.insert((device.id(), key), state);
                 s.building -= 1;
                 SPECIALS.1.notify_all();
             }
@@ -382,7 +382,7 @@ pub fn pipeline_for(
     }
     {
         let mut s = specials();
-        let id = (device.index(), special);
+        let id = (device.id(), special);
         match s.known.get(&id) {
             Some(Special::Ready) => {
                 drop(s);

@@ -1,0 +1,120 @@
+"""Drivers and the system that fail, and devices that are lost: an error says why, work goes on."""
+
+import json
+import pathlib
+
+import fault_sweep
+import helpers as h
+import mlx.core as mx
+import pytest
+
+pytestmark = pytest.mark.gpu
+
+
+def test_kinds_and_their_calls_are_checked():
+    for text in ["", "wait", "wait@0", "nothing@1", "wait@1-"]:
+        with pytest.raises(ValueError, match="kind@n"):
+            mx.vulkan._fault(text)
+    calls, fired = mx.vulkan._fault("off")
+    assert "submission" in calls and fired == 0
+
+
+def test_the_environment_arms_a_fault():
+    code = """
+        import mlx.core as mx
+        mx.set_default_device(mx.gpu)
+        x = mx.arange(300) * 2
+        try:
+            mx.eval(x)
+        except RuntimeError as e:
+            print(e)
+        print(mx.sum(x).item())
+    """
+    run = h.python(code, env={"MLX_VK_FAULT": "recording@1"})
+    told, total = run.stdout.splitlines()
+    assert "Out of memory in vkBeginCommandBuffer" in told and int(total) == 300 * 299
+    run = h.python("import mlx.core", env={"MLX_VK_FAULT": "everything@1"})
+    assert "MLX_VK_FAULT=everything@1 is passed over, expected kind@n" in run.stderr
+
+
+def sweep(env, workloads, most, timeout=280):
+    code = f"""
+        import sys
+        sys.path.insert(0, {str(pathlib.Path(__file__).parent)!r})
+        sys.argv = ["fault_sweep.py", "--json", "--most", "{most}", "--workloads", "{workloads}"]
+        import fault_sweep
+        fault_sweep.main()
+    """
+    run = h.python(code, env=env, timeout=timeout)
+    return [tuple(row) for row in json.loads(run.stdout.splitlines()[-1])]
+
+
+APART = {"MLX_VK_UNIFIED": "0", "MLX_VK_RECORDER": "1"}
+
+
+def check(rows):
+    """The kinds that were met; a call that fails for good is never passed over in silence."""
+    for name, kind, _, outcomes, texts in rows:
+        told = (name, kind, outcomes, texts)
+        if kind.startswith("cache"):
+            # A kernel that is not kept, or not read from the disk, is no error.
+            assert set(outcomes) <= {"right", "not reached"}, told
+        elif kind.endswith("+") and not kind.startswith("query"):
+            assert "right" not in outcomes, told
+    return {
+        kind.split("@")[0] for _, kind, _, outcomes, _ in rows if set(outcomes) != {"not reached"}
+    }
+
+
+@pytest.mark.parametrize("env", [{}, APART], ids=["unified", "apart"])
+def test_every_call_that_fails_is_told_and_survived(env):
+    old = [name for name in fault_sweep.WORKLOADS if name != "fresh_kernels"]
+    everywhere = set(mx.vulkan._fault("off")[0]) - {"device", "semaphore", *fault_sweep.NEW}
+    assert check(sweep(env, ",".join(old), 2)) == everywhere
+
+
+def test_kernels_that_cannot_be_made_are_made_the_next_time(tmp_path):
+    rows = sweep({"MLX_VK_CACHE_DIR": str(tmp_path)}, "fresh_kernels", 4)
+    assert check(rows) >= {"compile", "module", "pipeline", "cache_read", "cache_write"}
+
+
+@pytest.mark.parametrize("site", ["pipeline_cache@1", "pipeline_cache@2", "pipeline_cache@1+"])
+def test_the_cache_of_the_driver_is_not_needed(site, tmp_path):
+    code = (
+        "import mlx.core as mx; print(mx.sum(mx.arange(300, stream=mx.gpu), stream=mx.gpu).item())"
+    )
+    run = h.python(code, env={"MLX_VK_FAULT": site, "MLX_VK_CACHE_DIR": str(tmp_path)})
+    assert int(run.stdout) == 150 * 299
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_a_stream_that_cannot_be_made_is_tried_again(n):
+    code = """
+        import mlx.core as mx
+        import numpy as np
+        mx.set_default_device(mx.gpu)
+        x = np.arange(300_000, dtype=np.float32)
+        for _ in range(2):
+            try:
+                print(int((mx.array(x) * 2).tolist()[-1]))
+            except RuntimeError as e:
+                print(e)
+    """
+    env = {"MLX_VK_FAULT": f"semaphore@{n}", "MLX_VK_UNIFIED": "0"}
+    told, last = h.python(code, env=env).stdout.splitlines()
+    # The streams of kernels, of uploads and of downloads.
+    assert "Out of memory in vkCreateSemaphore" in told and int(last) == 599_998
+
+
+def test_a_device_that_cannot_be_opened_is_tried_again():
+    code = """
+        import mlx.core as mx
+        mx.set_default_device(mx.gpu)
+        for _ in range(2):
+            try:
+                print(mx.sum(mx.arange(300) * 2).item())
+            except RuntimeError as e:
+                print(e)
+    """
+    told, total = h.python(code, env={"MLX_VK_FAULT": "device@1"}).stdout.splitlines()
+    assert told.startswith("[vulkan] Cannot open") and int(total) == 300 * 299
