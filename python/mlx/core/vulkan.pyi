@@ -21,14 +21,14 @@ def _environment() -> tuple[list[list[str]], list[tuple[str, str]]]:
     that MLX_VK_DISABLE knows with what runs instead. docs/environment.md is written from it.
     """
 
-def _rejected() -> tuple[str | None, list[tuple[str, str, str]]]:
-    """Why GPUs cannot be used: what keeps all of them from being seen, or None, and those that were seen and lack
-    something, as (name, kind, reason).
-    """
-
 def _fault(text: Any) -> array:
     """Has calls of the driver or the system fail, for tests: `kind@n`, `kind@n+`, `count` or `off` (see MLX_VK_FAULT).
     Returns how often each kind was called since the last call of this, and how many of those calls failed.
+    """
+
+def _rejected() -> tuple[str | None, list[tuple[str, str, str]]]:
+    """Why GPUs cannot be used: what keeps all of them from being seen, or None, and those that were seen and lack
+    something, as (name, kind, reason).
     """
 
 def _set_disabled(names: Any) -> list[str]:
