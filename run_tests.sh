@@ -4,7 +4,7 @@
 #   ./run_tests.sh                 every step, in the order below
 #   ./run_tests.sh cpu gpu ...     only the named steps (of what is already built)
 #
-# Steps: format clippy imports rust build installs ruff stubs cpu gpu recorder oracle validation examples
+# Steps: format clippy imports rust build installs ruff stubs cpu gpu recorder oracle validation examples docs
 #
 # The Python environment and Cargo's target folder live outside the clone, in
 # ${XDG_CACHE_HOME:-~/.cache}/mlx-vulkan, so that a second run, or a second clone, starts warm.
@@ -13,7 +13,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 
-STEPS=(format clippy imports rust build installs ruff stubs cpu gpu recorder oracle validation examples)
+STEPS=(format clippy imports rust build installs ruff stubs cpu gpu recorder oracle validation examples docs)
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/mlx-vulkan"
 venv="$cache/venv-tests"
 official="$cache/venv-official"
@@ -274,6 +274,16 @@ step_examples() {
             notebooks/quickstart.ipynb
 }
 
+# The site as readers get it, and a look at it in a browser.
+step_docs() {
+    "$venv/bin/python" -m pip install --quiet -r docs/requirements.txt || {
+        echo "NOT RUN: the generator of the site could not be installed"
+        return 0
+    }
+    NO_MKDOCS_2_WARNING=1 "$venv/bin/python" tools/docs_site.py --out "$scratch/site" &&
+        "$venv/bin/python" tools/docs_look.py --site "$scratch/site" --out "$scratch/pictures"
+}
+
 # --- all of it -----------------------------------------------------------------------------------
 
 prepare || exit 1
@@ -293,6 +303,7 @@ run recorder "pytest on the GPU, graphs recorded by a thread of their own" step_
 run oracle "random cases against the official implementation" step_oracle
 run validation "Khronos validation with synchronisation validation" step_validation
 run examples "the examples" step_examples
+run docs "the documentation site, its links, a look in a browser" step_docs
 
 printf '\n=== summary\n'
 for i in "${!names[@]}"; do
