@@ -114,6 +114,7 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     ops::elementwise::register(m)?;
     ops::creation::register(m)?;
     ops::views::register(m)?;
+    ops::joining::register(m)?;
     ops::gathers::register(m)?;
     ops::reductions::register(m)?;
     ops::scans::register(m)?;

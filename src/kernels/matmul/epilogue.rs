@@ -10,7 +10,8 @@ use std::sync::{LazyLock, Mutex};
 use smallvec::SmallVec;
 
 use crate::core::{Dtype, env};
-use crate::kernels::elementwise::codegen::{Caps, Ty, register};
+use crate::kernels::elementwise::codegen::{Caps, register};
+use crate::kernels::elementwise::codegen_types::Ty;
 use crate::kernels::elementwise::program::{Inst, Instr, Program};
 
 /// Most matrices that one row is multiplied by in one kernel; the push block holds so many.

@@ -8,7 +8,8 @@ use super::reduce_op::ReduceOp;
 use super::row_program::{RowInst, RowProgram};
 use crate::bail;
 use crate::core::{Dtype, Result};
-use crate::kernels::elementwise::codegen::{Access, Caps, Ty, constant, head, value};
+use crate::kernels::elementwise::codegen::{Access, Caps, head, value};
+use crate::kernels::elementwise::codegen_types::{Ty, constant};
 use crate::kernels::elementwise::program::{Inst, Src};
 
 /// Layout class of a kernel over rows.

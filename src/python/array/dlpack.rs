@@ -12,7 +12,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyTuple};
 
 use super::PyArray;
-use super::convert::{host, type_name};
+use super::arguments::type_name;
+use super::convert::host;
 use crate::core::dtype::make_truths;
 use crate::core::layout::{MOST_AXES, checked_size, row_major};
 use crate::core::{Array, Device, Dtype, HostBlock, Layout, Shape, Storage, Strides, default_stream, panics};

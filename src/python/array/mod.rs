@@ -1,6 +1,7 @@
 //! The Python class `mlx.core.array`: construction, properties, protocols, operators and methods. Each method
 //! is a thin call of `ops` or of the function of the same name.
 
+pub(super) mod arguments;
 pub(super) mod assignment;
 pub(super) mod buffer;
 pub(super) mod convert;
@@ -18,13 +19,14 @@ use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
 use pyo3::types::{PyBytes, PyComplex, PyFloat, PyList, PyTuple};
 
+use self::arguments::{Arr, Ints, processing};
 use self::assignment::ArrayAt;
-use self::convert::{Arr, Ints, element, host, make, processing};
+use self::convert::{element, host, make};
 use self::dtype::{D, PyDtype, object};
 use self::indexing::ArrayIterator;
 use self::operators::*;
 use super::docs::signatures;
-use super::ops::{reductions, scans, views};
+use super::ops::{joining, reductions, scans, views};
 use super::runtime::device::{S, current, pick};
 use crate::core::Array;
 use crate::kernels::elementwise::table::{OpId, op};
@@ -938,7 +940,7 @@ impl PyArray {
     /// [array([0, 1], dtype=int32), array([2, 3], dtype=int32)]
     #[pyo3(signature = (indices_or_sections, axis=0, *, stream=None))]
     fn split(&self, indices_or_sections: Ints, axis: i64, stream: S) -> PyResult<Vec<PyArray>> {
-        views::split(Arr(self.array()), indices_or_sections, axis, stream)
+        joining::split(Arr(self.array()), indices_or_sections, axis, stream)
     }
     /// This array without axes of length one.
     ///

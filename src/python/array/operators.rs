@@ -9,7 +9,8 @@ use pyo3::pyclass::CompareOp;
 use pyo3::types::PyBool;
 
 use super::PyArray;
-use super::convert::{operand, type_name};
+use super::arguments::type_name;
+use super::convert::operand;
 use crate::core::{Array, Stream};
 use crate::kernels::elementwise::table::{OpId, op};
 use crate::ops;

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use smallvec::{SmallVec, smallvec};
 
 use crate::ops::{self, ConvOptions, ConvolveMode};
-use crate::python::array::convert::{Arr, Ints, type_name};
+use crate::python::array::arguments::{Arr, Ints, type_name};
 use crate::python::array::{Out, out};
 use crate::python::runtime::device::{S, pick};
 

@@ -7,7 +7,7 @@ use crate::core::Result;
 use crate::ops::fft::stft::{self as frames, Framing};
 use crate::ops::fft::{self as transforms, Norm, Spectrum};
 use crate::ops::view::concatenate::PadMode;
-use crate::python::array::convert::{Arr, Ints, Seq};
+use crate::python::array::arguments::{Arr, Ints, Seq};
 use crate::python::array::{Out, out};
 use crate::python::runtime::device::{S, pick};
 

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 
 use crate::core::Dtype;
 use crate::ops;
-use crate::python::array::convert::Arr;
+use crate::python::array::arguments::Arr;
 use crate::python::array::dtype::D;
 use crate::python::array::{Out, out};
 use crate::python::runtime::device::{S, pick};

@@ -7,7 +7,7 @@ use crate::core::layout::normalize_axis;
 use crate::core::{Array, Result, Stream};
 use crate::ops;
 use crate::ops::index::subscript::{self, Item, Items};
-use crate::python::array::convert::{Arr, Seq};
+use crate::python::array::arguments::{Arr, Seq};
 use crate::python::array::{Out, PyArray, out};
 use crate::python::runtime::device::{S, pick};
 

@@ -8,7 +8,7 @@ use crate::core::Array;
 use crate::core::Result;
 use crate::ops::linalg;
 use crate::ops::linalg::norm::{self as norms, Order};
-use crate::python::array::convert::{Arr, Ints, type_name};
+use crate::python::array::arguments::{Arr, Ints, type_name};
 use crate::python::array::{Out, PyArray, out};
 use crate::python::runtime::device::{S, pick};
 

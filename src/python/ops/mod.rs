@@ -8,7 +8,7 @@ pub(super) mod fast;
 pub(super) mod fft;
 pub(super) mod fp8;
 pub(super) mod gathers;
-pub(super) mod kernels;
+pub(super) mod joining;
 pub(super) mod linalg;
 pub(super) mod products;
 pub(super) mod quantized;

@@ -6,7 +6,7 @@ use pyo3::types::{PyList, PyTuple};
 
 use crate::core::Array;
 use crate::ops;
-use crate::python::array::convert::{Arr, Seq};
+use crate::python::array::arguments::{Arr, Seq};
 use crate::python::array::{Out, out};
 use crate::python::runtime::device::{S, pick};
 

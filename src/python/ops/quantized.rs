@@ -6,7 +6,7 @@ use crate::core::Array;
 use crate::ops;
 use crate::ops::quantized::qqmm::Right;
 use crate::ops::quantized::quantized_matmul::Quantized;
-use crate::python::array::convert::Arr;
+use crate::python::array::arguments::Arr;
 use crate::python::array::dtype::D;
 use crate::python::array::{Out, PyArray, out};
 use crate::python::runtime::device::{S, pick};

@@ -5,7 +5,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::ops;
-use crate::python::array::convert::{Arr, Ints, to_array};
+use crate::python::array::arguments::{Arr, Ints};
+use crate::python::array::convert::to_array;
 use crate::python::array::{Out, PyArray, out};
 use crate::python::runtime::device::{S, pick};
 

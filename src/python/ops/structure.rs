@@ -8,7 +8,7 @@ use pyo3::types::{PyList, PyTuple};
 use crate::core::Array;
 use crate::ops;
 use crate::python::array::PyArray;
-use crate::python::array::convert::{Arr, type_name};
+use crate::python::array::arguments::{Arr, type_name};
 use crate::python::runtime::device::{S, pick};
 
 fn tuple(py: Python<'_>, arrays: Vec<Array>) -> PyResult<Bound<'_, PyTuple>> {

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 
 use super::device::{S, pick};
 use crate::core::Result;
-use crate::python::array::convert::{Like, Seq};
+use crate::python::array::arguments::{Like, Seq};
 use crate::python::array::dtype::D;
 use crate::python::array::{Out, out};
 

@@ -15,7 +15,7 @@ use crate::core::{Array, Device, default_stream};
 use crate::io::gguf::Value;
 use crate::io::{Dense, Named, Place, Replacement, Source, gguf, npy, npz, safetensors};
 use crate::python::array::PyArray;
-use crate::python::array::convert::type_name;
+use crate::python::array::arguments::type_name;
 
 /// Bytes that are read from or handed to a file object at once.
 const CHUNK: usize = 16 << 20;

@@ -10,7 +10,7 @@ use pyo3::types::PyTuple;
 
 use crate::core::{Array, Batched, Derivatives, Jvp, Primitive, Result, Stream, Vjp, Vmap, panics};
 use crate::python::array::PyArray;
-use crate::python::array::convert::Arr;
+use crate::python::array::arguments::Arr;
 
 /// Stands for `PanicException.__new__`.
 #[pyfunction]

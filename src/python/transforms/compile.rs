@@ -17,7 +17,7 @@ use crate::core::Array;
 use crate::core::device::current_stream;
 use crate::ops::random::{global_key, set_global_key};
 use crate::python::array::PyArray;
-use crate::python::array::convert::type_name;
+use crate::python::array::arguments::type_name;
 use crate::python::ops::random::RandomState;
 
 /// The form of a call as bytes, and its arrays.

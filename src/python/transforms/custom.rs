@@ -12,7 +12,7 @@ use super::trees::{axes_of, flatten, map, rebuild};
 use crate::autodiff::{JvpRule, Rules, VjpRule, VmapRule};
 use crate::core::{Array, Derivatives, Result, default_device, default_stream};
 use crate::python::array::PyArray;
-use crate::python::array::convert::type_name;
+use crate::python::array::arguments::type_name;
 
 /// A call: its arguments and what the function returned, as trees.
 struct Form {

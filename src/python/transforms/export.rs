@@ -21,7 +21,7 @@ use crate::core::layout::show;
 use crate::core::notes::listen;
 use crate::io::function;
 use crate::python::array::PyArray;
-use crate::python::array::convert::type_name;
+use crate::python::array::arguments::type_name;
 use crate::python::array::dtype::PyDtype;
 use crate::python::runtime::device::device;
 use crate::python::runtime::io::path_of;

@@ -15,7 +15,7 @@ use pyo3::types::{PyDict, PyList, PySequence, PyString, PyTuple};
 
 use self::transformed::{Transform, Transformed, callable};
 use self::trees::{Swapped, flatten, map, rebuild};
-use super::array::convert::{Arr, Ints, type_name};
+use super::array::arguments::{Arr, Ints, type_name};
 use super::array::{Out, PyArray};
 use super::runtime::device::S;
 use crate::core::{Array, Result};

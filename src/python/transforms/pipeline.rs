@@ -16,8 +16,9 @@ use crate::core::{Array, Dtype, Error, Result, Shape, Stream, env};
 use crate::eval::batches::{Landing, Part, put, start};
 use crate::ops;
 use crate::python::array::PyArray;
+use crate::python::array::arguments::type_name;
 use crate::python::array::buffer::Borrowed;
-use crate::python::array::convert::{to_array, type_name};
+use crate::python::array::convert::to_array;
 use crate::python::runtime::device::{S, pick};
 
 /// An argument of the function, as a batch gives it.

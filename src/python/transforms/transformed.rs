@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
-use crate::python::array::convert::type_name;
+use crate::python::array::arguments::type_name;
 
 /// What is done with a function when the transformed one is called.
 pub trait Transform: Send + Sync {

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import mlx.core as mx
+from mlx.nn.layers._places import _descend, _invalid
 from mlx.utils import tree_flatten, tree_unflatten
 
 _Filter = Callable[["Module", str, Any], bool]
@@ -664,44 +665,3 @@ class Module(dict[str, Any]):
 
 def _own_parameter(module: Module, key: str, value: Any) -> bool:
     return not isinstance(value, Module) and Module.valid_parameter_filter(module, key, value)
-
-
-def _invalid(method: str, value: Any) -> ValueError:
-    return ValueError(f"[Module.{method}] Received invalid type: {type(value).__name__}.")
-
-
-def _descend(
-    place: Any,
-    new: Any,
-    what: str,
-    replace: Callable[[Any, Any, Any, Any], bool],
-    strict: bool,
-) -> bool:
-    """Hand each item of the dict or list `new`, and what `place` has there, to `replace`.
-
-    Returns whether `new` is of a kind that `place` can take items from.
-    """
-    method = "update" if what == "parameter" else "update_modules"
-    if isinstance(new, dict) and (isinstance(place, dict) or new):
-        for key, value in new.items():
-            if isinstance(place, dict) and key in place:
-                if not replace(place, key, place[key], value):
-                    raise _invalid(method, value)
-            elif strict:
-                raise ValueError(f'[Module.{method}] Module does not have {what} named "{key}".')
-        return True
-    if isinstance(new, dict):
-        return True
-    if isinstance(new, list) and isinstance(place, (list, tuple, dict)):
-        for i, value in enumerate(new):
-            if i < len(place):
-                # A dict, such as a module, has no item of that number: KeyError.
-                if not replace(place, i, place[i], value):
-                    raise _invalid(method, value)
-            elif strict:
-                raise ValueError(
-                    f"[Module.{method}] List index {i} is out of bounds for destination of "
-                    f"length {len(place)}."
-                )
-        return True
-    return not strict

@@ -9,7 +9,8 @@ use crate::core::Result;
 use crate::kernels::user::{Code, Launch, Template, UserKernel};
 use crate::ops::fast::{Call, check_names, spirv, user_kernel};
 use crate::python::array::PyArray;
-use crate::python::array::convert::{Seq, to_array, type_name};
+use crate::python::array::arguments::{Seq, type_name};
+use crate::python::array::convert::to_array;
 use crate::python::array::dtype::D;
 use crate::python::runtime::device::{S, pick};
 

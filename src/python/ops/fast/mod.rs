@@ -1,12 +1,15 @@
 //! `mlx.core.fast`: operations with kernels of their own, and kernels that users write.
 
+mod kernels;
+
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyInt, PyString};
 
 use crate::compile::export::is_exporting;
 use crate::ops::fast::{self, MaskArg, Offset, Rotation};
-use crate::python::array::convert::{Arr, Seq, to_array};
+use crate::python::array::arguments::{Arr, Seq};
+use crate::python::array::convert::to_array;
 use crate::python::array::dtype::D;
 use crate::python::array::{Out, PyArray, out};
 use crate::python::runtime::device::{S, pick};
@@ -482,6 +485,6 @@ pub fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     ] {
         m.add_function(f)?;
     }
-    super::kernels::register(&m)?;
+    kernels::register(&m)?;
     crate::python::hide_private(&m)
 }
