@@ -154,7 +154,7 @@ step_ruff() { "$venv/bin/ruff" check . && "$venv/bin/ruff" format --check . && "
 
 step_stubs() {
     "$venv/bin/python" tools/stubs.py --check && "$venv/bin/python" tools/support.py --check &&
-        "$venv/bin/python" tools/env_table.py --check &&
+        "$venv/bin/python" tools/env_table.py --check && "$venv/bin/python" tools/licences.py --check &&
         (cd "$scratch" && "$venv/bin/python" -m mypy.stubtest mlx.core) &&
         "$venv/bin/python" -m mypy -p mlx.nn -p mlx.optimizers -m mlx.utils -p mlx._distributed_utils
 }
