@@ -1,7 +1,9 @@
 """`python -m mlx.info`: what this installation and its devices are, and whether they work.
 
 --json prints the same as JSON. --selftest runs a short check of correctness and bandwidth of each
-kind of kernel on each device; the exit status is 1 when something fails. --doctor checks the
+kind of kernel on each device; the exit status is 1 when something fails. --compile compiles every
+kernel that a device's features allow, without running any, and tells registers, spills, shared
+memory and times; with --chip for a GPU of AMD that need not be there. --doctor checks the
 installation itself and says what to do; it runs where `mlx.core` cannot be imported, so that this
 module imports it only when it is asked for facts.
 """
@@ -114,17 +116,40 @@ def _print_test(name, result):
     print(f"  bandwidth: {rates}")
 
 
+def _compile(args):
+    """What becomes of the kernels on a device that only compiles; returns the exit status."""
+    from mlx._report import compiled
+
+    try:
+        found = compiled.run(args.chip, args.full)
+    except RuntimeError as e:
+        print(e, file=sys.stderr)
+        return 1
+    if args.json:
+        print(json.dumps({**found, "summary": compiled.summary(found)}, indent=1))
+    else:
+        compiled.show(found)
+    return 1 if compiled.summary(found)["failures"] else 0
+
+
 def main(argv=None):
     """Runs the command line; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m mlx.info", description=__doc__.split("\n")[0])
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--selftest", action="store_true", help="check every device")
     parser.add_argument("--doctor", action="store_true", help="check the installation")
+    parser.add_argument("--compile", action="store_true", help="compile every kernel, run none")
+    parser.add_argument("--chip", help="with --compile: a chip of Mesa's AMD driver, as navi31")
+    parser.add_argument(
+        "--full", action="store_true", help="with --compile: every dtype and layout"
+    )
     args = parser.parse_args(argv)
     if args.doctor:
         from mlx import _doctor
 
         return _doctor.main()
+    if args.compile:
+        return _compile(args)
     import mlx.core as mx
 
     found = facts()

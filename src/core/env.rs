@@ -182,6 +182,13 @@ pub const VARIABLES: &[Variable] = &[
         "0: a device that shares memory with the host is treated like one that does not (staging copies)",
     ),
     var(
+        "MLX_VK_COMPILE_ONLY",
+        "0",
+        SWITCH,
+        "1: devices compile kernels and run nothing; what comes of it has no meaning. Drivers without hardware count as \
+         devices then. `python -m mlx.info --compile` sets it for the process that it starts",
+    ),
+    var(
         "MLX_VK_MATMUL_TILE",
         "measured table",
         Values::Sizes("BMxBNxBKxTHREADS or BMxBNxBKxTHREADSxUNROLL", tile, &[]),

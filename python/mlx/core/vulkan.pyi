@@ -16,6 +16,12 @@ class _Recording:
     def stop(self, /) -> dict[str, Any]:
         """Waits for the work and returns what was seen."""
 
+def _compiled() -> array:
+    """What became of each kernel that was compiled since the last call, where devices only compile (MLX_VK_COMPILE_ONLY)."""
+
+def _elementwise() -> array:
+    """Names of the elementwise table's rows that are functions of `mlx.core`, with their number of operands."""
+
 def _environment() -> tuple[list[list[str]], list[tuple[str, str]]]:
     """The variables of the environment that the library reads: name, default, values, effect; and the kernel variants
     that MLX_VK_DISABLE knows with what runs instead. docs/environment.md is written from it.

@@ -180,6 +180,29 @@ fn _environment() -> (Vec<[String; 4]>, Vec<(&'static str, &'static str)>) {
     (env::VARIABLES.iter().map(row).collect(), env::VARIANTS.to_vec())
 }
 
+/// What became of each kernel that was compiled since the last call, where devices only compile (MLX_VK_COMPILE_ONLY).
+#[pyfunction]
+fn _compiled(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    py.detach(crate::eval::settle);
+    #[cfg(feature = "vulkan")]
+    let tree = crate::vulkan::report::compile_only::report();
+    #[cfg(not(feature = "vulkan"))]
+    let tree = Tree::List(Vec::new());
+    python(py, &tree)
+}
+
+/// Names of the elementwise table's rows that are functions of `mlx.core`, with their number of operands.
+#[pyfunction]
+fn _elementwise(py: Python<'_>) -> PyResult<Vec<(&'static str, u8)>> {
+    let core = py.import("mlx.core")?;
+    let there = |name: &str| core.hasattr(name).unwrap_or(false);
+    Ok(crate::kernels::elementwise::table::table()
+        .iter()
+        .map(|r| (r.name, r.arity))
+        .filter(|r| there(r.0))
+        .collect())
+}
+
 /// Takes these kernel variants out of every choice, in place of those of MLX_VK_DISABLE; returns those before.
 #[pyfunction]
 fn _set_disabled(py: Python<'_>, names: Vec<String>) -> PyResult<Vec<&'static str>> {
@@ -339,6 +362,8 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(_rejected, m)?,
         wrap_pyfunction!(_set_disabled, m)?,
         wrap_pyfunction!(_fault, m)?,
+        wrap_pyfunction!(_compiled, m)?,
+        wrap_pyfunction!(_elementwise, m)?,
     ] {
         m.add_function(f)?;
     }

@@ -11,6 +11,7 @@ use ash::vk;
 
 use crate::bail;
 use crate::core::Result;
+use crate::vulkan::report::compile_only;
 use crate::vulkan::shader::compiler;
 
 /// What kind of machine an adapter is; the order is the ranking.
@@ -327,7 +328,10 @@ fn missing_floor(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Vec<
         instance.get_physical_device_features2(physical, &mut f);
         instance.get_physical_device_queue_family_properties(physical)
     };
+    // SAFETY: as above.
+    let memory = unsafe { instance.get_physical_device_memory_properties(physical) };
     let floor = [
+        (memory.memory_type_count > 0 || compile_only::on(), "memory (its driver runs without hardware)"),
         (f12.buffer_device_address != 0, "bufferDeviceAddress"),
         (f12.timeline_semaphore != 0, "timelineSemaphore"),
         (f12.scalar_block_layout != 0, "scalarBlockLayout"),

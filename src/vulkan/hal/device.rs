@@ -49,6 +49,8 @@ pub struct Device {
     pub(crate) pipelines: Pipelines,
     pub(in crate::vulkan) shelf: Shelf,
     pub(crate) blob: PipelineBlob,
+    /// Tells what the driver made of a kernel; for devices that only compile.
+    pub(in crate::vulkan) executables: Option<ash::khr::pipeline_executable_properties::Device>,
     pub(crate) streams: RwLock<Vec<&'static StreamState>>,
     /// The streams of large uploads and large downloads.
     copy_streams: [OnceLock<&'static StreamState>; 2],
@@ -177,6 +179,9 @@ impl Device {
             .map_err(|e| fail("vkCreatePipelineLayout", e))?;
         let pool = Pool::new(loader, info, &raw, &features).map_err(|e| fail("vmaCreateAllocator", e))?;
         let blob = PipelineBlob::load(&raw, info);
+        let executables = features
+            .pipeline_statistics
+            .then(|| ash::khr::pipeline_executable_properties::Device::new(&loader.instance, &raw));
         let mut families = vec![family];
         families.extend(copy.map(|c| c.0));
         Ok(Device {
@@ -193,6 +198,7 @@ impl Device {
             pipelines: Pipelines::default(),
             shelf: Shelf::default(),
             blob,
+            executables,
             streams: RwLock::new(Vec::new()),
             copy_streams: Default::default(),
             lost: OnceLock::new(),

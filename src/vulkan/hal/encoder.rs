@@ -21,6 +21,7 @@ use crate::core::fault::Site;
 use crate::core::{DeviceBlock, Error, Result, Storage, env, trace};
 use crate::vulkan::memory::transfer;
 use crate::vulkan::memory::{Block, Kind};
+use crate::vulkan::report::compile_only;
 use crate::vulkan::report::profile::{self, Command, Work};
 use crate::vulkan::report::stats::STATS;
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Pipeline, Source};
@@ -482,6 +483,9 @@ impl Recorder {
         bytes: u64,
         to_host: bool,
     ) -> Result<u64> {
+        if compile_only::on() {
+            return Ok(0);
+        }
         let cmd = self.begin(state)?;
         if trace::on() {
             self.settle(state)?;
@@ -730,6 +734,10 @@ impl CommandEncoder {
                 pipeline.name(),
                 [f.max_groups_x, f.max_groups_y, f.max_groups_z]
             );
+        }
+        if compile_only::on() {
+            pipeline.hits.fetch_add(1, Ordering::Relaxed);
+            return pipeline.wait().map(drop);
         }
         let mut r = self.state.lock_rec();
         let cmd = r.begin(self.state)?;

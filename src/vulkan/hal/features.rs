@@ -8,6 +8,7 @@ use ash::vk;
 
 use super::adapter::{AdapterInfo, AdapterKind, Loader};
 use super::nv;
+use crate::vulkan::report::compile_only;
 
 /// Element type of a cooperative matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -155,6 +156,8 @@ pub struct Features {
     pub timestamp_period: f32,
     /// Queries can be reset by the host.
     pub host_query_reset: bool,
+    /// The driver tells what it made of a kernel; asked for by devices that only compile.
+    pub pipeline_statistics: bool,
 }
 
 fn component(t: vk::ComponentTypeKHR) -> Component {
@@ -206,6 +209,7 @@ pub(crate) fn open(
     let ext_coop = take(c"VK_KHR_cooperative_matrix");
     let ext_coop2 = ext_coop && take(nv::COOPERATIVE_MATRIX2);
     let ext_bf16 = take(nv::SHADER_BFLOAT16);
+    let ext_statistics = compile_only::on() && take(vk::KHR_PIPELINE_EXECUTABLE_PROPERTIES_NAME);
 
     let have = Have {
         v13,
@@ -217,6 +221,7 @@ pub(crate) fn open(
         coop: ext_coop,
         coop2: ext_coop2,
         bf16: ext_bf16,
+        statistics: ext_statistics,
     };
     // One set of structures serves the query and, reduced to what kernels may use, the creation.
     let mut chain = Chain::default();
@@ -230,8 +235,20 @@ pub(crate) fn open(
         ..Default::default()
     };
     chain.reduce();
-    let Chain { f11, f12, f13, size_control, maintenance4, dot, atomic, explicit, coop, coop2, bf16 } =
-        &chain;
+    let Chain {
+        f11,
+        f12,
+        f13,
+        size_control,
+        maintenance4,
+        dot,
+        atomic,
+        explicit,
+        coop,
+        coop2,
+        bf16,
+        statistics,
+    } = &chain;
 
     let mut features = limits(loader, info, v13 || ext_size_control, v13 || ext_maintenance4, ext_coop2);
     let on = |b: vk::Bool32| b != 0;
@@ -259,6 +276,7 @@ pub(crate) fn open(
     features.maintenance4 = on(f13.maintenance4) | on(maintenance4.maintenance4);
     features.spirv16 = v13;
     features.memory_budget = budget;
+    features.pipeline_statistics = on(statistics.pipeline_executable_info);
     if ext_coop && on(coop.cooperative_matrix) {
         features.coop_matrices = coop_matrices(loader, physical);
     }
@@ -308,6 +326,7 @@ struct Have {
     coop: bool,
     coop2: bool,
     bf16: bool,
+    statistics: bool,
 }
 
 #[derive(Default)]
@@ -323,6 +342,7 @@ struct Chain {
     coop: vk::PhysicalDeviceCooperativeMatrixFeaturesKHR<'static>,
     coop2: nv::CoopMat2Features,
     bf16: nv::Bfloat16Features,
+    statistics: vk::PhysicalDevicePipelineExecutablePropertiesFeaturesKHR<'static>,
 }
 
 impl Chain {
@@ -355,6 +375,9 @@ impl Chain {
         }
         if have.bf16 {
             f2 = f2.push_next(&mut self.bf16);
+        }
+        if have.statistics {
+            f2 = f2.push_next(&mut self.statistics);
         }
         f2
     }
@@ -407,6 +430,7 @@ impl Chain {
         self.coop.p_next = null;
         self.coop2.p_next = null;
         self.bf16.p_next = null;
+        self.statistics.p_next = null;
     }
 }
 
@@ -493,7 +517,10 @@ fn limits(
 /// Memory that is local to the device, mapped, coherent and cached on a device without memory of its own.
 /// MLX_VK_UNIFIED=0 treats such a device like a discrete one (to test that path).
 fn unified(loader: &Loader, info: &AdapterInfo) -> bool {
-    if info.kind == AdapterKind::Discrete || crate::core::env::switch("MLX_VK_UNIFIED") == Some(false) {
+    if info.kind == AdapterKind::Discrete
+        || compile_only::on()
+        || crate::core::env::switch("MLX_VK_UNIFIED") == Some(false)
+    {
         return false;
     }
     has_memory(loader, info, UNIFIED_MEMORY)

@@ -21,6 +21,7 @@ use super::hal::device::{Device, opened};
 use super::hal::fault::pass;
 use super::hal::features::{Features, UNIFIED_MEMORY};
 use super::hal::stream::{Point, StreamState};
+use super::report::compile_only;
 use crate::core::env::disabled;
 use crate::core::fault::Site;
 use crate::core::{DeviceBlock, Error, Result};
@@ -78,7 +79,8 @@ fn size_class(nbytes: u64) -> u64 {
 /// A buffer with its memory.
 struct RawBlock {
     buffer: vk::Buffer,
-    allocation: vk_mem::Allocation,
+    /// None where devices only compile.
+    allocation: Option<vk_mem::Allocation>,
     address: u64,
     mapped: Option<NonNull<u8>>,
     capacity: u64,
@@ -144,7 +146,8 @@ impl Free {
 
 /// The allocator of a device.
 pub(crate) struct Pool {
-    vma: vk_mem::Allocator,
+    /// None where devices only compile.
+    vma: Option<vk_mem::Allocator>,
     unified: bool,
     local_heap: usize,
     heap_size: u64,
@@ -168,8 +171,11 @@ impl Pool {
         if features.memory_budget {
             create.flags |= vk_mem::AllocatorCreateFlags::EXT_MEMORY_BUDGET;
         }
-        // SAFETY: instance, physical device and device live for the whole process.
-        let vma = unsafe { vk_mem::Allocator::new(create) }?;
+        let vma = match compile_only::on() {
+            true => None,
+            // SAFETY: instance, physical device and device live for the whole process.
+            false => Some(unsafe { vk_mem::Allocator::new(create) }?),
+        };
         // SAFETY: plain query.
         let memory = unsafe { loader.instance.get_physical_device_memory_properties(info.physical) };
         let local_heap = memory
@@ -198,7 +204,7 @@ impl Pool {
 
     /// (used, available) bytes of the device's main heap.
     pub fn budget(&self) -> (u64, u64) {
-        let heaps = self.vma.get_heap_budgets().unwrap_or_default();
+        let heaps = self.vma.as_ref().and_then(|vma| vma.get_heap_budgets().ok()).unwrap_or_default();
         heaps.get(self.local_heap).map_or((0, 0), |b| (b.usage, b.budget))
     }
 
@@ -253,8 +259,10 @@ impl Pool {
             if kind == Kind::Device {
                 self.held.fetch_sub(v.capacity, Ordering::Relaxed);
             }
-            // SAFETY: nothing uses the buffer any more and nobody else knows it.
-            unsafe { self.vma.destroy_buffer(v.buffer, &mut v.allocation) };
+            if let (Some(vma), Some(allocation)) = (&self.vma, &mut v.allocation) {
+                // SAFETY: nothing uses the buffer any more and nobody else knows it.
+                unsafe { vma.destroy_buffer(v.buffer, allocation) };
+            }
         }
         gone
     }
@@ -274,6 +282,7 @@ impl Pool {
         capacity: u64,
     ) -> std::result::Result<RawBlock, vk::Result> {
         use vk::MemoryPropertyFlags as M;
+        let Some(vma) = &self.vma else { return Ok(RawBlock::absent(kind, capacity)) };
         // Software drivers hand out more than there is, and the system kills the process later.
         if kind == Kind::Device && self.held.load(Ordering::Relaxed) + capacity > self.heap_size {
             return Err(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY);
@@ -314,13 +323,13 @@ impl Pool {
                 pass(Site::Mapping)?;
             }
             // SAFETY: the description is complete; the allocator lives as long as the process.
-            unsafe { self.vma.create_buffer_with_alignment(&info, &how, MIN_CLASS) }
+            unsafe { vma.create_buffer_with_alignment(&info, &how, MIN_CLASS) }
         };
         let (buffer, allocation) = match make(required) {
             Err(vk::Result::ERROR_FEATURE_NOT_PRESENT) if fallback != required => make(fallback)?,
             other => other?,
         };
-        let mapped = NonNull::new(self.vma.get_allocation_info(&allocation).mapped_data.cast::<u8>());
+        let mapped = NonNull::new(vma.get_allocation_info(&allocation).mapped_data.cast::<u8>());
         self.created.fetch_add(1, Ordering::Relaxed);
         if kind == Kind::Device {
             self.held.fetch_add(capacity, Ordering::Relaxed);
@@ -328,7 +337,21 @@ impl Pool {
         let ask = vk::BufferDeviceAddressInfo::default().buffer(buffer);
         // SAFETY: the buffer was just created with the address usage.
         let address = unsafe { device.raw.get_buffer_device_address(&ask) };
-        Ok(RawBlock { buffer, allocation, address, mapped, capacity })
+        Ok(RawBlock { buffer, allocation: Some(allocation), address, mapped, capacity })
+    }
+}
+
+impl RawBlock {
+    /// A block of a device that only compiles: an address, and memory where the host writes or reads.
+    fn absent(kind: Kind, capacity: u64) -> RawBlock {
+        let host = (kind != Kind::Device).then(|| vec![0u64; capacity.div_ceil(8) as usize].leak());
+        RawBlock {
+            buffer: vk::Buffer::null(),
+            allocation: None,
+            address: compile_only::address(capacity),
+            mapped: host.and_then(|h| NonNull::new(h.as_mut_ptr().cast())),
+            capacity,
+        }
     }
 }
 

@@ -19,10 +19,12 @@ use super::spirv;
 use crate::bail;
 use crate::core::fault::Site;
 use crate::core::{Error, Result, trace};
+use crate::kernels::spirv::PUSH_BYTES;
 use crate::vulkan::hal::adapter::forked;
 use crate::vulkan::hal::device::Device;
 use crate::vulkan::hal::fault::pass;
 use crate::vulkan::hal::features::Features;
+use crate::vulkan::report::compile_only;
 use crate::vulkan::report::progress;
 use crate::vulkan::report::stats::{self, STATS};
 
@@ -345,6 +347,21 @@ impl Device {
     }
 
     fn build(&'static self, name: &str, module: &Module, foreign: bool) -> Result<vk::Pipeline> {
+        if !compile_only::on() {
+            return self.make(name, module, foreign).map(|made| made.0);
+        }
+        let words = compiler::spirv(name, module).inspect_err(|e| {
+            compile_only::note(self, name, module, &[], Err(e.to_string()));
+        })?;
+        let made = compile_only::check(name, &words, &module.spec, self.features())
+            .and_then(|()| self.make(name, module, foreign));
+        let outcome = made.clone().map_err(|e| e.to_string());
+        compile_only::note(self, name, module, &words, outcome);
+        made.map(|made| made.0)
+    }
+
+    /// The driver's pipeline, and how many nanoseconds it took to make.
+    fn make(&'static self, name: &str, module: &Module, foreign: bool) -> Result<(vk::Pipeline, u64)> {
         let _span = trace::span("compile", || name.to_string());
         let _told = progress::compiling(name);
         let f = self.features();
@@ -354,7 +371,7 @@ impl Device {
         }
         let words = compiler::spirv(name, module)?;
         if foreign {
-            spirv::fits(name, &words, f)?;
+            spirv::fits(name, &words, PUSH_BYTES, f)?;
         }
         let info = vk::ShaderModuleCreateInfo::default().code(&words);
         // SAFETY: the words are SPIR-V of our compiler (the cache checks what it reads), or the user's own.
@@ -373,7 +390,11 @@ impl Device {
         if size.required_subgroup_size > 0 {
             stage = stage.push_next(&mut size);
         }
-        let infos = [vk::ComputePipelineCreateInfo::default().stage(stage).layout(self.layout)];
+        let flags = match &self.executables {
+            Some(_) => vk::PipelineCreateFlags::CAPTURE_STATISTICS_KHR,
+            None => vk::PipelineCreateFlags::empty(),
+        };
+        let infos = [vk::ComputePipelineCreateInfo::default().flags(flags).stage(stage).layout(self.layout)];
         let start = Instant::now();
         // SAFETY: everything the description points to lives through the call.
         let make = || unsafe { self.raw.create_compute_pipelines(self.blob.raw, &infos, None) };
@@ -381,9 +402,10 @@ impl Device {
         // SAFETY: a pipeline keeps no reference to its module.
         unsafe { self.raw.destroy_shader_module(shader, None) };
         let made = self.check(&format!("vkCreateComputePipelines for kernel {name}"), made)?;
-        STATS.pipeline_ns.add(start.elapsed().as_nanos() as u64);
+        let ns = start.elapsed().as_nanos() as u64;
+        STATS.pipeline_ns.add(ns);
         self.blob.on_pipeline();
         self.blob.save(&self.raw, false);
-        Ok(made[0])
+        Ok((made[0], ns))
     }
 }

@@ -11,6 +11,7 @@ use super::cache::{self, Key};
 use crate::core::fault::Site;
 use crate::vulkan::hal::adapter::AdapterInfo;
 use crate::vulkan::hal::fault::pass;
+use crate::vulkan::report::compile_only;
 
 /// The file is written again this long after the last write.
 const SAVE_EVERY: Duration = Duration::from_secs(2);
@@ -47,7 +48,11 @@ impl PipelineBlob {
             // SAFETY: this user wrote the data for this device, and its header was checked.
             pass(Site::PipelineCache).and_then(|()| unsafe { device.create_pipeline_cache(&create, None) })
         };
-        let raw = make(&data.unwrap_or_default()).or_else(|_| make(&[]));
+        // Devices that only compile shall do so, and tell how long it takes.
+        let raw = match compile_only::on() {
+            true => Ok(vk::PipelineCache::null()),
+            false => make(&data.unwrap_or_default()).or_else(|_| make(&[])),
+        };
         PipelineBlob {
             raw: raw.unwrap_or(vk::PipelineCache::null()),
             name,

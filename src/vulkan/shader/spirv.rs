@@ -6,7 +6,7 @@ use std::ptr;
 
 use crate::bail;
 use crate::core::Result;
-use crate::kernels::spirv::{PUSH_BYTES, Spirv, read};
+use crate::kernels::spirv::{Spirv, read};
 use crate::vulkan::hal::features::Features;
 
 #[repr(C)]
@@ -113,13 +113,13 @@ const NEEDS: &[(u32, &str, fn(&Features) -> bool)] = &[
 /// Matrix, Shader, 16- and 8-bit storage, PhysicalStorageBufferAddresses: every device that is used has them.
 const ALWAYS: &[u32] = &[0, 1, 4433, 4434, 4448, 4449, 5347];
 
-/// Whether the device runs a module.
+/// Whether the device runs a module that gets at most `push` bytes of push constants.
 ///
 /// # Errors
 /// Runtime error that names what the device lacks.
-pub fn fits(kernel: &str, words: &[u32], f: &Features) -> Result<()> {
+pub fn fits(kernel: &str, words: &[u32], push: u64, f: &Features) -> Result<()> {
     let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-    let module = match read(&bytes, PUSH_BYTES) {
+    let module = match read(&bytes, push) {
         Ok(module) => module,
         Err(reason) => bail!(Runtime, "[vulkan_kernel] {kernel}: {reason}."),
     };

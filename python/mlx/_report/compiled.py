@@ -1,0 +1,169 @@
+"""Compiles every kernel that a device's features allow, and reports what its driver made of them.
+
+Runs where devices only compile (MLX_VK_COMPILE_ONLY=1). A chip of Mesa's AMD driver needs no
+hardware: the driver's compiler is asked for it by name.
+"""
+
+import glob
+import json
+import os
+import subprocess
+import sys
+import time
+
+__all__ = ["CHIPS", "driver", "main", "report", "run", "summary"]
+
+# Names by RADV_FORCE_FAMILY, and what is sold with such a chip.
+CHIPS = {
+    "polaris10": "GCN 4, Radeon RX 480 and 580",
+    "vega20": "GCN 5, Radeon VII and Instinct MI50",
+    "mi200": "CDNA 2 (gfx90a), Instinct MI210 and MI250",
+    "navi10": "RDNA 1, Radeon RX 5700",
+    "navi21": "RDNA 2, Radeon RX 6800 and 6900",
+    "navi31": "RDNA 3, Radeon RX 7900",
+    "gfx1151": "RDNA 3.5, Strix Halo",
+    "gfx1201": "RDNA 4, Radeon RX 9070",
+}
+
+# Kernels that may spill, by the beginning of their names, with the reason.
+SPILLS = {}
+
+
+def driver():
+    """The manifest of the AMD driver that tools/mesa.py fetched, or of the system; or None."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    own = sorted(glob.glob(os.path.join(cache, "mlx-vulkan", "mesa-[0-9]*", "radeon.json")))
+    system = glob.glob("/usr/share/vulkan/icd.d/radeon_icd*.json")
+    return (own[-1:] or system[:1] or [None])[-1]
+
+
+def environment(chip=None):
+    """The environment of a process whose devices only compile."""
+    env = {**os.environ, "MLX_VK_COMPILE_ONLY": "1"}
+    if chip:
+        manifest = driver()
+        if manifest is None:
+            raise RuntimeError("no driver for AMD's GPUs (Mesa's RADV) was found")
+        folder = os.path.join(os.path.dirname(manifest), "lib")
+        env.update(RADV_FORCE_FAMILY=chip, VK_DRIVER_FILES=manifest, VK_ICD_FILENAMES=manifest)
+        env["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, [folder, env.get("LD_LIBRARY_PATH")]))
+    return env
+
+
+def run(chip=None, full=False, families=None):
+    """The report on a chip, or on this machine's first device, by a process of its own."""
+    command = [sys.executable, "-m", "mlx._report.compiled", json.dumps([full, families])]
+    done = subprocess.run(command, env=environment(chip), capture_output=True, text=True)
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        raise RuntimeError(f"compiling for {chip or 'this device'} failed: {lines[-1]}")
+    return json.loads(done.stdout)
+
+
+def _kernel(compiled, family):
+    """What is told of a kernel, in the words of every driver."""
+    told = compiled["statistics"]
+    number = {k: told.get(k) for k in ("VGPRs", "SGPRs", "Code size", "Scratch size")}
+    spills = sum(told.get(k, 0) for k in ("Spilled VGPRs", "Spilled SGPRs"))
+    return {
+        "family": family,
+        "name": compiled["name"],
+        "error": compiled["error"],
+        "subgroup_size": compiled["subgroup_size"],
+        "invocations": compiled["invocations"],
+        "shared_memory": max(compiled["shared_memory"], int(told.get("LDS size", 0))),
+        "registers": number["VGPRs"],
+        "scalar_registers": number["SGPRs"],
+        "spills": int(spills),
+        "scratch": int(number["Scratch size"] or 0),
+        "code_bytes": number["Code size"],
+        "waves": told.get("Subgroups per SIMD"),
+        "compile_ms": round(compiled["compile_ms"], 2),
+        "source": compiled["source"],
+        "capabilities": compiled["capabilities"],
+    }
+
+
+def report(full, families=None):
+    """Compiles, in this process: facts about the device, its kernels, and the calls that raised."""
+    import mlx.core as mx
+    from mlx._report.calls import calls
+
+    if not mx.is_available(mx.gpu):
+        raise RuntimeError("no Vulkan device was found")
+    mx.set_default_device(mx.gpu)
+    begin, count, kernels, raised, seen = time.perf_counter(), 0, [], {}, set()
+    old = mx.vulkan._set_disabled([])
+    try:
+        for family, off, name, call in calls(full, families):
+            mx.vulkan._set_disabled(list(off))
+            count += 1
+            try:
+                mx.eval(call())
+            except (RuntimeError, ValueError, TypeError) as e:
+                raised.setdefault(f"{family}: {name}: {str(e).splitlines()[0]}", 0)
+            for compiled in mx.vulkan._compiled():
+                kernel = _kernel(compiled, family)
+                same = tuple(str(v) for k, v in kernel.items() if k not in ("family", "compile_ms"))
+                if same not in seen:
+                    seen.add(same)
+                    kernels.append(kernel)
+    finally:
+        mx.vulkan._set_disabled(old)
+    return {
+        "device": mx.vulkan.describe(0),
+        "calls": count,
+        "seconds": round(time.perf_counter() - begin, 1),
+        "kernels": kernels,
+        "raised": sorted(raised),
+    }
+
+
+def summary(found):
+    """Counts of a report."""
+    kernels = found["kernels"]
+    waves = [k["waves"] for k in kernels if k["waves"]]
+    return {
+        "name": found["device"]["name"],
+        "calls": found["calls"],
+        "kernels": len(kernels),
+        "failures": sum(bool(k["error"]) for k in kernels),
+        "spills": sum(k["spills"] > 0 for k in kernels),
+        "most_registers": max((k["registers"] or 0 for k in kernels), default=0),
+        "most_shared_memory": max((k["shared_memory"] for k in kernels), default=0),
+        "fewest_waves": min(waves, default=None),
+        "compile_seconds": round(sum(k["compile_ms"] for k in kernels) / 1e3, 1),
+        "seconds": found["seconds"],
+    }
+
+
+def show(found):
+    """Prints a report as a table."""
+    head = ("kernel", "lanes", "regs", "spills", "shared", "waves", "code", "ms")
+    print(f"{found['device']['name']}: {', '.join(f'{k} {v}' for k, v in summary(found).items())}")
+    print(f"{head[0]:<60}" + "".join(f"{h:>8}" for h in head[1:]))
+    for k in sorted(found["kernels"], key=lambda k: k["name"]):
+        values = (
+            k["subgroup_size"],
+            k["registers"],
+            k["spills"],
+            k["shared_memory"],
+            k["waves"],
+            k["code_bytes"],
+            k["compile_ms"],
+        )
+        cells = ("-" if v is None else f"{v:.6g}" for v in values)
+        print(f"{k['name'][:60]:<60}" + "".join(f"{c:>8}" for c in cells))
+        if k["error"]:
+            print(f"  {k['error'].splitlines()[0]}")
+
+
+def main():
+    """The process that compiles: writes its report to standard output."""
+    full, families = json.loads(sys.argv[1])
+    json.dump(report(full, families), sys.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
