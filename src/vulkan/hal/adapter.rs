@@ -331,7 +331,7 @@ fn missing_floor(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Vec<
     // SAFETY: as above.
     let memory = unsafe { instance.get_physical_device_memory_properties(physical) };
     let floor = [
-        (memory.memory_type_count > 0 || compile_only::on(), "memory (its driver runs without hardware)"),
+        (memory.memory_type_count > 0 || compile_only::on(), "memory, for want of hardware"),
         (f12.buffer_device_address != 0, "bufferDeviceAddress"),
         (f12.timeline_semaphore != 0, "timelineSemaphore"),
         (f12.scalar_block_layout != 0, "scalarBlockLayout"),
