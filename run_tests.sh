@@ -254,6 +254,16 @@ mlx_lm_generates() {
         --model "$scratch/model" --out "$scratch/model-4bit"
 }
 
+# The notebook with mlx-lm, with fewer steps.
+language_notebook() {
+    [ -d "$scratch/mlx-lm" ] || return 0
+    mkdir -p "$scratch/short/notebooks" && ln -sfn "$PWD/examples" "$scratch/short/examples"
+    sed 's/steps, context, batch = 600/steps, context, batch = 40/' notebooks/language_model.ipynb \
+        >"$scratch/short/notebooks/language_model.ipynb"
+    PYTHONPATH="$scratch/mlx-lm:$(ls -d "$cache"/clients-*/site | head -1)" "$venv/bin/python" -m nbconvert \
+        --to notebook --execute --inplace "$scratch/short/notebooks/language_model.ipynb"
+}
+
 step_examples() {
     local device
     for device in cpu gpu; do
@@ -271,7 +281,8 @@ step_examples() {
         "$venv/bin/python" examples/lora.py --device cpu --steps 40 --batch 8 \
             --out "$scratch/lora.safetensors" &&
         "$venv/bin/python" -m nbconvert --to notebook --execute --output-dir "$scratch" \
-            notebooks/quickstart.ipynb
+            notebooks/quickstart.ipynb notebooks/profiling.ipynb notebooks/custom_kernel.ipynb &&
+        language_notebook
 }
 
 # The site as readers get it, and a look at it in a browser.

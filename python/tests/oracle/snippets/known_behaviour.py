@@ -69,7 +69,9 @@ def reason(program, got, want, device):
     ours, theirs = failures(got), failures(want)
     if device == "gpu" and any("supported on the GPU" in f.text for f in ours):
         return ON_CPU
-    if device == "gpu" and re.search(r"(?s)(float32\(p|1 ?/ ?3).*mx\.power|mx\.power.*(float32\(|1 ?/ ?3)", program):
+    if device == "gpu" and re.search(
+        r"(?s)(float32\(p|1 ?/ ?3).*mx\.power|mx\.power.*(float32\(|1 ?/ ?3)", program
+    ):
         return "powers on a GPU are within 4 units in the last place, not the nearest"
     if follows(got):
         return "a shapeless function follows lengths that MLX keeps, refuses or cannot write"
