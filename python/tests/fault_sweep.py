@@ -343,6 +343,7 @@ def sweep(name, kinds, most, forms=("@{}", "@{}+")):
                     # What streams of a lost device kept for themselves is made again when needed.
                     fits = after <= before if kind in LOST else after == before
                     expect(fits, f"{after - before} bytes are not given back")
+                    before = after
                 except Exception as e:
                     fault("off")
                     e.add_note(f"{name} with {kind}{form.format(i)} of {n}")

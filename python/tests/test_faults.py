@@ -74,6 +74,14 @@ def test_every_call_that_fails_is_told_and_survived(env):
     assert check(sweep(env, ",".join(old), 2)) == everywhere
 
 
+@pytest.mark.validation
+def test_a_few_calls_fail_in_this_process():
+    kinds = ["allocation", "submission", "recording", "wait", "lost_submission", "lost_wait"]
+    rows = [row for name in ("elementwise", "streams") for row in fault_sweep.sweep(name, kinds, 1)]
+    assert check(rows) >= {"allocation", "submission", "lost_submission"}
+    h.works()
+
+
 def test_kernels_that_cannot_be_made_are_made_the_next_time(tmp_path):
     rows = sweep({"MLX_VK_CACHE_DIR": str(tmp_path)}, "fresh_kernels", 4)
     assert check(rows) >= {"compile", "module", "pipeline", "cache_read", "cache_write"}

@@ -164,7 +164,7 @@ pub const VARIABLES: &[Variable] = &[
         "MLX_VK_TIMEOUT",
         "none",
         Values::Number(1, 86_400),
-        "Seconds after which a GPU counts as lost that makes no progress while somebody waits for it. Without the \
+        "Seconds after which a GPU counts as lost while somebody waits for it and no command buffer ends. Without the \
          variable the driver decides, if anybody does",
     ),
     var(
