@@ -209,6 +209,30 @@ def fresh_kernels(a):
     return [mx.compile(f)(a.x) - plain, *own]
 
 
+# A program whose `z` is not computed within minutes.
+ENDLESS = """
+kernel = mx.fast.vulkan_kernel(
+    name="endless", input_names=["x"], output_names=["z"],
+    header='''
+        #define S v = v * 1664525u + 1013904223u + (v >> 13);
+        #define S10 S S S S S S S S S S
+        #define S100 S10 S10 S10 S10 S10 S10 S10 S10 S10 S10
+    ''',
+    # Minutes on a GPU; software drivers end each loop after some 65,000 turns, which takes as long.
+    source='''
+        uint v = x[0] + thread_position_in_grid.x;
+        for (uint i = 0u; i < 10000000u; i++) {
+            S100 S100 S100 S100 S100 S100 S100 S100 S100 S100
+        }
+        z[thread_position_in_grid.x] = v;
+    ''')
+x, other = mx.arange(4).astype(mx.uint32), mx.ones(700) * 3
+mx.eval(x, other)
+other.tolist()
+(z,) = kernel(inputs=[x], output_shapes=[(1024,)], output_dtypes=[mx.uint32], grid=(1024, 1, 1),
+              threadgroup=(1024, 1, 1))
+"""
+
 NUMBERS, LAST = itertools.count(1), itertools.count(1)
 
 WORKLOADS = {

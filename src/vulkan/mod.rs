@@ -70,7 +70,11 @@ pub fn finish() {
     kernels::matmul::kernel::finish_background();
     shader::compile_pool::finish();
     report::progress::finish();
-    for d in hal::device::opened().into_iter().filter(|d| !d.is_lost()) {
+    for d in hal::device::opened() {
+        if d.is_lost() {
+            d.lock_streams().into_iter().for_each(StreamState::rest);
+            continue;
+        }
         // Nothing is left to the threads behind them.
         let _ = d.submit_kept();
         for s in d.lock_streams() {

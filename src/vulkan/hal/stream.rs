@@ -32,6 +32,9 @@ const SLICE_NS: u64 = 50_000_000;
 /// Likewise for the thread behind batches that are kept open.
 const KEEPER_NS: u64 = 2_000_000;
 
+/// How long the end of the process waits for a stream of a lost device.
+const REST_NS: u64 = 200_000_000;
+
 /// How long a waiter looks before it sleeps: waking up takes some hundred microseconds, on busy hosts a millisecond. It
 /// lets other threads run meanwhile.
 const SPIN: Duration = Duration::from_millis(2);
@@ -349,6 +352,15 @@ impl StreamState {
             }
             Err(vk::Result::TIMEOUT) => Ok(false),
             Err(e) => self.device.check("vkWaitSemaphores", Err(e)),
+        }
+    }
+
+    /// Gives the driver of a lost device a moment to end what it still does.
+    pub fn rest(&self) {
+        let last = taken(self, self.submitted.load(Ordering::Acquire));
+        if !self.reached(last) {
+            // A device that was given up goes on for ever.
+            let _ = self.wait_driver(last, REST_NS);
         }
     }
 
