@@ -1,5 +1,6 @@
 #version 460
-// Reductions and arg-reductions of one array (OP), one kernel per layout class (MODE):
+// Reductions and arg-reductions of one array, one kernel per layout class (MODE). What is reduced by: CLASS (0 numbers, 1
+// an order, from below with TAKES_LOW, 2 truth), and IDENTITY and COMBINE of a and b (src/kernels/reduce/table.rs) or ARG.
 //   0 row      reduced elements contiguous; TPR lanes a row, 16-byte loads with VEC
 //   1 general  any strides over the reduced axes; TPR lanes an output
 //   2 column   the kept inner axis has the smaller stride; TPR lanes across columns, WG / TPR down the rows
@@ -23,17 +24,8 @@ layout(push_constant, scalar) uniform Push {
     uint outs, splits, nk, nr;       // dims: nk kept ones, then nr reduced ones
 };
 
-#define SUM 0
-#define PROD 1
-#define MIN 2
-#define MAX 3
-#define ALL 4
-#define ANY 5
-#define ARGMIN 6
-#define ARGMAX 7
-#define IS_ARG (OP >= ARGMIN)
-#define IS_MINMAX (OP == MIN || OP == MAX || IS_ARG)
-#define TAKES_LOW (OP == MIN || OP == ARGMIN)
+#define IS_ARG (ARG == 1)
+#define IS_MINMAX (CLASS == 1)
 
 #if IS_MINMAX
 // Order-preserving integer keys: comparisons see NaN as the winner, and any NaN becomes the same one.
@@ -88,13 +80,10 @@ ACC comb(ACC a, ACC b) {
 #define POST(a) ((a).i)
 #elif IS_MINMAX
 #define ACC KEY
-ACC ident() { return TAKES_LOW ? KEY_HIGH : KEY_LOW; }
 ACC pre(A_C x, uint64_t r) { return key_of(x); }
-ACC comb(ACC a, ACC b) { return TAKES_LOW ? min(a, b) : max(a, b); }
 #define POST(a) VALUE(a)
-#elif OP == ALL || OP == ANY
+#elif CLASS == 2
 #define ACC uint
-ACC ident() { return OP == ALL ? 1u : 0u; }
 ACC pre(A_C x, uint64_t r) {
 #if A_KIND == 3
     return uint(!is_zero(x.x) || !is_zero(x.y));
@@ -104,7 +93,6 @@ ACC pre(A_C x, uint64_t r) {
     return uint(x != A_C(0));
 #endif
 }
-ACC comb(ACC a, ACC b) { return OP == ALL ? a & b : a | b; }
 #define POST(a) (a)
 #else
 #define ACC B_C
@@ -113,20 +101,12 @@ ACC pre(A_C x, uint64_t r) { return ACC(x); }
 #else
 ACC pre(A_C x, uint64_t r) { return vec2(float(x), 0.0); }
 #endif
-#if OP == SUM
-ACC ident() { return ACC(0); }
-ACC comb(ACC a, ACC b) { return a + b; }
-#elif B_KIND == 3
-ACC ident() { return vec2(1.0, 0.0); }
-ACC comb(ACC a, ACC b) { return vec2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x); }
-#else
-ACC ident() { return ACC(1); }
-ACC comb(ACC a, ACC b) { return a * b; }
-#endif
 #define POST(a) (a)
 #endif
 
 #if !IS_ARG
+ACC ident() { return IDENTITY; }
+ACC comb(ACC a, ACC b) { return COMBINE; }
 #define next comb
 #endif
 

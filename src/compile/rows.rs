@@ -41,8 +41,10 @@ pub(super) fn role(graph: &Graph, step: &Step) -> Option<Role> {
     let (shape, dtype) = graph.spec(arg);
     let p = &*step.primitive;
     match folds_last(p, shape.len()) {
-        Some(ReduceOp::All | ReduceOp::Any) => None,
-        Some(op) => (dtype.is_float() && dtype == step.specs[0].1).then_some(Role::Fold(op)),
+        Some(op) => {
+            let folds = op.row().fold.is_some() && dtype.is_float() && dtype == step.specs[0].1;
+            folds.then_some(Role::Fold(op))
+        }
         None => (is_reshape(p) || is_broadcast(p)).then_some(Role::Same),
     }
 }

@@ -19,7 +19,7 @@ pub use elementwise::table::{OpId, Row, TypeRule};
 pub use fft::{Fft, FftKind};
 pub use matmul::epilogue::{Epilogue, Spread};
 pub use random::draw::Draw;
-pub use reduce::reduce_op::{ArgReduceOp, ReduceOp};
 pub use reduce::row_program::{RowInst, RowInstr, RowProgram};
 pub use reduce::scan_op::{ScanForm, ScanOp};
+pub use reduce::table::{ArgReduceOp, ReduceOp};
 pub use view::{DeviceView, HostView, View};

@@ -223,10 +223,7 @@ fn run<F: Pick>(plan: &Plan) {
 /// Value error for an axis of length 0, or an output of another type or shape.
 pub fn arg_reduce(op: ArgReduceOp, src: &HostView, axis: usize, dst: &HostView) -> Result<()> {
     use Dtype::*;
-    let name = match op {
-        ArgReduceOp::Min => "argmin",
-        ArgReduceOp::Max => "argmax",
-    };
+    let name = op.name();
     let plan = Plan::new(name, src, &[axis], dst, true)?;
     if dst.dtype != U32 {
         bail!(Value, "[{name}] Expected an output of type uint32, got {}.", dst.dtype);

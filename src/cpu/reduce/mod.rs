@@ -27,17 +27,6 @@ use plan::Plan;
 pub use arg::arg_reduce;
 pub(super) use rows::fold_block;
 
-fn name(op: ReduceOp) -> &'static str {
-    match op {
-        ReduceOp::Sum => "sum",
-        ReduceOp::Prod => "prod",
-        ReduceOp::Min => "min",
-        ReduceOp::Max => "max",
-        ReduceOp::All => "all",
-        ReduceOp::Any => "any",
-    }
-}
-
 fn run<F: Fold>(plan: &Plan) {
     let (src, dst) = (plan.src as *const F::S, plan.dst as *mut F::D);
     if plan.reduced == 0 {
@@ -60,12 +49,12 @@ fn run<F: Fold>(plan: &Plan) {
 /// Value error for a dtype pair that no reduction has, a wrong shape of `dst`, or min/max of nothing.
 pub fn reduce(op: ReduceOp, src: &HostView, axes: &[usize], dst: &HostView) -> Result<()> {
     use Dtype::*;
-    let op_name = name(op);
+    let op_name = op.row().name;
     let plan = Plan::new(op_name, src, axes, dst, false)?;
     if plan.kept == 0 {
         return Ok(());
     }
-    if plan.reduced == 0 && matches!(op, ReduceOp::Min | ReduceOp::Max) {
+    if plan.reduced == 0 && !op.row().of_nothing {
         bail!(Value, "[{op_name}] Cannot {op_name} reduce over axes of size 0.");
     }
     macro_rules! ring {

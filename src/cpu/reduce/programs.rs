@@ -71,7 +71,9 @@ fn fold_fns(op: ReduceOp, dtype: Dtype) -> Result<(FoldFn, JoinFn)> {
                 ReduceOp::Prod => (fold_rows::<Prod<$t, $t, $t>>, join_parts::<Prod<$t, $t, $t>>),
                 ReduceOp::Min => (fold_rows::<Min<$t, $t>>, join_parts::<Min<$t, $t>>),
                 ReduceOp::Max => (fold_rows::<Max<$t, $t>>, join_parts::<Max<$t, $t>>),
-                op => bail!(Runtime, "[rows] Rows are not folded by {op:?}."),
+                ReduceOp::All | ReduceOp::Any => {
+                    bail!(Runtime, "[rows] Rows are not folded by {}.", op.row().name)
+                }
             }
         };
     }

@@ -4,8 +4,8 @@
 
 use smallvec::SmallVec;
 
-use super::reduce_op::ReduceOp;
 use super::row_program::{RowInst, RowProgram};
+use super::table::{ReduceOp, RowFold};
 use crate::bail;
 use crate::core::{Dtype, Result};
 use crate::kernels::elementwise::codegen::{Access, Caps, head, value};
@@ -67,6 +67,14 @@ struct Rows<'a> {
     phases: SmallVec<[u8; 16]>,
     first: Vec<u8>,
     end: Vec<u8>,
+}
+
+/// How rows fold by an operation.
+fn fold_of(op: ReduceOp) -> Result<RowFold> {
+    match op.row().fold {
+        Some(fold) => Ok(fold),
+        None => bail!(Runtime, "[rows] Rows are not folded by {}.", op.row().name),
+    }
 }
 
 /// Word of a vector: how many bytes each has, and how many there are.
@@ -265,15 +273,7 @@ impl Rows<'_> {
                 }
                 if let RowInst::Fold(op) = p.instrs[r].op {
                     let x = self.name(p.instrs[r].args[0], phase, e);
-                    self.line(match op {
-                        ReduceOp::Prod => format!("  acc{r} = row_times(acc{r}, {x});"),
-                        // NaN shows in the largest magnitude.
-                        ReduceOp::Max | ReduceOp::Min => format!(
-                            "  acc{r} = {}(acc{r}, {x}); top{r} = max(top{r}, floatBitsToUint({x}) & 0x7fffffffu);",
-                            if op == ReduceOp::Max { "max" } else { "min" }
-                        ),
-                        _ => format!("  acc{r} = row_plus(acc{r}, {x});"),
-                    });
+                    self.line(format!("  {}", RowFold::text(fold_of(op)?.step, r, &x)));
                     continue;
                 }
                 self.assign(r, phase, e)?;
@@ -450,12 +450,7 @@ pub fn rows(p: &RowProgram, class: &RowClass, caps: Caps) -> Result<String> {
             })
             .collect();
         for &(r, op) in &folds {
-            g.line(match op {
-                ReduceOp::Max => format!("  float acc{r} = uintBitsToFloat(0xff800000u); uint top{r} = 0u;"),
-                ReduceOp::Min => format!("  float acc{r} = uintBitsToFloat(0x7f800000u); uint top{r} = 0u;"),
-                ReduceOp::Prod => format!("  float acc{r} = 1.0;"),
-                _ => format!("  float acc{r} = 0.0;"),
-            });
+            g.line(format!("  {}", RowFold::text(fold_of(op)?.start, r, "")));
         }
         let anything = (0..p.instrs.len()).any(|r| {
             let i = &p.instrs[r];
@@ -471,12 +466,7 @@ pub fn rows(p: &RowProgram, class: &RowClass, caps: Caps) -> Result<String> {
             g.line("  }");
         }
         for &(r, op) in &folds {
-            let total = match op {
-                ReduceOp::Max => format!("row_unkey(row_max(row_key_max(row_or_nan(acc{r}, top{r})), lane))"),
-                ReduceOp::Min => format!("row_unkey(row_min(row_key_min(row_or_nan(acc{r}, top{r})), lane))"),
-                ReduceOp::Prod => format!("row_prod(acc{r}, lane)"),
-                _ => format!("row_sum(acc{r}, lane)"),
-            };
+            let total = RowFold::text(fold_of(op)?.close, r, "");
             let total = match p.instrs[r].dtype {
                 Dtype::F16 => format!("f16_round({total})"),
                 Dtype::BF16 => format!("bf16_round({total})"),

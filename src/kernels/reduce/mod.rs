@@ -1,6 +1,7 @@
 //! Reductions, scans and programs over rows: names, and the GLSL of row programs.
 
 pub mod codegen_rows;
-pub mod reduce_op;
+
 pub mod row_program;
 pub mod scan_op;
+pub mod table;

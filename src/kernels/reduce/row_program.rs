@@ -4,7 +4,7 @@
 
 use smallvec::SmallVec;
 
-use super::reduce_op::ReduceOp;
+use super::table::ReduceOp;
 use crate::core::Dtype;
 use crate::kernels::elementwise::program::{Inst, Src};
 
@@ -13,7 +13,7 @@ use crate::kernels::elementwise::program::{Inst, Src};
 pub enum RowInst {
     /// The same for each element, or for the one number of a row.
     Each(Inst),
-    /// Folds the elements of a row (of a float dtype) into one number: sum, product, minimum or maximum.
+    /// Folds the elements of a row (of a float dtype) into one number, by an operation whose row says how.
     Fold(ReduceOp),
 }
 
@@ -112,7 +112,7 @@ impl RowProgram {
     pub fn code(&self) -> usize {
         let one = |i: &RowInstr| match i.op {
             RowInst::Each(Inst::Op(op)) if !i.row => op.row().code_size(self.compute_dtype(i)),
-            _ => 0,
+            RowInst::Each(Inst::Op(_) | Inst::Cast) | RowInst::Fold(_) => 0,
         };
         self.instrs.iter().map(one).sum()
     }
@@ -125,7 +125,7 @@ impl RowProgram {
             match i.op {
                 RowInst::Each(Inst::Op(op)) => s.push_str(op.row().name),
                 RowInst::Each(Inst::Cast) => s.push_str("cast"),
-                RowInst::Fold(op) => s.push_str(&format!("{op:?}").to_lowercase()),
+                RowInst::Fold(op) => s.push_str(op.row().name),
             }
         }
         s

@@ -17,6 +17,7 @@ use crate::core::notes::note;
 use crate::core::{
     Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
 };
+use crate::kernels::reduce::table::{ReduceClass, ReduceGradient};
 use crate::kernels::{ArgReduceOp, ReduceOp, View};
 use crate::on_gpu;
 use crate::params;
@@ -61,14 +62,7 @@ fn reshaped<P: Copy>(mut v: View<P>, shape: &[i64]) -> View<P> {
 
 impl Primitive for Reduce {
     fn name(&self) -> &str {
-        match self.op {
-            ReduceOp::Sum => "sum",
-            ReduceOp::Prod => "prod",
-            ReduceOp::Min => "min",
-            ReduceOp::Max => "max",
-            ReduceOp::All => "all",
-            ReduceOp::Any => "any",
-        }
+        self.op.row().name
     }
 
     fn params(&self) -> Option<Vec<Param>> {
@@ -90,7 +84,7 @@ impl Primitive for Reduce {
     }
 
     fn blocks_gradient(&self) -> bool {
-        matches!(self.op, ReduceOp::All | ReduceOp::Any)
+        self.op.row().gradient == ReduceGradient::Nothing
     }
 
     fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
@@ -101,14 +95,16 @@ impl Primitive for Reduce {
             false => view::expand_dims(a, &self.axes.iter().map(|&a| a as i64).collect::<Vec<_>>(), s),
         };
         let cot = kept(&cotangents[0])?;
-        let g = match self.op {
-            ReduceOp::Sum => view::broadcast_along(&astype(&cot, x.dtype(), s)?, x.shape(), &[x], &[], s)?,
-            ReduceOp::Prod => {
+        let g = match self.op.row().gradient {
+            ReduceGradient::Each => {
+                view::broadcast_along(&astype(&cot, x.dtype(), s)?, x.shape(), &[x], &[], s)?
+            }
+            ReduceGradient::Others => {
                 // The other factors enter by their conjugates.
                 let x = if x.dtype() == Dtype::C64 { conjugate(x, s)? } else { x.clone() };
                 prod_vjp(&x, &self.axes, &astype(&cot, x.dtype(), s)?, s)?
             }
-            ReduceOp::Min | ReduceOp::Max => {
+            ReduceGradient::Chosen => {
                 // Ties share the cotangent evenly.
                 let out = kept(&outputs[0])?;
                 let mask = astype(&equal(x, &out, s)?, cot.dtype(), s)?;
@@ -116,24 +112,24 @@ impl Primitive for Reduce {
                 let ties = sum(&mask, Some(&axes), true, s)?;
                 multiply(&mask, &divide(&cot, &ties, s)?, s)?
             }
-            ReduceOp::All | ReduceOp::Any => return Ok(vec![None]),
+            ReduceGradient::Nothing => return Ok(vec![None]),
         };
         Ok(vec![Some(g)])
     }
 
     fn jvp(&self, r: &Jvp) -> Result<Option<Derivatives>> {
         let &Jvp { tangents, outputs, stream: s, .. } = r;
-        Ok(match self.op {
-            ReduceOp::Sum => {
-                let t = reduce_to(ReduceOp::Sum, &tangents[0], &self.axes, outputs[0].shape(), s)?;
+        Ok(match self.op.row().gradient {
+            ReduceGradient::Each => {
+                let t = reduce_to(self.op, &tangents[0], &self.axes, outputs[0].shape(), s)?;
                 Some(vec![Some(astype(&t, outputs[0].dtype(), s)?)])
             }
-            _ => None,
+            ReduceGradient::Others | ReduceGradient::Chosen | ReduceGradient::Nothing => None,
         })
     }
 
     fn zero_tangent_like_inputs(&self, inputs: &[Array]) -> bool {
-        matches!(self.op, ReduceOp::All | ReduceOp::Any) && inputs[0].dtype() == Dtype::Bool
+        self.op.row().class == ReduceClass::Truth && inputs[0].dtype() == Dtype::Bool
     }
 
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
@@ -159,16 +155,8 @@ pub(crate) fn folds_last(p: &dyn Primitive, ndim: usize) -> Option<ReduceOp> {
 
 /// A stored reduction.
 pub(super) fn restore_reduce(c: &Stored) -> Result<Array> {
-    let (name, op) = match c.name {
-        "sum" => ("sum", ReduceOp::Sum),
-        "prod" => ("prod", ReduceOp::Prod),
-        "min" => ("min", ReduceOp::Min),
-        "max" => ("max", ReduceOp::Max),
-        "all" => ("all", ReduceOp::All),
-        "any" => ("any", ReduceOp::Any),
-        _ => return c.unknown(),
-    };
-    reduce(op, name, c.input()?, Some(c.ints(0)?), c.flag(1)?, c.stream)
+    let Some(op) = ReduceOp::named(c.name) else { return c.unknown() };
+    reduce(op, c.input()?, Some(c.ints(0)?), c.flag(1)?, c.stream)
 }
 
 /// Cotangent of a product: the reverse pass over a balanced tree of multiplications, which needs no
@@ -212,10 +200,7 @@ fn prod_vjp(x: &Array, axes: &[usize], cot: &Array, s: Stream) -> Result<Array> 
 
 impl Primitive for ArgReduce {
     fn name(&self) -> &str {
-        match self.op {
-            ArgReduceOp::Min => "argmin",
-            ArgReduceOp::Max => "argmax",
-        }
+        self.op.name()
     }
 
     fn params(&self) -> Option<Vec<Param>> {
@@ -253,11 +238,8 @@ impl Primitive for ArgReduce {
 
 /// A stored arg-reduction.
 pub(super) fn restore_arg_reduce(c: &Stored) -> Result<Array> {
-    let (name, op) = match c.name {
-        "argmin" => ("argmin", ArgReduceOp::Min),
-        _ => ("argmax", ArgReduceOp::Max),
-    };
-    arg_reduce(op, name, c.input()?, Some(c.int(0)?), c.flag(1)?, c.stream)
+    let Some(op) = ArgReduceOp::EVERY.into_iter().find(|op| op.name() == c.name) else { return c.unknown() };
+    arg_reduce(op, c.input()?, Some(c.int(0)?), c.flag(1)?, c.stream)
 }
 
 impl Primitive for Softmax {
@@ -397,37 +379,23 @@ pub(super) fn restore_logsumexp(c: &Stored) -> Result<Array> {
 }
 
 fn reduce_to(op: ReduceOp, a: &Array, axes: &[usize], shape: &[i64], s: Stream) -> Result<Array> {
-    let dtype = match op {
-        ReduceOp::All | ReduceOp::Any => Dtype::Bool,
-        ReduceOp::Min | ReduceOp::Max => a.dtype(),
-        ReduceOp::Sum | ReduceOp::Prod => match a.dtype() {
-            Dtype::Bool | Dtype::I8 | Dtype::I16 => Dtype::I32,
-            Dtype::U8 | Dtype::U16 => Dtype::U32,
-            d => d,
-        },
-    };
     let p = Reduce { op, axes: axes.to_vec(), keepdims: shape.len() == a.ndim() };
-    Array::lazy(shape, dtype, p, vec![a.clone()], s)
+    Array::lazy(shape, op.result(a.dtype()), p, vec![a.clone()], s)
 }
 
-fn reduce(
-    op: ReduceOp,
-    name: &str,
-    a: &Array,
-    axes: Option<&[i64]>,
-    keepdims: bool,
-    s: Stream,
-) -> Result<Array> {
+fn reduce(op: ReduceOp, a: &Array, axes: Option<&[i64]>, keepdims: bool, s: Stream) -> Result<Array> {
+    let row = op.row();
+    let name = row.name;
     refuse_f64(name, std::slice::from_ref(a), s)?;
     let ax = axes_of(name, axes, a.ndim())?;
     let shape = drop_axes(a.shape(), &ax, keepdims);
     // Neither has a value for no elements, even where the result has none itself.
-    if matches!(op, ReduceOp::Min | ReduceOp::Max)
+    if !row.of_nothing
         && let Some(axis) = ax.iter().find(|&&i| a.shape()[i] == 0)
     {
         bail!(Value, "[{name}] Cannot {name} reduce over axis {axis} with size 0.");
     }
-    if ax.is_empty() && !matches!(op, ReduceOp::All | ReduceOp::Any) {
+    if ax.is_empty() && row.class != ReduceClass::Truth {
         return Ok(a.clone());
     }
     reduce_to(op, a, &ax, &shape, s)
@@ -437,7 +405,7 @@ macro_rules! reductions {
     ($($(#[$doc:meta])* $name:ident = $op:ident;)*) => {$(
         $(#[$doc])*
         pub fn $name(a: &Array, axes: Option<&[i64]>, keepdims: bool, s: Stream) -> Result<Array> {
-            reduce(ReduceOp::$op, stringify!($name), a, axes, keepdims, s)
+            reduce(ReduceOp::$op, a, axes, keepdims, s)
         }
     )*};
 }
@@ -505,14 +473,8 @@ pub fn std(a: &Array, axes: Option<&[i64]>, keepdims: bool, ddof: i64, s: Stream
     sqrt(&var(a, axes, keepdims, ddof, s)?, s)
 }
 
-fn arg_reduce(
-    op: ArgReduceOp,
-    name: &str,
-    a: &Array,
-    axis: Option<i64>,
-    keepdims: bool,
-    s: Stream,
-) -> Result<Array> {
+fn arg_reduce(op: ArgReduceOp, a: &Array, axis: Option<i64>, keepdims: bool, s: Stream) -> Result<Array> {
+    let name = op.name();
     refuse_f64(name, std::slice::from_ref(a), s)?;
     if a.dtype() == Dtype::C64 {
         bail!(Value, "[{name}] complex64 is not supported.");
@@ -522,7 +484,7 @@ fn arg_reduce(
     }
     let Some(axis) = axis else {
         let flat = view::flatten(a, 0, -1, s)?;
-        let out = arg_reduce(op, name, &flat, Some(0), false, s)?;
+        let out = arg_reduce(op, &flat, Some(0), false, s)?;
         if !keepdims {
             return Ok(out);
         }
@@ -539,12 +501,12 @@ fn arg_reduce(
 
 /// Index of the first smallest element along an axis, or of the flattened array; uint32.
 pub fn argmin(a: &Array, axis: Option<i64>, keepdims: bool, s: Stream) -> Result<Array> {
-    arg_reduce(ArgReduceOp::Min, "argmin", a, axis, keepdims, s)
+    arg_reduce(ArgReduceOp::Min, a, axis, keepdims, s)
 }
 
 /// Index of the first largest element along an axis, or of the flattened array; uint32.
 pub fn argmax(a: &Array, axis: Option<i64>, keepdims: bool, s: Stream) -> Result<Array> {
-    arg_reduce(ArgReduceOp::Max, "argmax", a, axis, keepdims, s)
+    arg_reduce(ArgReduceOp::Max, a, axis, keepdims, s)
 }
 
 /// MLX has another error here than for axes that other arrays do not have.

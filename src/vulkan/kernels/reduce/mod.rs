@@ -12,6 +12,7 @@ use super::elem::{
 use crate::bail;
 use crate::core::env::disabled;
 use crate::core::{Dtype, Kind, Result};
+use crate::kernels::reduce::table::ReduceClass;
 use crate::kernels::{ArgReduceOp, DeviceView, ReduceOp};
 use crate::vulkan::hal::encoder::COUNTERS;
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
@@ -51,16 +52,25 @@ struct Key {
 }
 
 impl Op {
-    fn code(self) -> u32 {
+    fn name(self) -> &'static str {
         match self {
-            Op::Reduce(ReduceOp::Sum) => 0,
-            Op::Reduce(ReduceOp::Prod) => 1,
-            Op::Reduce(ReduceOp::Min) => 2,
-            Op::Reduce(ReduceOp::Max) => 3,
-            Op::Reduce(ReduceOp::All) => 4,
-            Op::Reduce(ReduceOp::Any) => 5,
-            Op::Arg(ArgReduceOp::Min) => 6,
-            Op::Arg(ArgReduceOp::Max) => 7,
+            Op::Reduce(op) => op.row().name,
+            Op::Arg(op) => op.name(),
+        }
+    }
+
+    /// Whether smaller elements come first in the order that is reduced by.
+    fn takes_low(self) -> bool {
+        match self {
+            Op::Reduce(op) => op == ReduceOp::Min,
+            Op::Arg(op) => op == ArgReduceOp::Min,
+        }
+    }
+
+    fn class(self) -> ReduceClass {
+        match self {
+            Op::Reduce(op) => op.row().class,
+            Op::Arg(_) => ReduceClass::Order,
         }
     }
 
@@ -70,10 +80,10 @@ impl Op {
 
     /// Type of the comparison key or accumulator.
     fn accumulator(self, src: Dtype, dst: Dtype) -> Dtype {
-        match self {
-            Op::Reduce(ReduceOp::Sum | ReduceOp::Prod) => dst,
-            Op::Reduce(ReduceOp::All | ReduceOp::Any) => Dtype::U32,
-            _ => match src.kind() {
+        match self.class() {
+            ReduceClass::Ring => dst,
+            ReduceClass::Truth => Dtype::U32,
+            ReduceClass::Order => match src.kind() {
                 Kind::Float => Dtype::I32,
                 Kind::Complex => Dtype::I64,
                 _ => src,
@@ -89,19 +99,23 @@ impl Op {
 
 impl KernelKey for Key {
     fn name(&self) -> String {
-        let op = match self.op {
-            Op::Reduce(op) => format!("{op:?}"),
-            Op::Arg(op) => format!("arg{op:?}"),
-        };
         let part = ["", "_finish"][self.part_in as usize];
-        format!("reduce_{}_{:?}_{}{part}", op.to_lowercase(), self.mode, self.src).to_lowercase()
+        format!("reduce_{}_{:?}_{}{part}", self.op.name(), self.mode, self.src).to_lowercase()
     }
 
     fn module(&self, f: &Features) -> Module {
         let mut d = Defines::new();
         operand(&mut d, "A", self.src);
         operand(&mut d, "B", self.dst);
-        define(&mut d, "OP", self.op.code());
+        define(&mut d, "CLASS", self.op.class() as u32);
+        define(&mut d, "ARG", u32::from(self.op.is_arg()));
+        define(&mut d, "TAKES_LOW", self.op.takes_low());
+        if let Op::Reduce(op) = self.op {
+            let complex = op.row().complex.filter(|_| self.dst == Dtype::C64);
+            let glsl = complex.unwrap_or(op.row().glsl);
+            define(&mut d, "IDENTITY", glsl.identity);
+            define(&mut d, "COMBINE", glsl.combine);
+        }
         define(&mut d, "MODE", self.mode as u32);
         let acc = self.op.accumulator(self.src, self.dst);
         let wide_int = acc.size() == 8 && acc != Dtype::C64;
@@ -147,7 +161,7 @@ pub fn reduce(
     if src.dtype == Dtype::F64 || dst.dtype == Dtype::F64 {
         bail!(Value, "[reduce] float64 is not supported on the GPU.");
     }
-    if src.dtype == Dtype::C64 && !matches!(op, ReduceOp::All | ReduceOp::Any) && dst.dtype != Dtype::C64 {
+    if src.dtype == Dtype::C64 && op.row().class != ReduceClass::Truth && dst.dtype != Dtype::C64 {
         bail!(Value, "[reduce] complex64 reduces to complex64, got {}.", dst.dtype);
     }
     let mut src = src.clone();
@@ -158,7 +172,7 @@ pub fn reduce(
         if s < 0 && d > 0 {
             src.ptr = src.ptr.wrapping_add_signed((d - 1) * s * src.dtype.size() as i64);
         }
-        let idempotent = !matches!(op, ReduceOp::Sum | ReduceOp::Prod);
+        let idempotent = op.row().class != ReduceClass::Ring;
         if !(empty || (idempotent && s == 0)) {
             reduced.push((d, s.abs()));
         }
@@ -328,8 +342,7 @@ mod tests {
 
     #[test]
     fn every_variant_compiles() {
-        let ops = [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max, ReduceOp::All, ReduceOp::Any];
-        let ops = ops.map(Op::Reduce).into_iter().chain([ArgReduceOp::Min, ArgReduceOp::Max].map(Op::Arg));
+        let ops = ReduceOp::EVERY.map(Op::Reduce).into_iter().chain(ArgReduceOp::EVERY.map(Op::Arg));
         let with = Features {
             subgroup_basic: true,
             subgroup_shuffle: true,
@@ -340,9 +353,7 @@ mod tests {
             for src in Dtype::ALL.into_iter().filter(|&d| d != Dtype::F64) {
                 let dst = match op {
                     Op::Arg(_) => Dtype::U32,
-                    Op::Reduce(ReduceOp::All | ReduceOp::Any) => Dtype::Bool,
-                    Op::Reduce(ReduceOp::Sum | ReduceOp::Prod) if src.size() == 1 => Dtype::I32,
-                    _ => src,
+                    Op::Reduce(op) => op.result(src),
                 };
                 let key = |mode, wide, part_in, part_out| Key {
                     last: part_out && wide,
