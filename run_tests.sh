@@ -4,7 +4,7 @@
 #   ./run_tests.sh                 every step, in the order below
 #   ./run_tests.sh cpu gpu ...     only the named steps (of what is already built)
 #
-# Steps: format clippy imports rust build installs ruff stubs cpu gpu recorder oracle validation examples docs
+# Steps: format clippy imports rust build installs ruff stubs cpu gpu recorder oracle validation chips examples docs
 #
 # The Python environment and Cargo's target folder live outside the clone, in
 # ${XDG_CACHE_HOME:-~/.cache}/mlx-vulkan, so that a second run, or a second clone, starts warm.
@@ -13,7 +13,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 
-STEPS=(format clippy imports rust build installs ruff stubs cpu gpu recorder oracle validation examples docs)
+STEPS=(format clippy imports rust build installs ruff stubs cpu gpu recorder oracle validation chips examples docs)
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/mlx-vulkan"
 venv="$cache/venv-tests"
 official="$cache/venv-official"
@@ -264,6 +264,13 @@ language_notebook() {
         --to notebook --execute --inplace "$scratch/short/notebooks/language_model.ipynb"
 }
 
+# Kernels for GPUs that are not there: Mesa's AMD compiler, from the distribution's backports.
+step_chips() {
+    "$venv/bin/python" tools/portability.py page --check || return 1
+    "$venv/bin/python" tools/mesa.py || return 0
+    "$venv/bin/python" tools/portability.py chips
+}
+
 step_examples() {
     local device
     for device in cpu gpu; do
@@ -313,6 +320,7 @@ run gpu "pytest on the GPU or the software driver" step_gpu
 run recorder "pytest on the GPU, graphs recorded by a thread of their own" step_recorder
 run oracle "random cases against the official implementation" step_oracle
 run validation "Khronos validation with synchronisation validation" step_validation
+run chips "kernels compiled for chips of AMD that are not there" step_chips
 run examples "the examples" step_examples
 run docs "the documentation site, its links, a look in a browser" step_docs
 

@@ -142,6 +142,7 @@ def _sorts(full):
 def _products(full):
     sizes = [1, 2, 8, 33, 64, 512, 4096] if full else [1, 8, 64, 4096]
     dtypes = [*FLOATS, mx.complex64] if full else FLOATS
+    yield "complex", lambda: _product(mx.complex64, 64, 64, 64, "nt")
     for dtype, m, n, k in itertools.product(dtypes, sizes, sizes, [7, 64, 256, 1024, 8192]):
         if not full and k not in (64, 1024):
             continue
@@ -336,6 +337,9 @@ def _transforms(full):
         yield "rfft", lambda n=n: mx.fft.rfft(mx.zeros((3, n)))
         yield "irfft", lambda n=n: mx.fft.irfft(mx.zeros((3, n), mx.complex64))
         yield "fft0", lambda n=n: mx.fft.fft(mx.zeros((n, 3), mx.complex64), axis=0)
+    if hasattr(mx.fft, "stft"):
+        yield "stft", lambda: mx.fft.stft(mx.zeros((2, 800)), 64)
+        yield "istft", lambda: mx.fft.istft(mx.zeros((2, 33, 20), mx.complex64), 64)
     yield "fft2", lambda: mx.fft.fft2(mx.zeros((3, 60, 64), mx.complex64))
 
 
@@ -346,7 +350,6 @@ def _random(full):
     kinds += [lambda d: r.truncated_normal(-1, 1, (1000,), d), lambda d: r.randint(0, 9, (77,), d)]
     for kind, dtype in itertools.product(kinds, DTYPES if full else FEW):
         yield "random", lambda f=kind, d=dtype: f(d)
-    yield "bits", lambda: [r.bits((99,), width=w) for w in (1, 2, 4)]
     yield "bernoulli", lambda: r.bernoulli(0.3, (999,))
     yield "categorical", lambda: r.categorical(mx.zeros((5, 99)))
     yield "permutation", lambda: (r.permutation(99), r.permutation(mx.zeros((9, 4))))
@@ -423,6 +426,10 @@ def _compiled(full):
                     mx.zeros((y[2], 256), y[0]), mx.zeros((256, y[1]), y[0]), mx.zeros(y[1], y[0])
                 ),
             )
+    modes = MODES if full else MODES[7:8]
+    for dtype, (mode, group, bits) in itertools.product(FLOATS, modes):
+        how = {"group_size": group, "bits": bits, "mode": mode}
+        yield "joined", lambda d=dtype, how=how: _layer(d, how)
     yield "long", lambda: mx.zeros((2**16, 2**15 + 8), mx.uint8) + mx.ones((), mx.uint8)
     yield (
         "gated_delta",
@@ -430,6 +437,33 @@ def _compiled(full):
             *[mx.zeros((1, 7, 2, 64))] * 2, mx.zeros((1, 7, 4, 64)), *[mx.zeros((1, 7, 4))] * 2
         ),
     )
+
+
+def _layer(dtype, how):
+    """A token through a layer of a language model: steps that one kernel computes."""
+
+    def dense(x, rows=512):
+        return mx.quantized_matmul(
+            x, *mx.quantize(mx.zeros((rows, x.shape[-1]), dtype), **how), **how
+        )
+
+    def heads(x):
+        x = mx.fast.rms_norm(x.reshape(1, 1, 8, 64), mx.ones(64, dtype), 1e-5)
+        return turned(x.transpose(0, 2, 1, 3))
+
+    def turned(x):
+        return mx.fast.rope(x, 64, traditional=False, base=1e4, scale=1.0, offset=5)
+
+    x = mx.zeros((1, 1, 512), dtype)
+    y = mx.fast.rms_norm(x, mx.ones(512, dtype), 1e-5)
+    q, k, v = heads(dense(y)), heads(dense(y)), dense(y).reshape(1, 8, 1, 64)
+    keys, values = mx.zeros((1, 8, 16, 64), dtype), mx.zeros((1, 8, 16, 64), dtype)
+    keys[..., 5:6, :], values[..., 5:6, :] = k, v
+    seen = mx.fast.scaled_dot_product_attention(q, keys[..., :6, :], values[..., :6, :], scale=0.1)
+    x = x + dense(seen.reshape(1, 1, 512))
+    y = mx.fast.rms_norm(x, mx.ones(512, dtype), 1e-5)
+    gate, up = dense(y, 1024), dense(y, 1024)
+    return x + dense(gate * mx.sigmoid(gate) * up)
 
 
 FAMILIES = {
@@ -446,7 +480,7 @@ FAMILIES = {
     "transforms": (_transforms, []),
     "random": (_random, []),
     "indexing": (_indexing, ["scatter"]),
-    "compiled": (_compiled, ["matmul_epilogue"]),
+    "compiled": (_compiled, ["matmul_epilogue", "qmm_joined", "rope_rows"]),
 }
 
 

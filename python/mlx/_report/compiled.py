@@ -25,8 +25,9 @@ CHIPS = {
     "gfx1201": "RDNA 4, Radeon RX 9070",
 }
 
-# Kernels that may spill, by the beginning of their names, with the reason.
-SPILLS = {}
+# Kernels that may use memory for registers, by the beginning of their names: why they stay.
+# Scalar registers that a driver moves to lanes of vector registers touch no memory.
+KNOWN = {}
 
 
 def driver():
@@ -64,7 +65,6 @@ def _kernel(compiled, family):
     """What is told of a kernel, in the words of every driver."""
     told = compiled["statistics"]
     number = {k: told.get(k) for k in ("VGPRs", "SGPRs", "Code size", "Scratch size")}
-    spills = sum(told.get(k, 0) for k in ("Spilled VGPRs", "Spilled SGPRs"))
     return {
         "family": family,
         "name": compiled["name"],
@@ -74,7 +74,8 @@ def _kernel(compiled, family):
         "shared_memory": max(compiled["shared_memory"], int(told.get("LDS size", 0))),
         "registers": number["VGPRs"],
         "scalar_registers": number["SGPRs"],
-        "spills": int(spills),
+        "spills": int(told.get("Spilled VGPRs", 0)),
+        "scalar_spills": int(told.get("Spilled SGPRs", 0)),
         "scratch": int(number["Scratch size"] or 0),
         "code_bytes": number["Code size"],
         "waves": told.get("Subgroups per SIMD"),
@@ -128,13 +129,45 @@ def summary(found):
         "calls": found["calls"],
         "kernels": len(kernels),
         "failures": sum(bool(k["error"]) for k in kernels),
-        "spills": sum(k["spills"] > 0 for k in kernels),
+        "spills": sum(k["spills"] > 0 or k["scratch"] > 0 for k in kernels),
+        "scalar_spills": sum(k["scalar_spills"] > 0 for k in kernels),
         "most_registers": max((k["registers"] or 0 for k in kernels), default=0),
         "most_shared_memory": max((k["shared_memory"] for k in kernels), default=0),
         "fewest_waves": min(waves, default=None),
+        "one_wave": sum(w < 2 for w in waves),
         "compile_seconds": round(sum(k["compile_ms"] for k in kernels) / 1e3, 1),
         "seconds": found["seconds"],
     }
+
+
+def low(found):
+    """Kernels that use memory for registers, or fill a unit with one wave: which, by name."""
+    bad = {}
+    for k in found["kernels"]:
+        if k["spills"] or k["scratch"]:
+            bad[k["name"]] = "spills"
+        elif k["waves"] and k["waves"] < 2:
+            bad.setdefault(k["name"], "one wave")
+    return bad
+
+
+def reason(name):
+    """Why a kernel may use memory for registers; empty where nobody says so."""
+    return next((why for start, why in KNOWN.items() if name.startswith(start)), "")
+
+
+def problems(found):
+    """What is wrong in a report: kernels that do not compile, spill, or ask for too much."""
+    most = found["device"]["limits"]["shared_memory"]
+    wrong = []
+    for k in found["kernels"]:
+        if k["error"]:
+            wrong.append(f"{k['name']}: {k['error']}")
+        if (k["spills"] or k["scratch"]) and not reason(k["name"]):
+            wrong.append(f"{k['name']} spills {k['spills']} registers to {k['scratch']} bytes")
+        if k["shared_memory"] > most:
+            wrong.append(f"{k['name']} has {k['shared_memory']} bytes of shared memory of {most}")
+    return wrong
 
 
 def show(found):

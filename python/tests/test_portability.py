@@ -1,0 +1,76 @@
+"""Devices that compile every kernel and run none: calls that reach them, and what is reported."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import mlx.core as mx
+import pytest
+from mlx._report import calls, compiled
+
+pytestmark = pytest.mark.gpu
+DEVICES = pathlib.Path(__file__).parent / "devices"
+
+
+def test_every_kernel_of_a_family_compiles_and_nothing_runs():
+    found = compiled.run(families=["random", "scans"])
+    assert compiled.problems(found) == []
+    names = {k["name"] for k in found["kernels"]}
+    assert any(n.startswith("scan_sum") for n in names) and "random_normal_one" in names
+    assert all(k["compile_ms"] > 0 and k["invocations"] > 0 for k in found["kernels"])
+    assert found["calls"] > 20
+    assert all("Can only generate" in told for told in found["raised"])
+
+
+def test_commands_are_dropped_and_memory_is_not_there():
+    code = """
+import mlx.core as mx
+mx.set_default_device(mx.gpu)
+mx.eval([mx.full((1 << 14, 1 << 16), i, mx.uint8) + 1 for i in range(16)])
+print(mx.ones(3).tolist(), mx.get_active_memory() >> 30)
+"""
+    command = [sys.executable, "-c", code]
+    env = compiled.environment()
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "[0.0, 0.0, 0.0] 0\n", done.stderr
+
+
+def test_calls_name_variants_that_there_are():
+    known = {name for name, _ in mx.vulkan._environment()[1]}
+    for family, (_, prefixes) in calls.FAMILIES.items():
+        for prefix in prefixes:
+            assert any(v.startswith(prefix) for v in known), (family, prefix)
+
+
+def test_problems_are_errors_spills_and_too_much_shared_memory():
+    kernel = {
+        "name": "k",
+        "error": "",
+        "spills": 0,
+        "scratch": 0,
+        "shared_memory": 100,
+        "waves": 4,
+    }
+    limits = {"device": {"limits": {"shared_memory": 100}}}
+
+    def told(**changes):
+        return compiled.problems({**limits, "kernels": [{**kernel, **changes}]})
+
+    assert told() == []
+    assert told(error="no") == ["k: no"]
+    assert told(spills=3, scratch=64) == ["k spills 3 registers to 64 bytes"]
+    assert told(shared_memory=101) == ["k has 101 bytes of shared memory of 100"]
+    assert compiled.low({"kernels": [{**kernel, "waves": 1}]}) == {"k": "one wave"}
+
+
+def test_a_driver_without_hardware_is_no_device():
+    manifest = compiled.driver()
+    if manifest is None:
+        return  # fetched by tools/mesa.py, where the distribution has it
+    env = {k: v for k, v in compiled.environment("navi31").items() if k != "MLX_VK_COMPILE_ONLY"}
+    code = "import json, mlx.core as mx; print(json.dumps([mx.device_count(mx.gpu)]))"
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert json.loads(done.stdout) == [0], done.stderr
+    assert "lacks memory" in done.stderr or os.environ.get("VK_DRIVER_FILES")

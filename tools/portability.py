@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""Shows what the library does on GPUs that are not there, and writes docs/portability.md from it.
+
+python tools/portability.py chips     every kernel compiled by AMD's compiler for chips by name
+python tools/portability.py masks     tests with the features and limits of other devices
+python tools/portability.py page      writes docs/portability.md; with --check, compares it
+
+chips and masks take a few of each that stand for the others; --full takes all, every dtype and
+layout, and all tests; names after the command choose. --keep writes what was found to
+docs/portability.json, from which the page is made. The exit status is 1 where a kernel does not
+compile, spills without a reason, or a test fails.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+from mlx._report import compiled
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+KEPT = ROOT / "docs" / "portability.json"
+PAGE = ROOT / "docs" / "portability.md"
+DEVICES = ROOT / "python" / "tests" / "devices"
+
+# What stands for the others in a short run: 64 lanes alone, and 32 with matrices; the least of
+# everything, and no float controls, memory model and size control.
+FEW_CHIPS = ["vega20", "navi31"]
+FEW_FAMILIES = ["products", "quantised products", "attention", "sorts", "fast"]
+FEW_MASKS = ["least", "raspberry-pi-5"]
+FEW_TESTS = ["-m", "validation"]
+
+HEADER = """\
+# Portability
+
+Written by `tools/portability.py` from what it found; do not edit.
+
+## Compiled for chips that are not there
+
+Mesa's AMD driver compiles for any of its chips without hardware. `python -m mlx.info --compile
+--chip navi31` makes every kernel that the chip's features allow and asks the driver what became of
+it. Every module is valid SPIR-V for Vulkan 1.2 (1.3 where the device has it), uses no capability
+that the device does not list, and keeps to its shared memory and invocations.
+
+"""
+
+MASKS = """
+## Tests with the features and limits of other devices
+
+`MLX_VK_PROFILE=python/tests/devices/NAME.profile` hides what such a device lacks and lowers limits,
+and the tests run on the software driver. A device below the floor is refused by name before any
+operation runs.
+
+"""
+
+FLOOR = """
+## What every device must have
+
+Vulkan 1.2 with `bufferDeviceAddress`, `timelineSemaphore`, `scalarBlockLayout`, 8- and 16-bit
+storage and `shaderInt64`, workgroups of 256 invocations and 16 KiB of shared memory. Everything
+else has a way without it.
+
+Addresses, and positions in long arrays, are 64-bit integers in every kernel. Of the devices that
+public reports list without `shaderInt64` (Broadcom's V3D of the Raspberry Pi, Imagination's older
+PowerVR, Qualcomm's Adreno up to 6xx), all also lack float16 or 8-bit storage, or have 16 KiB of
+shared memory and few units, where the CPU backend is as fast. So there is no second form of the
+kernels with pairs of 32-bit words: such a device is refused, and `python -m mlx.info --doctor`
+names the feature.
+"""
+
+
+# Shaders that none of these chips runs, and why.
+ELSEWHERE = {
+    "matmul_nv2.comp": "cooperative matrices of the workgroup (VK_NV_cooperative_matrix2)",
+    "qmm_coop.comp": "matrices that lie in lanes as PTX says; compile-only devices cannot tell",
+}
+
+
+def unreached(sources):
+    """Shader files that no kernel came of."""
+    files = {p.relative_to(ROOT / "shaders").as_posix() for p in (ROOT / "shaders").rglob("*.comp")}
+    reached = {name.split("/")[-1] for name in sources}
+    return sorted(f for f in files if f.split("/")[-1] not in {*reached, *ELSEWHERE})
+
+
+def chips(names, full):
+    """Reports on chips, two at a time."""
+    names = names or (list(compiled.CHIPS) if full else FEW_CHIPS)
+    families = None if full else FEW_FAMILIES
+    found, bad, sources = {}, 0, set()
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        reports = {n: pool.submit(compiled.run, n, full, families) for n in names}
+        for name, future in reports.items():
+            try:
+                report = future.result()
+            except RuntimeError as e:
+                print(f"{name}: {e}")
+                bad += 1
+                continue
+            problems = compiled.problems(report)
+            bad += len(problems)
+            print(f"{name}: " + ", ".join(f"{k} {v}" for k, v in compiled.summary(report).items()))
+            for problem in problems:
+                print(f"  {problem}")
+            sources |= {k["source"] for k in report["kernels"]}
+            found[name] = {**compiled.summary(report), "low": compiled.low(report)}
+    missing = unreached(sources) if full and found else []
+    if missing:
+        print(f"no call reached {', '.join(missing)}")
+    return found, bad + len(missing)
+
+
+def title(name):
+    """What a profile says that it is."""
+    return (DEVICES / f"{name}.profile").read_text().splitlines()[0].strip("# .")
+
+
+def refusal(env):
+    """Why a device is refused; None where it is not."""
+    ask = "import mlx.core as mx; print(mx.device_count(mx.gpu))"
+    done = subprocess.run([sys.executable, "-c", ask], env=env, capture_output=True, text=True)
+    if done.returncode == 0 and done.stdout.strip() != "0":
+        return None
+    lines = [line for line in done.stderr.splitlines() if "lacks" in line]
+    return (lines or done.stderr.strip().splitlines() or ["no reason given"])[-1]
+
+
+def masks(names, full, tests):
+    """Runs tests under profiles, one after the other."""
+    every = sorted(p.stem for p in DEVICES.glob("*.profile"))
+    names = names or (every if full else FEW_MASKS)
+    found, bad = {}, 0
+    for name in names:
+        env = {**os.environ, "MLX_VK_PROFILE": str(DEVICES / f"{name}.profile")}
+        reason = refusal(env)
+        begin = time.perf_counter()
+        told = {"title": title(name), "refused": reason}
+        if reason is None:
+            command = [sys.executable, "-m", "pytest", "-q", "-o", "addopts=", "--device", "gpu"]
+            command += [
+                "-p",
+                "no:cacheprovider",
+                "--timeout",
+                "300",
+                str(ROOT / "python" / "tests"),
+            ]
+            command += tests or ([] if full else FEW_TESTS)
+            done = subprocess.run(command, env=env, capture_output=True, text=True)
+            counts = dict(
+                (k, int(n)) for n, k in re.findall(r"(\d+) (passed|failed|error)", done.stdout)
+            )
+            told.update(passed=counts.get("passed", 0), failed=counts.get("failed", 0))
+            told["failed"] += counts.get("error", 0) + (done.returncode > 1)
+            bad += told["failed"] > 0 or told["passed"] == 0
+            failures = [x for x in done.stdout.splitlines() if x.startswith(("FAILED", "ERROR"))]
+            print("\n".join(failures[:40]))
+            if done.returncode > 1:
+                print(done.stdout[-2000:], done.stderr[-2000:])
+        told["seconds"] = round(time.perf_counter() - begin)
+        counted = reason or f"{told['passed']} passed, {told['failed']} failed"
+        print(f"{name}: {counted}, {told['seconds']} s", flush=True)
+        found[name] = told
+    return found, bad
+
+
+def kept():
+    return json.loads(KEPT.read_text()) if KEPT.exists() else {}
+
+
+def page(found):
+    """The text of docs/portability.md."""
+    lines = [HEADER]
+    heads = "chip", "is in", "kernels", "failures", "use memory for registers", "fewest waves"
+    lines.append(f"| {' | '.join(heads)} | one wave | most registers | time to compile |")
+    lines.append("|---|---|---|---|---|---|---|---|---|")
+    reports = found.get("chips", {})
+    for name, s in reports.items():
+        lines.append(
+            f"| {name} | {compiled.CHIPS[name]} | {s['kernels']} | {s['failures']} | {s['spills']} "
+            f"| {s['fewest_waves']:.0f} | {s['one_wave']} | {s['most_registers']:.0f} "
+            f"| {s['compile_seconds']} s |"
+        )
+    low = {}
+    for name, s in reports.items():
+        for kernel, what in s["low"].items():
+            low.setdefault((what, kernel), []).append(name)
+    lines.append("\nKernels of which a unit holds one wave, or whose registers spill to memory:\n")
+    lines += ["| kernel | what | chips |", "|---|---|---|"]
+    for (what, kernel), names in sorted(low.items()):
+        told = f"{what}: {compiled.reason(kernel)}" if what == "spills" else what
+        lines.append(f"| `{kernel}` | {told} | {', '.join(names)} |")
+    lines.append(MASKS.rstrip("\n") + "\n")
+    lines += ["| profile | device | result |", "|---|---|---|"]
+    for name, m in sorted(found.get("masks", {}).items()):
+        result = f"refused: {m['refused']}" if m["refused"] else f"{m['passed']} passed"
+        if m.get("failed"):
+            result += f", {m['failed']} failed"
+        lines.append(f"| `{name}` | {m['title']} | {result} |")
+    return "\n".join(lines) + "\n" + FLOOR
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("what", choices=["chips", "masks", "page"])
+    parser.add_argument("names", nargs="*", help="chips or profiles")
+    parser.add_argument("--full", action="store_true", help="all of them, every variant and test")
+    parser.add_argument("--keep", action="store_true", help="write docs/portability.json")
+    parser.add_argument("--check", action="store_true", help="page: exit 1 when it differs")
+    parser.add_argument("--tests", help="masks: arguments of pytest, in one string")
+    args = parser.parse_args()
+    if args.what == "page":
+        text = page(kept())
+        if args.check:
+            same = PAGE.exists() and PAGE.read_text() == text
+            print("docs/portability.md is up to date" if same else "docs/portability.md differs")
+            return not same
+        PAGE.write_text(text)
+        return 0
+    if args.what == "chips":
+        if compiled.driver() is None:
+            print("NOT RUN: no AMD driver of Mesa (see tools/mesa.py)")
+            return 0
+        found, bad = chips(args.names, args.full)
+    else:
+        found, bad = masks(args.names, args.full, args.tests.split() if args.tests else None)
+    if args.keep:
+        all_found = kept()
+        all_found.setdefault(args.what, {}).update(found)
+        KEPT.write_text(json.dumps(all_found, indent=1, sort_keys=True) + "\n")
+    print(f"{args.what}: {len(found)} looked at, {bad} bad")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
