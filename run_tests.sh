@@ -266,7 +266,7 @@ language_notebook() {
 
 # Kernels for GPUs that are not there: Mesa's AMD compiler, from the distribution's backports.
 step_chips() {
-    "$venv/bin/python" tools/portability.py page --check || return 1
+    "$venv/bin/python" tools/portability.py page --check && "$venv/bin/python" tools/tested_devices.py --check || return 1
     "$venv/bin/python" tools/mesa.py || return 0
     "$venv/bin/python" tools/portability.py chips
 }

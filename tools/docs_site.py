@@ -63,6 +63,8 @@ GUIDES = [
 ]
 ABOUT = [
     ("Support matrix", "support.md"),
+    ("Portability", "portability.md"),
+    ("Tested devices", "tested_devices.md"),
     ("Differences from MLX", "differences.md"),
     ("Benchmarks", "benchmarks.md"),
     ("Platforms", "platforms.md"),

@@ -3,7 +3,8 @@
 --json prints the same as JSON. --selftest runs a short check of correctness and bandwidth of each
 kind of kernel on each device; the exit status is 1 when something fails. --compile compiles every
 kernel that a device's features allow, without running any, and tells registers, spills, shared
-memory and times; with --chip for a GPU of AMD that need not be there. --doctor checks the
+memory and times; with --chip for a GPU of AMD that need not be there. --report writes facts,
+self-tests and bandwidths of the GPUs to a file that can go with an issue. --doctor checks the
 installation itself and says what to do; it runs where `mlx.core` cannot be imported, so that this
 module imports it only when it is asked for facts.
 """
@@ -116,6 +117,19 @@ def _print_test(name, result):
     print(f"  bandwidth: {rates}")
 
 
+def _report(path):
+    """Writes what is known of the GPUs to a file; returns the exit status."""
+    from mlx._report import device
+
+    found = device.report()
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(found, f, indent=1)
+    for gpu in found["gpus"]:
+        print(f"{gpu.get('name', gpu.get('device_name'))}: {device.verdict(gpu)}")
+    print(f"written to {path}; no names of files or users are in it")
+    return 0
+
+
 def _compile(args):
     """What becomes of the kernels on a device that only compiles; returns the exit status."""
     from mlx._report import compiled
@@ -139,6 +153,7 @@ def main(argv=None):
     parser.add_argument("--selftest", action="store_true", help="check every device")
     parser.add_argument("--doctor", action="store_true", help="check the installation")
     parser.add_argument("--compile", action="store_true", help="compile every kernel, run none")
+    parser.add_argument("--report", metavar="FILE", help="write a file to go with an issue")
     parser.add_argument("--chip", help="with --compile: a chip of Mesa's AMD driver, as navi31")
     parser.add_argument(
         "--full", action="store_true", help="with --compile: every dtype and layout"
@@ -150,6 +165,8 @@ def main(argv=None):
         return _doctor.main()
     if args.compile:
         return _compile(args)
+    if args.report:
+        return _report(args.report)
     import mlx.core as mx
 
     found = facts()

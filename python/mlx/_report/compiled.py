@@ -40,7 +40,8 @@ def driver():
 
 def environment(chip=None):
     """The environment of a process whose devices only compile."""
-    env = {**os.environ, "MLX_VK_COMPILE_ONLY": "1"}
+    # Mesa keeps what it compiled, and would tell no times.
+    env = {**os.environ, "MLX_VK_COMPILE_ONLY": "1", "MESA_SHADER_CACHE_DISABLE": "true"}
     if chip:
         manifest = driver()
         if manifest is None:
@@ -93,7 +94,7 @@ def report(full, families=None):
     if not mx.is_available(mx.gpu):
         raise RuntimeError("no Vulkan device was found")
     mx.set_default_device(mx.gpu)
-    begin, count, kernels, raised, seen = time.perf_counter(), 0, [], {}, set()
+    begin, count, kernels, raised, seen = time.perf_counter(), 0, [], set(), set()
     old = mx.vulkan._set_disabled([])
     try:
         for family, off, name, call in calls(full, families):
@@ -102,7 +103,8 @@ def report(full, families=None):
             try:
                 mx.eval(call())
             except (RuntimeError, ValueError, TypeError) as e:
-                raised.setdefault(f"{family}: {name}: {str(e).splitlines()[0]}", 0)
+                told = f"{type(e).__name__}: {str(e).splitlines()[0]}"
+                raised.add(f"{family}: {name}: {told}")
             for compiled in mx.vulkan._compiled():
                 kernel = _kernel(compiled, family)
                 same = tuple(str(v) for k, v in kernel.items() if k not in ("family", "compile_ms"))
@@ -159,7 +161,7 @@ def reason(name):
 def problems(found):
     """What is wrong in a report: kernels that do not compile, spill, or ask for too much."""
     most = found["device"]["limits"]["shared_memory"]
-    wrong = []
+    wrong = [told for told in found["raised"] if "RuntimeError" in told]
     for k in found["kernels"]:
         if k["error"]:
             wrong.append(f"{k['name']}: {k['error']}")
