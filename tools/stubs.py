@@ -309,13 +309,15 @@ RETURNS = {
     "int": "get_active_memory get_peak_memory get_cache_memory get_memory_limit set_memory_limit "
     "set_cache_limit set_wired_limit device_count host_ops Group.rank Group.size __len__ __index__ "
     "__int__ __hash__",
-    "bool": "is_available issubdtype isdtype can_cast __bool__",
+    "bool": "_tune_set is_available issubdtype isdtype can_cast __bool__",
     "float": "__float__",
     "complex": "__complex__",
     "str": "__repr__ __str__ __format__",
     "Dtype": "result_type",
     "dict[str, Any]": "device_info vulkan.stats vulkan.describe vulkan.cache_info _Recording.stop",
-    "list[str]": "_set_disabled",
+    "list[str]": "_set_disabled _tune_winners",
+    "list[int]": "_tune_measure",
+    "dict[str, Any] | None": "_tune_question",
     "tuple[list[list[str]], list[tuple[str, str]]]": "_environment",
     "tuple[str | None, list[tuple[str, str, str]]]": "_rejected",
     "Device": "default_device",

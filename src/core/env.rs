@@ -92,6 +92,13 @@ pub const VARIABLES: &[Variable] = &[
          is, where that is a terminal and it takes more than a second",
     ),
     var(
+        "MLX_VK_PROFILE",
+        "none",
+        Values::Text("file"),
+        "Numbers of another device, features to hide and limits to lower: choices and kernels are those of such a \
+         device; see tuning.md",
+    ),
+    var(
         "MLX_VK_CACHE_DIR",
         "`$XDG_CACHE_HOME/mlx-vulkan` or `~/.cache/mlx-vulkan`",
         Values::Text("folder, made when it is missing"),
@@ -236,7 +243,7 @@ pub const VARIABLES: &[Variable] = &[
     ),
     var(
         "MLX_VK_SDPA_GROUPS",
-        "128",
+        "by device",
         Values::Number(1, 1 << 20),
         "Workgroups that the vector kernel cuts the keys for",
     ),

@@ -24,7 +24,6 @@ pub use shader::pipeline::{KernelKey, Module, Pipeline, Source};
 
 use crate::core::{Result, Stream};
 use hal::stream::StreamState;
-use tune::{attention as attention_table, matmul as matmul_table, quantized as qmm_table};
 
 /// Records on a GPU stream. Entering the same stream again inside the closure is an error; whatever it records is
 /// submitted when the batch is full, or by [`flush`], [`synchronize`] or a reader of the results.
@@ -70,6 +69,7 @@ pub fn finish() {
     kernels::matmul::kernel::finish_background();
     shader::compile_pool::finish();
     report::progress::finish();
+    tune::measure::finish();
     for d in hal::device::opened() {
         if d.is_lost() {
             d.lock_streams().into_iter().for_each(StreamState::rest);

@@ -3,7 +3,7 @@
 
 from collections.abc import Callable
 from typing import Any, Self, final
-from . import _StreamOrDevice, array
+from . import Dtype, _StreamOrDevice, array
 
 __all__ = ['cache_info', 'describe', 'device_info', 'host_ops', 'is_available', 'pipeline', 'profile', 'stats']
 
@@ -39,6 +39,14 @@ def _rejected() -> tuple[str | None, list[tuple[str, str, str]]]:
 
 def _set_disabled(names: Any) -> list[str]:
     """Takes these kernel variants out of every choice, in place of those of MLX_VK_DISABLE; returns those before."""
+
+def _tune_measure(index: int) -> list[int]: ...
+
+def _tune_question(index: int, name: Any, sides: Any = ..., dtype: Dtype | None = ..., format: Any = ...) -> dict[str, Any] | None: ...
+
+def _tune_set(index: int, lines: Any, keep: Any = ...) -> bool: ...
+
+def _tune_winners(index: int) -> list[str]: ...
 
 def cache_info() -> dict[str, Any]:
     """Facts about the cache of compiled kernels on disk.

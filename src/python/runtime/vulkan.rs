@@ -203,6 +203,77 @@ fn _elementwise(py: Python<'_>) -> PyResult<Vec<(&'static str, u8)>> {
         .collect())
 }
 
+/// Fails where the library was built without Vulkan.
+#[cfg(not(feature = "vulkan"))]
+fn without<T>() -> PyResult<T> {
+    Err(pyo3::exceptions::PyValueError::new_err("[tune] built without Vulkan."))
+}
+
+// What a GPU can choose from for a number of the tables, or for a product; for `mlx.tune`.
+#[pyfunction]
+#[pyo3(signature = (index, name, sides=None, dtype=None, format=None))]
+fn _tune_question(
+    py: Python<'_>,
+    index: u32,
+    name: String,
+    sides: Option<[u64; 3]>,
+    dtype: Option<String>,
+    format: Option<(String, i64, i64)>,
+) -> PyResult<Option<Py<PyAny>>> {
+    #[cfg(feature = "vulkan")]
+    {
+        use crate::core::Dtype;
+        use crate::kernels::quantized::quant::{Format, Mode};
+        use crate::vulkan::tune::subjects::{Ask, question};
+        let unknown = || pyo3::exceptions::PyValueError::new_err("[tune] Expected the name of a dtype.");
+        let ask = match (sides, dtype) {
+            (Some(sides), Some(dtype)) => {
+                let dtype = Dtype::from_name(&dtype).ok_or_else(unknown)?;
+                match format {
+                    Some((mode, group, bits)) => {
+                        let format = Format::new("tune", Mode::parse("tune", &mode)?, group, bits)?;
+                        Ask::Quantised(format, dtype, sides.map(|n| n as i64))
+                    }
+                    None => Ask::Product(dtype, sides),
+                }
+            }
+            _ => Ask::Count(name),
+        };
+        let found = py.detach(|| question(index, &ask))?;
+        found.map(|t| python(py, &t).map(Bound::unbind)).transpose()
+    }
+    #[cfg(not(feature = "vulkan"))]
+    without()
+}
+
+// What won on a GPU, as lines; for `mlx.tune`.
+#[pyfunction]
+fn _tune_winners(index: u32) -> PyResult<Vec<String>> {
+    #[cfg(feature = "vulkan")]
+    return Ok(crate::vulkan::tune::subjects::winners(index)?);
+    #[cfg(not(feature = "vulkan"))]
+    without()
+}
+
+// Lets these lines win on a GPU from now on; whether they are kept for later processes. For `mlx.tune`.
+#[pyfunction]
+#[pyo3(signature = (index, lines, keep=false))]
+fn _tune_set(py: Python<'_>, index: u32, lines: Vec<String>, keep: bool) -> PyResult<bool> {
+    #[cfg(feature = "vulkan")]
+    return Ok(py.detach(|| crate::vulkan::tune::subjects::set(index, &lines, keep))?);
+    #[cfg(not(feature = "vulkan"))]
+    without()
+}
+
+// Measures a GPU: units, bytes a nanosecond, nanoseconds of a dependent command. For `mlx.tune`.
+#[pyfunction]
+fn _tune_measure(py: Python<'_>, index: u32) -> PyResult<[u32; 3]> {
+    #[cfg(feature = "vulkan")]
+    return Ok(py.detach(|| crate::vulkan::tune::subjects::measure(index))?);
+    #[cfg(not(feature = "vulkan"))]
+    without()
+}
+
 /// Takes these kernel variants out of every choice, in place of those of MLX_VK_DISABLE; returns those before.
 #[pyfunction]
 fn _set_disabled(py: Python<'_>, names: Vec<String>) -> PyResult<Vec<&'static str>> {
@@ -364,6 +435,10 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(_fault, m)?,
         wrap_pyfunction!(_compiled, m)?,
         wrap_pyfunction!(_elementwise, m)?,
+        wrap_pyfunction!(_tune_question, m)?,
+        wrap_pyfunction!(_tune_winners, m)?,
+        wrap_pyfunction!(_tune_set, m)?,
+        wrap_pyfunction!(_tune_measure, m)?,
     ] {
         m.add_function(f)?;
     }

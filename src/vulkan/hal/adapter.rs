@@ -9,15 +9,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ash::vk;
 
+use super::profile_file::{hides, settings};
 use crate::bail;
 use crate::core::Result;
 use crate::vulkan::report::compile_only;
 use crate::vulkan::shader::compiler;
 
 /// What kind of machine an adapter is; the order is the ranking.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AdapterKind {
     /// A GPU with memory of its own.
+    #[default]
     Discrete,
     /// A GPU that shares the host's memory.
     Integrated,
@@ -40,7 +42,7 @@ impl AdapterKind {
 }
 
 /// A usable Vulkan adapter.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct AdapterInfo {
     /// Name by the driver.
     pub name: String,
@@ -324,19 +326,25 @@ fn missing_floor(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Vec<
     let mut f12 = vk::PhysicalDeviceVulkan12Features::default();
     let mut f = vk::PhysicalDeviceFeatures2::default().push_next(&mut f11).push_next(&mut f12);
     // SAFETY: the handle comes from this instance and the device supports 1.2.
-    let families = unsafe {
+    let (families, properties) = unsafe {
         instance.get_physical_device_features2(physical, &mut f);
-        instance.get_physical_device_queue_family_properties(physical)
+        let families = instance.get_physical_device_queue_family_properties(physical);
+        (families, instance.get_physical_device_properties(physical))
     };
     // SAFETY: as above.
     let memory = unsafe { instance.get_physical_device_memory_properties(physical) };
+    let most = settings().ok().flatten().and_then(|s| s.invocations).unwrap_or(u32::MAX);
+    let invocations = properties.limits.max_compute_work_group_invocations.min(most);
+    let f10 = f.features;
     let floor = [
         (memory.memory_type_count > 0 || compile_only::on(), "memory, for want of hardware"),
         (f12.buffer_device_address != 0, "bufferDeviceAddress"),
         (f12.timeline_semaphore != 0, "timelineSemaphore"),
         (f12.scalar_block_layout != 0, "scalarBlockLayout"),
-        (f12.storage_buffer8_bit_access != 0, "storageBuffer8BitAccess"),
-        (f11.storage_buffer16_bit_access != 0, "storageBuffer16BitAccess"),
+        (f12.storage_buffer8_bit_access != 0 && !hides("storage8"), "storageBuffer8BitAccess"),
+        (f11.storage_buffer16_bit_access != 0 && !hides("storage16"), "storageBuffer16BitAccess"),
+        (f10.shader_int64 != 0 && !hides("int64"), "shaderInt64"),
+        (invocations >= 256, "workgroups of 256 invocations"),
         (families.iter().any(|q| q.queue_flags.contains(vk::QueueFlags::COMPUTE)), "a compute queue"),
     ];
     let hidden = crate::core::env::text("MLX_VK_WITHOUT").unwrap_or_default();
@@ -373,19 +381,7 @@ mod tests {
 
     #[test]
     fn preferred_adapter_moves_to_the_front_and_the_rest_keep_their_order() {
-        let make = |name: &str| AdapterInfo {
-            name: name.into(),
-            kind: AdapterKind::Discrete,
-            vendor_id: 0,
-            device_id: 0,
-            driver: String::new(),
-            driver_version: 0,
-            api: (1, 2, 0),
-            memory_size: 0,
-            cache_uuid: [0; 16],
-            physical: vk::PhysicalDevice::null(),
-            api_version: 0,
-        };
+        let make = |name: &str| AdapterInfo { name: name.into(), ..AdapterInfo::default() };
         let names = |v: &[AdapterInfo]| v.iter().map(|a| a.name.clone()).collect::<Vec<_>>();
         let mut v = vec![make("Alpha"), make("Beta"), make("Gamma")];
         prefer(&mut v, "gam");

@@ -2,7 +2,7 @@
 //! the process. When one is lost, what is under way fails with the error that was first seen, and the next use opens
 //! the GPU again as another device. The lost one stays for the arrays whose memory the host can read.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use ash::vk;
@@ -10,6 +10,7 @@ use ash::vk;
 use super::adapter::{self, AdapterInfo, AdapterKind, adapters};
 use super::fault::pass;
 use super::features::{self, Features};
+use super::profile_file::{hides, settings};
 use super::stream::StreamState;
 use crate::bail;
 use crate::core::fault::Site;
@@ -18,6 +19,8 @@ use crate::vulkan::memory::Pool;
 use crate::vulkan::shader::pipeline::Pipelines;
 use crate::vulkan::shader::pipeline_cache::PipelineBlob;
 use crate::vulkan::shader::shelf::Shelf;
+use crate::vulkan::tune::pacing::Pace;
+use crate::vulkan::tune::{Measured, Profile, Winners, measure};
 
 /// Push constants that any device has room for.
 pub const PUSH_BYTES: u32 = 128;
@@ -38,6 +41,10 @@ pub struct Device {
     id: u32,
     info: &'static AdapterInfo,
     features: Features,
+    /// What choices know of the device; replaced as a whole, and each kept for the life of the process.
+    profile: AtomicPtr<Profile>,
+    /// What batches and commands take at least.
+    pub(super) pace: Pace,
     pub(crate) raw: ash::Device,
     pub(crate) queues: Vec<Queue>,
     /// Queues of the streams that only copy, up and down; where there are fewer, streams share.
@@ -107,6 +114,7 @@ pub fn device(index: u32) -> Result<&'static Device> {
     let id = if first { index as usize } else { list.len() + all.len() };
     let device: &'static Device = Box::leak(Box::new(Device::open(index, id as u32, info)?));
     all.push(device);
+    measure::begin(device);
     Ok(device)
 }
 
@@ -142,12 +150,15 @@ impl Device {
         let fail = |what: &str, e: vk::Result| {
             Error::Runtime(format!("[vulkan] Cannot open {}: {what} failed with {e}.", info.name))
         };
+        let file = settings()?;
         let Some(loader) = adapter::loader() else { bail!(Runtime, "[vulkan] No Vulkan loader.") };
         // SAFETY: the handle comes from this instance.
         let props = unsafe { loader.instance.get_physical_device_queue_family_properties(info.physical) };
         let Some(((family, count), copy)) = choose_queues(&props) else {
             bail!(Runtime, "[vulkan] {} has no compute queue.", info.name);
         };
+        let count = file.and_then(|s| s.queues).map_or(count, |most| count.min(most));
+        let copy = copy.filter(|_| !hides("copy_queue"));
         let mut asked = vec![(family, count)];
         asked.extend(copy);
         let opened = pass(Site::Device).and_then(|()| features::open(loader, info, &asked));
@@ -157,6 +168,7 @@ impl Device {
             raw: Mutex::new(unsafe { raw.get_device_queue(family, i) }),
             family,
             timestamp_mask: match props[family as usize].timestamp_valid_bits {
+                _ if hides("timestamps") => 0,
                 bits @ 0..64 => (1 << bits) - 1,
                 _ => u64::MAX,
             },
@@ -167,7 +179,7 @@ impl Device {
             .flat_map(|(f, n)| (0..n).map(move |i| (f, i)))
             .map(|(f, i)| queue(f, i))
             .collect();
-        while copy_queues.len() < 2 && queues.len() > 1 {
+        while copy_queues.len() < 2 && queues.len() > 1 && !hides("copy_queue") {
             copy_queues.extend(queues.pop());
         }
         let range =
@@ -182,6 +194,8 @@ impl Device {
         let executables = features
             .pipeline_statistics
             .then(|| ash::khr::pipeline_executable_properties::Device::new(&loader.instance, &raw));
+        let (measured, winners) = (Measured::load(info), Winners::load(info));
+        let profile = Profile::new(info, features.clone(), measured, file, winners);
         let mut families = vec![family];
         families.extend(copy.map(|c| c.0));
         Ok(Device {
@@ -189,6 +203,8 @@ impl Device {
             id,
             info,
             features,
+            pace: Pace::of(&profile),
+            profile: AtomicPtr::new(Box::leak(Box::new(profile))),
             raw,
             queues,
             copy_queues,
@@ -219,6 +235,20 @@ impl Device {
     /// What the device can do.
     pub fn features(&self) -> &Features {
         &self.features
+    }
+
+    /// What choices know of the device.
+    #[inline]
+    pub fn profile(&self) -> &'static Profile {
+        // SAFETY: the pointer comes from a box that was leaked.
+        unsafe { &*self.profile.load(Ordering::Acquire) }
+    }
+
+    /// Puts other winners in place, for choices from now on. A profile that was read lives on: `python -m mlx.tune` makes
+    /// some hundreds.
+    pub fn set_winners(&self, winners: Winners) {
+        let profile = Profile { winners, ..self.profile().clone() };
+        self.profile.store(Box::leak(Box::new(profile)), Ordering::Release);
     }
 
     /// The adapter it was opened from.

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ash::vk;
 use smallvec::SmallVec;
@@ -25,30 +25,12 @@ use crate::vulkan::report::compile_only;
 use crate::vulkan::report::profile::{self, Command, Work};
 use crate::vulkan::report::stats::STATS;
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Pipeline, Source};
+use crate::vulkan::tune::pacing::{AHEAD_NS, BURST, BURST_NS, BURST_TIME, FIRST_OPS, NEAR_NS, OPEN_NS};
 
 /// Bytes of a chunk of the parameter ring.
 const PARAMS_CHUNK: usize = 256 << 10;
 /// Words that kernels count in (see [`CommandEncoder::counters`]).
 pub(in crate::vulkan) const COUNTERS: usize = 16 << 10;
-/// Commands of the first batch after an idle phase.
-const FIRST_OPS: u32 = 10;
-/// Work behind the batch that runs, in nanoseconds of the GPU, that lets the open one grow beyond its limits: it lasts
-/// longer than a waiting thread takes to wake up, and gaps between batches are spared.
-const AHEAD_NS: u64 = 60_000;
-/// Most work of a batch that stays open.
-const OPEN_NS: u64 = 1_000_000;
-/// So many batches offered one after the other, with no wait in between, make a burst: then one stays open, although the
-/// GPU has nothing to do, for so long and until it has so much work. To submit takes longer than short commands run.
-const BURST: u32 = 4;
-pub(in crate::vulkan) const BURST_TIME: Duration = Duration::from_micros(80);
-const BURST_NS: u64 = 2 * AHEAD_NS;
-/// Work at the end of what is waited for, during which a thread looks instead of sleeping.
-const NEAR_NS: u64 = 1_000_000;
-/// The least that a batch takes beside its commands, and a command: a dispatch, and its bytes at the speed of the
-/// fastest memory.
-const BATCH_NS: u64 = 4_000;
-const DISPATCH_NS: u64 = 400;
-const BYTES_PER_NS: u64 = 4096;
 
 struct Settings {
     max_ops: u32,
@@ -307,7 +289,7 @@ impl Recorder {
         }
         let settled = self.settle(state);
         let Some(cmd) = self.open.take() else { return Ok(()) };
-        let work = self.work();
+        let work = self.work(state);
         (self.ops, self.bytes, self.to_host) = (0, 0, false);
         state.kept.store(false, Ordering::Relaxed);
         let value = state.submitted.load(Ordering::Relaxed) + 1;
@@ -404,8 +386,8 @@ impl Recorder {
     }
 
     /// Nanoseconds that the open batch takes at least.
-    fn work(&self) -> u64 {
-        u64::from(self.ops) * DISPATCH_NS + self.bytes / BYTES_PER_NS
+    fn work(&self, state: &StreamState) -> u64 {
+        state.device.pace.work(self.ops, self.bytes)
     }
 
     /// The last batch at whose end there is enough left of what was submitted; none if the open one is due now. As many
@@ -418,19 +400,19 @@ impl Recorder {
             if work >= AHEAD_NS || behind >= most {
                 return Some(sent.value);
             }
-            work += sent.work + BATCH_NS;
+            work += sent.work + state.device.pace.batch;
         }
         None
     }
 
     fn may_stay_open(&self, state: &StreamState) -> bool {
-        self.work() < OPEN_NS && !env::disabled("batch_keep") && self.ahead(state).is_some()
+        self.work(state) < OPEN_NS && !env::disabled("batch_keep") && self.ahead(state).is_some()
     }
 
     /// Whether the open batch is one of a burst that may grow a little longer.
     fn bursts(&self, state: &StreamState) -> bool {
         state.offers.load(Ordering::Relaxed) >= BURST
-            && self.work() < BURST_NS
+            && self.work(state) < BURST_NS
             && self.ops < SETTINGS.max_ops
             && self.begun.is_some_and(|t| t.elapsed() < BURST_TIME)
             && !env::disabled("batch_keep")

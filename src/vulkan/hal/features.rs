@@ -8,6 +8,7 @@ use ash::vk;
 
 use super::adapter::{AdapterInfo, AdapterKind, Loader};
 use super::nv;
+use super::profile_file::{Settings, hides, settings};
 use crate::vulkan::report::compile_only;
 
 /// Element type of a cooperative matrix.
@@ -85,11 +86,15 @@ pub struct CoopMatrix2 {
 #[allow(missing_docs)]
 pub struct Features {
     pub vendor_id: u32,
+    /// Multiprocessors or compute units, 0 where no extension tells.
+    pub units: u32,
     pub software: bool,
     /// One memory for host and device, mapped and cached.
     pub unified: bool,
     /// The host can write device-local memory.
     pub bar: bool,
+    /// The host can read memory through its cache.
+    pub host_cached: bool,
 
     pub subgroup_size: u32,
     pub min_subgroup_size: u32,
@@ -228,13 +233,17 @@ pub(crate) fn open(
     let mut f2 = chain.link(&have);
     // SAFETY: every structure in the chain belongs to a reported version or extension.
     unsafe { instance.get_physical_device_features2(physical, &mut f2) };
-    let f10 = vk::PhysicalDeviceFeatures {
+    let mut f10 = vk::PhysicalDeviceFeatures {
         shader_int64: f2.features.shader_int64,
         shader_int16: f2.features.shader_int16,
         shader_float64: f2.features.shader_float64,
         ..Default::default()
     };
     chain.reduce();
+    let lowered = settings().ok().flatten();
+    if let Some(s) = lowered {
+        chain.hide(s, &mut f10);
+    }
     let Chain {
         f11,
         f12,
@@ -251,6 +260,7 @@ pub(crate) fn open(
     } = &chain;
 
     let mut features = limits(loader, info, v13 || ext_size_control, v13 || ext_maintenance4, ext_coop2);
+    features.units = units(loader, info, &reported);
     let on = |b: vk::Bool32| b != 0;
     features.subgroup_size_control &= on(f13.subgroup_size_control) | on(size_control.subgroup_size_control);
     features.full_subgroups = on(f13.compute_full_subgroups) | on(size_control.compute_full_subgroups);
@@ -295,6 +305,9 @@ pub(crate) fn open(
         }
         c => *c = None,
     }
+    if let Some(s) = lowered {
+        lower(&mut features, s);
+    }
 
     let priorities = vec![1.0f32; families.iter().map(|f| f.1 as usize).max().unwrap_or(1)];
     let queues: Vec<vk::DeviceQueueCreateInfo> = families
@@ -313,6 +326,61 @@ pub(crate) fn open(
     // SAFETY: the chain outlives the call; only what the device reported is asked for.
     let device = unsafe { instance.create_device(physical, &create, None) }?;
     Ok((device, features))
+}
+
+/// Multiprocessors or compute units, where an extension tells.
+fn units(loader: &Loader, info: &AdapterInfo, reported: &HashSet<CString>) -> u32 {
+    let mut nvidia = vk::PhysicalDeviceShaderSMBuiltinsPropertiesNV::default();
+    let mut amd = vk::PhysicalDeviceShaderCorePropertiesAMD::default();
+    let mut arm = vk::PhysicalDeviceShaderCoreBuiltinsPropertiesARM::default();
+    let mut p = vk::PhysicalDeviceProperties2::default();
+    if reported.contains(c"VK_NV_shader_sm_builtins") {
+        p = p.push_next(&mut nvidia);
+    }
+    if reported.contains(c"VK_AMD_shader_core_properties") {
+        p = p.push_next(&mut amd);
+    }
+    if reported.contains(c"VK_ARM_shader_core_builtins") {
+        p = p.push_next(&mut arm);
+    }
+    // SAFETY: every structure in the chain belongs to a reported extension.
+    unsafe { loader.instance.get_physical_device_properties2(info.physical, &mut p) };
+    let amd =
+        amd.shader_engine_count * amd.shader_arrays_per_engine_count * amd.compute_units_per_shader_array;
+    nvidia.shader_sm_count.max(amd).max(arm.shader_core_count)
+}
+
+/// Takes from the features what a profile file hides of properties, and lowers limits.
+fn lower(f: &mut Features, s: &Settings) {
+    let keep = |on: &mut bool, name| *on &= !s.hides(name);
+    keep(&mut f.subgroup_size_control, "size_control");
+    keep(&mut f.full_subgroups, "size_control");
+    keep(&mut f.subgroup_arithmetic, "subgroup_arithmetic");
+    keep(&mut f.subgroup_clustered, "subgroup_arithmetic");
+    keep(&mut f.subgroup_ballot, "subgroup_ballot");
+    keep(&mut f.subgroup_shuffle, "subgroup_shuffle");
+    keep(&mut f.subgroup_shuffle_relative, "subgroup_shuffle");
+    keep(&mut f.spirv16, "spirv16");
+    keep(&mut f.memory_budget, "memory_budget");
+    for on in [
+        &mut f.nan_preserve32,
+        &mut f.nan_preserve16,
+        &mut f.denorm_preserve32,
+        &mut f.denorm_preserve16,
+        &mut f.rte32,
+        &mut f.rte16,
+    ] {
+        keep(on, "float_controls");
+    }
+    let least = |have: &mut u32, most: Option<u32>| *have = most.map_or(*have, |m| m.min(*have));
+    least(&mut f.shared_memory, s.shared_memory);
+    least(&mut f.max_workgroup_invocations, s.invocations);
+    for n in [&mut f.max_groups_x, &mut f.max_groups_y, &mut f.max_groups_z] {
+        least(n, s.workgroups);
+    }
+    let invocations = f.max_workgroup_invocations;
+    f.max_workgroup_size = f.max_workgroup_size.map(|n| n.min(invocations));
+    f.max_buffer = s.max_buffer.map_or(f.max_buffer, |m| m.min(f.max_buffer));
 }
 
 /// Which structures the device knows, beyond those of Vulkan 1.2.
@@ -434,6 +502,46 @@ impl Chain {
     }
 }
 
+impl Chain {
+    /// Takes out what a profile file hides, so that it is not enabled either.
+    fn hide(&mut self, s: &Settings, f10: &mut vk::PhysicalDeviceFeatures) {
+        let hide = |name, on: &mut [&mut vk::Bool32]| {
+            if s.hides(name) {
+                on.iter_mut().for_each(|b| **b = 0);
+            }
+        };
+        hide("int64", &mut [&mut f10.shader_int64]);
+        hide("int16", &mut [&mut f10.shader_int16]);
+        hide("float64", &mut [&mut f10.shader_float64]);
+        hide("int8", &mut [&mut self.f12.shader_int8]);
+        hide("float16", &mut [&mut self.f12.shader_float16]);
+        let f = &mut self.f12;
+        hide("atomic_int64", &mut [&mut f.shader_buffer_int64_atomics, &mut f.shader_shared_int64_atomics]);
+        hide("memory_model", &mut [&mut f.vulkan_memory_model, &mut f.vulkan_memory_model_device_scope]);
+        hide("subgroup_extended_types", &mut [&mut f.shader_subgroup_extended_types]);
+        hide("host_query_reset", &mut [&mut f.host_query_reset]);
+        hide("push_constant8", &mut [&mut f.storage_push_constant8]);
+        hide("push_constant16", &mut [&mut self.f11.storage_push_constant16]);
+        let (f, e) = (&mut self.f13, &mut self.size_control);
+        hide("size_control", &mut [&mut f.subgroup_size_control, &mut f.compute_full_subgroups]);
+        hide("size_control", &mut [&mut e.subgroup_size_control, &mut e.compute_full_subgroups]);
+        hide("maintenance4", &mut [&mut f.maintenance4, &mut self.maintenance4.maintenance4]);
+        let dot = &mut self.dot.shader_integer_dot_product;
+        hide("int_dot_product", &mut [&mut f.shader_integer_dot_product, dot]);
+        let a = &mut self.atomic;
+        hide(
+            "atomic_float",
+            &mut [&mut a.shader_buffer_float32_atomics, &mut a.shader_buffer_float32_atomic_add],
+        );
+        let b = &mut self.bf16;
+        hide("bfloat16", &mut [&mut b.shader_type, &mut b.dot_product, &mut b.cooperative_matrix]);
+        hide("cooperative_matrix", &mut [&mut self.coop.cooperative_matrix, &mut b.cooperative_matrix]);
+        if s.hides("cooperative_matrix") || s.hides("cooperative_matrix2") {
+            self.coop2 = nv::CoopMat2Features::default();
+        }
+    }
+}
+
 fn limits(
     loader: &Loader,
     info: &AdapterInfo,
@@ -471,13 +579,15 @@ fn limits(
         vendor_id: info.vendor_id,
         software: info.kind == AdapterKind::Software,
         unified: unified(loader, info),
-        bar: has_memory(
-            loader,
-            info,
-            vk::MemoryPropertyFlags::DEVICE_LOCAL
-                | vk::MemoryPropertyFlags::HOST_VISIBLE
-                | vk::MemoryPropertyFlags::HOST_COHERENT,
-        ),
+        bar: !hides("device_local_host_visible")
+            && has_memory(
+                loader,
+                info,
+                vk::MemoryPropertyFlags::DEVICE_LOCAL
+                    | vk::MemoryPropertyFlags::HOST_VISIBLE
+                    | vk::MemoryPropertyFlags::HOST_COHERENT,
+            ),
+        host_cached: !hides("host_cached"),
         subgroup_size: p11.subgroup_size,
         min_subgroup_size: if known { sizes.min_subgroup_size } else { p11.subgroup_size },
         max_subgroup_size: if known { sizes.max_subgroup_size } else { p11.subgroup_size },
@@ -523,7 +633,8 @@ fn unified(loader: &Loader, info: &AdapterInfo) -> bool {
     {
         return false;
     }
-    has_memory(loader, info, UNIFIED_MEMORY)
+    let hidden = ["unified", "device_local_host_visible", "host_cached"].into_iter().any(hides);
+    !hidden && has_memory(loader, info, UNIFIED_MEMORY)
 }
 
 fn has_memory(loader: &Loader, info: &AdapterInfo, flags: vk::MemoryPropertyFlags) -> bool {

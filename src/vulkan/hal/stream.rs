@@ -9,14 +9,14 @@ use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, OnceLock, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ash::vk;
 
 use super::adapter::check_fork;
 use super::deferred::taken;
 use super::device::{Device, Queue, device};
-use super::encoder::{BURST_TIME, OpState, Recorder, Until};
+use super::encoder::{OpState, Recorder, Until};
 use super::fault::pass;
 use crate::bail;
 use crate::core::device::is_held;
@@ -25,6 +25,7 @@ use crate::core::fault::Site;
 use crate::core::{Result, Stream, env, trace};
 use crate::vulkan::report::compile_only;
 use crate::vulkan::shader::pipeline::FastHasher;
+use crate::vulkan::tune::pacing::{BURST_TIME, SPIN};
 
 /// Waits are cut into slices of this length, to look for interrupts between them.
 const SLICE_NS: u64 = 50_000_000;
@@ -35,9 +36,7 @@ const KEEPER_NS: u64 = 2_000_000;
 /// How long the end of the process waits for a stream of a lost device.
 const REST_NS: u64 = 200_000_000;
 
-/// How long a waiter looks before it sleeps: waking up takes some hundred microseconds, on busy hosts a millisecond. It
-/// lets other threads run meanwhile.
-const SPIN: Duration = Duration::from_millis(2);
+/// How often a waiter looks before it lets other threads run.
 const LOOKS: u32 = 16;
 
 /// A GPU stream.

@@ -149,6 +149,8 @@ pub(crate) struct Pool {
     /// None where devices only compile.
     vma: Option<vk_mem::Allocator>,
     unified: bool,
+    bar: bool,
+    host_cached: bool,
     local_heap: usize,
     heap_size: u64,
     /// Bytes of all buffers of [`Kind::Device`], used and cached.
@@ -189,6 +191,8 @@ impl Pool {
         Ok(Pool {
             vma,
             unified: features.unified,
+            bar: features.bar,
+            host_cached: features.host_cached,
             local_heap,
             heap_size: memory.memory_heaps[local_heap].size,
             held: AtomicU64::new(0),
@@ -291,9 +295,11 @@ impl Pool {
         let (required, preferred, fallback) = match kind {
             _ if self.unified => (UNIFIED_MEMORY, M::empty(), UNIFIED_MEMORY),
             Kind::Device => (M::DEVICE_LOCAL, M::empty(), M::DEVICE_LOCAL),
-            Kind::Bar | Kind::Params => (host, M::DEVICE_LOCAL, host),
+            Kind::Bar | Kind::Params if self.bar => (host, M::DEVICE_LOCAL, host),
+            Kind::Bar | Kind::Params => (host, M::empty(), host),
             Kind::Upload => (host, M::empty(), host),
-            Kind::Download => (host | M::HOST_CACHED, M::empty(), host),
+            Kind::Download if self.host_cached => (host | M::HOST_CACHED, M::empty(), host),
+            Kind::Download => (host, M::empty(), host),
         };
         let mut flags = vk_mem::AllocationCreateFlags::empty();
         if self.unified || kind != Kind::Device {

@@ -3,10 +3,10 @@
 
 use crate::core::Dtype;
 use crate::core::tree::Tree;
-use crate::vulkan::attention_table;
 use crate::vulkan::hal::device::Device;
 use crate::vulkan::kernels::sort::radix;
-use crate::vulkan::matmul_table::{self as table, Choice, Shape, Tier};
+use crate::vulkan::tune::attention;
+use crate::vulkan::tune::matmul::{self as table, Choice, Shape, Tier};
 
 const FLOATS: [Dtype; 3] = [Dtype::F32, Dtype::F16, Dtype::BF16];
 
@@ -30,14 +30,27 @@ fn by_dtype(f: impl Fn(Dtype) -> String) -> Tree {
 
 /// Which kernels the device runs.
 pub fn tiers(device: &Device) -> Tree {
-    let f = device.features();
-    let coop = |d| attention_table::coop(f, d, 128, [128, 128], || false).is_some();
+    let (f, p) = (device.features(), device.profile());
+    let coop = |d| attention::coop(f, d, 128, [128, 128], || false).is_some();
     Tree::map([
-        ("matmul_4096", by_dtype(|d| show(table::choose(f, &product(d, 4096))))),
-        ("matmul_256", by_dtype(|d| show(table::choose(f, &product(d, 256))))),
+        ("matmul_4096", by_dtype(|d| show(table::choose(p, &product(d, 4096))))),
+        ("matmul_256", by_dtype(|d| show(table::choose(p, &product(d, 256))))),
         ("attention", by_dtype(|d| (if coop(d) { "sdpa_coop" } else { "sdpa_tile" }).into())),
         ("sort", Tree::from(if radix::runs_on(f) { "radix, merge" } else { "merge" })),
         ("subgroups", Tree::from(f.subgroup_arithmetic && f.subgroup_shuffle)),
+    ])
+}
+
+/// What choices know of the device.
+fn profile(device: &Device) -> Tree {
+    let p = device.profile();
+    Tree::map([
+        ("name", Tree::from(p.name.clone())),
+        ("source", format!("{:?}", p.source).to_lowercase().into()),
+        ("units", u64::from(p.units).into()),
+        ("bandwidth", u64::from(p.bandwidth).into()),
+        ("dependent_ns", u64::from(p.dependent_ns).into()),
+        ("winners", (p.winners.lines().len() as u64).into()),
     ])
 }
 
@@ -71,6 +84,7 @@ pub fn describe(device: &Device) -> Vec<(&'static str, Tree)> {
         ("timestamps", (device.queues[0].timestamp_mask != 0).into()),
         ("limits", Tree::map(limits)),
         ("features", Tree::map(features)),
+        ("profile", profile(device)),
         ("tiers", tiers(device)),
     ]
 }

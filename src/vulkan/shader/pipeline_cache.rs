@@ -27,8 +27,14 @@ pub(crate) struct PipelineBlob {
     saved: Mutex<(u64, Instant)>,
 }
 
+/// The name of a file of the cache that belongs to a device and its driver.
+pub(in crate::vulkan) fn name(what: &str, info: &AdapterInfo) -> String {
+    let hex: String = info.cache_uuid.iter().map(|b| format!("{b:02x}")).collect();
+    format!("{what}-{hex}-{:08x}.bin", info.driver_version)
+}
+
 /// What decides whether a driver can use a file.
-fn key(info: &AdapterInfo) -> Key {
+pub(in crate::vulkan) fn key(info: &AdapterInfo) -> Key {
     let mut h = blake3::Hasher::new();
     for word in [info.vendor_id, info.device_id, info.driver_version] {
         h.update(&word.to_le_bytes());
@@ -39,8 +45,7 @@ fn key(info: &AdapterInfo) -> Key {
 impl PipelineBlob {
     /// Starts from the file of this device and driver, if it is good.
     pub fn load(device: &ash::Device, info: &AdapterInfo) -> PipelineBlob {
-        let hex: String = info.cache_uuid.iter().map(|b| format!("{b:02x}")).collect();
-        let name = format!("pipelines-{hex}-{:08x}.bin", info.driver_version);
+        let name = name("pipelines", info);
         let key = key(info);
         let data = cache::cache().and_then(|c| c.read(&name, &key)).filter(|d| fits(d, info));
         let make = |data: &[u8]| {

@@ -1,6 +1,6 @@
 //! Which attention kernel runs, and with what tiles: the one place for limits and factors. Each can be set for a
 //! process by an environment variable: MLX_VK_SDPA_ROWS (most queries of the vector kernel), MLX_VK_SDPA_GROUPS
-//! (workgroups that fill the device), MLX_VK_SDPA_KEYS (least keys of a part), MLX_VK_SDPA_SPLITS (parts, instead
+//! (workgroups that the keys are cut for), MLX_VK_SDPA_KEYS (least keys of a part), MLX_VK_SDPA_SPLITS (parts, instead
 //! of what follows from the others), MLX_VK_SDPA_COOP (0: no matrix kernel; others: ordinary arithmetic in its place,
 //! for tests), MLX_VK_SDPA_TEAMS (its subgroups). MLX_VK_DISABLE=sdpa_vector, sdpa_split, sdpa_tile, sdpa_coop or
 //! sdpa_held takes one out. Pure; called by `attention`.
@@ -8,6 +8,7 @@
 use std::sync::LazyLock;
 
 use super::matmul::{fixed_subgroup, fragment};
+use super::profile::{Best, H200, Profile, best};
 use crate::core::Dtype;
 use crate::core::env::{self, disabled};
 use crate::vulkan::Features;
@@ -18,8 +19,8 @@ pub const MOST_FEATURES: u64 = 2048;
 
 struct Limits {
     rows: u64,
-    groups: u64,
-    keys: u64,
+    groups: Option<u64>,
+    keys: Option<u64>,
     splits: Option<u64>,
     coop: bool,
     plain: bool,
@@ -31,8 +32,8 @@ static LIMITS: LazyLock<Limits> = LazyLock::new(|| {
     use env::number;
     Limits {
         rows: number("MLX_VK_SDPA_ROWS").unwrap_or(8),
-        groups: number("MLX_VK_SDPA_GROUPS").unwrap_or(128),
-        keys: number("MLX_VK_SDPA_KEYS").unwrap_or(64),
+        groups: number("MLX_VK_SDPA_GROUPS"),
+        keys: number("MLX_VK_SDPA_KEYS"),
         splits: number("MLX_VK_SDPA_SPLITS"),
         coop: env::word("MLX_VK_SDPA_COOP") != Some("0"),
         plain: matches!(env::word("MLX_VK_SDPA_COOP"), Some("plain" | "plain_held")),
@@ -40,6 +41,11 @@ static LIMITS: LazyLock<Limits> = LazyLock::new(|| {
         teams: number("MLX_VK_SDPA_TEAMS").map_or(8, |n| if n < 8 { 4 } else { 8 }),
     }
 });
+
+/// Workgroups that the vector kernel cuts the keys for.
+pub static GROUPS: Best = best("attention_groups", 128);
+/// Least keys of a part.
+pub static KEYS: Best = Best { name: "attention_keys", value: 64, card: &H200, grows: false };
 
 /// Most parts that keys are cut into.
 const MOST_SPLITS: u64 = 256;
@@ -51,8 +57,10 @@ pub fn vector(queries: u64, dv: u64) -> bool {
 }
 
 /// Parts of the keys, and keys of a part (a multiple of `step`), for `groups` workgroups a part.
-pub fn parts(groups: u64, keys: u64, step: u64) -> (u64, u64) {
-    let fill = LIMITS.groups.div_ceil(groups.max(1)).min(keys / LIMITS.keys);
+pub fn parts(p: &Profile, groups: u64, keys: u64, step: u64) -> (u64, u64) {
+    let wanted = LIMITS.groups.unwrap_or_else(|| p.count(&GROUPS));
+    let least = LIMITS.keys.unwrap_or_else(|| p.count(&KEYS)).max(1);
+    let fill = wanted.div_ceil(groups.max(1)).min(keys / least);
     let most = if disabled("sdpa_split") { 1 } else { MOST_SPLITS };
     let splits = LIMITS.splits.unwrap_or(fill).clamp(1, most);
     let span = keys.div_ceil(splits).next_multiple_of(step);
@@ -93,7 +101,7 @@ const TILES: &[Tile] = &[
 
 impl Tile {
     /// Bytes of shared memory for values of `columns` features.
-    fn bytes(&self, columns: u32) -> u64 {
+    pub fn bytes(&self, columns: u32) -> u64 {
         let (bm, bn) = (16 * self.tm, 16 * self.tn);
         let stage = ((bm + bn) * (self.dc + 1)).max(self.vk * columns);
         u64::from(4 * (stage + bm * (bn + 1) + 3 * bm + 256))
@@ -175,7 +183,7 @@ mod tests {
         for (groups, keys, step) in
             [(8, 8192, 64), (1, 1, 64), (1, 65, 64), (1000, 4096, 32), (2, 100_003, 128)]
         {
-            let (splits, span) = parts(groups, keys, step);
+            let (splits, span) = parts(&super::super::devices::h200(), groups, keys, step);
             assert!(splits * span >= keys && (splits - 1) * span < keys && span % step == 0);
             assert!(splits <= MOST_SPLITS);
         }

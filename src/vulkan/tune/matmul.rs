@@ -1,10 +1,12 @@
-//! Which kernel multiplies which matrices: the one table of tiles by device class, read top to bottom, and
-//! the facts about a device that it depends on. Pure; called by `matmul` and `gemv`. The environment
-//! variable MLX_VK_MATMUL_TILE=BMxBNxBKxTHREADS[xUNROLL] overrides the tile, MLX_VK_DISABLE=name,...
+//! Which kernel multiplies which matrices: what `python -m mlx.tune` found on this device, then the one table of tiles,
+//! read top to bottom, and the facts about a device that it depends on. Pure; called by `matmul` and `conv`. The
+//! environment variable MLX_VK_MATMUL_TILE=BMxBNxBKxTHREADS[xUNROLL] overrides the tile, MLX_VK_DISABLE=name,...
 //! takes kernels (matmul_nv2, matmul_khr, gemv) and the cutting of K (matmul_split) out of the choice.
 
 use std::sync::OnceLock;
 
+use super::profile::{Card, H200, Profile};
+use super::winners::Subject;
 use crate::core::Dtype;
 use crate::core::env::{self, disabled};
 use crate::vulkan::{Component, Features};
@@ -42,9 +44,10 @@ enum Class {
     Software,
 }
 
-/// A row holds for products of at least `groups` tiles, whose sides are at least half a tile, and sums of at most
-/// `longest`.
+/// A row holds for products of at least `groups` tiles on the card that it was measured on (and as many for each unit of
+/// another), whose sides are at least half a tile, and sums of at most `longest`.
 struct Row {
+    card: &'static Card,
     class: Class,
     tier: Tier,
     groups: u64,
@@ -57,12 +60,12 @@ const fn tile(bm: u32, bn: u32, bk: u32, threads: u32, unroll: u32) -> Tile {
 }
 
 const fn row(class: Class, tier: Tier, groups: u64, tile: Tile) -> Row {
-    Row { class, tier, groups, longest: u64::MAX, tile }
+    Row { card: &H200, class, tier, groups, longest: u64::MAX, tile }
 }
 
 /// A row for short sums: tiles are written often, so that several small ones a multiprocessor overlap best.
 const fn short(longest: u64, tier: Tier, groups: u64, tile: Tile) -> Row {
-    Row { class: Class::Any, tier, groups, longest, tile }
+    Row { card: &H200, class: Class::Any, tier, groups, longest, tile }
 }
 
 const TABLE: &[Row] = &[
@@ -83,8 +86,36 @@ const TABLE: &[Row] = &[
     row(Class::Any, Tier::Tiled, 0, tile(32, 32, 32, 64, 1)),
 ];
 
-/// Workgroups that fill a large GPU; fewer make K worth splitting.
-pub const FILL: u64 = 264;
+/// Floating point operations of the card above which a padded copy pays for a faster kernel.
+const PADDING: f64 = 1e9;
+/// Likewise, above which a shape may get a pipeline of its own.
+const SPECIAL: f64 = 1e8;
+/// Likewise, above which a copy pays that brings K to the outer axis of both operands.
+const REORDER: f64 = 1e8;
+/// Fewest rows, and rows for each right matrix, that make one tall product of sorted single rows.
+const RUN_ROWS: i64 = 16;
+/// See [`RUN_ROWS`].
+const RUN_LENGTH: i64 = 4;
+
+/// Whether a padded copy of the operands pays.
+pub fn pads(p: &Profile, flops: f64) -> bool {
+    flops >= p.work(PADDING, &H200)
+}
+
+/// Whether a shape may get a pipeline of its own.
+pub fn specialises(p: &Profile, flops: f64) -> bool {
+    flops >= p.work(SPECIAL, &H200)
+}
+
+/// Whether a copy pays that brings K to the outer axis of both operands.
+pub fn reorders(p: &Profile, flops: f64) -> bool {
+    flops >= p.work(REORDER, &H200)
+}
+
+/// Whether so many sorted single rows, of so many right matrices, make one tall product.
+pub fn runs(rows: i64, matrices: i64) -> bool {
+    rows >= RUN_ROWS.max(RUN_LENGTH * matrices)
+}
 
 /// What a product looks like to the table.
 #[derive(Debug, Clone, Copy)]
@@ -286,42 +317,89 @@ pub fn tiles(s: &Shape, t: Tile) -> u64 {
 }
 
 /// The kernel for a product: the first row of the table that the device supports and the product fills.
-pub fn choose(f: &Features, s: &Shape) -> Choice {
-    choose_below(f, s, u64::MAX)
+pub fn choose(p: &Profile, s: &Shape) -> Choice {
+    choose_below(p, s, u64::MAX)
 }
 
 /// As [`choose`], for a product whose rows come in runs of about `run` that are multiplied one by one: taller
 /// tiles would repeat themselves.
-pub fn choose_flat(f: &Features, s: &Shape, run: u64) -> Choice {
-    choose_below(f, s, run.next_power_of_two().max(32))
+pub fn choose_flat(p: &Profile, s: &Shape, run: u64) -> Choice {
+    choose_below(p, s, run.next_power_of_two().max(32))
 }
 
-fn choose_below(f: &Features, s: &Shape, tallest: u64) -> Choice {
+fn choose_below(p: &Profile, s: &Shape, tallest: u64) -> Choice {
+    let f = &p.features;
     let last = row(Class::Any, Tier::Tiled, 0, tile(32, 32, 16, 64, 1));
     if let Some(t) = forced_tile() {
         for tier in [Tier::Nv2, Tier::Khr, Tier::Tiled] {
             if supports(f, s, tier, t) {
-                return split(s, tier, t);
+                return split(p, s, tier, t);
             }
         }
+    }
+    if let Some((tier, t)) = winner(p, s).filter(|w| u64::from(w.1.bm) <= tallest) {
+        return split(p, s, tier, t);
     }
     let suits = |r: &&Row| {
         (r.class == Class::Any || f.software)
             && u64::from(r.tile.bm) <= tallest
             && s.k <= r.longest
-            && (r.groups == 0 || tiles(s, r.tile) * s.batch >= r.groups)
+            && (r.groups == 0 || tiles(s, r.tile) * s.batch >= p.like(r.groups, r.card))
             && (r.groups == 0 || 2 * s.m > u64::from(r.tile.bm) && 2 * s.n > u64::from(r.tile.bn))
             && supports(f, s, r.tier, r.tile)
     };
     // Among the small tiles of the cooperative tier, a flat product takes the flat one.
     let flat = |r: &&Row| r.tier != Tier::Nv2 || r.groups > 0 || s.m > 32 || r.tile.bm <= 32;
     let found = TABLE.iter().find(|r| suits(r) && flat(r)).unwrap_or(&last);
-    split(s, found.tier, found.tile)
+    split(p, s, found.tier, found.tile)
+}
+
+/// What the choice was measured for: sides to the nearest power of two. One product whose operands lie as the fastest
+/// kernels want them.
+pub fn subject(s: &Shape) -> Option<Subject> {
+    let class = |n: u64| ((n as f64).log2().round() as u32).min(16) as u8;
+    (s.aligned && s.batch == 1).then(|| Subject::Matmul(s.dtype, [s.m, s.n, s.k].map(class)))
+}
+
+/// The kernel that won on this device, if it was measured and can be used.
+fn winner(p: &Profile, s: &Shape) -> Option<(Tier, Tile)> {
+    if p.winners.is_empty() {
+        return None;
+    }
+    let (tier, t) = variant(p.winners.get(&subject(s)?)?)?;
+    supports(&p.features, s, tier, t).then_some((tier, t))
+}
+
+/// The numbers of a kernel in the cache.
+pub fn numbers(tier: Tier, t: Tile) -> Vec<u32> {
+    vec![tier as u32, t.bm, t.bn, t.bk, t.threads, t.unroll]
+}
+
+/// The kernel of such numbers.
+pub fn variant(numbers: &[u32]) -> Option<(Tier, Tile)> {
+    let &[tier, bm, bn, bk, threads, unroll] = numbers else { return None };
+    let tier = [Tier::Nv2, Tier::Khr, Tier::Tiled].into_iter().find(|&t| t as u32 == tier)?;
+    let sane = [bm, bn, bk, threads, unroll].iter().all(|n| (1..=4096).contains(n));
+    sane.then(|| (tier, tile(bm, bn, bk, threads, unroll)))
+}
+
+/// The kernels of the table that a device has for a product, each once.
+pub fn candidates(p: &Profile, s: &Shape) -> Vec<Vec<u32>> {
+    let mut all: Vec<Vec<u32>> = Vec::new();
+    let class = |r: &&Row| p.features.software == (r.class == Class::Software);
+    for r in TABLE.iter().filter(class).filter(|r| supports(&p.features, s, r.tier, r.tile)) {
+        let n = numbers(r.tier, r.tile);
+        if !all.contains(&n) {
+            all.push(n);
+        }
+    }
+    all
 }
 
 /// The kernel for a product of few results and long sums, such as the gradient of a convolution's kernel: the
 /// tile that wastes least on the result, and as many parts of K as fill the GPU.
-pub fn choose_long(f: &Features, s: &Shape) -> Choice {
+pub fn choose_long(p: &Profile, s: &Shape) -> Choice {
+    let f = &p.features;
     // Small tiles read their operands more often: count them as half as good for each halving.
     let cost = |r: &&Row| {
         let padded = s.m.next_multiple_of(r.tile.bm.into()) * s.n.next_multiple_of(r.tile.bn.into());
@@ -341,15 +419,15 @@ pub fn choose_long(f: &Features, s: &Shape) -> Choice {
     });
     let found = || best(Tier::Khr).or_else(|| best(Tier::Tiled)).map(|r| (r.tier, r.tile));
     let (tier, tile) = forced.or_else(found).unwrap_or((Tier::Tiled, tile(32, 32, 16, 64, 1)));
-    // Workgroups of 256 threads that fill a large GPU twice, or as many threads in smaller ones.
-    let wanted = FILL * 256 / u64::from(tile.threads) / (tiles(s, tile) * s.batch).max(1);
+    // Workgroups of 256 threads that fill the GPU, or as many threads in smaller ones.
+    let wanted = p.fill() * 256 / u64::from(tile.threads) / (tiles(s, tile) * s.batch).max(1);
     cut(s, tier, tile, wanted, 128)
 }
 
 /// Cuts K where the tiles alone leave the GPU idle and every part keeps enough work.
-fn split(s: &Shape, tier: Tier, t: Tile) -> Choice {
-    let groups = tiles(s, t) * s.batch;
-    cut(s, tier, t, if groups * 2 > FILL { 1 } else { FILL / groups.max(1) }, 64)
+fn split(p: &Profile, s: &Shape, tier: Tier, t: Tile) -> Choice {
+    let (groups, fill) = (tiles(s, t) * s.batch, p.fill());
+    cut(s, tier, t, if groups * 2 > fill { 1 } else { fill / groups.max(1) }, 64)
 }
 
 /// K in `wanted` parts, at most `most`, each a multiple of the tile's step and not too short.
@@ -369,10 +447,12 @@ fn cut(s: &Shape, tier: Tier, t: Tile, wanted: u64, most: u64) -> Choice {
 
 #[cfg(test)]
 mod tests {
+    use super::super::devices;
     use super::*;
 
-    fn portable() -> Features {
-        Features { shared_memory: 32768, max_workgroup_invocations: 256, ..Default::default() }
+    fn portable() -> Profile {
+        let f = Features { shared_memory: 32768, max_workgroup_invocations: 256, ..Default::default() };
+        Profile { features: f, ..devices::h200() }
     }
 
     fn shape(dtype: Dtype, m: u64, n: u64, k: u64, batch: u64) -> Shape {
@@ -402,7 +482,7 @@ mod tests {
     fn every_portable_row_is_valid_on_a_plain_device() {
         for r in TABLE.iter().filter(|r| r.tier == Tier::Tiled) {
             for dtype in [Dtype::F32, Dtype::F16, Dtype::BF16] {
-                assert!(tiled_supports(&portable(), dtype, r.tile), "{:?}", r.tile);
+                assert!(tiled_supports(&portable().features, dtype, r.tile), "{:?}", r.tile);
             }
         }
     }

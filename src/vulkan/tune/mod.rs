@@ -1,6 +1,59 @@
 //! Which variant of a kernel runs: the one place for tables and thresholds. Kernels' hosts know how to run each of
-//! their variants and ask here which one; choices are pure functions of sizes and of the device.
+//! their variants and ask here which one. Choices are pure functions of sizes and of a [`Profile`] of the device; what
+//! was measured on one card is a row that names it. `measure` looks at devices that nothing is known of, `profile_file` reads
+//! the profile of another device, `winners` keeps what `python -m mlx.tune` found.
 
 pub mod attention;
+#[cfg(test)]
+mod choice_tests;
+pub mod conv;
+#[cfg(test)]
+mod devices;
+
+pub mod gemv;
 pub mod matmul;
+pub mod measure;
+pub mod pacing;
+#[cfg(test)]
+mod pins;
+mod profile;
 pub mod quantized;
+pub mod reduce;
+pub mod sort;
+pub mod subjects;
+mod winners;
+
+pub use profile::{Best, Card, H200, Measured, Profile, Source};
+pub use winners::{Subject, Winners};
+
+/// `a / b`, rounded up; neither is negative.
+pub(super) fn ceil(a: i64, b: i64) -> i64 {
+    (a + b - 1) / b
+}
+
+/// The multiple of `b` at or above `a`.
+pub(super) fn round_up(a: i64, b: i64) -> i64 {
+    ceil(a, b) * b
+}
+
+/// Length and number of the parts of K that make `groups` workgroups `wanted`, each a multiple of `step` and none below
+/// `least`; one part if `whole`, or where half of them run anyway.
+fn cut(whole: bool, groups: i64, wanted: i64, k: i64, least: i64, step: i64) -> (i64, i64) {
+    let whole = whole || groups * 2 > wanted;
+    let parts = if whole { 1 } else { (wanted / groups.max(1)).min(k / least).clamp(1, 64) };
+    let len = round_up(ceil(k, parts), step).max(step);
+    (len, ceil(k, len).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_cover_k() {
+        for (groups, k) in [(1, 0), (1, 31), (3, 5000), (1000, 64)] {
+            let (len, parts) = cut(false, groups, 1000, k, 64, 32);
+            assert!(len * parts >= k && (parts == 1 || len * (parts - 1) < k));
+        }
+    }
+}

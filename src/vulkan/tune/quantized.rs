@@ -6,18 +6,30 @@
 
 use std::sync::OnceLock;
 
-use super::matmul::{self as table, FILL, Tier};
+use super::matmul::{self as table, Tier};
+use super::profile::{Card, H200, Profile};
+use super::winners::Subject;
+use super::{ceil, cut, round_up};
 use crate::core::Dtype;
 use crate::core::env::{self, disabled};
 use crate::kernels::quantized::quant::Format;
 use crate::vulkan::Features;
-use crate::vulkan::kernels::matmul::{ceil, round_up};
 
 /// Most rows of x that qmm_rows and qmm_cols take at once, and in all.
 pub(in crate::vulkan) const VECTORS: i64 = 8;
 const FEW: i64 = 16;
 /// Most rows of x that qmm_coop takes, 16 at a time.
 const COOP_ROWS: i64 = 64;
+/// Fewest products of single rows, and for each matrix, that make tall ones of sorted picks.
+const RUN_ROWS: i64 = 16;
+/// See [`RUN_ROWS`].
+const RUN_LENGTH: i64 = 4;
+
+/// Whether so many sorted picks of so many matrices make tall products.
+pub(in crate::vulkan) fn runs(picks: i64, matrices: i64) -> bool {
+    picks >= RUN_ROWS.max(RUN_LENGTH * matrices) && !disabled("qmm_runs")
+}
+
 /// Most bytes of weights that are dequantised for the kernels of `matmul`.
 const SCRATCH: i64 = 1 << 30;
 
@@ -91,8 +103,10 @@ pub(in crate::vulkan) struct Choice {
     pub splits: i64,
 }
 
-/// Tiles of qmm_tiled, the largest first, each for products of at least `groups` tiles and `rows` rows.
+/// Tiles of qmm_tiled, the largest first, each for products of at least `groups` tiles (on the card that they were
+/// measured on) and `rows` rows.
 struct Tile {
+    card: &'static Card,
     groups: i64,
     rows: i64,
     software: bool,
@@ -103,21 +117,13 @@ struct Tile {
     step: u32,
 }
 const fn tile(groups: i64, rows: i64, software: bool, [bm, bn, tm, tn]: [u32; 4], step: u32) -> Tile {
-    Tile { groups, rows, software, bm, bn, tm, tn, step }
+    Tile { card: &H200, groups, rows, software, bm, bn, tm, tn, step }
 }
 const TILES: &[Tile] = &[
     tile(0, 0, true, [32, 32, 4, 4], 1),
     tile(120, 33, false, [64, 128, 8, 8], 8),
     tile(0, 0, false, [32, 64, 4, 8], 8),
 ];
-
-/// K in parts so that `groups` workgroups become `wanted`, each a multiple of `step` and none below `least`.
-fn cut(groups: i64, wanted: i64, k: i64, least: i64, step: i64) -> (i64, i64) {
-    let whole = groups * 2 > wanted || disabled("qmm_split");
-    let parts = if whole { 1 } else { (wanted / groups.max(1)).min(k / least).clamp(1, 64) };
-    let len = round_up(ceil(k, parts), step).max(step);
-    (len, ceil(k, len).max(1))
-}
 
 fn forced_rows() -> Option<(u32, u32)> {
     static FORCED: OnceLock<Option<(u32, u32)>> = OnceLock::new();
@@ -140,13 +146,20 @@ fn forced_coop() -> (bool, Option<[u32; 3]>) {
 /// H200, 16384 x 4096 codes of four bits, bfloat16: 8 rows 21 us (qmm_rows 58), 1 row 15 (19); 4096 x 14336 17 (20),
 /// 3072 x 1024 5.2 (4.3). Codes of eight bits do not pay for one row (31 against 25). 16 rows at a time are faster than
 /// dequantised weights up to 64 (100 against 177).
-fn coop(f: &Features, s: &Shape, spread: &dyn Fn(u32) -> bool) -> Option<Coop> {
-    let (plain, layout) = forced_coop();
+fn coop(p: &Profile, s: &Shape, spread: &dyn Fn(u32) -> bool) -> Option<Coop> {
+    let f = &p.features;
+    let (plain, forced) = forced_coop();
+    let won = winner(p, s);
+    if won.is_some_and(|w| w.len() == 2) && !plain && forced.is_none() {
+        return None;
+    }
+    let won = won.and_then(|w| COOP_LAYOUTS.into_iter().find(|l| l == w));
+    let layout = forced.or(won);
     let half = matches!(s.dtype, Dtype::F16 | Dtype::BF16);
     // Enough workgroups of two tiles, and of one, to fill the GPU.
     let groups = s.n * s.batch / 16;
-    let (wide, full) = (groups >= 4 * FILL as i64 - 64, groups >= 2 * FILL as i64 - 32);
-    let long = groups >= FILL as i64 - 16 && s.k >= 4096;
+    let (wide, full) = (groups >= p.nearly(4) as i64, groups >= p.nearly(2) as i64);
+    let long = groups >= p.nearly(1) as i64 && s.k >= 4096;
     let one = layout.is_some() || ((full || long) && s.format.affine() && s.format.bits == 4);
     let least = if one { 1 } else { 2 };
     let takes = half && s.transpose && !s.runs && s.format.group >= 32 && (least..=COOP_ROWS).contains(&s.m);
@@ -173,6 +186,66 @@ fn coop(f: &Features, s: &Shape, spread: &dyn Fn(u32) -> bool) -> Option<Coop> {
     Some(Coop { subgroups, tiles, stretch, cols, vectors, plain })
 }
 
+/// Sums of a thread of qmm_rows; more would spill.
+const SUMS: i64 = 32;
+
+/// Layouts of qmm_rows for so many rows of x: threads a row of codes, rows a thread.
+fn table_of_rows(vectors: u32) -> impl Iterator<Item = (u32, u32)> {
+    let rows = move |r: &u32| i64::from(r * vectors) <= SUMS;
+    [32, 64, 128, 256].into_iter().flat_map(move |t| [1, 2, 4].into_iter().filter(rows).map(move |r| (t, r)))
+}
+
+/// Layouts of qmm_coop: subgroups, tiles, stretch.
+const COOP_LAYOUTS: [[u32; 3]; 4] = [[4, 2, 1], [8, 1, 2], [4, 1, 1], [8, 1, 1]];
+
+/// What the choice was measured for: sides to the nearest power of two.
+pub(in crate::vulkan) fn subject(s: &Shape) -> Option<Subject> {
+    let class = |n: i64| ((n.max(1) as f64).log2().round() as u32).min(20) as u8;
+    let one = s.transpose && !s.runs && s.batch == 1;
+    one.then(|| Subject::Quantized(s.format, s.dtype, [s.m, s.n, s.k].map(class)))
+}
+
+/// The numbers of the layout that won on this device, if it was measured: two of qmm_rows, three of qmm_coop.
+fn winner<'a>(p: &'a Profile, s: &Shape) -> Option<&'a [u32]> {
+    if p.winners.is_empty() {
+        return None;
+    }
+    p.winners.get(&subject(s)?)
+}
+
+/// The layouts that a device has for a product.
+pub(in crate::vulkan) fn candidates(p: &Profile, s: &Shape, spread: &dyn Fn(u32) -> bool) -> Vec<Vec<u32>> {
+    let vectors = s.m.min(VECTORS).next_power_of_two_or_one() as u32;
+    let mut all: Vec<Vec<u32>> = table_of_rows(vectors).map(|(t, r)| vec![t, r]).collect();
+    if s.m > few(p) {
+        all.clear();
+    }
+    if let Some(subject) = subject(s) {
+        for layout in COOP_LAYOUTS {
+            let mut forced = p.clone();
+            forced.winners.set(subject.clone(), layout.to_vec());
+            if coop(&forced, s, spread).is_some() {
+                all.push(layout.to_vec());
+            }
+        }
+    }
+    all
+}
+
+/// The numbers of a choice in the cache, where it has any.
+pub(in crate::vulkan) fn numbers(v: &Variant) -> Option<Vec<u32>> {
+    match v {
+        Variant::Rows { threads, rows, .. } => Some(vec![*threads, *rows]),
+        Variant::Coop(c) => Some(vec![c.subgroups, c.tiles, c.stretch]),
+        Variant::Cols { .. } | Variant::Tiled { .. } | Variant::Dequantize => None,
+    }
+}
+
+/// Most rows of x that walk the codes.
+fn few(p: &Profile) -> i64 {
+    if p.features.software { VECTORS } else { FEW }
+}
+
 /// Bytes of x that a workgroup of qmm_rows holds.
 pub(in crate::vulkan) fn stage(f: &Features) -> u32 {
     if f.shared_memory >= 40 << 10 { 16 << 10 } else { 8 << 10 }
@@ -180,23 +253,27 @@ pub(in crate::vulkan) fn stage(f: &Features) -> u32 {
 
 /// Threads a row of codes and rows a thread: enough workgroups to fill the GPU come first, then reading x for as
 /// many rows as possible. A software driver gets the shortest code.
-pub(in crate::vulkan) fn layout_of_rows(f: &Features, s: &Shape, units: i64, vectors: u32) -> (u32, u32) {
+pub(in crate::vulkan) fn layout_of_rows(p: &Profile, s: &Shape, units: i64, vectors: u32) -> (u32, u32) {
     if let Some(forced) = forced_rows() {
         return forced;
     }
-    if f.software {
+    if let Some(&[threads, rows]) = winner(p, s)
+        && table_of_rows(vectors).any(|l| l == (threads, rows))
+    {
+        return (threads, rows);
+    }
+    if p.features.software {
         return (8, 1);
     }
     let groups = |threads: i64, rows: i64| ceil(s.n, 256 / threads * rows) * s.batch;
     let least = if units < 16 { 8 } else { 32 };
     for rows in [4, 2] {
-        // Eight vectors and four rows are 32 sums a thread, more would spill.
-        if groups(least, rows) >= 2 * FILL as i64 - 32 && rows * i64::from(vectors) <= 32 {
+        if groups(least, rows) >= p.nearly(2) as i64 && rows * i64::from(vectors) <= SUMS {
             return (least as u32, rows as u32);
         }
     }
     let mut threads = least;
-    while threads < 256 && threads * 2 <= units && groups(threads, 1) < FILL as i64 {
+    while threads < 256 && threads * 2 <= units && groups(threads, 1) < p.fill() as i64 {
         threads *= 2;
     }
     (threads as u32, 1)
@@ -205,17 +282,17 @@ pub(in crate::vulkan) fn layout_of_rows(f: &Features, s: &Shape, units: i64, vec
 /// The kernel for a product.
 ///
 /// `spread` says whether cooperative matrices of so many columns lie in a subgroup as the kernel expects.
-pub(in crate::vulkan) fn choose(f: &Features, s: &Shape, spread: &dyn Fn(u32) -> bool) -> Choice {
+pub(in crate::vulkan) fn choose(p: &Profile, s: &Shape, spread: &dyn Fn(u32) -> bool) -> Choice {
+    let f = &p.features;
     let whole = |variant| Choice { variant, k_split: round_up(s.k.max(1), 32), splits: 1 };
     let vectors = s.m.min(VECTORS).next_power_of_two_or_one() as u32;
-    let few = if f.software { VECTORS } else { FEW };
-    if let Some(c) = coop(f, s, spread) {
+    if let Some(c) = coop(p, s, spread) {
         return whole(Variant::Coop(c));
     }
-    if s.m <= few && !s.runs {
+    if s.m <= few(p) && !s.runs {
         if s.transpose && !disabled("qmm_rows") {
             let unit = if s.k % 32 == 0 { 32 } else { 16 };
-            let (threads, rows) = layout_of_rows(f, s, s.k / unit, vectors);
+            let (threads, rows) = layout_of_rows(p, s, s.k / unit, vectors);
             return whole(Variant::Rows { threads, rows, vectors, unit: unit as u32 });
         }
         if !s.transpose && !disabled("qmm_cols") {
@@ -226,31 +303,34 @@ pub(in crate::vulkan) fn choose(f: &Features, s: &Shape, spread: &dyn Fn(u32) ->
                 _ => (8, 4),
             };
             let groups = ceil(s.n, 256 / slices * 8) * s.batch;
-            let (k_split, splits) = cut(groups, 4 * FILL as i64, s.k, slices * 8, slices * unroll);
+            let (k_split, splits) =
+                cut(disabled("qmm_split"), groups, 4 * p.fill() as i64, s.k, slices * 8, slices * unroll);
             let variant = Variant::Cols { slices: slices as u32, unroll: unroll as u32, vectors };
             return Choice { variant, k_split, splits };
         }
     }
     let rows = if s.runs { s.batch } else { s.m };
     let tiles = !disabled("qmm_tiled");
-    if (cooperative(f, s, rows) || !tiles) && !disabled("qmm_dequantize") {
+    if (cooperative(p, s, rows) || !tiles) && !disabled("qmm_dequantize") {
         return whole(Variant::Dequantize);
     }
     let products = if s.runs { 1 } else { s.batch };
     let groups = |t: &Tile| ceil(rows, t.bm.into()) * ceil(s.n, t.bn.into()) * products;
-    let fits = |t: &&Tile| t.software == f.software && rows >= t.rows && groups(t) >= t.groups;
+    let fits = |t: &&Tile| {
+        t.software == f.software && rows >= t.rows && groups(t) >= p.like(t.groups as u64, t.card) as i64
+    };
     // INVARIANT: each class ends with a tile for all products.
     let t = TILES.iter().find(fits).expect("a tile without conditions");
     let variant = Variant::Tiled { bm: t.bm, bn: t.bn, tm: t.tm, tn: t.tn, step: t.step, runs: s.runs };
     if s.runs || f.software {
         return whole(variant);
     }
-    let (k_split, splits) = cut(groups(t), FILL as i64, s.k, 256, 32);
+    let (k_split, splits) = cut(disabled("qmm_split"), groups(t), p.fill() as i64, s.k, 256, 32);
     Choice { variant, k_split, splits }
 }
 
 /// Whether cooperative matrices would multiply dequantised weights, and it pays to write those.
-fn cooperative(f: &Features, s: &Shape, rows: i64) -> bool {
+fn cooperative(p: &Profile, s: &Shape, rows: i64) -> bool {
     let bytes = s.matrices * s.n * s.k * s.dtype.size() as i64;
     let used = if s.runs { s.batch } else { s.m * s.batch.min(s.matrices.max(1) * 64) };
     let product = table::Shape {
@@ -265,7 +345,7 @@ fn cooperative(f: &Features, s: &Shape, rows: i64) -> bool {
     if *FORCED.get_or_init(|| env::word("MLX_VK_QMM") == Some("dequantize")) {
         return true;
     }
-    let tier = table::choose(f, &product).tier;
+    let tier = table::choose(p, &product).tier;
     tier != Tier::Tiled && bytes <= SCRATCH && used >= 16 * s.matrices
 }
 
@@ -281,7 +361,13 @@ impl PowerOfTwo for i64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::devices;
     use super::*;
+
+    fn device(features: Features) -> Profile {
+        Profile { features, ..devices::h200() }
+    }
+
     use crate::kernels::quantized::quant::Mode;
 
     fn shape(m: i64, n: i64, k: i64) -> Shape {
@@ -291,7 +377,8 @@ mod tests {
 
     #[test]
     fn few_rows_walk_the_codes_and_many_take_tiles() {
-        let f = Features { shared_memory: 32768, max_workgroup_invocations: 256, ..Default::default() };
+        let f =
+            device(Features { shared_memory: 32768, max_workgroup_invocations: 256, ..Default::default() });
         let rows = choose(&f, &shape(1, 16384, 4096), &|_| false).variant;
         assert_eq!(rows, Variant::Rows { threads: 32, rows: 4, vectors: 1, unit: 32 });
         assert!(matches!(
@@ -316,7 +403,7 @@ mod tests {
             saturating: false,
             subgroup_scope: true,
         };
-        let f = Features {
+        let f = device(Features {
             subgroup_size: 32,
             min_subgroup_size: 32,
             max_subgroup_size: 32,
@@ -327,7 +414,7 @@ mod tests {
             float16: true,
             coop_matrices: vec![matrix(16, Component::F16), matrix(8, Component::F16)],
             ..Default::default()
-        };
+        });
         let half = |m| Shape { dtype: Dtype::F16, ..shape(m, 4096, 4096) };
         let taken = |s: Shape| match choose(&f, &s, &|_| true).variant {
             Variant::Coop(c) => Some((c.cols, c.vectors)),
@@ -348,13 +435,5 @@ mod tests {
         ];
         assert_eq!(others.map(taken), [None; 3]);
         assert!(!matches!(choose(&f, &half(4), &|_| false).variant, Variant::Coop(_)));
-    }
-
-    #[test]
-    fn parts_cover_k() {
-        for (groups, k) in [(1, 0), (1, 31), (3, 5000), (1000, 64)] {
-            let (len, parts) = cut(groups, 1000, k, 64, 32);
-            assert!(len * parts >= k && (parts == 1 || len * (parts - 1) < k));
-        }
     }
 }

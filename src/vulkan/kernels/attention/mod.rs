@@ -12,9 +12,9 @@ use crate::core::env::disabled;
 use crate::core::layout::show;
 use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
-use crate::vulkan::attention_table::{self as table, Coop, MOST_FEATURES, Tile};
 use crate::vulkan::hal::encoder::COUNTERS;
 use crate::vulkan::report::stats::STATS;
+use crate::vulkan::tune::attention::{self as table, Coop, MOST_FEATURES, Tile};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
 /// Which part a mask plays.
@@ -170,7 +170,7 @@ pub fn attention(
     let tile = table::tiled(rows, dv, enc.device().features().shared_memory.into());
     let (groups, splits, span) = if vector {
         let groups = batch * kv * rows.div_ceil(held);
-        let (splits, span) = table::parts(groups, n, side * unroll);
+        let (splits, span) = table::parts(enc.device().profile(), groups, n, side * unroll);
         (groups, splits, span)
     } else {
         let side = 16 * u64::from(coop.map_or(tile.tm, |c| c.teams));

@@ -9,7 +9,7 @@ use crate::kernels::conv::Block;
 use crate::vulkan::CommandEncoder;
 use crate::vulkan::kernels::matmul::kernel::{Gather, Kernel, MatmulKey, Push};
 use crate::vulkan::kernels::matmul::{Problem, add_parts, ceil, launch, plain, scratch_sums};
-use crate::vulkan::matmul_table::FILL;
+use crate::vulkan::tune::conv::{Depthwise, depthwise_gradient};
 
 /// Outputs along x that a thread of conv_depthwise.comp sums.
 const RUN: i64 = 4;
@@ -89,13 +89,8 @@ pub(in crate::vulkan) fn weight(enc: &mut CommandEncoder, b: &Block<u64>) -> Res
     let p = Problem { b: operand(&y, y.strides[0], 1, 0), ..problem(b) };
     let channels = channels(&[&b.x, &y], b);
     let blocks = ceil(p.n, channels);
-    let lanes = (blocks as u64).next_power_of_two().clamp(8, 32) as i64;
-    // As many kernel elements a thread as leave the fewest over.
-    let waste = |t: i64| (ceil(p.k, t) * t - p.k, -t);
-    let taps = if p.k == 1 { 1 } else { [3, 4, 5].into_iter().min_by_key(|&t| waste(t)).unwrap_or(3) };
+    let Depthwise { lanes, taps, parts } = depthwise_gradient(enc.device().profile(), p.m, p.k, blocks);
     let groups = ceil(blocks, lanes);
-    let others = groups * ceil(p.k, taps);
-    let parts = (4 * FILL as i64 / others).min(p.m / (16 * (256 / lanes))).clamp(1, 1024);
     let split = ceil(p.m, parts);
     let parts = ceil(p.m, split);
     let kernel =

@@ -21,7 +21,7 @@ use crate::kernels::conv::{Block, Conv, blocks};
 use crate::kernels::elementwise::program::Program;
 use crate::kernels::{DeviceView, View};
 use crate::vulkan::CommandEncoder;
-use crate::vulkan::matmul_table::{self as table, Shape as Product, Tier};
+use crate::vulkan::tune::matmul::{self as table, Shape as Product, Tier};
 
 /// `y` = input `x` convolved with kernel `w`; layouts as in `kernels::conv`, any strides for `x` and `w`,
 /// contiguous `y`. dtypes float16, bfloat16, float32.
@@ -89,7 +89,7 @@ fn run(
         let own_groups = b.groups > 1 && b.w.shape.last() == Some(&1);
         if own_groups && !env::disabled("conv_depthwise") {
             if gradient { depthwise::weight(enc, &b)? } else { depthwise::output(enc, &b)? }
-        } else if !gradient && winograd::suits(&b) {
+        } else if !gradient && winograd::suits(enc.device().profile(), &b) {
             winograd::output(enc, &b)?;
         } else if !(b.groups == 1
             && b.is_pointwise()
@@ -237,9 +237,6 @@ pub(in crate::vulkan) fn chunked(v: &DeviceView, channels: i64) -> bool {
     v.ptr.is_multiple_of(16) && channels % vector == 0 && walked.into_iter().all(|(s, _)| s % vector == 0)
 }
 
-/// Floating point operations above which a shape may get a pipeline of its own.
-const WORTH_SPECIAL: f64 = 1e8;
-
 /// Runs a product with a gathered operand.
 fn multiply(
     enc: &mut CommandEncoder,
@@ -260,7 +257,7 @@ fn multiply(
         aligned: false,
     };
     let choose = if gradient { table::choose_long } else { table::choose };
-    let mut choice = choose(device.features(), &product);
+    let mut choice = choose(device.profile(), &product);
     if strided {
         (choice.splits, choice.k_split) = (1, p.k as u32);
     }
@@ -279,7 +276,7 @@ fn multiply(
     };
     let general = MatmulKey { gather: Some(gather), wide, partial, ta, tb, ..plain(kernel, p.dtype) };
     let work = 2.0 * p.m as f64 * p.n as f64 * p.k as f64 * p.batches() as f64;
-    let pipeline = if work >= WORTH_SPECIAL {
+    let pipeline = if table::specialises(device.profile(), work) {
         let fixed = Some(numbers.fixed());
         pipeline_for(device, &general, MatmulKey { gather: Some(Gather { fixed, ..gather }), ..general })?
     } else {

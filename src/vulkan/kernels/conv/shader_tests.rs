@@ -5,8 +5,8 @@ use super::FIXED;
 use super::winograd::Key as Winograd;
 use crate::core::Dtype;
 use crate::vulkan::kernels::matmul::kernel::{Gather, Kernel, MatmulKey};
-use crate::vulkan::matmul_table::Tile;
 use crate::vulkan::shader::compiler;
+use crate::vulkan::tune::matmul::Tile;
 use crate::vulkan::{Features, KernelKey};
 
 fn key(kernel: Kernel, dtype: Dtype, gather: Gather) -> MatmulKey {

@@ -10,6 +10,7 @@ use crate::kernels::DeviceView;
 use crate::kernels::conv::Block;
 use crate::vulkan::kernels::elem::{Defines, Push, define, grid};
 use crate::vulkan::kernels::matmul::{Operand, Problem, ceil, round_up, tiled};
+use crate::vulkan::tune::{self, Profile};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
 /// Outputs of a tile along an axis.
@@ -71,13 +72,8 @@ fn lows(b: &Block<u64>) -> [i64; 2] {
     [0, 1].map(|i| if b.axes[i].dilation < 0 { b.axes[i].low + 2 } else { b.axes[i].low })
 }
 
-/// Whether a block goes this way: one that its kernels compute, with channels enough that products outweigh the
-/// memory traffic of the values (36 / 16 of the input and the output, twice each), tiles that are mostly used, and
-/// work enough for three dependent kernels in place of one.
-pub(in crate::vulkan) fn suits(b: &Block<u64>) -> bool {
-    const CHANNELS: i64 = 48;
-    const TILES: i64 = 32;
-    const WORK: i64 = 500_000_000;
+/// Whether a block goes this way: one that its kernels compute, with tiles that are mostly used, for which it pays.
+pub(in crate::vulkan) fn suits(profile: &Profile, b: &Block<u64>) -> bool {
     let (x, w, y) = (&b.x, &b.w, &b.y);
     let form = y.dtype == Dtype::F32
         && b.groups == 1
@@ -96,9 +92,7 @@ pub(in crate::vulkan) fn suits(b: &Block<u64>) -> bool {
         -REACH / 4 < low && low <= 2 && after <= 2
     };
     let near = |v: &DeviceView| v.layout().span().is_none_or(|(_, end)| end < REACH);
-    inputs.min(outputs) >= CHANNELS
-        && count >= TILES
-        && 18 * positions * inputs * outputs >= WORK
+    tune::conv::winograd(profile, inputs.min(outputs), count, 18 * positions * inputs * outputs)
         && 2 * TILE * TILE * count <= 3 * positions
         && 2 * PLACES * inputs.max(outputs) * inputs.max(PART) < REACH
         && lows(b).into_iter().enumerate().all(meets)

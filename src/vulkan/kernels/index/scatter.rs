@@ -12,6 +12,7 @@ use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
 use crate::kernels::index::indexed::{Combine, Dim, Groups, Role, Walk, numbering};
 use crate::vulkan::kernels::elem::{Defines, Push, WG, compute_type, define, grid, operand};
+use crate::vulkan::tune::sort::SCATTER_LANES;
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
 /// What a scatter does.
@@ -24,9 +25,6 @@ pub struct Kind {
     /// Whether no two updates meet.
     pub distinct: bool,
 }
-
-/// Number of lanes that share the work of the sorted path at least, where there is so much.
-const LANES: u64 = 1 << 18;
 
 /// Updates of a lane at the levels above the first.
 const LEVEL_CHUNK: u64 = 8;
@@ -389,7 +387,7 @@ impl Job<'_> {
 
         // What is left of runs at the end of a level is combined in the next one.
         let mut input = Level { src: self.updates.range(), keys: keys.range(), order: order.range(), count };
-        let mut chunk = (width * count / LANES).clamp(8, 64);
+        let mut chunk = (width * count / enc.device().profile().count(&SCATTER_LANES)).clamp(8, 64);
         let mut level = false;
         while input.count > 1 || !level {
             let chunks = input.count.div_ceil(chunk);

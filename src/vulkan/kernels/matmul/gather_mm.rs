@@ -15,6 +15,7 @@ use crate::kernels::elementwise::program::Program;
 use crate::kernels::{DeviceView, View};
 use crate::vulkan::kernels::elem::{Defines, Push, collapse as join_axes, define, dims, grid};
 use crate::vulkan::kernels::elementwise;
+use crate::vulkan::tune::matmul as table;
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -160,10 +161,6 @@ fn make_table(
     Ok((table, size))
 }
 
-/// Fewest rows, and rows for each right matrix, that make one tall product of sorted single rows.
-const RUN_ROWS: i64 = 16;
-const RUN_LENGTH: i64 = 4;
-
 /// The stride from each matrix of an operand without indices to the next, if that is one and positive.
 fn one_step(batch: &[i64], s: &Side) -> Option<i64> {
     if s.index.is_some() {
@@ -222,7 +219,7 @@ pub fn gather_mm(
         return zeros(enc, &p);
     }
     let (signed_a, signed_b) = (a.signed(), b.signed());
-    let long = count >= RUN_ROWS.max(RUN_LENGTH * p.right_matrices) && count < REACH / n.max(k);
+    let long = table::runs(count, p.right_matrices) && count < REACH / n.max(k);
     let tall = m == 1 && sorted && rhs.is_some() && long && (p.a.cs == 1 || k == 1);
     if let Some(step) = one_step(batch, &a).filter(|_| tall && !env::disabled("gather_mm_runs")) {
         let key = Key { table: Table::Runs, a: None, b: signed_b };
@@ -257,9 +254,6 @@ fn segment_table(enc: &mut CommandEncoder, segments: &DeviceView, k: i64, count:
     enc.dispatch(&pipeline, &push, groups, &[segments.range()], &[(table, size)])?;
     Ok((table, size))
 }
-
-/// Floating point operations above which a copy pays that brings K to the outer axis of both operands.
-const WORTH_TURNING: f64 = 1e8;
 
 /// `dst[i] = a[:, p:q] @ b[p:q]` for each pair (p, q) of `segments`, (.., 2) of int32 or uint32. Bounds are held
 /// inside the inner dimension.
@@ -303,7 +297,7 @@ pub fn segmented_mm(
     let table = segment_table(enc, segments, k, count)?;
     p.table = Some((Table::Segments, table));
     let work = 2.0 * m as f64 * n as f64 * k as f64;
-    if work >= WORTH_TURNING {
+    if table::reorders(enc.device().profile(), work) {
         let outer = |o: &Operand| !(o.cs == 1 && o.rs >= 0);
         if outer(&p.a.turned()) {
             p.a = compact(enc, p.dtype, &p.a.turned(), k, m, &[], 8)?.turned();

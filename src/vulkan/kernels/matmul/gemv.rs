@@ -3,55 +3,14 @@
 //! vectors x; W lies with K contiguous (gemv_rows) or with the results contiguous (gemv_cols). Called by
 //! `matmul`.
 
-use std::sync::OnceLock;
-
 use super::kernel::{Kernel, MatmulKey, Push};
 use super::{Operand, Problem, add_parts, ceil, compact, launch, round_up, scratch_sums};
-use crate::core::{Result, env};
+use crate::core::Result;
 use crate::vulkan::CommandEncoder;
-use crate::vulkan::matmul_table::FILL;
+use crate::vulkan::tune::gemv as table;
 
 /// Most vectors that the kernels multiply at once.
 pub(in crate::vulkan) const MAX_VECTORS: i64 = 8;
-
-/// How gemv_rows is laid out: threads a row, rows a thread, chunks in flight. MLX_VK_GEMV=THREADSxROWSxUNROLL
-/// overrides the choice.
-/// A software driver gets the shortest code, since it compiles slower than it runs.
-fn layout_of_rows(software: bool, rows: i64, chunks: i64, batches: i64, vectors: u32) -> (u32, u32, u32) {
-    static FORCED: OnceLock<Option<(u32, u32, u32)>> = OnceLock::new();
-    let read = || match env::sizes("MLX_VK_GEMV")?[..] {
-        [threads, rows, unroll] => Some((threads, rows, unroll)),
-        _ => None,
-    };
-    if let Some(forced) = FORCED.get_or_init(read) {
-        return *forced;
-    }
-    if software {
-        return (8, 1, 1);
-    }
-    let threads: u32 = match chunks {
-        0..=16 => 8,
-        512.. if rows * batches < 2048 => 256,
-        // In GB/s on an H200, rows of 4096 bfloat16: 3450 (16384 rows) and 3441 (4096), against 3179 and less
-        // with 32 threads a row.
-        256.. if vectors == 1 => return (128, 1, 2),
-        _ => 32,
-    };
-    let teams = i64::from(256 / threads);
-    let fills = |r: i64| ceil(rows, teams * r) * batches >= 2 * FILL as i64 - 32;
-    let most = if vectors > 2 { 2 } else { 4 };
-    let r = [4, 2].into_iter().find(|&r| r <= most && fills(r)).unwrap_or(1);
-    (threads, r as u32, if r == 4 { 2 } else { 4 })
-}
-
-/// Parts of K so that `groups` workgroups become enough, none shorter than `least`.
-fn parts(groups: i64, wanted: i64, k: i64, least: i64, step: i64) -> (u32, u32) {
-    let whole = groups * 2 > wanted || env::disabled("matmul_split");
-    let parts = if whole { 1 } else { (wanted / groups.max(1)).min(k / least).clamp(1, 64) };
-    let len = round_up(ceil(k, parts), step);
-    let splits = ceil(k, len).max(1);
-    (len as u32, splits as u32)
-}
 
 /// Whether the operands of a product by index can be read where they lie.
 pub(in crate::vulkan) fn suits(p: &Problem) -> bool {
@@ -102,18 +61,16 @@ pub(in crate::vulkan) fn run(enc: &mut CommandEncoder, p: &Problem) -> Result<()
         std::mem::swap(&mut push.c_rs, &mut push.c_cs);
     }
     let batches = p.batches();
-    let software = enc.device().features().software;
+    let profile = enc.device().profile();
     let (kernel, groups, (k_split, splits)) = if by_rows {
-        let (threads, r, unroll) = layout_of_rows(software, rows, p.k / vector, batches, held);
-        let groups = ceil(rows, i64::from(256 / threads * r));
-        let step = i64::from(threads) * vector;
-        let cut = parts(groups * batches, FILL as i64, p.k, step * 8, step);
-        (Kernel::Rows { threads, rows: r, unroll, vectors: held }, groups, cut)
+        let c = table::by_rows(profile, rows, p.k, vector, batches, held);
+        let groups = ceil(rows, i64::from(256 / c.threads * c.rows));
+        let kernel = Kernel::Rows { threads: c.threads, rows: c.rows, unroll: c.unroll, vectors: held };
+        (kernel, groups, (c.k_split, c.splits))
     } else {
-        let slices = if rows <= 16 * vector { 32 } else { 8 };
-        let groups = ceil(rows, 256 / slices * vector);
-        let cut = parts(groups * batches, 4 * FILL as i64, p.k, slices * 8, slices * 4);
-        (Kernel::Cols { slices: slices as u32, vectors: held }, groups, cut)
+        let c = table::by_columns(profile, rows, p.k, vector, batches);
+        let groups = ceil(rows, i64::from(256 / c.slices) * vector);
+        (Kernel::Cols { slices: c.slices, vectors: held }, groups, (c.k_split, c.splits))
     };
     let partial = splits > 1;
     let addmm = p.has_addend() && !partial;

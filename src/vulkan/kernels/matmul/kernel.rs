@@ -12,10 +12,10 @@ use crate::vulkan::hal::device::Device;
 use crate::vulkan::hal::features::Features;
 use crate::vulkan::kernels::conv::FIXED;
 use crate::vulkan::kernels::elementwise::caps;
-use crate::vulkan::matmul_table::{
+use crate::vulkan::shader::pipeline::{KernelKey, Module, Pipeline, Source};
+use crate::vulkan::tune::matmul::{
     Tile, fixed_subgroup, fragment, subgroup_grid, summing_subgroup, thread_tile,
 };
-use crate::vulkan::shader::pipeline::{KernelKey, Module, Pipeline, Source};
 
 /// The push block of shaders/matmul/matmul.glsl.
 #[derive(Debug, Clone, Copy, Default)]

@@ -22,8 +22,9 @@ use crate::core::layout::{collapse, show};
 use crate::core::{Dtype, Result, env};
 use crate::kernels::{DeviceView, Epilogue};
 use crate::vulkan::CommandEncoder;
-use crate::vulkan::matmul_table::{self as table, Choice, Shape as Product, Tier};
 use crate::vulkan::shader::pipeline::Pipeline;
+use crate::vulkan::tune::matmul::{self as table, Choice, Shape as Product, Tier};
+pub(in crate::vulkan) use crate::vulkan::tune::{ceil, round_up};
 use std::sync::Arc;
 
 /// `dst = a @ b` over the last two axes; batch axes are already broadcast through strides.
@@ -101,16 +102,6 @@ pub(in crate::vulkan) struct Problem {
     pub right_matrices: i64,
     /// What follows the product.
     pub fused: Option<Fused>,
-}
-
-/// `a / b`, rounded up; neither is negative.
-pub(in crate::vulkan) fn ceil(a: i64, b: i64) -> i64 {
-    (a + b - 1) / b
-}
-
-/// The multiple of `b` at or above `a`.
-pub(in crate::vulkan) fn round_up(a: i64, b: i64) -> i64 {
-    ceil(a, b) * b
 }
 
 /// Elements inside one matrix that a 32-bit offset reaches.
@@ -589,11 +580,6 @@ fn complex(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     launch(enc, &pipeline, push, groups, 1, p.batches(), &p.reads(), &[p.d_range])
 }
 
-/// Floating point operations above which a padded copy pays for a faster kernel.
-const WORTH_PADDING: f64 = 1e9;
-/// Floating point operations above which a shape may get a pipeline of its own.
-const WORTH_SPECIAL: f64 = 1e8;
-
 pub(in crate::vulkan) fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     // INVARIANT: `solve` brought both operands into a form.
     let (ta, lda) = p.a.form(p.m, p.k).unwrap_or((false, 0));
@@ -620,8 +606,8 @@ pub(in crate::vulkan) fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<
         aligned,
     };
     let mut choice = match kind {
-        Table::Runs => table::choose_flat(device.features(), &product(aligned), p.run_length()),
-        _ => table::choose(device.features(), &product(aligned)),
+        Table::Runs => table::choose_flat(device.profile(), &product(aligned), p.run_length()),
+        _ => table::choose(device.profile(), &product(aligned)),
     };
     if matches!(kind, Table::Runs | Table::Segments) {
         (choice.k_split, choice.splits) = (p.k as u32, 1);
@@ -629,8 +615,8 @@ pub(in crate::vulkan) fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<
     let work = 2.0 * p.m as f64 * p.n as f64 * p.k as f64 * p.batches() as f64;
     if kind == Table::None
         && !aligned
-        && work >= WORTH_PADDING
-        && table::choose(device.features(), &product(true)).tier == Tier::Nv2
+        && table::pads(device.profile(), work)
+        && table::choose(device.profile(), &product(true)).tier == Tier::Nv2
     {
         // K contiguous and padded with zeros in both operands, so that the padding adds nothing.
         let mut padded = p.clone();
@@ -665,7 +651,7 @@ pub(in crate::vulkan) fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<
         gather: None,
     };
     // Dimensions of runs and segments change with the indices.
-    let special = work >= WORTH_SPECIAL && matches!(kind, Table::None | Table::Gather);
+    let special = table::specialises(device.profile(), work) && matches!(kind, Table::None | Table::Gather);
     let pipeline = if let (Kernel::Nv2 { d8, .. }, true) = (kernel, special) {
         let dims = [p.m, p.n, p.k, lda, ldb, p.d_rs].map(|v| v as u32);
         let special = MatmulKey { kernel: Kernel::Nv2 { tile, d8, dims: Some(dims) }, ..general };

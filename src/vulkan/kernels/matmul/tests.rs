@@ -12,8 +12,8 @@ use crate::core::device::new_stream;
 use crate::core::{Device as CoreDevice, Dtype, Layout, Storage, Stream};
 use crate::kernels::elementwise::table::op;
 use crate::kernels::{DeviceView, Epilogue, Inst, Instr, Program, Spread, Src};
-use crate::vulkan::matmul_table::{TEST_TILE, Tile};
 use crate::vulkan::shader::compiler;
+use crate::vulkan::tune::matmul::{TEST_TILE, Tile};
 use crate::vulkan::*;
 
 struct Rng(u64);

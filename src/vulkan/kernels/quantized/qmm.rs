@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::quant::{define_format, dequantize, show as show_format};
 use crate::bail;
 use crate::core::layout::{row_major, show, size_of};
-use crate::core::{Dtype, Result, env};
+use crate::core::{Dtype, Result};
 use crate::kernels::elementwise::program::Program;
 use crate::kernels::quantized::quant::Format;
 use crate::kernels::{DeviceView, View};
@@ -17,10 +17,10 @@ use crate::vulkan::kernels::matmul::fragment_probe;
 use crate::vulkan::kernels::matmul::gather_mm;
 use crate::vulkan::kernels::matmul::kernel::{Kernel, Push as MatmulPush};
 use crate::vulkan::kernels::matmul::{self, REACH, ceil, launch, plain, scratch_sums};
-use crate::vulkan::matmul_table::summing_subgroup;
-use crate::vulkan::qmm_table::{Choice, Coop, Shape, VECTORS, Variant, choose, stage};
 use crate::vulkan::report::stats::STATS;
 use crate::vulkan::shader::pipeline::Pipeline;
+use crate::vulkan::tune::matmul::summing_subgroup;
+use crate::vulkan::tune::quantized::{Choice, Coop, Shape, VECTORS, Variant, choose, runs, stage};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
 /// A batch of quantised matrices, contiguous: (n, rows, words), (n, rows, groups) and the same.
@@ -250,14 +250,10 @@ pub fn quantized_matmul(
         Ok(Some(View { shape, strides, ..i }))
     };
     let (lhs, rhs) = (flat(picks.lhs)?, flat(picks.rhs)?);
-    let runs = m == 1
-        && picks.sorted
-        && rhs.is_some()
-        && batch >= 16.max(4 * matrices)
-        && !env::disabled("qmm_runs");
+    let runs = m == 1 && picks.sorted && rhs.is_some() && runs(batch, matrices);
     let shape = Shape { dtype: dst.dtype, format: w.format, transpose, m, n, k, batch, matrices, runs };
     let device = enc.device();
-    let choice = choose(device.features(), &shape, &|cols| fragment_probe::known(device, dst.dtype, cols));
+    let choice = choose(device.profile(), &shape, &|cols| fragment_probe::known(device, dst.dtype, cols));
     STATS.quantized(choice.variant.number(), m, k / i64::from(w.format.group));
     if choice.variant == Variant::Dequantize {
         let picks = Picks { lhs: lhs.as_ref(), rhs: rhs.as_ref(), sorted: picks.sorted };

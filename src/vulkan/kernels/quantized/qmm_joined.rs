@@ -11,9 +11,9 @@ use crate::vulkan::hal::stream::StreamState;
 use crate::vulkan::kernels::elem::{self, Defines, define};
 use crate::vulkan::kernels::matmul::ceil;
 use crate::vulkan::kernels::matmul::fragment_probe;
-use crate::vulkan::matmul_table::summing_subgroup;
-use crate::vulkan::qmm_table::{Shape, Variant, choose, layout_of_rows, stage};
 use crate::vulkan::report::stats::STATS;
+use crate::vulkan::tune::matmul::summing_subgroup;
+use crate::vulkan::tune::quantized::{Shape, Variant, choose, layout_of_rows, stage};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
 /// A quantised matrix with a row of codes for each result.
@@ -115,17 +115,18 @@ fn shape(format: Format, dtype: Dtype, k: i64, n: i64) -> Shape {
 pub fn suits(stream: Stream, format: Format, dtype: Dtype, k: i64, rows: i64) -> bool {
     let Ok(state) = StreamState::of(stream) else { return false };
     let known = |dtype, cols| fragment_probe::known(state.device, dtype, cols);
-    let choice = choose(state.device.features(), &shape(format, dtype, k, rows), &|cols| known(dtype, cols));
+    let choice = choose(state.device.profile(), &shape(format, dtype, k, rows), &|cols| known(dtype, cols));
     k > 0 && rows > 0 && matches!(choice.variant, Variant::Rows { .. }) && !disabled("qmm_joined")
 }
 
 /// Records the products; `reads` and `writes` are all ranges that they touch.
 pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &[(u64, u64)]) -> Result<()> {
-    let f = enc.device().features();
+    let (f, profile) = (enc.device().features(), enc.device().profile());
     let total: i64 = j.matrices.iter().map(|m| m.rows).sum();
     let pair = j.after.is_some() && j.matrices.len() == 2;
     let unit = if j.k % 32 == 0 { 32 } else { 16 };
-    let (mut threads, mut rows) = layout_of_rows(f, &shape(j.format, j.dtype, j.k, total), j.k / unit, 1);
+    let (mut threads, mut rows) =
+        layout_of_rows(profile, &shape(j.format, j.dtype, j.k, total), j.k / unit, 1);
     // x goes through shared memory.
     let most = stage(f) / (unit as u32 * j.dtype.size() as u32);
     while j.norm.is_some() && threads > most {

@@ -15,12 +15,8 @@ use crate::core::{Dtype, Kind, Result};
 use crate::kernels::reduce::table::ReduceClass;
 use crate::kernels::{ArgReduceOp, DeviceView, ReduceOp};
 use crate::vulkan::hal::encoder::COUNTERS;
+use crate::vulkan::tune::reduce::{self as table, LEAST_GENERAL, LEAST_ROW};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
-
-/// Workgroups that a split reduction should have, measured on a GPU of 132 multiprocessors: few for columns,
-/// whose second pass reads as many results again.
-const TARGET_ROWS: u64 = 2048;
-const TARGET_COLUMNS: u64 = 528;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Op {
@@ -203,12 +199,6 @@ pub fn arg_reduce(
     run(enc, Op::Arg(op), src, collapse(kept), collapse(reduced), dst)
 }
 
-/// Splits of a reduction of `work` steps when `groups` workgroups run anyway, for about `target` of them in
-/// all; a split takes at least `least` steps.
-fn splits_for(target: u64, groups: u64, work: u64, least: u64) -> u64 {
-    (target / groups.max(1)).min(work / least.max(1)).max(1)
-}
-
 fn run(
     enc: &mut CommandEncoder,
     op: Op,
@@ -259,7 +249,7 @@ fn run(
         list.extend_from_slice(outer);
         ro = outer.iter().map(|r| r.0 as u64).product();
         groups = outs.div_ceil(u64::from(WG / key.lanes));
-        (work, least) = if outer.is_empty() { (n, 16384) } else { (ro, 16384u64.div_ceil(n)) };
+        (work, least) = if outer.is_empty() { (n, LEAST_ROW) } else { (ro, LEAST_ROW.div_ceil(n)) };
     } else if let Some(&(cols, cs)) = column {
         key.mode = Mode::Column;
         nk -= 1;
@@ -277,11 +267,10 @@ fn run(
         list.extend_from_slice(&reduced);
         (n, ro, stride) = (total, 1, 0);
         groups = outs.div_ceil(u64::from(WG / key.lanes));
-        (work, least) = (n, 4096);
+        (work, least) = (n, LEAST_GENERAL);
     }
     let nr = list.len() - nk;
-    let target = if key.mode == Mode::Column { TARGET_COLUMNS } else { TARGET_ROWS };
-    let mut splits = if disabled("reduce_split") { 1 } else { splits_for(target, groups, work, least) };
+    let mut splits = table::splits(enc.device().profile(), key.mode == Mode::Column, groups, work, least);
     if key.mode == Mode::Row && nr == 0 {
         splits = splits.max(work.div_ceil(1 << 30));
     }

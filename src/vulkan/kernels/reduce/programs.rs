@@ -12,12 +12,8 @@ use crate::kernels::reduce::codegen_rows::{self, RowClass};
 use crate::kernels::{DeviceView, RowProgram};
 use crate::vulkan::kernels::elem::{WG, aligned16, grid, required_subgroup, shuffles};
 use crate::vulkan::kernels::elementwise::caps;
+use crate::vulkan::tune::reduce::{ROW_CODE, ROW_REGISTERS};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
-
-/// Registers of a lane for elements of the row.
-const REGISTERS: u64 = 32;
-/// Library functions that a lane may have in its code; see `Row::code_size`.
-const CODE: u64 = 160;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
@@ -51,8 +47,8 @@ impl KernelKey for Key {
 /// Lanes of a workgroup and of a row, and the vectors that a lane holds (0 for none), for rows of `steps` vectors.
 fn split(p: &RowProgram, steps: u64, width: u64, largest: u64) -> (u64, u64, u64) {
     let arrays = codegen_rows::kept(p).max(1) as u64;
-    let by_code = CODE / (p.code().max(1) as u64 * width);
-    let most = (REGISTERS / width / arrays).min(by_code).max(1);
+    let by_code = ROW_CODE / (p.code().max(1) as u64 * width);
+    let most = (ROW_REGISTERS / width / arrays).min(by_code).max(1);
     // About four vectors a lane; a subgroup a row (no barriers) as long as the registers allow.
     let group = u64::from(WG);
     let lanes = (steps / 4).max(1).next_power_of_two().min(group);

@@ -4,17 +4,13 @@
 //! combinations follows from the shape and the device, so results do not change from run to run.
 
 use crate::bail;
-use crate::core::env::disabled;
 use crate::core::{Dtype, Kind, Result};
 use crate::kernels::{DeviceView, ScanForm, ScanOp};
 use crate::vulkan::kernels::elem::{
     Defines, Push, WG, define, float_controls, grid, operand, required_subgroup, shuffles,
 };
+use crate::vulkan::tune;
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
-
-/// Workgroups below which a long axis is cut, and how many it is cut into.
-const FEW: u64 = 264;
-const TARGET: u64 = 1056;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Op {
@@ -261,10 +257,8 @@ fn run(
     let key = Key { form, ..geometry(op, dtype, shape, aligned) };
     let (groups, steps) = key.extent(shape);
     let tile = u64::from(key.items) * u64::from(if key.columns { WG / key.lanes } else { key.lanes });
-    let pays = groups < FEW && steps > 2 * tile && !disabled("scan_split");
-    let cut = pays && (key.columns || key.lanes == WG);
-    let chunk = match cut {
-        true => steps.div_ceil(TARGET.div_ceil(groups)).next_multiple_of(tile),
+    let chunk = match key.columns || key.lanes == WG {
+        true => tune::reduce::chunk(enc.device().profile(), groups, steps, tile),
         false => steps,
     };
     let chunks = steps.div_ceil(chunk);

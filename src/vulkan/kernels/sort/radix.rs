@@ -4,14 +4,13 @@
 use super::{Job, Output, present};
 use crate::core::{Dtype, Result};
 use crate::vulkan::kernels::elem::{Defines, Push, WG, define, grid, ordered, required_subgroup, shuffles};
+use crate::vulkan::tune;
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
 /// Subgroups of a workgroup that moves elements: each has counts of its own in shared memory.
 const SUBGROUPS: u32 = 8;
 /// Shared memory that the largest kernel takes.
 const SHARED: u32 = 28 << 10;
-/// Tiles that keep a large GPU busy.
-const BUSY: u64 = 128;
 /// Tiles up to which one workgroup scans the counts of a row.
 const FEW: u64 = 32;
 
@@ -69,16 +68,7 @@ pub(in crate::vulkan) fn sort(enc: &mut CommandEncoder, job: &Job) -> Result<()>
     let Job { src, dst, n, rows, .. } = *job;
     let f = enc.device().features();
     let lanes = f.subgroup_size * SUBGROUPS;
-    // Shared memory for the keys of a tile: 16 KiB with subgroups of 32 lanes. Software drivers take long to
-    // compile what is unrolled.
-    let items: u64 = match job.key_size() {
-        _ if f.software => 4,
-        8 => 8,
-        _ if lanes > WG => 8,
-        // Few elements: more workgroups with less to do.
-        _ if rows * n < BUSY * 16 * u64::from(lanes) => 4,
-        _ => 16,
-    };
+    let items = tune::sort::items(enc.device().profile(), job.key_size(), lanes, rows * n);
     let tiles = n.div_ceil(u64::from(lanes) * items);
     let passes = src.dtype.size() as u32;
     let mut scratch = [[(0u64, 0u64); 2]; 2];

@@ -1,0 +1,234 @@
+//! Choices over made-up devices: what is chosen must be legal on each, and must grow with it.
+
+use super::devices::{all, h200, integrated, large, software};
+use super::pacing::Pace;
+use super::profile::{FILL, H200, Measured, Profile, Source};
+use super::{Subject, Winners, attention, conv, gemv, matmul, quantized, reduce, sort, subjects};
+use crate::core::Dtype;
+use crate::kernels::quantized::quant::{Format, Mode};
+use crate::vulkan::{AdapterInfo, AdapterKind, Features};
+
+const HALVES: [Dtype; 3] = [Dtype::F32, Dtype::F16, Dtype::BF16];
+
+fn products() -> impl Iterator<Item = matmul::Shape> {
+    const SIDES: [u64; 6] = [9, 33, 128, 768, 4096, 50257];
+    let shape = |dtype, m, n| {
+        [64, 1000, 4096, 100_003].map(|k| matmul::Shape {
+            dtype,
+            m,
+            n,
+            k,
+            batch: 1 + k % 3,
+            aligned: k % 8 == 0,
+        })
+    };
+    HALVES.into_iter().flat_map(move |d| {
+        SIDES.into_iter().flat_map(move |m| SIDES.into_iter().flat_map(move |n| shape(d, m, n)))
+    })
+}
+
+fn check_product(p: &Profile, s: &matmul::Shape, c: matmul::Choice) {
+    let what = format!("{} {s:?} {c:?}", p.name);
+    assert!(matmul::supports(&p.features, s, c.tier, c.tile), "{what}");
+    assert!(c.tile.threads <= p.features.max_workgroup_invocations, "{what}");
+    let (k, parts) = (u64::from(c.k_split), u64::from(c.splits));
+    assert!(k * parts >= s.k && (parts == 1 || k * (parts - 1) < s.k), "{what}");
+    let tiles = matmul::tiles(s, c.tile) * s.batch;
+    assert!(parts == 1 || tiles * 2 <= p.fill() * 256 / u64::from(c.tile.threads), "{what}");
+}
+
+#[test]
+fn products_are_legal_on_every_device() {
+    for p in all() {
+        for s in products() {
+            check_product(&p, &s, matmul::choose(&p, &s));
+            check_product(&p, &s, matmul::choose_flat(&p, &s, 20));
+            let long = matmul::choose_long(&p, &s);
+            assert!(matmul::supports(&p.features, &s, long.tier, long.tile), "{} {s:?} {long:?}", p.name);
+            assert!(u64::from(long.k_split) * u64::from(long.splits) >= s.k);
+        }
+    }
+}
+
+#[test]
+fn quantised_products_are_legal_on_every_device() {
+    let format = Format::new("test", Mode::Affine, 64, 4).unwrap();
+    for p in all() {
+        let f = &p.features;
+        for dtype in HALVES {
+            for (m, n, k) in
+                [(1, 4096, 4096), (1, 64, 14336), (4, 1024, 512), (16, 151_936, 1024), (300, 4096, 4096)]
+            {
+                for transpose in [true, false] {
+                    let s = quantized::Shape {
+                        dtype,
+                        format,
+                        transpose,
+                        m,
+                        n,
+                        k,
+                        batch: 1,
+                        matrices: 1,
+                        runs: false,
+                    };
+                    let c = quantized::choose(&p, &s, &|_| true);
+                    assert!(c.k_split * c.splits >= k, "{} {s:?} {c:?}", p.name);
+                    match c.variant {
+                        quantized::Variant::Rows { threads, rows, vectors, .. } => {
+                            assert!(threads <= 256 && rows * vectors <= 32);
+                            assert!(quantized::stage(f) + 1024 <= f.shared_memory);
+                        }
+                        quantized::Variant::Coop(c) => {
+                            assert_eq!(matmul::fixed_subgroup(f), Some(32));
+                            assert!(c.subgroups * 32 <= f.max_workgroup_invocations);
+                        }
+                        quantized::Variant::Cols { slices, .. } => assert!(slices <= 32),
+                        quantized::Variant::Tiled { bm, bn, tm, tn, .. } => {
+                            assert!(bm * bn / (tm * tn) <= f.max_workgroup_invocations);
+                        }
+                        quantized::Variant::Dequantize => assert!(!f.coop_matrices.is_empty()),
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn attention_is_legal_on_every_device() {
+    for p in all() {
+        let f = &p.features;
+        for (groups, keys) in [(1, 1), (1, 8192), (8, 100_003), (500, 4096)] {
+            for step in [32, 64, 128] {
+                let (splits, span) = attention::parts(&p, groups, keys, step);
+                assert!(splits * span >= keys && (splits - 1) * span < keys && span % step == 0);
+            }
+        }
+        for rows in [16, 65, 4096] {
+            for d in [64, 80, 128] {
+                for dtype in HALVES {
+                    let Some(c) = attention::coop(f, dtype, rows, [d, d], || true) else { continue };
+                    assert!(!f.coop_matrices.is_empty() && c.teams * c.lanes <= f.max_workgroup_invocations);
+                    assert!(
+                        (f.min_subgroup_size..=f.max_subgroup_size).contains(&c.lanes),
+                        "{} {c:?}",
+                        p.name
+                    );
+                }
+                let t = attention::tiled(rows, d, f.shared_memory.into());
+                assert!(
+                    t.bytes(d.next_multiple_of(16) as u32) <= u64::from(f.shared_memory),
+                    "{} {t:?}",
+                    p.name
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_small_device_is_not_cut_for_and_a_large_one_is_filled() {
+    let (small, big) = (integrated(), h200());
+    assert_eq!((small.fill(), large().fill(), big.fill()), (16, 192, 264));
+    // A product of few tiles and a long sum.
+    let s = matmul::Shape { dtype: Dtype::F32, m: 128, n: 128, k: 8192, batch: 1, aligned: true };
+    let parts = |p: &Profile| matmul::choose(p, &s).splits;
+    assert_eq!(parts(&small), 1);
+    assert!(parts(&large()) > 4 && parts(&big) >= parts(&large()));
+    // Sums over columns, which 32 workgroups walk anyway.
+    let columns = |p: &Profile| reduce::splits(p, true, 32, 1 << 20, 128);
+    assert_eq!((columns(&small), columns(&large()), columns(&big)), (1, 12, 16));
+    let rows = |p: &Profile| reduce::splits(p, false, 1, 1 << 26, 16384);
+    assert_eq!((rows(&small), rows(&large()), rows(&big)), (124, 1489, 2048));
+    let chunk = |p: &Profile| reduce::chunk(p, 16, 1 << 20, 1024);
+    assert_eq!((chunk(&small), chunk(&big)), (1 << 20, 16384));
+    // A decoding step's attention.
+    let keys = |p: &Profile| attention::parts(p, 8, 8192, 64).0;
+    assert_eq!((keys(&small), keys(&large()), keys(&big)), (1, 12, 16));
+    // Products by a vector: rows a thread grow as soon as the device is full.
+    let rows = |p: &Profile| gemv::by_rows(p, 4096, 1024, 8, 1, 1).rows;
+    assert_eq!((rows(&small), rows(&big)), (4, 1));
+    let items = |p: &Profile| sort::items(p, 4, 256, 100_000);
+    assert_eq!((items(&small), items(&big), items(&software())), (16, 4, 4));
+    assert!(conv::winograd(&small, 64, 64, 50_000_000) && !conv::winograd(&big, 64, 64, 50_000_000));
+    let grouped = |p: &Profile| conv::depthwise_gradient(p, 100_000, 9, 8).parts;
+    assert_eq!((grouped(&small), grouped(&big)), (21, 195));
+}
+
+#[test]
+fn whatever_is_cut_keeps_a_device_of_any_size_busy() {
+    for p in all() {
+        for units in [1, 2, 8, 32, 96, 132, 1024] {
+            let p = Profile { units, ..p.clone() };
+            for best in subjects::counts() {
+                assert!(p.count(best) >= 1, "{}", best.name);
+            }
+            for groups in [1, 3, 64, 5000] {
+                let splits = reduce::splits(&p, false, groups, 1 << 30, 4096);
+                assert!(splits == 1 || splits * groups <= p.count(&reduce::ROWS));
+                let chunk = reduce::chunk(&p, groups, 1 << 20, 256);
+                assert!((1..=1 << 20).contains(&chunk));
+            }
+        }
+    }
+}
+
+#[test]
+fn batches_are_paced_by_the_memory_and_the_commands() {
+    let pace = |p: &Profile| Pace::of(p).work(10, 60_000_000);
+    assert_eq!(pace(&h200()), 10 * 400 + 60_000_000 / 4096);
+    assert_eq!(pace(&integrated()), 10 * 400 + 1_000_000);
+}
+
+#[test]
+fn what_won_on_the_device_comes_first() {
+    let mut p = h200();
+    let s = matmul::Shape { dtype: Dtype::BF16, m: 4096, n: 4000, k: 1024, batch: 1, aligned: true };
+    let before = matmul::choose(&p, &s);
+    let mut w = Winners::default();
+    w.set(Subject::Count("reduce_rows"), vec![100]);
+    w.set(matmul::subject(&s).unwrap(), matmul::numbers(matmul::Tier::Khr, before.tile));
+    p.winners = w;
+    assert_eq!(reduce::splits(&p, false, 1, 1 << 26, 16384), 100);
+    // The tile has too many elements a thread of 128 for that tier: what cannot run is passed over.
+    let c = matmul::choose(&p, &s);
+    assert!(matmul::supports(&p.features, &s, c.tier, c.tile));
+    for candidate in matmul::candidates(&p, &s) {
+        p.winners.set(matmul::subject(&s).unwrap(), candidate.clone());
+        let c = matmul::choose(&p, &s);
+        assert_eq!(matmul::numbers(c.tier, c.tile), candidate);
+        // Other shapes, and operands that do not lie so, are as before.
+        let other = matmul::Shape { aligned: false, ..s };
+        assert_eq!(matmul::choose(&p, &other), matmul::choose(&h200(), &other));
+    }
+    let format = Format::new("test", Mode::Affine, 64, 4).unwrap();
+    let (dtype, m, n, k) = (Dtype::F16, 4, 4096, 4096);
+    let s = quantized::Shape { dtype, format, transpose: true, m, n, k, batch: 1, matrices: 1, runs: false };
+    let all = quantized::candidates(&h200(), &s, &|_| true);
+    assert!(all.iter().any(|c| c.len() == 2) && all.iter().any(|c| c.len() == 3), "{all:?}");
+    for candidate in all {
+        p.winners.set(quantized::subject(&s).unwrap(), candidate.clone());
+        let chosen = quantized::choose(&p, &s, &|_| true).variant;
+        assert_eq!(quantized::numbers(&chosen), Some(candidate));
+    }
+}
+
+#[test]
+fn a_profile_is_told_known_measured_or_assumed() {
+    let info = |name: &str, kind| AdapterInfo { name: name.into(), kind, ..AdapterInfo::default() };
+    let told = |units| Features { units, ..Features::default() };
+    let new = |i: &AdapterInfo, f, m| Profile::new(i, f, m, None, Winners::default());
+    let card = info(H200.name, AdapterKind::Discrete);
+    let p = new(&card, told(132), None);
+    assert_eq!((p.source, p.units, p.bandwidth, p.unknown()), (Source::Card, 132, H200.bandwidth, false));
+    // A part of the card.
+    let p = new(&card, told(16), None);
+    assert_eq!((p.source, p.units, p.fill()), (Source::Assumed, 16, 32));
+    let other = info("other", AdapterKind::Integrated);
+    let m = Measured { units: 20, bandwidth: 90, dependent_ns: 9000 };
+    let p = new(&other, told(0), Some(m));
+    assert_eq!((p.source, p.units, p.bandwidth, p.dependent_ns), (Source::Measured, 20, 90, 9000));
+    assert_eq!(new(&other, told(24), Some(m)).units, 24);
+    let p = new(&other, told(0), None);
+    assert!(p.unknown() && p.units >= 1 && p.count(&FILL) >= 2);
+}

@@ -1,0 +1,88 @@
+//! How products with at most eight rows or columns are laid out. Pure; called by the host of `gemv`.
+//! MLX_VK_GEMV=THREADSxROWSxUNROLL overrides the layout over rows.
+
+use std::sync::OnceLock;
+
+use super::profile::{Best, Profile, best};
+use super::{ceil, cut};
+use crate::core::env::{self, disabled};
+
+/// gemv_rows.comp.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rows {
+    /// Threads a row.
+    pub threads: u32,
+    /// Rows a thread.
+    pub rows: u32,
+    /// Chunks in flight.
+    pub unroll: u32,
+    /// Length of a part of K, and parts.
+    pub k_split: u32,
+    /// Number of parts.
+    pub splits: u32,
+}
+
+/// gemv_cols.comp.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Columns {
+    /// Parts of K inside the workgroup.
+    pub slices: u32,
+    /// Length of a part of K.
+    pub k_split: u32,
+    /// Number of parts.
+    pub splits: u32,
+}
+
+/// Rows below which a long one gets a whole workgroup.
+pub static FEW_ROWS: Best = best("gemv_few_rows", 2048);
+
+fn forced() -> Option<(u32, u32, u32)> {
+    static FORCED: OnceLock<Option<(u32, u32, u32)>> = OnceLock::new();
+    *FORCED.get_or_init(|| match env::sizes("MLX_VK_GEMV")?[..] {
+        [threads, rows, unroll] => Some((threads, rows, unroll)),
+        _ => None,
+    })
+}
+
+/// Threads a row, rows a thread and chunks in flight. A software driver gets the shortest code, since it compiles
+/// slower than it runs.
+fn layout(p: &Profile, rows: i64, chunks: i64, batches: i64, vectors: u32) -> (u32, u32, u32) {
+    if let Some(forced) = forced() {
+        return forced;
+    }
+    if p.features.software {
+        return (8, 1, 1);
+    }
+    let threads: u32 = match chunks {
+        0..=16 => 8,
+        512.. if rows * batches < p.count(&FEW_ROWS) as i64 => 256,
+        // In GB/s on an H200, rows of 4096 bfloat16: 3450 (16384 rows) and 3441 (4096), against 3179 and less
+        // with 32 threads a row.
+        256.. if vectors == 1 => return (128, 1, 2),
+        _ => 32,
+    };
+    let teams = i64::from(256 / threads);
+    let fills = |r: i64| ceil(rows, teams * r) * batches >= p.nearly(2) as i64;
+    let most = if vectors > 2 { 2 } else { 4 };
+    let r = [4, 2].into_iter().find(|&r| r <= most && fills(r)).unwrap_or(1);
+    (threads, r as u32, if r == 4 { 2 } else { 4 })
+}
+
+/// For a matrix of `rows` rows of length `k` that lie together, in chunks of `vector` elements, times `vectors`
+/// vectors, `batches` times.
+pub fn by_rows(p: &Profile, rows: i64, k: i64, vector: i64, batches: i64, vectors: u32) -> Rows {
+    let (threads, r, unroll) = layout(p, rows, k / vector, batches, vectors);
+    let groups = ceil(rows, i64::from(256 / threads * r)) * batches;
+    let step = i64::from(threads) * vector;
+    let (k_split, splits) = cut(disabled("matmul_split"), groups, p.fill() as i64, k, step * 8, step);
+    Rows { threads, rows: r, unroll, k_split: k_split as u32, splits: splits as u32 }
+}
+
+/// For a matrix whose `rows` results lie together.
+pub fn by_columns(p: &Profile, rows: i64, k: i64, vector: i64, batches: i64) -> Columns {
+    let slices = if rows <= 16 * vector { 32 } else { 8 };
+    let groups = ceil(rows, 256 / slices * vector) * batches;
+    let wanted = 4 * p.fill() as i64;
+    let (k_split, splits) = cut(disabled("matmul_split"), groups, wanted, k, slices * 8, slices * 4);
+    Columns { slices: slices as u32, k_split: k_split as u32, splits: splits as u32 }
+}

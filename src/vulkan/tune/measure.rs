@@ -1,0 +1,157 @@
+//! Short runs that tell what no extension does: the units of a device, how fast its memory is, and what a dependent
+//! command costs. They run once, in a thread of their own, while the first kernels are compiled, and are kept in the disk
+//! cache by device and driver. A process keeps the profile that it began with: the order of sums follows from it.
+
+use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use super::profile::Measured;
+use crate::core::Result;
+use crate::vulkan::hal::stream::StreamState;
+use crate::vulkan::kernels::elem::{Defines, Push, define};
+use crate::vulkan::memory::Kind;
+use crate::vulkan::shader::cache;
+use crate::vulkan::{CommandEncoder, Device, Features, KernelKey, Module, Source};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Mode {
+    Arithmetic,
+    Reading,
+    Nothing,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key(Mode);
+
+impl KernelKey for Key {
+    fn name(&self) -> String {
+        format!("measure_{:?}", self.0).to_lowercase()
+    }
+
+    fn module(&self, _: &Features) -> Module {
+        let mut d = Defines::new();
+        define(&mut d, "MODE", self.0 as u32);
+        Module { source: Source::File("measure.comp"), defines: d, ..Module::default() }
+    }
+}
+
+/// Most bytes that are read at once: more than caches hold.
+const BYTES: u64 = 256 << 20;
+/// Nanoseconds that a run takes at least: much longer than to submit and wait takes.
+const LONG_NS: u64 = 250_000;
+
+struct Bench {
+    device: &'static Device,
+    stream: &'static StreamState,
+    data: (u64, u64),
+}
+
+impl Bench {
+    /// The shortest time of some runs of so many commands, each behind the one before it.
+    fn time(&self, mode: Mode, groups: u32, steps: u32, commands: u32) -> Result<u64> {
+        let pipeline = self.device.built(&Key(mode))?;
+        let count = if mode == Mode::Nothing { u32::MAX } else { (self.data.1 / 16) as u32 };
+        let push = Push::default().u64s(&[self.data.0]).u32s(&[count, steps]);
+        let mut best = u64::MAX;
+        for _ in 0..3 {
+            let begin = Instant::now();
+            {
+                let mut enc = CommandEncoder::new(self.stream)?;
+                for _ in 0..commands {
+                    enc.dispatch(&pipeline, &push, [groups, 1, 1], &[], &[self.data])?;
+                }
+            }
+            self.stream.flush()?;
+            self.stream.wait_uninterrupted(self.stream.open_value() - 1)?;
+            best = best.min(begin.elapsed().as_nanos() as u64);
+        }
+        Ok(best)
+    }
+
+    /// Units: how much more many workgroups compute in a time than one does.
+    fn units(&self, idle: u64) -> Result<u32> {
+        let arithmetic = |groups, steps| -> Result<f64> {
+            Ok(self.time(Mode::Arithmetic, groups, steps, 1)?.saturating_sub(idle).max(1) as f64)
+        };
+        let mut steps = 4096;
+        let mut one = arithmetic(1, steps)?;
+        while one < LONG_NS as f64 && steps < 1 << 24 {
+            steps *= 2;
+            one = arithmetic(1, steps)?;
+        }
+        // Few units are seen with few workgroups, and sooner.
+        let few = 32.0 * one / arithmetic(32, steps)?;
+        let units = if few < 16.0 { few } else { 1024.0 * one / arithmetic(1024, steps)? };
+        Ok((units.round() as u32).clamp(1, 1024))
+    }
+}
+
+/// Measures a device; some ten milliseconds on a GPU.
+pub(in crate::vulkan) fn look(device: &'static Device) -> Result<Measured> {
+    // INVARIANT: a device is opened with one queue at least.
+    let queue = device.queues.last().expect("a queue");
+    let stream = StreamState::create(device, queue)?;
+    let f = device.features();
+    let bytes = BYTES.min(f.max_buffer).min(device.adapter().memory_size / 16).max(1 << 20) & !0xffff;
+    let block = device.alloc_kind(Kind::Device, bytes as usize, Some(stream))?;
+    let data = (CommandEncoder::new(stream)?.note_write(block)?, bytes);
+    let bench = Bench { device, stream, data };
+    let idle = bench.time(Mode::Nothing, 1, 0, 1)?;
+    let dependent = bench.time(Mode::Nothing, 1, 0, 33)?.saturating_sub(idle) / 32;
+    let units = bench.units(idle)?;
+    let groups = 16 * units.max(16);
+    let [once, often] = [1, 5].map(|n| bench.time(Mode::Reading, groups, 1, n));
+    let reading = often?.saturating_sub(once?).max(1) / 4;
+    Ok(Measured {
+        units,
+        bandwidth: (bytes / reading.max(1)).clamp(1, 1 << 20) as u32,
+        dependent_ns: dependent.clamp(100, 1_000_000) as u32,
+    })
+}
+
+static RUNNING: Mutex<Vec<(u32, Option<JoinHandle<()>>)>> = Mutex::new(Vec::new());
+
+/// Measures a device in the background, if nothing tells its numbers and there is a place to keep them.
+pub(in crate::vulkan) fn begin(device: &'static Device) {
+    if !device.profile().unknown() || cache::cache().is_none() {
+        return;
+    }
+    let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+    if running.iter().any(|r| r.0 == device.index()) {
+        return;
+    }
+    let run = move || match look(device) {
+        Ok(m) => drop(m.save(device.adapter())),
+        Err(e) => tracing::debug!("the device was not measured: {e}"),
+    };
+    let thread = std::thread::Builder::new().name("mlx-vulkan measure".into()).spawn(run).ok();
+    running.push((device.index(), thread));
+}
+
+/// Waits for measurements. For the end of the process.
+pub(in crate::vulkan) fn finish() {
+    let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+    for thread in running.iter_mut().filter_map(|r| r.1.take()) {
+        // A panic of the thread is of no matter here.
+        let _ = thread.join();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vulkan::{adapters, device, shader::compiler};
+
+    #[test]
+    fn a_device_is_measured() {
+        for mode in [Mode::Arithmetic, Mode::Reading, Mode::Nothing] {
+            compiler::check("measure", &Key(mode).module(&Features::default())).unwrap();
+        }
+        if adapters().is_empty() {
+            return;
+        }
+        let m = look(device(0).unwrap()).unwrap();
+        assert!((1..=1024).contains(&m.units) && m.bandwidth >= 1 && m.dependent_ns >= 100, "{m:?}");
+    }
+}

@@ -1,0 +1,43 @@
+//! How reductions and scans are cut over workgroups, and how much of a row the generated kernels over rows hold. Pure;
+//! called by the hosts of `reduce`, `scan` and `rows`.
+
+use super::profile::{Best, Profile, best};
+use crate::core::env::disabled;
+
+/// Workgroups that a split reduction should have: few for columns, whose second pass reads as many results again.
+pub static ROWS: Best = best("reduce_rows", 2048);
+/// See [`ROWS`].
+pub static COLUMNS: Best = best("reduce_columns", 528);
+/// Workgroups below which a long axis of a scan is cut, and how many it is cut into.
+pub static SCAN_FEW: Best = best("scan_few", 264);
+/// See [`SCAN_FEW`].
+pub static SCAN_PARTS: Best = best("scan_parts", 1056);
+
+/// Least elements of a part of one long row, and steps of a part of any other layout.
+pub const LEAST_ROW: u64 = 16384;
+/// See [`LEAST_ROW`].
+pub const LEAST_GENERAL: u64 = 4096;
+
+/// Parts of a reduction of `work` steps when `groups` workgroups run anyway; a part takes at least `least` steps.
+pub fn splits(p: &Profile, columns: bool, groups: u64, work: u64, least: u64) -> u64 {
+    if disabled("reduce_split") {
+        return 1;
+    }
+    let target = p.count(if columns { &COLUMNS } else { &ROWS });
+    (target / groups.max(1)).min(work / least.max(1)).max(1)
+}
+
+/// Steps of a part of a scan of `steps` when `groups` workgroups walk an axis each, `tile` steps at a time; all of them
+/// where the axis is not cut.
+pub fn chunk(p: &Profile, groups: u64, steps: u64, tile: u64) -> u64 {
+    if groups >= p.count(&SCAN_FEW) || steps <= 2 * tile || disabled("scan_split") {
+        return steps;
+    }
+    steps.div_ceil(p.count(&SCAN_PARTS).div_ceil(groups)).next_multiple_of(tile)
+}
+
+/// Registers of a lane for elements of a row, and library functions that it may have in its code (see
+/// `Row::code_size`), of a generated kernel over rows: 32 values a lane, as what spills on an H200 begins above.
+pub const ROW_REGISTERS: u64 = 32;
+/// See [`ROW_REGISTERS`].
+pub const ROW_CODE: u64 = 160;
