@@ -73,6 +73,7 @@ ABOUT = [
     ("Progress", "PROGRESS.md"),
     ("Changes", "CHANGELOG.md"),
     ("Security", "SECURITY.md"),
+    ("Contributing", "CONTRIBUTING.md"),
 ]
 HEADS = re.compile(r"^(Args|Returns|Raises|Attributes|Yields|Note|References?):\s*$")
 
@@ -251,7 +252,7 @@ def staged(stage, few):
     ignored = shutil.ignore_patterns("site", "requirements.txt")
     shutil.copytree(ROOT / "docs", stage, ignore=ignored)
     for _, name in ABOUT:
-        if (stage / name).exists():
+        if (stage / name).exists() or not (ROOT / name).exists():
             continue
         text = (ROOT / name).read_text().replace("](docs/", "](")
         (stage / name).write_text(text)
@@ -269,7 +270,7 @@ def staged(stage, few):
     return [
         {"Guides": [{title: name} for title, name in GUIDES]},
         {"Functions": functions(stage, few)},
-        {"About": [{title: name} for title, name in ABOUT]},
+        {"About": [{title: name} for title, name in ABOUT if (stage / name).exists()]},
     ]
 
 
