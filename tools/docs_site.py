@@ -267,10 +267,15 @@ def staged(stage, few):
     for path in stage.glob("*.md"):
         text = re.sub(r"\]\(\.\./(SECURITY|PROGRESS|CHANGELOG)\.md", r"](\1.md", path.read_text())
         path.write_text(re.sub(r"\]\(\.\./", f"]({REPOSITORY}/blob/main/", text))
+    about = [(title, name) for title, name in ABOUT if (stage / name).exists()]
+    listed = {name for _, name in GUIDES + ABOUT}
+    for path in sorted(stage.glob("*.md")):
+        if path.name not in listed:
+            about.append((re.search(r"^# (.+)", path.read_text(), re.M)[1], path.name))
     return [
         {"Guides": [{title: name} for title, name in GUIDES]},
         {"Functions": functions(stage, few)},
-        {"About": [{title: name} for title, name in ABOUT if (stage / name).exists()]},
+        {"About": [{title: name} for title, name in about]},
     ]
 
 
