@@ -63,10 +63,10 @@ mkdir -p out
 echo "=== digits"
 "$venv/bin/python" examples/digits.py "$@"
 echo "=== language model (a minute or two on two processors)"
-"$venv/bin/python" examples/transformer_lm.py "${device[@]}" --save out/model --out out/transformer_lm.png
+"$venv/bin/python" examples/transformer_lm.py ${device[@]+"${device[@]}"} --save out/model --out out/transformer_lm.png
 if "$venv/bin/python" -c 'import mlx_lm' 2>/dev/null || "$venv/bin/python" -m pip install --quiet mlx-lm; then
     echo "=== the same model in 4 bits, with mlx-lm"
-    "$venv/bin/python" examples/generate.py "${device[@]}"
+    "$venv/bin/python" examples/generate.py ${device[@]+"${device[@]}"}
 else
     echo "=== mlx-lm could not be installed: examples/generate.py shows the model in 4 bits with it"
 fi

@@ -24,7 +24,7 @@ export CXXFLAGS="${CXXFLAGS:-} -ffile-prefix-map=$cargo_home=cargo -ffile-prefix
 
 mkdir -p dist
 python tools/licences.py --check
-maturin build --release --interpreter python3 --out dist "${options[@]}"
+maturin build --release --interpreter python3 --out dist ${options[@]+"${options[@]}"}
 maturin sdist --out dist
 pip wheel --quiet --no-deps --wheel-dir dist packaging/mlx
 wheel="$(ls -t dist/mlx_vulkan-*.whl | head -1)"

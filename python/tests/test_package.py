@@ -3,6 +3,7 @@
 import array
 import importlib
 import importlib.machinery
+import importlib.util
 import os
 import reprlib
 import shutil
@@ -137,3 +138,13 @@ def test_the_stand_in_has_the_version_that_clients_require():
     assert stand_in["name"] == "mlx" and stand_in["version"] == f"{mx.__version__}+vulkan"
     assert stand_in["dependencies"] == [ours["name"]]
     assert ours["optional-dependencies"]["drop-in"] == [f"mlx=={stand_in['version']}"]
+
+
+def test_the_parts_of_a_release_name_the_same_versions():
+    root = Path(__file__).resolve().parents[2]
+    version = tomllib.loads((root / "Cargo.toml").read_text())["package"]["version"]
+    assert version == mx.vulkan.__version__
+    specification = importlib.util.spec_from_file_location("tag", root / "tools" / "tag.py")
+    tag = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(tag)
+    assert list(tag.disagreements(version)) == []
