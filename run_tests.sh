@@ -207,6 +207,7 @@ step_oracle() {
         "$venv/bin/python" python/tests/oracle/contract.py \
             --official "$official/bin/python" --device "$device" || status=1
     done
+    OFFICIAL="$official/bin/python" "$venv/bin/python" -m pytest python/tests/oracle/ring.py --device cpu || status=1
     return "$status"
 }
 

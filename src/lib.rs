@@ -6,6 +6,7 @@
 //! - [`kernels`]: the elementwise table, layout classes and GLSL generation that both backends share
 //! - [`cpu`]: host kernels on raw views
 //! - `vulkan`: adapter, device, encoder, compiler, kernels on device addresses
+//! - [`distributed`]: groups of processes and the backends that connect them, on bytes of the host
 //! - [`ops`]: what each operation is
 //! - [`eval`]: in which order nodes run and on which thread, the recorder, what is computed together
 //! - [`autodiff`]: grad, vjp, jvp, vmap, custom rules
@@ -20,6 +21,7 @@ pub mod autodiff;
 pub mod compile;
 pub mod core;
 pub mod cpu;
+pub mod distributed;
 pub mod eval;
 pub mod io;
 pub mod kernels;

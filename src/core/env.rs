@@ -79,6 +79,38 @@ pub const VARIABLES: &[Variable] = &[
          device each operation says why",
     ),
     var(
+        "MLX_RANK",
+        "none",
+        Values::Text("number"),
+        "The number of this process in its group, from 0 on; `mlx.launch` sets it",
+    ),
+    var(
+        "MLX_HOSTFILE",
+        "none",
+        Values::Text("file"),
+        "JSON file of a ring: for each process a list of the addresses (`\"address:port\"`) that it listens on; \
+         `mlx.launch` writes it",
+    ),
+    var(
+        "MLX_RING_VERBOSE",
+        "not set",
+        Values::Text("anything"),
+        "The ring tells on stderr who connects to whom",
+    ),
+    var(
+        "MLX_RING_SECRET",
+        "none",
+        Values::Text("text"),
+        "What all processes of a ring have to know: each proves it on every connection. Official MLX cannot take part",
+    ),
+    var(
+        "MLX_DISTRIBUTED_TIMEOUT",
+        "300",
+        Values::Number(1, 1_000_000),
+        "Seconds that other processes may take to connect, and that nothing may come from them, before an operation \
+         of a group fails",
+    ),
+    var(
         "MLX_VK_WITHOUT",
         "none",
         Values::Text("names of Vulkan features, separated by commas"),

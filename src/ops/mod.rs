@@ -7,6 +7,7 @@ pub(crate) mod composite;
 pub mod conv;
 pub mod create;
 pub mod depends;
+pub mod distributed;
 pub mod elementwise;
 pub mod fast;
 pub mod fft;

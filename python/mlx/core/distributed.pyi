@@ -44,7 +44,7 @@ class Group:
             Group: The group of this process.
 
         Raises:
-            RuntimeError: if the group has one process alone.
+            RuntimeError: if the group has one process alone, or some of its processes are of another library.
 
         >>> try:
         ...     mx.distributed.init().split(0)
@@ -112,7 +112,8 @@ def all_sum(x: array, *, group: Group | None = ..., stream: _StreamOrDevice = ..
 def init(strict: bool = ..., backend: str = ..., *, all_gather_factory: Callable[[int, int], Callable[[bytes, int], bytes]] | None = ...) -> Group:
     """The group of all processes.
 
-    Without a backend it is this process alone, and the operations of this module return their input.
+    Where nothing tells of others (see `mlx.launch`) it is this process alone, and the operations of this module return
+    their input. A group that came up is kept: the next call returns it.
 
     Args:
         strict (bool, optional): Whether to raise where no backend can be started. Default: False.
@@ -124,7 +125,8 @@ def init(strict: bool = ..., backend: str = ..., *, all_gather_factory: Callable
         Group: The group.
 
     Raises:
-        RuntimeError: if `strict` is given and no backend can be started.
+        RuntimeError: if `strict` is given and no backend can be started, or others cannot be reached within
+            MLX_DISTRIBUTED_TIMEOUT seconds.
         ValueError: if the name of the backend is unknown.
 
     >>> mx.distributed.init().rank()
@@ -157,7 +159,7 @@ def recv(shape: Sequence[int], dtype: Dtype, src: int, *, group: Group | None = 
         array: What was sent.
 
     Raises:
-        ValueError: if the group has one process alone.
+        ValueError: if the group has one process alone, or none of this rank.
 
     >>> try:
     ...     mx.distributed.recv((2,), mx.float32, 0)
@@ -178,7 +180,7 @@ def recv_like(x: array, src: int, *, group: Group | None = ..., stream: _StreamO
         array: What was sent.
 
     Raises:
-        ValueError: if the group has one process alone.
+        ValueError: if the group has one process alone, or none of this rank.
 
     >>> try:
     ...     mx.distributed.recv_like(mx.array([1]), 0)
@@ -199,7 +201,7 @@ def send(x: array, dst: int, *, group: Group | None = ..., stream: _StreamOrDevi
         array: `x`; it is sent when that is evaluated.
 
     Raises:
-        ValueError: if the group has one process alone.
+        ValueError: if the group has one process alone, or none of this rank.
 
     >>> try:
     ...     mx.distributed.send(mx.array([1]), 1)

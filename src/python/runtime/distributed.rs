@@ -1,11 +1,14 @@
-//! `mlx.core.distributed`: groups of processes. A process is alone in its group: there is no backend that talks to
-//! others. Programs written for many processes run in one, and sending or receiving raises.
+//! `mlx.core.distributed`: groups of processes and what they do together. A process that nothing tells of others is
+//! alone in its group: programs written for many processes run in one, and sending or receiving raises.
 
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use std::sync::Arc;
+
 use pyo3::prelude::*;
 
 use super::device::{S, pick};
-use crate::core::Result;
+use crate::core::{Array, Result, Stream};
+use crate::distributed::{self as base, Reduction};
+use crate::ops::distributed as ops;
 use crate::python::array::arguments::{Like, Seq};
 use crate::python::array::dtype::D;
 use crate::python::array::{Out, out};
@@ -15,7 +18,7 @@ use crate::python::array::{Out, out};
 /// >>> mx.distributed.init().size()
 /// 1
 #[pyclass(name = "Group", module = "mlx.core.distributed", frozen)]
-pub struct Group;
+pub struct Group(Arc<dyn base::Group>);
 
 #[pymethods]
 impl Group {
@@ -27,7 +30,7 @@ impl Group {
     /// >>> mx.distributed.init().rank()
     /// 0
     fn rank(&self) -> usize {
-        0
+        self.0.rank()
     }
 
     /// How many processes are in the group.
@@ -38,7 +41,7 @@ impl Group {
     /// >>> mx.distributed.init().size()
     /// 1
     fn size(&self) -> usize {
-        1
+        self.0.size()
     }
 
     /// Splits the group into groups.
@@ -52,7 +55,7 @@ impl Group {
     ///     Group: The group of this process.
     ///
     /// Raises:
-    ///     RuntimeError: if the group has one process alone.
+    ///     RuntimeError: if the group has one process alone, or some of its processes are of another library.
     ///
     /// >>> try:
     /// ...     mx.distributed.init().split(0)
@@ -60,15 +63,12 @@ impl Group {
     /// ...     print("split" in str(error))
     /// True
     #[pyo3(signature = (color, key=-1))]
-    fn split(&self, color: i64, key: i64) -> PyResult<Group> {
-        let _ = (color, key);
-        Err(PyRuntimeError::new_err("[split] Cannot split the distributed group further."))
+    fn split(&self, py: Python<'_>, color: i64, key: i64) -> PyResult<Group> {
+        Ok(Group(py.detach(|| self.0.split(color, key))?))
     }
 }
 
 type G<'a> = Option<&'a Bound<'a, Group>>;
-
-const BACKENDS: [&str; 5] = ["any", "mpi", "nccl", "jaccl", "ring"];
 
 /// Whether a backend that connects processes can be used.
 ///
@@ -83,13 +83,13 @@ const BACKENDS: [&str; 5] = ["any", "mpi", "nccl", "jaccl", "ring"];
 #[pyfunction]
 #[pyo3(signature = (backend="any"))]
 fn is_available(backend: &str) -> bool {
-    let _ = backend;
-    false
+    base::is_available(backend)
 }
 
 /// The group of all processes.
 ///
-/// Without a backend it is this process alone, and the operations of this module return their input.
+/// Where nothing tells of others (see `mlx.launch`) it is this process alone, and the operations of this module return
+/// their input. A group that came up is kept: the next call returns it.
 ///
 /// Args:
 ///     strict (bool, optional): Whether to raise where no backend can be started. Default: False.
@@ -101,35 +101,41 @@ fn is_available(backend: &str) -> bool {
 ///     Group: The group.
 ///
 /// Raises:
-///     RuntimeError: if `strict` is given and no backend can be started.
+///     RuntimeError: if `strict` is given and no backend can be started, or others cannot be reached within
+///         MLX_DISTRIBUTED_TIMEOUT seconds.
 ///     ValueError: if the name of the backend is unknown.
 ///
 /// >>> mx.distributed.init().rank()
 /// 0
 #[pyfunction]
 #[pyo3(signature = (strict=false, backend="any", *, all_gather_factory=None))]
-fn init(strict: bool, backend: &str, all_gather_factory: Option<Bound<'_, PyAny>>) -> PyResult<Group> {
+fn init(
+    py: Python<'_>,
+    strict: bool,
+    backend: &str,
+    all_gather_factory: Option<Bound<'_, PyAny>>,
+) -> PyResult<Group> {
     let _ = all_gather_factory;
-    if !BACKENDS.contains(&backend) {
-        return Err(PyValueError::new_err(format!(
-            "[distributed] The only valid values for backend are 'any', 'mpi', 'nccl', 'jaccl' and 'ring' but \
-             '{backend}' was provided."
-        )));
-    }
-    if strict {
-        return Err(PyRuntimeError::new_err("[distributed] Couldn't initialize any backend"));
-    }
-    Ok(Group)
+    Ok(Group(py.detach(|| base::init(strict, backend))?))
 }
 
-/// What one process contributes, an array or a number, is the result.
-fn alone(x: &Like, group: G<'_>, stream: S) -> Out {
-    let _ = (group, pick(stream));
-    out(Result::Ok(x.0.clone()))
+/// The group of an operation.
+fn group_of(py: Python<'_>, group: G<'_>) -> PyResult<Arc<dyn base::Group>> {
+    match group {
+        Some(g) => Ok(g.get().0.clone()),
+        None => Ok(py.detach(base::default_group)?),
+    }
 }
 
-fn singleton<T>(op: &str, what: &str) -> PyResult<T> {
-    Err(PyValueError::new_err(format!("[{op}] Cannot {what} a singleton group")))
+fn together(
+    py: Python<'_>,
+    x: &Like,
+    group: G<'_>,
+    stream: S,
+    op: impl FnOnce(&Array, &Arc<dyn base::Group>, Stream) -> Result<Array>,
+) -> Out {
+    let (group, stream) = (group_of(py, group)?, pick(stream));
+    out(op(&x.0, &group, stream))
 }
 
 /// Sums of the arrays of all processes, element by element; every process gets them.
@@ -144,8 +150,8 @@ fn singleton<T>(op: &str, what: &str) -> PyResult<T> {
 /// array([1, 2], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (x, *, group=None, stream=None))]
-fn all_sum(x: Like, group: G<'_>, stream: S) -> Out {
-    alone(&x, group, stream)
+fn all_sum(py: Python<'_>, x: Like, group: G<'_>, stream: S) -> Out {
+    together(py, &x, group, stream, |x, g, s| ops::all_reduce(Reduction::Sum, x, g, s))
 }
 
 /// Largest elements of the arrays of all processes, place by place; every process gets them.
@@ -160,8 +166,8 @@ fn all_sum(x: Like, group: G<'_>, stream: S) -> Out {
 /// array([1, 2], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (x, *, group=None, stream=None))]
-fn all_max(x: Like, group: G<'_>, stream: S) -> Out {
-    alone(&x, group, stream)
+fn all_max(py: Python<'_>, x: Like, group: G<'_>, stream: S) -> Out {
+    together(py, &x, group, stream, |x, g, s| ops::all_reduce(Reduction::Max, x, g, s))
 }
 
 /// Smallest elements of the arrays of all processes, place by place; every process gets them.
@@ -176,8 +182,8 @@ fn all_max(x: Like, group: G<'_>, stream: S) -> Out {
 /// array([1, 2], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (x, *, group=None, stream=None))]
-fn all_min(x: Like, group: G<'_>, stream: S) -> Out {
-    alone(&x, group, stream)
+fn all_min(py: Python<'_>, x: Like, group: G<'_>, stream: S) -> Out {
+    together(py, &x, group, stream, |x, g, s| ops::all_reduce(Reduction::Min, x, g, s))
 }
 
 /// The arrays of all processes, joined along the first axis in the order of ranks; every process gets them.
@@ -192,8 +198,8 @@ fn all_min(x: Like, group: G<'_>, stream: S) -> Out {
 /// array([1, 2], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (x, *, group=None, stream=None))]
-fn all_gather(x: Like, group: G<'_>, stream: S) -> Out {
-    alone(&x, group, stream)
+fn all_gather(py: Python<'_>, x: Like, group: G<'_>, stream: S) -> Out {
+    together(py, &x, group, stream, ops::all_gather)
 }
 
 /// Sums of the arrays of all processes, of which each process gets its part along the first axis.
@@ -208,8 +214,8 @@ fn all_gather(x: Like, group: G<'_>, stream: S) -> Out {
 /// array([1, 2], dtype=int32)
 #[pyfunction]
 #[pyo3(signature = (x, *, group=None, stream=None))]
-fn sum_scatter(x: Like, group: G<'_>, stream: S) -> Out {
-    alone(&x, group, stream)
+fn sum_scatter(py: Python<'_>, x: Like, group: G<'_>, stream: S) -> Out {
+    together(py, &x, group, stream, ops::sum_scatter)
 }
 
 /// Sends an array to another process, which receives it with `recv`.
@@ -223,7 +229,7 @@ fn sum_scatter(x: Like, group: G<'_>, stream: S) -> Out {
 ///     array: `x`; it is sent when that is evaluated.
 ///
 /// Raises:
-///     ValueError: if the group has one process alone.
+///     ValueError: if the group has one process alone, or none of this rank.
 ///
 /// >>> try:
 /// ...     mx.distributed.send(mx.array([1]), 1)
@@ -232,9 +238,8 @@ fn sum_scatter(x: Like, group: G<'_>, stream: S) -> Out {
 /// True
 #[pyfunction]
 #[pyo3(signature = (x, dst, *, group=None, stream=None))]
-fn send(x: Like, dst: i64, group: G<'_>, stream: S) -> Out {
-    let _ = (x, dst, group, pick(stream));
-    singleton("send", "send to")
+fn send(py: Python<'_>, x: Like, dst: i64, group: G<'_>, stream: S) -> Out {
+    together(py, &x, group, stream, |x, g, s| ops::send(x, dst, g, s))
 }
 
 /// Receives an array that another process sends with `send`.
@@ -249,7 +254,7 @@ fn send(x: Like, dst: i64, group: G<'_>, stream: S) -> Out {
 ///     array: What was sent.
 ///
 /// Raises:
-///     ValueError: if the group has one process alone.
+///     ValueError: if the group has one process alone, or none of this rank.
 ///
 /// >>> try:
 /// ...     mx.distributed.recv((2,), mx.float32, 0)
@@ -258,9 +263,8 @@ fn send(x: Like, dst: i64, group: G<'_>, stream: S) -> Out {
 /// True
 #[pyfunction]
 #[pyo3(signature = (shape, dtype, src, *, group=None, stream=None))]
-fn recv(shape: Seq, dtype: D, src: i64, group: G<'_>, stream: S) -> Out {
-    let _ = (shape, dtype, src, group, pick(stream));
-    singleton("recv", "recv from")
+fn recv(py: Python<'_>, shape: Seq, dtype: D, src: i64, group: G<'_>, stream: S) -> Out {
+    out(ops::recv(&shape.0, dtype.0, src, &group_of(py, group)?, pick(stream)))
 }
 
 /// Receives an array of the shape and dtype of another one, which a process sends with `send`.
@@ -274,7 +278,7 @@ fn recv(shape: Seq, dtype: D, src: i64, group: G<'_>, stream: S) -> Out {
 ///     array: What was sent.
 ///
 /// Raises:
-///     ValueError: if the group has one process alone.
+///     ValueError: if the group has one process alone, or none of this rank.
 ///
 /// >>> try:
 /// ...     mx.distributed.recv_like(mx.array([1]), 0)
@@ -283,9 +287,14 @@ fn recv(shape: Seq, dtype: D, src: i64, group: G<'_>, stream: S) -> Out {
 /// True
 #[pyfunction]
 #[pyo3(signature = (x, src, *, group=None, stream=None))]
-fn recv_like(x: Like, src: i64, group: G<'_>, stream: S) -> Out {
-    let _ = (x, src, group, pick(stream));
-    singleton("recv", "recv from")
+fn recv_like(py: Python<'_>, x: Like, src: i64, group: G<'_>, stream: S) -> Out {
+    together(py, &x, group, stream, |x, g, s| ops::recv(x.shape(), x.dtype(), src, g, s))
+}
+
+/// Tells the others that this process ends.
+#[pyfunction]
+fn leave() {
+    base::leave();
 }
 
 /// Adds the submodule.
@@ -306,5 +315,6 @@ pub fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     ] {
         m.add_function(f)?;
     }
+    parent.py().import("atexit")?.call_method1("register", (wrap_pyfunction!(leave, &m)?,))?;
     Ok(())
 }

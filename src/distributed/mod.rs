@@ -1,0 +1,213 @@
+//! Groups of processes and the backends that connect them. Everything here works on bytes of host memory in row-major
+//! order and knows nothing of graphs: `ops::distributed` calls it from a CPU stream's worker, and blocks there until the
+//! others have done their part or the time is over. Backends are opened at run time; a backend of GPU memory would be
+//! one more folder beside `ring` and `mpi`.
+
+mod mpi;
+mod reduce;
+mod ring;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::bail;
+use crate::core::{Dtype, Result, env};
+
+/// How elements of several processes become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reduction {
+    Sum,
+    Max,
+    Min,
+}
+
+/// What an operation is about: every process of a group has to name the same.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject<'a> {
+    /// Shape of the input.
+    pub shape: &'a [i64],
+    /// Element type.
+    pub dtype: Dtype,
+}
+
+/// A group of processes. Operations of one group run one after the other, in the same order on every process.
+///
+/// # Errors
+/// All of them: a runtime error that names the process and what was expected of it. After that the group cannot be
+/// used any more; the process can.
+pub trait Group: Send + Sync {
+    /// Name of the backend.
+    fn backend(&self) -> &'static str;
+
+    /// The number of this process.
+    fn rank(&self) -> usize;
+
+    /// How many processes there are.
+    fn size(&self) -> usize;
+
+    /// The processes with the same color, ordered by key (a negative one: by their numbers here).
+    fn split(&self, color: i64, key: i64) -> Result<Arc<dyn Group>>;
+
+    /// Reduces `data` over all processes, in place.
+    fn all_reduce(&self, how: Reduction, about: Subject, data: &mut [u8]) -> Result<()>;
+
+    /// The inputs of all processes, one after the other.
+    fn all_gather(&self, about: Subject, input: &[u8], output: &mut [u8]) -> Result<()>;
+
+    /// Sums `data` over all processes; this one gets its part. `data` is scratch afterwards.
+    fn sum_scatter(&self, about: Subject, data: &mut [u8], output: &mut [u8]) -> Result<()>;
+
+    /// Sends to a process, which receives.
+    fn send(&self, about: Subject, data: &[u8], to: usize) -> Result<()>;
+
+    /// Receives what a process sends.
+    fn recv(&self, about: Subject, data: &mut [u8], from: usize) -> Result<()>;
+
+    /// This process will ask for nothing more: what the others see of its end is no failure.
+    fn leave(&self) {}
+}
+
+/// This process alone.
+pub struct Alone;
+
+impl Group for Alone {
+    fn backend(&self) -> &'static str {
+        "alone"
+    }
+
+    fn rank(&self) -> usize {
+        0
+    }
+
+    fn size(&self) -> usize {
+        1
+    }
+
+    fn split(&self, _: i64, _: i64) -> Result<Arc<dyn Group>> {
+        bail!(Runtime, "[split] Cannot split the distributed group further.")
+    }
+
+    fn all_reduce(&self, _: Reduction, _: Subject, _: &mut [u8]) -> Result<()> {
+        Ok(())
+    }
+
+    fn all_gather(&self, _: Subject, input: &[u8], output: &mut [u8]) -> Result<()> {
+        output.copy_from_slice(input);
+        Ok(())
+    }
+
+    fn sum_scatter(&self, _: Subject, data: &mut [u8], output: &mut [u8]) -> Result<()> {
+        output.copy_from_slice(data);
+        Ok(())
+    }
+
+    fn send(&self, _: Subject, _: &[u8], _: usize) -> Result<()> {
+        bail!(Value, "[send] Cannot send to a singleton group")
+    }
+
+    fn recv(&self, _: Subject, _: &mut [u8], _: usize) -> Result<()> {
+        bail!(Value, "[recv] Cannot recv from a singleton group")
+    }
+}
+
+/// A backend: its name, whether it could be used here, and the group of all processes that the environment names.
+/// That is `None` where the environment names none and the caller does not insist.
+struct Backend {
+    name: &'static str,
+    available: fn() -> bool,
+    init: fn(strict: bool) -> Result<Option<Arc<dyn Group>>>,
+}
+
+/// In the order in which `any` tries them.
+const BACKENDS: [Backend; 4] = [
+    Backend { name: "nccl", available: || false, init: |strict| missing("nccl", strict) },
+    Backend { name: "ring", available: || true, init: ring::init },
+    Backend { name: "jaccl", available: || false, init: |strict| missing("jaccl", strict) },
+    Backend { name: "mpi", available: mpi::is_available, init: mpi::init },
+];
+
+fn missing(name: &str, strict: bool) -> Result<Option<Arc<dyn Group>>> {
+    if strict {
+        bail!(Runtime, "Cannot initialize {name} distributed backend.");
+    }
+    Ok(None)
+}
+
+/// Groups that exist: by the name they were asked for with.
+static GROUPS: Mutex<Vec<(&'static str, Arc<dyn Group>)>> = Mutex::new(Vec::new());
+
+fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a backend can be used here; `any` stands for any of them.
+pub fn is_available(name: &str) -> bool {
+    BACKENDS.iter().any(|b| (name == "any" || b.name == name) && (b.available)())
+}
+
+/// The group of all processes; this process alone where nothing names others.
+///
+/// # Errors
+/// Value error for an unknown backend. Runtime error where `strict` asks for more than one process and there are
+/// none, and where the others cannot be reached.
+pub fn init(strict: bool, name: &str) -> Result<Arc<dyn Group>> {
+    if name != "any" && BACKENDS.iter().all(|b| b.name != name) {
+        bail!(
+            Value,
+            "[distributed] The only valid values for backend are 'any', 'mpi', 'nccl', 'jaccl' and 'ring' but \
+             '{name}' was provided."
+        );
+    }
+    let mut groups = lock(&GROUPS);
+    if let Some((_, group)) = groups.iter().find(|(n, _)| *n == name || name == "any") {
+        return Ok(group.clone());
+    }
+    for backend in BACKENDS.iter().filter(|b| name == "any" || b.name == name) {
+        if let Some(group) = (backend.init)(strict && name != "any")? {
+            groups.push((backend.name, group.clone()));
+            return Ok(group);
+        }
+    }
+    if strict {
+        bail!(Runtime, "[distributed] Couldn't initialize any backend");
+    }
+    Ok(Arc::new(Alone))
+}
+
+/// The group of operations that name none.
+pub fn default_group() -> Result<Arc<dyn Group>> {
+    init(false, "any")
+}
+
+/// The process ends.
+pub fn leave() {
+    // A thread that waits for others to come up holds the lock: there is nobody to tell yet.
+    if let Ok(groups) = GROUPS.try_lock() {
+        groups.iter().for_each(|(_, g)| g.leave());
+    }
+}
+
+/// How long others may take to do anything.
+fn patience() -> Duration {
+    Duration::from_secs(env::number("MLX_DISTRIBUTED_TIMEOUT").unwrap_or(300))
+}
+
+/// Numbers of the processes of one color in the order that `split` gives them, from the (color, key) of all.
+fn members(all: &[(i64, i64)], color: i64) -> Vec<usize> {
+    let mut list: Vec<usize> = (0..all.len()).filter(|&r| all[r].0 == color).collect();
+    list.sort_by_key(|&r| if all[r].1 < 0 { (r as i64, r) } else { (all[r].1, r) });
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_ordered_by_key_and_then_by_number() {
+        let all = [(0, 5), (1, 0), (0, 2), (1, 0), (0, 2)];
+        assert_eq!(members(&all, 0), [2, 4, 0]);
+        assert_eq!(members(&all, 1), [1, 3]);
+        assert_eq!(members(&[(7, -1); 3], 7), [0, 1, 2]);
+    }
+}

@@ -1,0 +1,232 @@
+//! Operations over groups of processes. They run on a CPU stream, that of the call or the default one for a GPU stream,
+//! in the order of evaluation, which has to be the same on all processes. Derivatives follow MLX: the loss counts as the
+//! same on every process, so that sums pass cotangents on as they are and gathers take their own part.
+
+use std::sync::Arc;
+
+use super::batching::{batched, front};
+use super::support::*;
+use super::view::{contiguous, moveaxis, reshape, slice};
+use crate::bail;
+use crate::core::layout::show;
+use crate::core::{
+    Array, Batched, Derivatives, Device, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap,
+    default_stream,
+};
+use crate::distributed::{Group, Reduction, Subject};
+
+/// What is done.
+#[derive(Clone, Copy, PartialEq)]
+enum Task {
+    Reduce(Reduction),
+    Gather,
+    SumScatter,
+    Send(usize),
+    Recv(usize),
+}
+
+/// An operation of a group.
+#[derive(Clone)]
+struct Collective {
+    task: Task,
+    group: Arc<dyn Group>,
+}
+
+/// Where it runs.
+fn host(s: Stream) -> Stream {
+    if s.device.is_gpu() { default_stream(Device::CPU) } else { s }
+}
+
+impl Collective {
+    fn shape(&self, x: &Array) -> Shape {
+        let (n, mut shape): (i64, Shape) = (self.group.size() as i64, x.shape().into());
+        match (self.task, shape.first_mut()) {
+            (Task::Gather, Some(first)) => *first *= n,
+            (Task::Gather, None) => shape.push(n),
+            (Task::SumScatter, Some(first)) => *first /= n,
+            (Task::SumScatter, None) | (Task::Reduce(_) | Task::Send(_) | Task::Recv(_), _) => {}
+        }
+        shape
+    }
+
+    fn over(&self, x: &Array, s: Stream) -> Result<Array> {
+        let x = contiguous(x, false, s)?;
+        Array::lazy(self.shape(&x), x.dtype(), self.clone(), vec![x], s)
+    }
+
+    /// Exchanges bytes; `input` is row-major.
+    fn exchange(&self, about: Subject, input: &[u8], output: &mut [u8]) -> Result<()> {
+        let group = &self.group;
+        match self.task {
+            Task::Reduce(how) => {
+                output.copy_from_slice(input);
+                group.all_reduce(how, about, output)
+            }
+            Task::Gather => group.all_gather(about, input, output),
+            Task::SumScatter => group.sum_scatter(about, &mut input.to_vec(), output),
+            Task::Send(to) => {
+                output.copy_from_slice(input);
+                group.send(about, output, to)
+            }
+            Task::Recv(from) => group.recv(about, output, from),
+        }
+    }
+}
+
+fn bytes(a: &Array) -> Result<&[u8]> {
+    let start = host_start(a.data()?, a.dtype())?;
+    // SAFETY: `over` made the input row-major, and its storage holds that many bytes for as long as the array lives.
+    Ok(if a.nbytes() == 0 { &[] } else { unsafe { std::slice::from_raw_parts(start, a.nbytes()) } })
+}
+
+impl Primitive for Collective {
+    fn name(&self) -> &str {
+        match self.task {
+            Task::Reduce(Reduction::Sum) => "Sum AllReduce",
+            Task::Reduce(Reduction::Max) => "Max AllReduce",
+            Task::Reduce(Reduction::Min) => "Min AllReduce",
+            Task::Gather => "AllGather",
+            Task::SumScatter => "Sum ReduceScatter",
+            Task::Send(_) => "Send",
+            Task::Recv(_) => "Recv",
+        }
+    }
+
+    fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        let dst = host_out(&outputs[0])?;
+        let size = outputs[0].nbytes();
+        // SAFETY: fresh memory of the output, which nobody else knows yet.
+        let output =
+            if size == 0 { &mut [][..] } else { unsafe { std::slice::from_raw_parts_mut(dst.ptr, size) } };
+        let (shape, input) = match inputs.first() {
+            Some(x) => (x.shape(), bytes(x)?),
+            None => (outputs[0].shape(), &[][..]),
+        };
+        let dtype = outputs[0].dtype();
+        self.exchange(Subject { shape, dtype }, input, output)?;
+        if dtype == Dtype::Bool {
+            crate::core::dtype::make_truths(output);
+        }
+        Ok(())
+    }
+
+    fn eval_gpu(&self, stream: Stream, _: &[Array], _: &[Array]) -> Result<()> {
+        bail!(Value, "[distributed] {} cannot run on {stream}.", self.name())
+    }
+
+    fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
+        let cot = &r.cotangents[0];
+        r.each(|_| {
+            let x = &r.primals[0];
+            match self.task {
+                Task::Reduce(_) => Ok(Some(cot.clone())),
+                Task::Gather => {
+                    let (n, rank) = (if x.ndim() == 0 { 1 } else { x.shape()[0] }, self.group.rank() as i64);
+                    let (mut start, mut stop) = (Shape::from_elem(0, cot.ndim()), Shape::from(cot.shape()));
+                    (start[0], stop[0]) = (rank * n, (rank + 1) * n);
+                    let own = slice(cot, &start, &stop, &Shape::from_elem(1, cot.ndim()), r.stream)?;
+                    reshape(&own, x.shape(), r.stream).map(Some)
+                }
+                Task::SumScatter => {
+                    let gather = Collective { task: Task::Gather, group: self.group.clone() };
+                    gather.over(cot, r.stream).map(Some)
+                }
+                Task::Send(_) | Task::Recv(_) => Err(self.missing("vjp")),
+            }
+        })
+    }
+
+    fn jvp(&self, r: &Jvp) -> Result<Option<Derivatives>> {
+        match self.task {
+            Task::Reduce(_) | Task::Gather | Task::SumScatter => {
+                let t = r.tangents.iter().map(|t| self.over(t, r.stream).map(Some));
+                t.collect::<Result<_>>().map(Some)
+            }
+            Task::Send(_) | Task::Recv(_) => Err(self.missing("jvp")),
+        }
+    }
+
+    fn vmap(&self, r: &Vmap) -> Result<Batched> {
+        let s = r.stream;
+        match self.task {
+            Task::Reduce(_) | Task::Send(_) => self.over(&front(r, 0)?, s).map(batched),
+            Task::Gather | Task::SumScatter => {
+                // The first axis of an element comes first, the batch second.
+                let x = front(r, 0)?;
+                if x.ndim() == 1 {
+                    let x = reshape(&x, &[1, x.shape()[0]], s)?;
+                    return Ok((vec![self.over(&x, s)?], vec![Some(1)]));
+                }
+                Ok((vec![self.over(&moveaxis(&x, 0, 1, s)?, s)?], vec![Some(1)]))
+            }
+            Task::Recv(_) => Err(self.missing("vmap")),
+        }
+    }
+
+    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        match inputs.first() {
+            Some(x) => Ok(vec![self.shape(x)]),
+            None => Err(crate::core::primitive::cannot_follow(self.name())),
+        }
+    }
+}
+
+fn collective(task: Task, x: &Array, group: &Arc<dyn Group>, s: Stream) -> Result<Array> {
+    if group.size() == 1 {
+        return Ok(x.clone());
+    }
+    Collective { task, group: group.clone() }.over(x, host(s))
+}
+
+/// Elements of all processes, reduced place by place.
+pub fn all_reduce(how: Reduction, x: &Array, group: &Arc<dyn Group>, s: Stream) -> Result<Array> {
+    collective(Task::Reduce(how), x, group, s)
+}
+
+/// The arrays of all processes, joined along the first axis; numbers become an axis.
+pub fn all_gather(x: &Array, group: &Arc<dyn Group>, s: Stream) -> Result<Array> {
+    collective(Task::Gather, x, group, s)
+}
+
+/// This process's part, along the first axis, of the sum over all.
+pub fn sum_scatter(x: &Array, group: &Arc<dyn Group>, s: Stream) -> Result<Array> {
+    let n = group.size() as i64;
+    if n > 1 && x.shape().first().is_none_or(|d| d % n != 0) {
+        bail!(
+            Value,
+            "[sum_scatter] Invalid shape={} for a group of size {n}. The first dimension (axis 0) must be divisible by \
+             the group size and the input must have at least one.",
+            show(x.shape())
+        );
+    }
+    collective(Task::SumScatter, x, group, s)
+}
+
+fn peer(what: &str, rank: i64, group: &Arc<dyn Group>) -> Result<usize> {
+    let found = usize::try_from(rank).ok().filter(|&r| r < group.size());
+    let Some(found) = found else {
+        bail!(Value, "Invalid {what}={rank} for a group of size {}", group.size())
+    };
+    Ok(found)
+}
+
+/// Sends an array when the result, which is the array, is evaluated.
+pub fn send(x: &Array, to: i64, group: &Arc<dyn Group>, s: Stream) -> Result<Array> {
+    if group.size() == 1 {
+        bail!(Value, "[send] Cannot send to a singleton group");
+    }
+    let to = peer("destination", to, group)?;
+    Collective { task: Task::Send(to), group: group.clone() }.over(x, host(s))
+}
+
+/// The array that another process sends.
+pub fn recv(shape: &[i64], dtype: Dtype, from: i64, group: &Arc<dyn Group>, s: Stream) -> Result<Array> {
+    if group.size() == 1 {
+        bail!(Value, "[recv] Cannot recv from a singleton group");
+    }
+    if let Some(d) = shape.iter().find(|d| **d < 0) {
+        bail!(Value, "[recv] Expected a shape without negative lengths, got {d} in {}.", show(shape));
+    }
+    let from = peer("source", from, group)?;
+    Array::lazy(shape, dtype, Collective { task: Task::Recv(from), group: group.clone() }, vec![], host(s))
+}
