@@ -207,7 +207,7 @@ def test_a_device_below_the_floor_is_refused_with_the_reason(tmp_path):
 
 def test_the_docs_list_every_setting():
     text = (ROOT / "docs" / "tuning.md").read_text()
-    source = (ROOT / "src" / "vulkan" / "hal" / "profile_file.rs").read_text()
+    source = (ROOT / "src" / "vulkan" / "tune" / "file.rs").read_text()
     names = set(re.findall(r'Field \{\s*name: "(\w+)"', source))
     listed = source[source.index("HIDEABLE: ") : source.index("];")]
     names |= set(re.findall(r'"(\w+)"', listed))

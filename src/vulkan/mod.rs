@@ -38,12 +38,25 @@ pub fn with_encoder<R>(stream: Stream, f: impl FnOnce(&mut CommandEncoder) -> Re
 
 /// Submits what was recorded on a stream.
 pub fn flush(stream: Stream) -> Result<()> {
-    StreamState::of(stream)?.flush()
+    let state = StreamState::of(stream)?;
+    look_at(state.device);
+    state.flush()
+}
+
+/// Has a device measured when it is first used, if nothing tells its numbers.
+fn look_at(device: &'static Device) {
+    device.measured.call_once(|| {
+        if device.profile().unknown() {
+            kernels::measure::begin(device);
+        }
+    });
 }
 
 /// Submits what was recorded on a stream; while the GPU has enough to do, a little later with what comes next.
 pub fn offer(stream: Stream) -> Result<()> {
-    StreamState::of(stream)?.offer()
+    let state = StreamState::of(stream)?;
+    look_at(state.device);
+    state.offer()
 }
 
 /// Whether a stream's device is no more than the host's processor.
@@ -69,7 +82,7 @@ pub fn finish() {
     kernels::matmul::kernel::finish_background();
     shader::compile_pool::finish();
     report::progress::finish();
-    tune::measure::finish();
+    kernels::measure::finish();
     for d in hal::device::opened() {
         if d.is_lost() {
             d.lock_streams().into_iter().for_each(StreamState::rest);

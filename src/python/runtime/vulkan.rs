@@ -224,7 +224,7 @@ fn _tune_question(
     {
         use crate::core::Dtype;
         use crate::kernels::quantized::quant::{Format, Mode};
-        use crate::vulkan::tune::subjects::{Ask, question};
+        use crate::vulkan::kernels::tuning::{Ask, question};
         let unknown = || pyo3::exceptions::PyValueError::new_err("[tune] Expected the name of a dtype.");
         let ask = match (sides, dtype) {
             (Some(sides), Some(dtype)) => {
@@ -250,7 +250,7 @@ fn _tune_question(
 #[pyfunction]
 fn _tune_winners(index: u32) -> PyResult<Vec<String>> {
     #[cfg(feature = "vulkan")]
-    return Ok(crate::vulkan::tune::subjects::winners(index)?);
+    return Ok(crate::vulkan::kernels::tuning::winners(index)?);
     #[cfg(not(feature = "vulkan"))]
     without()
 }
@@ -260,7 +260,7 @@ fn _tune_winners(index: u32) -> PyResult<Vec<String>> {
 #[pyo3(signature = (index, lines, keep=false))]
 fn _tune_set(py: Python<'_>, index: u32, lines: Vec<String>, keep: bool) -> PyResult<bool> {
     #[cfg(feature = "vulkan")]
-    return Ok(py.detach(|| crate::vulkan::tune::subjects::set(index, &lines, keep))?);
+    return Ok(py.detach(|| crate::vulkan::kernels::tuning::set(index, &lines, keep))?);
     #[cfg(not(feature = "vulkan"))]
     without()
 }
@@ -269,7 +269,7 @@ fn _tune_set(py: Python<'_>, index: u32, lines: Vec<String>, keep: bool) -> PyRe
 #[pyfunction]
 fn _tune_measure(py: Python<'_>, index: u32) -> PyResult<[u32; 3]> {
     #[cfg(feature = "vulkan")]
-    return Ok(py.detach(|| crate::vulkan::tune::subjects::measure(index))?);
+    return Ok(py.detach(|| crate::vulkan::kernels::tuning::measure(index))?);
     #[cfg(not(feature = "vulkan"))]
     without()
 }

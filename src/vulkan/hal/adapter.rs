@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ash::vk;
 
-use super::profile_file::{hides, settings};
 use crate::bail;
 use crate::core::Result;
 use crate::vulkan::report::compile_only;
 use crate::vulkan::shader::compiler;
+use crate::vulkan::tune::file::{hides, settings};
 
 /// What kind of machine an adapter is; the order is the ranking.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,24 +3,24 @@
 //! the GPU again as another device. The lost one stays for the arrays whose memory the host can read.
 
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError, RwLock};
 
 use ash::vk;
 
 use super::adapter::{self, AdapterInfo, AdapterKind, adapters};
 use super::fault::pass;
 use super::features::{self, Features};
-use super::profile_file::{hides, settings};
 use super::stream::StreamState;
 use crate::bail;
 use crate::core::fault::Site;
 use crate::core::{Error, Result};
 use crate::vulkan::memory::Pool;
 use crate::vulkan::shader::pipeline::Pipelines;
-use crate::vulkan::shader::pipeline_cache::PipelineBlob;
+use crate::vulkan::shader::pipeline_cache::{PipelineBlob, read_text};
 use crate::vulkan::shader::shelf::Shelf;
+use crate::vulkan::tune::file::{hides, settings};
 use crate::vulkan::tune::pacing::Pace;
-use crate::vulkan::tune::{Measured, Profile, Winners, measure};
+use crate::vulkan::tune::{Measured, Profile, Winners};
 
 /// Push constants that any device has room for.
 pub const PUSH_BYTES: u32 = 128;
@@ -43,6 +43,8 @@ pub struct Device {
     features: Features,
     /// What choices know of the device; replaced as a whole, and each kept for the life of the process.
     profile: AtomicPtr<Profile>,
+    /// Whether it was measured, or need not be.
+    pub(in crate::vulkan) measured: Once,
     /// What batches and commands take at least.
     pub(super) pace: Pace,
     pub(crate) raw: ash::Device,
@@ -114,7 +116,6 @@ pub fn device(index: u32) -> Result<&'static Device> {
     let id = if first { index as usize } else { list.len() + all.len() };
     let device: &'static Device = Box::leak(Box::new(Device::open(index, id as u32, info)?));
     all.push(device);
-    measure::begin(device);
     Ok(device)
 }
 
@@ -194,7 +195,8 @@ impl Device {
         let executables = features
             .pipeline_statistics
             .then(|| ash::khr::pipeline_executable_properties::Device::new(&loader.instance, &raw));
-        let (measured, winners) = (Measured::load(info), Winners::load(info));
+        let measured = read_text("measured", info).and_then(|t| Measured::parse(&t));
+        let winners = read_text("winners", info).map(|t| Winners::parse(&t)).unwrap_or_default();
         let profile = Profile::new(info, features.clone(), measured, file, winners);
         let mut families = vec![family];
         families.extend(copy.map(|c| c.0));
@@ -203,6 +205,7 @@ impl Device {
             id,
             info,
             features,
+            measured: Once::new(),
             pace: Pace::of(&profile),
             profile: AtomicPtr::new(Box::leak(Box::new(profile))),
             raw,

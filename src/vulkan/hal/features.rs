@@ -8,8 +8,8 @@ use ash::vk;
 
 use super::adapter::{AdapterInfo, AdapterKind, Loader};
 use super::nv;
-use super::profile_file::{Settings, hides, settings};
 use crate::vulkan::report::compile_only;
+use crate::vulkan::tune::file::{Settings, hides, settings};
 
 /// Element type of a cooperative matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -10,5 +10,4 @@ pub(super) mod fault;
 pub(super) mod features;
 pub(super) mod hazards;
 pub(super) mod nv;
-pub(super) mod profile_file;
 pub(super) mod stream;

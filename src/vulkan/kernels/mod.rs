@@ -7,6 +7,7 @@ pub mod elementwise;
 pub mod fft;
 pub mod index;
 pub mod matmul;
+pub(super) mod measure;
 pub mod norm;
 pub mod quantized;
 pub mod random;
@@ -14,4 +15,5 @@ pub mod reduce;
 pub mod sort;
 #[cfg(test)]
 mod tests;
+pub mod tuning;
 pub mod user;

@@ -28,18 +28,35 @@ pub(crate) struct PipelineBlob {
 }
 
 /// The name of a file of the cache that belongs to a device and its driver.
-pub(in crate::vulkan) fn name(what: &str, info: &AdapterInfo) -> String {
+fn name(what: &str, info: &AdapterInfo) -> String {
     let hex: String = info.cache_uuid.iter().map(|b| format!("{b:02x}")).collect();
     format!("{what}-{hex}-{:08x}.bin", info.driver_version)
 }
 
 /// What decides whether a driver can use a file.
-pub(in crate::vulkan) fn key(info: &AdapterInfo) -> Key {
+fn key(info: &AdapterInfo) -> Key {
     let mut h = blake3::Hasher::new();
     for word in [info.vendor_id, info.device_id, info.driver_version] {
         h.update(&word.to_le_bytes());
     }
     h.update(&info.cache_uuid).finalize().into()
+}
+
+/// What decides whether a text belongs to a device: parts of a card have one driver and names of their own.
+fn text_key(info: &AdapterInfo) -> Key {
+    blake3::Hasher::new().update(&key(info)).update(info.name.as_bytes()).finalize().into()
+}
+
+/// A text that was kept for a device and its driver.
+pub(in crate::vulkan) fn read_text(what: &str, info: &AdapterInfo) -> Option<String> {
+    String::from_utf8(cache::cache()?.read(&name(what, info), &text_key(info))?).ok()
+}
+
+/// Keeps a text for a device and its driver; whether there is a cache.
+pub(in crate::vulkan) fn write_text(what: &str, info: &AdapterInfo, text: &str) -> bool {
+    let Some(cache) = cache::cache() else { return false };
+    cache.write(&name(what, info), &text_key(info), text.as_bytes());
+    true
 }
 
 impl PipelineBlob {

@@ -1,6 +1,6 @@
 //! Which variant of a kernel runs: the one place for tables and thresholds. Kernels' hosts know how to run each of
 //! their variants and ask here which one. Choices are pure functions of sizes and of a [`Profile`] of the device; what
-//! was measured on one card is a row that names it. `measure` looks at devices that nothing is known of, `profile_file` reads
+//! was measured on one card is a row that names it. `file` reads
 //! the profile of another device, `winners` keeps what `python -m mlx.tune` found.
 
 pub mod attention;
@@ -10,9 +10,9 @@ pub mod conv;
 #[cfg(test)]
 mod devices;
 
+pub mod file;
 pub mod gemv;
 pub mod matmul;
-pub mod measure;
 pub mod pacing;
 #[cfg(test)]
 mod pins;

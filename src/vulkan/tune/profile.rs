@@ -2,8 +2,8 @@
 //! a dependent command costs. A number that was best on one card stands in a row that names the card, and counts for as
 //! many units as a device has. A guess is never wrong, only slower.
 
+use super::file::Settings;
 use super::winners::{Subject, Winners};
-use crate::vulkan::hal::profile_file::Settings;
 use crate::vulkan::{AdapterInfo, AdapterKind, Features};
 
 /// A card that something was measured on.

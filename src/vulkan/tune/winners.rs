@@ -1,5 +1,5 @@
-//! What `python -m mlx.tune` measured on a device: it comes before the packaged rows. Kept in the disk cache, signed
-//! like every entry, by device and driver; what does not read well is passed over.
+//! What `python -m mlx.tune` measured on a device: it comes before the packaged rows. Kept as text in the disk cache,
+//! signed like every entry, by device and driver; what does not read well is passed over.
 
 use std::collections::HashMap;
 
@@ -7,9 +7,6 @@ use super::profile::Measured;
 use super::subjects;
 use crate::core::Dtype;
 use crate::kernels::quantized::quant::{Format, Mode};
-use crate::vulkan::AdapterInfo;
-use crate::vulkan::shader::cache;
-use crate::vulkan::shader::pipeline_cache as blob;
 
 /// What was measured.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -107,46 +104,16 @@ impl Winners {
         };
         Winners(text.lines().filter_map(line).collect())
     }
-
-    /// The winners of a device.
-    pub(in crate::vulkan) fn load(info: &AdapterInfo) -> Winners {
-        read("winners", info).map(|t| Winners::parse(&t)).unwrap_or_default()
-    }
-
-    /// Keeps them for the processes to come; whether there is a cache.
-    pub(in crate::vulkan) fn save(&self, info: &AdapterInfo) -> bool {
-        write("winners", info, &self.lines().join("\n"))
-    }
-}
-
-/// What decides whether an entry belongs to a device: parts of a card have one driver and names of their own.
-fn key(info: &AdapterInfo) -> cache::Key {
-    blake3::Hasher::new().update(&blob::key(info)).update(info.name.as_bytes()).finalize().into()
-}
-
-fn read(what: &str, info: &AdapterInfo) -> Option<String> {
-    let bytes = cache::cache()?.read(&blob::name(what, info), &key(info))?;
-    String::from_utf8(bytes).ok()
-}
-
-fn write(what: &str, info: &AdapterInfo, text: &str) -> bool {
-    let Some(cache) = cache::cache() else { return false };
-    cache.write(&blob::name(what, info), &key(info), text.as_bytes());
-    true
 }
 
 impl Measured {
-    /// What earlier runs on a device showed.
-    pub(in crate::vulkan) fn load(info: &AdapterInfo) -> Option<Measured> {
-        Measured::parse(&read("measured", info)?)
+    /// As it is kept.
+    pub fn text(&self) -> String {
+        format!("{} {} {}", self.units, self.bandwidth, self.dependent_ns)
     }
 
-    /// Keeps it for the processes to come.
-    pub(in crate::vulkan) fn save(&self, info: &AdapterInfo) -> bool {
-        write("measured", info, &format!("{} {} {}", self.units, self.bandwidth, self.dependent_ns))
-    }
-
-    fn parse(text: &str) -> Option<Measured> {
+    /// What such a text says.
+    pub fn parse(text: &str) -> Option<Measured> {
         let numbers: Vec<u32> = text.split(' ').map(|n| n.parse().ok()).collect::<Option<_>>()?;
         let [units, bandwidth, dependent_ns] = numbers[..] else { return None };
         let sane = (1..=65_536).contains(&units) && bandwidth >= 1 && dependent_ns >= 1;

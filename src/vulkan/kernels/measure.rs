@@ -6,12 +6,12 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use super::profile::Measured;
+use super::elem::{Defines, Push, define};
 use crate::core::Result;
 use crate::vulkan::hal::stream::StreamState;
-use crate::vulkan::kernels::elem::{Defines, Push, define};
 use crate::vulkan::memory::Kind;
-use crate::vulkan::shader::cache;
+use crate::vulkan::shader::{cache, pipeline_cache};
+use crate::vulkan::tune::Measured;
 use crate::vulkan::{CommandEncoder, Device, Features, KernelKey, Module, Source};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -110,29 +110,30 @@ pub(in crate::vulkan) fn look(device: &'static Device) -> Result<Measured> {
     })
 }
 
-static RUNNING: Mutex<Vec<(u32, Option<JoinHandle<()>>)>> = Mutex::new(Vec::new());
+static RUNNING: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
 
-/// Measures a device in the background, if nothing tells its numbers and there is a place to keep them.
+/// Keeps what was measured for the processes to come.
+pub(in crate::vulkan) fn keep(device: &'static Device, m: Measured) {
+    pipeline_cache::write_text("measured", device.adapter(), &m.text());
+}
+
+/// Measures a device in the background, if there is a place to keep the result. Called once a device.
 pub(in crate::vulkan) fn begin(device: &'static Device) {
-    if !device.profile().unknown() || cache::cache().is_none() {
-        return;
-    }
-    let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
-    if running.iter().any(|r| r.0 == device.index()) {
+    if cache::cache().is_none() {
         return;
     }
     let run = move || match look(device) {
-        Ok(m) => drop(m.save(device.adapter())),
+        Ok(m) => keep(device, m),
         Err(e) => tracing::debug!("the device was not measured: {e}"),
     };
     let thread = std::thread::Builder::new().name("mlx-vulkan measure".into()).spawn(run).ok();
-    running.push((device.index(), thread));
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner).extend(thread);
 }
 
 /// Waits for measurements. For the end of the process.
 pub(in crate::vulkan) fn finish() {
     let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
-    for thread in running.iter_mut().filter_map(|r| r.1.take()) {
+    for thread in running.drain(..) {
         // A panic of the thread is of no matter here.
         let _ = thread.join();
     }

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use crate::core::{Error, Result, env};
 
 /// What a profile file may hide.
-pub(super) const HIDEABLE: &[&str] = &[
+pub(in crate::vulkan) const HIDEABLE: &[&str] = &[
     "atomic_float",
     "atomic_int64",
     "bfloat16",
@@ -96,7 +96,7 @@ pub struct Settings {
 
 impl Settings {
     /// Whether the file hides a feature, one of [`HIDEABLE`].
-    pub(super) fn hides(&self, name: &str) -> bool {
+    pub(in crate::vulkan) fn hides(&self, name: &str) -> bool {
         debug_assert!(HIDEABLE.contains(&name), "{name}");
         self.hidden.contains(&name)
     }
@@ -161,7 +161,7 @@ impl Settings {
 ///
 /// # Errors
 /// Value error that names the file, the line and the setting.
-pub(super) fn settings() -> Result<Option<&'static Settings>> {
+pub(in crate::vulkan) fn settings() -> Result<Option<&'static Settings>> {
     static FOUND: OnceLock<Result<Option<Settings>>> = OnceLock::new();
     let read = || {
         let Some(path) = env::text("MLX_VK_PROFILE") else { return Ok(None) };
@@ -177,7 +177,7 @@ pub(super) fn settings() -> Result<Option<&'static Settings>> {
 }
 
 /// Whether the file of MLX_VK_PROFILE hides a feature; nothing is hidden by a bad one, with which no device opens.
-pub(super) fn hides(name: &str) -> bool {
+pub(in crate::vulkan) fn hides(name: &str) -> bool {
     settings().ok().flatten().is_some_and(|s| s.hides(name))
 }
 
