@@ -217,6 +217,15 @@ pub fn axes_of(op: &str, axes: Option<&[i64]>, ndim: usize) -> Result<Vec<usize>
     Ok(out)
 }
 
+/// Fails for more arrays than an operation makes at once: an array without elements can be cut into any number of them.
+pub fn check_count(op: &str, arrays: i64) -> Result<()> {
+    const MOST: i64 = 1 << 22;
+    if arrays > MOST {
+        bail!(Value, "[{op}] At most {MOST} arrays are made at once, got {arrays}.");
+    }
+    Ok(())
+}
+
 /// `shape` with `axes` removed, or kept as 1.
 pub fn drop_axes(shape: &[i64], axes: &[usize], keep: bool) -> Shape {
     let mut out = Shape::new();

@@ -129,7 +129,8 @@ fn composed(inputs: &[Array], s: Stream) -> Result<(Vec<Step>, Array)> {
     let column = |a: &Array, i: i64| expand_dims(&step(a, i, s)?, &[-1], s);
     let along = |a: Array| sum(&a, Some(&[-1]), true, s);
     let mut held = inputs[5].clone();
-    let mut steps = Vec::with_capacity(t as usize);
+    check_count("gated_delta_update", t)?;
+    let mut steps = Vec::new();
     for i in 0..t {
         let (q, k) = (row(&qs, i)?, row(&ks, i)?);
         let beta = expand_dims(&column(&inputs[4], i)?, &[-1], s)?;

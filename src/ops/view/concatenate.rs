@@ -247,6 +247,7 @@ pub fn split(a: &Array, how: Split, axis: i64, s: Stream) -> Result<Vec<Array>> 
             if k <= 0 {
                 bail!(Value, "[split] num_splits must be positive, got {k}.");
             }
+            check_count("split", k)?;
             if n % k != 0 {
                 bail!(
                     Value,

@@ -4,6 +4,7 @@ use super::{broadcast_arrays, reshape, slice, squeeze};
 use crate::bail;
 use crate::core::{Array, Result, Stored, Stream};
 use crate::ops::composite;
+use crate::ops::support::check_count;
 
 /// A stored grid, or the slices of an array.
 pub(in crate::ops) fn restore(c: &Stored) -> Result<Vec<Array>> {
@@ -41,10 +42,11 @@ pub fn unstack(a: &Array, axis: i64, s: Stream) -> Result<Vec<Array>> {
     if axis < -nd || axis >= nd {
         bail!(Index, "[unstack] Axis {axis} is out of bounds for array with {nd} dimensions.");
     }
+    let ax = axis.rem_euclid(nd) as usize;
+    check_count("unstack", a.shape()[ax])?;
     if let Some(out) = composite::many("unstack", || vec![axis.into()], &[a], s)? {
         return Ok(out);
     }
-    let ax = axis.rem_euclid(nd) as usize;
     (0..a.shape()[ax])
         .map(|i| {
             let (mut start, mut stop) = (vec![0; a.ndim()], a.shape().to_vec());

@@ -243,6 +243,21 @@ fn element_type(format: &str, size: usize) -> Option<Dtype> {
     })
 }
 
+/// Fails for strides that lead to where no memory can be.
+fn check_reach(base: usize, shape: &[i64], strides: &[isize], size: usize) -> PyResult<()> {
+    if shape.contains(&0) {
+        return Ok(());
+    }
+    // In wide numbers: strides are whatever the exporter says.
+    let steps = || shape.iter().zip(strides).map(|(&d, &s)| i128::from(d - 1) * s as i128);
+    let low: i128 = base as i128 + steps().filter(|&s| s < 0).sum::<i128>();
+    let high: i128 = base as i128 + steps().filter(|&s| s > 0).sum::<i128>() + size as i128;
+    if low < 0 || high > isize::MAX as i128 {
+        return Err(PyValueError::new_err("[array] The strides of the buffer lead outside of any memory."));
+    }
+    Ok(())
+}
+
 /// How many axes a buffer says that it has.
 fn axes_of(view: &ffi::Py_buffer) -> PyResult<usize> {
     let axes = usize::try_from(view.ndim).ok().filter(|&n| n <= MOST_AXES);
@@ -289,6 +304,7 @@ pub fn import(obj: &Bound<'_, PyAny>, dtype: Option<Dtype>) -> PyResult<Array> {
         true => steps.iter().map(|&s| s as isize * size as isize).collect(),
         false => numbers(v.strides).to_vec(),
     };
+    check_reach(base as usize, &shape, &strides, size)?;
     let dense = made.size() == size
         && strides.iter().zip(&steps).zip(&shape).all(|((&s, &r), &d)| d == 1 || s as i64 == r * size as i64);
     let a = ops::from_host(&shape, made, |dst| {
