@@ -13,7 +13,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 
-STEPS=(format clippy imports rust build installs ruff stubs cpu gpu recorder oracle validation chips examples docs)
+STEPS=(format clippy imports rust build installs ruff stubs cpu gpu recorder oracle validation fuzz chips examples docs)
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/mlx-vulkan"
 venv="$cache/venv-tests"
 official="$cache/venv-official"
@@ -125,7 +125,7 @@ prepare() {
 
 # --- the steps -----------------------------------------------------------------------------------
 
-step_format() { cargo fmt --all -- --check; }
+step_format() { cargo fmt --all -- --check && "$venv/bin/python" tools/sizes.py; }
 
 # Always --release: the C++ shader compiler among the dependencies is then built once for all steps.
 step_clippy() { cargo clippy --release --all-targets --features python,vulkan -- -D warnings; }
@@ -272,6 +272,9 @@ step_chips() {
     "$venv/bin/python" tools/portability.py chips
 }
 
+# Twelve targets, two at a time. Twenty seconds of each are some 200,000 cases; longer runs: fuzz/run.py --help.
+step_fuzz() { "$venv/bin/python" fuzz/run.py --seconds 20 --jobs 2; }
+
 step_examples() {
     local device
     for device in cpu gpu; do
@@ -306,7 +309,7 @@ step_docs() {
 # --- all of it -----------------------------------------------------------------------------------
 
 prepare || exit 1
-run format "rustfmt --check" step_format
+run format "rustfmt --check, sizes that nobody checked" step_format
 run clippy "clippy, warnings are errors" step_clippy
 run imports "no import points up, no circle that is not listed" "$venv/bin/python" tools/imports.py
 run rust "cargo test, the core without Python" step_rust
@@ -322,6 +325,7 @@ run recorder "pytest on the GPU, graphs recorded by a thread of their own" step_
 run oracle "random cases against the official implementation" step_oracle
 run validation "Khronos validation with synchronisation validation" step_validation
 run chips "kernels compiled for chips of AMD that are not there" step_chips
+run fuzz "damaged files, hostile memory and programs" step_fuzz
 run examples "the examples" step_examples
 run docs "the documentation site, its links, a look in a browser" step_docs
 

@@ -1,10 +1,37 @@
-"""Damage to bytes, the same for the same random numbers: bits, bytes, numbers of several widths, runs that are cut,
-removed, repeated, moved or put in, digits of text, and pieces of another file of the same kind."""
+"""Damage to bytes, the same for the same random numbers: bits, bytes, numbers of several widths,
+runs that are cut, removed, repeated, moved or put in, digits of text, and pieces of another
+file of the same kind."""
 
 import struct
 
-EXTREMES = [0, 1, 2, 7, 8, 63, 64, 65, 127, 255, 256, 1000, 2**15, 2**16 - 1, 2**24, 2**31 - 1, 2**31,
-            2**32 - 1, 2**32, 2**40, 2**53, 2**62, 2**63 - 1, 2**63, 2**64 - 8, 2**64 - 1]  # fmt: skip
+EXTREMES = [
+    0,
+    1,
+    2,
+    7,
+    8,
+    63,
+    64,
+    65,
+    127,
+    255,
+    256,
+    1000,
+    2**15,
+    2**16 - 1,
+    2**24,
+    2**31 - 1,
+    2**31,
+    2**32 - 1,
+    2**32,
+    2**40,
+    2**53,
+    2**62,
+    2**63 - 1,
+    2**63,
+    2**64 - 8,
+    2**64 - 1,
+]
 FORMS = ["<B", "<H", "<I", "<Q", ">I", ">Q"]
 
 
@@ -70,7 +97,7 @@ def damaged(raw, rng, other=b"\0"):
 
 
 def words(raw, rng, first=5):
-    """SPIR-V, which is words of 32 bits: some are changed, swapped, removed, repeated, or taken from elsewhere."""
+    """SPIR-V: words of 32 bits are changed, swapped, removed, repeated or moved."""
     n = len(raw) // 4
     w = list(struct.unpack(f"<{n}I", raw[: 4 * n]))
     for _ in range(rng.choice([1, 1, 1, 2, 3, 5])):

@@ -1,5 +1,6 @@
-"""Programs of up to 20 steps with hostile arguments. Arguments are drawn by the names of parameters, most of them
-plausible; some are anything. A step refuses or makes arrays, which later steps may take."""
+"""Programs of up to 20 steps with hostile arguments. Arguments are drawn by the names of
+parameters, most of them plausible; some are anything. A step refuses or makes arrays, which
+later steps may take."""
 
 import inspect
 import math
@@ -12,19 +13,72 @@ STEPS = 20
 MOST_ARRAYS = 10
 # Larger ones are let go before they are computed: time is for other cases.
 MOST_BYTES = 1 << 24
-HUGE = [2**7, 2**15, 2**16, 2**24, 2**31 - 1, 2**31, -(2**31), -(2**31) - 1, 2**32, 2**40, 2**62, 2**63 - 1, 2**63,
-        -(2**63), 2**64, 10**30]  # fmt: skip
-DTYPES = [mx.bool_, mx.uint8, mx.int8, mx.uint16, mx.int32, mx.uint32, mx.int64, mx.uint64, mx.float16, mx.bfloat16,
-          mx.float32, mx.float32, mx.float32, mx.complex64, mx.float64]  # fmt: skip
+HUGE = [
+    2**7,
+    2**15,
+    2**16,
+    2**24,
+    2**31 - 1,
+    2**31,
+    -(2**31),
+    -(2**31) - 1,
+    2**32,
+    2**40,
+    2**62,
+    2**63 - 1,
+    2**63,
+    -(2**63),
+    2**64,
+    10**30,
+]
+DTYPES = [
+    mx.bool_,
+    mx.uint8,
+    mx.int8,
+    mx.uint16,
+    mx.int32,
+    mx.uint32,
+    mx.int64,
+    mx.uint64,
+    mx.float16,
+    mx.bfloat16,
+    mx.float32,
+    mx.float32,
+    mx.float32,
+    mx.complex64,
+    mx.float64,
+]
 ODD_FLOATS = [0.0, -0.0, math.nan, math.inf, -math.inf, 1e-45, 1e38, -3.5, 0.5, 2.0**63, 1e300]
 
 # What has effects outside of its results, waits for others, or is attacked by another target.
 LEFT_OUT = {
-    "save", "savez", "savez_compressed", "save_gguf", "save_safetensors", "load", "export_function", "import_function",
-    "exporter", "export_to_dot", "set_default_device", "set_default_stream", "set_memory_limit", "set_cache_limit",
-    "set_wired_limit", "disable_compile", "enable_compile", "new_stream", "new_thread_local_stream", "stream",
-    "from_dlpack", "clear_streams", "print_graph", "set_printoptions", "printoptions", "reset_peak_memory",
-}  # fmt: skip
+    "save",
+    "savez",
+    "savez_compressed",
+    "save_gguf",
+    "save_safetensors",
+    "load",
+    "export_function",
+    "import_function",
+    "exporter",
+    "export_to_dot",
+    "set_default_device",
+    "set_default_stream",
+    "set_memory_limit",
+    "set_cache_limit",
+    "set_wired_limit",
+    "disable_compile",
+    "enable_compile",
+    "new_stream",
+    "new_thread_local_stream",
+    "stream",
+    "from_dlpack",
+    "clear_streams",
+    "print_graph",
+    "set_printoptions",
+    "printoptions",
+    "reset_peak_memory",
+}
 TRANSFORMS = (
     "grad",
     "value_and_grad",
@@ -35,10 +89,38 @@ TRANSFORMS = (
     "checkpoint",
     "custom_function",
 )
-OPERATORS = ["__add__", "__sub__", "__mul__", "__truediv__", "__floordiv__", "__mod__", "__pow__", "__matmul__",
-             "__and__", "__or__", "__lshift__", "__rshift__", "__eq__", "__lt__", "__radd__", "__rpow__", "__neg__",
-             "__abs__", "__invert__", "__iadd__", "__imatmul__", "__len__", "__bool__", "__int__", "__float__",
-             "__index__", "__repr__", "__contains__", "__copy__", "__complex__"]  # fmt: skip
+OPERATORS = [
+    "__add__",
+    "__sub__",
+    "__mul__",
+    "__truediv__",
+    "__floordiv__",
+    "__mod__",
+    "__pow__",
+    "__matmul__",
+    "__and__",
+    "__or__",
+    "__lshift__",
+    "__rshift__",
+    "__eq__",
+    "__lt__",
+    "__radd__",
+    "__rpow__",
+    "__neg__",
+    "__abs__",
+    "__invert__",
+    "__iadd__",
+    "__imatmul__",
+    "__len__",
+    "__bool__",
+    "__int__",
+    "__float__",
+    "__index__",
+    "__repr__",
+    "__contains__",
+    "__copy__",
+    "__complex__",
+]
 
 
 def hostile_int(rng):
@@ -67,8 +149,30 @@ def hostile(rng):
         return rng.choice(
             [itself(), [[1, 2], [3]], [[]], [[[0]] * 3] * 2, [None], ["x"], {"a": 1}, {1, 2}]
         )
-    return rng.choice([None, "", "x", b"ab", True, mx.float32, mx.cpu, ..., slice(None), object, math.sin, 1j, "sum",
-                       np.zeros(3), np.float32(1), np.array("x"), range(3), "ij,jk->ik", mx.array, b"\0" * 8])  # fmt: skip
+    return rng.choice(
+        [
+            None,
+            "",
+            "x",
+            b"ab",
+            True,
+            mx.float32,
+            mx.cpu,
+            ...,
+            slice(None),
+            object,
+            math.sin,
+            1j,
+            "sum",
+            np.zeros(3),
+            np.float32(1),
+            np.array("x"),
+            range(3),
+            "ij,jk->ik",
+            mx.array,
+            b"\0" * 8,
+        ]
+    )
 
 
 def shape(rng):
@@ -142,8 +246,21 @@ def by_name(name, rng, pool):
         return shape(rng)
     if "dtype" in name or name == "type":
         return draw(DTYPES)
-    if name in ("keepdims", "reverse", "inclusive", "sparse", "causal", "precise", "traditional", "transpose", "flip",
-                "equal_nan", "copy", "compute_uv", "upper"):  # fmt: skip
+    if name in (
+        "keepdims",
+        "reverse",
+        "inclusive",
+        "sparse",
+        "causal",
+        "precise",
+        "traditional",
+        "transpose",
+        "flip",
+        "equal_nan",
+        "copy",
+        "compute_uv",
+        "upper",
+    ):
         return draw([True, False])
     if name in (
         "stride",
@@ -155,8 +272,27 @@ def by_name(name, rng, pool):
         "groups",
     ):
         return draw([0, 1, 1, 2, 3, (1, 2), [0, 1], -1])
-    if name in ("n", "m", "num", "sections", "num_samples", "kth", "n_fft", "hop_length", "repeats", "shift", "d",
-                "bits", "group_size", "indices_or_sections", "start", "stop", "step", "length", "index"):  # fmt: skip
+    if name in (
+        "n",
+        "m",
+        "num",
+        "sections",
+        "num_samples",
+        "kth",
+        "n_fft",
+        "hop_length",
+        "repeats",
+        "shift",
+        "d",
+        "bits",
+        "group_size",
+        "indices_or_sections",
+        "start",
+        "stop",
+        "step",
+        "length",
+        "index",
+    ):
         return (
             draw([0, 1, 2, 3, 4, 5, 8, 32, 64, 100, 1000, -1])
             if rng.random() < 0.9
@@ -201,8 +337,22 @@ def by_name(name, rng, pool):
         return draw([1, (1, 2), [(1, 2)], [(0, 1), (2, 0)], [(-1, 1)], 0])
     if name in ("stream", "key"):
         return None
-    if name in ("scale", "eps", "beta", "alpha", "low", "high", "loc", "value", "constant_values", "rtol", "atol", "base",
-                "decimals", "logit_cap"):  # fmt: skip
+    if name in (
+        "scale",
+        "eps",
+        "beta",
+        "alpha",
+        "low",
+        "high",
+        "loc",
+        "value",
+        "constant_values",
+        "rtol",
+        "atol",
+        "base",
+        "decimals",
+        "logit_cap",
+    ):
         return draw([0, 1, 2.0, 0.5, -1, 1e-5, *ODD_FLOATS])
     return draw(pool)
 
@@ -307,9 +457,8 @@ class Program:
                 named[p.name] = argument(p.name, rng, pool)
         if not wanted:
             args = [rng.choice(pool), *[argument("", rng, pool) for _ in range(rng.randrange(3))]]
-        self.say(
-            f"{name}({', '.join(map(short, args))}{''.join(f', {k}={short(v)}' for k, v in named.items())})"
-        )
+        given = [*map(short, args), *(f"{k}={short(v)}" for k, v in named.items())]
+        self.say(f"{name}({', '.join(given)})")
         return lambda: f(*args, **named)
 
     def transformed(self):

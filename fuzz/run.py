@@ -6,11 +6,10 @@
     python fuzz/run.py --only gguf --case 1234      one case again, in this process
     python fuzz/run.py --only gguf --file FILE      the same of a file
 
-A case is its number: with the same seed it is the same everywhere. Cases run in child processes that are watched:
-one that ends, hangs, takes too much memory, or raises what is no refusal is a finding. Findings are written to
-fuzz/findings; once mended they belong into fuzz/corpus/TARGET, which every run goes through first. Ends with 1 if
-there was any.
-"""
+A case is its number: with the same seed it is the same everywhere. Cases run in child processes
+that are watched: one that ends, hangs, takes too much memory, or raises what is no refusal is a
+finding. Findings are written to fuzz/findings; once mended they belong into fuzz/corpus/TARGET,
+which every run goes through first. Ends with 1 if there was any."""
 
 import argparse
 import concurrent.futures

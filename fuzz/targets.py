@@ -1,5 +1,6 @@
-"""What is attacked. A target makes the bytes of a case (`make`) and does with them what a user would do (`run`), where
-nothing may happen but a refusal: an exception that says what was wrong. What is accepted must be right."""
+"""What is attacked. A target makes the bytes of a case (`make`) and does with them what a user
+would do (`run`), where nothing may happen but a refusal: an exception that says what was wrong.
+What is accepted must be right."""
 
 import io
 import os
@@ -21,8 +22,19 @@ TESTS = pathlib.Path(__file__).resolve().parents[1] / "python" / "tests"
 sys.path.insert(0, str(TESTS))
 
 LIMIT = 1 << 28
-REFUSALS = (ValueError, TypeError, RuntimeError, IndexError, OverflowError, NotImplementedError, BufferError,
-            MemoryError, KeyError, AttributeError, SyntaxError)  # fmt: skip
+REFUSALS = (
+    ValueError,
+    TypeError,
+    RuntimeError,
+    IndexError,
+    OverflowError,
+    NotImplementedError,
+    BufferError,
+    MemoryError,
+    KeyError,
+    AttributeError,
+    SyntaxError,
+)
 
 
 class Wrong(Exception):
@@ -51,7 +63,7 @@ class Target:
 
 
 class Files(Target):
-    """A parser of files: seeds are damaged, and what loads must not be larger than what is there."""
+    """A parser of files. What loads must not be larger than what is there."""
 
     refusals = (RuntimeError, ValueError)
 
@@ -230,7 +242,7 @@ class Functions(Files):
 
 
 class Kernels(Target):
-    """SPIR-V of users. Defined only: what a module that is valid does with addresses is its own affair."""
+    """SPIR-V of users, defined only: valid modules may do with addresses what they like."""
 
     gpu = True
 
@@ -317,7 +329,7 @@ class GpuPrograms(Programs):
 
 
 class Caches(Target):
-    """The files of the cache: a process over damaged ones computes what one without a cache does."""
+    """Files of the cache: a process over damaged ones computes what any other does."""
 
     gpu = True
     code = """

@@ -309,7 +309,8 @@ pub fn load(path: &Path) -> Result<Exported> {
     if whole != Some(source.len()) || !described.is_multiple_of(8) {
         bail!(Runtime, "[import_function] {} is truncated or damaged: its length is wrong.", source.name());
     }
-    let mut bytes = vec![0; described as usize]; // not more than the file has
+    // FITS: not more than the file has, by the check above.
+    let mut bytes = vec![0; described as usize];
     source.read_at(HEADER, &mut bytes)?;
     let mut sum = Checksum::new();
     sum.add(&bytes);

@@ -248,10 +248,12 @@ pub fn write(w: &mut dyn Write, a: &Dense) -> io::Result<()> {
     match wide {
         true => {
             w.write_all(&[2, 0])?;
+            // FITS: the text of at most 64 dimensions.
             w.write_all(&(text as u32).to_le_bytes())?;
         }
         false => {
             w.write_all(&[1, 0])?;
+            // FITS: `wide` says that it does.
             w.write_all(&(text as u16).to_le_bytes())?;
         }
     }

@@ -65,6 +65,7 @@ impl Member {
             }
             Ok(())
         };
+        // FITS: the header of the member was read before, so it is there.
         next(&mut vec![0; self.header as usize])?;
         let mut scratch = vec![0; BUFFER];
         Ok(Box::new(move |dst| {

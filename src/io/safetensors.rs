@@ -26,6 +26,7 @@ pub fn load(source: &Arc<Source>, place: Place) -> Result<(Named, HashMap<String
     if len > HEADER_MAX || !source.holds(8, len) {
         bail!(Runtime, "[load_safetensors] Invalid json header length {len} in {}.", source.name());
     }
+    // FITS: at most HEADER_MAX, and the file has as many.
     let mut text = vec![0; len as usize];
     source.read_at(8, &mut text)?;
     let header: Metadata = serde_json::from_slice(&text).map_err(|e| {
@@ -116,6 +117,7 @@ impl Writer {
         let mut at = 0;
         for (dtype, name, a) in all {
             let end = at + a.bytes().len();
+            // FITS: a dimension of an array.
             let shape = a.shape().iter().map(|&d| d as usize).collect();
             infos.push((name, TensorInfo { dtype, shape, data_offsets: (at, end) }));
             arrays.push(a);

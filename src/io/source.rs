@@ -84,7 +84,7 @@ impl Source {
     pub fn read_at(&self, at: u64, dst: &mut [u8]) -> Result<()> {
         self.require(at, dst.len() as u64)?;
         match &self.bytes {
-            // `holds` makes the positions fit memory.
+            // FITS: `require` holds the positions against the length.
             Bytes::Memory(all) => dst.copy_from_slice(&all[at as usize..at as usize + dst.len()]),
             Bytes::File(file) => {
                 if let Err(e) = read_file(file, at, dst) {

@@ -163,6 +163,7 @@ pub fn scalar_f64(v: f64, dtype: Dtype) -> Result<Array> {
     from_host(&[], dtype, |p| unsafe {
         match dtype {
             Dtype::Bool => *p = u8::from(v != 0.0),
+            // FITS: integers are reduced by their width, as MLX does.
             Dtype::U8 => *p = v as i64 as u8,
             Dtype::I8 => *p = v as i64 as u8,
             Dtype::U16 => *p.cast() = v as i64 as u16,

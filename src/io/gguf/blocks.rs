@@ -205,6 +205,7 @@ fn values(format: Format, block: &[u8], out: &mut [u8]) {
                 let low = block[group * 64 + r % 64] >> (r / 64 * 4) & 15;
                 let high = block[128 + group * 32 + r % 32] >> (r / 32 * 2) & 3;
                 let q = i32::from(low | high << 4) - 32;
+                // FITS: the byte is one with a sign.
                 put(i, d * f32::from(block[192 + i / 16] as i8) * q as f32);
             }
         }

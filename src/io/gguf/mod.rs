@@ -85,6 +85,7 @@ impl Header<'_> {
     /// Fails unless the file can hold `count` items of at least `size` bytes from here on.
     fn expect(&self, count: u64, size: u64, what: &str) -> Result<usize> {
         match count.checked_mul(size) {
+            // FITS: not more than the file has.
             Some(n) if n <= self.left() => Ok(count as usize),
             _ => Err(corrupt(self.source, format_args!("{count} {what} do not fit the file"))),
         }
@@ -99,10 +100,12 @@ impl Header<'_> {
             return Ok(out);
         }
         let inside = |h: &Self| {
+            // FITS: `get` refuses what lies outside of the chunk.
             let from = h.at.checked_sub(h.chunk_at)? as usize;
             h.chunk.get(from..from.checked_add(n)?).map(<[u8]>::to_vec)
         };
         if inside(self).is_none() {
+            // FITS: at most a chunk.
             self.chunk.resize(self.left().min(CHUNK as u64) as usize, 0);
             self.source.read_at(self.at, &mut self.chunk)?;
             self.chunk_at = self.at;

@@ -54,6 +54,7 @@ impl Writer {
                 bail!(Runtime, "[save_gguf] '{name}' has {} axes, more than {AXES_MAX}.", a.shape().len());
             }
             text(&mut header, name.as_bytes());
+            // FITS: at most AXES_MAX.
             header.extend((a.shape().len() as u32).to_le_bytes());
             header.extend(a.shape().iter().rev().flat_map(|d| d.to_le_bytes()));
             header.extend(kind.to_le_bytes());
@@ -61,6 +62,7 @@ impl Writer {
             at = (at + a.bytes().len() as u64).next_multiple_of(alignment);
         }
         let padded = (header.len() as u64).next_multiple_of(alignment);
+        // FITS: padded by less than the alignment.
         header.resize(padded as usize, 0);
         Ok(Writer { header, alignment, arrays: arrays.into_iter().map(|(_, a)| a).collect() })
     }

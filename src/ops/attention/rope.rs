@@ -61,6 +61,7 @@ impl Rope {
 
     pub fn form(&self) -> Form {
         Form {
+            // FITS: at most the last dimension, and not negative.
             dims: self.how.dims as usize,
             traditional: self.how.traditional,
             base: self.how.base,
@@ -241,7 +242,8 @@ pub(in crate::ops) fn restore(c: &Stored) -> Result<Array> {
         base: if c.flag(2)? { Some(c.float(3)? as f32) } else { None },
         scale: c.float(4)? as f32,
     };
-    let offset = if c.flag(5)? { Some(c.int(6)? as i32) } else { None };
+    let number = || i32::try_from(c.int(6)?).or_else(|_| c.unknown());
+    let offset = if c.flag(5)? { Some(number()?) } else { None };
     let op = Rope { how, offset, back: c.flag(7)? };
     let count = 1 + usize::from(offset.is_none()) + usize::from(how.base.is_none());
     let fits = c.inputs.len() == count

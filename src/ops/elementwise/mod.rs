@@ -403,6 +403,7 @@ pub(super) fn copy_node(a: &Array, s: Stream) -> Array {
 /// The primitive of a row; each is made once.
 fn primitive(id: OpId) -> PrimitiveRef {
     static ROWS: LazyLock<Vec<Elementwise>> =
+        // FITS: the table has some hundred rows.
         LazyLock::new(|| (0..table().len() as u16).map(|i| Elementwise(OpId(i))).collect());
     PrimitiveRef::Kept(&ROWS[id.0 as usize])
 }

@@ -136,6 +136,7 @@ impl Primitive for Transform {
 pub(super) fn restore(c: &Stored) -> Result<Array> {
     let a = c.input()?;
     let kind = c.choice(0, &[FftKind::Complex, FftKind::Forward, FftKind::Backward])?;
+    // FITS: `size` takes no negative one.
     let n = c.size(2)? as usize;
     let fits = match kind {
         FftKind::Complex => matches!(a.dtype(), Dtype::C64 | Dtype::F32),
@@ -166,14 +167,13 @@ fn weights(t: &Fft, inner: f64, ndim: usize, s: Stream) -> Result<Array> {
     let m = (t.n / 2 + 1) as i64;
     let mut shape = vec![1i64; ndim];
     shape[t.axis] = m;
-    let mut values = vec![inner as f32; m as usize];
-    values[0] = 1.0;
-    if t.n.is_multiple_of(2) {
-        values[t.n / 2] = 1.0;
-    }
+    let middle = t.n.is_multiple_of(2).then_some(t.n / 2);
     let w = from_host(&[m], Dtype::F32, |p| {
-        // SAFETY: memory for m floats.
-        unsafe { std::ptr::copy_nonoverlapping(values.as_ptr().cast::<u8>(), p, 4 * values.len()) }
+        for i in 0..t.n / 2 + 1 {
+            let weight = if i == 0 || Some(i) == middle { 1.0 } else { inner as f32 };
+            // SAFETY: memory for m floats.
+            unsafe { p.cast::<f32>().add(i).write_unaligned(weight) }
+        }
     })?;
     reshape(&w, &shape, s)
 }
@@ -295,9 +295,11 @@ pub fn fftn(
         };
         let n = plan.lengths[i];
         let scale = norm.scale(n, inverse);
+        // FITS: lengths were checked to be positive.
         x = line(&x, Fft { kind, axis: plan.axes[i], n: n as usize, inverse, scale }, s)?;
     }
     if last > 0 {
+        // FITS: dimensions of the result, whose shape was checked.
         let points: i64 = plan.lengths.iter().product();
         let scale: f32 = plan.lengths.iter().map(|&n| norm.scale(n, inverse)).product();
         let half_axis = |i: usize| half && inverse && i == plan.axes[last];
@@ -351,7 +353,7 @@ fn frequencies(op: &str, n: i64, d: f64, count: i64, value: impl Fn(i64) -> i64)
     let step = 1.0 / (n as f64 * d);
     from_host(&[count], Dtype::F32, |p| {
         for k in 0..count {
-            // SAFETY: memory for `count` floats.
+            // SAFETY: memory for `count` floats. FITS: k is not negative.
             unsafe { p.cast::<f32>().add(k as usize).write_unaligned((value(k) as f64 * step) as f32) }
         }
     })

@@ -114,6 +114,7 @@ impl Scatter {
     /// Which updates of a `Set` stay: of those that meet, the last one.
     fn winners(&self, source: &Array, updates: &Array, indices: &[Array], s: Stream) -> Result<Array> {
         let numbers = |shape: &[i64]| {
+            // FITS: called with shapes of arrays.
             let n: i64 = shape.iter().product();
             let dtype = if n > i64::from(i32::MAX) { Dtype::I64 } else { Dtype::I32 };
             reshape(&crate::ops::arange(0.0, n as f64, 1.0, dtype, s)?, shape, s)

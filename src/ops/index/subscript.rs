@@ -263,6 +263,7 @@ pub fn get(a: &Array, items: &[Item], picks: &[Array], s: Stream) -> Result<Arra
     let place = p.place_reading();
     let mut width = 0;
     if !p.picks.is_empty() {
+        // FITS: axes, which are not negative.
         let before = |axis: usize| ints.iter().filter(|&&i| (i as usize) < axis).count();
         let axes: SmallVec<[usize; 4]> = p.axes.iter().map(|&axis| axis - before(axis)).collect();
         width = p.index_shape()?.len();

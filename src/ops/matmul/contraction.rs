@@ -31,6 +31,7 @@ impl Problem {
             bail!(Value, "[einsum] More than 128 different subscripts, got {}.", names.len());
         }
         let bits = |labels: &[Label]| {
+            // FITS: places in at most 128 names.
             labels.iter().filter_map(|l| names.binary_search(l).ok()).fold(0u128, |set, i| set | 1 << i)
         };
         let elements = |labels: &[Label]| labels.iter().map(|l| eq.sizes[l] as f64).product::<f64>();

@@ -115,6 +115,7 @@ impl Equation {
                 bail!(Value, "[{op}] Repeat indices not allowed in output.");
             }
             if !sizes.contains_key(l) {
+                // FITS: labels are ASCII letters.
                 let c = *l as u8 as char;
                 bail!(Value, "[{op}] The output subscript '{c}' is missing in the inputs of '{text}'.");
             }

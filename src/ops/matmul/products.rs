@@ -71,6 +71,7 @@ pub fn tensordot(a: &Array, b: &Array, axes_a: &[i64], axes_b: &[i64], s: Stream
     let order = |first: &[usize], then: &[usize]| -> Vec<i64> {
         first.iter().chain(then).map(|&i| i as i64).collect()
     };
+    // FITS: parts of shapes of arrays, here and below.
     let k = dims(a, &in_a).iter().product();
     let left = transpose(a, Some(&order(&free_a, &in_a)), s)?;
     let left = reshape(&left, &[rows.iter().product(), k], s)?;

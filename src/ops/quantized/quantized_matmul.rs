@@ -277,6 +277,7 @@ impl Primitive for QuantizedMatmul {
                 let n = matrices_or_one(p.x);
                 match p.lhs {
                     Some(l) => reshape(&total_by_index(&g, l, n, false, s)?, p.x.shape(), s).map(Some),
+                    // FITS: a count of matrices of an array.
                     None if p.plain() || n as usize == size_of(&g.shape()[..g.ndim() - 2]) => {
                         reshape(&g, p.x.shape(), s).map(Some)
                     }

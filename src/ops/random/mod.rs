@@ -113,6 +113,7 @@ fn clock() -> u64 {
 /// A key from a seed: its high and low 32 bits.
 pub fn key(seed: u64) -> Result<Array> {
     // SAFETY: two 32-bit words.
+    // FITS: both halves of the seed.
     from_host(&[2], Dtype::U32, |p| unsafe { *p.cast() = [(seed >> 32) as u32, seed as u32] })
 }
 

@@ -193,6 +193,7 @@ fn prod_vjp(x: &Array, axes: &[usize], cot: &Array, s: Stream) -> Result<Array> 
     let g = view::reshape(&g, moved.shape(), s)?;
     let mut inverse = vec![0i64; perm.len()];
     for (i, &p) in perm.iter().enumerate() {
+        // FITS: a permutation of the axes.
         inverse[p as usize] = i as i64;
     }
     view::transpose(&g, Some(&inverse), s)

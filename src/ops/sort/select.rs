@@ -121,6 +121,7 @@ fn partitioned(
     {
         return Ok(out);
     }
+    // FITS: the check above makes it a position.
     let kth = if kth < 0 { kth + n } else { kth } as usize;
     Ok(Partition { axis: ax, kth, arg }.of(a, s))
 }

@@ -68,6 +68,7 @@ pub fn flatten(a: &Array, start: i64, end: i64, s: Stream) -> Result<Array> {
     if start >= n || end < -n {
         bail!(Value, "[flatten] Invalid start_axis {start} or end_axis {end} for {n} dimensions.");
     }
+    // FITS: clamped to the axes.
     let (i, j) = (clamp(start) as usize, clamp(end) as usize);
     if i > j {
         bail!(Value, "[flatten] start_axis must be less than or equal to end_axis, got {start} and {end}.");
@@ -335,6 +336,7 @@ pub fn view(a: &Array, dtype: Dtype, s: Stream) -> Result<Array> {
                 "[view] Changing the type of a 0-dimensional array is only allowed between types of equal size."
             );
         };
+        // FITS: a dimension of 31 bits times at most eight.
         let bytes = *last as usize * from;
         if !bytes.is_multiple_of(to) {
             bail!(

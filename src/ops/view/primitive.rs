@@ -101,6 +101,11 @@ pub(super) enum Rule {
     Squeeze(Vec<bool>),
 }
 
+/// The product of the dimensions that a shape with a hole names; those of a file may be any.
+fn named(dims: &[i64]) -> i64 {
+    dims.iter().filter(|&&n| n != -1).fold(1, |all: i64, &n| all.saturating_mul(n))
+}
+
 impl Rule {
     pub(super) fn has_hole(&self) -> bool {
         match self {
@@ -113,18 +118,19 @@ impl Rule {
     pub(super) fn apply(&self, d: &[i64]) -> Shape {
         match self {
             Rule::Shape(asked) => {
-                let rest: i64 = asked.iter().filter(|&&n| n != -1).product();
+                let rest = named(asked);
                 let hole = size_of(d) as i64 / rest.max(1);
                 asked.iter().map(|&n| if n == -1 { hole } else { n }).collect()
             }
             Rule::Flatten(i, j) => {
                 let mut shape: Shape = d[..*i].into();
+                // FITS: parts of the shape of an array.
                 shape.push(d[*i..=*j].iter().product());
                 shape.extend_from_slice(&d[j + 1..]);
                 shape
             }
             Rule::Unflatten(axis, dims) => {
-                let rest: i64 = dims.iter().filter(|&&n| n != -1).product();
+                let rest = named(dims);
                 let mut shape: Shape = d[..*axis].into();
                 shape.extend(dims.iter().map(|&n| if n == -1 { d[*axis] / rest.max(1) } else { n }));
                 shape.extend_from_slice(&d[axis + 1..]);
@@ -195,6 +201,7 @@ pub(super) fn dtype_layout(l: &Layout, from: usize, to: usize, shape: Shape) -> 
     if from == to {
         return Some(Layout { shape, strides: l.strides.clone(), offset: l.offset });
     }
+    // FITS: offsets of row-major layouts lie in their storage, in bytes too.
     if !l.is_row_contiguous() || !(l.offset as usize * from).is_multiple_of(to) {
         return None;
     }
@@ -379,8 +386,8 @@ impl Primitive for ViewOf {
 /// A stored view.
 pub(in crate::ops) fn restore(c: &Stored) -> Result<Array> {
     if c.name == "broadcast_with" {
-        let kept = c.ints(0)?.iter().map(|&k| k as usize).collect::<Vec<_>>();
-        if c.inputs.is_empty() || kept.contains(&0) {
+        let kept: Vec<usize> = c.ints(0)?.iter().filter_map(|&k| usize::try_from(k).ok()).collect();
+        if c.inputs.is_empty() || kept.contains(&0) || kept.len() != c.ints(0)?.len() {
             return c.unknown();
         }
         return broadcast_with(c.inputs, &kept, c.stream);

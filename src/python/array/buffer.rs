@@ -76,6 +76,7 @@ pub unsafe fn export(owner: &Bound<'_, PyArray>, view: *mut ffi::Py_buffer, flag
         (*view).len = a.nbytes() as ffi::Py_ssize_t;
         (*view).itemsize = size;
         (*view).readonly = c_int::from(!writable);
+        // FITS: at most 64.
         (*view).ndim = a.ndim() as c_int;
         (*view).format = if flags & ffi::PyBUF_FORMAT == ffi::PyBUF_FORMAT {
             format(a.dtype()).as_ptr().cast_mut()
@@ -203,8 +204,9 @@ impl Borrowed {
         }
         // SAFETY: format and shape were asked for and are there.
         let format = unsafe { CStr::from_ptr(v.format) }.to_string_lossy();
-        let dtype = element_type(&format, v.itemsize as usize)?;
-        if dtype.size() != v.itemsize as usize || matches!(dtype, Dtype::F64 | Dtype::Bool) {
+        let size = usize::try_from(v.itemsize).ok()?;
+        let dtype = element_type(&format, size)?;
+        if dtype.size() != size || matches!(dtype, Dtype::F64 | Dtype::Bool) {
             return None;
         }
         // SAFETY: as above.
@@ -274,7 +276,7 @@ pub fn import(obj: &Bound<'_, PyAny>, dtype: Option<Dtype>) -> PyResult<Array> {
     }
     let view = Incoming(view);
     let v = &view.0;
-    let (n, size) = (axes_of(v)?, v.itemsize as usize);
+    let (n, size) = (axes_of(v)?, usize::try_from(v.itemsize).unwrap_or(0));
     // SAFETY: a full view has a format string, or none for bytes.
     let format = match v.format.is_null() {
         true => "B".into(),
@@ -304,6 +306,7 @@ pub fn import(obj: &Bound<'_, PyAny>, dtype: Option<Dtype>) -> PyResult<Array> {
         true => steps.iter().map(|&s| s as isize * size as isize).collect(),
         false => numbers(v.strides).to_vec(),
     };
+    // FITS: an address.
     check_reach(base as usize, &shape, &strides, size)?;
     let dense = made.size() == size
         && strides.iter().zip(&steps).zip(&shape).all(|((&s, &r), &d)| d == 1 || s as i64 == r * size as i64);

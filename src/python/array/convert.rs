@@ -143,6 +143,7 @@ thread_local! {
 /// expressions may share them.
 fn kept(bits: u64, dtype: Dtype, new: impl FnOnce() -> Result<Array>) -> PyResult<Array> {
     let mixed = (bits ^ (dtype as u64)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    // FITS: six bits.
     let slot = (mixed >> 58) as usize;
     let found = SCALARS.try_with(|c| match &c.borrow()[slot] {
         Some((b, d, a)) if *b == bits && *d == dtype => Some(a.clone()),
@@ -163,9 +164,11 @@ pub(super) fn overflow(obj: &Bound<'_, PyAny>, dtype: Dtype) -> PyErr {
 
 /// Smallest and largest value of an integer dtype.
 pub fn int_range(dtype: Dtype) -> (i128, i128) {
+    // FITS: at most 64.
     let bits = dtype.size() as u32 * 8;
     match dtype.kind() {
         crate::core::Kind::Signed => (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1),
+        // FITS: at most 64 bits.
         _ => (0, (1i128 << bits) - 1),
     }
 }
@@ -314,6 +317,7 @@ pub unsafe fn store(p: *mut u8, i: usize, dtype: Dtype, value: Num) {
     }
     match dtype {
         Dtype::Bool => put!(u8, u8::from(float != 0.0 || imag != 0.0)),
+        // FITS: integers are reduced by their width, as MLX does.
         Dtype::U8 => put!(u8, int as u8),
         Dtype::U16 => put!(u16, int as u16),
         Dtype::U32 => put!(u32, int as u32),
@@ -533,6 +537,7 @@ fn read(
             }
             _ => a.clone(),
         };
+        // FITS: an address.
         let address = read.host_ptr()? as usize;
         Ok((read, address))
     })?;

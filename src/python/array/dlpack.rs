@@ -74,6 +74,7 @@ fn code_of(d: Dtype) -> (u8, u8) {
         Dtype::C64 => 5,
         Dtype::Bool => 6,
     };
+    // FITS: at most 64.
     (code, d.size() as u8 * 8)
 }
 
@@ -116,6 +117,7 @@ fn tensor(a: &Array, data: *const u8, shape: &mut [i64], strides: &mut [i64]) ->
         data: data.cast_mut().cast(),
         device_type: CPU,
         device_id: 0,
+        // FITS: at most 64.
         ndim: a.ndim() as i32,
         code,
         bits,
@@ -302,6 +304,7 @@ fn adopt(taken: Taken) -> PyResult<(Array, bool)> {
         steps.filter(|&r| (r > 0) == up).sum()
     };
     let wide = size as i128;
+    // FITS: an address.
     let first = t.data as usize as i128 + i128::from(t.byte_offset) + reach(false) * wide;
     let span =
         usize::try_from((reach(true) - reach(false) + 1) * wide).ok().filter(|&n| n <= isize::MAX as usize);

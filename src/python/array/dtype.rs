@@ -77,6 +77,7 @@ pub fn object(py: Python<'_>, d: Dtype) -> PyResult<Py<PyDtype>> {
     let all = OBJECTS.get_or_try_init(py, || {
         Dtype::ALL.into_iter().map(|d| Py::new(py, PyDtype(d))).collect::<PyResult<Vec<_>>>()
     })?;
+    // FITS: the place in ALL.
     Ok(all[d as usize].clone_ref(py))
 }
 

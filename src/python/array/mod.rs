@@ -334,6 +334,7 @@ impl PyArray {
     }
     fn __len__(&self) -> PyResult<usize> {
         match self.array().shape().first() {
+            // FITS: a dimension of an array.
             Some(&n) => Ok(n as usize),
             None => Err(PyTypeError::new_err("len() 0-dimensional array.")),
         }

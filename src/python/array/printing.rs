@@ -30,15 +30,18 @@ pub fn general(v: f64, digits: usize) -> String {
     let trim = |s: &str| -> String {
         if s.contains('.') { s.trim_end_matches('0').trim_end_matches('.').into() } else { s.into() }
     };
+    // FITS: digits of a precision of at most some tens.
     if exponent < -4 || exponent >= digits as i32 {
         let sign = if exponent < 0 { '-' } else { '+' };
         return format!("{}e{sign}{:02}", trim(mantissa), exponent.abs());
     }
+    // FITS: as above, and not negative.
     trim(&format!("{:.*}", (digits as i32 - 1 - exponent).max(0) as usize, v))
 }
 
 fn real(v: f64) -> String {
     let precision = PRECISION.load(Ordering::Relaxed);
+    // FITS: not negative there.
     if precision < 0 || !v.is_finite() { general(v, 6) } else { format!("{v:.*}", precision as usize) }
 }
 

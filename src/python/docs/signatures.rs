@@ -135,6 +135,7 @@ unsafe fn explain_vector(place: &Place, args: *const Object, count: ffi::Py_ssiz
         let py = Python::assume_attached();
         explain(py, place, || {
             let at = |i: usize| Bound::from_borrowed_ptr(py, *args.add(i));
+            // FITS: the interpreter counts arguments.
             let count = count as usize;
             let named = PyDict::new(py);
             if let Some(names) = Bound::from_borrowed_ptr_or_opt(py, names) {

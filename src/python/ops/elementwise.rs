@@ -94,6 +94,7 @@ fn add_rows(m: &Bound<'_, PyModule>) -> PyResult<()> {
             // Interpreters keep pointers to both for as long as the process lives.
             let text: &'static _ = Box::leak(CString::new(text)?.into_boxed_c_str());
             let label: &'static _ = Box::leak(CString::new(name)?.into_boxed_c_str());
+            // FITS: the table has some hundred rows.
             let id = OpId(i as u16);
             let f = PyCFunction::new_closure(py, Some(label), Some(text), move |args, kwargs| {
                 call(id, args, kwargs)

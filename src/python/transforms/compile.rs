@@ -34,6 +34,7 @@ impl Call {
     }
 
     fn array(&mut self, a: Array) {
+        // FITS: the place in Dtype::ALL.
         self.key.extend_from_slice(&[b'a', a.dtype() as u8]);
         self.number(a.ndim());
         if !self.shapeless {

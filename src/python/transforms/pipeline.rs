@@ -85,6 +85,7 @@ unsafe fn rows(base: *const u8, shape: &[i64], dtype: Dtype, from: i64, to: i64,
     let mut skip = 0;
     if let Some(first) = part.first_mut() {
         *first = to - from;
+        // FITS: rows of the checked shape, counted from 0.
         skip = from as usize * shape[1..].iter().product::<i64>() as usize * dtype.size();
     }
     // SAFETY: rows from..to lie inside the elements.
@@ -209,6 +210,7 @@ impl Batch {
         if outputs.len() != self.landings.len() || !outputs.iter().zip(&self.landings).all(same) {
             bail!(Value, "[pipeline] The chunks of a batch gave results of different forms.");
         }
+        // FITS: rows of a batch: from < to, and both count them.
         Ok(outputs.iter().map(|a| a.nbytes() / (to - from) as usize * from as usize).collect())
     }
 }
@@ -383,6 +385,7 @@ fn pipeline(
     Ok(Pipeline {
         fun: r#fn.unbind(),
         batches: Some(batches.try_iter()?.unbind()),
+        // FITS: positive.
         depth: positive("depth", depth)? as usize,
         chunk,
         stream: pick(stream),
