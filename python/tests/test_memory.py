@@ -1,6 +1,9 @@
 """Memory: exact statistics, limits, caches, donation and peaks."""
 
 import gc
+import pathlib
+import subprocess
+import sys
 
 import helpers as h
 import mlx.core as mx
@@ -194,3 +197,20 @@ def test_the_memory_limit_holds():
     finally:
         mx.set_memory_limit(old)
     assert mx.sum(mx.ones((16 * MIB,), mx.int8)).item() == 16 * MIB
+
+
+@pytest.mark.parametrize(
+    "loop", ["evaluations", "compiled", "gradients", "streams", "errors", "files"]
+)
+def test_memory_stays_flat(loop, request):
+    """A hundredth of benches/endurance.py, which does a million evaluations."""
+    path = pathlib.Path(__file__).resolve().parents[2] / "benches" / "endurance.py"
+    device = request.config.getoption("--device")
+    scale = "0.002" if device == "gpu" else "0.01"
+    done = subprocess.run(
+        [sys.executable, path, "--device", device, "--scale", scale, "--only", loop],
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
