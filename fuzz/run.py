@@ -31,7 +31,8 @@ sys.path.insert(0, str(HERE))
 
 import targets  # noqa: E402
 
-SLOWEST = 60.0  # seconds of one case
+SLOWEST = 60.0  # seconds of a processor for one case
+LONGEST = 240.0  # seconds of one case that waits, or of a machine with much to do
 LARGEST = 3 << 30  # bytes of one process
 MOST_FINDINGS = 20
 STATE = struct.Struct("<qqd")  # case, cases done, when it began
@@ -77,6 +78,15 @@ def resident(pid):
         return 0
 
 
+def worked(pid):
+    """Seconds of a processor that a process took so far."""
+    try:
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError):
+        return 0.0
+
+
 class Watch:
     """One target: its children, one after the other, and what became of them."""
 
@@ -118,14 +128,17 @@ class Watch:
                 target=lambda: told.extend(process.stdout.read().splitlines())
             )
             reader.start()
-            ended = None
+            ended, current, at_start = None, None, 0.0
             while process.poll() is None:
                 time.sleep(0.1)
                 case, done, began = STATE.unpack(pathlib.Path(state.name).read_bytes())
                 memory = resident(process.pid)
                 self.peak = max(self.peak, memory)
-                if case >= 0 and time.time() - began > SLOWEST:
-                    ended = f"hangs: more than {SLOWEST:.0f} s"
+                if case != current:
+                    current, at_start = case, worked(process.pid)
+                computed, waited = worked(process.pid) - at_start, time.time() - began
+                if case >= 0 and (computed > SLOWEST or waited > LONGEST):
+                    ended = f"hangs: {computed:.0f} s of work in {waited:.0f} s"
                 elif memory > LARGEST:
                     ended = f"takes {memory >> 20} MB"
                 if ended:

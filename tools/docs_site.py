@@ -72,6 +72,7 @@ ABOUT = [
     ("Architecture", "ARCHITECTURE.md"),
     ("Progress", "PROGRESS.md"),
     ("Changes", "CHANGELOG.md"),
+    ("Reliability", "reliability.md"),
     ("Security", "SECURITY.md"),
     ("Contributing", "CONTRIBUTING.md"),
 ]
