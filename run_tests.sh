@@ -4,7 +4,7 @@
 #   ./run_tests.sh                 every step, in the order below
 #   ./run_tests.sh cpu gpu ...     only the named steps (of what is already built)
 #
-# Steps: format clippy imports rust build installs ruff stubs cpu gpu recorder oracle validation chips examples docs
+# Steps: format clippy imports rust build installs ruff stubs cpu gpu recorder oracle validation chips masks drivers examples docs
 #
 # The Python environment and Cargo's target folder live outside the clone, in
 # ${XDG_CACHE_HOME:-~/.cache}/mlx-vulkan, so that a second run, or a second clone, starts warm.
@@ -13,7 +13,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 
-STEPS=(format clippy imports rust build installs ruff stubs cpu gpu recorder oracle validation fuzz chips examples docs)
+STEPS=(format clippy imports rust build installs ruff stubs cpu gpu recorder oracle validation fuzz chips masks drivers examples docs)
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/mlx-vulkan"
 venv="$cache/venv-tests"
 official="$cache/venv-official"
@@ -275,6 +275,22 @@ step_chips() {
 # Twelve targets, two at a time. Twenty seconds of each are some 200,000 cases; longer runs: fuzz/run.py --help.
 step_fuzz() { "$venv/bin/python" fuzz/run.py --seconds 20 --jobs 2; }
 
+# The features and limits of other devices, on the software driver; refused devices take no time.
+step_masks() { has_gpu && "$venv/bin/python" tools/portability.py masks; }
+
+# The newest software driver of the distribution's backports beside the system's.
+step_drivers() {
+    local mesa
+    mesa="$("$venv/bin/python" tools/mesa.py)" || {
+        echo "$mesa"
+        return 0
+    }
+    VK_DRIVER_FILES="$mesa/lvp.json" VK_ICD_FILENAMES="$mesa/lvp.json" \
+        LD_LIBRARY_PATH="$mesa/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+        tests --device gpu -n 2 -m validation -k "test_blas or test_conv or test_quantized or test_reduce \
+            or test_scatter or test_fft or test_random or test_gather_mm"
+}
+
 step_examples() {
     local device
     for device in cpu gpu; do
@@ -326,6 +342,8 @@ run oracle "random cases against the official implementation" step_oracle
 run validation "Khronos validation with synchronisation validation" step_validation
 run chips "kernels compiled for chips of AMD that are not there" step_chips
 run fuzz "damaged files, hostile memory and programs" step_fuzz
+run masks "tests with the features and limits of other devices" step_masks
+run drivers "kernels' tests on the newest software driver" step_drivers
 run examples "the examples" step_examples
 run docs "the documentation site, its links, a look in a browser" step_docs
 

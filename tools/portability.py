@@ -33,7 +33,7 @@ DEVICES = ROOT / "python" / "tests" / "devices"
 FEW_CHIPS = ["vega20", "navi31"]
 FEW_FAMILIES = ["products", "quantised products", "attention", "sorts", "fast"]
 FEW_MASKS = ["least", "raspberry-pi-5"]
-FEW_TESTS = ["-m", "validation"]
+FEW_TESTS = ["-m", "validation", "-k", "test_blas or test_quantized or test_reduce or test_scatter"]
 
 HEADER = """\
 # Portability

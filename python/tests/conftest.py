@@ -33,6 +33,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     config.addinivalue_line("markers", "gpu: needs a GPU stream; not collected for --device cpu")
     config.addinivalue_line("markers", "validation: small enough to run under a validation layer")
+    config.addinivalue_line("markers", "timestamps: not collected where a GPU cannot tell the time")
     device = config.getoption("--device")
     if device == "gpu" and not mx.is_available(mx.gpu):
         raise pytest.UsageError(
@@ -50,10 +51,13 @@ def pytest_report_header(config):
 
 
 def pytest_collection_modifyitems(config, items):
+    marker = "gpu"
     if config.getoption("--device") == "gpu":
-        return
-    gone = [item for item in items if item.get_closest_marker("gpu")]
-    items[:] = [item for item in items if not item.get_closest_marker("gpu")]
+        if mx.vulkan.describe()["timestamps"]:
+            return
+        marker = "timestamps"
+    gone = [item for item in items if item.get_closest_marker(marker)]
+    items[:] = [item for item in items if not item.get_closest_marker(marker)]
     config.hook.pytest_deselected(items=gone)
 
 
