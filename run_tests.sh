@@ -4,7 +4,7 @@
 #   ./run_tests.sh                 every step, in the order below
 #   ./run_tests.sh cpu gpu ...     only the named steps (of what is already built)
 #
-# Steps: format clippy imports rust build installs ruff stubs cpu gpu recorder oracle validation chips masks drivers examples docs
+# Steps: format clippy imports rust build installs ruff stubs cpu gpu recorder oracle validation fuzz chips masks drivers examples docs
 #
 # The Python environment and Cargo's target folder live outside the clone, in
 # ${XDG_CACHE_HOME:-~/.cache}/mlx-vulkan, so that a second run, or a second clone, starts warm.

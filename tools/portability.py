@@ -65,14 +65,24 @@ Vulkan 1.2 with `bufferDeviceAddress`, `timelineSemaphore`, `scalarBlockLayout`,
 storage and `shaderInt64`, workgroups of 256 invocations and 16 KiB of shared memory. Everything
 else has a way without it.
 
-Addresses, and positions in long arrays, are 64-bit integers in every kernel. Of the devices that
-public reports list without `shaderInt64` (Broadcom's V3D of the Raspberry Pi, Imagination's older
-PowerVR, Qualcomm's Adreno up to 6xx), all also lack float16 or 8-bit storage, or have 16 KiB of
-shared memory and few units, where the CPU backend is as fast. So there is no second form of the
-kernels with pairs of 32-bit words: such a device is refused, and `python -m mlx.info --doctor`
-names the feature.
+Addresses, and positions in long arrays, are 64-bit integers in every kernel. Devices without
+`shaderInt64` are, as far as public reports tell, Broadcom's V3D (Raspberry Pi), which has 16 KiB of
+shared memory, no float16 and few units, so that the CPU backend is as fast, and older mobile GPUs
+such as Qualcomm's Adreno 6xx, which lack 8-bit storage too. So there is no second form of the
+kernels with pairs of 32-bit words: such a device is refused, and the refusal names the feature.
 """
 
+
+ORDER = """
+## What workgroups tell each other
+
+Kernels are ordered by pipeline barriers (`MLX_VK_FULL_BARRIERS=1` puts one before each, and a test
+holds the bits of both ways against each other). Inside a dispatch no workgroup waits for another,
+so nothing depends on how a GPU schedules them.
+
+| shader | what passes between invocations |
+|---|---|
+"""
 
 # Shaders that none of these chips runs, and why.
 ELSEWHERE = {
@@ -113,6 +123,19 @@ def chips(names, full):
     if missing:
         print(f"no call reached {', '.join(missing)}")
     return found, bad + len(missing)
+
+
+# Shaders with atomics or barriers of buffers: what workgroups tell each other, and how. A test
+# holds the list against the files.
+BETWEEN = {
+    "reduce.comp": "parts of a result: coherent stores, a buffer barrier of device scope, a barrier "
+    "of the workgroup, an atomic count; who counts last reads the parts behind a buffer barrier",
+    "sdpa_vector.comp": "parts of the keys, as in `reduce.comp`",
+    "scatter.comp": "sums and extremes of 32-bit integers, in any order",
+    "scatter_keys.comp": "the last update of a place, as a maximum of numbers; read by the next "
+    "dispatch, behind a pipeline barrier",
+    "radix.comp": "counts in shared memory, inside a workgroup",
+}
 
 
 def title(name):
@@ -201,7 +224,8 @@ def page(found):
         if m.get("failed"):
             result += f", {m['failed']} failed"
         lines.append(f"| `{name}` | {m['title']} | {result} |")
-    return "\n".join(lines) + "\n" + FLOOR
+    text = "\n".join(lines) + "\n" + FLOOR + ORDER
+    return text + "".join(f"| `{name}` | {told} |\n" for name, told in sorted(BETWEEN.items()))
 
 
 def main():

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -11,7 +12,8 @@ import pytest
 from mlx._report import calls, compiled, device
 
 pytestmark = pytest.mark.gpu
-DEVICES = pathlib.Path(__file__).parent / "devices"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DEVICES = ROOT / "python" / "tests" / "devices"
 
 
 def test_every_kernel_of_a_family_compiles_and_nothing_runs():
@@ -95,3 +97,14 @@ def test_profiles_say_what_device_they_are():
     for path in DEVICES.glob("*.profile"):
         lines = path.read_text().splitlines()
         assert lines[0].startswith("# ") and lines[1].startswith("name = "), path
+
+
+def test_what_workgroups_tell_each_other_is_listed():
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        import portability
+    finally:
+        sys.path.remove(str(ROOT / "tools"))
+    pattern = re.compile(r"\batomic[A-Z]\w*\(|memoryBarrierBuffer")
+    files = {p.name for p in (ROOT / "shaders").rglob("*.*") if pattern.search(p.read_text())}
+    assert files == set(portability.BETWEEN)
