@@ -128,8 +128,8 @@ def chips(names, full):
 # Shaders with atomics or barriers of buffers: what workgroups tell each other, and how. A test
 # holds the list against the files.
 BETWEEN = {
-    "reduce.comp": "parts of a result: coherent stores, a buffer barrier of device scope, a barrier "
-    "of the workgroup, an atomic count; who counts last reads the parts behind a buffer barrier",
+    "reduce.comp": "parts of a result: coherent stores, a barrier of buffers at device scope, one "
+    "of the workgroup, an atomic count; who counts last reads the parts behind such a barrier",
     "sdpa_vector.comp": "parts of the keys, as in `reduce.comp`",
     "scatter.comp": "sums and extremes of 32-bit integers, in any order",
     "scatter_keys.comp": "the last update of a place, as a maximum of numbers; read by the next "
