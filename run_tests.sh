@@ -4,7 +4,7 @@
 #   ./run_tests.sh                 every step, in the order below
 #   ./run_tests.sh cpu gpu ...     only the named steps (of what is already built)
 #
-# Steps: format clippy imports rust build installs ruff stubs cpu gpu recorder oracle validation fuzz chips masks drivers examples docs
+# Steps: format clippy imports rust build installs ruff stubs cpu gpu recorder widths oracle validation fuzz chips masks drivers examples docs
 #
 # The Python environment and Cargo's target folder live outside the clone, in
 # ${XDG_CACHE_HOME:-~/.cache}/mlx-vulkan, so that a second run, or a second clone, starts warm.
@@ -13,7 +13,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 
-STEPS=(format clippy imports rust build installs ruff stubs cpu gpu recorder oracle validation fuzz chips masks drivers examples docs)
+STEPS=(format clippy imports rust build installs ruff stubs cpu gpu recorder widths oracle validation fuzz chips masks drivers examples docs)
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/mlx-vulkan"
 venv="$cache/venv-tests"
 official="$cache/venv-official"
@@ -183,6 +183,23 @@ step_recorder() {
         or test_language_model or test_memory or test_chain or test_autograd or test_optimizers"
 }
 
+# Mesa's software driver with subgroups of 4 and of 16 lanes in place of 8, wherever there is one.
+step_widths() {
+    local width
+    export MLX_VK_DEVICE=llvmpipe
+    if ! "$venv/bin/python" -c 'import sys, mlx.core as mx
+sys.exit(mx.vulkan.describe()["kind"] != "software")' 2>/dev/null; then
+        echo "NOT TESTED: there is no software driver (mesa-vulkan-drivers)"
+        return 0
+    fi
+    for width in 128 512; do
+        LP_NATIVE_VECTOR_WIDTH=$width "$venv/bin/python" -m mlx.info --selftest | grep -A99 'self-test on Device(gpu' &&
+            LP_NATIVE_VECTOR_WIDTH=$width "$venv/bin/python" -m pytest -o addopts= -q -p no:cacheprovider -n 2 \
+                --timeout 300 --device gpu -m validation python/tests/test_reduce.py python/tests/test_scatter.py \
+                python/tests/test_fft.py python/tests/test_gather_mm.py || return 1
+    done
+}
+
 # The official implementation, for the CPU, in an environment of its own.
 official_mlx() {
     "$official/bin/python" -c 'import numpy, mlx.core' 2>/dev/null && return 0
@@ -338,6 +355,7 @@ run stubs "stubs and support matrix are up to date, mypy stubtest agrees" step_s
 run cpu "pytest on the CPU" step_cpu
 run gpu "pytest on the GPU or the software driver" step_gpu
 run recorder "pytest on the GPU, graphs recorded by a thread of their own" step_recorder
+run widths "kernels with subgroups of 4 and 16 lanes" step_widths
 run oracle "random cases against the official implementation" step_oracle
 run validation "Khronos validation with synchronisation validation" step_validation
 run chips "kernels compiled for chips of AMD that are not there" step_chips

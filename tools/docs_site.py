@@ -56,6 +56,7 @@ GUIDES = [
     ("Language models", "language_models.md"),
     ("Kernels of your own", "custom_kernels.md"),
     ("Profiling", "profiling.md"),
+    ("Devices and tuning", "tuning.md"),
     ("Tuning: environment", "environment.md"),
     ("Functions in files", "graphs.md"),
     ("Several devices", "distributed.md"),
