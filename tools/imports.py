@@ -26,6 +26,7 @@ FLOORS = [
     ("ops",),
     ("eval", "autodiff", "compile"),
     ("io",),
+    ("distributed",),
     ("python",),
 ]
 BESIDE = {
