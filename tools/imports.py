@@ -23,10 +23,10 @@ FLOORS = [
     ("memory",),
     ("kernels",),
     ("cpu", "vulkan"),
+    ("distributed",),
     ("ops",),
     ("eval", "autodiff", "compile"),
     ("io",),
-    ("distributed",),
     ("python",),
 ]
 BESIDE = {
