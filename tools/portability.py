@@ -32,7 +32,7 @@ DEVICES = ROOT / "python" / "tests" / "devices"
 # everything, and no float controls, memory model and size control.
 FEW_CHIPS = ["vega20", "navi31"]
 FEW_FAMILIES = ["products", "quantised products", "attention", "sorts", "fast"]
-FEW_MASKS = ["least", "raspberry-pi-5"]
+FEW_MASKS = ["least"]
 FEW_TESTS = ["-m", "validation", "-k", "test_blas or test_quantized or test_reduce or test_scatter"]
 
 HEADER = """\
@@ -53,7 +53,8 @@ MASKS = """
 ## Tests with the features and limits of other devices
 
 `MLX_VK_PROFILE=python/tests/devices/NAME.profile` hides what such a device lacks and lowers limits,
-and the tests run on the software driver. A device below the floor is refused by name before any
+and the self-test (each kind of kernel against NumPy), for some of them the tests, run on the
+software driver. A device below the floor is refused by name before any
 operation runs.
 
 """
@@ -145,50 +146,67 @@ def title(name):
 
 def refusal(env):
     """Why a device is refused; None where it is not."""
-    ask = "import mlx.core as mx; print(mx.device_count(mx.gpu))"
-    done = subprocess.run([sys.executable, "-c", ask], env=env, capture_output=True, text=True)
-    if done.returncode == 0 and done.stdout.strip() != "0":
-        return None
-    lines = [line for line in done.stderr.splitlines() if "lacks" in line]
-    return (lines or done.stderr.strip().splitlines() or ["no reason given"])[-1]
+    code = "import json, mlx.core as mx"
+    code += "; print(json.dumps([mx.device_count(mx.gpu), mx.vulkan._rejected()]))"
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    if done.returncode:
+        return done.stderr.strip().splitlines()[-1]
+    count, (_, rejected) = json.loads(done.stdout)
+    return None if count else "; ".join(why for _, _, why in rejected)
+
+
+def selftest(env):
+    """How many checks of the self-test of a device are right, and which are not."""
+    code = "import json; from mlx import info; import mlx.core as mx"
+    code += "; print(json.dumps(info.selftest(mx.Device(mx.gpu))['checks']))"
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    if done.returncode:
+        return 0, [done.stderr.strip().splitlines()[-1]]
+    checks = json.loads(done.stdout)
+    failed = [f"{k}: {detail}" for k, (status, detail) in checks.items() if status == "FAILED"]
+    return sum(status == "ok" for status, _ in checks.values()), failed
+
+
+def suite(env, tests):
+    """How many tests pass, and which do not."""
+    command = [sys.executable, "-m", "pytest", "-q", "-o", "addopts=", "--device", "gpu", "-p"]
+    command += ["no:cacheprovider", "--timeout", "300", str(ROOT / "python" / "tests"), *tests]
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    failed = [x for x in done.stdout.splitlines() if x.startswith(("FAILED", "ERROR"))]
+    passed = re.search(r"(\d+) passed", done.stdout)
+    if done.returncode > 1 or not passed:
+        failed.append((done.stdout + done.stderr)[-2000:])
+    return int(passed[1]) if passed else 0, failed
 
 
 def masks(names, full, tests):
-    """Runs tests under profiles, one after the other."""
+    """The self-test under every profile, and tests under those that stand for the others."""
     every = sorted(p.stem for p in DEVICES.glob("*.profile"))
-    names = names or (every if full else FEW_MASKS)
     found, bad = {}, 0
-    for name in names:
+    for name in names or every:
         env = {**os.environ, "MLX_VK_PROFILE": str(DEVICES / f"{name}.profile")}
-        reason = refusal(env)
+        told = found[name] = {"title": title(name), "refused": refusal(env)}
         begin = time.perf_counter()
-        told = {"title": title(name), "refused": reason}
-        if reason is None:
-            command = [sys.executable, "-m", "pytest", "-q", "-o", "addopts=", "--device", "gpu"]
-            command += [
-                "-p",
-                "no:cacheprovider",
-                "--timeout",
-                "300",
-                str(ROOT / "python" / "tests"),
-            ]
-            command += tests or ([] if full else FEW_TESTS)
-            done = subprocess.run(command, env=env, capture_output=True, text=True)
-            counts = dict(
-                (k, int(n)) for n, k in re.findall(r"(\d+) (passed|failed|error)", done.stdout)
-            )
-            told.update(passed=counts.get("passed", 0), failed=counts.get("failed", 0))
-            told["failed"] += counts.get("error", 0) + (done.returncode > 1)
-            bad += told["failed"] > 0 or told["passed"] == 0
-            failures = [x for x in done.stdout.splitlines() if x.startswith(("FAILED", "ERROR"))]
-            print("\n".join(failures[:40]))
-            if done.returncode > 1:
-                print(done.stdout[-2000:], done.stderr[-2000:])
-        told["seconds"] = round(time.perf_counter() - begin)
-        counted = reason or f"{told['passed']} passed, {told['failed']} failed"
-        print(f"{name}: {counted}, {told['seconds']} s", flush=True)
-        found[name] = told
+        if told["refused"] is None:
+            told["checks"], failed = selftest(env)
+            if full or name in FEW_MASKS:
+                told["tests"], more = suite(env, tests or ([] if full else FEW_TESTS))
+                failed += more
+            told["failed"] = len(failed)
+            bad += bool(failed) or told["checks"] == 0
+            for line in failed[:40]:
+                print(f"  {line}")
+        print(f"{name}: {verdict(told)}, {time.perf_counter() - begin:.0f} s", flush=True)
     return found, bad
+
+
+def verdict(told):
+    """What came of a profile."""
+    if told["refused"]:
+        return f"refused: {told['refused']}"
+    tests = f", {told['tests']} tests passed" if "tests" in told else ""
+    failed = f", {told['failed']} failed" if told["failed"] else ""
+    return f"{told['checks']} checks of the self-test right{tests}{failed}"
 
 
 def kept():
@@ -220,10 +238,7 @@ def page(found):
     lines.append(MASKS.rstrip("\n") + "\n")
     lines += ["| profile | device | result |", "|---|---|---|"]
     for name, m in sorted(found.get("masks", {}).items()):
-        result = f"refused: {m['refused']}" if m["refused"] else f"{m['passed']} passed"
-        if m.get("failed"):
-            result += f", {m['failed']} failed"
-        lines.append(f"| `{name}` | {m['title']} | {result} |")
+        lines.append(f"| `{name}` | {m['title']} | {verdict(m)} |")
     text = "\n".join(lines) + "\n" + FLOOR + ORDER
     return text + "".join(f"| `{name}` | {told} |\n" for name, told in sorted(BETWEEN.items()))
 
@@ -236,6 +251,7 @@ def main():
     parser.add_argument("--keep", action="store_true", help="write docs/portability.json")
     parser.add_argument("--check", action="store_true", help="page: exit 1 when it differs")
     parser.add_argument("--tests", help="masks: arguments of pytest, in one string")
+    parser.add_argument("--selftest", action="store_true", help="masks: the self-test alone")
     args = parser.parse_args()
     if args.what == "page":
         text = page(kept())
@@ -251,6 +267,8 @@ def main():
             return 0
         found, bad = chips(args.names, args.full)
     else:
+        if args.selftest:
+            FEW_MASKS.clear()
         found, bad = masks(args.names, args.full, args.tests.split() if args.tests else None)
     if args.keep:
         all_found = kept()
