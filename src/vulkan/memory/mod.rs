@@ -403,7 +403,9 @@ fn clear_all() {
         return;
     }
     for device in opened() {
-        finish_all(device);
+        if !device.is_lost() {
+            finish_all(device);
+        }
         device.pool.evict_all();
     }
 }
