@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import socket
 import subprocess
 import sys
@@ -80,3 +81,108 @@ def test_eight_processes(tmp_path):
 
 def test_a_ring_with_a_secret(tmp_path):
     run(tmp_path, "everything", 2, SHORT="1", MLX_RING_SECRET="open sesame")
+
+
+@pytest.mark.parametrize("program", ["dies", "dies_amid", "differs"])
+def test_a_failure_reaches_all_of_three(tmp_path, program):
+    codes = [0, 3, 0] if "dies" in program else None
+    for rank, out in enumerate(run(tmp_path, program, 3, codes=codes)):
+        assert "raised after" in out or codes and codes[rank]
+
+
+@pytest.mark.parametrize("program", ["differs_in_dtype", "differs_in_order", "receives_another"])
+def test_different_programs_are_told_apart(tmp_path, program):
+    outputs = run(tmp_path, program, 2)
+    assert all("raised after" in o for o in outputs)
+
+
+def test_a_process_that_ended_is_not_waited_for(tmp_path):
+    run(tmp_path, "ends", 2)
+
+
+def test_a_process_that_does_not_come_is_waited_for_so_long(tmp_path):
+    run(tmp_path, "waits", 2, MLX_DISTRIBUTED_TIMEOUT="1")
+
+
+def test_a_ring_that_does_not_form(tmp_path):
+    late = {"MLX_DISTRIBUTED_TIMEOUT": "1", "EXPECT": "could not reach rank 1"}
+    run(tmp_path, "never_forms", 2, ranks=[0], **late)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        host = f"127.0.0.1:{taken.getsockname()[1]}"
+        file = tmp_path / "taken.json"
+        file.write_text(json.dumps([[host], ["127.0.0.1:1"]]))
+        env = environment(MLX_RANK="0", MLX_HOSTFILE=str(file), EXPECT=f"address {host}")
+        subprocess.run([sys.executable, str(PROGRAMS), "never_forms"], env=env, check=True)
+    for text, message in (
+        ("[]", "JSON list"),
+        ('[["127.0.0.1:1"], []]', "as many"),
+        ("no", "JSON list"),
+    ):
+        file.write_text(text)
+        env["EXPECT"] = message
+        subprocess.run([sys.executable, str(PROGRAMS), "never_forms"], env=env, check=True)
+
+
+def test_another_secret_is_refused(tmp_path):
+    file = ring_file(tmp_path, 2)
+    processes = []
+    for rank in range(2):
+        env = environment(MLX_RANK=str(rank), MLX_HOSTFILE=str(file), EXPECT="form the ring")
+        env.update(MLX_RING_SECRET=f"word {rank}", MLX_DISTRIBUTED_TIMEOUT="2")
+        command = [sys.executable, str(PROGRAMS), "never_forms"]
+        processes.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True))
+    outputs = [p.communicate(timeout=60)[0] for p in processes]
+    assert [p.returncode for p in processes] == [0, 0]
+    assert any("another MLX_RING_SECRET" in o for o in outputs)
+
+
+def launch(*words, **extra):
+    command = [sys.executable, "-m", "mlx.launch", *words]
+    return subprocess.run(
+        command, env=environment(**extra), capture_output=True, text=True, timeout=100
+    )
+
+
+def test_launching():
+    code = (
+        "import mlx.core as mx; g = mx.distributed.init(); print('rank', g.rank(), 'of', g.size())"
+    )
+    done = launch("-n", "2", "--connections-per-ip", "2", "--", "python", "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["[0] rank 0 of 2", "[1] rank 1 of 2"]
+    code = "import os, time; r = os.environ['MLX_RANK']; r == '0' and time.sleep(60); exit(7)"
+    begin = time.monotonic()
+    done = launch("-n", "2", "--env", "A=1", "python", "-c", code)
+    assert done.returncode == 7 and "Rank 1 ended with code 7" in done.stderr
+    assert time.monotonic() - begin < 30
+    assert launch("--print-python").stdout.strip() == sys.executable
+    assert launch("-n", "2").returncode == 2
+    for words, message in (
+        (("--env", "A", "x.py"), "NAME=VALUE"),
+        (("--hosts", "a", "x.py"), "address of a"),
+        (("--hostfile", "/none", "x.py"), "doesn't exist"),
+        (("--backend", "jaccl", "x.py"), "'jaccl' is not available"),
+    ):
+        done = launch(*words)
+        assert done.returncode == 2 and message in done.stderr, done.stderr
+
+
+def test_configuring(tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "mlx.distributed_config",
+        "--hosts",
+        "127.0.0.1",
+        "--env",
+        "A=1",
+    ]
+    target = tmp_path / "hosts.json"
+    subprocess.run([*command, "--output-hostfile", str(target)], env=environment(), check=True)
+    host = {"ssh": "127.0.0.1", "ips": ["127.0.0.1"], "rdma": []}
+    assert json.loads(target.read_text()) == {"backend": "ring", "envs": ["A=1"], "hosts": [host]}
+    done = subprocess.run([*command, "--dot"], env=environment(), capture_output=True, text=True)
+    assert re.findall(r'"(.*)" -> "(.*)"', done.stdout) == [("127.0.0.1", "127.0.0.1")]
+    assert subprocess.run([*command, "--over", "thunderbolt"], env=environment()).returncode == 2

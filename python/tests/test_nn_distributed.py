@@ -6,7 +6,7 @@ import mlx.core as mx
 import mlx.nn as nn
 import pytest
 from mlx._distributed_utils.common import Host, Hostfile
-from mlx._distributed_utils.launch import launch_ring
+from mlx._distributed_utils.launch import launch_jaccl, launch_ring
 from mlx.nn.layers import distributed
 from mlx.utils import tree_flatten
 
@@ -132,5 +132,7 @@ def test_host_files(tmp_path):
             Hostfile.from_file(file)
     with pytest.raises(ValueError, match="doesn't exist"):
         Hostfile.from_file(tmp_path / "none")
-    with pytest.raises(RuntimeError, match="'ring' is not available"):
+    with pytest.raises(RuntimeError, match="'jaccl' is not available"):
+        launch_jaccl(None, hosts.hosts, None, [])
+    with pytest.raises(ValueError, match="an address of b"):
         launch_ring(None, hosts.hosts, None, [])

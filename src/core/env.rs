@@ -92,6 +92,12 @@ pub const VARIABLES: &[Variable] = &[
          `mlx.launch` writes it",
     ),
     var(
+        "MLX_WORLD_SIZE",
+        "none",
+        Values::Text("number"),
+        "How many processes `mlx.launch --backend nccl` starts; it sets it for programs that ask for it",
+    ),
+    var(
         "MLX_RING_VERBOSE",
         "not set",
         Values::Text("anything"),

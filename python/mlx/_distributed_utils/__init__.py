@@ -1,4 +1,1 @@
-"""What programs that start themselves on several machines import.
-
-Host files can be read. Nothing can be launched: no backend connects processes.
-"""
+"""What programs that start themselves on several machines import: host files, and starting."""
