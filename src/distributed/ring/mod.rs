@@ -10,6 +10,7 @@ mod link;
 mod steps;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -333,10 +334,10 @@ impl Group for Ring {
                 return run(&mut all, Bytes::Read(data), None, &mut Watch::new([].into_iter(), patience));
             }
             let peer = self.members[to];
-            if !state.sending.contains_key(&to) {
+            if let Entry::Vacant(missing) = state.sending.entry(to) {
                 let from = self.endpoint.rank;
                 let key = Key { purpose: Purpose::Direct, group: self.id, index: 0, from };
-                state.sending.insert(to, self.endpoint.connect(peer, key)?);
+                missing.insert(self.endpoint.connect(peer, key)?);
             }
             let mut watch = Watch::new(state.controls.iter_mut().flatten(), patience);
             let link = &state.sending[&to];
@@ -361,10 +362,9 @@ impl Group for Ring {
             }
             let peer = self.members[from];
             let mut watch = Watch::new(state.controls.iter_mut().flatten(), patience);
-            if !state.receiving.contains_key(&from) {
+            if let Entry::Vacant(missing) = state.receiving.entry(from) {
                 let key = Key { purpose: Purpose::Direct, group: self.id, index: 0, from: peer };
-                let link = self.first_from(key, &mut watch)?;
-                state.receiving.insert(from, link);
+                missing.insert(self.first_from(key, &mut watch)?);
             }
             let link = &state.receiving[&from];
             let expected = Header::new(0, "send", about);

@@ -113,7 +113,12 @@ impl Shape {
         let part = |i: usize| {
             let (start, end) = (block.min(i * each), block.min((i + 1) * each));
             let segments = (0..self.size).map(|r| r * block + start..r * block + end).collect();
-            Planned { socket: i / 2, leftward: i % 2 == 0, segments, walk: walk(i % 2 == 0) }
+            Planned {
+                socket: i / 2,
+                leftward: i.is_multiple_of(2),
+                segments,
+                walk: walk(i.is_multiple_of(2)),
+            }
         };
         (0..rings).map(part).collect()
     }
