@@ -181,7 +181,7 @@ def main():
     wrong, seen = [], 0
     for path in sorted(SRC.rglob("*.rs")):
         module = module_of(path)
-        if not module or "tests" in path.stem:
+        if not module or path.stem.endswith(("tests", "testing")):
             continue
         here = module[0]
         for line, target in imports(path):

@@ -4,6 +4,8 @@
 pub(crate) mod custom;
 pub(crate) mod derived;
 pub(crate) mod grad;
+#[cfg(test)]
+mod tests;
 pub(crate) mod vmap;
 
 pub use custom::{JvpRule, Rules, Shared, VjpRule, VmapRule, checkpoint, custom};

@@ -10,6 +10,8 @@ mod product;
 mod rows;
 mod simplify;
 mod tape;
+#[cfg(test)]
+mod tests;
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, Ordering};

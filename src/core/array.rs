@@ -521,7 +521,7 @@ thread_local! {
 }
 
 /// Frees a node without recursion into its inputs' nodes.
-pub fn bury(node: Arc<Node>) {
+pub fn drop_iteratively(node: Arc<Node>) {
     let mut node = Some(node);
     let owner = GRAVE.try_with(|g| {
         let mut g = g.borrow_mut();
@@ -547,7 +547,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let link = self.link.get_mut().unwrap_or_else(|e| e.into_inner());
         if let Some(node) = link.node.take() {
-            bury(node);
+            drop_iteratively(node);
         }
     }
 }

@@ -16,7 +16,7 @@ pub struct Event {
     /// Set with the state.
     done: AtomicBool,
     /// The work is short: who waits looks for this long before it sleeps.
-    patience: Duration,
+    longest_spin: Duration,
     /// Where the work runs.
     pub(super) stream: Option<Stream>,
 }
@@ -63,8 +63,8 @@ pub fn check_interrupt() -> Result<()> {
 
 impl Event {
     /// The completion of work on a stream that is worth looking for so long.
-    pub fn new(stream: Stream, patience: Duration) -> Event {
-        Event { patience, stream: Some(stream), ..Event::default() }
+    pub fn new(stream: Stream, longest_spin: Duration) -> Event {
+        Event { longest_spin, stream: Some(stream), ..Event::default() }
     }
 
     /// Marks the work as finished or failed and wakes the waiters. A failure is kept for those who wait for the
@@ -85,7 +85,7 @@ impl Event {
 
     /// Blocks until the work is done; returns its error.
     pub fn wait(&self) -> Result<()> {
-        look_for(self.patience, || self.done.load(Ordering::Acquire));
+        spin(self.longest_spin, || self.done.load(Ordering::Acquire));
         let mut state = self.state.lock().unwrap_or_else(|e| e.into_inner());
         loop {
             if let Some(r) = &*state {
@@ -101,8 +101,8 @@ impl Event {
     }
 }
 
-/// Looks until `ready`, at most for `patience`, and lets other threads run meanwhile: a thread that sleeps wakes up late.
-pub fn look_for(patience: Duration, ready: impl Fn() -> bool) -> bool {
+/// Looks until `ready`, at most for `longest_spin`, and lets other threads run meanwhile: a thread that sleeps wakes up late.
+pub fn spin(longest_spin: Duration, ready: impl Fn() -> bool) -> bool {
     /// Looks between two turns of others.
     const LOOKS: u32 = 32;
     if ready() {
@@ -110,7 +110,7 @@ pub fn look_for(patience: Duration, ready: impl Fn() -> bool) -> bool {
     }
     let start = Instant::now();
     for look in 1u32.. {
-        if start.elapsed() >= patience {
+        if start.elapsed() >= longest_spin {
             break;
         }
         for _ in 0..16 {

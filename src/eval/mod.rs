@@ -3,9 +3,13 @@
 //! they can be overwritten. The calling thread records; a large graph of `async_eval` is recorded by a thread of its
 //! own, while the caller builds what comes next. What is joined and in which order it runs is settled before that.
 
-pub mod batches;
 pub(super) mod fusion;
 pub(super) mod order;
+pub mod readback;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,10 +21,10 @@ use smallvec::{SmallVec, smallvec};
 use self::fusion::{Join, Members, Plan, Role};
 use self::order::Step;
 use crate::bail;
-use crate::core::array::{Inputs, Node, Tracing, bury};
-use crate::core::event::{Uninterrupted, look_for};
+use crate::core::array::{Inputs, Node, Tracing, drop_iteratively};
+use crate::core::event::{Uninterrupted, spin};
 use crate::core::{Array, Error, Event, Result, Stream, env, failure, panics, trace};
-use crate::cpu::runtime::worker::{self, Lane, PATIENCE};
+use crate::cpu::runtime::worker::{self, LONG_SPIN, Lane};
 
 /// Tasks handed to a CPU worker at once; the first ones run while the rest are still being ordered.
 const CPU_BATCH: usize = 256;
@@ -102,7 +106,7 @@ impl Task {
         }
         drop(outputs);
         drop(held);
-        bury(node);
+        drop_iteratively(node);
         result
     }
 
@@ -110,7 +114,7 @@ impl Task {
     fn give_up(self) {
         restore(&self.node, &self.outputs);
         drop(self.outputs);
-        bury(self.node);
+        drop_iteratively(self.node);
     }
 }
 
@@ -258,7 +262,7 @@ fn joined(
     drop((outputs, held));
     members.all.into_iter().for_each(|m| {
         drop(m.array);
-        bury(m.node);
+        drop_iteratively(m.node);
     });
     result
 }
@@ -316,7 +320,7 @@ pub(super) fn schedule(roots: &[Array]) -> Recorded {
 fn schedule_apart(roots: &[Array]) -> Result<()> {
     let _held = Uninterrupted::new();
     let one_walk = SCHEDULE.lock().unwrap_or_else(|e| e.into_inner());
-    if !look_for(PATIENCE, || worker::pending(Lane::Recorder) < AHEAD) {
+    if !spin(LONG_SPIN, || worker::pending(Lane::Recorder) < AHEAD) {
         settle();
     }
     let steps = order::steps(roots);
@@ -334,7 +338,7 @@ fn schedule_apart(roots: &[Array]) -> Result<()> {
     }
     // INVARIANT: the condition above.
     let stream = stream.expect("a stream with a recorder");
-    let event = Arc::new(Event::new(stream, PATIENCE));
+    let event = Arc::new(Event::new(stream, LONG_SPIN));
     for (i, Step { array, node }) in steps.iter().enumerate() {
         match node {
             Some(node) if node.has_siblings() => {

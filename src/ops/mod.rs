@@ -22,6 +22,8 @@ pub mod reduce;
 pub mod restore;
 pub mod sort;
 pub mod support;
+#[cfg(test)]
+mod tests;
 pub mod view;
 
 pub use conv::{ConvOptions, ConvolveMode, conv_general, conv_transpose, convolve};

@@ -19,7 +19,7 @@ pub use hal::device::{Device, DeviceInfo, device};
 pub use hal::encoder::CommandEncoder;
 pub use hal::features::{Component, CoopFlexible, CoopMatrix, CoopMatrix2, Features};
 pub use memory::Block;
-pub use memory::readback::{Coming, Landing, put};
+pub use memory::readback::{Readback, ReadbackBuffer, put};
 pub use shader::pipeline::{KernelKey, Module, Pipeline, Source};
 
 use crate::core::{Result, Stream};

@@ -161,7 +161,7 @@ fn job<'a>(b: &'a Block<*mut u8>, patches: &'a Patches, kernel: *mut u8) -> Job<
 }
 
 /// Kernel elements outermost.
-unsafe fn turned<S: Sum>(from: *const S, rows: usize, cols: usize, to: *mut S) {
+unsafe fn transposed<S: Sum>(from: *const S, rows: usize, cols: usize, to: *mut S) {
     for r in 0..rows {
         for c in 0..cols {
             // SAFETY: the caller's matrices.
@@ -216,7 +216,7 @@ where
     let (_hold, rows) = scratch::<T::Sum>(elements * outputs)?;
     let to = SendPtr::new(rows);
     // SAFETY: both hold elements x outputs sums.
-    unsafe { turned(kernel, elements, outputs, to.get()) };
+    unsafe { transposed(kernel, elements, outputs, to.get()) };
     store::<T>(&b.w, rows);
     Ok(())
 }

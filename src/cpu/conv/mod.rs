@@ -277,7 +277,7 @@ where
         let (_hold, columns) = scratch::<T::Sum>(count * k)?;
         fill::<T>(&patches, first..first + count, group, columns, inside);
         let a = Mat { ptr: columns, rs: k as isize, cs: 1 };
-        let w = kernel.from(group * n, 0).turned();
+        let w = kernel.from(group * n, 0).transposed();
         if direct {
             // SAFETY: rows first.. of the group's columns of y belong to this task.
             unsafe {
@@ -382,7 +382,7 @@ where
                 // SAFETY: the sums of the group, written by nobody else.
                 unsafe {
                     let to = sums.add(group * n * k);
-                    product([n, k, count], (to, k as isize), first > 0, left.turned(), right, par);
+                    product([n, k, count], (to, k as isize), first > 0, left.transposed(), right, par);
                 }
             }
         }

@@ -123,7 +123,7 @@ pub(in crate::cpu) unsafe fn run<T: Factor>(
     let (w, x, rows, c) = if d.n == 1 {
         (a, Mat { ptr: b.ptr, rs: 0, cs: b.rs }, d.m, c.map(|c| (c.ptr, c.rs)))
     } else {
-        (b.turned(), Mat { ptr: a.ptr, rs: 0, cs: a.cs }, d.n, c.map(|c| (c.ptr, c.cs)))
+        (b.transposed(), Mat { ptr: a.ptr, rs: 0, cs: a.cs }, d.n, c.map(|c| (c.ptr, c.cs)))
     };
     let along_k = w.cs == 1 || d.k <= 1;
     let along_rows = w.rs == 1 || rows == 1;

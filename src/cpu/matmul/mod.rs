@@ -57,7 +57,7 @@ impl<T: Copy> Mat<T> {
     }
 
     /// Rows and columns exchanged.
-    pub(super) fn turned(self) -> Self {
+    pub(super) fn transposed(self) -> Self {
         Mat { rs: self.cs, cs: self.rs, ..self }
     }
 }
@@ -295,7 +295,7 @@ unsafe fn panel<T: HalfLike>(
 ) -> Mat<f32> {
     if cols > 1 && src.cs.abs() != 1 && (src.rs.abs() == 1 || src.rs.abs() < src.cs.abs()) && rows > 1 {
         // SAFETY: the transposed matrix is the same memory.
-        return unsafe { panel(src.turned(), cols, rows, dst, par) }.turned();
+        return unsafe { panel(src.transposed(), cols, rows, dst, par) }.transposed();
     }
     let out = SendPtr::new(dst);
     chunks(par, rows, (GRAIN / cols.max(1)).max(1), |r| {

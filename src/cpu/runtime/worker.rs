@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::bail;
 use crate::core::device::{is_held, on_release};
-use crate::core::event::look_for;
+use crate::core::event::spin;
 use crate::core::{Error, Result, Stream, panics};
 
 /// Work for a stream.
@@ -22,7 +22,7 @@ pub type Task = Box<dyn FnOnce() + Send>;
 const SPIN: Duration = Duration::from_micros(20);
 
 /// How long the recorder looks for more before it parks: about as long as it takes to build what comes next.
-pub const PATIENCE: Duration = Duration::from_millis(2);
+pub const LONG_SPIN: Duration = Duration::from_millis(2);
 
 /// Whose tasks a worker runs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -57,10 +57,10 @@ impl Lane {
     }
 
     /// How long its worker looks for more before it parks.
-    fn patience(self) -> Duration {
+    fn longest_spin(self) -> Duration {
         match self {
             Lane::Stream(_) => SPIN,
-            Lane::Recorder => PATIENCE,
+            Lane::Recorder => LONG_SPIN,
         }
     }
 
@@ -130,9 +130,9 @@ fn registry() -> &'static Registry {
     }
 }
 
-// Spins until `ready`, at most `patience` long; on one core the other side needs this one.
-fn spin_until(patience: Duration, ready: impl Fn() -> bool) -> bool {
-    look_for(if super::pool::threads() == 1 { Duration::ZERO } else { patience }, ready)
+// Spins until `ready`, at most `longest_spin` long; on one core the other side needs this one.
+fn spin_until(longest_spin: Duration, ready: impl Fn() -> bool) -> bool {
+    spin(if super::pool::threads() == 1 { Duration::ZERO } else { longest_spin }, ready)
 }
 
 impl Worker {
@@ -142,7 +142,7 @@ impl Worker {
         loop {
             std::mem::swap(&mut batch, &mut lock(&self.queue).tasks);
             if batch.is_empty() {
-                if !spin_until(lane.patience(), || self.submitted.load(Ordering::Acquire) > taken) {
+                if !spin_until(lane.longest_spin(), || self.submitted.load(Ordering::Acquire) > taken) {
                     if self.end(lane) {
                         return;
                     }

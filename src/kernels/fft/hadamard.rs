@@ -28,7 +28,7 @@ impl Order {
     }
 
     /// The transposed matrix.
-    pub fn turned(self) -> Order {
+    pub fn transposed(self) -> Order {
         Order { transposed: !self.transposed, ..self }
     }
 
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn rows_are_orthogonal_and_so_are_columns() {
         for n in [12, 20, 28] {
-            for o in [Order::of(n).unwrap(), Order::of(n).unwrap().turned()] {
+            for o in [Order::of(n).unwrap(), Order::of(n).unwrap().transposed()] {
                 let rows = o.rows();
                 assert_eq!(rows.len(), n as usize);
                 for (i, a) in rows.iter().enumerate() {

@@ -228,13 +228,13 @@ fn input_gradient(dy: &Array, w: &Array, sizes: &[i64], conv: &Conv, s: Stream) 
         input_dilation: a.stride,
     };
     let axes = conv.axes.iter().zip(spatial(w)).map(turn).collect();
-    let turned = Conv { axes, groups: conv.groups, flip: !conv.flip };
+    let transposed = Conv { axes, groups: conv.groups, flip: !conv.flip };
     let w = if conv.groups == 1 {
         swapaxes(w, 0, -1, s)?
     } else {
         fold(&swapaxes(&unfold(w, 0, conv.groups, s)?, 1, -1, s)?, 0, s)?
     };
-    output(dy, &w, sizes, &turned, s)
+    output(dy, &w, sizes, &transposed, s)
 }
 
 /// What [`conv_general`] takes besides the arrays. A list is empty (for the default), holds one value for all
@@ -483,14 +483,14 @@ pub fn conv_transpose(
     }
     let n = output_padding.len();
     let (padding, dilation) = (spread(&options.padding_low, 0, n), spread(&options.kernel_dilation, 1, n));
-    let turned = |i: usize| {
+    let transposed = |i: usize| {
         let k = w.shape().get(i + 1).copied().unwrap_or(1);
         (k - 1) * dilation[i] - padding[i]
     };
     let general = ConvOptions {
         stride: SmallVec::from_elem(1, n),
-        padding_low: (0..n).map(turned).collect(),
-        padding_high: (0..n).map(|i| turned(i) + output_padding[i]).collect(),
+        padding_low: (0..n).map(transposed).collect(),
+        padding_high: (0..n).map(|i| transposed(i) + output_padding[i]).collect(),
         kernel_dilation: dilation.clone(),
         input_dilation: options.stride.clone(),
         groups: options.groups,

@@ -55,7 +55,7 @@ impl Primitive for Hadamard {
     }
 
     fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
-        let back = Hadamard { order: self.order.turned(), ..*self };
+        let back = Hadamard { order: self.order.transposed(), ..*self };
         Ok(vec![Some(back.apply(&r.cotangents[0], r.stream))])
     }
 
@@ -87,7 +87,7 @@ pub(in crate::ops) fn restore(c: &Stored) -> Result<Array> {
         bail!(Value, "[hadamard_transform] Cannot transform {} of {}.", show(a.shape()), a.dtype());
     };
     refuse_f64("hadamard_transform", std::slice::from_ref(a), c.stream)?;
-    let order = if c.flag(1)? { order.turned() } else { order };
+    let order = if c.flag(1)? { order.transposed() } else { order };
     Ok(Hadamard { order, scale: c.float(0)? as f32 }.apply(a, c.stream))
 }
 

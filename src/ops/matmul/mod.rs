@@ -90,11 +90,11 @@ fn product_shape(inputs: &[Array]) -> Result<Vec<Shape>> {
 
 /// Cotangent of one factor of `a @ b`: the other one enters by its conjugate transpose.
 fn product_vjp(a: &Array, b: &Array, which: usize, cot: &Array, s: Stream) -> Result<Array> {
-    let turned = |x: &Array| {
+    let transposed = |x: &Array| {
         let t = swapaxes(x, -1, -2, s)?;
         if x.dtype() == Dtype::C64 { conjugate(&t, s) } else { Ok(t) }
     };
-    if which == 0 { matmul(cot, &turned(b)?, s) } else { matmul(&turned(a)?, cot, s) }
+    if which == 0 { matmul(cot, &transposed(b)?, s) } else { matmul(&transposed(a)?, cot, s) }
 }
 
 impl Primitive for AddMm {

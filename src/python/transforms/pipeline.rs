@@ -13,7 +13,7 @@ use super::trees::{flatten, rebuild};
 use crate::bail;
 use crate::core::device::{pop_scope, push_scope};
 use crate::core::{Array, Dtype, Error, Result, Shape, Stream, env};
-use crate::eval::batches::{Landing, Part, put, start};
+use crate::eval::readback::{HostBuffer, Part, put, start};
 use crate::ops;
 use crate::python::array::PyArray;
 use crate::python::array::arguments::type_name;
@@ -104,7 +104,7 @@ struct Batch {
     open: usize,
     /// What the function returned for the first part.
     tree: Option<Py<PyAny>>,
-    landings: Vec<Landing>,
+    buffers: Vec<HostBuffer>,
     error: Option<PyErr>,
 }
 
@@ -174,7 +174,7 @@ impl Batch {
         flatten(&tree, false, &mut outputs)?;
         let places = match whole {
             true => {
-                self.landings = outputs.iter().map(|a| Landing::new(a.shape().into(), a.dtype())).collect();
+                self.buffers = outputs.iter().map(|a| HostBuffer::new(a.shape().into(), a.dtype())).collect();
                 vec![0; outputs.len()]
             }
             false => self.places(&outputs, from, to)?,
@@ -185,7 +185,7 @@ impl Batch {
         } else {
             drop(tree);
         }
-        Ok(py.detach(|| start(&outputs, &mut self.landings, &places))?)
+        Ok(py.detach(|| start(&outputs, &mut self.buffers, &places))?)
     }
 
     /// Where the rows `from..to` of each output go.
@@ -199,15 +199,15 @@ impl Batch {
             );
         }
         if from == 0 {
-            let landing = |a: &Array| {
+            let buffer = |a: &Array| {
                 let mut shape: Shape = a.shape().into();
                 shape[0] = self.total;
-                Landing::new(shape, a.dtype())
+                HostBuffer::new(shape, a.dtype())
             };
-            self.landings = outputs.iter().map(landing).collect();
+            self.buffers = outputs.iter().map(buffer).collect();
         }
-        let same = |(a, l): (&Array, &Landing)| a.dtype() == l.dtype() && a.shape()[1..] == l.shape()[1..];
-        if outputs.len() != self.landings.len() || !outputs.iter().zip(&self.landings).all(same) {
+        let same = |(a, l): (&Array, &HostBuffer)| a.dtype() == l.dtype() && a.shape()[1..] == l.shape()[1..];
+        if outputs.len() != self.buffers.len() || !outputs.iter().zip(&self.buffers).all(same) {
             bail!(Value, "[pipeline] The chunks of a batch gave results of different forms.");
         }
         // FITS: rows of a batch: from < to, and both count them.
@@ -279,8 +279,8 @@ impl Pipeline {
             self.flight.pop_front();
             return Ok(());
         };
-        let landings = &mut batch.landings;
-        match py.detach(|| parts.iter().zip(landings).try_for_each(|(part, landing)| landing.finish(part))) {
+        let buffers = &mut batch.buffers;
+        match py.detach(|| parts.iter().zip(buffers).try_for_each(|(part, buffer)| buffer.finish(part))) {
             Err(e @ Error::Interrupted) => return Err(e.into()),
             Err(e) => batch.error = Some(e.into()),
             Ok(()) => batch.open = batch.open.saturating_sub(1),
@@ -314,7 +314,7 @@ impl Pipeline {
             }
             if batch.cut() && batch.open == 0 {
                 let Some(batch) = self.pop() else { return Ok(None) };
-                let arrays = batch.landings.into_iter().map(Landing::array).collect::<Result<Vec<_>>>()?;
+                let arrays = batch.buffers.into_iter().map(HostBuffer::array).collect::<Result<Vec<_>>>()?;
                 let Some(tree) = batch.tree else { return Ok(Some(py.None().into_bound(py))) };
                 return rebuild(tree.bind(py), &mut arrays.into_iter()).map(Some);
             }

@@ -19,7 +19,7 @@ use crate::vulkan::shader::pipeline::Pipeline;
 pub(in crate::vulkan) const LONGER: u32 = 8;
 
 /// A command as `Recorder` would record it.
-pub(in crate::vulkan) enum Held {
+pub(in crate::vulkan) enum Deferred {
     Barrier { src: vk::PipelineStageFlags, dst: vk::PipelineStageFlags, barrier: vk::MemoryBarrier<'static> },
     Dispatch { pipeline: Arc<Pipeline>, push: SmallVec<[u8; 64]>, groups: [u32; 3] },
     Copy { src: vk::Buffer, dst: vk::Buffer, region: vk::BufferCopy },
@@ -62,14 +62,14 @@ pub(super) fn taken(stream: &StreamState, mut value: u64) -> u64 {
 
 /// The commands of a batch that wait.
 #[derive(Default)]
-pub(in crate::vulkan) struct Queue(Vec<Held>);
+pub(in crate::vulkan) struct Queue(Vec<Deferred>);
 
 impl Queue {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub fn push(&mut self, command: Held) {
+    pub fn push(&mut self, command: Deferred) {
         self.0.push(command);
     }
 
@@ -93,15 +93,15 @@ impl Queue {
             // SAFETY: recording under the `rec` lock; what the commands refer to outlives the batch.
             unsafe {
                 match command {
-                    Held::Barrier { src, dst, barrier } => {
+                    Deferred::Barrier { src, dst, barrier } => {
                         let none = vk::DependencyFlags::empty();
                         raw.cmd_pipeline_barrier(cmd, src, dst, none, &[barrier], &[], &[]);
                     }
-                    Held::Dispatch { pipeline, push, groups } => match pipeline.wait() {
+                    Deferred::Dispatch { pipeline, push, groups } => match pipeline.wait() {
                         Ok(handle) => dispatch(state.device, cmd, handle, bound, &push, groups),
                         Err(e) => failure = failure.or(Some(e)),
                     },
-                    Held::Copy { src, dst, region } => raw.cmd_copy_buffer(cmd, src, dst, &[region]),
+                    Deferred::Copy { src, dst, region } => raw.cmd_copy_buffer(cmd, src, dst, &[region]),
                 }
             }
         }

@@ -11,7 +11,7 @@ use std::time::Instant;
 use ash::vk;
 use smallvec::SmallVec;
 
-use super::deferred::{self, Held};
+use super::deferred::{self, Deferred};
 use super::device::{Device, PUSH_BYTES};
 use super::fault::pass;
 use super::hazards::Hazards;
@@ -86,7 +86,7 @@ pub(crate) struct Recorder {
     to_host: bool,
     waits: SmallVec<[(Point, bool); 4]>,
     /// Commands behind a kernel that is not ready.
-    held: deferred::Queue,
+    deferred: deferred::Queue,
     profile: Option<profile::Batch>,
 }
 
@@ -116,8 +116,8 @@ impl Recorder {
     ) {
         let Some(cmd) = &self.open else { return };
         let barrier = vk::MemoryBarrier::default().src_access_mask(src.1).dst_access_mask(dst.1);
-        if !self.held.is_empty() {
-            return self.held.push(Held::Barrier { src: src.0, dst: dst.0, barrier });
+        if !self.deferred.is_empty() {
+            return self.deferred.push(Deferred::Barrier { src: src.0, dst: dst.0, barrier });
         }
         // SAFETY: the command buffer is being recorded under the `rec` lock.
         unsafe {
@@ -168,7 +168,7 @@ impl Recorder {
 
     /// The handle of a kernel whose dispatch can be recorded now. Profiles time what is recorded and wait for it.
     fn handle(&mut self, state: &'static StreamState, pipeline: &Pipeline) -> Result<Option<vk::Pipeline>> {
-        if self.held.is_empty()
+        if self.deferred.is_empty()
             && let Some(handle) = pipeline.ready()
         {
             return Ok(Some(handle));
@@ -183,7 +183,7 @@ impl Recorder {
     /// Records what is held.
     fn settle(&mut self, state: &'static StreamState) -> Result<()> {
         match &self.open {
-            Some(cmd) => self.held.record(state, cmd.raw, &mut self.bound),
+            Some(cmd) => self.deferred.record(state, cmd.raw, &mut self.bound),
             None => Ok(()),
         }
     }
@@ -374,7 +374,7 @@ impl Recorder {
         }
         let (ops, bytes) =
             (deferred::LONGER * SETTINGS.max_ops, u64::from(deferred::LONGER) * SETTINGS.max_bytes);
-        if !self.held.is_empty() && self.ops < ops && self.bytes < bytes {
+        if !self.deferred.is_empty() && self.ops < ops && self.bytes < bytes {
             return Ok(());
         }
         if self.may_stay_open(state) {
@@ -481,11 +481,11 @@ impl Recorder {
         let region = vk::BufferCopy { src_offset: src.1, dst_offset: dst.1, size: bytes };
         let timed = self.before(state, cmd, due);
         let (from, to) = (src.0.buffer(), dst.0.buffer());
-        if self.held.is_empty() {
+        if self.deferred.is_empty() {
             // SAFETY: recording under the `rec` lock; both buffers hold the range (callers check).
             unsafe { state.device.raw.cmd_copy_buffer(cmd, from, to, &[region]) };
         } else {
-            self.held.push(Held::Copy { src: from, dst: to, region });
+            self.deferred.push(Deferred::Copy { src: from, dst: to, region });
         }
         let (count, moved) = match to_host {
             true => (&STATS.downloads, &STATS.download_bytes),
@@ -733,7 +733,9 @@ impl CommandEncoder {
         match handle {
             // SAFETY: recording under the `rec` lock; the caller vouches for the addresses in `push`.
             Some(handle) => unsafe { deferred::dispatch(device, cmd, handle, &mut r.bound, push, groups) },
-            None => r.held.push(Held::Dispatch { pipeline: pipeline.clone(), push: push.into(), groups }),
+            None => {
+                r.deferred.push(Deferred::Dispatch { pipeline: pipeline.clone(), push: push.into(), groups })
+            }
         }
         let bytes = reads.iter().chain(writes).map(|r| r.1).sum();
         pipeline.hits.fetch_add(1, Ordering::Relaxed);

@@ -32,23 +32,23 @@ pub unsafe fn put(stream: Stream, src: *const u8, bytes: usize) -> Result<Arc<St
 }
 
 /// Host memory that results come down to.
-pub struct Landing(Arc<Block>);
+pub struct ReadbackBuffer(Arc<Block>);
 
 /// A copy to the host under way.
-pub struct Coming(Point);
+pub struct Readback(Point);
 
-impl Landing {
+impl ReadbackBuffer {
     /// Memory for `bytes` from GPU `index`; `None` where that is more than one allocation holds.
     ///
     /// # Errors
     /// Out of memory.
-    pub fn new(index: u32, bytes: usize) -> Result<Option<Landing>> {
+    pub fn new(index: u32, bytes: usize) -> Result<Option<ReadbackBuffer>> {
         let device = device(index)?;
         if bytes as u64 > device.features().max_buffer {
             return Ok(None);
         }
         let block = device.alloc_kind(Kind::Download, bytes, None)?;
-        Ok(block.host().is_some().then_some(Landing(block)))
+        Ok(block.host().is_some().then_some(ReadbackBuffer(block)))
     }
 
     /// First byte.
@@ -61,7 +61,7 @@ impl Landing {
     ///
     /// # Errors
     /// Runtime error for ranges outside either block, and what the device says.
-    pub fn begin(&self, from: &dyn DeviceBlock, offset: u64, at: u64, bytes: usize) -> Result<Coming> {
+    pub fn begin(&self, from: &dyn DeviceBlock, offset: u64, at: u64, bytes: usize) -> Result<Readback> {
         let Some(from) = from.as_any().downcast_ref::<Block>() else {
             bail!(Runtime, "[vulkan] A device block of another backend.");
         };
@@ -83,7 +83,7 @@ impl Landing {
         }
         let value = transfer::record(state, (from, offset), (&self.0, at), n, true)?;
         state.flush()?;
-        Ok(Coming(Point { stream: state, value }))
+        Ok(Readback(Point { stream: state, value }))
     }
 
     /// The memory for arrays to keep; its copies must be done.
@@ -92,7 +92,7 @@ impl Landing {
     }
 }
 
-impl Coming {
+impl Readback {
     /// Blocks until the bytes are there; interruptible.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use crate::core::env;
 /// Kernels that follow one another within this time are one stretch of work.
 const GAP: Duration = Duration::from_millis(300);
 /// How long a stretch lasts before anything is said.
-const PATIENCE: Duration = Duration::from_secs(1);
+const SHOWN_AFTER: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
@@ -66,7 +66,7 @@ pub(in crate::vulkan) fn compiling(name: &str) -> Option<Compiling> {
 /// What the line says now; None while a stretch is young.
 fn line(s: &State, now: Instant) -> Option<String> {
     let (name, began) = (s.active.last()?, s.began?);
-    (now - began >= PATIENCE)
+    (now - began >= SHOWN_AFTER)
         .then(|| format!("[mlx] compiling GPU kernels for their first use: {} ready, now {name}", s.done))
 }
 
@@ -112,9 +112,9 @@ mod tests {
         let begin = Instant::now();
         let mut s = State { active: vec!["sort".into()], done: 3, began: Some(begin), ..State::default() };
         assert_eq!(line(&s, begin + Duration::from_millis(900)), None);
-        let text = line(&s, begin + PATIENCE).unwrap();
+        let text = line(&s, begin + SHOWN_AFTER).unwrap();
         assert!(text.contains("3 ready, now sort"), "{text}");
         s.active.clear();
-        assert_eq!(line(&s, begin + PATIENCE), None);
+        assert_eq!(line(&s, begin + SHOWN_AFTER), None);
     }
 }

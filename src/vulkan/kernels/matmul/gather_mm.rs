@@ -299,8 +299,8 @@ pub fn segmented_mm(
     let work = 2.0 * m as f64 * n as f64 * k as f64;
     if table::reorders(enc.device().profile(), work) {
         let outer = |o: &Operand| !(o.cs == 1 && o.rs >= 0);
-        if outer(&p.a.turned()) {
-            p.a = compact(enc, p.dtype, &p.a.turned(), k, m, &[], 8)?.turned();
+        if outer(&p.a.transposed()) {
+            p.a = compact(enc, p.dtype, &p.a.transposed(), k, m, &[], 8)?.transposed();
         }
         if outer(&p.b) {
             p.b = compact(enc, p.dtype, &p.b, k, n, &[], 8)?;

@@ -14,15 +14,18 @@ pub(in crate::vulkan) const MAX_VECTORS: i64 = 8;
 
 /// Whether the operands of a product by index can be read where they lie.
 pub(in crate::vulkan) fn suits(p: &Problem) -> bool {
-    let (x, vectors) = if p.m < p.n { (p.a.clone(), p.m) } else { (p.b.turned(), p.n) };
+    let (x, vectors) = if p.m < p.n { (p.a.clone(), p.m) } else { (p.b.transposed(), p.n) };
     p.m.min(p.n) <= MAX_VECTORS && (x.cs == 1 || p.k == 1) && (x.rs >= 0 || vectors == 1)
 }
 
 pub(in crate::vulkan) fn run(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     // The side with more results gives the matrix.
     let swap = p.m < p.n;
-    let (mut w, mut x, rows, vectors) =
-        if swap { (p.b.turned(), p.a.clone(), p.n, p.m) } else { (p.a.clone(), p.b.turned(), p.m, p.n) };
+    let (mut w, mut x, rows, vectors) = if swap {
+        (p.b.transposed(), p.a.clone(), p.n, p.m)
+    } else {
+        (p.a.clone(), p.b.transposed(), p.m, p.n)
+    };
     let dtype = p.dtype;
     let vector = 16 / dtype.size() as i64;
     // Axes of length one have free strides.

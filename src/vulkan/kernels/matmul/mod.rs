@@ -159,7 +159,7 @@ impl Operand {
     }
 
     /// Rows and columns exchanged.
-    pub(in crate::vulkan) fn turned(&self) -> Operand {
+    pub(in crate::vulkan) fn transposed(&self) -> Operand {
         Operand { rs: self.cs, cs: self.rs, ..self.clone() }
     }
 }
@@ -624,7 +624,7 @@ pub(in crate::vulkan) fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<
             padded.a = compact(enc, p.dtype, &p.a, p.m, p.k, &p.batch, 8)?;
         }
         if !whole_b || p.k % 8 != 0 {
-            padded.b = compact(enc, p.dtype, &p.b.turned(), p.n, p.k, &p.batch, 8)?.turned();
+            padded.b = compact(enc, p.dtype, &p.b.transposed(), p.n, p.k, &p.batch, 8)?.transposed();
         }
         padded.k = round_up(p.k, 8);
         return tiled(enc, &padded);

@@ -28,7 +28,7 @@ pub unsafe fn put(src: *const u8, shape: &[i64], dtype: Dtype, stream: Stream) -
 }
 
 /// Where the parts of one result come together on the host.
-pub struct Landing {
+pub struct HostBuffer {
     shape: Shape,
     dtype: Dtype,
     memory: Memory,
@@ -40,7 +40,7 @@ enum Memory {
     Whole(Array),
     Host(HostBlock),
     #[cfg(feature = "vulkan")]
-    Staging(vulkan::Landing),
+    Staging(vulkan::ReadbackBuffer),
 }
 
 /// A part on its way.
@@ -53,13 +53,13 @@ enum Source {
     /// What the host waits for, and then reads.
     Array(Array),
     #[cfg(feature = "vulkan")]
-    Coming(vulkan::Coming),
+    Readback(vulkan::Readback),
 }
 
-impl Landing {
+impl HostBuffer {
     /// For a result of `shape`.
-    pub fn new(shape: Shape, dtype: Dtype) -> Landing {
-        Landing { shape, dtype, memory: Memory::None }
+    pub fn new(shape: Shape, dtype: Dtype) -> HostBuffer {
+        HostBuffer { shape, dtype, memory: Memory::None }
     }
 
     /// Shape of the whole result.
@@ -85,14 +85,14 @@ impl Landing {
             let a = dense(a, default_stream(Device { index, ..Device::GPU }))?;
             let d = a.data()?;
             if let Memory::None = self.memory
-                && let Some(landing) = vulkan::Landing::new(index, self.nbytes())?
+                && let Some(buffer) = vulkan::ReadbackBuffer::new(index, self.nbytes())?
             {
-                self.memory = Memory::Staging(landing);
+                self.memory = Memory::Staging(buffer);
             }
-            if let (Memory::Staging(landing), Some(block)) = (&self.memory, d.storage.any_device_block()) {
+            if let (Memory::Staging(buffer), Some(block)) = (&self.memory, d.storage.any_device_block()) {
                 let offset = d.offset as u64 * a.dtype().size() as u64;
-                let coming = landing.begin(&*block, offset, at as u64, a.nbytes())?;
-                return Ok(Part { at, source: Source::Coming(coming) });
+                let readback = buffer.begin(&*block, offset, at as u64, a.nbytes())?;
+                return Ok(Part { at, source: Source::Readback(readback) });
             }
         }
         Ok(Part { at, source: Source::Array(a.clone()) })
@@ -106,7 +106,7 @@ impl Landing {
         let a = match &part.source {
             Source::Array(a) => a,
             #[cfg(feature = "vulkan")]
-            Source::Coming(coming) => return coming.wait(),
+            Source::Readback(readback) => return readback.wait(),
         };
         a.wait()?;
         if a.nbytes() == self.nbytes() && matches!(self.memory, Memory::None) {
@@ -119,7 +119,7 @@ impl Landing {
         let base = match &self.memory {
             Memory::Host(block) => block.ptr(),
             #[cfg(feature = "vulkan")]
-            Memory::Staging(landing) => landing.ptr().as_ptr(),
+            Memory::Staging(buffer) => buffer.ptr().as_ptr(),
             Memory::None | Memory::Whole(_) => bail!(Runtime, "[pipeline] Two parts for one place."),
         };
         if part.at + a.nbytes() > self.nbytes() {
@@ -142,7 +142,7 @@ impl Landing {
             Memory::Whole(a) => return Ok(a),
             Memory::Host(block) => block,
             #[cfg(feature = "vulkan")]
-            Memory::Staging(landing) => landing.into_host(),
+            Memory::Staging(buffer) => buffer.into_host(),
             Memory::None => bail!(Runtime, "[pipeline] A result without parts."),
         };
         let storage: Arc<Storage> = Storage::from_host(block, nbytes);
@@ -160,16 +160,16 @@ fn dense(a: &Array, s: Stream) -> Result<Array> {
     Ok(copy)
 }
 
-/// Starts the computation of arrays and their way to the host, each to its place (bytes) in its landing. Returns at
+/// Starts the computation of arrays and their way to the host, each to its place (bytes) in its buffer. Returns at
 /// once.
 ///
 /// # Errors
 /// What goes wrong when the arrays are scheduled.
-pub fn start(arrays: &[Array], landings: &mut [Landing], places: &[usize]) -> Result<Vec<Part>> {
+pub fn start(arrays: &[Array], buffers: &mut [HostBuffer], places: &[usize]) -> Result<Vec<Part>> {
     let streams = schedule(arrays)?;
     // Small copies join the batch of the kernels.
     let parts: Result<Vec<Part>> =
-        arrays.iter().zip(landings).zip(places).map(|((a, landing), &at)| landing.begin(a, at)).collect();
+        arrays.iter().zip(buffers).zip(places).map(|((a, buffer), &at)| buffer.begin(a, at)).collect();
     flush_gpu(&streams)?;
     parts
 }
