@@ -186,3 +186,13 @@ def test_configuring(tmp_path):
     done = subprocess.run([*command, "--dot"], env=environment(), capture_output=True, text=True)
     assert re.findall(r'"(.*)" -> "(.*)"', done.stdout) == [("127.0.0.1", "127.0.0.1")]
     assert subprocess.run([*command, "--over", "thunderbolt"], env=environment()).returncode == 2
+
+
+def test_data_parallel_training_equals_one_process():
+    example = TESTS.parents[1] / "examples" / "distributed" / "data_parallel.py"
+    done = launch("-n", "4", "--", str(example))
+    alone = launch("-n", "1", "--", str(example))
+    assert done.returncode == 0 == alone.returncode, done.stderr + alone.stderr
+    losses = [re.search(r"whole batch ([0-9.]+)", out.stdout).group(1) for out in (done, alone)]
+    assert "4 processes" in done.stdout and "1 processes" in alone.stdout
+    assert abs(float(losses[0]) - float(losses[1])) <= 2e-5
