@@ -73,7 +73,6 @@ ABOUT = [
     ("Architecture", "ARCHITECTURE.md"),
     ("Progress", "PROGRESS.md"),
     ("Changes", "CHANGELOG.md"),
-    ("Several processes", "distributed.md"),
     ("Reliability", "reliability.md"),
     ("Security", "SECURITY.md"),
     ("Contributing", "CONTRIBUTING.md"),
