@@ -52,7 +52,7 @@ def commands():
 def test_commands_name_what_is_there(line):
     words = [w for w in shlex.split(line, comments=True) if "=" not in w or w.startswith("-")]
     program, *rest = words
-    known = {"pip", "python", "pytest", "dot"}
+    known = {"pip", "python", "pytest", "dot", "mlx.launch"}
     if program.startswith("mlx_lm."):
         return
     if "/" in program:
