@@ -10,11 +10,11 @@ use smallvec::{SmallVec, smallvec};
 use super::device::Stream;
 use super::dtype::Dtype;
 use super::error::{Error, Result};
-use super::event::Event;
-use super::failure;
+use super::event::{Event, check_interrupt};
 use super::layout::{LARGEST_ELEMENT, Layout, Shape, Strides, checked_size, size_of};
 use super::primitive::{Primitive, PrimitiveRef};
 use super::storage::Storage;
+use super::{failure, fork};
 
 /// Handle to a (possibly not yet computed) array.
 #[derive(Clone)]
@@ -280,7 +280,7 @@ impl Array {
     }
 
     fn link(&self) -> std::sync::MutexGuard<'_, Link> {
-        self.0.link.lock().unwrap_or_else(|e| e.into_inner())
+        fork::lock(&self.0.link)
     }
 
     /// The node that computes this array, until it is evaluated and detached.
@@ -421,22 +421,27 @@ impl Array {
 
     /// As [`Array::wait_event`], and as [`Array::wait_for_stream`].
     pub fn wait_event_for_stream(&self) -> Result<()> {
-        self.heard(true)
+        self.heard(true, &mut check_interrupt)
     }
 
     /// As [`Array::wait_event`] for those who are told of no other error than that of the array.
     pub fn wait_event_alone(&self) -> Result<()> {
-        self.heard(false)
+        self.heard(false, &mut check_interrupt)
     }
 
-    fn heard(&self, others: bool) -> Result<()> {
+    /// As [`Array::wait_event_alone`]; calls `between` ever so often, whose error ends the wait.
+    pub fn wait_event_alone_with(&self, between: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        self.heard(false, between)
+    }
+
+    fn heard(&self, others: bool, between: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let Some(event) = self.event() else { return Ok(()) };
-        let result = self.wait_event();
+        let result = self.wait_event_with(between);
         match (&result, event.stream) {
-            (Err(Error::Interrupted), _) | (_, None) => result,
-            (Ok(()), Some(_)) if !others => result,
+            (Err(Error::Interrupted | Error::Dropped), _) => result,
+            (Ok(()), _) if !others => result,
             // Told by one error, nobody has to hear of another.
-            (_, Some(stream)) => {
+            (_, stream) => {
                 let earlier = failure::take(stream);
                 result.and(earlier)
             }
@@ -452,7 +457,12 @@ impl Array {
 
     /// Waits only for a CPU event, so that `data` can be read; device work may go on.
     pub fn wait_event(&self) -> Result<()> {
-        match self.event().map(|e| e.wait()) {
+        self.wait_event_with(&mut check_interrupt)
+    }
+
+    /// As [`Array::wait_event`]; calls `between` ever so often, whose error ends the wait.
+    pub fn wait_event_with(&self, between: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        match self.event().map(|e| e.wait_with(between)).transpose()? {
             // Done before another task of the batch failed: a failed array has got its node back.
             Some(Err(_)) if self.has_data() && self.node().is_none() => Ok(()),
             Some(result) => result,

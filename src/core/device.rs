@@ -7,6 +7,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock};
 
+use super::fork;
+
 /// What a device is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DeviceKind {
@@ -65,6 +67,11 @@ impl fmt::Display for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Stream({}, {})", self.device, self.index)
     }
+}
+
+/// Takes the count of handles for the time of a fork.
+pub fn hold_handles(until: std::time::Instant) -> fork::Held {
+    fork::hold(&HELD, until)
 }
 
 /// A stream as somebody holds it. One that nobody holds any more finishes its work and gives back what it has.
@@ -145,6 +152,11 @@ thread_local! {
     static SCOPES: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
     // What `current_stream` found, and after how many changes.
     static CURRENT: Cell<Option<(u64, Stream)>> = const { Cell::new(None) };
+}
+
+/// Takes the defaults for the time of a fork.
+pub fn hold_defaults(until: std::time::Instant) -> fork::Held {
+    fork::hold(&DEFAULTS, until)
 }
 
 fn changed() {

@@ -184,13 +184,13 @@ pub const VARIABLES: &[Variable] = &[
         "MLX_VK_MAX_MB_PER_BUFFER",
         "50",
         Values::Number(1, 1 << 30),
-        "Megabytes touched after which a command buffer is submitted",
+        "Megabytes touched after which a command buffer is submitted; a software driver: 8",
     ),
     var(
         "MLX_VK_MAX_INFLIGHT_SEQUENCES",
         "8",
         Values::Number(1, 1 << 16),
-        "Submissions of a stream that may be unfinished at once",
+        "Submissions of a stream that may be unfinished at once; a software driver: 2",
     ),
     var(
         "MLX_VK_MAX_PIPELINES",

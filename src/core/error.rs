@@ -32,6 +32,10 @@ pub enum Error {
     /// The user pressed Ctrl-C while the library waited; Python `KeyboardInterrupt`.
     #[error("[eval] Interrupted while waiting for results")]
     Interrupted,
+    /// Work was given up before it was begun, because the user pressed Ctrl-C; it can be asked for again. Python
+    /// `RuntimeError`.
+    #[error("[eval] The computation was dropped after an interrupt; evaluate the array again.")]
+    Dropped,
     /// An exception of the caller's own code, on its way through the library.
     #[error("{text}")]
     Foreign {
@@ -69,6 +73,19 @@ pub struct Foreign(pub std::sync::Arc<dyn std::any::Any + Send + Sync>);
 impl std::fmt::Debug for Foreign {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Foreign")
+    }
+}
+
+impl Error {
+    /// A reader or writer failed. What code of the caller's said stays what it is; else it is a runtime error with `text`.
+    pub fn of_io(e: std::io::Error, text: String) -> Error {
+        match e.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
+            Some(inner) => inner.clone(),
+            None if e.get_ref().is_some() => {
+                Error::Foreign { text, exception: Foreign(std::sync::Arc::new(e)) }
+            }
+            None => Error::Runtime(text),
+        }
     }
 }
 

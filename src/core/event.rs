@@ -1,15 +1,19 @@
-//! Work that ends on another thread: an event to wait for, how a thread waits, and when Ctrl-C may end the wait.
+//! Work that ends on another thread: an event to wait for, how a thread waits, and when Ctrl-C may end the wait. What
+//! was queued before an interrupt and has not begun is dropped: it goes back to being asked for.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::device::Stream;
-use super::error::Result;
-use super::failure;
+use super::error::{Error, Result};
+use super::{failure, fork};
+use crate::bail;
+
+/// A thread that sleeps looks for interrupts this often.
+pub const SLICE: Duration = Duration::from_millis(50);
 
 /// Completion of work on another thread.
-#[derive(Default)]
 pub struct Event {
     state: Mutex<Option<Result<()>>>,
     signal: Condvar,
@@ -18,12 +22,16 @@ pub struct Event {
     /// The work is short: who waits looks for this long before it sleeps.
     longest_spin: Duration,
     /// Where the work runs.
-    pub(super) stream: Option<Stream>,
+    pub(super) stream: Stream,
+    /// The process whose thread does the work (see `fork`).
+    generation: u32,
 }
 
 /// Called while the caller waits; an error (Ctrl-C) ends the wait, not the work.
 pub type InterruptCheck = fn() -> Result<()>;
 static INTERRUPT: OnceLock<InterruptCheck> = OnceLock::new();
+/// How many waits were interrupted.
+static INTERRUPTS: AtomicU64 = AtomicU64::new(0);
 
 /// Installs the check for pending interrupts (the Python face does).
 pub fn install_interrupt_check(check: InterruptCheck) {
@@ -53,50 +61,77 @@ impl Drop for Uninterrupted {
     }
 }
 
-/// Fails if the user asked to stop waiting.
+/// Fails if the user asked to stop waiting. What is queued by then is dropped.
 pub fn check_interrupt() -> Result<()> {
     match INTERRUPT.get() {
-        Some(check) if UNINTERRUPTED.get() == 0 => check(),
+        Some(check) if UNINTERRUPTED.get() == 0 => check().inspect_err(|_| drop_queued()),
         _ => Ok(()),
     }
+}
+
+/// Has what is queued dropped, unless somebody comes to wait for it.
+pub fn drop_queued() {
+    INTERRUPTS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// How many waits were interrupted: work that was queued when there were fewer is not begun any more.
+#[inline]
+pub fn interrupts() -> u64 {
+    INTERRUPTS.load(Ordering::Relaxed)
 }
 
 impl Event {
     /// The completion of work on a stream that is worth looking for so long.
     pub fn new(stream: Stream, longest_spin: Duration) -> Event {
-        Event { longest_spin, stream: Some(stream), ..Event::default() }
+        let (state, signal, done) = Default::default();
+        Event { state, signal, done, longest_spin, stream, generation: fork::generation() }
     }
 
     /// Marks the work as finished or failed and wakes the waiters. A failure is kept for those who wait for the
     /// stream.
     pub fn set(&self, result: Result<()>) {
-        if let (Err(e), Some(stream)) = (&result, self.stream) {
-            failure::note(stream, e);
+        match &result {
+            Ok(()) | Err(Error::Dropped) => {}
+            Err(e) => failure::note(self.stream, e),
         }
-        *self.state.lock().unwrap_or_else(|e| e.into_inner()) = Some(result);
+        *fork::lock(&self.state) = Some(result);
         self.done.store(true, Ordering::Release);
         self.signal.notify_all();
     }
 
     /// Whether the work ended with an error.
     pub fn failed(&self) -> bool {
-        matches!(&*self.state.lock().unwrap_or_else(|e| e.into_inner()), Some(Err(_)))
+        self.done.load(Ordering::Acquire) && matches!(&*fork::lock(&self.state), Some(Err(_)))
     }
 
-    /// Blocks until the work is done; returns its error.
+    /// Blocks until the work is done; returns its error. Interruptible.
     pub fn wait(&self) -> Result<()> {
-        spin(self.longest_spin, || self.done.load(Ordering::Acquire));
-        let mut state = self.state.lock().unwrap_or_else(|e| e.into_inner());
+        self.wait_with(&mut check_interrupt)?
+    }
+
+    /// How the work ended; calls `between` ever so often, whose error ends the wait.
+    ///
+    /// # Errors
+    /// What ends the wait before the work.
+    pub fn wait_with(&self, between: &mut dyn FnMut() -> Result<()>) -> Result<Result<()>> {
+        let done = || self.done.load(Ordering::Acquire);
+        if !spin(self.longest_spin, done) && self.generation != fork::generation() {
+            bail!(
+                Runtime,
+                "[eval] A thread of the parent process was computing the array when the process was forked. Evaluate \
+                 it before the fork, or start the process with the spawn method."
+            );
+        }
         loop {
+            let mut state = fork::lock(&self.state);
+            if state.is_none() {
+                state = self.signal.wait_timeout(state, SLICE).unwrap_or_else(|e| e.into_inner()).0;
+            }
             if let Some(r) = &*state {
-                return r.clone();
+                return Ok(r.clone());
             }
-            let (next, timeout) =
-                self.signal.wait_timeout(state, Duration::from_millis(50)).unwrap_or_else(|e| e.into_inner());
-            state = next;
-            if timeout.timed_out() {
-                check_interrupt()?;
-            }
+            drop(state);
+            between()?;
         }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use super::device::Stream;
 use super::error::{Error, Result};
+use super::fork;
 
 /// The first error of each stream since it was last asked for.
 static UNHEARD: Mutex<Vec<(Stream, Error)>> = Mutex::new(Vec::new());
@@ -15,6 +16,11 @@ static ANY: AtomicBool = AtomicBool::new(false);
 
 fn unheard() -> MutexGuard<'static, Vec<(Stream, Error)>> {
     UNHEARD.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// Takes the list for the time of a fork.
+pub fn hold(until: std::time::Instant) -> fork::Held {
+    fork::hold(&UNHEARD, until)
 }
 
 /// Keeps the error for the next who waits for the stream. Comes before the work counts as finished.

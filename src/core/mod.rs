@@ -9,6 +9,7 @@ pub mod event;
 pub mod failure;
 pub mod fallback;
 pub mod fault;
+pub mod fork;
 pub mod layout;
 pub mod notes;
 pub mod panics;

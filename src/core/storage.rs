@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::error::Result;
 use super::event::Uninterrupted;
+use super::fork;
 
 /// Memory of a GPU, with the synchronisation state of its last write and last use.
 pub trait DeviceBlock: Send + Sync {
@@ -123,7 +124,7 @@ impl Storage {
     }
 
     fn lock(&self) -> MutexGuard<'_, Residency> {
-        self.state.lock().unwrap_or_else(|e| e.into_inner())
+        fork::lock(&self.state)
     }
 
     /// Length in bytes.

@@ -10,19 +10,23 @@ pub mod readback;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod walk;
+
+pub use walk::{hold_walks, settle};
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use smallvec::{SmallVec, smallvec};
 
 use self::fusion::{Join, Members, Plan, Role};
 use self::order::Step;
+use self::walk::Walk;
 use crate::bail;
 use crate::core::array::{Inputs, Node, Tracing, drop_iteratively};
-use crate::core::event::{Uninterrupted, spin};
+use crate::core::event::{interrupts, spin};
 use crate::core::{Array, Error, Event, Result, Stream, env, failure, panics, trace};
 use crate::cpu::runtime::worker::{self, LONG_SPIN, Lane};
 
@@ -35,8 +39,8 @@ const WORTH_APART: usize = 48;
 /// Recordings that may be under way or wait at once.
 const AHEAD: u64 = 2;
 
-// One graph walk at a time: walks detach nodes. Recordings are handed over under it.
-static SCHEDULE: Mutex<()> = Mutex::new(());
+/// Steps between two looks at the clock.
+const STRIDE: usize = 1024;
 
 thread_local! {
     // How many functions run on placeholders on this thread.
@@ -124,12 +128,12 @@ fn restore(node: &Arc<Node>, outputs: &[Array]) {
     }
 }
 
-/// Tasks of CPU streams that were ordered but not handed over yet.
-#[derive(Default)]
+/// Tasks of CPU streams that were ordered but not handed over yet, and the walk that orders them.
 struct Pending {
     batches: SmallVec<[Batch; 1]>,
     /// The event of what is being recorded, if the recorder does it.
     own: Option<Arc<Event>>,
+    walk: Walk,
 }
 
 /// Tasks that one stream gets at once.
@@ -172,7 +176,7 @@ impl Pending {
             if a.awaits_besides(self.own.as_ref()) {
                 self.flush();
                 // Whoever is told of this operation is told of that error.
-                a.wait_event_alone()?;
+                a.wait_event_alone_with(&mut || self.walk.pause())?;
             }
         }
         Ok(())
@@ -181,23 +185,52 @@ impl Pending {
     fn flush(&mut self) {
         self.batches.drain(..).for_each(Batch::submit);
     }
+
+    /// Waits where the GPU, or those who compile for it, are far behind.
+    #[cfg(feature = "vulkan")]
+    fn catch_up(&mut self) -> Result<()> {
+        while let Some(mut backlog) = crate::vulkan::backlog() {
+            self.flush();
+            while !backlog.wait_a_while()? {
+                self.walk.pause()?;
+            }
+        }
+        Ok(())
+    }
+
+    #[cfg(not(feature = "vulkan"))]
+    fn catch_up(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Gives Ctrl-C and other threads a chance.
+    fn pause(&mut self) -> Result<()> {
+        self.flush();
+        self.walk.pause()
+    }
 }
 
 impl Batch {
     fn submit(self) {
         let Batch { stream, tasks, event } = self;
         HOST_OPS.fetch_add(tasks.len() as u64, Ordering::Relaxed);
+        let queued = interrupts();
         let run = move || {
-            let result = panics::caught("eval", || run_batch(tasks, &event));
+            let result = panics::caught("eval", || run_batch(tasks, &event, queued));
             event.set(result);
         };
         worker::submit(stream, Box::new(run));
     }
 }
 
-fn run_batch(tasks: Vec<Task>, own: &Arc<Event>) -> Result<()> {
+/// Runs tasks that were queued when there had been so many interrupts; after another one, those that are left go back.
+fn run_batch(tasks: Vec<Task>, own: &Arc<Event>, queued: u64) -> Result<()> {
     let mut tasks = tasks.into_iter();
     let result = tasks.by_ref().try_for_each(|task| {
+        if interrupts() != queued {
+            task.give_up();
+            return Err(Error::Dropped);
+        }
         let others = |a: &&Array| a.awaits_besides(Some(own));
         match task.node.inputs.iter().filter(others).try_for_each(Array::wait_event) {
             Ok(()) => {
@@ -281,9 +314,16 @@ impl From<Failure> for Error {
 }
 
 impl Failure {
+    /// Nothing was begun.
+    fn early(error: Error) -> Failure {
+        Failure { error, stream: None }
+    }
+
     /// The caller is told of it, and of nothing else that failed on the stream before.
     fn told(&self) {
-        if let Some(stream) = self.stream {
+        if let (Some(stream), false) =
+            (self.stream, matches!(self.error, Error::Interrupted | Error::Dropped))
+        {
             drop(failure::take(stream));
         }
     }
@@ -296,7 +336,7 @@ pub(super) type Recorded = std::result::Result<Vec<Stream>, Failure>;
 fn submit_behind(recorded: Recorded) -> Result<()> {
     match recorded {
         Ok(gpu) => offer_gpu(&gpu),
-        Err(Failure { error: Error::Interrupted, .. }) => Err(Error::Interrupted),
+        Err(Failure { error: e @ (Error::Interrupted | Error::Dropped), .. }) => Err(e),
         Err(Failure { error, stream: Some(stream) }) => {
             failure::note(stream, &error);
             Ok(())
@@ -308,20 +348,18 @@ fn submit_behind(recorded: Recorded) -> Result<()> {
 /// Orders and starts everything that `roots` need.
 pub(super) fn schedule(roots: &[Array]) -> Recorded {
     let _span = trace::span("record", || format!("{} arrays", roots.len()));
-    let _held = Uninterrupted::new();
-    let _one_walk = SCHEDULE.lock().unwrap_or_else(|e| e.into_inner());
-    settle();
+    let mut walk = Walk::begin();
+    walk.settle().map_err(Failure::early)?;
     let steps = order::steps(roots);
     let plan = fusion::plan(&steps);
-    record(steps, plan, None)
+    record(steps, plan, walk, None)
 }
 
 /// As [`schedule`] and [`offer_gpu`]; the recorder may do most of it, behind the caller.
 fn schedule_apart(roots: &[Array]) -> Result<()> {
-    let _held = Uninterrupted::new();
-    let one_walk = SCHEDULE.lock().unwrap_or_else(|e| e.into_inner());
+    let mut walk = Walk::begin();
     if !spin(LONG_SPIN, || worker::pending(Lane::Recorder) < AHEAD) {
-        settle();
+        walk.settle()?;
     }
     let steps = order::steps(roots);
     let plan = fusion::plan(&steps);
@@ -331,10 +369,11 @@ fn schedule_apart(roots: &[Array]) -> Result<()> {
         || !stream.is_some_and(has_recorder)
         || !steps.iter().all(|s| on(s) == stream)
     {
-        settle();
-        let recorded = record(steps, plan, None);
-        drop(one_walk);
-        return submit_behind(recorded);
+        if worker::pending(Lane::Recorder) > 0 {
+            drop((steps, plan, walk));
+            return submit_behind(schedule(roots));
+        }
+        return submit_behind(record(steps, plan, walk, None));
     }
     // INVARIANT: the condition above.
     let stream = stream.expect("a stream with a recorder");
@@ -348,10 +387,10 @@ fn schedule_apart(roots: &[Array]) -> Result<()> {
             _ => array.begin(Some(&event)),
         }
     }
+    let queued = interrupts();
     let run = move || {
-        let _held = Uninterrupted::new();
-        let own = event.clone();
-        event.set(panics::caught("eval", || offer_gpu(&record(steps, plan, Some(own))?)));
+        let (walk, own) = (Walk::recording(queued), event.clone());
+        event.set(panics::caught("eval", || offer_gpu(&record(steps, plan, walk, Some(own))?)));
     };
     RECORDINGS.fetch_add(1, Ordering::Relaxed);
     worker::submit(Lane::Recorder, Box::new(run));
@@ -368,28 +407,28 @@ fn has_recorder(stream: Stream) -> bool {
     said.unwrap_or_else(|| !software(stream))
 }
 
-/// Waits until all has been recorded that was handed to the recorder.
-pub fn settle() {
-    if worker::pending(Lane::Recorder) > 0 {
-        // What goes wrong stays with the arrays.
-        let _ = worker::synchronize(Lane::Recorder);
-    }
-}
-
 /// Records steps; `own` is their event, if they were handed over.
-fn record(steps: Vec<Step>, mut plan: Plan, own: Option<Arc<Event>>) -> Recorded {
+fn record(steps: Vec<Step>, mut plan: Plan, walk: Walk, own: Option<Arc<Event>>) -> Recorded {
     let apart = own.is_some();
-    let mut pending = Pending { own, ..Pending::default() };
+    let mut pending = Pending { own, walk, batches: SmallVec::new() };
     let mut gpu: Vec<Stream> = Vec::new();
     let mut failure = None;
     let mut steps: Vec<Option<Step>> = steps.into_iter().map(Some).collect();
     for i in 0..steps.len() {
+        if (apart || i % STRIDE == STRIDE - 1)
+            && pending.walk.is_breathless()
+            && let Err(error) = pending.pause()
+        {
+            failure = Some(Failure::early(error));
+            break;
+        }
         match plan.role(i) {
             Role::Alone => {}
             Role::Member => continue,
             Role::Place(join) => {
                 let stream = steps[i].as_ref().and_then(|s| s.node.as_ref()).map(|n| n.stream);
-                match joined(&join, &mut steps, &mut pending, &mut gpu) {
+                let run = joined(&join, &mut steps, &mut pending, &mut gpu);
+                match run.and_then(|()| pending.catch_up()) {
                     Ok(()) => continue,
                     Err(error) => {
                         failure = Some(Failure { error, stream });
@@ -432,7 +471,7 @@ fn record(steps: Vec<Step>, mut plan: Plan, own: Option<Arc<Event>>) -> Recorded
             })
         });
         trace::evaluating(|| None);
-        if let Err(error) = result {
+        if let Err(error) = result.and_then(|()| pending.catch_up()) {
             failure = Some(Failure { error, stream: Some(stream) });
             break;
         }
@@ -440,8 +479,10 @@ fn record(steps: Vec<Step>, mut plan: Plan, own: Option<Arc<Event>>) -> Recorded
     pending.flush();
     match failure {
         Some(e) => {
-            // What was recorded so far stays valid and is submitted.
-            let _ = flush_gpu(&gpu);
+            // What was recorded so far stays valid and is submitted, by whoever comes next where this one was told to stop.
+            if !matches!(e.error, Error::Interrupted | Error::Dropped) {
+                let _ = flush_gpu(&gpu);
+            }
             // Those behind can be tried again with the one that failed.
             let behind = steps.into_iter().flatten().filter(|_| apart);
             behind.for_each(|s| s.node.into_iter().for_each(|n| restore(&n, &s.array.outputs_of(&n))));
@@ -494,10 +535,20 @@ pub fn async_eval(arrays: &[Array]) -> Result<()> {
     if arrays.iter().all(Array::is_scheduled) {
         return Ok(());
     }
-    if !Tracing::on() && !trace::on() {
-        return schedule_apart(arrays);
+    until_done(|| match !Tracing::on() && !trace::on() {
+        true => schedule_apart(arrays),
+        false => submit_behind(schedule(arrays)),
+    })
+}
+
+/// Begins again what was given up in favour of others, or dropped because somebody else was interrupted.
+pub fn until_done<T>(attempt: impl Fn() -> Result<T>) -> Result<T> {
+    loop {
+        match attempt() {
+            Err(Error::Dropped) => {}
+            result => return result,
+        }
     }
-    submit_behind(schedule(arrays))
 }
 
 /// Computes arrays and waits for them.
@@ -515,14 +566,16 @@ pub fn compute(arrays: &[Array]) -> Result<()> {
 
 /// Returns the GPU streams that got work.
 fn computed(arrays: &[Array], wait: fn(&Array) -> Result<()>) -> Result<Vec<Stream>> {
-    let mut gpu = Vec::new();
-    if !arrays.iter().all(Array::is_scheduled) {
-        gpu = schedule(arrays).inspect_err(Failure::told)?;
-        offer_gpu(&gpu)?;
-    }
-    let _span = trace::span("wait", || "eval".into());
-    arrays.iter().try_for_each(wait)?;
-    Ok(gpu)
+    until_done(|| {
+        let mut gpu = Vec::new();
+        if !arrays.iter().all(Array::is_scheduled) {
+            gpu = schedule(arrays).inspect_err(Failure::told)?;
+            offer_gpu(&gpu)?;
+        }
+        let _span = trace::span("wait", || "eval".into());
+        arrays.iter().try_for_each(wait)?;
+        Ok(gpu)
+    })
 }
 
 /// Waits until all work of a stream is done.
@@ -533,11 +586,15 @@ pub fn synchronize(stream: Stream) -> Result<()> {
     finish(stream).and_then(|()| failure::take(stream))
 }
 
-/// For the end of the process: what was handed over is recorded, GPUs finish, and what drivers compiled is kept.
+/// The end of the process does not wait longer than this for recorders, GPUs and compilers.
+const LAST_WAIT: Duration = Duration::from_millis(800);
+
+/// For the end of the process: what is queued is dropped, GPUs get a moment to finish, and what drivers compiled is kept.
 pub fn end() {
-    settle();
+    let until = Instant::now() + LAST_WAIT;
+    walk::drop_queued(until);
     #[cfg(feature = "vulkan")]
-    crate::vulkan::finish();
+    crate::vulkan::finish(until);
 }
 
 /// Waits until all work of a stream is done, however it ended.
@@ -547,7 +604,7 @@ pub fn finish(stream: Stream) -> Result<()> {
     }
     #[cfg(feature = "vulkan")]
     {
-        settle();
+        settle()?;
         crate::vulkan::synchronize(stream)
     }
     #[cfg(not(feature = "vulkan"))]

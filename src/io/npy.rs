@@ -40,7 +40,10 @@ impl Header {
                 Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
                     bail!(Runtime, "[load] Unable to read {n} bytes of the header of {what}: it ends early.")
                 }
-                Err(e) => bail!(Runtime, "[load] Unable to read {n} bytes of the header of {what}: {e}."),
+                Err(e) => {
+                    let text = format!("[load] Unable to read {n} bytes of the header of {what}: {e}.");
+                    Err(Error::of_io(e, text))
+                }
             }
         };
         let start = take(8)?;
@@ -209,7 +212,10 @@ pub fn load_stream(mut reader: impl Read, place: Place) -> Result<Array> {
     match reader.take(header.nbytes).read_to_end(&mut bytes) {
         Ok(n) if n as u64 == header.nbytes => {}
         Ok(n) => bail!(Runtime, "[load] Unable to read {} bytes of elements: there are {n}.", header.nbytes),
-        Err(e) => bail!(Runtime, "[load] Unable to read {} bytes of elements: {e}.", header.nbytes),
+        Err(e) => {
+            let text = format!("[load] Unable to read {} bytes of elements: {e}.", header.nbytes);
+            return Err(Error::of_io(e, text));
+        }
     }
     header.array(&Source::memory("the given file object", bytes), Encoding::Plain(0), place)
 }
@@ -258,7 +264,7 @@ pub fn write(w: &mut dyn Write, a: &Dense) -> io::Result<()> {
         }
     }
     writeln!(w, "{dict:width$}", width = text - 1)?;
-    w.write_all(a.bytes())
+    a.write(w)
 }
 
 #[cfg(test)]

@@ -138,6 +138,6 @@ impl Writer {
     pub fn write(&self, w: &mut dyn Write) -> io::Result<()> {
         w.write_all(&(self.header.len() as u64).to_le_bytes())?;
         w.write_all(&self.header)?;
-        self.arrays.iter().try_for_each(|a| w.write_all(a.bytes()))
+        self.arrays.iter().try_for_each(|a| a.write(w))
     }
 }

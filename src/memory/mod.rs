@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, Once};
 
 use crate::core::fault::{self, Site};
 use crate::core::storage::install_host_alloc;
-use crate::core::{Error, HostBlock, Result, Storage};
+use crate::core::{Error, HostBlock, Result, Storage, fork};
 
 const ALIGN: usize = 64;
 /// The host cache keeps at most this much, whatever the limit says: memory the system may want back.
@@ -26,6 +26,11 @@ static CACHE: Mutex<Cache> = Mutex::new(Cache { bytes: 0, free: BTreeMap::new() 
 
 fn cache() -> std::sync::MutexGuard<'static, Cache> {
     CACHE.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// Takes the cache for the time of a fork.
+pub fn hold(until: std::time::Instant) -> fork::Held {
+    fork::hold(&CACHE, until)
 }
 
 /// Capacity that serves `nbytes`: powers of two in four steps, so that waste stays under a quarter.

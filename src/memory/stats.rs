@@ -4,12 +4,19 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
 
+use crate::core::fork;
+
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 static CACHED: AtomicI64 = AtomicI64::new(0);
 static MEMORY_LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 static CACHE_LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 static CACHES: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
+
+/// Takes the list of caches for the time of a fork.
+pub fn hold(until: std::time::Instant) -> fork::Held {
+    fork::hold(&CACHES, until)
+}
 
 /// An allocation of `bytes` went into use.
 pub fn on_alloc(bytes: usize) {

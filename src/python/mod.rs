@@ -10,32 +10,7 @@ mod runtime;
 mod array;
 mod transforms;
 
-use std::cell::Cell;
-use std::sync::OnceLock;
-use std::thread::ThreadId;
-
 use pyo3::prelude::*;
-
-use crate::core::{Error, Result};
-
-static IMPORTER: OnceLock<ThreadId> = OnceLock::new();
-
-thread_local! {
-    // What a signal handler raised, until the error that stands for it reaches Python.
-    static RAISED: Cell<Option<PyErr>> = const { Cell::new(None) };
-}
-
-/// Ctrl-C while the library waits. Only the thread that imported the module asks: signals are handled on the
-/// main thread, and others must not wait for the interpreter here.
-fn interrupted() -> Result<()> {
-    if IMPORTER.get() != Some(&std::thread::current().id()) {
-        return Ok(());
-    }
-    Python::attach(|py| py.check_signals()).map_err(|e| {
-        RAISED.set(Some(e));
-        Error::Interrupted
-    })
-}
 
 /// `from mlx.core import *` takes the public names only.
 fn hide_private(m: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -57,21 +32,6 @@ fn explain_errors(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let array = m.getattr("array")?.call1(([0],))?;
     let selected = array.getattr("at")?.get_item(0)?;
     [array, selected].iter().try_for_each(docs::signatures::of_class)
-}
-
-/// Prints statistics, lets the GPUs finish and writes what drivers compiled to disk; runs when the interpreter ends.
-fn finish_at_exit(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    let py = m.py();
-    let owner = std::process::id();
-    let f = pyo3::types::PyCFunction::new_closure(py, None, None, move |args, _| {
-        // A forked child has none of the threads that would be waited for.
-        if std::process::id() == owner {
-            args.py().detach(crate::eval::end);
-            runtime::vulkan::print_if_asked();
-        }
-    })?;
-    py.import("atexit")?.call_method1("register", (f,))?;
-    Ok(())
 }
 
 /// A submodule that can also be imported by its full name.
@@ -97,8 +57,7 @@ fn submodule<'py>(parent: &Bound<'py, PyModule>, name: &str, doc: &str) -> PyRes
 #[pymodule]
 #[pyo3(name = "core")]
 fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    let _ = IMPORTER.set(std::thread::current().id());
-    crate::core::event::install_interrupt_check(interrupted);
+    runtime::ending::register(m)?;
     runtime::panics::become_errors(m.py())?;
     // That of MLX whose answers these are; `mlx.core.vulkan` has the version of this library.
     m.add("__version__", "0.32.4")?;
@@ -148,7 +107,6 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("euler_gamma", 0.577_215_664_901_532_9)?;
     m.add("newaxis", m.py().None())?;
     runtime::panics::register(m)?;
-    finish_at_exit(m)?;
     hide_private(m)?;
     explain_errors(m)
 }

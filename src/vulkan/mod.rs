@@ -13,8 +13,10 @@ pub mod tune;
 mod tests;
 
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 pub use hal::adapter::{AdapterInfo, AdapterKind, adapters};
+pub use hal::backlog::{Backlog, backlog};
 pub use hal::device::{Device, DeviceInfo, device};
 pub use hal::encoder::CommandEncoder;
 pub use hal::features::{Component, CoopFlexible, CoopMatrix, CoopMatrix2, Features};
@@ -22,6 +24,7 @@ pub use memory::Block;
 pub use memory::readback::{Readback, ReadbackBuffer, put};
 pub use shader::pipeline::{KernelKey, Module, Pipeline, Source};
 
+use crate::core::event::Uninterrupted;
 use crate::core::{Result, Stream};
 use hal::stream::StreamState;
 
@@ -73,26 +76,55 @@ pub fn synchronize(stream: Stream) -> Result<()> {
     Ok(())
 }
 
-/// Waits for submitted work and writes the drivers' pipeline caches to disk. For the end of the process (`eval::end`):
-/// some drivers crash when it exits under their running threads.
-pub fn finish() {
+/// Submits what was recorded on all streams and waits for it; interruptible.
+pub fn synchronize_all() -> Result<()> {
+    if hal::adapter::forked() {
+        return Ok(());
+    }
+    for state in hal::device::opened().into_iter().flat_map(|d| d.lock_streams()) {
+        state.flush()?;
+        state.wait(state.submitted.load(Ordering::Acquire))?;
+    }
+    Ok(())
+}
+
+/// Drops what waits to be compiled, gives submitted work a moment and writes the drivers' pipeline caches to
+/// disk. For the end of the process: some drivers crash when it exits under their running threads (see [`is_busy`]).
+pub fn finish(until: Instant) {
     if hal::adapter::forked() {
         return;
     }
-    kernels::matmul::kernel::finish_background();
-    shader::compile_pool::finish();
+    let _held = Uninterrupted::new();
+    kernels::matmul::kernel::finish_background(until);
+    shader::compile_pool::finish(until);
     report::progress::finish();
-    kernels::measure::finish();
+    kernels::measure::finish(until);
     for d in hal::device::opened() {
         if d.is_lost() {
             d.lock_streams().into_iter().for_each(StreamState::rest);
             continue;
         }
-        // Nothing is left to the threads behind them.
-        let _ = d.submit_kept();
         for s in d.lock_streams() {
-            let _ = s.wait_uninterrupted(s.submitted.load(Ordering::Acquire));
+            // Nothing is left to the thread behind a batch that is kept open.
+            let ready = s.lock_rec().unready().is_none();
+            let _ = ready.then(|| s.flush_if_ready());
+            let value = s.submitted.load(Ordering::Acquire);
+            while Instant::now() < until && matches!(s.wait_a_while(value), Ok(false)) {}
         }
         d.blob.save(&d.raw, true);
     }
+}
+
+/// Has the process end without what drivers do at its end, if they are still at work then, or `always`.
+pub fn leave_early(always: bool) {
+    hal::end::leave_early(always);
+}
+
+/// Whether a GPU computes, or threads compile for one.
+fn is_busy() -> bool {
+    let computes = |s: &&'static StreamState| s.poll() < s.submitted.load(Ordering::Acquire);
+    shader::compile_pool::are_busy()
+        || kernels::measure::is_running()
+        || kernels::matmul::kernel::background_is_busy()
+        || hal::device::opened().into_iter().any(|d| !d.is_lost() && d.lock_streams().iter().any(computes))
 }

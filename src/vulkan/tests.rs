@@ -548,7 +548,7 @@ fn the_end_of_the_process_finds_work_done_and_caches_written() {
         .unwrap();
     }
     flush(s).unwrap();
-    finish();
+    finish(std::time::Instant::now() + std::time::Duration::from_secs(20));
     let block = x.device_block(0).unwrap();
     let before = std::time::Instant::now();
     block.wait_written().unwrap();

@@ -17,7 +17,7 @@ use super::runtime::pool::{self, SendPtr};
 use super::runtime::walk::{Lines, locate};
 use crate::bail;
 use crate::core::layout::show;
-use crate::core::{Dtype, Result};
+use crate::core::{Dtype, Result, fork};
 use crate::kernels::{Fft, FftKind, HostView};
 
 /// Elements of all lengths planned for; beyond it the plans are dropped.
@@ -59,6 +59,11 @@ impl Plans {
 }
 
 static PLANS: LazyLock<Mutex<Plans>> = LazyLock::new(|| Mutex::new(Plans::new()));
+
+/// Takes the plans for the time of a fork.
+pub fn hold(until: std::time::Instant) -> fork::Held {
+    fork::hold(&PLANS, until)
+}
 
 fn plan(t: &Fft) -> Lane {
     let mut plans = PLANS.lock().unwrap_or_else(|e| e.into_inner());

@@ -8,8 +8,10 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use rayon::prelude::*;
 
+use crate::core::fork;
+
 struct Slot {
-    pid: u32,
+    generation: u32,
     pool: rayon::ThreadPool,
 }
 
@@ -17,26 +19,27 @@ struct Slot {
 // the moment of a fork and would stay locked in the child.
 static SLOT: AtomicPtr<Slot> = AtomicPtr::new(std::ptr::null_mut());
 
-fn start(pid: u32) -> Box<Slot> {
+fn start(generation: u32) -> Box<Slot> {
+    fork::watch(&[]);
     let build = |n: usize| {
         rayon::ThreadPoolBuilder::new().num_threads(n).thread_name(|i| format!("mlx-cpu-{i}")).build()
     };
     // INVARIANT: a process that cannot start a single thread cannot run kernels at all.
     let pool = build(threads()).or_else(|_| build(1)).expect("cannot start a thread");
-    Box::new(Slot { pid, pool })
+    Box::new(Slot { generation, pool })
 }
 
 fn pool() -> &'static rayon::ThreadPool {
-    let pid = std::process::id();
+    let generation = fork::generation();
     let mut seen = SLOT.load(Ordering::Acquire);
     loop {
         // SAFETY: a published slot is never freed.
         if let Some(slot) = unsafe { seen.as_ref() }
-            && slot.pid == pid
+            && slot.generation == generation
         {
             return &slot.pool;
         }
-        let fresh = Box::into_raw(start(pid));
+        let fresh = Box::into_raw(start(generation));
         match SLOT.compare_exchange(seen, fresh, Ordering::AcqRel, Ordering::Acquire) {
             // SAFETY: just published, never freed from now on.
             Ok(_) => return unsafe { &(*fresh).pool },

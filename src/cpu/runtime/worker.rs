@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use crate::bail;
 use crate::core::device::{is_held, on_release};
-use crate::core::event::spin;
-use crate::core::{Error, Result, Stream, panics};
+use crate::core::event::{SLICE, check_interrupt, spin};
+use crate::core::{Error, Result, Stream, fork, panics};
 
 /// Work for a stream.
 pub type Task = Box<dyn FnOnce() + Send>;
@@ -96,7 +96,7 @@ struct Worker {
 }
 
 struct Registry {
-    pid: u32,
+    generation: u32,
     workers: Mutex<HashMap<Lane, Arc<Worker>>>,
 }
 
@@ -108,16 +108,17 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn registry() -> &'static Registry {
-    let pid = std::process::id();
+    let generation = fork::generation();
     let mut seen = REGISTRY.load(Ordering::Acquire);
     loop {
         // SAFETY: a published registry is never freed.
         if let Some(r) = unsafe { seen.as_ref() }
-            && r.pid == pid
+            && r.generation == generation
         {
             return r;
         }
-        let fresh = Box::into_raw(Box::new(Registry { pid, workers: Mutex::default() }));
+        fork::watch(&[]);
+        let fresh = Box::into_raw(Box::new(Registry { generation, workers: Mutex::default() }));
         match REGISTRY.compare_exchange(seen, fresh, Ordering::AcqRel, Ordering::Acquire) {
             // SAFETY: just published, never freed from now on.
             Ok(_) => return unsafe { &*fresh },
@@ -185,18 +186,28 @@ impl Worker {
         true
     }
 
-    fn wait(&self, target: u64) {
+    /// Waits until so many tasks are done; calls `between` ever so often, whose error ends the wait.
+    fn wait(&self, target: u64, between: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let reached = || self.done.load(Ordering::SeqCst) >= target;
         if spin_until(SPIN, reached) {
-            return;
+            return Ok(());
         }
         self.waiters.fetch_add(1, Ordering::SeqCst);
-        let mut guard = lock(&self.finished_lock);
-        while !reached() {
-            guard = self.finished.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        let mut ended = Ok(());
+        while ended.is_ok() {
+            let guard = lock(&self.finished_lock);
+            if reached() {
+                break;
+            }
+            let woken = self.finished.wait_timeout(guard, SLICE).unwrap_or_else(PoisonError::into_inner);
+            let late = woken.1.timed_out();
+            drop(woken);
+            if late {
+                ended = between();
+            }
         }
-        drop(guard);
         self.waiters.fetch_sub(1, Ordering::SeqCst);
+        ended
     }
 }
 
@@ -279,18 +290,23 @@ pub fn pending(lane: Lane) -> u64 {
     worker.submitted.load(Ordering::SeqCst) - done
 }
 
-/// Waits until everything submitted to the lane so far has run.
+/// Waits until everything submitted to the lane so far has run; interruptible.
 ///
 /// # Errors
 /// Runtime error when a task panicked since the last call, or when called from the lane's own worker.
 pub fn synchronize(lane: impl Into<Lane>) -> Result<()> {
+    synchronize_with(lane, &mut check_interrupt)
+}
+
+/// As [`synchronize`]; calls `between` ever so often, whose error ends the wait.
+pub fn synchronize_with(lane: impl Into<Lane>, between: &mut dyn FnMut() -> Result<()>) -> Result<()> {
     let lane = lane.into();
     let Some(worker) = known(lane) else { return Ok(()) };
     let own = lock(&worker.queue).thread.as_ref().map(|t| t.id()) == Some(thread::current().id());
     if own {
         bail!(Runtime, "[synchronize] A task cannot wait for its own stream {lane}");
     }
-    worker.wait(worker.submitted.load(Ordering::SeqCst));
+    worker.wait(worker.submitted.load(Ordering::SeqCst), between)?;
     let failure = lock(&worker.failure).take();
     failure.map_or(Ok(()), Err)
 }

@@ -72,7 +72,7 @@ impl Writer {
         w.write_all(&self.header)?;
         for (i, a) in self.arrays.iter().enumerate() {
             let n = a.bytes().len() as u64;
-            w.write_all(a.bytes())?;
+            a.write(w)?;
             if i + 1 < self.arrays.len() {
                 io::copy(&mut io::Read::take(io::repeat(0), n.next_multiple_of(self.alignment) - n), w)?;
             }

@@ -16,11 +16,11 @@ use super::support::*;
 use super::view::{broadcast_to, expand_dims, reshape, slice, view};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, checked_size, normalize_axis, show};
-use crate::core::lengths_vary;
 use crate::core::primitive::cannot_follow;
 use crate::core::{
     Array, Batched, Device, Dtype, Param, Primitive, Result, Shape, Stored, Stream, Vmap, default_stream,
 };
+use crate::core::{fork, lengths_vary};
 use crate::kernels::{Draw, ScanForm};
 use crate::on_gpu;
 use crate::params;
@@ -103,6 +103,11 @@ static STATE: Mutex<Option<Array>> = Mutex::new(None);
 
 fn state() -> std::sync::MutexGuard<'static, Option<Array>> {
     STATE.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// Takes the state for the time of a fork.
+pub fn hold(until: std::time::Instant) -> fork::Held {
+    fork::hold(&STATE, until)
 }
 
 fn clock() -> u64 {

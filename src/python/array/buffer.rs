@@ -1,6 +1,7 @@
 //! Arrays as memory of Python: the buffer protocol both ways, `__array__`, and the state for pickles. A buffer shows
 //! the evaluated bytes in place; it is writable unless elements repeat or a copy on a GPU would then differ.
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_int};
 use std::ptr;
 
@@ -41,13 +42,20 @@ fn format(d: Dtype) -> &'static CStr {
     }
 }
 
+thread_local! {
+    // What was wrong with the last array: NumPy passes over errors of the buffer protocol, even over Ctrl-C, and asks for
+    // `__array__` next.
+    static PASSED_OVER: Cell<Option<(u64, PyErr)>> = const { Cell::new(None) };
+}
+
 /// Fills `view` for `owner`; the array is evaluated first.
 ///
 /// # Safety
 /// `view` must be the pointer that the interpreter passed to the slot.
 pub unsafe fn export(owner: &Bound<'_, PyArray>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
-    // NumPy passes over errors of the buffer protocol.
-    let (a, p) = host_of(owner.py(), &owner.get().array())?;
+    let (py, array) = (owner.py(), owner.get().array());
+    PASSED_OVER.take();
+    let (a, p) = host_of(py, &array).inspect_err(|e| PASSED_OVER.set(Some((array.id(), e.clone_ref(py)))))?;
     let data = a.data()?;
     let size = a.dtype().size() as ffi::Py_ssize_t;
     let contiguous = a.layout()?.is_row_contiguous();
@@ -118,6 +126,9 @@ pub fn to_numpy<'py>(
     let py = slf.py();
     if slf.get().array().dtype() == Dtype::BF16 {
         return Err(PyTypeError::new_err("bfloat16 arrays cannot be converted to NumPy."));
+    }
+    if let Some((_, e)) = PASSED_OVER.take().filter(|(id, _)| *id == slf.get().array().id()) {
+        return Err(e);
     }
     let view = py.import("builtins")?.getattr("memoryview")?.call1((slf,))?;
     let options = PyDict::new(py);

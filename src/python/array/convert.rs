@@ -15,6 +15,7 @@ use super::arguments::type_name;
 use crate::core::layout::{MOST_AXES, checked_size};
 use crate::core::{Array, Device, DeviceKind, Dtype, Error, Foreign, Result, Shape, default_stream};
 use crate::ops;
+use crate::python::runtime::ending;
 
 impl From<PyErr> for Error {
     fn from(e: PyErr) -> Error {
@@ -30,15 +31,17 @@ impl From<Error> for PyErr {
             Error::Overflow(_) => PyOverflowError::new_err(text),
             Error::Type(_) => PyTypeError::new_err(text),
             Error::Index(_) => PyIndexError::new_err(text),
-            Error::Runtime(_) | Error::OutOfMemory { .. } => PyRuntimeError::new_err(text),
-            Error::Interrupted => {
-                crate::python::RAISED.take().unwrap_or_else(|| PyKeyboardInterrupt::new_err(text))
-            }
+            Error::Runtime(_) | Error::OutOfMemory { .. } | Error::Dropped => PyRuntimeError::new_err(text),
+            Error::Interrupted => ending::raised().unwrap_or_else(|| PyKeyboardInterrupt::new_err(text)),
             Error::NotImplemented(_) => PyNotImplementedError::new_err(text),
-            Error::Foreign { exception, .. } => match exception.0.downcast_ref::<PyErr>() {
-                Some(e) => Python::attach(|py| e.clone_ref(py)),
-                None => PyRuntimeError::new_err(text),
-            },
+            Error::Foreign { exception, .. } => {
+                let inner = exception.0.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+                let raised = exception.0.downcast_ref::<PyErr>().or(inner.and_then(|e| e.downcast_ref()));
+                match raised {
+                    Some(e) => Python::attach(|py| e.clone_ref(py)),
+                    None => PyRuntimeError::new_err(text),
+                }
+            }
         }
     }
 }
@@ -523,10 +526,12 @@ fn read(
     wait: fn(&Array) -> Result<()>,
 ) -> PyResult<(Array, *const u8)> {
     let (read, address) = py.detach(|| -> Result<(Array, usize)> {
-        if !a.is_scheduled() {
-            eval(std::slice::from_ref(a))?;
-        }
-        wait(a)?;
+        crate::eval::until_done(|| {
+            if !a.is_scheduled() {
+                eval(std::slice::from_ref(a))?;
+            }
+            wait(a)
+        })?;
         let storage = &a.data()?.storage;
         let part = a.nbytes().saturating_mul(WORTH_COPYING) < storage.nbytes();
         let read = match storage.only_on_gpu() {

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use super::device::{S, pick};
-use crate::core::{Array, Device, default_stream};
+use crate::core::{Array, Device, Error, default_stream};
 use crate::io::gguf::Value;
 use crate::io::{Dense, Named, Place, Replacement, Source, gguf, npy, npz, safetensors};
 use crate::python::array::PyArray;
@@ -43,6 +43,7 @@ struct Reader<'a, 'py>(&'a Bound<'py, PyAny>);
 
 impl Read for Reader<'_, '_> {
     fn read(&mut self, dst: &mut [u8]) -> io::Result<usize> {
+        self.0.py().check_signals()?; // a reader that is not written in Python does not
         let room = PyByteArray::new(self.0.py(), &vec![0; dst.len().min(CHUNK)]);
         let n: usize = match self.0.call_method1("readinto", (&room,))?.extract::<Option<usize>>()? {
             Some(n) => n,
@@ -277,10 +278,10 @@ impl Output {
         write: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send,
     ) -> PyResult<()> {
         match self {
-            Output::Object(file) => Ok(py.detach(|| write(&mut Writer(file)))?),
+            Output::Object(file) => py.detach(|| write(&mut Writer(file))).map_err(raised),
             Output::Path(p) => py.detach(|| {
                 let mut file = Replacement::create(p).map_err(|e| refused(op, p, &e))?;
-                write(&mut file).and_then(|()| file.commit()).map_err(|e| failed(op, p, &e))
+                write(&mut file).and_then(|()| file.commit()).map_err(|e| failed(op, p, e))
             }),
         }
     }
@@ -290,8 +291,17 @@ fn refused(op: &str, p: &Path, e: &io::Error) -> PyErr {
     PyRuntimeError::new_err(format!("[{op}] Failed to open file {}: {e}.", p.display()))
 }
 
-fn failed(op: &str, p: &Path, e: &io::Error) -> PyErr {
-    PyRuntimeError::new_err(format!("[{op}] Failed to write file {}: {e}.", p.display()))
+fn failed(op: &str, p: &Path, e: io::Error) -> PyErr {
+    let text = format!("[{op}] Failed to write file {}: {e}.", p.display());
+    Error::of_io(e, text).into()
+}
+
+/// What a writer said that calls Python.
+fn raised(e: io::Error) -> PyErr {
+    match e.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
+        Some(inner) => inner.clone().into(),
+        None => e.into(),
+    }
 }
 
 /// The array that a value of a container must be. MLX raises RuntimeError here.
@@ -382,7 +392,7 @@ fn save_npz(
         file.getattr("write")?;
         let object = file.clone().unbind();
         let arrays = dense(py, arrays, true)?;
-        return Ok(py.detach(|| npz::write_stream(&mut Writer(&object), &arrays, compressed))?);
+        return py.detach(|| npz::write_stream(&mut Writer(&object), &arrays, compressed)).map_err(raised);
     };
     // As Python's zipfile: a path that cannot be opened is an OSError of its kind.
     let mut out = Replacement::create(&path).map_err(|e| {
@@ -392,7 +402,7 @@ fn save_npz(
     py.detach(|| {
         npz::write(&mut out, &arrays, compressed)
             .and_then(|()| out.commit())
-            .map_err(|e| failed(op, &path, &e))
+            .map_err(|e| failed(op, &path, e))
     })
 }
 

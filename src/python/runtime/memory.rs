@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::device::{self, DeviceArg};
-use crate::core::Device;
+use crate::core::{Device, Error};
 use crate::eval::settle;
 use crate::memory::stats;
 
@@ -24,9 +24,9 @@ static WIRED: AtomicUsize = AtomicUsize::new(0);
 /// >>> mx.get_active_memory() >= 0
 /// True
 #[pyfunction]
-fn get_active_memory(py: Python<'_>) -> usize {
-    py.detach(settle);
-    stats::active()
+fn get_active_memory(py: Python<'_>) -> PyResult<usize> {
+    py.detach(settle)?;
+    Ok(stats::active())
 }
 
 /// The largest number of active bytes since the start, or since the last `reset_peak_memory`.
@@ -39,9 +39,9 @@ fn get_active_memory(py: Python<'_>) -> usize {
 /// >>> mx.get_peak_memory() >= 4000
 /// True
 #[pyfunction]
-fn get_peak_memory(py: Python<'_>) -> usize {
-    py.detach(settle);
-    stats::peak()
+fn get_peak_memory(py: Python<'_>) -> PyResult<usize> {
+    py.detach(settle)?;
+    Ok(stats::peak())
 }
 
 /// Bytes that are kept for reuse and belong to no array.
@@ -55,9 +55,9 @@ fn get_peak_memory(py: Python<'_>) -> usize {
 /// >>> mx.get_cache_memory() >= 0
 /// True
 #[pyfunction]
-fn get_cache_memory(py: Python<'_>) -> usize {
-    py.detach(settle);
-    stats::cache()
+fn get_cache_memory(py: Python<'_>) -> PyResult<usize> {
+    py.detach(settle)?;
+    Ok(stats::cache())
 }
 
 /// Starts the peak of `get_peak_memory` again from the bytes that are active now.
@@ -67,9 +67,10 @@ fn get_cache_memory(py: Python<'_>) -> usize {
 ///
 /// >>> mx.reset_peak_memory()
 #[pyfunction]
-fn reset_peak_memory(py: Python<'_>) {
-    py.detach(settle);
+fn reset_peak_memory(py: Python<'_>) -> PyResult<()> {
+    py.detach(settle)?;
     stats::reset_peak();
+    Ok(())
 }
 
 /// Sets the limit of active bytes beyond which allocation fails.
@@ -87,9 +88,9 @@ fn reset_peak_memory(py: Python<'_>) {
 ///
 /// >>> old = mx.set_memory_limit(mx.get_memory_limit())
 #[pyfunction]
-fn set_memory_limit(py: Python<'_>, limit: usize) -> usize {
-    py.detach(settle);
-    stats::set_memory_limit(limit)
+fn set_memory_limit(py: Python<'_>, limit: usize) -> PyResult<usize> {
+    py.detach(settle)?;
+    Ok(stats::set_memory_limit(limit))
 }
 
 /// Bytes reserved for arrays.
@@ -162,9 +163,9 @@ fn get_memory_limit() -> usize {
 /// >>> mx.set_cache_limit(old) == 1 << 30
 /// True
 #[pyfunction]
-fn set_cache_limit(py: Python<'_>, limit: usize) -> usize {
-    py.detach(settle);
-    stats::set_cache_limit(limit)
+fn set_cache_limit(py: Python<'_>, limit: usize) -> PyResult<usize> {
+    py.detach(settle)?;
+    Ok(stats::set_cache_limit(limit))
 }
 
 /// Stores a limit of wired bytes, from which nothing follows: Vulkan has no such notion.
@@ -196,11 +197,18 @@ fn set_wired_limit(limit: usize) -> usize {
 ///
 /// >>> mx.clear_cache()
 #[pyfunction]
-fn clear_cache(py: Python<'_>) {
+fn clear_cache(py: Python<'_>) -> PyResult<()> {
     py.detach(|| {
-        settle();
+        settle()?;
+        #[cfg(feature = "vulkan")]
+        // What went wrong on a GPU is told to those who wait for that.
+        if let Err(e @ Error::Interrupted) = crate::vulkan::synchronize_all() {
+            return Err(e);
+        }
         stats::clear_cache();
-    });
+        Ok(())
+    })
+    .map_err(|e: Error| e.into())
 }
 
 /// Whether this backend is available: never, since this library computes on CPUs and through Vulkan.

@@ -2,6 +2,7 @@
 
 pub(super) mod device;
 pub(super) mod distributed;
+pub(super) mod ending;
 pub(super) mod io;
 pub(super) mod memory;
 pub(super) mod panics;

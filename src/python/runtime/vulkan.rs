@@ -74,7 +74,7 @@ fn counted() -> Tree {
 #[pyfunction]
 #[pyo3(signature = (reset=false))]
 fn stats(py: Python<'_>, reset: bool) -> PyResult<Bound<'_, PyAny>> {
-    py.detach(crate::eval::settle);
+    py.detach(crate::eval::settle)?;
     let all = python(py, &counted())?;
     if reset {
         fallback::reset();
@@ -183,7 +183,7 @@ fn _environment() -> (Vec<[String; 4]>, Vec<(&'static str, &'static str)>) {
 /// What became of each kernel that was compiled since the last call, where devices only compile (MLX_VK_COMPILE_ONLY).
 #[pyfunction]
 fn _compiled(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    py.detach(crate::eval::settle);
+    py.detach(crate::eval::settle)?;
     #[cfg(feature = "vulkan")]
     let tree = crate::vulkan::report::compile_only::report();
     #[cfg(not(feature = "vulkan"))]
@@ -277,7 +277,7 @@ fn _tune_measure(py: Python<'_>, index: u32) -> PyResult<[u32; 3]> {
 /// Takes these kernel variants out of every choice, in place of those of MLX_VK_DISABLE; returns those before.
 #[pyfunction]
 fn _set_disabled(py: Python<'_>, names: Vec<String>) -> PyResult<Vec<&'static str>> {
-    py.detach(crate::eval::settle);
+    py.detach(crate::eval::settle)?;
     Ok(env::set_disabled(&names)?)
 }
 
@@ -285,7 +285,7 @@ fn _set_disabled(py: Python<'_>, names: Vec<String>) -> PyResult<Vec<&'static st
 /// Returns how often each kind was called since the last call of this, and how many of those calls failed.
 #[pyfunction]
 fn _fault(py: Python<'_>, text: &str) -> PyResult<(BTreeMap<&'static str, u64>, u64)> {
-    py.detach(crate::eval::settle);
+    py.detach(crate::eval::settle)?;
     let (calls, fired) = crate::core::fault::set(text)?;
     Ok((calls.into_iter().collect(), fired))
 }
@@ -348,11 +348,9 @@ fn commands<'py>(
 #[pymethods]
 impl Recording {
     #[new]
-    fn new(py: Python<'_>, isolate: bool) -> Self {
-        Recording(Mutex::new(Some(py.detach(|| {
-            crate::eval::settle();
-            Running::start(isolate)
-        }))))
+    fn new(py: Python<'_>, isolate: bool) -> PyResult<Self> {
+        py.detach(crate::eval::settle)?;
+        Ok(Recording(Mutex::new(Some(py.detach(|| Running::start(isolate))))))
     }
 
     /// Waits for the work and returns what was seen.

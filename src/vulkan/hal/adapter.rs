@@ -4,13 +4,13 @@
 //! moves one to the front.
 
 use std::ffi::{CStr, c_char};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{LazyLock, OnceLock};
 
 use ash::vk;
 
 use crate::bail;
-use crate::core::Result;
+use crate::core::{Result, fork};
 use crate::vulkan::report::compile_only;
 use crate::vulkan::shader::compiler;
 use crate::vulkan::tune::file::{hides, settings};
@@ -94,13 +94,17 @@ pub(crate) struct Loader {
 
 static LOADER: OnceLock<std::result::Result<Loader, String>> = OnceLock::new();
 static FOUND: OnceLock<Found> = OnceLock::new();
-static FORKED: AtomicBool = AtomicBool::new(false);
+/// The process that opened Vulkan (see `fork`).
+static OPENED: AtomicU32 = AtomicU32::new(u32::MAX);
 
 fn found() -> &'static Found {
-    FOUND.get_or_init(|| {
-        // A child of a fork that happened before the first look may use Vulkan freely.
-        std::panic::catch_unwind(enumerate).unwrap_or_default()
-    })
+    static NONE: LazyLock<Found> = LazyLock::new(Found::default);
+    // A child of a fork that happened before the first look may use Vulkan freely; of one during it, not at all.
+    claim();
+    if forked() && FOUND.get().is_none() {
+        return &NONE;
+    }
+    FOUND.get_or_init(|| std::panic::catch_unwind(enumerate).unwrap_or_default())
 }
 
 /// Usable adapters, best first; empty where there is no (working) Vulkan loader. Never panics.
@@ -154,30 +158,21 @@ pub(crate) fn check_fork() -> Result<()> {
     Ok(())
 }
 
-/// Whether this process is a forked child of the one that opened Vulkan.
+/// Whether this process is a forked child of the one that opened Vulkan, or was about to.
 #[inline]
 pub(crate) fn forked() -> bool {
-    FORKED.load(Ordering::Relaxed)
+    OPENED.load(Ordering::Relaxed) < fork::generation()
 }
 
-#[cfg(unix)]
-fn watch_forks() {
-    extern "C" fn in_child() {
-        FORKED.store(true, Ordering::Relaxed);
-    }
-    type Hook = Option<extern "C" fn()>;
-    unsafe extern "C" {
-        fn pthread_atfork(prepare: Hook, parent: Hook, child: Hook) -> i32;
-    }
-    // SAFETY: the handler only stores to an atomic, which is async-signal-safe.
-    unsafe { pthread_atfork(None, None, Some(in_child)) };
+/// From now on the GPUs belong to this process.
+fn claim() {
+    fork::watch(&[]);
+    let _ = OPENED.compare_exchange(u32::MAX, fork::generation(), Ordering::Relaxed, Ordering::Relaxed);
 }
-
-#[cfg(not(unix))]
-fn watch_forks() {}
 
 /// The loader and instance, opened on first use.
 pub(crate) fn loader() -> Option<&'static Loader> {
+    claim();
     LOADER.get_or_init(open).as_ref().ok()
 }
 
@@ -213,7 +208,6 @@ fn open() -> std::result::Result<Loader, String> {
         vk::Result::ERROR_INCOMPATIBLE_DRIVER => NO_DRIVER.into(),
         e => format!("the Vulkan loader makes no instance: {e}"),
     })?;
-    watch_forks();
     Ok(Loader { entry, instance })
 }
 

@@ -15,9 +15,6 @@ use super::stream::{Point, StreamState};
 use crate::core::{Error, Result, trace};
 use crate::vulkan::shader::pipeline::Pipeline;
 
-/// A batch that waits for compilers may have so many times the commands and bytes of another.
-pub(in crate::vulkan) const LONGER: u32 = 8;
-
 /// A command as `Recorder` would record it.
 pub(in crate::vulkan) enum Deferred {
     Barrier { src: vk::PipelineStageFlags, dst: vk::PipelineStageFlags, barrier: vk::MemoryBarrier<'static> },
@@ -67,6 +64,14 @@ pub(in crate::vulkan) struct Queue(Vec<Deferred>);
 impl Queue {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// A kernel that is still being compiled.
+    pub fn unready(&self) -> Option<Arc<Pipeline>> {
+        self.0.iter().find_map(|command| match command {
+            Deferred::Dispatch { pipeline, .. } if !pipeline.is_decided() => Some(pipeline.clone()),
+            Deferred::Dispatch { .. } | Deferred::Barrier { .. } | Deferred::Copy { .. } => None,
+        })
     }
 
     pub fn push(&mut self, command: Deferred) {

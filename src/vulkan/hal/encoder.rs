@@ -11,6 +11,7 @@ use std::time::Instant;
 use ash::vk;
 use smallvec::SmallVec;
 
+use super::backlog;
 use super::deferred::{self, Deferred};
 use super::device::{Device, PUSH_BYTES};
 use super::fault::pass;
@@ -35,19 +36,28 @@ pub(in crate::vulkan) const COUNTERS: usize = 16 << 10;
 struct Settings {
     max_ops: u32,
     max_bytes: u64,
+    /// A batch that waits for compilers may have so many times the commands and bytes of another.
+    longer: u32,
     max_inflight: usize,
     full_barriers: bool,
 }
 
-static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
+/// Of GPUs, and of software drivers: those need no batches ahead, and what is ahead is computed even after Ctrl-C.
+static SETTINGS: LazyLock<[Settings; 2]> = LazyLock::new(|| {
     use env::{number, switch};
-    Settings {
+    let with = |megabytes, inflight, longer| Settings {
+        longer,
         max_ops: number("MLX_VK_MAX_OPS_PER_BUFFER").unwrap_or(100) as u32,
-        max_bytes: number("MLX_VK_MAX_MB_PER_BUFFER").unwrap_or(50) << 20,
-        max_inflight: number("MLX_VK_MAX_INFLIGHT_SEQUENCES").unwrap_or(8) as usize,
+        max_bytes: number("MLX_VK_MAX_MB_PER_BUFFER").unwrap_or(megabytes) << 20,
+        max_inflight: number("MLX_VK_MAX_INFLIGHT_SEQUENCES").unwrap_or(inflight) as usize,
         full_barriers: switch("MLX_VK_FULL_BARRIERS").unwrap_or(false),
-    }
+    };
+    [with(50, 8, 8), with(8, 2, 2)]
 });
+
+fn settings(state: &StreamState) -> &'static Settings {
+    &SETTINGS[usize::from(state.device.features().software)]
+}
 
 /// A command buffer with a pool of its own: resetting the pool is the cheapest way to reuse it.
 struct Cmd {
@@ -162,8 +172,10 @@ impl Recorder {
     }
 
     /// Whether a command with these accesses needs a barrier before it. A profile may keep all commands apart.
-    fn barrier_due(&mut self, reads: &[(u64, u64)], writes: &[(u64, u64)]) -> bool {
-        self.hazards.visit(reads, writes) || SETTINGS.full_barriers || (trace::on() && profile::isolated())
+    fn barrier_due(&mut self, state: &StreamState, reads: &[(u64, u64)], writes: &[(u64, u64)]) -> bool {
+        self.hazards.visit(reads, writes)
+            || settings(state).full_barriers
+            || (trace::on() && profile::isolated())
     }
 
     /// The handle of a kernel whose dispatch can be recorded now. Profiles time what is recorded and wait for it.
@@ -223,9 +235,9 @@ impl Recorder {
         }
         let raw = cmd.raw;
         self.open = Some(cmd);
-        let max = SETTINGS.max_ops;
+        let max = settings(state).max_ops;
         self.op_limit = if idle { FIRST_OPS.min(max) } else { self.op_limit.saturating_mul(3).clamp(1, max) };
-        (self.ops, self.bytes, self.byte_limit) = (0, 0, SETTINGS.max_bytes);
+        (self.ops, self.bytes, self.byte_limit) = (0, 0, settings(state).max_bytes);
         self.begun = Some(Instant::now());
         self.bound = vk::Pipeline::null();
         self.profile = None; // of a batch that could not be submitted
@@ -271,6 +283,16 @@ impl Recorder {
         Ok(Cmd { pool, raw })
     }
 
+    /// A kernel of the open batch that is still being compiled.
+    pub fn unready(&self) -> Option<Arc<Pipeline>> {
+        self.deferred.unready()
+    }
+
+    /// As [`Recorder::unready`], if the open batch would be submitted when it is offered.
+    pub fn unready_if_due(&self, state: &StreamState) -> Option<Arc<Pipeline>> {
+        self.unready().filter(|_| !self.may_stay_open(state) && !self.bursts(state))
+    }
+
     /// Hands the open batch to the driver; nothing to do while it is empty.
     ///
     /// # Errors
@@ -303,8 +325,12 @@ impl Recorder {
         }
         self.inflight.push_back(Sent { value, cmd, work });
         // Throttle: at most so many batches wait for the GPU. The batch is on its way, whatever comes of the wait.
-        let oldest = value.saturating_sub(SETTINGS.max_inflight as u64);
-        if oldest > 0 {
+        let behind = |batches| Some(value.saturating_sub(batches)).filter(|&v| v > 0 && !state.reached(v));
+        let most = settings(state).max_inflight as u64;
+        if let Some(oldest) = behind(most) {
+            backlog::note(state, Some(oldest));
+        }
+        if let Some(oldest) = behind(backlog::MOST * most) {
             let _ = state.wait_uninterrupted(oldest);
         }
         settled
@@ -372,14 +398,21 @@ impl Recorder {
         if self.ops < self.op_limit && self.bytes < self.byte_limit {
             return Ok(());
         }
-        let (ops, bytes) =
-            (deferred::LONGER * SETTINGS.max_ops, u64::from(deferred::LONGER) * SETTINGS.max_bytes);
-        if !self.deferred.is_empty() && self.ops < ops && self.bytes < bytes {
-            return Ok(());
+        let Settings { max_ops, max_bytes, longer, .. } = settings(state);
+        let (ops, bytes) = (longer * max_ops, u64::from(*longer) * max_bytes);
+        if !self.deferred.is_empty() {
+            if self.ops < ops && self.bytes < bytes {
+                return Ok(());
+            }
+            if u64::from(self.ops) < backlog::MOST * u64::from(ops) && self.bytes < backlog::MOST * bytes {
+                backlog::note(state, None);
+                return Ok(());
+            }
         }
-        if self.may_stay_open(state) {
-            self.op_limit = self.ops.saturating_add(SETTINGS.max_ops);
-            self.byte_limit = self.bytes.saturating_add(SETTINGS.max_bytes);
+        // How long commands of software drivers take is not known.
+        if !state.device.features().software && self.may_stay_open(state) {
+            self.op_limit = self.ops.saturating_add(settings(state).max_ops);
+            self.byte_limit = self.bytes.saturating_add(settings(state).max_bytes);
             return Ok(());
         }
         self.submit(state)
@@ -394,7 +427,7 @@ impl Recorder {
     /// batches as may be in flight are enough too: one more would have to wait, and its thread be woken late.
     fn ahead(&self, state: &StreamState) -> Option<u64> {
         let completed = state.poll();
-        let most = SETTINGS.max_inflight.saturating_sub(2).max(1);
+        let most = settings(state).max_inflight.saturating_sub(2).max(1);
         let mut work = 0;
         for (behind, sent) in self.inflight.iter().rev().take_while(|s| s.value > completed).enumerate() {
             if work >= AHEAD_NS || behind >= most {
@@ -413,7 +446,7 @@ impl Recorder {
     fn bursts(&self, state: &StreamState) -> bool {
         state.offers.load(Ordering::Relaxed) >= BURST
             && self.work(state) < BURST_NS
-            && self.ops < SETTINGS.max_ops
+            && self.ops < settings(state).max_ops
             && self.begun.is_some_and(|t| t.elapsed() < BURST_TIME)
             && !env::disabled("batch_keep")
     }
@@ -440,6 +473,9 @@ impl Recorder {
         }
         if self.bursts(state) {
             return Ok(Some(Until::BurstEnds));
+        }
+        if let Some(kernel) = self.unready() {
+            return Ok(Some(Until::Compiled(kernel)));
         }
         self.submit(state).map(|()| None)
     }
@@ -474,7 +510,7 @@ impl Recorder {
         }
         let reads = [(src.0.address() + src.1, bytes)];
         let writes = [(dst.0.address() + dst.1, bytes)];
-        let due = self.barrier_due(&reads, &writes) || !self.transfer_synced;
+        let due = self.barrier_due(state, &reads, &writes) || !self.transfer_synced;
         if due {
             self.barrier(state, true);
         }
@@ -511,6 +547,7 @@ impl Recorder {
 pub(crate) enum Until {
     Reached(u64),
     BurstEnds,
+    Compiled(Arc<Pipeline>),
 }
 
 /// What an operation keeps until its end.
@@ -725,7 +762,7 @@ impl CommandEncoder {
         let cmd = r.begin(self.state)?;
         let handle = r.handle(self.state, pipeline)?;
         self.op.begun = true;
-        let due = r.barrier_due(reads, writes);
+        let due = r.barrier_due(self.state, reads, writes);
         if due {
             r.barrier(self.state, false);
         }

@@ -1,12 +1,26 @@
-//! The end of a process that has given up a device: its kernel may run for ever, and drivers wait for it when the process
-//! unloads them.
+//! The end of a process under drivers that are still at work, or have lost their threads to a fork: what they do when the
+//! process unloads them waits for kernels that may run for ever, or crashes.
 
 use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Has the process end without what drivers do at its end, with the status that it has. Python's own end comes before.
+use super::adapter::forked;
+
+static ALWAYS: AtomicBool = AtomicBool::new(false);
+
+/// Has the process end without what drivers do at its end, with the status that it has: a device was given up. Python's
+/// own end comes before.
 pub(super) fn leave_without_drivers() {
     static ASKED: Once = Once::new();
+    ALWAYS.store(true, Ordering::Release);
     ASKED.call_once(install);
+}
+
+/// As [`leave_without_drivers`], unless it turns out that no driver is at work. For the end of the process: handlers run in
+/// the opposite order of their registration, so that this one comes before those of all libraries.
+pub(in crate::vulkan) fn leave_early(always: bool) {
+    ALWAYS.fetch_or(always, Ordering::AcqRel);
+    install();
 }
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -18,14 +32,16 @@ fn install() {
         fn _exit(status: c_int) -> !;
     }
     extern "C" fn leave(status: c_int, _: *mut c_void) {
+        if !forked() && !ALWAYS.load(Ordering::Acquire) && !crate::vulkan::is_busy() {
+            return;
+        }
         // SAFETY: a null file stands for all; the process ends.
         unsafe {
             fflush(std::ptr::null_mut());
             _exit(status)
         }
     }
-    // SAFETY: the handler uses nothing that may be gone. Handlers run in the opposite order of their registration, so
-    // that it comes before those of the drivers that are loaded.
+    // SAFETY: the handler uses nothing that may be gone.
     unsafe { on_exit(leave, std::ptr::null_mut()) };
 }
 

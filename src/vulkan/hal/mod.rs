@@ -2,6 +2,7 @@
 //! and submits commands. Knows no kernel.
 
 pub mod adapter;
+pub(super) mod backlog;
 pub(super) mod deferred;
 pub(super) mod device;
 pub(super) mod encoder;

@@ -214,22 +214,50 @@ impl StreamState {
         self.completed.load(Ordering::Acquire) >= value
     }
 
-    /// Submits what has been recorded.
+    /// Submits what has been recorded. Waits for its kernels without the lock; interruptible.
     pub fn flush(&'static self) -> Result<()> {
+        while !self.flush_if_ready()? {
+            check_interrupt()?;
+        }
+        Ok(())
+    }
+
+    /// Waits a while for the kernels of what has been recorded, and submits it if they are compiled; whether they are.
+    pub fn flush_if_ready(&'static self) -> Result<bool> {
         self.device.usable()?;
-        self.lock_rec().submit(self)
+        let mut rec = self.lock_rec();
+        let Some(kernel) = rec.unready() else { return rec.submit(self).map(|()| true) };
+        drop(rec);
+        kernel.wait_a_while();
+        Ok(false)
+    }
+
+    /// Waits a while for batch `value`; whether it is done.
+    pub fn wait_a_while(&'static self, value: u64) -> Result<bool> {
+        if self.submitted.load(Ordering::Acquire) < value && !self.flush_if_ready()? {
+            return Ok(false);
+        }
+        let value = taken(self, value.min(self.submitted.load(Ordering::Acquire)));
+        Ok(self.spin(value) || self.wait_slice(value, SLICE_NS)?)
     }
 
     /// Submits what has been recorded, now or (while the GPU has enough to do) a little later together with what comes
     /// next; whoever waits, for whatever, submits it.
     pub fn offer(&'static self) -> Result<()> {
         self.device.usable()?;
-        let keep = {
+        loop {
             let mut rec = self.lock_rec();
-            let keep = rec.offer(self)?;
-            keep && !self.kept.swap(true, Ordering::Relaxed)
-        };
-        if keep { self.keep() } else { Ok(()) }
+            if let Some(kernel) = rec.unready_if_due(self) {
+                drop(rec);
+                while !kernel.wait_a_while() {
+                    check_interrupt()?;
+                }
+                continue;
+            }
+            let keep = rec.offer(self)? && !self.kept.swap(true, Ordering::Relaxed);
+            drop(rec);
+            return if keep { self.keep() } else { Ok(()) };
+        }
     }
 
     /// Asks the thread behind `kept` to begin.
@@ -259,6 +287,7 @@ impl StreamState {
                 let Ok(Some(until)) = self.lock_rec().tend(self) else { break };
                 match until {
                     Until::BurstEnds => std::thread::sleep(BURST_TIME),
+                    Until::Compiled(kernel) => drop(kernel.wait_a_while()),
                     Until::Reached(value) if self.wait_slice(value, KEEPER_NS).is_err() => break,
                     Until::Reached(_) => {}
                 }
@@ -384,19 +413,19 @@ impl StreamState {
 }
 
 /// How long a thread waits for a device that makes no progress, if MLX_VK_TIMEOUT says so.
-struct Patience {
+pub(super) struct Patience {
     device: &'static Device,
     /// Batches of all streams that were done, and since when.
     seen: (u64, Instant),
 }
 
 impl Patience {
-    fn new(device: &'static Device) -> Patience {
+    pub fn new(device: &'static Device) -> Patience {
         Patience { device, seen: (0, Instant::now()) }
     }
 
     /// Fails when the device has made no progress for too long: it then counts as lost.
-    fn check(&mut self) -> Result<()> {
+    pub fn check(&mut self) -> Result<()> {
         static LIMIT: LazyLock<Option<u64>> = LazyLock::new(|| env::number("MLX_VK_TIMEOUT"));
         let Some(limit) = *LIMIT else { return Ok(()) };
         let done: u64 = self.device.lock_streams().into_iter().map(StreamState::poll).sum();

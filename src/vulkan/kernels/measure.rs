@@ -4,7 +4,7 @@
 
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::elem::{Defines, Push, define};
 use crate::core::Result;
@@ -130,13 +130,17 @@ pub(in crate::vulkan) fn begin(device: &'static Device) {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner).extend(thread);
 }
 
-/// Waits for measurements. For the end of the process.
-pub(in crate::vulkan) fn finish() {
-    let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
-    for thread in running.drain(..) {
-        // A panic of the thread is of no matter here.
-        let _ = thread.join();
+/// Waits for measurements, at most until then. For the end of the process.
+pub(in crate::vulkan) fn finish(until: Instant) {
+    while is_running() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Whether a device is being measured.
+pub(in crate::vulkan) fn is_running() -> bool {
+    let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+    running.iter().any(|thread| !thread.is_finished())
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use super::hal::features::{Features, UNIFIED_MEMORY};
 use super::hal::stream::{Point, StreamState};
 use super::report::compile_only;
 use crate::core::env::disabled;
+use crate::core::event::Uninterrupted;
 use crate::core::fault::Site;
 use crate::core::{DeviceBlock, Error, Result};
 use crate::memory::stats;
@@ -391,6 +392,7 @@ fn done(uses: &Uses) -> bool {
 
 /// Submits and finishes the work of every stream, so that what the caches hold becomes free.
 fn finish_all(device: &Device) {
+    let _held = Uninterrupted::new();
     for s in device.lock_streams() {
         let _ = s.flush();
         let _ = s.wait_uninterrupted(s.submitted.load(Ordering::Acquire));

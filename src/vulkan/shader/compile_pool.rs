@@ -4,6 +4,9 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard};
+use std::time::Instant;
+
+use crate::core::event::SLICE;
 
 /// Most threads: the gain beyond is small, and each compilation takes some megabytes.
 const MOST: usize = 16;
@@ -61,16 +64,35 @@ fn work() {
         };
         // A panic shows again where the result is needed.
         let _ = catch_unwind(AssertUnwindSafe(job));
+        drop(queue());
+        QUEUE.1.notify_all();
     }
 }
 
-/// Drops what waits and waits for what is in work. For the end of the process: drivers crash when it exits under a
-/// compiling thread.
-pub(in crate::vulkan) fn finish() {
+/// Waits a while until `ready`; whether it is, or there is no thread left that could make it so.
+pub(in crate::vulkan) fn wait_a_while(ready: impl Fn() -> bool) -> bool {
+    let over = |q: &Queue| ready() || q.threads == 0;
+    let q = queue();
+    if over(&q) {
+        return true;
+    }
+    let (q, _) = QUEUE.1.wait_timeout(q, SLICE).unwrap_or_else(|e| e.into_inner());
+    over(&q)
+}
+
+/// Drops what waits, and waits for what is in work, at most until then. For the end of the process: drivers crash when
+/// it exits under a compiling thread.
+pub(in crate::vulkan) fn finish(until: Instant) {
     let mut q = queue();
     q.ending = true;
     q.jobs.clear();
     while q.threads > 0 {
-        q = QUEUE.1.wait(q).unwrap_or_else(|e| e.into_inner());
+        let Some(left) = until.checked_duration_since(Instant::now()) else { return };
+        q = QUEUE.1.wait_timeout(q, left).unwrap_or_else(|e| e.into_inner()).0;
     }
+}
+
+/// Whether threads compile.
+pub(in crate::vulkan) fn are_busy() -> bool {
+    queue().threads > 0
 }

@@ -103,6 +103,21 @@ impl Pipeline {
         self.raw.get_or_init(compile).clone()
     }
 
+    /// Whether the kernel is compiled, or turned out not to compile.
+    pub(in crate::vulkan) fn is_decided(&self) -> bool {
+        self.raw.get().is_some()
+    }
+
+    /// Waits a while for the thread that compiles the kernel; whether it is decided. Where no thread does, the caller
+    /// compiles it.
+    pub(in crate::vulkan) fn wait_a_while(&self) -> bool {
+        if !compile_pool::wait_a_while(|| self.is_decided()) {
+            return false;
+        }
+        let _ = self.wait();
+        true
+    }
+
     /// The pipeline, unless it turned out that it cannot be compiled.
     fn sound(self: Arc<Self>) -> Result<Arc<Self>> {
         match self.raw.get() {

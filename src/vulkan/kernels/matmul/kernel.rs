@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock, mpsc};
+use std::time::Instant;
 
 use crate::core::{Dtype, Result, env};
 use crate::kernels::Epilogue;
@@ -358,14 +359,20 @@ fn builder() -> &'static mpsc::Sender<Job> {
     })
 }
 
-/// Drops what waits to be built and waits for the pipeline in work, if any. For the end of the process:
+/// Drops what waits to be built, and waits for the pipeline in work, at most until then. For the end of the process:
 /// drivers crash when it exits under a compiling thread.
-pub fn finish_background() {
+pub(in crate::vulkan) fn finish_background(until: Instant) {
     let mut s = specials();
     s.ending = true;
     while s.building > 0 {
-        s = SPECIALS.1.wait(s).unwrap_or_else(|e| e.into_inner());
+        let Some(left) = until.checked_duration_since(Instant::now()) else { return };
+        s = SPECIALS.1.wait_timeout(s, left).unwrap_or_else(|e| e.into_inner()).0;
     }
+}
+
+/// Whether a pipeline is being built.
+pub(in crate::vulkan) fn background_is_busy() -> bool {
+    specials().building > 0
 }
 
 /// The pipeline of `special` if it is ready, else that of `general`; a shape met for the second time has
