@@ -1,5 +1,5 @@
-"""The end of the process: whatever still runs, the status is right, nothing is printed, and it takes
-two seconds at most.
+"""The end of the process: whatever still runs, the status is right, nothing is printed, and it
+takes two seconds at most.
 
 The time is from the last statement of the program to the end of the process. A loaded machine gets
 more: three times what the end of a process that has nothing left to do takes beyond 0.2 s.
