@@ -31,7 +31,11 @@ fn is_main() -> bool {
         MAIN_OF.store(process, Ordering::Release);
     }
     // SAFETY: asks for the number of the calling thread; needs no interpreter.
-    MAIN.load(Ordering::Acquire) == u64::from(unsafe { pyo3::ffi::PyThread_get_thread_ident() })
+    let this = unsafe { pyo3::ffi::PyThread_get_thread_ident() };
+    // The number is a C long: 64 bits here, 32 on Windows.
+    #[allow(clippy::useless_conversion)]
+    let this = u64::from(this);
+    MAIN.load(Ordering::Acquire) == this
 }
 
 /// Ctrl-C while the library waits, or what another signal's handler raised.
