@@ -84,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
-    found = []
+    found: list[Host] = []
     for host in given.hosts:
         reached, address = _ask(host, ["echo", "there"]) is not None, _address(host)
         if args.verbose:

@@ -46,6 +46,7 @@ unsafe fn product([m, n, k]: [usize; 3], a: Mat, b: Mat, dst: Mat, add: bool) {
         // SAFETY: the caller's contract.
         return unsafe { tiny::product([m, n, k], operand(a), operand(b), put) };
     }
+    super::matmul::ready();
     // SAFETY: the caller's contract.
     unsafe {
         gemm::gemm(

@@ -222,6 +222,7 @@ unsafe fn product<S: Sum>(
     par: Parallelism,
 ) {
     let [m, n, k] = size;
+    super::matmul::ready();
     // SAFETY: passed on to the caller.
     unsafe {
         gemm::gemm(

@@ -7,6 +7,9 @@ pub mod gather_mm;
 pub(super) mod gemv;
 pub(super) mod tiny;
 
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use gemm::Parallelism;
 use num_complex::Complex32;
 use smallvec::SmallVec;
@@ -16,7 +19,7 @@ use super::runtime::pool::{self, SendPtr, parallel_chunks};
 use super::runtime::simd::multiversion;
 use crate::bail;
 use crate::core::layout::{collapse, show};
-use crate::core::{Dtype, Result};
+use crate::core::{Dtype, Result, fork};
 use crate::kernels::HostView;
 use crate::memory::host_block;
 
@@ -30,6 +33,31 @@ pub fn matmul(a: &HostView, b: &HostView, dst: &HostView) -> Result<()> {
 /// is not read.
 pub fn addmm(c: &HostView, a: &HostView, b: &HostView, dst: &HostView, alpha: f32, beta: f32) -> Result<()> {
     dispatch(Some(c), a, b, dst, alpha, beta)
+}
+
+static MEASURED: Mutex<()> = Mutex::new(());
+
+/// Before the first product: lets `gemm` measure the caches, which it does once for the process, under a lock of ours
+/// that a fork waits for. Otherwise a child forked meanwhile would wait for a thread that it does not have.
+pub(super) fn ready() {
+    static READY: AtomicBool = AtomicBool::new(false);
+    if READY.load(Ordering::Acquire) {
+        return;
+    }
+    let _held = MEASURED.lock().unwrap_or_else(|e| e.into_inner());
+    const N: usize = 32;
+    let (one, n) = ([1f32; N * N], N as isize);
+    let mut product = [0f32; N * N];
+    let (a, d) = (one.as_ptr(), product.as_mut_ptr());
+    let par = Parallelism::None;
+    // SAFETY: three matrices of N x N elements, the written one apart from the others.
+    unsafe { gemm::gemm(N, N, N, d, 1, n, false, a, 1, n, a, 1, n, 0.0, 1.0, false, false, false, par) };
+    READY.store(true, Ordering::Release);
+}
+
+/// Takes the lock of the first product for the time of a fork.
+pub fn hold(until: std::time::Instant) -> fork::Held {
+    fork::hold(&MEASURED, until)
 }
 
 /// A matrix in host memory: pointer to its first element and strides in elements.
@@ -130,6 +158,7 @@ unsafe fn native<T: Native>(
         // SAFETY: passed on.
         unsafe { scaled_copy(d, c, dst) };
     }
+    ready();
     // SAFETY: the caller guarantees the operands; gemm reads dst only where it was just filled.
     unsafe {
         gemm::gemm(

@@ -478,6 +478,7 @@ fn panels<C: Codec>(x: &Rows, w: &Matrix, transpose: bool, n: usize, out: Out, p
                 }
                 let (rs, cs) = if transpose { (1, k) } else { (width, 1) };
                 let columns = if transpose { real } else { width };
+                crate::cpu::matmul::ready();
                 gemm::gemm(
                     m,
                     columns,

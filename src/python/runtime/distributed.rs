@@ -291,12 +291,6 @@ fn recv_like(py: Python<'_>, x: Like, src: i64, group: G<'_>, stream: S) -> Out 
     together(py, &x, group, stream, |x, g, s| ops::recv(x.shape(), x.dtype(), src, g, s))
 }
 
-/// Tells the others that this process ends.
-#[pyfunction]
-fn leave() {
-    base::leave();
-}
-
 /// Adds the submodule.
 pub fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     let m = crate::python::submodule(parent, "distributed", "Groups of processes.")?;
@@ -315,6 +309,5 @@ pub fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     ] {
         m.add_function(f)?;
     }
-    parent.py().import("atexit")?.call_method1("register", (wrap_pyfunction!(leave, &m)?,))?;
     Ok(())
 }

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCFunction;
 
 use crate::core::{Error, Result, device, failure, fork};
-use crate::{cpu, eval, memory, ops};
+use crate::{cpu, distributed, eval, memory, ops};
 
 /// The thread that handles signals, by the interpreter's number, and the process that it belongs to (see `fork`).
 static MAIN: AtomicU64 = AtomicU64::new(0);
@@ -66,6 +66,7 @@ static LOCKS: &[fork::Hold] = &[
     device::hold_handles,
     failure::hold,
     cpu::fft::hold,
+    cpu::matmul::hold,
     memory::stats::hold,
     memory::hold,
 ];
@@ -73,9 +74,10 @@ static LOCKS: &[fork::Hold] = &[
 /// Drops what nobody will ask for, gives the GPUs a moment to finish, writes what drivers compiled to disk and prints
 /// statistics; runs when the interpreter ends.
 fn end(py: Python<'_>, owner: u32) -> PyResult<()> {
-    // A forked child has none of the threads that would be waited for.
+    // A forked child has none of the threads that would be waited for, and none of the group's connections.
     let mut others = false;
     if fork::generation() == owner {
+        py.detach(distributed::leave);
         let threads: usize = py.import("threading")?.call_method0("active_count")?.extract()?;
         others = threads > 1;
         py.detach(crate::eval::end);
