@@ -265,7 +265,15 @@ def test_pad():
     widths = np.array([[1, 2], [0, 3]])
     for form in (widths, mx.array(widths), widths.tolist(), tuple(widths)):
         same(mx.pad(mx.array(x), form), np.pad(x, widths))
-    for wrong in ([(1, 2, 3)], np.ones((2, 3), int), ["ab", "cd"], [(0.5, 1)], [None]):
+    for wrong in (
+        [(1, 2, 3)],
+        np.ones((2, 3), int),
+        ["ab", "cd"],
+        [(0.5, 1)],
+        [None],
+        {},
+        {(1, 2)},
+    ):
         with pytest.raises(TypeError, match="pad_width"):
             mx.pad(mx.array(x), wrong)
     same(mx.pad(mx.zeros((0, 2)), 1), np.pad(np.zeros((0, 2)), 1))

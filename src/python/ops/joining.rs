@@ -9,7 +9,7 @@ use crate::python::array::{Out, PyArray, out};
 use crate::python::runtime::device::{S, pick};
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PySet, PyTuple};
 
 pub(super) fn arrays(args: &Bound<'_, PyTuple>) -> PyResult<Vec<Array>> {
     args.iter().map(|x| x.extract::<Arr>().map(|a| a.0)).collect()
@@ -159,6 +159,10 @@ pub(super) fn widths(w: &Bound<'_, PyAny>, ndim: usize) -> PyResult<Vec<(i64, i6
         [ref lo, ref hi] => Ok((lo.0, hi.0)),
         _ => Err(bad()),
     };
+    // What has no order is no list.
+    if w.is_instance_of::<PyDict>() || w.is_instance_of::<PySet>() {
+        return Err(bad());
+    }
     let pairs =
         w.try_iter().and_then(|all| all.map(pair).collect::<PyResult<Vec<_>>>()).map_err(unless_wide)?;
     if pairs.len() == 1 {
