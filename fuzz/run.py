@@ -158,8 +158,24 @@ class Watch:
             ended = f"ends with {process.returncode}: {tail}"
         if ended:
             self.cases += 1
-            self.report(max(case, first), ended)
+            if ended.startswith("hangs") and self.ends_alone(max(case, first)):
+                self.bar.write(f"{self.name}: case {max(case, first)}: {ended}; alone it ends")
+            else:
+                self.report(max(case, first), ended)
         return case + 1 if ended else first + done
+
+    def ends_alone(self, case):
+        """Whether a case that took too long ends in a process of its own: then it was the machine."""
+        command = [sys.executable, str(HERE / "run.py"), "--only", self.name]
+        command += ["--case", str(case), "--seed", str(self.args.seed)]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        with tempfile.TemporaryDirectory() as scratch:
+            try:
+                return (
+                    subprocess.run(command, cwd=scratch, timeout=SLOWEST, **quiet).returncode == 0
+                )
+            except subprocess.TimeoutExpired:
+                return False
 
 
 def again(args):
