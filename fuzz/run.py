@@ -31,8 +31,8 @@ sys.path.insert(0, str(HERE))
 
 import targets  # noqa: E402
 
-SLOWEST = 60.0  # seconds of a processor for one case
-LONGEST = 240.0  # seconds of one case that waits, or of a machine with much to do
+SLOWEST = 300.0  # seconds of a processor for one case
+LONGEST = 600.0  # seconds of one case that waits, or of a machine with much to do
 LARGEST = 3 << 30  # bytes of one process
 MOST_FINDINGS = 20
 STATE = struct.Struct("<qqd")  # case, cases done, when it began
@@ -165,14 +165,14 @@ class Watch:
         return case + 1 if ended else first + done
 
     def ends_alone(self, case):
-        """Whether a case that took too long ends in a process of its own: then it was the machine."""
+        """Whether a case that took too long ends in a process of its own."""
         command = [sys.executable, str(HERE / "run.py"), "--only", self.name]
         command += ["--case", str(case), "--seed", str(self.args.seed)]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         with tempfile.TemporaryDirectory() as scratch:
             try:
                 return (
-                    subprocess.run(command, cwd=scratch, timeout=SLOWEST, **quiet).returncode == 0
+                    subprocess.run(command, cwd=scratch, timeout=LONGEST, **quiet).returncode == 0
                 )
             except subprocess.TimeoutExpired:
                 return False
