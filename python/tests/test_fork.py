@@ -64,7 +64,7 @@ def works():
         refused(lambda: mx.eval(mx.ones(3) + 1), "before fork")
         refused(lambda: mx.synchronize(), "before fork")
         refused(lambda: mx.ones(3).tolist(), "before fork")
-        assert time.perf_counter() - begin < 2
+        assert time.perf_counter() - begin < 10
     else:
         assert mx.sum(mx.arange(10) * 2).item() == 90
         mx.synchronize()
@@ -158,7 +158,7 @@ def test_work_under_way_is_refused_in_the_child():
             refused(lambda: y.tolist(), *words)
             refused(lambda: np.array(y), *words)
             refused(lambda: mx.eval(z), *words)
-            assert time.perf_counter() - begin < 2
+            assert time.perf_counter() - begin < 10
             if not gpu:
                 assert np.array_equal(np.array(done), host)
                 assert np.isfinite(np.array(done * 2)).all()
