@@ -273,6 +273,8 @@ def test_pad():
         [None],
         {},
         {(1, 2)},
+        frozenset([(1, 2)]),
+        iter([(1, 2)]),
     ):
         with pytest.raises(TypeError, match="pad_width"):
             mx.pad(mx.array(x), wrong)

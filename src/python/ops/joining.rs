@@ -9,7 +9,7 @@ use crate::python::array::{Out, PyArray, out};
 use crate::python::runtime::device::{S, pick};
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PySet, PyTuple};
+use pyo3::types::{PySequence, PyTuple};
 
 pub(super) fn arrays(args: &Bound<'_, PyTuple>) -> PyResult<Vec<Array>> {
     args.iter().map(|x| x.extract::<Arr>().map(|a| a.0)).collect()
@@ -159,8 +159,8 @@ pub(super) fn widths(w: &Bound<'_, PyAny>, ndim: usize) -> PyResult<Vec<(i64, i6
         [ref lo, ref hi] => Ok((lo.0, hi.0)),
         _ => Err(bad()),
     };
-    // What has no order is no list.
-    if w.is_instance_of::<PyDict>() || w.is_instance_of::<PySet>() {
+    // A list or an array; what has no order, or is used up by one walk, is neither.
+    if w.cast::<PySequence>().is_err() && !w.hasattr("tolist")? {
         return Err(bad());
     }
     let pairs =
