@@ -11,83 +11,31 @@ from typing import Any
 import mlx.core as mx
 from mlx.nn.layers.activation_functions import (
     celu as celu,
-)
-from mlx.nn.layers.activation_functions import (
     elu as elu,
-)
-from mlx.nn.layers.activation_functions import (
     gelu as gelu,
-)
-from mlx.nn.layers.activation_functions import (
     gelu_approx as gelu_approx,
-)
-from mlx.nn.layers.activation_functions import (
     gelu_fast_approx as gelu_fast_approx,
-)
-from mlx.nn.layers.activation_functions import (
     glu as glu,
-)
-from mlx.nn.layers.activation_functions import (
     hard_shrink as hard_shrink,
-)
-from mlx.nn.layers.activation_functions import (
     hard_tanh as hard_tanh,
-)
-from mlx.nn.layers.activation_functions import (
     hardswish as hardswish,
-)
-from mlx.nn.layers.activation_functions import (
     leaky_relu as leaky_relu,
-)
-from mlx.nn.layers.activation_functions import (
     log_sigmoid as log_sigmoid,
-)
-from mlx.nn.layers.activation_functions import (
     log_softmax as log_softmax,
-)
-from mlx.nn.layers.activation_functions import (
     mish as mish,
-)
-from mlx.nn.layers.activation_functions import (
     prelu as prelu,
-)
-from mlx.nn.layers.activation_functions import (
     relu as relu,
-)
-from mlx.nn.layers.activation_functions import (
     relu2 as relu2,
-)
-from mlx.nn.layers.activation_functions import (
     relu6 as relu6,
-)
-from mlx.nn.layers.activation_functions import (
     selu as selu,
-)
-from mlx.nn.layers.activation_functions import (
     sigmoid as sigmoid,
-)
-from mlx.nn.layers.activation_functions import (
     silu as silu,
-)
-from mlx.nn.layers.activation_functions import (
     softmax as softmax,
-)
-from mlx.nn.layers.activation_functions import (
     softmin as softmin,
-)
-from mlx.nn.layers.activation_functions import (
     softplus as softplus,
-)
-from mlx.nn.layers.activation_functions import (
     softshrink as softshrink,
-)
-from mlx.nn.layers.activation_functions import (
     softsign as softsign,
-)
-from mlx.nn.layers.activation_functions import (
     step as step,
-)
-from mlx.nn.layers.activation_functions import (
     tanh as tanh,
 )
 from mlx.nn.layers.base import Module
