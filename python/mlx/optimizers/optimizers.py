@@ -10,7 +10,7 @@ from typing import Any
 
 import mlx.core as mx
 from mlx.optimizers.base import MultiOptimizer, Optimizer, _Rate
-from mlx.utils import tree_flatten, tree_map, tree_reduce
+from mlx.utils import tree_flatten, tree_map, tree_merge as tree_merge, tree_reduce
 
 __all__ = [
     "SGD",
