@@ -44,13 +44,26 @@ def in_time(sent):
     took = time.perf_counter() - sent[0]
     assert took < 5 + 4 * late, f"{{took:.3f}} s, slack {{4 * late:.3f}}"
 
-def endless(n={n}, steps=4000, **kw):
+def chain(n, steps, **kw):
     x = mx.random.normal((n, n)) * n**-0.5
     y = x
     mx.eval(x)
     for _ in range(steps):
         y = mx.tanh(mx.matmul(y, x, **kw), **kw)
     return y
+
+def endless(steps=4000, seconds=10, **kw):
+    '''Steps that take at least so long together on the device at hand, whatever its speed.'''
+    n, few = 64, 4 + steps // 100
+    while n < 20_000 and min(timed(n, few, **kw) for _ in range(3)) < few * seconds / steps:
+        n += n // 2
+    return chain(n, steps, **kw)
+
+def timed(n, steps, **kw):
+    y = chain(n, steps, **kw)
+    began = time.perf_counter()
+    mx.eval(y)
+    return time.perf_counter() - began
 
 def works():
     assert mx.sum(mx.arange(10) * 2).item() == 90
@@ -60,8 +73,7 @@ def works():
 
 def run(code, timeout=120, env=None):
     """Runs the code behind the prelude."""
-    device, n = ("gpu", 160) if h.on_gpu() else ("cpu", 1000)
-    prelude = PRELUDE.format(device=device, n=n)
+    prelude = PRELUDE.format(device="gpu" if h.on_gpu() else "cpu")
     done = h.python(prelude + textwrap.dedent(code), timeout=timeout, env=env)
     assert not done.stderr, done.stderr
     return done.stdout
@@ -94,8 +106,8 @@ WAITS = {
 def test_waits_end(wait):
     run(f"""
     y = endless()
-    sent = interrupt()
     try:
+        sent = interrupt()
         {wait}
     except KeyboardInterrupt:
         in_time(sent)
@@ -112,8 +124,8 @@ def test_one_long_operation():
     a = mx.ones((n, n))
     mx.eval(a)
     b = a @ a
-    sent = interrupt(0.1)
     try:
+        sent = interrupt(0.1)
         mx.eval(b)
         raise SystemExit("was not interrupted")
     except KeyboardInterrupt:
@@ -149,7 +161,7 @@ def test_other_exceptions_of_handlers():
 
 def test_main_thread_that_did_not_import():
     """Signals are the main thread's, whichever thread imported the library."""
-    code = PRELUDE.format(device="gpu" if h.on_gpu() else "cpu", n=160 if h.on_gpu() else 1000)
+    code = PRELUDE.format(device="gpu" if h.on_gpu() else "cpu")
     h.python(
         "import threading, importlib\n"
         "t = threading.Thread(target=importlib.import_module, args=('mlx.core',))\n"
@@ -157,8 +169,8 @@ def test_main_thread_that_did_not_import():
         + code
         + textwrap.dedent("""
         y = endless()
-        sent = interrupt()
         try:
+            sent = interrupt()
             mx.eval(y)
             raise SystemExit("was not interrupted")
         except KeyboardInterrupt:
@@ -171,16 +183,17 @@ def test_what_was_asked_for_is_computed_later():
     """Nothing that the program holds is lost: what was dropped is computed when it is read."""
     run("""
     x = mx.full((64, 64), 0.5)
-    rest = [endless(steps=400)]
-    before, chain = [], x
+    rest = [endless(steps=60, seconds=6)]
+    before, y = [], x
     for i in range(300):
-        chain = mx.tanh(chain + 0.1)
-        before.append(chain)
-    mx.async_eval(before[:100])
-    mx.async_eval(rest)
-    mx.async_eval(before)
-    sent = interrupt(0.2)
+        y = mx.tanh(y + 0.1)
+        before.append(y)
+    mx.eval(before[0])
     try:
+        sent = interrupt(0.2)
+        mx.async_eval(before[:100])
+        mx.async_eval(rest)
+        mx.async_eval(before)
         mx.synchronize()
         raise SystemExit("was not interrupted")
     except KeyboardInterrupt:
@@ -229,11 +242,10 @@ def test_another_thread_that_waits_gets_its_result():
                     x = mx.tanh(x) + 0.5
                 results.append(x[0, 0].item())
     t = threading.Thread(target=work)
-    y = endless(steps=1500)
-    mx.async_eval(y)
+    y = endless(steps=1500, seconds=5)
     t.start()
-    sent = interrupt(0.1)
     try:
+        sent = interrupt(0.3)
         mx.eval(y)
         raise SystemExit("was not interrupted")
     except KeyboardInterrupt:
@@ -285,8 +297,8 @@ def test_waits_for_the_recorder():
     for _ in range(60):
         z = z + 1
     mx.async_eval(z)
-    sent = interrupt(0.3)
     try:
+        sent = interrupt(0.3)
         mx.eval(mx.ones(3) + 1)
         raise SystemExit("was not interrupted")
     except KeyboardInterrupt:
@@ -310,8 +322,8 @@ def test_waits_for_compilers(tmp_path):
             x = mx.sin(x * (1 + i)) + mx.erf(x) * mx.cos(x - i)
         return x
     ys = [mx.compile(partial(body, k=k))(x) for k in range(4)]
-    sent = interrupt(0.05)
     try:
+        sent = interrupt(0.05)
         mx.eval(ys)
         raise SystemExit("was not interrupted")
     except KeyboardInterrupt:

@@ -47,6 +47,18 @@ def run(code, env, **more):
     return h.python(BEGIN + code, env=env, **more)
 
 
+def test_what_was_tuned_lives_on():
+    run(
+        """
+mx.vulkan._tune_set(0, ["fill = 77"])
+lose()
+mx.eval(mx.ones(3) + 1)
+assert mx.vulkan._tune_winners(0) == ["fill = 77"]
+""",
+        {},
+    )
+
+
 @MEMORY
 @pytest.mark.parametrize("how", ["lost_submission@1", "lost_wait@1"])
 def test_what_the_host_has_lives_on(how, env):

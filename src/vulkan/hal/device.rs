@@ -112,9 +112,12 @@ pub fn device(index: u32) -> Result<&'static Device> {
         return Ok(device);
     }
     // The first device of an adapter has its number; those behind a lost one have others.
-    let first = all.iter().all(|d| d.index != index);
-    let id = if first { index as usize } else { list.len() + all.len() };
+    let before = all.iter().rfind(|d| d.index == index);
+    let id = if before.is_none() { index as usize } else { list.len() + all.len() };
     let device: &'static Device = Box::leak(Box::new(Device::open(index, id as u32, info)?));
+    if let Some(lost) = before {
+        device.set_winners(lost.profile().winners.clone());
+    }
     all.push(device);
     Ok(device)
 }
