@@ -194,6 +194,9 @@ impl Pending {
             while !backlog.wait_a_while()? {
                 self.walk.pause()?;
             }
+            if self.walk.is_breathless() {
+                self.walk.pause()?;
+            }
         }
         Ok(())
     }
