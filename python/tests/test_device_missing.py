@@ -60,6 +60,15 @@ def test_the_reason_stands_in_the_error_in_info_and_with_the_doctor(state, tmp_p
     assert reason in out and out.splitlines()[-1] == "1"
 
 
+@pytest.mark.gpu
+def test_one_warning_tells_of_hardware_that_cannot_be_used():
+    code = "import mlx.core as mx; print([mx.default_device() for _ in range(2)])"
+    out, err = run(code, MLX_VK_WITHOUT="software, timelineSemaphore")
+    assert out == "[Device(cpu, 0), Device(cpu, 0)]\n"
+    assert err.count("RuntimeWarning: [vulkan] No GPU of this machine can be used. ") == 1, err
+    assert "its driver lacks timelineSemaphore. The CPU is used; a newer driver may help." in err
+
+
 @pytest.mark.parametrize("device", ["cpu", "gpu"])
 def test_the_environment_chooses_the_default_device(device):
     out, err = run("import mlx.core as mx; print(mx.default_device())", MLX_DEFAULT_DEVICE=device)

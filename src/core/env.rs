@@ -120,7 +120,8 @@ pub const VARIABLES: &[Variable] = &[
         "MLX_VK_WITHOUT",
         "none",
         Values::Text("names of Vulkan features, separated by commas"),
-        "Required features that count as lacking on every adapter, to see what is said then (for tests)",
+        "Required features that count as lacking on every adapter, to see what is said then (for tests); `software`: \
+         software drivers count as hardware",
     ),
     var(
         "MLX_VK_QUIET",

@@ -269,7 +269,7 @@ fn describe(
     let kind = match p.device_type {
         vk::PhysicalDeviceType::DISCRETE_GPU => AdapterKind::Discrete,
         vk::PhysicalDeviceType::INTEGRATED_GPU => AdapterKind::Integrated,
-        vk::PhysicalDeviceType::CPU => AdapterKind::Software,
+        vk::PhysicalDeviceType::CPU if !without("software") => AdapterKind::Software,
         _ => AdapterKind::Virtual,
     };
     let v = p.api_version;
@@ -341,10 +341,13 @@ fn missing_floor(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Vec<
         (invocations >= 256, "workgroups of 256 invocations"),
         (families.iter().any(|q| q.queue_flags.contains(vk::QueueFlags::COMPUTE)), "a compute queue"),
     ];
+    floor.iter().filter(|(have, name)| !have || without(name)).map(|(_, name)| *name).collect()
+}
+
+/// Whether MLX_VK_WITHOUT names it.
+fn without(name: &str) -> bool {
     let hidden = crate::core::env::text("MLX_VK_WITHOUT").unwrap_or_default();
-    let hidden = hidden.to_string_lossy();
-    let lacks = |have: bool, name: &str| !have || hidden.split(',').any(|h| h.trim() == name);
-    floor.iter().filter(|(have, name)| lacks(*have, name)).map(|(_, name)| *name).collect()
+    hidden.to_string_lossy().split(',').any(|h| h.trim() == name)
 }
 
 #[cfg(test)]
