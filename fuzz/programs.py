@@ -13,6 +13,8 @@ STEPS = 20
 MOST_ARRAYS = 10
 # Larger ones are let go before they are computed: time is for other cases.
 MOST_BYTES = 1 << 24
+# Elements that an assignment may write: each index writes what the others leave of the array.
+MOST_WRITES = 1 << 28
 HUGE = [
     2**7,
     2**15,
@@ -506,6 +508,9 @@ class Program:
         self.say(f"{short(a)}[{short(i)}] {how} {short(value)}")
         if how < 3:
             return lambda: a[i]
+        indices = sum(v.size for v in self.leaves(i) if isinstance(v, mx.array))
+        if indices * a.size > MOST_WRITES:
+            return lambda: None
         if how < 5:
 
             def assign():
