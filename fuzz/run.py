@@ -33,7 +33,8 @@ import targets  # noqa: E402
 
 SLOWEST = 300.0  # seconds of a processor for one case
 LONGEST = 600.0  # seconds of one case that waits, or of a machine with much to do
-LARGEST = 3 << 30  # bytes of one process
+LARGEST = 3 << 30  # bytes that one case adds to its process
+FULL = 2 << 30  # bytes of a process, compiled kernels among them, that is followed by another one
 MOST_FINDINGS = 20
 STATE = struct.Struct("<qqd")  # case, cases done, when it began
 
@@ -58,7 +59,7 @@ def child(args):
     target = targets.ALL[name]()
     done = 0
     for case in range(args.case, 1 << 62):
-        if time.time() > args.until:
+        if time.time() > args.until or resident(os.getpid()) > FULL:
             break
         data = data_of(target, name, args.seed, case)
         state[:] = STATE.pack(case, done, time.time())
@@ -128,19 +129,19 @@ class Watch:
                 target=lambda: told.extend(process.stdout.read().splitlines())
             )
             reader.start()
-            ended, current, at_start = None, None, 0.0
+            ended, current, at_start, held = None, None, 0.0, 0
             while process.poll() is None:
                 time.sleep(0.1)
                 case, done, began = STATE.unpack(pathlib.Path(state.name).read_bytes())
                 memory = resident(process.pid)
                 self.peak = max(self.peak, memory)
                 if case != current:
-                    current, at_start = case, worked(process.pid)
+                    current, at_start, held = case, worked(process.pid), memory
                 computed, waited = worked(process.pid) - at_start, time.time() - began
                 if case >= 0 and (computed > SLOWEST or waited > LONGEST):
                     ended = f"hangs: {computed:.0f} s of work in {waited:.0f} s"
-                elif memory > LARGEST:
-                    ended = f"takes {memory >> 20} MB"
+                elif memory - held > LARGEST:
+                    ended = f"takes {(memory - held) >> 20} MB"
                 if ended:
                     process.kill()
                     break
