@@ -275,3 +275,10 @@ def test_long_lists_of_axes():
             call()
         assert time.perf_counter() - begin < 10
         assert len(str(e.value)) < 2000
+
+
+def test_lists_of_no_elements():
+    with pytest.raises(ValueError, match=r"\[tolist\] At most 4194304 lists .* got 1073741824"):
+        mx.zeros((2**30, 0, 4)).tolist()
+    assert mx.zeros((2, 3, 0)).tolist() == [[[], [], []], [[], [], []]]
+    assert mx.zeros((0, 2**30)).tolist() == []

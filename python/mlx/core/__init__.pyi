@@ -1149,6 +1149,9 @@ class array:
             list | bool | int | float | complex: As many levels of lists as axes; a number for an array
                 without axes.
 
+        Raises:
+            ValueError: if an array without elements is more than 2**22 lists.
+
         >>> mx.array([[1, 2], [3, 4]]).tolist()
         [[1, 2], [3, 4]]
         """

@@ -134,6 +134,17 @@ fn nested<'py>(
     Ok(list.into_any())
 }
 
+/// Fails for an array without elements that is more lists than anybody wants: it takes no memory, they do.
+fn check_lists(a: &Array) -> crate::core::Result<()> {
+    const MOST: i64 = 1 << 22;
+    let inner = a.shape().iter().take_while(|&&n| n > 0);
+    let lists = inner.fold(1, |lists: i64, &n| lists.saturating_mul(n));
+    if a.size() == 0 && lists > MOST {
+        crate::bail!(Value, "[tolist] At most {MOST} lists are made for no elements, got {lists}.");
+    }
+    Ok(())
+}
+
 fn no_modulo(modulo: Option<Bound<'_, PyAny>>) -> PyResult<()> {
     match modulo {
         None => Ok(()),
@@ -272,9 +283,13 @@ impl PyArray {
     ///     list | bool | int | float | complex: As many levels of lists as axes; a number for an array
     ///         without axes.
     ///
+    /// Raises:
+    ///     ValueError: if an array without elements is more than 2**22 lists.
+    ///
     /// >>> mx.array([[1, 2], [3, 4]]).tolist()
     /// [[1, 2], [3, 4]]
     fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        check_lists(&self.array())?;
         let (a, p) = host(py, &self.array())?;
         nested(py, &a, &a.data()?.strides, p, 0)
     }
