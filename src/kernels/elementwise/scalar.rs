@@ -1,6 +1,7 @@
 //! Branch-free float32 functions, at most 4 ULP from the exact value over the whole domain. Plain
 //! `a * b + c` arithmetic, integer bit tricks and selects only, so that loops over them vectorise and give
-//! the same bits on every instruction set. `shaders/lib/math.glsl` has the same functions, without float64.
+//! the same bits on every instruction set. `shaders/lib/math.glsl` and `math_wide.glsl` have the same functions,
+//! without float64.
 //!
 //! Polynomial coefficients follow the Cephes library (S. Moshier) where no other source is named.
 #![allow(clippy::excessive_precision, clippy::approx_constant)]

@@ -1,5 +1,5 @@
-//! Operators of `mx.array`: which table row stands behind each, how the other operand is converted and what
-//! is said when it cannot be.
+//! Operators of `mx.array`: which table row stands behind each, how the other operand is converted, what
+//! is said when it cannot be, and the methods that Python calls for them.
 
 use std::sync::LazyLock;
 
@@ -8,9 +8,10 @@ use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
 use pyo3::types::PyBool;
 
-use super::PyArray;
-use super::arguments::type_name;
+use super::arguments::{Arr, type_name};
 use super::convert::operand;
+use super::methods::{ABS, INVERT, NEG};
+use super::{Out, PyArray, one, out};
 use crate::core::{Array, Stream};
 use crate::kernels::elementwise::table::{OpId, op};
 use crate::ops;
@@ -119,4 +120,147 @@ pub fn compare<'py>(a: Array, other: &Bound<'py, PyAny>, how: CompareOp) -> PyRe
     };
     let out = row.arrays(a, b, current())?;
     Ok(Bound::new(py, PyArray::new(out))?.into_any())
+}
+
+fn no_modulo(modulo: Option<Bound<'_, PyAny>>) -> PyResult<()> {
+    match modulo {
+        None => Ok(()),
+        Some(_) => Err(PyTypeError::new_err("pow() of an mlx.core.array takes no modulus")),
+    }
+}
+
+#[pymethods]
+impl PyArray {
+    fn __richcmp__<'py>(&self, other: &Bound<'py, PyAny>, how: CompareOp) -> PyResult<Bound<'py, PyAny>> {
+        compare(self.array(), other, how)
+    }
+    fn __neg__(&self, py: Python<'_>) -> Out {
+        one(py, &NEG, self, None)
+    }
+    fn __pos__(&self) -> PyArray {
+        PyArray::new(self.array())
+    }
+    fn __abs__(&self, py: Python<'_>) -> Out {
+        one(py, &ABS, self, None)
+    }
+    fn __invert__(&self, py: Python<'_>) -> Out {
+        if self.array().dtype().is_inexact() {
+            let text = "Floating point types not allowed with bitwise inversion.";
+            return Err(PyValueError::new_err(text));
+        }
+        one(py, &INVERT, self, None)
+    }
+    fn __add__(&self, other: &Bound<'_, PyAny>) -> Out {
+        ADD.left(self.array(), other)
+    }
+    fn __radd__(&self, other: &Bound<'_, PyAny>) -> Out {
+        ADD.right(self.array(), other)
+    }
+    fn __iadd__(&self, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        ADD.inplace(self, other)
+    }
+    fn __sub__(&self, other: &Bound<'_, PyAny>) -> Out {
+        SUB.left(self.array(), other)
+    }
+    fn __rsub__(&self, other: &Bound<'_, PyAny>) -> Out {
+        SUB.right(self.array(), other)
+    }
+    fn __isub__(&self, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        SUB.inplace(self, other)
+    }
+    fn __mul__(&self, other: &Bound<'_, PyAny>) -> Out {
+        MUL.left(self.array(), other)
+    }
+    fn __rmul__(&self, other: &Bound<'_, PyAny>) -> Out {
+        MUL.right(self.array(), other)
+    }
+    fn __imul__(&self, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        MUL.inplace(self, other)
+    }
+    fn __truediv__(&self, other: &Bound<'_, PyAny>) -> Out {
+        DIV.left(self.array(), other)
+    }
+    fn __rtruediv__(&self, other: &Bound<'_, PyAny>) -> Out {
+        DIV.right(self.array(), other)
+    }
+    fn __itruediv__(&self, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        if !self.array().dtype().is_inexact() {
+            let text = "In place division cannot cast to non-floating point type.";
+            return Err(PyValueError::new_err(text));
+        }
+        DIV.inplace(self, other)
+    }
+    fn __div__(&self, other: &Bound<'_, PyAny>) -> Out {
+        DIV.left(self.array(), other)
+    }
+    fn __rdiv__(&self, other: &Bound<'_, PyAny>) -> Out {
+        DIV.right(self.array(), other)
+    }
+    fn __floordiv__(&self, other: &Bound<'_, PyAny>) -> Out {
+        FLOORDIV.left(self.array(), other)
+    }
+    fn __rfloordiv__(&self, other: &Bound<'_, PyAny>) -> Out {
+        FLOORDIV.right(self.array(), other)
+    }
+    fn __ifloordiv__(&self, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        FLOORDIV.inplace(self, other)
+    }
+    fn __mod__(&self, other: &Bound<'_, PyAny>) -> Out {
+        REM.left(self.array(), other)
+    }
+    fn __rmod__(&self, other: &Bound<'_, PyAny>) -> Out {
+        REM.right(self.array(), other)
+    }
+    fn __imod__(&self, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        REM.inplace(self, other)
+    }
+    fn __pow__(&self, other: &Bound<'_, PyAny>, modulo: Option<Bound<'_, PyAny>>) -> Out {
+        no_modulo(modulo)?;
+        POW.left(self.array(), other)
+    }
+    fn __rpow__(&self, other: &Bound<'_, PyAny>, modulo: Option<Bound<'_, PyAny>>) -> Out {
+        no_modulo(modulo)?;
+        POW.right(self.array(), other)
+    }
+    fn __ipow__(&self, other: &Bound<'_, PyAny>, modulo: Option<Bound<'_, PyAny>>) -> PyResult<()> {
+        no_modulo(modulo)?;
+        POW.inplace(self, other)
+    }
+    fn __and__(&self, other: &Bound<'_, PyAny>) -> Out {
+        AND.left(self.array(), other)
+    }
+    fn __iand__(&self, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        AND.inplace(self, other)
+    }
+    fn __or__(&self, other: &Bound<'_, PyAny>) -> Out {
+        OR.left(self.array(), other)
+    }
+    fn __ior__(&self, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        OR.inplace(self, other)
+    }
+    fn __xor__(&self, other: &Bound<'_, PyAny>) -> Out {
+        XOR.left(self.array(), other)
+    }
+    fn __ixor__(&self, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        XOR.inplace(self, other)
+    }
+    fn __lshift__(&self, other: &Bound<'_, PyAny>) -> Out {
+        SHL.left(self.array(), other)
+    }
+    fn __ilshift__(&self, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        SHL.inplace(self, other)
+    }
+    fn __rshift__(&self, other: &Bound<'_, PyAny>) -> Out {
+        SHR.left(self.array(), other)
+    }
+    fn __irshift__(&self, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        SHR.inplace(self, other)
+    }
+    fn __matmul__(&self, other: Arr) -> Out {
+        out(ops::matmul(&self.array(), &other.0, current()))
+    }
+    fn __imatmul__(&self, other: Arr) -> PyResult<()> {
+        self.set(ops::matmul(&self.array(), &other.0, current())?);
+        Ok(())
+    }
 }

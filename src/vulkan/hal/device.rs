@@ -9,7 +9,8 @@ use ash::vk;
 
 use super::adapter::{self, AdapterInfo, AdapterKind, adapters};
 use super::fault::pass;
-use super::features::{self, Features};
+use super::features::Features;
+use super::probe;
 use super::stream::StreamState;
 use crate::bail;
 use crate::core::fault::Site;
@@ -165,7 +166,7 @@ impl Device {
         let copy = copy.filter(|_| !hides("copy_queue"));
         let mut asked = vec![(family, count)];
         asked.extend(copy);
-        let opened = pass(Site::Device).and_then(|()| features::open(loader, info, &asked));
+        let opened = pass(Site::Device).and_then(|()| probe::open(loader, info, &asked));
         let (raw, features) = opened.map_err(|e| fail("vkCreateDevice", e))?;
         // SAFETY: these queues were asked for at creation.
         let queue = |family: u32, i| Queue {

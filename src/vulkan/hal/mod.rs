@@ -11,4 +11,6 @@ pub(super) mod fault;
 pub(super) mod features;
 pub(super) mod hazards;
 pub(super) mod nv;
+pub(super) mod probe;
+pub(super) mod recorder;
 pub(super) mod stream;
