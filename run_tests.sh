@@ -4,7 +4,7 @@
 #   ./run_tests.sh                 every step, in the order below
 #   ./run_tests.sh cpu gpu ...     only the named steps (of what is already built)
 #
-# Steps: format clippy imports rust build installs ruff stubs cpu gpu recorder widths oracle validation fuzz chips masks drivers examples docs
+# Steps: format clippy imports rust build installs ruff stubs cpu gpu recorder widths oracle validation fuzz chips masks drivers groups examples docs
 #
 # The Python environment and Cargo's target folder live outside the clone, in
 # ${XDG_CACHE_HOME:-~/.cache}/mlx-vulkan, so that a second run, or a second clone, starts warm.
@@ -13,7 +13,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 
-STEPS=(format clippy imports rust build installs ruff stubs cpu gpu recorder widths oracle validation fuzz chips masks drivers examples docs)
+STEPS=(format clippy imports rust build installs ruff stubs cpu gpu recorder widths oracle validation fuzz chips masks drivers groups examples docs)
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/mlx-vulkan"
 venv="$cache/venv-tests"
 official="$cache/venv-official"
@@ -308,6 +308,31 @@ step_drivers() {
             or test_scatter or test_fft or test_random or test_gather_mm"
 }
 
+# MPI of the distribution, both families where they can be had within a minute.
+has_mpi() {
+    command -v mpirun >/dev/null && return 0
+    command -v apt-get >/dev/null && [ "$(id -u)" -eq 0 ] &&
+        DEBIAN_FRONTEND=noninteractive timeout 60 apt-get install -y -qq --no-install-recommends openmpi-bin mpich
+    command -v mpirun >/dev/null
+}
+
+step_groups() {
+    local clients status=0
+    clients="$(ls -d "$cache"/clients-*/site 2>/dev/null | head -1)"
+    if [ -n "$clients" ] && "$venv/bin/python" -m pip install --quiet --no-deps --target "$scratch/mlx-lm-groups" mlx-lm; then
+        PYTHONPATH="$scratch/mlx-lm-groups:$clients" \
+            "$venv/bin/python" -m pytest python/tests/oracle/sharded_lm.py --device cpu || status=1
+    else
+        echo "NOT RUN: generation on several processes (mlx-lm could not be installed)"
+    fi
+    if has_mpi; then
+        "$venv/bin/python" -m pytest python/tests/oracle/mpi.py --device cpu || status=1
+    else
+        echo "NOT RUN: there is no mpirun (packages openmpi-bin and mpich)"
+    fi
+    return "$status"
+}
+
 step_examples() {
     local device
     for device in cpu gpu; do
@@ -362,6 +387,7 @@ run chips "kernels compiled for chips of AMD that are not there" step_chips
 run fuzz "damaged files, hostile memory and programs" step_fuzz
 run masks "tests with the features and limits of other devices" step_masks
 run drivers "kernels' tests on the newest software driver" step_drivers
+run groups "processes over Open MPI and MPICH, mlx-lm on several" step_groups
 run examples "the examples" step_examples
 run docs "the documentation site, its links, a look in a browser" step_docs
 

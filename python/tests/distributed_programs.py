@@ -79,7 +79,7 @@ def mixed():
 
 def everything():
     """Each op on each dtype and odd sizes; views; scatters; sends to anyone; splits."""
-    group = dist.init(strict=True, backend=os.environ.get("BACKEND", "ring"))
+    group = start()
     rank, count = group.rank(), group.size()
     assert dist.init() is not None and dist.init().size() == count
     if os.environ.get("SHORT"):
@@ -238,9 +238,13 @@ def failing(call, *words, within=15.0):
     assert (mx.ones((3,)) * 2).tolist() == [2, 2, 2]
 
 
+def start():
+    return dist.init(strict=True, backend=os.environ.get("BACKEND", "ring"))
+
+
 def dies():
     """The second process dies while the others wait."""
-    group = dist.init(strict=True, backend="ring")
+    group = start()
     if group.rank() == 1:
         time.sleep(0.3)
         os._exit(3)
@@ -249,7 +253,7 @@ def dies():
 
 def dies_amid():
     """The second process dies when it has a part of the message."""
-    group = dist.init(strict=True, backend="ring")
+    group = start()
     if group.rank() == 1:
         mx.async_eval(dist.all_sum(mx.ones((50_000_000,))))
         time.sleep(0.05)
@@ -259,26 +263,26 @@ def dies_amid():
 
 def differs():
     """The second process sums another shape; the others learn of it too."""
-    rank = dist.init(strict=True, backend="ring").rank()
+    rank = start().rank()
     mx.eval(dist.all_sum(mx.ones((3,))))
     shape = (3, 2) if rank == 1 else (2, 3)
     failing(lambda: dist.all_sum(mx.ones(shape)), "rank 1", "(2,3)", "(3,2)", "operation 1")
 
 
 def differs_in_dtype():
-    rank = dist.init(strict=True, backend="ring").rank()
+    rank = start().rank()
     dtype = mx.int32 if rank == 1 else mx.float32
     failing(lambda: dist.all_sum(mx.ones((3,), dtype)), "rank 1", "int32", "float32")
 
 
 def differs_in_order():
-    rank = dist.init(strict=True, backend="ring").rank()
+    rank = start().rank()
     op = dist.all_max if rank == 1 else dist.all_gather
     failing(lambda: op(mx.ones((3,))), "rank 1", "all_max", "all_gather")
 
 
 def receives_another():
-    rank = dist.init(strict=True, backend="ring").rank()
+    rank = start().rank()
     if rank == 0:
         # It may be gone before the other says what it waits for; then the next operation is told.
         sent = dist.send(mx.ones((4,)), 1)
@@ -287,9 +291,62 @@ def receives_another():
         failing(lambda: dist.recv((2, 2), mx.float32, 0), "rank 0", "(4)", "(2,2)")
 
 
+def large():
+    """Rows of 1 MiB, as many as the test wants; what is gathered and sent has twice as many."""
+    group = start()
+    rank, count = group.rank(), group.size()
+    rows, wide = int(os.environ["ROWS"]), 1 << 20
+    x = mx.full((rows, wide), rank + 1, mx.uint8)
+    got = dist.all_gather(x)
+    mx.eval(got)
+    for r in range(count):
+        assert mx.all(got[r * rows : (r + 1) * rows] == r + 1).item(), r
+    if rank == 0:
+        mx.eval(dist.send(got, 1))
+    elif rank == 1:
+        assert mx.array_equal(dist.recv_like(got, 0), got).item()
+    del got, x
+    y = mx.arange(wide // 8) + mx.arange(140 * count, dtype=mx.int64)[:, None]
+    assert mx.array_equal(dist.all_sum(y), y * count).item()
+    part = y[140 * rank : 140 * (rank + 1)]
+    assert mx.array_equal(dist.sum_scatter(y), part * count).item()
+    print("fine", rank)
+
+
+def begins():
+    """Nobody asks for the last sums; others need them."""
+    rank = start().rank()
+    time.sleep(0.3 * rank)
+    x = dist.all_sum(mx.ones((3,)))
+    for _ in range(5):
+        y = dist.all_sum(x)
+        mx.async_eval(y)
+    print("fine" if rank < 2 or y.tolist() == [9, 9, 9] else y)
+
+
+def raises():
+    """The second process ends by an exception while the others wait."""
+    if start().rank() == 1:
+        raise ValueError("an error of the program")
+    mx.eval(dist.all_sum(mx.ones((3,))))
+    print("never")
+
+
+def refused():
+    """Told by the test what to expect."""
+    begin = time.perf_counter()
+    try:
+        group = start()
+    except RuntimeError as error:
+        assert os.environ.get("EXPECT", "MLX_MPI_LIBNAME") in str(error), error
+        print(f"raised after {time.perf_counter() - begin:.3f} s: {error}")
+        return
+    raise AssertionError(f"a group of {group.size()}")
+
+
 def waits():
     """The second process never comes to the sum."""
-    rank = dist.init(strict=True, backend="ring").rank()
+    rank = start().rank()
     if rank == 1:
         time.sleep(4)
     else:
@@ -300,7 +357,7 @@ def waits():
 
 def ends():
     """The second process is done earlier."""
-    rank = dist.init(strict=True, backend="ring").rank()
+    rank = start().rank()
     mx.eval(dist.all_sum(mx.ones((4,))))
     if rank != 1:
         failing(lambda: dist.all_sum(mx.ones((4,))), "rank 1 has ended")
@@ -310,7 +367,7 @@ def never_forms():
     """Told by the test what to expect."""
     begin = time.perf_counter()
     try:
-        dist.init(strict=True, backend="ring")
+        start()
     except RuntimeError as error:
         assert os.environ["EXPECT"] in str(error), error
         print(f"raised after {time.perf_counter() - begin:.3f} s: {error}")

@@ -16,6 +16,8 @@ import pytest
 
 TESTS = pathlib.Path(__file__).parent
 PROGRAMS = TESTS / "distributed_programs.py"
+SHARDED = TESTS / "sharded_programs.py"
+EXAMPLES = TESTS.parents[1] / "examples" / "distributed"
 
 
 def free_ports(count):
@@ -44,7 +46,17 @@ def environment(official=False, **extra):
     return {**env, "MLX_DISTRIBUTED_TIMEOUT": "60", "PYTHONUNBUFFERED": "1", **extra}
 
 
-def run(tmp_path, program, count, each=1, official=None, ranks=None, codes=None, **extra):
+def run(
+    tmp_path,
+    program,
+    count,
+    each=1,
+    official=None,
+    ranks=None,
+    codes=None,
+    file_of=PROGRAMS,
+    **extra,
+):
     """Output of each process; all have to end well, or with these codes.
 
     `official` are other Pythons by rank.
@@ -55,7 +67,7 @@ def run(tmp_path, program, count, each=1, official=None, ranks=None, codes=None,
     for rank in range(count) if ranks is None else ranks:
         theirs = rank in official
         env = environment(theirs, MLX_RANK=str(rank), MLX_HOSTFILE=str(file), **extra)
-        command = [official.get(rank, sys.executable), str(PROGRAMS), program]
+        command = [official.get(rank, sys.executable), str(file_of), program]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         processes.append(subprocess.Popen(command, env=env, **pipes))
     deadline = time.monotonic() + 120
@@ -188,11 +200,29 @@ def test_configuring(tmp_path):
     assert subprocess.run([*command, "--over", "thunderbolt"], env=environment()).returncode == 2
 
 
-def test_data_parallel_training_equals_one_process():
-    example = TESTS.parents[1] / "examples" / "distributed" / "data_parallel.py"
-    done = launch("-n", "4", "--", str(example))
-    alone = launch("-n", "1", "--", str(example))
+def test_a_process_that_ends_does_what_it_began(tmp_path):
+    assert all("fine" in o for o in run(tmp_path, "begins", 3))
+
+
+@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("program", ["layers", "averages", "sharded"])
+def test_parts_of_models_equal_whole_ones(tmp_path, program, count):
+    outputs = run(tmp_path, program, count, file_of=SHARDED)
+    assert all("fine" in o for o in outputs), outputs
+
+
+@pytest.mark.parametrize(
+    ("example", "figure", "tolerance"),
+    [
+        ("data_parallel", r"whole batch ([0-9.]+)", 2e-5),
+        ("tensor_parallel", r"loss ([0-9.]+)", 2e-5),
+        ("pipeline", r"norm of the result ([0-9.]+)", 2e-4),
+    ],
+)
+def test_examples_on_four_processes_equal_one(example, figure, tolerance):
+    path = str(EXAMPLES / f"{example}.py")
+    done, alone = launch("-n", "4", "--", path), launch("-n", "1", "--", path)
     assert done.returncode == 0 == alone.returncode, done.stderr + alone.stderr
-    losses = [re.search(r"whole batch ([0-9.]+)", out.stdout).group(1) for out in (done, alone)]
     assert "4 processes" in done.stdout and "1 processes" in alone.stdout
-    assert abs(float(losses[0]) - float(losses[1])) <= 2e-5
+    many, one = (float(re.search(figure, out.stdout).group(1)) for out in (done, alone))
+    assert abs(many - one) <= tolerance

@@ -98,6 +98,12 @@ pub const VARIABLES: &[Variable] = &[
         "How many processes `mlx.launch --backend nccl` starts; it sets it for programs that ask for it",
     ),
     var(
+        "MLX_MPI_LIBNAME",
+        "`libmpi.so`, `libmpi.so.40`, `libmpich.so.12` or `libmpi.so.12`",
+        Values::Text("library"),
+        "The MPI library that is opened",
+    ),
+    var(
         "MLX_RING_VERBOSE",
         "not set",
         Values::Text("anything"),
@@ -432,6 +438,16 @@ pub fn value(name: &str) -> Option<String> {
 /// Whether a variable is set to anything.
 pub fn is_set(name: &str) -> bool {
     std::env::var_os(variable(name).name).is_some()
+}
+
+/// Whether a variable of another program, which is none of the table, is set.
+pub fn foreign(name: &str) -> bool {
+    raw(name).is_some()
+}
+
+/// The number of a variable of another program.
+pub fn foreign_number(name: &str) -> Option<u64> {
+    raw(name)?.to_string_lossy().parse().ok()
 }
 
 /// The number of a variable.

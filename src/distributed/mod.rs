@@ -3,6 +3,7 @@
 //! others have done their part or the time is over. Backends are opened at run time; a backend of GPU memory would be
 //! one more folder beside `ring` and `mpi`.
 
+mod header;
 mod mpi;
 mod reduce;
 mod ring;
@@ -11,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::bail;
-use crate::core::{Dtype, Result, env};
+use crate::core::{Device, Dtype, Result, Stream, default_stream, env};
 
 /// How elements of several processes become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +20,17 @@ pub enum Reduction {
     Sum,
     Max,
     Min,
+}
+
+impl Reduction {
+    /// The operation that does it.
+    fn operation(self) -> &'static str {
+        match self {
+            Reduction::Sum => "all_sum",
+            Reduction::Max => "all_max",
+            Reduction::Min => "all_min",
+        }
+    }
 }
 
 /// What an operation is about: every process of a group has to name the same.
@@ -62,6 +74,11 @@ pub trait Group: Send + Sync {
 
     /// Receives what a process sends.
     fn recv(&self, about: Subject, data: &mut [u8], from: usize) -> Result<()>;
+
+    /// The CPU stream that operations of a call on `stream` run on.
+    fn stream(&self, stream: Stream) -> Stream {
+        if stream.device.is_gpu() { default_stream(Device::CPU) } else { stream }
+    }
 
     /// This process will ask for nothing more: what the others see of its end is no failure.
     fn leave(&self) {}
@@ -179,8 +196,11 @@ pub fn default_group() -> Result<Arc<dyn Group>> {
     init(false, "any")
 }
 
-/// The process ends.
-pub fn leave() {
+/// The process ends. After a failure groups are told nothing: others, and mpirun, take its end for what it is.
+pub fn leave(failed: bool) {
+    if failed {
+        return;
+    }
     // A thread that waits for others to come up holds the lock: there is nobody to tell yet.
     if let Ok(groups) = GROUPS.try_lock() {
         groups.iter().for_each(|(_, g)| g.leave());

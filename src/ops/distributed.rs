@@ -2,17 +2,14 @@
 //! in the order of evaluation, which has to be the same on all processes. Derivatives follow MLX: the loss counts as the
 //! same on every process, so that sums pass cotangents on as they are and gathers take their own part.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::batching::{batched, front};
 use super::support::*;
 use super::view::{contiguous, moveaxis, reshape, slice};
 use crate::bail;
 use crate::core::layout::show;
-use crate::core::{
-    Array, Batched, Derivatives, Device, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap,
-    default_stream,
-};
+use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
 use crate::distributed::{Group, Reduction, Subject};
 
 /// What is done.
@@ -32,9 +29,22 @@ struct Collective {
     group: Arc<dyn Group>,
 }
 
-/// Where it runs.
-fn host(s: Stream) -> Stream {
-    if s.device.is_gpu() { default_stream(Device::CPU) } else { s }
+/// Streams that operations were put on.
+static STREAMS: Mutex<Vec<Stream>> = Mutex::new(Vec::new());
+
+/// What others may wait for is queued on these: a process that ends waits for them.
+pub fn streams() -> Vec<Stream> {
+    STREAMS.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// The stream that an operation of a call on `s` runs on.
+fn placed(group: &Arc<dyn Group>, s: Stream) -> Stream {
+    let s = group.stream(s);
+    let mut all = STREAMS.lock().unwrap_or_else(PoisonError::into_inner);
+    if !all.contains(&s) {
+        all.push(s);
+    }
+    s
 }
 
 impl Collective {
@@ -175,7 +185,7 @@ fn collective(task: Task, x: &Array, group: &Arc<dyn Group>, s: Stream) -> Resul
     if group.size() == 1 {
         return Ok(x.clone());
     }
-    Collective { task, group: group.clone() }.over(x, host(s))
+    Collective { task, group: group.clone() }.over(x, placed(group, s))
 }
 
 /// Elements of all processes, reduced place by place.
@@ -216,7 +226,7 @@ pub fn send(x: &Array, to: i64, group: &Arc<dyn Group>, s: Stream) -> Result<Arr
         bail!(Value, "[send] Cannot send to a singleton group");
     }
     let to = peer("destination", to, group)?;
-    Collective { task: Task::Send(to), group: group.clone() }.over(x, host(s))
+    Collective { task: Task::Send(to), group: group.clone() }.over(x, placed(group, s))
 }
 
 /// The array that another process sends.
@@ -228,5 +238,11 @@ pub fn recv(shape: &[i64], dtype: Dtype, from: i64, group: &Arc<dyn Group>, s: S
         bail!(Value, "[recv] Expected a shape without negative lengths, got {d} in {}.", show(shape));
     }
     let from = peer("source", from, group)?;
-    Array::lazy(shape, dtype, Collective { task: Task::Recv(from), group: group.clone() }, vec![], host(s))
+    Array::lazy(
+        shape,
+        dtype,
+        Collective { task: Task::Recv(from), group: group.clone() },
+        vec![],
+        placed(group, s),
+    )
 }

@@ -6,64 +6,21 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::link::{Link, Moved, Outcome};
-use crate::core::Dtype;
-use crate::core::layout::show;
-use crate::distributed::Subject;
+use crate::distributed::header::Header;
 
 /// Longest message.
 const MOST: usize = 4096;
 /// Operations that a neighbour may be ahead. More cannot be: each of them needs this process.
 const AHEAD: usize = 64;
-/// Axes that a message names.
-const AXES: usize = 32;
 
 const HEADER: u8 = 1;
 const ABORT: u8 = 2;
 const BYE: u8 = 3;
 const READY: u8 = 4;
 
-/// The operations, as they are numbered on the wire.
-const NAMES: [&str; 6] = ["all_sum", "all_max", "all_min", "all_gather", "sum_scatter", "send"];
-
-/// What an operation is about.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Header(Vec<u8>);
-
-impl Header {
-    /// The header of the operation with this number in the group.
-    pub fn new(number: u64, name: &str, about: Subject) -> Header {
-        let code = NAMES.iter().position(|n| *n == name).unwrap_or(NAMES.len()) as u8;
-        let mut bytes = number.to_le_bytes().to_vec();
-        bytes.extend([code, about.dtype as u8, about.shape.len() as u8]);
-        let elements: i64 = about.shape.iter().product();
-        bytes.extend(elements.to_le_bytes());
-        bytes.extend(about.shape.iter().take(AXES).flat_map(|d| d.to_le_bytes()));
-        Header(bytes)
-    }
-
-    /// As a message.
-    pub fn message(&self) -> Vec<u8> {
-        message(HEADER, &self.0)
-    }
-
-    fn text(&self) -> String {
-        let b = &self.0;
-        let number =
-            |at: usize| b.get(at..at + 8).map_or(0, |x| i64::from_le_bytes(x.try_into().unwrap_or_default()));
-        let at = |i: usize| b.get(i).copied().unwrap_or(u8::MAX) as usize;
-        let shape: Vec<i64> = (0..at(10).min(AXES)).map(|i| number(19 + 8 * i)).collect();
-        let dtype = Dtype::ALL.get(at(9)).map_or("?".into(), |d| d.to_string());
-        let name = NAMES.get(at(8)).copied().unwrap_or("?");
-        format!("{name} of {dtype} {} as operation {}", show(&shape), number(0))
-    }
-
-    /// Fails if the other process is about something else.
-    pub fn agrees(&self, own_rank: usize, other: &Header, peer: usize) -> Outcome {
-        if self == other {
-            return Ok(());
-        }
-        Err(format!("rank {peer} does {} where rank {own_rank} does {}", other.text(), self.text()))
-    }
+/// The message of a header.
+pub fn message_of(header: &Header) -> Vec<u8> {
+    message(HEADER, header.bytes())
 }
 
 fn message(kind: u8, payload: &[u8]) -> Vec<u8> {
@@ -77,7 +34,7 @@ fn message(kind: u8, payload: &[u8]) -> Vec<u8> {
 /// A header from the bytes of its message.
 pub fn header_of(bytes: &[u8]) -> Outcome<Header> {
     match bytes {
-        [HEADER, _, _, rest @ ..] => Ok(Header(rest.to_vec())),
+        [HEADER, _, _, rest @ ..] => Ok(Header::received(rest)),
         _ => Err("what came in is no message of this protocol".into()),
     }
 }
@@ -126,7 +83,7 @@ impl Control {
             }
             let payload: Vec<u8> = self.unread.drain(..3 + length).skip(3).collect();
             match kind {
-                HEADER => self.headers.push_back(Header(payload)),
+                HEADER => self.headers.push_back(Header::received(&payload)),
                 READY => self.ready.push_back(payload == [1]),
                 ABORT => return Err(String::from_utf8_lossy(&payload).into_owned()),
                 BYE => self.end = End::Left,
@@ -184,7 +141,7 @@ impl<'a> Watch<'a> {
 
     /// Tells all neighbours what this process does, and listens for them to say the same.
     pub fn expect(&mut self, rank: usize, header: Header) -> Outcome {
-        let bytes = header.message();
+        let bytes = message_of(&header);
         self.controls.iter().for_each(|c| c.post(&bytes));
         self.agreed.fill(false);
         self.expected = Some((rank, header));

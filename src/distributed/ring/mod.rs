@@ -15,10 +15,11 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use control::{Control, Header, Watch, header_of};
+use control::{Control, Watch, header_of, message_of};
 use endpoint::{Endpoint, INTERRUPTED, Key, Purpose};
 use link::{Bytes, Link, Outcome, Transfer, run};
 
+use super::header::Header;
 use super::{Alone, Group, Reduction, Subject, lock, members, patience};
 use crate::bail;
 use crate::core::{Dtype, Error, Result, env};
@@ -283,11 +284,7 @@ impl Group for Ring {
     }
 
     fn all_reduce(&self, how: Reduction, about: Subject, data: &mut [u8]) -> Result<()> {
-        let name = match how {
-            Reduction::Sum => "all_sum",
-            Reduction::Max => "all_max",
-            Reduction::Min => "all_min",
-        };
+        let name = how.operation();
         let (size, width) = (about.dtype.size(), self.shape());
         let how = Some((how, about.dtype));
         if data.is_empty() {
@@ -341,7 +338,7 @@ impl Group for Ring {
             }
             let mut watch = Watch::new(state.controls.iter_mut().flatten(), patience);
             let link = &state.sending[&to];
-            let header = Header::new(0, "send", about).message();
+            let header = message_of(&Header::new(0, "send", about));
             let mut first = [Transfer::send(link, 0..header.len())];
             run(&mut first, Bytes::Read(&header), None, &mut watch)?;
             run(&mut [Transfer::send(link, 0..data.len())], Bytes::Read(data), None, &mut watch)
@@ -367,7 +364,7 @@ impl Group for Ring {
                 missing.insert(self.first_from(key, &mut watch)?);
             }
             let link = &state.receiving[&from];
-            let expected = Header::new(0, "send", about);
+            let expected = Header::new(0, "recv", about);
             let mut header = vec![0; 3];
             run(&mut [Transfer::recv(link, 0..3)], Bytes::Write(&mut header), None, &mut watch)?;
             let length = 3 + usize::from(u16::from_le_bytes([header[1], header[2]])).min(4096);

@@ -77,7 +77,15 @@ fn end(py: Python<'_>, owner: u32) -> PyResult<()> {
     // A forked child has none of the threads that would be waited for, and none of the group's connections.
     let mut others = false;
     if fork::generation() == owner {
-        py.detach(distributed::leave);
+        // An exception that nobody caught ends this process.
+        let failed = py.import("sys")?.getattr_opt("last_value")?.is_some();
+        py.detach(|| {
+            // Others may need what was begun here, each until its timeout.
+            if !failed {
+                ops::distributed::streams().into_iter().for_each(|s| drop(eval::finish(s)));
+            }
+            distributed::leave(failed);
+        });
         let threads: usize = py.import("threading")?.call_method0("active_count")?.extract()?;
         others = threads > 1;
         py.detach(crate::eval::end);
