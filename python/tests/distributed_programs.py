@@ -288,7 +288,7 @@ def receives_another():
         sent = dist.send(mx.ones((4,)), 1)
         failing(lambda: mx.eval(sent) or dist.all_sum(mx.ones((4,))), "rank")
     else:
-        failing(lambda: dist.recv((2, 2), mx.float32, 0), "rank 0", "(4)", "(2,2)")
+        failing(lambda: dist.recv((2, 2), mx.float32, 0), "rank 0", "(4)", "does recv", "(2,2)")
 
 
 def large():
@@ -361,6 +361,19 @@ def ends():
     mx.eval(dist.all_sum(mx.ones((4,))))
     if rank != 1:
         failing(lambda: dist.all_sum(mx.ones((4,))), "rank 1 has ended")
+
+
+def meets():
+    """The other process is no good: the test says how."""
+    begin = time.perf_counter()
+    try:
+        dist.init(strict=True, backend="ring")
+        mx.eval(dist.all_sum(mx.ones((1000,))))
+    except RuntimeError as error:
+        assert "rank 1" in str(error), error
+        print(f"raised after {time.perf_counter() - begin:.3f} s: {error}")
+    else:
+        raise AssertionError("nothing was raised")
 
 
 def never_forms():

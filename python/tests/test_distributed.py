@@ -137,6 +137,54 @@ def test_a_ring_that_does_not_form(tmp_path):
         subprocess.run([sys.executable, str(PROGRAMS), "never_forms"], env=env, check=True)
 
 
+def message(kind, payload, length=None):
+    return (
+        bytes([kind]) + (len(payload) if length is None else length).to_bytes(2, "little") + payload
+    )
+
+
+# What a peer answers to the greeting of a control connection, and what it says there afterwards.
+ACCEPTED = bytes(16 + 32 + 1)
+PEERS = {
+    "says nothing": (None, b""),
+    "closes": (b"", b""),
+    "answers garbage": (bytes(range(1, 50)), b""),
+    "answers too little": (bytes(20), b""),
+    "sends a length that is too much": (ACCEPTED, message(4, b"\1") + message(1, b"", 65535)),
+    "sends a kind that is none": (ACCEPTED, message(4, b"\1") + message(77, b"x")),
+    "sends a header that is garbage": (ACCEPTED, message(4, b"\1") + message(1, b"\xff" * 40)),
+    "sends half a message": (ACCEPTED, message(4, b"\1") + message(1, b"\0" * 9, 40)),
+    "floods": (ACCEPTED, message(4, b"\1") + message(1, b"\0" * 27) * 1000),
+}
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_a_hostile_peer_is_named(tmp_path, peer):
+    """It stands for rank 1: rank 0 connects to it for data and for control, and it to rank 0."""
+    answer, then = PEERS[peer]
+    file = ring_file(tmp_path, 2)
+    own, other = (int(h[0].split(":")[1]) for h in json.loads(file.read_text()))
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", other)))
+        listener.settimeout(60)
+        env = environment(MLX_RANK="0", MLX_HOSTFILE=str(file))
+        env["MLX_DISTRIBUTED_TIMEOUT"] = "2"
+        command = [sys.executable, str(PROGRAMS), "meets"]
+        process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
+        stack.callback(process.kill)
+        data = stack.enter_context(listener.accept()[0])
+        back = stack.enter_context(socket.create_connection(("127.0.0.1", own)))
+        control = stack.enter_context(listener.accept()[0])
+        if answer is not None:
+            with contextlib.suppress(OSError):
+                control.sendall(answer + then)
+            if answer != ACCEPTED:
+                for s in (control, data, back):
+                    s.close()
+        output = process.communicate(timeout=100)[0]
+        assert process.returncode == 0 and "raised after" in output, output
+
+
 def test_another_secret_is_refused(tmp_path):
     file = ring_file(tmp_path, 2)
     processes = []

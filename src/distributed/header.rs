@@ -86,7 +86,8 @@ impl Header {
             return Ok(());
         }
         if other.bytes.get(8) == Some(&ABORT) {
-            return Err(String::from_utf8_lossy(&other.bytes[9..]).trim_end_matches('\0').into());
+            let why = String::from_utf8_lossy(&other.bytes[9..]);
+            return Err(format!("rank {peer} failed: {}", why.trim_end_matches('\0')));
         }
         Err(format!("rank {peer} does {} where rank {own_rank} does {}", other.text(), self.text()))
     }
@@ -109,7 +110,7 @@ mod tests {
         let sum = Header::new(3, "all_sum", about(&[4]));
         assert_eq!(sum.text(), "all_sum of float32 (4) as operation 3");
         let failed = Header::received(&Header::abort("rank 2 died").block());
-        assert_eq!(sum.agrees(1, &failed, 0), Err("rank 2 died".into()));
+        assert_eq!(sum.agrees(1, &failed, 0), Err("rank 0 failed: rank 2 died".into()));
         assert_eq!(Header::received(&[200; 11]).text().split(' ').next(), Some("?"));
     }
 }
