@@ -1,8 +1,8 @@
 """Ctrl-C while the library waits: heard soon, and the process goes on.
 
 Each case is a process of its own, which measures the time from the signal to the exception. Half a
-second is promised on a machine that has time for it. Tests run on machines that have not: they allow
-two, and four times what a sleeping thread of the same process wakes up later than asked.
+second is promised on a machine that has time for it. Tests run on machines that have not: they
+allow two, and four times what a sleeping thread of the same process wakes up later than asked.
 """
 
 import io
