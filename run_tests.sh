@@ -308,11 +308,11 @@ step_drivers() {
             or test_scatter or test_fft or test_random or test_gather_mm"
 }
 
-# MPI of the distribution, both families where they can be had within a minute.
+# MPI of the distribution, both families where they can be had within two minutes.
 has_mpi() {
     command -v mpirun >/dev/null && return 0
     command -v apt-get >/dev/null && [ "$(id -u)" -eq 0 ] &&
-        DEBIAN_FRONTEND=noninteractive timeout 60 apt-get install -y -qq --no-install-recommends openmpi-bin mpich
+        DEBIAN_FRONTEND=noninteractive timeout 120 apt-get install -y -qq --no-install-recommends openmpi-bin mpich
     command -v mpirun >/dev/null
 }
 

@@ -20,8 +20,21 @@ from test_distributed import PROGRAMS, TESTS, environment, launch  # noqa: E402
 OPEN_MPI = ["--oversubscribe", "--allow-run-as-root"]
 
 
+def starts(family, path):
+    """Whether it starts two processes here: it may want ssh, shared memory, a name of the host."""
+    words = [path, *(OPEN_MPI if family == "openmpi" else []), "-n", "2", sys.executable, "-c", ""]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    except subprocess.TimeoutExpired:
+        print(f"NOT RUN: {path} starts no processes within a minute")
+        return False
+    if done.returncode:
+        print(f"NOT RUN: {path} starts no processes: {done.stderr[-500:]}")
+    return done.returncode == 0
+
+
 def found():
-    """The mpirun of each family."""
+    """The mpirun of each family that works."""
     by_family = {}
     for name in ("mpirun.openmpi", "mpirun.mpich", "mpirun"):
         path = shutil.which(name)
@@ -30,7 +43,8 @@ def found():
             family = (
                 "openmpi" if "open mpi" in text.lower() or "openrte" in text.lower() else "mpich"
             )
-            by_family.setdefault(family, path)
+            if family not in by_family and starts(family, path):
+                by_family[family] = path
     return by_family
 
 
@@ -84,8 +98,8 @@ def test_different_programs_are_told_apart(family, program):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_process_that_does_not_come_is_waited_for_so_long(family):
     # MPI cannot be finalized after that, and mpirun objects to it.
-    output = run(family, "waits", 2, code=None, MLX_DISTRIBUTED_TIMEOUT="1")
-    assert "raised after" in output and "nothing came from rank 1 within 1 s" in output
+    output = run(family, "waits", 2, code=None, MLX_DISTRIBUTED_TIMEOUT="4")
+    assert "raised after" in output and "nothing came from rank 1 within 4 s" in output
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -109,6 +123,7 @@ def test_a_library_that_is_not_there(family):
     assert run(family, "refused", 2, **extra).count("raised after") == 2
 
 
+@pytest.mark.skipif(not FAMILIES, reason="needs an mpirun that works")
 def test_launching():
     example = TESTS.parents[1] / "examples" / "distributed" / "data_parallel.py"
     arguments = [w for o in OPEN_MPI for w in ("--mpi-arg=" + o,)]
