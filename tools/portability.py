@@ -78,8 +78,13 @@ ORDER = """
 ## What workgroups tell each other
 
 Kernels are ordered by pipeline barriers (`MLX_VK_FULL_BARRIERS=1` puts one before each, and a test
-holds the bits of both ways against each other). Inside a dispatch no workgroup waits for another,
-so nothing depends on how a GPU schedules them.
+holds the bits of both ways against each other).
+
+Inside a dispatch no workgroup waits for another: there is no loop over a value that another one
+writes. Whoever counts and is not last ends, and the last finds all parts there, in whatever order
+the GPU ran them and however many of them at a time. So no forward progress between workgroups is
+assumed. Parts are joined in their own order, not in that of arrival, so that the bits do not depend
+on it either.
 
 | shader | what passes between invocations |
 |---|---|

@@ -316,3 +316,23 @@ def test_parts_of_a_large_array_are_read_in_a_fresh_process():
         assert str(x[1023, 1020:]) == "array([1048572, 1048573, 1048574, 1048575], dtype=int32)"
         """
     )
+
+
+def test_math_is_near_without_float_controls(tmp_path):
+    # Optimisers may then join the multiply-adds by which arguments are reduced.
+    profile = tmp_path / "no_controls.profile"
+    profile.write_text("hide = float_controls\n")
+    code = """
+    import mlx.core as mx
+    import numpy as np
+    mx.set_default_device(mx.gpu)
+    rng = np.random.default_rng(1)
+    wide, far = rng.uniform(-80, 80, 5000), rng.uniform(-9000, 9000, 5000)
+    for name, x in ("exp", wide), ("sinh", wide), ("cosh", wide), ("sin", far), ("cos", far):
+        x = x.astype(np.float32)
+        want = getattr(np, name)(x.astype(np.float64))
+        got = np.array(getattr(mx, name)(mx.array(x)))
+        ulps = np.abs(got - want) / np.spacing(np.abs(want).astype(np.float32))
+        assert np.max(ulps) < 4, (name, np.max(ulps))
+    """
+    h.python(code, env={"MLX_VK_PROFILE": str(profile)})

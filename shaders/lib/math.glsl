@@ -17,6 +17,16 @@ const float M_PI_2_LO = -4.37113900018624283e-8;
 
 uint m_bits(float x) { return floatBitsToUint(x); }
 float m_from_bits(uint x) { return uintBitsToFloat(x); }
+#if !defined(PRESERVE_NAN) && !defined(FUSED_FMA)
+// Without SignedZeroInfNanPreserve a driver was seen to join the multiply-adds of a reduction, n * a + (n * b + x), to
+// one of a + b, `precise` or not; products and sums it keeps apart.
+float m_apart(float a, float b, float c) {
+  precise float p = a * b;
+  precise float s = p + c;
+  return s;
+}
+#define fma(a, b, c) m_apart(a, b, c)
+#endif
 float m_sel(bool c, float a, float b) { return c ? a : b; }
 float m_abs(float x) { return uintBitsToFloat(floatBitsToUint(x) & 0x7fffffffu); }
 float m_neg(float x) { return uintBitsToFloat(floatBitsToUint(x) ^ 0x80000000u); }
@@ -603,3 +613,6 @@ float m_from_fp8(uint code) {
   uint u = m < 8u ? m_bits(float(m) * 0.001953125) : (m << 20) + 0x3c000000u;
   return m_from_bits((m == 0x7fu ? 0x7fc00000u : u) | ((code & 0x80u) << 24));
 }
+#if !defined(PRESERVE_NAN) && !defined(FUSED_FMA)
+#undef fma
+#endif
