@@ -212,6 +212,26 @@ fn patience() -> Duration {
     Duration::from_secs(env::number("MLX_DISTRIBUTED_TIMEOUT").unwrap_or(300))
 }
 
+/// The processes of the caller's color in the order that `split` gives them, and its place among them. `gather` hands the
+/// bytes of each process to all.
+fn divide(
+    group: &dyn Group,
+    color: i64,
+    key: i64,
+    gather: impl FnOnce(Subject, &[u8], &mut [u8]) -> Result<()>,
+) -> Result<(Vec<usize>, usize)> {
+    let mut own = color.to_le_bytes().to_vec();
+    own.extend(key.to_le_bytes());
+    let mut all = vec![0; 16 * group.size()];
+    gather(Subject { shape: &[2], dtype: Dtype::I64 }, &own, &mut all)?;
+    let number = |b: &[u8]| b.first_chunk().map_or(0, |c| i64::from_le_bytes(*c));
+    let all: Vec<(i64, i64)> = all.chunks(16).map(|c| (number(c), number(&c[8..]))).collect();
+    let chosen = members(&all, color);
+    // INVARIANT: this process has its own color.
+    let me = chosen.iter().position(|&r| r == group.rank()).unwrap_or(0);
+    Ok((chosen, me))
+}
+
 /// Numbers of the processes of one color in the order that `split` gives them, from the (color, key) of all.
 fn members(all: &[(i64, i64)], color: i64) -> Vec<usize> {
     let mut list: Vec<usize> = (0..all.len()).filter(|&r| all[r].0 == color).collect();

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use super::library::{Buffer, Functions, Handle, Mpi, Outcome};
 use crate::bail;
 use crate::core::device::new_stream;
-use crate::core::{Device, Dtype, Error, Result, Stream, env};
+use crate::core::{Device, Error, Result, Stream, env};
 use crate::distributed::header::{HEADER, Header};
-use crate::distributed::{Alone, Group, Reduction, Subject, lock, members, patience};
+use crate::distributed::{Alone, Group, Reduction, Subject, divide, lock, patience};
 
 /// Most bytes that one call moves to or from one process.
 const MOST: usize = 1 << 28;
@@ -250,20 +250,14 @@ impl Group for Communicator {
     }
 
     fn split(&self, color: i64, key: i64) -> Result<Arc<dyn Group>> {
-        let mut own = color.to_le_bytes().to_vec();
-        own.extend(key.to_le_bytes());
-        let mut all = vec![0; 16 * self.size];
-        self.together("split", Subject { shape: &[2], dtype: Dtype::I64 }, || self.gather(&own, &mut all))?;
-        let number = |b: &[u8]| b.first_chunk().map_or(0, |c| i64::from_le_bytes(*c));
-        let all: Vec<(i64, i64)> = all.chunks(16).map(|c| (number(c), number(&c[8..]))).collect();
-        let chosen = members(&all, color);
+        let (chosen, me) = divide(self, color, key, |about, own, all| {
+            self.together("split", about, || self.gather(own, all))
+        })?;
         let mut comm = 0;
         self.operate("split", |_| {
-            // INVARIANT: this process has its own color.
-            let me = chosen.iter().position(|&r| r == self.rank).unwrap_or(0) as c_int;
             let first = chosen.iter().min().copied().unwrap_or(0) as c_int;
             // SAFETY: this group's communicator, a place for the new one; all have come this far.
-            self.mpi.call(|call| unsafe { (call.split)(self.comm, first, me, &mut comm) })?;
+            self.mpi.call(|call| unsafe { (call.split)(self.comm, first, me as c_int, &mut comm) })?;
             let group = Communicator::new(self.mpi, comm)?;
             Ok(if group.size == 1 { Arc::new(Alone) as Arc<dyn Group> } else { Arc::new(group) })
         })

@@ -20,7 +20,7 @@ use endpoint::{Endpoint, INTERRUPTED, Key, Purpose};
 use link::{Bytes, Link, Outcome, Transfer, run};
 
 use super::header::Header;
-use super::{Alone, Group, Reduction, Subject, lock, members, patience};
+use super::{Alone, Group, Reduction, Subject, divide, lock, patience};
 use crate::bail;
 use crate::core::{Dtype, Error, Result, env};
 
@@ -260,21 +260,13 @@ impl Group for Ring {
         if !self.is_whole() {
             bail!(Runtime, "[split] The ring can be split where all of its processes are of this library.");
         }
-        let mut own = color.to_le_bytes().to_vec();
-        own.extend(key.to_le_bytes());
-        let mut all = vec![0; 16 * self.size()];
-        self.all_gather(Subject { shape: &[2], dtype: Dtype::I64 }, &own, &mut all)?;
-        let number = |b: &[u8]| b.first_chunk().map_or(0, |c| i64::from_le_bytes(*c));
-        let all: Vec<(i64, i64)> = all.chunks(16).map(|c| (number(c), number(&c[8..]))).collect();
-        let chosen = members(&all, color);
+        let (chosen, me) = divide(self, color, key, |about, own, all| self.all_gather(about, own, all))?;
         self.operate("split", |state| {
             state.splits += 1;
             let mut hasher = blake3::Hasher::new();
             hasher.update(&self.id.to_le_bytes()).update(&state.splits.to_le_bytes());
             hasher.update(&color.to_le_bytes());
             let id = hasher.finalize().as_bytes().first_chunk().map_or(1, |c| u64::from_le_bytes(*c).max(1));
-            // INVARIANT: this process has its own color.
-            let me = chosen.iter().position(|&r| r == self.me).unwrap_or(0);
             if chosen.len() == 1 {
                 return Ok(Arc::new(Alone) as Arc<dyn Group>);
             }
