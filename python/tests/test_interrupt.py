@@ -13,7 +13,7 @@ import mlx.core as mx
 import pytest
 
 PRELUDE = """
-import os, signal, sys, threading, time
+import contextlib, os, signal, sys, threading, time
 import mlx.core as mx
 import numpy as np
 
@@ -43,6 +43,16 @@ def interrupt(after=0.3, number=signal.SIGINT):
 def in_time(sent):
     took = time.perf_counter() - sent[0]
     assert took < 2 + 4 * late, f"{{took:.3f}} s, slack {{4 * late:.3f}}"
+
+@contextlib.contextmanager
+def interrupted(after=0.3):
+    '''What is done within is interrupted, in time.'''
+    try:
+        sent = interrupt(after)
+        yield
+        raise SystemExit("was not interrupted")
+    except KeyboardInterrupt:
+        in_time(sent)
 
 def chain(n, steps, **kw):
     x = mx.random.normal((n, n)) * n**-0.5
@@ -106,13 +116,8 @@ WAITS = {
 def test_waits_end(wait):
     run(f"""
     y = endless()
-    try:
-        sent = interrupt()
+    with interrupted():
         {wait}
-    except KeyboardInterrupt:
-        in_time(sent)
-    else:
-        raise SystemExit("was not interrupted")
     works()
     """)
 
@@ -124,12 +129,8 @@ def test_one_long_operation():
     a = mx.ones((n, n))
     mx.eval(a)
     b = a @ a
-    try:
-        sent = interrupt(0.1)
+    with interrupted(0.1):
         mx.eval(b)
-        raise SystemExit("was not interrupted")
-    except KeyboardInterrupt:
-        in_time(sent)
     assert b[0, 0].item() == n
     """)
 
@@ -169,12 +170,8 @@ def test_main_thread_that_did_not_import():
         + code
         + textwrap.dedent("""
         y = endless()
-        try:
-            sent = interrupt()
+        with interrupted():
             mx.eval(y)
-            raise SystemExit("was not interrupted")
-        except KeyboardInterrupt:
-            in_time(sent)
         """)
     )
 
@@ -189,15 +186,11 @@ def test_what_was_asked_for_is_computed_later():
         y = mx.tanh(y + 0.1)
         before.append(y)
     mx.eval(before[0])
-    try:
-        sent = interrupt(0.2)
+    with interrupted(0.2):
         mx.async_eval(before[:100])
         mx.async_eval(rest)
         mx.async_eval(before)
         mx.synchronize()
-        raise SystemExit("was not interrupted")
-    except KeyboardInterrupt:
-        in_time(sent)
     rest.clear()
     want = np.full((64, 64), 0.5, np.float32)
     for got in before:
@@ -212,16 +205,13 @@ def test_queued_work_is_dropped():
     run("""
     x = mx.full((512, 512), 1e-3)
     mx.eval(x)
-    y, sent = x, interrupt(1.0)
-    try:
+    y = x
+    with interrupted(1.0):
         for _ in range(100):
             for _ in range(100):
                 y = mx.tanh(y @ x)
             mx.async_eval(y)  # a GPU stream takes no more than it can do soon, and waits
         mx.synchronize()
-        raise SystemExit("was not interrupted")
-    except KeyboardInterrupt:
-        in_time(sent)
     begin = time.perf_counter()
     works()
     took = time.perf_counter() - begin
@@ -244,12 +234,8 @@ def test_another_thread_that_waits_gets_its_result():
     t = threading.Thread(target=work)
     y = endless(steps=1500, seconds=5)
     t.start()
-    try:
-        sent = interrupt(0.3)
+    with interrupted(0.3):
         mx.eval(y)
-        raise SystemExit("was not interrupted")
-    except KeyboardInterrupt:
-        in_time(sent)
     t.join()
     assert len(results) == 20 and len(set(results)) == 1
     """)
@@ -270,13 +256,9 @@ def test_waits_within_the_walk():
         for _ in range(5):
             other.append(mx.sum(mx.ones(10)).item())
     t = threading.Thread(target=work)
-    sent = interrupt(0.5)
-    t.start()
-    try:
+    with interrupted(0.5):
+        t.start()
         z.item()
-        raise SystemExit("was not interrupted")
-    except KeyboardInterrupt:
-        in_time(sent)
     t.join()
     assert other == [10] * 5
     works()
@@ -297,12 +279,8 @@ def test_waits_for_the_recorder():
     for _ in range(60):
         z = z + 1
     mx.async_eval(z)
-    try:
-        sent = interrupt(0.3)
+    with interrupted(0.3):
         mx.eval(mx.ones(3) + 1)
-        raise SystemExit("was not interrupted")
-    except KeyboardInterrupt:
-        in_time(sent)
     works()
     """,
         env={"MLX_VK_RECORDER": "1"},
@@ -322,12 +300,8 @@ def test_waits_for_compilers(tmp_path):
             x = mx.sin(x * (1 + i)) + mx.erf(x) * mx.cos(x - i)
         return x
     ys = [mx.compile(partial(body, k=k))(x) for k in range(4)]
-    try:
-        sent = interrupt(0.05)
+    with interrupted(0.05):
         mx.eval(ys)
-        raise SystemExit("was not interrupted")
-    except KeyboardInterrupt:
-        in_time(sent)
     works()
     assert np.isfinite(np.array(ys[0])).all()
     """,

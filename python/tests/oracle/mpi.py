@@ -20,10 +20,16 @@ from test_distributed import PROGRAMS, TESTS, environment, launch  # noqa: E402
 OPEN_MPI = ["--oversubscribe", "--allow-run-as-root"]
 
 
+def command(family, path, count, *program):
+    """Starts so many processes of a Python program."""
+    options = OPEN_MPI if family == "openmpi" else []
+    return [path, *options, "-n", str(count), sys.executable, *program]
+
+
 def starts(family, path):
     """Whether it starts two processes here: it may want ssh, shared memory, a name of the host."""
-    words = [path, *(OPEN_MPI if family == "openmpi" else []), "-n", "2", sys.executable, "-c", ""]
     try:
+        words = command(family, path, 2, "-c", "")
         done = subprocess.run(words, capture_output=True, text=True, timeout=60)
     except subprocess.TimeoutExpired:
         print(f"NOT RUN: {path} starts no processes within a minute")
@@ -54,10 +60,9 @@ FAMILIES = sorted(MPIRUN)
 
 def run(family, program, count, code=0, **extra):
     """The output of mpirun, which has to end with this code; None stands for any."""
-    words = [MPIRUN[family], *(OPEN_MPI if family == "openmpi" else []), "-n", str(count)]
     env = environment(BACKEND="mpi", **extra)
     process = subprocess.Popen(
-        [*words, sys.executable, str(PROGRAMS), program],
+        command(family, MPIRUN[family], count, str(PROGRAMS), program),
         env=env,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
