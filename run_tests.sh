@@ -260,25 +260,35 @@ step_validation() {
     return "$status"
 }
 
-# With the packages that the step installs has fetched. A model that hardly learned writes no sense, but it writes.
-mlx_lm_generates() {
+# Where Python finds mlx-lm, and what it needs: packages that the step installs has fetched.
+mlx_lm() {
     local clients
     clients="$(ls -d "$cache"/clients-*/site 2>/dev/null | head -1)"
-    [ -n "$clients" ] && "$venv/bin/python" -m pip install --quiet --no-deps --target "$scratch/mlx-lm" mlx-lm || {
+    [ -n "$clients" ] || return 1
+    [ -d "$scratch/mlx-lm/mlx_lm" ] ||
+        "$venv/bin/python" -m pip install --quiet --no-deps --target "$scratch/mlx-lm" mlx-lm >&2 || return 1
+    echo "$scratch/mlx-lm:$clients"
+}
+
+# A model that hardly learned writes no sense, but it writes.
+mlx_lm_generates() {
+    local path
+    path="$(mlx_lm)" || {
         echo "NOT RUN: examples/generate.py (mlx-lm could not be installed)"
         return 0
     }
-    PYTHONPATH="$scratch/mlx-lm:$clients" "$venv/bin/python" examples/generate.py --device cpu --tokens 20 \
+    PYTHONPATH="$path" "$venv/bin/python" examples/generate.py --device cpu --tokens 20 \
         --model "$scratch/model" --out "$scratch/model-4bit"
 }
 
 # The notebook with mlx-lm, with fewer steps.
 language_notebook() {
-    [ -d "$scratch/mlx-lm" ] || return 0
+    local path
+    path="$(mlx_lm)" || return 0
     mkdir -p "$scratch/short/notebooks" && ln -sfn "$PWD/examples" "$scratch/short/examples"
     sed 's/steps, context, batch = 600/steps, context, batch = 40/' notebooks/language_model.ipynb \
         >"$scratch/short/notebooks/language_model.ipynb"
-    PYTHONPATH="$scratch/mlx-lm:$(ls -d "$cache"/clients-*/site | head -1)" "$venv/bin/python" -m nbconvert \
+    PYTHONPATH="$path" "$venv/bin/python" -m nbconvert \
         --to notebook --execute --inplace "$scratch/short/notebooks/language_model.ipynb"
 }
 
@@ -317,10 +327,9 @@ has_mpi() {
 }
 
 step_groups() {
-    local clients status=0
-    clients="$(ls -d "$cache"/clients-*/site 2>/dev/null | head -1)"
-    if [ -n "$clients" ] && "$venv/bin/python" -m pip install --quiet --no-deps --target "$scratch/mlx-lm-groups" mlx-lm; then
-        PYTHONPATH="$scratch/mlx-lm-groups:$clients" \
+    local path status=0
+    if path="$(mlx_lm)"; then
+        PYTHONPATH="$path" \
             "$venv/bin/python" -m pytest python/tests/oracle/sharded_lm.py --device cpu || status=1
     else
         echo "NOT RUN: generation on several processes (mlx-lm could not be installed)"

@@ -114,14 +114,17 @@ class Watch:
             first = self.one_child(first, until)
         return self
 
+    def command(self, case, *more):
+        """Runs cases of the target from this one on, or this one alone."""
+        words = [sys.executable, str(HERE / "run.py"), "--only", self.name, "--case", str(case)]
+        return [*words, "--seed", str(self.args.seed), *more]
+
     def one_child(self, first, until):
         """Returns the case that the next child begins with."""
         with tempfile.NamedTemporaryFile() as state, tempfile.TemporaryDirectory() as scratch:
             state.write(STATE.pack(first - 1, 0, time.time()))
             state.flush()
-            command = [sys.executable, str(HERE / "run.py"), "--child", "--only", self.name]
-            command += ["--case", str(first), "--seed", str(self.args.seed)]
-            command += ["--state", state.name, "--until", str(until)]
+            command = self.command(first, "--child", "--state", state.name, "--until", str(until))
             errors = tempfile.TemporaryFile()
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, cwd=scratch)
             told = []
@@ -159,24 +162,22 @@ class Watch:
             ended = f"ends with {process.returncode}: {tail}"
         if ended:
             self.cases += 1
-            if ended.startswith("hangs") and self.ends_alone(max(case, first)):
-                self.bar.write(f"{self.name}: case {max(case, first)}: {ended}; alone it ends")
+            at = max(case, first)
+            if ended.startswith("hangs") and self.ends_alone(at):
+                self.bar.write(f"{self.name}: case {at}: {ended}; alone it ends")
             else:
-                self.report(max(case, first), ended)
+                self.report(at, ended)
         return case + 1 if ended else first + done
 
     def ends_alone(self, case):
         """Whether a case that took too long ends in a process of its own."""
-        command = [sys.executable, str(HERE / "run.py"), "--only", self.name]
-        command += ["--case", str(case), "--seed", str(self.args.seed)]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         with tempfile.TemporaryDirectory() as scratch:
             try:
-                return (
-                    subprocess.run(command, cwd=scratch, timeout=LONGEST, **quiet).returncode == 0
-                )
+                done = subprocess.run(self.command(case), cwd=scratch, timeout=LONGEST, **quiet)
             except subprocess.TimeoutExpired:
                 return False
+        return done.returncode == 0
 
 
 def again(args):
