@@ -32,10 +32,12 @@ def draw(path, figures, conditions):
         axes.bar_label(bars, padding=2, fontsize=7)
     axes.set_yticks(range(len(rows)), [row[0] for row in rows])
     axes.set_xlabel(figures["unit"])
-    axes.set_title(conditions, fontsize=8)
+    axes.set_title(conditions, fontsize=8, pad=26)
     axes.spines[["top", "right"]].set_visible(False)
     axes.margins(x=0.1, y=0.02)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.08 - 1 / len(rows)), ncols=3)
+    axes.legend(
+        loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, frameon=False, borderaxespad=0.2
+    )
     figure.savefig(path, dpi=110, bbox_inches="tight")
     plt.close(figure)
 

@@ -68,7 +68,7 @@ def test_commands_name_what_is_there(line):
             if option.startswith("--") and option != "--help":
                 assert f'"{option.split("=")[0]}"' in script.read_text(), line
     if program == "python" and rest[0] == "-m":
-        assert rest[1] in {"mlx.info", "mlx", "pytest"}, line
+        assert rest[1] in {"mlx.info", "mlx.tune", "pytest"}, line
 
 
 def test_relative_links_lead_to_files():
