@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Writes docs/environment.md from the table that the library reads its environment by.
+"""Writes docs/environment.md from the variables that the library reads.
 
 python tools/env_table.py           write the file
 python tools/env_table.py --check   exit 1 when the file differs from what would be written
 
-The table is src/core/env.rs; python/tests/test_environment.py holds it against the source.
+Each is a static of the code that it steers; src/vulkan/environment.rs and
+src/python/runtime/environment.rs list them, python/tests/test_environment.py holds that against the
+source.
 """
 
 import argparse
@@ -18,7 +20,7 @@ TARGET = pathlib.Path(__file__).resolve().parent.parent / "docs" / "environment.
 HEADER = """\
 # Environment variables
 
-Written by `tools/env_table.py` from the library's own table; do not edit. Variables are read when
+Written by `tools/env_table.py` from the library's own list; do not edit. Variables are read when
 they are first needed, most of them once. A value that makes no sense is passed over with a
 `RuntimeWarning` when `mlx.core` is imported, and so is a name that begins with `MLX_VK_` and is not
 in this table. An empty value counts as not set.

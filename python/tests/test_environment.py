@@ -1,4 +1,4 @@
-"""The table of environment variables against the source, the docs and what the library does."""
+"""The list of environment variables against the source, the docs and what the library does."""
 
 import pathlib
 import re
@@ -24,41 +24,48 @@ def source():
         yield path, path.read_text()
 
 
-def test_docs_are_what_the_table_says():
+def test_docs_are_what_the_list_says():
     import env_table
 
     assert (ROOT / "docs" / "environment.md").read_text() == env_table.page()
 
 
-def test_every_name_in_the_source_is_in_the_table_and_back():
-    used = {}
+def test_every_name_in_the_source_is_in_the_list():
     for path, text in source():
-        if path.name in ("env.rs", pathlib.Path(__file__).name):
-            continue
-        for name in re.findall(r"\bMLX_[A-Z][A-Z_]*\b", text):
-            used.setdefault(name, path)
-    # The prefix as such is no name.
-    used.pop("MLX_VK_", None)
-    assert not {n: p for n, p in used.items() if n not in NAMES}
-    assert set(used) >= NAMES
+        if path.name != pathlib.Path(__file__).name:
+            # The prefix as such is no name.
+            names = set(re.findall(r"\bMLX_[A-Z][A-Z_]*\b", text)) - {"MLX_VK_"}
+            assert names <= NAMES, path
 
 
-def test_variables_are_read_through_the_table_alone():
+def test_every_variable_and_variant_that_an_owner_defines_is_listed():
+    defined = {"Variable": set(), "KernelVariant": set()}
+    for path, text in source():
+        for kind, name in re.findall(r"=\s*(Variable|KernelVariant)::new\(\s*\"(\w+)\"", text):
+            assert path.suffix == ".rs" and name not in defined[kind], (path, name)
+            defined[kind].add(name)
+    assert defined == {"Variable": NAMES, "KernelVariant": {name for name, _ in VARIANTS}}
+
+
+def test_every_variable_and_variant_is_asked_for():
+    asked = re.compile(r"(\w+)\s*\.(?:text|number|word|switch|sizes|value|is_set|disabled)\(\)")
+    passed = re.compile(r"\btext\(&(\w+)\)")
+    rust = [text for path, text in source() if path.suffix == ".rs"]
+    used = {name for text in rust for name in asked.findall(text) + passed.findall(text)}
+    statics = re.compile(r"static (\w+): (?:Variable|KernelVariant) =")
+    # Those that only Python reads.
+    python = {"WORLD_SIZE", "TEST_DEVICE"}
+    assert not {name for text in rust for name in statics.findall(text)} - used - python
+
+
+def test_variables_are_read_through_one_type_alone():
     # Places of the system, cargo's own, and those of measurements of the tests.
     foreign = {"XDG_CACHE_HOME", "HOME", "LOCALAPPDATA", "CARGO_MANIFEST_DIR", "OUT_DIR"}
     foreign |= {"ULP_STEP", "ULP_PAIRS"}
     for path, text in source():
-        if path.suffix == ".rs" and path.name != "env.rs":
+        if path.suffix == ".rs" and path.name not in ("env.rs", "environment.rs"):
             for name in re.findall(r"env::vars?(?:_os)?\(\s*\"?([^\")]*)", text):
                 assert name in foreign | {"n"}, f"{path} reads {name}"
-
-
-def test_every_variant_is_asked_for_somewhere():
-    asked = set()
-    for path, text in source():
-        if path.suffix == ".rs" and path.name != "env.rs":
-            asked |= set(re.findall(r"\bdisabled\(\s*\"([a-z0-9_]+)\"", text))
-    assert asked == {name for name, _ in VARIANTS}
 
 
 def test_bad_values_and_unknown_names_warn_at_import():

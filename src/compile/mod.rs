@@ -22,9 +22,17 @@ use crate::core::{Array, Result};
 use crate::eval::Placeholders;
 use crate::eval::order::{IdSet, postorder};
 
+use crate::core::env::{Values, Variable};
 pub use forms::{Compiled, fixed};
 pub(super) use fused::Fused;
 pub use tape::{Step, Tape, Value};
+
+pub static DISABLE_COMPILE: Variable = Variable::new(
+    "MLX_DISABLE_COMPILE",
+    "not set",
+    Values::Text("anything"),
+    "When set, `mx.compile` returns functions that run as they are, as in MLX",
+);
 
 thread_local! {
     static RECORDING: Cell<u32> = const { Cell::new(0) };
@@ -47,7 +55,7 @@ pub fn set_enabled(on: bool) {
 /// Whether functions are compiled.
 pub fn is_enabled() -> bool {
     match SWITCH.load(Ordering::Relaxed) {
-        0 => !crate::core::env::is_set("MLX_DISABLE_COMPILE"),
+        0 => !DISABLE_COMPILE.is_set(),
         s => s == 1,
     }
 }

@@ -7,7 +7,8 @@ use smallvec::SmallVec;
 use super::fuse::{Graph, elementwise, kernel};
 use super::tape::{Step, Value};
 use crate::core::layout::size_of;
-use crate::core::{Dtype, PrimitiveRef, Shape, env};
+use crate::core::{Dtype, PrimitiveRef, Shape};
+use crate::kernels::matmul::epilogue::EPILOGUES;
 use crate::kernels::{Epilogue, Spread};
 use crate::ops::matmul::is_product;
 use crate::ops::view::is_reshape;
@@ -76,7 +77,7 @@ fn epilogue(graph: &Graph, members: &[usize], from: &Value) -> Option<(Epilogue,
 pub(super) fn find(graph: &Graph, members: &[usize]) -> Option<Head> {
     let step = |m: usize| &graph.tape.steps[m];
     if !step(members[0]).stream.device.is_gpu()
-        || env::disabled("matmul_epilogue")
+        || EPILOGUES.disabled()
         || members.iter().any(|&m| elementwise(step(m)).is_none())
         || members.iter().filter(|&&m| graph.leaves(m, members)).count() != 1
     {

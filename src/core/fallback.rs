@@ -4,18 +4,27 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use super::env;
+use crate::core::env::{Values, Variable};
+
+pub static FALLBACK: Variable = Variable::new(
+    "MLX_VK_FALLBACK",
+    "error",
+    Values::Word(&["error", "warn", "allow"]),
+    "What happens when an operation that has no GPU kernel (dense linear algebra) is asked for on a GPU \
+         stream. error: ValueError, as in MLX. warn: it runs on the CPU, and each operation says so once. allow: \
+         it runs on the CPU. `mx.vulkan.stats()` counts them",
+);
 
 static COUNTS: Mutex<BTreeMap<&'static str, u64>> = Mutex::new(BTreeMap::new());
 
 /// Whether operations that MLX refuses on a GPU stream may run on the host. Not unless the user says so.
 pub fn allowed() -> bool {
-    matches!(env::word("MLX_VK_FALLBACK"), Some("warn" | "allow"))
+    matches!(FALLBACK.word(), Some("warn" | "allow"))
 }
 
 /// Whether the user wants even those refused that run on the host by design.
 pub fn refused() -> bool {
-    env::word("MLX_VK_FALLBACK") == Some("error")
+    FALLBACK.word() == Some("error")
 }
 
 /// Counts an operation that runs on the host, and says so the first time if the user asked for that.
@@ -23,7 +32,7 @@ pub fn note(op: &'static str) {
     let mut counts = COUNTS.lock().unwrap_or_else(|e| e.into_inner());
     let n = counts.entry(op).or_default();
     *n += 1;
-    if *n == 1 && env::word("MLX_VK_FALLBACK") == Some("warn") {
+    if *n == 1 && FALLBACK.word() == Some("warn") {
         eprintln!("[{op}] There is no GPU kernel; it runs on the CPU (MLX_VK_FALLBACK=warn).");
     }
 }

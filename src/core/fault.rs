@@ -6,9 +6,17 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-use super::env;
 use super::error::Result;
 use crate::bail;
+use crate::core::env::{Values, Variable};
+
+pub static FAULT: Variable = Variable::new(
+    "MLX_VK_FAULT",
+    "none",
+    Values::Form("kind@n or kind@n+", known),
+    "For tests: the n-th call of a kind fails as the driver would let it fail, with `+` all behind it too. \
+         docs/reliability.md lists the kinds",
+);
 
 macro_rules! sites {
     ($($(#[$doc:meta])* $site:ident = $name:literal,)*) => {
@@ -119,7 +127,7 @@ pub fn hit(site: Site) -> bool {
 fn counted(site: Site) -> bool {
     let mut s = state();
     if MODE.load(Ordering::Relaxed) == UNREAD {
-        s.plan = env::value("MLX_VK_FAULT").and_then(|text| parse(&text));
+        s.plan = FAULT.value().and_then(|text| parse(&text));
         MODE.store(if s.plan.is_some() { ON } else { OFF }, Ordering::Relaxed);
     }
     s.calls[site as usize] += 1;

@@ -12,7 +12,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::bail;
-use crate::core::{Device, Dtype, Result, Stream, default_stream, env};
+use crate::core::env::{Values, Variable};
+use crate::core::{Device, Dtype, Result, Stream, default_stream};
+
+pub static TIMEOUT: Variable = Variable::new(
+    "MLX_DISTRIBUTED_TIMEOUT",
+    "300",
+    Values::Number(1, 1_000_000),
+    "Seconds that other processes may take to connect, and that nothing may come from them, before an operation \
+         of a group fails",
+);
+
+/// What the environment says to groups.
+pub const VARIABLES: &[&Variable] =
+    &[&ring::RANK, &ring::HOSTFILE, &ring::VERBOSE, &ring::SECRET, &mpi::LIBNAME, &TIMEOUT];
 
 /// How elements of several processes become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -209,7 +222,7 @@ pub fn leave(failed: bool) {
 
 /// How long others may take to do anything.
 fn patience() -> Duration {
-    Duration::from_secs(env::number("MLX_DISTRIBUTED_TIMEOUT").unwrap_or(300))
+    Duration::from_secs(TIMEOUT.number().unwrap_or(300))
 }
 
 /// The processes of the caller's color in the order that `split` gives them, and its place among them. `gather` hands the

@@ -26,9 +26,18 @@ use self::order::Step;
 use self::walk::Walk;
 use crate::bail;
 use crate::core::array::{Inputs, Node, Tracing, drop_iteratively};
+use crate::core::env::{Values, Variable};
 use crate::core::event::{interrupts, spin};
-use crate::core::{Array, Error, Event, Result, Stream, env, failure, panics, trace};
+use crate::core::{Array, Error, Event, Result, Stream, failure, panics, trace};
 use crate::cpu::runtime::worker::{self, LONG_SPIN, Lane};
+
+pub static RECORDER: Variable = Variable::new(
+    "MLX_VK_RECORDER",
+    "by device",
+    Values::SWITCH,
+    "Whether a thread of its own records large graphs of `async_eval` while the caller goes on. Without the \
+         variable it does so on hosts of four processors or more, for GPUs that are not software",
+);
 
 /// Tasks handed to a CPU worker at once; the first ones run while the rest are still being ordered.
 const CPU_BATCH: usize = 256;
@@ -405,7 +414,7 @@ fn has_recorder(stream: Stream) -> bool {
     static SAID: OnceLock<Option<bool>> = OnceLock::new();
     let said = SAID.get_or_init(|| {
         let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
-        env::switch("MLX_VK_RECORDER").or((processors < 4).then_some(false))
+        RECORDER.switch().or((processors < 4).then_some(false))
     });
     said.unwrap_or_else(|| !software(stream))
 }

@@ -64,7 +64,7 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__mlx_api__", "0.32")?;
     m.add("__array_namespace_info__", m.py().import("mlx._array_api")?.getattr("ArrayNamespaceInfo")?)?;
     m.py().import("mlx._reprlib")?;
-    runtime::vulkan::warn_of_environment(m.py())?;
+    runtime::environment::warn_of_problems(m.py())?;
     let enums = m.py().import("mlx._enums")?;
     array::dtype::register(m, &enums)?;
     runtime::device::register(m, &enums)?;

@@ -2,6 +2,7 @@
 //! kernel. Works on device addresses, without graph knowledge. Kernels record through [`with_encoder`];
 //! the order of locks is in `stream`.
 
+pub mod environment;
 pub mod hal;
 pub mod kernels;
 mod memory;

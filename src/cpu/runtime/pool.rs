@@ -8,7 +8,11 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use rayon::prelude::*;
 
+use crate::core::env::{Values, Variable};
 use crate::core::fork;
+
+pub static CPU_THREADS: Variable =
+    Variable::new("MLX_CPU_THREADS", "all cores", Values::Number(1, 1024), "Threads of the CPU kernels");
 
 struct Slot {
     generation: u32,
@@ -56,7 +60,7 @@ fn pool() -> &'static rayon::ThreadPool {
 pub fn threads() -> usize {
     static THREADS: OnceLock<usize> = OnceLock::new();
     *THREADS.get_or_init(|| {
-        let wish = crate::core::env::number("MLX_CPU_THREADS").map(|n| n as usize);
+        let wish = CPU_THREADS.number().map(|n| n as usize);
         wish.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get().min(1024)))
     })
 }

@@ -11,6 +11,7 @@ use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
 use crate::core::event::check_interrupt;
 use crate::core::{Dtype, Error, Result, env};
+use crate::distributed::mpi::LIBNAME;
 use crate::distributed::reduce::accumulate;
 use crate::distributed::{Reduction, lock, patience};
 
@@ -131,7 +132,7 @@ const REDUCERS: [[Reducer; 3]; Dtype::ALL.len()] = [
 pub fn mpi() -> Option<&'static Mpi> {
     static OPENED: OnceLock<Option<Mpi>> = OnceLock::new();
     let open_any = || {
-        if let Some(name) = env::text("MLX_MPI_LIBNAME") {
+        if let Some(name) = LIBNAME.text() {
             return open(&name.to_string_lossy());
         }
         let mpich = env::foreign("PMI_RANK") && !env::foreign("OMPI_COMM_WORLD_SIZE");

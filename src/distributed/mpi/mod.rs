@@ -12,7 +12,15 @@ use std::sync::Arc;
 
 use super::Group;
 use crate::bail;
+use crate::core::env::{Values, Variable};
 use crate::core::{Result, env};
+
+pub static LIBNAME: Variable = Variable::new(
+    "MLX_MPI_LIBNAME",
+    "`libmpi.so`, `libmpi.so.40`, `libmpich.so.12` or `libmpi.so.12`",
+    Values::Text("library"),
+    "The MPI library that is opened",
+);
 
 /// Set by mpirun: of Open MPI, of the family of MPICH, and of PMIx.
 const STARTED_BY_MPIRUN: [&str; 4] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "PMIX_RANK"];

@@ -22,7 +22,37 @@ use link::{Bytes, Link, Outcome, Transfer, run};
 use super::header::Header;
 use super::{Alone, Group, Reduction, Subject, divide, lock, patience};
 use crate::bail;
-use crate::core::{Dtype, Error, Result, env};
+use crate::core::env::{Values, Variable};
+use crate::core::{Dtype, Error, Result};
+
+pub static RANK: Variable = Variable::new(
+    "MLX_RANK",
+    "none",
+    Values::Text("number"),
+    "The number of this process in its group, from 0 on; `mlx.launch` sets it",
+);
+
+pub static HOSTFILE: Variable = Variable::new(
+    "MLX_HOSTFILE",
+    "none",
+    Values::Text("file"),
+    "JSON file of a ring: for each process a list of the addresses (`\"address:port\"`) that it listens on; \
+         `mlx.launch` writes it",
+);
+
+pub static VERBOSE: Variable = Variable::new(
+    "MLX_RING_VERBOSE",
+    "not set",
+    Values::Text("anything"),
+    "The ring tells on stderr who connects to whom",
+);
+
+pub static SECRET: Variable = Variable::new(
+    "MLX_RING_SECRET",
+    "none",
+    Values::Text("text"),
+    "What all processes of a ring have to know: each proves it on every connection. Official MLX cannot take part",
+);
 
 /// How long the left neighbour may take from its last data connection to its control connection.
 const GRACE: Duration = Duration::from_secs(3);
@@ -60,8 +90,8 @@ impl State {
     }
 }
 
-fn text(name: &str) -> Option<String> {
-    env::text(name).map(|t| t.to_string_lossy().into_owned())
+fn text(v: &Variable) -> Option<String> {
+    v.text().map(|t| t.to_string_lossy().into_owned())
 }
 
 /// The addresses of all processes, from the file's text.
@@ -85,7 +115,7 @@ fn addresses(text: &str) -> Outcome<Vec<Vec<SocketAddr>>> {
 
 /// The group of MLX_RANK and MLX_HOSTFILE.
 pub fn init(strict: bool) -> Result<Option<Arc<dyn Group>>> {
-    let (rank, file) = (text("MLX_RANK"), text("MLX_HOSTFILE"));
+    let (rank, file) = (text(&RANK), text(&HOSTFILE));
     let (Some(rank), Some(file)) = (&rank, &file) else {
         if strict {
             let (rank, file) = (rank.unwrap_or_default(), file.unwrap_or_default());
@@ -111,9 +141,9 @@ pub fn init(strict: bool) -> Result<Option<Arc<dyn Group>>> {
     if all.len() == 1 {
         return Ok(Some(Arc::new(Alone)));
     }
-    let verbose = env::is_set("MLX_RING_VERBOSE");
+    let verbose = VERBOSE.is_set();
     let everyone = (0..all.len()).collect();
-    let ring = Endpoint::open(rank, all, text("MLX_RING_SECRET"), patience(), verbose)
+    let ring = Endpoint::open(rank, all, text(&SECRET), patience(), verbose)
         .and_then(|e| Ring::connect(e, 0, everyone, rank))
         .map_err(|e| failed(if e == INTERRUPTED { e } else { format!("Cannot form the ring: {e}") }))?;
     Ok(Some(Arc::new(ring)))

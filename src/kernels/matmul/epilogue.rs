@@ -9,10 +9,24 @@ use std::sync::{LazyLock, Mutex};
 
 use smallvec::SmallVec;
 
-use crate::core::{Dtype, env};
+use crate::core::Dtype;
+use crate::core::env::{KernelVariant, Values, Variable};
 use crate::kernels::elementwise::codegen::{Caps, register};
 use crate::kernels::elementwise::codegen_types::Ty;
 use crate::kernels::elementwise::program::{Inst, Instr, Program};
+
+pub static MATMUL_EPILOGUE: Variable = Variable::new(
+    "MLX_VK_MATMUL_EPILOGUE",
+    "auto",
+    Values::Word(&["auto", "all"]),
+    "What follows a product in a compiled function, in the product's kernel. auto: where that pays. all: wherever it \
+         can be (for benchmarks)",
+);
+
+pub static EPILOGUES: KernelVariant = KernelVariant::new(
+    "matmul_epilogue",
+    "a kernel of its own for what follows a product in a compiled function",
+);
 
 /// Most matrices that one row is multiplied by in one kernel; the push block holds so many.
 pub const MATRICES: usize = 3;
@@ -120,7 +134,7 @@ impl Epilogue {
         // Selections take no longer than a product, and the error function has neither a branch nor a division.
         let short = ["abs", "negative", "maximum", "minimum", "erf"];
         let light = !self.spread.contains(&Spread::Whole) && self.functions().all(|f| short.contains(&f.0));
-        results <= SMALL || light || env::word("MLX_VK_MATMUL_EPILOGUE") == Some("all")
+        results <= SMALL || light || MATMUL_EPILOGUE.word() == Some("all")
     }
 
     /// Macros for matmul/epilogue.glsl.

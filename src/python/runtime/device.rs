@@ -13,7 +13,16 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
 use crate::core::device::{self as base, Handle};
-use crate::core::{Device, DeviceKind, Stream, env};
+use crate::core::env::{Values, Variable};
+use crate::core::{Device, DeviceKind, Stream};
+
+pub static DEFAULT_DEVICE: Variable = Variable::new(
+    "MLX_DEFAULT_DEVICE",
+    "a GPU that is no software driver, else the CPU",
+    Values::Word(&["cpu", "gpu"]),
+    "The default device of a program that does not choose one. gpu: software drivers too; without any Vulkan \
+         device each operation says why",
+);
 
 static KINDS: PyOnceLock<(Py<PyAny>, Py<PyAny>)> = PyOnceLock::new();
 static CHOSEN: AtomicBool = AtomicBool::new(false);
@@ -46,7 +55,7 @@ fn why_none() -> String {
 
 /// The device that MLX_DEFAULT_DEVICE names, or the fastest real one.
 fn preferred() -> Device {
-    match env::word("MLX_DEFAULT_DEVICE") {
+    match DEFAULT_DEVICE.word() {
         Some("cpu") => Device::CPU,
         Some(_) => Device::GPU,
         None => fastest(),

@@ -3,6 +3,7 @@
 pub(super) mod device;
 pub(super) mod distributed;
 pub(super) mod ending;
+pub(super) mod environment;
 pub(super) mod io;
 pub(super) mod memory;
 pub(super) mod panics;

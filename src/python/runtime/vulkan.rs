@@ -8,8 +8,16 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
+use crate::core::env::{Values, Variable};
 use crate::core::tree::Tree;
-use crate::core::{env, fallback, trace};
+use crate::core::{fallback, trace};
+
+pub static STATS: Variable = Variable::new(
+    "MLX_VK_STATS",
+    "0",
+    Values::SWITCH,
+    "1: what `mx.vulkan.stats()` knows is printed to stderr when the process ends",
+);
 
 fn python<'py>(py: Python<'py>, tree: &Tree) -> PyResult<Bound<'py, PyAny>> {
     Ok(match tree {
@@ -172,14 +180,6 @@ fn profile(py: Python<'_>, isolate: bool) -> PyResult<Bound<'_, PyAny>> {
     py.import("mlx._profile")?.call_method1("Profile", (isolate,))
 }
 
-/// The variables of the environment that the library reads: name, default, values, effect; and the kernel variants
-/// that MLX_VK_DISABLE knows with what runs instead. docs/environment.md is written from it.
-#[pyfunction]
-fn _environment() -> (Vec<[String; 4]>, Vec<(&'static str, &'static str)>) {
-    let row = |v: &env::Variable| [v.name.into(), v.default.into(), env::show(v.values), v.effect.into()];
-    (env::VARIABLES.iter().map(row).collect(), env::VARIANTS.to_vec())
-}
-
 /// What became of each kernel that was compiled since the last call, where devices only compile (MLX_VK_COMPILE_ONLY).
 #[pyfunction]
 fn _compiled(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
@@ -272,13 +272,6 @@ fn _tune_measure(py: Python<'_>, index: u32) -> PyResult<[u32; 3]> {
     return Ok(py.detach(|| crate::vulkan::kernels::tuning::measure(index))?);
     #[cfg(not(feature = "vulkan"))]
     without()
-}
-
-/// Takes these kernel variants out of every choice, in place of those of MLX_VK_DISABLE; returns those before.
-#[pyfunction]
-fn _set_disabled(py: Python<'_>, names: Vec<String>) -> PyResult<Vec<&'static str>> {
-    py.detach(crate::eval::settle)?;
-    Ok(env::set_disabled(&names)?)
 }
 
 /// Has calls of the driver or the system fail, for tests: `kind@n`, `kind@n+`, `count` or `off` (see MLX_VK_FAULT).
@@ -404,20 +397,9 @@ fn host(out: &Bound<'_, PyDict>, spans: Vec<trace::Span>, origin: u64) -> PyResu
 
 /// Prints the statistics if MLX_VK_STATS asks for it; for the end of the process.
 pub fn print_if_asked() {
-    if env::switch("MLX_VK_STATS") == Some(true) {
+    if STATS.switch() == Some(true) {
         eprint!("--- mlx statistics\n{}", counted());
     }
-}
-
-/// Tells what is wrong with the environment as Python warnings.
-pub fn warn_of_environment(py: Python<'_>) -> PyResult<()> {
-    env::taken_over();
-    let category = py.get_type::<pyo3::exceptions::PyRuntimeWarning>();
-    for text in env::problems() {
-        let text = std::ffi::CString::new(text.replace('\0', " "))?;
-        PyErr::warn(py, &category, &text, 1)?;
-    }
-    Ok(())
 }
 
 /// Adds to `mx.vulkan`.
@@ -427,9 +409,9 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(describe, m)?,
         wrap_pyfunction!(cache_info, m)?,
         wrap_pyfunction!(profile, m)?,
-        wrap_pyfunction!(_environment, m)?,
+        wrap_pyfunction!(super::environment::_environment, m)?,
         wrap_pyfunction!(_rejected, m)?,
-        wrap_pyfunction!(_set_disabled, m)?,
+        wrap_pyfunction!(super::environment::_set_disabled, m)?,
         wrap_pyfunction!(_fault, m)?,
         wrap_pyfunction!(_compiled, m)?,
         wrap_pyfunction!(_elementwise, m)?,

@@ -12,7 +12,8 @@ use pyo3::{PyTraverseError, PyVisit};
 use super::trees::{flatten, rebuild};
 use crate::bail;
 use crate::core::device::{pop_scope, push_scope};
-use crate::core::{Array, Dtype, Error, Result, Shape, Stream, env};
+use crate::core::env::{Values, Variable};
+use crate::core::{Array, Dtype, Error, Result, Shape, Stream};
 use crate::eval::readback::{HostBuffer, Part, put, start};
 use crate::ops;
 use crate::python::array::PyArray;
@@ -20,6 +21,13 @@ use crate::python::array::arguments::type_name;
 use crate::python::array::buffer::Borrowed;
 use crate::python::array::convert::to_array;
 use crate::python::runtime::device::{S, pick};
+
+pub static CHUNK: Variable = Variable::new(
+    "MLX_VK_STREAM_CHUNK_ELEMS",
+    "whole batches",
+    Values::Number(1, 1 << 40),
+    "Rows of the parts that `mx.vulkan.pipeline` cuts batches into, unless it is told",
+);
 
 /// An argument of the function, as a batch gives it.
 enum Leaf {
@@ -380,7 +388,7 @@ fn pipeline(
     }
     let chunk = match chunk {
         Some(n) => Some(positive("chunk", n)?),
-        None => env::number("MLX_VK_STREAM_CHUNK_ELEMS").map(|n| n as i64),
+        None => CHUNK.number().map(|n| n as i64),
     };
     Ok(Pipeline {
         fun: r#fn.unbind(),

@@ -10,10 +10,26 @@ use std::sync::{LazyLock, OnceLock};
 use ash::vk;
 
 use crate::bail;
+use crate::core::env::{Values, Variable};
 use crate::core::{Result, fork};
 use crate::vulkan::report::compile_only;
 use crate::vulkan::shader::compiler;
 use crate::vulkan::tune::file::{hides, settings};
+
+pub static DEVICE: Variable = Variable::new(
+    "MLX_VK_DEVICE",
+    "by rank",
+    Values::Text("index or part of a name"),
+    "The adapter that becomes `Device(gpu, 0)`; otherwise discrete GPUs come first, software drivers last",
+);
+
+pub static WITHOUT: Variable = Variable::new(
+    "MLX_VK_WITHOUT",
+    "none",
+    Values::Text("names of Vulkan features, separated by commas"),
+    "Required features that count as lacking on every adapter, to see what is said then (for tests); `software`: \
+         software drivers count as hardware",
+);
 
 /// What kind of machine an adapter is; the order is the ranking.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -232,7 +248,7 @@ fn enumerate() -> Found {
         }
     }
     found.usable.sort_by_key(|a| a.kind);
-    if let Some(wanted) = crate::core::env::text("MLX_VK_DEVICE") {
+    if let Some(wanted) = DEVICE.text() {
         prefer(&mut found.usable, wanted.to_string_lossy().trim());
     }
     found
@@ -346,7 +362,7 @@ fn missing_floor(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Vec<
 
 /// Whether MLX_VK_WITHOUT names it.
 fn without(name: &str) -> bool {
-    let hidden = crate::core::env::text("MLX_VK_WITHOUT").unwrap_or_default();
+    let hidden = WITHOUT.text().unwrap_or_default();
     hidden.to_string_lossy().split(',').any(|h| h.trim() == name)
 }
 
@@ -357,7 +373,7 @@ mod tests {
     #[test]
     fn ranking_puts_real_gpus_first() {
         let kinds: Vec<AdapterKind> = adapters().iter().map(|a| a.kind).collect();
-        if !crate::core::env::is_set("MLX_VK_DEVICE") {
+        if !DEVICE.is_set() {
             assert!(kinds.is_sorted(), "{kinds:?}");
         }
         assert!(AdapterKind::Discrete < AdapterKind::Software);

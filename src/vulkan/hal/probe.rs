@@ -9,8 +9,16 @@ use ash::vk;
 use super::adapter::{AdapterInfo, AdapterKind, Loader};
 use super::features::{Component, CoopFlexible, CoopMatrix, CoopMatrix2, Features};
 use super::nv;
+use crate::core::env::{Values, Variable};
 use crate::vulkan::report::compile_only;
 use crate::vulkan::tune::file::{Settings, hides, settings};
+
+pub static UNIFIED: Variable = Variable::new(
+    "MLX_VK_UNIFIED",
+    "probed",
+    Values::SWITCH,
+    "0: a device that shares memory with the host is treated like one that does not (staging copies)",
+);
 
 fn component(t: vk::ComponentTypeKHR) -> Component {
     match t {
@@ -474,10 +482,7 @@ fn limits(
 /// Memory that is local to the device, mapped, coherent and cached on a device without memory of its own.
 /// MLX_VK_UNIFIED=0 treats such a device like a discrete one (to test that path).
 fn unified(loader: &Loader, info: &AdapterInfo) -> bool {
-    if info.kind == AdapterKind::Discrete
-        || compile_only::on()
-        || crate::core::env::switch("MLX_VK_UNIFIED") == Some(false)
-    {
+    if info.kind == AdapterKind::Discrete || compile_only::on() || UNIFIED.switch() == Some(false) {
         return false;
     }
     let hidden = ["unified", "device_local_host_visible", "host_cached"].into_iter().any(hides);

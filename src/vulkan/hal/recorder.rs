@@ -16,14 +16,48 @@ use super::deferred::{self, Deferred};
 use super::fault::pass;
 use super::hazards::Hazards;
 use super::stream::{Point, StreamState};
+use crate::core::env::{KernelVariant, Values, Variable};
 use crate::core::fault::Site;
-use crate::core::{DeviceBlock, Error, Result, env, trace};
+use crate::core::{DeviceBlock, Error, Result, trace};
 use crate::vulkan::memory::Block;
 use crate::vulkan::report::compile_only;
 use crate::vulkan::report::profile::{self, Command};
 use crate::vulkan::report::stats::STATS;
 use crate::vulkan::shader::pipeline::Pipeline;
 use crate::vulkan::tune::pacing::{AHEAD_NS, BURST, BURST_NS, BURST_TIME, FIRST_OPS, NEAR_NS, OPEN_NS};
+
+pub static MAX_OPS: Variable = Variable::new(
+    "MLX_VK_MAX_OPS_PER_BUFFER",
+    "100",
+    Values::Number(1, 1 << 20),
+    "Dispatches after which a command buffer is submitted",
+);
+
+pub static MAX_MB: Variable = Variable::new(
+    "MLX_VK_MAX_MB_PER_BUFFER",
+    "50",
+    Values::Number(1, 1 << 30),
+    "Megabytes touched after which a command buffer is submitted; a software driver: 8",
+);
+
+pub static MAX_INFLIGHT: Variable = Variable::new(
+    "MLX_VK_MAX_INFLIGHT_SEQUENCES",
+    "8",
+    Values::Number(1, 1 << 16),
+    "Submissions of a stream that may be unfinished at once; a software driver: 2",
+);
+
+pub static FULL_BARRIERS: Variable = Variable::new(
+    "MLX_VK_FULL_BARRIERS",
+    "0",
+    Values::SWITCH,
+    "1: a barrier before every dispatch; results must not change",
+);
+
+pub static BATCH_KEEP: KernelVariant = KernelVariant::new(
+    "batch_keep",
+    "a batch for each `async_eval`, and full ones at once, while the GPU is busy too",
+);
 
 struct Settings {
     max_ops: u32,
@@ -36,13 +70,12 @@ struct Settings {
 
 /// Of GPUs, and of software drivers: those need no batches ahead, and what is ahead is computed even after Ctrl-C.
 static SETTINGS: LazyLock<[Settings; 2]> = LazyLock::new(|| {
-    use env::{number, switch};
     let with = |megabytes, inflight, longer| Settings {
         longer,
-        max_ops: number("MLX_VK_MAX_OPS_PER_BUFFER").unwrap_or(100) as u32,
-        max_bytes: number("MLX_VK_MAX_MB_PER_BUFFER").unwrap_or(megabytes) << 20,
-        max_inflight: number("MLX_VK_MAX_INFLIGHT_SEQUENCES").unwrap_or(inflight) as usize,
-        full_barriers: switch("MLX_VK_FULL_BARRIERS").unwrap_or(false),
+        max_ops: MAX_OPS.number().unwrap_or(100) as u32,
+        max_bytes: MAX_MB.number().unwrap_or(megabytes) << 20,
+        max_inflight: MAX_INFLIGHT.number().unwrap_or(inflight) as usize,
+        full_barriers: FULL_BARRIERS.switch().unwrap_or(false),
     };
     [with(50, 8, 8), with(8, 2, 2)]
 });
@@ -440,7 +473,7 @@ impl Recorder {
     }
 
     fn may_stay_open(&self, state: &StreamState) -> bool {
-        self.work(state) < OPEN_NS && !env::disabled("batch_keep") && self.ahead(state).is_some()
+        self.work(state) < OPEN_NS && !BATCH_KEEP.disabled() && self.ahead(state).is_some()
     }
 
     /// Whether the open batch is one of a burst that may grow a little longer.
@@ -449,7 +482,7 @@ impl Recorder {
             && self.work(state) < BURST_NS
             && self.ops < settings(state).max_ops
             && self.begun.is_some_and(|t| t.elapsed() < BURST_TIME)
-            && !env::disabled("batch_keep")
+            && !BATCH_KEEP.disabled()
     }
 
     /// Submits the open batch unless the GPU has enough to do, or more is about to come; whether it stays open.

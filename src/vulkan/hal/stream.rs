@@ -21,12 +21,21 @@ use super::fault::pass;
 use super::recorder::{Recorder, Until};
 use crate::bail;
 use crate::core::device::is_held;
+use crate::core::env::{Values, Variable};
 use crate::core::event::check_interrupt;
 use crate::core::fault::Site;
-use crate::core::{Result, Stream, env, trace};
+use crate::core::{Result, Stream, trace};
 use crate::vulkan::report::compile_only;
 use crate::vulkan::shader::pipeline::FastHasher;
 use crate::vulkan::tune::pacing::{BURST_TIME, SPIN};
+
+pub static TIMEOUT: Variable = Variable::new(
+    "MLX_VK_TIMEOUT",
+    "none",
+    Values::Number(1, 86_400),
+    "Seconds after which a GPU counts as lost while somebody waits for it and no command buffer ends. Without the \
+         variable the driver decides, if anybody does",
+);
 
 /// Waits are cut into slices of this length, to look for interrupts between them.
 const SLICE_NS: u64 = 50_000_000;
@@ -427,7 +436,7 @@ impl Patience {
 
     /// Fails when the device has made no progress for too long: it then counts as lost.
     pub fn check(&mut self) -> Result<()> {
-        static LIMIT: LazyLock<Option<u64>> = LazyLock::new(|| env::number("MLX_VK_TIMEOUT"));
+        static LIMIT: LazyLock<Option<u64>> = LazyLock::new(|| TIMEOUT.number());
         let Some(limit) = *LIMIT else { return Ok(()) };
         let done: u64 = self.device.lock_streams().into_iter().map(StreamState::poll).sum();
         if done != self.seen.0 {

@@ -23,11 +23,16 @@ use super::hal::features::Features;
 use super::hal::probe::UNIFIED_MEMORY;
 use super::hal::stream::{Point, StreamState};
 use super::report::compile_only;
-use crate::core::env::disabled;
+use crate::core::env::KernelVariant;
 use crate::core::event::Uninterrupted;
 use crate::core::fault::Site;
 use crate::core::{DeviceBlock, Error, Result};
 use crate::memory::stats;
+
+pub static BLOCK_TURNS: KernelVariant = KernelVariant::new(
+    "block_turns",
+    "the memory that a stream used last, though its next command has to wait for that",
+);
 
 /// Smallest class, and alignment of every block.
 const MIN_CLASS: u64 = 256;
@@ -222,7 +227,7 @@ impl Pool {
     fn take(&self, kind: Kind, capacity: u64, stream: Option<&StreamState>) -> Option<Free> {
         let mut list = self.list(kind);
         let most = if capacity >= LARGE { capacity + capacity / 8 } else { capacity };
-        let (mut known, turns) = (0, !disabled("block_turns"));
+        let (mut known, turns) = (0, !BLOCK_TURNS.disabled());
         for blocks in list.range_mut(capacity..=most).map(|(_, b)| b) {
             if let Some(found) = pick(blocks, |f| f.uses.free_for(stream) && (f.apart(stream) || !turns)) {
                 return Some(found);

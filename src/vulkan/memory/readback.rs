@@ -9,10 +9,10 @@ use std::sync::atomic::Ordering;
 use super::transfer;
 use super::{Block, Kind};
 use crate::bail;
-use crate::core::env::disabled;
 use crate::core::{DeviceBlock, HostBlock, Result, Storage, Stream};
 use crate::vulkan::hal::device::device;
 use crate::vulkan::hal::stream::{Point, StreamState};
+use crate::vulkan::memory::transfer::COPY_QUEUE;
 
 /// Copies up to this size ride on the stream of the kernels: a queue of their own costs more than it hides.
 const SMALL: usize = 128 << 10;
@@ -73,7 +73,7 @@ impl ReadbackBuffer {
         }
         let write = from.last_write()?;
         let state = match write {
-            Some(w) if disabled("copy_queue") => w.stream,
+            Some(w) if COPY_QUEUE.disabled() => w.stream,
             // Not behind what was recorded since.
             Some(w) if bytes <= SMALL && w.stream.recorded.load(Ordering::Acquire) <= w.value => w.stream,
             _ => from.owner().download_stream()?,

@@ -8,9 +8,12 @@ use std::sync::{Arc, OnceLock};
 
 use super::{Block, Kind};
 use crate::bail;
-use crate::core::env::disabled;
+use crate::core::env::KernelVariant;
 use crate::core::{DeviceBlock, Result, trace};
 use crate::vulkan::hal::stream::{Point, StreamState};
+
+pub static COPY_QUEUE: KernelVariant =
+    KernelVariant::new("copy_queue", "large copies on the stream that needs them");
 
 /// Uploads up to this size are written by the host in place and need no command: into device memory where
 /// the host can reach it, else into host memory that the device reads each time.
@@ -79,7 +82,7 @@ fn upload_pieces(
         return Ok(block);
     }
     // Large copies run beside the kernels; whoever reads the block waits for the copy's stream.
-    let apart = bytes > small && !disabled("copy_queue");
+    let apart = bytes > small && !COPY_QUEUE.disabled();
     let state = if apart { device.upload_stream()? } else { state };
     let block = device.alloc_kind(Kind::Device, bytes, Some(state))?;
     for p in block.all_uses() {
@@ -194,7 +197,7 @@ pub(crate) unsafe fn download(block: &Block, dst: *mut u8, bytes: usize) -> Resu
     }
     let write = block.last_write()?;
     let state = match write {
-        Some(w) if disabled("copy_queue") => w.stream,
+        Some(w) if COPY_QUEUE.disabled() => w.stream,
         // Not behind what was recorded since.
         Some(w) if bytes <= SMALL && w.stream.recorded.load(Ordering::Acquire) <= w.value => w.stream,
         _ => device.download_stream()?,

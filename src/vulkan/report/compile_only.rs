@@ -9,7 +9,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard};
 use ash::vk;
 
 use crate::bail;
-use crate::core::env;
+use crate::core::env::{Values, Variable};
 use crate::core::tree::Tree;
 use crate::kernels::spirv;
 use crate::vulkan::hal::device::{Device, PUSH_BYTES};
@@ -17,9 +17,17 @@ use crate::vulkan::hal::features::Features;
 use crate::vulkan::shader;
 use crate::vulkan::shader::pipeline::{Module, Source};
 
+pub static COMPILE_ONLY: Variable = Variable::new(
+    "MLX_VK_COMPILE_ONLY",
+    "0",
+    Values::SWITCH,
+    "1: devices compile kernels and run nothing; what comes of it has no meaning. Drivers without hardware count as \
+         devices then. `python -m mlx.info --compile` sets it for the process that it starts",
+);
+
 /// Whether devices of this process only compile.
 pub fn on() -> bool {
-    static ON: LazyLock<bool> = LazyLock::new(|| env::switch("MLX_VK_COMPILE_ONLY") == Some(true));
+    static ON: LazyLock<bool> = LazyLock::new(|| COMPILE_ONLY.switch() == Some(true));
     *ON
 }
 

@@ -6,7 +6,15 @@ use std::io::{IsTerminal, Write};
 use std::sync::{LazyLock, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use crate::core::env;
+use crate::core::env::{Values, Variable};
+
+pub static QUIET: Variable = Variable::new(
+    "MLX_VK_QUIET",
+    "0",
+    Values::SWITCH,
+    "1: nothing is printed while kernels are compiled for their first use. Otherwise a line on stderr says what \
+         is, where that is a terminal and it takes more than a second",
+);
 
 /// Kernels that follow one another within this time are one stretch of work.
 const GAP: Duration = Duration::from_millis(300);
@@ -50,7 +58,7 @@ impl Drop for Compiling {
 /// Notes that a kernel is compiled from now on, where somebody can be told.
 pub(in crate::vulkan) fn compiling(name: &str) -> Option<Compiling> {
     static TOLD: LazyLock<bool> =
-        LazyLock::new(|| std::io::stderr().is_terminal() && env::switch("MLX_VK_QUIET") != Some(true));
+        LazyLock::new(|| std::io::stderr().is_terminal() && QUIET.switch() != Some(true));
     if !*TOLD {
         return None;
     }

@@ -9,10 +9,32 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use super::spirv::validate;
+use crate::core::env::{Values, Variable};
 use crate::core::fault::{Site, hit};
 use crate::core::private::{Entry, Folder, Refusal, TEMPORARY};
-use crate::core::{Error, Result, env};
+use crate::core::{Error, Result};
 use crate::kernels::spirv;
+
+pub static CACHE_DIR: Variable = Variable::new(
+    "MLX_VK_CACHE_DIR",
+    "`$XDG_CACHE_HOME/mlx-vulkan` or `~/.cache/mlx-vulkan`",
+    Values::Text("folder, made when it is missing"),
+    "Where compiled shaders and the drivers' pipelines are kept. The folder must be the user's own, and no link",
+);
+
+pub static CACHE_MB: Variable = Variable::new(
+    "MLX_VK_CACHE_MB",
+    "256",
+    Values::Number(0, 1 << 20),
+    "Megabytes that the folder may hold; what was used least recently goes first. 0: nothing is kept",
+);
+
+pub static CACHE_DAYS: Variable = Variable::new(
+    "MLX_VK_CACHE_DAYS",
+    "90",
+    Values::Number(1, 36_500),
+    "Days after which what nobody used is removed from the folder",
+);
 
 const MAGIC: &[u8; 8] = b"MLXVKC02";
 const HASH: usize = blake3::OUT_LEN;
@@ -31,7 +53,7 @@ pub(crate) type Key = [u8; HASH];
 pub(in crate::vulkan) const MOST_BYTES: u64 = 64 << 20;
 
 fn megabytes() -> u64 {
-    env::number("MLX_VK_CACHE_MB").unwrap_or(256)
+    CACHE_MB.number().unwrap_or(256)
 }
 
 fn variable(n: &str) -> Option<PathBuf> {
@@ -50,7 +72,7 @@ fn place(name: &str, below_home: &str) -> Option<PathBuf> {
 fn directory() -> Option<&'static Path> {
     static DIR: OnceLock<Option<PathBuf>> = OnceLock::new();
     let find = || {
-        let named = env::text("MLX_VK_CACHE_DIR").map(PathBuf::from);
+        let named = CACHE_DIR.text().map(PathBuf::from);
         let dir = named.or_else(|| place("XDG_CACHE_HOME", ".cache"))?;
         (megabytes() > 0).then_some(dir)
     };
@@ -152,7 +174,7 @@ impl Cache<'_> {
         let most = megabytes() << 20;
         if WRITTEN.fetch_add(size, Ordering::Relaxed) >= most / 8 {
             WRITTEN.store(0, Ordering::Relaxed);
-            let days = env::number("MLX_VK_CACHE_DAYS").unwrap_or(90);
+            let days = CACHE_DAYS.number().unwrap_or(90);
             self.sweep(most, Duration::from_secs(days * 24 * 3600));
         }
     }

@@ -12,10 +12,18 @@ use super::compile_pool;
 use super::pipeline::{Module, Source};
 use super::prune::prune;
 use crate::bail;
+use crate::core::env::{Values, Variable};
 use crate::core::fault::{Site, hit};
 use crate::core::{Error, Result, trace};
 use crate::kernels::spirv::instructions;
 use crate::vulkan::report::stats::STATS;
+
+pub static SHADER_DIR: Variable = Variable::new(
+    "MLX_VK_SHADER_DIR",
+    "none",
+    Values::Folder,
+    "Files in it replace packed shaders of the same name (`matmul_tiled.comp`, `matmul/matmul.glsl`)",
+);
 
 include!(concat!(env!("OUT_DIR"), "/shaders.rs"));
 
@@ -28,7 +36,7 @@ static COMPILER: OnceLock<std::result::Result<shaderc::Compiler, String>> = Once
 static REPLACED: OnceLock<HashMap<&'static str, &'static str>> = OnceLock::new();
 
 fn read_replaced() -> HashMap<&'static str, &'static str> {
-    let Some(dir) = crate::core::env::text("MLX_VK_SHADER_DIR") else {
+    let Some(dir) = SHADER_DIR.text() else {
         return HashMap::new();
     };
     let read = |name: &'static str| {

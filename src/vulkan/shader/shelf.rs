@@ -7,12 +7,19 @@ use std::sync::{LazyLock, Mutex};
 use ash::vk;
 use smallvec::SmallVec;
 
-use crate::core::env;
+use crate::core::env::{Values, Variable};
 use crate::vulkan::hal::device::Device;
 use crate::vulkan::hal::stream::Point;
 
+pub static MAX_PIPELINES: Variable = Variable::new(
+    "MLX_VK_MAX_PIPELINES",
+    "1024",
+    Values::Number(16, 1 << 20),
+    "Compiled kernels that a device keeps in memory; those that were used least recently go first",
+);
+
 /// Most pipelines of a device.
-static MOST: LazyLock<usize> = LazyLock::new(|| env::number("MLX_VK_MAX_PIPELINES").unwrap_or(1024) as usize);
+static MOST: LazyLock<usize> = LazyLock::new(|| MAX_PIPELINES.number().unwrap_or(1024) as usize);
 
 /// A pipeline that nobody has any more.
 struct Retired {

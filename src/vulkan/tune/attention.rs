@@ -10,9 +10,62 @@ use std::sync::LazyLock;
 use super::matmul::{fixed_subgroup, fragment};
 use super::profile::{Best, H200, Profile, best};
 use crate::core::Dtype;
-use crate::core::env::{self, disabled};
+use crate::core::env::{KernelVariant, Values, Variable};
 use crate::vulkan::Features;
 use crate::vulkan::kernels::elem::shuffles;
+
+pub static SDPA_ROWS: Variable = Variable::new(
+    "MLX_VK_SDPA_ROWS",
+    "8",
+    Values::Number(1, 1 << 20),
+    "Most queries that the vector kernel of attention takes",
+);
+
+pub static SDPA_GROUPS: Variable = Variable::new(
+    "MLX_VK_SDPA_GROUPS",
+    "by device",
+    Values::Number(1, 1 << 20),
+    "Workgroups that the vector kernel cuts the keys for",
+);
+
+pub static SDPA_KEYS: Variable =
+    Variable::new("MLX_VK_SDPA_KEYS", "64", Values::Number(1, 1 << 20), "Least keys of a part");
+
+pub static SDPA_SPLITS: Variable = Variable::new(
+    "MLX_VK_SDPA_SPLITS",
+    "by size",
+    Values::Number(1, 256),
+    "Parts that the keys are cut into, whatever their number",
+);
+
+pub static SDPA_COOP: Variable = Variable::new(
+    "MLX_VK_SDPA_COOP",
+    "1",
+    Values::Word(&["0", "1", "plain", "plain_held"]),
+    "0: no attention on cooperative matrices. plain, plain_held: the same kernel with ordinary arithmetic, with \
+         scores in shared memory or in registers, for tests",
+);
+
+pub static SDPA_TEAMS: Variable = Variable::new(
+    "MLX_VK_SDPA_TEAMS",
+    "8",
+    Values::Number(4, 8),
+    "Subgroups of a workgroup of attention's matrix kernel with scores in registers: 4 or 8",
+);
+
+pub static SDPA_VECTOR: KernelVariant =
+    KernelVariant::new("sdpa_vector", "tiles, for few queries too, where they hold the head");
+
+pub static SDPA_SPLIT: KernelVariant =
+    KernelVariant::new("sdpa_split", "the vector kernel over all keys at once");
+
+pub static SDPA_TILE: KernelVariant =
+    KernelVariant::new("sdpa_tile", "the vector kernel, for many queries too");
+
+pub static SDPA_MATRICES: KernelVariant = KernelVariant::new("sdpa_coop", "portable tiles");
+
+pub static SDPA_HELD: KernelVariant =
+    KernelVariant::new("sdpa_held", "attention's matrix kernel with scores in shared memory");
 
 /// Features of the longest head that the kernels take.
 pub const MOST_FEATURES: u64 = 2048;
@@ -28,18 +81,15 @@ struct Limits {
     teams: u32,
 }
 
-static LIMITS: LazyLock<Limits> = LazyLock::new(|| {
-    use env::number;
-    Limits {
-        rows: number("MLX_VK_SDPA_ROWS").unwrap_or(8),
-        groups: number("MLX_VK_SDPA_GROUPS"),
-        keys: number("MLX_VK_SDPA_KEYS"),
-        splits: number("MLX_VK_SDPA_SPLITS"),
-        coop: env::word("MLX_VK_SDPA_COOP") != Some("0"),
-        plain: matches!(env::word("MLX_VK_SDPA_COOP"), Some("plain" | "plain_held")),
-        held: env::word("MLX_VK_SDPA_COOP") == Some("plain_held"),
-        teams: number("MLX_VK_SDPA_TEAMS").map_or(8, |n| if n < 8 { 4 } else { 8 }),
-    }
+static LIMITS: LazyLock<Limits> = LazyLock::new(|| Limits {
+    rows: SDPA_ROWS.number().unwrap_or(8),
+    groups: SDPA_GROUPS.number(),
+    keys: SDPA_KEYS.number(),
+    splits: SDPA_SPLITS.number(),
+    coop: SDPA_COOP.word() != Some("0"),
+    plain: matches!(SDPA_COOP.word(), Some("plain" | "plain_held")),
+    held: SDPA_COOP.word() == Some("plain_held"),
+    teams: SDPA_TEAMS.number().map_or(8, |n| if n < 8 { 4 } else { 8 }),
 });
 
 /// Workgroups that the vector kernel cuts the keys for.
@@ -53,7 +103,7 @@ const MOST_SPLITS: u64 = 256;
 /// Whether few enough queries for the vector kernel, or heads that the tiles do not hold.
 pub fn vector(queries: u64, dv: u64) -> bool {
     let tiles = TILES.iter().any(|t| dv <= t.features);
-    !tiles || disabled("sdpa_tile") || (queries <= LIMITS.rows && !disabled("sdpa_vector"))
+    !tiles || SDPA_TILE.disabled() || (queries <= LIMITS.rows && !SDPA_VECTOR.disabled())
 }
 
 /// Parts of the keys, and keys of a part (a multiple of `step`), for `groups` workgroups a part.
@@ -61,7 +111,7 @@ pub fn parts(p: &Profile, groups: u64, keys: u64, step: u64) -> (u64, u64) {
     let wanted = LIMITS.groups.unwrap_or_else(|| p.count(&GROUPS));
     let least = LIMITS.keys.unwrap_or_else(|| p.count(&KEYS)).max(1);
     let fill = wanted.div_ceil(groups.max(1)).min(keys / least);
-    let most = if disabled("sdpa_split") { 1 } else { MOST_SPLITS };
+    let most = if SDPA_SPLIT.disabled() { 1 } else { MOST_SPLITS };
     let splits = LIMITS.splits.unwrap_or(fill).clamp(1, most);
     let span = keys.div_ceil(splits).next_multiple_of(step);
     (keys.div_ceil(span), span)
@@ -157,7 +207,7 @@ pub fn coop(
             if LIMITS.coop
                 && shuffles(f)
                 && fragment(f, dtype) == Some([16; 3])
-                && !disabled("sdpa_coop") =>
+                && !SDPA_MATRICES.disabled() =>
         {
             n
         }
@@ -165,7 +215,7 @@ pub fn coop(
     };
     let (hd, hv) = (d.next_multiple_of(16) as u32, dv.next_multiple_of(16) as u32);
     let wd = hd.max(hv) / 8 + 1;
-    let held = (LIMITS.held || spread()) && lanes == 32 && !disabled("sdpa_held");
+    let held = (LIMITS.held || spread()) && lanes == 32 && !SDPA_HELD.disabled();
     let teams = if held && rows > 64 { LIMITS.teams } else { 4 };
     let rows = 16 * teams;
     let words = if held { (128 * wd).max(rows * wd.max(17)) } else { 64 * wd + rows * 17 + 4 * rows };

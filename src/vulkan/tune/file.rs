@@ -4,7 +4,16 @@
 
 use std::sync::OnceLock;
 
-use crate::core::{Error, Result, env};
+use crate::core::env::{Values, Variable};
+use crate::core::{Error, Result};
+
+pub static PROFILE: Variable = Variable::new(
+    "MLX_VK_PROFILE",
+    "none",
+    Values::Text("file"),
+    "Numbers of another device, features to hide and limits to lower: choices and kernels are those of such a \
+         device; see tuning.md",
+);
 
 /// What a profile file may hide.
 pub(in crate::vulkan) const HIDEABLE: &[&str] = &[
@@ -164,7 +173,7 @@ impl Settings {
 pub(in crate::vulkan) fn settings() -> Result<Option<&'static Settings>> {
     static FOUND: OnceLock<Result<Option<Settings>>> = OnceLock::new();
     let read = || {
-        let Some(path) = env::text("MLX_VK_PROFILE") else { return Ok(None) };
+        let Some(path) = PROFILE.text() else { return Ok(None) };
         let shown = path.to_string_lossy();
         let fail = |what: String| Error::Value(format!("[MLX_VK_PROFILE] {shown}: {what}."));
         let text = std::fs::read_to_string(&path).map_err(|e| fail(e.to_string()))?;

@@ -3,9 +3,20 @@
 
 use std::sync::OnceLock;
 
+use super::matmul::MATMUL_SPLIT;
 use super::profile::{Best, Profile, best};
-use super::{ceil, cut};
-use crate::core::env::{self, disabled};
+use super::{ceil, cut, row_threads};
+use crate::core::env::{KernelVariant, Values, Variable};
+
+pub static GEMV_LAYOUT: Variable = Variable::new(
+    "MLX_VK_GEMV",
+    "measured table",
+    Values::Sizes("THREADSxROWSxUNROLL", fits, &[]),
+    "Layout of the matrix-vector kernel",
+);
+
+pub static GEMV: KernelVariant =
+    KernelVariant::new("gemv", "tiles, for products with a side of at most 8 too");
 
 /// gemv_rows.comp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,9 +47,13 @@ pub struct Columns {
 /// Rows below which a long one gets a whole workgroup.
 pub static FEW_ROWS: Best = best("gemv_few_rows", 2048);
 
+fn fits(v: &[u32]) -> bool {
+    matches!(v, &[threads, rows, unroll] if row_threads(threads) && rows <= 64 && unroll <= 64)
+}
+
 fn forced() -> Option<(u32, u32, u32)> {
     static FORCED: OnceLock<Option<(u32, u32, u32)>> = OnceLock::new();
-    *FORCED.get_or_init(|| match env::sizes("MLX_VK_GEMV")?[..] {
+    *FORCED.get_or_init(|| match GEMV_LAYOUT.sizes()?[..] {
         [threads, rows, unroll] => Some((threads, rows, unroll)),
         _ => None,
     })
@@ -74,7 +89,7 @@ pub fn by_rows(p: &Profile, rows: i64, k: i64, vector: i64, batches: i64, vector
     let (threads, r, unroll) = layout(p, rows, k / vector, batches, vectors);
     let groups = ceil(rows, i64::from(256 / threads * r)) * batches;
     let step = i64::from(threads) * vector;
-    let (k_split, splits) = cut(disabled("matmul_split"), groups, p.fill() as i64, k, step * 8, step);
+    let (k_split, splits) = cut(MATMUL_SPLIT.disabled(), groups, p.fill() as i64, k, step * 8, step);
     Rows { threads, rows: r, unroll, k_split: k_split as u32, splits: splits as u32 }
 }
 
@@ -83,6 +98,6 @@ pub fn by_columns(p: &Profile, rows: i64, k: i64, vector: i64, batches: i64) -> 
     let slices = if rows <= 16 * vector { 32 } else { 8 };
     let groups = ceil(rows, 256 / slices * vector) * batches;
     let wanted = 4 * p.fill() as i64;
-    let (k_split, splits) = cut(disabled("matmul_split"), groups, wanted, k, slices * 8, slices * 4);
+    let (k_split, splits) = cut(MATMUL_SPLIT.disabled(), groups, wanted, k, slices * 8, slices * 4);
     Columns { slices: slices as u32, k_split: k_split as u32, splits: splits as u32 }
 }

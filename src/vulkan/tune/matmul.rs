@@ -8,8 +8,23 @@ use std::sync::OnceLock;
 use super::profile::{Card, H200, Profile};
 use super::winners::Subject;
 use crate::core::Dtype;
-use crate::core::env::{self, disabled};
+use crate::core::env::{KernelVariant, Values, Variable};
 use crate::vulkan::{Component, Features};
+
+pub static MATMUL_TILE: Variable = Variable::new(
+    "MLX_VK_MATMUL_TILE",
+    "measured table",
+    Values::Sizes("BMxBNxBKxTHREADS or BMxBNxBKxTHREADSxUNROLL", tile_fits, &[]),
+    "Tile of the matrix kernels, where a kernel can have it",
+);
+
+pub static MATMUL_NV2: KernelVariant =
+    KernelVariant::new("matmul_nv2", "cooperative matrices of the subgroup, or portable tiles");
+
+pub static MATMUL_KHR: KernelVariant = KernelVariant::new("matmul_khr", "portable tiles");
+
+pub static MATMUL_SPLIT: KernelVariant =
+    KernelVariant::new("matmul_split", "products whose inner dimension is not cut into parts");
 
 /// A tile of the result and the workgroup that makes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -303,8 +318,8 @@ fn tiled_supports(f: &Features, dtype: Dtype, t: Tile) -> bool {
 pub fn supports(f: &Features, s: &Shape, tier: Tier, t: Tile) -> bool {
     let half = matches!(s.dtype, Dtype::F16 | Dtype::BF16);
     match tier {
-        Tier::Nv2 => half && s.aligned && !disabled("matmul_nv2") && nv2_supports(f, s.dtype, t),
-        Tier::Khr => half && !disabled("matmul_khr") && khr_supports(f, s.dtype, t),
+        Tier::Nv2 => half && s.aligned && !MATMUL_NV2.disabled() && nv2_supports(f, s.dtype, t),
+        Tier::Khr => half && !MATMUL_KHR.disabled() && khr_supports(f, s.dtype, t),
         Tier::Tiled => tiled_supports(f, s.dtype, t),
     }
 }
@@ -322,7 +337,11 @@ fn forced_tile() -> Option<Tile> {
         return Some(t);
     }
     static TILE: OnceLock<Option<Tile>> = OnceLock::new();
-    *TILE.get_or_init(|| env::sizes("MLX_VK_MATMUL_TILE").and_then(|v| tile_of(&v)))
+    *TILE.get_or_init(|| MATMUL_TILE.sizes().and_then(|v| tile_of(&v)))
+}
+
+fn tile_fits(v: &[u32]) -> bool {
+    matches!(v.len(), 4 | 5) && v.iter().all(|&n| n <= 4096)
 }
 
 fn tile_of(sizes: &[u32]) -> Option<Tile> {
@@ -456,7 +475,7 @@ fn split(p: &Profile, s: &Shape, tier: Tier, t: Tile) -> Choice {
 /// K in `wanted` parts, at most `most`, each a multiple of the tile's step and not too short.
 fn cut(s: &Shape, tier: Tier, t: Tile, wanted: u64, most: u64) -> Choice {
     let step = u64::from(t.bk * t.unroll);
-    let most = if disabled("matmul_split") { 1 } else { most };
+    let most = if MATMUL_SPLIT.disabled() { 1 } else { most };
     let parts = wanted.min(s.k / 256).clamp(1, most);
     let k_split = s.k.div_ceil(parts).next_multiple_of(step);
     let splits = s.k.div_ceil(k_split).max(1);

@@ -36,6 +36,11 @@ pub(super) fn round_up(a: i64, b: i64) -> i64 {
     ceil(a, b) * b
 }
 
+/// Whether kernels over rows can have workgroups of so many threads.
+fn row_threads(n: u32) -> bool {
+    [8, 16, 32, 64, 128, 256].contains(&n)
+}
+
 /// Length and number of the parts of K that make `groups` workgroups `wanted`, each a multiple of `step` and none below
 /// `least`; one part if `whole`, or where half of them run anyway.
 fn cut(whole: bool, groups: i64, wanted: i64, k: i64, least: i64, step: i64) -> (i64, i64) {

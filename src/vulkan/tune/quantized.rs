@@ -9,11 +9,38 @@ use std::sync::OnceLock;
 use super::matmul::{self as table, Tier};
 use super::profile::{Card, H200, Profile};
 use super::winners::Subject;
-use super::{ceil, cut, round_up};
+use super::{ceil, cut, round_up, row_threads};
 use crate::core::Dtype;
-use crate::core::env::{self, disabled};
+use crate::core::env::{KernelVariant, Values, Variable};
 use crate::kernels::quantized::quant::Format;
 use crate::vulkan::Features;
+
+pub static QMM: Variable = Variable::new(
+    "MLX_VK_QMM",
+    "measured table",
+    Values::Sizes("THREADSxROWS or SUBGROUPSxTILESxSTRETCH", fits, &["dequantize", "plain"]),
+    "Layout of the quantised matrix-vector kernel, or of the one on cooperative matrices; `dequantize`: other \
+         quantised products go over dequantised scratch; `plain`: the one on cooperative matrices by ordinary \
+         arithmetic, for tests",
+);
+
+pub static QMM_ROWS: KernelVariant = KernelVariant::new("qmm_rows", "tiles, or dequantised weights");
+
+pub static QMM_COOP: KernelVariant =
+    KernelVariant::new("qmm_coop", "the rows' kernel, tiles, or dequantised weights");
+
+pub static QMM_COLS: KernelVariant = KernelVariant::new("qmm_cols", "tiles, or dequantised weights");
+
+pub static QMM_TILED: KernelVariant =
+    KernelVariant::new("qmm_tiled", "dequantised weights and the kernels of matmul");
+
+pub static QMM_DEQUANTIZE: KernelVariant = KernelVariant::new("qmm_dequantize", "quantised tiles");
+
+pub static QMM_RUNS: KernelVariant =
+    KernelVariant::new("qmm_runs", "one product for each pick, for sorted picks too");
+
+pub static QMM_SPLIT: KernelVariant =
+    KernelVariant::new("qmm_split", "products whose inner dimension is not cut into parts");
 
 /// Most rows of x that qmm_rows and qmm_cols take at once, and in all.
 pub(in crate::vulkan) const VECTORS: i64 = 8;
@@ -27,7 +54,7 @@ const RUN_LENGTH: i64 = 4;
 
 /// Whether so many sorted picks of so many matrices make tall products.
 pub(in crate::vulkan) fn runs(picks: i64, matrices: i64) -> bool {
-    picks >= RUN_ROWS.max(RUN_LENGTH * matrices) && !disabled("qmm_runs")
+    picks >= RUN_ROWS.max(RUN_LENGTH * matrices) && !QMM_RUNS.disabled()
 }
 
 /// Most bytes of weights that are dequantised for the kernels of `matmul`.
@@ -125,9 +152,17 @@ const TILES: &[Tile] = &[
     tile(0, 0, false, [32, 64, 4, 8], 8),
 ];
 
+fn fits(v: &[u32]) -> bool {
+    match *v {
+        [threads, rows] => row_threads(threads) && rows <= 8,
+        [subgroups, tiles, stretch] => subgroups <= 16 && tiles <= 4 && stretch <= 8,
+        _ => false,
+    }
+}
+
 fn forced_rows() -> Option<(u32, u32)> {
     static FORCED: OnceLock<Option<(u32, u32)>> = OnceLock::new();
-    *FORCED.get_or_init(|| match env::sizes("MLX_VK_QMM")?[..] {
+    *FORCED.get_or_init(|| match QMM.sizes()?[..] {
         [threads, rows] => Some((threads, rows)),
         _ => None,
     })
@@ -137,8 +172,8 @@ fn forced_rows() -> Option<(u32, u32)> {
 fn forced_coop() -> (bool, Option<[u32; 3]>) {
     static FORCED: OnceLock<(bool, Option<[u32; 3]>)> = OnceLock::new();
     *FORCED.get_or_init(|| {
-        let layout = env::sizes("MLX_VK_QMM").and_then(|v| v.try_into().ok());
-        (env::word("MLX_VK_QMM") == Some("plain"), layout)
+        let layout = QMM.sizes().and_then(|v| v.try_into().ok());
+        (QMM.word() == Some("plain"), layout)
     })
 }
 
@@ -163,7 +198,7 @@ fn coop(p: &Profile, s: &Shape, spread: &dyn Fn(u32) -> bool) -> Option<Coop> {
     let one = layout.is_some() || ((full || long) && s.format.affine() && s.format.bits == 4);
     let least = if one { 1 } else { 2 };
     let takes = half && s.transpose && !s.runs && s.format.group >= 32 && (least..=COOP_ROWS).contains(&s.m);
-    if !takes || disabled("qmm_coop") {
+    if !takes || QMM_COOP.disabled() {
         return None;
     }
     let lanes = table::fixed_subgroup(f) == Some(32);
@@ -290,12 +325,12 @@ pub(in crate::vulkan) fn choose(p: &Profile, s: &Shape, spread: &dyn Fn(u32) -> 
         return whole(Variant::Coop(c));
     }
     if s.m <= few(p) && !s.runs {
-        if s.transpose && !disabled("qmm_rows") {
+        if s.transpose && !QMM_ROWS.disabled() {
             let unit = if s.k % 32 == 0 { 32 } else { 16 };
             let (threads, rows) = layout_of_rows(p, s, s.k / unit, vectors);
             return whole(Variant::Rows { threads, rows, vectors, unit: unit as u32 });
         }
-        if !s.transpose && !disabled("qmm_cols") {
+        if !s.transpose && !QMM_COLS.disabled() {
             let (slices, unroll) = match s.n {
                 _ if f.software => (8, 1),
                 0..=64 => (32, 4),
@@ -304,14 +339,14 @@ pub(in crate::vulkan) fn choose(p: &Profile, s: &Shape, spread: &dyn Fn(u32) -> 
             };
             let groups = ceil(s.n, 256 / slices * 8) * s.batch;
             let (k_split, splits) =
-                cut(disabled("qmm_split"), groups, 4 * p.fill() as i64, s.k, slices * 8, slices * unroll);
+                cut(QMM_SPLIT.disabled(), groups, 4 * p.fill() as i64, s.k, slices * 8, slices * unroll);
             let variant = Variant::Cols { slices: slices as u32, unroll: unroll as u32, vectors };
             return Choice { variant, k_split, splits };
         }
     }
     let rows = if s.runs { s.batch } else { s.m };
-    let tiles = !disabled("qmm_tiled");
-    if (cooperative(p, s, rows) || !tiles) && !disabled("qmm_dequantize") {
+    let tiles = !QMM_TILED.disabled();
+    if (cooperative(p, s, rows) || !tiles) && !QMM_DEQUANTIZE.disabled() {
         return whole(Variant::Dequantize);
     }
     let products = if s.runs { 1 } else { s.batch };
@@ -325,7 +360,7 @@ pub(in crate::vulkan) fn choose(p: &Profile, s: &Shape, spread: &dyn Fn(u32) -> 
     if s.runs || f.software {
         return whole(variant);
     }
-    let (k_split, splits) = cut(disabled("qmm_split"), groups(t), p.fill() as i64, s.k, 256, 32);
+    let (k_split, splits) = cut(QMM_SPLIT.disabled(), groups(t), p.fill() as i64, s.k, 256, 32);
     Choice { variant, k_split, splits }
 }
 
@@ -342,7 +377,7 @@ fn cooperative(p: &Profile, s: &Shape, rows: i64) -> bool {
         aligned: s.k % 8 == 0 && s.n % 8 == 0,
     };
     static FORCED: OnceLock<bool> = OnceLock::new();
-    if *FORCED.get_or_init(|| env::word("MLX_VK_QMM") == Some("dequantize")) {
+    if *FORCED.get_or_init(|| QMM.word() == Some("dequantize")) {
         return true;
     }
     let tier = table::choose(p, &product).tier;

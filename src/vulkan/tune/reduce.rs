@@ -2,7 +2,12 @@
 //! called by the hosts of `reduce`, `scan` and `rows`.
 
 use super::profile::{Best, Profile, best};
-use crate::core::env::disabled;
+use crate::core::env::KernelVariant;
+
+pub static REDUCE_SPLIT: KernelVariant =
+    KernelVariant::new("reduce_split", "one workgroup for each result, where it can");
+
+pub static SCAN_SPLIT: KernelVariant = KernelVariant::new("scan_split", "one pass along each axis");
 
 /// Workgroups that a split reduction should have: few for columns, whose second pass reads as many results again.
 pub static ROWS: Best = best("reduce_rows", 2048);
@@ -20,7 +25,7 @@ pub const LEAST_GENERAL: u64 = 4096;
 
 /// Parts of a reduction of `work` steps when `groups` workgroups run anyway; a part takes at least `least` steps.
 pub fn splits(p: &Profile, columns: bool, groups: u64, work: u64, least: u64) -> u64 {
-    if disabled("reduce_split") {
+    if REDUCE_SPLIT.disabled() {
         return 1;
     }
     let target = p.count(if columns { &COLUMNS } else { &ROWS });
@@ -30,7 +35,7 @@ pub fn splits(p: &Profile, columns: bool, groups: u64, work: u64, least: u64) ->
 /// Steps of a part of a scan of `steps` when `groups` workgroups walk an axis each, `tile` steps at a time; all of them
 /// where the axis is not cut.
 pub fn chunk(p: &Profile, groups: u64, steps: u64, tile: u64) -> u64 {
-    if groups >= p.count(&SCAN_FEW) || steps <= 2 * tile || disabled("scan_split") {
+    if groups >= p.count(&SCAN_FEW) || steps <= 2 * tile || SCAN_SPLIT.disabled() {
         return steps;
     }
     steps.div_ceil(p.count(&SCAN_PARTS).div_ceil(groups)).next_multiple_of(tile)

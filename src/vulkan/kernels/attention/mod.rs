@@ -8,7 +8,7 @@ pub mod rope_rows;
 use super::elem::{Defines, Push, WG, aligned16, define, grid, operand, required_subgroup, shuffles};
 use super::matmul::fragment_probe;
 use crate::bail;
-use crate::core::env::disabled;
+use crate::core::env::KernelVariant;
 use crate::core::layout::show;
 use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
@@ -16,6 +16,8 @@ use crate::vulkan::hal::encoder::COUNTERS;
 use crate::vulkan::report::stats::STATS;
 use crate::vulkan::tune::attention::{self as table, Coop, MOST_FEATURES, Tile};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
+
+pub static SDPA: KernelVariant = KernelVariant::new("sdpa", "attention composed of products and softmax");
 
 /// Which part a mask plays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -112,7 +114,7 @@ impl KernelKey for Key {
 
 /// Whether heads of so many features have a kernel.
 pub fn takes(d: i64, dv: i64) -> bool {
-    d.max(dv) as u64 <= MOST_FEATURES && !disabled("sdpa")
+    d.max(dv) as u64 <= MOST_FEATURES && !SDPA.disabled()
 }
 
 /// Attention of q, k, v (batch, heads, length, features; one dtype of float16, bfloat16, float32) with a mask of

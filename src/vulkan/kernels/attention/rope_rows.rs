@@ -5,7 +5,7 @@
 use smallvec::SmallVec;
 
 use super::rope;
-use crate::core::env::disabled;
+use crate::core::env::KernelVariant;
 use crate::core::layout::row_major;
 use crate::core::{Dtype, Result};
 use crate::kernels::attention::rope::Form;
@@ -16,6 +16,11 @@ use crate::vulkan::kernels::elem::{
 };
 use crate::vulkan::kernels::{elementwise, norm};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
+
+pub static ROPE_ROWS: KernelVariant = KernelVariant::new(
+    "rope_rows",
+    "a kernel for each rotary embedding, and for the normalisation before it",
+);
 
 /// Most features of a row, and most rows in all.
 const FEATURES: i64 = 512;
@@ -111,7 +116,7 @@ pub fn suits(dtype: Dtype, features: i64, rows: i64) -> bool {
     matches!(dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32)
         && (2..=FEATURES).contains(&features)
         && rows <= ROWS
-        && !disabled("rope_rows")
+        && !ROPE_ROWS.disabled()
 }
 
 /// Whether the kernel reads and writes rows that lie so.

@@ -15,13 +15,20 @@ use super::elementwise;
 use super::matmul::kernel::{Gather, Kernel, MatmulKey, Push, pipeline_for};
 use super::matmul::{Operand, Problem, add_parts, launch, plain, scratch_sums};
 use crate::bail;
+use crate::core::env::KernelVariant;
 use crate::core::layout::{collapse, row_major, show};
-use crate::core::{Dtype, Result, env};
+use crate::core::{Dtype, Result};
 use crate::kernels::conv::{Block, Conv, blocks};
 use crate::kernels::elementwise::program::Program;
 use crate::kernels::{DeviceView, View};
 use crate::vulkan::CommandEncoder;
 use crate::vulkan::tune::matmul::{self as table, Shape as Product, Tier};
+
+pub static CONV_DEPTHWISE: KernelVariant =
+    KernelVariant::new("conv_depthwise", "the gathered product, one channel to a group");
+
+pub static CONV_POINTWISE: KernelVariant =
+    KernelVariant::new("conv_pointwise", "the gathered product, for kernels of one element too");
 
 /// `y` = input `x` convolved with kernel `w`; layouts as in `kernels::conv`, any strides for `x` and `w`,
 /// contiguous `y`. dtypes float16, bfloat16, float32.
@@ -87,13 +94,13 @@ fn run(
         let y = if gradient { near(enc, &b.y)? } else { b.y.clone() };
         let b = Block { x, y, ..b };
         let own_groups = b.groups > 1 && b.w.shape.last() == Some(&1);
-        if own_groups && !env::disabled("conv_depthwise") {
+        if own_groups && !CONV_DEPTHWISE.disabled() {
             if gradient { depthwise::weight(enc, &b)? } else { depthwise::output(enc, &b)? }
         } else if !gradient && winograd::suits(enc.device().profile(), &b) {
             winograd::output(enc, &b)?;
         } else if !(b.groups == 1
             && b.is_pointwise()
-            && !env::disabled("conv_pointwise")
+            && !CONV_POINTWISE.disabled()
             && pointwise(enc, &b, gradient)?)
         {
             if gradient { gather_weight(enc, &b)? } else { gather_output(enc, &b)? }

@@ -5,13 +5,24 @@
 //! directly 0.6e-6). Called by `conv`.
 
 use super::{chunked, copied};
-use crate::core::{Dtype, Result, env};
+use crate::core::env::{KernelVariant, Values, Variable};
+use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
 use crate::kernels::conv::Block;
 use crate::vulkan::kernels::elem::{Defines, Push, define, grid};
 use crate::vulkan::kernels::matmul::{Operand, Problem, ceil, round_up, tiled};
 use crate::vulkan::tune::{self, Profile};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
+
+pub static CONV_SCRATCH: Variable = Variable::new(
+    "MLX_VK_CONV_SCRATCH",
+    "256",
+    Values::Number(1, 4096),
+    "Mebibytes of scratch memory that a convolution by Winograd's algorithm takes at a time",
+);
+
+pub static CONV_WINOGRAD: KernelVariant =
+    KernelVariant::new("conv_winograd", "the gathered product, for large 3 x 3 kernels in float32 too");
 
 /// Outputs of a tile along an axis.
 const TILE: i64 = 4;
@@ -81,7 +92,7 @@ pub(in crate::vulkan) fn suits(profile: &Profile, b: &Block<u64>) -> bool {
         && w.shape[1] == 3
         && w.shape[2] == 3
         && b.axes.iter().all(|a| a.stride == 1 && a.dilation.abs() == 1);
-    if !form || env::disabled("conv_winograd") {
+    if !form || CONV_WINOGRAD.disabled() {
         return false;
     }
     let (inputs, outputs, (.., count)) = (w.shape[3], w.shape[0], tiles(b));
@@ -182,7 +193,7 @@ pub(in crate::vulkan) fn output(enc: &mut CommandEncoder, b: &Block<u64>) -> Res
     let (inputs, outputs) = (b.w.shape[3], b.w.shape[0]);
     let (.., total) = tiles(b);
     // As few parts as scratch allows, of even size.
-    let scratch = (env::number("MLX_VK_CONV_SCRATCH").unwrap_or(SCRATCH) << 20) as i64;
+    let scratch = (CONV_SCRATCH.number().unwrap_or(SCRATCH) << 20) as i64;
     let most = (scratch / (PLACES * 4 * (inputs + outputs))).max(1);
     let part = round_up(ceil(total, ceil(total, most)), PART).min(total);
     let kernel = kernel_values(enc, b)?;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use smallvec::{SmallVec, smallvec};
 
 use crate::bail;
-use crate::core::env::disabled;
+use crate::core::env::KernelVariant;
 use crate::core::layout::{self, Layout};
 use crate::core::{Dtype, Result, Shape, Strides};
 use crate::kernels::elementwise::codegen::{self, Access, Caps, Class, GROUP};
@@ -18,6 +18,10 @@ use crate::kernels::elementwise::program::{Inst, Src};
 use crate::kernels::{DeviceView, Program};
 use crate::vulkan::shader::pipeline::FastHasher;
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Pipeline, Source};
+
+pub static ELEMENTWISE_WIDE: KernelVariant = KernelVariant::new("elementwise_wide", "one element at a time");
+
+pub static COPY_TRANSPOSE: KernelVariant = KernelVariant::new("copy_transpose", "the strided copy");
 
 /// Elements that one dispatch may span, in any operand.
 const SPAN: i64 = 1 << 30;
@@ -116,7 +120,7 @@ fn signature(device: u32, p: &Program, inputs: &[DeviceView], outputs: &[DeviceV
         Inst::Op(id) => u64::from(id.0) + 1,
         Inst::Cast => 0,
     };
-    let mut key = u64::from(disabled("elementwise_wide")) << 63
+    let mut key = u64::from(ELEMENTWISE_WIDE.disabled()) << 63
         | op << 32
         | u64::from(device) << 24
         | instr.dtype as u64;
@@ -254,7 +258,7 @@ fn classify(piece: &Piece, sizes: &[usize], n_in: usize) -> Class {
     let inner = |k: usize| piece.strides[k][last];
     let wide_sizes = (0..sizes.len()).filter(|&k| inner(k) == 1).map(|k| sizes[k]);
     let mut width = codegen::vector_width(wide_sizes);
-    if piece.shape[last] < i64::from(width) || disabled("elementwise_wide") {
+    if piece.shape[last] < i64::from(width) || ELEMENTWISE_WIDE.disabled() {
         width = 1;
     }
     let mut access: SmallVec<[Access; 6]> = SmallVec::new();
@@ -325,7 +329,7 @@ fn general(enc: &mut CommandEncoder, p: &Program, piece: &Piece, sizes: &[usize]
 /// false where the layouts are not of that kind.
 fn transposed(enc: &mut CommandEncoder, p: &Program, piece: &Piece, sizes: &[usize]) -> Result<bool> {
     let ndim = piece.shape.len();
-    if !p.is_cast() || !(2..=3).contains(&ndim) || disabled("copy_transpose") {
+    if !p.is_cast() || !(2..=3).contains(&ndim) || COPY_TRANSPOSE.disabled() {
         return Ok(false);
     }
     let (src, dst, last) = (&piece.strides[0], &piece.strides[1], ndim - 1);

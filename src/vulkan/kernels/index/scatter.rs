@@ -7,13 +7,22 @@ use smallvec::SmallVec;
 
 use super::indexed::{Indices, Words, shift, widest};
 use crate::bail;
-use crate::core::env::disabled;
+use crate::core::env::KernelVariant;
 use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
 use crate::kernels::index::indexed::{Combine, Dim, Groups, Role, Walk, numbering};
 use crate::vulkan::kernels::elem::{Defines, Push, WG, compute_type, define, grid, operand};
 use crate::vulkan::tune::sort::SCATTER_LANES;
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
+
+pub static SCATTER_ATOMIC: KernelVariant =
+    KernelVariant::new("scatter_atomic", "updates in order, for 32-bit integers too");
+
+pub static SCATTER_LINKED: KernelVariant =
+    KernelVariant::new("scatter_linked", "sorted updates, for few of them too");
+
+pub static SCATTER_OWNED: KernelVariant =
+    KernelVariant::new("scatter_owned", "sorted updates, for assignments too");
 
 /// What a scatter does.
 #[derive(Debug, Clone, Copy)]
@@ -208,18 +217,18 @@ pub fn scatter(
         return job.direct(enc, Meeting::Never);
     }
     let atomic = matches!(kind.how, Combine::Add | Combine::Max | Combine::Min);
-    if atomic && matches!(dtype, Dtype::I32 | Dtype::U32) && !disabled("scatter_atomic") {
+    if atomic && matches!(dtype, Dtype::I32 | Dtype::U32) && !SCATTER_ATOMIC.disabled() {
         (job.code.vector, job.code.splat) = (1, false);
         return job.direct(enc, Meeting::Atomic);
     }
     if many > u64::from(u32::MAX >> 1) - 2 || total >= u64::from(u32::MAX) {
         bail!(Value, "[scatter] {many} updates in {total} places are too many for one scatter.");
     }
-    if job.groups.per_line <= u64::from(WG) && !disabled("scatter_linked") {
+    if job.groups.per_line <= u64::from(WG) && !SCATTER_LINKED.disabled() {
         return job.direct(enc, Meeting::Linked);
     }
     // The table is as large as the destination has places.
-    if kind.how == Combine::Set && total / 16 <= many && !disabled("scatter_owned") {
+    if kind.how == Combine::Set && total / 16 <= many && !SCATTER_OWNED.disabled() {
         return job.direct(enc, Meeting::Owned);
     }
     job.sorted(enc)

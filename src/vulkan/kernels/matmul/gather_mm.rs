@@ -9,14 +9,19 @@ use super::gemv;
 use super::kernel::Table;
 use super::{Operand, Problem, REACH, ceil, compact, tiled, zeros};
 use crate::bail;
+use crate::core::env::KernelVariant;
 use crate::core::layout::{collapse, row_major, show, size_of};
-use crate::core::{Dtype, Result, env};
+use crate::core::{Dtype, Result};
 use crate::kernels::elementwise::program::Program;
 use crate::kernels::{DeviceView, View};
 use crate::vulkan::kernels::elem::{Defines, Push, collapse as join_axes, define, dims, grid};
 use crate::vulkan::kernels::elementwise;
+use crate::vulkan::tune::gemv::GEMV;
 use crate::vulkan::tune::matmul as table;
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
+
+pub static GATHER_MM_RUNS: KernelVariant =
+    KernelVariant::new("gather_mm_runs", "one product for each pick, for sorted picks too");
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
@@ -221,7 +226,7 @@ pub fn gather_mm(
     let (signed_a, signed_b) = (a.signed(), b.signed());
     let long = table::runs(count, p.right_matrices) && count < REACH / n.max(k);
     let tall = m == 1 && sorted && rhs.is_some() && long && (p.a.cs == 1 || k == 1);
-    if let Some(step) = one_step(batch, &a).filter(|_| tall && !env::disabled("gather_mm_runs")) {
+    if let Some(step) = one_step(batch, &a).filter(|_| tall && !GATHER_MM_RUNS.disabled()) {
         let key = Key { table: Table::Runs, a: None, b: signed_b };
         let table = make_table(enc, &key, &a, &b, batch, 16)?;
         (p.m, p.a.rs, p.d_batch) = (count, step, count * n);
@@ -232,7 +237,7 @@ pub fn gather_mm(
     }
     let key = Key { table: Table::Gather, a: signed_a, b: signed_b };
     p.table = Some((Table::Gather, make_table(enc, &key, &a, &b, batch, 16)?));
-    if gemv::suits(&p) && !env::disabled("gemv") { gemv::run(enc, &p) } else { tiled(enc, &p) }
+    if gemv::suits(&p) && !GEMV.disabled() { gemv::run(enc, &p) } else { tiled(enc, &p) }
 }
 
 /// Bounds of `count` segments, held inside 0..k.

@@ -7,7 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock, mpsc};
 use std::time::Instant;
 
-use crate::core::{Dtype, Result, env};
+use crate::core::env::{KernelVariant, Values, Variable};
+use crate::core::{Dtype, Result};
 use crate::kernels::Epilogue;
 use crate::vulkan::hal::device::Device;
 use crate::vulkan::hal::features::Features;
@@ -17,6 +18,17 @@ use crate::vulkan::shader::pipeline::{KernelKey, Module, Pipeline, Source};
 use crate::vulkan::tune::matmul::{
     Tile, fixed_subgroup, fragment, subgroup_grid, summing_subgroup, thread_tile,
 };
+
+pub static MATMUL_SPEC: Variable = Variable::new(
+    "MLX_VK_MATMUL_SPEC",
+    "auto",
+    Values::Word(&["auto", "off", "0", "now"]),
+    "Matrix kernels for one exact shape. auto: built in the background once a shape is met again. off or 0: \
+         never. now: at the first use, and waited for (for benchmarks)",
+);
+
+pub static MATMUL_FIXED: KernelVariant =
+    KernelVariant::new("matmul_fixed", "kernels for any shape in place of those for one");
 
 /// The push block of shaders/matmul/matmul.glsl.
 #[derive(Debug, Clone, Copy, Default)]
@@ -299,12 +311,12 @@ enum Policy {
 
 fn policy() -> Policy {
     static POLICY: OnceLock<Policy> = OnceLock::new();
-    let asked = *POLICY.get_or_init(|| match env::word("MLX_VK_MATMUL_SPEC") {
+    let asked = *POLICY.get_or_init(|| match MATMUL_SPEC.word() {
         Some("off" | "0") => Policy::Off,
         Some("now") => Policy::Now,
         _ => Policy::Auto,
     });
-    if env::disabled("matmul_fixed") { Policy::Off } else { asked }
+    if MATMUL_FIXED.disabled() { Policy::Off } else { asked }
 }
 
 /// Life of a specialised pipeline.

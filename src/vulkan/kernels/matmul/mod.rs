@@ -21,10 +21,11 @@ use self::kernel::{Kernel, MatmulKey, Push, Table, pipeline_for};
 pub(in crate::vulkan) use self::problem::{Operand, Problem, REACH};
 use crate::bail;
 use crate::core::layout::{collapse, show};
-use crate::core::{Dtype, Result, env};
+use crate::core::{Dtype, Result};
 use crate::kernels::{DeviceView, Epilogue};
 use crate::vulkan::CommandEncoder;
 use crate::vulkan::shader::pipeline::Pipeline;
+use crate::vulkan::tune::gemv::GEMV;
 use crate::vulkan::tune::matmul::{self as table, Choice, Shape as Product, Tier};
 pub(in crate::vulkan) use crate::vulkan::tune::{ceil, round_up};
 use std::sync::Arc;
@@ -183,7 +184,7 @@ fn solve(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
         return scale_addend(enc, p);
     }
     let both = p.dtype != Dtype::C64;
-    let small = p.m.min(p.n) <= gemv::MAX_VECTORS && !env::disabled("gemv");
+    let small = p.m.min(p.n) <= gemv::MAX_VECTORS && !GEMV.disabled();
     if both && small {
         let p = with_block(enc, p)?;
         return gemv::run(enc, &p);

@@ -8,11 +8,14 @@ use super::elem::{
     shuffles,
 };
 use crate::bail;
-use crate::core::env::disabled;
+use crate::core::env::KernelVariant;
 use crate::core::layout::{show, size_of};
 use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
+
+pub static NORM_REGISTERS: KernelVariant =
+    KernelVariant::new("norm_registers", "the kernel that reads a row again");
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
@@ -70,7 +73,7 @@ pub(in crate::vulkan) fn registers(n: u64, vector: u64) -> (u32, u32) {
     let lanes = if steps <= 32 * most { lanes.min(32) } else { lanes };
     let held = steps.div_ceil(lanes);
     let vectors =
-        if held <= most && !disabled("norm_registers") { held.next_power_of_two() as u32 } else { 0 };
+        if held <= most && !NORM_REGISTERS.disabled() { held.next_power_of_two() as u32 } else { 0 };
     (lanes as u32, vectors)
 }
 

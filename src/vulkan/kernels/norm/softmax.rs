@@ -2,13 +2,16 @@
 //! Rows of up to 32 elements a lane stay in registers; longer ones are walked twice.
 
 use crate::bail;
-use crate::core::env::disabled;
+use crate::core::env::KernelVariant;
 use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
 use crate::vulkan::kernels::elem::{
     Defines, Push, WG, aligned16, collapse, define, dims, grid, operand, required_subgroup, shuffles,
 };
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
+
+pub static SOFTMAX_REGISTERS: KernelVariant =
+    KernelVariant::new("softmax_registers", "the kernel that reads a row three times");
 
 /// What is stored: every element's share, or one or two numbers for a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -106,7 +109,7 @@ fn run(enc: &mut CommandEncoder, src: &DeviceView, dst: &DeviceView, form: Form)
     let lanes = if steps <= 32 * most { lanes.min(32) } else { lanes };
     let held = steps.div_ceil(lanes);
     let vectors =
-        if held <= most && !disabled("softmax_registers") { held.next_power_of_two() as u32 } else { 0 };
+        if held <= most && !SOFTMAX_REGISTERS.disabled() { held.next_power_of_two() as u32 } else { 0 };
     // A long row gets the largest workgroup that there is.
     let most = enc.device().features().max_workgroup_invocations.clamp(WG, 1024);
     let (group, lanes) = if vectors == 0 { (most, most) } else { (WG, lanes as u32) };

@@ -3,7 +3,7 @@
 //! operations takes the results before they are stored. Numbers are rounded where separate kernels would round them.
 
 use super::quant::{define_format, show as show_format};
-use crate::core::env::disabled;
+use crate::core::env::KernelVariant;
 use crate::core::{Dtype, Result, Stream};
 use crate::kernels::matmul::epilogue::{KeptAfter, MATRICES};
 use crate::kernels::quantized::quant::Format;
@@ -15,6 +15,11 @@ use crate::vulkan::report::stats::STATS;
 use crate::vulkan::tune::matmul::summing_subgroup;
 use crate::vulkan::tune::quantized::{Shape, Variant, choose, layout_of_rows, stage};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
+
+pub static QMM_JOINED: KernelVariant = KernelVariant::new(
+    "qmm_joined",
+    "a kernel for each quantised product of a row, and for what comes before and after it",
+);
 
 /// A quantised matrix with a row of codes for each result.
 pub struct Matrix {
@@ -116,7 +121,7 @@ pub fn suits(stream: Stream, format: Format, dtype: Dtype, k: i64, rows: i64) ->
     let Ok(state) = StreamState::of(stream) else { return false };
     let known = |dtype, cols| fragment_probe::known(state.device, dtype, cols);
     let choice = choose(state.device.profile(), &shape(format, dtype, k, rows), &|cols| known(dtype, cols));
-    k > 0 && rows > 0 && matches!(choice.variant, Variant::Rows { .. }) && !disabled("qmm_joined")
+    k > 0 && rows > 0 && matches!(choice.variant, Variant::Rows { .. }) && !QMM_JOINED.disabled()
 }
 
 /// Records the products; `reads` and `writes` are all ranges that they touch.

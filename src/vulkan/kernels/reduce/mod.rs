@@ -10,13 +10,20 @@ use super::elem::{
     Defines, Push, WG, aligned16, collapse, define, dims, grid, operand, required_subgroup, shuffles,
 };
 use crate::bail;
-use crate::core::env::disabled;
+use crate::core::env::KernelVariant;
 use crate::core::{Dtype, Kind, Result};
 use crate::kernels::reduce::table::ReduceClass;
 use crate::kernels::{ArgReduceOp, DeviceView, ReduceOp};
 use crate::vulkan::hal::encoder::COUNTERS;
 use crate::vulkan::tune::reduce::{self as table, LEAST_GENERAL, LEAST_ROW};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
+
+pub static REDUCE_ROW: KernelVariant = KernelVariant::new("reduce_row", "the reduction for any layout");
+
+pub static REDUCE_COLUMN: KernelVariant = KernelVariant::new("reduce_column", "the reduction for any layout");
+
+pub static REDUCE_LAST: KernelVariant =
+    KernelVariant::new("reduce_last", "a second pass, in place of the last workgroup, adds the parts");
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Op {
@@ -238,9 +245,9 @@ fn run(
     let mut list: Vec<(i64, i64)> = kept.clone();
     let (n, ro, stride, work, least, groups);
     let column = kept.last().filter(|k| k.1.abs() < inner.1.abs() && inner.1 != 0);
-    let column = column.filter(|_| !disabled("reduce_column"));
+    let column = column.filter(|_| !REDUCE_COLUMN.disabled());
     let row = inner.1 == 1 && (outer.is_empty() || inner.0 < 1 << 31 && inner.0 >= 64);
-    if row && !disabled("reduce_row") {
+    if row && !REDUCE_ROW.disabled() {
         key.mode = Mode::Row;
         key.wide = aligned16(src.ptr, size, strides) && inner.0 as u64 >= vector;
         let steps = inner.0 as u64 / if key.wide { vector } else { 1 };
@@ -279,7 +286,7 @@ fn run(
     let splits = work.div_ceil(chunk).max(1);
     key.part_out = splits > 1;
     let slots = if key.mode == Mode::Column { groups } else { outs };
-    let one_pass = key.part_out && !disabled("reduce_last");
+    let one_pass = key.part_out && !REDUCE_LAST.disabled();
     key.last = one_pass && slots <= COUNTERS as u64 / 16 && (key.mode == Mode::Column || key.lanes == WG);
 
     let bytes = outs * splits * op.partial_size(src.dtype, dst.dtype);

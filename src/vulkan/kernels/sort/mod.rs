@@ -10,9 +10,19 @@ use std::sync::OnceLock;
 
 use super::elem::{Defines, Push, WG, collapse, define, dims, grid, ordered};
 use crate::bail;
-use crate::core::{Dtype, Result, env};
+use crate::core::env::{KernelVariant, Values, Variable};
+use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
+
+pub static SORT: Variable = Variable::new(
+    "MLX_VK_SORT",
+    "by length",
+    Values::Word(&["radix", "merge"]),
+    "How rows are sorted that one workgroup does not hold",
+);
+
+pub static SORT_RADIX: KernelVariant = KernelVariant::new("sort_radix", "merges");
 
 /// What comes out of a sort.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -116,7 +126,7 @@ pub fn argsort(enc: &mut CommandEncoder, src: &DeviceView, axis: usize, dst: &De
 /// The way that MLX_VK_SORT asks for.
 fn forced(way: &str) -> bool {
     static WAY: OnceLock<Option<&str>> = OnceLock::new();
-    *WAY.get_or_init(|| env::word("MLX_VK_SORT")) == Some(way)
+    *WAY.get_or_init(|| SORT.word()) == Some(way)
 }
 
 fn run(enc: &mut CommandEncoder, src: &DeviceView, axis: usize, dst: &DeviceView, out: Output) -> Result<()> {
@@ -157,7 +167,7 @@ fn run(enc: &mut CommandEncoder, src: &DeviceView, axis: usize, dst: &DeviceView
     // A radix pass moves more than a merge, and there is one for each byte of an element.
     let shorter = merges > [1, 3, 5, 9][src.dtype.size().ilog2() as usize];
     let suited = radix::runs_on(enc.device().features()) && merges > 0;
-    if suited && !forced("merge") && !env::disabled("sort_radix") && (shorter || forced("radix")) {
+    if suited && !forced("merge") && !SORT_RADIX.disabled() && (shorter || forced("radix")) {
         return radix::sort(enc, &job);
     }
     merge_sort(enc, &job, lanes, items)

@@ -1,0 +1,139 @@
+//! All variables and kernel variants of this backend and of what it shares with others, in the order of
+//! docs/environment.md. Each is a static of its owner; a test finds those that are missing here. Called by `python`.
+
+use super::kernels::{attention, conv, elementwise, index, matmul, norm, quantized, reduce, sort};
+use super::{hal, memory, report, shader, tune};
+use crate::core::env::{self, KernelVariant, Variable};
+use crate::core::{Result, fallback, fault};
+use crate::kernels::matmul::epilogue;
+
+/// What the environment says to this backend.
+pub const VARIABLES: &[&Variable] = &[
+    &hal::adapter::DEVICE,
+    &hal::adapter::WITHOUT,
+    &report::progress::QUIET,
+    &tune::file::PROFILE,
+    &shader::cache::CACHE_DIR,
+    &shader::cache::CACHE_MB,
+    &shader::cache::CACHE_DAYS,
+    &env::DISABLE,
+    &fallback::FALLBACK,
+    &hal::recorder::MAX_OPS,
+    &hal::recorder::MAX_MB,
+    &hal::recorder::MAX_INFLIGHT,
+    &shader::shelf::MAX_PIPELINES,
+    &hal::stream::TIMEOUT,
+    &fault::FAULT,
+    &hal::recorder::FULL_BARRIERS,
+    &hal::probe::UNIFIED,
+    &report::compile_only::COMPILE_ONLY,
+    &tune::matmul::MATMUL_TILE,
+    &epilogue::MATMUL_EPILOGUE,
+    &matmul::kernel::MATMUL_SPEC,
+    &tune::gemv::GEMV_LAYOUT,
+    &tune::quantized::QMM,
+    &conv::winograd::CONV_SCRATCH,
+    &tune::attention::SDPA_ROWS,
+    &tune::attention::SDPA_GROUPS,
+    &tune::attention::SDPA_KEYS,
+    &tune::attention::SDPA_SPLITS,
+    &tune::attention::SDPA_COOP,
+    &tune::attention::SDPA_TEAMS,
+    &sort::SORT,
+    &shader::compiler::SHADER_DIR,
+];
+
+/// What MLX_VK_DISABLE can take out.
+pub const VARIANTS: &[&KernelVariant] = &[
+    &tune::matmul::MATMUL_NV2,
+    &tune::matmul::MATMUL_KHR,
+    &tune::matmul::MATMUL_SPLIT,
+    &matmul::kernel::MATMUL_FIXED,
+    &epilogue::EPILOGUES,
+    &tune::gemv::GEMV,
+    &matmul::gather_mm::GATHER_MM_RUNS,
+    &conv::CONV_DEPTHWISE,
+    &conv::CONV_POINTWISE,
+    &conv::winograd::CONV_WINOGRAD,
+    &tune::quantized::QMM_ROWS,
+    &tune::quantized::QMM_COOP,
+    &tune::quantized::QMM_COLS,
+    &tune::quantized::QMM_TILED,
+    &tune::quantized::QMM_DEQUANTIZE,
+    &tune::quantized::QMM_RUNS,
+    &quantized::qmm_joined::QMM_JOINED,
+    &attention::rope_rows::ROPE_ROWS,
+    &tune::quantized::QMM_SPLIT,
+    &attention::SDPA,
+    &tune::attention::SDPA_VECTOR,
+    &tune::attention::SDPA_SPLIT,
+    &tune::attention::SDPA_TILE,
+    &tune::attention::SDPA_MATRICES,
+    &tune::attention::SDPA_HELD,
+    &norm::softmax::SOFTMAX_REGISTERS,
+    &norm::NORM_REGISTERS,
+    &reduce::REDUCE_ROW,
+    &reduce::REDUCE_COLUMN,
+    &tune::reduce::REDUCE_SPLIT,
+    &reduce::REDUCE_LAST,
+    &tune::reduce::SCAN_SPLIT,
+    &sort::SORT_RADIX,
+    &index::scatter::SCATTER_ATOMIC,
+    &index::scatter::SCATTER_LINKED,
+    &index::scatter::SCATTER_OWNED,
+    &elementwise::ELEMENTWISE_WIDE,
+    &elementwise::COPY_TRANSPOSE,
+    &memory::BLOCK_TURNS,
+    &hal::recorder::BATCH_KEEP,
+    &memory::transfer::COPY_QUEUE,
+];
+
+/// The names that are no variant.
+pub fn unknown(names: &[String]) -> Vec<&str> {
+    names
+        .iter()
+        .map(|n| n.trim())
+        .filter(|n| !n.is_empty() && VARIANTS.iter().all(|v| v.name != *n))
+        .collect()
+}
+
+/// Takes these variants out of every choice from now on, in place of those of MLX_VK_DISABLE; for tests and for
+/// trying the parts of a device. Returns the names that were out before.
+///
+/// # Errors
+/// Value error for a name that is not in [`VARIANTS`].
+pub fn set_disabled(names: &[String]) -> Result<Vec<&'static str>> {
+    if let Some(name) = unknown(names).first() {
+        crate::bail!(Value, "[vulkan] {name} names no kernel variant.");
+    }
+    let before = VARIANTS.iter().filter(|v| v.disabled()).map(|v| v.name).collect();
+    VARIANTS.iter().for_each(|v| v.disable(names.iter().any(|n| n.trim() == v.name)));
+    Ok(before)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::env::Values;
+
+    #[test]
+    fn layouts_that_no_kernel_has_are_passed_over() {
+        let fits = |v: &Variable, sizes: &[u32]| match v.values {
+            Values::Sizes(_, fits, _) => fits(sizes),
+            _ => false,
+        };
+        let (layout, qmm, tile) =
+            (&tune::gemv::GEMV_LAYOUT, &tune::quantized::QMM, &tune::matmul::MATMUL_TILE);
+        assert!(fits(layout, &[32, 1, 1]) && !fits(layout, &[33, 1, 1]) && !fits(layout, &[32, 65, 1]));
+        assert!(fits(qmm, &[32, 8]) && !fits(qmm, &[32, 9]) && !fits(qmm, &[32]));
+        assert!(fits(tile, &[128, 128, 32, 128]) && !fits(tile, &[128, 128, 32]));
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let names: std::collections::HashSet<&str> =
+            VARIABLES.iter().map(|v| v.name).chain(VARIANTS.iter().map(|v| v.name)).collect();
+        assert_eq!(names.len(), VARIABLES.len() + VARIANTS.len());
+        assert_eq!(unknown(&["gemv".into(), " nothing ".into(), "".into()]), ["nothing"]);
+    }
+}
