@@ -52,10 +52,12 @@ NATIVE = [
         r"<b>Version (\S+)</b>",
     ),
 ]
+# C++ runtime of the wheels that tools/release.sh builds: zig links LLVM's statically.
+RUNTIME = ("libc++", "libc++abi", "libunwind")
 HEADER = """\
-mlx-vulkan's native module contains the software below, each under the licence that follows it, and
-the standard library of Rust (MIT OR Apache-2.0). Of several licences that may be chosen from, one
-is shown. Written by tools/licences.py.
+mlx-vulkan's native module contains the software below, each under the licence that follows it. Of
+several licences that may be chosen from, one is shown. LLVM's libraries are in released wheels for
+Linux alone. Written by tools/licences.py.
 """
 # Permission and disclaimer of the licence that this repository has too.
 MIT = (ROOT / "LICENSE").read_text().split("\n\n", 2)[2].strip()
@@ -124,6 +126,9 @@ def pages():
         groups[text].append(f"{name} {version}".strip())
     for package in packages:
         groups[text_of(package)].append(f"{package['name']} {package['version']}")
+    rust = f"Copyright (c) The Rust Project contributors\n\n{MIT}"
+    groups[rust].append("the standard library of Rust")
+    groups[(TARGET / "LLVM.txt").read_text().strip()].extend(f"LLVM's {name}" for name in RUNTIME)
     bar = "=" * 100
     chunks = [HEADER]
     chunks += [f"{bar}\n{', '.join(names)}\n{bar}\n\n{text}\n" for text, names in groups.items()]
@@ -136,6 +141,15 @@ def pages():
             "description": f"C++ sources of the crate {crate}, linked statically",
         }
         for name, version, _, crate in parts
+    ]
+    components += [
+        {
+            "type": "library",
+            "bom-ref": f"native-{name}",
+            "name": name,
+            "description": "C++ runtime of LLVM, linked statically into released wheels for Linux",
+        }
+        for name in RUNTIME
     ]
     bom = {"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1, "components": components}
     return {

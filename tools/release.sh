@@ -16,6 +16,9 @@ export PATH="$bin:$PATH"
 options=(--zig --compatibility manylinux_2_28)
 [ "${1:-}" = --plain ] && options=()
 
+# Zig would set a toolchain file of its own for the C++ parts; this one takes the compiler that zig names, too.
+export CMAKE_TOOLCHAIN_FILE="$PWD/.cargo/shaderc.cmake"
+
 # Paths of this machine are no part of what is shipped.
 cargo_home="${CARGO_HOME:-$HOME/.cargo}"
 export RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$PWD=. --remap-path-prefix=$cargo_home=cargo"
