@@ -76,6 +76,21 @@ model = bert.Model(bert.ModelArgs(
 out = model(mx.array([[1, 2, 3]]), attention_mask=mx.ones((1, 3))).text_embeds
 assert out.shape == (1, 32) and mx.isfinite(out).all()
 """,
+    "mlx-audio": """
+import mlx.core as mx
+from mlx_audio.codec.models.snac import SNAC
+from mlx_audio.dsp import mel_filters, stft
+model = SNAC(
+    sampling_rate=8000, encoder_dim=8, encoder_rates=[2, 2], latent_dim=32, decoder_dim=32,
+    decoder_rates=[2, 2], attn_window_size=None, codebook_size=16, codebook_dim=4,
+    vq_strides=[2, 1])
+sound = mx.sin(mx.arange(256) / 5)
+out = model.decode(model.encode(sound[None, None]))
+assert out.shape == (1, 259, 1) and mx.isfinite(out).all()
+power = mx.square(mx.abs(stft(sound, n_fft=64, hop_length=16)))
+bands = power @ mel_filters(8000, 64, 20, norm="slaney", mel_scale="slaney").T
+assert bands.shape[1] == 20 and mx.isfinite(bands).all()
+""",
 }
 WHOSE = "\nprint('works' if hasattr(mx, 'vulkan') else 'UPSTREAM RUNS')"
 
@@ -84,7 +99,7 @@ def orders():
     """(commands of pip, program, what is expected first): every order of each pair."""
     yield [OURS], "mlx", "works"
     yield [DROP_IN], "mlx", "works"
-    for other in (UPSTREAM, "mlx-whisper", "mlx-vlm", "mlx-embeddings"):
+    for other in (UPSTREAM, "mlx-whisper", "mlx-vlm", "mlx-embeddings", "mlx-audio"):
         program = other if other in PROGRAMS else "mlx"
         yield [OURS, other], program, "stops"
         yield [other, OURS], program, "stops"
