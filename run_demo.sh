@@ -44,7 +44,7 @@ else
             exit 1
         }
     done
-    echo "=== build (the first one compiles the shader compiler, about 20 minutes of processor time)"
+    echo "=== build (the first one compiles the shader compiler, about 12 minutes of processor time)"
     "$venv/bin/python" -m pip install --quiet "maturin>=1.9,<2" cmake ninja
     wheels="$(mktemp -d)"
     trap 'rm -rf "$wheels"' EXIT
