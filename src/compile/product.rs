@@ -70,7 +70,16 @@ fn epilogue(graph: &Graph, members: &[usize], from: &Value) -> Option<(Epilogue,
         reads.push(v.clone());
     }
     let e = Epilogue { program: k.program, product: product as u8, spread: spreads };
-    (e.suits() && e.pays(size_of(out))).then_some((e, reads))
+    (e.suits() && e.pays(is_few(size_of(out)))).then_some((e, reads))
+}
+
+#[cfg(feature = "vulkan")]
+use crate::vulkan::tune::matmul::few_results as is_few;
+
+/// Without a GPU backend no product has an epilogue.
+#[cfg(not(feature = "vulkan"))]
+fn is_few(_: usize) -> bool {
+    false
 }
 
 /// The product whose epilogue a group can be.

@@ -58,11 +58,6 @@ pub struct Epilogue {
 const MAX_ARRAYS: usize = 4;
 const MAX_INSTRS: usize = 24;
 const MAX_CODE: usize = 4;
-/// Results up to which a kernel less always pays. H200: 20 products of 256 x 256 with tanh 186 us against 227; bfloat16
-/// 8192 x 768 by 768 x 3072 with a bias 243 us against 280, with a bias and gelu 273 against 357. But 8192 x 3072
-/// by 3072 x 768 with a residual took 218 to 244 against 222, float16 2048 x 2048 with silu 124 against 111, and
-/// 2048 x 1024 by 1024 x 4096 with silu times an array 307 against 220: long functions wait here for the last sum.
-const SMALL: usize = 1 << 20;
 
 impl Epilogue {
     /// The same epilogue, kept for the life of the process, as the kernels that it is part of are.
@@ -129,12 +124,12 @@ impl Epilogue {
             && self.functions().map(|f| f.1).sum::<usize>() <= MAX_CODE
     }
 
-    /// Whether it costs less than a kernel of its own, for so many results.
-    pub fn pays(&self, results: usize) -> bool {
+    /// Whether it costs less than a kernel of its own, for few results or for many.
+    pub fn pays(&self, few: bool) -> bool {
         // Selections take no longer than a product, and the error function has neither a branch nor a division.
         let short = ["abs", "negative", "maximum", "minimum", "erf"];
         let light = !self.spread.contains(&Spread::Whole) && self.functions().all(|f| short.contains(&f.0));
-        results <= SMALL || light || MATMUL_EPILOGUE.word() == Some("all")
+        few || light || MATMUL_EPILOGUE.word() == Some("all")
     }
 
     /// Macros for matmul/epilogue.glsl.

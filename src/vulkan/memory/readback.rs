@@ -13,9 +13,7 @@ use crate::core::{DeviceBlock, HostBlock, Result, Storage, Stream};
 use crate::vulkan::hal::device::device;
 use crate::vulkan::hal::stream::{Point, StreamState};
 use crate::vulkan::memory::transfer::COPY_QUEUE;
-
-/// Copies up to this size ride on the stream of the kernels: a queue of their own costs more than it hides.
-const SMALL: usize = 128 << 10;
+use crate::vulkan::tune::transfer::SMALL_BATCH;
 
 /// Copies host bytes to memory of the stream's device, beside its kernels. The bytes may change when it returns.
 ///
@@ -27,7 +25,7 @@ const SMALL: usize = 128 << 10;
 pub unsafe fn put(stream: Stream, src: *const u8, bytes: usize) -> Result<Arc<Storage>> {
     let state = StreamState::of(stream)?;
     // SAFETY: by the caller.
-    let block = unsafe { transfer::upload_from(state, src, bytes, SMALL) }?;
+    let block = unsafe { transfer::upload_from(state, src, bytes, SMALL_BATCH) }?;
     Ok(Storage::from_device(block, bytes))
 }
 
@@ -75,7 +73,9 @@ impl ReadbackBuffer {
         let state = match write {
             Some(w) if COPY_QUEUE.disabled() => w.stream,
             // Not behind what was recorded since.
-            Some(w) if bytes <= SMALL && w.stream.recorded.load(Ordering::Acquire) <= w.value => w.stream,
+            Some(w) if bytes <= SMALL_BATCH && w.stream.recorded.load(Ordering::Acquire) <= w.value => {
+                w.stream
+            }
             _ => from.owner().download_stream()?,
         };
         if let Some(w) = write {

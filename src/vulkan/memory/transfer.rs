@@ -11,22 +11,10 @@ use crate::bail;
 use crate::core::env::KernelVariant;
 use crate::core::{DeviceBlock, Result, trace};
 use crate::vulkan::hal::stream::{Point, StreamState};
+use crate::vulkan::tune::transfer::{DIRECT, DIRECT_WITHOUT_BAR, PART, PIECE, PIECES, SMALL};
 
 pub static COPY_QUEUE: KernelVariant =
     KernelVariant::new("copy_queue", "large copies on the stream that needs them");
-
-/// Uploads up to this size are written by the host in place and need no command: into device memory where
-/// the host can reach it, else into host memory that the device reads each time.
-const DIRECT: usize = 64 << 10;
-const DIRECT_WITHOUT_BAR: usize = 1 << 10;
-/// Copies up to this size ride on the stream that reads or wrote the bytes.
-const SMALL: usize = 1 << 20;
-/// Size of staging pieces.
-const PIECE: usize = 32 << 20;
-/// Host copies are shared between threads in parts of at least this size.
-const PART: usize = 256 << 10;
-/// Staging pieces in use by one upload.
-const PIECES: usize = 4;
 
 /// A block holding `bytes` from `src`, ready for commands of `state`.
 ///

@@ -70,6 +70,11 @@ pub static SDPA_HELD: KernelVariant =
 /// Features of the longest head that the kernels take.
 pub const MOST_FEATURES: u64 = 2048;
 
+/// Most features of a row that the kernel over rotated rows takes, and most rows in all.
+pub const ROTATED_FEATURES: i64 = 512;
+/// See [`ROTATED_FEATURES`].
+pub const ROTATED_ROWS: i64 = 1 << 14;
+
 struct Limits {
     rows: u64,
     groups: Option<u64>,

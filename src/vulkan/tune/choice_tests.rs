@@ -3,7 +3,7 @@
 use super::devices::{all, h200, integrated, large, software};
 use super::pacing::Pace;
 use super::profile::{FILL, H200, Measured, Profile, Source};
-use super::{Subject, Winners, attention, conv, gemv, matmul, quantized, reduce, sort, subjects};
+use super::{Subject, Winners, attention, conv, fft, gemv, matmul, quantized, reduce, sort, subjects};
 use crate::core::Dtype;
 use crate::kernels::quantized::quant::{Format, Mode};
 use crate::vulkan::{AdapterInfo, AdapterKind, Features};
@@ -153,6 +153,22 @@ fn a_small_device_is_not_cut_for_and_a_large_one_is_filled() {
     assert!(conv::winograd(&small, 64, 64, 50_000_000) && !conv::winograd(&big, 64, 64, 50_000_000));
     let grouped = |p: &Profile| conv::depthwise_gradient(p, 100_000, 9, 8).parts;
     assert_eq!((grouped(&small), grouped(&big)), (21, 195));
+}
+
+#[test]
+fn tiles_that_are_merged_and_lines_that_are_transformed_fit_shared_memory() {
+    for (n, bytes, carries) in [(33, 1, false), (1000, 4, false), (1 << 20, 4, true), (1 << 20, 8, true)] {
+        let (lanes, items) = sort::merged(n, if bytes == 8 { 8 } else { 4 }, carries);
+        let element = bytes.max(4) + if carries { 4 } else { 0 };
+        assert!(lanes.is_power_of_two() && lanes <= 256, "{n} {bytes} {carries}");
+        assert!(lanes * items * element <= 16 << 10, "{n} {bytes} {carries}");
+    }
+    assert!(!sort::radix_pays(0, 1) && sort::radix_pays(10, 8));
+    for p in all() {
+        let values = p.features.shared_memory as usize / 8;
+        let (line, column) = fft::longest(values);
+        assert!(line <= values && column <= line && column >= 16, "{}", p.name);
+    }
 }
 
 #[test]

@@ -12,6 +12,13 @@ const WINOGRAD_TILES: i64 = 32;
 /// Multiplications of an H200 that take as long as three dependent kernels in place of one.
 const WINOGRAD_WORK: f64 = 5e8;
 
+/// Threads of a workgroup of its transforms: few, for each takes some 170 registers.
+pub const WINOGRAD_LANES: u64 = 64;
+/// Mebibytes of scratch for the tiles that are in work at once.
+pub const WINOGRAD_SCRATCH: u64 = 256;
+/// Parts of the tiles are multiples of so many: the rows of a tile of the products.
+pub const WINOGRAD_PART: i64 = 128;
+
 /// Whether Winograd's algorithm pays for so many channels, tiles, and multiplications of the plain sum.
 pub fn winograd(p: &Profile, channels: i64, tiles: i64, work: i64) -> bool {
     channels >= WINOGRAD_CHANNELS && tiles >= WINOGRAD_TILES && work as f64 >= p.work(WINOGRAD_WORK, &H200)

@@ -9,10 +9,12 @@ mod choice_tests;
 pub mod conv;
 #[cfg(test)]
 mod devices;
-
+pub mod fft;
 pub mod file;
 pub mod gemv;
 pub mod matmul;
+#[cfg(test)]
+mod numbers;
 pub mod pacing;
 #[cfg(test)]
 mod pins;
@@ -21,6 +23,7 @@ pub mod quantized;
 pub mod reduce;
 pub mod sort;
 pub mod subjects;
+pub mod transfer;
 mod winners;
 
 pub use profile::{Best, Card, H200, Measured, Profile, Source};

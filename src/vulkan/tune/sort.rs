@@ -1,9 +1,32 @@
-//! How rows are sorted by radix. Pure; called by the host of `radix`.
+//! How rows are sorted, by merges or by radix, and how a scatter sorts its updates. Pure; called by the hosts of `sort`,
+//! `radix` and `scatter`.
 
 use super::profile::{Best, Profile, best};
 
 /// Tiles that keep the device busy.
 pub static BUSY: Best = best("sort_busy", 128);
+
+/// Lanes of a workgroup that sorts a tile of a row of `n` for the merges, and elements of a lane, for keys of so many bytes
+/// that carry indices or not. Shared memory: at most 16 KiB for a tile, which every device has.
+pub fn merged(n: u64, key: u64, carries: bool) -> (u64, u64) {
+    let items = match (key == 8, carries) {
+        (false, false) if n > 2048 => 16,
+        (true, true) => 4,
+        _ => 8,
+    };
+    (n.div_ceil(items).next_power_of_two().clamp(32, 256), items)
+}
+
+/// Whether elements of so many bytes are sorted by radix in place of so many merges: a radix pass moves more than a merge,
+/// and there is one for each byte.
+pub fn radix_pays(merges: u32, bytes: usize) -> bool {
+    merges > [1, 3, 5, 9][bytes.ilog2() as usize]
+}
+
+/// Subgroups of a workgroup that moves elements by radix: each has counts of its own in shared memory.
+pub const SUBGROUPS: u32 = 8;
+/// Tiles up to which one workgroup scans the counts of a row.
+pub const FEW_TILES: u64 = 32;
 
 /// Elements of a lane for keys of so many bytes and workgroups of `lanes`: shared memory holds the keys of a tile, 16 KiB
 /// with subgroups of 32 lanes. Software drivers take long to compile what is unrolled.
@@ -18,5 +41,7 @@ pub fn items(p: &Profile, key: u64, lanes: u32, elements: u64) -> u64 {
     }
 }
 
+/// Updates of a lane of a scatter by sorted keys, at the levels above the first.
+pub const SCATTER_LEVEL: u64 = 8;
 /// Lanes that share the work of a scatter by sorted keys, at least, where there is so much.
 pub static SCATTER_LANES: Best = best("scatter_lanes", 1 << 18);

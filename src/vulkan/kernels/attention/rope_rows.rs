@@ -15,16 +15,13 @@ use crate::vulkan::kernels::elem::{
     Defines, Push, define, float_controls, grid, operand, required_subgroup, shuffles,
 };
 use crate::vulkan::kernels::{elementwise, norm};
+use crate::vulkan::tune::attention::{ROTATED_FEATURES, ROTATED_ROWS};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
 pub static ROPE_ROWS: KernelVariant = KernelVariant::new(
     "rope_rows",
     "a kernel for each rotary embedding, and for the normalisation before it",
 );
-
-/// Most features of a row, and most rows in all.
-const FEATURES: i64 = 512;
-const ROWS: i64 = 1 << 14;
 
 /// An array that is turned, or copied.
 pub struct Item {
@@ -114,8 +111,8 @@ impl KernelKey for Key {
 /// Whether the kernel takes rows of so many features of a dtype, `rows` of them in all.
 pub fn suits(dtype: Dtype, features: i64, rows: i64) -> bool {
     matches!(dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32)
-        && (2..=FEATURES).contains(&features)
-        && rows <= ROWS
+        && (2..=ROTATED_FEATURES).contains(&features)
+        && rows <= ROTATED_ROWS
         && !ROPE_ROWS.disabled()
 }
 

@@ -11,7 +11,7 @@ use crate::vulkan::kernels::matmul::kernel::{Gather, Kernel, MatmulKey, Push};
 use crate::vulkan::kernels::matmul::{Problem, add_parts, ceil, launch, plain, scratch_sums};
 use crate::vulkan::tune::conv::{Depthwise, depthwise_gradient};
 
-/// Outputs along x that a thread of conv_depthwise.comp sums.
+/// Outputs along x that a thread of conv_depthwise.comp sums, as that is written.
 const RUN: i64 = 4;
 
 /// The block as a problem: positions, output channels, kernel elements.

@@ -11,6 +11,7 @@ use crate::kernels::DeviceView;
 use crate::kernels::conv::Block;
 use crate::vulkan::kernels::elem::{Defines, Push, define, grid};
 use crate::vulkan::kernels::matmul::{Operand, Problem, ceil, round_up, tiled};
+use crate::vulkan::tune::conv::{WINOGRAD_LANES, WINOGRAD_PART, WINOGRAD_SCRATCH};
 use crate::vulkan::tune::{self, Profile};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
@@ -28,12 +29,6 @@ pub static CONV_WINOGRAD: KernelVariant =
 const TILE: i64 = 4;
 /// Values of a tile.
 const PLACES: i64 = 36;
-/// Threads of a workgroup of the transforms: few, for each takes some 170 registers.
-const LANES: u64 = 64;
-/// Mebibytes of scratch for the tiles that are in work at once.
-const SCRATCH: u64 = 256;
-/// Parts are multiples of so many tiles.
-const PART: i64 = 128;
 /// Offsets in elements that kernels reckon with.
 const REACH: i64 = 1 << 31;
 
@@ -65,7 +60,7 @@ impl KernelKey for Key {
         };
         if let Key::Input { width } | Key::Output { width } = self {
             define(&mut defines, "WIDTH", width);
-            define(&mut defines, "LANES", LANES);
+            define(&mut defines, "LANES", WINOGRAD_LANES);
         }
         Module { source: Source::File(file), defines, ..Module::default() }
     }
@@ -105,7 +100,7 @@ pub(in crate::vulkan) fn suits(profile: &Profile, b: &Block<u64>) -> bool {
     let near = |v: &DeviceView| v.layout().span().is_none_or(|(_, end)| end < REACH);
     tune::conv::winograd(profile, inputs.min(outputs), count, 18 * positions * inputs * outputs)
         && 2 * TILE * TILE * count <= 3 * positions
-        && 2 * PLACES * inputs.max(outputs) * inputs.max(PART) < REACH
+        && 2 * PLACES * inputs.max(outputs) * inputs.max(WINOGRAD_PART) < REACH
         && lows(b).into_iter().enumerate().all(meets)
         && x.shape[1..3].iter().chain(&y.shape[1..3]).all(|&n| n < REACH / 4)
         && [x, w, y].into_iter().all(near)
@@ -159,7 +154,7 @@ impl<'a> Side<'a> {
         let push = Push::default().u64s(&memory).u32s(&numbers);
         let pipeline = enc.device().pipeline(&key)?;
         let threads = (count * self.channels() / self.width) as u64;
-        let groups = grid(enc, threads.div_ceil(LANES));
+        let groups = grid(enc, threads.div_ceil(WINOGRAD_LANES));
         let (whole, part) = (v.range(), self.bytes(count));
         let (from, to) = if low.is_some() { (whole, part) } else { (part, whole) };
         enc.dispatch(&pipeline, &push, groups, &[from], &[to])
@@ -193,9 +188,9 @@ pub(in crate::vulkan) fn output(enc: &mut CommandEncoder, b: &Block<u64>) -> Res
     let (inputs, outputs) = (b.w.shape[3], b.w.shape[0]);
     let (.., total) = tiles(b);
     // As few parts as scratch allows, of even size.
-    let scratch = (CONV_SCRATCH.number().unwrap_or(SCRATCH) << 20) as i64;
+    let scratch = (CONV_SCRATCH.number().unwrap_or(WINOGRAD_SCRATCH) << 20) as i64;
     let most = (scratch / (PLACES * 4 * (inputs + outputs))).max(1);
-    let part = round_up(ceil(total, ceil(total, most)), PART).min(total);
+    let part = round_up(ceil(total, ceil(total, most)), WINOGRAD_PART).min(total);
     let kernel = kernel_values(enc, b)?;
     let values = Side::new(enc, &b.x, part)?;
     let sums = Side::new(enc, &b.y, part)?;

@@ -7,6 +7,7 @@ use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
 use crate::kernels::fft::hadamard::Order;
 use crate::vulkan::kernels::elem::{Defines, Push, collapse, define, dims, grid, operand};
+use crate::vulkan::tune::fft::HADAMARD_COLUMNS;
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -47,9 +48,6 @@ impl KernelKey for Key {
     }
 }
 
-/// Columns that a pass across pieces takes together, so that they fill a cache line.
-const COLUMNS: u32 = 16;
-
 /// The orders of the passes whose product is `order`, for tiles of 2^`most` elements at most.
 fn passes(order: Order, most: u32) -> Vec<Order> {
     let piece = |m: u32, k: u32| Order { m, k, transposed: order.transposed };
@@ -60,13 +58,13 @@ fn passes(order: Order, most: u32) -> Vec<Order> {
     let mut list = vec![piece(1, order.k.min(most))];
     let mut left = order.k - list[0].k;
     loop {
-        if fits(order.m, left.min(24), COLUMNS) && left <= 24 {
+        if fits(order.m, left.min(24), HADAMARD_COLUMNS) && left <= 24 {
             if order.m << left > 1 {
                 list.push(piece(order.m, left));
             }
             return list;
         }
-        let k = left.min(most - COLUMNS.ilog2());
+        let k = left.min(most - HADAMARD_COLUMNS.ilog2());
         list.push(piece(1, k));
         left -= k;
     }
@@ -110,7 +108,7 @@ pub fn hadamard(
         let (first, last) = (i == 0, i + 1 == list.len());
         let len = u64::from(pass.m) << pass.k;
         let lines = rows * n / (len * inner);
-        let cols = inner.min(COLUMNS.into()) as u32;
+        let cols = inner.min(HADAMARD_COLUMNS.into()) as u32;
         // Short lines share a workgroup.
         let together = if inner == 1 { (1024 / len).clamp(1, lines.next_power_of_two()) } else { 1 };
         let (from, to) = (
@@ -157,7 +155,7 @@ mod tests {
                 assert_eq!(list.iter().map(|p| p.k).sum::<u32>(), k);
                 assert_eq!(list.iter().map(|p| p.m).product::<u32>(), m);
                 assert!(list[0].m << list[0].k <= 4096);
-                assert!(list[1..].iter().all(|p| (p.m << p.k) * COLUMNS <= 4096 && p.m << p.k > 1));
+                assert!(list[1..].iter().all(|p| (p.m << p.k) * HADAMARD_COLUMNS <= 4096 && p.m << p.k > 1));
                 assert!(list[1..].is_empty() || list[0].k >= 4);
             }
         }

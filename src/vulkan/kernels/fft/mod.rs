@@ -15,17 +15,10 @@ use crate::kernels::elementwise::program::Program;
 use crate::kernels::fft::plan::{self, Entry, LinePlan};
 use crate::kernels::{DeviceView, Fft, FftKind};
 use crate::memory;
-use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
+use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source, tune};
 
-/// Scratch for the lines of a long transform that are in work at once.
-const SCRATCH: u64 = 256 << 20;
 /// Bytes of tables that are kept.
 const TABLES_MAX: usize = 256 << 20;
-/// Lanes of a workgroup whose lines lie dense (measured on an H200: 3480 GB/s for lines of 1024, 2990 with 256).
-const SMALL_GROUP: usize = 64;
-/// Longest line of one workgroup, and longest where neighbouring lines are read side by side.
-const LINE_MAX: usize = 4096;
-const COLUMN_MAX: usize = 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Table {
@@ -186,9 +179,7 @@ fn shape_of(f: &Features, plan: &LinePlan, fast: bool, mixed: bool, lines: u64) 
     let memory = f.shared_memory as usize / size_of::<Entry>() - 64;
     let padded = plan.n + plan.n.div_ceil(16);
     let (pitch, padding) = if fast || padded > memory { (plan.n, plan.n + 1) } else { (padded, 16) };
-    // Small groups overlap each other's phases best; side by side, lines need to be many.
-    let wanted = if fast { WG as usize } else { SMALL_GROUP };
-    let lanes = (f.max_workgroup_invocations as usize).min(wanted).max(plan.lanes);
+    let lanes = (f.max_workgroup_invocations as usize).min(tune::fft::lanes(fast)).max(plan.lanes);
     // Each line also keeps two addresses there.
     let mut count = (lanes / plan.lanes).min(memory / (pitch + 2)).max(1);
     count = count.min(lines.min(1 << 16) as usize).max(1);
@@ -391,8 +382,7 @@ pub fn fft(enc: &mut CommandEncoder, t: &Fft, src: &DeviceView, dst: &DeviceView
     let (input, output) = (side(src, t.axis), side(dst, t.axis));
     let lines = dst.size() as u64 / dst.shape[t.axis] as u64;
     let strided = (input.unit.abs() != 1 || output.unit != 1) && lines > 1;
-    let line_max = LINE_MAX.min(memory);
-    let column_max = COLUMN_MAX.min((memory / 4).max(16));
+    let (line_max, column_max) = tune::fft::longest(memory);
     let limit = if strided { column_max } else { line_max };
     let n_in = t.len_in().min(src.shape[t.axis] as usize);
     let base = Hooks { n_in, n_out: t.len_out(), n: t.n, scale: t.scale, ..Hooks::default() };
@@ -456,7 +446,7 @@ pub fn fft(enc: &mut CommandEncoder, t: &Fft, src: &DeviceView, dst: &DeviceView
     let m = if smooth { t.n } else { plan::bluestein_length(t.n) };
     let radices = if m <= line_max && !strided { vec![m] } else { plan::split(m, column_max) };
     let line_bytes = m as u64 * size_of::<Entry>() as u64;
-    let batch = (SCRATCH / line_bytes).clamp(1, lines);
+    let batch = (tune::fft::SCRATCH / line_bytes).clamp(1, lines);
     // Results in between alternate between two blocks; a convolution keeps its middle in one more.
     let needed = (radices.len() - 1).min(2) + usize::from(!smooth);
     let blocks: Vec<u64> =

@@ -12,7 +12,7 @@ use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
 use crate::kernels::index::indexed::{Combine, Dim, Groups, Role, Walk, numbering};
 use crate::vulkan::kernels::elem::{Defines, Push, WG, compute_type, define, grid, operand};
-use crate::vulkan::tune::sort::SCATTER_LANES;
+use crate::vulkan::tune::sort::{SCATTER_LANES, SCATTER_LEVEL};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
 pub static SCATTER_ATOMIC: KernelVariant =
@@ -34,9 +34,6 @@ pub struct Kind {
     /// Whether no two updates meet.
     pub distinct: bool,
 }
-
-/// Updates of a lane at the levels above the first.
-const LEVEL_CHUNK: u64 = 8;
 
 /// What decides the code of the two kernels that write.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -134,7 +131,7 @@ impl KernelKey for Runs {
         define(&mut d, "AXES", format!("{}u", self.axes));
         define(&mut d, "ROW_AXES", format!("{}u", self.row_axes));
         if self.level {
-            define(&mut d, "LEVEL", format!("{LEVEL_CHUNK}u"));
+            define(&mut d, "LEVEL", format!("{SCATTER_LEVEL}u"));
         }
         if self.short {
             define(&mut d, "SHORT", 1);
@@ -424,7 +421,7 @@ impl Job<'_> {
             reads.extend([input.src, input.keys, input.order]);
             let writes = [self.dst.range(), left.src, left.keys, left.order];
             enc.dispatch(&pipeline, &push, grid(enc, lanes.div_ceil(u64::from(WG))), &reads, &writes)?;
-            (input, level, chunk) = (left, true, LEVEL_CHUNK);
+            (input, level, chunk) = (left, true, SCATTER_LEVEL);
         }
         Ok(())
     }

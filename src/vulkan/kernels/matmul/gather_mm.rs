@@ -31,9 +31,6 @@ struct Key {
     b: Option<bool>,
 }
 
-/// Tallest tile of the table of tiles.
-const TALLEST: u32 = 256;
-
 impl KernelKey for Key {
     fn name(&self) -> String {
         format!("gather_mm_table_{:?}", self.table).to_lowercase()
@@ -46,7 +43,7 @@ impl KernelKey for Key {
         define(&mut d, "B_INDEX", number(self.b));
         match self.table {
             Table::Segments => define(&mut d, "SEGMENTS", 1),
-            Table::Runs => define(&mut d, "RUNS", TALLEST),
+            Table::Runs => define(&mut d, "RUNS", table::TALLEST),
             Table::Gather | Table::None => {}
         }
         Module { source: Source::File("gather_mm_table.comp"), defines: d, ..Module::default() }

@@ -9,13 +9,10 @@ use crate::core::Result;
 use crate::vulkan::CommandEncoder;
 use crate::vulkan::tune::gemv as table;
 
-/// Most vectors that the kernels multiply at once.
-pub(in crate::vulkan) const MAX_VECTORS: i64 = 8;
-
 /// Whether the operands of a product by index can be read where they lie.
 pub(in crate::vulkan) fn suits(p: &Problem) -> bool {
     let (x, vectors) = if p.m < p.n { (p.a.clone(), p.m) } else { (p.b.transposed(), p.n) };
-    p.m.min(p.n) <= MAX_VECTORS && (x.cs == 1 || p.k == 1) && (x.rs >= 0 || vectors == 1)
+    p.m.min(p.n) <= table::VECTORS && (x.cs == 1 || p.k == 1) && (x.rs >= 0 || vectors == 1)
 }
 
 pub(in crate::vulkan) fn run(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {

@@ -8,12 +8,12 @@ pub mod search;
 
 use std::sync::OnceLock;
 
-use super::elem::{Defines, Push, WG, collapse, define, dims, grid, ordered};
+use super::elem::{Defines, Push, collapse, define, dims, grid, ordered};
 use crate::bail;
 use crate::core::env::{KernelVariant, Values, Variable};
 use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
-use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
+use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source, tune};
 
 pub static SORT: Variable = Variable::new(
     "MLX_VK_SORT",
@@ -156,16 +156,9 @@ fn run(enc: &mut CommandEncoder, src: &DeviceView, axis: usize, dst: &DeviceView
     let strides = [src.strides[axis], dst.strides[axis]];
     let job = Job { src, dst, out, strides, n, rows, params, nk };
 
-    // Shared memory: at most 16 KiB for a tile, which every device has.
-    let items: u64 = match (job.key_size() == 8, out.carries()) {
-        (false, false) if n > 2048 => 16,
-        (true, true) => 4,
-        _ => 8,
-    };
-    let lanes = n.div_ceil(items).next_power_of_two().clamp(32, u64::from(WG));
+    let (lanes, items) = tune::sort::merged(n, job.key_size(), out.carries());
     let merges = n.div_ceil(lanes * items).next_power_of_two().ilog2();
-    // A radix pass moves more than a merge, and there is one for each byte of an element.
-    let shorter = merges > [1, 3, 5, 9][src.dtype.size().ilog2() as usize];
+    let shorter = tune::sort::radix_pays(merges, src.dtype.size());
     let suited = radix::runs_on(enc.device().features()) && merges > 0;
     if suited && !forced("merge") && !SORT_RADIX.disabled() && (shorter || forced("radix")) {
         return radix::sort(enc, &job);

@@ -7,12 +7,8 @@ use crate::vulkan::kernels::elem::{Defines, Push, WG, define, grid, ordered, req
 use crate::vulkan::tune;
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
-/// Subgroups of a workgroup that moves elements: each has counts of its own in shared memory.
-const SUBGROUPS: u32 = 8;
-/// Shared memory that the largest kernel takes.
+/// Shared memory that the largest kernel takes: a fact of the shader.
 const SHARED: u32 = 28 << 10;
-/// Tiles up to which one workgroup scans the counts of a row.
-const FEW: u64 = 32;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Step {
@@ -67,7 +63,7 @@ pub(in crate::vulkan) fn runs_on(f: &Features) -> bool {
 pub(in crate::vulkan) fn sort(enc: &mut CommandEncoder, job: &Job) -> Result<()> {
     let Job { src, dst, n, rows, .. } = *job;
     let f = enc.device().features();
-    let lanes = f.subgroup_size * SUBGROUPS;
+    let lanes = f.subgroup_size * tune::sort::SUBGROUPS;
     let items = tune::sort::items(enc.device().profile(), job.key_size(), lanes, rows * n);
     let tiles = n.div_ceil(u64::from(lanes) * items);
     let passes = src.dtype.size() as u32;
@@ -85,7 +81,7 @@ pub(in crate::vulkan) fn sort(enc: &mut CommandEncoder, job: &Job) -> Result<()>
         let push = Push::default().u64s(&addresses).i64s(&job.strides);
         let push = push.u32s(&[n as u32, tiles as u32, job.nk, rows as u32, 8 * pass]);
         let keys = if first { src.range() } else { input[0] };
-        let few = tiles <= FEW;
+        let few = tiles <= tune::sort::FEW_TILES;
         let key = Key {
             src: src.dtype,
             out: job.out,
@@ -137,7 +133,7 @@ mod tests {
                 for out in [values, Output::Indices] {
                     for (first, last) in [(true, true), (true, false), (false, false), (false, true)] {
                         for step in [Step::Count, Step::Scan, Step::Scatter] {
-                            let lanes = SUBGROUPS * size;
+                            let lanes = tune::sort::SUBGROUPS * size;
                             let key = Key { src, out, step, first, last, few: first, lanes, items: 8 };
                             compiler::spirv(&key.name(), &key.module(&f)).unwrap();
                         }

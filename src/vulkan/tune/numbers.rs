@@ -1,0 +1,80 @@
+//! Which numbers stand in kernels' hosts and in `memory`: those that follow from how a shader is written, from a format or
+//! from 32-bit offsets, and bounds of caches. What decides a variant, a tile or a part by its speed belongs to `tune`.
+
+use std::path::Path;
+
+/// File, name, and what the number follows from.
+const FACTS: &[(&str, &str, &str)] = &[
+    ("kernels/attention/rope.rs", "KEPT", "a bound of a cache on the host"),
+    ("kernels/conv/depthwise.rs", "RUN", "conv_depthwise.comp is written for it"),
+    ("kernels/conv/mod.rs", "FAR", "offsets of 32 bits"),
+    ("kernels/conv/mod.rs", "FIXED", "the order of conv.glsl's numbers"),
+    ("kernels/conv/mod.rs", "REACH", "offsets of 32 bits"),
+    ("kernels/conv/winograd.rs", "PLACES", "the algorithm's"),
+    ("kernels/conv/winograd.rs", "REACH", "offsets of 32 bits"),
+    ("kernels/conv/winograd.rs", "TILE", "the algorithm's"),
+    ("kernels/elem.rs", "WG", "a workgroup that every device has"),
+    ("kernels/elementwise/mod.rs", "SPAN", "offsets of 32 bits"),
+    ("kernels/fft/mod.rs", "TABLES_MAX", "a bound of a cache"),
+    ("kernels/index/mask.rs", "BLOCK", "the shader is written for it"),
+    ("kernels/matmul/fragment_probe.rs", "LANES", "what is probed"),
+    ("kernels/matmul/kernel.rs", "MAX_SPECIAL", "a bound of a cache"),
+    ("kernels/matmul/kernel.rs", "PUSH_BYTES", "the layout of push constants"),
+    ("kernels/matmul/problem.rs", "REACH", "offsets of 32 bits"),
+    ("kernels/measure.rs", "BYTES", "more than caches hold"),
+    ("kernels/measure.rs", "LONG_NS", "longer than it takes to submit"),
+    ("kernels/quantized/quant.rs", "PIECE", "offsets of 32 bits"),
+    ("kernels/sort/radix.rs", "SHARED", "shared memory that the shader takes"),
+    ("memory/mod.rs", "KINDS", "kinds of memory"),
+    ("memory/mod.rs", "LARGE", "classes of the allocator"),
+    ("memory/mod.rs", "LARGE_STEP", "classes of the allocator"),
+    ("memory/mod.rs", "MIN_CLASS", "the alignment of every block"),
+    ("memory/mod.rs", "SCAN", "a bound of a search on the host"),
+    ("memory/mod.rs", "STAGING_KEPT", "a bound of a cache"),
+    ("memory/mod.rs", "TURNS", "a bound of a search on the host"),
+    ("memory/mod.rs", "TURN_SHARE", "a bound of a search on the host"),
+];
+
+/// Names of the integer constants at the top of a file.
+fn numbers(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter_map(|line| {
+        let at = line.find("const ").filter(|&at| at == 0 || line.starts_with("pub"))?;
+        let (name, rest) = line[at + "const ".len()..].split_once(": ")?;
+        let kind = rest.split_once(" =")?.0;
+        ["u32", "u64", "i64", "usize"].contains(&kind).then_some(name)
+    })
+}
+
+fn files(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files(&path, found);
+        } else if !path.to_string_lossy().ends_with("tests.rs") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn numbers_of_hosts_are_facts_and_no_policy() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/vulkan");
+    let mut all = Vec::new();
+    files(&root.join("kernels"), &mut all);
+    files(&root.join("memory"), &mut all);
+    let mut found: Vec<(String, String)> = Vec::new();
+    for path in all {
+        let name = path.strip_prefix(&root).unwrap().to_string_lossy().replace('\\', "/");
+        let text = std::fs::read_to_string(&path).unwrap();
+        found.extend(numbers(&text).map(|n| (name.clone(), n.to_string())));
+    }
+    found.sort();
+    let mut known: Vec<(String, String)> = FACTS.iter().map(|f| (f.0.into(), f.1.into())).collect();
+    known.sort();
+    let new: Vec<_> = found.iter().filter(|f| !known.contains(f)).collect();
+    let gone: Vec<_> = known.iter().filter(|f| !found.contains(f)).collect();
+    assert!(
+        new.is_empty() && gone.is_empty(),
+        "move these to tune/ or say in FACTS what they follow from: {new:?}; these are no longer there: {gone:?}"
+    );
+}

@@ -1,0 +1,19 @@
+//! How bytes move between the host and a discrete GPU: in place, beside the kernels or among them, and in which pieces.
+//! Called by `memory`.
+
+/// Uploads up to this size are written by the host in place and need no command: into device memory where the host can
+/// reach it, else into host memory that the device reads each time.
+pub const DIRECT: usize = 64 << 10;
+/// See [`DIRECT`].
+pub const DIRECT_WITHOUT_BAR: usize = 1 << 10;
+/// Copies of arrays up to this size ride on the stream that reads or wrote the bytes.
+pub const SMALL: usize = 1 << 20;
+/// Copies of a pipeline's batches up to this size ride on the stream of the kernels: a queue of their own costs more than
+/// it hides.
+pub const SMALL_BATCH: usize = 128 << 10;
+/// Size of staging pieces.
+pub const PIECE: usize = 32 << 20;
+/// Staging pieces in use by one upload.
+pub const PIECES: usize = 4;
+/// Host copies are shared between threads in parts of at least this size.
+pub const PART: usize = 256 << 10;
