@@ -32,8 +32,8 @@ struct Mat(*mut f32, isize, isize);
 /// # Safety
 /// The matrices are valid for their sizes, and `dst` overlaps none of the others.
 unsafe fn product([m, n, k]: [usize; 3], a: Mat, b: Mat, dst: Mat, add: bool) {
+    let operand = |m: Mat| matmul::Mat { ptr: m.0 as *const f32, rs: m.1, cs: m.2 };
     if tiny::takes([m, n, k]) {
-        let operand = |m: Mat| matmul::Mat { ptr: m.0 as *const f32, rs: m.1, cs: m.2 };
         let put = |i: usize, sums: &[f32]| {
             for (j, &sum) in sums.iter().enumerate() {
                 // SAFETY: the caller's contract.
@@ -46,31 +46,9 @@ unsafe fn product([m, n, k]: [usize; 3], a: Mat, b: Mat, dst: Mat, add: bool) {
         // SAFETY: the caller's contract.
         return unsafe { tiny::product([m, n, k], operand(a), operand(b), put) };
     }
-    super::matmul::ready();
+    let to = (dst.0, dst.1, dst.2);
     // SAFETY: the caller's contract.
-    unsafe {
-        gemm::gemm(
-            m,
-            n,
-            k,
-            dst.0,
-            dst.2,
-            dst.1,
-            add,
-            a.0 as *const f32,
-            a.2,
-            a.1,
-            b.0 as *const f32,
-            b.2,
-            b.1,
-            if add { 1.0 } else { 0.0 },
-            1.0,
-            false,
-            false,
-            false,
-            Parallelism::None,
-        );
-    }
+    unsafe { matmul::multiply([m, n, k], to, add, operand(a), operand(b), [1.0; 2], Parallelism::None) };
 }
 
 /// One axis pair of an operand: base of a (batch, head), strides of rows and features.

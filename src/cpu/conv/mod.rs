@@ -14,7 +14,7 @@ use super::matmul::{self, Element, Mat};
 use super::runtime::elem::{Brain, Half, To};
 use super::runtime::pool::{self, SendPtr, parallel_chunks};
 use crate::bail;
-use crate::core::layout::{collapse, row_major, show};
+use crate::core::layout::{collapse, row_major};
 use crate::core::{Dtype, HostBlock, Result};
 use crate::kernels::conv::{Block, Conv, blocks};
 use crate::kernels::elementwise::program::Program;
@@ -52,29 +52,8 @@ pub fn weight(x: &HostView, dy: &HostView, dw: &HostView, conv: &Conv) -> Result
 }
 
 fn run(x: &HostView, w: &HostView, y: &HostView, conv: &Conv, gradient: bool) -> Result<()> {
-    let (dst, nd) = (if gradient { w } else { y }, y.ndim());
-    let same = |v: &HostView| v.dtype == dst.dtype && v.ndim() == nd;
-    let fits = nd == conv.axes.len() + 2
-        && (1..=3).contains(&conv.axes.len())
-        && same(x)
-        && same(w)
-        && x.shape[0] == y.shape[0]
-        && w.shape[0] == y.shape[nd - 1]
-        && w.shape[nd - 1] * conv.groups == x.shape[nd - 1]
-        && w.shape[0] % conv.groups.max(1) == 0
-        && dst.is_row_contiguous();
-    if !fits {
-        bail!(
-            Value,
-            "[conv] Expected arrays of one dtype that belong together, got {} {}, {} {} and {} {}.",
-            show(&x.shape),
-            x.dtype,
-            show(&w.shape),
-            w.dtype,
-            show(&y.shape),
-            y.dtype
-        );
-    }
+    let dst = if gradient { w } else { y };
+    conv.check([x, w, y], dst, true)?;
     match dst.dtype {
         Dtype::F32 => typed::<f32>(x, w, y, conv, gradient),
         Dtype::F64 => typed::<f64>(x, w, y, conv, gradient),
@@ -209,46 +188,6 @@ fn is_sum<T: Element>() -> bool {
     std::any::TypeId::of::<T>() == std::any::TypeId::of::<T::Sum>()
 }
 
-/// `dst = a @ b`, or added to it.
-///
-/// # Safety
-/// The matrices are valid for the sizes (m, n, k); nobody else touches `dst`.
-unsafe fn product<S: Sum>(
-    size: [usize; 3],
-    dst: (*mut S, isize),
-    add: bool,
-    a: Mat<S>,
-    b: Mat<S>,
-    par: Parallelism,
-) {
-    let [m, n, k] = size;
-    super::matmul::ready();
-    // SAFETY: passed on to the caller.
-    unsafe {
-        gemm::gemm(
-            m,
-            n,
-            k,
-            dst.0,
-            1,
-            dst.1,
-            add,
-            a.ptr,
-            a.cs,
-            a.rs,
-            b.ptr,
-            b.cs,
-            b.rs,
-            S::ONE,
-            S::ONE,
-            false,
-            false,
-            false,
-            par,
-        );
-    }
-}
-
 /// Bytes of patches that a thread gathers before it multiplies them.
 const PATCH_BYTES: usize = 256 << 10;
 
@@ -283,13 +222,21 @@ where
             // SAFETY: rows first.. of the group's columns of y belong to this task.
             unsafe {
                 let to = b.y.as_ptr::<T::Sum>().add(first * n * groups + group * n);
-                product([count, n, k], (to, (n * groups) as isize), false, a, w, par);
+                matmul::multiply(
+                    [count, n, k],
+                    (to, (n * groups) as isize, 1),
+                    false,
+                    a,
+                    w,
+                    [Sum::ONE; 2],
+                    par,
+                );
             }
             return Ok(());
         }
         let (_hold, sums) = scratch::<T::Sum>(count * n)?;
         // SAFETY: scratch of that size.
-        unsafe { product([count, n, k], (sums, n as isize), false, a, w, par) };
+        unsafe { matmul::multiply([count, n, k], (sums, n as isize, 1), false, a, w, [Sum::ONE; 2], par) };
         lines(&b.y, first..first + count, |row, at| {
             for i in 0..n {
                 // SAFETY: the view's own positions, which belong to this task.
@@ -383,7 +330,15 @@ where
                 // SAFETY: the sums of the group, written by nobody else.
                 unsafe {
                     let to = sums.add(group * n * k);
-                    product([n, k, count], (to, k as isize), first > 0, left.transposed(), right, par);
+                    matmul::multiply(
+                        [n, k, count],
+                        (to, k as isize, 1),
+                        first > 0,
+                        left.transposed(),
+                        right,
+                        [Sum::ONE; 2],
+                        par,
+                    );
                 }
             }
         }

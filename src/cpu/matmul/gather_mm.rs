@@ -6,12 +6,13 @@ use gemm::Parallelism;
 
 use super::{Dims, Element, Mat, each};
 use crate::bail;
-use crate::core::layout::{collapse, show};
+use crate::core::layout::collapse;
 use crate::core::{Dtype, Result};
 use crate::cpu::runtime::elem::{Brain, Half};
 use crate::cpu::runtime::pool::SendPtr;
 use crate::cpu::runtime::walk::{Axes, Axis, locate};
 use crate::kernels::HostView;
+use crate::kernels::matmul::check_picked;
 
 /// Axes of a view for walking over its elements by number.
 fn axes_of(shape: &[i64], strides: &[i64]) -> Axes {
@@ -95,32 +96,6 @@ unsafe fn product<T: Element>(d: Dims, a: Mat<T>, b: Mat<T>, dst: *mut T, par: P
     }
 }
 
-fn check(op: &str, a: &HostView, b: &HostView, dst: &HostView) -> Result<()> {
-    let last = |v: &HostView, i: usize| v.shape[v.ndim() - i];
-    let fits = a.dtype == dst.dtype
-        && b.dtype == dst.dtype
-        && a.ndim() >= 2
-        && b.ndim() >= 2
-        && dst.ndim() >= 2
-        && last(a, 2) == last(dst, 2)
-        && last(b, 1) == last(dst, 1)
-        && last(a, 1) == last(b, 2)
-        && dst.is_row_contiguous();
-    if !fits {
-        bail!(
-            Value,
-            "[{op}] Operands {} {} and {} {} do not give a contiguous {} {}.",
-            show(&a.shape),
-            a.dtype,
-            show(&b.shape),
-            b.dtype,
-            show(&dst.shape),
-            dst.dtype
-        );
-    }
-    Ok(())
-}
-
 macro_rules! by_dtype {
     ($op:literal, $dtype:expr, $f:ident($($arg:expr),*)) => {
         match $dtype {
@@ -145,7 +120,7 @@ pub fn gather_mm(
     rhs: Option<&HostView>,
     dst: &HostView,
 ) -> Result<()> {
-    check("gather_mm", a, b, dst)?;
+    check_picked("gather_mm", a, b, dst, true)?;
     if dst.size() == 0 {
         return Ok(());
     }
@@ -183,7 +158,7 @@ fn gather<T: Element>(
 /// `dst[i] = a[:, p:q] @ b[p:q]` for each pair (p, q) of `segments`, (.., 2); bounds are held inside the inner
 /// dimension. `dst` is contiguous.
 pub fn segmented_mm(a: &HostView, b: &HostView, segments: &HostView, dst: &HostView) -> Result<()> {
-    check("segmented_mm", a, b, dst)?;
+    check_picked("segmented_mm", a, b, dst, true)?;
     if dst.size() == 0 {
         return Ok(());
     }

@@ -39,7 +39,7 @@ static MEASURED: Mutex<()> = Mutex::new(());
 
 /// Before the first product: lets `gemm` measure the caches, which it does once for the process, under a lock of ours
 /// that a fork waits for. Otherwise a child forked meanwhile would wait for a thread that it does not have.
-pub(super) fn ready() {
+fn ready() {
     static READY: AtomicBool = AtomicBool::new(false);
     if READY.load(Ordering::Acquire) {
         return;
@@ -53,6 +53,30 @@ pub(super) fn ready() {
     // SAFETY: three matrices of N x N elements, the written one apart from the others.
     unsafe { gemm::gemm(N, N, N, d, 1, n, false, a, 1, n, a, 1, n, 0.0, 1.0, false, false, false, par) };
     READY.store(true, Ordering::Release);
+}
+
+/// `dst (m, n) = a (m, k) @ b (k, n)`, added to what is there with `add`, by the `gemm` crate; `dst` comes with the strides of
+/// its rows and columns; two numbers scale what is there and the product.
+///
+/// # Safety
+/// The matrices are valid for their sizes; nobody else touches `dst`, and it overlaps none of the others.
+pub(super) unsafe fn multiply<T: 'static>(
+    [m, n, k]: [usize; 3],
+    (dst, rs, cs): (*mut T, isize, isize),
+    add: bool,
+    a: Mat<T>,
+    b: Mat<T>,
+    [kept, scale]: [T; 2],
+    par: Parallelism,
+) {
+    ready();
+    // SAFETY: the caller's contract.
+    unsafe {
+        gemm::gemm(
+            m, n, k, dst, cs, rs, add, a.ptr, a.cs, a.rs, b.ptr, b.cs, b.rs, kept, scale, false, false,
+            false, par,
+        );
+    }
 }
 
 /// Takes the lock of the first product for the time of a fork.
@@ -158,31 +182,9 @@ unsafe fn native<T: Native>(
         // SAFETY: passed on.
         unsafe { scaled_copy(d, c, dst) };
     }
-    ready();
-    // SAFETY: the caller guarantees the operands; gemm reads dst only where it was just filled.
-    unsafe {
-        gemm::gemm(
-            d.m,
-            d.n,
-            d.k,
-            dst,
-            1,
-            d.n as isize,
-            add.is_some(),
-            a.ptr,
-            a.cs,
-            a.rs,
-            b.ptr,
-            b.cs,
-            b.rs,
-            T::scale(1.0),
-            T::scale(d.alpha),
-            false,
-            false,
-            false,
-            par,
-        );
-    }
+    let (size, to) = ([d.m, d.n, d.k], (dst, d.n as isize, 1));
+    // SAFETY: the caller guarantees the operands; dst is read only where it was just filled.
+    unsafe { multiply(size, to, add.is_some(), a, b, [T::scale(1.0), T::scale(d.alpha)], par) };
     Ok(())
 }
 

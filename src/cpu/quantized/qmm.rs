@@ -11,8 +11,8 @@ use super::quant::{Codec, Float, QUADS, UNIT, by_codec, by_float, dealt, factor}
 use crate::bail;
 use crate::core::layout::{show, size_of};
 use crate::core::{Dtype, Result};
-use crate::cpu::matmul::each;
 use crate::cpu::matmul::gather_mm::starts;
+use crate::cpu::matmul::{Mat, each, multiply};
 use crate::cpu::runtime::elem::{Brain, Half, To};
 use crate::cpu::runtime::pool::{SendPtr, parallel_chunks};
 use crate::kernels::HostView;
@@ -478,28 +478,10 @@ fn panels<C: Codec>(x: &Rows, w: &Matrix, transpose: bool, n: usize, out: Out, p
                 }
                 let (rs, cs) = if transpose { (1, k) } else { (width, 1) };
                 let columns = if transpose { real } else { width };
-                crate::cpu::matmul::ready();
-                gemm::gemm(
-                    m,
-                    columns,
-                    k,
-                    sums.as_mut_ptr(),
-                    1,
-                    width as isize,
-                    false,
-                    rows.get().cast_const(),
-                    1,
-                    x.step as isize,
-                    weights.as_ptr(),
-                    cs as isize,
-                    rs as isize,
-                    0.0,
-                    1.0,
-                    false,
-                    false,
-                    false,
-                    Parallelism::None,
-                );
+                let a = Mat { ptr: rows.get().cast_const(), rs: x.step as isize, cs: 1 };
+                let b = Mat { ptr: weights.as_ptr(), rs: rs as isize, cs: cs as isize };
+                let to = (sums.as_mut_ptr(), width as isize, 1);
+                multiply([m, columns, k], to, false, a, b, [1.0; 2], Parallelism::None);
                 for (i, line) in sums.chunks(width).enumerate().take(m) {
                     let mut order = [0.0f32; BLOCK];
                     let line = if transpose {

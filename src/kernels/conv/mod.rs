@@ -9,6 +9,9 @@
 use smallvec::SmallVec;
 
 use super::View;
+use crate::bail;
+use crate::core::Result;
+use crate::core::layout::show;
 
 /// One spatial axis of a convolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -32,6 +35,33 @@ pub struct Conv {
     pub groups: i64,
     /// The kernel is applied mirrored.
     pub flip: bool,
+}
+
+impl Conv {
+    /// Checks the arrays of a convolution, of which `dst` is written: they have one dtype, which the backend has kernels
+    /// for (`taken`), and channels that belong together.
+    ///
+    /// # Errors
+    /// Value error for other arrays.
+    pub fn check<P: Copy>(&self, [x, w, y]: [&View<P>; 3], dst: &View<P>, taken: bool) -> Result<()> {
+        let nd = self.axes.len() + 2;
+        let fits = taken
+            && (3..=5).contains(&nd)
+            && [x, w, y].iter().all(|v| v.dtype == dst.dtype && v.ndim() == nd)
+            && x.shape[0] == y.shape[0]
+            && w.shape[0] == y.shape[nd - 1]
+            && w.shape[nd - 1] * self.groups == x.shape[nd - 1]
+            && w.shape[0] % self.groups.max(1) == 0
+            && dst.is_row_contiguous();
+        if !fits {
+            let [x, w, y] = [x, w, y].map(|v| format!("{} {}", show(&v.shape), v.dtype));
+            bail!(
+                Value,
+                "[conv] Expected arrays of one floating point dtype that belong together, got {x}, {w} and {y}."
+            );
+        }
+        Ok(())
+    }
 }
 
 /// One spatial axis of a dense block: output o meets input o * stride - low + k * dilation at kernel element k.

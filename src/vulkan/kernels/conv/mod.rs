@@ -62,29 +62,8 @@ fn run(
     conv: &Conv,
     gradient: bool,
 ) -> Result<()> {
-    let (dst, nd) = (if gradient { w } else { y }, y.ndim());
-    let same = |v: &DeviceView| v.dtype == dst.dtype && v.ndim() == nd;
-    let fits = nd == conv.axes.len() + 2
-        && (1..=3).contains(&conv.axes.len())
-        && matches!(dst.dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32)
-        && same(x)
-        && same(w)
-        && x.shape[0] == y.shape[0]
-        && w.shape[0] == y.shape[nd - 1]
-        && w.shape[nd - 1] * conv.groups == x.shape[nd - 1]
-        && dst.is_row_contiguous();
-    if !fits {
-        bail!(
-            Value,
-            "[conv] Expected arrays of one floating point dtype that belong together, got {} {}, {} {} and {} {}.",
-            show(&x.shape),
-            x.dtype,
-            show(&w.shape),
-            w.dtype,
-            show(&y.shape),
-            y.dtype
-        );
-    }
+    let dst = if gradient { w } else { y };
+    conv.check([x, w, y], dst, matches!(dst.dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32))?;
     let parts = blocks(conv, x, w, y);
     if if gradient { parts.kernel_gaps } else { parts.output_gaps } {
         enc.fill(dst.range(), 0)?;

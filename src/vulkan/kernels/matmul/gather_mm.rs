@@ -10,9 +10,10 @@ use super::kernel::Table;
 use super::{Operand, Problem, REACH, ceil, compact, tiled, zeros};
 use crate::bail;
 use crate::core::env::KernelVariant;
-use crate::core::layout::{collapse, row_major, show, size_of};
+use crate::core::layout::{collapse, row_major, size_of};
 use crate::core::{Dtype, Result};
 use crate::kernels::elementwise::program::Program;
+use crate::kernels::matmul::check_picked;
 use crate::kernels::{DeviceView, View};
 use crate::vulkan::kernels::elem::{Defines, Push, collapse as join_axes, define, dims, grid};
 use crate::vulkan::kernels::elementwise;
@@ -76,29 +77,9 @@ impl Side {
 }
 
 fn check(op: &str, a: &DeviceView, b: &DeviceView, dst: &DeviceView) -> Result<()> {
+    let taken = matches!(dst.dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32);
+    check_picked(op, a, b, dst, taken)?;
     let last = |v: &DeviceView, i: usize| v.shape[v.ndim() - i];
-    let fits = a.dtype == dst.dtype
-        && b.dtype == dst.dtype
-        && matches!(dst.dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32)
-        && a.ndim() >= 2
-        && b.ndim() >= 2
-        && dst.ndim() >= 2
-        && last(a, 2) == last(dst, 2)
-        && last(b, 1) == last(dst, 1)
-        && last(a, 1) == last(b, 2)
-        && dst.is_row_contiguous();
-    if !fits {
-        bail!(
-            Value,
-            "[{op}] Operands {} {} and {} {} do not give a contiguous {} {} on the GPU.",
-            show(&a.shape),
-            a.dtype,
-            show(&b.shape),
-            b.dtype,
-            show(&dst.shape),
-            dst.dtype
-        );
-    }
     let (m, k, n) = (last(a, 2), last(a, 1), last(b, 1));
     let far = |v: &DeviceView| Operand::new(v, &[]).reach(last(v, 2), last(v, 1)) >= REACH;
     if m * n.max(1) >= REACH || far(a) || far(b) || dst.size() as i64 / (m * n).max(1) >= REACH {
