@@ -306,9 +306,9 @@ def large():
     elif rank == 1:
         assert mx.array_equal(dist.recv_like(got, 0), got).item()
     del got, x
-    y = mx.arange(wide // 8) + mx.arange(140 * count, dtype=mx.int64)[:, None]
+    y = mx.arange(wide // 8) + mx.arange(rows * count, dtype=mx.int64)[:, None]
     assert mx.array_equal(dist.all_sum(y), y * count).item()
-    part = y[140 * rank : 140 * (rank + 1)]
+    part = y[rows * rank : rows * (rank + 1)]
     assert mx.array_equal(dist.sum_scatter(y), part * count).item()
     print("fine", rank)
 
@@ -342,6 +342,17 @@ def refused():
         print(f"raised after {time.perf_counter() - begin:.3f} s: {error}")
         return
     raise AssertionError(f"a group of {group.size()}")
+
+
+def fails_within():
+    """Told by the test what to expect at the second process and at the others."""
+    rank = start().rank()
+
+    def twice():
+        mx.eval(dist.all_sum(mx.ones((3,))))
+        return dist.all_sum(mx.ones((3,)))
+
+    failing(twice, os.environ["OWN" if rank == 1 else "OTHERS"])
 
 
 def waits():

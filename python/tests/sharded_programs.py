@@ -5,6 +5,7 @@ import sys
 
 import mlx.core as mx
 import mlx.nn as nn
+import mlx.optimizers as optim
 import numpy as np
 from mlx.nn.layers.distributed import shard_inplace, shard_linear
 from mlx.utils import tree_flatten, tree_map
@@ -22,7 +23,7 @@ def part(x, axis, group):
 
 def layers():
     """Split layers against whole ones: outputs, gradients of inputs and weights."""
-    group = dist.init(strict=True, backend="ring")
+    group = dist.init(strict=True, backend=os.environ.get("BACKEND", "ring"))
     mx.random.seed(3)
     x, c = mx.random.normal((5, 128)), mx.random.normal((5, 256))
     plain = nn.Linear(128, 256)
@@ -54,7 +55,7 @@ def layers():
 
 def averages():
     """Gradients of parts of a batch, averaged in groups of bytes and one by one; norms of parts."""
-    group = dist.init(strict=True, backend="ring")
+    group = dist.init(strict=True, backend=os.environ.get("BACKEND", "ring"))
     rank, count = group.rank(), group.size()
     tree = lambda r: {  # noqa: E731
         "a": mx.arange(7.0) * (r + 1),
@@ -76,7 +77,7 @@ def averages():
 
 def sharded():
     """Fully sharded training equals whole training, with a part of each weight in each process."""
-    group = dist.init(strict=True, backend="ring")
+    group = dist.init(strict=True, backend=os.environ.get("BACKEND", "ring"))
     rank, count = group.rank(), group.size()
     mx.random.seed(5)
     whole = nn.Sequential(*[nn.Linear(256, 256) for _ in range(4)])
@@ -97,6 +98,30 @@ def sharded():
     for (k, p), (_, w) in zip(tree_flatten(model.parameters()), tree_flatten(want), strict=True):
         close(p, part(w, 0, group), k, 1e-4)
     print("fine: of", size, "bytes each process keeps", kept)
+
+
+def peak():
+    """The most memory of a training step with Adam, in sizes of all parameters."""
+    group = dist.init()
+    mx.random.seed(5)
+    width, depth, batch = 512, 16, 16
+    layers = [nn.Linear(width, width, bias=False) for _ in range(depth)]
+    size = depth * width * width * 4
+    model = nn.Sequential(*[nn.fully_shard(layer, group=group) for layer in layers])
+    mx.eval(model.parameters())
+    del layers
+    x = mx.random.normal((batch, width))
+    loss = nn.value_and_grad(model, lambda a: model(a).square().mean())
+    adam = optim.Adam(1e-3)
+    for _ in range(3):
+        mx.reset_peak_memory()
+        value, grads = loss(x)
+        adam.update(model, grads)
+        del grads
+        mx.eval(value, model.parameters(), adam.state)
+    if group.rank() == 0:
+        kept, most = mx.get_active_memory() / size, mx.get_peak_memory() / size
+        print(f"parameters {size >> 20} MiB, kept {kept:.2f}, peak {most:.2f} times that")
 
 
 def generate():

@@ -155,6 +155,11 @@ pub fn foreign(name: &str) -> bool {
     raw(name).is_some()
 }
 
+/// The text of a variable of another program.
+pub fn foreign_text(name: &str) -> Option<String> {
+    Some(raw(name)?.to_string_lossy().into_owned())
+}
+
 /// The number of a variable of another program.
 pub fn foreign_number(name: &str) -> Option<u64> {
     raw(name)?.to_string_lossy().parse().ok()

@@ -1,19 +1,21 @@
 //! Groups of processes and the backends that connect them. Everything here works on bytes of host memory in row-major
 //! order and knows nothing of graphs: `ops::distributed` calls it from a CPU stream's worker, and blocks there until the
-//! others have done their part or the time is over. Backends are opened at run time; a backend of GPU memory would be
-//! one more folder beside `ring` and `mpi`.
+//! others have done their part or the time is over. Backends are opened at run time.
 
 mod header;
 mod mpi;
+mod nccl;
 mod reduce;
 mod ring;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crate::bail;
+use crate::core::device::new_stream;
 use crate::core::env::{Values, Variable};
-use crate::core::{Device, Dtype, Result, Stream, default_stream};
+use crate::core::{Device, Dtype, Error, Result, Stream, default_stream};
 
 pub static TIMEOUT: Variable = Variable::new(
     "MLX_DISTRIBUTED_TIMEOUT",
@@ -23,9 +25,25 @@ pub static TIMEOUT: Variable = Variable::new(
          of a group fails",
 );
 
+static CHUNK: Variable = Variable::new(
+    "MLX_DISTRIBUTED_CHUNK",
+    "256 MiB over MPI, 32 MiB over NCCL",
+    Values::Number(4096, 1 << 30),
+    "Bytes that MPI or NCCL moves at once; larger arrays go in several parts",
+);
+
 /// What the environment says to groups.
-pub const VARIABLES: &[&Variable] =
-    &[&ring::RANK, &ring::HOSTFILE, &ring::VERBOSE, &ring::SECRET, &mpi::LIBNAME, &TIMEOUT];
+pub const VARIABLES: &[&Variable] = &[
+    &ring::RANK,
+    &ring::HOSTFILE,
+    &ring::VERBOSE,
+    &ring::SECRET,
+    &mpi::LIBNAME,
+    &nccl::WORLD_SIZE,
+    &nccl::LIBNAME,
+    &TIMEOUT,
+    &CHUNK,
+];
 
 /// How elements of several processes become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,7 +168,7 @@ struct Backend {
 
 /// In the order in which `any` tries them.
 const BACKENDS: [Backend; 4] = [
-    Backend { name: "nccl", available: || false, init: |strict| missing("nccl", strict) },
+    Backend { name: "nccl", available: nccl::is_available, init: nccl::init },
     Backend { name: "ring", available: || true, init: ring::init },
     Backend { name: "jaccl", available: || false, init: |strict| missing("jaccl", strict) },
     Backend { name: "mpi", available: mpi::is_available, init: mpi::init },
@@ -223,6 +241,51 @@ pub fn leave(failed: bool) {
 /// How long others may take to do anything.
 fn patience() -> Duration {
     Duration::from_secs(TIMEOUT.number().unwrap_or(300))
+}
+
+/// Folders of packages, where libraries may lie that the system does not know; told before the first group.
+pub static FOLDERS: OnceLock<Vec<PathBuf>> = OnceLock::new();
+
+/// Most bytes that one call of a library moves: what the environment says, or what is good for the library.
+fn portion(good: usize) -> usize {
+    CHUNK.number().map_or(good, |n| n as usize)
+}
+
+/// A CPU stream that nothing else runs on, so that what computes goes on meanwhile.
+fn own_stream() -> Stream {
+    static OWN: OnceLock<Stream> = OnceLock::new();
+    *OWN.get_or_init(|| new_stream(Device::CPU))
+}
+
+/// Whether a group still works, and why not.
+#[derive(Default)]
+struct Standing(Option<String>);
+
+impl Standing {
+    /// Fails where the group failed before.
+    fn check(&self, name: &str) -> Result<()> {
+        match &self.0 {
+            Some(why) => {
+                bail!(Runtime, "[{name}] The group cannot be used any more since it failed: {why}")
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The group has failed.
+    fn fail(&mut self, name: &str, why: String) -> Error {
+        let told = Error::Runtime(format!("[{name}] The group failed: {why}"));
+        self.0 = Some(why);
+        told
+    }
+}
+
+/// The number of the group of a color that a group is split into, the same for all that are in it and not zero.
+fn child(group: u64, splits: u64, color: i64) -> u64 {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&group.to_le_bytes()).update(&splits.to_le_bytes());
+    hasher.update(&color.to_le_bytes());
+    hasher.finalize().as_bytes().first_chunk().map_or(1, |c| u64::from_le_bytes(*c).max(1))
 }
 
 /// The processes of the caller's color in the order that `split` gives them, and its place among them. `gather` hands the

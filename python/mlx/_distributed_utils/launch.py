@@ -200,9 +200,13 @@ def launch_nccl(
 ) -> int:
     """Start processes with the variables of NCCL; the code of the first that fails is returned."""
     address = hosts[0].ips[0] if hosts[0].ips else hosts[0].ssh_hostname
+    names = [host.ssh_hostname for host in hosts]
 
     def variables(rank: int) -> dict[str, str]:
+        # NCCL wants a GPU for each process of a machine.
+        gpu = names[:rank].count(names[rank])
         return {
+            "MLX_VK_DEVICE": os.environ.get("MLX_VK_DEVICE", str(gpu)),
             "MLX_RANK": str(rank),
             "MLX_WORLD_SIZE": str(len(hosts)),
             "NCCL_HOST_IP": address,

@@ -3,17 +3,18 @@
 
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::library::{Buffer, Functions, Handle, Mpi, Outcome};
 use crate::bail;
-use crate::core::device::new_stream;
-use crate::core::{Device, Error, Result, Stream, env};
+use crate::core::{Error, Result, Stream, env};
 use crate::distributed::header::{HEADER, Header};
-use crate::distributed::{Alone, Group, Reduction, Subject, divide, lock, patience};
+use crate::distributed::{
+    Alone, Group, Reduction, Standing, Subject, divide, lock, own_stream, patience, portion,
+};
 
-/// Most bytes that one call moves to or from one process.
+/// Most bytes that one call moves to or from one process, where the environment says nothing.
 const MOST: usize = 1 << 28;
 
 /// What messages between two processes are marked with.
@@ -34,7 +35,7 @@ struct Communicator {
 #[derive(Default)]
 struct State {
     operations: u64,
-    broken: Option<String>,
+    standing: Standing,
 }
 
 /// The group of all processes that mpirun started.
@@ -106,13 +107,10 @@ impl Communicator {
     /// Runs an operation; a failure ends the group.
     fn operate<T>(&self, name: &str, f: impl FnOnce(&mut State) -> Outcome<T>) -> Result<T> {
         let mut state = lock(&self.state);
-        if let Some(why) = &state.broken {
-            bail!(Runtime, "[{name}] The group cannot be used any more since it failed: {why}");
-        }
+        state.standing.check(name)?;
         f(&mut state).map_err(|why| {
             self.abort(&why);
-            state.broken = Some(why.clone());
-            Error::Runtime(format!("[{name}] The group failed: {why}"))
+            state.standing.fail(name, why)
         })
     }
 
@@ -195,7 +193,7 @@ impl Communicator {
     fn gather(&self, input: &[u8], output: &mut [u8]) -> Outcome {
         let n = input.len();
         let mut gathered = Vec::new();
-        let each = (MOST / self.size).max(1);
+        let each = (portion(MOST) / self.size).max(1);
         for start in (0..n).step_by(each) {
             let part = &input[start..n.min(start + each)];
             let whole = part.len() == n;
@@ -217,8 +215,9 @@ impl Communicator {
 
     /// Sends or receives the bytes, in parts.
     fn message(&self, other: usize, tag: c_int, sends: bool, data: *mut u8, bytes: usize) -> Outcome {
-        for start in (0..bytes).step_by(MOST) {
-            let count = MOST.min(bytes - start) as c_int;
+        let most = portion(MOST);
+        for start in (0..bytes).step_by(most) {
+            let count = most.min(bytes - start) as c_int;
             self.complete(&format!("rank {other}"), |call, request| {
                 let f = if sends { call.send } else { call.recv };
                 let (at, byte) = (data.wrapping_add(start).cast(), self.mpi.byte);
@@ -245,8 +244,7 @@ impl Group for Communicator {
 
     /// One of its own, so that what computes goes on meanwhile.
     fn stream(&self, _: Stream) -> Stream {
-        static OWN: OnceLock<Stream> = OnceLock::new();
-        *OWN.get_or_init(|| new_stream(Device::CPU))
+        own_stream()
     }
 
     fn split(&self, color: i64, key: i64) -> Result<Arc<dyn Group>> {
@@ -266,7 +264,7 @@ impl Group for Communicator {
     fn all_reduce(&self, how: Reduction, about: Subject, data: &mut [u8]) -> Result<()> {
         let (kind, op) = (self.mpi.kind(about.dtype), self.mpi.op(how, about.dtype));
         self.together(how.operation(), about, || {
-            data.chunks_mut(MOST).try_for_each(|part| {
+            data.chunks_mut(portion(MOST) / 8 * 8).try_for_each(|part| {
                 let count = (part.len() / about.dtype.size()) as c_int;
                 let (from, into) = (self.mpi.in_place, part.as_mut_ptr().cast());
                 self.complete("another rank", |call, request| {
@@ -284,7 +282,7 @@ impl Group for Communicator {
     fn sum_scatter(&self, about: Subject, data: &mut [u8], output: &mut [u8]) -> Result<()> {
         let (kind, op) = (self.mpi.kind(about.dtype), self.mpi.op(Reduction::Sum, about.dtype));
         let n = output.len();
-        let each = MOST / self.size / 8 * 8;
+        let each = (portion(MOST) / self.size / 8 * 8).max(8);
         self.together("sum_scatter", about, || {
             let mut blocks = Vec::new();
             for start in (0..n).step_by(each) {

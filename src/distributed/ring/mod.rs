@@ -20,7 +20,7 @@ use endpoint::{Endpoint, INTERRUPTED, Key, Purpose};
 use link::{Bytes, Link, Outcome, Transfer, run};
 
 use super::header::Header;
-use super::{Alone, Group, Reduction, Subject, divide, lock, patience};
+use super::{Alone, Group, Reduction, Standing, Subject, child, divide, lock, patience};
 use crate::bail;
 use crate::core::env::{Values, Variable};
 use crate::core::{Dtype, Error, Result};
@@ -81,7 +81,7 @@ struct State {
     splits: u64,
     sending: HashMap<usize, Link>,
     receiving: HashMap<usize, Link>,
-    broken: Option<String>,
+    standing: Standing,
 }
 
 impl State {
@@ -192,17 +192,14 @@ impl Ring {
     /// Runs an operation; a failure is told to the neighbours and ends the group.
     fn operate<T>(&self, name: &str, f: impl FnOnce(&mut State) -> Outcome<T>) -> Result<T> {
         let mut state = lock(&self.state);
-        if let Some(why) = &state.broken {
-            bail!(Runtime, "[{name}] The ring cannot be used any more since it failed: {why}");
-        }
+        state.standing.check(name)?;
         f(&mut state).map_err(|why| {
             state.controls.iter().flatten().for_each(|c| c.abort(&why));
-            state.broken = Some(why.clone());
             // Whoever waits for data from here shall not wait any longer.
             (state.left, state.right) = (Vec::new(), Vec::new());
             state.sending.clear();
             state.receiving.clear();
-            Error::Runtime(format!("[{name}] The ring failed: {why}"))
+            state.standing.fail(name, why)
         })
     }
 
@@ -293,10 +290,7 @@ impl Group for Ring {
         let (chosen, me) = divide(self, color, key, |about, own, all| self.all_gather(about, own, all))?;
         self.operate("split", |state| {
             state.splits += 1;
-            let mut hasher = blake3::Hasher::new();
-            hasher.update(&self.id.to_le_bytes()).update(&state.splits.to_le_bytes());
-            hasher.update(&color.to_le_bytes());
-            let id = hasher.finalize().as_bytes().first_chunk().map_or(1, |c| u64::from_le_bytes(*c).max(1));
+            let id = child(self.id, state.splits, color);
             if chosen.len() == 1 {
                 return Ok(Arc::new(Alone) as Arc<dyn Group>);
             }

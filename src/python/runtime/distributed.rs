@@ -1,6 +1,7 @@
 //! `mlx.core.distributed`: groups of processes and what they do together. A process that nothing tells of others is
 //! alone in its group: programs written for many processes run in one, and sending or receiving raises.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
@@ -68,6 +69,12 @@ impl Group {
     }
 }
 
+/// Tells where packages lie: NVIDIA's bring NCCL.
+fn folders(py: Python<'_>) {
+    let path = || -> PyResult<Vec<PathBuf>> { py.import("sys")?.getattr("path")?.extract() };
+    base::FOLDERS.get_or_init(|| path().unwrap_or_default());
+}
+
 type G<'a> = Option<&'a Bound<'a, Group>>;
 
 /// Whether a backend that connects processes can be used.
@@ -82,8 +89,9 @@ type G<'a> = Option<&'a Bound<'a, Group>>;
 /// True
 #[pyfunction]
 #[pyo3(signature = (backend="any"))]
-fn is_available(backend: &str) -> bool {
-    base::is_available(backend)
+fn is_available(py: Python<'_>, backend: &str) -> bool {
+    folders(py);
+    py.detach(|| base::is_available(backend))
 }
 
 /// The group of all processes.
@@ -116,6 +124,7 @@ fn init(
     all_gather_factory: Option<Bound<'_, PyAny>>,
 ) -> PyResult<Group> {
     let _ = all_gather_factory;
+    folders(py);
     Ok(Group(py.detach(|| base::init(strict, backend))?))
 }
 
@@ -123,7 +132,10 @@ fn init(
 fn group_of(py: Python<'_>, group: G<'_>) -> PyResult<Arc<dyn base::Group>> {
     match group {
         Some(g) => Ok(g.get().0.clone()),
-        None => Ok(py.detach(base::default_group)?),
+        None => {
+            folders(py);
+            Ok(py.detach(base::default_group)?)
+        }
     }
 }
 

@@ -6,12 +6,6 @@ use pyo3::prelude::*;
 use crate::core::env::{self, Values, Variable};
 use crate::{compile, cpu, distributed, eval};
 
-static WORLD_SIZE: Variable = Variable::new(
-    "MLX_WORLD_SIZE",
-    "none",
-    Values::Text("number"),
-    "How many processes `mlx.launch --backend nccl` starts; it sets it for programs that ask for it",
-);
 static TEST_DEVICE: Variable = Variable::new(
     "MLX_TEST_DEVICE",
     "cpu",
@@ -27,7 +21,6 @@ const VARIABLES: &[&Variable] = &[
     &crate::python::transforms::pipeline::CHUNK,
     &cpu::runtime::pool::CPU_THREADS,
     &compile::DISABLE_COMPILE,
-    &WORLD_SIZE,
     &TEST_DEVICE,
 ];
 

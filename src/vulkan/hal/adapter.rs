@@ -78,6 +78,8 @@ pub struct AdapterInfo {
     pub memory_size: u64,
     /// Identifies device and driver build: the pipeline cache is keyed by it.
     pub cache_uuid: [u8; 16],
+    /// Identifies the device among those of this machine, for other programming interfaces too.
+    pub uuid: [u8; 16],
     pub(crate) physical: vk::PhysicalDevice,
     pub(crate) api_version: u32,
 }
@@ -279,6 +281,7 @@ fn describe(
     physical: vk::PhysicalDevice,
 ) -> std::result::Result<AdapterInfo, Rejected> {
     let mut driver = vk::PhysicalDeviceDriverProperties::default();
+    let mut id = vk::PhysicalDeviceIDProperties::default();
     // SAFETY: the handle comes from this instance.
     let p = unsafe { instance.get_physical_device_properties(physical) };
     let name = p.device_name_as_c_str().unwrap_or(c"unknown").to_string_lossy().into_owned();
@@ -294,7 +297,7 @@ fn describe(
         let reason = format!("its driver has Vulkan {}.{}, expected 1.2 or newer", api.0, api.1);
         return Err(Rejected { name, kind, reason });
     }
-    let mut p2 = vk::PhysicalDeviceProperties2::default().push_next(&mut driver);
+    let mut p2 = vk::PhysicalDeviceProperties2::default().push_next(&mut driver).push_next(&mut id);
     // SAFETY: as above; the device supports 1.2, so these structures are known to it.
     unsafe { instance.get_physical_device_properties2(physical, &mut p2) };
     let missing = missing_floor(instance, physical);
@@ -325,6 +328,7 @@ fn describe(
         api,
         memory_size,
         cache_uuid: p.pipeline_cache_uuid,
+        uuid: id.device_uuid,
         physical,
         api_version: v,
     })

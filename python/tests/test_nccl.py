@@ -1,0 +1,196 @@
+"""Groups over NCCL. Libraries that stand in for it and CUDA move memory of the host."""
+
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import time
+
+import mlx.core as mx
+import pytest
+from test_distributed import PROGRAMS, SHARDED, environment, free_ports, launch
+
+SOURCES = pathlib.Path(__file__).parent / "stand_in"
+COMPILER = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
+
+pytestmark = pytest.mark.skipif(
+    COMPILER is None or not sys.platform.startswith("linux"), reason="needs a C compiler on Linux"
+)
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stand_in")
+    for source, name in (("cuda.c", "libcuda.so.1"), ("nccl.c", "libnccl.so.2")):
+        command = [COMPILER, "-O1", "-Wall", "-Werror", "-shared", "-fPIC", str(SOURCES / source)]
+        subprocess.run([*command, "-o", str(folder / name), "-lm", "-lrt"], check=True)
+    return folder
+
+
+def run(libraries, program, count, codes=None, file_of=PROGRAMS, ranks=None, **extra):
+    """Output of each process; all have to end well, or with these codes."""
+    port = free_ports(1)[0]
+    processes = []
+    for rank in range(count) if ranks is None else ranks:
+        env = environment(
+            **{
+                "BACKEND": "nccl",
+                "LD_LIBRARY_PATH": str(libraries),
+                "MLX_RANK": str(rank),
+                "MLX_WORLD_SIZE": str(count),
+                "NCCL_HOST_IP": "127.0.0.1",
+                "NCCL_PORT": str(port),
+                **extra,
+            }
+        )
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        processes.append(
+            subprocess.Popen([sys.executable, str(file_of), program], env=env, **pipes)
+        )
+    deadline = time.monotonic() + 240
+    try:
+        outputs = [p.communicate(timeout=max(1, deadline - time.monotonic()))[0] for p in processes]
+    finally:
+        for p in processes:
+            p.kill()
+    ended = [p.returncode for p in processes]
+    assert ended == (codes or [0] * len(ended)), "\n".join(outputs)
+    return outputs
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_everything(libraries, count):
+    # Parts that are small, so that arrays go in several.
+    extra = {"MLX_DISTRIBUTED_CHUNK": "100000", "STAND_IN_GPUS": str(count)}
+    extra |= {"SHORT": "1"} if count > 2 else {}
+    assert all("fine" in o for o in run(libraries, "everything", count, **extra))
+
+
+def test_large_arrays_go_in_parts(libraries):
+    extra = {"ROWS": "2", "MLX_DISTRIBUTED_CHUNK": "500003"}
+    assert all("fine" in o for o in run(libraries, "large", 2, **extra))
+
+
+def test_parts_of_models_equal_whole_ones(libraries):
+    assert all("fine" in o for o in run(libraries, "sharded", 2, file_of=SHARDED))
+
+
+@pytest.mark.parametrize("program", ["dies", "dies_amid", "differs"])
+def test_a_failure_reaches_all_of_three(libraries, program):
+    codes = [0, 3, 0] if "dies" in program else None
+    for rank, out in enumerate(run(libraries, program, 3, codes=codes)):
+        assert "raised after" in out or codes and codes[rank]
+
+
+@pytest.mark.parametrize("program", ["differs_in_dtype", "differs_in_order", "receives_another"])
+def test_different_programs_are_told_apart(libraries, program):
+    assert all("raised after" in o for o in run(libraries, program, 2))
+
+
+def test_a_process_that_ended_is_not_waited_for(libraries):
+    run(libraries, "ends", 2)
+
+
+def test_a_process_that_does_what_it_began(libraries):
+    assert all("fine" in o for o in run(libraries, "begins", 3))
+
+
+@pytest.mark.parametrize(
+    ("variables", "own", "others"),
+    [
+        (
+            {"STAND_IN_NCCL_FAILS": "ncclAllReduce:2"},
+            "of NCCL failed: unhandled system error (2)",
+            "rank 1 failed: a call of NCCL failed",
+        ),
+        (
+            {"STAND_IN_NCCL_HANGS": "ncclAllReduce", "MLX_DISTRIBUTED_TIMEOUT": "6"},
+            "NCCL did not end a call within 6 s",
+            "NCCL did not end",
+        ),
+    ],
+)
+def test_a_failure_within_nccl(libraries, variables, own, others):
+    extra = {"STAND_IN_RANK": "1", "OWN": own, "OTHERS": others, **variables}
+    assert all("raised after" in o for o in run(libraries, "fails_within", 3, **extra))
+
+
+def test_memory_that_is_not_there(libraries):
+    extra = {"STAND_IN_CUDA_FAILS": "cuMemAlloc", "OWN": "out of memory", "OTHERS": "out of memory"}
+    assert all("raised after" in o for o in run(libraries, "fails_within", 2, **extra))
+
+
+@pytest.mark.parametrize("function", ["ncclGetUniqueId", "ncclCommInitRank"])
+def test_a_group_that_does_not_form(libraries, function):
+    # The first process, which all others need, may be gone before they hear why.
+    first = function == "ncclGetUniqueId"
+    rank, told = (
+        ("0", "Cannot form the group: ") if first else ("1", f"{function} of NCCL failed: ")
+    )
+    extra = {"STAND_IN_NCCL_FAILS": f"{function}:1", "STAND_IN_RANK": rank, "EXPECT": told}
+    assert f"{function} of NCCL failed" in "".join(run(libraries, "never_forms", 2, **extra))
+
+
+def test_processes_that_are_not_there(libraries):
+    late = {"MLX_DISTRIBUTED_TIMEOUT": "2"}
+    run(libraries, "never_forms", 2, ranks=[1], EXPECT="could not reach rank 0", **late)
+    told = "nothing came from rank 1, rank 2 within 2 s"
+    run(libraries, "never_forms", 3, ranks=[0], EXPECT=told, **late)
+
+
+def test_an_address_that_is_taken(libraries):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        told = f"address 127.0.0.1:{port}"
+        run(libraries, "never_forms", 2, ranks=[0], NCCL_PORT=str(port), EXPECT=told)
+        # Whoever listens there is no process of this library.
+        late = {"MLX_DISTRIBUTED_TIMEOUT": "2", "EXPECT": "does not answer rank 1"}
+        run(libraries, "never_forms", 2, ranks=[1], NCCL_PORT=str(port), **late)
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"NCCL_PORT": ""}, "NCCL_PORT is not set"),
+        ({"MLX_RANK": "two"}, "MLX_RANK=two"),
+        ({"MLX_RANK": "2"}, "MLX_RANK=2 is none of the MLX_WORLD_SIZE=2"),
+        ({"NCCL_PORT": "none"}, "no address"),
+        ({"MLX_NCCL_LIBNAME": "libnone.so"}, "Cannot initialize NCCL"),
+        ({"STAND_IN_GPUS": "0"}, "Cannot initialize NCCL"),
+    ],
+)
+def test_an_environment_that_is_wrong(libraries, variables, message):
+    run(libraries, "never_forms", 2, ranks=[0], EXPECT=message, **variables)
+
+
+def test_availability(libraries, tmp_path):
+    """In the environment's folders, and in those of packages."""
+    code = "import mlx.core as mx; print(mx.distributed.is_available('nccl'))"
+
+    def found(**extra):
+        env = environment(**extra)
+        command = [sys.executable, "-c", code]
+        return subprocess.run(command, env=env, capture_output=True, text=True).stdout.strip()
+
+    assert found(LD_LIBRARY_PATH=str(libraries)) == "True"
+    assert found(LD_LIBRARY_PATH=str(libraries), STAND_IN_GPUS="0") == "False"
+    alone = tmp_path / "driver"
+    alone.mkdir()
+    shutil.copy(libraries / "libcuda.so.1", alone)
+    package = tmp_path / "packages" / "nvidia" / "nccl" / "lib"
+    package.mkdir(parents=True)
+    shutil.copy(libraries / "libnccl.so.2", package)
+    paths = f"{pathlib.Path(mx.__file__).parents[1]}:{tmp_path / 'packages'}"
+    assert found(LD_LIBRARY_PATH=str(alone), PYTHONPATH=paths) == "True"
+
+
+def test_launching(libraries):
+    code = "import mlx.core as mx; d = mx.distributed; print(d.all_sum(d.init().rank() + 1).item())"
+    port = str(free_ports(1)[0])
+    words = ("--backend", "nccl", "--nccl-port", port, "-n", "2", "--", "python", "-c", code)
+    done = launch(*words, LD_LIBRARY_PATH=str(libraries))
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["[0] 3", "[1] 3"]

@@ -1,0 +1,220 @@
+//! A GPU as CUDA sees it, and the way of bytes from the host through it: pinned memory, memory of the GPU and back, in
+//! two slots, so that one is filled while the other is under way.
+
+use std::ffi::c_int;
+use std::mem::ManuallyDrop;
+
+use super::library::{Handle, Libraries, Memory};
+use super::wire::Outcome;
+
+/// cudaErrorNotReady.
+const NOT_READY: c_int = 600;
+/// CU_STREAM_NON_BLOCKING.
+const NON_BLOCKING: u32 = 1;
+/// CU_EVENT_DISABLE_TIMING.
+const NO_TIMING: u32 = 2;
+
+/// One GPU.
+#[derive(Clone, Copy)]
+pub struct Gpu {
+    pub libraries: &'static Libraries,
+    context: Handle,
+}
+
+// SAFETY: contexts belong to the process; threads make them current before they use them.
+unsafe impl Send for Gpu {}
+// SAFETY: as above.
+unsafe impl Sync for Gpu {}
+
+impl Gpu {
+    /// The GPU with this identifier, or, where there is none, one for the number of the process.
+    pub fn find(libraries: &'static Libraries, uuid: Option<[u8; 16]>, rank: usize) -> Outcome<Gpu> {
+        let (cuda, count) = (&libraries.cuda, libraries.gpus);
+        let mut chosen = None;
+        for i in 0..count {
+            let (mut device, mut own) = (0, [0; 16]);
+            // SAFETY: there are so many GPUs; places for results.
+            libraries.cuda("cuDeviceGet", unsafe { (cuda.device_get)(&mut device, i as c_int) })?;
+            // SAFETY: as above.
+            let known = unsafe { (cuda.device_get_uuid)(&mut own, device) } == 0;
+            if known && uuid == Some(own) || chosen.is_none() && i == rank % count {
+                chosen = Some(device);
+            }
+            if known && uuid == Some(own) {
+                break;
+            }
+        }
+        // INVARIANT: there is at least one, and the remainder is the number of one.
+        let mut context = std::ptr::null_mut();
+        // SAFETY: a GPU of the list, a place for the context, which is kept.
+        let code = unsafe { (cuda.primary_ctx_retain)(&mut context, chosen.unwrap_or(0)) };
+        libraries.cuda("cuDevicePrimaryCtxRetain", code)?;
+        Ok(Gpu { libraries, context })
+    }
+
+    /// What this thread calls now is about this GPU.
+    pub fn enter(&self) -> Outcome {
+        // SAFETY: a context that is kept.
+        self.libraries.cuda("cuCtxSetCurrent", unsafe { (self.libraries.cuda.ctx_set_current)(self.context) })
+    }
+}
+
+/// Pinned memory of the host and memory of the GPU, of the same size.
+pub struct Slot {
+    pub host: Handle,
+    pub gpu: Memory,
+    pub bytes: usize,
+}
+
+/// Where one part is on its way.
+pub struct Lane {
+    pub input: Slot,
+    pub output: Slot,
+    done: Handle,
+}
+
+/// The slots and the stream of a group.
+pub struct Staging {
+    on: Gpu,
+    pub stream: Handle,
+    pub lanes: ManuallyDrop<[Lane; 2]>,
+    /// Something may still be written there: nothing is freed.
+    pub abandoned: bool,
+}
+
+// SAFETY: memory and handles that the one who holds the staging uses, with the GPU's context made current.
+unsafe impl Send for Staging {}
+
+impl Slot {
+    const NONE: Slot = Slot { host: std::ptr::null_mut(), gpu: 0, bytes: 0 };
+
+    /// Makes room; what is there is lost.
+    fn grow(&mut self, on: &Gpu, bytes: usize) -> Outcome {
+        if bytes <= self.bytes {
+            return Ok(());
+        }
+        self.free(on);
+        let cuda = &on.libraries.cuda;
+        // SAFETY: places for results.
+        on.libraries
+            .cuda("cuMemHostAlloc", unsafe { (cuda.mem_host_alloc)(&mut self.host, bytes, 0) })
+            .inspect_err(|_| self.host = std::ptr::null_mut())?;
+        // SAFETY: as above.
+        on.libraries.cuda("cuMemAlloc", unsafe { (cuda.mem_alloc)(&mut self.gpu, bytes) }).inspect_err(
+            |_| {
+                // SAFETY: just allocated, used by nobody.
+                unsafe { (cuda.mem_free_host)(self.host) };
+                (self.host, self.gpu) = (std::ptr::null_mut(), 0);
+            },
+        )?;
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    fn free(&mut self, on: &Gpu) {
+        if self.bytes > 0 {
+            // SAFETY: allocated by `grow`; nothing is under way there.
+            unsafe {
+                (on.libraries.cuda.mem_free_host)(self.host);
+                (on.libraries.cuda.mem_free)(self.gpu);
+            }
+        }
+        *self = Slot::NONE;
+    }
+
+    /// The first bytes of the host's side.
+    ///
+    /// # Safety
+    /// Nothing is under way there, and there are so many.
+    pub unsafe fn bytes(&mut self, count: usize) -> &mut [u8] {
+        debug_assert!(count <= self.bytes);
+        // SAFETY: by the caller; pinned memory of the process.
+        if count == 0 { &mut [] } else { unsafe { std::slice::from_raw_parts_mut(self.host.cast(), count) } }
+    }
+}
+
+impl Staging {
+    pub fn new(on: Gpu) -> Outcome<Staging> {
+        on.enter()?;
+        let cuda = &on.libraries.cuda;
+        let handle = |what, f: &dyn Fn(*mut Handle) -> c_int| {
+            let mut handle = std::ptr::null_mut();
+            on.libraries.cuda(what, f(&mut handle)).map(|()| handle)
+        };
+        // SAFETY: places for results.
+        let stream = handle("cuStreamCreate", &|h| unsafe { (cuda.stream_create)(h, NON_BLOCKING) })?;
+        // SAFETY: as above.
+        let event = || handle("cuEventCreate", &|h| unsafe { (cuda.event_create)(h, NO_TIMING) });
+        let lane = |done| Lane { input: Slot::NONE, output: Slot::NONE, done };
+        let lanes = ManuallyDrop::new([lane(event()?), lane(event()?)]);
+        Ok(Staging { on, stream, lanes, abandoned: false })
+    }
+
+    /// Makes room for a part.
+    pub fn grow(&mut self, lane: usize, input: usize, output: usize) -> Outcome {
+        self.on.enter()?;
+        self.lanes[lane].input.grow(&self.on, input)?;
+        self.lanes[lane].output.grow(&self.on, output)
+    }
+
+    /// Whether all that was begun of a part is done.
+    pub fn is_done(&self, lane: usize) -> Outcome<bool> {
+        // SAFETY: an event of this group.
+        match unsafe { (self.on.libraries.cuda.event_query)(self.lanes[lane].done) } {
+            NOT_READY => Ok(false),
+            code => self.on.libraries.cuda("a transfer", code).map(|()| true),
+        }
+    }
+
+    /// What a part does, for the thread that calls NCCL: host to GPU, `f` with the input's and output's addresses, GPU to
+    /// host, and an event that tells of the end.
+    pub fn begin(
+        &self,
+        lane: usize,
+        input: usize,
+        output: usize,
+        f: impl FnOnce(Memory, Memory, Handle) -> Outcome + Send + 'static,
+    ) -> impl FnOnce() -> Outcome + Send + 'static {
+        /// Addresses and handles that another thread gets.
+        struct Part(Gpu, Handle, Handle, [(Handle, Memory); 2]);
+        // SAFETY: CUDA's handles may be used by any thread; the memory is not touched until the event came.
+        unsafe impl Send for Part {}
+        let lane = &self.lanes[lane];
+        let ends = [(lane.input.host, lane.input.gpu), (lane.output.host, lane.output.gpu)];
+        let part = Part(self.on, self.stream, lane.done, ends);
+        move || {
+            let Part(on, stream, done, [(from, source), (to, target)]) = { part };
+            let (libraries, cuda) = (on.libraries, &on.libraries.cuda);
+            on.enter()?;
+            if input > 0 {
+                // SAFETY: both slots have so many bytes and stay until the event came.
+                let code = unsafe { (cuda.memcpy_htod)(source, from, input, stream) };
+                libraries.cuda("cuMemcpyHtoDAsync", code)?;
+            }
+            f(source, target, stream)?;
+            if output > 0 {
+                // SAFETY: as above.
+                libraries
+                    .cuda("cuMemcpyDtoHAsync", unsafe { (cuda.memcpy_dtoh)(to, target, output, stream) })?;
+            }
+            // SAFETY: an event and a stream of this group.
+            libraries.cuda("cuEventRecord", unsafe { (cuda.event_record)(done, stream) })
+        }
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        if self.abandoned || self.on.enter().is_err() {
+            return;
+        }
+        for lane in self.lanes.iter_mut() {
+            lane.input.free(&self.on);
+            lane.output.free(&self.on);
+            // SAFETY: made by `new`, and nothing is under way.
+            unsafe { (self.on.libraries.cuda.event_destroy)(lane.done) };
+        }
+        // SAFETY: as above.
+        unsafe { (self.on.libraries.cuda.stream_destroy)(self.stream) };
+    }
+}

@@ -1,0 +1,492 @@
+//! Groups over NCCL. Bytes of the host go through pinned memory and the GPU in parts. Before they move, all processes
+//! meet at the hub and tell what they are about; NCCL's own wait is watched from there. What NCCL has no reduction of
+//! the same meaning for (16-bit integers, NaN in a maximum, order of complex numbers) is gathered and reduced here.
+
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use super::device::{Gpu, Staging};
+use super::hub::{INTERRUPTED, Meeting, Post};
+use super::library::{Handle, Id, Memory, Nccl};
+use super::wire::{Key, Outcome};
+use super::worker::{Pending, Worker};
+use crate::core::event::check_interrupt;
+use crate::core::{Dtype, Result, Stream};
+use crate::distributed::header::Header;
+use crate::distributed::reduce::accumulate;
+use crate::distributed::{
+    Alone, Group, Reduction, Standing, Subject, child, divide, lock, own_stream, portion,
+};
+
+/// Bytes of a part, of the larger side, where the environment says nothing.
+const PART: usize = 1 << 25;
+/// How long NCCL may take to finish what runs when a process is gone: that one may have done its part.
+const GRACE: Duration = Duration::from_secs(2);
+/// Number of the meeting at which a group is formed.
+const FORMING: u64 = u64::MAX >> 1;
+/// ncclUint8, by which bytes are moved.
+const BYTES: c_int = 1;
+
+/// A group over NCCL.
+struct Communicator {
+    post: Arc<Post>,
+    gpu: Gpu,
+    /// Zero for all processes.
+    id: u64,
+    /// Numbers of the processes in the group of all, and which of them this one is.
+    members: Vec<usize>,
+    me: usize,
+    state: Mutex<State>,
+}
+
+struct State {
+    comm: Comm,
+    worker: Worker,
+    staging: Staging,
+    operations: u64,
+    splits: u64,
+    /// By sender and receiver: messages between them.
+    messages: HashMap<(usize, usize), u64>,
+    standing: Standing,
+}
+
+/// NCCL's handle of a group.
+#[derive(Clone, Copy)]
+struct Comm(Handle);
+
+// SAFETY: one thread at a time uses it, but for errors and the end, which NCCL allows from any.
+unsafe impl Send for Comm {}
+
+impl Comm {
+    fn get(self) -> Handle {
+        self.0
+    }
+}
+
+/// A part of an operation: ranges of bytes of the input that go in, and of the output that come out.
+struct Part {
+    input: Vec<Range<usize>>,
+    output: Vec<Range<usize>>,
+}
+
+fn length(ranges: &[Range<usize>]) -> usize {
+    ranges.iter().map(ExactSizeIterator::len).sum()
+}
+
+/// Ranges of so many bytes, multiples of 8, of which each part has at most as many.
+fn pieces(bytes: usize, most: usize) -> impl Iterator<Item = Range<usize>> {
+    let most = (most / 8 * 8).max(8);
+    (0..bytes).step_by(most).map(move |a| a..bytes.min(a + most))
+}
+
+/// NCCL's type and operation of a reduction with the same results as everywhere else, and how many elements of that type
+/// one is.
+fn native(how: Reduction, dtype: Dtype) -> Option<(c_int, c_int, usize)> {
+    let kind = match dtype {
+        Dtype::I8 => 0,
+        Dtype::U8 | Dtype::Bool => 1,
+        Dtype::I32 => 2,
+        Dtype::U32 => 3,
+        Dtype::I64 => 4,
+        Dtype::U64 => 5,
+        Dtype::F16 => 6,
+        Dtype::F32 | Dtype::C64 => 7,
+        Dtype::F64 => 8,
+        Dtype::BF16 => 9,
+        Dtype::I16 | Dtype::U16 => return None,
+    };
+    let whole = kind < 6;
+    match how {
+        // "Or" of bools.
+        Reduction::Sum if dtype == Dtype::Bool => Some((kind, 2, 1)),
+        Reduction::Sum => Some((kind, 0, if dtype == Dtype::C64 { 2 } else { 1 })),
+        // Its maximum of a number and NaN is the number.
+        Reduction::Max => whole.then_some((kind, 2, 1)),
+        Reduction::Min => whole.then_some((kind, 3, 1)),
+    }
+}
+
+/// Waits until something is there, while the others live and NCCL reports nothing.
+fn watch<T>(
+    post: &Post,
+    (group, members): (u64, &[usize]),
+    what: &str,
+    mut look: impl FnMut(bool) -> Outcome<Option<T>>,
+) -> Outcome<T> {
+    let begin = Instant::now();
+    let mut lost: Option<Instant> = None;
+    for n in 0u64.. {
+        let closely = n % 64 == 63;
+        if let Some(found) = look(closely)? {
+            return Ok(found);
+        }
+        if closely {
+            check_interrupt().map_err(|_| INTERRUPTED.to_string())?;
+            if let Err(why) = post.failure(group, members)
+                && lost.get_or_insert_with(Instant::now).elapsed() > GRACE
+            {
+                return Err(why);
+            }
+            if begin.elapsed() > post.patience {
+                break;
+            }
+        }
+        if n > 500 {
+            std::thread::sleep(Duration::from_micros(20));
+        }
+    }
+    let seconds = post.patience.as_secs_f64();
+    Err(format!("NCCL did not end {what} within {seconds} s, though all ranks had begun"))
+}
+
+impl Communicator {
+    /// All of its processes come here.
+    fn form(post: Arc<Post>, gpu: Gpu, id: u64, members: Vec<usize>, me: usize) -> Outcome<Communicator> {
+        let formed = Communicator::join(&post, gpu, id, &members, me);
+        let (comm, worker, staging) = formed.inspect_err(|why| post.abort(id, why))?;
+        let state = State {
+            comm,
+            worker,
+            staging,
+            operations: 0,
+            splits: 0,
+            messages: HashMap::new(),
+            standing: Standing::default(),
+        };
+        Ok(Communicator { post, gpu, id, members, me, state: Mutex::new(state) })
+    }
+
+    fn join(
+        post: &Post,
+        gpu: Gpu,
+        id: u64,
+        members: &[usize],
+        me: usize,
+    ) -> Outcome<(Comm, Worker, Staging)> {
+        let (libraries, worker) = (gpu.libraries, Worker::new()?);
+        let wait = |what, pending: Pending<_>| watch(post, (id, members), what, |_| pending.look());
+        let mut own = Vec::new();
+        if me == 0 {
+            own = wait(
+                "ncclGetUniqueId",
+                worker.begin(move || {
+                    gpu.enter()?;
+                    let mut id = Id([0; 128]);
+                    // SAFETY: a place for the result.
+                    let code = unsafe { (libraries.nccl.get_unique_id)(&mut id) };
+                    libraries.nccl("ncclGetUniqueId", code).map(|()| id.0.to_vec())
+                }),
+            )?;
+        }
+        let all = post.meet(&Meeting { key: [id, FORMING], members, place: me }, own)?;
+        let unique = all.first().and_then(|id| id.as_slice().try_into().ok()).map(Id);
+        let unique = unique.ok_or("the first process sent no identifier of NCCL")?;
+        let count = members.len() as c_int;
+        let pending = worker.begin(move || {
+            gpu.enter()?;
+            let mut comm = Comm(std::ptr::null_mut());
+            // SAFETY: an identifier that NCCL made, the number of this process and of all, a place for the result.
+            let code = unsafe { (libraries.nccl.comm_init_rank)(&mut comm.0, count, unique, me as c_int) };
+            libraries.nccl("ncclCommInitRank", code).map(|()| comm)
+        });
+        let comm = watch(post, (id, members), "ncclCommInitRank", |_| pending.look())?;
+        Ok((comm, worker, Staging::new(gpu)?))
+    }
+
+    fn key(&self, number: u64) -> Key {
+        [self.id, number]
+    }
+
+    /// Runs an operation; a failure is told to all and ends the group.
+    fn operate<T>(&self, name: &str, f: impl FnOnce(&mut State) -> Outcome<T>) -> Result<T> {
+        let mut state = lock(&self.state);
+        state.standing.check(name)?;
+        f(&mut state).map_err(|why| {
+            self.post.abort(self.id, &why);
+            state.staging.abandoned = true;
+            let (abort, comm) = (self.gpu.libraries.nccl.comm_abort, state.comm);
+            // It may wait for what never comes: nobody waits for it.
+            // SAFETY: the handle is not used any more.
+            let _ = std::thread::Builder::new().spawn(move || unsafe { abort(comm.get()) });
+            state.standing.fail(name, why)
+        })
+    }
+
+    /// All meet and tell what they are about.
+    fn agree(&self, at: &Meeting, own: &Header) -> Outcome {
+        let all = self.post.meet(at, own.block().to_vec())?;
+        let others = all.iter().zip(at.members).enumerate().filter(|(place, _)| *place != at.place);
+        others.into_iter().try_for_each(|(_, (said, rank))| {
+            own.agrees(self.members[self.me], &Header::received(said), *rank)
+        })
+    }
+
+    /// What all processes do together.
+    fn together<T>(&self, name: &str, about: Subject, f: impl FnOnce(&mut State) -> Outcome<T>) -> Result<T> {
+        self.operate(name, |state| {
+            let header = Header::new(state.operations, name, about);
+            let key = self.key(state.operations);
+            state.operations += 1;
+            self.agree(&Meeting { key, members: &self.members, place: self.me }, &header)?;
+            f(state)
+        })
+    }
+
+    /// Waits for a part and takes out what came.
+    fn settle(&self, state: &mut State, lane: usize, part: &Part, into: *mut u8) -> Outcome {
+        let (libraries, staging, comm) = (self.gpu.libraries, &state.staging, state.comm);
+        watch(&self.post, (self.id, &self.members), "a transfer", |closely| {
+            if closely {
+                let mut error = 0;
+                // SAFETY: the group's handle, a place for the result.
+                unsafe { (libraries.nccl.get_async_error)(comm.get(), &mut error) };
+                libraries.nccl("a transfer", error)?;
+            }
+            Ok(staging.is_done(lane)?.then_some(()))
+        })?;
+        // SAFETY: the event came, and there is room for what comes out.
+        let mut bytes = &*unsafe { state.staging.lanes[lane].output.bytes(length(&part.output)) };
+        for range in &part.output {
+            let (head, rest) = bytes.split_at(range.len());
+            // SAFETY: a range of the output, which the caller of `pipeline` lends.
+            unsafe { std::ptr::copy_nonoverlapping(head.as_ptr(), into.add(range.start), head.len()) };
+            bytes = rest;
+        }
+        Ok(())
+    }
+
+    /// Runs parts: `call` tells NCCL what to do with the bytes of one, by their number, from one address to another. The
+    /// input may be the output: a part is read before it is written.
+    fn pipeline(
+        &self,
+        state: &mut State,
+        parts: &[Part],
+        (from, into): (*const u8, *mut u8),
+        call: impl Fn(&Nccl, usize, (Memory, Memory), Handle, Handle) -> c_int + Copy + Send + 'static,
+    ) -> Outcome {
+        self.gpu.enter()?;
+        for (i, part) in parts.iter().enumerate() {
+            let lane = i % 2;
+            if let Some(before) = i.checked_sub(2) {
+                self.settle(state, lane, &parts[before], into)?;
+            }
+            let (input, output) = (length(&part.input), length(&part.output));
+            state.staging.grow(lane, input, output)?;
+            // SAFETY: nothing is under way there.
+            let mut bytes = unsafe { state.staging.lanes[lane].input.bytes(input) };
+            for range in &part.input {
+                let (head, rest) = bytes.split_at_mut(range.len());
+                // SAFETY: a range of the input, which the caller lends.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(from.add(range.start), head.as_mut_ptr(), head.len());
+                }
+                bytes = rest;
+            }
+            let (libraries, comm) = (self.gpu.libraries, state.comm);
+            let count = part.input.first().or(part.output.first()).map_or(0, ExactSizeIterator::len);
+            let job = state.staging.begin(lane, input, output, move |source, target, stream| {
+                libraries.nccl("a call", call(&libraries.nccl, count, (source, target), comm.get(), stream))
+            });
+            let pending = state.worker.begin(job);
+            watch(&self.post, (self.id, &self.members), "a call", |_| pending.look())?;
+        }
+        for i in parts.len().saturating_sub(2)..parts.len() {
+            self.settle(state, i % 2, &parts[i], into)?;
+        }
+        Ok(())
+    }
+
+    fn gather(&self, state: &mut State, input: &[u8], output: &mut [u8]) -> Outcome {
+        let (n, count) = (input.len(), self.members.len());
+        let parts: Vec<Part> = pieces(n, portion(PART) / count)
+            .map(|r| Part {
+                input: vec![r.clone()],
+                output: (0..count).map(|k| k * n + r.start..k * n + r.end).collect(),
+            })
+            .collect();
+        let ends = (input.as_ptr(), output.as_mut_ptr());
+        self.pipeline(state, &parts, ends, |nccl, bytes, (from, to), comm, stream| {
+            // SAFETY: memory of the GPU with room for so many bytes, and those of all processes.
+            unsafe { (nccl.all_gather)(from, to, bytes, BYTES, comm, stream) }
+        })
+    }
+
+    /// Reduces what NCCL does not: every process has all parts, and adds them up in the same order.
+    fn reduce_here(&self, state: &mut State, how: Reduction, dtype: Dtype, data: &mut [u8]) -> Outcome {
+        let mut all = Vec::new();
+        for range in pieces(data.len(), portion(PART)) {
+            all.resize(range.len() * self.members.len(), 0);
+            let part = &mut data[range];
+            self.gather(state, part, &mut all)?;
+            let (first, rest) = all.split_at(part.len());
+            part.copy_from_slice(first);
+            rest.chunks(part.len()).for_each(|other| accumulate(how, dtype, part, other));
+        }
+        Ok(())
+    }
+
+    fn reduce(&self, state: &mut State, how: Reduction, dtype: Dtype, data: &mut [u8]) -> Outcome {
+        let Some((kind, op, each)) = native(how, dtype) else {
+            return self.reduce_here(state, how, dtype, data);
+        };
+        let part = |r: Range<usize>| Part { input: vec![r.clone()], output: vec![r] };
+        let parts: Vec<Part> = pieces(data.len(), portion(PART)).map(part).collect();
+        let (at, size) = (data.as_mut_ptr(), dtype.size());
+        self.pipeline(state, &parts, (at, at), move |nccl, bytes, (from, to), comm, stream| {
+            // SAFETY: memory of the GPU that holds so many elements.
+            unsafe { (nccl.all_reduce)(from, to, bytes / size * each, kind, op, comm, stream) }
+        })
+    }
+
+    /// Sends (`data` is read) or receives.
+    fn message(&self, name: &str, about: Subject, other: usize, sends: bool, data: *mut u8) -> Result<()> {
+        self.operate(name, |state| {
+            let (from, to) = if sends { (self.me, other) } else { (other, self.me) };
+            let number = state.messages.entry((from, to)).or_default();
+            let key =
+                self.key(1 << 63 | (from as u64) << 45 | (to as u64) << 27 | (*number & ((1 << 27) - 1)));
+            *number += 1;
+            let members = [self.members[from], self.members[to]];
+            let place = usize::from(!sends);
+            self.agree(&Meeting { key, members: &members, place }, &Header::new(0, name, about))?;
+            let bytes = about.shape.iter().product::<i64>() as usize * about.dtype.size();
+            let part = |r| match sends {
+                true => Part { input: vec![r], output: vec![] },
+                false => Part { input: vec![], output: vec![r] },
+            };
+            let parts: Vec<Part> = pieces(bytes, portion(PART)).map(part).collect();
+            let other = other as c_int;
+            self.pipeline(state, &parts, (data, data), move |nccl, bytes, (from, to), comm, stream| {
+                // SAFETY: memory of the GPU with room for so many bytes.
+                unsafe {
+                    match sends {
+                        true => (nccl.send)(from, bytes, BYTES, other, comm, stream),
+                        false => (nccl.recv)(to, bytes, BYTES, other, comm, stream),
+                    }
+                }
+            })
+        })
+    }
+
+    fn formed(&self, state: &mut State, color: i64, chosen: &[usize], me: usize) -> Outcome<Arc<dyn Group>> {
+        state.splits += 1;
+        let id = child(self.id, state.splits, color);
+        if chosen.len() == 1 {
+            return Ok(Arc::new(Alone));
+        }
+        let global = chosen.iter().map(|&r| self.members[r]).collect();
+        Ok(Arc::new(Communicator::form(self.post.clone(), self.gpu, id, global, me)?))
+    }
+}
+
+/// The group of all processes, whose connection to the hub stands.
+pub fn world(post: Post, gpu: Gpu, rank: usize, size: usize) -> Outcome<Arc<dyn Group>> {
+    Ok(Arc::new(Communicator::form(Arc::new(post), gpu, 0, (0..size).collect(), rank)?))
+}
+
+impl Group for Communicator {
+    fn backend(&self) -> &'static str {
+        "nccl"
+    }
+
+    fn rank(&self) -> usize {
+        self.me
+    }
+
+    fn size(&self) -> usize {
+        self.members.len()
+    }
+
+    /// One of its own, so that what computes goes on meanwhile.
+    fn stream(&self, _: Stream) -> Stream {
+        own_stream()
+    }
+
+    fn split(&self, color: i64, key: i64) -> Result<Arc<dyn Group>> {
+        let (chosen, me) = divide(self, color, key, |about, own, all| {
+            self.together("split", about, |state| self.gather(state, own, all))
+        })?;
+        self.operate("split", |state| self.formed(state, color, &chosen, me))
+    }
+
+    fn all_reduce(&self, how: Reduction, about: Subject, data: &mut [u8]) -> Result<()> {
+        self.together(how.operation(), about, |state| self.reduce(state, how, about.dtype, data))
+    }
+
+    fn all_gather(&self, about: Subject, input: &[u8], output: &mut [u8]) -> Result<()> {
+        self.together("all_gather", about, |state| self.gather(state, input, output))
+    }
+
+    fn sum_scatter(&self, about: Subject, data: &mut [u8], output: &mut [u8]) -> Result<()> {
+        let (n, count, size) = (output.len(), self.members.len(), about.dtype.size());
+        let native = native(Reduction::Sum, about.dtype);
+        self.together("sum_scatter", about, |state| {
+            let Some((kind, op, each)) = native else {
+                self.reduce_here(state, Reduction::Sum, about.dtype, data)?;
+                output.copy_from_slice(&data[self.me * n..][..n]);
+                return Ok(());
+            };
+            let parts: Vec<Part> = pieces(n, portion(PART) / count)
+                .map(|r| Part {
+                    input: (0..count).map(|k| k * n + r.start..k * n + r.end).collect(),
+                    output: vec![r],
+                })
+                .collect();
+            let ends = (data.as_ptr(), output.as_mut_ptr());
+            self.pipeline(state, &parts, ends, move |nccl, bytes, (from, to), comm, stream| {
+                // SAFETY: memory of the GPU that holds so many elements for each process, and of this one.
+                unsafe { (nccl.reduce_scatter)(from, to, bytes / size * each, kind, op, comm, stream) }
+            })
+        })
+    }
+
+    fn send(&self, about: Subject, data: &[u8], to: usize) -> Result<()> {
+        self.message("send", about, to, true, data.as_ptr().cast_mut())
+    }
+
+    fn recv(&self, about: Subject, data: &mut [u8], from: usize) -> Result<()> {
+        self.message("recv", about, from, false, data.as_mut_ptr())
+    }
+
+    fn leave(&self) {
+        self.post.leave();
+    }
+}
+
+impl Drop for Communicator {
+    fn drop(&mut self) {
+        let state = lock(&self.state);
+        if state.standing.check("").is_ok() {
+            let (destroy, comm) = (self.gpu.libraries.nccl.comm_destroy, state.comm);
+            // It may wait for the other processes.
+            // SAFETY: nothing is under way, and nobody has the handle any more.
+            drop(state.worker.begin(move || Ok(unsafe { destroy(comm.get()) })));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_cover_all_bytes_in_whole_elements() {
+        for (bytes, most) in [(0, 8), (1, 8), (100, 24), (1000, 4099), (64, 1)] {
+            let all: Vec<_> = pieces(bytes, most).collect();
+            assert_eq!(length(&all), bytes);
+            assert!(all.windows(2).all(|w| w[0].end == w[1].start && w[0].len() % 8 == 0));
+        }
+    }
+
+    #[test]
+    fn reductions_of_another_meaning_are_not_of_nccl() {
+        assert_eq!(native(Reduction::Sum, Dtype::Bool), Some((1, 2, 1)));
+        assert_eq!(native(Reduction::Sum, Dtype::C64), Some((7, 0, 2)));
+        assert_eq!(native(Reduction::Max, Dtype::F32), None);
+        assert_eq!(native(Reduction::Sum, Dtype::I16), None);
+        assert_eq!(native(Reduction::Min, Dtype::U64), Some((5, 3, 1)));
+    }
+}

@@ -1,0 +1,111 @@
+//! NCCL between processes that have an NVIDIA GPU each, opened at run time with CUDA's driver (`library`). The first
+//! process is found as MLX finds it, by NCCL_HOST_IP and NCCL_PORT; processes meet there before each operation (`hub`,
+//! `wire`), and bytes go through a GPU's memory (`device`, `group`). NCCL's calls are made by a thread of the group's
+//! own (`worker`).
+
+#[cfg(unix)]
+mod device;
+#[cfg(unix)]
+mod group;
+#[cfg(unix)]
+mod hub;
+#[cfg(unix)]
+mod library;
+#[cfg(unix)]
+mod wire;
+#[cfg(unix)]
+mod worker;
+
+use std::sync::Arc;
+
+use super::Group;
+use crate::bail;
+use crate::core::env::{Values, Variable};
+use crate::core::{Result, env};
+
+pub static WORLD_SIZE: Variable = Variable::new(
+    "MLX_WORLD_SIZE",
+    "none",
+    Values::Text("number"),
+    "How many processes a group over NCCL has; `mlx.launch --backend nccl` sets it",
+);
+pub static LIBNAME: Variable = Variable::new(
+    "MLX_NCCL_LIBNAME",
+    "`libnccl.so.2`, of the system or of NVIDIA's packages for Python",
+    Values::Text("library"),
+    "The NCCL library that is opened",
+);
+
+/// Whether NCCL and CUDA's driver can be opened and there is a GPU.
+pub fn is_available() -> bool {
+    #[cfg(unix)]
+    return library::libraries().is_some();
+    #[cfg(not(unix))]
+    false
+}
+
+/// What names a process and the others: its number, how many there are, and the first one's address and port.
+const NAMES: [&str; 4] = ["MLX_RANK", "MLX_WORLD_SIZE", "NCCL_HOST_IP", "NCCL_PORT"];
+
+/// The group that the environment names.
+pub fn init(strict: bool) -> Result<Option<Arc<dyn Group>>> {
+    let values = NAMES.map(|name| env::foreign_text(name).unwrap_or_default());
+    if let Some(i) = values.iter().position(String::is_empty) {
+        if strict {
+            bail!(
+                Runtime,
+                "[nccl] Expected the environment variables {}, but {} is not set.",
+                NAMES.join(", "),
+                NAMES[i]
+            );
+        }
+        return Ok(None);
+    }
+    #[cfg(unix)]
+    if let Some(libraries) = library::libraries() {
+        return connect(libraries, &values).map(Some);
+    }
+    if strict {
+        bail!(
+            Runtime,
+            "[nccl] Cannot initialize NCCL: libcuda.so.1, libnccl.so.2 of version 2.7 at least and an NVIDIA GPU are \
+             needed."
+        );
+    }
+    Ok(None)
+}
+
+#[cfg(unix)]
+fn connect(libraries: &'static library::Libraries, values: &[String; 4]) -> Result<Arc<dyn Group>> {
+    use std::net::ToSocketAddrs;
+
+    use crate::core::Error;
+
+    let [rank, size, host, port] = values;
+    let (Ok(rank), Ok(size)) = (rank.parse::<usize>(), size.parse::<usize>()) else {
+        bail!(Runtime, "[nccl] Expected numbers, got MLX_RANK={rank} and MLX_WORLD_SIZE={size}");
+    };
+    if rank >= size || size > 1 << 18 {
+        bail!(Runtime, "[nccl] MLX_RANK={rank} is none of the MLX_WORLD_SIZE={size} processes");
+    }
+    if size == 1 {
+        return Ok(Arc::new(super::Alone));
+    }
+    let address = format!("{host}:{port}");
+    let found = address.to_socket_addrs().ok().and_then(|mut all| all.next());
+    let Some(found) = found else {
+        bail!(Runtime, "[nccl] NCCL_HOST_IP={host} and NCCL_PORT={port} are no address");
+    };
+    #[cfg(feature = "vulkan")]
+    let uuid = crate::vulkan::adapters().first().map(|a| a.uuid);
+    #[cfg(not(feature = "vulkan"))]
+    let uuid = None;
+    let group = device::Gpu::find(libraries, uuid, rank).and_then(|gpu| {
+        let post = hub::Post::open(rank, size, found, super::patience())?;
+        group::world(post, gpu, rank, size)
+    });
+    group.map_err(|why| match why == hub::INTERRUPTED {
+        true => Error::Interrupted,
+        false => Error::Runtime(format!("[nccl] Cannot form the group: {why}")),
+    })
+}
