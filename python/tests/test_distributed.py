@@ -259,6 +259,23 @@ def test_parts_of_models_equal_whole_ones(tmp_path, program, count):
     assert all("fine" in o for o in outputs), outputs
 
 
+def test_sharding_takes_less_memory():
+    """Weights and Adam's moments; gathered weights stay for gradients, or are gathered again."""
+
+    def measured(count, **extra):
+        done = launch(
+            "-n", str(count), "--", str(SHARDED), "peak", MLX_DEFAULT_DEVICE="cpu", **extra
+        )
+        kept, most = re.search(r"kept ([0-9.]+), peak ([0-9.]+)", done.stdout).groups()
+        return float(kept), float(most)
+
+    kept, most = measured(1)
+    assert kept == 3 <= most
+    assert measured(4)[0] == 0.75
+    again = measured(4, AGAIN="1")
+    assert again[0] == 0.75 and again[1] < 0.6 * most
+
+
 @pytest.mark.parametrize(
     ("example", "figure", "tolerance"),
     [
