@@ -14,7 +14,6 @@ pub mod layout;
 pub mod notes;
 pub mod panics;
 pub mod primitive;
-pub mod private;
 pub mod storage;
 pub mod stored;
 pub mod trace;

@@ -8,10 +8,10 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
+use super::private::{Entry, Folder, Refusal, TEMPORARY};
 use super::spirv::validate;
 use crate::core::env::{Values, Variable};
 use crate::core::fault::{Site, hit};
-use crate::core::private::{Entry, Folder, Refusal, TEMPORARY};
 use crate::core::{Error, Result};
 use crate::kernels::spirv;
 

@@ -6,6 +6,7 @@ pub(super) mod compile_pool;
 pub mod compiler;
 pub(super) mod pipeline;
 pub(super) mod pipeline_cache;
+mod private;
 pub(super) mod prune;
 pub(super) mod shelf;
 pub mod spirv;
