@@ -68,6 +68,7 @@ ABOUT = [
     ("Tested devices", "tested_devices.md"),
     ("Differences from MLX", "differences.md"),
     ("Benchmarks", "benchmarks.md"),
+    ("Measurements", "performance.md"),
     ("Platforms", "platforms.md"),
     ("Versions", "versions.md"),
     ("Architecture", "ARCHITECTURE.md"),
