@@ -33,7 +33,12 @@ DEVICES = ROOT / "python" / "tests" / "devices"
 FEW_CHIPS = ["vega20", "navi31"]
 FEW_FAMILIES = ["products", "quantised products", "attention", "sorts", "fast"]
 FEW_MASKS = ["least"]
-FEW_TESTS = ["-m", "validation", "-k", "test_blas or test_quantized or test_reduce or test_scatter"]
+FEW_TESTS = ["test_blas", "test_quantized", "test_reduce", "test_scatter"]
+
+# Every operation, dtype and family of kernels.
+OP_TESTS = """test_registry test_ops test_fast test_fast_sdpa test_reduce test_scan test_sort
+test_blas test_products test_quantized test_conv test_indexing test_scatter test_random
+test_gather_mm test_fft""".split()
 
 HEADER = """\
 # Portability
@@ -53,9 +58,12 @@ MASKS = """
 ## Tests with the features and limits of other devices
 
 `MLX_VK_PROFILE=python/tests/devices/NAME.profile` hides what such a device lacks and lowers limits,
-and the self-test (each kind of kernel against NumPy), for some of them the tests, run on the
-software driver. A device below the floor is refused by name before any
-operation runs.
+and the self-test (each kind of kernel against NumPy) and the tests run on the software driver. A
+device below the floor is refused by name before any operation runs.
+
+Modules: what `python -m mlx.info --compile` makes under the profile. Each is valid SPIR-V (by the
+validator of SPIRV-Tools), declares no capability, extension or mode of floats that is hidden, and
+asks for no more shared memory and invocations than the profile has.
 
 """
 
@@ -172,10 +180,10 @@ def selftest(env):
     return sum(status == "ok" for status, _ in checks.values()), failed
 
 
-def suite(env, tests):
-    """How many tests pass, and which do not."""
+def suite(env, file, more):
+    """How many tests of a file pass, and which do not."""
     command = [sys.executable, "-m", "pytest", "-q", "-o", "addopts=", "--device", "gpu", "-p"]
-    command += ["no:cacheprovider", "--timeout", "300", str(ROOT / "python" / "tests"), *tests]
+    command += ["no:cacheprovider", "--timeout", "300", f"{ROOT}/python/tests/{file}.py", *more]
     done = subprocess.run(command, env=env, capture_output=True, text=True)
     failed = [x for x in done.stdout.splitlines() if x.startswith(("FAILED", "ERROR"))]
     passed = re.search(r"(\d+) passed", done.stdout)
@@ -184,23 +192,39 @@ def suite(env, tests):
     return int(passed[1]) if passed else 0, failed
 
 
-def masks(names, full, tests):
+def modules(name):
+    """How many modules a device of a profile gets, and which are not valid, use what is hidden, or
+    ask for more than the limits."""
+    try:
+        report = compiled.run(profile=DEVICES / f"{name}.profile")
+    except RuntimeError as e:
+        return 0, [str(e)]
+    return len(report["kernels"]), compiled.problems(report)
+
+
+def masks(names, full, files):
     """The self-test under every profile, and tests under those that stand for the others."""
     every = sorted(p.stem for p in DEVICES.glob("*.profile"))
     found, bad = {}, 0
     for name in names or every:
         env = {**os.environ, "MLX_VK_PROFILE": str(DEVICES / f"{name}.profile")}
         told = found[name] = {"title": title(name), "refused": refusal(env)}
-        begin = time.perf_counter()
+        begin, failed = time.perf_counter(), []
         if told["refused"] is None:
             told["checks"], failed = selftest(env)
-            if full or name in FEW_MASKS:
-                told["tests"], more = suite(env, tests or ([] if full else FEW_TESTS))
+            if full:
+                told["modules"], more = modules(name)
                 failed += more
-            told["failed"] = len(failed)
+            if full or name in FEW_MASKS:
+                told["files"] = {}
+                for file in files or (OP_TESTS if full else FEW_TESTS):
+                    passed, more = suite(env, file, [] if full else ["-m", "validation"])
+                    told["files"][file] = [passed, len(more)]
+                    failed += more
             bad += bool(failed) or told["checks"] == 0
             for line in failed[:40]:
                 print(f"  {line}")
+        told["failed"] = len(failed)
         print(f"{name}: {verdict(told)}, {time.perf_counter() - begin:.0f} s", flush=True)
     return found, bad
 
@@ -209,9 +233,17 @@ def verdict(told):
     """What came of a profile."""
     if told["refused"]:
         return f"refused: {told['refused']}"
-    tests = f", {told['tests']} tests passed" if "tests" in told else ""
     failed = f", {told['failed']} failed" if told["failed"] else ""
-    return f"{told['checks']} checks of the self-test right{tests}{failed}"
+    return f"{told['checks']} checks of the self-test right{failed}"
+
+
+def row(name, told):
+    """A profile's line in the table of masks."""
+    counts = told.get("files", {}).values()
+    passed, failed = (sum(c[i] for c in counts) for i in (0, 1))
+    ran = [passed + failed, passed] if counts else ["", ""]
+    cells = [f"`{name}`", told["title"], verdict(told), told.get("modules", ""), *ran]
+    return f"| {' | '.join(str(c) for c in cells)} |"
 
 
 def kept():
@@ -241,9 +273,16 @@ def page(found):
         told = f"{what}: {compiled.reason(kernel)}" if what == "spills" else what
         lines.append(f"| `{kernel}` | {told} | {', '.join(names)} |")
     lines.append(MASKS.rstrip("\n") + "\n")
-    lines += ["| profile | device | result |", "|---|---|---|"]
-    for name, m in sorted(found.get("masks", {}).items()):
-        lines.append(f"| `{name}` | {m['title']} | {verdict(m)} |")
+    lines += [
+        "| profile | device | result | modules | tests run | passed |",
+        "|---|---|---|---|---|---|",
+    ]
+    profiles = sorted(found.get("masks", {}).items())
+    lines += [row(name, told) for name, told in profiles]
+    ran = {name: ", ".join(sorted(told["files"])) for name, told in profiles if told.get("files")}
+    lines.append("\nThe tests are those of these files of `python/tests`:\n")
+    for files in sorted(set(ran.values()), key=len):
+        lines.append(f"- {', '.join(f'`{n}`' for n in ran if ran[n] == files)}: {files}")
     text = "\n".join(lines) + "\n" + FLOOR + ORDER
     return text + "".join(f"| `{name}` | {told} |\n" for name, told in sorted(BETWEEN.items()))
 
@@ -255,7 +294,7 @@ def main():
     parser.add_argument("--full", action="store_true", help="all of them, every variant and test")
     parser.add_argument("--keep", action="store_true", help="write docs/portability.json")
     parser.add_argument("--check", action="store_true", help="page: exit 1 when it differs")
-    parser.add_argument("--tests", help="masks: arguments of pytest, in one string")
+    parser.add_argument("--tests", help="masks: files of tests, in one string")
     parser.add_argument("--selftest", action="store_true", help="masks: the self-test alone")
     args = parser.parse_args()
     if args.what == "page":
@@ -277,7 +316,10 @@ def main():
         found, bad = masks(args.names, args.full, args.tests.split() if args.tests else None)
     if args.keep:
         all_found = kept()
-        all_found.setdefault(args.what, {}).update(found)
+        for name, told in found.items():
+            old = all_found.setdefault(args.what, {}).get(name, {})
+            files = {**old.get("files", {}), **told.get("files", {})}
+            all_found[args.what][name] = {**old, **told, **({"files": files} if files else {})}
         KEPT.write_text(json.dumps(all_found, indent=1, sort_keys=True) + "\n")
     print(f"{args.what}: {len(found)} looked at, {bad} bad")
     return 1 if bad else 0

@@ -25,6 +25,49 @@ def test_every_kernel_of_a_family_compiles_and_nothing_runs():
     assert found["calls"] > 20
 
 
+# What a profile hides, and the capabilities that are then in no module (SPIR-V, 3.31).
+HIDDEN = {
+    "float16": [9],
+    "float64": [10],
+    "atomic_int64": [12],
+    "int16": [22],
+    "int8": [39],
+    "subgroup_arithmetic": [63],
+    "subgroup_ballot": [64],
+    "subgroup_shuffle": [65, 66],
+    "push_constant16": [4435],
+    "push_constant8": [4450],
+    "float_controls": [4464, 4466, 4467],
+    "bfloat16": [5116, 5117, 5118],
+    "memory_model": [5345, 5346],
+    "int_dot_product": [6016, 6017, 6018, 6019],
+    "cooperative_matrix": [6022],
+    "atomic_float": [6033],
+}
+
+
+@pytest.mark.parametrize("profile", ["least", "apple-moltenvk"])
+def test_no_module_uses_what_a_device_lacks(profile):
+    path = DEVICES / f"{profile}.profile"
+    hidden = [
+        word.strip()
+        for line in path.read_text().splitlines()
+        if line.startswith("hide = ")
+        for word in line.removeprefix("hide = ").split(",")
+    ]
+    found = compiled.run(families=["attention", "sorts", "random", "scans"], profile=path)
+    assert compiled.problems(found) == []
+    used = {c for k in found["kernels"] for c in k["capabilities"]}
+    assert len(found["kernels"]) > 70 and 1 in used
+    assert not used & {c for name in hidden for c in HIDDEN.get(name, [])}
+    extensions = {e for k in found["kernels"] for e in k["extensions"]}
+    assert extensions <= ({"SPV_KHR_float_controls"} if "float_controls" not in hidden else set())
+    limits = found["device"]["limits"]
+    assert max(k["shared_memory"] for k in found["kernels"]) <= limits["shared_memory"]
+    most = limits["max_workgroup_invocations"]
+    assert max(k["invocations"] for k in found["kernels"]) <= most
+
+
 def test_commands_are_dropped_and_memory_is_not_there():
     code = """
 import mlx.core as mx
@@ -63,6 +106,7 @@ def test_problems_are_errors_spills_and_too_much_shared_memory():
         return bad
 
     assert told() == []
+    assert told(raised="f: x: RuntimeError: [shift] Only allowed on integers.") == []
     assert told(raised="f: x: RuntimeError: lost") == ["f: x: RuntimeError: lost"]
     assert told(error="no") == ["k: no"]
     assert told(spills=3, scratch=64) == ["k spills 3 registers to 64 bytes"]

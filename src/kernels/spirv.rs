@@ -26,6 +26,10 @@ pub struct Spirv {
     pub version: (u32, u32),
     /// Numbers of the capabilities it declares.
     pub capabilities: Vec<u32>,
+    /// Names of the extensions it declares.
+    pub extensions: Vec<String>,
+    /// Execution modes with one number, as those of float controls: mode and width.
+    pub modes: Vec<(u32, u32)>,
     /// Workgroup size, where it is fixed.
     pub local_size: Option<[u32; 3]>,
     /// Bytes of shared memory, specialisation constants at their defaults.
@@ -47,6 +51,21 @@ struct Types {
 }
 
 impl Types {
+    /// The value of an operation on two constants, as lengths of arrays are made of specialisation constants.
+    fn folded(&self, operation: u32, a: u32, b: u32) -> Option<u32> {
+        let (a, b) = (*self.constants.get(&a)?, *self.constants.get(&b)?);
+        match operation {
+            128 => Some(a.wrapping_add(b)),
+            130 => Some(a.wrapping_sub(b)),
+            132 => Some(a.wrapping_mul(b)),
+            134 => a.checked_div(b),
+            137 => a.checked_rem(b),
+            194 => a.checked_shr(b),
+            196 => a.checked_shl(b),
+            _ => None,
+        }
+    }
+
     fn size(&self, id: u32, depth: u32) -> Result<u64, String> {
         if depth == 0 {
             return Err("its types are nested too deeply".into());
@@ -97,8 +116,15 @@ pub fn read(bytes: &[u8], push: u64) -> Result<Spirv, String> {
     if words[3] == 0 || words[3] > MOST_IDS || words[4] != 0 {
         return Err(format!("its header promises {} ids in schema {}", words[3], words[4]));
     }
-    let mut module =
-        Spirv { words: words.clone(), version, capabilities: Vec::new(), local_size: None, shared: 0 };
+    let mut module = Spirv {
+        words: words.clone(),
+        version,
+        capabilities: Vec::new(),
+        extensions: Vec::new(),
+        modes: Vec::new(),
+        local_size: None,
+        shared: 0,
+    };
     let mut types = Types::default();
     let mut entry = None;
     let (mut shared, mut pushed, mut offsets) = (Vec::new(), None, Vec::new());
@@ -108,6 +134,8 @@ pub fn read(bytes: &[u8], push: u64) -> Result<Spirv, String> {
             .map_err(|at| format!("the instruction at word {at} does not end where the module does"))?;
         match (code, args) {
             (17, &[capability]) => module.capabilities.push(capability),
+            (10, name) => module.extensions.push(String::from_utf8_lossy(&text(name)).into_owned()),
+            (16, &[_, mode, width]) => module.modes.push((mode, width)),
             (15, [5, id, name @ ..]) if text(name) == b"main" => {
                 entry = Some(*id);
                 entries += 1;
@@ -137,6 +165,11 @@ pub fn read(bytes: &[u8], push: u64) -> Result<Spirv, String> {
             (30, [id, members @ ..]) => drop(types.types.insert(*id, Type::Struct(members.to_vec()))),
             (32, &[id, _, of]) => drop(types.types.insert(id, Type::Pointer(of))),
             (43 | 50, &[_, id, value, ..]) => drop(types.constants.insert(id, value)),
+            (52, &[_, id, operation, a, b]) => {
+                if let Some(value) = types.folded(operation, a, b) {
+                    types.constants.insert(id, value);
+                }
+            }
             (59, &[pointer, _, class, ..]) => match class {
                 4 => shared.push(pointer),
                 9 => pushed = Some(pointer),
@@ -237,5 +270,19 @@ mod tests {
             &[4 << 16 | 32, 5, 4, 4, 4 << 16 | 59, 5, 7, 4],
         ];
         assert_eq!(read(&module(&tail.concat()), PUSH_BYTES).unwrap().shared, 400);
+    }
+
+    #[test]
+    fn lengths_that_constants_are_computed_to_count() {
+        // float; constant 256; constant 4; quotient; float[quotient]; pointer; variable
+        for (operation, bytes) in [(134, 256), (132, 4096), (128, 1040), (130, 1008), (194, 64)] {
+            let tail = [
+                &MAIN[..],
+                &[3 << 16 | 22, 2, 32, 4 << 16 | 50, 8, 3, 256, 4 << 16 | 43, 8, 4, 4],
+                &[6 << 16 | 52, 8, 5, operation, 3, 4, 4 << 16 | 28, 6, 2, 5],
+                &[4 << 16 | 32, 7, 4, 6, 4 << 16 | 59, 7, 9, 4],
+            ];
+            assert_eq!(read(&module(&tail.concat()), PUSH_BYTES).unwrap().shared, bytes, "{operation}");
+        }
     }
 }

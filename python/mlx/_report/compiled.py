@@ -52,10 +52,12 @@ def environment(chip=None):
     return env
 
 
-def run(chip=None, full=False, families=None):
-    """The report on a chip, or on this machine's first device, by a process of its own."""
+def run(chip=None, full=False, families=None, profile=None):
+    """The report on a chip, or on this machine's first device, by a process of its own; with the
+    features and limits of a file of MLX_VK_PROFILE, where one is named."""
     command = [sys.executable, "-m", "mlx._report.compiled", json.dumps([full, families])]
-    done = subprocess.run(command, env=environment(chip), capture_output=True, text=True)
+    env = environment(chip) | ({"MLX_VK_PROFILE": str(profile)} if profile else {})
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
         raise RuntimeError(f"compiling for {chip or 'this device'} failed: {lines[-1]}")
@@ -83,6 +85,7 @@ def _kernel(compiled, family):
         "compile_ms": round(compiled["compile_ms"], 2),
         "source": compiled["source"],
         "capabilities": compiled["capabilities"],
+        "extensions": compiled["extensions"],
     }
 
 
@@ -158,10 +161,15 @@ def reason(name):
     return next((why for start, why in KNOWN.items() if name.startswith(start)), "")
 
 
+# Calls that are refused with reason: operations without a dtype, and arrays above a device's limit.
+REFUSED = ("Only allowed on", "in one allocation")
+
+
 def problems(found):
     """What is wrong in a report: kernels that do not compile, spill, or ask for too much."""
     most = found["device"]["limits"]["shared_memory"]
-    wrong = [told for told in found["raised"] if "RuntimeError" in told]
+    raised = [told for told in found["raised"] if "RuntimeError" in told]
+    wrong = [told for told in raised if not any(why in told for why in REFUSED)]
     for k in found["kernels"]:
         if k["error"]:
             wrong.append(f"{k['name']}: {k['error']}")

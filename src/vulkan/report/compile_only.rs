@@ -9,6 +9,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard};
 use ash::vk;
 
 use crate::bail;
+use crate::core::Error;
 use crate::core::env::{Values, Variable};
 use crate::core::tree::Tree;
 use crate::kernels::spirv;
@@ -47,6 +48,7 @@ struct Compiled {
     invocations: u64,
     shared: u64,
     capabilities: Vec<u32>,
+    extensions: Vec<String>,
     statistics: Vec<(String, f64)>,
 }
 
@@ -81,7 +83,8 @@ pub(in crate::vulkan) fn note(
         subgroup: if seen > 0 { seen } else { module.subgroup_size.unwrap_or(0) },
         invocations: invocations(&words),
         shared: read.as_ref().map_or(0, |m| m.shared),
-        capabilities: read.map(|m| m.capabilities).unwrap_or_default(),
+        capabilities: read.as_ref().map(|m| m.capabilities.clone()).unwrap_or_default(),
+        extensions: read.map(|m| m.extensions).unwrap_or_default(),
         statistics,
     });
 }
@@ -96,6 +99,8 @@ pub(in crate::vulkan) fn check(
     shader::cache::valid(&bytes(words))?;
     let words = with_constants(words, constants);
     shader::spirv::fits(name, &words, u64::from(PUSH_BYTES), f)?;
+    let module = spirv::read(&bytes(&words), u64::from(PUSH_BYTES)).map_err(Error::Value)?;
+    shader::spirv::declared(name, &module, f)?;
     let (asked, most) = (invocations(&words), u64::from(f.max_workgroup_invocations));
     if asked > most {
         bail!(Runtime, "[vulkan] {name} asks for {asked} invocations in a workgroup, the device has {most}.");
@@ -193,6 +198,7 @@ pub fn report() -> Tree {
             ("invocations", c.invocations.into()),
             ("shared_memory", c.shared.into()),
             ("capabilities", Tree::numbers(&c.capabilities)),
+            ("extensions", Tree::List(c.extensions.into_iter().map(Tree::from).collect())),
             ("compile_ms", Tree::Float(ns as f64 / 1e6)),
             ("statistics", Tree::map(c.statistics.into_iter().map(|(k, v)| (k, Tree::Float(v))))),
         ])

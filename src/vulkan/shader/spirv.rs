@@ -100,6 +100,14 @@ const NEEDS: &[(u32, &str, fn(&Features) -> bool)] = &[
     (5116, "BFloat16TypeKHR", |f| f.bfloat16),
     (5117, "BFloat16DotProductKHR", |f| f.bfloat16_dot),
     (5118, "BFloat16CooperativeMatrixKHR", |f| f.bfloat16_coop),
+    (5430, "CooperativeMatrixReductionsNV", |f| f.coop2.as_ref().is_some_and(|c| c.reductions)),
+    (5431, "CooperativeMatrixConversionsNV", |f| f.coop2.as_ref().is_some_and(|c| c.conversions)),
+    (5432, "CooperativeMatrixPerElementOperationsNV", |f| {
+        f.coop2.as_ref().is_some_and(|c| c.per_element_operations)
+    }),
+    (5433, "CooperativeMatrixTensorAddressingNV", |f| f.coop2.as_ref().is_some_and(|c| c.tensor_addressing)),
+    (5434, "CooperativeMatrixBlockLoadsNV", |f| f.coop2.as_ref().is_some_and(|c| c.block_loads)),
+    (5439, "TensorAddressingNV", |f| f.coop2.as_ref().is_some_and(|c| c.tensor_addressing)),
     (5345, "VulkanMemoryModel", |f| f.memory_model),
     (5346, "VulkanMemoryModelDeviceScope", |f| f.memory_model_device_scope),
     (6016, "DotProductInputAll", |f| f.int_dot_product),
@@ -112,6 +120,57 @@ const NEEDS: &[(u32, &str, fn(&Features) -> bool)] = &[
 
 /// Matrix, Shader, 16- and 8-bit storage, PhysicalStorageBufferAddresses: every device that is used has them.
 const ALWAYS: &[u32] = &[0, 1, 4433, 4434, 4448, 4449, 5347];
+
+/// Extensions of SPIR-V that a device has only where it reports an extension of Vulkan: others are part of Vulkan 1.2.
+const EXTENSIONS: &[(&str, fn(&Features) -> bool)] = &[
+    ("SPV_KHR_float_controls", |_| true),
+    ("SPV_KHR_8bit_storage", |_| true),
+    ("SPV_KHR_16bit_storage", |_| true),
+    ("SPV_KHR_physical_storage_buffer", |_| true),
+    ("SPV_EXT_physical_storage_buffer", |_| true),
+    ("SPV_KHR_storage_buffer_storage_class", |_| true),
+    ("SPV_KHR_vulkan_memory_model", |f| f.memory_model),
+    ("SPV_KHR_bfloat16", |f| f.bfloat16),
+    ("SPV_KHR_cooperative_matrix", |f| !f.coop_matrices.is_empty()),
+    ("SPV_KHR_integer_dot_product", |f| f.int_dot_product),
+    ("SPV_KHR_workgroup_memory_explicit_layout", |f| f.workgroup_explicit_layout),
+    ("SPV_EXT_shader_atomic_float_add", |f| f.atomic_float32_add),
+    ("SPV_NV_cooperative_matrix2", |f| f.coop2.is_some()),
+    ("SPV_NV_tensor_addressing", |f| f.coop2.is_some()),
+];
+
+/// Execution modes of float controls (section 3.6), which devices have for some widths.
+const MODES: &[(u32, &str, fn(&Features, u32) -> bool)] = &[
+    (4459, "DenormPreserve", |f, width| [f.denorm_preserve16, f.denorm_preserve32][usize::from(width == 32)]),
+    (4461, "SignedZeroInfNanPreserve", |f, width| {
+        [f.nan_preserve16, f.nan_preserve32][usize::from(width == 32)]
+    }),
+    (4462, "RoundingModeRTE", |f, width| [f.rte16, f.rte32][usize::from(width == 32)]),
+];
+
+/// Whether the device has the extensions and execution modes that a kernel of our own declares. Modules of users may
+/// name extensions that only tell something, as debuggers' do.
+///
+/// # Errors
+/// Runtime error that names what the device lacks.
+pub fn declared(kernel: &str, module: &Spirv, f: &Features) -> Result<()> {
+    for name in &module.extensions {
+        if !EXTENSIONS.iter().any(|e| e.0 == name && e.1(f)) {
+            bail!(Runtime, "[vulkan_kernel] {kernel} needs the extension {name}, which the device lacks.");
+        }
+    }
+    for &(mode, width) in &module.modes {
+        if let Some((_, name, has)) = MODES.iter().find(|m| m.0 == mode)
+            && !has(f, width)
+        {
+            bail!(
+                Runtime,
+                "[vulkan_kernel] {kernel} needs the mode {name} of {width} bits, which the device lacks."
+            );
+        }
+    }
+    Ok(())
+}
 
 /// Whether the device runs a module that gets at most `push` bytes of push constants.
 ///

@@ -12,7 +12,7 @@ use super::profile::{Best, H200, Profile, best};
 use crate::core::Dtype;
 use crate::core::env::{KernelVariant, Values, Variable};
 use crate::vulkan::Features;
-use crate::vulkan::kernels::elem::shuffles;
+use crate::vulkan::kernels::elem::{WG, shuffles};
 
 pub static SDPA_ROWS: Variable = Variable::new(
     "MLX_VK_SDPA_ROWS",
@@ -122,9 +122,35 @@ pub fn parts(p: &Profile, groups: u64, keys: u64, step: u64) -> (u64, u64) {
     (keys.div_ceil(span), span)
 }
 
-/// Rows of the vector kernel that are joined at once: 8 KiB of shared memory each, beside 12 KiB for the rest.
-pub fn joined(rows: u32, shared: u32) -> u32 {
-    [4, 2].into_iter().find(|&n| n <= rows && (n * 8 + 12) << 10 <= shared).unwrap_or(1)
+/// What a workgroup of the vector kernel works on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Block {
+    /// Rows of queries.
+    pub rows: u32,
+    /// Keys of a lane at a time.
+    pub unroll: u32,
+    /// Rows that are joined at once.
+    pub join: u32,
+}
+
+impl Block {
+    /// Bytes of shared memory: scores (all of them where lanes cannot shuffle), extremes and sums of rows, values.
+    fn shared(self, shuffles: bool) -> u32 {
+        let kept = if shuffles { WG / 4 } else { WG };
+        4 * kept * self.rows * self.unroll + WG * self.rows + 32 * WG * self.join + 16
+    }
+}
+
+/// The block for so many rows that the shared memory holds.
+pub fn block(rows: u64, f: &Features) -> Block {
+    let halves = |n: u32| (0..=n.ilog2()).map(move |i| n >> i);
+    let most = rows.next_power_of_two().min(8) as u32;
+    let all = halves(most).flat_map(|rows| {
+        let keys = halves((16 / rows).clamp(1, 4));
+        keys.flat_map(move |unroll| halves(rows.min(4)).map(move |join| Block { rows, unroll, join }))
+    });
+    let fits = |b: &Block| b.shared(shuffles(f)) <= f.shared_memory;
+    all.into_iter().find(fits).unwrap_or(Block { rows: 1, unroll: 1, join: 1 })
 }
 
 /// A tile of the kernel for many queries.
@@ -241,6 +267,24 @@ mod tests {
             let (splits, span) = parts(&super::super::devices::h200(), groups, keys, step);
             assert!(splits * span >= keys && (splits - 1) * span < keys && span % step == 0);
             assert!(splits <= MOST_SPLITS);
+        }
+    }
+
+    #[test]
+    fn blocks_fit_the_shared_memory() {
+        let mut f = Features { shared_memory: 16_384, ..Features::default() };
+        assert_eq!(block(7, &f), Block { rows: 4, unroll: 1, join: 1 });
+        for (shared, shuffling, rows) in [16_384, 32_768, 49_152, 65_536]
+            .into_iter()
+            .flat_map(|n| [(n, false), (n, true)])
+            .flat_map(|x| [1, 2, 3, 8, 50].map(|rows| (x.0, x.1, rows)))
+        {
+            f.shared_memory = shared;
+            (f.subgroup_basic, f.subgroup_shuffle) = (shuffling, shuffling);
+            (f.subgroup_size, f.min_subgroup_size, f.max_subgroup_size) = (32, 32, 32);
+            let b = block(rows, &f);
+            assert!(b.shared(shuffling) <= shared && b.join <= b.rows && b.rows <= 8, "{b:?}");
+            assert!(!shuffling || u64::from(b.rows) >= rows.min(8), "{b:?}");
         }
     }
 

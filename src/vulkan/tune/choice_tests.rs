@@ -158,10 +158,12 @@ fn a_small_device_is_not_cut_for_and_a_large_one_is_filled() {
 #[test]
 fn tiles_that_are_merged_and_lines_that_are_transformed_fit_shared_memory() {
     for (n, bytes, carries) in [(33, 1, false), (1000, 4, false), (1 << 20, 4, true), (1 << 20, 8, true)] {
-        let (lanes, items) = sort::merged(n, if bytes == 8 { 8 } else { 4 }, carries);
+        let (lanes, items) = sort::merged(n, if bytes == 8 { 8 } else { 4 }, carries, 48 << 10);
         let element = bytes.max(4) + if carries { 4 } else { 0 };
         assert!(lanes.is_power_of_two() && lanes <= 256, "{n} {bytes} {carries}");
         assert!(lanes * items * element <= 16 << 10, "{n} {bytes} {carries}");
+        let (lanes, items) = sort::merged(n, if bytes == 8 { 8 } else { 4 }, carries, 16 << 10);
+        assert!(lanes * items * element + 8 <= 16 << 10, "{n} {bytes} {carries}");
     }
     assert!(!sort::radix_pays(0, 1) && sort::radix_pays(10, 8));
     for p in all() {

@@ -157,7 +157,7 @@ fn others(out: &mut String, p: &Profile) {
             }
         }
         for rows in [1, 2, 4, 8] {
-            s.add(attention::joined(rows, p.features.shared_memory));
+            s.add(attention::block(rows, &p.features).join);
         }
     });
     for columns in [false, true] {

@@ -7,13 +7,15 @@ use super::profile::{Best, Profile, best};
 pub static BUSY: Best = best("sort_busy", 128);
 
 /// Lanes of a workgroup that sorts a tile of a row of `n` for the merges, and elements of a lane, for keys of so many bytes
-/// that carry indices or not. Shared memory: at most 16 KiB for a tile, which every device has.
-pub fn merged(n: u64, key: u64, carries: bool) -> (u64, u64) {
-    let items = match (key == 8, carries) {
+/// that carry indices or not. Shared memory: at most 16 KiB for a tile, and where it is cut; half the
+/// tile where a device has no more than 16 KiB.
+pub fn merged(n: u64, key: u64, carries: bool, shared: u32) -> (u64, u64) {
+    let room = shared >= (16 << 10) + 8;
+    let items: u64 = match (key == 8, carries) {
         (false, false) if n > 2048 => 16,
         (true, true) => 4,
         _ => 8,
-    };
+    } >> u32::from(!room);
     (n.div_ceil(items).next_power_of_two().clamp(32, 256), items)
 }
 

@@ -158,8 +158,8 @@ pub fn attention(
     let vector = table::vector(l, dv);
     let lanes = d.max(dv).div_ceil(8).next_power_of_two().clamp(8, WG.into());
     let side = u64::from(WG) / lanes;
-    let held = rows.next_power_of_two().min(8);
-    let unroll = (16 / held).clamp(1, 4);
+    let block = table::block(rows, enc.device().features());
+    let (held, unroll) = (u64::from(block.rows), u64::from(block.unroll));
     let coop = match wide && !vector && dst.ptr.is_multiple_of(16) {
         true => {
             let device = enc.device();
@@ -216,8 +216,8 @@ pub fn attention(
         let grid = grid(enc, groups);
         return enc.dispatch(&pipeline, &push, grid, &reads, &[dst.range()]);
     }
-    let join = table::joined(held as u32, enc.device().features().shared_memory);
-    let kernel = Kernel::Vector { rows: held as u32, unroll: unroll as u32, lanes: lanes as u32, join, last };
+    let table::Block { rows, unroll, join } = block;
+    let kernel = Kernel::Vector { rows, unroll, lanes: lanes as u32, join, last };
     let pipeline = enc.device().pipeline(&key(kernel))?;
     let written = if splits > 1 { (parts, part_bytes) } else { dst.range() };
     let first = grid(enc, groups * splits);

@@ -156,7 +156,8 @@ fn run(enc: &mut CommandEncoder, src: &DeviceView, axis: usize, dst: &DeviceView
     let strides = [src.strides[axis], dst.strides[axis]];
     let job = Job { src, dst, out, strides, n, rows, params, nk };
 
-    let (lanes, items) = tune::sort::merged(n, job.key_size(), out.carries());
+    let shared = enc.device().features().shared_memory;
+    let (lanes, items) = tune::sort::merged(n, job.key_size(), out.carries(), shared);
     let merges = n.div_ceil(lanes * items).next_power_of_two().ilog2();
     let shorter = tune::sort::radix_pays(merges, src.dtype.size());
     let suited = radix::runs_on(enc.device().features()) && merges > 0;
