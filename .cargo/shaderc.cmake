@@ -1,7 +1,7 @@
 # Read by CMake before each project of the crate shaderc-sys, which builds the shader compiler from C++: a quarter of the
 # processor time that its own settings take. Targets that are not linked are left out, headers that nearly every file
 # includes are compiled once a target, and eight files are compiled as one, so that what templates make of a type is made
-# once for all of them. What is linked, and the flags that it is made with, stay.
+# once for all of them (by GCC). What is linked, and the flags that it is made with, stay.
 
 # A toolchain file is in charge of the compiler: those that the environment names for the target are taken here. Who
 # compiles for another system names a file of their own, by CMAKE_TOOLCHAIN_FILE_<target>, which goes first.
@@ -37,15 +37,18 @@ function(_shaderc_lighten)
   # MSVC has the project's own precompiled headers.
   if(NOT MSVC)
     set(_source "${CMAKE_CURRENT_SOURCE_DIR}/spirv-tools/source")
-    foreach(_merged IN ITEMS SPIRV-Tools-opt SPIRV-Tools-static glslang MachineIndependent SPIRV)
-      if(TARGET ${_merged})
-        set_target_properties(${_merged} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
-      endif()
-    endforeach()
-    # These name something of their own as a neighbour of theirs does.
-    _shaderc_alone(SPIRV-Tools-static spirv_reducer_options val/validate_ray_tracing_reorder)
-    _shaderc_alone(SPIRV-Tools-opt opt/basic_block opt/local_single_block_elim_pass opt/local_single_store_elim_pass
-      opt/mem_pass opt/reduce_load_size)
+    # Clang takes gigabytes for eight of glslang's files at once.
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      foreach(_merged IN ITEMS SPIRV-Tools-opt SPIRV-Tools-static glslang MachineIndependent SPIRV)
+        if(TARGET ${_merged})
+          set_target_properties(${_merged} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+        endif()
+      endforeach()
+      # These name something of their own as a neighbour of theirs does.
+      _shaderc_alone(SPIRV-Tools-static spirv_reducer_options val/validate_ray_tracing_reorder)
+      _shaderc_alone(SPIRV-Tools-opt opt/basic_block opt/local_single_block_elim_pass opt/local_single_store_elim_pass
+        opt/mem_pass opt/reduce_load_size)
+    endif()
     target_precompile_headers(SPIRV-Tools-opt PRIVATE
       "${_source}/opt/pch_source_opt.h" "${_source}/opt/ir_builder.h" "${_source}/opt/loop_descriptor.h")
     target_precompile_headers(SPIRV-Tools-static PRIVATE "${_source}/pch_source.h")
