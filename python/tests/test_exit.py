@@ -1,5 +1,5 @@
 """The end of the process: whatever still runs, the status is right, nothing is printed, and it
-takes seconds at most.
+takes half a minute at most, on a busy machine too.
 
 The time is from the last statement of the program to the end of the process. A loaded machine gets
 more: three times what the end of a process that has nothing left to do takes beyond 0.2 s.
@@ -138,7 +138,7 @@ mx.async_eval(f(x))
 def test_ends(way, status, work):
     slack = max(0.0, usual() - 0.2) * 3
     took, err = ends(f"{work}\n{way}", status)
-    assert took < 5 + slack, (took, slack)
+    assert took < 30 + slack, (took, slack)
     if status == 1:
         assert err.strip().endswith("ValueError: mine") and err.count("\n") < 6, err
     else:

@@ -12,10 +12,12 @@ import helpers as h
 import pytest
 
 PRELUDE = """
-import os, signal, sys, threading, time
+import os, signal, sys, threading, time, warnings
 import mlx.core as mx
 import numpy as np
 
+# Python 3.12 warns of every fork of a process with threads.
+warnings.simplefilter("ignore", DeprecationWarning)
 mx.set_default_device(mx.{device})
 gpu = mx.default_device().type == mx.gpu
 signal.alarm(100)

@@ -117,6 +117,12 @@ pub fn known(text: &str) -> bool {
     parse(text).is_some()
 }
 
+/// Whether a test wants calls to fail, or counts them.
+#[inline]
+pub fn watched() -> bool {
+    MODE.load(Ordering::Relaxed) == ON
+}
+
 /// Whether this call of a site shall fail.
 #[inline]
 pub fn hit(site: Site) -> bool {
