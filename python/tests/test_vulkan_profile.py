@@ -42,7 +42,8 @@ print(x, len(p.rows()), sum(r.total_ns for r in p.rows()))
 """
     env = {**os.environ, "MLX_VK_PROFILE": str(path)}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
-    assert done.stdout == "24.0 3 0.0\n", done.stderr
+    # Three kernels, and a copy where the device has memory of its own.
+    assert done.stdout in ("24.0 3 0.0\n", "24.0 4 0.0\n"), done.stderr
 
 
 @pytest.mark.gpu
