@@ -22,9 +22,13 @@ def part(x, axis, group):
     return mx.split(x, group.size(), axis)[group.rank()]
 
 
+def start():
+    return dist.init(strict=True, backend=os.environ.get("BACKEND", "ring"))
+
+
 def layers():
     """Split layers against whole ones: outputs, gradients of inputs and weights."""
-    group = dist.init(strict=True, backend=os.environ.get("BACKEND", "ring"))
+    group = start()
     mx.random.seed(3)
     x, c = mx.random.normal((5, 128)), mx.random.normal((5, 256))
     plain = nn.Linear(128, 256)
@@ -56,7 +60,7 @@ def layers():
 
 def averages():
     """Gradients of parts of a batch, averaged in groups of bytes and one by one; norms of parts."""
-    group = dist.init(strict=True, backend=os.environ.get("BACKEND", "ring"))
+    group = start()
     rank, count = group.rank(), group.size()
     tree = lambda r: {  # noqa: E731
         "a": mx.arange(7.0) * (r + 1),
@@ -78,7 +82,7 @@ def averages():
 
 def sharded():
     """Fully sharded training equals whole training, with a part of each weight in each process."""
-    group = dist.init(strict=True, backend=os.environ.get("BACKEND", "ring"))
+    group = start()
     rank, count = group.rank(), group.size()
     mx.random.seed(5)
     whole = nn.Sequential(*[nn.Linear(256, 256) for _ in range(4)])

@@ -46,6 +46,24 @@ def environment(official=False, **extra):
     return {**env, "MLX_DISTRIBUTED_TIMEOUT": "60", "PYTHONUNBUFFERED": "1", **extra}
 
 
+def begin(command, env):
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.Popen(command, env=env, **pipes)
+
+
+def outputs_of(processes, codes=None, seconds=120):
+    """Output of each process; all have to end well, or with these codes."""
+    deadline = time.monotonic() + seconds
+    try:
+        outputs = [p.communicate(timeout=max(1, deadline - time.monotonic()))[0] for p in processes]
+    finally:
+        for p in processes:
+            p.kill()
+    ended = [p.returncode for p in processes]
+    assert ended == (codes or [0] * len(ended)), "\n".join(outputs)
+    return outputs
+
+
 def run(
     tmp_path,
     program,
@@ -68,17 +86,8 @@ def run(
         theirs = rank in official
         env = environment(theirs, MLX_RANK=str(rank), MLX_HOSTFILE=str(file), **extra)
         command = [official.get(rank, sys.executable), str(file_of), program]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        processes.append(subprocess.Popen(command, env=env, **pipes))
-    deadline = time.monotonic() + 120
-    try:
-        outputs = [p.communicate(timeout=max(1, deadline - time.monotonic()))[0] for p in processes]
-    finally:
-        for p in processes:
-            p.kill()
-    ended = [p.returncode for p in processes]
-    assert ended == (codes or [0] * len(ended)), "\n".join(outputs)
-    return outputs
+        processes.append(begin(command, env))
+    return outputs_of(processes, codes)
 
 
 @pytest.mark.parametrize("count", [2, 4])

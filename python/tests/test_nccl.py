@@ -5,11 +5,18 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 
 import mlx.core as mx
 import pytest
-from test_distributed import PROGRAMS, SHARDED, environment, free_ports, launch
+from test_distributed import (
+    PROGRAMS,
+    SHARDED,
+    begin,
+    environment,
+    free_ports,
+    launch,
+    outputs_of,
+)
 
 SOURCES = pathlib.Path(__file__).parent / "stand_in"
 COMPILER = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
@@ -47,19 +54,8 @@ def run(libraries, program, count, codes=None, file_of=PROGRAMS, ranks=None, **e
                 **extra,
             }
         )
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        processes.append(
-            subprocess.Popen([sys.executable, str(file_of), program], env=env, **pipes)
-        )
-    deadline = time.monotonic() + 240
-    try:
-        outputs = [p.communicate(timeout=max(1, deadline - time.monotonic()))[0] for p in processes]
-    finally:
-        for p in processes:
-            p.kill()
-    ended = [p.returncode for p in processes]
-    assert ended == (codes or [0] * len(ended)), "\n".join(outputs)
-    return outputs
+        processes.append(begin([sys.executable, str(file_of), program], env))
+    return outputs_of(processes, codes, seconds=240)
 
 
 @pytest.mark.parametrize("count", [2, 4])

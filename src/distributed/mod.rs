@@ -8,6 +8,7 @@ mod nccl;
 mod reduce;
 mod ring;
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use crate::bail;
 use crate::core::device::new_stream;
 use crate::core::env::{Values, Variable};
+use crate::core::event::check_interrupt;
 use crate::core::{Device, Dtype, Error, Result, Stream, default_stream};
 
 pub static TIMEOUT: Variable = Variable::new(
@@ -246,6 +248,31 @@ fn patience() -> Duration {
 /// Folders of packages, where libraries may lie that the system does not know; told before the first group.
 pub static FOLDERS: OnceLock<Vec<PathBuf>> = OnceLock::new();
 
+/// What went wrong, for people.
+type Outcome<T = ()> = std::result::Result<T, String>;
+
+/// What ends as a keyboard interrupt.
+const INTERRUPTED: &str = "interrupted";
+
+/// Fails where a signal wants the caller to stop.
+fn interrupted() -> Outcome {
+    check_interrupt().map_err(|_| INTERRUPTED.into())
+}
+
+/// The error of a backend that could not connect.
+fn unconnected(backend: &str, what: &str, why: String) -> Error {
+    match why == INTERRUPTED {
+        true => Error::Interrupted,
+        false => Error::Runtime(format!("[{backend}] Cannot form the {what}: {why}")),
+    }
+}
+
+/// Ranges of so many bytes, multiples of 8 but for the last, of which each has at most as many.
+fn pieces(bytes: usize, most: usize) -> impl Iterator<Item = Range<usize>> {
+    let most = (most / 8 * 8).max(8);
+    (0..bytes).step_by(most).map(move |a| a..bytes.min(a + most))
+}
+
 /// Most bytes that one call of a library moves: what the environment says, or what is good for the library.
 fn portion(good: usize) -> usize {
     CHUNK.number().map_or(good, |n| n as usize)
@@ -318,6 +345,15 @@ fn members(all: &[(i64, i64)], color: i64) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pieces_cover_all_bytes_in_whole_elements() {
+        for (bytes, most) in [(0, 8), (1, 8), (100, 24), (1000, 4099), (64, 1)] {
+            let all: Vec<_> = pieces(bytes, most).collect();
+            assert_eq!(all.iter().map(ExactSizeIterator::len).sum::<usize>(), bytes);
+            assert!(all.windows(2).all(|w| w[0].end == w[1].start && w[0].len() % 8 == 0));
+        }
+    }
 
     #[test]
     fn members_are_ordered_by_key_and_then_by_number() {

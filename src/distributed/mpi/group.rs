@@ -6,12 +6,12 @@ use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::library::{Buffer, Functions, Handle, Mpi, Outcome};
+use super::library::{Buffer, Functions, Handle, Mpi};
 use crate::bail;
 use crate::core::{Error, Result, Stream, env};
 use crate::distributed::header::{HEADER, Header};
 use crate::distributed::{
-    Alone, Group, Reduction, Standing, Subject, divide, lock, own_stream, patience, portion,
+    Alone, Group, Outcome, Reduction, Standing, Subject, divide, lock, own_stream, patience, pieces, portion,
 };
 
 /// Most bytes that one call moves to or from one process, where the environment says nothing.
@@ -193,9 +193,8 @@ impl Communicator {
     fn gather(&self, input: &[u8], output: &mut [u8]) -> Outcome {
         let n = input.len();
         let mut gathered = Vec::new();
-        let each = (portion(MOST) / self.size).max(1);
-        for start in (0..n).step_by(each) {
-            let part = &input[start..n.min(start + each)];
+        for range in pieces(n, portion(MOST) / self.size) {
+            let (start, part) = (range.start, &input[range]);
             let whole = part.len() == n;
             gathered.resize(if whole { 0 } else { part.len() * self.size }, 0);
             let into = if whole { &mut output[..] } else { &mut gathered[..] };
@@ -215,12 +214,11 @@ impl Communicator {
 
     /// Sends or receives the bytes, in parts.
     fn message(&self, other: usize, tag: c_int, sends: bool, data: *mut u8, bytes: usize) -> Outcome {
-        let most = portion(MOST);
-        for start in (0..bytes).step_by(most) {
-            let count = most.min(bytes - start) as c_int;
+        for part in pieces(bytes, portion(MOST)) {
+            let count = part.len() as c_int;
             self.complete(&format!("rank {other}"), |call, request| {
                 let f = if sends { call.send } else { call.recv };
-                let (at, byte) = (data.wrapping_add(start).cast(), self.mpi.byte);
+                let (at, byte) = (data.wrapping_add(part.start).cast(), self.mpi.byte);
                 // SAFETY: as in `gather`; MPI only reads what it sends.
                 unsafe { f(at, count, byte, other as c_int, tag, self.comm, request) }
             })?;
@@ -264,7 +262,8 @@ impl Group for Communicator {
     fn all_reduce(&self, how: Reduction, about: Subject, data: &mut [u8]) -> Result<()> {
         let (kind, op) = (self.mpi.kind(about.dtype), self.mpi.op(how, about.dtype));
         self.together(how.operation(), about, || {
-            data.chunks_mut(portion(MOST) / 8 * 8).try_for_each(|part| {
+            pieces(data.len(), portion(MOST)).try_for_each(|range| {
+                let part = &mut data[range];
                 let count = (part.len() / about.dtype.size()) as c_int;
                 let (from, into) = (self.mpi.in_place, part.as_mut_ptr().cast());
                 self.complete("another rank", |call, request| {
@@ -282,11 +281,10 @@ impl Group for Communicator {
     fn sum_scatter(&self, about: Subject, data: &mut [u8], output: &mut [u8]) -> Result<()> {
         let (kind, op) = (self.mpi.kind(about.dtype), self.mpi.op(Reduction::Sum, about.dtype));
         let n = output.len();
-        let each = (portion(MOST) / self.size / 8 * 8).max(8);
         self.together("sum_scatter", about, || {
             let mut blocks = Vec::new();
-            for start in (0..n).step_by(each) {
-                let part = &mut output[start..n.min(start + each)];
+            for range in pieces(n, portion(MOST) / self.size) {
+                let (start, part) = (range.start, &mut output[range]);
                 blocks.clear();
                 if part.len() < n {
                     data.chunks(n).for_each(|block| blocks.extend(&block[start..][..part.len()]));

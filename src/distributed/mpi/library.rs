@@ -13,7 +13,7 @@ use crate::core::event::check_interrupt;
 use crate::core::{Dtype, Error, Result, env};
 use crate::distributed::mpi::LIBNAME;
 use crate::distributed::reduce::accumulate;
-use crate::distributed::{Reduction, lock, patience};
+use crate::distributed::{Outcome, Reduction, lock, patience};
 
 const NAMES: [&str; 4] = ["libmpi.so", "libmpi.so.40", "libmpich.so.12", "libmpi.so.12"];
 /// MPI_THREAD_SERIALIZED: one thread at a time.
@@ -21,8 +21,6 @@ const SERIALIZED: c_int = 2;
 
 pub type Handle = usize;
 pub type Buffer = *mut c_void;
-/// What went wrong, for people.
-pub type Outcome<T = ()> = std::result::Result<T, String>;
 type Reducer = extern "C" fn(Buffer, Buffer, *mut c_int, Buffer);
 
 /// What is called.

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 
 use super::library::{Handle, Libraries, Memory};
-use super::wire::Outcome;
+use crate::distributed::Outcome;
 
 /// cudaErrorNotReady.
 const NOT_READY: c_int = 600;
@@ -37,10 +37,11 @@ impl Gpu {
             libraries.cuda("cuDeviceGet", unsafe { (cuda.device_get)(&mut device, i as c_int) })?;
             // SAFETY: as above.
             let known = unsafe { (cuda.device_get_uuid)(&mut own, device) } == 0;
-            if known && uuid == Some(own) || chosen.is_none() && i == rank % count {
+            let wanted = known && uuid == Some(own);
+            if wanted || i == rank % count {
                 chosen = Some(device);
             }
-            if known && uuid == Some(own) {
+            if wanted {
                 break;
             }
         }

@@ -9,16 +9,16 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::device::{Gpu, Staging};
-use super::hub::{INTERRUPTED, Meeting, Post};
+use super::hub::{Meeting, Post};
 use super::library::{Handle, Id, Memory, Nccl};
-use super::wire::{Key, Outcome};
+use super::wire::Key;
 use super::worker::{Pending, Worker};
-use crate::core::event::check_interrupt;
 use crate::core::{Dtype, Result, Stream};
 use crate::distributed::header::Header;
 use crate::distributed::reduce::accumulate;
 use crate::distributed::{
-    Alone, Group, Reduction, Standing, Subject, child, divide, lock, own_stream, portion,
+    Alone, Group, Outcome, Reduction, Standing, Subject, child, divide, interrupted, lock, own_stream,
+    pieces, portion,
 };
 
 /// Bytes of a part, of the larger side, where the environment says nothing.
@@ -76,12 +76,6 @@ fn length(ranges: &[Range<usize>]) -> usize {
     ranges.iter().map(ExactSizeIterator::len).sum()
 }
 
-/// Ranges of so many bytes, multiples of 8, of which each part has at most as many.
-fn pieces(bytes: usize, most: usize) -> impl Iterator<Item = Range<usize>> {
-    let most = (most / 8 * 8).max(8);
-    (0..bytes).step_by(most).map(move |a| a..bytes.min(a + most))
-}
-
 /// NCCL's type and operation of a reduction with the same results as everywhere else, and how many elements of that type
 /// one is.
 fn native(how: Reduction, dtype: Dtype) -> Option<(c_int, c_int, usize)> {
@@ -124,7 +118,7 @@ fn watch<T>(
             return Ok(found);
         }
         if closely {
-            check_interrupt().map_err(|_| INTERRUPTED.to_string())?;
+            interrupted()?;
             if let Err(why) = post.failure(group, members)
                 && lost.get_or_insert_with(Instant::now).elapsed() > GRACE
             {
@@ -471,15 +465,6 @@ impl Drop for Communicator {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn pieces_cover_all_bytes_in_whole_elements() {
-        for (bytes, most) in [(0, 8), (1, 8), (100, 24), (1000, 4099), (64, 1)] {
-            let all: Vec<_> = pieces(bytes, most).collect();
-            assert_eq!(length(&all), bytes);
-            assert!(all.windows(2).all(|w| w[0].end == w[1].start && w[0].len() % 8 == 0));
-        }
-    }
 
     #[test]
     fn reductions_of_another_meaning_are_not_of_nccl() {

@@ -7,12 +7,8 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use super::wire::{Key, Message, Outcome};
-use crate::core::event::check_interrupt;
-use crate::distributed::lock;
-
-/// Why a wait ended that Ctrl-C ended.
-pub const INTERRUPTED: &str = "interrupted";
+use super::wire::{Key, Message};
+use crate::distributed::{Outcome, interrupted, lock};
 
 /// How long one wait lasts at most before signals are looked for.
 const TICK: Duration = Duration::from_millis(50);
@@ -212,7 +208,7 @@ impl Post {
     ) -> Outcome<Option<T>> {
         let begin = Instant::now();
         loop {
-            check_interrupt().map_err(|_| INTERRUPTED.to_string())?;
+            interrupted()?;
             let mut inbox = lock(&self.inbox.0);
             if let Some(found) = look(&mut inbox)? {
                 return Ok(Some(found));
@@ -262,7 +258,7 @@ impl Post {
         }
         let Some(hub) = &self.hub else { return };
         let begin = Instant::now();
-        while begin.elapsed() < self.patience && check_interrupt().is_ok() {
+        while begin.elapsed() < self.patience && interrupted().is_ok() {
             let hub = lock(hub);
             if (0..hub.over.len()).all(|r| hub.over[r] || hub.clients[r].is_none()) {
                 return;
@@ -277,7 +273,7 @@ fn reach(rank: usize, address: SocketAddr, patience: Duration) -> Outcome<TcpStr
     let begin = Instant::now();
     let mut pause = Duration::from_millis(5);
     loop {
-        check_interrupt().map_err(|_| INTERRUPTED.to_string())?;
+        interrupted()?;
         let left = patience.saturating_sub(begin.elapsed());
         match TcpStream::connect_timeout(&address, left.max(Duration::from_millis(1))) {
             Ok(stream) => return Ok(stream),

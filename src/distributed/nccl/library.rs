@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 use super::LIBNAME;
-use super::wire::Outcome;
 use crate::distributed::FOLDERS;
+use crate::distributed::Outcome;
 
 /// Memory of a GPU.
 pub type Memory = u64;

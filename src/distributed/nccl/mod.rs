@@ -44,19 +44,18 @@ pub fn is_available() -> bool {
     false
 }
 
-/// What names a process and the others: its number, how many there are, and the first one's address and port.
-const NAMES: [&str; 4] = ["MLX_RANK", "MLX_WORLD_SIZE", "NCCL_HOST_IP", "NCCL_PORT"];
-
 /// The group that the environment names.
 pub fn init(strict: bool) -> Result<Option<Arc<dyn Group>>> {
-    let values = NAMES.map(|name| env::foreign_text(name).unwrap_or_default());
+    // The number of the process, how many there are, and the first one's address and port.
+    let names = [super::ring::RANK.name, WORLD_SIZE.name, "NCCL_HOST_IP", "NCCL_PORT"];
+    let values = names.map(|name| env::foreign_text(name).unwrap_or_default());
     if let Some(i) = values.iter().position(String::is_empty) {
         if strict {
             bail!(
                 Runtime,
                 "[nccl] Expected the environment variables {}, but {} is not set.",
-                NAMES.join(", "),
-                NAMES[i]
+                names.join(", "),
+                names[i]
             );
         }
         return Ok(None);
@@ -78,8 +77,6 @@ pub fn init(strict: bool) -> Result<Option<Arc<dyn Group>>> {
 #[cfg(unix)]
 fn connect(libraries: &'static library::Libraries, values: &[String; 4]) -> Result<Arc<dyn Group>> {
     use std::net::ToSocketAddrs;
-
-    use crate::core::Error;
 
     let [rank, size, host, port] = values;
     let (Ok(rank), Ok(size)) = (rank.parse::<usize>(), size.parse::<usize>()) else {
@@ -104,8 +101,5 @@ fn connect(libraries: &'static library::Libraries, values: &[String; 4]) -> Resu
         let post = hub::Post::open(rank, size, found, super::patience())?;
         group::world(post, gpu, rank, size)
     });
-    group.map_err(|why| match why == hub::INTERRUPTED {
-        true => Error::Interrupted,
-        false => Error::Runtime(format!("[nccl] Cannot form the group: {why}")),
-    })
+    group.map_err(|why| super::unconnected("nccl", "group", why))
 }

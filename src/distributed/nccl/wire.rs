@@ -3,8 +3,7 @@
 
 use std::io::{Read, Write};
 
-/// What went wrong, for people.
-pub type Outcome<T = ()> = Result<T, String>;
+use crate::distributed::Outcome;
 
 /// First words of a connection, so that strangers are told apart.
 const MAGIC: &[u8] = b"MLXVKHUB01";

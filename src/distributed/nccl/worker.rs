@@ -3,7 +3,7 @@
 
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 
-use super::wire::Outcome;
+use crate::distributed::Outcome;
 
 type Job = Box<dyn FnOnce() + Send>;
 

@@ -5,7 +5,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::link::{Link, Moved, Outcome};
+use super::link::{Link, Moved};
+use crate::distributed::Outcome;
 use crate::distributed::header::Header;
 
 /// Longest message.

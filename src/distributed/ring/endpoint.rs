@@ -10,9 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use super::link::{Link, Outcome};
-use crate::core::event::check_interrupt;
-use crate::distributed::lock;
+use super::link::Link;
+use crate::distributed::{Outcome, interrupted, lock};
 
 const MAGIC: &[u8; 8] = b"MLXVKR01";
 /// Bytes of a greeting: magic, purpose, index, rank, group, random number.
@@ -76,13 +75,6 @@ fn proof(secret: Option<&[u8; 32]>, who: &[u8], greeting: &[u8], random: &[u8]) 
 
 fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |d, (x, y)| d | (x ^ y)) == 0
-}
-
-/// What ends as a keyboard interrupt.
-pub const INTERRUPTED: &str = "interrupted";
-
-fn interrupted() -> Outcome {
-    check_interrupt().map_err(|_| INTERRUPTED.into())
 }
 
 fn random() -> Outcome<[u8; 16]> {

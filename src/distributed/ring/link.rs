@@ -8,11 +8,8 @@ use std::time::{Duration, Instant};
 
 use super::control::Watch;
 use crate::core::Dtype;
-use crate::distributed::Reduction;
 use crate::distributed::reduce::accumulate;
-
-/// What went wrong, for people.
-pub type Outcome<T = ()> = Result<T, String>;
+use crate::distributed::{Outcome, Reduction};
 
 /// Bytes that are reduced at once: they come from the kernel and stay in the cache.
 const CHUNK: usize = 1 << 18;

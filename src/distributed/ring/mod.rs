@@ -16,11 +16,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use control::{Control, Watch, header_of, message_of};
-use endpoint::{Endpoint, INTERRUPTED, Key, Purpose};
-use link::{Bytes, Link, Outcome, Transfer, run};
+use endpoint::{Endpoint, Key, Purpose};
+use link::{Bytes, Link, Transfer, run};
 
 use super::header::Header;
-use super::{Alone, Group, Reduction, Standing, Subject, child, divide, lock, patience};
+use super::{
+    Alone, Group, Outcome, Reduction, Standing, Subject, child, divide, lock, patience, unconnected,
+};
 use crate::bail;
 use crate::core::env::{Values, Variable};
 use crate::core::{Dtype, Error, Result};
@@ -127,10 +129,7 @@ pub fn init(strict: bool) -> Result<Option<Arc<dyn Group>>> {
         }
         return Ok(None);
     };
-    let failed = |why: String| match why == INTERRUPTED {
-        true => Error::Interrupted,
-        false => Error::Runtime(format!("[ring] {why}")),
-    };
+    let failed = |why: String| Error::Runtime(format!("[ring] {why}"));
     let read =
         std::fs::read_to_string(file).map_err(|e| failed(format!("Cannot read MLX_HOSTFILE={file}: {e}")))?;
     let all = addresses(&read).map_err(|e| failed(format!("MLX_HOSTFILE={file}: {e}")))?;
@@ -145,7 +144,7 @@ pub fn init(strict: bool) -> Result<Option<Arc<dyn Group>>> {
     let everyone = (0..all.len()).collect();
     let ring = Endpoint::open(rank, all, text(&SECRET), patience(), verbose)
         .and_then(|e| Ring::connect(e, 0, everyone, rank))
-        .map_err(|e| failed(if e == INTERRUPTED { e } else { format!("Cannot form the ring: {e}") }))?;
+        .map_err(|why| unconnected("ring", "ring", why))?;
     Ok(Some(Arc::new(ring)))
 }
 
