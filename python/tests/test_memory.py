@@ -120,6 +120,32 @@ def test_a_long_chain_runs_in_constant_memory():
     assert mx.get_peak_memory() - base <= 3 * 4 * MIB
 
 
+@pytest.mark.parametrize("kind", ["custom_function", "checkpoint"])
+def test_functions_with_rules_keep_no_memory(kind):
+    """What they took and returned is free as soon as nobody computes with it, forward and back."""
+    step = getattr(mx, kind)(lambda v: [mx.sin(v[0]) + 1])
+    if kind == "custom_function":
+        step.vjp(lambda primals, cotangents, outputs: [mx.cos(primals[0]) * cotangents[0]])
+
+    def steps(x):
+        for _ in range(50):
+            (x,) = step([x])
+        return x
+
+    a = mx.ones((MIB,))
+    mx.eval(a)
+    base = settle()
+    mx.reset_peak_memory()
+    mx.eval(steps(a))
+    mx.synchronize()
+    assert mx.get_peak_memory() - base <= 4 * 4 * MIB
+    base = settle()
+    mx.reset_peak_memory()
+    mx.eval(mx.grad(lambda x: steps(x).sum())(a))
+    mx.synchronize()
+    assert mx.get_peak_memory() - base <= (50 + 8) * 4 * MIB  # the argument of each step, once
+
+
 def test_a_steady_loop_does_not_grow():
     w = mx.zeros((256, 256))
     x = mx.ones((64, 256))

@@ -1,6 +1,6 @@
 //! `custom_function` and `checkpoint`: functions with rules of their own, over trees of arrays.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -8,13 +8,14 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
 use super::transformed::{Transform, Transformed, callable};
-use super::trees::{axes_of, flatten, map, rebuild};
+use super::trees::{axes_of, flatten, hollow, map, rebuild};
 use crate::autodiff::{JvpRule, Rules, VjpRule, VmapRule};
 use crate::core::{Array, Derivatives, Result, default_device, default_stream};
 use crate::python::array::PyArray;
 use crate::python::array::arguments::type_name;
 
-/// A call: its arguments and what the function returned, as trees.
+/// A call: the forms of its arguments and of what the function returned. Rules live until the results are dropped,
+/// which may be long after they were computed: they hold no arrays but those of keyword arguments.
 struct Form {
     /// The single argument, or the tuple of all.
     args: Py<PyAny>,
@@ -243,9 +244,9 @@ impl CustomFunction {
         flatten(&tree, false, &mut inputs)?;
         flatten(&value, false, &mut outputs)?;
         let form = Arc::new(Form {
-            args: tree.unbind(),
+            args: hollow(&tree)?.unbind(),
             kwargs: kwargs.map(|k| k.clone().unbind()),
-            returned: value.clone().unbind(),
+            returned: hollow(&value)?.unbind(),
         });
         let rules = Rules {
             vjp: vjp.map(|f| vjp_rule(form.clone(), f)),
@@ -334,24 +335,25 @@ impl Transform for Checkpointed {
         )?;
         let mut inputs = Vec::new();
         flatten(call.as_any(), false, &mut inputs)?;
-        let returned: Arc<Mutex<Option<Py<PyAny>>>> = Arc::default();
-        let (fun, form, first) = (fun.clone().unbind(), call.unbind(), returned.clone());
+        let returned: Arc<OnceLock<Py<PyAny>>> = Arc::default();
+        let (fun, form, first) = (fun.clone().unbind(), hollow(call.as_any())?.unbind(), returned.clone());
         let f: crate::autodiff::Shared = Arc::new(move |arrays: &[Array]| {
             Python::attach(|py| -> PyResult<Vec<Array>> {
-                let call = rebuild(form.bind(py).as_any(), &mut arrays.iter().cloned())?;
+                let call = rebuild(form.bind(py), &mut arrays.iter().cloned())?;
                 let args = call.get_item(0)?.cast_into::<PyTuple>()?;
                 let value = fun.bind(py).call(args, Some(&call.get_item(1)?.cast_into::<PyDict>()?))?;
                 let mut outputs = Vec::new();
                 flatten(&value, false, &mut outputs)?;
-                *first.lock().unwrap_or_else(|e| e.into_inner()) = Some(value.unbind());
+                if first.get().is_none() {
+                    let _ = first.set(hollow(&value)?.unbind());
+                }
                 Ok(outputs)
             })
             .map_err(Into::into)
         });
         let results = crate::autodiff::checkpoint(&f, &inputs)?;
-        let value = returned.lock().unwrap_or_else(|e| e.into_inner()).take();
         // INVARIANT: the function was called and returned.
-        rebuild(value.expect("the function returned").bind(py), &mut results.into_iter())
+        rebuild(returned.get().expect("the function returned").bind(py), &mut results.into_iter())
     }
 }
 

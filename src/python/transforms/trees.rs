@@ -140,6 +140,13 @@ pub fn rebuild<'py>(
     })
 }
 
+/// A tree of the same form that holds none of its arrays: each is replaced by one without values. For what outlives a
+/// call and is [`rebuild`]t: memory is not kept for the sake of a form.
+pub fn hollow<'py>(tree: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let nothing = Bound::new(tree.py(), PyArray::new(crate::ops::scalar_bool(false)?))?.into_any();
+    map(tree, &mut |leaf| Ok(if leaf.is_instance_of::<PyArray>() { &nothing } else { leaf }.clone()))
+}
+
 /// Puts arrays into the places of a tree's arrays, in the order of [`flatten`]; the containers stay what they are.
 pub fn fill(tree: &Bound<'_, PyAny>, arrays: &mut impl Iterator<Item = Array>) -> PyResult<()> {
     fill_below(tree, 0, arrays)
