@@ -1,7 +1,8 @@
 """Processes that come from this one: forks, also while threads compute, and fresh interpreters.
 
 A forked child computes on CPU streams; the GPU, and what threads of the parent were computing, are
-refused at once with the reason. Children are killed by an alarm if they hang.
+refused at once with the reason. Children are killed by an alarm if they hang; where they do is told
+before.
 """
 
 import subprocess
@@ -12,7 +13,7 @@ import helpers as h
 import pytest
 
 PRELUDE = """
-import os, signal, sys, threading, time, warnings
+import faulthandler, glob, os, shutil, signal, subprocess, sys, threading, time, warnings
 import mlx.core as mx
 import numpy as np
 
@@ -20,7 +21,23 @@ import numpy as np
 warnings.simplefilter("ignore", DeprecationWarning)
 mx.set_default_device(mx.{device})
 gpu = mx.default_device().type == mx.gpu
+faulthandler.register(signal.SIGALRM, chain=True)  # says where Python is, and ends the process
 signal.alarm(100)
+
+def ended(pid):
+    '''The exit code of a child. Of one that hangs it is told what its threads wait for.'''
+    told = time.monotonic() + 15
+    while (end := os.waitpid(pid, os.WNOHANG))[0] == 0:
+        if time.monotonic() > told:
+            told = float("inf")
+            for name in sorted(glob.glob(f"/proc/{{pid}}/task/*/*")):
+                if name.rsplit("/", 1)[1] in ("comm", "wchan", "syscall"):
+                    print(name, open(name).read().strip(), file=sys.stderr)
+            if shutil.which("gdb"):
+                command = ["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt"]
+                subprocess.run(command, stdout=2, stderr=subprocess.DEVNULL, timeout=60)
+        time.sleep(0.002)
+    return os.waitstatus_to_exitcode(end[1])
 
 def in_child(f, leave=os._exit):
     '''Runs f in a forked child; fails unless that succeeds.'''
@@ -36,7 +53,7 @@ def in_child(f, leave=os._exit):
             import traceback
             traceback.print_exc()
         leave(code)
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    code = ended(pid)
     assert code == 0, code
 
 def refused(f, *words):
@@ -135,6 +152,32 @@ def test_child_of_a_busy_process(leave):
         stop = True
         for t in threads:
             t.join()
+    cpu_works()
+    """)
+
+
+@pytest.mark.gpu
+def test_child_of_a_process_whose_walk_takes_long():
+    """A thread that opens a device, or waits for a compiler, has what a child needs for seconds."""
+    run("""
+    def slow(lines):
+        source = "".join(f"v = v * {2 * i + 1}u + (v >> {i % 31});\\n" for i in range(lines))
+        kernel = mx.fast.vulkan_kernel(name=f"slow{lines}", input_names=["x"], output_names=["z"],
+                                       source="uint v = x[0];" + source + "z[0] = v;")
+        one = {"grid": (1, 1, 1), "threadgroup": (1, 1, 1), "output_shapes": [(1,)]}
+        return kernel(inputs=[mx.ones(4, mx.uint32)], output_dtypes=[mx.uint32], **one)[0]
+
+    lines, took = 2000, 0
+    while took < 2.5 and lines < 10**6:
+        lines *= 2
+        begin = time.perf_counter()
+        mx.eval(slow(lines))
+        took = time.perf_counter() - begin
+    t = threading.Thread(target=lambda: mx.eval(slow(lines + 1)))
+    t.start()
+    time.sleep(0.5)
+    in_child(works)
+    t.join()
     cpu_works()
     """)
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use super::fuse::fuse;
 use super::tape::Tape;
 use super::{record, simplified};
-use crate::core::{Array, Result, Shape};
+use crate::core::{Array, Result, Shape, fork};
 
 /// Forms that are kept; beyond them all are made again.
 const KEPT: usize = 256;
@@ -35,7 +35,7 @@ impl Compiled {
         match self {
             Compiled::One(tape) => Some(tape.clone()),
             Compiled::Any(_, known) => {
-                let known = known.lock().unwrap_or_else(|e| e.into_inner());
+                let known = fork::lock(known);
                 known.get(&form(inputs)).cloned()
             }
         }
@@ -54,7 +54,7 @@ impl Compiled {
             return Ok(found);
         }
         let made = Arc::new(fuse(&simplified(&fixed(tape, inputs)?)?));
-        let mut known = known.lock().unwrap_or_else(|e| e.into_inner());
+        let mut known = fork::lock(known);
         // Tapes may hold what runs Python when it is dropped: not under the lock.
         let old = if known.len() >= KEPT { std::mem::take(&mut *known) } else { HashMap::new() };
         known.insert(form(inputs), made.clone());

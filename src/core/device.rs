@@ -4,10 +4,10 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock};
 
-use super::fork;
+use super::fork::Shared;
 
 /// What a device is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -69,27 +69,18 @@ impl fmt::Display for Stream {
     }
 }
 
-/// Takes the count of handles for the time of a fork.
-pub fn hold_handles(until: std::time::Instant) -> fork::Held {
-    fork::hold(&HELD, until)
-}
-
 /// A stream as somebody holds it. One that nobody holds any more finishes its work and gives back what it has.
 pub struct Handle(Stream);
 
 /// How many handles each stream has. Streams of [`new_stream`] have one for the life of the process.
-static HELD: LazyLock<Mutex<HashMap<Stream, usize>>> = LazyLock::new(Default::default);
+pub(crate) static HELD: Shared<HashMap<Stream, usize>> = Shared::new(HashMap::new);
 /// Who is told about streams that nobody holds any more.
 static RELEASED: OnceLock<fn(Stream)> = OnceLock::new();
-
-fn held() -> MutexGuard<'static, HashMap<Stream, usize>> {
-    HELD.lock().unwrap_or_else(|e| e.into_inner())
-}
 
 impl Handle {
     /// One more handle of a stream.
     pub fn new(stream: Stream) -> Handle {
-        *held().entry(stream).or_default() += 1;
+        *HELD.lock().entry(stream).or_default() += 1;
         Handle(stream)
     }
 
@@ -106,7 +97,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        let mut all = held();
+        let mut all = HELD.lock();
         let last = all.get_mut(&self.0).is_none_or(|n| {
             *n -= 1;
             *n == 0
@@ -123,12 +114,12 @@ impl Drop for Handle {
 
 /// Whether somebody holds a stream.
 pub fn is_held(stream: Stream) -> bool {
-    held().contains_key(&stream)
+    HELD.lock().contains_key(&stream)
 }
 
 /// The streams that somebody holds.
 pub fn held_streams() -> Vec<Stream> {
-    held().keys().copied().collect()
+    HELD.lock().keys().copied().collect()
 }
 
 /// Has `tell` called with each stream that nobody holds any more; the first caller's.
@@ -136,13 +127,14 @@ pub fn on_release(tell: fn(Stream)) {
     let _ = RELEASED.set(tell);
 }
 
-struct Defaults {
+/// Where operations run that name no stream.
+pub(crate) struct Defaults {
     device: Option<Device>,
     streams: HashMap<Device, Handle>,
 }
 
-static DEFAULTS: LazyLock<Mutex<Defaults>> =
-    LazyLock::new(|| Mutex::new(Defaults { device: None, streams: HashMap::new() }));
+pub(crate) static DEFAULTS: Shared<Defaults> =
+    Shared::new(|| Defaults { device: None, streams: HashMap::new() });
 static NEXT_STREAM: AtomicU32 = AtomicU32::new(0);
 /// Moves on whenever the process defaults have changed.
 static CHANGES: AtomicU64 = AtomicU64::new(0);
@@ -154,26 +146,17 @@ thread_local! {
     static CURRENT: Cell<Option<(u64, Stream)>> = const { Cell::new(None) };
 }
 
-/// Takes the defaults for the time of a fork.
-pub fn hold_defaults(until: std::time::Instant) -> fork::Held {
-    fork::hold(&DEFAULTS, until)
-}
-
 fn changed() {
     CHANGES.fetch_add(1, Ordering::Release);
 }
 
-fn defaults() -> std::sync::MutexGuard<'static, Defaults> {
-    DEFAULTS.lock().unwrap_or_else(|e| e.into_inner())
-}
-
 /// Sets the default device if none has been chosen yet (called once, by whoever knows the hardware).
 pub fn init_default_device(choose: impl FnOnce() -> Device) -> Device {
-    if let Some(d) = defaults().device {
+    if let Some(d) = DEFAULTS.lock().device {
         return d;
     }
     let chosen = choose();
-    let device = *defaults().device.get_or_insert(chosen);
+    let device = *DEFAULTS.lock().device.get_or_insert(chosen);
     changed();
     device
 }
@@ -183,12 +166,12 @@ pub fn default_device() -> Device {
     if let Some(s) = SCOPES.with(|s| s.borrow().last().map(Handle::stream)) {
         return s.device;
     }
-    defaults().device.unwrap_or(Device::CPU)
+    DEFAULTS.lock().device.unwrap_or(Device::CPU)
 }
 
 /// Makes `device` the default one.
 pub fn set_default_device(device: Device) {
-    defaults().device = Some(device);
+    DEFAULTS.lock().device = Some(device);
     changed();
 }
 
@@ -198,12 +181,12 @@ pub fn default_stream(device: Device) -> Stream {
     if let Some(s) = scoped {
         return s;
     }
-    defaults().streams.entry(device).or_insert_with(|| Handle::make(device)).stream()
+    DEFAULTS.lock().streams.entry(device).or_insert_with(|| Handle::make(device)).stream()
 }
 
 /// Makes `stream` the default one of its device.
 pub fn set_default_stream(stream: Stream) {
-    let before = defaults().streams.insert(stream.device, Handle::new(stream));
+    let before = DEFAULTS.lock().streams.insert(stream.device, Handle::new(stream));
     changed();
     drop(before);
 }
@@ -225,7 +208,7 @@ pub fn current_stream() -> Stream {
 /// A new stream that lives as long as the process; its queue or worker starts on first use.
 pub fn new_stream(device: Device) -> Stream {
     let stream = unheld(device);
-    held().insert(stream, 1);
+    HELD.lock().insert(stream, 1);
     stream
 }
 

@@ -3,29 +3,19 @@
 //! whoever reads them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard};
 
 use super::device::Stream;
 use super::error::{Error, Result};
-use super::fork;
+use super::fork::Shared;
 
 /// The first error of each stream since it was last asked for.
-static UNHEARD: Mutex<Vec<(Stream, Error)>> = Mutex::new(Vec::new());
+pub(crate) static UNHEARD: Shared<Vec<(Stream, Error)>> = Shared::new(Vec::new);
 /// Whether there may be one: who waits looks here first.
 static ANY: AtomicBool = AtomicBool::new(false);
 
-fn unheard() -> MutexGuard<'static, Vec<(Stream, Error)>> {
-    UNHEARD.lock().unwrap_or_else(|e| e.into_inner())
-}
-
-/// Takes the list for the time of a fork.
-pub fn hold(until: std::time::Instant) -> fork::Held {
-    fork::hold(&UNHEARD, until)
-}
-
 /// Keeps the error for the next who waits for the stream. Comes before the work counts as finished.
 pub fn note(stream: Stream, error: &Error) {
-    let mut all = unheard();
+    let mut all = UNHEARD.lock();
     if all.iter().all(|(s, _)| *s != stream) {
         all.push((stream, error.clone()));
     }
@@ -37,7 +27,7 @@ pub fn take(stream: Stream) -> Result<()> {
     if !ANY.load(Ordering::Acquire) {
         return Ok(());
     }
-    let mut all = unheard();
+    let mut all = UNHEARD.lock();
     let found = all.iter().position(|(s, _)| *s == stream).map(|i| all.swap_remove(i));
     ANY.store(!all.is_empty(), Ordering::Release);
     found.map_or(Ok(()), |(_, e)| Err(e))

@@ -2,9 +2,9 @@
 //! is refused; what happened is counted by operation.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 use crate::core::env::{Values, Variable};
+use crate::core::fork::Shared;
 
 pub static FALLBACK: Variable = Variable::new(
     "MLX_VK_FALLBACK",
@@ -15,7 +15,7 @@ pub static FALLBACK: Variable = Variable::new(
          it runs on the CPU. `mx.vulkan.stats()` counts them",
 );
 
-static COUNTS: Mutex<BTreeMap<&'static str, u64>> = Mutex::new(BTreeMap::new());
+pub(crate) static COUNTS: Shared<BTreeMap<&'static str, u64>> = Shared::new(BTreeMap::new);
 
 /// Whether operations that MLX refuses on a GPU stream may run on the host. Not unless the user says so.
 pub fn allowed() -> bool {
@@ -29,7 +29,7 @@ pub fn refused() -> bool {
 
 /// Counts an operation that runs on the host, and says so the first time if the user asked for that.
 pub fn note(op: &'static str) {
-    let mut counts = COUNTS.lock().unwrap_or_else(|e| e.into_inner());
+    let mut counts = COUNTS.lock();
     let n = counts.entry(op).or_default();
     *n += 1;
     if *n == 1 && FALLBACK.word() == Some("warn") {
@@ -39,11 +39,11 @@ pub fn note(op: &'static str) {
 
 /// How often each operation ran on the host.
 pub fn counts() -> Vec<(&'static str, u64)> {
-    let counts = COUNTS.lock().unwrap_or_else(|e| e.into_inner());
+    let counts = COUNTS.lock();
     counts.iter().map(|(op, n)| (*op, *n)).collect()
 }
 
 /// Starts from zero.
 pub fn reset() {
-    COUNTS.lock().unwrap_or_else(|e| e.into_inner()).clear();
+    COUNTS.lock().clear();
 }

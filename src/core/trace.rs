@@ -3,16 +3,17 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use super::dtype::Dtype;
+use super::fork::Made;
 use super::layout::Shape;
 
 static RUNNING: AtomicU32 = AtomicU32::new(0);
 static SPANS: Mutex<Vec<Span>> = Mutex::new(Vec::new());
 static THREADS: Mutex<Vec<String>> = Mutex::new(Vec::new());
-static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
+static EPOCH: Made<Instant> = Made::new(Instant::now);
 
 thread_local! {
     static THREAD: Cell<u32> = const { Cell::new(0) };
@@ -67,7 +68,7 @@ pub fn now() -> u64 {
 
 /// Begins a profile: the number of spans seen so far, for [`stop`].
 pub fn start() -> usize {
-    LazyLock::force(&EPOCH);
+    let _ = *EPOCH;
     RUNNING.fetch_add(1, Relaxed);
     lock(&SPANS).len()
 }

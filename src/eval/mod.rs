@@ -12,11 +12,12 @@ pub(crate) mod testing;
 mod tests;
 mod walk;
 
-pub use walk::{hold_walks, settle};
+pub(crate) use walk::SCHEDULE;
+pub use walk::settle;
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use smallvec::{SmallVec, smallvec};
@@ -28,6 +29,7 @@ use crate::bail;
 use crate::core::array::{Inputs, Node, Tracing, drop_iteratively};
 use crate::core::env::{Values, Variable};
 use crate::core::event::{interrupts, spin};
+use crate::core::fork::Made;
 use crate::core::{Array, Error, Event, Result, Stream, failure, panics, trace};
 use crate::cpu::runtime::worker::{self, LONG_SPIN, Lane};
 
@@ -411,11 +413,11 @@ fn schedule_apart(roots: &[Array]) -> Result<()> {
 
 /// Whether a recorder is used for a stream: it wants a processor of its own, and software drivers want all of them.
 fn has_recorder(stream: Stream) -> bool {
-    static SAID: OnceLock<Option<bool>> = OnceLock::new();
-    let said = SAID.get_or_init(|| {
+    static SAID: Made<Option<bool>> = Made::new(|| {
         let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
         RECORDER.switch().or((processors < 4).then_some(false))
     });
+    let said = *SAID;
     said.unwrap_or_else(|| !software(stream))
 }
 

@@ -3,32 +3,23 @@
 //! may evaluate) and others get on. If one of them has walked meanwhile, what this walk had ordered may be done already:
 //! it ends with [`Error::Dropped`] and begins again.
 
-use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use crate::core::event::{Uninterrupted, check_interrupt, interrupts};
-use crate::core::{Error, Result, event, fork};
+use crate::core::fork::{self, Guard, Shared};
+use crate::core::{Error, Result, event};
 use crate::cpu::runtime::worker::{self, Lane};
 
 /// The number of the last walk.
-static SCHEDULE: Mutex<u64> = Mutex::new(0);
+pub(crate) static SCHEDULE: Shared<u64> = Shared::new(|| 0);
 
 /// A walk that waits for nothing looks for Ctrl-C so often.
 const BREATH: Duration = Duration::from_millis(200);
 
-/// Takes the lock of walks for the time of a fork.
-pub fn hold_walks(until: Instant) -> fork::Held {
-    fork::hold(&SCHEDULE, until)
-}
-
-fn schedule() -> MutexGuard<'static, u64> {
-    SCHEDULE.lock().unwrap_or_else(|e| e.into_inner())
-}
-
 /// One walk of the graph; or, on the recorder, one recording.
 pub(super) struct Walk {
     // Before `quiet`: fields are dropped in their order.
-    lock: Option<MutexGuard<'static, u64>>,
+    lock: Option<Guard<u64>>,
     quiet: Option<Uninterrupted>,
     number: u64,
     interrupts: u64,
@@ -40,7 +31,7 @@ impl Walk {
     pub fn begin() -> Walk {
         let quiet = Some(Uninterrupted::new());
         let mut walk =
-            Walk { lock: Some(schedule()), quiet, number: 0, interrupts: 0, breath: Instant::now() };
+            Walk { lock: Some(SCHEDULE.lock()), quiet, number: 0, interrupts: 0, breath: Instant::now() };
         walk.renew();
         walk
     }
@@ -66,8 +57,9 @@ impl Walk {
         }
         self.quiet = None;
         let checked = check_interrupt();
+        fork::give_way();
         self.quiet = Some(Uninterrupted::new());
-        self.lock = Some(schedule());
+        self.lock = Some(SCHEDULE.lock());
         self.breath = Instant::now();
         checked
     }

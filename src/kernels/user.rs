@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use super::spirv::Spirv;
 use crate::core::Dtype;
+use crate::core::fork;
 
 /// What runs.
 #[derive(Debug, Clone)]
@@ -186,7 +187,7 @@ impl UserKernel {
         launch: &Launch,
     ) -> Arc<str> {
         let form = Form { inputs, outputs, templates: templates.to_vec(), ragged: launch.ragged() };
-        let mut texts = self.texts.lock().unwrap_or_else(|e| e.into_inner());
+        let mut texts = fork::lock(&self.texts);
         if let Some((_, text)) = texts.iter().find(|t| t.0 == form) {
             return text.clone();
         }

@@ -6,32 +6,25 @@ mod system;
 
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, Once};
+use std::sync::{Arc, Once};
 
 use crate::core::fault::{self, Site};
+use crate::core::fork::Shared;
 use crate::core::storage::install_host_alloc;
-use crate::core::{Error, HostBlock, Result, Storage, fork};
+use crate::core::{Error, HostBlock, Result, Storage};
 
 const ALIGN: usize = 64;
 /// The host cache keeps at most this much, whatever the limit says: memory the system may want back.
 const HOST_CACHE_MAX: usize = 2 << 30;
 
-struct Cache {
+/// Blocks that nobody uses, by capacity.
+pub(crate) struct Cache {
     bytes: usize,
     free: BTreeMap<usize, Vec<usize>>,
 }
 
 static REGISTER: Once = Once::new();
-static CACHE: Mutex<Cache> = Mutex::new(Cache { bytes: 0, free: BTreeMap::new() });
-
-fn cache() -> std::sync::MutexGuard<'static, Cache> {
-    CACHE.lock().unwrap_or_else(|e| e.into_inner())
-}
-
-/// Takes the cache for the time of a fork.
-pub fn hold(until: std::time::Instant) -> fork::Held {
-    fork::hold(&CACHE, until)
-}
+pub(crate) static CACHE: Shared<Cache> = Shared::new(|| Cache { bytes: 0, free: BTreeMap::new() });
 
 /// Capacity that serves `nbytes`: powers of two in four steps, so that waste stays under a quarter.
 pub fn size_class(nbytes: usize) -> usize {
@@ -43,7 +36,7 @@ pub fn size_class(nbytes: usize) -> usize {
 fn release(ptr: NonNull<u8>, capacity: usize) {
     stats::on_free(capacity);
     {
-        let mut c = cache();
+        let mut c = CACHE.lock();
         let room = stats::cache_limit().min(HOST_CACHE_MAX);
         if c.bytes + capacity <= room {
             c.bytes += capacity;
@@ -58,7 +51,7 @@ fn release(ptr: NonNull<u8>, capacity: usize) {
 
 fn clear() {
     let free = {
-        let mut c = cache();
+        let mut c = CACHE.lock();
         stats::on_cache(-(c.bytes as i64));
         c.bytes = 0;
         std::mem::take(&mut c.free)
@@ -80,7 +73,7 @@ pub fn host_block(nbytes: usize) -> Result<HostBlock> {
     let capacity = size_class(nbytes);
     stats::admit(capacity).map_err(&fail)?;
     let hit = {
-        let mut c = cache();
+        let mut c = CACHE.lock();
         let p = c.free.get_mut(&capacity).and_then(Vec::pop);
         if p.is_some() {
             c.bytes -= capacity;

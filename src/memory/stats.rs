@@ -1,22 +1,16 @@
 //! Exact byte counts of the process: in use, peak, parked in caches; and the limits on them. Host and
 //! device allocators both report here; Python's `mx.get_active_memory` family reads it.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
 
-use crate::core::fork;
+use crate::core::fork::Shared;
 
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 static CACHED: AtomicI64 = AtomicI64::new(0);
 static MEMORY_LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 static CACHE_LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
-static CACHES: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
-
-/// Takes the list of caches for the time of a fork.
-pub fn hold(until: std::time::Instant) -> fork::Held {
-    fork::hold(&CACHES, until)
-}
+pub(crate) static CACHES: Shared<Vec<fn()>> = Shared::new(Vec::new);
 
 /// An allocation of `bytes` went into use.
 pub fn on_alloc(bytes: usize) {
@@ -100,7 +94,7 @@ pub fn set_cache_limit(bytes: usize) -> usize {
 
 /// Registers the function that empties a cache.
 pub fn register_cache(clear: fn()) {
-    let mut caches = CACHES.lock().unwrap_or_else(|e| e.into_inner());
+    let mut caches = CACHES.lock();
     if !caches.contains(&clear) {
         caches.push(clear);
     }
@@ -108,7 +102,7 @@ pub fn register_cache(clear: fn()) {
 
 /// Empties every cache.
 pub fn clear_cache() {
-    let caches = CACHES.lock().unwrap_or_else(|e| e.into_inner()).clone();
+    let caches = CACHES.lock().clone();
     for clear in caches {
         clear();
     }

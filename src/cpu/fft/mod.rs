@@ -7,7 +7,7 @@ pub mod hadamard;
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::Arc;
 
 use num_complex::Complex32;
 use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
@@ -16,8 +16,9 @@ use rustfft::{Fft as Plan, FftDirection, FftPlanner};
 use super::runtime::pool::{self, SendPtr};
 use super::runtime::walk::{Lines, locate};
 use crate::bail;
+use crate::core::fork::Shared;
 use crate::core::layout::show;
-use crate::core::{Dtype, Result, fork};
+use crate::core::{Dtype, Result};
 use crate::kernels::{Fft, FftKind, HostView};
 
 /// Elements of all lengths planned for; beyond it the plans are dropped.
@@ -45,7 +46,8 @@ impl Lane {
     }
 }
 
-struct Plans {
+/// How lines of the lengths seen so far are transformed.
+pub(crate) struct Plans {
     complex: FftPlanner<f32>,
     real: RealFftPlanner<f32>,
     made: HashMap<(FftKind, usize, bool), Lane>,
@@ -58,15 +60,10 @@ impl Plans {
     }
 }
 
-static PLANS: LazyLock<Mutex<Plans>> = LazyLock::new(|| Mutex::new(Plans::new()));
-
-/// Takes the plans for the time of a fork.
-pub fn hold(until: std::time::Instant) -> fork::Held {
-    fork::hold(&PLANS, until)
-}
+pub(crate) static PLANS: Shared<Plans> = Shared::new(Plans::new);
 
 fn plan(t: &Fft) -> Lane {
-    let mut plans = PLANS.lock().unwrap_or_else(|e| e.into_inner());
+    let mut plans = PLANS.lock();
     let key = (t.kind, t.n, t.inverse);
     if let Some(lane) = plans.made.get(&key) {
         return lane.clone();

@@ -7,7 +7,6 @@ pub mod gather_mm;
 pub(super) mod gemv;
 pub(super) mod tiny;
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gemm::Parallelism;
@@ -18,8 +17,9 @@ use super::runtime::elem::{Brain, Half, To};
 use super::runtime::pool::{self, SendPtr, parallel_chunks};
 use super::runtime::simd::multiversion;
 use crate::bail;
+use crate::core::fork::Shared;
 use crate::core::layout::{collapse, show};
-use crate::core::{Dtype, Result, fork};
+use crate::core::{Dtype, Result};
 use crate::kernels::HostView;
 use crate::memory::host_block;
 
@@ -35,7 +35,7 @@ pub fn addmm(c: &HostView, a: &HostView, b: &HostView, dst: &HostView, alpha: f3
     dispatch(Some(c), a, b, dst, alpha, beta)
 }
 
-static MEASURED: Mutex<()> = Mutex::new(());
+pub(crate) static MEASURED: Shared<()> = Shared::new(|| ());
 
 /// Before the first product: lets `gemm` measure the caches, which it does once for the process, under a lock of ours
 /// that a fork waits for. Otherwise a child forked meanwhile would wait for a thread that it does not have.
@@ -44,7 +44,7 @@ fn ready() {
     if READY.load(Ordering::Acquire) {
         return;
     }
-    let _held = MEASURED.lock().unwrap_or_else(|e| e.into_inner());
+    let _held = MEASURED.lock();
     const N: usize = 32;
     let (one, n) = ([1f32; N * N], N as isize);
     let mut product = [0f32; N * N];
@@ -77,11 +77,6 @@ pub(super) unsafe fn multiply<T: 'static>(
             false, par,
         );
     }
-}
-
-/// Takes the lock of the first product for the time of a fork.
-pub fn hold(until: std::time::Instant) -> fork::Held {
-    fork::hold(&MEASURED, until)
 }
 
 /// A matrix in host memory: pointer to its first element and strides in elements.

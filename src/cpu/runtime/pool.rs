@@ -3,13 +3,12 @@
 //! the parent's threads do not exist. `MLX_CPU_THREADS` overrides the number of threads.
 
 use std::ops::Range;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use rayon::prelude::*;
 
 use crate::core::env::{Values, Variable};
-use crate::core::fork;
+use crate::core::fork::{self, Made};
 
 pub static CPU_THREADS: Variable =
     Variable::new("MLX_CPU_THREADS", "all cores", Values::Number(1, 1024), "Threads of the CPU kernels");
@@ -58,11 +57,11 @@ fn pool() -> &'static rayon::ThreadPool {
 
 /// Number of threads that kernels run on.
 pub fn threads() -> usize {
-    static THREADS: OnceLock<usize> = OnceLock::new();
-    *THREADS.get_or_init(|| {
+    static THREADS: Made<usize> = Made::new(|| {
         let wish = CPU_THREADS.number().map(|n| n as usize);
         wish.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get().min(1024)))
-    })
+    });
+    *THREADS
 }
 
 /// Runs `f` on the pool and waits for it; rayon calls inside use the pool's threads. Runs inline on a

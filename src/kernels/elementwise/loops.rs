@@ -1,9 +1,8 @@
 //! Block kernels of table rows on the host: `out[i] = f(a[i], b[i], c[i])` over contiguous operands, each
 //! compiled for up to three instruction sets. Rows name them through the macros below.
 
-use std::sync::LazyLock;
-
 use crate::core::Dtype;
+use crate::core::fork::Made;
 
 /// A loop over `n` elements of contiguous operands; unused operands may be null. The output must not
 /// overlap an operand.
@@ -27,7 +26,7 @@ pub struct Cpu {
 /// No loops; rows name those they have.
 pub const NONE: Cpu = Cpu { bool_: None, ints: None, f32: None, f64: None, c64: None };
 
-static LEVEL: LazyLock<usize> = LazyLock::new(|| {
+static LEVEL: Made<usize> = Made::new(|| {
     #[cfg(target_arch = "x86_64")]
     {
         let v3 = is_x86_feature_detected!("avx2")

@@ -2,10 +2,10 @@
 //! To add an op, add its row to `table_unary.rs`, `table_binary.rs` or `table_logic.rs`; nothing else.
 
 use std::collections::HashMap;
-use std::sync::LazyLock;
 
 use super::loops::Cpu;
 use crate::bail;
+use crate::core::fork::Made;
 use crate::core::{Dtype, Result};
 
 /// Position of a row in the table.
@@ -72,12 +72,12 @@ pub enum TypeRule {
     FromFloat8,
 }
 
-static TABLE: LazyLock<Vec<Row>> = LazyLock::new(|| {
+static TABLE: Made<Vec<Row>> = Made::new(|| {
     [super::table_unary::ROWS, super::table_math::ROWS, super::table_binary::ROWS, super::table_logic::ROWS]
         .concat()
 });
 
-static INDEX: LazyLock<HashMap<&'static str, OpId>> = LazyLock::new(|| {
+static INDEX: Made<HashMap<&'static str, OpId>> = Made::new(|| {
     let names = |(i, r): (usize, &'static Row)| {
         r.aliases.iter().copied().chain([r.name]).map(move |n| (n, OpId(i as u16)))
     };

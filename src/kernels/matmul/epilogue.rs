@@ -5,12 +5,12 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::hash::{Hash, Hasher};
-use std::sync::{LazyLock, Mutex};
 
 use smallvec::SmallVec;
 
 use crate::core::Dtype;
 use crate::core::env::{KernelVariant, Values, Variable};
+use crate::core::fork::Shared;
 use crate::kernels::elementwise::codegen::{Caps, register};
 use crate::kernels::elementwise::codegen_types::Ty;
 use crate::kernels::elementwise::program::{Inst, Instr, Program};
@@ -59,11 +59,13 @@ const MAX_ARRAYS: usize = 4;
 const MAX_INSTRS: usize = 24;
 const MAX_CODE: usize = 4;
 
+pub(crate) static EPILOGUES_KEPT: Shared<HashSet<&'static Epilogue>> = Shared::new(HashSet::new);
+pub(crate) static AFTERS_KEPT: Shared<HashMap<After, Option<KeptAfter>>> = Shared::new(HashMap::new);
+
 impl Epilogue {
     /// The same epilogue, kept for the life of the process, as the kernels that it is part of are.
     pub fn kept(self) -> &'static Epilogue {
-        static ALL: LazyLock<Mutex<HashSet<&'static Epilogue>>> = LazyLock::new(Default::default);
-        let mut all = ALL.lock().unwrap_or_else(|e| e.into_inner());
+        let mut all = EPILOGUES_KEPT.lock();
         match all.get(&self) {
             Some(&known) => known,
             None => {
@@ -238,8 +240,7 @@ impl Hash for KeptAfter {
 impl After {
     /// The same, kept; none if kernels cannot compute it.
     pub fn kept(self) -> Option<KeptAfter> {
-        static ALL: LazyLock<Mutex<HashMap<After, Option<KeptAfter>>>> = LazyLock::new(Default::default);
-        let mut all = ALL.lock().unwrap_or_else(|e| e.into_inner());
+        let mut all = AFTERS_KEPT.lock();
         if let Some(known) = all.get(&self) {
             return *known;
         }

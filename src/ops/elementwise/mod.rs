@@ -4,8 +4,6 @@
 pub mod fp8;
 pub mod partials;
 
-use std::sync::LazyLock;
-
 use smallvec::smallvec;
 
 use super::reduce::sum_to;
@@ -13,6 +11,7 @@ use super::support::*;
 use super::{batching, view};
 use crate::bail;
 use crate::core::array::Inputs;
+use crate::core::fork::Made;
 use crate::core::layout::{broadcast_shapes, broadcast_strides, checked_size, is_row_major, show};
 use crate::core::lengths_vary;
 use crate::core::notes::note;
@@ -402,9 +401,9 @@ pub(super) fn copy_node(a: &Array, s: Stream) -> Array {
 
 /// The primitive of a row; each is made once.
 fn primitive(id: OpId) -> PrimitiveRef {
-    static ROWS: LazyLock<Vec<Elementwise>> =
+    static ROWS: Made<Vec<Elementwise>> =
         // FITS: the table has some hundred rows.
-        LazyLock::new(|| (0..table().len() as u16).map(|i| Elementwise(OpId(i))).collect());
+        Made::new(|| (0..table().len() as u16).map(|i| Elementwise(OpId(i))).collect());
     PrimitiveRef::Kept(&ROWS[id.0 as usize])
 }
 
@@ -448,7 +447,7 @@ macro_rules! named {
         $(#[$doc])*
         #[doc = concat!("Table op `", $row, "`.")]
         pub fn $name($($arg: &Array,)+ s: Stream) -> Result<Array> {
-            static ID: std::sync::LazyLock<OpId> = std::sync::LazyLock::new(|| op($row));
+            static ID: Made<OpId> = Made::new(|| op($row));
             apply(*ID, &[$($arg),+], s)
         }
     )*};
@@ -528,7 +527,7 @@ pub fn clip(a: &Array, lo: Option<&Array>, hi: Option<&Array>, s: Stream) -> Res
 
 /// Rounds to `decimals` places, halves to even.
 pub fn round(a: &Array, decimals: i32, s: Stream) -> Result<Array> {
-    static ROUND: std::sync::LazyLock<OpId> = std::sync::LazyLock::new(|| op("round"));
+    static ROUND: Made<OpId> = Made::new(|| op("round"));
     if decimals == 0 {
         return apply(*ROUND, &[a], s);
     }

@@ -3,10 +3,10 @@
 //! then interpreted into graph ops, so derivatives nest.
 
 use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex};
 
 use super::{apply, astype};
 use crate::bail;
+use crate::core::fork::Shared;
 use crate::core::{Array, Dtype, Error, Result, Stream};
 use crate::kernels::elementwise::table::{OpId, find};
 use crate::ops::support::scalar_f64;
@@ -164,11 +164,11 @@ pub fn parse(text: &str) -> Result<Expr> {
     if p.peek() == 0 { Ok(e) } else { p.fail() }
 }
 
-static PARSED: LazyLock<Mutex<HashMap<&'static str, &'static Expr>>> = LazyLock::new(Default::default);
+pub(crate) static PARSED: Shared<HashMap<&'static str, &'static Expr>> = Shared::new(HashMap::new);
 
 /// The parsed form of a table string; parsed on first use and kept for the life of the process.
 pub fn parsed(text: &'static str) -> Result<&'static Expr> {
-    let mut map = PARSED.lock().unwrap_or_else(|e| e.into_inner());
+    let mut map = PARSED.lock();
     if let Some(e) = map.get(text) {
         return Ok(e);
     }

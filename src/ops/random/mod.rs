@@ -2,8 +2,6 @@
 //! device (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011). Distributions are graph
 //! ops over those bits.
 
-use std::sync::Mutex;
-
 use super::batching::{batched, front};
 use super::create::arange;
 use super::elementwise::*;
@@ -15,12 +13,13 @@ use super::sort::search::searchsorted;
 use super::support::*;
 use super::view::{broadcast_to, expand_dims, reshape, slice, view};
 use crate::bail;
+use crate::core::fork::Shared;
 use crate::core::layout::{broadcast_shapes, checked_size, normalize_axis, show};
+use crate::core::lengths_vary;
 use crate::core::primitive::cannot_follow;
 use crate::core::{
     Array, Batched, Device, Dtype, Param, Primitive, Result, Shape, Stored, Stream, Vmap, default_stream,
 };
-use crate::core::{fork, lengths_vary};
 use crate::kernels::{Draw, ScanForm};
 use crate::on_gpu;
 use crate::params;
@@ -99,16 +98,7 @@ pub(super) fn restore(c: &Stored) -> Result<Array> {
     Array::lazy(shape.clone(), *dtype, RandomBits(draw), vec![keys.clone()], c.stream)
 }
 
-static STATE: Mutex<Option<Array>> = Mutex::new(None);
-
-fn state() -> std::sync::MutexGuard<'static, Option<Array>> {
-    STATE.lock().unwrap_or_else(|e| e.into_inner())
-}
-
-/// Takes the state for the time of a fork.
-pub fn hold(until: std::time::Instant) -> fork::Held {
-    fork::hold(&STATE, until)
-}
+pub(crate) static STATE: Shared<Option<Array>> = Shared::new(|| None);
 
 fn clock() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -124,13 +114,13 @@ pub fn key(seed: u64) -> Result<Array> {
 
 /// Seeds the process-wide generator.
 pub fn seed(value: u64) -> Result<()> {
-    *state() = Some(key(value)?);
+    *STATE.lock() = Some(key(value)?);
     Ok(())
 }
 
 /// The process-wide key that the next implicit draw will split.
 pub fn global_key() -> Result<Array> {
-    let mut st = state();
+    let mut st = STATE.lock();
     if st.is_none() {
         *st = Some(key(clock())?);
     }
@@ -140,7 +130,7 @@ pub fn global_key() -> Result<Array> {
 
 /// Replaces the process-wide key.
 pub fn set_global_key(k: Array) {
-    *state() = Some(k);
+    *STATE.lock() = Some(k);
 }
 
 fn next_key(given: Option<&Array>, s: Stream) -> Result<Array> {

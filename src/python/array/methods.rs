@@ -1,12 +1,11 @@
 //! Methods of `mx.array` that are functions of `mlx.core` too: elementwise, reductions, scans and views.
 
-use std::sync::LazyLock;
-
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::arguments::{Arr, Ints};
 use super::{Out, PyArray, one, out};
+use crate::core::fork::Made;
 use crate::kernels::elementwise::table::{OpId, op};
 use crate::ops;
 use crate::python::ops::{joining, reductions, scans, views};
@@ -14,7 +13,7 @@ use crate::python::runtime::device::{S, pick};
 
 macro_rules! rows {
     ($($name:ident: $row:literal),* $(,)?) => {
-        $(pub(super) static $name: LazyLock<OpId> = LazyLock::new(|| op($row));)*
+        $(pub(super) static $name: Made<OpId> = Made::new(|| op($row));)*
     };
 }
 rows! {

@@ -12,7 +12,7 @@ mod methods;
 pub(super) mod operators;
 pub(super) mod printing;
 
-use std::sync::{LazyLock, Mutex};
+use std::sync::Mutex;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::ffi;
@@ -29,6 +29,7 @@ use super::docs::signatures;
 use super::ops::views;
 use super::runtime::device::{S, current, pick};
 use crate::core::Array;
+use crate::core::fork::{self, Made};
 use crate::kernels::elementwise::table::OpId;
 use crate::ops;
 
@@ -69,12 +70,12 @@ impl PyArray {
 
     /// The array that the object stands for now.
     pub fn array(&self) -> Array {
-        self.handle.lock().unwrap_or_else(|e| e.into_inner()).clone()
+        fork::lock(&self.handle).clone()
     }
 
     /// Makes the object stand for another array.
     pub fn set(&self, a: Array) {
-        let old = std::mem::replace(&mut *self.handle.lock().unwrap_or_else(|e| e.into_inner()), a);
+        let old = std::mem::replace(&mut *fork::lock(&self.handle), a);
         drop(old); // outside the lock: this may free a long graph
     }
 }
@@ -87,7 +88,7 @@ pub fn out(r: crate::core::Result<Array>) -> Out {
     Ok(PyArray::new(r?))
 }
 
-fn one(py: Python<'_>, name: &'static LazyLock<OpId>, a: &PyArray, stream: S) -> Out {
+fn one(py: Python<'_>, name: &'static Made<OpId>, a: &PyArray, stream: S) -> Out {
     let _ = py;
     out(ops::apply(**name, &[&a.array()], pick(stream)))
 }

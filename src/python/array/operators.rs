@@ -1,8 +1,6 @@
 //! Operators of `mx.array`: which table row stands behind each, how the other operand is converted, what
 //! is said when it cannot be, and the methods that Python calls for them.
 
-use std::sync::LazyLock;
-
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
@@ -12,6 +10,7 @@ use super::arguments::{Arr, type_name};
 use super::convert::operand;
 use super::methods::{ABS, INVERT, NEG};
 use super::{Out, PyArray, one, out};
+use crate::core::fork::Made;
 use crate::core::{Array, Stream};
 use crate::kernels::elementwise::table::{OpId, op};
 use crate::ops;
@@ -19,7 +18,7 @@ use crate::python::runtime::device::current;
 
 /// An operator with two operands.
 pub struct Binary {
-    id: LazyLock<OpId>,
+    id: Made<OpId>,
     verb: &'static str,
     integers_only: bool,
 }
@@ -28,7 +27,7 @@ macro_rules! operators {
     ($($name:ident: $row:literal, $verb:literal, $ints:literal;)*) => {$(
         #[doc = concat!("The operator of `", $row, "`.")]
         pub static $name: Binary = Binary {
-            id: LazyLock::new(|| op($row)),
+            id: Made::new(|| op($row)),
             verb: $verb,
             integers_only: $ints,
         };

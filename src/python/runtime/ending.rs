@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use pyo3::prelude::*;
 use pyo3::types::PyCFunction;
 
-use crate::core::{Error, Result, device, failure, fork};
-use crate::{cpu, distributed, eval, memory, ops};
+use crate::core::{Error, Result, device, failure, fallback, fork};
+use crate::{cpu, distributed, eval, kernels, memory, ops};
 
 /// The thread that handles signals, by the interpreter's number, and the process that it belongs to (see `fork`).
 static MAIN: AtomicU64 = AtomicU64::new(0);
@@ -58,17 +58,21 @@ pub fn raised() -> Option<PyErr> {
     RAISED.take()
 }
 
-/// The locks that a fork waits for, outer ones first.
-static LOCKS: &[fork::Hold] = &[
-    ops::random::hold,
-    eval::hold_walks,
-    device::hold_defaults,
-    device::hold_handles,
-    failure::hold,
-    cpu::fft::hold,
-    cpu::matmul::hold,
-    memory::stats::hold,
-    memory::hold,
+/// What a fork waits for, outer locks first.
+static LOCKS: &[&'static dyn fork::Hold] = &[
+    &ops::random::STATE,
+    &eval::SCHEDULE,
+    &device::DEFAULTS,
+    &device::HELD,
+    &failure::UNHEARD,
+    &fallback::COUNTS,
+    &ops::elementwise::partials::PARSED,
+    &kernels::matmul::epilogue::EPILOGUES_KEPT,
+    &kernels::matmul::epilogue::AFTERS_KEPT,
+    &cpu::fft::PLANS,
+    &cpu::matmul::MEASURED,
+    &memory::stats::CACHES,
+    &memory::CACHE,
 ];
 
 /// Drops what nobody will ask for, gives the GPUs a moment to finish, writes what drivers compiled to disk and prints

@@ -15,6 +15,7 @@ use super::trees::{below, fill, flatten, rebuild};
 use crate::compile::{self, Compiled};
 use crate::core::Array;
 use crate::core::device::current_stream;
+use crate::core::fork;
 use crate::ops::random::{global_key, set_global_key};
 use crate::python::array::PyArray;
 use crate::python::array::arguments::type_name;
@@ -159,7 +160,7 @@ struct Compile {
 
 impl Compile {
     fn entries(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Arc<Entry>>> {
-        self.entries.lock().unwrap_or_else(|e| e.into_inner())
+        fork::lock(&self.entries)
     }
 
     /// Calls the function on placeholders and compiles what it builds.

@@ -10,7 +10,7 @@ use pyo3::{PyTraverseError, PyVisit};
 use super::transformed::{Transform, Transformed, callable};
 use super::trees::{axes_of, flatten, hollow, map, rebuild};
 use crate::autodiff::{JvpRule, Rules, VjpRule, VmapRule};
-use crate::core::{Array, Derivatives, Result, default_device, default_stream};
+use crate::core::{Array, Derivatives, Result, default_device, default_stream, fork};
 use crate::python::array::PyArray;
 use crate::python::array::arguments::type_name;
 
@@ -194,7 +194,7 @@ struct CustomFunction {
 
 impl CustomFunction {
     fn rules(&self) -> std::sync::MutexGuard<'_, PyRules> {
-        self.rules.lock().unwrap_or_else(|e| e.into_inner())
+        fork::lock(&self.rules)
     }
 
     fn set(

@@ -17,6 +17,7 @@ use crate::compile::export::described::{Arg, Described, Request, describe};
 use crate::compile::export::dot::{dot, letters};
 use crate::compile::export::{Exported, Restored, Spec, trace};
 use crate::core::Array;
+use crate::core::fork;
 use crate::core::layout::show;
 use crate::core::notes::listen;
 use crate::io::function;
@@ -363,7 +364,7 @@ struct FunctionExporter {
 
 impl FunctionExporter {
     fn exported(&self) -> MutexGuard<'_, Option<Exported>> {
-        self.exported.lock().unwrap_or_else(|e| e.into_inner())
+        fork::lock(&self.exported)
     }
 }
 
