@@ -1,11 +1,13 @@
 """Drivers and the system that fail, and devices that are lost: an error says why, work goes on."""
 
+import itertools
 import json
 import pathlib
 
 import fault_sweep
 import helpers as h
 import mlx.core as mx
+import numpy as np
 import pytest
 
 pytestmark = pytest.mark.gpu
@@ -85,6 +87,16 @@ def test_a_few_calls_fail_in_this_process():
 def test_kernels_that_cannot_be_made_are_made_the_next_time(tmp_path):
     rows = sweep({"MLX_VK_CACHE_DIR": str(tmp_path)}, "fresh_kernels", 4)
     assert check(rows) >= {"compile", "module", "pipeline", "cache_read", "cache_write"}
+
+
+def test_fresh_kernels_may_round_in_their_own_way():
+    """What they are compared with stays near whatever the last bits of each step are."""
+    with mx.stream(mx.cpu):
+        for chain in itertools.islice(itertools.permutations(fault_sweep.UNARY, 4), 300):
+            x, other = mx.array(fault_sweep.X), mx.array(fault_sweep.X)
+            for i, op in enumerate(chain):
+                x, other = op(x), op(other) * (1 + 2**-21 * (-1) ** i)
+            np.testing.assert_allclose(x, other, rtol=0, atol=2e-5, err_msg=str(chain))
 
 
 @pytest.mark.parametrize("site", ["pipeline_cache@1", "pipeline_cache@2", "pipeline_cache@1+"])

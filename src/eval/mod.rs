@@ -12,8 +12,7 @@ pub(crate) mod testing;
 mod tests;
 mod walk;
 
-pub(crate) use walk::SCHEDULE;
-pub use walk::settle;
+pub use walk::{SCHEDULE, settle};
 
 use std::cell::Cell;
 use std::sync::Arc;

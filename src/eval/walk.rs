@@ -11,7 +11,7 @@ use crate::core::{Error, Result, event};
 use crate::cpu::runtime::worker::{self, Lane};
 
 /// The number of the last walk.
-pub(crate) static SCHEDULE: Shared<u64> = Shared::new(|| 0);
+pub static SCHEDULE: Shared<u64> = Shared::new(|| 0);
 
 /// A walk that waits for nothing looks for Ctrl-C so often.
 const BREATH: Duration = Duration::from_millis(200);
