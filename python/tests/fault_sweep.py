@@ -184,7 +184,7 @@ def profiled(a):
     return out
 
 
-# GPU and CPU may round apart: none makes much of a small difference, however they follow each other.
+# GPU and CPU may round apart: none makes much of a small difference, in whatever order they come.
 UNARY = [mx.abs, mx.tanh, mx.sin, mx.cos, mx.sigmoid, mx.erf, mx.arctan, mx.arcsinh, mx.negative]
 FRESH = itertools.permutations(UNARY, 4)
 
@@ -227,9 +227,23 @@ kernel = mx.fast.vulkan_kernel(
         }
         z[thread_position_in_grid.x] = v;
     ''')
-x, other = mx.arange(4).astype(mx.uint32), mx.ones(700) * 3
-mx.eval(x, other)
-other.tolist()
+
+def patiently(f):
+    # What else runs on the device, of other processes or given up, may take all of a short limit.
+    for _ in range(5):
+        try:
+            return f()
+        except RuntimeError as e:
+            assert "no progress for" in str(e), e
+    return f()
+
+def inputs():
+    made = mx.arange(4).astype(mx.uint32), mx.ones(700) * 3
+    mx.eval(made)
+    made[1].tolist()
+    return made
+
+x, other = patiently(inputs)
 (z,) = kernel(inputs=[x], output_shapes=[(1024,)], output_dtypes=[mx.uint32], grid=(1024, 1, 1),
               threadgroup=(1024, 1, 1))
 """

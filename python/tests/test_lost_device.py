@@ -259,8 +259,8 @@ start = time.monotonic()
 assert raises(lambda: mx.eval(z), "no progress for 2 seconds, the limit of MLX_VK_TIMEOUT")
 assert 1.5 < time.monotonic() - start < 60
 assert raises(lambda: z.tolist(), "[array] Its contents were lost with the device")
-assert mx.sum(other).item() == 2100
-assert mx.sum(mx.arange(300) * 2).item() == 300 * 299
+assert patiently(lambda: mx.sum(other).item()) == 2100
+assert patiently(lambda: mx.sum(mx.arange(300) * 2).item()) == 300 * 299
 print("left")
 sys.exit(7)
 """
