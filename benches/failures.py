@@ -28,12 +28,37 @@ def memory():
 
 
 def lost():
-    """A lost device at submissions and waits of every workload."""
+    """A lost device at submissions and waits of every workload, and again and again."""
     import fault_sweep
+    import mlx.core as mx
 
     for name in fault_sweep.WORKLOADS:
         if name != "fresh_kernels":
             show(fault_sweep.sweep(name, fault_sweep.LOST, 3))
+            print(f"{'':12} {held()}")
+    x = mx.arange(90_000)
+    mx.eval(x)
+    for n in range(1, 101):
+        mx.vulkan._fault("lost_submission@1")
+        try:
+            mx.eval(mx.exp(x / n))
+            raise AssertionError("no loss")
+        except RuntimeError as e:
+            assert "lost" in str(e), e
+        mx.vulkan._fault("off")
+        assert mx.sum(x[:300] * 2).item() == 300 * 299
+        if n in (1, 10, 100):
+            print(f"{n:3} losses   {held()}")
+
+
+def held():
+    """What the process has of the system."""
+    if not os.path.isdir("/proc/self/task"):
+        return ""
+    with open("/proc/self/maps") as maps:
+        mappings = len(list(maps))
+    files, threads = (len(os.listdir(f"/proc/self/{kind}")) for kind in ("fd", "task"))
+    return f"{files} descriptors, {threads} threads, {mappings} mappings"
 
 
 def show(rows):

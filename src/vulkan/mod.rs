@@ -73,7 +73,9 @@ pub fn synchronize(stream: Stream) -> Result<()> {
     let state = StreamState::of(stream)?;
     state.flush()?;
     state.wait(state.submitted.load(Ordering::Acquire))?;
-    state.device.blob.save(&state.device.raw, false);
+    if let Some(driver) = state.device.enter() {
+        state.device.blob.save(&driver, false);
+    }
     Ok(())
 }
 
@@ -112,8 +114,11 @@ pub fn finish(until: Instant) {
             let value = s.submitted.load(Ordering::Acquire);
             while Instant::now() < until && matches!(s.wait_a_while(value), Ok(false)) {}
         }
-        d.blob.save(&d.raw, true);
+        if let Some(driver) = d.enter() {
+            d.blob.save(&driver, true);
+        }
     }
+    hal::reclaim::finish(until);
 }
 
 /// Has the process end without what drivers do at its end, if they are still at work then, or `always`.
@@ -125,6 +130,7 @@ pub fn leave_early(always: bool) {
 fn is_busy() -> bool {
     let computes = |s: &&'static StreamState| s.poll() < s.submitted.load(Ordering::Acquire);
     shader::compile_pool::are_busy()
+        || hal::reclaim::is_running()
         || kernels::measure::is_running()
         || kernels::matmul::kernel::background_is_busy()
         || hal::device::opened().into_iter().any(|d| !d.is_lost() && d.lock_streams().iter().any(computes))

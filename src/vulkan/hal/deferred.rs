@@ -11,6 +11,7 @@ use ash::vk;
 use smallvec::SmallVec;
 
 use super::device::Device;
+use super::gate::Driver;
 use super::stream::{Point, StreamState};
 use crate::core::{Error, Result, trace};
 use crate::vulkan::shader::pipeline::Pipeline;
@@ -57,6 +58,12 @@ pub(super) fn taken(stream: &StreamState, mut value: u64) -> u64 {
     value
 }
 
+/// Forgets the batches of streams whose device was destroyed.
+pub(super) fn forget(streams: &[&StreamState]) {
+    let mut failed = FAILED.lock().unwrap_or_else(|e| e.into_inner());
+    failed.retain(|(stream, _), _| streams.iter().all(|s| key(s, 0).0 != *stream));
+}
+
 /// The commands of a batch that wait.
 #[derive(Default)]
 pub(in crate::vulkan) struct Queue(Vec<Deferred>);
@@ -85,6 +92,7 @@ impl Queue {
     pub fn record(
         &mut self,
         state: &'static StreamState,
+        driver: &Driver<'_>,
         cmd: vk::CommandBuffer,
         bound: &mut vk::Pipeline,
     ) -> Result<()> {
@@ -92,7 +100,6 @@ impl Queue {
             return Ok(());
         }
         let _span = trace::span("wait", || "compiler".into());
-        let raw = &state.device.raw;
         let mut failure = None;
         for command in self.0.drain(..) {
             // SAFETY: recording under the `rec` lock; what the commands refer to outlives the batch.
@@ -100,13 +107,13 @@ impl Queue {
                 match command {
                     Deferred::Barrier { src, dst, barrier } => {
                         let none = vk::DependencyFlags::empty();
-                        raw.cmd_pipeline_barrier(cmd, src, dst, none, &[barrier], &[], &[]);
+                        driver.cmd_pipeline_barrier(cmd, src, dst, none, &[barrier], &[], &[]);
                     }
                     Deferred::Dispatch { pipeline, push, groups } => match pipeline.wait() {
-                        Ok(handle) => dispatch(state.device, cmd, handle, bound, &push, groups),
+                        Ok(handle) => dispatch(driver, state.device, cmd, handle, bound, &push, groups),
                         Err(e) => failure = failure.or(Some(e)),
                     },
-                    Deferred::Copy { src, dst, region } => raw.cmd_copy_buffer(cmd, src, dst, &[region]),
+                    Deferred::Copy { src, dst, region } => driver.cmd_copy_buffer(cmd, src, dst, &[region]),
                 }
             }
         }
@@ -124,7 +131,8 @@ impl Queue {
 ///
 /// # Safety
 /// The command buffer must be one that is being recorded under the `rec` lock, and the addresses in `push` valid.
-pub(in crate::vulkan) unsafe fn dispatch(
+pub(super) unsafe fn dispatch(
+    driver: &Driver<'_>,
     device: &Device,
     cmd: vk::CommandBuffer,
     handle: vk::Pipeline,
@@ -135,13 +143,13 @@ pub(in crate::vulkan) unsafe fn dispatch(
     // SAFETY: by the caller; pipelines and their layout live as long as the device.
     unsafe {
         if *bound != handle {
-            device.raw.cmd_bind_pipeline(cmd, vk::PipelineBindPoint::COMPUTE, handle);
+            driver.cmd_bind_pipeline(cmd, vk::PipelineBindPoint::COMPUTE, handle);
             *bound = handle;
         }
         if !push.is_empty() {
             let stage = vk::ShaderStageFlags::COMPUTE;
-            device.raw.cmd_push_constants(cmd, device.layout, stage, 0, push);
+            driver.cmd_push_constants(cmd, device.layout, stage, 0, push);
         }
-        device.raw.cmd_dispatch(cmd, groups[0], groups[1], groups[2]);
+        driver.cmd_dispatch(cmd, groups[0], groups[1], groups[2]);
     }
 }

@@ -1,8 +1,8 @@
 //! An opened GPU: logical device, queues, memory pool, pipelines. Opened on first use, kept for the life of
 //! the process. When one is lost, what is under way fails with the error that was first seen, and the next use opens
-//! the GPU again as another device. The lost one stays for the arrays whose memory the host can read.
+//! the GPU again as another device. The driver's side of the lost one is destroyed when nothing needs it (see `reclaim`).
 
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError, RwLock};
 
 use ash::vk;
@@ -10,7 +10,9 @@ use ash::vk;
 use super::adapter::{self, AdapterInfo, AdapterKind, adapters};
 use super::fault::pass;
 use super::features::Features;
+use super::gate::{Driver, Gate};
 use super::probe;
+use super::reclaim::{self, MOST_LOST, Made};
 use super::stream::StreamState;
 use crate::bail;
 use crate::core::fault::Site;
@@ -48,7 +50,8 @@ pub struct Device {
     pub(in crate::vulkan) measured: Once,
     /// What batches and commands take at least.
     pub(super) pace: Pace,
-    pub(crate) raw: ash::Device,
+    gate: Gate,
+    made: Mutex<Made>,
     pub(crate) queues: Vec<Queue>,
     /// Queues of the streams that only copy, up and down; where there are fewer, streams share.
     copy_queues: Vec<Queue>,
@@ -66,6 +69,9 @@ pub struct Device {
     copy_streams: [OnceLock<&'static StreamState>; 2],
     /// How it was lost.
     lost: OnceLock<String>,
+    /// Held by the one thread that tries to destroy it.
+    pub(super) reclaiming: Mutex<()>,
+    destroyed: AtomicBool,
     /// What `spread` saw of float16 and bfloat16 matrices with 16 and with 8 columns.
     pub(in crate::vulkan) spread: [OnceLock<bool>; 4],
 }
@@ -91,7 +97,7 @@ pub struct DeviceInfo {
     pub features: Vec<(&'static str, bool)>,
 }
 
-/// Every device opened so far, lost ones too.
+/// Every device opened so far, lost and destroyed ones too.
 static DEVICES: RwLock<Vec<&'static Device>> = RwLock::new(Vec::new());
 
 /// The device of the adapter at `index`, opened on first use and when it was lost.
@@ -108,9 +114,20 @@ pub fn device(index: u32) -> Result<&'static Device> {
     if let Some(device) = find(&DEVICES.read().unwrap_or_else(PoisonError::into_inner)) {
         return Ok(device);
     }
+    opened().into_iter().filter(|d| d.is_lost()).for_each(reclaim::now);
     let mut all = DEVICES.write().unwrap_or_else(PoisonError::into_inner);
     if let Some(device) = find(&all) {
         return Ok(device);
+    }
+    let kept = all.iter().filter(|d| d.is_lost() && !d.is_destroyed()).count();
+    if kept >= MOST_LOST {
+        bail!(
+            Runtime,
+            "[device] {} was lost and is not opened again: {kept} lost devices, as many as a process may keep, have \
+             arrays in their memory or work that does not end. Let go of arrays that were made before the losses, \
+             or start another process.",
+            info.name
+        );
     }
     // The first device of an adapter has its number; those behind a lost one have others.
     let before = all.iter().rfind(|d| d.index == index);
@@ -123,9 +140,10 @@ pub fn device(index: u32) -> Result<&'static Device> {
     Ok(device)
 }
 
-/// Every device opened so far, lost ones too.
+/// Every device that is open, lost ones too.
 pub(crate) fn opened() -> Vec<&'static Device> {
-    DEVICES.read().unwrap_or_else(PoisonError::into_inner).clone()
+    let all = DEVICES.read().unwrap_or_else(PoisonError::into_inner);
+    all.iter().copied().filter(|d| !d.is_destroyed()).collect()
 }
 
 /// A queue family and how many of its queues are used.
@@ -193,8 +211,16 @@ impl Device {
         let layout_info = vk::PipelineLayoutCreateInfo::default().push_constant_ranges(&ranges);
         // SAFETY: the device was just created; 128 bytes are guaranteed.
         let layout = unsafe { raw.create_pipeline_layout(&layout_info, None) }
+            // SAFETY: nothing was made from the device.
+            .inspect_err(|_| unsafe { raw.destroy_device(None) })
             .map_err(|e| fail("vkCreatePipelineLayout", e))?;
-        let pool = Pool::new(loader, info, &raw, &features).map_err(|e| fail("vmaCreateAllocator", e))?;
+        let pool = Pool::new(loader, info, &raw, &features)
+            // SAFETY: nothing else was made from the device.
+            .inspect_err(|_| unsafe {
+                raw.destroy_pipeline_layout(layout, None);
+                raw.destroy_device(None);
+            })
+            .map_err(|e| fail("vmaCreateAllocator", e))?;
         let blob = PipelineBlob::load(&raw, info);
         let executables = features
             .pipeline_statistics
@@ -212,7 +238,8 @@ impl Device {
             measured: Once::new(),
             pace: Pace::of(&profile),
             profile: AtomicPtr::new(Box::leak(Box::new(profile))),
-            raw,
+            gate: Gate::new(raw),
+            made: Mutex::default(),
             queues,
             copy_queues,
             families,
@@ -225,6 +252,8 @@ impl Device {
             streams: RwLock::new(Vec::new()),
             copy_streams: Default::default(),
             lost: OnceLock::new(),
+            reclaiming: Mutex::default(),
+            destroyed: AtomicBool::new(false),
             spread: Default::default(),
         })
     }
@@ -278,6 +307,58 @@ impl Device {
              the next operation opens it again.",
             self.info.name
         ))
+    }
+
+    /// The driver, for calls.
+    ///
+    /// # Errors
+    /// As [`Device::usable`].
+    #[inline]
+    pub(crate) fn driver(&self) -> Result<Driver<'_>> {
+        self.let_in(Gate::enter)
+    }
+
+    /// The driver, for as long as the host may see memory of the device; else as [`Device::driver`].
+    #[inline]
+    pub(crate) fn keep_memory(&self) -> Result<Driver<'_>> {
+        self.let_in(Gate::keep_memory)
+    }
+
+    #[inline]
+    fn let_in<'a>(&'a self, how: impl FnOnce(&'a Gate) -> Option<Driver<'a>>) -> Result<Driver<'a>> {
+        self.usable()?;
+        // Only lost devices are destroyed: the reason is known.
+        how(&self.gate).ok_or_else(|| self.lose(String::new))
+    }
+
+    /// The driver, for calls, of a lost device too; none where it was destroyed.
+    #[inline]
+    pub(crate) fn enter(&self) -> Option<Driver<'_>> {
+        self.gate.enter()
+    }
+
+    /// Whether somebody keeps memory that the host sees.
+    pub(crate) fn keeps_memory(&self) -> bool {
+        self.gate.keeps_memory()
+    }
+
+    /// The driver's functions for those who destroy the device: from now on nobody else has them.
+    pub(super) fn close(&self) -> Option<&ash::Device> {
+        self.gate.close()
+    }
+
+    /// What the driver made.
+    pub(in crate::vulkan) fn made(&self) -> MutexGuard<'_, Made> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether nothing of it is left to the driver.
+    pub(crate) fn is_destroyed(&self) -> bool {
+        self.destroyed.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_destroyed(&self) {
+        self.destroyed.store(true, Ordering::Release);
     }
 
     /// Whether the device was lost.
@@ -368,7 +449,7 @@ impl Device {
 
     /// (used, available) bytes of device memory, as the driver estimates them.
     pub fn memory_budget(&self) -> (u64, u64) {
-        self.pool.budget()
+        self.enter().map_or((0, 0), |_driver| self.pool.budget())
     }
 
     /// Allocations asked of the driver so far; a steady loop does not change it.

@@ -4,7 +4,6 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
-use super::deferred::{self, Deferred};
 use super::device::{Device, PUSH_BYTES};
 use super::stream::{Point, StreamState};
 use crate::bail;
@@ -237,18 +236,13 @@ impl CommandEncoder {
             r.barrier(self.state, false);
         }
         let timed = r.before(self.state, cmd, due);
-        match handle {
-            // SAFETY: recording under the `rec` lock; the caller vouches for the addresses in `push`.
-            Some(handle) => unsafe { deferred::dispatch(device, cmd, handle, &mut r.bound, push, groups) },
-            None => {
-                r.deferred.push(Deferred::Dispatch { pipeline: pipeline.clone(), push: push.into(), groups })
-            }
-        }
+        // SAFETY: the caller vouches for the addresses in `push`.
+        unsafe { r.dispatch(self.state, handle, pipeline, push, groups) };
         let bytes = reads.iter().chain(writes).map(|r| r.1).sum();
         pipeline.hits.fetch_add(1, Ordering::Relaxed);
         if timed {
             let (kernel, work) = (Some(pipeline.clone()), self.work.take());
-            r.after(self.state, cmd, Command { kernel, copy: "", work, bytes, barrier: due, op: None });
+            r.after(cmd, Command { kernel, copy: "", work, bytes, barrier: due, op: None });
         }
         r.count(self.state, bytes)
     }

@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 use super::backlog;
 use super::deferred::{self, Deferred};
 use super::fault::pass;
+use super::gate::Driver;
 use super::hazards::Hazards;
 use super::stream::{Point, StreamState};
 use crate::core::env::{KernelVariant, Values, Variable};
@@ -90,6 +91,12 @@ struct Cmd {
     raw: vk::CommandBuffer,
 }
 
+/// The batch that is being recorded; its device is there as long as that.
+struct Open {
+    cmd: Cmd,
+    driver: Driver<'static>,
+}
+
 /// A batch that was submitted.
 struct Sent {
     value: u64,
@@ -101,7 +108,7 @@ struct Sent {
 /// The batch being recorded on a stream, and those in flight.
 #[derive(Default)]
 pub(crate) struct Recorder {
-    open: Option<Cmd>,
+    open: Option<Open>,
     inflight: VecDeque<Sent>,
     /// Buffers of batches that the driver did not take.
     spare: Vec<Cmd>,
@@ -112,7 +119,7 @@ pub(crate) struct Recorder {
     byte_limit: u64,
     /// When the open batch was begun.
     begun: Option<Instant>,
-    pub(super) bound: vk::Pipeline,
+    bound: vk::Pipeline,
     /// Transfers were recorded since the last barrier.
     transfer_dirty: bool,
     /// The last barrier covers transfers that come after it.
@@ -121,7 +128,7 @@ pub(crate) struct Recorder {
     pub(super) to_host: bool,
     waits: SmallVec<[(Point, bool); 4]>,
     /// Commands behind a kernel that is not ready.
-    pub(super) deferred: deferred::Queue,
+    deferred: deferred::Queue,
     profile: Option<profile::Batch>,
 }
 
@@ -145,18 +152,17 @@ impl Recorder {
 
     fn memory_barrier(
         &mut self,
-        state: &StreamState,
         src: (vk::PipelineStageFlags, vk::AccessFlags),
         dst: (vk::PipelineStageFlags, vk::AccessFlags),
     ) {
-        let Some(cmd) = &self.open else { return };
+        let Some(Open { cmd, driver }) = &self.open else { return };
         let barrier = vk::MemoryBarrier::default().src_access_mask(src.1).dst_access_mask(dst.1);
         if !self.deferred.is_empty() {
             return self.deferred.push(Deferred::Barrier { src: src.0, dst: dst.0, barrier });
         }
         // SAFETY: the command buffer is being recorded under the `rec` lock.
         unsafe {
-            state.device.raw.cmd_pipeline_barrier(
+            driver.cmd_pipeline_barrier(
                 cmd.raw,
                 src.0,
                 dst.0,
@@ -189,7 +195,7 @@ impl Recorder {
         if dst.contains(vk::PipelineStageFlags::TRANSFER) {
             reads |= vk::AccessFlags::TRANSFER_READ;
         }
-        self.memory_barrier(state, (src, writes(src)), (dst, reads | writes(dst)));
+        self.memory_barrier((src, writes(src)), (dst, reads | writes(dst)));
         STATS.barriers.add(1);
         state.barriers.fetch_add(1, Ordering::Relaxed);
         self.transfer_dirty = false;
@@ -226,49 +232,76 @@ impl Recorder {
         pipeline.wait().map(Some)
     }
 
+    /// Records a dispatch, or keeps it until its kernel is there.
+    ///
+    /// # Safety
+    /// The addresses in `push` must be valid.
+    pub(super) unsafe fn dispatch(
+        &mut self,
+        state: &StreamState,
+        handle: Option<vk::Pipeline>,
+        pipeline: &Arc<Pipeline>,
+        push: &[u8],
+        groups: [u32; 3],
+    ) {
+        match (handle, &self.open) {
+            // SAFETY: recording under the `rec` lock; by the caller.
+            (Some(handle), Some(Open { cmd, driver })) => unsafe {
+                deferred::dispatch(driver, state.device, cmd.raw, handle, &mut self.bound, push, groups);
+            },
+            _ => {
+                let pipeline = pipeline.clone();
+                self.deferred.push(Deferred::Dispatch { pipeline, push: push.into(), groups });
+            }
+        }
+    }
+
     /// Records what is held.
     pub(super) fn settle(&mut self, state: &'static StreamState) -> Result<()> {
         match &self.open {
-            Some(cmd) => self.deferred.record(state, cmd.raw, &mut self.bound),
+            Some(open) => self.deferred.record(state, &open.driver, open.cmd.raw, &mut self.bound),
             None => Ok(()),
         }
     }
 
     /// While a profile runs, times the command that comes next; whether that is so.
     pub(super) fn before(&mut self, state: &StreamState, cmd: vk::CommandBuffer, barrier: bool) -> bool {
-        if trace::on() {
+        if trace::on()
+            && let Some(open) = &self.open
+        {
             let batch = self.profile.get_or_insert_with(|| profile::Batch::new(state));
-            batch.before(state.device, cmd, barrier);
+            batch.before(state.device, &open.driver, cmd, barrier);
             return true;
         }
         false
     }
 
     /// Ends what `before` began.
-    pub(super) fn after(&mut self, state: &StreamState, cmd: vk::CommandBuffer, command: Command) {
-        if let Some(batch) = &mut self.profile {
-            batch.after(state.device, cmd, command);
+    pub(super) fn after(&mut self, cmd: vk::CommandBuffer, command: Command) {
+        if let (Some(batch), Some(open)) = (&mut self.profile, &self.open) {
+            batch.after(&open.driver, cmd, command);
         }
     }
 
     /// The open command buffer, begun if there is none.
     pub(super) fn begin(&mut self, state: &'static StreamState) -> Result<vk::CommandBuffer> {
-        if let Some(cmd) = &self.open {
-            return Ok(cmd.raw);
+        if let Some(open) = &self.open {
+            return Ok(open.cmd.raw);
         }
+        let driver = state.device.driver()?;
         let submitted = state.submitted.load(Ordering::Relaxed);
         let idle = state.poll() == submitted;
-        let cmd = self.recycle_or_create(state)?;
+        let cmd = self.recycle_or_create(state, &driver)?;
         let info = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
         // SAFETY: the buffer is new or its pool was reset; the `rec` lock is held.
-        let begun = pass(Site::Recording)
-            .and_then(|()| unsafe { state.device.raw.begin_command_buffer(cmd.raw, &info) });
+        let begun =
+            pass(Site::Recording).and_then(|()| unsafe { driver.begin_command_buffer(cmd.raw, &info) });
         if let Err(e) = state.device.check("vkBeginCommandBuffer", begun) {
             self.spare.push(cmd);
             return Err(e);
         }
         let raw = cmd.raw;
-        self.open = Some(cmd);
+        self.open = Some(Open { cmd, driver });
         let max = settings(state).max_ops;
         self.op_limit = if idle { FIRST_OPS.min(max) } else { self.op_limit.saturating_mul(3).clamp(1, max) };
         (self.ops, self.bytes, self.byte_limit) = (0, 0, settings(state).max_bytes);
@@ -280,7 +313,7 @@ impl Recorder {
 
     /// A command buffer whose batch is over. It is taken one batch late: a driver may signal the semaphore
     /// a moment before it lets go of the buffer.
-    fn recycle_or_create(&mut self, state: &StreamState) -> Result<Cmd> {
+    fn recycle_or_create(&mut self, state: &StreamState, driver: &Driver<'_>) -> Result<Cmd> {
         let device = state.device;
         let over = self.inflight.front().is_some_and(|sent| state.reached(sent.value + 1));
         let mut used = self.spare.pop();
@@ -291,7 +324,7 @@ impl Recorder {
             let flags = vk::CommandPoolResetFlags::empty();
             // SAFETY: the batch of this buffer is done, or was never submitted.
             let reset = pass(Site::CommandBuffer)
-                .and_then(|()| unsafe { device.raw.reset_command_pool(cmd.pool, flags) });
+                .and_then(|()| unsafe { driver.reset_command_pool(cmd.pool, flags) });
             return match device.check("vkResetCommandPool", reset) {
                 Ok(()) => Ok(cmd),
                 Err(e) => {
@@ -303,17 +336,18 @@ impl Recorder {
         let info = vk::CommandPoolCreateInfo::default()
             .queue_family_index(state.queue.family)
             .flags(vk::CommandPoolCreateFlags::TRANSIENT);
-        // SAFETY: the device is alive for the whole process.
+        // SAFETY: the device is there.
         let pool =
-            pass(Site::CommandBuffer).and_then(|()| unsafe { device.raw.create_command_pool(&info, None) });
+            pass(Site::CommandBuffer).and_then(|()| unsafe { driver.create_command_pool(&info, None) });
         let pool = device.check("vkCreateCommandPool", pool)?;
         let info = vk::CommandBufferAllocateInfo::default().command_pool(pool).command_buffer_count(1);
         // SAFETY: the pool was just created.
         let list = pass(Site::CommandBuffer)
-            .and_then(|()| unsafe { device.raw.allocate_command_buffers(&info) })
+            .and_then(|()| unsafe { driver.allocate_command_buffers(&info) })
             // SAFETY: nothing was made from the pool.
-            .inspect_err(|_| unsafe { device.raw.destroy_command_pool(pool, None) });
+            .inspect_err(|_| unsafe { driver.destroy_command_pool(pool, None) });
         let raw = device.check("vkAllocateCommandBuffers", list)?[0];
+        device.made().command_pools.push(pool);
         Ok(Cmd { pool, raw })
     }
 
@@ -341,23 +375,23 @@ impl Recorder {
         if self.to_host || device.features().unified {
             let stages = Self::stages(state, true);
             let host = (vk::PipelineStageFlags::HOST, vk::AccessFlags::HOST_READ);
-            self.memory_barrier(state, (stages, vk::AccessFlags::MEMORY_WRITE), host);
+            self.memory_barrier((stages, vk::AccessFlags::MEMORY_WRITE), host);
         }
         let settled = self.settle(state);
-        let Some(cmd) = self.open.take() else { return Ok(()) };
+        let Some(open) = self.open.take() else { return Ok(()) };
         let work = self.work(state);
         (self.ops, self.bytes, self.to_host) = (0, 0, false);
         state.kept.store(false, Ordering::Relaxed);
         let value = state.submitted.load(Ordering::Relaxed) + 1;
-        let submit_ns = match self.send(state, &cmd, value) {
+        let submit_ns = match self.send(state, &open, value) {
             Ok(ns) => ns,
-            Err(e) => return Err(self.give_up(state, cmd, value, e)),
+            Err(e) => return Err(self.give_up(state, open.cmd, value, e)),
         };
         state.submitted.store(value, Ordering::Release);
         if let Some(batch) = self.profile.take() {
             batch.submitted(Point { stream: state, value }, submit_ns);
         }
-        self.inflight.push_back(Sent { value, cmd, work });
+        self.inflight.push_back(Sent { value, cmd: open.cmd, work });
         // Throttle: at most so many batches wait for the GPU. The batch is on its way, whatever comes of the wait.
         let behind = |batches| Some(value.saturating_sub(batches)).filter(|&v| v > 0 && !state.reached(v));
         let most = settings(state).max_inflight as u64;
@@ -371,11 +405,11 @@ impl Recorder {
     }
 
     /// Hands a batch to the driver; returns when that was, while a profile runs.
-    fn send(&mut self, state: &StreamState, cmd: &Cmd, value: u64) -> Result<u64> {
-        let device = state.device;
+    fn send(&mut self, state: &StreamState, open: &Open, value: u64) -> Result<u64> {
+        let (device, Open { cmd, driver }) = (state.device, open);
         let ended =
             // SAFETY: the buffer is in the recording state under the `rec` lock.
-            pass(Site::Recording).and_then(|()| unsafe { device.raw.end_command_buffer(cmd.raw) });
+            pass(Site::Recording).and_then(|()| unsafe { driver.end_command_buffer(cmd.raw) });
         device.check("vkEndCommandBuffer", ended)?;
         let pending = self.waits.iter().filter(|w| w.1).map(|w| w.0);
         let wait_semaphores: SmallVec<[vk::Semaphore; 4]> =
@@ -399,13 +433,13 @@ impl Recorder {
             pass(Site::LostSubmission)?;
             pass(Site::Submission)?;
             // SAFETY: the queue is locked; everything the batch uses outlives it by the pool's rule.
-            unsafe { device.raw.queue_submit(*queue, &[info], vk::Fence::null()) }
+            unsafe { driver.queue_submit(*queue, &[info], vk::Fence::null()) }
         };
         let mut sent = send();
         if matches!(sent, Err(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY))
         {
             // The driver may fail to make memory resident: give back what only the cache holds.
-            device.pool.evict_all();
+            device.pool.evict_all(device);
             sent = send();
         }
         device.check("vkQueueSubmit", sent)?;
@@ -551,11 +585,12 @@ impl Recorder {
         let region = vk::BufferCopy { src_offset: src.1, dst_offset: dst.1, size: bytes };
         let timed = self.before(state, cmd, due);
         let (from, to) = (src.0.buffer(), dst.0.buffer());
-        if self.deferred.is_empty() {
+        match &self.open {
             // SAFETY: recording under the `rec` lock; both buffers hold the range (callers check).
-            unsafe { state.device.raw.cmd_copy_buffer(cmd, from, to, &[region]) };
-        } else {
-            self.deferred.push(Deferred::Copy { src: from, dst: to, region });
+            Some(open) if self.deferred.is_empty() => unsafe {
+                open.driver.cmd_copy_buffer(cmd, from, to, &[region]);
+            },
+            _ => self.deferred.push(Deferred::Copy { src: from, dst: to, region }),
         }
         let (count, moved) = match to_host {
             true => (&STATS.downloads, &STATS.download_bytes),
@@ -567,7 +602,7 @@ impl Recorder {
             let copy = if to_host { "download" } else { "upload" };
             let command =
                 Command { kernel: None, copy, work: None, bytes: 2 * bytes, barrier: due, op: None };
-            self.after(state, cmd, command);
+            self.after(cmd, command);
         }
         self.transfer_dirty = true;
         self.to_host |= to_host;

@@ -136,12 +136,14 @@ impl StreamState {
     pub fn create(device: &'static Device, queue: &'static Queue) -> Result<&'static StreamState> {
         let mut kind = vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
         let info = vk::SemaphoreCreateInfo::default().push_next(&mut kind);
+        let driver = device.driver()?;
         let make = || match compile_only::on() {
             true => Ok(vk::Semaphore::null()), // nothing is ever submitted
-            // SAFETY: the device is alive for the whole process.
-            false => unsafe { device.raw.create_semaphore(&info, None) },
+            // SAFETY: the device is there.
+            false => unsafe { driver.create_semaphore(&info, None) },
         };
         let semaphore = device.check("vkCreateSemaphore", pass(Site::Semaphore).and_then(|()| make()))?;
+        device.made().semaphores.push(semaphore);
         let state: &'static StreamState = Box::leak(Box::new(StreamState {
             device,
             queue,
@@ -177,9 +179,12 @@ impl StreamState {
 
     /// Asks the driver how far the stream has come. A lost device has come as far as was known then.
     pub fn poll(&self) -> u64 {
-        if !self.device.is_lost() && !compile_only::on() {
-            // SAFETY: the semaphore lives as long as the process.
-            let value = unsafe { self.device.raw.get_semaphore_counter_value(self.semaphore) };
+        if !self.device.is_lost()
+            && !compile_only::on()
+            && let Some(driver) = self.device.enter()
+        {
+            // SAFETY: the semaphore lives as long as the device.
+            let value = unsafe { driver.get_semaphore_counter_value(self.semaphore) };
             match value {
                 // What drivers report of lost devices.
                 Ok(u64::MAX) | Err(vk::Result::ERROR_DEVICE_LOST) => {
@@ -284,7 +289,13 @@ impl StreamState {
         Ok(())
     }
 
-    /// Submits batches that were kept open when they are due, forever.
+    /// Ends the thread behind `kept`: the device was lost.
+    pub(super) fn end_keeper(&self) {
+        *self.keeper.asked.lock().unwrap_or_else(|e| e.into_inner()) = true;
+        self.keeper.signal.notify_one();
+    }
+
+    /// Submits batches that were kept open when they are due, until the device is lost.
     fn keep_open(&'static self) {
         loop {
             let mut asked = self.keeper.asked.lock().unwrap_or_else(|e| e.into_inner());
@@ -292,6 +303,9 @@ impl StreamState {
                 asked = self.keeper.signal.wait(asked).unwrap_or_else(|e| e.into_inner());
             }
             drop(asked);
+            if self.device.is_lost() {
+                return;
+            }
             loop {
                 // An error stays with the device, where the next caller finds it.
                 let Ok(Some(until)) = self.lock_rec().tend(self) else { break };
@@ -406,11 +420,19 @@ impl StreamState {
         }
     }
 
+    /// Whether the driver says that nothing of a lost device's stream is at work.
+    pub fn rests(&self) -> bool {
+        let last = taken(self, self.submitted.load(Ordering::Acquire));
+        matches!(self.wait_driver(last, 0), Ok(()) | Err(vk::Result::ERROR_DEVICE_LOST))
+    }
+
     fn wait_driver(&self, value: u64, timeout: u64) -> std::result::Result<(), vk::Result> {
         let (semaphores, values) = ([self.semaphore], [value]);
         let info = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
-        // SAFETY: the semaphore lives as long as the process.
-        unsafe { self.device.raw.wait_semaphores(&info, timeout) }
+        // Of a device that was destroyed nothing is at work.
+        let Some(driver) = self.device.enter() else { return Ok(()) };
+        // SAFETY: the semaphore lives as long as the device.
+        unsafe { driver.wait_semaphores(&info, timeout) }
     }
 
     /// Makes the batch being recorded start after `point` of another stream.

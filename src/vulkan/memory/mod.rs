@@ -6,10 +6,10 @@
 pub(super) mod readback;
 pub(super) mod transfer;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use ash::vk;
 use smallvec::SmallVec;
@@ -20,7 +20,9 @@ use super::hal::deferred::intact;
 use super::hal::device::{Device, opened};
 use super::hal::fault::pass;
 use super::hal::features::Features;
+use super::hal::gate::Driver;
 use super::hal::probe::UNIFIED_MEMORY;
+use super::hal::reclaim;
 use super::hal::stream::{Point, StreamState};
 use super::report::compile_only;
 use crate::core::env::KernelVariant;
@@ -71,6 +73,15 @@ impl Kind {
     fn counted(self) -> bool {
         matches!(self, Kind::Device | Kind::Bar)
     }
+
+    /// Whether the host may read or write the block as long as there is one. What it writes into [`Kind::Bar`] it writes at
+    /// the beginning (`transfer`).
+    fn is_seen(self, unified: bool) -> bool {
+        match self {
+            Kind::Device | Kind::Bar => unified,
+            Kind::Params | Kind::Upload | Kind::Download => true,
+        }
+    }
 }
 
 /// Capacity that serves `nbytes`: four steps a power of two, then multiples of 2 MiB.
@@ -83,11 +94,9 @@ fn size_class(nbytes: u64) -> u64 {
     n.div_ceil(step) * step
 }
 
-/// A buffer with its memory.
+/// A buffer with its memory, which the pool keeps (null where devices only compile).
 struct RawBlock {
     buffer: vk::Buffer,
-    /// None where devices only compile.
-    allocation: Option<vk_mem::Allocation>,
     address: u64,
     mapped: Option<NonNull<u8>>,
     capacity: u64,
@@ -132,6 +141,8 @@ impl Uses {
 pub struct Block {
     raw: Option<RawBlock>,
     device: &'static Device,
+    /// Keeps the memory of a lost device, where the host may see it; the rest goes with the device.
+    driver: Option<Driver<'static>>,
     kind: Kind,
     uses: Mutex<Uses>,
 }
@@ -153,8 +164,10 @@ impl Free {
 
 /// The allocator of a device.
 pub(crate) struct Pool {
-    /// None where devices only compile.
-    vma: Option<vk_mem::Allocator>,
+    /// None where devices only compile, and when the device was destroyed.
+    vma: RwLock<Option<vk_mem::Allocator>>,
+    /// The memory of every buffer.
+    memory: Mutex<HashMap<vk::Buffer, vk_mem::Allocation>>,
     unified: bool,
     bar: bool,
     host_cached: bool,
@@ -182,7 +195,7 @@ impl Pool {
         }
         let vma = match compile_only::on() {
             true => None,
-            // SAFETY: instance, physical device and device live for the whole process.
+            // SAFETY: instance and physical device live for the whole process, the device longer than the allocator.
             false => Some(unsafe { vk_mem::Allocator::new(create) }?),
         };
         // SAFETY: plain query.
@@ -196,7 +209,8 @@ impl Pool {
             .map_or(0, |(i, _)| i);
         stats::register_cache(clear_all);
         Ok(Pool {
-            vma,
+            vma: RwLock::new(vma),
+            memory: Mutex::default(),
             unified: features.unified,
             bar: features.bar,
             host_cached: features.host_cached,
@@ -215,7 +229,8 @@ impl Pool {
 
     /// (used, available) bytes of the device's main heap.
     pub fn budget(&self) -> (u64, u64) {
-        let heaps = self.vma.as_ref().and_then(|vma| vma.get_heap_budgets().ok()).unwrap_or_default();
+        let vma = self.vma.read().unwrap_or_else(PoisonError::into_inner);
+        let heaps = vma.as_ref().and_then(|vma| vma.get_heap_budgets().ok()).unwrap_or_default();
         heaps.get(self.local_heap).map_or((0, 0), |b| (b.usage, b.budget))
     }
 
@@ -241,7 +256,7 @@ impl Pool {
     }
 
     /// Removes cached blocks that nothing uses any more, until `enough` bytes are gone.
-    fn evict(&self, kind: Kind, enough: u64) -> u64 {
+    fn evict(&self, device: &Device, kind: Kind, enough: u64) -> u64 {
         if enough == 0 {
             return 0;
         }
@@ -266,22 +281,49 @@ impl Pool {
         if kind.counted() {
             stats::on_cache(-(gone as i64));
         }
-        for mut v in victims {
+        let driver = device.enter();
+        for v in victims {
             if kind == Kind::Device {
                 self.held.fetch_sub(v.capacity, Ordering::Relaxed);
             }
-            if let (Some(vma), Some(allocation)) = (&self.vma, &mut v.allocation) {
-                // SAFETY: nothing uses the buffer any more and nobody else knows it.
-                unsafe { vma.destroy_buffer(v.buffer, allocation) };
+            // What was destroyed had all its memory destroyed with it.
+            if driver.is_some() {
+                // SAFETY: the device is there, and nothing uses the buffer any more.
+                unsafe { self.give_back(v.buffer) };
             }
         }
         gone
     }
 
+    /// Gives a buffer with its memory back to the driver, unless it has gone before.
+    ///
+    /// # Safety
+    /// The device must be there, and nothing use the buffer.
+    unsafe fn give_back(&self, buffer: vk::Buffer) {
+        let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner).remove(&buffer);
+        let vma = self.vma.read().unwrap_or_else(PoisonError::into_inner);
+        if let (Some(vma), Some(mut memory)) = (&*vma, memory) {
+            // SAFETY: by the caller; the memory was the buffer's, and nobody else takes it from the list.
+            unsafe { vma.destroy_buffer(buffer, &mut memory) };
+        }
+    }
+
+    /// Gives all buffers with their memory back to the driver, those that blocks still have too, and the allocator.
+    ///
+    /// # Safety
+    /// The device must be there, and nothing use the buffers, now or later.
+    pub unsafe fn destroy(&self) {
+        let all: Vec<vk::Buffer> =
+            self.memory.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect();
+        // SAFETY: by the caller.
+        all.into_iter().for_each(|buffer| unsafe { self.give_back(buffer) });
+        drop(self.vma.write().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
     /// Frees every cached block that nothing uses any more.
-    pub fn evict_all(&self) {
+    pub fn evict_all(&self, device: &Device) {
         for kind in [Kind::Device, Kind::Bar, Kind::Params, Kind::Upload, Kind::Download] {
-            self.evict(kind, u64::MAX);
+            self.evict(device, kind, u64::MAX);
         }
     }
 
@@ -289,11 +331,13 @@ impl Pool {
     fn create(
         &self,
         device: &Device,
+        driver: &Driver<'_>,
         kind: Kind,
         capacity: u64,
     ) -> std::result::Result<RawBlock, vk::Result> {
         use vk::MemoryPropertyFlags as M;
-        let Some(vma) = &self.vma else { return Ok(RawBlock::absent(kind, capacity)) };
+        let vma = self.vma.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(vma) = &*vma else { return Ok(RawBlock::absent(kind, capacity)) };
         // Software drivers hand out more than there is, and the system kills the process later.
         if kind == Kind::Device && self.held.load(Ordering::Relaxed) + capacity > self.heap_size {
             return Err(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY);
@@ -335,7 +379,7 @@ impl Pool {
             if flags.contains(vk_mem::AllocationCreateFlags::MAPPED) {
                 pass(Site::Mapping)?;
             }
-            // SAFETY: the description is complete; the allocator lives as long as the process.
+            // SAFETY: the description is complete; the device is there.
             unsafe { vma.create_buffer_with_alignment(&info, &how, MIN_CLASS) }
         };
         let (buffer, allocation) = match make(required) {
@@ -349,8 +393,9 @@ impl Pool {
         }
         let ask = vk::BufferDeviceAddressInfo::default().buffer(buffer);
         // SAFETY: the buffer was just created with the address usage.
-        let address = unsafe { device.raw.get_buffer_device_address(&ask) };
-        Ok(RawBlock { buffer, allocation: Some(allocation), address, mapped, capacity })
+        let address = unsafe { driver.get_buffer_device_address(&ask) };
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner).insert(buffer, allocation);
+        Ok(RawBlock { buffer, address, mapped, capacity })
     }
 }
 
@@ -360,7 +405,6 @@ impl RawBlock {
         let host = (kind != Kind::Device).then(|| vec![0u64; capacity.div_ceil(8) as usize].leak());
         RawBlock {
             buffer: vk::Buffer::null(),
-            allocation: None,
             address: compile_only::address(capacity),
             mapped: host.and_then(|h| NonNull::new(h.as_mut_ptr().cast())),
             capacity,
@@ -405,7 +449,7 @@ fn finish_all(device: &Device) {
     }
 }
 
-/// Empties the caches of all devices, waiting for the GPU.
+/// Empties the caches of all devices, waiting for the GPU, and destroys lost ones that nothing needs.
 fn clear_all() {
     if forked() {
         return;
@@ -414,7 +458,10 @@ fn clear_all() {
         if !device.is_lost() {
             finish_all(device);
         }
-        device.pool.evict_all();
+        device.pool.evict_all(device);
+        if device.is_lost() {
+            reclaim::now(device);
+        }
     }
 }
 
@@ -431,7 +478,8 @@ impl Device {
         nbytes: usize,
         stream: Option<&'static StreamState>,
     ) -> Result<Arc<Block>> {
-        self.usable()?;
+        let seen = kind.is_seen(self.features().unified);
+        let driver = if seen { self.keep_memory() } else { self.driver() }?;
         let capacity = size_class(nbytes as u64);
         if kind.counted() {
             let oom = |detail| Error::OutOfMemory { op: "vulkan", bytes: nbytes, detail };
@@ -444,15 +492,22 @@ impl Device {
                 }
                 (free.raw, free.uses)
             }
-            None => (self.create_block(kind, nbytes, capacity)?, Uses::default()),
+            None => (self.create_block(&driver, kind, nbytes, capacity)?, Uses::default()),
         };
         if kind.counted() {
             stats::on_alloc(raw.capacity as usize);
         }
-        Ok(Arc::new(Block { raw: Some(raw), device: self, kind, uses: Mutex::new(uses) }))
+        let driver = seen.then_some(driver);
+        Ok(Arc::new(Block { raw: Some(raw), device: self, driver, kind, uses: Mutex::new(uses) }))
     }
 
-    fn create_block(&'static self, kind: Kind, nbytes: usize, capacity: u64) -> Result<RawBlock> {
+    fn create_block(
+        &self,
+        driver: &Driver<'_>,
+        kind: Kind,
+        nbytes: usize,
+        capacity: u64,
+    ) -> Result<RawBlock> {
         let oom = |detail: String| Error::OutOfMemory { op: "vulkan", bytes: nbytes, detail };
         let cap = self.features().max_buffer;
         let capacity = if capacity > cap { nbytes as u64 } else { capacity };
@@ -460,16 +515,17 @@ impl Device {
             return Err(oom(format!(": {} allows {cap} bytes in one allocation.", self.adapter().name)));
         }
         if kind.counted() {
-            self.pool.evict(Kind::Device, stats::excess(capacity as usize) as u64);
+            self.pool.evict(self, Kind::Device, stats::excess(capacity as usize) as u64);
         }
-        let mut result = self.pool.create(self, kind, capacity);
+        let create = || self.pool.create(self, driver, kind, capacity);
+        let mut result = create();
         if matches!(result, Err(e) if is_oom(e)) {
-            self.pool.evict_all();
-            result = self.pool.create(self, kind, capacity);
+            self.pool.evict_all(self);
+            result = create();
         }
         if matches!(result, Err(e) if is_oom(e)) {
             stats::clear_cache(); // finishes the GPU's work first, and empties the other allocators too
-            result = self.pool.create(self, kind, capacity);
+            result = create();
         }
         match result {
             Ok(raw) => Ok(raw),
@@ -621,7 +677,7 @@ impl Drop for Block {
         if self.kind == Kind::Download {
             let held: u64 = pool.list(self.kind).iter().map(|(c, blocks)| c * blocks.len() as u64).sum();
             if held > STAGING_KEPT {
-                pool.evict(self.kind, held - STAGING_KEPT);
+                pool.evict(self.device, self.kind, held - STAGING_KEPT);
             }
         }
         if self.kind.counted() {
@@ -632,9 +688,13 @@ impl Drop for Block {
                 false => stats::cache().saturating_sub(stats::cache_limit()),
             };
             if over > 0 {
-                let gone = pool.evict(Kind::Device, over as u64);
-                pool.evict(Kind::Bar, (over as u64).saturating_sub(gone));
+                let gone = pool.evict(self.device, Kind::Device, over as u64);
+                pool.evict(self.device, Kind::Bar, (over as u64).saturating_sub(gone));
             }
+        }
+        let seen = self.driver.take().map(drop).is_some();
+        if seen && self.device.is_lost() && !self.device.keeps_memory() {
+            reclaim::soon(self.device);
         }
     }
 }

@@ -98,6 +98,8 @@ fn upload_pieces(
 
 /// Has the first `bytes` of a block written that the host sees and nothing uses.
 fn fill_block(block: &Block, bytes: usize, fill: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
+    // Not every kind of block keeps its memory where the device is lost.
+    let _driver = block.owner().driver()?;
     match block.host() {
         // SAFETY: the caller has just been given the block, which is at least so large, and nothing uses it.
         Some(host) => fill(unsafe { std::slice::from_raw_parts_mut(host.as_ptr(), bytes) }),

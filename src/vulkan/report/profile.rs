@@ -15,6 +15,7 @@ use crate::core::fault::Site;
 use crate::core::trace::{self, Op};
 use crate::vulkan::hal::device::Device;
 use crate::vulkan::hal::fault::pass;
+use crate::vulkan::hal::gate::Driver;
 use crate::vulkan::hal::stream::{Point, StreamState};
 use crate::vulkan::shader::pipeline::Pipeline;
 
@@ -154,6 +155,11 @@ pub fn abandon(recording: &Recording) {
     ISOLATED.fetch_sub(u32::from(recording.isolate), Relaxed);
 }
 
+/// Forgets the query pools of a device that was destroyed.
+pub(in crate::vulkan) fn forget(id: u32) {
+    lock(&POOLS).retain(|pool| pool.0 != id);
+}
+
 fn collect(first: u64) -> Result<Report> {
     if crate::vulkan::hal::adapter::forked() {
         return Ok(Report::default()); // a child has no GPU work of its own
@@ -176,6 +182,7 @@ fn harvest() -> Result<()> {
         lock(&FINISHED).extract_if(.., |f| f.point.stream.reached(f.point.value)).collect();
     for f in over {
         let device = f.point.stream.device;
+        let Some(driver) = device.enter() else { continue };
         let mut batch = f.batch;
         let mut stamps = vec![0u64; batch.stamps];
         let mut parts = stamps.chunks_mut(STAMPS);
@@ -185,7 +192,7 @@ fn harvest() -> Result<()> {
                 let flags = vk::QueryResultFlags::TYPE_64 | vk::QueryResultFlags::WAIT;
                 // SAFETY: the batch that wrote these queries is done.
                 let got = pass(Site::Query)
-                    .and_then(|()| unsafe { device.raw.get_query_pool_results(pool, 0, part, flags) });
+                    .and_then(|()| unsafe { driver.get_query_pool_results(pool, 0, part, flags) });
                 device.check("vkGetQueryPoolResults", got)?;
             }
             lock(&POOLS).push((device.id(), pool));
@@ -277,7 +284,7 @@ impl Batch {
     }
 
     /// A query pool more, reset; commands are not timed any more when there is none.
-    fn grow(&mut self, device: &Device, cmd: vk::CommandBuffer) {
+    fn grow(&mut self, device: &Device, driver: &Driver<'_>, cmd: vk::CommandBuffer) {
         let known = {
             let mut pools = lock(&POOLS);
             pools.iter().position(|p| p.0 == device.id()).map(|i| pools.swap_remove(i).1)
@@ -286,8 +293,10 @@ impl Batch {
         let pool = known.or_else(|| {
             let info =
                 vk::QueryPoolCreateInfo::default().query_type(vk::QueryType::TIMESTAMP).query_count(count);
-            // SAFETY: the device is alive for the whole process.
-            pass(Site::Query).and_then(|()| unsafe { device.raw.create_query_pool(&info, None) }).ok()
+            // SAFETY: the device is there.
+            let made = pass(Site::Query).and_then(|()| unsafe { driver.create_query_pool(&info, None) }).ok();
+            device.made().query_pools.extend(made);
+            made
         });
         let Some(pool) = pool else {
             self.timed = false;
@@ -296,39 +305,39 @@ impl Batch {
         // SAFETY: the pool belongs to the device and earlier uses of it are done; recording holds the `rec` lock.
         unsafe {
             match device.features().host_query_reset {
-                true => device.raw.reset_query_pool(pool, 0, count),
-                false => device.raw.cmd_reset_query_pool(cmd, pool, 0, count),
+                true => driver.reset_query_pool(pool, 0, count),
+                false => driver.cmd_reset_query_pool(cmd, pool, 0, count),
             }
         }
         self.pools.push(pool);
     }
 
-    fn write(&mut self, device: &Device, cmd: vk::CommandBuffer, stage: vk::PipelineStageFlags) {
+    fn write(&mut self, driver: &Driver<'_>, cmd: vk::CommandBuffer, stage: vk::PipelineStageFlags) {
         let (pool, query) = (self.pools[self.stamps / STAMPS], (self.stamps % STAMPS) as u32);
         // SAFETY: recording under the `rec` lock; the query is inside the pool, was reset, and is written once.
-        unsafe { device.raw.cmd_write_timestamp(cmd, stage, pool, query) };
+        unsafe { driver.cmd_write_timestamp(cmd, stage, pool, query) };
         self.stamps += 1;
     }
 
     /// Before a command is recorded, behind its barrier if it has one.
-    pub fn before(&mut self, device: &Device, cmd: vk::CommandBuffer, barrier: bool) {
+    pub fn before(&mut self, device: &Device, driver: &Driver<'_>, cmd: vk::CommandBuffer, barrier: bool) {
         if self.timed && self.stamps + 2 > self.pools.len() * STAMPS {
-            self.grow(device, cmd);
+            self.grow(device, driver, cmd);
         }
         if self.timed {
             let own = !barrier || self.stamps == 0;
             self.begun.push(own);
             if own {
-                self.write(device, cmd, vk::PipelineStageFlags::TOP_OF_PIPE);
+                self.write(driver, cmd, vk::PipelineStageFlags::TOP_OF_PIPE);
             }
         }
     }
 
     /// After the command was recorded.
-    pub fn after(&mut self, device: &Device, cmd: vk::CommandBuffer, command: Command) {
+    pub fn after(&mut self, driver: &Driver<'_>, cmd: vk::CommandBuffer, command: Command) {
         self.commands.push(Command { op: trace::operation(), ..command });
         if self.begun.len() == self.commands.len() {
-            self.write(device, cmd, vk::PipelineStageFlags::BOTTOM_OF_PIPE);
+            self.write(driver, cmd, vk::PipelineStageFlags::BOTTOM_OF_PIPE);
         }
     }
 

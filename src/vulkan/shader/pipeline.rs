@@ -209,6 +209,8 @@ type Typed<K> = RwLock<Map<K, Slot>>;
 pub(in crate::vulkan) trait Row: Send + Sync {
     /// Adds when each was asked for last.
     fn ages(&self, ages: &mut Vec<u64>);
+    /// Forgets all.
+    fn clear(&self);
     /// Forgets at most `most` that were not asked for after `age`, and errors; returns how many that were.
     fn forget(&self, age: u64, most: usize) -> usize;
 }
@@ -234,6 +236,12 @@ impl<K: KernelKey> Row for Typed<K> {
     fn ages(&self, ages: &mut Vec<u64>) {
         let map = self.read().unwrap_or_else(|e| e.into_inner());
         ages.extend(map.values().filter_map(|slot| content(slot)?.ok()));
+    }
+
+    fn clear(&self) {
+        let all = std::mem::take(&mut *self.write().unwrap_or_else(|e| e.into_inner()));
+        // What dies dies without the lock.
+        drop(all);
     }
 
     fn forget(&self, age: u64, most: usize) -> usize {
@@ -277,6 +285,11 @@ impl Pipelines {
         });
         // INVARIANT: the entry of K's id is made above with this type.
         any.downcast_ref().expect("map of this key type")
+    }
+
+    /// Forgets all pipelines.
+    pub(in crate::vulkan) fn clear(&self) {
+        self.rows().into_iter().for_each(|row| row.clear());
     }
 
     /// The maps of all key types.
@@ -365,6 +378,7 @@ impl Device {
         if !compile_only::on() {
             return self.make(name, module, foreign).map(|made| made.0);
         }
+        let _driver = self.driver()?;
         let words = compiler::spirv(name, module).inspect_err(|e| {
             compile_only::note(self, name, module, &[], Err(e.to_string()));
         })?;
@@ -379,6 +393,7 @@ impl Device {
     fn make(&'static self, name: &str, module: &Module, foreign: bool) -> Result<(vk::Pipeline, u64)> {
         let _span = trace::span("compile", || name.to_string());
         let _told = progress::compiling(name);
+        let driver = self.driver()?;
         let f = self.features();
         let mut size = vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo::default();
         if let Some(n) = module.subgroup_size.filter(|&n| can_require(f, n)) {
@@ -390,7 +405,7 @@ impl Device {
         }
         let info = vk::ShaderModuleCreateInfo::default().code(&words);
         // SAFETY: the words are SPIR-V of our compiler (the cache checks what it reads), or the user's own.
-        let shader = pass(Site::Module).and_then(|()| unsafe { self.raw.create_shader_module(&info, None) });
+        let shader = pass(Site::Module).and_then(|()| unsafe { driver.create_shader_module(&info, None) });
         let shader = self.check(&format!("vkCreateShaderModule for kernel {name}"), shader)?;
         let entries: Vec<vk::SpecializationMapEntry> = (0..module.spec.len() as u32)
             .map(|i| vk::SpecializationMapEntry { constant_id: i, offset: i * 4, size: 4 })
@@ -412,15 +427,16 @@ impl Device {
         let infos = [vk::ComputePipelineCreateInfo::default().flags(flags).stage(stage).layout(self.layout)];
         let start = Instant::now();
         // SAFETY: everything the description points to lives through the call.
-        let make = || unsafe { self.raw.create_compute_pipelines(self.blob.raw, &infos, None) };
+        let make = || unsafe { driver.create_compute_pipelines(self.blob.raw, &infos, None) };
         let made = pass(Site::Pipeline).and_then(|()| make().map_err(|(_, e)| e));
         // SAFETY: a pipeline keeps no reference to its module.
-        unsafe { self.raw.destroy_shader_module(shader, None) };
+        unsafe { driver.destroy_shader_module(shader, None) };
         let made = self.check(&format!("vkCreateComputePipelines for kernel {name}"), made)?;
+        self.made().pipelines.insert(made[0]);
         let ns = start.elapsed().as_nanos() as u64;
         STATS.pipeline_ns.add(ns);
         self.blob.on_pipeline();
-        self.blob.save(&self.raw, false);
+        self.blob.save(&driver, false);
         Ok((made[0], ns))
     }
 }

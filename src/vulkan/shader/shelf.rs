@@ -82,11 +82,13 @@ impl Shelf {
 
     /// Destroys what nothing uses.
     fn destroy(&self, device: &Device) {
+        let Some(driver) = device.enter() else { return };
         let mut retired = self.retired.lock().unwrap_or_else(|e| e.into_inner());
         retired.retain_mut(|r| {
             if r.unused {
+                device.made().pipelines.remove(&r.raw);
                 // SAFETY: nobody has the pipeline, and all that was recorded with it is done.
-                unsafe { device.raw.destroy_pipeline(r.raw, None) };
+                unsafe { driver.destroy_pipeline(r.raw, None) };
                 return false;
             }
             r.unused = r.uses.iter().all(|p| p.stream.over(p.value));
