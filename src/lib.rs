@@ -8,9 +8,11 @@
 //! - `vulkan`: adapter, device, encoder, compiler, kernels on device addresses
 //! - [`distributed`]: groups of processes and the backends that connect them, on bytes of the host
 //! - [`ops`]: what each operation is
-//! - [`eval`]: in which order nodes run and on which thread, the recorder, what is computed together
+//! - [`graph`]: graphs as lists: orders of nodes, tapes of recorded functions
 //! - [`autodiff`]: grad, vjp, jvp, vmap, custom rules
-//! - [`compile`]: recorded functions, simplified and fused; export
+//! - [`fusion`]: which steps one kernel computes together, in recorded functions and in evaluations
+//! - [`eval`]: in which order nodes run and on which thread, the recorder
+//! - [`compile`]: recorded functions, simplified; export
 //! - [`io`]: npy, npz, safetensors, GGUF, exported functions
 //! - `python`: the PyO3 face
 
@@ -23,6 +25,8 @@ pub mod core;
 pub mod cpu;
 pub mod distributed;
 pub mod eval;
+pub mod fusion;
+pub mod graph;
 pub mod io;
 pub mod kernels;
 pub mod memory;

@@ -10,7 +10,7 @@ use crate::core::array::{Node, Tracing};
 use crate::core::layout::show;
 use crate::core::primitive::{Direction, Rule};
 use crate::core::{Array, Derivatives, Dtype, Error, Jvp, Primitive, Result, Vjp};
-use crate::eval::order::{IdMap, IdSet, needed, postorder};
+use crate::graph::order::{IdMap, IdSet, needed, postorder};
 use crate::ops;
 
 /// A function from arrays to arrays.

@@ -7,8 +7,8 @@ use crate::bail;
 use crate::core::layout::{normalize_axis, show};
 use crate::core::primitive::Rule;
 use crate::core::{Array, Error, Result, Shape, Vmap};
-use crate::eval::Placeholders;
-use crate::eval::order::{IdMap, needed, postorder};
+use crate::graph::Placeholders;
+use crate::graph::order::{IdMap, needed, postorder};
 use crate::ops;
 
 /// A function from arrays to arrays and the axis that each of them shall carry the batch on.

@@ -4,9 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use super::fuse::fuse;
-use super::tape::Tape;
-use super::{record, simplified};
+use super::{Tape, fuse, record, simplified};
 use crate::core::{Array, Result, Shape, fork};
 
 /// Forms that are kept; beyond them all are made again.

@@ -3,13 +3,7 @@
 
 pub mod export;
 mod forms;
-mod fuse;
-mod fused;
-mod groups;
-mod product;
-mod rows;
 mod simplify;
-mod tape;
 #[cfg(test)]
 mod tests;
 
@@ -19,13 +13,13 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use crate::bail;
 use crate::core::varying::Lengths;
 use crate::core::{Array, Result};
-use crate::eval::Placeholders;
-use crate::eval::order::{IdSet, postorder};
+use crate::fusion;
+use crate::graph::Placeholders;
+use crate::graph::order::{IdSet, postorder};
 
 use crate::core::env::{Values, Variable};
+pub use crate::graph::tape::{Step, Tape, Value};
 pub use forms::{Compiled, fixed};
-pub(super) use fused::Fused;
-pub use tape::{Step, Tape, Value};
 
 pub static DISABLE_COMPILE: Variable = Variable::new(
     "MLX_DISABLE_COMPILE",
@@ -76,6 +70,9 @@ impl Drop for Recording {
     }
 }
 
+/// Larger arrays that a function makes without its arguments are made again by each call.
+const HOIST_BYTES: usize = 1 << 20;
+
 /// A graph from placeholders to what a function made of them.
 pub struct Traced {
     /// The placeholders.
@@ -89,7 +86,7 @@ pub struct Traced {
 impl Traced {
     /// The graph as steps; with `hoist`, arrays that do not depend on the arguments are constants if they are small.
     pub fn tape(&self, hoist: bool) -> Tape {
-        Tape::record(&self.inputs, &self.outputs, self.born, if hoist { tape::HOIST_BYTES } else { 0 })
+        Tape::record(&self.inputs, &self.outputs, self.born, if hoist { HOIST_BYTES } else { 0 })
     }
 }
 
@@ -138,4 +135,11 @@ fn captured(inputs: &[Array], traced: &[Array], outputs: &[Array]) -> Result<()>
 pub fn simplified(tape: &Tape) -> Result<Tape> {
     simplify::evaluate_scalars(tape)?;
     Ok(simplify::simplify(tape))
+}
+
+/// The tape with kernels in place of groups of steps.
+pub(crate) fn fuse(tape: &Tape) -> Tape {
+    let mut tape = tape.clone();
+    fusion::through_broadcasts(&mut tape);
+    fusion::fuse(&simplify::simplify(&tape))
 }

@@ -4,9 +4,9 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::tape::{Step, Tape, Value};
 use crate::core::{Array, Param, Result};
-use crate::eval::Placeholders;
+use crate::graph::Placeholders;
+use crate::graph::tape::{Step, Tape, Value};
 use crate::ops::elementwise::scalar_bits;
 use crate::ops::view::is_alias;
 

@@ -3,8 +3,6 @@
 //! they can be overwritten. The calling thread records; a large graph of `async_eval` is recorded by a thread of its
 //! own, while the caller builds what comes next. What is joined and in which order it runs is settled before that.
 
-pub(super) mod fusion;
-pub(super) mod order;
 pub mod readback;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -14,15 +12,12 @@ mod walk;
 
 pub use walk::{SCHEDULE, settle};
 
-use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use smallvec::{SmallVec, smallvec};
 
-use self::fusion::{Join, Members, Plan, Role};
-use self::order::Step;
 use self::walk::Walk;
 use crate::bail;
 use crate::core::array::{Inputs, Node, Tracing, drop_iteratively};
@@ -31,6 +26,9 @@ use crate::core::event::{interrupts, spin};
 use crate::core::fork::Made;
 use crate::core::{Array, Error, Event, Result, Stream, failure, panics, trace};
 use crate::cpu::runtime::worker::{self, LONG_SPIN, Lane};
+use crate::fusion::{self, Join, Members, Plan, Role};
+use crate::graph::Placeholders;
+use crate::graph::order::{self, Step};
 
 pub static RECORDER: Variable = Variable::new(
     "MLX_VK_RECORDER",
@@ -51,32 +49,6 @@ const AHEAD: u64 = 2;
 
 /// Steps between two looks at the clock.
 const STRIDE: usize = 1024;
-
-thread_local! {
-    // How many functions run on placeholders on this thread.
-    static PLACEHOLDERS: Cell<u32> = const { Cell::new(0) };
-}
-
-/// Lasts while a function runs on placeholders, which have no values.
-pub(super) struct Placeholders(());
-
-impl Placeholders {
-    pub(super) fn new() -> Placeholders {
-        PLACEHOLDERS.set(PLACEHOLDERS.get() + 1);
-        Placeholders(())
-    }
-
-    /// Whether a function of this thread runs on placeholders.
-    pub(super) fn exist() -> bool {
-        PLACEHOLDERS.get() > 0
-    }
-}
-
-impl Drop for Placeholders {
-    fn drop(&mut self) {
-        PLACEHOLDERS.set(PLACEHOLDERS.get() - 1);
-    }
-}
 
 static HOST_OPS: AtomicU64 = AtomicU64::new(0);
 
@@ -452,13 +424,13 @@ fn record(steps: Vec<Step>, mut plan: Plan, walk: Walk, own: Option<Arc<Event>>)
         }
         let Some(Step { array, node }) = steps[i].take() else { continue };
         let Some(node) = node else {
-            let error = match PLACEHOLDERS.get() {
-                0 => Error::Runtime(
+            let error = match Placeholders::exist() {
+                false => Error::Runtime(
                     "[eval] Attempting to eval an array without a primitive. If you are using compile or a \
                      transform, make sure that all arrays are passed as inputs."
                         .into(),
                 ),
-                _ => Error::Value(
+                true => Error::Value(
                     "[eval] Attempting to eval an array during function transformations like compile or vmap is \
                      not allowed."
                         .into(),

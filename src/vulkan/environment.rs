@@ -1,11 +1,10 @@
 //! All variables and kernel variants of this backend and of what it shares with others, in the order of
 //! docs/environment.md. Each is a static of its owner; a test finds those that are missing here. Called by `python`.
 
-use super::kernels::{attention, conv, elementwise, index, matmul, norm, quantized, reduce, sort};
+use super::kernels::{attention, conv, elementwise, index, matmul, norm, reduce, sort};
 use super::{hal, memory, report, shader, tune};
 use crate::core::env::{self, KernelVariant, Variable};
 use crate::core::{Result, fallback, fault};
-use crate::kernels::matmul::epilogue;
 
 /// What the environment says to this backend.
 pub const VARIABLES: &[&Variable] = &[
@@ -28,7 +27,7 @@ pub const VARIABLES: &[&Variable] = &[
     &hal::probe::UNIFIED,
     &report::compile_only::COMPILE_ONLY,
     &tune::matmul::MATMUL_TILE,
-    &epilogue::MATMUL_EPILOGUE,
+    &tune::fusion::MATMUL_EPILOGUE,
     &matmul::kernel::MATMUL_SPEC,
     &tune::gemv::GEMV_LAYOUT,
     &tune::quantized::QMM,
@@ -49,7 +48,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &tune::matmul::MATMUL_KHR,
     &tune::matmul::MATMUL_SPLIT,
     &matmul::kernel::MATMUL_FIXED,
-    &epilogue::EPILOGUES,
+    &tune::fusion::EPILOGUES,
     &tune::gemv::GEMV,
     &matmul::gather_mm::GATHER_MM_RUNS,
     &conv::CONV_DEPTHWISE,
@@ -61,8 +60,8 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &tune::quantized::QMM_TILED,
     &tune::quantized::QMM_DEQUANTIZE,
     &tune::quantized::QMM_RUNS,
-    &quantized::qmm_joined::QMM_JOINED,
-    &attention::rope_rows::ROPE_ROWS,
+    &tune::fusion::QMM_JOINED,
+    &tune::fusion::ROPE_ROWS,
     &tune::quantized::QMM_SPLIT,
     &attention::SDPA,
     &tune::attention::SDPA_VECTOR,

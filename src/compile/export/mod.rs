@@ -13,7 +13,7 @@ use crate::bail;
 use crate::compile;
 use crate::core::{Array, Device, Dtype, Error, Param, Result, Shape, Stored, Stream};
 use crate::core::{default_device, default_stream};
-use crate::eval::order::IdMap;
+use crate::graph::order::IdMap;
 
 thread_local! {
     static EXPORTING: Cell<bool> = const { Cell::new(false) };

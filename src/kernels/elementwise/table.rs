@@ -187,4 +187,27 @@ impl Row {
         let calls = self.glsl(dtype).unwrap_or("");
         if LONG.iter().any(|f| calls.contains(f)) { 4 } else { usize::from(calls.contains("m_")) }
     }
+
+    /// Whether the row calls no library function but brief ones: selections and changes of bits, and the error function,
+    /// which has neither a branch nor a division.
+    pub fn is_brief(&self, dtype: Dtype) -> bool {
+        const BRIEF: [&str; 5] = ["m_abs(", "m_neg(", "m_larger(", "m_smaller(", "m_erf("];
+        let code = self.glsl(dtype).unwrap_or("");
+        let calls = |name: &str| code.matches(name).count();
+        calls("m_") + calls("c_") == BRIEF.iter().map(|name| calls(name)).sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn brief_functions_are_selections_changes_of_bits_and_erf() {
+        let brief = |r: &&Row| r.code_size(Dtype::F32) > 0 && r.is_brief(Dtype::F32);
+        let mut names: Vec<&str> = table().iter().filter(brief).map(|r| r.name).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["abs", "erf", "maximum", "minimum", "negative"]);
+        assert!(table().iter().all(|r| r.code_size(Dtype::F32) > 0 || r.is_brief(Dtype::F32)));
+    }
 }

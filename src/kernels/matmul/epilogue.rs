@@ -9,24 +9,10 @@ use std::hash::{Hash, Hasher};
 use smallvec::SmallVec;
 
 use crate::core::Dtype;
-use crate::core::env::{KernelVariant, Values, Variable};
 use crate::core::fork::Shared;
 use crate::kernels::elementwise::codegen::{Caps, register};
 use crate::kernels::elementwise::codegen_types::Ty;
 use crate::kernels::elementwise::program::{Inst, Instr, Program};
-
-pub static MATMUL_EPILOGUE: Variable = Variable::new(
-    "MLX_VK_MATMUL_EPILOGUE",
-    "auto",
-    Values::Word(&["auto", "all"]),
-    "What follows a product in a compiled function, in the product's kernel. auto: where that pays. all: wherever it \
-         can be (for benchmarks)",
-);
-
-pub static EPILOGUES: KernelVariant = KernelVariant::new(
-    "matmul_epilogue",
-    "a kernel of its own for what follows a product in a compiled function",
-);
 
 /// Most matrices that one row is multiplied by in one kernel; the push block holds so many.
 pub const MATRICES: usize = 3;
@@ -97,13 +83,13 @@ impl Epilogue {
         self.arrays().map(|(k, _)| self.program.inputs[k].size()).collect()
     }
 
-    /// Names of the operations that call library functions, and what each adds to the code.
-    fn functions(&self) -> impl Iterator<Item = (&'static str, usize)> + '_ {
-        let call = |i: &Instr| match i.op {
-            Inst::Op(op) => Some((op.row().name, op.row().code_size(self.program.compute_dtype(i)))),
-            Inst::Cast => None,
+    /// Library functions that it calls, in the unit of `Row::code_size`.
+    fn code_size(&self) -> usize {
+        let one = |i: &Instr| match i.op {
+            Inst::Op(op) => op.row().code_size(self.program.compute_dtype(i)),
+            Inst::Cast => 0,
         };
-        self.program.instrs.iter().filter_map(call).filter(|f| f.1 > 0)
+        self.program.instrs.iter().map(one).sum()
     }
 
     /// Whether kernels can compute it. Every kernel of the family stores float32 and the product's own dtype.
@@ -123,15 +109,16 @@ impl Epilogue {
             && p.instrs.iter().all(known)
             && p.instrs.len() <= MAX_INSTRS
             && self.spread.len() <= MAX_ARRAYS
-            && self.functions().map(|f| f.1).sum::<usize>() <= MAX_CODE
+            && self.code_size() <= MAX_CODE
     }
 
-    /// Whether it costs less than a kernel of its own, for few results or for many.
-    pub fn pays(&self, few: bool) -> bool {
-        // Selections take no longer than a product, and the error function has neither a branch nor a division.
-        let short = ["abs", "negative", "maximum", "minimum", "erf"];
-        let light = !self.spread.contains(&Spread::Whole) && self.functions().all(|f| short.contains(&f.0));
-        few || light || MATMUL_EPILOGUE.word() == Some("all")
+    /// Whether it reads no whole array and calls no function that takes longer than what a product does between two loads.
+    pub fn is_light(&self) -> bool {
+        let brief = |i: &Instr| match i.op {
+            Inst::Op(op) => op.row().is_brief(self.program.compute_dtype(i)),
+            Inst::Cast => true,
+        };
+        !self.spread.contains(&Spread::Whole) && self.program.instrs.iter().all(brief)
     }
 
     /// Macros for matmul/epilogue.glsl.

@@ -317,17 +317,6 @@ fn tiled_supports(f: &Features, dtype: Dtype, t: Tile) -> bool {
         && t.threads <= f.max_workgroup_invocations
 }
 
-/// Results up to which a kernel less always pays. H200: 20 products of 256 x 256 with tanh 186 us against 227; bfloat16
-/// 8192 x 768 by 768 x 3072 with a bias 243 us against 280, with a bias and gelu 273 against 357. But 8192 x 3072
-/// by 3072 x 768 with a residual took 218 to 244 against 222, float16 2048 x 2048 with silu 124 against 111, and
-/// 2048 x 1024 by 1024 x 4096 with silu times an array 307 against 220: long functions wait here for the last sum.
-pub const FEW_RESULTS: usize = 1 << 20;
-
-/// Whether what follows a product that gives so many results always pays in the product's kernel.
-pub fn few_results(results: usize) -> bool {
-    results <= FEW_RESULTS
-}
-
 /// Whether a tier may be used for a product on a device.
 pub fn supports(f: &Features, s: &Shape, tier: Tier, t: Tile) -> bool {
     let half = matches!(s.dtype, Dtype::F16 | Dtype::BF16);

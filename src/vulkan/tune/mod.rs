@@ -8,9 +8,10 @@ pub mod attention;
 mod choice_tests;
 pub mod conv;
 #[cfg(test)]
-mod devices;
+pub(crate) mod devices;
 pub mod fft;
 pub mod file;
+pub mod fusion;
 pub mod gemv;
 pub mod matmul;
 #[cfg(test)]

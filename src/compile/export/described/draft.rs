@@ -4,9 +4,10 @@
 use std::collections::HashMap;
 
 use super::{Arg, Call, Described, Met, Operation, Spec, Value, own, row};
-use crate::compile::{self, Fused};
+use crate::compile;
 use crate::core::layout::broadcast_shapes;
 use crate::core::{Array, Dtype, Result, Shape};
+use crate::fusion::Fused;
 use crate::ops::elementwise::scalar_bits;
 use crate::ops::scalar_f64;
 

@@ -17,8 +17,8 @@ use crate::core::{Array, Dtype, Param, Result, Shape};
 use crate::ops::composite::Composite;
 
 use super::dot::class_name;
-use crate::compile::Fused;
-use crate::eval::order::IdSet;
+use crate::fusion::Fused;
+use crate::graph::order::IdSet;
 use draft::Draft;
 
 /// Shape and dtype of a value.

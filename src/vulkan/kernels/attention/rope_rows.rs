@@ -5,7 +5,6 @@
 use smallvec::SmallVec;
 
 use super::rope;
-use crate::core::env::KernelVariant;
 use crate::core::layout::row_major;
 use crate::core::{Dtype, Result};
 use crate::kernels::attention::rope::Form;
@@ -15,13 +14,7 @@ use crate::vulkan::kernels::elem::{
     Defines, Push, define, float_controls, grid, operand, required_subgroup, shuffles,
 };
 use crate::vulkan::kernels::{elementwise, norm};
-use crate::vulkan::tune::attention::{ROTATED_FEATURES, ROTATED_ROWS};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
-
-pub static ROPE_ROWS: KernelVariant = KernelVariant::new(
-    "rope_rows",
-    "a kernel for each rotary embedding, and for the normalisation before it",
-);
 
 /// An array that is turned, or copied.
 pub struct Item {
@@ -106,14 +99,6 @@ impl KernelKey for Key {
             spirv16: false,
         }
     }
-}
-
-/// Whether the kernel takes rows of so many features of a dtype, `rows` of them in all.
-pub fn suits(dtype: Dtype, features: i64, rows: i64) -> bool {
-    matches!(dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32)
-        && (2..=ROTATED_FEATURES).contains(&features)
-        && rows <= ROTATED_ROWS
-        && !ROPE_ROWS.disabled()
 }
 
 /// Whether the kernel reads and writes rows that lie so.

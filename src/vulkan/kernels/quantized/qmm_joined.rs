@@ -3,7 +3,6 @@
 //! operations takes the results before they are stored. Numbers are rounded where separate kernels would round them.
 
 use super::quant::{define_format, show as show_format};
-use crate::core::env::KernelVariant;
 use crate::core::{Dtype, Result, Stream};
 use crate::kernels::matmul::epilogue::{KeptAfter, MATRICES};
 use crate::kernels::quantized::quant::Format;
@@ -12,14 +11,10 @@ use crate::vulkan::kernels::elem::{self, Defines, define};
 use crate::vulkan::kernels::matmul::ceil;
 use crate::vulkan::kernels::matmul::fragment_probe;
 use crate::vulkan::report::stats::STATS;
+use crate::vulkan::tune::fusion::{joins_products, row_product};
 use crate::vulkan::tune::matmul::summing_subgroup;
-use crate::vulkan::tune::quantized::{Shape, Variant, choose, layout_of_rows, stage};
+use crate::vulkan::tune::quantized::{Variant, layout_of_rows, stage};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
-
-pub static QMM_JOINED: KernelVariant = KernelVariant::new(
-    "qmm_joined",
-    "a kernel for each quantised product of a row, and for what comes before and after it",
-);
 
 /// A quantised matrix with a row of codes for each result.
 pub struct Matrix {
@@ -112,16 +107,11 @@ impl KernelKey for Key {
     }
 }
 
-fn shape(format: Format, dtype: Dtype, k: i64, n: i64) -> Shape {
-    Shape { dtype, format, transpose: true, m: 1, n, k, batch: 1, matrices: 1, runs: false }
-}
-
 /// Whether the rows' kernel would multiply a row of length `k` by a matrix with so many rows of codes.
 pub fn suits(stream: Stream, format: Format, dtype: Dtype, k: i64, rows: i64) -> bool {
     let Ok(state) = StreamState::of(stream) else { return false };
-    let known = |dtype, cols| fragment_probe::known(state.device, dtype, cols);
-    let choice = choose(state.device.profile(), &shape(format, dtype, k, rows), &|cols| known(dtype, cols));
-    k > 0 && rows > 0 && matches!(choice.variant, Variant::Rows { .. }) && !QMM_JOINED.disabled()
+    let known = |cols| fragment_probe::known(state.device, dtype, cols);
+    joins_products(state.device.profile(), format, dtype, k, rows, &known)
 }
 
 /// Records the products; `reads` and `writes` are all ranges that they touch.
@@ -131,7 +121,7 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &
     let pair = j.after.is_some() && j.matrices.len() == 2;
     let unit = if j.k % 32 == 0 { 32 } else { 16 };
     let (mut threads, mut rows) =
-        layout_of_rows(profile, &shape(j.format, j.dtype, j.k, total), j.k / unit, 1);
+        layout_of_rows(profile, &row_product(j.format, j.dtype, j.k, total), j.k / unit, 1);
     // x goes through shared memory.
     let most = stage(f) / (unit as u32 * j.dtype.size() as u32);
     while j.norm.is_some() && threads > most {

@@ -1,21 +1,20 @@
-//! Fusion: runs of elementwise steps of one shape on one stream become one kernel, and so do folds of the last axis
-//! with what is computed from them for the elements of that shape (`rows`). `groups` finds which. Intermediate results
-//! that others need become further outputs of the kernel. What follows a matrix product alone becomes part of its kernel
-//! (`product`).
+//! Fusion of recorded functions: a tape with what patterns ask about it, what a pattern is, and the tape that has kernels
+//! in place of the groups of steps that `groups` found. Intermediate results that others need become further outputs of
+//! a kernel.
 
 use std::collections::HashMap;
 
 use smallvec::SmallVec;
 
-use super::fused::Fused;
+use super::RECORDED;
+use super::elementwise::elementwise;
+use super::fused::{Code, Fused};
 use super::groups::Groups;
-use super::simplify::simplify;
-use super::tape::{Spec, Step, Tape, Value, spec};
-use super::{product, rows};
-use crate::core::{Dtype, PrimitiveRef};
-use crate::kernels::elementwise::program::{Inst, Instr, Program, Src};
-use crate::ops::elementwise::{instruction, scalar_bits};
-use crate::ops::view::{is_broadcast, is_stop_gradient};
+use crate::core::PrimitiveRef;
+use crate::graph::tape::{Spec, Step, Tape, Value, spec};
+use crate::kernels::elementwise::program::Inst;
+use crate::ops::elementwise::scalar_bits;
+use crate::ops::view::is_broadcast;
 
 /// Arrays that a kernel takes: their addresses must fit into the push constants.
 pub(super) const MAX_ARRAYS: usize = 11;
@@ -25,9 +24,36 @@ pub(super) const MAX_INSTRS: usize = 96;
 /// second for ten needs minutes for fifty, and so many are bound by arithmetic, not by memory.
 const MAX_CODE: usize = 40;
 
-/// What a step does to each element, if that is all it does.
-pub(super) fn elementwise(step: &Step) -> Option<Inst> {
-    if is_stop_gradient(&*step.primitive) { Some(Inst::Cast) } else { instruction(&*step.primitive) }
+/// A kind of kernel that steps of a recorded function can be together. Groups grow step by step while one of the patterns
+/// has a kernel for them, and then take in what else their kernel can do.
+pub(super) trait Pattern: Sync {
+    /// What it is called.
+    fn name(&self) -> &'static str;
+
+    /// Whether a step, of one output, can be a member of a group that grows.
+    fn joins(&self, _: &Graph, _: &Step) -> bool {
+        false
+    }
+
+    /// Whether steps on one stream that [`joins`](Self::joins) let in can be one kernel.
+    fn fits(&self, _: &Graph, _: &[usize]) -> bool {
+        false
+    }
+
+    /// Steps before a group that has grown which its kernel can do too; nobody else reads them.
+    fn takes_in(&self, _: &Graph, _: &[usize]) -> SmallVec<[usize; 2]> {
+        SmallVec::new()
+    }
+
+    /// The kernel of a group, in order; none where the group is of another pattern.
+    fn kernel(&self, graph: &Graph, members: &[usize]) -> Option<Kernel>;
+}
+
+/// The kernel of a group: the arrays it reads, the members whose results it stores, and how it runs.
+pub(super) struct Kernel {
+    pub reads: Vec<Value>,
+    pub stored: Vec<usize>,
+    pub code: Box<dyn Code>,
 }
 
 /// A tape with what fusion asks about it.
@@ -96,18 +122,16 @@ impl<'a> Graph<'a> {
 
     /// Whether a step may be a member of a group.
     pub(super) fn joins(&self, step: &Step) -> bool {
-        step.specs.len() == 1 && (elementwise(step).is_some() || rows::role(self, step).is_some())
+        step.specs.len() == 1 && RECORDED.iter().any(|p| p.joins(self, step))
     }
 
     /// Whether steps can be one kernel.
     pub(super) fn fits(&self, members: &[usize]) -> bool {
-        let step = |m: usize| &self.tape.steps[m];
-        let (stream, shape) = (step(members[0]).stream, &step(members[0]).specs[0].0);
-        let plain = |&m: &usize| elementwise(step(m)).is_some() && step(m).specs[0].0 == *shape;
+        let stream = |m: usize| self.tape.steps[m].stream;
         members.len() <= MAX_INSTRS
-            && members.iter().all(|&m| step(m).stream == stream)
+            && members.iter().all(|&m| stream(m) == stream(members[0]))
             && self.code(members) <= MAX_CODE
-            && (members.iter().all(plain) || rows::fit(self, members))
+            && RECORDED.iter().any(|p| p.fits(self, members))
             && self.arrays(members) <= MAX_ARRAYS
     }
 
@@ -123,51 +147,6 @@ impl<'a> Graph<'a> {
         }
         read.len() + members.iter().filter(|&&m| self.leaves(m, members)).count()
     }
-}
-
-/// The kernel of a group: its program, the arrays it reads, and the members whose results it stores.
-pub(super) struct Kernel {
-    pub program: Program,
-    pub reads: Vec<Value>,
-    pub stored: Vec<usize>,
-}
-
-pub(super) fn kernel(graph: &Graph, members: &[usize]) -> Kernel {
-    let mut reads: Vec<Value> = Vec::new();
-    let mut inputs: SmallVec<[Dtype; 4]> = SmallVec::new();
-    let mut instrs: SmallVec<[Instr; 1]> = SmallVec::new();
-    let mut stored = Vec::new();
-    let mut outputs: SmallVec<[u8; 1]> = SmallVec::new();
-    for (r, &m) in members.iter().enumerate() {
-        let step = &graph.tape.steps[m];
-        let mut args: SmallVec<[Src; 3]> = SmallVec::new();
-        for v in &step.args {
-            if let Some(k) = graph.maker(v).and_then(|p| members.iter().position(|&m| m == p)) {
-                args.push(Src::Reg(k as u8));
-                continue;
-            }
-            if let Value::Const(a) = v
-                && let Some(bits) = scalar_bits(a)
-            {
-                args.push(Src::Const(bits, a.dtype()));
-                continue;
-            }
-            let at = reads.iter().position(|known| known.same(v)).unwrap_or_else(|| {
-                reads.push(v.clone());
-                inputs.push(graph.spec(v).1);
-                reads.len() - 1
-            });
-            args.push(Src::Input(at as u8));
-        }
-        // INVARIANT: only elementwise steps are grouped.
-        let op = elementwise(step).expect("an elementwise step");
-        instrs.push(Instr { op, args, dtype: step.specs[0].1 });
-        if graph.leaves(m, members) {
-            stored.push(m);
-            outputs.push(r as u8);
-        }
-    }
-    Kernel { program: Program { inputs, instrs, outputs }, reads, stored }
 }
 
 /// A group as a tape of its own, for the transforms.
@@ -193,8 +172,9 @@ fn part(graph: &Graph, members: &[usize], reads: &[Value], stored: &[usize]) -> 
     }
 }
 
-/// Lets elementwise steps read what a broadcast reads: kernels broadcast as they load.
-fn through_broadcasts(tape: &mut Tape) {
+/// Lets elementwise steps read what a broadcast reads: kernels broadcast as they load. Comes before [`fuse`]; broadcasts
+/// that nobody needs any more are still there.
+pub(crate) fn through_broadcasts(tape: &mut Tape) {
     let mut source: HashMap<usize, Value> = HashMap::new();
     for step in &mut tape.steps {
         // With one operand the broadcast gives the result its shape.
@@ -214,11 +194,8 @@ fn through_broadcasts(tape: &mut Tape) {
 }
 
 /// The tape with fused kernels in place of groups of steps.
-pub fn fuse(tape: &Tape) -> Tape {
-    let mut tape = tape.clone();
-    through_broadcasts(&mut tape);
-    let tape = simplify(&tape);
-    let graph = Graph::new(&tape);
+pub(crate) fn fuse(tape: &Tape) -> Tape {
+    let graph = Graph::new(tape);
     let groups = Groups::build(&graph);
     let mut emitted: Vec<bool> = vec![false; tape.steps.len()];
     let mut steps = Vec::with_capacity(tape.steps.len());
@@ -245,27 +222,18 @@ pub fn fuse(tape: &Tape) -> Tape {
                 steps.push(step.clone());
                 continue;
             }
-            let rows = members.iter().any(|&m| elementwise(&tape.steps[m]).is_none());
-            let (reads, stored, primitive) = if let Some((f, reads, m)) = product::follow(&graph, members) {
-                let inner = part(&graph, members, &reads, &[m]);
-                (reads, vec![m], Fused::product(f, inner))
-            } else if rows {
-                let k = rows::kernel(&graph, members);
-                let inner = part(&graph, members, &k.reads, &k.stored);
-                (k.reads, k.stored, Fused::rows(k.program, k.shape, k.modes, inner))
-            } else {
-                let k = kernel(&graph, members);
-                let inner = part(&graph, members, &k.reads, &k.stored);
-                (k.reads, k.stored, Fused::new(k.program, inner))
-            };
+            // INVARIANT: a group has grown only where a pattern has its kernel.
+            let made = RECORDED.iter().find_map(|p| Some((p.name(), p.kernel(&graph, members)?)));
+            let (pattern, Kernel { reads, stored, code }) = made.expect("a kernel");
+            let inner = part(&graph, members, &reads, &stored);
             steps.push(Step {
                 stream: step.stream,
                 specs: stored.iter().map(|&m| tape.steps[m].specs[0].clone()).collect(),
                 outs: stored.iter().map(|&m| tape.steps[m].outs[0]).collect(),
                 args: reads,
-                primitive: PrimitiveRef::new(primitive),
+                primitive: PrimitiveRef::new(Fused::new(pattern, code, inner)),
             });
         }
     }
-    Tape { steps, ..tape }
+    Tape { inputs: tape.inputs.clone(), steps, outputs: tape.outputs.clone(), temps: tape.temps }
 }

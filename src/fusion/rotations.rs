@@ -1,9 +1,10 @@
-//! Rotary embeddings of two arrays by the same angles (queries and keys), each with the normalisation of its rows; and
+//! Pattern: rotary embeddings of two arrays by the same angles (queries and keys), each with the normalisation of its rows; and
 //! the caches that keys, and values beside them, are written to.
 
 use smallvec::{SmallVec, smallvec};
 
-use super::{Free, Join, Members, Work, primitive};
+use super::device;
+use super::plan::{Free, Join, Members, REACH, Work, primitive};
 use crate::core::{Array, Result, Stream};
 use crate::on_gpu;
 use crate::ops::fast::{Norm, Rope};
@@ -29,7 +30,7 @@ struct Item {
     update: Option<usize>,
 }
 
-pub(super) struct Rotations {
+struct Rotations {
     /// A step that turns; the others do so in the same way.
     rope: usize,
     items: SmallVec<[Item; 3]>,
@@ -60,14 +61,9 @@ fn item(free: &Free, i: usize, x: &Array, stream: Stream) -> (Item, SmallVec<[us
     (Item { source: (maker, 0), axes, norm: Some((maker, norm.eps)), turned: true, update: None }, steps)
 }
 
-#[cfg(feature = "vulkan")]
 fn suits(x: &Array, rope: &Rope) -> bool {
-    rope.how.dims == x.dim(-1) && rope_rows::suits(x.dtype(), x.dim(-1), x.size() as i64 / x.dim(-1))
-}
-
-#[cfg(not(feature = "vulkan"))]
-fn suits(_: &Array, _: &Rope) -> bool {
-    false
+    let features = x.dim(-1);
+    rope.how.dims == features && device::joins_rotations(x.dtype(), features, x.size() as i64 / features)
 }
 
 /// Steps around `i` that write an array of the shape of `rows` into a slice.
@@ -77,7 +73,7 @@ fn updates<'a>(
     rows: &'a Array,
     stream: Stream,
 ) -> impl Iterator<Item = (usize, &'a SliceUpdate, &'a Array)> {
-    (i.saturating_sub(super::REACH)..free.behind(i).end).filter_map(move |j| {
+    (i.saturating_sub(REACH)..free.behind(i).end).filter_map(move |j| {
         let (update, inputs) = free.primitive::<SliceUpdate>(j, stream)?;
         let fits = inputs[1].shape() == rows.shape()
             && inputs[1].dtype() == rows.dtype()
@@ -141,12 +137,12 @@ pub(super) fn find(free: &Free, i: usize, stream: Stream) -> Option<Join> {
     let fits = members.len() > 1
         && !members.iter().any(|&m| takes_result(m))
         && !(from..at).any(|k| !members.contains(&k) && takes_result(k));
-    let work = Work::Rotations(Box::new(Rotations { rope: i, items }));
+    let work = Box::new(Rotations { rope: i, items });
     fits.then_some(Join { at, members, results, work })
 }
 
-impl Rotations {
-    pub(super) fn run(&self, stream: Stream, members: &Members, results: &[Array]) -> Result<()> {
+impl Work for Rotations {
+    fn run(&self, stream: Stream, members: &Members, results: &[Array]) -> Result<()> {
         // INVARIANT: the step was found to be one.
         let rope = primitive::<Rope>(&members[self.rope]).expect("a rotation");
         on_gpu!(stream, |enc| {

@@ -1,9 +1,10 @@
-//! Products of one row with quantised matrices: those of the same row, the normalisation that makes the row, and the
+//! Pattern: products of one row with quantised matrices: those of the same row, the normalisation that makes the row, and the
 //! elementwise operations on the results.
 
 use smallvec::{SmallVec, smallvec};
 
-use super::{Free, Join, Members, Work};
+use super::device;
+use super::plan::{Free, Join, Members, Work};
 use crate::core::layout::is_row_major;
 use crate::core::{Array, Dtype, Result, Stream};
 use crate::kernels::Program;
@@ -18,7 +19,7 @@ use crate::ops::support::*;
 #[cfg(feature = "vulkan")]
 use crate::vulkan::kernels::quantized::qmm_joined;
 
-pub(super) struct Products {
+struct Products {
     format: Format,
     products: SmallVec<[usize; 3]>,
     /// What makes the row, and the epsilon.
@@ -44,18 +45,8 @@ fn product<'a>(free: &Free<'a>, i: usize, x: Option<&Array>, stream: Stream) -> 
         && parts.x.size() as i64 == parts.x.dim(-1)
         && (!op.format.affine() || parts.scales.dtype() == dtype)
         && [Some(parts.codes), Some(parts.scales), parts.biases].into_iter().flatten().all(there)
-        && suits(stream, op.format, dtype, parts.x.dim(-1), parts.codes.dim(-2));
+        && device::joins_products(stream, op.format, dtype, parts.x.dim(-1), parts.codes.dim(-2));
     fits.then_some((op.format, parts))
-}
-
-#[cfg(feature = "vulkan")]
-fn suits(stream: Stream, format: Format, dtype: Dtype, k: i64, rows: i64) -> bool {
-    qmm_joined::suits(stream, format, dtype, k, rows)
-}
-
-#[cfg(not(feature = "vulkan"))]
-fn suits(_: Stream, _: Format, _: Dtype, _: i64, _: i64) -> bool {
-    false
 }
 
 /// What step `i` does to each element of its inputs, if that is all.
@@ -132,12 +123,12 @@ pub(super) fn find(free: &Free, i: usize, stream: Stream) -> Option<Join> {
         fits.then_some((h, norm.eps))
     });
     members.extend(norm.map(|n| n.0));
-    let work = Work::Products(Products { format, products, norm, after: follow, arrays });
+    let work = Box::new(Products { format, products, norm, after: follow, arrays });
     (members.len() > 1).then_some(Join { at, members, results, work })
 }
 
-impl Products {
-    pub(super) fn run(&self, stream: Stream, members: &Members, results: &[Array]) -> Result<()> {
+impl Work for Products {
+    fn run(&self, stream: Stream, members: &Members, results: &[Array]) -> Result<()> {
         on_gpu!(stream, |enc| {
             let mut reads: SmallVec<[(u64, u64); 16]> = SmallVec::new();
             let (mut row, mut norm) = (&members[self.products[0]].inputs[0], None);

@@ -1,22 +1,25 @@
-//! Products with what follows them: the elementwise steps that alone read a matrix product become its kernel's
+//! Pattern: a product with what follows it. The elementwise steps that alone read a matrix product become its kernel's
 //! epilogue, applied to the sums before they are stored. GPU streams only: on the host a pass over a result that is
 //! still in cache costs next to nothing.
 
 use smallvec::SmallVec;
 
-use super::fuse::{Graph, elementwise, kernel};
-use super::tape::{Step, Value};
-use crate::core::layout::size_of;
-use crate::core::{Dtype, PrimitiveRef, Shape};
-use crate::kernels::matmul::epilogue::EPILOGUES;
-use crate::kernels::{Epilogue, Spread};
-use crate::ops::matmul::is_product;
+use super::device;
+use super::elementwise::{elementwise, run};
+use super::fused::Code;
+use super::recorded::{Graph, Kernel, Pattern};
+use crate::core::layout::{row_major, size_of};
+use crate::core::{Array, Dtype, PrimitiveRef, Result, Shape, Stream};
+use crate::graph::tape::{Step, Value};
+use crate::kernels::{Epilogue, Program, Spread};
+use crate::ops::elementwise;
+use crate::ops::matmul::{is_product, run_followed};
 use crate::ops::view::is_reshape;
 
 /// A product that a group can follow, and the reshape between them.
-pub(super) struct Head {
-    pub product: usize,
-    pub reshape: Option<usize>,
+struct Head {
+    product: usize,
+    reshape: Option<usize>,
 }
 
 /// The shape without leading axes of length one.
@@ -60,7 +63,7 @@ fn head(graph: &Graph, v: &Value, members: &[usize]) -> Option<Head> {
 
 /// What a group of elementwise steps computes from the product, if kernels can do that.
 fn epilogue(graph: &Graph, members: &[usize], from: &Value) -> Option<(Epilogue, Vec<Value>)> {
-    let k = kernel(graph, members);
+    let k = run(graph, members);
     let product = k.reads.iter().position(|v| v.same(from))?;
     let out = &graph.tape.steps[*k.stored.first()?].specs[0].0;
     let mut spreads: SmallVec<[Spread; 4]> = SmallVec::new();
@@ -70,23 +73,13 @@ fn epilogue(graph: &Graph, members: &[usize], from: &Value) -> Option<(Epilogue,
         reads.push(v.clone());
     }
     let e = Epilogue { program: k.program, product: product as u8, spread: spreads };
-    (e.suits() && e.pays(is_few(size_of(out)))).then_some((e, reads))
-}
-
-#[cfg(feature = "vulkan")]
-use crate::vulkan::tune::matmul::few_results as is_few;
-
-/// Without a GPU backend no product has an epilogue.
-#[cfg(not(feature = "vulkan"))]
-fn is_few(_: usize) -> bool {
-    false
+    (e.suits() && device::epilogue_pays(&e, size_of(out))).then_some((e, reads))
 }
 
 /// The product whose epilogue a group can be.
-pub(super) fn find(graph: &Graph, members: &[usize]) -> Option<Head> {
+fn find(graph: &Graph, members: &[usize]) -> Option<Head> {
     let step = |m: usize| &graph.tape.steps[m];
-    if !step(members[0]).stream.device.is_gpu()
-        || EPILOGUES.disabled()
+    if !device::has_epilogues(step(members[0]).stream)
         || members.iter().any(|&m| elementwise(step(m)).is_none())
         || members.iter().filter(|&&m| graph.leaves(m, members)).count() != 1
     {
@@ -102,19 +95,35 @@ pub(super) fn find(graph: &Graph, members: &[usize]) -> Option<Head> {
     })
 }
 
-/// A product and its epilogue.
-pub(super) struct Follow {
-    pub product: PrimitiveRef,
-    /// How many inputs it has.
-    pub own: usize,
-    pub shape: Shape,
-    pub dtype: Dtype,
-    pub epilogue: &'static Epilogue,
+pub(super) struct Epilogues;
+
+impl Pattern for Epilogues {
+    fn name(&self) -> &'static str {
+        "epilogue"
+    }
+
+    fn takes_in(&self, graph: &Graph, members: &[usize]) -> SmallVec<[usize; 2]> {
+        find(graph, members)
+            .map_or_else(SmallVec::new, |h| [h.product].into_iter().chain(h.reshape).collect())
+    }
+
+    fn kernel(&self, graph: &Graph, members: &[usize]) -> Option<Kernel> {
+        follow(graph, members)
+    }
 }
 
-/// The kernel of a group with its product among the members: what it is, what it reads, and the member that it
-/// stores. `None` where there is no product.
-pub(super) fn follow(graph: &Graph, members: &[usize]) -> Option<(Follow, Vec<Value>, usize)> {
+/// A product and its epilogue.
+struct Follow {
+    product: PrimitiveRef,
+    /// How many inputs it has.
+    own: usize,
+    shape: Shape,
+    dtype: Dtype,
+    epilogue: &'static Epilogue,
+}
+
+/// The kernel of a group with its product among the members.
+fn follow(graph: &Graph, members: &[usize]) -> Option<Kernel> {
     let steps = &graph.tape.steps;
     let product: &Step = steps.get(*members.iter().find(|&&m| is_product(&*steps[m].primitive))?)?;
     let (head, run): (Vec<usize>, Vec<usize>) =
@@ -125,5 +134,46 @@ pub(super) fn follow(graph: &Graph, members: &[usize]) -> Option<(Follow, Vec<Va
     reads.splice(0..0, product.args.iter().cloned());
     let (shape, dtype) = product.specs[0].clone();
     let (primitive, own) = (product.primitive.clone(), product.args.len());
-    Some((Follow { product: primitive, own, shape, dtype, epilogue: e.kept() }, reads, stored))
+    let code = Follow { product: primitive, own, shape, dtype, epilogue: e.kept() };
+    Some(Kernel { reads, stored: vec![stored], code: Box::new(code) })
+}
+
+impl Follow {
+    /// The product and its epilogue one after the other: `run` evaluates the product, then `each` the program.
+    fn apart(
+        &self,
+        inputs: &[Array],
+        outputs: &[Array],
+        run: impl FnOnce(&[Array], &[Array]) -> Result<()>,
+        each: impl FnOnce(&Program, &[Array], &[Array]) -> Result<()>,
+    ) -> Result<()> {
+        let (own, rest) = inputs.split_at(self.own);
+        let product = Array::placeholder(self.shape.clone(), self.dtype)?;
+        run(own, std::slice::from_ref(&product))?;
+        // In the shape of the result, and the only owner of its memory, so that the program may write over it.
+        let shaped = Array::placeholder(outputs[0].shape(), self.dtype)?;
+        shaped.set_data(row_major(shaped.shape()), 0, product.data()?.storage.clone());
+        drop(product);
+        let mut all = rest.to_vec();
+        all.insert(self.epilogue.product as usize, shaped);
+        each(&self.epilogue.program, &all, outputs)
+    }
+}
+
+impl Code for Follow {
+    fn name(&self) -> String {
+        format!("{}_{}", self.product.name(), self.epilogue.program.name())
+    }
+
+    fn run_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        self.apart(inputs, outputs, |i, o| self.product.eval_cpu(i, o), elementwise::run_cpu)
+    }
+
+    fn run_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        if run_followed(&*self.product, self.epilogue, self.own, stream, inputs, &outputs[0])? {
+            return Ok(());
+        }
+        let run = |i: &[Array], o: &[Array]| self.product.eval_gpu(stream, i, o);
+        self.apart(inputs, outputs, run, |p, i, o| elementwise::run_gpu(p, stream, i, o))
+    }
 }

@@ -4,7 +4,7 @@
 use smallvec::SmallVec;
 
 use crate::core::{Array, Dtype, PrimitiveRef, Result, Shape, Stream, lengths_vary};
-use crate::eval::order::{IdMap, postorder};
+use crate::graph::order::{IdMap, postorder};
 
 /// Where a step finds an argument.
 #[derive(Clone)]
@@ -74,9 +74,6 @@ pub struct Tape {
     /// How many numbers are taken.
     pub temps: usize,
 }
-
-/// Larger arrays that a function makes without its arguments are made again by each call.
-pub(super) const HOIST_BYTES: usize = 1 << 20;
 
 impl Tape {
     /// The graph between `inputs` (placeholders) and `outputs`. Arrays with numbers below `born` existed

@@ -8,8 +8,8 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::fuse::{Graph, MAX_INSTRS};
-use super::product;
+use super::RECORDED;
+use super::recorded::{Graph, MAX_INSTRS};
 
 /// Reads between groups that a search follows at most.
 const FAR: usize = 4096;
@@ -51,7 +51,7 @@ impl<'a> Groups<'a> {
                 groups.try_join(p, s);
             }
         }
-        groups.join_products();
+        groups.take_in();
         groups
     }
 
@@ -136,14 +136,15 @@ impl<'a> Groups<'a> {
         }
     }
 
-    /// Takes products into the groups that alone read them. What the others read does not depend on a product.
-    fn join_products(&mut self) {
+    /// Takes steps into the groups that alone read them. What the others read does not depend on them.
+    fn take_in(&mut self) {
         for own in 0..self.members.len() {
             if self.members[own].is_empty() {
                 continue;
             }
-            let Some(head) = product::find(self.graph, &self.members[own]) else { continue };
-            for s in [Some(head.product), head.reshape].into_iter().flatten() {
+            let group = &self.members[own];
+            let more = RECORDED.iter().map(|p| p.takes_in(self.graph, group)).find(|m| !m.is_empty());
+            for s in more.into_iter().flatten() {
                 // Each was alone in a group of its own.
                 let old = self.root(s);
                 self.members[old].clear();

@@ -1,31 +1,28 @@
-//! Kernels over rows: steps over one shape, folds of its last axis, and steps over the results of these, one number
+//! Pattern: kernels over rows. Steps over one shape, folds of its last axis, and steps over the results of these, one number
 //! for each row. The numbers may come back to the elements of their row, as in a softmax.
 
 use smallvec::SmallVec;
 
-use super::fuse::{Graph, MAX_ARRAYS, elementwise};
-use super::tape::{Step, Value};
-use crate::core::{Dtype, Shape};
+use super::device;
+use super::elementwise::elementwise;
+use super::fused::Code;
+use super::recorded::{Graph, Kernel, MAX_ARRAYS, Pattern};
+use crate::core::{Array, Dtype, Result, Shape, Stream};
+use crate::graph::tape::{Step, Value};
 use crate::kernels::elementwise::program::{Inst, Src};
 use crate::kernels::{ReduceOp, RowInst, RowInstr, RowProgram};
 use crate::ops::elementwise::scalar_bits;
 use crate::ops::reduce::folds_last;
-use crate::ops::reduce::programs::Reads;
+use crate::ops::reduce::programs::{Reads, run_cpu, run_gpu};
 use crate::ops::view::{is_broadcast, is_reshape};
 
-/// Elements of a row that a workgroup or a thread should do alone; longer rows are folded by several of them unless
-/// there are many rows.
-const LONG: i64 = 1 << 15;
-const MANY: i64 = 512;
-/// Elements of the shortest row on the CPU.
-const SHORT: i64 = 32;
 /// Folds of a kernel, and library functions in the unit of `Row::code_size`: rows unroll more than other kernels.
 const MAX_FOLDS: usize = 8;
 const MAX_CODE: usize = 20;
 
 /// What a step can be in such a kernel.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Role {
+enum Role {
     Each(Inst),
     Fold(ReduceOp),
     /// The same number for a row in another shape, or for each of its elements.
@@ -33,7 +30,7 @@ pub(super) enum Role {
 }
 
 /// The role of a step, if it can have one.
-pub(super) fn role(graph: &Graph, step: &Step) -> Option<Role> {
+fn role(graph: &Graph, step: &Step) -> Option<Role> {
     if let Some(op) = elementwise(step) {
         return Some(Role::Each(op));
     }
@@ -89,13 +86,12 @@ impl Shapes {
 }
 
 /// Whether steps can be one kernel over rows.
-pub(super) fn fit(graph: &Graph, members: &[usize]) -> bool {
+fn fit(graph: &Graph, members: &[usize]) -> bool {
     let Some(shapes) = Shapes::of(graph, members) else { return false };
     let n = shapes.whole[shapes.whole.len() - 1];
     let rows: i64 = shapes.dropped.iter().product();
-    // Very short rows cost a thread more than what it saves; lanes do not mind.
-    let shortest = if graph.tape.steps[members[0]].stream.device.is_gpu() { 2 } else { SHORT };
-    if n < shortest || rows == 0 || n > LONG && rows < MANY || graph.code(members) > MAX_CODE {
+    let on = graph.tape.steps[members[0]].stream;
+    if rows == 0 || !device::folds_in_rows(on, n, rows) || graph.code(members) > MAX_CODE {
         return false;
     }
     let mut folds = 0;
@@ -129,28 +125,26 @@ pub(super) fn fit(graph: &Graph, members: &[usize]) -> bool {
         return false;
     }
     // An array that is read in two ways counts twice.
-    let k = kernel(graph, members);
+    let k = run(graph, members, &shapes);
     k.reads.len() + k.stored.len() <= MAX_ARRAYS
 }
 
-/// The kernel of a group: its program and shape, the arrays it reads and how, and the members that it stores.
-pub(super) struct Kernel {
-    pub program: RowProgram,
-    pub shape: Shape,
-    pub reads: Vec<Value>,
-    pub modes: Vec<Reads>,
-    pub stored: Vec<usize>,
+/// Steps over rows: their program, the arrays it reads and how, and the members that it stores.
+struct Run {
+    program: RowProgram,
+    reads: Vec<Value>,
+    modes: Vec<Reads>,
+    stored: Vec<usize>,
 }
 
-/// The kernel of steps that [`fit`].
-pub(super) fn kernel(graph: &Graph, members: &[usize]) -> Kernel {
-    // INVARIANT: groups of this kind have a fold, and only steps with a role and a place.
-    let shapes = Shapes::of(graph, members).expect("a fold");
+/// The program of steps that [`fit`].
+fn run(graph: &Graph, members: &[usize], shapes: &Shapes) -> Run {
     let (mut reads, mut modes): (Vec<Value>, Vec<Reads>) = (Vec::new(), Vec::new());
     let mut inputs: SmallVec<[(Dtype, bool); 4]> = SmallVec::new();
     let (mut instrs, mut stored, mut outputs) = (Vec::new(), Vec::new(), SmallVec::new());
     for (r, &m) in members.iter().enumerate() {
         let step = &graph.tape.steps[m];
+        // INVARIANT: groups of this kind have only steps with a role and a place.
         let role = role(graph, step).expect("a role");
         let place = shapes.place(&step.specs[0].0).expect("a place");
         let mut args: SmallVec<[Src; 3]> = SmallVec::new();
@@ -193,5 +187,48 @@ pub(super) fn kernel(graph: &Graph, members: &[usize]) -> Kernel {
             outputs.push(r as u8);
         }
     }
-    Kernel { program: RowProgram { inputs, instrs, outputs }, shape: shapes.whole, reads, modes, stored }
+    Run { program: RowProgram { inputs, instrs, outputs }, reads, modes, stored }
+}
+
+pub(super) struct Rows;
+
+impl Pattern for Rows {
+    fn name(&self) -> &'static str {
+        "rows"
+    }
+
+    fn joins(&self, graph: &Graph, step: &Step) -> bool {
+        role(graph, step).is_some()
+    }
+
+    fn fits(&self, graph: &Graph, members: &[usize]) -> bool {
+        fit(graph, members)
+    }
+
+    fn kernel(&self, graph: &Graph, members: &[usize]) -> Option<Kernel> {
+        let shapes = Shapes::of(graph, members)?;
+        let Run { program, reads, modes, stored } = run(graph, members, &shapes);
+        Some(Kernel { reads, stored, code: Box::new(RowCode { program, shape: shapes.whole, modes }) })
+    }
+}
+
+/// Operations over the rows of a shape, and how inputs are read.
+struct RowCode {
+    program: RowProgram,
+    shape: Shape,
+    modes: Vec<Reads>,
+}
+
+impl Code for RowCode {
+    fn name(&self) -> String {
+        self.program.name()
+    }
+
+    fn run_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        run_cpu(&self.program, &self.shape, &self.modes, inputs, outputs)
+    }
+
+    fn run_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        run_gpu(&self.program, &self.shape, &self.modes, stream, inputs, outputs)
+    }
 }

@@ -1,10 +1,6 @@
 //! Steps of an evaluation that one GPU kernel computes together. A token of a language model is hundreds of short
-//! kernels that wait for each other; here those of them are found that need not be kernels of their own: what
-//! normalises the row that is multiplied, the products of one row, what becomes of their results, the rotations of
-//! queries and keys and where those are kept. Arrays in between that nobody else holds are never written.
-
-mod products;
-mod rotations;
+//! kernels that wait for each other; here those of them are found that need not be kernels of their own. Arrays in
+//! between that nobody else holds are never written.
 
 use std::any::Any;
 use std::ops::Index;
@@ -12,12 +8,13 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::order::Step;
+use super::EVALUATED;
 use crate::core::array::Node;
 use crate::core::{Array, Primitive, Result, Stream};
+use crate::graph::order::Step;
 
 /// Steps around one that are looked at: the order is by levels, so that what belongs together is near.
-const REACH: usize = 12;
+pub(super) const REACH: usize = 12;
 
 /// Some steps that run as one.
 pub(crate) struct Join {
@@ -27,21 +24,22 @@ pub(crate) struct Join {
     pub members: SmallVec<[usize; 8]>,
     /// Those of which the arrays get values, in the order of the kernel's results.
     pub results: SmallVec<[usize; 3]>,
-    work: Work,
+    pub(super) work: Box<dyn Work>,
 }
 
-enum Work {
-    Products(products::Products),
-    Rotations(Box<rotations::Rotations>),
+/// How the kernel of some steps is recorded; each pattern has its own.
+pub(super) trait Work: Send {
+    fn run(&self, stream: Stream, members: &Members, results: &[Array]) -> Result<()>;
 }
+
+/// A kind of kernel that steps of an evaluation can be together: the join that begins with a step of a GPU stream, if
+/// there is one.
+pub(super) type Pattern = fn(&Free, usize, Stream) -> Option<Join>;
 
 impl Join {
     /// Records the kernel.
     pub fn run(&self, stream: Stream, members: &Members, results: &[Array]) -> Result<()> {
-        match &self.work {
-            Work::Products(p) => p.run(stream, members, results),
-            Work::Rotations(r) => r.run(stream, members, results),
-        }
+        self.work.run(stream, members, results)
     }
 }
 
@@ -88,7 +86,7 @@ impl Index<usize> for Members {
 }
 
 /// The primitive of a node, if it is a `P`.
-fn primitive<P: Primitive>(node: &Node) -> Option<&P> {
+pub(super) fn primitive<P: Primitive>(node: &Node) -> Option<&P> {
     (&*node.primitive as &dyn Any).downcast_ref()
 }
 
@@ -99,13 +97,13 @@ pub(crate) enum Role {
     /// It is part of steps that run elsewhere in the order.
     Member,
     /// These run now.
-    Place(Box<Join>),
+    Place(Join),
 }
 
 /// Which steps are joined.
 #[derive(Default)]
 pub(crate) struct Plan {
-    joins: Vec<Option<Box<Join>>>,
+    joins: Vec<Option<Join>>,
     /// The number of each step's join, from 1 on; 0 for none. Empty where nothing is joined.
     of: Vec<u32>,
     /// Steps whose arrays are there only in the turn of a later one.
@@ -130,47 +128,47 @@ impl Plan {
 }
 
 /// Steps that are still free to be joined.
-struct Free<'a> {
-    steps: &'a [Step],
+pub(super) struct Free<'a> {
+    pub steps: &'a [Step],
     of: &'a [u32],
     late: &'a [(usize, usize)],
 }
 
 impl<'a> Free<'a> {
-    fn array(&self, i: usize) -> &'a Array {
+    pub fn array(&self, i: usize) -> &'a Array {
         &self.steps[i].array
     }
 
-    fn node(&self, i: usize) -> Option<&'a Arc<Node>> {
+    pub fn node(&self, i: usize) -> Option<&'a Arc<Node>> {
         if self.of[i] > 0 { None } else { self.steps[i].node.as_ref() }
     }
 
     /// The primitive of a step on a stream, if it is a `P`.
-    fn primitive<P: Primitive>(&self, i: usize, stream: Stream) -> Option<(&'a P, &'a [Array])> {
+    pub fn primitive<P: Primitive>(&self, i: usize, stream: Stream) -> Option<(&'a P, &'a [Array])> {
         let node = self.node(i)?;
         let p = primitive(node)?;
         (node.stream == stream).then_some((p, &node.inputs))
     }
 
     /// The step shortly before `i` that makes an array.
-    fn maker(&self, i: usize, array: &Array) -> Option<usize> {
+    pub fn maker(&self, i: usize, array: &Array) -> Option<usize> {
         (i.saturating_sub(REACH)..i).rev().find(|&k| self.array(k).same(array))
     }
 
     /// The steps shortly behind `i`.
-    fn behind(&self, i: usize) -> std::ops::Range<usize> {
+    pub fn behind(&self, i: usize) -> std::ops::Range<usize> {
         i + 1..self.steps.len().min(i + 1 + REACH)
     }
 
     /// Whether one of `reads`, which step `i` does, is not there in the turn of `at`; `joined` make their own.
-    fn made_later(&self, at: usize, i: usize, reads: &[Array], joined: &[usize]) -> bool {
+    pub fn made_later(&self, at: usize, i: usize, reads: &[Array], joined: &[usize]) -> bool {
         let takes = |k: usize| reads.iter().any(|a| a.same(self.array(k)));
         (at..i).any(|k| !joined.contains(&k) && takes(k))
             || self.late.iter().rev().take(REACH).any(|&(k, ready)| ready > at && takes(k))
     }
 
     /// Whether nobody holds the array of step `i` but `uses` of the steps to be joined.
-    fn only_used(&self, i: usize, uses: usize) -> bool {
+    pub fn only_used(&self, i: usize, uses: usize) -> bool {
         self.array(i).handles() == uses + 1
     }
 }
@@ -187,12 +185,11 @@ pub(crate) fn plan(steps: &[Step]) -> Plan {
             plan.of = vec![0; steps.len()];
         }
         let free = Free { steps, of: &plan.of, late: &plan.late };
-        let found = products::find(&free, i, node.stream).or_else(|| rotations::find(&free, i, node.stream));
-        if let Some(join) = found {
+        if let Some(join) = EVALUATED.iter().find_map(|find| find(&free, i, node.stream)) {
             let number = plan.joins.len() as u32 + 1;
             join.members.iter().for_each(|&m| plan.of[m] = number);
             plan.late.extend(join.results.iter().filter(|&&r| r < join.at).map(|&r| (r, join.at)));
-            plan.joins.push(Some(Box::new(join)));
+            plan.joins.push(Some(join));
         }
     }
     plan

@@ -1,0 +1,67 @@
+//! What patterns ask about devices: whether there is a kernel for them and whether it pays. GPUs answer by the choices in
+//! `vulkan::tune`; tests let made-up devices answer.
+
+use crate::core::{Dtype, Stream};
+use crate::kernels::Epilogue;
+use crate::kernels::quantized::quant::Format;
+#[cfg(feature = "vulkan")]
+use crate::vulkan::tune::fusion as tune;
+
+/// Elements of the shortest row that is folded on the CPU: what a thread saves on very short ones costs it more.
+const SHORT_ON_CPU: i64 = 32;
+/// Elements of a row that a thread of the CPU folds alone, where there are fewer rows than [`MANY_ON_CPU`].
+const LONG_ON_CPU: i64 = 1 << 15;
+const MANY_ON_CPU: i64 = 512;
+
+#[cfg(all(test, feature = "vulkan"))]
+thread_local! {
+    /// The device that a test makes up for its thread.
+    pub(super) static MADE_UP: std::cell::Cell<Option<&'static crate::vulkan::tune::Profile>> =
+        const { std::cell::Cell::new(None) };
+}
+
+/// Whether a kernel over rows pays, for so many of length `n`.
+pub(super) fn folds_in_rows(stream: Stream, n: i64, rows: i64) -> bool {
+    #[cfg(feature = "vulkan")]
+    if stream.device.is_gpu() {
+        return tune::folds_in_rows(n, rows);
+    }
+    n >= SHORT_ON_CPU && (n <= LONG_ON_CPU || rows >= MANY_ON_CPU)
+}
+
+/// Whether products of a stream have epilogues at all. On the host a pass over a result that is still in cache costs next
+/// to nothing.
+pub(super) fn has_epilogues(stream: Stream) -> bool {
+    #[cfg(feature = "vulkan")]
+    return stream.device.is_gpu() && !tune::EPILOGUES.disabled();
+    #[cfg(not(feature = "vulkan"))]
+    false
+}
+
+/// Whether an epilogue costs less than a kernel of its own, for so many results.
+pub(super) fn epilogue_pays(e: &Epilogue, results: usize) -> bool {
+    #[cfg(feature = "vulkan")]
+    return tune::epilogue_pays(e, results);
+    #[cfg(not(feature = "vulkan"))]
+    false
+}
+
+/// Whether a product of one row, of length `k`, with a quantised matrix of so many rows can be one of several.
+pub(super) fn joins_products(stream: Stream, format: Format, dtype: Dtype, k: i64, rows: i64) -> bool {
+    #[cfg(all(test, feature = "vulkan"))]
+    if let Some(p) = MADE_UP.get() {
+        return tune::joins_products(p, format, dtype, k, rows, &|_| true);
+    }
+    #[cfg(feature = "vulkan")]
+    return crate::vulkan::kernels::quantized::qmm_joined::suits(stream, format, dtype, k, rows);
+    #[cfg(not(feature = "vulkan"))]
+    false
+}
+
+/// Whether rows of so many features, so many of them in all, can be turned together.
+pub(super) fn joins_rotations(dtype: Dtype, features: i64, rows: i64) -> bool {
+    #[cfg(feature = "vulkan")]
+    return tune::joins_rotations(dtype, features, rows);
+    #[cfg(not(feature = "vulkan"))]
+    false
+}

@@ -1,0 +1,426 @@
+//! Which steps become one kernel, as lists of cases: functions that are compiled, and evaluations on a GPU. Nothing runs
+//! on a device: streams of a GPU are only named, and what pays is asked of made-up devices.
+
+use crate::compile::{fuse, record, simplified};
+use crate::core::device::new_stream;
+use crate::core::{Array, Device, Dtype, Result, Stream, default_stream};
+use crate::eval::testing::{close, floats, numbers, stream, values};
+use crate::fusion::Fused;
+use crate::graph::tape::Tape;
+use crate::ops;
+
+type Arrays = Result<Vec<Array>>;
+
+/// An array without values.
+fn blank(shape: &[i64], dtype: Dtype) -> Array {
+    Array::placeholder(shape, dtype).unwrap()
+}
+
+/// Steps of a tape: names of patterns, and of operations that are in none.
+fn kernels(tape: &Tape) -> Vec<String> {
+    let name = |p: &dyn crate::core::Primitive| match (p as &dyn std::any::Any).downcast_ref::<Fused>() {
+        Some(fused) => format!("{} of {}", fused.pattern, fused.steps().steps.len()),
+        None => p.name().to_string(),
+    };
+    tape.steps.iter().map(|s| name(&*s.primitive)).collect()
+}
+
+/// The kernels of a compiled function of arrays of float32.
+fn compiled(shapes: &[&[i64]], s: Stream, f: fn(&[Array], Stream) -> Arrays) -> Vec<String> {
+    let inputs: Vec<Array> = shapes.iter().map(|s| blank(s, Dtype::F32)).collect();
+    kernels(&fuse(&simplified(&record(&mut |a| f(a, s), &inputs, false).unwrap()).unwrap()))
+}
+
+fn chain(a: &Array, n: usize, s: Stream) -> Result<Array> {
+    (0..n).try_fold(a.clone(), |x, _| ops::add(&x, a, s))
+}
+
+fn softmax(a: &Array, s: Stream) -> Result<Array> {
+    let e = ops::exp(&ops::subtract(a, &ops::max(a, Some(&[-1]), true, s)?, s)?, s)?;
+    ops::divide(&e, &ops::sum(&e, Some(&[-1]), true, s)?, s)
+}
+
+/// A product with a bias, activated.
+fn layer(a: &[Array], s: Stream) -> Result<Array> {
+    ops::exp(&ops::add(&ops::matmul(&a[0], &a[1], s)?, &a[2], s)?, s)
+}
+
+/// What is computed, of which shapes, and the kernels on a CPU and on a GPU.
+struct Case {
+    what: &'static str,
+    shapes: &'static [&'static [i64]],
+    f: fn(&[Array], Stream) -> Arrays,
+    cpu: &'static [&'static str],
+    gpu: &'static [&'static str],
+}
+
+const SQUARE: &[i64] = &[64, 64];
+const ROWS_APART: &[&str] = &["max", "elementwise of 2", "sum", "divide"];
+
+const CASES: &[Case] = &[
+    Case {
+        what: "a run of one shape, whatever is broadcast into it",
+        shapes: &[SQUARE, &[64], &[]],
+        f: |a, s| Ok(vec![ops::exp(&ops::multiply(&ops::add(&a[0], &a[1], s)?, &a[2], s)?, s)?]),
+        cpu: &["elementwise of 3"],
+        gpu: &["elementwise of 3"],
+    },
+    Case {
+        what: "what is needed besides is a further output",
+        shapes: &[SQUARE],
+        f: |a, s| {
+            let t = ops::exp(&a[0], s)?;
+            Ok(vec![t.clone(), ops::sin(&t, s)?])
+        },
+        cpu: &["elementwise of 2"],
+        gpu: &["elementwise of 2"],
+    },
+    Case {
+        what: "shapes that differ stay apart",
+        shapes: &[&[64], SQUARE],
+        f: |a, s| Ok(vec![ops::add(&ops::exp(&a[0], s)?, &a[1], s)?]),
+        cpu: &["exp", "add"],
+        gpu: &["exp", "add"],
+    },
+    Case {
+        what: "what goes round through another step stays apart",
+        shapes: &[SQUARE],
+        f: |a, s| {
+            let t = ops::exp(&a[0], s)?;
+            Ok(vec![ops::add(&t, &ops::cumsum(&t, Some(0), SUMS, None, s)?, s)?])
+        },
+        cpu: &["exp", "contiguous", "cumsum", "add"],
+        gpu: &["exp", "contiguous", "cumsum", "add"],
+    },
+    Case {
+        what: "a kernel has at most 96 instructions",
+        shapes: &[SQUARE],
+        f: |a, s| Ok(vec![chain(&a[0], 100, s)?]),
+        cpu: &["elementwise of 96", "elementwise of 4"],
+        gpu: &["elementwise of 96", "elementwise of 4"],
+    },
+    Case {
+        what: "a kernel takes at most eleven arrays",
+        shapes: &[SQUARE; 12],
+        f: |a, s| Ok(vec![a[1..].iter().try_fold(a[0].clone(), |x, y| ops::add(&x, y, s))?]),
+        cpu: &["elementwise of 9", "elementwise of 2"],
+        gpu: &["elementwise of 9", "elementwise of 2"],
+    },
+    Case {
+        what: "folds of the last axis and what surrounds them",
+        shapes: &[SQUARE],
+        f: |a, s| Ok(vec![softmax(&a[0], s)?]),
+        cpu: &["rows of 5"],
+        gpu: &["rows of 5"],
+    },
+    Case {
+        what: "very short rows do not pay on a CPU",
+        shapes: &[&[64, 8]],
+        f: |a, s| Ok(vec![softmax(&a[0], s)?]),
+        cpu: ROWS_APART,
+        gpu: &["rows of 5"],
+    },
+    Case {
+        what: "few long rows are folded by several workgroups or threads each",
+        shapes: &[&[4, 40_000]],
+        f: |a, s| Ok(vec![softmax(&a[0], s)?]),
+        cpu: ROWS_APART,
+        gpu: ROWS_APART,
+    },
+    Case {
+        what: "of many long rows each is folded by one",
+        shapes: &[&[512, 40_000]],
+        f: |a, s| Ok(vec![softmax(&a[0], s)?]),
+        cpu: &["rows of 5"],
+        gpu: &["rows of 5"],
+    },
+    Case {
+        what: "folds of another axis stay apart",
+        shapes: &[SQUARE],
+        f: |a, s| Ok(vec![ops::exp(&ops::sum(&ops::sin(&a[0], s)?, Some(&[0]), true, s)?, s)?]),
+        cpu: &["sin", "sum", "exp"],
+        gpu: &["sin", "sum", "exp"],
+    },
+    Case {
+        what: "folds of integers stay apart",
+        shapes: &[SQUARE],
+        f: |a, s| {
+            let whole = ops::floor(&ops::astype(&a[0], Dtype::I32, s)?, s)?;
+            Ok(vec![ops::sum(&ops::negative(&whole, s)?, Some(&[-1]), false, s)?])
+        },
+        cpu: &["elementwise of 3", "sum"],
+        gpu: &["elementwise of 3", "sum"],
+    },
+    Case {
+        what: "a product takes in what alone reads it",
+        shapes: &[SQUARE, SQUARE, &[64]],
+        f: |a, s| Ok(vec![layer(a, s)?]),
+        cpu: &["matmul", "elementwise of 2"],
+        gpu: &["epilogue of 3"],
+    },
+    Case {
+        what: "with a reshape in between",
+        shapes: &[&[4, 16, 64], SQUARE, &[64]],
+        f: |a, s| {
+            let flat = ops::reshape(&a[0], &[64, 64], s)?;
+            let product = ops::reshape(&ops::matmul(&flat, &a[1], s)?, &[4, 16, 64], s)?;
+            Ok(vec![ops::add(&product, &a[2], s)?])
+        },
+        cpu: &["reshape", "matmul", "reshape", "add"],
+        gpu: &["reshape", "epilogue of 3"],
+    },
+    Case {
+        what: "a product that is needed besides stays apart",
+        shapes: &[SQUARE, SQUARE, &[64]],
+        f: |a, s| {
+            let product = ops::matmul(&a[0], &a[1], s)?;
+            Ok(vec![ops::exp(&ops::add(&product, &a[2], s)?, s)?, product])
+        },
+        cpu: &["matmul", "elementwise of 2"],
+        gpu: &["matmul", "elementwise of 2"],
+    },
+    Case {
+        what: "what has two results stays apart",
+        shapes: &[SQUARE, SQUARE, &[64]],
+        f: |a, s| {
+            let sum = ops::add(&ops::matmul(&a[0], &a[1], s)?, &a[2], s)?;
+            Ok(vec![ops::exp(&sum, s)?, sum])
+        },
+        cpu: &["matmul", "elementwise of 2"],
+        gpu: &["matmul", "elementwise of 2"],
+    },
+    Case {
+        what: "many results wait for no long function",
+        shapes: &[&[2048, 64], &[64, 1024], &[1024]],
+        f: |a, s| Ok(vec![layer(a, s)?]),
+        cpu: &["matmul", "elementwise of 2"],
+        gpu: &["matmul", "elementwise of 2"],
+    },
+    Case {
+        what: "but take a bias and a bound with them",
+        shapes: &[&[2048, 64], &[64, 1024], &[1024]],
+        f: |a, s| {
+            let sum = ops::add(&ops::matmul(&a[0], &a[1], s)?, &a[2], s)?;
+            Ok(vec![ops::maximum(&sum, &ops::scalar_f64(0.0, Dtype::F32)?, s)?])
+        },
+        cpu: &["matmul", "elementwise of 2"],
+        gpu: &["epilogue of 3"],
+    },
+    Case {
+        what: "and no whole array",
+        shapes: &[&[2048, 64], &[64, 1024], &[2048, 1024]],
+        f: |a, s| Ok(vec![ops::add(&ops::matmul(&a[0], &a[1], s)?, &a[2], s)?]),
+        cpu: &["matmul", "add"],
+        gpu: &["matmul", "add"],
+    },
+];
+
+const SUMS: crate::kernels::ScanForm = crate::kernels::ScanForm { reverse: false, inclusive: true };
+
+#[test]
+fn patterns_of_compiled_functions() {
+    let gpu = default_stream(Device::GPU);
+    for case in CASES {
+        assert_eq!(compiled(case.shapes, stream(), case.f), case.cpu, "{}, on a CPU", case.what);
+        assert_eq!(compiled(case.shapes, gpu, case.f), case.gpu, "{}, on a GPU", case.what);
+    }
+}
+
+#[test]
+fn steps_of_different_streams_stay_apart() {
+    let (s, other) = (stream(), new_stream(Device::CPU));
+    let x = blank(&[4], Dtype::F32);
+    let tape = record(&mut |a| Ok(vec![ops::exp(&ops::sin(&a[0], s)?, other)?]), &[x], false).unwrap();
+    assert_eq!(kernels(&fuse(&tape)), ["sin", "exp"]);
+}
+
+#[test]
+fn kernels_compute_what_their_steps_do() {
+    let s = stream();
+    for case in CASES.iter().filter(|c| c.shapes.iter().all(|s| s.iter().product::<i64>() <= 4096)) {
+        let input = |shape: &&[i64]| floats(shape, &numbers(shape.iter().product::<i64>() as usize));
+        let inputs: Vec<Array> = case.shapes.iter().map(input).collect();
+        let tape = simplified(&record(&mut |a| (case.f)(a, s), &inputs, false).unwrap()).unwrap();
+        let (one, other) = (tape.play(&inputs, false).unwrap(), fuse(&tape).play(&inputs, false).unwrap());
+        for (one, other) in one.iter().zip(&other) {
+            close(&values(other), &values(one), 1e-5);
+        }
+    }
+}
+
+#[cfg(feature = "vulkan")]
+mod evaluations {
+    use super::super::device::MADE_UP;
+    use super::super::{Plan, Role, plan};
+    use super::*;
+    use crate::graph::order::steps;
+    use crate::ops::fast::{Offset, Rotation, rms_norm, rope};
+    use crate::ops::quantized::quantized_matmul::Quantized;
+    use crate::ops::{add, multiply, quantized_matmul, slice_update, transpose};
+    use crate::vulkan::tune::{Profile, devices};
+
+    /// What runs for some arrays, in order: names of the operations of a kernel, joined by `+`, those with results in
+    /// capitals.
+    fn runs(roots: &[Array]) -> Vec<String> {
+        let steps = steps(roots);
+        let mut plan: Plan = plan(&steps);
+        let name = |i: usize| steps[i].node.as_ref().map_or("", |n| n.primitive.name()).to_string();
+        let one = |i: usize| match plan.role(i) {
+            Role::Alone => Some(name(i)),
+            Role::Member => None,
+            Role::Place(join) => {
+                let mut members = join.members.to_vec();
+                members.sort_unstable();
+                let part = |&m: &usize| match join.results.contains(&m) {
+                    true => name(m).to_uppercase(),
+                    false => name(m),
+                };
+                Some(members.iter().map(part).collect::<Vec<_>>().join("+"))
+            }
+        };
+        (0..steps.len()).filter_map(one).collect()
+    }
+
+    /// Evaluated numbers.
+    fn given(shape: &[i64]) -> Array {
+        floats(shape, &numbers(shape.iter().product::<i64>() as usize))
+    }
+
+    /// A quantised matrix of 64 columns.
+    struct Matrix(Vec<Array>, i64);
+
+    impl Matrix {
+        fn new(rows: i64, bits: i64) -> Matrix {
+            let parts =
+                ops::quantize(&given(&[rows, 64]), Some(32), Some(bits), "affine", None, stream()).unwrap();
+            crate::eval::eval(&parts).unwrap();
+            Matrix(parts, bits)
+        }
+
+        fn times(&self, x: &Array, s: Stream) -> Array {
+            let q = Quantized {
+                w: &self.0[0],
+                scales: &self.0[1],
+                biases: Some(&self.0[2]),
+                transpose: true,
+                group_size: Some(32),
+                bits: Some(self.1),
+                mode: "affine",
+            };
+            quantized_matmul(x, &q, s).unwrap()
+        }
+    }
+
+    /// On each made-up device, with a stream of a GPU.
+    fn on_devices(test: impl Fn(&Profile, Stream)) {
+        for profile in devices::all() {
+            let profile: &'static Profile = Box::leak(Box::new(profile));
+            MADE_UP.set(Some(profile));
+            test(profile, default_stream(Device::GPU));
+            MADE_UP.set(None);
+        }
+    }
+
+    #[test]
+    fn products_of_one_row() {
+        let [a, b, c, d] = [64, 32, 32, 64].map(|rows| Matrix::new(rows, 4));
+        let eight = Matrix::new(32, 8);
+        on_devices(|p, s| {
+            let row = given(&[1, 1, 64]);
+            let two = [a.times(&row, s), b.times(&row, s)];
+            assert_eq!(runs(&two), ["QUANTIZED_MATMUL+QUANTIZED_MATMUL"], "{}", p.name);
+            let four = [&a, &b, &c, &d].map(|m| m.times(&row, s));
+            assert_eq!(
+                runs(&four),
+                ["QUANTIZED_MATMUL+QUANTIZED_MATMUL+QUANTIZED_MATMUL", "quantized_matmul"],
+                "no more than the push block holds: {}",
+                p.name
+            );
+            let formats = [a.times(&row, s), eight.times(&row, s)];
+            assert_eq!(runs(&formats).len(), 2, "codes of 4 and 8 bits");
+            let rows = given(&[1, 2, 64]);
+            assert_eq!(runs(&[a.times(&rows, s), b.times(&rows, s)]).len(), 2, "two rows");
+            let others = [a.times(&row, s), b.times(&given(&[1, 1, 64]), s)];
+            assert_eq!(runs(&others).len(), 2, "products of two rows each alone");
+        });
+    }
+
+    #[test]
+    fn what_comes_before_and_after_a_product() {
+        let (a, b, weight) = (Matrix::new(64, 4), Matrix::new(64, 4), given(&[64]));
+        on_devices(|_, s| {
+            let row = given(&[1, 1, 64]);
+            let norm = || rms_norm(&row, Some(&weight), 1e-5, s).unwrap();
+            let alone = a.times(&norm(), s);
+            assert_eq!(runs(&[alone]), ["rms_norm+QUANTIZED_MATMUL"]);
+            let held = norm();
+            let product = a.times(&held, s);
+            assert_eq!(runs(&[product]), ["rms_norm", "quantized_matmul"], "somebody holds the row");
+            drop(held);
+
+            let residual = add(&a.times(&row, s), &row, s).unwrap();
+            assert_eq!(runs(&[residual]), ["quantized_matmul+ADD"]);
+            let product = a.times(&row, s);
+            let sum = add(&product, &row, s).unwrap();
+            assert_eq!(runs(&[sum]), ["quantized_matmul", "add"], "somebody holds the product");
+            drop(product);
+
+            let x = norm();
+            let gated = multiply(&a.times(&x, s), &b.times(&x, s), s).unwrap();
+            drop(x);
+            assert_eq!(runs(&[gated]), ["rms_norm+quantized_matmul+quantized_matmul+MULTIPLY"]);
+        });
+    }
+
+    fn turn(x: &Array, base: f32, s: Stream) -> Array {
+        let how = Rotation { dims: 64, traditional: false, base: Some(base), scale: 1.0 };
+        rope(x, how, Offset::Fixed(3), None, s).unwrap()
+    }
+
+    #[test]
+    fn rotations_of_queries_and_keys() {
+        let weight = given(&[64]);
+        on_devices(|_, s| {
+            let (q, k) = (given(&[1, 4, 1, 64]), given(&[1, 2, 1, 64]));
+            assert_eq!(runs(&[turn(&q, 1e4, s), turn(&k, 1e4, s)]), ["ROPE+ROPE"]);
+            assert_eq!(runs(&[turn(&q, 1e4, s), turn(&k, 1e6, s)]), ["rope", "rope"], "other angles");
+            let wide = given(&[1, 4, 1, 1024]);
+            let how = Rotation { dims: 1024, traditional: false, base: Some(1e4), scale: 1.0 };
+            let turned = |x: &Array| rope(x, how, Offset::Fixed(0), None, s).unwrap();
+            assert_eq!(
+                runs(&[turned(&wide), turned(&given(&[1, 4, 1, 1024]))]),
+                ["rope", "rope"],
+                "long rows"
+            );
+
+            let normalised = |heads: i64| {
+                let x = rms_norm(&given(&[1, 1, heads, 64]), Some(&weight), 1e-5, s).unwrap();
+                transpose(&x, Some(&[0, 2, 1, 3]), s).unwrap()
+            };
+            let both = [turn(&normalised(4), 1e4, s), turn(&normalised(2), 1e4, s)];
+            assert_eq!(runs(&both), ["rms_norm+rms_norm+transpose+transpose+ROPE+ROPE"]);
+        });
+    }
+
+    #[test]
+    fn rotations_into_caches() {
+        on_devices(|_, s| {
+            let (q, k, v) = (given(&[1, 4, 1, 64]), given(&[1, 2, 1, 64]), given(&[1, 2, 1, 64]));
+            let [keys, vals] = [given(&[1, 2, 8, 64]), given(&[1, 2, 8, 64])];
+            let put = |cache: &Array, x: &Array| {
+                slice_update(cache, x, &[0, 0, 3, 0], &[1, 2, 4, 64], &[1; 4], s).unwrap()
+            };
+            let turned = turn(&k, 1e4, s);
+            let roots = [turn(&q, 1e4, s), put(&keys, &turned), put(&vals, &v)];
+            drop(turned);
+            assert_eq!(runs(&roots), ["ROPE+rope+SLICE_UPDATE+SLICE_UPDATE"]);
+        });
+    }
+
+    #[test]
+    fn nothing_is_joined_on_a_cpu() {
+        let [a, b] = [64, 32].map(|rows| Matrix::new(rows, 4));
+        let row = given(&[1, 1, 64]);
+        assert_eq!(runs(&[a.times(&row, stream()), b.times(&row, stream())]).len(), 2);
+    }
+}

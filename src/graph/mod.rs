@@ -1,0 +1,9 @@
+//! Graphs as lists: orders of nodes in which inputs come first, recorded functions as tapes of steps, and whether a
+//! function of this thread runs on placeholders. What evaluation, transforms and compilation share; nothing is computed
+//! here.
+
+pub(crate) mod order;
+mod placeholders;
+pub mod tape;
+
+pub(crate) use placeholders::Placeholders;

@@ -1,0 +1,83 @@
+//! When steps that one kernel can compute together are better together: called by the patterns of `fusion`. Variables and
+//! variants that steer this stand here too.
+
+use super::attention::{ROTATED_FEATURES, ROTATED_ROWS};
+use super::profile::Profile;
+use super::quantized::{Shape, Variant, choose};
+use crate::core::Dtype;
+use crate::core::env::{KernelVariant, Values, Variable};
+use crate::kernels::Epilogue;
+use crate::kernels::quantized::quant::Format;
+
+pub static MATMUL_EPILOGUE: Variable = Variable::new(
+    "MLX_VK_MATMUL_EPILOGUE",
+    "auto",
+    Values::Word(&["auto", "all"]),
+    "What follows a product in a compiled function, in the product's kernel. auto: where that pays. all: wherever it \
+         can be (for benchmarks)",
+);
+
+pub static EPILOGUES: KernelVariant = KernelVariant::new(
+    "matmul_epilogue",
+    "a kernel of its own for what follows a product in a compiled function",
+);
+
+pub static QMM_JOINED: KernelVariant = KernelVariant::new(
+    "qmm_joined",
+    "a kernel for each quantised product of a row, and for what comes before and after it",
+);
+
+pub static ROPE_ROWS: KernelVariant = KernelVariant::new(
+    "rope_rows",
+    "a kernel for each rotary embedding, and for the normalisation before it",
+);
+
+/// Results up to which a kernel less always pays. H200: 20 products of 256 x 256 with tanh 186 us against 227; bfloat16
+/// 8192 x 768 by 768 x 3072 with a bias 243 us against 280, with a bias and gelu 273 against 357. But 8192 x 3072
+/// by 3072 x 768 with a residual took 218 to 244 against 222, float16 2048 x 2048 with silu 124 against 111, and
+/// 2048 x 1024 by 1024 x 4096 with silu times an array 307 against 220: long functions wait here for the last sum.
+pub const FEW_RESULTS: usize = 1 << 20;
+
+/// H200: elements of a row that one workgroup folds as fast as several do, and rows that fill the card without more.
+const LONG_ROW: i64 = 1 << 15;
+/// See [`LONG_ROW`].
+const MANY_ROWS: i64 = 512;
+
+/// Whether what follows a product that gives so many results costs less in the product's kernel than in one of its own.
+pub fn epilogue_pays(e: &Epilogue, results: usize) -> bool {
+    results <= FEW_RESULTS || e.is_light() || MATMUL_EPILOGUE.word() == Some("all")
+}
+
+/// Whether one kernel pays for so many rows of length `n` with their folds; short rows do not mind.
+pub fn folds_in_rows(n: i64, rows: i64) -> bool {
+    n >= 2 && (n <= LONG_ROW || rows >= MANY_ROWS)
+}
+
+/// A product of one row of length `k` with a matrix that has `n` rows of codes.
+pub(in crate::vulkan) fn row_product(format: Format, dtype: Dtype, k: i64, n: i64) -> Shape {
+    Shape { dtype, format, transpose: true, m: 1, n, k, batch: 1, matrices: 1, runs: false }
+}
+
+/// Whether the rows' kernel, which alone can join, would do such a product. `known` is that of
+/// [`choose`](super::quantized::choose).
+pub fn joins_products(
+    p: &Profile,
+    format: Format,
+    dtype: Dtype,
+    k: i64,
+    n: i64,
+    known: &dyn Fn(u32) -> bool,
+) -> bool {
+    k > 0
+        && n > 0
+        && matches!(choose(p, &row_product(format, dtype, k, n), known).variant, Variant::Rows { .. })
+        && !QMM_JOINED.disabled()
+}
+
+/// Whether the kernel over rotated rows takes so many of so many features.
+pub fn joins_rotations(dtype: Dtype, features: i64, rows: i64) -> bool {
+    matches!(dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32)
+        && (2..=ROTATED_FEATURES).contains(&features)
+        && rows <= ROTATED_ROWS
+        && !ROPE_ROWS.disabled()
+}
