@@ -62,15 +62,19 @@ def chain(n, steps, **kw):
         y = mx.tanh(mx.matmul(y, x, **kw), **kw)
     return y
 
-def endless(steps=4000, seconds=10, **kw):
+# A hundred times what any case needs: where others compute too, some of that was their time.
+def endless(steps=16_000, seconds=40, **kw):
     '''Steps that take at least so long together on the device at hand, whatever its speed.'''
-    n, few = 64, 4 + steps // 100
-    while n < 20_000 and min(timed(n, few, **kw) for _ in range(3)) < few * seconds / steps:
-        n += n // 2
-    return chain(n, steps, **kw)
+    return chain(size(steps, seconds, **kw), steps, **kw)
 
-def timed(n, steps, **kw):
-    y = chain(n, steps, **kw)
+def size(steps, seconds, **kw):
+    n, few = 64, 4 + min(steps // 100, 40)
+    time_of = lambda: timed(chain(n, few, **kw))
+    while n < 20_000 and min(time_of() for _ in range(3)) < few * seconds / steps:
+        n += n // 2
+    return n
+
+def timed(y):
     began = time.perf_counter()
     mx.eval(y)
     return time.perf_counter() - began
@@ -122,17 +126,62 @@ def test_waits_end(wait):
     """)
 
 
+# `long(n)` is one operation of a length that grows with n, and `value(n)` the first element of its
+# result. `longer` says by how much n grows for an operation that takes so many times as long.
+PRODUCT = """
+long, value, n = lambda n: mx.ones((n, n)) @ mx.ones((n, n)), float, 500
+longer = lambda times: times ** (1 / 3)
+"""
+
+KERNEL = """
+kernel = mx.fast.vulkan_kernel(
+    name="long", input_names=["x"], output_names=["z"],
+    header='''
+        #define S v = v * a + c;
+        #define S10 S S S S S S S S S S
+        #define S100 S10 S10 S10 S10 S10 S10 S10 S10 S10 S10
+    ''',
+    # Software drivers end each loop after some 65,000 turns, so that a turn is long.
+    source='''
+        uint a = x[1], c = x[2], v = x[3];
+        for (uint i = 0u; i < x[0]; i++) {
+            S100 S100 S100 S100 S100 S100 S100 S100 S100 S100
+        }
+        z[thread_position_in_grid.x] = v;
+    ''')
+
+def long(n):
+    numbers = mx.array([n, 1664525, 1013904223, 7], mx.uint32)
+    return kernel(inputs=[numbers], output_shapes=[(1024,)], output_dtypes=[mx.uint32],
+                  grid=(1024, 1, 1), threadgroup=(1024, 1, 1))[0]
+
+def value(n):
+    steps, (a, c), (A, C) = 1000 * n, (1, 0), (1664525, 1013904223)
+    while steps:  # powers of the step, v -> A v + C
+        if steps % 2:
+            a, c = A * a % 2**32, (A * c + C) % 2**32
+        A, C, steps = A * A % 2**32, (A * C + C) % 2**32, steps // 2
+    return (7 * a + c) % 2**32
+
+n, longer = 1, lambda times: times
+"""
+
+
 def test_one_long_operation():
     """An operation that takes seconds on another thread does not keep the waiting thread."""
-    run("""
-    n = 700 if mx.default_device().type == mx.gpu else 3000
-    a = mx.ones((n, n))
-    mx.eval(a)
-    b = a @ a
-    with interrupted(0.1):
-        mx.eval(b)
-    assert b[0, 0].item() == n
-    """)
+    run(
+        (KERNEL if h.on_gpu() else PRODUCT)
+        + """
+mx.eval(long(n))
+while (took := timed(long(n))) < 0.2:
+    n += n // 2 + 1
+n = int(n * longer(3 / took)) + 1
+b = long(n)
+with interrupted(0.1):
+    mx.eval(b)
+assert b.reshape(-1)[0].item() == value(n)
+"""
+    )
 
 
 def test_other_exceptions_of_handlers():
@@ -203,7 +252,8 @@ def test_what_was_asked_for_is_computed_later():
 def test_queued_work_is_dropped():
     """A queue of minutes does not keep what comes next."""
     run("""
-    x = mx.full((512, 512), 1e-3)
+    n = size(steps=10_000, seconds=60)
+    x = mx.full((n, n), 1e-3)
     mx.eval(x)
     y = x
     with interrupted(1.0):
@@ -245,11 +295,7 @@ def test_another_thread_that_waits_gets_its_result():
 def test_waits_within_the_walk():
     """A GPU operation that reads what a CPU stream computes makes the walk of the graph wait."""
     run("""
-    x = mx.random.normal((1000, 1000)) * 0.03
-    mx.eval(x)
-    y = x
-    for _ in range(500):
-        y = mx.tanh(mx.matmul(y, x, stream=mx.cpu), stream=mx.cpu)
+    y = endless(steps=500, seconds=15, stream=mx.cpu)
     z = mx.sum(y + 1)
     other = []
     def work():  # its walk gets its turn while the main thread's waits
@@ -269,11 +315,7 @@ def test_waits_within_the_walk():
 def test_waits_for_the_recorder():
     run(
         """
-    x = mx.random.normal((1000, 1000)) * 0.03
-    mx.eval(x)
-    y = x
-    for _ in range(500):
-        y = mx.tanh(mx.matmul(y, x, stream=mx.cpu), stream=mx.cpu)
+    y = endless(steps=500, seconds=15, stream=mx.cpu)
     mx.async_eval(y)
     z = y
     for _ in range(60):
