@@ -118,6 +118,12 @@ impl Variable {
         self.value()?.parse().ok()
     }
 
+    /// The number, or that of the default: of variables whose default is a number, which stands there alone.
+    pub fn count(&self) -> u64 {
+        // INVARIANT: a test goes over all variables of the library that are asked so.
+        self.number().unwrap_or_else(|| self.default.parse().expect("a default that is a number"))
+    }
+
     /// The word.
     pub fn word(&self) -> Option<&'static str> {
         let text = self.value()?;
@@ -245,6 +251,12 @@ mod tests {
         assert!(bad(Values::Form("a", |t| t == "a"), "b") && !bad(Values::Form("a", |t| t == "a"), "a"));
         assert!(bad(Values::Folder, "/nonexistent/folder") && !bad(Values::Folder, "/"));
         assert!(!bad(Values::Text("anything"), "anything"));
+    }
+
+    #[test]
+    fn counts_without_a_value_are_those_of_the_default() {
+        let with = |default| Variable::new("A_VARIABLE", default, Values::Number(1, 100), "");
+        assert_eq!((with("17").number(), with("17").count()), (None, 17));
     }
 
     #[test]

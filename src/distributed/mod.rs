@@ -242,7 +242,7 @@ pub fn leave(failed: bool) {
 
 /// How long others may take to do anything.
 fn patience() -> Duration {
-    Duration::from_secs(TIMEOUT.number().unwrap_or(300))
+    Duration::from_secs(TIMEOUT.count())
 }
 
 /// Folders of packages, where libraries may lie that the system does not know; told before the first group.

@@ -31,7 +31,7 @@ pub const VARIABLES: &[&Variable] = &[
     &matmul::kernel::MATMUL_SPEC,
     &tune::gemv::GEMV_LAYOUT,
     &tune::quantized::QMM,
-    &conv::winograd::CONV_SCRATCH,
+    &tune::conv::CONV_SCRATCH,
     &tune::attention::SDPA_ROWS,
     &tune::attention::SDPA_GROUPS,
     &tune::attention::SDPA_KEYS,
@@ -114,6 +114,18 @@ pub fn set_disabled(names: &[String]) -> Result<Vec<&'static str>> {
 mod tests {
     use super::*;
     use crate::core::env::Values;
+
+    #[test]
+    fn defaults_that_begin_with_a_digit_are_numbers_of_their_range() {
+        for v in VARIABLES.iter().copied().chain([&crate::distributed::TIMEOUT]) {
+            if let Values::Number(low, high) = v.values
+                && v.default.starts_with(|c: char| c.is_ascii_digit())
+            {
+                let n: u64 = v.default.parse().unwrap_or_else(|_| panic!("{}: {}", v.name, v.default));
+                assert!((low..=high).contains(&n), "{}", v.name);
+            }
+        }
+    }
 
     #[test]
     fn layouts_that_no_kernel_has_are_passed_over() {

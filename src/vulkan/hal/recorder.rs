@@ -71,14 +71,15 @@ struct Settings {
 
 /// Of GPUs, and of software drivers: those need no batches ahead, and what is ahead is computed even after Ctrl-C.
 static SETTINGS: LazyLock<[Settings; 2]> = LazyLock::new(|| {
-    let with = |megabytes, inflight, longer| Settings {
+    let with = |megabytes: u64, inflight: u64, longer| Settings {
         longer,
-        max_ops: MAX_OPS.number().unwrap_or(100) as u32,
-        max_bytes: MAX_MB.number().unwrap_or(megabytes) << 20,
-        max_inflight: MAX_INFLIGHT.number().unwrap_or(inflight) as usize,
+        max_ops: MAX_OPS.count() as u32,
+        max_bytes: megabytes << 20,
+        max_inflight: inflight as usize,
         full_barriers: FULL_BARRIERS.switch().unwrap_or(false),
     };
-    [with(50, 8, 8), with(8, 2, 2)]
+    let software = (MAX_MB.number().unwrap_or(8), MAX_INFLIGHT.number().unwrap_or(2));
+    [with(MAX_MB.count(), MAX_INFLIGHT.count(), 8), with(software.0, software.1, 2)]
 });
 
 fn settings(state: &StreamState) -> &'static Settings {

@@ -30,6 +30,7 @@ use crate::core::event::Uninterrupted;
 use crate::core::fault::Site;
 use crate::core::{DeviceBlock, Error, Result};
 use crate::memory::stats;
+use crate::vulkan::tune::memory::{LOOKED_AT, TURN_SHARE, TURNS};
 
 pub static BLOCK_TURNS: KernelVariant = KernelVariant::new(
     "block_turns",
@@ -41,13 +42,6 @@ const MIN_CLASS: u64 = 256;
 /// From here on classes are multiples of [`LARGE_STEP`].
 const LARGE: u64 = 8 << 20;
 const LARGE_STEP: u64 = 2 << 20;
-/// How many free blocks of a class are looked at.
-const SCAN: usize = 16;
-/// Free blocks of a class among which a stream finds one that no command since the last barrier used, before it takes
-/// one that needs a barrier; and the part of the memory that such a block may be.
-const TURNS: usize = 4;
-const TURN_SHARE: u64 = 256;
-
 /// Most bytes of free staging on the way down that are kept: results may lie there, so that it has any size.
 const STAGING_KEPT: u64 = 2 << 30;
 
@@ -415,14 +409,14 @@ impl RawBlock {
 /// A free block that `suits`: the most recent ones are looked at first, for warm caches, then the oldest.
 fn pick(blocks: &mut Vec<Free>, suits: impl Fn(&Free) -> bool) -> Option<Free> {
     let n = blocks.len();
-    let mut order = (n.saturating_sub(SCAN)..n).rev().chain(0..n.saturating_sub(SCAN).min(4));
+    let mut order = (n.saturating_sub(LOOKED_AT)..n).rev().chain(0..n.saturating_sub(LOOKED_AT).min(4));
     order.find(|&i| suits(&blocks[i])).map(|i| blocks.remove(i))
 }
 
 /// A free block that `stream` may use now, the oldest first.
 fn oldest(blocks: &mut Vec<Free>, stream: Option<&StreamState>) -> Option<Free> {
     let n = blocks.len();
-    let mut order = (0..n.min(SCAN)).chain(n.saturating_sub(4).max(SCAN)..n);
+    let mut order = (0..n.min(LOOKED_AT)).chain(n.saturating_sub(4).max(LOOKED_AT)..n);
     if let Some(i) = order.find(|&i| blocks[i].uses.free_for(stream)) {
         return Some(blocks.remove(i));
     }

@@ -53,7 +53,7 @@ pub(crate) type Key = [u8; HASH];
 pub(in crate::vulkan) const MOST_BYTES: u64 = 64 << 20;
 
 fn megabytes() -> u64 {
-    CACHE_MB.number().unwrap_or(256)
+    CACHE_MB.count()
 }
 
 fn variable(n: &str) -> Option<PathBuf> {
@@ -174,7 +174,7 @@ impl Cache<'_> {
         let most = megabytes() << 20;
         if WRITTEN.fetch_add(size, Ordering::Relaxed) >= most / 8 {
             WRITTEN.store(0, Ordering::Relaxed);
-            let days = CACHE_DAYS.number().unwrap_or(90);
+            let days = CACHE_DAYS.count();
             self.sweep(most, Duration::from_secs(days * 24 * 3600));
         }
     }

@@ -19,7 +19,7 @@ pub static MAX_PIPELINES: Variable = Variable::new(
 );
 
 /// Most pipelines of a device.
-static MOST: LazyLock<usize> = LazyLock::new(|| MAX_PIPELINES.number().unwrap_or(1024) as usize);
+static MOST: LazyLock<usize> = LazyLock::new(|| MAX_PIPELINES.count() as usize);
 
 /// A pipeline that nobody has any more.
 struct Retired {

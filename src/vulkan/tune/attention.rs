@@ -87,14 +87,14 @@ struct Limits {
 }
 
 static LIMITS: LazyLock<Limits> = LazyLock::new(|| Limits {
-    rows: SDPA_ROWS.number().unwrap_or(8),
+    rows: SDPA_ROWS.count(),
     groups: SDPA_GROUPS.number(),
     keys: SDPA_KEYS.number(),
     splits: SDPA_SPLITS.number(),
     coop: SDPA_COOP.word() != Some("0"),
     plain: matches!(SDPA_COOP.word(), Some("plain" | "plain_held")),
     held: SDPA_COOP.word() == Some("plain_held"),
-    teams: SDPA_TEAMS.number().map_or(8, |n| if n < 8 { 4 } else { 8 }),
+    teams: if SDPA_TEAMS.count() < 8 { 4 } else { 8 },
 });
 
 /// Workgroups that the vector kernel cuts the keys for.

@@ -3,6 +3,14 @@
 
 use super::ceil;
 use super::profile::{H200, Profile};
+use crate::core::env::{Values, Variable};
+
+pub static CONV_SCRATCH: Variable = Variable::new(
+    "MLX_VK_CONV_SCRATCH",
+    "256",
+    Values::Number(1, 4096),
+    "Mebibytes of scratch memory that a convolution by Winograd's algorithm takes at a time",
+);
 
 /// Fewest channels, on either side, for which products outweigh the memory traffic of the values (36 / 16 of the input
 /// and the output, twice each).
@@ -14,8 +22,6 @@ const WINOGRAD_WORK: f64 = 5e8;
 
 /// Threads of a workgroup of its transforms: few, for each takes some 170 registers.
 pub const WINOGRAD_LANES: u64 = 64;
-/// Mebibytes of scratch for the tiles that are in work at once.
-pub const WINOGRAD_SCRATCH: u64 = 256;
 /// Parts of the tiles are multiples of so many: the rows of a tile of the products.
 pub const WINOGRAD_PART: i64 = 128;
 

@@ -13,7 +13,10 @@ pub mod fft;
 pub mod file;
 pub mod fusion;
 pub mod gemv;
+pub mod index;
 pub mod matmul;
+pub mod memory;
+pub mod norm;
 #[cfg(test)]
 mod numbers;
 pub mod pacing;

@@ -9,9 +9,7 @@ const FACTS: &[(&str, &str, &str)] = &[
     ("kernels/conv/depthwise.rs", "RUN", "conv_depthwise.comp is written for it"),
     ("kernels/conv/mod.rs", "FAR", "offsets of 32 bits"),
     ("kernels/conv/mod.rs", "FIXED", "the order of conv.glsl's numbers"),
-    ("kernels/conv/mod.rs", "REACH", "offsets of 32 bits"),
     ("kernels/conv/winograd.rs", "PLACES", "the algorithm's"),
-    ("kernels/conv/winograd.rs", "REACH", "offsets of 32 bits"),
     ("kernels/conv/winograd.rs", "TILE", "the algorithm's"),
     ("kernels/elem.rs", "WG", "a workgroup that every device has"),
     ("kernels/elementwise/mod.rs", "SPAN", "offsets of 32 bits"),
@@ -29,10 +27,7 @@ const FACTS: &[(&str, &str, &str)] = &[
     ("memory/mod.rs", "LARGE", "classes of the allocator"),
     ("memory/mod.rs", "LARGE_STEP", "classes of the allocator"),
     ("memory/mod.rs", "MIN_CLASS", "the alignment of every block"),
-    ("memory/mod.rs", "SCAN", "a bound of a search on the host"),
     ("memory/mod.rs", "STAGING_KEPT", "a bound of a cache"),
-    ("memory/mod.rs", "TURNS", "a bound of a search on the host"),
-    ("memory/mod.rs", "TURN_SHARE", "a bound of a search on the host"),
 ];
 
 /// Names of the integer constants at the top of a file.

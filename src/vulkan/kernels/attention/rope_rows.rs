@@ -128,7 +128,7 @@ pub fn rope_rows(
     let mut normed = items.iter().filter_map(|i| Some((&i.src, i.weight.as_ref()?)));
     let wide = normed.all(|(src, w)| norm::wide_rows(src) && w.ptr.is_multiple_of(16));
     let vector = if wide { 16 / dtype.size() as u64 } else { 1 };
-    let (lanes, vectors) = match norm::registers(d as u64, vector) {
+    let (lanes, vectors) = match norm::registers(d as u64 / vector, vector) {
         // norm.comp sums in another order then.
         (_, 0) => (32, (d as u64 / vector).div_ceil(32) as u32),
         known => known,

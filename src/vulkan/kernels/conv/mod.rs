@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use super::elementwise;
 use super::matmul::kernel::{Gather, Kernel, MatmulKey, Push, pipeline_for};
-use super::matmul::{Operand, Problem, add_parts, launch, plain, scratch_sums};
+use super::matmul::{Operand, Problem, REACH, add_parts, launch, plain, scratch_sums};
 use crate::bail;
 use crate::core::env::KernelVariant;
 use crate::core::layout::{collapse, row_major, show};
@@ -160,8 +160,7 @@ fn divisor(d: i64) -> [i64; 2] {
 
 /// Numbers of the geometry that decide a specialised kernel.
 pub(in crate::vulkan) const FIXED: usize = 27;
-/// Largest coordinate and offset that shaders reckon with.
-const REACH: i64 = 1 << 31;
+/// Largest coordinate that shaders reckon with.
 const FAR: i64 = 1 << 29;
 
 /// The geometry of a block, in the order of shaders/conv/conv.glsl.

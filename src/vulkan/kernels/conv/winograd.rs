@@ -5,22 +5,15 @@
 //! directly 0.6e-6). Called by `conv`.
 
 use super::{chunked, copied};
-use crate::core::env::{KernelVariant, Values, Variable};
+use crate::core::env::KernelVariant;
 use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
 use crate::kernels::conv::Block;
 use crate::vulkan::kernels::elem::{Defines, Push, define, grid};
-use crate::vulkan::kernels::matmul::{Operand, Problem, ceil, round_up, tiled};
-use crate::vulkan::tune::conv::{WINOGRAD_LANES, WINOGRAD_PART, WINOGRAD_SCRATCH};
+use crate::vulkan::kernels::matmul::{Operand, Problem, REACH, ceil, round_up, tiled};
+use crate::vulkan::tune::conv::{CONV_SCRATCH, WINOGRAD_LANES, WINOGRAD_PART};
 use crate::vulkan::tune::{self, Profile};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
-
-pub static CONV_SCRATCH: Variable = Variable::new(
-    "MLX_VK_CONV_SCRATCH",
-    "256",
-    Values::Number(1, 4096),
-    "Mebibytes of scratch memory that a convolution by Winograd's algorithm takes at a time",
-);
 
 pub static CONV_WINOGRAD: KernelVariant =
     KernelVariant::new("conv_winograd", "the gathered product, for large 3 x 3 kernels in float32 too");
@@ -29,8 +22,6 @@ pub static CONV_WINOGRAD: KernelVariant =
 const TILE: i64 = 4;
 /// Values of a tile.
 const PLACES: i64 = 36;
-/// Offsets in elements that kernels reckon with.
-const REACH: i64 = 1 << 31;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::vulkan) enum Key {
@@ -188,7 +179,7 @@ pub(in crate::vulkan) fn output(enc: &mut CommandEncoder, b: &Block<u64>) -> Res
     let (inputs, outputs) = (b.w.shape[3], b.w.shape[0]);
     let (.., total) = tiles(b);
     // As few parts as scratch allows, of even size.
-    let scratch = (CONV_SCRATCH.number().unwrap_or(WINOGRAD_SCRATCH) << 20) as i64;
+    let scratch = (CONV_SCRATCH.count() << 20) as i64;
     let most = (scratch / (PLACES * 4 * (inputs + outputs))).max(1);
     let part = round_up(ceil(total, ceil(total, most)), WINOGRAD_PART).min(total);
     let kernel = kernel_values(enc, b)?;

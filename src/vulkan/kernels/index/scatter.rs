@@ -13,7 +13,7 @@ use crate::kernels::DeviceView;
 use crate::kernels::index::indexed::{Combine, Dim, Groups, Role, Walk, numbering};
 use crate::vulkan::kernels::elem::{Defines, Push, WG, compute_type, define, grid, operand};
 use crate::vulkan::tune::sort::{SCATTER_LANES, SCATTER_LEVEL};
-use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
+use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source, tune};
 
 pub static SCATTER_ATOMIC: KernelVariant =
     KernelVariant::new("scatter_atomic", "updates in order, for 32-bit integers too");
@@ -224,8 +224,7 @@ pub fn scatter(
     if job.groups.per_line <= u64::from(WG) && !SCATTER_LINKED.disabled() {
         return job.direct(enc, Meeting::Linked);
     }
-    // The table is as large as the destination has places.
-    if kind.how == Combine::Set && total / 16 <= many && !SCATTER_OWNED.disabled() {
+    if kind.how == Combine::Set && tune::index::scatter_by_table(total, many) && !SCATTER_OWNED.disabled() {
         return job.direct(enc, Meeting::Owned);
     }
     job.sorted(enc)

@@ -12,7 +12,7 @@ use crate::core::env::KernelVariant;
 use crate::core::layout::{show, size_of};
 use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
-use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
+use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source, tune};
 
 pub static NORM_REGISTERS: KernelVariant =
     KernelVariant::new("norm_registers", "the kernel that reads a row again");
@@ -63,18 +63,11 @@ impl KernelKey for Key {
     }
 }
 
-/// Lanes that share a row of length `n`, read in vectors of so many elements, and vectors that each holds in registers: 0
-/// where those would be too many.
-pub(in crate::vulkan) fn registers(n: u64, vector: u64) -> (u32, u32) {
-    let steps = n / vector;
-    // About four vectors a lane; a subgroup a row (no barriers) as long as the registers allow.
-    let most = 32 / vector;
-    let lanes = (steps / 4).max(steps.div_ceil(most)).max(1).next_power_of_two().min(u64::from(WG));
-    let lanes = if steps <= 32 * most { lanes.min(32) } else { lanes };
-    let held = steps.div_ceil(lanes);
-    let vectors =
-        if held <= most && !NORM_REGISTERS.disabled() { held.next_power_of_two() as u32 } else { 0 };
-    (lanes as u32, vectors)
+/// Lanes that share a row of so many vectors of so many elements, and vectors that each holds in registers: 0 where the
+/// row is read again.
+pub(in crate::vulkan) fn registers(steps: u64, vector: u64) -> (u32, u32) {
+    let (lanes, vectors) = tune::norm::registers(steps, vector, WG);
+    (lanes, if NORM_REGISTERS.disabled() { 0 } else { vectors })
 }
 
 /// Whether the rows of a view are whole vectors of 16 bytes.
@@ -117,7 +110,8 @@ pub fn norm(
     let kept = collapse(lead.iter().copied().zip(src.strides.iter().copied()));
     let even = |v: Option<&DeviceView>| v.is_none_or(|v| v.strides[0] == 1 && v.ptr.is_multiple_of(16));
     let wide = wide_rows(src) && dst.ptr.is_multiple_of(16) && even(weight) && even(bias);
-    let (lanes, vectors) = registers(n as u64, if wide { 16 / size as u64 } else { 1 });
+    let vector = if wide { 16 / size as u64 } else { 1 };
+    let (lanes, vectors) = registers(n as u64 / vector, vector);
     let largest = enc.device().features().max_workgroup_invocations.clamp(WG, 1024);
     let (group, lanes) = if vectors == 0 { (largest, largest) } else { (WG, lanes) };
     let key = Key {

@@ -8,7 +8,7 @@ use crate::kernels::DeviceView;
 use crate::vulkan::kernels::elem::{
     Defines, Push, WG, aligned16, collapse, define, dims, grid, operand, required_subgroup, shuffles,
 };
-use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
+use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source, tune};
 
 pub static SOFTMAX_REGISTERS: KernelVariant =
     KernelVariant::new("softmax_registers", "the kernel that reads a row three times");
@@ -103,16 +103,11 @@ fn run(enc: &mut CommandEncoder, src: &DeviceView, dst: &DeviceView, form: Form)
         && (lse || (dst.ptr.is_multiple_of(16) && (n as usize * size).is_multiple_of(16)));
     let vector = if wide { 16 / size as u64 } else { 1 };
     let steps = (n as u64).div_ceil(vector).max(1);
-    // About four vectors a lane; a subgroup a row (no barriers) as long as the registers allow.
-    let most = 32 / vector;
-    let lanes = (steps / 4).next_power_of_two().min(u64::from(WG));
-    let lanes = if steps <= 32 * most { lanes.min(32) } else { lanes };
-    let held = steps.div_ceil(lanes);
-    let vectors =
-        if held <= most && !SOFTMAX_REGISTERS.disabled() { held.next_power_of_two() as u32 } else { 0 };
+    let (lanes, vectors) = tune::norm::registers(steps, vector, WG);
+    let vectors = if SOFTMAX_REGISTERS.disabled() { 0 } else { vectors };
     // A long row gets the largest workgroup that there is.
     let most = enc.device().features().max_workgroup_invocations.clamp(WG, 1024);
-    let (group, lanes) = if vectors == 0 { (most, most) } else { (WG, lanes as u32) };
+    let (group, lanes) = if vectors == 0 { (most, most) } else { (WG, lanes) };
     let key = Key { dtype: src.dtype, form, wide, vectors, lanes, group };
     let params = dims(enc, &kept)?;
     let push = Push::default().u64s(&[src.ptr, dst.ptr, params]).i64s(&[stride]);

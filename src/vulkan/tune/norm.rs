@@ -1,0 +1,38 @@
+//! How a row that is normalised is shared by lanes. Pure; called by the hosts of `norm`, `softmax` and `rope_rows`.
+
+/// Elements of a row that a lane holds in registers, at most: eight vectors of float32.
+const HELD: u64 = 32;
+/// Vectors of a lane that are enough to hide the time of a load.
+const ENOUGH: u64 = 4;
+/// A row of one subgroup needs no barriers.
+const SUBGROUP: u64 = 32;
+
+/// Lanes that share a row of so many vectors of so many elements, in workgroups of `group`, and vectors that each holds
+/// in registers: 0 where those would be too many and the row is read again.
+pub fn registers(steps: u64, vector: u64, group: u32) -> (u32, u32) {
+    let most = HELD / vector;
+    let lanes = (steps / ENOUGH).max(steps.div_ceil(most)).max(1).next_power_of_two().min(u64::from(group));
+    let lanes = if steps <= SUBGROUP * most { lanes.min(SUBGROUP) } else { lanes };
+    let held = steps.div_ceil(lanes);
+    (lanes as u32, if held <= most { held.next_power_of_two() as u32 } else { 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_hold_a_row_between_them_or_read_it_again() {
+        for vector in [1, 4, 8] {
+            for steps in 1..12_000 {
+                let (lanes, vectors) = registers(steps, vector, 256);
+                assert!(lanes.is_power_of_two() && lanes <= 256, "{steps} vectors of {vector}");
+                let most = 32 / vector * 256;
+                assert_eq!(vectors == 0, steps > most, "{steps} vectors of {vector}");
+                let held = u64::from(lanes * vectors);
+                assert!(vectors == 0 || held >= steps, "{steps} vectors of {vector}");
+                assert!(u64::from(vectors) * vector <= 32, "{steps} vectors of {vector}");
+            }
+        }
+    }
+}
