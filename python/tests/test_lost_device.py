@@ -344,6 +344,53 @@ def test_arrays_keep_their_lost_device_until_they_go(env):
 
 
 @pytest.mark.parametrize("env", [{}, {"MLX_VK_UNIFIED": "0"}], ids=["unified", "apart"])
+def test_threads_work_on_through_losses(env):
+    code = """
+    import threading
+
+    base = np.arange(3000, dtype=np.float32)
+    over, wrong, rounds = threading.Event(), [], [0] * 4
+
+    def work(n):
+        while not over.is_set():
+            try:
+                with mx.stream(mx.new_stream(mx.gpu)):
+                    x = mx.array(base)
+                    y = mx.cumsum(x * (n + 1)) + x
+                    z = mx.matmul(x.reshape(60, 50), x.reshape(50, 60))
+                    mx.async_eval(y, z)
+                    got = np.array(mx.stack([y, y - 1])[:, ::7])
+                want = np.cumsum(base * (n + 1), dtype=np.float64) + base
+                if not np.allclose(got, np.stack([want, want - 1])[:, ::7], rtol=1e-4):
+                    wrong.append(n)
+                rounds[n] += 1
+            except RuntimeError as e:
+                if "lost" not in str(e):
+                    wrong.append(str(e))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for t in threads:
+        t.start()
+    fired = 0
+    for i in range(60):
+        before, end = list(rounds), time.monotonic() + 60
+        fault(["lost_submission@1", "lost_wait@1", "lost_submission@3"][i % 3])
+        while rounds == before and not wrong:
+            assert time.monotonic() < end
+            time.sleep(0.001)
+        fired += fault("off")[1]
+    over.set()
+    for t in threads:
+        t.join(60)
+        assert not t.is_alive()
+    assert not wrong, wrong
+    assert fired >= 20
+    assert mx.sum(mx.arange(300) * 2).item() == 300 * 299
+    """.replace("\n    ", "\n")
+    run(COUNTS + code, env)
+
+
+@pytest.mark.parametrize("env", [{}, {"MLX_VK_UNIFIED": "0"}], ids=["unified", "apart"])
 def test_too_many_lost_devices_are_refused(env):
     code = """
     x, held = mx.array(np.arange(9.0)), []

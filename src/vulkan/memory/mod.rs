@@ -3,8 +3,11 @@
 //! take it again at once (its hazard tracking orders the accesses); others when those points are reached. A few blocks
 //! of a class take turns, so that a command does not wait for the one before it only to write where that one did.
 
+mod block;
 pub(super) mod readback;
 pub(super) mod transfer;
+
+pub use block::Block;
 
 use std::collections::{BTreeMap, HashMap};
 use std::ptr::NonNull;
@@ -15,8 +18,7 @@ use ash::vk;
 use smallvec::SmallVec;
 use vk_mem::Alloc;
 
-use super::hal::adapter::{AdapterInfo, Loader, check_fork, forked};
-use super::hal::deferred::intact;
+use super::hal::adapter::{AdapterInfo, Loader, forked};
 use super::hal::device::{Device, opened};
 use super::hal::fault::pass;
 use super::hal::features::Features;
@@ -28,7 +30,7 @@ use super::report::compile_only;
 use crate::core::env::KernelVariant;
 use crate::core::event::Uninterrupted;
 use crate::core::fault::Site;
-use crate::core::{DeviceBlock, Error, Result};
+use crate::core::{Error, Result};
 use crate::memory::stats;
 use crate::vulkan::tune::memory::{LOOKED_AT, TURN_SHARE, TURNS};
 
@@ -129,16 +131,6 @@ impl Uses {
     fn free_for(&self, stream: Option<&StreamState>) -> bool {
         self.all.iter().all(|p| stream.is_some_and(|s| s.same(p.stream)) || p.stream.reached(p.value))
     }
-}
-
-/// Memory of a GPU; returns to the pool when dropped.
-pub struct Block {
-    raw: Option<RawBlock>,
-    device: &'static Device,
-    /// Keeps the memory of a lost device, where the host may see it; the rest goes with the device.
-    driver: Option<Driver<'static>>,
-    kind: Kind,
-    uses: Mutex<Uses>,
 }
 
 struct Free {
@@ -492,7 +484,7 @@ impl Device {
             stats::on_alloc(raw.capacity as usize);
         }
         let driver = seen.then_some(driver);
-        Ok(Arc::new(Block { raw: Some(raw), device: self, driver, kind, uses: Mutex::new(uses) }))
+        Ok(Arc::new(Block::new(raw, self, driver, kind, uses)))
     }
 
     fn create_block(
@@ -539,158 +531,6 @@ fn is_oom(e: vk::Result) -> bool {
             | vk::Result::ERROR_OUT_OF_HOST_MEMORY
             | vk::Result::ERROR_TOO_MANY_OBJECTS
     )
-}
-
-impl Block {
-    fn raw(&self) -> &RawBlock {
-        // INVARIANT: taken only by drop.
-        self.raw.as_ref().expect("block in use")
-    }
-
-    fn uses(&self) -> MutexGuard<'_, Uses> {
-        self.uses.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
-    /// Notes an access.
-    pub(crate) fn touch(&self, point: Point, write: bool) {
-        self.uses().add(point, write);
-    }
-
-    /// The last write, if there was one on the GPU; fails if that did not run or lacked one of its kernels, and for
-    /// what was lost with the device.
-    pub(crate) fn last_write(&self) -> Result<Option<Point>> {
-        let uses = self.uses();
-        if let Some(e) = &uses.spoilt {
-            return Err(Error::clone(e));
-        }
-        let write = uses.write.map(intact).transpose()?;
-        let there = || self.mapped().is_some() && write.is_none_or(|w| w.stream.reached(w.value));
-        if self.device.is_lost() && !there() {
-            return Err(self.device.contents_lost());
-        }
-        Ok(write)
-    }
-
-    /// What reads the block from now on fails.
-    pub(crate) fn spoil(&self, error: &Error) {
-        self.uses().spoilt.get_or_insert_with(|| Box::new(error.clone()));
-    }
-
-    /// The last use of every stream.
-    pub(crate) fn all_uses(&self) -> SmallVec<[Point; 2]> {
-        self.uses().all.clone()
-    }
-
-    /// Buffer for transfer commands; the block begins at its offset 0.
-    pub(crate) fn buffer(&self) -> vk::Buffer {
-        self.raw().buffer
-    }
-
-    /// Bytes that may be used.
-    pub(crate) fn capacity(&self) -> u64 {
-        self.raw().capacity
-    }
-
-    /// Device that owns the block.
-    pub(crate) fn owner(&self) -> &'static Device {
-        self.device
-    }
-
-    /// Host address, cached or not; blocks of the host-visible kinds have one.
-    pub(crate) fn host(&self) -> Option<NonNull<u8>> {
-        self.raw().mapped
-    }
-}
-
-impl DeviceBlock for Block {
-    fn address(&self) -> u64 {
-        self.raw().address
-    }
-
-    fn capacity(&self) -> usize {
-        self.raw().capacity as usize
-    }
-
-    fn device(&self) -> u32 {
-        self.device.id()
-    }
-
-    fn gpu(&self) -> u32 {
-        self.device.index()
-    }
-
-    fn lost(&self) -> bool {
-        self.device.is_lost()
-    }
-
-    fn mapped(&self) -> Option<NonNull<u8>> {
-        // Other host-visible memory is write-combined: reading it is a hundred times slower than staging.
-        if self.device.features().unified { self.raw().mapped } else { None }
-    }
-
-    fn wait_written(&self) -> Result<()> {
-        check_fork()?;
-        let Some(write) = self.last_write()? else { return Ok(()) };
-        if self.device.is_lost() {
-            return Ok(()); // what is left was written before
-        }
-        write.stream.wait(write.value)?;
-        intact(write).map(drop)
-    }
-
-    fn wait_unused(&self) -> Result<()> {
-        self.device.usable()?;
-        let uses = self.all_uses();
-        uses.iter().try_for_each(|p| p.stream.wait(p.value))
-    }
-
-    unsafe fn download(&self, dst: *mut u8, bytes: usize) -> Result<()> {
-        // SAFETY: forwarded from the caller.
-        unsafe { transfer::download(self, dst, bytes) }
-    }
-
-    fn as_any(&self) -> &(dyn std::any::Any + Send + Sync) {
-        self
-    }
-}
-
-impl Drop for Block {
-    fn drop(&mut self) {
-        let Some(raw) = self.raw.take() else { return };
-        if forked() {
-            return; // the child knows the memory only by name, and another thread may have held the lock
-        }
-        let mut uses = std::mem::take(&mut *self.uses());
-        let barriers = |p: &Point| (p.stream, p.stream.barriers.load(Ordering::Relaxed));
-        let barriers = uses.all.iter().map(barriers).collect();
-        uses.all.retain(|p| !p.stream.reached(p.value));
-        (uses.write, uses.spoilt) = (None, None);
-        let capacity = raw.capacity;
-        let pool = &self.device.pool;
-        pool.list(self.kind).entry(capacity).or_default().push(Free { raw, uses, barriers });
-        if self.kind == Kind::Download {
-            let held: u64 = pool.list(self.kind).iter().map(|(c, blocks)| c * blocks.len() as u64).sum();
-            if held > STAGING_KEPT {
-                pool.evict(self.device, self.kind, held - STAGING_KEPT);
-            }
-        }
-        if self.kind.counted() {
-            stats::on_free(capacity as usize);
-            stats::on_cache(capacity as i64);
-            let over = match self.device.is_lost() {
-                true => usize::MAX,
-                false => stats::cache().saturating_sub(stats::cache_limit()),
-            };
-            if over > 0 {
-                let gone = pool.evict(self.device, Kind::Device, over as u64);
-                pool.evict(self.device, Kind::Bar, (over as u64).saturating_sub(gone));
-            }
-        }
-        let seen = self.driver.take().map(drop).is_some();
-        if seen && self.device.is_lost() && !self.device.keeps_memory() {
-            reclaim::soon(self.device);
-        }
-    }
 }
 
 #[cfg(test)]
