@@ -6,6 +6,7 @@
 
 use std::any::Any;
 use std::cell::RefCell;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
@@ -37,12 +38,14 @@ pub fn generation() -> u32 {
 pub struct Made<T: 'static> {
     place: AtomicPtr<T>,
     make: fn() -> T,
+    /// Threads share it where they may share a `T`.
+    like: PhantomData<T>,
 }
 
 impl<T> Made<T> {
     /// What `make` will make.
     pub const fn new(make: fn() -> T) -> Made<T> {
-        Made { place: AtomicPtr::new(std::ptr::null_mut()), make }
+        Made { place: AtomicPtr::new(std::ptr::null_mut()), make, like: PhantomData }
     }
 
     #[cold]

@@ -6,7 +6,8 @@ mod system;
 
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::core::fault::{self, Site};
 use crate::core::fork::Shared;
@@ -23,7 +24,8 @@ pub(crate) struct Cache {
     free: BTreeMap<usize, Vec<usize>>,
 }
 
-static REGISTER: Once = Once::new();
+// Not a `Once`: a child forked while another thread is in it would wait for that.
+static REGISTERED: AtomicBool = AtomicBool::new(false);
 pub(crate) static CACHE: Shared<Cache> = Shared::new(|| Cache { bytes: 0, free: BTreeMap::new() });
 
 /// Capacity that serves `nbytes`: powers of two in four steps, so that waste stays under a quarter.
@@ -99,7 +101,10 @@ pub fn host_block(nbytes: usize) -> Result<HostBlock> {
     };
     let Some(ptr) = ptr else { return Err(fail(": the system refused.".into())) };
     stats::on_alloc(capacity);
-    REGISTER.call_once(|| stats::register_cache(clear));
+    if !REGISTERED.load(Ordering::Relaxed) {
+        stats::register_cache(clear);
+        REGISTERED.store(true, Ordering::Relaxed);
+    }
     Ok(HostBlock::new(ptr, capacity, release))
 }
 

@@ -4,13 +4,14 @@
 //! moves one to the front.
 
 use std::ffi::{CStr, c_char};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{LazyLock, OnceLock};
 
 use ash::vk;
 
 use crate::bail;
 use crate::core::env::{Values, Variable};
+use crate::core::fork::Made;
 use crate::core::{Result, fork};
 use crate::vulkan::report::compile_only;
 use crate::vulkan::shader::compiler;
@@ -116,7 +117,7 @@ static FOUND: OnceLock<Found> = OnceLock::new();
 static OPENED: AtomicU32 = AtomicU32::new(u32::MAX);
 
 fn found() -> &'static Found {
-    static NONE: LazyLock<Found> = LazyLock::new(Found::default);
+    static NONE: Made<Found> = Made::new(Found::default);
     // A child of a fork that happened before the first look may use Vulkan freely; of one during it, not at all.
     claim();
     if forked() && FOUND.get().is_none() {

@@ -4,8 +4,8 @@
 //! open or is due is decided here, by the numbers of `tune::pacing`.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use ash::vk;
@@ -19,6 +19,7 @@ use super::hazards::Hazards;
 use super::stream::{Point, StreamState};
 use crate::core::env::{KernelVariant, Values, Variable};
 use crate::core::fault::Site;
+use crate::core::fork::Made;
 use crate::core::{DeviceBlock, Error, Result, trace};
 use crate::vulkan::memory::Block;
 use crate::vulkan::report::compile_only;
@@ -70,7 +71,7 @@ struct Settings {
 }
 
 /// Of GPUs, and of software drivers: those need no batches ahead, and what is ahead is computed even after Ctrl-C.
-static SETTINGS: LazyLock<[Settings; 2]> = LazyLock::new(|| {
+static SETTINGS: Made<[Settings; 2]> = Made::new(|| {
     let with = |megabytes: u64, inflight: u64, longer| Settings {
         longer,
         max_ops: MAX_OPS.count() as u32,

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, OnceLock, RwLock};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, RwLock};
 use std::time::Instant;
 
 use ash::vk;
@@ -24,6 +24,7 @@ use crate::core::device::is_held;
 use crate::core::env::{Values, Variable};
 use crate::core::event::check_interrupt;
 use crate::core::fault::{self, Site};
+use crate::core::fork::Made;
 use crate::core::{Result, Stream, trace};
 use crate::vulkan::report::compile_only;
 use crate::vulkan::shader::pipeline::FastHasher;
@@ -462,7 +463,7 @@ impl Patience {
 
     /// Fails when the device has made no progress for too long: it then counts as lost.
     pub fn check(&mut self) -> Result<()> {
-        static LIMIT: LazyLock<Option<u64>> = LazyLock::new(|| TIMEOUT.number());
+        static LIMIT: Made<Option<u64>> = Made::new(|| TIMEOUT.number());
         let Some(limit) = *LIMIT else { return Ok(()) };
         let done: u64 = self.device.lock_streams().into_iter().map(StreamState::poll).sum();
         if done != self.seen.0 {

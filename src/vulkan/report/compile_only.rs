@@ -4,13 +4,14 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{LazyLock, Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard};
 
 use ash::vk;
 
 use crate::bail;
 use crate::core::Error;
 use crate::core::env::{Values, Variable};
+use crate::core::fork::Made;
 use crate::core::tree::Tree;
 use crate::kernels::spirv;
 use crate::vulkan::hal::device::{Device, PUSH_BYTES};
@@ -28,7 +29,7 @@ pub static COMPILE_ONLY: Variable = Variable::new(
 
 /// Whether devices of this process only compile.
 pub fn on() -> bool {
-    static ON: LazyLock<bool> = LazyLock::new(|| COMPILE_ONLY.switch() == Some(true));
+    static ON: Made<bool> = Made::new(|| COMPILE_ONLY.switch() == Some(true));
     *ON
 }
 

@@ -3,10 +3,11 @@
 //! is no terminal, or MLX_VK_QUIET says so. Whoever compiles holds a [`Compiling`] meanwhile.
 
 use std::io::{IsTerminal, Write};
-use std::sync::{LazyLock, Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use crate::core::env::{Values, Variable};
+use crate::core::fork::Made;
 
 pub static QUIET: Variable = Variable::new(
     "MLX_VK_QUIET",
@@ -57,8 +58,7 @@ impl Drop for Compiling {
 
 /// Notes that a kernel is compiled from now on, where somebody can be told.
 pub(in crate::vulkan) fn compiling(name: &str) -> Option<Compiling> {
-    static TOLD: LazyLock<bool> =
-        LazyLock::new(|| std::io::stderr().is_terminal() && QUIET.switch() != Some(true));
+    static TOLD: Made<bool> = Made::new(|| std::io::stderr().is_terminal() && QUIET.switch() != Some(true));
     if !*TOLD {
         return None;
     }

@@ -3,10 +3,11 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Condvar, LazyLock, Mutex, MutexGuard};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
 use crate::core::event::SLICE;
+use crate::core::fork::Made;
 
 /// Most threads: the gain beyond is small, and each compilation takes some megabytes.
 const MOST: usize = 16;
@@ -21,7 +22,7 @@ struct Queue {
     ending: bool,
 }
 
-static QUEUE: LazyLock<(Mutex<Queue>, Condvar)> = LazyLock::new(Default::default);
+static QUEUE: Made<(Mutex<Queue>, Condvar)> = Made::new(Default::default);
 
 fn queue() -> MutexGuard<'static, Queue> {
     QUEUE.0.lock().unwrap_or_else(|e| e.into_inner())
@@ -29,7 +30,7 @@ fn queue() -> MutexGuard<'static, Queue> {
 
 /// How many threads may compile; 0 where that would only take turns with the caller.
 pub(in crate::vulkan) fn threads() -> usize {
-    static THREADS: LazyLock<usize> = LazyLock::new(|| {
+    static THREADS: Made<usize> = Made::new(|| {
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         if cores > 1 { cores.min(MOST) } else { 0 }
     });

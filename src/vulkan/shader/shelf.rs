@@ -1,13 +1,14 @@
 //! How many pipelines a device keeps. Those that were asked for least recently are forgotten when there are too many; the
 //! driver's part of one goes when all is done that was recorded while somebody still had it.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{LazyLock, Mutex};
 
 use ash::vk;
 use smallvec::SmallVec;
 
 use crate::core::env::{Values, Variable};
+use crate::core::fork::Made;
 use crate::vulkan::hal::device::Device;
 use crate::vulkan::hal::stream::Point;
 
@@ -19,7 +20,7 @@ pub static MAX_PIPELINES: Variable = Variable::new(
 );
 
 /// Most pipelines of a device.
-static MOST: LazyLock<usize> = LazyLock::new(|| MAX_PIPELINES.count() as usize);
+static MOST: Made<usize> = Made::new(|| MAX_PIPELINES.count() as usize);
 
 /// A pipeline that nobody has any more.
 struct Retired {

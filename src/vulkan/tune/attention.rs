@@ -5,12 +5,11 @@
 //! for tests), MLX_VK_SDPA_TEAMS (its subgroups). MLX_VK_DISABLE=sdpa_vector, sdpa_split, sdpa_tile, sdpa_coop or
 //! sdpa_held takes one out. Pure; called by `attention`.
 
-use std::sync::LazyLock;
-
 use super::matmul::{fixed_subgroup, fragment};
 use super::profile::{Best, H200, Profile, best};
 use crate::core::Dtype;
 use crate::core::env::{KernelVariant, Values, Variable};
+use crate::core::fork::Made;
 use crate::vulkan::Features;
 use crate::vulkan::kernels::elem::{WG, shuffles};
 
@@ -86,7 +85,7 @@ struct Limits {
     teams: u32,
 }
 
-static LIMITS: LazyLock<Limits> = LazyLock::new(|| Limits {
+static LIMITS: Made<Limits> = Made::new(|| Limits {
     rows: SDPA_ROWS.count(),
     groups: SDPA_GROUPS.number(),
     keys: SDPA_KEYS.number(),

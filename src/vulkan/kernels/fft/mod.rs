@@ -6,10 +6,11 @@ pub mod frames;
 pub mod hadamard;
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, Mutex};
 
 use super::elem::{Defines, Push, WG, collapse, define, dims, grid};
 use crate::bail;
+use crate::core::fork::Made;
 use crate::core::{Dtype, Result, Storage};
 use crate::kernels::elementwise::program::Program;
 use crate::kernels::fft::plan::{self, Entry, LinePlan};
@@ -45,7 +46,7 @@ struct Tables {
     bytes: usize,
 }
 
-static TABLES: LazyLock<Mutex<Tables>> = LazyLock::new(Mutex::default);
+static TABLES: Made<Mutex<Tables>> = Made::new(Mutex::default);
 
 /// Address and length of a table on the encoder's device.
 fn table(enc: &mut CommandEncoder, which: Table) -> Result<(u64, u64)> {

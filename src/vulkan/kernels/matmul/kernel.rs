@@ -4,10 +4,11 @@
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, mpsc};
 use std::time::Instant;
 
 use crate::core::env::{KernelVariant, Values, Variable};
+use crate::core::fork::Made;
 use crate::core::{Dtype, Result};
 use crate::kernels::Epilogue;
 use crate::vulkan::hal::device::Device;
@@ -338,7 +339,7 @@ struct Specials {
 /// Most shapes that get a pipeline of their own.
 const MAX_SPECIAL: usize = 512;
 
-static SPECIALS: LazyLock<(Mutex<Specials>, Condvar)> = LazyLock::new(Default::default);
+static SPECIALS: Made<(Mutex<Specials>, Condvar)> = Made::new(Default::default);
 
 fn specials() -> MutexGuard<'static, Specials> {
     SPECIALS.0.lock().unwrap_or_else(|e| e.into_inner())
