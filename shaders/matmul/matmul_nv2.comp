@@ -36,6 +36,7 @@ layout(constant_id = 2) const uint K = 8;
 layout(constant_id = 3) const uint LDA = 8;
 layout(constant_id = 4) const uint LDB = 8;
 layout(constant_id = 5) const uint LDD = 8;
+layout(constant_id = 6) const uint PART = 8;
 #else
 uint M = TA == 1 ? p.m & ~7u : p.m;
 uint N = TB == 0 ? p.n & ~7u : p.n;
@@ -47,6 +48,7 @@ uint LDD = p.d_rs & ~7u;
 #else
 uint LDD = p.d_rs;
 #endif
+uint PART = p.k_split & ~7u;
 #endif
 
 layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Operand { ELEMENT v[]; };
@@ -121,34 +123,35 @@ void main() {
     Operand a = Operand(batch_a(batch));
     Operand b = Operand(batch_b(batch));
 #ifdef SEGMENTS
-    uint k_begin = k_first(batch), k_end = k_last(batch);
-    uint K = k_end;
+    uint k_begin = k_first(batch), K = k_last(batch);
+    uint k_length = K - k_begin;
 #elif defined(PARTIAL)
-    uint k_begin = gl_WorkGroupID.y * (p.k_split & ~7u);
-    uint k_end = min(K, k_begin + (p.k_split & ~7u));
+    uint k_begin = gl_WorkGroupID.y * PART;
+    // Equal parts have a length that the compiler knows.
+    uint k_length = K % PART == 0 ? PART : min(PART, K - k_begin);
 #else
     const uint k_begin = 0;
-    uint k_end = K;
+    uint k_length = K;
 #endif
 
     tensorViewNV<2, false, 1, 0> turned = createTensorViewNV(2, false, 1, 0);
     FOR_EACH_RUN
     ACCUMULATOR acc = ACCUMULATOR(0.0);
 
-    if (row0 + BM <= M && col0 + BN <= N && (k_end - k_begin) % (BK * UNROLL) == 0) {
+    if (row0 + BM <= M && col0 + BN <= N && k_length % (BK * UNROLL) == 0) {
         tensorLayoutNV<2, INSIDE> la = createTensorLayoutNV(2, INSIDE);
         tensorLayoutNV<2, INSIDE> lb = createTensorLayoutNV(2, INSIDE);
         la = setTensorLayoutStrideNV(setTensorLayoutDimensionNV(la, DIMS_A), LDA, 1);
         lb = setTensorLayoutStrideNV(setTensorLayoutDimensionNV(lb, DIMS_B), LDB, 1);
-        for (uint k = k_begin; k < k_end; k += BK * UNROLL) {
-            [[unroll]] for (uint u = 0; u < UNROLL; u++) STEP(la, lb, k + u * BK)
+        for (uint k = 0; k < k_length; k += BK * UNROLL) {
+            [[unroll]] for (uint u = 0; u < UNROLL; u++) STEP(la, lb, k_begin + k + u * BK)
         }
     } else {
         tensorLayoutNV<2, CLAMPED> la = createTensorLayoutNV(2, CLAMPED);
         tensorLayoutNV<2, CLAMPED> lb = createTensorLayoutNV(2, CLAMPED);
         la = setTensorLayoutStrideNV(setTensorLayoutDimensionNV(la, DIMS_A), LDA, 1);
         lb = setTensorLayoutStrideNV(setTensorLayoutDimensionNV(lb, DIMS_B), LDB, 1);
-        [[dont_unroll]] for (uint k = k_begin; k < k_end; k += BK) STEP(la, lb, k)
+        [[dont_unroll]] for (uint k = 0; k < k_length; k += BK) STEP(la, lb, k_begin + k)
     }
 
     tensorLayoutNV<2, CLAMPED> ld = createTensorLayoutNV(2, CLAMPED);

@@ -77,9 +77,9 @@ const PUSH_BYTES: usize = 124;
 /// Which shader, with what is its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kernel {
-    /// matmul_nv2.comp; with M, N, K, lda, ldb, ldd where it is specialised. `d8`: rows of the result are
-    /// multiples of eight elements.
-    Nv2 { tile: Tile, d8: bool, dims: Option<[u32; 6]> },
+    /// matmul_nv2.comp; with M, N, K, lda, ldb, ldd and the length of a part of K where it is specialised. `d8`: rows
+    /// of the result are multiples of eight elements.
+    Nv2 { tile: Tile, d8: bool, dims: Option<[u32; 7]> },
     /// matmul_khr.comp.
     Khr { tile: Tile },
     /// matmul_tiled.comp.

@@ -413,7 +413,7 @@ pub(in crate::vulkan) fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<
     // Dimensions of runs and segments change with the indices.
     let special = table::specialises(device.profile(), work) && matches!(kind, Table::None | Table::Gather);
     let pipeline = if let (Kernel::Nv2 { d8, .. }, true) = (kernel, special) {
-        let dims = [p.m, p.n, p.k, lda, ldb, p.d_rs].map(|v| v as u32);
+        let dims = [p.m, p.n, p.k, lda, ldb, p.d_rs, i64::from(k_split)].map(|v| v as u32);
         let special = MatmulKey { kernel: Kernel::Nv2 { tile, d8, dims: Some(dims) }, ..general };
         pipeline_for(device, &general, special)?
     } else {

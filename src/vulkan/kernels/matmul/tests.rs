@@ -444,7 +444,7 @@ fn every_variant_compiles() {
         Kernel::Khr { tile: t(64, 64, 32, 128) },
         Kernel::Nv2 { tile: t(128, 128, 32, 128), d8: true, dims: None },
         Kernel::Nv2 { tile: t(128, 256, 64, 256), d8: false, dims: None },
-        Kernel::Nv2 { tile: t(128, 128, 32, 128), d8: true, dims: Some([8192; 6]) },
+        Kernel::Nv2 { tile: t(128, 128, 32, 128), d8: true, dims: Some([8192; 7]) },
     ];
     let none = Table::None;
     let mut keys = Vec::new();
