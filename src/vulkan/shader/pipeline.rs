@@ -126,6 +126,12 @@ impl Pipeline {
         }
     }
 
+    /// Whether it was made for this opened device.
+    #[inline]
+    pub(in crate::vulkan) fn is_of(&self, device: &Device) -> bool {
+        std::ptr::eq(self.device, device)
+    }
+
     /// Readable name.
     pub fn name(&self) -> &str {
         &self.name

@@ -174,10 +174,12 @@ pub fn run(
     inputs: &[DeviceView],
     outputs: &[DeviceView],
 ) -> Result<()> {
-    let Some(key) = signature(enc.device().id(), p, inputs, outputs) else {
+    let Some(key) = signature(enc.device().index(), p, inputs, outputs) else {
         return run_any(enc, p, inputs, outputs);
     };
     let known = QUICK.with_borrow(|map| map.get(&key).and_then(|q| Some((q.pipeline.upgrade()?, q.width))));
+    // A GPU that was lost and opened again has the index it had.
+    let known = known.filter(|(pipeline, _)| pipeline.is_of(enc.device()));
     let (pipeline, width) = match known {
         Some((pipeline, width)) => {
             pipeline.touch();

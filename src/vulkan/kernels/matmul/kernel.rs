@@ -11,7 +11,7 @@ use crate::core::env::{KernelVariant, Values, Variable};
 use crate::core::fork::Made;
 use crate::core::{Dtype, Result};
 use crate::kernels::Epilogue;
-use crate::vulkan::hal::device::Device;
+use crate::vulkan::hal::device::{Device, opened};
 use crate::vulkan::hal::features::Features;
 use crate::vulkan::kernels::conv::FIXED;
 use crate::vulkan::kernels::elementwise::caps;
@@ -331,9 +331,20 @@ enum Special {
 #[derive(Default)]
 struct Specials {
     known: HashMap<(u32, MatmulKey), Special>,
+    /// The device that was opened last of those seen.
+    newest: u32,
     building: usize,
     /// The process ends: what waits is not built any more.
     ending: bool,
+}
+
+impl Specials {
+    /// Forgets the shapes of devices that were lost before `newest` was opened.
+    fn forget_lost(&mut self, newest: u32) {
+        self.newest = newest;
+        let there: Vec<u32> = opened().into_iter().filter(|d| !d.is_lost()).map(Device::id).collect();
+        self.known.retain(|(id, _), _| there.contains(id));
+    }
 }
 
 /// Most shapes that get a pipeline of their own.
@@ -418,10 +429,14 @@ pub fn pipeline_for(
                     s.known.insert(id, Special::Failed);
                 }
             }
-            None if s.known.len() < MAX_SPECIAL && !s.ending => {
-                s.known.insert(id, Special::Seen);
+            None => {
+                if device.id() > s.newest {
+                    s.forget_lost(device.id());
+                }
+                if s.known.len() < MAX_SPECIAL && !s.ending {
+                    s.known.insert(id, Special::Seen);
+                }
             }
-            None => {}
         }
     }
     device.pipeline(general)
