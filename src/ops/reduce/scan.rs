@@ -93,9 +93,9 @@ impl Scan {
                 let y = y()?;
                 let so_far = trimmed(&y, axis, true, reverse, s)?;
                 let next = trimmed(x, axis, false, reverse, s)?;
-                let wins = match self.op {
-                    ScanOp::Max => greater(&so_far, &next, s)?,
-                    _ => less(&so_far, &next, s)?,
+                let wins = match self.op == ScanOp::Max {
+                    true => greater(&so_far, &next, s)?,
+                    false => less(&so_far, &next, s)?,
                 };
                 let kept = logical_or(&wins, &isnan(&so_far, s)?, s)?;
                 let held = extended(&astype(&kept, g.dtype(), s)?, axis, false, reverse, s)?;
@@ -187,7 +187,7 @@ pub(in crate::ops) fn restore(c: &Stored) -> Result<Array> {
     let fits = match op {
         ScanOp::Sum => a.dtype() != Dtype::Bool,
         ScanOp::LogAddExp => a.dtype().is_inexact(),
-        _ => true,
+        ScanOp::Prod | ScanOp::Min | ScanOp::Max => true,
     };
     if !fits {
         bail!(Value, "[{}] Cannot scan {}.", c.name, a.dtype());

@@ -203,7 +203,7 @@ pub fn scatter(
         (Combine::Set, 2) => Dtype::U16,
         (Combine::Set, 4) => Dtype::U32,
         (Combine::Set, _) => Dtype::U64,
-        _ => dst.dtype,
+        (Combine::Add | Combine::Prod | Combine::Max | Combine::Min, _) => dst.dtype,
     };
     let (vector, splat) = vectors(walk, updates, dst);
     let indices_kind = Indices::of("scatter", indices)?;
