@@ -127,6 +127,10 @@ prepare() {
 
 step_format() { cargo fmt --all -- --check && "$venv/bin/python" tools/sizes.py; }
 
+step_imports() {
+    "$venv/bin/python" tools/imports.py && "$venv/bin/python" tools/house.py
+}
+
 # Always --release: the C++ shader compiler among the dependencies is then built once for all steps.
 step_clippy() { cargo clippy --release --all-targets --features python,vulkan -- -D warnings; }
 
@@ -378,7 +382,7 @@ step_docs() {
 prepare || exit 1
 run format "rustfmt --check, sizes that nobody checked" step_format
 run clippy "clippy, warnings are errors" step_clippy
-run imports "no import points up, no circle that is not listed" "$venv/bin/python" tools/imports.py
+run imports "no import points up, no circle that is not listed, no file or folder too long" step_imports
 run rust "cargo test, the core without Python" step_rust
 if ! run build "wheel, installed into $venv" step_build; then
     want=(format clippy imports rust build ruff)

@@ -257,7 +257,8 @@ mod evaluations {
     use crate::ops::fast::{Offset, Rotation, rms_norm, rope};
     use crate::ops::quantized::quantized_matmul::Quantized;
     use crate::ops::{add, multiply, quantized_matmul, slice_update, transpose};
-    use crate::vulkan::tune::{Profile, devices};
+    use crate::vulkan::tune::Profile;
+    use crate::vulkan::tune::tests::devices;
 
     /// What runs for some arrays, in order: names of the operations of a kernel, joined by `+`, those with results in
     /// capitals.

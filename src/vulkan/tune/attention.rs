@@ -263,7 +263,7 @@ mod tests {
         for (groups, keys, step) in
             [(8, 8192, 64), (1, 1, 64), (1, 65, 64), (1000, 4096, 32), (2, 100_003, 128)]
         {
-            let (splits, span) = parts(&super::super::devices::h200(), groups, keys, step);
+            let (splits, span) = parts(&super::super::tests::devices::h200(), groups, keys, step);
             assert!(splits * span >= keys && (splits - 1) * span < keys && span % step == 0);
             assert!(splits <= MOST_SPLITS);
         }

@@ -510,7 +510,7 @@ fn cut(s: &Shape, tier: Tier, t: Tile, wanted: u64, most: u64) -> Choice {
 
 #[cfg(test)]
 mod tests {
-    use super::super::devices;
+    use super::super::tests::devices;
     use super::*;
 
     fn portable() -> Profile {

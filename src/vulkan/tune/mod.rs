@@ -4,11 +4,7 @@
 //! the profile of another device, `winners` keeps what `python -m mlx.tune` found.
 
 pub mod attention;
-#[cfg(test)]
-mod choice_tests;
 pub mod conv;
-#[cfg(test)]
-pub(crate) mod devices;
 pub mod fft;
 pub mod file;
 pub mod fusion;
@@ -17,16 +13,14 @@ pub mod index;
 pub mod matmul;
 pub mod memory;
 pub mod norm;
-#[cfg(test)]
-mod numbers;
 pub mod pacing;
-#[cfg(test)]
-mod pins;
 mod profile;
 pub mod quantized;
 pub mod reduce;
 pub mod sort;
 pub mod subjects;
+#[cfg(test)]
+pub(crate) mod tests;
 pub mod transfer;
 mod winners;
 
@@ -55,17 +49,4 @@ fn cut(whole: bool, groups: i64, wanted: i64, k: i64, least: i64, step: i64) -> 
     let parts = if whole { 1 } else { (wanted / groups.max(1)).min(k / least).clamp(1, 64) };
     let len = round_up(ceil(k, parts), step).max(step);
     (len, ceil(k, len).max(1))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_cover_k() {
-        for (groups, k) in [(1, 0), (1, 31), (3, 5000), (1000, 64)] {
-            let (len, parts) = cut(false, groups, 1000, k, 64, 32);
-            assert!(len * parts >= k && (parts == 1 || len * (parts - 1) < k));
-        }
-    }
 }

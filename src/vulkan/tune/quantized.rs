@@ -396,7 +396,7 @@ impl PowerOfTwo for i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::devices;
+    use super::super::tests::devices;
     use super::*;
 
     fn device(features: Features) -> Profile {

@@ -1,11 +1,13 @@
 //! Choices over made-up devices: what is chosen must be legal on each, and must grow with it.
 
 use super::devices::{all, h200, integrated, large, software};
-use super::pacing::Pace;
-use super::profile::{FILL, H200, Measured, Profile, Source};
-use super::{Subject, Winners, attention, conv, fft, gemv, matmul, quantized, reduce, sort, subjects};
 use crate::core::Dtype;
 use crate::kernels::quantized::quant::{Format, Mode};
+use crate::vulkan::tune::pacing::Pace;
+use crate::vulkan::tune::profile::{FILL, H200, Measured, Profile, Source};
+use crate::vulkan::tune::{
+    Subject, Winners, attention, conv, fft, gemv, matmul, quantized, reduce, sort, subjects,
+};
 use crate::vulkan::{AdapterInfo, AdapterKind, Features};
 
 const HALVES: [Dtype; 3] = [Dtype::F32, Dtype::F16, Dtype::BF16];

@@ -1,6 +1,6 @@
 //! Made-up devices for the tests of choices.
 
-use super::{H200, Profile, Source, Winners};
+use crate::vulkan::tune::{H200, Profile, Source, Winners};
 use crate::vulkan::{Component, CoopFlexible, CoopMatrix, CoopMatrix2, Features};
 
 fn matrix([m, n, k]: [u32; 3], a: Component) -> CoopMatrix {

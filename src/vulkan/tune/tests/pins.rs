@@ -5,10 +5,10 @@
 use std::fmt::{Debug, Write};
 
 use super::devices::h200;
-use super::pacing::Pace;
-use super::{Profile, attention, conv, gemv, matmul, quantized, reduce, sort};
 use crate::core::Dtype;
 use crate::kernels::quantized::quant::{Format, Mode};
+use crate::vulkan::tune::pacing::Pace;
+use crate::vulkan::tune::{Profile, attention, conv, gemv, matmul, quantized, reduce, sort};
 
 const PINNED: &str = include_str!("pins_h200.txt");
 
