@@ -2,8 +2,9 @@
 //! value v. Streams get real queues in turn and share them (locked) when there are more streams.
 //!
 //! Lock order: a stream's `op` lock, then a `Storage`, then a stream's `rec` lock, then pool, queue and
-//! block state. A thread holds at most one `rec` lock, and never calls a `Storage` under it: whoever waits
-//! for a block while holding its storage can therefore always submit the batch that writes it.
+//! block state. A thread holds at most one `rec` lock (`reclaim` tries for all of a lost device, and waits for none),
+//! and never calls a `Storage` under it: whoever waits for a block while holding its storage can therefore always
+//! submit the batch that writes it.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
