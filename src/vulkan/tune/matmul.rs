@@ -489,7 +489,7 @@ fn split(p: &Profile, s: &Shape, tier: Tier, t: Tile) -> Choice {
 
 /// As many parts of so many steps as `wanted`, or up to half as many more or fewer where those are equal.
 fn equal_parts(steps: u64, wanted: u64) -> u64 {
-    let near = (wanted.div_ceil(2)..=wanted + wanted / 2).filter(|&p| steps.is_multiple_of(p));
+    let near = (FEWEST_PARTS.max(wanted / 2)..=wanted + wanted / 2).filter(|&p| steps.is_multiple_of(p));
     near.min_by_key(|&p| p.abs_diff(wanted)).unwrap_or(wanted)
 }
 
@@ -544,6 +544,28 @@ mod tests {
         assert_eq!(choose(&f, &shape(Dtype::F32, 4096, 4096, 4096, 1)).tile.bm, 128);
         assert_eq!(choose(&f, &shape(Dtype::F32, 64, 64, 64, 1)).tile.bm, 32);
         assert_eq!(choose(&f, &shape(Dtype::F32, 64, 64, 64, 1)).splits, 1);
+    }
+
+    #[test]
+    fn workgroup_wide_products_are_cut_into_many_equal_parts_or_none() {
+        let p = devices::h200();
+        let chosen = |m, n, k| {
+            let c = choose(&p, &shape(Dtype::BF16, m, n, k, 1));
+            assert_eq!(c.tier, Tier::Nv2);
+            c
+        };
+        for (m, n, k) in [(64, 4096, 4096), (128, 4096, 4096), (512, 4096, 4096), (512, 4096, 12288)] {
+            assert_eq!(chosen(m, n, k).splits, 1, "{m} x {n} by {k}");
+        }
+        for (m, n, k) in [(32, 512, 8192), (64, 512, 8192), (64, 1024, 12288), (128, 256, 5120)] {
+            let c = chosen(m, n, k);
+            assert!(u64::from(c.splits) >= FEWEST_PARTS, "{m} x {n} by {k}: {c:?}");
+            assert_eq!(u64::from(c.splits) * u64::from(c.k_split), k, "{m} x {n} by {k}: {c:?}");
+        }
+        assert_eq!(
+            [equal_parts(64, 7), equal_parts(64, 6), equal_parts(61, 8), equal_parts(0, 9)],
+            [8, 8, 8, 9]
+        );
     }
 
     #[test]
