@@ -3,6 +3,7 @@
 use super::testing::{floats, numbers, stream, values};
 use super::*;
 use crate::core::Dtype;
+use crate::graph::order;
 use crate::ops::{add, astype, exp, multiply, scalar_f64};
 
 fn one() -> Array {

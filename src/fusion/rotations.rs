@@ -15,7 +15,7 @@ use crate::ops::view::transposed;
 #[cfg(feature = "vulkan")]
 use crate::vulkan::kernels::attention::rope_rows;
 #[cfg(feature = "vulkan")]
-use crate::vulkan::kernels::quantized::qmm::dense;
+use crate::vulkan::kernels::elementwise::dense;
 
 /// An array that is turned or copied.
 struct Item {

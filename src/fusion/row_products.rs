@@ -185,6 +185,6 @@ impl Work for Products {
 fn dev_row(enc: &mut crate::vulkan::CommandEncoder, a: &Array) -> Result<(u64, u64)> {
     let v = dev_in(enc, a)?;
     let fits = v.is_row_contiguous() && v.ptr.is_multiple_of(16);
-    let ptr = if fits { v.ptr } else { crate::vulkan::kernels::quantized::qmm::dense(enc, &v)?.ptr };
+    let ptr = if fits { v.ptr } else { crate::vulkan::kernels::elementwise::dense(enc, &v)?.ptr };
     Ok((ptr, a.nbytes() as u64))
 }

@@ -224,7 +224,7 @@ impl Primitive for QuantizedMatmul {
             let (of_x, of_w) = self.shapes(&p);
             let mut view = |a: &Array, shape: [i64; 3], dense: bool| {
                 let v = dev_in(enc, a)?;
-                three(v, shape, dense, |v| crate::vulkan::kernels::quantized::qmm::dense(enc, v))
+                three(v, shape, dense, |v| crate::vulkan::kernels::elementwise::dense(enc, v))
             };
             let x = view(p.x, of_x, false)?;
             let codes = view(p.codes, of_w(p.codes), true)?;

@@ -281,6 +281,15 @@ fn classify(piece: &Piece, sizes: &[usize], n_in: usize) -> Class {
     Class { access, ndim: piece.shape.len().min(4) as u8, width }
 }
 
+/// A contiguous copy, aligned to 16 bytes.
+pub fn dense(enc: &mut CommandEncoder, v: &DeviceView) -> Result<DeviceView> {
+    let ptr = enc.temp((v.size() * v.dtype.size()).next_multiple_of(16).max(16))?;
+    let copy = DeviceView { ptr, strides: layout::row_major(&v.shape), ..v.clone() };
+    let same = Program::cast(v.dtype, v.dtype);
+    run(enc, &same, std::slice::from_ref(v), std::slice::from_ref(&copy))?;
+    Ok(copy)
+}
+
 fn grid(enc: &CommandEncoder, invocations: u64) -> ([u32; 3], u32) {
     let groups = invocations.div_ceil(u64::from(GROUP));
     let x = groups.min(u64::from(enc.device().features().max_groups_x.min(1 << 20)));

@@ -10,11 +10,10 @@ use super::kernel::Table;
 use super::{Operand, Problem, REACH, ceil, compact, tiled, zeros};
 use crate::bail;
 use crate::core::env::KernelVariant;
-use crate::core::layout::{collapse, row_major, size_of};
+use crate::core::layout::{collapse, size_of};
 use crate::core::{Dtype, Result};
-use crate::kernels::elementwise::program::Program;
+use crate::kernels::DeviceView;
 use crate::kernels::matmul::check_picked;
-use crate::kernels::{DeviceView, View};
 use crate::vulkan::kernels::elem::{Defines, Push, collapse as join_axes, define, dims, grid};
 use crate::vulkan::kernels::elementwise;
 use crate::vulkan::tune::gemv::GEMV;
@@ -89,20 +88,10 @@ fn check(op: &str, a: &DeviceView, b: &DeviceView, dst: &DeviceView) -> Result<(
 }
 
 /// The view itself if its matrices are row- or column-major, else a row-major copy.
-fn dense(enc: &mut CommandEncoder, v: &DeviceView) -> Result<DeviceView> {
+fn regular(enc: &mut CommandEncoder, v: &DeviceView) -> Result<DeviceView> {
     let nd = v.ndim();
-    if Operand::new(v, &[]).form(v.shape[nd - 2], v.shape[nd - 1]).is_some() {
-        return Ok(v.clone());
-    }
-    let ptr = enc.temp((v.size() * v.dtype.size()).max(16))?;
-    let copy = View { ptr, strides: row_major(&v.shape), ..v.clone() };
-    elementwise::run(
-        enc,
-        &Program::cast(v.dtype, v.dtype),
-        std::slice::from_ref(v),
-        std::slice::from_ref(&copy),
-    )?;
-    Ok(copy)
+    let form = Operand::new(v, &[]).form(v.shape[nd - 2], v.shape[nd - 1]);
+    if form.is_some() { Ok(v.clone()) } else { elementwise::dense(enc, v) }
 }
 
 /// Runs the table's kernel for `count` entries of `bytes` each.
@@ -172,8 +161,8 @@ pub fn gather_mm(
     let batch = &dst.shape[..nd - 2];
     let count = size_of(batch) as i64;
     let (m, n, k) = (dst.shape[nd - 2], dst.shape[nd - 1], a.shape[a.ndim() - 1]);
-    let a = Side { view: dense(enc, a)?, index: lhs.cloned() };
-    let b = Side { view: dense(enc, b)?, index: rhs.cloned() };
+    let a = Side { view: regular(enc, a)?, index: lhs.cloned() };
+    let b = Side { view: regular(enc, b)?, index: rhs.cloned() };
     // Only tells the alignment of all matrices.
     let operand = |s: &Side| match s.index {
         Some(_) => Operand::new(&s.view, &s.view.strides[..1]),
@@ -254,7 +243,7 @@ pub fn segmented_mm(
     let nd = dst.ndim();
     let (m, n, k) = (dst.shape[nd - 2], dst.shape[nd - 1], a.shape[1]);
     let count = dst.size() as i64 / (m * n);
-    let (a, b) = (dense(enc, a)?, dense(enc, b)?);
+    let (a, b) = (regular(enc, a)?, regular(enc, b)?);
     let mut p = Problem {
         dtype: dst.dtype,
         m,

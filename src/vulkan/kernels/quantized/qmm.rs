@@ -8,7 +8,6 @@ use super::quant::{define_format, dequantize, show as show_format};
 use crate::bail;
 use crate::core::layout::{row_major, show, size_of};
 use crate::core::{Dtype, Result};
-use crate::kernels::elementwise::program::Program;
 use crate::kernels::quantized::quant::Format;
 use crate::kernels::{DeviceView, View};
 use crate::vulkan::kernels::elem::{Defines, define};
@@ -174,15 +173,6 @@ impl Push {
     }
 }
 
-/// A contiguous copy.
-pub fn dense(enc: &mut CommandEncoder, v: &DeviceView) -> Result<DeviceView> {
-    let ptr = enc.temp((v.size() * v.dtype.size()).next_multiple_of(16).max(16))?;
-    let copy = View { ptr, strides: row_major(&v.shape), ..v.clone() };
-    let same = Program::cast(v.dtype, v.dtype);
-    elementwise::run(enc, &same, std::slice::from_ref(v), std::slice::from_ref(&copy))?;
-    Ok(copy)
-}
-
 fn check(x: &DeviceView, w: &Weights, transpose: bool, picks: &Picks, dst: &DeviceView) -> Result<()> {
     const OP: &str = "quantized_matmul";
     let f = w.format;
@@ -245,7 +235,7 @@ pub fn quantized_matmul(
     // Kernels read indices in order.
     let mut flat = |i: Option<&DeviceView>| -> Result<Option<DeviceView>> {
         let Some(i) = i else { return Ok(None) };
-        let i = if i.is_row_contiguous() { i.clone() } else { dense(enc, i)? };
+        let i = if i.is_row_contiguous() { i.clone() } else { elementwise::dense(enc, i)? };
         let (shape, strides) = ([batch].into_iter().collect(), [1].into_iter().collect());
         Ok(Some(View { shape, strides, ..i }))
     };
@@ -266,7 +256,7 @@ pub fn quantized_matmul(
     let wide =
         |v: &DeviceView, steps: [i64; 2]| v.ptr.is_multiple_of(16) && steps.iter().all(|s| s % vector == 0);
     let needs_wide = matches!(choice.variant, Variant::Rows { .. } | Variant::Coop(_));
-    let x = if forward && (wide(x, steps) || !needs_wide) { x.clone() } else { dense(enc, x)? };
+    let x = if forward && (wide(x, steps) || !needs_wide) { x.clone() } else { elementwise::dense(enc, x)? };
     let steps = [if m == 1 { 0 } else { x.strides[1] }, if x.shape[0] == 1 { 0 } else { x.strides[0] }];
     let rows = if transpose { n } else { k };
     let far = steps[0] * m >= REACH
