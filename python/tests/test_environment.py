@@ -48,7 +48,9 @@ def test_every_variable_and_variant_that_an_owner_defines_is_listed():
 
 
 def test_every_variable_and_variant_is_asked_for():
-    asked = re.compile(r"(\w+)\s*\.(?:text|number|count|word|switch|sizes|value|is_set|disabled)\(\)")
+    asked = re.compile(
+        r"(\w+)\s*\.(?:text|number|count|word|switch|sizes|value|is_set|disabled)\(\)"
+    )
     passed = re.compile(r"\btext\(&(\w+)\)")
     rust = [text for path, text in source() if path.suffix == ".rs"]
     used = {name for text in rust for name in asked.findall(text) + passed.findall(text)}

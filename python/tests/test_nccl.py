@@ -122,12 +122,14 @@ def test_memory_that_is_not_there(libraries):
 
 @pytest.mark.parametrize("function", ["ncclGetUniqueId", "ncclCommInitRank"])
 def test_a_group_that_does_not_form(libraries, function):
-    # The first process, which all others need, may be gone before they hear why.
+    # The first process, which all others need, may be gone before they hear why; they look for
+    # it as long as they may.
     first = function == "ncclGetUniqueId"
     rank, told = (
         ("0", "Cannot form the group: ") if first else ("1", f"{function} of NCCL failed: ")
     )
     extra = {"STAND_IN_NCCL_FAILS": f"{function}:1", "STAND_IN_RANK": rank, "EXPECT": told}
+    extra["MLX_DISTRIBUTED_TIMEOUT"] = "20"
     assert f"{function} of NCCL failed" in "".join(run(libraries, "never_forms", 2, **extra))
 
 
