@@ -70,6 +70,8 @@ def test_sparse_and_orthogonal(rng):
         q = to_np(init.orthogonal(2.0)(mx.zeros(shape)))
         gram = q @ q.T if shape[0] <= shape[1] else q.T @ q
         np.testing.assert_allclose(gram, 4 * np.eye(min(shape)), atol=1e-5)
+    turned = mx.compile(init.orthogonal(np.int64(2)))(mx.zeros((4, 4)))
+    np.testing.assert_allclose(to_np(turned @ turned.T), 4 * np.eye(4), atol=1e-5)
 
 
 def test_dtypes_and_messages():

@@ -69,6 +69,13 @@ def test_activation(name):
     assert half.dtype == (mx.int32 if name == "step" else mx.bfloat16)
 
 
+def test_softsign_of_numbers_of_numpy():
+    for x in (0.5, np.float64(0.5)):
+        y = nn.softsign(x)
+        assert isinstance(y, mx.array) and y.dtype == mx.float32
+        close(y, 1 / 3)
+
+
 def test_gradients_of_activations(rng):
     # One function for all: away from their corners, and compiled without regard to shapes.
     def total(x):
@@ -510,6 +517,9 @@ def test_alibi():
     mask = np.array([[0.0, -1.0, 0.0, 0.0]] * 2)
     close(nn.ALiBi()(arr(scores), 1), want[None])
     close(nn.ALiBi()(arr(scores), 1, arr(mask)), (want + mask)[None])
+    between = abs(np.arange(1.5, 3)[:, None] - np.arange(4))
+    want = 1 - np.array([2.0**-4, 2.0**-8])[:, None, None] * between
+    close(nn.ALiBi()(arr(scores), 1.5), want[None])
     assert nn.ALiBi()(mx.zeros((1, 2, 2, 2), mx.float16)).dtype == mx.float16
 
 

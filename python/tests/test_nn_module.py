@@ -112,6 +112,17 @@ def test_freeze_and_unfreeze():
             method(True)
 
 
+def test_only_lists_hold_several_keys():
+    """Whatever else is given is one key, as in MLX."""
+    for keys in (("bias",), ("weight", "bias"), mx.array(True)):
+        model = Model().freeze(keys=keys)
+        assert paths(model.trainable_parameters()) == PATHS
+        with pytest.raises(KeyError):
+            model.freeze(keys=keys, strict=True)
+    with pytest.raises(TypeError):
+        Model().freeze(keys={"a": "bias"})
+
+
 def test_strict_keys_are_looked_for_in_the_whole_model():
     def model():
         return nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2))

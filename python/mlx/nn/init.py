@@ -328,6 +328,6 @@ def orthogonal(gain: float = 1.0, dtype: mx.Dtype = mx.float32) -> Callable[[mx.
         q, r = mx.linalg.qr(mx.random.normal(shape=(n, n)), stream=mx.cpu)
         # Signs from the diagonal make the distribution uniform (Mezzadri 2007).
         q = q * mx.sign(mx.diag(r))
-        return (gain * q[:rows, :columns]).astype(dtype)
+        return (q[:rows, :columns] * gain).astype(dtype)
 
     return initializer

@@ -112,7 +112,8 @@ def _softshrink(x: mx.array, lambd: float) -> mx.array:
 
 @_fused
 def _softsign(x: mx.array) -> mx.array:
-    return x / (1 + mx.abs(x))
+    # By name: a number of NumPy would divide by its own operator.
+    return mx.divide(x, 1 + mx.abs(x))
 
 
 def sigmoid(x: mx.array) -> mx.array:

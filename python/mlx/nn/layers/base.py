@@ -620,7 +620,7 @@ class Module(dict[str, Any]):
     ) -> list[str] | None:
         if keys is None:
             return None
-        names = [keys] if isinstance(keys, str) else list(keys)
+        names = keys if isinstance(keys, list) else [keys]
         if strict:
             modules = self.modules() if recurse else [self]
             for name in names:

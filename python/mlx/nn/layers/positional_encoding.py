@@ -141,8 +141,8 @@ class ALiBi(Module):
         """
         queries = mx.arange(offset, q_sequence_length)
         keys = mx.arange(k_sequence_length)
-        nearness = -mx.abs(queries[:, None] - keys[None]).astype(mx.int32)
-        return nearness[None, None].astype(dtype) * ALiBi.create_alibi_slope(num_heads, dtype)
+        nearness = -mx.abs(queries[:, None] - keys[None])[None, None]
+        return (nearness * ALiBi.create_alibi_slope(num_heads, dtype)).astype(dtype)
 
     @staticmethod
     def create_alibi_slope(num_heads: int, dtype: mx.Dtype = mx.float32) -> mx.array:

@@ -258,7 +258,6 @@ TOLD = (
     (r"PReLU|prelu", None, r"broadcast", "MLX's compiled functions do not check lengths"),
     (r"nn\.softmax\(.*int32", None, "", "the softmax of integers is one of floats"),
     (r"losses.*complex", None, "", "losses of complex numbers"),
-    (r"Softsign", None, "", "numbers of NumPy stay what they are in Python's arithmetic"),
     (r"Upsample\(-", None, r"negative", "a negative scale is refused"),
     (r"nn\.\w+\(''\)|hard_tanh\(.*''", None, r"str", "a text is no array"),
     (r"init\.constant", None, "", "full converts to the dtype that is asked for, as documented"),
