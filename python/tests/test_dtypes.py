@@ -76,6 +76,9 @@ def test_issubdtype():
 def test_isdtype_and_can_cast():
     assert mx.isdtype(mx.float32, "real floating") and not mx.isdtype(mx.int32, "real floating")
     assert mx.isdtype(mx.int8, ("bool", "signed integer")) and mx.isdtype(mx.uint8, mx.uint8)
+    for nested in (((mx.int8,),), ("bool", ("bool",)), ((),)):
+        with pytest.raises(ValueError, match="must be a dtype, a string, or a tuple"):
+            mx.isdtype(mx.int8, nested)
     assert mx.can_cast(mx.int8, mx.int16) and not mx.can_cast(mx.float32, mx.int32)
 
 

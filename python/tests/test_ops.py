@@ -200,6 +200,7 @@ def test_stop_gradient_and_roll_and_flip():
     same(mx.roll(a, (1, 2), (0, 3)), np.roll(X, (1, 2), (0, 3)))
     same(mx.flip(a), np.flip(X))
     same(mx.flip(a, 1), np.flip(X, 1))
+    same(mx.flip(a, [1, 1]), np.flip(X, 1))  # an axis named twice counts once
 
 
 # Joining and splitting

@@ -412,7 +412,11 @@ pub(super) fn restore_public(c: &Stored) -> Result<Array> {
 
 /// Reverses the order of elements along axes; all of them for `None`.
 pub fn flip(a: &Array, axes: Option<&[i64]>, s: Stream) -> Result<Array> {
-    let ax = super::support::axes_of("flip", axes, a.ndim())?;
+    // An axis that is named twice counts once.
+    let ax: Vec<usize> = match axes {
+        Some(axes) => axes.iter().map(|&x| normalize_axis("flip", x, a.ndim())).collect::<Result<_>>()?,
+        None => (0..a.ndim()).collect(),
+    };
     if let Some(out) = composite::one("flip", || vec![axes.into()], &[a], s)? {
         return Ok(out);
     }

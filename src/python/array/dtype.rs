@@ -160,16 +160,19 @@ fn issubdtype(arg1: &Bound<'_, PyAny>, arg2: &Bound<'_, PyAny>) -> PyResult<bool
 /// True
 #[pyfunction]
 fn isdtype(dtype: D, kind: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let Ok(kinds) = kind.cast::<PyTuple>() else { return is_kind(dtype, kind) };
+    for k in kinds {
+        if is_kind(dtype, &k)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a dtype is another one, or of a kind by name.
+fn is_kind(dtype: D, kind: &Bound<'_, PyAny>) -> PyResult<bool> {
     if let Ok(d) = kind.cast::<PyDtype>() {
         return Ok(d.get().0 == dtype.0);
-    }
-    if let Ok(kinds) = kind.cast::<PyTuple>() {
-        for k in kinds {
-            if isdtype(dtype, &k)? {
-                return Ok(true);
-            }
-        }
-        return Ok(false);
     }
     if kind.is_none() {
         return Err(PyTypeError::new_err(
