@@ -8,7 +8,7 @@ use crate::core::{Array, Dtype, Result, Stream};
 use crate::graph::tape::{Step, Value};
 use crate::kernels::Program;
 use crate::kernels::elementwise::program::{Inst, Instr, Src};
-use crate::ops::elementwise::{instruction, run_cpu, run_gpu, scalar_bits};
+use crate::ops::elementwise::{instruction, run_cpu, run_gpu};
 use crate::ops::view::is_stop_gradient;
 
 /// What a step does to each element, if that is all it does.
@@ -58,14 +58,8 @@ pub(super) fn run(graph: &Graph, members: &[usize]) -> Run {
         let step = &graph.tape.steps[m];
         let mut args: SmallVec<[Src; 3]> = SmallVec::new();
         for v in &step.args {
-            if let Some(k) = graph.maker(v).and_then(|p| members.iter().position(|&m| m == p)) {
-                args.push(Src::Reg(k as u8));
-                continue;
-            }
-            if let Value::Const(a) = v
-                && let Some(bits) = scalar_bits(a)
-            {
-                args.push(Src::Const(bits, a.dtype()));
+            if let Some(src) = graph.within(v, members, true) {
+                args.push(src);
                 continue;
             }
             let at = reads.iter().position(|known| known.same(v)).unwrap_or_else(|| {

@@ -12,7 +12,7 @@ use super::fused::{Code, Fused};
 use super::groups::Groups;
 use crate::core::PrimitiveRef;
 use crate::graph::tape::{Spec, Step, Tape, Value, spec};
-use crate::kernels::elementwise::program::Inst;
+use crate::kernels::elementwise::program::{Inst, Src};
 use crate::ops::elementwise::scalar_bits;
 use crate::ops::view::is_broadcast;
 
@@ -82,6 +82,18 @@ impl<'a> Graph<'a> {
         match v {
             Value::Temp(t) => self.maker[*t].map(|m| m.0),
             _ => None,
+        }
+    }
+
+    /// What an instruction of a kernel of these members has for a value that is no array there: the result of another
+    /// one, or, where `numbers` may stand in the program, a number.
+    pub(super) fn within(&self, v: &Value, members: &[usize], numbers: bool) -> Option<Src> {
+        if let Some(k) = self.maker(v).and_then(|p| members.iter().position(|&m| m == p)) {
+            return Some(Src::Reg(k as u8));
+        }
+        match v {
+            Value::Const(a) if numbers => scalar_bits(a).map(|bits| Src::Const(bits, a.dtype())),
+            Value::Const(_) | Value::Input(_) | Value::Temp(_) => None,
         }
     }
 

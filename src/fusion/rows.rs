@@ -11,7 +11,6 @@ use crate::core::{Array, Dtype, Result, Shape, Stream};
 use crate::graph::tape::{Step, Value};
 use crate::kernels::elementwise::program::{Inst, Src};
 use crate::kernels::{ReduceOp, RowInst, RowInstr, RowProgram};
-use crate::ops::elementwise::scalar_bits;
 use crate::ops::reduce::folds_last;
 use crate::ops::reduce::programs::{Reads, run_cpu, run_gpu};
 use crate::ops::view::{is_broadcast, is_reshape};
@@ -149,15 +148,8 @@ fn run(graph: &Graph, members: &[usize], shapes: &Shapes) -> Run {
         let place = shapes.place(&step.specs[0].0).expect("a place");
         let mut args: SmallVec<[Src; 3]> = SmallVec::new();
         for v in &step.args {
-            if let Some(k) = graph.maker(v).and_then(|p| members.iter().position(|&m| m == p)) {
-                args.push(Src::Reg(k as u8));
-                continue;
-            }
-            if let Value::Const(a) = v
-                && !matches!(role, Role::Fold(_))
-                && let Some(bits) = scalar_bits(a)
-            {
-                args.push(Src::Const(bits, a.dtype()));
+            if let Some(src) = graph.within(v, members, !matches!(role, Role::Fold(_))) {
+                args.push(src);
                 continue;
             }
             let (shape, dtype) = graph.spec(v);

@@ -204,16 +204,19 @@ pub fn scalar_c64(re: f32, im: f32) -> Result<Array> {
     from_host(&[], Dtype::C64, |p| unsafe { *p.cast() = [re, im] })
 }
 
-/// Normalised, sorted, distinct axes; all of them for `None`.
-pub fn axes_of(op: &str, axes: Option<&[i64]>, ndim: usize) -> Result<Vec<usize>> {
+/// Normalised, sorted axes; all of them for `None`.
+pub fn sorted_axes(op: &str, axes: Option<&[i64]>, ndim: usize) -> Result<Vec<usize>> {
     let Some(axes) = axes else { return Ok((0..ndim).collect()) };
-    let mut out = Vec::with_capacity(axes.len());
-    for &a in axes {
-        out.push(normalize_axis(op, a, ndim)?);
-    }
+    let mut out = axes.iter().map(|&a| normalize_axis(op, a, ndim)).collect::<Result<Vec<_>>>()?;
     out.sort_unstable();
+    Ok(out)
+}
+
+/// As [`sorted_axes`], each of them once.
+pub fn axes_of(op: &str, axes: Option<&[i64]>, ndim: usize) -> Result<Vec<usize>> {
+    let out = sorted_axes(op, axes, ndim)?;
     if out.windows(2).any(|w| w[0] == w[1]) {
-        bail!(Value, "[{op}] Duplicate axis in {:?}.", shown(axes));
+        bail!(Value, "[{op}] Duplicate axis in {:?}.", shown(axes.unwrap_or(&[])));
     }
     Ok(out)
 }

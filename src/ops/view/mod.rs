@@ -413,10 +413,7 @@ pub(super) fn restore_public(c: &Stored) -> Result<Array> {
 /// Reverses the order of elements along axes; all of them for `None`.
 pub fn flip(a: &Array, axes: Option<&[i64]>, s: Stream) -> Result<Array> {
     // An axis that is named twice counts once.
-    let ax: Vec<usize> = match axes {
-        Some(axes) => axes.iter().map(|&x| normalize_axis("flip", x, a.ndim())).collect::<Result<_>>()?,
-        None => (0..a.ndim()).collect(),
-    };
+    let ax = super::support::sorted_axes("flip", axes, a.ndim())?;
     if let Some(out) = composite::one("flip", || vec![axes.into()], &[a], s)? {
         return Ok(out);
     }

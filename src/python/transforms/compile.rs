@@ -11,7 +11,7 @@ use pyo3::{PyTraverseError, PyVisit};
 
 use super::guarded;
 use super::transformed::{Transform, Transformed, callable};
-use super::trees::{below, fill, flatten, rebuild};
+use super::trees::{below, fill, flatten, hollow, rebuild};
 use crate::compile::{self, Compiled};
 use crate::core::Array;
 use crate::core::device::current_stream;
@@ -144,7 +144,7 @@ impl State {
 /// A recorded call.
 struct Entry {
     tape: Compiled,
-    /// What the function returned, with placeholders for arrays.
+    /// The form of what the function returned.
     returned: Py<PyAny>,
     /// Arrays in the returned tree; the captured outputs come after them.
     count: usize,
@@ -202,7 +202,7 @@ impl Compile {
         let tape = py.detach(|| compile::simplified(&tape).map(|t| Compiled::new(&t, self.shapeless)))?;
         // INVARIANT: recording succeeded, so the function returned.
         let (value, count) = returned.expect("the function returned");
-        Ok(Entry { tape, returned: value.unbind(), count })
+        Ok(Entry { tape, returned: hollow(&value)?.unbind(), count })
     }
 }
 
