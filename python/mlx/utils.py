@@ -190,12 +190,14 @@ def tree_unflatten(tree: list[tuple[str, Any]] | dict[str, Any]) -> Any:
     {'a': [1, 2], 'b': {'c': 3}}
     """
     pairs = list(tree.items()) if isinstance(tree, dict) else list(tree)
-    if len(pairs) == 1 and pairs[0][0] == "":
-        return pairs[0][1]
+    if len(pairs) == 1:
+        path, leaf = pairs[0]
+        if path == "":
+            return leaf
     branches: dict[str, list[tuple[str, Any]]] = {}
     for path, leaf in pairs:
-        key, _, below = path.partition(".")
-        branches.setdefault(key, []).append((below, leaf))
+        key, *below = path.split(".", maxsplit=1)
+        branches.setdefault(key, []).append(("".join(below), leaf))
     places = _numbered(branches)
     if places is None:
         return {key: tree_unflatten(below) for key, below in branches.items()}

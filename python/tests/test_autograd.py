@@ -355,3 +355,31 @@ def test_the_derivative_of_tanh_where_it_is_flat():
     np.testing.assert_allclose(np.array(got), want, rtol=2e-6)
     ends = mx.array([-100.0, 200.0, np.inf, -np.inf])
     assert mx.grad(lambda a: mx.tanh(a).sum())(ends).tolist() == [0] * 4
+
+
+def test_derivatives_of_powers_at_the_edges():
+    """y log(a) with respect to the exponent, and 0 where the power y is 0."""
+    inf = np.inf
+    cases = [
+        (0.0, -2.0, -inf), (0.0, -1.0, -inf), (0.0, 0.0, -inf), (0.0, 0.5, 0), (0.0, 2.0, 0),
+        (-0.0, -1.0, inf), (-0.0, -2.0, -inf), (inf, -2.0, 0), (-inf, -2.0, 0), (inf, 0.5, inf),
+        (2.0, 3.0, 8 * np.log(2)), (1.0, 5.0, 0),
+    ]  # fmt: skip
+    base, exponent, want = (np.array(c, np.float32) for c in zip(*cases, strict=True))
+    a, b = mx.array(base), mx.array(exponent)
+    tangent = mx.jvp(lambda b: mx.power(a, b), [b], [mx.ones_like(b)])[1][0]
+    np.testing.assert_allclose(np.array(tangent), want, rtol=1e-6)
+    slope = mx.grad(lambda b: mx.power(a, b).sum())(b)
+    np.testing.assert_allclose(np.array(slope), want, rtol=1e-6)
+    # With respect to the base it is a constant where the exponent is 0.
+    assert mx.grad(lambda a: (a ** mx.array(0.0)).sum())(mx.array([0.0, 2.0])).tolist() == [0, 0]
+
+
+def test_gradients_through_means_of_booleans():
+    """The cotangent becomes an integer on the way, so that shares of less than one are none."""
+    x = mx.array([1.0, 0.0, 2.0, 3.0])
+    for f in (mx.mean, lambda v: mx.mean(v.reshape(2, 2), axis=1).sum()):
+        assert mx.grad(lambda v, f=f: f(v.astype(mx.bool_)))(x).tolist() == [0] * 4
+    assert mx.grad(lambda v: mx.mean(v.astype(mx.bool_)[:1]))(x).tolist() == [1, 0, 0, 0]
+    value, tangent = mx.jvp(lambda v: mx.mean(v.astype(mx.bool_)), [x], [mx.ones(4)])
+    assert (value[0].item(), tangent[0].item()) == (0.75, 1)

@@ -827,6 +827,22 @@ def test_determinants_of_small_singular_matrices(n, dtype):
 
 
 @pytest.mark.parametrize("dtype", REAL)
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8])
+def test_signs_of_determinants_that_are_not_numbers(n, dtype):
+    """0 for up to three rows, and else the sign of the pivots, where NaN counts as 1."""
+    of_nan = 0 if n < 4 else 1
+    for place in (0, n * n - 1):
+        a = np.eye(n, dtype=dtype)
+        a.flat[place] = np.nan
+        sign, log = mx.linalg.slogdet(arr(a))
+        assert sign.item() == of_nan and np.isnan(log.item())
+    if n > 3:
+        for value, want in ((np.inf, 1), (-np.inf, -1)):
+            sign, log = mx.linalg.slogdet(arr(np.full((n, n), value, dtype)))
+            assert sign.item() == want and np.isnan(log.item())
+
+
+@pytest.mark.parametrize("dtype", REAL)
 def test_lu_of_singular_matrices(dtype):
     """What LAPACK's getrf gives: pivots of zero stand."""
     shapes = [np.ones((3, 5)), np.ones((5, 3)), np.zeros((2, 3, 3)), np.ones((2, 4, 4))]

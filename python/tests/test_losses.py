@@ -117,6 +117,14 @@ def test_losses_with_parameters(rng):
     close(losses.smooth_l1_loss(arr(x), arr(t), 0.0, "none"), e)
     want = np.where(e <= 0.3, 0.5 * e * e, 0.3 * (e - 0.15))
     close(losses.huber_loss(arr(x), arr(t), 0.3), want)
+    half = losses.huber_loss(arr(x).astype(mx.float16), 0.0, mx.array(True))
+    assert half.dtype == mx.float16
+    # Where errors and bounds are complex, the smaller one is that of the smaller real part.
+    two = losses.huber_loss(mx.array([0.5, 2.0]), mx.array([0.0, 0.0]), mx.array(1 + 1j))
+    assert two.dtype == mx.complex64 and two.tolist() == [0.125, 2 + 1j]
+    each = mx.array([0.5, 1.0])
+    errors = mx.array([[0.25, 2.0]])
+    close(losses.smooth_l1_loss(errors, mx.zeros((1, 2)), each, "none"), [[0.0625, 1.5]])
     close(losses.kl_div_loss(arr(x), arr(t), axis=0), (np.exp(t) * (t - x)).sum(0))
     cosine = (x * t).sum(1) / (np.linalg.norm(x, axis=1) * np.linalg.norm(t, axis=1))
     same_with_reductions(losses.cosine_similarity_loss, cosine, arr(x), arr(t))

@@ -342,6 +342,18 @@ def test_divmod_and_rounding():
     np.testing.assert_allclose(np.array(mx.round(mx.array([123.0, 567.0]), -1)), [120, 570])
 
 
+def test_rounding_of_what_has_no_fraction():
+    """Half the last place goes to an even digit; places behind the point change nothing."""
+    x = mx.array([0, 5, 15, 25, 49, 51, -15, -150])
+    assert mx.round(x, -1).tolist() == [0, 0, 20, 20, 50, 50, -20, -150]
+    assert mx.round(x, -2).tolist() == [0, 0, 0, 0, 0, 100, 0, -200]
+    assert mx.round(x, 3).tolist() == x.tolist()
+    for decimals, want in ((-3, False), (-1, False), (0, True), (2, True)):
+        for y in (mx.round(True, decimals), mx.round(mx.array([True, False]), decimals)):
+            assert y.dtype == mx.bool_
+            assert y.tolist() == ([want, False] if y.ndim else want)
+
+
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16])
 def test_quotients_of_zeros_keep_their_sign(dtype):
     a = np.array([0.0, -0.0, 0.0, -0.0] * 32, np.float32)

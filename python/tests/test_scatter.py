@@ -341,6 +341,20 @@ def test_put_along_axis(dtype, rng):
     ]
 
 
+def test_values_of_higher_rank_along_an_axis():
+    """Axes of one in front of the others are dropped."""
+    x, index = mx.zeros((3, 4)), mx.array([[0, 1, 3, 2]] * 3)
+    values = np.arange(1, 13).reshape(1, 3, 4)
+    want = np.zeros((3, 4))
+    np.put_along_axis(want, np.array(index), values[0], 1)
+    same(mx.put_along_axis(x, index, mx.array(values), 1), want)
+    same(mx.put_along_axis(x, index, mx.ones((1, 1, 1, 4)), -1), np.ones((3, 4)))
+    same(mx.put_along_axis(x, mx.array([1]), mx.array([[5]])), np.eye(1, 12, 1).reshape(3, 4) * 5)
+    for shape in ((2, 3, 4), (0, 3, 4)):
+        with pytest.raises(ValueError):
+            mx.put_along_axis(x, index, mx.ones(shape), 1)
+
+
 def test_put_along_long_lines(rng):
     x = rng.normal(size=(5, 2000)).astype(np.float32)
     order = np.argsort(x, axis=1)

@@ -46,6 +46,11 @@ def test_unflatten():
     assert tree_unflatten([("0", 1), ("x", 2)]) == {"0": 1, "x": 2}
     assert tree_unflatten([("10", 1), ("2", 2)]) == [{}, {}, 2, *[{}] * 7, 1]
     assert tree_unflatten([]) == []
+    # A pair is whatever two things come out of.
+    assert tree_unflatten(({"a.0": 1, "b": 2},)) == {"a": ["b"]}
+    for pairs in ([("a", 1, 2)], [("a",)], ({"": 1},)):
+        with pytest.raises(ValueError):
+            tree_unflatten(pairs)
 
 
 @pytest.mark.parametrize(

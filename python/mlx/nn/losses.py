@@ -309,7 +309,9 @@ def smooth_l1_loss(
     _same_shape(predictions, "Predictions", targets, "targets")
     error = predictions - targets
     distance = mx.abs(error)
-    near = mx.square(error) * 0.5 / beta if beta != 0 else mx.zeros_like(distance)
+    # Nothing is nearer than a distance of 0, and a quotient by it would spoil the gradient.
+    none_near = isinstance(beta, int | float) and beta == 0
+    near = mx.zeros_like(distance) if none_near else mx.square(error) * 0.5 / beta
     return _reduce(mx.where(distance < beta, near, distance - 0.5 * beta), reduction)
 
 
@@ -405,10 +407,9 @@ def huber_loss(
     >>> huber_loss(mx.array([1.0, 0.5]), mx.array([3.0, 0.0]))
     array([1.5, 0.125], dtype=float32)
     """
-    error = inputs - targets
-    distance = mx.abs(error)
-    near = 0.5 * mx.square(error)
-    return _reduce(mx.where(distance <= delta, near, delta * (distance - 0.5 * delta)), reduction)
+    distance = mx.abs(inputs - targets)
+    near = mx.minimum(distance, delta)
+    return _reduce(0.5 * mx.square(near) + delta * (distance - near), reduction)
 
 
 def log_cosh_loss(inputs: mx.array, targets: mx.array, reduction: Reduction = "none") -> mx.array:

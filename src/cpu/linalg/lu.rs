@@ -134,8 +134,13 @@ pub fn determinant(src: &HostView, outputs: &[HostView]) -> Result<()> {
         match &outputs[..] {
             [det] => det.write(k, |_, _| factors.iter().product::<f64>() as T),
             [sign, log] => {
-                // As in MLX, the sign of NaN is zero.
-                let signum = |d: &f64| if *d == 0.0 || d.is_nan() { 0.0 } else { d.signum() };
+                // As in MLX, the sign of NaN is 0 for up to three rows, and 1 for pivots.
+                let of_nan = if a.rows > 3 { 1.0 } else { 0.0 };
+                let signum = |d: &f64| match *d {
+                    d if d.is_nan() => of_nan,
+                    0.0 => 0.0,
+                    d => d.signum(),
+                };
                 sign.write(k, |_, _| factors.iter().map(signum).product::<f64>() as T);
                 log.write(k, |_, _| factors.iter().map(|d| d.abs().ln()).sum::<f64>() as T);
             }

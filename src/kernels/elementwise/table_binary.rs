@@ -126,7 +126,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
         example: "mx.power(mx.array([2, 3]), mx.array([3, 2]))\narray([8, 9], dtype=int32)",
         arity: 2,
         rule: Same,
-        partials: &["b * power(a, b - select(b == 0, 0, 1))", "y * log(select(a == 0, 1, a))"],
+        partials: &["b * power(a, b - select(b == 0, 0, 1))", "y * log(select(y == 0, 1, a))"],
         cpu: Cpu {
             bool_: bool_loop!(2, |a, b| a | (b ^ 1)),
             ints: int_loops!(2, |a, b| a.power(b)),

@@ -531,11 +531,7 @@ pub fn round(a: &Array, decimals: i32, s: Stream) -> Result<Array> {
     if decimals == 0 {
         return apply(*ROUND, &[a], s);
     }
-    if a.dtype() == Dtype::Bool {
-        return Ok(a.clone());
-    }
-    let integer = a.dtype().is_integer();
-    if integer && decimals > 0 {
+    if decimals > 0 && !a.dtype().is_inexact() {
         return Ok(a.clone());
     }
     let dtype = a.dtype().at_least_float();

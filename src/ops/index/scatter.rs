@@ -440,7 +440,14 @@ fn put(
     }
     let (flat, indices, ax) = along(op, a, indices, axis, s)?;
     let values = astype(values, a.dtype(), s)?;
-    let values = if axis.is_none() && values.ndim() > 1 { flatten(&values, 0, -1, s)? } else { values };
+    let lead = values.ndim().saturating_sub(flat.ndim());
+    let values = if values.shape()[..lead].iter().all(|&d| d == 1) {
+        reshape(&values, &values.shape()[lead..], s)?
+    } else if axis.is_none() {
+        flatten(&values, 0, -1, s)?
+    } else {
+        values
+    };
     let mut others: Shape = flat.shape().into();
     others[ax] = 1;
     let shape = broadcast_shapes("broadcast_shapes", &others, indices.shape())?;

@@ -448,7 +448,9 @@ pub fn sum_to(a: &Array, shape: &[i64], s: Stream) -> Result<Array> {
 pub fn mean(a: &Array, axes: Option<&[i64]>, keepdims: bool, s: Stream) -> Result<Array> {
     let ax = axes_of("mean", axes, a.ndim())?;
     let dtype = a.dtype().at_least_float();
-    let total = sum(&astype(a, dtype, s)?, axes, keepdims, s)?;
+    // A mean of booleans is one of the numbers 0 and 1: its cotangent is cut to an integer, as in MLX.
+    let of = if a.dtype() == Dtype::Bool { astype(a, Dtype::I32, s)? } else { a.clone() };
+    let total = sum(&astype(&of, dtype, s)?, axes, keepdims, s)?;
     let out = divide(&total, &count(a, &ax, 0, dtype, s)?, s)?;
     note(std::slice::from_ref(&out), || ("mean", params![&ax[..], keepdims], vec![a.clone()]));
     Ok(out)
