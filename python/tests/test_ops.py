@@ -279,6 +279,10 @@ def test_pad():
     ):
         with pytest.raises(TypeError, match="pad_width"):
             mx.pad(mx.array(x), wrong)
+    for too_few in ([], ()):
+        with pytest.raises(ValueError, match="padding sizes"):
+            mx.pad(mx.array(x), too_few)
+        assert mx.pad(mx.array(1.0), too_few).item() == 1
     same(mx.pad(mx.zeros((0, 2)), 1), np.pad(np.zeros((0, 2)), 1))
 
 
@@ -390,6 +394,12 @@ def test_nan_to_num():
     top = np.finfo(np.float32).max
     same(mx.nan_to_num(x), np.array([0, top, -top, 1], np.float32))
     same(mx.nan_to_num(x, nan=2, posinf=3, neginf=-3), [2, 3, -3, 1])
+
+
+def test_shapes_are_told_before_dtypes_of_indices():
+    for shape, error in (((5, 2), ValueError), ((3,), ValueError), ((3, 2), RuntimeError)):
+        with pytest.raises(error):
+            mx.take_along_axis(mx.zeros((3, 4)), mx.zeros(shape), 1)
 
 
 def test_take_along_one_axis():

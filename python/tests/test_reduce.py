@@ -209,6 +209,29 @@ def test_softmax_and_logsumexp(dtype, rng):
     )
 
 
+def test_places_of_complex_extremes(rng):
+    """By real parts first, then by imaginary ones; the first of equals, and NaN before all."""
+    x = (rng.integers(-2, 3, SHAPE) + 1j * rng.integers(-2, 3, SHAPE)).astype(np.complex64)
+    for layout, a in h.layouts(x, "complex64"):
+        for axis in (None, 0, 1, -1):
+            for name in ("argmax", "argmin"):
+                got = getattr(mx, name)(a, axis)
+                assert got.dtype == mx.uint32
+                np.testing.assert_array_equal(h.to_np(got), getattr(np, name)(x, axis), layout)
+    kept = mx.argmax(mx.array(x), 2, keepdims=True)
+    np.testing.assert_array_equal(h.to_np(kept), np.argmax(x, 2, keepdims=True))
+    missing = mx.array([1 + 2j, complex(np.nan, 1), 3, complex(3, np.nan)])
+    assert [mx.argmax(missing).item(), mx.argmin(missing).item()] == [1, 1]
+    assert mx.argmax(mx.array(2j)).item() == 0
+
+
+def test_softmax_over_no_axes_keeps_the_dtype():
+    for x in (mx.array(3), mx.array([True, False]), mx.array([1, 2], mx.uint8)):
+        y = mx.softmax(x, ())
+        assert (y.dtype, y.shape) == (x.dtype, x.shape) and mx.all(y == 1).item()
+    assert mx.softmax(mx.array(3), None).dtype == mx.int32
+
+
 def test_softmax_of_extremes():
     assert mx.softmax(mx.array([1000.0, 1000.0])).tolist() == [0.5, 0.5]
     assert mx.softmax(mx.array([-1e30, 0.0])).tolist() == [0, 1]

@@ -5247,7 +5247,7 @@ def pow(a: _ArrayLike, b: _ArrayLike, /, *, stream: _StreamOrDevice = ...) -> ar
     negative numbers to a power that is no integer are NaN. The operator `**` of arrays. Another name of
     `power`.
 
-    Derivatives: `b * power(a, b - where(b == 0, 0, 1))` by `a`, `y * log(where(a == 0, 1, a))` by `b`,
+    Derivatives: `b * power(a, b - where(b == 0, 0, 1))` by `a`, `y * log(where(y == 0, 1, a))` by `b`,
     where `y` is the result.
 
     Args:
@@ -5273,7 +5273,7 @@ def power(a: _ArrayLike, b: _ArrayLike, /, *, stream: _StreamOrDevice = ...) -> 
     negative numbers to a power that is no integer are NaN. The operator `**` of arrays. Also called
     `pow`.
 
-    Derivatives: `b * power(a, b - where(b == 0, 0, 1))` by `a`, `y * log(where(a == 0, 1, a))` by `b`,
+    Derivatives: `b * power(a, b - where(b == 0, 0, 1))` by `a`, `y * log(where(y == 0, 1, a))` by `b`,
     where `y` is the result.
 
     Args:

@@ -367,6 +367,10 @@ pub(in crate::ops) fn along(
         bail!(Value, "[{op}] Indices of dimension {i} does not match array of dimension {n}.");
     }
     if !indices.dtype().is_integer() {
+        // Of shapes that do not fit either, those are told first.
+        let (mut left, mut right): (Shape, Shape) = (a.shape().into(), indices.shape().into());
+        (left[ax], right[ax]) = (1, 1);
+        broadcast_shapes("broadcast_shapes", &left, &right)?;
         bail!(Runtime, "[{op}] Indices must be integers, got {}.", indices.dtype());
     }
     Ok((a.clone(), indices.clone(), ax))

@@ -479,9 +479,6 @@ pub fn std(a: &Array, axes: Option<&[i64]>, keepdims: bool, ddof: i64, s: Stream
 fn arg_reduce(op: ArgReduceOp, a: &Array, axis: Option<i64>, keepdims: bool, s: Stream) -> Result<Array> {
     let name = op.name();
     refuse_f64(name, std::slice::from_ref(a), s)?;
-    if a.dtype() == Dtype::C64 {
-        bail!(Value, "[{name}] complex64 is not supported.");
-    }
     if a.size() == 0 {
         bail!(Value, "[{name}] Cannot {name} reduce zero size array, got shape {}.", show(a.shape()));
     }
@@ -498,6 +495,16 @@ fn arg_reduce(op: ArgReduceOp, a: &Array, axis: Option<i64>, keepdims: bool, s: 
         return Ok(out);
     };
     let axis = normalize_axis(name, axis, a.ndim())?;
+    if a.dtype() == Dtype::C64 {
+        // The first place of the extreme, which is NaN where there is one.
+        let along = Some(&[axis as i64][..]);
+        let extreme = match op {
+            ArgReduceOp::Min => min(a, along, true, s)?,
+            ArgReduceOp::Max => max(a, along, true, s)?,
+        };
+        let there = logical_or(&equal(a, &extreme, s)?, &isnan(a, s)?, s)?;
+        return arg_reduce(ArgReduceOp::Max, &there, Some(axis as i64), keepdims, s);
+    }
     let shape = drop_axes(a.shape(), &[axis], keepdims);
     Array::lazy(shape, Dtype::U32, ArgReduce { op, axis, keepdims }, vec![a.clone()], s)
 }
@@ -539,6 +546,8 @@ pub fn softmax(a: &Array, axes: Option<&[i64]>, precise: bool, s: Stream) -> Res
     let wide = if precise && dtype.size() == 2 { Dtype::F32 } else { dtype };
     let x = astype(&x, wide, s)?;
     let e = exp(&subtract(&x, &stop(&max(&x, axes, true, s)?), s)?, s)?;
+    // Over no axes it is one each, in the dtype of the argument, as in MLX.
+    let dtype = if ax.is_empty() { a.dtype() } else { dtype };
     astype(&divide(&e, &sum(&e, axes, true, s)?, s)?, dtype, s)
 }
 

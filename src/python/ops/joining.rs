@@ -139,10 +139,17 @@ pub fn split(a: Arr, indices_or_sections: Ints, axis: i64, stream: S) -> PyResul
 pub(super) fn widths(w: &Bound<'_, PyAny>, ndim: usize) -> PyResult<Vec<(i64, i64)>> {
     let bad =
         || PyTypeError::new_err("pad(): pad_width must be an int, (int,), (int, int) or a list of pairs");
+    let invalid = |n: usize| {
+        PyValueError::new_err(format!(
+            "[pad] Invalid number of padding sizes passed to pad with array of {ndim} dimensions, got {n}."
+        ))
+    };
     let unless_wide = |e: PyErr| if e.is_instance_of::<PyOverflowError>(w.py()) { e } else { bad() };
     match w.extract::<Ints>() {
         Ok(Ints { list, single }) => {
             return match list[..] {
+                [] if ndim == 0 => Ok(Vec::new()),
+                [] => Err(invalid(0)),
                 [n] => Ok(vec![(n, n); ndim]),
                 [lo, hi] if !single => Ok(vec![(lo, hi); ndim]),
                 _ => Err(bad()),
@@ -169,10 +176,7 @@ pub(super) fn widths(w: &Bound<'_, PyAny>, ndim: usize) -> PyResult<Vec<(i64, i6
         return Ok(vec![pairs[0]; ndim]);
     }
     if pairs.len() != ndim {
-        return Err(PyValueError::new_err(format!(
-            "[pad] Invalid number of padding sizes passed to pad with array of {ndim} dimensions, got {}.",
-            pairs.len()
-        )));
+        return Err(invalid(pairs.len()));
     }
     Ok(pairs)
 }
