@@ -94,8 +94,17 @@ the GPU ran them and however many of them at a time. So no forward progress betw
 assumed. Parts are joined in their own order, not in that of arrival, so that the bits do not depend
 on it either.
 
-| shader | what passes between invocations |
-|---|---|
+The order of memory is that of the Vulkan memory model. It orders the memory of two invocations by
+barriers of memory on both sides of what they meet at, an atomic operation or a barrier of the
+workgroup. A part goes from the invocation that stores it to the one that counts, to the one that
+counts last, to the one that loads it, so there are four barriers of buffers at device scope
+(`shaders/lib/last.glsl`): after the stores, before the count, after it, before the loads. Parts lie
+in `coherent` buffers: stores are available and loads visible to the device. With
+`MLX_VK_FULL_BARRIERS=1` every invocation has barriers of all memory there, and two of the workgroup
+around each; a test holds the bits of both against each other.
+
+| shader | atomic operations in | scope | what passes between invocations |
+|---|---|---|---|
 """
 
 # Shaders that none of these chips runs, and why.
@@ -126,7 +135,7 @@ def chips(names, full):
                 print(f"{name}: {e}")
                 bad += 1
                 continue
-            problems = compiled.problems(report)
+            problems = compiled.problems(report) + unlisted(report)
             bad += len(problems)
             print(f"{name}: " + ", ".join(f"{k} {v}" for k, v in compiled.summary(report).items()))
             for problem in problems:
@@ -139,22 +148,42 @@ def chips(names, full):
     return found, bad + len(missing)
 
 
-# Shaders with atomics or barriers of buffers: what workgroups tell each other, and how. A test
-# holds the list against the files.
+# Shaders of which a kernel has atomic operations: in what memory, at what scope, and what they
+# tell. Tests hold the list against the modules.
 BETWEEN = {
-    "reduce.comp": "parts of a result: coherent stores, a barrier of buffers at device scope, one "
-    "of the workgroup, an atomic count; who counts last reads the parts behind such a barrier",
-    "sdpa_vector.comp": "parts of the keys, as in `reduce.comp`",
-    "scatter.comp": "sums and extremes of 32-bit integers, in any order",
-    "scatter_keys.comp": "the last update of a place, as a maximum of numbers; read by the next "
-    "dispatch, behind a pipeline barrier",
-    "radix.comp": "counts in shared memory, inside a workgroup",
+    "reduce.comp": ("buffers", "device", "parts of a result, joined by the workgroup that is last"),
+    "sdpa_vector.comp": ("buffers", "device", "parts of the keys, as above"),
+    "scatter.comp": ("buffers", "device", "sums and extremes of 32-bit integers, in any order"),
+    "scatter_keys.comp": (
+        "buffers",
+        "device",
+        "the last update of a place, as a maximum of numbers; read by the next dispatch, behind a "
+        "pipeline barrier",
+    ),
+    "radix.comp": ("workgroup", "workgroup", "counts of digits, behind barriers of the workgroup"),
 }
+
+
+def unlisted(report):
+    """Kernels of a report with atomic operations that the list does not know."""
+    told = {(k["name"], k["source"], m) for k in report["kernels"] for m in k["atomics"]}
+    return sorted(
+        f"{name} has atomic operations in {memory}, which the list of {source} does not say"
+        for name, source, memory in told
+        if BETWEEN.get(source, ("",))[0] != memory
+    )
 
 
 def title(name):
     """What a profile says that it is."""
     return (DEVICES / f"{name}.profile").read_text().splitlines()[0].strip("# .")
+
+
+def hides(name):
+    """The features that a profile hides."""
+    lines = (DEVICES / f"{name}.profile").read_text().splitlines()
+    words = [x.removeprefix("hide = ").split(",") for x in lines if x.startswith("hide = ")]
+    return {word.strip() for line in words for word in line}
 
 
 def refusal(env):
@@ -199,7 +228,8 @@ def modules(name):
         report = compiled.run(profile=DEVICES / f"{name}.profile")
     except RuntimeError as e:
         return 0, [str(e)]
-    return len(report["kernels"]), compiled.problems(report)
+    wrong = compiled.problems(report) + unlisted(report) + compiled.hidden(report, hides(name))
+    return len(report["kernels"]), wrong
 
 
 def masks(names, full, files):
@@ -284,7 +314,7 @@ def page(found):
     for files in sorted(set(ran.values()), key=len):
         lines.append(f"- {', '.join(f'`{n}`' for n in ran if ran[n] == files)}: {files}")
     text = "\n".join(lines) + "\n" + FLOOR + ORDER
-    return text + "".join(f"| `{name}` | {told} |\n" for name, told in sorted(BETWEEN.items()))
+    return text + "".join(f"| `{name}` | {' | '.join(told)} |\n" for name, told in BETWEEN.items())
 
 
 def main():

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 
+import helpers as h
 import mlx.core as mx
 import pytest
 from mlx._report import calls, compiled, device
@@ -14,6 +15,10 @@ from mlx._report import calls, compiled, device
 pytestmark = pytest.mark.gpu
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEVICES = ROOT / "python" / "tests" / "devices"
+sys.path.insert(0, str(ROOT / "tools"))
+import portability  # noqa: E402
+
+sys.path.remove(str(ROOT / "tools"))
 
 
 def test_every_kernel_of_a_family_compiles_and_nothing_runs():
@@ -25,47 +30,19 @@ def test_every_kernel_of_a_family_compiles_and_nothing_runs():
     assert found["calls"] > 20
 
 
-# What a profile hides, and the capabilities that are then in no module (SPIR-V, 3.31).
-HIDDEN = {
-    "float16": [9],
-    "float64": [10],
-    "atomic_int64": [12],
-    "int16": [22],
-    "int8": [39],
-    "subgroup_arithmetic": [63],
-    "subgroup_ballot": [64],
-    "subgroup_shuffle": [65, 66],
-    "push_constant16": [4435],
-    "push_constant8": [4450],
-    "float_controls": [4464, 4466, 4467],
-    "bfloat16": [5116, 5117, 5118],
-    "memory_model": [5345, 5346],
-    "int_dot_product": [6016, 6017, 6018, 6019],
-    "cooperative_matrix": [6022],
-    "atomic_float": [6033],
-}
-
-
 @pytest.mark.parametrize("profile", ["least", "apple-moltenvk"])
 def test_no_module_uses_what_a_device_lacks(profile):
+    hides = portability.hides(profile)
     path = DEVICES / f"{profile}.profile"
-    hidden = [
-        word.strip()
-        for line in path.read_text().splitlines()
-        if line.startswith("hide = ")
-        for word in line.removeprefix("hide = ").split(",")
-    ]
     found = compiled.run(families=["attention", "sorts", "random", "scans"], profile=path)
-    assert compiled.problems(found) == []
-    used = {c for k in found["kernels"] for c in k["capabilities"]}
-    assert len(found["kernels"]) > 70 and 1 in used
-    assert not used & {c for name in hidden for c in HIDDEN.get(name, [])}
-    extensions = {e for k in found["kernels"] for e in k["extensions"]}
-    assert extensions <= ({"SPV_KHR_float_controls"} if "float_controls" not in hidden else set())
-    limits = found["device"]["limits"]
-    assert max(k["shared_memory"] for k in found["kernels"]) <= limits["shared_memory"]
-    most = limits["max_workgroup_invocations"]
-    assert max(k["invocations"] for k in found["kernels"]) <= most
+    assert compiled.problems(found) + compiled.hidden(found, hides) == []
+    assert len(found["kernels"]) > 70 and all(1 in k["capabilities"] for k in found["kernels"])
+    # What is hidden would be found: the device has some of it.
+    whole = compiled.run(families=["random"])
+    used = {"float_controls"}
+    assert {x.split()[2].rstrip(",") for x in compiled.hidden(whole, hides)} >= used
+    most = {"limits": {"max_workgroup_invocations": 1}}
+    assert len(compiled.hidden({**whole, "device": most}, ())) == len(whole["kernels"])
 
 
 def test_commands_are_dropped_and_memory_is_not_there():
@@ -144,11 +121,68 @@ def test_profiles_say_what_device_they_are():
 
 
 def test_what_workgroups_tell_each_other_is_listed():
-    sys.path.insert(0, str(ROOT / "tools"))
-    try:
-        import portability
-    finally:
-        sys.path.remove(str(ROOT / "tools"))
-    pattern = re.compile(r"\batomic[A-Z]\w*\(|memoryBarrierBuffer")
+    # A profile with many units, on which attention is cut into parts.
+    families = ["reductions", "attention", "indexing"]
+    path = DEVICES / "amd-rx7900.profile"
+    found = compiled.run(families=families, profile=path)
+    told = {(k["source"], m) for k in found["kernels"] for m in k["atomics"]}
+    assert told == {(name, row[0]) for name, row in portability.BETWEEN.items()}
+    assert portability.unlisted(found) == []
+    kernel = {"name": "k", "source": "scan.comp", "atomics": ["buffers"]}
+    assert portability.unlisted({"kernels": [kernel]})
+    pattern = re.compile(r"\batomic[A-Z]\w*\(")
     files = {p.name for p in (ROOT / "shaders").rglob("*.*") if pattern.search(p.read_text())}
-    assert files == set(portability.BETWEEN)
+    assert files == {"last.glsl", *portability.BETWEEN} - {"reduce.comp", "sdpa_vector.comp"}
+
+
+HANDED_OVER = """
+import hashlib, sys
+import numpy as np, mlx.core as mx
+mx.set_default_device(mx.gpu)
+rng = np.random.default_rng(20)
+def normal(*shape):
+    return mx.array(rng.standard_normal(shape).astype(np.float32))
+rows, row, tall, wide = normal(3, 40_000), normal(50_000), normal(9000, 9), normal(3000, 300)
+ints = mx.array(rng.integers(-9, 9, 50_000))
+q, q1, k = normal(1, 4, 2, 64), normal(1, 4, 1, 64), normal(1, 2, 3000, 64)
+def attend(q):
+    return mx.fast.scaled_dot_product_attention(q, k, k, scale=0.1)
+def run():
+    return [
+        mx.sum(rows, axis=1), mx.logsumexp(row), mx.sum(tall, axis=0), mx.sum(wide, axis=0),
+        mx.argmax(row), mx.sum(ints), mx.max(rows[:, ::2], axis=1), attend(q), attend(q1),
+    ]
+mx.eval(run())
+mx.vulkan.stats(reset=True)
+outs = run()
+mx.eval(outs)
+stats = mx.vulkan.stats()
+digest = hashlib.sha256()
+for _ in range(20):
+    again = run()
+    mx.eval(again)
+    assert all(mx.array_equal(a, b).item() for a, b in zip(outs, again))
+for out in outs:
+    digest.update(bytes(memoryview(mx.contiguous(out))))
+x = np.array(rows)
+np.testing.assert_allclose(np.array(outs[0]), x.astype(np.float64).sum(1), rtol=1e-4, atol=1e-3)
+scores = np.array(q).astype(np.float64) @ np.repeat(np.array(k), 2, 1).swapaxes(-1, -2) * 0.1
+p = np.exp(scores - scores.max(-1, keepdims=True))
+want = p / p.sum(-1, keepdims=True) @ np.repeat(np.array(k), 2, 1)
+np.testing.assert_allclose(np.array(outs[7]), want, atol=2e-6)
+joined = any("sdpa_vector_joined" in name for name in stats["kernels"])
+print(joined, stats["dispatches"], digest.hexdigest())
+"""
+
+
+def test_parts_are_joined_to_equal_bits_whatever_the_barriers():
+    profile = {"MLX_VK_PROFILE": str(DEVICES / "amd-rx7900.profile")}
+
+    def run(**env):
+        return h.python(HANDED_OVER, env={**profile, **env}, timeout=280).stdout.split()[-3:]
+
+    joined, dispatches, bits = run()
+    assert joined == "True"
+    assert run(MLX_VK_FULL_BARRIERS="1") == [joined, dispatches, bits]
+    _, more, _ = run(MLX_VK_DISABLE="reduce_last")
+    assert int(more) > int(dispatches)

@@ -18,7 +18,6 @@ layout(push_constant, scalar) uniform Push {
 
 // Parts of results, which one workgroup writes and another reads.
 layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Floats { float v[]; };
-layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Counter { uint v; };
 
 #define NEG_INF uintBitsToFloat(0xff800000u)
 #define LOWEST (-3.4028234663852886e38)

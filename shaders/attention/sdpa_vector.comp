@@ -5,6 +5,9 @@
 // JOIN rows at a time. Of several parts each leaves maximum, sum and unscaled values of its rows; the workgroup that
 // comes last joins them (LAST), or sdpa_merge.comp does.
 #include "lib/elem.glsl"
+#ifdef LAST
+#include "lib/last.glsl"
+#endif
 #ifdef SG
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
@@ -33,9 +36,6 @@ Scores sg_xor(Scores a, uint m) {
 // There are at least eight lanes a key.
 shared float tops[WG / 8u * ROWS], sums[WG / 8u * ROWS];
 shared vec4 held[2u * WG * JOIN];
-#ifdef LAST
-shared bool is_last;
-#endif
 
 #ifdef VEC
 #define RAW uvec4
@@ -182,16 +182,7 @@ void main() {
         }
     }
 #ifdef LAST
-    memoryBarrierBuffer();
-    barrier();
-    if (gl_LocalInvocationIndex == 0u) {
-        Counter c = Counter(a.counters + 4ul * slot);
-        is_last = live && atomicAdd(c.v, 1u) + 1u == splits;
-        if (is_last) c.v = 0u;
-    }
-    barrier();
-    memoryBarrierBuffer();
-    if (!is_last) return;
+    if (!comes_last(a.counters + 4ul * slot, splits, live)) return;
     uint64_t step = (dv + 2u) * 4ul;
     for (uint e = lane; e < splits * ROWS; e += WG) {
         uint r = e % ROWS, row = min(row0 + r, rows - 1u), h = kv * a.group + row / l;

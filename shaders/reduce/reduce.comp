@@ -8,6 +8,9 @@
 // second run with PART_IN finishes them; with LAST as well, the workgroup that comes last finishes them at once
 // (row and general: TPR is WG). Counters only tell who is last: the order of every combination is fixed.
 #include "lib/elem.glsl"
+#ifdef LAST
+#include "lib/last.glsl"
+#endif
 #ifdef SG
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
@@ -153,19 +156,6 @@ void finish(uint64_t o, ACC v, uint64_t slot) {
 }
 
 #ifdef LAST
-shared bool is_last;
-// Whether this is the last of `splits` workgroups to come here with the number `slot`.
-bool last_group(uint64_t slot) {
-    memoryBarrierBuffer();
-    barrier();
-    if (gl_LocalInvocationIndex == 0u) {
-        is_last = atomicAdd(Raw4(counters + 4ul * slot).v, 1u) + 1u == splits;
-        if (is_last) Raw4(counters + 4ul * slot).v = 0u;
-    }
-    barrier();
-    memoryBarrierBuffer();
-    return is_last;
-}
 // Partial results from `slot` on, `step` apart: every `lanes`-th, from the `t`-th.
 ACC gather(uint64_t slot, uint64_t step, uint t, uint lanes) {
     ACC acc = ident();
@@ -260,7 +250,7 @@ void main() {
         if (live && ty == 0u) finish(o, group_mem[lane], split * uint64_t(outs) + o);
     }
 #ifdef LAST
-    if (!last_group(uint64_t(kept) * blocks + col_block)) return;
+    if (!comes_last(counters + 4ul * (uint64_t(kept) * blocks + col_block), splits, true)) return;
     for (uint c = gl_LocalInvocationIndex; c < TPR * CV; c += WG) {
         uint64_t at_col = uint64_t(col_block) * TPR * CV + c;
         if (at_col >= ro || uint64_t(kept) * ro >= outs) continue;
@@ -292,7 +282,7 @@ void main() {
     acc = group_reduce(acc, lane);
     if (live && t == 0u) finish(o, acc, uint64_t(o) * splits + split);
 #ifdef LAST
-    if (!live || !last_group(o)) return;
+    if (!live || !comes_last(counters + 4ul * o, splits, true)) return;
     acc = group_reduce(gather(uint64_t(o) * splits, 1ul, lane, WG), lane);
     if (lane == 0u) b_store(result + o * B_SIZE, POST(acc));
 #endif

@@ -37,6 +37,7 @@ impl Header {
     }
 
     /// Instead of a header, where there is no other way to tell of a failure.
+    #[cfg_attr(not(unix), allow(dead_code))]
     pub fn abort(why: &str) -> Header {
         let mut bytes = vec![0; 8];
         bytes.push(ABORT);

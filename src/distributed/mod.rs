@@ -268,17 +268,20 @@ fn unconnected(backend: &str, what: &str, why: String) -> Error {
 }
 
 /// Ranges of so many bytes, multiples of 8 but for the last, of which each has at most as many.
+#[cfg_attr(not(unix), allow(dead_code))]
 fn pieces(bytes: usize, most: usize) -> impl Iterator<Item = Range<usize>> {
     let most = (most / 8 * 8).max(8);
     (0..bytes).step_by(most).map(move |a| a..bytes.min(a + most))
 }
 
 /// Most bytes that one call of a library moves: what the environment says, or what is good for the library.
+#[cfg_attr(not(unix), allow(dead_code))]
 fn portion(good: usize) -> usize {
     CHUNK.number().map_or(good, |n| n as usize)
 }
 
 /// A CPU stream that nothing else runs on, so that what computes goes on meanwhile.
+#[cfg_attr(not(unix), allow(dead_code))]
 fn own_stream() -> Stream {
     static OWN: OnceLock<Stream> = OnceLock::new();
     *OWN.get_or_init(|| new_stream(Device::CPU))

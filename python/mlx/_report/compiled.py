@@ -86,6 +86,7 @@ def _kernel(compiled, family):
         "source": compiled["source"],
         "capabilities": compiled["capabilities"],
         "extensions": compiled["extensions"],
+        "atomics": compiled["atomics"],
     }
 
 
@@ -159,6 +160,53 @@ def low(found):
 def reason(name):
     """Why a kernel may use memory for registers; empty where nobody says so."""
     return next((why for start, why in KNOWN.items() if name.startswith(start)), "")
+
+
+# What a profile may hide, and the capabilities that are then in no module (SPIR-V, section 3.31).
+NEEDS = {
+    "float16": [9],
+    "float64": [10],
+    "atomic_int64": [12],
+    "int16": [22],
+    "int8": [39],
+    "subgroup_arithmetic": [63],
+    "subgroup_ballot": [64],
+    "subgroup_shuffle": [65, 66],
+    "push_constant16": [4435],
+    "push_constant8": [4450],
+    "float_controls": [4464, 4466, 4467],
+    "bfloat16": [5116, 5117, 5118],
+    "memory_model": [5345, 5346],
+    "int_dot_product": [6016, 6017, 6018, 6019],
+    "cooperative_matrix": [6022],
+    "cooperative_matrix2": [5430, 5431, 5432, 5433, 5434, 5439],
+    "atomic_float": [6033],
+}
+# The same for extensions of SPIR-V.
+EXTENSIONS = {
+    "float_controls": "SPV_KHR_float_controls",
+    "memory_model": "SPV_KHR_vulkan_memory_model",
+    "bfloat16": "SPV_KHR_bfloat16",
+    "cooperative_matrix": "SPV_KHR_cooperative_matrix",
+    "cooperative_matrix2": "SPV_NV_cooperative_matrix2",
+    "int_dot_product": "SPV_KHR_integer_dot_product",
+    "atomic_float": "SPV_EXT_shader_atomic_float_add",
+}
+
+
+def hidden(found, features):
+    """Kernels that use what a device does not have, or ask for more than its limits."""
+    bad = {c: name for name in features for c in NEEDS.get(name, [])}
+    extensions = {EXTENSIONS[name]: name for name in features if name in EXTENSIONS}
+    limits = found["device"]["limits"]
+    wrong = []
+    for k in found["kernels"]:
+        uses = {bad[c] for c in k["capabilities"] if c in bad}
+        uses |= {extensions[e] for e in k["extensions"] if e in extensions}
+        wrong += [f"{k['name']} uses {name}, which is hidden" for name in sorted(uses)]
+        if k["invocations"] > limits["max_workgroup_invocations"]:
+            wrong.append(f"{k['name']} has {k['invocations']} invocations")
+    return wrong
 
 
 # Calls that are refused with reason: operations without a dtype, and arrays above a device's limit.

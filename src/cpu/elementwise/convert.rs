@@ -194,10 +194,9 @@ unsafe fn f16_store_f16c(n: usize, a: *const u8, b: *const u8, c: *const u8, o: 
 
 /// Reads float16 or bfloat16 into float32; `None` for other dtypes.
 pub fn half_load(dtype: Dtype) -> Option<BlockFn> {
-    let fast = crate::kernels::elementwise::loops::level() > 0;
     match dtype {
         #[cfg(target_arch = "x86_64")]
-        Dtype::F16 if fast => Some(f16_load_f16c),
+        Dtype::F16 if crate::kernels::elementwise::loops::level() > 0 => Some(f16_load_f16c),
         Dtype::F16 => Some(f16_load),
         Dtype::BF16 => Some(kern3!(1, u16 => f32, |x| bf16_to_f32(x)).get()),
         _ => None,
@@ -206,10 +205,9 @@ pub fn half_load(dtype: Dtype) -> Option<BlockFn> {
 
 /// Writes float32 as float16 or bfloat16, rounding to nearest even; `None` for other dtypes.
 pub fn half_store(dtype: Dtype) -> Option<BlockFn> {
-    let fast = crate::kernels::elementwise::loops::level() > 0;
     match dtype {
         #[cfg(target_arch = "x86_64")]
-        Dtype::F16 if fast => Some(f16_store_f16c),
+        Dtype::F16 if crate::kernels::elementwise::loops::level() > 0 => Some(f16_store_f16c),
         Dtype::F16 => Some(f16_store),
         Dtype::BF16 => Some(kern3!(1, f32 => u16, |x| f32_to_bf16(x)).get()),
         _ => None,

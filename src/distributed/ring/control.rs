@@ -183,6 +183,7 @@ impl<'a> Watch<'a> {
     }
 
     /// Connections that may bring something.
+    #[cfg_attr(not(unix), allow(dead_code))]
     pub fn links(&self) -> impl Iterator<Item = &Link> {
         self.controls.iter().filter(|c| c.end == End::Open).map(|c| &c.link)
     }

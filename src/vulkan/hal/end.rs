@@ -23,6 +23,12 @@ pub(in crate::vulkan) fn leave_early(always: bool) {
     install();
 }
 
+/// Whether drivers must not be unloaded.
+#[cfg_attr(not(all(target_os = "linux", target_env = "gnu")), allow(dead_code))]
+fn must_leave() -> bool {
+    forked() || ALWAYS.load(Ordering::Acquire) || crate::vulkan::is_busy()
+}
+
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn install() {
     use std::ffi::{c_int, c_void};
@@ -32,7 +38,7 @@ fn install() {
         fn _exit(status: c_int) -> !;
     }
     extern "C" fn leave(status: c_int, _: *mut c_void) {
-        if !forked() && !ALWAYS.load(Ordering::Acquire) && !crate::vulkan::is_busy() {
+        if !must_leave() {
             return;
         }
         // SAFETY: a null file stands for all; the process ends.

@@ -53,7 +53,7 @@ pub static FULL_BARRIERS: Variable = Variable::new(
     "MLX_VK_FULL_BARRIERS",
     "0",
     Values::SWITCH,
-    "1: a barrier before every dispatch; results must not change",
+    "1: a barrier before every dispatch, and of all memory where workgroups join parts; results must not change",
 );
 
 pub static BATCH_KEEP: KernelVariant = KernelVariant::new(

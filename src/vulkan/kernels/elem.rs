@@ -3,6 +3,7 @@
 
 use super::elementwise::caps;
 use crate::core::{Dtype, Kind, Result};
+use crate::vulkan::hal::recorder::FULL_BARRIERS;
 use crate::vulkan::{CommandEncoder, Features};
 
 /// Macro definitions for a module.
@@ -44,6 +45,14 @@ pub fn define(defines: &mut Defines, name: &str, value: impl ToString) {
 /// to drop `precise`.
 pub fn float_controls(defines: &mut Defines, f: &Features) {
     caps(f).float_modes().for_each(|name| define(defines, name, 1));
+}
+
+/// What `lib/last.glsl` reads, for kernels whose last workgroup joins what all of them computed.
+pub fn joined_by_last(defines: &mut Defines) {
+    define(defines, "LAST", 1);
+    if FULL_BARRIERS.switch().unwrap_or(false) {
+        define(defines, "FULL_BARRIERS", 1);
+    }
 }
 
 /// GLSL type that elements are computed in.

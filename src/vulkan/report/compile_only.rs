@@ -50,6 +50,7 @@ struct Compiled {
     shared: u64,
     capabilities: Vec<u32>,
     extensions: Vec<String>,
+    atomics: Vec<&'static str>,
     statistics: Vec<(String, f64)>,
 }
 
@@ -83,6 +84,7 @@ pub(in crate::vulkan) fn note(
         },
         subgroup: if seen > 0 { seen } else { module.subgroup_size.unwrap_or(0) },
         invocations: invocations(&words),
+        atomics: atomics(&words),
         shared: read.as_ref().map_or(0, |m| m.shared),
         capabilities: read.as_ref().map(|m| m.capabilities.clone()).unwrap_or_default(),
         extensions: read.map(|m| m.extensions).unwrap_or_default(),
@@ -155,6 +157,42 @@ fn invocations(words: &[u32]) -> u64 {
     sizes.map_or(fixed, |parts| parts.iter().map(|p| constants.get(p).copied().unwrap_or(1)).product())
 }
 
+/// The memory in which a module has atomic operations, by which invocations tell each other something.
+fn atomics(words: &[u32]) -> Vec<&'static str> {
+    const TYPE_POINTER: u32 = 32;
+    const STORE: u32 = 228;
+    // Loads, exchanges and all others to OpAtomicXor; OpAtomicFAddEXT.
+    let is_atomic = |op: u32| (227..=242).contains(&op) || op == 6035;
+    let (mut classes, mut types, mut found) = (HashMap::new(), HashMap::new(), Vec::new());
+    for (_, op, args) in spirv::instructions(words).flatten() {
+        let pointer = match (op, args) {
+            (TYPE_POINTER, &[id, class, _]) => {
+                classes.insert(id, class);
+                continue;
+            }
+            (STORE, &[pointer, ..]) => pointer,
+            (op, &[_, _, pointer, ..]) if is_atomic(op) => pointer,
+            // Instructions with a result name its type and the result. In others these are other things, which are
+            // no ids of pointers' types.
+            (_, &[kind, id, ..]) => {
+                if classes.contains_key(&kind) {
+                    types.insert(id, kind);
+                }
+                continue;
+            }
+            _ => continue,
+        };
+        let memory = match types.get(&pointer).and_then(|kind| classes.get(kind)) {
+            Some(4) => "workgroup",
+            _ => "buffers",
+        };
+        if !found.contains(&memory) {
+            found.push(memory);
+        }
+    }
+    found
+}
+
 /// Subgroup size and statistics of a pipeline, as far as the driver tells.
 fn statistics(device: &Device, pipeline: vk::Pipeline) -> (u32, Vec<(String, f64)>) {
     let Some(api) = &device.executables else { return (0, Vec::new()) };
@@ -200,6 +238,7 @@ pub fn report() -> Tree {
             ("shared_memory", c.shared.into()),
             ("capabilities", Tree::numbers(&c.capabilities)),
             ("extensions", Tree::List(c.extensions.into_iter().map(Tree::from).collect())),
+            ("atomics", Tree::List(c.atomics.into_iter().map(|m| Tree::from(m.to_string())).collect())),
             ("compile_ms", Tree::Float(ns as f64 / 1e6)),
             ("statistics", Tree::map(c.statistics.into_iter().map(|(k, v)| (k, Tree::Float(v))))),
         ])

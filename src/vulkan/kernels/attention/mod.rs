@@ -5,7 +5,9 @@ pub mod gated_delta;
 pub mod rope;
 pub mod rope_rows;
 
-use super::elem::{Defines, Push, WG, aligned16, define, grid, operand, required_subgroup, shuffles};
+use super::elem::{
+    Defines, Push, WG, aligned16, define, grid, joined_by_last, operand, required_subgroup, shuffles,
+};
 use super::matmul::fragment_probe;
 use crate::bail;
 use crate::core::env::KernelVariant;
@@ -80,7 +82,7 @@ impl KernelKey for Key {
                 number("JOIN", join);
                 number("UNROLL", unroll);
                 if last {
-                    define(&mut d, "LAST", 1);
+                    joined_by_last(&mut d);
                 }
                 m.spec = vec![WG, lanes];
                 m.subgroup_size = required_subgroup(f);

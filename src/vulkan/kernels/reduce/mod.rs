@@ -7,7 +7,8 @@ pub mod programs;
 pub mod scan;
 
 use super::elem::{
-    Defines, Push, WG, aligned16, collapse, define, dims, grid, operand, required_subgroup, shuffles,
+    Defines, Push, WG, aligned16, collapse, define, dims, grid, joined_by_last, operand, required_subgroup,
+    shuffles,
 };
 use crate::bail;
 use crate::core::env::KernelVariant;
@@ -138,10 +139,12 @@ impl KernelKey for Key {
             (self.wide, "VEC"),
             (self.part_in, "PART_IN"),
             (self.part_out, "PART_OUT"),
-            (self.last, "LAST"),
             (shuffles(f) && self.mode != Mode::Column, "SG"),
         ];
         flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
+        if self.last {
+            joined_by_last(&mut d);
+        }
         Module {
             source: Source::File("reduce.comp"),
             defines: d,
