@@ -247,7 +247,7 @@ def masks(names, full, files):
                 failed += more
             if full or name in FEW_MASKS:
                 told["files"] = {}
-                for file in files or (OP_TESTS if full else FEW_TESTS):
+                for file in (OP_TESTS if full else FEW_TESTS) if files is None else files:
                     passed, more = suite(env, file, [] if full else ["-m", "validation"])
                     told["files"][file] = [passed, len(more)]
                     failed += more
@@ -324,7 +324,7 @@ def main():
     parser.add_argument("--full", action="store_true", help="all of them, every variant and test")
     parser.add_argument("--keep", action="store_true", help="write docs/portability.json")
     parser.add_argument("--check", action="store_true", help="page: exit 1 when it differs")
-    parser.add_argument("--tests", help="masks: files of tests, in one string")
+    parser.add_argument("--tests", help="masks: files of tests, in one string; an empty one: none")
     parser.add_argument("--selftest", action="store_true", help="masks: the self-test alone")
     args = parser.parse_args()
     if args.what == "page":
@@ -343,7 +343,9 @@ def main():
     else:
         if args.selftest:
             FEW_MASKS.clear()
-        found, bad = masks(args.names, args.full, args.tests.split() if args.tests else None)
+        found, bad = masks(
+            args.names, args.full, None if args.tests is None else args.tests.split()
+        )
     if args.keep:
         all_found = kept()
         for name, told in found.items():

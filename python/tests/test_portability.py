@@ -17,6 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEVICES = ROOT / "python" / "tests" / "devices"
 sys.path.insert(0, str(ROOT / "tools"))
 import portability  # noqa: E402
+import tested_devices  # noqa: E402
 
 sys.path.remove(str(ROOT / "tools"))
 
@@ -102,16 +103,40 @@ def test_a_driver_without_hardware_is_no_device():
     assert "lacks memory" in done.stderr or os.environ.get("VK_DRIVER_FILES")
 
 
-def test_a_report_holds_the_self_test_and_no_folders(tmp_path):
-    path = tmp_path / "report.json"
-    command = [sys.executable, "-m", "mlx.info", "--report", str(path)]
-    subprocess.run(command, check=True, capture_output=True)
-    text = path.read_text()
-    found = json.loads(text)
-    assert found["gpus"] and all(gpu["selftest"]["ok"] for gpu in found["gpus"])
-    assert all(gpu["kernels"] for gpu in found["gpus"])
-    assert str(pathlib.Path.home()) not in text
-    assert device.verdict(found["gpus"][0]).endswith("GB/s")
+def other_software_driver():
+    """The environment of the driver that tools/mesa.py fetched; None where it did not."""
+    manifest = pathlib.Path(compiled.driver() or "none").with_name("lvp.json")
+    if not manifest.exists():
+        return None
+    names = dict.fromkeys(("VK_DRIVER_FILES", "VK_ICD_FILENAMES"), str(manifest))
+    return {**os.environ, **names, "LD_LIBRARY_PATH": str(manifest.parent / "lib")}
+
+
+def test_reports_hold_the_self_test_and_no_folders_and_fill_the_page(tmp_path, monkeypatch):
+    page = tmp_path / "page.md"
+    monkeypatch.setattr(tested_devices, "KEPT", tmp_path / "kept.json")
+    monkeypatch.setattr(tested_devices, "PAGE", page)
+    drivers = set()
+    for env in filter(None, (dict(os.environ), other_software_driver())):
+        path = tmp_path / "report.json"
+        command = [sys.executable, "-m", "mlx.info", "--report", str(path)]
+        subprocess.run(command, check=True, capture_output=True, env=env)
+        text = path.read_text()
+        found = json.loads(text)
+        assert found["gpus"] and all(gpu["selftest"]["ok"] for gpu in found["gpus"])
+        for gpu in found["gpus"]:
+            assert gpu["kernels"] and gpu["features"] and gpu["limits"]
+            assert len(gpu["winners"]) == gpu["profile"]["winners"]
+            drivers.add(gpu["driver"])
+        assert str(pathlib.Path.home()) not in text
+        assert device.verdict(found["gpus"][0]).endswith("GB/s")
+        monkeypatch.setattr(sys, "argv", ["tested_devices", str(path)])
+        assert tested_devices.main() == 0
+    assert all(f"| {driver} |" in page.read_text() for driver in drivers)
+    monkeypatch.setattr(sys, "argv", ["tested_devices", "--check"])
+    assert tested_devices.main() == 0
+    page.write_text("")
+    assert tested_devices.main() == 1
 
 
 def test_profiles_say_what_device_they_are():

@@ -6,7 +6,8 @@ __all__ = ["report", "verdict"]
 
 
 def report():
-    """Versions, and for each GPU its facts, the self-test, bandwidths and the kernels that ran."""
+    """Versions, and for each GPU its facts, what was measured to be faster on it, the self-test,
+    bandwidths and the kernels that ran."""
     import mlx.core as mx
     from mlx import info
 
@@ -23,6 +24,7 @@ def report():
         gpu.pop("memory_used", None)
         gpu.pop("memory_available", None)
         mx.vulkan.stats(reset=True)
+        gpu["winners"] = mx.vulkan._tune_winners(i)
         gpu["selftest"] = info.selftest(mx.Device(mx.gpu, i))
         stats = mx.vulkan.stats()
         gpu["kernels"] = sorted(stats.get("kernels", {}))
