@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """How long the files of src/ and shaders/ are, and how full their folders.
 
-python tools/house.py   prints the figures; exit 1 where a file is longer than 700 lines or a
-                        folder has more than 20 files
+python tools/house.py   prints the figures; exit 1 where a file is longer than 700 lines, a
+                        folder has more than 20 files, or the median of files is above 150 lines
 
 Tests (files that end in `tests`, and folders of that name) do not count.
 """
@@ -12,7 +12,7 @@ import statistics
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-LONGEST, FULLEST = 700, 20
+LONGEST, FULLEST, MEDIAN = 700, 20, 150
 
 
 def is_test(path):
@@ -36,6 +36,8 @@ def main():
     )
     wrong = [f"{name} has {n} lines" for name, n in lines.items() if n > LONGEST]
     wrong += [f"{name} has {n} files" for name, n in folders.items() if n > FULLEST]
+    if statistics.median(lengths) > MEDIAN:
+        wrong.append(f"the median of {statistics.median(lengths):.0f} lines is above {MEDIAN}")
     for w in sorted(wrong):
         print(w)
     return int(bool(wrong))

@@ -6,7 +6,7 @@ python tools/imports.py             exit 1 where an import points up, where cpu 
 python tools/imports.py --circles   print the circles as they are
 
 Floors and families are folders: `src/ops/reduce` is the family reduce of the floor ops, whatever
-lies in a floor beside its families (`src/ops/support.rs`) is common to them and counts as none.
+lies in a floor beside its families (`src/ops/support/`) is common to them and counts as none.
 Tests may import anything.
 """
 

@@ -16,7 +16,7 @@ use crate::core::{Array, Error, Event, Result, Stream, failure, panics, trace};
 use crate::cpu::runtime::worker::{self, LONG_SPIN, Lane};
 use crate::fusion::{self, Join, Members, Plan, Role};
 use crate::graph::Placeholders;
-use crate::graph::order::{self, Step};
+use crate::graph::levels::{self, Step};
 
 pub static RECORDER: Variable = Variable::new(
     "MLX_VK_RECORDER",
@@ -142,7 +142,7 @@ pub(super) fn schedule(roots: &[Array]) -> Recorded {
     let _span = trace::span("record", || format!("{} arrays", roots.len()));
     let mut walk = Walk::begin();
     walk.settle().map_err(Failure::early)?;
-    let steps = order::steps(roots);
+    let steps = levels::steps(roots);
     let plan = fusion::plan(&steps);
     record(steps, plan, walk, None)
 }
@@ -153,7 +153,7 @@ pub(super) fn schedule_apart(roots: &[Array]) -> Result<()> {
     if !spin(LONG_SPIN, || worker::pending(Lane::Recorder) < AHEAD) {
         walk.settle()?;
     }
-    let steps = order::steps(roots);
+    let steps = levels::steps(roots);
     let plan = fusion::plan(&steps);
     let on = |s: &Step| s.node.as_ref().map(|n| n.stream).filter(|s| s.device.is_gpu());
     let stream = steps.first().and_then(on);

@@ -3,7 +3,7 @@
 use super::testing::{floats, numbers, stream, values};
 use super::*;
 use crate::core::Dtype;
-use crate::graph::order;
+use crate::graph::levels;
 use crate::ops::{add, astype, exp, multiply, scalar_f64};
 
 fn one() -> Array {
@@ -17,7 +17,7 @@ fn each_node_comes_once_and_after_what_it_reads() {
     let left = exp(&x, s).unwrap();
     let right = add(&left, &x, s).unwrap();
     let both = multiply(&left, &right, s).unwrap();
-    let steps = order::steps(&[both.clone(), right.clone()]);
+    let steps = levels::steps(&[both.clone(), right.clone()]);
     let at = |a: &Array| steps.iter().position(|step| step.array.same(a)).unwrap();
     assert_eq!(steps.len(), 3);
     assert!(at(&left) < at(&right) && at(&right) < at(&both));
@@ -29,9 +29,9 @@ fn what_is_computed_needs_nothing_any_more() {
     let x = exp(&floats(&[4], &numbers(4)), s).unwrap();
     eval(std::slice::from_ref(&x)).unwrap();
     assert!(x.node().is_none());
-    assert!(order::steps(std::slice::from_ref(&x)).is_empty());
+    assert!(levels::steps(std::slice::from_ref(&x)).is_empty());
     let y = add(&x, &one(), s).unwrap();
-    assert_eq!(order::steps(&[y]).len(), 1);
+    assert_eq!(levels::steps(&[y]).len(), 1);
 }
 
 #[test]

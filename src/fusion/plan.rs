@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use super::EVALUATED;
 use crate::core::array::Node;
 use crate::core::{Array, Primitive, Result, Stream};
-use crate::graph::order::Step;
+use crate::graph::levels::Step;
 
 /// Steps around one that are looked at: the order is by levels, so that what belongs together is near.
 pub(super) const REACH: usize = 12;

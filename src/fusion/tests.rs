@@ -253,7 +253,7 @@ mod evaluations {
     use super::super::device::MADE_UP;
     use super::super::{Plan, Role, plan};
     use super::*;
-    use crate::graph::order::steps;
+    use crate::graph::levels::steps;
     use crate::ops::fast::{Offset, Rotation, rms_norm, rope};
     use crate::ops::quantized::quantized_matmul::Quantized;
     use crate::ops::{add, multiply, quantized_matmul, slice_update, transpose};

@@ -2,6 +2,7 @@
 //! function of this thread runs on placeholders. What evaluation, transforms and compilation share; nothing is computed
 //! here.
 
+pub(crate) mod levels;
 pub(crate) mod order;
 mod placeholders;
 pub mod tape;

@@ -6,6 +6,7 @@
 //! file share the open handle. Files are written beside the old ones and renamed over them, so arrays that
 //! still have to be read from an old file keep reading that one.
 
+mod cursor;
 pub mod function;
 pub mod gguf;
 pub mod load;

@@ -5,9 +5,10 @@
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
+use super::cursor::Cursor;
 use super::load::{self, Encoding, Place};
 use super::save::Dense;
-use super::source::{Cursor, Source};
+use super::source::Source;
 use crate::bail;
 use crate::core::{Array, Dtype, Error, Result};
 use crate::ops;

@@ -1,58 +1,15 @@
-//! Arrays from nothing: constants are filled when evaluated, ranges have a kernel, the tri family is
-//! comparisons of ranges. The constants of derivatives are broadcast scalars, which need no memory.
+//! Arrays from nothing: constants are filled when evaluated, the tri family is comparisons of ranges. The constants of derivatives are broadcast scalars, which need no memory.
 
 use super::composite;
 use super::elementwise::*;
+use super::ranges::arange;
 use super::support::*;
 use super::view::{broadcast_along, reshape};
-use crate::bail;
 use crate::core::layout::checked_size;
 use crate::core::notes::note;
 use crate::core::primitive::cannot_follow;
-use crate::core::{Array, Dtype, Param, Primitive, Result, Stored, Stream, lengths_vary};
-use crate::on_gpu;
-use crate::params;
-
-struct Arange {
-    start: f64,
-    step: f64,
-}
-
-impl Primitive for Arange {
-    fn name(&self) -> &str {
-        "arange"
-    }
-
-    fn params(&self) -> Option<Vec<Param>> {
-        params![self.start, self.step]
-    }
-
-    fn eval_cpu(&self, _: &[Array], outputs: &[Array]) -> Result<()> {
-        crate::cpu::elementwise::arange(self.start, self.step, &host_out(&outputs[0])?)
-    }
-
-    fn eval_gpu(&self, stream: Stream, _: &[Array], outputs: &[Array]) -> Result<()> {
-        on_gpu!(stream, |enc| {
-            let dst = dev_out(enc, &outputs[0])?;
-            if outputs[0].size() == 0 {
-                return Ok(());
-            }
-            crate::vulkan::kernels::elementwise::arange(enc, self.start, self.step, &dst)
-        })
-    }
-}
-
-/// A stored range.
-pub(super) fn restore(c: &Stored) -> Result<Array> {
-    let _: [&Array; 0] = c.inputs()?;
-    let (shape, dtype) = c.spec()?;
-    if shape.len() != 1 || *dtype == Dtype::Bool {
-        bail!(Value, "[arange] Expected one axis of numbers, got {} axes of {dtype}.", shape.len());
-    }
-    checked_size("arange", shape, dtype.size())?;
-    let range = Arange { start: c.float(0)?, step: c.float(1)? };
-    Array::lazy(shape.clone(), *dtype, range, vec![], c.stream)
-}
+use crate::core::{Array, Dtype, Result, Stored, Stream, lengths_vary};
+use crate::{bail, params};
 
 /// `value` repeated over `shape`, in `dtype` or its own.
 pub fn full(shape: &[i64], value: &Array, dtype: Option<Dtype>, s: Stream) -> Result<Array> {
@@ -96,61 +53,6 @@ pub(super) fn restore_full_like(c: &Stored) -> Result<Array> {
     let [a, value] = c.inputs()?;
     let Some(dtype) = Dtype::from_name(c.text(0)?) else { return c.unknown() };
     full_like(a, value, dtype, c.stream)
-}
-
-/// `start, start + step, ...` before `stop`.
-pub fn arange(start: f64, stop: f64, step: f64, dtype: Dtype, s: Stream) -> Result<Array> {
-    if dtype == Dtype::Bool {
-        bail!(Value, "[arange] bool not supported.");
-    }
-    if start.is_nan() || stop.is_nan() || step.is_nan() {
-        bail!(Value, "[arange] Cannot compute length with NaN bounds.");
-    }
-    if start.is_infinite() || stop.is_infinite() {
-        bail!(Value, "[arange] Cannot compute length with infinite bounds.");
-    }
-    if step == 0.0 {
-        bail!(Value, "[arange] step must not be zero.");
-    }
-    if s.device.is_gpu() && dtype == Dtype::F64 {
-        bail!(Value, "[arange] float64 is not supported on the GPU; use a CPU stream.");
-    }
-    if dtype == Dtype::C64 {
-        return astype(&arange(start, stop, step, Dtype::F32, s)?, dtype, s);
-    }
-    // Integer ranges truncate their arguments first, as MLX does.
-    let integer = dtype.is_integer();
-    let (start, step) = if integer && step.fract() == 0.0 { (start.trunc(), step) } else { (start, step) };
-    let n = if step.is_infinite() {
-        f64::from(u8::from((stop > start) == (step > 0.0) && stop != start))
-    } else {
-        ((stop - start) / step).ceil().max(0.0)
-    };
-    if n > f64::from(i32::MAX) {
-        bail!(Value, "[arange] Maximum size exceeded, got {n} elements.");
-    }
-    checked_size("arange", &[n as i64], dtype.size())?;
-    let step = if step.is_infinite() { 0.0 } else { step };
-    let out = Array::lazy(&[n as i64][..], dtype, Arange { start, step }, vec![], s)?;
-    note(std::slice::from_ref(&out), || ("arange", params![start, step, stop], vec![]));
-    Ok(out)
-}
-
-/// `num` evenly spaced numbers from `start` to `stop`, the end included or not.
-pub fn linspace(start: f64, stop: f64, num: i64, endpoint: bool, dtype: Dtype, s: Stream) -> Result<Array> {
-    if num < 0 {
-        bail!(Value, "[linspace] number of samples, {num}, must be non-negative.");
-    }
-    checked_size("linspace", &[num], dtype.size())?;
-    let work = if dtype == Dtype::F64 { Dtype::F64 } else { Dtype::F32 };
-    if num == 1 {
-        return astype(&full(&[1], &scalar_f64(start, work)?, None, s)?, dtype, s);
-    }
-    let parts = if endpoint { num - 1 } else { num } as f64;
-    let t = divide(&arange(0.0, num as f64, 1.0, work, s)?, &scalar_f64(parts, work)?, s)?;
-    let left = multiply(&subtract(&scalar_f64(1.0, work)?, &t, s)?, &scalar_f64(start, work)?, s)?;
-    let right = multiply(&t, &scalar_f64(stop, work)?, s)?;
-    astype(&add(&left, &right, s)?, dtype, s)
 }
 
 /// Row index minus column index compared with `k`, over an (n, m) grid.

@@ -8,10 +8,11 @@ use super::linalg::norm;
 use super::matmul::{einsum, gather_mm, products, segmented_mm};
 use super::quantized::{quantize, quantized_matmul};
 use super::reduce::{count, scan};
-use super::sort::{search, select};
+use super::sort::{search, select, unique};
 use super::view::{concatenate, diagonal, grid};
 use super::{
-    batching, conv, create, depends, elementwise, fast, fft, linalg, matmul, random, reduce, sort, view,
+    batching, conv, create, depends, elementwise, fast, fft, linalg, matmul, random, ranges, reduce, sort,
+    view,
 };
 use crate::bail;
 use crate::core::layout::show;
@@ -30,7 +31,7 @@ use Maker::*;
 const MAKERS: &[(&[&str], Maker)] = &[
     (&["astype"], One(elementwise::restore_cast)),
     (&["full"], One(elementwise::restore_full)),
-    (&["arange"], One(create::restore)),
+    (&["arange"], One(ranges::restore)),
     (
         &[
             "reshape",
@@ -76,7 +77,7 @@ const MAKERS: &[(&[&str], Maker)] = &[
     (&["topk", "median"], One(select::restore_selection)),
     (&["searchsorted"], One(search::restore)),
     (&["search_sorted"], One(search::restore_public)),
-    (&["unique"], Many(search::restore_unique)),
+    (&["unique"], Many(unique::restore_unique)),
     (&["diff"], One(scan::restore_diff)),
     (&["index", "index_update"], One(subscript::restore)),
     (&["take_along"], One(indexing::restore_along)),

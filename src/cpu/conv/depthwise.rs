@@ -1,7 +1,7 @@
 //! Convolutions in which every channel of the input is a group of its own: loops over neighbouring channels,
 //! sixty-four at a time in registers and the nearest cache. Called by `conv`.
 
-use super::columns::Patches;
+use super::patches::Patches;
 use super::{Sum, kernel_rows, scratch, store};
 use crate::core::Result;
 use crate::cpu::matmul::Element;

@@ -5,10 +5,12 @@
 
 pub(super) mod columns;
 pub(super) mod depthwise;
+pub(super) mod patches;
 
 use gemm::Parallelism;
 
-use self::columns::{Columns, Patches};
+use self::columns::Columns;
+use self::patches::Patches;
 use super::elementwise;
 use super::matmul::{self, Element, Mat};
 use super::runtime::elem::{Brain, Half, To};

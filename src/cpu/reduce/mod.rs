@@ -5,6 +5,7 @@
 //! the same on every run and machine size.
 
 mod arg;
+pub(crate) mod arithmetic;
 mod columns;
 pub(crate) mod fold;
 mod plan;

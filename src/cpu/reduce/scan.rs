@@ -14,7 +14,7 @@ use crate::core::{Dtype, Result};
 use crate::cpu::runtime::elem::{self, Brain, Half, To};
 use crate::cpu::runtime::pool::{self, SendPtr};
 use crate::cpu::runtime::simd::multiversion;
-use crate::kernels::elementwise::scalar_wide::{clogaddexp, cmax, cmin};
+use crate::kernels::elementwise::scalar_c64::{clogaddexp, cmax, cmin};
 use crate::kernels::{HostView, ScanForm, ScanOp};
 
 // Rows that are scanned at once: each waits for its own last result only.

@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::{ALIGNMENT, ALIGNMENT_KEY, AXES_MAX, MAGIC, PLAIN, SCALARS, Value, tag};
+use super::header::{SCALARS, tag};
+use super::{ALIGNMENT, ALIGNMENT_KEY, AXES_MAX, MAGIC, PLAIN, Value};
 use crate::bail;
 use crate::core::{Dtype, Result};
 use crate::io::save::Dense;

@@ -6,7 +6,11 @@ pub mod fp8;
 pub mod loops;
 pub mod program;
 pub mod scalar;
+pub mod scalar_c64;
 pub mod scalar_complex;
+pub mod scalar_complex_inverse;
+pub mod scalar_int;
+pub mod scalar_logaddexp;
 pub mod scalar_special;
 #[cfg(test)]
 mod scalar_tests;

@@ -2,26 +2,24 @@
 //! NaN and signed zeros as annex G of C11 has them; inverse functions by W. Kahan, "Branch cuts for complex elementary
 //! functions" (1987). Called by the rows of the elementwise table.
 
-use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
-
 use num_complex::Complex64;
 
-const INFINITY: f64 = f64::INFINITY;
-const NAN: f64 = f64::NAN;
+pub(super) const INFINITY: f64 = f64::INFINITY;
+pub(super) const NAN: f64 = f64::NAN;
 
-fn c(re: f64, im: f64) -> Complex64 {
+pub(super) fn c(re: f64, im: f64) -> Complex64 {
     Complex64::new(re, im)
 }
 
-fn times_i(z: Complex64) -> Complex64 {
+pub(super) fn times_i(z: Complex64) -> Complex64 {
     c(-z.im, z.re)
 }
 
-fn minus_i(z: Complex64) -> Complex64 {
+pub(super) fn minus_i(z: Complex64) -> Complex64 {
     c(z.im, -z.re)
 }
 
-fn finite(z: Complex64) -> bool {
+pub(super) fn finite(z: Complex64) -> bool {
     z.re.is_finite() && z.im.is_finite()
 }
 
@@ -123,93 +121,4 @@ pub fn sqrt(z: Complex64) -> Complex64 {
     }
     let small = 0.5 * y.abs() / large;
     if x >= 0.0 { c(large, small.copysign(y)) } else { c(small, large.copysign(y)) }
-}
-
-fn asin_finite(z: Complex64) -> Complex64 {
-    let (p, m) = (sqrt(c(1.0 + z.re, z.im)), sqrt(c(1.0 - z.re, -z.im)));
-    c(z.re.atan2(p.re * m.re - p.im * m.im), (m.re * p.im - m.im * p.re).asinh())
-}
-
-/// Inverse hyperbolic sine.
-pub fn asinh(z: Complex64) -> Complex64 {
-    let Complex64 { re: x, im: y } = z;
-    if finite(z) {
-        return times_i(asin_finite(minus_i(z)));
-    }
-    if y.is_infinite() {
-        let angle = if x.is_nan() {
-            NAN
-        } else if x.is_finite() {
-            FRAC_PI_2
-        } else {
-            FRAC_PI_4
-        };
-        return c(INFINITY.copysign(x), angle.copysign(y));
-    }
-    if x.is_finite() {
-        return c(NAN, NAN);
-    }
-    let flat = if x.is_infinite() { y.is_finite() } else { y == 0.0 };
-    c(x, if flat { 0f64.copysign(y) } else { NAN })
-}
-
-/// Inverse sine.
-pub fn asin(z: Complex64) -> Complex64 {
-    minus_i(asinh(times_i(z)))
-}
-
-/// Inverse cosine.
-pub fn acos(z: Complex64) -> Complex64 {
-    if !finite(z) {
-        let w = asin(z);
-        return c(FRAC_PI_2 - w.re, -w.im);
-    }
-    let (p, m) = (sqrt(c(1.0 + z.re, z.im)), sqrt(c(1.0 - z.re, -z.im)));
-    c(2.0 * m.re.atan2(p.re), (p.re * m.im - p.im * m.re).asinh())
-}
-
-/// Inverse hyperbolic cosine.
-pub fn acosh(z: Complex64) -> Complex64 {
-    let Complex64 { re: x, im: y } = z;
-    if finite(z) {
-        let (p, m) = (sqrt(c(x + 1.0, y)), sqrt(c(x - 1.0, y)));
-        return c((m.re * p.re + m.im * p.im).asinh(), 2.0 * m.im.atan2(p.re));
-    }
-    let (past, edge) = if x.is_sign_negative() { (3.0 * FRAC_PI_4, PI) } else { (FRAC_PI_4, 0.0) };
-    if y.is_infinite() {
-        let angle = if x.is_nan() {
-            NAN
-        } else if x.is_finite() {
-            FRAC_PI_2
-        } else {
-            past
-        };
-        return c(INFINITY, angle.copysign(y));
-    }
-    match x.is_infinite() {
-        true => c(INFINITY, if y.is_nan() { NAN } else { edge.copysign(y) }),
-        false => c(NAN, if x == 0.0 { FRAC_PI_2 } else { NAN }),
-    }
-}
-
-/// Inverse hyperbolic tangent.
-pub fn atanh(z: Complex64) -> Complex64 {
-    let Complex64 { re: x, im: y } = z;
-    if finite(z) {
-        let (far, square) = ((1.0 - x.abs()) * (1.0 - x.abs()), y * y);
-        let re = 0.25 * (4.0 * x.abs() / (far + square)).ln_1p();
-        return c(re.copysign(x), 0.5 * (2.0 * y).atan2((1.0 - x) * (1.0 + x) - square));
-    }
-    if y.is_infinite() {
-        return c(0f64.copysign(x), FRAC_PI_2.copysign(y));
-    }
-    match x.is_infinite() || x == 0.0 {
-        true => c(0f64.copysign(x), if y.is_nan() { NAN } else { FRAC_PI_2.copysign(y) }),
-        false => c(NAN, NAN),
-    }
-}
-
-/// Inverse tangent.
-pub fn atan(z: Complex64) -> Complex64 {
-    minus_i(atanh(times_i(z)))
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::excessive_precision)]
 
 use super::scalar::*;
+use super::scalar_logaddexp as l;
 use super::scalar_special as x;
 use super::scalar_wide as w;
 
@@ -141,7 +142,7 @@ fn functions_of_two_arguments_are_within_four_ulp() {
     let table: &[(&str, fn(f32, f32) -> f32, fn(f64, f64) -> f64)] = &[
         ("pow", x::pow, f64::powf),
         ("atan2", atan2, f64::atan2),
-        ("logaddexp", x::logaddexp, w::logaddexp64),
+        ("logaddexp", l::logaddexp, w::logaddexp64),
     ];
     let mut bad = Vec::new();
     for &(name, f, exact) in table {
@@ -222,7 +223,7 @@ fn logaddexp_is_accurate_near_zero() {
         (-0.03276074305176735, -3.4348599910736084, 9.453694767123066e-15),
         (-1.673230690357741e-05, -10.998177528381348, 3.3547438228584846e-18),
     ] {
-        let (u, v) = (ulps(x::logaddexp(a, b), y), ulps(x::logaddexp(b, a), y));
+        let (u, v) = (ulps(l::logaddexp(a, b), y), ulps(l::logaddexp(b, a), y));
         assert!(u <= 4.0 && v <= 4.0, "{a:e} {b:e} {u} {v}");
     }
 }

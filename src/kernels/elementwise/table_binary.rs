@@ -4,8 +4,8 @@
 use super::loops::{Cpu, NONE, bool_loop, c64_loop, f32_checked, f32_loop, f32_split2, f64_loop, int_loops};
 use super::table::{Row, TypeRule::*};
 use super::{
-    scalar as s, scalar_special as x,
-    scalar_wide::{self as w, Int},
+    scalar as s, scalar_c64 as c64, scalar_int::Int, scalar_logaddexp as l, scalar_special as x,
+    scalar_wide as w,
 };
 
 pub(in crate::kernels) const ROWS: &[Row] = &[
@@ -74,7 +74,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_loop!(2, |a, b| a / b),
             f64: f64_loop!(2, |a, b| a / b),
-            c64: c64_loop!(2, |a, b| w::cdiv(a, b)),
+            c64: c64_loop!(2, |a, b| c64::cdiv(a, b)),
             ..NONE
         },
         glsl: &[("F", "m_div($a, $b)"), ("C", "c_div($a, $b)")],
@@ -92,7 +92,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ints: int_loops!(2, |a, b| a.floor_div(b)),
             f32: f32_loop!(2, |a, b| (a / b).floor()),
             f64: f64_loop!(2, |a, b| (a / b).floor()),
-            c64: c64_loop!(2, |a, b| w::cdiv(a, b)),
+            c64: c64_loop!(2, |a, b| c64::cdiv(a, b)),
             ..NONE
         },
         glsl: &[
@@ -132,7 +132,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ints: int_loops!(2, |a, b| a.power(b)),
             f32: f32_split2!(|a, b| if b == 2.0 || b == 3.0 || b == 4.0 => x::pow_few(a, b), else x::pow(a, b)),
             f64: f64_loop!(2, |a, b| a.powf(b)),
-            c64: c64_loop!(2, |a, b| w::cpow(a, b)),
+            c64: c64_loop!(2, |a, b| c64::cpow(a, b)),
             ..NONE
         },
         glsl: &[("B", "$a || !$b"), ("IU", "i_pow($a, $b)"), ("F", "m_pow($a, $b)"), ("C", "c_pow($a, $b)")],
@@ -150,7 +150,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ints: int_loops!(2, |a, b| if a > b { a } else { b }),
             f32: f32_loop!(2, |a, b| if a > b || s::is_nan(a) { a } else { b }),
             f64: f64_loop!(2, |a, b| if a > b || a.is_nan() { a } else { b }),
-            c64: c64_loop!(2, |a, b| w::cmax(a, b)),
+            c64: c64_loop!(2, |a, b| c64::cmax(a, b)),
             ..NONE
         },
         glsl: &[
@@ -173,7 +173,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ints: int_loops!(2, |a, b| if a < b { a } else { b }),
             f32: f32_loop!(2, |a, b| if a < b || s::is_nan(a) { a } else { b }),
             f64: f64_loop!(2, |a, b| if a < b || a.is_nan() { a } else { b }),
-            c64: c64_loop!(2, |a, b| w::cmin(a, b)),
+            c64: c64_loop!(2, |a, b| c64::cmin(a, b)),
             ..NONE
         },
         glsl: &[
@@ -192,9 +192,9 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
         rule: Float,
         partials: &["sigmoid(a - b)", "sigmoid(b - a)"],
         cpu: Cpu {
-            f32: f32_checked!(|a, b| x::logaddexp_fast(a, b), if |y| x::cancels(a, b, y) => x::logaddexp_exact(a, b)),
+            f32: f32_checked!(|a, b| l::logaddexp_fast(a, b), if |y| l::cancels(a, b, y) => l::logaddexp_exact(a, b)),
             f64: f64_loop!(2, |a, b| w::logaddexp64(a, b)),
-            c64: c64_loop!(2, |a, b| w::clogaddexp(a, b)),
+            c64: c64_loop!(2, |a, b| c64::clogaddexp(a, b)),
             ..NONE
         },
         glsl: &[("F", "m_logaddexp($a, $b)"), ("C", "c_logaddexp($a, $b)")],

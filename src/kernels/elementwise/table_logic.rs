@@ -3,10 +3,7 @@
 
 use super::loops::{Cpu, NONE, bool_loop, c64_loop, f32_loop, f64_loop, int_loops};
 use super::table::{Row, TypeRule::*};
-use super::{
-    scalar as s,
-    scalar_wide::{self as w, Int},
-};
+use super::{scalar as s, scalar_c64 as c64, scalar_int::Int};
 
 pub(in crate::kernels) const ROWS: &[Row] = &[
     Row {
@@ -68,7 +65,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ints: int_loops!(2 => u8, |a, b| (a > b) as u8),
             f32: f32_loop!(2 => u8, |a, b| (a > b) as u8),
             f64: f64_loop!(2 => u8, |a, b| (a > b) as u8),
-            c64: c64_loop!(2 => u8, |a, b| (w::cless(b, a)) as u8),
+            c64: c64_loop!(2 => u8, |a, b| (c64::cless(b, a)) as u8),
             ..NONE
         },
         glsl: &[("B", "$a && !$b"), ("IU", "$a > $b"), ("F", "$a > $b"), ("C", "c_less($b, $a)")],
@@ -86,7 +83,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ints: int_loops!(2 => u8, |a, b| (a >= b) as u8),
             f32: f32_loop!(2 => u8, |a, b| (a >= b) as u8),
             f64: f64_loop!(2 => u8, |a, b| (a >= b) as u8),
-            c64: c64_loop!(2 => u8, |a, b| (w::cless(b, a) || a == b) as u8),
+            c64: c64_loop!(2 => u8, |a, b| (c64::cless(b, a) || a == b) as u8),
             ..NONE
         },
         glsl: &[
@@ -109,7 +106,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ints: int_loops!(2 => u8, |a, b| (a < b) as u8),
             f32: f32_loop!(2 => u8, |a, b| (a < b) as u8),
             f64: f64_loop!(2 => u8, |a, b| (a < b) as u8),
-            c64: c64_loop!(2 => u8, |a, b| (w::cless(a, b)) as u8),
+            c64: c64_loop!(2 => u8, |a, b| (c64::cless(a, b)) as u8),
             ..NONE
         },
         glsl: &[("B", "!$a && $b"), ("IU", "$a < $b"), ("F", "$a < $b"), ("C", "c_less($a, $b)")],
@@ -127,7 +124,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ints: int_loops!(2 => u8, |a, b| (a <= b) as u8),
             f32: f32_loop!(2 => u8, |a, b| (a <= b) as u8),
             f64: f64_loop!(2 => u8, |a, b| (a <= b) as u8),
-            c64: c64_loop!(2 => u8, |a, b| (w::cless(a, b) || a == b) as u8),
+            c64: c64_loop!(2 => u8, |a, b| (c64::cless(a, b) || a == b) as u8),
             ..NONE
         },
         glsl: &[

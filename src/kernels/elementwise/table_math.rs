@@ -3,7 +3,10 @@
 
 use super::loops::{Cpu, NONE, c64_loop, f32_loop, f32_split, f64_loop};
 use super::table::{Row, TypeRule::*};
-use super::{scalar as s, scalar_complex as z, scalar_special as x, scalar_wide as w};
+use super::{
+    scalar as s, scalar_c64 as c64, scalar_complex as z, scalar_complex_inverse as arc, scalar_special as x,
+    scalar_wide as w,
+};
 
 pub(in crate::kernels) const ROWS: &[Row] = &[
     Row {
@@ -17,7 +20,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_loop!(1, |a| a.sqrt()),
             f64: f64_loop!(1, |a| a.sqrt()),
-            c64: c64_loop!(1, |a| w::narrow(z::sqrt(w::widen(a)))),
+            c64: c64_loop!(1, |a| c64::narrow(z::sqrt(c64::widen(a)))),
             ..NONE
         },
         glsl: &[("F", "m_sqrt($a)"), ("C", "c_sqrt($a)")],
@@ -33,9 +36,9 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_loop!(1, |a| 1.0 / a.sqrt()),
             f64: f64_loop!(1, |a| 1.0 / a.sqrt()),
-            c64: c64_loop!(1, |a| w::cdiv(
+            c64: c64_loop!(1, |a| c64::cdiv(
                 num_complex::Complex32::new(1.0, 0.0),
-                w::narrow(z::sqrt(w::widen(a)))
+                c64::narrow(z::sqrt(c64::widen(a)))
             )),
             ..NONE
         },
@@ -52,7 +55,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_loop!(1, |a| 1.0 / a),
             f64: f64_loop!(1, |a| 1.0 / a),
-            c64: c64_loop!(1, |a| w::cdiv(num_complex::Complex32::new(1.0, 0.0), a)),
+            c64: c64_loop!(1, |a| c64::cdiv(num_complex::Complex32::new(1.0, 0.0), a)),
             ..NONE
         },
         glsl: &[("F", "m_div(1.0, $a)"), ("C", "c_div(vec2(1.0, 0.0), $a)")],
@@ -68,7 +71,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_loop!(1, |a| s::exp(a)),
             f64: f64_loop!(1, |a| a.exp()),
-            c64: c64_loop!(1, |a| w::narrow(z::exp(w::widen(a)))),
+            c64: c64_loop!(1, |a| c64::narrow(z::exp(c64::widen(a)))),
             ..NONE
         },
         glsl: &[("F", "m_exp($a)"), ("C", "c_exp($a)")],
@@ -95,7 +98,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_loop!(1, |a| s::log(a)),
             f64: f64_loop!(1, |a| a.ln()),
-            c64: c64_loop!(1, |a| w::narrow(w::widen(a).ln())),
+            c64: c64_loop!(1, |a| c64::narrow(c64::widen(a).ln())),
             ..NONE
         },
         glsl: &[("F", "m_log($a)"), ("C", "c_log($a)")],
@@ -111,7 +114,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_loop!(1, |a| s::log2(a)),
             f64: f64_loop!(1, |a| a.log2()),
-            c64: c64_loop!(1, |a| w::narrow(w::widen(a).ln() * std::f64::consts::LOG2_E)),
+            c64: c64_loop!(1, |a| c64::narrow(c64::widen(a).ln() * std::f64::consts::LOG2_E)),
             ..NONE
         },
         glsl: &[("F", "m_log2($a)"), ("C", "c_log($a) * 1.4426950408889634")],
@@ -127,7 +130,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_loop!(1, |a| s::log10(a)),
             f64: f64_loop!(1, |a| a.log10()),
-            c64: c64_loop!(1, |a| w::narrow(w::widen(a).ln() * std::f64::consts::LOG10_E)),
+            c64: c64_loop!(1, |a| c64::narrow(c64::widen(a).ln() * std::f64::consts::LOG10_E)),
             ..NONE
         },
         glsl: &[("F", "m_log10($a)"), ("C", "c_log($a) * 0.4342944819032518")],
@@ -143,7 +146,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_loop!(1, |a| s::log1p(a)),
             f64: f64_loop!(1, |a| a.ln_1p()),
-            c64: c64_loop!(1, |a| w::clog1p(a)),
+            c64: c64_loop!(1, |a| c64::clog1p(a)),
             ..NONE
         },
         glsl: &[("F", "m_log1p($a)"), ("C", "c_log1p($a)")],
@@ -159,7 +162,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_split!(|a| if s::near(a) => s::sin_near(a), else s::sin(a)),
             f64: f64_loop!(1, |a| a.sin()),
-            c64: c64_loop!(1, |a| w::narrow(z::sin(w::widen(a)))),
+            c64: c64_loop!(1, |a| c64::narrow(z::sin(c64::widen(a)))),
             ..NONE
         },
         glsl: &[("F", "m_sin($a)"), ("C", "c_sin($a)")],
@@ -175,7 +178,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_split!(|a| if s::near(a) => s::cos_near(a), else s::cos(a)),
             f64: f64_loop!(1, |a| a.cos()),
-            c64: c64_loop!(1, |a| w::narrow(z::cos(w::widen(a)))),
+            c64: c64_loop!(1, |a| c64::narrow(z::cos(c64::widen(a)))),
             ..NONE
         },
         glsl: &[("F", "m_cos($a)"), ("C", "c_cos($a)")],
@@ -191,7 +194,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_split!(|a| if s::near(a) => s::tan_near(a), else s::tan(a)),
             f64: f64_loop!(1, |a| a.tan()),
-            c64: c64_loop!(1, |a| w::narrow(z::tan(w::widen(a)))),
+            c64: c64_loop!(1, |a| c64::narrow(z::tan(c64::widen(a)))),
             ..NONE
         },
         glsl: &[("F", "m_tan($a)"), ("C", "c_tan($a)")],
@@ -207,7 +210,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_loop!(1, |a| s::asin(a)),
             f64: f64_loop!(1, |a| a.asin()),
-            c64: c64_loop!(1, |a| w::narrow(z::asin(w::widen(a)))),
+            c64: c64_loop!(1, |a| c64::narrow(arc::asin(c64::widen(a)))),
             ..NONE
         },
         glsl: &[("F", "m_asin($a)"), ("C", "c_asin($a)")],
@@ -223,7 +226,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_loop!(1, |a| s::acos(a)),
             f64: f64_loop!(1, |a| a.acos()),
-            c64: c64_loop!(1, |a| w::narrow(z::acos(w::widen(a)))),
+            c64: c64_loop!(1, |a| c64::narrow(arc::acos(c64::widen(a)))),
             ..NONE
         },
         glsl: &[("F", "m_acos($a)"), ("C", "c_acos($a)")],
@@ -239,7 +242,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_loop!(1, |a| s::atan(a)),
             f64: f64_loop!(1, |a| a.atan()),
-            c64: c64_loop!(1, |a| w::narrow(z::atan(w::widen(a)))),
+            c64: c64_loop!(1, |a| c64::narrow(arc::atan(c64::widen(a)))),
             ..NONE
         },
         glsl: &[("F", "m_atan($a)"), ("C", "c_atan($a)")],
@@ -255,7 +258,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_loop!(1, |a| s::sinh(a)),
             f64: f64_loop!(1, |a| a.sinh()),
-            c64: c64_loop!(1, |a| w::narrow(z::sinh(w::widen(a)))),
+            c64: c64_loop!(1, |a| c64::narrow(z::sinh(c64::widen(a)))),
             ..NONE
         },
         glsl: &[("F", "m_sinh($a)"), ("C", "c_sinh($a)")],
@@ -271,7 +274,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_loop!(1, |a| s::cosh(a)),
             f64: f64_loop!(1, |a| a.cosh()),
-            c64: c64_loop!(1, |a| w::narrow(z::cosh(w::widen(a)))),
+            c64: c64_loop!(1, |a| c64::narrow(z::cosh(c64::widen(a)))),
             ..NONE
         },
         glsl: &[("F", "m_cosh($a)"), ("C", "c_cosh($a)")],
@@ -287,7 +290,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_loop!(1, |a| s::tanh(a)),
             f64: f64_loop!(1, |a| a.tanh()),
-            c64: c64_loop!(1, |a| w::narrow(z::tanh(w::widen(a)))),
+            c64: c64_loop!(1, |a| c64::narrow(z::tanh(c64::widen(a)))),
             ..NONE
         },
         glsl: &[("F", "m_tanh($a)"), ("C", "c_tanh($a)")],
@@ -303,7 +306,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_loop!(1, |a| s::asinh(a)),
             f64: f64_loop!(1, |a| a.asinh()),
-            c64: c64_loop!(1, |a| w::narrow(z::asinh(w::widen(a)))),
+            c64: c64_loop!(1, |a| c64::narrow(arc::asinh(c64::widen(a)))),
             ..NONE
         },
         glsl: &[("F", "m_asinh($a)"), ("C", "c_asinh($a)")],
@@ -319,7 +322,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_loop!(1, |a| s::acosh(a)),
             f64: f64_loop!(1, |a| a.acosh()),
-            c64: c64_loop!(1, |a| w::narrow(z::acosh(w::widen(a)))),
+            c64: c64_loop!(1, |a| c64::narrow(arc::acosh(c64::widen(a)))),
             ..NONE
         },
         glsl: &[("F", "m_acosh($a)"), ("C", "c_acosh($a)")],
@@ -335,7 +338,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
         cpu: Cpu {
             f32: f32_loop!(1, |a| s::atanh(a)),
             f64: f64_loop!(1, |a| a.atanh()),
-            c64: c64_loop!(1, |a| w::narrow(z::atanh(w::widen(a)))),
+            c64: c64_loop!(1, |a| c64::narrow(arc::atanh(c64::widen(a)))),
             ..NONE
         },
         glsl: &[("F", "m_atanh($a)"), ("C", "c_atanh($a)")],

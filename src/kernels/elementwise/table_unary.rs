@@ -5,10 +5,7 @@ use num_complex::Complex32;
 
 use super::loops::{Cpu, NONE, bool_loop, c64_loop, f32_loop, f64_loop, int_loops};
 use super::table::{Row, TypeRule::*};
-use super::{
-    fp8, scalar as s,
-    scalar_wide::{self as w, Int},
-};
+use super::{fp8, scalar as s, scalar_c64 as c64, scalar_int::Int};
 
 pub(in crate::kernels) const ROWS: &[Row] = &[
     Row {
@@ -24,7 +21,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ints: int_loops!(1, |a| a.magnitude()),
             f32: f32_loop!(1, |a| s::abs(a)),
             f64: f64_loop!(1, |a| a.abs()),
-            c64: c64_loop!(1 => f32, |a| w::widen(a).norm() as f32),
+            c64: c64_loop!(1 => f32, |a| c64::widen(a).norm() as f32),
             ..NONE
         },
         glsl: &[("BU", "$a"), ("I", "abs($a)"), ("F", "m_abs($a)"), ("C", "c_abs($a)")],
@@ -64,7 +61,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ints: int_loops!(1, |a| a.sign()),
             f32: f32_loop!(1, |a| s::sel(a > 0.0, 1.0, 0.0) - s::sel(a < 0.0, 1.0, 0.0)),
             f64: f64_loop!(1, |a| (a > 0.0) as u8 as f64 - (a < 0.0) as u8 as f64),
-            c64: c64_loop!(1, |a| w::csign(a)),
+            c64: c64_loop!(1, |a| c64::csign(a)),
             ..NONE
         },
         glsl: &[

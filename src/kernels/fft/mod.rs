@@ -1,6 +1,7 @@
 //! What a Fourier transform along one axis is, for both backends: direction, kind, length and scale. The
 //! kernels read inputs that are shorter or longer than the transform as padded with zeros or cut.
 
+pub mod constants;
 pub mod hadamard;
 pub mod plan;
 

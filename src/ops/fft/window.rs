@@ -3,8 +3,9 @@
 
 use crate::core::{Array, Dtype, Result, Stream};
 use crate::kernels::elementwise::table::op;
-use crate::ops::create::{arange, full, ones};
+use crate::ops::create::{full, ones};
 use crate::ops::elementwise::{add, apply, minimum, multiply, square, subtract};
+use crate::ops::ranges::arange;
 use crate::ops::support::scalar_f64;
 
 /// Two terms of a polynomial without a constant, and the constant.

@@ -19,9 +19,9 @@ use crate::core::{
 use crate::on_gpu;
 use crate::ops::batching::{batched, front, spread};
 use crate::ops::composite;
-use crate::ops::create::arange;
 use crate::ops::elementwise::{add, astype, less, multiply, select};
 use crate::ops::index::indexing::take;
+use crate::ops::ranges::arange;
 use crate::ops::reduce::sum;
 use crate::ops::sort::argsort;
 use crate::ops::support::*;

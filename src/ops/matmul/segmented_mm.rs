@@ -11,10 +11,10 @@ use crate::core::{
 };
 use crate::on_gpu;
 use crate::ops::batching::{batched, front, spread};
-use crate::ops::create::arange;
 use crate::ops::elementwise::{
     add, astype, greater_equal, less, logical_and, maximum, minimum, multiply, select,
 };
+use crate::ops::ranges::arange;
 use crate::ops::reduce::sum;
 use crate::ops::support::*;
 use crate::ops::view::{expand_dims, moveaxis, reshape, slice, swapaxes};

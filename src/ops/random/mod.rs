@@ -3,9 +3,9 @@
 //! ops over those bits.
 
 use super::batching::{batched, front};
-use super::create::arange;
 use super::elementwise::*;
 use super::index::indexing::take;
+use super::ranges::arange;
 use super::reduce::scan::cumsum;
 use super::reduce::{argmax, max};
 use super::sort::argsort;

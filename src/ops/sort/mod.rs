@@ -2,6 +2,7 @@
 
 pub mod search;
 pub mod select;
+pub mod unique;
 
 use super::batching::{batched, front};
 use super::index::indexing::take_along_axis;

@@ -101,9 +101,9 @@ pub(in crate::vulkan) fn check(
 ) -> crate::core::Result<()> {
     shader::cache::valid(&bytes(words))?;
     let words = with_constants(words, constants);
-    shader::spirv::fits(name, &words, u64::from(PUSH_BYTES), f)?;
+    shader::requirements::fits(name, &words, u64::from(PUSH_BYTES), f)?;
     let module = spirv::read(&bytes(&words), u64::from(PUSH_BYTES)).map_err(Error::Value)?;
-    shader::spirv::declared(name, &module, f)?;
+    shader::requirements::declared(name, &module, f)?;
     let (asked, most) = (invocations(&words), u64::from(f.max_workgroup_invocations));
     if asked > most {
         bail!(Runtime, "[vulkan] {name} asks for {asked} invocations in a workgroup, the device has {most}.");

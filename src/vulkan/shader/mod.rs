@@ -8,5 +8,6 @@ pub(super) mod pipeline;
 pub(super) mod pipeline_cache;
 mod private;
 pub(super) mod prune;
+pub(super) mod requirements;
 pub(super) mod shelf;
 pub mod spirv;

@@ -15,7 +15,7 @@ use ash::vk;
 
 use super::compile_pool;
 use super::compiler;
-use super::spirv;
+use super::requirements;
 use crate::bail;
 use crate::core::fault::Site;
 use crate::core::{Error, Result, trace};
@@ -407,7 +407,7 @@ impl Device {
         }
         let words = compiler::spirv(name, module)?;
         if foreign {
-            spirv::fits(name, &words, PUSH_BYTES, f)?;
+            requirements::fits(name, &words, PUSH_BYTES, f)?;
         }
         let info = vk::ShaderModuleCreateInfo::default().code(&words);
         // SAFETY: the words are SPIR-V of our compiler (the cache checks what it reads), or the user's own.

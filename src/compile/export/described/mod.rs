@@ -3,7 +3,10 @@
 //! MLX's; `rows_*` say what each of them is there, one row a primitive, and an op whose parts MLX joins otherwise
 //! says so itself (`core::notes`). Called by the Python face.
 
+mod composed_elementwise;
 mod draft;
+mod rows_attention;
+mod rows_diagonal;
 mod rows_elementwise;
 mod rows_fast;
 mod rows_general;

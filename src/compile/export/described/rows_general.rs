@@ -154,7 +154,7 @@ fn logsumexp_axes(d: &mut Draft, c: &Call) -> Vec<usize> {
     let (x, axes, keepdims, dtype) = (c.input(), c.ints(0), c.flag(1), c.dtype());
     let most = d.reduce("max", x, &axes, true, dtype);
     let most_out = if keepdims { most } else { d.squeeze(most, &axes) };
-    let infinite = super::rows_elementwise::is_infinite(d, most_out);
+    let infinite = super::composed_elementwise::is_infinite(d, most_out);
     let x = d.binary("Subtract", x, most);
     let x = d.unary("Exp", x);
     let sum = d.sum(x, &axes, keepdims);

@@ -13,6 +13,7 @@ use crate::bail;
 use crate::core::fork::Made;
 use crate::core::{Dtype, Result, Storage};
 use crate::kernels::elementwise::program::Program;
+use crate::kernels::fft::constants;
 use crate::kernels::fft::plan::{self, Entry, LinePlan};
 use crate::kernels::{DeviceView, Fft, FftKind};
 use crate::memory;
@@ -32,10 +33,10 @@ enum Table {
 impl Table {
     fn entries(self) -> Vec<Entry> {
         match self {
-            Table::Roots(n) => plan::roots(n),
-            Table::Split(n) => plan::split_roots(n),
-            Table::Chirp(n) => plan::chirp(n),
-            Table::Filter(n) => plan::chirp_filter(n),
+            Table::Roots(n) => constants::roots(n),
+            Table::Split(n) => constants::split_roots(n),
+            Table::Chirp(n) => constants::chirp(n),
+            Table::Filter(n) => constants::chirp_filter(n),
         }
     }
 }
@@ -232,7 +233,7 @@ fn run(enc: &mut CommandEncoder, p: &Pass) -> Result<()> {
     let mut reads = vec![p.input.range];
     let mut tables = [0u64; 4];
     let (period, split) = match p.hooks.twiddle {
-        Some((n, period)) => (period, plan::low_bits(n)),
+        Some((n, period)) => (period, constants::low_bits(n)),
         None => (1, 0),
     };
     let wanted = [
@@ -444,7 +445,7 @@ pub fn fft(enc: &mut CommandEncoder, t: &Fft, src: &DeviceView, dst: &DeviceView
         return run(enc, &Pass { n: t.n, lines, cols: 1, input, output, hooks });
     }
     // Several passes, a batch of lines at a time, through two blocks of scratch.
-    let m = if smooth { t.n } else { plan::bluestein_length(t.n) };
+    let m = if smooth { t.n } else { constants::bluestein_length(t.n) };
     let radices = if m <= line_max && !strided { vec![m] } else { plan::split(m, column_max) };
     let line_bytes = m as u64 * size_of::<Entry>() as u64;
     let batch = (tune::fft::SCRATCH / line_bytes).clamp(1, lines);

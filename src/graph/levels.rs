@@ -1,0 +1,121 @@
+//! The order in which `eval` runs a graph: level by level where it is narrow, else depth first.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::core::Array;
+use crate::core::array::Node;
+
+/// An array that `eval` has to compute, and how; no node where nothing can make it.
+pub(crate) struct Step {
+    pub array: Array,
+    pub node: Option<Arc<Node>>,
+}
+
+/// Widest graph that is walked level by level: what does not depend on each other stands side by side then and needs
+/// one barrier together. In a wider graph far more arrays would be alive at a time.
+const WIDTH: u32 = 20;
+
+/// A node whose inputs are being looked at.
+struct Visit {
+    array: Array,
+    node: Arc<Node>,
+    next: usize,
+    level: u32,
+}
+
+/// Steps in the order of a walk, and how many there are of each level.
+#[derive(Default)]
+struct Walk {
+    number: u64,
+    stack: Vec<Visit>,
+    steps: Vec<Step>,
+    levels: Vec<u32>,
+    widths: Vec<u32>,
+    /// The order stays that of the walk.
+    wide: bool,
+}
+
+impl Walk {
+    /// Goes on with an array that has no level yet.
+    fn enter(&mut self, array: Array, node: Option<Arc<Node>>) {
+        array.set_level(self.number, 0);
+        match node {
+            Some(node) => self.stack.push(Visit { array, node, next: 0, level: 0 }),
+            None => {
+                self.wide = true;
+                self.steps.push(Step { array, node });
+            }
+        }
+    }
+
+    fn leave(&mut self, visit: Visit) {
+        let Visit { array, node, level, .. } = visit;
+        array.set_level(self.number, level);
+        if node.has_siblings() {
+            array.outputs_of(&node).iter().for_each(|o| o.set_level(self.number, level));
+        }
+        if let Some(above) = self.stack.last_mut() {
+            above.level = above.level.max(level + 1);
+        }
+        if !self.wide {
+            let at = level as usize;
+            if self.widths.len() <= at {
+                self.widths.resize(at + 1, 0);
+            }
+            self.widths[at] += 1;
+            self.wide = self.widths[at] > WIDTH || level >= Array::LAST_LEVEL;
+            self.levels.push(level);
+        }
+        self.steps.push(Step { array, node: Some(node) });
+    }
+
+    fn by_level(self) -> Vec<Step> {
+        let mut starts: Vec<usize> = self
+            .widths
+            .iter()
+            .scan(0, |at, &w| {
+                let start = *at;
+                *at += w as usize;
+                Some(start)
+            })
+            .collect();
+        let mut sorted: Vec<Option<Step>> = Vec::new();
+        sorted.resize_with(self.steps.len(), || None);
+        for (step, level) in self.steps.into_iter().zip(self.levels) {
+            let at = &mut starts[level as usize];
+            sorted[*at] = Some(step);
+            *at += 1;
+        }
+        sorted.into_iter().flatten().collect()
+    }
+}
+
+/// What `roots` still need. One caller at a time: the walk marks the arrays.
+pub(crate) fn steps(roots: &[Array]) -> Vec<Step> {
+    static WALKS: AtomicU64 = AtomicU64::new(1);
+    let mut walk = Walk { number: WALKS.fetch_add(1, Ordering::Relaxed), ..Walk::default() };
+    for root in roots {
+        if root.level(walk.number).is_some() {
+            continue;
+        }
+        let Some(node) = root.unscheduled() else { continue };
+        walk.enter(root.clone(), node);
+        while let Some(visit) = walk.stack.last_mut() {
+            let Some(input) = visit.node.inputs.get(visit.next) else {
+                // INVARIANT: the loop condition saw this entry.
+                let visit = walk.stack.pop().expect("non-empty stack");
+                walk.leave(visit);
+                continue;
+            };
+            visit.next += 1;
+            if let Some(level) = input.level(walk.number) {
+                visit.level = visit.level.max(level + 1);
+            } else if let Some(node) = input.unscheduled() {
+                let input = input.clone();
+                walk.enter(input, node);
+            }
+        }
+    }
+    if walk.wide || walk.levels.is_sorted() { walk.steps } else { walk.by_level() }
+}

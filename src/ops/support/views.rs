@@ -1,0 +1,122 @@
+//! Arrays as views of kernels on either device: inputs where they lie, outputs in new memory or in that of an input\nthat nobody else needs.
+
+use std::sync::Arc;
+
+use crate::core::layout::{is_row_major, row_major};
+use crate::core::{Array, Data, Dtype, Result, Storage};
+#[cfg(feature = "vulkan")]
+use crate::kernels::DeviceView;
+use crate::kernels::{HostView, View};
+use crate::memory;
+#[cfg(feature = "vulkan")]
+use crate::vulkan::CommandEncoder;
+
+/// First element of evaluated data on the host.
+pub fn host_start(d: &Data, dtype: Dtype) -> Result<*mut u8> {
+    let base = d.storage.host_ptr()?;
+    // SAFETY: layouts stay inside their storage by construction.
+    Ok(unsafe { base.offset(d.offset as isize * dtype.size() as isize) })
+}
+
+/// View of an evaluated input on the host.
+pub fn host_in(a: &Array) -> Result<HostView> {
+    let d = a.data()?;
+    let ptr = host_start(d, a.dtype())?;
+    Ok(View { ptr, dtype: a.dtype(), shape: a.shape().into(), strides: d.strides.clone() })
+}
+
+/// Fresh row-major host memory for an output.
+pub fn host_out(a: &Array) -> Result<HostView> {
+    let storage = memory::host_storage(a.nbytes())?;
+    place_host(a, storage)
+}
+
+fn place_host(a: &Array, storage: Arc<Storage>) -> Result<HostView> {
+    let ptr = place(a, storage)?;
+    Ok(View { ptr, dtype: a.dtype(), shape: a.shape().into(), strides: row_major(a.shape()) })
+}
+
+fn place(a: &Array, storage: Arc<Storage>) -> Result<*mut u8> {
+    let ptr = storage.host_ptr_mut()?;
+    a.set_data(row_major(a.shape()), 0, storage);
+    Ok(ptr)
+}
+
+/// The storage of an input that nobody needs any more and that fits `out` exactly.
+fn donor(out: &Array, inputs: &[Array]) -> Option<Arc<Storage>> {
+    inputs.iter().find_map(|a| {
+        let fits = a.is_unshared() && a.dtype().size() == out.dtype().size() && a.shape() == out.shape();
+        let d = a.data().ok().filter(|_| fits)?;
+        let whole = d.offset == 0
+            && d.storage.nbytes() == out.nbytes()
+            && Arc::strong_count(&d.storage) == 1
+            && !d.storage.is_lent()
+            && is_row_major(out.shape(), &d.strides);
+        whole.then(|| d.storage.clone())
+    })
+}
+
+/// Host memory for an elementwise output; reuses a dying input of equal layout.
+pub fn host_out_reusing(out: &Array, inputs: &[Array]) -> Result<HostView> {
+    match donor(out, inputs) {
+        Some(storage) => place_host(out, storage),
+        None => host_out(out),
+    }
+}
+
+/// As [`host_out_reusing`]: only the address of the first element.
+pub fn host_ptr_reusing(out: &Array, inputs: &[Array]) -> Result<*mut u8> {
+    match donor(out, inputs) {
+        Some(storage) => place(out, storage),
+        None => place(out, memory::host_storage(out.nbytes())?),
+    }
+}
+
+/// Whether two evaluated arrays lie in the same bytes.
+pub fn same_storage(a: &Array, b: &Array) -> Result<bool> {
+    Ok(Arc::ptr_eq(&a.data()?.storage, &b.data()?.storage))
+}
+
+/// View of an evaluated input on the device of the encoder's stream.
+#[cfg(feature = "vulkan")]
+pub fn dev_in(enc: &mut CommandEncoder, a: &Array) -> Result<DeviceView> {
+    let d = a.data()?;
+    let size = a.dtype().size();
+    let ptr = if a.size() == 0 {
+        0
+    } else if a.size() == 1 && d.storage.any_device_block().is_none() {
+        // A host scalar rides in the parameter ring: no upload, no barrier.
+        // SAFETY: one element lies at the offset.
+        let bytes = unsafe {
+            std::slice::from_raw_parts(d.storage.host_ptr()?.offset(d.offset as isize * size as isize), size)
+        };
+        enc.params(bytes)?
+    } else {
+        enc.resident(&d.storage)?.wrapping_add_signed(d.offset * size as i64)
+    };
+    Ok(View { ptr, dtype: a.dtype(), shape: a.shape().into(), strides: d.strides.clone() })
+}
+
+/// Fresh row-major device memory for an output.
+#[cfg(feature = "vulkan")]
+pub fn dev_out(enc: &mut CommandEncoder, a: &Array) -> Result<DeviceView> {
+    let strides = row_major(a.shape());
+    let (storage, ptr) = enc.output(a.nbytes())?;
+    a.set_data(strides.clone(), 0, storage);
+    Ok(View { ptr, dtype: a.dtype(), shape: a.shape().into(), strides })
+}
+
+/// Device memory for an elementwise output; reuses a dying input of equal layout.
+#[cfg(feature = "vulkan")]
+pub fn dev_out_reusing(enc: &mut CommandEncoder, out: &Array, inputs: &[Array]) -> Result<DeviceView> {
+    let id = enc.device().id();
+    match donor(out, inputs).filter(|s| s.device_block(id).is_some() && out.size() > 0) {
+        None => dev_out(enc, out),
+        Some(storage) => {
+            let strides = row_major(out.shape());
+            let ptr = enc.overwrite(&storage)?;
+            out.set_data(strides.clone(), 0, storage);
+            Ok(View { ptr, dtype: out.dtype(), shape: out.shape().into(), strides })
+        }
+    }
+}
