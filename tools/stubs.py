@@ -34,7 +34,7 @@ HEADER = '''\
 
 CORE_PRELUDE = """\
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from types import ModuleType, TracebackType
 from typing import Any, Literal, Protocol, Self, TypeAlias, final, overload
@@ -144,7 +144,7 @@ PARAMETERS = {
     "a_max": "_ArrayLike | None",
     "fun": "Callable[..., Any]",
     "argnums": "int | Sequence[int] | None",
-    "argnames": "str | Sequence[str] | None",
+    "argnames": "str | Iterable[str] | None",
     "primals": "Sequence[array]",
     "cotangents": "Sequence[array]",
     "tangents": "Sequence[array]",

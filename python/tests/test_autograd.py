@@ -130,6 +130,15 @@ def test_argnums_and_argnames():
     assert value.item() == 55 and positional.tolist() == [15, 20] and named["scale"].item() == 11
     value, (_, only) = mx.value_and_grad(f, argnums=(), argnames=["scale"])(x, y, scale=s)
     assert only["scale"].item() == 11
+    # Any walk over texts, and a name that comes twice is one.
+    for names in ({"scale"}, ["scale", "scale"], {"scale": 1}, iter(["scale"])):
+        _, only = mx.grad(f, argnames=names)(x, y, scale=s)
+        assert only["scale"].item() == 11
+    for nothing in ({}, set(), range(0)):
+        assert mx.grad(f, argnames=nothing)(x, y, scale=s).tolist() == [15, 20]
+    for wrong in (0, b"scale", [1], [["scale"]]):
+        with pytest.raises(TypeError):
+            mx.grad(f, argnames=wrong)
 
 
 def test_trees():

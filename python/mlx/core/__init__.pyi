@@ -10,7 +10,7 @@ Args:
         arrays: where it runs. Default: None, the default stream of the default device (see `mlx.core.stream`)."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from types import ModuleType, TracebackType
 from typing import Any, Literal, Protocol, Self, TypeAlias, final, overload
@@ -3901,7 +3901,7 @@ def get_printoptions() -> PrintOptions:
     -1
     """
 
-def grad(fun: Callable[..., Any], argnums: int | Sequence[int] | None = ..., argnames: str | Sequence[str] | None = ...) -> Callable[..., Any]:
+def grad(fun: Callable[..., Any], argnums: int | Sequence[int] | None = ..., argnames: str | Iterable[str] | None = ...) -> Callable[..., Any]:
     """A function that returns the gradient of another one.
 
     `fun` returns a scalar array. Its arguments may be trees (dict, list, tuple) of arrays, whose gradient has
@@ -3912,7 +3912,7 @@ def grad(fun: Callable[..., Any], argnums: int | Sequence[int] | None = ..., arg
         fun (Callable): The function to differentiate.
         argnums (int | Sequence[int], optional): Positions of the arguments by which to differentiate.
             Default: None, 0 where no names are given.
-        argnames (str | Sequence[str], optional): Names of the arguments by which to differentiate. Default:
+        argnames (str | Iterable[str], optional): Names of the arguments by which to differentiate. Default:
             [].
 
     Returns:
@@ -6799,7 +6799,7 @@ def unstack(x: array, /, *, axis: int | None = ..., stream: _StreamOrDevice = ..
     (array([1, 2], dtype=int32), array([3, 4], dtype=int32))
     """
 
-def value_and_grad(fun: Callable[..., Any], argnums: int | Sequence[int] | None = ..., argnames: str | Sequence[str] | None = ...) -> Callable[..., Any]:
+def value_and_grad(fun: Callable[..., Any], argnums: int | Sequence[int] | None = ..., argnames: str | Iterable[str] | None = ...) -> Callable[..., Any]:
     """A function that returns the value of another one and its gradient, both from one evaluation.
 
     As `grad`, but `fun` may also return a tuple whose first element is the scalar; the others are handed
@@ -6809,7 +6809,7 @@ def value_and_grad(fun: Callable[..., Any], argnums: int | Sequence[int] | None 
         fun (Callable): The function to differentiate.
         argnums (int | Sequence[int], optional): Positions of the arguments by which to differentiate.
             Default: None, 0 where no names are given.
-        argnames (str | Sequence[str], optional): Names of the arguments by which to differentiate. Default:
+        argnames (str | Iterable[str], optional): Names of the arguments by which to differentiate. Default:
             [].
 
     Returns:

@@ -107,7 +107,8 @@ impl Grad {
         let argnames = match argnames {
             None => Vec::new(),
             Some(n) if n.is_instance_of::<PyString>() => vec![n.extract::<String>()?],
-            Some(n) => n.extract::<Vec<String>>()?,
+            // Any walk over texts; a name that stands there twice counts once.
+            Some(n) => n.try_iter()?.map(|name| name?.extract()).collect::<PyResult<_>>()?,
         };
         let mut nums: Vec<usize> = Vec::new();
         match argnums {
@@ -127,12 +128,6 @@ impl Grad {
                     };
                     return Err(PyValueError::new_err(text));
                 }
-            }
-        }
-        for (i, n) in argnames.iter().enumerate() {
-            if argnames[..i].contains(n) {
-                let text = format!("[{op}] Duplicate argument name '{n}' is not allowed.");
-                return Err(PyValueError::new_err(text));
             }
         }
         if nums.is_empty() && argnames.is_empty() {
@@ -305,7 +300,7 @@ impl Transform for Grad {
 ///     fun (Callable): The function to differentiate.
 ///     argnums (int | Sequence[int], optional): Positions of the arguments by which to differentiate.
 ///         Default: None, 0 where no names are given.
-///     argnames (str | Sequence[str], optional): Names of the arguments by which to differentiate. Default:
+///     argnames (str | Iterable[str], optional): Names of the arguments by which to differentiate. Default:
 ///         [].
 ///
 /// Returns:
@@ -343,7 +338,7 @@ fn grad(
 ///     fun (Callable): The function to differentiate.
 ///     argnums (int | Sequence[int], optional): Positions of the arguments by which to differentiate.
 ///         Default: None, 0 where no names are given.
-///     argnames (str | Sequence[str], optional): Names of the arguments by which to differentiate. Default:
+///     argnames (str | Iterable[str], optional): Names of the arguments by which to differentiate. Default:
 ///         [].
 ///
 /// Returns:

@@ -249,7 +249,6 @@ REFUSED = (
     ),
     Rule("bytes are a buffer, as NumPy's arrays are", form="^b'", ours=""),
     Rule("what is no file is told as a wrong value", text="export_to_dot", ours="Accepts"),
-    Rule("names stand in a text, a list or a tuple", text="argnames=", ours="Sequence"),
     Rule(
         "of two wrong things another is told first",
         text="_along_axis",
@@ -394,9 +393,6 @@ TOLD = (
         when=shaped,
     ),
     Rule("a shape that cannot follow raises", transform="shapeless", ours="cannot infer"),
-    Rule(
-        "names stand once in a text, a list or a tuple", text="argnames=", ours="Sequence|Duplicate"
-    ),
     Rule(
         "MLX takes the first of several constants",
         text=r"pad\(.*constant_values",
