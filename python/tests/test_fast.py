@@ -174,6 +174,9 @@ def test_rope_layouts_offsets_and_frequencies(rng):
     freqs = rng.uniform(1, 50, 8).astype(np.float32)
     got = mx.fast.rope(a, 16, base=None, offset=2, freqs=mx.array(freqs), **how)
     close(got, turned(x, 16, offset=2, freqs=freqs), "float32", 3)
+    for wrong in (True, False, 1.0):
+        with pytest.raises(ValueError, match="offset must be an integer"):
+            mx.fast.rope(a, 16, base=1e4, offset=wrong, **how)
     # Heads and positions the other way round in memory, and parts of a wider array.
     close(
         mx.fast.rope(a.swapaxes(1, 2), 16, base=1e4, offset=0, **how),

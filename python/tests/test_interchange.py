@@ -245,6 +245,18 @@ def test_what_cannot_be_imported():
     for wrong in (5, [1], None, "x"):
         with pytest.raises(TypeError):
             mx.from_dlpack(wrong)
+    # Buffers without DLPack are copied.
+    for buffer, want, dtype in (
+        (np.float32(1.5), 1.5, mx.float32),
+        (np.int64(7), 7, mx.int64),
+        (b"ab", [97, 98], mx.uint8),
+        (bytearray(b"ab"), [97, 98], mx.uint8),
+    ):
+        for asked in (None, True):
+            got = mx.from_dlpack(buffer, copy=asked)
+            assert (got.tolist(), got.dtype) == (want, dtype)
+        with pytest.raises(ValueError, match="without a copy"):
+            mx.from_dlpack(buffer, copy=False)
     capsule = Producer(x).capsule()
     mx.from_dlpack(capsule)
     with pytest.raises(TypeError, match="unused"):

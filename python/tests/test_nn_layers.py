@@ -406,6 +406,7 @@ def test_recurrent_layers(rng):
     relu = nn.RNN(3, 5, nonlinearity=nn.relu)
     close(relu(arr(x)), ref.rnn(x, ref.parameters(relu), zero, ref.relu))
     assert nn.GRU(3, 5)(arr(x[0])).shape == (4, 5)
+    assert nn.GRU(3, True)(arr(x[0])).shape == (4, 1)
     with pytest.raises(ValueError, match="callable"):
         nn.RNN(3, 5, nonlinearity=3)
 

@@ -116,6 +116,22 @@ def test_lion(rng):
     run(optim.Lion(0.1, weight_decay=0.3), lion, rng)
 
 
+@pytest.mark.parametrize("name", ["SGD", "AdamW", "Lion", "Adafactor", "Muon"])
+def test_derivatives_go_through_decays_that_are_numbers_of_numpy(name):
+    w, g = mx.array([[0.5, -1.0], [2.0, 0.25]]), mx.array([[0.1, 0.2], [-0.3, 0.4]])
+
+    def slope(decay):
+        def f(w):
+            step = getattr(optim, name)(0.1, weight_decay=decay).apply_gradients({"w": g}, {"w": w})
+            return step["w"].sum()
+
+        return mx.grad(f)(w)
+
+    want = slope(0.5)
+    for decay in (np.float32(0.5), np.float64(0.5)):
+        np.testing.assert_allclose(np.array(slope(decay)), np.array(want), rtol=1e-6)
+
+
 def rms(x):
     return np.sqrt((x * x).mean())
 

@@ -355,6 +355,16 @@ def test_values_of_higher_rank_along_an_axis():
             mx.put_along_axis(x, index, mx.ones(shape), 1)
 
 
+def test_an_empty_array_stays_as_it_is():
+    for index in (mx.zeros((3, 4), mx.int32), mx.zeros((2, 2)), mx.zeros((0, 0))):
+        got = mx.put_along_axis(mx.zeros((0, 3)), index, mx.ones((3, 4)), 1)
+        assert got.shape == (0, 3)
+    with pytest.raises(ValueError):
+        mx.put_along_axis(mx.zeros((0,)), mx.array([[0]]), mx.array(1.0), 0)
+    with pytest.raises(IndexError):
+        mx.put_along_axis(mx.zeros((0,)), mx.array([0]), mx.array(1.0), 5)
+
+
 def test_put_along_long_lines(rng):
     x = rng.normal(size=(5, 2000)).astype(np.float32)
     order = np.argsort(x, axis=1)

@@ -64,6 +64,28 @@ def test_the_issues_examples():
     assert "concatenate(): argument '" in str(e.value) and "got array" in str(e.value)
 
 
+OPERANDS = {
+    name: parameters(f)
+    for name, f in FUNCTIONS.items()
+    if "." not in name
+    and [p.name for p in parameters(f)] in (["a", "stream"], ["a", "b", "stream"])
+}
+
+
+@pytest.mark.parametrize("name", OPERANDS)
+def test_a_stream_stands_by_position_only_where_it_is_declared_so(name):
+    *operands, stream = OPERANDS[name]
+    given = [mx.ones((2, 2), mx.bool_ if "bitwise" in name else mx.float32)] * len(operands)
+    if "shift" in name:
+        given = [mx.array([1])] * 2
+    if stream.kind is stream.KEYWORD_ONLY:
+        with pytest.raises(TypeError):
+            FUNCTIONS[name](*given, mx.cpu)
+    else:
+        FUNCTIONS[name](*given, mx.cpu)
+    FUNCTIONS[name](*given, stream=mx.cpu)
+
+
 @pytest.mark.parametrize("name", [*FUNCTIONS, *METHODS])
 def test_wrong_arguments_are_answered_with_the_signature(name):
     f = callable_of(name)

@@ -298,6 +298,9 @@ def test_minmax_and_count_nonzero(rng):
             )
     assert all(np.isnan(v.item()) for v in mx.minmax(mx.array([1.0, np.nan])))
     assert mx.count_nonzero(mx.array([0.0, np.nan, -0.0])).item() == 1
+    assert mx.count_nonzero(x, 1).shape == (3, 5)
+    with pytest.raises(TypeError):
+        mx.count_nonzero(x, 1, True)
     assert mx.count_nonzero(mx.zeros((0, 3))).item() == 0
     with pytest.raises(ValueError):
         mx.minmax(mx.zeros(0))

@@ -325,3 +325,8 @@ def test_exceptions_pass_through():
     with pytest.raises(Own, match="mine"):
         mx.vmap(f)(mx.ones(3))
     h.works()
+    # Without arguments too, before it is told that there is nothing to vectorise.
+    with pytest.raises(TypeError, match="missing 1 required"):
+        mx.vmap(f)()
+    with pytest.raises(ValueError, match="in_axes"):
+        mx.vmap(lambda: mx.ones(2))()

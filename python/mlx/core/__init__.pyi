@@ -2790,7 +2790,7 @@ def cosh(a: _ArrayLike, /, *, stream: _StreamOrDevice = ...) -> array:
     array([1], dtype=float32)
     """
 
-def count_nonzero(a: array, /, *, axis: int | None = ..., keepdims: bool = ..., stream: _StreamOrDevice = ...) -> array:
+def count_nonzero(a: array, /, axis: int | None = ..., *, keepdims: bool = ..., stream: _StreamOrDevice = ...) -> array:
     """Number of elements that are not zero over one axis, several, or all.
 
     NaN is not zero and counts, as do both parts of a complex number: it is zero only where both are. True
@@ -3658,8 +3658,8 @@ def from_dlpack(x: array, /, *, copy: bool | None = ...) -> array:
     comes over the host where the producer offers that.
 
     Args:
-        x (object): An object with `__dlpack__` (arrays of NumPy, PyTorch, JAX and others) or a DLPack
-            capsule.
+        x (object): An object with `__dlpack__` (arrays of NumPy, PyTorch, JAX and others), a DLPack
+            capsule, or a buffer such as bytes, which is copied.
         copy (bool, optional): True always copies, False never does, None copies where it must. Default: None.
 
     Returns:

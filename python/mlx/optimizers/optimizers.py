@@ -85,7 +85,7 @@ class SGD(Optimizer):
         self, gradient: mx.array, parameter: mx.array, state: dict[str, Any]
     ) -> mx.array:
         if self.weight_decay != 0:
-            gradient = gradient + self.weight_decay * parameter
+            gradient = gradient + parameter * self.weight_decay
         if self.momentum <= 0:
             return parameter - self._rate(gradient) * gradient
         v = self.momentum * state["v"] + (1 - self.dampening) * gradient
@@ -493,7 +493,7 @@ class Adafactor(Optimizer):
             update = self.beta_1 * state["exp_avg"] + (1 - self.beta_1) * update
             state["exp_avg"] = update
         if self.weight_decay != 0:
-            parameter = parameter - (self.weight_decay * rate) * parameter
+            parameter = parameter - parameter * (rate * self.weight_decay)
         return parameter - update
 
 
@@ -558,7 +558,7 @@ class Muon(Optimizer):
         self, gradient: mx.array, parameter: mx.array, state: dict[str, Any]
     ) -> mx.array:
         if self.weight_decay != 0:
-            gradient = gradient + self.weight_decay * parameter
+            gradient = gradient + parameter * self.weight_decay
         v = self.momentum * state["v"] + (1 - self.momentum) * gradient
         state["v"] = v
         update = gradient * (1 - self.momentum) + v * self.momentum if self.nesterov else v

@@ -434,8 +434,9 @@ fn put(
         return Ok(out);
     }
     refuse_f64(op, std::slice::from_ref(a), s)?;
-    if a.size() == 0 && indices.size() == 0 {
-        // Indices of any dtype, those of an empty list are float32.
+    if a.size() == 0 {
+        // Indices of any dtype and shape will do, if there are as many axes.
+        along(op, a, &astype(indices, Dtype::I32, s)?, axis, s)?;
         return Ok(a.clone());
     }
     let (flat, indices, ax) = along(op, a, indices, axis, s)?;

@@ -420,8 +420,8 @@ pub fn import(obj: &Bound<'_, PyAny>, dtype: Option<Dtype>, copy: Option<bool>) 
 /// comes over the host where the producer offers that.
 ///
 /// Args:
-///     x (object): An object with `__dlpack__` (arrays of NumPy, PyTorch, JAX and others) or a DLPack
-///         capsule.
+///     x (object): An object with `__dlpack__` (arrays of NumPy, PyTorch, JAX and others), a DLPack
+///         capsule, or a buffer such as bytes, which is copied.
 ///     copy (bool, optional): True always copies, False never does, None copies where it must. Default: None.
 ///
 /// Returns:
@@ -442,9 +442,22 @@ fn from_dlpack(x: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult<PyArray> {
             ops::copy(&a.get().array(), crate::python::runtime::device::current())?
         }
         Ok(a) => a.get().array(),
+        Err(_) if only_buffer(x)? => match copy {
+            Some(false) => {
+                return Err(PyValueError::new_err("[from_dlpack] Cannot import a buffer without a copy."));
+            }
+            _ => super::buffer::import(x, None)?,
+        },
         Err(_) => import(x, None, copy)?,
     };
     Ok(PyArray::new(a))
+}
+
+/// Whether an object shows its memory as a buffer and in no other way: bytes, NumPy's numbers.
+fn only_buffer(x: &Bound<'_, PyAny>) -> PyResult<bool> {
+    // SAFETY: a live object under the GIL.
+    let shows = unsafe { ffi::PyObject_CheckBuffer(x.as_ptr()) == 1 };
+    Ok(shows && !x.hasattr(intern!(x.py(), "__dlpack__"))?)
 }
 
 /// The arguments of `__dlpack__` that matter; forms that are no version are taken for the oldest one.

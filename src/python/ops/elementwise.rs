@@ -33,9 +33,11 @@ fn parameters(row: &Row) -> &'static str {
     }
 }
 
-/// Operands and stream of a call, whether they were given by position or by name.
+/// Operands and stream of a call, whether they were given by position or by name; `most` says how many may stand
+/// by position.
 fn arguments<'py>(
     row: &Row,
+    most: usize,
     args: &Bound<'py, PyTuple>,
     kwargs: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<([Option<Bound<'py, PyAny>>; 2], Stream)> {
@@ -43,11 +45,13 @@ fn arguments<'py>(
     let fail = |what: String| PyTypeError::new_err(format!("{}(): {what}", row.name));
     let mut operands = [None, None];
     let mut stream: S = None;
+    if args.len() > most {
+        return Err(fail(format!("expected at most {most} positional arguments")));
+    }
     for (i, x) in args.iter().enumerate() {
         match i {
             _ if i < n => operands[i] = Some(x),
-            _ if i == n => stream = if x.is_none() { None } else { Some(x.extract::<StreamArg>()?) },
-            _ => return Err(fail(format!("expected at most {} positional arguments", n + 1))),
+            _ => stream = if x.is_none() { None } else { Some(x.extract::<StreamArg>()?) },
         }
     }
     for (name, x) in kwargs.into_iter().flat_map(|k| k.iter()) {
@@ -67,9 +71,9 @@ fn arguments<'py>(
     Ok((operands, pick(stream)))
 }
 
-fn call(id: OpId, args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> Out {
+fn call(id: OpId, most: usize, args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> Out {
     let row = &table()[id.0 as usize];
-    match arguments(row, args, kwargs)? {
+    match arguments(row, most, args, kwargs)? {
         ([Some(a), Some(b)], s) => {
             let (a, b) = to_arrays(&a, &b)?;
             out(ops::apply(id, &[&a, &b], s))
@@ -96,8 +100,9 @@ fn add_rows(m: &Bound<'_, PyModule>) -> PyResult<()> {
             let label: &'static _ = Box::leak(CString::new(name)?.into_boxed_c_str());
             // FITS: the table has some hundred rows.
             let id = OpId(i as u16);
+            let most = row.arity as usize + usize::from(!parameters(row).contains('*'));
             let f = PyCFunction::new_closure(py, Some(label), Some(text), move |args, kwargs| {
-                call(id, args, kwargs)
+                call(id, most, args, kwargs)
             })?;
             m.add(name, f)?;
         }

@@ -154,7 +154,7 @@ fn minmax(a: Arr, axis: Option<Ints>, keepdims: bool, stream: S) -> PyResult<(Py
 /// >>> mx.count_nonzero(mx.array([[0, 1, 2], [0, 0, 3]]), axis=1)
 /// array([2, 1], dtype=int32)
 #[pyfunction]
-#[pyo3(signature = (a, /, *, axis=None, keepdims=false, stream=None))]
+#[pyo3(signature = (a, /, axis=None, *, keepdims=false, stream=None))]
 fn count_nonzero(a: Arr, axis: Option<Ints>, keepdims: bool, stream: S) -> Out {
     out(ops::count_nonzero(&a.0, axis.as_ref().map(|x| &x.list[..]), keepdims, pick(stream)))
 }

@@ -57,6 +57,10 @@ impl Transform for Mapped {
         let (mut inputs, mut in_axes) = (Vec::new(), Vec::new());
         flatten(&tree, true, &mut inputs)?;
         axes_of("vmap", &tree, self.in_axes.bind(py), &mut in_axes)?;
+        if args.is_empty() {
+            // There is no axis to take apart; what the function says of the call is told first.
+            flatten(&fun.call0()?, true, &mut Vec::new())?;
+        }
         let mut returned: Option<Bound<'py, PyAny>> = None;
         let body = |arrays: &[Array]| {
             let given = rebuild(&tree, &mut arrays.iter().cloned())?;

@@ -115,7 +115,7 @@ class GRU(Module):
 
     def __call__(self, x: mx.array, hidden: mx.array | None = None) -> mx.array:
         """All states, (..., sequence, hidden_size); ``hidden`` is the one before the first."""
-        size = self.hidden_size
+        size = self.Wh.shape[-1]
         x = _project(x, self.Wx, self.b)
         states = []
         for t in range(x.shape[-2]):

@@ -71,12 +71,17 @@ np.int64(1)
 np.float32(1.5)
 np.float64(0.5)
 np.bool_(True)
+np.uint8(1)
+np.float16(0.5)
+np.array(1)
 np.array([1, 2])
 np.ones((2, 3), np.float32)
 mx.array(1)
 mx.array(1.5)
 mx.array(True)
 mx.array([0, 1])
+mx.array([1.5, 2.5])
+mx.array(1j)
 []
 ()
 {{}}
@@ -94,6 +99,8 @@ mx.array([0, 1])
 [[1, 2], [3, 4]]
 {{'a': 1}}
 Pair(1, 2)
+Lst([1])
+Dct(a=1)
 2**31
 -2**31 - 1
 2**63
@@ -139,6 +146,9 @@ mx.zeros((0, 3))
 mx.zeros((2, 0, 3))
 mx.ones((1,))
 {0} * float('nan')""".splitlines()
+
+# What the whole call can be given: too much, a name that there is not, nothing.
+CALLS = ("extra", "unknown", "nothing")
 
 TRANSFORMS = ("grad", "jvp", "vmap", "compiled", "shapeless", "exported", "checkpointed")
 
@@ -274,8 +284,16 @@ def bases():
 
 def changed(base, where, form):
     """The call with one argument in another form; None where there is no such call. `where` is a
-    position or a keyword; a form of `missing` leaves it out and `keyword` passes it by name."""
+    position or a keyword, or None for CALLS; a form of `missing` leaves it out and `keyword` passes
+    it by name."""
     args, kwargs = list(base.args), dict(base.kwargs)
+    if where is None:
+        whole = {
+            "extra": ([*args, "object()"], kwargs),
+            "unknown": (args, {**kwargs, "unknown": "1"}),
+            "nothing": ([], {}),
+        }
+        return base.text(*whole[form])
     here = args if isinstance(where, int) else kwargs
     names = [n for n, _ in base.parameters]
     if form == "missing":
@@ -296,7 +314,8 @@ def changed(base, where, form):
 
 
 def places(base):
-    """(where, forms) of the arguments and of the parameters that are not given."""
+    """(where, forms) of the whole call, the arguments and the parameters that are not given."""
+    yield None, CALLS
     for where, text in [*enumerate(base.args), *base.kwargs.items()]:
         if text.startswith("*"):
             continue

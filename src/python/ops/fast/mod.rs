@@ -4,7 +4,7 @@ mod kernels;
 
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyFloat, PyInt, PyString};
+use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString};
 
 use crate::compile::export::is_exporting;
 use crate::ops::fast::{self, MaskArg, Offset, Rotation};
@@ -72,6 +72,9 @@ struct Start(Offset);
 impl<'a, 'py> FromPyObject<'a, 'py> for Start {
     type Error = PyErr;
     fn extract(obj: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if obj.is_instance_of::<PyBool>() {
+            return Err(PyValueError::new_err("[rope] offset must be an integer but got type bool."));
+        }
         if obj.is_instance_of::<PyInt>() {
             let wrong = |_| PyValueError::new_err("[rope] offset must fit 32 bits.");
             return Ok(Start(Offset::Fixed(obj.extract::<i32>().map_err(wrong)?)));
