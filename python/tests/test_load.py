@@ -273,6 +273,21 @@ def test_formats_and_paths():
             mx.load(f"d.{ext}")
 
 
+def test_nothing_is_no_file():
+    a = mx.zeros((2,))
+    for f in (
+        lambda: mx.save(None, a),
+        lambda: mx.savez(None, a),
+        lambda: mx.savez_compressed(None, a),
+        lambda: mx.save_safetensors(None, {"a": a}),
+        lambda: mx.save_gguf(None, {"a": a}),
+        lambda: mx.load(None),
+        lambda: mx.export_to_dot(None, a),
+    ):
+        with pytest.raises(TypeError):
+            f()
+
+
 def test_bad_arguments_of_the_writers():
     a = mx.array([1.0])
     for call, error in [

@@ -64,9 +64,25 @@ def test_arange(args):
 
 @pytest.mark.parametrize("dtype", h.INTS + h.FLOATS)
 def test_arange_of_each_dtype(dtype):
+    # A stop, a step and a dtype; a step of None is the default.
+    stop = mx.arange(20, 3, h.mx_dtype(dtype))
+    assert stop.dtype == h.mx_dtype(dtype)
+    same(stop, np.arange(0, 20, 3))
+    same(mx.arange(4, None, h.mx_dtype(dtype)), np.arange(4))
     got = mx.arange(1, 20, 3, dtype=h.mx_dtype(dtype))
     assert h.name_of(got.dtype) == dtype
     same(got, np.arange(1, 20, 3))
+
+
+def test_arange_is_told_each_argument_once():
+    for args, names in (
+        ((None, 2, mx.int32), {}),
+        ((1, 2, mx.int32), {"dtype": mx.int8}),
+        ((4, 2, mx.int32), {"stop": 3}),
+        ((4, mx.int32, mx.int32), {}),
+    ):
+        with pytest.raises(TypeError):
+            mx.arange(*args, **names)
 
 
 def test_linspace():

@@ -395,6 +395,9 @@ def test_multi_optimizer(rng):
     for filters in ([], [1, 2]):
         with pytest.raises(ValueError, match=f"Given {len(filters)} filters but 1 needed"):
             optim.MultiOptimizer(both, filters)
+    for filters in (0, None):
+        with pytest.raises(TypeError):
+            optim.MultiOptimizer(both, filters)
 
 
 @pytest.mark.parametrize(

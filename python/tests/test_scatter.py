@@ -365,6 +365,22 @@ def test_an_empty_array_stays_as_it_is():
         mx.put_along_axis(mx.zeros((0,)), mx.array([0]), mx.array(1.0), 5)
 
 
+def test_arrays_broadcast_with_what_is_put_into_them():
+    """Along all axes but the one of the indices."""
+    column, row = mx.ones((5, 1)), mx.ones((1, 3))
+    want = np.ones((5, 3))
+    want[:2] = 2
+    same(mx.put_along_axis(column, mx.array([[0], [1]]), mx.ones((2, 3)) * 2, 0), want)
+    same(
+        mx.put_along_axis(row, mx.array([[1], [2]]), mx.array(5.0), 1),
+        np.array([[1, 5, 1], [1, 1, 5]]),
+    )
+    slope = mx.grad(
+        lambda a: (mx.put_along_axis(a, mx.array([[0], [1]]), mx.ones((2, 3)), 0) * 2).sum()
+    )(column)
+    same(slope, np.array([[0], [0], [6], [6], [6]]))
+
+
 def test_put_along_long_lines(rng):
     x = rng.normal(size=(5, 2000)).astype(np.float32)
     order = np.argsort(x, axis=1)

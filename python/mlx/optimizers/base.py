@@ -2,7 +2,7 @@
 may be schedules; and one that gives parts of the parameters to several.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import mlx.core as mx
@@ -206,10 +206,10 @@ class MultiOptimizer(Optimizer):
     >>> optimizer = optim.MultiOptimizer(both, [lambda name, weight: weight.ndim == 2])
     """
 
-    def __init__(self, optimizers: list[Optimizer], filters: list[Any] | None = None) -> None:
+    def __init__(self, optimizers: list[Optimizer], filters: Sequence[Any] = ()) -> None:
         super().__init__({})
         self._state = {}
-        filters = list(filters or [])
+        filters = list(filters)
         if len(filters) != len(optimizers) - 1:
             raise ValueError(
                 f"[MultiOptimizer] Given {len(filters)} filters but {len(optimizers) - 1} needed."

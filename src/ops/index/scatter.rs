@@ -453,25 +453,28 @@ fn put(
     others[ax] = 1;
     let shape = broadcast_shapes("broadcast_shapes", &others, indices.shape())?;
     let shape = broadcast_shapes("broadcast_shapes", &shape, values.shape())?;
-    others[ax] = *shape.get(ax).unwrap_or(&1);
-    if shape != others {
+    if shape.len() > flat.ndim() {
         let (n, i, v) = (show(flat.shape()), show(indices.shape()), show(values.shape()));
-        bail!(Value, "[{op}] Indices {i} or values {v} do not broadcast to array {n}.");
+        bail!(Value, "[{op}] Indices {i} or values {v} do not broadcast with array {n}.");
     }
     let given = vec![flat.clone(), indices.clone(), values.clone()];
+    let mut whole = shape.clone();
+    whole[ax] = flat.shape()[ax];
+    let flat = broadcast_to(&flat, &whole, s)?;
     let (indices, values) = (broadcast_to(&indices, &shape, s)?, broadcast_to(&values, &shape, s)?);
+    let as_given = |out: &Array| if axis.is_none() { reshape(out, a.shape(), s) } else { Ok(out.clone()) };
     if flat.shape()[ax] == 0 || values.size() == 0 {
-        return Ok(a.clone());
+        return as_given(&flat);
     }
     let form = Form::Along { axis: ax };
     let primitive = Scatter { form, part: None, how, distinct: false, hold: false };
     let out = primitive.node(&flat, &values, &[indices], s);
     note(std::slice::from_ref(&out), || ("put_along_axis", params![ax, how == Combine::Add], given));
-    reshape(&out, a.shape(), s)
+    as_given(&out)
 }
 
 /// `a` with `values` written along an axis, by indices of the same rank; without an axis, into the flattened
-/// array. Indices and values are broadcast on the other axes.
+/// array. All three are broadcast on the other axes.
 pub fn put_along_axis(
     a: &Array,
     indices: &Array,

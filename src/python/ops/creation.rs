@@ -205,10 +205,17 @@ fn range_arguments<'py>(
             return Err(PyTypeError::new_err(format!("arange() got multiple values for argument '{name}'")));
         }
     }
+    if count == 3 && args.get_item(2)?.extract::<D>().is_ok() && given[3].is_none() {
+        // Stop, step and dtype.
+        let [stop, step, dtype, _] = given;
+        given = [None, stop, step, dtype];
+    }
     if given[0].as_ref().is_some_and(Bound::is_none) {
         return Err(processing(PyTypeError::new_err("None is no number"), args.py(), "start"));
     }
-    let alone = if count > 0 {
+    let alone = if given[0].is_none() && count == 3 {
+        false
+    } else if count > 0 {
         given[1].as_ref().is_none_or(Bound::is_none)
     } else {
         given[1].as_ref().is_some_and(Bound::is_none)

@@ -15,7 +15,7 @@ use crate::core::{Array, Device, Error, default_stream};
 use crate::io::gguf::Value;
 use crate::io::{Dense, Named, Place, Replacement, Source, gguf, npy, npz, safetensors};
 use crate::python::array::PyArray;
-use crate::python::array::arguments::type_name;
+use crate::python::array::arguments::{processing, type_name};
 
 /// Bytes that are read from or handed to a file object at once.
 const CHUNK: usize = 16 << 20;
@@ -24,6 +24,9 @@ const CHUNK: usize = 16 << 20;
 pub(in crate::python) fn path_of(file: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     if let Ok(s) = file.cast::<PyString>() {
         return Ok(Some(s.to_str()?.to_string()));
+    }
+    if file.is_none() {
+        return Err(processing(PyTypeError::new_err("None is no file"), file.py(), "file"));
     }
     let class = file.py().import("pathlib")?.getattr("PurePath")?;
     if file.is_instance(&class)? { file.str()?.extract().map(Some) } else { Ok(None) }
