@@ -19,6 +19,12 @@ import mlx.nn as nn
 EPS, STEP = 1e-6, 256
 
 
+@mx.compile
+def swiglu(gate, up):
+    """The gated unit, one step."""
+    return nn.silu(gate) * up
+
+
 class Block(nn.Module):
     """One layer with its own cache of keys and values, which grows by STEP tokens."""
 
@@ -47,8 +53,12 @@ class Block(nn.Module):
         kept = [cache.get("k"), cache.get("v")]
         if start == 0 or end > kept[0].shape[2]:
             more = -(-length // STEP) * STEP
-            zeros = mx.zeros((b, self.shared, more, self.head), x.dtype)
-            kept = [zeros if a is None else mx.concatenate([a, zeros], axis=2) for a in kept]
+            # Keys and values each have memory of their own, which they are written into.
+            size = (b, self.shared, more, self.head)
+            kept = [
+                mx.concatenate([*([] if a is None else [a]), mx.zeros(size, x.dtype)], axis=2)
+                for a in kept
+            ]
         q, k = self.rope(q, offset=start), self.rope(k, offset=start)
         for a, new in zip(kept, (k, v), strict=True):
             a[:, :, start:end] = new
@@ -58,7 +68,7 @@ class Block(nn.Module):
         y = mx.fast.scaled_dot_product_attention(q, k, v, scale=self.head**-0.5, mask=mask)
         x = x + self.o(y.swapaxes(1, 2).reshape(b, length, -1))
         y = self.between(x)
-        return x + self.down(nn.silu(self.gate(y)) * self.up(y))
+        return x + self.down(swiglu(self.gate(y), self.up(y)))
 
 
 class Model(nn.Module):

@@ -81,17 +81,71 @@ def test_every_candidate_gives_the_right_result(rng):
     np.testing.assert_allclose(got, big.cumsum(dtype=np.float64), atol=0.5)
 
 
-def test_quantised_candidates_give_the_right_result(rng):
-    x = mx.array(rng.standard_normal((2, 256)).astype(np.float32))
-    w = mx.quantize(mx.array(rng.standard_normal((96, 256)).astype(np.float32)), 64, 4)
-    exact = np.array(x).astype(np.float64) @ np.array(mx.dequantize(*w, 64, 4)).T
-    ask = {"sides": (2, 96, 256), "dtype": "float32", "format": ("affine", 64, 4)}
+def quantised_candidates(rng, m, n, k, dtype, mode, group, bits, few=1):
+    """Compares every `few`-th candidate of a product with float64."""
+    how = {"mode": mode, "group_size": group, "bits": bits}
+    x = mx.array(rng.standard_normal((m, k)).astype(np.float32)).astype(dtype)
+    w = mx.quantize(mx.array(rng.standard_normal((n, k)).astype(np.float32)).astype(dtype), **how)
+    values = mx.dequantize(*w, **how).astype(mx.float32)
+    exact = np.array(x.astype(mx.float32)).astype(np.float64) @ np.array(values).T
+    name = str(dtype).removeprefix("mlx.core.")
+    ask = {"sides": (m, n, k), "dtype": name, "format": (mode, group, bits)}
     lines = mx.vulkan._tune_question(0, "quantized", **ask)["candidates"]
     assert len(lines) > 3
-    for line in lines:
+    # Codes are multiplied with scales that dequantised values round.
+    unit = {mx.float32: 2.0**-20, mx.float16: 2.0**-9, mx.bfloat16: 2.0**-6}[dtype]
+    for line in lines[::few]:
         mx.vulkan._tune_set(0, [line])
-        got = np.array(mx.quantized_matmul(x, *w, group_size=64, bits=4))
-        np.testing.assert_allclose(got, exact, atol=1e-3)
+        got = np.array(mx.quantized_matmul(x, *w, **how).astype(mx.float32))
+        assert np.abs(got - exact).max() <= unit * np.abs(exact).max(), line
+
+
+def test_quantised_candidates_give_the_right_result(rng):
+    quantised_candidates(rng, 2, 96, 256, mx.float32, "affine", 64, 4)
+    quantised_candidates(rng, 1, 50, 1088, mx.float32, "affine", 64, 4, few=4)
+
+
+@pytest.mark.parametrize(
+    ("mode", "group", "bits", "k"),
+    [
+        ("affine", 32, 2, 1024),
+        ("affine", 64, 3, 320),
+        ("affine", 128, 5, 384),
+        ("affine", 64, 6, 448),
+        ("affine", 32, 8, 1056),
+        ("mxfp4", 32, 4, 352),
+        ("mxfp8", 32, 8, 96),
+        ("nvfp4", 16, 4, 176),
+    ],
+)
+def test_layouts_of_one_row_give_the_right_result(rng, mode, group, bits, k):
+    dtype = {3: mx.float16, 8: mx.bfloat16}.get(bits, mx.float32)
+    quantised_candidates(rng, 1, 21, k, dtype, mode, group, bits, few=11)
+
+
+def test_rows_longer_than_what_is_staged(rng):
+    quantised_candidates(rng, 1, 9, 20_544, mx.float32, "affine", 64, 4, few=8)
+
+
+def test_the_benchmark_of_decoding_measures_every_layout(tmp_path):
+    out = tmp_path / "out.json"
+    script = ROOT / "benches" / "decode.py"
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    subprocess.run(
+        [sys.executable, str(script), "--quick", "--json", str(out)], env=env, check=True
+    )
+    result = json.loads(out.read_text())
+    rows = {row["m"]: row for row in result["products"]}
+    assert sorted(rows) == [1, 2]
+    for row in rows.values():
+        assert row["chosen"] in row["candidates"]
+        assert row["best_us"] <= row["us"]
+        assert row["bytes"] == row["n"] * row["k"] * (4 + 32 / 64) / 8
+    assert any(len(name.split()) == 4 for name in rows[1]["candidates"])
+    assert not any(len(name.split()) == 4 for name in rows[2]["candidates"])
+    assert {row["product"] for row in result["experts"]} == {"gate, up", "down"}
+    (step,) = result["steps"]
+    assert step["joined"]["commands"] == 6 < step["apart"]["commands"]
 
 
 def test_lines_that_say_nothing_are_passed_over():

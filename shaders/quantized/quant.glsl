@@ -19,16 +19,26 @@ float e4m3(uint code) {
     return uintBitsToFloat((m == 0x7fu ? 0x7fc00000u : u) | (code & 0x80u) << 24);
 }
 
-// A scale, or a bias.
-float factor(uvec2 base, uint i) {
+// Bits of a scale or a bias, and what they stand for.
+uint factor_bits(uvec2 base, uint i) {
 #if MODE == 0
-    return load_element(base, i);
-#elif MODE == 3
-    return e4m3(uint(Bytes(base).v[i]));
+    return load_bits(base, i);
 #else
-    return e8m0(uint(Bytes(base).v[i]));
+    return uint(Bytes(base).v[i]);
 #endif
 }
+float factor_of(uint bits) {
+#if MODE == 0
+    return bits_to_float(bits);
+#elif MODE == 3
+    return e4m3(bits);
+#else
+    return e8m0(bits);
+#endif
+}
+
+// A scale, or a bias.
+float factor(uvec2 base, uint i) { return factor_of(factor_bits(base, i)); }
 
 // Value of code e of a pack, without its scale; e is a constant after unrolling.
 float code(uvec2 pack, uint e) {
