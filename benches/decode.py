@@ -18,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import time
+import zlib
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -48,6 +49,11 @@ MODES = {
 #: More bytes of weights than caches hold.
 BEYOND = 256 << 20
 WORDS = 1024
+
+
+def modes_of(model, options):
+    """The first mode for all models, the others for the model of 8B or the only one."""
+    return options.modes if model == "8b" or len(options.models) == 1 else options.modes[:1]
 
 
 def products(model):
@@ -117,9 +123,14 @@ def layouts(n, k, m, mode, dtype):
     return mx.vulkan._tune_question(0, "quantized", (m, n, k), name, form)
 
 
+def own_part(text, warm):
+    """Whether a process that compiles only, (part, parts), is to compile what has this name."""
+    return zlib.crc32(text.encode()) % warm[1] == warm[0]
+
+
 def product_rows(model, name, n, k, options, warm):
     """Rows of one product in each mode and number of rows; `warm` compiles only."""
-    for mode in options.modes:
+    for mode in modes_of(model, options):
         if k % MODES[mode]["group_size"]:
             continue
         w = Weights(n, k, mode, options.dtype, 0 if warm else options.beyond)
@@ -130,13 +141,15 @@ def product_rows(model, name, n, k, options, warm):
             found = {}
             lines = [None, *(asked["candidates"] if asked else [])]
             for line in lines:
+                key = line.split(" = ")[-1] if line else "chosen"
+                if warm and not own_part(key, warm):
+                    continue
                 mx.vulkan._tune_set(0, [line] if line else [])
                 if warm:
                     mx.eval(w(x, 0))
                     continue
                 count = min(max(w.count, 16), 64)
                 own, whole = least(lambda i, w=w, x=x: w(x, i), count, options.repeats)
-                key = line.split(" = ")[-1] if line else "chosen"
                 found[key] = {"us": round(own, 2), "us_with_gap": round(whole, 2)}
             mx.vulkan._tune_set(0, [])
             if not warm:
@@ -171,7 +184,7 @@ def summary(model, name, n, k, m, mode, nbytes, asked, found, options):
 def expert_rows(model, options, warm):
     """Products of a token's experts, picked by index."""
     experts, picks, hidden, inner = EXPERTS[model]
-    for mode in options.modes:
+    for mode in modes_of(model, options):
         for name, n, k in (("gate, up", inner, hidden), ("down", hidden, inner)):
             if k % MODES[mode]["group_size"]:
                 continue
@@ -260,22 +273,20 @@ def step_row(name, mode, options, warm):
 def tasks(options):
     """All that is measured: kind, name, and what gives rows, or compiles only if it is told so."""
     for model in options.models:
-        if model in SHAPES:
-            for name, (n, k) in products(model).items():
-                yield (
-                    "products",
-                    f"{model} {name} {n}x{k}",
-                    lambda warm, a=(model, name, n, k): product_rows(*a, options, warm),
-                )
+        for mode in modes_of(model, options) if model in SHAPES else []:
+            yield (
+                "steps",
+                f"{model} {mode} token",
+                lambda warm, a=(model, mode): [step_row(*a, options, warm)],
+            )
+        for name, (n, k) in products(model).items() if model in SHAPES else []:
+            yield (
+                "products",
+                f"{model} {name} {n}x{k}",
+                lambda warm, a=(model, name, n, k): product_rows(*a, options, warm),
+            )
         if model in EXPERTS:
             yield "experts", f"{model} experts", lambda warm, a=model: expert_rows(a, options, warm)
-        if model in SHAPES:
-            for mode in options.modes:
-                yield (
-                    "steps",
-                    f"{model} {mode} token",
-                    lambda warm, a=(model, mode): [step_row(*a, options, warm)],
-                )
 
 
 def compile_side_by_side(argv, count, began):
@@ -309,13 +320,14 @@ def show(kind, row):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--models", default="0.6b,4b,8b,14b,32b,30b-a3b")
+    parser.add_argument("--models", default="8b,0.6b,30b-a3b,14b,32b,4b")
     parser.add_argument("--modes", default="q4g64,q8g64,mxfp4")
     parser.add_argument("--rows", default="1,2,4,8", help="rows of x")
     parser.add_argument("--dtype", choices=["bfloat16", "float16", "float32"], default="bfloat16")
     parser.add_argument("--rate", type=float, help="the memory's rate in GB/s; else by the profile")
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--workers", type=int, default=min(12, os.cpu_count() or 1))
+    parser.add_argument("--seconds", type=float, default=150, help="begins nothing after so many")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, in this process alone")
     parser.add_argument("--warm", help=argparse.SUPPRESS)
     parser.add_argument("--json", type=pathlib.Path)
@@ -334,18 +346,21 @@ def main():
     if unknown or not set(options.modes) <= set(MODES):
         parser.error(f"models are {[*SHAPES, *EXPERTS]}, modes {[*MODES]}")
     if options.warm:
-        part, parts = (int(n) for n in options.warm.split("/"))
-        for i, (_, _, run) in enumerate(tasks(options)):
-            if i % parts == part:
-                list(run(True))
+        warm = tuple(int(n) for n in options.warm.split("/"))
+        for kind, name, run in tasks(options):
+            if kind == "products" or own_part(name, warm):
+                list(run(warm))
         return
     if options.workers > 1:
         compile_side_by_side(sys.argv[1:], options.workers, began)
     before = mx.vulkan._tune_winners(0)
     result = {"device": mx.vulkan.describe()["name"], "rate": options.rate}
     for kind, name, run in tasks(options):
+        if time.time() - began > options.seconds:
+            print(f"left out: {name}", flush=True)
+            continue
         print(f"{time.time() - began:6.1f} s {name}", flush=True)
-        for row in run(False):
+        for row in run(None):
             result.setdefault(kind, []).append(row)
             show(kind, row)
         mx.clear_cache()
