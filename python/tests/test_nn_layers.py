@@ -419,6 +419,19 @@ def test_gradients_of_recurrent_layers(make, rng):
 SCALES = [(4, 2.0), (5, 0.5), (3, 2.7), (6, 0.34), (4, 1.6)]
 
 
+def test_upsampling_of_arrays_of_numpy():
+    x = np.arange(9.0).reshape(1, 3, 3, 1)
+    for form in (x, x.astype(np.float32)):
+        close(nn.Upsample(2, "cubic")(form), np.array(nn.Upsample(2, "cubic")(arr(x))))
+    with pytest.raises(OverflowError):
+        nn.Upsample(float("inf"), "linear")(arr(x))
+
+
+def test_distances_of_no_keys():
+    assert nn.ALiBi.create_alibi_matrix(3, None, 2).shape == (1, 2, 3, 0)
+    assert nn.ALiBi.create_alibi_matrix(3, True, 2).shape == (1, 2, 3, 1)
+
+
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 def test_upsample_smoothly(mode):
     for n, scale in SCALES:

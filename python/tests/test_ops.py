@@ -418,6 +418,18 @@ def test_shapes_are_told_before_dtypes_of_indices():
             mx.take_along_axis(mx.zeros((3, 4)), mx.zeros(shape), 1)
 
 
+def test_complex_infinities_have_no_imaginary_part():
+    inf, nan = np.inf, np.nan
+    x = mx.array([complex(inf, 0), complex(-inf, 0), complex(inf, 1), complex(0, inf), 1j])
+    assert mx.isposinf(x).tolist() == [True, False, False, False, False]
+    assert mx.isneginf(x).tolist() == [False, True, False, False, False]
+    got = mx.nan_to_num(mx.array([complex(nan, 1), complex(inf, 0), complex(-inf, 0)]), 1, 2, -2)
+    assert got.tolist() == [1, 2, -2] and got.dtype == mx.complex64
+    for some in ({}, {"posinf": 1.0}, {"neginf": 1.0}):
+        with pytest.raises(ValueError, match="complex64"):
+            mx.nan_to_num(x, **some)
+
+
 def test_take_along_one_axis():
     x = np.arange(24).reshape(2, 3, 4)
     a, i = mx.array(x), np.array([2, 0, 1, 1, -1])

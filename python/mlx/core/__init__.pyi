@@ -4218,7 +4218,7 @@ def isnan(a: _ArrayLike, stream: _StreamOrDevice = ...) -> array:
 def isneginf(a: _ArrayLike, stream: _StreamOrDevice = ...) -> array:
     """Whether each element is minus infinity.
 
-    Only real floating elements can be: integers, bool and complex numbers give False.
+    Integers and bool give False, and so do complex numbers with an imaginary part.
 
     Args:
         a (array | number): Elements of any shape: every dtype.
@@ -4236,7 +4236,7 @@ def isneginf(a: _ArrayLike, stream: _StreamOrDevice = ...) -> array:
 def isposinf(a: _ArrayLike, stream: _StreamOrDevice = ...) -> array:
     """Whether each element is plus infinity.
 
-    Only real floating elements can be: integers, bool and complex numbers give False.
+    Integers and bool give False, and so do complex numbers with an imaginary part.
 
     Args:
         a (array | number): Elements of any shape: every dtype.
@@ -4995,7 +4995,8 @@ def nan_to_num(a: _ArrayLike, nan: float = ..., posinf: float | None = ..., negi
         array: Of the shape and dtype of `a`.
 
     Raises:
-        ValueError: if the dtype is complex64 or float64.
+        ValueError: if the dtype is float64, or complex64 and not both infinities have a number; only an infinity
+            without an imaginary part is one then.
 
     >>> mx.nan_to_num(mx.array([float('nan'), 1.0, float('inf')]), posinf=9.0)
     array([0, 1, 9], dtype=float32)

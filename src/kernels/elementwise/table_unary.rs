@@ -270,7 +270,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
     Row {
         name: "isneginf",
         aliases: &[],
-        doc: "Whether each element is minus infinity.\nOnly real floating elements can be: integers, bool and complex numbers give False.",
+        doc: "Whether each element is minus infinity.\nIntegers and bool give False, and so do complex numbers with an imaginary part.",
         example: "mx.isneginf(mx.array([1.0, float('-inf')]))\narray([False, True], dtype=bool)",
         arity: 1,
         rule: Bool,
@@ -280,19 +280,19 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ints: int_loops!(1 => u8, |_| 0),
             f32: f32_loop!(1 => u8, |a| (a == f32::NEG_INFINITY) as u8),
             f64: f64_loop!(1 => u8, |a| (a == f64::NEG_INFINITY) as u8),
-            c64: c64_loop!(1 => u8, |a| (a.re == f32::NEG_INFINITY) as u8),
+            c64: c64_loop!(1 => u8, |a| (a.re == f32::NEG_INFINITY && a.im == 0.0) as u8),
             ..NONE
         },
         glsl: &[
             ("BIU", "NEVER"),
             ("F", "floatBitsToUint($a) == 0xff800000u"),
-            ("C", "floatBitsToUint($a.x) == 0xff800000u"),
+            ("C", "floatBitsToUint($a.x) == 0xff800000u && $a.y == 0.0"),
         ],
     },
     Row {
         name: "isposinf",
         aliases: &[],
-        doc: "Whether each element is plus infinity.\nOnly real floating elements can be: integers, bool and complex numbers give False.",
+        doc: "Whether each element is plus infinity.\nIntegers and bool give False, and so do complex numbers with an imaginary part.",
         example: "mx.isposinf(mx.array([1.0, float('inf')]))\narray([False, True], dtype=bool)",
         arity: 1,
         rule: Bool,
@@ -302,13 +302,13 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ints: int_loops!(1 => u8, |_| 0),
             f32: f32_loop!(1 => u8, |a| (a == f32::INFINITY) as u8),
             f64: f64_loop!(1 => u8, |a| (a == f64::INFINITY) as u8),
-            c64: c64_loop!(1 => u8, |a| (a.re == f32::INFINITY) as u8),
+            c64: c64_loop!(1 => u8, |a| (a.re == f32::INFINITY && a.im == 0.0) as u8),
             ..NONE
         },
         glsl: &[
             ("BIU", "NEVER"),
             ("F", "floatBitsToUint($a) == 0x7f800000u"),
-            ("C", "floatBitsToUint($a.x) == 0x7f800000u"),
+            ("C", "floatBitsToUint($a.x) == 0x7f800000u && $a.y == 0.0"),
         ],
     },
     Row {

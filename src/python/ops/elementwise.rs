@@ -7,8 +7,8 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyTuple};
 
-use crate::core::Stream;
 use crate::core::notes::note;
+use crate::core::{Dtype, Stream};
 use crate::kernels::elementwise::table::{OpId, Row, op, table};
 use crate::ops;
 use crate::params;
@@ -319,7 +319,8 @@ fn array_equal(a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>, equal_nan: bool, stre
 ///     array: Of the shape and dtype of `a`.
 ///
 /// Raises:
-///     ValueError: if the dtype is complex64 or float64.
+///     ValueError: if the dtype is float64, or complex64 and not both infinities have a number; only an infinity
+///         without an imaginary part is one then.
 ///
 /// >>> mx.nan_to_num(mx.array([float('nan'), 1.0, float('inf')]), posinf=9.0)
 /// array([0, 1, 9], dtype=float32)
@@ -328,15 +329,17 @@ fn array_equal(a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>, equal_nan: bool, stre
 fn nan_to_num(a: &Bound<'_, PyAny>, nan: f64, posinf: Option<f64>, neginf: Option<f64>, stream: S) -> Out {
     let (a, s) = (to_array(a, None)?, pick(stream));
     let d = a.dtype();
-    if matches!(d, crate::core::Dtype::C64 | crate::core::Dtype::F64) {
+    // The largest complex number is none that stands for an infinity.
+    let open = posinf.is_none() || neginf.is_none();
+    if d == Dtype::F64 || (d == Dtype::C64 && open) {
         return Err(PyValueError::new_err(format!("[nan_to_num] Does not yet support given type: {d}.")));
     }
-    if !d.is_float() {
+    if !d.is_inexact() {
         return Ok(PyArray::new(a));
     }
     let max = match d {
-        crate::core::Dtype::F16 => 65504.0,
-        crate::core::Dtype::BF16 => half::bf16::MAX.to_f64(),
+        Dtype::F16 => 65504.0,
+        Dtype::BF16 => half::bf16::MAX.to_f64(),
         _ => f64::from(f32::MAX),
     };
     let number = |v| ops::scalar_f64(v, d);

@@ -140,7 +140,7 @@ class ALiBi(Module):
         (1, 2, 1, 3)
         """
         queries = mx.arange(offset, q_sequence_length)
-        keys = mx.arange(k_sequence_length)
+        keys = mx.arange(0, k_sequence_length)
         nearness = -mx.abs(queries[:, None] - keys[None])[None, None]
         return (nearness * ALiBi.create_alibi_slope(num_heads, dtype)).astype(dtype)
 

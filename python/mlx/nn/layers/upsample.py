@@ -108,6 +108,7 @@ def _interpolate(
             "[Upsample] antialias=True with align_corners=True is not supported. "
             "Use align_corners=False for antialiased interpolation."
         )
+    x = x if isinstance(x, mx.array) else mx.array(x)
     x = x if mx.issubdtype(x.dtype, mx.inexact) else x.astype(mx.float32)
     for axis, scale in enumerate(scale_factor, 1):
         n = x.shape[axis]
@@ -271,7 +272,9 @@ class Upsample(Module):
                 )
         else:
             scale = (scale,) * axes
-        if any(s < 0 or not math.isfinite(s) for s in scale):
+        if any(s == math.inf for s in scale):
+            raise OverflowError(f"[Upsample] scale_factor must be finite, got {scale}")
+        if any(s < 0 or math.isnan(s) for s in scale):
             raise ValueError(f"[Upsample] scale_factor must not be negative, got {scale}")
         if self.mode == "nearest":
             return upsample_nearest(x, scale)
