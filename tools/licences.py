@@ -40,8 +40,8 @@ NATIVE = [
     (
         "mimalloc",
         "libmimalloc-sys",
-        "c_src/mimalloc/v3/LICENSE",
-        "c_src/mimalloc/v3/include/mimalloc.h",
+        "c_src/mimalloc/v2/LICENSE",
+        "c_src/mimalloc/v2/include/mimalloc.h",
         r"MI_MALLOC_VERSION (\d+)",
     ),
     (

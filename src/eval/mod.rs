@@ -99,6 +99,11 @@ pub fn end() {
     crate::vulkan::finish(until);
 }
 
+/// Whether threads evaluate on CPU streams, or record.
+pub fn is_busy() -> bool {
+    worker::is_busy()
+}
+
 /// Waits until all work of a stream is done, however it ended.
 pub fn finish(stream: Stream) -> Result<()> {
     if !stream.device.is_gpu() {

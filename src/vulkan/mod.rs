@@ -121,9 +121,10 @@ pub fn finish(until: Instant) {
     hal::reclaim::finish(until);
 }
 
-/// Has the process end without what drivers do at its end, if they are still at work then, or `always`.
-pub fn leave_early(always: bool) {
-    hal::end::leave_early(always);
+/// Has the process end without what drivers do at its end, if they are still at work then, or those are whom `busy` asks
+/// about, or `always`.
+pub fn leave_early(always: bool, busy: fn() -> bool) {
+    hal::end::leave_early(always, busy);
 }
 
 /// Whether a GPU computes, or threads compile for one.

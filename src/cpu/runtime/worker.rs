@@ -290,6 +290,12 @@ pub fn pending(lane: Lane) -> u64 {
     worker.submitted.load(Ordering::SeqCst) - done
 }
 
+/// Whether a task of any lane has not run yet.
+pub fn is_busy() -> bool {
+    let waits = |w: &Arc<Worker>| w.done.load(Ordering::SeqCst) < w.submitted.load(Ordering::SeqCst);
+    !REGISTRY.load(Ordering::Acquire).is_null() && lock(&registry().workers).values().any(waits)
+}
+
 /// Waits until everything submitted to the lane so far has run; interruptible.
 ///
 /// # Errors

@@ -97,7 +97,7 @@ fn end(py: Python<'_>, owner: u32) -> PyResult<()> {
     }
     // Threads that the interpreter does not wait for may be within a driver.
     #[cfg(feature = "vulkan")]
-    crate::vulkan::leave_early(others);
+    crate::vulkan::leave_early(others, eval::is_busy);
     Ok(())
 }
 

@@ -337,6 +337,11 @@ impl Device {
         self.gate.enter()
     }
 
+    /// Lets nobody call the driver any more; whether nobody is within a call. For the end of the process.
+    pub(in crate::vulkan) fn shut(&self) -> bool {
+        self.gate.shut()
+    }
+
     /// Whether somebody keeps memory that the host sees.
     pub(crate) fn keeps_memory(&self) -> bool {
         self.gate.keeps_memory()

@@ -1,12 +1,15 @@
 //! The end of a process under drivers that are still at work, or have lost their threads to a fork: what they do when the
 //! process unloads them waits for kernels that may run for ever, or crashes.
 
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Once, OnceLock};
 
 use super::adapter::forked;
+use super::device::{Device, opened};
 
 static ALWAYS: AtomicBool = AtomicBool::new(false);
+/// Whether threads outside this module, which may see the memory of devices or let go of it, are at work.
+static BUSY: OnceLock<fn() -> bool> = OnceLock::new();
 
 /// Has the process end without what drivers do at its end, with the status that it has: a device was given up. Python's
 /// own end comes before.
@@ -18,7 +21,8 @@ pub(super) fn leave_without_drivers() {
 
 /// As [`leave_without_drivers`], unless it turns out that no driver is at work. For the end of the process: handlers run in
 /// the opposite order of their registration, so that this one comes before those of all libraries.
-pub(in crate::vulkan) fn leave_early(always: bool) {
+pub(in crate::vulkan) fn leave_early(always: bool, busy: fn() -> bool) {
+    let _ = BUSY.set(busy);
     ALWAYS.fetch_or(always, Ordering::AcqRel);
     install();
 }
@@ -26,7 +30,8 @@ pub(in crate::vulkan) fn leave_early(always: bool) {
 /// Whether drivers must not be unloaded.
 #[cfg_attr(not(all(target_os = "linux", target_env = "gnu")), allow(dead_code))]
 fn must_leave() -> bool {
-    forked() || ALWAYS.load(Ordering::Acquire) || crate::vulkan::is_busy()
+    let busy = || BUSY.get().is_some_and(|busy| busy()) || crate::vulkan::is_busy();
+    forked() || ALWAYS.load(Ordering::Acquire) || busy() || !opened().into_iter().all(Device::shut)
 }
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]

@@ -54,6 +54,11 @@ impl Gate {
         self.drivers.load(Ordering::Relaxed) & !CLOSED >= MEMORY
     }
 
+    /// Lets nobody in any more; whether nobody is within a call. For the end of the process.
+    pub fn shut(&self) -> bool {
+        self.drivers.fetch_or(CLOSED, Ordering::AcqRel) & (MEMORY - 1) == 0
+    }
+
     /// Lets nobody in any more, if nobody is in: the driver's functions for those who destroy the device.
     pub fn close(&self) -> Option<&ash::Device> {
         let closed = self.drivers.compare_exchange(0, CLOSED, Ordering::AcqRel, Ordering::Relaxed);
