@@ -50,7 +50,9 @@ Written by `tools/portability.py` from what it found; do not edit.
 Mesa's AMD driver compiles for any of its chips without hardware. `python -m mlx.info --compile
 --chip navi31` makes every kernel that the chip's features allow and asks the driver what became of
 it. Every module is valid SPIR-V for Vulkan 1.2 (1.3 where the device has it), uses no capability
-that the device does not list, and keeps to its shared memory and invocations.
+that the device does not list, and keeps to its shared memory and invocations. A full walk has some
+28,000 calls; one of 3,923 has the families whose kernels ask most of a chip, with fewer dtypes and
+layouts: products, quantised products, attention, sorts, and norms and rotations.
 
 """
 
@@ -283,16 +285,23 @@ def kept():
 def page(found):
     """The text of docs/portability.md."""
     lines = [HEADER]
-    heads = "chip", "is in", "kernels", "failures", "use memory for registers", "fewest waves"
+    heads = (
+        "chip",
+        "is in",
+        "calls",
+        "kernels",
+        "failures",
+        "use memory for registers",
+        "fewest waves",
+    )
     lines.append(f"| {' | '.join(heads)} | one wave | most registers | time to compile |")
-    lines.append("|---|---|---|---|---|---|---|---|---|")
+    lines.append("|---|---|---|---|---|---|---|---|---|---|")
     reports = found.get("chips", {})
     for name, s in reports.items():
-        lines.append(
-            f"| {name} | {compiled.CHIPS[name]} | {s['kernels']} | {s['failures']} | {s['spills']} "
-            f"| {s['fewest_waves']:.0f} | {s['one_wave']} | {s['most_registers']:.0f} "
-            f"| {s['compile_seconds']} s |"
-        )
+        cells = [name, compiled.CHIPS[name], s["calls"], s["kernels"], s["failures"], s["spills"]]
+        cells += [round(s["fewest_waves"]), s["one_wave"], round(s["most_registers"])]
+        cells.append(f"{s['compile_seconds']} s")
+        lines.append(f"| {' | '.join(str(c) for c in cells)} |")
     low = {}
     for name, s in reports.items():
         for kernel, what in s["low"].items():
