@@ -110,11 +110,13 @@ void add(Unit q, uint unit, inout float acc[R]) {
             }
             [[unroll]] for (uint r = 0; r < R; r++) {
                 uvec2 pack = uvec2(PACK_LOW(q.words[r], j), PACK_HIGH(q.words[r], j));
-                [[unroll]] for (uint e = 0; e < 8; e++) dots[r] = fma(code(pack, e), y[e], dots[r]);
+                float values[8];
+                codes(pack, values);
+                [[unroll]] for (uint e = 0; e < 8; e++) dots[r] = fma(values[e], y[e], dots[r]);
             }
         }
         [[unroll]] for (uint r = 0; r < R; r++) {
-            acc[r] = fma(factor_of(q.scale[r][h]), dots[r], acc[r]);
+            acc[r] = fma(factor_of(q.scale[r][h]), CODE_WHOLE * dots[r], acc[r]);
 #if MODE == 0
             acc[r] = fma(factor_of(q.bias[r][h]), sum, acc[r]);
 #endif

@@ -63,6 +63,25 @@ float code(uvec2 pack, uint e) {
 #endif
 }
 
+// The eight codes of a pack, to be multiplied by CODE_WHOLE, a power of two: E2M1 are moved into float16, two at a time,
+// which are too small by that.
+#if MODE == 1 || MODE == 3
+#define CODE_WHOLE 16384.0
+void codes(uvec2 pack, out float q[8]) {
+    [[unroll]] for (uint i = 0; i < 4; i++) {
+        uint numbers = i < 3 ? pack.x << (9 - 4 * i) : pack.x >> 3, signs = pack.x << (12 - 4 * i);
+        vec2 two = unpackHalf2x16((numbers & 0x0e000e00u) | (signs & 0x80008000u));
+        q[i] = two.x;
+        q[i + 4] = two.y;
+    }
+}
+#else
+#define CODE_WHOLE 1.0
+void codes(uvec2 pack, out float q[8]) {
+    [[unroll]] for (uint e = 0; e < 8; e++) q[e] = code(pack, e);
+}
+#endif
+
 // A value of the matrix rounded as dequantisation stores it.
 float as_stored(float x) {
 #if DTYPE == 1
