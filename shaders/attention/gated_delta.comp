@@ -2,7 +2,7 @@
 // The gated delta rule, step by step: TPR lanes hold a row of a state, one of its value features by all key features,
 // E each. What it recalls, what it would answer and the product of key and query are summed together, so that a
 // step has one reduction. All operands are contiguous floats. Defines: E, WIDE (a gate for each key feature), MASK.
-#include "lib/elem.glsl"
+#include "lib/codecs.glsl"
 #ifdef SG
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require

@@ -4,7 +4,7 @@
 // the turned features apart, or (TRADITIONAL) a vector of V / 2 pairs; without VEC one pair. Units past the turned
 // features are copied. Angles per position come from a table; with WAVES it holds wavelengths.
 #include "lib/float_controls.glsl"
-#include "lib/elem.glsl"
+#include "lib/codecs.glsl"
 #include "lib/math.glsl"
 layout(local_size_x = 256) in;
 

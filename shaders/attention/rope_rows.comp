@@ -4,7 +4,7 @@
 // copied as they are. A workgroup has one row, and a lane of it pairs WG apart. For few rows: rope.comp reads and
 // writes whole vectors, and computes the angles of several heads once.
 #include "lib/float_controls.glsl"
-#include "lib/elem.glsl"
+#include "lib/codecs.glsl"
 #include "lib/math.glsl"
 #ifdef SG
 #extension GL_KHR_shader_subgroup_basic : require

@@ -25,7 +25,7 @@
 #ifndef PLAIN
 #extension GL_KHR_shader_subgroup_shuffle : require
 #endif
-#include "lib/elem.glsl"
+#include "lib/codecs.glsl"
 #include "attention/attention.glsl"
 #define THREADS (TEAMS * LANES)
 layout(local_size_x = THREADS) in;

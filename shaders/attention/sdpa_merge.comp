@@ -1,6 +1,6 @@
 #version 460
 // Second pass of sdpa_vector.comp: joins the parts of a row, at most 256. A workgroup takes a row.
-#include "lib/elem.glsl"
+#include "lib/codecs.glsl"
 layout(local_size_x = 128) in;
 #include "attention/attention.glsl"
 

@@ -3,7 +3,7 @@
 // x 16 lanes takes 16 * TM rows of the heads that share a key head and walks their keys 16 * TN at a time; a lane
 // holds TM x TN scores and TM x NC values, in rows and columns 16 apart. Features come through shared memory DC at a
 // time, values VK keys at a time, all as float.
-#include "lib/elem.glsl"
+#include "lib/codecs.glsl"
 layout(local_size_x = 256) in;
 #include "attention/attention.glsl"
 

@@ -4,7 +4,7 @@
 // are in flight, as they lie in memory. Each lane group keeps a running maximum and sum; they are merged at the end,
 // JOIN rows at a time. Of several parts each leaves maximum, sum and unscaled values of its rows; the workgroup that
 // comes last joins them (LAST), or sdpa_merge.comp does.
-#include "lib/elem.glsl"
+#include "lib/codecs.glsl"
 #ifdef LAST
 #include "lib/last.glsl"
 #endif

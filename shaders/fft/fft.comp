@@ -9,7 +9,7 @@
 // INVERSE transforms are forward ones with real and imaginary parts exchanged on both sides. CHIRP_IN, FILTER and
 // CHIRP_OUT are the products of Bluestein's algorithm (A linear filtering approach to the computation of discrete
 // Fourier transform, 1970). STAGED_IN and STAGED_OUT go through shared memory, so that neighbouring lanes meet neighbouring elements.
-#include "lib/elem.glsl"
+#include "lib/codecs.glsl"
 #include "fft/butterfly.glsl"
 
 layout(local_size_x_id = 0) in;

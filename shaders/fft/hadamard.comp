@@ -5,7 +5,7 @@
 // A workgroup takes LINES whole lines where inner is 1, else COLS neighbouring columns of one line.
 // Defines: operands A and B, K, M, SIGNS (rows of the matrix of order M; a set bit is a minus), COLS, LINES,
 // TILE (LINES * LEN * COLS), STRIDED (the source has strides, otherwise its rows are contiguous).
-#include "lib/elem.glsl"
+#include "lib/codecs.glsl"
 layout(local_size_x = 256) in;
 
 layout(push_constant, scalar) uniform Push {

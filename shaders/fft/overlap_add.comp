@@ -1,7 +1,7 @@
 #version 460
 // Sums rows of n elements into lines, row f from element f * hop on: every lane adds up one element of a line, in
 // the order of the rows.
-#include "lib/elem.glsl"
+#include "lib/codecs.glsl"
 layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint WG = 256u;
 

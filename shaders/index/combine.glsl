@@ -1,4 +1,4 @@
-// How a scatter combines elements of one dtype (operands A and B of lib/elem.glsl), and vectors of V (VECTOR)
+// How a scatter combines elements of one dtype (operands A and B of lib/codecs.glsl), and vectors of V (VECTOR)
 // elements. OP: 0 the second, 1 sum, 2 product, 3 larger, 4 smaller; NaN wins in the last two.
 
 const uint V = VECTOR;

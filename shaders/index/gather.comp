@@ -3,7 +3,7 @@
 // lead. Rows that lie together move in wide units, two in flight a lane; of single elements a lane takes FOUR
 // neighbours along the last axis at once. Indices out of range are held inside their axis. Axis fields: length,
 // step in the base in units.
-#include "lib/elem.glsl"
+#include "lib/codecs.glsl"
 #define FIELDS 2
 #define HOLD
 #include "index/indexed.glsl"

@@ -1,7 +1,7 @@
 // Index arrays of gathers and scatters. Parameters are 64-bit words: first the axes of the walk, FIELDS + NPICK
 // words each (the kernel's own fields, then the steps in the index arrays), then four words for each of the
 // NPICK index arrays: address, step of an index in the base, length of the axis, positions that are allowed.
-// Indices have I_SIZE bytes; I_RAW and I_DEC read one. Includes lib/elem.glsl before.
+// Indices have I_SIZE bytes; I_RAW and I_DEC read one. Includes lib/codecs.glsl before.
 
 layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Words { int64_t v[]; };
 

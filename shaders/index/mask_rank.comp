@@ -2,7 +2,7 @@
 // How many elements before it in its row are true, for each element of a boolean matrix. MODE 0 counts the true
 // elements of each block of WG * ITEMS, MODE 1 turns the counts of a row into sums of those before (one
 // workgroup a row), MODE 2 writes the ranks.
-#include "lib/elem.glsl"
+#include "lib/codecs.glsl"
 layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint WG = 256u;
 

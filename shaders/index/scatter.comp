@@ -5,7 +5,7 @@
 // writes, else the first one combines all in their order. DUP 2 (OP 0): a table says which one is the last. DUP 3:
 // integers of 32 bits are combined by atomics, whose order does not matter.
 // The last CHAIN_AXES records, length and step in the updates, lead from a number to its update.
-#include "lib/elem.glsl"
+#include "lib/codecs.glsl"
 #define FIELDS 5
 #include "index/indexed.glsl"
 #include "index/combine.glsl"

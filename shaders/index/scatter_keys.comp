@@ -4,7 +4,7 @@
 // MODE 0 writes the keys, of 16 bits with SHORT. MODE 1 links each update to the next one of equal key in its line (per_line at most
 // WG): low bits the number of that update, LAST or GONE, top bit set unless it is the first. MODE 2 leaves the
 // number of the last update of each key, plus one, in a table.
-#include "lib/elem.glsl"
+#include "lib/codecs.glsl"
 #define FIELDS 2
 #include "index/indexed.glsl"
 layout(local_size_x_id = 0) in;

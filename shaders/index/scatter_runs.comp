@@ -7,7 +7,7 @@
 // the last ROW_AXES records, length and the two steps, lead from a vector's number to its place in a row. The
 // step of updates is in elements for SPLAT, else in vectors; that of the base in vectors. SHORT keys have 16 bits. Levels
 // are short: what a lane reads for LEVEL updates is asked for at once, for nothing else hides the wait.
-#include "lib/elem.glsl"
+#include "lib/codecs.glsl"
 #define FIELDS 3
 #include "index/indexed.glsl"
 #include "index/combine.glsl"

@@ -13,7 +13,7 @@
 #else
 #define ELEMENT float16_t
 #endif
-#include "lib/elem.glsl"
+#include "lib/codecs.glsl"
 layout(local_size_x = 32) in;
 
 const uint OWN = COLS / 2u;

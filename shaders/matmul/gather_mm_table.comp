@@ -7,7 +7,7 @@
 // Indices are 32-bit; signed ones (INDEX 2) count from the end where negative. All are held inside the batch,
 // so that no index can lead outside an operand.
 // Defines: one of the three, A_INDEX and B_INDEX (0 none, 1 unsigned, 2 signed).
-#include "lib/elem.glsl"
+#include "lib/codecs.glsl"
 layout(local_size_x = 256) in;
 
 layout(push_constant, scalar) uniform Push {

@@ -5,7 +5,7 @@
 // MODE 1 walks longer rows again for each sum and for the result.
 // With VEC, rows and vectors are whole 16-byte vectors.
 #include "lib/float_controls.glsl"
-#include "lib/elem.glsl"
+#include "lib/codecs.glsl"
 #ifdef SG
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require

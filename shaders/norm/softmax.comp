@@ -4,7 +4,7 @@
 // MODE 0 keeps the row in registers: NV vectors a lane, TPR lanes a row, read once and written once.
 // MODE 1 walks longer rows twice, the first time with a running maximum and rescaled sum.
 // A row whose maximum is infinite gives NaN (softmax) or that maximum (LSE), one with NaN gives NaN.
-#include "lib/elem.glsl"
+#include "lib/codecs.glsl"
 #include "lib/expf.glsl"
 #ifdef SG
 #extension GL_KHR_shader_subgroup_basic : require

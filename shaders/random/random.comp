@@ -2,7 +2,7 @@
 // Random bits, and floats made of them (FINISH 0 bits, 1 unit, 2 symmetric, 3 erfinv, 4 normal, as in
 // src/kernels/random/draw.rs): each lane runs four neighbouring counters of one key and writes the two runs of four words
 // that they yield, 16 bytes at a time where the addresses allow. ONE: a single key of fewer than 2^30 counters.
-#include "lib/elem.glsl"
+#include "lib/codecs.glsl"
 #include "random/threefry.glsl"
 layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint WG = 256u;

@@ -7,7 +7,7 @@
 // Work on one output may be split over `splits` workgroups: PART_OUT writes accumulators to scratch, and a
 // second run with PART_IN finishes them; with LAST as well, the workgroup that comes last finishes them at once
 // (row and general: TPR is WG). Counters only tell who is last: the order of every combination is fixed.
-#include "lib/elem.glsl"
+#include "lib/codecs.glsl"
 #ifdef LAST
 #include "lib/last.glsl"
 #endif

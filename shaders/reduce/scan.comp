@@ -8,7 +8,7 @@
 #if OP == 4 && A_KIND == 3
 #include "lib/float_controls.glsl"
 #endif
-#include "lib/elem.glsl"
+#include "lib/codecs.glsl"
 #if OP == 4 && A_KIND == 3
 #include "lib/math.glsl"
 #include "lib/complex.glsl"

@@ -1,5 +1,5 @@
 // Order-preserving unsigned keys of raw elements: NaN last, complex numbers by real, then imaginary part. Over
-// elem.glsl; the includer defines A_SIZE, A_KIND and A_MANTISSA (bits of a float's mantissa).
+// codecs.glsl; the includer defines A_SIZE, A_KIND and A_MANTISSA (bits of a float's mantissa).
 //   key_of     equal elements have equal keys: the zeros are one, and every NaN has KEY_TOP
 //   strict_of  every bit pattern has its own key (not for complex numbers): -0 before 0, NaNs by their bits
 //   raw_of     the element of a strict key

@@ -6,7 +6,7 @@
 //              shared memory, written in runs
 // No workgroup waits for another. FIRST reads elements of the source, LAST writes the destination; between them are
 // keys (with indices for ARG) in scratch. GATHER writes the values at the indices.
-#include "lib/elem.glsl"
+#include "lib/codecs.glsl"
 #include "sort/order.glsl"
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_ballot : require

@@ -1,6 +1,6 @@
 #version 460
 // Binary search: for each value, how many elements of its sorted row come before it (RIGHT: or are equal to it).
-#include "lib/elem.glsl"
+#include "lib/codecs.glsl"
 #include "sort/order.glsl"
 layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint WG = 256u;

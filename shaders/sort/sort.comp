@@ -4,7 +4,7 @@
 // the output for each workgroup, cut by the merge path (Green, McColl, Bader, GPU Merge Path, 2012).
 // PART_OUT writes keys and indices to scratch instead of values (or indices) to the destination. GATHER sorts by
 // indices and writes the values at them. NaN sorts last; -0 sorts before +0, but is equal to it for ARG.
-#include "lib/elem.glsl"
+#include "lib/codecs.glsl"
 #include "sort/order.glsl"
 layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint WG = 256u;

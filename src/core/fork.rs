@@ -19,7 +19,7 @@ static GENERATION: AtomicU32 = AtomicU32::new(0);
 static WAITING: AtomicU32 = AtomicU32::new(0);
 
 /// How long a fork waits for a lock of the library, and whoever needs that of an object in a child.
-const PATIENCE: Duration = Duration::from_secs(1);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
 thread_local! {
     // What the thread that forks holds meanwhile, and what it could not get.
@@ -174,7 +174,7 @@ pub fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cold]
 fn lock_in_child<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    match try_until(lock, Instant::now() + PATIENCE) {
+    match try_until(lock, Instant::now() + LOCK_TIMEOUT) {
         Some(guard) => guard,
         // Not by `panic!`: there is nothing to report about the library.
         None => std::panic::resume_unwind(Box::new(String::from(
@@ -227,7 +227,7 @@ fn take(
     missed: &RefCell<Vec<&'static dyn Hold>>,
 ) {
     for one in all {
-        match one.hold(Instant::now() + PATIENCE) {
+        match one.hold(Instant::now() + LOCK_TIMEOUT) {
             Some(guard) => held.borrow_mut().push(guard),
             None => missed.borrow_mut().push(one),
         }

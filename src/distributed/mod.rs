@@ -241,7 +241,7 @@ pub fn leave(failed: bool) {
 }
 
 /// How long others may take to do anything.
-fn patience() -> Duration {
+fn timeout() -> Duration {
     Duration::from_secs(TIMEOUT.count())
 }
 

@@ -51,6 +51,35 @@ struct Types {
 }
 
 impl Types {
+    /// Takes in a type or a constant; other instructions say nothing about them.
+    fn declare(&mut self, code: u32, args: &[u32]) {
+        match (code, args) {
+            (20, &[id]) => drop(self.types.insert(id, Type::Bytes(4))),
+            (21 | 22, &[id, bits, ..]) => drop(self.types.insert(id, Type::Bytes(u64::from(bits) / 8))),
+            (23 | 24 | 28, &[id, of, n]) => {
+                // Vectors and matrices hold a number, arrays the id of one.
+                let n = if code == 28 {
+                    n
+                } else {
+                    // Literals and ids do not meet: the key is above all ids.
+                    let key = MOST_IDS + 1 + n.min(MOST_IDS);
+                    self.constants.insert(key, n);
+                    key
+                };
+                self.types.insert(id, Type::Array(of, n));
+            }
+            (30, [id, members @ ..]) => drop(self.types.insert(*id, Type::Struct(members.to_vec()))),
+            (32, &[id, _, of]) => drop(self.types.insert(id, Type::Pointer(of))),
+            (43 | 50, &[_, id, value, ..]) => drop(self.constants.insert(id, value)),
+            (52, &[_, id, operation, a, b]) => {
+                if let Some(value) = self.folded(operation, a, b) {
+                    self.constants.insert(id, value);
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// The value of an operation on two constants, as lengths of arrays are made of specialisation constants.
     fn folded(&self, operation: u32, a: u32, b: u32) -> Option<u32> {
         let (a, b) = (*self.constants.get(&a)?, *self.constants.get(&b)?);
@@ -96,11 +125,8 @@ pub fn instructions(words: &[u32]) -> impl Iterator<Item = Result<(usize, u32, &
     })
 }
 
-/// Reads a module that gets at most `push` bytes of push constants.
-///
-/// # Errors
-/// What is wrong, as the end of a sentence that begins with the module.
-pub fn read(bytes: &[u8], push: u64) -> Result<Spirv, String> {
+/// The words of a module and its version, where the header makes sense.
+fn header(bytes: &[u8]) -> Result<(Arc<[u32]>, (u32, u32)), String> {
     if bytes.len() > MOST_BYTES {
         return Err(format!("it has {} bytes, expected at most {MOST_BYTES}", bytes.len()));
     }
@@ -116,103 +142,140 @@ pub fn read(bytes: &[u8], push: u64) -> Result<Spirv, String> {
     if words[3] == 0 || words[3] > MOST_IDS || words[4] != 0 {
         return Err(format!("its header promises {} ids in schema {}", words[3], words[4]));
     }
-    let mut module = Spirv {
-        words: words.clone(),
-        version,
-        capabilities: Vec::new(),
-        extensions: Vec::new(),
-        modes: Vec::new(),
-        local_size: None,
-        shared: 0,
-    };
-    let mut types = Types::default();
-    let mut entry = None;
-    let (mut shared, mut pushed, mut offsets) = (Vec::new(), None, Vec::new());
-    let (mut sized, mut entries) = (false, 0);
-    for instruction in instructions(&words) {
-        let (at, code, args) = instruction
-            .map_err(|at| format!("the instruction at word {at} does not end where the module does"))?;
+    Ok((words, version))
+}
+
+/// What the instructions of a module have said so far.
+struct Draft {
+    module: Spirv,
+    types: Types,
+    /// Entry points named main: the last one's id and how many there are.
+    entry: Option<u32>,
+    entries: usize,
+    /// Sides of the workgroup are constants that can be specialised.
+    sized: bool,
+    /// Pointers to shared memory, and to push constants.
+    shared: Vec<u32>,
+    pushed: Option<u32>,
+    /// Struct, member and offset in bytes.
+    offsets: Vec<(u32, u32, u32)>,
+}
+
+impl Draft {
+    fn new(words: Arc<[u32]>, version: (u32, u32)) -> Draft {
+        let module = Spirv {
+            words,
+            version,
+            capabilities: Vec::new(),
+            extensions: Vec::new(),
+            modes: Vec::new(),
+            local_size: None,
+            shared: 0,
+        };
+        Draft {
+            module,
+            types: Types::default(),
+            entry: None,
+            entries: 0,
+            sized: false,
+            shared: Vec::new(),
+            pushed: None,
+            offsets: Vec::new(),
+        }
+    }
+
+    /// Takes in the instruction at word `at`.
+    fn take(&mut self, at: usize, code: u32, args: &[u32]) -> Result<(), String> {
         match (code, args) {
-            (17, &[capability]) => module.capabilities.push(capability),
-            (10, name) => module.extensions.push(String::from_utf8_lossy(&text(name)).into_owned()),
-            (16, &[_, mode, width]) => module.modes.push((mode, width)),
+            (17, &[capability]) => self.module.capabilities.push(capability),
+            (10, name) => self.module.extensions.push(String::from_utf8_lossy(&text(name)).into_owned()),
+            (16, &[_, mode, width]) => self.module.modes.push((mode, width)),
             (15, [5, id, name @ ..]) if text(name) == b"main" => {
-                entry = Some(*id);
-                entries += 1;
+                self.entry = Some(*id);
+                self.entries += 1;
             }
-            (16, &[id, 17, x, y, z]) if entry == Some(id) => module.local_size = Some([x, y, z]),
+            (16, &[id, 17, x, y, z]) if self.entry == Some(id) => self.module.local_size = Some([x, y, z]),
             (71, [_, 33 | 34, ..]) => {
                 return Err(format!(
                     "word {at} binds a descriptor; arrays are reached through the table of addresses alone"
                 ));
             }
-            (71, [_, 11, 25]) | (331, _) => sized = true, // WorkgroupSize, or an execution mode by constants
-            (72, &[of, member, 35, offset]) => offsets.push((of, member, offset)),
-            (20, &[id]) => drop(types.types.insert(id, Type::Bytes(4))),
-            (21 | 22, &[id, bits, ..]) => drop(types.types.insert(id, Type::Bytes(u64::from(bits) / 8))),
-            (23 | 24 | 28, &[id, of, n]) => {
-                // Vectors and matrices hold a number, arrays the id of one.
-                let n = if code == 28 {
-                    n
-                } else {
-                    // Literals and ids do not meet: the key is above all ids.
-                    let key = MOST_IDS + 1 + n.min(MOST_IDS);
-                    types.constants.insert(key, n);
-                    key
-                };
-                types.types.insert(id, Type::Array(of, n));
+            (71, [_, 11, 25]) | (331, _) => self.sized = true, // WorkgroupSize, or an execution mode by constants
+            (72, &[of, member, 35, offset]) => self.offsets.push((of, member, offset)),
+            (59, &[pointer, _, class, ..]) => self.variable(at, pointer, class)?,
+            _ => self.types.declare(code, args),
+        }
+        Ok(())
+    }
+
+    /// A variable of a storage class.
+    fn variable(&mut self, at: usize, pointer: u32, class: u32) -> Result<(), String> {
+        match class {
+            4 => self.shared.push(pointer),
+            9 => self.pushed = Some(pointer),
+            0 | 2 | 12 => {
+                return Err(format!(
+                    "word {at} declares a bound buffer or image; arrays are reached through the table of \
+                     addresses alone"
+                ));
             }
-            (30, [id, members @ ..]) => drop(types.types.insert(*id, Type::Struct(members.to_vec()))),
-            (32, &[id, _, of]) => drop(types.types.insert(id, Type::Pointer(of))),
-            (43 | 50, &[_, id, value, ..]) => drop(types.constants.insert(id, value)),
-            (52, &[_, id, operation, a, b]) => {
-                if let Some(value) = types.folded(operation, a, b) {
-                    types.constants.insert(id, value);
-                }
-            }
-            (59, &[pointer, _, class, ..]) => match class {
-                4 => shared.push(pointer),
-                9 => pushed = Some(pointer),
-                0 | 2 | 12 => {
-                    return Err(format!(
-                        "word {at} declares a bound buffer or image; arrays are reached through the table of \
-                         addresses alone"
-                    ));
-                }
-                _ => {}
-            },
             _ => {}
         }
+        Ok(())
     }
-    match entries {
-        1 => {}
-        0 => return Err("it has no compute entry point named main".into()),
-        n => return Err(format!("it has {n} compute entry points named main")),
-    }
-    if sized {
-        module.local_size = None;
-    }
-    let target = |pointer: u32| match types.types.get(&pointer) {
-        Some(Type::Pointer(of)) => *of,
-        _ => 0,
-    };
-    for pointer in shared {
-        module.shared = module.shared.saturating_add(types.size(target(pointer), DEPTH)?);
-    }
-    if let Some(block) = pushed.map(target)
-        && let Some(Type::Struct(members)) = types.types.get(&block)
-    {
-        for (of, member, offset) in offsets.into_iter().filter(|o| o.0 == block) {
-            let Some(&kind) = members.get(member as usize) else {
-                return Err(format!("struct {of} has no member {member}"));
-            };
-            let end = u64::from(offset) + types.size(kind, DEPTH)?;
-            if end > push {
-                return Err(format!("it reads {end} bytes of push constants, expected at most {push}"));
-            }
+
+    /// The type behind a pointer's type.
+    fn target(&self, pointer: u32) -> u32 {
+        match self.types.types.get(&pointer) {
+            Some(Type::Pointer(of)) => *of,
+            _ => 0,
         }
     }
-    Ok(module)
+
+    /// The module, whose push constants end within `push` bytes.
+    fn finish(mut self, push: u64) -> Result<Spirv, String> {
+        match self.entries {
+            1 => {}
+            0 => return Err("it has no compute entry point named main".into()),
+            n => return Err(format!("it has {n} compute entry points named main")),
+        }
+        if self.sized {
+            self.module.local_size = None;
+        }
+        for &pointer in &self.shared {
+            let bytes = self.types.size(self.target(pointer), DEPTH)?;
+            self.module.shared = self.module.shared.saturating_add(bytes);
+        }
+        if let Some(block) = self.pushed.map(|pointer| self.target(pointer))
+            && let Some(Type::Struct(members)) = self.types.types.get(&block)
+        {
+            for &(of, member, offset) in self.offsets.iter().filter(|o| o.0 == block) {
+                let Some(&kind) = members.get(member as usize) else {
+                    return Err(format!("struct {of} has no member {member}"));
+                };
+                let end = u64::from(offset) + self.types.size(kind, DEPTH)?;
+                if end > push {
+                    return Err(format!("it reads {end} bytes of push constants, expected at most {push}"));
+                }
+            }
+        }
+        Ok(self.module)
+    }
+}
+
+/// Reads a module that gets at most `push` bytes of push constants.
+///
+/// # Errors
+/// What is wrong, as the end of a sentence that begins with the module.
+pub fn read(bytes: &[u8], push: u64) -> Result<Spirv, String> {
+    let (words, version) = header(bytes)?;
+    let mut draft = Draft::new(words.clone(), version);
+    for instruction in instructions(&words) {
+        let (at, code, args) = instruction
+            .map_err(|at| format!("the instruction at word {at} does not end where the module does"))?;
+        draft.take(at, code, args)?;
+    }
+    draft.finish(push)
 }
 
 /// Bytes of a literal string up to its end.

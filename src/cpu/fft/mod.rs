@@ -220,14 +220,18 @@ impl Job<'_> {
                     let to = to.cast::<f32>();
                     gather::<f32, f32>(self.src.get().cast(), starts, stride, len, to, 2 * pitch)
                 }
-                (_, true) => gather::<f32, Complex32>(self.src.get().cast(), starts, stride, len, to, pitch),
-                _ => gather::<Complex32, Complex32>(self.src.get().cast(), starts, stride, len, to, pitch),
+                (FftKind::Complex | FftKind::Backward, true) => {
+                    gather::<f32, Complex32>(self.src.get().cast(), starts, stride, len, to, pitch)
+                }
+                (FftKind::Complex | FftKind::Backward, false) => {
+                    gather::<Complex32, Complex32>(self.src.get().cast(), starts, stride, len, to, pitch)
+                }
             }
         }
         for line in buffer.chunks_exact_mut(pitch).take(count) {
             match self.t.kind {
                 FftKind::Forward => floats(line)[len..n].fill(0.0),
-                _ => line[len..n].fill(Complex32::ZERO),
+                FftKind::Complex | FftKind::Backward => line[len..n].fill(Complex32::ZERO),
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::bail;
 use crate::core::{Error, Result, Stream, env};
 use crate::distributed::header::{HEADER, Header};
 use crate::distributed::{
-    Alone, Group, Outcome, Reduction, Standing, Subject, divide, lock, own_stream, patience, pieces, portion,
+    Alone, Group, Outcome, Reduction, Standing, Subject, divide, lock, own_stream, pieces, portion, timeout,
 };
 
 /// Most bytes that one call moves to or from one process, where the environment says nothing.
@@ -47,9 +47,9 @@ pub fn world(mpi: &'static Mpi) -> Result<Arc<dyn Group>> {
     let at = std::ptr::from_mut(comm);
     // SAFETY: the communicator of all, which stays as it is for other users of MPI, and a place for its copy.
     let start = mpi.start(|call, request| unsafe { (call.duplicate)(mpi.world, at, request) });
-    let open = start.and_then(|request| finish(mpi, &mut [request], patience())).map_err(failed)?;
+    let open = start.and_then(|request| finish(mpi, &mut [request], timeout())).map_err(failed)?;
     if !open.is_empty() {
-        let why = format!("not all processes asked for a group within {} s", patience().as_secs_f64());
+        let why = format!("not all processes asked for a group within {} s", timeout().as_secs_f64());
         mpi.give_up(&why);
         return Err(failed(why));
     }
@@ -69,7 +69,7 @@ pub fn world(mpi: &'static Mpi) -> Result<Arc<dyn Group>> {
 }
 
 /// Looks after requests until all are done; the indices of those that are not when the time is over.
-fn finish(mpi: &Mpi, requests: &mut [Handle], patience: Duration) -> Outcome<Vec<usize>> {
+fn finish(mpi: &Mpi, requests: &mut [Handle], timeout: Duration) -> Outcome<Vec<usize>> {
     let begin = Instant::now();
     let mut open: Vec<usize> = (0..requests.len()).collect();
     for look in 0u64.. {
@@ -81,7 +81,7 @@ fn finish(mpi: &Mpi, requests: &mut [Handle], patience: Duration) -> Outcome<Vec
         if let Some(why) = failure {
             return Err(why);
         }
-        if open.is_empty() || begin.elapsed() > patience {
+        if open.is_empty() || begin.elapsed() > timeout {
             break;
         }
         if look > 100 {
@@ -135,7 +135,7 @@ impl Communicator {
 
     /// The time is over: MPI may still write to what it was given, so it is not called any more.
     fn silent(&self, from: &str) -> String {
-        let why = format!("nothing came from {from} within {} s", patience().as_secs_f64());
+        let why = format!("nothing came from {from} within {} s", timeout().as_secs_f64());
         self.mpi.give_up(&why);
         why
     }
@@ -143,7 +143,7 @@ impl Communicator {
     /// Runs one operation of MPI to its end.
     fn complete(&self, from: &str, f: impl FnOnce(&Functions, *mut Handle) -> c_int) -> Outcome {
         let mut request = [self.mpi.start(f)?];
-        match finish(self.mpi, &mut request, patience())?.is_empty() {
+        match finish(self.mpi, &mut request, timeout())?.is_empty() {
             true => Ok(()),
             false => Err(self.silent(from)),
         }
@@ -170,7 +170,7 @@ impl Communicator {
                 })?);
             }
         }
-        let open = finish(mpi, &mut requests, patience())?;
+        let open = finish(mpi, &mut requests, timeout())?;
         if let Some(&i) = open.first() {
             let silent = others().nth(i % (size - 1)).unwrap_or_default();
             return Err(self.silent(&format!("rank {silent}")));

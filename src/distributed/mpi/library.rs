@@ -13,7 +13,7 @@ use crate::core::event::check_interrupt;
 use crate::core::{Dtype, Error, Result, env};
 use crate::distributed::mpi::LIBNAME;
 use crate::distributed::reduce::accumulate;
-use crate::distributed::{Outcome, Reduction, lock, patience};
+use crate::distributed::{Outcome, Reduction, lock, timeout};
 
 const NAMES: [&str; 4] = ["libmpi.so", "libmpi.so.40", "libmpich.so.12", "libmpi.so.12"];
 /// MPI_THREAD_SERIALIZED: one thread at a time.
@@ -188,9 +188,9 @@ fn open(name: &str) -> Option<Mpi> {
 }
 
 /// Waits for a word of MPI's own thread; none when the time is over.
-fn wait<T>(told: &Receiver<T>, patience: Option<Duration>) -> Result<Option<T>> {
+fn wait<T>(told: &Receiver<T>, timeout: Option<Duration>) -> Result<Option<T>> {
     let begin = Instant::now();
-    while patience.is_none_or(|p| begin.elapsed() < p) {
+    while timeout.is_none_or(|p| begin.elapsed() < p) {
         match told.recv_timeout(Duration::from_millis(50)) {
             Ok(word) => return Ok(Some(word)),
             Err(RecvTimeoutError::Disconnected) => break,
@@ -282,8 +282,8 @@ impl Mpi {
             self.call(|call| unsafe { (call.query_thread)(&mut given) }).map_err(failed)?;
         } else {
             let (asks, started) = self.begin().map_err(|e| failed(e.to_string()))?;
-            let started = wait(&started, Some(patience())).inspect_err(|_| self.give_up("interrupted"))?;
-            let seconds = patience().as_secs_f64();
+            let started = wait(&started, Some(timeout())).inspect_err(|_| self.give_up("interrupted"))?;
+            let seconds = timeout().as_secs_f64();
             let none = || {
                 Err(format!("MPI_Init_thread did not end within {seconds} s: not all processes called it"))
             };

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::device::{Gpu, Staging};
 use super::hub::{Meeting, Post};
 use super::library::{Handle, Id, Memory, Nccl};
-use super::wire::Key;
+use super::wire::MeetingKey;
 use super::worker::{Pending, Worker};
 use crate::core::{Dtype, Result, Stream};
 use crate::distributed::header::Header;
@@ -124,7 +124,7 @@ fn watch<T>(
             {
                 return Err(why);
             }
-            if begin.elapsed() > post.patience {
+            if begin.elapsed() > post.timeout {
                 break;
             }
         }
@@ -132,7 +132,7 @@ fn watch<T>(
             std::thread::sleep(Duration::from_micros(20));
         }
     }
-    let seconds = post.patience.as_secs_f64();
+    let seconds = post.timeout.as_secs_f64();
     Err(format!("NCCL did not end {what} within {seconds} s, though all ranks had begun"))
 }
 
@@ -190,7 +190,7 @@ impl Communicator {
         Ok((comm, worker, Staging::new(gpu)?))
     }
 
-    fn key(&self, number: u64) -> Key {
+    fn key(&self, number: u64) -> MeetingKey {
         [self.id, number]
     }
 

@@ -7,7 +7,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use super::wire::{Key, Message};
+use super::wire::{MeetingKey, Message};
 use crate::distributed::{Outcome, interrupted, lock};
 
 /// How long one wait lasts at most before signals are looked for.
@@ -25,7 +25,7 @@ struct Hub {
     clients: Vec<Option<TcpStream>>,
     /// Processes that will not send anything more.
     over: Vec<bool>,
-    meetings: HashMap<Key, Came>,
+    meetings: HashMap<MeetingKey, Came>,
 }
 
 impl Hub {
@@ -78,11 +78,11 @@ impl Hub {
 }
 
 /// Accepts the processes, one after the other; strangers and second ones are turned away.
-fn serve(listener: &TcpListener, hub: &Arc<Mutex<Hub>>, patience: Duration) {
+fn serve(listener: &TcpListener, hub: &Arc<Mutex<Hub>>, timeout: Duration) {
     for stream in listener.incoming().flatten() {
         let hub = hub.clone();
         let spawned = std::thread::Builder::new().name("mlx-hub".into()).spawn(move || {
-            let _ = attend(&stream, &hub, patience);
+            let _ = attend(&stream, &hub, timeout);
             let _ = stream.shutdown(Shutdown::Both);
         });
         if spawned.is_err() {
@@ -92,11 +92,11 @@ fn serve(listener: &TcpListener, hub: &Arc<Mutex<Hub>>, patience: Duration) {
 }
 
 /// Looks after one process to its end.
-fn attend(stream: &TcpStream, hub: &Mutex<Hub>, patience: Duration) -> Outcome {
+fn attend(stream: &TcpStream, hub: &Mutex<Hub>, timeout: Duration) -> Outcome {
     let text = |e: std::io::Error| e.to_string();
     stream.set_nodelay(true).map_err(text)?;
-    stream.set_read_timeout(Some(patience)).map_err(text)?;
-    stream.set_write_timeout(Some(patience)).map_err(text)?;
+    stream.set_read_timeout(Some(timeout)).map_err(text)?;
+    stream.set_write_timeout(Some(timeout)).map_err(text)?;
     let Message::Hello(rank) = Message::read(stream)? else { return Err("a stranger".into()) };
     let rank = rank as usize;
     stream.set_read_timeout(None).map_err(text)?;
@@ -125,8 +125,8 @@ fn attend(stream: &TcpStream, hub: &Mutex<Hub>, patience: Duration) -> Outcome {
 /// What has come in from the hub.
 #[derive(Default)]
 struct Inbox {
-    met: HashMap<Key, Vec<Vec<u8>>>,
-    missing: HashMap<Key, Vec<u64>>,
+    met: HashMap<MeetingKey, Vec<Vec<u8>>>,
+    missing: HashMap<MeetingKey, Vec<u64>>,
     /// By the number of a process: how it is gone.
     gone: HashMap<u64, &'static str>,
     /// By group: why it failed elsewhere.
@@ -144,19 +144,19 @@ pub struct Post {
     hub: Option<Arc<Mutex<Hub>>>,
     rank: usize,
     /// How long others may take.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 /// Who meets: the group, which of its operations this is, and the numbers of the processes among all.
 pub struct Meeting<'a> {
-    pub key: Key,
+    pub key: MeetingKey,
     pub members: &'a [usize],
     pub place: usize,
 }
 
 impl Post {
     /// Connects to the first process, which may only be starting; the first one opens the hub.
-    pub fn open(rank: usize, size: usize, address: SocketAddr, patience: Duration) -> Outcome<Post> {
+    pub fn open(rank: usize, size: usize, address: SocketAddr, timeout: Duration) -> Outcome<Post> {
         let mut hub = None;
         if rank == 0 {
             let listener =
@@ -167,15 +167,15 @@ impl Post {
                 meetings: HashMap::new(),
             }));
             hub = Some(made.clone());
-            let run = move || serve(&listener, &made, patience);
+            let run = move || serve(&listener, &made, timeout);
             std::thread::Builder::new().name("mlx-hub".into()).spawn(run).map_err(|e| e.to_string())?;
         }
         let begin = Instant::now();
-        let stream = reach(rank, address, patience)?;
+        let stream = reach(rank, address, timeout)?;
         let text = |e: std::io::Error| e.to_string();
         stream.set_nodelay(true).map_err(text)?;
         Message::Hello(rank as u64).write(&stream)?;
-        let left = patience.saturating_sub(begin.elapsed()).max(Duration::from_secs(1));
+        let left = timeout.saturating_sub(begin.elapsed()).max(Duration::from_secs(1));
         stream.set_read_timeout(Some(left)).map_err(text)?;
         if Message::read(&stream) != Ok(Message::Hello(rank as u64)) {
             return Err(format!(
@@ -187,7 +187,7 @@ impl Post {
         let (into, from) = (inbox.clone(), stream.try_clone().map_err(text)?);
         let run = move || listen(&from, &into);
         std::thread::Builder::new().name("mlx-post".into()).spawn(run).map_err(|e| e.to_string())?;
-        Ok(Post { stream, writing: Mutex::new(()), inbox, hub, rank, patience })
+        Ok(Post { stream, writing: Mutex::new(()), inbox, hub, rank, timeout })
     }
 
     fn send(&self, message: &Message) -> Outcome {
@@ -203,7 +203,7 @@ impl Post {
     /// Waits until something that is looked for is there, or the time is over.
     fn wait<T>(
         &self,
-        patience: Duration,
+        timeout: Duration,
         mut look: impl FnMut(&mut Inbox) -> Outcome<Option<T>>,
     ) -> Outcome<Option<T>> {
         let begin = Instant::now();
@@ -213,7 +213,7 @@ impl Post {
             if let Some(found) = look(&mut inbox)? {
                 return Ok(Some(found));
             }
-            if begin.elapsed() > patience {
+            if begin.elapsed() > timeout {
                 return Ok(None);
             }
             // Looked at again whatever this ended by.
@@ -227,7 +227,7 @@ impl Post {
         let (key, count) = (at.key, at.members.len());
         lock(&self.inbox.0).failure(key[0], at.members, true)?;
         self.send(&Message::Meet(key, at.place as u64, count as u64, said))?;
-        let met = self.wait(self.patience, |inbox| match inbox.met.remove(&key) {
+        let met = self.wait(self.timeout, |inbox| match inbox.met.remove(&key) {
             Some(all) => Ok(Some(all)),
             None => inbox.failure(key[0], at.members, true).map(|()| None),
         })?;
@@ -243,7 +243,7 @@ impl Post {
             .map(|r| format!("rank {r}"))
             .collect();
         let names = if names.is_empty() { "another rank".into() } else { names.join(", ") };
-        Err(format!("nothing came from {names} within {} s", self.patience.as_secs_f64()))
+        Err(format!("nothing came from {names} within {} s", self.timeout.as_secs_f64()))
     }
 
     /// Tells all that a group has failed here.
@@ -258,7 +258,7 @@ impl Post {
         }
         let Some(hub) = &self.hub else { return };
         let begin = Instant::now();
-        while begin.elapsed() < self.patience && interrupted().is_ok() {
+        while begin.elapsed() < self.timeout && interrupted().is_ok() {
             let hub = lock(hub);
             if (0..hub.over.len()).all(|r| hub.over[r] || hub.clients[r].is_none()) {
                 return;
@@ -269,16 +269,16 @@ impl Post {
     }
 }
 
-fn reach(rank: usize, address: SocketAddr, patience: Duration) -> Outcome<TcpStream> {
+fn reach(rank: usize, address: SocketAddr, timeout: Duration) -> Outcome<TcpStream> {
     let begin = Instant::now();
     let mut pause = Duration::from_millis(5);
     loop {
         interrupted()?;
-        let left = patience.saturating_sub(begin.elapsed());
+        let left = timeout.saturating_sub(begin.elapsed());
         match TcpStream::connect_timeout(&address, left.max(Duration::from_millis(1))) {
             Ok(stream) => return Ok(stream),
-            Err(e) if begin.elapsed() >= patience => {
-                let seconds = patience.as_secs_f64();
+            Err(e) if begin.elapsed() >= timeout => {
+                let seconds = timeout.as_secs_f64();
                 return Err(format!(
                     "rank {rank} could not reach rank 0 at {address} within {seconds} s: {e}"
                 ));

@@ -98,7 +98,7 @@ fn connect(libraries: &'static library::Libraries, values: &[String; 4]) -> Resu
     #[cfg(not(feature = "vulkan"))]
     let uuid = None;
     let group = device::Gpu::find(libraries, uuid, rank).and_then(|gpu| {
-        let post = hub::Post::open(rank, size, found, super::patience())?;
+        let post = hub::Post::open(rank, size, found, super::timeout())?;
         group::world(post, gpu, rank, size)
     });
     group.map_err(|why| super::unconnected("nccl", "group", why))

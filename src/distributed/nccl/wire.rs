@@ -11,7 +11,7 @@ const MAGIC: &[u8] = b"MLXVKHUB01";
 const MOST: usize = 1 << 22;
 
 /// Where processes meet: the group, and the operation of the group.
-pub type Key = [u64; 2];
+pub type MeetingKey = [u64; 2];
 
 /// A message.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,13 +19,13 @@ pub enum Message {
     /// The first of a process: its number.
     Hello(u64),
     /// A process is there: where, its place among so many, and what it has to say.
-    Meet(Key, u64, u64, Vec<u8>),
+    Meet(MeetingKey, u64, u64, Vec<u8>),
     /// Who is missing there?
-    Ask(Key),
+    Ask(MeetingKey),
     /// All are there: what they said.
-    Met(Key, Vec<Vec<u8>>),
+    Met(MeetingKey, Vec<Vec<u8>>),
     /// Places that nobody has taken.
-    Missing(Key, Vec<u64>),
+    Missing(MeetingKey, Vec<u64>),
     /// A group failed at a process: its number, the group, and why.
     Failed(u64, u64, String),
     /// A process needs nothing more.
@@ -44,7 +44,7 @@ impl<'a> Fields<'a> {
         Some(u64::from_le_bytes(*head))
     }
 
-    fn key(&mut self) -> Option<Key> {
+    fn key(&mut self) -> Option<MeetingKey> {
         Some([self.number()?, self.number()?])
     }
 

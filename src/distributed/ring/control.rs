@@ -129,15 +129,15 @@ pub struct Watch<'a> {
     expected: Option<(usize, Header)>,
     agreed: Vec<bool>,
     /// How long nothing may happen.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 impl<'a> Watch<'a> {
     /// Listens for failures alone.
-    pub fn new(controls: impl Iterator<Item = &'a mut Control>, patience: Duration) -> Watch<'a> {
+    pub fn new(controls: impl Iterator<Item = &'a mut Control>, timeout: Duration) -> Watch<'a> {
         let controls: Vec<&mut Control> = controls.collect();
         let agreed = vec![true; controls.len()];
-        Watch { controls, expected: None, agreed, patience }
+        Watch { controls, expected: None, agreed, timeout }
     }
 
     /// Tells all neighbours what this process does, and listens for them to say the same.
@@ -208,7 +208,7 @@ impl<'a> Watch<'a> {
             }
             let peer = control.link.peer;
             self.alive(peer)?;
-            if begin.elapsed() > self.patience {
+            if begin.elapsed() > self.timeout {
                 return Err(format!("the ring beyond rank {peer} does not come up"));
             }
             std::thread::sleep(Duration::from_millis(1));

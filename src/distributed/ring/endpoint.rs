@@ -31,7 +31,7 @@ pub enum Purpose {
 
 /// What is known of a connection that came in.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Key {
+pub struct LinkKey {
     pub purpose: Purpose,
     /// Zero for the group of all.
     pub group: u64,
@@ -44,7 +44,7 @@ pub struct Key {
 pub struct Endpoint {
     pub rank: usize,
     pub addresses: Vec<Vec<SocketAddr>>,
-    pub patience: Duration,
+    pub timeout: Duration,
     pub verbose: bool,
     secret: Option<[u8; 32]>,
     arrived: Mutex<Arrived>,
@@ -54,7 +54,7 @@ pub struct Endpoint {
 
 #[derive(Default)]
 struct Arrived {
-    streams: HashMap<Key, TcpStream>,
+    streams: HashMap<LinkKey, TcpStream>,
     /// The left neighbour is taken for one without a control connection: it comes too late now.
     raw: bool,
 }
@@ -89,7 +89,7 @@ impl Endpoint {
         rank: usize,
         addresses: Vec<Vec<SocketAddr>>,
         secret: Option<String>,
-        patience: Duration,
+        timeout: Duration,
         verbose: bool,
     ) -> Outcome<Arc<Endpoint>> {
         let secret = secret.map(|s| blake3::derive_key("mlx-vulkan ring secret", s.as_bytes()));
@@ -102,7 +102,7 @@ impl Endpoint {
         let endpoint = Arc::new(Endpoint {
             rank,
             addresses,
-            patience,
+            timeout,
             verbose,
             secret,
             arrived: Mutex::default(),
@@ -140,7 +140,7 @@ impl Endpoint {
             };
             self.say(|| format!("a connection from {from} on address {index}"));
             if std::mem::take(&mut first) {
-                self.keep(Key { purpose: Purpose::Data, group: 0, index, from: left }, stream);
+                self.keep(LinkKey { purpose: Purpose::Data, group: 0, index, from: left }, stream);
                 continue;
             }
             if self.strangers.fetch_add(1, Ordering::Relaxed) >= STRANGERS {
@@ -160,7 +160,7 @@ impl Endpoint {
         }
     }
 
-    fn keep(&self, key: Key, stream: TcpStream) -> bool {
+    fn keep(&self, key: LinkKey, stream: TcpStream) -> bool {
         let mut arrived = lock(&self.arrived);
         if arrived.raw && key.group == 0 && key.purpose == Purpose::Control {
             return false;
@@ -204,12 +204,12 @@ impl Endpoint {
             return Err(format!("rank {from} has another MLX_RING_SECRET"));
         }
         let copy = stream.try_clone().map_err(text)?;
-        let kept = self.keep(Key { purpose, group, index, from }, copy);
+        let kept = self.keep(LinkKey { purpose, group, index, from }, copy);
         stream.write_all(&[u8::from(!kept)]).map_err(text)
     }
 
     /// Tells the other side what a connection is for, and proves to be of this group.
-    fn greeted(&self, mut stream: TcpStream, to: usize, key: Key) -> Outcome<Answer> {
+    fn greeted(&self, mut stream: TcpStream, to: usize, key: LinkKey) -> Outcome<Answer> {
         let mut greeting = MAGIC.to_vec();
         greeting.push(key.purpose as u8);
         greeting.extend(key.index.to_le_bytes());
@@ -218,7 +218,7 @@ impl Endpoint {
         greeting.extend(random()?);
         let secret = self.secret.as_ref();
         let mut talk = || -> std::io::Result<Option<u8>> {
-            stream.set_read_timeout(Some(self.patience))?;
+            stream.set_read_timeout(Some(self.timeout))?;
             stream.write_all(&greeting)?;
             let (mut random, mut theirs, mut status) = ([0; 16], [0; 32], [0]);
             stream.read_exact(&mut random)?;
@@ -236,7 +236,7 @@ impl Endpoint {
             Ok(Some(1)) => Ok(Answer::Stranger),
             Ok(_) => Err(format!("rank {to} has another MLX_RING_SECRET than rank {}", self.rank)),
             Err(e) if matches!(e.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => {
-                Err(format!("rank {to} does not answer within {} s", self.patience.as_secs_f64()))
+                Err(format!("rank {to} does not answer within {} s", self.timeout.as_secs_f64()))
             }
             Err(_) => Ok(Answer::Stranger),
         }
@@ -248,17 +248,17 @@ impl Endpoint {
     }
 
     /// Connects to a process, which may only be starting.
-    pub fn connect(&self, to: usize, key: Key) -> Outcome<Link> {
+    pub fn connect(&self, to: usize, key: LinkKey) -> Outcome<Link> {
         let address = self.address(to, key.index);
         let begin = Instant::now();
         let mut pause = Duration::from_millis(5);
         let stream = loop {
             interrupted()?;
-            let left = self.patience.saturating_sub(begin.elapsed());
+            let left = self.timeout.saturating_sub(begin.elapsed());
             match TcpStream::connect_timeout(&address, left.max(Duration::from_millis(1))) {
                 Ok(stream) => break stream,
-                Err(e) if begin.elapsed() >= self.patience => {
-                    let (rank, seconds) = (self.rank, self.patience.as_secs_f64());
+                Err(e) if begin.elapsed() >= self.timeout => {
+                    let (rank, seconds) = (self.rank, self.timeout.as_secs_f64());
                     return Err(format!(
                         "rank {rank} could not reach rank {to} at {address} within {seconds} s: {e}"
                     ));
@@ -279,8 +279,8 @@ impl Endpoint {
 
     /// The control connection to a process that was reached already; none where it is another library's.
     pub fn control(&self, to: usize, group: u64) -> Outcome<Option<Link>> {
-        let key = Key { purpose: Purpose::Control, group, index: 0, from: self.rank };
-        let Ok(stream) = TcpStream::connect_timeout(&self.address(to, 0), self.patience) else {
+        let key = LinkKey { purpose: Purpose::Control, group, index: 0, from: self.rank };
+        let Ok(stream) = TcpStream::connect_timeout(&self.address(to, 0), self.timeout) else {
             return Ok(None);
         };
         match self.greeted(stream, to, key)? {
@@ -290,14 +290,14 @@ impl Endpoint {
     }
 
     /// Waits for a connection to come in; `None` if it does not.
-    pub fn await_from(&self, key: Key, patience: Duration) -> Outcome<Option<Link>> {
+    pub fn await_from(&self, key: LinkKey, timeout: Duration) -> Outcome<Option<Link>> {
         let begin = Instant::now();
         let mut arrived = lock(&self.arrived);
         loop {
             if let Some(stream) = arrived.streams.remove(&key) {
                 return Link::new(stream, key.from).map(Some);
             }
-            let left = patience.saturating_sub(begin.elapsed());
+            let left = timeout.saturating_sub(begin.elapsed());
             if left.is_zero() {
                 if key.group == 0 && key.purpose == Purpose::Control {
                     arrived.raw = true;

@@ -212,12 +212,12 @@ pub fn run(
             since = Instant::now();
             continue;
         }
-        if since.elapsed() > watch.patience {
+        if since.elapsed() > watch.timeout {
             let silent = transfers.iter().filter(|t| t.wants_read()).find_map(|t| t.from);
             let silent = silent.or_else(|| transfers.iter().filter(|t| t.wants_write()).find_map(|t| t.out));
             let peer = silent.map(|l| l.peer).or_else(|| watch.silent());
             let peer = peer.map_or("another process".into(), |p| format!("rank {p}"));
-            return Err(format!("nothing came from {peer} within {} s", watch.patience.as_secs_f64()));
+            return Err(format!("nothing came from {peer} within {} s", watch.timeout.as_secs_f64()));
         }
         sleep(transfers, watch);
     }

@@ -16,13 +16,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use control::{Control, Watch, header_of, message_of};
-use endpoint::{Endpoint, Key, Purpose};
+use endpoint::{Endpoint, LinkKey, Purpose};
 use link::{Bytes, Link, Transfer, run};
 
 use super::header::Header;
-use super::{
-    Alone, Group, Outcome, Reduction, Standing, Subject, child, divide, lock, patience, unconnected,
-};
+use super::{Alone, Group, Outcome, Reduction, Standing, Subject, child, divide, lock, timeout, unconnected};
 use crate::bail;
 use crate::core::env::{Values, Variable};
 use crate::core::{Dtype, Error, Result};
@@ -87,8 +85,8 @@ struct State {
 }
 
 impl State {
-    fn watch(&mut self, patience: Duration) -> (Watch<'_>, &[Link], &[Link]) {
-        (Watch::new(self.controls.iter_mut().flatten(), patience), &self.left, &self.right)
+    fn watch(&mut self, timeout: Duration) -> (Watch<'_>, &[Link], &[Link]) {
+        (Watch::new(self.controls.iter_mut().flatten(), timeout), &self.left, &self.right)
     }
 }
 
@@ -142,7 +140,7 @@ pub fn init(strict: bool) -> Result<Option<Arc<dyn Group>>> {
     }
     let verbose = VERBOSE.is_set();
     let everyone = (0..all.len()).collect();
-    let ring = Endpoint::open(rank, all, text(&SECRET), patience(), verbose)
+    let ring = Endpoint::open(rank, all, text(&SECRET), timeout(), verbose)
         .and_then(|e| Ring::connect(e, 0, everyone, rank))
         .map_err(|why| unconnected("ring", "ring", why))?;
     Ok(Some(Arc::new(ring)))
@@ -154,7 +152,7 @@ impl Ring {
         let n = members.len();
         let (left, right) = (members[(me + n - 1) % n], members[(me + 1) % n]);
         let own = endpoint.rank;
-        let key = |purpose, index, from| Key { purpose, group: id, index, from };
+        let key = |purpose, index, from| LinkKey { purpose, group: id, index, from };
         let each = 0..endpoint.addresses[own].len() as u16;
         let mut state = State::default();
         let begin = Instant::now();
@@ -163,15 +161,15 @@ impl Ring {
         }
         state.controls[1] = endpoint.control(right, id)?.map(Control::new);
         for index in each {
-            let patience = endpoint.patience.saturating_sub(begin.elapsed()).max(GRACE);
-            let link = endpoint.await_from(key(Purpose::Data, index, left), patience)?;
-            let seconds = endpoint.patience.as_secs_f64();
+            let timeout = endpoint.timeout.saturating_sub(begin.elapsed()).max(GRACE);
+            let link = endpoint.await_from(key(Purpose::Data, index, left), timeout)?;
+            let seconds = endpoint.timeout.as_secs_f64();
             state.left.push(
                 link.ok_or_else(|| format!("rank {left} did not connect to rank {own} within {seconds} s"))?,
             );
         }
         let ours = id != 0 || endpoint.is_closed();
-        let grace = if ours { endpoint.patience } else { GRACE };
+        let grace = if ours { endpoint.timeout } else { GRACE };
         state.controls[0] = endpoint.await_from(key(Purpose::Control, 0, left), grace)?.map(Control::new);
         // What is known of edges goes one further with each round.
         let mut whole = state.controls.iter().all(Option::is_some);
@@ -180,7 +178,7 @@ impl Ring {
                 c.ready(whole);
             }
             if state.controls[0].is_some() {
-                whole &= Watch::new(state.controls[0].iter_mut(), endpoint.patience).ready()?;
+                whole &= Watch::new(state.controls[0].iter_mut(), endpoint.timeout).ready()?;
             }
         }
         state.whole = whole;
@@ -214,7 +212,7 @@ impl Ring {
         self.operate(name, |state| {
             let number = state.operations;
             state.operations += 1;
-            let (mut watch, left, right) = state.watch(self.endpoint.patience);
+            let (mut watch, left, right) = state.watch(self.endpoint.timeout);
             watch.expect(self.endpoint.rank, Header::new(number, name, about))?;
             let mut transfers: Vec<Transfer> = plan
                 .iter()
@@ -336,22 +334,22 @@ impl Group for Ring {
     fn send(&self, about: Subject, data: &[u8], to: usize) -> Result<()> {
         self.reachable("send", to)?;
         self.operate("send", |state| {
-            let patience = self.endpoint.patience;
+            let timeout = self.endpoint.timeout;
             if !state.whole {
                 let links = self.neighbour(state, to, true).unwrap_or_default();
                 let part = shares(data.len(), links.len());
                 let ranges = (0..data.len()).step_by(part).map(|a| a..data.len().min(a + part));
                 let mut all: Vec<Transfer> =
                     links.iter().zip(ranges).map(|(l, range)| Transfer::send(l, range)).collect();
-                return run(&mut all, Bytes::Read(data), None, &mut Watch::new([].into_iter(), patience));
+                return run(&mut all, Bytes::Read(data), None, &mut Watch::new([].into_iter(), timeout));
             }
             let peer = self.members[to];
             if let Entry::Vacant(missing) = state.sending.entry(to) {
                 let from = self.endpoint.rank;
-                let key = Key { purpose: Purpose::Direct, group: self.id, index: 0, from };
+                let key = LinkKey { purpose: Purpose::Direct, group: self.id, index: 0, from };
                 missing.insert(self.endpoint.connect(peer, key)?);
             }
-            let mut watch = Watch::new(state.controls.iter_mut().flatten(), patience);
+            let mut watch = Watch::new(state.controls.iter_mut().flatten(), timeout);
             let link = &state.sending[&to];
             let header = message_of(&Header::new(0, "send", about));
             let mut first = [Transfer::send(link, 0..header.len())];
@@ -363,19 +361,19 @@ impl Group for Ring {
     fn recv(&self, about: Subject, data: &mut [u8], from: usize) -> Result<()> {
         self.reachable("recv", from)?;
         self.operate("recv", |state| {
-            let patience = self.endpoint.patience;
+            let timeout = self.endpoint.timeout;
             if !state.whole {
                 let links = self.neighbour(state, from, false).unwrap_or_default();
                 let (all, part) = (data.len(), shares(data.len(), links.len()));
                 let ranges = (0..all).step_by(part).map(|a| a..all.min(a + part));
                 let mut all: Vec<Transfer> =
                     links.iter().zip(ranges).map(|(l, range)| Transfer::recv(l, range)).collect();
-                return run(&mut all, Bytes::Write(data), None, &mut Watch::new([].into_iter(), patience));
+                return run(&mut all, Bytes::Write(data), None, &mut Watch::new([].into_iter(), timeout));
             }
             let peer = self.members[from];
-            let mut watch = Watch::new(state.controls.iter_mut().flatten(), patience);
+            let mut watch = Watch::new(state.controls.iter_mut().flatten(), timeout);
             if let Entry::Vacant(missing) = state.receiving.entry(from) {
-                let key = Key { purpose: Purpose::Direct, group: self.id, index: 0, from: peer };
+                let key = LinkKey { purpose: Purpose::Direct, group: self.id, index: 0, from: peer };
                 missing.insert(self.first_from(key, &mut watch)?);
             }
             let link = &state.receiving[&from];
@@ -400,7 +398,7 @@ impl Group for Ring {
 
 impl Ring {
     /// The connection that a process makes when it sends for the first time.
-    fn first_from(&self, key: Key, watch: &mut Watch) -> Outcome<Link> {
+    fn first_from(&self, key: LinkKey, watch: &mut Watch) -> Outcome<Link> {
         let begin = Instant::now();
         loop {
             watch.look()?;
@@ -410,8 +408,8 @@ impl Ring {
                 return Ok(link);
             }
             ended?;
-            if begin.elapsed() > watch.patience {
-                let seconds = watch.patience.as_secs_f64();
+            if begin.elapsed() > watch.timeout {
+                let seconds = watch.timeout.as_secs_f64();
                 return Err(format!("nothing came from rank {} within {seconds} s", key.from));
             }
         }

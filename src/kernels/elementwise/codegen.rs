@@ -265,51 +265,74 @@ impl Gen {
         }
     }
 
+    /// The words that vectors of an operand are read from or put together in.
+    fn vector_words(&mut self, name: &str, ty: (usize, bool), width: usize) {
+        let (size, out) = ty;
+        let bytes = width * size;
+        let unit = bytes.min(16);
+        let t = ["uint", "uvec2", "uvec4"][unit.trailing_zeros().saturating_sub(2) as usize];
+        let per = unit / size;
+        let mut lines = String::new();
+        for w in 0..bytes / unit {
+            let init = match (out, unit) {
+                (true, _) => format!("{t}(0)"),
+                (false, _) => format!("{t}(W{unit}(pc.{name}).v[{name}_v + {w}])"),
+            };
+            if w == 0 {
+                let _ = writeln!(lines, "    const int {name}_v = int(uint({name}_o + col) / {per}u);");
+            }
+            let _ = writeln!(lines, "    {t} {name}_w{w} = {init};");
+        }
+        self.text.push_str(&lines);
+    }
+
+    /// Element `e` of a vector of input `k`.
+    fn vector_load(k: usize, t: &Ty, width: usize, e: usize) -> String {
+        let unit = (width * t.size()).min(16);
+        let byte = e * t.size();
+        let word = Self::word(&format!("in{k}"), unit, byte);
+        let sub = 8 * (byte % 4);
+        match t.size() {
+            1 | 2 => t.decode(&format!("bitfieldExtract({word}, {sub}, {})", 8 * t.size())),
+            4 => t.decode(&word),
+            _ => {
+                let next = Self::word(&format!("in{k}"), unit, byte + 4);
+                t.decode(&format!("uvec2({word}, {next})"))
+            }
+        }
+    }
+
+    /// Puts the bits `v` of element `e` into a vector of output `o`.
+    fn vector_store(o: usize, t: &Ty, width: usize, e: usize, v: &str) -> String {
+        let unit = (width * t.size()).min(16);
+        let byte = e * t.size();
+        let word = Self::word(&format!("out{o}"), unit, byte);
+        match t.size() {
+            1 | 2 => format!("    {word} |= {v} << {};\n", 8 * (byte % 4)),
+            4 => format!("    {word} = {v};\n"),
+            _ => {
+                let next = Self::word(&format!("out{o}"), unit, byte + 4);
+                format!("    {{ uvec2 b = {v}; {word} = b.x; {next} = b.y; }}\n")
+            }
+        }
+    }
+
     fn vector_path(&mut self, class: &Class) {
         let width = class.width as usize;
         let names: Vec<(String, bool)> = self.operands().map(|(n, _, out)| (n, out)).collect();
         let n_in = self.ins.len();
         for (k, (name, out)) in names.iter().enumerate() {
             let ty = if *out { &self.outs[k - n_in] } else { &self.ins[k] };
-            if class.access[k] != Access::Wide {
-                continue;
+            if class.access[k] == Access::Wide {
+                self.vector_words(name, (ty.size(), *out), width);
             }
-            let bytes = width * ty.size();
-            let unit = bytes.min(16);
-            let t = ["uint", "uvec2", "uvec4"][unit.trailing_zeros().saturating_sub(2) as usize];
-            let per = unit / ty.size();
-            let mut lines = String::new();
-            for w in 0..bytes / unit {
-                let init = match (*out, unit) {
-                    (true, _) => format!("{t}(0)"),
-                    (false, _) => format!("{t}(W{unit}(pc.{name}).v[{name}_v + {w}])"),
-                };
-                if w == 0 {
-                    let _ = writeln!(lines, "    const int {name}_v = int(uint({name}_o + col) / {per}u);");
-                }
-                let _ = writeln!(lines, "    {t} {name}_w{w} = {init};");
-            }
-            self.text.push_str(&lines);
         }
         for e in 0..width {
             let mut args: Vec<String> = Vec::new();
             for (k, t) in self.ins.iter().enumerate() {
                 args.push(match class.access[k] {
-                    Access::Wide => {
-                        let unit = (width * t.size()).min(16);
-                        let byte = e * t.size();
-                        let word = Self::word(&format!("in{k}"), unit, byte);
-                        let sub = 8 * (byte % 4);
-                        match t.size() {
-                            1 | 2 => t.decode(&format!("bitfieldExtract({word}, {sub}, {})", 8 * t.size())),
-                            4 => t.decode(&word),
-                            _ => {
-                                let next = Self::word(&format!("in{k}"), unit, byte + 4);
-                                t.decode(&format!("uvec2({word}, {next})"))
-                            }
-                        }
-                    }
-                    _ => Self::element_load(k, t, class.access[k], &format!("col + {e}")),
+                    Access::Wide => Self::vector_load(k, t, width, e),
+                    a => Self::element_load(k, t, a, &format!("col + {e}")),
                 });
             }
             let outs: Vec<String> = (0..self.outs.len()).map(|o| format!("y{o}_{e}")).collect();
@@ -320,27 +343,10 @@ impl Gen {
             let _ = writeln!(lines, "    compute({});", [args, outs].concat().join(", "));
             for (o, t) in self.outs.iter().enumerate() {
                 let v = t.encode(&format!("y{o}_{e}"));
-                match class.access[n_in + o] {
-                    Access::Wide => {
-                        let unit = (width * t.size()).min(16);
-                        let byte = e * t.size();
-                        let word = Self::word(&format!("out{o}"), unit, byte);
-                        match t.size() {
-                            1 | 2 => {
-                                let _ = writeln!(lines, "    {word} |= {v} << {};", 8 * (byte % 4));
-                            }
-                            4 => {
-                                let _ = writeln!(lines, "    {word} = {v};");
-                            }
-                            _ => {
-                                let next = Self::word(&format!("out{o}"), unit, byte + 4);
-                                let _ =
-                                    writeln!(lines, "    {{ uvec2 b = {v}; {word} = b.x; {next} = b.y; }}");
-                            }
-                        }
-                    }
-                    a => lines.push_str(&Self::element_store(o, t, a, &format!("col + {e}"), &v)),
-                }
+                lines.push_str(&match class.access[n_in + o] {
+                    Access::Wide => Self::vector_store(o, t, width, e, &v),
+                    a => Self::element_store(o, t, a, &format!("col + {e}"), &v),
+                });
             }
             self.text.push_str(&lines);
         }
@@ -356,6 +362,47 @@ impl Gen {
             }
         }
         self.text.push_str(&lines);
+    }
+
+    /// The column of an invocation, and where its row begins in each operand.
+    fn places(&mut self, class: &Class, names: &[String]) {
+        let width = class.width;
+        let general = class.ndim > 1;
+        if general {
+            self.line("  uint row = id / pc.per_row;");
+            self.line(format!("  const int col = int((id - row * pc.per_row) * {width}u);"));
+        } else {
+            self.line(format!("  const int col = int(id * {width}u);"));
+        }
+        let needs_params = general || class.access.contains(&Access::Strided);
+        if needs_params {
+            self.line("  Params q = Params(pc.params);");
+        }
+        let outer = match class.ndim {
+            4 => "int(pc.ndim) - 1".to_string(),
+            n => format!("{}", n - 1),
+        };
+        for (k, name) in names.iter().enumerate() {
+            let at = format!("{outer} + {k} * ({outer} + 2)");
+            if needs_params {
+                self.line(format!("  int {name}_o = q.v[{at}];"));
+            } else {
+                self.line(format!("  const int {name}_o = 0;"));
+            }
+            if class.access[k] == Access::Strided {
+                self.line(format!("  const int {name}_s = q.v[{at} + 1];"));
+            }
+        }
+        if general {
+            self.line(format!("  for (int d = {outer} - 1; d >= 0; d--) {{"));
+            self.line("    const uint len = uint(q.v[d]), next = row / len;");
+            self.line("    const int i = int(row - next * len);");
+            self.line("    row = next;");
+            for (k, name) in names.iter().enumerate() {
+                self.line(format!("    {name}_o += i * q.v[{outer} + {k} * ({outer} + 2) + 2 + d];"));
+            }
+            self.line("  }");
+        }
     }
 
     fn index(name: &str, a: Access, pos: &str) -> String {
@@ -404,42 +451,7 @@ pub fn elementwise(p: &Program, class: &Class, caps: Caps) -> Result<String> {
     g.line("void main() {");
     g.line("  const uint id = gl_GlobalInvocationID.x + gl_GlobalInvocationID.y * pc.grid_row;");
     g.line("  if (id >= pc.total) return;");
-    let general = class.ndim > 1;
-    if general {
-        g.line("  uint row = id / pc.per_row;");
-        g.line(format!("  const int col = int((id - row * pc.per_row) * {width}u);"));
-    } else {
-        g.line(format!("  const int col = int(id * {width}u);"));
-    }
-    let needs_params = general || class.access.contains(&Access::Strided);
-    if needs_params {
-        g.line("  Params q = Params(pc.params);");
-    }
-    let outer = match class.ndim {
-        4 => "int(pc.ndim) - 1".to_string(),
-        n => format!("{}", n - 1),
-    };
-    for (k, name) in names.iter().enumerate() {
-        let at = format!("{outer} + {k} * ({outer} + 2)");
-        if needs_params {
-            g.line(format!("  int {name}_o = q.v[{at}];"));
-        } else {
-            g.line(format!("  const int {name}_o = 0;"));
-        }
-        if class.access[k] == Access::Strided {
-            g.line(format!("  const int {name}_s = q.v[{at} + 1];"));
-        }
-    }
-    if general {
-        g.line(format!("  for (int d = {outer} - 1; d >= 0; d--) {{"));
-        g.line("    const uint len = uint(q.v[d]), next = row / len;");
-        g.line("    const int i = int(row - next * len);");
-        g.line("    row = next;");
-        for (k, name) in names.iter().enumerate() {
-            g.line(format!("    {name}_o += i * q.v[{outer} + {k} * ({outer} + 2) + 2 + d];"));
-        }
-        g.line("  }");
-    }
+    g.places(class, &names);
     for k in 0..n_in {
         if class.access[k] == Access::Splat {
             let load = Gen::raw_load(k, &g.ins[k], &format!("in{k}_o"));

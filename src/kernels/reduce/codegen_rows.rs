@@ -206,11 +206,10 @@ impl Rows<'_> {
         }
     }
 
-    /// One walk over the row: loads, instructions, stores, and the folds of each lane.
-    fn phase(&mut self, phase: u8, base: &str, block: u8) -> Result<()> {
-        let (p, width) = (self.p, self.class.width as usize);
-        let n_in = p.inputs.len();
-        let needed: Vec<bool> = match self.held() {
+    /// Which instructions run in a walk over the row.
+    fn needed(&self, phase: u8) -> Vec<bool> {
+        let p = self.p;
+        match self.held() {
             true => (0..p.instrs.len())
                 .map(|r| {
                     let i = &p.instrs[r];
@@ -219,15 +218,13 @@ impl Rows<'_> {
                 })
                 .collect(),
             false => p.needs(phase, &self.phases),
-        };
-        let stored: Vec<usize> = (0..p.outputs.len())
-            .filter(|&o| {
-                let r = p.outputs[o] as usize;
-                !p.instrs[r].row && self.phases[r] == phase
-            })
-            .collect();
-        let loads = self.loads(phase, &needed);
-        for &k in &loads {
+        }
+    }
+
+    /// Fetches vectors of inputs, a block of them at once.
+    fn fetch(&mut self, loads: &[usize], base: &str, block: u8) {
+        let width = self.class.width as usize;
+        for &k in loads {
             let (unit, count) = words(width, self.input(k).size());
             for w in 0..count {
                 self.line(format!("  {} x{k}_w{w}[{block}];", word_type(unit)));
@@ -235,17 +232,104 @@ impl Rows<'_> {
         }
         self.line(format!("  [[unroll]] for (uint j = 0u; j < {block}u; ++j) {{"));
         self.line(format!("    const uint i = min({base} + j * TPR, vectors - 1u);"));
-        for &k in &loads {
+        for &k in loads {
             let (unit, count) = words(width, self.input(k).size());
             for w in 0..count {
                 let at = match self.class.access[k] {
                     Access::Wide => format!("in{k} + {unit}ul * (uint64_t(i) * {count}ul + {w}ul)"),
-                    _ => format!("in{k} + uint64_t(int64_t(i) * in{k}_s)"),
+                    Access::Splat | Access::Unit | Access::Strided => {
+                        format!("in{k} + uint64_t(int64_t(i) * in{k}_s)")
+                    }
                 };
                 self.line(format!("    x{k}_w{w}[j] = {}(W{unit}({at}).v);", word_type(unit)));
             }
         }
         self.line("  }");
+    }
+
+    /// The instructions of a phase on element `e` of a vector: what is read, what it becomes, what is kept and folded.
+    fn element_steps(&mut self, phase: u8, e: usize, needed: &[bool], loads: &[usize]) -> Result<()> {
+        let (p, width) = (self.p, self.class.width as usize);
+        let n_in = p.inputs.len();
+        for &k in loads {
+            let (t, bits) = (self.input(k), self.element(k, e));
+            self.line(format!("  const {} a{k} = {bits};", t.reg()));
+            if self.keeps(k) {
+                self.line(format!("  k{k}[j * {width}u + {e}u] = a{k};"));
+            }
+        }
+        for r in 0..p.instrs.len() {
+            if !needed[r] {
+                continue;
+            }
+            if let RowInst::Fold(op) = p.instrs[r].op {
+                let x = self.name(p.instrs[r].args[0], phase, e);
+                self.line(format!("  {}", RowFold::text(fold_of(op)?.step, r, &x)));
+                continue;
+            }
+            self.assign(r, phase, e)?;
+            if self.keeps(n_in + r) {
+                self.line(format!("  k{}[j * {width}u + {e}u] = r{r};", n_in + r));
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts element `e` of output `o` into the words of its vector.
+    fn put(&mut self, o: usize, e: usize) {
+        let (p, t) = (self.p, self.output(o));
+        let (unit, _) = words(self.class.width as usize, t.size());
+        if self.packs(o) {
+            self.line(format!("  f{o}[{e}] = r{};", p.outputs[o]));
+            return;
+        }
+        let bits = t.encode(&format!("r{}", p.outputs[o]));
+        let byte = e * t.size();
+        let word = |byte: usize| match unit {
+            16 | 8 => format!("y{o}_w{}.{}", byte / unit, ["x", "y", "z", "w"][byte % unit / 4]),
+            _ => format!("y{o}_w{}", byte / unit),
+        };
+        self.line(match t.size() {
+            8 => format!("  {{ uvec2 b = {bits}; {} = b.x; {} = b.y; }}", word(byte), word(byte + 4)),
+            4 => format!("  {} = {bits};", word(byte)),
+            _ => format!("  {} |= {bits} << {};", word(byte), 8 * (byte % 4)),
+        });
+    }
+
+    /// Stores the vectors of outputs.
+    fn store(&mut self, stored: &[usize]) {
+        let width = self.class.width as usize;
+        self.line("  if (live) {");
+        for &o in stored {
+            if self.packs(o) {
+                self.line(format!("  y{o}_w0 = row_bf16(f{o});"));
+            }
+            let (unit, count) = words(width, self.output(o).size());
+            for w in 0..count {
+                let v = match unit {
+                    1 => format!("uint8_t(y{o}_w{w})"),
+                    2 => format!("uint16_t(y{o}_w{w})"),
+                    _ => format!("y{o}_w{w}"),
+                };
+                let at = format!("out{o} + {unit}ul * (uint64_t(i) * {count}ul + {w}ul)");
+                self.line(format!("  W{unit}({at}).v = {v};"));
+            }
+        }
+        self.line("  }");
+    }
+
+    /// One walk over the row: loads, instructions, stores, and the folds of each lane.
+    fn phase(&mut self, phase: u8, base: &str, block: u8) -> Result<()> {
+        let (p, width) = (self.p, self.class.width as usize);
+        let needed = self.needed(phase);
+        let stored: Vec<usize> = (0..p.outputs.len())
+            .filter(|&o| {
+                let r = p.outputs[o] as usize;
+                !p.instrs[r].row && self.phases[r] == phase
+            })
+            .collect();
+        let loads = self.loads(phase, &needed);
+        self.fetch(&loads, base, block);
         self.line(format!("  [[unroll]] for (uint j = 0u; j < {block}u; ++j) {{"));
         self.line(format!("    const uint i = {base} + j * TPR;"));
         self.line("    if (i < vectors) {");
@@ -260,68 +344,142 @@ impl Rows<'_> {
         }
         for e in 0..width {
             self.line("  {");
-            for &k in &loads {
-                let (t, bits) = (self.input(k), self.element(k, e));
-                self.line(format!("  const {} a{k} = {bits};", t.reg()));
-                if self.keeps(k) {
-                    self.line(format!("  k{k}[j * {width}u + {e}u] = a{k};"));
-                }
-            }
-            for r in 0..p.instrs.len() {
-                if !needed[r] {
-                    continue;
-                }
-                if let RowInst::Fold(op) = p.instrs[r].op {
-                    let x = self.name(p.instrs[r].args[0], phase, e);
-                    self.line(format!("  {}", RowFold::text(fold_of(op)?.step, r, &x)));
-                    continue;
-                }
-                self.assign(r, phase, e)?;
-                if self.keeps(n_in + r) {
-                    self.line(format!("  k{}[j * {width}u + {e}u] = r{r};", n_in + r));
-                }
-            }
+            self.element_steps(phase, e, &needed, &loads)?;
             for &o in &stored {
-                let t = self.output(o);
-                let (unit, _) = words(width, t.size());
-                if self.packs(o) {
-                    self.line(format!("  f{o}[{e}] = r{};", p.outputs[o]));
-                    continue;
-                }
-                let bits = t.encode(&format!("r{}", p.outputs[o]));
-                let byte = e * t.size();
-                let word = |byte: usize| match unit {
-                    16 | 8 => format!("y{o}_w{}.{}", byte / unit, ["x", "y", "z", "w"][byte % unit / 4]),
-                    _ => format!("y{o}_w{}", byte / unit),
-                };
-                self.line(match t.size() {
-                    8 => format!("  {{ uvec2 b = {bits}; {} = b.x; {} = b.y; }}", word(byte), word(byte + 4)),
-                    4 => format!("  {} = {bits};", word(byte)),
-                    _ => format!("  {} |= {bits} << {};", word(byte), 8 * (byte % 4)),
-                });
+                self.put(o, e);
             }
             self.line("  }");
         }
         if !stored.is_empty() {
-            self.line("  if (live) {");
-            for &o in &stored {
-                if self.packs(o) {
-                    self.line(format!("  y{o}_w0 = row_bf16(f{o});"));
-                }
-                let (unit, count) = words(width, self.output(o).size());
-                for w in 0..count {
-                    let v = match unit {
-                        1 => format!("uint8_t(y{o}_w{w})"),
-                        2 => format!("uint16_t(y{o}_w{w})"),
-                        _ => format!("y{o}_w{w}"),
-                    };
-                    let at = format!("out{o} + {unit}ul * (uint64_t(i) * {count}ul + {w}ul)");
-                    self.line(format!("  W{unit}({at}).v = {v};"));
-                }
-            }
-            self.line("  }");
+            self.store(&stored);
         }
         self.line("    }\n  }");
+        Ok(())
+    }
+
+    /// Declarations and the beginning of `main`: which row, and the addresses of its operands.
+    fn begin(&mut self) {
+        let (p, class) = (self.p, self.class);
+        let (n_in, n_out, width) = (p.inputs.len(), p.outputs.len(), class.width);
+        for (b, t) in [(1, "uint8_t"), (2, "uint16_t"), (4, "uint"), (8, "uvec2"), (16, "uvec4")] {
+            self.line(format!(
+                "layout(buffer_reference, scalar, buffer_reference_align = {b}) buffer W{b} {{ {t} v; }};"
+            ));
+        }
+        self.line("layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Params { int64_t v[]; };");
+        self.line("layout(local_size_x_id = 0) in;");
+        self.line("layout(constant_id = 0) const uint WG = 256u;");
+        self.line("layout(constant_id = 1) const uint TPR = 256u;");
+        if (0..p.instrs.len()).any(|r| self.divides_by_row(r)) {
+            self.line("#define ROW_DIV 1");
+        }
+        self.line("#include \"lib/row.glsl\"");
+        let names = (0..n_in).map(|k| format!("in{k}")).chain((0..n_out).map(|o| format!("out{o}")));
+        let members: String = names.map(|n| format!("uint64_t {n}; ")).collect();
+        self.line(format!(
+            "layout(push_constant, scalar) uniform Push {{ {members}uint64_t params; uint rows, n, nk; }} pc;"
+        ));
+        self.line("void main() {");
+        self.line("  const uint lane = row_lane(), t = lane % TPR;");
+        self.line("  const uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;");
+        self.line("  const uint own = group * (WG / TPR) + lane / TPR;");
+        self.line("  const bool live = own < pc.rows;");
+        self.line("  const uint row = min(own, pc.rows - 1u);");
+        self.line(format!("  const uint vectors = pc.n / {width}u;"));
+        self.line("  Params q = Params(pc.params);");
+        for k in 0..n_in {
+            self.line(format!("  uint64_t in{k} = pc.in{k};"));
+            if class.access[k] == Access::Strided {
+                self.line(format!("  const int64_t in{k}_s = q.v[pc.nk * {}u + {k}u];", n_in + 1));
+            }
+        }
+        self.line("  uint rest = row;");
+        self.line("  for (uint d = pc.nk; d > 0u; --d) {");
+        self.line("    const uint len = uint(q.v[d - 1u]), next = rest / len;");
+        self.line("    const int64_t at = int64_t(rest - next * len);");
+        self.line("    rest = next;");
+        for k in 0..n_in {
+            self.line(format!("    in{k} += uint64_t(at * q.v[pc.nk * {}u + d - 1u]);", k + 1));
+        }
+        self.line("  }");
+        for (o, &r) in p.outputs.iter().enumerate() {
+            let i = &p.instrs[r as usize];
+            let size = i.dtype.size();
+            let per_row = if i.row { "1ul" } else { "uint64_t(pc.n)" };
+            self.line(format!("  const uint64_t out{o} = pc.out{o} + uint64_t(row) * {per_row} * {size}ul;"));
+        }
+    }
+
+    /// Inputs of one number for a row, and room for what is kept of a row between its walks.
+    fn registers(&mut self) {
+        let (p, class) = (self.p, self.class);
+        let n_in = p.inputs.len();
+        for k in 0..n_in {
+            let t = self.input(k);
+            if class.access[k] == Access::Splat {
+                let bits = format!("W{}(in{k}).v", t.size());
+                let bits = t.decode(&if t.size() < 4 { format!("uint({bits})") } else { bits });
+                self.line(format!("  const {} a{k} = {bits};", t.reg()));
+            }
+        }
+        if class.held > 0 {
+            for v in 0..n_in + p.instrs.len() {
+                let splat = v < n_in && !self.by_element(v);
+                if self.keeps(v) && !splat {
+                    let dtype = if v < n_in { p.inputs[v].0 } else { p.instrs[v - n_in].dtype };
+                    let (ty, count) = (Ty::new(dtype).reg(), u32::from(class.held) * u32::from(class.width));
+                    self.line(format!("  {ty} k{v}[{count}];"));
+                }
+            }
+        }
+    }
+
+    /// A phase: numbers of the row, a walk over its elements, and what the folds of all lanes come to.
+    fn whole_phase(&mut self, phase: u8) -> Result<()> {
+        let (p, class) = (self.p, self.class);
+        for r in 0..p.instrs.len() {
+            let i = &p.instrs[r];
+            if i.row && self.phases[r] == phase && matches!(i.op, RowInst::Each(_)) {
+                self.assign(r, phase, 0)?;
+            }
+        }
+        for r in 0..p.instrs.len() {
+            if self.phases[r] == phase && self.divides_by_row(r) {
+                let by = self.name(p.instrs[r].args[1], phase, 0);
+                self.line(format!("  const float inv{r} = row_inverse({by});"));
+            }
+        }
+        let folds: Vec<(usize, ReduceOp)> = (0..p.instrs.len())
+            .filter_map(|r| match p.instrs[r].op {
+                RowInst::Fold(op) if self.phases[r] == phase + 1 => Some((r, op)),
+                RowInst::Fold(_) | RowInst::Each(_) => None,
+            })
+            .collect();
+        for &(r, op) in &folds {
+            self.line(format!("  {}", RowFold::text(fold_of(op)?.start, r, "")));
+        }
+        let anything = (0..p.instrs.len()).any(|r| {
+            let i = &p.instrs[r];
+            (!i.row || matches!(i.op, RowInst::Fold(_))) && p.runs_in(r, &self.phases) == phase
+        });
+        if anything && class.held > 0 {
+            self.line("  {");
+            self.phase(phase, "t", class.held)?;
+            self.line("  }");
+        } else if anything {
+            self.line(format!("  for (uint from = t; from < vectors; from += {UNROLL}u * TPR) {{"));
+            self.phase(phase, "from", UNROLL)?;
+            self.line("  }");
+        }
+        for &(r, op) in &folds {
+            let total = RowFold::text(fold_of(op)?.close, r, "");
+            let total = match p.instrs[r].dtype {
+                Dtype::F16 => format!("f16_round({total})"),
+                Dtype::BF16 => format!("bf16_round({total})"),
+                _ => total,
+            };
+            self.line(format!("  const float r{r} = {total};"));
+        }
         Ok(())
     }
 }
@@ -359,121 +517,15 @@ pub fn rows(p: &RowProgram, class: &RowClass, caps: Caps) -> Result<String> {
         .iter()
         .filter_map(|i| match i.op {
             RowInst::Each(Inst::Op(op)) => op.row().glsl(p.compute_dtype(i)),
-            _ => None,
+            RowInst::Each(_) | RowInst::Fold(_) => None,
         })
         .collect();
     let mut g = Rows { p, class, text: head(&dtypes, &glsl, caps, true), phases, first, end };
-    let (n_in, n_out, width) = (p.inputs.len(), p.outputs.len(), class.width);
-    for (b, t) in [(1, "uint8_t"), (2, "uint16_t"), (4, "uint"), (8, "uvec2"), (16, "uvec4")] {
-        g.line(format!(
-            "layout(buffer_reference, scalar, buffer_reference_align = {b}) buffer W{b} {{ {t} v; }};"
-        ));
-    }
-    g.line("layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Params { int64_t v[]; };");
-    g.line("layout(local_size_x_id = 0) in;");
-    g.line("layout(constant_id = 0) const uint WG = 256u;");
-    g.line("layout(constant_id = 1) const uint TPR = 256u;");
-    if (0..p.instrs.len()).any(|r| g.divides_by_row(r)) {
-        g.line("#define ROW_DIV 1");
-    }
-    g.line("#include \"lib/row.glsl\"");
-    let names = (0..n_in).map(|k| format!("in{k}")).chain((0..n_out).map(|o| format!("out{o}")));
-    let members: String = names.map(|n| format!("uint64_t {n}; ")).collect();
-    g.line(format!(
-        "layout(push_constant, scalar) uniform Push {{ {members}uint64_t params; uint rows, n, nk; }} pc;"
-    ));
-    g.line("void main() {");
-    g.line("  const uint lane = row_lane(), t = lane % TPR;");
-    g.line("  const uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;");
-    g.line("  const uint own = group * (WG / TPR) + lane / TPR;");
-    g.line("  const bool live = own < pc.rows;");
-    g.line("  const uint row = min(own, pc.rows - 1u);");
-    g.line(format!("  const uint vectors = pc.n / {width}u;"));
-    g.line("  Params q = Params(pc.params);");
-    for k in 0..n_in {
-        g.line(format!("  uint64_t in{k} = pc.in{k};"));
-        if class.access[k] == Access::Strided {
-            g.line(format!("  const int64_t in{k}_s = q.v[pc.nk * {}u + {k}u];", n_in + 1));
-        }
-    }
-    g.line("  uint rest = row;");
-    g.line("  for (uint d = pc.nk; d > 0u; --d) {");
-    g.line("    const uint len = uint(q.v[d - 1u]), next = rest / len;");
-    g.line("    const int64_t at = int64_t(rest - next * len);");
-    g.line("    rest = next;");
-    for k in 0..n_in {
-        g.line(format!("    in{k} += uint64_t(at * q.v[pc.nk * {}u + d - 1u]);", k + 1));
-    }
-    g.line("  }");
-    for (o, &r) in p.outputs.iter().enumerate() {
-        let i = &p.instrs[r as usize];
-        let size = i.dtype.size();
-        let per_row = if i.row { "1ul" } else { "uint64_t(pc.n)" };
-        g.line(format!("  const uint64_t out{o} = pc.out{o} + uint64_t(row) * {per_row} * {size}ul;"));
-    }
-    for k in 0..n_in {
-        let t = g.input(k);
-        if class.access[k] == Access::Splat {
-            let bits = format!("W{}(in{k}).v", t.size());
-            let bits = t.decode(&if t.size() < 4 { format!("uint({bits})") } else { bits });
-            g.line(format!("  const {} a{k} = {bits};", t.reg()));
-        }
-    }
-    if class.held > 0 {
-        for v in 0..n_in + p.instrs.len() {
-            let splat = v < n_in && !g.by_element(v);
-            if g.keeps(v) && !splat {
-                let dtype = if v < n_in { p.inputs[v].0 } else { p.instrs[v - n_in].dtype };
-                let (ty, count) = (Ty::new(dtype).reg(), u32::from(class.held) * u32::from(width));
-                g.line(format!("  {ty} k{v}[{count}];"));
-            }
-        }
-    }
+    g.begin();
+    g.registers();
     let last = g.phases.iter().copied().max().unwrap_or(0);
     for phase in 0..=last {
-        for r in 0..p.instrs.len() {
-            let i = &p.instrs[r];
-            if i.row && g.phases[r] == phase && matches!(i.op, RowInst::Each(_)) {
-                g.assign(r, phase, 0)?;
-            }
-        }
-        for r in 0..p.instrs.len() {
-            if g.phases[r] == phase && g.divides_by_row(r) {
-                let by = g.name(p.instrs[r].args[1], phase, 0);
-                g.line(format!("  const float inv{r} = row_inverse({by});"));
-            }
-        }
-        let folds: Vec<(usize, ReduceOp)> = (0..p.instrs.len())
-            .filter_map(|r| match p.instrs[r].op {
-                RowInst::Fold(op) if g.phases[r] == phase + 1 => Some((r, op)),
-                _ => None,
-            })
-            .collect();
-        for &(r, op) in &folds {
-            g.line(format!("  {}", RowFold::text(fold_of(op)?.start, r, "")));
-        }
-        let anything = (0..p.instrs.len()).any(|r| {
-            let i = &p.instrs[r];
-            (!i.row || matches!(i.op, RowInst::Fold(_))) && p.runs_in(r, &g.phases) == phase
-        });
-        if anything && class.held > 0 {
-            g.line("  {");
-            g.phase(phase, "t", class.held)?;
-            g.line("  }");
-        } else if anything {
-            g.line(format!("  for (uint from = t; from < vectors; from += {UNROLL}u * TPR) {{"));
-            g.phase(phase, "from", UNROLL)?;
-            g.line("  }");
-        }
-        for &(r, op) in &folds {
-            let total = RowFold::text(fold_of(op)?.close, r, "");
-            let total = match p.instrs[r].dtype {
-                Dtype::F16 => format!("f16_round({total})"),
-                Dtype::BF16 => format!("bf16_round({total})"),
-                _ => total,
-            };
-            g.line(format!("  const float r{r} = {total};"));
-        }
+        g.whole_phase(phase)?;
     }
     g.line("  if (live && t == 0u) {");
     for (o, &r) in p.outputs.iter().enumerate() {

@@ -323,22 +323,8 @@ fn following(
     composite::one(OP, given, &all, s)
 }
 
-/// `softmax(scale * q @ k^T + mask) @ v` for `q` (batch, heads, queries, d), `k` (batch, key heads, keys, d) and
-/// `v` (batch, key heads, keys, dv), whose heads serve as many heads of queries each; in the promoted dtype. A
-/// sink is one more score of a head, of a key without value.
-///
-/// # Errors
-/// Value error for shapes and dtypes that do not fit.
-pub fn scaled_dot_product_attention(
-    [q, k, v]: [&Array; 3],
-    scale: f32,
-    mask: MaskArg,
-    sinks: Option<&Array>,
-    s: Stream,
-) -> Result<Array> {
-    if let Some(out) = following([q, k, v], scale, &mask, sinks, s)? {
-        return Ok(out);
-    }
+/// Fails for queries, keys and values that do not belong together.
+fn check_shapes([q, k, v]: [&Array; 3]) -> Result<()> {
     for a in [q, k, v] {
         if a.ndim() != 4 {
             bail!(Value, "[{OP}] input with shape {} expected to be rank 4", show(a.shape()));
@@ -381,6 +367,43 @@ pub fn scaled_dot_product_attention(
             show(v.shape())
         );
     }
+    Ok(())
+}
+
+/// A mask, bool or in `dtype`, of the shape of all scores.
+fn full_mask(m: &Array, dtype: Dtype, full: [i64; 4], s: Stream) -> Result<Array> {
+    if m.ndim() > 4 {
+        bail!(Value, "[{OP}] the mask with shape {} expected to have at most rank 4.", show(m.shape()));
+    }
+    if m.dtype().promote(dtype) != dtype {
+        bail!(Value, "[{OP}] Mask type must promote to output type {dtype}.");
+    }
+    let m = if m.dtype() == Dtype::Bool { m.clone() } else { astype(m, dtype, s)? };
+    if broadcast_shapes("broadcast_shapes", m.shape(), &full)?[..] != full {
+        let (a, b) = (show(m.shape()), show(&full));
+        bail!(Value, "[broadcast_shapes] Shapes {a} and {b} cannot be broadcast.");
+    }
+    broadcast_to(&m, &full, s)
+}
+
+/// `softmax(scale * q @ k^T + mask) @ v` for `q` (batch, heads, queries, d), `k` (batch, key heads, keys, d) and
+/// `v` (batch, key heads, keys, dv), whose heads serve as many heads of queries each; in the promoted dtype. A
+/// sink is one more score of a head, of a key without value.
+///
+/// # Errors
+/// Value error for shapes and dtypes that do not fit.
+pub fn scaled_dot_product_attention(
+    [q, k, v]: [&Array; 3],
+    scale: f32,
+    mask: MaskArg,
+    sinks: Option<&Array>,
+    s: Stream,
+) -> Result<Array> {
+    if let Some(out) = following([q, k, v], scale, &mask, sinks, s)? {
+        return Ok(out);
+    }
+    check_shapes([q, k, v])?;
+    let heads = q.dim(1);
     let dtype = q.dtype().promote(k.dtype()).promote(v.dtype());
     if !dtype.is_float() {
         bail!(Value, "[{OP}] Received unsupported type {dtype}.");
@@ -392,24 +415,8 @@ pub fn scaled_dot_product_attention(
         MaskArg::None => {}
         MaskArg::Causal => form.causal = true,
         MaskArg::Array(m) => {
-            if m.ndim() > 4 {
-                bail!(
-                    Value,
-                    "[{OP}] the mask with shape {} expected to have at most rank 4.",
-                    show(m.shape())
-                );
-            }
-            if m.dtype().promote(dtype) != dtype {
-                bail!(Value, "[{OP}] Mask type must promote to output type {dtype}.");
-            }
-            let m = if m.dtype() == Dtype::Bool { m } else { astype(&m, dtype, s)? };
-            let full = [q.dim(0), heads, q.dim(2), k.dim(2)];
-            if broadcast_shapes("broadcast_shapes", m.shape(), &full)?[..] != full {
-                let (a, b) = (show(m.shape()), show(&full));
-                bail!(Value, "[broadcast_shapes] Shapes {a} and {b} cannot be broadcast.");
-            }
             form.mask = true;
-            inputs.push(broadcast_to(&m, &full, s)?);
+            inputs.push(full_mask(&m, dtype, [q.dim(0), heads, q.dim(2), k.dim(2)], s)?);
         }
     }
     if let Some(a) = sinks {

@@ -53,7 +53,7 @@ impl Norm {
         match (self, inverse) {
             (Norm::Backward, false) | (Norm::Forward, true) => 1.0,
             (Norm::Ortho, _) => (1.0 / (n as f64).sqrt()) as f32,
-            _ => (1.0 / n as f64) as f32,
+            (Norm::Backward, true) | (Norm::Forward, false) => (1.0 / n as f64) as f32,
         }
     }
 }

@@ -81,7 +81,9 @@ impl Linalg {
         match self {
             Svd { vectors: false } => list = vec![list.swap_remove(1)],
             Eigh { vectors: false, .. } | Eig { vectors: false } => list.truncate(1),
-            _ => {}
+            Svd { .. } | Eigh { .. } | Eig { .. } => {}
+            Inverse | TriangularInverse { .. } | Solve { .. } | Cholesky { .. } | Det | SlogDet | Lu | Qr => {
+            }
         }
         list
     }
@@ -229,14 +231,17 @@ impl Primitive for Linalg {
                 Ok(Some(vec![Some(t)]))
             }
             Lu | Qr | Svd { .. } | Eig { .. } => Err(self.missing("jvp")),
-            _ => Ok(None),
+            TriangularInverse { .. } | Solve { .. } | Cholesky { .. } | Det | SlogDet | Eigh { .. } => {
+                Ok(None)
+            }
         }
     }
 
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
         let inputs = match self {
             Solve { .. } => vec![spread(r, 0)?, spread(r, 1)?],
-            _ => vec![front(r, 0)?],
+            Inverse | TriangularInverse { .. } | Cholesky { .. } | Det | SlogDet => vec![front(r, 0)?],
+            Lu | Qr | Svd { .. } | Eigh { .. } | Eig { .. } => vec![front(r, 0)?],
         };
         let out = self.apply(inputs, r.stream)?;
         let axes = vec![Some(0); out.len()];

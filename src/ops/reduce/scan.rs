@@ -181,7 +181,8 @@ pub(in crate::ops) fn restore(c: &Stored) -> Result<Array> {
         "cumprod" => ScanOp::Prod,
         "cummin" => ScanOp::Min,
         "cummax" => ScanOp::Max,
-        _ => ScanOp::LogAddExp,
+        "logcumsumexp" => ScanOp::LogAddExp,
+        _ => return c.unknown(),
     };
     let form = ScanForm { reverse: c.flag(1)?, inclusive: c.flag(2)? };
     let fits = match op {

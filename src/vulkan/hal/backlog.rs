@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 
-use super::stream::{Patience, StreamState};
+use super::stream::{StreamState, Watchdog};
 use crate::core::Result;
 
 /// Recording is stopped where it is at so many times what a walk waits for.
@@ -16,7 +16,7 @@ type Next = (&'static StreamState, Option<u64>);
 /// Something to wait for.
 pub struct Backlog {
     next: Next,
-    patience: Patience,
+    watchdog: Watchdog,
 }
 
 thread_local! {
@@ -31,7 +31,7 @@ pub(super) fn note(stream: &'static StreamState, batch: Option<u64>) {
 /// What this thread should wait for, if anything, before it records more. Asking takes it.
 #[inline]
 pub fn backlog() -> Option<Backlog> {
-    NEXT.take().map(|next| Backlog { next, patience: Patience::new(next.0.device) })
+    NEXT.take().map(|next| Backlog { next, watchdog: Watchdog::new(next.0.device) })
 }
 
 impl Backlog {
@@ -44,6 +44,6 @@ impl Backlog {
         let Some(value) = batch else { return stream.flush_if_ready() };
         // The batch is on its way, whatever comes of the wait: those are told who read what it writes.
         let done = stream.wait_a_while(value).unwrap_or(true);
-        Ok(done || self.patience.check().is_err())
+        Ok(done || self.watchdog.check().is_err())
     }
 }

@@ -1,4 +1,4 @@
-//! Commands of a batch behind a kernel that is still being compiled. They are held until the batch is submitted,
+//! Commands of a batch behind a kernel that is still being compiled. They are deferred until the batch is submitted,
 //! so that the kernels of a graph compile side by side while the rest of it is recorded; a batch without such a
 //! kernel never comes here. A batch whose kernel cannot be made runs without it, and one that the driver does not take
 //! never runs: whoever reads what the batch wrote gets the error.

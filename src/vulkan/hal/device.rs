@@ -72,8 +72,8 @@ pub struct Device {
     /// Held by the one thread that tries to destroy it.
     pub(super) reclaiming: Mutex<()>,
     destroyed: AtomicBool,
-    /// What `spread` saw of float16 and bfloat16 matrices with 16 and with 8 columns.
-    pub(in crate::vulkan) spread: [OnceLock<bool>; 4],
+    /// What `fragment_probe` saw of float16 and bfloat16 matrices with 16 and with 8 columns.
+    pub(in crate::vulkan) fragments: [OnceLock<bool>; 4],
 }
 
 /// Facts about a GPU for users.
@@ -167,6 +167,32 @@ fn choose_queues(families: &[vk::QueueFamilyProperties]) -> Option<(Queues, Opti
     Some((take(main, MAX_QUEUES), copy.map(|i| take(i, 2))))
 }
 
+/// The queues of a device that was created with them: for kernels, and for copies beside them.
+fn take_queues(
+    raw: &ash::Device,
+    props: &[vk::QueueFamilyProperties],
+    (family, count): (u32, u32),
+    copy: Option<(u32, u32)>,
+) -> (Vec<Queue>, Vec<Queue>) {
+    // SAFETY: these queues were asked for at creation.
+    let queue = |family: u32, i| Queue {
+        raw: Mutex::new(unsafe { raw.get_device_queue(family, i) }),
+        family,
+        timestamp_mask: match props[family as usize].timestamp_valid_bits {
+            _ if hides("timestamps") => 0,
+            bits @ 0..64 => (1 << bits) - 1,
+            _ => u64::MAX,
+        },
+    };
+    let mut queues: Vec<Queue> = (0..count).map(|i| queue(family, i)).collect();
+    let mut copy_queues: Vec<Queue> =
+        copy.into_iter().flat_map(|(f, n)| (0..n).map(move |i| (f, i))).map(|(f, i)| queue(f, i)).collect();
+    while copy_queues.len() < 2 && queues.len() > 1 && !hides("copy_queue") {
+        copy_queues.extend(queues.pop());
+    }
+    (queues, copy_queues)
+}
+
 impl Device {
     fn open(index: u32, id: u32, info: &'static AdapterInfo) -> Result<Device> {
         crate::memory::init();
@@ -186,25 +212,7 @@ impl Device {
         asked.extend(copy);
         let opened = pass(Site::Device).and_then(|()| probe::open(loader, info, &asked));
         let (raw, features) = opened.map_err(|e| fail("vkCreateDevice", e))?;
-        // SAFETY: these queues were asked for at creation.
-        let queue = |family: u32, i| Queue {
-            raw: Mutex::new(unsafe { raw.get_device_queue(family, i) }),
-            family,
-            timestamp_mask: match props[family as usize].timestamp_valid_bits {
-                _ if hides("timestamps") => 0,
-                bits @ 0..64 => (1 << bits) - 1,
-                _ => u64::MAX,
-            },
-        };
-        let mut queues: Vec<Queue> = (0..count).map(|i| queue(family, i)).collect();
-        let mut copy_queues: Vec<Queue> = copy
-            .into_iter()
-            .flat_map(|(f, n)| (0..n).map(move |i| (f, i)))
-            .map(|(f, i)| queue(f, i))
-            .collect();
-        while copy_queues.len() < 2 && queues.len() > 1 && !hides("copy_queue") {
-            copy_queues.extend(queues.pop());
-        }
+        let (queues, copy_queues) = take_queues(&raw, &props, (family, count), copy);
         let range =
             vk::PushConstantRange { stage_flags: vk::ShaderStageFlags::COMPUTE, offset: 0, size: PUSH_BYTES };
         let ranges = [range];
@@ -254,7 +262,7 @@ impl Device {
             lost: OnceLock::new(),
             reclaiming: Mutex::default(),
             destroyed: AtomicBool::new(false),
-            spread: Default::default(),
+            fragments: Default::default(),
         })
     }
 

@@ -38,18 +38,8 @@ fn component(t: vk::ComponentTypeKHR) -> Component {
     }
 }
 
-/// Features of the device and the logical device with all of them enabled.
-pub(crate) fn open(
-    loader: &Loader,
-    info: &AdapterInfo,
-    families: &[(u32, u32)],
-) -> Result<(ash::Device, Features), vk::Result> {
-    let Loader { entry, instance } = loader;
-    let physical = info.physical;
-    // SAFETY: the handle comes from this instance.
-    let reported = unsafe { instance.enumerate_device_extension_properties(physical) }?;
-    let reported: HashSet<CString> =
-        reported.iter().filter_map(|e| e.extension_name_as_c_str().ok().map(Into::into)).collect();
+/// The extensions to enable, among those reported, and what each is asked for; whether one tells the memory's budget.
+fn extensions(info: &AdapterInfo, reported: &HashSet<CString>) -> (Vec<*const c_char>, Have, bool) {
     let v13 = info.api_version >= vk::API_VERSION_1_3;
     let mut extensions: Vec<*const c_char> = Vec::new();
     let mut take = |name: &'static std::ffi::CStr| {
@@ -61,61 +51,23 @@ pub(crate) fn open(
     };
     take(c"VK_KHR_portability_subset");
     let budget = take(c"VK_EXT_memory_budget");
-    let ext_size_control = !v13 && take(c"VK_EXT_subgroup_size_control");
-    let ext_maintenance4 = !v13 && take(c"VK_KHR_maintenance4");
-    let ext_dot = !v13 && take(c"VK_KHR_shader_integer_dot_product");
-    let ext_atomic = take(c"VK_EXT_shader_atomic_float");
-    let ext_explicit = take(c"VK_KHR_workgroup_memory_explicit_layout");
-    let ext_coop = take(c"VK_KHR_cooperative_matrix");
-    let ext_coop2 = ext_coop && take(nv::COOPERATIVE_MATRIX2);
-    let ext_bf16 = take(nv::SHADER_BFLOAT16);
-    let ext_statistics = compile_only::on() && take(vk::KHR_PIPELINE_EXECUTABLE_PROPERTIES_NAME);
+    let size_control = !v13 && take(c"VK_EXT_subgroup_size_control");
+    let maintenance4 = !v13 && take(c"VK_KHR_maintenance4");
+    let dot = !v13 && take(c"VK_KHR_shader_integer_dot_product");
+    let atomic = take(c"VK_EXT_shader_atomic_float");
+    let explicit = take(c"VK_KHR_workgroup_memory_explicit_layout");
+    let coop = take(c"VK_KHR_cooperative_matrix");
+    let coop2 = coop && take(nv::COOPERATIVE_MATRIX2);
+    let bf16 = take(nv::SHADER_BFLOAT16);
+    let statistics = compile_only::on() && take(vk::KHR_PIPELINE_EXECUTABLE_PROPERTIES_NAME);
+    let have = Have { v13, size_control, maintenance4, dot, atomic, explicit, coop, coop2, bf16, statistics };
+    (extensions, have, budget)
+}
 
-    let have = Have {
-        v13,
-        size_control: ext_size_control,
-        maintenance4: ext_maintenance4,
-        dot: ext_dot,
-        atomic: ext_atomic,
-        explicit: ext_explicit,
-        coop: ext_coop,
-        coop2: ext_coop2,
-        bf16: ext_bf16,
-        statistics: ext_statistics,
-    };
-    // One set of structures serves the query and, reduced to what kernels may use, the creation.
-    let mut chain = Chain::default();
-    let mut f2 = chain.link(&have);
-    // SAFETY: every structure in the chain belongs to a reported version or extension.
-    unsafe { instance.get_physical_device_features2(physical, &mut f2) };
-    let mut f10 = vk::PhysicalDeviceFeatures {
-        shader_int64: f2.features.shader_int64,
-        shader_int16: f2.features.shader_int16,
-        shader_float64: f2.features.shader_float64,
-        ..Default::default()
-    };
-    chain.reduce();
-    let lowered = settings().ok().flatten();
-    if let Some(s) = lowered {
-        chain.hide(s, &mut f10);
-    }
-    let Chain {
-        f11,
-        f12,
-        f13,
-        size_control,
-        maintenance4,
-        dot,
-        atomic,
-        explicit,
-        coop,
-        coop2,
-        bf16,
-        statistics,
-    } = &chain;
-
-    let mut features = limits(loader, info, v13 || ext_size_control, v13 || ext_maintenance4, ext_coop2);
-    features.units = units(loader, info, &reported);
+/// Takes over what the reduced chain says of single features.
+fn enabled(features: &mut Features, chain: &Chain, f10: &vk::PhysicalDeviceFeatures) {
+    let Chain { f11, f12, f13, size_control, maintenance4, dot, atomic, explicit, bf16, statistics, .. } =
+        chain;
     let on = |b: vk::Bool32| b != 0;
     features.subgroup_size_control &= on(f13.subgroup_size_control) | on(size_control.subgroup_size_control);
     features.full_subgroups = on(f13.compute_full_subgroups) | on(size_control.compute_full_subgroups);
@@ -139,10 +91,20 @@ pub(crate) fn open(
     features.memory_model_device_scope = on(f12.vulkan_memory_model_device_scope);
     features.workgroup_explicit_layout = on(explicit.workgroup_memory_explicit_layout);
     features.maintenance4 = on(f13.maintenance4) | on(maintenance4.maintenance4);
-    features.spirv16 = v13;
-    features.memory_budget = budget;
     features.pipeline_statistics = on(statistics.pipeline_executable_info);
-    if ext_coop && on(coop.cooperative_matrix) {
+}
+
+/// The shapes of cooperative matrices, and what their second extension adds.
+fn matrices(
+    features: &mut Features,
+    chain: &Chain,
+    loader: &Loader,
+    physical: vk::PhysicalDevice,
+    have: &Have,
+) {
+    let Chain { coop, coop2, .. } = chain;
+    let on = |b: vk::Bool32| b != 0;
+    if have.coop && on(coop.cooperative_matrix) {
         features.coop_matrices = coop_matrices(loader, physical);
     }
     match &mut features.coop2 {
@@ -155,11 +117,50 @@ pub(crate) fn open(
             c.tensor_addressing = on(coop2.tensor_addressing);
             c.block_loads = on(coop2.block_loads);
             if c.flexible_dimensions {
-                features.coop_flexible = coop_flexible(entry, instance, physical);
+                features.coop_flexible = coop_flexible(&loader.entry, &loader.instance, physical);
             }
         }
         c => *c = None,
     }
+}
+
+/// Features of the device and the logical device with all of them enabled.
+pub(crate) fn open(
+    loader: &Loader,
+    info: &AdapterInfo,
+    families: &[(u32, u32)],
+) -> Result<(ash::Device, Features), vk::Result> {
+    let Loader { instance, .. } = loader;
+    let physical = info.physical;
+    // SAFETY: the handle comes from this instance.
+    let reported = unsafe { instance.enumerate_device_extension_properties(physical) }?;
+    let reported: HashSet<CString> =
+        reported.iter().filter_map(|e| e.extension_name_as_c_str().ok().map(Into::into)).collect();
+    let (extensions, have, budget) = extensions(info, &reported);
+    // One set of structures serves the query and, reduced to what kernels may use, the creation.
+    let mut chain = Chain::default();
+    let mut f2 = chain.link(&have);
+    // SAFETY: every structure in the chain belongs to a reported version or extension.
+    unsafe { instance.get_physical_device_features2(physical, &mut f2) };
+    let mut f10 = vk::PhysicalDeviceFeatures {
+        shader_int64: f2.features.shader_int64,
+        shader_int16: f2.features.shader_int16,
+        shader_float64: f2.features.shader_float64,
+        ..Default::default()
+    };
+    chain.reduce();
+    let lowered = settings().ok().flatten();
+    if let Some(s) = lowered {
+        chain.hide(s, &mut f10);
+    }
+
+    let (sizes, largest) = (have.v13 || have.size_control, have.v13 || have.maintenance4);
+    let mut features = limits(loader, info, sizes, largest, have.coop2);
+    features.units = units(loader, info, &reported);
+    features.spirv16 = have.v13;
+    features.memory_budget = budget;
+    enabled(&mut features, &chain, &f10);
+    matrices(&mut features, &chain, loader, physical, &have);
     if let Some(s) = lowered {
         lower(&mut features, s);
     }

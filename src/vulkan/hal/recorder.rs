@@ -258,7 +258,7 @@ impl Recorder {
         }
     }
 
-    /// Records what is held.
+    /// Records what is deferred.
     pub(super) fn settle(&mut self, state: &'static StreamState) -> Result<()> {
         match &self.open {
             Some(open) => self.deferred.record(state, &open.driver, open.cmd.raw, &mut self.bound),

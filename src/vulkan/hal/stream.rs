@@ -350,10 +350,10 @@ impl StreamState {
 
     /// Blocks until batch `value`, which was submitted, is done; interruptible.
     fn sleep(&self, value: u64) -> Result<()> {
-        let mut patience = Patience::new(self.device);
+        let mut watchdog = Watchdog::new(self.device);
         while !self.wait_slice(value, SLICE_NS)? {
             check_interrupt()?;
-            patience.check()?;
+            watchdog.check()?;
         }
         Ok(())
     }
@@ -365,9 +365,9 @@ impl StreamState {
         if self.spin(value) {
             return self.device.usable();
         }
-        let mut patience = Patience::new(self.device);
+        let mut watchdog = Watchdog::new(self.device);
         while !self.wait_slice(value, SLICE_NS)? {
-            patience.check()?;
+            watchdog.check()?;
         }
         Ok(())
     }
@@ -451,15 +451,15 @@ impl StreamState {
 }
 
 /// How long a thread waits for a device that makes no progress, if MLX_VK_TIMEOUT says so.
-pub(super) struct Patience {
+pub(super) struct Watchdog {
     device: &'static Device,
     /// Batches of all streams that were done, and since when.
     seen: (u64, Instant),
 }
 
-impl Patience {
-    pub fn new(device: &'static Device) -> Patience {
-        Patience { device, seen: (0, Instant::now()) }
+impl Watchdog {
+    pub fn new(device: &'static Device) -> Watchdog {
+        Watchdog { device, seen: (0, Instant::now()) }
     }
 
     /// Fails when the device has made no progress for too long: it then counts as lost.

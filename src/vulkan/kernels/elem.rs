@@ -1,5 +1,5 @@
 //! What the hosts of the hand-written kernels share: macro definitions of the element codecs in
-//! shaders/lib/elem.glsl, packing of push constants and dimension lists, grids, alignment checks.
+//! shaders/lib/codecs.glsl, packing of push constants and dimension lists, grids, alignment checks.
 
 use super::elementwise::caps;
 use crate::core::{Dtype, Kind, Result};

@@ -22,9 +22,9 @@ enum Mode {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key(Mode);
+struct MeasureKey(Mode);
 
-impl KernelKey for Key {
+impl KernelKey for MeasureKey {
     fn name(&self) -> String {
         format!("measure_{:?}", self.0).to_lowercase()
     }
@@ -50,7 +50,7 @@ struct Bench {
 impl Bench {
     /// The shortest time of some runs of so many commands, each behind the one before it.
     fn time(&self, mode: Mode, groups: u32, steps: u32, commands: u32) -> Result<u64> {
-        let pipeline = self.device.built(&Key(mode))?;
+        let pipeline = self.device.built(&MeasureKey(mode))?;
         let count = if mode == Mode::Nothing { u32::MAX } else { (self.data.1 / 16) as u32 };
         let push = Push::default().u64s(&[self.data.0]).u32s(&[count, steps]);
         let mut best = u64::MAX;
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn a_device_is_measured() {
         for mode in [Mode::Arithmetic, Mode::Reading, Mode::Nothing] {
-            compiler::check("measure", &Key(mode).module(&Features::default())).unwrap();
+            compiler::check("measure", &MeasureKey(mode).module(&Features::default())).unwrap();
         }
         if adapters().is_empty() {
             return;

@@ -19,13 +19,13 @@ pub enum Program {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key {
+struct UserKey {
     name: Arc<str>,
     program: Program,
     group: [u32; 3],
 }
 
-impl KernelKey for Key {
+impl KernelKey for UserKey {
     fn name(&self) -> String {
         self.name.to_string()
     }
@@ -108,7 +108,7 @@ pub fn run(
     }
     let bytes: Vec<u8> = table.iter().flat_map(|p| p.to_ne_bytes()).collect();
     let push = Push::default().u64s(&[enc.params(&bytes)?]).u32s(&launch.grid);
-    let key = Key { name: name.clone(), program: program.clone(), group: launch.group };
+    let key = UserKey { name: name.clone(), program: program.clone(), group: launch.group };
     let pipeline = enc.device().pipeline(&key)?;
     let reads: Vec<_> = inputs.iter().map(DeviceView::range).collect();
     let writes: Vec<_> = outputs.iter().map(DeviceView::range).collect();

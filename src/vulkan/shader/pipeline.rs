@@ -1,6 +1,6 @@
 //! Pipelines by typed key. A kernel family has a key type that derives `Hash`; everything that decides the
 //! code is part of it. Kernels are compiled once per key, outside the locks, by threads of their own where there are
-//! cores for them (see `builders`): a pipeline is handed out before it is ready, and its commands are `held`. A device
+//! cores for them (see `compile_pool`): a pipeline is handed out before it is ready, and its commands are `deferred`. A device
 //! keeps a bounded number (`shelf`).
 
 use std::any::{Any, TypeId};

@@ -8,6 +8,7 @@ use crate::compile;
 use crate::core::layout::broadcast_shapes;
 use crate::core::{Array, Dtype, Result, Shape};
 use crate::fusion::Fused;
+use crate::kernels::ReduceOp;
 use crate::ops::elementwise::scalar_bits;
 use crate::ops::scalar_f64;
 
@@ -194,18 +195,18 @@ impl Draft {
     }
 
     /// Number and label of a kind of reduction.
-    fn kind(op: &str) -> (i64, &'static str) {
+    fn kind(op: ReduceOp) -> (i64, &'static str) {
         match op {
-            "all" => (0, "And"),
-            "any" => (1, "Or"),
-            "prod" => (3, "Prod"),
-            "min" => (4, "Min"),
-            "max" => (5, "Max"),
-            _ => (2, "Sum"),
+            ReduceOp::All => (0, "And"),
+            ReduceOp::Any => (1, "Or"),
+            ReduceOp::Sum => (2, "Sum"),
+            ReduceOp::Prod => (3, "Prod"),
+            ReduceOp::Min => (4, "Min"),
+            ReduceOp::Max => (5, "Max"),
         }
     }
 
-    pub fn reduce(&mut self, op: &str, v: usize, axes: &[i64], keepdims: bool, dtype: Dtype) -> usize {
+    pub fn reduce(&mut self, op: ReduceOp, v: usize, axes: &[i64], keepdims: bool, dtype: Dtype) -> usize {
         let (kind, label) = Draft::kind(op);
         let mut shape = self.shape(v);
         axes.iter().for_each(|&a| shape[a as usize] = 1);
@@ -216,7 +217,7 @@ impl Draft {
 
     pub fn sum(&mut self, v: usize, axes: &[i64], keepdims: bool) -> usize {
         let dtype = self.dtype(v);
-        self.reduce("sum", v, axes, keepdims, dtype)
+        self.reduce(ReduceOp::Sum, v, axes, keepdims, dtype)
     }
 
     /// Sum over the last axis, divided by its length.

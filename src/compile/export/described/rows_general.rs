@@ -3,6 +3,7 @@
 use super::draft::{Draft, list, tuple};
 use super::{Arg, Call, Row, own};
 use crate::core::{Dtype, Shape};
+use crate::kernels::ReduceOp;
 use crate::kernels::random::draw::BELOW_ONE;
 
 pub(super) const ROWS: &[(&[&str], Row)] = &[
@@ -64,7 +65,8 @@ pub(super) const ROWS: &[(&[&str], Row)] = &[
 ];
 
 fn reduce(d: &mut Draft, c: &Call) -> Vec<usize> {
-    vec![d.reduce(c.name, c.input(), &c.ints(0), c.flag(1), c.dtype())]
+    let Some(op) = ReduceOp::named(c.name) else { return own(d, c) };
+    vec![d.reduce(op, c.input(), &c.ints(0), c.flag(1), c.dtype())]
 }
 
 fn arg_reduced(d: &mut Draft, max: bool, x: usize, axis: i64) -> usize {
@@ -105,7 +107,7 @@ fn mean(d: &mut Draft, x: usize, axes: &[i64], keepdims: bool, dtype: Dtype) -> 
             Dtype::U8 | Dtype::U16 | Dtype::U32 => Dtype::U32,
             _ => Dtype::I32,
         };
-        let total = d.reduce("sum", x, axes, keepdims, sums);
+        let total = d.reduce(ReduceOp::Sum, x, axes, keepdims, sums);
         d.cast(total, dtype)
     };
     let part = count(d, x, axes, true, dtype);
@@ -152,7 +154,7 @@ fn logsumexp(d: &mut Draft, c: &Call) -> Vec<usize> {
 /// Parameters: axes, whether they stay.
 fn logsumexp_axes(d: &mut Draft, c: &Call) -> Vec<usize> {
     let (x, axes, keepdims, dtype) = (c.input(), c.ints(0), c.flag(1), c.dtype());
-    let most = d.reduce("max", x, &axes, true, dtype);
+    let most = d.reduce(ReduceOp::Max, x, &axes, true, dtype);
     let most_out = if keepdims { most } else { d.squeeze(most, &axes) };
     let infinite = super::composed_elementwise::is_infinite(d, most_out);
     let x = d.binary("Subtract", x, most);
@@ -176,7 +178,7 @@ fn median(d: &mut Draft, c: &Call) -> Vec<usize> {
     let x = d.flatten(x, last, order.len() - 1);
     let len = d.shape(x)[last];
     let nan = d.compare("NotEqual", x, x);
-    let any = d.reduce("any", nan, &[last as i64], true, Dtype::Bool);
+    let any = d.reduce(ReduceOp::Any, nan, &[last as i64], true, Dtype::Bool);
     let nan = d.scalar(f64::NAN, dtype);
     let shape = d.shape(x);
     let sorted = d.one("Sort", vec![Arg::Int(last as i64)], vec![x], shape, dtype);

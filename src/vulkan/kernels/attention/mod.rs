@@ -30,6 +30,17 @@ enum Mask {
     Add,
 }
 
+impl Mask {
+    fn of(mask: Option<&DeviceView>, causal: bool) -> Mask {
+        match mask {
+            None if causal => Mask::Causal,
+            None => Mask::None,
+            Some(m) if m.dtype == Dtype::Bool => Mask::Bool,
+            Some(_) => Mask::Add,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kernel {
     Vector { rows: u32, unroll: u32, lanes: u32, join: u32, last: bool },
@@ -141,20 +152,8 @@ pub fn attention(
     if d.max(dv) > MOST_FEATURES || rows > i32::MAX as u64 || n > i32::MAX as u64 / 2 {
         bail!(Value, "[{OP}] Queries {} and keys {} are too large.", show(&q.shape), show(&k.shape));
     }
-    let size = q.dtype.size();
-    let steps = |x: &DeviceView| [0, 1, 2, 3].map(|i| if x.shape[i] == 1 { 0 } else { x.strides[i] });
-    let wide = [q, k, v].iter().all(|x| {
-        let s = steps(x);
-        (s[3] == 1 || x.shape[3] == 1)
-            && (x.shape[3] as usize * size).is_multiple_of(16)
-            && aligned16(x.ptr, size, &s[..3])
-    });
-    let kind = match mask {
-        None if causal => Mask::Causal,
-        None => Mask::None,
-        Some(m) if m.dtype == Dtype::Bool => Mask::Bool,
-        Some(_) => Mask::Add,
-    };
+    let wide = [q, k, v].into_iter().all(is_wide);
+    let kind = Mask::of(mask, causal);
     let key = |kernel| Key { dtype: q.dtype, mask: kind, sinks: sinks.is_some(), wide, kernel };
 
     let vector = table::vector(l, dv);
@@ -190,19 +189,10 @@ pub fn attention(
     let last = splits > 1 && splits <= u64::from(WG / 8) && groups <= COUNTERS as u64 / 16;
     let counters = if last { (enc.counters(groups as usize)?, 4 * groups) } else { (0, 0) };
 
-    let at = |x: Option<&DeviceView>| x.map_or(0, |x| x.ptr);
-    let mut strides = Vec::with_capacity(17);
-    for x in [Some(q), Some(k), Some(v), mask] {
-        strides.extend(x.map_or([0; 4], steps));
-    }
-    strides.push(sinks.map_or(0, steps_of_vector));
     let counts = [batch, kv, group, l, n, d, dv, rows, splits, span].map(|x| x as u32);
-    let args = Push::default()
-        .u64s(&[q.ptr, k.ptr, v.ptr, at(mask), at(sinks), dst.ptr, parts, counters.0])
-        .i64s(&strides)
-        .u32s(&counts.iter().copied().chain([scale.to_bits()]).collect::<Vec<_>>());
-    let push = Push::default().u64s(&[enc.params(&args)?]).u32s(&[]);
-    let mut reads: Vec<_> =
+    let addresses = [dst.ptr, parts, counters.0];
+    let push = arguments(enc, [Some(q), Some(k), Some(v), mask], sinks, addresses, &counts, scale)?;
+    let reads: Vec<_> =
         [Some(q), Some(k), Some(v), mask, sinks].into_iter().flatten().map(DeviceView::range).collect();
     // Products of the two matrices, in bytes of traffic that take as long.
     enc.add_work(lines * n * (d + dv) / if causal { 16 } else { 8 });
@@ -228,15 +218,62 @@ pub fn attention(
     }
     enc.dispatch(&pipeline, &push, first, &reads, &[written])?;
     if splits > 1 {
-        let merge = Key { mask: Mask::None, wide: false, ..key(Kernel::Merge) };
-        let pipeline = enc.device().pipeline(&merge)?;
-        reads.truncate(0);
-        reads.push(written);
-        reads.extend(sinks.map(DeviceView::range));
-        let second = grid(enc, lines);
-        enc.dispatch(&pipeline, &push, second, &reads, &[dst.range()])?;
+        merge(enc, key(Kernel::Merge), &push, written, sinks, lines, dst)?;
     }
     Ok(())
+}
+
+/// Whether rows of an array can be read by vectors of 16 bytes.
+fn is_wide(x: &DeviceView) -> bool {
+    let (s, size) = (steps(x), x.dtype.size());
+    (s[3] == 1 || x.shape[3] == 1)
+        && (x.shape[3] as usize * size).is_multiple_of(16)
+        && aligned16(x.ptr, size, &s[..3])
+}
+
+/// Strides of four axes; those of length one count as zero.
+fn steps(x: &DeviceView) -> [i64; 4] {
+    [0, 1, 2, 3].map(|i| if x.shape[i] == 1 { 0 } else { x.strides[i] })
+}
+
+/// The arguments of all attention kernels, in a block of their own: push constants hold its address.
+fn arguments(
+    enc: &mut CommandEncoder,
+    arrays: [Option<&DeviceView>; 4],
+    sinks: Option<&DeviceView>,
+    [dst, parts, counters]: [u64; 3],
+    counts: &[u32],
+    scale: f32,
+) -> Result<Vec<u8>> {
+    let at = |x: Option<&DeviceView>| x.map_or(0, |x| x.ptr);
+    let [q, k, v, mask] = arrays.map(at);
+    let mut strides = Vec::with_capacity(17);
+    for x in arrays {
+        strides.extend(x.map_or([0; 4], steps));
+    }
+    strides.push(sinks.map_or(0, steps_of_vector));
+    let args = Push::default()
+        .u64s(&[q, k, v, mask, at(sinks), dst, parts, counters])
+        .i64s(&strides)
+        .u32s(&counts.iter().copied().chain([scale.to_bits()]).collect::<Vec<_>>());
+    Ok(Push::default().u64s(&[enc.params(&args)?]).u32s(&[]))
+}
+
+/// Joins the parts of `lines` results.
+fn merge(
+    enc: &mut CommandEncoder,
+    key: Key,
+    push: &[u8],
+    parts: (u64, u64),
+    sinks: Option<&DeviceView>,
+    lines: u64,
+    dst: &DeviceView,
+) -> Result<()> {
+    let pipeline = enc.device().pipeline(&Key { mask: Mask::None, wide: false, ..key })?;
+    let mut reads = vec![parts];
+    reads.extend(sinks.map(DeviceView::range));
+    let size = grid(enc, lines);
+    enc.dispatch(&pipeline, push, size, &reads, &[dst.range()])
 }
 
 fn steps_of_vector(v: &DeviceView) -> i64 {

@@ -2,7 +2,7 @@
 //! run. Values are tested from Python.
 
 use super::FIXED;
-use super::winograd::Key as Winograd;
+use super::winograd::WinogradKey as Winograd;
 use crate::core::Dtype;
 use crate::vulkan::kernels::matmul::kernel::{Gather, Kernel, MatmulKey};
 use crate::vulkan::shader::compiler;

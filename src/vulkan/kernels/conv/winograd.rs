@@ -24,7 +24,7 @@ const TILE: i64 = 4;
 const PLACES: i64 = 36;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(in crate::vulkan) enum Key {
+pub(in crate::vulkan) enum WinogradKey {
     /// conv_winograd_input.comp: channels of a thread.
     Input { width: u32 },
     /// conv_winograd_output.comp: channels of a thread.
@@ -33,23 +33,23 @@ pub(in crate::vulkan) enum Key {
     Kernel,
 }
 
-impl KernelKey for Key {
+impl KernelKey for WinogradKey {
     fn name(&self) -> String {
         match self {
-            Key::Input { width } => format!("conv_winograd_input_v{width}"),
-            Key::Output { width } => format!("conv_winograd_output_v{width}"),
-            Key::Kernel => "conv_winograd_kernel".into(),
+            WinogradKey::Input { width } => format!("conv_winograd_input_v{width}"),
+            WinogradKey::Output { width } => format!("conv_winograd_output_v{width}"),
+            WinogradKey::Kernel => "conv_winograd_kernel".into(),
         }
     }
 
     fn module(&self, _: &Features) -> Module {
         let mut defines = Defines::new();
         let file = match self {
-            Key::Input { .. } => "conv_winograd_input.comp",
-            Key::Output { .. } => "conv_winograd_output.comp",
-            Key::Kernel => "conv_winograd_kernel.comp",
+            WinogradKey::Input { .. } => "conv_winograd_input.comp",
+            WinogradKey::Output { .. } => "conv_winograd_output.comp",
+            WinogradKey::Kernel => "conv_winograd_kernel.comp",
         };
-        if let Key::Input { width } | Key::Output { width } = self {
+        if let WinogradKey::Input { width } | WinogradKey::Output { width } = self {
             define(&mut defines, "WIDTH", width);
             define(&mut defines, "LANES", WINOGRAD_LANES);
         }
@@ -128,14 +128,14 @@ impl<'a> Side<'a> {
     fn run(
         &self,
         enc: &mut CommandEncoder,
-        key: Key,
+        key: WinogradKey,
         b: &Block<u64>,
         (first, count): (i64, i64),
         low: Option<[i64; 2]>,
     ) -> Result<()> {
         let (v, (rows, columns, _)) = (self.view, tiles(b));
         let memory = match key {
-            Key::Output { .. } => [self.place, v.ptr],
+            WinogradKey::Output { .. } => [self.place, v.ptr],
             _ => [v.ptr, self.place],
         };
         let mut numbers = vec![count, first, rows, columns, v.shape[1], v.shape[2]];
@@ -168,7 +168,7 @@ fn kernel_values(enc: &mut CommandEncoder, b: &Block<u64>) -> Result<Operand> {
     numbers.extend(strides);
     numbers.extend([ld as u32, flip]);
     let push = Push::default().u64s(&[w.ptr, ptr]).u32s(&numbers);
-    let pipeline = enc.device().pipeline(&Key::Kernel)?;
+    let pipeline = enc.device().pipeline(&WinogradKey::Kernel)?;
     let groups = [ceil(outputs, 32) as u32, ceil(inputs, 8) as u32, 1];
     enc.dispatch(&pipeline, &push, groups, &[w.range()], &[(ptr, bytes)])?;
     Ok(Operand { ptr, rs: ld, cs: 1, batch: [inputs * ld].into_iter().collect(), range: (ptr, bytes) })
@@ -186,8 +186,8 @@ pub(in crate::vulkan) fn output(enc: &mut CommandEncoder, b: &Block<u64>) -> Res
     let values = Side::new(enc, &b.x, part)?;
     let sums = Side::new(enc, &b.y, part)?;
     let low = lows(b);
-    let into = Key::Input { width: values.width as u32 };
-    let out_of = Key::Output { width: sums.width as u32 };
+    let into = WinogradKey::Input { width: values.width as u32 };
+    let out_of = WinogradKey::Output { width: sums.width as u32 };
     let piece = |first: i64| (first, part.min(total - first));
     values.run(enc, into, b, piece(0), Some(low))?;
     for first in (0..total).step_by(part as usize) {

@@ -36,7 +36,7 @@ enum Kind {
 
 /// A kernel: what it computes, and for which layouts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key {
+struct ElementwiseKey {
     program: Program,
     kind: Kind,
 }
@@ -53,7 +53,7 @@ pub(in crate::vulkan) fn caps(f: &Features) -> Caps {
     }
 }
 
-impl KernelKey for Key {
+impl KernelKey for ElementwiseKey {
     fn name(&self) -> String {
         let types: Vec<&str> = self.program.inputs.iter().map(|d| d.name()).collect();
         match &self.kind {
@@ -197,7 +197,7 @@ pub fn run(
             };
             let class = classify(&piece, &sizes, inputs.len());
             let width = u32::from(class.width);
-            let key_ = Key { program: p.clone(), kind: Kind::General(class) };
+            let key_ = ElementwiseKey { program: p.clone(), kind: Kind::General(class) };
             let pipeline = enc.device().pipeline(&key_)?;
             let q = Quick { pipeline: Arc::downgrade(&pipeline), width };
             QUICK.with_borrow_mut(|map| map.insert(key, q));
@@ -332,7 +332,8 @@ fn general(enc: &mut CommandEncoder, p: &Program, piece: &Piece, sizes: &[usize]
         bail!(Value, "[{}] A kernel takes at most 12 arrays, got {}.", p.name(), sizes.len());
     }
     let ranges: SmallVec<[(u64, u64); 6]> = (0..sizes.len()).map(|k| piece.range(k, sizes[k])).collect();
-    let pipeline = enc.device().pipeline(&Key { program: p.clone(), kind: Kind::General(class) })?;
+    let pipeline =
+        enc.device().pipeline(&ElementwiseKey { program: p.clone(), kind: Kind::General(class) })?;
     enc.dispatch(&pipeline, &push, groups, &ranges[..n_in], &ranges[n_in..])
 }
 
@@ -371,7 +372,8 @@ fn transposed(enc: &mut CommandEncoder, p: &Program, piece: &Piece, sizes: &[usi
         push.extend_from_slice(&(v as i32).to_ne_bytes());
     }
     let groups = [(cols as u32).div_ceil(tile), row_tiles as u32, batch as u32];
-    let pipeline = enc.device().pipeline(&Key { program: p.clone(), kind: Kind::Transpose(tile) })?;
+    let pipeline =
+        enc.device().pipeline(&ElementwiseKey { program: p.clone(), kind: Kind::Transpose(tile) })?;
     enc.dispatch(&pipeline, &push, groups, &[piece.range(0, sizes[0])], &[piece.range(1, sizes[1])])?;
     Ok(true)
 }
@@ -391,7 +393,7 @@ fn number_bits(v: f64, d: Dtype) -> u64 {
 pub fn arange(enc: &mut CommandEncoder, start: f64, step: f64, dst: &DeviceView) -> Result<()> {
     let d = dst.dtype;
     codegen::arange(d, caps(enc.device().features())).map(drop)?;
-    let key = Key { program: Program::cast(d, d), kind: Kind::Arange };
+    let key = ElementwiseKey { program: Program::cast(d, d), kind: Kind::Arange };
     let mut done: u64 = 0;
     while done < dst.size() as u64 {
         let count = (dst.size() as u64 - done).min(SPAN as u64);

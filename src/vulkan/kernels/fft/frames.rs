@@ -9,9 +9,9 @@ use crate::vulkan::kernels::elem::{Defines, Push, WG, collapse, dims, grid, oper
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key(Dtype);
+struct FramesKey(Dtype);
 
-impl KernelKey for Key {
+impl KernelKey for FramesKey {
     fn name(&self) -> String {
         format!("overlap_add_{}", self.0)
     }
@@ -48,7 +48,7 @@ pub fn overlap_add(enc: &mut CommandEncoder, src: &DeviceView, hop: i64, dst: &D
         .u64s(&[src.ptr, dst.ptr, params])
         .i64s(&[src.strides[lead], src.strides[lead + 1], dst.size() as i64])
         .u32s(&[lines as u32, rows as u32, n as u32, hop as u32, len as u32, kept.len() as u32]);
-    let pipeline = enc.device().pipeline(&Key(src.dtype))?;
+    let pipeline = enc.device().pipeline(&FramesKey(src.dtype))?;
     let groups = grid(enc, (dst.size() as u64).div_ceil(u64::from(WG)));
     enc.dispatch(&pipeline, &push, groups, &[src.range()], &[dst.range()])
 }

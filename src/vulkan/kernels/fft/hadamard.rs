@@ -11,7 +11,7 @@ use crate::vulkan::tune::fft::HADAMARD_COLUMNS;
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key {
+struct HadamardKey {
     src: Dtype,
     dst: Dtype,
     strided: bool,
@@ -21,13 +21,13 @@ struct Key {
     lines: u32,
 }
 
-impl Key {
+impl HadamardKey {
     fn tile(&self) -> u32 {
         self.lines * self.cols * (self.order.m << self.order.k)
     }
 }
 
-impl KernelKey for Key {
+impl KernelKey for HadamardKey {
     fn name(&self) -> String {
         format!("hadamard_{}x2^{}_{}", self.order.m, self.order.k, self.dst)
     }
@@ -115,7 +115,7 @@ pub fn hadamard(
             if first { (src.ptr, src.range()) } else { held },
             if last { (dst.ptr, dst.range()) } else { held },
         );
-        let key = Key {
+        let key = HadamardKey {
             src: if first { src.dtype } else { Dtype::F32 },
             dst: if last { dst.dtype } else { Dtype::F32 },
             strided: first && !src.is_row_contiguous(),

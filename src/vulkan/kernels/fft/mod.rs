@@ -88,7 +88,7 @@ mod io {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key {
+struct FftKey {
     plan: LinePlan,
     /// Lines of a workgroup.
     lines: usize,
@@ -101,7 +101,7 @@ struct Key {
     flags: Vec<&'static str>,
 }
 
-impl KernelKey for Key {
+impl KernelKey for FftKey {
     fn name(&self) -> String {
         let real = if self.load + self.store == 0 { "" } else { "_real" };
         format!("fft_{}{real}", self.plan.n)
@@ -218,7 +218,7 @@ fn run(enc: &mut CommandEncoder, p: &Pass) -> Result<()> {
     flag(bounded_out, "BOUND_OUT");
     flag(p.hooks.scale != 1.0, "SCALE");
     flag(p.hooks.twiddle.is_some(), "TWIDDLE");
-    let key = Key {
+    let key = FftKey {
         plan,
         lines,
         pitch,
@@ -360,6 +360,36 @@ fn single(enc: &mut CommandEncoder, t: &Fft, src: &DeviceView, dst: &DeviceView)
     )
 }
 
+/// The pass over real lines of even length as half as many pairs.
+fn pairs(t: &Fft, lines: u64, input: Side, output: Side, base: Hooks) -> Pass {
+    let half = t.n / 2;
+    if t.kind == FftKind::Forward {
+        let n_in = base.n_in;
+        let whole = n_in == t.n;
+        let (load, input) = match as_pairs(&input).filter(|_| whole || n_in.is_multiple_of(2)) {
+            Some(s) => (io::COMPLEX, s),
+            None => (io::PAIRS, input),
+        };
+        let n_in = if load == io::COMPLEX { n_in / 2 } else { n_in };
+        let extra = Some(Table::Roots(t.n));
+        let hooks = Hooks { load, store: io::STORE_HALF, extra, n_in, n_out: half, ..base };
+        return Pass { n: half, lines, cols: 1, input, output, hooks };
+    }
+    let (store, output) = match as_pairs(&output) {
+        Some(s) => (io::COMPLEX, s),
+        None => (io::STORE_PAIRS, output),
+    };
+    let hooks = Hooks {
+        load: io::HALF_PAIRS,
+        store,
+        flags: vec!["SWAP_IN", "SWAP_END"],
+        extra: Some(Table::Roots(t.n)),
+        n_out: half,
+        ..base
+    };
+    Pass { n: half, lines, cols: 1, input, output, hooks }
+}
+
 /// Transforms the lines of `src` along `t.axis` into `dst`, a fresh row-major array; dtypes as in the host's twin.
 /// `src` has any strides.
 ///
@@ -391,46 +421,15 @@ pub fn fft(enc: &mut CommandEncoder, t: &Fft, src: &DeviceView, dst: &DeviceView
 
     // Real lines of even length that fit: half as many pairs.
     let half = t.n / 2;
-    if t.kind != FftKind::Complex && t.n.is_multiple_of(2) && half > 1 {
-        let fits = plan::is_smooth(half) && half <= limit;
-        if fits && t.kind == FftKind::Forward {
-            let whole = n_in == t.n;
-            let (load, input) = match as_pairs(&input).filter(|_| whole || n_in.is_multiple_of(2)) {
-                Some(s) => (io::COMPLEX, s),
-                None => (io::PAIRS, input),
-            };
-            let n_in = if load == io::COMPLEX { n_in / 2 } else { n_in };
-            let hooks = Hooks {
-                load,
-                store: io::STORE_HALF,
-                extra: Some(Table::Roots(t.n)),
-                n_in,
-                n_out: half,
-                ..base
-            };
-            return run(enc, &Pass { n: half, lines, cols: 1, input, output, hooks });
-        }
-        if fits && t.kind == FftKind::Backward {
-            let (store, output) = match as_pairs(&output) {
-                Some(s) => (io::COMPLEX, s),
-                None => (io::STORE_PAIRS, output),
-            };
-            let hooks = Hooks {
-                load: io::HALF_PAIRS,
-                store,
-                flags: vec!["SWAP_IN", "SWAP_END"],
-                extra: Some(Table::Roots(t.n)),
-                n_out: half,
-                ..base
-            };
-            return run(enc, &Pass { n: half, lines, cols: 1, input, output, hooks });
-        }
+    let even = t.kind != FftKind::Complex && t.n.is_multiple_of(2) && half > 1;
+    if even && plan::is_smooth(half) && half <= limit {
+        return run(enc, &pairs(t, lines, input, output, base));
     }
 
     let load = match t.kind {
         FftKind::Backward => io::HALF,
-        _ if real_in => io::REAL,
-        _ => io::COMPLEX,
+        FftKind::Complex | FftKind::Forward if real_in => io::REAL,
+        FftKind::Complex | FftKind::Forward => io::COMPLEX,
     };
     let store = if t.kind == FftKind::Backward { io::REAL } else { io::COMPLEX };
     let mut first = Hooks { load, ..base.clone() };
@@ -444,18 +443,32 @@ pub fn fft(enc: &mut CommandEncoder, t: &Fft, src: &DeviceView, dst: &DeviceView
         let hooks = Hooks { store, flags: [first.flags.clone(), last.flags.clone()].concat(), ..first };
         return run(enc, &Pass { n: t.n, lines, cols: 1, input, output, hooks });
     }
-    // Several passes, a batch of lines at a time, through two blocks of scratch.
     let m = if smooth { t.n } else { constants::bluestein_length(t.n) };
     let radices = if m <= line_max && !strided { vec![m] } else { plan::split(m, column_max) };
+    several(enc, t.n, &radices, lines, (&input, &output), (&first, &last))
+}
+
+/// Several passes of `radices` over lines of `n` values, a chunk of lines at a time, through two blocks of scratch. Where
+/// the passes together are longer than a line, they are Bluestein's convolution.
+fn several(
+    enc: &mut CommandEncoder,
+    n: usize,
+    radices: &[usize],
+    lines: u64,
+    (input, output): (&Side, &Side),
+    (first, last): (&Hooks, &Hooks),
+) -> Result<()> {
+    let m = radices.iter().product::<usize>();
+    let convolved = m != n;
     let line_bytes = m as u64 * size_of::<Entry>() as u64;
-    let batch = (tune::fft::SCRATCH / line_bytes).clamp(1, lines);
+    let chunk = (tune::fft::SCRATCH / line_bytes).clamp(1, lines);
     // Results in between alternate between two blocks; a convolution keeps its middle in one more.
-    let needed = (radices.len() - 1).min(2) + usize::from(!smooth);
+    let needed = (radices.len() - 1).min(2) + usize::from(convolved);
     let blocks: Vec<u64> =
-        (0..needed).map(|_| enc.temp((batch * line_bytes) as usize)).collect::<Result<_>>()?;
+        (0..needed).map(|_| enc.temp((chunk * line_bytes) as usize)).collect::<Result<_>>()?;
     let mut start = 0;
     while start < lines {
-        let count = batch.min(lines - start);
+        let count = chunk.min(lines - start);
         let (input, output) =
             (Side { first: start, ..input.clone() }, Side { first: start, ..output.clone() });
         let scratch: Vec<Side> = blocks
@@ -465,20 +478,20 @@ pub fn fft(enc: &mut CommandEncoder, t: &Fft, src: &DeviceView, dst: &DeviceView
                 Side { ptr, axes, unit: 1, step: 1, first: 0, range: (ptr, count * line_bytes) }
             })
             .collect();
-        if smooth {
-            passes(enc, &radices, count, (&input, &output), (&first, &last), &scratch)?;
-        } else {
-            let whole = Hooks { n_in: m, n_out: m, n: t.n, scale: 1.0, ..Hooks::default() };
-            let mut chirp = Hooks { chirp: Some(t.n), ..first.clone() };
+        if convolved {
+            let whole = Hooks { n_in: m, n_out: m, n, scale: 1.0, ..Hooks::default() };
+            let mut chirp = Hooks { chirp: Some(n), ..first.clone() };
             chirp.flags.push("CHIRP_IN");
-            let filter = Hooks { flags: vec!["FILTER"], extra: Some(Table::Filter(t.n)), ..whole.clone() };
+            let filter = Hooks { flags: vec!["FILTER"], extra: Some(Table::Filter(n)), ..whole.clone() };
             // INVARIANT: a convolution has a block for its middle.
             let middle = scratch[0].clone();
-            passes(enc, &radices, count, (&input, &middle), (&chirp, &filter), &scratch)?;
+            passes(enc, radices, count, (&input, &middle), (&chirp, &filter), &scratch)?;
             let back = Hooks { flags: vec!["SWAP_IN"], ..whole };
-            let mut end = Hooks { chirp: Some(t.n), ..last.clone() };
+            let mut end = Hooks { chirp: Some(n), ..last.clone() };
             end.flags.extend(["SWAP_OUT", "CHIRP_OUT"]);
-            passes(enc, &radices, count, (&middle, &output), (&back, &end), &scratch)?;
+            passes(enc, radices, count, (&middle, &output), (&back, &end), &scratch)?;
+        } else {
+            passes(enc, radices, count, (&input, &output), (first, last), &scratch)?;
         }
         start += count;
     }

@@ -10,7 +10,7 @@ use crate::vulkan::kernels::elem::{Defines, Push, WG, define, grid};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key {
+struct GatherKey {
     /// Bytes copied at once.
     unit: u64,
     indices: Indices,
@@ -21,7 +21,7 @@ struct Key {
     big: bool,
 }
 
-impl KernelKey for Key {
+impl KernelKey for GatherKey {
     fn name(&self) -> String {
         format!("gather_{}B_{}", self.unit, self.indices.name())
     }
@@ -78,7 +78,7 @@ pub fn gather(
     let push = Push::default().u64s(&[src.ptr, dst.ptr, params, total]);
     let push = push.u32s(&[inner as u32, shift(inner as u64)]);
     let big = walk.size() / per as u64 >= 1 << 31;
-    let key = Key { unit: unit as u64, indices: kind, axes: dims.len(), four, big };
+    let key = GatherKey { unit: unit as u64, indices: kind, axes: dims.len(), four, big };
     let pipeline = enc.device().pipeline(&key)?;
     let block = u64::from(if four { WG } else { 2 * WG });
     let groups = grid(enc, total.div_ceil(block));

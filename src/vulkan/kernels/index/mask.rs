@@ -11,11 +11,11 @@ use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 const BLOCK: u64 = WG as u64 * 16;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key {
+struct MaskKey {
     mode: u32,
 }
 
-impl KernelKey for Key {
+impl KernelKey for MaskKey {
     fn name(&self) -> String {
         format!("mask_{}", ["count", "sum", "rank"][self.mode as usize])
     }
@@ -48,7 +48,7 @@ pub fn rank(enc: &mut CommandEncoder, src: &DeviceView, dst: &DeviceView) -> Res
     let push = Push::default().u64s(&[src.ptr, dst.ptr, sums.0, params]).u32s(&counts);
     let grids = [rows * blocks, rows, rows * blocks];
     for mode in 0..3 {
-        let pipeline = enc.device().pipeline(&Key { mode })?;
+        let pipeline = enc.device().pipeline(&MaskKey { mode })?;
         let groups = grid(enc, grids[mode as usize]);
         let (reads, writes) = match mode {
             0 => ([src.range(), (0, 0)], sums),

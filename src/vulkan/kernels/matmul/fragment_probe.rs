@@ -14,9 +14,9 @@ const LANES: usize = 32;
 
 /// Element type, and columns of the right side: 8 or 16.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Key(Dtype, u32);
+struct ProbeKey(Dtype, u32);
 
-impl Key {
+impl ProbeKey {
     /// Numbers of the elements that a lane is expected to have: of the left side, the right side, the sums.
     fn expected(self, lane: usize) -> Vec<u32> {
         let (g, t, cols) = (lane / 4, lane % 4, self.1 as usize);
@@ -33,7 +33,7 @@ impl Key {
     }
 }
 
-impl KernelKey for Key {
+impl KernelKey for ProbeKey {
     fn name(&self) -> String {
         format!("fragment_probe_{}_{}", self.0, self.1)
     }
@@ -55,16 +55,16 @@ impl KernelKey for Key {
 /// Whether matrices of 16-bit `dtype` with `cols` columns on the right side (8 or 16) lie as expected. The first call
 /// waits for the GPU.
 pub(in crate::vulkan) fn known(device: &'static Device, dtype: Dtype, cols: u32) -> bool {
-    let slot = &device.spread[usize::from(dtype == Dtype::BF16) + 2 * usize::from(cols == 8)];
+    let slot = &device.fragments[usize::from(dtype == Dtype::BF16) + 2 * usize::from(cols == 8)];
     *slot.get_or_init(|| {
-        look(device, Key(dtype, cols)).unwrap_or_else(|e| {
+        look(device, ProbeKey(dtype, cols)).unwrap_or_else(|e| {
             tracing::debug!("matrices of {dtype} were not looked at: {e}");
             false
         })
     })
 }
 
-fn look(device: &'static Device, key: Key) -> Result<bool> {
+fn look(device: &'static Device, key: ProbeKey) -> Result<bool> {
     let stream = StreamState::create(device, &device.queues[0])?;
     let pipeline = device.built(&key)?;
     let wanted: Vec<u32> = (0..LANES).flat_map(|lane| key.expected(lane)).collect();
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn every_element_has_one_place() {
         for cols in [8, 16] {
-            let lanes: Vec<Vec<u32>> = (0..LANES).map(|l| Key(Dtype::F16, cols).expected(l)).collect();
+            let lanes: Vec<Vec<u32>> = (0..LANES).map(|l| ProbeKey(Dtype::F16, cols).expected(l)).collect();
             let own = cols as usize / 2;
             for (part, count) in [(0..8, 256), (8..8 + own, 16 * cols), (8 + own..8 + 2 * own, 16 * cols)] {
                 let mut places: Vec<u32> = lanes.iter().flat_map(|l| l[part.clone()].to_vec()).collect();
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn the_probes_compile() {
-        for key in [Key(Dtype::F16, 8), Key(Dtype::BF16, 16)] {
+        for key in [ProbeKey(Dtype::F16, 8), ProbeKey(Dtype::BF16, 16)] {
             compiler::check("probe", &key.module(&Features::default())).unwrap();
         }
     }

@@ -24,14 +24,14 @@ pub static GATHER_MM_RUNS: KernelVariant =
     KernelVariant::new("gather_mm_runs", "one product for each pick, for sorted picks too");
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key {
+struct TableKey {
     table: Table,
     /// Whether an operand has indices, and whether they are signed.
     a: Option<bool>,
     b: Option<bool>,
 }
 
-impl KernelKey for Key {
+impl KernelKey for TableKey {
     fn name(&self) -> String {
         format!("gather_mm_table_{:?}", self.table).to_lowercase()
     }
@@ -97,7 +97,7 @@ fn regular(enc: &mut CommandEncoder, v: &DeviceView) -> Result<DeviceView> {
 /// Runs the table's kernel for `count` entries of `bytes` each.
 fn make_table(
     enc: &mut CommandEncoder,
-    key: &Key,
+    key: &TableKey,
     a: &Side,
     b: &Side,
     batch: &[i64],
@@ -194,7 +194,7 @@ pub fn gather_mm(
     let long = table::runs(count, p.right_matrices) && count < REACH / n.max(k);
     let tall = m == 1 && sorted && rhs.is_some() && long && (p.a.cs == 1 || k == 1);
     if let Some(step) = one_step(batch, &a).filter(|_| tall && !GATHER_MM_RUNS.disabled()) {
-        let key = Key { table: Table::Runs, a: None, b: signed_b };
+        let key = TableKey { table: Table::Runs, a: None, b: signed_b };
         let table = make_table(enc, &key, &a, &b, batch, 16)?;
         (p.m, p.a.rs, p.d_batch) = (count, step, count * n);
         p.batch.clear();
@@ -202,7 +202,7 @@ pub fn gather_mm(
         p.table = Some((Table::Runs, table));
         return tiled(enc, &p);
     }
-    let key = Key { table: Table::Gather, a: signed_a, b: signed_b };
+    let key = TableKey { table: Table::Gather, a: signed_a, b: signed_b };
     p.table = Some((Table::Gather, make_table(enc, &key, &a, &b, batch, 16)?));
     if gemv::suits(&p) && !GEMV.disabled() { gemv::run(enc, &p) } else { tiled(enc, &p) }
 }
@@ -220,7 +220,7 @@ fn segment_table(enc: &mut CommandEncoder, segments: &DeviceView, k: i64, count:
         1,
         1,
     ]);
-    let key = Key { table: Table::Segments, a: Some(segments.dtype == Dtype::I32), b: None };
+    let key = TableKey { table: Table::Segments, a: Some(segments.dtype == Dtype::I32), b: None };
     let pipeline = enc.device().pipeline(&key)?;
     let groups = grid(enc, ceil(count, 256) as u64);
     enc.dispatch(&pipeline, &push, groups, &[segments.range()], &[(table, size)])?;

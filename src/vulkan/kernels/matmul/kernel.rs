@@ -149,6 +149,21 @@ pub struct MatmulKey {
 }
 
 impl MatmulKey {
+    /// What the shader does besides the product itself.
+    fn flags(&self) -> Vec<(&'static str, bool)> {
+        let mut flags = vec![("WIDE", self.wide), ("ADDMM", self.addmm), ("PARTIAL", self.partial)];
+        flags.extend([
+            ("GATHER", self.table == Table::Gather),
+            ("RUNS", self.table == Table::Runs),
+            ("SEGMENTS", self.table == Table::Segments),
+        ]);
+        if let Some(g) = self.gather {
+            flags.extend([("CONV", true), ("GATHER_WIDE", g.wide), ("STRIDED", g.strided)]);
+            flags.push(("FIXED", g.fixed.is_some()));
+        }
+        flags
+    }
+
     fn file(&self) -> &'static str {
         match self.kernel {
             Kernel::Nv2 { .. } => "matmul_nv2.comp",
@@ -214,12 +229,7 @@ impl KernelKey for MatmulKey {
     fn module(&self, f: &Features) -> Module {
         let mut defines: Vec<(String, String)> = Vec::new();
         let mut put = |name: &str, value: u32| defines.push((name.to_string(), value.to_string()));
-        let mut flags = vec![("WIDE", self.wide), ("ADDMM", self.addmm), ("PARTIAL", self.partial)];
-        flags.extend([
-            ("GATHER", self.table == Table::Gather),
-            ("RUNS", self.table == Table::Runs),
-            ("SEGMENTS", self.table == Table::Segments),
-        ]);
+        let mut flags = self.flags();
         let mut subgroup_size = None;
         let mut spirv16 = false;
         let mut spec = Vec::new();
@@ -281,8 +291,6 @@ impl KernelKey for MatmulKey {
         if let Some(g) = self.gather {
             put("AXES", g.axes);
             put("GRADIENT", u32::from(g.gradient));
-            flags.extend([("CONV", true), ("GATHER_WIDE", g.wide), ("STRIDED", g.strided)]);
-            flags.push(("FIXED", g.fixed.is_some()));
             spec.extend(g.fixed.into_iter().flatten());
         }
         if let Some(e) = self.fused {

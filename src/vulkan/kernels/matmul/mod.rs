@@ -340,6 +340,20 @@ fn complex(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     launch(enc, &pipeline, push, groups, 1, p.batches(), &p.reads(), &[p.d_range])
 }
 
+/// The product with K contiguous and padded with zeros in both operands, so that the padding adds nothing; operands
+/// that are `whole` already stay where K is.
+fn padded(enc: &mut CommandEncoder, p: &Problem, whole_a: bool, whole_b: bool) -> Result<Problem> {
+    let mut padded = p.clone();
+    if !whole_a || p.k % 8 != 0 {
+        padded.a = compact(enc, p.dtype, &p.a, p.m, p.k, &p.batch, 8)?;
+    }
+    if !whole_b || p.k % 8 != 0 {
+        padded.b = compact(enc, p.dtype, &p.b.transposed(), p.n, p.k, &p.batch, 8)?.transposed();
+    }
+    padded.k = round_up(p.k, 8);
+    Ok(padded)
+}
+
 pub(in crate::vulkan) fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     // INVARIANT: `solve` brought both operands into a form.
     let (ta, lda) = p.a.form(p.m, p.k).unwrap_or((false, 0));
@@ -378,15 +392,7 @@ pub(in crate::vulkan) fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<
         && table::pads(device.profile(), work)
         && table::choose(device.profile(), &product(true)).tier == Tier::Nv2
     {
-        // K contiguous and padded with zeros in both operands, so that the padding adds nothing.
-        let mut padded = p.clone();
-        if !whole_a || p.k % 8 != 0 {
-            padded.a = compact(enc, p.dtype, &p.a, p.m, p.k, &p.batch, 8)?;
-        }
-        if !whole_b || p.k % 8 != 0 {
-            padded.b = compact(enc, p.dtype, &p.b.transposed(), p.n, p.k, &p.batch, 8)?.transposed();
-        }
-        padded.k = round_up(p.k, 8);
+        let padded = padded(enc, p, whole_a, whole_b)?;
         return tiled(enc, &padded);
     }
     let Choice { tier, tile, k_split, splits } = choice;

@@ -421,15 +421,8 @@ fn epilogue(dtype: Dtype, to: Dtype) -> &'static Epilogue {
     e.kept()
 }
 
-#[test]
-fn every_variant_compiles() {
-    let f = Features {
-        subgroup_size: 32,
-        min_subgroup_size: 32,
-        max_subgroup_size: 32,
-        subgroup_arithmetic: true,
-        ..Default::default()
-    };
+/// Kernels that need no matrix instructions, and those that do.
+fn every_kernel() -> (Vec<Kernel>, Vec<Kernel>) {
     let t = |bm, bn, bk, threads| Tile { bm, bn, bk, threads, unroll: 2 };
     let mut kernels = vec![Kernel::Reduce, Kernel::Copy { scale: false }, Kernel::Copy { scale: true }];
     for vectors in [1, 8] {
@@ -439,90 +432,71 @@ fn every_variant_compiles() {
         kernels.push(Kernel::Cols { slices: 8, vectors });
     }
     kernels.push(Kernel::Tiled { tile: t(64, 64, 16, 256) });
-    let matrices = [
+    let matrices = vec![
         Kernel::Khr { tile: t(128, 128, 32, 256) },
         Kernel::Khr { tile: t(64, 64, 32, 128) },
         Kernel::Nv2 { tile: t(128, 128, 32, 128), d8: true, dims: None },
         Kernel::Nv2 { tile: t(128, 256, 64, 256), d8: false, dims: None },
         Kernel::Nv2 { tile: t(128, 128, 32, 128), d8: true, dims: Some([8192; 7]) },
     ];
-    let none = Table::None;
-    let mut keys = Vec::new();
+    (kernels, matrices)
+}
+
+/// Products with a table of matrices, runs or segments.
+fn with_tables(kernels: &[Kernel], matrices: &[Kernel], keys: &mut Vec<MatmulKey>) {
     for table in [Table::Gather, Table::Runs, Table::Segments] {
         let vectors = kernels.iter().filter(|k| matches!(k, Kernel::Rows { .. } | Kernel::Cols { .. }));
-        let tiles = kernels.iter().filter(|k| matches!(k, Kernel::Tiled { .. })).chain(&matrices);
+        let tiles = kernels.iter().filter(|k| matches!(k, Kernel::Tiled { .. })).chain(matrices);
         let all: Vec<&Kernel> =
             if table == Table::Gather { tiles.chain(vectors).collect() } else { tiles.collect() };
         for &&kernel in &all {
             let (ta, partial) = (table == Table::Segments, table == Table::Gather);
-            let addmm = false;
-            keys.push(MatmulKey {
-                kernel,
-                dtype: Dtype::BF16,
-                wide: true,
-                addmm,
-                partial,
-                ta,
-                tb: false,
-                table,
-                gather: None,
-                fused: None,
-            });
+            keys.push(MatmulKey { wide: true, partial, ta, table, ..plain(kernel, Dtype::BF16) });
         }
     }
+}
+
+/// Products by orders of the operands, what is added, and parts of K.
+fn by_form(kernels: &[Kernel], matrices: &[Kernel], keys: &mut Vec<MatmulKey>) {
     for (addmm, partial) in [(false, false), (true, false), (false, true)] {
-        for ta in [false, true] {
-            for tb in [false, true] {
-                for &kernel in &matrices {
-                    for dtype in [Dtype::F16, Dtype::BF16] {
-                        keys.push(MatmulKey {
-                            kernel,
-                            dtype,
-                            wide: true,
-                            addmm,
-                            partial,
-                            ta,
-                            tb,
-                            table: none,
-                            gather: None,
-                            fused: None,
-                        });
-                    }
+        for (ta, tb) in [(false, false), (false, true), (true, false), (true, true)] {
+            for &kernel in matrices {
+                for dtype in [Dtype::F16, Dtype::BF16] {
+                    keys.push(MatmulKey { wide: true, addmm, partial, ta, tb, ..plain(kernel, dtype) });
                 }
-                let kernel = Kernel::Complex;
-                keys.push(MatmulKey {
-                    kernel,
-                    dtype: Dtype::C64,
-                    wide: false,
-                    addmm,
-                    partial,
-                    ta,
-                    tb,
-                    table: none,
-                    gather: None,
-                    fused: None,
-                });
             }
+            keys.push(MatmulKey { addmm, partial, ta, tb, ..plain(Kernel::Complex, Dtype::C64) });
         }
-        for &kernel in &kernels {
+        for &kernel in kernels {
             for dtype in REAL {
                 for wide in [false, true] {
                     keys.push(MatmulKey {
-                        kernel,
-                        dtype,
                         wide,
                         addmm,
                         partial,
                         ta: false,
                         tb: true,
-                        table: none,
-                        gather: None,
-                        fused: None,
+                        ..plain(kernel, dtype)
                     });
                 }
             }
         }
     }
+}
+
+#[test]
+fn every_variant_compiles() {
+    let f = Features {
+        subgroup_size: 32,
+        min_subgroup_size: 32,
+        max_subgroup_size: 32,
+        subgroup_arithmetic: true,
+        ..Default::default()
+    };
+    let (kernels, matrices) = every_kernel();
+    let mut keys = Vec::new();
+    with_tables(&kernels, &matrices, &mut keys);
+    by_form(&kernels, &matrices, &mut keys);
     for &kernel in kernels.iter().chain(&matrices) {
         for (dtype, to) in [(Dtype::F16, Dtype::F16), (Dtype::BF16, Dtype::BF16), (Dtype::BF16, Dtype::F32)] {
             for addmm in [false, true] {

@@ -8,13 +8,13 @@ use crate::kernels::{DeviceView, Draw};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key {
+struct RandomKey {
     draw: Draw,
     /// A single key of fewer than 2^30 counters.
     one: bool,
 }
 
-impl KernelKey for Key {
+impl KernelKey for RandomKey {
     fn name(&self) -> String {
         format!("random_{:?}{}", self.draw, ["", "_one"][usize::from(self.one)]).to_lowercase()
     }
@@ -75,7 +75,7 @@ pub fn draw(enc: &mut CommandEncoder, draw: Draw, keys: &DeviceView, dst: &Devic
     let params = dims(enc, &kept)?;
     let push = Push::default().u64s(&[keys.ptr, dst.ptr, params, bytes, half, lanes]).i64s(&[key_stride]);
     let push = push.u32s(&[num_keys as u32, kept.len() as u32, odd as u32]);
-    let key = Key { draw, one: num_keys == 1 && half + odd < 1 << 30 };
+    let key = RandomKey { draw, one: num_keys == 1 && half + odd < 1 << 30 };
     let pipeline = enc.device().pipeline(&key)?;
     let groups = grid(enc, (lanes * num_keys).div_ceil(u64::from(WG)));
     enc.dispatch(&pipeline, &push, groups, &[keys.range()], &[dst.range()])

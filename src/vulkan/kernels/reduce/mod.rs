@@ -40,7 +40,7 @@ enum Mode {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key {
+struct ReduceKey {
     op: Op,
     src: Dtype,
     dst: Dtype,
@@ -101,7 +101,7 @@ impl Op {
     }
 }
 
-impl KernelKey for Key {
+impl KernelKey for ReduceKey {
     fn name(&self) -> String {
         let part = ["", "_finish"][self.part_in as usize];
         format!("reduce_{}_{:?}_{}{part}", self.op.name(), self.mode, self.src).to_lowercase()
@@ -209,34 +209,41 @@ pub fn arg_reduce(
     run(enc, Op::Arg(op), src, collapse(kept), collapse(reduced), dst)
 }
 
-fn run(
-    enc: &mut CommandEncoder,
+/// How the first pass walks over its array.
+struct Walk {
+    key: ReduceKey,
+    /// Kept axes, which come first in `list`, and then reduced ones, as lengths and strides.
+    nk: usize,
+    list: Vec<(i64, i64)>,
+    /// Elements of a row or of one result; rows of a result or columns; the stride between columns.
+    n: u64,
+    ro: u64,
+    stride: i64,
+    /// Steps that can be cut into parts, the least of them in one, and workgroups without cuts.
+    work: u64,
+    least: u64,
+    groups: u64,
+}
+
+/// Chooses the mode: rows where the reduced elements lie one behind the other, columns where the results' do.
+fn walk(
     op: Op,
     src: &DeviceView,
-    kept: Vec<(i64, i64)>,
-    mut reduced: Vec<(i64, i64)>,
-    dst: &DeviceView,
-) -> Result<()> {
-    let outs = dst.size() as u64;
-    if outs == 0 {
-        return Ok(());
-    }
-    if outs > u64::from(u32::MAX) {
-        bail!(Value, "[reduce] More than 4294967295 results are not supported, got {outs}.");
-    }
-    if reduced.is_empty() {
-        reduced.push((1, 0));
-    }
+    kept: &[(i64, i64)],
+    reduced: &[(i64, i64)],
+    dst: Dtype,
+    outs: u64,
+) -> Walk {
     let (size, vector) = (src.dtype.size(), 16 / src.dtype.size() as u64);
     let total: u64 = reduced.iter().map(|r| r.0 as u64).product();
-    // INVARIANT: at least one pair was pushed above.
+    // INVARIANT: `run` has pushed at least one pair.
     let inner = *reduced.last().expect("reduced axes");
     let outer = &reduced[..reduced.len() - 1];
     let strides = kept.iter().chain(outer).map(|k| &k.1);
-    let mut key = Key {
+    let mut key = ReduceKey {
         op,
         src: src.dtype,
-        dst: dst.dtype,
+        dst,
         mode: Mode::General,
         wide: false,
         part_in: false,
@@ -245,7 +252,7 @@ fn run(
         lanes: 1,
     };
     let mut nk = kept.len();
-    let mut list: Vec<(i64, i64)> = kept.clone();
+    let mut list: Vec<(i64, i64)> = kept.to_vec();
     let (n, ro, stride, work, least, groups);
     let column = kept.last().filter(|k| k.1.abs() < inner.1.abs() && inner.1 != 0);
     let column = column.filter(|_| !REDUCE_COLUMN.disabled());
@@ -264,21 +271,44 @@ fn run(
         key.mode = Mode::Column;
         nk -= 1;
         list.pop();
-        let strides = list.iter().chain(&reduced).map(|k| &k.1);
+        let strides = list.iter().chain(reduced).map(|k| &k.1);
         key.wide = cs == 1 && (cols as u64).is_multiple_of(vector) && aligned16(src.ptr, size, strides);
         let vectors = cols as u64 / if key.wide { vector } else { 1 };
         key.lanes = vectors.next_power_of_two().min(32) as u32;
-        list.extend_from_slice(&reduced);
+        list.extend_from_slice(reduced);
         (n, ro, stride) = (total, cols as u64, cs);
         groups = vectors.div_ceil(u64::from(key.lanes)) * (outs / ro);
         (work, least) = (n, u64::from(WG / key.lanes) * 16);
     } else {
         key.lanes = (total / 4).max(1).next_power_of_two().min(u64::from(WG)) as u32;
-        list.extend_from_slice(&reduced);
+        list.extend_from_slice(reduced);
         (n, ro, stride) = (total, 1, 0);
         groups = outs.div_ceil(u64::from(WG / key.lanes));
         (work, least) = (n, LEAST_GENERAL);
     }
+    Walk { key, nk, list, n, ro, stride, work, least, groups }
+}
+
+fn run(
+    enc: &mut CommandEncoder,
+    op: Op,
+    src: &DeviceView,
+    kept: Vec<(i64, i64)>,
+    mut reduced: Vec<(i64, i64)>,
+    dst: &DeviceView,
+) -> Result<()> {
+    let outs = dst.size() as u64;
+    if outs == 0 {
+        return Ok(());
+    }
+    if outs > u64::from(u32::MAX) {
+        bail!(Value, "[reduce] More than 4294967295 results are not supported, got {outs}.");
+    }
+    if reduced.is_empty() {
+        reduced.push((1, 0));
+    }
+    let Walk { mut key, nk, list, n, ro, stride, work, least, groups } =
+        walk(op, src, &kept, &reduced, dst.dtype, outs);
     let nr = list.len() - nk;
     let mut splits = table::splits(enc.device().profile(), key.mode == Mode::Column, groups, work, least);
     if key.mode == Mode::Row && nr == 0 {
@@ -313,25 +343,36 @@ fn run(
         return Ok(());
     }
 
-    // Second pass: row mode left (outs, splits), column mode (splits, outs).
+    join(enc, key, target, outs, splits, dst)
+}
+
+/// Second pass: row mode left (outs, splits) in `parts`, column mode (splits, outs).
+fn join(
+    enc: &mut CommandEncoder,
+    key: ReduceKey,
+    parts: (u64, u64),
+    outs: u64,
+    splits: u64,
+    dst: &DeviceView,
+) -> Result<()> {
     let rows = key.mode != Mode::Column;
     let lanes =
         if rows { splits.next_power_of_two().min(u64::from(WG)) } else { outs.next_power_of_two().min(32) }
             as u32;
     let mode = if rows { Mode::Row } else { Mode::Column };
-    let key = Key { mode, wide: false, part_in: true, part_out: false, lanes, ..key };
+    let key = ReduceKey { mode, wide: false, part_in: true, part_out: false, lanes, ..key };
     let (n, ro, nk, list) = if rows {
         (splits, 1, 1, [(outs as i64, splits as i64)])
     } else {
         (splits, outs, 0, [(splits as i64, outs as i64)])
     };
     let params = dims(enc, &list)?;
-    let push = Push::default().u64s(&[target.0, dst.ptr, params, 0, 0, n, ro, n.max(1)]).i64s(&[1]);
+    let push = Push::default().u64s(&[parts.0, dst.ptr, params, 0, 0, n, ro, n.max(1)]).i64s(&[1]);
     let push = push.u32s(&[outs as u32, 1, nk, 1 - nk]);
     let per = u64::from(if rows { WG / lanes } else { lanes });
     let pipeline = enc.device().pipeline(&key)?;
     let size = grid(enc, outs.div_ceil(per));
-    enc.dispatch(&pipeline, &push, size, &[target], &[dst.range()])
+    enc.dispatch(&pipeline, &push, size, &[parts], &[dst.range()])
 }
 
 #[cfg(test)]
@@ -354,7 +395,7 @@ mod tests {
                     Op::Arg(_) => Dtype::U32,
                     Op::Reduce(op) => op.result(src),
                 };
-                let key = |mode, wide, part_in, part_out| Key {
+                let key = |mode, wide, part_in, part_out| ReduceKey {
                     last: part_out && wide,
                     op,
                     src,

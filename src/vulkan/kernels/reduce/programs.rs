@@ -16,14 +16,14 @@ use crate::vulkan::tune::reduce::{ROW_CODE, ROW_REGISTERS};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key {
+struct RowsKey {
     program: RowProgram,
     class: RowClass,
     group: u32,
     lanes: u32,
 }
 
-impl KernelKey for Key {
+impl KernelKey for RowsKey {
     fn name(&self) -> String {
         let class = if self.class.held == 0 { "loop" } else { "registers" };
         format!("{}_{class}_v{}", self.program.name(), self.class.width)
@@ -132,7 +132,7 @@ pub fn run(
     }
     let reads: SmallVec<[(u64, u64); 6]> = inputs.iter().map(DeviceView::range).collect();
     let writes: SmallVec<[(u64, u64); 4]> = outputs.iter().map(DeviceView::range).collect();
-    let key = Key { program: p.clone(), class, group: group as u32, lanes: lanes as u32 };
+    let key = RowsKey { program: p.clone(), class, group: group as u32, lanes: lanes as u32 };
     let pipeline = enc.device().pipeline(&key)?;
     let groups = grid(enc, rows.div_ceil(group / lanes));
     enc.dispatch(&pipeline, &push, groups, &reads, &writes)

@@ -32,7 +32,7 @@ enum Pass {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key {
+struct ScanKey {
     op: Op,
     form: ScanForm,
     dtype: Dtype,
@@ -85,7 +85,7 @@ fn bounds(d: Dtype) -> Option<(&'static str, &'static str)> {
     })
 }
 
-impl KernelKey for Key {
+impl KernelKey for ScanKey {
     fn name(&self) -> String {
         let op = match self.op {
             Op::Scan(op) => format!("{op:?}"),
@@ -153,7 +153,7 @@ impl Axis {
 
 /// The vectors, items and lanes of a kernel over an axis; `aligned` says whether vectors of so many bytes may be
 /// used.
-fn geometry(op: Op, dtype: Dtype, axis: Axis, aligned: impl Fn(u64) -> bool) -> Key {
+fn geometry(op: Op, dtype: Dtype, axis: Axis, aligned: impl Fn(u64) -> bool) -> ScanKey {
     let (size, columns) = (dtype.size() as u64, axis.inner > 1);
     let best = if columns { (4 * size).min(16) } else { 16 };
     let even = if columns {
@@ -178,7 +178,7 @@ fn geometry(op: Op, dtype: Dtype, axis: Axis, aligned: impl Fn(u64) -> bool) -> 
         items = items.min(vectors.next_power_of_two());
         vectors.div_ceil(items).next_power_of_two().min(u64::from(WG))
     };
-    Key {
+    ScanKey {
         op,
         form: ScanForm { reverse: false, inclusive: true },
         dtype,
@@ -190,7 +190,7 @@ fn geometry(op: Op, dtype: Dtype, axis: Axis, aligned: impl Fn(u64) -> bool) -> 
     }
 }
 
-impl Key {
+impl ScanKey {
     /// Groups of lanes that walk an axis of their own, and steps of an axis.
     fn extent(&self, axis: Axis) -> (u64, u64) {
         let (lanes, per) = (u64::from(self.lanes), (self.vector / self.dtype.size()) as u64);
@@ -254,7 +254,7 @@ fn run(
         bail!(Value, "[scan] An axis of {} elements is too long.", shape.n);
     }
     let aligned = |bytes: u64| [src[0].ptr, src[1].ptr, dst.ptr].iter().all(|p| p.is_multiple_of(bytes));
-    let key = Key { form, ..geometry(op, dtype, shape, aligned) };
+    let key = ScanKey { form, ..geometry(op, dtype, shape, aligned) };
     let (groups, steps) = key.extent(shape);
     let tile = u64::from(key.items) * u64::from(if key.columns { WG / key.lanes } else { key.lanes });
     let chunk = match key.columns || key.lanes == WG {
@@ -264,7 +264,7 @@ fn run(
     let chunks = steps.div_ceil(chunk);
     let bytes = shape.outer * chunks * shape.inner * op.accumulator(dtype);
     let partial = if chunks > 1 { (enc.temp(bytes as usize)?, bytes) } else { (0, 0) };
-    let mut dispatch = |key: Key, axis: Axis, first: u64, chunk: u64, chunks: u64| -> Result<()> {
+    let mut dispatch = |key: ScanKey, axis: Axis, first: u64, chunk: u64, chunks: u64| -> Result<()> {
         let units = if key.columns { 0 } else { axis.outer };
         let push = Push::default().u64s(&[first, src[1].ptr, dst.ptr, partial.0, units, axis.inner]);
         let push = push.u32s(&[axis.n as u32, chunk as u32, chunks as u32]);
@@ -286,9 +286,9 @@ fn run(
     // A total is an item of its own, whatever its size.
     let middle = geometry(op, dtype, totals, |_| false);
     let form = ScanForm { reverse: false, inclusive: false };
-    dispatch(Key { pass: Pass::Reduce, ..key.clone() }, shape, src[0].ptr, chunk, chunks)?;
-    dispatch(Key { pass: Pass::Partial, form, ..middle }, totals, partial.0, chunks, 1)?;
-    dispatch(Key { pass: Pass::Carry, ..key }, shape, src[0].ptr, chunk, chunks)
+    dispatch(ScanKey { pass: Pass::Reduce, ..key.clone() }, shape, src[0].ptr, chunk, chunks)?;
+    dispatch(ScanKey { pass: Pass::Partial, form, ..middle }, totals, partial.0, chunks, 1)?;
+    dispatch(ScanKey { pass: Pass::Carry, ..key }, shape, src[0].ptr, chunk, chunks)
 }
 
 #[cfg(test)]
@@ -319,7 +319,7 @@ mod tests {
                     (Axis { outer: 1, n: 70, inner: 64 }, false, false, Pass::Partial, &with),
                 ] {
                     let form = ScanForm { reverse, inclusive };
-                    let key = Key { form, pass, ..geometry(op, dtype, axis, |_| pass != Pass::Partial) };
+                    let key = ScanKey { form, pass, ..geometry(op, dtype, axis, |_| pass != Pass::Partial) };
                     compiler::spirv(&key.name(), &key.module(f)).unwrap();
                 }
             }

@@ -79,7 +79,7 @@ pub(in crate::vulkan) fn present(ranges: impl IntoIterator<Item = (u64, u64)>) -
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key {
+struct SortKey {
     src: Dtype,
     out: Output,
     merge: bool,
@@ -88,7 +88,7 @@ struct Key {
     items: u32,
 }
 
-impl KernelKey for Key {
+impl KernelKey for SortKey {
     fn name(&self) -> String {
         let what = if self.out == Output::Indices { "argsort" } else { "sort" };
         format!("{what}_{}_{}", if self.merge { "merge" } else { "tile" }, self.src)
@@ -179,7 +179,7 @@ fn merge_sort(enc: &mut CommandEncoder, job: &Job, lanes: u64, items: u64) -> Re
     for pass in 0..=passes {
         let last = pass == passes;
         let (input, output) = (scratch[(pass as usize + 1) % 2], scratch[pass as usize % 2]);
-        let key = Key {
+        let key = SortKey {
             src: src.dtype,
             out: job.out,
             merge: pass > 0,
@@ -213,7 +213,7 @@ mod tests {
             let values = if src == Dtype::C64 { Output::Gathered } else { Output::Values };
             for out in [values, Output::Indices] {
                 for (merge, part_out) in [(false, false), (true, true), (true, false)] {
-                    let key = Key { src, out, merge, part_out, lanes: 256, items: 4 };
+                    let key = SortKey { src, out, merge, part_out, lanes: 256, items: 4 };
                     compiler::spirv(&key.name(), &key.module(&Features::default())).unwrap();
                 }
             }

@@ -18,7 +18,7 @@ enum Step {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key {
+struct RadixKey {
     src: Dtype,
     out: Output,
     step: Step,
@@ -29,7 +29,7 @@ struct Key {
     items: u32,
 }
 
-impl KernelKey for Key {
+impl KernelKey for RadixKey {
     fn name(&self) -> String {
         let what = if self.out == Output::Indices { "argsort" } else { "sort" };
         format!("{what}_radix_{:?}_{}", self.step, self.src).to_lowercase()
@@ -82,7 +82,7 @@ pub(in crate::vulkan) fn sort(enc: &mut CommandEncoder, job: &Job) -> Result<()>
         let push = push.u32s(&[n as u32, tiles as u32, job.nk, rows as u32, 8 * pass]);
         let keys = if first { src.range() } else { input[0] };
         let few = tiles <= tune::sort::FEW_TILES;
-        let key = Key {
+        let key = RadixKey {
             src: src.dtype,
             out: job.out,
             step: Step::Count,
@@ -105,11 +105,16 @@ pub(in crate::vulkan) fn sort(enc: &mut CommandEncoder, job: &Job) -> Result<()>
         ] {
             // Only the keys' width decides how counts are scanned.
             let key = match step {
-                Step::Scan => {
-                    Key { step, out: Output::Values, first: false, last: false, lanes: WG, ..key.clone() }
-                }
-                Step::Count => Key { step, last: false, few: false, ..key.clone() },
-                Step::Scatter => Key { step, few: false, ..key.clone() },
+                Step::Scan => RadixKey {
+                    step,
+                    out: Output::Values,
+                    first: false,
+                    last: false,
+                    lanes: WG,
+                    ..key.clone()
+                },
+                Step::Count => RadixKey { step, last: false, few: false, ..key.clone() },
+                Step::Scatter => RadixKey { step, few: false, ..key.clone() },
             };
             let pipeline = enc.device().pipeline(&key)?;
             let size = grid(enc, groups);
@@ -134,7 +139,7 @@ mod tests {
                     for (first, last) in [(true, true), (true, false), (false, false), (false, true)] {
                         for step in [Step::Count, Step::Scan, Step::Scatter] {
                             let lanes = tune::sort::SUBGROUPS * size;
-                            let key = Key { src, out, step, first, last, few: first, lanes, items: 8 };
+                            let key = RadixKey { src, out, step, first, last, few: first, lanes, items: 8 };
                             compiler::spirv(&key.name(), &key.module(&f)).unwrap();
                         }
                     }

@@ -7,12 +7,12 @@ use crate::vulkan::kernels::elem::{Defines, Push, WG, define, grid, ordered};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key {
+struct SearchKey {
     dtype: Dtype,
     right: bool,
 }
 
-impl KernelKey for Key {
+impl KernelKey for SearchKey {
     fn name(&self) -> String {
         format!("searchsorted_{}_{}", if self.right { "right" } else { "left" }, self.dtype)
     }
@@ -59,7 +59,7 @@ pub fn searchsorted(
     }
     let stride = if sorted.shape[0] == 1 { 0 } else { n };
     let push = Push::default().u64s(&[sorted.ptr, values.ptr, dst.ptr, count, m, stride]).u32s(&[n as u32]);
-    let pipeline = enc.device().pipeline(&Key { dtype: sorted.dtype, right })?;
+    let pipeline = enc.device().pipeline(&SearchKey { dtype: sorted.dtype, right })?;
     let groups = grid(enc, count.div_ceil(u64::from(WG)));
     enc.dispatch(&pipeline, &push, groups, &[sorted.range(), values.range()], &[dst.range()])
 }
