@@ -422,7 +422,8 @@ SCALES = [(4, 2.0), (5, 0.5), (3, 2.7), (6, 0.34), (4, 1.6)]
 def test_upsampling_of_arrays_of_numpy():
     x = np.arange(9.0).reshape(1, 3, 3, 1)
     for form in (x, x.astype(np.float32)):
-        close(nn.Upsample(2, "cubic")(form), np.array(nn.Upsample(2, "cubic")(arr(x))))
+        for mode in ("nearest", "linear", "cubic"):
+            close(nn.Upsample(2, mode)(form), np.array(nn.Upsample(2, mode)(arr(x))))
     with pytest.raises(OverflowError):
         nn.Upsample(float("inf"), "linear")(arr(x))
 

@@ -225,6 +225,13 @@ def test_places_of_complex_extremes(rng):
     assert mx.argmax(mx.array(2j)).item() == 0
 
 
+def test_softmax_of_nothing_has_any_axis():
+    for shape in ((0,), (0, 3), (2, 0)):
+        assert mx.softmax(mx.zeros(shape), 5).shape == shape
+    with pytest.raises(IndexError):
+        mx.softmax(mx.zeros((1,)), 5)
+
+
 def test_softmax_over_no_axes_keeps_the_dtype():
     for x in (mx.array(3), mx.array([True, False]), mx.array([1, 2], mx.uint8)):
         y = mx.softmax(x, ())

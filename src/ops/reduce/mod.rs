@@ -531,13 +531,14 @@ fn no_axes_of_scalars(op: &str, a: &Array, axes: Option<&[i64]>) -> Result<()> {
 /// intermediate of several-axis reductions in float32.
 pub fn softmax(a: &Array, axes: Option<&[i64]>, precise: bool, s: Stream) -> Result<Array> {
     no_axes_of_scalars("softmax", a, axes)?;
-    let ax = axes_of("softmax", axes, a.ndim())?;
     let dtype = a.dtype().at_least_float();
     let x = astype(a, dtype, s)?;
     refuse_f64("softmax", std::slice::from_ref(&x), s)?;
     if a.size() == 0 {
+        // Whatever the axes are, as in MLX.
         return Ok(x);
     }
+    let ax = axes_of("softmax", axes, a.ndim())?;
     if ax.len() == 1 && ax[0] + 1 == a.ndim() && dtype != Dtype::C64 {
         let out = Array::lazy(a.shape(), dtype, Softmax, vec![x.clone()], s)?;
         note(std::slice::from_ref(&out), || ("softmax", params![precise], vec![x]));

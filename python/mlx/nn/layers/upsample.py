@@ -108,7 +108,6 @@ def _interpolate(
             "[Upsample] antialias=True with align_corners=True is not supported. "
             "Use align_corners=False for antialiased interpolation."
         )
-    x = x if isinstance(x, mx.array) else mx.array(x)
     x = x if mx.issubdtype(x.dtype, mx.inexact) else x.astype(mx.float32)
     for axis, scale in enumerate(scale_factor, 1):
         n = x.shape[axis]
@@ -257,6 +256,8 @@ class Upsample(Module):
         return text + (f", antialias={self.antialias}" if self.antialias else "")
 
     def __call__(self, x: mx.array) -> mx.array:
+        # Arrays of NumPy too.
+        x = mx.array(x) if hasattr(x, "__array_interface__") else x
         axes = x.ndim - 2
         if axes < 1:
             raise ValueError(

@@ -526,6 +526,13 @@ TOLD = (
         when=endless,
     ),
     Rule(
+        "of a derivative cut to an integer, MLX cuts each share",
+        text=r"Upsample.*mx\.(u?int|bool)",
+        transform="grad",
+        ours="",
+        when=shaped,
+    ),
+    Rule(
         "a file without a name cannot be opened", text=r"export_to_dot\(''", ours="Failed to open"
     ),
     Rule("a text is no array", form="^''$", ours="and str$"),
