@@ -46,8 +46,8 @@ def lose(how="lost_submission@1"):
 """
 
 
-def run(code, env, **more):
-    return h.python(BEGIN + code, env=env, **more)
+def run(code, env, timeout=280, **more):
+    return h.python(BEGIN + code, env=env, timeout=timeout, **more)
 
 
 def test_what_was_tuned_lives_on():
@@ -285,7 +285,8 @@ def test_lost_devices_are_destroyed(env):
     code = """
     x = mx.array(np.arange(400, dtype=np.float32))
     f = mx.compile(lambda x: mx.tanh(x) * 2 - x)
-    for i in range(40):
+    # One driver crashes at the 22nd device that is kept.
+    for i in range(24):
         stream = mx.new_stream(mx.gpu)
         ahead = mx.exp(x, stream=stream)
         for _ in range(3):
@@ -313,7 +314,7 @@ def test_arrays_keep_their_lost_device_until_they_go(env):
 
     def round():
         held = []
-        for _ in range(8):
+        for _ in range(4):
             held.append(piped())
             lost.append(mx.sin(mx.array(x)) * mx.array(x))
             mx.eval(lost[-1])
@@ -322,13 +323,13 @@ def test_arrays_keep_their_lost_device_until_they_go(env):
         if apart:
             assert all(raises(z.tolist, "[array] Its contents were lost with the") for z in lost)
         else:
-            np.testing.assert_allclose(np.array(lost), [np.sin(x) * x] * 8, rtol=1e-4, atol=1e-3)
+            np.testing.assert_allclose(np.array(lost), [np.sin(x) * x] * 4, rtol=1e-4, atol=1e-3)
         view = np.asarray(held[0])
         for z in held:
             np.testing.assert_array_equal(np.array(z), x * 2)
         # One after the other, and last what NumPy sees.
         del held[::2], lost[::2], z
-        np.testing.assert_array_equal(np.array(held), [x * 2] * 4)
+        np.testing.assert_array_equal(np.array(held), [x * 2] * 2)
         held.clear()
         lost.clear()
         np.testing.assert_array_equal(view, x * 2)

@@ -67,6 +67,7 @@ def test_large_batches_and_layouts(rng):
         np.testing.assert_array_equal(np.asarray(r), x)
 
 
+@pytest.mark.validation
 def test_scalars_empties_and_constants(rng):
     x = rng.normal(size=(5, 2)).astype(np.float32)
     kept = mx.ones(3)

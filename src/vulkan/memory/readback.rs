@@ -69,6 +69,10 @@ impl ReadbackBuffer {
         if !fits(offset, from) || !fits(at, &self.0) {
             bail!(Runtime, "[vulkan] A copy of {bytes} bytes lies outside its blocks.");
         }
+        if bytes == 0 {
+            // Vulkan has no such copies.
+            return Ok(Readback(Point { stream: from.owner().download_stream()?, value: 0 }));
+        }
         let write = from.last_write()?;
         let state = match write {
             Some(w) if COPY_QUEUE.disabled() => w.stream,
