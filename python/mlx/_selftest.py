@@ -121,7 +121,6 @@ def _cases():
     for tier, off in tiers:
         for name, dtype, unit in half:
             yield f"{tier} {name}", tier, off, _matmul(dtype, 96, 128, 192), unit
-    yield "quantized row", "qmm_row_", (), _quantized(1), 1e-6
     yield "quantized rows", "qmm_rows", (), _quantized(2), 1e-6
     for name, dtype, unit in half:
         yield f"quantized rows, matrices {name}", "qmm_coop", (), _quantized(4, dtype), unit

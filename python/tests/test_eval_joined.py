@@ -148,44 +148,6 @@ def test_a_gated_unit_is_one_kernel(rng, dtype, how):
     assert np.array_equal(h.to_np(out), h.to_np(apart(plain)))
 
 
-@pytest.mark.parametrize(
-    ("dtype", "layout"),
-    [("float32", (64, 2, 1, 32)), ("bfloat16", (32, 4, 2, 32)), ("float16", (64, 1, 4, 32))],
-    ids=lambda n: n if isinstance(n, str) else "x".join(map(str, n)),
-)
-def test_every_layout_joins_alike(rng, dtype, layout):
-    """Threads, rows and units in flight, for several matrices, a gated unit and a residual."""
-    k, sides = 1088, (40, 24, 40)
-    mats = [Matrix(rng, n, k, dtype) for n in sides]
-    x, w, res = (normal(rng, 1, n, dtype=dtype) for n in (k, k, 40))
-    row = rms(h.to_np(x), h.to_np(w[0]), dtype)
-
-    def steps():
-        y = mx.fast.rms_norm(x, w[0], 1e-5)
-        z = mx.fast.rms_norm(x, w[0], 1e-5)
-        return [m(y) for m in mats] + [swiglu(mats[0](z), mats[2](z)), res + mats[0](x)]
-
-    before = mx.vulkan._tune_winners(0)
-    numbers = " ".join(map(str, layout))
-    names = [f"quantized affine 64 4 {dtype} 1x{n}x1024" for n in (32, 64, 128)]
-    mx.vulkan._tune_set(0, [f"{name} = {numbers}" for name in names])
-    try:
-        out, ran = kernels(steps)
-    finally:
-        mx.vulkan._tune_set(0, before)
-    joined = [name for name in ran if name.startswith("qmm_joined")]
-    assert sum(ran.values()) == 3 and len(joined) == 3, ran
-    assert all(f"_{layout[0]}x{layout[1]}" in name or layout[1] == 1 for name in joined), ran
-    for got, m in zip(out, mats, strict=False):
-        close(got, m.of(row), dtype, units=4)
-    g, u = (rounded(mats[i].of(row), dtype) for i in (0, 2))
-    close(out[3], g / (1 + np.exp(-g)) * u, dtype, units=8)
-    close(out[4], h.to_np(res) + rounded(mats[0].of(h.to_np(x)), dtype), dtype, units=4)
-    again, _ = kernels(steps)
-    for a, b in zip(again, kernels(steps)[0], strict=True):
-        assert np.array_equal(h.to_np(a), h.to_np(b)), "two runs differ"
-
-
 def test_rows_longer_than_a_workgroup_holds(rng):
     for k in (4096, 4160, 9216):
         mats = [Matrix(rng, 5, k) for _ in range(2)]

@@ -74,6 +74,22 @@ def test_arange_of_each_dtype(dtype):
     same(got, np.arange(1, 20, 3))
 
 
+def test_arange_of_integers_cuts_the_first_two_elements():
+    """As MLX: their distance is that of the others, and how many there are is of what was given."""
+    for args, want in {
+        (1.5, 4.5): [1, 2, 3],
+        (0.5, 1.2): [0],
+        (-0.5, 0.5): [0],
+        (2.9, 3.1): [2],
+        (4.5, 1.5, -1): [4, 3, 2],
+        (1.5, 4.5, 0.5): [1, 2, 3, 4, 5, 6],
+        (1.5, 9.5, 2.5): [1, 4, 7, 10],
+        (0.0, 2.0, 0.5): [0, 0, 0, 0],
+    }.items():
+        assert mx.arange(*args, dtype=mx.int32).tolist() == want, args
+        assert mx.arange(*args, dtype=mx.int8).tolist() == want, args
+
+
 def test_arange_is_told_each_argument_once():
     for args, names in (
         ((None, 2, mx.int32), {}),

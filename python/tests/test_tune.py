@@ -105,35 +105,10 @@ def test_quantised_candidates_give_the_right_result(rng):
     quantised_candidates(rng, 1, 50, 1088, mx.float32, "affine", 64, 4, few=4)
 
 
-@pytest.mark.parametrize(
-    ("mode", "group", "bits", "k"),
-    [
-        ("affine", 32, 2, 1024),
-        ("affine", 64, 3, 320),
-        ("affine", 128, 5, 384),
-        ("affine", 64, 6, 448),
-        ("affine", 32, 8, 1056),
-        ("mxfp4", 32, 4, 352),
-        ("mxfp8", 32, 8, 96),
-        ("nvfp4", 16, 4, 176),
-    ],
-)
-def test_layouts_of_one_row_give_the_right_result(rng, mode, group, bits, k):
-    dtype = {3: mx.float16, 8: mx.bfloat16}.get(bits, mx.float32)
-    quantised_candidates(rng, 1, 21, k, dtype, mode, group, bits, few=11)
-
-
-def test_rows_longer_than_what_is_staged(rng):
-    quantised_candidates(rng, 1, 9, 20_544, mx.float32, "affine", 64, 4, few=8)
-
-
 def test_the_benchmark_of_decoding_measures_every_layout(tmp_path):
     out = tmp_path / "out.json"
     script = ROOT / "benches" / "decode.py"
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
-    subprocess.run(
-        [sys.executable, str(script), "--quick", "--json", str(out)], env=env, check=True
-    )
+    subprocess.run([sys.executable, str(script), "--quick", "--json", str(out)], check=True)
     result = json.loads(out.read_text())
     rows = {row["m"]: row for row in result["products"]}
     assert sorted(rows) == [1, 2]
@@ -141,8 +116,6 @@ def test_the_benchmark_of_decoding_measures_every_layout(tmp_path):
         assert row["chosen"] in row["candidates"]
         assert row["best_us"] <= row["us"]
         assert row["bytes"] == row["n"] * row["k"] * (4 + 32 / 64) / 8
-    assert any(len(name.split()) == 4 for name in rows[1]["candidates"])
-    assert not any(len(name.split()) == 4 for name in rows[2]["candidates"])
     assert {row["product"] for row in result["experts"]} == {"gate, up", "down"}
     (step,) = result["steps"]
     assert step["joined"]["commands"] == 6 < step["apart"]["commands"]

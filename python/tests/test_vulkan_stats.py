@@ -138,7 +138,6 @@ ROUTES = [
     ("conv_depthwise", conv(8, 3), "conv_depthwise", "conv2d_out"),
     ("conv_pointwise", conv(1, 1), "gemv", "conv2d_out"),
     ("conv_winograd", large_conv, "conv_winograd", "conv2d_out"),
-    ("qmm_row", quantised(1), "qmm_row_", "qmm_rows_"),
     ("qmm_rows", quantised(3), "qmm_rows", "qmm_tiled"),
     ("qmm_cols", quantised(3, transpose=False), "qmm_cols", "qmm_tiled"),
     ("qmm_tiled", quantised(20), "qmm_tiled", "dequantize"),

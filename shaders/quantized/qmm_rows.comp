@@ -6,6 +6,9 @@
 // One row of x is summed up per scale before the scale is applied; for more rows each value is scaled once.
 // Defines: DTYPE, MODE, BITS, GROUP, TRANSPOSE 1, UNIT, TPR, R, VECTORS, STAGE, optionally ALIGNED (codes of a unit
 // are read 16 or 8 bytes at a time), SUBGROUP. Grid: rows of codes, 1, batch.
+// JOINED (src/vulkan/kernels/quantized/qmm_joined.rs): one row of x times several matrices, whose workgroups follow each other. With NORM
+// the row is normalised by the root of its mean square first, by each workgroup on its own. AFTER is a function of
+// GLSL of a result (PAIR: of the results of both matrices, which a team then computes side by side) and its place.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require
@@ -19,6 +22,14 @@
 #endif
 
 #include "quantized/qmm.glsl"
+#ifdef AFTER
+#include "lib/float_controls.glsl"
+#include "lib/types.glsl"
+#ifdef AFTER_MATH
+#include "lib/math.glsl"
+#endif
+AFTER
+#endif
 
 #define THREADS 256
 layout(local_size_x = THREADS) in;
@@ -30,8 +41,24 @@ layout(local_size_x = THREADS) in;
 #endif
 #define TEAMS (THREADS / TPR)
 shared float sums[TEAMS * WAYS];
+// Matrices that a team reads, and its rows of each.
+#ifdef PAIR
+#define SIDES 2
+#else
+#define SIDES 1
+#endif
+#define EACH (R / SIDES)
 
-#include "quantized/units.glsl"
+#define UNIT_WORDS (UNIT / 16 * BITS / 2)
+#define PACKS (UNIT / 8)
+// Packs that share a scale inside a unit.
+#define RUN (GROUP < UNIT ? GROUP / 8 : PACKS)
+// Pack j of a unit; j is a constant after unrolling.
+#define BIT(j) ((j) * 8 * BITS)
+#define PACK_LOW(u, j) (BIT(j) % 32 == 0 ? u[BIT(j) / 32] : BIT(j) % 32 + 8 * BITS <= 32 \
+    ? u[BIT(j) / 32] >> (BIT(j) % 32)                                                   \
+    : (u[BIT(j) / 32] >> (BIT(j) % 32)) | (u[min(BIT(j) / 32 + 1, UNIT_WORDS - 1)] << (32 - BIT(j) % 32)))
+#define PACK_HIGH(u, j) (8 * BITS <= 32 ? 0u : u[min(BIT(j) / 32 + 1, UNIT_WORDS - 1)] >> (BIT(j) % 32))
 
 #define CHUNKS (UNIT / V)
 #define PART_BYTES (VECTORS * TPR * CHUNKS * 16)
@@ -51,18 +78,122 @@ shared uvec4 staged[VECTORS * CHUNKS * (TILE + 1)];
 #define AT(v, c, unit) (((v) * CHUNKS + (c)) * (TILE + 1) + (unit))
 #endif
 
-// Codes of unit u of R rows from row0 on.
-void load_codes(uvec2 w, uint row0, uint u, out uint words[R][UNIT_WORDS]) {
-    [[unroll]] for (uint r = 0; r < R; r++)
-        load_words(w, min(row0 + r, p.n - 1) * ROW_WORDS + u * UNIT_WORDS, words[r]);
+// Codes of unit u of R rows from row0 on; n rows are there.
+void load_codes(uvec2 w[SIDES], uint row0, uint n, uint u, out uint words[R][UNIT_WORDS]) {
+    [[unroll]] for (uint r = 0; r < R; r++) {
+        uint at = min(row0 + r % EACH, n - 1) * ROW_WORDS + u * UNIT_WORDS;
+#if defined(ALIGNED) && UNIT_WORDS % 4 == 0
+        [[unroll]] for (uint i = 0; i < UNIT_WORDS / 4; i++) {
+            uvec4 c = Chunks(w[r / EACH]).v[at / 4 + i];
+            words[r][4 * i] = c.x;
+            words[r][4 * i + 1] = c.y;
+            words[r][4 * i + 2] = c.z;
+            words[r][4 * i + 3] = c.w;
+        }
+#elif defined(ALIGNED) && UNIT_WORDS % 2 == 0
+        [[unroll]] for (uint i = 0; i < UNIT_WORDS / 2; i++) {
+            uvec2 c = Pairs(w[r / EACH]).v[at / 2 + i];
+            words[r][2 * i] = c.x;
+            words[r][2 * i + 1] = c.y;
+        }
+#else
+        [[unroll]] for (uint i = 0; i < UNIT_WORDS; i++) words[r][i] = Words(w[r / EACH]).v[at + i];
+#endif
+    }
 }
+
+#ifdef JOINED
+// As it would have been stored.
+float rounded(float x) { return bits_to_float(float_to_bits(x)); }
+#endif
+
+#ifdef NORM
+shared float squares[THREADS];
+
+// One over the root of the mean square of x.
+float inverse_root() {
+    uint i = gl_LocalInvocationIndex;
+    float sum = 0;
+    [[dont_unroll]] for (uint c = i; c < K / V; c += THREADS) {
+        uvec4 chunk = Chunks(p.x).v[c];
+        [[unroll]] for (uint e = 0; e < V; e++) {
+            float y = chunk_element(chunk, e);
+            sum = fma(y, y, sum);
+        }
+    }
+#ifdef SUBGROUP
+    sum = subgroupAdd(sum);
+    if (subgroupElect()) squares[i / SUBGROUP] = sum;
+    barrier();
+    sum = 0;
+    [[unroll]] for (uint g = 0; g < THREADS / SUBGROUP; g++) sum += squares[g];
+#else
+    squares[i] = sum;
+    [[unroll]] for (uint half_ = THREADS / 2; half_ > 0; half_ /= 2) {
+        barrier();
+        if (i < half_) squares[i] += squares[i + half_];
+    }
+    barrier();
+    sum = squares[0];
+#endif
+    return 1.0 / sqrt(sum / float(K) + uintBitsToFloat(EPS));
+}
+
+// Elements of x, normalised and rounded.
+uvec4 normalised(uvec4 x, uvec4 weight, float root) {
+    uint bits[V];
+    [[unroll]] for (uint e = 0; e < V; e++)
+        bits[e] = float_to_bits(chunk_element(x, e) * root * chunk_element(weight, e));
+#if V == 4
+    return uvec4(bits[0], bits[1], bits[2], bits[3]);
+#else
+    return uvec4(bits[0] | bits[1] << 16, bits[2] | bits[3] << 16, bits[4] | bits[5] << 16, bits[6] | bits[7] << 16);
+#endif
+}
+#endif
 
 void main() {
     uint team = gl_LocalInvocationIndex / TPR, lane = gl_LocalInvocationIndex % TPR;
-    uint row0 = ((gl_WorkGroupID.x + p.tile0) * TEAMS + team) * R;
+#ifdef JOINED
+#define LAST_ROW 0
+#define ROW_STEP 0
+    uint group = gl_WorkGroupID.x, matrix = 0, n = N0;
+#if JOINED > 1 && !defined(PAIR)
+    const uint span = TEAMS * R;
+    if (group >= (N0 + span - 1) / span) {
+        group -= (N0 + span - 1) / span;
+        matrix = 1;
+        n = N1;
+    }
+#endif
+#if JOINED > 2
+    if (matrix == 1 && group >= (N1 + span - 1) / span) {
+        group -= (N1 + span - 1) / span;
+        matrix = 2;
+        n = N2;
+    }
+#endif
+    uint row0 = (group * TEAMS + team) * EACH;
+    uvec2 x = p.x, w[SIDES], s[SIDES], b[SIDES];
+    [[unroll]] for (uint i = 0; i < SIDES; i++) {
+        w[i] = p.w[matrix + i];
+        s[i] = p.s[matrix + i];
+        b[i] = p.b[matrix + i];
+    }
+#else
+#define LAST_ROW (p.m - 1)
+#define ROW_STEP p.x_rs
+    uint row0 = ((gl_WorkGroupID.x + p.tile0) * TEAMS + team) * R, n = p.n;
     uint batch = gl_WorkGroupID.z + p.batch0, wi = pick_w(batch);
-    uvec2 x = matrix_x(pick_x(batch)), w = matrix_w(wi), s = matrix_s(wi), b = matrix_b(wi);
+    uvec2 x = matrix_x(pick_x(batch)), w[1], s[1], b[1];
+    w[0] = matrix_w(wi);
+    s[0] = matrix_s(wi);
+    b[0] = matrix_b(wi);
+#endif
     uint units = CODE_COLS / UNIT;
+#ifdef NORM
+    float root = 0;
+#endif
 
     float acc[R][VECTORS];
     [[unroll]] for (uint r = 0; r < R; r++)
@@ -70,14 +201,20 @@ void main() {
 
     [[dont_unroll]] for (uint tile = 0; tile < units; tile += TILE) {
         uint next[R][UNIT_WORDS];
-        load_codes(w, row0, min(tile + lane, units - 1), next);
+        load_codes(w, row0, n, min(tile + lane, units - 1), next);
+#ifdef NORM
+        if (tile == 0) root = inverse_root();
+#endif
 #ifdef STAGED
         if (tile > 0) barrier();
         [[unroll]] for (uint e0 = 0; e0 < VECTORS * CHUNKS * TILE; e0 += THREADS) {
             uint e = e0 + gl_LocalInvocationIndex, v = e / (CHUNKS * TILE), c = e % (CHUNKS * TILE);
             uint unit = c / CHUNKS;
             if (e < VECTORS * CHUNKS * TILE && tile + unit < units) {
-                uvec4 chunk = Chunks(x).v[(min(v, p.m - 1) * p.x_rs + tile * UNIT) / V + c];
+                uvec4 chunk = Chunks(x).v[(min(v, LAST_ROW) * ROW_STEP + tile * UNIT) / V + c];
+#ifdef NORM
+                chunk = normalised(chunk, Chunks(p.norm).v[tile * UNIT / V + c], root);
+#endif
                 staged[AT(v, c % CHUNKS, unit)] = chunk;
             }
         }
@@ -86,15 +223,15 @@ void main() {
         [[unroll]] for (uint it = 0; it < ITERS; it++) {
             uint u = tile + it * TPR + lane;
             uint words[R][UNIT_WORDS] = next;
-            if (it + 1 < ITERS) load_codes(w, row0, min(u + TPR, units - 1), next);
+            if (it + 1 < ITERS) load_codes(w, row0, n, min(u + TPR, units - 1), next);
             if (u >= units) continue;
             [[unroll]] for (uint h = 0; h < PACKS / RUN; h++) {
                 float scale[R], bias[R];
                 [[unroll]] for (uint r = 0; r < R; r++) {
-                    uint g = min(row0 + r, p.n - 1) * ROW_GROUPS + (u * UNIT + h * RUN * 8) / GROUP;
-                    scale[r] = factor(s, g);
+                    uint g = min(row0 + r % EACH, n - 1) * ROW_GROUPS + (u * UNIT + h * RUN * 8) / GROUP;
+                    scale[r] = factor(s[r / EACH], g);
 #if MODE == 0
-                    bias[r] = factor(b, g);
+                    bias[r] = factor(b[r / EACH], g);
 #endif
                 }
 #if VECTORS == 1
@@ -120,7 +257,7 @@ void main() {
 #ifdef STAGED
                             uvec4 c = staged[AT(v, j * (8 / V) + i, it * TPR + lane)];
 #else
-                            uvec4 c = Chunks(x).v[(min(v, p.m - 1) * p.x_rs + u * UNIT) / V + j * (8 / V) + i];
+                            uvec4 c = Chunks(x).v[(min(v, LAST_ROW) * ROW_STEP + u * UNIT) / V + j * (8 / V) + i];
 #endif
                             [[unroll]] for (uint e = 0; e < V; e++) {
                                 float y = chunk_element(c, e);
@@ -147,7 +284,11 @@ void main() {
         }
     }
 
+#ifdef JOINED
+    float found[R];
+#else
     uvec2 d = matrix_d(batch);
+#endif
     [[unroll]] for (uint r = 0; r < R; r++) {
         [[unroll]] for (uint v = 0; v < VECTORS; v++) {
             float total = acc[r][v];
@@ -169,7 +310,24 @@ void main() {
             }
             total = sums[gl_LocalInvocationIndex];
 #endif
-            if (lane == 0 && row0 + r < p.n && v < p.m) store_element(d, v * p.n + row0 + r, total);
+#ifdef JOINED
+            found[r] = total;
+#else
+            if (lane == 0 && row0 + r < n && v < p.m) store_element(d, v * n + row0 + r, total);
+#endif
         }
     }
+#ifdef JOINED
+    [[unroll]] for (uint r = 0; r < EACH; r++) {
+        if (lane == 0 && row0 + r < n) {
+#ifdef PAIR
+            store_element(p.d[0], row0 + r, after(rounded(found[r]), rounded(found[r + EACH]), row0 + r));
+#elif defined(AFTER)
+            store_element(p.d[0], row0 + r, after(rounded(found[r]), row0 + r));
+#else
+            store_element(p.d[matrix], row0 + r, found[r]);
+#endif
+        }
+    }
+#endif
 }

@@ -19,26 +19,16 @@ float e4m3(uint code) {
     return uintBitsToFloat((m == 0x7fu ? 0x7fc00000u : u) | (code & 0x80u) << 24);
 }
 
-// Bits of a scale or a bias, and what they stand for.
-uint factor_bits(uvec2 base, uint i) {
-#if MODE == 0
-    return load_bits(base, i);
-#else
-    return uint(Bytes(base).v[i]);
-#endif
-}
-float factor_of(uint bits) {
-#if MODE == 0
-    return bits_to_float(bits);
-#elif MODE == 3
-    return e4m3(bits);
-#else
-    return e8m0(bits);
-#endif
-}
-
 // A scale, or a bias.
-float factor(uvec2 base, uint i) { return factor_of(factor_bits(base, i)); }
+float factor(uvec2 base, uint i) {
+#if MODE == 0
+    return load_element(base, i);
+#elif MODE == 3
+    return e4m3(uint(Bytes(base).v[i]));
+#else
+    return e8m0(uint(Bytes(base).v[i]));
+#endif
+}
 
 // Value of code e of a pack, without its scale; e is a constant after unrolling.
 float code(uvec2 pack, uint e) {
@@ -62,25 +52,6 @@ float code(uvec2 pack, uint e) {
     return uintBitsToFloat(floatBitsToUint(min(f, 2.0 * f - 1.0)) | (c & 8u) << 28);
 #endif
 }
-
-// The eight codes of a pack, to be multiplied by CODE_WHOLE, a power of two: E2M1 are moved into float16, two at a time,
-// which are too small by that.
-#if MODE == 1 || MODE == 3
-#define CODE_WHOLE 16384.0
-void codes(uvec2 pack, out float q[8]) {
-    [[unroll]] for (uint i = 0; i < 4; i++) {
-        uint numbers = i < 3 ? pack.x << (9 - 4 * i) : pack.x >> 3, signs = pack.x << (12 - 4 * i);
-        vec2 two = unpackHalf2x16((numbers & 0x0e000e00u) | (signs & 0x80008000u));
-        q[i] = two.x;
-        q[i + 4] = two.y;
-    }
-}
-#else
-#define CODE_WHOLE 1.0
-void codes(uvec2 pack, out float q[8]) {
-    [[unroll]] for (uint e = 0; e < 8; e++) q[e] = code(pack, e);
-}
-#endif
 
 // A value of the matrix rounded as dequantisation stores it.
 float as_stored(float x) {

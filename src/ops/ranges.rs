@@ -68,9 +68,6 @@ pub fn arange(start: f64, stop: f64, step: f64, dtype: Dtype, s: Stream) -> Resu
     if dtype == Dtype::C64 {
         return astype(&arange(start, stop, step, Dtype::F32, s)?, dtype, s);
     }
-    // Integer ranges truncate their arguments first, as MLX does.
-    let integer = dtype.is_integer();
-    let (start, step) = if integer && step.fract() == 0.0 { (start.trunc(), step) } else { (start, step) };
     let n = if step.is_infinite() {
         f64::from(u8::from((stop > start) == (step > 0.0) && stop != start))
     } else {
@@ -80,8 +77,13 @@ pub fn arange(start: f64, stop: f64, step: f64, dtype: Dtype, s: Stream) -> Resu
         bail!(Value, "[arange] Maximum size exceeded, got {n} elements.");
     }
     checked_size("arange", &[n as i64], dtype.size())?;
-    let step = if step.is_infinite() { 0.0 } else { step };
-    let out = Array::lazy(&[n as i64][..], dtype, Arange { start, step }, vec![], s)?;
+    let range = match dtype.is_integer() {
+        _ if step.is_infinite() => Arange { start, step: 0.0 },
+        // The first two elements are cut to integers, and the others follow at their distance, as in MLX.
+        true => Arange { start: start.trunc(), step: (start + step).trunc() - start.trunc() },
+        false => Arange { start, step },
+    };
+    let out = Array::lazy(&[n as i64][..], dtype, range, vec![], s)?;
     note(std::slice::from_ref(&out), || ("arange", params![start, step, stop], vec![]));
     Ok(out)
 }

@@ -3,7 +3,6 @@
 
 use super::attention::{ROTATED_FEATURES, ROTATED_ROWS};
 use super::profile::Profile;
-use super::qmm_row::{self, QMM_ROW};
 use super::quantized::{Shape, Variant, choose};
 use crate::core::Dtype;
 use crate::core::env::{KernelVariant, Values, Variable};
@@ -59,8 +58,8 @@ pub(in crate::vulkan) fn row_product(format: Format, dtype: Dtype, k: i64, n: i6
     Shape { dtype, format, transpose: true, m: 1, n, k, batch: 1, matrices: 1, runs: false }
 }
 
-/// Whether the kernel of one row, which alone can join, would do such a product, or costs less with what it takes in than
-/// what would. `known` is that of [`choose`](super::quantized::choose).
+/// Whether the rows' kernel, which alone can join, would do such a product. `known` is that of
+/// [`choose`](super::quantized::choose).
 pub fn joins_products(
     p: &Profile,
     format: Format,
@@ -69,16 +68,10 @@ pub fn joins_products(
     n: i64,
     known: &dyn Fn(u32) -> bool,
 ) -> bool {
-    if k <= 0 || n <= 0 || QMM_JOINED.disabled() || QMM_ROW.disabled() {
-        return false;
-    }
-    let s = row_product(format, dtype, k, n);
-    qmm_row::layout(p, &s, true).is_some()
-        && match choose(p, &s, known).variant {
-            Variant::Row(_) | Variant::Rows { .. } => true,
-            Variant::Coop(_) => qmm_row::joins(p, &s),
-            Variant::Cols { .. } | Variant::Tiled { .. } | Variant::Dequantize => false,
-        }
+    k > 0
+        && n > 0
+        && matches!(choose(p, &row_product(format, dtype, k, n), known).variant, Variant::Rows { .. })
+        && !QMM_JOINED.disabled()
 }
 
 /// Whether the kernel over rotated rows takes so many of so many features.

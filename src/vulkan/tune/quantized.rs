@@ -1,15 +1,13 @@
 //! Which kernel multiplies by which quantised matrix: one table of variants, read top to bottom. Pure; called by
-//! `qmm`. MLX_VK_QMM=THREADSxROWS overrides how qmm_rows is laid out, SUBGROUPSxTILESxSTRETCH how qmm_coop is,
-//! THREADSxROWSxDEPTHxUNIT how qmm_row is;
+//! `qmm`. MLX_VK_QMM=THREADSxROWS overrides how qmm_rows is laid out, SUBGROUPSxTILESxSTRETCH how qmm_coop is;
 //! MLX_VK_QMM=dequantize takes all other products over scratch, MLX_VK_QMM=plain runs qmm_coop by ordinary arithmetic.
-//! MLX_VK_DISABLE=name,... takes qmm_row, qmm_rows, qmm_coop, qmm_cols, qmm_tiled, qmm_dequantize, qmm_runs and qmm_split out of
+//! MLX_VK_DISABLE=name,... takes qmm_rows, qmm_coop, qmm_cols, qmm_tiled, qmm_dequantize, qmm_runs and qmm_split out of
 //! the choice.
 
 use std::sync::OnceLock;
 
 use super::matmul::{self as table, Tier};
 use super::profile::{Card, H200, Profile};
-use super::qmm_row::{self, QMM_ROW, Row};
 use super::winners::Subject;
 use super::{ceil, cut, round_up, row_threads};
 use crate::core::Dtype;
@@ -20,12 +18,8 @@ use crate::vulkan::Features;
 pub static QMM: Variable = Variable::new(
     "MLX_VK_QMM",
     "measured table",
-    Values::Sizes(
-        "THREADSxROWS or SUBGROUPSxTILESxSTRETCH or THREADSxROWSxDEPTHxUNIT",
-        fits,
-        &["dequantize", "plain"],
-    ),
-    "Layout of the kernel of few rows, of the one on cooperative matrices or of the one of one row; `dequantize`: other \
+    Values::Sizes("THREADSxROWS or SUBGROUPSxTILESxSTRETCH", fits, &["dequantize", "plain"]),
+    "Layout of the quantised matrix-vector kernel, or of the one on cooperative matrices; `dequantize`: other \
          quantised products go over dequantised scratch; `plain`: the one on cooperative matrices by ordinary \
          arithmetic, for tests",
 );
@@ -86,8 +80,6 @@ pub(in crate::vulkan) struct Shape {
 /// A kernel and what decides its code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::vulkan) enum Variant {
-    /// qmm_row.comp.
-    Row(Row),
     /// qmm_rows.comp: threads a row of codes, rows a thread, rows of x, codes of a unit.
     Rows { threads: u32, rows: u32, vectors: u32, unit: u32 },
     /// qmm_coop.comp.
@@ -126,7 +118,6 @@ impl Variant {
             Variant::Tiled { .. } => 2,
             Variant::Dequantize => 3,
             Variant::Coop(_) => 4,
-            Variant::Row(_) => 5,
         }
     }
 }
@@ -165,23 +156,25 @@ fn fits(v: &[u32]) -> bool {
     match *v {
         [threads, rows] => row_threads(threads) && rows <= 8,
         [subgroups, tiles, stretch] => subgroups <= 16 && tiles <= 4 && stretch <= 8,
-        [threads, rows, depth, unit] => {
-            row_threads(threads) && rows <= 4 && depth <= 8 && [16, 32, 64].contains(&unit)
-        }
         _ => false,
     }
 }
 
-/// The layout that the environment asks for: two numbers of qmm_rows, three of qmm_coop, four of qmm_row.
-pub(super) fn forced() -> Option<&'static [u32]> {
-    static FORCED: OnceLock<Option<Vec<u32>>> = OnceLock::new();
-    FORCED.get_or_init(|| QMM.sizes()).as_deref()
+fn forced_rows() -> Option<(u32, u32)> {
+    static FORCED: OnceLock<Option<(u32, u32)>> = OnceLock::new();
+    *FORCED.get_or_init(|| match QMM.sizes()?[..] {
+        [threads, rows] => Some((threads, rows)),
+        _ => None,
+    })
 }
 
-/// Whether the environment asks for ordinary arithmetic.
-fn forced_plain() -> bool {
-    static FORCED: OnceLock<bool> = OnceLock::new();
-    *FORCED.get_or_init(|| QMM.word() == Some("plain"))
+/// Layout of qmm_coop that the environment asks for, and whether it asks for ordinary arithmetic.
+fn forced_coop() -> (bool, Option<[u32; 3]>) {
+    static FORCED: OnceLock<(bool, Option<[u32; 3]>)> = OnceLock::new();
+    *FORCED.get_or_init(|| {
+        let layout = QMM.sizes().and_then(|v| v.try_into().ok());
+        (QMM.word() == Some("plain"), layout)
+    })
 }
 
 /// The kernel on cooperative matrices, where the device has them and keeps their elements where it expects them.
@@ -190,15 +183,11 @@ fn forced_plain() -> bool {
 /// dequantised weights up to 64 (100 against 177).
 fn coop(p: &Profile, s: &Shape, spread: &dyn Fn(u32) -> bool) -> Option<Coop> {
     let f = &p.features;
-    let plain = forced_plain();
-    let forced = forced();
+    let (plain, forced) = forced_coop();
     let won = winner(p, s);
-    // Two numbers are those of qmm_rows, four those of qmm_row.
-    let other = |w: &[u32]| w.len() == 2 || w.len() == 4 && s.m == 1;
-    if forced.or(won).is_some_and(other) && !plain {
+    if won.is_some_and(|w| w.len() == 2) && !plain && forced.is_none() {
         return None;
     }
-    let forced: Option<[u32; 3]> = forced.and_then(|v| v.try_into().ok());
     let won = won.and_then(|w| COOP_LAYOUTS.into_iter().find(|l| l == w));
     let layout = forced.or(won);
     let half = matches!(s.dtype, Dtype::F16 | Dtype::BF16);
@@ -251,9 +240,8 @@ pub(in crate::vulkan) fn subject(s: &Shape) -> Option<Subject> {
     one.then(|| Subject::Quantized(s.format, s.dtype, [s.m, s.n, s.k].map(class)))
 }
 
-/// The numbers of the layout that won on this device, if it was measured: two of qmm_rows, three of qmm_coop, four of
-/// qmm_row.
-pub(super) fn winner<'a>(p: &'a Profile, s: &Shape) -> Option<&'a [u32]> {
+/// The numbers of the layout that won on this device, if it was measured: two of qmm_rows, three of qmm_coop.
+fn winner<'a>(p: &'a Profile, s: &Shape) -> Option<&'a [u32]> {
     if p.winners.is_empty() {
         return None;
     }
@@ -266,9 +254,6 @@ pub(in crate::vulkan) fn candidates(p: &Profile, s: &Shape, spread: &dyn Fn(u32)
     let mut all: Vec<Vec<u32>> = table_of_rows(vectors).map(|(t, r)| vec![t, r]).collect();
     if s.m > few(p) {
         all.clear();
-    }
-    if s.m == 1 && s.transpose {
-        all.extend(qmm_row::candidates(p, s));
     }
     if let Some(subject) = subject(s) {
         for layout in COOP_LAYOUTS {
@@ -287,7 +272,6 @@ pub(in crate::vulkan) fn numbers(v: &Variant) -> Option<Vec<u32>> {
     match v {
         Variant::Rows { threads, rows, .. } => Some(vec![*threads, *rows]),
         Variant::Coop(c) => Some(vec![c.subgroups, c.tiles, c.stretch]),
-        Variant::Row(r) => Some(vec![r.threads, r.rows, r.depth, r.unit]),
         Variant::Cols { .. } | Variant::Tiled { .. } | Variant::Dequantize => None,
     }
 }
@@ -305,8 +289,8 @@ pub(in crate::vulkan) fn stage(f: &Features) -> u32 {
 /// Threads a row of codes and rows a thread: enough workgroups to fill the GPU come first, then reading x for as
 /// many rows as possible. A software driver gets the shortest code.
 pub(in crate::vulkan) fn layout_of_rows(p: &Profile, s: &Shape, units: i64, vectors: u32) -> (u32, u32) {
-    if let Some(&[threads, rows]) = forced() {
-        return (threads, rows);
+    if let Some(forced) = forced_rows() {
+        return forced;
     }
     if let Some(&[threads, rows]) = winner(p, s)
         && table_of_rows(vectors).any(|l| l == (threads, rows))
@@ -341,16 +325,6 @@ pub(in crate::vulkan) fn choose(p: &Profile, s: &Shape, spread: &dyn Fn(u32) -> 
         return whole(Variant::Coop(c));
     }
     if s.m <= few(p) && !s.runs {
-        // Two numbers are the layout of the kernel of few rows.
-        let few_rows = || forced().or_else(|| winner(p, s)).is_some_and(|w| w.len() == 2);
-        if s.m == 1
-            && s.transpose
-            && !QMM_ROW.disabled()
-            && !few_rows()
-            && let Some(row) = qmm_row::layout(p, s, false)
-        {
-            return whole(Variant::Row(row));
-        }
         if s.transpose && !QMM_ROWS.disabled() {
             let unit = if s.k % 32 == 0 { 32 } else { 16 };
             let (threads, rows) = layout_of_rows(p, s, s.k / unit, vectors);
@@ -440,10 +414,8 @@ mod tests {
     fn few_rows_walk_the_codes_and_many_take_tiles() {
         let f =
             device(Features { shared_memory: 32768, max_workgroup_invocations: 256, ..Default::default() });
-        let row = choose(&f, &shape(1, 16384, 4096), &|_| false).variant;
-        assert!(matches!(row, Variant::Row(Row { threads: 32, rows: 4, unit: 32, .. })));
-        let rows = choose(&f, &shape(2, 16384, 4096), &|_| false).variant;
-        assert_eq!(rows, Variant::Rows { threads: 32, rows: 4, vectors: 2, unit: 32 });
+        let rows = choose(&f, &shape(1, 16384, 4096), &|_| false).variant;
+        assert_eq!(rows, Variant::Rows { threads: 32, rows: 4, vectors: 1, unit: 32 });
         assert!(matches!(
             choose(&f, &shape(512, 4096, 4096), &|_| false).variant,
             Variant::Tiled { bm: 64, .. }

@@ -1,5 +1,5 @@
-//! Host side of the products with quantised matrices: shaders/quantized/qmm_row.comp, qmm_rows.comp, qmm_coop.comp, qmm_cols.comp
-//! and qmm_tiled.comp, and the way over dequantised scratch and `matmul` where cooperative matrices multiply. Which of them
+//! Host side of the products with quantised matrices: shaders/quantized/qmm_rows.comp, qmm_coop.comp, qmm_cols.comp and
+//! qmm_tiled.comp, and the way over dequantised scratch and `matmul` where cooperative matrices multiply. Which of them
 //! is chosen stands in `tune::quantized`. Indices are read by the kernels, which hold them inside the operands.
 
 use std::sync::Arc;
@@ -19,7 +19,6 @@ use crate::vulkan::kernels::matmul::{self, REACH, ceil, launch, plain, scratch_s
 use crate::vulkan::report::stats::STATS;
 use crate::vulkan::shader::pipeline::Pipeline;
 use crate::vulkan::tune::matmul::summing_subgroup;
-use crate::vulkan::tune::qmm_row::Row;
 use crate::vulkan::tune::quantized::{Choice, Coop, Shape, VECTORS, Variant, choose, runs, stage};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
@@ -56,20 +55,6 @@ struct Key {
     partial: bool,
 }
 
-fn define_all(d: &mut Defines, list: &[(&str, u32)]) {
-    list.iter().for_each(|(name, v)| define(d, name, v));
-}
-
-/// Macros of shaders/quantized/qmm_row.comp; returns the size that its subgroups must have.
-pub(super) fn define_row(d: &mut Defines, r: &Row, aligned: bool, f: &Features) -> Option<u32> {
-    let Row { threads, rows, depth, unit, steps, whole } = *r;
-    define_all(d, &[("TPR", threads), ("R", rows), ("DEPTH", depth), ("UNIT", unit), ("STEPS", steps)]);
-    [(whole, "WHOLE"), (aligned, "ALIGNED")].iter().filter(|x| x.0).for_each(|x| define(d, x.1, 1));
-    let subgroup = summing_subgroup(f, threads)?;
-    define(d, "SUBGROUP", subgroup);
-    f.subgroup_size_control.then_some(subgroup)
-}
-
 impl KernelKey for Key {
     fn name(&self) -> String {
         let format = show_format(self.format);
@@ -77,10 +62,6 @@ impl KernelKey for Key {
         let name = match self.variant {
             Variant::Rows { threads, rows, vectors, .. } => {
                 format!("qmm_rows_{format}_{}_{threads}x{rows}_v{vectors}", self.dtype)
-            }
-            Variant::Row(r) => {
-                let Row { threads, rows, depth, unit, .. } = r;
-                format!("qmm_row_{format}_{}_{threads}x{rows}x{depth}_u{unit}", self.dtype)
             }
             Variant::Cols { slices, vectors, .. } => {
                 format!("qmm_cols_{format}_{}_{slices}_v{vectors}", self.dtype)
@@ -102,57 +83,51 @@ impl KernelKey for Key {
         let mut d = Defines::new();
         define_format(&mut d, self.format, self.dtype);
         define(&mut d, "TRANSPOSE", u32::from(self.transpose));
+        let mut put = |list: &[(&str, u32)]| list.iter().for_each(|(name, v)| define(&mut d, name, v));
         let (mut subgroup_size, mut spirv16) = (None, false);
         let file = match self.variant {
             Variant::Rows { threads, rows, vectors, unit } => {
-                define_all(&mut d, &[("TPR", threads), ("R", rows), ("VECTORS", vectors), ("UNIT", unit)]);
-                define_all(&mut d, &[("STAGE", stage(f))]);
+                put(&[("TPR", threads), ("R", rows), ("VECTORS", vectors), ("UNIT", unit)]);
+                put(&[("STAGE", stage(f))]);
                 if let Some(s) = summing_subgroup(f, threads) {
-                    define_all(&mut d, &[("SUBGROUP", s)]);
+                    put(&[("SUBGROUP", s)]);
                     subgroup_size = f.subgroup_size_control.then_some(s);
                 }
                 if self.aligned {
-                    define_all(&mut d, &[("ALIGNED", 1)]);
+                    put(&[("ALIGNED", 1)]);
                 }
                 "qmm_rows.comp"
             }
-            Variant::Row(r) => {
-                subgroup_size = define_row(&mut d, &r, self.aligned, f);
-                "qmm_row.comp"
-            }
             Variant::Cols { slices, unroll, vectors } => {
-                define_all(&mut d, &[("SLICES", slices), ("UNROLL", unroll), ("VECTORS", vectors)]);
+                put(&[("SLICES", slices), ("UNROLL", unroll), ("VECTORS", vectors)]);
                 "qmm_cols.comp"
             }
             Variant::Coop(c) => {
-                define_all(
-                    &mut d,
-                    &[
-                        ("SUBGROUPS", c.subgroups),
-                        ("TILES", c.tiles),
-                        ("STRETCH", c.stretch),
-                        ("COLS", c.cols),
-                        ("VECTORS", c.vectors),
-                    ],
-                );
+                put(&[
+                    ("SUBGROUPS", c.subgroups),
+                    ("TILES", c.tiles),
+                    ("STRETCH", c.stretch),
+                    ("COLS", c.cols),
+                    ("VECTORS", c.vectors),
+                ]);
                 if c.plain {
-                    define_all(&mut d, &[("PLAIN", 1)]);
+                    put(&[("PLAIN", 1)]);
                 } else {
                     subgroup_size = f.subgroup_size_control.then_some(32);
                     spirv16 = true;
                 }
                 if self.aligned {
-                    define_all(&mut d, &[("ALIGNED", 1)]);
+                    put(&[("ALIGNED", 1)]);
                 }
                 "qmm_coop.comp"
             }
             Variant::Tiled { bm, bn, tm, tn, step, runs } => {
-                define_all(&mut d, &[("BM", bm), ("BN", bn), ("TM", tm), ("TN", tn), ("STEP", step)]);
+                put(&[("BM", bm), ("BN", bn), ("TM", tm), ("TN", tn), ("STEP", step)]);
                 if runs {
-                    define_all(&mut d, &[("RUNS", 1)]);
+                    put(&[("RUNS", 1)]);
                 }
                 if self.aligned {
-                    define_all(&mut d, &[("WIDE", 1)]);
+                    put(&[("WIDE", 1)]);
                 }
                 "qmm_tiled.comp"
             }
@@ -280,7 +255,7 @@ pub fn quantized_matmul(
     let forward = (x.strides[2] == 1 || k <= 1) && steps.iter().all(|&s| s >= 0);
     let wide =
         |v: &DeviceView, steps: [i64; 2]| v.ptr.is_multiple_of(16) && steps.iter().all(|s| s % vector == 0);
-    let needs_wide = matches!(choice.variant, Variant::Row(_) | Variant::Rows { .. } | Variant::Coop(_));
+    let needs_wide = matches!(choice.variant, Variant::Rows { .. } | Variant::Coop(_));
     let x = if forward && (wide(x, steps) || !needs_wide) { x.clone() } else { elementwise::dense(enc, x)? };
     let steps = [if m == 1 { 0 } else { x.strides[1] }, if x.shape[0] == 1 { 0 } else { x.strides[0] }];
     let rows = if transpose { n } else { k };
@@ -295,7 +270,7 @@ pub fn quantized_matmul(
         bail!(Value, "[quantized_matmul] A product of {m}x{k} by {k}x{n} matrices is too large for the GPU.");
     }
     let aligned = match choice.variant {
-        Variant::Row(_) | Variant::Rows { .. } | Variant::Coop(_) => w.codes.ptr.is_multiple_of(16),
+        Variant::Rows { .. } | Variant::Coop(_) => w.codes.ptr.is_multiple_of(16),
         _ => wide(&x, steps),
     };
     let flag = |v: &Option<DeviceView>, at: u32| {
@@ -356,7 +331,6 @@ impl Job {
             Variant::Rows { threads, rows, .. } => {
                 (ceil(s.n, i64::from(256 / threads * rows)), VECTORS, s.batch)
             }
-            Variant::Row(r) => (ceil(s.n, i64::from(256 / r.threads * r.rows)), 1, s.batch),
             Variant::Coop(c) => (ceil(s.n, i64::from(16 * c.tiles)), c.vectors.into(), s.batch),
             Variant::Cols { slices, .. } => (ceil(s.n, i64::from(256 / slices * 8)), VECTORS, s.batch),
             Variant::Tiled { bm, bn, runs, .. } => {
@@ -501,7 +475,6 @@ mod tests {
         {
             let format = Format::new("test", mode, group, bits).unwrap();
             for variant in [
-                Variant::Row(Row { threads: 32, rows: 2, depth: 2, unit: 32, steps: 4, whole: bits == 4 }),
                 Variant::Rows { threads: 32, rows: 2, vectors: 2, unit: 32 },
                 Variant::Cols { slices: 8, unroll: 4, vectors: 1 },
                 Variant::Tiled { bm: 32, bn: 64, tm: 4, tn: 8, step: 8, runs: bits == 4 },

@@ -1,10 +1,8 @@
-//! Host side of shaders/quantized/qmm_row.comp for several quantised matrices, or with what comes before or after the
-//! product: the row is normalised first, matrices follow each other in one grid, and a program of elementwise
+//! Host side of shaders/quantized/qmm_rows.comp for one row of x and several quantised matrices, or with what comes before or
+//! after the product: the row is normalised first, matrices follow each other in one grid, and a program of elementwise
 //! operations takes the results before they are stored. Numbers are rounded where separate kernels would round them.
 
-use super::qmm::define_row;
 use super::quant::{define_format, show as show_format};
-use crate::bail;
 use crate::core::{Dtype, Result, Stream};
 use crate::kernels::matmul::epilogue::{KeptAfter, MATRICES};
 use crate::kernels::quantized::quant::Format;
@@ -14,8 +12,8 @@ use crate::vulkan::kernels::matmul::ceil;
 use crate::vulkan::kernels::matmul::fragment_probe;
 use crate::vulkan::report::stats::STATS;
 use crate::vulkan::tune::fusion::{joins_products, row_product};
-use crate::vulkan::tune::qmm_row::{self, Row};
-use crate::vulkan::tune::quantized::Variant;
+use crate::vulkan::tune::matmul::summing_subgroup;
+use crate::vulkan::tune::quantized::{Variant, layout_of_rows, stage};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
 /// A quantised matrix with a row of codes for each result.
@@ -50,7 +48,9 @@ pub struct Joined<'a> {
 struct Key {
     format: Format,
     dtype: Dtype,
-    row: Row,
+    threads: u32,
+    rows: u32,
+    unit: u32,
     aligned: bool,
     norm: Option<u32>,
     k: u32,
@@ -66,8 +66,7 @@ impl Key {
 
 impl KernelKey for Key {
     fn name(&self) -> String {
-        let Row { threads, rows, depth, unit, .. } = self.row;
-        let (format, size) = (show_format(self.format), format!("{threads}x{rows}x{depth}_u{unit}"));
+        let (format, size) = (show_format(self.format), format!("{}x{}", self.threads, self.rows));
         let before = if self.norm.is_some() { "norm_" } else { "" };
         let after = self.after.as_ref().map_or(String::new(), |f| format!("_{}", f.program.name()));
         format!("qmm_joined_{before}{format}_{}_{size}_{}{after}", self.dtype, self.matrices())
@@ -77,11 +76,23 @@ impl KernelKey for Key {
         let mut d = Defines::new();
         define_format(&mut d, self.format, self.dtype);
         let pair = self.after.is_some() && self.matrices() == 2;
-        define(&mut d, "JOINED", self.matrices());
-        define(&mut d, "TRANSPOSE", 1);
-        let flags = [(self.norm.is_some(), "NORM"), (pair, "PAIR")];
+        let numbers = [
+            ("JOINED", self.matrices() as u32),
+            ("TRANSPOSE", 1),
+            ("TPR", self.threads),
+            ("R", self.rows),
+            ("VECTORS", 1),
+            ("UNIT", self.unit),
+            ("STAGE", stage(f)),
+        ];
+        numbers.iter().for_each(|(name, v)| define(&mut d, name, v));
+        let flags = [(self.aligned, "ALIGNED"), (self.norm.is_some(), "NORM"), (pair, "PAIR")];
         flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
-        let subgroup_size = define_row(&mut d, &self.row, self.aligned, f);
+        let mut subgroup_size = None;
+        if let Some(s) = summing_subgroup(f, self.threads) {
+            define(&mut d, "SUBGROUP", s);
+            subgroup_size = f.subgroup_size_control.then_some(s);
+        }
         if let Some(after) = &self.after {
             let code = after.function("after");
             if code.contains("m_") {
@@ -92,11 +103,11 @@ impl KernelKey for Key {
         }
         let lengths = self.lengths.map(|n| n.max(1));
         let spec = [self.k].into_iter().chain(lengths).chain([self.norm.unwrap_or(0)]).collect();
-        Module { source: Source::File("qmm_row.comp"), defines: d, spec, subgroup_size, ..Module::default() }
+        Module { source: Source::File("qmm_rows.comp"), defines: d, spec, subgroup_size, ..Module::default() }
     }
 }
 
-/// Whether the kernel of one row is to multiply a row of length `k` by a matrix with so many rows of codes.
+/// Whether the rows' kernel would multiply a row of length `k` by a matrix with so many rows of codes.
 pub fn suits(stream: Stream, format: Format, dtype: Dtype, k: i64, rows: i64) -> bool {
     let Ok(state) = StreamState::of(stream) else { return false };
     let known = |cols| fragment_probe::known(state.device, dtype, cols);
@@ -105,20 +116,26 @@ pub fn suits(stream: Stream, format: Format, dtype: Dtype, k: i64, rows: i64) ->
 
 /// Records the products; `reads` and `writes` are all ranges that they touch.
 pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &[(u64, u64)]) -> Result<()> {
-    let profile = enc.device().profile();
+    let (f, profile) = (enc.device().features(), enc.device().profile());
     let total: i64 = j.matrices.iter().map(|m| m.rows).sum();
     let pair = j.after.is_some() && j.matrices.len() == 2;
-    let shape = row_product(j.format, j.dtype, j.k, total);
-    let Some(mut row) = qmm_row::layout(profile, &shape, true) else {
-        bail!(Runtime, "[quantized_matmul] No layout for a row of {} elements, which was promised.", j.k);
-    };
+    let unit = if j.k % 32 == 0 { 32 } else { 16 };
+    let (mut threads, mut rows) =
+        layout_of_rows(profile, &row_product(j.format, j.dtype, j.k, total), j.k / unit, 1);
+    // x goes through shared memory.
+    let most = stage(f) / (unit as u32 * j.dtype.size() as u32);
+    while j.norm.is_some() && threads > most {
+        threads /= 2;
+    }
     if pair {
-        row.rows = row.rows.max(2);
+        rows = rows.max(2);
     }
     let mut key = Key {
         format: j.format,
         dtype: j.dtype,
-        row,
+        threads,
+        rows,
+        unit: unit as u32,
         aligned: j.matrices.iter().all(|m| m.parts[0].is_multiple_of(16)),
         norm: j.norm.map(|n| n.1.to_bits()),
         k: j.k as u32,
@@ -129,7 +146,11 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &
     for (i, m) in j.matrices.iter().enumerate() {
         key.lengths[i] = m.rows as u32;
         (parts[0][i], parts[1][i], parts[2][i]) = m.parts.into();
-        STATS.quantized(Variant::Row(row).number(), 1, j.k / i64::from(j.format.group));
+        STATS.quantized(
+            Variant::Rows { threads, rows, vectors: 1, unit: 0 }.number(),
+            1,
+            j.k / i64::from(j.format.group),
+        );
     }
     parts[3][..j.results.len()].copy_from_slice(j.results);
     let mut push = [0u64; 2 + 4 * MATRICES];
@@ -139,7 +160,7 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &
     }
     // SAFETY: any number is bytes.
     let bytes = unsafe { std::slice::from_raw_parts(push.as_ptr().cast::<u8>(), size_of_val(&push)) };
-    let span = i64::from(256 / row.threads * row.rows);
+    let span = i64::from(256 / threads * rows);
     let groups = match pair {
         true => ceil(total, span),
         false => j.matrices.iter().map(|m| ceil(m.rows, span)).sum(),
@@ -189,7 +210,9 @@ mod tests {
                     let key = Key {
                         format,
                         dtype,
-                        row: Row { threads: 32, rows: 2, depth: 2, unit: 32, steps: 2, whole: bits != 3 },
+                        threads: 32,
+                        rows: 2,
+                        unit: 32,
                         aligned: true,
                         norm: after.is_none().then_some(0),
                         k: 256,

@@ -5,9 +5,8 @@ use crate::core::Dtype;
 use crate::kernels::quantized::quant::{Format, Mode};
 use crate::vulkan::tune::pacing::Pace;
 use crate::vulkan::tune::profile::{FILL, H200, Measured, Profile, Source};
-use crate::vulkan::tune::qmm_row::{self, Row};
 use crate::vulkan::tune::{
-    Subject, Winners, attention, conv, fft, fusion, gemv, matmul, quantized, reduce, sort, subjects,
+    Subject, Winners, attention, conv, fft, gemv, matmul, quantized, reduce, sort, subjects,
 };
 use crate::vulkan::{AdapterInfo, AdapterKind, Features};
 
@@ -53,89 +52,6 @@ fn products_are_legal_on_every_device() {
     }
 }
 
-/// Every unit of a row of codes has a thread and a place in what is staged, and that fits.
-fn check_row(p: &Profile, s: &quantized::Shape, r: &Row) {
-    let what = format!("{} {s:?} {r:?}", p.name);
-    assert!(r.threads <= 256 && r.rows <= 8 && r.rows <= r.threads && r.depth >= 1, "{what}");
-    assert!(r.steps >= r.depth && r.steps.is_multiple_of(r.depth) && s.k % i64::from(r.unit) == 0, "{what}");
-    let need = (s.k / i64::from(r.unit) + i64::from(r.threads) - 1) / i64::from(r.threads);
-    assert_eq!(r.whole, i64::from(r.steps) >= need, "{what}");
-    let chunks = r.unit * s.dtype.size() as u32 / 16;
-    let staged = chunks * (r.threads * r.steps + 1) * 20;
-    let sums = 4 * (256 * r.rows + 256);
-    let least = if p.features.subgroup_arithmetic && r.threads >= 32 { 4 * (8 * r.rows + 8) } else { sums };
-    assert!(staged + least <= p.features.shared_memory, "{what}: {staged} and {least} bytes");
-}
-
-const FORMATS: [(Mode, i64, i64); 14] = [
-    (Mode::Affine, 64, 2),
-    (Mode::Affine, 64, 3),
-    (Mode::Affine, 32, 4),
-    (Mode::Affine, 64, 4),
-    (Mode::Affine, 128, 4),
-    (Mode::Affine, 64, 5),
-    (Mode::Affine, 64, 6),
-    (Mode::Affine, 32, 8),
-    (Mode::Affine, 64, 8),
-    (Mode::Affine, 128, 8),
-    (Mode::Affine, 128, 2),
-    (Mode::Mxfp4, 32, 4),
-    (Mode::Mxfp8, 32, 8),
-    (Mode::Nvfp4, 16, 4),
-];
-/// Hidden sizes of language models and those of their gated units.
-const WIDTHS: [i64; 14] =
-    [1024, 2048, 2560, 2880, 3072, 4096, 5120, 6144, 8192, 9728, 11008, 12288, 14336, 16384];
-
-#[test]
-fn products_of_one_row_are_joined_at_every_width_and_mode() {
-    for p in all() {
-        for (mode, group, bits) in FORMATS {
-            let format = Format::new("test", mode, group, bits).unwrap();
-            for dtype in HALVES {
-                for k in WIDTHS.into_iter().filter(|k| k % group == 0) {
-                    for n in WIDTHS {
-                        let s = fusion::row_product(format, dtype, k, n);
-                        for exact in [true, false] {
-                            check_row(&p, &s, &qmm_row::layout(&p, &s, exact).expect("a layout"));
-                        }
-                        let small = n * k <= 12288 * 4096;
-                        let joins = fusion::joins_products(&p, format, dtype, k, n, &|_| true);
-                        assert!(joins || !small, "{} {mode:?} {bits} {dtype} {n} x {k}", p.name);
-                    }
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn a_product_is_joined_where_its_own_kernel_would_save_less_than_commands_cost() {
-    let format = Format::new("test", Mode::Affine, 64, 4).unwrap();
-    let joins = |p: &Profile, n| fusion::joins_products(p, format, Dtype::BF16, 4096, n, &|_| true);
-    let p = h200();
-    assert!(joins(&p, 12288) && !joins(&p, 151_936));
-    // Commands that cost nothing are not saved; where they cost much, all are.
-    assert!(!joins(&Profile { dependent_ns: 0, ..h200() }, 12288));
-    assert!(joins(&Profile { dependent_ns: 100_000, ..h200() }, 151_936));
-    // Without cooperative matrices there is no other kernel.
-    assert!(joins(&integrated(), 151_936) && joins(&software(), 151_936));
-}
-
-#[test]
-fn layouts_of_one_row_fill_the_device_without_a_rest() {
-    let format = Format::new("test", Mode::Affine, 64, 4).unwrap();
-    let p = h200();
-    for (n, k) in [(4096, 4096), (12288, 4096), (4096, 12288), (5120, 5120), (6144, 4096), (24576, 4096)] {
-        let s = fusion::row_product(format, Dtype::BF16, k, n);
-        let r = qmm_row::layout(&p, &s, true).unwrap();
-        let groups = (n + 256 / i64::from(r.threads) * i64::from(r.rows) - 1)
-            / (256 / i64::from(r.threads) * i64::from(r.rows));
-        let rounds = (groups + 131) / 132;
-        assert!(groups * 9 >= rounds * 132 * 8, "{n} x {k}: {groups} workgroups of {r:?}");
-    }
-}
-
 #[test]
 fn quantised_products_are_legal_on_every_device() {
     let format = Format::new("test", Mode::Affine, 64, 4).unwrap();
@@ -160,7 +76,6 @@ fn quantised_products_are_legal_on_every_device() {
                     let c = quantized::choose(&p, &s, &|_| true);
                     assert!(c.k_split * c.splits >= k, "{} {s:?} {c:?}", p.name);
                     match c.variant {
-                        quantized::Variant::Row(r) => check_row(&p, &s, &r),
                         quantized::Variant::Rows { threads, rows, vectors, .. } => {
                             assert!(threads <= 256 && rows * vectors <= 32);
                             assert!(quantized::stage(f) + 1024 <= f.shared_memory);
@@ -307,17 +222,14 @@ fn what_won_on_the_device_comes_first() {
         assert_eq!(matmul::choose(&p, &other), matmul::choose(&h200(), &other));
     }
     let format = Format::new("test", Mode::Affine, 64, 4).unwrap();
-    for m in [1, 4] {
-        let (dtype, n, k) = (Dtype::F16, 4096, 4096);
-        let s = quantized::Shape { m, ..fusion::row_product(format, dtype, k, n) };
-        let all = quantized::candidates(&h200(), &s, &|_| true);
-        assert!([2, 3].iter().all(|&l| all.iter().any(|c| c.len() == l)), "{all:?}");
-        assert_eq!(all.iter().any(|c| c.len() == 4), m == 1, "{all:?}");
-        for candidate in all {
-            p.winners.set(quantized::subject(&s).unwrap(), candidate.clone());
-            let chosen = quantized::choose(&p, &s, &|_| true).variant;
-            assert_eq!(quantized::numbers(&chosen), Some(candidate));
-        }
+    let (dtype, m, n, k) = (Dtype::F16, 4, 4096, 4096);
+    let s = quantized::Shape { dtype, format, transpose: true, m, n, k, batch: 1, matrices: 1, runs: false };
+    let all = quantized::candidates(&h200(), &s, &|_| true);
+    assert!(all.iter().any(|c| c.len() == 2) && all.iter().any(|c| c.len() == 3), "{all:?}");
+    for candidate in all {
+        p.winners.set(quantized::subject(&s).unwrap(), candidate.clone());
+        let chosen = quantized::choose(&p, &s, &|_| true).variant;
+        assert_eq!(quantized::numbers(&chosen), Some(candidate));
     }
 }
 

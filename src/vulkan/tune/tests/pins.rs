@@ -8,7 +8,7 @@ use super::devices::h200;
 use crate::core::Dtype;
 use crate::kernels::quantized::quant::{Format, Mode};
 use crate::vulkan::tune::pacing::Pace;
-use crate::vulkan::tune::{Profile, attention, conv, gemv, matmul, qmm_row, quantized, reduce, sort};
+use crate::vulkan::tune::{Profile, attention, conv, gemv, matmul, quantized, reduce, sort};
 
 const PINNED: &str = include_str!("pins_h200.txt");
 
@@ -124,7 +124,6 @@ fn quantised(out: &mut String, p: &Profile) {
                                     }
                                     s.add(quantized::layout_of_rows(p, &shape, k / 32, 1));
                                     s.add(quantized::layout_of_rows(p, &shape, k / 16, 8));
-                                    s.add(qmm_row::layout(p, &shape, true));
                                 }
                             }
                         }
