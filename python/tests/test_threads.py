@@ -2,7 +2,6 @@
 
 import gc
 import pathlib
-import sys
 import threading
 import time
 
