@@ -1,4 +1,5 @@
-//! Arrays from nothing: constants are filled when evaluated, the tri family is comparisons of ranges. The constants of derivatives are broadcast scalars, which need no memory.
+//! Arrays from nothing: constants are filled when evaluated, the tri family is comparisons of ranges. The constants of
+//! derivatives are broadcast scalars, which need no memory.
 
 use super::composite;
 use super::elementwise::*;
