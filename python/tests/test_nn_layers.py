@@ -258,6 +258,19 @@ def test_instance_norm_of_neighbouring_numbers():
     assert to_np(nn.InstanceNorm(1)(x)).ravel().tolist() == [-1, 1] * 4
 
 
+def test_log_softmax_of_integers_does_not_wrap():
+    for dtype, x in ((mx.uint8, [[255, 1, 0], [3, 2, 1]]), (mx.int8, [[127, -128, 5], [3, 2, 1]])):
+        wide = np.array(x, np.float64)
+        want = wide - np.log(np.exp(wide - wide.max(-1, keepdims=True)).sum(-1, keepdims=True))
+        want -= wide.max(-1, keepdims=True)
+        got = nn.log_softmax(mx.array(x, dtype))
+        assert got.dtype == mx.float32
+        np.testing.assert_allclose(np.array(got), want, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        np.array(nn.LogSoftmax()(mx.array([True, False]))), [-0.313262, -1.313262], rtol=1e-5
+    )
+
+
 def test_log_softmax_beside_large_numbers(rng):
     for x in ([[1e8, 1e8]], [[1e20, 1e20]]):
         for f in (nn.log_softmax, nn.LogSoftmax(), mx.compile(nn.log_softmax)):

@@ -47,6 +47,8 @@ def _prelu(x: mx.array, alpha: mx.array) -> mx.array:
 
 @_fused
 def _log_softmax(x: mx.array, axis: int) -> mx.array:
+    if not mx.issubdtype(x.dtype, mx.inexact):
+        x = x.astype(mx.float32)  # differences of integers would wrap
     # Less the maximum first: beside a large one the normaliser would be rounded away.
     shifted = x - mx.stop_gradient(mx.max(x, axis=axis, keepdims=True))
     wide = shifted.astype(mx.float32) if x.dtype in (mx.float16, mx.bfloat16) else shifted
