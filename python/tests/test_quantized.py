@@ -618,3 +618,31 @@ def test_products_that_are_not_transposed_are_those_of_the_dequantised_matrix(na
         error = np.abs(h.to_np(got) - want)
         assert (error <= 0.52 * h.ulp(want, name) + 1e-6).all()
         assert error.max() < 0.0015
+
+
+@pytest.mark.parametrize("bits", [1, 2, 3, 4, 8])
+def test_scales_and_biases_move_with_the_ends_of_their_groups(rng, bits):
+    w, t = (mx.array(rng.normal(size=(2, 64)).astype(np.float32)) for _ in range(2))
+
+    def parts(w):
+        return mx.quantize(w, group_size=32, bits=bits)[1:]
+
+    e = 1e-3
+    ahead, behind = parts(w + e * t), parts(w - e * t)
+    _, tangents = mx.jvp(parts, (w,), (t,))
+    c = [mx.array(rng.normal(size=(2, 2)).astype(np.float32)) for _ in range(2)]
+    _, (g,) = mx.vjp(parts, (w,), c)
+    total = 0.0
+    for a, b, got, weight in zip(ahead, behind, tangents, c, strict=True):
+        want = (np.array(a) - np.array(b)) / (2 * e)
+        np.testing.assert_allclose(np.array(got), want, atol=2e-3)
+        total += float((want * np.array(weight)).sum())
+    np.testing.assert_allclose(mx.sum(g * t).item(), total, atol=1e-2)
+
+
+def test_one_bit_of_equal_elements_has_derivatives_without_nan():
+    w = mx.ones((1, 32))
+    g = mx.grad(lambda w: mx.sum(mx.quantize(w, group_size=32, bits=1)[2]))(w)
+    np.testing.assert_allclose(np.array(g), np.full((1, 32), 1 / 32), rtol=1e-6)
+    g = mx.grad(lambda w: mx.sum(mx.quantize(w, group_size=32, bits=1)[1]))(w)
+    assert not np.array(g).any()

@@ -12,8 +12,8 @@ use crate::kernels::quantized::quant::{Format, GLOBAL, Mode};
 use crate::on_gpu;
 use crate::ops::batching::{batched, front, spread};
 use crate::ops::create::zeros;
-use crate::ops::elementwise::{add, astype, divide, equal, multiply, not_equal, round, select};
-use crate::ops::reduce::sum;
+use crate::ops::elementwise::{add, astype, divide, equal, multiply, not_equal, round, select, subtract};
+use crate::ops::reduce::{max, sum};
 use crate::ops::support::*;
 use crate::ops::view::{contiguous, expand_dims, reshape};
 
@@ -82,27 +82,35 @@ impl Primitive for Quantize {
     }
 
     /// The scale is the distance of the far end of a group, its bias, from zero in steps: both move with the
-    /// elements at that end.
+    /// elements at that end. In one bit the bias is the least element, and the scale the distance to the largest.
     fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
         let (s, w) = (r.stream, &r.primals[0]);
         r.each(|i| {
-            if i != 0 || !self.0.affine() || self.0.bits == 1 {
+            if i != 0 || !self.0.affine() {
                 return Ok(None);
             }
             // Outputs that nobody asked for are not there.
             let outs = apply(self.0, w, None, s)?;
             let (scale, bias) = (&outs[1], &outs[2]);
+            let groups = grouped(w, self.0.group, s)?;
+            let low = expand_dims(bias, &[-1], s)?;
+            if self.0.bits == 1 {
+                let high = max(&groups, Some(&[-1]), true, s)?;
+                let wide = not_equal(&high, &low, s)?;
+                let up = expand_dims(&r.cotangents[1], &[-1], s)?;
+                let up = select(&wide, &up, &scalar_f64(0.0, w.dtype())?, s)?;
+                let down = subtract(&expand_dims(&r.cotangents[2], &[-1], s)?, &up, s)?;
+                let moved = add(&among(&groups, &low, &down, s)?, &among(&groups, &high, &up, s)?, s)?;
+                return reshape(&moved, w.shape(), s).map(Some);
+            }
             let steps = round(&divide(bias, scale, s)?, 0, s)?;
             let zero = scalar_f64(0.0, w.dtype())?;
             let one = scalar_f64(1.0, w.dtype())?;
             let safe = select(&not_equal(&steps, &zero, s)?, &steps, &one, s)?;
             let moved = add(&divide(&r.cotangents[1], &safe, s)?, &r.cotangents[2], s)?;
             let moved = select(&not_equal(&steps, &zero, s)?, &moved, &zero, s)?;
-            let at = equal(&grouped(w, self.0.group, s)?, &expand_dims(bias, &[-1], s)?, s)?;
-            let at = astype(&at, w.dtype(), s)?;
-            let share = divide(&at, &sum(&at, Some(&[-1]), true, s)?, s)?;
-            let share = select(&not_equal(&at, &zero, s)?, &share, &zero, s)?;
-            reshape(&multiply(&share, &expand_dims(&moved, &[-1], s)?, s)?, w.shape(), s).map(Some)
+            let moved = among(&groups, &low, &expand_dims(&moved, &[-1], s)?, s)?;
+            reshape(&moved, w.shape(), s).map(Some)
         })
     }
 
@@ -129,6 +137,15 @@ impl Primitive for Quantize {
         }
         Ok(out)
     }
+}
+
+/// `moved` of each group, in equal shares for its elements that are its `end`.
+fn among(groups: &Array, end: &Array, moved: &Array, s: Stream) -> Result<Array> {
+    let at = astype(&equal(groups, end, s)?, groups.dtype(), s)?;
+    let share = divide(&at, &sum(&at, Some(&[-1]), true, s)?, s)?;
+    let zero = scalar_f64(0.0, groups.dtype())?;
+    let share = select(&not_equal(&at, &zero, s)?, &share, &zero, s)?;
+    multiply(&share, moved, s)
 }
 
 /// A stored quantisation.

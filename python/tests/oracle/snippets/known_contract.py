@@ -159,6 +159,7 @@ REFUSED = (
     Rule("linear algebra has derivatives here", text="linalg", ours="", theirs="calculate VJP"),
     Rule("MLX's divmod has no batched form", text="divmod", ours="", theirs="moveaxis"),
     Rule("official MLX for the CPU has no GPU", theirs="without gpu backend"),
+    Rule("MLX cannot compile this kernel", ours="", theirs="Failed to compile function"),
     Rule("MLX tells of its C++ containers", theirs="SmallVector|vector|map::at|basic_string"),
     Rule(
         "a number out of range is named by its value, or taken; MLX's binding refuses it",
