@@ -1,4 +1,5 @@
-//! Inverse trigonometric and hyperbolic functions of complex numbers, by W. Kahan, "Branch cuts for complex elementary\nfunctions" (1987). Called by the rows of the elementwise table.
+//! Inverse trigonometric and hyperbolic functions of complex numbers, by W. Kahan, "Branch cuts for complex elementary
+//! functions" (1987). Called by the rows of the elementwise table.
 
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 
@@ -11,6 +12,15 @@ fn asin_finite(z: Complex64) -> Complex64 {
     c(z.re.atan2(p.re * m.re - p.im * m.im), (m.re * p.im - m.im * p.re).asinh())
 }
 
+/// The angle of a result whose argument has the real part `x` and an infinite imaginary one.
+fn angle(x: f64, finite: f64, infinite: f64) -> f64 {
+    match x {
+        _ if x.is_nan() => NAN,
+        _ if x.is_finite() => finite,
+        _ => infinite,
+    }
+}
+
 /// Inverse hyperbolic sine.
 pub fn asinh(z: Complex64) -> Complex64 {
     let Complex64 { re: x, im: y } = z;
@@ -18,14 +28,7 @@ pub fn asinh(z: Complex64) -> Complex64 {
         return times_i(asin_finite(minus_i(z)));
     }
     if y.is_infinite() {
-        let angle = if x.is_nan() {
-            NAN
-        } else if x.is_finite() {
-            FRAC_PI_2
-        } else {
-            FRAC_PI_4
-        };
-        return c(INFINITY.copysign(x), angle.copysign(y));
+        return c(INFINITY.copysign(x), angle(x, FRAC_PI_2, FRAC_PI_4).copysign(y));
     }
     if x.is_finite() {
         return c(NAN, NAN);
@@ -58,14 +61,7 @@ pub fn acosh(z: Complex64) -> Complex64 {
     }
     let (past, edge) = if x.is_sign_negative() { (3.0 * FRAC_PI_4, PI) } else { (FRAC_PI_4, 0.0) };
     if y.is_infinite() {
-        let angle = if x.is_nan() {
-            NAN
-        } else if x.is_finite() {
-            FRAC_PI_2
-        } else {
-            past
-        };
-        return c(INFINITY, angle.copysign(y));
+        return c(INFINITY, angle(x, FRAC_PI_2, past).copysign(y));
     }
     match x.is_infinite() {
         true => c(INFINITY, if y.is_nan() { NAN } else { edge.copysign(y) }),

@@ -1,4 +1,4 @@
-//! Float32 functions that are long, or need float64 inside: pow, erf, erfinv, logaddexp. Same rules as
+//! Float32 functions that are long, or need float64 inside: pow, erf, erfinv. Same rules as
 //! `scalar`: branch-free, no fused operations; `shaders/lib/math.glsl` has them without float64.
 #![allow(clippy::excessive_precision, clippy::approx_constant)]
 

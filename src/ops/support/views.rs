@@ -1,4 +1,5 @@
-//! Arrays as views of kernels on either device: inputs where they lie, outputs in new memory or in that of an input\nthat nobody else needs.
+//! Arrays as views of kernels on either device: inputs where they lie, outputs in new memory or in that of an input
+//! that nobody else needs.
 
 use std::sync::Arc;
 

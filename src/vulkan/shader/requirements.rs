@@ -1,4 +1,5 @@
-//! Whether a device runs a module that users bring or write: its capabilities, extensions, modes and shared memory\nagainst what the device has.
+//! Whether a device runs a module that users bring or write: its capabilities, extensions, modes and shared memory
+//! against what the device has.
 
 use crate::bail;
 use crate::core::Result;
