@@ -133,6 +133,36 @@ def test_a_long_inner_dimension(rng):
     assert ones.item() in (2048, 2050)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize(("m", "k", "n"), [(33, 2056, 12), (10, 2100, 15), (40, 1544, 130), (17, 4103, 9)])
+def test_parts_of_long_sums_have_tails(m, k, n, dtype, rng):
+    """Parts are added for columns that come by four and that do not, with either operand stored transposed."""
+    x, y, z = draw(rng, (m, k), dtype), draw(rng, (k, n), dtype), draw(rng, (m, n), dtype)
+    left = [h.from_np(x, dtype), mx.transpose(h.from_np(np.ascontiguousarray(x.T), dtype))]
+    right = [h.from_np(y, dtype), mx.transpose(h.from_np(np.ascontiguousarray(y.T), dtype))]
+    for a in left:
+        for b in right:
+            close(a @ b, x, y, dtype)
+            got = mx.addmm(h.from_np(z, dtype), a, b, beta=0.0)
+            close(got, x, y, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("k", [8, 24, 56, 64, 72, 136, 200])
+def test_only_the_first_step_along_k_is_short(k, dtype, rng):
+    """Rows of whole chunks, lengths that steps of 32 and 64 do not divide, sides that tiles do not."""
+    for m, n in [(72, 136), (24, 40), (40, 264)]:
+        x, y = draw(rng, (m, k), dtype), draw(rng, (k, n), dtype)
+        turned = [mx.transpose(h.from_np(np.ascontiguousarray(v.T), dtype)) for v in (x, y)]
+        close(h.from_np(x, dtype) @ h.from_np(y, dtype), x, y, dtype)
+        close(turned[0] @ turned[1], x, y, dtype)
+        close(turned[0] @ h.from_np(y, dtype), x, y, dtype)
+        # What lies beyond the rows of a slice must not count.
+        wide = np.full((m, k + 16), np.nan, np.float32)
+        wide[:, 8 : k + 8] = x
+        close(h.from_np(wide, dtype)[:, 8 : k + 8] @ turned[1], x, y, dtype)
+
+
 def test_mixed_dtypes_promote():
     a = mx.ones((2, 3), mx.float16)
     assert (a @ mx.ones((3, 2), mx.float32)).dtype == mx.float32

@@ -37,7 +37,7 @@ pub struct Tile {
     pub bk: u32,
     /// Invocations of the workgroup.
     pub threads: u32,
-    /// Steps a loop iteration (cooperative matrix 2 only).
+    /// Steps a loop iteration (cooperative matrix 2), stages of shared memory (KHR cooperative matrices).
     pub unroll: u32,
 }
 
@@ -61,6 +61,8 @@ enum Class {
     Wide,
     /// No subgroup is smaller than 64 lanes.
     Only64,
+    /// Every subgroup has 32 lanes.
+    Only32,
 }
 
 impl Class {
@@ -71,6 +73,7 @@ impl Class {
             Class::Software => f.software,
             Class::Wide => !f.software && f.max_subgroup_size >= 64,
             Class::Only64 => !f.software && f.min_subgroup_size >= 64,
+            Class::Only32 => !f.software && (f.min_subgroup_size, f.max_subgroup_size) == (32, 32),
         }
     }
 }
@@ -103,18 +106,36 @@ const fn short(longest: u64, tier: Tier, groups: u64, tile: Tile) -> Row {
 pub const TALLEST: u32 = 256;
 
 const TABLE: &[Row] = &[
-    // H200, bfloat16: 512 x 512 by 64 174 us against 217; 8192 x 768 by 768 66 us against 99.
+    // H200, bfloat16: 512 x 512 by 64 174 us against 217.
     short(128, Tier::Nv2, 264, tile(64, 64, 64, 128, 1)),
-    short(1024, Tier::Nv2, 264, tile(128, 64, 64, 128, 1)),
+    // Without sizes that the pipeline knows, matrices of the subgroup are as fast in all but the largest products.
+    // TFLOP/s, against those of the workgroup: 8192 x 3072 by 768 265 against 160, 4096 x 4096 by 512 232 against 147,
+    // 2048^3 290 against 255, 512 x 12288 by 4096 302 against 299, 8192^3 330 against 337.
+    Row { class: Class::Only32, ..short(1024, Tier::Khr, 240, tile(128, 128, 64, 128, 1)) },
     row(Class::Any, Tier::Nv2, 2048, tile(128, 128, 64, 128, 1)),
     row(Class::Any, Tier::Nv2, 512, tile(128, 256, 64, 256, 1)),
-    // In steps of 64 for two of 32: bfloat16 512 x 12288 by 4096 301 TFLOP/s against 226, 512 x 4096 312 against 263,
+    row(Class::Only32, Tier::Khr, 240, tile(128, 128, 64, 128, 1)),
+    // Where there are 32 KiB of shared memory: 281.
+    row(Class::Only32, Tier::Khr, 240, tile(128, 128, 32, 128, 1)),
+    // One after the other, right operand as it is and transposed: 512 x 4096 by 4096 211 and 210 against 204 and 174,
+    // 256 x 4096 163 against 160 and 151, 300 x 5000 by 7000 145 against 72; 128 x 4096 in four 135 against 106,
+    // 64 x 8192 by 8192 in four 166 against 81. Two parts are slower than the whole when side by side (87 against 155).
+    row(Class::Only32, Tier::Khr, 120, tile(64, 128, 64, 128, 1)),
+    // 512^3 28 against 24; larger tiles 21.
+    Row { class: Class::Only32, ..short(1024, Tier::Khr, 1, tile(64, 64, 64, 128, 1)) },
+    row(Class::Only32, Tier::Khr, 1, tile(64, 128, 64, 128, 1)),
+    row(Class::Only32, Tier::Khr, 1, tile(64, 64, 64, 128, 1)),
+    // By 4096 x 4096 in eight: 32 rows 59 against 30, 16 rows 31 against 11.
+    row(Class::Only32, Tier::Khr, 0, tile(32, 64, 64, 64, 1)),
+    // Few chunks a thread, for operands that are gathered; and fewer sums, since where subgroups have other sizes 64 x 64
+    // for a subgroup is too much (Mesa 25.0 for RDNA 3: 20 to 126 registers in memory).
+    row(Class::Any, Tier::Khr, 120, tile(128, 128, 32, 256, 1)),
+    row(Class::Any, Tier::Khr, 0, tile(64, 64, 32, 128, 1)),
+    // Without matrices of the subgroup. In steps of 64 for two of 32: bfloat16 512 x 12288 by 4096 301 TFLOP/s against 226,
     // 256 x 12288 291 against 234; one after the other 512 x 4096 by 12288 287 us against 366.
     row(Class::Any, Tier::Nv2, 120, tile(128, 128, 64, 128, 1)),
     row(Class::Any, Tier::Nv2, 0, tile(64, 64, 64, 128, 1)),
     row(Class::Any, Tier::Nv2, 0, tile(32, 64, 64, 128, 1)),
-    row(Class::Any, Tier::Khr, 120, tile(128, 128, 32, 256, 1)),
-    row(Class::Any, Tier::Khr, 0, tile(64, 64, 32, 128, 1)),
     row(Class::Software, Tier::Tiled, 0, tile(32, 32, 8, 64, 1)),
     // Compiled by Mesa 25.0 for GCN and CDNA, not measured: two and four waves a unit for one, a tenth to a fifth fewer
     // cycles for a multiplication.
@@ -269,27 +290,32 @@ pub fn multiplies(f: &Features, dtype: Dtype, shape: [u32; 3]) -> bool {
     fragment(f, dtype).is_some() && f.coop_matrices.iter().any(like)
 }
 
-/// Subgroups along M and N for a KHR tile: as square as they come.
-pub fn subgroup_grid(t: Tile, subgroup: u32) -> (u32, u32) {
+/// Stages of shared memory of a KHR tile.
+pub fn stages(t: Tile) -> u32 {
+    t.unroll.clamp(1, 2)
+}
+
+/// Subgroups along M and N for a KHR tile: what each has is as square as it comes.
+pub fn subgroup_grid(t: Tile, subgroup: u32, [fm, fn_]: [u32; 2]) -> (u32, u32) {
     let count = t.threads / subgroup.max(1);
-    let mut m = 1;
-    while m * m * 2 <= count {
-        m *= 2;
-    }
-    (m, count / m.max(1))
+    let grids = (0..=count.checked_ilog2().unwrap_or(0)).rev().map(|m| (1 << m, count >> m));
+    let fits = |&(m, n): &(u32, u32)| {
+        m * n == count && t.bm.is_multiple_of(m * fm.max(1)) && t.bn.is_multiple_of(n * fn_.max(1))
+    };
+    grids.filter(fits).min_by_key(|(m, n)| t.bm / m + t.bn / n).unwrap_or((1, count))
 }
 
 fn khr_supports(f: &Features, dtype: Dtype, t: Tile) -> bool {
-    let (Some(frag), Some(sg)) = (fragment(f, dtype), fixed_subgroup(f)) else { return false };
-    let (sm, sn) = subgroup_grid(t, sg);
-    let staging = sm * sn * frag[0] * frag[1] * 4;
-    // The wider of the two orientations, with its padding.
-    let shared = (t.bk * (t.bm + t.bn) * 2) + 16 * (t.bm + t.bn).max(2 * t.bk) + staging;
+    let (Some([fm, fn_, fk]), Some(sg)) = (fragment(f, dtype), fixed_subgroup(f)) else { return false };
+    let (sm, sn) = subgroup_grid(t, sg, [fm, fn_]);
+    // The wider of the two orientations, with its padding; one fragment a subgroup in the end.
+    let operands = t.bk * (t.bm + t.bn) * 2 + 16 * (t.bm.max(t.bk) + t.bn.max(t.bk));
+    let shared = (stages(t) * operands).max(sm * sn * fm * (4 * fn_ + 32));
     t.threads.is_multiple_of(sg)
         && sm * sn * sg == t.threads
-        && t.bm.is_multiple_of(sm * frag[0])
-        && t.bn.is_multiple_of(sn * frag[1])
-        && t.bk.is_multiple_of(frag[2])
+        && t.bm.is_multiple_of(sm * fm)
+        && t.bn.is_multiple_of(sn * fn_)
+        && t.bk.is_multiple_of(fk)
         && t.bk.is_multiple_of(8)
         && shared <= f.shared_memory
         && t.threads <= f.max_workgroup_invocations
@@ -364,16 +390,26 @@ pub fn tiles(s: &Shape, t: Tile) -> u64 {
 
 /// The kernel for a product: the first row of the table that the device supports and the product fills.
 pub fn choose(p: &Profile, s: &Shape) -> Choice {
-    choose_below(p, s, u64::MAX)
+    choose_among(p, s, u64::MAX, |_| true)
+}
+
+/// As [`choose`], for a product that gathers an operand.
+pub fn choose_gathered(p: &Profile, s: &Shape) -> Choice {
+    choose_among(p, s, u64::MAX, gathers)
+}
+
+/// Whether a kernel has registers for gathered chunks: each has a place in the input of its own.
+fn gathers(r: &Row) -> bool {
+    r.tier != Tier::Khr || r.tile.bm.max(r.tile.bn) * r.tile.bk <= 16 * r.tile.threads
 }
 
 /// As [`choose`], for a product whose rows come in runs of about `run` that are multiplied one by one: taller
 /// tiles would repeat themselves.
 pub fn choose_flat(p: &Profile, s: &Shape, run: u64) -> Choice {
-    choose_below(p, s, run.next_power_of_two().max(32))
+    choose_among(p, s, run.next_power_of_two().max(32), |_| true)
 }
 
-fn choose_below(p: &Profile, s: &Shape, tallest: u64) -> Choice {
+fn choose_among(p: &Profile, s: &Shape, tallest: u64, among: fn(&Row) -> bool) -> Choice {
     let f = &p.features;
     let last = row(Class::Any, Tier::Tiled, 0, tile(32, 32, 16, 64, 1));
     if let Some(t) = forced_tile() {
@@ -388,6 +424,7 @@ fn choose_below(p: &Profile, s: &Shape, tallest: u64) -> Choice {
     }
     let suits = |r: &&Row| {
         r.class.has(f)
+            && among(r)
             && u64::from(r.tile.bm) <= tallest
             && s.k <= r.longest
             && (r.groups == 0 || tiles(s, r.tile) * s.batch >= p.like(r.groups, r.card))
@@ -455,7 +492,7 @@ pub fn choose_long(p: &Profile, s: &Shape) -> Choice {
     };
     let fits = |r: &&Row| {
         let class = r.class.has(f) && f.software == (r.class == Class::Software);
-        class && supports(f, s, r.tier, r.tile)
+        class && gathers(r) && supports(f, s, r.tier, r.tile)
     };
     let best = |t: Tier| {
         let of_tier = TABLE.iter().filter(|r| r.tier == t).filter(fits);
@@ -478,12 +515,15 @@ const FEWEST_PARTS: u64 = 6;
 
 /// Cuts K where the tiles alone leave the GPU idle and every part keeps enough work.
 fn split(p: &Profile, s: &Shape, tier: Tier, t: Tile) -> Choice {
-    let (groups, fill) = (tiles(s, t) * s.batch, p.fill());
+    let groups = tiles(s, t) * s.batch;
+    let fill = if tier == Tier::Khr { p.fill() * 128 / u64::from(t.threads) } else { p.fill() };
     let parts = if groups * 2 > fill { 1 } else { fill / groups.max(1) };
     match tier {
         Tier::Nv2 if parts < FEWEST_PARTS => cut(s, tier, t, 1, 1),
         Tier::Nv2 => cut(s, tier, t, equal_parts(s.k / u64::from(t.bk * t.unroll), parts), 64),
-        Tier::Khr | Tier::Tiled => cut(s, tier, t, parts, 64),
+        Tier::Khr if parts.min(s.k / 512) <= 2 => cut(s, tier, t, 1, 1),
+        Tier::Khr => cut(s, tier, t, parts.min(s.k / 512), 64),
+        Tier::Tiled => cut(s, tier, t, parts, 64),
     }
 }
 
@@ -549,11 +589,8 @@ mod tests {
     #[test]
     fn workgroup_wide_products_are_cut_into_many_equal_parts_or_none() {
         let p = devices::h200();
-        let chosen = |m, n, k| {
-            let c = choose(&p, &shape(Dtype::BF16, m, n, k, 1));
-            assert_eq!(c.tier, Tier::Nv2);
-            c
-        };
+        let tile = tile(64, 64, 64, 128, 1);
+        let chosen = |m, n, k| split(&p, &shape(Dtype::BF16, m, n, k, 1), Tier::Nv2, tile);
         for (m, n, k) in [(64, 4096, 4096), (128, 4096, 4096), (512, 4096, 4096), (512, 4096, 12288)] {
             assert_eq!(chosen(m, n, k).splits, 1, "{m} x {n} by {k}");
         }
@@ -566,6 +603,46 @@ mod tests {
             [equal_parts(64, 7), equal_parts(64, 6), equal_parts(61, 8), equal_parts(0, 9)],
             [8, 8, 8, 9]
         );
+    }
+
+    #[test]
+    fn products_take_the_matrices_and_parts_that_were_fastest() {
+        let p = devices::h200();
+        for ((m, n, k), tier, sizes, splits) in [
+            ((8192, 8192, 8192), Tier::Nv2, [128, 128, 64, 128], 1),
+            ((8192, 3072, 768), Tier::Khr, [128, 128, 64, 128], 1),
+            ((512, 12288, 4096), Tier::Khr, [128, 128, 64, 128], 1),
+            ((4096, 4096, 4096), Tier::Nv2, [128, 256, 64, 256], 1),
+            ((512, 4096, 4096), Tier::Khr, [64, 128, 64, 128], 1),
+            ((256, 4096, 4096), Tier::Khr, [64, 128, 64, 128], 1),
+            ((128, 4096, 4096), Tier::Khr, [64, 128, 64, 128], 4),
+            ((64, 8192, 8192), Tier::Khr, [64, 128, 64, 128], 4),
+            ((512, 512, 512), Tier::Khr, [64, 64, 64, 128], 1),
+            ((32, 4096, 4096), Tier::Khr, [32, 64, 64, 64], 8),
+        ] {
+            let c = choose(&p, &shape(Dtype::BF16, m, n, k, 1));
+            let found = [c.tile.bm, c.tile.bn, c.tile.bk, c.tile.threads];
+            assert_eq!((c.tier, found, c.splits), (tier, sizes, splits), "{m} x {n} by {k}");
+        }
+        let s = shape(Dtype::BF16, 4096, 4096, 4096, 1);
+        assert_eq!(choose_gathered(&p, &Shape { aligned: false, ..s }).tile, tile(128, 128, 32, 256, 1));
+    }
+
+    #[test]
+    fn tiles_of_the_subgroup_keep_to_the_memory_and_are_square() {
+        let mut f = devices::h200().features;
+        let grids = [(128, 128, 256), (64, 128, 128), (64, 128, 64), (32, 64, 64), (32, 32, 256)]
+            .map(|(bm, bn, threads)| subgroup_grid(tile(bm, bn, 32, threads, 1), 32, [16, 16]));
+        assert_eq!(grids, [(4, 2), (2, 2), (1, 2), (1, 2), (1, 8)]);
+        let large = tile(128, 128, 64, 128, 1);
+        assert!(khr_supports(&f, Dtype::BF16, large));
+        f.shared_memory = 32 << 10;
+        assert!(!khr_supports(&f, Dtype::BF16, large));
+        for r in TABLE.iter().filter(|r| r.tier == Tier::Khr && r.tile != large) {
+            assert!(khr_supports(&f, Dtype::BF16, r.tile), "{:?}", r.tile);
+            assert_eq!(stages(r.tile), 1);
+        }
+        assert!(!khr_supports(&f, Dtype::BF16, tile(128, 128, 32, 128, 2)));
     }
 
     #[test]

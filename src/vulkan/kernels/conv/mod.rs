@@ -241,7 +241,7 @@ fn multiply(
         batch: p.batches() as u64,
         aligned: false,
     };
-    let choose = if gradient { table::choose_long } else { table::choose };
+    let choose = if gradient { table::choose_long } else { table::choose_gathered };
     let mut choice = choose(device.profile(), &product);
     if strided {
         (choice.splits, choice.k_split) = (1, p.k as u32);

@@ -78,6 +78,7 @@ pub(in crate::vulkan) fn run(enc: &mut CommandEncoder, p: &Problem) -> Result<()
         kernel,
         dtype,
         wide,
+        whole: false,
         addmm,
         partial,
         ta: false,

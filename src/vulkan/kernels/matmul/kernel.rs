@@ -17,7 +17,7 @@ use crate::vulkan::kernels::conv::FIXED;
 use crate::vulkan::kernels::elementwise::caps;
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Pipeline, Source};
 use crate::vulkan::tune::matmul::{
-    Tile, fixed_subgroup, fragment, subgroup_grid, summing_subgroup, thread_tile,
+    Tile, fixed_subgroup, fragment, stages, subgroup_grid, summing_subgroup, thread_tile,
 };
 
 pub static MATMUL_SPEC: Variable = Variable::new(
@@ -80,7 +80,7 @@ pub enum Kernel {
     /// matmul_nv2.comp; with M, N, K, lda, ldb, ldd and the length of a part of K where it is specialised. `d8`: rows
     /// of the result are multiples of eight elements.
     Nv2 { tile: Tile, d8: bool, dims: Option<[u32; 7]> },
-    /// matmul_khr.comp.
+    /// matmul_khr.comp, or conv_khr.comp.
     Khr { tile: Tile },
     /// matmul_tiled.comp.
     Tiled { tile: Tile },
@@ -136,6 +136,8 @@ pub struct MatmulKey {
     pub dtype: Dtype,
     /// Operands are aligned to 16 bytes.
     pub wide: bool,
+    /// No chunk of eight elements crosses the end of a row (shaders/matmul/matmul_khr.comp).
+    pub whole: bool,
     pub addmm: bool,
     /// Writes float32 sums of a part of K.
     pub partial: bool,
@@ -152,6 +154,7 @@ impl MatmulKey {
     /// What the shader does besides the product itself.
     fn flags(&self) -> Vec<(&'static str, bool)> {
         let mut flags = vec![("WIDE", self.wide), ("ADDMM", self.addmm), ("PARTIAL", self.partial)];
+        flags.push(("WHOLE", self.whole));
         flags.extend([
             ("GATHER", self.table == Table::Gather),
             ("RUNS", self.table == Table::Runs),
@@ -167,6 +170,7 @@ impl MatmulKey {
     fn file(&self) -> &'static str {
         match self.kernel {
             Kernel::Nv2 { .. } => "matmul_nv2.comp",
+            Kernel::Khr { .. } if self.gather.is_some() => "conv_khr.comp",
             Kernel::Khr { .. } => "matmul_khr.comp",
             Kernel::Tiled { .. } => "matmul_tiled.comp",
             Kernel::Rows { .. } => "gemv_rows.comp",
@@ -200,7 +204,8 @@ impl KernelKey for MatmulKey {
                 name += &format!("_{}{}_{}{form}", turn(self.ta), turn(self.tb), show(tile));
             }
             Kernel::Khr { tile } | Kernel::Tiled { tile } => {
-                name += &format!("_{}{}_{}", turn(self.ta), turn(self.tb), show(tile));
+                let form = if self.whole { "_whole" } else { "" };
+                name += &format!("_{}{}_{}{form}", turn(self.ta), turn(self.tb), show(tile));
             }
             Kernel::Rows { threads, rows, vectors, .. } => name += &format!("_{threads}x{rows}_v{vectors}"),
             Kernel::Cols { slices, vectors } => name += &format!("_{slices}_v{vectors}"),
@@ -249,11 +254,12 @@ impl KernelKey for MatmulKey {
             }
             Kernel::Khr { tile: t } => {
                 let subgroup = fixed_subgroup(f).unwrap_or(32);
-                let (sm, sn) = subgroup_grid(t, subgroup);
                 let [fm, fn_, fk] = fragment(f, self.dtype).unwrap_or([16; 3]);
+                let (sm, sn) = subgroup_grid(t, subgroup, [fm, fn_]);
                 for (name, v) in [("BM", t.bm), ("BN", t.bn), ("BK", t.bk), ("THREADS", t.threads)] {
                     put(name, v);
                 }
+                put("STAGES", stages(t));
                 for (name, v) in [("SM", sm), ("SN", sn), ("FM", fm), ("FN", fn_), ("FK", fk)] {
                     put(name, v);
                 }

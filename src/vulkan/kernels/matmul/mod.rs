@@ -238,6 +238,7 @@ pub(in crate::vulkan) fn plain(kernel: Kernel, dtype: Dtype) -> MatmulKey {
         kernel,
         dtype,
         wide: false,
+        whole: false,
         addmm: false,
         partial: false,
         ta: false,
@@ -390,7 +391,7 @@ pub(in crate::vulkan) fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<
     if kind == Table::None
         && !aligned
         && table::pads(device.profile(), work)
-        && table::choose(device.profile(), &product(true)).tier == Tier::Nv2
+        && table::choose(device.profile(), &product(true)).tier != Tier::Tiled
     {
         let padded = padded(enc, p, whole_a, whole_b)?;
         return tiled(enc, &padded);
@@ -408,6 +409,7 @@ pub(in crate::vulkan) fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<
         kernel,
         dtype: p.dtype,
         wide: wide_a && wide_b && free,
+        whole: aligned && tier == Tier::Khr,
         addmm: p.has_addend() && !partial,
         partial,
         ta,

@@ -424,6 +424,7 @@ fn epilogue(dtype: Dtype, to: Dtype) -> &'static Epilogue {
 /// Kernels that need no matrix instructions, and those that do.
 fn every_kernel() -> (Vec<Kernel>, Vec<Kernel>) {
     let t = |bm, bn, bk, threads| Tile { bm, bn, bk, threads, unroll: 2 };
+    let once = |bm, bn, bk, threads| Tile { unroll: 1, ..t(bm, bn, bk, threads) };
     let mut kernels = vec![Kernel::Reduce, Kernel::Copy { scale: false }, Kernel::Copy { scale: true }];
     for vectors in [1, 8] {
         kernels.push(Kernel::Rows { threads: 32, rows: 2, unroll: 4, vectors });
@@ -434,7 +435,10 @@ fn every_kernel() -> (Vec<Kernel>, Vec<Kernel>) {
     kernels.push(Kernel::Tiled { tile: t(64, 64, 16, 256) });
     let matrices = vec![
         Kernel::Khr { tile: t(128, 128, 32, 256) },
-        Kernel::Khr { tile: t(64, 64, 32, 128) },
+        Kernel::Khr { tile: once(64, 64, 32, 128) },
+        Kernel::Khr { tile: once(128, 128, 64, 128) },
+        Kernel::Khr { tile: once(64, 128, 64, 128) },
+        Kernel::Khr { tile: once(32, 64, 64, 64) },
         Kernel::Nv2 { tile: t(128, 128, 32, 128), d8: true, dims: None },
         Kernel::Nv2 { tile: t(128, 256, 64, 256), d8: false, dims: None },
         Kernel::Nv2 { tile: t(128, 128, 32, 128), d8: true, dims: Some([8192; 7]) },
@@ -451,7 +455,8 @@ fn with_tables(kernels: &[Kernel], matrices: &[Kernel], keys: &mut Vec<MatmulKey
             if table == Table::Gather { tiles.chain(vectors).collect() } else { tiles.collect() };
         for &&kernel in &all {
             let (ta, partial) = (table == Table::Segments, table == Table::Gather);
-            keys.push(MatmulKey { wide: true, partial, ta, table, ..plain(kernel, Dtype::BF16) });
+            let whole = matches!(kernel, Kernel::Khr { .. });
+            keys.push(MatmulKey { wide: true, whole, partial, ta, table, ..plain(kernel, Dtype::BF16) });
         }
     }
 }
@@ -463,6 +468,10 @@ fn by_form(kernels: &[Kernel], matrices: &[Kernel], keys: &mut Vec<MatmulKey>) {
             for &kernel in matrices {
                 for dtype in [Dtype::F16, Dtype::BF16] {
                     keys.push(MatmulKey { wide: true, addmm, partial, ta, tb, ..plain(kernel, dtype) });
+                    if matches!(kernel, Kernel::Khr { .. }) {
+                        let key = MatmulKey { addmm, partial, ta, tb, ..plain(kernel, dtype) };
+                        keys.extend([key, MatmulKey { wide: true, whole: true, ..key }]);
+                    }
                 }
             }
             keys.push(MatmulKey { addmm, partial, ta, tb, ..plain(Kernel::Complex, Dtype::C64) });
@@ -505,6 +514,7 @@ fn every_variant_compiles() {
                     keys.push(MatmulKey {
                         addmm,
                         wide,
+                        whole: matches!(kernel, Kernel::Khr { .. }),
                         fused: Some(epilogue(dtype, to)),
                         ..plain(kernel, dtype)
                     });
