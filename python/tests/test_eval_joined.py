@@ -1,5 +1,7 @@
 """Steps that a GPU computes as one kernel: their values, and what must keep them apart."""
 
+import os
+
 import helpers as h
 import mlx.core as mx
 import mlx.nn as nn
@@ -146,6 +148,113 @@ def test_a_gated_unit_is_one_kernel(rng, dtype, how):
     out, ran = kernels(plain)
     assert sum(ran.values()) == 1, ran
     assert np.array_equal(h.to_np(out), h.to_np(apart(plain)))
+
+
+#: Widths, groups and rows of codes: whole turns and parts of one, odd numbers of groups, rows that
+#: end inside a workgroup.
+LONG_ROWS = [
+    (4096, 64, (96, 33, 7)),
+    (4160, 64, (40, 16, 1)),
+    (4224, 128, (64, 5, 32)),
+    (4128, 32, (17, 48, 3)),
+]
+
+
+def long_rows(rng, form, dtype, smaller=1):
+    """One row by matrices of four bits, in each way that joins; gives the kernels that ran."""
+    k, group, rows = form
+    k = (k - 4096) + 4096 // smaller
+    how = {"group_size": group, "bits": 4}
+    mats = [Matrix(rng, n, k, dtype, **how) for n in rows]
+    x, w = normal(rng, 1, 1, k, dtype=dtype, scale=3.0), normal(rng, k, dtype=dtype)
+    alone, ran = kernels(lambda: [m(x) for m in mats[:1]])
+    close(alone[0], mats[0].of(h.to_np(x)), dtype)
+
+    def products():
+        y = mx.fast.rms_norm(x, w, 1e-5)
+        return [m(y) for m in mats]
+
+    out, more = kernels(products)
+    assert sum(more.values()) == 1, more
+    ran |= more
+    row = rms(h.to_np(x), h.to_np(w), dtype)
+    for got, m in zip(out, mats, strict=True):
+        close(got, m.of(row), dtype)
+    for got, other in zip(out, apart(products), strict=True):
+        close(got, h.to_np(other).astype(np.float64), dtype)
+    res = normal(rng, 1, 1, rows[0], dtype=dtype)
+    total, more = kernels(lambda: res + mats[0](x))
+    assert sum(more.values()) == 1, more
+    assert np.array_equal(h.to_np(total), h.to_np(apart(lambda: res + mats[0](x))))
+    ran |= more
+    gate, up = (Matrix(rng, rows[1], k, dtype, **how) for _ in range(2))
+
+    def unit():
+        y = mx.fast.rms_norm(x, w, 1e-5)
+        return swiglu(gate(y), up(y))
+
+    out, more = kernels(unit)
+    assert sum(more.values()) == 1, more
+    ran |= more
+    g, u = (rounded(m.of(row), dtype) for m in (gate, up))
+    close(out, g / (1 + np.exp(-g)) * u, dtype, units=4)
+    return ran
+
+
+@pytest.mark.parametrize("form", LONG_ROWS, ids=str)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_long_rows_of_four_bits(rng, dtype, form):
+    long_rows(rng, form, dtype)
+
+
+def far_values(rng, dtype):
+    """Values far apart, and none that is a number: each row says so, and only there."""
+    m = Matrix(rng, 32, 1024, dtype)
+    v = rng.standard_normal((1, 1024)).astype(np.float32)
+    tall = 1e4 if dtype == "float16" else 1e30
+    v[0, ::64] *= tall / 4
+    v[0, 128:192] = 0
+    v[0, 256:320] *= 1e-4 if dtype == "float16" else 1e-30
+    x = mx.array(v).astype(h.mx_dtype(dtype))
+    values = h.to_np(x).astype(np.float64)
+    # Weights as they are meant, not as they are rounded.
+    codes = np.array(m.parts[0])[:, :, None] >> (4 * np.arange(8)).astype(np.uint32) & 15
+    factors, biases = (np.repeat(h.to_np(p).astype(np.float64), 64, 1) for p in m.parts[1:])
+    weights = codes.reshape(32, 1024) * factors + biases
+    expected = values @ weights.T
+    scale = np.abs(values) @ (np.abs(codes.reshape(32, 1024) * factors) + np.abs(biases)).T
+    got = h.to_np(m(x).astype(mx.float32)).astype(np.float64)
+    inside = np.abs(expected) < (6e4 if dtype == "float16" else 1e38)
+    worst = np.abs(got - expected) - UNIT[dtype] * np.abs(expected) - 2.0**-16 * scale
+    assert (worst[inside] <= 0).all()
+    v[0, 700] = np.nan
+    assert np.isnan(h.to_np(m(mx.array(v).astype(h.mx_dtype(dtype))).astype(mx.float32))).all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_values_far_apart(rng, dtype):
+    far_values(rng, dtype)
+
+
+def test_long_rows_by_ordinary_arithmetic():
+    """The kernel of one row on cooperative matrices where there are none; rows are shorter."""
+    code = f"""
+    import sys
+    sys.path.insert(0, {os.path.dirname(__file__)!r})
+    import mlx.core as mx
+    import numpy as np
+    mx.set_default_device(mx.gpu)
+    import test_eval_joined as t
+    rng = np.random.default_rng(21)
+    for dtype, forms in (("float16", t.LONG_ROWS[1:2]), ("bfloat16", t.LONG_ROWS[2:])):
+        t.far_values(rng, dtype)
+        for form in forms:
+            ran = t.long_rows(rng, form, dtype, smaller=4)
+            assert all("qmm_row_" in k for k in ran if "qmm" in k), ran
+            print(len(ran))
+    """
+    ran = h.python(code, env={"MLX_VK_QMM": "plain"}, timeout=280).stdout
+    assert ran.split() == ["4"] * 3
 
 
 def test_rows_longer_than_a_workgroup_holds(rng):

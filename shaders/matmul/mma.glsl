@@ -5,7 +5,7 @@
 // g + 8 left_row(j), columns 2 t + 8 left_half(j) on; of the right side in column g + 8 right_block(j), rows
 // 2 t + 8 right_half(j) on; of the sums in row g + 8 sum_row(j), columns 2 t + 8 sum_block(j) on. PLAIN does the same by
 // ordinary arithmetic for SUBGROUPS groups of 32 invocations, so that kernels can be tested where there are no matrix
-// instructions; then all invocations multiply together.
+// instructions; then all invocations multiply together. HALF: elements are float16, whatever DTYPE is.
 #define RIGHT_PAIRS (COLS / 4)
 #define SUM_PAIRS (COLS / 4)
 uint left_row(uint j) { return j >> 1; }
@@ -19,6 +19,11 @@ uint sum_block(uint j) { return j % (COLS / 8); }
 #define TEAM (gl_LocalInvocationIndex / 32)
 
 #ifdef PLAIN
+#ifdef HALF
+#define PART half_bits_to_float
+#else
+#define PART bits_to_float
+#endif
 struct Left { uint w[4]; };
 struct Right { uint w[RIGHT_PAIRS]; };
 struct Sums { float v[2 * SUM_PAIRS]; };
@@ -40,11 +45,11 @@ void multiply(Left a, Right b, inout Sums m) {
     [[dont_unroll]] for (uint j = 0; j < 4; j++)
         [[dont_unroll]] for (uint e = 0; e < 2; e++)
             left_side[l0 + (g + 8 * left_row(j)) * 16 + 2 * t + 8 * left_half(j) + e] =
-                bits_to_float(a.w[j] >> (16 * e) & 0xffffu);
+                PART(a.w[j] >> (16 * e) & 0xffffu);
     [[dont_unroll]] for (uint j = 0; j < RIGHT_PAIRS; j++)
         [[dont_unroll]] for (uint e = 0; e < 2; e++)
             right_side[r0 + (2 * t + 8 * right_half(j) + e) * COLS + g + 8 * right_block(j)] =
-                bits_to_float(b.w[j] >> (16 * e) & 0xffffu);
+                PART(b.w[j] >> (16 * e) & 0xffffu);
     barrier();
     [[dont_unroll]] for (uint e = 0; e < 2 * SUM_PAIRS; e++) {
         uint row = g + 8 * sum_row(e / 2), col = 2 * t + 8 * sum_block(e / 2) + e % 2;
@@ -56,7 +61,7 @@ void multiply(Left a, Right b, inout Sums m) {
 #define LEFT coopmat<ELEMENT, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA>
 #define RIGHT coopmat<ELEMENT, gl_ScopeSubgroup, 16, COLS, gl_MatrixUseB>
 #define SUMS coopmat<float, gl_ScopeSubgroup, 16, COLS, gl_MatrixUseAccumulator>
-#if DTYPE == 2
+#if DTYPE == 2 && !defined(HALF)
 #define TWO(word) uintBitsToBFloat16EXT(unpack16(word))
 #else
 #define TWO(word) unpackFloat2x16(word)

@@ -22,17 +22,11 @@
 #endif
 
 #include "quantized/qmm.glsl"
-#ifdef AFTER
-#include "lib/float_controls.glsl"
-#include "lib/types.glsl"
-#ifdef AFTER_MATH
-#include "lib/math.glsl"
-#endif
-AFTER
-#endif
-
 #define THREADS 256
 layout(local_size_x = THREADS) in;
+#ifdef JOINED
+#include "quantized/joined.glsl"
+#endif
 
 #ifdef SUBGROUP
 #define WAYS (TPR > SUBGROUP ? TPR / SUBGROUP : 1)
@@ -102,53 +96,13 @@ void load_codes(uvec2 w[SIDES], uint row0, uint n, uint u, out uint words[R][UNI
     }
 }
 
-#ifdef JOINED
-// As it would have been stored.
-float rounded(float x) { return bits_to_float(float_to_bits(x)); }
-#endif
-
 #ifdef NORM
-shared float squares[THREADS];
-
 // One over the root of the mean square of x.
 float inverse_root() {
-    uint i = gl_LocalInvocationIndex;
     float sum = 0;
-    [[dont_unroll]] for (uint c = i; c < K / V; c += THREADS) {
-        uvec4 chunk = Chunks(p.x).v[c];
-        [[unroll]] for (uint e = 0; e < V; e++) {
-            float y = chunk_element(chunk, e);
-            sum = fma(y, y, sum);
-        }
-    }
-#ifdef SUBGROUP
-    sum = subgroupAdd(sum);
-    if (subgroupElect()) squares[i / SUBGROUP] = sum;
-    barrier();
-    sum = 0;
-    [[unroll]] for (uint g = 0; g < THREADS / SUBGROUP; g++) sum += squares[g];
-#else
-    squares[i] = sum;
-    [[unroll]] for (uint half_ = THREADS / 2; half_ > 0; half_ /= 2) {
-        barrier();
-        if (i < half_) squares[i] += squares[i + half_];
-    }
-    barrier();
-    sum = squares[0];
-#endif
-    return 1.0 / sqrt(sum / float(K) + uintBitsToFloat(EPS));
-}
-
-// Elements of x, normalised and rounded.
-uvec4 normalised(uvec4 x, uvec4 weight, float root) {
-    uint bits[V];
-    [[unroll]] for (uint e = 0; e < V; e++)
-        bits[e] = float_to_bits(chunk_element(x, e) * root * chunk_element(weight, e));
-#if V == 4
-    return uvec4(bits[0], bits[1], bits[2], bits[3]);
-#else
-    return uvec4(bits[0] | bits[1] << 16, bits[2] | bits[3] << 16, bits[4] | bits[5] << 16, bits[6] | bits[7] << 16);
-#endif
+    [[dont_unroll]] for (uint c = gl_LocalInvocationIndex; c < K / V; c += THREADS)
+        sum = square_sum(Chunks(p.x).v[c], sum);
+    return root_of(sum);
 }
 #endif
 
@@ -157,22 +111,7 @@ void main() {
 #ifdef JOINED
 #define LAST_ROW 0
 #define ROW_STEP 0
-    uint group = gl_WorkGroupID.x, matrix = 0, n = N0;
-#if JOINED > 1 && !defined(PAIR)
-    const uint span = TEAMS * R;
-    if (group >= (N0 + span - 1) / span) {
-        group -= (N0 + span - 1) / span;
-        matrix = 1;
-        n = N1;
-    }
-#endif
-#if JOINED > 2
-    if (matrix == 1 && group >= (N1 + span - 1) / span) {
-        group -= (N1 + span - 1) / span;
-        matrix = 2;
-        n = N2;
-    }
-#endif
+    uint group = gl_WorkGroupID.x, n, matrix = matrix_of(group, TEAMS * R, n);
     uint row0 = (group * TEAMS + team) * EACH;
     uvec2 x = p.x, w[SIDES], s[SIDES], b[SIDES];
     [[unroll]] for (uint i = 0; i < SIDES; i++) {

@@ -54,6 +54,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &conv::CONV_DEPTHWISE,
     &conv::CONV_POINTWISE,
     &conv::winograd::CONV_WINOGRAD,
+    &tune::qmm_row::QMM_ROW,
     &tune::quantized::QMM_ROWS,
     &tune::quantized::QMM_COOP,
     &tune::quantized::QMM_COLS,

@@ -58,7 +58,7 @@ pub(in crate::vulkan) fn row_product(format: Format, dtype: Dtype, k: i64, n: i6
     Shape { dtype, format, transpose: true, m: 1, n, k, batch: 1, matrices: 1, runs: false }
 }
 
-/// Whether the rows' kernel, which alone can join, would do such a product. `known` is that of
+/// Whether a kernel that can join would do such a product: that of one row or that of few. `known` is that of
 /// [`choose`](super::quantized::choose).
 pub fn joins_products(
     p: &Profile,
@@ -68,10 +68,8 @@ pub fn joins_products(
     n: i64,
     known: &dyn Fn(u32) -> bool,
 ) -> bool {
-    k > 0
-        && n > 0
-        && matches!(choose(p, &row_product(format, dtype, k, n), known).variant, Variant::Rows { .. })
-        && !QMM_JOINED.disabled()
+    let kernel = || choose(p, &row_product(format, dtype, k, n), known).variant;
+    k > 0 && n > 0 && matches!(kernel(), Variant::Rows { .. } | Variant::Row(_)) && !QMM_JOINED.disabled()
 }
 
 /// Whether the kernel over rotated rows takes so many of so many features.

@@ -1,13 +1,14 @@
 //! Which kernel multiplies by which quantised matrix: one table of variants, read top to bottom. Pure; called by
 //! `qmm`. MLX_VK_QMM=THREADSxROWS overrides how qmm_rows is laid out, SUBGROUPSxTILESxSTRETCH how qmm_coop is;
-//! MLX_VK_QMM=dequantize takes all other products over scratch, MLX_VK_QMM=plain runs qmm_coop by ordinary arithmetic.
-//! MLX_VK_DISABLE=name,... takes qmm_rows, qmm_coop, qmm_cols, qmm_tiled, qmm_dequantize, qmm_runs and qmm_split out of
+//! MLX_VK_QMM=dequantize takes all other products over scratch, MLX_VK_QMM=plain runs qmm_row and qmm_coop by ordinary arithmetic.
+//! MLX_VK_DISABLE=name,... takes qmm_row, qmm_rows, qmm_coop, qmm_cols, qmm_tiled, qmm_dequantize, qmm_runs and qmm_split out of
 //! the choice.
 
 use std::sync::OnceLock;
 
 use super::matmul::{self as table, Tier};
 use super::profile::{Card, H200, Profile};
+use super::qmm_row::{self, Row};
 use super::winners::Subject;
 use super::{ceil, cut, round_up, row_threads};
 use crate::core::Dtype;
@@ -20,7 +21,7 @@ pub static QMM: Variable = Variable::new(
     "measured table",
     Values::Sizes("THREADSxROWS or SUBGROUPSxTILESxSTRETCH", fits, &["dequantize", "plain"]),
     "Layout of the quantised matrix-vector kernel, or of the one on cooperative matrices; `dequantize`: other \
-         quantised products go over dequantised scratch; `plain`: the one on cooperative matrices by ordinary \
+         quantised products go over dequantised scratch; `plain`: the ones on cooperative matrices by ordinary \
          arithmetic, for tests",
 );
 
@@ -80,6 +81,8 @@ pub(in crate::vulkan) struct Shape {
 /// A kernel and what decides its code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::vulkan) enum Variant {
+    /// qmm_row.comp.
+    Row(Row),
     /// qmm_rows.comp: threads a row of codes, rows a thread, rows of x, codes of a unit.
     Rows { threads: u32, rows: u32, vectors: u32, unit: u32 },
     /// qmm_coop.comp.
@@ -118,6 +121,7 @@ impl Variant {
             Variant::Tiled { .. } => 2,
             Variant::Dequantize => 3,
             Variant::Coop(_) => 4,
+            Variant::Row(_) => 5,
         }
     }
 }
@@ -160,21 +164,16 @@ fn fits(v: &[u32]) -> bool {
     }
 }
 
-fn forced_rows() -> Option<(u32, u32)> {
-    static FORCED: OnceLock<Option<(u32, u32)>> = OnceLock::new();
-    *FORCED.get_or_init(|| match QMM.sizes()?[..] {
-        [threads, rows] => Some((threads, rows)),
-        _ => None,
-    })
+/// The layout that the environment asks for.
+pub(super) fn forced() -> Option<&'static [u32]> {
+    static FORCED: OnceLock<Option<Vec<u32>>> = OnceLock::new();
+    FORCED.get_or_init(|| QMM.sizes()).as_deref()
 }
 
-/// Layout of qmm_coop that the environment asks for, and whether it asks for ordinary arithmetic.
-fn forced_coop() -> (bool, Option<[u32; 3]>) {
-    static FORCED: OnceLock<(bool, Option<[u32; 3]>)> = OnceLock::new();
-    *FORCED.get_or_init(|| {
-        let layout = QMM.sizes().and_then(|v| v.try_into().ok());
-        (QMM.word() == Some("plain"), layout)
-    })
+/// Whether the environment asks for ordinary arithmetic in kernels on cooperative matrices.
+pub(super) fn plain() -> bool {
+    static FORCED: OnceLock<bool> = OnceLock::new();
+    *FORCED.get_or_init(|| QMM.word() == Some("plain"))
 }
 
 /// The kernel on cooperative matrices, where the device has them and keeps their elements where it expects them.
@@ -183,7 +182,8 @@ fn forced_coop() -> (bool, Option<[u32; 3]>) {
 /// dequantised weights up to 64 (100 against 177).
 fn coop(p: &Profile, s: &Shape, spread: &dyn Fn(u32) -> bool) -> Option<Coop> {
     let f = &p.features;
-    let (plain, forced) = forced_coop();
+    let plain = plain();
+    let forced: Option<[u32; 3]> = forced().and_then(|v| v.try_into().ok());
     let won = winner(p, s);
     if won.is_some_and(|w| w.len() == 2) && !plain && forced.is_none() {
         return None;
@@ -241,7 +241,7 @@ pub(in crate::vulkan) fn subject(s: &Shape) -> Option<Subject> {
 }
 
 /// The numbers of the layout that won on this device, if it was measured: two of qmm_rows, three of qmm_coop.
-fn winner<'a>(p: &'a Profile, s: &Shape) -> Option<&'a [u32]> {
+pub(super) fn winner<'a>(p: &'a Profile, s: &Shape) -> Option<&'a [u32]> {
     if p.winners.is_empty() {
         return None;
     }
@@ -272,7 +272,7 @@ pub(in crate::vulkan) fn numbers(v: &Variant) -> Option<Vec<u32>> {
     match v {
         Variant::Rows { threads, rows, .. } => Some(vec![*threads, *rows]),
         Variant::Coop(c) => Some(vec![c.subgroups, c.tiles, c.stretch]),
-        Variant::Cols { .. } | Variant::Tiled { .. } | Variant::Dequantize => None,
+        Variant::Row(_) | Variant::Cols { .. } | Variant::Tiled { .. } | Variant::Dequantize => None,
     }
 }
 
@@ -289,8 +289,8 @@ pub(in crate::vulkan) fn stage(f: &Features) -> u32 {
 /// Threads a row of codes and rows a thread: enough workgroups to fill the GPU come first, then reading x for as
 /// many rows as possible. A software driver gets the shortest code.
 pub(in crate::vulkan) fn layout_of_rows(p: &Profile, s: &Shape, units: i64, vectors: u32) -> (u32, u32) {
-    if let Some(forced) = forced_rows() {
-        return forced;
+    if let Some(&[threads, rows]) = forced() {
+        return (threads, rows);
     }
     if let Some(&[threads, rows]) = winner(p, s)
         && table_of_rows(vectors).any(|l| l == (threads, rows))
@@ -318,6 +318,14 @@ pub(in crate::vulkan) fn layout_of_rows(p: &Profile, s: &Shape, units: i64, vect
 ///
 /// `spread` says whether cooperative matrices of so many columns lie in a subgroup as the kernel expects.
 pub(in crate::vulkan) fn choose(p: &Profile, s: &Shape, spread: &dyn Fn(u32) -> bool) -> Choice {
+    match qmm_row::layout(p, s, false, spread) {
+        Some(row) => Choice { variant: Variant::Row(row), k_split: round_up(s.k.max(1), 32), splits: 1 },
+        None => choose_of_many(p, s, spread),
+    }
+}
+
+/// As [`choose`], without the kernel of one row, whose operands have to be aligned.
+pub(in crate::vulkan) fn choose_of_many(p: &Profile, s: &Shape, spread: &dyn Fn(u32) -> bool) -> Choice {
     let f = &p.features;
     let whole = |variant| Choice { variant, k_split: round_up(s.k.max(1), 32), splits: 1 };
     let vectors = s.m.min(VECTORS).next_power_of_two_or_one() as u32;

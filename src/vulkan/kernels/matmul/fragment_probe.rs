@@ -64,6 +64,11 @@ pub(in crate::vulkan) fn known(device: &'static Device, dtype: Dtype, cols: u32)
     })
 }
 
+/// As [`known`], of float16 too, which kernels for other elements may multiply in.
+pub(in crate::vulkan) fn known_with_half(device: &'static Device, dtype: Dtype, cols: u32) -> bool {
+    known(device, dtype, cols) && known(device, Dtype::F16, cols)
+}
+
 fn look(device: &'static Device, key: ProbeKey) -> Result<bool> {
     let stream = StreamState::create(device, &device.queues[0])?;
     let pipeline = device.built(&key)?;

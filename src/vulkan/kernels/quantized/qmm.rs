@@ -1,9 +1,10 @@
 //! Host side of the products with quantised matrices: shaders/quantized/qmm_rows.comp, qmm_coop.comp, qmm_cols.comp and
-//! qmm_tiled.comp, and the way over dequantised scratch and `matmul` where cooperative matrices multiply. Which of them
+//! qmm_tiled.comp (qmm_row.comp by `qmm_joined`), and the way over dequantised scratch and `matmul` where cooperative matrices multiply. Which of them
 //! is chosen stands in `tune::quantized`. Indices are read by the kernels, which hold them inside the operands.
 
 use std::sync::Arc;
 
+use super::qmm_joined::{self, Joined, Matrix};
 use super::quant::{define_format, dequantize, show as show_format};
 use crate::bail;
 use crate::core::layout::{row_major, show, size_of};
@@ -19,7 +20,9 @@ use crate::vulkan::kernels::matmul::{self, REACH, ceil, launch, plain, scratch_s
 use crate::vulkan::report::stats::STATS;
 use crate::vulkan::shader::pipeline::Pipeline;
 use crate::vulkan::tune::matmul::summing_subgroup;
-use crate::vulkan::tune::quantized::{Choice, Coop, Shape, VECTORS, Variant, choose, runs, stage};
+use crate::vulkan::tune::quantized::{
+    Choice, Coop, Shape, VECTORS, Variant, choose, choose_of_many, runs, stage,
+};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
 /// A batch of quantised matrices, contiguous: (n, rows, words), (n, rows, groups) and the same.
@@ -74,7 +77,7 @@ impl KernelKey for Key {
                 let form = if runs { "_runs" } else { "" };
                 format!("qmm_tiled_{format}_{}_{turn}_{bm}x{bn}{form}", self.dtype)
             }
-            Variant::Dequantize => format!("qmm_dequantize_{format}"),
+            Variant::Row(_) | Variant::Dequantize => format!("qmm_dequantize_{format}"),
         };
         if self.partial { name + "_split" } else { name }
     }
@@ -131,7 +134,7 @@ impl KernelKey for Key {
                 }
                 "qmm_tiled.comp"
             }
-            Variant::Dequantize => "dequantize.comp",
+            Variant::Row(_) | Variant::Dequantize => "dequantize.comp",
         };
         if self.partial {
             define(&mut d, "PARTIAL", 1);
@@ -243,7 +246,14 @@ pub fn quantized_matmul(
     let runs = m == 1 && picks.sorted && rhs.is_some() && runs(batch, matrices);
     let shape = Shape { dtype: dst.dtype, format: w.format, transpose, m, n, k, batch, matrices, runs };
     let device = enc.device();
-    let choice = choose(device.profile(), &shape, &|cols| fragment_probe::known(device, dst.dtype, cols));
+    let known = |cols| fragment_probe::known_with_half(device, dst.dtype, cols);
+    let mut choice = choose(device.profile(), &shape, &known);
+    if let Variant::Row(_) = choice.variant {
+        if lhs.is_none() && rhs.is_none() && x.shape[0] == 1 && one_row(enc, x, w, dst)? {
+            return Ok(());
+        }
+        choice = choose_of_many(device.profile(), &shape, &known);
+    }
     STATS.quantized(choice.variant.number(), m, k / i64::from(w.format.group));
     if choice.variant == Variant::Dequantize {
         let picks = Picks { lhs: lhs.as_ref(), rhs: rhs.as_ref(), sorted: picks.sorted };
@@ -303,6 +313,33 @@ pub fn quantized_matmul(
     job.run(enc, dst)
 }
 
+/// Records the product of one row by the kernel that has one alone, if it can read the matrix.
+fn one_row(enc: &mut CommandEncoder, x: &DeviceView, w: &Weights, dst: &DeviceView) -> Result<bool> {
+    let parts = [w.codes.ptr, w.scales.ptr, w.biases.map_or(0, |b| b.ptr)];
+    if !qmm_joined::aligned(parts) || w.scales.dtype != dst.dtype {
+        return Ok(false);
+    }
+    let k = x.shape[2];
+    let fits = (x.strides[2] == 1 || k <= 1) && x.ptr.is_multiple_of(16);
+    let x = if fits { x.clone() } else { elementwise::dense(enc, x)? };
+    let matrices = [Matrix { rows: dst.size() as i64, parts }];
+    let (format, dtype, results) = (w.format, dst.dtype, [dst.ptr]);
+    let joined = Joined {
+        format,
+        dtype,
+        k,
+        x: x.ptr,
+        norm: None,
+        matrices: &matrices,
+        after: None,
+        results: &results,
+    };
+    let mut reads = vec![x.range(), w.codes.range(), w.scales.range()];
+    reads.extend(w.biases.map(|v| v.range()));
+    qmm_joined::run(enc, &joined, &reads, &[dst.range()])?;
+    Ok(true)
+}
+
 /// One product, ready to be recorded.
 struct Job {
     push: Push,
@@ -338,7 +375,7 @@ impl Job {
                 let batch = if runs { 1 } else { s.batch };
                 (ceil(rows, bm.into()) * ceil(s.n, bn.into()), rows, batch)
             }
-            Variant::Dequantize => return Ok(()),
+            Variant::Row(_) | Variant::Dequantize => return Ok(()),
         };
         let rows = if let Variant::Tiled { runs: true, .. } = variant { s.batch } else { s.m };
         for first in (0..rows).step_by(most.max(1) as usize) {

@@ -1,6 +1,7 @@
-//! Host side of shaders/quantized/qmm_rows.comp for one row of x and several quantised matrices, or with what comes before or
-//! after the product: the row is normalised first, matrices follow each other in one grid, and a program of elementwise
-//! operations takes the results before they are stored. Numbers are rounded where separate kernels would round them.
+//! Host side of shaders/quantized/qmm_row.comp, and of qmm_rows.comp for one row of x and several quantised matrices, or with
+//! what comes before or after the product: the row is normalised first, matrices follow each other in one grid, and a
+//! program of elementwise operations takes the results before they are stored. Numbers are rounded where separate kernels
+//! would round them.
 
 use super::quant::{define_format, show as show_format};
 use crate::core::{Dtype, Result, Stream};
@@ -11,8 +12,10 @@ use crate::vulkan::kernels::elem::{self, Defines, define};
 use crate::vulkan::kernels::matmul::ceil;
 use crate::vulkan::kernels::matmul::fragment_probe;
 use crate::vulkan::report::stats::STATS;
+use crate::vulkan::tune::Profile;
 use crate::vulkan::tune::fusion::{joins_products, row_product};
 use crate::vulkan::tune::matmul::summing_subgroup;
+use crate::vulkan::tune::qmm_row::{self, Row};
 use crate::vulkan::tune::quantized::{Variant, layout_of_rows, stage};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
@@ -44,14 +47,39 @@ pub struct Joined<'a> {
     pub results: &'a [u64],
 }
 
+/// The kernel and how it is laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Layout {
+    /// qmm_row.comp.
+    Row(Row),
+    /// qmm_rows.comp; `aligned`: codes can be read 16 bytes at a time.
+    Rows { threads: u32, rows: u32, unit: u32, aligned: bool },
+}
+
+impl Layout {
+    /// Rows of codes of a workgroup.
+    fn span(&self, pair: bool) -> i64 {
+        match self {
+            Layout::Row(r) if pair => i64::from(r.beside * 8),
+            Layout::Row(r) => i64::from(r.beside * 16),
+            Layout::Rows { threads, rows, .. } if pair => i64::from(256 / threads * rows / 2),
+            Layout::Rows { threads, rows, .. } => i64::from(256 / threads * rows),
+        }
+    }
+
+    fn variant(&self) -> Variant {
+        match *self {
+            Layout::Row(r) => Variant::Row(r),
+            Layout::Rows { threads, rows, unit, .. } => Variant::Rows { threads, rows, vectors: 1, unit },
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
     format: Format,
     dtype: Dtype,
-    threads: u32,
-    rows: u32,
-    unit: u32,
-    aligned: bool,
+    layout: Layout,
     norm: Option<u32>,
     k: u32,
     lengths: [u32; MATRICES],
@@ -66,33 +94,48 @@ impl Key {
 
 impl KernelKey for Key {
     fn name(&self) -> String {
-        let (format, size) = (show_format(self.format), format!("{}x{}", self.threads, self.rows));
+        let format = show_format(self.format);
         let before = if self.norm.is_some() { "norm_" } else { "" };
         let after = self.after.as_ref().map_or(String::new(), |f| format!("_{}", f.program.name()));
-        format!("qmm_joined_{before}{format}_{}_{size}_{}{after}", self.dtype, self.matrices())
+        let end = format!("{format}_{}_{}{after}", self.dtype, self.matrices());
+        match self.layout {
+            Layout::Row(r) => format!("qmm_row_{before}{}x{}_{end}", r.parts, r.beside),
+            Layout::Rows { threads, rows, .. } => format!("qmm_joined_{before}{threads}x{rows}_{end}"),
+        }
     }
 
     fn module(&self, f: &Features) -> Module {
         let mut d = Defines::new();
         define_format(&mut d, self.format, self.dtype);
         let pair = self.after.is_some() && self.matrices() == 2;
-        let numbers = [
-            ("JOINED", self.matrices() as u32),
-            ("TRANSPOSE", 1),
-            ("TPR", self.threads),
-            ("R", self.rows),
-            ("VECTORS", 1),
-            ("UNIT", self.unit),
-            ("STAGE", stage(f)),
-        ];
-        numbers.iter().for_each(|(name, v)| define(&mut d, name, v));
-        let flags = [(self.aligned, "ALIGNED"), (self.norm.is_some(), "NORM"), (pair, "PAIR")];
+        let mut put = |list: &[(&str, u32)]| list.iter().for_each(|(name, v)| define(&mut d, name, v));
+        put(&[("JOINED", self.matrices() as u32), ("TRANSPOSE", 1)]);
+        let (mut subgroup_size, mut spirv16) = (None, false);
+        let file = match self.layout {
+            Layout::Row(r) => {
+                put(&[("WK", r.parts), ("WN", r.beside), ("WIDTH", r.width)]);
+                if r.plain {
+                    put(&[("PLAIN", 1)]);
+                } else {
+                    subgroup_size = f.subgroup_size_control.then_some(32);
+                    spirv16 = true;
+                }
+                "qmm_row.comp"
+            }
+            Layout::Rows { threads, rows, unit, aligned } => {
+                put(&[("TPR", threads), ("R", rows), ("VECTORS", 1), ("UNIT", unit), ("STAGE", stage(f))]);
+                if aligned {
+                    put(&[("ALIGNED", 1)]);
+                }
+                if let Some(s) = summing_subgroup(f, threads) {
+                    put(&[("SUBGROUP", s)]);
+                    subgroup_size = f.subgroup_size_control.then_some(s);
+                }
+                "qmm_rows.comp"
+            }
+        };
+        let flags = [(self.norm.is_some(), "NORM"), (pair, "PAIR")];
         flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
-        let mut subgroup_size = None;
-        if let Some(s) = summing_subgroup(f, self.threads) {
-            define(&mut d, "SUBGROUP", s);
-            subgroup_size = f.subgroup_size_control.then_some(s);
-        }
         if let Some(after) = &self.after {
             let code = after.function("after");
             if code.contains("m_") {
@@ -103,25 +146,34 @@ impl KernelKey for Key {
         }
         let lengths = self.lengths.map(|n| n.max(1));
         let spec = [self.k].into_iter().chain(lengths).chain([self.norm.unwrap_or(0)]).collect();
-        Module { source: Source::File("qmm_rows.comp"), defines: d, spec, subgroup_size, ..Module::default() }
+        Module { source: Source::File(file), defines: d, spec, subgroup_size, spirv16 }
     }
 }
 
-/// Whether the rows' kernel would multiply a row of length `k` by a matrix with so many rows of codes.
+/// Whether a kernel that can join would multiply a row of length `k` by a matrix with so many rows of codes.
 pub fn suits(stream: Stream, format: Format, dtype: Dtype, k: i64, rows: i64) -> bool {
     let Ok(state) = StreamState::of(stream) else { return false };
-    let known = |cols| fragment_probe::known(state.device, dtype, cols);
+    let known = |cols| fragment_probe::known_with_half(state.device, dtype, cols);
     joins_products(state.device.profile(), format, dtype, k, rows, &known)
 }
 
-/// Records the products; `reads` and `writes` are all ranges that they touch.
-pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &[(u64, u64)]) -> Result<()> {
-    let (f, profile) = (enc.device().features(), enc.device().profile());
+/// Whether qmm_row can read the parts of a matrix.
+pub fn aligned(parts: [u64; 3]) -> bool {
+    parts[0].is_multiple_of(16) && parts[1].is_multiple_of(4) && parts[2].is_multiple_of(4)
+}
+
+/// How the products are multiplied together.
+fn layout(profile: &Profile, f: &Features, j: &Joined, known: &dyn Fn(u32) -> bool) -> Layout {
     let total: i64 = j.matrices.iter().map(|m| m.rows).sum();
     let pair = j.after.is_some() && j.matrices.len() == 2;
+    let product = row_product(j.format, j.dtype, j.k, total);
+    if j.matrices.iter().all(|m| aligned(m.parts))
+        && let Some(row) = qmm_row::layout(profile, &product, pair, known)
+    {
+        return Layout::Row(row);
+    }
     let unit = if j.k % 32 == 0 { 32 } else { 16 };
-    let (mut threads, mut rows) =
-        layout_of_rows(profile, &row_product(j.format, j.dtype, j.k, total), j.k / unit, 1);
+    let (mut threads, mut rows) = layout_of_rows(profile, &product, j.k / unit, 1);
     // x goes through shared memory.
     let most = stage(f) / (unit as u32 * j.dtype.size() as u32);
     while j.norm.is_some() && threads > most {
@@ -130,13 +182,20 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &
     if pair {
         rows = rows.max(2);
     }
+    let aligned = j.matrices.iter().all(|m| m.parts[0].is_multiple_of(16));
+    Layout::Rows { threads, rows, unit: unit as u32, aligned }
+}
+
+/// Records the products; `reads` and `writes` are all ranges that they touch.
+pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &[(u64, u64)]) -> Result<()> {
+    let device = enc.device();
+    let known = |cols| fragment_probe::known_with_half(device, j.dtype, cols);
+    let layout = layout(device.profile(), device.features(), j, &known);
+    let pair = j.after.is_some() && j.matrices.len() == 2;
     let mut key = Key {
         format: j.format,
         dtype: j.dtype,
-        threads,
-        rows,
-        unit: unit as u32,
-        aligned: j.matrices.iter().all(|m| m.parts[0].is_multiple_of(16)),
+        layout,
         norm: j.norm.map(|n| n.1.to_bits()),
         k: j.k as u32,
         lengths: [0; MATRICES],
@@ -146,11 +205,7 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &
     for (i, m) in j.matrices.iter().enumerate() {
         key.lengths[i] = m.rows as u32;
         (parts[0][i], parts[1][i], parts[2][i]) = m.parts.into();
-        STATS.quantized(
-            Variant::Rows { threads, rows, vectors: 1, unit: 0 }.number(),
-            1,
-            j.k / i64::from(j.format.group),
-        );
+        STATS.quantized(layout.variant().number(), 1, j.k / i64::from(j.format.group));
     }
     parts[3][..j.results.len()].copy_from_slice(j.results);
     let mut push = [0u64; 2 + 4 * MATRICES];
@@ -160,11 +215,12 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &
     }
     // SAFETY: any number is bytes.
     let bytes = unsafe { std::slice::from_raw_parts(push.as_ptr().cast::<u8>(), size_of_val(&push)) };
-    let span = i64::from(256 / threads * rows);
+    let span = layout.span(pair);
     let groups = match pair {
-        true => ceil(total, span),
+        true => ceil(j.matrices[0].rows, span),
         false => j.matrices.iter().map(|m| ceil(m.rows, span)).sum(),
     };
+    let total: i64 = j.matrices.iter().map(|m| m.rows).sum();
     enc.describe(2.0 * total as f64 * j.k as f64, &[1, 1, total, j.k]);
     let pipeline = enc.device().pipeline(&key)?;
     enc.dispatch(&pipeline, bytes, [groups as u32, 1, 1], reads, writes)
@@ -207,19 +263,14 @@ mod tests {
                         After { program: program.clone(), inputs: smallvec![Origin::Product(0), f] }.kept()
                     });
                     assert_eq!(after.is_some(), from.is_some());
-                    let key = Key {
-                        format,
-                        dtype,
-                        threads: 32,
-                        rows: 2,
-                        unit: 32,
-                        aligned: true,
-                        norm: after.is_none().then_some(0),
-                        k: 256,
-                        lengths,
-                        after,
-                    };
-                    compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
+                    let rows = Layout::Rows { threads: 32, rows: 2, unit: 32, aligned: true };
+                    let row = |plain| Layout::Row(Row { parts: 4, beside: 2, width: 2048, plain });
+                    let four = bits == 4 && mode == Mode::Affine && dtype != Dtype::F32;
+                    for layout in [rows, row(false), row(true)].into_iter().take(if four { 3 } else { 1 }) {
+                        let norm = after.is_none().then_some(0);
+                        let key = Key { format, dtype, layout, norm, k: 256, lengths, after };
+                        compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
+                    }
                 }
             }
         }

@@ -80,6 +80,10 @@ fn quantised_products_are_legal_on_every_device() {
                             assert!(threads <= 256 && rows * vectors <= 32);
                             assert!(quantized::stage(f) + 1024 <= f.shared_memory);
                         }
+                        quantized::Variant::Row(r) => {
+                            assert!(f.subgroup_clustered && 32 * r.parts * r.beside <= 512);
+                            assert!(i64::from(r.width) >= k && r.width * 5 / 2 < f.shared_memory);
+                        }
                         quantized::Variant::Coop(c) => {
                             assert_eq!(matmul::fixed_subgroup(f), Some(32));
                             assert!(c.subgroups * 32 <= f.max_workgroup_invocations);

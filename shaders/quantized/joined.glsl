@@ -1,0 +1,85 @@
+// What kernels of one row share that join what comes before and after a product: numbers as they would have been stored,
+// normalisation by the root of the mean square (NORM), and AFTER, a function of GLSL of a result (PAIR: of the results of
+// both matrices) and its place. Needs quantized/qmm.glsl, THREADS, and SUBGROUP where subgroups add up.
+#ifdef AFTER
+#include "lib/float_controls.glsl"
+#include "lib/types.glsl"
+#ifdef AFTER_MATH
+#include "lib/math.glsl"
+#endif
+AFTER
+#endif
+
+// As it would have been stored.
+float rounded(float x) { return bits_to_float(float_to_bits(x)); }
+
+// The matrix that a workgroup has and its place there, where those of several follow each other, each of so many rows.
+uint matrix_of(inout uint group, uint span, out uint n) {
+    n = N0;
+#if JOINED > 1 && !defined(PAIR)
+    uint groups = (N0 + span - 1) / span;
+    if (group < groups) return 0;
+    group -= groups;
+    n = N1;
+#if JOINED > 2
+    groups = (N1 + span - 1) / span;
+    if (group < groups) return 1;
+    group -= groups;
+    n = N2;
+    return 2;
+#else
+    return 1;
+#endif
+#else
+    return 0;
+#endif
+}
+
+#ifdef NORM
+#ifdef SUBGROUP
+shared float squares[THREADS / SUBGROUP];
+#else
+shared float squares[THREADS];
+#endif
+
+float square_sum(uvec4 chunk, float sum) {
+    [[unroll]] for (uint e = 0; e < V; e++) {
+        float y = chunk_element(chunk, e);
+        sum = fma(y, y, sum);
+    }
+    return sum;
+}
+
+// One over the root of the mean square of x, of whose squares each thread has summed up a part.
+float root_of(float sum) {
+    uint i = gl_LocalInvocationIndex;
+#ifdef SUBGROUP
+    sum = subgroupAdd(sum);
+    if (subgroupElect()) squares[i / SUBGROUP] = sum;
+    barrier();
+    sum = 0;
+    [[unroll]] for (uint g = 0; g < THREADS / SUBGROUP; g++) sum += squares[g];
+#else
+    squares[i] = sum;
+    [[unroll]] for (uint half_ = THREADS / 2; half_ > 0; half_ /= 2) {
+        barrier();
+        if (i < half_) squares[i] += squares[i + half_];
+    }
+    barrier();
+    sum = squares[0];
+#endif
+    return 1.0 / sqrt(sum / float(K) + uintBitsToFloat(EPS));
+}
+
+// Elements of x, normalised and rounded.
+uvec4 normalised(uvec4 x, uvec4 weight, float root) {
+    uint bits[V];
+    [[unroll]] for (uint e = 0; e < V; e++)
+        bits[e] = float_to_bits(chunk_element(x, e) * root * chunk_element(weight, e));
+#if V == 4
+    return uvec4(bits[0], bits[1], bits[2], bits[3]);
+#else
+    return uvec4(bits[0] | bits[1] << 16, bits[2] | bits[3] << 16, bits[4] | bits[5] << 16, bits[6] | bits[7] << 16);
+#endif
+}
+#endif
