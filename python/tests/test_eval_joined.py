@@ -160,6 +160,24 @@ LONG_ROWS = [
 ]
 
 
+def meant(m):
+    """Weights of four bits in float64 as they are meant, not as they are rounded."""
+    codes = np.array(m.parts[0])[:, :, None] >> (4 * np.arange(8)).astype(np.uint32) & 15
+    codes = codes.reshape(len(codes), -1).astype(np.float64)
+    factors, biases = (
+        np.repeat(h.to_np(p).astype(np.float64), m.how["group_size"], 1) for p in m.parts[1:]
+    )
+    return codes * factors, biases
+
+
+def near(got, m, row, dtype):
+    """Whether a product is right to some places of what sums of so many numbers are like."""
+    weights = sum(meant(m))
+    expected, like = row @ weights.T, np.sqrt(row**2 @ (weights**2).T).max()
+    worst = np.abs(h.to_np(got).astype(np.float64) - expected).max()
+    assert worst <= 2 * UNIT[dtype] * max(np.abs(expected).max(), like), worst
+
+
 def long_rows(rng, form, dtype, smaller=1):
     """One row by matrices of four bits, in each way that joins; gives the kernels that ran."""
     k, group, rows = form
@@ -168,7 +186,7 @@ def long_rows(rng, form, dtype, smaller=1):
     mats = [Matrix(rng, n, k, dtype, **how) for n in rows]
     x, w = normal(rng, 1, 1, k, dtype=dtype, scale=3.0), normal(rng, k, dtype=dtype)
     alone, ran = kernels(lambda: [m(x) for m in mats[:1]])
-    close(alone[0], mats[0].of(h.to_np(x)), dtype)
+    near(alone[0], mats[0], h.to_np(x).astype(np.float64), dtype)
 
     def products():
         y = mx.fast.rms_norm(x, w, 1e-5)
@@ -178,10 +196,8 @@ def long_rows(rng, form, dtype, smaller=1):
     assert sum(more.values()) == 1, more
     ran |= more
     row = rms(h.to_np(x), h.to_np(w), dtype)
-    for got, m in zip(out, mats, strict=True):
-        close(got, m.of(row), dtype)
-    for got, other in zip(out, apart(products), strict=True):
-        close(got, h.to_np(other).astype(np.float64), dtype)
+    for got, m in zip([*out, *apart(products)], [*mats, *mats], strict=True):
+        near(got, m, row, dtype)
     res = normal(rng, 1, 1, rows[0], dtype=dtype)
     total, more = kernels(lambda: res + mats[0](x))
     assert sum(more.values()) == 1, more
@@ -196,8 +212,8 @@ def long_rows(rng, form, dtype, smaller=1):
     out, more = kernels(unit)
     assert sum(more.values()) == 1, more
     ran |= more
-    g, u = (rounded(m.of(row), dtype) for m in (gate, up))
-    close(out, g / (1 + np.exp(-g)) * u, dtype, units=4)
+    g, u = (rounded(row @ sum(meant(m)).T, dtype) for m in (gate, up))
+    close(out, g / (1 + np.exp(-np.maximum(g, -80.0))) * u, dtype, units=4)
     return ran
 
 
@@ -217,12 +233,9 @@ def far_values(rng, dtype):
     v[0, 256:320] *= 1e-4 if dtype == "float16" else 1e-30
     x = mx.array(v).astype(h.mx_dtype(dtype))
     values = h.to_np(x).astype(np.float64)
-    # Weights as they are meant, not as they are rounded.
-    codes = np.array(m.parts[0])[:, :, None] >> (4 * np.arange(8)).astype(np.uint32) & 15
-    factors, biases = (np.repeat(h.to_np(p).astype(np.float64), 64, 1) for p in m.parts[1:])
-    weights = codes.reshape(32, 1024) * factors + biases
-    expected = values @ weights.T
-    scale = np.abs(values) @ (np.abs(codes.reshape(32, 1024) * factors) + np.abs(biases)).T
+    weights, biases = meant(m)
+    expected = values @ (weights + biases).T
+    scale = np.abs(values) @ (np.abs(weights) + np.abs(biases)).T
     got = h.to_np(m(x).astype(mx.float32)).astype(np.float64)
     inside = np.abs(expected) < (6e4 if dtype == "float16" else 1e38)
     worst = np.abs(got - expected) - UNIT[dtype] * np.abs(expected) - 2.0**-16 * scale

@@ -245,15 +245,8 @@ pub fn quantized_matmul(
     let (lhs, rhs) = (flat(picks.lhs)?, flat(picks.rhs)?);
     let runs = m == 1 && picks.sorted && rhs.is_some() && runs(batch, matrices);
     let shape = Shape { dtype: dst.dtype, format: w.format, transpose, m, n, k, batch, matrices, runs };
-    let device = enc.device();
-    let known = |cols| fragment_probe::known_with_half(device, dst.dtype, cols);
-    let mut choice = choose(device.profile(), &shape, &known);
-    if let Variant::Row(_) = choice.variant {
-        if lhs.is_none() && rhs.is_none() && x.shape[0] == 1 && one_row(enc, x, w, dst)? {
-            return Ok(());
-        }
-        choice = choose_of_many(device.profile(), &shape, &known);
-    }
+    let picked = lhs.is_some() || rhs.is_some();
+    let Some(choice) = kernel(enc, x, w, &shape, picked, dst)? else { return Ok(()) };
     STATS.quantized(choice.variant.number(), m, k / i64::from(w.format.group));
     if choice.variant == Variant::Dequantize {
         let picks = Picks { lhs: lhs.as_ref(), rhs: rhs.as_ref(), sorted: picks.sorted };
@@ -311,6 +304,25 @@ pub fn quantized_matmul(
     reads.extend([w.biases, lhs.as_ref(), rhs.as_ref()].into_iter().flatten().map(|v| v.range()));
     let job = Job { push, shape, choice, aligned, reads, write: dst.range() };
     job.run(enc, dst)
+}
+
+/// What multiplies; none where the kernel of one row has done so.
+fn kernel(
+    enc: &mut CommandEncoder,
+    x: &DeviceView,
+    w: &Weights,
+    s: &Shape,
+    picked: bool,
+    dst: &DeviceView,
+) -> Result<Option<Choice>> {
+    let device = enc.device();
+    let known = |cols| fragment_probe::known_with_half(device, dst.dtype, cols);
+    let choice = choose(device.profile(), s, &known);
+    if !matches!(choice.variant, Variant::Row(_)) {
+        return Ok(Some(choice));
+    }
+    let done = !picked && x.shape[0] == 1 && one_row(enc, x, w, dst)?;
+    Ok((!done).then(|| choose_of_many(device.profile(), s, &known)))
 }
 
 /// Records the product of one row by the kernel that has one alone, if it can read the matrix.
