@@ -134,9 +134,11 @@ def test_a_long_inner_dimension(rng):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-@pytest.mark.parametrize(("m", "k", "n"), [(33, 2056, 12), (10, 2100, 15), (40, 1544, 130), (17, 4103, 9)])
+@pytest.mark.parametrize(
+    ("m", "k", "n"), [(33, 2056, 12), (10, 2100, 15), (40, 1544, 130), (17, 4103, 9)]
+)
 def test_parts_of_long_sums_have_tails(m, k, n, dtype, rng):
-    """Parts are added for columns that come by four and that do not, with either operand stored transposed."""
+    """Parts are added for columns by four and odd ones, either operand stored transposed."""
     x, y, z = draw(rng, (m, k), dtype), draw(rng, (k, n), dtype), draw(rng, (m, n), dtype)
     left = [h.from_np(x, dtype), mx.transpose(h.from_np(np.ascontiguousarray(x.T), dtype))]
     right = [h.from_np(y, dtype), mx.transpose(h.from_np(np.ascontiguousarray(y.T), dtype))]
@@ -150,7 +152,7 @@ def test_parts_of_long_sums_have_tails(m, k, n, dtype, rng):
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("k", [8, 24, 56, 64, 72, 136, 200])
 def test_only_the_first_step_along_k_is_short(k, dtype, rng):
-    """Rows of whole chunks, lengths that steps of 32 and 64 do not divide, sides that tiles do not."""
+    """Rows of whole chunks, lengths and sides that steps and tiles do not divide."""
     for m, n in [(72, 136), (24, 40), (40, 264)]:
         x, y = draw(rng, (m, k), dtype), draw(rng, (k, n), dtype)
         turned = [mx.transpose(h.from_np(np.ascontiguousarray(v.T), dtype)) for v in (x, y)]
