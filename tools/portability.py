@@ -114,6 +114,7 @@ around each; a test holds the bits of both against each other.
 ELSEWHERE = {
     "matmul_nv2.comp": "cooperative matrices of the workgroup (VK_NV_cooperative_matrix2)",
     "qmm_coop.comp": "matrices that lie in lanes as PTX says; compile-only devices cannot tell",
+    "qmm_row.comp": "likewise",
 }
 
 

@@ -145,7 +145,7 @@ bool seen_by_all(uint first, uint end, uint low) {
         zero_sums(s[m]);                                                                         \
         [[unroll]] for (uint k = 0u; k < HD / 16u; ++k) {                                        \
             RIGHT x;                                                                             \
-            load_right_turned(x, KEYS + m * 16u * WD + k * 2u, WD);                              \
+            load_right_transposed(x, KEYS + m * 16u * WD + k * 2u, WD);                              \
             multiply(q[k], x, s[m]);                                                             \
         }                                                                                        \
     }
@@ -280,7 +280,7 @@ void main() {
             zero_sums(s);
             [[unroll]] for (uint k = 0u; k < HD / 16u; ++k) {
                 RIGHT x;
-                load_right_turned(x, m * 16u * WD + k * 2u, WD);
+                load_right_transposed(x, m * 16u * WD + k * 2u, WD);
                 multiply(q[k], x, s);
             }
             store_sums(s, SCORES + sg * 16u * SW + m * 4u, SW);

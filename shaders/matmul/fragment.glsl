@@ -28,7 +28,7 @@ void load_left(out Side m, uint at, uint stride) {
     for (uint e = 0u; e < 256u; ++e) m.v[e] = frag_half(at + e / 16u * stride, e % 16u);
 }
 void load_right(out Side m, uint at, uint stride) { load_left(m, at, stride); }
-void load_right_turned(out Side m, uint at, uint stride) {
+void load_right_transposed(out Side m, uint at, uint stride) {
     for (uint e = 0u; e < 256u; ++e) m.v[e] = frag_half(at + e % 16u * stride, e / 16u);
 }
 void load_sums(out Sums m, uint at, uint stride) {
@@ -75,7 +75,7 @@ void left_of_sums(out Side m, Sums s) {
 #define SUMS coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
 #define load_left(m, at, stride) coopMatLoad(m, mem, at, stride, gl_CooperativeMatrixLayoutRowMajor)
 #define load_right(m, at, stride) coopMatLoad(m, mem, at, stride, gl_CooperativeMatrixLayoutRowMajor)
-#define load_right_turned(m, at, stride) coopMatLoad(m, mem, at, stride, gl_CooperativeMatrixLayoutColumnMajor)
+#define load_right_transposed(m, at, stride) coopMatLoad(m, mem, at, stride, gl_CooperativeMatrixLayoutColumnMajor)
 #define load_sums(m, at, stride) coopMatLoad(m, mem, at, stride, gl_CooperativeMatrixLayoutRowMajor)
 #define store_sums(m, at, stride) coopMatStore(m, mem, at, stride, gl_CooperativeMatrixLayoutRowMajor)
 #define zero_sums(m) m = SUMS(0.0)

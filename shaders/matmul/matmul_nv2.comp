@@ -73,14 +73,14 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Sums { float
 // Operands are described as they are stored; a transposing view turns them where that differs.
 #if TA
 #define DIMS_A K, M
-#define SLICE_A(l, k) sliceTensorLayoutNV(l, k, BK, row0, BM), turned
+#define SLICE_A(l, k) sliceTensorLayoutNV(l, k, BK, row0, BM), transposed
 #else
 #define DIMS_A M, K
 #define SLICE_A(l, k) sliceTensorLayoutNV(l, row0, BM, k, BK)
 #endif
 #if TB
 #define DIMS_B N, K
-#define SLICE_B(l, k) sliceTensorLayoutNV(l, col0, BN, k, BK), turned
+#define SLICE_B(l, k) sliceTensorLayoutNV(l, col0, BN, k, BK), transposed
 #else
 #define DIMS_B K, N
 #define SLICE_B(l, k) sliceTensorLayoutNV(l, k, BK, col0, BN)
@@ -134,7 +134,7 @@ void main() {
     uint k_length = K;
 #endif
 
-    tensorViewNV<2, false, 1, 0> turned = createTensorViewNV(2, false, 1, 0);
+    tensorViewNV<2, false, 1, 0> transposed = createTensorViewNV(2, false, 1, 0);
     FOR_EACH_RUN
     ACCUMULATOR acc = ACCUMULATOR(0.0);
 

@@ -125,33 +125,33 @@ void whole_group(uint e, inout float sum, inout uint most) {
 
 // Stages x, normalised where it is to be.
 void stage() {
-    const uint held_ = (WIDTH / 8 + THREADS - 1) / THREADS;
-    uvec4 held[held_];
-    EACH for (uint i = 0; i < held_; i++) {
+    const uint count = (WIDTH / 8 + THREADS - 1) / THREADS;
+    uvec4 chunks[count];
+    EACH for (uint i = 0; i < count; i++) {
         uint e = i * THREADS + gl_LocalInvocationIndex;
-        held[i] = uvec4(0);
-        if (e < K / 8) held[i] = Chunks(p.x).v[e];
+        chunks[i] = uvec4(0);
+        if (e < K / 8) chunks[i] = Chunks(p.x).v[e];
     }
 #ifdef NORM
-    uvec4 weight[held_];
-    EACH for (uint i = 0; i < held_; i++) {
+    uvec4 weight[count];
+    EACH for (uint i = 0; i < count; i++) {
         uint e = i * THREADS + gl_LocalInvocationIndex;
         weight[i] = uvec4(0);
         if (e < K / 8) weight[i] = Chunks(p.norm).v[e];
     }
     float squares_ = 0;
-    EACH for (uint i = 0; i < held_; i++) squares_ = square_sum(held[i], squares_);
+    EACH for (uint i = 0; i < count; i++) squares_ = square_sum(chunks[i], squares_);
     float root = root_of(squares_);
 #endif
-    EACH for (uint i = 0; i < held_; i++) {
+    EACH for (uint i = 0; i < count; i++) {
         uint e = i * THREADS + gl_LocalInvocationIndex;
 #ifdef NORM
-        if (e < K / 8) held[i] = normalised(held[i], weight[i], root);
+        if (e < K / 8) chunks[i] = normalised(chunks[i], weight[i], root);
 #endif
         float y[8], sum = 0;
         uint most = 0;
         [[unroll]] for (uint j = 0; j < 8; j++) {
-            y[j] = chunk_element(held[i], j);
+            y[j] = chunk_element(chunks[i], j);
             sum += y[j];
             most = max(most, floatBitsToUint(y[j]) & 0x7fffffffu);
         }

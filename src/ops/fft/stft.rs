@@ -346,8 +346,8 @@ pub fn istft(
     }
     let n = f.n_fft;
     let spectrum = if onesided { Spectrum::Half } else { Spectrum::Full };
-    let turned = swapaxes(&astype(z, Dtype::C64, s)?, -1, -2, s)?;
-    let mut parts = fftn(&turned, Some(&[n]), Some(&[-1]), norm, spectrum, true, s)?;
+    let transposed = swapaxes(&astype(z, Dtype::C64, s)?, -1, -2, s)?;
+    let mut parts = fftn(&transposed, Some(&[n]), Some(&[-1]), norm, spectrum, true, s)?;
     if !onesided {
         parts = real(&parts, s)?;
     }

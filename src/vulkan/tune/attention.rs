@@ -219,14 +219,14 @@ pub struct Coop {
 /// Longest heads whose sums stay in registers.
 const COOP_FEATURES: u64 = 128;
 
-/// The matrix kernel for 16-bit heads of `d` and `dv` features (multiples of 8), where the device has it; `spread` says
+/// The matrix kernel for 16-bit heads of `d` and `dv` features (multiples of 8), where the device has it; `known` says
 /// whether scores can stay in registers.
 pub fn coop(
     f: &Features,
     dtype: Dtype,
     rows: u64,
     [d, dv]: [u64; 2],
-    spread: impl FnOnce() -> bool,
+    known: impl FnOnce() -> bool,
 ) -> Option<Coop> {
     if !matches!(dtype, Dtype::F16 | Dtype::BF16) || d.max(dv) > COOP_FEATURES || rows < 16 {
         return None;
@@ -245,7 +245,7 @@ pub fn coop(
     };
     let (hd, hv) = (d.next_multiple_of(16) as u32, dv.next_multiple_of(16) as u32);
     let wd = hd.max(hv) / 8 + 1;
-    let held = (LIMITS.held || spread()) && lanes == 32 && !SDPA_HELD.disabled();
+    let held = (LIMITS.held || known()) && lanes == 32 && !SDPA_HELD.disabled();
     let teams = if held && rows > 64 { LIMITS.teams } else { 4 };
     let rows = 16 * teams;
     let words = if held { (128 * wd).max(rows * wd.max(17)) } else { 64 * wd + rows * 17 + 4 * rows };

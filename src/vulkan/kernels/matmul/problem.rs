@@ -1,5 +1,5 @@
 //! One product as its kernels see it: matrices by address and strides, batch axes, what is added and what follows.
-//! Problems are cut, folded and turned here; which kernel takes them is decided in the folder's own module.
+//! Problems are cut, folded and transposed here; which kernel takes them is decided in the folder's own module.
 
 use smallvec::SmallVec;
 

@@ -1,6 +1,7 @@
 //! Host side of the products with quantised matrices: shaders/quantized/qmm_rows.comp, qmm_coop.comp, qmm_cols.comp and
-//! qmm_tiled.comp (qmm_row.comp by `qmm_joined`), and the way over dequantised scratch and `matmul` where cooperative matrices multiply. Which of them
-//! is chosen stands in `tune::quantized`. Indices are read by the kernels, which hold them inside the operands.
+//! qmm_tiled.comp (qmm_row.comp by `qmm_joined`), and the way over dequantised scratch and `matmul` where cooperative
+//! matrices multiply. Which of them is chosen stands in `tune::quantized`. Indices are read by the kernels, which clamp
+//! them to the operands.
 
 use std::sync::Arc;
 
@@ -477,14 +478,14 @@ fn through_values(
     let result = [s.batch, s.m, s.n];
     let dst = View { shape: result.into_iter().collect(), strides: row_major(&result), ..dst.clone() };
     // An operand without indices has the batch of the result.
-    let spread = |v: &DeviceView, index: Option<&DeviceView>| {
+    let over_batch = |v: &DeviceView, index: Option<&DeviceView>| {
         let mut v = v.clone();
         if index.is_none() && v.shape[0] == 1 {
             (v.shape[0], v.strides[0]) = (s.batch, 0);
         }
         v
     };
-    let (x, values) = (spread(x, picks.lhs), spread(&values, picks.rhs));
+    let (x, values) = (over_batch(x, picks.lhs), over_batch(&values, picks.rhs));
     if picks.lhs.is_none() && picks.rhs.is_none() {
         return matmul::matmul(enc, &x, &values, &dst);
     }

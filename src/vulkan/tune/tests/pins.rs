@@ -118,8 +118,8 @@ fn quantised(out: &mut String, p: &Profile) {
                                         matrices,
                                         runs,
                                     };
-                                    for spread in [true, false] {
-                                        let c = quantized::choose(p, &shape, &|_| spread);
+                                    for known in [true, false] {
+                                        let c = quantized::choose(p, &shape, &|_| known);
                                         s.add((c.variant, c.k_split, c.splits));
                                     }
                                     s.add(quantized::layout_of_rows(p, &shape, k / 32, 1));
@@ -148,8 +148,8 @@ fn others(out: &mut String, p: &Profile) {
         for dtype in [Dtype::F32, Dtype::F16, Dtype::BF16] {
             for rows in [8, 16, 64, 65, 128, 4096] {
                 for d in [[64, 64], [80, 80], [128, 128], [192, 128], [256, 256]] {
-                    for spread in [false, true] {
-                        s.add(attention::coop(&p.features, dtype, rows, d, || spread));
+                    for known in [false, true] {
+                        s.add(attention::coop(&p.features, dtype, rows, d, || known));
                     }
                 }
                 let t = attention::tiled(rows, rows, p.features.shared_memory.into());
