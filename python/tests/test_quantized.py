@@ -442,6 +442,17 @@ def test_few_rows_by_ordinary_arithmetic():
     assert "bfloat16" in ran and "float16" in ran
 
 
+@pytest.mark.parametrize("dtype", HALF_UNIT)
+def test_infinite_scales_times_codes_of_zero_are_no_numbers(dtype, rng):
+    for transpose, m in [(True, 48), (True, 1), (False, 1), (False, 48)]:
+        x = h.from_np(draw(rng, (m, 128), dtype), dtype)
+        words = mx.zeros((128, 16), mx.uint32)
+        scales, biases = (mx.full((128, 2), v, h.mx_dtype(dtype)) for v in (np.inf, 1))
+        how = {"group_size": 64, "bits": 4, "transpose": transpose}
+        got = mx.quantized_matmul(x, words, scales, biases, **how)
+        assert np.isnan(h.to_np(got)).all(), (transpose, m)
+
+
 def test_qqmm(rng):
     x, w = draw(rng, (3, 64)), draw(rng, (16, 64))
     for mode, group, bits in FLOATS:

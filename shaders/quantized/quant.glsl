@@ -59,8 +59,7 @@ float as_stored(float x) {
     // Through integers: drivers leave out a conversion there and back, or do not round it to even.
     return half_bits_to_float(float_to_half_bits(x));
 #elif DTYPE == 2
-    uint u = floatBitsToUint(x);
-    return uintBitsToFloat((u + 0x7fffu + ((u >> 16) & 1u)) & 0xffff0000u);
+    return uintBitsToFloat(float_to_bfloat_bits(x) << 16);
 #else
     return x;
 #endif
