@@ -249,6 +249,32 @@ def test_values_far_apart(rng, dtype):
     far_values(rng, dtype)
 
 
+def large_factors(rng, k):
+    """Scales as large as the dtype goes, and an infinite one in the last group of a row."""
+    group, rows = 64, 24
+    codes = rng.integers(1, 16, (rows, k), dtype=np.uint32)
+    shifts = 4 * np.arange(8, dtype=np.uint32)
+    words = (codes.reshape(rows, -1, 8) << shifts).sum(-1, dtype=np.uint32)
+    scales = np.full((rows, k // group), 3e38, np.float32)
+    scales[3, -1] = np.inf
+    x, scales = (
+        mx.array(v).astype(mx.bfloat16)
+        for v in (1e-6 * np.abs(rng.standard_normal((1, k))).astype(np.float32), scales)
+    )
+    parts = mx.array(words), scales, mx.zeros_like(scales)
+    got = h.to_np(mx.quantized_matmul(x, *parts, group_size=group, bits=4)).astype(np.float64)[0]
+    weights = codes * np.repeat(h.to_np(scales).astype(np.float64), group, 1)
+    expected = (h.to_np(x).astype(np.float64) @ weights.T)[0]
+    assert got[3] == expected[3] == np.inf
+    rest = np.arange(rows) != 3
+    np.testing.assert_allclose(got[rest], expected[rest], rtol=2 * UNIT["bfloat16"])
+
+
+@pytest.mark.parametrize("k", [4096 + 3 * 64, 4096 + 2 * 64])
+def test_large_factors(rng, k):
+    large_factors(rng, k)
+
+
 def test_long_rows_by_ordinary_arithmetic():
     """The kernel of one row on cooperative matrices where there are none; rows are shorter."""
     code = f"""
@@ -259,6 +285,8 @@ def test_long_rows_by_ordinary_arithmetic():
     mx.set_default_device(mx.gpu)
     import test_eval_joined as t
     rng = np.random.default_rng(21)
+    for k in (1024 + 3 * 64, 1024 + 4 * 64):
+        t.large_factors(rng, k)
     for dtype, forms in (("float16", t.LONG_ROWS[1:2]), ("bfloat16", t.LONG_ROWS[2:])):
         t.far_values(rng, dtype)
         for form in forms:

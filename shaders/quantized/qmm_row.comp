@@ -190,11 +190,14 @@ float factor_of(uint two, uint e) { return bits_to_float(e == 0 ? two & 0xffffu 
 void add_factors(Codes q, uint turn, SUMS sums, inout float total[2]) {
     EACH for (uint e = 0; e < 2; e++) {
         uint g = turn * TURN + 2 * (LANE % 4) + e;
-        vec2 fact = g < GROUPS ? facts[g] : vec2(0);
+        bool there = g < GROUPS;
+        vec2 fact = there ? facts[g] : vec2(0);
         EACH for (uint h = 0; h < 2; h++) {
-            float scale = 16777216.0 * factor_of(q.scale[h], e);
-            total[h] = fma(scale, fact.x * sum_of(sums, 2 * h + e), total[h]);
-            total[h] = fma(factor_of(q.bias[h], e), fact.y, total[h]);
+            // Sums become those of numbers before the scale comes, which may be as large as the dtype goes. Beyond the last
+            // group lies a factor of another one, which may be infinite.
+            float scale = there ? factor_of(q.scale[h], e) : 0.0, bias = there ? factor_of(q.bias[h], e) : 0.0;
+            total[h] = fma(scale, fact.x * (16777216.0 * sum_of(sums, 2 * h + e)), total[h]);
+            total[h] = fma(bias, fact.y, total[h]);
         }
     }
 }
