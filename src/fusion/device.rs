@@ -50,7 +50,7 @@ pub(super) fn epilogue_pays(e: &Epilogue, results: usize) -> bool {
 pub(super) fn joins_products(stream: Stream, format: Format, dtype: Dtype, k: i64, rows: i64) -> bool {
     #[cfg(all(test, feature = "vulkan"))]
     if let Some(p) = MADE_UP.get() {
-        return tune::joins_products(p, format, dtype, k, rows, &|_| true);
+        return tune::joins_products(p, format, dtype, k, rows, &|_, _| true);
     }
     #[cfg(feature = "vulkan")]
     return crate::vulkan::kernels::quantized::qmm_joined::suits(stream, format, dtype, k, rows);

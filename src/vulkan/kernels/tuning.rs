@@ -37,7 +37,7 @@ pub fn question(index: u32, ask: &Ask) -> Result<Option<Tree>> {
         Ask::Count(name) => count(p, name),
         Ask::Product(dtype, sides) => product(p, *dtype, *sides),
         Ask::Quantised(format, dtype, sides) => {
-            quantised(p, *format, *dtype, *sides, &|cols| fragment_probe::known(device, *dtype, cols))
+            quantised(p, *format, *dtype, *sides, &|dtype, cols| fragment_probe::known(device, dtype, cols))
         }
     };
     Ok(found.map(|q| {

@@ -66,7 +66,7 @@ pub fn joins_products(
     dtype: Dtype,
     k: i64,
     n: i64,
-    known: &dyn Fn(u32) -> bool,
+    known: &dyn Fn(Dtype, u32) -> bool,
 ) -> bool {
     let kernel = || choose(p, &row_product(format, dtype, k, n), known).variant;
     k > 0 && n > 0 && matches!(kernel(), Variant::Rows { .. } | Variant::Row(_)) && !QMM_JOINED.disabled()

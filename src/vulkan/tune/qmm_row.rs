@@ -44,12 +44,12 @@ fn bytes(r: &Row, group: i64) -> i64 {
 
 /// The layout for a product, or for several whose rows of codes are `s.n` together; `pair`: of two at once. How a row is cut
 /// depends on its length alone, so that results do not depend on what is joined. `known` as for
-/// [`choose`](super::quantized::choose), for float16 too.
+/// [`choose`](super::quantized::choose).
 pub(in crate::vulkan) fn layout(
     p: &Profile,
     s: &Shape,
     pair: bool,
-    known: &dyn Fn(u32) -> bool,
+    known: &dyn Fn(Dtype, u32) -> bool,
 ) -> Option<Row> {
     let (f, plain) = (&p.features, plain());
     let half = matches!(s.dtype, Dtype::F16 | Dtype::BF16);
@@ -59,7 +59,9 @@ pub(in crate::vulkan) fn layout(
         return None;
     }
     let lanes = table::fixed_subgroup(f) == Some(32) && f.subgroup_clustered;
-    if !plain && (s.k < LONG || !lanes || !table::multiplies(f, Dtype::F16, [16, 8, 16]) || !known(8)) {
+    if !plain
+        && (s.k < LONG || !lanes || !table::multiplies(f, Dtype::F16, [16, 8, 16]) || !known(Dtype::F16, 8))
+    {
         return None;
     }
     let group = i64::from(s.format.group);

@@ -180,7 +180,7 @@ pub(super) fn plain() -> bool {
 /// H200, 16384 x 4096 codes of four bits, bfloat16: 8 rows 21 us (qmm_rows 58), 1 row 15 (19); 4096 x 14336 17 (20),
 /// 3072 x 1024 5.2 (4.3). Codes of eight bits do not pay for one row (31 against 25). 16 rows at a time are faster than
 /// dequantised weights up to 64 (100 against 177).
-fn coop(p: &Profile, s: &Shape, known: &dyn Fn(u32) -> bool) -> Option<Coop> {
+fn coop(p: &Profile, s: &Shape, known: &dyn Fn(Dtype, u32) -> bool) -> Option<Coop> {
     let f = &p.features;
     let plain = plain();
     let forced: Option<[u32; 3]> = forced().and_then(|v| v.try_into().ok());
@@ -202,7 +202,7 @@ fn coop(p: &Profile, s: &Shape, known: &dyn Fn(u32) -> bool) -> Option<Coop> {
         return None;
     }
     let lanes = table::fixed_subgroup(f) == Some(32);
-    let has = |n: &u32| plain || lanes && table::multiplies(f, s.dtype, [16, *n, 16]) && known(*n);
+    let has = |n: &u32| plain || lanes && table::multiplies(f, s.dtype, [16, *n, 16]) && known(s.dtype, *n);
     let cols = [if s.m <= 8 { 8 } else { 16 }, 16].into_iter().find(has)?;
     // Columns for several groups hold the codes of all of them: 32 words a lane, more would spill.
     let most = (32 * 64 / (s.format.group * s.format.bits)).max(1);
@@ -249,7 +249,11 @@ pub(super) fn winner<'a>(p: &'a Profile, s: &Shape) -> Option<&'a [u32]> {
 }
 
 /// The layouts that a device has for a product.
-pub(in crate::vulkan) fn candidates(p: &Profile, s: &Shape, known: &dyn Fn(u32) -> bool) -> Vec<Vec<u32>> {
+pub(in crate::vulkan) fn candidates(
+    p: &Profile,
+    s: &Shape,
+    known: &dyn Fn(Dtype, u32) -> bool,
+) -> Vec<Vec<u32>> {
     let vectors = s.m.min(VECTORS).next_power_of_two_or_one() as u32;
     let mut all: Vec<Vec<u32>> = table_of_rows(vectors).map(|(t, r)| vec![t, r]).collect();
     if s.m > few(p) {
@@ -316,8 +320,9 @@ pub(in crate::vulkan) fn layout_of_rows(p: &Profile, s: &Shape, units: i64, vect
 
 /// The kernel for a product.
 ///
-/// `known` says whether cooperative matrices of so many columns lie in a subgroup as the kernel expects.
-pub(in crate::vulkan) fn choose(p: &Profile, s: &Shape, known: &dyn Fn(u32) -> bool) -> Choice {
+/// `known` says whether cooperative matrices of a dtype and of so many columns lie in a subgroup as kernels expect; it is asked
+/// of matrices that the device has.
+pub(in crate::vulkan) fn choose(p: &Profile, s: &Shape, known: &dyn Fn(Dtype, u32) -> bool) -> Choice {
     match qmm_row::layout(p, s, false, known) {
         Some(row) => Choice { variant: Variant::Row(row), k_split: round_up(s.k.max(1), 32), splits: 1 },
         None => choose_of_many(p, s, known),
@@ -325,7 +330,11 @@ pub(in crate::vulkan) fn choose(p: &Profile, s: &Shape, known: &dyn Fn(u32) -> b
 }
 
 /// As [`choose`], without the kernel of one row, whose operands have to be aligned.
-pub(in crate::vulkan) fn choose_of_many(p: &Profile, s: &Shape, known: &dyn Fn(u32) -> bool) -> Choice {
+pub(in crate::vulkan) fn choose_of_many(
+    p: &Profile,
+    s: &Shape,
+    known: &dyn Fn(Dtype, u32) -> bool,
+) -> Choice {
     let f = &p.features;
     let whole = |variant| Choice { variant, k_split: round_up(s.k.max(1), 32), splits: 1 };
     let vectors = s.m.min(VECTORS).next_power_of_two_or_one() as u32;
@@ -422,13 +431,13 @@ mod tests {
     fn few_rows_walk_the_codes_and_many_take_tiles() {
         let f =
             device(Features { shared_memory: 32768, max_workgroup_invocations: 256, ..Default::default() });
-        let rows = choose(&f, &shape(1, 16384, 4096), &|_| false).variant;
+        let rows = choose(&f, &shape(1, 16384, 4096), &|_, _| false).variant;
         assert_eq!(rows, Variant::Rows { threads: 32, rows: 4, vectors: 1, unit: 32 });
         assert!(matches!(
-            choose(&f, &shape(512, 4096, 4096), &|_| false).variant,
+            choose(&f, &shape(512, 4096, 4096), &|_, _| false).variant,
             Variant::Tiled { bm: 64, .. }
         ));
-        let few_tiles = choose(&f, &shape(32, 256, 4096), &|_| false);
+        let few_tiles = choose(&f, &shape(32, 256, 4096), &|_, _| false);
         assert!(few_tiles.splits > 1 && few_tiles.k_split % 32 == 0);
     }
 
@@ -459,7 +468,7 @@ mod tests {
             ..Default::default()
         });
         let half = |m| Shape { dtype: Dtype::F16, ..shape(m, 4096, 4096) };
-        let taken = |s: Shape| match choose(&f, &s, &|_| true).variant {
+        let taken = |s: Shape| match choose(&f, &s, &|_, _| true).variant {
             Variant::Coop(c) => Some((c.cols, c.vectors)),
             _ => None,
         };
@@ -477,6 +486,6 @@ mod tests {
             Shape { transpose: false, ..half(4) },
         ];
         assert_eq!(others.map(taken), [None; 3]);
-        assert!(!matches!(choose(&f, &half(4), &|_| false).variant, Variant::Coop(_)));
+        assert!(!matches!(choose(&f, &half(4), &|_, _| false).variant, Variant::Coop(_)));
     }
 }

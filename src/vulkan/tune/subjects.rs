@@ -68,7 +68,7 @@ pub(in crate::vulkan) fn quantised(
     format: Format,
     dtype: Dtype,
     [m, n, k]: [i64; 3],
-    known: &dyn Fn(u32) -> bool,
+    known: &dyn Fn(Dtype, u32) -> bool,
 ) -> Option<Question> {
     let p = packaged(p);
     let s = quantized::Shape { dtype, format, transpose: true, m, n, k, batch: 1, matrices: 1, runs: false };

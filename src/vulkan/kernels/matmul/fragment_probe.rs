@@ -52,8 +52,8 @@ impl KernelKey for ProbeKey {
     }
 }
 
-/// Whether matrices of 16-bit `dtype` with `cols` columns on the right side (8 or 16) lie as expected. The first call
-/// waits for the GPU.
+/// Whether matrices of 16-bit `dtype` with `cols` columns on the right side (8 or 16), which the device has, lie as expected;
+/// those of float16 multiply its smallest numbers too. The first call waits for the GPU.
 pub(in crate::vulkan) fn known(device: &'static Device, dtype: Dtype, cols: u32) -> bool {
     let slot = &device.fragments[usize::from(dtype == Dtype::BF16) + 2 * usize::from(cols == 8)];
     *slot.get_or_init(|| {
@@ -62,11 +62,6 @@ pub(in crate::vulkan) fn known(device: &'static Device, dtype: Dtype, cols: u32)
             false
         })
     })
-}
-
-/// As [`known`], of float16 too, which kernels for other elements may multiply in.
-pub(in crate::vulkan) fn known_with_half(device: &'static Device, dtype: Dtype, cols: u32) -> bool {
-    known(device, dtype, cols) && known(device, Dtype::F16, cols)
 }
 
 fn look(device: &'static Device, key: ProbeKey) -> Result<bool> {

@@ -317,7 +317,7 @@ fn kernel(
     dst: &DeviceView,
 ) -> Result<Option<Choice>> {
     let device = enc.device();
-    let known = |cols| fragment_probe::known_with_half(device, dst.dtype, cols);
+    let known = |dtype, cols| fragment_probe::known(device, dtype, cols);
     let choice = choose(device.profile(), s, &known);
     if !matches!(choice.variant, Variant::Row(_)) {
         return Ok(Some(choice));

@@ -153,7 +153,7 @@ impl KernelKey for Key {
 /// Whether a kernel that can join would multiply a row of length `k` by a matrix with so many rows of codes.
 pub fn suits(stream: Stream, format: Format, dtype: Dtype, k: i64, rows: i64) -> bool {
     let Ok(state) = StreamState::of(stream) else { return false };
-    let known = |cols| fragment_probe::known_with_half(state.device, dtype, cols);
+    let known = |dtype, cols| fragment_probe::known(state.device, dtype, cols);
     joins_products(state.device.profile(), format, dtype, k, rows, &known)
 }
 
@@ -163,7 +163,7 @@ pub fn aligned(parts: [u64; 3]) -> bool {
 }
 
 /// How the products are multiplied together.
-fn layout(profile: &Profile, f: &Features, j: &Joined, known: &dyn Fn(u32) -> bool) -> Layout {
+fn layout(profile: &Profile, f: &Features, j: &Joined, known: &dyn Fn(Dtype, u32) -> bool) -> Layout {
     let total: i64 = j.matrices.iter().map(|m| m.rows).sum();
     let pair = j.after.is_some() && j.matrices.len() == 2;
     let product = row_product(j.format, j.dtype, j.k, total);
@@ -189,7 +189,7 @@ fn layout(profile: &Profile, f: &Features, j: &Joined, known: &dyn Fn(u32) -> bo
 /// Records the products; `reads` and `writes` are all ranges that they touch.
 pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &[(u64, u64)]) -> Result<()> {
     let device = enc.device();
-    let known = |cols| fragment_probe::known_with_half(device, j.dtype, cols);
+    let known = |dtype, cols| fragment_probe::known(device, dtype, cols);
     let layout = layout(device.profile(), device.features(), j, &known);
     let pair = j.after.is_some() && j.matrices.len() == 2;
     let mut key = Key {

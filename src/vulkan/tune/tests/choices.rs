@@ -8,7 +8,7 @@ use crate::vulkan::tune::profile::{FILL, H200, Measured, Profile, Source};
 use crate::vulkan::tune::{
     Subject, Winners, attention, conv, fft, gemv, matmul, quantized, reduce, sort, subjects,
 };
-use crate::vulkan::{AdapterInfo, AdapterKind, Features};
+use crate::vulkan::{AdapterInfo, AdapterKind, Component, Features};
 
 const HALVES: [Dtype; 3] = [Dtype::F32, Dtype::F16, Dtype::BF16];
 
@@ -73,7 +73,7 @@ fn quantised_products_are_legal_on_every_device() {
                         matrices: 1,
                         runs: false,
                     };
-                    let c = quantized::choose(&p, &s, &|_| true);
+                    let c = quantized::choose(&p, &s, &|_, _| true);
                     assert!(c.k_split * c.splits >= k, "{} {s:?} {c:?}", p.name);
                     match c.variant {
                         quantized::Variant::Rows { threads, rows, vectors, .. } => {
@@ -95,6 +95,33 @@ fn quantised_products_are_legal_on_every_device() {
                         quantized::Variant::Dequantize => assert!(!f.coop_matrices.is_empty()),
                     }
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn layouts_are_asked_only_of_matrices_that_a_device_has() {
+    let half_alone = {
+        let mut p = h200();
+        p.features.bfloat16_coop = false;
+        p.features.coop_matrices.retain(|m| m.a == Component::F16);
+        p
+    };
+    for p in all().into_iter().chain([half_alone]) {
+        let known = |dtype, cols| {
+            assert!(matmul::multiplies(&p.features, dtype, [16, cols, 16]), "{} {dtype} {cols}", p.name);
+            true
+        };
+        for (group, bits) in [(64, 4), (32, 8)] {
+            let format = Format::new("test", Mode::Affine, group, bits).unwrap();
+            for (dtype, (m, n, k)) in
+                HALVES.into_iter().flat_map(|d| [(1, 4096, 4096), (4, 4096, 4096)].map(|size| (d, size)))
+            {
+                let (transpose, batch, matrices, runs) = (true, 1, 1, false);
+                let s = quantized::Shape { dtype, format, transpose, m, n, k, batch, matrices, runs };
+                quantized::choose(&p, &s, &known);
+                quantized::candidates(&p, &s, &known);
             }
         }
     }
@@ -228,11 +255,11 @@ fn what_won_on_the_device_comes_first() {
     let format = Format::new("test", Mode::Affine, 64, 4).unwrap();
     let (dtype, m, n, k) = (Dtype::F16, 4, 4096, 4096);
     let s = quantized::Shape { dtype, format, transpose: true, m, n, k, batch: 1, matrices: 1, runs: false };
-    let all = quantized::candidates(&h200(), &s, &|_| true);
+    let all = quantized::candidates(&h200(), &s, &|_, _| true);
     assert!(all.iter().any(|c| c.len() == 2) && all.iter().any(|c| c.len() == 3), "{all:?}");
     for candidate in all {
         p.winners.set(quantized::subject(&s).unwrap(), candidate.clone());
-        let chosen = quantized::choose(&p, &s, &|_| true).variant;
+        let chosen = quantized::choose(&p, &s, &|_, _| true).variant;
         assert_eq!(quantized::numbers(&chosen), Some(candidate));
     }
 }

@@ -119,7 +119,7 @@ fn quantised(out: &mut String, p: &Profile) {
                                         runs,
                                     };
                                     for known in [true, false] {
-                                        let c = quantized::choose(p, &shape, &|_| known);
+                                        let c = quantized::choose(p, &shape, &|_, _| known);
                                         s.add((c.variant, c.k_split, c.splits));
                                     }
                                     s.add(quantized::layout_of_rows(p, &shape, k / 32, 1));
