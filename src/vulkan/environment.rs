@@ -139,6 +139,7 @@ mod tests {
         assert!(fits(layout, &[32, 1, 1]) && !fits(layout, &[33, 1, 1]) && !fits(layout, &[32, 65, 1]));
         assert!(fits(qmm, &[32, 8]) && !fits(qmm, &[32, 9]) && !fits(qmm, &[32]));
         assert!(fits(tile, &[128, 128, 32, 128]) && !fits(tile, &[128, 128, 32]));
+        assert!(!fits(tile, &[128, 128, 0, 128]) && !fits(tile, &[128, 128, 32, 128, 0]));
     }
 
     #[test]

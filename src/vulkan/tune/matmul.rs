@@ -305,6 +305,11 @@ pub fn subgroup_grid(t: Tile, subgroup: u32, [fm, fn_]: [u32; 2]) -> (u32, u32) 
     grids.filter(fits).min_by_key(|(m, n)| t.bm / m + t.bn / n).unwrap_or((1, count))
 }
 
+/// Whether matmul_khr.comp is written out for as many fragments of a subgroup as a side has steps.
+fn written(side: u32, step: u32) -> bool {
+    [1, 2, 4, 8].iter().any(|n| n * step == side)
+}
+
 fn khr_supports(f: &Features, dtype: Dtype, t: Tile) -> bool {
     let (Some([fm, fn_, fk]), Some(sg)) = (fragment(f, dtype), fixed_subgroup(f)) else { return false };
     let (sm, sn) = subgroup_grid(t, sg, [fm, fn_]);
@@ -317,6 +322,8 @@ fn khr_supports(f: &Features, dtype: Dtype, t: Tile) -> bool {
         && t.bn.is_multiple_of(sn * fn_)
         && t.bk.is_multiple_of(fk)
         && t.bk.is_multiple_of(8)
+        && written(t.bm, sm * fm)
+        && written(t.bn, sn * fn_)
         && shared <= f.shared_memory
         && t.threads <= f.max_workgroup_invocations
 }
@@ -372,7 +379,7 @@ fn forced_tile() -> Option<Tile> {
 }
 
 fn tile_fits(v: &[u32]) -> bool {
-    matches!(v.len(), 4 | 5) && v.iter().all(|&n| n <= 4096)
+    matches!(v.len(), 4 | 5) && v.iter().all(|n| (1..=4096).contains(n))
 }
 
 fn tile_of(sizes: &[u32]) -> Option<Tile> {
@@ -643,6 +650,11 @@ mod tests {
             assert_eq!(stages(r.tile), 1);
         }
         assert!(!khr_supports(&f, Dtype::BF16, tile(128, 128, 32, 128, 2)));
+        // Three fragments of a subgroup along a side are not written out.
+        let f = devices::h200().features;
+        for (bm, bn) in [(96, 64), (64, 96), (96, 96)] {
+            assert!(!khr_supports(&f, Dtype::BF16, tile(bm, bn, 32, 128, 1)), "{bm} x {bn}");
+        }
     }
 
     #[test]
