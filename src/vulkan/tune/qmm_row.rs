@@ -72,8 +72,47 @@ pub(in crate::vulkan) fn layout(
     let parts = [8, 4, 2, 1].into_iter().find(|&n| n * 2 <= turns.max(2) && n <= most)?;
     let wide = s.n / 16 >= p.nearly(1) as i64 || pair;
     let width = round_up(s.k, STEP) as u32;
-    let row = Row { parts: parts as u32, beside: if wide { 2 } else { 1 }, width, plain };
-    let fits = bytes(&row, group) <= i64::from(f.shared_memory)
-        && 32 * row.parts * row.beside <= f.max_workgroup_invocations;
-    fits.then_some(row)
+    let fits = |r: &Row| {
+        bytes(r, group) <= i64::from(f.shared_memory)
+            && 32 * r.parts * r.beside <= f.max_workgroup_invocations
+    };
+    // Results of a pair meet in one workgroup.
+    let beside: &[u32] = if pair {
+        &[2]
+    } else if wide {
+        &[2, 1]
+    } else {
+        &[1]
+    };
+    beside.iter().map(|&beside| Row { parts: parts as u32, beside, width, plain }).find(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::devices;
+    use super::*;
+    use crate::kernels::quantized::quant::{Format, Mode};
+
+    #[test]
+    fn a_row_that_two_beside_each_other_are_too_large_for_takes_one() {
+        let mut p = devices::h200();
+        let format = Format::new("test", Mode::Affine, 64, 4).unwrap();
+        let s = Shape {
+            dtype: Dtype::BF16,
+            format,
+            transpose: true,
+            m: 1,
+            n: 1 << 17,
+            k: 12288,
+            batch: 1,
+            matrices: 1,
+            runs: false,
+        };
+        let laid = |p: &Profile, pair| layout(p, &s, pair, &|_, _| true).map(|r| [r.parts, r.beside]);
+        assert_eq!([laid(&p, false), laid(&p, true)], [Some([8, 2]); 2]);
+        p.features.max_workgroup_invocations = 256;
+        assert_eq!([laid(&p, false), laid(&p, true)], [Some([8, 1]), None]);
+        p.features.max_workgroup_invocations = 128;
+        assert_eq!(laid(&p, false), None);
+    }
 }

@@ -53,13 +53,16 @@ fn plain(subgroup: u32) -> Features {
     }
 }
 
-/// The features of an NVIDIA H200.
+/// The features of an NVIDIA H200 that choices ask for.
 fn hopper() -> Features {
     let halves = [Component::F16, Component::Bf16];
     let shapes = [[16, 16, 16], [16, 8, 16], [16, 8, 8]];
     Features {
         bfloat16: true,
         bfloat16_coop: true,
+        subgroup_shuffle_relative: true,
+        subgroup_clustered: true,
+        subgroup_extended_types: true,
         shared_memory: 48 << 10,
         coop_matrices: halves.iter().flat_map(|&c| shapes.map(|s| matrix(s, c))).collect(),
         coop2: Some(CoopMatrix2 {
