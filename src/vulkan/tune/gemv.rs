@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use super::matmul::MATMUL_SPLIT;
 use super::profile::{Best, Profile, best};
-use super::{ceil, cut, row_threads};
+use super::{ceil, cut, filling, row_threads};
 use crate::core::env::{KernelVariant, Values, Variable};
 
 pub static GEMV_LAYOUT: Variable = Variable::new(
@@ -92,7 +92,8 @@ pub fn by_rows(p: &Profile, rows: i64, k: i64, vector: i64, batches: i64, vector
     let (threads, r, unroll) = layout(p, rows, k / vector, batches, vectors);
     let groups = ceil(rows, i64::from(256 / threads * r)) * batches;
     let step = i64::from(threads) * vector;
-    let (k_split, splits) = cut(MATMUL_SPLIT.disabled(), groups, p.fill() as i64, k, step * 8, step);
+    let parts = filling(MATMUL_SPLIT.disabled(), groups, p.fill() as i64);
+    let (k_split, splits) = cut(k, parts, step * 8, 64, step);
     Rows { threads, rows: r, unroll, k_split: k_split as u32, splits: splits as u32 }
 }
 
@@ -100,7 +101,7 @@ pub fn by_rows(p: &Profile, rows: i64, k: i64, vector: i64, batches: i64, vector
 pub fn by_columns(p: &Profile, rows: i64, k: i64, vector: i64, batches: i64) -> Columns {
     let slices = if rows <= 16 * vector { 32 } else { 8 };
     let groups = ceil(rows, 256 / slices * vector) * batches;
-    let wanted = 4 * p.fill() as i64;
-    let (k_split, splits) = cut(MATMUL_SPLIT.disabled(), groups, wanted, k, slices * 8, slices * 4);
+    let parts = filling(MATMUL_SPLIT.disabled(), groups, 4 * p.fill() as i64);
+    let (k_split, splits) = cut(k, parts, slices * 8, 64, slices * 4);
     Columns { slices: slices as u32, k_split: k_split as u32, splits: splits as u32 }
 }

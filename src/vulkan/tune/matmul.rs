@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use super::profile::{Card, H200, Profile};
 use super::winners::Subject;
+use super::{cut, filling};
 use crate::core::Dtype;
 use crate::core::env::{KernelVariant, Values, Variable};
 use crate::vulkan::{Component, Features};
@@ -512,7 +513,7 @@ pub fn choose_long(p: &Profile, s: &Shape) -> Choice {
     let (tier, tile) = forced.or_else(found).unwrap_or((Tier::Tiled, tile(32, 32, 16, 64, 1)));
     // Workgroups of 256 threads that fill the GPU, or as many threads in smaller ones.
     let wanted = p.fill() * 256 / u64::from(tile.threads) / (tiles(s, tile) * s.batch).max(1);
-    cut(s, tier, tile, wanted, 128)
+    in_parts(s, tier, tile, wanted, 128)
 }
 
 /// Fewest parts of K that pay on [`Tier::Nv2`], whose kernels keep fewer loads under way where K does not begin at
@@ -524,13 +525,13 @@ const FEWEST_PARTS: u64 = 6;
 fn split(p: &Profile, s: &Shape, tier: Tier, t: Tile) -> Choice {
     let groups = tiles(s, t) * s.batch;
     let fill = if tier == Tier::Khr { p.fill() * 128 / u64::from(t.threads) } else { p.fill() };
-    let parts = if groups * 2 > fill { 1 } else { fill / groups.max(1) };
+    let parts = filling(false, groups as i64, fill as i64) as u64;
     match tier {
-        Tier::Nv2 if parts < FEWEST_PARTS => cut(s, tier, t, 1, 1),
-        Tier::Nv2 => cut(s, tier, t, equal_parts(s.k / u64::from(t.bk * t.unroll), parts), 64),
-        Tier::Khr if parts.min(s.k / 512) <= 2 => cut(s, tier, t, 1, 1),
-        Tier::Khr => cut(s, tier, t, parts.min(s.k / 512), 64),
-        Tier::Tiled => cut(s, tier, t, parts, 64),
+        Tier::Nv2 if parts < FEWEST_PARTS => in_parts(s, tier, t, 1, 1),
+        Tier::Nv2 => in_parts(s, tier, t, equal_parts(s.k / u64::from(t.bk * t.unroll), parts), 64),
+        Tier::Khr if parts.min(s.k / 512) <= 2 => in_parts(s, tier, t, 1, 1),
+        Tier::Khr => in_parts(s, tier, t, parts.min(s.k / 512), 64),
+        Tier::Tiled => in_parts(s, tier, t, parts, 64),
     }
 }
 
@@ -541,12 +542,9 @@ fn equal_parts(steps: u64, wanted: u64) -> u64 {
 }
 
 /// K in `wanted` parts, at most `most`, each a multiple of the tile's step and not too short.
-fn cut(s: &Shape, tier: Tier, t: Tile, wanted: u64, most: u64) -> Choice {
-    let step = u64::from(t.bk * t.unroll);
+fn in_parts(s: &Shape, tier: Tier, t: Tile, wanted: u64, most: i64) -> Choice {
     let most = if MATMUL_SPLIT.disabled() { 1 } else { most };
-    let parts = wanted.min(s.k / 256).clamp(1, most);
-    let k_split = s.k.div_ceil(parts).next_multiple_of(step);
-    let splits = s.k.div_ceil(k_split).max(1);
+    let (k_split, splits) = cut(s.k as i64, wanted as i64, 256, most, i64::from(t.bk * t.unroll));
     Choice {
         tier,
         tile: t,

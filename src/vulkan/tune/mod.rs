@@ -43,11 +43,14 @@ fn row_threads(n: u32) -> bool {
     [8, 16, 32, 64, 128, 256].contains(&n)
 }
 
-/// Length and number of the parts of K that make `groups` workgroups `wanted`, each a multiple of `step` and none below
-/// `least`; one part if `whole`, or where half of them run anyway.
-fn cut(whole: bool, groups: i64, wanted: i64, k: i64, least: i64, step: i64) -> (i64, i64) {
-    let whole = whole || groups * 2 > wanted;
-    let parts = if whole { 1 } else { (wanted / groups.max(1)).min(k / least).clamp(1, 64) };
+/// How many parts of K make `groups` workgroups `wanted`; one if `whole`, or where half of them run anyway.
+fn filling(whole: bool, groups: i64, wanted: i64) -> i64 {
+    if whole || groups * 2 > wanted { 1 } else { wanted / groups.max(1) }
+}
+
+/// Length and number of the parts of K, about `parts`: at most `most`, each a multiple of `step` and none below `least`.
+fn cut(k: i64, parts: i64, least: i64, most: i64, step: i64) -> (i64, i64) {
+    let parts = parts.min(k / least).clamp(1, most);
     let len = round_up(ceil(k, parts), step).max(step);
     (len, ceil(k, len).max(1))
 }

@@ -10,7 +10,7 @@ use super::matmul::{self as table, Tier};
 use super::profile::{Card, H200, Profile};
 use super::qmm_row::{self, Row};
 use super::winners::Subject;
-use super::{ceil, cut, round_up, row_threads};
+use super::{ceil, cut, filling, round_up, row_threads};
 use crate::core::Dtype;
 use crate::core::env::{KernelVariant, Values, Variable};
 use crate::kernels::quantized::quant::Format;
@@ -355,8 +355,8 @@ pub(in crate::vulkan) fn choose_of_many(
                 _ => (8, 4),
             };
             let groups = ceil(s.n, 256 / slices * 8) * s.batch;
-            let (k_split, splits) =
-                cut(QMM_SPLIT.disabled(), groups, 4 * p.fill() as i64, s.k, slices * 8, slices * unroll);
+            let parts = filling(QMM_SPLIT.disabled(), groups, 4 * p.fill() as i64);
+            let (k_split, splits) = cut(s.k, parts, slices * 8, 64, slices * unroll);
             let variant = Variant::Cols { slices: slices as u32, unroll: unroll as u32, vectors };
             return Choice { variant, k_split, splits };
         }
@@ -377,7 +377,8 @@ pub(in crate::vulkan) fn choose_of_many(
     if s.runs || f.software {
         return whole(variant);
     }
-    let (k_split, splits) = cut(QMM_SPLIT.disabled(), groups(t), p.fill() as i64, s.k, 256, 32);
+    let parts = filling(QMM_SPLIT.disabled(), groups(t), p.fill() as i64);
+    let (k_split, splits) = cut(s.k, parts, 256, 64, 32);
     Choice { variant, k_split, splits }
 }
 

@@ -5,12 +5,12 @@ pub(crate) mod devices;
 mod numbers;
 mod pins;
 
-use super::cut;
+use super::{cut, filling};
 
 #[test]
 fn parts_cover_k() {
     for (groups, k) in [(1, 0), (1, 31), (3, 5000), (1000, 64)] {
-        let (len, parts) = cut(false, groups, 1000, k, 64, 32);
+        let (len, parts) = cut(k, filling(false, groups, 1000), 64, 64, 32);
         assert!(len * parts >= k && (parts == 1 || len * (parts - 1) < k));
     }
 }
