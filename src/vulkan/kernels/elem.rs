@@ -1,9 +1,12 @@
 //! What the hosts of the hand-written kernels share: macro definitions of the element codecs in
 //! shaders/lib/codecs.glsl, packing of push constants and dimension lists, grids, alignment checks.
 
+use std::sync::Arc;
+
 use super::elementwise::caps;
 use crate::core::{Dtype, Kind, Result};
 use crate::vulkan::hal::recorder::FULL_BARRIERS;
+use crate::vulkan::shader::pipeline::Pipeline;
 use crate::vulkan::{CommandEncoder, Features};
 
 /// Macro definitions for a module.
@@ -137,6 +140,38 @@ pub fn dims(enc: &mut CommandEncoder, list: &[(i64, i64)]) -> Result<u64> {
     }
     let bytes: Vec<u8> = list.iter().flat_map(|&(d, s)| [d, s]).flat_map(i64::to_ne_bytes).collect();
     enc.params(&bytes)
+}
+
+/// A push block that says where in the whole grid a dispatch begins.
+pub trait GridPush: Copy {
+    /// The block of the dispatch that begins there.
+    fn beginning(self, tile0: u32, batch0: u32) -> Self;
+    /// The block as bytes.
+    fn bytes(&self) -> &[u8];
+}
+
+/// Runs a kernel over `tiles`, `splits` parts and `batches`, in as many dispatches as limits ask for.
+pub fn launch(
+    enc: &mut CommandEncoder,
+    pipeline: &Arc<Pipeline>,
+    push: impl GridPush,
+    tiles: u64,
+    splits: u32,
+    batches: i64,
+    reads: &[(u64, u64)],
+    writes: &[(u64, u64)],
+) -> Result<()> {
+    let f = enc.device().features();
+    let (max_x, max_z) = (u64::from(f.max_groups_x.max(65535)), i64::from(f.max_groups_z.max(65535)));
+    for batch0 in (0..batches).step_by(max_z as usize) {
+        let z = (batches - batch0).min(max_z) as u32;
+        for tile0 in (0..tiles).step_by(max_x as usize) {
+            let x = (tiles - tile0).min(max_x) as u32;
+            let push = push.beginning(tile0 as u32, batch0 as u32);
+            enc.dispatch(pipeline, push.bytes(), [x, splits, z], reads, writes)?;
+        }
+    }
+    Ok(())
 }
 
 /// A grid of at least `groups` workgroups; kernels number them by y * width + x and skip the surplus.

@@ -7,8 +7,9 @@ use crate::core::layout::row_major;
 use crate::kernels::View;
 use crate::kernels::conv::Block;
 use crate::vulkan::CommandEncoder;
+use crate::vulkan::kernels::elem::launch;
 use crate::vulkan::kernels::matmul::kernel::{Gather, Kernel, MatmulKey, Push};
-use crate::vulkan::kernels::matmul::{Problem, add_parts, ceil, launch, plain, scratch_sums};
+use crate::vulkan::kernels::matmul::{Problem, add_parts, ceil, plain, scratch_sums};
 use crate::vulkan::tune::conv::{Depthwise, depthwise_gradient};
 
 /// Outputs along x that a thread of conv_depthwise.comp sums, as that is written.
@@ -97,6 +98,7 @@ pub(in crate::vulkan) fn weight(enc: &mut CommandEncoder, b: &Block<u64>) -> Res
         Kernel::DepthwiseGradient { channels: channels as u32, lanes: lanes as u32, taps: taps as u32 };
     let pipeline = enc.device().pipeline(&key(kernel, b, false))?;
     let numbers = geometry(b)?;
+    // Sums of one part are added too, and the grid has kernel elements in place of a batch: no work for `launch_parts`.
     let sums = scratch_sums(enc, p.n * p.k, parts as u32)?;
     let push = Push {
         c: enc.params(&numbers.bytes())?,

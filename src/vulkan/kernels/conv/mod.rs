@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use super::elementwise;
 use super::matmul::kernel::{Gather, Kernel, MatmulKey, Push, pipeline_for};
-use super::matmul::{Operand, Problem, REACH, add_parts, launch, plain, scratch_sums};
+use super::matmul::{Operand, Problem, REACH, launch_parts, plain};
 use crate::bail;
 use crate::core::env::KernelVariant;
 use crate::core::layout::{collapse, row_major, show};
@@ -285,13 +285,7 @@ fn multiply(
     // Bound by arithmetic: what the GPU would have copied meanwhile.
     enc.add_work((work / 16.0) as u64);
     enc.describe(work, &[p.batches(), p.m, p.n, p.k]);
-    if !partial {
-        return launch(enc, &pipeline, push, groups, 1, p.batches(), &p.reads(), &[p.d_range]);
-    }
-    let sums = scratch_sums(enc, p.m * p.n * p.batches(), choice.splits)?;
-    let first = Push { d: sums.0, ..push };
-    launch(enc, &pipeline, first, groups, choice.splits, p.batches(), &p.reads(), &[sums])?;
-    add_parts(enc, p, p.push(), sums, choice.splits)
+    launch_parts(enc, p, &pipeline, [push, p.push()], groups, choice.splits)
 }
 
 /// Whether rows of four elements can be written at once.

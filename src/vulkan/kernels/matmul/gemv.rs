@@ -3,8 +3,8 @@
 //! vectors x; W lies with K contiguous (gemv_rows) or with the results contiguous (gemv_cols). Called by
 //! `matmul`.
 
-use super::kernel::{Kernel, MatmulKey, Push};
-use super::{Operand, Problem, add_parts, ceil, compact, launch, round_up, scratch_sums};
+use super::kernel::{Kernel, MatmulKey};
+use super::{Operand, Problem, ceil, compact, launch_parts, round_up};
 use crate::core::Result;
 use crate::vulkan::CommandEncoder;
 use crate::vulkan::tune::gemv as table;
@@ -91,11 +91,5 @@ pub(in crate::vulkan) fn run(enc: &mut CommandEncoder, p: &Problem) -> Result<()
     push.k_split = k_split;
     let work = 2.0 * p.m as f64 * p.n as f64 * p.k as f64 * batches as f64;
     enc.describe(work, &[batches, p.m, p.n, p.k]);
-    if !partial {
-        return launch(enc, &pipeline, push, groups as u64, 1, batches, &view.reads(), &[p.d_range]);
-    }
-    let sums = scratch_sums(enc, rows * vectors * batches, splits)?;
-    let first = Push { d: sums.0, ..push };
-    launch(enc, &pipeline, first, groups as u64, splits, batches, &view.reads(), &[sums])?;
-    add_parts(enc, &view, push, sums, splits)
+    launch_parts(enc, &view, &pipeline, [push; 2], groups as u64, splits)
 }

@@ -14,6 +14,7 @@ use crate::kernels::Epilogue;
 use crate::vulkan::hal::device::{Device, opened};
 use crate::vulkan::hal::features::Features;
 use crate::vulkan::kernels::conv::FIXED;
+use crate::vulkan::kernels::elem::GridPush;
 use crate::vulkan::kernels::elementwise::caps;
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Pipeline, Source};
 use crate::vulkan::tune::matmul::{
@@ -62,9 +63,12 @@ pub struct Push {
     pub tail: [u32; 2],
 }
 
-impl Push {
-    /// The block as bytes.
-    pub fn bytes(&self) -> &[u8] {
+impl GridPush for Push {
+    fn beginning(self, tile0: u32, batch0: u32) -> Push {
+        Push { tile0, batch0, ..self }
+    }
+
+    fn bytes(&self) -> &[u8] {
         const { assert!(size_of::<Push>() == PUSH_BYTES + 4) };
         // SAFETY: repr(C) of 4- and 8-byte fields; the tail padding, if any, is left out.
         unsafe { std::slice::from_raw_parts((self as *const Push).cast(), PUSH_BYTES) }

@@ -24,6 +24,7 @@ use crate::core::layout::{collapse, show};
 use crate::core::{Dtype, Result};
 use crate::kernels::{DeviceView, Epilogue};
 use crate::vulkan::CommandEncoder;
+use crate::vulkan::kernels::elem::launch;
 use crate::vulkan::shader::pipeline::Pipeline;
 use crate::vulkan::tune::gemv::{GEMV, VECTORS};
 use crate::vulkan::tune::matmul::{self as table, Choice, Shape as Product, Tier};
@@ -202,35 +203,6 @@ fn solve(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     }
     let p = with_block(enc, p)?;
     tiled(enc, &p)
-}
-
-/// Runs a kernel over `groups` tiles, `splits` parts and the batch, in as many dispatches as limits ask for.
-pub(in crate::vulkan) fn launch(
-    enc: &mut CommandEncoder,
-    pipeline: &Arc<Pipeline>,
-    mut push: Push,
-    groups: u64,
-    splits: u32,
-    batches: i64,
-    reads: &[(u64, u64)],
-    writes: &[(u64, u64)],
-) -> Result<()> {
-    let f = enc.device().features();
-    let (max_x, max_z) = (u64::from(f.max_groups_x.max(65535)), i64::from(f.max_groups_z.max(65535)));
-    let mut batch0 = 0;
-    while batch0 < batches {
-        let z = (batches - batch0).min(max_z);
-        let mut tile0 = 0;
-        while tile0 < groups {
-            let x = (groups - tile0).min(max_x);
-            push.tile0 = tile0 as u32;
-            push.batch0 = batch0 as u32;
-            enc.dispatch(pipeline, push.bytes(), [x as u32, splits, z as u32], reads, writes)?;
-            tile0 += x;
-        }
-        batch0 += z;
-    }
-    Ok(())
 }
 
 pub(in crate::vulkan) fn plain(kernel: Kernel, dtype: Dtype) -> MatmulKey {
@@ -427,16 +399,29 @@ pub(in crate::vulkan) fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<
     } else {
         device.pipeline(&general)?
     };
-    let mut push = Push { lda: lda as u32, ldb: ldb as u32, k_split, flags: u32::from(even(4)), ..p.push() };
+    let push = Push { lda: lda as u32, ldb: ldb as u32, k_split, flags: u32::from(even(4)), ..p.push() };
     let groups = table::tiles(&product(aligned), tile);
     enc.describe(work, &[p.batches(), p.m, p.n, p.k]);
-    if !partial {
-        return launch(enc, &pipeline, push, groups, 1, p.batches(), &p.reads(), &[p.d_range]);
+    launch_parts(enc, p, &pipeline, [push, p.push()], groups, splits)
+}
+
+/// Runs a kernel of a product over `groups` tiles and `splits` parts of K; several write their sums into scratch, and are
+/// added from there, by the second of the blocks.
+pub(in crate::vulkan) fn launch_parts(
+    enc: &mut CommandEncoder,
+    p: &Problem,
+    pipeline: &Arc<Pipeline>,
+    [push, add]: [Push; 2],
+    groups: u64,
+    splits: u32,
+) -> Result<()> {
+    if splits == 1 {
+        return launch(enc, pipeline, push, groups, 1, p.batches(), &p.reads(), &[p.d_range]);
     }
     let sums = scratch_sums(enc, p.m * p.n * p.batches(), splits)?;
-    push.d = sums.0;
-    launch(enc, &pipeline, push, groups, splits, p.batches(), &p.reads(), &[sums])?;
-    add_parts(enc, p, p.push(), sums, splits)
+    let first = Push { d: sums.0, ..push };
+    launch(enc, pipeline, first, groups, splits, p.batches(), &p.reads(), &[sums])?;
+    add_parts(enc, p, add, sums, splits)
 }
 
 /// Scratch for the float32 sums of `splits` parts of `size` results.
@@ -453,17 +438,29 @@ pub(in crate::vulkan) fn scratch_sums(
 pub(in crate::vulkan) fn add_parts(
     enc: &mut CommandEncoder,
     p: &Problem,
-    mut push: Push,
+    push: Push,
     sums: (u64, u64),
     splits: u32,
 ) -> Result<()> {
-    push.a = sums.0;
-    push.k_split = splits;
     let key = MatmulKey { addmm: p.has_addend(), fused: p.epilogue(), ..plain(Kernel::Reduce, p.dtype) };
-    let pipeline = enc.device().pipeline(&key)?;
     let mut reads: SmallVec<[(u64, u64); 2]> = SmallVec::from_slice(&[sums]);
     reads.extend(p.c.as_ref().map(|c| c.range));
     reads.extend(p.fused_reads());
+    add_sums(enc, &key, push, splits, p.batches(), &reads, p.d_range)
+}
+
+/// Adds `splits` float32 sums of each result, of which the first range of `reads` has those of the first part.
+pub(in crate::vulkan) fn add_sums(
+    enc: &mut CommandEncoder,
+    key: &MatmulKey,
+    push: Push,
+    splits: u32,
+    batches: i64,
+    reads: &[(u64, u64)],
+    write: (u64, u64),
+) -> Result<()> {
+    let push = Push { a: reads[0].0, k_split: splits, ..push };
+    let pipeline = enc.device().pipeline(key)?;
     let groups = (u64::from(push.m) * u64::from(push.n)).div_ceil(256);
-    launch(enc, &pipeline, push, groups, 1, p.batches(), &reads, &[p.d_range])
+    launch(enc, &pipeline, push, groups, 1, batches, reads, &[write])
 }

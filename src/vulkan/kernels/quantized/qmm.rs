@@ -3,8 +3,6 @@
 //! matrices multiply. Which of them is chosen stands in `tune::quantized`. Indices are read by the kernels, which clamp
 //! them to the operands.
 
-use std::sync::Arc;
-
 use super::qmm_joined::{self, Joined, Matrix};
 use super::quant::{define_format, dequantize, show as show_format};
 use crate::bail;
@@ -12,14 +10,13 @@ use crate::core::layout::{row_major, show, size_of};
 use crate::core::{Dtype, Result};
 use crate::kernels::quantized::quant::Format;
 use crate::kernels::{DeviceView, View};
-use crate::vulkan::kernels::elem::{Defines, define};
+use crate::vulkan::kernels::elem::{Defines, GridPush, define, launch};
 use crate::vulkan::kernels::elementwise;
 use crate::vulkan::kernels::matmul::fragment_probe;
 use crate::vulkan::kernels::matmul::gather_mm;
 use crate::vulkan::kernels::matmul::kernel::{Kernel, Push as MatmulPush};
-use crate::vulkan::kernels::matmul::{self, REACH, ceil, launch, plain, scratch_sums};
+use crate::vulkan::kernels::matmul::{self, REACH, add_sums, ceil, plain, scratch_sums};
 use crate::vulkan::report::stats::STATS;
-use crate::vulkan::shader::pipeline::Pipeline;
 use crate::vulkan::tune::matmul::summing_subgroup;
 use crate::vulkan::tune::quantized::{
     Choice, Coop, Shape, VECTORS, Variant, choose, choose_of_many, runs, stage,
@@ -169,7 +166,11 @@ struct Push {
     flags: u32,
 }
 
-impl Push {
+impl GridPush for Push {
+    fn beginning(self, tile0: u32, batch0: u32) -> Push {
+        Push { tile0, batch0, ..self }
+    }
+
     fn bytes(&self) -> &[u8] {
         const { assert!(std::mem::size_of::<Push>() == 7 * 8 + 12 * 4) };
         // SAFETY: repr(C) of 8- and 4-byte fields without padding, as the assertion says.
@@ -304,7 +305,7 @@ pub fn quantized_matmul(
     let mut reads = vec![x.range(), w.codes.range(), w.scales.range()];
     reads.extend([w.biases, lhs.as_ref(), rhs.as_ref()].into_iter().flatten().map(|v| v.range()));
     let job = Job { push, shape, choice, aligned, reads, write: dst.range() };
-    job.run(enc, dst)
+    job.run(enc)
 }
 
 /// What multiplies; none where the kernel of one row has done so.
@@ -364,7 +365,7 @@ struct Job {
 }
 
 impl Job {
-    fn run(&self, enc: &mut CommandEncoder, dst: &DeviceView) -> Result<()> {
+    fn run(&self, enc: &mut CommandEncoder) -> Result<()> {
         let s = &self.shape;
         let size = s.dtype.size() as i64;
         let Choice { variant, splits, .. } = self.choice;
@@ -397,59 +398,31 @@ impl Job {
                 2.0 * count as f64 * s.n as f64 * s.k as f64 * batch as f64,
                 &[batch, count, s.n, s.k],
             );
-            let mut push = Push {
+            let push = Push {
                 m: count as u32,
                 x: self.push.x + (first * i64::from(self.push.x_rs) * size) as u64,
                 d: self.push.d + (first * s.n * size) as u64,
                 ..self.push
             };
             if splits == 1 {
-                self.dispatch(enc, &pipeline, &mut push, groups, 1, batch, self.write)?;
+                launch(enc, &pipeline, push, groups as u64, 1, batch, &self.reads, &[self.write])?;
                 continue;
             }
             let sums = scratch_sums(enc, count * s.n * batch, splits as u32)?;
-            let to = push.d;
-            push.d = sums.0;
-            self.dispatch(enc, &pipeline, &mut push, groups, splits, batch, sums)?;
+            let part = Push { d: sums.0, ..push };
+            launch(enc, &pipeline, part, groups as u64, splits as u32, batch, &self.reads, &[sums])?;
             let add = MatmulPush {
-                a: sums.0,
-                d: to,
+                d: push.d,
                 m: count as u32,
                 n: s.n as u32,
                 d_rs: s.n as u32,
                 d_cs: 1,
                 d_b: (s.m * s.n) as u32,
                 nb0: 1,
-                k_split: splits as u32,
                 ..MatmulPush::default()
             };
-            let reduce = enc.device().pipeline(&plain(Kernel::Reduce, s.dtype))?;
-            let blocks = ceil(count * s.n, 256) as u64;
-            launch(enc, &reduce, add, blocks, 1, batch, &[sums], &[dst.range()])?;
-        }
-        Ok(())
-    }
-
-    /// Runs over `groups` tiles, `splits` parts and the batch, in as many dispatches as limits ask for.
-    #[allow(clippy::too_many_arguments)]
-    fn dispatch(
-        &self,
-        enc: &mut CommandEncoder,
-        pipeline: &Arc<Pipeline>,
-        push: &mut Push,
-        groups: i64,
-        splits: i64,
-        batch: i64,
-        write: (u64, u64),
-    ) -> Result<()> {
-        let f = enc.device().features();
-        let (max_x, max_z) = (i64::from(f.max_groups_x.max(65535)), i64::from(f.max_groups_z.max(65535)));
-        for batch0 in (0..batch).step_by(max_z as usize) {
-            for tile0 in (0..groups).step_by(max_x as usize) {
-                (push.tile0, push.batch0) = (tile0 as u32, batch0 as u32);
-                let size = [(groups - tile0).min(max_x), splits, (batch - batch0).min(max_z)];
-                enc.dispatch(pipeline, push.bytes(), size.map(|v| v as u32), &self.reads, &[write])?;
-            }
+            let key = plain(Kernel::Reduce, s.dtype);
+            add_sums(enc, &key, add, splits as u32, batch, &[sums], self.write)?;
         }
         Ok(())
     }
