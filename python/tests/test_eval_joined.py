@@ -298,6 +298,26 @@ def test_long_rows_by_ordinary_arithmetic():
     assert ran.split() == ["4"] * 3
 
 
+def test_more_workgroups_than_a_grid_may_have():
+    """A layout with a workgroup for each row of codes, of which some devices take 65535 at once."""
+    code = f"""
+    import sys
+    sys.path.insert(0, {os.path.dirname(__file__)!r})
+    import mlx.core as mx
+    import numpy as np
+    mx.set_default_device(mx.gpu)
+    import test_eval_joined as t
+    rng = np.random.default_rng(22)
+    m = t.Matrix(rng, 65544, 32, group_size=32, bits=4)
+    x, res = t.normal(rng, 1, 32), t.normal(rng, 1, 65544)
+    out, ran = t.kernels(lambda: res + m(x))
+    t.close(out, t.h.to_np(res) + m.of(t.h.to_np(x)), "float32", units=8)
+    print(*ran)
+    """
+    ran = h.python(code, env={"MLX_VK_QMM": "256x1"}, timeout=280).stdout.split()
+    assert len(ran) == 1 and ran[0].startswith("qmm_joined_256x1"), ran
+
+
 def test_rows_longer_than_a_workgroup_holds(rng):
     for k in (4096, 4160, 9216):
         mats = [Matrix(rng, 5, k) for _ in range(2)]

@@ -12,6 +12,7 @@ layout(constant_id = 4) const uint EPS = 0; // bits of a float
 layout(push_constant, scalar) uniform Push {
     uvec2 x, norm;                // addresses; of the weights that x is normalised with
     uvec2 w[3], s[3], b[3], d[3]; // results; where an epilogue makes one of all, then what it reads besides
+    uint tile0;                   // first workgroup of this dispatch
 } p;
 #else
 layout(push_constant, scalar) uniform Push {

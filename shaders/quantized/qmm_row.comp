@@ -209,7 +209,7 @@ float result(uint row) {
 }
 
 void main() {
-    uint group = gl_WorkGroupID.x, matrix = matrix_of(group, RESULTS, n);
+    uint group = gl_WorkGroupID.x + p.tile0, matrix = matrix_of(group, RESULTS, n);
     uint part = TEAM % WK, beside = TEAM / WK;
     row0 = group * RESULTS + beside % (RESULTS / 16) * 16;
     uint own = matrix + beside / (RESULTS / 16);

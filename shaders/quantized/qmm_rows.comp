@@ -111,7 +111,7 @@ void main() {
 #ifdef JOINED
 #define LAST_ROW 0
 #define ROW_STEP 0
-    uint group = gl_WorkGroupID.x, n, matrix = matrix_of(group, TEAMS * R, n);
+    uint group = gl_WorkGroupID.x + p.tile0, n, matrix = matrix_of(group, TEAMS * R, n);
     uint row0 = (group * TEAMS + team) * EACH;
     uvec2 x = p.x, w[SIDES], s[SIDES], b[SIDES];
     [[unroll]] for (uint i = 0; i < SIDES; i++) {

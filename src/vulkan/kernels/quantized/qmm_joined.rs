@@ -8,7 +8,7 @@ use crate::core::{Dtype, Result, Stream};
 use crate::kernels::matmul::epilogue::{KeptAfter, MATRICES};
 use crate::kernels::quantized::quant::Format;
 use crate::vulkan::hal::stream::StreamState;
-use crate::vulkan::kernels::elem::{self, Defines, define};
+use crate::vulkan::kernels::elem::{self, Defines, GridPush, define, launch};
 use crate::vulkan::kernels::matmul::ceil;
 use crate::vulkan::kernels::matmul::fragment_probe;
 use crate::vulkan::report::stats::STATS;
@@ -150,6 +150,32 @@ impl KernelKey for Key {
     }
 }
 
+/// The push block of shaders/quantized/qmm.glsl with JOINED.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+struct Push {
+    x: u64,
+    norm: u64,
+    /// Codes, scales, biases, and results.
+    parts: [[u64; MATRICES]; 4],
+    tile0: u32,
+}
+
+/// Bytes of the block that shaders see.
+const PUSH_BYTES: usize = (2 + 4 * MATRICES) * 8 + 4;
+
+impl GridPush for Push {
+    fn beginning(self, tile0: u32, _: u32) -> Push {
+        Push { tile0, ..self }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        const { assert!(size_of::<Push>() == PUSH_BYTES + 4) };
+        // SAFETY: repr(C) of 8-byte fields and one of 4; the padding behind it is left out.
+        unsafe { std::slice::from_raw_parts((self as *const Push).cast(), PUSH_BYTES) }
+    }
+}
+
 /// Whether a kernel that can join would multiply a row of length `k` by a matrix with so many rows of codes.
 pub fn suits(stream: Stream, format: Format, dtype: Dtype, k: i64, rows: i64) -> bool {
     let Ok(state) = StreamState::of(stream) else { return false };
@@ -208,13 +234,7 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &
         STATS.quantized(layout.variant().number(), 1, j.k / i64::from(j.format.group));
     }
     parts[3][..j.results.len()].copy_from_slice(j.results);
-    let mut push = [0u64; 2 + 4 * MATRICES];
-    (push[0], push[1]) = (j.x, j.norm.map_or(0, |n| n.0));
-    for (to, from) in push[2..].chunks_exact_mut(MATRICES).zip(&parts) {
-        to.copy_from_slice(from);
-    }
-    // SAFETY: any number is bytes.
-    let bytes = unsafe { std::slice::from_raw_parts(push.as_ptr().cast::<u8>(), size_of_val(&push)) };
+    let push = Push { x: j.x, norm: j.norm.map_or(0, |n| n.0), parts, tile0: 0 };
     let span = layout.span(pair);
     let groups = match pair {
         true => ceil(j.matrices[0].rows, span),
@@ -223,7 +243,7 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &
     let total: i64 = j.matrices.iter().map(|m| m.rows).sum();
     enc.describe(2.0 * total as f64 * j.k as f64, &[1, 1, total, j.k]);
     let pipeline = enc.device().pipeline(&key)?;
-    enc.dispatch(&pipeline, bytes, [groups as u32, 1, 1], reads, writes)
+    launch(enc, &pipeline, push, groups as u64, 1, 1, reads, writes)
 }
 
 #[cfg(test)]
