@@ -98,7 +98,6 @@ pub fn finish(until: Instant) {
         return;
     }
     let _held = Uninterrupted::new();
-    kernels::matmul::kernel::finish_background(until);
     shader::compile_pool::finish(until);
     report::progress::finish();
     kernels::measure::finish(until);
@@ -133,6 +132,5 @@ fn is_busy() -> bool {
     shader::compile_pool::are_busy()
         || hal::reclaim::is_running()
         || kernels::measure::is_running()
-        || kernels::matmul::kernel::background_is_busy()
         || hal::device::opened().into_iter().any(|d| !d.is_lost() && d.lock_streams().iter().any(computes))
 }

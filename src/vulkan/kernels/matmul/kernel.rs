@@ -3,9 +3,7 @@
 //! Called by `matmul` and `gemv`.
 
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, mpsc};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use crate::core::env::{KernelVariant, Values, Variable};
 use crate::core::fork::Made;
@@ -16,6 +14,7 @@ use crate::vulkan::hal::features::Features;
 use crate::vulkan::kernels::conv::FIXED;
 use crate::vulkan::kernels::elem::GridPush;
 use crate::vulkan::kernels::elementwise::caps;
+use crate::vulkan::shader::compile_pool;
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Pipeline, Source};
 use crate::vulkan::tune::matmul::{
     Tile, fixed_subgroup, fragment, stages, subgroup_grid, summing_subgroup, thread_tile,
@@ -341,9 +340,9 @@ fn policy() -> Policy {
 /// Life of a specialised pipeline.
 enum Special {
     Seen,
+    /// Or it could not be built: the general pipeline stays.
     Building,
     Ready,
-    Failed,
 }
 
 #[derive(Default)]
@@ -351,9 +350,6 @@ struct Specials {
     known: HashMap<(u32, MatmulKey), Special>,
     /// The device that was opened last of those seen.
     newest: u32,
-    building: usize,
-    /// The process ends: what waits is not built any more.
-    ending: bool,
 }
 
 impl Specials {
@@ -368,53 +364,18 @@ impl Specials {
 /// Most shapes that get a pipeline of their own.
 const MAX_SPECIAL: usize = 512;
 
-static SPECIALS: Made<(Mutex<Specials>, Condvar)> = Made::new(Default::default);
+static SPECIALS: Made<Mutex<Specials>> = Made::new(Default::default);
 
 fn specials() -> MutexGuard<'static, Specials> {
-    SPECIALS.0.lock().unwrap_or_else(|e| e.into_inner())
+    SPECIALS.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-type Job = (&'static Device, MatmulKey);
-
-/// The thread that builds specialised pipelines, started with the first one.
-fn builder() -> &'static mpsc::Sender<Job> {
-    static SENDER: OnceLock<mpsc::Sender<Job>> = OnceLock::new();
-    SENDER.get_or_init(|| {
-        let (send, receive) = mpsc::channel::<Job>();
-        // A thread that cannot be started leaves the shapes with the general pipeline.
-        let _ = std::thread::Builder::new().name("mlx-matmul-builder".into()).spawn(move || {
-            for (device, key) in receive {
-                let ending = specials().ending;
-                // The end of the process waits for what is counted as building: not even a panic may leave that.
-                let build = || device.built(&key).map_or(Special::Failed, |_| Special::Ready);
-                let state = match ending {
-                    true => Special::Failed,
-                    false => catch_unwind(AssertUnwindSafe(build)).unwrap_or(Special::Failed),
-                };
-                let mut s = specials();
-                s.known.insert((device.id(), key), state);
-                s.building -= 1;
-                SPECIALS.1.notify_all();
-            }
-        });
-        send
-    })
-}
-
-/// Drops what waits to be built, and waits for the pipeline in work, at most until then. For the end of the process:
-/// drivers crash when it exits under a compiling thread.
-pub(in crate::vulkan) fn finish_background(until: Instant) {
-    let mut s = specials();
-    s.ending = true;
-    while s.building > 0 {
-        let Some(left) = until.checked_duration_since(Instant::now()) else { return };
-        s = SPECIALS.1.wait_timeout(s, left).unwrap_or_else(|e| e.into_inner()).0;
-    }
-}
-
-/// Whether a pipeline is being built.
-pub(in crate::vulkan) fn background_is_busy() -> bool {
-    specials().building > 0
+fn build_in_background(device: &'static Device, key: MatmulKey) {
+    compile_pool::in_background(move || {
+        if device.built(&key).is_ok() {
+            specials().known.insert((device.id(), key), Special::Ready);
+        }
+    });
 }
 
 /// The pipeline of `special` if it is ready, else that of `general`; a shape met for the second time has
@@ -437,21 +398,16 @@ pub fn pipeline_for(
                 drop(s);
                 return device.pipeline(&special);
             }
-            Some(Special::Building | Special::Failed) => {}
-            Some(Special::Seen) if s.ending => {}
+            Some(Special::Building) => {}
             Some(Special::Seen) => {
-                if builder().send((device, special)).is_ok() {
-                    s.known.insert(id, Special::Building);
-                    s.building += 1;
-                } else {
-                    s.known.insert(id, Special::Failed);
-                }
+                s.known.insert(id, Special::Building);
+                build_in_background(device, special);
             }
             None => {
                 if device.id() > s.newest {
                     s.forget_lost(device.id());
                 }
-                if s.known.len() < MAX_SPECIAL && !s.ending {
+                if s.known.len() < MAX_SPECIAL {
                     s.known.insert(id, Special::Seen);
                 }
             }
