@@ -372,7 +372,8 @@ impl StreamState {
         Ok(())
     }
 
-    /// Looks for a while: short work ends sooner than a sleeping thread wakes up.
+    /// Looks for a while: short work ends sooner than a sleeping thread wakes up. Not by `core::event::spin`: each look asks
+    /// the driver, which takes longer than the pause between two looks at an atomic, so that a turn of them is timed as one.
     fn spin(&self, value: u64) -> bool {
         // Tests of failures ask the driver, however fast the device is.
         if fault::watched() {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::elementwise::caps;
+use super::elementwise::{caps, grid_of_width};
 use crate::core::{Dtype, Kind, Result};
 use crate::vulkan::hal::recorder::FULL_BARRIERS;
 use crate::vulkan::shader::pipeline::Pipeline;
@@ -176,9 +176,7 @@ pub fn launch(
 
 /// A grid of at least `groups` workgroups; kernels number them by y * width + x and skip the surplus.
 pub fn grid(enc: &CommandEncoder, groups: u64) -> [u32; 3] {
-    let width = u64::from(enc.device().features().max_groups_x.min(65535));
-    let x = groups.clamp(1, width);
-    [x as u32, groups.div_ceil(x).max(1) as u32, 1]
+    grid_of_width(enc, groups, 65535)
 }
 
 /// Whether an address and the strides that lead away from it keep 16-byte alignment.

@@ -257,7 +257,8 @@ fn multiply(
     };
     let kernel = match choice.tier {
         Tier::Khr => Kernel::Khr { tile: choice.tile },
-        _ => Kernel::Tiled { tile: choice.tile },
+        // The first asks for aligned operands, which a gathered one never is.
+        Tier::Nv2 | Tier::Tiled => Kernel::Tiled { tile: choice.tile },
     };
     let general = MatmulKey { gather: Some(gather), wide, partial, ta, tb, ..plain(kernel, p.dtype) };
     let work = 2.0 * p.m as f64 * p.n as f64 * p.k as f64 * p.batches() as f64;

@@ -290,10 +290,17 @@ pub fn dense(enc: &mut CommandEncoder, v: &DeviceView) -> Result<DeviceView> {
     Ok(copy)
 }
 
+/// A grid of at least `groups` workgroups in rows of at most `width`.
+pub(in crate::vulkan) fn grid_of_width(enc: &CommandEncoder, groups: u64, width: u32) -> [u32; 3] {
+    let width = u64::from(enc.device().features().max_groups_x.min(width));
+    let x = groups.clamp(1, width);
+    [x as u32, groups.div_ceil(x).max(1) as u32, 1]
+}
+
+/// The grid, and how many invocations a row of it has, by which these kernels number them.
 fn grid(enc: &CommandEncoder, invocations: u64) -> ([u32; 3], u32) {
-    let groups = invocations.div_ceil(u64::from(GROUP));
-    let x = groups.min(u64::from(enc.device().features().max_groups_x.min(1 << 20)));
-    ([x as u32, groups.div_ceil(x) as u32, 1], x as u32 * GROUP)
+    let groups = grid_of_width(enc, invocations.div_ceil(u64::from(GROUP)), 1 << 20);
+    (groups, groups[0] * GROUP)
 }
 
 fn general(enc: &mut CommandEncoder, p: &Program, piece: &Piece, sizes: &[usize]) -> Result<()> {

@@ -340,7 +340,7 @@ pub(in crate::vulkan) fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<
     let free = match kind {
         Table::Segments => ta && !tb,
         Table::Runs => !ta,
-        _ => true,
+        Table::None | Table::Gather => true,
     };
     let aligned = whole_a && whole_b && free && (p.k % 8 == 0 || kind == Table::Segments);
     let device = enc.device();
@@ -354,7 +354,7 @@ pub(in crate::vulkan) fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<
     };
     let mut choice = match kind {
         Table::Runs => table::choose_flat(device.profile(), &product(aligned), p.run_length()),
-        _ => table::choose(device.profile(), &product(aligned)),
+        Table::None | Table::Gather | Table::Segments => table::choose(device.profile(), &product(aligned)),
     };
     if matches!(kind, Table::Runs | Table::Segments) {
         (choice.k_split, choice.splits) = (p.k as u32, 1);

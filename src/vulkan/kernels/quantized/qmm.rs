@@ -276,7 +276,9 @@ pub fn quantized_matmul(
     }
     let aligned = match choice.variant {
         Variant::Rows { .. } | Variant::Coop(_) => w.codes.ptr.is_multiple_of(16),
-        _ => wide(&x, steps),
+        Variant::Cols { .. } | Variant::Tiled { .. } | Variant::Row(_) | Variant::Dequantize => {
+            wide(&x, steps)
+        }
     };
     let flag = |v: &Option<DeviceView>, at: u32| {
         v.as_ref().map_or(0, |v| (1 | u32::from(v.dtype == Dtype::I32) << 1) << at)

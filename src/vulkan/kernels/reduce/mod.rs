@@ -331,7 +331,7 @@ fn run(
     let push = push.u32s(&[outs as u32, splits as u32, nk as u32, nr as u32]);
     let count = match key.mode {
         Mode::Column => groups * splits,
-        _ => (outs * splits).div_ceil(u64::from(WG / key.lanes)),
+        Mode::Row | Mode::General => (outs * splits).div_ceil(u64::from(WG / key.lanes)),
     };
     let pipeline = enc.device().pipeline(&key)?;
     let size = grid(enc, count);

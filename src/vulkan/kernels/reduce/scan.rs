@@ -64,7 +64,7 @@ impl Op {
         match self {
             Op::Recurrence => 2 * one,
             Op::Scan(ScanOp::LogAddExp) => 8,
-            _ => one,
+            Op::Scan(ScanOp::Sum | ScanOp::Prod | ScanOp::Min | ScanOp::Max) => one,
         }
     }
 }
