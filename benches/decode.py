@@ -222,6 +222,69 @@ def expert_rows(model, options, warm):
                 yield summary(model, name, n, k, m, mode, nbytes, None, found, options)
 
 
+def experts_of(x, parts, router, picks, how):
+    """A layer's experts for one row: their choice, gated units, weighted sum and residual."""
+    gates = mx.softmax(mx.quantized_matmul(x, *router, transpose=True, **how), -1, precise=True)
+    at = mx.argpartition(gates, kth=-picks, axis=-1)[..., -picks:]
+    scores = mx.take_along_axis(gates, at, axis=-1)
+    del gates
+    scores = scores / scores.sum(-1, keepdims=True)
+    y = mx.expand_dims(x, (-2, -3))
+
+    def by(y, w):
+        return mx.gather_qmm(y, *w, rhs_indices=at, transpose=True, **how)
+
+    y = by(gated(by(y, parts[0]), by(y, parts[1])), parts[2]).squeeze(-2)
+    return x + (y * scores[..., None]).sum(-2)
+
+
+@mx.compile
+def gated(gate, up):
+    return nn.silu(gate) * up
+
+
+def expert_step_row(name, mode, options, warm):
+    """Commands, barriers and times of a layer's experts, steps joined and apart."""
+    experts, picks, hidden, inner = EXPERTS[name]
+    how, dtype = MODES[mode], options.dtype
+    count = 2 if warm or options.quick else 8
+    codes = (experts * hidden + picks * 3 * hidden * inner) * how["bits"] // 8
+
+    def drawn(*shape):
+        w = mx.quantize((mx.random.normal(shape) * 0.02).astype(dtype), **how)
+        mx.eval(w)
+        return w
+
+    sizes = [(experts, inner, hidden), (experts, inner, hidden), (experts, hidden, inner)]
+    layers = [([drawn(*s) for s in sizes], drawn(experts, hidden)) for _ in range(count)]
+    row = {"model": name, "mode": f"{mode} experts", "layers": count, "layer_bytes": codes}
+    for joined, off in (("joined", []), ("apart", ["qmm_joined", "sort_select"])):
+        before = mx.vulkan._set_disabled(off)
+
+        def run(x):
+            for parts, router in layers:
+                x = experts_of(x, parts, router, picks, how)
+            return x
+
+        x = mx.random.normal((1, 1, hidden)).astype(dtype)
+        for _ in range(2 if warm else 3):
+            mx.eval(run(x))
+        with mx.vulkan.profile() as p:
+            mx.eval(run(x))
+        told = p.summary()
+        row[joined] = {
+            key.removesuffix("_ns"): round(told[key] / count / scale, 2)
+            for key, scale in (("commands", 1), ("barriers", 1), ("busy_ns", 1e3), ("gap_ns", 1e3))
+        }
+        row[joined]["kernels"] = [
+            {"kernel": r.kernel, "count": r.count, "us": round(r.mean_ns / 1e3, 2)}
+            for r in p.rows()[:8]
+        ]
+        mx.vulkan._set_disabled(before)
+    row["at_memory_rate_us"] = round(codes / options.rate / 1e3, 2)
+    return row
+
+
 def fill(model, mode, dtype):
     """Quantises a model's weights in place, layer by layer."""
     model.set_dtype(dtype)
@@ -301,6 +364,12 @@ def tasks(options):
             )
         if model in EXPERTS:
             yield "experts", f"{model} experts", lambda warm, a=model: expert_rows(a, options, warm)
+            for mode in modes_of(model, options):
+                yield (
+                    "steps",
+                    f"{model} {mode} layer of experts",
+                    lambda warm, a=(model, mode): [expert_step_row(*a, options, warm)],
+                )
 
 
 def compile_side_by_side(argv, count, began):

@@ -12,6 +12,7 @@ layout(constant_id = 4) const uint EPS = 0; // bits of a float
 layout(push_constant, scalar) uniform Push {
     uvec2 x, norm;                // addresses; of the weights that x is normalised with
     uvec2 w[3], s[3], b[3], d[3]; // results; where an epilogue makes one of all, then what it reads besides
+    // PICKS: w[2] are indices, s[2] the number of matrices and flags: the indices are signed, each has an x
     uint tile0;                   // first workgroup of this dispatch
 } p;
 #else
@@ -42,7 +43,6 @@ layout(push_constant, scalar) uniform Push {
 #define ROW_WORDS (CODE_COLS / 16 * BITS / 2)
 #define ROW_GROUPS (CODE_COLS / GROUP)
 
-#ifndef JOINED
 // Indices are held inside the batch, so that none can lead outside an operand; signed ones count from the end.
 uint picked(uvec2 base, uint i, uint n, bool is_signed) {
     uint v = Words(base).v[i];
@@ -50,6 +50,7 @@ uint picked(uvec2 base, uint i, uint n, bool is_signed) {
     return min(v, n - 1);
 }
 
+#ifndef JOINED
 // Matrices of product `i`.
 uint pick_x(uint i) {
     if ((p.flags & 1u) != 0) return picked(p.lhs, i, p.nx, (p.flags & 2u) != 0);

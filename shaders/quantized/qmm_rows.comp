@@ -9,6 +9,7 @@
 // JOINED (src/vulkan/kernels/quantized/qmm_joined.rs): one row of x times several matrices, whose workgroups follow each other. With NORM
 // the row is normalised by the root of its mean square first, by each workgroup on its own. AFTER is a function of
 // GLSL of a result (PAIR: of the results of both matrices, which a team then computes side by side) and its place.
+// With PICKS each of the matrices is one of many by an index, and products follow each other along z.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require
@@ -119,6 +120,17 @@ void main() {
         s[i] = p.s[matrix + i];
         b[i] = p.b[matrix + i];
     }
+    uint base = 0;
+#ifdef PICKS
+    uint batch = gl_WorkGroupID.z, pick = picked(p.w[2], batch, p.s[2].x, (p.s[2].y & 1u) != 0);
+    if ((p.s[2].y & 2u) != 0) x = advance(x, batch, K, SHIFT);
+    base = batch * n;
+    [[unroll]] for (uint i = 0; i < SIDES; i++) {
+        w[i] = advance(w[i], pick, n * ROW_WORDS, 2);
+        s[i] = advance(s[i], pick, n * ROW_GROUPS, FACTOR_SHIFT);
+        b[i] = advance(b[i], pick, n * ROW_GROUPS, FACTOR_SHIFT);
+    }
+#endif
 #else
 #define LAST_ROW (p.m - 1)
 #define ROW_STEP p.x_rs
@@ -259,12 +271,13 @@ void main() {
 #ifdef JOINED
     [[unroll]] for (uint r = 0; r < EACH; r++) {
         if (lane == 0 && row0 + r < n) {
+            uint at = base + row0 + r;
 #ifdef PAIR
-            store_element(p.d[0], row0 + r, after(rounded(found[r]), rounded(found[r + EACH]), row0 + r));
+            store_element(p.d[0], at, after(rounded(found[r]), rounded(found[r + EACH]), at));
 #elif defined(AFTER)
-            store_element(p.d[0], row0 + r, after(rounded(found[r]), row0 + r));
+            store_element(p.d[0], at, after(rounded(found[r]), at));
 #else
-            store_element(p.d[matrix], row0 + r, found[r]);
+            store_element(p.d[matrix], at, found[r]);
 #endif
         }
     }

@@ -58,6 +58,23 @@ pub(super) fn joins_products(stream: Stream, format: Format, dtype: Dtype, k: i6
     false
 }
 
+/// Whether products of rows of length `k` with quantised matrices of so many rows, so many picks of so many matrices, can
+/// be one of several.
+pub(super) fn joins_picks(stream: Stream, format: Format, dtype: Dtype, sizes: [i64; 4]) -> bool {
+    #[cfg(feature = "vulkan")]
+    return stream.device.is_gpu() && tune::joins_picks(format, dtype, sizes);
+    #[cfg(not(feature = "vulkan"))]
+    false
+}
+
+/// Whether elements of rows of length `n`, of so many elements in all, are chosen in one kernel.
+pub(super) fn selects(stream: Stream, n: i64, elements: i64) -> bool {
+    #[cfg(feature = "vulkan")]
+    return stream.device.is_gpu() && crate::vulkan::tune::sort::selects(n, elements);
+    #[cfg(not(feature = "vulkan"))]
+    false
+}
+
 /// Whether rows of so many features, so many of them in all, can be turned together.
 pub(super) fn joins_rotations(dtype: Dtype, features: i64, rows: i64) -> bool {
     #[cfg(feature = "vulkan")]

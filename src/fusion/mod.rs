@@ -14,6 +14,7 @@ mod recorded;
 mod rotations;
 mod row_products;
 mod rows;
+mod selections;
 #[cfg(test)]
 mod tests;
 
@@ -26,4 +27,4 @@ static RECORDED: [&dyn recorded::Pattern; 3] =
     [&elementwise::Elementwise, &rows::Rows, &epilogues::Epilogues];
 
 /// Patterns over steps of an evaluation. The primitive that one begins with says `may_join`.
-static EVALUATED: [plan::Pattern; 2] = [row_products::find, rotations::find];
+static EVALUATED: [plan::Pattern; 3] = [row_products::find, rotations::find, selections::find];

@@ -157,7 +157,12 @@ impl<'a> Free<'a> {
 
     /// The steps shortly behind `i`.
     pub fn behind(&self, i: usize) -> std::ops::Range<usize> {
-        i + 1..self.steps.len().min(i + 1 + REACH)
+        self.following(i, REACH)
+    }
+
+    /// So many steps behind `i`.
+    pub fn following(&self, i: usize, reach: usize) -> std::ops::Range<usize> {
+        i + 1..self.steps.len().min(i + 1 + reach)
     }
 
     /// Whether one of `reads`, which step `i` does, is not there in the turn of `at`; `joined` make their own.
@@ -165,6 +170,18 @@ impl<'a> Free<'a> {
         let takes = |k: usize| reads.iter().any(|a| a.same(self.array(k)));
         (at..i).any(|k| !joined.contains(&k) && takes(k))
             || self.late.iter().rev().take(REACH).any(|&(k, ready)| ready > at && takes(k))
+    }
+
+    /// Where steps are joined: as early as what they read is there, since what they give may be read soon. None
+    /// where somebody else would read a result before it is there.
+    pub fn place(&self, members: &[usize], results: &[usize]) -> Option<usize> {
+        let reads = |k: usize| self.steps[k].node.as_ref().map_or(&[][..], |n| &n.inputs);
+        let takes_result = |k: usize| reads(k).iter().any(|a| results.iter().any(|&r| self.array(r).same(a)));
+        let made_later = |at: usize| members.iter().any(|&m| self.made_later(at, m, reads(m), members));
+        let at = members.iter().copied().filter(|&m| !made_later(m)).min()?;
+        let from = results.iter().copied().min()?;
+        let early = (from..at).any(|k| !members.contains(&k) && takes_result(k));
+        (!early).then_some(at)
     }
 
     /// Whether nobody holds the array of step `i` but `uses` of the steps to be joined.

@@ -130,13 +130,8 @@ pub(super) fn find(free: &Free, i: usize, stream: Stream) -> Option<Join> {
     }
     let reads = |k: usize| free.steps[k].node.as_ref().map_or(&[][..], |n| &n.inputs);
     let takes_result = |k: usize| reads(k).iter().any(|a| results.iter().any(|&r| free.array(r).same(a)));
-    // As early as what they read is there, for what is written may be read soon.
-    let made_later = |at: usize| members.iter().any(|&m| free.made_later(at, m, reads(m), &members));
-    let at = members.iter().copied().filter(|&m| !made_later(m)).min()?;
-    let from = results.iter().copied().min()?;
-    let fits = members.len() > 1
-        && !members.iter().any(|&m| takes_result(m))
-        && !(from..at).any(|k| !members.contains(&k) && takes_result(k));
+    let at = free.place(&members, &results)?;
+    let fits = members.len() > 1 && !members.iter().any(|&m| takes_result(m));
     let work = Box::new(Rotations { rope: i, items });
     fits.then_some(Join { at, members, results, work })
 }

@@ -1,10 +1,10 @@
 //! Pattern: products of one row with quantised matrices: those of the same row, the normalisation that makes the row, and the
-//! elementwise operations on the results.
+//! elementwise operations on the results. The same of matrices that are picked by index, without the normalisation.
 
 use smallvec::{SmallVec, smallvec};
 
 use super::device;
-use super::plan::{Free, Join, Members, Work};
+use super::plan::{Free, Join, Members, Work, primitive};
 use crate::core::layout::is_row_major;
 use crate::core::{Array, Dtype, Result, Stream};
 use crate::kernels::Program;
@@ -29,23 +29,51 @@ struct Products {
     arrays: SmallVec<[(usize, usize); 2]>,
 }
 
-/// The product of step `i` (of `x`, if one is given), if the kernel can have it.
-fn product<'a>(free: &Free<'a>, i: usize, x: Option<&Array>, stream: Stream) -> Option<(Format, Parts<'a>)> {
+/// Most products of matrices that are picked by index: the push block then holds the indices too.
+const PICKED: usize = MATRICES - 1;
+
+/// Whether some operands are the same arrays: x, and the indices if there are some.
+fn same_operands(a: &Parts, b: &Parts) -> bool {
+    let indices = match (a.rhs, b.rhs) {
+        (Some(i), Some(j)) => i.same(j),
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
+    };
+    indices && a.x.same(b.x)
+}
+
+/// The product of step `i` (beside `first`, if there is one), if the kernel can have it.
+fn product<'a>(
+    free: &Free<'a>,
+    i: usize,
+    first: Option<&Parts>,
+    stream: Stream,
+) -> Option<(Format, Parts<'a>)> {
     let (op, inputs) = free.primitive::<QuantizedMatmul>(i, stream)?;
     let parts = op.split(inputs);
-    if x.is_some_and(|x| !x.same(parts.x)) {
+    if first.is_some_and(|f| !same_operands(f, &parts)) {
         return None;
     }
     // What the recorder is still to reach is waited for: how much it has done must not decide.
     let there =
         |a: &Array| a.wait_event().is_ok() && a.data().is_ok_and(|d| is_row_major(a.shape(), &d.strides));
     let dtype = parts.x.dtype();
+    let (k, n) = (parts.x.dim(-1), parts.codes.dim(-2));
+    let pays = match parts.rhs {
+        Some(indices) => {
+            let sizes = |(matrices, _)| [k, n, indices.size() as i64, matrices];
+            parts.picks().is_some_and(|p| device::joins_picks(stream, op.format, dtype, sizes(p)))
+        }
+        None => {
+            parts.plain()
+                && parts.x.size() as i64 == k
+                && device::joins_products(stream, op.format, dtype, k, n)
+        }
+    };
     let fits = op.transpose
-        && parts.plain()
-        && parts.x.size() as i64 == parts.x.dim(-1)
+        && pays
         && (!op.format.affine() || parts.scales.dtype() == dtype)
-        && [Some(parts.codes), Some(parts.scales), parts.biases].into_iter().flatten().all(there)
-        && device::joins_products(stream, op.format, dtype, parts.x.dim(-1), parts.codes.dim(-2));
+        && [Some(parts.codes), Some(parts.scales), parts.biases].into_iter().flatten().all(there);
     fits.then_some((op.format, parts))
 }
 
@@ -100,11 +128,12 @@ fn after(
 /// The join that begins with the product of step `i`.
 pub(super) fn find(free: &Free, i: usize, stream: Stream) -> Option<Join> {
     let (format, parts) = product(free, i, None, stream)?;
-    let x = parts.x;
+    let (x, picked) = (parts.x, parts.rhs.is_some());
+    let most = if picked { PICKED } else { MATRICES };
     let mut at = i;
     let mut members: SmallVec<[usize; 8]> = smallvec![i];
     for j in free.behind(i) {
-        if members.len() < MATRICES && product(free, j, Some(x), stream).is_some_and(|(f, _)| f == format) {
+        if members.len() < most && product(free, j, Some(&parts), stream).is_some_and(|(f, _)| f == format) {
             members.push(j);
         }
     }
@@ -117,7 +146,7 @@ pub(super) fn find(free: &Free, i: usize, stream: Stream) -> Option<Join> {
         members.push(j);
         results = smallvec![j];
     }
-    let norm = free.maker(i, x).and_then(|h| {
+    let norm = free.maker(i, x).filter(|_| !picked).and_then(|h| {
         let (norm, _) = free.primitive::<Norm>(h, stream)?;
         let fits = norm.is_weighted_rms() && free.only_used(h, products.len());
         fits.then_some((h, norm.eps))
@@ -141,11 +170,22 @@ impl Work for Products {
             }
             let x = dev_row(enc, row)?;
             reads.push(x);
+            let mut picks = None;
+            let first = &members[self.products[0]];
+            // INVARIANT: the step was found to be one.
+            let parts = primitive::<QuantizedMatmul>(first).expect("a product").split(&first.inputs);
+            if let (Some(indices), Some((matrices, each))) = (parts.rhs, parts.picks()) {
+                let read = dev_row(enc, indices)?;
+                reads.push(read);
+                let (signed, count) = (indices.dtype() == Dtype::I32, indices.size() as i64);
+                picks = Some(qmm_joined::Picks { indices: (read.0, signed), count, matrices, each });
+            }
             let mut matrices: SmallVec<[qmm_joined::Matrix; 3]> = SmallVec::new();
             for &p in &self.products {
                 let inputs = &members[p].inputs[1..];
                 let mut parts = [0; 3];
-                for (to, a) in parts.iter_mut().zip(inputs) {
+                let own = 2 + usize::from(self.format.affine());
+                for (to, a) in parts.iter_mut().zip(&inputs[..own]) {
                     let d = a.data()?;
                     *to = enc.resident(&d.storage)?.wrapping_add_signed(d.offset * a.dtype().size() as i64);
                     reads.push((*to, a.nbytes() as u64));
@@ -174,6 +214,7 @@ impl Work for Products {
                 matrices: &matrices,
                 after,
                 results: &to,
+                picks,
             };
             qmm_joined::run(enc, &joined, &reads, &writes)
         })

@@ -418,6 +418,76 @@ mod evaluations {
         });
     }
 
+    /// Places of the largest four, and their shares of the softmax.
+    fn routed(x: &Array, keep: &mut Vec<Array>, s: Stream) -> [Array; 2] {
+        let gates = ops::softmax(x, Some(&[-1]), true, s).unwrap();
+        let n = gates.dim(-1);
+        let order = ops::argpartition(&gates, -4, Some(-1), s).unwrap();
+        let places = ops::slice(&order, &[0, n - 4], &[2, n], &[1, 1], s).unwrap();
+        let scores = ops::take_along_axis(&gates, &places, Some(-1), s).unwrap();
+        keep.push(gates);
+        let total = ops::sum(&scores, Some(&[-1]), true, s).unwrap();
+        let shares = ops::divide(&scores, &total, s).unwrap();
+        [places, shares]
+    }
+
+    #[test]
+    fn products_of_picked_experts() {
+        let matrix = |seed: i64| {
+            let w = ops::add(&given(&[6, 32, 64]), &ops::scalar_i64(seed, Dtype::F32).unwrap(), stream());
+            let parts = ops::quantize(&w.unwrap(), Some(32), Some(4), "affine", None, stream()).unwrap();
+            crate::eval::eval(&parts).unwrap();
+            parts
+        };
+        let (a, b) = (matrix(0), matrix(1));
+        let picks = ops::astype(&given(&[4]), Dtype::U32, stream()).unwrap();
+        let others = ops::astype(&given(&[4]), Dtype::U32, stream()).unwrap();
+        crate::eval::eval(&[picks.clone(), others.clone()]).unwrap();
+        let by = |w: &[Array], x: &Array, picks: &Array, s: Stream| {
+            let q = Quantized {
+                w: &w[0],
+                scales: &w[1],
+                biases: Some(&w[2]),
+                transpose: true,
+                group_size: Some(32),
+                bits: Some(4),
+                mode: "affine",
+            };
+            ops::gather_qmm(x, &q, None, Some(picks), None, false, s).unwrap()
+        };
+        on_devices(|_, s| {
+            let x = given(&[1, 1, 64]);
+            let gated = multiply(&by(&a, &x, &picks, s), &by(&b, &x, &picks, s), s).unwrap();
+            assert_eq!(runs(&[gated]), ["gather_qmm+gather_qmm+MULTIPLY"]);
+            let each = given(&[4, 1, 64]);
+            assert_eq!(
+                runs(&[by(&a, &each, &picks, s), by(&b, &each, &picks, s)]),
+                ["GATHER_QMM+GATHER_QMM"]
+            );
+            let apart = [by(&a, &x, &picks, s), by(&b, &x, &others, s)];
+            assert_eq!(runs(&apart), ["gather_qmm", "gather_qmm"], "other experts");
+            let rows = given(&[1, 2, 64]);
+            let apart = [by(&a, &rows, &picks, s), by(&b, &rows, &picks, s)];
+            assert_eq!(runs(&apart), ["gather_qmm", "gather_qmm"], "two rows each");
+        });
+    }
+
+    #[test]
+    fn choices_of_experts() {
+        on_devices(|_, s| {
+            let whole = "softmax+argpartition+SLICE+take_along_axis+sum+broadcast_to+DIVIDE";
+            let mut kept = Vec::new();
+            let roots = routed(&given(&[2, 64]), &mut kept, s);
+            kept.clear();
+            assert_eq!(runs(&roots), [whole]);
+            let roots = routed(&given(&[2, 64]), &mut kept, s);
+            let rest = "argpartition+SLICE+take_along_axis+sum+broadcast_to+DIVIDE";
+            assert_eq!(runs(&roots), ["softmax", rest], "somebody holds all scores");
+            let long = routed(&given(&[2, 2048]), &mut Vec::new(), s);
+            assert_eq!(runs(&long).len(), 7, "long rows are sorted");
+        });
+    }
+
     #[test]
     fn nothing_is_joined_on_a_cpu() {
         let [a, b] = [64, 32].map(|rows| Matrix::new(rows, 4));

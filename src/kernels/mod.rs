@@ -10,6 +10,7 @@ pub mod matmul;
 pub mod quantized;
 pub mod random;
 pub mod reduce;
+pub mod sort;
 pub mod spirv;
 pub mod user;
 pub mod view;

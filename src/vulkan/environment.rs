@@ -78,6 +78,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &reduce::REDUCE_LAST,
     &tune::reduce::SCAN_SPLIT,
     &sort::SORT_RADIX,
+    &tune::sort::SELECT,
     &index::scatter::SCATTER_ATOMIC,
     &index::scatter::SCATTER_LINKED,
     &index::scatter::SCATTER_OWNED,

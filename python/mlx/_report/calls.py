@@ -120,7 +120,20 @@ def _scans(full):
             )
 
 
+def _router(dtype, n, k, first):
+    """The choice of experts, with a softmax of all scores or of those that are chosen."""
+    x = mx.zeros((2, n), dtype)
+    gates = mx.softmax(x, axis=-1) if first else x
+    places = mx.argpartition(gates if first else -gates, kth=k - 1, axis=-1)[..., :k]
+    scores = mx.take_along_axis(gates, places, axis=-1)
+    del gates
+    weights = scores / scores.sum(axis=-1, keepdims=True) if first else mx.softmax(scores, axis=-1)
+    return places, weights
+
+
 def _sorts(full):
+    for dtype, n, first in itertools.product(FLOATS, [128, 1024] if full else [128], [True, False]):
+        yield "router", lambda x=(dtype, n, 8, first): _router(*x)
     shapes = [((7, 33), 1), ((5, 3000), 1), ((1 << 18,), 0), ((3000, 5), 0), ((64, 20_000), 1)]
     for dtype, (shape, axis) in itertools.product(DTYPES if full else FEW, shapes):
         x = (shape, dtype, axis)
@@ -430,6 +443,7 @@ def _compiled(full):
     for dtype, (mode, group, bits) in itertools.product(FLOATS, modes):
         how = {"group_size": group, "bits": bits, "mode": mode}
         yield "joined", lambda d=dtype, how=how: _layer(d, how)
+        yield "experts", lambda d=dtype, how=how: _experts(d, how)
     yield "long", lambda: mx.zeros((2**16, 2**15 + 8), mx.uint8) + mx.ones((), mx.uint8)
     yield (
         "gated_delta",
@@ -466,6 +480,18 @@ def _layer(dtype, how):
     return x + dense(gate * mx.sigmoid(gate) * up)
 
 
+def _experts(dtype, how):
+    """A token by two matrices of picked experts, and what follows."""
+    x, picks = mx.zeros((1, 1, 512), dtype), mx.zeros(2, mx.uint32)
+    gate, up = (
+        mx.gather_qmm(
+            x, *mx.quantize(mx.zeros((3, 64, 512), dtype), **how), rhs_indices=picks, **how
+        )
+        for _ in range(2)
+    )
+    return gate * up
+
+
 FAMILIES = {
     "elementwise": (_elementwise, ["elementwise_wide"]),
     "casts and copies": (_casts, ["copy_transpose"]),
@@ -480,7 +506,7 @@ FAMILIES = {
     "transforms": (_transforms, []),
     "random": (_random, []),
     "indexing": (_indexing, ["scatter"]),
-    "compiled": (_compiled, ["matmul_epilogue", "qmm_joined", "rope_rows"]),
+    "compiled": (_compiled, ["matmul_epilogue", "qmm_joined", "rope_rows", "sort_select"]),
 }
 
 

@@ -112,6 +112,14 @@ impl Form {
 
 struct Gather(Form);
 
+/// The axis along which a primitive takes elements by places, each from its own row.
+pub(crate) fn takes_along(p: &dyn Primitive) -> Option<usize> {
+    match (p as &dyn std::any::Any).downcast_ref() {
+        Some(Gather(Form::Along { axis })) => Some(*axis),
+        _ => None,
+    }
+}
+
 /// Reads `a` through `indices`; shapes and dtypes are checked by the caller.
 pub(in crate::ops) fn gather_form(a: &Array, indices: &[Array], form: Form, s: Stream) -> Result<Array> {
     let index = indices.first().map_or(&[][..], |i| i.shape());

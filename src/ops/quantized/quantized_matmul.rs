@@ -45,7 +45,7 @@ pub(crate) struct Parts<'a> {
     pub scales: &'a Array,
     pub biases: Option<&'a Array>,
     lhs: Option<&'a Array>,
-    rhs: Option<&'a Array>,
+    pub rhs: Option<&'a Array>,
 }
 
 /// Matrices of a batch.
@@ -57,6 +57,15 @@ impl Parts<'_> {
     /// Whether there is one matrix of codes for all rows of x.
     pub fn plain(&self) -> bool {
         self.codes.ndim() == 2 && self.lhs.is_none() && self.rhs.is_none()
+    }
+
+    /// Matrices to pick from, and whether each pick has a row of x of its own; where single rows are multiplied by
+    /// matrices that are picked by index.
+    pub fn picks(&self) -> Option<(i64, bool)> {
+        let count = self.rhs.filter(|_| self.lhs.is_none())?.size() as i64;
+        let (rows, own) = (matrices(self.x), self.x.dim(-2) == 1);
+        (own && self.codes.ndim() == 3 && (rows == 1 || rows == count))
+            .then_some((self.codes.dim(0), rows > 1))
     }
 }
 
@@ -181,7 +190,7 @@ impl Primitive for QuantizedMatmul {
     }
 
     fn may_join(&self) -> bool {
-        self.transpose && !self.lhs && !self.rhs
+        self.transpose && !self.lhs
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {

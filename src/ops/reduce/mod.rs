@@ -340,6 +340,18 @@ impl Primitive for LogSumExp {
     }
 }
 
+/// Whether a primitive is the softmax of the last axis.
+pub(crate) fn is_softmax(p: &dyn Primitive) -> bool {
+    (p as &dyn std::any::Any).is::<Softmax>()
+}
+
+/// The axis that a primitive sums up and keeps with length one, if that is all.
+pub(crate) fn sums_along(p: &dyn Primitive) -> Option<usize> {
+    let any: &dyn std::any::Any = p;
+    let sum = any.downcast_ref::<Reduce>().filter(|r| r.op == ReduceOp::Sum && r.keepdims)?;
+    if let [axis] = sum.axes[..] { Some(axis) } else { None }
+}
+
 /// Element `i` of the last axis, which stays.
 fn nth(a: &Array, i: i64, s: Stream) -> Result<Array> {
     let (mut start, mut stop) = (vec![0; a.ndim()], a.shape().to_vec());

@@ -52,6 +52,10 @@ impl Primitive for Sort {
         })
     }
 
+    fn may_join(&self) -> bool {
+        self.arg
+    }
+
     fn blocks_gradient(&self) -> bool {
         self.arg
     }
@@ -75,6 +79,13 @@ impl Primitive for Sort {
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
         super::restore::shapes(self, inputs)
     }
+}
+
+/// The axis along which a primitive gives the places of elements in ascending order, as GPUs do for partitions too.
+pub(crate) fn places_along(p: &dyn Primitive) -> Option<usize> {
+    let any: &dyn std::any::Any = p;
+    let sort = any.downcast_ref::<Sort>().filter(|s| s.arg).map(|s| s.axis);
+    sort.or_else(|| select::places_along(p))
 }
 
 /// A stored sort.

@@ -63,6 +63,10 @@ impl Primitive for Partition {
         })
     }
 
+    fn may_join(&self) -> bool {
+        self.arg
+    }
+
     fn blocks_gradient(&self) -> bool {
         self.arg
     }
@@ -90,6 +94,12 @@ impl Primitive for Partition {
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
         crate::ops::restore::shapes(self, inputs)
     }
+}
+
+/// The axis of a partition that gives places.
+pub(super) fn places_along(p: &dyn Primitive) -> Option<usize> {
+    let any: &dyn std::any::Any = p;
+    any.downcast_ref::<Partition>().filter(|p| p.arg).map(|p| p.axis)
 }
 
 /// A stored partition.

@@ -8,7 +8,9 @@ mod primitive;
 
 pub(super) use self::primitive::restore;
 use self::primitive::{Kind, Rule, Target, ViewOf, node, node_like};
-pub(crate) use self::primitive::{is_alias, is_broadcast, is_reshape, is_stop_gradient, transposed};
+pub(crate) use self::primitive::{
+    begins_along, is_alias, is_broadcast, is_reshape, is_stop_gradient, transposed,
+};
 use super::composite;
 use super::elementwise::{copy_node, not_equal};
 use super::support::scalar_f64;

@@ -46,6 +46,15 @@ pub(crate) fn transposed(p: &dyn Primitive) -> Option<&[usize]> {
     }
 }
 
+/// Where a primitive begins that is a slice of `a` along one axis alone, without gaps, and gives `part`.
+pub(crate) fn begins_along(p: &dyn Primitive, axis: usize, a: &Array, part: &Array) -> Option<i64> {
+    let any: &dyn std::any::Any = p;
+    let Some(ViewOf(Kind::Slice { start, step })) = any.downcast_ref() else { return None };
+    let fits = |i: usize| i == axis || (start[i] == 0 && part.shape()[i] == a.shape()[i]);
+    let whole = step.iter().all(|&s| s == 1) && (0..a.ndim()).all(fits) && part.size() > 0;
+    whole.then(|| start[axis])
+}
+
 /// What an array is broadcast to.
 #[derive(Clone, PartialEq)]
 pub(super) enum Target {

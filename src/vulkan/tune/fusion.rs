@@ -3,7 +3,7 @@
 
 use super::attention::{ROTATED_FEATURES, ROTATED_ROWS};
 use super::profile::Profile;
-use super::quantized::{Shape, Variant, choose};
+use super::quantized::{QMM_ROWS, Shape, Variant, choose, runs};
 use crate::core::Dtype;
 use crate::core::env::{KernelVariant, Values, Variable};
 use crate::kernels::Epilogue;
@@ -31,6 +31,11 @@ pub static ROPE_ROWS: KernelVariant = KernelVariant::new(
     "rope_rows",
     "a kernel for each rotary embedding, and for the normalisation before it",
 );
+
+/// Most products along the third side of a grid; far below what any device has there.
+const MOST_PICKS: i64 = 1024;
+/// Elements and positions that kernels of products count in 32 bits.
+const REACH: i64 = 1 << 31;
 
 /// Results up to which a kernel less always pays. H200: 20 products of 256 x 256 with tanh 186 us against 227; bfloat16
 /// 8192 x 768 by 768 x 3072 with a bias 243 us against 280, with a bias and gelu 273 against 357. But 8192 x 3072
@@ -70,6 +75,26 @@ pub fn joins_products(
 ) -> bool {
     let kernel = || choose(p, &row_product(format, dtype, k, n), known).variant;
     k > 0 && n > 0 && matches!(kernel(), Variant::Rows { .. } | Variant::Row(_)) && !QMM_JOINED.disabled()
+}
+
+/// Bytes of codes up to which products that are picked by index are done together: a command less counts for more than
+/// which kernel reads them. H200: some 4 us for a command behind a barrier, which is 17 MB of its memory.
+const PICKED_BYTES: i64 = 32 << 20;
+
+/// Whether the rows' kernel multiplies rows of length `k` by matrices with `n` rows of codes, `picks` of `matrices`, together
+/// with each other and what follows. By itself such a product may have another kernel.
+pub fn joins_picks(format: Format, dtype: Dtype, [k, n, picks, matrices]: [i64; 4]) -> bool {
+    let float = matches!(dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32);
+    let bytes = picks * n * k / 8 * i64::from(format.bits);
+    float
+        && [k, n, picks, matrices].iter().all(|&x| (1..REACH).contains(&x))
+        && picks <= MOST_PICKS
+        && bytes <= PICKED_BYTES
+        && k % i64::from(format.group) == 0
+        && n * k < REACH
+        && !runs(picks, matrices)
+        && !QMM_JOINED.disabled()
+        && !QMM_ROWS.disabled()
 }
 
 /// Whether the kernel over rotated rows takes so many of so many features.

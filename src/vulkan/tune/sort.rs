@@ -2,6 +2,10 @@
 //! `radix` and `scatter`.
 
 use super::profile::{Best, Profile, best};
+use crate::core::env::KernelVariant;
+
+pub static SELECT: KernelVariant =
+    KernelVariant::new("sort_select", "a sort, and a kernel for each step around it");
 
 /// Tiles that keep the device busy.
 pub static BUSY: Best = best("sort_busy", 128);
@@ -17,6 +21,20 @@ pub fn merged(n: u64, key: u64, carries: bool, shared: u32) -> (u64, u64) {
         _ => 8,
     } >> u32::from(!room);
     (n.div_ceil(items).next_power_of_two().clamp(32, 256), items)
+}
+
+/// Longest row of which every element counts those before it.
+const COUNTED: i64 = 1024;
+
+/// Whether elements of rows of length `n`, of so many in all, are chosen without sorting the rows.
+pub fn selects(n: i64, elements: i64) -> bool {
+    (1..=COUNTED).contains(&n) && elements <= i64::from(u32::MAX) && !SELECT.disabled()
+}
+
+/// Lanes that share such a row, of at most so many, and elements of each.
+pub fn selecting(n: u32, most: u32) -> (u32, u32) {
+    let lanes = n.next_power_of_two().clamp(64, 256).min(most);
+    (lanes, n.div_ceil(lanes))
 }
 
 /// Whether elements of so many bytes are sorted by radix in place of so many merges: a radix pass moves more than a merge,

@@ -349,6 +349,7 @@ fn one_row(enc: &mut CommandEncoder, x: &DeviceView, w: &Weights, dst: &DeviceVi
         matrices: &matrices,
         after: None,
         results: &results,
+        picks: None,
     };
     let mut reads = vec![x.range(), w.codes.range(), w.scales.range()];
     reads.extend(w.biases.map(|v| v.range()));

@@ -16,7 +16,7 @@ use crate::vulkan::tune::Profile;
 use crate::vulkan::tune::fusion::{joins_products, row_product};
 use crate::vulkan::tune::matmul::summing_subgroup;
 use crate::vulkan::tune::qmm_row::{self, Row};
-use crate::vulkan::tune::quantized::{Variant, layout_of_rows, stage};
+use crate::vulkan::tune::quantized::{Shape, Variant, layout_of_rows, stage};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
 /// A quantised matrix with a row of codes for each result.
@@ -25,6 +25,19 @@ pub struct Matrix {
     pub rows: i64,
     /// Addresses of packed codes, scales and biases (0 where the format has none).
     pub parts: [u64; 3],
+}
+
+/// Which of many matrices, in one piece behind each [`Matrix`], is multiplied by; for at most two of those.
+#[derive(Clone, Copy)]
+pub struct Picks {
+    /// Address of 32-bit indices, and whether they are signed.
+    pub indices: (u64, bool),
+    /// How many.
+    pub count: i64,
+    /// Matrices to choose from.
+    pub matrices: i64,
+    /// Whether each index has a row of x of its own.
+    pub each: bool,
 }
 
 /// A row of x times matrices.
@@ -45,6 +58,17 @@ pub struct Joined<'a> {
     pub after: Option<KeptAfter>,
     /// Addresses of the results, one for each matrix; with `after` that of the only result, and of what it reads.
     pub results: &'a [u64],
+    /// Where matrices are picked by index; `x` is not normalised then.
+    pub picks: Option<Picks>,
+}
+
+impl Joined<'_> {
+    /// The products as `tune` sees them.
+    fn shape(&self) -> Shape {
+        let total: i64 = self.matrices.iter().map(|m| m.rows).sum();
+        let product = row_product(self.format, self.dtype, self.k, total);
+        self.picks.map_or(product, |p| Shape { batch: p.count, matrices: p.matrices, ..product })
+    }
 }
 
 /// The kernel and how it is laid out.
@@ -84,6 +108,7 @@ struct Key {
     k: u32,
     lengths: [u32; MATRICES],
     after: Option<KeptAfter>,
+    picks: bool,
 }
 
 impl Key {
@@ -95,7 +120,11 @@ impl Key {
 impl KernelKey for Key {
     fn name(&self) -> String {
         let format = show_format(self.format);
-        let before = if self.norm.is_some() { "norm_" } else { "" };
+        let before = match self.norm {
+            _ if self.picks => "picked_",
+            Some(_) => "norm_",
+            None => "",
+        };
         let after = self.after.as_ref().map_or(String::new(), |f| format!("_{}", f.program.name()));
         let end = format!("{format}_{}_{}{after}", self.dtype, self.matrices());
         match self.layout {
@@ -134,7 +163,7 @@ impl KernelKey for Key {
                 "qmm_rows.comp"
             }
         };
-        let flags = [(self.norm.is_some(), "NORM"), (pair, "PAIR")];
+        let flags = [(self.norm.is_some(), "NORM"), (pair, "PAIR"), (self.picks, "PICKS")];
         flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
         if let Some(after) = &self.after {
             let code = after.function("after");
@@ -190,9 +219,8 @@ pub fn aligned(parts: [u64; 3]) -> bool {
 
 /// How the products are multiplied together.
 fn layout(profile: &Profile, f: &Features, j: &Joined, known: &dyn Fn(Dtype, u32) -> bool) -> Layout {
-    let total: i64 = j.matrices.iter().map(|m| m.rows).sum();
     let pair = j.after.is_some() && j.matrices.len() == 2;
-    let product = row_product(j.format, j.dtype, j.k, total);
+    let product = j.shape();
     if j.matrices.iter().all(|m| aligned(m.parts))
         && let Some(row) = qmm_row::layout(profile, &product, pair, known)
     {
@@ -226,6 +254,7 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &
         k: j.k as u32,
         lengths: [0; MATRICES],
         after: j.after,
+        picks: j.picks.is_some(),
     };
     let mut parts = [[0u64; MATRICES]; 4];
     for (i, m) in j.matrices.iter().enumerate() {
@@ -234,16 +263,21 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &
         STATS.quantized(layout.variant().number(), 1, j.k / i64::from(j.format.group));
     }
     parts[3][..j.results.len()].copy_from_slice(j.results);
+    if let Some(p) = j.picks {
+        parts[0][MATRICES - 1] = p.indices.0;
+        let flags = u64::from(p.indices.1) | u64::from(p.each) << 1;
+        parts[1][MATRICES - 1] = p.matrices as u64 | flags << 32;
+    }
     let push = Push { x: j.x, norm: j.norm.map_or(0, |n| n.0), parts, tile0: 0 };
     let span = layout.span(pair);
     let groups = match pair {
         true => ceil(j.matrices[0].rows, span),
         false => j.matrices.iter().map(|m| ceil(m.rows, span)).sum(),
     };
-    let total: i64 = j.matrices.iter().map(|m| m.rows).sum();
-    enc.describe(2.0 * total as f64 * j.k as f64, &[1, 1, total, j.k]);
+    let s = j.shape();
+    enc.describe(2.0 * (s.n * s.batch) as f64 * j.k as f64, &[s.batch, 1, s.n, j.k]);
     let pipeline = enc.device().pipeline(&key)?;
-    launch(enc, &pipeline, push, groups as u64, 1, 1, reads, writes)
+    launch(enc, &pipeline, push, groups as u64, 1, s.batch, reads, writes)
 }
 
 #[cfg(test)]
@@ -287,9 +321,12 @@ mod tests {
                     let row = |plain| Layout::Row(Row { parts: 4, beside: 2, width: 2048, plain });
                     let four = bits == 4 && mode == Mode::Affine && dtype != Dtype::F32;
                     for layout in [rows, row(false), row(true)].into_iter().take(if four { 3 } else { 1 }) {
-                        let norm = after.is_none().then_some(0);
-                        let key = Key { format, dtype, layout, norm, k: 256, lengths, after };
-                        compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
+                        let picks = lengths[2] == 0 && matches!(layout, Layout::Rows { .. });
+                        for picks in if picks { vec![false, true] } else { vec![false] } {
+                            let norm = (after.is_none() && !picks).then_some(0);
+                            let key = Key { format, dtype, layout, norm, k: 256, lengths, after, picks };
+                            compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
+                        }
                     }
                 }
             }

@@ -5,6 +5,7 @@
 
 pub(in crate::vulkan) mod radix;
 pub mod search;
+pub mod select;
 
 use std::sync::OnceLock;
 

@@ -1,0 +1,190 @@
+//! Pattern: the choice of experts. Places of the largest (or least) elements of short rows, by a sort of which a part is
+//! kept, and numbers at those places; with the softmax of the row before, and what the numbers are divided by, or their own
+//! softmax, behind.
+
+use smallvec::{SmallVec, smallvec};
+
+use super::device;
+use super::plan::{Free, Join, Members, Work};
+use crate::core::{Array, Dtype, Primitive, Result, Stream};
+use crate::kernels::Inst;
+use crate::kernels::elementwise::table::op;
+use crate::kernels::sort::{Followed, Selection};
+use crate::on_gpu;
+use crate::ops::elementwise::instruction;
+use crate::ops::index::indexing::takes_along;
+use crate::ops::reduce::{is_softmax, sums_along};
+use crate::ops::sort::places_along;
+#[cfg(feature = "vulkan")]
+use crate::ops::support::*;
+use crate::ops::view::{begins_along, is_broadcast, is_stop_gradient};
+#[cfg(feature = "vulkan")]
+use crate::vulkan::kernels::{elementwise::dense, sort::select};
+
+type Steps = SmallVec<[usize; 8]>;
+
+/// Steps behind the order of a row in which its numbers are taken: all that experts do may stand between, where a graph is
+/// walked depth first.
+const REACH: usize = 64;
+
+struct Chosen {
+    how: Selection,
+    /// The step and the number of its input that rows are ranked by.
+    keys: (usize, usize),
+    /// The same of the numbers, where they are others.
+    numbers: Option<(usize, usize)>,
+}
+
+/// What the numbers are, for a row of keys that step `order` puts in order and step `take` reads.
+struct Source {
+    keys: (usize, usize),
+    numbers: Option<(usize, usize)>,
+    softmax: bool,
+    negated: bool,
+    /// Steps that make the keys of the numbers.
+    members: Steps,
+}
+
+fn is(p: &dyn Primitive, name: &str) -> bool {
+    instruction(p) == Some(Inst::Op(op(name)))
+}
+
+/// The step that alone reads the array of step `i`.
+fn reader(free: &Free, i: usize, stream: Stream) -> Option<usize> {
+    let reads = |j: &usize| {
+        let node = free.node(*j).filter(|n| n.stream == stream);
+        node.is_some_and(|n| n.inputs.iter().any(|a| a.same(free.array(i))))
+    };
+    free.behind(i).find(reads).filter(|_| free.only_used(i, 1))
+}
+
+fn source(free: &Free, order: usize, take: usize, stream: Stream) -> Option<Source> {
+    let (ranked, numbers) = (&free.node(order)?.inputs[0], &free.node(take)?.inputs[0]);
+    let mut found =
+        Source { keys: (order, 0), numbers: None, softmax: false, negated: false, members: Steps::new() };
+    if !ranked.same(numbers) {
+        let makes = |&m: &usize| {
+            let node = free.node(m).filter(|n| n.stream == stream);
+            node.is_some_and(|n| is(&*n.primitive, "negative") && n.inputs[0].same(numbers))
+        };
+        match free.maker(order, ranked).filter(|&m| free.only_used(m, 1)).filter(makes) {
+            Some(m) => {
+                (found.keys, found.negated) = ((m, 0), true);
+                found.members.push(m);
+            }
+            None => {
+                found.numbers = Some((take, 0));
+                return Some(found);
+            }
+        }
+    }
+    let first = found.keys.0;
+    let makes = |&m: &usize| free.node(m).is_some_and(|n| n.stream == stream && is_softmax(&*n.primitive));
+    if let Some(m) = free.maker(first, numbers).filter(|&m| free.only_used(m, 2)).filter(makes) {
+        (found.keys, found.softmax) = ((m, 0), true);
+        found.members.push(m);
+    }
+    Some(found)
+}
+
+/// What alone reads the numbers of step `take`: the steps, and the last of them.
+fn followed(free: &Free, take: usize, stream: Stream) -> Option<(Followed, Steps)> {
+    let made = free.array(take);
+    if let Some(j) = reader(free, take, stream) {
+        return is_softmax(&*free.node(j)?.primitive).then(|| (Followed::Softmax, smallvec![j]));
+    }
+    let reads = |j: &usize, a: &Array| {
+        let node = free.node(*j).filter(|n| n.stream == stream);
+        node.is_some_and(|n| n.inputs.iter().any(|x| x.same(a)))
+    };
+    let sums = |j: &usize| {
+        reads(j, made) && free.node(*j).is_some_and(|n| sums_along(&*n.primitive) == Some(made.ndim() - 1))
+    };
+    let sum = free.behind(take).find(sums)?;
+    let mut steps: Steps = smallvec![sum];
+    let mut by = sum;
+    if let Some(j) =
+        reader(free, sum, stream).filter(|&j| free.node(j).is_some_and(|n| is_broadcast(&*n.primitive)))
+    {
+        steps.push(j);
+        by = j;
+    }
+    let j = reader(free, by, stream)?;
+    let node = free.node(j)?;
+    let fits = is(&*node.primitive, "divide")
+        && node.inputs[0].same(made)
+        && node.inputs[1].same(free.array(by))
+        && free.array(j).shape() == made.shape()
+        && free.only_used(take, 2);
+    steps.push(j);
+    fits.then_some((Followed::Divided, steps))
+}
+
+/// The join that begins with the order of step `i`.
+pub(super) fn find(free: &Free, i: usize, stream: Stream) -> Option<Join> {
+    let node = free.node(i).filter(|n| n.stream == stream)?;
+    let ranked = &node.inputs[0];
+    let axis = ranked.ndim().checked_sub(1)?;
+    let float = |a: &Array| matches!(a.dtype(), Dtype::F32 | Dtype::F16 | Dtype::BF16);
+    if places_along(&*node.primitive) != Some(axis)
+        || !float(ranked)
+        || !device::selects(stream, ranked.dim(-1), ranked.size() as i64)
+    {
+        return None;
+    }
+    let cut = reader(free, i, stream)?;
+    let from = begins_along(&*free.node(cut)?.primitive, axis, free.array(i), free.array(cut))?;
+    let mut members: Steps = smallvec![i, cut];
+    let mut places = cut;
+    if let Some(j) =
+        reader(free, cut, stream).filter(|&j| free.node(j).is_some_and(|n| is_stop_gradient(&*n.primitive)))
+    {
+        members.push(j);
+        places = j;
+    }
+    let takes = |j: &usize| {
+        let node = free.node(*j).filter(|n| n.stream == stream && takes_along(&*n.primitive) == Some(axis));
+        node.is_some_and(|n| {
+            let numbers = &n.inputs[0];
+            n.inputs[1].same(free.array(places)) && numbers.shape() == ranked.shape() && float(numbers)
+        })
+    };
+    let take = free.following(places, REACH).find(takes)?;
+    members.push(take);
+    let source = source(free, i, take, stream)?;
+    members.extend(source.members);
+    let mut chosen = take;
+    let mut after = Followed::Nothing;
+    if let Some((what, steps)) = followed(free, take, stream) {
+        after = what;
+        chosen = *steps.last()?;
+        members.extend(steps);
+    }
+    let count = free.array(cut).dim(-1);
+    let how = Selection {
+        from: from as u32,
+        count: count as u32,
+        softmax: source.softmax,
+        negated: source.negated,
+        after,
+    };
+    let results: SmallVec<[usize; 3]> = smallvec![places, chosen];
+    let at = free.place(&members, &results)?;
+    let work = Box::new(Chosen { how, keys: source.keys, numbers: source.numbers });
+    Some(Join { at, members, results, work })
+}
+
+impl Work for Chosen {
+    fn run(&self, stream: Stream, members: &Members, results: &[Array]) -> Result<()> {
+        on_gpu!(stream, |enc| {
+            let mut rows = |(step, input): (usize, usize)| {
+                let v = dev_in(enc, &members[step].inputs[input])?;
+                if v.is_row_contiguous() { Ok(v) } else { dense(enc, &v) }
+            };
+            let keys = rows(self.keys)?;
+            let numbers = self.numbers.map(rows).transpose()?;
+            let (places, chosen) = (dev_out(enc, &results[0])?, dev_out(enc, &results[1])?);
+            select::select(enc, &keys, numbers.as_ref(), self.how, &places, &chosen)
+        })
+    }
+}
