@@ -1,5 +1,5 @@
 //! The table of elementwise operations: one row each, with everything any floor needs to know about it.
-//! To add an op, add its row to `table_unary.rs`, `table_binary.rs` or `table_logic.rs`; nothing else.
+//! To add an op, add its row to one of the files `table_*.rs`; nothing else.
 
 use std::collections::HashMap;
 
@@ -28,9 +28,19 @@ pub struct Row {
     pub arity: u8,
     /// Computation and result dtype.
     pub rule: TypeRule,
+    /// How the Python function takes its operands and the stream.
+    pub call: CallForm,
+    /// Whether that function takes numbers for its operands; else arrays only.
+    pub numbers: bool,
     /// Partial derivative by each operand, as expressions in the operands `a`, `b`, `c`, the result `y`
     /// and other rows as functions; empty where the derivative is zero.
     pub partials: &'static [&'static str],
+    /// What stands for the partial derivatives over complex numbers.
+    pub complex: ComplexRule,
+    /// Whether the result is the quotient of the operands: those by a number that many share have its reciprocal in common.
+    pub divides: bool,
+    /// How much code the GLSL of real floats is.
+    pub code: Code,
     /// Block kernels of the host by computation dtype.
     pub cpu: Cpu,
     /// GLSL expression by type class: a set of the letters B (bool), I (signed), U (unsigned), F (real), C
@@ -71,6 +81,69 @@ pub enum TypeRule {
     /// The uint8 of an 8-bit float; the result is float32.
     FromFloat8,
 }
+
+/// How a Python function takes its operands and `stream`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallForm {
+    /// Operands by position only, `stream` by name only.
+    Closed,
+    /// Operands by position or name, `stream` by name only.
+    Named,
+    /// All of them by position or name.
+    Open,
+    /// The function is written by hand, or there is none.
+    Own,
+}
+
+/// How a row is differentiated over complex numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ComplexRule {
+    /// It is holomorphic, or not defined for them: by its partial derivatives.
+    Partials,
+    /// The derivative counts as zero.
+    Zero,
+    /// Of the magnitude, `abs`.
+    Magnitude,
+    /// Of the real part.
+    RealPart,
+    /// Of the imaginary part.
+    ImaginaryPart,
+    /// Of the complex conjugate.
+    Conjugate,
+}
+
+/// What a row of real floats adds to a kernel's code. Compilers inline every call, and their time grows faster than the
+/// code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Code {
+    /// Functions without a branch and a division, if any: selections, changes of bits, the error function.
+    Brief,
+    /// A function of the library, or none.
+    Short,
+    /// A function of several times that length.
+    Long,
+}
+
+/// What rows of one operand have in common, unless they say otherwise.
+pub(super) const UNARY: Row = Row {
+    name: "",
+    aliases: &[],
+    doc: "",
+    example: "",
+    arity: 1,
+    rule: TypeRule::Same,
+    call: CallForm::Closed,
+    numbers: true,
+    partials: &[],
+    complex: ComplexRule::Partials,
+    divides: false,
+    code: Code::Short,
+    cpu: super::loops::NONE,
+    glsl: &[],
+};
+
+/// As [`UNARY`], of rows of two operands.
+pub(super) const BINARY: Row = Row { arity: 2, call: CallForm::Open, ..UNARY };
 
 static TABLE: Made<Vec<Row>> = Made::new(|| {
     [super::table_unary::ROWS, super::table_math::ROWS, super::table_binary::ROWS, super::table_logic::ROWS]
@@ -169,32 +242,17 @@ impl Row {
         self.glsl.iter().find(|(c, _)| c.contains(class)).map(|(_, e)| *e)
     }
 
-    /// What the row adds to a kernel's code, in calls of a short library function. Compilers inline every call,
-    /// and their time grows faster than the code.
+    /// What the row adds to a kernel's code, in calls of a short library function.
     pub fn code_size(&self, dtype: Dtype) -> usize {
-        const LONG: [&str; 10] = [
-            "m_sin(",
-            "m_cos(",
-            "m_tan(",
-            "m_pow",
-            "m_logadd",
-            "m_floor_mod",
-            "m_erfinv",
-            "m_sinh",
-            "m_cosh",
-            "c_",
-        ];
         let calls = self.glsl(dtype).unwrap_or("");
-        if LONG.iter().any(|f| calls.contains(f)) { 4 } else { usize::from(calls.contains("m_")) }
+        let long = (dtype.is_float() && self.code == Code::Long) || calls.contains("c_");
+        if long { 4 } else { usize::from(calls.contains("m_")) }
     }
 
-    /// Whether the row calls no library function but brief ones: selections and changes of bits, and the error function,
-    /// which has neither a branch nor a division.
+    /// Whether the row calls no library function but brief ones.
     pub fn is_brief(&self, dtype: Dtype) -> bool {
-        const BRIEF: [&str; 5] = ["m_abs(", "m_neg(", "m_larger(", "m_smaller(", "m_erf("];
-        let code = self.glsl(dtype).unwrap_or("");
-        let calls = |name: &str| code.matches(name).count();
-        calls("m_") + calls("c_") == BRIEF.iter().map(|name| calls(name)).sum::<usize>()
+        let calls = self.glsl(dtype).unwrap_or("");
+        !calls.contains("c_") && (self.code == Code::Brief || !calls.contains("m_"))
     }
 }
 

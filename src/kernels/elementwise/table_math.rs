@@ -2,7 +2,7 @@
 #![allow(clippy::redundant_closure)]
 
 use super::loops::{Cpu, NONE, c64_loop, f32_loop, f32_split, f64_loop};
-use super::table::{Row, TypeRule::*};
+use super::table::{Code, Row, TypeRule::*, UNARY};
 use super::{
     scalar as s, scalar_c64 as c64, scalar_complex as z, scalar_complex_inverse as arc, scalar_special as x,
     scalar_wide as w,
@@ -11,10 +11,8 @@ use super::{
 pub(in crate::kernels) const ROWS: &[Row] = &[
     Row {
         name: "sqrt",
-        aliases: &[],
         doc: "Square root of each element.\nNegative numbers give NaN, minus zero gives minus zero; for complex numbers the root with a real part that is not negative is taken.",
         example: "mx.sqrt(mx.array([4.0]))\narray([2], dtype=float32)",
-        arity: 1,
         rule: Float,
         partials: &["0.5 / y"],
         cpu: Cpu {
@@ -24,13 +22,12 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("F", "m_sqrt($a)"), ("C", "c_sqrt($a)")],
+        ..UNARY
     },
     Row {
         name: "rsqrt",
-        aliases: &[],
         doc: "One over the square root of each element.\nZero gives infinity with the sign of the zero, infinity gives 0 and negative numbers give NaN. Cheaper than `1 / sqrt(a)`.",
         example: "mx.rsqrt(mx.array([4.0]))\narray([0.5], dtype=float32)",
-        arity: 1,
         rule: Float,
         partials: &["-0.5 * y / a"],
         cpu: Cpu {
@@ -43,13 +40,12 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("F", "m_rsqrt($a)"), ("C", "c_div(vec2(1.0, 0.0), c_sqrt($a))")],
+        ..UNARY
     },
     Row {
         name: "reciprocal",
-        aliases: &[],
         doc: "One over each element.\nZero gives infinity with the sign of the zero, an infinity gives zero with its sign.",
         example: "mx.reciprocal(mx.array([4.0]))\narray([0.25], dtype=float32)",
-        arity: 1,
         rule: Float,
         partials: &["-(y * y)"],
         cpu: Cpu {
@@ -59,13 +55,12 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("F", "m_div(1.0, $a)"), ("C", "c_div(vec2(1.0, 0.0), $a)")],
+        ..UNARY
     },
     Row {
         name: "exp",
-        aliases: &[],
         doc: "Exponential of each element, e to the power of it.\nBeyond the range of the dtype (88.7 for float32) the result is infinity, far below zero it is 0. Minus infinity gives 0, NaN gives NaN.",
         example: "mx.exp(mx.array([0.0]))\narray([1], dtype=float32)",
-        arity: 1,
         rule: Float,
         partials: &["y"],
         cpu: Cpu {
@@ -75,24 +70,22 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("F", "m_exp($a)"), ("C", "c_exp($a)")],
+        ..UNARY
     },
     Row {
         name: "expm1",
-        aliases: &[],
         doc: "Exponential of each element minus one.\nNear zero, where `exp(a) - 1` would lose all digits, the result keeps the precision of the dtype.",
         example: "mx.expm1(mx.array([0.0]))\narray([0], dtype=float32)",
-        arity: 1,
         rule: FloatNotComplex,
         partials: &["y + 1"],
         cpu: Cpu { f32: f32_loop!(1, |a| s::expm1(a)), f64: f64_loop!(1, |a| a.exp_m1()), ..NONE },
         glsl: &[("F", "m_expm1($a)")],
+        ..UNARY
     },
     Row {
         name: "log",
-        aliases: &[],
         doc: "Natural logarithm of each element.\nZero gives minus infinity and negative numbers give NaN; for complex numbers the imaginary part of the result lies in [-pi, pi].",
         example: "mx.log(mx.array([1.0]))\narray([0], dtype=float32)",
-        arity: 1,
         rule: Float,
         partials: &["1 / a"],
         cpu: Cpu {
@@ -102,13 +95,12 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("F", "m_log($a)"), ("C", "c_log($a)")],
+        ..UNARY
     },
     Row {
         name: "log2",
-        aliases: &[],
         doc: "Logarithm of each element to the base of two.\nPowers of two give exact results. Zero gives minus infinity and negative numbers give NaN.",
         example: "mx.log2(mx.array([8.0]))\narray([3], dtype=float32)",
-        arity: 1,
         rule: Float,
         partials: &["1.4426950408889634 / a"],
         cpu: Cpu {
@@ -118,13 +110,12 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("F", "m_log2($a)"), ("C", "c_log($a) * 1.4426950408889634")],
+        ..UNARY
     },
     Row {
         name: "log10",
-        aliases: &[],
         doc: "Logarithm of each element to the base of ten.\nZero gives minus infinity and negative numbers give NaN.",
         example: "mx.log10(mx.array([100.0]))\narray([2], dtype=float32)",
-        arity: 1,
         rule: Float,
         partials: &["0.4342944819032518 / a"],
         cpu: Cpu {
@@ -134,13 +125,12 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("F", "m_log10($a)"), ("C", "c_log($a) * 0.4342944819032518")],
+        ..UNARY
     },
     Row {
         name: "log1p",
-        aliases: &[],
         doc: "Natural logarithm of one plus each element.\nNear zero, where `log(1 + a)` would lose all digits, the result keeps the precision of the dtype. -1 gives minus infinity and what is below gives NaN.",
         example: "mx.log1p(mx.array([0.0]))\narray([0], dtype=float32)",
-        arity: 1,
         rule: Float,
         partials: &["1 / (1 + a)"],
         cpu: Cpu {
@@ -150,14 +140,14 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("F", "m_log1p($a)"), ("C", "c_log1p($a)")],
+        ..UNARY
     },
     Row {
         name: "sin",
-        aliases: &[],
         doc: "Sine of each element, an angle in radians.\nLarge angles are reduced exactly, so that the precision does not depend on them. Infinities give NaN.",
         example: "mx.sin(mx.array([0.0]))\narray([0], dtype=float32)",
-        arity: 1,
         rule: Float,
+        code: Code::Long,
         partials: &["cos(a)"],
         cpu: Cpu {
             f32: f32_split!(|a| if s::near(a) => s::sin_near(a), else s::sin(a)),
@@ -166,14 +156,14 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("F", "m_sin($a)"), ("C", "c_sin($a)")],
+        ..UNARY
     },
     Row {
         name: "cos",
-        aliases: &[],
         doc: "Cosine of each element, an angle in radians.\nLarge angles are reduced exactly, so that the precision does not depend on them. Infinities give NaN.",
         example: "mx.cos(mx.array([0.0]))\narray([1], dtype=float32)",
-        arity: 1,
         rule: Float,
+        code: Code::Long,
         partials: &["-sin(a)"],
         cpu: Cpu {
             f32: f32_split!(|a| if s::near(a) => s::cos_near(a), else s::cos(a)),
@@ -182,14 +172,14 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("F", "m_cos($a)"), ("C", "c_cos($a)")],
+        ..UNARY
     },
     Row {
         name: "tan",
-        aliases: &[],
         doc: "Tangent of each element, an angle in radians.\nLarge angles are reduced exactly, so that the precision does not depend on them. Infinities give NaN.",
         example: "mx.tan(mx.array([0.0]))\narray([0], dtype=float32)",
-        arity: 1,
         rule: Float,
+        code: Code::Long,
         partials: &["1 + y * y"],
         cpu: Cpu {
             f32: f32_split!(|a| if s::near(a) => s::tan_near(a), else s::tan(a)),
@@ -198,13 +188,13 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("F", "m_tan($a)"), ("C", "c_tan($a)")],
+        ..UNARY
     },
     Row {
         name: "arcsin",
         aliases: &["asin"],
         doc: "Inverse sine of each element, in [-pi/2, pi/2].\nReal numbers outside [-1, 1] give NaN.",
         example: "mx.arcsin(mx.array([0.0]))\narray([0], dtype=float32)",
-        arity: 1,
         rule: Float,
         partials: &["rsqrt(1 - a * a)"],
         cpu: Cpu {
@@ -214,13 +204,13 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("F", "m_asin($a)"), ("C", "c_asin($a)")],
+        ..UNARY
     },
     Row {
         name: "arccos",
         aliases: &["acos"],
         doc: "Inverse cosine of each element, in [0, pi].\nReal numbers outside [-1, 1] give NaN.",
         example: "mx.arccos(mx.array([1.0]))\narray([0], dtype=float32)",
-        arity: 1,
         rule: Float,
         partials: &["-rsqrt(1 - a * a)"],
         cpu: Cpu {
@@ -230,13 +220,13 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("F", "m_acos($a)"), ("C", "c_acos($a)")],
+        ..UNARY
     },
     Row {
         name: "arctan",
         aliases: &["atan"],
         doc: "Inverse tangent of each element, in [-pi/2, pi/2].\nThe ends belong to the infinities. For the angle of a point in the plane see `arctan2`.",
         example: "mx.arctan(mx.array([0.0]))\narray([0], dtype=float32)",
-        arity: 1,
         rule: Float,
         partials: &["1 / (1 + a * a)"],
         cpu: Cpu {
@@ -246,14 +236,14 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("F", "m_atan($a)"), ("C", "c_atan($a)")],
+        ..UNARY
     },
     Row {
         name: "sinh",
-        aliases: &[],
         doc: "Hyperbolic sine of each element, `(exp(a) - exp(-a)) / 2`.\nThe result keeps its precision near zero, where the formula loses digits, and overflows to an infinity with the sign of the element.",
         example: "mx.sinh(mx.array([0.0]))\narray([0], dtype=float32)",
-        arity: 1,
         rule: Float,
+        code: Code::Long,
         partials: &["cosh(a)"],
         cpu: Cpu {
             f32: f32_loop!(1, |a| s::sinh(a)),
@@ -262,14 +252,14 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("F", "m_sinh($a)"), ("C", "c_sinh($a)")],
+        ..UNARY
     },
     Row {
         name: "cosh",
-        aliases: &[],
         doc: "Hyperbolic cosine of each element, `(exp(a) + exp(-a)) / 2`.\nThe result is at least 1 and overflows to infinity.",
         example: "mx.cosh(mx.array([0.0]))\narray([1], dtype=float32)",
-        arity: 1,
         rule: Float,
+        code: Code::Long,
         partials: &["sinh(a)"],
         cpu: Cpu {
             f32: f32_loop!(1, |a| s::cosh(a)),
@@ -278,13 +268,12 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("F", "m_cosh($a)"), ("C", "c_cosh($a)")],
+        ..UNARY
     },
     Row {
         name: "tanh",
-        aliases: &[],
         doc: "Hyperbolic tangent of each element, in [-1, 1].\nThe result keeps its precision near zero; infinities give -1 and 1.",
         example: "mx.tanh(mx.array([0.0]))\narray([0], dtype=float32)",
-        arity: 1,
         rule: Float,
         partials: &["square(1 / cosh(a))"],
         cpu: Cpu {
@@ -294,13 +283,13 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("F", "m_tanh($a)"), ("C", "c_tanh($a)")],
+        ..UNARY
     },
     Row {
         name: "arcsinh",
         aliases: &["asinh"],
         doc: "Inverse hyperbolic sine of each element, `log(a + sqrt(a * a + 1))`.\nThe result keeps its precision near zero and does not overflow for large elements; infinities stay themselves.",
         example: "mx.arcsinh(mx.array([0.0]))\narray([0], dtype=float32)",
-        arity: 1,
         rule: Float,
         partials: &["rsqrt(a * a + 1)"],
         cpu: Cpu {
@@ -310,13 +299,13 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("F", "m_asinh($a)"), ("C", "c_asinh($a)")],
+        ..UNARY
     },
     Row {
         name: "arccosh",
         aliases: &["acosh"],
         doc: "Inverse hyperbolic cosine of each element, `log(a + sqrt(a * a - 1))`.\nReal numbers below 1 give NaN; the result is not negative and does not overflow for large elements.",
         example: "mx.arccosh(mx.array([1.0]))\narray([0], dtype=float32)",
-        arity: 1,
         rule: Float,
         partials: &["rsqrt(a * a - 1)"],
         cpu: Cpu {
@@ -326,13 +315,13 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("F", "m_acosh($a)"), ("C", "c_acosh($a)")],
+        ..UNARY
     },
     Row {
         name: "arctanh",
         aliases: &["atanh"],
         doc: "Inverse hyperbolic tangent of each element, `log((1 + a) / (1 - a)) / 2`.\nThe ends -1 and 1 give infinities, real numbers beyond them NaN.",
         example: "mx.arctanh(mx.array([0.0]))\narray([0], dtype=float32)",
-        arity: 1,
         rule: Float,
         partials: &["1 / (1 - a * a)"],
         cpu: Cpu {
@@ -342,35 +331,34 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("F", "m_atanh($a)"), ("C", "c_atanh($a)")],
+        ..UNARY
     },
     Row {
         name: "erf",
-        aliases: &[],
         doc: "Error function of each element, `2 / sqrt(pi)` times the integral of `exp(-t * t)` from 0 to it.\nThe result lies in [-1, 1]; infinities give the ends.",
         example: "mx.erf(mx.array([0.0]))\narray([0], dtype=float32)",
-        arity: 1,
         rule: FloatNotComplex,
+        code: Code::Brief,
         partials: &["1.1283791670955126 * exp(-(a * a))"],
         cpu: Cpu { f32: f32_loop!(1, |a| x::erf(a)), f64: f64_loop!(1, |a| w::erf64(a)), ..NONE },
         glsl: &[("F", "m_erf($a)")],
+        ..UNARY
     },
     Row {
         name: "erfinv",
-        aliases: &[],
         doc: "Inverse error function of each element: `erf(erfinv(a))` is `a`.\nThe ends -1 and 1 give infinities, numbers beyond them NaN.",
         example: "mx.erfinv(mx.array([0.0]))\narray([0], dtype=float32)",
-        arity: 1,
         rule: FloatNotComplex,
+        code: Code::Long,
         partials: &["0.886226925452758 * exp(y * y)"],
         cpu: Cpu { f32: f32_loop!(1, |a| x::erfinv(a)), f64: f64_loop!(1, |a| w::erfinv64(a)), ..NONE },
         glsl: &[("F", "m_erfinv($a)")],
+        ..UNARY
     },
     Row {
         name: "sigmoid",
-        aliases: &[],
         doc: "Logistic function of each element, `1 / (1 + exp(-a))`.\nThe result lies in [0, 1] and is computed without overflow; infinities give the ends.",
         example: "mx.sigmoid(mx.array([0.0]))\narray([0.5], dtype=float32)",
-        arity: 1,
         rule: FloatNotComplex,
         partials: &["y * (1 - y)"],
         cpu: Cpu {
@@ -379,5 +367,6 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("F", "m_sigmoid($a)")],
+        ..UNARY
     },
 ];

@@ -4,17 +4,17 @@
 use num_complex::Complex32;
 
 use super::loops::{Cpu, NONE, bool_loop, c64_loop, f32_loop, f64_loop, int_loops};
-use super::table::{Row, TypeRule::*};
+use super::table::{CallForm, Code, ComplexRule, Row, TypeRule::*, UNARY};
 use super::{fp8, scalar as s, scalar_c64 as c64, scalar_int::Int};
 
 pub(in crate::kernels) const ROWS: &[Row] = &[
     Row {
         name: "abs",
-        aliases: &[],
         doc: "Absolute value of each element.\nThat of a complex number is its magnitude, `sqrt(re^2 + im^2)`, computed so that the squares do not overflow. The lowest value of a signed integer dtype has no positive counterpart and stays as it is.",
         example: "mx.abs(mx.array([-1.5, 2.0]))\narray([1.5, 2], dtype=float32)",
-        arity: 1,
         rule: Real,
+        complex: ComplexRule::Magnitude,
+        code: Code::Brief,
         partials: &["sign(a)"],
         cpu: Cpu {
             bool_: bool_loop!(1, |a| a),
@@ -25,14 +25,14 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("BU", "$a"), ("I", "abs($a)"), ("F", "m_abs($a)"), ("C", "c_abs($a)")],
+        ..UNARY
     },
     Row {
         name: "negative",
-        aliases: &[],
         doc: "Each element with its sign changed.\nZeros of floating dtypes change their sign too, and unsigned integers wrap around: minus one is the largest value of the dtype.",
         example: "mx.negative(mx.array([1, -2]))\narray([-1, 2], dtype=int32)",
-        arity: 1,
         rule: NotBool,
+        code: Code::Brief,
         partials: &["-1"],
         cpu: Cpu {
             ints: int_loops!(1, |a| a.wrapping_neg()),
@@ -47,15 +47,14 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ("F", "m_neg($a)"),
             ("C", "vec2(m_neg($a.x), m_neg($a.y))"),
         ],
+        ..UNARY
     },
     Row {
         name: "sign",
-        aliases: &[],
         doc: "Sign of each element: -1, 0 or 1.\nFor complex numbers it is `a / abs(a)`, a number of magnitude one, and 0 at 0. Both zeros give 0, and so does NaN.",
         example: "mx.sign(mx.array([-3.0, 0.0, 2.0]))\narray([-1, 0, 1], dtype=float32)",
-        arity: 1,
         rule: Same,
-        partials: &[],
+        complex: ComplexRule::Zero,
         cpu: Cpu {
             bool_: bool_loop!(1, |a| a),
             ints: int_loops!(1, |a| a.sign()),
@@ -71,15 +70,13 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ("F", "m_sign($a)"),
             ("C", "c_sign($a)"),
         ],
+        ..UNARY
     },
     Row {
         name: "ceil",
-        aliases: &[],
         doc: "Smallest integer that is not less than each element.\nThe result keeps the dtype: floats stay floats, NaN and infinities stay themselves, integers and bool are returned unchanged.",
         example: "mx.ceil(mx.array([1.5, -1.5]))\narray([2, -1], dtype=float32)",
-        arity: 1,
         rule: NotComplex,
-        partials: &[],
         cpu: Cpu {
             bool_: bool_loop!(1, |a| a),
             ints: int_loops!(1, |a| a),
@@ -88,15 +85,13 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("BIU", "$a"), ("F", "m_ceil($a)")],
+        ..UNARY
     },
     Row {
         name: "floor",
-        aliases: &[],
         doc: "Largest integer that is not greater than each element.\nThe result keeps the dtype: floats stay floats, NaN and infinities stay themselves, integers and bool are returned unchanged.",
         example: "mx.floor(mx.array([1.5, -1.5]))\narray([1, -2], dtype=float32)",
-        arity: 1,
         rule: NotComplex,
-        partials: &[],
         cpu: Cpu {
             bool_: bool_loop!(1, |a| a),
             ints: int_loops!(1, |a| a),
@@ -105,15 +100,14 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("BIU", "$a"), ("F", "m_floor($a)")],
+        ..UNARY
     },
     Row {
         name: "trunc",
-        aliases: &[],
         doc: "Integer part of each element, that is rounding towards zero.\nThe result keeps the dtype: floats stay floats, NaN and infinities stay themselves, integers and bool are returned unchanged.",
         example: "mx.trunc(mx.array([1.7, -1.7]))\narray([1, -1], dtype=float32)",
-        arity: 1,
         rule: NotComplex,
-        partials: &[],
+        numbers: false,
         cpu: Cpu {
             bool_: bool_loop!(1, |a| a),
             ints: int_loops!(1, |a| a),
@@ -122,15 +116,14 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("BIU", "$a"), ("F", "m_trunc($a)")],
+        ..UNARY
     },
     Row {
         name: "round",
-        aliases: &[],
         doc: "Nearest integer of each element, halves to the even one. Works on an array of any shape; the result has the shape and dtype of `a`. The parts of a complex number are rounded separately.",
         example: "mx.round(mx.array([0.5, 1.5, 2.7]))\narray([0, 2, 3], dtype=float32)",
-        arity: 1,
         rule: Same,
-        partials: &[],
+        call: CallForm::Own,
         cpu: Cpu {
             bool_: bool_loop!(1, |a| a),
             ints: int_loops!(1, |a| a),
@@ -140,13 +133,12 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("BIU", "$a"), ("F", "m_round($a)"), ("C", "vec2(m_round($a.x), m_round($a.y))")],
+        ..UNARY
     },
     Row {
         name: "square",
-        aliases: &[],
         doc: "Each element times itself.\nIntegers wrap around where the square does not fit; a large float overflows to infinity. Cheaper than `power(a, 2)`.",
         example: "mx.square(mx.array([2.0, -3.0]))\narray([4, 9], dtype=float32)",
-        arity: 1,
         rule: Same,
         partials: &["2 * a"],
         cpu: Cpu {
@@ -158,14 +150,14 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("B", "$a"), ("IUF", "$a * $a"), ("C", "c_mul($a, $a)")],
+        ..UNARY
     },
     Row {
         name: "real",
-        aliases: &[],
         doc: "Real part of each element.\nElements of every dtype but complex64 are real already and are returned unchanged.",
         example: "mx.real(mx.array([1 + 2j]))\narray([1], dtype=float32)",
-        arity: 1,
         rule: Real,
+        complex: ComplexRule::RealPart,
         partials: &["1"],
         cpu: Cpu {
             bool_: bool_loop!(1, |a| a),
@@ -176,15 +168,14 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("BIUF", "$a"), ("C", "$a.x")],
+        ..UNARY
     },
     Row {
         name: "imag",
-        aliases: &[],
         doc: "Imaginary part of each element.\nElements of every dtype but complex64 have none: the result is zeros of their dtype.",
         example: "mx.imag(mx.array([1 + 2j]))\narray([2], dtype=float32)",
-        arity: 1,
         rule: Real,
-        partials: &[],
+        complex: ComplexRule::ImaginaryPart,
         cpu: Cpu {
             bool_: bool_loop!(1, |_| 0),
             ints: int_loops!(1, |_| 0),
@@ -194,14 +185,17 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("B", "NEVER"), ("IUF", "$T(NEVER)"), ("C", "$a.y")],
+        ..UNARY
     },
     Row {
         name: "conjugate",
         aliases: &["conj"],
         doc: "Complex conjugate of each element: the imaginary part changes its sign.\nElements of every dtype but complex64 are returned unchanged.",
         example: "mx.conjugate(mx.array([1 + 2j]))\narray([1-2j], dtype=complex64)",
-        arity: 1,
         rule: Same,
+        complex: ComplexRule::Conjugate,
+        code: Code::Brief,
+        call: CallForm::Named,
         partials: &["1"],
         cpu: Cpu {
             bool_: bool_loop!(1, |a| a),
@@ -212,15 +206,14 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("BIUF", "$a"), ("C", "vec2($a.x, m_neg($a.y))")],
+        ..UNARY
     },
     Row {
         name: "isnan",
-        aliases: &[],
         doc: "Whether each element is NaN, not a number.\nA complex number is NaN where either of its parts is. Integers and bool never are.",
         example: "mx.isnan(mx.array([1.0, float('nan')]))\narray([False, True], dtype=bool)",
-        arity: 1,
         rule: Bool,
-        partials: &[],
+        call: CallForm::Open,
         cpu: Cpu {
             bool_: bool_loop!(1, |_| 0),
             ints: int_loops!(1 => u8, |_| 0),
@@ -230,15 +223,14 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("BIU", "NEVER"), ("F", "m_isnan($a)"), ("C", "m_isnan($a.x) || m_isnan($a.y)")],
+        ..UNARY
     },
     Row {
         name: "isinf",
-        aliases: &[],
         doc: "Whether each element is an infinity of either sign.\nA complex number is infinite where either of its parts is. Integers and bool never are.",
         example: "mx.isinf(mx.array([1.0, float('inf')]))\narray([False, True], dtype=bool)",
-        arity: 1,
         rule: Predicate,
-        partials: &[],
+        call: CallForm::Open,
         cpu: Cpu {
             bool_: bool_loop!(1, |_| 0),
             ints: int_loops!(1 => u8, |_| 0),
@@ -248,15 +240,14 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("BIU", "NEVER"), ("F", "m_isinf($a)"), ("C", "m_isinf($a.x) || m_isinf($a.y)")],
+        ..UNARY
     },
     Row {
         name: "isfinite",
-        aliases: &[],
         doc: "Whether each element is neither NaN nor an infinity.\nA complex number is finite where both of its parts are. Integers and bool always are.",
         example: "mx.isfinite(mx.array([1.0, float('inf')]))\narray([True, False], dtype=bool)",
-        arity: 1,
         rule: Predicate,
-        partials: &[],
+        call: CallForm::Open,
         cpu: Cpu {
             bool_: bool_loop!(1, |_| 1),
             ints: int_loops!(1 => u8, |_| 1),
@@ -266,15 +257,14 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("BIU", "!NEVER"), ("F", "m_isfinite($a)"), ("C", "m_isfinite($a.x) && m_isfinite($a.y)")],
+        ..UNARY
     },
     Row {
         name: "isneginf",
-        aliases: &[],
         doc: "Whether each element is minus infinity.\nIntegers and bool give False, and so do complex numbers with an imaginary part.",
         example: "mx.isneginf(mx.array([1.0, float('-inf')]))\narray([False, True], dtype=bool)",
-        arity: 1,
         rule: Bool,
-        partials: &[],
+        call: CallForm::Open,
         cpu: Cpu {
             bool_: bool_loop!(1, |_| 0),
             ints: int_loops!(1 => u8, |_| 0),
@@ -288,15 +278,14 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ("F", "floatBitsToUint($a) == 0xff800000u"),
             ("C", "floatBitsToUint($a.x) == 0xff800000u && $a.y == 0.0"),
         ],
+        ..UNARY
     },
     Row {
         name: "isposinf",
-        aliases: &[],
         doc: "Whether each element is plus infinity.\nIntegers and bool give False, and so do complex numbers with an imaginary part.",
         example: "mx.isposinf(mx.array([1.0, float('inf')]))\narray([False, True], dtype=bool)",
-        arity: 1,
         rule: Bool,
-        partials: &[],
+        call: CallForm::Open,
         cpu: Cpu {
             bool_: bool_loop!(1, |_| 0),
             ints: int_loops!(1 => u8, |_| 0),
@@ -310,35 +299,31 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ("F", "floatBitsToUint($a) == 0x7f800000u"),
             ("C", "floatBitsToUint($a.x) == 0x7f800000u && $a.y == 0.0"),
         ],
+        ..UNARY
     },
     Row {
         name: "bitwise_invert",
-        aliases: &[],
         doc: "Every bit of each element inverted.\nFor signed integers, which are in two's complement, that is `-a - 1`; bool is negated as by `logical_not`. The operator `~` of arrays.",
         example: "mx.bitwise_invert(mx.array([0, 5]))\narray([-1, -6], dtype=int32)",
-        arity: 1,
         rule: IntOnly,
-        partials: &[],
+        call: CallForm::Open,
         cpu: Cpu { bool_: bool_loop!(1, |a| a ^ 1), ints: int_loops!(1, |a| !a), ..NONE },
         glsl: &[("B", "!$a"), ("IU", "~$a")],
+        ..UNARY
     },
     Row {
         name: "logical_not",
-        aliases: &[],
         doc: "Whether each element is false, that is zero.\nNaN is not zero and gives False. For bits of integers see `bitwise_invert`.",
         example: "mx.logical_not(mx.array([True, False]))\narray([False, True], dtype=bool)",
-        arity: 1,
         rule: Logical,
-        partials: &[],
         cpu: Cpu { bool_: bool_loop!(1, |a| a ^ 1), ..NONE },
         glsl: &[("B", "!$a")],
+        ..UNARY
     },
     Row {
         name: "degrees",
-        aliases: &[],
         doc: "Angle in degrees of each angle in radians.\nEach element is multiplied by 180 / pi.",
         example: "mx.degrees(mx.array([0.0]))\narray([0], dtype=float32)",
-        arity: 1,
         rule: Float,
         partials: &["57.29577951308232"],
         cpu: Cpu {
@@ -348,35 +333,32 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("FC", "$a * 57.29577951308232")],
+        ..UNARY
     },
     Row {
         name: "to_fp8",
-        aliases: &[],
         doc: "The 8-bit float (E4M3) nearest to each element, as uint8.",
         example: "",
-        arity: 1,
         rule: ToFloat8,
-        partials: &[],
+        call: CallForm::Own,
         cpu: Cpu { f32: f32_loop!(1 => u8, |a| fp8::to_fp8(a)), ..NONE },
         glsl: &[("F", "m_to_fp8($a)")],
+        ..UNARY
     },
     Row {
         name: "from_fp8",
-        aliases: &[],
         doc: "The value of each 8-bit float (E4M3).",
         example: "",
-        arity: 1,
         rule: FromFloat8,
-        partials: &[],
+        call: CallForm::Own,
         cpu: Cpu { ints: int_loops!(1 => f32, |a| fp8::from_fp8(a as u8)), ..NONE },
         glsl: &[("U", "m_from_fp8($a)")],
+        ..UNARY
     },
     Row {
         name: "radians",
-        aliases: &[],
         doc: "Angle in radians of each angle in degrees.\nEach element is multiplied by pi / 180.",
         example: "mx.radians(mx.array([0.0]))\narray([0], dtype=float32)",
-        arity: 1,
         rule: Float,
         partials: &["0.017453292519943295"],
         cpu: Cpu {
@@ -386,5 +368,6 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             ..NONE
         },
         glsl: &[("FC", "$a * 0.017453292519943295")],
+        ..UNARY
     },
 ];

@@ -157,7 +157,7 @@ impl Rows<'_> {
     fn divides_by_row(&self, r: usize) -> bool {
         let i = &self.p.instrs[r];
         let by_row = |s: &Src| !matches!(s, Src::Const(..)) && self.p.is_row(*s);
-        let divide = matches!(i.op, RowInst::Each(Inst::Op(op)) if op.row().name == "divide");
+        let divide = matches!(i.op, RowInst::Each(Inst::Op(op)) if op.row().divides);
         divide && !i.row && i.dtype.is_float() && by_row(&i.args[1])
     }
 

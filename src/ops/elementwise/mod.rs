@@ -22,7 +22,7 @@ use crate::core::{
 use crate::cpu::elementwise::small;
 use crate::kernels::View;
 use crate::kernels::elementwise::program::{Inst, Program};
-use crate::kernels::elementwise::table::{OpId, TypeRule, find, op, table};
+use crate::kernels::elementwise::table::{ComplexRule, OpId, TypeRule, find, op, table};
 use crate::on_gpu;
 use crate::params;
 
@@ -146,28 +146,25 @@ impl Elementwise {
     }
 }
 
-/// Rows that are not holomorphic: over complex numbers they have rules of their own instead of partials.
-const COMPLEX: [&str; 5] = ["abs", "sign", "real", "imag", "conjugate"];
-
-/// Cotangent of a complex operand of one of those rows.
-fn complex_vjp(name: &str, a: &Array, cot: &Array, s: Stream) -> Result<Option<Array>> {
-    Ok(Some(match name {
-        "abs" => multiply(cot, &sign(a, s)?, s)?,
-        "real" => astype(cot, Dtype::C64, s)?,
-        "imag" => multiply(cot, &scalar_c64(0.0, 1.0)?, s)?,
-        "conjugate" => conjugate(cot, s)?,
-        _ => return Ok(None),
+/// Cotangent of a complex operand of a row that is not holomorphic.
+fn complex_vjp(rule: ComplexRule, a: &Array, cot: &Array, s: Stream) -> Result<Option<Array>> {
+    Ok(Some(match rule {
+        ComplexRule::Magnitude => multiply(cot, &sign(a, s)?, s)?,
+        ComplexRule::RealPart => astype(cot, Dtype::C64, s)?,
+        ComplexRule::ImaginaryPart => multiply(cot, &scalar_c64(0.0, 1.0)?, s)?,
+        ComplexRule::Conjugate => conjugate(cot, s)?,
+        ComplexRule::Zero | ComplexRule::Partials => return Ok(None),
     }))
 }
 
 /// Tangent of one of those rows.
-fn complex_jvp(name: &str, a: &Array, t: &Array, s: Stream) -> Result<Option<Array>> {
-    Ok(Some(match name {
-        "abs" => real(&multiply(&conjugate(&sign(a, s)?, s)?, t, s)?, s)?,
-        "real" => real(t, s)?,
-        "imag" => imag(t, s)?,
-        "conjugate" => conjugate(t, s)?,
-        _ => return Ok(None),
+fn complex_jvp(rule: ComplexRule, a: &Array, t: &Array, s: Stream) -> Result<Option<Array>> {
+    Ok(Some(match rule {
+        ComplexRule::Magnitude => real(&multiply(&conjugate(&sign(a, s)?, s)?, t, s)?, s)?,
+        ComplexRule::RealPart => real(t, s)?,
+        ComplexRule::ImaginaryPart => imag(t, s)?,
+        ComplexRule::Conjugate => conjugate(t, s)?,
+        ComplexRule::Zero | ComplexRule::Partials => return Ok(None),
     }))
 }
 
@@ -209,8 +206,8 @@ impl Primitive for Elementwise {
             let p = &primals[i];
             let g = match row.partials.get(i) {
                 _ if row.rule == TypeRule::Select => chosen(i, &primals[0], &cotangents[0], s)?,
-                _ if p.dtype() == Dtype::C64 && COMPLEX.contains(&row.name) => {
-                    complex_vjp(row.name, p, &cotangents[0], s)?
+                _ if p.dtype() == Dtype::C64 && row.complex != ComplexRule::Partials => {
+                    complex_vjp(row.complex, p, &cotangents[0], s)?
                 }
                 Some(text) => partials::adjoint(text, &cotangents[0], primals, &outputs[0], s)?,
                 None => None,
@@ -228,8 +225,8 @@ impl Primitive for Elementwise {
         for (t, &i) in tangents.iter().zip(argnums) {
             let term = match row.partials.get(i) {
                 _ if row.rule == TypeRule::Select => chosen(i, &primals[0], t, s)?,
-                _ if t.dtype() == Dtype::C64 && COMPLEX.contains(&row.name) => {
-                    complex_jvp(row.name, &primals[i], t, s)?
+                _ if t.dtype() == Dtype::C64 && row.complex != ComplexRule::Partials => {
+                    complex_jvp(row.complex, &primals[i], t, s)?
                 }
                 Some(text) => partials::weighted(text, t, primals, out, s)?,
                 None => None,

@@ -76,9 +76,10 @@ fn derivatives(row: &Row) -> Option<String> {
 fn errors(row: &Row) -> Vec<String> {
     let mut list = Vec::new();
     let operand = if row.arity == 1 { "`a` is" } else { "an operand is" };
-    let mut value = match row.name {
-        "trunc" => Vec::new(), // takes no numbers: TypeError, as everywhere
-        _ => vec![format!("{operand} neither an array nor a number")],
+    // What takes arrays only raises TypeError, as everywhere.
+    let mut value = match row.numbers {
+        true => vec![format!("{operand} neither an array nor a number")],
+        false => Vec::new(),
     };
     match row.rule {
         TypeRule::NotBool => value.push(format!("{operand} bool")),
@@ -133,7 +134,7 @@ pub fn text(row: &Row, name: &str) -> String {
         sections.push_str(&wrap(&text, 4, 4));
         sections.push('\n');
     };
-    let kind = if row.name == "trunc" { "array" } else { "array | number" };
+    let kind = if row.numbers { "array | number" } else { "array" };
     let (shape, common) = if row.arity == 1 {
         item(format!("a ({kind}): Elements of any shape: {takes}."));
         ("the shape of `a`", "that of `a`")

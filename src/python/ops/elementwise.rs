@@ -9,7 +9,7 @@ use pyo3::types::{PyCFunction, PyDict, PyTuple};
 
 use crate::core::notes::note;
 use crate::core::{Dtype, Stream};
-use crate::kernels::elementwise::table::{OpId, Row, op, table};
+use crate::kernels::elementwise::table::{CallForm, OpId, Row, op, table};
 use crate::ops;
 use crate::params;
 use crate::python::array::arguments::Arr;
@@ -18,18 +18,15 @@ use crate::python::array::{Out, PyArray, out};
 use crate::python::docs::row_docs;
 use crate::python::runtime::device::{S, StreamArg, pick};
 
-/// How the operands are declared: with names that callers may use, or positional only, and whether `stream` may
-/// be positional.
+/// The signature of a row's function.
 fn parameters(row: &Row) -> &'static str {
-    const OPEN: [&str; 6] = ["isnan", "isinf", "isfinite", "isneginf", "isposinf", "bitwise_invert"];
-    const CLOSED: [&str; 7] =
-        ["arctan2", "logaddexp", "logical_and", "logical_or", "maximum", "minimum", "power"];
-    match row.arity {
-        1 if row.name == "conjugate" => "(a, *, stream=None)",
-        1 if OPEN.contains(&row.name) => "(a, stream=None)",
-        1 => "(a, /, *, stream=None)",
-        _ if CLOSED.contains(&row.name) || row.name == "logical_xor" => "(a, b, /, *, stream=None)",
-        _ => "(a, b, stream=None)",
+    match (row.call, row.arity) {
+        (CallForm::Closed, 1) => "(a, /, *, stream=None)",
+        (CallForm::Closed, _) => "(a, b, /, *, stream=None)",
+        (CallForm::Named, 1) => "(a, *, stream=None)",
+        (CallForm::Named, _) => "(a, b, *, stream=None)",
+        (CallForm::Open | CallForm::Own, 1) => "(a, stream=None)",
+        (CallForm::Open | CallForm::Own, _) => "(a, b, stream=None)",
     }
 }
 
@@ -78,8 +75,7 @@ fn call(id: OpId, most: usize, args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<
             let (a, b) = to_arrays(&a, &b)?;
             out(ops::apply(id, &[&a, &b], s))
         }
-        // MLX takes numbers for all of them but this one.
-        ([Some(a), _], s) if row.name == "trunc" => out(ops::apply(id, &[&a.extract::<Arr>()?.0], s)),
+        ([Some(a), _], s) if !row.numbers => out(ops::apply(id, &[&a.extract::<Arr>()?.0], s)),
         ([Some(a), _], s) => out(ops::apply(id, &[&to_array(&a, None)?], s)),
         // INVARIANT: `arguments` fills as many operands as the row has.
         _ => unreachable!("operands are checked"),
@@ -88,9 +84,8 @@ fn call(id: OpId, most: usize, args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<
 
 fn add_rows(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = m.py();
-    const OWN: [&str; 5] = ["round", "select", "nan_equal", "to_fp8", "from_fp8"];
     for (i, row) in table().iter().enumerate() {
-        if row.arity > 2 || row.name.starts_with('_') || OWN.contains(&row.name) {
+        if row.call == CallForm::Own {
             continue;
         }
         for name in row.aliases.iter().copied().chain([row.name]) {
