@@ -115,7 +115,7 @@ impl Event {
     /// What ends the wait before the work.
     pub fn wait_with(&self, between: &mut dyn FnMut() -> Result<()>) -> Result<Result<()>> {
         let done = || self.done.load(Ordering::Acquire);
-        if !spin(self.longest_spin, done) && self.generation != fork::generation() {
+        if !Spin::at_atomic(self.longest_spin).until(done) && self.generation != fork::generation() {
             bail!(
                 Runtime,
                 "[eval] A thread of the parent process was computing the array when the process was forked. Evaluate \
@@ -136,27 +136,51 @@ impl Event {
     }
 }
 
-/// Looks until `ready`, at most for `longest_spin`, and lets other threads run meanwhile: a thread that sleeps wakes up late.
-pub fn spin(longest_spin: Duration, ready: impl Fn() -> bool) -> bool {
-    /// Looks between two turns of others.
-    const LOOKS: u32 = 32;
-    if ready() {
-        return true;
+/// How a thread looks for what is about to happen before it sleeps.
+#[derive(Debug, Clone, Copy)]
+pub struct Spin {
+    /// It sleeps then.
+    pub longest: Duration,
+    /// Pauses of the processor before each look.
+    pub pauses: u32,
+    /// Looks between two at the clock.
+    pub timed: u32,
+    /// Looks between two turns of other threads.
+    pub turns: u32,
+}
+
+impl Spin {
+    /// At an atomic of this process, which costs next to nothing.
+    pub const fn at_atomic(longest: Duration) -> Spin {
+        Spin { longest, pauses: 16, timed: 1, turns: 32 }
     }
-    let start = Instant::now();
-    for look in 1u32.. {
-        if start.elapsed() >= longest_spin {
-            break;
-        }
-        for _ in 0..16 {
-            std::hint::spin_loop();
-        }
+
+    /// Through a call that takes longer than the pause between two looks at an atomic.
+    pub const fn by_calls(longest: Duration) -> Spin {
+        Spin { longest, pauses: 1, timed: 16, turns: 16 }
+    }
+
+    /// Looks until `ready`, and lets other threads run meanwhile: a thread that sleeps wakes up late. Whether it was
+    /// ready in time.
+    pub fn until(self, mut ready: impl FnMut() -> bool) -> bool {
         if ready() {
             return true;
         }
-        if look.is_multiple_of(LOOKS) {
-            std::thread::yield_now();
+        let start = Instant::now();
+        for look in 1u32.. {
+            if (look - 1).is_multiple_of(self.timed) && start.elapsed() >= self.longest {
+                break;
+            }
+            for _ in 0..self.pauses {
+                std::hint::spin_loop();
+            }
+            if ready() {
+                return true;
+            }
+            if look.is_multiple_of(self.turns) {
+                std::thread::yield_now();
+            }
         }
+        false
     }
-    false
 }

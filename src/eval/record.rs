@@ -10,7 +10,7 @@ use super::tasks::{Pending, Task, restore};
 use super::walk::Walk;
 use crate::core::array::{Inputs, Node, drop_iteratively};
 use crate::core::env::{Values, Variable};
-use crate::core::event::{interrupts, spin};
+use crate::core::event::{Spin, interrupts};
 use crate::core::fork::Made;
 use crate::core::{Array, Error, Event, Result, Stream, failure, panics, trace};
 use crate::cpu::runtime::worker::{self, LONG_SPIN, Lane};
@@ -150,7 +150,7 @@ pub(super) fn schedule(roots: &[Array]) -> Recorded {
 /// As [`schedule`] and [`offer_gpu`]; the recorder may do most of it, behind the caller.
 pub(super) fn schedule_apart(roots: &[Array]) -> Result<()> {
     let mut walk = Walk::begin();
-    if !spin(LONG_SPIN, || worker::pending(Lane::Recorder) < AHEAD) {
+    if !Spin::at_atomic(LONG_SPIN).until(|| worker::pending(Lane::Recorder) < AHEAD) {
         walk.settle()?;
     }
     let steps = levels::steps(roots);

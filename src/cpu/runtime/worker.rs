@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::bail;
 use crate::core::device::{is_held, on_release};
-use crate::core::event::{SLICE, check_interrupt, spin};
+use crate::core::event::{SLICE, Spin, check_interrupt};
 use crate::core::{Error, Result, Stream, fork, panics};
 
 /// Work for a stream.
@@ -133,7 +133,7 @@ fn registry() -> &'static Registry {
 
 // Spins until `ready`, at most `longest_spin` long; on one core the other side needs this one.
 fn spin_until(longest_spin: Duration, ready: impl Fn() -> bool) -> bool {
-    spin(if super::pool::threads() == 1 { Duration::ZERO } else { longest_spin }, ready)
+    Spin::at_atomic(if super::pool::threads() == 1 { Duration::ZERO } else { longest_spin }).until(ready)
 }
 
 impl Worker {

@@ -23,7 +23,7 @@ use super::recorder::{Recorder, Until};
 use crate::bail;
 use crate::core::device::is_held;
 use crate::core::env::{Values, Variable};
-use crate::core::event::check_interrupt;
+use crate::core::event::{Spin, check_interrupt};
 use crate::core::fault::{self, Site};
 use crate::core::fork::Made;
 use crate::core::{Result, Stream, trace};
@@ -47,9 +47,6 @@ const KEEPER_NS: u64 = 2_000_000;
 
 /// How long the end of the process waits for a stream of a lost device.
 const REST_NS: u64 = 200_000_000;
-
-/// How often a waiter looks before it lets other threads run.
-const LOOKS: u32 = 16;
 
 /// A GPU stream.
 pub(crate) struct StreamState {
@@ -372,8 +369,7 @@ impl StreamState {
         Ok(())
     }
 
-    /// Looks for a while: short work ends sooner than a sleeping thread wakes up. Not by `core::event::spin`: each look asks
-    /// the driver, which takes longer than the pause between two looks at an atomic, so that a turn of them is timed as one.
+    /// Looks for a while: short work ends sooner than a sleeping thread wakes up.
     fn spin(&self, value: u64) -> bool {
         // Tests of failures ask the driver, however fast the device is.
         if fault::watched() {
@@ -382,17 +378,7 @@ impl StreamState {
         if self.reached(value) || self.poll() >= value || self.device.features().software {
             return self.reached(value);
         }
-        let begin = Instant::now();
-        while begin.elapsed() < SPIN {
-            for _ in 0..LOOKS {
-                if self.poll() >= value {
-                    return true;
-                }
-                std::hint::spin_loop();
-            }
-            std::thread::yield_now();
-        }
-        false
+        Spin::by_calls(SPIN).until(|| self.poll() >= value)
     }
 
     fn wait_slice(&self, value: u64, timeout: u64) -> Result<bool> {
