@@ -94,6 +94,37 @@ fn regular(enc: &mut CommandEncoder, v: &DeviceView) -> Result<DeviceView> {
     if form.is_some() { Ok(v.clone()) } else { elementwise::dense(enc, v) }
 }
 
+/// The push block of shaders/matmul/gather_mm_table.comp.
+#[derive(Default)]
+struct TablePush {
+    a: u64,
+    b: u64,
+    /// Addresses of indices; of the segments, for those.
+    index: [u64; 2],
+    table: u64,
+    dims: u64,
+    /// Bytes from one matrix to the next.
+    steps: [i64; 2],
+    count: u32,
+    axes: u32,
+    /// Matrices; of segments the inner dimension.
+    matrices: [u32; 2],
+    size: u32,
+}
+
+impl TablePush {
+    fn bytes(&self) -> Vec<u8> {
+        let [of_a, of_b] = self.index;
+        Push::default().u64s(&[self.a, self.b, of_a, of_b, self.table, self.dims]).i64s(&self.steps).u32s(&[
+            self.count,
+            self.axes,
+            self.matrices[0],
+            self.matrices[1],
+            self.size,
+        ])
+    }
+}
+
 /// Runs the table's kernel for `count` entries of `bytes` each.
 fn make_table(
     enc: &mut CommandEncoder,
@@ -116,20 +147,22 @@ fn make_table(
     let size = count * bytes;
     let table = enc.temp(size as usize)?;
     let at = |s: &Side| s.index.as_ref().map_or(0, |i| i.ptr);
-    let push = Push::default()
-        .u64s(&[a.view.ptr, b.view.ptr, at(a), at(b), table, params])
-        .i64s(&[a.step(), b.step()])
-        .u32s(&[
-            count as u32,
-            shape.len() as u32,
-            a.view.shape[0] as u32,
-            b.view.shape[0] as u32,
-            a.view.dtype.size() as u32,
-        ]);
+    let push = TablePush {
+        a: a.view.ptr,
+        b: b.view.ptr,
+        index: [at(a), at(b)],
+        table,
+        dims: params,
+        steps: [a.step(), b.step()],
+        count: count as u32,
+        axes: shape.len() as u32,
+        matrices: [a.view.shape[0] as u32, b.view.shape[0] as u32],
+        size: a.view.dtype.size() as u32,
+    };
     let pipeline = enc.device().pipeline(key)?;
     let reads: Vec<(u64, u64)> = [a, b].iter().filter_map(|s| s.index.as_ref().map(|i| i.range())).collect();
     let groups = grid(enc, count.div_ceil(256));
-    enc.dispatch(&pipeline, &push, groups, &reads, &[(table, size)])?;
+    enc.dispatch(&pipeline, &push.bytes(), groups, &reads, &[(table, size)])?;
     Ok((table, size))
 }
 
@@ -213,17 +246,20 @@ fn segment_table(enc: &mut CommandEncoder, segments: &DeviceView, k: i64, count:
     let params = dims(enc, &axes)?;
     let size = count as u64 * 8;
     let table = enc.temp(size as usize)?;
-    let push = Push::default().u64s(&[0, 0, segments.ptr, 0, table, params]).i64s(&[0, 0]).u32s(&[
-        count as u32,
-        axes.len() as u32,
-        k as u32,
-        1,
-        1,
-    ]);
+    let push = TablePush {
+        index: [segments.ptr, 0],
+        table,
+        dims: params,
+        count: count as u32,
+        axes: axes.len() as u32,
+        matrices: [k as u32, 1],
+        size: 1,
+        ..TablePush::default()
+    };
     let key = TableKey { table: Table::Segments, a: Some(segments.dtype == Dtype::I32), b: None };
     let pipeline = enc.device().pipeline(&key)?;
     let groups = grid(enc, ceil(count, 256) as u64);
-    enc.dispatch(&pipeline, &push, groups, &[segments.range()], &[(table, size)])?;
+    enc.dispatch(&pipeline, &push.bytes(), groups, &[segments.range()], &[(table, size)])?;
     Ok((table, size))
 }
 

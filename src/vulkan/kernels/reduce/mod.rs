@@ -326,9 +326,22 @@ fn run(
     let target = if key.part_out { (enc.temp(bytes as usize)?, bytes) } else { dst.range() };
     let params = dims(enc, &list)?;
     let counters = if key.last { (enc.counters(slots as usize)?, 4 * slots) } else { (0, 0) };
-    let push = Push::default().u64s(&[src.ptr, target.0, params, counters.0, dst.ptr, n, ro, chunk]);
-    let push = push.i64s(&[stride]);
-    let push = push.u32s(&[outs as u32, splits as u32, nk as u32, nr as u32]);
+    let push = ReducePush {
+        src: src.ptr,
+        dst: target.0,
+        dims: params,
+        counters: counters.0,
+        result: dst.ptr,
+        n,
+        ro,
+        chunk,
+        stride,
+        outs: outs as u32,
+        splits: splits as u32,
+        nk: nk as u32,
+        nr: nr as u32,
+    }
+    .bytes();
     let count = match key.mode {
         Mode::Column => groups * splits,
         Mode::Row | Mode::General => (outs * splits).div_ceil(u64::from(WG / key.lanes)),
@@ -344,6 +357,35 @@ fn run(
     }
 
     join(enc, key, target, outs, splits, dst)
+}
+
+/// The push block of shaders/reduce/reduce.comp.
+#[derive(Default)]
+struct ReducePush {
+    src: u64,
+    dst: u64,
+    dims: u64,
+    /// Where the last workgroup joins: counters, and the result.
+    counters: u64,
+    result: u64,
+    n: u64,
+    ro: u64,
+    chunk: u64,
+    stride: i64,
+    outs: u32,
+    splits: u32,
+    nk: u32,
+    nr: u32,
+}
+
+impl ReducePush {
+    fn bytes(&self) -> Vec<u8> {
+        let &ReducePush { src, dst, dims, counters, result, n, ro, chunk, .. } = self;
+        Push::default()
+            .u64s(&[src, dst, dims, counters, result, n, ro, chunk])
+            .i64s(&[self.stride])
+            .u32s(&[self.outs, self.splits, self.nk, self.nr])
+    }
 }
 
 /// Second pass: row mode left (outs, splits) in `parts`, column mode (splits, outs).
@@ -367,8 +409,21 @@ fn join(
         (splits, outs, 0, [(splits as i64, outs as i64)])
     };
     let params = dims(enc, &list)?;
-    let push = Push::default().u64s(&[parts.0, dst.ptr, params, 0, 0, n, ro, n.max(1)]).i64s(&[1]);
-    let push = push.u32s(&[outs as u32, 1, nk, 1 - nk]);
+    let push = ReducePush {
+        src: parts.0,
+        dst: dst.ptr,
+        dims: params,
+        n,
+        ro,
+        chunk: n.max(1),
+        stride: 1,
+        outs: outs as u32,
+        splits: 1,
+        nk,
+        nr: 1 - nk,
+        ..ReducePush::default()
+    }
+    .bytes();
     let per = u64::from(if rows { WG / lanes } else { lanes });
     let pipeline = enc.device().pipeline(&key)?;
     let size = grid(enc, outs.div_ceil(per));
