@@ -16,10 +16,9 @@ use super::matmul::{self, Element, Mat};
 use super::runtime::elem::{Brain, Half, To};
 use super::runtime::pool::{self, SendPtr, parallel_chunks};
 use crate::bail;
-use crate::core::layout::{collapse, row_major};
+use crate::core::layout::collapse;
 use crate::core::{Dtype, HostBlock, Result};
 use crate::kernels::conv::{Block, Conv, blocks};
-use crate::kernels::elementwise::program::Program;
 use crate::kernels::{HostView, View};
 use crate::memory::host_block;
 
@@ -87,9 +86,7 @@ fn near(v: &HostView) -> Result<(HostView, Option<HostBlock>)> {
     if v.strides[last] == 1 || v.shape[last] == 1 {
         return Ok((v.clone(), None));
     }
-    let hold = host_block((v.size() * v.dtype.size()).max(64))?;
-    let copy = View { ptr: hold.ptr(), strides: row_major(&v.shape), ..v.clone() };
-    elementwise::run(&Program::cast(v.dtype, v.dtype), std::slice::from_ref(v), std::slice::from_ref(&copy))?;
+    let (copy, hold) = elementwise::dense(v)?;
     Ok((copy, Some(hold)))
 }
 

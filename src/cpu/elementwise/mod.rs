@@ -14,9 +14,10 @@ use self::convert::{cast_loop, half_load, half_store, put_f64};
 use super::runtime::pool::parallel_chunks;
 use super::runtime::strided::{Walk, splat, transpose_tile};
 use crate::bail;
-use crate::core::{Dtype, Result, Strides, layout};
+use crate::core::{Dtype, HostBlock, Result, Strides, layout};
 use crate::kernels::elementwise::loops::BlockFn;
 use crate::kernels::{HostView, Inst, Program, Src};
+use crate::memory::host_block;
 
 /// Elements of a block.
 const BLOCK: usize = 1024;
@@ -77,6 +78,19 @@ struct Line(#[allow(dead_code)] [u8; 64]);
 
 thread_local! {
     static SCRATCH: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Copies an array to one of its shape, which may have another dtype.
+pub fn copy(from: &HostView, to: &HostView) -> Result<()> {
+    run(&Program::cast(from.dtype, to.dtype), std::slice::from_ref(from), std::slice::from_ref(to))
+}
+
+/// A contiguous copy, and its memory.
+pub fn dense(v: &HostView) -> Result<(HostView, HostBlock)> {
+    let block = host_block((v.size() * v.dtype.size()).max(64))?;
+    let dense = HostView { ptr: block.ptr(), strides: layout::row_major(&v.shape), ..v.clone() };
+    copy(v, &dense)?;
+    Ok((dense, block))
 }
 
 /// Computes `p` on inputs that are broadcast to the outputs' shape. An output may be the same memory as an

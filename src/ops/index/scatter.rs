@@ -16,7 +16,6 @@ use crate::core::{
     Vmap,
 };
 use crate::kernels::View;
-use crate::kernels::elementwise::program::Program;
 pub use crate::kernels::index::indexed::Combine;
 use crate::on_gpu;
 use crate::ops::batching::spread;
@@ -216,8 +215,7 @@ impl Primitive for Scatter {
         let views = inputs.iter().map(host_in).collect::<Result<SmallVec<[_; 4]>>>()?;
         let dst = host_out_reusing(&outputs[0], &inputs[..1])?;
         if !same_storage(&inputs[0], &outputs[0])? {
-            let copy = Program::cast(dst.dtype, dst.dtype);
-            crate::cpu::elementwise::run(&copy, &views[..1], std::slice::from_ref(&dst))?;
+            crate::cpu::elementwise::copy(&views[0], &dst)?;
         }
         if inputs[1].size() == 0 {
             return Ok(());
@@ -238,13 +236,7 @@ impl Primitive for Scatter {
                 return Ok(());
             }
             if !same_storage(&inputs[0], &outputs[0])? {
-                let copy = Program::cast(dst.dtype, dst.dtype);
-                crate::vulkan::kernels::elementwise::run(
-                    enc,
-                    &copy,
-                    &views[..1],
-                    std::slice::from_ref(&dst),
-                )?;
+                crate::vulkan::kernels::elementwise::copy(enc, &views[0], &dst)?;
             }
             if inputs[1].size() == 0 {
                 return Ok(());

@@ -5,7 +5,6 @@ use crate::bail;
 use crate::core::{
     Array, Batched, Derivatives, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
 };
-use crate::kernels::elementwise::program::Program;
 use crate::on_gpu;
 use crate::ops::batching::{batched, spread};
 use crate::ops::elementwise::astype;
@@ -34,9 +33,8 @@ impl SliceUpdate {
     pub fn target(&self, enc: &mut CommandEncoder, inputs: &[Array], output: &Array) -> Result<DeviceView> {
         let dst = dev_out_reusing(enc, output, &inputs[..1])?;
         if output.size() > 0 && !same_storage(&inputs[0], output)? {
-            let copy = Program::cast(output.dtype(), output.dtype());
             let src = dev_in(enc, &inputs[0])?;
-            crate::vulkan::kernels::elementwise::run(enc, &copy, &[src], std::slice::from_ref(&dst))?;
+            crate::vulkan::kernels::elementwise::copy(enc, &src, &dst)?;
         }
         Ok(sliced(&dst, &self.start, &self.step, inputs[1].shape(), |p, shift| p.wrapping_add_signed(shift)))
     }
@@ -53,10 +51,9 @@ impl Primitive for SliceUpdate {
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
         let (src, update) = (host_in(&inputs[0])?, host_in(&inputs[1])?);
-        let copy = Program::cast(src.dtype, src.dtype);
         let dst = host_out_reusing(&outputs[0], &inputs[..1])?;
         if !same_storage(&inputs[0], &outputs[0])? {
-            crate::cpu::elementwise::run(&copy, &[src], std::slice::from_ref(&dst))?;
+            crate::cpu::elementwise::copy(&src, &dst)?;
         }
         let part = sliced(&dst, &self.start, &self.step, inputs[1].shape(), |p, shift| {
             p.wrapping_offset(shift as isize)
@@ -64,7 +61,7 @@ impl Primitive for SliceUpdate {
         if inputs[1].size() == 0 {
             return Ok(());
         }
-        crate::cpu::elementwise::run(&copy, &[update], &[part])
+        crate::cpu::elementwise::copy(&update, &part)
     }
 
     fn eval_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
@@ -74,8 +71,7 @@ impl Primitive for SliceUpdate {
             if part.size() == 0 {
                 return Ok(());
             }
-            let copy = Program::cast(inputs[0].dtype(), inputs[0].dtype());
-            crate::vulkan::kernels::elementwise::run(enc, &copy, &[update], &[part])
+            crate::vulkan::kernels::elementwise::copy(enc, &update, &part)
         })
     }
 

@@ -199,13 +199,9 @@ impl Primitive for QuantizedMatmul {
         let mut hold = Vec::new();
         let mut view = |a: &Array, shape: [i64; 3], dense: bool| {
             three(host_in(a)?, shape, dense, |v| {
-                let block = crate::memory::host_block((v.size() * v.dtype.size()).max(64))?;
-                let strides = crate::core::layout::row_major(&v.shape);
-                let c = View { ptr: block.ptr(), strides, ..v.clone() };
+                let (copy, block) = crate::cpu::elementwise::dense(v)?;
                 hold.push(block);
-                let same = crate::kernels::Program::cast(v.dtype, v.dtype);
-                crate::cpu::elementwise::run(&same, std::slice::from_ref(v), std::slice::from_ref(&c))?;
-                Ok(c)
+                Ok(copy)
             })
         };
         let x = view(p.x, of_x, false)?;

@@ -8,7 +8,6 @@ use super::rope;
 use crate::core::layout::row_major;
 use crate::core::{Dtype, Result};
 use crate::kernels::attention::rope::Form;
-use crate::kernels::elementwise::program::Program;
 use crate::kernels::{DeviceView, View};
 use crate::vulkan::kernels::elem::{
     Defines, Push, define, float_controls, grid, operand, required_subgroup, shuffles,
@@ -181,7 +180,6 @@ pub fn rope_rows(
     enc.dispatch(&pipeline, &push, groups, &reads, &writes)?;
     items.iter().try_for_each(|i| {
         let Some(part) = &i.part else { return Ok(()) };
-        let same = Program::cast(part.dtype, part.dtype);
-        elementwise::run(enc, &same, std::slice::from_ref(&i.dst), std::slice::from_ref(part))
+        elementwise::copy(enc, &i.dst, part)
     })
 }

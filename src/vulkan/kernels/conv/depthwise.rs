@@ -1,13 +1,14 @@
 //! Host side of the kernels for convolutions in which every input channel is a group of its own: bound by
 //! memory, so they read whole chunks of channels. Called by `conv`.
 
-use super::{chunked, copied, copy_into, geometry, operand, rows_of};
+use super::{chunked, geometry, operand, rows_of};
 use crate::core::Result;
 use crate::core::layout::row_major;
 use crate::kernels::View;
 use crate::kernels::conv::Block;
 use crate::vulkan::CommandEncoder;
 use crate::vulkan::kernels::elem::launch;
+use crate::vulkan::kernels::elementwise;
 use crate::vulkan::kernels::matmul::kernel::{Gather, Kernel, MatmulKey, Push};
 use crate::vulkan::kernels::matmul::{Problem, add_parts, ceil, plain, scratch_sums};
 use crate::vulkan::tune::conv::{Depthwise, depthwise_gradient};
@@ -54,7 +55,7 @@ fn channels(views: &[&crate::kernels::DeviceView], b: &Block<u64>) -> i64 {
 /// Output of a block whose channels are groups; channels of `x` and `y` are neighbours.
 pub(in crate::vulkan) fn output(enc: &mut CommandEncoder, b: &Block<u64>) -> Result<()> {
     let order: Vec<usize> = (1..b.w.ndim()).chain([0]).collect();
-    let w = copied(enc, &b.w.permute(&order))?;
+    let w = elementwise::dense(enc, &b.w.permute(&order))?;
     let mut p = problem(b);
     p.b = operand(&w, 0, 1, 0);
     let rows = rows_of(&b.y);
@@ -75,7 +76,7 @@ pub(in crate::vulkan) fn weight(enc: &mut CommandEncoder, b: &Block<u64>) -> Res
     let y = match rows_of(&b.y) {
         Some(y) => y,
         None => {
-            let y = copied(enc, &b.y)?;
+            let y = elementwise::dense(enc, &b.y)?;
             // INVARIANT: the copy is contiguous.
             rows_of(&y).expect("contiguous rows")
         }
@@ -113,5 +114,5 @@ pub(in crate::vulkan) fn weight(enc: &mut CommandEncoder, b: &Block<u64>) -> Res
     let total =
         Problem { m: p.n, n: p.k, k: 0, d: w.ptr, d_rs: p.k, d_batch: p.n * p.k, d_range: w.range(), ..p };
     add_parts(enc, &total, total.push(), sums, parts as u32)?;
-    if b.w.is_row_contiguous() { Ok(()) } else { copy_into(enc, &w, &b.w) }
+    if b.w.is_row_contiguous() { Ok(()) } else { elementwise::copy(enc, &w, &b.w) }
 }

@@ -19,7 +19,6 @@ use crate::core::env::KernelVariant;
 use crate::core::layout::{collapse, row_major, show};
 use crate::core::{Dtype, Result};
 use crate::kernels::conv::{Block, Conv, blocks};
-use crate::kernels::elementwise::program::Program;
 use crate::kernels::{DeviceView, View};
 use crate::vulkan::CommandEncoder;
 use crate::vulkan::tune::matmul::{self as table, Shape as Product, Tier};
@@ -88,28 +87,11 @@ fn run(
     Ok(())
 }
 
-/// A contiguous copy in scratch memory.
-pub(in crate::vulkan) fn copied(enc: &mut CommandEncoder, v: &DeviceView) -> Result<DeviceView> {
-    let ptr = enc.temp((v.size() * v.dtype.size()).next_multiple_of(16))?;
-    let copy = View { ptr, strides: row_major(&v.shape), ..v.clone() };
-    copy_into(enc, v, &copy)?;
-    Ok(copy)
-}
-
-pub(in crate::vulkan) fn copy_into(
-    enc: &mut CommandEncoder,
-    from: &DeviceView,
-    to: &DeviceView,
-) -> Result<()> {
-    let copy = Program::cast(from.dtype, to.dtype);
-    elementwise::run(enc, &copy, std::slice::from_ref(from), std::slice::from_ref(to))
-}
-
 /// The view with neighbouring channels and no negative stride; copied if it has not.
 fn near(enc: &mut CommandEncoder, v: &DeviceView) -> Result<DeviceView> {
     let last = v.ndim() - 1;
     let fits = (v.strides[last] == 1 || v.shape[last] == 1) && v.strides.iter().all(|&s| s >= 0);
-    if fits { Ok(v.clone()) } else { copied(enc, v) }
+    if fits { Ok(v.clone()) } else { elementwise::dense(enc, v) }
 }
 
 /// All axes but the last as one, if they are evenly spaced.
@@ -315,7 +297,7 @@ fn gather_output(enc: &mut CommandEncoder, b: &Block<u64>) -> Result<()> {
         true => (b.w.clone(), true),
         false => {
             let order: SmallVec<[usize; 6]> = (1..=last).chain([0]).collect();
-            (copied(enc, &b.w.permute(&order))?, false)
+            (elementwise::dense(enc, &b.w.permute(&order))?, false)
         }
     };
     let (ld, group) = if tb { (w.strides[0], outputs * w.strides[0]) } else { (b.w.shape[0], outputs) };
@@ -349,7 +331,7 @@ fn gather_weight(enc: &mut CommandEncoder, b: &Block<u64>) -> Result<()> {
     let y = match rows_of(&b.y) {
         Some(y) => y,
         None => {
-            let y = copied(enc, &b.y)?;
+            let y = elementwise::dense(enc, &b.y)?;
             // INVARIANT: the copy is contiguous.
             rows_of(&y).expect("contiguous rows")
         }
@@ -384,7 +366,7 @@ fn gather_weight(enc: &mut CommandEncoder, b: &Block<u64>) -> Result<()> {
         d_range: w.range(),
     };
     multiply(enc, &p, b, (true, false, ld), wide, true, false)?;
-    if b.w.is_row_contiguous() { Ok(()) } else { copy_into(enc, &w, &b.w) }
+    if b.w.is_row_contiguous() { Ok(()) } else { elementwise::copy(enc, &w, &b.w) }
 }
 
 #[cfg(test)]

@@ -4,12 +4,13 @@
 //! into parts. The largest error is some 1.5e-6 of the largest output (64 channels of normal numbers; summed
 //! directly 0.6e-6). Called by `conv`.
 
-use super::{chunked, copied};
+use super::chunked;
 use crate::core::env::KernelVariant;
 use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
 use crate::kernels::conv::Block;
 use crate::vulkan::kernels::elem::{Defines, Push, define, grid};
+use crate::vulkan::kernels::elementwise;
 use crate::vulkan::kernels::matmul::{Operand, Problem, REACH, ceil, round_up, tiled};
 use crate::vulkan::tune::conv::{CONV_SCRATCH, WINOGRAD_LANES, WINOGRAD_PART};
 use crate::vulkan::tune::{self, Profile};
@@ -155,7 +156,7 @@ impl<'a> Side<'a> {
 /// The kernel's values, input channels by output channels for each place.
 fn kernel_values(enc: &mut CommandEncoder, b: &Block<u64>) -> Result<Operand> {
     let w = match b.w.strides.iter().any(|&s| s < 0) {
-        true => copied(enc, &b.w)?,
+        true => elementwise::dense(enc, &b.w)?,
         false => b.w.clone(),
     };
     let (inputs, outputs) = (w.shape[3], w.shape[0]);

@@ -281,13 +281,18 @@ fn classify(piece: &Piece, sizes: &[usize], n_in: usize) -> Class {
     Class { access, ndim: piece.shape.len().min(4) as u8, width }
 }
 
-/// A contiguous copy, aligned to 16 bytes.
+/// Copies an array to one of its shape, which may have another dtype.
+pub fn copy(enc: &mut CommandEncoder, from: &DeviceView, to: &DeviceView) -> Result<()> {
+    let program = Program::cast(from.dtype, to.dtype);
+    run(enc, &program, std::slice::from_ref(from), std::slice::from_ref(to))
+}
+
+/// A contiguous copy, aligned to 16 bytes, in scratch memory.
 pub fn dense(enc: &mut CommandEncoder, v: &DeviceView) -> Result<DeviceView> {
     let ptr = enc.temp((v.size() * v.dtype.size()).next_multiple_of(16).max(16))?;
-    let copy = DeviceView { ptr, strides: layout::row_major(&v.shape), ..v.clone() };
-    let same = Program::cast(v.dtype, v.dtype);
-    run(enc, &same, std::slice::from_ref(v), std::slice::from_ref(&copy))?;
-    Ok(copy)
+    let dense = DeviceView { ptr, strides: layout::row_major(&v.shape), ..v.clone() };
+    copy(enc, v, &dense)?;
+    Ok(dense)
 }
 
 /// A grid of at least `groups` workgroups in rows of at most `width`.

@@ -12,7 +12,6 @@ use super::elem::{Defines, Push, WG, collapse, define, dims, grid};
 use crate::bail;
 use crate::core::fork::Made;
 use crate::core::{Dtype, Result, Storage};
-use crate::kernels::elementwise::program::Program;
 use crate::kernels::fft::constants;
 use crate::kernels::fft::plan::{self, Entry, LinePlan};
 use crate::kernels::{DeviceView, Fft, FftKind};
@@ -352,12 +351,7 @@ fn single(enc: &mut CommandEncoder, t: &Fft, src: &DeviceView, dst: &DeviceView)
     let mut one: DeviceView = src.clone();
     one.shape[t.axis] = 1;
     debug_assert!(t.scale == 1.0);
-    crate::vulkan::kernels::elementwise::run(
-        enc,
-        &Program::cast(src.dtype, dst.dtype),
-        &[one],
-        std::slice::from_ref(dst),
-    )
+    crate::vulkan::kernels::elementwise::copy(enc, &one, dst)
 }
 
 /// The pass over real lines of even length as half as many pairs.
