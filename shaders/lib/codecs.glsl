@@ -8,6 +8,8 @@
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #extension GL_EXT_control_flow_attributes : require
 
+#include "lib/half.glsl"
+
 #define I64_LOW (-0x7fffffffffffffffl - 1l)
 #define I64_HIGH 0x7fffffffffffffffl
 #define U64_HIGH 0xfffffffffffffffful
@@ -49,26 +51,8 @@ bool is_nan(float x) { return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u; 
 // By its bits: a device may take subnormal numbers for zero.
 bool is_zero(float x) { return (floatBitsToUint(x) & 0x7fffffffu) == 0u; }
 
-// Round to nearest even; NaN stays NaN.
-uint enc_bf16(float x) {
-    uint u = floatBitsToUint(x);
-    if ((u & 0x7fffffffu) > 0x7f800000u) return (u >> 16) | 0x40u;
-    return (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-}
-
-uint enc_f16(float x) {
-    uint u = floatBitsToUint(x), s = (u >> 16) & 0x8000u, a = u & 0x7fffffffu;
-    if (a > 0x7f800000u) return s | 0x7e00u;
-    if (a >= 0x47800000u) return s | 0x7c00u;
-    if (a < 0x38800000u) {  // subnormal: shift the mantissa by hand
-        if (a < 0x33000000u) return s;
-        uint sh = 126u - (a >> 23), m = (a & 0x7fffffu) | 0x800000u;
-        uint q = m >> sh, rest = m & ((1u << sh) - 1u), mid = 1u << (sh - 1u);
-        return s | (q + uint(rest > mid || (rest == mid && (q & 1u) == 1u)));
-    }
-    uint r = a - 0x38000000u;
-    return s | ((r + 0xfffu + ((r >> 13) & 1u)) >> 13);
-}
+uint enc_f16(float x) { return f16_encode(x); }
+uint enc_bf16(float x) { return bf16_encode(x); }
 
 #if A_SIZE == 1
 uint a_bits(uint64_t p) { return uint(Raw1(p).v); }

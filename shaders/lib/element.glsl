@@ -3,6 +3,8 @@
 // 16-byte aligned). No 64-bit integer is
 // used: addresses are uvec2, offsets inside one matrix fit 32 bits.
 
+#include "lib/half.glsl"
+
 #if DTYPE == 0
 #define V 4
 #define SHIFT 2
@@ -39,23 +41,6 @@ float half_bits_to_float(uint h) {
     return unpackHalf2x16(h).x;
 }
 
-// Round to nearest even; NaN stays NaN.
-uint float_to_half_bits(float x) {
-    uint u = floatBitsToUint(x);
-    uint s = (u >> 16) & 0x8000u;
-    uint a = u & 0x7fffffffu;
-    if (a > 0x7f800000u) return s | 0x7e00u;
-    if (a >= 0x477ff000u) return s | 0x7c00u;
-    if (a < 0x38800000u) return s | uint(roundEven(uintBitsToFloat(a) * 16777216.0));
-    return s | ((a + 0xfffu + ((a >> 13) & 1u) - 0x38000000u) >> 13);
-}
-
-uint float_to_bfloat_bits(float x) {
-    uint u = floatBitsToUint(x);
-    if ((u & 0x7fffffffu) > 0x7f800000u) return (u >> 16) | 0x40u;
-    return (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-}
-
 // Bits of one element, and back.
 uint load_bits(uvec2 base, uint e) {
 #if DTYPE == 0
@@ -79,9 +64,9 @@ uint float_to_bits(float x) {
 #if OUT == 0
     return floatBitsToUint(x);
 #elif OUT == 1
-    return float_to_half_bits(x);
+    return f16_encode(x);
 #else
-    return float_to_bfloat_bits(x);
+    return bf16_encode(x);
 #endif
 }
 

@@ -57,9 +57,9 @@ float code(uvec2 pack, uint e) {
 float as_stored(float x) {
 #if DTYPE == 1
     // Through integers: drivers leave out a conversion there and back, or do not round it to even.
-    return half_bits_to_float(float_to_half_bits(x));
+    return half_bits_to_float(f16_encode(x));
 #elif DTYPE == 2
-    return uintBitsToFloat(float_to_bfloat_bits(x) << 16);
+    return uintBitsToFloat(bf16_encode(x) << 16);
 #else
     return x;
 #endif

@@ -1,0 +1,24 @@
+// Bits of float16 and bfloat16 nearest to a number, halves to even, by integer code, so that every device gives the same
+// bits. NaN stays NaN with its sign and the digits that there is room for, as on the host.
+#ifndef HALF_BITS
+#define HALF_BITS
+
+uint f16_encode(float x) {
+  uint u = floatBitsToUint(x);
+  uint s = (u >> 16) & 0x8000u;
+  uint a = u & 0x7fffffffu;
+  if (a > 0x7f800000u) return s | 0x7e00u | ((a >> 13) & 0x3ffu);
+  if (a >= 0x477ff000u) return s | 0x7c00u;
+  if (a >= 0x38800000u) return s | ((a - 0x38000000u + 0xfffu + ((a >> 13) & 1u)) >> 13);
+  // Adding 0.5 leaves the value in units of 2^-24, rounded, in the low bits.
+  precise float t = uintBitsToFloat(a) + 0.5;
+  return s | (floatBitsToUint(t) - 0x3f000000u);
+}
+
+uint bf16_encode(float x) {
+  uint u = floatBitsToUint(x);
+  if ((u & 0x7fffffffu) > 0x7f800000u) return (u >> 16) | 0x40u;
+  return (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+}
+
+#endif
