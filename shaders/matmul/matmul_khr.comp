@@ -3,7 +3,8 @@
 // the orientation they are stored in; float32 accumulation.
 // Defines: DTYPE (1 or 2), WIDE, WHOLE (chunks of eight never cross the end of a row, see below), ADDMM, FUSED, PARTIAL,
 // TA, TB, BM, BN, BK, STAGES (of shared memory, 1 or 2), SM, SN (subgroups along M and N), FM, FN, FK (fragment),
-// THREADS (SM * SN subgroups), those of tables in matmul/matmul.glsl. Grid: tiles, splits, batch.
+// THREADS (SM * SN subgroups), those of tables in matmul/matmul.glsl; CONV for a convolution, whose one operand is gathered
+// (conv/conv_gather.glsl), and those of that. Grid: tiles, splits, batch.
 // Compilers unroll a loop to the end only where its body is plain, and otherwise keep arrays that it indexes in memory:
 // for the sums that costs nine tenths of the speed. So loops over chunks and fragments have no way out and no loop inside.
 #pragma use_vulkan_memory_model
@@ -77,6 +78,11 @@ uvec4 next_b[CHUNKS_B];
 #define HAS_A(i) (ROWS_A * WIDTH_A % THREADS == 0 || ID(i) < ROWS_A * WIDTH_A)
 #define HAS_B(i) (ROWS_B * WIDTH_B % THREADS == 0 || ID(i) < ROWS_B * WIDTH_B)
 
+#ifdef CONV
+#define ROW_A(i) (ID(i) / WIDTH_A)
+#include "lib/each.glsl"
+#include "conv/conv_gather.glsl"
+#endif
 #include "matmul/write.glsl"
 
 // What the loop along K brings from memory. The first step ends at `end`, and has zeros beyond it.
@@ -144,9 +150,15 @@ uint row_of_tile, col_of_tile;
 void begin(uint row0, uint col0) {
     row_of_tile = row0;
     col_of_tile = col0;
+#ifdef CONV
+    begin_gather(row0, col0);
+#endif
 }
 
 void fetch(uvec2 a, uvec2 b, uint k0, uint k_end) {
+#ifdef GATHER_A
+    gather(a, k0, k_end);
+#else
     [[unroll]] for (uint i = 0; i < CHUNKS_A; i++) {
         uint row = ID(i) / WIDTH_A, col = ID(i) % WIDTH_A * 8;
 #if TA
@@ -155,6 +167,10 @@ void fetch(uvec2 a, uvec2 b, uint k0, uint k_end) {
         if (HAS_A(i)) next_a[i] = load_chunk(a, row_of_tile + row, p.m, k0 + col, k_end, p.lda);
 #endif
     }
+#endif
+#ifdef GATHER_B
+    gather(b, k0, k_end);
+#else
     [[unroll]] for (uint i = 0; i < CHUNKS_B; i++) {
         uint row = ID(i) / WIDTH_B, col = ID(i) % WIDTH_B * 8;
 #if TB
@@ -163,6 +179,7 @@ void fetch(uvec2 a, uvec2 b, uint k0, uint k_end) {
         if (HAS_B(i)) next_b[i] = load_chunk(b, k0 + row, k_end, col_of_tile + col, p.n, p.ldb);
 #endif
     }
+#endif
 }
 #define fetch_first fetch
 #endif
