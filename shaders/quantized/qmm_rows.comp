@@ -29,13 +29,7 @@ layout(local_size_x = THREADS) in;
 #include "quantized/joined.glsl"
 #endif
 
-#ifdef SUBGROUP
-#define WAYS (TPR > SUBGROUP ? TPR / SUBGROUP : 1)
-#else
-#define WAYS TPR
-#endif
-#define TEAMS (THREADS / TPR)
-shared float sums[TEAMS * WAYS];
+#include "lib/team_sum.glsl"
 // Matrices that a team reads, and its rows of each.
 #ifdef PAIR
 #define SIDES 2
@@ -243,24 +237,7 @@ void main() {
     [[unroll]] for (uint r = 0; r < R; r++) {
         [[unroll]] for (uint v = 0; v < VECTORS; v++) {
             float total = acc[r][v];
-#ifdef SUBGROUP
-            total = subgroupAdd(total);
-            if (WAYS > 1) {
-                barrier();
-                if (subgroupElect()) sums[gl_LocalInvocationIndex / SUBGROUP] = total;
-                barrier();
-                total = 0;
-                [[unroll]] for (uint i = 0; i < WAYS; i++) total += sums[team * WAYS + i];
-            }
-#else
-            barrier();
-            sums[gl_LocalInvocationIndex] = total;
-            [[unroll]] for (uint half_ = TPR / 2; half_ > 0; half_ /= 2) {
-                barrier();
-                if (lane < half_) sums[gl_LocalInvocationIndex] += sums[gl_LocalInvocationIndex + half_];
-            }
-            total = sums[gl_LocalInvocationIndex];
-#endif
+            TEAM_SUM(total)
 #ifdef JOINED
             found[r] = total;
 #else

@@ -3,6 +3,7 @@
 
 use smallvec::SmallVec;
 
+use crate::core::layout::collapse;
 use crate::core::{Dtype, Layout, Shape, Strides};
 
 /// Typed, strided memory; `P` is a host pointer or a device address.
@@ -59,6 +60,20 @@ impl<P: Copy> View<P> {
         let shape = axes.iter().map(|&a| self.shape[a]).collect();
         let strides: SmallVec<_> = axes.iter().map(|&a| self.strides[a]).collect();
         View { ptr: self.ptr, dtype: self.dtype, shape, strides }
+    }
+
+    /// All axes but the last as one, if they are evenly spaced; there is a last one.
+    pub fn rows(&self) -> Option<Self> {
+        let last = self.ndim() - 1;
+        let (shape, strides) = collapse(&self.shape[..last], &[&self.strides[..last]]);
+        let (rows, step) = match shape.len() {
+            0 => (1, self.shape[last]),
+            1 => (shape[0], strides[0][0]),
+            _ => return None,
+        };
+        let shape = [rows, self.shape[last]].into_iter().collect();
+        let strides = [step, self.strides[last]].into_iter().collect();
+        Some(View { ptr: self.ptr, dtype: self.dtype, shape, strides })
     }
 }
 

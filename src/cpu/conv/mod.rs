@@ -18,8 +18,8 @@ use super::runtime::pool::{self, SendPtr, parallel_chunks};
 use crate::bail;
 use crate::core::layout::collapse;
 use crate::core::{Dtype, HostBlock, Result};
+use crate::kernels::HostView;
 use crate::kernels::conv::{Block, Conv, blocks};
-use crate::kernels::{HostView, View};
 use crate::memory::host_block;
 
 /// What products are summed in.
@@ -108,7 +108,7 @@ where
 
 /// A kernel of one element as a plain product; false where rows of the input or output are not evenly spaced.
 fn pointwise(b: &Block<*mut u8>, gradient: bool) -> Result<bool> {
-    let (Some(x), Some(y), Some(w)) = (rows_of(&b.x), rows_of(&b.y), rows_of(&b.w)) else {
+    let (Some(x), Some(y), Some(w)) = (b.x.rows(), b.y.rows(), b.w.rows()) else {
         return Ok(false);
     };
     if gradient {
@@ -121,19 +121,6 @@ fn pointwise(b: &Block<*mut u8>, gradient: bool) -> Result<bool> {
         matmul::matmul(&x, &w.permute(&[1, 0]), &y)?;
     }
     Ok(y.is_row_contiguous())
-}
-
-/// All axes but the last as one, if they are evenly spaced.
-fn rows_of(v: &HostView) -> Option<HostView> {
-    let last = v.ndim() - 1;
-    let (shape, strides) = collapse(&v.shape[..last], &[&v.strides[..last]]);
-    let (rows, step) = match shape.len() {
-        0 => (1, v.shape[last]),
-        1 => (shape[0], strides[0][0]),
-        _ => return None,
-    };
-    let shape = [rows, v.shape[last]].into_iter().collect();
-    Some(View { shape, strides: [step, v.strides[last]].into_iter().collect(), ..v.clone() })
 }
 
 /// Scratch for sums.
@@ -295,7 +282,7 @@ where
     };
     let rows = (16 * PATCH_BYTES / (k * size_of::<T::Sum>())).clamp(256, 4096).min(m);
     let (_hold, columns) = scratch::<T::Sum>(rows * k)?;
-    let even = rows_of(&b.y).filter(|_| is_sum::<T>());
+    let even = b.y.rows().filter(|_| is_sum::<T>());
     let (_hold, lefts) = scratch::<T::Sum>(if even.is_some() { 0 } else { rows * n })?;
     let threads = pool::threads();
     let parallel = threads > 1 && 2 * m * n * k >= 1 << 20;

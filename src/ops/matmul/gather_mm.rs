@@ -6,9 +6,9 @@ use std::any::Any;
 
 use smallvec::SmallVec;
 
-use super::matmul;
 use super::products::real_dtype;
 use super::segmented_mm::segmented_mm;
+use super::{matmul, matrices};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, checked_size, show};
 use crate::core::primitive::Direction;
@@ -17,7 +17,7 @@ use crate::core::{
     Vmap,
 };
 use crate::on_gpu;
-use crate::ops::batching::{batched, front, spread};
+use crate::ops::batching::{batched, front, with_batch};
 use crate::ops::composite;
 use crate::ops::elementwise::{add, astype, less, multiply, select};
 use crate::ops::index::indexing::take;
@@ -25,7 +25,7 @@ use crate::ops::ranges::arange;
 use crate::ops::reduce::sum;
 use crate::ops::sort::argsort;
 use crate::ops::support::*;
-use crate::ops::view::{broadcast_to, expand_dims, reshape, slice, squeeze, swapaxes};
+use crate::ops::view::{broadcast_to, reshape, slice, squeeze, swapaxes};
 use crate::ops::{ones, stack};
 use crate::params;
 
@@ -271,8 +271,8 @@ pub(in crate::ops) fn restore(c: &Stored) -> Result<Array> {
 /// matrices vary, those of all items are one batch, and the indices of each move on to its own.
 fn side(r: &Vmap, operand: usize, index: Option<usize>) -> Result<(Array, Option<Array>)> {
     let s = r.stream;
-    let Some(index) = index else { return Ok((spread(r, operand)?, None)) };
-    let index = spread(r, index)?;
+    let Some(index) = index else { return Ok((with_batch(r, operand)?, None)) };
+    let index = with_batch(r, index)?;
     if r.axes[operand].is_none() {
         return Ok((r.inputs[operand].clone(), Some(index)));
     }
@@ -325,20 +325,7 @@ pub fn gather_mm(
     if let Some(out) = composite::one("gather_matmul", given, &inputs, s)? {
         return Ok(out);
     }
-    if a.ndim() == 0 || b.ndim() == 0 {
-        bail!(Value, "[{OP}] Got 0 dimension input. Inputs must have at least one dimension.");
-    }
-    let x = if a.ndim() == 1 { expand_dims(a, &[0], s)? } else { a.clone() };
-    let y = if b.ndim() == 1 { expand_dims(b, &[1], s)? } else { b.clone() };
-    if x.dim(-1) != y.dim(-2) {
-        bail!(
-            Value,
-            "[{OP}] Last dimension of first input with shape {} must match second to last dimension of second \
-             input with shape {}.",
-            show(a.shape()),
-            show(b.shape())
-        );
-    }
+    let (x, y) = matrices(OP, a, b, s)?;
     let dtype = real_dtype(OP, a, b)?;
     let index = |i: Option<&Array>| i.map(|i| narrow(OP, i, s)).transpose();
     let (lhs, rhs) = (index(lhs)?, index(rhs)?);

@@ -243,29 +243,28 @@ struct Operands {
     drop: Vec<i64>,
 }
 
-fn operands(op: &str, a: &Array, b: &Array, dtype: Dtype, s: Stream) -> Result<Operands> {
+/// Operands of a product as matrices: a vector on the left is a row, one on the right a column.
+pub(in crate::ops) fn matrices(op: &str, a: &Array, b: &Array, s: Stream) -> Result<(Array, Array)> {
     if a.ndim() == 0 || b.ndim() == 0 {
         bail!(Value, "[{op}] Got 0 dimension input. Inputs must have at least one dimension.");
     }
-    let mut drop = Vec::new();
-    let (mut x, mut y) = (a.clone(), b.clone());
-    if x.ndim() == 1 {
-        x = expand_dims(&x, &[0], s)?;
-        drop.push(-2);
-    }
-    if y.ndim() == 1 {
-        y = expand_dims(&y, &[1], s)?;
-        drop.push(-1);
-    }
+    let x = if a.ndim() == 1 { expand_dims(a, &[0], s)? } else { a.clone() };
+    let y = if b.ndim() == 1 { expand_dims(b, &[1], s)? } else { b.clone() };
     if x.dim(-1) != y.dim(-2) {
         bail!(
             Value,
-            "[{op}] Last dimension of first input with shape {} must match second to last dimension of \
-             second input with shape {}.",
+            "[{op}] Last dimension of first input with shape {} must match second to last dimension of second \
+             input with shape {}.",
             show(a.shape()),
             show(b.shape())
         );
     }
+    Ok((x, y))
+}
+
+fn operands(op: &str, a: &Array, b: &Array, dtype: Dtype, s: Stream) -> Result<Operands> {
+    let (x, y) = matrices(op, a, b, s)?;
+    let drop = [(a, -2), (b, -1)].into_iter().filter(|(v, _)| v.ndim() == 1).map(|(_, axis)| axis).collect();
     let (bx, by) = (x.shape()[..x.ndim() - 2].to_vec(), y.shape()[..y.ndim() - 2].to_vec());
     let batch = broadcast_shapes(op, &bx, &by)?;
     let (m, k, n) = (x.dim(-2), x.dim(-1), y.dim(-1));

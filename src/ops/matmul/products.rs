@@ -3,7 +3,7 @@
 
 use smallvec::SmallVec;
 
-use super::matmul;
+use super::{matmul, matrices};
 use crate::bail;
 use crate::core::layout::{broadcast_shapes, checked_size, normalize_axis, show, shown};
 use crate::core::notes::note;
@@ -247,23 +247,10 @@ pub fn block_masked_mm(
         return Ok(out);
     }
     let dtype = real_dtype(OP, a, b)?;
-    if a.ndim() == 0 || b.ndim() == 0 {
-        bail!(Value, "[{OP}] Got 0 dimension input. Inputs must have at least one dimension.");
-    }
     if block != 32 && block != 64 {
         bail!(Value, "[{OP}] Only block_sizes 32, 64 are supported. Got block size {block}.");
     }
-    let x = if a.ndim() == 1 { expand_dims(a, &[0], s)? } else { a.clone() };
-    let y = if b.ndim() == 1 { expand_dims(b, &[1], s)? } else { b.clone() };
-    if x.dim(-1) != y.dim(-2) {
-        bail!(
-            Value,
-            "[{OP}] Last dimension of first input with shape {} must match second to last dimension of second \
-             input with shape {}.",
-            show(a.shape()),
-            show(b.shape())
-        );
-    }
+    let (x, y) = matrices(OP, a, b, s)?;
     let batch = broadcast_shapes(OP, &x.shape()[..x.ndim() - 2], &y.shape()[..y.ndim() - 2])?;
     let (x, y) = (astype(&x, dtype, s)?, astype(&y, dtype, s)?);
     refuse_f64(OP, std::slice::from_ref(&x), s)?;

@@ -1,7 +1,7 @@
 //! Host side of the kernels for convolutions in which every input channel is a group of its own: bound by
 //! memory, so they read whole chunks of channels. Called by `conv`.
 
-use super::{chunked, geometry, operand, rows_of};
+use super::{chunked, geometry, operand};
 use crate::core::Result;
 use crate::core::layout::row_major;
 use crate::kernels::View;
@@ -58,7 +58,7 @@ pub(in crate::vulkan) fn output(enc: &mut CommandEncoder, b: &Block<u64>) -> Res
     let w = elementwise::dense(enc, &b.w.permute(&order))?;
     let mut p = problem(b);
     p.b = operand(&w, 0, 1, 0);
-    let rows = rows_of(&b.y);
+    let rows = b.y.rows();
     p.d_rs = rows.as_ref().map_or(0, |y| y.strides[0]);
     let channels = channels(&[&b.x, &w, &b.y], b);
     let kernel = Kernel::Depthwise { channels: channels as u32 };
@@ -73,12 +73,12 @@ pub(in crate::vulkan) fn output(enc: &mut CommandEncoder, b: &Block<u64>) -> Res
 
 /// Gradient of the kernel of such a block.
 pub(in crate::vulkan) fn weight(enc: &mut CommandEncoder, b: &Block<u64>) -> Result<()> {
-    let y = match rows_of(&b.y) {
+    let y = match b.y.rows() {
         Some(y) => y,
         None => {
             let y = elementwise::dense(enc, &b.y)?;
             // INVARIANT: the copy is contiguous.
-            rows_of(&y).expect("contiguous rows")
+            y.rows().expect("contiguous rows")
         }
     };
     let w = match b.w.is_row_contiguous() {

@@ -94,22 +94,9 @@ fn near(enc: &mut CommandEncoder, v: &DeviceView) -> Result<DeviceView> {
     if fits { Ok(v.clone()) } else { elementwise::dense(enc, v) }
 }
 
-/// All axes but the last as one, if they are evenly spaced.
-pub(in crate::vulkan) fn rows_of(v: &DeviceView) -> Option<DeviceView> {
-    let last = v.ndim() - 1;
-    let (shape, strides) = collapse(&v.shape[..last], &[&v.strides[..last]]);
-    let (rows, step) = match shape.len() {
-        0 => (1, v.shape[last]),
-        1 => (shape[0], strides[0][0]),
-        _ => return None,
-    };
-    let shape = [rows, v.shape[last]].into_iter().collect();
-    Some(View { shape, strides: [step, v.strides[last]].into_iter().collect(), ..v.clone() })
-}
-
 /// A kernel of one element as a plain product; false where rows of the input or output are not evenly spaced.
 fn pointwise(enc: &mut CommandEncoder, b: &Block<u64>, gradient: bool) -> Result<bool> {
-    let (Some(x), Some(y), Some(w)) = (rows_of(&b.x), rows_of(&b.y), rows_of(&b.w)) else {
+    let (Some(x), Some(y), Some(w)) = (b.x.rows(), b.y.rows(), b.w.rows()) else {
         return Ok(false);
     };
     let dst = if gradient { &w } else { &y };
@@ -303,7 +290,7 @@ fn gather_output(enc: &mut CommandEncoder, b: &Block<u64>) -> Result<()> {
     let (ld, group) = if tb { (w.strides[0], outputs * w.strides[0]) } else { (b.w.shape[0], outputs) };
     let vector = 16 / w.dtype.size() as i64;
     let wide = w.ptr.is_multiple_of(16) && ld % vector == 0 && (tb || outputs % vector == 0);
-    let rows = rows_of(&b.y);
+    let rows = b.y.rows();
     let p = Problem {
         right_matrices: 1,
         fused: None,
@@ -328,12 +315,12 @@ fn gather_output(enc: &mut CommandEncoder, b: &Block<u64>) -> Result<()> {
 
 fn gather_weight(enc: &mut CommandEncoder, b: &Block<u64>) -> Result<()> {
     let (inputs, outputs, k) = sizes(b);
-    let y = match rows_of(&b.y) {
+    let y = match b.y.rows() {
         Some(y) => y,
         None => {
             let y = elementwise::dense(enc, &b.y)?;
             // INVARIANT: the copy is contiguous.
-            rows_of(&y).expect("contiguous rows")
+            y.rows().expect("contiguous rows")
         }
     };
     let vector = 16 / y.dtype.size() as i64;
