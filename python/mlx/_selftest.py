@@ -33,9 +33,9 @@ def _matmul(dtype, m, n, k):
     return case
 
 
-def _quantized(rows, dtype=mx.float32):
+def _quantized(rows, dtype=mx.float32, n=128, k=256):
     def case():
-        x, w = _array(_random(rows, 256), dtype), _array(_random(128, 256, seed=1), dtype)
+        x, w = _array(_random(rows, k), dtype), _array(_random(n, k, seed=1), dtype)
         codes, scales, biases = mx.quantize(w, group_size=64, bits=4)
         exact = [a.astype(mx.float32) for a in (scales, biases)]
         dense = _numpy(mx.dequantize(codes, *exact, group_size=64, bits=4))
@@ -124,6 +124,8 @@ def _cases():
     yield "quantized rows", "qmm_rows", (), _quantized(2), 1e-6
     for name, dtype, unit in half:
         yield f"quantized rows, matrices {name}", "qmm_coop", (), _quantized(4, dtype), unit
+        case = _quantized(1, dtype, 64, 4096)
+        yield f"quantized row, matrices {name}", "qmm_row_", (), case, unit
     off = ("qmm_dequantize",)
     yield "quantized tiles", "qmm_tiled", off, _quantized(40), 1e-6
     yield "attention, few queries", "sdpa_vector", (), _attention(2, mx.float32), 1e-6

@@ -105,6 +105,30 @@ def test_quantised_candidates_give_the_right_result(rng):
     quantised_candidates(rng, 1, 50, 1088, mx.float32, "affine", 64, 4, few=4)
 
 
+ONE_ROW = """
+import mlx.core as mx
+mx.set_default_device(mx.gpu)
+x = mx.ones((1, 1024), mx.float16)
+w = mx.quantize(mx.random.normal((64, 1024)).astype(mx.float16), group_size=64, bits=4)
+mx.eval(x, w)
+ask = {"sides": (1, 64, 1024), "dtype": "float16", "format": ("affine", 64, 4)}
+question = mx.vulkan._tune_question(0, "quantized", **ask)
+assert question["packaged"] in question["candidates"]
+for line in (question["packaged"], question["subject"] + " = 32 1"):
+    mx.vulkan._tune_set(0, [line])
+    before = mx.vulkan.stats().get("kernels", {})
+    mx.eval(mx.quantized_matmul(x, *w, group_size=64, bits=4))
+    after = mx.vulkan.stats()["kernels"]
+    ran = [k for k, n in after.items() if n > before.get(k, 0) and k.startswith("qmm")]
+    print(line.split(" = ")[1], *(k[:8] for k in ran))
+"""
+
+
+def test_the_kernel_of_one_row_can_win_and_is_not_lost_by_winning(tmp_path):
+    run = child(ONE_ROW, tmp_path, MLX_VK_QMM="plain")
+    assert run.stdout.splitlines() == ["1 qmm_row_", "32 1 qmm_rows"], run.stderr
+
+
 def test_the_benchmark_of_decoding_measures_every_layout(tmp_path):
     out = tmp_path / "out.json"
     script = ROOT / "benches" / "decode.py"

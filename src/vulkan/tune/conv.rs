@@ -13,14 +13,14 @@ pub static CONV_SCRATCH: Variable = Variable::new(
 );
 
 /// Fewest channels, on either side, for which products outweigh the memory traffic of the values (36 / 16 of the input
-/// and the output, twice each).
+/// and the output, twice each) on an H200.
 const WINOGRAD_CHANNELS: i64 = 48;
 /// Fewest tiles of 4 x 4 outputs: a row of a tile of the products.
 const WINOGRAD_TILES: i64 = 32;
 /// Multiplications of an H200 that take as long as three dependent kernels in place of one.
 const WINOGRAD_WORK: f64 = 5e8;
 
-/// Threads of a workgroup of its transforms: few, for each takes some 170 registers.
+/// Threads of a workgroup of its transforms: few, for each takes some 170 registers of an H200.
 pub const WINOGRAD_LANES: u64 = 64;
 /// Parts of the tiles are multiples of so many: the rows of a tile of the products.
 pub const WINOGRAD_PART: i64 = 128;

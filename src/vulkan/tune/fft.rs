@@ -9,9 +9,9 @@ pub const HADAMARD_COLUMNS: u32 = 16;
 /// Lanes of a workgroup whose lines lie dense: small groups overlap each other's phases best. H200: 3480 GB/s for lines
 /// of 1024, 2990 with 256.
 const DENSE_LANES: usize = 64;
-/// Where neighbouring lines are read side by side, they need to be many.
+/// Where neighbouring lines are read side by side, they need to be many (H200).
 const SIDE_BY_SIDE_LANES: usize = 256;
-/// Longest line of one workgroup, and longest where neighbouring lines are read side by side.
+/// Longest line of one workgroup, and longest where neighbouring lines are read side by side (H200).
 const LINE: usize = 4096;
 const COLUMN: usize = 1024;
 

@@ -18,7 +18,7 @@ pub static GEMV_LAYOUT: Variable = Variable::new(
 pub static GEMV: KernelVariant =
     KernelVariant::new("gemv", "tiles, for products with a side of at most 8 too");
 
-/// Most vectors that the kernels multiply at once; more go to tiles.
+/// Most vectors that the kernels multiply at once; more go to tiles (H200).
 pub const VECTORS: i64 = 8;
 
 /// gemv_rows.comp.

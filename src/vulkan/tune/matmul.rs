@@ -156,7 +156,7 @@ const PADDING: f64 = 1e9;
 const SPECIAL: f64 = 1e8;
 /// Likewise, above which a copy pays that brings K to the outer axis of both operands.
 const REORDER: f64 = 1e8;
-/// Fewest rows, and rows for each right matrix, that make one tall product of sorted single rows.
+/// Fewest rows, and rows for each right matrix, that make one tall product of sorted single rows (H200).
 const RUN_ROWS: i64 = 16;
 /// See [`RUN_ROWS`].
 const RUN_LENGTH: i64 = 4;

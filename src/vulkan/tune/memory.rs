@@ -1,6 +1,6 @@
 //! How far a stream looks for free memory. Called by `memory`.
 
-/// Free blocks of a class that are looked at.
+/// Free blocks of a class that are looked at (H200, as what follows).
 pub const LOOKED_AT: usize = 16;
 /// Free blocks of a class among which a stream finds one that no command since the last barrier used, before it takes
 /// one that needs a barrier (H200: a row of codes 18.5 us with one, 13.8 with four).

@@ -2,7 +2,7 @@
 
 /// Elements of a row that a lane holds in registers, at most: eight vectors of float32.
 const HELD: u64 = 32;
-/// Vectors of a lane that are enough to hide the time of a load.
+/// Vectors of a lane that are enough to hide the time of a load of an H200.
 const ENOUGH: u64 = 4;
 /// A row of one subgroup needs no barriers.
 const SUBGROUP: u64 = 32;

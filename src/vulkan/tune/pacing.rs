@@ -1,5 +1,6 @@
 //! When batches of commands are submitted: what a device takes for them at least, and what threads of the host take to
-//! wake up. Called by the encoder and by streams.
+//! wake up. Times of threads are those of the hosts of an H200, virtual machines; what a device takes is its profile's.
+//! Called by the encoder and by streams.
 
 use std::time::Duration;
 

@@ -24,6 +24,9 @@ pub(in crate::vulkan) struct Row {
     pub plain: bool,
 }
 
+/// Its number in the cache: how it is laid out follows from the product.
+pub(super) const NUMBERS: [u32; 1] = [1];
+
 /// Groups of a turn.
 const TURN: i64 = 8;
 /// Steps of the staged columns: few modules, and whole turns of the longest groups.
@@ -55,7 +58,8 @@ pub(in crate::vulkan) fn layout(
     let half = matches!(s.dtype, Dtype::F16 | Dtype::BF16);
     let one = s.m == 1 && s.batch == 1 && s.matrices == 1 && s.transpose && !s.runs;
     let codes = s.format.affine() && s.format.bits == 4 && [32, 64, 128].contains(&s.format.group);
-    if !half || !one || !codes || QMM_ROW.disabled() || forced().is_some() || winner(p, s).is_some() {
+    let other = forced().is_some() || winner(p, s).is_some_and(|won| won != NUMBERS);
+    if !half || !one || !codes || other || QMM_ROW.disabled() {
         return None;
     }
     let lanes = table::fixed_subgroup(f) == Some(32) && f.subgroup_clustered;

@@ -43,12 +43,12 @@ pub static QMM_RUNS: KernelVariant =
 pub static QMM_SPLIT: KernelVariant =
     KernelVariant::new("qmm_split", "products whose inner dimension is not cut into parts");
 
-/// Most rows of x that qmm_rows and qmm_cols take at once, and in all.
+/// Most rows of x that qmm_rows and qmm_cols take at once, and in all (H200).
 pub(in crate::vulkan) const VECTORS: i64 = 8;
 const FEW: i64 = 16;
-/// Most rows of x that qmm_coop takes, 16 at a time.
+/// Most rows of x that qmm_coop takes, 16 at a time (H200: see [`coop`]).
 const COOP_ROWS: i64 = 64;
-/// Fewest products of single rows, and for each matrix, that make tall ones of sorted picks.
+/// Fewest products of single rows, and for each matrix, that make tall ones of sorted picks (H200).
 const RUN_ROWS: i64 = 16;
 /// See [`RUN_ROWS`].
 const RUN_LENGTH: i64 = 4;
@@ -221,7 +221,7 @@ fn coop(p: &Profile, s: &Shape, known: &dyn Fn(Dtype, u32) -> bool) -> Option<Co
     Some(Coop { subgroups, tiles, stretch, cols, vectors, plain })
 }
 
-/// Sums of a thread of qmm_rows; more would spill.
+/// Sums of a thread of qmm_rows; more would spill (H200).
 const SUMS: i64 = 32;
 
 /// Layouts of qmm_rows for so many rows of x: threads a row of codes, rows a thread.
@@ -240,7 +240,8 @@ pub(in crate::vulkan) fn subject(s: &Shape) -> Option<Subject> {
     one.then(|| Subject::Quantized(s.format, s.dtype, [s.m, s.n, s.k].map(class)))
 }
 
-/// The numbers of the layout that won on this device, if it was measured: two of qmm_rows, three of qmm_coop.
+/// The numbers of the layout that won on this device, if it was measured: two of qmm_rows, three of qmm_coop, one of
+/// qmm_row.
 pub(super) fn winner<'a>(p: &'a Profile, s: &Shape) -> Option<&'a [u32]> {
     if p.winners.is_empty() {
         return None;
@@ -259,6 +260,9 @@ pub(in crate::vulkan) fn candidates(
     if s.m > few(p) {
         all.clear();
     }
+    if qmm_row::layout(p, s, false, known).is_some() {
+        all.push(qmm_row::NUMBERS.to_vec());
+    }
     if let Some(subject) = subject(s) {
         for layout in COOP_LAYOUTS {
             let mut forced = p.clone();
@@ -276,7 +280,8 @@ pub(in crate::vulkan) fn numbers(v: &Variant) -> Option<Vec<u32>> {
     match v {
         Variant::Rows { threads, rows, .. } => Some(vec![*threads, *rows]),
         Variant::Coop(c) => Some(vec![c.subgroups, c.tiles, c.stretch]),
-        Variant::Row(_) | Variant::Cols { .. } | Variant::Tiled { .. } | Variant::Dequantize => None,
+        Variant::Row(_) => Some(qmm_row::NUMBERS.to_vec()),
+        Variant::Cols { .. } | Variant::Tiled { .. } | Variant::Dequantize => None,
     }
 }
 

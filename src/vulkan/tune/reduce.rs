@@ -18,7 +18,7 @@ pub static SCAN_FEW: Best = best("scan_few", 264);
 /// See [`SCAN_FEW`].
 pub static SCAN_PARTS: Best = best("scan_parts", 1056);
 
-/// Least elements of a part of one long row, and steps of a part of any other layout.
+/// Least elements of a part of one long row, and steps of a part of any other layout (H200).
 pub const LEAST_ROW: u64 = 16384;
 /// See [`LEAST_ROW`].
 pub const LEAST_GENERAL: u64 = 4096;

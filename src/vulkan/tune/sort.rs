@@ -38,14 +38,14 @@ pub fn selecting(n: u32, most: u32) -> (u32, u32) {
 }
 
 /// Whether elements of so many bytes are sorted by radix in place of so many merges: a radix pass moves more than a merge,
-/// and there is one for each byte.
+/// and there is one for each byte (H200).
 pub fn radix_pays(merges: u32, bytes: usize) -> bool {
     merges > [1, 3, 5, 9][bytes.ilog2() as usize]
 }
 
 /// Subgroups of a workgroup that moves elements by radix: each has counts of its own in shared memory.
 pub const SUBGROUPS: u32 = 8;
-/// Tiles up to which one workgroup scans the counts of a row.
+/// Tiles up to which one workgroup scans the counts of a row, in place of one for each digit (H200).
 pub const FEW_TILES: u64 = 32;
 
 /// Elements of a lane for keys of so many bytes and workgroups of `lanes`: shared memory holds the keys of a tile, 16 KiB
@@ -61,7 +61,7 @@ pub fn items(p: &Profile, key: u64, lanes: u32, elements: u64) -> u64 {
     }
 }
 
-/// Updates of a lane of a scatter by sorted keys, at the levels above the first.
+/// Updates of a lane of a scatter by sorted keys, at the levels above the first (H200).
 pub const SCATTER_LEVEL: u64 = 8;
 /// Lanes that share the work of a scatter by sorted keys, at least, where there is so much.
 pub static SCATTER_LANES: Best = best("scatter_lanes", 1 << 18);

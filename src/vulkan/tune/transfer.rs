@@ -1,5 +1,5 @@
 //! How bytes move between the host and a discrete GPU: in place, beside the kernels or among them, and in which pieces.
-//! Called by `memory`.
+//! The sizes are those that were best for an H200 and its host. Called by `memory`.
 
 /// Uploads up to this size are written by the host in place and need no command: into device memory where the host can
 /// reach it, else into host memory that the device reads each time.

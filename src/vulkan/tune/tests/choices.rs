@@ -253,14 +253,19 @@ fn what_won_on_the_device_comes_first() {
         assert_eq!(matmul::choose(&p, &other), matmul::choose(&h200(), &other));
     }
     let format = Format::new("test", Mode::Affine, 64, 4).unwrap();
-    let (dtype, m, n, k) = (Dtype::F16, 4, 4096, 4096);
-    let s = quantized::Shape { dtype, format, transpose: true, m, n, k, batch: 1, matrices: 1, runs: false };
-    let all = quantized::candidates(&h200(), &s, &|_, _| true);
-    assert!(all.iter().any(|c| c.len() == 2) && all.iter().any(|c| c.len() == 3), "{all:?}");
-    for candidate in all {
-        p.winners.set(quantized::subject(&s).unwrap(), candidate.clone());
-        let chosen = quantized::choose(&p, &s, &|_, _| true).variant;
-        assert_eq!(quantized::numbers(&chosen), Some(candidate));
+    let (dtype, n, k) = (Dtype::F16, 4096, 4096);
+    // Layouts of qmm_row have one number, of qmm_rows two, of qmm_coop three.
+    for (m, least) in [(1, 1), (4, 2)] {
+        let s =
+            quantized::Shape { dtype, format, transpose: true, m, n, k, batch: 1, matrices: 1, runs: false };
+        let all = quantized::candidates(&h200(), &s, &|_, _| true);
+        let lengths: Vec<usize> = (1..=3).filter(|&n| all.iter().any(|c| c.len() == n)).collect();
+        assert_eq!(lengths, (least..=3).collect::<Vec<_>>(), "{all:?}");
+        for candidate in all {
+            p.winners.set(quantized::subject(&s).unwrap(), candidate.clone());
+            let chosen = quantized::choose(&p, &s, &|_, _| true).variant;
+            assert_eq!(quantized::numbers(&chosen), Some(candidate));
+        }
     }
 }
 
