@@ -221,6 +221,39 @@ mod tests {
     }
 
     #[test]
+    fn promotion_loses_no_kind_and_no_size() {
+        let rank = |d: Dtype| match d.kind() {
+            Kind::Bool => 0,
+            Kind::Unsigned | Kind::Signed => 1,
+            Kind::Float => 2,
+            Kind::Complex => 3,
+        };
+        for a in Dtype::ALL {
+            assert_eq!(a.promote(Bool), a);
+            for b in Dtype::ALL {
+                let c = a.promote(b);
+                assert!(rank(c) >= rank(a).max(rank(b)), "{a} {b}");
+                // Only floats beside integers, complex beside float64, and uint64 beside signed ones are narrower.
+                let narrower = rank(a) != rank(b) || c == F32;
+                assert!(c.size() >= a.size().max(b.size()) || narrower, "{a} {b}: {c}");
+                assert_eq!(c.promote(a), c, "{a} {b}: what holds both holds each");
+            }
+        }
+    }
+
+    #[test]
+    fn categories_form_a_tree_with_one_root() {
+        for d in Dtype::ALL {
+            let c = d.category();
+            assert!(c.is_sub(Category::Generic) && c.is_sub(c), "{d}");
+            assert_eq!(c.is_sub(Category::Inexact), d.is_inexact(), "{d}");
+            assert_eq!(c.is_sub(Category::Integer), d.is_integer(), "{d}");
+            assert_eq!(Dtype::from_name(d.name()), Some(d));
+        }
+        assert!(!Category::Number.is_sub(Category::Floating));
+    }
+
+    #[test]
     fn promotion_of_mixed_signs_and_floats() {
         assert_eq!(U8.promote(I8), I16);
         assert_eq!(U16.promote(I8), I32);

@@ -6,5 +6,7 @@ pub(crate) mod levels;
 pub(crate) mod order;
 mod placeholders;
 pub mod tape;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use placeholders::Placeholders;

@@ -143,6 +143,35 @@ mod tests {
     use super::*;
 
     #[test]
+    fn rows_lie_without_gaps_whatever_the_strides_of_single_elements_are() {
+        for (shape, strides, want) in [
+            (&[2, 3][..], &[3, 1][..], true),
+            (&[2, 3], &[1, 2], false),
+            (&[2, 1, 3], &[3, 99, 1], true),
+            (&[2, 3], &[4, 1], false),
+            (&[3], &[-1], false),
+            (&[3, 0], &[5, 7], true),
+            (&[], &[], true),
+        ] {
+            assert_eq!(is_row_major(shape, strides), want, "{shape:?} {strides:?}");
+        }
+    }
+
+    #[test]
+    fn a_span_reaches_to_both_sides_of_the_first_element() {
+        let layout = |shape: &[i64], strides: &[i64], offset| Layout {
+            shape: shape.into(),
+            strides: strides.into(),
+            offset,
+        };
+        assert_eq!(layout(&[2, 3], &[3, 1], 4).span(), Some((4, 9)));
+        assert_eq!(layout(&[2, 3], &[-3, 1], 3).span(), Some((0, 5)));
+        assert_eq!(layout(&[5], &[0], 2).span(), Some((2, 2)));
+        assert_eq!(layout(&[2, 0], &[3, 1], 4).span(), None);
+        assert_eq!(layout(&[], &[], 7).span(), Some((7, 7)));
+    }
+
+    #[test]
     fn reshape_without_copy_only_where_strides_allow() {
         let l = Layout::contiguous(&[2, 3, 4]);
         assert_eq!(l.reshape(&[6, 4]).unwrap().strides.as_slice(), &[4, 1]);

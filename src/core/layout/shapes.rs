@@ -133,6 +133,41 @@ mod tests {
     }
 
     #[test]
+    fn broadcasting_is_symmetric_and_has_one_as_its_neutral_element() {
+        let shapes: [&[i64]; 7] = [&[], &[1], &[3], &[1, 3], &[2, 1], &[2, 3], &[0, 1]];
+        for a in shapes {
+            assert_eq!(broadcast_shapes("t", a, a).unwrap().as_slice(), a);
+            assert_eq!(broadcast_shapes("t", a, &[]).unwrap().as_slice(), a);
+            for b in shapes {
+                let (one, other) = (broadcast_shapes("t", a, b).ok(), broadcast_shapes("t", b, a).ok());
+                assert_eq!(one, other, "{a:?} {b:?}");
+                // What is broadcast already takes both as they are.
+                for part in one.iter().flat_map(|_| [a, b]) {
+                    let whole = one.as_ref().unwrap();
+                    assert_eq!(&broadcast_shapes("t", whole, part).unwrap(), whole);
+                }
+            }
+        }
+        let e = broadcast_shapes("add", &[2, 3], &[2]).unwrap_err().to_string();
+        assert_eq!(e, "[add] Shapes (2,3) and (2) cannot be broadcast.");
+    }
+
+    #[test]
+    fn new_and_repeated_axes_have_no_stride() {
+        assert_eq!(broadcast_strides(&[3, 1, 4], &[4, 7, 1], &[2, 3, 5, 4]).as_slice(), &[0, 4, 0, 1]);
+        assert_eq!(broadcast_strides(&[], &[], &[2, 3]).as_slice(), &[0, 0]);
+    }
+
+    #[test]
+    fn axes_count_from_either_end() {
+        assert_eq!([0, 2, -1, -3].map(|i| normalize_axis("t", i, 3).unwrap()), [0, 2, 2, 0]);
+        for i in [3, -4, i64::MIN, i64::MAX] {
+            assert!(matches!(normalize_axis("t", i, 3), Err(Error::Index(_))), "{i}");
+        }
+        assert!(normalize_axis("t", 0, 0).is_err());
+    }
+
+    #[test]
     fn collapse_joins_rows_and_keeps_seams() {
         let a: &[i64] = &[12, 4, 1];
         let b: &[i64] = &[0, 4, 1];

@@ -1,5 +1,9 @@
 //! Shapes and dtypes of results, as they are known before anything is computed.
 
+mod general;
+mod reductions;
+mod views;
+
 use super::*;
 use crate::core::{Array, Device, Dtype, Stream, default_stream};
 use crate::kernels::ScanForm;
@@ -10,6 +14,14 @@ fn stream() -> Stream {
 
 fn blank(shape: &[i64], dtype: Dtype) -> Array {
     Array::placeholder(shape, dtype).unwrap()
+}
+
+/// The message of what fails.
+fn refused<T>(r: crate::core::Result<T>) -> String {
+    match r {
+        Ok(_) => panic!("accepted"),
+        Err(e) => e.to_string(),
+    }
 }
 
 /// An array of float32 without values.
