@@ -1,7 +1,7 @@
 #version 460
 // Rotary embedding of (batch, heads, positions, features). A thread turns one unit of a position for HEADS heads,
 // so that sines and cosines are computed once for them: with VEC a vector of V features and the one that is half of
-// the turned features apart, or (TRADITIONAL) a vector of V / 2 pairs; without VEC one pair. Units past the turned
+// the rotated features apart, or (TRADITIONAL) a vector of V / 2 pairs; without VEC one pair. Units past the rotated
 // features are copied. Angles per position come from a table; with WAVES it holds wavelengths.
 #include "lib/float_controls.glsl"
 #include "lib/codecs.glsl"
@@ -11,7 +11,7 @@ layout(local_size_x = 256) in;
 layout(push_constant, scalar) uniform Push {
     uint64_t src, dst, table, starts;
     int64_t sb, sh, st, sd, tstep, ostep;
-    uint batch, heads, positions, features, turned;
+    uint batch, heads, positions, features, rotated;
     int start;
     float scale, sign;
 };
@@ -40,7 +40,7 @@ const uint PAIRS = V;
 void main() {
     uint64_t id = (uint64_t(gl_WorkGroupID.y) * gl_NumWorkGroups.x + gl_WorkGroupID.x) * 256ul
         + gl_LocalInvocationIndex;
-    uint pairs = turned / 2u, turns = pairs / PAIRS, units = turns + (features - turned) / V;
+    uint pairs = rotated / 2u, turns = pairs / PAIRS, units = turns + (features - rotated) / V;
     uint blocks = (heads + HEADS - 1u) / HEADS;
     if (id >= uint64_t(batch) * blocks * positions * units) return;
     uint64_t line = id / units;
@@ -52,7 +52,7 @@ void main() {
     uint64_t pstep = uint64_t(sh * int64_t(A_SIZE)), qstep = uint64_t(positions) * features * B_SIZE;
     uint live = min(HEADS, heads - h0);
     if (u >= turns) {
-        uint i = turned + (u - turns) * V;
+        uint i = rotated + (u - turns) * V;
         [[unroll]] for (uint h = 0u; h < HEADS; ++h) {
             if (h < live) {
                 CHUNK c = chunk(p + h * pstep, i);

@@ -19,7 +19,7 @@ struct Item {
     uint64_t src, dst, weight;
     int from[3], to[3]; // elements from one batch, head and position to the next
     uint heads, first;  // first row
-    uint turned, pad;
+    uint rotated, pad;
 };
 layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Items { Item v[]; };
 
@@ -95,7 +95,7 @@ void main() {
 #define FIRST(i) (i)
 #define SECOND(i) ((i) + pairs)
 #endif
-    if (item.turned == 0u) {
+    if (item.rotated == 0u) {
         for (uint i = lane; i < FEATURES; i += WG) copy(p + uint64_t(i) * A_SIZE, q + uint64_t(i) * A_SIZE);
         return;
     }

@@ -2,7 +2,7 @@
 // Attention of few queries. A workgroup takes a part of the keys of one key head and up to ROWS rows of the heads
 // that share it: TPR lanes hold the features of a key, eight each, WG / TPR keys go side by side and UNROLL of them
 // are in flight, as they lie in memory. Each lane group keeps a running maximum and sum; they are merged at the end,
-// JOIN rows at a time. Of several parts each leaves maximum, sum and unscaled values of its rows; the workgroup that
+// MERGED rows at a time. Of several parts each leaves maximum, sum and unscaled values of its rows; the workgroup that
 // comes last joins them (LAST), or sdpa_merge.comp does.
 #include "lib/codecs.glsl"
 #ifdef LAST
@@ -35,7 +35,7 @@ Scores sg_xor(Scores a, uint m) {
 
 // There are at least eight lanes a key.
 shared float tops[WG / 8u * ROWS], sums[WG / 8u * ROWS];
-shared vec4 held[2u * WG * JOIN];
+shared vec4 held[2u * WG * MERGED];
 
 #ifdef VEC
 #define RAW uvec4
@@ -141,26 +141,26 @@ void main() {
     barrier();
     bool last = splits == 1u;
     uint width = TPR * F;
-    [[unroll]] for (uint r0 = 0u; r0 < ROWS; r0 += JOIN) {
+    [[unroll]] for (uint r0 = 0u; r0 < ROWS; r0 += MERGED) {
         if (r0 > 0u) barrier();
-        [[unroll]] for (uint j = 0u; j < JOIN; ++j) {
+        [[unroll]] for (uint j = 0u; j < MERGED; ++j) {
             uint r = r0 + j;
             float most = NEG_INF;
             [[unroll]] for (uint k = 0u; k < lanes; ++k) most = max(most, tops[k * ROWS + r]);
             float keep = exp2(top[r] - finite(most));
-            uint to = 2u * ((g * JOIN + j) * TPR + t);
+            uint to = 2u * ((g * MERGED + j) * TPR + t);
             held[to] = vec4(o[r][0], o[r][1], o[r][2], o[r][3]) * keep;
             held[to + 1u] = vec4(o[r][4], o[r][5], o[r][6], o[r][7]) * keep;
         }
         barrier();
-        for (uint e = lane; e < JOIN * width; e += WG) {
+        for (uint e = lane; e < MERGED * width; e += WG) {
             uint j = e / width, f = e % width, r = r0 + j, row = row0 + r;
             if (!live || row >= rows || f >= dv) continue;
             uint h = kv * a.group + row / l, i = row % l;
             float most = NEG_INF, total = 0.0, x = 0.0;
             [[unroll]] for (uint k = 0u; k < lanes; ++k) {
                 most = max(most, tops[k * ROWS + r]);
-                x += held[((k * JOIN + j) * width + f) / 4u][f % 4u];
+                x += held[((k * MERGED + j) * width + f) / 4u][f % 4u];
             }
             float base = finite(most);
             [[unroll]] for (uint k = 0u; k < lanes; ++k)

@@ -2,7 +2,7 @@
 
 vec2 cmul(vec2 a, vec2 b) { return vec2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x); }
 vec2 conj(vec2 a) { return vec2(a.x, -a.y); }
-vec2 turned(vec2 a) { return vec2(a.y, -a.x); }  // times -i
+vec2 times_minus_i(vec2 a) { return vec2(a.y, -a.x); }  // times -i
 
 void bf(inout vec2 u[2]) {
     vec2 a = u[0];
@@ -11,7 +11,7 @@ void bf(inout vec2 u[2]) {
 }
 
 void bf4(inout vec2 a, inout vec2 b, inout vec2 c, inout vec2 d) {
-    vec2 s = a + c, t = a - c, p = b + d, q = turned(b - d);
+    vec2 s = a + c, t = a - c, p = b + d, q = times_minus_i(b - d);
     a = s + p;
     b = t + q;
     c = s - p;
@@ -21,7 +21,7 @@ void bf4(inout vec2 a, inout vec2 b, inout vec2 c, inout vec2 d) {
 void bf(inout vec2 u[4]) { bf4(u[0], u[1], u[2], u[3]); }
 
 void bf(inout vec2 u[3]) {
-    vec2 s = u[1] + u[2], d = 0.86602540378443864676 * turned(u[1] - u[2]), m = u[0] - 0.5 * s;
+    vec2 s = u[1] + u[2], d = 0.86602540378443864676 * times_minus_i(u[1] - u[2]), m = u[0] - 0.5 * s;
     u[0] += s;
     u[1] = m + d;
     u[2] = m - d;
@@ -32,7 +32,7 @@ void bf(inout vec2 u[5]) {
     const float s1 = 0.95105651629515357212, s2 = 0.58778525229247312917;
     vec2 p = u[1] + u[4], q = u[2] + u[3], d = u[1] - u[4], e = u[2] - u[3];
     vec2 m = u[0] + c1 * p + c2 * q, n = u[0] + c2 * p + c1 * q;
-    vec2 v = turned(s1 * d + s2 * e), w = turned(s2 * d - s1 * e);
+    vec2 v = times_minus_i(s1 * d + s2 * e), w = times_minus_i(s2 * d - s1 * e);
     u[0] += p + q;
     u[1] = m + v;
     u[2] = n + w;
@@ -48,9 +48,9 @@ void bf(inout vec2 u[7]) {
     vec2 l = u[0] + c1 * p + c2 * q + c3 * r;
     vec2 m = u[0] + c2 * p + c3 * q + c1 * r;
     vec2 n = u[0] + c3 * p + c1 * q + c2 * r;
-    vec2 v = turned(s1 * d + s2 * e + s3 * f);
-    vec2 w = turned(s2 * d - s3 * e - s1 * f);
-    vec2 x = turned(s3 * d - s1 * e + s2 * f);
+    vec2 v = times_minus_i(s1 * d + s2 * e + s3 * f);
+    vec2 w = times_minus_i(s2 * d - s3 * e - s1 * f);
+    vec2 x = times_minus_i(s3 * d - s1 * e + s2 * f);
     u[0] += p + q + r;
     u[1] = l + v;
     u[2] = m + w;
@@ -72,7 +72,7 @@ void bf(inout vec2 u[P]) { \
             a += COS[k * m % P] * (u[m] + u[P - m]); \
             b += SIN[k * m % P] * (u[m] - u[P - m]); \
         } \
-        b = turned(b); \
+        b = times_minus_i(b); \
         x[k] = a + b; \
         x[P - k] = a - b; \
     } \
@@ -102,7 +102,7 @@ void bf(inout vec2 u[8]) {
     bf4(u[0], u[2], u[4], u[6]);
     bf4(u[1], u[3], u[5], u[7]);
     vec2 a = u[1], b = HALF_ROOT * vec2(u[3].x + u[3].y, u[3].y - u[3].x);
-    vec2 c = turned(u[5]), d = HALF_ROOT * vec2(u[7].y - u[7].x, -u[7].y - u[7].x);
+    vec2 c = times_minus_i(u[5]), d = HALF_ROOT * vec2(u[7].y - u[7].x, -u[7].y - u[7].x);
     vec2 e = u[0], f = u[2], g = u[4], h = u[6];
     u[0] = e + a;
     u[1] = f + b;
@@ -131,7 +131,7 @@ void bf(inout vec2 u[16]) {
     y[7] = cmul(u[7], vec2(s, -c));
     y[8] = u[8];
     y[9] = h * vec2(u[9].x + u[9].y, u[9].y - u[9].x);
-    y[10] = turned(u[10]);
+    y[10] = times_minus_i(u[10]);
     y[11] = h * vec2(u[11].y - u[11].x, -u[11].y - u[11].x);
     y[12] = u[12];
     y[13] = cmul(u[13], vec2(s, -c));

@@ -244,7 +244,7 @@ void main() {
         uint k = e / (N + 1u), i = e % (N + 1u);
 #endif
         vec2 a = mem[SLOT(k, i == N ? 0u : i)], b = conj(mem[SLOT(k, i == 0u || i == N ? 0u : N - i)]);
-        vec2 x = 0.5 * (a + b) + 0.5 * turned(cmul(entry(extra, i), a - b));
+        vec2 x = 0.5 * (a + b) + 0.5 * times_minus_i(cmul(entry(extra, i), a - b));
 #ifdef SCALE
         x *= scale;
 #endif

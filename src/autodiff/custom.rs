@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::bail;
 use crate::core::primitive::Rule;
 use crate::core::{Array, Batched, Derivatives, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
-use crate::ops::batching::{front, spread};
+use crate::ops::batching::{front, with_batch};
 use crate::ops::{self, zeros_like};
 
 /// Cotangents of the arguments from arguments, cotangents and results; `None` is zero.
@@ -109,7 +109,7 @@ impl Primitive for Custom {
             return Ok((outs, axes));
         }
         let args = (0..self.args).map(|i| front(r, i)).collect::<Result<Vec<_>>>()?;
-        let outs = (self.args..r.inputs.len()).map(|i| spread(r, i)).collect::<Result<Vec<_>>>()?;
+        let outs = (self.args..r.inputs.len()).map(|i| with_batch(r, i)).collect::<Result<Vec<_>>>()?;
         let axes: Vec<Option<i64>> = r.axes[..self.args].iter().map(|a| a.map(|_| 0)).collect();
         let rules = self.rules.over_batch(axes);
         let n = outs.len();

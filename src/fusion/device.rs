@@ -75,7 +75,7 @@ pub(super) fn selects(stream: Stream, n: i64, elements: i64) -> bool {
     false
 }
 
-/// Whether rows of so many features, so many of them in all, can be turned together.
+/// Whether rows of so many features, so many of them in all, can be rotated together.
 pub(super) fn joins_rotations(dtype: Dtype, features: i64, rows: i64) -> bool {
     #[cfg(feature = "vulkan")]
     return tune::joins_rotations(dtype, features, rows);

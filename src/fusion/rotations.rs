@@ -17,15 +17,15 @@ use crate::vulkan::kernels::attention::rope_rows;
 #[cfg(feature = "vulkan")]
 use crate::vulkan::kernels::elementwise::dense;
 
-/// An array that is turned or copied.
+/// An array that is rotated or copied.
 struct Item {
     /// The step, and the number of its input.
     source: (usize, usize),
-    /// Order of the source's axes in which it is turned.
+    /// Order of the source's axes in which it is rotated.
     axes: Option<SmallVec<[usize; 4]>>,
     /// What normalises the rows, and the epsilon.
     norm: Option<(usize, f32)>,
-    turned: bool,
+    rotated: bool,
     /// What writes the rows into a larger array.
     update: Option<usize>,
 }
@@ -39,7 +39,7 @@ struct Rotations {
 /// What step `i` turns, and the steps before it that are joined with it.
 fn item(free: &Free, i: usize, x: &Array, stream: Stream) -> (Item, SmallVec<[usize; 2]>) {
     let plain = || {
-        let item = Item { source: (i, 0), axes: None, norm: None, turned: true, update: None };
+        let item = Item { source: (i, 0), axes: None, norm: None, rotated: true, update: None };
         (item, SmallVec::new())
     };
     let Some(mut maker) = free.maker(i, x).filter(|&m| free.only_used(m, 1)) else { return plain() };
@@ -58,7 +58,7 @@ fn item(free: &Free, i: usize, x: &Array, stream: Stream) -> (Item, SmallVec<[us
         return plain();
     }
     steps.push(maker);
-    (Item { source: (maker, 0), axes, norm: Some((maker, norm.eps)), turned: true, update: None }, steps)
+    (Item { source: (maker, 0), axes, norm: Some((maker, norm.eps)), rotated: true, update: None }, steps)
 }
 
 fn suits(x: &Array, rope: &Rope) -> bool {
@@ -124,7 +124,7 @@ pub(super) fn find(free: &Free, i: usize, stream: Stream) -> Option<Join> {
         let beside = |u: &(usize, &SliceUpdate, &Array)| u.0 != j && u.1 == update && !u.2.same(made);
         if let Some((k, ..)) = updates(free, j, made, stream).find(beside) {
             members.push(k);
-            items.push(Item { source: (k, 1), axes: None, norm: None, turned: false, update: Some(k) });
+            items.push(Item { source: (k, 1), axes: None, norm: None, rotated: false, update: Some(k) });
             results.push(k);
         }
     }
@@ -172,7 +172,7 @@ impl Work for Rotations {
                     weight,
                     dst,
                     part: (!fits).then_some(part),
-                    turned: item.turned,
+                    rotated: item.rotated,
                 });
             }
             let others = &members[self.rope].inputs;

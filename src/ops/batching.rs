@@ -13,7 +13,7 @@ pub fn front(r: &Vmap, i: usize) -> Result<Array> {
 }
 
 /// Input `i` with the batch first, repeated where it does not vary.
-pub fn spread(r: &Vmap, i: usize) -> Result<Array> {
+pub fn with_batch(r: &Vmap, i: usize) -> Result<Array> {
     let a = front(r, i)?;
     if r.axes[i].is_some() {
         return Ok(a);

@@ -117,7 +117,7 @@ fn position<T: TryInto<i64>>(raw: T, pick: &Pick) -> i64 {
 
 /// The step in the base array of an index, which is held inside the axis.
 #[inline(always)]
-fn held<T: TryInto<i64>>(raw: T, pick: &Pick) -> isize {
+fn clamped<T: TryInto<i64>>(raw: T, pick: &Pick) -> isize {
     (position(raw, pick).clamp(0, pick.limit - 1) * pick.stride) as isize
 }
 
@@ -126,7 +126,7 @@ fn add_step<T: TryInto<i64> + Copy>(step: &mut isize, raw: T, pick: &Pick, drop:
     if drop && (*step == DROPPED || !(0..pick.limit).contains(&position(raw, pick))) {
         *step = DROPPED;
     } else {
-        *step += held(raw, pick);
+        *step += clamped(raw, pick);
     }
 }
 
@@ -153,13 +153,13 @@ mod tests {
     #[test]
     fn indices_wrap_once_then_are_held_or_dropped() {
         let pick = Pick { stride: 3, len: 5, limit: 4 };
-        let held = |raw: i64| {
+        let clamp = |raw: i64| {
             let mut s = 100;
             add_step(&mut s, raw, &pick, false);
             s
         };
         assert_eq!(
-            [0, 3, 4, 9, -1, -5, -9, i64::MIN, i64::MAX].map(held),
+            [0, 3, 4, 9, -1, -5, -9, i64::MIN, i64::MAX].map(clamp),
             [100, 109, 109, 109, 109, 100, 100, 100, 109]
         );
         let mut s = 0;

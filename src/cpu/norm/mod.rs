@@ -100,14 +100,14 @@ multiversion! {
 }
 
 /// float32 copy of a vector; empty for none.
-fn held<T: Real>(v: Option<&HostView>) -> Vec<f32> {
+fn as_floats<T: Real>(v: Option<&HostView>) -> Vec<f32> {
     let Some(v) = v else { return Vec::new() };
     // SAFETY: a view of one axis is valid over its length.
     (0..v.shape[0]).map(|i| unsafe { *v.as_ptr::<T>().offset((i * v.strides[0]) as isize) }.to()).collect()
 }
 
 fn run<T: Real>(src: &HostView, w: Option<&HostView>, b: Option<&HostView>, job: Job<'_>, dst: &HostView) {
-    let (weight, bias) = (held::<T>(w), held::<T>(b));
+    let (weight, bias) = (as_floats::<T>(w), as_floats::<T>(b));
     let job = &Job { weight: &weight, bias: &bias, ..job };
     let lines = &Lines::new(src, src.ndim() - 1, dst);
     let (from, to) = (SendPtr::new(src.as_ptr::<T>()), SendPtr::new(dst.as_ptr::<T>()));

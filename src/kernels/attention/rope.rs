@@ -3,7 +3,7 @@
 /// A rotation of features by their positions.
 #[derive(Debug, Clone, Copy)]
 pub struct Form {
-    /// Leading features that are turned.
+    /// Leading features that are rotated.
     pub dims: usize,
     /// Pairs are neighbours.
     pub traditional: bool,

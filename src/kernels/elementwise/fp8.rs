@@ -9,8 +9,8 @@ pub fn to_fp8(x: f32) -> u8 {
     // Adding 2^14 leaves a small value in units of 2^-9, rounded, in the low bits.
     let small: u32 = (f32::from_bits(u) + 16384.0).to_bits().wrapping_sub(0x4680_0000);
     let normal: u32 = u.wrapping_sub(0x3c00_0000).wrapping_add(0x7_ffff + ((u >> 20) & 1)) >> 20;
-    let held: u32 = if normal < 0x7e { normal } else { 0x7e };
-    let finite: u32 = if u < 0x3c80_0000 { small } else { held };
+    let clamped: u32 = if normal < 0x7e { normal } else { 0x7e };
+    let finite: u32 = if u < 0x3c80_0000 { small } else { clamped };
     let code: u32 = if u < 0x43e8_0000 { finite } else { 0x7e };
     (code | (x.to_bits() >> 24 & 0x80)) as u8
 }

@@ -26,7 +26,7 @@ pub struct LinePlan {
     /// Lanes of a line.
     pub lanes: usize,
     /// Values that a lane holds.
-    pub held: usize,
+    pub registers: usize,
     /// The passes.
     pub stages: Vec<Stage>,
 }
@@ -72,14 +72,14 @@ impl LinePlan {
     }
 
     fn with(n: usize, radices: &[usize], most: usize) -> LinePlan {
-        let held = |lanes: usize| radices.iter().map(|r| r * (n / r).div_ceil(lanes)).max().unwrap_or(1);
+        let registers = |lanes: usize| radices.iter().map(|r| r * (n / r).div_ceil(lanes)).max().unwrap_or(1);
         let cost = |lanes: usize| -> usize {
             radices.iter().map(|r| lanes * r * (n / r).div_ceil(lanes)).sum::<usize>()
         };
         // Sixteen values a lane keep enough lanes in flight; long lines on few lanes hold more.
         let least = radices.iter().copied().max().unwrap_or(1).max(16);
         let most = most.min(n);
-        let fits = |limit: usize| (1..=most).filter(|&t| held(t) <= limit).min_by_key(|&t| (cost(t), t));
+        let fits = |limit: usize| (1..=most).filter(|&t| registers(t) <= limit).min_by_key(|&t| (cost(t), t));
         let lanes = fits(least).or_else(|| fits(2 * least)).unwrap_or(most);
         let mut before = 1;
         let stages = radices
@@ -90,7 +90,7 @@ impl LinePlan {
                 stage
             })
             .collect();
-        LinePlan { n, lanes, held: held(lanes), stages }
+        LinePlan { n, lanes, registers: registers(lanes), stages }
     }
 }
 
@@ -133,13 +133,13 @@ mod tests {
         for n in (2..5000).filter(|&n| is_smooth(n)) {
             let p = LinePlan::new(n, 256);
             assert_eq!(p.stages.iter().map(|s| s.radix).product::<usize>(), n);
-            assert!(p.lanes <= 256 && p.held <= 32, "{p:?}");
+            assert!(p.lanes <= 256 && p.registers <= 32, "{p:?}");
             for s in &p.stages {
-                assert!(s.each * p.lanes >= n / s.radix && s.each * s.radix <= p.held, "{p:?}");
+                assert!(s.each * p.lanes >= n / s.radix && s.each * s.radix <= p.registers, "{p:?}");
             }
         }
         let p = LinePlan::new(1024, 256);
-        assert_eq!((p.lanes, p.held), (64, 16));
+        assert_eq!((p.lanes, p.registers), (64, 16));
         assert_eq!(p.stages.iter().map(|s| s.radix).collect::<Vec<_>>(), [8, 16, 8]);
     }
 

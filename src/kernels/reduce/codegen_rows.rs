@@ -20,7 +20,7 @@ pub struct RowClass {
     /// Elements of a vector.
     pub width: u8,
     /// Vectors that a lane holds in registers; 0 walks the row again in each phase.
-    pub held: u8,
+    pub in_registers: u8,
 }
 
 /// Vectors that a lane loads at once where the row is walked.
@@ -98,8 +98,8 @@ impl Rows<'_> {
         self.text.push('\n');
     }
 
-    fn held(&self) -> bool {
-        self.class.held > 0
+    fn in_registers(&self) -> bool {
+        self.class.in_registers > 0
     }
 
     fn input(&self, k: usize) -> Ty {
@@ -112,7 +112,7 @@ impl Rows<'_> {
 
     /// Whether a value (inputs first) is kept in registers from one phase to another.
     fn keeps(&self, v: usize) -> bool {
-        self.held() && self.first[v] < self.end[v] && self.first[v] != u8::MAX
+        self.in_registers() && self.first[v] < self.end[v] && self.first[v] != u8::MAX
     }
 
     /// Whether an input is read element by element.
@@ -174,7 +174,7 @@ impl Rows<'_> {
         };
         (0..self.p.inputs.len())
             .filter(|&k| !self.p.inputs[k].1 && self.by_element(k))
-            .filter(|&k| used(k) && (!self.held() || self.first[k] == phase))
+            .filter(|&k| used(k) && (!self.in_registers() || self.first[k] == phase))
             .collect()
     }
 
@@ -209,7 +209,7 @@ impl Rows<'_> {
     /// Which instructions run in a walk over the row.
     fn needed(&self, phase: u8) -> Vec<bool> {
         let p = self.p;
-        match self.held() {
+        match self.in_registers() {
             true => (0..p.instrs.len())
                 .map(|r| {
                     let i = &p.instrs[r];
@@ -422,12 +422,13 @@ impl Rows<'_> {
                 self.line(format!("  const {} a{k} = {bits};", t.reg()));
             }
         }
-        if class.held > 0 {
+        if class.in_registers > 0 {
             for v in 0..n_in + p.instrs.len() {
                 let splat = v < n_in && !self.by_element(v);
                 if self.keeps(v) && !splat {
                     let dtype = if v < n_in { p.inputs[v].0 } else { p.instrs[v - n_in].dtype };
-                    let (ty, count) = (Ty::new(dtype).reg(), u32::from(class.held) * u32::from(class.width));
+                    let (ty, count) =
+                        (Ty::new(dtype).reg(), u32::from(class.in_registers) * u32::from(class.width));
                     self.line(format!("  {ty} k{v}[{count}];"));
                 }
             }
@@ -462,9 +463,9 @@ impl Rows<'_> {
             let i = &p.instrs[r];
             (!i.row || matches!(i.op, RowInst::Fold(_))) && p.runs_in(r, &self.phases) == phase
         });
-        if anything && class.held > 0 {
+        if anything && class.in_registers > 0 {
             self.line("  {");
-            self.phase(phase, "t", class.held)?;
+            self.phase(phase, "t", class.in_registers)?;
             self.line("  }");
         } else if anything {
             self.line(format!("  for (uint from = t; from < vectors; from += {UNROLL}u * TPR) {{"));

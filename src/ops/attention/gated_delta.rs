@@ -9,7 +9,7 @@ use crate::core::{
     Array, Batched, Derivatives, Dtype, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
 };
 use crate::on_gpu;
-use crate::ops::batching::spread;
+use crate::ops::batching::with_batch;
 use crate::ops::elementwise::select;
 use crate::ops::support::*;
 use crate::ops::{
@@ -56,7 +56,7 @@ impl Primitive for GatedDelta {
         let s = r.stream;
         let n = r.size();
         let joined = |i: usize| -> Result<Array> {
-            let a = spread(r, i)?;
+            let a = with_batch(r, i)?;
             let mut shape: Shape = a.shape()[1..].into();
             shape[0] *= n;
             reshape(&a, &shape, s)

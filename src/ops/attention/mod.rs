@@ -17,7 +17,7 @@ use crate::core::{
     Array, Batched, Derivatives, Dtype, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
 };
 use crate::on_gpu;
-use crate::ops::batching::{batched, front, spread};
+use crate::ops::batching::{batched, front, with_batch};
 use crate::ops::composite;
 use crate::ops::elementwise::select;
 use crate::ops::support::*;
@@ -257,7 +257,7 @@ impl Primitive for Attention {
         let varied = self.sinks(r.axes).is_some_and(Option::is_some);
         // The batch joins the first axis, or the heads where these have sinks of their own.
         let joined = |i: usize| -> Result<Array> {
-            let mut a = spread(r, i)?;
+            let mut a = with_batch(r, i)?;
             let mut shape: Shape = a.shape()[1..].into();
             if varied {
                 a = moveaxis(&a, 0, 1, s)?;

@@ -1,4 +1,4 @@
-//! Rotary position embedding (Su et al., RoFormer, section 3.2): pairs of features are turned by angles that
+//! Rotary position embedding (Su et al., RoFormer, section 3.2): pairs of features are rotated by angles that
 //! grow with the position. Angles are float32; the derivative turns back.
 
 use std::any::Any;
@@ -10,7 +10,7 @@ use crate::core::{
 };
 use crate::kernels::attention::rope::{Form, inverse_frequencies};
 use crate::on_gpu;
-use crate::ops::batching::{batched, front, spread};
+use crate::ops::batching::{batched, front, with_batch};
 use crate::ops::support::*;
 use crate::ops::{
     add, arange, astype, broadcast_to, concatenate, cos, divide, expand_dims, multiply, negative, reshape,
@@ -26,10 +26,10 @@ pub enum Offset {
     Each(Array),
 }
 
-/// Which features are turned, and how far.
+/// Which features are rotated, and how far.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rotation {
-    /// Leading features that are turned; the others stay.
+    /// Leading features that are rotated; the others stay.
     pub dims: i64,
     /// Whether neighbours form a pair, rather than features half of `dims` apart.
     pub traditional: bool,
@@ -108,7 +108,7 @@ impl Rope {
             true => (part(0, dims, 2)?, part(1, dims, 2)?),
             false => (part(0, dims / 2, 1)?, part(dims / 2, dims, 1)?),
         };
-        let turned = [
+        let rotated = [
             subtract(&multiply(&a, &c, s)?, &multiply(&b, &sn, s)?, s)?,
             add(&multiply(&a, &sn, s)?, &multiply(&b, &c, s)?, s)?,
         ];
@@ -116,9 +116,9 @@ impl Rope {
             true => {
                 let mut shape: Shape = x.shape().into();
                 shape[3] = dims;
-                reshape(&stack(&turned, -1, s)?, &shape, s)?
+                reshape(&stack(&rotated, -1, s)?, &shape, s)?
             }
-            false => concatenate(&turned, -1, s)?,
+            false => concatenate(&rotated, -1, s)?,
         };
         let y = if dims < d { concatenate(&[y, part(dims, d, 1)?], -1, s)? } else { y };
         astype(&y, x.dtype(), s)
@@ -199,8 +199,8 @@ impl Primitive for Rope {
     }
 
     fn jvp(&self, r: &Jvp) -> Result<Option<Derivatives>> {
-        let turned = r.tangent(0).map(|t| self.of(t, r.primals, self.back, r.stream));
-        Ok(Some(vec![turned.transpose()?]))
+        let rotated = r.tangent(0).map(|t| self.of(t, r.primals, self.back, r.stream));
+        Ok(Some(vec![rotated.transpose()?]))
     }
 
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
@@ -209,7 +209,7 @@ impl Primitive for Rope {
             bail!(Value, "[rope] vmap over freqs is not supported.");
         }
         let n = r.size();
-        let x = spread(r, 0)?;
+        let x = with_batch(r, 0)?;
         let shape: Shape = x.shape().into();
         let joined = |a: &Array| reshape(a, &[n * shape[1], shape[2], shape[3], shape[4]], s);
         let mut inputs = vec![joined(&x)?];
@@ -259,7 +259,7 @@ pub(in crate::ops) fn restore(c: &Stored) -> Result<Array> {
     op.build(c.inputs.to_vec(), c.stream)
 }
 
-/// `x`, of shape (batch, ..., positions, features), with its first `dims` features turned by their positions.
+/// `x`, of shape (batch, ..., positions, features), with its first `dims` features rotated by their positions.
 /// `freqs`, of `dims / 2` elements, are wavelengths that stand for the base.
 ///
 /// # Errors

@@ -125,7 +125,7 @@ impl Primitive for Convolution {
                 moveaxis(&unfold(&y, last, n, s)?, last as i64, 0, s)?
             }
             (Wanted::Kernel, _, _) => {
-                let whole = |i: usize| into_channels(&batching::spread(r, i)?, s);
+                let whole = |i: usize| into_channels(&batching::with_batch(r, i)?, s);
                 unfold(&kernel_gradient(&whole(0)?, &whole(1)?, sizes, &grouped, s)?, 0, n, s)?
             }
         };
@@ -368,7 +368,7 @@ fn check(x: &Array, w: &Array, groups: i64, s: Stream) -> Result<()> {
 }
 
 /// One value for each of `n` axes.
-fn spread(list: &[i64], default: i64, n: usize) -> SmallVec<[i64; 3]> {
+fn per_axis(list: &[i64], default: i64, n: usize) -> SmallVec<[i64; 3]> {
     match list {
         [] => SmallVec::from_elem(default, n),
         [one] => SmallVec::from_elem(*one, n),
@@ -408,10 +408,10 @@ pub fn conv_general(x: &Array, w: &Array, options: &ConvOptions, s: Stream) -> R
         return Ok(out);
     }
     let n = x.ndim() - 2;
-    let stride = spread(&o.stride, 1, n);
-    let (low, high) = (spread(&o.padding_low, 0, n), spread(&o.padding_high, 0, n));
+    let stride = per_axis(&o.stride, 1, n);
+    let (low, high) = (per_axis(&o.padding_low, 0, n), per_axis(&o.padding_high, 0, n));
     let (kernel_dilation, input_dilation) =
-        (spread(&o.kernel_dilation, 1, n), spread(&o.input_dilation, 1, n));
+        (per_axis(&o.kernel_dilation, 1, n), per_axis(&o.input_dilation, 1, n));
     let fits = |list: &[i64], what: &str| -> Result<()> {
         if list.len() != n {
             bail!(Value, "[conv] Invalid {what} {} for {n}D convolution.", show(list));
@@ -482,7 +482,8 @@ pub fn conv_transpose(
         return Ok(out);
     }
     let n = output_padding.len();
-    let (padding, dilation) = (spread(&options.padding_low, 0, n), spread(&options.kernel_dilation, 1, n));
+    let (padding, dilation) =
+        (per_axis(&options.padding_low, 0, n), per_axis(&options.kernel_dilation, 1, n));
     let transposed = |i: usize| {
         let k = w.shape().get(i + 1).copied().unwrap_or(1);
         (k - 1) * dilation[i] - padding[i]

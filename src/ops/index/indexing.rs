@@ -17,7 +17,7 @@ use crate::core::{
 };
 use crate::kernels::View;
 use crate::kernels::index::indexed::{Walk, outer_shape};
-use crate::ops::batching::{front, spread};
+use crate::ops::batching::{front, with_batch};
 use crate::ops::composite;
 use crate::ops::elementwise::astype;
 use crate::ops::support::*;
@@ -203,7 +203,7 @@ impl Primitive for Gather {
         let varies = r.axes[0].is_some();
         // Along an axis base and indices have the batch both.
         let along = matches!(self.0, Form::Along { .. });
-        let base = if along { spread(r, 0)? } else { front(r, 0)? };
+        let base = if along { with_batch(r, 0)? } else { front(r, 0)? };
         let (form, indices, at) = batched(&self.0, r, 1, base.shape(), varies || along)?;
         Ok((vec![gather_form(&base, &indices, form, r.stream)?], vec![Some(at)]))
     }
@@ -240,14 +240,14 @@ pub(in crate::ops) fn batched(
     let inputs = first..r.inputs.len();
     let indexed = r.axes[first..].iter().any(Option::is_some);
     match form {
-        Form::Along { axis } => Ok((Form::Along { axis: axis + 1 }, vec![spread(r, first)?], 0)),
+        Form::Along { axis } => Ok((Form::Along { axis: axis + 1 }, vec![with_batch(r, first)?], 0)),
         Form::Outer { axes, windows, at } if !indexed => {
             let axes = axes.iter().map(|a| a + 1).collect();
             let form = Form::Outer { axes, windows: windows.clone(), at: at + 1 };
             Ok((form, r.inputs[first..].to_vec(), 0))
         }
         Form::Outer { axes, windows, at } => {
-            let mut indices = inputs.map(|i| spread(r, i)).collect::<Result<Vec<_>>>()?;
+            let mut indices = inputs.map(|i| with_batch(r, i)).collect::<Result<Vec<_>>>()?;
             if !varies {
                 return Ok((form.clone(), indices, *at));
             }

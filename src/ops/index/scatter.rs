@@ -18,7 +18,7 @@ use crate::core::{
 use crate::kernels::View;
 pub use crate::kernels::index::indexed::Combine;
 use crate::on_gpu;
-use crate::ops::batching::spread;
+use crate::ops::batching::with_batch;
 use crate::ops::composite;
 use crate::ops::elementwise::{astype, conjugate, divide, equal, multiply, select, subtract};
 use crate::ops::support::*;
@@ -302,9 +302,9 @@ impl Primitive for Scatter {
     }
 
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
-        let source = spread(r, 0)?;
+        let source = with_batch(r, 0)?;
         let (form, indices, at) = batched(&self.form, r, 2, source.shape(), true)?;
-        let updates = moveaxis(&spread(r, 1)?, 0, at as i64, r.stream)?;
+        let updates = moveaxis(&with_batch(r, 1)?, 0, at as i64, r.stream)?;
         let part = self.part.as_ref().map(|p| Part {
             start: std::iter::once(0).chain(p.start.iter().copied()).collect(),
             step: std::iter::once(1).chain(p.step.iter().copied()).collect(),

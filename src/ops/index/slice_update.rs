@@ -6,7 +6,7 @@ use crate::core::{
     Array, Batched, Derivatives, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
 };
 use crate::on_gpu;
-use crate::ops::batching::{batched, spread};
+use crate::ops::batching::{batched, with_batch};
 use crate::ops::elementwise::astype;
 use crate::ops::reduce::sum_to;
 use crate::ops::support::*;
@@ -95,7 +95,7 @@ impl Primitive for SliceUpdate {
 
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
         let whole = |first: i64, rest: Vec<i64>| [vec![first], rest].concat();
-        let (a, update) = (spread(r, 0)?, spread(r, 1)?);
+        let (a, update) = (with_batch(r, 0)?, with_batch(r, 1)?);
         let stop: Vec<i64> =
             (0..self.start.len()).map(|i| self.start[i] + self.step[i] * update.shape()[i + 1]).collect();
         let (start, stop) = (whole(0, self.start.clone()), whole(r.size(), stop));

@@ -281,7 +281,7 @@ pub fn get(a: &Array, items: &[Item], picks: &[Array], s: Stream) -> Result<Arra
 }
 
 /// `value`, without leading axes of length one that are too many, broadcast to a result's shape.
-fn spread(value: &Array, want: &[i64], s: Stream) -> Result<Option<Array>> {
+fn broadcast_value(value: &Array, want: &[i64], s: Stream) -> Result<Option<Array>> {
     let extra = value.ndim().saturating_sub(want.len());
     if value.shape()[..extra].iter().any(|&d| d != 1) {
         return Ok(None);
@@ -294,7 +294,7 @@ fn spread(value: &Array, want: &[i64], s: Stream) -> Result<Option<Array>> {
     Ok(Some(broadcast_to(&reshape(value, shape, s)?, want, s)?))
 }
 
-/// The error for values that [`spread`] does not fit.
+/// The error for values that [`broadcast_value`] does not fit.
 fn misfit(value: &Array, want: &[i64]) -> Error {
     let (have, want) = (show(value.shape()), show(want));
     Error::Value(format!("[index] Cannot broadcast array of shape {have} into shape {want}."))
@@ -305,7 +305,7 @@ fn placed(p: &Plan<'_>, value: &Array, s: Stream) -> Result<(Array, Place)> {
     let mut first = None;
     for place in [p.place_writing(), p.place_reading()] {
         let want = p.result_shape(&place)?;
-        if let Some(v) = spread(value, &want, s)? {
+        if let Some(v) = broadcast_value(value, &want, s)? {
             return Ok((reshape(&v, &p.dense_shape(&place)?, s)?, place));
         }
         first.get_or_insert(want);

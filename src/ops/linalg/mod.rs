@@ -4,7 +4,7 @@
 
 pub mod norm;
 
-use super::batching::{front, spread};
+use super::batching::{front, with_batch};
 use super::composite;
 use super::create::{eye, tril, triu};
 use super::elementwise::{add, astype, conjugate, divide, multiply, negative, select, subtract};
@@ -239,7 +239,7 @@ impl Primitive for Linalg {
 
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
         let inputs = match self {
-            Solve { .. } => vec![spread(r, 0)?, spread(r, 1)?],
+            Solve { .. } => vec![with_batch(r, 0)?, with_batch(r, 1)?],
             Inverse | TriangularInverse { .. } | Cholesky { .. } | Det | SlogDet => vec![front(r, 0)?],
             Lu | Qr | Svd { .. } | Eigh { .. } | Eig { .. } => vec![front(r, 0)?],
         };

@@ -10,7 +10,7 @@ use crate::core::{
     Array, Batched, Derivatives, Dtype, Jvp, Kind, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
 };
 use crate::on_gpu;
-use crate::ops::batching::{batched, front, spread};
+use crate::ops::batching::{batched, front, with_batch};
 use crate::ops::elementwise::{
     add, astype, greater_equal, less, logical_and, maximum, minimum, multiply, select,
 };
@@ -24,7 +24,7 @@ use crate::params;
 struct SegmentedMm;
 
 /// The bounds as int32, held inside the inner dimension.
-fn held(segments: &Array, k: i64, s: Stream) -> Result<Array> {
+fn clamped(segments: &Array, k: i64, s: Stream) -> Result<Array> {
     let number = |v: i64| scalar_i64(v, segments.dtype());
     let inside = minimum(&maximum(segments, &number(0)?, s)?, &number(k)?, s)?;
     astype(&inside, Dtype::I32, s)
@@ -32,7 +32,7 @@ fn held(segments: &Array, k: i64, s: Stream) -> Result<Array> {
 
 /// For each segment and position of the inner dimension, whether the segment holds it: (segments, k).
 fn members(segments: &Array, k: i64, s: Stream) -> Result<Array> {
-    let flat = reshape(&held(segments, k, s)?, &[-1, 2], s)?;
+    let flat = reshape(&clamped(segments, k, s)?, &[-1, 2], s)?;
     let count = flat.shape()[0];
     let column = |i: i64| slice(&flat, &[0, i], &[count, i + 1], &[1, 1], s);
     let at = arange(0.0, k as f64, 1.0, Dtype::I32, s)?;
@@ -44,7 +44,7 @@ fn moved(segments: &Array, k: i64, n: i64, s: Stream) -> Result<Array> {
     let mut shape = vec![1i64; segments.ndim()];
     shape[0] = n;
     let item = reshape(&arange(0.0, n as f64, 1.0, Dtype::I32, s)?, &shape, s)?;
-    add(&held(segments, k, s)?, &multiply(&item, &scalar_i64(k, Dtype::I32)?, s)?, s)
+    add(&clamped(segments, k, s)?, &multiply(&item, &scalar_i64(k, Dtype::I32)?, s)?, s)
 }
 
 impl Primitive for SegmentedMm {
@@ -106,7 +106,7 @@ impl Primitive for SegmentedMm {
             return segmented_mm(&r.inputs[0], &r.inputs[1], &front(r, 2)?, s).map(batched);
         }
         // Operands one after another along the inner dimension, and the segments of each moved to its own.
-        let (a, b, segments) = (spread(r, 0)?, spread(r, 1)?, spread(r, 2)?);
+        let (a, b, segments) = (with_batch(r, 0)?, with_batch(r, 1)?, with_batch(r, 2)?);
         let (n, m, k, cols) = (r.size(), a.shape()[1], a.shape()[2], b.shape()[2]);
         let long = reshape(&moveaxis(&a, 0, 1, s)?, &[m, n * k], s)?;
         let tall = reshape(&b, &[n * k, cols], s)?;

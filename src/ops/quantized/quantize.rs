@@ -10,7 +10,7 @@ use crate::core::{
 };
 use crate::kernels::quantized::quant::{Format, GLOBAL, Mode};
 use crate::on_gpu;
-use crate::ops::batching::{batched, front, spread};
+use crate::ops::batching::{batched, front, with_batch};
 use crate::ops::create::zeros;
 use crate::ops::elementwise::{add, astype, divide, equal, multiply, not_equal, round, select, subtract};
 use crate::ops::reduce::{max, sum};
@@ -317,8 +317,8 @@ impl Primitive for Dequantize {
     }
 
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
-        let biases = if r.inputs.len() > 2 { Some(spread(r, 2)?) } else { None };
-        let (codes, scales) = (spread(r, 0)?, spread(r, 1)?);
+        let biases = if r.inputs.len() > 2 { Some(with_batch(r, 2)?) } else { None };
+        let (codes, scales) = (with_batch(r, 0)?, with_batch(r, 1)?);
         self.apply(&codes, &scales, biases.as_ref(), r.outputs[0].dtype(), r.stream).map(batched)
     }
 

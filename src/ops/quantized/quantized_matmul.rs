@@ -14,7 +14,7 @@ use crate::core::{
 use crate::kernels::View;
 use crate::kernels::quantized::quant::{Format, GLOBAL, Mode};
 use crate::on_gpu;
-use crate::ops::batching::{batched, front, spread};
+use crate::ops::batching::{batched, front, with_batch};
 use crate::ops::elementwise::{add, astype, divide, multiply};
 use crate::ops::index::indexing::take;
 use crate::ops::matmul::gather_mm::{narrow, right_gradient, total_by_index, wrapped};
@@ -335,7 +335,7 @@ impl Primitive for QuantizedMatmul {
         let shape = r.shape(0);
         // Every item's matrices are one batch, and numbers of each move on to its own.
         let flat = |i: usize, varies: bool| -> Result<Array> {
-            let a = if varies { spread(r, i)? } else { r.inputs[i].clone() };
+            let a = if varies { with_batch(r, i)? } else { r.inputs[i].clone() };
             let plain = i == 0 && !indexed && rank(1) == 2;
             let (rows, last) = (a.dim(-2), a.dim(-1));
             if plain {
@@ -358,7 +358,7 @@ impl Primitive for QuantizedMatmul {
             let item: Shape = [each, 1, 1].into_iter().collect();
             let one = Array::placeholder(item, Dtype::F32)?;
             let index = match position {
-                Some(i) => self.numbers(&one, Some(&spread(r, i)?), &batch, s)?,
+                Some(i) => self.numbers(&one, Some(&with_batch(r, i)?), &batch, s)?,
                 None => self.numbers(&one, None, &batch, s)?,
             };
             let full: Shape = std::iter::once(r.size()).chain(batch.iter().copied()).collect();

@@ -10,7 +10,7 @@ use crate::core::{
 };
 use crate::kernels::{ScanForm, ScanOp};
 use crate::on_gpu;
-use crate::ops::batching::{batched, front, spread};
+use crate::ops::batching::{batched, front, with_batch};
 use crate::ops::composite;
 use crate::ops::elementwise::*;
 use crate::ops::support::*;
@@ -230,7 +230,7 @@ impl Primitive for Recurrence {
     }
 
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
-        recurrence(&spread(r, 0)?, &spread(r, 1)?, self.axis + 1, self.reverse, r.stream).map(batched)
+        recurrence(&with_batch(r, 0)?, &with_batch(r, 1)?, self.axis + 1, self.reverse, r.stream).map(batched)
     }
 
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {

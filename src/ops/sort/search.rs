@@ -3,7 +3,7 @@
 use crate::core::layout::show;
 use crate::core::notes::note;
 use crate::core::{Array, Batched, Dtype, Param, Primitive, Result, Shape, Stored, Stream, Vmap};
-use crate::ops::batching::{batched, front, spread};
+use crate::ops::batching::{batched, front, with_batch};
 use crate::ops::elementwise::*;
 use crate::ops::support::*;
 use crate::ops::view::{contiguous, reshape};
@@ -48,7 +48,7 @@ impl Primitive for SearchSorted {
 
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
         let (shape, s) = (r.shape(0), r.stream);
-        let (values, rows) = (spread(r, 1)?, shape[0] * shape[1]);
+        let (values, rows) = (with_batch(r, 1)?, shape[0] * shape[1]);
         let values = reshape(&values, &[rows, shape[2]], s)?;
         let a = front(r, 0)?;
         let n = a.dim(-1);

@@ -9,7 +9,7 @@ use crate::core::{
     Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
 };
 use crate::on_gpu;
-use crate::ops::batching::{batched, spread};
+use crate::ops::batching::{batched, with_batch};
 use crate::ops::composite;
 use crate::ops::create::{full, zeros};
 use crate::ops::elementwise::astype;
@@ -143,7 +143,7 @@ impl Primitive for Concatenate {
     }
 
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
-        let parts = (0..r.inputs.len()).map(|i| spread(r, i)).collect::<Result<Vec<_>>>()?;
+        let parts = (0..r.inputs.len()).map(|i| with_batch(r, i)).collect::<Result<Vec<_>>>()?;
         concatenate(&parts, self.axis as i64 + 1, r.stream).map(batched)
     }
 

@@ -160,7 +160,7 @@ pub(crate) struct Pool {
     local_heap: usize,
     heap_size: u64,
     /// Bytes of all buffers of [`Kind::Device`], used and cached.
-    held: AtomicU64,
+    allocated: AtomicU64,
     /// Allocations asked of the driver so far; a steady loop does not change it.
     created: AtomicU64,
     free: [Mutex<BTreeMap<u64, Vec<Free>>>; KINDS],
@@ -202,7 +202,7 @@ impl Pool {
             host_cached: features.host_cached,
             local_heap,
             heap_size: memory.memory_heaps[local_heap].size,
-            held: AtomicU64::new(0),
+            allocated: AtomicU64::new(0),
             created: AtomicU64::new(0),
             free: Default::default(),
         })
@@ -270,7 +270,7 @@ impl Pool {
         let driver = device.enter();
         for v in victims {
             if kind == Kind::Device {
-                self.held.fetch_sub(v.capacity, Ordering::Relaxed);
+                self.allocated.fetch_sub(v.capacity, Ordering::Relaxed);
             }
             // What was destroyed had all its memory destroyed with it.
             if driver.is_some() {
@@ -325,7 +325,7 @@ impl Pool {
         let vma = self.vma.read().unwrap_or_else(PoisonError::into_inner);
         let Some(vma) = &*vma else { return Ok(RawBlock::absent(kind, capacity)) };
         // Software drivers hand out more than there is, and the system kills the process later.
-        if kind == Kind::Device && self.held.load(Ordering::Relaxed) + capacity > self.heap_size {
+        if kind == Kind::Device && self.allocated.load(Ordering::Relaxed) + capacity > self.heap_size {
             return Err(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY);
         }
         let host = M::HOST_VISIBLE | M::HOST_COHERENT;
@@ -375,7 +375,7 @@ impl Pool {
         let mapped = NonNull::new(vma.get_allocation_info(&allocation).mapped_data.cast::<u8>());
         self.created.fetch_add(1, Ordering::Relaxed);
         if kind == Kind::Device {
-            self.held.fetch_add(capacity, Ordering::Relaxed);
+            self.allocated.fetch_add(capacity, Ordering::Relaxed);
         }
         let ask = vk::BufferDeviceAddressInfo::default().buffer(buffer);
         // SAFETY: the buffer was just created with the address usage.

@@ -69,7 +69,7 @@ pub static SDPA_HELD: KernelVariant =
 /// Features of the longest head that the kernels take.
 pub const MOST_FEATURES: u64 = 2048;
 
-/// Most features of a row that the kernel over rotated rows takes, and most rows in all.
+/// Most features of a row that the kernel over rotated rows takes, and most rows in all (H200).
 pub const ROTATED_FEATURES: i64 = 512;
 /// See [`ROTATED_FEATURES`].
 pub const ROTATED_ROWS: i64 = 1 << 14;
@@ -101,7 +101,7 @@ pub static GROUPS: Best = best("attention_groups", 128);
 /// Least keys of a part.
 pub static KEYS: Best = Best { name: "attention_keys", value: 64, card: &H200, grows: false };
 
-/// Most parts that keys are cut into.
+/// Most parts that keys are cut into: as many as sdpa_merge.comp joins.
 const MOST_SPLITS: u64 = 256;
 
 /// Whether few enough queries for the vector kernel, or heads that the tiles do not hold.
@@ -128,15 +128,15 @@ pub struct Block {
     pub rows: u32,
     /// Keys of a lane at a time.
     pub unroll: u32,
-    /// Rows that are joined at once.
-    pub join: u32,
+    /// Rows that are merged at once.
+    pub merged: u32,
 }
 
 impl Block {
     /// Bytes of shared memory: scores (all of them where lanes cannot shuffle), extremes and sums of rows, values.
     fn shared(self, shuffles: bool) -> u32 {
         let kept = if shuffles { WG / 4 } else { WG };
-        4 * kept * self.rows * self.unroll + WG * self.rows + 32 * WG * self.join + 16
+        4 * kept * self.rows * self.unroll + WG * self.rows + 32 * WG * self.merged + 16
     }
 }
 
@@ -146,10 +146,10 @@ pub fn block(rows: u64, f: &Features) -> Block {
     let most = rows.next_power_of_two().min(8) as u32;
     let all = halves(most).flat_map(|rows| {
         let keys = halves((16 / rows).clamp(1, 4));
-        keys.flat_map(move |unroll| halves(rows.min(4)).map(move |join| Block { rows, unroll, join }))
+        keys.flat_map(move |unroll| halves(rows.min(4)).map(move |merged| Block { rows, unroll, merged }))
     });
     let fits = |b: &Block| b.shared(shuffles(f)) <= f.shared_memory;
-    all.into_iter().find(fits).unwrap_or(Block { rows: 1, unroll: 1, join: 1 })
+    all.into_iter().find(fits).unwrap_or(Block { rows: 1, unroll: 1, merged: 1 })
 }
 
 /// A tile of the kernel for many queries.
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn blocks_fit_the_shared_memory() {
         let mut f = Features { shared_memory: 16_384, ..Features::default() };
-        assert_eq!(block(7, &f), Block { rows: 4, unroll: 1, join: 1 });
+        assert_eq!(block(7, &f), Block { rows: 4, unroll: 1, merged: 1 });
         for (shared, shuffling, rows) in [16_384, 32_768, 49_152, 65_536]
             .into_iter()
             .flat_map(|n| [(n, false), (n, true)])
@@ -282,7 +282,7 @@ mod tests {
             (f.subgroup_basic, f.subgroup_shuffle) = (shuffling, shuffling);
             (f.subgroup_size, f.min_subgroup_size, f.max_subgroup_size) = (32, 32, 32);
             let b = block(rows, &f);
-            assert!(b.shared(shuffling) <= shared && b.join <= b.rows && b.rows <= 8, "{b:?}");
+            assert!(b.shared(shuffling) <= shared && b.merged <= b.rows && b.rows <= 8, "{b:?}");
             assert!(!shuffling || u64::from(b.rows) >= rows.min(8), "{b:?}");
         }
     }

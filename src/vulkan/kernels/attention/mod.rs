@@ -43,7 +43,7 @@ impl Mask {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kernel {
-    Vector { rows: u32, unroll: u32, lanes: u32, join: u32, last: bool },
+    Vector { rows: u32, unroll: u32, lanes: u32, merged: u32, last: bool },
     Merge,
     Tile(Tile, u32),
     Coop(Coop),
@@ -88,9 +88,9 @@ impl KernelKey for Key {
         let mut m = Module::default();
         let mut number = |name: &str, n: u32| define(&mut d, name, format!("{n}u"));
         let file = match self.kernel {
-            Kernel::Vector { rows, unroll, lanes, join, last } => {
+            Kernel::Vector { rows, unroll, lanes, merged, last } => {
                 number("ROWS", rows);
-                number("JOIN", join);
+                number("MERGED", merged);
                 number("UNROLL", unroll);
                 if last {
                     joined_by_last(&mut d);
@@ -208,8 +208,8 @@ pub fn attention(
         let grid = grid(enc, groups);
         return enc.dispatch(&pipeline, &push, grid, &reads, &[dst.range()]);
     }
-    let table::Block { rows, unroll, join } = block;
-    let kernel = Kernel::Vector { rows, unroll, lanes: lanes as u32, join, last };
+    let table::Block { rows, unroll, merged } = block;
+    let kernel = Kernel::Vector { rows, unroll, lanes: lanes as u32, merged, last };
     let pipeline = enc.device().pipeline(&key(kernel))?;
     let written = if splits > 1 { (parts, part_bytes) } else { dst.range() };
     let first = grid(enc, groups * splits);

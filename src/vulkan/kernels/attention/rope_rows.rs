@@ -15,7 +15,7 @@ use crate::vulkan::kernels::elem::{
 use crate::vulkan::kernels::{elementwise, norm};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
-/// An array that is turned, or copied.
+/// An array that is rotated, or copied.
 pub struct Item {
     /// (batch, heads, positions, features).
     pub src: DeviceView,
@@ -25,8 +25,8 @@ pub struct Item {
     pub dst: DeviceView,
     /// Where `dst` is copied to.
     pub part: Option<DeviceView>,
-    /// Whether it is turned.
-    pub turned: bool,
+    /// Whether it is rotated.
+    pub rotated: bool,
 }
 
 /// As shaders/attention/rope_rows.comp reads it.
@@ -39,7 +39,7 @@ struct Entry {
     to: [i32; 3],
     heads: u32,
     first: u32,
-    turned: u32,
+    rotated: u32,
     pad: u32,
 }
 
@@ -150,7 +150,7 @@ pub fn rope_rows(
             to: strides(&i.dst),
             heads: i.src.shape[1] as u32,
             first: rows,
-            turned: i.turned.into(),
+            rotated: i.rotated.into(),
             pad: 0,
         };
         const { assert!(size_of::<Entry>() == 64) };

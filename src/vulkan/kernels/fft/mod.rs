@@ -112,7 +112,7 @@ impl KernelKey for FftKey {
         number("N", self.plan.n);
         number("T", self.plan.lanes);
         number("C", self.lines);
-        number("E", self.plan.held);
+        number("E", self.plan.registers);
         number("PITCH", self.pitch);
         number("PADDING", self.padding);
         let last = self.plan.stages.len() - 1;

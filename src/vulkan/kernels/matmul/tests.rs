@@ -97,7 +97,7 @@ impl Tensor {
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Plain,
-    Turned,
+    Transposed,
     /// Rows with a gap, odd offset.
     Gap,
     /// Every second column, and rows backwards.
@@ -109,7 +109,7 @@ enum Form {
 fn layout(batch: &[i64], used: &[bool], rows: i64, cols: i64, form: Form) -> Layout {
     let (rs, cs, one, offset) = match form {
         Form::Plain => (cols, 1, rows * cols, 0),
-        Form::Turned => (1, rows, rows * cols, 0),
+        Form::Transposed => (1, rows, rows * cols, 0),
         Form::Gap => (cols + 3, 1, rows * (cols + 3) + 1, 5),
         Form::Odd => (-2 * cols, 2, 2 * rows * cols, 2 * cols * (rows - 1).max(0)),
         Form::Wide => ((cols + 15) / 8 * 8, 1, rows * ((cols + 15) / 8 * 8), 16),
@@ -246,7 +246,7 @@ fn odd_sizes_of_every_dtype() {
 
 #[test]
 fn operands_of_every_form() {
-    let forms = [Form::Plain, Form::Turned, Form::Gap, Form::Odd, Form::Wide];
+    let forms = [Form::Plain, Form::Transposed, Form::Gap, Form::Odd, Form::Wide];
     for dtype in [Dtype::F32, Dtype::BF16, Dtype::C64] {
         for fa in forms {
             for fb in forms {
@@ -269,7 +269,7 @@ fn large_tiles_give_the_same_products() {
     ] {
         TEST_TILE.set(Some(tile));
         check(&case(dtype, 150, 140, 72));
-        check(&Case { forms: [Form::Turned, Form::Turned], ..case(dtype, 130, 136, 40) });
+        check(&Case { forms: [Form::Transposed, Form::Transposed], ..case(dtype, 130, 136, 40) });
         check(&Case { forms: [Form::Gap, Form::Plain], ..case(dtype, 131, 129, 33) });
         TEST_TILE.set(None);
     }
@@ -323,8 +323,8 @@ fn vectors_in_both_orientations() {
         ] {
             for forms in [
                 [Form::Plain, Form::Plain],
-                [Form::Plain, Form::Turned],
-                [Form::Turned, Form::Plain],
+                [Form::Plain, Form::Transposed],
+                [Form::Transposed, Form::Plain],
                 [Form::Gap, Form::Gap],
                 [Form::Wide, Form::Wide],
                 [Form::Odd, Form::Odd],

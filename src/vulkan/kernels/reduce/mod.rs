@@ -356,7 +356,7 @@ fn run(
         return Ok(());
     }
 
-    join(enc, key, target, outs, splits, dst)
+    merge(enc, key, target, outs, splits, dst)
 }
 
 /// The push block of shaders/reduce/reduce.comp.
@@ -381,15 +381,17 @@ struct ReducePush {
 impl ReducePush {
     fn bytes(&self) -> Vec<u8> {
         let &ReducePush { src, dst, dims, counters, result, n, ro, chunk, .. } = self;
-        Push::default()
-            .u64s(&[src, dst, dims, counters, result, n, ro, chunk])
-            .i64s(&[self.stride])
-            .u32s(&[self.outs, self.splits, self.nk, self.nr])
+        Push::default().u64s(&[src, dst, dims, counters, result, n, ro, chunk]).i64s(&[self.stride]).u32s(&[
+            self.outs,
+            self.splits,
+            self.nk,
+            self.nr,
+        ])
     }
 }
 
 /// Second pass: row mode left (outs, splits) in `parts`, column mode (splits, outs).
-fn join(
+fn merge(
     enc: &mut CommandEncoder,
     key: ReduceKey,
     parts: (u64, u64),

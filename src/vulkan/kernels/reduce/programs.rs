@@ -25,7 +25,7 @@ struct RowsKey {
 
 impl KernelKey for RowsKey {
     fn name(&self) -> String {
-        let class = if self.class.held == 0 { "loop" } else { "registers" };
+        let class = if self.class.in_registers == 0 { "loop" } else { "registers" };
         format!("{}_{class}_v{}", self.program.name(), self.class.width)
     }
 
@@ -111,8 +111,8 @@ pub fn run(
     });
     let largest = u64::from(enc.device().features().max_workgroup_invocations.clamp(WG, 1024));
     let largest = 1 << largest.ilog2();
-    let (group, lanes, held) = split(p, (n / width) as u64, width as u64, largest);
-    let class = RowClass { access: access.collect(), width: width as u8, held: held as u8 };
+    let (group, lanes, in_registers) = split(p, (n / width) as u64, width as u64, largest);
+    let class = RowClass { access: access.collect(), width: width as u8, in_registers: in_registers as u8 };
     let mut params: Vec<i64> = axes.to_vec();
     for (k, v) in inputs.iter().enumerate() {
         params.extend(kept[k].iter().map(|s| s * v.dtype.size() as i64));

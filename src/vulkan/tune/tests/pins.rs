@@ -69,8 +69,8 @@ fn vectors(out: &mut String, p: &Profile) {
             slice(out, &format!("gemv k={k} vector={vector}"), |s| {
                 for rows in [1, 16, 100, 512, 1000, 2048, 4096, 11008, 16384, 50257, 151_936] {
                     for batches in [1, 4, 64] {
-                        for held in [1, 2, 4, 8] {
-                            let c = gemv::by_rows(p, rows, k, vector, batches, held);
+                        for vectors in [1, 2, 4, 8] {
+                            let c = gemv::by_rows(p, rows, k, vector, batches, vectors);
                             s.add((c.threads, c.rows, c.unroll, c.k_split, c.splits));
                         }
                         let c = gemv::by_columns(p, rows, k, vector, batches);
@@ -157,7 +157,7 @@ fn others(out: &mut String, p: &Profile) {
             }
         }
         for rows in [1, 2, 4, 8] {
-            s.add(attention::block(rows, &p.features).join);
+            s.add(attention::block(rows, &p.features).merged);
         }
     });
     for columns in [false, true] {
