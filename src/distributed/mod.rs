@@ -17,7 +17,7 @@ use crate::bail;
 use crate::core::device::new_stream;
 use crate::core::env::{Values, Variable};
 use crate::core::event::check_interrupt;
-use crate::core::{Device, Dtype, Error, Result, Stream, default_stream};
+use crate::core::{Device, Dtype, Error, Result, Storage, Stream, default_stream};
 
 pub static TIMEOUT: Variable = Variable::new(
     "MLX_DISTRIBUTED_TIMEOUT",
@@ -75,6 +75,51 @@ pub struct Subject<'a> {
     pub dtype: Dtype,
 }
 
+/// What a group does with an array.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Exchange {
+    Reduce(Reduction),
+    Gather,
+    SumScatter,
+    /// To a process.
+    Send(usize),
+    /// From a process.
+    Recv(usize),
+}
+
+impl Exchange {
+    /// The name of the operation.
+    #[cfg_attr(not(unix), allow(dead_code))]
+    fn operation(self) -> &'static str {
+        match self {
+            Exchange::Reduce(how) => how.operation(),
+            Exchange::Gather => "all_gather",
+            Exchange::SumScatter => "sum_scatter",
+            Exchange::Send(_) => "send",
+            Exchange::Recv(_) => "recv",
+        }
+    }
+}
+
+/// Where the bytes of an exchange are, row-major.
+pub trait Ends {
+    /// Memory of a GPU, if the exchange was asked for there and the input is there: what was recorded for the input is
+    /// done.
+    fn on_gpu(&mut self) -> Result<Option<OnGpu>>;
+
+    /// The bytes of the input, and where the output goes. Both on the host, and the output takes its place there.
+    fn on_host(&mut self) -> Result<(&[u8], &mut [u8])>;
+
+    /// The output is in the memory that `on_gpu` gave.
+    fn stay(&mut self, output: Arc<Storage>);
+}
+
+/// Memory of a GPU: the input, from a byte on, and the output.
+pub struct OnGpu {
+    pub input: Option<(Arc<Storage>, usize)>,
+    pub output: Arc<Storage>,
+}
+
 /// A group of processes. Operations of one group run one after the other, in the same order on every process.
 ///
 /// # Errors
@@ -92,6 +137,24 @@ pub trait Group: Send + Sync {
 
     /// The processes with the same color, ordered by key (a negative one: by their numbers here).
     fn split(&self, color: i64, key: i64) -> Result<Arc<dyn Group>>;
+
+    /// An operation, on bytes wherever they are. Backends that know no GPU's memory have them on the host.
+    fn exchange(&self, what: Exchange, about: Subject, ends: &mut dyn Ends) -> Result<()> {
+        let (input, output) = ends.on_host()?;
+        match what {
+            Exchange::Reduce(how) => {
+                output.copy_from_slice(input);
+                self.all_reduce(how, about, output)
+            }
+            Exchange::Gather => self.all_gather(about, input, output),
+            Exchange::SumScatter => self.sum_scatter(about, &mut input.to_vec(), output),
+            Exchange::Send(to) => {
+                output.copy_from_slice(input);
+                self.send(about, output, to)
+            }
+            Exchange::Recv(from) => self.recv(about, output, from),
+        }
+    }
 
     /// Reduces `data` over all processes, in place.
     fn all_reduce(&self, how: Reduction, about: Subject, data: &mut [u8]) -> Result<()>;

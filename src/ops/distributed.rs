@@ -8,25 +8,26 @@ use super::batching::{batched, front};
 use super::support::*;
 use super::view::{contiguous, moveaxis, reshape, slice};
 use crate::bail;
-use crate::core::layout::show;
-use crate::core::{Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Stream, Vjp, Vmap};
-use crate::distributed::{Group, Reduction, Subject};
-
-/// What is done.
-#[derive(Clone, Copy, PartialEq)]
-enum Task {
-    Reduce(Reduction),
-    Gather,
-    SumScatter,
-    Send(usize),
-    Recv(usize),
-}
+use crate::core::layout::{row_major, show};
+use crate::core::{
+    Array, Batched, Derivatives, Dtype, Jvp, Primitive, Result, Shape, Storage, Stream, Vjp, Vmap,
+};
+use crate::distributed::{Ends, Exchange as Task, Group, OnGpu, Reduction, Subject};
 
 /// An operation of a group.
 #[derive(Clone)]
 struct Collective {
     task: Task,
     group: Arc<dyn Group>,
+    /// The GPU that it was asked for on.
+    gpu: Option<u32>,
+}
+
+/// An input and an output, which is placed where the bytes come.
+struct Arrays<'a> {
+    input: Option<&'a Array>,
+    output: &'a Array,
+    gpu: Option<u32>,
 }
 
 /// Streams that operations were put on.
@@ -59,27 +60,54 @@ impl Collective {
         shape
     }
 
-    fn over(&self, x: &Array, s: Stream) -> Result<Array> {
-        let x = contiguous(x, false, s)?;
-        Array::lazy(self.shape(&x), x.dtype(), self.clone(), vec![x], s)
+    fn new(task: Task, group: &Arc<dyn Group>, s: Stream) -> Collective {
+        let gpu = s.device.is_gpu().then_some(s.device.index);
+        Collective { task, group: group.clone(), gpu }
     }
 
-    /// Exchanges bytes; `input` is row-major.
-    fn exchange(&self, about: Subject, input: &[u8], output: &mut [u8]) -> Result<()> {
-        let group = &self.group;
-        match self.task {
-            Task::Reduce(how) => {
-                output.copy_from_slice(input);
-                group.all_reduce(how, about, output)
-            }
-            Task::Gather => group.all_gather(about, input, output),
-            Task::SumScatter => group.sum_scatter(about, &mut input.to_vec(), output),
-            Task::Send(to) => {
-                output.copy_from_slice(input);
-                group.send(about, output, to)
-            }
-            Task::Recv(from) => group.recv(about, output, from),
+    fn over(&self, x: &Array, s: Stream) -> Result<Array> {
+        self.of_rows(contiguous(x, false, s)?, s)
+    }
+
+    /// Of an array that is row-major.
+    fn of_rows(&self, x: Array, s: Stream) -> Result<Array> {
+        Array::lazy(self.shape(&x), x.dtype(), self.clone(), vec![x], s)
+    }
+}
+
+impl Ends for Arrays<'_> {
+    #[cfg(all(feature = "vulkan", unix))]
+    fn on_gpu(&mut self) -> Result<Option<OnGpu>> {
+        let Some(gpu) = self.gpu else { return Ok(None) };
+        let mut input = None;
+        if let Some(x) = self.input {
+            let d = x.data()?;
+            let Some(block) = d.storage.any_device_block().filter(|b| b.gpu() == gpu) else {
+                return Ok(None);
+            };
+            block.wait_written()?;
+            input = Some((d.storage.clone(), d.offset as usize * x.dtype().size()));
         }
+        let output = crate::vulkan::exportable(gpu, self.output.nbytes())?;
+        Ok(output.map(|output| OnGpu { input, output }))
+    }
+
+    #[cfg(not(all(feature = "vulkan", unix)))]
+    fn on_gpu(&mut self) -> Result<Option<OnGpu>> {
+        Ok(None)
+    }
+
+    fn on_host(&mut self) -> Result<(&[u8], &mut [u8])> {
+        let dst = host_out(self.output)?;
+        let size = self.output.nbytes();
+        // SAFETY: fresh memory of the output, which nobody else knows yet.
+        let output =
+            if size == 0 { &mut [][..] } else { unsafe { std::slice::from_raw_parts_mut(dst.ptr, size) } };
+        Ok((self.input.map_or(Ok(&[][..]), bytes)?, output))
+    }
+
+    fn stay(&mut self, output: Arc<Storage>) {
+        self.output.set_data(row_major(self.output.shape()), 0, output);
     }
 }
 
@@ -103,19 +131,16 @@ impl Primitive for Collective {
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
-        let dst = host_out(&outputs[0])?;
-        let size = outputs[0].nbytes();
-        // SAFETY: fresh memory of the output, which nobody else knows yet.
-        let output =
-            if size == 0 { &mut [][..] } else { unsafe { std::slice::from_raw_parts_mut(dst.ptr, size) } };
-        let (shape, input) = match inputs.first() {
-            Some(x) => (x.shape(), bytes(x)?),
-            None => (outputs[0].shape(), &[][..]),
-        };
-        let dtype = outputs[0].dtype();
-        self.exchange(Subject { shape, dtype }, input, output)?;
-        if dtype == Dtype::Bool {
-            crate::core::dtype::make_truths(output);
+        let (input, output) = (inputs.first(), &outputs[0]);
+        let (shape, dtype) = (input.unwrap_or(output).shape(), output.dtype());
+        let mut ends = Arrays { input, output, gpu: self.gpu };
+        self.group.exchange(self.task, Subject { shape, dtype }, &mut ends)?;
+        if dtype == Dtype::Bool && output.nbytes() > 0 {
+            let start = host_start(output.data()?, dtype)?;
+            // SAFETY: the output's own memory, which nobody else knows yet.
+            crate::core::dtype::make_truths(unsafe {
+                std::slice::from_raw_parts_mut(start, output.nbytes())
+            });
         }
         Ok(())
     }
@@ -138,7 +163,7 @@ impl Primitive for Collective {
                     reshape(&own, x.shape(), r.stream).map(Some)
                 }
                 Task::SumScatter => {
-                    let gather = Collective { task: Task::Gather, group: self.group.clone() };
+                    let gather = Collective { task: Task::Gather, ..self.clone() };
                     gather.over(cot, r.stream).map(Some)
                 }
                 Task::Send(_) | Task::Recv(_) => Err(self.missing("vjp")),
@@ -185,7 +210,9 @@ fn collective(task: Task, x: &Array, group: &Arc<dyn Group>, s: Stream) -> Resul
     if group.size() == 1 {
         return Ok(x.clone());
     }
-    Collective { task, group: group.clone() }.over(x, placed(group, s))
+    // Where the array is: what is not row-major is copied there.
+    let x = contiguous(x, false, s)?;
+    Collective::new(task, group, s).of_rows(x, placed(group, s))
 }
 
 /// Elements of all processes, reduced place by place.
@@ -226,7 +253,7 @@ pub fn send(x: &Array, to: i64, group: &Arc<dyn Group>, s: Stream) -> Result<Arr
         bail!(Value, "[send] Cannot send to a singleton group");
     }
     let to = peer("destination", to, group)?;
-    Collective { task: Task::Send(to), group: group.clone() }.over(x, placed(group, s))
+    collective(Task::Send(to), x, group, s)
 }
 
 /// The array that another process sends.
@@ -238,11 +265,5 @@ pub fn recv(shape: &[i64], dtype: Dtype, from: i64, group: &Arc<dyn Group>, s: S
         bail!(Value, "[recv] Expected a shape without negative lengths, got {d} in {}.", show(shape));
     }
     let from = peer("source", from, group)?;
-    Array::lazy(
-        shape,
-        dtype,
-        Collective { task: Task::Recv(from), group: group.clone() },
-        vec![],
-        placed(group, s),
-    )
+    Array::lazy(shape, dtype, Collective::new(Task::Recv(from), group, s), vec![], placed(group, s))
 }

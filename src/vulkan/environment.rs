@@ -85,6 +85,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &elementwise::ELEMENTWISE_WIDE,
     &elementwise::COPY_TRANSPOSE,
     &memory::BLOCK_TURNS,
+    &memory::exported::EXTERNAL_MEMORY,
     &hal::recorder::BATCH_KEEP,
     &memory::transfer::COPY_QUEUE,
 ];

@@ -22,6 +22,8 @@ pub use hal::device::{Device, DeviceInfo, device};
 pub use hal::encoder::CommandEncoder;
 pub use hal::features::{Component, CoopFlexible, CoopMatrix, CoopMatrix2, Features};
 pub use memory::Block;
+#[cfg(unix)]
+pub use memory::exported::{exportable, imported};
 pub use memory::readback::{Readback, ReadbackBuffer, put};
 pub use shader::pipeline::{KernelKey, Module, Pipeline, Source};
 

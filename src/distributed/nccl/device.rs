@@ -167,6 +167,14 @@ impl Staging {
         }
     }
 
+    /// What is done without staging, for the thread that calls NCCL: `f` and an event, that of the first lane.
+    pub fn run(
+        &self,
+        f: impl FnOnce(Handle) -> Outcome + Send + 'static,
+    ) -> impl FnOnce() -> Outcome + Send + 'static {
+        self.begin(0, 0, 0, |_, _, stream| f(stream))
+    }
+
     /// What a part does, for the thread that calls NCCL: host to GPU, `f` with the input's and output's addresses, GPU to
     /// host, and an event that tells of the end.
     pub fn begin(

@@ -11,14 +11,15 @@ use std::time::{Duration, Instant};
 use super::device::{Gpu, Staging};
 use super::hub::{Meeting, Post};
 use super::library::{Handle, Id, Memory, Nccl};
+use super::shared::{Addresses, addresses, is_large};
 use super::wire::MeetingKey;
 use super::worker::{Pending, Worker};
 use crate::core::{Dtype, Result, Stream};
-use crate::distributed::header::Header;
+use crate::distributed::header::{HEADER, Header};
 use crate::distributed::reduce::accumulate;
 use crate::distributed::{
-    Alone, Group, Outcome, Reduction, Standing, Subject, child, divide, interrupted, lock, own_stream,
-    pieces, portion,
+    Alone, Ends, Exchange, Group, Outcome, Reduction, Standing, Subject, child, divide, interrupted, lock,
+    own_stream, pieces, portion,
 };
 
 /// Bytes of a part, of the larger side, where the environment says nothing.
@@ -209,28 +210,53 @@ impl Communicator {
         })
     }
 
-    /// All meet and tell what they are about.
-    fn agree(&self, at: &Meeting, own: &Header) -> Outcome {
-        let all = self.post.meet(at, own.block().to_vec())?;
+    /// All meet and tell what they are about, and whether their bytes are on a GPU; whether those of all are.
+    fn agree(&self, at: &Meeting, own: &Header, on_gpu: bool) -> Outcome<bool> {
+        let mut said = own.block().to_vec();
+        said.push(u8::from(on_gpu));
+        let all = self.post.meet(at, said)?;
         let others = all.iter().zip(at.members).enumerate().filter(|(place, _)| *place != at.place);
         others.into_iter().try_for_each(|(_, (said, rank))| {
             own.agrees(self.members[self.me], &Header::received(said), *rank)
-        })
+        })?;
+        Ok(all.iter().all(|said| said.get(HEADER) == Some(&1)))
     }
 
-    /// What all processes do together.
+    /// The processes of an operation meet.
+    fn meet(&self, state: &mut State, name: &str, about: Subject, on_gpu: bool) -> Outcome<bool> {
+        let header = Header::new(state.operations, name, about);
+        let key = self.key(state.operations);
+        state.operations += 1;
+        self.agree(&Meeting { key, members: &self.members, place: self.me }, &header, on_gpu)
+    }
+
+    /// The two processes of a message meet.
+    fn meet_one(
+        &self,
+        state: &mut State,
+        about: Subject,
+        (other, sends): (usize, bool),
+        on_gpu: bool,
+    ) -> Outcome<bool> {
+        let (from, to) = if sends { (self.me, other) } else { (other, self.me) };
+        let number = state.messages.entry((from, to)).or_default();
+        let key = self.key(1 << 63 | (from as u64) << 45 | (to as u64) << 27 | (*number & ((1 << 27) - 1)));
+        *number += 1;
+        let members = [self.members[from], self.members[to]];
+        let (place, name) = if sends { (0, "send") } else { (1, "recv") };
+        self.agree(&Meeting { key, members: &members, place }, &Header::new(0, name, about), on_gpu)
+    }
+
+    /// What all processes do together, with bytes of the host.
     fn together<T>(&self, name: &str, about: Subject, f: impl FnOnce(&mut State) -> Outcome<T>) -> Result<T> {
         self.operate(name, |state| {
-            let header = Header::new(state.operations, name, about);
-            let key = self.key(state.operations);
-            state.operations += 1;
-            self.agree(&Meeting { key, members: &self.members, place: self.me }, &header)?;
+            self.meet(state, name, about, false)?;
             f(state)
         })
     }
 
-    /// Waits for a part and takes out what came.
-    fn settle(&self, state: &mut State, lane: usize, part: &Part, into: *mut u8) -> Outcome {
+    /// Waits until what was begun in a lane is done.
+    fn arrived(&self, state: &State, lane: usize) -> Outcome {
         let (libraries, staging, comm) = (self.gpu.libraries, &state.staging, state.comm);
         watch(&self.post, (self.id, &self.members), "a transfer", |closely| {
             if closely {
@@ -240,7 +266,12 @@ impl Communicator {
                 libraries.nccl("a transfer", error)?;
             }
             Ok(staging.is_done(lane)?.then_some(()))
-        })?;
+        })
+    }
+
+    /// Waits for a part and takes out what came.
+    fn settle(&self, state: &mut State, lane: usize, part: &Part, into: *mut u8) -> Outcome {
+        self.arrived(state, lane)?;
         // SAFETY: the event came, and there is room for what comes out.
         let mut bytes = &*unsafe { state.staging.lanes[lane].output.bytes(length(&part.output)) };
         for range in &part.output {
@@ -335,34 +366,120 @@ impl Communicator {
         })
     }
 
-    /// Sends (`data` is read) or receives.
-    fn message(&self, name: &str, about: Subject, other: usize, sends: bool, data: *mut u8) -> Result<()> {
-        self.operate(name, |state| {
-            let (from, to) = if sends { (self.me, other) } else { (other, self.me) };
-            let number = state.messages.entry((from, to)).or_default();
-            let key =
-                self.key(1 << 63 | (from as u64) << 45 | (to as u64) << 27 | (*number & ((1 << 27) - 1)));
-            *number += 1;
-            let members = [self.members[from], self.members[to]];
-            let place = usize::from(!sends);
-            self.agree(&Meeting { key, members: &members, place }, &Header::new(0, name, about))?;
-            let bytes = about.shape.iter().product::<i64>() as usize * about.dtype.size();
-            let part = |r| match sends {
-                true => Part { input: vec![r], output: vec![] },
-                false => Part { input: vec![], output: vec![r] },
-            };
-            let parts: Vec<Part> = pieces(bytes, portion(PART)).map(part).collect();
-            let other = other as c_int;
-            self.pipeline(state, &parts, (data, data), move |nccl, bytes, (from, to), comm, stream| {
-                // SAFETY: memory of the GPU with room for so many bytes.
-                unsafe {
-                    match sends {
-                        true => (nccl.send)(from, bytes, BYTES, other, comm, stream),
-                        false => (nccl.recv)(to, bytes, BYTES, other, comm, stream),
-                    }
-                }
+    /// The sum over all, of which this process keeps its part. `data` is scratch afterwards.
+    fn scatter(&self, state: &mut State, dtype: Dtype, data: &mut [u8], output: &mut [u8]) -> Outcome {
+        let (n, count, size) = (output.len(), self.members.len(), dtype.size());
+        let Some((kind, op, each)) = native(Reduction::Sum, dtype) else {
+            self.reduce_here(state, Reduction::Sum, dtype, data)?;
+            output.copy_from_slice(&data[self.me * n..][..n]);
+            return Ok(());
+        };
+        let parts: Vec<Part> = pieces(n, portion(PART) / count)
+            .map(|r| Part {
+                input: (0..count).map(|k| k * n + r.start..k * n + r.end).collect(),
+                output: vec![r],
             })
+            .collect();
+        let ends = (data.as_ptr(), output.as_mut_ptr());
+        self.pipeline(state, &parts, ends, move |nccl, bytes, (from, to), comm, stream| {
+            // SAFETY: memory of the GPU that holds so many elements for each process, and of this one.
+            unsafe { (nccl.reduce_scatter)(from, to, bytes / size * each, kind, op, comm, stream) }
         })
+    }
+
+    /// Sends (`data` is read) or receives.
+    fn transmit(
+        &self,
+        state: &mut State,
+        (other, sends): (usize, bool),
+        bytes: usize,
+        data: *mut u8,
+    ) -> Outcome {
+        let part = |r| match sends {
+            true => Part { input: vec![r], output: vec![] },
+            false => Part { input: vec![], output: vec![r] },
+        };
+        let parts: Vec<Part> = pieces(bytes, portion(PART)).map(part).collect();
+        let other = other as c_int;
+        self.pipeline(state, &parts, (data, data), move |nccl, bytes, (from, to), comm, stream| {
+            // SAFETY: memory of the GPU with room for so many bytes.
+            unsafe {
+                match sends {
+                    true => (nccl.send)(from, bytes, BYTES, other, comm, stream),
+                    false => (nccl.recv)(to, bytes, BYTES, other, comm, stream),
+                }
+            }
+        })
+    }
+
+    /// An operation whose processes have met, with bytes of the host.
+    fn on_host(&self, state: &mut State, what: Exchange, about: Subject, ends: &mut dyn Ends) -> Outcome {
+        let (input, output) = ends.on_host().map_err(|e| e.to_string())?;
+        match what {
+            Exchange::Reduce(how) => {
+                output.copy_from_slice(input);
+                self.reduce(state, how, about.dtype, output)
+            }
+            Exchange::Gather => self.gather(state, input, output),
+            Exchange::SumScatter => self.scatter(state, about.dtype, &mut input.to_vec(), output),
+            Exchange::Send(to) => {
+                output.copy_from_slice(input);
+                self.transmit(state, (to, true), output.len(), output.as_mut_ptr())
+            }
+            Exchange::Recv(from) => self.transmit(state, (from, false), output.len(), output.as_mut_ptr()),
+        }
+    }
+
+    /// Whether arrays of such an operation may stay on the GPU: every process comes to the same.
+    fn stays(&self, what: Exchange, about: Subject) -> bool {
+        let known = match what {
+            Exchange::Reduce(how) => native(how, about.dtype).is_some(),
+            Exchange::SumScatter => native(Reduction::Sum, about.dtype).is_some(),
+            Exchange::Gather | Exchange::Send(_) | Exchange::Recv(_) => true,
+        };
+        // Bools that come from others are looked at on the host.
+        known && about.dtype != Dtype::Bool && is_large(what, about, self.members.len())
+    }
+
+    /// An operation whose processes have met, with arrays where they are on the GPU.
+    fn on_gpu(&self, state: &mut State, what: Exchange, about: Subject, at: Addresses) -> Outcome {
+        self.gpu.enter()?;
+        let elements = about.shape.iter().product::<i64>() as usize;
+        let (bytes, count) = (elements * about.dtype.size(), self.members.len());
+        let (libraries, comm) = (self.gpu.libraries, state.comm);
+        let (from, to) = (at.input, at.output);
+        let reduction = |how| native(how, about.dtype).ok_or("no reduction of NCCL's");
+        let (kind, op, each) = match what {
+            Exchange::Reduce(how) => reduction(how)?,
+            Exchange::SumScatter => reduction(Reduction::Sum)?,
+            Exchange::Gather | Exchange::Send(_) | Exchange::Recv(_) => (BYTES, 0, 1),
+        };
+        let job = state.staging.run(move |stream| {
+            let (nccl, comm) = (&libraries.nccl, comm.get());
+            // SAFETY: memory of the GPU that holds the elements of this process, or of all, until the event came.
+            let code = unsafe {
+                match what {
+                    Exchange::Reduce(_) => {
+                        (nccl.all_reduce)(from, to, elements * each, kind, op, comm, stream)
+                    }
+                    Exchange::SumScatter => {
+                        (nccl.reduce_scatter)(from, to, elements / count * each, kind, op, comm, stream)
+                    }
+                    Exchange::Gather => (nccl.all_gather)(from, to, bytes, kind, comm, stream),
+                    Exchange::Send(other) => (nccl.send)(from, bytes, kind, other as c_int, comm, stream),
+                    Exchange::Recv(other) => (nccl.recv)(to, bytes, kind, other as c_int, comm, stream),
+                }
+            };
+            libraries.nccl("a call", code)
+        });
+        let pending = state.worker.begin(job);
+        let done = watch(&self.post, (self.id, &self.members), "a call", |_| pending.look())
+            .and_then(|()| self.arrived(state, 0));
+        if done.is_err() {
+            // NCCL may still write there.
+            std::mem::forget(at.kept);
+        }
+        done
     }
 
     fn formed(&self, state: &mut State, color: i64, chosen: &[usize], me: usize) -> Outcome<Arc<dyn Group>> {
@@ -415,34 +532,47 @@ impl Group for Communicator {
     }
 
     fn sum_scatter(&self, about: Subject, data: &mut [u8], output: &mut [u8]) -> Result<()> {
-        let (n, count, size) = (output.len(), self.members.len(), about.dtype.size());
-        let native = native(Reduction::Sum, about.dtype);
-        self.together("sum_scatter", about, |state| {
-            let Some((kind, op, each)) = native else {
-                self.reduce_here(state, Reduction::Sum, about.dtype, data)?;
-                output.copy_from_slice(&data[self.me * n..][..n]);
-                return Ok(());
-            };
-            let parts: Vec<Part> = pieces(n, portion(PART) / count)
-                .map(|r| Part {
-                    input: (0..count).map(|k| k * n + r.start..k * n + r.end).collect(),
-                    output: vec![r],
-                })
-                .collect();
-            let ends = (data.as_ptr(), output.as_mut_ptr());
-            self.pipeline(state, &parts, ends, move |nccl, bytes, (from, to), comm, stream| {
-                // SAFETY: memory of the GPU that holds so many elements for each process, and of this one.
-                unsafe { (nccl.reduce_scatter)(from, to, bytes / size * each, kind, op, comm, stream) }
-            })
-        })
+        self.together("sum_scatter", about, |state| self.scatter(state, about.dtype, data, output))
     }
 
     fn send(&self, about: Subject, data: &[u8], to: usize) -> Result<()> {
-        self.message("send", about, to, true, data.as_ptr().cast_mut())
+        self.operate("send", |state| {
+            self.meet_one(state, about, (to, true), false)?;
+            self.transmit(state, (to, true), data.len(), data.as_ptr().cast_mut())
+        })
     }
 
     fn recv(&self, about: Subject, data: &mut [u8], from: usize) -> Result<()> {
-        self.message("recv", about, from, false, data.as_mut_ptr())
+        self.operate("recv", |state| {
+            self.meet_one(state, about, (from, false), false)?;
+            self.transmit(state, (from, false), data.len(), data.as_mut_ptr())
+        })
+    }
+
+    /// Large arrays stay on the GPU where those of all processes are there.
+    fn exchange(&self, what: Exchange, about: Subject, ends: &mut dyn Ends) -> Result<()> {
+        let lent = if self.stays(what, about) { ends.on_gpu()? } else { None };
+        let at = lent.as_ref().and_then(|lent| addresses(self.gpu, lent));
+        let name = what.operation();
+        let message = match what {
+            Exchange::Send(to) => Some((to, true)),
+            Exchange::Recv(from) => Some((from, false)),
+            Exchange::Reduce(_) | Exchange::Gather | Exchange::SumScatter => None,
+        };
+        let stays = self.operate(name, |state| {
+            let all = match message {
+                Some(other) => self.meet_one(state, about, other, at.is_some())?,
+                None => self.meet(state, name, about, at.is_some())?,
+            };
+            match at.filter(|_| all) {
+                Some(at) => self.on_gpu(state, what, about, at).map(|()| true),
+                None => self.on_host(state, what, about, ends).map(|()| false),
+            }
+        })?;
+        if let Some(lent) = lent.filter(|_| stays) {
+            ends.stay(lent.output);
+        }
+        Ok(())
     }
 
     fn leave(&self) {

@@ -57,6 +57,35 @@ pub struct Cuda {
     pub event_record: unsafe extern "C" fn(Handle, Handle) -> c_int,
     pub event_query: unsafe extern "C" fn(Handle) -> c_int,
     get_error_string: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int,
+    /// Missing before CUDA 10.
+    pub external: Option<External>,
+}
+
+/// Memory of other APIs.
+pub struct External {
+    pub import_memory: unsafe extern "C" fn(*mut Handle, *const MemoryFile) -> c_int,
+    pub mapped_buffer: unsafe extern "C" fn(*mut Memory, Handle, *const Mapping) -> c_int,
+    pub destroy_memory: unsafe extern "C" fn(Handle) -> c_int,
+}
+
+/// CUDA_EXTERNAL_MEMORY_HANDLE_DESC of a file descriptor.
+#[repr(C)]
+pub struct MemoryFile {
+    pub kind: c_int,
+    /// A union of eight-byte alignment and 16 bytes, of which a descriptor is the first.
+    pub file: [u64; 2],
+    pub size: u64,
+    pub flags: c_uint,
+    pub reserved: [c_uint; 16],
+}
+
+/// CUDA_EXTERNAL_MEMORY_BUFFER_DESC.
+#[repr(C)]
+pub struct Mapping {
+    pub offset: u64,
+    pub size: u64,
+    pub flags: c_uint,
+    pub reserved: [c_uint; 16],
 }
 
 /// Both.
@@ -68,9 +97,9 @@ pub struct Libraries {
 }
 
 macro_rules! functions {
-    ($library:expr, $kind:ident { $($field:ident: $name:literal),* $(,)? }) => {
+    ($library:expr, $kind:ident { $($field:ident: $name:literal),* $(,)? $(; $more:ident: $value:expr)? }) => {
         // SAFETY: the signatures are those of nccl.h of version 2 and of cuda.h, whose symbols keep theirs.
-        unsafe { $kind { $($field: *$library.get(concat!($name, "\0").as_bytes()).ok()?),* } }
+        unsafe { $kind { $($field: *$library.get(concat!($name, "\0").as_bytes()).ok()?),* $(, $more: $value)? } }
     };
 }
 
@@ -89,6 +118,17 @@ fn candidates() -> Vec<OsString> {
     let inside = |folder: &PathBuf| folder.join("nvidia/nccl/lib/libnccl.so.2").into_os_string();
     let folders = FOLDERS.get().map_or(&[][..], Vec::as_slice);
     std::iter::once("libnccl.so.2".into()).chain(folders.iter().map(inside)).collect()
+}
+
+fn open_external(driver: &'static Library) -> Option<External> {
+    Some(functions!(
+        driver,
+        External {
+            import_memory: "cuImportExternalMemory",
+            mapped_buffer: "cuExternalMemoryGetMappedBuffer",
+            destroy_memory: "cuDestroyExternalMemory",
+        }
+    ))
 }
 
 fn open_all() -> Option<Libraries> {
@@ -114,7 +154,8 @@ fn open_all() -> Option<Libraries> {
             event_destroy: "cuEventDestroy_v2",
             event_record: "cuEventRecord",
             event_query: "cuEventQuery",
-            get_error_string: "cuGetErrorString",
+            get_error_string: "cuGetErrorString";
+            external: open_external(driver)
         }
     );
     let mut gpus = 0;

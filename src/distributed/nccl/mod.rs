@@ -12,6 +12,8 @@ mod hub;
 #[cfg(unix)]
 mod library;
 #[cfg(unix)]
+mod shared;
+#[cfg(unix)]
 mod wire;
 #[cfg(unix)]
 mod worker;

@@ -503,6 +503,7 @@ impl Device {
                 ("cooperative_matrix", !f.coop_matrices.is_empty()),
                 ("cooperative_matrix2", f.coop2.is_some()),
                 ("memory_budget", f.memory_budget),
+                ("external_memory", f.external_memory),
                 ("unified_memory", f.unified),
             ],
         }

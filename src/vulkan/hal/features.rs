@@ -148,6 +148,8 @@ pub struct Features {
     /// Largest single allocation and buffer in bytes.
     pub max_buffer: u64,
     pub memory_budget: bool,
+    /// Memory can be exported to other APIs of the same GPU, and that was asked for.
+    pub external_memory: bool,
     pub timestamp_period: f32,
     /// Queries can be reset by the host.
     pub host_query_reset: bool,

@@ -10,6 +10,7 @@ use super::adapter::{AdapterInfo, AdapterKind, Loader};
 use super::features::{Component, CoopFlexible, CoopMatrix, CoopMatrix2, Features};
 use super::nv;
 use crate::core::env::{Values, Variable};
+use crate::vulkan::memory::exported;
 use crate::vulkan::report::compile_only;
 use crate::vulkan::tune::file::{Settings, hides, settings};
 
@@ -59,8 +60,21 @@ fn extensions(info: &AdapterInfo, reported: &HashSet<CString>) -> (Vec<*const c_
     let coop = take(c"VK_KHR_cooperative_matrix");
     let coop2 = coop && take(nv::COOPERATIVE_MATRIX2);
     let bf16 = take(nv::SHADER_BFLOAT16);
+    let external = exported::wanted() && take(vk::KHR_EXTERNAL_MEMORY_FD_NAME);
     let statistics = compile_only::on() && take(vk::KHR_PIPELINE_EXECUTABLE_PROPERTIES_NAME);
-    let have = Have { v13, size_control, maintenance4, dot, atomic, explicit, coop, coop2, bf16, statistics };
+    let have = Have {
+        v13,
+        size_control,
+        maintenance4,
+        dot,
+        atomic,
+        explicit,
+        coop,
+        coop2,
+        bf16,
+        external,
+        statistics,
+    };
     (extensions, have, budget)
 }
 
@@ -159,6 +173,7 @@ pub(crate) fn open(
     features.units = units(loader, info, &reported);
     features.spirv16 = have.v13;
     features.memory_budget = budget;
+    features.external_memory = have.external;
     enabled(&mut features, &chain, &f10);
     matrices(&mut features, &chain, loader, physical, &have);
     if let Some(s) = lowered {
@@ -250,6 +265,7 @@ struct Have {
     coop: bool,
     coop2: bool,
     bf16: bool,
+    external: bool,
     statistics: bool,
 }
 

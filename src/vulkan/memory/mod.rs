@@ -4,6 +4,7 @@
 //! of a class take turns, so that a command does not wait for the one before it only to write where that one did.
 
 mod block;
+pub(super) mod exported;
 pub(super) mod readback;
 pub(super) mod transfer;
 
@@ -154,6 +155,8 @@ pub(crate) struct Pool {
     vma: RwLock<Option<vk_mem::Allocator>>,
     /// The memory of every buffer.
     memory: Mutex<HashMap<vk::Buffer, vk_mem::Allocation>>,
+    /// What other APIs have of it, where there are any.
+    exports: Option<exported::Exports>,
     unified: bool,
     bar: bool,
     host_cached: bool,
@@ -176,6 +179,10 @@ impl Pool {
         let mut create = vk_mem::AllocatorCreateInfo::new(&loader.instance, device, info.physical);
         create.vulkan_api_version = vk::API_VERSION_1_2;
         create.flags = vk_mem::AllocatorCreateFlags::BUFFER_DEVICE_ADDRESS;
+        let exports = features.external_memory.then(|| exported::Exports::new(loader, info, device));
+        if let Some(exports) = &exports {
+            create.type_external_memory_handle_types = exports.types();
+        }
         if features.memory_budget {
             create.flags |= vk_mem::AllocatorCreateFlags::EXT_MEMORY_BUDGET;
         }
@@ -197,6 +204,7 @@ impl Pool {
         Ok(Pool {
             vma: RwLock::new(vma),
             memory: Mutex::default(),
+            exports,
             unified: features.unified,
             bar: features.bar,
             host_cached: features.host_cached,
@@ -287,6 +295,9 @@ impl Pool {
     /// The device must be there, and nothing use the buffer.
     unsafe fn give_back(&self, buffer: vk::Buffer) {
         let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner).remove(&buffer);
+        if let Some(exports) = &self.exports {
+            exports.forget(buffer);
+        }
         let vma = self.vma.read().unwrap_or_else(PoisonError::into_inner);
         if let (Some(vma), Some(mut memory)) = (&*vma, memory) {
             // SAFETY: by the caller; the memory was the buffer's, and nobody else takes it from the list.
@@ -345,11 +356,19 @@ impl Pool {
         if kind == Kind::Device {
             flags |= vk_mem::AllocationCreateFlags::WITHIN_BUDGET;
         }
+        let exported = self.exports.is_some() && kind == Kind::Device;
+        if exported && capacity >= exported::LEAST {
+            flags |= vk_mem::AllocationCreateFlags::DEDICATED_MEMORY;
+        }
         let usage = vk::BufferUsageFlags::STORAGE_BUFFER
             | vk::BufferUsageFlags::TRANSFER_SRC
             | vk::BufferUsageFlags::TRANSFER_DST
             | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
+        let mut external = exported::buffer_info();
         let mut info = vk::BufferCreateInfo::default().size(capacity).usage(usage);
+        if exported {
+            info = info.push_next(&mut external);
+        }
         if device.families.len() > 1 {
             info = info.sharing_mode(vk::SharingMode::CONCURRENT).queue_family_indices(&device.families);
         }
