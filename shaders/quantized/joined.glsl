@@ -1,6 +1,7 @@
 // What kernels of one row share that join what comes before and after a product: numbers as they would have been stored,
 // normalisation by the root of the mean square (NORM), and AFTER, a function of GLSL of a result (PAIR: of the results of
-// both matrices) and its place. Needs quantized/qmm.glsl, THREADS, and SUBGROUP where subgroups add up.
+// both matrices) and its place. Needs quantized/joined_push.glsl, lib/element.glsl, THREADS, and SUBGROUP where subgroups
+// add up.
 #ifdef AFTER
 #include "lib/float_controls.glsl"
 #include "lib/types.glsl"

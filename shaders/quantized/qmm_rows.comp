@@ -30,13 +30,7 @@ layout(local_size_x = THREADS) in;
 #endif
 
 #include "lib/team_sum.glsl"
-// Matrices that a team reads, and its rows of each.
-#ifdef PAIR
-#define SIDES 2
-#else
-#define SIDES 1
-#endif
-#define EACH (R / SIDES)
+#include "quantized/joined_results.glsl"
 
 #define UNIT_WORDS (UNIT / 16 * BITS / 2)
 #define PACKS (UNIT / 8)
@@ -246,17 +240,6 @@ void main() {
         }
     }
 #ifdef JOINED
-    [[unroll]] for (uint r = 0; r < EACH; r++) {
-        if (lane == 0 && row0 + r < n) {
-            uint at = base + row0 + r;
-#ifdef PAIR
-            store_element(p.d[0], at, after(rounded(found[r]), rounded(found[r + EACH]), at));
-#elif defined(AFTER)
-            store_element(p.d[0], at, after(rounded(found[r]), at));
-#else
-            store_element(p.d[matrix], at, found[r]);
-#endif
-        }
-    }
+    store_found(found, matrix, base, row0, n, lane);
 #endif
 }

@@ -58,6 +58,26 @@ pub(super) fn joins_products(stream: Stream, format: Format, dtype: Dtype, k: i6
     false
 }
 
+/// Whether a product of one row, of length `k`, with a dense matrix of so many rows can be one of several.
+pub(super) fn joins_dense(stream: Stream, dtype: Dtype, k: i64, rows: i64) -> bool {
+    #[cfg(feature = "vulkan")]
+    return stream.device.is_gpu() && tune::joins_dense(dtype, k, rows);
+    #[cfg(not(feature = "vulkan"))]
+    false
+}
+
+/// Whether the kernel of such products, which have so many results, also normalises the row.
+pub(super) fn takes_norm(stream: Stream, rows: i64) -> bool {
+    #[cfg(all(test, feature = "vulkan"))]
+    if let Some(p) = MADE_UP.get() {
+        return crate::vulkan::tune::gemv::takes_norm(p, rows);
+    }
+    #[cfg(feature = "vulkan")]
+    return crate::vulkan::kernels::quantized::qmm_joined::takes_norm(stream, rows);
+    #[cfg(not(feature = "vulkan"))]
+    false
+}
+
 /// Whether products of rows of length `k` with quantised matrices of so many rows, so many picks of so many matrices, can
 /// be one of several.
 pub(super) fn joins_picks(stream: Stream, format: Format, dtype: Dtype, sizes: [i64; 4]) -> bool {

@@ -3,6 +3,8 @@
 //! between that nobody else holds are never written.
 
 use std::any::Any;
+use std::cell::OnceCell;
+use std::collections::HashMap;
 use std::ops::Index;
 use std::sync::Arc;
 
@@ -12,6 +14,7 @@ use super::EVALUATED;
 use crate::core::array::Node;
 use crate::core::{Array, Primitive, Result, Stream};
 use crate::graph::levels::Step;
+use crate::ops::view::transposed;
 
 /// Steps around one that are looked at: the order is by levels, so that what belongs together is near.
 pub(super) const REACH: usize = 12;
@@ -132,9 +135,22 @@ pub(super) struct Free<'a> {
     pub steps: &'a [Step],
     of: &'a [u32],
     late: &'a [(usize, usize)],
+    /// Steps that are transposed views of arrays which are there, by the view.
+    views: &'a OnceCell<HashMap<u64, usize>>,
 }
 
 impl<'a> Free<'a> {
+    /// The array that `view` is a transposition of, where that one is there or was found among the steps.
+    pub fn transposed(&self, view: &Array) -> Option<&'a Array> {
+        let all = self.views.get_or_init(|| {
+            let there = |n: &Arc<Node>| transposed(&*n.primitive).is_some() && n.inputs[0].has_data();
+            let is = |(_, step): &(usize, &Step)| step.node.as_ref().is_some_and(there);
+            self.steps.iter().enumerate().filter(is).map(|(i, step)| (step.array.id(), i)).collect()
+        });
+        let node = self.steps[*all.get(&view.id())?].node.as_ref()?;
+        (transposed(&*node.primitive)? == [1, 0]).then(|| &node.inputs[0])
+    }
+
     pub fn array(&self, i: usize) -> &'a Array {
         &self.steps[i].array
     }
@@ -192,7 +208,7 @@ impl<'a> Free<'a> {
 
 /// Finds what can be joined.
 pub(crate) fn plan(steps: &[Step]) -> Plan {
-    let mut plan = Plan::default();
+    let (mut plan, views) = (Plan::default(), OnceCell::new());
     for (i, step) in steps.iter().enumerate() {
         let Some(node) = &step.node else { break };
         if !node.primitive.may_join() || !node.stream.device.is_gpu() {
@@ -201,7 +217,7 @@ pub(crate) fn plan(steps: &[Step]) -> Plan {
         if plan.of.is_empty() {
             plan.of = vec![0; steps.len()];
         }
-        let free = Free { steps, of: &plan.of, late: &plan.late };
+        let free = Free { steps, of: &plan.of, late: &plan.late, views: &views };
         if let Some(join) = EVALUATED.iter().find_map(|find| find(&free, i, node.stream)) {
             let number = plan.joins.len() as u32 + 1;
             join.members.iter().for_each(|&m| plan.of[m] = number);

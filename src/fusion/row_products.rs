@@ -1,5 +1,5 @@
-//! Pattern: products of one row with quantised matrices: those of the same row, the normalisation that makes the row, and the
-//! elementwise operations on the results. The same of matrices that are picked by index, without the normalisation.
+//! Pattern: products of one row with quantised or dense matrices: those of the same row, the normalisation that makes the row, and the
+//! elementwise operations on the results. The same of quantised matrices that are picked by index, without the normalisation.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -13,15 +13,22 @@ use crate::kernels::quantized::quant::Format;
 use crate::on_gpu;
 use crate::ops::elementwise::instruction;
 use crate::ops::fast::Norm;
-use crate::ops::quantized::quantized_matmul::{Parts, QuantizedMatmul};
+use crate::ops::matmul::Matmul;
+use crate::ops::quantized::quantized_matmul::QuantizedMatmul;
 #[cfg(feature = "vulkan")]
 use crate::ops::support::*;
+use crate::ops::view::is_reshape;
 #[cfg(feature = "vulkan")]
 use crate::vulkan::kernels::quantized::qmm_joined;
 
 struct Products {
-    format: Format,
+    /// None for dense matrices.
+    format: Option<Format>,
     products: SmallVec<[usize; 3]>,
+    /// The step that reads the row, and the number of its input.
+    row: (usize, usize),
+    /// Dense matrices, in the order of the products.
+    dense: SmallVec<[Array; 3]>,
     /// What makes the row, and the epsilon.
     norm: Option<(usize, f32)>,
     after: Option<KeptAfter>,
@@ -32,31 +39,47 @@ struct Products {
 /// Most products of matrices that are picked by index: the push block then holds the indices too.
 const PICKED: usize = MATRICES - 1;
 
-/// Whether some operands are the same arrays: x, and the indices if there are some.
-fn same_operands(a: &Parts, b: &Parts) -> bool {
-    let indices = match (a.rhs, b.rhs) {
-        (Some(i), Some(j)) => i.same(j),
-        (None, None) => true,
-        (Some(_), None) | (None, Some(_)) => false,
-    };
-    indices && a.x.same(b.x)
+/// A product that the kernel can have.
+struct Product<'a> {
+    /// How its matrix lies in memory.
+    format: Option<Format>,
+    /// The row, or rows, and the indices of the matrices where they are picked.
+    x: &'a Array,
+    indices: Option<&'a Array>,
+    /// A dense matrix, a row for each result.
+    dense: Option<&'a Array>,
+    /// The step itself, and reshapes of one row before and behind it, which nobody else needs.
+    steps: SmallVec<[usize; 3]>,
+    /// The one of them that gives the result.
+    result: usize,
 }
 
-/// The product of step `i` (beside `first`, if there is one), if the kernel can have it.
-fn product<'a>(
-    free: &Free<'a>,
-    i: usize,
-    first: Option<&Parts>,
-    stream: Stream,
-) -> Option<(Format, Parts<'a>)> {
+impl Product<'_> {
+    /// Whether one kernel can have both.
+    fn goes_with(&self, other: &Product) -> bool {
+        let indices = match (self.indices, other.indices) {
+            (Some(i), Some(j)) => i.same(j),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        indices && self.format == other.format && self.x.same(other.x)
+    }
+}
+
+/// The product of step `i`, if the kernel can have it.
+fn product<'a>(free: &Free<'a>, i: usize, stream: Stream) -> Option<Product<'a>> {
+    quantized(free, i, stream).or_else(|| dense(free, i, stream))
+}
+
+/// Whether elements are there, in order. What the recorder is still to reach is waited for: how much it has done must not
+/// decide.
+fn is_there(a: &Array) -> bool {
+    a.wait_event().is_ok() && a.data().is_ok_and(|d| is_row_major(a.shape(), &d.strides))
+}
+
+fn quantized<'a>(free: &Free<'a>, i: usize, stream: Stream) -> Option<Product<'a>> {
     let (op, inputs) = free.primitive::<QuantizedMatmul>(i, stream)?;
     let parts = op.split(inputs);
-    if first.is_some_and(|f| !same_operands(f, &parts)) {
-        return None;
-    }
-    // What the recorder is still to reach is waited for: how much it has done must not decide.
-    let there =
-        |a: &Array| a.wait_event().is_ok() && a.data().is_ok_and(|d| is_row_major(a.shape(), &d.strides));
     let dtype = parts.x.dtype();
     let (k, n) = (parts.x.dim(-1), parts.codes.dim(-2));
     let pays = match parts.rhs {
@@ -73,8 +96,43 @@ fn product<'a>(
     let fits = op.transpose
         && pays
         && (!op.format.affine() || parts.scales.dtype() == dtype)
-        && [Some(parts.codes), Some(parts.scales), parts.biases].into_iter().flatten().all(there);
-    fits.then_some((op.format, parts))
+        && [Some(parts.codes), Some(parts.scales), parts.biases].into_iter().flatten().all(is_there);
+    let (x, indices) = (parts.x, parts.rhs);
+    fits.then(|| Product { format: Some(op.format), x, indices, dense: None, steps: smallvec![i], result: i })
+}
+
+/// One row times a matrix that is the transposition of one whose rows lie in order.
+fn dense<'a>(free: &Free<'a>, i: usize, stream: Stream) -> Option<Product<'a>> {
+    let (_, inputs) = free.primitive::<Matmul>(i, stream)?;
+    let (mut x, view) = (&inputs[0], &inputs[1]);
+    let (k, n) = (x.dim(-1), view.dim(-1));
+    if x.size() as i64 != k || view.ndim() != 2 || !device::joins_dense(stream, x.dtype(), k, n) {
+        return None;
+    }
+    let matrix = free.transposed(view).filter(|a| is_there(a))?;
+    let start = matrix.data().ok()?.offset * matrix.dtype().size() as i64;
+    if start % 16 != 0 {
+        return None;
+    }
+    let (mut steps, mut result): (SmallVec<[usize; 3]>, _) = (smallvec![i], i);
+    let is_reshape = |j: usize| {
+        let node = free.node(j).filter(|n| n.stream == stream && is_reshape(&*n.primitive));
+        node.map(|n| &n.inputs[0])
+    };
+    if let Some(before) = free.maker(i, x).filter(|&j| free.only_used(j, 1))
+        && let Some(whole) = is_reshape(before)
+    {
+        x = whole;
+        steps.push(before);
+    }
+    let mut behind = free.behind(i);
+    if free.only_used(i, 1)
+        && let Some(j) = behind.find(|&j| is_reshape(j).is_some_and(|a| a.same(free.array(i))))
+    {
+        result = j;
+        steps.push(j);
+    }
+    Some(Product { format: None, x, indices: None, dense: Some(matrix), steps, result })
 }
 
 /// What step `i` does to each element of its inputs, if that is all.
@@ -127,20 +185,24 @@ fn after(
 
 /// The join that begins with the product of step `i`.
 pub(super) fn find(free: &Free, i: usize, stream: Stream) -> Option<Join> {
-    let (format, parts) = product(free, i, None, stream)?;
-    let (x, picked) = (parts.x, parts.rhs.is_some());
+    let first = product(free, i, stream)?;
+    let (format, x, picked) = (first.format, first.x, first.indices.is_some());
     let most = if picked { PICKED } else { MATRICES };
     let mut at = i;
-    let mut members: SmallVec<[usize; 8]> = smallvec![i];
+    let mut all: SmallVec<[Product; 3]> = smallvec![first];
     for j in free.behind(i) {
-        if members.len() < most && product(free, j, Some(&parts), stream).is_some_and(|(f, _)| f == format) {
-            members.push(j);
+        if all.len() < most
+            && let Some(other) = product(free, j, stream).filter(|p| p.goes_with(&all[0]))
+        {
+            all.push(other);
         }
     }
-    let products: SmallVec<[usize; 3]> = SmallVec::from_slice(&members);
-    let (mut results, mut follow, mut arrays) = (products.clone(), None, SmallVec::new());
-    if products.len() <= 2
-        && let Some((j, a, read)) = after(free, &products, stream)
+    let mut members: SmallVec<[usize; 8]> = all.iter().flat_map(|p| p.steps.iter().copied()).collect();
+    let alone = members.len();
+    let mut results: SmallVec<[usize; 3]> = all.iter().map(|p| p.result).collect();
+    let (mut follow, mut arrays) = (None, SmallVec::new());
+    if all.len() <= 2
+        && let Some((j, a, read)) = after(free, &results, stream)
     {
         (at, follow, arrays) = (j, Some(a), read);
         members.push(j);
@@ -148,19 +210,27 @@ pub(super) fn find(free: &Free, i: usize, stream: Stream) -> Option<Join> {
     }
     let norm = free.maker(i, x).filter(|_| !picked).and_then(|h| {
         let (norm, _) = free.primitive::<Norm>(h, stream)?;
-        let fits = norm.is_weighted_rms() && free.only_used(h, products.len());
+        let rows = all.iter().map(|p| free.array(p.result).dim(-1)).sum();
+        let fits = norm.is_weighted_rms()
+            && free.only_used(h, all.len())
+            && (format.is_some() || device::takes_norm(stream, rows));
         fits.then_some((h, norm.eps))
     });
     members.extend(norm.map(|n| n.0));
-    let work = Box::new(Products { format, products, norm, after: follow, arrays });
-    (members.len() > 1).then_some(Join { at, members, results, work })
+    // Reshapes alone are no reason.
+    let joins = all.len() > 1 || members.len() > alone;
+    let products = all.iter().map(|p| p.steps[0]).collect();
+    let row = (*all[0].steps.get(1).filter(|&&s| format.is_none() && s < i).unwrap_or(&i), 0);
+    let dense = all.iter().filter_map(|p| p.dense.cloned()).collect();
+    let work = Box::new(Products { format, products, row, dense, norm, after: follow, arrays });
+    joins.then_some(Join { at, members, results, work })
 }
 
 impl Work for Products {
     fn run(&self, stream: Stream, members: &Members, results: &[Array]) -> Result<()> {
         on_gpu!(stream, |enc| {
             let mut reads: SmallVec<[(u64, u64); 16]> = SmallVec::new();
-            let (mut row, mut norm) = (&members[self.products[0]].inputs[0], None);
+            let (mut row, mut norm) = (&members[self.row.0].inputs[self.row.1], None);
             let (dtype, k) = (row.dtype(), row.dim(-1));
             if let Some((step, eps)) = self.norm {
                 let inputs = &members[step].inputs;
@@ -172,19 +242,23 @@ impl Work for Products {
             reads.push(x);
             let mut picks = None;
             let first = &members[self.products[0]];
-            // INVARIANT: the step was found to be one.
-            let parts = primitive::<QuantizedMatmul>(first).expect("a product").split(&first.inputs);
-            if let (Some(indices), Some((matrices, each))) = (parts.rhs, parts.picks()) {
-                let read = dev_row(enc, indices)?;
-                reads.push(read);
-                let (signed, count) = (indices.dtype() == Dtype::I32, indices.size() as i64);
-                picks = Some(qmm_joined::Picks { indices: (read.0, signed), count, matrices, each });
+            if let Some(op) = primitive::<QuantizedMatmul>(first) {
+                let parts = op.split(&first.inputs);
+                if let (Some(indices), Some((matrices, each))) = (parts.rhs, parts.picks()) {
+                    let read = dev_row(enc, indices)?;
+                    reads.push(read);
+                    let (signed, count) = (indices.dtype() == Dtype::I32, indices.size() as i64);
+                    picks = Some(qmm_joined::Picks { indices: (read.0, signed), count, matrices, each });
+                }
             }
             let mut matrices: SmallVec<[qmm_joined::Matrix; 3]> = SmallVec::new();
-            for &p in &self.products {
-                let inputs = &members[p].inputs[1..];
+            for (i, &p) in self.products.iter().enumerate() {
+                let inputs = match self.dense.get(i) {
+                    Some(matrix) => std::slice::from_ref(matrix),
+                    None => &members[p].inputs[1..],
+                };
                 let mut parts = [0; 3];
-                let own = 2 + usize::from(self.format.affine());
+                let own = self.format.map_or(1, |f| 2 + usize::from(f.affine()));
                 for (to, a) in parts.iter_mut().zip(&inputs[..own]) {
                     let d = a.data()?;
                     *to = enc.resident(&d.storage)?.wrapping_add_signed(d.offset * a.dtype().size() as i64);

@@ -409,6 +409,49 @@ mod evaluations {
         });
     }
 
+    /// x times the transposition of a matrix, as linear layers have it.
+    fn linear(x: &Array, matrix: &Array, s: Stream) -> Array {
+        ops::matmul(x, &transpose(matrix, None, s).unwrap(), s).unwrap()
+    }
+
+    #[test]
+    fn dense_products_of_one_row() {
+        let [a, b, weight] = [given(&[32, 64]), given(&[32, 64]), given(&[64])];
+        on_devices(|p, s| {
+            let row = given(&[1, 1, 64]);
+            let norm = || rms_norm(&row, Some(&weight), 1e-5, s).unwrap();
+            let quiet = |names: Vec<String>| -> Vec<String> {
+                names.into_iter().filter(|n| !["transpose", "reshape"].contains(&n.as_str())).collect()
+            };
+            let x = norm();
+            let two = [linear(&x, &a, s), linear(&x, &b, s)];
+            drop(x);
+            assert_eq!(
+                quiet(runs(&two)),
+                ["rms_norm+reshape+reshape+matmul+matmul+RESHAPE+RESHAPE"],
+                "{}",
+                p.name
+            );
+            let gated = multiply(&linear(&row, &a, s), &linear(&row, &b, s), s).unwrap();
+            assert_eq!(quiet(runs(&[gated])), ["reshape+reshape+matmul+matmul+reshape+reshape+MULTIPLY"]);
+            let residual = add(&linear(&norm(), &a, s), &given(&[1, 1, 32]), s).unwrap();
+            assert_eq!(quiet(runs(&[residual])), ["rms_norm+reshape+matmul+reshape+ADD"]);
+            assert_eq!(quiet(runs(&[linear(&row, &a, s)])), ["matmul"], "nothing to join it with");
+            let rows = given(&[1, 2, 64]);
+            assert_eq!(quiet(runs(&[linear(&rows, &a, s), linear(&rows, &b, s)])).len(), 2, "two rows");
+            let odd = given(&[32, 63]);
+            let narrow = given(&[1, 1, 63]);
+            let odd = [linear(&narrow, &odd, s), linear(&narrow, &odd, s)];
+            assert_eq!(quiet(runs(&odd)).len(), 2, "rows that begin within a chunk");
+            let other = ops::matmul(&row, &given(&[64, 32]), s).unwrap();
+            let plain = [other, ops::matmul(&row, &given(&[64, 32]), s).unwrap()];
+            assert_eq!(quiet(runs(&plain)).len(), 2, "columns in a row");
+            let held = linear(&row, &a, s);
+            let both = [add(&held, &given(&[1, 1, 32]), s).unwrap(), held];
+            assert_eq!(quiet(runs(&both)), ["matmul", "add"], "a product that is needed besides");
+        });
+    }
+
     #[test]
     fn what_comes_before_and_after_a_product() {
         let (a, b, weight) = (Matrix::new(64, 4), Matrix::new(64, 4), given(&[64]));

@@ -32,6 +32,8 @@ struct Walk {
     steps: Vec<Step>,
     levels: Vec<u32>,
     widths: Vec<u32>,
+    /// Views of arrays that are there, on the first level: they take no memory, and no kernel runs for them.
+    views: u32,
     /// The order stays that of the walk.
     wide: bool,
 }
@@ -64,7 +66,9 @@ impl Walk {
                 self.widths.resize(at + 1, 0);
             }
             self.widths[at] += 1;
-            self.wide = self.widths[at] > WIDTH || level >= Array::LAST_LEVEL;
+            self.views += u32::from(at == 0 && node.primitive.is_view());
+            let width = self.widths[at] - if at == 0 { self.views } else { 0 };
+            self.wide = width > WIDTH || level >= Array::LAST_LEVEL;
             self.levels.push(level);
         }
         self.steps.push(Step { array, node: Some(node) });

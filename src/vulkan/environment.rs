@@ -62,6 +62,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &tune::quantized::QMM_DEQUANTIZE,
     &tune::quantized::QMM_RUNS,
     &tune::fusion::QMM_JOINED,
+    &tune::fusion::GEMV_JOINED,
     &tune::fusion::ROPE_ROWS,
     &tune::quantized::QMM_SPLIT,
     &attention::SDPA,

@@ -23,7 +23,7 @@ use crate::kernels::{Epilogue, Spread};
 use crate::on_gpu;
 use crate::params;
 
-struct Matmul;
+pub(crate) struct Matmul;
 
 struct AddMm {
     alpha: f32,
@@ -37,6 +37,10 @@ impl Primitive for Matmul {
 
     fn params(&self) -> Option<Vec<Param>> {
         params![]
+    }
+
+    fn may_join(&self) -> bool {
+        true
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {

@@ -158,7 +158,8 @@ pub(in crate::vulkan) fn prepare() {
 /// to drivers alone, some generated kernels take twice the time (a broadcast column, tanh; NVIDIA 580). H200, first call
 /// of sdpa_coop 1297 to 512 ms, of sdpa_vector 685 to 191, reduce (argmax) 974 to 400, rope 812 to 332, qmm_rows 554 to
 /// 161, without a difference in speed; of qmm_coop 1082 to 584 (to 200, but 38 us for 34, without any).
-const PLAIN: [&str; 11] = [
+const PLAIN: [&str; 12] = [
+    "gemv_joined.comp",
     "norm.comp",
     "qmm_rows.comp",
     "radix.comp",

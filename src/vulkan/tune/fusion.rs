@@ -2,6 +2,7 @@
 //! variants that steer this stand here too.
 
 use super::attention::{ROTATED_FEATURES, ROTATED_ROWS};
+use super::gemv::GEMV;
 use super::profile::Profile;
 use super::quantized::{QMM_ROWS, Shape, Variant, choose, runs};
 use crate::core::Dtype;
@@ -25,6 +26,11 @@ pub static EPILOGUES: KernelVariant = KernelVariant::new(
 pub static QMM_JOINED: KernelVariant = KernelVariant::new(
     "qmm_joined",
     "a kernel for each quantised product of a row, and for what comes before and after it",
+);
+
+pub static GEMV_JOINED: KernelVariant = KernelVariant::new(
+    "gemv_joined",
+    "a kernel for each product of a row with a dense matrix, and for what comes before and after it",
 );
 
 pub static ROPE_ROWS: KernelVariant = KernelVariant::new(
@@ -75,6 +81,14 @@ pub fn joins_products(
 ) -> bool {
     let kernel = || choose(p, &row_product(format, dtype, k, n), known).variant;
     k > 0 && n > 0 && matches!(kernel(), Variant::Rows { .. } | Variant::Row(_)) && !QMM_JOINED.disabled()
+}
+
+/// Whether the kernel over rows of dense matrices multiplies a row of length `k` by one with `n` rows, together with others and
+/// what is around: rows begin at whole chunks.
+pub fn joins_dense(dtype: Dtype, k: i64, n: i64) -> bool {
+    let float = matches!(dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32);
+    let whole = k > 0 && k % (16 / dtype.size() as i64) == 0;
+    float && whole && n > 0 && k < REACH && n * k < REACH && !GEMV_JOINED.disabled() && !GEMV.disabled()
 }
 
 /// Bytes of codes up to which products that are picked by index are done together: a command less counts for more than

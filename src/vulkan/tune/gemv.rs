@@ -47,6 +47,14 @@ pub struct Columns {
     pub splits: u32,
 }
 
+/// gemv_joined.comp: threads a row, rows a thread, chunks in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct JoinedRows {
+    pub threads: u32,
+    pub rows: u32,
+    pub unroll: u32,
+}
+
 /// Rows below which a long one gets a whole workgroup.
 pub static FEW_ROWS: Best = best("gemv_few_rows", 2048);
 
@@ -104,4 +112,30 @@ pub fn by_columns(p: &Profile, rows: i64, k: i64, vector: i64, batches: i64) -> 
     let parts = filling(MATMUL_SPLIT.disabled(), groups, 4 * p.fill() as i64);
     let (k_split, splits) = cut(k, parts, slices * 8, 64, slices * 4);
     Columns { slices: slices as u32, k_split: k_split as u32, splits: splits as u32 }
+}
+
+/// For one row of so many chunks times matrices that have `rows` rows together. With `norm` each workgroup normalises the
+/// row, and has many rows of the matrices for that; `pair`: rows of two matrices beside each other, an even number.
+pub(in crate::vulkan) fn joined(p: &Profile, rows: i64, chunks: i64, norm: bool, pair: bool) -> JoinedRows {
+    let (mut threads, mut each, mut unroll) = layout(p, rows, chunks, 1, 1);
+    if norm && forced().is_none() && !p.features.software && threads > 64 {
+        let fills = |r: i64| ceil(rows, 256 / 64 * r) >= p.nearly(1) as i64;
+        let most = [4, 2].into_iter().find(|&r| fills(r));
+        if let Some(most) = most {
+            (threads, each, unroll) = (64, most as u32, 2);
+        }
+    }
+    if pair {
+        each = each.max(2).next_multiple_of(2);
+    }
+    JoinedRows { threads, rows: each, unroll: unroll.clamp(1, 4) }
+}
+
+/// Rows of a matrix for each of the workgroups that fill the device, up to which each of those normalises the row for itself:
+/// with more of them that takes longer than a kernel of its own.
+const NORMALISED: u64 = 128;
+
+/// Whether the row of a product with a dense matrix of so many rows is normalised by the product's kernel.
+pub fn takes_norm(p: &Profile, rows: i64) -> bool {
+    rows as u64 <= NORMALISED * p.fill()
 }

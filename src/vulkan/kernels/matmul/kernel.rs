@@ -187,7 +187,7 @@ impl MatmulKey {
 }
 
 /// Number of a dtype in the shaders.
-fn dtype_code(dtype: Dtype) -> u32 {
+pub(in crate::vulkan) fn dtype_code(dtype: Dtype) -> u32 {
     match dtype {
         Dtype::F32 => 0,
         Dtype::F16 => 1,

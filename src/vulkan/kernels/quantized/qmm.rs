@@ -341,7 +341,7 @@ fn one_row(enc: &mut CommandEncoder, x: &DeviceView, w: &Weights, dst: &DeviceVi
     let matrices = [Matrix { rows: dst.size() as i64, parts }];
     let (format, dtype, results) = (w.format, dst.dtype, [dst.ptr]);
     let joined = Joined {
-        format,
+        format: Some(format),
         dtype,
         k,
         x: x.ptr,

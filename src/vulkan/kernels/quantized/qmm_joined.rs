@@ -1,5 +1,5 @@
-//! Host side of shaders/quantized/qmm_row.comp, and of qmm_rows.comp for one row of x and several quantised matrices, or with
-//! what comes before or after the product: the row is normalised first, matrices follow each other in one grid, and a
+//! Host side of shaders/quantized/qmm_row.comp, of qmm_rows.comp for one row of x and several quantised matrices, or with
+//! what comes before or after the product, and of matmul/gemv_joined.comp, the same of dense matrices: the row is normalised first, matrices follow each other in one grid, and a
 //! program of elementwise operations takes the results before they are stored. Numbers are rounded where separate kernels
 //! would round them.
 
@@ -14,16 +14,17 @@ use crate::vulkan::kernels::matmul::fragment_probe;
 use crate::vulkan::report::stats::STATS;
 use crate::vulkan::tune::Profile;
 use crate::vulkan::tune::fusion::{joins_products, row_product};
+use crate::vulkan::tune::gemv::{self, JoinedRows};
 use crate::vulkan::tune::matmul::summing_subgroup;
 use crate::vulkan::tune::qmm_row::{self, Row};
 use crate::vulkan::tune::quantized::{Shape, Variant, layout_of_rows, stage};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
-/// A quantised matrix with a row of codes for each result.
+/// A matrix with a row of codes, or of elements, for each result.
 pub struct Matrix {
-    /// Rows of codes.
+    /// How many.
     pub rows: i64,
-    /// Addresses of packed codes, scales and biases (0 where the format has none).
+    /// Addresses of packed codes, scales and biases (0 where the format has none); or of elements, aligned to 16 bytes.
     pub parts: [u64; 3],
 }
 
@@ -42,8 +43,8 @@ pub struct Picks {
 
 /// A row of x times matrices.
 pub struct Joined<'a> {
-    /// How the codes are read.
-    pub format: Format,
+    /// How the codes are read; none for dense matrices.
+    pub format: Option<Format>,
     /// Of x and of the results.
     pub dtype: Dtype,
     /// Length of x.
@@ -63,10 +64,14 @@ pub struct Joined<'a> {
 }
 
 impl Joined<'_> {
+    /// Results of all products.
+    fn rows(&self) -> i64 {
+        self.matrices.iter().map(|m| m.rows).sum()
+    }
+
     /// The products as `tune` sees them.
-    fn shape(&self) -> Shape {
-        let total: i64 = self.matrices.iter().map(|m| m.rows).sum();
-        let product = row_product(self.format, self.dtype, self.k, total);
+    fn shape(&self, format: Format) -> Shape {
+        let product = row_product(format, self.dtype, self.k, self.rows());
         self.picks.map_or(product, |p| Shape { batch: p.count, matrices: p.matrices, ..product })
     }
 }
@@ -78,6 +83,8 @@ enum Layout {
     Row(Row),
     /// qmm_rows.comp; `aligned`: codes can be read 16 bytes at a time.
     Rows { threads: u32, rows: u32, unit: u32, aligned: bool },
+    /// gemv_joined.comp; `staged`: the normalised row lies in shared memory.
+    Dense { layout: JoinedRows, staged: bool },
 }
 
 impl Layout {
@@ -88,20 +95,24 @@ impl Layout {
             Layout::Row(r) => i64::from(r.beside * 16),
             Layout::Rows { threads, rows, .. } if pair => i64::from(256 / threads * rows / 2),
             Layout::Rows { threads, rows, .. } => i64::from(256 / threads * rows),
+            Layout::Dense { layout: d, .. } => i64::from(256 / d.threads * d.rows) / if pair { 2 } else { 1 },
         }
     }
 
-    fn variant(&self) -> Variant {
+    fn variant(&self) -> Option<Variant> {
         match *self {
-            Layout::Row(r) => Variant::Row(r),
-            Layout::Rows { threads, rows, unit, .. } => Variant::Rows { threads, rows, vectors: 1, unit },
+            Layout::Row(r) => Some(Variant::Row(r)),
+            Layout::Rows { threads, rows, unit, .. } => {
+                Some(Variant::Rows { threads, rows, vectors: 1, unit })
+            }
+            Layout::Dense { .. } => None,
         }
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
-    format: Format,
+    format: Option<Format>,
     dtype: Dtype,
     layout: Layout,
     norm: Option<u32>,
@@ -119,7 +130,7 @@ impl Key {
 
 impl KernelKey for Key {
     fn name(&self) -> String {
-        let format = show_format(self.format);
+        let format = self.format.map_or_else(|| "dense".into(), show_format);
         let before = match self.norm {
             _ if self.picks => "picked_",
             Some(_) => "norm_",
@@ -130,12 +141,18 @@ impl KernelKey for Key {
         match self.layout {
             Layout::Row(r) => format!("qmm_row_{before}{}x{}_{end}", r.parts, r.beside),
             Layout::Rows { threads, rows, .. } => format!("qmm_joined_{before}{threads}x{rows}_{end}"),
+            Layout::Dense { layout: d, .. } => {
+                format!("gemv_joined_{before}{}x{}x{}_{end}", d.threads, d.rows, d.unroll)
+            }
         }
     }
 
     fn module(&self, f: &Features) -> Module {
         let mut d = Defines::new();
-        define_format(&mut d, self.format, self.dtype);
+        match self.format {
+            Some(format) => define_format(&mut d, format, self.dtype),
+            None => define(&mut d, "DTYPE", crate::vulkan::kernels::matmul::kernel::dtype_code(self.dtype)),
+        }
         let pair = self.after.is_some() && self.matrices() == 2;
         let mut put = |list: &[(&str, u32)]| list.iter().for_each(|(name, v)| define(&mut d, name, v));
         put(&[("JOINED", self.matrices() as u32), ("TRANSPOSE", 1)]);
@@ -161,6 +178,17 @@ impl KernelKey for Key {
                     subgroup_size = f.subgroup_size_control.then_some(s);
                 }
                 "qmm_rows.comp"
+            }
+            Layout::Dense { layout: l, staged } => {
+                put(&[("TPR", l.threads), ("R", l.rows), ("UNROLL", l.unroll)]);
+                if staged {
+                    put(&[("STAGED", 1)]);
+                }
+                if let Some(s) = summing_subgroup(f, l.threads) {
+                    put(&[("SUBGROUP", s)]);
+                    subgroup_size = f.subgroup_size_control.then_some(s);
+                }
+                "gemv_joined.comp"
             }
         };
         let flags = [(self.norm.is_some(), "NORM"), (pair, "PAIR"), (self.picks, "PICKS")];
@@ -212,6 +240,11 @@ pub fn suits(stream: Stream, format: Format, dtype: Dtype, k: i64, rows: i64) ->
     joins_products(state.device.profile(), format, dtype, k, rows, &known)
 }
 
+/// Whether a row is normalised by each workgroup of its product with a dense matrix that has so many rows.
+pub fn takes_norm(stream: Stream, rows: i64) -> bool {
+    StreamState::of(stream).is_ok_and(|state| gemv::takes_norm(state.device.profile(), rows))
+}
+
 /// Whether qmm_row can read the parts of a matrix.
 pub fn aligned(parts: [u64; 3]) -> bool {
     parts[0].is_multiple_of(16) && parts[1].is_multiple_of(4) && parts[2].is_multiple_of(4)
@@ -220,7 +253,13 @@ pub fn aligned(parts: [u64; 3]) -> bool {
 /// How the products are multiplied together.
 fn layout(profile: &Profile, f: &Features, j: &Joined, known: &dyn Fn(Dtype, u32) -> bool) -> Layout {
     let pair = j.after.is_some() && j.matrices.len() == 2;
-    let product = j.shape();
+    let Some(format) = j.format else {
+        let layout =
+            gemv::joined(profile, j.rows(), j.k * j.dtype.size() as i64 / 16, j.norm.is_some(), pair);
+        let staged = j.norm.is_some() && j.k * j.dtype.size() as i64 <= i64::from(stage(f));
+        return Layout::Dense { layout, staged };
+    };
+    let product = j.shape(format);
     if j.matrices.iter().all(|m| aligned(m.parts))
         && let Some(row) = qmm_row::layout(profile, &product, pair, known)
     {
@@ -260,7 +299,9 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &
     for (i, m) in j.matrices.iter().enumerate() {
         key.lengths[i] = m.rows as u32;
         (parts[0][i], parts[1][i], parts[2][i]) = m.parts.into();
-        STATS.quantized(layout.variant().number(), 1, j.k / i64::from(j.format.group));
+        if let (Some(variant), Some(format)) = (layout.variant(), j.format) {
+            STATS.quantized(variant.number(), 1, j.k / i64::from(format.group));
+        }
     }
     parts[3][..j.results.len()].copy_from_slice(j.results);
     if let Some(p) = j.picks {
@@ -274,10 +315,10 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &
         true => ceil(j.matrices[0].rows, span),
         false => j.matrices.iter().map(|m| ceil(m.rows, span)).sum(),
     };
-    let s = j.shape();
-    enc.describe(2.0 * (s.n * s.batch) as f64 * j.k as f64, &[s.batch, 1, s.n, j.k]);
+    let (n, batch) = (j.rows(), j.picks.map_or(1, |p| p.count));
+    enc.describe(2.0 * (n * batch) as f64 * j.k as f64, &[batch, 1, n, j.k]);
     let pipeline = enc.device().pipeline(&key)?;
-    launch(enc, &pipeline, push, groups as u64, 1, s.batch, reads, writes)
+    launch(enc, &pipeline, push, groups as u64, 1, batch, reads, writes)
 }
 
 #[cfg(test)]
@@ -324,10 +365,39 @@ mod tests {
                         let picks = lengths[2] == 0 && matches!(layout, Layout::Rows { .. });
                         for picks in if picks { vec![false, true] } else { vec![false] } {
                             let norm = (after.is_none() && !picks).then_some(0);
+                            let format = Some(format);
                             let key = Key { format, dtype, layout, norm, k: 256, lengths, after, picks };
                             compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
                         }
                     }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn dense_rows_compile_with_what_comes_before_and_after() {
+        for dtype in [Dtype::F32, Dtype::F16, Dtype::BF16] {
+            let multiply = Instr {
+                op: Inst::Op(find("multiply").unwrap()),
+                args: [Src::Input(0), Src::Input(1)].into_iter().collect(),
+                dtype,
+            };
+            let program =
+                Program { inputs: smallvec![dtype; 2], instrs: smallvec![multiply], outputs: smallvec![0] };
+            for (lengths, from) in [
+                ([64, 32, 16], None),
+                ([64, 0, 0], Some(Origin::Array(0))),
+                ([64, 64, 0], Some(Origin::Product(1))),
+            ] {
+                let after = from.and_then(|f| {
+                    After { program: program.clone(), inputs: smallvec![Origin::Product(0), f] }.kept()
+                });
+                for (norm, staged) in [(None, false), (Some(0), true), (Some(0), false)] {
+                    let layout =
+                        Layout::Dense { layout: JoinedRows { threads: 64, rows: 2, unroll: 2 }, staged };
+                    let key = Key { format: None, dtype, layout, norm, k: 256, lengths, after, picks: false };
+                    compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
                 }
             }
         }
