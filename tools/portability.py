@@ -3,11 +3,14 @@
 
 python tools/portability.py chips     every kernel compiled by AMD's compiler for chips by name
 python tools/portability.py masks     tests with the features and limits of other devices
+python tools/portability.py merge     joins what runs wrote by --out, and keeps it
 python tools/portability.py page      writes docs/portability.md; with --check, compares it
 
 chips and masks take a few of each that stand for the others; --full takes all, every dtype and
 layout, and all tests; names after the command choose. --keep writes what was found to
-docs/portability.json, from which the page is made. The exit status is 1 where a kernel does not
+docs/portability.json, from which the page is made. Parts of a run may go to several machines or
+processes: --families and --part choose calls, --tests files of tests, --out writes what was found
+to a file of its own, and merge takes such files. The exit status is 1 where a kernel does not
 compile, spills without a reason, or a test fails.
 """
 
@@ -125,28 +128,35 @@ def unreached(sources):
     return sorted(f for f in files if f.split("/")[-1] not in {*reached, *ELSEWHERE})
 
 
-def chips(names, full):
+def chips(names, full, families=None, part=(0, 1)):
     """Reports on chips, two at a time."""
     names = names or (list(compiled.CHIPS) if full else FEW_CHIPS)
-    families = None if full else FEW_FAMILIES
-    found, bad, sources = {}, 0, set()
+    families = families or (None if full else FEW_FAMILIES)
+    found, bad = {}, 0
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        reports = {n: pool.submit(compiled.run, n, full, families) for n in names}
+        reports = {n: pool.submit(compiled.run, n, full, families, None, part) for n in names}
         for name, future in reports.items():
             try:
-                report = future.result()
+                found[name] = future.result()
             except RuntimeError as e:
                 print(f"{name}: {e}")
                 bad += 1
-                continue
-            problems = compiled.problems(report) + unlisted(report)
-            bad += len(problems)
-            print(f"{name}: " + ", ".join(f"{k} {v}" for k, v in compiled.summary(report).items()))
-            for problem in problems:
-                print(f"  {problem}")
-            sources |= {k["source"] for k in report["kernels"]}
-            found[name] = {**compiled.summary(report), "low": compiled.low(report)}
-    missing = unreached(sources) if full and found else []
+    return found, bad
+
+
+def judged(reports, whole):
+    """What is kept of reports on chips, printed, and how much is wrong in them; those of whole
+    walks reach every shader."""
+    found, bad, sources = {}, 0, set()
+    for name, report in reports.items():
+        wrong = compiled.problems(report) + unlisted(report)
+        bad += len(wrong)
+        print(f"{name}: " + ", ".join(f"{k} {v}" for k, v in compiled.summary(report).items()))
+        for line in wrong:
+            print(f"  {line}")
+        sources |= {k["source"] for k in report["kernels"]}
+        found[name] = {**compiled.summary(report), "low": compiled.low(report)}
+    missing = unreached(sources) if whole and found else []
     if missing:
         print(f"no call reached {', '.join(missing)}")
     return found, bad + len(missing)
@@ -222,6 +232,8 @@ def suite(env, file, more):
     passed = re.search(r"(\d+) passed", done.stdout)
     if done.returncode > 1 or not passed:
         failed.append((done.stdout + done.stderr)[-2000:])
+    elif failed:
+        print(done.stdout[-12_000:])
     return int(passed[1]) if passed else 0, failed
 
 
@@ -237,28 +249,30 @@ def modules(name):
 
 
 def masks(names, full, files):
-    """The self-test under every profile, and tests under those that stand for the others."""
+    """The self-test under every profile, and tests under those that stand for the others; where
+    files of tests are named, they alone."""
     every = sorted(p.stem for p in DEVICES.glob("*.profile"))
     found, bad = {}, 0
     for name in names or every:
         env = {**os.environ, "MLX_VK_PROFILE": str(DEVICES / f"{name}.profile")}
         told = found[name] = {"title": title(name), "refused": refusal(env)}
-        begin, failed = time.perf_counter(), []
+        begin, failed, tests = time.perf_counter(), [], []
         if told["refused"] is None:
-            told["checks"], failed = selftest(env)
-            if full:
-                told["modules"], more = modules(name)
-                failed += more
+            if not files:
+                told["checks"], failed = selftest(env)
+                if full:
+                    told["modules"], more = modules(name)
+                    failed += more
+                told["failed"] = len(failed)
             if full or name in FEW_MASKS:
                 told["files"] = {}
                 for file in (OP_TESTS if full else FEW_TESTS) if files is None else files:
                     passed, more = suite(env, file, [] if full else ["-m", "validation"])
                     told["files"][file] = [passed, len(more)]
-                    failed += more
-            bad += bool(failed) or told["checks"] == 0
-            for line in failed[:40]:
+                    tests += more
+            bad += bool(failed or tests) or told.get("checks") == 0
+            for line in (failed + tests)[:40]:
                 print(f"  {line}")
-        told["failed"] = len(failed)
         print(f"{name}: {verdict(told)}, {time.perf_counter() - begin:.0f} s", flush=True)
     return found, bad
 
@@ -267,8 +281,9 @@ def verdict(told):
     """What came of a profile."""
     if told["refused"]:
         return f"refused: {told['refused']}"
-    failed = f", {told['failed']} failed" if told["failed"] else ""
-    return f"{told['checks']} checks of the self-test right{failed}"
+    right = f"{told['checks']} checks of the self-test right" if "checks" in told else "tests"
+    failed = told.get("failed", 0) + sum(n for _, n in told.get("files", {}).values())
+    return f"{right}, {failed} failed" if failed else right
 
 
 def row(name, told):
@@ -282,6 +297,40 @@ def row(name, told):
 
 def kept():
     return json.loads(KEPT.read_text()) if KEPT.exists() else {}
+
+
+def both(old, new):
+    """What is known of a chip or profile, with something newer."""
+    files = {**old.get("files", {}), **new.get("files", {})}
+    return {**old, **new, **({"files": files} if files else {})}
+
+
+def keep(what, found):
+    """Adds what was found to docs/portability.json."""
+    every = kept()
+    for name, new in found.items():
+        rows = every.setdefault(what, {})
+        rows[name] = both(rows.get(name, {}), new)
+    KEPT.write_text(json.dumps(every, indent=1, sort_keys=True) + "\n")
+
+
+def merge(files):
+    """Joins what runs of parts wrote, and keeps it; how much is wrong in it."""
+    reports, masked = {}, {}
+    for path in files:
+        part = json.loads(pathlib.Path(path).read_text())
+        for name, report in part.get("chips", {}).items():
+            reports.setdefault(name, []).append(report)
+        for name, one in part.get("masks", {}).items():
+            masked[name] = both(masked.get(name, {}), one)
+    found, bad = judged({n: compiled.joined(r) for n, r in sorted(reports.items())}, bool(reports))
+    for name, one in masked.items():
+        wrong = one.get("failed", 0) + sum(n for _, n in one.get("files", {}).values())
+        print(f"{name}: {verdict(one)}")
+        bad += bool(wrong)
+    keep("chips", found)
+    keep("masks", masked)
+    return bad
 
 
 def page(found):
@@ -328,16 +377,23 @@ def page(found):
     return text + "".join(f"| `{name}` | {' | '.join(told)} |\n" for name, told in BETWEEN.items())
 
 
-def main():
+def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("what", choices=["chips", "masks", "page"])
-    parser.add_argument("names", nargs="*", help="chips or profiles")
+    parser.add_argument("what", choices=["chips", "masks", "merge", "page"])
+    parser.add_argument("names", nargs="*", help="chips, profiles, or files to merge")
     parser.add_argument("--full", action="store_true", help="all of them, every variant and test")
     parser.add_argument("--keep", action="store_true", help="write docs/portability.json")
+    parser.add_argument("--out", metavar="FILE", help="write what was found to a file, for merge")
     parser.add_argument("--check", action="store_true", help="page: exit 1 when it differs")
+    parser.add_argument("--families", help="chips: families of calls, with commas between them")
+    parser.add_argument("--part", default="1/1", help="chips: 2/3 is the second third of the calls")
     parser.add_argument("--tests", help="masks: files of tests, in one string; an empty one: none")
     parser.add_argument("--selftest", action="store_true", help="masks: the self-test alone")
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def main():
+    args = arguments()
     if args.what == "page":
         text = page(kept())
         if args.check:
@@ -346,24 +402,28 @@ def main():
             return not same
         PAGE.write_text(text)
         return 0
+    if args.what == "merge":
+        return 1 if merge(args.names) else 0
     if args.what == "chips":
         if compiled.driver() is None:
             print("NOT RUN: no AMD driver of Mesa (see tools/mesa.py)")
             return 0
-        found, bad = chips(args.names, args.full)
+        number, parts = (int(n) for n in args.part.split("/"))
+        families = args.families.split(",") if args.families else None
+        reports, bad = chips(args.names, args.full, families, (number - 1, parts))
+        whole = args.full and not families and parts == 1
+        found, wrong = judged(reports, whole)
+        bad += wrong
     else:
         if args.selftest:
             FEW_MASKS.clear()
-        found, bad = masks(
-            args.names, args.full, None if args.tests is None else args.tests.split()
-        )
+        files = None if args.tests is None else args.tests.split()
+        found, bad = masks(args.names, args.full, files)
+        reports = found
+    if args.out:
+        pathlib.Path(args.out).write_text(json.dumps({args.what: reports}) + "\n")
     if args.keep:
-        all_found = kept()
-        for name, told in found.items():
-            old = all_found.setdefault(args.what, {}).get(name, {})
-            files = {**old.get("files", {}), **told.get("files", {})}
-            all_found[args.what][name] = {**old, **told, **({"files": files} if files else {})}
-        KEPT.write_text(json.dumps(all_found, indent=1, sort_keys=True) + "\n")
+        keep(args.what, found)
     print(f"{args.what}: {len(found)} looked at, {bad} bad")
     return 1 if bad else 0
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-__all__ = ["CHIPS", "driver", "main", "report", "run", "summary"]
+__all__ = ["CHIPS", "driver", "joined", "main", "report", "run", "summary"]
 
 # Names by RADV_FORCE_FAMILY, and what is sold with such a chip.
 CHIPS = {
@@ -52,10 +52,11 @@ def environment(chip=None):
     return env
 
 
-def run(chip=None, full=False, families=None, profile=None):
+def run(chip=None, full=False, families=None, profile=None, part=(0, 1)):
     """The report on a chip, or on this machine's first device, by a process of its own; with the
-    features and limits of a file of MLX_VK_PROFILE, where one is named."""
-    command = [sys.executable, "-m", "mlx._report.compiled", json.dumps([full, families])]
+    features and limits of a file of MLX_VK_PROFILE, where one is named; of the part of all calls
+    with that number of so many."""
+    command = [sys.executable, "-m", "mlx._report.compiled", json.dumps([full, families, part])]
     env = environment(chip) | ({"MLX_VK_PROFILE": str(profile)} if profile else {})
     done = subprocess.run(command, env=env, capture_output=True, text=True)
     if done.returncode:
@@ -90,7 +91,12 @@ def _kernel(compiled, family):
     }
 
 
-def report(full, families=None):
+def _same(kernel):
+    """What two reports of one kernel have in common, whoever called it."""
+    return tuple(str(v) for k, v in kernel.items() if k not in ("family", "compile_ms"))
+
+
+def report(full, families=None, part=(0, 1)):
     """Compiles, in this process: facts about the device, its kernels, and the calls that raised."""
     import mlx.core as mx
     from mlx._report.calls import calls
@@ -101,7 +107,7 @@ def report(full, families=None):
     begin, count, kernels, raised, seen = time.perf_counter(), 0, [], set(), set()
     old = mx.vulkan._set_disabled([])
     try:
-        for family, off, name, call in calls(full, families):
+        for family, off, name, call in _part(list(calls(full, families)), *part):
             mx.vulkan._set_disabled(list(off))
             count += 1
             try:
@@ -111,9 +117,8 @@ def report(full, families=None):
                 raised.add(f"{family}: {name}: {told}")
             for compiled in mx.vulkan._compiled():
                 kernel = _kernel(compiled, family)
-                same = tuple(str(v) for k, v in kernel.items() if k not in ("family", "compile_ms"))
-                if same not in seen:
-                    seen.add(same)
+                if _same(kernel) not in seen:
+                    seen.add(_same(kernel))
                     kernels.append(kernel)
     finally:
         mx.vulkan._set_disabled(old)
@@ -123,6 +128,26 @@ def report(full, families=None):
         "seconds": round(time.perf_counter() - begin, 1),
         "kernels": kernels,
         "raised": sorted(raised),
+    }
+
+
+def _part(rows, number, parts):
+    """One of so many parts of rows, each a run of them."""
+    return rows[len(rows) * number // parts : len(rows) * (number + 1) // parts]
+
+
+def joined(reports):
+    """One report of those of parts of the calls."""
+    kernels = {}
+    for found in reports:
+        for kernel in found["kernels"]:
+            kernels.setdefault(_same(kernel), kernel)
+    return {
+        "device": reports[0]["device"],
+        "calls": sum(found["calls"] for found in reports),
+        "seconds": round(sum(found["seconds"] for found in reports), 1),
+        "kernels": list(kernels.values()),
+        "raised": sorted({told for found in reports for told in found["raised"]}),
     }
 
 
@@ -251,8 +276,7 @@ def show(found):
 
 def main():
     """The process that compiles: writes its report to standard output."""
-    full, families = json.loads(sys.argv[1])
-    json.dump(report(full, families), sys.stdout)
+    json.dump(report(*json.loads(sys.argv[1])), sys.stdout)
     return 0
 
 
