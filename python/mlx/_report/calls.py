@@ -120,20 +120,30 @@ def _scans(full):
             )
 
 
-def _router(dtype, n, k, first):
-    """The choice of experts, with a softmax of all scores or of those that are chosen."""
+def _router(dtype, n, k, how):
+    """The choice of experts: by a softmax of all scores or of those that are chosen, by the scores
+    themselves, by the least of them, or by numbers that only decide."""
     x = mx.zeros((2, n), dtype)
-    gates = mx.softmax(x, axis=-1) if first else x
-    places = mx.argpartition(gates if first else -gates, kth=k - 1, axis=-1)[..., :k]
+    gates = mx.softmax(x, axis=-1) if how == "first" else x
+    ranked = {"last": -gates, "others": mx.ones((2, n))}.get(how, gates)
+    if how in ("last", "least"):
+        places = mx.argpartition(ranked, kth=k - 1, axis=-1)[..., :k]
+    else:
+        places = mx.argpartition(ranked, kth=-k, axis=-1)[..., -k:]
     scores = mx.take_along_axis(gates, places, axis=-1)
-    del gates
-    weights = scores / scores.sum(axis=-1, keepdims=True) if first else mx.softmax(scores, axis=-1)
-    return places, weights
+    del gates, ranked
+    if how == "last":
+        return places, mx.softmax(scores, axis=-1)
+    return places, scores / scores.sum(axis=-1, keepdims=True) if how == "first" else scores
+
+
+ROUTERS = ["first", "last", "bare", "least", "others"]
 
 
 def _sorts(full):
-    for dtype, n, first in itertools.product(FLOATS, [128, 1024] if full else [128], [True, False]):
-        yield "router", lambda x=(dtype, n, 8, first): _router(*x)
+    sizes = [60, 128, 1024] if full else [128]
+    for dtype, n, how in itertools.product(FLOATS, sizes, ROUTERS):
+        yield "router", lambda x=(dtype, n, 8, how): _router(*x)
     shapes = [((7, 33), 1), ((5, 3000), 1), ((1 << 18,), 0), ((3000, 5), 0), ((64, 20_000), 1)]
     for dtype, (shape, axis) in itertools.product(DTYPES if full else FEW, shapes):
         x = (shape, dtype, axis)
@@ -272,6 +282,17 @@ def _attention(full):
             continue
         x = (dtype, head, queries, keys, mask)
         yield "sdpa", lambda x=x: _attend(*x)
+    for dtype, queries in itertools.product(FLOATS, [1, 128]):
+        x = (dtype, 64, queries)
+        for mask in (mx.bool_, "same"):
+            yield "masked", lambda x=x, mask=mask: _attend(*x, 4096, mask)
+        yield "sinks", lambda x=x: _attend(*x, 4096, "causal", sinks=True)
+        yield "strided", lambda x=x: _attend(*x, 4096, None, layout="strided")
+    # More parts than the last workgroup joins, on devices of any size that cut the keys.
+    for dtype, mask in itertools.product(FLOATS, masks if full else [None, "same"]):
+        for queries, sinks in [(1, False), (2, True)] if full else [(1, True)]:
+            x = (dtype, 128, queries, 1 << 16, mask)
+            yield "long", lambda x=x, sinks=sinks: _attend(*x, sinks=sinks, heads=(2, 1))
     for dtype, head in itertools.product(FLOATS, heads):
         q = (dtype, head)
 
@@ -283,12 +304,14 @@ def _attention(full):
         yield "grad", lambda q=q, g=both: g(*[mx.zeros((1, 4, 64, q[1]), q[0])] * 3)
 
 
-def _attend(dtype, head, queries, keys, mask):
-    q = mx.zeros((1, 8, queries, head), dtype)
-    k, v = (mx.zeros((1, 2, max(keys, queries), head), dtype) for _ in range(2))
+def _attend(dtype, head, queries, keys, mask, sinks=False, heads=(8, 2), layout="dense"):
+    q = mx.zeros((1, heads[0], queries, head), dtype)
+    shape = (1, heads[1], max(keys, queries), head)
+    k, v = (_array(shape, dtype, layout) for _ in range(2))
     if mask not in (None, "causal"):
         mask = mx.zeros((queries, k.shape[2]), dtype if mask == "same" else mask)
-    return mx.fast.scaled_dot_product_attention(q, k, v, scale=1.0, mask=mask)
+    more = {"sinks": mx.zeros(heads[0], dtype)} if sinks else {}
+    return mx.fast.scaled_dot_product_attention(q, k, v, scale=1.0, mask=mask, **more)
 
 
 def _fast(full):
@@ -481,15 +504,16 @@ def _layer(dtype, how):
 
 
 def _experts(dtype, how):
-    """A token by two matrices of picked experts, and what follows."""
+    """A token by matrices of picked experts: two of them and what follows, one of the row that each
+    pick has and what follows, and two alone."""
     x, picks = mx.zeros((1, 1, 512), dtype), mx.zeros(2, mx.uint32)
-    gate, up = (
-        mx.gather_qmm(
-            x, *mx.quantize(mx.zeros((3, 64, 512), dtype), **how), rhs_indices=picks, **how
-        )
-        for _ in range(2)
-    )
-    return gate * up
+
+    def product(x, rows):
+        w = mx.quantize(mx.zeros((3, rows, x.shape[-1]), dtype), **how)
+        return mx.gather_qmm(x, *w, rhs_indices=picks, **how)
+
+    unit = product(x, 128) * product(x, 128)
+    return product(unit, 512) * mx.zeros((2, 1, 512), dtype), product(x, 64), product(x, 64)
 
 
 FAMILIES = {
