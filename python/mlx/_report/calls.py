@@ -123,9 +123,10 @@ def _scans(full):
 def _router(dtype, n, k, how):
     """The choice of experts: by a softmax of all scores or of those that are chosen, by the scores
     themselves, by the least of them, or by numbers that only decide."""
-    x = mx.zeros((2, n), dtype)
+    x, others = mx.zeros((2, n), dtype), mx.zeros((2, n))
+    mx.eval(x, others)
     gates = mx.softmax(x, axis=-1) if how == "first" else x
-    ranked = {"last": -gates, "others": mx.ones((2, n))}.get(how, gates)
+    ranked = {"last": -gates, "others": others}.get(how, gates)
     if how in ("last", "least"):
         places = mx.argpartition(ranked, kth=k - 1, axis=-1)[..., :k]
     else:
@@ -476,13 +477,18 @@ def _compiled(full):
     )
 
 
+def _codes(shape, dtype, how):
+    """A quantised matrix that is there before what is done with it."""
+    codes = mx.quantize(mx.zeros(shape, dtype), **how)
+    mx.eval(codes)
+    return codes
+
+
 def _layer(dtype, how):
     """A token through a layer of a language model: steps that one kernel computes."""
 
     def dense(x, rows=512):
-        return mx.quantized_matmul(
-            x, *mx.quantize(mx.zeros((rows, x.shape[-1]), dtype), **how), **how
-        )
+        return mx.quantized_matmul(x, *_codes((rows, x.shape[-1]), dtype, how), **how)
 
     def heads(x):
         x = mx.fast.rms_norm(x.reshape(1, 1, 8, 64), mx.ones(64, dtype), 1e-5)
@@ -507,13 +513,15 @@ def _experts(dtype, how):
     """A token by matrices of picked experts: two of them and what follows, one of the row that each
     pick has and what follows, and two alone."""
     x, picks = mx.zeros((1, 1, 512), dtype), mx.zeros(2, mx.uint32)
+    rest = mx.zeros((2, 1, 512), dtype)
+    mx.eval(x, picks, rest)
 
     def product(x, rows):
-        w = mx.quantize(mx.zeros((3, rows, x.shape[-1]), dtype), **how)
+        w = _codes((3, rows, x.shape[-1]), dtype, how)
         return mx.gather_qmm(x, *w, rhs_indices=picks, **how)
 
     unit = product(x, 128) * product(x, 128)
-    return product(unit, 512) * mx.zeros((2, 1, 512), dtype), product(x, 64), product(x, 64)
+    return product(unit, 512) * rest, product(x, 64), product(x, 64)
 
 
 FAMILIES = {
