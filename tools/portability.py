@@ -113,8 +113,9 @@ around each; a test holds the bits of both against each other.
 |---|---|---|---|
 """
 
-# Shaders that none of these chips runs, and why.
+# Shaders that no call reaches on any of these chips, and why.
 ELSEWHERE = {
+    "measure.comp": "measures a device when it is first used; those that only compile are not",
     "matmul_nv2.comp": "cooperative matrices of the workgroup (VK_NV_cooperative_matrix2)",
     "qmm_coop.comp": "matrices that lie in lanes as PTX says; compile-only devices cannot tell",
     "qmm_row.comp": "likewise",

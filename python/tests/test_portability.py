@@ -145,11 +145,88 @@ def test_profiles_say_what_device_they_are():
         assert lines[0].startswith("# ") and lines[1].startswith("name = "), path
 
 
-def test_what_workgroups_tell_each_other_is_listed():
-    # A profile with many units, on which attention is cut into parts.
-    families = ["reductions", "attention", "indexing"]
-    path = DEVICES / "amd-rx7900.profile"
-    found = compiled.run(families=families, profile=path)
+@pytest.fixture(scope="module")
+def many_units():
+    """A report on a profile with many units, on which keys and rows are cut into parts."""
+    families = ["reductions", "attention", "indexing", "sorts", "compiled"]
+    return compiled.run(families=families, profile=DEVICES / "amd-rx7900.profile")
+
+
+REACHED = """
+softmax_select_8_float16_divided select_8_bfloat16_softmax select_8_float32 select_8_float16
+sdpa_vector_float16 sdpa_vector_joined_float32 sdpa_merge_bfloat16 sdpa_tile_float16
+norm_rope_rows_float16 mask_count mask_sum mask_rank
+"""
+
+
+def test_calls_reach_what_is_joined_cut_and_picked(many_units):
+    assert compiled.problems(many_units) == []
+    names = {k["name"] for k in many_units["kernels"]}
+    assert set(REACHED.split()) <= names
+    joined = {re.sub("_[0-9]+x[0-9]+_.*_(?=float16)", " ", n) for n in names if "qmm_joined" in n}
+    assert joined >= {
+        "qmm_joined float16_1_add",
+        "qmm_joined_norm float16_3",
+        "qmm_joined_picked float16_2",
+        "qmm_joined_picked float16_1_multiply",
+        "qmm_joined_picked float16_2_multiply",
+    }
+
+
+def test_parts_of_the_calls_make_one_report():
+    whole, *parts = (compiled.run(families=["random"], part=p) for p in [(0, 1), (0, 2), (1, 2)])
+    assert all(0 < p["calls"] < whole["calls"] for p in parts)
+    both = compiled.joined(parts)
+    assert both["calls"] == whole["calls"] and both["raised"] == whole["raised"]
+    for found in (both, whole):
+        found["names"] = sorted(k["name"] for k in found["kernels"])
+    assert both["names"] == whole["names"] and len(both["kernels"]) < sum(
+        len(p["kernels"]) for p in parts
+    )
+
+
+def test_what_parts_of_a_run_found_is_merged_and_kept(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(portability, "KEPT", tmp_path / "kept.json")
+    whole = {"checks": 16, "failed": 0, "refused": None, "title": "t", "modules": 9}
+    portability.KEPT.write_text(json.dumps({"masks": {"least": {**whole, "files": {"a": [1, 1]}}}}))
+    report = compiled.run(families=["random"])
+    for kernel in report["kernels"]:
+        kernel["waves"] = 4
+    tests = {"refused": None, "title": "t", "files": {"a": [3, 0], "b": [2, 1]}}
+    found = [
+        {"chips": {"navi31": report}},
+        {"chips": {"navi31": report}},
+        {"masks": {"least": tests}},
+        {"masks": {"intel-xe": whole}},
+    ]
+    paths = [tmp_path / f"{i}.json" for i in range(len(found))]
+    for path, part in zip(paths, found, strict=True):
+        path.write_text(json.dumps(part))
+    # A test failed, and few shaders were reached.
+    missing = len(portability.unreached({k["source"] for k in report["kernels"]}))
+    assert missing > 10 and portability.merge(paths) == 1 + missing
+    kept = portability.kept()
+    assert kept["masks"] == {
+        "least": {**whole, "files": {"a": [3, 0], "b": [2, 1]}},
+        "intel-xe": whole,
+    }
+    chip = kept["chips"]["navi31"]
+    assert chip["calls"] == 2 * report["calls"] and chip["kernels"] == len(report["kernels"])
+    page = portability.page(kept)
+    assert "| `least` | t | 16 checks of the self-test right, 1 failed | 9 | 6 | 5 |" in page
+    assert "| navi31 | RDNA 3, Radeon RX 7900 |" in page
+    assert "no call reached" in capsys.readouterr().out
+
+
+def test_shaders_that_no_call_reaches_are_listed_and_there():
+    files = {p.name for p in (ROOT / "shaders").rglob("*.comp")}
+    assert set(portability.ELSEWHERE) <= files
+    assert portability.unreached(files) == []
+    assert portability.unreached(files - {"select.comp"}) == ["sort/select.comp"]
+
+
+def test_what_workgroups_tell_each_other_is_listed(many_units):
+    found = many_units
     told = {(k["source"], m) for k in found["kernels"] for m in k["atomics"]}
     assert told == {(name, row[0]) for name, row in portability.BETWEEN.items()}
     assert portability.unlisted(found) == []

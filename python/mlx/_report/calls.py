@@ -422,6 +422,8 @@ def _indexing(full):
                 yield "at", lambda y=y: _updated(*y)
             yield "assign", lambda x=x: _assigned(x[0], mx.zeros(7, x[1]))
         yield "mask", lambda d=dtype: _assigned(d, mx.zeros(50, mx.bool_))
+        for n in (50, 20_000):
+            yield "masked", lambda x=(dtype, n): _masked(*x)
         yield (
             "slices",
             lambda d=dtype: (_assigned(d, slice(1, 40, 3)), mx.zeros((5, 6), d)[1:4, ::-2]),
@@ -432,6 +434,13 @@ def _indexing(full):
 def _updated(dtype, index, n, name):
     rows = mx.zeros((max(50, n // 2), 4), dtype)
     return getattr(rows.at[mx.zeros(n, index)], name)(mx.ones((n, 4), dtype))
+
+
+def _masked(dtype, n):
+    """A value for each row that a mask picks."""
+    x = mx.zeros((n, 4), dtype)
+    x[mx.zeros(n, mx.bool_)] = mx.ones((n, 4), dtype)
+    return x
 
 
 def _assigned(dtype, index):
