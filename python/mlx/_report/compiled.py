@@ -220,17 +220,14 @@ EXTENSIONS = {
 
 
 def hidden(found, features):
-    """Kernels that use what a device does not have, or ask for more than its limits."""
+    """Kernels that use what a device does not have."""
     bad = {c: name for name in features for c in NEEDS.get(name, [])}
     extensions = {EXTENSIONS[name]: name for name in features if name in EXTENSIONS}
-    limits = found["device"]["limits"]
     wrong = []
     for k in found["kernels"]:
         uses = {bad[c] for c in k["capabilities"] if c in bad}
         uses |= {extensions[e] for e in k["extensions"] if e in extensions}
         wrong += [f"{k['name']} uses {name}, which is hidden" for name in sorted(uses)]
-        if k["invocations"] > limits["max_workgroup_invocations"]:
-            wrong.append(f"{k['name']} has {k['invocations']} invocations")
     return wrong
 
 
@@ -240,7 +237,8 @@ REFUSED = ("Only allowed on", "in one allocation")
 
 def problems(found):
     """What is wrong in a report: kernels that do not compile, spill, or ask for too much."""
-    most = found["device"]["limits"]["shared_memory"]
+    limits = found["device"]["limits"]
+    most, lanes = limits["shared_memory"], limits["max_workgroup_invocations"]
     raised = [told for told in found["raised"] if "RuntimeError" in told]
     wrong = [told for told in raised if not any(why in told for why in REFUSED)]
     for k in found["kernels"]:
@@ -250,6 +248,8 @@ def problems(found):
             wrong.append(f"{k['name']} spills {k['spills']} registers to {k['scratch']} bytes")
         if k["shared_memory"] > most:
             wrong.append(f"{k['name']} has {k['shared_memory']} bytes of shared memory of {most}")
+        if k["invocations"] > lanes:
+            wrong.append(f"{k['name']} has {k['invocations']} invocations of {lanes}")
     return wrong
 
 
