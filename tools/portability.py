@@ -60,6 +60,62 @@ rotations.
 
 """
 
+FOUND = """
+What the compiler's reports led to, each held by a test:
+
+- Products of large matrices left one wave a unit on GPUs of 64 lanes (GCN, CDNA). Those have tiles
+  of 128 x 64 and 64 x 64 now, with two and four waves, and a tenth to a fifth fewer cycles for a
+  multiplication; RDNA has 32 x 32 x 16 for small products, with twice the waves and half of the
+  cycles. The rows in `src/vulkan/tune/matmul.rs` are marked as compiled, not measured.
+- Attention without shuffles and sorts that carry 64-bit keys asked for more than 16 KiB of shared
+  memory, which was seen once lengths by specialisation constants counted. Their blocks follow from
+  what there is.
+- The driver may compile a kernel for 32 or 64 lanes. All that exchange values between lanes ask
+  for a size: told to prefer the other size, it changes none of them.
+
+What stays with one wave: attention of few queries keeps eight rows of queries in 160 to 196
+registers (with four it has two or three waves and reads the keys twice), and tiles of quantised
+products with 64 sums a lane take 152 to 256 (the smaller tile with two waves, which reads codes
+twice as often, is taken where the larger ones do not fill the device).
+"""
+
+DRIVERS = """
+## Two software drivers, three widths
+
+Tests of the GPU run on the distribution's software driver (Mesa 22.3, subgroups of eight lanes).
+More steps of `run_tests.sh` need no GPU either; minutes of two cores:
+
+| step | what runs | minutes |
+|---|---|---|
+| `drivers` | the kernels' tests on the newest Mesa of the distribution's backports | 0.4 |
+| `widths` | self-test and tests of kernels with subgroups of 4 and of 16 lanes | 0.2 |
+| `chips` | the compile report of two chips, over the families that ask most | 0.9 |
+| `masks` | the self-test under every profile, tests under the least device | 0.6 |
+
+`tools/mesa.py` unpacks the newer Mesa (25.0, Vulkan 1.4) beside the system's. The tables here come
+from `tools/portability.py chips --full` and `masks --full`: hours of two cores, so that parts of
+them can go to several machines (`--out`, `merge`).
+"""
+
+LACKS = """
+What each device lacks of what the library uses, and its limits (KiB of shared memory, invocations
+of a workgroup, workgroups in each dimension, GiB of an allocation, queues):
+
+| profile | without | limits |
+|---|---|---|
+"""
+
+# What runs in place of a feature.
+WITHOUT = """
+In place of what is missing: lanes that cannot shuffle, or whose number may vary, share results in
+shared memory; sorts without ballots or room are merges and not by radix; products without
+cooperative matrices, or without the memory model and SPIR-V 1.6 that these need, are tiles of
+ordinary arithmetic; 16-bit floats are converted to 32 bits where they are loaded; grids wider than
+a device takes go in several dimensions or dispatches; arrays larger than an allocation are refused
+by name; copies take the queue of the kernels; memory that the host reads is not cached; kernels
+have no times without timestamps.
+"""
+
 MASKS = """
 ## Tests with the features and limits of other devices
 
@@ -199,6 +255,22 @@ def hides(name):
     lines = (DEVICES / f"{name}.profile").read_text().splitlines()
     words = [x.removeprefix("hide = ").split(",") for x in lines if x.startswith("hide = ")]
     return {word.strip() for line in words for word in line}
+
+
+LIMITS = {
+    "shared_memory": lambda n: f"{n >> 10} KiB",
+    "workgroup_invocations": lambda n: f"{n} invocations",
+    "workgroups": lambda n: f"{n:,} groups",
+    "max_buffer": lambda n: f"{round(n / 2**30)} GiB",
+    "queues": lambda n: f"{n} queue" + "s" * (n > 1),
+}
+
+
+def lowers(name):
+    """The limits that a profile lowers, in words."""
+    lines = (DEVICES / f"{name}.profile").read_text().splitlines()
+    numbers = dict(x.split(" = ") for x in lines if " = " in x and not x.startswith("#"))
+    return [say(int(numbers[key])) for key, say in LIMITS.items() if key in numbers]
 
 
 def refusal(env):
@@ -363,7 +435,7 @@ def page(found):
     for (what, kernel), names in sorted(low.items()):
         told = f"{what}: {compiled.reason(kernel)}" if what == "spills" else what
         lines.append(f"| `{kernel}` | {told} | {', '.join(names)} |")
-    lines.append(MASKS.rstrip("\n") + "\n")
+    lines.append(FOUND + MASKS.rstrip("\n") + "\n")
     lines += [
         "| profile | device | result | modules | tests run | passed |",
         "|---|---|---|---|---|---|",
@@ -374,7 +446,11 @@ def page(found):
     lines.append("\nThe tests are those of these files of `python/tests`:\n")
     for files in sorted(set(ran.values()), key=len):
         lines.append(f"- {', '.join(f'`{n}`' for n in ran if ran[n] == files)}: {files}")
-    text = "\n".join(lines) + "\n" + FLOOR + ORDER
+    lines.append(LACKS.rstrip("\n"))
+    for name in sorted(p.stem for p in DEVICES.glob("*.profile")):
+        gone = ", ".join(f"`{x}`" for x in sorted(hides(name)))
+        lines.append(f"| `{name}` | {gone} | {', '.join(lowers(name))} |")
+    text = "\n".join(lines) + "\n" + WITHOUT + DRIVERS + FLOOR + ORDER
     return text + "".join(f"| `{name}` | {' | '.join(told)} |\n" for name, told in BETWEEN.items())
 
 
