@@ -141,6 +141,8 @@ struct Tile {
     groups: i64,
     rows: i64,
     software: bool,
+    /// Least lanes of a subgroup.
+    lanes: u32,
     bm: u32,
     bn: u32,
     tm: u32,
@@ -148,10 +150,12 @@ struct Tile {
     step: u32,
 }
 const fn tile(groups: i64, rows: i64, software: bool, [bm, bn, tm, tn]: [u32; 4], step: u32) -> Tile {
-    Tile { card: &H200, groups, rows, software, bm, bn, tm, tn, step }
+    Tile { card: &H200, groups, rows, software, lanes: 0, bm, bn, tm, tn, step }
 }
 const TILES: &[Tile] = &[
     tile(0, 0, true, [32, 32, 4, 4], 1),
+    // Compiled by Mesa 25.0 for CDNA, not measured: two waves a unit for one.
+    Tile { lanes: 64, ..tile(120, 33, false, [64, 128, 4, 8], 8) },
     tile(120, 33, false, [64, 128, 8, 8], 8),
     tile(0, 0, false, [32, 64, 4, 8], 8),
 ];
@@ -374,7 +378,10 @@ pub(in crate::vulkan) fn choose_of_many(
     let products = if s.runs { 1 } else { s.batch };
     let groups = |t: &Tile| ceil(rows, t.bm.into()) * ceil(s.n, t.bn.into()) * products;
     let fits = |t: &&Tile| {
-        t.software == f.software && rows >= t.rows && groups(t) >= p.like(t.groups as u64, t.card) as i64
+        t.software == f.software
+            && f.min_subgroup_size >= t.lanes
+            && rows >= t.rows
+            && groups(t) >= p.like(t.groups as u64, t.card) as i64
     };
     // INVARIANT: each class ends with a tile for all products.
     let t = TILES.iter().find(fits).expect("a tile without conditions");
@@ -445,6 +452,25 @@ mod tests {
         ));
         let few_tiles = choose(&f, &shape(32, 256, 4096), &|_, _| false);
         assert!(few_tiles.splits > 1 && few_tiles.k_split % 32 == 0);
+    }
+
+    #[test]
+    fn devices_of_64_lanes_take_tiles_with_fewer_sums_a_lane() {
+        for (low, want) in [(32, 8), (64, 4)] {
+            let f = device(Features {
+                shared_memory: 65536,
+                max_workgroup_invocations: 1024,
+                subgroup_size: 64,
+                min_subgroup_size: low,
+                max_subgroup_size: 64,
+                ..Default::default()
+            });
+            let choice = choose(&f, &shape(512, 16384, 4096), &|_, _| false).variant;
+            assert!(
+                matches!(choice, Variant::Tiled { bm: 64, bn: 128, tm, tn: 8, .. } if tm == want),
+                "{choice:?}"
+            );
+        }
     }
 
     #[test]
