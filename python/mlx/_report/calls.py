@@ -477,6 +477,8 @@ def _compiled(full):
         how = {"group_size": group, "bits": bits, "mode": mode}
         yield "joined", lambda d=dtype, how=how: _layer(d, how)
         yield "experts", lambda d=dtype, how=how: _experts(d, how)
+    for dtype in FLOATS:
+        yield "joined", lambda d=dtype: _layer(d, None)
     yield "long", lambda: mx.zeros((2**16, 2**15 + 8), mx.uint8) + mx.ones((), mx.uint8)
     yield (
         "gated_delta",
@@ -494,9 +496,14 @@ def _codes(shape, dtype, how):
 
 
 def _layer(dtype, how):
-    """A token through a layer of a language model: steps that one kernel computes."""
+    """A token through a layer of a language model, without codes where `how` is none: steps that one
+    kernel computes."""
 
     def dense(x, rows=512):
+        if how is None:
+            w = mx.zeros((rows, x.shape[-1]), dtype)
+            mx.eval(w)
+            return x @ w.T
         return mx.quantized_matmul(x, *_codes((rows, x.shape[-1]), dtype, how), **how)
 
     def heads(x):
@@ -547,7 +554,7 @@ FAMILIES = {
     "transforms": (_transforms, []),
     "random": (_random, []),
     "indexing": (_indexing, ["scatter"]),
-    "compiled": (_compiled, ["matmul_epilogue", "qmm_joined", "rope_rows", "sort_select"]),
+    "compiled": (_compiled, ["matmul_epilogue", "qmm_joined", "gemv_joined", "rope_rows", "sort_select"]),
 }
 
 
