@@ -496,8 +496,8 @@ def _codes(shape, dtype, how):
 
 
 def _layer(dtype, how):
-    """A token through a layer of a language model, without codes where `how` is none: steps that one
-    kernel computes."""
+    """A token through a layer of a language model (`how` none: without codes): steps that one kernel
+    computes."""
 
     def dense(x, rows=512):
         if how is None:
@@ -554,7 +554,10 @@ FAMILIES = {
     "transforms": (_transforms, []),
     "random": (_random, []),
     "indexing": (_indexing, ["scatter"]),
-    "compiled": (_compiled, ["matmul_epilogue", "qmm_joined", "gemv_joined", "rope_rows", "sort_select"]),
+    "compiled": (
+        _compiled,
+        ["matmul_epilogue", "qmm_joined", "gemv_joined", "rope_rows", "sort_select"],
+    ),
 }
 
 
