@@ -496,7 +496,7 @@ def _codes(shape, dtype, how):
 
 
 def _layer(dtype, how):
-    """A token through a layer of a language model (`how` none: without codes): steps that one kernel
+    """A token through a layer of a language model (`how` none: no codes): steps that one kernel
     computes."""
 
     def dense(x, rows=512):
