@@ -86,8 +86,14 @@ impl Walk {
             .collect();
         let mut sorted: Vec<Option<Step>> = Vec::new();
         sorted.resize_with(self.steps.len(), || None);
+        // On the first level views come first: what patterns look for among neighbours stands together.
+        let mut view = 0;
+        if let Some(first) = starts.first_mut() {
+            *first += self.views as usize;
+        }
         for (step, level) in self.steps.into_iter().zip(self.levels) {
-            let at = &mut starts[level as usize];
+            let is_view = level == 0 && step.node.as_ref().is_some_and(|n| n.primitive.is_view());
+            let at = if is_view { &mut view } else { &mut starts[level as usize] };
             sorted[*at] = Some(step);
             *at += 1;
         }
