@@ -5,6 +5,8 @@
 
 pub mod gather_mm;
 pub(super) mod gemv;
+#[cfg(target_arch = "x86_64")]
+pub(super) mod tiles;
 pub(super) mod tiny;
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -8,10 +8,16 @@ use gemm::Parallelism;
 
 use super::qmm_kernels::{BLOCK, Count, Four, One, Three, Two, dots, each_part, fold, spread, values};
 use super::quant::{Codec, Float, QUADS, UNIT, by_codec, by_float, dealt, factor};
+#[cfg(target_arch = "x86_64")]
+use super::tiled::{Right, Source, Split};
+#[cfg(target_arch = "x86_64")]
+use super::wide;
 use crate::bail;
 use crate::core::layout::{show, size_of};
 use crate::core::{Dtype, Result};
 use crate::cpu::matmul::gather_mm::starts;
+#[cfg(target_arch = "x86_64")]
+use crate::cpu::matmul::tiles::{self, Unit};
 use crate::cpu::matmul::{Mat, each, multiply};
 use crate::cpu::runtime::elem::{Brain, Half, To};
 use crate::cpu::runtime::pool::{SendPtr, parallel_chunks};
@@ -32,6 +38,11 @@ pub struct Weights<'a> {
 
 /// Most rows that meet the codes directly.
 const FEW: usize = 8;
+/// Least rows that meet tiles where a unit of its own multiplies them.
+#[cfg(target_arch = "x86_64")]
+const TILED: usize = 4;
+/// From here on numbers of x meet dequantised weights.
+const LARGE: f32 = 1e30;
 /// Weights below which a loop stays on one thread.
 const GRAIN: usize = 1 << 15;
 /// Dequantised elements of a panel.
@@ -41,15 +52,15 @@ const PART: usize = 512;
 
 /// One quantised matrix.
 #[derive(Clone, Copy)]
-struct Matrix {
-    f: Format,
-    codes: *const u32,
-    scales: *const u8,
-    biases: Option<*const u8>,
-    dtype: Dtype,
+pub(super) struct Matrix {
+    pub f: Format,
+    pub codes: *const u32,
+    pub scales: *const u8,
+    pub biases: Option<*const u8>,
+    pub dtype: Dtype,
     /// Words and groups of a row.
-    words: usize,
-    groups: usize,
+    pub words: usize,
+    pub groups: usize,
 }
 // SAFETY: a description; kernels only read through it, while the views it came from are alive.
 unsafe impl Send for Matrix {}
@@ -68,8 +79,13 @@ impl Matrix {
         }
     }
 
+    /// Codes of a row.
+    pub(super) fn len(&self) -> usize {
+        self.groups * self.f.group as usize
+    }
+
     /// Codes of a row from a column on that begins a unit.
-    fn codes(&self, row: usize, col: usize) -> *const u32 {
+    pub(super) fn codes(&self, row: usize, col: usize) -> *const u32 {
         self.codes.wrapping_add(row * self.words + col / UNIT * self.f.bits as usize)
     }
 
@@ -78,7 +94,7 @@ impl Matrix {
     ///
     /// # Safety
     /// The row has these groups.
-    unsafe fn factors(&self, row: usize, first: usize, count: usize, out: &mut [Vec<f32>; 2]) {
+    pub(super) unsafe fn factors(&self, row: usize, first: usize, count: usize, out: &mut [Vec<f32>; 2]) {
         let at = row * self.groups + first;
         let [scales, biases] = out;
         // SAFETY: by contract.
@@ -130,6 +146,11 @@ struct Rows {
 }
 
 impl Rows {
+    /// Whether codes times a number may be too large where weights times it are not.
+    fn odd(&self) -> bool {
+        self.data.iter().fold(false, |odd, x| odd | (x.is_nan() | (x.abs() >= LARGE)))
+    }
+
     fn row(&self, i: usize) -> *const f32 {
         self.data.as_ptr().wrapping_add(i * self.step)
     }
@@ -142,14 +163,14 @@ impl Rows {
 
 /// Where results go.
 #[derive(Clone, Copy)]
-struct Out {
-    dtype: Dtype,
-    ptr: SendPtr<u8>,
+pub(super) struct Out {
+    pub dtype: Dtype,
+    pub ptr: SendPtr<u8>,
 }
 
 impl Out {
     /// The results from that one on.
-    fn from(self, i: usize) -> Out {
+    pub(super) fn from(self, i: usize) -> Out {
         Out { ptr: SendPtr::new(self.ptr.get().wrapping_add(i * self.dtype.size())), ..self }
     }
 
@@ -162,9 +183,11 @@ impl Out {
 
     /// # Safety
     /// As many results as `x` is long are there from `i` on, and nobody else writes them.
-    unsafe fn put_all(self, i: usize, x: &[f32]) {
+    #[inline(always)]
+    pub(super) unsafe fn put_all(self, i: usize, x: &[f32]) {
         /// # Safety
         /// `to` has room for all of `x`.
+        #[inline(always)]
         unsafe fn store<T>(to: *mut T, x: &[f32])
         where
             f32: To<T>,
@@ -340,18 +363,110 @@ fn run(
         let job = &jobs[i];
         let row = if job.len > 1 { job.step } else { rs };
         let start = src.get().wrapping_offset(from_x[job.first] * size).cast_const();
-        // SAFETY: starts were checked or follow from the shape of x.
-        let rows = unsafe {
-            by_float!("quantized_matmul", x.dtype, rows(start, row, cs, m * job.len, k, transpose))
-        }?;
         let matrix = base.from(from_w[job.first] as usize);
-        by_codec!(f, product(&rows, &matrix, transpose, n, out.from(job.first * m * n), par));
+        let out = out.from(job.first * m * n);
+        let count = m * job.len;
+        // SAFETY: starts were checked or follow from the shape of x.
+        unsafe {
+            #[cfg(target_arch = "x86_64")]
+            if transpose {
+                let source = Source { ptr: start, row, col: cs, count, k };
+                if by_float!("quantized_matmul", x.dtype, taken(source, &matrix, n, out, par))? {
+                    return Ok(());
+                }
+            }
+            let rows = by_float!("quantized_matmul", x.dtype, rows(start, row, cs, count, k, transpose))?;
+            by_codec!(f, product(&rows, &matrix, transpose, n, out, par));
+        }
         Ok(())
     })
 }
 
+/// A product with rows of codes by tiles or wide vectors; false where this machine, the format or numbers of x ask for
+/// the other loops.
+///
+/// # Safety
+/// The rows of x can be read, and there is room for the results.
+#[cfg(target_arch = "x86_64")]
+unsafe fn taken<T: Float + Split>(
+    x: Source<u8>,
+    w: &Matrix,
+    n: usize,
+    out: Out,
+    par: Parallelism,
+) -> Result<bool>
+where
+    f32: To<T>,
+{
+    if let Some(unit) = tiles::unit()
+        && x.count >= if unit == Unit::Matrix { TILED } else { FEW + 1 }
+    {
+        let x = Source { ptr: x.ptr.cast::<T>(), row: x.row, col: x.col, count: x.count, k: x.k };
+        // SAFETY: by contract; the unit is there.
+        return Ok(unsafe { by_codec!(w.f, tiled::<T>(x, w, n, out, unit, par)) });
+    }
+    if x.count > FEW || !wide::takes(w.f) {
+        return Ok(false);
+    }
+    // SAFETY: by contract.
+    let rows = unsafe { rows::<T>(x.ptr, x.row, x.col, x.count, x.k, false)? };
+    if rows.odd() {
+        return Ok(false);
+    }
+    let codes = wide::Codes {
+        format: w.f,
+        words: w.codes,
+        scales: w.scales,
+        biases: w.biases.unwrap_or(std::ptr::null()),
+        dtype: w.dtype,
+        count: w.words,
+        groups: w.groups,
+    };
+    let dealt = wide::Dealt::new(w.f, &rows.data, rows.step, x.k, x.count);
+    for first in (0..x.count).step_by(4) {
+        let some = (first, (x.count - first).min(4));
+        chunks(par, n, (GRAIN / x.k.max(1)).max(1), |r| {
+            // SAFETY: rows of w and x; results are disjoint.
+            unsafe {
+                wide::products(&codes, &dealt, some, (r.start, r.end), |m, i, y| {
+                    if m < x.count {
+                        out.put(m * n + i, y);
+                    }
+                });
+            }
+        });
+    }
+    Ok(true)
+}
+
+/// A product through tiles, unless numbers of x are out of their range.
+///
+/// # Safety
+/// As for [`taken`]; the unit is there.
+#[cfg(target_arch = "x86_64")]
+unsafe fn tiled<C: Codec, T: Split>(
+    x: Source<T>,
+    w: &Matrix,
+    n: usize,
+    out: Out,
+    unit: Unit,
+    par: Parallelism,
+) -> bool {
+    // SAFETY: by contract.
+    let right = unsafe { Right::new::<C, T>(x, w.f.group as usize, par) };
+    if let Some(right) = &right {
+        super::tiled::product::<C>(right, w, n, out, unit, par);
+    }
+    right.is_some()
+}
+
 /// Calls `f` on chunks of `0..n`, in parallel where the product runs so.
-fn chunks(par: Parallelism, n: usize, grain: usize, f: impl Fn(std::ops::Range<usize>) + Send + Sync) {
+pub(super) fn chunks(
+    par: Parallelism,
+    n: usize,
+    grain: usize,
+    f: impl Fn(std::ops::Range<usize>) + Send + Sync,
+) {
     match par {
         Parallelism::None => f(0..n),
         Parallelism::Rayon(_) => parallel_chunks(n, grain, f),
@@ -360,7 +475,7 @@ fn chunks(par: Parallelism, n: usize, grain: usize, f: impl Fn(std::ops::Range<u
 
 /// One product into contiguous rows of `n` results.
 fn product<C: Codec>(x: &Rows, w: &Matrix, transpose: bool, n: usize, out: Out, par: Parallelism) {
-    if x.count > FEW {
+    if x.count > FEW || transpose && x.odd() {
         return panels::<C>(x, w, transpose, n, out, par);
     }
     for first in (0..x.count).step_by(4) {

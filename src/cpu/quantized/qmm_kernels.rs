@@ -87,7 +87,7 @@ multiversion! {
 /// # Safety
 /// They can be read.
 #[inline(always)]
-unsafe fn scales<C: Codec>(s: *const f32, g: usize) -> Lanes {
+pub(in crate::cpu) unsafe fn scales<C: Codec>(s: *const f32, g: usize) -> Lanes {
     // SAFETY: by contract.
     unsafe {
         if C::SHORT {
