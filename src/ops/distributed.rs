@@ -86,6 +86,7 @@ impl Ends for Arrays<'_> {
                 return Ok(None);
             };
             block.wait_written()?;
+            // FITS: a layout begins inside its storage.
             input = Some((d.storage.clone(), d.offset as usize * x.dtype().size()));
         }
         let output = crate::vulkan::exportable(gpu, self.output.nbytes())?;
