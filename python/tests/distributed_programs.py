@@ -313,6 +313,47 @@ def large():
     print("fine", rank)
 
 
+def exchanges(group, name, count):
+    """One dtype and length; arrays of 256 KiB and more stay on their GPUs."""
+    rank, size, dtype = group.rank(), group.size(), getattr(mx, name)
+    parts = inputs(name, (count,), size)
+    total, what = sum(parts), (name, count)
+    a = mx.array(parts[rank]).astype(dtype) * 1
+    check(dist.all_sum(a), total, what)
+    check(dist.all_sum(a) * 2 + 1, total * 2 + 1, what)
+    check(dist.all_gather(a), np.concatenate(parts), what)
+    # Views, and bytes that only some processes have on their GPU.
+    check(dist.all_sum(a[1:]), total[1:], what)
+    check(dist.all_sum(a[::2]), total[::2], what)
+    check(dist.all_sum(a if rank == 0 else mx.add(a, 0, stream=mx.cpu)), total, what)
+    if count % size == 0:
+        n = count // size
+        check(dist.sum_scatter(a), total[rank * n : (rank + 1) * n], what)
+    if rank == 0:
+        mx.eval(dist.send(a, 1))
+    elif rank == 1:
+        check(dist.recv_like(a, 0), parts[0], what)
+
+
+def on_gpus():
+    """Arrays of the GPU around the length from which on they stay there; memory comes and goes."""
+    group = start()
+    rank, size = group.rank(), group.size()
+    for name in "float32 bfloat16 int32 int64 uint8 complex64".split():
+        for count in (1000, 65_536, 262_146, 300_001):
+            exchanges(group, name, count)
+    for i in range(20):
+        x = mx.zeros((1 << 17,)) + (rank + i)
+        want = sum(range(size)) + size * i
+        assert mx.all(dist.all_sum(x) == want).item(), i
+        if i % 5 == 4:
+            mx.clear_cache()
+    x = mx.ones((1 << 17,))
+    gradient = mx.grad(lambda v: (dist.all_sum(v) ** 2).sum())(x)
+    assert mx.all(gradient == 2 * size).item()
+    print("fine", rank)
+
+
 def begins():
     """Nobody asks for the last sums; others need them."""
     rank = start().rank()

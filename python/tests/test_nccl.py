@@ -30,7 +30,16 @@ pytestmark = pytest.mark.skipif(
 def libraries(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stand_in")
     for source, name in (("cuda.c", "libcuda.so.1"), ("nccl.c", "libnccl.so.2")):
-        command = [COMPILER, "-O1", "-Wall", "-Werror", "-shared", "-fPIC", str(SOURCES / source)]
+        command = [
+            COMPILER,
+            "-O1",
+            "-pthread",
+            "-Wall",
+            "-Werror",
+            "-shared",
+            "-fPIC",
+            str(SOURCES / source),
+        ]
         subprocess.run([*command, "-o", str(folder / name), "-lm", "-lrt"], check=True)
     yield folder
     # Processes that are made to fail leave what they shared.
@@ -64,6 +73,25 @@ def test_everything(libraries, count):
     extra = {"MLX_DISTRIBUTED_CHUNK": "100000", "STAND_IN_GPUS": str(count)}
     extra |= {"SHORT": "1"} if count > 2 else {}
     assert all("fine" in o for o in run(libraries, "everything", count, **extra))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("count", [2, 3])
+def test_arrays_that_stay_on_the_gpu(libraries, count):
+    """Each operation on dtypes and lengths on both sides of the switch, against NumPy."""
+    extra = {"STAND_IN_GPUS": str(count), "STAND_IN_CUDA_TELLS": "1"}
+    for told in run(libraries, "on_gpus", count, **extra):
+        assert "fine" in told
+        # Memory is imported once for as long as it lives; what is freed is let go.
+        imported, gone = told.count("imported "), told.count("let go ")
+        assert imported > 3 and gone > 3 and imported - gone < 40
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("function", ["cuImportExternalMemory", "cuExternalMemoryGetMappedBuffer"])
+def test_memory_that_cannot_be_imported_goes_through_the_host(libraries, function):
+    extra = {"STAND_IN_RANK": "1", "STAND_IN_CUDA_FAILS": function, "STAND_IN_GPUS": "2"}
+    assert all("fine" in o for o in run(libraries, "on_gpus", 2, **extra))
 
 
 def test_large_arrays_go_in_parts(libraries):

@@ -1,9 +1,15 @@
 /* Stands in for libcuda.so.1 in tests: memory of the "GPU" is memory of the host and streams do at once what they are
- * told. STAND_IN_GPUS: how many there are. STAND_IN_CUDA_FAILS: a function that fails. */
+ * told. STAND_IN_GPUS: how many there are. STAND_IN_CUDA_FAILS: a function that fails. STAND_IN_CUDA_TELLS: memory of
+ * Vulkan that is imported, and let go again, is told of on the standard error. */
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { OUT_OF_MEMORY = 2, UNKNOWN = 999 };
 
@@ -51,8 +57,10 @@ int cuMemAlloc_v2(uint64_t *memory, size_t bytes) {
     return 0;
 }
 
+static int is_mapped(uint64_t memory);
+
 int cuMemFree_v2(uint64_t memory) {
-    free((void *)(uintptr_t)memory);
+    if (!is_mapped(memory)) free((void *)(uintptr_t)memory);
     return 0;
 }
 
@@ -111,4 +119,77 @@ int cuEventQuery(void *event) {
 int cuGetErrorString(int code, const char **text) {
     *text = code == OUT_OF_MEMORY ? "out of memory" : "unknown error";
     return code == OUT_OF_MEMORY || code == UNKNOWN ? 0 : 1;
+}
+
+/* Memory of Mesa's software driver: a file that begins with the length and with the place of the data. */
+struct memory_file {
+    int kind;
+    uint64_t file[2], size;
+    unsigned flags, reserved[16];
+};
+
+struct mapping {
+    uint64_t offset, size;
+    unsigned flags, reserved[16];
+};
+
+struct imported {
+    uint64_t *begin;
+    size_t length, size;
+    struct imported *next;
+};
+
+static struct imported *all;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static uint64_t data_of(const struct imported *i) { return (uintptr_t)((char *)i->begin + i->begin[1]); }
+
+static int is_mapped(uint64_t memory) {
+    int found = 0;
+    pthread_mutex_lock(&lock);
+    for (struct imported *i = all; i; i = i->next) found |= data_of(i) == memory;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+static void tell(const char *what, size_t bytes) {
+    if (getenv("STAND_IN_CUDA_TELLS")) fprintf(stderr, "%s %zu\n", what, bytes);
+}
+
+int cuImportExternalMemory(void **memory, const struct memory_file *about) {
+    struct stat status;
+    int file = (int)about->file[0];
+    if (!current || about->kind != 1 || about->flags != 1 || fails("cuImportExternalMemory")) return UNKNOWN;
+    if (fstat(file, &status) || (uint64_t)status.st_size < about->size) return UNKNOWN;
+    void *begin = mmap(NULL, status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (begin == MAP_FAILED) return UNKNOWN;
+    close(file);
+    struct imported *made = malloc(sizeof *made);
+    pthread_mutex_lock(&lock);
+    *made = (struct imported){begin, status.st_size, about->size, all};
+    all = made;
+    pthread_mutex_unlock(&lock);
+    tell("imported", made->size);
+    *memory = made;
+    return 0;
+}
+
+int cuExternalMemoryGetMappedBuffer(uint64_t *address, void *memory, const struct mapping *range) {
+    struct imported *made = memory;
+    if (!current || range->offset || range->size > made->size || fails("cuExternalMemoryGetMappedBuffer")) return UNKNOWN;
+    *address = data_of(made);
+    return 0;
+}
+
+int cuDestroyExternalMemory(void *memory) {
+    struct imported *made = memory;
+    tell("let go", made->size);
+    pthread_mutex_lock(&lock);
+    struct imported **at = &all;
+    while (*at != made) at = &(*at)->next;
+    *at = made->next;
+    pthread_mutex_unlock(&lock);
+    munmap(made->begin, made->length);
+    free(made);
+    return 0;
 }
