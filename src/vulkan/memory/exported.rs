@@ -10,6 +10,8 @@ use ash::vk;
 
 use crate::core::env::{self, KernelVariant};
 use crate::vulkan::hal::adapter::{AdapterInfo, Loader};
+#[cfg(unix)]
+use crate::vulkan::tune::transfer::EXPORTED;
 
 #[cfg(unix)]
 use super::{Block, Pool};
@@ -20,9 +22,6 @@ use crate::vulkan::hal::device::device;
 
 pub static EXTERNAL_MEMORY: KernelVariant =
     KernelVariant::new("external_memory", "collectives over NCCL through memory of the host");
-
-/// Blocks from here on have memory of their own, which can be exported.
-pub const LEAST: u64 = 256 << 10;
 
 /// Whether the process may want to export memory: the environment names a group over NCCL.
 pub fn wanted() -> bool {
@@ -76,7 +75,7 @@ impl Exports {
 #[cfg(unix)]
 pub fn exportable(gpu: u32, nbytes: usize) -> Result<Option<Arc<Storage>>> {
     let device = device(gpu)?;
-    if !device.features().external_memory || (nbytes as u64) < LEAST {
+    if !device.features().external_memory || (nbytes as u64) < EXPORTED {
         return Ok(None);
     }
     Ok(Some(Storage::from_device(device.alloc(nbytes)?, nbytes)))
@@ -96,7 +95,7 @@ pub fn imported<T: Any + Send + Sync>(
     let Some(block) = block.as_any().downcast_ref::<Block>() else { return Ok(None) };
     let device = block.owner();
     let driver = device.driver()?;
-    let Some(exports) = device.pool.exports.as_ref().filter(|_| block.capacity() >= LEAST) else {
+    let Some(exports) = device.pool.exports.as_ref().filter(|_| block.capacity() >= EXPORTED) else {
         return Ok(None);
     };
     let mut imports = exports.imports.lock().unwrap_or_else(PoisonError::into_inner);

@@ -34,6 +34,7 @@ use crate::core::fault::Site;
 use crate::core::{Error, Result};
 use crate::memory::stats;
 use crate::vulkan::tune::memory::{LOOKED_AT, TURN_SHARE, TURNS};
+use crate::vulkan::tune::transfer::EXPORTED;
 
 pub static BLOCK_TURNS: KernelVariant = KernelVariant::new(
     "block_turns",
@@ -357,7 +358,7 @@ impl Pool {
             flags |= vk_mem::AllocationCreateFlags::WITHIN_BUDGET;
         }
         let exported = self.exports.is_some() && kind == Kind::Device;
-        if exported && capacity >= exported::LEAST {
+        if exported && capacity >= EXPORTED {
             flags |= vk_mem::AllocationCreateFlags::DEDICATED_MEMORY;
         }
         let usage = vk::BufferUsageFlags::STORAGE_BUFFER
