@@ -41,7 +41,7 @@ FEW_TESTS = ["test_blas", "test_quantized", "test_reduce", "test_scatter"]
 # Every operation, dtype and family of kernels.
 OP_TESTS = """test_registry test_ops test_fast test_fast_sdpa test_reduce test_scan test_sort
 test_blas test_products test_quantized test_conv test_indexing test_scatter test_random
-test_gather_mm test_fft""".split()
+test_gather_mm test_fft test_eval_joined test_eval_joined_dense""".split()
 
 HEADER = """\
 # Portability
