@@ -523,32 +523,6 @@ impl Group for Communicator {
         self.operate("split", |state| self.formed(state, color, &chosen, me))
     }
 
-    fn all_reduce(&self, how: Reduction, about: Subject, data: &mut [u8]) -> Result<()> {
-        self.together(how.operation(), about, |state| self.reduce(state, how, about.dtype, data))
-    }
-
-    fn all_gather(&self, about: Subject, input: &[u8], output: &mut [u8]) -> Result<()> {
-        self.together("all_gather", about, |state| self.gather(state, input, output))
-    }
-
-    fn sum_scatter(&self, about: Subject, data: &mut [u8], output: &mut [u8]) -> Result<()> {
-        self.together("sum_scatter", about, |state| self.scatter(state, about.dtype, data, output))
-    }
-
-    fn send(&self, about: Subject, data: &[u8], to: usize) -> Result<()> {
-        self.operate("send", |state| {
-            self.meet_one(state, about, (to, true), false)?;
-            self.transmit(state, (to, true), data.len(), data.as_ptr().cast_mut())
-        })
-    }
-
-    fn recv(&self, about: Subject, data: &mut [u8], from: usize) -> Result<()> {
-        self.operate("recv", |state| {
-            self.meet_one(state, about, (from, false), false)?;
-            self.transmit(state, (from, false), data.len(), data.as_mut_ptr())
-        })
-    }
-
     /// Large arrays stay on the GPU where those of all processes are there.
     fn exchange(&self, what: Exchange, about: Subject, ends: &mut dyn Ends) -> Result<()> {
         let lent = if self.stays(what, about) { ends.on_gpu()? } else { None };
