@@ -66,18 +66,24 @@ def library(manifest, name):
     return pathlib.Path(found[0]) if found else None
 
 
-@pytest.mark.skipif(driver() is None, reason="needs Mesa's software driver")
-def test_two_devices(tmp_path):
+def two_devices(folder):
+    """An environment in which there are two; a folder keeps the copy."""
     manifest = driver()
     content = json.loads(manifest.read_text())
-    copy = tmp_path / "libvulkan_second.so"
+    copy = folder / "libvulkan_second.so"
     shutil.copy(library(manifest, content["ICD"]["library_path"]), copy)
     content["ICD"]["library_path"] = str(copy)
-    second = tmp_path / "second.json"
+    second = folder / "second.json"
     second.write_text(json.dumps(content))
     env = {k: v for k, v in os.environ.items() if k not in ("VK_ICD_FILENAMES", "MLX_VK_DEVICE")}
     env |= {"VK_DRIVER_FILES": f"{manifest}:{second}", "MLX_DEFAULT_DEVICE": "gpu"}
     env["PYTHONPATH"] = str(pathlib.Path(mx.__file__).parents[1])
+    return env
+
+
+@pytest.mark.skipif(driver() is None, reason="needs Mesa's software driver")
+def test_two_devices(tmp_path):
+    env = two_devices(tmp_path)
     command = [sys.executable, "-c", PROGRAM]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0 and "fine" in done.stdout, done.stdout + done.stderr

@@ -26,10 +26,10 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module")
-def libraries(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("stand_in")
-    for source, name in (("cuda.c", "libcuda.so.1"), ("nccl.c", "libnccl.so.2")):
+def build(folder, *names):
+    """Builds libraries that stand in for others."""
+    for name in names:
+        source = name.removeprefix("lib").partition(".")[0] + ".c"
         command = [
             COMPILER,
             "-O1",
@@ -41,6 +41,12 @@ def libraries(tmp_path_factory):
             str(SOURCES / source),
         ]
         subprocess.run([*command, "-o", str(folder / name), "-lm", "-lrt"], check=True)
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stand_in")
+    build(folder, "libcuda.so.1", "libnccl.so.2")
     yield folder
     # Processes that are made to fail leave what they shared.
     for left in pathlib.Path("/dev/shm").glob("mlx-stand-in-*"):

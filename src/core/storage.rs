@@ -263,6 +263,33 @@ impl Storage {
         Ok(block)
     }
 
+    /// Makes bytes that another GPU alone has valid on the opened device `id` without the host: `copy` gets the block that
+    /// has them and returns the filled one. `None` where it does not, and where the host has them.
+    pub fn cross(
+        &self,
+        id: u32,
+        copy: impl FnOnce(&dyn DeviceBlock, usize) -> Result<Option<Arc<dyn DeviceBlock>>>,
+    ) -> Result<Option<Arc<dyn DeviceBlock>>> {
+        let elsewhere = |s: &Residency| {
+            let there = s.device.as_ref().filter(|d| s.device_valid && d.device() != id);
+            there.filter(|d| !s.host_valid && !d.lost()).cloned()
+        };
+        let Some(from) = elsewhere(&self.lock()) else { return Ok(None) };
+        from.wait_written()?;
+        let mut s = self.lock();
+        let _held = Uninterrupted::new();
+        if elsewhere(&s).is_none_or(|d| !Arc::ptr_eq(&d, &from)) {
+            // Another thread was faster.
+            return Ok(s.device.as_ref().filter(|d| s.device_valid && d.device() == id).cloned());
+        }
+        let Some(block) = copy(&*from, self.nbytes)? else { return Ok(None) };
+        if from.mapped().is_none() {
+            s.device = Some(block.clone());
+        }
+        // Memory that the host reads in place stays the home; this is a copy for the call.
+        Ok(Some(block))
+    }
+
     /// Forgets the host copy, because a kernel is about to overwrite the device bytes.
     pub fn invalidate_host(&self) {
         let mut s = self.lock();

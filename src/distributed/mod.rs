@@ -138,24 +138,20 @@ pub trait Group: Send + Sync {
     /// The processes with the same color, ordered by key (a negative one: by their numbers here).
     fn split(&self, color: i64, key: i64) -> Result<Arc<dyn Group>>;
 
-    /// An operation, on bytes wherever they are. Backends that know no GPU's memory have them on the host.
-    fn exchange(&self, what: Exchange, about: Subject, ends: &mut dyn Ends) -> Result<()> {
-        let (input, output) = ends.on_host()?;
-        match what {
-            Exchange::Reduce(how) => {
-                output.copy_from_slice(input);
-                self.all_reduce(how, about, output)
-            }
-            Exchange::Gather => self.all_gather(about, input, output),
-            Exchange::SumScatter => self.sum_scatter(about, &mut input.to_vec(), output),
-            Exchange::Send(to) => {
-                output.copy_from_slice(input);
-                self.send(about, output, to)
-            }
-            Exchange::Recv(from) => self.recv(about, output, from),
-        }
+    /// An operation, on bytes wherever they are.
+    fn exchange(&self, what: Exchange, about: Subject, ends: &mut dyn Ends) -> Result<()>;
+
+    /// The CPU stream that operations of a call on `stream` run on.
+    fn stream(&self, stream: Stream) -> Stream {
+        if stream.device.is_gpu() { default_stream(Device::CPU) } else { stream }
     }
 
+    /// This process will ask for nothing more: what the others see of its end is no failure.
+    fn leave(&self) {}
+}
+
+/// Operations of a group whose bytes are always on the host.
+trait OnHost {
     /// Reduces `data` over all processes, in place.
     fn all_reduce(&self, how: Reduction, about: Subject, data: &mut [u8]) -> Result<()>;
 
@@ -170,14 +166,24 @@ pub trait Group: Send + Sync {
 
     /// Receives what a process sends.
     fn recv(&self, about: Subject, data: &mut [u8], from: usize) -> Result<()>;
+}
 
-    /// The CPU stream that operations of a call on `stream` run on.
-    fn stream(&self, stream: Stream) -> Stream {
-        if stream.device.is_gpu() { default_stream(Device::CPU) } else { stream }
+/// An operation of a group that knows no GPU's memory.
+fn exchange_on_host(group: &impl OnHost, what: Exchange, about: Subject, ends: &mut dyn Ends) -> Result<()> {
+    let (input, output) = ends.on_host()?;
+    match what {
+        Exchange::Reduce(how) => {
+            output.copy_from_slice(input);
+            group.all_reduce(how, about, output)
+        }
+        Exchange::Gather => group.all_gather(about, input, output),
+        Exchange::SumScatter => group.sum_scatter(about, &mut input.to_vec(), output),
+        Exchange::Send(to) => {
+            output.copy_from_slice(input);
+            group.send(about, output, to)
+        }
+        Exchange::Recv(from) => group.recv(about, output, from),
     }
-
-    /// This process will ask for nothing more: what the others see of its end is no failure.
-    fn leave(&self) {}
 }
 
 /// This process alone.
@@ -200,26 +206,16 @@ impl Group for Alone {
         bail!(Runtime, "[split] Cannot split the distributed group further.")
     }
 
-    fn all_reduce(&self, _: Reduction, _: Subject, _: &mut [u8]) -> Result<()> {
-        Ok(())
-    }
-
-    fn all_gather(&self, _: Subject, input: &[u8], output: &mut [u8]) -> Result<()> {
-        output.copy_from_slice(input);
-        Ok(())
-    }
-
-    fn sum_scatter(&self, _: Subject, data: &mut [u8], output: &mut [u8]) -> Result<()> {
-        output.copy_from_slice(data);
-        Ok(())
-    }
-
-    fn send(&self, _: Subject, _: &[u8], _: usize) -> Result<()> {
-        bail!(Value, "[send] Cannot send to a singleton group")
-    }
-
-    fn recv(&self, _: Subject, _: &mut [u8], _: usize) -> Result<()> {
-        bail!(Value, "[recv] Cannot recv from a singleton group")
+    fn exchange(&self, what: Exchange, _: Subject, ends: &mut dyn Ends) -> Result<()> {
+        match what {
+            Exchange::Send(_) => bail!(Value, "[send] Cannot send to a singleton group"),
+            Exchange::Recv(_) => bail!(Value, "[recv] Cannot recv from a singleton group"),
+            Exchange::Reduce(_) | Exchange::Gather | Exchange::SumScatter => {
+                let (input, output) = ends.on_host()?;
+                output.copy_from_slice(input);
+                Ok(())
+            }
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! Host memory: 64-byte aligned blocks from a size-class cache, so that a steady loop asks the system for
 //! nothing. Statistics and limits of host and device memory together are in [`stats`].
 
+#[cfg(unix)]
+pub mod cuda;
 pub mod stats;
 mod system;
 

@@ -87,6 +87,8 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &elementwise::COPY_TRANSPOSE,
     &memory::BLOCK_TURNS,
     &memory::exported::EXTERNAL_MEMORY,
+    &memory::crossing::PEER_COPY,
+    &memory::crossing::STAGED_COPY,
     &hal::recorder::BATCH_KEEP,
     &memory::transfer::COPY_QUEUE,
 ];

@@ -1,7 +1,10 @@
 /* Stands in for libcuda.so.1 in tests: memory of the "GPU" is memory of the host and streams do at once what they are
- * told. STAND_IN_GPUS: how many there are. STAND_IN_CUDA_FAILS: a function that fails. STAND_IN_CUDA_TELLS: memory of
- * Vulkan that is imported, and let go again, is told of on the standard error. */
+ * told. STAND_IN_GPUS: how many there are. STAND_IN_UUID: the identifier of all, in hexadecimal. STAND_IN_PEERS=0: none
+ * reaches another. STAND_IN_CUDA_FAILS=function or function:n: it fails, from its n-th call on. STAND_IN_CUDA_CORRUPTS: a
+ * byte of each copy between GPUs is another. STAND_IN_CUDA_TELLS: memory of Vulkan that is imported, and let go again, and
+ * copies between GPUs are told of on the standard error. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,38 +17,53 @@
 enum { OUT_OF_MEMORY = 2, UNKNOWN = 999 };
 
 static int fails(const char *name) {
+    static atomic_int calls;
     const char *told = getenv("STAND_IN_CUDA_FAILS");
-    return told && strcmp(told, name) == 0;
+    size_t n = strlen(name);
+    if (!told || strncmp(told, name, n) || (told[n] && told[n] != ':')) return 0;
+    return !told[n] || atomic_fetch_add(&calls, 1) + 1 >= atoi(told + n + 1);
 }
 
-int cuInit(unsigned flags) { return flags != 0; }
+int cuInit(unsigned flags) { return flags != 0 || fails("cuInit"); }
 
 int cuDeviceGetCount(int *count) {
     const char *told = getenv("STAND_IN_GPUS");
     *count = told ? atoi(told) : 1;
-    return 0;
+    return fails("cuDeviceGetCount") ? UNKNOWN : 0;
 }
 
 int cuDeviceGet(int *device, int ordinal) {
     *device = ordinal;
-    return 0;
+    return fails("cuDeviceGet") ? UNKNOWN : 0;
 }
 
 int cuDeviceGetUuid(char uuid[16], int device) {
+    const char *told = getenv("STAND_IN_UUID");
     memset(uuid, device + 1, 16);
-    return 0;
+    for (int i = 0; told && i < 16; i++) {
+        unsigned byte;
+        if (sscanf(told + 2 * i, "%2x", &byte) != 1) return UNKNOWN;
+        uuid[i] = (char)byte;
+    }
+    return fails("cuDeviceGetUuid") ? UNKNOWN : 0;
 }
 
 int cuDevicePrimaryCtxRetain(void **context, int device) {
     static int contexts[64];
     *context = &contexts[device];
-    return 0;
+    return fails("cuDevicePrimaryCtxRetain") ? OUT_OF_MEMORY : 0;
 }
 
 /* As in CUDA, a thread without a context can do nothing. */
 static __thread void *current;
 
+int cuCtxGetCurrent(void **context) {
+    *context = current;
+    return fails("cuCtxGetCurrent") ? UNKNOWN : 0;
+}
+
 int cuCtxSetCurrent(void *context) {
+    if (context && fails("cuCtxSetCurrent")) return UNKNOWN;
     current = context;
     return 0;
 }
@@ -87,8 +105,8 @@ int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream) {
     return 0;
 }
 
-static int make(void **handle) {
-    if (!current) return UNKNOWN;
+static int make(const char *name, void **handle) {
+    if (!current || fails(name)) return UNKNOWN;
     *handle = calloc(1, 8);
     return 0;
 }
@@ -98,13 +116,13 @@ static int unmake(void *handle) {
     return 0;
 }
 
-int cuStreamCreate(void **stream, unsigned flags) { return flags == 1 ? make(stream) : UNKNOWN; }
+int cuStreamCreate(void **stream, unsigned flags) { return flags == 1 ? make("cuStreamCreate", stream) : UNKNOWN; }
 int cuStreamDestroy_v2(void *stream) { return unmake(stream); }
-int cuEventCreate(void **event, unsigned flags) { return flags == 2 ? make(event) : UNKNOWN; }
+int cuEventCreate(void **event, unsigned flags) { return flags == 2 ? make("cuEventCreate", event) : UNKNOWN; }
 int cuEventDestroy_v2(void *event) { return unmake(event); }
 
 int cuEventRecord(void *event, void *stream) {
-    if (!stream) return UNKNOWN;
+    if (!stream || fails("cuEventRecord")) return UNKNOWN;
     *(int *)event = 3;
     return 0;
 }
@@ -112,6 +130,7 @@ int cuEventRecord(void *event, void *stream) {
 /* Not ready at the first looks. */
 int cuEventQuery(void *event) {
     int *looks = event;
+    if (fails("cuEventQuery")) return UNKNOWN;
     if (*looks > 0) --*looks;
     return *looks ? 600 : 0;
 }
@@ -178,6 +197,27 @@ int cuExternalMemoryGetMappedBuffer(uint64_t *address, void *memory, const struc
     struct imported *made = memory;
     if (!current || range->offset || range->size > made->size || fails("cuExternalMemoryGetMappedBuffer")) return UNKNOWN;
     *address = data_of(made);
+    return 0;
+}
+
+int cuDeviceCanAccessPeer(int *can, int device, int other) {
+    const char *told = getenv("STAND_IN_PEERS");
+    *can = device >= 0 && other >= 0 && !(told && strcmp(told, "0") == 0);
+    return fails("cuDeviceCanAccessPeer") ? UNKNOWN : 0;
+}
+
+int cuCtxEnablePeerAccess(void *context, unsigned flags) {
+    static atomic_int known;
+    if (!current || !context || flags || fails("cuCtxEnablePeerAccess")) return UNKNOWN;
+    return atomic_exchange(&known, 1) ? 704 : 0;
+}
+
+int cuMemcpyPeerAsync(uint64_t to, void *there, uint64_t from, void *here, size_t bytes, void *stream) {
+    if (current != there || !here || !stream || fails("cuMemcpyPeerAsync")) return UNKNOWN;
+    char *target = (char *)(uintptr_t)to;
+    memcpy(target, (void *)(uintptr_t)from, bytes);
+    if (getenv("STAND_IN_CUDA_CORRUPTS")) target[bytes / 2] ^= 1;
+    tell("copied", bytes);
     return 0;
 }
 

@@ -11,7 +11,8 @@ use crate::bail;
 use crate::core::{Error, Result, Stream, env};
 use crate::distributed::header::{HEADER, Header};
 use crate::distributed::{
-    Alone, Group, Outcome, Reduction, Standing, Subject, divide, lock, own_stream, pieces, portion, timeout,
+    Alone, Ends, Exchange, Group, OnHost, Outcome, Reduction, Standing, Subject, divide, exchange_on_host,
+    lock, own_stream, pieces, portion, timeout,
 };
 
 /// Most bytes that one call moves to or from one process, where the environment says nothing.
@@ -259,6 +260,16 @@ impl Group for Communicator {
         })
     }
 
+    fn exchange(&self, what: Exchange, about: Subject, ends: &mut dyn Ends) -> Result<()> {
+        exchange_on_host(self, what, about, ends)
+    }
+
+    fn leave(&self) {
+        self.mpi.end();
+    }
+}
+
+impl OnHost for Communicator {
     fn all_reduce(&self, how: Reduction, about: Subject, data: &mut [u8]) -> Result<()> {
         let (kind, op) = (self.mpi.kind(about.dtype), self.mpi.op(how, about.dtype));
         self.together(how.operation(), about, || {
@@ -318,9 +329,5 @@ impl Group for Communicator {
             Header::new(0, "recv", about).agrees(self.rank, &Header::received(&header), from)?;
             self.message(from, DATA, false, data.as_mut_ptr(), data.len())
         })
-    }
-
-    fn leave(&self) {
-        self.mpi.end();
     }
 }

@@ -1,64 +1,10 @@
-//! A GPU as CUDA sees it, and the way of bytes from the host through it: pinned memory, memory of the GPU and back, in
-//! two slots, so that one is filled while the other is under way.
+//! The way of bytes from the host through a GPU: pinned memory, memory of the GPU and back, in two slots, so that one is
+//! filled while the other is under way.
 
-use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 
-use super::library::{Handle, Libraries, Memory};
 use crate::distributed::Outcome;
-
-/// cudaErrorNotReady.
-const NOT_READY: c_int = 600;
-/// CU_STREAM_NON_BLOCKING.
-const NON_BLOCKING: u32 = 1;
-/// CU_EVENT_DISABLE_TIMING.
-const NO_TIMING: u32 = 2;
-
-/// One GPU.
-#[derive(Clone, Copy)]
-pub struct Gpu {
-    pub libraries: &'static Libraries,
-    context: Handle,
-}
-
-// SAFETY: contexts belong to the process; threads make them current before they use them.
-unsafe impl Send for Gpu {}
-// SAFETY: as above.
-unsafe impl Sync for Gpu {}
-
-impl Gpu {
-    /// The GPU with this identifier, or, where there is none, one for the number of the process.
-    pub fn find(libraries: &'static Libraries, uuid: Option<[u8; 16]>, rank: usize) -> Outcome<Gpu> {
-        let (cuda, count) = (&libraries.cuda, libraries.gpus);
-        let mut chosen = None;
-        for i in 0..count {
-            let (mut device, mut own) = (0, [0; 16]);
-            // SAFETY: there are so many GPUs; places for results.
-            libraries.cuda("cuDeviceGet", unsafe { (cuda.device_get)(&mut device, i as c_int) })?;
-            // SAFETY: as above.
-            let known = unsafe { (cuda.device_get_uuid)(&mut own, device) } == 0;
-            let wanted = known && uuid == Some(own);
-            if wanted || i == rank % count {
-                chosen = Some(device);
-            }
-            if wanted {
-                break;
-            }
-        }
-        // INVARIANT: there is at least one, and the remainder is the number of one.
-        let mut context = std::ptr::null_mut();
-        // SAFETY: a GPU of the list, a place for the context, which is kept.
-        let code = unsafe { (cuda.primary_ctx_retain)(&mut context, chosen.unwrap_or(0)) };
-        libraries.cuda("cuDevicePrimaryCtxRetain", code)?;
-        Ok(Gpu { libraries, context })
-    }
-
-    /// What this thread calls now is about this GPU.
-    pub fn enter(&self) -> Outcome {
-        // SAFETY: a context that is kept.
-        self.libraries.cuda("cuCtxSetCurrent", unsafe { (self.libraries.cuda.ctx_set_current)(self.context) })
-    }
-}
+use crate::memory::cuda::{Gpu, Handle, Memory};
 
 /// Pinned memory of the host and memory of the GPU, of the same size.
 pub struct Slot {
@@ -95,19 +41,16 @@ impl Slot {
             return Ok(());
         }
         self.free(on);
-        let cuda = &on.libraries.cuda;
+        let cuda = on.cuda;
         // SAFETY: places for results.
-        on.libraries
-            .cuda("cuMemHostAlloc", unsafe { (cuda.mem_host_alloc)(&mut self.host, bytes, 0) })
+        cuda.check("cuMemHostAlloc", unsafe { (cuda.mem_host_alloc)(&mut self.host, bytes, 0) })
             .inspect_err(|_| self.host = std::ptr::null_mut())?;
         // SAFETY: as above.
-        on.libraries.cuda("cuMemAlloc", unsafe { (cuda.mem_alloc)(&mut self.gpu, bytes) }).inspect_err(
-            |_| {
-                // SAFETY: just allocated, used by nobody.
-                unsafe { (cuda.mem_free_host)(self.host) };
-                (self.host, self.gpu) = (std::ptr::null_mut(), 0);
-            },
-        )?;
+        cuda.check("cuMemAlloc", unsafe { (cuda.mem_alloc)(&mut self.gpu, bytes) }).inspect_err(|_| {
+            // SAFETY: just allocated, used by nobody.
+            unsafe { (cuda.mem_free_host)(self.host) };
+            (self.host, self.gpu) = (std::ptr::null_mut(), 0);
+        })?;
         self.bytes = bytes;
         Ok(())
     }
@@ -116,8 +59,8 @@ impl Slot {
         if self.bytes > 0 {
             // SAFETY: allocated by `grow`; nothing is under way there.
             unsafe {
-                (on.libraries.cuda.mem_free_host)(self.host);
-                (on.libraries.cuda.mem_free)(self.gpu);
+                (on.cuda.mem_free_host)(self.host);
+                (on.cuda.mem_free)(self.gpu);
             }
         }
         *self = Slot::NONE;
@@ -137,17 +80,9 @@ impl Slot {
 impl Staging {
     pub fn new(on: Gpu) -> Outcome<Staging> {
         on.enter()?;
-        let cuda = &on.libraries.cuda;
-        let handle = |what, f: &dyn Fn(*mut Handle) -> c_int| {
-            let mut handle = std::ptr::null_mut();
-            on.libraries.cuda(what, f(&mut handle)).map(|()| handle)
-        };
-        // SAFETY: places for results.
-        let stream = handle("cuStreamCreate", &|h| unsafe { (cuda.stream_create)(h, NON_BLOCKING) })?;
-        // SAFETY: as above.
-        let event = || handle("cuEventCreate", &|h| unsafe { (cuda.event_create)(h, NO_TIMING) });
+        let (cuda, stream) = (on.cuda, on.cuda.stream()?);
         let lane = |done| Lane { input: Slot::NONE, output: Slot::NONE, done };
-        let lanes = ManuallyDrop::new([lane(event()?), lane(event()?)]);
+        let lanes = ManuallyDrop::new([lane(cuda.event()?), lane(cuda.event()?)]);
         Ok(Staging { on, stream, lanes, abandoned: false })
     }
 
@@ -161,10 +96,7 @@ impl Staging {
     /// Whether all that was begun of a part is done.
     pub fn is_done(&self, lane: usize) -> Outcome<bool> {
         // SAFETY: an event of this group.
-        match unsafe { (self.on.libraries.cuda.event_query)(self.lanes[lane].done) } {
-            NOT_READY => Ok(false),
-            code => self.on.libraries.cuda("a transfer", code).map(|()| true),
-        }
+        unsafe { self.on.cuda.is_done(self.lanes[lane].done) }
     }
 
     /// What is done without staging, for the thread that calls NCCL: `f` and an event, that of the first lane.
@@ -193,21 +125,20 @@ impl Staging {
         let part = Part(self.on, self.stream, lane.done, ends);
         move || {
             let Part(on, stream, done, [(from, source), (to, target)]) = { part };
-            let (libraries, cuda) = (on.libraries, &on.libraries.cuda);
+            let cuda = on.cuda;
             on.enter()?;
             if input > 0 {
                 // SAFETY: both slots have so many bytes and stay until the event came.
                 let code = unsafe { (cuda.memcpy_htod)(source, from, input, stream) };
-                libraries.cuda("cuMemcpyHtoDAsync", code)?;
+                cuda.check("cuMemcpyHtoDAsync", code)?;
             }
             f(source, target, stream)?;
             if output > 0 {
                 // SAFETY: as above.
-                libraries
-                    .cuda("cuMemcpyDtoHAsync", unsafe { (cuda.memcpy_dtoh)(to, target, output, stream) })?;
+                cuda.check("cuMemcpyDtoHAsync", unsafe { (cuda.memcpy_dtoh)(to, target, output, stream) })?;
             }
             // SAFETY: an event and a stream of this group.
-            libraries.cuda("cuEventRecord", unsafe { (cuda.event_record)(done, stream) })
+            cuda.check("cuEventRecord", unsafe { (cuda.event_record)(done, stream) })
         }
     }
 }
@@ -221,9 +152,9 @@ impl Drop for Staging {
             lane.input.free(&self.on);
             lane.output.free(&self.on);
             // SAFETY: made by `new`, and nothing is under way.
-            unsafe { (self.on.libraries.cuda.event_destroy)(lane.done) };
+            unsafe { (self.on.cuda.event_destroy)(lane.done) };
         }
         // SAFETY: as above.
-        unsafe { (self.on.libraries.cuda.stream_destroy)(self.stream) };
+        unsafe { (self.on.cuda.stream_destroy)(self.stream) };
     }
 }

@@ -8,9 +8,9 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::device::{Gpu, Staging};
+use super::device::Staging;
 use super::hub::{Meeting, Post};
-use super::library::{Handle, Id, Memory, Nccl};
+use super::library::{Id, Nccl};
 use super::shared::{Addresses, addresses, is_large};
 use super::wire::MeetingKey;
 use super::worker::{Pending, Worker};
@@ -21,6 +21,7 @@ use crate::distributed::{
     Alone, Ends, Exchange, Group, Outcome, Reduction, Standing, Subject, child, divide, interrupted, lock,
     own_stream, pieces, portion,
 };
+use crate::memory::cuda::{Gpu, Handle, Memory};
 
 /// Bytes of a part, of the larger side, where the environment says nothing.
 const PART: usize = 1 << 25;
@@ -31,9 +32,17 @@ const FORMING: u64 = u64::MAX >> 1;
 /// ncclUint8, by which bytes are moved.
 const BYTES: c_int = 1;
 
+/// What a group runs on.
+#[derive(Clone, Copy)]
+pub struct On {
+    pub nccl: &'static Nccl,
+    pub gpu: Gpu,
+}
+
 /// A group over NCCL.
 struct Communicator {
     post: Arc<Post>,
+    nccl: &'static Nccl,
     gpu: Gpu,
     /// Zero for all processes.
     id: u64,
@@ -139,8 +148,8 @@ fn watch<T>(
 
 impl Communicator {
     /// All of its processes come here.
-    fn form(post: Arc<Post>, gpu: Gpu, id: u64, members: Vec<usize>, me: usize) -> Outcome<Communicator> {
-        let formed = Communicator::join(&post, gpu, id, &members, me);
+    fn form(post: Arc<Post>, on: On, id: u64, members: Vec<usize>, me: usize) -> Outcome<Communicator> {
+        let formed = Communicator::join(&post, on, id, &members, me);
         let (comm, worker, staging) = formed.inspect_err(|why| post.abort(id, why))?;
         let state = State {
             comm,
@@ -151,17 +160,18 @@ impl Communicator {
             messages: HashMap::new(),
             standing: Standing::default(),
         };
-        Ok(Communicator { post, gpu, id, members, me, state: Mutex::new(state) })
+        let On { nccl, gpu } = on;
+        Ok(Communicator { post, nccl, gpu, id, members, me, state: Mutex::new(state) })
     }
 
     fn join(
         post: &Post,
-        gpu: Gpu,
+        On { nccl, gpu }: On,
         id: u64,
         members: &[usize],
         me: usize,
     ) -> Outcome<(Comm, Worker, Staging)> {
-        let (libraries, worker) = (gpu.libraries, Worker::new()?);
+        let worker = Worker::new()?;
         let wait = |what, pending: Pending<_>| watch(post, (id, members), what, |_| pending.look());
         let mut own = Vec::new();
         if me == 0 {
@@ -171,8 +181,8 @@ impl Communicator {
                     gpu.enter()?;
                     let mut id = Id([0; 128]);
                     // SAFETY: a place for the result.
-                    let code = unsafe { (libraries.nccl.get_unique_id)(&mut id) };
-                    libraries.nccl("ncclGetUniqueId", code).map(|()| id.0.to_vec())
+                    let code = unsafe { (nccl.get_unique_id)(&mut id) };
+                    nccl.check("ncclGetUniqueId", code).map(|()| id.0.to_vec())
                 }),
             )?;
         }
@@ -184,8 +194,8 @@ impl Communicator {
             gpu.enter()?;
             let mut comm = Comm(std::ptr::null_mut());
             // SAFETY: an identifier that NCCL made, the number of this process and of all, a place for the result.
-            let code = unsafe { (libraries.nccl.comm_init_rank)(&mut comm.0, count, unique, me as c_int) };
-            libraries.nccl("ncclCommInitRank", code).map(|()| comm)
+            let code = unsafe { (nccl.comm_init_rank)(&mut comm.0, count, unique, me as c_int) };
+            nccl.check("ncclCommInitRank", code).map(|()| comm)
         });
         let comm = watch(post, (id, members), "ncclCommInitRank", |_| pending.look())?;
         Ok((comm, worker, Staging::new(gpu)?))
@@ -202,7 +212,7 @@ impl Communicator {
         f(&mut state).map_err(|why| {
             self.post.abort(self.id, &why);
             state.staging.abandoned = true;
-            let (abort, comm) = (self.gpu.libraries.nccl.comm_abort, state.comm);
+            let (abort, comm) = (self.nccl.comm_abort, state.comm);
             // It may wait for what never comes: nobody waits for it.
             // SAFETY: the handle is not used any more.
             let _ = std::thread::Builder::new().spawn(move || unsafe { abort(comm.get()) });
@@ -257,13 +267,13 @@ impl Communicator {
 
     /// Waits until what was begun in a lane is done.
     fn arrived(&self, state: &State, lane: usize) -> Outcome {
-        let (libraries, staging, comm) = (self.gpu.libraries, &state.staging, state.comm);
+        let (nccl, staging, comm) = (self.nccl, &state.staging, state.comm);
         watch(&self.post, (self.id, &self.members), "a transfer", |closely| {
             if closely {
                 let mut error = 0;
                 // SAFETY: the group's handle, a place for the result.
-                unsafe { (libraries.nccl.get_async_error)(comm.get(), &mut error) };
-                libraries.nccl("a transfer", error)?;
+                unsafe { (nccl.get_async_error)(comm.get(), &mut error) };
+                nccl.check("a transfer", error)?;
             }
             Ok(staging.is_done(lane)?.then_some(()))
         })
@@ -310,10 +320,10 @@ impl Communicator {
                 }
                 bytes = rest;
             }
-            let (libraries, comm) = (self.gpu.libraries, state.comm);
+            let (nccl, comm) = (self.nccl, state.comm);
             let count = part.input.first().or(part.output.first()).map_or(0, ExactSizeIterator::len);
             let job = state.staging.begin(lane, input, output, move |source, target, stream| {
-                libraries.nccl("a call", call(&libraries.nccl, count, (source, target), comm.get(), stream))
+                nccl.check("a call", call(nccl, count, (source, target), comm.get(), stream))
             });
             let pending = state.worker.begin(job);
             watch(&self.post, (self.id, &self.members), "a call", |_| pending.look())?;
@@ -446,7 +456,7 @@ impl Communicator {
         self.gpu.enter()?;
         let elements = about.shape.iter().product::<i64>() as usize;
         let (bytes, count) = (elements * about.dtype.size(), self.members.len());
-        let (libraries, comm) = (self.gpu.libraries, state.comm);
+        let (nccl, comm) = (self.nccl, state.comm);
         let (from, to) = (at.input, at.output);
         let reduction = |how| native(how, about.dtype).ok_or("no reduction of NCCL's");
         let (kind, op, each) = match what {
@@ -455,7 +465,7 @@ impl Communicator {
             Exchange::Gather | Exchange::Send(_) | Exchange::Recv(_) => (BYTES, 0, 1),
         };
         let job = state.staging.run(move |stream| {
-            let (nccl, comm) = (&libraries.nccl, comm.get());
+            let comm = comm.get();
             // SAFETY: memory of the GPU that holds the elements of this process, or of all, until the event came.
             let code = unsafe {
                 match what {
@@ -470,7 +480,7 @@ impl Communicator {
                     Exchange::Recv(other) => (nccl.recv)(to, bytes, kind, other as c_int, comm, stream),
                 }
             };
-            libraries.nccl("a call", code)
+            nccl.check("a call", code)
         });
         let pending = state.worker.begin(job);
         let done = watch(&self.post, (self.id, &self.members), "a call", |_| pending.look())
@@ -489,13 +499,14 @@ impl Communicator {
             return Ok(Arc::new(Alone));
         }
         let global = chosen.iter().map(|&r| self.members[r]).collect();
-        Ok(Arc::new(Communicator::form(self.post.clone(), self.gpu, id, global, me)?))
+        let on = On { nccl: self.nccl, gpu: self.gpu };
+        Ok(Arc::new(Communicator::form(self.post.clone(), on, id, global, me)?))
     }
 }
 
 /// The group of all processes, whose connection to the hub stands.
-pub fn world(post: Post, gpu: Gpu, rank: usize, size: usize) -> Outcome<Arc<dyn Group>> {
-    Ok(Arc::new(Communicator::form(Arc::new(post), gpu, 0, (0..size).collect(), rank)?))
+pub fn world(post: Post, on: On, rank: usize, size: usize) -> Outcome<Arc<dyn Group>> {
+    Ok(Arc::new(Communicator::form(Arc::new(post), on, 0, (0..size).collect(), rank)?))
 }
 
 impl Group for Communicator {
@@ -521,32 +532,6 @@ impl Group for Communicator {
             self.together("split", about, |state| self.gather(state, own, all))
         })?;
         self.operate("split", |state| self.formed(state, color, &chosen, me))
-    }
-
-    fn all_reduce(&self, how: Reduction, about: Subject, data: &mut [u8]) -> Result<()> {
-        self.together(how.operation(), about, |state| self.reduce(state, how, about.dtype, data))
-    }
-
-    fn all_gather(&self, about: Subject, input: &[u8], output: &mut [u8]) -> Result<()> {
-        self.together("all_gather", about, |state| self.gather(state, input, output))
-    }
-
-    fn sum_scatter(&self, about: Subject, data: &mut [u8], output: &mut [u8]) -> Result<()> {
-        self.together("sum_scatter", about, |state| self.scatter(state, about.dtype, data, output))
-    }
-
-    fn send(&self, about: Subject, data: &[u8], to: usize) -> Result<()> {
-        self.operate("send", |state| {
-            self.meet_one(state, about, (to, true), false)?;
-            self.transmit(state, (to, true), data.len(), data.as_ptr().cast_mut())
-        })
-    }
-
-    fn recv(&self, about: Subject, data: &mut [u8], from: usize) -> Result<()> {
-        self.operate("recv", |state| {
-            self.meet_one(state, about, (from, false), false)?;
-            self.transmit(state, (from, false), data.len(), data.as_mut_ptr())
-        })
     }
 
     /// Large arrays stay on the GPU where those of all processes are there.
@@ -584,7 +569,7 @@ impl Drop for Communicator {
     fn drop(&mut self) {
         let state = lock(&self.state);
         if state.standing.check("").is_ok() {
-            let (destroy, comm) = (self.gpu.libraries.nccl.comm_destroy, state.comm);
+            let (destroy, comm) = (self.nccl.comm_destroy, state.comm);
             // It may wait for the other processes.
             // SAFETY: nothing is under way, and nobody has the handle any more.
             drop(state.worker.begin(move || Ok(unsafe { destroy(comm.get()) })));

@@ -24,6 +24,8 @@ use super::Group;
 use crate::bail;
 use crate::core::env::{Values, Variable};
 use crate::core::{Result, env};
+#[cfg(unix)]
+use crate::memory::cuda;
 
 pub static WORLD_SIZE: Variable = Variable::new(
     "MLX_WORLD_SIZE",
@@ -41,7 +43,7 @@ pub static LIBNAME: Variable = Variable::new(
 /// Whether NCCL and CUDA's driver can be opened and there is a GPU.
 pub fn is_available() -> bool {
     #[cfg(unix)]
-    return library::libraries().is_some();
+    return library::nccl().is_some();
     #[cfg(not(unix))]
     false
 }
@@ -63,8 +65,8 @@ pub fn init(strict: bool) -> Result<Option<Arc<dyn Group>>> {
         return Ok(None);
     }
     #[cfg(unix)]
-    if let Some(libraries) = library::libraries() {
-        return connect(libraries, &values).map(Some);
+    if let (Some(nccl), Some(cuda)) = (library::nccl(), cuda::driver()) {
+        return connect(nccl, cuda, &values).map(Some);
     }
     if strict {
         bail!(
@@ -77,7 +79,11 @@ pub fn init(strict: bool) -> Result<Option<Arc<dyn Group>>> {
 }
 
 #[cfg(unix)]
-fn connect(libraries: &'static library::Libraries, values: &[String; 4]) -> Result<Arc<dyn Group>> {
+fn connect(
+    nccl: &'static library::Nccl,
+    cuda: &'static cuda::Cuda,
+    values: &[String; 4],
+) -> Result<Arc<dyn Group>> {
     use std::net::ToSocketAddrs;
 
     let [rank, size, host, port] = values;
@@ -99,9 +105,9 @@ fn connect(libraries: &'static library::Libraries, values: &[String; 4]) -> Resu
     let uuid = crate::vulkan::adapters().first().map(|a| a.uuid);
     #[cfg(not(feature = "vulkan"))]
     let uuid = None;
-    let group = device::Gpu::find(libraries, uuid, rank).and_then(|gpu| {
+    let group = cuda::Gpu::find(cuda, uuid, rank).and_then(|gpu| {
         let post = hub::Post::open(rank, size, found, super::timeout())?;
-        group::world(post, gpu, rank, size)
+        group::world(post, group::On { nccl, gpu }, rank, size)
     });
     group.map_err(|why| super::unconnected("nccl", "group", why))
 }

@@ -1,75 +1,14 @@
 //! Arrays of a GPU's memory that NCCL reads and writes where they are: memory of Vulkan, mapped into CUDA.
 
-use std::ffi::c_int;
-use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
 
-use super::device::Gpu;
-use super::library::{Handle, Mapping, Memory, MemoryFile};
 use crate::core::{Error, Result, Storage};
-use crate::distributed::{Exchange, OnGpu, Outcome, Subject};
-
-/// CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD.
-const FILE: c_int = 1;
-/// CUDA_EXTERNAL_MEMORY_DEDICATED.
-const DEDICATED: u32 = 1;
+use crate::distributed::{Exchange, OnGpu, Subject};
+use crate::memory::cuda::{Gpu, Memory, Shared};
 
 /// Bytes of an array from which on it stays on the GPU. Two H100s, all_sum in us where it is and through pinned memory:
 /// 256 KiB 178 and 180 to 221, 1 MiB 178 and 479, 4 MiB 178 and 1499.
 pub const LEAST: usize = 256 << 10;
-
-/// Memory of Vulkan as CUDA sees it.
-struct Shared {
-    on: Gpu,
-    memory: Handle,
-    address: Memory,
-}
-
-// SAFETY: the handle belongs to the process.
-unsafe impl Send for Shared {}
-// SAFETY: as above; nothing changes until it is dropped.
-unsafe impl Sync for Shared {}
-
-impl Shared {
-    fn new(on: Gpu, file: OwnedFd, size: u64) -> Outcome<Shared> {
-        let external = on.libraries.cuda.external.as_ref().ok_or("CUDA cannot import memory")?;
-        on.enter()?;
-        let mut memory = std::ptr::null_mut();
-        let about = MemoryFile {
-            kind: FILE,
-            file: [file.as_raw_fd() as u32 as u64, 0],
-            size,
-            flags: DEDICATED,
-            reserved: [0; 16],
-        };
-        // SAFETY: a place for the result and a whole description; the descriptor is CUDA's where this succeeds.
-        let code = unsafe { (external.import_memory)(&mut memory, &about) };
-        on.libraries.cuda("cuImportExternalMemory", code)?;
-        let _ = file.into_raw_fd();
-        let mut shared = Shared { on, memory, address: 0 };
-        let range = Mapping { offset: 0, size, flags: 0, reserved: [0; 16] };
-        // SAFETY: as above.
-        let code = unsafe { (external.mapped_buffer)(&mut shared.address, memory, &range) };
-        on.libraries.cuda("cuExternalMemoryGetMappedBuffer", code)?;
-        Ok(shared)
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        let Some(external) = self.on.libraries.cuda.external.as_ref().filter(|_| self.on.enter().is_ok())
-        else {
-            return;
-        };
-        // SAFETY: whoever uses the memory keeps the array, whose memory goes after this.
-        unsafe {
-            if self.address != 0 {
-                (self.on.libraries.cuda.mem_free)(self.address);
-            }
-            (external.destroy_memory)(self.memory);
-        }
-    }
-}
 
 /// Whether an array of such an operation is worth the change.
 pub fn is_large(what: Exchange, about: Subject, members: usize) -> bool {
@@ -97,7 +36,7 @@ pub fn addresses(on: Gpu, ends: &OnGpu) -> Option<Addresses> {
     let mut at = |storage: &Arc<Storage>| {
         let import = |file, size| -> Result<Shared> { Shared::new(on, file, size).map_err(Error::Runtime) };
         let shared = crate::vulkan::imported(storage, import).ok().flatten()?;
-        let address = shared.address;
+        let address = shared.address(&on)?;
         kept.push(shared);
         kept.push(storage.clone());
         Some(address)
@@ -134,11 +73,5 @@ mod tests {
             is(Exchange::SumScatter, least * 2, Dtype::I8) && !is(Exchange::SumScatter, least, Dtype::I8)
         );
         assert!(!is(Exchange::Recv(0), 0, Dtype::F32) && is(Exchange::Send(1), least, Dtype::U8));
-    }
-
-    #[test]
-    fn descriptions_lie_as_cuda_has_them() {
-        assert_eq!((size_of::<MemoryFile>(), std::mem::offset_of!(MemoryFile, size)), (104, 24));
-        assert_eq!((size_of::<Mapping>(), std::mem::offset_of!(Mapping, flags)), (88, 16));
     }
 }

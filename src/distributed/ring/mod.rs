@@ -20,7 +20,10 @@ use endpoint::{Endpoint, LinkKey, Purpose};
 use link::{Bytes, Link, Transfer, run};
 
 use super::header::Header;
-use super::{Alone, Group, Outcome, Reduction, Standing, Subject, child, divide, lock, timeout, unconnected};
+use super::{
+    Alone, Ends, Exchange, Group, OnHost, Outcome, Reduction, Standing, Subject, child, divide,
+    exchange_on_host, lock, timeout, unconnected,
+};
 use crate::bail;
 use crate::core::env::{Values, Variable};
 use crate::core::{Dtype, Error, Result};
@@ -296,6 +299,18 @@ impl Group for Ring {
         })
     }
 
+    fn exchange(&self, what: Exchange, about: Subject, ends: &mut dyn Ends) -> Result<()> {
+        exchange_on_host(self, what, about, ends)
+    }
+
+    fn leave(&self) {
+        if let Ok(state) = self.state.try_lock() {
+            state.controls.iter().flatten().for_each(Control::bye);
+        }
+    }
+}
+
+impl OnHost for Ring {
     fn all_reduce(&self, how: Reduction, about: Subject, data: &mut [u8]) -> Result<()> {
         let name = how.operation();
         let (size, width) = (about.dtype.size(), self.shape());
@@ -387,12 +402,6 @@ impl Group for Ring {
             let all = data.len();
             run(&mut [Transfer::recv(link, 0..all)], Bytes::Write(data), None, &mut watch)
         })
-    }
-
-    fn leave(&self) {
-        if let Ok(state) = self.state.try_lock() {
-            state.controls.iter().flatten().for_each(Control::bye);
-        }
     }
 }
 

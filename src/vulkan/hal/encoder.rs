@@ -8,8 +8,7 @@ use super::device::{Device, PUSH_BYTES};
 use super::stream::{Point, StreamState};
 use crate::bail;
 use crate::core::{DeviceBlock, Error, Result, Storage, trace};
-use crate::vulkan::memory::transfer;
-use crate::vulkan::memory::{Block, Kind};
+use crate::vulkan::memory::{Block, Kind, crossing, transfer};
 use crate::vulkan::report::compile_only;
 use crate::vulkan::report::profile::{Command, Work};
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Pipeline, Source};
@@ -96,14 +95,17 @@ impl CommandEncoder {
 
     fn on_device(&mut self, s: &Storage) -> Result<Arc<dyn DeviceBlock>> {
         let id = self.state.device.id();
-        match s.device_block(id) {
-            Some(b) => Ok(b),
-            None => s.ensure_device(id, |src, n| {
-                // SAFETY: the storage hands out n valid bytes.
-                let block = unsafe { transfer::upload(self.state, src, n) }?;
-                Ok(block)
-            }),
+        if let Some(b) = s.device_block(id) {
+            return Ok(b);
         }
+        if let Some(b) = s.cross(id, |from, n| crossing::cross(self.state, from, n))? {
+            return Ok(b);
+        }
+        s.ensure_device(id, |src, n| {
+            // SAFETY: the storage hands out n valid bytes.
+            let block = unsafe { transfer::upload(self.state, src, n) }?;
+            Ok(block)
+        })
     }
 
     /// Address of a storage's bytes for reading: uploads them if needed, and orders the read behind writes

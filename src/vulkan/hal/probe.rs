@@ -60,7 +60,7 @@ fn extensions(info: &AdapterInfo, reported: &HashSet<CString>) -> (Vec<*const c_
     let coop = take(c"VK_KHR_cooperative_matrix");
     let coop2 = coop && take(nv::COOPERATIVE_MATRIX2);
     let bf16 = take(nv::SHADER_BFLOAT16);
-    let external = exported::wanted() && take(vk::KHR_EXTERNAL_MEMORY_FD_NAME);
+    let external = exported::wanted(info).is_some() && take(vk::KHR_EXTERNAL_MEMORY_FD_NAME);
     let statistics = compile_only::on() && take(vk::KHR_PIPELINE_EXECUTABLE_PROPERTIES_NAME);
     let have = Have {
         v13,

@@ -1,5 +1,6 @@
 //! Memory of arrays that another API of the same GPU uses (VK_KHR_external_memory_fd): a file descriptor is handed out
-//! once, and what was made of it lives as long as the memory. Only processes of a group over NCCL have such memory.
+//! once, and what was made of it lives as long as the memory. Processes of a group over NCCL have such memory, and those that
+//! see several GPUs of one maker beside CUDA's driver.
 
 #[cfg(unix)]
 use std::any::Any;
@@ -10,22 +11,38 @@ use ash::vk;
 
 use crate::core::env::{self, KernelVariant};
 use crate::vulkan::hal::adapter::{AdapterInfo, Loader};
-#[cfg(unix)]
 use crate::vulkan::tune::transfer::EXPORTED;
 
 #[cfg(unix)]
-use super::{Block, Pool};
+use super::{Block, Pool, peer};
 #[cfg(unix)]
 use crate::core::{Error, Result, Storage};
 #[cfg(unix)]
+use crate::vulkan::hal::adapter::adapters;
+#[cfg(unix)]
 use crate::vulkan::hal::device::device;
+#[cfg(unix)]
+use crate::vulkan::tune::transfer::PEER;
 
-pub static EXTERNAL_MEMORY: KernelVariant =
-    KernelVariant::new("external_memory", "collectives over NCCL through memory of the host");
+pub static EXTERNAL_MEMORY: KernelVariant = KernelVariant::new(
+    "external_memory",
+    "collectives over NCCL, and copies between two GPUs, through memory of the host",
+);
 
-/// Whether the process may want to export memory: the environment names a group over NCCL.
-pub fn wanted() -> bool {
-    cfg!(unix) && env::foreign_text("NCCL_HOST_IP").is_some() && !EXTERNAL_MEMORY.disabled()
+/// Bytes from which on blocks of a GPU may be wanted by another API: of NCCL where the environment names such a group, of
+/// CUDA where other GPUs are there.
+pub fn wanted(info: &AdapterInfo) -> Option<u64> {
+    if cfg!(not(unix)) || EXTERNAL_MEMORY.disabled() {
+        return None;
+    }
+    if env::foreign_text("NCCL_HOST_IP").is_some() {
+        return Some(EXPORTED);
+    }
+    #[cfg(unix)]
+    if adapters().iter().filter(|a| a.vendor_id == info.vendor_id).count() > 1 && peer::is_possible() {
+        return Some(PEER as u64);
+    }
+    None
 }
 
 /// What a buffer says that lies in such memory.
@@ -37,12 +54,14 @@ pub fn buffer_info() -> vk::ExternalMemoryBufferCreateInfo<'static> {
 pub struct Exports {
     #[cfg_attr(not(unix), allow(dead_code))]
     fds: ash::khr::external_memory_fd::Device,
+    least: u64,
     types: Vec<vk::ExternalMemoryHandleTypeFlagsKHR>,
     imports: Mutex<HashMap<vk::Buffer, Arc<dyn std::any::Any + Send + Sync>>>,
 }
 
 impl Exports {
-    pub fn new(loader: &Loader, info: &AdapterInfo, device: &ash::Device) -> Exports {
+    /// Blocks of so many bytes and more have memory of their own.
+    pub fn new(loader: &Loader, info: &AdapterInfo, device: &ash::Device, least: u64) -> Exports {
         // SAFETY: plain query.
         let memory = unsafe { loader.instance.get_physical_device_memory_properties(info.physical) };
         let local = vk::MemoryPropertyFlags::DEVICE_LOCAL;
@@ -52,9 +71,15 @@ impl Exports {
         };
         Exports {
             fds: ash::khr::external_memory_fd::Device::new(&loader.instance, device),
+            least,
             types: memory.memory_types_as_slice().iter().map(kind).collect(),
             imports: Mutex::default(),
         }
+    }
+
+    /// Bytes from which on blocks have memory of their own.
+    pub fn least(&self) -> u64 {
+        self.least
     }
 
     /// What each type of memory can be exported as.
@@ -75,7 +100,7 @@ impl Exports {
 #[cfg(unix)]
 pub fn exportable(gpu: u32, nbytes: usize) -> Result<Option<Arc<Storage>>> {
     let device = device(gpu)?;
-    if !device.features().external_memory || (nbytes as u64) < EXPORTED {
+    if device.pool.exports.as_ref().is_none_or(|e| (nbytes as u64) < e.least) {
         return Ok(None);
     }
     Ok(Some(Storage::from_device(device.alloc(nbytes)?, nbytes)))
@@ -93,9 +118,18 @@ pub fn imported<T: Any + Send + Sync>(
 ) -> Result<Option<Arc<T>>> {
     let Some(block) = storage.any_device_block() else { return Ok(None) };
     let Some(block) = block.as_any().downcast_ref::<Block>() else { return Ok(None) };
+    imported_block(block, import)
+}
+
+/// As [`imported`], of a block.
+#[cfg(unix)]
+pub(super) fn imported_block<T: Any + Send + Sync>(
+    block: &Block,
+    import: impl FnOnce(std::os::fd::OwnedFd, u64) -> Result<T>,
+) -> Result<Option<Arc<T>>> {
     let device = block.owner();
     let driver = device.driver()?;
-    let Some(exports) = device.pool.exports.as_ref().filter(|_| block.capacity() >= EXPORTED) else {
+    let Some(exports) = device.pool.exports.as_ref().filter(|e| block.capacity() >= e.least) else {
         return Ok(None);
     };
     let mut imports = exports.imports.lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,7 +4,10 @@
 //! of a class take turns, so that a command does not wait for the one before it only to write where that one did.
 
 mod block;
+pub(super) mod crossing;
 pub(super) mod exported;
+#[cfg(unix)]
+mod peer;
 pub(super) mod readback;
 pub(super) mod transfer;
 
@@ -34,7 +37,6 @@ use crate::core::fault::Site;
 use crate::core::{Error, Result};
 use crate::memory::stats;
 use crate::vulkan::tune::memory::{LOOKED_AT, TURN_SHARE, TURNS};
-use crate::vulkan::tune::transfer::EXPORTED;
 
 pub static BLOCK_TURNS: KernelVariant = KernelVariant::new(
     "block_turns",
@@ -180,7 +182,8 @@ impl Pool {
         let mut create = vk_mem::AllocatorCreateInfo::new(&loader.instance, device, info.physical);
         create.vulkan_api_version = vk::API_VERSION_1_2;
         create.flags = vk_mem::AllocatorCreateFlags::BUFFER_DEVICE_ADDRESS;
-        let exports = features.external_memory.then(|| exported::Exports::new(loader, info, device));
+        let least = exported::wanted(info).filter(|_| features.external_memory);
+        let exports = least.map(|least| exported::Exports::new(loader, info, device, least));
         if let Some(exports) = &exports {
             create.type_external_memory_handle_types = exports.types();
         }
@@ -357,8 +360,8 @@ impl Pool {
         if kind == Kind::Device {
             flags |= vk_mem::AllocationCreateFlags::WITHIN_BUDGET;
         }
-        let exported = self.exports.is_some() && kind == Kind::Device;
-        if exported && capacity >= EXPORTED {
+        let exported = self.exports.as_ref().filter(|_| kind == Kind::Device);
+        if exported.is_some_and(|e| capacity >= e.least()) {
             flags |= vk_mem::AllocationCreateFlags::DEDICATED_MEMORY;
         }
         let usage = vk::BufferUsageFlags::STORAGE_BUFFER
@@ -367,7 +370,7 @@ impl Pool {
             | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
         let mut external = exported::buffer_info();
         let mut info = vk::BufferCreateInfo::default().size(capacity).usage(usage);
-        if exported {
+        if exported.is_some() {
             info = info.push_next(&mut external);
         }
         if device.families.len() > 1 {

@@ -36,7 +36,7 @@ pub(in crate::vulkan) unsafe fn upload_from(
     small: usize,
 ) -> Result<Arc<Block>> {
     let mut at = 0;
-    upload_pieces(state, bytes, small, &mut |dst: &mut [u8]| {
+    upload_pieces(state, bytes, (small, PIECE), &mut |dst: &mut [u8]| {
         // SAFETY: by the caller; the pieces are asked for in order and are `bytes` long together.
         unsafe { copy_host(src.add(at), dst.as_mut_ptr(), dst.len()) };
         at += dst.len();
@@ -51,13 +51,14 @@ pub(crate) fn upload_with(
     bytes: usize,
     fill: &mut dyn FnMut(&mut [u8]) -> Result<()>,
 ) -> Result<Arc<Block>> {
-    upload_pieces(state, bytes, SMALL, fill)
+    upload_pieces(state, bytes, (SMALL, PIECE), fill)
 }
 
-fn upload_pieces(
+/// As [`upload_with`]; copies of more than `small` bytes run beside the kernels of `state`, in pieces of `piece` bytes.
+pub(super) fn upload_pieces(
     state: &'static StreamState,
     bytes: usize,
-    small: usize,
+    (small, piece): (usize, usize),
     fill: &mut dyn FnMut(&mut [u8]) -> Result<()>,
 ) -> Result<Arc<Block>> {
     let device = state.device;
@@ -84,7 +85,7 @@ fn upload_pieces(
         {
             state.wait(value)?;
         }
-        let n = PIECE.min(bytes - at);
+        let n = piece.min(bytes - at);
         let staging = device.alloc_kind(Kind::Upload, n, None)?;
         fill_block(&staging, n, fill)?;
         pieces.push_back(record(state, (&staging, 0), (&block, at as u64), n as u64, false)?);
@@ -111,7 +112,7 @@ fn fill_block(block: &Block, bytes: usize, fill: &mut dyn FnMut(&mut [u8]) -> Re
 ///
 /// # Safety
 /// As `ptr::copy_nonoverlapping` for bytes.
-unsafe fn copy_host(src: *const u8, dst: *mut u8, bytes: usize) {
+pub(super) unsafe fn copy_host(src: *const u8, dst: *mut u8, bytes: usize) {
     match copy_threads().filter(|_| bytes >= 2 * PART) {
         // SAFETY: by the caller.
         None => unsafe { std::ptr::copy_nonoverlapping(src, dst, bytes) },
@@ -185,35 +186,68 @@ pub(crate) unsafe fn download(block: &Block, dst: *mut u8, bytes: usize) -> Resu
         unsafe { copy_host(host.as_ptr(), dst, bytes) };
         return Ok(());
     }
-    let write = block.last_write()?;
-    let state = match write {
-        Some(w) if COPY_QUEUE.disabled() => w.stream,
-        // Not behind what was recorded since.
-        Some(w) if bytes <= SMALL && w.stream.recorded.load(Ordering::Acquire) <= w.value => w.stream,
-        _ => device.download_stream()?,
-    };
-    if let Some(w) = write {
-        state.wait_for(w)?;
-    }
-    // Two pieces are under way while the host copies a third out of staging.
-    let mut pieces: VecDeque<(Arc<Block>, u64, usize, usize)> = VecDeque::new();
+    let mut pieces = Download::new(block, bytes, PIECE)?;
     let mut at = 0;
-    while at < bytes || !pieces.is_empty() {
-        if at < bytes && pieces.len() < 2 {
-            let n = PIECE.min(bytes - at);
-            let staging = device.alloc_kind(Kind::Download, n, None)?;
-            let value = record(state, (block, at as u64), (&staging, 0), n as u64, true)?;
-            state.flush()?;
-            pieces.push_back((staging, value, at, n));
-            at += n;
-        } else if let Some((staging, value, start, n)) = pieces.pop_front() {
-            state.wait(value)?;
-            let Some(host) = staging.host() else { bail!(Runtime, "[vulkan] Staging memory is not mapped.") };
-            // SAFETY: start + n <= bytes, and the copy into staging is done.
-            unsafe { copy_host(host.as_ptr(), dst.add(start), n) };
-        }
+    while at < bytes {
+        // SAFETY: by the caller; `at + n <= bytes`.
+        at += pieces.next(|piece| unsafe { copy_host(piece.as_ptr(), dst.add(at), piece.len()) })?;
     }
     Ok(())
+}
+
+/// The first bytes of a block on their way to the host, after its last write: piece by piece and in order. Two pieces are
+/// under way while the host has a third.
+pub(super) struct Download<'a> {
+    block: &'a Block,
+    state: &'static StreamState,
+    bytes: usize,
+    piece: usize,
+    at: usize,
+    pieces: VecDeque<(Arc<Block>, u64, usize)>,
+}
+
+impl<'a> Download<'a> {
+    /// Begins; the block has so many bytes and is not mapped.
+    pub fn new(block: &'a Block, bytes: usize, piece: usize) -> Result<Download<'a>> {
+        let write = block.last_write()?;
+        let state = match write {
+            Some(w) if COPY_QUEUE.disabled() => w.stream,
+            // Not behind what was recorded since.
+            Some(w) if bytes <= SMALL && w.stream.recorded.load(Ordering::Acquire) <= w.value => w.stream,
+            _ => block.owner().download_stream()?,
+        };
+        if let Some(w) = write {
+            state.wait_for(w)?;
+        }
+        let mut download = Download { block, state, bytes, piece, at: 0, pieces: VecDeque::new() };
+        download.go_on()?;
+        Ok(download)
+    }
+
+    fn go_on(&mut self) -> Result<()> {
+        while self.at < self.bytes && self.pieces.len() < 2 {
+            let n = self.piece.min(self.bytes - self.at);
+            let staging = self.block.owner().alloc_kind(Kind::Download, n, None)?;
+            let value = record(self.state, (self.block, self.at as u64), (&staging, 0), n as u64, true)?;
+            self.state.flush()?;
+            self.pieces.push_back((staging, value, n));
+            self.at += n;
+        }
+        Ok(())
+    }
+
+    /// Hands out the next piece, of which there has to be one; how long it is.
+    pub fn next(&mut self, take: impl FnOnce(&[u8])) -> Result<usize> {
+        let Some((staging, value, n)) = self.pieces.pop_front() else {
+            bail!(Runtime, "[vulkan] All {} bytes have come.", self.bytes)
+        };
+        self.state.wait(value)?;
+        self.go_on()?;
+        let Some(host) = staging.host() else { bail!(Runtime, "[vulkan] Staging memory is not mapped.") };
+        // SAFETY: the staging holds so many bytes, and the copy there is done.
+        take(unsafe { std::slice::from_raw_parts(host.as_ptr(), n) });
+        Ok(n)
+    }
 }
 
 #[cfg(test)]
