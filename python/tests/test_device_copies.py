@@ -25,9 +25,16 @@ ASKED = ["cuInit", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetUuid", "cuDevi
 ASKED += ["cuCtxGetCurrent", "cuCtxSetCurrent", "cuDeviceCanAccessPeer", "cuCtxEnablePeerAccess"]
 ASKED += ["cuStreamCreate", "cuEventCreate", "cuImportExternalMemory"]
 ASKED += ["cuExternalMemoryGetMappedBuffer", "cuMemcpyPeerAsync"]
+ASKED += ["cuMemAlloc", "cuMemcpyDtoDAsync", "cuStreamWaitEvent", "cuEventRecord"]
 #: Later ones, and those after which a copy may be under way.
-LATER = ["cuEventRecord", "cuEventQuery", "cuMemcpyPeerAsync:5", "cuEventQuery:14"]
-LATER += ["cuEventRecord:4", "cuImportExternalMemory:6", "cuCtxSetCurrent:20"]
+LATER = ["cuEventQuery", "cuMemcpyPeerAsync:5", "cuEventQuery:14"]
+LATER += [
+    "cuMemcpyDtoDAsync:8",
+    "cuStreamWaitEvent:4",
+    "cuEventRecord:4",
+    "cuImportExternalMemory:6",
+    "cuCtxSetCurrent:20",
+]
 
 IDENTIFIER = """
 import ctypes as c
@@ -88,7 +95,7 @@ def run(*environments, **extra):
 
 
 def copied(told):
-    """Bytes of the copies that CUDA made."""
+    """Bytes of the pieces that CUDA copied."""
     return [int(n) for n in re.findall(r"^copied (\d+)$", told, re.MULTILINE)]
 
 
@@ -97,8 +104,11 @@ def copied(told):
 def test_by_cuda(devices, cuda, unified):
     """Memory that the host reads in place, and memory that it does not."""
     told = run(devices, cuda, MLX_VK_UNIFIED=unified, UNTOUCHED="1")
-    # The first in each direction is a trial.
-    assert len(copied(told)) > 50 and min(copied(told)) == 4 << 20
+    # Arrays of 4 MiB go that way, those of eight bytes less and smaller ones do not. The first in each direction is a trial.
+    assert len(copied(told)) > 50 and 4 << 20 in copied(told)
+    assert not {8, 4096, (64 << 10) + 8, 1 << 20, (4 << 20) - 8} & set(copied(told))
+    # Larger ones go in pieces.
+    assert max(copied(told)) == 8 << 20
     # Memory is mapped once for as long as it lives.
     imported, gone = told.count("imported "), told.count("let go ")
     assert imported < len(copied(told)) and gone == imported

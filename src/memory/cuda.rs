@@ -46,12 +46,14 @@ pub struct Cuda {
     can_access_peer: unsafe extern "C" fn(*mut c_int, c_int, c_int) -> c_int,
     enable_peer_access: unsafe extern "C" fn(Handle, c_uint) -> c_int,
     memcpy_peer: unsafe extern "C" fn(Memory, Handle, Memory, Handle, usize, Handle) -> c_int,
+    memcpy_within: unsafe extern "C" fn(Memory, Memory, usize, Handle) -> c_int,
     stream_create: unsafe extern "C" fn(*mut Handle, c_uint) -> c_int,
     pub stream_destroy: unsafe extern "C" fn(Handle) -> c_int,
     event_create: unsafe extern "C" fn(*mut Handle, c_uint) -> c_int,
     pub event_destroy: unsafe extern "C" fn(Handle) -> c_int,
     pub event_record: unsafe extern "C" fn(Handle, Handle) -> c_int,
     event_query: unsafe extern "C" fn(Handle) -> c_int,
+    stream_wait: unsafe extern "C" fn(Handle, Handle, c_uint) -> c_int,
     get_error_string: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int,
     /// Missing before CUDA 10.
     external: Option<External>,
@@ -149,12 +151,14 @@ fn open_driver() -> Option<Cuda> {
             can_access_peer: "cuDeviceCanAccessPeer",
             enable_peer_access: "cuCtxEnablePeerAccess",
             memcpy_peer: "cuMemcpyPeerAsync",
+            memcpy_within: "cuMemcpyDtoDAsync_v2",
             stream_create: "cuStreamCreate",
             stream_destroy: "cuStreamDestroy_v2",
             event_create: "cuEventCreate",
             event_destroy: "cuEventDestroy_v2",
             event_record: "cuEventRecord",
             event_query: "cuEventQuery",
+            stream_wait: "cuStreamWaitEvent",
             get_error_string: "cuGetErrorString";
             external: open_external(driver),
             gpus: 0
@@ -200,6 +204,13 @@ impl Cuda {
     fn made(&self, what: &str, make: impl FnOnce(*mut Handle) -> c_int) -> Outcome<Handle> {
         let mut handle = std::ptr::null_mut();
         self.check(what, make(&mut handle)).map(|()| handle)
+    }
+
+    /// Memory of the GPU that was entered.
+    fn memory(&self, bytes: usize) -> Outcome<Memory> {
+        let mut memory = 0;
+        // SAFETY: a place for the result.
+        self.check("cuMemAlloc", unsafe { (self.mem_alloc)(&mut memory, bytes) }).map(|()| memory)
     }
 
     /// A stream of the GPU that was entered.
@@ -369,12 +380,28 @@ impl Drop for Shared {
     }
 }
 
-/// The way from one GPU to another, which reach each other's memory.
+/// The way from one GPU to another, which reach each other's memory. Memory of Vulkan is not among what CUDA lets them reach,
+/// though: it would go through the host (37 GB/s between two H100s). So pieces are copied to memory of CUDA's own on the one
+/// GPU, from there to the same on the other, and to their place there.
 pub struct Route {
     from: Gpu,
     to: Gpu,
+    /// Bytes of a piece.
+    piece: usize,
+    /// Where pieces begin, by turns.
+    departing: [Departing; 2],
+    /// Where they arrive.
+    landing: Memory,
+    gather: Handle,
     stream: Handle,
     done: Handle,
+}
+
+/// Memory of the first GPU.
+struct Departing {
+    memory: Memory,
+    filled: Handle,
+    emptied: Handle,
 }
 
 // SAFETY: the handles belong to the process.
@@ -389,12 +416,18 @@ pub enum Failed {
 }
 
 impl Route {
-    pub fn new(from: Gpu, to: Gpu) -> Outcome<Route> {
+    pub fn new(from: Gpu, to: Gpu, piece: usize) -> Outcome<Route> {
         let _within = to.within()?;
-        from.befriend(&to)?;
+        let cuda = to.cuda;
         to.befriend(&from)?;
-        to.enter()?;
-        Ok(Route { from, to, stream: to.cuda.stream()?, done: to.cuda.event()? })
+        let (landing, stream, done) = (cuda.memory(piece)?, cuda.stream()?, cuda.event()?);
+        let emptied = [cuda.event()?, cuda.event()?];
+        from.befriend(&to)?;
+        let departing = |emptied| -> Outcome<Departing> {
+            Ok(Departing { memory: cuda.memory(piece)?, filled: cuda.event()?, emptied })
+        };
+        let departing = [departing(emptied[0])?, departing(emptied[1])?];
+        Ok(Route { from, to, piece, departing, landing, gather: cuda.stream()?, stream, done })
     }
 
     /// Copies memory of the one to the other and waits for it.
@@ -410,11 +443,12 @@ impl Route {
     ) -> std::result::Result<(), Failed> {
         let cuda = self.to.cuda;
         let _within = self.to.within().map_err(Failed::Refused)?;
-        // SAFETY: by the caller.
-        let code = unsafe {
-            (cuda.memcpy_peer)(target, self.to.context, source, self.from.context, bytes, self.stream)
-        };
-        cuda.check("cuMemcpyPeerAsync", code).map_err(Failed::Refused)?;
+        for (n, at) in (0..bytes).step_by(self.piece).enumerate() {
+            let (len, offset) = (self.piece.min(bytes - at), at as Memory);
+            // SAFETY: by the caller; what lies within both.
+            let sent = unsafe { self.send(n, source + offset, target + offset, len) };
+            sent.map_err(Failed::Begun)?;
+        }
         // SAFETY: an event and a stream of this route.
         let code = unsafe { (cuda.event_record)(self.done, self.stream) };
         cuda.check("cuEventRecord", code).map_err(Failed::Begun)?;
@@ -428,6 +462,31 @@ impl Route {
             }
         }
         Ok(())
+    }
+
+    /// Asks for the copies of a piece.
+    ///
+    /// # Safety
+    /// As for [`Route::copy`].
+    unsafe fn send(&self, n: usize, source: Memory, target: Memory, bytes: usize) -> Outcome {
+        let (cuda, Departing { memory, filled, emptied }) = (self.to.cuda, &self.departing[n % 2]);
+        let check = |what, code| cuda.check(what, code);
+        self.from.enter()?;
+        // SAFETY: by the caller; memory, events and streams of this route.
+        unsafe {
+            if n >= self.departing.len() {
+                check("cuStreamWaitEvent", (cuda.stream_wait)(self.gather, *emptied, 0))?;
+            }
+            check("cuMemcpyDtoDAsync", (cuda.memcpy_within)(*memory, source, bytes, self.gather))?;
+            check("cuEventRecord", (cuda.event_record)(*filled, self.gather))?;
+            self.to.enter()?;
+            check("cuStreamWaitEvent", (cuda.stream_wait)(self.stream, *filled, 0))?;
+            let (there, here) = (self.to.context, self.from.context);
+            let code = (cuda.memcpy_peer)(self.landing, there, *memory, here, bytes, self.stream);
+            check("cuMemcpyPeerAsync", code)?;
+            check("cuEventRecord", (cuda.event_record)(*emptied, self.stream))?;
+            check("cuMemcpyDtoDAsync", (cuda.memcpy_within)(target, self.landing, bytes, self.stream))
+        }
     }
 }
 

@@ -221,6 +221,17 @@ int cuMemcpyPeerAsync(uint64_t to, void *there, uint64_t from, void *here, size_
     return 0;
 }
 
+/* Within a GPU: its context is the one that is entered. */
+int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream) {
+    if (!current || !stream || fails("cuMemcpyDtoDAsync")) return UNKNOWN;
+    memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
+    return 0;
+}
+
+int cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
+    return !current || !stream || !event || flags || fails("cuStreamWaitEvent") ? UNKNOWN : 0;
+}
+
 int cuDestroyExternalMemory(void *memory) {
     struct imported *made = memory;
     tell("let go", made->size);

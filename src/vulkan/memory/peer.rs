@@ -10,7 +10,7 @@ use super::{Block, Kind, transfer};
 use crate::core::{DeviceBlock, Error, Result};
 use crate::memory::cuda::{self, Failed, Gpu, Outcome, Route, Shared};
 use crate::vulkan::hal::device::Device;
-use crate::vulkan::tune::transfer::PEER;
+use crate::vulkan::tune::transfer::{CROSSING_PIECE, PEER};
 
 /// Whether CUDA may be asked for copies.
 pub fn is_possible() -> bool {
@@ -61,7 +61,8 @@ impl Pair {
         let cuda = cuda::driver().ok_or("CUDA's driver sees no GPU")?;
         let [source, target] = [from, to].map(|d| Gpu::of(cuda, d.adapter().uuid));
         let (source, target) = (source?, target?);
-        let pair = Pair { from: source, to: target, route: Mutex::new(Route::new(source, target)?) };
+        let pair =
+            Pair { from: source, to: target, route: Mutex::new(Route::new(source, target, CROSSING_PIECE)?) };
         match pair.proves(from, to) {
             Ok(true) => Ok(pair),
             Ok(false) => Err("the bytes that arrived are others".into()),
