@@ -104,7 +104,8 @@ def copied(told):
 def test_by_cuda(devices, cuda, unified):
     """Memory that the host reads in place, and memory that it does not."""
     told = run(devices, cuda, MLX_VK_UNIFIED=unified, UNTOUCHED="1")
-    # Arrays of 4 MiB go that way, those of eight bytes less and smaller ones do not. The first in each direction is a trial.
+    # Arrays of 4 MiB go that way, those of eight bytes less and smaller ones do not.
+    # The first in each direction is a trial.
     assert len(copied(told)) > 50 and 4 << 20 in copied(told)
     assert not {8, 4096, (64 << 10) + 8, 1 << 20, (4 << 20) - 8} & set(copied(told))
     # Larger ones go in pieces.
