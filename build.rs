@@ -37,9 +37,13 @@ fn main() {
             panic!("two shaders are named {name}: one is {}", other.display());
         }
     }
+    // By the compiler's variable, not by a path: folders of builds are shared by checkouts in several places.
     let mut table = String::from("pub static SHADERS: &[(&str, &str)] = &[\n");
     for (name, path) in &named {
-        let _ = writeln!(table, "    ({name:?}, include_str!({:?})),", path.to_string_lossy());
+        // INVARIANT: every path was found below root.
+        let place = path.strip_prefix(&root).expect("below root").to_string_lossy().replace('\\', "/");
+        let file = format!("/shaders/{place}");
+        let _ = writeln!(table, "    ({name:?}, include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), {file:?}))),");
     }
     table.push_str("];\n");
     // INVARIANT: OUT_DIR is writable during a build.
