@@ -43,7 +43,8 @@ fn main() {
         // INVARIANT: every path was found below root.
         let place = path.strip_prefix(&root).expect("below root").to_string_lossy().replace('\\', "/");
         let file = format!("/shaders/{place}");
-        let _ = writeln!(table, "    ({name:?}, include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), {file:?}))),");
+        let _ =
+            writeln!(table, "    ({name:?}, include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), {file:?}))),");
     }
     table.push_str("];\n");
     // INVARIANT: OUT_DIR is writable during a build.
