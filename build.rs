@@ -28,20 +28,14 @@ fn main() {
     for path in files {
         // INVARIANT: every path was found below root.
         let place = path.strip_prefix(&root).expect("below root").to_string_lossy().replace('\\', "/");
-        let name = if place.ends_with(".comp") {
-            place.rsplit('/').next().unwrap_or(&place).to_string()
-        } else {
-            place
-        };
-        if let Some(other) = named.insert(name.clone(), path) {
-            panic!("two shaders are named {name}: one is {}", other.display());
+        let name = if place.ends_with(".comp") { place.rsplit('/').next().unwrap_or(&place) } else { &place };
+        if let Some(other) = named.insert(name.to_string(), place.clone()) {
+            panic!("two shaders are named {name}: one is shaders/{other}");
         }
     }
     // By the compiler's variable, not by a path: folders of builds are shared by checkouts in several places.
     let mut table = String::from("pub static SHADERS: &[(&str, &str)] = &[\n");
-    for (name, path) in &named {
-        // INVARIANT: every path was found below root.
-        let place = path.strip_prefix(&root).expect("below root").to_string_lossy().replace('\\', "/");
+    for (name, place) in &named {
         let file = format!("/shaders/{place}");
         let _ =
             writeln!(table, "    ({name:?}, include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), {file:?}))),");

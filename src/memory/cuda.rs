@@ -37,7 +37,7 @@ pub struct Cuda {
     primary_ctx_retain: unsafe extern "C" fn(*mut Handle, c_int) -> c_int,
     ctx_get_current: unsafe extern "C" fn(*mut Handle) -> c_int,
     ctx_set_current: unsafe extern "C" fn(Handle) -> c_int,
-    pub mem_alloc: unsafe extern "C" fn(*mut Memory, usize) -> c_int,
+    mem_alloc: unsafe extern "C" fn(*mut Memory, usize) -> c_int,
     pub mem_free: unsafe extern "C" fn(Memory) -> c_int,
     pub mem_host_alloc: unsafe extern "C" fn(*mut Handle, usize, c_uint) -> c_int,
     pub mem_free_host: unsafe extern "C" fn(Handle) -> c_int,
@@ -207,7 +207,7 @@ impl Cuda {
     }
 
     /// Memory of the GPU that was entered.
-    fn memory(&self, bytes: usize) -> Outcome<Memory> {
+    pub fn memory(&self, bytes: usize) -> Outcome<Memory> {
         let mut memory = 0;
         // SAFETY: a place for the result.
         self.check("cuMemAlloc", unsafe { (self.mem_alloc)(&mut memory, bytes) }).map(|()| memory)

@@ -42,14 +42,13 @@ impl Slot {
         }
         self.free(on);
         let cuda = on.cuda;
-        // SAFETY: places for results.
+        // SAFETY: a place for the result.
         cuda.check("cuMemHostAlloc", unsafe { (cuda.mem_host_alloc)(&mut self.host, bytes, 0) })
             .inspect_err(|_| self.host = std::ptr::null_mut())?;
-        // SAFETY: as above.
-        cuda.check("cuMemAlloc", unsafe { (cuda.mem_alloc)(&mut self.gpu, bytes) }).inspect_err(|_| {
+        self.gpu = cuda.memory(bytes).inspect_err(|_| {
             // SAFETY: just allocated, used by nobody.
             unsafe { (cuda.mem_free_host)(self.host) };
-            (self.host, self.gpu) = (std::ptr::null_mut(), 0);
+            self.host = std::ptr::null_mut();
         })?;
         self.bytes = bytes;
         Ok(())

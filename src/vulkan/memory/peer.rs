@@ -2,11 +2,12 @@
 //! once, with bytes that are read back: whatever fails then or later, they go another way from then on.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::crossing::PEER_COPY;
 use super::exported::imported_block;
 use super::{Block, Kind, transfer};
+use crate::core::fork::lock;
 use crate::core::{DeviceBlock, Error, Result};
 use crate::memory::cuda::{self, Failed, Gpu, Outcome, Route, Shared};
 use crate::vulkan::hal::device::Device;
@@ -26,10 +27,6 @@ struct Pair {
 
 /// By the opened devices; none where there is no way.
 static PAIRS: Mutex<Option<HashMap<(u32, u32), Option<Arc<Pair>>>>> = Mutex::new(None);
-
-fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
-    m.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// The first bytes of a block, all written, in fresh memory of another device; `None` where CUDA does not do that.
 pub fn copy(from: &Block, to: &'static Device, bytes: usize) -> Result<Option<Arc<Block>>> {
