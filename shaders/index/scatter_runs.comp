@@ -5,7 +5,8 @@
 // key and the number of its first one. So the result depends on nothing but the operands, and a run of any
 // length is shared by many lanes. Axis fields (of the numbering): length, step in the base, step in the updates;
 // the last ROW_AXES records, length and the two steps, lead from a vector's number to its place in a row. The
-// step of updates is in elements for SPLAT, else in vectors; that of the base in vectors. SHORT keys have 16 bits. Levels
+// step of updates is in elements for SPLAT, else in vectors; that of the base in vectors. SHORT keys have 16 bits. With
+// ORDERED the keys lie by place, with VALUES the updates do, words where the numbers would be. Levels
 // are short: what a lane reads for LEVEL updates is asked for at once, for nothing else hides the wait.
 #include "lib/codecs.glsl"
 #define FIELDS 3
@@ -18,6 +19,7 @@ layout(push_constant, scalar) uniform Push {
     uint64_t src, dst, params;      // src: updates, or what the level before left of runs
     uint64_t keys, order, parts;    // keys by number and numbers by place; above the first level both by place
     uint64_t carried_keys, carried_numbers, total;  // total: lanes
+    int64_t key_step;               // in the base, of a step of the key; 0 where places do not follow from keys
     uint width, shift, count, per_line, chunk;      // vectors of a row, its log2 or 32, updates
 };
 
@@ -37,6 +39,15 @@ uint number_at(uint p) {
 
 #ifdef LEVEL
 uint key_at(uint p) { return Raw4(keys + 4ul * p).v; }
+#elif defined(ORDERED)
+uint key_at(uint p) {
+    uint key = Raw4(keys + 4ul * p).v;
+#ifdef SHORT
+    return key == 0xffffu ? DROPPED : key;
+#else
+    return key;
+#endif
+}
 #elif defined(SHORT)
 uint key_at(uint p) {
     uint key = uint(Raw2(keys + 2ul * number_at(p)).v);
@@ -65,6 +76,9 @@ int64_t base_of(uint u) {
         to += int64_t(picked(params, first, k, pos[k])) * Words(params).v[first + 4u * k + 1u];
     return to;
 }
+
+// The same by its key, where that tells.
+int64_t place_of(uint key, uint u) { return key_step != 0l ? int64_t(key) * key_step : base_of(u); }
 
 // Where update u lies.
 int64_t update_of(uint u) {
@@ -98,7 +112,9 @@ void row_places(uint w, out int64_t to, out int64_t from) {
 }
 
 // The vector w of the update at place p.
-#if SPLAT
+#ifdef VALUES
+#define UPDATE(p) load_updates(order + 4ul * (p))
+#elif SPLAT
 #define UPDATE(p) load_updates(at(src, update_of(number_at(p)) + row_from, A_SIZE))
 #else
 #define UPDATE(p) load_updates(at(src, (update_of(number_at(p)) + row_from) * V, A_SIZE))
@@ -136,7 +152,7 @@ void main() {
         to[k] = 0ul;
         bool joins = k > 0u ? key[k] == key[max(k, 1u) - 1u] : carried;
         if (key[k] != DROPPED && !joins) {
-            to[k] = at(dst, (base_of(number[k]) + row_to) * V, A_SIZE);
+            to[k] = at(dst, (place_of(key[k], number[k]) + row_to) * V, A_SIZE);
             base[k] = load_lanes(to[k]);
         }
     }
@@ -181,7 +197,7 @@ void main() {
         uint64_t q = 0ul;
         Lanes acc = UPDATE(p);
         if (!carried) {
-            q = at(dst, (base_of(number_at(p)) + row_to) * V, A_SIZE);
+            q = at(dst, (place_of(key, number_at(p)) + row_to) * V, A_SIZE);
             acc = combine_lanes(load_lanes(q), acc);
         }
         for (++p; p < end; ++p) {

@@ -1,13 +1,21 @@
 #version 460
 // Reductions and arg-reductions of one array, one kernel per layout class (MODE). What is reduced by: CLASS (0 numbers, 1
-// an order, from below with TAKES_LOW, 2 truth), and IDENTITY and COMBINE of a and b (src/kernels/reduce/table.rs) or ARG.
+// an order, from below with TAKES_LOW, 2 truth), and IDENTITY and COMBINE of a and b (src/kernels/reduce/table.rs) or ARG;
+// or a statistic (src/kernels/reduce/statistic.rs), ELEMENT and RESULT, of a sum (CLASS 0), of moments (3) or of
+// exponentials (4).
 //   0 row      reduced elements contiguous; TPR lanes a row, 16-byte loads with VEC
 //   1 general  any strides over the reduced axes; TPR lanes an output
 //   2 column   the kept inner axis has the smaller stride; TPR lanes across columns, WG / TPR down the rows
 // Work on one output may be split over `splits` workgroups: PART_OUT writes accumulators to scratch, and a
 // second run with PART_IN finishes them; with LAST as well, the workgroup that comes last finishes them at once
 // (row and general: TPR is WG). Counters only tell who is last: the order of every combination is fixed.
+#ifdef RESULT
+#include "lib/float_controls.glsl"
+#endif
 #include "lib/codecs.glsl"
+#ifdef RESULT
+#include "lib/math.glsl"
+#endif
 #ifdef LAST
 #include "lib/last.glsl"
 #endif
@@ -25,6 +33,7 @@ layout(push_constant, scalar) uniform Push {
     uint64_t chunk;                  // of n, or of ro where ro > 1 in row mode, a split
     int64_t stride;                  // of the kept inner axis (column)
     uint outs, splits, nk, nr;       // dims: nk kept ones, then nr reduced ones
+    float divisor;                   // of a statistic
 };
 
 #define IS_ARG (ARG == 1)
@@ -97,23 +106,90 @@ ACC pre(A_C x, uint64_t r) {
 #endif
 }
 #define POST(a) (a)
+#elif CLASS == 3
+struct Moments { float n, mean, m2; };
+#define ACC Moments
+ACC pre(A_C x, uint64_t r) { return Moments(1.0, float(x), 0.0); }
+ACC ident() { return Moments(0.0, 0.0, 0.0); }
+ACC comb(ACC a, ACC b) {
+    float n = a.n + b.n, d = b.mean - a.mean, f = n > 0.0 ? b.n / n : 0.0;
+    // In this order nothing is infinite times zero but what is infinite itself.
+    return Moments(n, a.mean + d * f, a.m2 + b.m2 + d * (d * (a.n * f)));
+}
+ACC of_vector(float x[A_VEC]) {
+    float sum = 0.0, m2 = 0.0;
+    [[unroll]] for (uint k = 0u; k < A_VEC; ++k) sum += x[k];
+    float mean = sum * (1.0 / float(A_VEC));
+    [[unroll]] for (uint k = 0u; k < A_VEC; ++k) m2 += (x[k] - mean) * (x[k] - mean);
+    return Moments(float(A_VEC), mean, m2);
+}
+#elif CLASS == 4
+#include "lib/expf.glsl"
+struct Exponentials { float top, sum; };
+#define ACC Exponentials
+// What is taken off before the exponential: the maximum, unless that is infinite.
+float base_of(float top) { return m_isinf(top) ? 0.0 : top; }
+float exp_above(float x, float base) {
+    float above = x - base;
+    if (above > 0.0) above = 0.0;  // beside an infinity, to which it does not matter
+    return m_isinf(x) ? (x > 0.0 ? M_INF : 0.0) : exp_f32(above);
+}
+ACC pre(A_C v, uint64_t r) {
+    float x = float(v);
+    return Exponentials(x, m_isinf(x) ? (x > 0.0 ? M_INF : 0.0) : m_is_nan(x) ? x : 1.0);
+}
+ACC ident() { return Exponentials(-M_INF, 0.0); }
+ACC comb(ACC a, ACC b) {
+    // The lower one is scaled. NaN is in a sum, and a maximum beside it does not matter.
+    bool swap = b.top > a.top;
+    float top = swap ? b.top : a.top, low = swap ? a.top : b.top;
+    float high_sum = swap ? b.sum : a.sum, low_sum = swap ? a.sum : b.sum;
+    if (m_isinf(low)) return Exponentials(top, high_sum + low_sum);
+    return Exponentials(top, high_sum + low_sum * exp_above(base_of(low), base_of(top)));
+}
+ACC of_vector(float x[A_VEC]) {
+    float top = x[0], sum = 0.0;
+    [[unroll]] for (uint k = 1u; k < A_VEC; ++k) top = max(top, x[k]);
+    float base = base_of(top);
+    [[unroll]] for (uint k = 0u; k < A_VEC; ++k) sum += exp_above(x[k], base);
+    return Exponentials(top, sum);
+}
 #else
 #define ACC B_C
-#if A_KIND == 3 || B_KIND != 3
+#ifdef RESULT
+ACC pre(A_C v, uint64_t r) {
+    float x = float(v);
+    return ELEMENT;
+}
+#elif A_KIND == 3 || B_KIND != 3
 ACC pre(A_C x, uint64_t r) { return ACC(x); }
 #else
 ACC pre(A_C x, uint64_t r) { return vec2(float(x), 0.0); }
 #endif
+#ifndef RESULT
 #define POST(a) (a)
 #endif
+#endif
 
+#ifdef RESULT
+float POST(ACC a) { return RESULT; }
+#endif
 #if !IS_ARG
+#if CLASS < 3
 ACC ident() { return IDENTITY; }
 ACC comb(ACC a, ACC b) { return COMBINE; }
+#endif
 #define next comb
 #endif
 
 #ifdef SG
+#if CLASS == 3
+ACC sg_xor(ACC a, uint m) {
+    return Moments(subgroupShuffleXor(a.n, m), subgroupShuffleXor(a.mean, m), subgroupShuffleXor(a.m2, m));
+}
+#elif CLASS == 4
+ACC sg_xor(ACC a, uint m) { return Exponentials(subgroupShuffleXor(a.top, m), subgroupShuffleXor(a.sum, m)); }
+#else
 #if IS_ARG
 KEY shuffle_key(KEY k, uint m) {
 #else
@@ -130,11 +206,16 @@ ACC sg_xor(ACC k, uint m) {
 ACC sg_xor(ACC a, uint m) { return Arg(shuffle_key(a.k, m), subgroupShuffleXor(a.i, m)); }
 #endif
 #endif
+#endif
 #include "lib/group.glsl"
 
 layout(buffer_reference, scalar, buffer_reference_align = KEY_SIZE) coherent buffer Partial { ACC v; };
 #if IS_ARG
 #define ACC_SIZE (2u * KEY_SIZE)
+#elif CLASS == 3
+#define ACC_SIZE 12u
+#elif CLASS == 4
+#define ACC_SIZE 8u
 #else
 #define ACC_SIZE KEY_SIZE
 #endif
@@ -171,6 +252,20 @@ ACC gather(uint64_t slot, uint64_t step, uint t, uint lanes) {
 #endif
 
 #if MODE == 0
+#ifdef VEC
+// With the elements of a vector, `first` being the number of the first one.
+ACC with_vector(ACC acc, uvec4 v, uint64_t first) {
+#if CLASS >= 3
+    float x[A_VEC];
+    [[unroll]] for (uint k = 0u; k < A_VEC; ++k) x[k] = float(a_elem(v, k));
+    return comb(acc, of_vector(x));
+#else
+    [[unroll]] for (uint k = 0u; k < A_VEC; ++k) acc = next(acc, pre(a_elem(v, k), first + k));
+    return acc;
+#endif
+}
+#endif
+
 ACC row(ACC acc, uint64_t p, uint64_t first, uint count, uint t) {
     p += first * ITEM_SIZE;
     uint done = 0u;
@@ -179,17 +274,13 @@ ACC row(ACC acc, uint64_t p, uint64_t first, uint count, uint t) {
     for (; i + 3u * TPR < nv; i += 4u * TPR) {
         uvec4 v[4];
         [[unroll]] for (uint j = 0u; j < 4u; ++j) v[j] = Vec16(p + 16ul * (i + j * TPR)).v;
-        [[unroll]] for (uint j = 0u; j < 4u; ++j)
-            [[unroll]] for (uint k = 0u; k < A_VEC; ++k)
-                acc = next(acc, pre(a_elem(v[j], k), first + (i + j * TPR) * A_VEC + k));
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) acc = with_vector(acc, v[j], first + (i + j * TPR) * A_VEC);
     }
     if (i < nv) {  // at most four are left
         uvec4 v[4];
         [[unroll]] for (uint j = 0u; j < 4u; ++j) v[j] = Vec16(p + 16ul * min(i + j * TPR, nv - 1u)).v;
         [[unroll]] for (uint j = 0u; j < 4u; ++j)
-            if (i + j * TPR < nv)
-                [[unroll]] for (uint k = 0u; k < A_VEC; ++k)
-                    acc = next(acc, pre(a_elem(v[j], k), first + (i + j * TPR) * A_VEC + k));
+            if (i + j * TPR < nv) acc = with_vector(acc, v[j], first + (i + j * TPR) * A_VEC);
     }
     done = nv * A_VEC;
 #endif

@@ -5,7 +5,8 @@
 //   2 scatter  elements of a tile to their places: ranked among equal digits by ballots, ordered by digit in
 //              shared memory, written in runs
 // No workgroup waits for another. FIRST reads elements of the source, LAST writes the destination; between them are
-// keys (with indices for ARG) in scratch. GATHER writes the values at the indices.
+// keys (with indices for ARG, or with the words of ids_in from the first pass on for CARRY) in scratch. GATHER writes
+// the values at the indices.
 #include "lib/codecs.glsl"
 #include "sort/order.glsl"
 #extension GL_KHR_shader_subgroup_basic : require
@@ -167,7 +168,7 @@ void main() {
     uint id[ITEMS];
     [[unroll]] for (uint i = 0u; i < ITEMS; ++i) {
         uint e = first + e0 + i * SG_SIZE;
-#ifdef FIRST
+#if defined(FIRST) && !defined(CARRY)
         id[i] = e;
 #else
         id[i] = e < n ? Raw4(ids_in + (uint64_t(row) * n + e) * 4ul).v : 0u;

@@ -22,5 +22,6 @@ pub use matmul::epilogue::{Epilogue, Spread};
 pub use random::draw::Draw;
 pub use reduce::row_program::{RowInst, RowInstr, RowProgram};
 pub use reduce::scan_op::{ScanForm, ScanOp};
+pub use reduce::statistic::Statistic;
 pub use reduce::table::{ArgReduceOp, ReduceOp};
 pub use view::{DeviceView, HostView, View};

@@ -77,6 +77,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &reduce::REDUCE_COLUMN,
     &tune::reduce::REDUCE_SPLIT,
     &reduce::REDUCE_LAST,
+    &reduce::STATISTICS,
     &tune::reduce::SCAN_SPLIT,
     &sort::SORT_RADIX,
     &tune::sort::SELECT,

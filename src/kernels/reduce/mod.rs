@@ -4,4 +4,5 @@ pub mod codegen_rows;
 
 pub mod row_program;
 pub mod scan_op;
+pub mod statistic;
 pub mod table;

@@ -6,9 +6,10 @@ use crate::bail;
 use crate::core::layout::{broadcast_shapes, normalize_axis, show};
 use crate::core::notes::note;
 use crate::core::{Array, Dtype, Result, Shape, Stored, Stream};
+use crate::kernels::Statistic;
 use crate::ops::composite;
 use crate::ops::elementwise::*;
-use crate::ops::reduce::{max, min, sum};
+use crate::ops::reduce::{max, min, one_pass, sum};
 use crate::ops::support::*;
 use crate::ops::view::concatenate::concatenate;
 use crate::ops::view::{broadcast_to, expand_dims, moveaxis, slice};
@@ -40,6 +41,10 @@ fn result(x: Array, a: &Array, s: Stream) -> Result<Array> {
 }
 
 fn euclidean(a: &Array, axes: Option<&[i64]>, keepdims: bool, s: Stream) -> Result<Array> {
+    let ax = axes_of("sum", axes, a.ndim())?;
+    if let Some(out) = one_pass(Statistic::Norm, a, &ax, keepdims, 0, s)? {
+        return Ok(out);
+    }
     let dtype = real_type(a);
     let squares = match a.dtype() {
         Dtype::C64 => add(&square(&real(a, s)?, s)?, &square(&imag(a, s)?, s)?, s)?,

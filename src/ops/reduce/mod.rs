@@ -1,11 +1,13 @@
 //! The reduction class: sum, prod, min, max, all, any, arg-reductions, softmax and logsumexp, and what
-//! follows from them (mean, var, std). One primitive a kernel family; axes rules are shared.
+//! follows from them. One primitive a kernel family; axes rules are shared.
 
 pub(super) mod count;
 pub(crate) mod programs;
 pub mod scan;
+mod statistics;
 
-use self::count::count;
+pub(in crate::ops) use self::statistics::one_pass;
+pub use self::statistics::{mean, std, var};
 use super::batching::{batched, front};
 use super::elementwise::*;
 use super::support::*;
@@ -18,7 +20,7 @@ use crate::core::{
     Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
 };
 use crate::kernels::reduce::table::{ReduceClass, ReduceGradient};
-use crate::kernels::{ArgReduceOp, ReduceOp, View};
+use crate::kernels::{ArgReduceOp, ReduceOp, Statistic, View};
 use crate::on_gpu;
 use crate::params;
 
@@ -456,38 +458,6 @@ pub fn sum_to(a: &Array, shape: &[i64], s: Stream) -> Result<Array> {
     view::reshape(&reduced, shape, s)
 }
 
-/// Arithmetic mean over axes, in the array's float dtype (integers in float32).
-pub fn mean(a: &Array, axes: Option<&[i64]>, keepdims: bool, s: Stream) -> Result<Array> {
-    let ax = axes_of("mean", axes, a.ndim())?;
-    let dtype = a.dtype().at_least_float();
-    // A mean of booleans is one of the numbers 0 and 1: its cotangent is cut to an integer, as in MLX.
-    let of = if a.dtype() == Dtype::Bool { astype(a, Dtype::I32, s)? } else { a.clone() };
-    let total = sum(&astype(&of, dtype, s)?, axes, keepdims, s)?;
-    let out = divide(&total, &count(a, &ax, 0, dtype, s)?, s)?;
-    note(std::slice::from_ref(&out), || ("mean", params![&ax[..], keepdims], vec![a.clone()]));
-    Ok(out)
-}
-
-/// Variance over axes with `ddof` degrees of freedom taken off, by the two-pass formula.
-pub fn var(a: &Array, axes: Option<&[i64]>, keepdims: bool, ddof: i64, s: Stream) -> Result<Array> {
-    let ax = axes_of("var", axes, a.ndim())?;
-    let dtype = a.dtype().at_least_float();
-    let x = astype(a, dtype, s)?;
-    let centred = subtract(&x, &mean(&x, axes, true, s)?, s)?;
-    let squares = if dtype == Dtype::C64 { square(&abs(&centred, s)?, s)? } else { square(&centred, s)? };
-    let total = sum(&squares, axes, keepdims, s)?;
-    let out = divide(&total, &count(a, &ax, ddof, total.dtype(), s)?, s)?;
-    if dtype != Dtype::C64 {
-        note(std::slice::from_ref(&out), || ("var", params![&ax[..], keepdims, ddof], vec![a.clone()]));
-    }
-    Ok(out)
-}
-
-/// Standard deviation; arguments as for [`var`].
-pub fn std(a: &Array, axes: Option<&[i64]>, keepdims: bool, ddof: i64, s: Stream) -> Result<Array> {
-    sqrt(&var(a, axes, keepdims, ddof, s)?, s)
-}
-
 fn arg_reduce(op: ArgReduceOp, a: &Array, axis: Option<i64>, keepdims: bool, s: Stream) -> Result<Array> {
     let name = op.name();
     refuse_f64(name, std::slice::from_ref(a), s)?;
@@ -580,6 +550,9 @@ pub fn logsumexp(a: &Array, axes: Option<&[i64]>, keepdims: bool, s: Stream) -> 
     }
     if ax.len() == 1 && ax[0] + 1 == a.ndim() && dtype != Dtype::C64 {
         return log_sum_exp(&x, LogSumExp { keepdims, parts: false }, s);
+    }
+    if let Some(out) = one_pass(Statistic::LogSumExp, a, &ax, keepdims, 0, s)? {
+        return Ok(out);
     }
     let m = stop(&max(&x, axes, true, s)?);
     // A row of infinities would give inf - inf.

@@ -12,6 +12,7 @@ use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
 use crate::kernels::index::indexed::{Combine, Dim, Groups, Role, Walk, numbering};
 use crate::vulkan::kernels::elem::{Defines, Push, WG, compute_type, define, grid, operand};
+use crate::vulkan::kernels::sort;
 use crate::vulkan::tune::sort::{SCATTER_LANES, SCATTER_LEVEL};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source, tune};
 
@@ -117,6 +118,10 @@ struct Runs {
     level: bool,
     /// Keys of 16 bits.
     short: bool,
+    /// Keys lie in their order.
+    ordered: bool,
+    /// So do the updates, in place of their numbers.
+    values: bool,
     axes: usize,
     row_axes: usize,
 }
@@ -133,9 +138,8 @@ impl KernelKey for Runs {
         if self.level {
             define(&mut d, "LEVEL", format!("{SCATTER_LEVEL}u"));
         }
-        if self.short {
-            define(&mut d, "SHORT", 1);
-        }
+        let flags = [(self.short, "SHORT"), (self.ordered, "ORDERED"), (self.values, "VALUES")];
+        flags.iter().filter(|f| f.0).for_each(|f| define(&mut d, f.1, 1));
         Module { source: Source::File("scatter_runs.comp"), defines: d, spec: vec![WG], ..Default::default() }
     }
 }
@@ -275,6 +279,30 @@ impl Job<'_> {
         self.groups.total < 0xffff
     }
 
+    /// Steps in the base, in vectors, of a step of the key, where places follow from keys; else 0.
+    fn key_step(&self) -> i64 {
+        let Groups { order, keys, pick_keys, .. } = &self.groups;
+        let axes = order.iter().zip(keys).map(|(&i, &key)| (self.walk.dims[i].base, key));
+        let picks = self.walk.picks.iter().zip(pick_keys).filter(|(p, _)| p.len > 1);
+        let steps = axes.chain(picks.map(|(p, &key)| (p.stride, key)));
+        let steps: SmallVec<[(i64, i64); 6]> = steps.collect();
+        let Some(&(base, key)) = steps.iter().find(|s| s.1 != 0) else { return 0 };
+        let step = base / key;
+        if step > 0 && steps.iter().all(|&(base, key)| base == key * step) { self.base(step) } else { 0 }
+    }
+
+    /// Whether updates are words that lie in the order of their numbers.
+    fn in_order(&self) -> bool {
+        let mut step = 1;
+        let dense = self.groups.order.iter().rev().all(|&i| {
+            let d = &self.walk.dims[i];
+            let here = d.dense == step;
+            step *= d.size;
+            here
+        });
+        dense && self.walk.size() == self.groups.size() && self.code.dtype.size() == 4
+    }
+
     fn keys(&self, enc: &mut CommandEncoder, mode: Mode, out: (u64, u64)) -> Result<()> {
         let mut words = Words::default();
         for (&i, &key) in self.groups.order.iter().zip(&self.groups.keys) {
@@ -363,9 +391,19 @@ impl Job<'_> {
         };
         let dtype = if self.short() { Dtype::U16 } else { Dtype::U32 };
         let keys = list(enc.temp(dtype.size() * count as usize)?, dtype);
-        let order = list(enc.temp(4 * count as usize)?, Dtype::U32);
         self.keys(enc, Mode::Keys, keys.range())?;
-        crate::vulkan::kernels::sort::argsort(enc, &keys, 1, &order)?;
+        let ordered = sort::by_radix(enc, per_line, dtype, true);
+        let key_step = self.key_step();
+        let values = ordered && key_step > 0 && self.in_order();
+        let [sorted, order] = if ordered {
+            let bits = (u64::BITS - self.groups.total.leading_zeros()).min(8 * dtype.size() as u32);
+            let beside = if values { self.updates.range() } else { (0, 0) };
+            sort::radix::ordered_keys(enc, &keys, bits, beside)?
+        } else {
+            let order = list(enc.temp(4 * count as usize)?, Dtype::U32);
+            sort::argsort(enc, &keys, 1, &order)?;
+            [keys.range(), order.range()]
+        };
 
         let width = self.walk.size() / count / self.code.vector;
         if width > u64::from(u32::MAX) {
@@ -391,7 +429,7 @@ impl Job<'_> {
         let part = self.code.vector * if self.dst.dtype.size() == 8 { 8 } else { 4 };
 
         // What is left of runs at the end of a level is combined in the next one.
-        let mut input = Level { src: self.updates.range(), keys: keys.range(), order: order.range(), count };
+        let mut input = Level { src: self.updates.range(), keys: sorted, order, count };
         let mut chunk = (width * count / enc.device().profile().count(&SCATTER_LANES)).clamp(8, 64);
         let mut level = false;
         while input.count > 1 || !level {
@@ -406,13 +444,15 @@ impl Job<'_> {
             };
             let src = if level { input.src.0 } else { self.updates.ptr };
             let push = Push::default().u64s(&[src, self.dst.ptr, params, input.keys.0, input.order.0]);
-            let push = push.u64s(&[left.src.0, left.keys.0, left.order.0, lanes]);
+            let push = push.u64s(&[left.src.0, left.keys.0, left.order.0, lanes]).i64s(&[key_step]);
             let sizes = [input.count, per_line, chunk].map(|n| n as u32);
             let push = push.u32s(&[width as u32, shift(width), sizes[0], sizes[1], sizes[2]]);
             let pipeline = enc.device().pipeline(&Runs {
                 code: self.code.clone(),
                 level,
                 short: !level && self.short(),
+                ordered: !level && ordered,
+                values: !level && values,
                 axes,
                 row_axes,
             })?;

@@ -7,14 +7,15 @@ pub mod programs;
 pub mod scan;
 
 use super::elem::{
-    Defines, Push, WG, aligned16, collapse, define, dims, grid, joined_by_last, operand, required_subgroup,
-    shuffles,
+    Defines, Push, WG, aligned16, collapse, define, dims, float_controls, grid, joined_by_last, operand,
+    required_subgroup, shuffles,
 };
 use crate::bail;
 use crate::core::env::KernelVariant;
 use crate::core::{Dtype, Kind, Result};
+use crate::kernels::reduce::statistic::Summary;
 use crate::kernels::reduce::table::ReduceClass;
-use crate::kernels::{ArgReduceOp, DeviceView, ReduceOp};
+use crate::kernels::{ArgReduceOp, DeviceView, ReduceOp, Statistic};
 use crate::vulkan::hal::encoder::COUNTERS;
 use crate::vulkan::tune::reduce::{self as table, LEAST_GENERAL, LEAST_ROW};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
@@ -23,6 +24,9 @@ pub static REDUCE_ROW: KernelVariant = KernelVariant::new("reduce_row", "the red
 
 pub static REDUCE_COLUMN: KernelVariant = KernelVariant::new("reduce_column", "the reduction for any layout");
 
+pub static STATISTICS: KernelVariant =
+    KernelVariant::new("statistics", "means, variances and norms of several steps");
+
 pub static REDUCE_LAST: KernelVariant =
     KernelVariant::new("reduce_last", "a second pass, in place of the last workgroup, adds the parts");
 
@@ -30,6 +34,7 @@ pub static REDUCE_LAST: KernelVariant =
 enum Op {
     Reduce(ReduceOp),
     Arg(ArgReduceOp),
+    Statistic(Statistic),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -60,6 +65,7 @@ impl Op {
         match self {
             Op::Reduce(op) => op.row().name,
             Op::Arg(op) => op.name(),
+            Op::Statistic(of) => of.row().name,
         }
     }
 
@@ -68,13 +74,29 @@ impl Op {
         match self {
             Op::Reduce(op) => op == ReduceOp::Min,
             Op::Arg(op) => op == ArgReduceOp::Min,
+            Op::Statistic(_) => false,
         }
     }
 
-    fn class(self) -> ReduceClass {
+    /// What elements become; none for what is kept of them by several numbers.
+    fn class(self) -> Option<ReduceClass> {
         match self {
-            Op::Reduce(op) => op.row().class,
-            Op::Arg(_) => ReduceClass::Order,
+            Op::Reduce(op) => Some(op.row().class),
+            Op::Arg(_) => Some(ReduceClass::Order),
+            Op::Statistic(of) => (of.row().summary == Summary::Sum).then_some(ReduceClass::Ring),
+        }
+    }
+
+    /// The shader's number for it.
+    fn class_code(self) -> u32 {
+        match self {
+            Op::Statistic(of) => match of.row().summary {
+                Summary::Sum => ReduceClass::Ring as u32,
+                Summary::Moments => 3,
+                Summary::Exponentials => 4,
+            },
+            Op::Reduce(op) => op.row().class as u32,
+            Op::Arg(_) => ReduceClass::Order as u32,
         }
     }
 
@@ -85,9 +107,10 @@ impl Op {
     /// Type of the comparison key or accumulator.
     fn accumulator(self, src: Dtype, dst: Dtype) -> Dtype {
         match self.class() {
-            ReduceClass::Ring => dst,
-            ReduceClass::Truth => Dtype::U32,
-            ReduceClass::Order => match src.kind() {
+            Some(ReduceClass::Ring) => dst,
+            Some(ReduceClass::Truth) => Dtype::U32,
+            None => Dtype::F32,
+            Some(ReduceClass::Order) => match src.kind() {
                 Kind::Float => Dtype::I32,
                 Kind::Complex => Dtype::I64,
                 _ => src,
@@ -97,7 +120,12 @@ impl Op {
 
     fn partial_size(self, src: Dtype, dst: Dtype) -> u64 {
         let size = if self.accumulator(src, dst).size() == 8 { 8 } else { 4 };
-        if self.is_arg() { 2 * size } else { size }
+        match self {
+            Op::Arg(_) => 2 * size,
+            Op::Statistic(of) if of.row().summary == Summary::Moments => 3 * size,
+            Op::Statistic(of) if of.row().summary == Summary::Exponentials => 2 * size,
+            Op::Reduce(_) | Op::Statistic(_) => size,
+        }
     }
 }
 
@@ -111,9 +139,17 @@ impl KernelKey for ReduceKey {
         let mut d = Defines::new();
         operand(&mut d, "A", self.src);
         operand(&mut d, "B", self.dst);
-        define(&mut d, "CLASS", self.op.class() as u32);
+        define(&mut d, "CLASS", self.op.class_code());
         define(&mut d, "ARG", u32::from(self.op.is_arg()));
         define(&mut d, "TAKES_LOW", self.op.takes_low());
+        if let Op::Statistic(of) = self.op {
+            let (row, sum) = (of.row(), ReduceOp::Sum.row().glsl);
+            define(&mut d, "ELEMENT", row.element);
+            define(&mut d, "RESULT", row.result);
+            define(&mut d, "IDENTITY", sum.identity);
+            define(&mut d, "COMBINE", sum.combine);
+            float_controls(&mut d, f);
+        }
         if let Op::Reduce(op) = self.op {
             let complex = op.row().complex.filter(|_| self.dst == Dtype::C64);
             let glsl = complex.unwrap_or(op.row().glsl);
@@ -170,15 +206,38 @@ pub fn reduce(
     if src.dtype == Dtype::C64 && op.row().class != ReduceClass::Truth && dst.dtype != Dtype::C64 {
         bail!(Value, "[reduce] complex64 reduces to complex64, got {}.", dst.dtype);
     }
+    let idempotent = op.row().class != ReduceClass::Ring;
+    let (src, kept, reduced) = walked(src, axes, idempotent);
+    run(enc, Op::Reduce(op), &src, kept, reduced, dst, 0.0)
+}
+
+/// A statistic of `axes` of `src`, of real numbers of at most 32 bits, into `dst` (contiguous, the remaining axes in
+/// order) in one pass; computed in float32. What it divides by, if it does, is `divisor`.
+pub fn statistic(
+    enc: &mut CommandEncoder,
+    of: Statistic,
+    src: &DeviceView,
+    axes: &[usize],
+    divisor: f32,
+    dst: &DeviceView,
+) -> Result<()> {
+    let (src, kept, reduced) = walked(src, axes, false);
+    run(enc, Op::Statistic(of), &src, kept, reduced, dst, divisor)
+}
+
+type Axes = Vec<(i64, i64)>;
+
+/// An array from its lowest element on, its kept axes, and its reduced ones, outermost the largest stride: the order of
+/// the elements is free. Repeats of an element count once where they change nothing.
+fn walked(src: &DeviceView, axes: &[usize], idempotent: bool) -> (DeviceView, Axes, Axes) {
     let mut src = src.clone();
-    let mut reduced: Vec<(i64, i64)> = Vec::new();
+    let mut reduced: Axes = Vec::new();
     let empty = axes.iter().any(|&a| src.shape[a] == 0);
     for &a in axes {
         let (d, s) = (src.shape[a], src.strides[a]);
         if s < 0 && d > 0 {
             src.ptr = src.ptr.wrapping_add_signed((d - 1) * s * src.dtype.size() as i64);
         }
-        let idempotent = op.row().class != ReduceClass::Ring;
         if !(empty || (idempotent && s == 0)) {
             reduced.push((d, s.abs()));
         }
@@ -186,10 +245,10 @@ pub fn reduce(
     if empty {
         reduced = vec![(0, 1)];
     }
-    // The order of the elements is free: outermost the largest stride.
     reduced.sort_by_key(|&(_, s)| std::cmp::Reverse(s));
     let kept = (0..src.ndim()).filter(|a| !axes.contains(a)).map(|a| (src.shape[a], src.strides[a]));
-    run(enc, Op::Reduce(op), &src, collapse(kept), collapse(reduced), dst)
+    let (kept, reduced) = (collapse(kept), collapse(reduced));
+    (src, kept, reduced)
 }
 
 /// Index along `axis` of the smallest or largest element into `dst` (u32, contiguous, axis removed): the
@@ -206,7 +265,7 @@ pub fn arg_reduce(
     }
     let kept = (0..src.ndim()).filter(|&a| a != axis).map(|a| (src.shape[a], src.strides[a]));
     let reduced = vec![(src.shape[axis], src.strides[axis])];
-    run(enc, Op::Arg(op), src, collapse(kept), collapse(reduced), dst)
+    run(enc, Op::Arg(op), src, collapse(kept), collapse(reduced), dst, 0.0)
 }
 
 /// How the first pass walks over its array.
@@ -296,6 +355,7 @@ fn run(
     kept: Vec<(i64, i64)>,
     mut reduced: Vec<(i64, i64)>,
     dst: &DeviceView,
+    divisor: f32,
 ) -> Result<()> {
     let outs = dst.size() as u64;
     if outs == 0 {
@@ -340,6 +400,7 @@ fn run(
         splits: splits as u32,
         nk: nk as u32,
         nr: nr as u32,
+        divisor,
     }
     .bytes();
     let count = match key.mode {
@@ -356,7 +417,7 @@ fn run(
         return Ok(());
     }
 
-    merge(enc, key, target, outs, splits, dst)
+    merge(enc, key, target, outs, splits, dst, divisor)
 }
 
 /// The push block of shaders/reduce/reduce.comp.
@@ -376,6 +437,7 @@ struct ReducePush {
     splits: u32,
     nk: u32,
     nr: u32,
+    divisor: f32,
 }
 
 impl ReducePush {
@@ -386,6 +448,7 @@ impl ReducePush {
             self.splits,
             self.nk,
             self.nr,
+            self.divisor.to_bits(),
         ])
     }
 }
@@ -398,6 +461,7 @@ fn merge(
     outs: u64,
     splits: u64,
     dst: &DeviceView,
+    divisor: f32,
 ) -> Result<()> {
     let rows = key.mode != Mode::Column;
     let lanes =
@@ -423,6 +487,7 @@ fn merge(
         splits: 1,
         nk,
         nr: 1 - nk,
+        divisor,
         ..ReducePush::default()
     }
     .bytes();
@@ -440,6 +505,7 @@ mod tests {
     #[test]
     fn every_variant_compiles() {
         let ops = ReduceOp::EVERY.map(Op::Reduce).into_iter().chain(ArgReduceOp::EVERY.map(Op::Arg));
+        let ops = ops.chain(Statistic::EVERY.map(Op::Statistic));
         let with = Features {
             subgroup_basic: true,
             subgroup_shuffle: true,
@@ -447,9 +513,12 @@ mod tests {
             ..Default::default()
         };
         for op in ops {
-            for src in Dtype::ALL.into_iter().filter(|&d| d != Dtype::F64) {
+            let statistic = matches!(op, Op::Statistic(_));
+            let taken = |d: &Dtype| *d != Dtype::F64 && !(statistic && d.size() == 8);
+            for src in Dtype::ALL.into_iter().filter(taken) {
                 let dst = match op {
                     Op::Arg(_) => Dtype::U32,
+                    Op::Statistic(_) => src.at_least_float(),
                     Op::Reduce(op) => op.result(src),
                 };
                 let key = |mode, wide, part_in, part_out| ReduceKey {

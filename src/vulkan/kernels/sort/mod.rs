@@ -157,15 +157,23 @@ fn run(enc: &mut CommandEncoder, src: &DeviceView, axis: usize, dst: &DeviceView
     let strides = [src.strides[axis], dst.strides[axis]];
     let job = Job { src, dst, out, strides, n, rows, params, nk };
 
-    let shared = enc.device().features().shared_memory;
-    let (lanes, items) = tune::sort::merged(n, job.key_size(), out.carries(), shared);
-    let merges = n.div_ceil(lanes * items).next_power_of_two().ilog2();
-    let shorter = tune::sort::radix_pays(merges, src.dtype.size());
-    let suited = radix::runs_on(enc.device().features()) && merges > 0;
-    if suited && !forced("merge") && !SORT_RADIX.disabled() && (shorter || forced("radix")) {
+    if by_radix(enc, n, src.dtype, out.carries()) {
         return radix::sort(enc, &job);
     }
+    let shared = enc.device().features().shared_memory;
+    let (lanes, items) = tune::sort::merged(n, job.key_size(), out.carries(), shared);
     merge_sort(enc, &job, lanes, items)
+}
+
+/// Whether rows of `n` elements are sorted by radix.
+pub(in crate::vulkan) fn by_radix(enc: &CommandEncoder, n: u64, dtype: Dtype, carries: bool) -> bool {
+    let f = enc.device().features();
+    let key = if dtype.size() == 8 { 8 } else { 4 };
+    let (lanes, items) = tune::sort::merged(n, key, carries, f.shared_memory);
+    let merges = n.div_ceil(lanes * items).next_power_of_two().ilog2();
+    let shorter = tune::sort::radix_pays(merges, dtype.size());
+    let suited = radix::runs_on(f) && merges > 0;
+    suited && !forced("merge") && !SORT_RADIX.disabled() && (shorter || forced("radix"))
 }
 
 fn merge_sort(enc: &mut CommandEncoder, job: &Job, lanes: u64, items: u64) -> Result<()> {

@@ -3,7 +3,10 @@
 
 use super::{Job, Output, present};
 use crate::core::{Dtype, Result};
-use crate::vulkan::kernels::elem::{Defines, Push, WG, define, grid, ordered, required_subgroup, shuffles};
+use crate::kernels::DeviceView;
+use crate::vulkan::kernels::elem::{
+    Defines, Push, WG, define, dims, grid, ordered, required_subgroup, shuffles,
+};
 use crate::vulkan::tune;
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
@@ -24,6 +27,8 @@ struct RadixKey {
     step: Step,
     first: bool,
     last: bool,
+    /// Words that lie beside the keys go along in place of indices.
+    carry: bool,
     few: bool,
     lanes: u32,
     items: u32,
@@ -42,7 +47,7 @@ impl KernelKey for RadixKey {
         define(&mut d, "MODE", self.step as u32);
         define(&mut d, "ITEMS", format!("{}u", self.items));
         define(&mut d, "SG_SIZE", format!("{}", f.subgroup_size));
-        let flags = [(self.first, "FIRST"), (self.last, "LAST"), (self.few, "FEW")];
+        let flags = [(self.first, "FIRST"), (self.last, "LAST"), (self.few, "FEW"), (self.carry, "CARRY")];
         flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
         Module {
             source: Source::File("radix.comp"),
@@ -61,21 +66,51 @@ pub(in crate::vulkan) fn runs_on(f: &Features) -> bool {
 
 /// Sorts the rows of `job`.
 pub(in crate::vulkan) fn sort(enc: &mut CommandEncoder, job: &Job) -> Result<()> {
+    passes(enc, job, job.src.dtype.size() as u32, true, (0, 0)).map(|_| ())
+}
+
+/// Keys of unsigned integers, lines of `per_line` one behind the other, in their order by the lowest `bits`, as words, and
+/// beside them their numbers in their lines or, where there are such, the words of `beside`.
+pub(in crate::vulkan) fn ordered_keys(
+    enc: &mut CommandEncoder,
+    keys: &DeviceView,
+    bits: u32,
+    beside: (u64, u64),
+) -> Result<[(u64, u64); 2]> {
+    let (rows, n) = (keys.shape[0] as u64, keys.shape[1] as u64);
+    let params = dims(enc, &[(keys.shape[0], keys.strides[0])])?;
+    let job = Job { src: keys, dst: keys, out: Output::Indices, strides: [1, 1], n, rows, params, nk: 1 };
+    passes(enc, &job, bits.div_ceil(8).max(1), false, beside)
+}
+
+/// So many passes, the last of them into the destination unless that is left out; where the keys and what goes along with
+/// them are then.
+fn passes(
+    enc: &mut CommandEncoder,
+    job: &Job,
+    passes: u32,
+    into: bool,
+    beside: (u64, u64),
+) -> Result<[(u64, u64); 2]> {
     let Job { src, dst, n, rows, .. } = *job;
     let f = enc.device().features();
     let lanes = f.subgroup_size * tune::sort::SUBGROUPS;
     let items = tune::sort::items(enc.device().profile(), job.key_size(), lanes, rows * n);
     let tiles = n.div_ceil(u64::from(lanes) * items);
-    let passes = src.dtype.size() as u32;
     let mut scratch = [[(0u64, 0u64); 2]; 2];
-    for s in scratch.iter_mut().take(passes.saturating_sub(1).min(2) as usize) {
+    for s in scratch.iter_mut().take((passes - u32::from(into)).min(2) as usize) {
         *s = job.scratch(enc)?;
     }
     let bytes = rows * 256 * (tiles + 1) * 4;
     let counts = (enc.temp(bytes as usize)?, bytes);
     for pass in 0..passes {
-        let (first, last) = (pass == 0, pass + 1 == passes);
-        let (input, output) = (scratch[(pass as usize + 1) % 2], scratch[pass as usize % 2]);
+        let (first, last) = (pass == 0, into && pass + 1 == passes);
+        let carry = beside.1 > 0;
+        let mut input = scratch[(pass as usize + 1) % 2];
+        if first {
+            input = [(0, 0), beside];
+        }
+        let output = scratch[pass as usize % 2];
         let addresses =
             [src.ptr, dst.ptr, job.params, input[0].0, input[1].0, output[0].0, output[1].0, counts.0];
         let push = Push::default().u64s(&addresses).i64s(&job.strides);
@@ -88,14 +123,12 @@ pub(in crate::vulkan) fn sort(enc: &mut CommandEncoder, job: &Job) -> Result<()>
             step: Step::Count,
             first,
             last,
+            carry: carry && first,
             few,
             lanes,
             items: items as u32,
         };
-        let moved = match first {
-            true => vec![src.range(), counts],
-            false => present([input[0], input[1], counts, src.range()]),
-        };
+        let moved = present([input[0], input[1], counts, src.range()]);
         let written = if last { vec![dst.range()] } else { present(output) };
         let scan_groups = if few { rows } else { rows * 256 };
         for (step, groups, reads, writes) in [
@@ -110,10 +143,11 @@ pub(in crate::vulkan) fn sort(enc: &mut CommandEncoder, job: &Job) -> Result<()>
                     out: Output::Values,
                     first: false,
                     last: false,
+                    carry: false,
                     lanes: WG,
                     ..key.clone()
                 },
-                Step::Count => RadixKey { step, last: false, few: false, ..key.clone() },
+                Step::Count => RadixKey { step, last: false, carry: false, few: false, ..key.clone() },
                 Step::Scatter => RadixKey { step, few: false, ..key.clone() },
             };
             let pipeline = enc.device().pipeline(&key)?;
@@ -121,7 +155,7 @@ pub(in crate::vulkan) fn sort(enc: &mut CommandEncoder, job: &Job) -> Result<()>
             enc.dispatch(&pipeline, &push, size, &reads, &writes)?;
         }
     }
-    Ok(())
+    Ok(scratch[(passes as usize + 1) % 2])
 }
 
 #[cfg(test)]
@@ -139,7 +173,9 @@ mod tests {
                     for (first, last) in [(true, true), (true, false), (false, false), (false, true)] {
                         for step in [Step::Count, Step::Scan, Step::Scatter] {
                             let lanes = tune::sort::SUBGROUPS * size;
-                            let key = RadixKey { src, out, step, first, last, few: first, lanes, items: 8 };
+                            let carry = first && !last && out == Output::Indices;
+                            let key =
+                                RadixKey { src, out, step, first, last, carry, few: first, lanes, items: 8 };
                             compiler::spirv(&key.name(), &key.module(&f)).unwrap();
                         }
                     }
