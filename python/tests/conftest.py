@@ -17,6 +17,7 @@ LARGE_CARD = [
     "gemv_few_rows = 2048",
     "reduce_rows = 2048",
     "reduce_columns = 528",
+    "reduce_few_lanes = 64",
     "scan_few = 264",
     "scan_parts = 1056",
     "sort_busy = 128",

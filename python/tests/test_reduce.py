@@ -308,3 +308,148 @@ def test_reductions_over_axes_of_length_zero(shape):
             ):
                 want = shape if axis is not None else (a.size,)
                 assert getattr(mx, name)(a, axis=axis).shape == want, name
+
+
+STATISTICS = {
+    "mean": lambda x, axis: x.mean(axis),
+    "var": lambda x, axis: x.var(axis),
+    "std": lambda x, axis: x.std(axis),
+    "norm": lambda x, axis: np.sqrt((x * x).sum(axis)),
+    "logsumexp": lambda x, axis: special.logsumexp(x, axis),
+}
+
+
+def statistic(name, a, axis):
+    return mx.linalg.norm(a, axis=axis) if name == "norm" else getattr(mx, name)(a, axis=axis)
+
+
+@pytest.mark.parametrize("dtype", [*h.FLOATS, "int32", "int8", "uint8", "bool_"])
+@pytest.mark.parametrize("name", STATISTICS)
+def test_statistics_of_layouts(name, dtype, rng):
+    x = h.quantise(rng.normal(size=SHAPE) * 3 + 5, dtype)
+    wide = x.astype(np.float64)
+    rtol = {"float16": 3e-3, "bfloat16": 3e-2}.get(dtype, 1e-5)
+    for layout, a in h.layouts(x, dtype):
+        for axis in [None, 0, 1, -1, (0, 2), (1, 3)]:
+            if name == "norm" and isinstance(axis, tuple):
+                continue
+            got = statistic(name, a, axis)
+            assert h.name_of(got.dtype) == (dtype if dtype in h.FLOATS else "float32")
+            want = STATISTICS[name](wide, axis)
+            label = f"{layout} axis={axis}"
+            np.testing.assert_allclose(h.to_np(got), want, rtol=rtol, atol=rtol, err_msg=label)
+
+
+@pytest.mark.parametrize("shape", [(3, 70_001), (70_001, 3), (2, 513, 65), (5, 1 << 16), (1, 9)])
+@pytest.mark.parametrize("name", STATISTICS)
+def test_statistics_of_long_axes_far_from_zero(name, shape, rng):
+    """Parts of an axis are joined, and deviations do not drown in the mean."""
+    x = (rng.normal(size=shape) + 100).astype(np.float32)
+    for axis in [None, *range(len(shape))]:
+        got = np.array(statistic(name, mx.array(x), axis))
+        want = STATISTICS[name](x.astype(np.float64), axis)
+        np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-6, err_msg=f"axis={axis}")
+
+
+def test_statistics_of_what_is_not_finite():
+    inf, nan = float("inf"), float("nan")
+    for first in ([1.0, inf], [inf, 1.0], [inf, inf], [nan, 1.0], [1.0, -inf], [inf, -inf]):
+        for more in ([], [2.0] * 40, [2.0] * 3000):
+            a = mx.array(first + more)
+            x = np.array(a).astype(np.float64)
+            with np.errstate(invalid="ignore"):
+                for name in ("mean", "var", "std", "norm"):
+                    want = STATISTICS[name](x, None)
+                    np.testing.assert_equal(np.array(statistic(name, a, None)), want, err_msg=name)
+            for b in (a[None], a[:, None]):
+                got = np.array(mx.logsumexp(b, axis=(0, 1)))
+                np.testing.assert_equal(got, np.float32(special.logsumexp(x)))
+    low = mx.full((5, 7), -inf)
+    assert mx.logsumexp(low, axis=0).tolist() == [-inf] * 7
+    assert mx.logsumexp(low).item() == -inf
+    tiny = mx.array([1e-30, 3e-30] * 50)
+    assert mx.mean(tiny).item() == pytest.approx(2e-30)
+    large = mx.full((3000,), 3e4, mx.float16)
+    assert mx.std(large + mx.array([0, 64] * 1500, mx.float16)).item() == 32
+
+
+def test_more_elements_than_float16_counts_to():
+    a = mx.array([0.75, 0.25] * 35_000, mx.float16)
+    assert mx.mean(a).item() == 0.5
+    assert mx.var(a).item() == 0.0625 and mx.std(a).item() == 0.25
+    value, gradient = mx.value_and_grad(mx.mean)(a)
+    assert value.item() == 0.5 and gradient[0].item() == pytest.approx(1 / 70_000, rel=3e-3)
+    assert mx.compile(mx.var, shapeless=True)(a).item() == 0.0625
+
+
+def test_degrees_of_freedom(rng):
+    x = rng.normal(size=(6, 40)).astype(np.float32)
+    for ddof, axis in itertools.product([0, 1, 2, 39], [None, 1]):
+        got, want = mx.var(mx.array(x), axis=axis, ddof=ddof), x.var(axis, ddof=ddof)
+        np.testing.assert_allclose(np.array(got), want, rtol=1e-5)
+    assert mx.var(mx.ones((3,)), ddof=5).isnan().item()
+    assert mx.var(mx.ones((0,))).isnan().item() and mx.linalg.norm(mx.ones((0,))).item() == 0
+
+
+@pytest.mark.parametrize("name", ["mean", "var", "std", "logsumexp"])
+def test_statistics_are_the_same_where_they_are_differentiated(name, rng):
+    a = mx.array(rng.normal(size=(9, 33)).astype(np.float32))
+    f = getattr(mx, name)
+    for axis in (None, 0, 1):
+        value, gradient = mx.value_and_grad(lambda x, k=axis: f(x, axis=k).sum())(a)
+        assert value.item() == pytest.approx(f(a, axis=axis).sum().item(), rel=1e-5)
+        assert gradient.shape == a.shape
+        compiled = mx.compile(lambda x, k=axis: f(x, axis=k))(a)
+        batched = mx.vmap(lambda x, k=axis: f(x, axis=k))(a[None])[0]
+        for other in (compiled, batched):
+            np.testing.assert_allclose(np.array(other), np.array(f(a, axis=axis)), rtol=1e-5)
+
+
+ODD = [2, 5, 9, 15, 17, 31, 33, 63, 77, 129, 1000, 1023, 2049]
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float16", "bfloat16", "int8", "bool_", "int32", "int64"]
+)
+def test_rows_that_begin_anywhere(dtype, rng):
+    """Rows whose length is no multiple of 16 bytes, from any offset."""
+    for n, offset in itertools.product(ODD, (0, 1, 3)):
+        x = h.quantise(rng.integers(0, 5, (7, n + offset)), dtype)
+        a, x = h.from_np(x, dtype)[:, offset:], x[:, offset:]
+        label = f"{n} from {offset}"
+        total = x.astype(np.int64).sum(-1)
+        got = np.array(mx.sum(a, axis=-1).astype(mx.float32))
+        rtol = {"float16": 1e-3, "bfloat16": 8e-3}.get(dtype, 0)
+        np.testing.assert_allclose(got, total, rtol=rtol, err_msg=label)
+        np.testing.assert_array_equal(h.to_np(mx.max(a, axis=-1)), x.max(-1), err_msg=label)
+        np.testing.assert_array_equal(np.array(mx.argmax(a, axis=-1)), x.argmax(-1), err_msg=label)
+        np.testing.assert_array_equal(np.array(mx.argmin(a, axis=-1)), x.argmin(-1), err_msg=label)
+        np.testing.assert_array_equal(np.array(mx.any(a, axis=-1)), (x != 0).any(-1), err_msg=label)
+        if dtype in h.FLOATS:
+            wide = x.astype(np.float64)
+            rtol = {"float16": 2e-3, "bfloat16": 2e-2}.get(dtype, 2e-6)
+            got = h.to_np(mx.softmax(a, axis=-1))
+            np.testing.assert_allclose(got, special.softmax(wide, -1), rtol=rtol, err_msg=label)
+            got = h.to_np(mx.logsumexp(a, axis=-1))
+            np.testing.assert_allclose(got, special.logsumexp(wide, -1), rtol=rtol, err_msg=label)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "bool_", "int32"])
+def test_few_elements_for_each_of_many_results(dtype, rng):
+    for shape, axis in [
+        ((4, 3001), 0),
+        ((3, 4096), 0),
+        ((2, 9, 2, 11, 2, 16), (2, 4)),
+        ((31, 7, 64), 0),
+    ]:
+        x = h.quantise(rng.integers(0, 5, shape), dtype)
+        a = h.from_np(x, dtype)
+        got = np.array(mx.sum(a, axis=axis).astype(mx.float32))
+        np.testing.assert_array_equal(got, x.astype(np.int64).sum(axis))
+        np.testing.assert_array_equal(h.to_np(mx.max(a, axis=axis)), x.max(axis))
+        np.testing.assert_array_equal(np.array(mx.all(a, axis=axis)), (x != 0).all(axis))
+        if isinstance(axis, int):
+            np.testing.assert_array_equal(np.array(mx.argmax(a, axis=axis)), x.argmax(axis))
+        got = np.array(mx.var(a, axis=axis).astype(mx.float32))
+        tolerance = 2e-2 if dtype == "bfloat16" else 1e-5
+        np.testing.assert_allclose(got, x.astype(np.float64).var(axis), rtol=tolerance, atol=1e-6)

@@ -114,6 +114,44 @@ def test_many_updates_of_every_dtype(case, rng):
         same(a.at[i].add(b), want, f"add {dtype}")
 
 
+@pytest.mark.parametrize("places", [70_000, 300_000])
+@pytest.mark.parametrize("dtype", ["float32", "int32", "float16", "complex64"])
+def test_numbers_in_many_places(dtype, places, rng):
+    """Updates sorted by radix: places that follow from keys or do not, updates in order or not."""
+    count = 150_000
+    x, u = rng.integers(0, 4, places), rng.integers(0, 4, count)
+    i = rng.integers(-places, places, count)
+    a, b = h.from_np(h.quantise(x, dtype), dtype), h.from_np(h.quantise(u, dtype), dtype)
+    want = x.copy()
+    np.add.at(want, i, u)
+    same(a.at[mx.array(i)].add(b), h.quantise(want, dtype), "dense")
+    same(
+        a.at[mx.array(i)].add(mx.array(2).astype(b.dtype)),
+        h.quantise(x + 2 * count_of(i, places), dtype),
+        "one",
+    )
+    twice = mx.repeat(b, 2)[::2]
+    same(a.at[mx.array(i)].add(twice), h.quantise(want, dtype), "steps")
+    square, rows = (7, places // 7), rng.integers(0, 7, count)
+    columns = rng.integers(0, places // 7, count)
+    y = x[: square[0] * square[1]].reshape(square)
+    want = y.copy()
+    np.add.at(want, (rows, columns), u)
+    grid = a[: y.size].reshape(square)
+    same(grid.at[mx.array(rows), mx.array(columns)].add(b), h.quantise(want, dtype), "two")
+    want = y.T.copy()
+    np.add.at(want, (columns, rows), u)
+    same(grid.T.at[mx.array(columns), mx.array(rows)].add(b), h.quantise(want, dtype), "turned")
+    if dtype != "complex64":
+        want = x.copy()
+        np.maximum.at(want, i, u)
+        same(a.at[mx.array(i)].maximum(b), h.quantise(want, dtype), "maximum")
+
+
+def count_of(index, places):
+    return np.bincount(index % places, minlength=places)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_sums_of_halves(dtype, rng):
     x, update = rng.normal(size=(20, 8)), rng.normal(size=(600, 8)) / 8

@@ -6,7 +6,7 @@
 // length is shared by many lanes. Axis fields (of the numbering): length, step in the base, step in the updates;
 // the last ROW_AXES records, length and the two steps, lead from a vector's number to its place in a row. The
 // step of updates is in elements for SPLAT, else in vectors; that of the base in vectors. SHORT keys have 16 bits. With
-// ORDERED the keys lie by place, with VALUES the updates do, words where the numbers would be. Levels
+// ORDERED the keys lie by place. Levels
 // are short: what a lane reads for LEVEL updates is asked for at once, for nothing else hides the wait.
 #include "lib/codecs.glsl"
 #define FIELDS 3
@@ -112,9 +112,7 @@ void row_places(uint w, out int64_t to, out int64_t from) {
 }
 
 // The vector w of the update at place p.
-#ifdef VALUES
-#define UPDATE(p) load_updates(order + 4ul * (p))
-#elif SPLAT
+#if SPLAT
 #define UPDATE(p) load_updates(at(src, update_of(number_at(p)) + row_from, A_SIZE))
 #else
 #define UPDATE(p) load_updates(at(src, (update_of(number_at(p)) + row_from) * V, A_SIZE))

@@ -3,7 +3,8 @@
 // adds up: the row's maximum, and the logarithm of the sum of exponentials above it.
 // MODE 0 keeps the row in registers: NV vectors a lane, TPR lanes a row, read once and written once.
 // MODE 1 walks longer rows twice, the first time with a running maximum and rescaled sum.
-// A row whose maximum is infinite gives NaN (softmax) or that maximum (LSE), one with NaN gives NaN.
+// VEC reads and writes 16 bytes at a time, with SHIFTED from rows that begin anywhere (and are written where they begin
+// alike). A row whose maximum is infinite gives NaN (softmax) or that maximum (LSE), one with NaN gives NaN.
 #include "lib/codecs.glsl"
 #include "lib/expf.glsl"
 #ifdef SG
@@ -28,6 +29,13 @@ float sg_xor(float v, uint m) { return subgroupShuffleXor(v, m); }
 #endif
 #include "lib/group.glsl"
 
+#if B_SIZE == 2
+// Results of 16 bits do not show what the instruction leaves off; not every driver takes infinities.
+float exp_below(float x) { return x < -104.0 ? 0.0 : exp2(x * 1.44269504088896341); }
+#else
+#define exp_below exp_f32
+#endif
+
 #define NEG_INF uintBitsToFloat(0xff800000u)
 #ifdef VEC
 const uint V = A_VEC;
@@ -37,15 +45,28 @@ const uint V = 1u;
 
 float at_index(uint64_t p, uint i) { return a_load(at(p, int64_t(i) * stride, A_SIZE)); }
 
-// The V elements of vector i of the row, -inf past its end.
+#ifdef SHIFTED
+// Vectors are those of memory: the first one of a row may begin with so many elements of what lies before it.
+uint lead;
+#else
+const uint lead = 0u;
+#endif
+
+// Position of vector i, and whether all of it belongs to the row.
+int first_of(uint i) { return int(i * V) - int(lead); }
+bool whole(int first) { return first >= 0 && uint(first) + V <= n; }
+
+// The V elements of vector i of the row, -inf outside it.
 void read(uint64_t p, uint i, out float x[V]) {
 #ifdef VEC
+    int first = first_of(i);
     [[unroll]] for (uint k = 0u; k < V; ++k) x[k] = NEG_INF;
-    if (i * V + V <= n) {
-        uvec4 v = Vec16(p + 16ul * i).v;
+    if (whole(first)) {
+        uvec4 v = Vec16(p + uint64_t(first) * A_SIZE).v;
         [[unroll]] for (uint k = 0u; k < V; ++k) x[k] = a_elem(v, k);
     } else {
-        [[unroll]] for (uint k = 0u; k < V; ++k) if (i * V + k < n) x[k] = at_index(p, i * V + k);
+        [[unroll]] for (int k = 0; k < int(V); ++k)
+            if (first + k >= 0 && first + k < int(n)) x[k] = at_index(p, uint(first + k));
     }
 #else
     x[0] = i < n ? at_index(p, i) : NEG_INF;
@@ -54,10 +75,12 @@ void read(uint64_t p, uint i, out float x[V]) {
 
 void write(uint64_t q, uint i, float x[V]) {
 #ifdef VEC
-    if (i * V + V <= n) {
-        Vec16(q + 16ul * i).v = b_vector(x);
+    int first = first_of(i);
+    if (whole(first)) {
+        Vec16(q + uint64_t(first) * B_SIZE).v = b_vector(x);
     } else {
-        [[unroll]] for (uint k = 0u; k < V; ++k) if (i * V + k < n) b_store(q + uint64_t(i * V + k) * B_SIZE, x[k]);
+        [[unroll]] for (int k = 0; k < int(V); ++k)
+            if (first + k >= 0 && first + k < int(n)) b_store(q + uint64_t(first + k) * B_SIZE, x[k]);
     }
 #else
     if (i < n) b_store(q + uint64_t(i) * B_SIZE, x[0]);
@@ -90,6 +113,9 @@ void main() {
     bool live = row < rows;
     uint64_t p = at(src, offset_of(dims, 0u, nk, min(row, rows - 1u)), A_SIZE);
     uint64_t q = dst + uint64_t(row) * n * B_SIZE;
+#ifdef SHIFTED
+    lead = uint(p & 15ul) / A_SIZE;
+#endif
 #if MODE == 0
     float x[NV][V], m = NEG_INF, s = 0.0;
     [[unroll]] for (uint j = 0u; j < NV; ++j) read(p, t + j * TPR, x[j]);
@@ -99,7 +125,7 @@ void main() {
     m = group_reduce(m, lane);
     [[unroll]] for (uint j = 0u; j < NV; ++j)
         [[unroll]] for (uint k = 0u; k < V; ++k) {
-            x[j][k] = exp_f32(below(x[j][k], m));
+            x[j][k] = exp_below(below(x[j][k], m));
             s += x[j][k];
         }
     summing = true;
@@ -117,21 +143,21 @@ void main() {
 #endif
 #else
     float x[4][V], m = NEG_INF, s = 0.0;
-    uint vectors = (n + V - 1u) / V;
+    uint vectors = (n + lead + V - 1u) / V;
     for (uint i = t; i < vectors; i += 4u * TPR) {
         float top = m;
         [[unroll]] for (uint j = 0u; j < 4u; ++j) read(p, i + j * TPR, x[j]);
         [[unroll]] for (uint j = 0u; j < 4u; ++j)
             [[unroll]] for (uint k = 0u; k < V; ++k) top = max(top, x[j][k]);
         float base = top == NEG_INF ? 0.0 : top;
-        s *= exp_f32(below(m, base));
+        s *= exp_below(below(m, base));
         [[unroll]] for (uint j = 0u; j < 4u; ++j)
-            [[unroll]] for (uint k = 0u; k < V; ++k) s += exp_f32(below(x[j][k], base));
+            [[unroll]] for (uint k = 0u; k < V; ++k) s += exp_below(below(x[j][k], base));
         m = top;
     }
     summing = false;
     float top = group_reduce(m, lane);
-    if (m != top) s *= exp_f32(m - top);
+    if (m != top) s *= exp_below(m - top);
     summing = true;
     s = group_reduce(s, lane);
 #ifdef LSE
@@ -142,7 +168,7 @@ void main() {
         for (uint i = t; i < vectors; i += 4u * TPR) {
             [[unroll]] for (uint j = 0u; j < 4u; ++j) read(p, i + j * TPR, x[j]);
             [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                [[unroll]] for (uint k = 0u; k < V; ++k) x[j][k] = exp_f32(x[j][k] - top) * f;
+                [[unroll]] for (uint k = 0u; k < V; ++k) x[j][k] = exp_below(x[j][k] - top) * f;
                 write(q, i + j * TPR, x[j]);
             }
         }

@@ -3,9 +3,10 @@
 // an order, from below with TAKES_LOW, 2 truth), and IDENTITY and COMBINE of a and b (src/kernels/reduce/table.rs) or ARG;
 // or a statistic (src/kernels/reduce/statistic.rs), ELEMENT and RESULT, of a sum (CLASS 0), of moments (3) or of
 // exponentials (4).
-//   0 row      reduced elements contiguous; TPR lanes a row, 16-byte loads with VEC
+//   0 row      reduced elements contiguous; TPR lanes a row, 16-byte loads with VEC, from rows that begin anywhere with ODD
 //   1 general  any strides over the reduced axes; TPR lanes an output
 //   2 column   the kept inner axis has the smaller stride; TPR lanes across columns, WG / TPR down the rows
+//   3 few      as column, a few elements each: a lane has CV neighbouring outputs, whole
 // Work on one output may be split over `splits` workgroups: PART_OUT writes accumulators to scratch, and a
 // second run with PART_IN finishes them; with LAST as well, the workgroup that comes last finishes them at once
 // (row and general: TPR is WG). Counters only tell who is last: the order of every combination is fixed.
@@ -207,7 +208,11 @@ ACC sg_xor(ACC a, uint m) { return Arg(shuffle_key(a.k, m), subgroupShuffleXor(a
 #endif
 #endif
 #endif
+#if MODE == 3
+uint lane_id() { return gl_LocalInvocationIndex; }
+#else
 #include "lib/group.glsl"
+#endif
 
 layout(buffer_reference, scalar, buffer_reference_align = KEY_SIZE) coherent buffer Partial { ACC v; };
 #if IS_ARG
@@ -251,6 +256,21 @@ ACC gather(uint64_t slot, uint64_t step, uint t, uint lanes) {
 }
 #endif
 
+#if MODE >= 2 && defined(VEC)
+// CV neighbours.
+uvec4 across(uint64_t p) {
+#if ACROSS == 16
+    return Vec16(p).v;
+#elif ACROSS == 8
+    return uvec4(Raw8(p).v, 0u, 0u);
+#elif ACROSS == 4
+    return uvec4(Raw4(p).v, 0u, 0u, 0u);
+#else
+    return uvec4(uint(Raw2(p).v), 0u, 0u, 0u);
+#endif
+}
+#endif
+
 #if MODE == 0
 #ifdef VEC
 // With the elements of a vector, `first` being the number of the first one.
@@ -269,6 +289,14 @@ ACC with_vector(ACC acc, uvec4 v, uint64_t first) {
 ACC row(ACC acc, uint64_t p, uint64_t first, uint count, uint t) {
     p += first * ITEM_SIZE;
     uint done = 0u;
+#ifdef ODD
+    // What lies before the first 16 bytes that are whole.
+    uint before = min((16u - uint(p & 15ul)) % 16u / A_SIZE, count);
+    for (uint i = t; i < before; i += TPR) acc = next(acc, item(p + i * ITEM_SIZE, first + i));
+    p += before * ITEM_SIZE;
+    first += before;
+    count -= before;
+#endif
 #ifdef VEC
     uint nv = count / A_VEC, i = t;
     for (; i + 3u * TPR < nv; i += 4u * TPR) {
@@ -297,7 +325,33 @@ ACC row(ACC acc, uint64_t p, uint64_t first, uint count, uint t) {
 
 void main() {
     uint wg = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, lane = lane_id();
-#if MODE == 2
+#if MODE == 3
+    uint blocks = uint(ro) / CV, id = wg * WG + lane, kept = id / blocks;
+    if (uint64_t(id) * CV >= outs) return;
+    uint64_t col = uint64_t(id - kept * blocks) * CV;
+    uint64_t p = at(src, offset_of(dims, 0u, nk, kept) + int64_t(col) * stride, ITEM_SIZE);
+    ACC acc[CV];
+    [[unroll]] for (uint c = 0u; c < CV; ++c) acc[c] = ident();
+    int64_t step = nr == 1u ? Dims(dims).d[nk].stride : 0l;
+    for (uint r = 0u; r < uint(n); r += 4u) {
+        uint64_t q[4u];
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            uint rj = min(r + j, uint(n) - 1u);
+            q[j] = at(p, nr == 1u ? int64_t(rj) * step : offset_of(dims, nk, nr, rj), ITEM_SIZE);
+        }
+#ifdef VEC
+        uvec4 v[4u];
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) v[j] = across(q[j]);
+        [[unroll]] for (uint j = 0u; j < 4u; ++j)
+            if (r + j < uint(n)) [[unroll]] for (uint c = 0u; c < CV; ++c) acc[c] = next(acc[c], pre(a_elem(v[j], c), r + j));
+#else
+        ACC v[4u];
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) v[j] = item(q[j], r + j);
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) if (r + j < uint(n)) acc[0] = next(acc[0], v[j]);
+#endif
+    }
+    [[unroll]] for (uint c = 0u; c < CV; ++c) b_store(dst + (uint64_t(id) * CV + c) * B_SIZE, POST(acc[c]));
+#elif MODE == 2
     uint tx = lane % TPR, ty = lane / TPR, rows = WG / TPR;
     uint blocks = uint((ro + TPR * CV - 1u) / (TPR * CV));
     uint split = wg % splits, col_block = (wg / splits) % blocks, kept = wg / splits / blocks;
@@ -317,7 +371,7 @@ void main() {
             }
 #ifdef VEC
             uvec4 v[4u];
-            [[unroll]] for (uint j = 0u; j < 4u; ++j) v[j] = Vec16(q[j]).v;
+            [[unroll]] for (uint j = 0u; j < 4u; ++j) v[j] = across(q[j]);
             [[unroll]] for (uint j = 0u; j < 4u; ++j)
                 if (r + j * rows < hi)
                     [[unroll]] for (uint c = 0u; c < CV; ++c) acc[c] = next(acc[c], pre(a_elem(v[j], c), r + j * rows));
@@ -365,8 +419,17 @@ void main() {
                 acc = row(acc, at(p, offset_of64(dims, nk, nr, r), ITEM_SIZE), 0ul, uint(n), t);
         }
 #else
-        uint64_t hi = min(n, lo + chunk);
-        for (uint64_t r = lo + t; r < hi; r += TPR)
+        uint64_t hi = min(n, lo + chunk), r = lo + t;
+        if (nr == 1u) {
+            int64_t step = Dims(dims).d[nk].stride;
+            for (; r + 3u * TPR < hi; r += 4u * TPR) {
+                ACC v[4];
+                [[unroll]] for (uint j = 0u; j < 4u; ++j)
+                    v[j] = item(at(p, int64_t(r + j * TPR) * step, ITEM_SIZE), r + j * TPR);
+                [[unroll]] for (uint j = 0u; j < 4u; ++j) acc = comb(acc, v[j]);
+            }
+        }
+        for (; r < hi; r += TPR)
             acc = comb(acc, item(at(p, offset_of64(dims, nk, nr, r), ITEM_SIZE), r));
 #endif
     }

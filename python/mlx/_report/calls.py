@@ -98,6 +98,9 @@ def _reductions(full):
         ((6, 5, 4, 3), (0, 2)),
         ((6, 500, 4, 300), (1, 3)),
         ((7, 9), None),
+        ((9, 77), -1),
+        ((4, 1 << 20), 0),
+        ((4, (1 << 20) + 3), 0),
     ]
     names = FOLDS if full else ["sum", "max", "argmax", "all", "softmax", "logsumexp"]
     for name, dtype in itertools.product(names, DTYPES if full else FEW):
@@ -106,6 +109,12 @@ def _reductions(full):
             yield name, lambda x=x: x[0](mx.zeros(x[1], x[2]), axis=x[3])
         x = (getattr(mx, name), dtype)
         yield name, lambda x=x: x[0](_array((40, 300), x[1], "transposed"), axis=0)
+    for dtype, (shape, axis) in itertools.product(DTYPES if full else FLOATS, shapes):
+        for f in (mx.var, mx.std, mx.mean, mx.logsumexp) if full else (mx.var, mx.logsumexp):
+            yield "statistics", lambda f=f, s=shape, d=dtype, k=axis: f(mx.zeros(s, d), axis=k)
+        if isinstance(axis, int):
+            x = (shape, dtype, axis)
+            yield "norm", lambda x=x: mx.linalg.norm(mx.zeros(x[0], x[1]), axis=x[2])
 
 
 def _scans(full):
@@ -475,10 +484,11 @@ def _compiled(full):
     modes = MODES if full else MODES[7:8]
     for dtype, (mode, group, bits) in itertools.product(FLOATS, modes):
         how = {"group_size": group, "bits": bits, "mode": mode}
-        yield "joined", lambda d=dtype, how=how: _layer(d, how)
-        yield "experts", lambda d=dtype, how=how: _experts(d, how)
-    for dtype in FLOATS:
-        yield "joined", lambda d=dtype: _layer(d, None)
+        for unit in UNITS:
+            yield "joined", lambda d=dtype, how=how, unit=unit: _layer(d, how, unit)
+            yield "experts", lambda d=dtype, how=how, unit=unit: _experts(d, how, unit)
+    for dtype, unit in itertools.product(FLOATS, UNITS):
+        yield "joined", lambda d=dtype, unit=unit: _layer(d, None, unit)
     yield "long", lambda: mx.zeros((2**16, 2**15 + 8), mx.uint8) + mx.ones((), mx.uint8)
     yield (
         "gated_delta",
@@ -495,7 +505,15 @@ def _codes(shape, dtype, how):
     return codes
 
 
-def _layer(dtype, how):
+def _gated(gate, up):
+    return gate * mx.sigmoid(gate) * up
+
+
+# What follows the products of a gate: single steps, and a compiled function as mlx-lm has it.
+UNITS = [_gated, mx.compile(_gated, shapeless=True)]
+
+
+def _layer(dtype, how, unit):
     """A token through a layer of a language model (`how` none: no codes): steps that one kernel
     computes."""
 
@@ -521,11 +539,10 @@ def _layer(dtype, how):
     seen = mx.fast.scaled_dot_product_attention(q, keys[..., :6, :], values[..., :6, :], scale=0.1)
     x = x + dense(seen.reshape(1, 1, 512))
     y = mx.fast.rms_norm(x, mx.ones(512, dtype), 1e-5)
-    gate, up = dense(y, 1024), dense(y, 1024)
-    return x + dense(gate * mx.sigmoid(gate) * up)
+    return x + dense(unit(dense(y, 1024), dense(y, 1024)))
 
 
-def _experts(dtype, how):
+def _experts(dtype, how, unit):
     """A token by matrices of picked experts: two of them and what follows, one of the row that each
     pick has and what follows, and two alone."""
     x, picks = mx.zeros((1, 1, 512), dtype), mx.zeros(2, mx.uint32)
@@ -536,14 +553,14 @@ def _experts(dtype, how):
         w = _codes((3, rows, x.shape[-1]), dtype, how)
         return mx.gather_qmm(x, *w, rhs_indices=picks, **how)
 
-    unit = product(x, 128) * product(x, 128)
-    return product(unit, 512) * rest, product(x, 64), product(x, 64)
+    gated = unit(product(x, 128), product(x, 128))
+    return product(gated, 512) * rest, product(x, 64), product(x, 64)
 
 
 FAMILIES = {
     "elementwise": (_elementwise, ["elementwise_wide"]),
     "casts and copies": (_casts, ["copy_transpose"]),
-    "reductions": (_reductions, ["reduce", "softmax"]),
+    "reductions": (_reductions, ["reduce", "softmax", "statistics"]),
     "scans": (_scans, ["scan"]),
     "sorts": (_sorts, ["sort"]),
     "products": (_products, ["matmul", "gemv", "gather_mm"]),

@@ -23,9 +23,20 @@ pub fn mean(a: &Array, axes: Option<&[i64]>, keepdims: bool, s: Stream) -> Resul
     // A mean of booleans is one of the numbers 0 and 1: its cotangent is cut to an integer, as in MLX.
     let of = if a.dtype() == Dtype::Bool { astype(a, Dtype::I32, s)? } else { a.clone() };
     let total = sum(&astype(&of, dtype, s)?, axes, keepdims, s)?;
-    let out = divide(&total, &count(a, &ax, 0, dtype, s)?, s)?;
+    let out = over_count(&total, a, &ax, 0, s)?;
     note(std::slice::from_ref(&out), || ("mean", params![&ax[..], keepdims], vec![a.clone()]));
     Ok(out)
+}
+
+/// A sum over the number of elements that it is of, less `ddof`. More than float16 counts to are counted in float32.
+fn over_count(total: &Array, a: &Array, axes: &[usize], ddof: i64, s: Stream) -> Result<Array> {
+    let elements: i64 = axes.iter().map(|&i| a.shape()[i]).product();
+    let dtype = total.dtype();
+    if dtype != Dtype::F16 || (elements <= 65504 && !lengths_vary()) {
+        return divide(total, &count(a, axes, ddof, dtype, s)?, s);
+    }
+    let wide = divide(&astype(total, Dtype::F32, s)?, &count(a, axes, ddof, Dtype::F32, s)?, s)?;
+    astype(&wide, dtype, s)
 }
 
 /// Variance over axes with `ddof` degrees of freedom taken off, by the two-pass formula.
@@ -39,7 +50,7 @@ pub fn var(a: &Array, axes: Option<&[i64]>, keepdims: bool, ddof: i64, s: Stream
     let centred = subtract(&x, &mean(&x, axes, true, s)?, s)?;
     let squares = if dtype == Dtype::C64 { square(&abs(&centred, s)?, s)? } else { square(&centred, s)? };
     let total = sum(&squares, axes, keepdims, s)?;
-    let out = divide(&total, &count(a, &ax, ddof, total.dtype(), s)?, s)?;
+    let out = over_count(&total, a, &ax, ddof, s)?;
     if dtype != Dtype::C64 {
         note(std::slice::from_ref(&out), || ("var", params![&ax[..], keepdims, ddof], vec![a.clone()]));
     }

@@ -1,5 +1,7 @@
 //! How a row that is normalised is shared by lanes. Pure; called by the hosts of `norm`, `softmax` and `rope_rows`.
 
+use super::profile::Profile;
+
 /// Elements of a row that a lane holds in registers, at most: eight vectors of float32.
 const HELD: u64 = 32;
 /// Vectors of a lane that are enough to hide the time of a load of an H200.
@@ -15,6 +17,12 @@ pub fn registers(steps: u64, vector: u64, group: u32) -> (u32, u32) {
     let lanes = if steps <= SUBGROUP * most { lanes.min(SUBGROUP) } else { lanes };
     let held = steps.div_ceil(lanes);
     (lanes as u32, if held <= most { held.next_power_of_two() as u32 } else { 0 })
+}
+
+/// Lanes of a workgroup that walks a row which registers do not hold, from `least` to `most`: few rows get the largest
+/// one, of many several are at work on a unit.
+pub fn looping(p: &Profile, rows: u64, least: u32, most: u32) -> u32 {
+    if rows >= 2 * p.fill() { least } else { most }
 }
 
 #[cfg(test)]

@@ -23,6 +23,16 @@ pub const LEAST_ROW: u64 = 16384;
 /// See [`LEAST_ROW`].
 pub const LEAST_GENERAL: u64 = 4096;
 
+/// Elements of a result up to which one lane has all of them, and such lanes from which that keeps a device busy (H100).
+const FEW: u64 = 32;
+/// See [`FEW`].
+pub static FEW_LANES: Best = best("reduce_few_lanes", 1 << 16);
+
+/// Whether results of `n` elements each, so many vectors of them, are a lane's each.
+pub fn few(p: &Profile, n: u64, vectors: u64) -> bool {
+    n <= FEW && vectors >= p.count(&FEW_LANES)
+}
+
 /// Parts of a reduction of `work` steps when `groups` workgroups run anyway; a part takes at least `least` steps.
 pub fn splits(p: &Profile, columns: bool, groups: u64, work: u64, least: u64) -> u64 {
     if REDUCE_SPLIT.disabled() {

@@ -15,6 +15,7 @@ pub fn counts() -> impl Iterator<Item = &'static Best> {
         &gemv::FEW_ROWS,
         &reduce::ROWS,
         &reduce::COLUMNS,
+        &reduce::FEW_LANES,
         &reduce::SCAN_FEW,
         &reduce::SCAN_PARTS,
         &sort::BUSY,

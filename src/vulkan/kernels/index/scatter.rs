@@ -120,8 +120,6 @@ struct Runs {
     short: bool,
     /// Keys lie in their order.
     ordered: bool,
-    /// So do the updates, in place of their numbers.
-    values: bool,
     axes: usize,
     row_axes: usize,
 }
@@ -138,7 +136,7 @@ impl KernelKey for Runs {
         if self.level {
             define(&mut d, "LEVEL", format!("{SCATTER_LEVEL}u"));
         }
-        let flags = [(self.short, "SHORT"), (self.ordered, "ORDERED"), (self.values, "VALUES")];
+        let flags = [(self.short, "SHORT"), (self.ordered, "ORDERED")];
         flags.iter().filter(|f| f.0).for_each(|f| define(&mut d, f.1, 1));
         Module { source: Source::File("scatter_runs.comp"), defines: d, spec: vec![WG], ..Default::default() }
     }
@@ -303,7 +301,7 @@ impl Job<'_> {
         dense && self.walk.size() == self.groups.size() && self.code.dtype.size() == 4
     }
 
-    fn keys(&self, enc: &mut CommandEncoder, mode: Mode, out: (u64, u64)) -> Result<()> {
+    fn keys(&self, enc: &mut CommandEncoder, mode: Mode, short: bool, out: (u64, u64)) -> Result<()> {
         let mut words = Words::default();
         for (&i, &key) in self.groups.order.iter().zip(&self.groups.keys) {
             words.axis(&[self.walk.dims[i].size, key], &self.walk.dims[i]);
@@ -314,7 +312,6 @@ impl Job<'_> {
         let push = Push::default().u64s(&[out.0, params]);
         let push = push.u32s(&[count as u32, per_line as u32]);
         let axes = self.groups.order.len();
-        let short = mode == Mode::Keys && self.short();
         let key = Keys { mode, hold: self.code.hold, short, indices: self.code.indices, axes };
         let pipeline = enc.device().pipeline(&key)?;
         let wg = u64::from(WG);
@@ -331,14 +328,14 @@ impl Job<'_> {
             Meeting::Linked => {
                 let bytes = 4 * self.groups.size();
                 let out = (enc.temp(bytes as usize)?, bytes);
-                self.keys(enc, Mode::Links, out)?;
+                self.keys(enc, Mode::Links, false, out)?;
                 out
             }
             Meeting::Owned => {
                 let bytes = 4 * self.groups.total;
                 let out = (enc.temp(bytes as usize)?, bytes);
                 enc.fill(out, 0)?;
-                self.keys(enc, Mode::Owners, out)?;
+                self.keys(enc, Mode::Owners, false, out)?;
                 out
             }
         };
@@ -380,8 +377,8 @@ impl Job<'_> {
         enc.dispatch(&pipeline, &push, groups, &reads, &[self.dst.range()])
     }
 
-    /// Updates in the order of their keys.
-    fn sorted(&self, enc: &mut CommandEncoder) -> Result<()> {
+    /// Keys in their order or by number, and what goes with them.
+    fn in_turn(&self, enc: &mut CommandEncoder, key_step: i64) -> Result<Turn> {
         let (count, per_line) = (self.groups.size(), self.groups.per_line);
         let list = |ptr, dtype| DeviceView {
             ptr,
@@ -389,13 +386,13 @@ impl Job<'_> {
             shape: [self.groups.lines as i64, per_line as i64].into_iter().collect(),
             strides: [per_line as i64, 1].into_iter().collect(),
         };
-        let dtype = if self.short() { Dtype::U16 } else { Dtype::U32 };
+        let values = key_step > 0 && self.in_order() && sort::by_radix(enc, per_line, Dtype::U32, true);
+        let short = self.short() && !values;
+        let dtype = if short { Dtype::U16 } else { Dtype::U32 };
         let keys = list(enc.temp(dtype.size() * count as usize)?, dtype);
-        self.keys(enc, Mode::Keys, keys.range())?;
+        self.keys(enc, Mode::Keys, short, keys.range())?;
         let ordered = sort::by_radix(enc, per_line, dtype, true);
-        let key_step = self.key_step();
-        let values = ordered && key_step > 0 && self.in_order();
-        let [sorted, order] = if ordered {
+        let [keys, order] = if ordered {
             let bits = (u64::BITS - self.groups.total.leading_zeros()).min(8 * dtype.size() as u32);
             let beside = if values { self.updates.range() } else { (0, 0) };
             sort::radix::ordered_keys(enc, &keys, bits, beside)?
@@ -404,7 +401,15 @@ impl Job<'_> {
             sort::argsort(enc, &keys, 1, &order)?;
             [keys.range(), order.range()]
         };
+        let src = if values { order } else { self.updates.range() };
+        Ok(Turn { level: Level { src, keys, order, count }, short, ordered, values })
+    }
 
+    /// Updates in the order of their keys.
+    fn sorted(&self, enc: &mut CommandEncoder) -> Result<()> {
+        let (count, per_line) = (self.groups.size(), self.groups.per_line);
+        let key_step = self.key_step();
+        let turn = self.in_turn(enc, key_step)?;
         let width = self.walk.size() / count / self.code.vector;
         if width > u64::from(u32::MAX) {
             bail!(Value, "[scatter] Rows of more than 4294967295 elements are not supported.");
@@ -429,9 +434,12 @@ impl Job<'_> {
         let part = self.code.vector * if self.dst.dtype.size() == 8 { 8 } else { 4 };
 
         // What is left of runs at the end of a level is combined in the next one.
-        let mut input = Level { src: self.updates.range(), keys: sorted, order, count };
+        // Words that lie in order are as what is left of runs.
         let mut chunk = (width * count / enc.device().profile().count(&SCATTER_LANES)).clamp(8, 64);
-        let mut level = false;
+        let (mut input, mut level) = (turn.level, turn.values);
+        if level {
+            chunk = SCATTER_LEVEL;
+        }
         while input.count > 1 || !level {
             let chunks = input.count.div_ceil(chunk);
             let lanes = chunks * width;
@@ -450,9 +458,8 @@ impl Job<'_> {
             let pipeline = enc.device().pipeline(&Runs {
                 code: self.code.clone(),
                 level,
-                short: !level && self.short(),
-                ordered: !level && ordered,
-                values: !level && values,
+                short: !level && turn.short,
+                ordered: !level && turn.ordered,
                 axes,
                 row_axes,
             })?;
@@ -464,6 +471,14 @@ impl Job<'_> {
         }
         Ok(())
     }
+}
+
+/// Updates on their way to be combined: keys of 16 bits, keys in their order, and updates in it too.
+struct Turn {
+    level: Level,
+    short: bool,
+    ordered: bool,
+    values: bool,
 }
 
 /// Updates in the order of their keys: ranges of the updates themselves, of their keys and of their numbers.

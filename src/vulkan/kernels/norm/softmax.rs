@@ -36,6 +36,8 @@ struct Key {
     dtype: Dtype,
     form: Form,
     wide: bool,
+    /// Rows begin anywhere in 16 bytes.
+    shifted: bool,
     /// Vectors a lane holds in registers; 0 walks the row in a loop.
     vectors: u32,
     lanes: u32,
@@ -56,7 +58,8 @@ impl KernelKey for Key {
         define(&mut d, "NV", self.vectors.max(1));
         let (lse, parts) = (self.form != Form::Softmax, self.form == Form::Parts);
         let flags = [(lse, "LSE"), (parts, "PARTS"), (self.wide, "VEC"), (shuffles(f), "SG")];
-        flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
+        let flags = flags.into_iter().chain([(self.shifted, "SHIFTED")]);
+        flags.filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
         let spec = vec![self.group, self.lanes];
         Module {
             source: Source::File("softmax.comp"),
@@ -98,17 +101,22 @@ fn run(enc: &mut CommandEncoder, src: &DeviceView, dst: &DeviceView, form: Form)
     // INVARIANT: the shape has a last axis, so the strides have one.
     let stride = if n == 1 { 1 } else { *src.strides.last().expect("last axis") };
     let kept = collapse(lead.iter().copied().zip(src.strides.iter().copied()));
-    let wide = stride == 1
-        && aligned16(src.ptr, size, kept.iter().map(|k| &k.1))
+    let aligned = aligned16(src.ptr, size, kept.iter().map(|k| &k.1))
         && (lse || (dst.ptr.is_multiple_of(16) && (n as usize * size).is_multiple_of(16)));
-    let vector = if wide { 16 / size as u64 } else { 1 };
-    let steps = (n as u64).div_ceil(vector).max(1);
+    // Where elements are written where those that they come of lie, 16 bytes of one are 16 bytes of the other.
+    let alike = kept.len() <= 1 && kept.iter().all(|k| k.1 == n) && src.ptr % 16 == dst.ptr % 16;
+    let vector = 16 / size as u64;
+    let shifted = !aligned && (lse || alike) && n as u64 >= 4 * vector;
+    let wide = stride == 1 && (aligned || shifted);
+    let shifted = wide && shifted;
+    let vector = if wide { vector } else { 1 };
+    let steps = (n as u64 + if shifted { vector - 1 } else { 0 }).div_ceil(vector).max(1);
     let (lanes, vectors) = tune::norm::registers(steps, vector, WG);
     let vectors = if SOFTMAX_REGISTERS.disabled() { 0 } else { vectors };
-    // A long row gets the largest workgroup that there is.
     let most = enc.device().features().max_workgroup_invocations.clamp(WG, 1024);
-    let (group, lanes) = if vectors == 0 { (most, most) } else { (WG, lanes) };
-    let key = Key { dtype: src.dtype, form, wide, vectors, lanes, group };
+    let long = tune::norm::looping(enc.device().profile(), rows, WG, most);
+    let (group, lanes) = if vectors == 0 { (long, long) } else { (WG, lanes) };
+    let key = Key { dtype: src.dtype, form, wide, shifted, vectors, lanes, group };
     let params = dims(enc, &kept)?;
     let push = Push::default().u64s(&[src.ptr, dst.ptr, params]).i64s(&[stride]);
     let push = push.u32s(&[rows as u32, n as u32, kept.len() as u32]);

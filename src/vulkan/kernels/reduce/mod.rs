@@ -10,6 +10,7 @@ use super::elem::{
     Defines, Push, WG, aligned16, collapse, define, dims, float_controls, grid, joined_by_last, operand,
     required_subgroup, shuffles,
 };
+use super::index::indexed::widest;
 use crate::bail;
 use crate::core::env::KernelVariant;
 use crate::core::{Dtype, Kind, Result};
@@ -17,6 +18,7 @@ use crate::kernels::reduce::statistic::Summary;
 use crate::kernels::reduce::table::ReduceClass;
 use crate::kernels::{ArgReduceOp, DeviceView, ReduceOp, Statistic};
 use crate::vulkan::hal::encoder::COUNTERS;
+use crate::vulkan::tune::Profile;
 use crate::vulkan::tune::reduce::{self as table, LEAST_GENERAL, LEAST_ROW};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
@@ -42,6 +44,7 @@ enum Mode {
     Row,
     General,
     Column,
+    Few,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -50,8 +53,12 @@ struct ReduceKey {
     src: Dtype,
     dst: Dtype,
     mode: Mode,
-    /// 16-byte loads.
+    /// 16-byte loads along rows.
     wide: bool,
+    /// Bytes that a lane loads across columns.
+    across: u32,
+    /// Rows that begin anywhere in 16 bytes.
+    odd: bool,
     part_in: bool,
     part_out: bool,
     /// The last workgroup finishes the partial results.
@@ -170,12 +177,15 @@ impl KernelKey for ReduceKey {
         define(&mut d, "ACC_WIDE_T", ty);
         define(&mut d, "KEY_LOW", low);
         define(&mut d, "KEY_HIGH", high);
-        define(&mut d, "CV", if self.mode == Mode::Column && self.wide { 16 / self.src.size() } else { 1 });
+        let columns = if self.across > 0 { self.across as usize / self.src.size() } else { 1 };
+        define(&mut d, "CV", columns);
+        define(&mut d, "ACROSS", self.across);
         let flags = [
-            (self.wide, "VEC"),
+            (self.wide || columns > 1, "VEC"),
+            (self.odd, "ODD"),
             (self.part_in, "PART_IN"),
             (self.part_out, "PART_OUT"),
-            (shuffles(f) && self.mode != Mode::Column, "SG"),
+            (shuffles(f) && matches!(self.mode, Mode::Row | Mode::General), "SG"),
         ];
         flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
         if self.last {
@@ -286,6 +296,7 @@ struct Walk {
 
 /// Chooses the mode: rows where the reduced elements lie one behind the other, columns where the results' do.
 fn walk(
+    p: &Profile,
     op: Op,
     src: &DeviceView,
     kept: &[(i64, i64)],
@@ -305,6 +316,8 @@ fn walk(
         dst,
         mode: Mode::General,
         wide: false,
+        across: 0,
+        odd: false,
         part_in: false,
         part_out: false,
         last: false,
@@ -318,7 +331,9 @@ fn walk(
     let row = inner.1 == 1 && (outer.is_empty() || inner.0 < 1 << 31 && inner.0 >= 64);
     if row && !REDUCE_ROW.disabled() {
         key.mode = Mode::Row;
-        key.wide = aligned16(src.ptr, size, strides) && inner.0 as u64 >= vector;
+        let aligned = aligned16(src.ptr, size, strides);
+        key.odd = !aligned && inner.0 as u64 >= 2 * vector;
+        key.wide = key.odd || aligned && inner.0 as u64 >= vector;
         let steps = inner.0 as u64 / if key.wide { vector } else { 1 };
         key.lanes = (steps / 4).max(1).next_power_of_two().min(u64::from(WG)) as u32;
         (n, stride) = (inner.0 as u64, 0);
@@ -331,10 +346,18 @@ fn walk(
         nk -= 1;
         list.pop();
         let strides = list.iter().chain(reduced).map(|k| &k.1);
-        key.wide = cs == 1 && (cols as u64).is_multiple_of(vector) && aligned16(src.ptr, size, strides);
-        let vectors = cols as u64 / if key.wide { vector } else { 1 };
+        let bytes =
+            if cs == 1 { widest(size as i64, cols, strides.copied(), &[src.ptr]) } else { size as i64 };
+        key.across = bytes as u32;
+        let width = bytes as u64 / size as u64;
+        let vectors = cols as u64 / width;
         key.lanes = vectors.next_power_of_two().min(32) as u32;
         list.extend_from_slice(reduced);
+        if table::few(p, total, outs / width) {
+            key.mode = Mode::Few;
+            let groups = (outs / width).div_ceil(u64::from(WG));
+            return Walk { key, nk, list, n: total, ro: cols as u64, stride: cs, work: 1, least: 1, groups };
+        }
         (n, ro, stride) = (total, cols as u64, cs);
         groups = vectors.div_ceil(u64::from(key.lanes)) * (outs / ro);
         (work, least) = (n, u64::from(WG / key.lanes) * 16);
@@ -368,7 +391,7 @@ fn run(
         reduced.push((1, 0));
     }
     let Walk { mut key, nk, list, n, ro, stride, work, least, groups } =
-        walk(op, src, &kept, &reduced, dst.dtype, outs);
+        walk(enc.device().profile(), op, src, &kept, &reduced, dst.dtype, outs);
     let nr = list.len() - nk;
     let mut splits = table::splits(enc.device().profile(), key.mode == Mode::Column, groups, work, least);
     if key.mode == Mode::Row && nr == 0 {
@@ -404,7 +427,7 @@ fn run(
     }
     .bytes();
     let count = match key.mode {
-        Mode::Column => groups * splits,
+        Mode::Column | Mode::Few => groups * splits,
         Mode::Row | Mode::General => (outs * splits).div_ceil(u64::from(WG / key.lanes)),
     };
     let pipeline = enc.device().pipeline(&key)?;
@@ -468,7 +491,8 @@ fn merge(
         if rows { splits.next_power_of_two().min(u64::from(WG)) } else { outs.next_power_of_two().min(32) }
             as u32;
     let mode = if rows { Mode::Row } else { Mode::Column };
-    let key = ReduceKey { mode, wide: false, part_in: true, part_out: false, lanes, ..key };
+    let key =
+        ReduceKey { mode, wide: false, across: 0, odd: false, part_in: true, part_out: false, lanes, ..key };
     let (n, ro, nk, list) = if rows {
         (splits, 1, 1, [(outs as i64, splits as i64)])
     } else {
@@ -521,7 +545,9 @@ mod tests {
                     Op::Statistic(_) => src.at_least_float(),
                     Op::Reduce(op) => op.result(src),
                 };
-                let key = |mode, wide, part_in, part_out| ReduceKey {
+                let key = |mode, wide: bool, part_in, part_out: bool| ReduceKey {
+                    across: if wide { 16 } else { 0 },
+                    odd: wide && !part_out,
                     last: part_out && wide,
                     op,
                     src,
@@ -534,7 +560,10 @@ mod tests {
                 };
                 for (key, f) in [
                     (key(Mode::Row, true, false, true), &with),
+                    (key(Mode::Row, true, false, false), &with),
                     (key(Mode::Row, false, true, false), &Features::default()),
+                    (key(Mode::Few, true, false, false), &with),
+                    (key(Mode::Few, false, false, false), &with),
                     (key(Mode::General, false, false, false), &with),
                     (key(Mode::Column, true, false, true), &with),
                     (key(Mode::Column, false, true, false), &with),
