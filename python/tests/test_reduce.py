@@ -348,7 +348,8 @@ def test_statistics_of_long_axes_far_from_zero(name, shape, rng):
     for axis in [None, *range(len(shape))]:
         got = np.array(statistic(name, mx.array(x), axis))
         want = STATISTICS[name](x.astype(np.float64), axis)
-        np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-6, err_msg=f"axis={axis}")
+        # Of few elements a deviation may be as small as what the mean is rounded to.
+        np.testing.assert_allclose(got, want, rtol=2e-5, atol=8e-6, err_msg=f"axis={axis}")
 
 
 def test_statistics_of_what_is_not_finite():
@@ -387,8 +388,8 @@ def test_degrees_of_freedom(rng):
     for ddof, axis in itertools.product([0, 1, 2, 39], [None, 1]):
         got, want = mx.var(mx.array(x), axis=axis, ddof=ddof), x.var(axis, ddof=ddof)
         np.testing.assert_allclose(np.array(got), want, rtol=1e-5)
-    assert mx.var(mx.ones((3,)), ddof=5).isnan().item()
-    assert mx.var(mx.ones((0,))).isnan().item() and mx.linalg.norm(mx.ones((0,))).item() == 0
+    assert mx.isnan(mx.var(mx.ones((3,)), ddof=5)).item()
+    assert mx.isnan(mx.var(mx.ones((0,)))).item() and mx.linalg.norm(mx.ones((0,))).item() == 0
 
 
 @pytest.mark.parametrize("name", ["mean", "var", "std", "logsumexp"])

@@ -5,7 +5,7 @@ use super::count::count;
 use super::sum;
 use crate::bail;
 use crate::core::notes::note;
-use crate::core::{Array, Dtype, Primitive, Result, Shape, Stream, lengths_vary};
+use crate::core::{Array, Dtype, Placeholders, Primitive, Result, Shape, Stream, lengths_vary};
 use crate::kernels::Statistic;
 use crate::on_gpu;
 use crate::ops::elementwise::*;
@@ -108,7 +108,7 @@ pub(in crate::ops) fn one_pass(
     s: Stream,
 ) -> Result<Option<Array>> {
     let fits = !matches!(a.dtype(), Dtype::F64 | Dtype::C64 | Dtype::I64 | Dtype::U64);
-    let alone = !a.is_tracer() && !lengths_vary();
+    let alone = !a.is_tracer() && !lengths_vary() && !Placeholders::exist();
     if !s.device.is_gpu() || !fits || !alone || axes.is_empty() || STATISTICS.disabled() {
         return Ok(None);
     }

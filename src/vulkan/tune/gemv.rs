@@ -3,9 +3,10 @@
 
 use std::sync::OnceLock;
 
-use super::matmul::MATMUL_SPLIT;
+use super::matmul::{MATMUL_KHR, MATMUL_SPLIT, fragment};
 use super::profile::{Best, Profile, best};
 use super::{ceil, cut, filling, row_threads};
+use crate::core::Dtype;
 use crate::core::env::{KernelVariant, Values, Variable};
 
 pub static GEMV_LAYOUT: Variable = Variable::new(
@@ -18,8 +19,37 @@ pub static GEMV_LAYOUT: Variable = Variable::new(
 pub static GEMV: KernelVariant =
     KernelVariant::new("gemv", "tiles, for products with a side of at most 8 too");
 
-/// Most vectors that the kernels multiply at once; more go to tiles (H200).
+/// Most vectors that the kernels multiply at once.
 pub const VECTORS: i64 = 8;
+
+/// What is read once: one of so many matrices, of how many bytes, and whether K is contiguous in it.
+#[derive(Debug, Clone, Copy)]
+pub struct Matrix {
+    pub dtype: Dtype,
+    pub bytes: u64,
+    pub by_rows: bool,
+    pub batches: i64,
+}
+
+/// Bytes of a matrix from which tiles of cooperative matrices read it faster than these kernels for more than four
+/// vectors, where K is contiguous, and for more than one where it is not. H100, bfloat16, these kernels and tiles in us: K 4096
+/// by 12,288 with 8 vectors 48 and 32, with 4 42 and 32; K 12,288 by 4096 with 8 84 and 46, with 4 37 and 46; K 4096 by 4096
+/// with 8 22 and 18, with 4 11 and 16; K 3072 by 1024 with 8 7 and 11. Not contiguous: K 4096 by 4096 with 8 46 and 17, with 2
+/// 16 and 15, with 1 13 and 15; K 1024 by 3072 with 8 14 and 8.
+const LARGE_ROWS: u64 = 16 << 20;
+/// See [`LARGE_ROWS`].
+const LARGE_COLUMNS: u64 = 4 << 20;
+
+/// Whether so many vectors go to these kernels, or to tiles.
+pub fn takes(p: &Profile, vectors: i64, w: Matrix) -> bool {
+    let tiles = fragment(&p.features, w.dtype).is_some() && !MATMUL_KHR.disabled() && w.batches == 1;
+    let most = match w.by_rows {
+        true if tiles && w.bytes >= LARGE_ROWS => 4,
+        false if tiles && w.bytes >= LARGE_COLUMNS => 1,
+        _ => VECTORS,
+    };
+    vectors <= most
+}
 
 /// gemv_rows.comp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,6 +15,15 @@ pub(in crate::vulkan) fn suits(p: &Problem) -> bool {
     p.m.min(p.n) <= table::VECTORS && (x.cs == 1 || p.k == 1) && (x.rs >= 0 || vectors == 1)
 }
 
+/// Whether a product is faster so than in tiles.
+pub(in crate::vulkan) fn pays(enc: &CommandEncoder, p: &Problem) -> bool {
+    let (k_step, rows) = if p.m < p.n { (p.b.rs, p.n) } else { (p.a.cs, p.m) };
+    let bytes = (rows * p.k) as u64 * p.dtype.size() as u64;
+    let matrix =
+        table::Matrix { dtype: p.dtype, bytes, by_rows: k_step <= 1 || p.k == 1, batches: p.batches() };
+    table::takes(enc.device().profile(), p.m.min(p.n), matrix)
+}
+
 pub(in crate::vulkan) fn run(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     // The side with more results gives the matrix.
     let swap = p.m < p.n;

@@ -26,7 +26,7 @@ use crate::kernels::{DeviceView, Epilogue};
 use crate::vulkan::CommandEncoder;
 use crate::vulkan::kernels::elem::launch;
 use crate::vulkan::shader::pipeline::Pipeline;
-use crate::vulkan::tune::gemv::{GEMV, VECTORS};
+use crate::vulkan::tune::gemv::GEMV;
 use crate::vulkan::tune::matmul::{self as table, Choice, Shape as Product, Tier};
 pub(in crate::vulkan) use crate::vulkan::tune::{ceil, round_up};
 use std::sync::Arc;
@@ -185,8 +185,7 @@ fn solve(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
         return scale_addend(enc, p);
     }
     let both = p.dtype != Dtype::C64;
-    let small = p.m.min(p.n) <= VECTORS && !GEMV.disabled();
-    if both && small {
+    if both && !GEMV.disabled() && gemv::pays(enc, p) {
         let p = with_block(enc, p)?;
         return gemv::run(enc, &p);
     }

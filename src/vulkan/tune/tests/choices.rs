@@ -288,3 +288,33 @@ fn a_profile_is_told_known_measured_or_assumed() {
     let p = new(&other, told(0), None);
     assert!(p.unknown() && p.units >= 1 && p.count(&FILL) >= 2);
 }
+
+#[test]
+fn few_vectors_go_to_tiles_where_those_read_the_matrix_faster() {
+    let matrix = |dtype, bytes, by_rows| gemv::Matrix { dtype, bytes, by_rows, batches: 1 };
+    for p in all() {
+        for (dtype, bytes, by_rows) in [(Dtype::F32, 1 << 28, true), (Dtype::BF16, 1 << 20, false)] {
+            assert!(gemv::takes(&p, 8, matrix(dtype, bytes, by_rows)), "{} {dtype} {bytes}", p.name);
+            assert!(!gemv::takes(&p, 9, matrix(dtype, bytes, by_rows)), "{} {dtype} {bytes}", p.name);
+        }
+        // One vector alone leaves tiles idle.
+        assert!(gemv::takes(&p, 1, matrix(Dtype::BF16, 1 << 30, true)), "{}", p.name);
+        let matrices = matmul::fragment(&p.features, Dtype::BF16).is_some();
+        for by_rows in [false, true] {
+            let many = gemv::takes(&p, 8, matrix(Dtype::BF16, 1 << 28, by_rows));
+            assert_eq!(many, !matrices, "{}", p.name);
+            let batch = gemv::Matrix { batches: 2, ..matrix(Dtype::BF16, 1 << 28, by_rows) };
+            assert!(gemv::takes(&p, 8, batch), "{}", p.name);
+        }
+    }
+}
+
+#[test]
+fn lanes_have_whole_results_where_there_are_many_of_few_elements() {
+    for p in all() {
+        assert!(!reduce::few(&p, 33, 1 << 30), "{}", p.name);
+        assert!(!reduce::few(&p, 4, 1), "{}", p.name);
+        assert!(reduce::few(&p, 4, 1 << 22), "{}", p.name);
+    }
+    assert!(reduce::few(&integrated(), 4, 1 << 13) && !reduce::few(&h200(), 4, 1 << 13));
+}
