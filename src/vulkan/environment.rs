@@ -85,6 +85,8 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &index::scatter::SCATTER_LINKED,
     &index::scatter::SCATTER_OWNED,
     &elementwise::ELEMENTWISE_WIDE,
+    &elementwise::ELEMENTWISE_FLAT,
+    &elementwise::HALF_CONVERT,
     &elementwise::COPY_TRANSPOSE,
     &memory::BLOCK_TURNS,
     &memory::exported::EXTERNAL_MEMORY,
