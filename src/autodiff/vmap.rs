@@ -4,10 +4,10 @@
 
 use super::derived;
 use crate::bail;
+use crate::core::Placeholders;
 use crate::core::layout::{normalize_axis, show};
 use crate::core::primitive::Rule;
 use crate::core::{Array, Error, Result, Shape, Vmap};
-use crate::graph::Placeholders;
 use crate::graph::order::{IdMap, needed, postorder};
 use crate::ops;
 

@@ -11,10 +11,10 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::bail;
+use crate::core::Placeholders;
 use crate::core::varying::Lengths;
 use crate::core::{Array, Result};
 use crate::fusion;
-use crate::graph::Placeholders;
 use crate::graph::order::{IdSet, postorder};
 
 use crate::core::env::{Values, Variable};

@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use crate::core::Placeholders;
 use crate::core::{Array, Param, Result};
-use crate::graph::Placeholders;
 use crate::graph::tape::{Step, Tape, Value};
 use crate::ops::elementwise::scalar_bits;
 use crate::ops::view::is_alias;

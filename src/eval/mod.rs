@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 
 use self::record::{Failure, flush_gpu, offer_gpu, schedule, schedule_apart, submit_behind};
 use crate::bail;
+use crate::core::Placeholders;
 use crate::core::array::Tracing;
 use crate::core::{Array, Error, Result, Stream, failure, trace};
 use crate::cpu::runtime::worker;
-use crate::graph::Placeholders;
 
 /// Starts the computation of arrays and returns after submission. What goes wrong on the way is told to who waits.
 ///

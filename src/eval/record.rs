@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use super::tasks::{Pending, Task, restore};
 use super::walk::Walk;
+use crate::core::Placeholders;
 use crate::core::array::{Inputs, Node, drop_iteratively};
 use crate::core::env::{Values, Variable};
 use crate::core::event::{Spin, interrupts};
@@ -15,7 +16,6 @@ use crate::core::fork::Made;
 use crate::core::{Array, Error, Event, Result, Stream, failure, panics, trace};
 use crate::cpu::runtime::worker::{self, LONG_SPIN, Lane};
 use crate::fusion::{self, Join, Members, Plan, Role};
-use crate::graph::Placeholders;
 use crate::graph::levels::{self, Step};
 
 pub static RECORDER: Variable = Variable::new(

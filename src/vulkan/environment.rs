@@ -86,6 +86,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &index::scatter::SCATTER_OWNED,
     &elementwise::ELEMENTWISE_WIDE,
     &elementwise::ELEMENTWISE_FLAT,
+    &tune::fusion::COMPOSED,
     &elementwise::HALF_CONVERT,
     &elementwise::COPY_TRANSPOSE,
     &memory::BLOCK_TURNS,
