@@ -6,6 +6,13 @@
 #define NEVER (gl_NumWorkGroups.x == 0u)
 
 // Exact value of a float16 in the low 16 bits.
+#ifdef HALF_CONVERT
+float f16_decode(uint h) {
+  float x = unpackHalf2x16(h & 0xffffu).x;
+  uint nan = ((h & 0x8000u) << 16) | 0x7f800000u | ((h & 0x3ffu) << 13);
+  return (h & 0x7fffu) > 0x7c00u ? uintBitsToFloat(nan) : x;
+}
+#else
 float f16_decode(uint h) {
   uint a = (h & 0x7fffu) << 13;
   uint s = (h & 0x8000u) << 16;
@@ -13,6 +20,7 @@ float f16_decode(uint h) {
   if (a >= 0x00800000u) return uintBitsToFloat(s | (a + 0x38000000u));
   return uintBitsToFloat(s | floatBitsToUint(float(h & 0x3ffu) * 5.9604644775390625e-8));
 }
+#endif
 
 #include "lib/half.glsl"
 

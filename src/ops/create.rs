@@ -56,14 +56,26 @@ pub(super) fn restore_full_like(c: &Stored) -> Result<Array> {
     full_like(a, value, dtype, c.stream)
 }
 
-/// Row index minus column index compared with `k`, over an (n, m) grid.
-fn band(op: fn(&Array, &Array, Stream) -> Result<Array>, n: i64, m: i64, k: i64, s: Stream) -> Result<Array> {
+/// Row indices of an (n, m) grid as a column, and column indices less `k` as a row.
+fn places(n: i64, m: i64, k: i64, s: Stream) -> Result<(Array, Array)> {
     checked_size("tri", &[n, m], 1)?;
     // Beyond these all elements are alike.
     let k = k.clamp(-n, m);
     let rows = reshape(&arange(0.0, n as f64, 1.0, Dtype::I32, s)?, &[n, 1], s)?;
     let cols = reshape(&arange(-k as f64, (m - k) as f64, 1.0, Dtype::I32, s)?, &[1, m], s)?;
-    op(&rows, &cols, s)
+    Ok((rows, cols))
+}
+
+/// Row index minus column index compared with `k`, over an (n, m) grid, in a dtype.
+fn band(
+    name: &'static str,
+    op: fn(&Array, &Array, Stream) -> Result<Array>,
+    (n, m, k): (i64, i64, i64),
+    dtype: Dtype,
+    s: Stream,
+) -> Result<Array> {
+    let (rows, cols) = places(n, m, k, s)?;
+    composed(name, dtype as u32, &[rows, cols], s, &|x| astype(&op(&x[0], &x[1], s)?, dtype, s))
 }
 
 /// Ones on the k-th diagonal of an (n, m) matrix.
@@ -77,7 +89,7 @@ pub fn eye(n: i64, m: i64, k: i64, dtype: Dtype, s: Stream) -> Result<Array> {
     if n < 0 || m < 0 {
         bail!(Value, "[eye] N and M must be positive integers, got {n} and {m}.");
     }
-    let out = astype(&band(equal, n, m, k, s)?, dtype, s)?;
+    let out = band("eye", equal, (n, m, k), dtype, s)?;
     if dtype != Dtype::Bool {
         let one = scalar_f64(1.0, dtype)?;
         note(std::slice::from_ref(&out), || ("diagonal_matrix", params![k], vec![one]));
@@ -93,7 +105,7 @@ pub fn identity(n: i64, dtype: Dtype, s: Stream) -> Result<Array> {
 /// Ones at and below the k-th diagonal of an (n, m) matrix; a negative size counts as zero.
 pub fn tri(n: i64, m: i64, k: i64, dtype: Dtype, s: Stream) -> Result<Array> {
     let (n, m) = (n.max(0), m.max(0));
-    let out = astype(&band(greater_equal, n, m, k, s)?, dtype, s)?;
+    let out = band("tri", greater_equal, (n, m, k), dtype, s)?;
     note(std::slice::from_ref(&out), || ("tri", params![k, 0i64], vec![]));
     Ok(out)
 }
@@ -113,8 +125,14 @@ fn triangle(op: &'static str, a: &Array, k: i64, lower: bool, s: Stream) -> Resu
     }
     let (n, m) = (a.dim(-2), a.dim(-1));
     let zero = scalar_f64(0.0, a.dtype())?;
-    let mask = tri(n, m, if lower { k } else { k.saturating_sub(1) }, Dtype::Bool, s)?;
-    if lower { select(&mask, a, &zero, s) } else { select(&mask, &zero, a, s) }
+    let k = if lower { k } else { k.saturating_sub(1) };
+    let (rows, cols) = places(n, m, k, s)?;
+    composed("triangle", u32::from(lower), &[rows, cols, a.clone(), zero], s, &|x| {
+        let mask = greater_equal(&x[0], &x[1], s)?;
+        note(std::slice::from_ref(&mask), || ("tri", params![k, 0i64], vec![]));
+        let (inside, outside) = if lower { (&x[2], &x[3]) } else { (&x[3], &x[2]) };
+        select(&mask, inside, outside, s)
+    })
 }
 
 /// Zeros above the k-th diagonal of the last two axes.

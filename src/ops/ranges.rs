@@ -1,8 +1,10 @@
 //! Numbers at equal distances: a primitive with a kernel for `arange`, and `linspace` from it.
 
 use super::create::full;
+use super::elementwise::composed::joined;
 use super::elementwise::*;
 use super::support::*;
+use super::view::{flatten, reshape, slice};
 use crate::core::layout::checked_size;
 use crate::core::notes::note;
 use crate::core::{Array, Dtype, Param, Primitive, Result, Stored, Stream};
@@ -88,6 +90,11 @@ pub fn arange(start: f64, stop: f64, step: f64, dtype: Dtype, s: Stream) -> Resu
     Ok(out)
 }
 
+/// Numbers of a row of the grid that a long `linspace` is computed on.
+const ROW: f64 = 4096.0;
+/// See [`ROW`].
+const LONG: i64 = 1 << 18;
+
 /// `num` evenly spaced numbers from `start` to `stop`, the end included or not.
 pub fn linspace(start: f64, stop: f64, num: i64, endpoint: bool, dtype: Dtype, s: Stream) -> Result<Array> {
     if num < 0 {
@@ -99,8 +106,28 @@ pub fn linspace(start: f64, stop: f64, num: i64, endpoint: bool, dtype: Dtype, s
         return astype(&full(&[1], &scalar_f64(start, work)?, None, s)?, dtype, s);
     }
     let parts = if endpoint { num - 1 } else { num } as f64;
-    let t = divide(&arange(0.0, num as f64, 1.0, work, s)?, &scalar_f64(parts, work)?, s)?;
-    let left = multiply(&subtract(&scalar_f64(1.0, work)?, &t, s)?, &scalar_f64(start, work)?, s)?;
-    let right = multiply(&t, &scalar_f64(stop, work)?, s)?;
-    astype(&add(&left, &right, s)?, dtype, s)
+    // FITS: a number of dtypes.
+    let form = dtype as u32;
+    let ends = [scalar_f64(parts, work)?, scalar_f64(start, work)?, scalar_f64(stop, work)?];
+    let between = |i: &Array, [parts, start, stop]: [&Array; 3]| {
+        let t = divide(i, parts, s)?;
+        let left = multiply(&subtract(&scalar_f64(1.0, work)?, &t, s)?, start, s)?;
+        let right = multiply(&t, stop, s)?;
+        astype(&add(&left, &right, s)?, dtype, s)
+    };
+    if num >= LONG {
+        // Positions as sums of a column and a row, which are as good as made: both are exact, so that the sum is rounded
+        // as the position is.
+        let rows = arange(0.0, (num as f64 / ROW).ceil() * ROW, ROW, work, s)?;
+        let rows = reshape(&rows, &[rows.dim(0), 1], s)?;
+        let [parts, start, stop] = &ends;
+        let inputs = [rows, arange(0.0, ROW, 1.0, work, s)?, parts.clone(), start.clone(), stop.clone()];
+        let f = |x: &[Array]| between(&add(&x[0], &x[1], s)?, [&x[2], &x[3], &x[4]]);
+        if let Some(all) = joined("linspace_rows", form, &inputs, s, &f)? {
+            return slice(&flatten(&all, 0, -1, s)?, &[0], &[num], &[1], s);
+        }
+    }
+    let [parts, start, stop] = ends;
+    let inputs = [arange(0.0, num as f64, 1.0, work, s)?, parts, start, stop];
+    composed("linspace", form, &inputs, s, &|x| between(&x[0], [&x[1], &x[2], &x[3]]))
 }

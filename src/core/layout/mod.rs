@@ -60,6 +60,21 @@ pub fn is_row_major(shape: &[i64], strides: &[i64]) -> bool {
     true
 }
 
+/// Whether elements of a shape lie without gaps in the order of its axes or another one.
+pub fn is_dense(shape: &[i64], strides: &[i64]) -> bool {
+    let mut axes: SmallVec<[(i64, i64); 8]> =
+        shape.iter().zip(strides).filter(|(d, _)| **d != 1).map(|(&d, &s)| (s, d)).collect();
+    axes.sort_unstable();
+    let mut step = 1i64;
+    for (s, d) in axes {
+        if s != step {
+            return false;
+        }
+        step *= d;
+    }
+    true
+}
+
 impl Layout {
     /// Row-major layout at offset zero.
     pub fn contiguous(shape: &[i64]) -> Layout {

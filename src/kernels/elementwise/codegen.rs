@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use super::codegen_types::{Ty, constant, convert, reg_type, wrap};
 use super::program::{Inst, Instr, Program, Src};
+use super::table::calls_library;
 use crate::bail;
 use crate::core::{Dtype, Result};
 
@@ -22,6 +23,8 @@ pub enum Access {
     Unit,
     /// Any stride.
     Strided,
+    /// By strides of all axes, in a kernel that counts through them (see [`Class::flat`]).
+    Stepped,
 }
 
 /// Layout class of a kernel.
@@ -33,6 +36,9 @@ pub struct Class {
     pub ndim: u8,
     /// Elements per invocation.
     pub width: u8,
+    /// Whether vectors run on from row to row: the outputs are dense, and so are inputs but those that are `Stepped` or
+    /// `Splat`. There are two or three axes then.
+    pub flat: bool,
 }
 
 /// What generated code may rely on.
@@ -48,6 +54,8 @@ pub struct Caps {
     pub round_even: bool,
     /// `fma` rounds once, which the specification leaves open.
     pub fused_fma: bool,
+    /// Conversions between float16 and float32 keep subnormal numbers and round to nearest even.
+    pub half_convert: bool,
 }
 
 impl Caps {
@@ -106,10 +114,13 @@ pub(in crate::kernels) fn head(dtypes: &[Dtype], glsl: &[&str], caps: Caps, int6
     if dtypes.iter().any(|d| d.is_inexact()) {
         caps.float_modes().for_each(|name| line(&format!("#define {name} 1")));
         line("#include \"lib/float_controls.glsl\"");
+        if caps.half_convert {
+            line("#define HALF_CONVERT 1");
+        }
     }
     line("#include \"lib/types.glsl\"");
     let uses = |prefix: &str| glsl.iter().any(|e| e.contains(prefix));
-    if uses("m_") || uses("c_") {
+    if uses("c_") || glsl.iter().any(|e| calls_library(e)) {
         line("#include \"lib/math.glsl\"");
     }
     if uses("c_") {
@@ -160,10 +171,11 @@ pub(in crate::kernels) fn register(p: &Program, r: usize, i: &Instr, round: bool
     Ok(format!("{precise}{} r{r} = {expr};", reg_type(i.dtype)))
 }
 
-struct Gen {
-    text: String,
+pub(super) struct Gen {
+    pub(super) text: String,
     ins: Vec<Ty>,
     outs: Vec<Ty>,
+    half_convert: bool,
 }
 
 /// Checks that a program can run on a device at all.
@@ -186,6 +198,7 @@ impl Gen {
             text: String::new(),
             ins: p.inputs.iter().map(|&d| ty(d)).collect(),
             outs: p.output_dtypes().map(ty).collect(),
+            half_convert: caps.half_convert,
         };
         let dtypes: Vec<Dtype> = if raw { Vec::new() } else { p.dtypes().collect() };
         let glsl = |i: &Instr| match i.op {
@@ -203,7 +216,7 @@ impl Gen {
         Ok(g)
     }
 
-    fn line(&mut self, s: impl AsRef<str>) {
+    pub(super) fn line(&mut self, s: impl AsRef<str>) {
         self.text.push_str(s.as_ref());
         self.text.push('\n');
     }
@@ -317,20 +330,43 @@ impl Gen {
         }
     }
 
+    /// The words of a vector whose 16-bit floats are converted together.
+    fn pairs(&self, name: &str, t: &Ty, width: usize) -> Option<Vec<String>> {
+        let together = match t.dtype {
+            Dtype::F16 => self.half_convert,
+            Dtype::BF16 => true,
+            _ => false,
+        };
+        let words = || (0..width / 2).map(|w| Self::word(name, (2 * width).min(16), 4 * w)).collect();
+        (together && !t.raw).then(words)
+    }
+
+    /// Reads the words of inputs, and begins those of outputs.
+    fn vectors_begin(&mut self, class: &Class, names: &[(String, bool)]) {
+        let (width, n_in) = (class.width as usize, self.ins.len());
+        for (k, (name, out)) in names.iter().enumerate() {
+            if class.access[k] != Access::Wide {
+                continue;
+            }
+            let ty = if *out { &self.outs[k - n_in] } else { &self.ins[k] };
+            self.vector_words(name, (ty.size(), *out), width);
+            if !out && let Some(words) = self.pairs(name, &self.ins[k], width) {
+                let lines = self.ins[k].decode_pairs(name, &words);
+                self.text.push_str(&lines);
+            }
+        }
+    }
+
     fn vector_path(&mut self, class: &Class) {
         let width = class.width as usize;
         let names: Vec<(String, bool)> = self.operands().map(|(n, _, out)| (n, out)).collect();
         let n_in = self.ins.len();
-        for (k, (name, out)) in names.iter().enumerate() {
-            let ty = if *out { &self.outs[k - n_in] } else { &self.ins[k] };
-            if class.access[k] == Access::Wide {
-                self.vector_words(name, (ty.size(), *out), width);
-            }
-        }
+        self.vectors_begin(class, &names);
         for e in 0..width {
             let mut args: Vec<String> = Vec::new();
             for (k, t) in self.ins.iter().enumerate() {
                 args.push(match class.access[k] {
+                    Access::Wide if self.pairs("", t, width).is_some() => format!("in{k}_e{e}"),
                     Access::Wide => Self::vector_load(k, t, width, e),
                     a => Self::element_load(k, t, a, &format!("col + {e}")),
                 });
@@ -344,15 +380,22 @@ impl Gen {
             for (o, t) in self.outs.iter().enumerate() {
                 let v = t.encode(&format!("y{o}_{e}"));
                 lines.push_str(&match class.access[n_in + o] {
+                    Access::Wide if self.pairs("", t, width).is_some() => continue,
                     Access::Wide => Self::vector_store(o, t, width, e, &v),
                     a => Self::element_store(o, t, a, &format!("col + {e}"), &v),
                 });
+            }
+            if e + 1 < width {
+                lines.push_str(&self.step(class));
             }
             self.text.push_str(&lines);
         }
         let mut lines = String::new();
         for (o, t) in self.outs.iter().enumerate() {
             if class.access[n_in + o] == Access::Wide {
+                if let Some(words) = self.pairs(&format!("out{o}"), t, width) {
+                    lines.push_str(&t.encode_pairs(&format!("y{o}"), &words));
+                }
                 let bytes = width * t.size();
                 let unit = bytes.min(16);
                 for w in 0..bytes / unit {
@@ -366,6 +409,9 @@ impl Gen {
 
     /// The column of an invocation, and where its row begins in each operand.
     fn places(&mut self, class: &Class, names: &[String]) {
+        if class.flat {
+            return self.flat_places(class, names);
+        }
         let width = class.width;
         let general = class.ndim > 1;
         if general {
@@ -409,6 +455,7 @@ impl Gen {
         match a {
             Access::Splat => format!("{name}_o"),
             Access::Strided => format!("{name}_o + ({pos}) * {name}_s"),
+            Access::Stepped => format!("{name}_p"),
             _ => format!("{name}_o + {pos}"),
         }
     }
@@ -436,7 +483,7 @@ impl Gen {
 /// input, each output and the parameters, then four uints: length of a row, vectors of a row, vectors
 /// altogether, invocations of one grid row, and the number of axes. Parameters: the lengths of all axes but
 /// the last, then for each operand its first element's position, the stride of the last axis, and the
-/// strides of the others.
+/// strides of the others; of a flat kernel the lengths of all axes but the first, then the strides of each operand.
 pub fn elementwise(p: &Program, class: &Class, caps: Caps) -> Result<String> {
     let mut g = Gen::new(p, caps)?;
     let n_in = g.ins.len();
@@ -482,6 +529,7 @@ pub fn elementwise(p: &Program, class: &Class, caps: Caps) -> Result<String> {
         let bits = t.encode(&format!("y{o}"));
         lines.push_str(&Gen::element_store(o, t, class.access[n_in + o], "e", &bits));
     }
+    lines.push_str(&g.step(class));
     g.text.push_str(&lines);
     g.line("  }");
     g.line("}");

@@ -70,6 +70,64 @@ impl Ty {
         }
     }
 
+    /// Variables `{name}_e0`, ... of the 16-bit floats in `words`. A NaN among them is kept as it is by other code.
+    pub(super) fn decode_pairs(&self, name: &str, words: &[String]) -> String {
+        let list: Vec<String> = (0..2 * words.len()).map(|e| format!("{name}_e{e}")).collect();
+        let mut text = format!("    float {};\n", list.join(", "));
+        let put = |form: &dyn Fn(&str) -> [String; 2]| {
+            let each = words.iter().enumerate().map(|(w, word)| {
+                let [lo, hi] = form(word);
+                format!("{name}_e{} = {lo}; {name}_e{} = {hi};", 2 * w, 2 * w + 1)
+            });
+            each.collect::<Vec<_>>().join(" ")
+        };
+        let bf16 = |w: &str| {
+            [format!("{w} << 16"), format!("{w} & 0xffff0000u")].map(|b| format!("uintBitsToFloat({b})"))
+        };
+        if self.dtype == Dtype::BF16 {
+            text.push_str(&format!("    {}\n", put(&bf16)));
+            return text;
+        }
+        let quick = |w: &str| ["x", "y"].map(|c| format!("unpackHalf2x16({w}).{c}"));
+        let exact =
+            |w: &str| [format!("{w} & 0xffffu"), format!("{w} >> 16")].map(|h| format!("f16_decode({h})"));
+        let nan: Vec<String> = words.iter().map(|w| format!("(({w} & 0x7fff7fffu) + 0x03ff03ffu)")).collect();
+        text.push_str(&format!(
+            "    if ((({}) & 0x80008000u) == 0u) {{ {} }}\n    else {{ {} }}\n",
+            nan.join(" | "),
+            put(&quick),
+            put(&exact)
+        ));
+        text
+    }
+
+    /// Puts the 16-bit floats `{name}_0`, ... into `words`. The sum tells whether one may be NaN, which other code keeps
+    /// as it is.
+    pub(super) fn encode_pairs(&self, name: &str, words: &[String]) -> String {
+        let sums: Vec<String> =
+            (0..words.len()).map(|w| format!("({name}_{} + {name}_{})", 2 * w, 2 * w + 1)).collect();
+        let put = |form: &dyn Fn(String, String) -> String| {
+            let each = words.iter().enumerate().map(|(w, word)| {
+                format!("{word} = {};", form(format!("{name}_{}", 2 * w), format!("{name}_{}", 2 * w + 1)))
+            });
+            each.collect::<Vec<_>>().join(" ")
+        };
+        let (quick, exact) = match self.dtype {
+            Dtype::F16 => (
+                put(&|lo, hi| format!("packHalf2x16(vec2({lo}, {hi}))")),
+                put(&|lo, hi| format!("f16_encode({lo}) | f16_encode({hi}) << 16")),
+            ),
+            _ => (
+                put(&|lo, hi| format!("bf16_pair({lo}, {hi})")),
+                put(&|lo, hi| format!("bf16_encode({lo}) | bf16_encode({hi}) << 16")),
+            ),
+        };
+        format!(
+            "    if ((floatBitsToUint({}) & 0x7fffffffu) <= 0x7f800000u) {{ {quick} }}\n    else {{ {exact} }}\n",
+            sums.join(" + ")
+        )
+    }
+
     /// Memory bits as an element to be stored.
     pub(in crate::kernels) fn element(&self, bits: &str) -> String {
         match self.size() {

@@ -1,6 +1,7 @@
 //! The elementwise table: rows, their loops on the host, and the GLSL of programs over them.
 
 pub mod codegen;
+mod codegen_flat;
 pub mod codegen_types;
 pub mod fp8;
 pub mod loops;

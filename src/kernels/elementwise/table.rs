@@ -230,30 +230,37 @@ impl Row {
         }
     }
 
-    /// The GLSL expression for a computation dtype, if the row has one.
+    /// The GLSL expression for a computation dtype, if the row has one. Rows may have one of their own for 16-bit floats.
     pub fn glsl(&self, dtype: Dtype) -> Option<&'static str> {
+        let find = |class: char| self.glsl.iter().find(|(c, _)| c.contains(class)).map(|(_, e)| *e);
         let class = match dtype {
+            Dtype::F16 | Dtype::BF16 => return find('H').or_else(|| find('F')),
             Dtype::Bool => 'B',
             Dtype::C64 => 'C',
             d if d.is_float() => 'F',
             Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 => 'U',
             _ => 'I',
         };
-        self.glsl.iter().find(|(c, _)| c.contains(class)).map(|(_, e)| *e)
+        find(class)
     }
 
     /// What the row adds to a kernel's code, in calls of a short library function.
     pub fn code_size(&self, dtype: Dtype) -> usize {
         let calls = self.glsl(dtype).unwrap_or("");
         let long = (dtype.is_float() && self.code == Code::Long) || calls.contains("c_");
-        if long { 4 } else { usize::from(calls.contains("m_")) }
+        if long { 4 } else { usize::from(calls_library(calls)) }
     }
 
     /// Whether the row calls no library function but brief ones.
     pub fn is_brief(&self, dtype: Dtype) -> bool {
         let calls = self.glsl(dtype).unwrap_or("");
-        !calls.contains("c_") && (self.code == Code::Brief || !calls.contains("m_"))
+        !calls.contains("c_") && (self.code == Code::Brief || !calls_library(calls))
     }
+}
+
+/// Whether an expression calls functions of `shaders/lib/math.glsl`.
+pub fn calls_library(glsl: &str) -> bool {
+    glsl.contains("m_") || glsl.contains("h_")
 }
 
 #[cfg(test)]

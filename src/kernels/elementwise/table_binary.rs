@@ -196,7 +196,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             c64: c64_loop!(2, |a, b| c64::clogaddexp(a, b)),
             ..NONE
         },
-        glsl: &[("F", "m_logaddexp($a, $b)"), ("C", "c_logaddexp($a, $b)")],
+        glsl: &[("H", "h_logaddexp($a, $b)"), ("F", "m_logaddexp($a, $b)"), ("C", "c_logaddexp($a, $b)")],
         ..BINARY
     },
     Row {

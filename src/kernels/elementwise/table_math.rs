@@ -21,7 +21,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             c64: c64_loop!(1, |a| c64::narrow(z::sqrt(c64::widen(a)))),
             ..NONE
         },
-        glsl: &[("F", "m_sqrt($a)"), ("C", "c_sqrt($a)")],
+        glsl: &[("H", "h_sqrt($a)"), ("F", "m_sqrt($a)"), ("C", "c_sqrt($a)")],
         ..UNARY
     },
     Row {
@@ -39,7 +39,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             )),
             ..NONE
         },
-        glsl: &[("F", "m_rsqrt($a)"), ("C", "c_div(vec2(1.0, 0.0), c_sqrt($a))")],
+        glsl: &[("H", "h_rsqrt($a)"), ("F", "m_rsqrt($a)"), ("C", "c_div(vec2(1.0, 0.0), c_sqrt($a))")],
         ..UNARY
     },
     Row {
@@ -69,7 +69,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             c64: c64_loop!(1, |a| c64::narrow(z::exp(c64::widen(a)))),
             ..NONE
         },
-        glsl: &[("F", "m_exp($a)"), ("C", "c_exp($a)")],
+        glsl: &[("H", "h_exp($a)"), ("F", "m_exp($a)"), ("C", "c_exp($a)")],
         ..UNARY
     },
     Row {
@@ -94,7 +94,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             c64: c64_loop!(1, |a| c64::narrow(c64::widen(a).ln())),
             ..NONE
         },
-        glsl: &[("F", "m_log($a)"), ("C", "c_log($a)")],
+        glsl: &[("H", "h_log($a)"), ("F", "m_log($a)"), ("C", "c_log($a)")],
         ..UNARY
     },
     Row {
@@ -109,7 +109,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             c64: c64_loop!(1, |a| c64::narrow(c64::widen(a).ln() * std::f64::consts::LOG2_E)),
             ..NONE
         },
-        glsl: &[("F", "m_log2($a)"), ("C", "c_log($a) * 1.4426950408889634")],
+        glsl: &[("H", "h_log2($a)"), ("F", "m_log2($a)"), ("C", "c_log($a) * 1.4426950408889634")],
         ..UNARY
     },
     Row {
@@ -124,7 +124,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             c64: c64_loop!(1, |a| c64::narrow(c64::widen(a).ln() * std::f64::consts::LOG10_E)),
             ..NONE
         },
-        glsl: &[("F", "m_log10($a)"), ("C", "c_log($a) * 0.4342944819032518")],
+        glsl: &[("H", "h_log10($a)"), ("F", "m_log10($a)"), ("C", "c_log($a) * 0.4342944819032518")],
         ..UNARY
     },
     Row {
@@ -155,7 +155,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             c64: c64_loop!(1, |a| c64::narrow(z::sin(c64::widen(a)))),
             ..NONE
         },
-        glsl: &[("F", "m_sin($a)"), ("C", "c_sin($a)")],
+        glsl: &[("H", "h_sin($a)"), ("F", "m_sin($a)"), ("C", "c_sin($a)")],
         ..UNARY
     },
     Row {
@@ -171,7 +171,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             c64: c64_loop!(1, |a| c64::narrow(z::cos(c64::widen(a)))),
             ..NONE
         },
-        glsl: &[("F", "m_cos($a)"), ("C", "c_cos($a)")],
+        glsl: &[("H", "h_cos($a)"), ("F", "m_cos($a)"), ("C", "c_cos($a)")],
         ..UNARY
     },
     Row {
@@ -282,7 +282,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             c64: c64_loop!(1, |a| c64::narrow(z::tanh(c64::widen(a)))),
             ..NONE
         },
-        glsl: &[("F", "m_tanh($a)"), ("C", "c_tanh($a)")],
+        glsl: &[("H", "h_tanh($a)"), ("F", "m_tanh($a)"), ("C", "c_tanh($a)")],
         ..UNARY
     },
     Row {
@@ -341,7 +341,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
         code: Code::Brief,
         partials: &["1.1283791670955126 * exp(-(a * a))"],
         cpu: Cpu { f32: f32_loop!(1, |a| x::erf(a)), f64: f64_loop!(1, |a| w::erf64(a)), ..NONE },
-        glsl: &[("F", "m_erf($a)")],
+        glsl: &[("H", "h_erf($a)"), ("F", "m_erf($a)")],
         ..UNARY
     },
     Row {
@@ -366,7 +366,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             f64: f64_loop!(1, |a| 1.0 / (1.0 + (-a).exp())),
             ..NONE
         },
-        glsl: &[("F", "m_sigmoid($a)")],
+        glsl: &[("H", "h_sigmoid($a)"), ("F", "m_sigmoid($a)")],
         ..UNARY
     },
 ];

@@ -13,6 +13,7 @@ use crate::core::fork::Shared;
 use crate::kernels::elementwise::codegen::{Caps, register};
 use crate::kernels::elementwise::codegen_types::Ty;
 use crate::kernels::elementwise::program::{Inst, Instr, Program};
+use crate::kernels::elementwise::table::calls_library;
 
 /// Most matrices that one row is multiplied by in one kernel; the push block holds so many.
 pub const MATRICES: usize = 3;
@@ -154,7 +155,7 @@ impl Epilogue {
             Dtype::F16 => "1",
             _ => "2",
         };
-        let math = code.contains("m_");
+        let math = calls_library(&code);
         let texts = [
             ("FUSED", String::new()),
             ("OUT", out.into()),

@@ -237,7 +237,7 @@ impl Rows<'_> {
             for w in 0..count {
                 let at = match self.class.access[k] {
                     Access::Wide => format!("in{k} + {unit}ul * (uint64_t(i) * {count}ul + {w}ul)"),
-                    Access::Splat | Access::Unit | Access::Strided => {
+                    Access::Splat | Access::Unit | Access::Strided | Access::Stepped => {
                         format!("in{k} + uint64_t(int64_t(i) * in{k}_s)")
                     }
                 };

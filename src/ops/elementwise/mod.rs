@@ -1,11 +1,13 @@
 //! The elementwise class: one primitive for every row of the table, and casts. Inputs of other shapes are
 //! read through broadcast strides, so no broadcast node is built; the vjp sums over what was broadcast.
 
+pub(crate) mod composed;
 pub mod fp8;
 pub mod partials;
 
 use smallvec::smallvec;
 
+pub(crate) use self::composed::composed;
 use super::reduce::sum_to;
 use super::support::*;
 use super::{batching, view};
@@ -17,11 +19,11 @@ use crate::core::lengths_vary;
 use crate::core::notes::note;
 use crate::core::{
     Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, PrimitiveRef, Result, Shape, Stored, Stream,
-    Vjp, Vmap,
+    Strides, Vjp, Vmap,
 };
 use crate::cpu::elementwise::small;
 use crate::kernels::View;
-use crate::kernels::elementwise::program::{Inst, Program};
+use crate::kernels::elementwise::program::{Inst, Instr, Program};
 use crate::kernels::elementwise::table::{ComplexRule, OpId, TypeRule, find, op, table};
 use crate::on_gpu;
 use crate::params;
@@ -43,17 +45,31 @@ fn expanded<P: Copy>(mut v: View<P>, to: &[i64]) -> View<P> {
     v
 }
 
+/// The layout that the outputs of a program have where that is not row-major; a copy of equal dtype is asked for to
+/// make it so.
+fn kept(p: &Program, inputs: &[Array], outputs: &[Array]) -> Option<Strides> {
+    let copies = |i: &Instr| i.op == Inst::Cast && p.compute_dtype(i) == i.dtype;
+    let kept = kept_layout(&outputs[0], inputs)?;
+    (!p.instrs.iter().any(copies)).then_some(kept)
+}
+
 /// Runs a program on inputs that broadcast to the outputs' shape.
 pub(crate) fn run_cpu(p: &Program, inputs: &[Array], outputs: &[Array]) -> Result<()> {
     let out = &outputs[0];
+    let kept = kept(p, inputs, outputs);
     let mut ins = smallvec::SmallVec::<[_; 3]>::new();
     for a in inputs {
-        ins.push(expanded(host_in(a)?, out.shape()));
+        ins.push(match &kept {
+            Some(_) => expanded(flat(host_in(a)?), &[out.size() as i64]),
+            None => expanded(host_in(a)?, out.shape()),
+        });
     }
     // With several outputs, one is written while others still need the inputs.
-    let dst = match outputs {
-        [out] => smallvec![host_out_reusing(out, inputs)?],
-        all => all.iter().map(host_out).collect::<Result<smallvec::SmallVec<[_; 1]>>>()?,
+    let dst = match (outputs, &kept) {
+        ([out], None) => smallvec![host_out_reusing(out, inputs)?],
+        ([out], Some(kept)) => smallvec![host_out_kept(out, inputs, kept)?],
+        (all, None) => all.iter().map(host_out).collect::<Result<smallvec::SmallVec<[_; 1]>>>()?,
+        (all, Some(kept)) => all.iter().map(|o| host_out_kept(o, &[], kept)).collect::<Result<_>>()?,
     };
     if out.size() == 0 {
         return Ok(());
@@ -88,13 +104,23 @@ fn run_small(inst: Inst, inputs: &[Array], out: &Array) -> Result<bool> {
 pub(crate) fn run_gpu(p: &Program, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
     on_gpu!(stream, |enc| {
         let out = &outputs[0];
+        let kept = kept(p, inputs, outputs);
         let mut ins = smallvec::SmallVec::<[_; 3]>::new();
         for a in inputs {
-            ins.push(expanded(dev_in(enc, a)?, out.shape()));
+            ins.push(match &kept {
+                Some(_) => expanded(flat(dev_in(enc, a)?), &[out.size() as i64]),
+                None => expanded(dev_in(enc, a)?, out.shape()),
+            });
         }
-        let dst = match outputs {
-            [out] => smallvec![dev_out_reusing(enc, out, inputs)?],
-            all => all.iter().map(|o| dev_out(enc, o)).collect::<Result<smallvec::SmallVec<[_; 1]>>>()?,
+        let dst = match (outputs, &kept) {
+            ([out], None) => smallvec![dev_out_reusing(enc, out, inputs)?],
+            ([out], Some(kept)) => smallvec![dev_out_kept(enc, out, inputs, kept)?],
+            (all, None) => {
+                all.iter().map(|o| dev_out(enc, o)).collect::<Result<smallvec::SmallVec<[_; 1]>>>()?
+            }
+            (all, Some(kept)) => {
+                all.iter().map(|o| dev_out_kept(enc, o, &[], kept)).collect::<Result<_>>()?
+            }
         };
         if out.size() == 0 {
             return Ok(());
@@ -423,10 +449,17 @@ pub fn apply_to(id: OpId, mut inputs: Inputs, s: Stream) -> Result<Array> {
             shape = broadcast_shapes(row.name, &shape, a.shape())?;
         }
     }
+    let want = |i: usize| if row.rule == TypeRule::Select && i == 0 { Dtype::Bool } else { compute };
+    if dtypes.iter().enumerate().any(|(i, &d)| d != want(i))
+        && let Some(out) = composed::joined(row.name, u32::MAX, &inputs, s, &|a| {
+            apply_to(id, a.iter().cloned().collect(), s)
+        })?
+    {
+        return Ok(out);
+    }
     for (i, a) in inputs.iter_mut().enumerate() {
-        let want = if row.rule == TypeRule::Select && i == 0 { Dtype::Bool } else { compute };
-        if a.dtype() != want {
-            *a = astype(a, want, s)?;
+        if a.dtype() != want(i) {
+            *a = astype(a, want(i), s)?;
         }
     }
     refuse_f64(row.name, &inputs, s)?;
@@ -512,14 +545,18 @@ pub fn clip(a: &Array, lo: Option<&Array>, hi: Option<&Array>, s: Stream) -> Res
     if lo.is_none() && hi.is_none() {
         bail!(Value, "[clip] At most one of a_min and a_max may be None.");
     }
-    let mut y = a.clone();
-    if let Some(lo) = lo {
-        y = maximum(&y, lo, s)?;
-    }
-    if let Some(hi) = hi {
-        y = minimum(&y, hi, s)?;
-    }
-    Ok(y)
+    let inputs: Vec<Array> = [Some(a), lo, hi].into_iter().flatten().cloned().collect();
+    let (has_lo, has_hi) = (lo.is_some(), hi.is_some());
+    composed("clip", u32::from(has_lo) | u32::from(has_hi) << 1, &inputs, s, &|x| {
+        let mut y = x[0].clone();
+        if has_lo {
+            y = maximum(&y, &x[1], s)?;
+        }
+        if has_hi {
+            y = minimum(&y, &x[x.len() - 1], s)?;
+        }
+        Ok(y)
+    })
 }
 
 /// Rounds to `decimals` places, halves to even.
@@ -533,28 +570,34 @@ pub fn round(a: &Array, decimals: i32, s: Stream) -> Result<Array> {
     }
     let dtype = a.dtype().at_least_float();
     let scale = scalar_f64(10f64.powi(decimals.abs()), dtype)?;
-    let x = astype(a, dtype, s)?;
-    let scaled = if decimals > 0 { multiply(&x, &scale, s)? } else { divide(&x, &scale, s)? };
-    let r = apply(*ROUND, &[&scaled], s)?;
-    let r = if decimals > 0 { divide(&r, &scale, s)? } else { multiply(&r, &scale, s)? };
-    note(std::slice::from_ref(&r), || ("round_to", params![i64::from(decimals)], vec![x]));
-    astype(&r, a.dtype(), s)
+    composed("round", u32::from(decimals > 0), &[a.clone(), scale], s, &|x| {
+        let (a, scale) = (&x[0], &x[1]);
+        let x = astype(a, dtype, s)?;
+        let scaled = if decimals > 0 { multiply(&x, scale, s)? } else { divide(&x, scale, s)? };
+        let r = apply(*ROUND, &[&scaled], s)?;
+        let r = if decimals > 0 { divide(&r, scale, s)? } else { multiply(&r, scale, s)? };
+        note(std::slice::from_ref(&r), || ("round_to", params![i64::from(decimals)], vec![x]));
+        astype(&r, a.dtype(), s)
+    })
 }
 
 /// `|a - b| <= atol + rtol * |b|`, infinities equal to themselves.
 pub fn isclose(a: &Array, b: &Array, rtol: f64, atol: f64, equal_nan: bool, s: Stream) -> Result<Array> {
     let dtype = a.dtype().promote(b.dtype()).at_least_float();
-    let (a, b) = (astype(a, dtype, s)?, astype(b, dtype, s)?);
     // Half precision is held against a bound in float32.
     let real = if dtype == Dtype::F64 { dtype } else { Dtype::F32 };
-    let bound = add(&scalar_f64(atol, real)?, &multiply(&scalar_f64(rtol, real)?, &abs(&b, s)?, s)?, s)?;
-    let close = less_equal(&abs(&subtract(&a, &b, s)?, s)?, &bound, s)?;
-    let same = equal(&a, &b, s)?;
-    let inf = logical_or(&isinf(&a, s)?, &isinf(&b, s)?, s)?;
-    let mut out = select(&inf, &same, &close, s)?;
-    if equal_nan {
-        out = logical_or(&out, &logical_and(&isnan(&a, s)?, &isnan(&b, s)?, s)?, s)?;
-    }
-    note(std::slice::from_ref(&out), || ("isclose", params![rtol, atol, equal_nan], vec![a, b]));
-    Ok(out)
+    let inputs = [a.clone(), b.clone(), scalar_f64(rtol, real)?, scalar_f64(atol, real)?];
+    composed("isclose", u32::from(equal_nan), &inputs, s, &|x| {
+        let (a, b) = (astype(&x[0], dtype, s)?, astype(&x[1], dtype, s)?);
+        let bound = add(&x[3], &multiply(&x[2], &abs(&b, s)?, s)?, s)?;
+        let close = less_equal(&abs(&subtract(&a, &b, s)?, s)?, &bound, s)?;
+        let same = equal(&a, &b, s)?;
+        let inf = logical_or(&isinf(&a, s)?, &isinf(&b, s)?, s)?;
+        let mut out = select(&inf, &same, &close, s)?;
+        if equal_nan {
+            out = logical_or(&out, &logical_and(&isnan(&a, s)?, &isnan(&b, s)?, s)?, s)?;
+        }
+        note(std::slice::from_ref(&out), || ("isclose", params![rtol, atol, equal_nan], vec![a, b]));
+        Ok(out)
+    })
 }

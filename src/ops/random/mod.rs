@@ -239,14 +239,16 @@ pub fn uniform(
     if dtype == Dtype::F32 && is_number(low, 0.0) && is_number(high, 1.0) {
         return draw(Draw::Unit, shape, dtype, k, s);
     }
-    let range = subtract(&hi, &lo, s)?;
     // Every dtype starts from 32 random bits.
     let unit = draw(Draw::Unit, shape, Dtype::F32, k, s)?;
-    let unit = match dtype {
-        Dtype::F32 => unit,
-        _ => minimum(&astype(&unit, dtype, s)?, &scalar_f64(below_one(dtype), dtype)?, s)?,
-    };
-    add(&multiply(&range, &unit, s)?, &lo, s)
+    let most = scalar_f64(below_one(dtype), dtype)?;
+    composed("uniform", 0, &[lo, hi, unit, most], s, &|x| {
+        let unit = match dtype {
+            Dtype::F32 => x[2].clone(),
+            _ => minimum(&astype(&x[2], dtype, s)?, &x[3], s)?,
+        };
+        add(&multiply(&subtract(&x[1], &x[0], s)?, &unit, s)?, &x[0], s)
+    })
 }
 
 /// Normal numbers with mean `loc` and standard deviation `scale`.
@@ -275,16 +277,19 @@ pub fn normal(
         let x = draw(Draw::Normal, shape, dtype, k, s)?;
         return loc.map_or(Ok(x.clone()), |loc| add(&astype(loc, dtype, s)?, &x, s));
     }
-    let x = astype(&draw(Draw::Erfinv, shape, Dtype::F32, k, s)?, dtype, s)?;
     let mut factor = scalar_f64(std::f64::consts::SQRT_2, dtype)?;
+    let drawn = draw(Draw::Erfinv, shape, Dtype::F32, k, s)?;
     if let Some(scale) = scale {
         factor = multiply(&factor, &astype(scale, dtype, s)?, s)?;
     }
-    let mut x = multiply(&factor, &x, s)?;
-    if let Some(loc) = loc {
-        x = add(&astype(loc, dtype, s)?, &x, s)?;
-    }
-    Ok(x)
+    let inputs: Vec<Array> = [drawn, factor].into_iter().chain(loc.cloned()).collect();
+    composed("normal", 0, &inputs, s, &|x| {
+        let y = multiply(&x[1], &astype(&x[0], dtype, s)?, s)?;
+        match x.get(2) {
+            Some(loc) => add(&astype(loc, dtype, s)?, &y, s),
+            None => Ok(y),
+        }
+    })
 }
 
 /// Integers in `[low, high)`: float32 draws between the bounds, cut to what the bounds are in `dtype`, for a draw may
@@ -301,10 +306,13 @@ pub fn randint(
         bail!(Value, "[randint] randint only accepts integer dtypes and bool, got {dtype}.");
     }
     let u = uniform(low, high, shape, Dtype::F32, k, s)?;
-    let drawn = astype(&floor(&u, s)?, dtype, s)?;
     let one = scalar_f64(1.0, if high.dtype() == Dtype::Bool { Dtype::I32 } else { high.dtype() })?;
     let last = astype(&subtract(high, &one, s)?, dtype, s)?;
-    maximum(&minimum(&drawn, &last, s)?, &astype(low, dtype, s)?, s)
+    let first = astype(low, dtype, s)?;
+    composed("randint", 0, &[u, last, first], s, &|x| {
+        let drawn = astype(&floor(&x[0], s)?, dtype, s)?;
+        maximum(&minimum(&drawn, &x[1], s)?, &x[2], s)
+    })
 }
 
 /// True with probability `p`.
@@ -345,15 +353,17 @@ pub fn truncated_normal(
     let a = erf(&divide(&lo, &root, s)?, s)?;
     let b = erf(&divide(&hi, &root, s)?, s)?;
     let u = uniform(&a, &b, &shape, dtype, k, s)?;
-    let x = multiply(&root, &erfinv(&u, s)?, s)?;
-    maximum(&minimum(&x, &hi, s)?, &lo, s)
+    composed("truncated_normal", 0, &[u, root, lo, hi], s, &|x| {
+        let y = multiply(&x[1], &erfinv(&x[0], s)?, s)?;
+        maximum(&minimum(&y, &x[3], s)?, &x[2], s)
+    })
 }
 
 /// Gumbel numbers: `-log(-log(u))`.
 pub fn gumbel(shape: &[i64], dtype: Dtype, k: Option<&Array>, s: Stream) -> Result<Array> {
     let (zero, one) = (scalar_f64(0.0, dtype)?, scalar_f64(1.0, dtype)?);
     let u = uniform(&zero, &one, shape, dtype, k, s)?;
-    negative(&log(&negative(&log(&u, s)?, s)?, s)?, s)
+    composed("gumbel", 0, &[u], s, &|u| negative(&log(&negative(&log(&u[0], s)?, s)?, s)?, s))
 }
 
 /// Laplace numbers with location `loc` and scale `scale`.
@@ -367,8 +377,11 @@ pub fn laplace(
 ) -> Result<Array> {
     float_only("laplace", dtype)?;
     let u = draw(Draw::Symmetric, shape, Dtype::F32, k, s)?;
-    let x = multiply(&sign(&u, s)?, &log1p(&negative(&abs(&u, s)?, s)?, s)?, s)?;
-    let mut x = astype(&x, dtype, s)?;
+    // FITS: a number of dtypes.
+    let mut x = composed("laplace", dtype as u32, &[u], s, &|u| {
+        let x = multiply(&sign(&u[0], s)?, &log1p(&negative(&abs(&u[0], s)?, s)?, s)?, s)?;
+        astype(&x, dtype, s)
+    })?;
     if let Some(scale) = scale {
         x = multiply(&astype(scale, dtype, s)?, &x, s)?;
     }

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::core::layout::{is_row_major, row_major};
-use crate::core::{Array, Data, Dtype, Result, Storage};
+use crate::core::layout::{is_dense, is_row_major, row_major};
+use crate::core::{Array, Data, Dtype, Result, Storage, Strides};
 #[cfg(feature = "vulkan")]
 use crate::kernels::DeviceView;
 use crate::kernels::{HostView, View};
@@ -43,8 +43,34 @@ fn place(a: &Array, storage: Arc<Storage>) -> Result<*mut u8> {
     Ok(ptr)
 }
 
+/// The layout that an elementwise result takes over: the one that all of its inputs but single numbers have, where that is
+/// without gaps and of another order than row-major.
+pub fn kept_layout(out: &Array, inputs: &[Array]) -> Option<Strides> {
+    let n = out.size();
+    if n <= 1 {
+        return None;
+    }
+    let mut kept: Option<&Strides> = None;
+    for a in inputs.iter().filter(|a| a.size() != 1) {
+        let strides = &a.data().ok()?.strides;
+        let same = match kept {
+            None => !is_row_major(a.shape(), strides) && is_dense(a.shape(), strides),
+            Some(k) => k.iter().zip(strides).zip(a.shape()).all(|((x, y), &d)| x == y || d == 1),
+        };
+        if !same || a.shape() != out.shape() {
+            return None;
+        }
+        kept = Some(strides);
+    }
+    kept.cloned()
+}
+
 /// The storage of an input that nobody needs any more and that fits `out` exactly.
 fn donor(out: &Array, inputs: &[Array]) -> Option<Arc<Storage>> {
+    donor_of(out, inputs, &|strides| is_row_major(out.shape(), strides))
+}
+
+fn donor_of(out: &Array, inputs: &[Array], fitting: &dyn Fn(&[i64]) -> bool) -> Option<Arc<Storage>> {
     inputs.iter().find_map(|a| {
         let fits = a.is_unshared() && a.dtype().size() == out.dtype().size() && a.shape() == out.shape();
         let d = a.data().ok().filter(|_| fits)?;
@@ -52,7 +78,7 @@ fn donor(out: &Array, inputs: &[Array]) -> Option<Arc<Storage>> {
             && d.storage.nbytes() == out.nbytes()
             && Arc::strong_count(&d.storage) == 1
             && !d.storage.is_lent()
-            && is_row_major(out.shape(), &d.strides);
+            && fitting(&d.strides);
         whole.then(|| d.storage.clone())
     })
 }
@@ -63,6 +89,24 @@ pub fn host_out_reusing(out: &Array, inputs: &[Array]) -> Result<HostView> {
         Some(storage) => place_host(out, storage),
         None => host_out(out),
     }
+}
+
+/// As [`host_out_reusing`], for an output of the layout that [`kept_layout`] found: its elements in the order in which they
+/// lie.
+pub fn host_out_kept(out: &Array, inputs: &[Array], kept: &Strides) -> Result<HostView> {
+    let storage = match donor_of(out, inputs, &|strides| strides == &kept[..]) {
+        Some(storage) => storage,
+        None => memory::host_storage(out.nbytes())?,
+    };
+    let ptr = storage.host_ptr_mut()?;
+    out.set_data(kept.clone(), 0, storage);
+    Ok(flat(View { ptr, dtype: out.dtype(), shape: out.shape().into(), strides: kept.clone() }))
+}
+
+/// The elements of a view without gaps in the order in which they lie, or of a single number.
+pub fn flat<P: Copy>(v: View<P>) -> View<P> {
+    let n = v.size() as i64;
+    View { shape: [n].as_slice().into(), strides: [1].as_slice().into(), ..v }
 }
 
 /// As [`host_out_reusing`]: only the address of the first element.
@@ -120,4 +164,26 @@ pub fn dev_out_reusing(enc: &mut CommandEncoder, out: &Array, inputs: &[Array]) 
             Ok(View { ptr, dtype: out.dtype(), shape: out.shape().into(), strides })
         }
     }
+}
+
+/// As [`dev_out_reusing`], for an output of the layout that [`kept_layout`] found: its elements in the order in which they
+/// lie.
+#[cfg(feature = "vulkan")]
+pub fn dev_out_kept(
+    enc: &mut CommandEncoder,
+    out: &Array,
+    inputs: &[Array],
+    kept: &Strides,
+) -> Result<DeviceView> {
+    let id = enc.device().id();
+    let donor = donor_of(out, inputs, &|strides| strides == &kept[..]);
+    let (storage, ptr) = match donor.filter(|s| s.device_block(id).is_some()) {
+        Some(storage) => {
+            let ptr = enc.overwrite(&storage)?;
+            (storage, ptr)
+        }
+        None => enc.output(out.nbytes())?,
+    };
+    out.set_data(kept.clone(), 0, storage);
+    Ok(flat(View { ptr, dtype: out.dtype(), shape: out.shape().into(), strides: kept.clone() }))
 }

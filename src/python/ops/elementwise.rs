@@ -337,13 +337,16 @@ fn nan_to_num(a: &Bound<'_, PyAny>, nan: f64, posinf: Option<f64>, neginf: Optio
         Dtype::BF16 => half::bf16::MAX.to_f64(),
         _ => f64::from(f32::MAX),
     };
-    let number = |v| ops::scalar_f64(v, d);
-    let x = ops::select(&ops::isnan(&a, s)?, &number(nan)?, &a, s)?;
-    let high = ops::apply(op("isposinf"), &[&x], s)?;
-    let x = ops::select(&high, &number(posinf.unwrap_or(max))?, &x, s)?;
-    let low = ops::apply(op("isneginf"), &[&x], s)?;
     let numbers = [nan, posinf.unwrap_or(max), neginf.unwrap_or(-max)];
-    let y = ops::select(&low, &number(numbers[2])?, &x, s)?;
+    let mut inputs = vec![a.clone()];
+    for v in numbers {
+        inputs.push(ops::scalar_f64(v, d)?);
+    }
+    let y = ops::composed("nan_to_num", 0, &inputs, s, &|x| {
+        let y = ops::select(&ops::isnan(&x[0], s)?, &x[1], &x[0], s)?;
+        let y = ops::select(&ops::apply(op("isposinf"), &[&y], s)?, &x[2], &y, s)?;
+        ops::select(&ops::apply(op("isneginf"), &[&y], s)?, &x[3], &y, s)
+    })?;
     note(std::slice::from_ref(&y), || ("nan_to_num", params![numbers[0], numbers[1], numbers[2]], vec![a]));
     out(Ok(y))
 }

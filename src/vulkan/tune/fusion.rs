@@ -38,6 +38,13 @@ pub static ROPE_ROWS: KernelVariant = KernelVariant::new(
     "a kernel for each rotary embedding, and for the normalisation before it",
 );
 
+pub static COMPOSED: KernelVariant =
+    KernelVariant::new("elementwise_composed", "a kernel for each step of `clip`, `isclose` and the like");
+
+/// Bytes of a result from which the steps of a composed function are one kernel. H100: an array of 1 MiB is written and
+/// read again in 0.7 us, on top of what each kernel costs; smaller ones are bound by the host.
+pub const COMPOSED_BYTES: usize = 1 << 20;
+
 /// Most products along the third side of a grid; far below what any device has there.
 const MOST_PICKS: i64 = 1024;
 /// Elements and positions that kernels of products count in 32 bits.

@@ -2,6 +2,8 @@
 //! GLSL comes from `kernels::elementwise::codegen`. Pieces whose positions pass 2^30 elements are split on the host, so
 //! that shaders index with 32 bits.
 
+mod flat;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -20,6 +22,11 @@ use crate::vulkan::shader::pipeline::FastHasher;
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Pipeline, Source};
 
 pub static ELEMENTWISE_WIDE: KernelVariant = KernelVariant::new("elementwise_wide", "one element at a time");
+
+pub static ELEMENTWISE_FLAT: KernelVariant =
+    KernelVariant::new("elementwise_flat", "vectors that end with each row");
+
+pub static HALF_CONVERT: KernelVariant = KernelVariant::new("half_convert", "float16 by integer code");
 
 pub static COPY_TRANSPOSE: KernelVariant = KernelVariant::new("copy_transpose", "the strided copy");
 
@@ -50,6 +57,8 @@ pub(in crate::vulkan) fn caps(f: &Features) -> Caps {
         round_even: f.rte32,
         // NVIDIA and AMD have no other multiply-add.
         fused_fma: matches!(f.vendor_id, 0x10de | 0x1002),
+        // Of AMD's two instructions a driver may take the one that truncates.
+        half_convert: f.vendor_id == 0x10de && !HALF_CONVERT.disabled(),
     }
 }
 
@@ -58,7 +67,8 @@ impl KernelKey for ElementwiseKey {
         let types: Vec<&str> = self.program.inputs.iter().map(|d| d.name()).collect();
         match &self.kind {
             Kind::General(c) => {
-                format!("{}_{}_{}d_v{}", self.program.name(), types.join("_"), c.ndim, c.width)
+                let flat = if c.flat { "_flat" } else { "" };
+                format!("{}_{}_{}d_v{}{flat}", self.program.name(), types.join("_"), c.ndim, c.width)
             }
             Kind::Transpose(_) => format!("{}_{}_transposed", self.program.name(), types.join("_")),
             Kind::Arange => format!("arange_{}", types.join("_")),
@@ -278,7 +288,7 @@ fn classify(piece: &Piece, sizes: &[usize], n_in: usize) -> Class {
     if !access.contains(&Access::Wide) {
         width = 1;
     }
-    Class { access, ndim: piece.shape.len().min(4) as u8, width }
+    Class { access, ndim: piece.shape.len().min(4) as u8, width, flat: false }
 }
 
 /// Copies an array to one of its shape, which may have another dtype.
@@ -311,6 +321,9 @@ fn grid(enc: &CommandEncoder, invocations: u64) -> ([u32; 3], u32) {
 fn general(enc: &mut CommandEncoder, p: &Program, piece: &Piece, sizes: &[usize]) -> Result<()> {
     let n_in = p.inputs.len();
     let class = classify(piece, sizes, n_in);
+    if let Some(class) = flat::class(piece, sizes, &class, n_in) {
+        return flat::run(enc, p, piece, class);
+    }
     let last = piece.shape.len() - 1;
     let width = u64::from(class.width);
     let inner = piece.shape[last] as u64;
@@ -318,7 +331,7 @@ fn general(enc: &mut CommandEncoder, p: &Program, piece: &Piece, sizes: &[usize]
     let total = per_row * piece.shape[..last].iter().product::<i64>() as u64;
     let needs_params = class.ndim > 1 || class.access.contains(&Access::Strided);
     let mut params: SmallVec<[i32; 64]> = SmallVec::new();
-    let mut push: SmallVec<[u8; 128]> = SmallVec::new();
+    let mut ptrs = piece.ptrs.clone();
     params.extend(piece.shape[..last].iter().map(|&d| d as i32));
     for (k, &size) in sizes.iter().enumerate() {
         let s = &piece.strides[k];
@@ -327,17 +340,37 @@ fn general(enc: &mut CommandEncoder, p: &Program, piece: &Piece, sizes: &[usize]
         params.push(s[last] as i32);
         params.extend(s[..last].iter().map(|&s| s as i32));
         // Positions count from the lowest one, so that they are never negative.
-        push.extend_from_slice(&piece.ptrs[k].wrapping_add_signed(below * size as i64).to_ne_bytes());
+        ptrs[k] = ptrs[k].wrapping_add_signed(below * size as i64);
     }
-    let address = if needs_params {
-        let bytes: SmallVec<[u8; 256]> = params.iter().flat_map(|v| v.to_ne_bytes()).collect();
-        enc.params(&bytes)?
-    } else {
+    let params = if needs_params { &params[..] } else { &[] };
+    dispatch(enc, p, piece, Launch { class, ptrs, params, inner, per_row, total })
+}
+
+/// A kernel of a class with what its push constants say.
+struct Launch<'a> {
+    class: Class,
+    ptrs: SmallVec<[u64; 6]>,
+    params: &'a [i32],
+    inner: u64,
+    per_row: u64,
+    total: u64,
+}
+
+fn dispatch(enc: &mut CommandEncoder, p: &Program, piece: &Piece, l: Launch) -> Result<()> {
+    let sizes: SmallVec<[usize; 6]> =
+        p.inputs.iter().copied().chain(p.output_dtypes()).map(Dtype::size).collect();
+    let n_in = p.inputs.len();
+    let mut push: SmallVec<[u8; 128]> = SmallVec::new();
+    l.ptrs.iter().for_each(|ptr| push.extend_from_slice(&ptr.to_ne_bytes()));
+    let address = if l.params.is_empty() {
         0
+    } else {
+        let bytes: SmallVec<[u8; 256]> = l.params.iter().flat_map(|v| v.to_ne_bytes()).collect();
+        enc.params(&bytes)?
     };
     push.extend_from_slice(&address.to_ne_bytes());
-    let (groups, grid_row) = grid(enc, total);
-    for v in [inner as u32, per_row as u32, total as u32, grid_row, piece.shape.len() as u32] {
+    let (groups, grid_row) = grid(enc, l.total);
+    for v in [l.inner as u32, l.per_row as u32, l.total as u32, grid_row, piece.shape.len() as u32] {
         push.extend_from_slice(&v.to_ne_bytes());
     }
     if push.len() > 128 {
@@ -345,7 +378,7 @@ fn general(enc: &mut CommandEncoder, p: &Program, piece: &Piece, sizes: &[usize]
     }
     let ranges: SmallVec<[(u64, u64); 6]> = (0..sizes.len()).map(|k| piece.range(k, sizes[k])).collect();
     let pipeline =
-        enc.device().pipeline(&ElementwiseKey { program: p.clone(), kind: Kind::General(class) })?;
+        enc.device().pipeline(&ElementwiseKey { program: p.clone(), kind: Kind::General(l.class) })?;
     enc.dispatch(&pipeline, &push, groups, &ranges[..n_in], &ranges[n_in..])
 }
 

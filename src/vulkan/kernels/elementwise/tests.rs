@@ -11,8 +11,17 @@ use crate::kernels::{HostView, Inst};
 use crate::vulkan::device;
 use crate::vulkan::{adapters, with_encoder};
 
-const CAPS: Caps =
-    Caps { int64: true, preserve_nan: true, preserve_denorm: true, round_even: true, fused_fma: false };
+const CAPS: Caps = Caps {
+    int64: true,
+    preserve_nan: true,
+    preserve_denorm: true,
+    round_even: true,
+    fused_fma: false,
+    half_convert: false,
+};
+
+/// Those whose kernels rest on more of the device's own instructions.
+const OWN: Caps = Caps { fused_fma: true, half_convert: true, ..CAPS };
 
 /// Programs of every row and computation dtype that a GPU runs.
 fn programs() -> Vec<Program> {
@@ -42,7 +51,7 @@ fn class(p: &Program, access: Access, ndim: u8) -> Class {
     let n = p.inputs.len() + p.outputs.len();
     let sizes: Vec<usize> = p.inputs.iter().copied().chain(p.output_dtypes()).map(Dtype::size).collect();
     let width = if access == Access::Wide { codegen::vector_width(sizes.iter().copied()) } else { 1 };
-    Class { access: SmallVec::from_elem(access, n), ndim, width }
+    Class { access: SmallVec::from_elem(access, n), ndim, width, flat: false }
 }
 
 fn compiles(name: &str, text: String) {
@@ -56,7 +65,9 @@ fn compiles(name: &str, text: String) {
 fn every_row_compiles_for_every_dtype() {
     for p in programs() {
         let name = format!("{} {:?}", p.name(), p.inputs);
-        compiles(&name, codegen::elementwise(&p, &class(&p, Access::Wide, 1), CAPS).unwrap());
+        for caps in [CAPS, OWN] {
+            compiles(&name, codegen::elementwise(&p, &class(&p, Access::Wide, 1), caps).unwrap());
+        }
     }
 }
 
@@ -69,6 +80,14 @@ fn every_layout_class_compiles() {
                 let name = format!("{} {:?} {access:?} {ndim}", p.name(), p.inputs);
                 compiles(&name, codegen::elementwise(&p, &class(&p, access, ndim), CAPS).unwrap());
             }
+        }
+        for ndim in [2, 3] {
+            let mut flat = Class { flat: true, ndim, ..class(&p, Access::Wide, 1) };
+            flat.access[p.inputs.len() - 1] = Access::Stepped;
+            compiles(
+                &format!("{} {:?} flat {ndim}", p.name(), p.inputs),
+                codegen::elementwise(&p, &flat, CAPS).unwrap(),
+            );
         }
         if p.is_cast() {
             compiles(&p.name(), codegen::transpose(&p, 64, CAPS).unwrap());
@@ -275,6 +294,13 @@ fn layouts_agree_with_the_host() {
         (&[64], &[2], 0, &[3], 1),
         (&[7, 64], &[0, 1], 0, &[64, 1], 0),
         (&[7, 64], &[1, 0], 0, &[64, 1], 0),
+        (&[50, 33], &[0, 1], 0, &[33, 1], 0),
+        (&[50, 33], &[1, 0], 1, &[33, 1], 0),
+        (&[400, 3], &[0, 1], 1, &[3, 1], 0),
+        (&[50, 33], &[40, 1], 3, &[33, 1], 0),
+        (&[3, 20, 31], &[31, 0, 1], 0, &[620, 31, 1], 0),
+        (&[3, 20, 31], &[0, 1, 0], 0, &[620, 31, 1], 0),
+        (&[5, 2, 3], &[6, 0, 1], 0, &[6, 3, 1], 0),
         (&[40, 65], &[1, 40], 0, &[65, 1], 0),
         (&[3, 40, 65], &[2600, 1, 40], 0, &[2600, 65, 1], 0),
         (&[40, 3, 65], &[1, 2600, 40], 0, &[195, 65, 1], 0),

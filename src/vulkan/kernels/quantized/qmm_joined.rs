@@ -5,6 +5,7 @@
 
 use super::quant::{define_format, show as show_format};
 use crate::core::{Dtype, Result, Stream};
+use crate::kernels::elementwise::table::calls_library;
 use crate::kernels::matmul::epilogue::{KeptAfter, MATRICES};
 use crate::kernels::quantized::quant::Format;
 use crate::vulkan::hal::stream::StreamState;
@@ -195,7 +196,7 @@ impl KernelKey for Key {
         flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
         if let Some(after) = &self.after {
             let code = after.function("after");
-            if code.contains("m_") {
+            if calls_library(&code) {
                 define(&mut d, "AFTER_MATH", 1);
             }
             define(&mut d, "AFTER", code);
