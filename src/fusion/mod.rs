@@ -5,6 +5,7 @@
 //! anyone else wants an array). `tests` has one list of cases for both, which needs no device.
 
 mod device;
+mod draws;
 mod elementwise;
 mod epilogues;
 mod fused;
@@ -27,4 +28,4 @@ static RECORDED: [&dyn recorded::Pattern; 3] =
     [&elementwise::Elementwise, &rows::Rows, &epilogues::Epilogues];
 
 /// Patterns over steps of an evaluation. The primitive that one begins with says `may_join`.
-static EVALUATED: [plan::Pattern; 3] = [row_products::find, rotations::find, selections::find];
+static EVALUATED: [plan::Pattern; 4] = [row_products::find, rotations::find, selections::find, draws::find];

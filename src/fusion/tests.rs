@@ -595,6 +595,21 @@ mod evaluations {
     }
 
     #[test]
+    fn random_draws() {
+        on_devices(|_, s| {
+            let key = ops::random::key(3).unwrap();
+            let [low, high] = [given(&[]), given(&[5])];
+            let draw = || ops::random::uniform(&low, &high, &[4, 5], Dtype::F32, Some(&key), s).unwrap();
+            assert_eq!(runs(&[draw()]), ["subtract", "random_bits+multiply+ADD"]);
+            let other = ops::add(&draw(), &given(&[3, 4, 5]), s).unwrap();
+            assert_eq!(runs(&[other]).len(), 3, "another shape");
+            let held = draw();
+            let both = [ops::exp(&held, s).unwrap(), held];
+            assert_eq!(runs(&both), ["subtract", "random_bits+multiply+ADD", "exp"], "read besides");
+        });
+    }
+
+    #[test]
     fn nothing_is_joined_on_a_cpu() {
         let [a, b] = [64, 32].map(|rows| Matrix::new(rows, 4));
         let row = given(&[1, 1, 64]);

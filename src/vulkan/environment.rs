@@ -64,6 +64,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &tune::fusion::QMM_JOINED,
     &tune::fusion::GEMV_JOINED,
     &tune::fusion::ROPE_ROWS,
+    &tune::fusion::RANDOM_JOINED,
     &tune::quantized::QMM_SPLIT,
     &attention::SDPA,
     &tune::attention::SDPA_VECTOR,

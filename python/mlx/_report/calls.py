@@ -552,7 +552,7 @@ FAMILIES = {
     "attention": (_attention, ["sdpa"]),
     "fast": (_fast, ["norm", "rope"]),
     "transforms": (_transforms, []),
-    "random": (_random, []),
+    "random": (_random, ["random"]),
     "indexing": (_indexing, ["scatter"]),
     "compiled": (
         _compiled,

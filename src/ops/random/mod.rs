@@ -24,7 +24,8 @@ use crate::kernels::{Draw, ScanForm};
 use crate::on_gpu;
 use crate::params;
 
-struct RandomBits(Draw);
+/// Words of a key, or of each of several keys.
+pub(crate) struct RandomBits(pub(crate) Draw);
 
 /// Key array seen as (number of keys, words a key) output.
 fn rows<P: Copy>(mut v: crate::kernels::View<P>, keys: usize) -> crate::kernels::View<P> {
@@ -60,6 +61,10 @@ impl Primitive for RandomBits {
             }
             crate::vulkan::kernels::random::draw(enc, self.0, &keys, &rows(dst, inputs[0].size() / 2))
         })
+    }
+
+    fn may_join(&self) -> bool {
+        true
     }
 
     fn blocks_gradient(&self) -> bool {
@@ -197,13 +202,61 @@ fn float_only(op: &str, dtype: Dtype) -> Result<()> {
 
 /// Whether an array is this float32 number, already on the host.
 fn is_number(a: &Array, value: f32) -> bool {
-    let Ok(d) = a.data() else { return false };
-    a.size() == 1
-        && a.dtype() == Dtype::F32
-        && d.storage.any_device_block().is_none()
-        // SAFETY: one float32 lies at the offset; host scalars are never written after they are made.
-        && a.event().is_none()
-        && d.storage.host_ptr().is_ok_and(|p| unsafe { *p.cast::<f32>().offset(d.offset as isize) } == value)
+    a.dtype() == Dtype::F32 && scalar_bits(a).is_some_and(|bits| f32::from_bits(bits as u32) == value)
+}
+
+/// The value of a number that lies on the host, without axes, if floats of 24 bits have it. What follows from it needs no
+/// kernel.
+fn number(a: &Array) -> Option<f32> {
+    const EXACT: i64 = 1 << 24;
+    let bits = (a.ndim() == 0 && !a.is_tracer()).then(|| scalar_bits(a)).flatten()?;
+    let whole = |v: i64| ((-EXACT..=EXACT).contains(&v)).then_some(v as f32);
+    // FITS: the low bytes are the element.
+    match a.dtype() {
+        Dtype::F32 => Some(f32::from_bits(bits as u32)),
+        Dtype::F16 => Some(half::f16::from_bits(bits as u16).to_f32()),
+        Dtype::BF16 => Some(half::bf16::from_bits(bits as u16).to_f32()),
+        Dtype::I8 => whole(i64::from(bits as i8)),
+        Dtype::I16 => whole(i64::from(bits as i16)),
+        Dtype::I32 => whole(i64::from(bits as i32)),
+        Dtype::I64 => whole(bits as i64),
+        Dtype::Bool | Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 => whole(i64::try_from(bits).ok()?),
+        Dtype::F64 | Dtype::C64 => None,
+    }
+}
+
+/// A bound in a floating-point dtype.
+fn bound(a: &Array, dtype: Dtype, s: Stream) -> Result<Array> {
+    match number(a).filter(|_| s.device.is_gpu() && a.dtype() != dtype) {
+        Some(v) => scalar_f64(v.into(), dtype),
+        None => astype(a, dtype, s),
+    }
+}
+
+/// `hi - lo`, both of one floating-point dtype.
+fn range(hi: &Array, lo: &Array, s: Stream) -> Result<Array> {
+    match (number(hi), number(lo)) {
+        (Some(h), Some(l)) if s.device.is_gpu() => scalar_f64((h - l).into(), hi.dtype()),
+        _ => subtract(hi, lo, s),
+    }
+}
+
+/// `a` less `less` in an integer dtype, where both are integers that every step on the way has.
+fn whole(a: &Array, less: i64, dtype: Dtype, s: Stream) -> Option<Result<Array>> {
+    let exact = if a.dtype().is_integer() { 1 << 24 } else { 1 << 8 };
+    let v = number(a).filter(|v| s.device.is_gpu() && v.fract() == 0.0 && v.abs() <= exact as f32)? as i64;
+    let (low, high) = match dtype {
+        Dtype::I8 => (-128, 127),
+        Dtype::U8 => (0, 255),
+        Dtype::I16 => (-(1 << 15), (1 << 15) - 1),
+        Dtype::U16 => (0, (1 << 16) - 1),
+        Dtype::I32 | Dtype::I64 => (-exact, exact),
+        Dtype::U32 | Dtype::U64 => (0, exact),
+        _ => return None,
+    };
+    // The difference is one in the dtype of the bound.
+    let fits = (low..=high).contains(&(v - less)) && (low..=high).contains(&v) && a.dtype() != Dtype::Bool;
+    (fits && (less == 0 || v >= less)).then(|| scalar_i64(v - less, dtype))
 }
 
 /// Largest value below one.
@@ -225,7 +278,7 @@ pub fn uniform(
     s: Stream,
 ) -> Result<Array> {
     float_only("uniform", dtype)?;
-    let (lo, hi) = (astype(low, dtype, s)?, astype(high, dtype, s)?);
+    let (lo, hi) = (bound(low, dtype, s)?, bound(high, dtype, s)?);
     let out = broadcast_shapes("uniform", &broadcast_shapes("uniform", lo.shape(), hi.shape())?, shape)?;
     if out.as_slice() != shape {
         bail!(
@@ -239,7 +292,7 @@ pub fn uniform(
     if dtype == Dtype::F32 && is_number(low, 0.0) && is_number(high, 1.0) {
         return draw(Draw::Unit, shape, dtype, k, s);
     }
-    let range = subtract(&hi, &lo, s)?;
+    let range = range(&hi, &lo, s)?;
     // Every dtype starts from 32 random bits.
     let unit = draw(Draw::Unit, shape, Dtype::F32, k, s)?;
     let unit = match dtype {
@@ -303,8 +356,9 @@ pub fn randint(
     let u = uniform(low, high, shape, Dtype::F32, k, s)?;
     let drawn = astype(&floor(&u, s)?, dtype, s)?;
     let one = scalar_f64(1.0, if high.dtype() == Dtype::Bool { Dtype::I32 } else { high.dtype() })?;
-    let last = astype(&subtract(high, &one, s)?, dtype, s)?;
-    maximum(&minimum(&drawn, &last, s)?, &astype(low, dtype, s)?, s)
+    let last = whole(high, 1, dtype, s).unwrap_or_else(|| astype(&subtract(high, &one, s)?, dtype, s))?;
+    let first = whole(low, 0, dtype, s).unwrap_or_else(|| astype(low, dtype, s))?;
+    maximum(&minimum(&drawn, &last, s)?, &first, s)
 }
 
 /// True with probability `p`.

@@ -38,6 +38,9 @@ pub static ROPE_ROWS: KernelVariant = KernelVariant::new(
     "a kernel for each rotary embedding, and for the normalisation before it",
 );
 
+pub static RANDOM_JOINED: KernelVariant =
+    KernelVariant::new("random_joined", "random words, and a kernel for each step behind them");
+
 /// Most products along the third side of a grid; far below what any device has there.
 const MOST_PICKS: i64 = 1024;
 /// Elements and positions that kernels of products count in 32 bits.
