@@ -81,6 +81,8 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &reduce::STATISTICS,
     &tune::reduce::SCAN_SPLIT,
     &sort::SORT_RADIX,
+    &tune::sort::SORT_ROWS,
+    &tune::sort::SORT_TOPS,
     &tune::sort::SELECT,
     &index::scatter::SCATTER_ATOMIC,
     &index::scatter::SCATTER_LINKED,
