@@ -237,6 +237,12 @@ BETWEEN = {
         "pipeline barrier",
     ),
     "radix.comp": ("workgroup", "workgroup", "counts of digits, behind barriers of the workgroup"),
+    "tops.comp": (
+        "workgroup",
+        "workgroup",
+        "counts of digits, and how many elements are kept, in any order; ranks follow from their "
+        "values and places",
+    ),
 }
 
 

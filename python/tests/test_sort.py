@@ -47,6 +47,122 @@ def test_sort_lengths(dtype, rng):
     check(a.reshape(9000, 3), 0, f"{dtype} columns")
 
 
+@pytest.mark.parametrize("dtype", h.session_dtypes())
+def test_short_rows(dtype, rng):
+    """Rows of which a workgroup of a GPU has many, up to the longest and one more."""
+    widths = range(1, 66) if dtype in ("float32", "int8") else (1, 3, 8, 31, 64, 65)
+    for n in widths:
+        x = operand(rng, dtype, (301, n), ties=n % 3 == 0)
+        check(h.from_np(x, dtype), 1, f"{dtype} {n}")
+        check(h.from_np(x[:77].T.copy(), dtype), 0, f"{dtype} {n} columns")
+    x = h.from_np(operand(rng, dtype, (6, 9, 40)), dtype)
+    views = {
+        "middle axis": (x, 1),
+        "first axis": (x, 0),
+        "every other": (x[::2, 1:, ::3], 2),
+        "backwards": (x[:, ::-1, ::-1], 1),
+        "turned": (x.transpose(2, 0, 1), 2),
+        "broadcast": (mx.broadcast_to(x[:, :1], (6, 30, 40)), 1),
+    }
+    for label, (v, axis) in views.items():
+        check(v, axis, f"{dtype} {label}")
+
+
+@pytest.mark.parametrize("dtype", h.FLOATS)
+def test_special_values_in_short_rows(dtype, rng):
+    special = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1, -1, -np.nan])
+    for n in (2, 5, 8, 33, 64):
+        a = h.from_np(rng.choice(special, (100, n)), dtype)
+        check(a, 1, f"{dtype} {n}")
+        rows = mx.sort(mx.broadcast_to(mx.array([0.0, -0.0], a.dtype), (9, 2)))
+        assert np.signbit(h.to_np(rows)).tolist() == [[True, False]] * 9
+
+
+def ends(a, k, axis):
+    """Parts of orders of an array that a GPU finds without sorting, by what gives them in NumPy."""
+    at = (slice(None),) * (axis % a.ndim)
+    first, last = (*at, slice(k)), (*at, slice(-k, None))
+    return [
+        (last, mx.topk(a, k, axis), False),
+        (last, mx.sort(a, axis)[last], False),
+        (first, mx.sort(a, axis)[first], False),
+        (first, mx.partition(a, k, axis)[first], False),
+        (last, mx.argsort(a, axis)[last], True),
+        (first, mx.argsort(a, axis)[first], True),
+        (last, mx.argpartition(a, -k, axis)[last], True),
+    ]
+
+
+def check_ends(a, k, axis, label):
+    x = h.to_np(a)
+    order = np.argsort(x, axis=axis, kind="stable")
+    values = np.take_along_axis(x, order, axis)
+    for number, (part, got, arg) in enumerate(ends(a, k, axis)):
+        got, label_ = h.to_np(got), f"{label} {number}"
+        if not h.on_gpu() and number in (0, 3, 6):
+            # Without an order among themselves, on the host.
+            got = np.sort(got if number < 6 else np.take_along_axis(x, got, axis), axis)
+            np.testing.assert_array_equal(got, values[part], err_msg=label_)
+            continue
+        np.testing.assert_array_equal(got, (order if arg else values)[part], err_msg=label_)
+
+
+@pytest.mark.parametrize("dtype", h.session_dtypes())
+def test_ends_of_long_rows(dtype, rng):
+    for shape, k in [((3, 2048), 1), ((2, 5000), 7), ((40_000,), 100), ((2500, 3), 256)]:
+        axis = int(np.argmax(shape))
+        for ties in (False, True):
+            a = h.from_np(operand(rng, dtype, shape, ties), dtype)
+            check_ends(a, k, axis, f"{dtype} {shape} {k} ties {ties}")
+    if dtype in ("float32", "bfloat16", "complex64"):
+        a = h.from_np(operand(rng, dtype, (2, 70_000)), dtype)
+        check_ends(a[:, ::-1], 50, 1, f"{dtype} backwards")
+        check_ends(a[:, 3::2], 50, -1, f"{dtype} every other")
+
+
+def test_ends_of_hostile_rows(rng):
+    n = 9000
+    special = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1e-40, -np.nan])
+    rows = {
+        "equal": np.ones(n),
+        "two values": rng.integers(0, 2, n),
+        "ascending": np.arange(n),
+        "descending": -np.arange(n),
+        "close": 1 + np.arange(n) % 700 * 2.0**-23,
+        "one apart": np.where(np.arange(n) == 5000, 2.0, 1.0),
+        "special": rng.choice(special, n),
+        "huge": rng.choice([3e38, -3e38, 1.0], n),
+        "almost all NaN": np.where(np.arange(n) % 3000 == 1, 1.0, np.nan),
+    }
+    for label, row in rows.items():
+        check_ends(h.from_np(np.stack([row, row[::-1]]), "float32"), 20, 1, label)
+    for k in (1, 255, 256, 257):
+        check_ends(h.from_np(rng.integers(0, 40, (2, n)), "int32"), k, 1, f"{k}")
+
+
+@pytest.mark.gpu
+def test_ends_repeat_and_are_those_of_a_sort(rng):
+    a = h.from_np(np.round(rng.normal(size=(3, 30_000)), 1), "float32")
+    for name, f in {
+        "values": lambda: mx.topk(a, 60),
+        "places": lambda: mx.argpartition(a, -60)[:, -60:],
+        "least places": lambda: mx.argpartition(a, 60)[:, :60],
+    }.items():
+        before = mx.vulkan._set_disabled([])
+        runs = [np.array(f()) for _ in range(3)]
+        mx.vulkan._set_disabled(["sort_tops"])
+        runs.append(np.array(f()))
+        mx.vulkan._set_disabled(before)
+        for run in runs[1:]:
+            np.testing.assert_array_equal(run, runs[0], err_msg=name)
+    # What is read as a whole is sorted as a whole.
+    order = mx.argsort(a)
+    part = order[:, :5]
+    np.testing.assert_array_equal(np.array(part), np.array(order)[:, :5])
+    d = mx.grad(lambda x: mx.topk(x, 4).sum())(a)
+    assert np.array(d).sum(1).tolist() == [4.0] * 3
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "int32", "float16", "float32", "int64"])
 def test_sort_many_rows(dtype, rng):
     for rows, n in [(200, 7), (65, 64), (40, 100), (33, 300), (20, 1025), (17, 2500)]:

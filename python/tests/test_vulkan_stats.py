@@ -160,6 +160,14 @@ ROUTES = [
     ("reduce_row", one((5, 700), lambda x: mx.sum(x, axis=1)), "_row_", "_general_"),
     ("reduce_column", one((70, 9), lambda x: mx.sum(x, axis=0)), "_column_", "_general_"),
     ("sort_radix", one((9000,), mx.sort), "radix", "sort_merge"),
+    ("sort_rows", one((90, 9), mx.sort), "sort_rows", "sort_tile"),
+    ("sort_tops", one((2, 3000), lambda x: mx.topk(x, 5)), "sort_greatest", None),
+    (
+        "random_joined",
+        lambda _: lambda: mx.random.uniform(1, 2, (99,), key=mx.random.key(1)),
+        "random_unit_fused",
+        "random_unit_one",
+    ),
     ("copy_transpose", one((40, 50), lambda x: mx.contiguous(x.T)), "transposed", "_2d_v"),
     ("elementwise_wide", one((300,), mx.square), "_v4", "_v1"),
 ]

@@ -1,9 +1,10 @@
 #version 460
-// Random bits, and floats made of them (FINISH 0 bits, 1 unit, 2 symmetric, 3 erfinv, 4 normal, as in
-// src/kernels/random/draw.rs): each lane runs four neighbouring counters of one key and writes the two runs of four words
-// that they yield, 16 bytes at a time where the addresses allow. ONE: a single key of fewer than 2^30 counters.
+// Random bits, and floats made of them (FINISH): each lane runs four neighbouring counters of one key and writes the two
+// runs of four words that they yield, 16 bytes at a time where the addresses allow. ONE: a single key of fewer than 2^30
+// counters.
 #include "lib/codecs.glsl"
 #include "random/threefry.glsl"
+#include "random/finish.glsl"
 layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint WG = 256u;
 
@@ -12,60 +13,6 @@ layout(push_constant, scalar) uniform Push {
     int64_t key_stride;                                  // between the two words of a key
     uint num_keys, nk, odd;
 };
-
-#if FINISH >= 3
-// FACTOR times the inverse error function of x in (-1, 1), as m_erfinv in lib/math.glsl but with the device's
-// logarithm: what that is off by is damped to less than 3 ULP.
-#if FINISH == 4
-#define FACTOR 1.41421353816986083984375
-#else
-#define FACTOR 1.0
-#endif
-float erfinv(float x) {
-    // (1 - x) (1 + x) keeps what x * x would lose near one.
-    precise float s = (1.0 - x) * (1.0 + x);
-    float w = log2(s) * -0.693147180559945309;
-    float u = w - 2.5;
-    float p = fma(2.81022636e-8 * FACTOR, u, 3.43273939e-7 * FACTOR);
-    p = fma(p, u, -3.5233877e-6 * FACTOR);
-    p = fma(p, u, -4.39150654e-6 * FACTOR);
-    p = fma(p, u, 2.1858087e-4 * FACTOR);
-    p = fma(p, u, -1.25372503e-3 * FACTOR);
-    p = fma(p, u, -4.17768164e-3 * FACTOR);
-    p = fma(p, u, 2.46640727e-1 * FACTOR);
-    p = fma(p, u, 1.50140941 * FACTOR);
-    // One number of 300.
-    [[dont_flatten]] if (w >= 5.0) {
-        u = sqrt(w) - 3.0;
-        p = fma(-2.00214257e-4 * FACTOR, u, 1.00950558e-4 * FACTOR);
-        p = fma(p, u, 1.34934322e-3 * FACTOR);
-        p = fma(p, u, -3.67342844e-3 * FACTOR);
-        p = fma(p, u, 5.73950773e-3 * FACTOR);
-        p = fma(p, u, -7.6224613e-3 * FACTOR);
-        p = fma(p, u, 9.43887047e-3 * FACTOR);
-        p = fma(p, u, 1.00167406 * FACTOR);
-        p = fma(p, u, 2.83297682 * FACTOR);
-    }
-    return p * x;
-}
-#endif
-
-uint finish(uint w) {
-#if FINISH == 0
-    return w;
-#else
-    const float below_one = 0.999999940395355225;
-    precise float u = min(float(w) * 2.3283064365386962890625e-10, below_one);
-#if FINISH >= 2
-    // Doubling is exact, so that fused or not, there is one rounding.
-    u = fma(2.0, u, -below_one);
-#endif
-#if FINISH >= 3
-    u = erfinv(u);
-#endif
-    return floatBitsToUint(u);
-#endif
-}
 
 void put(uint64_t base, uint64_t word, uint w) {
     uint64_t p = base + 4ul * word;

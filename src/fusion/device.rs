@@ -95,6 +95,22 @@ pub(super) fn selects(stream: Stream, n: i64, elements: i64) -> bool {
     false
 }
 
+/// Whether `count` first or last elements of sorted rows of length `n` are found without sorting the rows.
+pub(super) fn finds_tops(stream: Stream, n: i64, count: i64) -> bool {
+    #[cfg(feature = "vulkan")]
+    return stream.device.is_gpu() && crate::vulkan::tune::sort::finds_tops(n, count);
+    #[cfg(not(feature = "vulkan"))]
+    false
+}
+
+/// Whether what follows a random draw is computed in its kernel.
+pub(super) fn joins_draws(stream: Stream) -> bool {
+    #[cfg(feature = "vulkan")]
+    return stream.device.is_gpu() && !tune::RANDOM_JOINED.disabled();
+    #[cfg(not(feature = "vulkan"))]
+    false
+}
+
 /// Whether rows of so many features, so many of them in all, can be rotated together.
 pub(super) fn joins_rotations(dtype: Dtype, features: i64, rows: i64) -> bool {
     #[cfg(feature = "vulkan")]

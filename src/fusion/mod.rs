@@ -5,6 +5,7 @@
 //! anyone else wants an array). `tests` has one list of cases for both, which needs no device.
 
 mod device;
+mod draws;
 mod elementwise;
 mod epilogues;
 mod fused;
@@ -17,6 +18,7 @@ mod rows;
 mod selections;
 #[cfg(test)]
 mod tests;
+mod tops;
 
 pub use fused::Fused;
 pub(crate) use plan::{Join, Members, Plan, Role, plan};
@@ -27,4 +29,5 @@ static RECORDED: [&dyn recorded::Pattern; 3] =
     [&elementwise::Elementwise, &rows::Rows, &epilogues::Epilogues];
 
 /// Patterns over steps of an evaluation. The primitive that one begins with says `may_join`.
-static EVALUATED: [plan::Pattern; 3] = [row_products::find, rotations::find, selections::find];
+static EVALUATED: [plan::Pattern; 5] =
+    [row_products::find, rotations::find, selections::find, tops::find, draws::find];

@@ -200,6 +200,15 @@ impl<'a> Free<'a> {
         (!early).then_some(at)
     }
 
+    /// The step that alone reads the array of step `i`.
+    pub fn reader(&self, i: usize, stream: Stream) -> Option<usize> {
+        let reads = |j: &usize| {
+            let node = self.node(*j).filter(|n| n.stream == stream);
+            node.is_some_and(|n| n.inputs.iter().any(|a| a.same(self.array(i))))
+        };
+        self.behind(i).find(reads).filter(|_| self.only_used(i, 1))
+    }
+
     /// Whether nobody holds the array of step `i` but `uses` of the steps to be joined.
     pub fn only_used(&self, i: usize, uses: usize) -> bool {
         self.array(i).handles() == uses + 1

@@ -49,15 +49,6 @@ fn is(p: &dyn Primitive, name: &str) -> bool {
     instruction(p) == Some(Inst::Op(op(name)))
 }
 
-/// The step that alone reads the array of step `i`.
-fn reader(free: &Free, i: usize, stream: Stream) -> Option<usize> {
-    let reads = |j: &usize| {
-        let node = free.node(*j).filter(|n| n.stream == stream);
-        node.is_some_and(|n| n.inputs.iter().any(|a| a.same(free.array(i))))
-    };
-    free.behind(i).find(reads).filter(|_| free.only_used(i, 1))
-}
-
 fn source(free: &Free, order: usize, take: usize, stream: Stream) -> Option<Source> {
     let (ranked, numbers) = (&free.node(order)?.inputs[0], &free.node(take)?.inputs[0]);
     let mut found =
@@ -90,7 +81,7 @@ fn source(free: &Free, order: usize, take: usize, stream: Stream) -> Option<Sour
 /// What alone reads the numbers of step `take`: the steps, and the last of them.
 fn followed(free: &Free, take: usize, stream: Stream) -> Option<(Followed, Steps)> {
     let made = free.array(take);
-    if let Some(j) = reader(free, take, stream) {
+    if let Some(j) = free.reader(take, stream) {
         return is_softmax(&*free.node(j)?.primitive).then(|| (Followed::Softmax, smallvec![j]));
     }
     let reads = |j: &usize, a: &Array| {
@@ -104,12 +95,12 @@ fn followed(free: &Free, take: usize, stream: Stream) -> Option<(Followed, Steps
     let mut steps: Steps = smallvec![sum];
     let mut by = sum;
     if let Some(j) =
-        reader(free, sum, stream).filter(|&j| free.node(j).is_some_and(|n| is_broadcast(&*n.primitive)))
+        free.reader(sum, stream).filter(|&j| free.node(j).is_some_and(|n| is_broadcast(&*n.primitive)))
     {
         steps.push(j);
         by = j;
     }
-    let j = reader(free, by, stream)?;
+    let j = free.reader(by, stream)?;
     let node = free.node(j)?;
     let fits = is(&*node.primitive, "divide")
         && node.inputs[0].same(made)
@@ -132,12 +123,12 @@ pub(super) fn find(free: &Free, i: usize, stream: Stream) -> Option<Join> {
     {
         return None;
     }
-    let cut = reader(free, i, stream)?;
+    let cut = free.reader(i, stream)?;
     let from = begins_along(&*free.node(cut)?.primitive, axis, free.array(i), free.array(cut))?;
     let mut members: Steps = smallvec![i, cut];
     let mut places = cut;
     if let Some(j) =
-        reader(free, cut, stream).filter(|&j| free.node(j).is_some_and(|n| is_stop_gradient(&*n.primitive)))
+        free.reader(cut, stream).filter(|&j| free.node(j).is_some_and(|n| is_stop_gradient(&*n.primitive)))
     {
         members.push(j);
         places = j;

@@ -590,7 +590,37 @@ mod evaluations {
             let rest = "argpartition+SLICE+take_along_axis+sum+DIVIDE";
             assert_eq!(runs(&roots), ["softmax", rest], "somebody holds all scores");
             let long = routed(&given(&[2, 2048]), &mut Vec::new(), s);
-            assert_eq!(runs(&long).len(), 6, "long rows are sorted");
+            assert_eq!(runs(&long).len(), 5, "of long rows only the places are found together");
+        });
+    }
+
+    #[test]
+    fn ends_of_long_rows() {
+        on_devices(|_, s| {
+            let x = given(&[2, 4096]);
+            let part = |a: &Array, from, to| ops::slice(a, &[0, from], &[2, to], &[1, 1], s).unwrap();
+            assert_eq!(runs(&[ops::topk(&x, 9, Some(1), s).unwrap()]), ["partition+SLICE"]);
+            let order = || ops::argsort(&x, Some(1), s).unwrap();
+            assert_eq!(runs(&[part(&order(), 0, 9)]), ["argsort+SLICE"]);
+            assert_eq!(runs(&[part(&order(), 1, 9)]), ["argsort", "slice"], "neither end");
+            assert_eq!(runs(&[part(&order(), 0, 2000)]), ["argsort", "slice"], "many");
+            let held = order();
+            assert_eq!(runs(&[part(&held, 0, 9)]), ["argsort", "slice"], "somebody holds the order");
+        });
+    }
+
+    #[test]
+    fn random_draws() {
+        on_devices(|_, s| {
+            let key = ops::random::key(3).unwrap();
+            let [low, high] = [given(&[]), given(&[5])];
+            let draw = || ops::random::uniform(&low, &high, &[4, 5], Dtype::F32, Some(&key), s).unwrap();
+            assert_eq!(runs(&[draw()]), ["subtract", "random_bits+multiply+ADD"]);
+            let other = ops::add(&draw(), &given(&[3, 4, 5]), s).unwrap();
+            assert_eq!(runs(&[other]).len(), 3, "another shape");
+            let held = draw();
+            let both = [ops::exp(&held, s).unwrap(), held];
+            assert_eq!(runs(&both), ["subtract", "random_bits+multiply+ADD", "exp"], "read besides");
         });
     }
 

@@ -147,6 +147,16 @@ def _router(dtype, n, k, how):
     return places, scores / scores.sum(axis=-1, keepdims=True) if how == "first" else scores
 
 
+def _ends(order, x):
+    """The first elements and the last ones, in an order."""
+    shape, dtype, axis = x
+    how = (1, axis) if order is mx.argpartition else (axis,)
+    whole = (slice(None),) * axis
+    return [
+        order(mx.zeros(shape, dtype), *how)[(*whole, part)] for part in (slice(3), slice(-3, None))
+    ]
+
+
 ROUTERS = ["first", "last", "bare", "least", "others"]
 
 
@@ -155,6 +165,7 @@ def _sorts(full):
     for dtype, n, how in itertools.product(FLOATS, sizes, ROUTERS):
         yield "router", lambda x=(dtype, n, 8, how): _router(*x)
     shapes = [((7, 33), 1), ((5, 3000), 1), ((1 << 18,), 0), ((3000, 5), 0), ((64, 20_000), 1)]
+    shapes += [((9, 500), 0)] if full else []
     for dtype, (shape, axis) in itertools.product(DTYPES if full else FEW, shapes):
         x = (shape, dtype, axis)
         for f in (mx.sort, mx.argsort):
@@ -163,6 +174,8 @@ def _sorts(full):
         for f in (mx.partition, mx.argpartition):
             yield f.__name__, lambda f=f, x=x, k=k: f(mx.zeros(x[0], x[1]), k, axis=x[2])
         yield "topk", lambda x=x: mx.topk(mx.zeros(x[0], x[1]), 3, axis=x[2])
+        yield "places", lambda x=x: _ends(mx.argpartition, x)
+        yield "least", lambda x=x: _ends(mx.sort, x)
     for dtype in DTYPES if full else FEW:
         for n in (8, 100_000):
             x = (dtype, n)
@@ -569,7 +582,7 @@ FAMILIES = {
     "attention": (_attention, ["sdpa"]),
     "fast": (_fast, ["norm", "rope"]),
     "transforms": (_transforms, []),
-    "random": (_random, []),
+    "random": (_random, ["random"]),
     "indexing": (_indexing, ["scatter"]),
     "compiled": (
         _compiled,

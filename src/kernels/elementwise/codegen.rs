@@ -628,6 +628,11 @@ void main() {{
     Ok(g.text)
 }
 
+/// The beginning of a kernel of another family, with the program as a function `compute(inputs.., out outputs..)`.
+pub(in crate::kernels) fn function(p: &Program, caps: Caps) -> Result<String> {
+    Ok(Gen::new(p, caps)?.text)
+}
+
 /// Whether a device with these capabilities can run the program, else the error that says why not.
 pub fn supported(p: &Program, caps: Caps) -> Result<()> {
     check(p, caps)?;

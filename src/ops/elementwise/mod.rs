@@ -37,7 +37,8 @@ struct Cast;
 /// The input, broadcast to the output's shape and written out.
 struct Full;
 
-fn expanded<P: Copy>(mut v: View<P>, to: &[i64]) -> View<P> {
+/// A view as one of shape `to`.
+pub(crate) fn expanded<P: Copy>(mut v: View<P>, to: &[i64]) -> View<P> {
     if v.shape.as_slice() != to {
         v.strides = broadcast_strides(&v.shape, &v.strides, to);
         v.shape = to.into();

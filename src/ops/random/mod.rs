@@ -24,7 +24,8 @@ use crate::kernels::{Draw, ScanForm};
 use crate::on_gpu;
 use crate::params;
 
-struct RandomBits(Draw);
+/// Words of a key, or of each of several keys.
+pub(crate) struct RandomBits(pub(crate) Draw);
 
 /// Key array seen as (number of keys, words a key) output.
 fn rows<P: Copy>(mut v: crate::kernels::View<P>, keys: usize) -> crate::kernels::View<P> {
@@ -60,6 +61,10 @@ impl Primitive for RandomBits {
             }
             crate::vulkan::kernels::random::draw(enc, self.0, &keys, &rows(dst, inputs[0].size() / 2))
         })
+    }
+
+    fn may_join(&self) -> bool {
+        true
     }
 
     fn blocks_gradient(&self) -> bool {
@@ -197,13 +202,61 @@ fn float_only(op: &str, dtype: Dtype) -> Result<()> {
 
 /// Whether an array is this float32 number, already on the host.
 fn is_number(a: &Array, value: f32) -> bool {
-    let Ok(d) = a.data() else { return false };
-    a.size() == 1
-        && a.dtype() == Dtype::F32
-        && d.storage.any_device_block().is_none()
-        // SAFETY: one float32 lies at the offset; host scalars are never written after they are made.
-        && a.event().is_none()
-        && d.storage.host_ptr().is_ok_and(|p| unsafe { *p.cast::<f32>().offset(d.offset as isize) } == value)
+    a.dtype() == Dtype::F32 && scalar_bits(a).is_some_and(|bits| f32::from_bits(bits as u32) == value)
+}
+
+/// The value of a number that lies on the host, without axes, if floats of 24 bits have it. What follows from it needs no
+/// kernel.
+fn number(a: &Array) -> Option<f32> {
+    const EXACT: i64 = 1 << 24;
+    let bits = (a.ndim() == 0 && !a.is_tracer()).then(|| scalar_bits(a)).flatten()?;
+    let whole = |v: i64| ((-EXACT..=EXACT).contains(&v)).then_some(v as f32);
+    // FITS: the low bytes are the element.
+    match a.dtype() {
+        Dtype::F32 => Some(f32::from_bits(bits as u32)),
+        Dtype::F16 => Some(half::f16::from_bits(bits as u16).to_f32()),
+        Dtype::BF16 => Some(half::bf16::from_bits(bits as u16).to_f32()),
+        Dtype::I8 => whole(i64::from(bits as i8)),
+        Dtype::I16 => whole(i64::from(bits as i16)),
+        Dtype::I32 => whole(i64::from(bits as i32)),
+        Dtype::I64 => whole(bits as i64),
+        Dtype::Bool | Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 => whole(i64::try_from(bits).ok()?),
+        Dtype::F64 | Dtype::C64 => None,
+    }
+}
+
+/// A bound in a floating-point dtype.
+fn bound(a: &Array, dtype: Dtype, s: Stream) -> Result<Array> {
+    match number(a).filter(|_| s.device.is_gpu() && a.dtype() != dtype) {
+        Some(v) => scalar_f64(v.into(), dtype),
+        None => astype(a, dtype, s),
+    }
+}
+
+/// `hi - lo`, both of one floating-point dtype.
+fn range(hi: &Array, lo: &Array, s: Stream) -> Result<Array> {
+    match (number(hi), number(lo)) {
+        (Some(h), Some(l)) if s.device.is_gpu() => scalar_f64((h - l).into(), hi.dtype()),
+        _ => subtract(hi, lo, s),
+    }
+}
+
+/// `a` less `less` in an integer dtype, where both are integers that every step on the way has.
+fn whole(a: &Array, less: i64, dtype: Dtype, s: Stream) -> Option<Result<Array>> {
+    let exact = if a.dtype().is_integer() { 1 << 24 } else { 1 << 8 };
+    let v = number(a).filter(|v| s.device.is_gpu() && v.fract() == 0.0 && v.abs() <= exact as f32)? as i64;
+    let (low, high) = match dtype {
+        Dtype::I8 => (-128, 127),
+        Dtype::U8 => (0, 255),
+        Dtype::I16 => (-(1 << 15), (1 << 15) - 1),
+        Dtype::U16 => (0, (1 << 16) - 1),
+        Dtype::I32 | Dtype::I64 => (-exact, exact),
+        Dtype::U32 | Dtype::U64 => (0, exact),
+        _ => return None,
+    };
+    // The difference is one in the dtype of the bound.
+    let fits = (low..=high).contains(&(v - less)) && (low..=high).contains(&v) && a.dtype() != Dtype::Bool;
+    (fits && (less == 0 || v >= less)).then(|| scalar_i64(v - less, dtype))
 }
 
 /// Largest value below one.
@@ -225,7 +278,7 @@ pub fn uniform(
     s: Stream,
 ) -> Result<Array> {
     float_only("uniform", dtype)?;
-    let (lo, hi) = (astype(low, dtype, s)?, astype(high, dtype, s)?);
+    let (lo, hi) = (bound(low, dtype, s)?, bound(high, dtype, s)?);
     let out = broadcast_shapes("uniform", &broadcast_shapes("uniform", lo.shape(), hi.shape())?, shape)?;
     if out.as_slice() != shape {
         bail!(
@@ -239,16 +292,14 @@ pub fn uniform(
     if dtype == Dtype::F32 && is_number(low, 0.0) && is_number(high, 1.0) {
         return draw(Draw::Unit, shape, dtype, k, s);
     }
+    let range = range(&hi, &lo, s)?;
     // Every dtype starts from 32 random bits.
     let unit = draw(Draw::Unit, shape, Dtype::F32, k, s)?;
-    let most = scalar_f64(below_one(dtype), dtype)?;
-    composed("uniform", 0, &[lo, hi, unit, most], s, &|x| {
-        let unit = match dtype {
-            Dtype::F32 => x[2].clone(),
-            _ => minimum(&astype(&x[2], dtype, s)?, &x[3], s)?,
-        };
-        add(&multiply(&subtract(&x[1], &x[0], s)?, &unit, s)?, &x[0], s)
-    })
+    let unit = match dtype {
+        Dtype::F32 => unit,
+        _ => minimum(&astype(&unit, dtype, s)?, &scalar_f64(below_one(dtype), dtype)?, s)?,
+    };
+    add(&multiply(&range, &unit, s)?, &lo, s)
 }
 
 /// Normal numbers with mean `loc` and standard deviation `scale`.
@@ -277,19 +328,16 @@ pub fn normal(
         let x = draw(Draw::Normal, shape, dtype, k, s)?;
         return loc.map_or(Ok(x.clone()), |loc| add(&astype(loc, dtype, s)?, &x, s));
     }
+    let x = astype(&draw(Draw::Erfinv, shape, Dtype::F32, k, s)?, dtype, s)?;
     let mut factor = scalar_f64(std::f64::consts::SQRT_2, dtype)?;
-    let drawn = draw(Draw::Erfinv, shape, Dtype::F32, k, s)?;
     if let Some(scale) = scale {
         factor = multiply(&factor, &astype(scale, dtype, s)?, s)?;
     }
-    let inputs: Vec<Array> = [drawn, factor].into_iter().chain(loc.cloned()).collect();
-    composed("normal", 0, &inputs, s, &|x| {
-        let y = multiply(&x[1], &astype(&x[0], dtype, s)?, s)?;
-        match x.get(2) {
-            Some(loc) => add(&astype(loc, dtype, s)?, &y, s),
-            None => Ok(y),
-        }
-    })
+    let mut x = multiply(&factor, &x, s)?;
+    if let Some(loc) = loc {
+        x = add(&astype(loc, dtype, s)?, &x, s)?;
+    }
+    Ok(x)
 }
 
 /// Integers in `[low, high)`: float32 draws between the bounds, cut to what the bounds are in `dtype`, for a draw may
@@ -306,13 +354,11 @@ pub fn randint(
         bail!(Value, "[randint] randint only accepts integer dtypes and bool, got {dtype}.");
     }
     let u = uniform(low, high, shape, Dtype::F32, k, s)?;
+    let drawn = astype(&floor(&u, s)?, dtype, s)?;
     let one = scalar_f64(1.0, if high.dtype() == Dtype::Bool { Dtype::I32 } else { high.dtype() })?;
-    let last = astype(&subtract(high, &one, s)?, dtype, s)?;
-    let first = astype(low, dtype, s)?;
-    composed("randint", 0, &[u, last, first], s, &|x| {
-        let drawn = astype(&floor(&x[0], s)?, dtype, s)?;
-        maximum(&minimum(&drawn, &x[1], s)?, &x[2], s)
-    })
+    let last = whole(high, 1, dtype, s).unwrap_or_else(|| astype(&subtract(high, &one, s)?, dtype, s))?;
+    let first = whole(low, 0, dtype, s).unwrap_or_else(|| astype(low, dtype, s))?;
+    maximum(&minimum(&drawn, &last, s)?, &first, s)
 }
 
 /// True with probability `p`.
@@ -353,17 +399,15 @@ pub fn truncated_normal(
     let a = erf(&divide(&lo, &root, s)?, s)?;
     let b = erf(&divide(&hi, &root, s)?, s)?;
     let u = uniform(&a, &b, &shape, dtype, k, s)?;
-    composed("truncated_normal", 0, &[u, root, lo, hi], s, &|x| {
-        let y = multiply(&x[1], &erfinv(&x[0], s)?, s)?;
-        maximum(&minimum(&y, &x[3], s)?, &x[2], s)
-    })
+    let x = multiply(&root, &erfinv(&u, s)?, s)?;
+    maximum(&minimum(&x, &hi, s)?, &lo, s)
 }
 
 /// Gumbel numbers: `-log(-log(u))`.
 pub fn gumbel(shape: &[i64], dtype: Dtype, k: Option<&Array>, s: Stream) -> Result<Array> {
     let (zero, one) = (scalar_f64(0.0, dtype)?, scalar_f64(1.0, dtype)?);
     let u = uniform(&zero, &one, shape, dtype, k, s)?;
-    composed("gumbel", 0, &[u], s, &|u| negative(&log(&negative(&log(&u[0], s)?, s)?, s)?, s))
+    negative(&log(&negative(&log(&u, s)?, s)?, s)?, s)
 }
 
 /// Laplace numbers with location `loc` and scale `scale`.
@@ -377,11 +421,8 @@ pub fn laplace(
 ) -> Result<Array> {
     float_only("laplace", dtype)?;
     let u = draw(Draw::Symmetric, shape, Dtype::F32, k, s)?;
-    // FITS: a number of dtypes.
-    let mut x = composed("laplace", dtype as u32, &[u], s, &|u| {
-        let x = multiply(&sign(&u[0], s)?, &log1p(&negative(&abs(&u[0], s)?, s)?, s)?, s)?;
-        astype(&x, dtype, s)
-    })?;
+    let x = multiply(&sign(&u, s)?, &log1p(&negative(&abs(&u, s)?, s)?, s)?, s)?;
+    let mut x = astype(&x, dtype, s)?;
     if let Some(scale) = scale {
         x = multiply(&astype(scale, dtype, s)?, &x, s)?;
     }

@@ -53,7 +53,7 @@ impl Primitive for Sort {
     }
 
     fn may_join(&self) -> bool {
-        self.arg
+        true
     }
 
     fn blocks_gradient(&self) -> bool {
@@ -81,11 +81,17 @@ impl Primitive for Sort {
     }
 }
 
-/// The axis along which a primitive gives the places of elements in ascending order, as GPUs do for partitions too.
-pub(crate) fn places_along(p: &dyn Primitive) -> Option<usize> {
+/// The axis along which a primitive gives elements in ascending order, as GPUs do for partitions too, and whether it gives
+/// their places.
+pub(crate) fn order_along(p: &dyn Primitive) -> Option<(usize, bool)> {
     let any: &dyn std::any::Any = p;
-    let sort = any.downcast_ref::<Sort>().filter(|s| s.arg).map(|s| s.axis);
-    sort.or_else(|| select::places_along(p))
+    let sort = any.downcast_ref::<Sort>().map(|s| (s.axis, s.arg));
+    sort.or_else(|| select::order_along(p))
+}
+
+/// The axis along which a primitive gives the places of elements in that order.
+pub(crate) fn places_along(p: &dyn Primitive) -> Option<usize> {
+    order_along(p).filter(|o| o.1).map(|o| o.0)
 }
 
 /// A stored sort.

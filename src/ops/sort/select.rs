@@ -19,7 +19,7 @@ use crate::ops::support::*;
 use crate::ops::view::{flatten, reshape, slice, stop_gradient, transpose};
 use crate::params;
 
-/// The element of rank `kth` in its place; GPUs sort the whole axis.
+/// The element of rank `kth` in its place; GPUs sort the whole axis, unless a few elements at an end are all that is read.
 struct Partition {
     axis: usize,
     kth: usize,
@@ -64,7 +64,7 @@ impl Primitive for Partition {
     }
 
     fn may_join(&self) -> bool {
-        self.arg
+        true
     }
 
     fn blocks_gradient(&self) -> bool {
@@ -96,10 +96,10 @@ impl Primitive for Partition {
     }
 }
 
-/// The axis of a partition that gives places.
-pub(super) fn places_along(p: &dyn Primitive) -> Option<usize> {
+/// The axis of a partition, and whether it gives places.
+pub(super) fn order_along(p: &dyn Primitive) -> Option<(usize, bool)> {
     let any: &dyn std::any::Any = p;
-    any.downcast_ref::<Partition>().filter(|p| p.arg).map(|p| p.axis)
+    any.downcast_ref::<Partition>().map(|p| (p.axis, p.arg))
 }
 
 /// A stored partition.

@@ -45,6 +45,9 @@ pub static COMPOSED: KernelVariant =
 /// read again in 0.7 us, on top of what each kernel costs; smaller ones are bound by the host.
 pub const COMPOSED_BYTES: usize = 1 << 20;
 
+pub static RANDOM_JOINED: KernelVariant =
+    KernelVariant::new("random_joined", "random words, and a kernel for each step behind them");
+
 /// Most products along the third side of a grid; far below what any device has there.
 const MOST_PICKS: i64 = 1024;
 /// Elements and positions that kernels of products count in 32 bits.

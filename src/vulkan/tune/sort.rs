@@ -7,6 +7,11 @@ use crate::core::env::KernelVariant;
 pub static SELECT: KernelVariant =
     KernelVariant::new("sort_select", "a sort, and a kernel for each step around it");
 
+pub static SORT_ROWS: KernelVariant = KernelVariant::new("sort_rows", "a workgroup for each short row too");
+
+pub static SORT_TOPS: KernelVariant =
+    KernelVariant::new("sort_tops", "a sort of whole rows of which a part is kept");
+
 /// Tiles that keep the device busy.
 pub static BUSY: Best = best("sort_busy", 128);
 
@@ -35,6 +40,46 @@ pub fn selects(n: i64, elements: i64) -> bool {
 pub fn selecting(n: u32, most: u32) -> (u32, u32) {
     let lanes = n.next_power_of_two().clamp(64, 256).min(most);
     (lanes, n.div_ceil(lanes))
+}
+
+/// Longest row of which a workgroup sorts many, each element counting those before it.
+const SHORT: u64 = 64;
+/// Elements of a lane there.
+pub const BLOCK_ITEMS: u32 = 4;
+
+/// Whether a workgroup sorts many rows of length `n`.
+pub fn is_short(n: u64) -> bool {
+    n <= SHORT && !SORT_ROWS.disabled()
+}
+
+/// Lanes that share a block of short rows, of at most so many, elements from row to row in shared memory, and rows of a
+/// block. Rows hold whole steps of four; `across`: lanes go from row to row, which an odd distance keeps apart.
+pub fn blocks(n: u32, most: u32, across: bool) -> (u32, u32, u32) {
+    let lanes = most.min(256);
+    let pitch = n.next_multiple_of(4) + u32::from(across);
+    (lanes, pitch, lanes * BLOCK_ITEMS / pitch)
+}
+
+/// Most elements of a row that are found without sorting it: shared memory holds twice as many.
+const TOPS: i64 = 256;
+/// Shortest row for that, and how many times longer it is at least than what is found.
+const TOPS_ROW: i64 = 2048;
+const TOPS_PART: i64 = 8;
+/// Elements of a segment, at least and at most, how many times more it has at least than it gives, and workgroups that
+/// fill a card; estimates for H100, of which an SM has eight such workgroups at a time.
+const SEGMENT: [u64; 2] = [8 << 10, 64 << 10];
+const SEGMENT_PART: u64 = 16;
+const SEGMENTS: u64 = 1024;
+
+/// Whether `count` first or last elements of rows of length `n` are found without sorting the rows.
+pub fn finds_tops(n: i64, count: i64) -> bool {
+    (1..=TOPS).contains(&count) && n >= TOPS_ROW && n >= TOPS_PART * count && !SORT_TOPS.disabled()
+}
+
+/// Segments of each of so many rows of length `n`, of which each gives `count` elements.
+pub fn segments(n: u64, count: u64, rows: u64) -> u64 {
+    let most = n / SEGMENT[0].max(SEGMENT_PART * count);
+    SEGMENTS.div_ceil(rows).min(most).max(n.div_ceil(SEGMENT[1]))
 }
 
 /// Whether elements of so many bytes are sorted by radix in place of so many merges: a radix pass moves more than a merge,

@@ -1,6 +1,8 @@
 //! Host side of shaders/random/random.comp: threefry random bits, the same as MLX gives for the same key. The
 //! layout of counters is described in shaders/random/threefry.glsl.
 
+pub mod drawn;
+
 use super::elem::{Defines, Push, WG, collapse, dims, grid};
 use crate::bail;
 use crate::core::{Dtype, Result};

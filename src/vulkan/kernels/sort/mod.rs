@@ -1,11 +1,13 @@
-//! Stable sort and argsort along one axis. Rows that fit a workgroup's shared memory are sorted in one pass;
-//! longer ones as tiles that are then merged, doubling the run length in each pass (shaders/sort/sort.comp), or by
+//! Stable sort and argsort along one axis. Of short rows a workgroup has many (`rows`); rows that fit its shared memory are
+//! sorted in one pass; longer ones as tiles that are then merged, doubling the run length in each pass (shaders/sort/sort.comp), or by
 //! radix where they are so long that this takes fewer passes over memory (`radix`). Complex values, which do
 //! not follow from their keys, are sorted by index. MLX_VK_SORT=radix|merge forces a way for longer rows.
 
 pub(in crate::vulkan) mod radix;
+mod rows;
 pub mod search;
 pub mod select;
+pub mod tops;
 
 use std::sync::OnceLock;
 
@@ -58,6 +60,8 @@ pub(in crate::vulkan) struct Job<'a> {
     pub rows: u64,
     pub params: u64,
     pub nk: u32,
+    /// From a row to the next, in the source and in the destination; none where there is one row.
+    pub next_row: [Option<i64>; 2],
 }
 
 impl Job<'_> {
@@ -130,13 +134,20 @@ fn forced(way: &str) -> bool {
     *WAY.get_or_init(|| SORT.word()) == Some(way)
 }
 
-fn run(enc: &mut CommandEncoder, src: &DeviceView, axis: usize, dst: &DeviceView, out: Output) -> Result<()> {
+/// The sort of `src` along `axis`; none where there is nothing to do. `dst` may be shorter along it.
+fn job<'a>(
+    enc: &mut CommandEncoder,
+    src: &'a DeviceView,
+    axis: usize,
+    dst: &'a DeviceView,
+    out: Output,
+) -> Result<Option<Job<'a>>> {
     let op = if out == Output::Indices { "argsort" } else { "sort" };
     if src.dtype == Dtype::F64 {
         bail!(Value, "[{op}] float64 is not supported on the GPU.");
     }
     if src.size() == 0 {
-        return Ok(());
+        return Ok(None);
     }
     let n = src.shape[axis] as u64;
     let rows = src.size() as u64 / n;
@@ -152,11 +163,19 @@ fn run(enc: &mut CommandEncoder, src: &DeviceView, axis: usize, dst: &DeviceView
         (from, to) = (a, b);
     }
     let nk = from.len() as u32;
+    let next_row = [&from, &to].map(|axes| axes.last().map(|a| a.1));
     let list: Vec<(i64, i64)> = from.into_iter().chain(to).collect();
     let params = dims(enc, &list)?;
     let strides = [src.strides[axis], dst.strides[axis]];
-    let job = Job { src, dst, out, strides, n, rows, params, nk };
+    Ok(Some(Job { src, dst, out, strides, n, rows, params, nk, next_row }))
+}
 
+fn run(enc: &mut CommandEncoder, src: &DeviceView, axis: usize, dst: &DeviceView, out: Output) -> Result<()> {
+    let Some(job) = job(enc, src, axis, dst, out)? else { return Ok(()) };
+    let n = job.n;
+    if tune::sort::is_short(n) {
+        return rows::sort(enc, &job);
+    }
     if by_radix(enc, n, src.dtype, out.carries()) {
         return radix::sort(enc, &job);
     }

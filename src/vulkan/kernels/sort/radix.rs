@@ -79,7 +79,17 @@ pub(in crate::vulkan) fn ordered_keys(
 ) -> Result<[(u64, u64); 2]> {
     let (rows, n) = (keys.shape[0] as u64, keys.shape[1] as u64);
     let params = dims(enc, &[(keys.shape[0], keys.strides[0])])?;
-    let job = Job { src: keys, dst: keys, out: Output::Indices, strides: [1, 1], n, rows, params, nk: 1 };
+    let job = Job {
+        src: keys,
+        dst: keys,
+        out: Output::Indices,
+        strides: [1, 1],
+        n,
+        rows,
+        params,
+        nk: 1,
+        next_row: [None; 2],
+    };
     passes(enc, &job, bits.div_ceil(8).max(1), false, beside)
 }
 

@@ -198,6 +198,18 @@ fn tiles_that_are_merged_and_lines_that_are_transformed_fit_shared_memory() {
         let (lanes, items) = sort::merged(n, if bytes == 8 { 8 } else { 4 }, carries, 16 << 10);
         assert!(lanes * items * element + 8 <= 16 << 10, "{n} {bytes} {carries}");
     }
+    for (n, across, most) in (1..=64).flat_map(|n| [(n, false, 256), (n, true, 256), (n, true, 128)]) {
+        let (lanes, pitch, rows) = sort::blocks(n, most, across);
+        assert!(pitch >= n && rows > 0 && rows * pitch <= lanes * sort::BLOCK_ITEMS, "{n} {across}");
+    }
+    for (n, count, rows) in
+        [(2048, 256, 1), (1 << 24, 100, 1), (128_256, 50, 261), (1 << 30, 256, 9), (5000, 1, 1 << 20)]
+    {
+        let parts = sort::segments(n, count, rows);
+        assert!(parts >= 1 && n / parts >= 2 * count && parts * count < n, "{n} {count} {rows}");
+        assert!(n.div_ceil(parts) <= 64 << 10, "{n} {count} {rows}");
+    }
+    assert!(sort::finds_tops(128_256, 50) && !sort::finds_tops(1000, 5) && !sort::finds_tops(4000, 1000));
     assert!(!sort::radix_pays(0, 1) && sort::radix_pays(10, 8));
     for p in all() {
         let values = p.features.shared_memory as usize / 8;

@@ -23,6 +23,7 @@ const FACTS: &[(&str, &str, &str)] = &[
     ("kernels/measure.rs", "LONG_NS", "longer than it takes to submit"),
     ("kernels/quantized/qmm_joined.rs", "PUSH_BYTES", "the layout of push constants"),
     ("kernels/quantized/quant.rs", "PIECE", "offsets of 32 bits"),
+    ("kernels/random/drawn.rs", "SPAN", "offsets of 32 bits"),
     ("kernels/sort/radix.rs", "SHARED", "shared memory that the shader takes"),
     ("memory/mod.rs", "KINDS", "kinds of memory"),
     ("memory/mod.rs", "LARGE", "classes of the allocator"),
