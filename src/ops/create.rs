@@ -75,6 +75,7 @@ fn band(
     s: Stream,
 ) -> Result<Array> {
     let (rows, cols) = places(n, m, k, s)?;
+    // FITS: a dtype's number.
     composed(name, dtype as u32, &[rows, cols], s, &|x| astype(&op(&x[0], &x[1], s)?, dtype, s))
 }
 

@@ -91,6 +91,7 @@ pub(crate) fn joined(
     let known = KNOWN.with_borrow(|map| map.get(&key).cloned());
     let known = known.unwrap_or_else(|| {
         let made = lowered(&key.2, f).map(|program| {
+            // FITS: a register's number.
             let out = program.instrs[program.outputs[0] as usize].dtype;
             (Arc::new(Composed { name: program.name(), program }), out)
         });

@@ -202,6 +202,7 @@ fn float_only(op: &str, dtype: Dtype) -> Result<()> {
 
 /// Whether an array is this float32 number, already on the host.
 fn is_number(a: &Array, value: f32) -> bool {
+    // FITS: the low bytes are the element.
     a.dtype() == Dtype::F32 && scalar_bits(a).is_some_and(|bits| f32::from_bits(bits as u32) == value)
 }
 
