@@ -42,7 +42,8 @@ const LARGE_COLUMNS: u64 = 4 << 20;
 
 /// Whether so many vectors go to these kernels, or to tiles.
 pub fn takes(p: &Profile, vectors: i64, w: Matrix) -> bool {
-    let tiles = fragment(&p.features, w.dtype).is_some() && !MATMUL_KHR.disabled() && w.batches == 1;
+    let half = matches!(w.dtype, Dtype::F16 | Dtype::BF16) && fragment(&p.features, w.dtype).is_some();
+    let tiles = half && w.batches == 1 && !MATMUL_KHR.disabled();
     let most = match w.by_rows {
         true if tiles && w.bytes >= LARGE_ROWS => 4,
         false if tiles && w.bytes >= LARGE_COLUMNS => 1,
