@@ -370,8 +370,6 @@ def test_statistics_of_what_is_not_finite():
     assert mx.logsumexp(low).item() == -inf
     tiny = mx.array([1e-30, 3e-30] * 50)
     assert mx.mean(tiny).item() == pytest.approx(2e-30)
-    large = mx.full((3000,), 3e4, mx.float16)
-    assert mx.std(large + mx.array([0, 64] * 1500, mx.float16)).item() == 32
 
 
 def test_more_elements_than_float16_counts_to():
