@@ -179,7 +179,10 @@ has_gpu() {
 }
 
 # Two processes: a software driver compiles its kernels on one thread each.
-step_gpu() { has_gpu && tests --device gpu -n 2; }
+step_gpu() {
+    "$venv/bin/python" tools/mesa.py >/dev/null 2>&1 # tests of AMD's compiler want the newer one, where it can be had
+    has_gpu && tests --device gpu -n 2
+}
 
 # Software drivers do without the thread that records graphs: what evaluates a lot, with it once more.
 step_recorder() {

@@ -134,7 +134,8 @@ print(sorted(kernels.items()), values.tobytes().hex())
 
 
 def test_a_failed_graph_raises_where_it_is_read_and_can_be_tried_again(tmp_path):
-    (tmp_path / "sort.comp").write_text("#version 460\nvoid main() { this is no shader; }\n")
+    for name in ("sort.comp", "rows.comp"):
+        (tmp_path / name).write_text("#version 460\nvoid main() { this is no shader; }\n")
     out = run(
         """
 before = chain(mx.arange(32).astype(mx.float32))

@@ -52,7 +52,8 @@ assert np.array(x * 2).tolist() == [2.0 * (i - 9) for i in range(64)]
 
 
 def test_every_reader_raises(tmp_path):
-    (tmp_path / "sort.comp").write_text("#version 460\nvoid main() { this is no shader; }\n")
+    for name in ("sort.comp", "rows.comp"):
+        (tmp_path / name).write_text("#version 460\nvoid main() { this is no shader; }\n")
     env = {"MLX_VK_SHADER_DIR": str(tmp_path)}
     run = h.python(PROGRAM.format(reads=READS), env=env, timeout=300)
     assert [line for line in run.stdout.splitlines() if not line.endswith("raised")] == []

@@ -522,8 +522,8 @@ def _gated(gate, up):
     return gate * mx.sigmoid(gate) * up
 
 
-# What follows the products of a gate: single steps, and a compiled function as mlx-lm has it.
-UNITS = [_gated, mx.compile(_gated, shapeless=True)]
+# What follows the products of a gate: one step, several, and a compiled function as mlx-lm has it.
+UNITS = [mx.multiply, _gated, mx.compile(_gated, shapeless=True)]
 
 
 def _layer(dtype, how, unit):
