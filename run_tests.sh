@@ -132,7 +132,10 @@ step_imports() {
 }
 
 # Always --release: the C++ shader compiler among the dependencies is then built once for all steps.
-step_clippy() { cargo clippy --release --all-targets --features python,vulkan -- -D warnings; }
+step_clippy() {
+    cargo clippy --release --all-targets --features python,vulkan -- -D warnings &&
+        cargo check --release --lib --no-default-features # without Vulkan, for the CPU alone
+}
 
 # Most of these tests compile shaders; code generation for our own crate would take longer than it saves.
 step_rust() {

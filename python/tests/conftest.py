@@ -78,3 +78,11 @@ def same_device(request):
     mx.set_default_device(device)
     yield
     mx.set_default_device(device)
+
+
+@pytest.fixture
+def none_disabled():
+    """Every kernel variant may be chosen, whatever the environment says."""
+    before = mx.vulkan._set_disabled([])
+    yield
+    mx.vulkan._set_disabled(before)

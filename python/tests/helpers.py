@@ -133,3 +133,12 @@ def python(code, env=None, timeout=120, check=True):
 def works():
     """The library still computes on the session's device."""
     assert mx.sum(mx.arange(10) * 2).item() == 90
+
+
+def kernels(f):
+    """What `f` gives, and how many times which kernel ran for it."""
+    mx.synchronize()
+    mx.vulkan.stats(reset=True)
+    out = f()
+    mx.eval(out)
+    return out, mx.vulkan.stats()["kernels"]

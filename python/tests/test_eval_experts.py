@@ -6,7 +6,11 @@ import mlx.nn as nn
 import numpy as np
 import pytest
 
-pytestmark = [pytest.mark.gpu, pytest.mark.validation]
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.validation,
+    pytest.mark.usefixtures("none_disabled"),
+]
 
 MODES = [
     {"group_size": 64, "bits": 4},
@@ -17,22 +21,6 @@ MODES = [
 ]
 UNIT = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 EXPERTS = 6
-
-
-@pytest.fixture(autouse=True)
-def none_disabled():
-    before = mx.vulkan._set_disabled([])
-    yield
-    mx.vulkan._set_disabled(before)
-
-
-def kernels(f):
-    """What `f` gives, and the kernels that ran for it, by name."""
-    mx.synchronize()
-    mx.vulkan.stats(reset=True)
-    out = f()
-    mx.eval(out)
-    return out, mx.vulkan.stats()["kernels"]
 
 
 def apart(f):
@@ -96,7 +84,7 @@ def test_a_gated_unit_of_picked_experts_is_one_kernel(rng, dtype, how):
         def unit(picks=picks):
             return swiglu(gate(x, picks), up(x, picks))
 
-        out, ran = kernels(unit)
+        out, ran = h.kernels(unit)
         assert sum(ran.values()) == 1, ran
         assert out.shape == (1, 1, 4, 1, 45)
         g, u = (rounded(m.of(x, chosen), dtype) for m in (gate, up))
@@ -109,11 +97,11 @@ def test_each_pick_may_have_a_row(rng, dtype):
     down, other = (Experts(rng, 33, 128, dtype) for _ in range(2))
     x, chosen = normal(rng, 1, 1, 5, 1, 128, dtype=dtype), [2, 2, 0, 5, 1]
     picks, rest = mx.array([[chosen]], mx.uint32), normal(rng, 1, 1, 5, 1, 33, dtype=dtype)
-    out, ran = kernels(lambda: down(x, picks) * rest)
+    out, ran = h.kernels(lambda: down(x, picks) * rest)
     assert sum(ran.values()) == 1, ran
     want = rounded(down.of(x, chosen), dtype) * h.to_np(rest).reshape(5, 33)
     close(out, want, dtype)
-    both, ran = kernels(lambda: [down(x, picks), other(x, picks)])
+    both, ran = h.kernels(lambda: [down(x, picks), other(x, picks)])
     assert sum(ran.values()) == 1, ran
     for got, m in zip(both, (down, other), strict=True):
         close(got, m.of(x, chosen), dtype)
@@ -126,7 +114,7 @@ def test_picks_outside_are_held_inside(rng):
     for kind, values in [(mx.int32, [-1, -6, 2, 99, -99]), (mx.uint32, [1, 2**32 - 1, 7])]:
         picks = mx.array(np.array(values).astype(np.int32 if kind == mx.int32 else np.uint32))
         unit = lambda picks=picks: gate(x, picks) * up(x, picks)  # noqa: E731
-        out, ran = kernels(unit)
+        out, ran = h.kernels(unit)
         assert sum(ran.values()) == 1, ran
         close(out, h.to_np(apart(unit)).astype(np.float64), "float32")
     held = [-1, -6, 2]
@@ -149,7 +137,7 @@ def test_picks_outside_are_held_inside(rng):
 def test_other_operands_stay_apart(rng, f):
     a, b = (Experts(rng, 16, 64, "float32") for _ in range(2))
     x, picks = normal(rng, 1, 1, 64), mx.array([1, 4], mx.uint32)
-    out, ran = kernels(lambda: f(a, b, x, picks))
+    out, ran = h.kernels(lambda: f(a, b, x, picks))
     assert not any("picked" in name for name in ran), ran
     for got, m in zip(out, (a, b), strict=True):
         got = h.to_np(got).astype(np.float64)
@@ -203,7 +191,7 @@ def test_a_layer_of_experts_gives_what_the_cpu_gives(rng):
         y = by(swiglu(by(y, parts[0]), by(y, parts[1])), parts[2]).squeeze(-2)
         return (y * scores[..., None]).sum(axis=-2)
 
-    got, ran = kernels(lambda: layer(x, parts, router))
+    got, ran = h.kernels(lambda: layer(x, parts, router))
     assert any("picked" in n for n in ran) and any("select" in n for n in ran), ran
     with mx.stream(mx.cpu):
         want = layer(x, parts, router)

@@ -8,7 +8,11 @@ import mlx.nn as nn
 import numpy as np
 import pytest
 
-pytestmark = [pytest.mark.gpu, pytest.mark.validation]
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.validation,
+    pytest.mark.usefixtures("none_disabled"),
+]
 
 MODES = [
     {"group_size": 64, "bits": 4},
@@ -18,22 +22,6 @@ MODES = [
     {"group_size": 16, "bits": 4, "mode": "nvfp4"},
 ]
 UNIT = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
-
-
-@pytest.fixture(autouse=True)
-def none_disabled():
-    before = mx.vulkan._set_disabled([])
-    yield
-    mx.vulkan._set_disabled(before)
-
-
-def kernels(f):
-    """What `f` gives, and the kernels that ran for it, by name."""
-    mx.synchronize()
-    mx.vulkan.stats(reset=True)
-    out = f()
-    mx.eval(out)
-    return out, mx.vulkan.stats()["kernels"]
 
 
 def apart(f):
@@ -104,7 +92,7 @@ def test_products_of_one_normalised_row_are_one_kernel(rng, dtype, how):
         y = mx.fast.rms_norm(x, w, 1e-5)
         return [m(y) for m in mats]
 
-    out, ran = kernels(products)
+    out, ran = h.kernels(products)
     assert sum(ran.values()) == 1, ran
     row = rms(h.to_np(x), h.to_np(w), dtype)
     for got, m in zip(out, mats, strict=True):
@@ -122,7 +110,7 @@ def test_a_product_and_what_follows_have_the_bits_of_two_kernels(rng, dtype, how
         lambda: mx.maximum(m(x), res),
         lambda: mx.compile(lambda p, r: mx.tanh(p) * r + r)(m(x), res),
     ):
-        out, ran = kernels(f)
+        out, ran = h.kernels(f)
         assert sum(ran.values()) == 1, ran
         assert np.array_equal(h.to_np(out), h.to_np(apart(f)))
     close(res + m(x), h.to_np(res) + rounded(m.of(h.to_np(x)), dtype), dtype)
@@ -138,14 +126,14 @@ def test_a_gated_unit_is_one_kernel(rng, dtype, how):
         y = mx.fast.rms_norm(x, w, 1e-5)
         return swiglu(gate(y), up(y))
 
-    out, ran = kernels(unit)
+    out, ran = h.kernels(unit)
     assert sum(ran.values()) == 1, ran
     row = rms(h.to_np(x), h.to_np(w), dtype)
     g, u = (rounded(m.of(row), dtype) for m in (gate, up))
     close(out, g / (1 + np.exp(-g)) * u, dtype, units=4)
     # The other way round, and without the normalisation.
     plain = lambda: swiglu(up(x), gate(x))  # noqa: E731
-    out, ran = kernels(plain)
+    out, ran = h.kernels(plain)
     assert sum(ran.values()) == 1, ran
     assert np.array_equal(h.to_np(out), h.to_np(apart(plain)))
 
@@ -185,21 +173,21 @@ def long_rows(rng, form, dtype, smaller=1):
     how = {"group_size": group, "bits": 4}
     mats = [Matrix(rng, n, k, dtype, **how) for n in rows]
     x, w = normal(rng, 1, 1, k, dtype=dtype, scale=3.0), normal(rng, k, dtype=dtype)
-    alone, ran = kernels(lambda: [m(x) for m in mats[:1]])
+    alone, ran = h.kernels(lambda: [m(x) for m in mats[:1]])
     near(alone[0], mats[0], h.to_np(x).astype(np.float64), dtype)
 
     def products():
         y = mx.fast.rms_norm(x, w, 1e-5)
         return [m(y) for m in mats]
 
-    out, more = kernels(products)
+    out, more = h.kernels(products)
     assert sum(more.values()) == 1, more
     ran |= more
     row = rms(h.to_np(x), h.to_np(w), dtype)
     for got, m in zip([*out, *apart(products)], [*mats, *mats], strict=True):
         near(got, m, row, dtype)
     res = normal(rng, 1, 1, rows[0], dtype=dtype)
-    total, more = kernels(lambda: res + mats[0](x))
+    total, more = h.kernels(lambda: res + mats[0](x))
     assert sum(more.values()) == 1, more
     assert np.array_equal(h.to_np(total), h.to_np(apart(lambda: res + mats[0](x))))
     ran |= more
@@ -209,7 +197,7 @@ def long_rows(rng, form, dtype, smaller=1):
         y = mx.fast.rms_norm(x, w, 1e-5)
         return swiglu(gate(y), up(y))
 
-    out, more = kernels(unit)
+    out, more = h.kernels(unit)
     assert sum(more.values()) == 1, more
     ran |= more
     g, u = (rounded(row @ sum(meant(m)).T, dtype) for m in (gate, up))
@@ -310,7 +298,7 @@ def test_more_workgroups_than_a_grid_may_have():
     rng = np.random.default_rng(22)
     m = t.Matrix(rng, 65544, 32, group_size=32, bits=4)
     x, res = t.normal(rng, 1, 32), t.normal(rng, 1, 65544)
-    out, ran = t.kernels(lambda: res + m(x))
+    out, ran = t.h.kernels(lambda: res + m(x))
     t.close(out, t.h.to_np(res) + m.of(t.h.to_np(x)), "float32", units=8)
     print(*ran)
     """
@@ -441,7 +429,7 @@ def test_queries_keys_and_values_reach_their_places_in_one_kernel(
         caches[1][..., past : past + length, :] = c
         return a, caches[0][..., : past + length, :], caches[1][..., : past + length, :]
 
-    (a, b, c), ran = kernels(step)
+    (a, b, c), ran = h.kernels(step)
     assert sum(ran.values()) == 1, ran
     for one, other in zip((a, b, c), apart(step), strict=True):
         assert np.array_equal(h.to_np(one), h.to_np(other))
@@ -468,7 +456,7 @@ def test_offsets_and_wavelengths_in_arrays(rng):
         ({"base": 500.0, "offset": offsets}, {"base": 500.0, "start": [5, 1000]}),
         ({"base": None, "freqs": freqs, "offset": 7}, {"freqs": h.to_np(freqs), "start": 7}),
     ):
-        (a, b), ran = kernels(lambda how=how: (turn(q, **how), turn(k, **how)))
+        (a, b), ran = h.kernels(lambda how=how: (turn(q, **how), turn(k, **how)))
         assert sum(ran.values()) == 1, ran
         close(a, turned(h.to_np(q), scale=0.5, **kept), "float32", units=40)
         close(b, turned(h.to_np(k), scale=0.5, **kept), "float32", units=40)

@@ -7,10 +7,13 @@ import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 import pytest
-from test_eval_joined import UNIT, close, kernels, none_disabled, normal, rms, rounded, swiglu
+from test_eval_joined import UNIT, close, normal, rms, rounded, swiglu
 
-pytestmark = [pytest.mark.gpu, pytest.mark.validation]
-_ = none_disabled  # a fixture that pytest takes from here
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.validation,
+    pytest.mark.usefixtures("none_disabled"),
+]
 
 
 def apart(f):
@@ -46,7 +49,7 @@ def test_products_of_one_normalised_row_are_one_kernel(rng, dtype, columns):
         y = mx.fast.rms_norm(x, w, 1e-5)
         return [layer(y) for layer in layers]
 
-    out, ran = kernels(products)
+    out, ran = h.kernels(products)
     assert sum(ran.values()) == 1, ran
     row = rms(h.to_np(x), h.to_np(w), dtype)
     for got, layer in zip(out, layers, strict=True):
@@ -67,7 +70,7 @@ def test_a_product_and_what_follows_are_one_kernel(rng, dtype):
             np.tanh(product) * h.to_np(res) + h.to_np(res),
         ),
     ):
-        out, ran = kernels(f)
+        out, ran = h.kernels(f)
         assert sum(ran.values()) == 1, ran
         close(out, expected, dtype)
         close(apart(f), expected, dtype)
@@ -82,7 +85,7 @@ def test_a_gated_unit_is_one_kernel(rng, dtype):
         y = mx.fast.rms_norm(x, w, 1e-5)
         return swiglu(gate(y), up(y))
 
-    out, ran = kernels(unit)
+    out, ran = h.kernels(unit)
     assert sum(ran.values()) == 1, ran
     row = rms(h.to_np(x), h.to_np(w), dtype)
     g, u = (rounded(layer.of(row), dtype) for layer in (gate, up))
@@ -91,7 +94,7 @@ def test_a_gated_unit_is_one_kernel(rng, dtype):
 
 def test_rows_without_further_axes(rng):
     a, b, x = Layer(rng, 33, 64), Layer(rng, 20, 64), normal(rng, 1, 64)
-    out, ran = kernels(lambda: [x @ a.layer.weight.T, x @ b.layer.weight.T])
+    out, ran = h.kernels(lambda: [x @ a.layer.weight.T, x @ b.layer.weight.T])
     assert sum(ran.values()) == 1, ran
     for got, layer in zip(out, (a, b), strict=True):
         close(got, layer.of(h.to_np(x)), "float32")
@@ -102,7 +105,7 @@ def test_layouts(gemv):
     """Each in a process of its own: rows by more and by fewer threads than they have chunks."""
     program = """
 import helpers as h, mlx.core as mx, numpy as np
-from test_eval_joined_dense import Layer, apart, close, kernels, normal, rms, swiglu
+from test_eval_joined_dense import Layer, apart, close, normal, rms, swiglu
 mx.set_default_device(mx.gpu)
 rng = np.random.default_rng(3)
 for columns, dtype in ((24, "float32"), (520, "bfloat16"), (1544, "float16"), (4104, "float32")):
@@ -111,13 +114,13 @@ for columns, dtype in ((24, "float32"), (520, "bfloat16"), (1544, "float16"), (4
     def products():
         y = mx.fast.rms_norm(x, w, 1e-5)
         return [layer(y) for layer in layers]
-    out, ran = kernels(products)
+    out, ran = h.kernels(products)
     assert sum(ran.values()) == 1, ran
     row = rms(h.to_np(x), h.to_np(w), dtype)
     for got, layer in zip(out, layers):
         close(got, layer.of(row), dtype)
     unit = lambda: swiglu(layers[0](x), layers[1](x))
-    out, ran = kernels(unit)
+    out, ran = h.kernels(unit)
     assert sum(ran.values()) == 1, ran
     close(out, h.to_np(apart(unit)).astype(np.float64), dtype)
 print("fine")
@@ -140,7 +143,7 @@ def test_what_stays_apart(rng):
         (lambda: [x @ wide, y @ wide], 2),
         (lambda: a(mx.fast.layer_norm(x, w, None, 1e-5)), 2),
     ):
-        out, ran = kernels(f)
+        out, ran = h.kernels(f)
         assert sum(ran.values()) >= count, ran
         for got, want in zip(out, apart(f), strict=True):
             assert np.array_equal(h.to_np(got), h.to_np(want))
@@ -198,6 +201,6 @@ def test_widest_graphs_are_walked_by_level(rng):
             y = y + c(swiglu(a(z), b(z)))
         return y
 
-    out, ran = kernels(network)
+    out, ran = h.kernels(network)
     assert sum(ran.values()) == 2 * len(layers), ran
     close(out, h.to_np(apart(network)).astype(np.float64), "float32", 16)

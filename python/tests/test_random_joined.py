@@ -6,25 +6,18 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-pytestmark = [pytest.mark.gpu, pytest.mark.validation]
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.validation,
+    pytest.mark.usefixtures("none_disabled"),
+]
 
 SHAPES = [(), (1,), (2,), (3,), (1023,), (7, 5), (3, 2, 11)]
 
 
-@pytest.fixture(autouse=True)
-def none_disabled():
-    before = mx.vulkan._set_disabled([])
-    yield
-    mx.vulkan._set_disabled(before)
-
-
 def kernels(f):
     """What `f` gives, and how many kernels that draw and others ran for it."""
-    mx.synchronize()
-    mx.vulkan.stats(reset=True)
-    out = f()
-    mx.eval(out)
-    ran = mx.vulkan.stats()["kernels"]
+    out, ran = h.kernels(f)
     return (
         out,
         [k for k in ran if k.startswith("random")],

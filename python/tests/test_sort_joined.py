@@ -5,26 +5,14 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-pytestmark = [pytest.mark.gpu, pytest.mark.validation]
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.validation,
+    pytest.mark.usefixtures("none_disabled"),
+]
 
 FLOATS = ["float32", "float16", "bfloat16"]
 UNIT = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
-
-
-@pytest.fixture(autouse=True)
-def none_disabled():
-    before = mx.vulkan._set_disabled([])
-    yield
-    mx.vulkan._set_disabled(before)
-
-
-def kernels(f):
-    """What `f` gives, and how many times which kernel ran for it."""
-    mx.synchronize()
-    mx.vulkan.stats(reset=True)
-    out = f()
-    mx.eval(out)
-    return out, mx.vulkan.stats()["kernels"]
 
 
 def apart(f):
@@ -105,7 +93,7 @@ def check(router, x, k, dtype):
 def test_one_kernel_chooses_and_weighs(rng, router, dtype):
     for shape, k in [((1, 1, 128), 8), ((1, 3, 60), 4), ((5, 7), 2), ((300,), 1), ((2, 1024), 33)]:
         x = rows(rng, *shape, dtype="float32" if shape[-1] > 128 else dtype)
-        (places, scores), ran = kernels(lambda x=x, k=k: router(x, k))
+        (places, scores), ran = h.kernels(lambda x=x, k=k: router(x, k))
         assert sum(ran.values()) == 1 and "select" in next(iter(ran)), ran
         assert places.dtype == mx.uint32 and places.shape == (*shape[:-1], k)
         assert scores.dtype == x.dtype and scores.shape == places.shape
@@ -147,7 +135,7 @@ def test_numbers_may_be_others_than_the_keys(rng):
             places = largest(key, 5)
             return places, mx.take_along_axis(x, places, axis=-1)
 
-        (places, scores), _ = kernels(f)
+        (places, scores), _ = h.kernels(f)
         order = np.argsort(np.array(key.astype(mx.float32)), axis=-1, kind="stable")[:, -5:]
         np.testing.assert_array_equal(np.array(places), order)
         want = np.take_along_axis(np.array(x.astype(mx.float32)), order, -1)
@@ -188,7 +176,7 @@ def test_what_others_need_is_computed(rng):
 )
 def test_other_uses_of_places_stay_apart(rng, f):
     x = rows(rng, 8, 40)
-    got, ran = kernels(lambda: f(x))
+    got, ran = h.kernels(lambda: f(x))
     assert not any("select" in name for name in ran), ran
     with mx.stream(mx.cpu):
         want = f(mx.array(np.array(x)))
@@ -199,7 +187,7 @@ def test_other_uses_of_places_stay_apart(rng, f):
 
 def test_long_rows_are_sorted(rng):
     x = rows(rng, 2, 1025)
-    (_, scores), ran = kernels(lambda: chosen(x, 4))
+    (_, scores), ran = h.kernels(lambda: chosen(x, 4))
     assert not any("select" in name for name in ran), ran
     np.testing.assert_array_equal(np.array(scores), np.sort(np.array(x), axis=-1)[:, -4:])
 
@@ -250,7 +238,7 @@ def test_inside_compiled_functions(rng):
         return places, taken / taken.sum(axis=-1, keepdims=True) * 2.5
 
     x, bias = rows(rng, 2, 64, dtype="bfloat16"), rows(rng, 64)
-    (places, scores), ran = kernels(lambda: route(x, bias))
+    (places, scores), ran = h.kernels(lambda: route(x, bias))
     assert any("select" in name for name in ran) and sum(ran.values()) <= 3, ran
     s = 1 / (1 + np.exp(-np.array(x.astype(mx.float32), np.float64)))
     order = np.argsort(-(s + np.array(bias, np.float64)), axis=-1, kind="stable")[:, :4]

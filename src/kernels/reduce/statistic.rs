@@ -35,7 +35,11 @@ pub struct StatisticRow {
 }
 
 // Deviations from an infinite mean are no numbers.
-const VARIANCE: &str = "m_div(m_isfinite(a.mean) ? a.m2 : M_NAN, divisor)";
+macro_rules! variance {
+    () => {
+        "m_div(m_isfinite(a.mean) ? a.m2 : M_NAN, divisor)"
+    };
+}
 
 impl Statistic {
     /// All of them.
@@ -48,8 +52,8 @@ impl Statistic {
         let moments = |name, result| StatisticRow { summary: Summary::Moments, ..sum(name, "x", result) };
         match self {
             Statistic::Mean => sum("mean", "x", "m_div(a, divisor)"),
-            Statistic::Var => moments("var", VARIANCE),
-            Statistic::Std => moments("std", "m_sqrt(m_div(m_isfinite(a.mean) ? a.m2 : M_NAN, divisor))"),
+            Statistic::Var => moments("var", variance!()),
+            Statistic::Std => moments("std", concat!("m_sqrt(", variance!(), ")")),
             Statistic::Norm => sum("norm", "x * x", "m_sqrt(a)"),
             Statistic::LogSumExp => StatisticRow {
                 summary: Summary::Exponentials,

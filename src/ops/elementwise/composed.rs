@@ -12,9 +12,10 @@ use smallvec::SmallVec;
 
 use super::{instruction, run_cpu, run_gpu, scalar_bits};
 use crate::core::layout::{broadcast_shapes, size_of};
-use crate::core::{Array, Dtype, Placeholders, Primitive, PrimitiveRef, Result, Shape, Stream, lengths_vary};
+use crate::core::{Array, Dtype, Placeholders, Primitive, PrimitiveRef, Result, Shape, Stream};
 use crate::kernels::Program;
 use crate::kernels::elementwise::program::{Instr, Src};
+use crate::ops::support::transformed;
 
 /// A composition: its operands, converted as the caller gave them, to the result.
 pub(crate) type Composition<'a> = &'a dyn Fn(&[Array]) -> Result<Array>;
@@ -83,8 +84,7 @@ pub(crate) fn joined(
     let widest = inputs.iter().map(|a| a.dtype().size()).max().unwrap_or(0);
     // A part that a conversion makes zero may take the sign of other zeros along where a compiler sees that it is one.
     let complex = inputs.iter().any(|a| a.dtype() == Dtype::C64);
-    let followed = lengths_vary() || Placeholders::exist() || inputs.iter().any(Array::is_tracer);
-    if complex || followed || !pays(s, size_of(&shape) * widest) {
+    if complex || transformed(inputs) || !pays(s, size_of(&shape) * widest) {
         return Ok(None);
     }
     let key: Key = (name, form, inputs.iter().map(Array::dtype).collect());

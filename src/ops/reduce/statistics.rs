@@ -5,13 +5,12 @@ use super::count::count;
 use super::sum;
 use crate::bail;
 use crate::core::notes::note;
-use crate::core::{Array, Dtype, Placeholders, Primitive, Result, Shape, Stream, lengths_vary};
+use crate::core::{Array, Dtype, Primitive, Result, Stream, lengths_vary};
 use crate::kernels::Statistic;
 use crate::on_gpu;
 use crate::ops::elementwise::*;
 use crate::ops::support::*;
 use crate::params;
-use crate::vulkan::kernels::reduce::STATISTICS;
 
 /// Arithmetic mean over axes, in the array's float dtype (integers in float32).
 pub fn mean(a: &Array, axes: Option<&[i64]>, keepdims: bool, s: Stream) -> Result<Array> {
@@ -70,7 +69,6 @@ pub fn std(a: &Array, axes: Option<&[i64]>, keepdims: bool, ddof: i64, s: Stream
 struct OnePass {
     of: Statistic,
     axes: Vec<usize>,
-    keepdims: bool,
     divisor: f32,
 }
 
@@ -91,10 +89,17 @@ impl Primitive for OnePass {
             crate::vulkan::kernels::reduce::statistic(enc, self.of, &src, &self.axes, self.divisor, &dst)
         })
     }
+}
 
-    fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
-        Ok(vec![drop_axes(inputs[0].shape(), &self.axes, self.keepdims)])
-    }
+/// Whether a stream has passes for statistics.
+#[cfg(feature = "vulkan")]
+fn has_passes(s: Stream) -> bool {
+    s.device.is_gpu() && !crate::vulkan::kernels::reduce::STATISTICS.disabled()
+}
+
+#[cfg(not(feature = "vulkan"))]
+fn has_passes(_: Stream) -> bool {
+    false
 }
 
 /// A statistic as one kernel: on a GPU, of real numbers of at most 32 bits, where no transform records; of at least one
@@ -108,13 +113,12 @@ pub(in crate::ops) fn one_pass(
     s: Stream,
 ) -> Result<Option<Array>> {
     let fits = !matches!(a.dtype(), Dtype::F64 | Dtype::C64 | Dtype::I64 | Dtype::U64);
-    let alone = !a.is_tracer() && !lengths_vary() && !Placeholders::exist();
-    if !s.device.is_gpu() || !fits || !alone || axes.is_empty() || STATISTICS.disabled() {
+    if !has_passes(s) || !fits || axes.is_empty() || transformed(std::slice::from_ref(a)) {
         return Ok(None);
     }
     let n: f64 = axes.iter().map(|&i| a.shape()[i] as f64).product();
     let divisor = (n - ddof as f64).max(0.0) as f32;
-    let p = OnePass { of, axes: axes.to_vec(), keepdims, divisor };
+    let p = OnePass { of, axes: axes.to_vec(), divisor };
     let shape = drop_axes(a.shape(), axes, keepdims);
     Array::lazy(shape, a.dtype().at_least_float(), p, vec![a.clone()], s).map(Some)
 }

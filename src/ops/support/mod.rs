@@ -9,7 +9,8 @@ pub use self::views::*;
 
 use crate::bail;
 use crate::core::layout::{normalize_axis, shown};
-use crate::core::{Array, Device, Dtype, Jvp, Primitive, Result, Shape, Stream, default_stream};
+use crate::core::{Array, Device, Dtype, Jvp, Placeholders, Primitive, Result, Shape, Stream};
+use crate::core::{default_stream, lengths_vary};
 
 /// Records on the encoder of a GPU stream: `on_gpu!(stream, |enc| { ... })`.
 #[macro_export]
@@ -27,6 +28,11 @@ macro_rules! on_gpu {
             )))
         }
     }};
+}
+
+/// Whether a transform sees what is made of arrays: it is differentiated, recorded, or recorded for arrays of any length.
+pub fn transformed(inputs: &[Array]) -> bool {
+    lengths_vary() || Placeholders::exist() || inputs.iter().any(Array::is_tracer)
 }
 
 /// Normalised, sorted axes; all of them for `None`.

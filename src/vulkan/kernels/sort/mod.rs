@@ -42,6 +42,20 @@ impl Output {
         self != Output::Values
     }
 
+    /// Sorted values of a dtype, or under `arg` their indices; complex ones do not follow from their keys.
+    pub(in crate::vulkan) fn of(src: Dtype, arg: bool) -> Output {
+        match src {
+            _ if arg => Output::Indices,
+            Dtype::C64 => Output::Gathered,
+            _ => Output::Values,
+        }
+    }
+
+    /// The operation, in names of kernels and errors.
+    pub(in crate::vulkan) fn op(self) -> &'static str {
+        if self == Output::Indices { "argsort" } else { "sort" }
+    }
+
     /// Macros of the kernels.
     pub(in crate::vulkan) fn define(self, d: &mut Defines, src: Dtype) {
         define(d, "OUT_SIZE", if self == Output::Indices { 4 } else { src.size() });
@@ -95,7 +109,7 @@ struct SortKey {
 
 impl KernelKey for SortKey {
     fn name(&self) -> String {
-        let what = if self.out == Output::Indices { "argsort" } else { "sort" };
+        let what = self.out.op();
         format!("{what}_{}_{}", if self.merge { "merge" } else { "tile" }, self.src)
     }
 
@@ -120,7 +134,7 @@ impl KernelKey for SortKey {
 
 /// Sorts along `axis`, ascending, NaN last; `dst` has the shape and dtype of `src`, any strides.
 pub fn sort(enc: &mut CommandEncoder, src: &DeviceView, axis: usize, dst: &DeviceView) -> Result<()> {
-    run(enc, src, axis, dst, if src.dtype == Dtype::C64 { Output::Gathered } else { Output::Values })
+    run(enc, src, axis, dst, Output::of(src.dtype, false))
 }
 
 /// Indices (u32) that sort along `axis`, stable; `dst` has the shape of `src`, any strides.
@@ -142,7 +156,7 @@ fn job<'a>(
     dst: &'a DeviceView,
     out: Output,
 ) -> Result<Option<Job<'a>>> {
-    let op = if out == Output::Indices { "argsort" } else { "sort" };
+    let op = out.op();
     if src.dtype == Dtype::F64 {
         bail!(Value, "[{op}] float64 is not supported on the GPU.");
     }
@@ -238,7 +252,7 @@ mod tests {
     #[test]
     fn every_variant_compiles() {
         for src in Dtype::ALL.into_iter().filter(|&d| d != Dtype::F64) {
-            let values = if src == Dtype::C64 { Output::Gathered } else { Output::Values };
+            let values = Output::of(src, false);
             for out in [values, Output::Indices] {
                 for (merge, part_out) in [(false, false), (true, true), (true, false)] {
                     let key = SortKey { src, out, merge, part_out, lanes: 256, items: 4 };

@@ -36,7 +36,7 @@ struct RadixKey {
 
 impl KernelKey for RadixKey {
     fn name(&self) -> String {
-        let what = if self.out == Output::Indices { "argsort" } else { "sort" };
+        let what = self.out.op();
         format!("{what}_radix_{:?}_{}", self.step, self.src).to_lowercase()
     }
 
@@ -178,7 +178,7 @@ mod tests {
         for size in [8, 64] {
             let f = Features { subgroup_size: size, ..Default::default() };
             for src in [Dtype::U8, Dtype::F16, Dtype::F32, Dtype::I64, Dtype::C64] {
-                let values = if src == Dtype::C64 { Output::Gathered } else { Output::Values };
+                let values = Output::of(src, false);
                 for out in [values, Output::Indices] {
                     for (first, last) in [(true, true), (true, false), (false, false), (false, true)] {
                         for step in [Step::Count, Step::Scan, Step::Scatter] {

@@ -18,7 +18,7 @@ struct RowsKey {
 
 impl KernelKey for RowsKey {
     fn name(&self) -> String {
-        let what = if self.out == Output::Indices { "argsort" } else { "sort" };
+        let what = self.out.op();
         format!("{what}_rows_{}", self.src)
     }
 
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn every_variant_compiles() {
         for src in Dtype::ALL.into_iter().filter(|&d| d != Dtype::F64) {
-            let values = if src == Dtype::C64 { Output::Gathered } else { Output::Values };
+            let values = Output::of(src, false);
             for out in [values, Output::Indices] {
                 for (rows_in, rows_out) in [(false, false), (true, false), (true, true)] {
                     let key = RowsKey { src, out, rows_in, rows_out, lanes: 256 };

@@ -20,7 +20,7 @@ struct TopsKey {
 
 impl KernelKey for TopsKey {
     fn name(&self) -> String {
-        let what = if self.out == Output::Indices { "argsort" } else { "sort" };
+        let what = self.out.op();
         format!("{what}_{}_{}", if self.greatest { "greatest" } else { "least" }, self.src)
     }
 
@@ -50,11 +50,7 @@ pub fn tops(
     arg: bool,
     dst: &DeviceView,
 ) -> Result<()> {
-    let out = match src.dtype {
-        _ if arg => Output::Indices,
-        Dtype::C64 => Output::Gathered,
-        _ => Output::Values,
-    };
+    let out = Output::of(src.dtype, arg);
     let Some(job) = job(enc, src, axis, dst, out)? else { return Ok(()) };
     let (count, rows, mut n) = (dst.shape[axis] as u64, job.rows, job.n);
     let lanes = WG.min(enc.device().features().max_workgroup_invocations);
@@ -92,7 +88,7 @@ mod tests {
     #[test]
     fn every_variant_compiles() {
         for src in Dtype::ALL.into_iter().filter(|&d| d != Dtype::F64) {
-            let values = if src == Dtype::C64 { Output::Gathered } else { Output::Values };
+            let values = Output::of(src, false);
             for (out, greatest) in
                 [(values, false), (values, true), (Output::Indices, false), (Output::Indices, true)]
             {
