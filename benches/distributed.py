@@ -4,8 +4,9 @@ mlx.launch --backend nccl -n 2 python benches/distributed.py
 torchrun --nproc-per-node 2 benches/distributed.py --torch
 
 The first line measures this library over the backend that started the processes, the second
-PyTorch's NCCL. The first process prints a line for each size: bytes, the median of the repeats, and
-the bandwidth of an algorithm that moves 2 (n - 1) / n of the bytes.
+PyTorch's NCCL. The first process prints a line for each size: bytes, the median of the repeats, the
+bandwidth of an algorithm that moves 2 (n - 1) / n of the bytes, and what one of 20 sums takes of
+which each needs the one before it, halved by the device.
 """
 
 import argparse
@@ -17,6 +18,9 @@ parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
 parser.add_argument("--torch", action="store_true", help="measure PyTorch")
 parser.add_argument("--largest", type=int, default=1 << 30, help="bytes of the largest array")
 parser.add_argument("--seconds", type=float, default=1.0, help="about how long a size is measured")
+
+# Sums of which each needs the one before it.
+LINKS = 20
 
 
 def with_torch():
@@ -33,7 +37,12 @@ def with_torch():
             dist.all_reduce(x, op=dist.ReduceOp.AVG)
             torch.cuda.synchronize()
 
-        return call
+        def chain():
+            for _ in range(LINKS):
+                dist.all_reduce(x.mul_(0.5))
+            torch.cuda.synchronize()
+
+        return call, chain
 
     return dist.get_rank(), dist.get_world_size(), "torch nccl", prepare
 
@@ -46,7 +55,14 @@ def with_mlx():
     def prepare(count):
         x = mx.ones((count,))
         mx.eval(x)
-        return lambda: mx.eval(mx.distributed.all_sum(x))
+
+        def chain():
+            y = x
+            for _ in range(LINKS):
+                y = mx.distributed.all_sum(y * 0.5)
+            mx.eval(y)
+
+        return lambda: mx.eval(mx.distributed.all_sum(x)), chain
 
     return group.rank(), group.size(), f"mlx {mx.default_device()}", prepare
 
@@ -66,16 +82,17 @@ def main():
     rank, count, name, prepare = with_torch() if arguments.torch else with_mlx()
     size = 1024
     while size <= arguments.largest:
-        call = prepare(size // 4)
+        call, chain = prepare(size // 4)
         seconds(call, 3)
         # As many on every process, whatever the clocks say: by the size alone.
         repeats = max(5, min(200, int(arguments.seconds * 1e9 / (size + 1e6))))
         median = statistics.median(seconds(call, repeats))
+        seconds(chain, 1)
+        link = statistics.median(seconds(chain, max(3, repeats // LINKS))) / LINKS
         moved = 2 * (count - 1) / count * size / median / 1e9
         if rank == 0:
-            print(
-                f"{name} {size:>11} bytes {median * 1e6:>10.1f} us {moved:>8.2f} GB/s", flush=True
-            )
+            times = f"{median * 1e6:>10.1f} us {moved:>8.2f} GB/s {link * 1e6:>10.1f} us a link"
+            print(f"{name} {size:>11} bytes {times}", flush=True)
         size *= 4
 
 

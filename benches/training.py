@@ -3,9 +3,11 @@
 The model is built from mlx.nn: embeddings, layers under a causal mask, scores by the embedding's
 weights. Prints the first step (compiling kernels), the median of steps that are each waited for,
 and the mean of a loop whose host runs one step ahead. Exits with 1 if the loss is not finite or
-does not fall.
+does not fall. The processes of a group have a batch each and average their gradients; the first one
+prints.
 
     python benches/training.py [--device gpu|cpu] [--dtype bfloat16] [--json FILE]
+    mlx.launch --backend nccl -n 2 python benches/training.py
 """
 
 import argparse
@@ -58,11 +60,13 @@ def main():
     parser.add_argument("--json", type=pathlib.Path)
     args = parser.parse_args()
     mx.set_default_device(getattr(mx, args.device))
+    group = mx.distributed.init()
     mx.random.seed(0)
     model = Model(args.layers, args.words, args.length, args.dims, args.heads)
     model.set_dtype(getattr(mx, args.dtype))
     optimizer = optim.AdamW(learning_rate=1e-4)
-    tokens = mx.random.randint(0, args.words, (args.batch, args.length + 1))
+    key = mx.random.key(group.rank())
+    tokens = mx.random.randint(0, args.words, (args.batch, args.length + 1), key=key)
     mx.eval(model.parameters(), tokens)
     state = [model.state, optimizer.state]
     value_and_grad = nn.value_and_grad(model, loss)
@@ -70,7 +74,7 @@ def main():
     @partial(mx.compile, inputs=state, outputs=state)
     def step(tokens):
         value, gradients = value_and_grad(model, tokens)
-        optimizer.update(model, gradients)
+        optimizer.update(model, nn.average_gradients(gradients, group))
         return value
 
     def waited():
@@ -100,6 +104,8 @@ def main():
         "loss": [before, after],
         "peak_memory_gib": mx.get_peak_memory() / 2**30,
     }
+    if group.rank() > 0:
+        return
     print("  ".join(f"{k} {v:.2f}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items()))
     if args.json:
         args.json.write_text(json.dumps(row, indent=1) + "\n")

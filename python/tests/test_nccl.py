@@ -53,7 +53,7 @@ def libraries(tmp_path_factory):
         left.unlink(missing_ok=True)
 
 
-def run(libraries, program, count, codes=None, file_of=PROGRAMS, ranks=None, **extra):
+def run(libraries, program, count, codes=None, file_of=PROGRAMS, ranks=None, own=None, **extra):
     """Output of each process; all have to end well, or with these codes."""
     port = free_ports(1)[0]
     processes = []
@@ -67,16 +67,24 @@ def run(libraries, program, count, codes=None, file_of=PROGRAMS, ranks=None, **e
                 "NCCL_HOST_IP": "127.0.0.1",
                 "NCCL_PORT": str(port),
                 **extra,
+                **(own[rank] if own else {}),
             }
         )
         processes.append(begin([sys.executable, str(file_of), program], env))
     return outputs_of(processes, codes, seconds=240)
 
 
+# Processes of one machine meet in memory that they share, or do not.
+SWITCH = "MLX_DISTRIBUTED_SHARED_MEMORY"
+SHARED = ("shared", ["0", "1"])
+
+
+@pytest.mark.parametrize(*SHARED)
 @pytest.mark.parametrize("count", [2, 4])
-def test_everything(libraries, count):
+def test_everything(libraries, count, shared):
     # Parts that are small, so that arrays go in several.
     extra = {"MLX_DISTRIBUTED_CHUNK": "100000", "STAND_IN_GPUS": str(count)}
+    extra |= {SWITCH: shared}
     extra |= {"SHORT": "1"} if count > 2 else {}
     assert all("fine" in o for o in run(libraries, "everything", count, **extra))
 
@@ -109,24 +117,43 @@ def test_parts_of_models_equal_whole_ones(libraries):
     assert all("fine" in o for o in run(libraries, "sharded", 2, file_of=SHARDED))
 
 
+@pytest.mark.parametrize(*SHARED)
 @pytest.mark.parametrize("program", ["dies", "dies_amid", "differs"])
-def test_a_failure_reaches_all_of_three(libraries, program):
+def test_a_failure_reaches_all_of_three(libraries, program, shared):
     codes = [0, 3, 0] if "dies" in program else None
-    for rank, out in enumerate(run(libraries, program, 3, codes=codes)):
+    extra = {SWITCH: shared}
+    for rank, out in enumerate(run(libraries, program, 3, codes=codes, **extra)):
         assert "raised after" in out or codes and codes[rank]
 
 
+@pytest.mark.parametrize(*SHARED)
 @pytest.mark.parametrize("program", ["differs_in_dtype", "differs_in_order", "receives_another"])
-def test_different_programs_are_told_apart(libraries, program):
-    assert all("raised after" in o for o in run(libraries, program, 2))
+def test_different_programs_are_told_apart(libraries, program, shared):
+    extra = {SWITCH: shared}
+    assert all("raised after" in o for o in run(libraries, program, 2, **extra))
 
 
-def test_a_process_that_ended_is_not_waited_for(libraries):
-    run(libraries, "ends", 2)
+@pytest.mark.parametrize(*SHARED)
+def test_a_process_that_ended_is_not_waited_for(libraries, shared):
+    run(libraries, "ends", 2, **{SWITCH: shared})
 
 
-def test_a_process_that_does_what_it_began(libraries):
-    assert all("fine" in o for o in run(libraries, "begins", 3))
+@pytest.mark.parametrize(*SHARED)
+def test_a_process_that_does_what_it_began(libraries, shared):
+    extra = {SWITCH: shared}
+    assert all("fine" in o for o in run(libraries, "begins", 3, **extra))
+
+
+def test_a_process_that_never_comes_is_named(libraries):
+    run(libraries, "waits", 2, MLX_DISTRIBUTED_TIMEOUT="2")
+
+
+def test_one_process_without_shared_memory_keeps_all_from_it(libraries):
+    """All meet by TCP then."""
+    for alone in range(2):
+        own = [{SWITCH: str(int(rank != alone))} for rank in range(3)]
+        extra = {"STAND_IN_GPUS": "3", "SHORT": "1"}
+        assert all("fine" in o for o in run(libraries, "everything", 3, own=own, **extra))
 
 
 @pytest.mark.parametrize(
@@ -146,11 +173,13 @@ def test_a_process_that_does_what_it_began(libraries):
 )
 def test_a_failure_within_nccl(libraries, variables, own, others):
     extra = {"STAND_IN_RANK": "1", "OWN": own, "OTHERS": others, **variables}
+    extra |= {SWITCH: "0"}
     assert all("raised after" in o for o in run(libraries, "fails_within", 3, **extra))
 
 
 def test_memory_that_is_not_there(libraries):
     extra = {"STAND_IN_CUDA_FAILS": "cuMemAlloc", "OWN": "out of memory", "OTHERS": "out of memory"}
+    extra |= {SWITCH: "0"}
     assert all("raised after" in o for o in run(libraries, "fails_within", 2, **extra))
 
 

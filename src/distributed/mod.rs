@@ -2,6 +2,8 @@
 //! order and knows nothing of graphs: `ops::distributed` calls it from a CPU stream's worker, and blocks there until the
 //! others have done their part or the time is over. Backends are opened at run time.
 
+#[cfg(unix)]
+mod board;
 mod header;
 mod mpi;
 mod nccl;
@@ -34,6 +36,14 @@ static CHUNK: Variable = Variable::new(
     "Bytes that MPI or NCCL moves at once; larger arrays go in several parts",
 );
 
+#[cfg_attr(not(unix), allow(dead_code))]
+static SHARED_MEMORY: Variable = Variable::new(
+    "MLX_DISTRIBUTED_SHARED_MEMORY",
+    "1",
+    Values::SWITCH,
+    "0: processes of one machine share no memory; over NCCL they meet by TCP, and small arrays go through NCCL too",
+);
+
 /// What the environment says to groups.
 pub const VARIABLES: &[&Variable] = &[
     &ring::RANK,
@@ -45,6 +55,7 @@ pub const VARIABLES: &[&Variable] = &[
     &nccl::LIBNAME,
     &TIMEOUT,
     &CHUNK,
+    &SHARED_MEMORY,
 ];
 
 /// How elements of several processes become one.

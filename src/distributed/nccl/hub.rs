@@ -195,9 +195,10 @@ impl Post {
         message.write(&self.stream).map_err(|why| format!("rank 0 cannot be reached: {why}"))
     }
 
-    /// Fails where the group failed elsewhere or a process died. One that ended had done its part of what runs now.
-    pub fn failure(&self, group: u64, members: &[usize]) -> Outcome {
-        lock(&self.inbox.0).failure(group, members, false)
+    /// Fails where the group failed elsewhere or a process died. One that ended had done its part of what runs now, but
+    /// fails what it is needed for (`ended`).
+    pub fn failure(&self, group: u64, members: &[usize], ended: bool) -> Outcome {
+        lock(&self.inbox.0).failure(group, members, ended)
     }
 
     /// Waits until something that is looked for is there, or the time is over.

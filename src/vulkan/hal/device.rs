@@ -233,7 +233,7 @@ impl Device {
         let executables = features
             .pipeline_statistics
             .then(|| ash::khr::pipeline_executable_properties::Device::new(&loader.instance, &raw));
-        let measured = read_text("measured", info).and_then(|t| Measured::parse(&t));
+        let measured = read_text("profile", info).and_then(|t| Measured::parse(&t));
         let winners = read_text("winners", info).map(|t| Winners::parse(&t)).unwrap_or_default();
         let profile = Profile::new(info, features.clone(), measured, file, winners);
         let mut families = vec![family];

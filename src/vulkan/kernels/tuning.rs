@@ -77,7 +77,7 @@ pub fn set(index: u32, lines: &[String], keep: bool) -> Result<bool> {
 /// Value error where there is no such device, or what its driver says.
 pub fn measure(index: u32) -> Result<[u32; 3]> {
     let device = device(index)?;
-    let m = measure::look(device)?;
+    let (m, _) = measure::look(device)?;
     measure::keep(device, m);
     Ok([m.units, m.bandwidth, m.dependent_ns])
 }

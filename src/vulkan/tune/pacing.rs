@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::profile::Profile;
+use super::profile::{Profile, Source};
 
 /// Commands of the first batch after an idle phase: the GPU shall start early.
 pub const FIRST_OPS: u32 = 10;
@@ -39,10 +39,12 @@ pub struct Pace {
 
 impl Pace {
     /// Independent commands run side by side: a fifth of what dependent ones take. Between batches the GPU is idle for
-    /// about two of those.
+    /// about two of those. Memory that was measured may have run at a low clock then, and batches that are thought to last
+    /// too long are submitted with gaps between them.
     pub fn of(p: &Profile) -> Pace {
         let dependent = u64::from(p.dependent_ns);
-        Pace { batch: 2 * dependent, command: dependent / 5, bytes: p.bandwidth.into() }
+        let times = if p.source == Source::Measured { 2 } else { 1 };
+        Pace { batch: 2 * dependent, command: dependent / 5, bytes: times * u64::from(p.bandwidth) }
     }
 
     /// Of so many commands that touch so many bytes.

@@ -241,6 +241,8 @@ fn batches_are_paced_by_the_memory_and_the_commands() {
     let pace = |p: &Profile| Pace::of(p).work(10, 60_000_000);
     assert_eq!(pace(&h200()), 10 * 400 + 60_000_000 / 4096);
     assert_eq!(pace(&integrated()), 10 * 400 + 1_000_000);
+    let measured = Profile { source: Source::Measured, ..h200() };
+    assert_eq!(pace(&measured), 10 * 400 + 60_000_000 / 8192, "it may have been measured at a low clock");
 }
 
 #[test]

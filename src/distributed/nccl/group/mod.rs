@@ -2,6 +2,8 @@
 //! meet at the hub and tell what they are about; NCCL's own wait is watched from there. What NCCL has no reduction of
 //! the same meaning for (16-bit integers, NaN in a maximum, order of complex numbers) is gathered and reduced here.
 
+mod meeting;
+
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::ops::Range;
@@ -15,11 +17,11 @@ use super::shared::{Addresses, addresses, is_large};
 use super::wire::MeetingKey;
 use super::worker::{Pending, Worker};
 use crate::core::{Dtype, Result, Stream};
-use crate::distributed::header::{HEADER, Header};
+use crate::distributed::board::Board;
 use crate::distributed::reduce::accumulate;
 use crate::distributed::{
-    Alone, Ends, Exchange, Group, Outcome, Reduction, Standing, Subject, child, divide, interrupted, lock,
-    own_stream, pieces, portion,
+    Alone, Ends, Exchange, Group, Outcome, Reduction, SHARED_MEMORY, Standing, Subject, child, divide,
+    interrupted, lock, own_stream, pieces, portion,
 };
 use crate::memory::cuda::{Gpu, Handle, Memory};
 
@@ -53,6 +55,8 @@ struct Communicator {
 }
 
 struct State {
+    /// Where all processes are on one machine.
+    board: Option<Board>,
     comm: Comm,
     worker: Worker,
     staging: Staging,
@@ -113,6 +117,14 @@ fn native(how: Reduction, dtype: Dtype) -> Option<(c_int, c_int, usize)> {
     }
 }
 
+/// Reduces what all processes have.
+fn reduced<'a>(how: Reduction, dtype: Dtype, into: &mut [u8], mut all: impl Iterator<Item = &'a [u8]>) {
+    if let Some(first) = all.next() {
+        into.copy_from_slice(first);
+    }
+    all.for_each(|other| accumulate(how, dtype, into, other));
+}
+
 /// Waits until something is there, while the others live and NCCL reports nothing.
 fn watch<T>(
     post: &Post,
@@ -129,7 +141,7 @@ fn watch<T>(
         }
         if closely {
             interrupted()?;
-            if let Err(why) = post.failure(group, members)
+            if let Err(why) = post.failure(group, members, false)
                 && lost.get_or_insert_with(Instant::now).elapsed() > GRACE
             {
                 return Err(why);
@@ -150,8 +162,9 @@ impl Communicator {
     /// All of its processes come here.
     fn form(post: Arc<Post>, on: On, id: u64, members: Vec<usize>, me: usize) -> Outcome<Communicator> {
         let formed = Communicator::join(&post, on, id, &members, me);
-        let (comm, worker, staging) = formed.inspect_err(|why| post.abort(id, why))?;
+        let (comm, worker, staging, board) = formed.inspect_err(|why| post.abort(id, why))?;
         let state = State {
+            board,
             comm,
             worker,
             staging,
@@ -170,10 +183,11 @@ impl Communicator {
         id: u64,
         members: &[usize],
         me: usize,
-    ) -> Outcome<(Comm, Worker, Staging)> {
+    ) -> Outcome<(Comm, Worker, Staging, Option<Board>)> {
         let worker = Worker::new()?;
         let wait = |what, pending: Pending<_>| watch(post, (id, members), what, |_| pending.look());
         let mut own = Vec::new();
+        let mut made = None;
         if me == 0 {
             own = wait(
                 "ncclGetUniqueId",
@@ -185,10 +199,15 @@ impl Communicator {
                     nccl.check("ncclGetUniqueId", code).map(|()| id.0.to_vec())
                 }),
             )?;
+            if SHARED_MEMORY.switch() != Some(false) {
+                made = Board::new(members.len(), me).ok();
+            }
+            own.extend(made.iter().flat_map(|(_, invitation)| invitation.text()));
         }
         let all = post.meet(&Meeting { key: [id, FORMING], members, place: me }, own)?;
-        let unique = all.first().and_then(|id| id.as_slice().try_into().ok()).map(Id);
-        let unique = unique.ok_or("the first process sent no identifier of NCCL")?;
+        let (unique, invitation) = all.first().and_then(|said| said.split_first_chunk()).unzip();
+        let unique = Id(*unique.ok_or("the first process sent no identifier of NCCL")?);
+        let board = Communicator::board(post, id, members, me, invitation.unwrap_or_default(), made)?;
         let count = members.len() as c_int;
         let pending = worker.begin(move || {
             gpu.enter()?;
@@ -198,7 +217,7 @@ impl Communicator {
             nccl.check("ncclCommInitRank", code).map(|()| comm)
         });
         let comm = watch(post, (id, members), "ncclCommInitRank", |_| pending.look())?;
-        Ok((comm, worker, Staging::new(gpu)?))
+        Ok((comm, worker, Staging::new(gpu)?, board))
     }
 
     fn key(&self, number: u64) -> MeetingKey {
@@ -220,47 +239,10 @@ impl Communicator {
         })
     }
 
-    /// All meet and tell what they are about, and whether their bytes are on a GPU; whether those of all are.
-    fn agree(&self, at: &Meeting, own: &Header, on_gpu: bool) -> Outcome<bool> {
-        let mut said = own.block().to_vec();
-        said.push(u8::from(on_gpu));
-        let all = self.post.meet(at, said)?;
-        let others = all.iter().zip(at.members).enumerate().filter(|(place, _)| *place != at.place);
-        others.into_iter().try_for_each(|(_, (said, rank))| {
-            own.agrees(self.members[self.me], &Header::received(said), *rank)
-        })?;
-        Ok(all.iter().all(|said| said.get(HEADER) == Some(&1)))
-    }
-
-    /// The processes of an operation meet.
-    fn meet(&self, state: &mut State, name: &str, about: Subject, on_gpu: bool) -> Outcome<bool> {
-        let header = Header::new(state.operations, name, about);
-        let key = self.key(state.operations);
-        state.operations += 1;
-        self.agree(&Meeting { key, members: &self.members, place: self.me }, &header, on_gpu)
-    }
-
-    /// The two processes of a message meet.
-    fn meet_one(
-        &self,
-        state: &mut State,
-        about: Subject,
-        (other, sends): (usize, bool),
-        on_gpu: bool,
-    ) -> Outcome<bool> {
-        let (from, to) = if sends { (self.me, other) } else { (other, self.me) };
-        let number = state.messages.entry((from, to)).or_default();
-        let key = self.key(1 << 63 | (from as u64) << 45 | (to as u64) << 27 | (*number & ((1 << 27) - 1)));
-        *number += 1;
-        let members = [self.members[from], self.members[to]];
-        let (place, name) = if sends { (0, "send") } else { (1, "recv") };
-        self.agree(&Meeting { key, members: &members, place }, &Header::new(0, name, about), on_gpu)
-    }
-
     /// What all processes do together, with bytes of the host.
     fn together<T>(&self, name: &str, about: Subject, f: impl FnOnce(&mut State) -> Outcome<T>) -> Result<T> {
         self.operate(name, |state| {
-            self.meet(state, name, about, false)?;
+            self.meet(state, name, about, false, &[])?;
             f(state)
         })
     }
@@ -356,9 +338,8 @@ impl Communicator {
             all.resize(range.len() * self.members.len(), 0);
             let part = &mut data[range];
             self.gather(state, part, &mut all)?;
-            let (first, rest) = all.split_at(part.len());
-            part.copy_from_slice(first);
-            rest.chunks(part.len()).for_each(|other| accumulate(how, dtype, part, other));
+            let bytes = part.len();
+            reduced(how, dtype, part, all.chunks(bytes));
         }
         Ok(())
     }
@@ -545,9 +526,12 @@ impl Group for Communicator {
             Exchange::Reduce(_) | Exchange::Gather | Exchange::SumScatter => None,
         };
         let stays = self.operate(name, |state| {
+            if state.board.is_some() && self.is_small(what, about) {
+                return self.on_board(state, what, about, ends).map(|()| false);
+            }
             let all = match message {
                 Some(other) => self.meet_one(state, about, other, at.is_some())?,
-                None => self.meet(state, name, about, at.is_some())?,
+                None => self.meet(state, name, about, at.is_some(), &[])?,
             };
             match at.filter(|_| all) {
                 Some(at) => self.on_gpu(state, what, about, at).map(|()| true),
