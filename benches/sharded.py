@@ -1,10 +1,11 @@
-"""A language model of Qwen3's shape in 4 bits, spread over the processes of a group by mlx-lm.
+"""A language model of Qwen3-8B's shape in 4 bits, spread over the processes of a group by mlx-lm.
 
 mlx.launch --backend nccl -n 2 python benches/sharded.py [--kind tensor|pipeline]
 
 The first process prints how fast a prompt is read and tokens are generated (second run), in tokens
 a second, and the GiB of a process's weights and of its peak. One process alone has the whole model.
-Weights are random; the defaults are the shape of Qwen3-8B. mlx-lm has to be installed.
+Weights are random. In a pipeline the model is Ministral's, since mlx-lm has none for Qwen3. mlx-lm
+has to be installed.
 """
 
 import argparse
@@ -39,24 +40,27 @@ def randomize(module):
 
 
 def model_of(args):
-    from mlx_lm.models.qwen3 import Model, ModelArgs
+    from mlx_lm.models import ministral3, qwen3
 
-    model = Model(
-        ModelArgs(
-            model_type="qwen3",
-            hidden_size=args.hidden,
-            num_hidden_layers=args.layers,
-            intermediate_size=args.inner,
-            num_attention_heads=args.heads,
-            num_key_value_heads=args.kv_heads,
-            head_dim=128,
-            rms_norm_eps=1e-6,
-            vocab_size=args.words,
-            max_position_embeddings=40960,
-            rope_theta=1e6,
-            tie_word_embeddings=False,
-        )
-    )
+    shape = {
+        "hidden_size": args.hidden,
+        "num_hidden_layers": args.layers,
+        "intermediate_size": args.inner,
+        "num_attention_heads": args.heads,
+        "num_key_value_heads": args.kv_heads,
+        "head_dim": 128,
+        "rms_norm_eps": 1e-6,
+        "vocab_size": args.words,
+        "max_position_embeddings": 40960,
+        "tie_word_embeddings": False,
+    }
+    if args.kind == "pipeline":
+        angles = {"rope_theta": 1e6, "rope_type": "default"}
+        angles |= {"llama_4_scaling_beta": 0.1, "original_max_position_embeddings": 16384}
+        own = {"model_type": "ministral3", "rope_parameters": angles}
+        model = ministral3.Model(ministral3.ModelArgs(**shape, **own))
+    else:
+        model = qwen3.Model(qwen3.ModelArgs(model_type="qwen3", rope_theta=1e6, **shape))
     mx.random.seed(0)  # the same on every process
     # Layer by layer: the whole in bfloat16 would be four times as large.
     for layer in model.model.layers:

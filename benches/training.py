@@ -56,6 +56,7 @@ def main():
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--length", type=int, default=512)
     parser.add_argument("--words", type=int, default=8192)
+    parser.add_argument("--bucket", type=int, default=256 << 20, help="bytes averaged at once")
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--json", type=pathlib.Path)
     args = parser.parse_args()
@@ -74,7 +75,7 @@ def main():
     @partial(mx.compile, inputs=state, outputs=state)
     def step(tokens):
         value, gradients = value_and_grad(model, tokens)
-        optimizer.update(model, nn.average_gradients(gradients, group))
+        optimizer.update(model, nn.average_gradients(gradients, group, all_reduce_size=args.bucket))
         return value
 
     def waited():

@@ -54,9 +54,9 @@ Mesa's AMD driver compiles for any of its chips without hardware. `python -m mlx
 --chip navi31` makes every kernel that the chip's features allow and asks the driver what became of
 it. Every module is valid SPIR-V for Vulkan 1.2 (1.3 where the device has it), uses no capability
 that the device does not list, and keeps to its shared memory and invocations. A full walk has
-28,710 calls: every row of the elementwise table, every family, dtype and layout, with each variant
-of a kernel taken out of the choice in turn. One of 6,599 has all families with fewer dtypes and
-layouts; one of 4,614 has those of them whose kernels ask most of a chip: products, quantised
+31,749 calls: every row of the elementwise table, every family, dtype and layout, with each variant
+of a kernel taken out of the choice in turn. One of 7,776 has all families with fewer dtypes and
+layouts; one of 4,860 has those of them whose kernels ask most of a chip: products, quantised
 products, attention, sorts, norms and rotations. Kernels count once by name and by what the driver
 tells of them. All chips together reach every shader but those that `ELSEWHERE` in
 `tools/portability.py` lists with a reason.

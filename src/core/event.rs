@@ -1,7 +1,7 @@
 //! Work that ends on another thread: an event to wait for, how a thread waits, and when Ctrl-C may end the wait. What
 //! was queued before an interrupt and has not begun is dropped: it goes back to being asked for.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -134,6 +134,22 @@ impl Event {
             between()?;
         }
     }
+}
+
+/// The CPU stream on which processes exchange, by its index and one.
+static EXCHANGES: AtomicU32 = AtomicU32::new(0);
+
+/// Has those who wait for a CPU stream, and its own thread, look for long before they sleep: what it does is short, and
+/// other processes wait for it.
+#[cfg_attr(not(unix), allow(dead_code))]
+pub fn look_long_at(stream: Stream) {
+    EXCHANGES.store(stream.index + 1, Ordering::Relaxed);
+}
+
+/// How long a thread looks that waits for something short on a stream, instead of `usual`.
+pub fn look_at(stream: Stream, usual: Duration, long: Duration) -> Duration {
+    let is = !stream.device.is_gpu() && EXCHANGES.load(Ordering::Relaxed) == stream.index + 1;
+    if is { long } else { usual }
 }
 
 /// How a thread looks for what is about to happen before it sleeps.

@@ -18,7 +18,7 @@ use std::time::Duration;
 use crate::bail;
 use crate::core::device::new_stream;
 use crate::core::env::{Values, Variable};
-use crate::core::event::check_interrupt;
+use crate::core::event::{check_interrupt, look_long_at};
 use crate::core::{Device, Dtype, Error, Result, Storage, Stream, default_stream};
 
 pub static TIMEOUT: Variable = Variable::new(
@@ -354,7 +354,14 @@ fn portion(good: usize) -> usize {
 #[cfg_attr(not(unix), allow(dead_code))]
 fn own_stream() -> Stream {
     static OWN: OnceLock<Stream> = OnceLock::new();
-    *OWN.get_or_init(|| new_stream(Device::CPU))
+    *OWN.get_or_init(|| {
+        let stream = new_stream(Device::CPU);
+        // Looking takes a processor that others may need.
+        if std::thread::available_parallelism().is_ok_and(|n| n.get() >= 4) {
+            look_long_at(stream);
+        }
+        stream
+    })
 }
 
 /// Whether a group still works, and why not.

@@ -9,9 +9,9 @@ use smallvec::{SmallVec, smallvec};
 
 use super::walk::Walk;
 use crate::core::array::{Inputs, Node, drop_iteratively};
-use crate::core::event::interrupts;
+use crate::core::event::{interrupts, look_at};
 use crate::core::{Array, Error, Event, Result, Stream, panics, trace};
-use crate::cpu::runtime::worker;
+use crate::cpu::runtime::worker::{self, LONG_SPIN};
 
 /// Tasks handed to a CPU worker at once; the first ones run while the rest are still being ordered.
 const CPU_BATCH: usize = 256;
@@ -87,7 +87,7 @@ pub(super) struct Batch {
 impl Pending {
     pub fn push(&mut self, stream: Stream, array: Array, node: Arc<Node>) {
         let at = self.batches.iter().position(|b| b.stream == stream).unwrap_or_else(|| {
-            let event = Arc::new(Event::new(stream, Duration::ZERO));
+            let event = Arc::new(Event::new(stream, look_at(stream, Duration::ZERO, LONG_SPIN)));
             self.batches.push(Batch { stream, tasks: Vec::new(), event });
             self.batches.len() - 1
         });

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::bail;
 use crate::core::device::{is_held, on_release};
-use crate::core::event::{SLICE, Spin, check_interrupt};
+use crate::core::event::{SLICE, Spin, check_interrupt, look_at};
 use crate::core::{Error, Result, Stream, fork, panics};
 
 /// Work for a stream.
@@ -59,7 +59,7 @@ impl Lane {
     /// How long its worker looks for more before it parks.
     fn longest_spin(self) -> Duration {
         match self {
-            Lane::Stream(_) => SPIN,
+            Lane::Stream(s) => look_at(s, SPIN, LONG_SPIN),
             Lane::Recorder => LONG_SPIN,
         }
     }

@@ -51,7 +51,18 @@ impl Block {
 
     /// Notes an access.
     pub(crate) fn touch(&self, point: Point, write: bool) {
-        self.uses().add(point, write);
+        let stale = {
+            let mut uses = self.uses();
+            uses.add(point, write);
+            if write { uses.landing.take() } else { None }
+        };
+        drop(stale);
+    }
+
+    /// What `begin_download` has begun, if it has all of so many bytes and they are still those of the block. Asking takes
+    /// it.
+    pub(super) fn landing(&self, bytes: usize) -> Option<Box<transfer::Landing>> {
+        self.uses().landing.take().filter(|l| l.bytes >= bytes)
     }
 
     /// The last write, if there was one on the GPU; fails if that did not run or lacked one of its kernels, and for
@@ -126,6 +137,16 @@ impl DeviceBlock for Block {
         if self.device.features().unified { self.raw().mapped } else { None }
     }
 
+    fn begin_download(&self, bytes: usize) -> Result<()> {
+        check_fork()?;
+        if self.uses().landing.is_none()
+            && let Some(landing) = transfer::begin_download(self, bytes)?
+        {
+            self.uses().landing = Some(Box::new(landing));
+        }
+        Ok(())
+    }
+
     fn wait_written(&self) -> Result<()> {
         check_fork()?;
         let Some(write) = self.last_write()? else { return Ok(()) };
@@ -162,7 +183,7 @@ impl Drop for Block {
         let barriers = |p: &Point| (p.stream, p.stream.barriers.load(Ordering::Relaxed));
         let barriers = uses.all.iter().map(barriers).collect();
         uses.all.retain(|p| !p.stream.reached(p.value));
-        (uses.write, uses.spoilt) = (None, None);
+        (uses.write, uses.spoilt, uses.landing) = (None, None, None);
         let capacity = raw.capacity;
         let pool = &self.device.pool;
         pool.list(self.kind).entry(capacity).or_default().push(Free { raw, uses, barriers });

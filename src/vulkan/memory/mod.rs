@@ -115,6 +115,8 @@ struct Uses {
     all: SmallVec<[Point; 2]>,
     /// Why the bytes are no result.
     spoilt: Option<Box<Error>>,
+    /// The bytes on their way to the host.
+    landing: Option<Box<transfer::Landing>>,
 }
 
 impl Uses {

@@ -169,6 +169,29 @@ pub(in crate::vulkan) fn record(
     rec.copy(state, src, dst, bytes, to_host)
 }
 
+/// A copy of a block's first bytes that was recorded behind the write that made them.
+pub(super) struct Landing {
+    staging: Arc<Block>,
+    point: Point,
+    pub bytes: usize,
+}
+
+/// Begins to copy the first `bytes` of a block to the host, if they are few and the last write is part of a batch that was
+/// not submitted yet.
+pub(super) fn begin_download(block: &Block, bytes: usize) -> Result<Option<Landing>> {
+    if bytes == 0 || bytes > SMALL || bytes as u64 > block.capacity() || block.mapped().is_some() {
+        return Ok(None);
+    }
+    let Some(write) = block.last_write()? else { return Ok(None) };
+    let state = write.stream;
+    if block.owner().is_lost() || state.submitted.load(Ordering::Acquire) >= write.value {
+        return Ok(None);
+    }
+    let staging = block.owner().alloc_kind(Kind::Download, bytes, None)?;
+    let value = record(state, (block, 0), (&staging, 0), bytes as u64, true)?;
+    Ok(Some(Landing { staging, point: Point { stream: state, value }, bytes }))
+}
+
 /// Copies the first `bytes` of a block to the host, after its last write.
 ///
 /// # Safety
@@ -183,6 +206,13 @@ pub(crate) unsafe fn download(block: &Block, dst: *mut u8, bytes: usize) -> Resu
     if let Some(host) = block.mapped() {
         block.wait_written()?;
         // SAFETY: by the caller; the block holds the bytes.
+        unsafe { copy_host(host.as_ptr(), dst, bytes) };
+        return Ok(());
+    }
+    if let Some(Landing { staging, point, .. }) = block.landing(bytes).map(|l| *l) {
+        point.stream.wait(point.value)?;
+        let Some(host) = staging.host() else { bail!(Runtime, "[vulkan] Staging memory is not mapped.") };
+        // SAFETY: by the caller; the staging holds as many bytes, and the copy there is done.
         unsafe { copy_host(host.as_ptr(), dst, bytes) };
         return Ok(());
     }
