@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::elem::{Defines, Push, define};
 use crate::bail;
-use crate::core::Result;
+use crate::core::{Error, Result};
 use crate::vulkan::hal::stream::StreamState;
 use crate::vulkan::memory::Kind;
 use crate::vulkan::shader::{cache, pipeline_cache};
@@ -41,13 +41,16 @@ impl KernelKey for MeasureKey {
 
 /// Most bytes that are read at once: more than caches hold.
 const BYTES: u64 = 256 << 20;
+/// Between two looks whether others use the device.
+const PAUSE: Duration = Duration::from_millis(2);
 /// Nanoseconds that a run takes at least: much longer than to submit and wait takes.
 const LONG_NS: u64 = 250_000;
 
-/// How long one time is tried to be taken without anything beside it.
+/// How long to wait, in all, for moments at which nothing else runs on the device.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often all is measured, until two in a row agree.
-const TRIES: u32 = 4;
+/// How often measuring is begun, until two in a row come to the same. Each ends with the first command of somebody else:
+/// what is measured takes the device from nobody for long.
+const TRIES: u32 = 6;
 
 /// The process ends: nothing is measured any more.
 static ENDING: AtomicBool = AtomicBool::new(false);
@@ -56,35 +59,11 @@ struct Bench {
     device: &'static Device,
     stream: &'static StreamState,
     data: (u64, u64),
+    /// Batches that others had submitted when this began, if these matter.
+    before: Option<u64>,
 }
 
 impl Bench {
-    /// How many batches other streams have submitted, if all of those are done.
-    fn others(&self) -> Option<u64> {
-        let others = self.device.lock_streams().into_iter().filter(|s| !s.same(self.stream));
-        others
-            .map(|s| (s.submitted.load(Ordering::Acquire), s))
-            .try_fold(0, |sum, (submitted, s)| (s.poll() >= submitted).then_some(sum + submitted))
-    }
-
-    /// Runs something while nothing else runs on the device; how long it took.
-    fn undisturbed(&self, run: impl Fn() -> Result<()>) -> Result<u64> {
-        let asked = Instant::now();
-        while asked.elapsed() < PATIENCE && !ENDING.load(Ordering::Relaxed) {
-            let before = self.others();
-            if before.is_some() {
-                let begin = Instant::now();
-                run()?;
-                let time = begin.elapsed().as_nanos() as u64;
-                if before == self.others() {
-                    return Ok(time);
-                }
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        bail!(Runtime, "[vulkan] The device is too busy to be measured.")
-    }
-
     /// The shortest time of some runs of so many commands, each behind the one before it.
     fn time(&self, mode: Mode, groups: u32, steps: u32, commands: u32) -> Result<u64> {
         let pipeline = self.device.built(&MeasureKey(mode))?;
@@ -92,17 +71,19 @@ impl Bench {
         let push = Push::default().u64s(&[self.data.0]).u32s(&[count, steps]);
         let mut best = u64::MAX;
         for _ in 0..3 {
-            let time = self.undisturbed(|| {
-                {
-                    let mut enc = CommandEncoder::new(self.stream)?;
-                    for _ in 0..commands {
-                        enc.dispatch(&pipeline, &push, [groups, 1, 1], &[], &[self.data])?;
-                    }
+            let begin = Instant::now();
+            {
+                let mut enc = CommandEncoder::new(self.stream)?;
+                for _ in 0..commands {
+                    enc.dispatch(&pipeline, &push, [groups, 1, 1], &[], &[self.data])?;
                 }
-                self.stream.flush()?;
-                self.stream.wait_uninterrupted(self.stream.open_value() - 1)
-            })?;
-            best = best.min(time);
+            }
+            self.stream.flush()?;
+            self.stream.wait_uninterrupted(self.stream.open_value() - 1)?;
+            best = best.min(begin.elapsed().as_nanos() as u64);
+            if self.before.is_some_and(|n| others(self.stream) != Some(n)) || ENDING.load(Ordering::Relaxed) {
+                bail!(Runtime, "[vulkan] The device is too busy to be measured.");
+            }
         }
         Ok(best)
     }
@@ -114,7 +95,7 @@ impl Bench {
         };
         let mut steps = 4096;
         let mut one = arithmetic(1, steps)?;
-        while one < LONG_NS as f64 && steps < 1 << 24 {
+        while one < LONG_NS as f64 && steps < 1 << 20 {
             steps *= 2;
             one = arithmetic(1, steps)?;
         }
@@ -126,6 +107,17 @@ impl Bench {
 }
 
 impl Bench {
+    fn new(device: &'static Device) -> Result<Bench> {
+        // INVARIANT: a device is opened with one queue at least.
+        let queue = device.queues.last().expect("a queue");
+        let stream = StreamState::create(device, queue)?;
+        let f = device.features();
+        let bytes = BYTES.min(f.max_buffer).min(device.adapter().memory_size / 16).max(1 << 20) & !0xffff;
+        let block = device.alloc_kind(Kind::Device, bytes as usize, Some(stream))?;
+        let data = (CommandEncoder::new(stream)?.note_write(block)?, bytes);
+        Ok(Bench { device, stream, data, before: None })
+    }
+
     fn all(&self) -> Result<Measured> {
         let idle = self.time(Mode::Nothing, 1, 0, 1)?;
         let dependent = self.time(Mode::Nothing, 1, 0, 33)?.saturating_sub(idle) / 32;
@@ -147,26 +139,42 @@ fn agree(a: &Measured, b: &Measured) -> bool {
     near(a.units, b.units) && near(a.bandwidth, b.bandwidth) && near(a.dependent_ns, b.dependent_ns)
 }
 
-/// Measures a device, some ten milliseconds on a GPU; and whether it came to the same twice.
+/// How many batches the other streams of a stream's device have submitted, if all of those are done.
+fn others(stream: &StreamState) -> Option<u64> {
+    let others = stream.device.lock_streams().into_iter().filter(|s| !s.same(stream));
+    others
+        .map(|s| (s.submitted.load(Ordering::Acquire), s))
+        .try_fold(0, |sum, (submitted, s)| (s.poll() >= submitted).then_some(sum + submitted))
+}
+
+/// Measures a device, some ten milliseconds on a GPU, at a moment when nothing else runs there; and whether it came to the
+/// same twice.
 pub(in crate::vulkan) fn look(device: &'static Device) -> Result<(Measured, bool)> {
-    // INVARIANT: a device is opened with one queue at least.
-    let queue = device.queues.last().expect("a queue");
-    let stream = StreamState::create(device, queue)?;
-    let f = device.features();
-    let bytes = BYTES.min(f.max_buffer).min(device.adapter().memory_size / 16).max(1 << 20) & !0xffff;
-    let block = device.alloc_kind(Kind::Device, bytes as usize, Some(stream))?;
-    let data = (CommandEncoder::new(stream)?.note_write(block)?, bytes);
-    let bench = Bench { device, stream, data };
-    let mut last = bench.all()?;
-    for _ in 1..TRIES {
-        let before = std::mem::replace(&mut last, bench.all()?);
-        if agree(&before, &last) {
-            last.bandwidth = last.bandwidth.max(before.bandwidth);
-            last.dependent_ns = last.dependent_ns.min(before.dependent_ns);
-            return Ok((last, true));
+    let mut bench = Bench::new(device)?;
+    let (asked, mut tries, mut last) = (Instant::now(), 0, None::<Measured>);
+    let mut failed = None;
+    while tries < TRIES && asked.elapsed() < PATIENCE && !ENDING.load(Ordering::Relaxed) {
+        bench.before = others(bench.stream);
+        if bench.before.is_none() {
+            std::thread::sleep(PAUSE);
+            continue;
+        }
+        tries += 1;
+        match (bench.all(), last) {
+            (Ok(m), Some(first)) if agree(&first, &m) => {
+                let bandwidth = m.bandwidth.max(first.bandwidth);
+                let dependent_ns = m.dependent_ns.min(first.dependent_ns);
+                return Ok((Measured { bandwidth, dependent_ns, ..m }, true));
+            }
+            (Ok(m), _) => last = Some(m),
+            (Err(e), _) => {
+                failed = Some(e);
+                std::thread::sleep(20 * PAUSE);
+            }
         }
     }
-    Ok((last, false))
+    let busy = || Error::Runtime("[vulkan] The device is too busy to be measured.".into());
+    last.map(|m| (m, false)).ok_or_else(|| failed.unwrap_or_else(busy))
 }
 
 static RUNNING: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
@@ -231,7 +239,8 @@ mod tests {
         if adapters().is_empty() {
             return;
         }
-        let (m, _) = look(device(0).unwrap()).unwrap();
+        // Other tests use the device meanwhile.
+        let m = Bench::new(device(0).unwrap()).unwrap().all().unwrap();
         assert!((1..=1024).contains(&m.units) && m.bandwidth >= 1 && m.dependent_ns >= 100, "{m:?}");
     }
 }
