@@ -52,6 +52,26 @@ def test_views_share_memory():
     assert settle() - before < MIB / 4
 
 
+@pytest.mark.parametrize(
+    ("part", "kept"),
+    [
+        ((slice(256, 512), slice(None)), MIB),
+        ((slice(None), slice(0, 512)), 2 * MIB),
+        # Little more than the part is no reason to copy.
+        ((slice(0, 1023), slice(None)), 4 * MIB),
+    ],
+)
+def test_a_contiguous_part_lets_go_of_the_rest(part, kept):
+    before = settle()
+    whole = mx.arange(MIB, dtype=mx.float32).reshape(1024, 1024)
+    mx.eval(whole)
+    got = mx.contiguous(whole[part])
+    mx.eval(got)
+    del whole
+    assert abs(settle() - before - kept) < MIB / 4
+    assert np.array_equal(np.array(got), np.arange(MIB).reshape(1024, 1024)[part])
+
+
 def test_peak_and_reset():
     mx.reset_peak_memory()
     a = mx.ones((4 * MIB,), mx.int8)

@@ -353,6 +353,15 @@ pub fn view(a: &Array, dtype: Dtype, s: Stream) -> Result<Array> {
 
 /// A row-major array; `a` itself if it is one. With `allow_col_major` a transposed dense array counts too.
 pub fn contiguous(a: &Array, allow_col_major: bool, s: Stream) -> Result<Array> {
+    rows(a, allow_col_major, false, s)
+}
+
+/// As [`contiguous`]; what shares its memory with much more is copied.
+pub fn contiguous_alone(a: &Array, allow_col_major: bool, s: Stream) -> Result<Array> {
+    rows(a, allow_col_major, true, s)
+}
+
+fn rows(a: &Array, allow_col_major: bool, alone: bool, s: Stream) -> Result<Array> {
     if allow_col_major && a.has_data() {
         let l = a.layout()?;
         let reversed = Layout {
@@ -364,7 +373,7 @@ pub fn contiguous(a: &Array, allow_col_major: bool, s: Stream) -> Result<Array> 
             return Ok(a.clone());
         }
     }
-    node(Kind::Contiguous, a.shape(), a.dtype(), a, s)
+    node(Kind::Contiguous { alone }, a.shape(), a.dtype(), a, s)
 }
 
 /// A fresh copy.

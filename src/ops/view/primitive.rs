@@ -21,18 +21,30 @@ use crate::core::{
 };
 use crate::params;
 
+/// Bytes more than those of an array that its memory may have where it counts as alone there.
+const SPARE: usize = 16 << 10;
+
 /// Which view, with its parameters; the output's shape says the rest.
 #[derive(Clone, PartialEq)]
 pub(super) enum Kind {
     Reshape(Rule),
     Transpose(Vec<usize>),
     Broadcast(Target),
-    Slice { start: Vec<i64>, step: Vec<i64> },
-    AsStrided { strides: Strides, offset: i64 },
+    Slice {
+        start: Vec<i64>,
+        step: Vec<i64>,
+    },
+    AsStrided {
+        strides: Strides,
+        offset: i64,
+    },
     Dtype,
     StopGradient,
     Alias,
-    Contiguous,
+    /// Row-major; `alone`: a part of a much larger array is copied, so that the rest can be freed.
+    Contiguous {
+        alone: bool,
+    },
 }
 
 pub(super) struct ViewOf(pub(super) Kind);
@@ -184,7 +196,10 @@ impl ViewOf {
             }),
             Kind::Dtype => dtype_layout(&l, input.dtype().size(), out.dtype().size(), shape),
             Kind::StopGradient | Kind::Alias => Some(l),
-            Kind::Contiguous => l.is_row_contiguous().then_some(l),
+            Kind::Contiguous { alone } => {
+                let spare = input.data()?.storage.nbytes().saturating_sub(input.nbytes());
+                (l.is_row_contiguous() && !(*alone && spare > SPARE)).then_some(l)
+            }
         })
     }
 
@@ -229,12 +244,12 @@ impl Primitive for ViewOf {
             Kind::Dtype => "view",
             Kind::StopGradient => "stop_gradient",
             Kind::Alias => "alias",
-            Kind::Contiguous => "contiguous",
+            Kind::Contiguous { .. } => "contiguous",
         }
     }
 
     fn is_view(&self) -> bool {
-        !matches!(self.0, Kind::Reshape(_) | Kind::AsStrided { .. } | Kind::Dtype | Kind::Contiguous)
+        !matches!(self.0, Kind::Reshape(_) | Kind::AsStrided { .. } | Kind::Dtype | Kind::Contiguous { .. })
     }
 
     fn blocks_gradient(&self) -> bool {
@@ -257,7 +272,7 @@ impl Primitive for ViewOf {
             | Kind::Dtype
             | Kind::StopGradient
             | Kind::Alias
-            | Kind::Contiguous => params![],
+            | Kind::Contiguous { .. } => params![],
         }
     }
 
@@ -304,7 +319,7 @@ impl Primitive for ViewOf {
             }
             Kind::AsStrided { strides, offset } => as_strided_vjp(x, cot, strides, *offset, s)?,
             Kind::StopGradient => return Ok(vec![None]),
-            Kind::Contiguous | Kind::Alias => cot.clone(),
+            Kind::Contiguous { .. } | Kind::Alias => cot.clone(),
             Kind::Dtype => return Err(self.missing("vjp")),
         };
         Ok(vec![Some(g)])
@@ -343,7 +358,7 @@ impl Primitive for ViewOf {
             }
             Kind::Transpose(axes) => axes.iter().map(|&a| shape[a]).collect(),
             Kind::Broadcast(to) => to.apply(inputs)?,
-            Kind::StopGradient | Kind::Alias | Kind::Contiguous => shape.into(),
+            Kind::StopGradient | Kind::Alias | Kind::Contiguous { .. } => shape.into(),
             Kind::Dtype | Kind::Slice { .. } | Kind::AsStrided { .. } => {
                 return Err(cannot_follow(self.name()));
             }

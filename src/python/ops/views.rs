@@ -487,7 +487,8 @@ fn astype(a: Arr, dtype: D, stream: S) -> Out {
 /// The array with its elements one behind the other in memory.
 ///
 /// Operations take arrays of every layout; this is for those who look at memory, as user-written kernels do.
-/// An array that lies so already is not copied.
+/// An array that lies so already is not copied, unless it is a part of a much larger one (more than 16 KiB larger):
+/// the rest can be freed then.
 ///
 /// Args:
 ///     a (array): Elements, of any shape and layout.
@@ -502,7 +503,7 @@ fn astype(a: Arr, dtype: D, stream: S) -> Out {
 #[pyfunction]
 #[pyo3(signature = (a, /, allow_col_major=false, *, stream=None))]
 fn contiguous(a: Arr, allow_col_major: bool, stream: S) -> Out {
-    out(ops::contiguous(&a.0, allow_col_major, pick(stream)))
+    out(ops::contiguous_alone(&a.0, allow_col_major, pick(stream)))
 }
 
 /// The elements shifted along axes; those that leave at one end enter at the other.

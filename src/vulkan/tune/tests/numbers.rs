@@ -21,6 +21,7 @@ const FACTS: &[(&str, &str, &str)] = &[
     ("kernels/matmul/problem.rs", "REACH", "offsets of 32 bits"),
     ("kernels/measure.rs", "BYTES", "more than caches hold"),
     ("kernels/measure.rs", "LONG_NS", "longer than it takes to submit"),
+    ("kernels/measure.rs", "IDLE_NS", "longer than any idle device takes"),
     ("kernels/quantized/qmm_joined.rs", "PUSH_BYTES", "the layout of push constants"),
     ("kernels/quantized/quant.rs", "PIECE", "offsets of 32 bits"),
     ("kernels/random/drawn.rs", "SPAN", "offsets of 32 bits"),
