@@ -2516,7 +2516,8 @@ def contiguous(a: array, /, allow_col_major: bool = ..., *, stream: _StreamOrDev
     """The array with its elements one behind the other in memory.
 
     Operations take arrays of every layout; this is for those who look at memory, as user-written kernels do.
-    An array that lies so already is not copied.
+    An array that lies so already is not copied, unless it is a part of a much larger one (more than 16 KiB larger):
+    the rest can be freed then.
 
     Args:
         a (array): Elements, of any shape and layout.
