@@ -1,9 +1,10 @@
 // The workgroup that comes last: several leave parts of one result in memory and count themselves, and who counts last
 // joins the parts. Nobody waits for another workgroup.
-// The Vulkan memory model orders the memory of two invocations by barriers of memory on both sides of what they meet
-// at, an atomic or a barrier of the workgroup ("synchronizes-with" in its appendix). The parts pass two of the one kind
-// and one of the other, so there are four: after the stores of a part, before the count, after it, before the loads.
-// Parts lie in buffers that are `coherent`, which makes each store available and each load visible to the device.
+// By the Vulkan memory model ("synchronizes-with" in its appendix) the stores of a part happen before its loads over
+// three steps: a barrier of the workgroup with the memory of buffers, the count, which releases and acquires at the scope
+// of the device, and such a barrier again. Parts lie in buffers that are `coherent`, which makes each store available
+// and each load visible to the device.
+#extension GL_KHR_memory_scope_semantics : require
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Counter { uint v; };
 shared bool is_last;
 
@@ -12,8 +13,12 @@ shared bool is_last;
 #define MEMORY_BARRIER memoryBarrier()
 #define GROUP_BARRIER barrier(); memoryBarrier(); groupMemoryBarrier(); barrier()
 #else
-#define MEMORY_BARRIER memoryBarrierBuffer()
-#define GROUP_BARRIER barrier()
+#define MEMORY_BARRIER
+// Mesa 22.3 does not hold invocations back at the second: the first does.
+#define GROUP_BARRIER \
+    barrier(); \
+    controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup, gl_StorageSemanticsBuffer | gl_StorageSemanticsShared, \
+        gl_SemanticsAcquireRelease)
 #endif
 
 // Whether this is the last of `n` workgroups to come here with this counter, which it leaves zero. Called by all
@@ -23,7 +28,8 @@ bool comes_last(uint64_t counter, uint n, bool counts) {
     GROUP_BARRIER;
     if (gl_LocalInvocationIndex == 0u) {
         MEMORY_BARRIER;
-        is_last = counts && atomicAdd(Counter(counter).v, 1u) + 1u == n;
+        is_last = counts && atomicAdd(Counter(counter).v, 1u, gl_ScopeDevice, gl_StorageSemanticsBuffer,
+            gl_SemanticsAcquireRelease) + 1u == n;
         MEMORY_BARRIER;
         if (is_last) Counter(counter).v = 0u;
     }
