@@ -161,13 +161,13 @@ the GPU ran them and however many of them at a time. So no forward progress betw
 assumed. Parts are joined in their own order, not in that of arrival, so that the bits do not depend
 on it either.
 
-The order of memory is that of the Vulkan memory model. A part goes from the invocation that stores it
-to the one that counts, to the one that counts last, to the one that loads it
-(`shaders/lib/last.glsl`): a barrier of the workgroup that releases and acquires buffers, the count,
-which does so at the scope of the device, and such a barrier again. What happens before what is carried
-over all three. Parts lie in `coherent` buffers: stores are available and loads visible to the device.
-With `MLX_VK_FULL_BARRIERS=1` every invocation has barriers of all memory there, and two of the
-workgroup around each; a test holds the bits of both against each other.
+The order of memory is that of the Vulkan memory model. A part goes from the invocation that
+stores it to the one that counts, to the one that counts last, to the one that loads it
+(`shaders/lib/last.glsl`): a barrier of the workgroup that releases and acquires buffers, the
+count, which does so at the scope of the device, and such a barrier again. What happens before
+what is carried over all three. Parts lie in `coherent` buffers: stores are available and loads
+visible to the device. With `MLX_VK_FULL_BARRIERS=1` every invocation has barriers of all memory
+there, and two of the workgroup around each; a test holds the bits of both against each other.
 
 | shader | atomic operations in | scope | what passes between invocations |
 |---|---|---|---|

@@ -381,13 +381,14 @@ def nearly_rounded(got, x, w, dtype):
 
 
 def few_rows(rng, mode, group, bits, dtypes=tuple(HALF_UNIT)):
-    """Two to sixteen rows of x, rows of codes and stretches of K that end inside of tiles."""
+    """Two to fifty rows of x, rows of codes and stretches of K that end inside of tiles."""
     for dtype in dtypes:
-        w = Matrix(rng, (41, 13 * group), mode, group, bits, dtype)
-        for m in (2, 3, 7, 8, 9, 16):
-            x = draw(rng, (m, 13 * group), dtype)
-            got = mx.quantized_matmul(h.from_np(x, dtype), *w.parts, **w.how)
-            nearly_rounded(got, x, w.values.T, dtype)
+        for groups, rows in (13, (2, 3, 7, 8, 9, 16, 17, 32, 50)), (12, (8, 9, 33)):
+            w = Matrix(rng, (41, groups * group), mode, group, bits, dtype)
+            for m in rows:
+                x = draw(rng, (m, groups * group), dtype)
+                got = mx.quantized_matmul(h.from_np(x, dtype), *w.parts, **w.how)
+                nearly_rounded(got, x, w.values.T, dtype)
 
 
 def few_rows_in_batches(rng, dtype):

@@ -6,10 +6,12 @@
 // fewer rows of x than columns, each group of SPREAD neighbours has columns of its own, so that scales are applied to
 // all of them at once. The subgroups of a workgroup share TILES times 16 rows of codes: they take turns of
 // STRETCH * SPREAD groups along K and add up at the end. Sums of x, which biases multiply, are a product with ones.
-// x is 16-byte aligned, K contiguous.
+// Of more rows of x than a matrix has columns, SIDES matrices beside each other share the codes. x is 16-byte aligned, K
+// contiguous.
 // Defines: DTYPE (1 or 2), MODE, BITS, GROUP (32 or more), TRANSPOSE 1, SUBGROUPS, TILES, STRETCH, COLS (of a matrix),
-// VECTORS (a power of two up to COLS), optionally ALIGNED (codes are 16-byte aligned), PLAIN. Grid: rows of codes, 1,
-// batch.
+// SIDES, VECTORS (a power of two up to COLS * SIDES), AHEAD (what a subgroup fetches while it multiplies what came before:
+// 0 nothing, 1 codes and what belongs to them, 2 x as well), optionally ALIGNED (codes are 16-byte aligned), FACTORS
+// (MODE 0, STRETCH 2, all columns in use: scales, and biases, of two groups are one aligned word), PLAIN. Grid: rows of codes, 1, batch.
 #ifndef PLAIN
 #pragma use_vulkan_memory_model
 #endif
@@ -40,7 +42,8 @@
 #define THREADS (32 * SUBGROUPS)
 layout(local_size_x = THREADS) in;
 
-#define SPREAD (COLS / VECTORS)
+#define WIDTH (COLS * SIDES)
+#define SPREAD (WIDTH / VECTORS)
 #define BLOCKS (COLS / 8)
 #define ROWS (16 * TILES)
 // Codes of a group that a lane has of a row, in packs of eight; a pack serves two products of 16 along K.
@@ -65,7 +68,7 @@ layout(local_size_x = THREADS) in;
 #define EACH [[unroll]]
 #endif
 
-shared float parts[SUBGROUPS * COLS * ROWS];
+shared float parts[SUBGROUPS * WIDTH * ROWS];
 
 // Elements i of a pack: codes i and i + 4 of NIBBLES, else 2 i and 2 i + 1.
 uint pair(uvec2 pack, uint i) {
@@ -103,16 +106,24 @@ uint pair_of_x(uvec4 c, uint i) {
 
 struct Operands {
     uvec2 codes[STRETCH][SPREAD][TILES][2][PACKS];
+#ifdef FACTORS
+    // Each load of one alone looks at as many lines as eight rows have.
+    uint scales[TILES][2], biases[TILES][2];
+#else
     float scale[STRETCH][TILES][SUM_PAIRS][KINDS];
 #if MODE == 0
     float bias[STRETCH][TILES][SUM_PAIRS][KINDS];
 #endif
-    uvec4 x[STRETCH][BLOCKS][PACKS];
+#endif
+};
+
+struct Rows {
+    uvec4 x[STRETCH][SIDES][BLOCKS][PACKS];
 };
 
 uvec2 x, w, s, b;
 uint row0, groups;
-float total[TILES][2 * SUM_PAIRS];
+float total[SIDES][TILES][2 * SUM_PAIRS];
 
 uint code_row(uint tile, uint high) { return min(row0 + 16 * tile + 8 * high + LANE / 4, p.n - 1); }
 
@@ -145,6 +156,15 @@ Operands fetch(uint first) {
                     fetch_codes(code_row(i, h) * ROW_WORDS, k, o.codes[u][j][i][h]);
         }
     }
+#ifdef FACTORS
+    EACH for (uint i = 0; i < TILES; i++) {
+        EACH for (uint h = 0; h < 2; h++) {
+            uint at = (code_row(i, h) * ROW_GROUPS + min(first, groups - 2)) / 2;
+            o.scales[i][h] = Words(s).v[at];
+            o.biases[i][h] = Words(b).v[at];
+        }
+    }
+#else
     EACH for (uint u = 0; u < STRETCH; u++) {
         EACH for (uint i = 0; i < TILES; i++) {
             EACH for (uint j = 0; j < SUM_PAIRS; j++) {
@@ -160,62 +180,88 @@ Operands fetch(uint first) {
             }
         }
     }
-    // Zeros beyond K take what codes are read there out of the sums.
+#endif
+    return o;
+}
+
+// Zeros beyond K take what codes are read there out of the sums.
+Rows fetch_x(uint first) {
+    Rows o;
+    uint t = LANE % 4;
     EACH for (uint u = 0; u < STRETCH; u++) {
-        EACH for (uint c = 0; c < BLOCKS; c++) {
-            uint col = LANE / 4 + 8 * c, v = col % VECTORS, g = first + u * SPREAD + col / VECTORS;
-            bool there = v < p.m && g < groups;
-            EACH for (uint q = 0; q < PACKS; q++) {
-                o.x[u][c][q] = uvec4(0);
-                if (there) o.x[u][c][q] = Chunks(x).v[(v * p.x_rs + g * GROUP + t * CHUNK) / 8 + q];
+        EACH for (uint side = 0; side < SIDES; side++) {
+            EACH for (uint c = 0; c < BLOCKS; c++) {
+                uint col = COLS * side + LANE / 4 + 8 * c, v = col % VECTORS;
+                uint g = first + u * SPREAD + col / VECTORS;
+                bool there = v < p.m && g < groups;
+                EACH for (uint q = 0; q < PACKS; q++) {
+                    o.x[u][side][c][q] = uvec4(0);
+                    if (there) o.x[u][side][c][q] = Chunks(x).v[(v * p.x_rs + g * GROUP + t * CHUNK) / 8 + q];
+                }
             }
         }
     }
     return o;
 }
 
-void add(Operands o) {
+void add(Operands o, Rows rows) {
     EACH for (uint u = 0; u < STRETCH; u++) {
-        uint xs[GROUP / 16][RIGHT_PAIRS];
-        EACH for (uint k = 0; k < GROUP / 16; k++)
-            EACH for (uint j = 0; j < RIGHT_PAIRS; j++)
-                xs[k][j] = pair_of_x(o.x[u][right_block(j)][k / 2], k % 2 * 2 + right_half(j));
+        uint xs[SIDES][GROUP / 16][RIGHT_PAIRS];
+        EACH for (uint side = 0; side < SIDES; side++)
+            EACH for (uint k = 0; k < GROUP / 16; k++)
+                EACH for (uint j = 0; j < RIGHT_PAIRS; j++)
+                    xs[side][k][j] = pair_of_x(rows.x[u][side][right_block(j)][k / 2], k % 2 * 2 + right_half(j));
 #if MODE == 0
         LEFT ones;
         left_ones(ones);
-        SUMS sum_x;
-        zero_sums(sum_x);
-        EACH for (uint k = 0; k < GROUP / 16; k++) {
-            RIGHT r;
-            EACH for (uint j = 0; j < RIGHT_PAIRS; j++) put_right(r, j, xs[k][j]);
-            multiply(ones, r, sum_x);
-        }
-#endif
-        SUMS sums[TILES];
-        EACH for (uint i = 0; i < TILES; i++) zero_sums(sums[i]);
-        EACH for (uint g = 0; g < SPREAD; g++) {
+        SUMS sum_x[SIDES];
+        EACH for (uint side = 0; side < SIDES; side++) {
+            zero_sums(sum_x[side]);
             EACH for (uint k = 0; k < GROUP / 16; k++) {
                 RIGHT r;
-                EACH for (uint j = 0; j < RIGHT_PAIRS; j++) {
-                    uint col = 8 * right_block(j) + LANE / 4;
-                    put_right(r, j, col / VECTORS == g ? xs[k][j] : 0u);
+                EACH for (uint j = 0; j < RIGHT_PAIRS; j++) put_right(r, j, xs[side][k][j]);
+                multiply(ones, r, sum_x[side]);
+            }
+        }
+#endif
+        SUMS sums[SIDES][TILES];
+        EACH for (uint side = 0; side < SIDES; side++)
+            EACH for (uint i = 0; i < TILES; i++) zero_sums(sums[side][i]);
+        EACH for (uint g = 0; g < SPREAD; g++) {
+            EACH for (uint k = 0; k < GROUP / 16; k++) {
+                RIGHT r[SIDES];
+                EACH for (uint side = 0; side < SIDES; side++) {
+                    EACH for (uint j = 0; j < RIGHT_PAIRS; j++) {
+                        uint col = 8 * right_block(j) + LANE / 4;
+                        put_right(r[side], j, SPREAD == 1 || col / VECTORS == g ? xs[side][k][j] : 0u);
+                    }
                 }
                 EACH for (uint i = 0; i < TILES; i++) {
                     LEFT l;
                     EACH for (uint j = 0; j < 4; j++)
                         put_left(l, j, pair(o.codes[u][g][i][left_row(j)][k / 2], k % 2 * 2 + left_half(j)));
-                    multiply(l, r, sums[i]);
+                    EACH for (uint side = 0; side < SIDES; side++) multiply(l, r[side], sums[side][i]);
                 }
             }
         }
-        EACH for (uint i = 0; i < TILES; i++) {
-            EACH for (uint e = 0; e < 2 * SUM_PAIRS; e++) {
-                float scale = o.scale[u][i][e / 2][e % KINDS];
-                total[i][e] = fma(scale, sum_of(sums[i], e), total[i][e]);
+        EACH for (uint side = 0; side < SIDES; side++) {
+            EACH for (uint i = 0; i < TILES; i++) {
+                EACH for (uint e = 0; e < 2 * SUM_PAIRS; e++) {
+#ifdef FACTORS
+                    uint h = sum_row(e / 2);
+                    float scale = bits_to_float(o.scales[i][h] >> 16 * u & 0xffffu);
+                    float bias = bits_to_float(o.biases[i][h] >> 16 * u & 0xffffu) - OFFSET * scale;
+#else
+                    float scale = o.scale[u][i][e / 2][e % KINDS];
 #if MODE == 0
-                float bias = o.bias[u][i][e / 2][e % KINDS] - OFFSET * scale;
-                total[i][e] = fma(bias, sum_of(sum_x, e), total[i][e]);
+                    float bias = o.bias[u][i][e / 2][e % KINDS] - OFFSET * scale;
 #endif
+#endif
+                    total[side][i][e] = fma(scale, sum_of(sums[side][i], e), total[side][i][e]);
+#if MODE == 0
+                    total[side][i][e] = fma(bias, sum_of(sum_x[side], e), total[side][i][e]);
+#endif
+                }
             }
         }
     }
@@ -229,16 +275,46 @@ void main() {
     b = matrix_b(wi);
     row0 = (gl_WorkGroupID.x + p.tile0) * ROWS;
     groups = p.k / GROUP;
-    EACH for (uint i = 0; i < TILES; i++)
-        EACH for (uint e = 0; e < 2 * SUM_PAIRS; e++) total[i][e] = 0;
+    EACH for (uint side = 0; side < SIDES; side++)
+        EACH for (uint i = 0; i < TILES; i++)
+            EACH for (uint e = 0; e < 2 * SUM_PAIRS; e++) total[side][i][e] = 0;
 
-    [[dont_unroll]] for (uint first = 0; first < groups; first += SUBGROUPS * STRETCH * SPREAD)
-        add(fetch(first + TEAM * STRETCH * SPREAD));
+    const uint turn = SUBGROUPS * STRETCH * SPREAD;
+#if AHEAD == 0
+    [[dont_unroll]] for (uint first = TEAM * STRETCH * SPREAD; first < groups + TEAM * STRETCH * SPREAD; first += turn)
+        add(fetch(first), fetch_x(first));
+#elif AHEAD == 1
+    uint next = TEAM * STRETCH * SPREAD;
+    Operands o = fetch(next);
+    [[dont_unroll]] for (uint first = 0; first < groups; first += turn) {
+        Operands now = o;
+        Rows rows = fetch_x(next);
+        next += turn;
+        o = fetch(next);
+        add(now, rows);
+    }
+#else
+    // What comes next is on its way while this is multiplied.
+    uint next = TEAM * STRETCH * SPREAD;
+    Operands o = fetch(next);
+    Rows rows = fetch_x(next);
+    [[dont_unroll]] for (uint first = 0; first < groups; first += turn) {
+        Operands now = o;
+        Rows rows_now = rows;
+        next += turn;
+        o = fetch(next);
+        rows = fetch_x(next);
+        add(now, rows_now);
+    }
+#endif
 
-    EACH for (uint i = 0; i < TILES; i++) {
-        EACH for (uint e = 0; e < 2 * SUM_PAIRS; e++) {
-            uint row = 16 * i + 8 * sum_row(e / 2) + LANE / 4, v = 8 * sum_block(e / 2) + LANE % 4 * 2 + e % 2;
-            parts[(TEAM * COLS + v) * ROWS + row] = total[i][e];
+    EACH for (uint side = 0; side < SIDES; side++) {
+        EACH for (uint i = 0; i < TILES; i++) {
+            EACH for (uint e = 0; e < 2 * SUM_PAIRS; e++) {
+                uint row = 16 * i + 8 * sum_row(e / 2) + LANE / 4;
+                uint v = COLS * side + 8 * sum_block(e / 2) + LANE % 4 * 2 + e % 2;
+                parts[(TEAM * WIDTH + v) * ROWS + row] = total[side][i][e];
+            }
         }
     }
     barrier();

@@ -15,6 +15,11 @@ pub(crate) struct Step {
 /// Widest graph that is walked level by level: what does not depend on each other stands side by side then and needs
 /// one barrier together. In a wider graph far more arrays would be alive at a time.
 const WIDTH: u32 = 20;
+/// Bytes of arrays that many of may be alive at a time, and how many of them count as one: a model's layers have an offset
+/// each, which nothing else comes before.
+const LIGHT: usize = 1024;
+/// See [`LIGHT`].
+const LIGHT_ONES: u32 = 16;
 
 /// A node whose inputs are being looked at.
 struct Visit {
@@ -32,7 +37,9 @@ struct Walk {
     steps: Vec<Step>,
     levels: Vec<u32>,
     widths: Vec<u32>,
-    /// Views of arrays that are there, on the first level: they take no memory, and no kernel runs for them.
+    /// What the arrays of each level count for, in parts of [`LIGHT_ONES`].
+    weights: Vec<u32>,
+    /// Views of arrays that are there, on the first level: no kernel runs for them.
     views: u32,
     /// The order stays that of the walk.
     wide: bool,
@@ -64,11 +71,18 @@ impl Walk {
             let at = level as usize;
             if self.widths.len() <= at {
                 self.widths.resize(at + 1, 0);
+                self.weights.resize(at + 1, 0);
             }
             self.widths[at] += 1;
-            self.views += u32::from(at == 0 && node.primitive.is_view());
-            let width = self.widths[at] - if at == 0 { self.views } else { 0 };
-            self.wide = width > WIDTH || level >= Array::LAST_LEVEL;
+            let is_view = node.primitive.is_view();
+            self.views += u32::from(at == 0 && is_view);
+            // Views take no memory: each layer may have one of the mask.
+            self.weights[at] += match array.nbytes() {
+                _ if is_view => 0,
+                ..=LIGHT if !node.has_siblings() => 1,
+                _ => LIGHT_ONES,
+            };
+            self.wide = self.weights[at] > WIDTH * LIGHT_ONES || level >= Array::LAST_LEVEL;
             self.levels.push(level);
         }
         self.steps.push(Step { array, node: Some(node) });

@@ -46,8 +46,10 @@ pub static QMM_SPLIT: KernelVariant =
 /// Most rows of x that qmm_rows and qmm_cols take at once, and in all (H200).
 pub(in crate::vulkan) const VECTORS: i64 = 8;
 const FEW: i64 = 16;
-/// Most rows of x that qmm_coop takes, 16 at a time (H200: see [`coop`]).
+/// Most rows of x that qmm_coop takes (H200: see [`coop`]).
 const COOP_ROWS: i64 = 64;
+/// Most matrices side by side.
+const SIDES: i64 = 2;
 /// Fewest products of single rows, and for each matrix, that make tall ones of sorted picks (H200).
 const RUN_ROWS: i64 = 16;
 /// See [`RUN_ROWS`].
@@ -106,10 +108,22 @@ pub(in crate::vulkan) struct Coop {
     pub stretch: u32,
     /// Columns of a matrix.
     pub cols: u32,
+    /// Matrices side by side that share the codes.
+    pub sides: u32,
     /// Rows of x.
     pub vectors: u32,
+    /// What is fetched one turn ahead.
+    pub ahead: Ahead,
     /// Ordinary arithmetic in place of matrix instructions.
     pub plain: bool,
+}
+
+/// What a subgroup fetches while it multiplies what came before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(in crate::vulkan) enum Ahead {
+    Nothing,
+    Codes,
+    All,
 }
 
 impl Variant {
@@ -182,8 +196,11 @@ pub(super) fn plain() -> bool {
 
 /// The kernel on cooperative matrices, where the device has them and keeps their elements where it expects them.
 /// H200, 16384 x 4096 codes of four bits, bfloat16: 8 rows 21 us (qmm_rows 58), 1 row 15 (19); 4096 x 14336 17 (20),
-/// 3072 x 1024 5.2 (4.3). Codes of eight bits do not pay for one row (31 against 25). 16 rows at a time are faster than
-/// dequantised weights up to 64 (100 against 177).
+/// 3072 x 1024 5.2 (4.3). Codes of eight bits do not pay for one row (31 against 25).
+/// H100, us by layout, of what `listed` has: 16 rows of 12288 x 4096 21 by 4x2x2, 25 by 4x2x1; of 4096 x 12288 25 by 8x1x2,
+/// 33 by 4x2x2. 32 rows, two matrices beside each other: 29 by 4x2x1, 35 by 8x2x1, 49 one after the other; 32 by 8x2x1, 38
+/// by 8x1x1, 61 by 4x2x1, 51 one after the other. 8 rows: 20 by 4x1x1 with nothing ahead, 22 with all; 32 and 22 by 8x1x1.
+/// 64 rows 56 and 77, in four turns 92 and 93 (dequantised weights 177).
 fn coop(p: &Profile, s: &Shape, known: &dyn Fn(Dtype, u32) -> bool) -> Option<Coop> {
     let f = &p.features;
     let plain = plain();
@@ -208,21 +225,44 @@ fn coop(p: &Profile, s: &Shape, known: &dyn Fn(Dtype, u32) -> bool) -> Option<Co
     let lanes = table::fixed_subgroup(f) == Some(32);
     let has = |n: &u32| plain || lanes && table::multiplies(f, s.dtype, [16, *n, 16]) && known(s.dtype, *n);
     let cols = [if s.m <= 8 { 8 } else { 16 }, 16].into_iter().find(has)?;
+    let sides = ceil(s.m, cols.into()).min(SIDES) as u32;
     // Columns for several groups hold the codes of all of them: 32 words a lane, more would spill.
     let most = (32 * 64 / (s.format.group * s.format.bits)).max(1);
     // A short K has few groups to deal out: 151936 x 1024 codes take 45 us with four columns a group, 64 with one.
     let least = if full && s.k <= 2048 { 4 } else { 1 };
-    let vectors = (s.m.min(cols.into()).next_power_of_two_or_one() as u32)
+    let width = cols * sides;
+    let vectors = (s.m.min(width.into()).next_power_of_two_or_one() as u32)
         .max(cols.div_ceil(most).next_power_of_two())
         .max(least);
-    let [subgroups, tiles, stretch] = layout.unwrap_or(match vectors == cols {
-        true if wide => [4, 2, 1],
-        true => [8, 1, 2],
-        false if wide => [4, 2, 1],
-        false if full || long => [4, 1, 1],
-        false => [8, 1, 1],
-    });
-    Some(Coop { subgroups, tiles, stretch, cols, vectors, plain })
+    let spread = vectors < width;
+    let listed = match (sides, spread) {
+        (1, false) if full => [4, 2, 2],
+        (1, false) => [8, 1, 2],
+        (_, false) if full => [4, 2, 1],
+        (_, false) => [8, 2, 1],
+        (_, true) if wide => [4, 2, 1],
+        (_, true) if full => [4, 1, 1],
+        (_, true) => [8, 1, 1],
+    };
+    let ahead = match spread && full {
+        true => Ahead::Nothing,
+        false if sides > 1 => Ahead::Codes,
+        false => Ahead::All,
+    };
+    let coop = |[subgroups, tiles, stretch]: [u32; 3]| {
+        let c = Coop { subgroups, tiles, stretch, cols, sides, vectors, ahead, plain };
+        (c.shared_bytes() <= f.shared_memory && 32 * subgroups <= f.max_workgroup_invocations).then_some(c)
+    };
+    coop(layout.unwrap_or(listed)).or_else(|| coop([4, 1, 1]))
+}
+
+impl Coop {
+    /// Shared memory of a workgroup: sums of each subgroup, and what ordinary arithmetic in place of matrices takes.
+    fn shared_bytes(&self) -> u32 {
+        let sums = self.cols * self.sides * 16 * self.tiles;
+        let operands = if self.plain { 256 + 16 * self.cols } else { 0 };
+        4 * self.subgroups * (sums + operands)
+    }
 }
 
 /// Sums of a thread of qmm_rows; more would spill (H200).
@@ -235,7 +275,7 @@ fn table_of_rows(vectors: u32) -> impl Iterator<Item = (u32, u32)> {
 }
 
 /// Layouts of qmm_coop: subgroups, tiles, stretch.
-const COOP_LAYOUTS: [[u32; 3]; 4] = [[4, 2, 1], [8, 1, 2], [4, 1, 1], [8, 1, 1]];
+const COOP_LAYOUTS: [[u32; 3]; 5] = [[4, 2, 1], [4, 2, 2], [8, 1, 2], [4, 1, 1], [8, 1, 1]];
 
 /// What the choice was measured for: sides to the nearest power of two.
 pub(in crate::vulkan) fn subject(s: &Shape) -> Option<Subject> {

@@ -159,7 +159,7 @@ pub fn attention(
     let vector = table::vector(l, dv);
     let lanes = d.max(dv).div_ceil(8).next_power_of_two().clamp(8, WG.into());
     let side = u64::from(WG) / lanes;
-    let block = table::block(rows, enc.device().features());
+    let block = table::block(enc.device().profile(), batch * kv, rows, n);
     let (held, unroll) = (u64::from(block.rows), u64::from(block.unroll));
     let coop = match wide && !vector && dst.ptr.is_multiple_of(16) {
         true => {

@@ -53,6 +53,8 @@ struct Key {
     transpose: bool,
     /// Codes, or rows of x for tiles, are aligned for wide loads.
     aligned: bool,
+    /// So are scales and biases, for those of the groups in flight.
+    factors: bool,
     partial: bool,
 }
 
@@ -109,7 +111,9 @@ impl KernelKey for Key {
                     ("TILES", c.tiles),
                     ("STRETCH", c.stretch),
                     ("COLS", c.cols),
+                    ("SIDES", c.sides),
                     ("VECTORS", c.vectors),
+                    ("AHEAD", c.ahead as u32),
                 ]);
                 if c.plain {
                     put(&[("PLAIN", 1)]);
@@ -119,6 +123,9 @@ impl KernelKey for Key {
                 }
                 if self.aligned {
                     put(&[("ALIGNED", 1)]);
+                }
+                if self.factors {
+                    put(&[("FACTORS", 1)]);
                 }
                 "qmm_coop.comp"
             }
@@ -306,8 +313,21 @@ pub fn quantized_matmul(
     };
     let mut reads = vec![x.range(), w.codes.range(), w.scales.range()];
     reads.extend([w.biases, lhs.as_ref(), rhs.as_ref()].into_iter().flatten().map(|v| v.range()));
-    let job = Job { push, shape, choice, aligned, reads, write: dst.range() };
+    let factors = factors_are_aligned(&choice, w, &shape);
+    let job = Job { push, shape, choice, aligned, factors, reads, write: dst.range() };
     job.run(enc)
+}
+
+/// Whether a subgroup of qmm_coop reads the scales of the two groups that it has in flight at once, and the biases.
+fn factors_are_aligned(choice: &Choice, w: &Weights, s: &Shape) -> bool {
+    let Variant::Coop(c) = choice.variant else { return false };
+    let groups = s.k / i64::from(s.format.group);
+    c.stretch == 2
+        && c.vectors == c.cols * c.sides
+        && s.format.affine()
+        && w.scales.dtype == s.dtype
+        && groups % 2 == 0
+        && [Some(w.scales), w.biases].into_iter().flatten().all(|v| v.ptr.is_multiple_of(4))
 }
 
 /// What multiplies; none where the kernel of one row has done so.
@@ -363,6 +383,7 @@ struct Job {
     shape: Shape,
     choice: Choice,
     aligned: bool,
+    factors: bool,
     reads: Vec<(u64, u64)>,
     write: (u64, u64),
 }
@@ -378,6 +399,7 @@ impl Job {
             dtype: s.dtype,
             transpose: s.transpose,
             aligned: self.aligned,
+            factors: self.factors,
             partial: splits > 1,
         };
         let pipeline = enc.device().pipeline(&key)?;
@@ -473,21 +495,33 @@ mod tests {
     use super::*;
     use crate::kernels::quantized::quant::Mode;
     use crate::vulkan::shader::compiler;
+    use crate::vulkan::tune::quantized::Ahead;
 
     #[test]
     fn cooperative_matrices_take_every_format_of_long_groups() {
         let affine = [1, 2, 3, 4, 5, 6, 8].map(|bits| (Mode::Affine, 64, bits));
         for (mode, group, bits) in affine.into_iter().chain([(Mode::Mxfp4, 32, 4), (Mode::Mxfp8, 32, 8)]) {
             let format = Format::new("test", mode, group, bits).unwrap();
-            for (dtype, cols, vectors, plain) in [
-                (Dtype::BF16, 8, 8, false),
-                (Dtype::BF16, 8, 2, false),
-                (Dtype::F16, 16, 16, false),
-                (Dtype::F16, 8, 4, true),
+            for (dtype, cols, sides, vectors, stretch, plain) in [
+                (Dtype::BF16, 8, 1, 8, 1, false),
+                (Dtype::BF16, 8, 1, 2, 1, false),
+                (Dtype::F16, 16, 1, 16, 2, false),
+                (Dtype::BF16, 16, 2, 32, 1, false),
+                (Dtype::F16, 8, 1, 8, 2, true),
             ] {
-                let variant =
-                    Variant::Coop(Coop { subgroups: 4, tiles: 1, stretch: 1, cols, vectors, plain });
-                let key = Key { variant, format, dtype, transpose: true, aligned: plain, partial: false };
+                let ahead = if sides > 1 { Ahead::Codes } else { Ahead::All };
+                let variant = Variant::Coop(Coop {
+                    subgroups: 4,
+                    tiles: 1,
+                    stretch,
+                    cols,
+                    sides,
+                    vectors,
+                    ahead,
+                    plain,
+                });
+                let (transpose, aligned, factors) = (true, plain, stretch > 1 && format.affine());
+                let key = Key { variant, format, dtype, transpose, aligned, factors, partial: false };
                 compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
             }
         }
@@ -508,7 +542,8 @@ mod tests {
             ] {
                 let transpose = !matches!(variant, Variant::Cols { .. });
                 for (dtype, aligned) in [(Dtype::BF16, true), (Dtype::F32, false)] {
-                    let key = Key { variant, format, dtype, transpose, aligned, partial: false };
+                    let key =
+                        Key { variant, format, dtype, transpose, aligned, factors: false, partial: false };
                     compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
                 }
             }

@@ -58,9 +58,15 @@ fn quantised_products_are_legal_on_every_device() {
     for p in all() {
         let f = &p.features;
         for dtype in HALVES {
-            for (m, n, k) in
-                [(1, 4096, 4096), (1, 64, 14336), (4, 1024, 512), (16, 151_936, 1024), (300, 4096, 4096)]
-            {
+            for (m, n, k) in [
+                (1, 4096, 4096),
+                (1, 64, 14336),
+                (4, 1024, 512),
+                (16, 151_936, 1024),
+                (32, 12288, 4096),
+                (40, 1024, 512),
+                (300, 4096, 4096),
+            ] {
                 for transpose in [true, false] {
                     let s = quantized::Shape {
                         dtype,
@@ -87,6 +93,8 @@ fn quantised_products_are_legal_on_every_device() {
                         quantized::Variant::Coop(c) => {
                             assert_eq!(matmul::fixed_subgroup(f), Some(32));
                             assert!(c.subgroups * 32 <= f.max_workgroup_invocations);
+                            assert!(c.vectors <= c.cols * c.sides && i64::from(c.vectors) >= m.min(32));
+                            assert!(64 * c.subgroups * c.tiles * c.cols * c.sides <= f.shared_memory);
                         }
                         quantized::Variant::Cols { slices, .. } => assert!(slices <= 32),
                         quantized::Variant::Tiled { bm, bn, tm, tn, .. } => {

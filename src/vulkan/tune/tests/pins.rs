@@ -157,7 +157,10 @@ fn others(out: &mut String, p: &Profile) {
             }
         }
         for rows in [1, 2, 4, 8] {
-            s.add(attention::block(rows, &p.features).merged);
+            for keys in [300, 100_000] {
+                let b = attention::block(p, 8, rows, keys);
+                s.add([b.rows, b.merged]);
+            }
         }
     });
     for columns in [false, true] {
