@@ -98,7 +98,7 @@ static LIMITS: Made<Limits> = Made::new(|| Limits {
 
 /// Workgroups that the vector kernel cuts the keys for.
 pub static GROUPS: Best = best("attention_groups", 128);
-/// Where parts would have more keys than this, there are twice as many (H100, 8192 keys of 8 heads for 32 queries: 21 us in
+/// Where several parts would have more keys than this, there are twice as many (H100, 8192 keys of 8 heads for 32 queries: 21 us in
 /// place of 24, 32768: 60 and 78; 2048 the other way round, 11.5 and 10.7).
 const LONG_PART: u64 = 512;
 /// Least keys of a part.
@@ -118,7 +118,8 @@ pub fn parts(p: &Profile, groups: u64, keys: u64, step: u64) -> (u64, u64) {
     let wanted = LIMITS.groups.unwrap_or_else(|| p.count(&GROUPS));
     let least = LIMITS.keys.unwrap_or_else(|| p.count(&KEYS)).max(1);
     let fill = |wanted: u64| wanted.div_ceil(groups.max(1)).min(keys / least);
-    let fill = if keys > LONG_PART * fill(wanted) { fill(2 * wanted) } else { fill(wanted) };
+    let long = fill(wanted) > 1 && keys > LONG_PART * fill(wanted);
+    let fill = if long { fill(2 * wanted) } else { fill(wanted) };
     let most = if SDPA_SPLIT.disabled() { 1 } else { MOST_SPLITS };
     let splits = LIMITS.splits.unwrap_or(fill).clamp(1, most);
     let span = keys.div_ceil(splits).next_multiple_of(step);
