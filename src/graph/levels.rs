@@ -74,11 +74,11 @@ impl Walk {
                 self.weights.resize(at + 1, 0);
             }
             self.widths[at] += 1;
-            let is_view = node.primitive.is_view();
-            self.views += u32::from(at == 0 && is_view);
-            // Views take no memory: each layer may have one of the mask.
+            self.views += u32::from(at == 0 && node.primitive.is_view());
+            let of = node.inputs.first().map(Array::shape);
+            // Views take no memory: each layer may have one of the mask, each sequence its row of the results.
             self.weights[at] += match array.nbytes() {
-                _ if is_view => 0,
+                _ if of.is_some_and(|of| node.primitive.is_view_of(of, array.shape())) => 0,
                 ..=LIGHT if !node.has_siblings() => 1,
                 _ => LIGHT_ONES,
             };

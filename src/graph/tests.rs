@@ -72,6 +72,15 @@ fn narrow_graphs_go_level_by_level_and_wide_ones_in_depth() {
     // Arrays that take next to no memory may be many: offsets of a model's layers.
     assert_eq!(order(80, 4)[..4], ["exp"; 4]);
     assert_eq!(order(400, 4)[..4], ["exp", "sin", "exp", "sin"]);
+    // So may views: the rows of a batch.
+    let x = ops::zeros(&[60, 1024], Dtype::F32, s).unwrap();
+    let all: Vec<Array> = (0..2).map(|_| ops::sin(&ops::exp(&x, s).unwrap(), s).unwrap()).collect();
+    let row = |i: i64| ops::slice(&all[0], &[i, 0], &[i + 1, 1024], &[1, 1], s).unwrap();
+    let mut roots: Vec<Array> = (0..60).map(|i| ops::reshape(&row(i), &[1024], s).unwrap()).collect();
+    roots.push(all[1].clone());
+    let arrays: Vec<Array> = levels::steps(&roots).iter().map(|s| s.array.clone()).collect();
+    let kept: Vec<String> = names(&arrays).into_iter().filter(|n| n == "exp" || n == "sin").collect();
+    assert_eq!(kept, ["exp", "exp", "sin", "sin"]);
 }
 
 #[test]

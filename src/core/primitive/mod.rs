@@ -66,6 +66,11 @@ pub trait Primitive: Send + Sync + std::any::Any {
         false
     }
 
+    /// Whether it is a view of an input of this shape, however that one lies in memory.
+    fn is_view_of(&self, _input: &[i64], _output: &[i64]) -> bool {
+        self.is_view()
+    }
+
     /// Whether evaluation on a GPU looks for steps that one kernel computes together with this one.
     fn may_join(&self) -> bool {
         false
