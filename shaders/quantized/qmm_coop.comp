@@ -11,7 +11,8 @@
 // Defines: DTYPE (1 or 2), MODE, BITS, GROUP (32 or more), TRANSPOSE 1, SUBGROUPS, TILES, STRETCH, COLS (of a matrix),
 // SIDES, VECTORS (a power of two up to COLS * SIDES), AHEAD (what a subgroup fetches while it multiplies what came before:
 // 0 nothing, 1 codes and what belongs to them, 2 x as well), optionally ALIGNED (codes are 16-byte aligned), FACTORS
-// (MODE 0, STRETCH 2, all columns in use: scales, and biases, of two groups are one aligned word), PLAIN. Grid: rows of codes, 1, batch.
+// (MODE 0, STRETCH 2, all columns in use: scales, and biases, of two groups are one aligned word), PLAIN. Grid: rows of
+// codes, 1, batch.
 #ifndef PLAIN
 #pragma use_vulkan_memory_model
 #endif

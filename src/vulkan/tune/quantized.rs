@@ -253,7 +253,11 @@ fn coop(p: &Profile, s: &Shape, known: &dyn Fn(Dtype, u32) -> bool) -> Option<Co
         let c = Coop { subgroups, tiles, stretch, cols, sides, vectors, ahead, plain };
         (c.shared_bytes() <= f.shared_memory && 32 * subgroups <= f.max_workgroup_invocations).then_some(c)
     };
-    coop(layout.unwrap_or(listed)).or_else(|| coop([4, 1, 1]))
+    // A layout that was asked for or measured is that one or none.
+    match layout {
+        Some(asked) => coop(asked),
+        None => coop(listed).or_else(|| coop([4, 1, 1])),
+    }
 }
 
 impl Coop {
@@ -275,7 +279,7 @@ fn table_of_rows(vectors: u32) -> impl Iterator<Item = (u32, u32)> {
 }
 
 /// Layouts of qmm_coop: subgroups, tiles, stretch.
-const COOP_LAYOUTS: [[u32; 3]; 5] = [[4, 2, 1], [4, 2, 2], [8, 1, 2], [4, 1, 1], [8, 1, 1]];
+const COOP_LAYOUTS: [[u32; 3]; 6] = [[4, 2, 1], [4, 2, 2], [8, 2, 1], [8, 1, 2], [4, 1, 1], [8, 1, 1]];
 
 /// What the choice was measured for: sides to the nearest power of two.
 pub(in crate::vulkan) fn subject(s: &Shape) -> Option<Subject> {

@@ -95,6 +95,11 @@ fn quantised_products_are_legal_on_every_device() {
                             assert!(c.subgroups * 32 <= f.max_workgroup_invocations);
                             assert!(c.vectors <= c.cols * c.sides && i64::from(c.vectors) >= m.min(32));
                             assert!(64 * c.subgroups * c.tiles * c.cols * c.sides <= f.shared_memory);
+                            let all = quantized::candidates(&p, &s, &|_, _| true);
+                            assert!(
+                                quantized::numbers(&quantized::Variant::Coop(c))
+                                    .is_some_and(|n| all.contains(&n))
+                            );
                         }
                         quantized::Variant::Cols { slices, .. } => assert!(slices <= 32),
                         quantized::Variant::Tiled { bm, bn, tm, tn, .. } => {
