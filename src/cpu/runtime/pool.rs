@@ -74,6 +74,12 @@ pub fn install<R: Send>(f: impl FnOnce() -> R + Send) -> R {
 /// `grain` (but the last); with fewer than two grains the one range runs inline on the calling thread.
 /// Where the seams lie depends on the number of threads, so `f` must treat every index on its own.
 pub fn parallel_chunks(n: usize, grain: usize, f: impl Fn(Range<usize>) + Send + Sync) {
+    chunks(n, grain, &f);
+}
+
+// One copy of the pool's machinery for all callers: hundreds of closures, a call through a pointer for
+// each chunk.
+fn chunks(n: usize, grain: usize, f: &(dyn Fn(Range<usize>) + Send + Sync)) {
     let grain = grain.max(1);
     let workers = threads();
     if n < 2 * grain || workers == 1 {
