@@ -11,8 +11,9 @@
 // Defines: DTYPE (1 or 2), MODE, BITS, GROUP (32 or more), TRANSPOSE 1, SUBGROUPS, TILES, STRETCH, COLS (of a matrix),
 // SIDES, VECTORS (a power of two up to COLS * SIDES), AHEAD (what a subgroup fetches while it multiplies what came before:
 // 0 nothing, 1 codes and what belongs to them, 2 x as well), optionally ALIGNED (codes are 16-byte aligned), FACTORS
-// (MODE 0, STRETCH 2, all columns in use: scales, and biases, of two groups are one aligned word), PLAIN. Grid: rows of
-// codes, 1, batch.
+// (MODE 0, STRETCH 2, all columns in use: scales, and biases, of two groups are one aligned word), PLAIN; JOINED: the same
+// rows times up to three matrices, whose workgroups follow each other, with what joined.glsl has but NORM; PAIR: the second
+// half of the TILES are those of the other matrix. Grid: rows of codes, 1, batch.
 #ifndef PLAIN
 #pragma use_vulkan_memory_model
 #endif
@@ -43,10 +44,28 @@
 #define THREADS (32 * SUBGROUPS)
 layout(local_size_x = THREADS) in;
 
+#ifdef JOINED
+#include "quantized/joined.glsl"
+// Rows of x, and elements from one to the next.
+#define COUNT p.norm.x
+#define STEP K
+#else
+#define COUNT p.m
+#define STEP p.x_rs
+#endif
+
 #define WIDTH (COLS * SIDES)
 #define SPREAD (WIDTH / VECTORS)
 #define BLOCKS (COLS / 8)
 #define ROWS (16 * TILES)
+// Matrices of a workgroup, its tiles of each, and its results.
+#ifdef PAIR
+#define MATRICES 2
+#else
+#define MATRICES 1
+#endif
+#define OWN (TILES / MATRICES)
+#define RESULTS (16 * OWN)
 // Codes of a group that a lane has of a row, in packs of eight; a pack serves two products of 16 along K.
 #define CHUNK (GROUP / 4)
 #define PACKS (CHUNK / 8)
@@ -122,27 +141,27 @@ struct Rows {
     uvec4 x[STRETCH][SIDES][BLOCKS][PACKS];
 };
 
-uvec2 x, w, s, b;
-uint row0, groups;
+uvec2 x, w[MATRICES], s[MATRICES], b[MATRICES];
+uint row0, n, groups;
 float total[SIDES][TILES][2 * SUM_PAIRS];
 
-uint code_row(uint tile, uint high) { return min(row0 + 16 * tile + 8 * high + LANE / 4, p.n - 1); }
+uint code_row(uint tile, uint high) { return min(row0 + 16 * (tile % OWN) + 8 * high + LANE / 4, n - 1); }
 
-void fetch_codes(uint row, uint k, out uvec2 packs[PACKS]) {
+void fetch_codes(uvec2 from, uint row, uint k, out uvec2 packs[PACKS]) {
 #if defined(ALIGNED) && BITS == 4 && PACKS % 2 == 0
     EACH for (uint q = 0; q < PACKS; q += 2) {
-        uvec2 c = Pairs(w).v[(row + k / 8 + q) / 2];
+        uvec2 c = Pairs(from).v[(row + k / 8 + q) / 2];
         packs[q] = uvec2(c.x, 0);
         packs[q + 1] = uvec2(c.y, 0);
     }
 #elif defined(ALIGNED) && BITS == 8 && PACKS % 2 == 0
     EACH for (uint q = 0; q < PACKS; q += 2) {
-        uvec4 c = Chunks(w).v[(row + k / 4 + 2 * q) / 4];
+        uvec4 c = Chunks(from).v[(row + k / 4 + 2 * q) / 4];
         packs[q] = c.xy;
         packs[q + 1] = c.zw;
     }
 #else
-    EACH for (uint q = 0; q < PACKS; q++) packs[q] = load_pack(w, row, k + q * 8);
+    EACH for (uint q = 0; q < PACKS; q++) packs[q] = load_pack(from, row, k + q * 8);
 #endif
 }
 
@@ -154,15 +173,15 @@ Operands fetch(uint first) {
             uint k = min(first + u * SPREAD + j, groups - 1) * GROUP + t * CHUNK;
             EACH for (uint i = 0; i < TILES; i++)
                 EACH for (uint h = 0; h < 2; h++)
-                    fetch_codes(code_row(i, h) * ROW_WORDS, k, o.codes[u][j][i][h]);
+                    fetch_codes(w[i / OWN], code_row(i, h) * ROW_WORDS, k, o.codes[u][j][i][h]);
         }
     }
 #ifdef FACTORS
     EACH for (uint i = 0; i < TILES; i++) {
         EACH for (uint h = 0; h < 2; h++) {
             uint at = (code_row(i, h) * ROW_GROUPS + min(first, groups - 2)) / 2;
-            o.scales[i][h] = Words(s).v[at];
-            o.biases[i][h] = Words(b).v[at];
+            o.scales[i][h] = Words(s[i / OWN]).v[at];
+            o.biases[i][h] = Words(b[i / OWN]).v[at];
         }
     }
 #else
@@ -173,9 +192,9 @@ Operands fetch(uint first) {
                     uint col = 8 * sum_block(j) + 2 * t + e;
                     uint g = min(first + u * SPREAD + col / VECTORS, groups - 1);
                     uint at = code_row(i, sum_row(j)) * ROW_GROUPS + g;
-                    o.scale[u][i][j][e] = factor(s, at);
+                    o.scale[u][i][j][e] = factor(s[i / OWN], at);
 #if MODE == 0
-                    o.bias[u][i][j][e] = factor(b, at);
+                    o.bias[u][i][j][e] = factor(b[i / OWN], at);
 #endif
                 }
             }
@@ -194,10 +213,10 @@ Rows fetch_x(uint first) {
             EACH for (uint c = 0; c < BLOCKS; c++) {
                 uint col = COLS * side + LANE / 4 + 8 * c, v = col % VECTORS;
                 uint g = first + u * SPREAD + col / VECTORS;
-                bool there = v < p.m && g < groups;
+                bool there = v < COUNT && g < groups;
                 EACH for (uint q = 0; q < PACKS; q++) {
                     o.x[u][side][c][q] = uvec4(0);
-                    if (there) o.x[u][side][c][q] = Chunks(x).v[(v * p.x_rs + g * GROUP + t * CHUNK) / 8 + q];
+                    if (there) o.x[u][side][c][q] = Chunks(x).v[(v * STEP + g * GROUP + t * CHUNK) / 8 + q];
                 }
             }
         }
@@ -269,13 +288,25 @@ void add(Operands o, Rows rows) {
 }
 
 void main() {
+    uint group = gl_WorkGroupID.x + p.tile0;
+#ifdef JOINED
+    uint matrix = matrix_of(group, RESULTS, n);
+    x = p.x;
+    EACH for (uint i = 0; i < MATRICES; i++) {
+        w[i] = p.w[matrix + i];
+        s[i] = p.s[matrix + i];
+        b[i] = p.b[matrix + i];
+    }
+#else
     uint batch = gl_WorkGroupID.z + p.batch0, wi = pick_w(batch);
     x = matrix_x(pick_x(batch));
-    w = matrix_w(wi);
-    s = matrix_s(wi);
-    b = matrix_b(wi);
-    row0 = (gl_WorkGroupID.x + p.tile0) * ROWS;
-    groups = p.k / GROUP;
+    w[0] = matrix_w(wi);
+    s[0] = matrix_s(wi);
+    b[0] = matrix_b(wi);
+    n = p.n;
+#endif
+    row0 = group * RESULTS;
+    groups = CODE_COLS / GROUP;
     EACH for (uint side = 0; side < SIDES; side++)
         EACH for (uint i = 0; i < TILES; i++)
             EACH for (uint e = 0; e < 2 * SUM_PAIRS; e++) total[side][i][e] = 0;
@@ -319,11 +350,23 @@ void main() {
         }
     }
     barrier();
-    uvec2 d = matrix_d(batch);
-    for (uint e = gl_LocalInvocationIndex; e < ROWS * p.m; e += THREADS) {
-        uint row = row0 + e % ROWS, v = e / ROWS;
-        float y = 0;
-        EACH for (uint i = 0; i < SUBGROUPS * SPREAD; i++) y += parts[i * VECTORS * ROWS + e];
-        if (row < p.n) store_element(d, v * p.n + row, y);
+    for (uint e = gl_LocalInvocationIndex; e < RESULTS * COUNT; e += THREADS) {
+        uint row = row0 + e % RESULTS, v = e / RESULTS, at = v * n + row;
+        float y[MATRICES];
+        EACH for (uint m = 0; m < MATRICES; m++) {
+            y[m] = 0;
+            uint from = v * ROWS + m * RESULTS + e % RESULTS;
+            EACH for (uint i = 0; i < SUBGROUPS * SPREAD; i++) y[m] += parts[i * VECTORS * ROWS + from];
+        }
+        if (row >= n) continue;
+#ifndef JOINED
+        store_element(matrix_d(batch), at, y[0]);
+#elif defined(PAIR)
+        store_element(p.d[0], at, after(rounded(y[0]), rounded(y[1]), at));
+#elif defined(AFTER)
+        store_element(p.d[0], at, after(rounded(y[0]), at));
+#else
+        store_element(p.d[matrix], at, y[0]);
+#endif
     }
 }

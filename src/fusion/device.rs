@@ -58,6 +58,18 @@ pub(super) fn joins_products(stream: Stream, format: Format, dtype: Dtype, k: i6
     false
 }
 
+/// Whether a product of `m` rows of length `k` with a quantised matrix of `n` rows can be one of several.
+pub(super) fn joins_rows(stream: Stream, format: Format, dtype: Dtype, sizes: [i64; 3]) -> bool {
+    #[cfg(all(test, feature = "vulkan"))]
+    if let Some(p) = MADE_UP.get() {
+        return tune::joins_rows(p, format, dtype, sizes, &|_, _| true);
+    }
+    #[cfg(feature = "vulkan")]
+    return crate::vulkan::kernels::quantized::qmm_joined::suits_rows(stream, format, dtype, sizes);
+    #[cfg(not(feature = "vulkan"))]
+    false
+}
+
 /// Whether a product of one row, of length `k`, with a dense matrix of so many rows can be one of several.
 pub(super) fn joins_dense(stream: Stream, dtype: Dtype, k: i64, rows: i64) -> bool {
     #[cfg(feature = "vulkan")]

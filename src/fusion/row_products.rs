@@ -1,5 +1,6 @@
 //! Pattern: products of one row with quantised or dense matrices: those of the same row, the normalisation that makes the row, and the
-//! elementwise operations on the results. The same of quantised matrices that are picked by index, without the normalisation.
+//! elementwise operations on the results. The same of few rows with quantised matrices, and of quantised matrices that are picked by
+//! index, without the normalisation.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -87,11 +88,11 @@ fn quantized<'a>(free: &Free<'a>, i: usize, stream: Stream) -> Option<Product<'a
             let sizes = |(matrices, _)| [k, n, indices.size() as i64, matrices];
             parts.picks().is_some_and(|p| device::joins_picks(stream, op.format, dtype, sizes(p)))
         }
-        None => {
-            parts.plain()
-                && parts.x.size() as i64 == k
-                && device::joins_products(stream, op.format, dtype, k, n)
-        }
+        None if !parts.plain() || k == 0 => false,
+        None => match parts.x.size() as i64 / k {
+            1 => device::joins_products(stream, op.format, dtype, k, n),
+            m => device::joins_rows(stream, op.format, dtype, [m, k, n]),
+        },
     };
     let fits = op.transpose
         && pays
@@ -208,7 +209,8 @@ pub(super) fn find(free: &Free, i: usize, stream: Stream) -> Option<Join> {
         members.push(j);
         results = smallvec![j];
     }
-    let norm = free.maker(i, x).filter(|_| !picked).and_then(|h| {
+    let alone_in_x = x.size() as i64 == x.dim(-1);
+    let norm = free.maker(i, x).filter(|_| !picked && alone_in_x).and_then(|h| {
         let (norm, _) = free.primitive::<Norm>(h, stream)?;
         let rows = all.iter().map(|p| free.array(p.result).dim(-1)).sum();
         let fits = norm.is_weighted_rms()
@@ -231,7 +233,7 @@ impl Work for Products {
         on_gpu!(stream, |enc| {
             let mut reads: SmallVec<[(u64, u64); 16]> = SmallVec::new();
             let (mut row, mut norm) = (&members[self.row.0].inputs[self.row.1], None);
-            let (dtype, k) = (row.dtype(), row.dim(-1));
+            let (dtype, k, mut m) = (row.dtype(), row.dim(-1), row.size() as i64 / row.dim(-1));
             if let Some((step, eps)) = self.norm {
                 let inputs = &members[step].inputs;
                 let weight = dev_row(enc, &inputs[1])?;
@@ -248,6 +250,7 @@ impl Work for Products {
                     let read = dev_row(enc, indices)?;
                     reads.push(read);
                     let (signed, count) = (indices.dtype() == Dtype::I32, indices.size() as i64);
+                    m = 1;
                     picks = Some(qmm_joined::Picks { indices: (read.0, signed), count, matrices, each });
                 }
             }
@@ -282,6 +285,7 @@ impl Work for Products {
             let joined = qmm_joined::Joined {
                 format,
                 dtype,
+                m,
                 k,
                 x: x.0,
                 norm,

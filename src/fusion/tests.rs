@@ -409,6 +409,48 @@ mod evaluations {
         });
     }
 
+    #[test]
+    fn products_of_few_rows() {
+        let half = |a: &Array| {
+            let a = ops::astype(a, Dtype::F16, stream()).unwrap();
+            crate::eval::eval(std::slice::from_ref(&a)).unwrap();
+            a
+        };
+        let [a, b] = [(); 2].map(|()| {
+            let w = half(&given(&[64, 64]));
+            let parts = ops::quantize(&w, Some(32), Some(4), "affine", None, stream()).unwrap();
+            crate::eval::eval(&parts).unwrap();
+            Matrix(parts, 4)
+        });
+        let (weight, long) = (half(&given(&[64])), half(&given(&[33, 1, 64])));
+        on_devices(|p, s| {
+            let lanes = crate::vulkan::tune::matmul::fixed_subgroup(&p.features) == Some(32);
+            let matrices = p.features.coop_matrices.iter().any(|m| [m.m, m.n, m.k] == [16, 16, 16]);
+            let joins = |names: &[&'static str], apart: &[&'static str]| match lanes && matrices {
+                true => names.to_vec(),
+                false => apart.to_vec(),
+            };
+            for m in [2, 8, 32] {
+                let rows = half(&given(&[m, 1, 64]));
+                let norm = rms_norm(&rows, Some(&weight), 1e-5, s).unwrap();
+                let two = [a.times(&norm, s), b.times(&norm, s)];
+                drop(norm);
+                let apart = ["rms_norm", "quantized_matmul", "quantized_matmul"];
+                let both = ["rms_norm", "QUANTIZED_MATMUL+QUANTIZED_MATMUL"];
+                assert_eq!(runs(&two), joins(&both, &apart), "{} {m}", p.name);
+                let residual = add(&a.times(&rows, s), &rows, s).unwrap();
+                let apart = ["quantized_matmul", "add"];
+                assert_eq!(runs(&[residual]), joins(&["quantized_matmul+ADD"], &apart), "{} {m}", p.name);
+                let gated = multiply(&a.times(&rows, s), &b.times(&rows, s), s).unwrap();
+                let apart = ["quantized_matmul", "quantized_matmul", "multiply"];
+                let unit = ["quantized_matmul+quantized_matmul+MULTIPLY"];
+                assert_eq!(runs(&[gated]), joins(&unit, &apart), "{} {m}", p.name);
+            }
+            let tall = add(&a.times(&long, s), &long, s).unwrap();
+            assert_eq!(runs(&[tall]), ["quantized_matmul", "add"], "more rows than columns: {}", p.name);
+        });
+    }
+
     /// x times the transposition of a matrix, as linear layers have it.
     fn linear(x: &Array, matrix: &Array, s: Stream) -> Array {
         ops::matmul(x, &transpose(matrix, None, s).unwrap(), s).unwrap()

@@ -99,7 +99,8 @@ static LIMITS: Made<Limits> = Made::new(|| Limits {
 /// Workgroups that the vector kernel cuts the keys for.
 pub static GROUPS: Best = best("attention_groups", 128);
 /// Where several parts would have more keys than this, there are twice as many (H100, 8192 keys of 8 heads for 32 queries: 21 us in
-/// place of 24, 32768: 60 and 78; 2048 the other way round, 11.5 and 10.7).
+/// place of 24, 32768: 60 and 78; 2048 the other way round, 11.5 and 10.7). 8 rows of 32 queries over 1100 keys of 8 heads: 23
+/// and 29, over 600 of 4 heads 15.5 and 17.5; 32 rows, for which the card is full, 87 and 75.
 const LONG_PART: u64 = 512;
 /// Least keys of a part.
 pub static KEYS: Best = Best { name: "attention_keys", value: 64, card: &H200, grows: false };
@@ -118,7 +119,7 @@ pub fn parts(p: &Profile, groups: u64, keys: u64, step: u64) -> (u64, u64) {
     let wanted = LIMITS.groups.unwrap_or_else(|| p.count(&GROUPS));
     let least = LIMITS.keys.unwrap_or_else(|| p.count(&KEYS)).max(1);
     let fill = |wanted: u64| wanted.div_ceil(groups.max(1)).min(keys / least);
-    let long = fill(wanted) > 1 && keys > LONG_PART * fill(wanted);
+    let long = groups <= wanted && keys > LONG_PART * fill(wanted);
     let fill = if long { fill(2 * wanted) } else { fill(wanted) };
     let most = if SDPA_SPLIT.disabled() { 1 } else { MOST_SPLITS };
     let splits = LIMITS.splits.unwrap_or(fill).clamp(1, most);
@@ -286,6 +287,13 @@ mod tests {
             assert!(splits * span >= keys && (splits - 1) * span < keys && span % step == 0);
             assert!(splits <= MOST_SPLITS);
         }
+    }
+
+    #[test]
+    fn long_keys_are_cut_where_workgroups_fill_the_card_once() {
+        let p = super::super::tests::devices::h200();
+        let count = |groups, keys| parts(&p, groups, keys, 64).0;
+        assert_eq!([count(128, 320), count(128, 1100), count(256, 1100)], [1, 2, 1]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use super::attention::{ROTATED_FEATURES, ROTATED_ROWS};
 use super::gemv::GEMV;
 use super::profile::Profile;
-use super::quantized::{QMM_ROWS, Shape, Variant, choose, runs};
+use super::quantized::{QMM_ROWS, Shape, Variant, choose, coop, of_rows, runs};
 use crate::core::Dtype;
 use crate::core::env::{KernelVariant, Values, Variable};
 use crate::kernels::Epilogue;
@@ -91,6 +91,20 @@ pub fn joins_products(
 ) -> bool {
     let kernel = || choose(p, &row_product(format, dtype, k, n), known).variant;
     k > 0 && n > 0 && matches!(kernel(), Variant::Rows { .. } | Variant::Row(_)) && !QMM_JOINED.disabled()
+}
+
+/// Whether the kernel of few rows multiplies `m` of them, of length `k`, by a matrix with `n` rows of codes, together with
+/// others and what is around; by two of them at once too.
+pub fn joins_rows(
+    p: &Profile,
+    format: Format,
+    dtype: Dtype,
+    [m, k, n]: [i64; 3],
+    known: &dyn Fn(Dtype, u32) -> bool,
+) -> bool {
+    let s = Shape { m, ..row_product(format, dtype, k, n) };
+    let alone = || coop(p, &s, known).is_some();
+    k > 0 && n > 0 && alone() && of_rows(p, &s, true, known).is_some() && !QMM_JOINED.disabled()
 }
 
 /// Whether the kernel over rows of dense matrices multiplies a row of length `k` by one with `n` rows, together with others and

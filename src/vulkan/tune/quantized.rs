@@ -201,16 +201,25 @@ pub(super) fn plain() -> bool {
 /// 33 by 4x2x2. 32 rows, two matrices beside each other: 29 by 4x2x1, 35 by 8x2x1, 49 one after the other; 32 by 8x2x1, 38
 /// by 8x1x1, 61 by 4x2x1, 51 one after the other. 8 rows: 20 by 4x1x1 with nothing ahead, 22 with all; 32 and 22 by 8x1x1.
 /// 64 rows 56 and 77, in four turns 92 and 93 (dequantised weights 177).
-fn coop(p: &Profile, s: &Shape, known: &dyn Fn(Dtype, u32) -> bool) -> Option<Coop> {
-    let f = &p.features;
-    let plain = plain();
+pub(super) fn coop(p: &Profile, s: &Shape, known: &dyn Fn(Dtype, u32) -> bool) -> Option<Coop> {
     let forced: Option<[u32; 3]> = forced().and_then(|v| v.try_into().ok());
     let won = winner(p, s);
-    if won.is_some_and(|w| w.len() == 2) && !plain && forced.is_none() {
+    if won.is_some_and(|w| w.len() == 2) && !plain() && forced.is_none() {
         return None;
     }
     let won = won.and_then(|w| COOP_LAYOUTS.into_iter().find(|l| l == w));
-    let layout = forced.or(won);
+    laid_out(p, s, forced.or(won), known)
+}
+
+/// The kernel in a layout, or in the packaged one.
+fn laid_out(
+    p: &Profile,
+    s: &Shape,
+    layout: Option<[u32; 3]>,
+    known: &dyn Fn(Dtype, u32) -> bool,
+) -> Option<Coop> {
+    let f = &p.features;
+    let plain = plain();
     let half = matches!(s.dtype, Dtype::F16 | Dtype::BF16);
     // Enough workgroups of two tiles, and of one, to fill the GPU.
     let groups = s.n * s.batch / 16;
@@ -257,6 +266,27 @@ fn coop(p: &Profile, s: &Shape, known: &dyn Fn(Dtype, u32) -> bool) -> Option<Co
     match layout {
         Some(asked) => coop(asked),
         None => coop(listed).or_else(|| coop([4, 1, 1])),
+    }
+}
+
+/// The layout for few rows times matrices whose rows of codes are `s.n` together; `pair`: of two at once, whose tiles are
+/// in the same workgroup.
+pub(in crate::vulkan) fn of_rows(
+    p: &Profile,
+    s: &Shape,
+    pair: bool,
+    known: &dyn Fn(Dtype, u32) -> bool,
+) -> Option<Coop> {
+    // What was measured is a matrix alone.
+    let forced = forced().and_then(|v| v.try_into().ok());
+    let c = laid_out(p, s, forced, known).filter(|c| s.m > 1 && s.m <= i64::from(c.cols * c.sides))?;
+    let fits = |c: &Coop| c.shared_bytes() <= p.features.shared_memory;
+    let even = Coop { tiles: c.tiles.next_multiple_of(2), ..c };
+    match pair {
+        true => {
+            Some(even).filter(fits).or(Some(Coop { subgroups: 4, tiles: 2, stretch: 1, ..c })).filter(fits)
+        }
+        false => Some(c),
     }
 }
 

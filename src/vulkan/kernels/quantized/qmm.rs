@@ -106,27 +106,9 @@ impl KernelKey for Key {
                 "qmm_cols.comp"
             }
             Variant::Coop(c) => {
-                put(&[
-                    ("SUBGROUPS", c.subgroups),
-                    ("TILES", c.tiles),
-                    ("STRETCH", c.stretch),
-                    ("COLS", c.cols),
-                    ("SIDES", c.sides),
-                    ("VECTORS", c.vectors),
-                    ("AHEAD", c.ahead as u32),
-                ]);
-                if c.plain {
-                    put(&[("PLAIN", 1)]);
-                } else {
-                    subgroup_size = f.subgroup_size_control.then_some(32);
-                    spirv16 = true;
-                }
-                if self.aligned {
-                    put(&[("ALIGNED", 1)]);
-                }
-                if self.factors {
-                    put(&[("FACTORS", 1)]);
-                }
+                define_coop(&mut d, c, self.aligned, self.factors);
+                subgroup_size = (f.subgroup_size_control && !c.plain).then_some(32);
+                spirv16 = !c.plain;
                 "qmm_coop.comp"
             }
             Variant::Tiled { bm, bn, tm, tn, step, runs } => {
@@ -318,15 +300,33 @@ pub fn quantized_matmul(
     job.run(enc)
 }
 
-/// Whether a subgroup of qmm_coop reads the scales of the two groups that it has in flight at once, and the biases.
+/// What qmm_coop.comp is defined by, besides the format.
+pub(super) fn define_coop(d: &mut Defines, c: Coop, aligned: bool, factors: bool) {
+    let numbers = [
+        ("SUBGROUPS", c.subgroups),
+        ("TILES", c.tiles),
+        ("STRETCH", c.stretch),
+        ("COLS", c.cols),
+        ("SIDES", c.sides),
+        ("VECTORS", c.vectors),
+        ("AHEAD", c.ahead as u32),
+    ];
+    numbers.into_iter().for_each(|(name, v)| define(d, name, v));
+    let flags = [(c.plain, "PLAIN"), (aligned, "ALIGNED"), (factors, "FACTORS")];
+    flags.iter().filter(|x| x.0).for_each(|x| define(d, x.1, 1));
+}
+
+/// Whether a subgroup of qmm_coop can read the scales of the two groups that it has in flight at once, and the biases.
+pub(super) fn two_factors(c: &Coop, s: &Shape) -> bool {
+    let groups = s.k / i64::from(s.format.group);
+    c.stretch == 2 && c.vectors == c.cols * c.sides && s.format.affine() && groups % 2 == 0
+}
+
+/// Whether it does: they lie where whole words do.
 fn factors_are_aligned(choice: &Choice, w: &Weights, s: &Shape) -> bool {
     let Variant::Coop(c) = choice.variant else { return false };
-    let groups = s.k / i64::from(s.format.group);
-    c.stretch == 2
-        && c.vectors == c.cols * c.sides
-        && s.format.affine()
+    two_factors(&c, s)
         && w.scales.dtype == s.dtype
-        && groups % 2 == 0
         && [Some(w.scales), w.biases].into_iter().flatten().all(|v| v.ptr.is_multiple_of(4))
 }
 
@@ -363,6 +363,7 @@ fn one_row(enc: &mut CommandEncoder, x: &DeviceView, w: &Weights, dst: &DeviceVi
     let joined = Joined {
         format: Some(format),
         dtype,
+        m: 1,
         k,
         x: x.ptr,
         norm: None,

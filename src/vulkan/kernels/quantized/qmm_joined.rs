@@ -1,8 +1,10 @@
 //! Host side of shaders/quantized/qmm_row.comp, of qmm_rows.comp for one row of x and several quantised matrices, or with
-//! what comes before or after the product, and of matmul/gemv_joined.comp, the same of dense matrices: the row is normalised first, matrices follow each other in one grid, and a
+//! what comes before or after the product, of qmm_coop.comp for few rows of x, likewise, which come as they are, and of
+//! matmul/gemv_joined.comp, the same as the first of dense matrices: the row is normalised first, matrices follow each other in one grid, and a
 //! program of elementwise operations takes the results before they are stored. Numbers are rounded where separate kernels
 //! would round them.
 
+use super::qmm::{define_coop, two_factors};
 use super::quant::{define_format, show as show_format};
 use crate::core::{Dtype, Result, Stream};
 use crate::kernels::elementwise::table::calls_library;
@@ -14,11 +16,11 @@ use crate::vulkan::kernels::matmul::ceil;
 use crate::vulkan::kernels::matmul::fragment_probe;
 use crate::vulkan::report::stats::STATS;
 use crate::vulkan::tune::Profile;
-use crate::vulkan::tune::fusion::{joins_products, row_product};
+use crate::vulkan::tune::fusion::{joins_products, joins_rows, row_product};
 use crate::vulkan::tune::gemv::{self, JoinedRows};
 use crate::vulkan::tune::matmul::summing_subgroup;
 use crate::vulkan::tune::qmm_row::{self, Row};
-use crate::vulkan::tune::quantized::{Shape, Variant, layout_of_rows, stage};
+use crate::vulkan::tune::quantized::{Coop, Shape, Variant, layout_of_rows, of_rows, stage};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
 /// A matrix with a row of codes, or of elements, for each result.
@@ -42,13 +44,15 @@ pub struct Picks {
     pub each: bool,
 }
 
-/// A row of x times matrices.
+/// A row of x, or few, times matrices.
 pub struct Joined<'a> {
     /// How the codes are read; none for dense matrices.
     pub format: Option<Format>,
     /// Of x and of the results.
     pub dtype: Dtype,
-    /// Length of x.
+    /// Rows of x; of more than one quantised matrices take a product, without `norm` and `picks`.
+    pub m: i64,
+    /// Length of a row.
     pub k: i64,
     /// Address of x, aligned to 16 bytes.
     pub x: u64,
@@ -72,7 +76,7 @@ impl Joined<'_> {
 
     /// The products as `tune` sees them.
     fn shape(&self, format: Format) -> Shape {
-        let product = row_product(format, self.dtype, self.k, self.rows());
+        let product = Shape { m: self.m, ..row_product(format, self.dtype, self.k, self.rows()) };
         self.picks.map_or(product, |p| Shape { batch: p.count, matrices: p.matrices, ..product })
     }
 }
@@ -82,6 +86,8 @@ impl Joined<'_> {
 enum Layout {
     /// qmm_row.comp.
     Row(Row),
+    /// qmm_coop.comp; `aligned`: codes can be read 16 bytes at a time, `factors`: so can those of two groups.
+    Coop { coop: Coop, aligned: bool, factors: bool },
     /// qmm_rows.comp; `aligned`: codes can be read 16 bytes at a time.
     Rows { threads: u32, rows: u32, unit: u32, aligned: bool },
     /// gemv_joined.comp; `staged`: the normalised row lies in shared memory.
@@ -94,6 +100,7 @@ impl Layout {
         match self {
             Layout::Row(r) if pair => i64::from(r.beside * 8),
             Layout::Row(r) => i64::from(r.beside * 16),
+            Layout::Coop { coop, .. } => i64::from(coop.tiles * 16) / if pair { 2 } else { 1 },
             Layout::Rows { threads, rows, .. } if pair => i64::from(256 / threads * rows / 2),
             Layout::Rows { threads, rows, .. } => i64::from(256 / threads * rows),
             Layout::Dense { layout: d, .. } => i64::from(256 / d.threads * d.rows) / if pair { 2 } else { 1 },
@@ -103,6 +110,7 @@ impl Layout {
     fn variant(&self) -> Option<Variant> {
         match *self {
             Layout::Row(r) => Some(Variant::Row(r)),
+            Layout::Coop { coop, .. } => Some(Variant::Coop(coop)),
             Layout::Rows { threads, rows, unit, .. } => {
                 Some(Variant::Rows { threads, rows, vectors: 1, unit })
             }
@@ -141,6 +149,9 @@ impl KernelKey for Key {
         let end = format!("{format}_{}_{}{after}", self.dtype, self.matrices());
         match self.layout {
             Layout::Row(r) => format!("qmm_row_{before}{}x{}_{end}", r.parts, r.beside),
+            Layout::Coop { coop: Coop { subgroups, tiles, stretch, vectors, .. }, .. } => {
+                format!("qmm_coop_joined_{subgroups}x{tiles}x{stretch}_v{vectors}_{end}")
+            }
             Layout::Rows { threads, rows, .. } => format!("qmm_joined_{before}{threads}x{rows}_{end}"),
             Layout::Dense { layout: d, .. } => {
                 format!("gemv_joined_{before}{}x{}x{}_{end}", d.threads, d.rows, d.unroll)
@@ -168,6 +179,12 @@ impl KernelKey for Key {
                     spirv16 = true;
                 }
                 "qmm_row.comp"
+            }
+            Layout::Coop { coop, aligned, factors } => {
+                define_coop(&mut d, coop, aligned, factors);
+                subgroup_size = (f.subgroup_size_control && !coop.plain).then_some(32);
+                spirv16 = !coop.plain;
+                "qmm_coop.comp"
             }
             Layout::Rows { threads, rows, unit, aligned } => {
                 put(&[("TPR", threads), ("R", rows), ("VECTORS", 1), ("UNIT", unit), ("STAGE", stage(f))]);
@@ -241,6 +258,13 @@ pub fn suits(stream: Stream, format: Format, dtype: Dtype, k: i64, rows: i64) ->
     joins_products(state.device.profile(), format, dtype, k, rows, &known)
 }
 
+/// Whether a kernel that can join would multiply `m` rows of length `k` by a matrix with `n` rows of codes.
+pub fn suits_rows(stream: Stream, format: Format, dtype: Dtype, sizes: [i64; 3]) -> bool {
+    let Ok(state) = StreamState::of(stream) else { return false };
+    let known = |dtype, cols| fragment_probe::known(state.device, dtype, cols);
+    joins_rows(state.device.profile(), format, dtype, sizes, &known)
+}
+
 /// Whether a row is normalised by each workgroup of its product with a dense matrix that has so many rows.
 pub fn takes_norm(stream: Stream, rows: i64) -> bool {
     StreamState::of(stream).is_ok_and(|state| gemv::takes_norm(state.device.profile(), rows))
@@ -261,6 +285,14 @@ fn layout(profile: &Profile, f: &Features, j: &Joined, known: &dyn Fn(Dtype, u32
         return Layout::Dense { layout, staged };
     };
     let product = j.shape(format);
+    if j.m > 1 {
+        // INVARIANT: patterns take what `tune::fusion::joins_rows` says, which asks for the same.
+        let coop = of_rows(profile, &product, pair, known).expect("a layout of few rows");
+        let aligned = j.matrices.iter().all(|m| m.parts[0].is_multiple_of(16));
+        let factors = two_factors(&coop, &product)
+            && j.matrices.iter().all(|m| m.parts[1].is_multiple_of(4) && m.parts[2].is_multiple_of(4));
+        return Layout::Coop { coop, aligned, factors };
+    }
     if j.matrices.iter().all(|m| aligned(m.parts))
         && let Some(row) = qmm_row::layout(profile, &product, pair, known)
     {
@@ -301,7 +333,7 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &
         key.lengths[i] = m.rows as u32;
         (parts[0][i], parts[1][i], parts[2][i]) = m.parts.into();
         if let (Some(variant), Some(format)) = (layout.variant(), j.format) {
-            STATS.quantized(variant.number(), 1, j.k / i64::from(format.group));
+            STATS.quantized(variant.number(), j.m, j.k / i64::from(format.group));
         }
     }
     parts[3][..j.results.len()].copy_from_slice(j.results);
@@ -310,14 +342,16 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &
         let flags = u64::from(p.indices.1) | u64::from(p.each) << 1;
         parts[1][MATRICES - 1] = p.matrices as u64 | flags << 32;
     }
-    let push = Push { x: j.x, norm: j.norm.map_or(0, |n| n.0), parts, tile0: 0 };
+    // The rows of x, in place of weights that single ones are normalised with.
+    let norm = if j.m > 1 { j.m as u64 } else { j.norm.map_or(0, |n| n.0) };
+    let push = Push { x: j.x, norm, parts, tile0: 0 };
     let span = layout.span(pair);
     let groups = match pair {
         true => ceil(j.matrices[0].rows, span),
         false => j.matrices.iter().map(|m| ceil(m.rows, span)).sum(),
     };
     let (n, batch) = (j.rows(), j.picks.map_or(1, |p| p.count));
-    enc.describe(2.0 * (n * batch) as f64 * j.k as f64, &[batch, 1, n, j.k]);
+    enc.describe(2.0 * (n * batch * j.m) as f64 * j.k as f64, &[batch, j.m, n, j.k]);
     let pipeline = enc.device().pipeline(&key)?;
     launch(enc, &pipeline, push, groups as u64, 1, batch, reads, writes)
 }
@@ -330,6 +364,7 @@ mod tests {
     use crate::kernels::quantized::quant::Mode;
     use crate::kernels::{Inst, Instr, Program, Src};
     use crate::vulkan::shader::compiler;
+    use crate::vulkan::tune::quantized::Ahead;
     use smallvec::smallvec;
 
     #[test]
@@ -362,6 +397,21 @@ mod tests {
                     let rows = Layout::Rows { threads: 32, rows: 2, unit: 32, aligned: true };
                     let row = |plain| Layout::Row(Row { parts: 4, beside: 2, width: 2048, plain });
                     let four = bits == 4 && mode == Mode::Affine && dtype != Dtype::F32;
+                    let tiles = if lengths[0] == lengths[1] { 2 } else { 1 };
+                    let coop = |sides, plain| {
+                        let (subgroups, stretch, cols, ahead) = (4, 1, 16, Ahead::Codes);
+                        let vectors = cols * sides;
+                        Coop { subgroups, tiles, stretch, cols, sides, vectors, ahead, plain }
+                    };
+                    let coops = [coop(1, false), coop(2, false), coop(2, true)];
+                    let takes = dtype != Dtype::F32 && group >= 32;
+                    for coop in coops.into_iter().take(if takes { 3 } else { 0 }) {
+                        let layout = Layout::Coop { coop, aligned: true, factors: false };
+                        let format = Some(format);
+                        let key =
+                            Key { format, dtype, layout, norm: None, k: 256, lengths, after, picks: false };
+                        compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
+                    }
                     for layout in [rows, row(false), row(true)].into_iter().take(if four { 3 } else { 1 }) {
                         let picks = lengths[2] == 0 && matches!(layout, Layout::Rows { .. });
                         for picks in if picks { vec![false, true] } else { vec![false] } {

@@ -95,6 +95,13 @@ fn quantised_products_are_legal_on_every_device() {
                             assert!(c.subgroups * 32 <= f.max_workgroup_invocations);
                             assert!(c.vectors <= c.cols * c.sides && i64::from(c.vectors) >= m.min(32));
                             assert!(64 * c.subgroups * c.tiles * c.cols * c.sides <= f.shared_memory);
+                            for pair in [false, true] {
+                                let joined = quantized::of_rows(&p, &s, pair, &|_, _| true);
+                                assert_eq!(joined.is_some(), (2..=32).contains(&m), "{} {s:?}", p.name);
+                                let Some(j) = joined else { continue };
+                                assert!(j.tiles % 2 == 0 || !pair && j == c, "{} {s:?} {j:?}", p.name);
+                                assert!(64 * j.subgroups * j.tiles * j.cols * j.sides <= f.shared_memory);
+                            }
                             let all = quantized::candidates(&p, &s, &|_, _| true);
                             assert!(
                                 quantized::numbers(&quantized::Variant::Coop(c))

@@ -1,0 +1,165 @@
+"""Few rows by quantised matrices and what follows, as one kernel on cooperative matrices: values,
+and what must keep them apart. Where there are no such matrices, ordinary arithmetic in their
+place."""
+
+import os
+
+import helpers as h
+import mlx.core as mx
+import numpy as np
+import pytest
+from test_eval_joined import UNIT, Matrix, apart, close, normal, rounded, swiglu
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.validation,
+    pytest.mark.usefixtures("none_disabled"),
+]
+
+MODES = [
+    {"group_size": 64, "bits": 4},
+    {"group_size": 32, "bits": 4},
+    {"group_size": 128, "bits": 4},
+    {"group_size": 32, "bits": 8},
+    {"group_size": 64, "bits": 3},
+    {"group_size": 32, "bits": 4, "mode": "mxfp4"},
+    {"group_size": 32, "bits": 8, "mode": "mxfp8"},
+]
+#: Rows of x, its shape before the last axis, and rows of codes: ends inside tiles, one and two
+#: matrices side by side, and columns that several groups share.
+FORMS = [(2, (2, 1), (40, 24, 7)), (8, (8, 1), (64, 33, 16)), (13, (13,), (17, 48, 3))]
+FORMS += [(16, (4, 4), (16, 32, 1)), (32, (32, 1), (80, 16, 24)), (29, (1, 29), (5, 5, 5))]
+
+
+def steps(f):
+    """What `f` gives, and the kernels that ran, without those that probe how matrices lie."""
+    out, ran = h.kernels(f)
+    return out, {k: n for k, n in ran.items() if "fragment_probe" not in k}
+
+
+def few_rows(rng, how, form, dtype, k=384):
+    """Rows by matrices in each way that joins; gives the kernels that ran."""
+    m, shape, rows = form
+    mats = [Matrix(rng, n, k, dtype, **how) for n in rows]
+    x = normal(rng, *shape, k, dtype=dtype)
+    row = h.to_np(x).astype(np.float64)
+    units = 2 if dtype == "float16" else 3
+
+    out, ran = steps(lambda: [p(x) for p in mats])
+    assert sum(ran.values()) == 1, ran
+    for got, p in zip(out, mats, strict=True):
+        assert got.shape == (*shape, len(p.values))
+        close(got, p.of(row), dtype, units)
+
+    res = normal(rng, *shape, rows[0], dtype=dtype)
+    for f in (
+        lambda: res + mats[0](x),
+        lambda: mx.maximum(mats[0](x), res),
+        lambda: mx.compile(lambda p, r: mx.tanh(p) * r + r)(mats[0](x), res),
+    ):
+        got, more = steps(f)
+        assert sum(more.values()) == 1, more
+        ran |= more
+        assert np.array_equal(h.to_np(got), h.to_np(apart(f)))
+    expected = h.to_np(res) + rounded(mats[0].of(row), dtype)
+    close(res + mats[0](x), expected, dtype, units)
+
+    gate, up = (Matrix(rng, rows[1], k, dtype, **how) for _ in range(2))
+    got, more = steps(lambda: swiglu(gate(x), up(x)))
+    assert sum(more.values()) == 1, more
+    ran |= more
+    g, u = (rounded(p.of(row), dtype).astype(np.float64) for p in (gate, up))
+    close(got, g / (1 + np.exp(-np.maximum(g, -80.0))) * u, dtype, units=4)
+    return ran
+
+
+def all_of(rng, how, dtype, forms=FORMS):
+    for form in forms:
+        ran = few_rows(rng, how, form, dtype)
+        assert all(k.startswith("qmm_coop_joined_") for k in ran if "qmm" in k), ran
+
+
+def apart_where_they_must(rng):
+    """Rows that differ, broadcast arrays, values that others hold, and rows that are not rows."""
+    a, b = Matrix(rng, 24, 128, "bfloat16"), Matrix(rng, 24, 128, "bfloat16")
+    x, y = (normal(rng, 4, 1, 128, dtype="bfloat16") for _ in range(2))
+    _, ran = steps(lambda: [a(x), b(y)])
+    assert sum(n for k, n in ran.items() if "qmm" in k) == 2, ran
+    row = normal(rng, 24, dtype="bfloat16")
+    got, ran = steps(lambda: a(x) + row)
+    assert sum(ran.values()) == 2, ran
+    close(got, rounded(a.of(h.to_np(x)), "bfloat16") + h.to_np(row), "bfloat16")
+    p = a(x)
+    total = p + p
+    mx.eval(total)
+    close(total, 2 * a.of(h.to_np(x)), "bfloat16")
+    close(p, a.of(h.to_np(x)), "bfloat16")
+    # Rows with others between them are copied first.
+    wide = normal(rng, 8, 1, 256, dtype="bfloat16")
+    z = wide[::2, :, 64:192]
+    res = normal(rng, 4, 1, 24, dtype="bfloat16")
+    close(res + a(z), h.to_np(res) + rounded(a.of(h.to_np(z)), "bfloat16"), "bfloat16")
+    # More rows than two matrices have columns.
+    tall = normal(rng, 33, 128, dtype="bfloat16")
+    for got, m in zip([a(tall), b(tall)], [a, b], strict=True):
+        close(got, m.of(h.to_np(tall)), "bfloat16", units=3)
+    # Each row's own NaN.
+    v = h.to_np(normal(rng, 4, 128, dtype="bfloat16")).copy()
+    v[2, 5] = np.nan
+    out = h.to_np(a(mx.array(v).astype(mx.bfloat16)) + res[:, 0].astype(mx.bfloat16))
+    assert np.isnan(out[2]).all() and np.isfinite(np.delete(out, 2, 0)).all()
+
+
+def in_a_process(body, timeout=280):
+    code = f"""
+    import sys
+    sys.path.insert(0, {os.path.dirname(__file__)!r})
+    import mlx.core as mx
+    import numpy as np
+    mx.set_default_device(mx.gpu)
+    import test_eval_joined_rows as t
+    rng = np.random.default_rng(31)
+    {body}
+    """
+    h.python(code, env={"MLX_VK_QMM": "plain"}, timeout=timeout)
+
+
+def multiplies(rng):
+    """Whether the device has the matrices that the kernel needs."""
+    m = Matrix(rng, 16, 64, "float16")
+    x, res = normal(rng, 8, 64, dtype="float16"), normal(rng, 8, 16, dtype="float16")
+    return any("qmm_coop_joined" in k for k in h.kernels(lambda: res + m(x))[1])
+
+
+@pytest.mark.parametrize(
+    "how", MODES, ids=lambda m: f"{m.get('mode', 'q')}{m['bits']}g{m['group_size']}"
+)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_few_rows_are_one_kernel(rng, dtype, how):
+    if multiplies(rng):
+        all_of(rng, how, dtype)
+        return
+    # Compiling takes a CPU long: each form in turn, all of them by the first mode.
+    i = 2 * MODES.index(how) + (dtype == "bfloat16")
+    forms = FORMS if i == 1 else [FORMS[i % len(FORMS)]]
+    in_a_process(f"t.all_of(rng, {how!r}, {dtype!r}, {forms!r})")
+
+
+def test_what_stays_apart(rng):
+    if multiplies(rng):
+        apart_where_they_must(rng)
+    else:
+        in_a_process("t.apart_where_they_must(rng)")
+
+
+@pytest.mark.parametrize("dtype", list(UNIT))
+def test_rows_on_any_device(rng, dtype):
+    """By whatever kernels a device has."""
+    mats = [Matrix(rng, n, 192, dtype) for n in (40, 40)]
+    for m in (2, 5, 8, 16, 31):
+        x, res = normal(rng, m, 1, 192, dtype=dtype), normal(rng, m, 1, 40, dtype=dtype)
+        row = h.to_np(x).astype(np.float64)
+        g, u = (rounded(p.of(row), dtype).astype(np.float64) for p in mats)
+        unit = g / (1 + np.exp(-np.maximum(g, -80.0))) * u
+        close(swiglu(mats[0](x), mats[1](x)), unit, dtype, units=8)
+        close(res + mats[0](x), h.to_np(res) + g, dtype, units=3)
