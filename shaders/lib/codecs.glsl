@@ -145,6 +145,11 @@ int64_t offset_of(uint64_t dims, uint first, uint n, uint i) {
     return n == 0u ? 0l : off + int64_t(i) * Dims(dims).d[first].stride;
 }
 
+// The same of a list that row_dims made: the stride of a single axis stands in place of the address.
+int64_t row_offset(uint64_t dims, uint n, uint i) {
+    return n == 1u ? int64_t(i) * int64_t(dims) : offset_of(dims, 0u, n, i);
+}
+
 int64_t offset_of64(uint64_t dims, uint first, uint n, uint64_t i) {
     if (i <= 0xffffffffUL) return offset_of(dims, first, n, uint(i));
     int64_t off = 0l;

@@ -111,7 +111,7 @@ void main() {
     uint wg = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, lane = lane_id();
     uint t = lane % TPR, row = wg * (WG / TPR) + lane / TPR;
     bool live = row < rows;
-    uint64_t p = at(src, offset_of(dims, 0u, nk, min(row, rows - 1u)), A_SIZE);
+    uint64_t p = at(src, row_offset(dims, nk, min(row, rows - 1u)), A_SIZE);
     uint64_t q = dst + uint64_t(row) * n * B_SIZE;
 #ifdef SHIFTED
     lead = uint(p & 15ul) / A_SIZE;

@@ -142,6 +142,14 @@ pub fn dims(enc: &mut CommandEncoder, list: &[(i64, i64)]) -> Result<u64> {
     enc.params(&bytes)
 }
 
+/// The same for `row_offset` of shaders/lib/codecs.glsl: the stride of a single axis as it is, which no kernel has to read.
+pub fn row_dims(enc: &mut CommandEncoder, list: &[(i64, i64)]) -> Result<u64> {
+    match list {
+        &[(_, stride)] => Ok(stride.cast_unsigned()),
+        _ => dims(enc, list),
+    }
+}
+
 /// A push block that says where in the whole grid a dispatch begins.
 pub trait GridPush: Copy {
     /// The block of the dispatch that begins there.

@@ -4,8 +4,8 @@
 pub mod softmax;
 
 use super::elem::{
-    Defines, Push, WG, aligned16, collapse, define, dims, float_controls, grid, operand, required_subgroup,
-    shuffles,
+    Defines, Push, WG, aligned16, collapse, define, float_controls, grid, operand, required_subgroup,
+    row_dims, shuffles,
 };
 use crate::bail;
 use crate::core::env::KernelVariant;
@@ -124,7 +124,7 @@ pub fn norm(
         lanes,
         group,
     };
-    let params = dims(enc, &kept)?;
+    let params = row_dims(enc, &kept)?;
     let at = |v: Option<&DeviceView>| v.map_or(0, |v| v.ptr);
     let step = |v: Option<&DeviceView>| v.map_or(1, |v| v.strides[0]);
     let push = Push::default()

@@ -6,7 +6,7 @@ use crate::core::env::KernelVariant;
 use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
 use crate::vulkan::kernels::elem::{
-    Defines, Push, WG, aligned16, collapse, define, dims, grid, operand, required_subgroup, shuffles,
+    Defines, Push, WG, aligned16, collapse, define, grid, operand, required_subgroup, row_dims, shuffles,
 };
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source, tune};
 
@@ -117,7 +117,7 @@ fn run(enc: &mut CommandEncoder, src: &DeviceView, dst: &DeviceView, form: Form)
     let long = tune::norm::looping(enc.device().profile(), rows, WG, most);
     let (group, lanes) = if vectors == 0 { (long, long) } else { (WG, lanes) };
     let key = Key { dtype: src.dtype, form, wide, shifted, vectors, lanes, group };
-    let params = dims(enc, &kept)?;
+    let params = row_dims(enc, &kept)?;
     let push = Push::default().u64s(&[src.ptr, dst.ptr, params]).i64s(&[stride]);
     let push = push.u32s(&[rows as u32, n as u32, kept.len() as u32]);
     let pipeline = enc.device().pipeline(&key)?;
