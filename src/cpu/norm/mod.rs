@@ -50,6 +50,18 @@ fn total(xs: &[f32], f: impl Fn(f32) -> f32) -> f32 {
     rest.iter().fold(lanes[0], |t, &x| t + f(x))
 }
 
+/// A row times `inv`, times the weight and plus the bias, where there are some.
+#[inline(always)]
+fn finish<T: Real>(row: &[f32], inv: f32, job: &Job<'_>, out: &mut [T]) {
+    let pairs = out.iter_mut().zip(row);
+    match (job.weight, job.bias) {
+        ([], []) => pairs.for_each(|(o, &x)| *o = T::of(x * inv)),
+        (w, []) => pairs.zip(w).for_each(|((o, &x), &w)| *o = T::of(x * inv * w)),
+        ([], b) => pairs.zip(b).for_each(|((o, &x), &b)| *o = T::of(x * inv + b)),
+        (w, b) => pairs.zip(w).zip(b).for_each(|(((o, &x), &w), &b)| *o = T::of(x * inv * w + b)),
+    }
+}
+
 /// What is done with each row; weight and bias are float32 copies, or empty.
 struct Job<'a> {
     eps: f32,
@@ -83,17 +95,7 @@ multiversion! {
                     row.iter_mut().for_each(|x| *x -= mean);
                 }
                 let inv = 1.0 / (total(&row, |x| x * x) / n as f32 + job.eps).sqrt();
-                row.iter_mut().for_each(|x| *x *= inv);
-                if !job.weight.is_empty() {
-                    row.iter_mut().zip(job.weight).for_each(|(x, &w)| *x *= w);
-                }
-                if !job.bias.is_empty() {
-                    row.iter_mut().zip(job.bias).for_each(|(x, &b)| *x += b);
-                }
-                let out = std::slice::from_raw_parts_mut(dst.offset(d), n);
-                for (o, &x) in out.iter_mut().zip(&row) {
-                    *o = T::of(x);
-                }
+                finish(&row, inv, job, std::slice::from_raw_parts_mut(dst.offset(d), n));
             }
         }
     }
