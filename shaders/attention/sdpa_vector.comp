@@ -35,13 +35,6 @@ Scores sg_xor(Scores a, uint m) {
 #endif
 #include "lib/group.glsl"
 
-const uint SCORES = UNROLL * ROWS;
-// Steps in which lanes divide the scores among them, the scores that a lane is left with, and the first of these steps,
-// whose lanes have other keys of the same row.
-const uint STEPS = SCORES >= 8u ? 3u : SCORES / 2u;
-const uint OWN = SCORES >> STEPS;
-const uint KEY_STEPS = UNROLL / 2u;
-
 // There are at least eight lanes a key.
 shared float tops[WG / 8u * ROWS], sums[WG / 8u * ROWS];
 shared vec4 held[2u * WG * MERGED];
@@ -67,6 +60,13 @@ void decode(RAW c[NRAW], out float x[F]) {
 
 #if defined(SG) && (defined(MASK_BOOL) || defined(MASK_ADD))
 #define DIVIDED
+const uint SCORES = UNROLL * ROWS;
+// Steps in which lanes divide the scores among them, the scores that a lane is left with, and the first of these steps,
+// whose lanes have other keys of the same row.
+const uint STEPS = SCORES >= 8u ? 3u : SCORES / 2u;
+const uint OWN = SCORES >> STEPS;
+const uint KEY_STEPS = UNROLL / 2u;
+
 // Score `i` is with the lanes of a key that have these bits.
 uint holder(uint i) {
     uint bits = 0u;

@@ -46,26 +46,14 @@ pub(super) fn epilogue_pays(e: &Epilogue, results: usize) -> bool {
     false
 }
 
-/// Whether a product of one row, of length `k`, with a quantised matrix of so many rows can be one of several.
-pub(super) fn joins_products(stream: Stream, format: Format, dtype: Dtype, k: i64, rows: i64) -> bool {
-    #[cfg(all(test, feature = "vulkan"))]
-    if let Some(p) = MADE_UP.get() {
-        return tune::joins_products(p, format, dtype, k, rows, &|_, _| true);
-    }
-    #[cfg(feature = "vulkan")]
-    return crate::vulkan::kernels::quantized::qmm_joined::suits(stream, format, dtype, k, rows);
-    #[cfg(not(feature = "vulkan"))]
-    false
-}
-
 /// Whether a product of `m` rows of length `k` with a quantised matrix of `n` rows can be one of several.
-pub(super) fn joins_rows(stream: Stream, format: Format, dtype: Dtype, sizes: [i64; 3]) -> bool {
+pub(super) fn joins_products(stream: Stream, format: Format, dtype: Dtype, sizes: [i64; 3]) -> bool {
     #[cfg(all(test, feature = "vulkan"))]
     if let Some(p) = MADE_UP.get() {
-        return tune::joins_rows(p, format, dtype, sizes, &|_, _| true);
+        return tune::joins_products(p, format, dtype, sizes, &|_, _| true);
     }
     #[cfg(feature = "vulkan")]
-    return crate::vulkan::kernels::quantized::qmm_joined::suits_rows(stream, format, dtype, sizes);
+    return crate::vulkan::kernels::quantized::qmm_joined::suits(stream, format, dtype, sizes);
     #[cfg(not(feature = "vulkan"))]
     false
 }

@@ -88,11 +88,10 @@ fn quantized<'a>(free: &Free<'a>, i: usize, stream: Stream) -> Option<Product<'a
             let sizes = |(matrices, _)| [k, n, indices.size() as i64, matrices];
             parts.picks().is_some_and(|p| device::joins_picks(stream, op.format, dtype, sizes(p)))
         }
-        None if !parts.plain() || k == 0 => false,
-        None => match parts.x.size() as i64 / k {
-            1 => device::joins_products(stream, op.format, dtype, k, n),
-            m => device::joins_rows(stream, op.format, dtype, [m, k, n]),
-        },
+        None => {
+            let rows = || parts.x.size() as i64 / k;
+            parts.plain() && k > 0 && device::joins_products(stream, op.format, dtype, [rows(), k, n])
+        }
     };
     let fits = op.transpose
         && pays
@@ -233,7 +232,7 @@ impl Work for Products {
         on_gpu!(stream, |enc| {
             let mut reads: SmallVec<[(u64, u64); 16]> = SmallVec::new();
             let (mut row, mut norm) = (&members[self.row.0].inputs[self.row.1], None);
-            let (dtype, k, mut m) = (row.dtype(), row.dim(-1), row.size() as i64 / row.dim(-1));
+            let (dtype, k) = (row.dtype(), row.dim(-1));
             if let Some((step, eps)) = self.norm {
                 let inputs = &members[step].inputs;
                 let weight = dev_row(enc, &inputs[1])?;
@@ -250,7 +249,6 @@ impl Work for Products {
                     let read = dev_row(enc, indices)?;
                     reads.push(read);
                     let (signed, count) = (indices.dtype() == Dtype::I32, indices.size() as i64);
-                    m = 1;
                     picks = Some(qmm_joined::Picks { indices: (read.0, signed), count, matrices, each });
                 }
             }
@@ -285,7 +283,7 @@ impl Work for Products {
             let joined = qmm_joined::Joined {
                 format,
                 dtype,
-                m,
+                m: if picks.is_some() { 1 } else { row.size() as i64 / k },
                 k,
                 x: x.0,
                 norm,

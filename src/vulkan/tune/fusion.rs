@@ -4,7 +4,7 @@
 use super::attention::{ROTATED_FEATURES, ROTATED_ROWS};
 use super::gemv::GEMV;
 use super::profile::Profile;
-use super::quantized::{QMM_ROWS, Shape, Variant, choose, coop, of_rows, runs};
+use super::quantized::{QMM_ROWS, Shape, Variant, choose, of_rows, runs};
 use crate::core::Dtype;
 use crate::core::env::{KernelVariant, Values, Variable};
 use crate::kernels::Epilogue;
@@ -74,37 +74,27 @@ pub fn folds_in_rows(n: i64, rows: i64) -> bool {
     n >= 2 && (n <= LONG_ROW || rows >= MANY_ROWS)
 }
 
-/// A product of one row of length `k` with a matrix that has `n` rows of codes.
-pub(in crate::vulkan) fn row_product(format: Format, dtype: Dtype, k: i64, n: i64) -> Shape {
-    Shape { dtype, format, transpose: true, m: 1, n, k, batch: 1, matrices: 1, runs: false }
+/// A product of `m` rows of length `k` with a matrix that has `n` rows of codes.
+pub(in crate::vulkan) fn row_product(format: Format, dtype: Dtype, [m, k, n]: [i64; 3]) -> Shape {
+    Shape { dtype, format, transpose: true, m, n, k, batch: 1, matrices: 1, runs: false }
 }
 
-/// Whether a kernel that can join would do such a product: that of one row or that of few. `known` is that of
-/// [`choose`](super::quantized::choose).
+/// Whether a kernel that can join would do such a product: those of one row, or that of few where it can also take two
+/// matrices at once. `known` is that of [`choose`](super::quantized::choose).
 pub fn joins_products(
     p: &Profile,
     format: Format,
     dtype: Dtype,
-    k: i64,
-    n: i64,
+    sizes: [i64; 3],
     known: &dyn Fn(Dtype, u32) -> bool,
 ) -> bool {
-    let kernel = || choose(p, &row_product(format, dtype, k, n), known).variant;
-    k > 0 && n > 0 && matches!(kernel(), Variant::Rows { .. } | Variant::Row(_)) && !QMM_JOINED.disabled()
-}
-
-/// Whether the kernel of few rows multiplies `m` of them, of length `k`, by a matrix with `n` rows of codes, together with
-/// others and what is around; by two of them at once too.
-pub fn joins_rows(
-    p: &Profile,
-    format: Format,
-    dtype: Dtype,
-    [m, k, n]: [i64; 3],
-    known: &dyn Fn(Dtype, u32) -> bool,
-) -> bool {
-    let s = Shape { m, ..row_product(format, dtype, k, n) };
-    let alone = || coop(p, &s, known).is_some();
-    k > 0 && n > 0 && alone() && of_rows(p, &s, true, known).is_some() && !QMM_JOINED.disabled()
+    let s = row_product(format, dtype, sizes);
+    let joins = || match choose(p, &s, known).variant {
+        Variant::Rows { .. } | Variant::Row(_) => s.m == 1,
+        Variant::Coop(_) => of_rows(p, &s, true, known).is_some(),
+        Variant::Cols { .. } | Variant::Tiled { .. } | Variant::Dequantize => false,
+    };
+    s.k > 0 && s.n > 0 && joins() && !QMM_JOINED.disabled()
 }
 
 /// Whether the kernel over rows of dense matrices multiplies a row of length `k` by one with `n` rows, together with others and

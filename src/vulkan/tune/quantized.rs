@@ -201,10 +201,10 @@ pub(super) fn plain() -> bool {
 /// 33 by 4x2x2. 32 rows, two matrices beside each other: 29 by 4x2x1, 35 by 8x2x1, 49 one after the other; 32 by 8x2x1, 38
 /// by 8x1x1, 61 by 4x2x1, 51 one after the other. 8 rows: 20 by 4x1x1 with nothing ahead, 22 with all; 32 and 22 by 8x1x1.
 /// 64 rows 56 and 77, in four turns 92 and 93 (dequantised weights 177).
-pub(super) fn coop(p: &Profile, s: &Shape, known: &dyn Fn(Dtype, u32) -> bool) -> Option<Coop> {
+fn coop(p: &Profile, s: &Shape, known: &dyn Fn(Dtype, u32) -> bool) -> Option<Coop> {
     let forced: Option<[u32; 3]> = forced().and_then(|v| v.try_into().ok());
     let won = winner(p, s);
-    if won.is_some_and(|w| w.len() == 2) && !plain() && forced.is_none() {
+    if QMM_COOP.disabled() || won.is_some_and(|w| w.len() == 2) && !plain() && forced.is_none() {
         return None;
     }
     let won = won.and_then(|w| COOP_LAYOUTS.into_iter().find(|l| l == w));
@@ -228,7 +228,7 @@ fn laid_out(
     let one = layout.is_some() || ((full || long) && s.format.affine() && s.format.bits == 4);
     let least = if one { 1 } else { 2 };
     let takes = half && s.transpose && !s.runs && s.format.group >= 32 && (least..=COOP_ROWS).contains(&s.m);
-    if !takes || QMM_COOP.disabled() {
+    if !takes {
         return None;
     }
     let lanes = table::fixed_subgroup(f) == Some(32);

@@ -16,7 +16,7 @@ use crate::vulkan::kernels::matmul::ceil;
 use crate::vulkan::kernels::matmul::fragment_probe;
 use crate::vulkan::report::stats::STATS;
 use crate::vulkan::tune::Profile;
-use crate::vulkan::tune::fusion::{joins_products, joins_rows, row_product};
+use crate::vulkan::tune::fusion::{joins_products, row_product};
 use crate::vulkan::tune::gemv::{self, JoinedRows};
 use crate::vulkan::tune::matmul::summing_subgroup;
 use crate::vulkan::tune::qmm_row::{self, Row};
@@ -76,7 +76,7 @@ impl Joined<'_> {
 
     /// The products as `tune` sees them.
     fn shape(&self, format: Format) -> Shape {
-        let product = Shape { m: self.m, ..row_product(format, self.dtype, self.k, self.rows()) };
+        let product = row_product(format, self.dtype, [self.m, self.k, self.rows()]);
         self.picks.map_or(product, |p| Shape { batch: p.count, matrices: p.matrices, ..product })
     }
 }
@@ -251,18 +251,11 @@ impl GridPush for Push {
     }
 }
 
-/// Whether a kernel that can join would multiply a row of length `k` by a matrix with so many rows of codes.
-pub fn suits(stream: Stream, format: Format, dtype: Dtype, k: i64, rows: i64) -> bool {
-    let Ok(state) = StreamState::of(stream) else { return false };
-    let known = |dtype, cols| fragment_probe::known(state.device, dtype, cols);
-    joins_products(state.device.profile(), format, dtype, k, rows, &known)
-}
-
 /// Whether a kernel that can join would multiply `m` rows of length `k` by a matrix with `n` rows of codes.
-pub fn suits_rows(stream: Stream, format: Format, dtype: Dtype, sizes: [i64; 3]) -> bool {
+pub fn suits(stream: Stream, format: Format, dtype: Dtype, sizes: [i64; 3]) -> bool {
     let Ok(state) = StreamState::of(stream) else { return false };
     let known = |dtype, cols| fragment_probe::known(state.device, dtype, cols);
-    joins_rows(state.device.profile(), format, dtype, sizes, &known)
+    joins_products(state.device.profile(), format, dtype, sizes, &known)
 }
 
 /// Whether a row is normalised by each workgroup of its product with a dense matrix that has so many rows.
@@ -285,13 +278,13 @@ fn layout(profile: &Profile, f: &Features, j: &Joined, known: &dyn Fn(Dtype, u32
         return Layout::Dense { layout, staged };
     };
     let product = j.shape(format);
+    let wide = j.matrices.iter().all(|m| m.parts[0].is_multiple_of(16));
     if j.m > 1 {
-        // INVARIANT: patterns take what `tune::fusion::joins_rows` says, which asks for the same.
+        // INVARIANT: patterns take what `tune::fusion::joins_products` says, which asks for the same.
         let coop = of_rows(profile, &product, pair, known).expect("a layout of few rows");
-        let aligned = j.matrices.iter().all(|m| m.parts[0].is_multiple_of(16));
         let factors = two_factors(&coop, &product)
             && j.matrices.iter().all(|m| m.parts[1].is_multiple_of(4) && m.parts[2].is_multiple_of(4));
-        return Layout::Coop { coop, aligned, factors };
+        return Layout::Coop { coop, aligned: wide, factors };
     }
     if j.matrices.iter().all(|m| aligned(m.parts))
         && let Some(row) = qmm_row::layout(profile, &product, pair, known)
@@ -308,8 +301,7 @@ fn layout(profile: &Profile, f: &Features, j: &Joined, known: &dyn Fn(Dtype, u32
     if pair {
         rows = rows.max(2);
     }
-    let aligned = j.matrices.iter().all(|m| m.parts[0].is_multiple_of(16));
-    Layout::Rows { threads, rows, unit: unit as u32, aligned }
+    Layout::Rows { threads, rows, unit: unit as u32, aligned: wide }
 }
 
 /// Records the products; `reads` and `writes` are all ranges that they touch.
