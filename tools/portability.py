@@ -72,7 +72,7 @@ What the compiler's reports led to, each held by a test:
   cycles. The rows in `src/vulkan/tune/matmul.rs` are marked as compiled, not measured.
 - Tiles of quantised products with 64 sums a lane took 152 to 256 registers on CDNA: one wave. GPUs
   of 64 lanes have the same tile with 256 lanes and 32 sums each: 96 to 128 registers, two waves.
-  That row of `src/vulkan/tune/quantized.rs` is marked likewise.
+  That row of `src/vulkan/tune/quantized/mod.rs` is marked likewise.
 - Attention without shuffles and sorts that carry 64-bit keys asked for more than 16 KiB of shared
   memory, which was seen once lengths by specialisation constants counted. Their blocks follow from
   what there is.
@@ -179,6 +179,7 @@ ELSEWHERE = {
     "matmul_nv2.comp": "cooperative matrices of the workgroup (VK_NV_cooperative_matrix2)",
     "qmm_coop.comp": "matrices that lie in lanes as PTX says; compile-only devices cannot tell",
     "qmm_row.comp": "likewise",
+    "qmm_held.comp": "likewise",
 }
 
 

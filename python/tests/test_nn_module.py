@@ -319,3 +319,89 @@ def test_state_can_be_compiled():
     weights = tree_unflatten(tree_flatten(model.parameters()))
     model.update(tree_map(lambda p: p * 0, weights))
     assert not mx.any(compiled(x))
+
+
+class Plain(dict):
+    """A module as it is described: a dict, whose items are looked up where no attribute is."""
+
+    def __getattr__(self, key):
+        if key in self:
+            return self[key]
+        raise AttributeError(key)
+
+    def __setattr__(self, key, value):
+        if isinstance(value, (mx.array, dict, list, tuple)):
+            self.__dict__.pop(key, None)
+            self[key] = value
+        else:
+            super().__setattr__(key, value)
+            self.pop(key, None)
+
+    def __delattr__(self, key):
+        if key in self:
+            del self[key]
+        else:
+            super().__delattr__(key)
+
+
+def test_items_and_attributes_stay_the_same_things(rng):
+    """Whatever was looked up before, in whichever order items and attributes change."""
+    values = [nn.ReLU(), nn.Linear(2, 2), mx.ones(2), [nn.ReLU()], {"a": 1}, 3, "text", None]
+    names = ["one", "two", "three"]
+
+    def tried(f):
+        try:
+            return f()
+        except (AttributeError, KeyError) as e:
+            return type(e)
+
+    def change(m, what, key, value):
+        match what:
+            case "get":
+                return getattr(m, key)
+            case "item":
+                return m[key]
+            case "set":
+                return setattr(m, key, value)
+            case "put":
+                return m.__setitem__(key, value)
+            case "delete":
+                return delattr(m, key)
+            case "remove":
+                return m.__delitem__(key)
+            case "pop":
+                return m.pop(key, None)
+            case "join":
+                m |= {key: value}
+                return None
+            case "clear":
+                return m.clear()
+            case "copy":
+                return [(k, v) for k, v in vars(copy.copy(m)).items() if k in names]
+
+    kinds = ["get"] * 5 + ["item", "set", "set", "put", "delete", "remove", "pop", "join", "copy"]
+    for _ in range(40):
+        ours, plain = nn.Module(), Plain()
+        for _ in range(60):
+            what = str(rng.choice([*kinds, "clear"] if rng.random() < 0.1 else kinds))
+            key, value = str(rng.choice(names)), values[rng.integers(len(values))]
+            got, want = (
+                tried(lambda m=m, w=what, k=key, v=value: change(m, w, k, v)) for m in (ours, plain)
+            )
+            assert got is want or what == "copy" and len(got) == len(want), what
+            assert list(ours) == list(plain)
+            for name in names:
+                assert getattr(ours, name, Plain) is getattr(plain, name, Plain), (what, name)
+
+
+def test_layers_that_were_looked_up_are_no_part_of_copies_and_pickles():
+    m = nn.Sequential(nn.Linear(2, 2))
+    m.child = nn.Linear(2, 3)
+    assert m.child is m.child is m["child"]
+    for other in (copy.copy(m), copy.deepcopy(m), pickle.loads(pickle.dumps(m))):
+        other.child = nn.ReLU()
+        assert isinstance(other.child, nn.ReLU) and isinstance(m.child, nn.Linear)
+    m.update_modules({"child": nn.Identity()})
+    assert isinstance(m.child, nn.Identity)
+    del m["child"]
+    assert not hasattr(m, "child")

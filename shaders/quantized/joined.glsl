@@ -11,6 +11,17 @@
 AFTER
 #endif
 
+// Neighbours i and i + 1 of a row of factors, of which it has GROUPS; i is even.
+#ifdef GROUP
+#define GROUPS (K / GROUP)
+uint two_factors(uvec2 base, uint row, uint i) {
+    if (GROUPS % 2 == 0) return Words(base).v[(row * GROUPS + min(i, GROUPS - 2)) / 2];
+    uint low = uint(Halves(base).v[row * GROUPS + min(i, GROUPS - 1)]);
+    uint high = uint(Halves(base).v[row * GROUPS + min(i + 1, GROUPS - 1)]);
+    return low | high << 16;
+}
+#endif
+
 // As it would have been stored.
 float rounded(float x) { return bits_to_float(float_to_bits(x)); }
 
@@ -34,6 +45,18 @@ uint matrix_of(inout uint group, uint span, out uint n) {
 #else
     return 0;
 #endif
+}
+
+// Workgroups that have so many rows of all matrices each; with PAIR of both at once.
+uint groups_of(uint span) {
+    uint all = (N0 + span - 1) / span;
+#if JOINED > 1 && !defined(PAIR)
+    all += (N1 + span - 1) / span;
+#endif
+#if JOINED > 2
+    all += (N2 + span - 1) / span;
+#endif
+    return all;
 }
 
 #ifdef NORM

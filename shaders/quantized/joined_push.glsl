@@ -6,8 +6,10 @@ layout(constant_id = 2) const uint N1 = 1;
 layout(constant_id = 3) const uint N2 = 1;
 layout(constant_id = 4) const uint EPS = 0; // bits of a float
 layout(push_constant, scalar) uniform Push {
-    uvec2 x, norm;                // addresses; of the weights that x is normalised with, or how many rows x has
+    uvec2 x, norm;                // addresses; of the weights that x is normalised with, or of counters of joins
     uvec2 w[3], s[3], b[3], d[3]; // results; where an epilogue makes one of all, then what it reads besides
     // PICKS: w[2] are indices, s[2] the number of matrices and flags: the indices are signed, each has an x
     uint tile0;                   // first workgroup of this dispatch
+    uint rows;                    // of x
+    uvec2 sums;                   // where workgroups that share K leave theirs
 } p;

@@ -47,7 +47,7 @@ layout(local_size_x = THREADS) in;
 #ifdef JOINED
 #include "quantized/joined.glsl"
 // Rows of x, and elements from one to the next.
-#define COUNT p.norm.x
+#define COUNT p.rows
 #define STEP K
 #else
 #define COUNT p.m

@@ -4,7 +4,8 @@
 // 1/16 for it. x is scaled by a power of two for each group first, in which float16 holds what bfloat16 does, and staged in
 // the order that codes have in a word, with the sums that biases multiply. A subgroup has 16 rows of codes and, in turns
 // of eight groups, one of WK parts of K; a lane has 16 bytes of two rows at a time, and each group a column of its own, in
-// which it meets the rest of the lanes of its group. WN subgroups beside each other share x.
+// which it meets the rest of the lanes of its group. WN subgroups beside each other share x. Workgroups walk over the rows of
+// codes: a turn of those that come next is on its way while these are multiplied.
 // One to three matrices, whose workgroups follow each other, with what joined.glsl has; PAIR: the second half of the WN
 // subgroups has the rows of the other matrix.
 // Defines: DTYPE (1 or 2), MODE 0, BITS 4, GROUP (32, 64 or 128), TRANSPOSE 1, JOINED, WK, WN, WIDTH (columns that are
@@ -59,7 +60,6 @@ layout(local_size_x = THREADS) in;
 #define TURN 8
 #define PIECES (TURN * GROUP / 32)
 #define LOADS (PIECES / 4)
-#define GROUPS (K / GROUP)
 #define TURNS ((GROUPS + TURN - 1) / TURN)
 // Where eight elements of x lie, with one of padding after four: lanes read four apart at once. Zeros lie behind them.
 #define AT(c) ((c) + (c) / 4)
@@ -67,7 +67,8 @@ layout(local_size_x = THREADS) in;
 shared uvec4 staged[ZEROS + 4];
 // For each group what its values were divided by, and the sum of x.
 shared vec2 facts[WIDTH / GROUP];
-shared float parts[4 * WK * ROWS];
+// Of these rows and of the ones before.
+shared float parts[2][4 * WK * ROWS];
 
 struct Codes {
     uvec4 pieces[2][LOADS];
@@ -76,17 +77,21 @@ struct Codes {
 };
 
 uvec2 w, s, b;
-uint row0, n;
+uint row0, n, beside;
+
+// Goes to the rows of codes of a workgroup; behind the last of `all` to one row for all lanes, so that loads need no branch
+// around them.
+void seek(uint group, uint all) {
+    bool there = group < all;
+    uint matrix = matrix_of(group, RESULTS, n) + beside / (RESULTS / 16);
+    row0 = there ? group * RESULTS + beside % (RESULTS / 16) * 16 : 0;
+    n = there ? n : 1;
+    w = p.w[matrix];
+    s = p.s[matrix];
+    b = p.b[matrix];
+}
 
 uint code_row(uint high) { return min(row0 + 8 * high + LANE / 4, n - 1); }
-
-// Neighbours i and i + 1 of a row of scales or biases; i is even.
-uint two_factors(uvec2 base, uint row, uint i) {
-    if (GROUPS % 2 == 0) return Words(base).v[(row * GROUPS + min(i, GROUPS - 2)) / 2];
-    uint low = uint(Halves(base).v[row * GROUPS + min(i, GROUPS - 1)]);
-    uint high = uint(Halves(base).v[row * GROUPS + min(i + 1, GROUPS - 1)]);
-    return low | high << 16;
-}
 
 void fetch_piece(inout Codes q, uint turn, uint i) {
     EACH for (uint h = 0; h < 2; h++)
@@ -202,20 +207,30 @@ void add_factors(Codes q, uint turn, SUMS sums, inout float total[2]) {
     }
 }
 
-float result(uint row) {
+float result(uint buffer_, uint row) {
     float y = 0;
-    EACH for (uint i = 0; i < 4 * WK; i++) y += parts[i * ROWS + row];
+    EACH for (uint i = 0; i < 4 * WK; i++) y += parts[buffer_][i * ROWS + row];
     return y;
 }
 
+// Stores what invocation `i` has of the results of a workgroup's rows.
+void store(uint group, uint buffer_, uint i) {
+    uint rows, matrix = matrix_of(group, RESULTS, rows), row = group * RESULTS + i;
+    if (i >= RESULTS || row >= rows) return;
+#ifdef PAIR
+    store_element(p.d[0], row, after(rounded(result(buffer_, i)), rounded(result(buffer_, i + RESULTS)), row));
+#elif defined(AFTER)
+    store_element(p.d[0], row, after(rounded(result(buffer_, i)), row));
+#else
+    store_element(p.d[matrix], row, result(buffer_, i));
+#endif
+}
+
 void main() {
-    uint group = gl_WorkGroupID.x + p.tile0, matrix = matrix_of(group, RESULTS, n);
-    uint part = TEAM % WK, beside = TEAM / WK;
-    row0 = group * RESULTS + beside % (RESULTS / 16) * 16;
-    uint own = matrix + beside / (RESULTS / 16);
-    w = p.w[own];
-    s = p.s[own];
-    b = p.b[own];
+    const uint all = groups_of(RESULTS);
+    uint part = TEAM % WK, buffer_ = 0;
+    beside = TEAM / WK;
+    seek(gl_WorkGroupID.x, all);
 
     // Codes are on their way while x is staged.
     Codes q;
@@ -223,35 +238,33 @@ void main() {
     fetch_factors(q, part);
     stage();
     barrier();
-    float total[2] = float[](0, 0);
+    [[dont_unroll]] for (uint group = gl_WorkGroupID.x; group < all; group += gl_NumWorkGroups.x) {
+        float total[2] = float[](0, 0);
 #ifdef PLAIN
-    // All invocations multiply together.
-    [[dont_unroll]] for (uint first = 0; first < TURNS; first += WK) {
-        uint turn = first + part;
+        // All invocations multiply together.
+        [[dont_unroll]] for (uint first = 0; first < TURNS; first += WK) {
+            uint turn = first + part;
 #else
-    [[dont_unroll]] for (uint turn = part; turn < TURNS; turn += WK) {
+        [[dont_unroll]] for (uint turn = part; turn < TURNS; turn += WK) {
 #endif
-        SUMS sums;
-        zero_sums(sums);
-        EACH for (uint i = 0; i < LOADS; i++) {
-            uint piece = 4 * i + LANE % 4;
-            bool mine = piece * 32 / GROUP == LANE / 4 && turn < TURNS;
-            multiply_piece(q, i, mine ? AT(4 * (turn * PIECES + piece)) : ZEROS, sums);
-            if (turn + WK < TURNS) fetch_piece(q, turn + WK, i);
+            bool last = turn + WK >= TURNS;
+            uint next = last ? part : turn + WK;
+            if (last && turn < TURNS) seek(group + gl_NumWorkGroups.x, all);
+            SUMS sums;
+            zero_sums(sums);
+            EACH for (uint i = 0; i < LOADS; i++) {
+                uint piece = 4 * i + LANE % 4;
+                bool mine = piece * 32 / GROUP == LANE / 4 && turn < TURNS;
+                multiply_piece(q, i, mine ? AT(4 * (turn * PIECES + piece)) : ZEROS, sums);
+                fetch_piece(q, next, i);
+            }
+            add_factors(q, turn, sums, total);
+            fetch_factors(q, next);
         }
-        add_factors(q, turn, sums, total);
-        if (turn + WK < TURNS) fetch_factors(q, turn + WK);
+        EACH for (uint h = 0; h < 2; h++)
+            parts[buffer_][(4 * part + LANE % 4) * ROWS + 16 * beside + 8 * h + LANE / 4] = total[h];
+        barrier();
+        store(group, buffer_, gl_LocalInvocationIndex);
+        buffer_ ^= 1u;
     }
-    EACH for (uint h = 0; h < 2; h++)
-        parts[(4 * part + LANE % 4) * ROWS + 16 * beside + 8 * h + LANE / 4] = total[h];
-    barrier();
-    uint i = gl_LocalInvocationIndex, row = group * RESULTS + i;
-    if (i >= RESULTS || row >= n) return;
-#ifdef PAIR
-    store_element(p.d[0], row, after(rounded(result(i)), rounded(result(i + RESULTS)), row));
-#elif defined(AFTER)
-    store_element(p.d[0], row, after(rounded(result(i)), row));
-#else
-    store_element(p.d[matrix], row, result(i));
-#endif
 }

@@ -154,6 +154,10 @@ pub struct WideSeq(pub SmallVec<[i64; 6]>);
 impl<'a, 'py> FromPyObject<'a, 'py> for WideSeq {
     type Error = PyErr;
     fn extract(obj: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        // The common case needs no iterator.
+        if let Ok(tuple) = obj.cast_exact::<PyTuple>() {
+            return Ok(WideSeq(tuple.iter_borrowed().map(integer).collect::<PyResult<_>>()?));
+        }
         if !is_sequence(&obj) {
             let text = format!("expected a sequence of integers, got {}", type_name(&obj));
             return Err(PyTypeError::new_err(text));

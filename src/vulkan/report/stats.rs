@@ -16,7 +16,7 @@ const PARTS: usize = 9;
 const OPS: usize = 21;
 
 /// Kernels of quantised products.
-pub(in crate::vulkan) const QMM: [&str; 6] = ["rows", "cols", "tiled", "dequantize", "coop", "row"];
+pub(in crate::vulkan) const QMM: [&str; 7] = ["rows", "cols", "tiled", "dequantize", "coop", "row", "held"];
 /// Kernels of attention.
 pub(in crate::vulkan) const ATTENTION: [&str; 3] = ["vector", "tile", "coop"];
 

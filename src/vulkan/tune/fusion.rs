@@ -91,6 +91,7 @@ pub fn joins_products(
     let s = row_product(format, dtype, sizes);
     let joins = || match choose(p, &s, known).variant {
         Variant::Rows { .. } | Variant::Row(_) => s.m == 1,
+        Variant::Held(_) => true,
         Variant::Coop(_) => of_rows(p, &s, true, known).is_some(),
         Variant::Cols { .. } | Variant::Tiled { .. } | Variant::Dequantize => false,
     };

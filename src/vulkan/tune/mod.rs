@@ -15,7 +15,6 @@ pub mod memory;
 pub mod norm;
 pub mod pacing;
 mod profile;
-pub mod qmm_row;
 pub mod quantized;
 pub mod reduce;
 pub mod sort;

@@ -1,7 +1,6 @@
 """Module, the container of parameters and of other modules that every layer derives from.
 
-A module is a dict: arrays, dicts, lists, tuples and modules that are set as attributes become its
-items, everything else stays a plain attribute. All walks over a model go through
+A module is a dict whose items are attributes too (see `_items`). All walks over a model go through
 `Module.filter_and_map`, and no walk computes an array: initial weights that are replaced before
 they are read are never evaluated.
 """
@@ -14,13 +13,14 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import mlx.core as mx
+from mlx.nn.layers._items import _Items
 from mlx.nn.layers._places import _descend, _invalid
 from mlx.utils import tree_flatten, tree_unflatten
 
 _Filter = Callable[["Module", str, Any], bool]
 
 
-class Module(dict[str, Any]):
+class Module(_Items):
     """Base class of all layers and models.
 
     A subclass calls ``super().__init__()`` and sets its parameters (arrays) and its sub-modules as
@@ -45,29 +45,6 @@ class Module(dict[str, Any]):
         super().__init__()
         self._no_grad: set[str] = set()
         self._training = True
-
-    # --- attributes ---------------------------------------------------------------------------
-
-    def __getattr__(self, key: str) -> Any:
-        try:
-            return self[key]
-        except KeyError:
-            pass
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{key}'")
-
-    def __setattr__(self, key: str, value: Any) -> None:
-        if isinstance(value, (mx.array, dict, list, tuple)):
-            self.__dict__.pop(key, None)
-            self[key] = value
-        else:
-            super().__setattr__(key, value)
-            self.pop(key, None)
-
-    def __delattr__(self, key: str) -> None:
-        if key in self:
-            del self[key]
-        else:
-            super().__delattr__(key)
 
     def _extra_repr(self) -> str:
         return ""
@@ -428,7 +405,10 @@ class Module(dict[str, Any]):
             if isinstance(old, mx.array):
                 if strict and not isinstance(new, mx.array):
                     return False
-                place[key] = new
+                if type(place).__setitem__ is _Items.__setitem__:
+                    dict.__setitem__(place, key, new)  # arrays have no copies to take away
+                else:
+                    place[key] = new
                 return True
             return _descend(old, new, "parameter", replace, strict)
 

@@ -1,5 +1,5 @@
 //! Host side of the products with quantised matrices: shaders/quantized/qmm_rows.comp, qmm_coop.comp, qmm_cols.comp and
-//! qmm_tiled.comp (qmm_row.comp by `qmm_joined`), and the way over dequantised scratch and `matmul` where cooperative
+//! qmm_tiled.comp (qmm_row.comp and qmm_held.comp by `qmm_joined`), and the way over dequantised scratch and `matmul` where cooperative
 //! matrices multiply. Which of them is chosen stands in `tune::quantized`. Indices are read by the kernels, which clamp
 //! them to the operands.
 
@@ -77,7 +77,7 @@ impl KernelKey for Key {
                 let form = if runs { "_runs" } else { "" };
                 format!("qmm_tiled_{format}_{}_{turn}_{bm}x{bn}{form}", self.dtype)
             }
-            Variant::Row(_) | Variant::Dequantize => format!("qmm_dequantize_{format}"),
+            Variant::Row(_) | Variant::Held(_) | Variant::Dequantize => format!("qmm_dequantize_{format}"),
         };
         if self.partial { name + "_split" } else { name }
     }
@@ -121,7 +121,7 @@ impl KernelKey for Key {
                 }
                 "qmm_tiled.comp"
             }
-            Variant::Row(_) | Variant::Dequantize => "dequantize.comp",
+            Variant::Row(_) | Variant::Held(_) | Variant::Dequantize => "dequantize.comp",
         };
         if self.partial {
             define(&mut d, "PARTIAL", 1);
@@ -263,12 +263,7 @@ pub fn quantized_matmul(
     if far {
         bail!(Value, "[quantized_matmul] A product of {m}x{k} by {k}x{n} matrices is too large for the GPU.");
     }
-    let aligned = match choice.variant {
-        Variant::Rows { .. } | Variant::Coop(_) => w.codes.ptr.is_multiple_of(16),
-        Variant::Cols { .. } | Variant::Tiled { .. } | Variant::Row(_) | Variant::Dequantize => {
-            wide(&x, steps)
-        }
-    };
+    let aligned = if needs_wide { w.codes.ptr.is_multiple_of(16) } else { wide(&x, steps) };
     let flag = |v: &Option<DeviceView>, at: u32| {
         v.as_ref().map_or(0, |v| (1 | u32::from(v.dtype == Dtype::I32) << 1) << at)
     };
@@ -330,7 +325,7 @@ fn factors_are_aligned(choice: &Choice, w: &Weights, s: &Shape) -> bool {
         && [Some(w.scales), w.biases].into_iter().flatten().all(|v| v.ptr.is_multiple_of(4))
 }
 
-/// What multiplies; none where the kernel of one row has done so.
+/// What multiplies; none where `qmm_joined` has done so.
 fn kernel(
     enc: &mut CommandEncoder,
     x: &DeviceView,
@@ -342,28 +337,28 @@ fn kernel(
     let device = enc.device();
     let known = |dtype, cols| fragment_probe::known(device, dtype, cols);
     let choice = choose(device.profile(), s, &known);
-    if !matches!(choice.variant, Variant::Row(_)) {
+    if !matches!(choice.variant, Variant::Row(_) | Variant::Held(_)) {
         return Ok(Some(choice));
     }
-    let done = !picked && x.shape[0] == 1 && one_row(enc, x, w, dst)?;
+    let done = !picked && x.shape[0] == 1 && few_rows(enc, x, w, dst)?;
     Ok((!done).then(|| choose_of_many(device.profile(), s, &known)))
 }
 
-/// Records the product of one row by the kernel that has one alone, if it can read the matrix.
-fn one_row(enc: &mut CommandEncoder, x: &DeviceView, w: &Weights, dst: &DeviceView) -> Result<bool> {
+/// Records the product of one row, or of few, by the kernels that have no other, if they can read the matrix.
+fn few_rows(enc: &mut CommandEncoder, x: &DeviceView, w: &Weights, dst: &DeviceView) -> Result<bool> {
     let parts = [w.codes.ptr, w.scales.ptr, w.biases.map_or(0, |b| b.ptr)];
     if !qmm_joined::aligned(parts) || w.scales.dtype != dst.dtype {
         return Ok(false);
     }
-    let k = x.shape[2];
-    let fits = (x.strides[2] == 1 || k <= 1) && x.ptr.is_multiple_of(16);
+    let (m, k) = (x.shape[1], x.shape[2]);
+    let fits = x.is_row_contiguous() && x.ptr.is_multiple_of(16);
     let x = if fits { x.clone() } else { elementwise::dense(enc, x)? };
-    let matrices = [Matrix { rows: dst.size() as i64, parts }];
+    let matrices = [Matrix { rows: dst.size() as i64 / m, parts }];
     let (format, dtype, results) = (w.format, dst.dtype, [dst.ptr]);
     let joined = Joined {
         format: Some(format),
         dtype,
-        m: 1,
+        m,
         k,
         x: x.ptr,
         norm: None,
@@ -415,7 +410,7 @@ impl Job {
                 let batch = if runs { 1 } else { s.batch };
                 (ceil(rows, bm.into()) * ceil(s.n, bn.into()), rows, batch)
             }
-            Variant::Row(_) | Variant::Dequantize => return Ok(()),
+            Variant::Row(_) | Variant::Held(_) | Variant::Dequantize => return Ok(()),
         };
         let rows = if let Variant::Tiled { runs: true, .. } = variant { s.batch } else { s.m };
         for first in (0..rows).step_by(most.max(1) as usize) {

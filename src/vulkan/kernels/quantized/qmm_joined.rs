@@ -1,10 +1,12 @@
-//! Host side of shaders/quantized/qmm_row.comp, of qmm_rows.comp for one row of x and several quantised matrices, or with
-//! what comes before or after the product, of qmm_coop.comp for few rows of x, likewise, which come as they are, and of
+//! Host side of shaders/quantized/qmm_row.comp and qmm_held.comp, of qmm_rows.comp for one row of x and several quantised matrices,
+//! or with what comes before or after the product, of qmm_coop.comp for few rows of x, likewise, which come as they are, and of
 //! matmul/gemv_joined.comp, the same as the first of dense matrices: the row is normalised first, matrices follow each other in one grid, and a
 //! program of elementwise operations takes the results before they are stored. Numbers are rounded where separate kernels
 //! would round them.
 
 use super::qmm::{define_coop, two_factors};
+use smallvec::SmallVec;
+
 use super::quant::{define_format, show as show_format};
 use crate::core::{Dtype, Result, Stream};
 use crate::kernels::elementwise::table::calls_library;
@@ -19,7 +21,8 @@ use crate::vulkan::tune::Profile;
 use crate::vulkan::tune::fusion::{joins_products, row_product};
 use crate::vulkan::tune::gemv::{self, JoinedRows};
 use crate::vulkan::tune::matmul::summing_subgroup;
-use crate::vulkan::tune::qmm_row::{self, Row};
+use crate::vulkan::tune::quantized::held::{self, Held};
+use crate::vulkan::tune::quantized::row::{self, Row};
 use crate::vulkan::tune::quantized::{Coop, Shape, Variant, layout_of_rows, of_rows, stage};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
@@ -86,6 +89,8 @@ impl Joined<'_> {
 enum Layout {
     /// qmm_row.comp.
     Row(Row),
+    /// qmm_held.comp.
+    Held(Held),
     /// qmm_coop.comp; `aligned`: codes can be read 16 bytes at a time, `factors`: so can those of two groups.
     Coop { coop: Coop, aligned: bool, factors: bool },
     /// qmm_rows.comp; `aligned`: codes can be read 16 bytes at a time.
@@ -98,6 +103,7 @@ impl Layout {
     /// Rows of codes of a workgroup.
     fn span(&self, pair: bool) -> i64 {
         match self {
+            Layout::Held(_) => Held::UNIT,
             Layout::Row(r) if pair => i64::from(r.beside * 8),
             Layout::Row(r) => i64::from(r.beside * 16),
             Layout::Coop { coop, .. } => i64::from(coop.tiles * 16) / if pair { 2 } else { 1 },
@@ -110,6 +116,7 @@ impl Layout {
     fn variant(&self) -> Option<Variant> {
         match *self {
             Layout::Row(r) => Some(Variant::Row(r)),
+            Layout::Held(h) => Some(Variant::Held(h)),
             Layout::Coop { coop, .. } => Some(Variant::Coop(coop)),
             Layout::Rows { threads, rows, unit, .. } => {
                 Some(Variant::Rows { threads, rows, vectors: 1, unit })
@@ -149,6 +156,9 @@ impl KernelKey for Key {
         let end = format!("{format}_{}_{}{after}", self.dtype, self.matrices());
         match self.layout {
             Layout::Row(r) => format!("qmm_row_{before}{}x{}_{end}", r.parts, r.beside),
+            Layout::Held(h) => {
+                format!("qmm_held_{}x{}_{end}", h.subgroups, h.splits)
+            }
             Layout::Coop { coop: Coop { subgroups, tiles, stretch, vectors, .. }, .. } => {
                 format!("qmm_coop_joined_{subgroups}x{tiles}x{stretch}_v{vectors}_{end}")
             }
@@ -179,6 +189,17 @@ impl KernelKey for Key {
                     spirv16 = true;
                 }
                 "qmm_row.comp"
+            }
+            Layout::Held(h) => {
+                put(&[("WK", h.subgroups), ("COLS", h.cols), ("TURN", h.turn)]);
+                put(&[("SPLITS", h.splits), ("BUFFERS", h.buffers)]);
+                if h.plain {
+                    put(&[("PLAIN", 1)]);
+                } else {
+                    subgroup_size = f.subgroup_size_control.then_some(32);
+                    spirv16 = true;
+                }
+                "qmm_held.comp"
             }
             Layout::Coop { coop, aligned, factors } => {
                 define_coop(&mut d, coop, aligned, factors);
@@ -234,10 +255,12 @@ struct Push {
     /// Codes, scales, biases, and results.
     parts: [[u64; MATRICES]; 4],
     tile0: u32,
+    rows: u32,
+    sums: u64,
 }
 
 /// Bytes of the block that shaders see.
-const PUSH_BYTES: usize = (2 + 4 * MATRICES) * 8 + 4;
+const PUSH_BYTES: usize = (3 + 4 * MATRICES) * 8 + 8;
 
 impl GridPush for Push {
     fn beginning(self, tile0: u32, _: u32) -> Push {
@@ -245,8 +268,8 @@ impl GridPush for Push {
     }
 
     fn bytes(&self) -> &[u8] {
-        const { assert!(size_of::<Push>() == PUSH_BYTES + 4) };
-        // SAFETY: repr(C) of 8-byte fields and one of 4; the padding behind it is left out.
+        const { assert!(size_of::<Push>() == PUSH_BYTES) };
+        // SAFETY: repr(C) of 8-byte fields and two of 4, without padding.
         unsafe { std::slice::from_raw_parts((self as *const Push).cast(), PUSH_BYTES) }
     }
 }
@@ -263,7 +286,7 @@ pub fn takes_norm(stream: Stream, rows: i64) -> bool {
     StreamState::of(stream).is_ok_and(|state| gemv::takes_norm(state.device.profile(), rows))
 }
 
-/// Whether qmm_row can read the parts of a matrix.
+/// Whether qmm_row and qmm_held can read the parts of a matrix.
 pub fn aligned(parts: [u64; 3]) -> bool {
     parts[0].is_multiple_of(16) && parts[1].is_multiple_of(4) && parts[2].is_multiple_of(4)
 }
@@ -279,6 +302,10 @@ fn layout(profile: &Profile, f: &Features, j: &Joined, known: &dyn Fn(Dtype, u32
     };
     let product = j.shape(format);
     let wide = j.matrices.iter().all(|m| m.parts[0].is_multiple_of(16));
+    let even = j.matrices.iter().all(|m| aligned(m.parts));
+    if even && let Some(held) = held::layout(profile, &product, known) {
+        return Layout::Held(held);
+    }
     if j.m > 1 {
         // INVARIANT: patterns take what `tune::fusion::joins_products` says, which asks for the same.
         let coop = of_rows(profile, &product, pair, known).expect("a layout of few rows");
@@ -286,9 +313,7 @@ fn layout(profile: &Profile, f: &Features, j: &Joined, known: &dyn Fn(Dtype, u32
             && j.matrices.iter().all(|m| m.parts[1].is_multiple_of(4) && m.parts[2].is_multiple_of(4));
         return Layout::Coop { coop, aligned: wide, factors };
     }
-    if j.matrices.iter().all(|m| aligned(m.parts))
-        && let Some(row) = qmm_row::layout(profile, &product, pair, known)
-    {
+    if even && let Some(row) = row::layout(profile, &product, pair, known) {
         return Layout::Row(row);
     }
     let unit = if j.k % 32 == 0 { 32 } else { 16 };
@@ -334,18 +359,32 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &
         let flags = u64::from(p.indices.1) | u64::from(p.each) << 1;
         parts[1][MATRICES - 1] = p.matrices as u64 | flags << 32;
     }
-    // The rows of x, in place of weights that single ones are normalised with.
-    let norm = if j.m > 1 { j.m as u64 } else { j.norm.map_or(0, |n| n.0) };
-    let push = Push { x: j.x, norm, parts, tile0: 0 };
+    let mut push =
+        Push { x: j.x, norm: j.norm.map_or(0, |n| n.0), parts, tile0: 0, rows: j.m as u32, sums: 0 };
     let span = layout.span(pair);
-    let groups = match pair {
+    let units = match pair {
         true => ceil(j.matrices[0].rows, span),
         false => j.matrices.iter().map(|m| ceil(m.rows, span)).sum(),
+    };
+    let mut writes: SmallVec<[(u64, u64); 6]> = SmallVec::from_slice(writes);
+    let groups = match layout {
+        Layout::Row(r) => r.workgroups(device.profile(), units),
+        Layout::Held(h) => {
+            let lists = h.lists(device.profile(), units);
+            if h.splits > 1 {
+                let bytes = 4 * h.left(units, if pair { 2 } else { 1 });
+                push.sums = enc.temp(bytes)?;
+                push.norm = enc.counters(lists as usize)?;
+                writes.extend([(push.sums, bytes as u64), (push.norm, 4 * lists as u64)]);
+            }
+            lists * i64::from(h.splits)
+        }
+        Layout::Coop { .. } | Layout::Rows { .. } | Layout::Dense { .. } => units,
     };
     let (n, batch) = (j.rows(), j.picks.map_or(1, |p| p.count));
     enc.describe(2.0 * (n * batch * j.m) as f64 * j.k as f64, &[batch, j.m, n, j.k]);
     let pipeline = enc.device().pipeline(&key)?;
-    launch(enc, &pipeline, push, groups as u64, 1, batch, reads, writes)
+    launch(enc, &pipeline, push, groups as u64, 1, batch, reads, &writes)
 }
 
 #[cfg(test)]
@@ -388,6 +427,10 @@ mod tests {
                     assert_eq!(after.is_some(), from.is_some());
                     let rows = Layout::Rows { threads: 32, rows: 2, unit: 32, aligned: true };
                     let row = |plain| Layout::Row(Row { parts: 4, beside: 2, width: 2048, plain });
+                    let held = |splits, plain| {
+                        let (subgroups, cols, turn, buffers) = (2, 8 * splits, 4, 3 - splits);
+                        Layout::Held(Held { subgroups, cols, turn, splits, buffers, plain })
+                    };
                     let four = bits == 4 && mode == Mode::Affine && dtype != Dtype::F32;
                     let tiles = if lengths[0] == lengths[1] { 2 } else { 1 };
                     let coop = |sides, plain| {
@@ -408,10 +451,13 @@ mod tests {
                             Key { format, dtype, layout, norm: None, k: 256, lengths, after, picks: false };
                         compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
                     }
-                    for layout in [rows, row(false), row(true)].into_iter().take(if four { 3 } else { 1 }) {
+                    let layouts =
+                        [rows, row(false), row(true), held(1, false), held(1, true), held(2, false)];
+                    for layout in layouts.into_iter().take(if four { 6 } else { 1 }) {
                         let picks = lengths[2] == 0 && matches!(layout, Layout::Rows { .. });
                         for picks in if picks { vec![false, true] } else { vec![false] } {
-                            let norm = (after.is_none() && !picks).then_some(0);
+                            let joins = matches!(layout, Layout::Held(_));
+                            let norm = (after.is_none() && !picks && !joins).then_some(0);
                             let format = Some(format);
                             let key = Key { format, dtype, layout, norm, k: 256, lengths, after, picks };
                             compiler::check(&key.name(), &key.module(&Features::default())).unwrap();

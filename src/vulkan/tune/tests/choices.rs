@@ -86,6 +86,10 @@ fn quantised_products_are_legal_on_every_device() {
                             assert!(threads <= 256 && rows * vectors <= 32);
                             assert!(quantized::stage(f) + 1024 <= f.shared_memory);
                         }
+                        quantized::Variant::Held(h) => {
+                            assert!(f.subgroup_shuffle && 32 * h.subgroups <= f.max_workgroup_invocations);
+                            assert!((3..=8).contains(&m) && format.bits == 4);
+                        }
                         quantized::Variant::Row(r) => {
                             assert!(f.subgroup_clustered && 32 * r.parts * r.beside <= 512);
                             assert!(i64::from(r.width) >= k && r.width * 5 / 2 < f.shared_memory);
@@ -288,8 +292,8 @@ fn what_won_on_the_device_comes_first() {
     }
     let format = Format::new("test", Mode::Affine, 64, 4).unwrap();
     let (dtype, n, k) = (Dtype::F16, 4096, 4096);
-    // Layouts of qmm_row have one number, of qmm_rows two, of qmm_coop three.
-    for (m, least) in [(1, 1), (4, 2)] {
+    // Layouts of qmm_row and qmm_held have one number, of qmm_rows two, of qmm_coop three.
+    for (m, least) in [(1, 1), (2, 2), (4, 1)] {
         let s =
             quantized::Shape { dtype, format, transpose: true, m, n, k, batch: 1, matrices: 1, runs: false };
         let all = quantized::candidates(&h200(), &s, &|_, _| true);

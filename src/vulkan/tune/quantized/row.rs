@@ -1,12 +1,12 @@
 //! How one row is multiplied by matrices of four-bit codes on cooperative matrices (shaders/quantized/qmm_row.comp), and
-//! where that pays. Pure; called by [`choose`](super::quantized::choose) and by the host of joined products.
+//! where that pays. Pure; called by [`choose`](super::choose) and by the host of joined products.
 
-use super::matmul as table;
-use super::profile::Profile;
-use super::quantized::{Shape, forced, plain, winner};
-use super::round_up;
+use super::{Shape, forced, plain, winner};
 use crate::core::Dtype;
 use crate::core::env::KernelVariant;
+use crate::vulkan::tune::matmul as table;
+use crate::vulkan::tune::profile::{Best, Profile, best};
+use crate::vulkan::tune::{ceil, round_up};
 
 pub static QMM_ROW: KernelVariant =
     KernelVariant::new("qmm_row", "the kernels of few rows and on cooperative matrices, for one row too");
@@ -40,14 +40,26 @@ const LONG: i64 = 4096;
 fn bytes(r: &Row, group: i64) -> i64 {
     let (width, threads) = (i64::from(r.width), i64::from(32 * r.parts * r.beside));
     let staged = (width / 8 + width / 32 + 4) * 16 + width / group * 8;
-    let sums = 4 * i64::from(r.parts * 16 * r.beside) * 4;
+    let sums = 2 * 4 * i64::from(r.parts * 16 * r.beside) * 4;
     let plain = if r.plain { width + threads * 4 + threads / 32 * (256 + 128) * 4 } else { threads / 8 };
     staged + sums + plain
 }
 
+/// Subgroups that walk over the rows of codes side by side. H200, us of gate and up of 8B (4 parts beside 2) and of
+/// 151936 x 4096: 264 workgroups 22.5 and 103, 396 21.8 and 93, as many as there are 23.0 and 108.
+static WALKING: Best = best("qmm_row_subgroups", 132 * 24);
+
+impl Row {
+    /// Workgroups for so many units of rows: each has nearly as many.
+    pub fn workgroups(&self, p: &Profile, units: i64) -> i64 {
+        let most = (p.count(&WALKING) as i64 / i64::from(self.parts * self.beside)).max(1);
+        ceil(units, ceil(units, most))
+    }
+}
+
 /// The layout for a product, or for several whose rows of codes are `s.n` together; `pair`: of two at once. How a row is cut
 /// depends on its length alone, so that results do not depend on what is joined. `known` as for
-/// [`choose`](super::quantized::choose).
+/// [`choose`](super::choose).
 pub(in crate::vulkan) fn layout(
     p: &Profile,
     s: &Shape,
@@ -71,34 +83,25 @@ pub(in crate::vulkan) fn layout(
     let group = i64::from(s.format.group);
     let turns = (s.k / (TURN * group)).max(1);
     let most = if plain { 2 } else { 8 };
-    // Two turns a part: 4096 codes in 4 parts beside 2, with what comes before and after, 12288 twice 74 us and in 8 parts 85,
-    // q, k and v 22.8 and 25.8, 151936 253 and 273, 4096 8.6 and 7.9; 12288 codes in 8 parts 20, in 4 22 (low clocks).
-    let parts = [8, 4, 2, 1].into_iter().find(|&n| n * 2 <= turns.max(2) && n <= most)?;
-    let wide = s.n / 16 >= p.nearly(1) as i64 || pair;
+    // Two turns a part where results of a pair meet in one workgroup: 4096 codes in 4 parts beside 2 21 us, in 8 28 to 34.
+    // Alone a turn a part: 4096 codes in 8 parts 8.3, in 4 beside 2 9.3, 12288 in 8 14.5, in 8 beside 2 16.6, in 4 23.
+    let (least, beside) = if pair { (2, 2) } else { (1, 1) };
+    let parts = [8, 4, 2, 1].into_iter().find(|&n| n * least <= turns.max(least) && n <= most)?;
     let width = round_up(s.k, STEP) as u32;
-    let fits = |r: &Row| {
-        bytes(r, group) <= i64::from(f.shared_memory)
-            && 32 * r.parts * r.beside <= f.max_workgroup_invocations
-    };
-    // Results of a pair meet in one workgroup.
-    let beside: &[u32] = if pair {
-        &[2]
-    } else if wide {
-        &[2, 1]
-    } else {
-        &[1]
-    };
-    beside.iter().map(|&beside| Row { parts: parts as u32, beside, width, plain }).find(fits)
+    let r = Row { parts: parts as u32, beside, width, plain };
+    let fits = bytes(&r, group) <= i64::from(f.shared_memory)
+        && 32 * r.parts * r.beside <= f.max_workgroup_invocations;
+    fits.then_some(r)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::devices;
     use super::*;
     use crate::kernels::quantized::quant::{Format, Mode};
+    use crate::vulkan::tune::tests::devices;
 
     #[test]
-    fn a_row_that_two_beside_each_other_are_too_large_for_takes_one() {
+    fn a_device_for_which_the_layout_is_too_large_keeps_its_kernels() {
         let mut p = devices::h200();
         let format = Format::new("test", Mode::Affine, 64, 4).unwrap();
         let s = Shape {
@@ -113,7 +116,7 @@ mod tests {
             runs: false,
         };
         let laid = |p: &Profile, pair| layout(p, &s, pair, &|_, _| true).map(|r| [r.parts, r.beside]);
-        assert_eq!([laid(&p, false), laid(&p, true)], [Some([8, 2]); 2]);
+        assert_eq!([laid(&p, false), laid(&p, true)], [Some([8, 1]), Some([8, 2])]);
         p.features.max_workgroup_invocations = 256;
         assert_eq!([laid(&p, false), laid(&p, true)], [Some([8, 1]), None]);
         p.features.max_workgroup_invocations = 128;

@@ -1,20 +1,25 @@
 //! Which kernel multiplies by which quantised matrix: one table of variants, read top to bottom. Pure; called by
 //! `qmm`. MLX_VK_QMM=THREADSxROWS overrides how qmm_rows is laid out, SUBGROUPSxTILESxSTRETCH how qmm_coop is;
-//! MLX_VK_QMM=dequantize takes all other products over scratch, MLX_VK_QMM=plain runs qmm_row and qmm_coop by ordinary arithmetic.
-//! MLX_VK_DISABLE=name,... takes qmm_row, qmm_rows, qmm_coop, qmm_cols, qmm_tiled, qmm_dequantize, qmm_runs and qmm_split out of
+//! MLX_VK_QMM=dequantize takes all other products over scratch, MLX_VK_QMM=plain runs qmm_row, qmm_held and qmm_coop by ordinary arithmetic.
+//! MLX_VK_DISABLE=name,... takes qmm_row, qmm_held, qmm_rows, qmm_coop, qmm_cols, qmm_tiled, qmm_dequantize, qmm_runs and qmm_split out of
 //! the choice.
+
+pub mod held;
+pub mod row;
 
 use std::sync::OnceLock;
 
 use super::matmul::{self as table, Tier};
 use super::profile::{Card, H200, Profile};
-use super::qmm_row::{self, Row};
 use super::winners::Subject;
 use super::{ceil, cut, filling, round_up, row_threads};
 use crate::core::Dtype;
 use crate::core::env::{KernelVariant, Values, Variable};
 use crate::kernels::quantized::quant::Format;
 use crate::vulkan::Features;
+
+use held::Held;
+use row::Row;
 
 pub static QMM: Variable = Variable::new(
     "MLX_VK_QMM",
@@ -85,6 +90,8 @@ pub(in crate::vulkan) struct Shape {
 pub(in crate::vulkan) enum Variant {
     /// qmm_row.comp.
     Row(Row),
+    /// qmm_held.comp.
+    Held(Held),
     /// qmm_rows.comp: threads a row of codes, rows a thread, rows of x, codes of a unit.
     Rows { threads: u32, rows: u32, vectors: u32, unit: u32 },
     /// qmm_coop.comp.
@@ -136,6 +143,7 @@ impl Variant {
             Variant::Dequantize => 3,
             Variant::Coop(_) => 4,
             Variant::Row(_) => 5,
+            Variant::Held(_) => 6,
         }
     }
 }
@@ -319,7 +327,7 @@ pub(in crate::vulkan) fn subject(s: &Shape) -> Option<Subject> {
 }
 
 /// The numbers of the layout that won on this device, if it was measured: two of qmm_rows, three of qmm_coop, one of
-/// qmm_row.
+/// qmm_row and of qmm_held.
 pub(super) fn winner<'a>(p: &'a Profile, s: &Shape) -> Option<&'a [u32]> {
     if p.winners.is_empty() {
         return None;
@@ -338,8 +346,11 @@ pub(in crate::vulkan) fn candidates(
     if s.m > few(p) {
         all.clear();
     }
-    if qmm_row::layout(p, s, false, known).is_some() {
-        all.push(qmm_row::NUMBERS.to_vec());
+    if row::layout(p, s, false, known).is_some() {
+        all.push(row::NUMBERS.to_vec());
+    }
+    if held::layout(p, s, known).is_some() {
+        all.push(held::NUMBERS.to_vec());
     }
     if let Some(subject) = subject(s) {
         for layout in COOP_LAYOUTS {
@@ -358,7 +369,8 @@ pub(in crate::vulkan) fn numbers(v: &Variant) -> Option<Vec<u32>> {
     match v {
         Variant::Rows { threads, rows, .. } => Some(vec![*threads, *rows]),
         Variant::Coop(c) => Some(vec![c.subgroups, c.tiles, c.stretch]),
-        Variant::Row(_) => Some(qmm_row::NUMBERS.to_vec()),
+        Variant::Row(_) => Some(row::NUMBERS.to_vec()),
+        Variant::Held(_) => Some(held::NUMBERS.to_vec()),
         Variant::Cols { .. } | Variant::Tiled { .. } | Variant::Dequantize => None,
     }
 }
@@ -406,13 +418,17 @@ pub(in crate::vulkan) fn layout_of_rows(p: &Profile, s: &Shape, units: i64, vect
 /// `known` says whether cooperative matrices of a dtype and of so many columns lie in a subgroup as kernels expect; it is asked
 /// of matrices that the device has.
 pub(in crate::vulkan) fn choose(p: &Profile, s: &Shape, known: &dyn Fn(Dtype, u32) -> bool) -> Choice {
-    match qmm_row::layout(p, s, false, known) {
-        Some(row) => Choice { variant: Variant::Row(row), k_split: round_up(s.k.max(1), 32), splits: 1 },
+    let whole = |variant| Choice { variant, k_split: round_up(s.k.max(1), 32), splits: 1 };
+    if let Some(row) = row::layout(p, s, false, known) {
+        return whole(Variant::Row(row));
+    }
+    match held::layout(p, s, known) {
+        Some(held) => whole(Variant::Held(held)),
         None => choose_of_many(p, s, known),
     }
 }
 
-/// As [`choose`], without the kernel of one row, whose operands have to be aligned.
+/// As [`choose`], without the kernels whose operands have to be aligned.
 pub(in crate::vulkan) fn choose_of_many(
     p: &Profile,
     s: &Shape,

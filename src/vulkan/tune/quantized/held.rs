@@ -1,0 +1,161 @@
+//! How few rows are multiplied by matrices of four-bit codes on cooperative matrices while they stay in registers
+//! (shaders/quantized/qmm_held.comp), and where that pays. Pure; called by [`choose`](super::choose) and by the host of
+//! joined products.
+
+use super::{Shape, forced, plain, winner};
+use crate::core::Dtype;
+use crate::core::env::KernelVariant;
+use crate::vulkan::tune::ceil;
+use crate::vulkan::tune::matmul as table;
+use crate::vulkan::tune::profile::{Best, Profile, best};
+
+pub static QMM_HELD: KernelVariant =
+    KernelVariant::new("qmm_held", "the kernel on cooperative matrices that reads x for all rows of codes");
+
+/// A layout of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(in crate::vulkan) struct Held {
+    /// Subgroups of a workgroup, each with a part of K.
+    pub subgroups: u32,
+    /// Columns of a matrix.
+    pub cols: u32,
+    /// Groups of K of a subgroup.
+    pub turn: u32,
+    /// Workgroups that share K.
+    pub splits: u32,
+    /// Buffers of sums: with two, a barrier less for each unit.
+    pub buffers: u32,
+    /// Ordinary arithmetic in place of matrix instructions.
+    pub plain: bool,
+}
+
+/// Its number in the cache: how it is laid out follows from the product.
+pub(super) const NUMBERS: [u32; 1] = [2];
+
+/// Rows of x that it takes: two have columns of a matrix for two groups elsewhere. H200, three matrices of 4096 x 4096 and so on
+/// of a layer of 8B, us: 8 rows 28.4, 21.3, 12.8 and 10.6 (qmm_coop 40.5, 22.6, 14.1 and 11.2), 2 rows as many (29.8, 17.7, 9.8
+/// and 8.8), 16 rows in twice the registers 41, 28, 16 and 14 (37, 25, 15 and 12).
+const ROWS: std::ops::RangeInclusive<i64> = 3..=8;
+/// Columns of sums: as many as rows of x, whatever the matrix has.
+const WIDTH: u32 = 8;
+/// Codes of a subgroup: as many elements of eight rows of x as 32 registers of a lane hold. H200: with 512 a lane needs more
+/// than 128 registers, and gate and up take 52 us in place of 30.
+const CODES: i64 = 256;
+/// Most subgroups of a workgroup.
+const SUBGROUPS: i64 = 16;
+/// Shortest rows that take it: H200, 0.6B, 1024 codes 7.2 us where qmm_coop takes 5.6, 2048 6.7 and 7.4.
+const LONG: i64 = 2048;
+/// Subgroups that a device has at once, at the kernel's registers.
+static RESIDENT: Best = best("qmm_held_subgroups", 132 * 16);
+/// Bytes of shared memory up to which there are two buffers.
+const TWO_BUFFERS: u32 = 32 << 10;
+
+impl Held {
+    /// Floats of shared memory between two columns of sums.
+    const COLUMN: u32 = 20;
+
+    /// Bytes of shared memory with so many buffers.
+    fn bytes(&self, buffers: u32) -> u32 {
+        let sums = buffers * self.subgroups * WIDTH * Held::COLUMN;
+        let of_x = self.subgroups * WIDTH * self.turn;
+        let factors = 4 * 16 * ((self.subgroups * self.turn).div_ceil(2) + 1);
+        let plain = if self.plain { self.subgroups * (32 + 256 + 16 * self.cols) } else { 0 };
+        4 * (sums + of_x + factors + plain) + 16
+    }
+
+    /// Rows of results that one unit has: of each matrix where there are two at once.
+    pub const UNIT: i64 = 16;
+
+    /// Lists that so many units are dealt to, of nearly the same length; each is for `splits` workgroups.
+    pub fn lists(&self, p: &Profile, units: i64) -> i64 {
+        let most = (p.count(&RESIDENT) as i64 / i64::from(self.subgroups * self.splits)).max(1);
+        ceil(units, ceil(units, most))
+    }
+
+    /// Floats that workgroups which share K leave, where `matrices` are multiplied at once.
+    pub fn left(&self, units: i64, matrices: i64) -> usize {
+        (units * matrices * Held::UNIT * i64::from(self.splits * WIDTH)) as usize
+    }
+}
+
+/// The layout for a product, or for several whose rows of codes are `s.n` together. How K is cut depends on its length alone, so
+/// that results do not depend on what is joined. `known` as for [`choose`](super::choose).
+pub(in crate::vulkan) fn layout(p: &Profile, s: &Shape, known: &dyn Fn(Dtype, u32) -> bool) -> Option<Held> {
+    let (f, plain) = (&p.features, plain());
+    let half = matches!(s.dtype, Dtype::F16 | Dtype::BF16);
+    let few = ROWS.contains(&s.m) && s.batch == 1 && s.matrices == 1 && s.transpose && !s.runs;
+    let codes = s.format.affine() && s.format.bits == 4 && [64, 128].contains(&s.format.group);
+    let other = forced().is_some() || winner(p, s).is_some_and(|won| won != NUMBERS);
+    if !half || !few || !codes || other || QMM_HELD.disabled() {
+        return None;
+    }
+    let lanes = table::fixed_subgroup(f) == Some(32) && f.subgroup_shuffle;
+    if !plain && (s.k < LONG || !lanes) {
+        return None;
+    }
+    let has = |n: &u32| plain || table::multiplies(f, s.dtype, [16, *n, 16]) && known(s.dtype, *n);
+    let cols = [8, 16].into_iter().find(has)?;
+    let turn = CODES / i64::from(s.format.group);
+    let parts = ceil(s.k / i64::from(s.format.group), turn);
+    // Fewer of ordinary arithmetic, so that tests of short rows meet several workgroups.
+    let most = if plain { 2 } else { SUBGROUPS.min(i64::from(f.max_workgroup_invocations / 32)).max(1) };
+    let splits = ceil(parts, most);
+    let subgroups = ceil(parts, splits) as u32;
+    let h = Held { subgroups, cols, turn: turn as u32, splits: splits as u32, buffers: 1, plain };
+    let buffers = if h.bytes(2) <= TWO_BUFFERS.min(f.shared_memory) { 2 } else { 1 };
+    (h.bytes(buffers) <= f.shared_memory).then_some(Held { buffers, ..h })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::quantized::quant::{Format, Mode};
+    use crate::vulkan::tune::tests::devices;
+
+    fn shape(m: i64, n: i64, k: i64, group: i64) -> Shape {
+        let format = Format::new("test", Mode::Affine, group, 4).unwrap();
+        Shape { dtype: Dtype::BF16, format, transpose: true, m, n, k, batch: 1, matrices: 1, runs: false }
+    }
+
+    #[test]
+    fn workgroups_have_all_of_k_together_and_all_units() {
+        let p = devices::h200();
+        for group in [64, 128] {
+            for k in [2048, 2560, 4096, 5120, 9728, 12288, 25600, 100_096] {
+                let h = layout(&p, &shape(8, 4096, k, group), &|_, _| true).unwrap();
+                assert!(i64::from(h.subgroups * h.splits * h.turn) * group >= k, "{h:?}");
+                assert!(h.subgroups <= 16 && h.bytes(h.buffers) <= p.features.shared_memory);
+                for units in [1, 3, 256, 768, 9496] {
+                    let lists = h.lists(&p, units);
+                    assert!((1..=units).contains(&lists));
+                    // No list is longer than the average by more than one unit.
+                    assert!(ceil(units, lists) <= units / lists + 1);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn other_devices_and_shapes_keep_their_kernels() {
+        let p = devices::h200();
+        let taken = |p: &Profile, s: &Shape| layout(p, s, &|_, _| true).is_some();
+        let s = shape(8, 4096, 4096, 64);
+        assert!(taken(&p, &s));
+        let others = [
+            shape(1, 4096, 4096, 64),
+            shape(2, 4096, 4096, 64),
+            shape(9, 4096, 4096, 64),
+            shape(8, 4096, 1024, 64),
+            shape(8, 4096, 4096, 32),
+            Shape { dtype: Dtype::F32, ..s },
+            Shape { transpose: false, ..s },
+            Shape { matrices: 4, ..s },
+        ];
+        assert!(!others.iter().any(|s| taken(&p, s)));
+        assert!(layout(&p, &s, &|_, _| false).is_none());
+        assert_eq!(layout(&p, &s, &|_, cols| cols == 16).map(|h| h.cols), Some(16));
+        for p in devices::all().iter().filter(|p| p.features.coop_matrices.is_empty()) {
+            assert!(!taken(p, &s), "{}", p.name);
+        }
+    }
+}
