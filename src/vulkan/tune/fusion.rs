@@ -91,8 +91,8 @@ pub fn joins_products(
     let s = row_product(format, dtype, sizes);
     let joins = || match choose(p, &s, known).variant {
         Variant::Rows { .. } | Variant::Row(_) => s.m == 1,
-        Variant::Held(_) => true,
-        Variant::Coop(_) => of_rows(p, &s, true, known).is_some(),
+        // What qmm_held cannot read qmm_coop does.
+        Variant::Held(_) | Variant::Coop(_) => of_rows(p, &s, true, known).is_some(),
         Variant::Cols { .. } | Variant::Tiled { .. } | Variant::Dequantize => false,
     };
     s.k > 0 && s.n > 0 && joins() && !QMM_JOINED.disabled()

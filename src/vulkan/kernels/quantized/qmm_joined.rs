@@ -4,9 +4,9 @@
 //! program of elementwise operations takes the results before they are stored. Numbers are rounded where separate kernels
 //! would round them.
 
-use super::qmm::{define_coop, two_factors};
 use smallvec::SmallVec;
 
+use super::qmm::{define_coop, two_factors};
 use super::quant::{define_format, show as show_format};
 use crate::core::{Dtype, Result, Stream};
 use crate::kernels::elementwise::table::calls_library;
@@ -156,9 +156,7 @@ impl KernelKey for Key {
         let end = format!("{format}_{}_{}{after}", self.dtype, self.matrices());
         match self.layout {
             Layout::Row(r) => format!("qmm_row_{before}{}x{}_{end}", r.parts, r.beside),
-            Layout::Held(h) => {
-                format!("qmm_held_{}x{}_{end}", h.subgroups, h.splits)
-            }
+            Layout::Held(h) => format!("qmm_held_{}x{}_{end}", h.subgroups, h.splits),
             Layout::Coop { coop: Coop { subgroups, tiles, stretch, vectors, .. }, .. } => {
                 format!("qmm_coop_joined_{subgroups}x{tiles}x{stretch}_v{vectors}_{end}")
             }
