@@ -32,9 +32,9 @@ pub(in crate::vulkan) struct Held {
 /// Its number in the cache: how it is laid out follows from the product.
 pub(super) const NUMBERS: [u32; 1] = [2];
 
-/// Rows of x that it takes: two have columns of a matrix for two groups elsewhere. H200, three matrices of 4096 x 4096 and so on
-/// of a layer of 8B, us: 8 rows 28.4, 21.3, 12.8 and 10.6 (qmm_coop 40.5, 22.6, 14.1 and 11.2), 2 rows as many (29.8, 17.7, 9.8
-/// and 8.8), 16 rows in twice the registers 41, 28, 16 and 14 (37, 25, 15 and 12).
+/// Rows of x that it takes. H200, 24576 x 4096 with their unit, 4096 x 12288, 6144 x 4096 and 4096 x 4096, us: 8 rows 28.6, 20.3,
+/// 11.1 and 9.7 (qmm_coop 40.1, 22.6, 13.8 and 10.8), 3 rows 28.0, 19.7, 10.7 and 9.2 (32.0, 18.6, 13.8 and 9.5). Two rows have
+/// columns of a matrix for four groups there, 16 rows would take twice the registers, and both are as slow or slower here.
 const ROWS: std::ops::RangeInclusive<i64> = 3..=8;
 /// Columns of sums: as many as rows of x, whatever the matrix has.
 const WIDTH: u32 = 8;
