@@ -8,8 +8,8 @@
 // them share K, the last one of those joins what they left.
 // One to three matrices, whose rows follow each other, with what joined.glsl has but NORM; PAIR: of two at once.
 // Defines: DTYPE (1 or 2), MODE 0, BITS 4, GROUP (64 or 128), TRANSPOSE 1, JOINED, WK, COLS (of a matrix), TURN, SPLITS (one
-// where WK * TURN is odd), BUFFERS (1 or 2), optionally AFTER, PAIR, PLAIN. Codes and x are aligned to 16 bytes, scales and
-// biases to 4. Grid: SPLITS for each list of units of 16 rows.
+// where WK * TURN is odd), LAST where there are several, BUFFERS (1 or 2), optionally AFTER, PAIR, PLAIN. Codes and x are
+// aligned to 16 bytes, scales and biases to 4. Grid: SPLITS for each list of units of 16 rows.
 #ifndef PLAIN
 #pragma use_vulkan_memory_model
 #endif
@@ -20,7 +20,7 @@
 #extension GL_EXT_shader_8bit_storage : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
-#if SPLITS > 1
+#ifdef LAST
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #endif
 #ifndef PLAIN
@@ -45,7 +45,7 @@
 #define THREADS (32 * WK)
 layout(local_size_x = THREADS) in;
 #include "quantized/joined.glsl"
-#if SPLITS > 1
+#ifdef LAST
 #include "lib/last.glsl"
 layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Joins { float v[]; };
 #endif
@@ -264,7 +264,7 @@ void store(float y[MATRICES], uint unit, uint i) {
 #endif
 }
 
-#if SPLITS > 1
+#ifdef LAST
 // Sums that a workgroup leaves: of the matrices of a unit, by part of K.
 uint join_at(uint unit, uint split, uint m) { return ((unit * SPLITS + split) * MATRICES + m) * 16 * WIDTH; }
 #endif
@@ -308,7 +308,7 @@ void main() {
                 y[o][m] = 0;
                 if (i >= 16 * p.rows) continue;
                 EACH for (uint k = 0; k < WK; k++) y[o][m] += parts[at + k * TABLE];
-#if SPLITS > 1
+#ifdef LAST
                 Joins(p.sums).v[join_at(unit, split, m) + i] = y[o][m];
 #endif
             }
@@ -318,14 +318,14 @@ void main() {
             buffer_ ^= 1u;
 #endif
         }
-#if SPLITS == 1
+#ifndef LAST
         EACH for (uint o = 0; o < OWN_RESULTS; o++) {
             uint i = o * THREADS + gl_LocalInvocationIndex;
             if (i < 16 * p.rows) store(y[o], unit, i);
         }
 #endif
     }
-#if SPLITS > 1
+#ifdef LAST
     if (!comes_last(packUint2x32(p.norm) + 4ul * list, SPLITS, true)) return;
     [[dont_unroll]] for (uint unit = list; unit < all; unit += lists) {
         for (uint i = gl_LocalInvocationIndex; i < 16 * p.rows; i += THREADS) {

@@ -197,6 +197,9 @@ impl KernelKey for Key {
                     subgroup_size = f.subgroup_size_control.then_some(32);
                     spirv16 = true;
                 }
+                if h.splits > 1 {
+                    elem::joined_by_last(&mut d);
+                }
                 "qmm_held.comp"
             }
             Layout::Coop { coop, aligned, factors } => {

@@ -101,6 +101,10 @@ pub(in crate::vulkan) fn layout(p: &Profile, s: &Shape, known: &dyn Fn(Dtype, u3
     let most = if plain { 2 } else { SUBGROUPS.min(i64::from(f.max_workgroup_invocations / 32)).max(1) };
     let splits = ceil(parts, most);
     let subgroups = ceil(parts, splits) as u32;
+    // What workgroups leave for the last one of them is seen at the scope of the device.
+    if splits > 1 && !plain && !f.memory_model_device_scope {
+        return None;
+    }
     let h = Held { subgroups, cols, turn: turn as u32, splits: splits as u32, buffers: 1, plain };
     let buffers = if h.bytes(2) <= TWO_BUFFERS.min(f.shared_memory) { 2 } else { 1 };
     (h.bytes(buffers) <= f.shared_memory).then_some(Held { buffers, ..h })
