@@ -33,13 +33,13 @@ pub(in crate::vulkan) struct Held {
 pub(super) const NUMBERS: [u32; 1] = [2];
 
 /// Rows of x that it takes. H200, 24576 x 4096 with their unit, 4096 x 12288, 6144 x 4096 and 4096 x 4096, us: 8 rows 28.6, 20.3,
-/// 11.1 and 9.7 (qmm_coop 40.1, 22.6, 13.8 and 10.8), 3 rows 28.0, 19.7, 10.7 and 9.2 (32.0, 18.6, 13.8 and 9.5). Two rows have
-/// columns of a matrix for four groups there, 16 rows would take twice the registers, and both are as slow or slower here.
+/// 11.1 and 9.7 (qmm_coop 40.1, 22.6, 13.8 and 10.8), 3 rows 28.0, 19.7, 10.7 and 9.2 (32.0, 18.6, 13.8 and 9.5). Two rows, and
+/// 16 in twice the registers, were not found faster, by runs whose clocks differed.
 const ROWS: std::ops::RangeInclusive<i64> = 3..=8;
 /// Columns of sums: as many as rows of x, whatever the matrix has.
 const WIDTH: u32 = 8;
 /// Codes of a subgroup: as many elements of eight rows of x as 32 registers of a lane hold. H200: with 512 a lane needs more
-/// than 128 registers, and gate and up take 52 us in place of 30.
+/// than 128 registers (docs/performance.md has figures).
 const CODES: i64 = 256;
 /// Most subgroups of a workgroup.
 const SUBGROUPS: i64 = 16;
