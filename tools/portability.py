@@ -180,6 +180,7 @@ ELSEWHERE = {
     "qmm_coop.comp": "matrices that lie in lanes as PTX says; compile-only devices cannot tell",
     "qmm_row.comp": "likewise",
     "qmm_held.comp": "likewise",
+    "matmul_held.comp": "likewise",
 }
 
 

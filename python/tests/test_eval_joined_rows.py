@@ -181,6 +181,44 @@ def test_what_stays_apart(rng):
         in_a_process("t.apart_where_they_must(rng)")
 
 
+def infinities(rng):
+    """They reach the results of their row alone, by the sign of the weight: not NaN because codes
+    and biases are multiplied apart. So do sums of codes that are no float32."""
+    for how, m, k in (
+        ({"group_size": 64, "bits": 4}, 4, 2048),
+        ({"group_size": 64, "bits": 4}, 4, 192),
+        ({"group_size": 32, "bits": 8}, 9, 192),
+        ({"group_size": 64, "bits": 4}, 2, 4096 + 192),
+    ):
+        for dtype in ("float16", "bfloat16"):
+            p = Matrix(rng, 40, k, dtype, **how)
+            x, res = normal(rng, m, k, dtype=dtype), normal(rng, m, 40, dtype=dtype)
+            plain = h.to_np(res + p(x))
+            for special in (np.inf, -np.inf, np.nan):
+                v = h.to_np(x).copy()
+                v[-1, 7] = special
+                got = h.to_np(res + p(h.from_np(v, dtype)))
+                assert np.array_equal(got[:-1], plain[:-1])
+                sure = np.abs(p.values[:, 7]) > 1e-3 * np.abs(p.values).max()
+                np.testing.assert_array_equal(
+                    got[-1][sure], special * np.sign(p.values[sure, 7]).astype(np.float32)
+                )
+        # bfloat16 has the range of float32: 15 times such a number is beyond both, by 0.1 it is not.
+        v = np.zeros((m, k), np.float32)
+        v[-1, 3], v[-1, k - 1] = 3e38, -3e38
+        got = h.to_np(p(h.from_np(v, "bfloat16"))).astype(np.float64)
+        want = p.of(h.to_np(h.from_np(v, "bfloat16")).astype(np.float64))
+        large = np.abs(want) < 1e38
+        np.testing.assert_allclose(got[large], want[large], rtol=0, atol=1e36)
+
+
+def test_infinities_and_nan(rng):
+    if multiplies(rng):
+        infinities(rng)
+    else:
+        in_a_process("t.infinities(rng)")
+
+
 @pytest.mark.parametrize("dtype", list(UNIT))
 def test_rows_on_any_device(rng, dtype):
     """By whatever kernels a device has."""

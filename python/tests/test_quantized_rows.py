@@ -69,10 +69,16 @@ def test_strides_of_rows(m, rng):
         close(got, want, w.values.T, "bfloat16")
 
 
+def may_lose_subnormals():
+    """Vulkan lets a GPU take them for zero; software drivers do not."""
+    return h.on_gpu() and mx.vulkan.describe()["kind"] != "software"
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("m", [1, 4, 20])
 def test_small_and_large_numbers(m, dtype, rng):
-    """Subnormal numbers count, and codes times large ones overflow where weights times them do."""
+    """Subnormal numbers count where no device takes them for zero, and codes times large
+    ones overflow where weights times them do."""
     w = Matrix(rng, (12, 128), dtype=dtype)
     small = np.abs(w.values).max()
     for size in (1e-42, 1e-39, 1e-31, 1e-25, 1e25, 3e34 / small):
@@ -81,11 +87,11 @@ def test_small_and_large_numbers(m, dtype, rng):
         want = x.astype(np.float64) @ w.values.T
         bound = np.abs(x).astype(np.float64) @ np.abs(w.values.T)
         error = np.abs(got - want) - (1e-2 if dtype == "bfloat16" else 1e-5) * bound
-        # The last place of results that are subnormal themselves.
-        assert error.max() <= (2.0**-133 if dtype == "bfloat16" else 128 * 2.0**-149), (
-            size,
-            error.max(),
-        )
+        # The last place of results that are subnormal themselves; where such numbers are zero, each
+        # of 128 terms, up to 256 units of a code with what lies on top of it in registers.
+        last = 2.0**-133 if dtype == "bfloat16" else 128 * 2.0**-149
+        lost = 128 * 256 * 2.0**-126 * small if may_lose_subnormals() else 0.0
+        assert error.max() <= last + lost, (size, error.max())
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])

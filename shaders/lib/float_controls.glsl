@@ -1,5 +1,7 @@
 // Execution modes of float32 arithmetic that the host found on the device (PRESERVE_NAN, PRESERVE_DENORM,
 // ROUND_EVEN), for kernels that rest on lib/math.glsl: without them a driver was seen to drop `precise`.
+#ifndef FLOAT_CONTROLS
+#define FLOAT_CONTROLS
 #if defined(PRESERVE_NAN) || defined(PRESERVE_DENORM) || defined(ROUND_EVEN)
 #extension GL_EXT_spirv_intrinsics : require
 #endif
@@ -11,4 +13,5 @@ spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [44
 #endif
 #ifdef ROUND_EVEN
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4467], 4462, 32);
+#endif
 #endif

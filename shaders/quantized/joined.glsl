@@ -60,12 +60,6 @@ uint groups_of(uint span) {
 }
 
 #ifdef NORM
-#ifdef SUBGROUP
-shared float squares[THREADS / SUBGROUP];
-#else
-shared float squares[THREADS];
-#endif
-
 float square_sum(uvec4 chunk, float sum) {
     [[unroll]] for (uint e = 0; e < V; e++) {
         float y = chunk_element(chunk, e);
@@ -74,7 +68,17 @@ float square_sum(uvec4 chunk, float sum) {
     return sum;
 }
 
-// One over the root of the mean square of x, of whose squares each thread has summed up a part.
+// One over the root of the mean square of a row, by the sum of its squares.
+float root_by(float sum) { return 1.0 / sqrt(sum / float(K) + uintBitsToFloat(EPS)); }
+
+#ifndef HELD
+#ifdef SUBGROUP
+shared float squares[THREADS / SUBGROUP];
+#else
+shared float squares[THREADS];
+#endif
+
+// The same for x, of whose squares each thread has summed up a part.
 float root_of(float sum) {
     uint i = gl_LocalInvocationIndex;
 #ifdef SUBGROUP
@@ -92,8 +96,9 @@ float root_of(float sum) {
     barrier();
     sum = squares[0];
 #endif
-    return 1.0 / sqrt(sum / float(K) + uintBitsToFloat(EPS));
+    return root_by(sum);
 }
+#endif
 
 // Elements of x, normalised and rounded.
 uvec4 normalised(uvec4 x, uvec4 weight, float root) {

@@ -1,6 +1,6 @@
 // What the products with quantised matrices share: the push block, and where the operands of a product lie. TRANSPOSE
-// 1: w has a row of K codes for each result, else a row of results for each K. Includes lib/element.glsl and
-// quantized/quant.glsl.
+// 1: w has a row of K codes for each result, else a row of results for each K. Includes
+// lib/float_controls.glsl (subnormal numbers count), lib/element.glsl and quantized/quant.glsl.
 
 #ifdef JOINED
 #include "quantized/joined_push.glsl"
@@ -17,6 +17,7 @@ layout(push_constant, scalar) uniform Push {
 } p;
 #endif
 
+#include "lib/float_controls.glsl"
 #include "lib/element.glsl"
 #include "quantized/quant.glsl"
 

@@ -39,6 +39,7 @@
 #endif
 
 #include "quantized/qmm.glsl"
+#include "quantized/one_by_one.glsl"
 #include "matmul/mma.glsl"
 
 #define THREADS (32 * SUBGROUPS)
@@ -359,6 +360,8 @@ void main() {
             EACH for (uint i = 0; i < SUBGROUPS * SPREAD; i++) y[m] += parts[i * VECTORS * ROWS + from];
         }
         if (row >= n) continue;
+        EACH for (uint m = 0; m < MATRICES; m++)
+            if (!is_finite(y[m])) y[m] = one_by_one(x, v * STEP, w[m], s[m], b[m], row, CODE_COLS);
 #ifndef JOINED
         store_element(matrix_d(batch), at, y[0]);
 #elif defined(PAIR)

@@ -1,15 +1,13 @@
 #version 460
-// Up to eight rows of x times the transposes of matrices of four-bit codes on cooperative matrices; x is held in registers. A
-// subgroup has TURN groups of K, of which it takes those of x once, in the order in which a word has codes, and then meets 16
-// rows of codes after the other with them. A lane loads 16 bytes of codes of two rows at a time, those of the next 16 rows; of
-// groups of 64, which 32 bytes hold, lanes exchange halves so that all four of a row are in the same group. Factors are read
-// by whole lines and go through shared memory: lanes that each load two of a row look at as many lines as at codes. WK
-// subgroups have parts of K and add up their sums of each 16 rows. Workgroups walk over the rows of codes; where SPLITS of
-// them share K, the last one of those joins what they left.
-// One to three matrices, whose rows follow each other, with what joined.glsl has but NORM; PAIR: of two at once.
-// Defines: DTYPE (1 or 2), MODE 0, BITS 4, GROUP (64 or 128), TRANSPOSE 1, JOINED, WK, COLS (of a matrix), TURN, SPLITS (one
-// where WK * TURN is odd), LAST where there are several, BUFFERS (1 or 2), optionally AFTER, PAIR, PLAIN. Codes and x are
-// aligned to 16 bytes, scales and biases to 4. Grid: SPLITS for each list of units of 16 rows.
+// Up to eight rows of x times the transposes of matrices of four-bit codes on cooperative matrices; x is held in registers
+// (matmul/held.glsl has the walk over rows of codes and what becomes of results). A subgroup has TURN groups of K, of which it
+// takes those of x once, in the order in which a word has codes, and then meets 16 rows of codes after the other with them. A
+// lane loads 16 bytes of codes of two rows at a time, those of the next 16 rows; of groups of 64, which 32 bytes hold, lanes
+// exchange halves so that all four of a row are in the same group. Factors are read by whole lines and go through shared
+// memory: lanes that each load two of a row look at as many lines as at codes.
+// Defines: DTYPE (1 or 2), MODE 0, BITS 4, GROUP (64 or 128), TRANSPOSE 1, JOINED, WK, COLS (of a matrix), TURN, WIDTH 8,
+// SPLITS (one where WK * TURN is odd), LAST where there are several, BUFFERS (1 or 2), optionally AFTER, PAIR, PLAIN. Codes and
+// x are aligned to 16 bytes, scales and biases to 4.
 #ifndef PLAIN
 #pragma use_vulkan_memory_model
 #endif
@@ -39,16 +37,14 @@
 #endif
 
 #include "quantized/qmm.glsl"
+#include "quantized/one_by_one.glsl"
 #define SUBGROUPS WK
 #include "matmul/mma.glsl"
 
 #define THREADS (32 * WK)
 layout(local_size_x = THREADS) in;
+#define HELD
 #include "quantized/joined.glsl"
-#ifdef LAST
-#include "lib/last.glsl"
-layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Joins { float v[]; };
-#endif
 
 // A compiler for a CPU takes a minute over what is unrolled.
 #ifdef PLAIN
@@ -57,21 +53,11 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Joi
 #define EACH [[unroll]]
 #endif
 
-#ifdef PAIR
-#define MATRICES 2
-#else
-#define MATRICES 1
-#endif
-// Rows of x; those of a matrix beyond are zero.
-#define WIDTH 8
 // Pieces of 128 codes, groups of such a piece, and words of a group that a lane has of a row.
 #define SPANS (TURN * GROUP / 128)
 #define SPAN_GROUPS (128 / GROUP)
 #define WORDS (GROUP / 32)
 #define CHUNKS (TURN * WORDS)
-// Where a subgroup's sums of 16 rows by one of x lie, one behind the other: lanes write four of them apart.
-#define COLUMN 20
-#define TABLE (WIDTH * COLUMN)
 
 // Codes are the low digits of a number whose last place is one: 128 and the code in bfloat16, which is taken off with the
 // bias; the code times 2^-24 in float16.
@@ -87,73 +73,42 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Joi
 #define PAIRS ((WK * TURN + 1) / 2)
 #define FACTORS (2 * 16 * PAIRS)
 #define OWN_FACTORS ((FACTORS + THREADS - 1) / THREADS)
-// Results that an invocation sums up: the first ones do, while others go on.
-#define OWN_RESULTS ((16 * WIDTH + THREADS - 1) / THREADS)
 
-shared float parts[BUFFERS * WK * TABLE];
 shared float sums_of_x[WK * TURN * WIDTH];
 // Scales, then biases, of these rows of codes and of the next.
 shared uint factors[2][2 * 16 * (PAIRS + 1)];
 
-struct Codes {
+// Codes, and what invocations have of the factors of 16 rows.
+struct Ahead {
     uvec4 pieces[2][SPANS];
+    uint factors[OWN_FACTORS];
 };
 
-uvec2 w, s, b;
-uint row0, n, first_group, group0;
+#include "matmul/held.glsl"
+
+// Groups where K begins for this workgroup and for this subgroup, and which of both factors belong to what is ahead.
+uint first_group, group0, from;
 // Pairs of x, by words of codes.
 uint xs[2 * CHUNKS][2];
 
-#ifdef PLAIN
-shared uint box[THREADS];
-uint from_lane(uint v, uint lane) {
-    barrier();
-    box[gl_LocalInvocationIndex] = v;
-    barrier();
-    return box[gl_LocalInvocationIndex / 32 * 32 + lane];
-}
-#else
-uint from_lane(uint v, uint lane) { return subgroupShuffle(v, lane); }
-#endif
-
-// Sum over the four lanes of a row.
-float over_row(float v) {
-    v += uintBitsToFloat(from_lane(floatBitsToUint(v), LANE ^ 1u));
-    return v + uintBitsToFloat(from_lane(floatBitsToUint(v), LANE ^ 2u));
-}
-
-// Goes to 16 rows of codes: those of a unit, of one of the matrices; behind the last of `all` to one row for all lanes, so
-// that loads need no branch around them.
-void seek(uint unit, uint m, uint all) {
-    bool there = unit < all;
-    uint matrix = matrix_of(unit, 16, n) + m;
-    row0 = there ? unit * 16 : 0;
-    n = there ? n : 1;
-    w = p.w[matrix];
-    s = p.s[matrix];
-    b = p.b[matrix];
-}
-
-uint code_row(uint high) { return min(row0 + 8 * high + LANE / 4, n - 1); }
-
-void fetch_piece(inout Codes q, uint i) {
+void fetch_piece(inout Ahead q, uint i) {
     uint at = min(group0 * (GROUP / 32) + 4 * i + LANE % 4, K / 32 - 1);
-    EACH for (uint h = 0; h < 2; h++) q.pieces[h][i] = Chunks(w).v[code_row(h) * (K / 32) + at];
+    EACH for (uint h = 0; h < 2; h++) q.pieces[h][i] = Chunks(w).v[matrix_row(h) * (K / 32) + at];
 }
 
 // Factors of the 16 rows that an invocation has; beyond the last group nothing counts, whatever lies there.
-void fetch_factors(out uint f[OWN_FACTORS]) {
+void fetch_factors(inout Ahead q) {
     EACH for (uint i = 0; i < OWN_FACTORS; i++) {
         uint e = i * THREADS + gl_LocalInvocationIndex, g = first_group + 2 * (e % PAIRS);
         uint row = min(row0 + e / PAIRS % 16, n - 1);
-        f[i] = two_factors(e < FACTORS / 2 ? s : b, row, g) & (g + 1 < GROUPS ? 0xffffffffu : g < GROUPS ? 0xffffu : 0u);
+        q.factors[i] = two_factors(e < FACTORS / 2 ? s : b, row, g) & (g + 1 < GROUPS ? 0xffffffffu : g < GROUPS ? 0xffffu : 0u);
     }
 }
 
-void put_factors(uint f[OWN_FACTORS], uint to) {
+void put_factors(Ahead q, uint to) {
     EACH for (uint i = 0; i < OWN_FACTORS; i++) {
         uint e = i * THREADS + gl_LocalInvocationIndex;
-        if (e < FACTORS) factors[to][e / PAIRS * (PAIRS + 1) + e % PAIRS] = f[i];
+        if (e < FACTORS) factors[to][e / PAIRS * (PAIRS + 1) + e % PAIRS] = q.factors[i];
     }
 }
 
@@ -167,8 +122,7 @@ uint place_in_group() {
 #endif
 }
 
-// Takes the rows of x, and puts away the first factors.
-void load_x(uint f[OWN_FACTORS]) {
+void load_x() {
     uint v = LANE / 4;
     uvec4 chunks[CHUNKS];
     EACH for (uint j = 0; j < TURN; j++) {
@@ -193,8 +147,6 @@ void load_x(uint f[OWN_FACTORS]) {
         sum = over_row(sum);
         if (LANE % 4 == 0) sums_of_x[(TEAM * TURN + j) * WIDTH + v] = sum;
     }
-    put_factors(f, 0);
-    barrier();
 }
 
 // The words that a lane has of a piece, group by group.
@@ -220,13 +172,13 @@ uint pair(uint word, uint i) {
 }
 
 // A factor of group `j` of a turn.
-float factor_at(uint from, uint at, uint j) {
+float factor_at(uint at, uint j) {
     uint g = TEAM * TURN + j;
     return bits_to_float(factors[from][at * (PAIRS + 1) + g / 2] >> 16 * (g & 1u) & 0xffffu);
 }
 
-// Adds the products of group `j` of a turn, whose factors lie in `from`.
-void add_group(uint words[2][WORDS], uint j, uint from, inout float total[4]) {
+// Adds the products of group `j` of a turn.
+void add_group(uint words[2][WORDS], uint j, inout float total[OWN_SUMS]) {
     SUMS sums;
     zero_sums(sums);
     EACH for (uint i = 0; i < WORDS; i++) {
@@ -241,8 +193,8 @@ void add_group(uint words[2][WORDS], uint j, uint from, inout float total[4]) {
     }
     uint at = (TEAM * TURN + j) * WIDTH + 2 * (LANE % 4);
     EACH for (uint h = 0; h < 2; h++) {
-        float scale = factor_at(from, 8 * h + LANE / 4, j);
-        float shift = factor_at(from, 16 + 8 * h + LANE / 4, j) - OFFSET * scale;
+        float scale = factor_at(8 * h + LANE / 4, j);
+        float shift = factor_at(16 + 8 * h + LANE / 4, j) - OFFSET * scale;
         EACH for (uint e = 0; e < 2; e++) {
             float sum = UNIT * sum_of(sums, h * (COLS / 4) + e);
             total[2 * h + e] = fma(scale, sum, total[2 * h + e]);
@@ -251,91 +203,31 @@ void add_group(uint words[2][WORDS], uint j, uint from, inout float total[4]) {
     }
 }
 
-// Stores the results of a unit, of which `y` has the sums of row i % 16 by row i / 16 of x.
-void store(float y[MATRICES], uint unit, uint i) {
-    uint rows, matrix = matrix_of(unit, 16, rows), row = unit * 16 + i % 16, at = i / 16 * rows + row;
-    if (row >= rows) return;
-#ifdef PAIR
-    store_element(p.d[0], at, after(rounded(y[0]), rounded(y[1]), at));
-#elif defined(AFTER)
-    store_element(p.d[0], at, after(rounded(y[0]), at));
-#else
-    store_element(p.d[matrix], at, y[0]);
-#endif
-}
-
-#ifdef LAST
-// Sums that a workgroup leaves: of the matrices of a unit, by part of K.
-uint join_at(uint unit, uint split, uint m) { return ((unit * SPLITS + split) * MATRICES + m) * 16 * WIDTH; }
-#endif
-
-void main() {
-    const uint all = groups_of(16);
-    uint split = gl_WorkGroupID.x % SPLITS, list = gl_WorkGroupID.x / SPLITS, lists = gl_NumWorkGroups.x / SPLITS;
+void begin(inout Ahead q) {
     first_group = split * WK * TURN;
     group0 = first_group + TEAM * TURN;
-    Codes q;
-    uint f[OWN_FACTORS];
-    seek(list, 0, all);
+    from = 0;
     EACH for (uint i = 0; i < SPANS; i++) fetch_piece(q, i);
-    fetch_factors(f);
-    load_x(f);
-    uint buffer_ = 0, from = 0;
-    [[dont_unroll]] for (uint unit = list; unit < all; unit += lists) {
-        float y[OWN_RESULTS][MATRICES];
-        EACH for (uint m = 0; m < MATRICES; m++) {
-            seek(m + 1 < MATRICES ? unit : unit + lists, (m + 1) % MATRICES, all);
-            fetch_factors(f);
-            float total[4] = float[](0, 0, 0, 0);
-            EACH for (uint i = 0; i < SPANS; i++) {
-                uint dealt[2][SPAN_GROUPS][WORDS];
-                EACH for (uint h = 0; h < 2; h++) deal(q.pieces[h][i], dealt[h]);
-                fetch_piece(q, i);
-                EACH for (uint k = 0; k < SPAN_GROUPS; k++) {
-                    uint words[2][WORDS];
-                    EACH for (uint h = 0; h < 2; h++) words[h] = dealt[h][k];
-                    add_group(words, i * SPAN_GROUPS + k, from, total);
-                }
-            }
-            from ^= 1u;
-            put_factors(f, from);
-            uint at = (buffer_ * WK + TEAM) * TABLE;
-            EACH for (uint e = 0; e < 4; e++)
-                parts[at + (2 * (LANE % 4) + e % 2) * COLUMN + e / 2 * 8 + LANE / 4] = total[e];
-            barrier();
-            EACH for (uint o = 0; o < OWN_RESULTS; o++) {
-                uint i = o * THREADS + gl_LocalInvocationIndex, at = buffer_ * WK * TABLE + i / 16 * COLUMN + i % 16;
-                y[o][m] = 0;
-                if (i >= 16 * p.rows) continue;
-                EACH for (uint k = 0; k < WK; k++) y[o][m] += parts[at + k * TABLE];
-#ifdef LAST
-                Joins(p.sums).v[join_at(unit, split, m) + i] = y[o][m];
-#endif
-            }
-#if BUFFERS == 1
-            barrier();
-#else
-            buffer_ ^= 1u;
-#endif
-        }
-#ifndef LAST
-        EACH for (uint o = 0; o < OWN_RESULTS; o++) {
-            uint i = o * THREADS + gl_LocalInvocationIndex;
-            if (i < 16 * p.rows) store(y[o], unit, i);
-        }
-#endif
-    }
-#ifdef LAST
-    if (!comes_last(packUint2x32(p.norm) + 4ul * list, SPLITS, true)) return;
-    [[dont_unroll]] for (uint unit = list; unit < all; unit += lists) {
-        for (uint i = gl_LocalInvocationIndex; i < 16 * p.rows; i += THREADS) {
-            float y[MATRICES];
-            EACH for (uint m = 0; m < MATRICES; m++) {
-                y[m] = 0;
-                EACH for (uint k = 0; k < SPLITS; k++) y[m] += Joins(p.sums).v[join_at(unit, k, m) + i];
-            }
-            store(y, unit, i);
-        }
-    }
-#endif
+    fetch_factors(q);
+    load_x();
+    put_factors(q, 0);
+    barrier();
 }
+
+void meet(inout Ahead q, inout float total[OWN_SUMS]) {
+    fetch_factors(q);
+    EACH for (uint i = 0; i < SPANS; i++) {
+        uint dealt[2][SPAN_GROUPS][WORDS];
+        EACH for (uint h = 0; h < 2; h++) deal(q.pieces[h][i], dealt[h]);
+        fetch_piece(q, i);
+        EACH for (uint k = 0; k < SPAN_GROUPS; k++) {
+            uint words[2][WORDS];
+            EACH for (uint h = 0; h < 2; h++) words[h] = dealt[h][k];
+            add_group(words, i * SPAN_GROUPS + k, total);
+        }
+    }
+    from ^= 1u;
+    put_factors(q, from);
+}
+
+void main() { walk(); }

@@ -33,6 +33,7 @@
 #endif
 
 #include "quantized/qmm.glsl"
+#include "quantized/one_by_one.glsl"
 #define HALF
 #define COLS 8
 #define SUBGROUPS (WK * WN)
@@ -52,10 +53,11 @@ layout(local_size_x = THREADS) in;
 // Rows of codes of a workgroup, and of results.
 #define ROWS (16 * WN)
 #ifdef PAIR
-#define RESULTS (ROWS / 2)
+#define MATRICES 2
 #else
-#define RESULTS ROWS
+#define MATRICES 1
 #endif
+#define RESULTS (ROWS / MATRICES)
 // Groups of a turn, pieces of 32 codes, and pieces of a row that a lane has of it.
 #define TURN 8
 #define PIECES (TURN * GROUP / 32)
@@ -217,12 +219,19 @@ float result(uint buffer_, uint row) {
 void store(uint group, uint buffer_, uint i) {
     uint rows, matrix = matrix_of(group, RESULTS, rows), row = group * RESULTS + i;
     if (i >= RESULTS || row >= rows) return;
+    float y[MATRICES];
+    EACH for (uint m = 0; m < MATRICES; m++) {
+        y[m] = result(buffer_, i + m * RESULTS);
+#ifndef NORM
+        if (!is_finite(y[m])) y[m] = one_by_one(p.x, 0, p.w[matrix + m], p.s[matrix + m], p.b[matrix + m], row, K);
+#endif
+    }
 #ifdef PAIR
-    store_element(p.d[0], row, after(rounded(result(buffer_, i)), rounded(result(buffer_, i + RESULTS)), row));
+    store_element(p.d[0], row, after(rounded(y[0]), rounded(y[1]), row));
 #elif defined(AFTER)
-    store_element(p.d[0], row, after(rounded(result(buffer_, i)), row));
+    store_element(p.d[0], row, after(rounded(y[0]), row));
 #else
-    store_element(p.d[matrix], row, result(buffer_, i));
+    store_element(p.d[matrix], row, y[0]);
 #endif
 }
 

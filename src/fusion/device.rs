@@ -58,22 +58,27 @@ pub(super) fn joins_products(stream: Stream, format: Format, dtype: Dtype, sizes
     false
 }
 
-/// Whether a product of one row, of length `k`, with a dense matrix of so many rows can be one of several.
-pub(super) fn joins_dense(stream: Stream, dtype: Dtype, k: i64, rows: i64) -> bool {
+/// Whether a product of `m` rows of length `k` with a dense matrix of `n` rows can be one of several.
+pub(super) fn joins_dense(stream: Stream, dtype: Dtype, sizes: [i64; 3]) -> bool {
+    #[cfg(all(test, feature = "vulkan"))]
+    if let Some(p) = MADE_UP.get() {
+        return tune::joins_dense(p, dtype, sizes, &|_, _| true);
+    }
     #[cfg(feature = "vulkan")]
-    return stream.device.is_gpu() && tune::joins_dense(dtype, k, rows);
+    return stream.device.is_gpu()
+        && crate::vulkan::kernels::quantized::qmm_joined::suits_dense(stream, dtype, sizes);
     #[cfg(not(feature = "vulkan"))]
     false
 }
 
-/// Whether the kernel of such products, which have so many results, also normalises the row.
-pub(super) fn takes_norm(stream: Stream, rows: i64) -> bool {
+/// Whether the kernel of such products, which give `n` results of a row together, also normalises the rows.
+pub(super) fn takes_norm(stream: Stream, format: Option<Format>, dtype: Dtype, sizes: [i64; 3]) -> bool {
     #[cfg(all(test, feature = "vulkan"))]
     if let Some(p) = MADE_UP.get() {
-        return crate::vulkan::tune::gemv::takes_norm(p, rows);
+        return tune::normalises(p, format, dtype, sizes, &|_, _| true);
     }
     #[cfg(feature = "vulkan")]
-    return crate::vulkan::kernels::quantized::qmm_joined::takes_norm(stream, rows);
+    return crate::vulkan::kernels::quantized::qmm_joined::takes_norm(stream, format, dtype, sizes);
     #[cfg(not(feature = "vulkan"))]
     false
 }

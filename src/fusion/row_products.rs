@@ -98,15 +98,17 @@ fn quantized<'a>(free: &Free<'a>, i: usize, stream: Stream) -> Option<Product<'a
         && (!op.format.affine() || parts.scales.dtype() == dtype)
         && [Some(parts.codes), Some(parts.scales), parts.biases].into_iter().flatten().all(is_there);
     let (x, indices) = (parts.x, parts.rhs);
-    fits.then(|| Product { format: Some(op.format), x, indices, dense: None, steps: smallvec![i], result: i })
+    let format = Some(op.format);
+    fits.then(|| Product { format, x, indices, dense: None, steps: smallvec![i], result: i })
 }
 
-/// One row times a matrix that is the transposition of one whose rows lie in order.
+/// One row, or few, times a matrix that is the transposition of one whose rows lie in order.
 fn dense<'a>(free: &Free<'a>, i: usize, stream: Stream) -> Option<Product<'a>> {
     let (_, inputs) = free.primitive::<Matmul>(i, stream)?;
     let (mut x, view) = (&inputs[0], &inputs[1]);
     let (k, n) = (x.dim(-1), view.dim(-1));
-    if x.size() as i64 != k || view.ndim() != 2 || !device::joins_dense(stream, x.dtype(), k, n) {
+    let sizes = || [x.size() as i64 / k, k, n];
+    if k == 0 || view.ndim() != 2 || !device::joins_dense(stream, x.dtype(), sizes()) {
         return None;
     }
     let matrix = free.transposed(view).filter(|a| is_there(a))?;
@@ -208,13 +210,13 @@ pub(super) fn find(free: &Free, i: usize, stream: Stream) -> Option<Join> {
         members.push(j);
         results = smallvec![j];
     }
-    let alone_in_x = x.size() as i64 == x.dim(-1);
-    let norm = free.maker(i, x).filter(|_| !picked && alone_in_x).and_then(|h| {
+    let norm = free.maker(i, x).filter(|_| !picked).and_then(|h| {
         let (norm, _) = free.primitive::<Norm>(h, stream)?;
-        let rows = all.iter().map(|p| free.array(p.result).dim(-1)).sum();
+        let n = all.iter().map(|p| free.array(p.result).dim(-1)).sum();
+        let sizes = [x.size() as i64 / x.dim(-1), x.dim(-1), n];
         let fits = norm.is_weighted_rms()
             && free.only_used(h, all.len())
-            && (format.is_some() || device::takes_norm(stream, rows));
+            && device::takes_norm(stream, format, x.dtype(), sizes);
         fits.then_some((h, norm.eps))
     });
     members.extend(norm.map(|n| n.0));

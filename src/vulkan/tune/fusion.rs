@@ -2,12 +2,13 @@
 //! variants that steer this stand here too.
 
 use super::attention::{ROTATED_FEATURES, ROTATED_ROWS};
-use super::gemv::GEMV;
+use super::gemv::{GEMV, held, takes_norm};
 use super::profile::Profile;
 use super::quantized::{QMM_ROWS, Shape, Variant, choose, of_rows, runs};
 use crate::core::Dtype;
 use crate::core::env::{KernelVariant, Values, Variable};
 use crate::kernels::Epilogue;
+use crate::kernels::matmul::epilogue::MATRICES;
 use crate::kernels::quantized::quant::Format;
 
 pub static MATMUL_EPILOGUE: Variable = Variable::new(
@@ -32,6 +33,9 @@ pub static GEMV_JOINED: KernelVariant = KernelVariant::new(
     "gemv_joined",
     "a kernel for each product of a row with a dense matrix, and for what comes before and after it",
 );
+
+pub static NORM_HELD: KernelVariant =
+    KernelVariant::new("norm_held", "a normalisation of its own for few rows before dense products");
 
 pub static ROPE_ROWS: KernelVariant = KernelVariant::new(
     "rope_rows",
@@ -98,12 +102,39 @@ pub fn joins_products(
     s.k > 0 && s.n > 0 && joins() && !QMM_JOINED.disabled()
 }
 
-/// Whether the kernel over rows of dense matrices multiplies a row of length `k` by one with `n` rows, together with others and
-/// what is around: rows begin at whole chunks.
-pub fn joins_dense(dtype: Dtype, k: i64, n: i64) -> bool {
+/// Whether kernels that can join multiply `m` rows of length `k` by a dense matrix with `n` rows, together with others and what
+/// is around: rows begin at whole chunks.
+pub(in crate::vulkan) fn joins_dense(
+    p: &Profile,
+    dtype: Dtype,
+    [m, k, n]: [i64; 3],
+    known: &dyn Fn(Dtype, u32) -> bool,
+) -> bool {
     let float = matches!(dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32);
     let whole = k > 0 && k % (16 / dtype.size() as i64) == 0;
-    float && whole && n > 0 && k < REACH && n * k < REACH && !GEMV_JOINED.disabled() && !GEMV.disabled()
+    let one = || !GEMV.disabled() && n > 0 && k < REACH && n * k < REACH;
+    // Three of them follow each other at most.
+    let few = || held::layout(p, dtype, [m, k, MATRICES as i64 * n], known).is_some();
+    float && whole && (if m == 1 { one() } else { few() }) && !GEMV_JOINED.disabled()
+}
+
+/// Whether the kernel of such products, which give `n` results of a row together, also normalises the rows. H200, 8B in bfloat16,
+/// two rows, us with and without, as many more a command of its own takes (4.5): 24576 x 4096 53 and 52, 6144 x 4096 20 and 16.5.
+/// Rows of x that meet codes are not: 24576 x 4096 36 and 28.7, 6144 x 4096 18.5 and 11.8.
+pub(in crate::vulkan) fn normalises(
+    p: &Profile,
+    format: Option<Format>,
+    dtype: Dtype,
+    sizes: [i64; 3],
+    known: &dyn Fn(Dtype, u32) -> bool,
+) -> bool {
+    match format {
+        _ if sizes[0] > 1 && NORM_HELD.disabled() => false,
+        Some(_) => sizes[0] == 1,
+        None if sizes[0] == 1 => takes_norm(p, sizes[2]),
+        // A workgroup has whole rows.
+        None => held::layout(p, dtype, sizes, known).is_some_and(|h| h.splits == 1),
+    }
 }
 
 /// Bytes of codes up to which products that are picked by index are done together: a command less counts for more than

@@ -10,7 +10,7 @@ use crate::core::layout::{row_major, show, size_of};
 use crate::core::{Dtype, Result};
 use crate::kernels::quantized::quant::Format;
 use crate::kernels::{DeviceView, View};
-use crate::vulkan::kernels::elem::{Defines, GridPush, define, launch};
+use crate::vulkan::kernels::elem::{Defines, GridPush, define, float_controls, launch};
 use crate::vulkan::kernels::elementwise;
 use crate::vulkan::kernels::matmul::fragment_probe;
 use crate::vulkan::kernels::matmul::gather_mm;
@@ -84,6 +84,7 @@ impl KernelKey for Key {
 
     fn module(&self, f: &Features) -> Module {
         let mut d = Defines::new();
+        float_controls(&mut d, f);
         define_format(&mut d, self.format, self.dtype);
         define(&mut d, "TRANSPOSE", u32::from(self.transpose));
         let mut put = |list: &[(&str, u32)]| list.iter().for_each(|(name, v)| define(&mut d, name, v));

@@ -18,8 +18,8 @@ use crate::vulkan::kernels::matmul::ceil;
 use crate::vulkan::kernels::matmul::fragment_probe;
 use crate::vulkan::report::stats::STATS;
 use crate::vulkan::tune::Profile;
-use crate::vulkan::tune::fusion::{joins_products, row_product};
-use crate::vulkan::tune::gemv::{self, JoinedRows};
+use crate::vulkan::tune::fusion::{joins_dense, joins_products, normalises, row_product};
+use crate::vulkan::tune::gemv::{self, JoinedRows, held as dense};
 use crate::vulkan::tune::matmul::summing_subgroup;
 use crate::vulkan::tune::quantized::held::{self, Held};
 use crate::vulkan::tune::quantized::row::{self, Row};
@@ -53,13 +53,13 @@ pub struct Joined<'a> {
     pub format: Option<Format>,
     /// Of x and of the results.
     pub dtype: Dtype,
-    /// Rows of x; of more than one quantised matrices take a product, without `norm` and `picks`.
+    /// Rows of x; more than one are not picked for, and not normalised before quantised matrices.
     pub m: i64,
     /// Length of a row.
     pub k: i64,
     /// Address of x, aligned to 16 bytes.
     pub x: u64,
-    /// Address of weights, aligned to 16 bytes, and the epsilon that x is normalised with.
+    /// Address of weights, aligned to 16 bytes, and the epsilon that rows of x are normalised with.
     pub norm: Option<(u64, f32)>,
     /// At most [`MATRICES`].
     pub matrices: &'a [Matrix],
@@ -89,7 +89,7 @@ impl Joined<'_> {
 enum Layout {
     /// qmm_row.comp.
     Row(Row),
-    /// qmm_held.comp.
+    /// qmm_held.comp, or matmul_held.comp for dense matrices.
     Held(Held),
     /// qmm_coop.comp; `aligned`: codes can be read 16 bytes at a time, `factors`: so can those of two groups.
     Coop { coop: Coop, aligned: bool, factors: bool },
@@ -116,6 +116,7 @@ impl Layout {
     fn variant(&self) -> Option<Variant> {
         match *self {
             Layout::Row(r) => Some(Variant::Row(r)),
+            // Of dense matrices nothing is counted.
             Layout::Held(h) => Some(Variant::Held(h)),
             Layout::Coop { coop, .. } => Some(Variant::Coop(coop)),
             Layout::Rows { threads, rows, unit, .. } => {
@@ -156,7 +157,10 @@ impl KernelKey for Key {
         let end = format!("{format}_{}_{}{after}", self.dtype, self.matrices());
         match self.layout {
             Layout::Row(r) => format!("qmm_row_{before}{}x{}_{end}", r.parts, r.beside),
-            Layout::Held(h) => format!("qmm_held_{}x{}_{end}", h.subgroups, h.splits),
+            Layout::Held(h) => {
+                let kind = if self.format.is_some() { "qmm" } else { "matmul" };
+                format!("{kind}_held_{before}{}x{}_v{}_{end}", h.subgroups, h.splits, h.width)
+            }
             Layout::Coop { coop: Coop { subgroups, tiles, stretch, vectors, .. }, .. } => {
                 format!("qmm_coop_joined_{subgroups}x{tiles}x{stretch}_v{vectors}_{end}")
             }
@@ -169,6 +173,7 @@ impl KernelKey for Key {
 
     fn module(&self, f: &Features) -> Module {
         let mut d = Defines::new();
+        elem::float_controls(&mut d, f);
         match self.format {
             Some(format) => define_format(&mut d, format, self.dtype),
             None => define(&mut d, "DTYPE", crate::vulkan::kernels::matmul::kernel::dtype_code(self.dtype)),
@@ -189,7 +194,7 @@ impl KernelKey for Key {
                 "qmm_row.comp"
             }
             Layout::Held(h) => {
-                put(&[("WK", h.subgroups), ("COLS", h.cols), ("TURN", h.turn)]);
+                put(&[("WK", h.subgroups), ("COLS", h.cols), ("TURN", h.turn), ("WIDTH", h.width)]);
                 put(&[("SPLITS", h.splits), ("BUFFERS", h.buffers)]);
                 if h.plain {
                     put(&[("PLAIN", 1)]);
@@ -200,7 +205,7 @@ impl KernelKey for Key {
                 if h.splits > 1 {
                     elem::joined_by_last(&mut d);
                 }
-                "qmm_held.comp"
+                if self.format.is_some() { "qmm_held.comp" } else { "matmul_held.comp" }
             }
             Layout::Coop { coop, aligned, factors } => {
                 define_coop(&mut d, coop, aligned, factors);
@@ -239,7 +244,6 @@ impl KernelKey for Key {
                 define(&mut d, "AFTER_MATH", 1);
             }
             define(&mut d, "AFTER", code);
-            elem::float_controls(&mut d, f);
         }
         let lengths = self.lengths.map(|n| n.max(1));
         let spec = [self.k].into_iter().chain(lengths).chain([self.norm.unwrap_or(0)]).collect();
@@ -282,9 +286,18 @@ pub fn suits(stream: Stream, format: Format, dtype: Dtype, sizes: [i64; 3]) -> b
     joins_products(state.device.profile(), format, dtype, sizes, &known)
 }
 
-/// Whether a row is normalised by each workgroup of its product with a dense matrix that has so many rows.
-pub fn takes_norm(stream: Stream, rows: i64) -> bool {
-    StreamState::of(stream).is_ok_and(|state| gemv::takes_norm(state.device.profile(), rows))
+/// The same for a dense matrix with `n` rows.
+pub fn suits_dense(stream: Stream, dtype: Dtype, sizes: [i64; 3]) -> bool {
+    let Ok(state) = StreamState::of(stream) else { return false };
+    let known = |dtype, cols| fragment_probe::known(state.device, dtype, cols);
+    joins_dense(state.device.profile(), dtype, sizes, &known)
+}
+
+/// Whether `m` rows of length `k` are normalised by each workgroup of their products with matrices that have `n` rows together.
+pub fn takes_norm(stream: Stream, format: Option<Format>, dtype: Dtype, sizes: [i64; 3]) -> bool {
+    let Ok(state) = StreamState::of(stream) else { return false };
+    let known = |dtype, cols| fragment_probe::known(state.device, dtype, cols);
+    normalises(state.device.profile(), format, dtype, sizes, &known)
 }
 
 /// Whether qmm_row and qmm_held can read the parts of a matrix.
@@ -296,6 +309,11 @@ pub fn aligned(parts: [u64; 3]) -> bool {
 fn layout(profile: &Profile, f: &Features, j: &Joined, known: &dyn Fn(Dtype, u32) -> bool) -> Layout {
     let pair = j.after.is_some() && j.matrices.len() == 2;
     let Some(format) = j.format else {
+        if j.m > 1 {
+            // INVARIANT: patterns take what `suits_dense` says.
+            let held = dense::layout(profile, j.dtype, [j.m, j.k, j.rows()], known);
+            return Layout::Held(held.expect("a layout of few rows"));
+        }
         let layout =
             gemv::joined(profile, j.rows(), j.k * j.dtype.size() as i64 / 16, j.norm.is_some(), pair);
         let staged = j.norm.is_some() && j.k * j.dtype.size() as i64 <= i64::from(stage(f));
@@ -430,7 +448,7 @@ mod tests {
                     let row = |plain| Layout::Row(Row { parts: 4, beside: 2, width: 2048, plain });
                     let held = |splits, plain| {
                         let (subgroups, cols, turn, buffers) = (2, 8 * splits, 4, 3 - splits);
-                        Layout::Held(Held { subgroups, cols, turn, splits, buffers, plain })
+                        Layout::Held(Held { subgroups, cols, width: 8, turn, splits, buffers, plain })
                     };
                     let four = bits == 4 && mode == Mode::Affine && dtype != Dtype::F32;
                     let tiles = if lengths[0] == lengths[1] { 2 } else { 1 };
@@ -491,9 +509,17 @@ mod tests {
                 let after = from.and_then(|f| {
                     After { program: program.clone(), inputs: smallvec![Origin::Product(0), f] }.kept()
                 });
-                for (norm, staged) in [(None, false), (Some(0), true), (Some(0), false)] {
-                    let layout =
-                        Layout::Dense { layout: JoinedRows { threads: 64, rows: 2, unroll: 2 }, staged };
+                let one = [(None, false), (Some(0), true), (Some(0), false)].map(|(norm, staged)| {
+                    let layout = JoinedRows { threads: 64, rows: 2, unroll: 2 };
+                    (norm, Layout::Dense { layout, staged })
+                });
+                let few = [(1, 8, false), (2, 24, false), (1, 16, true)].map(|(splits, width, plain)| {
+                    let (subgroups, cols, turn, buffers) = (2, 8 * splits, 4, 3 - splits);
+                    let held = Held { subgroups, cols, width, turn, splits, buffers, plain };
+                    ((splits == 1).then_some(0), Layout::Held(held))
+                });
+                let few = few.into_iter().filter(|_| dtype != Dtype::F32);
+                for (norm, layout) in one.into_iter().chain(few) {
                     let key = Key { format: None, dtype, layout, norm, k: 256, lengths, after, picks: false };
                     compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
                 }

@@ -5,6 +5,7 @@
 use super::{Shape, forced, plain, winner};
 use crate::core::Dtype;
 use crate::core::env::KernelVariant;
+use crate::vulkan::Features;
 use crate::vulkan::tune::ceil;
 use crate::vulkan::tune::matmul as table;
 use crate::vulkan::tune::profile::{Best, Profile, best};
@@ -19,7 +20,9 @@ pub(in crate::vulkan) struct Held {
     pub subgroups: u32,
     /// Columns of a matrix.
     pub cols: u32,
-    /// Groups of K of a subgroup.
+    /// Rows of x that there is room for, whole eights.
+    pub width: u32,
+    /// Groups of K of a subgroup; of dense matrices pieces of 32 elements.
     pub turn: u32,
     /// Workgroups that share K.
     pub splits: u32,
@@ -37,7 +40,7 @@ pub(super) const NUMBERS: [u32; 1] = [2];
 /// 16 in twice the registers, were not found faster, by runs whose clocks differed.
 const ROWS: std::ops::RangeInclusive<i64> = 3..=8;
 /// Columns of sums: as many as rows of x, whatever the matrix has.
-const WIDTH: u32 = 8;
+pub(in crate::vulkan::tune) const WIDTH: u32 = 8;
 /// Codes of a subgroup: as many elements of eight rows of x as 32 registers of a lane hold. H200: with 512 a lane needs more
 /// than 128 registers (docs/performance.md has figures).
 const CODES: i64 = 256;
@@ -54,13 +57,33 @@ impl Held {
     /// Floats of shared memory between two columns of sums.
     const COLUMN: u32 = 20;
 
-    /// Bytes of shared memory with so many buffers.
-    fn bytes(&self, buffers: u32) -> u32 {
-        let sums = buffers * self.subgroups * WIDTH * Held::COLUMN;
-        let of_x = self.subgroups * WIDTH * self.turn;
-        let factors = 4 * 16 * ((self.subgroups * self.turn).div_ceil(2) + 1);
+    /// Bytes of shared memory with so many buffers, where a kernel needs so many floats besides.
+    fn bytes(&self, buffers: u32, besides: u32) -> u32 {
+        let sums = buffers * self.subgroups * self.width * Held::COLUMN;
         let plain = if self.plain { self.subgroups * (32 + 256 + 16 * self.cols) } else { 0 };
-        4 * (sums + of_x + factors + plain) + 16
+        4 * (sums + besides + plain) + 16
+    }
+
+    /// Floats for sums of x and factors of codes.
+    fn of_codes(&self) -> u32 {
+        let of_x = self.subgroups * self.width * self.turn;
+        of_x + 4 * 16 * ((self.subgroups * self.turn).div_ceil(2) + 1)
+    }
+
+    /// With K cut into `parts`, each for a subgroup, and as many buffers as shared memory has room for. None where a device
+    /// has no room, or does not see what workgroups leave for the last one of them.
+    pub fn cut(self, f: &Features, parts: i64, besides: impl Fn(&Held) -> u32) -> Option<Held> {
+        // Fewer of ordinary arithmetic, so that tests of short rows meet several workgroups.
+        let most =
+            if self.plain { 2 } else { SUBGROUPS.min(i64::from(f.max_workgroup_invocations / 32)).max(1) };
+        let splits = ceil(parts, most);
+        let h = Held { subgroups: ceil(parts, splits) as u32, splits: splits as u32, buffers: 1, ..self };
+        if splits > 1 && !self.plain && !f.memory_model_device_scope {
+            return None;
+        }
+        let besides = besides(&h);
+        let buffers = if h.bytes(2, besides) <= TWO_BUFFERS.min(f.shared_memory) { 2 } else { 1 };
+        (h.bytes(buffers, besides) <= f.shared_memory).then_some(Held { buffers, ..h })
     }
 
     /// Rows of results that one unit has: of each matrix where there are two at once.
@@ -74,7 +97,7 @@ impl Held {
 
     /// Floats that workgroups which share K leave, where `matrices` are multiplied at once.
     pub fn left(&self, units: i64, matrices: i64) -> usize {
-        (units * matrices * Held::UNIT * i64::from(self.splits * WIDTH)) as usize
+        (units * matrices * Held::UNIT * i64::from(self.splits * self.width)) as usize
     }
 }
 
@@ -97,17 +120,8 @@ pub(in crate::vulkan) fn layout(p: &Profile, s: &Shape, known: &dyn Fn(Dtype, u3
     let cols = [8, 16].into_iter().find(has)?;
     let turn = CODES / i64::from(s.format.group);
     let parts = ceil(s.k / i64::from(s.format.group), turn);
-    // Fewer of ordinary arithmetic, so that tests of short rows meet several workgroups.
-    let most = if plain { 2 } else { SUBGROUPS.min(i64::from(f.max_workgroup_invocations / 32)).max(1) };
-    let splits = ceil(parts, most);
-    let subgroups = ceil(parts, splits) as u32;
-    // What workgroups leave for the last one of them is seen at the scope of the device.
-    if splits > 1 && !plain && !f.memory_model_device_scope {
-        return None;
-    }
-    let h = Held { subgroups, cols, turn: turn as u32, splits: splits as u32, buffers: 1, plain };
-    let buffers = if h.bytes(2) <= TWO_BUFFERS.min(f.shared_memory) { 2 } else { 1 };
-    (h.bytes(buffers) <= f.shared_memory).then_some(Held { buffers, ..h })
+    let h = Held { subgroups: 1, cols, width: WIDTH, turn: turn as u32, splits: 1, buffers: 1, plain };
+    h.cut(f, parts, Held::of_codes)
 }
 
 #[cfg(test)]
@@ -128,7 +142,7 @@ mod tests {
             for k in [2048, 2560, 4096, 5120, 9728, 12288, 25600, 100_096] {
                 let h = layout(&p, &shape(8, 4096, k, group), &|_, _| true).unwrap();
                 assert!(i64::from(h.subgroups * h.splits * h.turn) * group >= k, "{h:?}");
-                assert!(h.subgroups <= 16 && h.bytes(h.buffers) <= p.features.shared_memory);
+                assert!(h.subgroups <= 16 && h.bytes(h.buffers, h.of_codes()) <= p.features.shared_memory);
                 for units in [1, 3, 256, 768, 9496] {
                     let lists = h.lists(&p, units);
                     assert!((1..=units).contains(&lists));

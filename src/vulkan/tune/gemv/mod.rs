@@ -1,6 +1,8 @@
 //! How products with at most eight rows or columns are laid out. Pure; called by the host of `gemv`.
 //! MLX_VK_GEMV=THREADSxROWSxUNROLL overrides the layout over rows.
 
+pub(in crate::vulkan) mod held;
+
 use std::sync::OnceLock;
 
 use super::matmul::{MATMUL_KHR, MATMUL_SPLIT, fragment};
