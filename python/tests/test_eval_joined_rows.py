@@ -203,7 +203,7 @@ def infinities(rng):
                 np.testing.assert_array_equal(
                     got[-1][sure], special * np.sign(p.values[sure, 7]).astype(np.float32)
                 )
-        # bfloat16 has the range of float32: 15 times such a number is beyond both, by 0.1 it is not.
+        # bfloat16 has the range of float32: 15 times such numbers are beyond it, a tenth is not.
         v = np.zeros((m, k), np.float32)
         v[-1, 3], v[-1, k - 1] = 3e38, -3e38
         got = h.to_np(p(h.from_np(v, "bfloat16"))).astype(np.float64)
