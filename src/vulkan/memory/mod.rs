@@ -327,7 +327,9 @@ impl Pool {
         let vma = self.vma.read().unwrap_or_else(PoisonError::into_inner);
         match (&*vma, memory) {
             // SAFETY: by the caller; the memory was the buffer's, and nobody else takes it from the list.
-            (Some(vma), Some(Memory::Whole(mut memory))) => unsafe { vma.destroy_buffer(buffer, &mut memory) },
+            (Some(vma), Some(Memory::Whole(mut memory))) => unsafe {
+                vma.destroy_buffer(buffer, &mut memory)
+            },
             // SAFETY: as above.
             (_, Some(Memory::Pieces(pieces))) => unsafe {
                 driver.destroy_buffer(buffer, None);

@@ -63,8 +63,7 @@ impl Pool {
         if piece == 0 || types == 0 {
             return Err(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY);
         }
-        let mut flags =
-            vk::MemoryAllocateFlagsInfo::default().flags(vk::MemoryAllocateFlags::DEVICE_ADDRESS);
+        let mut flags = vk::MemoryAllocateFlagsInfo::default().flags(vk::MemoryAllocateFlags::DEVICE_ADDRESS);
         let mut binds: Vec<vk::SparseMemoryBind> = Vec::new();
         let mut at = 0;
         while at < needs.size {

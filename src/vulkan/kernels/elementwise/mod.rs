@@ -243,8 +243,8 @@ fn run_any(
     while let Some(mut piece) = todo.pop() {
         let too_long = |k: usize| piece.range(k, 1).1 as i64 > SPAN;
         if layout::size_of(&piece.shape) as i64 > SPAN || (0..views.len()).any(too_long) {
-            // Halve the longest axis at a multiple that keeps vectors aligned.
-            let Some(ax) = (0..piece.shape.len()).max_by_key(|&a| piece.shape[a]) else { continue };
+            let Some(ax) = widest_axis(&piece) else { continue };
+            // At a multiple that keeps vectors aligned.
             let half = ((piece.shape[ax] / 2 + 15) & !15).min(piece.shape[ax] - 1);
             let mut rest = piece.clone();
             piece.shape[ax] = half;
@@ -262,6 +262,14 @@ fn run_any(
         }
     }
     Ok(())
+}
+
+/// The axis that leads farthest in the operand that spans most: halved, it leaves the fewest pieces.
+fn widest_axis(piece: &Piece) -> Option<usize> {
+    let far = |s: &Strides, a: usize| (piece.shape[a] - 1) * s[a].abs();
+    let spans = |s: &&Strides| (0..piece.shape.len()).map(|a| far(s, a)).sum::<i64>();
+    let most = piece.strides.iter().max_by_key(spans)?;
+    (0..piece.shape.len()).max_by_key(|&a| far(most, a))
 }
 
 /// The layout class of a piece.

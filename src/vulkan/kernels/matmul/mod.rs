@@ -152,6 +152,7 @@ fn solve(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     let c_far = |c: &Operand| c_odd(c) && c.total_reach(p.m, p.n, &p.batch) >= REACH;
     let peel = p.batch.len() > 2
         || p.batches() >= REACH
+        || p.d_batch >= 1 << 32
         || p.a.batch.iter().any(far)
         || p.b.batch.iter().any(far)
         || odd(&p.a, p.m, p.k)

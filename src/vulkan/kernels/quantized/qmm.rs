@@ -260,6 +260,9 @@ pub fn quantized_matmul(
         || m * n >= REACH
         || batch >= REACH
         || (runs && batch * n >= REACH);
+    if far && batch == 1 && !picked && m > 1 {
+        return by_halves(enc, &x, w, transpose, dst);
+    }
     if far {
         bail!(Value, "[quantized_matmul] A product of {m}x{k} by {k}x{n} matrices is too large for the GPU.");
     }
@@ -293,6 +296,29 @@ pub fn quantized_matmul(
     let factors = factors_are_aligned(&choice, w, &shape);
     let job = Job { push, shape, choice, aligned, factors, reads, write: dst.range() };
     job.run(enc)
+}
+
+/// A single product in two parts of its rows.
+fn by_halves(
+    enc: &mut CommandEncoder,
+    x: &DeviceView,
+    w: &Weights,
+    transpose: bool,
+    dst: &DeviceView,
+) -> Result<()> {
+    let (m, rows) = (x.shape[1], dst.ndim() - 2);
+    let half = (ceil(m / 2, 256) * 256).min(m - 1);
+    let part = |v: &DeviceView, axis: usize, from: i64, to: i64| {
+        let mut v = v.clone();
+        v.ptr = v.ptr.wrapping_add_signed(from * v.strides[axis] * v.dtype.size() as i64);
+        v.shape[axis] = to - from;
+        v
+    };
+    for (from, to) in [(0, half), (half, m)] {
+        let picks = Picks { lhs: None, rhs: None, sorted: false };
+        quantized_matmul(enc, &part(x, 1, from, to), w, transpose, &picks, &part(dst, rows, from, to))?;
+    }
+    Ok(())
 }
 
 /// What qmm_coop.comp is defined by, besides the format.
