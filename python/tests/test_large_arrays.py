@@ -446,7 +446,6 @@ def test_arrays_in_pieces(tmp_path):
         text=True,
     )
     assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]
-    assert " passed" in run.stdout and " failed" not in run.stdout
 
 
 @pytest.mark.gpu
@@ -495,13 +494,14 @@ def test_pieces_are_counted_cached_and_freed(tmp_path):
             assert np.array_equal(np.array(x), ((np.arange(n) + k) % 256).astype(np.uint8))
         step(0)
         assert mx.get_active_memory() - used < 1 << 20 and mx.get_cache_memory() >= n
-        kept = mx.get_cache_memory()
         step(1)
+        kept = mx.get_cache_memory()
         step(2)
-        assert mx.get_cache_memory() <= kept + (8 << 20)
+        step(3)
+        assert mx.get_cache_memory() <= kept
         mx.clear_cache()
         assert mx.get_cache_memory() < 1 << 20
-        step(3)
+        step(4)
         """,
         env=lowered(tmp_path),
     )
