@@ -95,7 +95,7 @@ pub fn joins_products(
         Variant::Held(_) | Variant::Coop(_) => of_rows(p, &s, true, known).is_some(),
         Variant::Cols { .. } | Variant::Tiled { .. } | Variant::Dequantize => false,
     };
-    s.k > 0 && s.n > 0 && joins() && !QMM_JOINED.disabled()
+    s.k > 0 && s.n > 0 && s.n * s.k < REACH && joins() && !QMM_JOINED.disabled()
 }
 
 /// Whether the kernel over rows of dense matrices multiplies a row of length `k` by one with `n` rows, together with others and
@@ -103,7 +103,9 @@ pub fn joins_products(
 pub fn joins_dense(dtype: Dtype, k: i64, n: i64) -> bool {
     let float = matches!(dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32);
     let whole = k > 0 && k % (16 / dtype.size() as i64) == 0;
-    float && whole && n > 0 && k < REACH && n * k < REACH && !GEMV_JOINED.disabled() && !GEMV.disabled()
+    // Kernels count 4 GiB.
+    let far = REACH.min((1 << 32) / dtype.size() as i64);
+    float && whole && n > 0 && k < REACH && n * k < far && !GEMV_JOINED.disabled() && !GEMV.disabled()
 }
 
 /// Bytes of codes up to which products that are picked by index are done together: a command less counts for more than
