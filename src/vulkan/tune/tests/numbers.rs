@@ -25,6 +25,7 @@ const FACTS: &[(&str, &str, &str)] = &[
     ("kernels/quantized/qmm_joined.rs", "PUSH_BYTES", "the layout of push constants"),
     ("kernels/quantized/quant.rs", "PIECE", "offsets of 32 bits"),
     ("kernels/sort/radix.rs", "SHARED", "shared memory that the shader takes"),
+    ("kernels/user.rs", "MOST", "offsets of 32 bits"),
     ("memory/mod.rs", "KINDS", "kinds of memory"),
     ("memory/mod.rs", "LARGE", "classes of the allocator"),
     ("memory/mod.rs", "LARGE_STEP", "classes of the allocator"),
