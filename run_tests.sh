@@ -325,7 +325,7 @@ step_drivers() {
     VK_DRIVER_FILES="$mesa/lvp.json" VK_ICD_FILENAMES="$mesa/lvp.json" \
         LD_LIBRARY_PATH="$mesa/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
         tests --device gpu -n 2 -m validation -k "test_blas or test_conv or test_quantized or test_reduce \
-            or test_scatter or test_fft or test_random or test_gather_mm"
+            or test_scatter or test_fft or test_random or test_gather_mm or test_large_arrays"
 }
 
 # MPI of the distribution, both families where they can be had within two minutes.

@@ -116,9 +116,9 @@ In place of what is missing: lanes that cannot shuffle, or whose number may vary
 shared memory; sorts without ballots or room are merges and not by radix; products without
 cooperative matrices, or without the memory model and SPIR-V 1.6 that these need, are tiles of
 ordinary arithmetic; 16-bit floats are converted to 32 bits where they are loaded; grids wider than
-a device takes go in several dimensions or dispatches; arrays larger than an allocation are refused
-by name; copies take the queue of the kernels; memory that the host reads is not cached; kernels
-have no times without timestamps.
+a device takes go in several dimensions or dispatches; arrays larger than an allocation are bound in
+pieces or, without sparse buffers, refused by name; copies take the queue of the kernels; memory
+that the host reads is not cached; kernels have no times without timestamps.
 """
 
 MASKS = """

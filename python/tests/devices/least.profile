@@ -12,4 +12,4 @@ hide = atomic_float, atomic_int64, bfloat16, cooperative_matrix, cooperative_mat
 hide = device_local_host_visible, float16, float64, float_controls, host_cached, host_query_reset
 hide = int16, int8, int_dot_product, maintenance4, memory_budget, memory_model, push_constant16
 hide = push_constant8, size_control, spirv16, subgroup_arithmetic, subgroup_ballot
-hide = subgroup_extended_types, subgroup_shuffle, timestamps, unified
+hide = subgroup_extended_types, subgroup_shuffle, timestamps, unified, sparse_binding

@@ -16,7 +16,7 @@ type Next = (&'static StreamState, Option<u64>);
 /// Something to wait for.
 pub struct Backlog {
     next: Next,
-    watchdog: Watchdog,
+    watchdog: Watchdog<'static>,
 }
 
 thread_local! {

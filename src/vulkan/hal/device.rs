@@ -34,6 +34,8 @@ const MAX_QUEUES: u32 = 8;
 pub(crate) struct Queue {
     pub raw: Mutex<vk::Queue>,
     pub family: u32,
+    /// Whether it binds memory to sparse buffers.
+    pub sparse: bool,
     /// Bits of a timestamp that count, 0 where the queue cannot tell the time.
     pub timestamp_mask: u64,
 }
@@ -88,7 +90,7 @@ pub struct DeviceInfo {
     pub api_version: String,
     /// Bytes of device memory.
     pub memory_size: u64,
-    /// Largest single buffer in bytes.
+    /// Largest array in bytes.
     pub max_buffer: u64,
     /// One memory for host and device.
     pub unified: bool,
@@ -178,6 +180,7 @@ fn take_queues(
     let queue = |family: u32, i| Queue {
         raw: Mutex::new(unsafe { raw.get_device_queue(family, i) }),
         family,
+        sparse: props[family as usize].queue_flags.contains(vk::QueueFlags::SPARSE_BINDING),
         timestamp_mask: match props[family as usize].timestamp_valid_bits {
             _ if hides("timestamps") => 0,
             bits @ 0..64 => (1 << bits) - 1,
@@ -444,6 +447,11 @@ impl Device {
         kept.try_for_each(StreamState::flush)
     }
 
+    /// A queue that binds memory to sparse buffers, rather one that computes nothing.
+    pub(crate) fn sparse_queue(&self) -> Option<&Queue> {
+        self.copy_queues.iter().chain(self.queues.iter().rev()).find(|q| q.sparse)
+    }
+
     /// Whether large copies have queues of their own.
     pub(crate) fn has_copy_queue(&self) -> bool {
         !self.copy_queues.is_empty()
@@ -503,6 +511,8 @@ impl Device {
                 ("cooperative_matrix", !f.coop_matrices.is_empty()),
                 ("cooperative_matrix2", f.coop2.is_some()),
                 ("memory_budget", f.memory_budget),
+                ("large_allocations", f.large_allocations),
+                ("sparse_binding", f.sparse_binding),
                 ("external_memory", f.external_memory),
                 ("unified_memory", f.unified),
             ],

@@ -278,12 +278,18 @@ impl CommandEncoder {
     /// Sets every 32-bit word of the range (address, length in bytes) to `value`; bytes beyond the last
     /// whole word take the value's low bytes. The address is 4-byte aligned.
     pub fn fill(&mut self, range: (u64, u64), value: u32) -> Result<()> {
+        /// Bytes that a dispatch fills: it counts words by 32 bits.
+        const MOST: u64 = 4 << 30;
         let (address, bytes) = range;
         if !address.is_multiple_of(4) {
             bail!(Runtime, "[vulkan] fill needs an address aligned to 4 bytes, got {address:#x}.");
         }
         if bytes == 0 {
             return Ok(());
+        }
+        if bytes > MOST {
+            self.fill((address, MOST), value)?;
+            return self.fill((address + MOST, bytes - MOST), value);
         }
         let pipeline = self.state.device.pipeline(&Fill)?;
         let mut push = [0u8; 24];

@@ -145,8 +145,15 @@ pub struct Features {
     pub max_groups_x: u32,
     pub max_groups_y: u32,
     pub max_groups_z: u32,
-    /// Largest single allocation and buffer in bytes.
+    /// Largest array in bytes.
     pub max_buffer: u64,
+    /// Largest allocation in bytes that the driver promises.
+    pub max_allocation: u64,
+    /// Larger ones are granted too.
+    pub large_allocations: bool,
+    /// Buffers can be bound to several allocations, within so many bytes of addresses.
+    pub sparse_binding: bool,
+    pub sparse_space: u64,
     pub memory_budget: bool,
     /// Memory can be exported to other APIs of the same GPU, and that was asked for.
     pub external_memory: bool,

@@ -13,6 +13,7 @@ use crate::core::env::{Values, Variable};
 use crate::vulkan::memory::exported;
 use crate::vulkan::report::compile_only;
 use crate::vulkan::tune::file::{Settings, hides, settings};
+use crate::vulkan::tune::memory::GRANTS_MORE;
 
 pub static UNIFIED: Variable = Variable::new(
     "MLX_VK_UNIFIED",
@@ -105,6 +106,7 @@ fn enabled(features: &mut Features, chain: &Chain, f10: &vk::PhysicalDeviceFeatu
     features.memory_model_device_scope = on(f12.vulkan_memory_model_device_scope);
     features.workgroup_explicit_layout = on(explicit.workgroup_memory_explicit_layout);
     features.maintenance4 = on(f13.maintenance4) | on(maintenance4.maintenance4);
+    features.sparse_binding = on(f10.sparse_binding);
     features.pipeline_statistics = on(statistics.pipeline_executable_info);
 }
 
@@ -160,6 +162,7 @@ pub(crate) fn open(
         shader_int64: f2.features.shader_int64,
         shader_int16: f2.features.shader_int16,
         shader_float64: f2.features.shader_float64,
+        sparse_binding: f2.features.sparse_binding & u32::from(binds(loader, info, families)),
         ..Default::default()
     };
     chain.reduce();
@@ -179,6 +182,7 @@ pub(crate) fn open(
     if let Some(s) = lowered {
         lower(&mut features, s);
     }
+    set_largest(&mut features);
 
     let priorities = vec![1.0f32; families.iter().map(|f| f.1 as usize).max().unwrap_or(1)];
     let queues: Vec<vk::DeviceQueueCreateInfo> = families
@@ -197,6 +201,23 @@ pub(crate) fn open(
     // SAFETY: the chain outlives the call; only what the device reported is asked for.
     let device = unsafe { instance.create_device(physical, &create, None) }?;
     Ok((device, features))
+}
+
+/// Whether one of the queues that are used binds memory to sparse buffers.
+fn binds(loader: &Loader, info: &AdapterInfo, families: &[(u32, u32)]) -> bool {
+    // SAFETY: the handle comes from this instance.
+    let all = unsafe { loader.instance.get_physical_device_queue_family_properties(info.physical) };
+    families.iter().any(|f| all[f.0 as usize].queue_flags.contains(vk::QueueFlags::SPARSE_BINDING))
+}
+
+/// Says how large an array may be: `max_buffer` says before what a buffer may have, and the memory.
+fn set_largest(f: &mut Features) {
+    let most = match (f.large_allocations, f.sparse_binding) {
+        (true, _) => f.max_buffer,
+        (false, true) => f.max_buffer.min(f.sparse_space),
+        (false, false) => 0,
+    };
+    f.max_buffer = most.max(f.max_allocation);
 }
 
 /// Multiprocessors or compute units, where an extension tells.
@@ -251,7 +272,10 @@ fn lower(f: &mut Features, s: &Settings) {
     }
     let invocations = f.max_workgroup_invocations;
     f.max_workgroup_size = f.max_workgroup_size.map(|n| n.min(invocations));
-    f.max_buffer = s.max_buffer.map_or(f.max_buffer, |m| m.min(f.max_buffer));
+    if let Some(most) = s.max_buffer {
+        f.max_allocation = f.max_allocation.min(most);
+        f.large_allocations = false;
+    }
 }
 
 /// Which structures the device knows, beyond those of Vulkan 1.2.
@@ -385,6 +409,7 @@ impl Chain {
         hide("int64", &mut [&mut f10.shader_int64]);
         hide("int16", &mut [&mut f10.shader_int16]);
         hide("float64", &mut [&mut f10.shader_float64]);
+        hide("sparse_binding", &mut [&mut f10.sparse_binding]);
         hide("int8", &mut [&mut self.f12.shader_int8]);
         hide("float16", &mut [&mut self.f12.shader_float16]);
         let f = &mut self.f12;
@@ -446,7 +471,8 @@ fn limits(
     };
     let on = |b: vk::Bool32| b != 0;
     let known = size_control && sizes.min_subgroup_size > 0;
-    let buffer_cap = if max_buffer && m4.max_buffer_size > 0 { m4.max_buffer_size } else { u64::MAX };
+    let known_cap = max_buffer && m4.max_buffer_size > 0;
+    let buffer_cap = if known_cap { m4.max_buffer_size } else { u64::MAX };
     Features {
         vendor_id: info.vendor_id,
         software: info.kind == AdapterKind::Software,
@@ -490,7 +516,10 @@ fn limits(
         max_groups_x: l.max_compute_work_group_count[0],
         max_groups_y: l.max_compute_work_group_count[1],
         max_groups_z: l.max_compute_work_group_count[2],
-        max_buffer: p11.max_memory_allocation_size.min(buffer_cap),
+        max_buffer: buffer_cap.min(info.memory_size),
+        max_allocation: p11.max_memory_allocation_size.min(buffer_cap),
+        large_allocations: known_cap && GRANTS_MORE.contains(&info.vendor_id),
+        sparse_space: l.sparse_address_space_size,
         timestamp_period: l.timestamp_period,
         ..Default::default()
     }

@@ -30,6 +30,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 #[derive(Default)]
 pub(in crate::vulkan) struct Made {
     pub semaphores: Vec<vk::Semaphore>,
+    pub fences: Vec<vk::Fence>,
     pub command_pools: Vec<vk::CommandPool>,
     pub query_pools: Vec<vk::QueryPool>,
     pub pipelines: HashSet<vk::Pipeline>,
@@ -140,11 +141,12 @@ unsafe fn destroy(device: &Device, raw: &ash::Device) {
     unsafe {
         // A driver may hold a batch for a moment after it said that it is over.
         let _ = raw.device_wait_idle();
-        device.pool.destroy();
+        device.pool.destroy(raw);
         made.pipelines.into_iter().for_each(|p| raw.destroy_pipeline(p, None));
         made.query_pools.into_iter().for_each(|p| raw.destroy_query_pool(p, None));
         made.command_pools.into_iter().for_each(|p| raw.destroy_command_pool(p, None));
         made.semaphores.into_iter().for_each(|s| raw.destroy_semaphore(s, None));
+        made.fences.into_iter().for_each(|f| raw.destroy_fence(f, None));
         raw.destroy_pipeline_cache(device.blob.raw, None);
         raw.destroy_pipeline_layout(device.layout, None);
         raw.destroy_device(None);

@@ -438,14 +438,14 @@ impl StreamState {
 }
 
 /// How long a thread waits for a device that makes no progress, if MLX_VK_TIMEOUT says so.
-pub(super) struct Watchdog {
-    device: &'static Device,
+pub(in crate::vulkan) struct Watchdog<'a> {
+    device: &'a Device,
     /// Batches of all streams that were done, and since when.
     seen: (u64, Instant),
 }
 
-impl Watchdog {
-    pub fn new(device: &'static Device) -> Watchdog {
+impl Watchdog<'_> {
+    pub fn new(device: &Device) -> Watchdog<'_> {
         Watchdog { device, seen: (0, Instant::now()) }
     }
 

@@ -18,6 +18,9 @@ pub enum Program {
     Spirv(Arc<[u32]>),
 }
 
+/// Bytes of an array that an index of GLSL reaches, as `elementwise::span`.
+const MOST: u64 = 1 << 32;
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct UserKey {
     name: Arc<str>,
@@ -89,6 +92,14 @@ pub fn run(
     }
     if let Some(v) = inputs.iter().chain(outputs).find(|v| !v.ptr.is_multiple_of(v.dtype.size() as u64)) {
         bail!(Runtime, "[{OP}] {name}: an array of {} lies at the odd address {:#x}.", v.dtype, v.ptr);
+    }
+    let glsl = matches!(program, Program::Glsl(_));
+    if let Some(v) = inputs.iter().chain(outputs).find(|v| glsl && v.range().1 > MOST) {
+        bail!(
+            Value,
+            "[{OP}] {name}: an index reaches {MOST} bytes of an array, got one of {}. Pass parts of it.",
+            v.range().1
+        );
     }
     if let Some(value) = init {
         for out in outputs {

@@ -14,7 +14,7 @@ use crate::vulkan::hal::adapter::{AdapterInfo, Loader};
 use crate::vulkan::tune::transfer::EXPORTED;
 
 #[cfg(unix)]
-use super::{Block, Pool, peer};
+use super::{Block, Memory, Pool, peer};
 #[cfg(unix)]
 use crate::core::{Error, Result, Storage};
 #[cfg(unix)]
@@ -157,7 +157,8 @@ impl Pool {
     fn own_memory(&self, buffer: vk::Buffer) -> Option<(vk::DeviceMemory, u64)> {
         let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let vma = self.vma.read().unwrap_or_else(PoisonError::into_inner);
-        let told = vma.as_ref()?.get_allocation_info(memory.get(&buffer)?);
+        let Memory::Whole(whole) = memory.get(&buffer)? else { return None };
+        let told = vma.as_ref()?.get_allocation_info(whole);
         (told.offset == 0).then_some((told.device_memory, told.size))
     }
 }

@@ -2,12 +2,15 @@
 //! nothing. A dropped block goes to the pool at once with the points of its last uses. The same stream may
 //! take it again at once (its hazard tracking orders the accesses); others when those points are reached. A few blocks
 //! of a class take turns, so that a command does not wait for the one before it only to write where that one did.
+//! Arrays beyond what the driver promises of one allocation are asked for all the same where it is known to grant more, else
+//! bound in pieces (`pieces`).
 
 mod block;
 pub(super) mod crossing;
 pub(super) mod exported;
 #[cfg(unix)]
 mod peer;
+mod pieces;
 pub(super) mod readback;
 pub(super) mod transfer;
 
@@ -107,6 +110,14 @@ unsafe impl Send for RawBlock {}
 // SAFETY: as above.
 unsafe impl Sync for RawBlock {}
 
+/// What the driver gave for a buffer.
+enum Memory {
+    /// One allocation, or a part of one.
+    Whole(vk_mem::Allocation),
+    /// Allocations that are bound to a sparse buffer, one behind the other.
+    Pieces(Vec<vk::DeviceMemory>),
+}
+
 /// Last accesses of a block.
 #[derive(Default)]
 struct Uses {
@@ -159,13 +170,15 @@ pub(crate) struct Pool {
     /// None where devices only compile, and when the device was destroyed.
     vma: RwLock<Option<vk_mem::Allocator>>,
     /// The memory of every buffer.
-    memory: Mutex<HashMap<vk::Buffer, vk_mem::Allocation>>,
+    memory: Mutex<HashMap<vk::Buffer, Memory>>,
     /// What other APIs have of it, where there are any.
     exports: Option<exported::Exports>,
     unified: bool,
     bar: bool,
     host_cached: bool,
     local_heap: usize,
+    /// The types of memory of that heap, bit by bit.
+    local_types: u32,
     heap_size: u64,
     /// Bytes of all buffers of [`Kind::Device`], used and cached.
     allocated: AtomicU64,
@@ -206,6 +219,12 @@ impl Pool {
             .filter(|(_, h)| h.flags.contains(vk::MemoryHeapFlags::DEVICE_LOCAL))
             .max_by_key(|(_, h)| h.size)
             .map_or(0, |(i, _)| i);
+        let is_local = |t: &vk::MemoryType| {
+            t.heap_index as usize == local_heap
+                && t.property_flags.contains(vk::MemoryPropertyFlags::DEVICE_LOCAL)
+        };
+        let types = memory.memory_types_as_slice().iter().enumerate();
+        let local_types = types.filter(|(_, t)| is_local(t)).fold(0, |bits, (i, _)| bits | 1 << i);
         stats::register_cache(clear_all);
         Ok(Pool {
             vma: RwLock::new(vma),
@@ -215,6 +234,7 @@ impl Pool {
             bar: features.bar,
             host_cached: features.host_cached,
             local_heap,
+            local_types,
             heap_size: memory.memory_heaps[local_heap].size,
             allocated: AtomicU64::new(0),
             created: AtomicU64::new(0),
@@ -287,9 +307,9 @@ impl Pool {
                 self.allocated.fetch_sub(v.capacity, Ordering::Relaxed);
             }
             // What was destroyed had all its memory destroyed with it.
-            if driver.is_some() {
+            if let Some(driver) = &driver {
                 // SAFETY: the device is there, and nothing uses the buffer any more.
-                unsafe { self.give_back(v.buffer) };
+                unsafe { self.give_back(driver, v.buffer) };
             }
         }
         gone
@@ -299,15 +319,36 @@ impl Pool {
     ///
     /// # Safety
     /// The device must be there, and nothing use the buffer.
-    unsafe fn give_back(&self, buffer: vk::Buffer) {
-        let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner).remove(&buffer);
+    unsafe fn give_back(&self, driver: &ash::Device, buffer: vk::Buffer) {
+        let memory = self.list_memory().remove(&buffer);
         if let Some(exports) = &self.exports {
             exports.forget(buffer);
         }
         let vma = self.vma.read().unwrap_or_else(PoisonError::into_inner);
-        if let (Some(vma), Some(mut memory)) = (&*vma, memory) {
+        match (&*vma, memory) {
             // SAFETY: by the caller; the memory was the buffer's, and nobody else takes it from the list.
-            unsafe { vma.destroy_buffer(buffer, &mut memory) };
+            (Some(vma), Some(Memory::Whole(mut memory))) => unsafe {
+                vma.destroy_buffer(buffer, &mut memory)
+            },
+            // SAFETY: as above.
+            (_, Some(Memory::Pieces(pieces))) => unsafe {
+                driver.destroy_buffer(buffer, None);
+                pieces.into_iter().for_each(|piece| driver.free_memory(piece, None));
+            },
+            (None, Some(Memory::Whole(_))) | (_, None) => {}
+        }
+    }
+
+    fn list_memory(&self) -> MutexGuard<'_, HashMap<vk::Buffer, Memory>> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Fails where the heap is smaller than all blocks with one more: software drivers hand out more than there is, and the
+    /// system kills the process later.
+    fn has_room(&self, capacity: u64) -> std::result::Result<(), vk::Result> {
+        match self.allocated.load(Ordering::Relaxed) + capacity > self.heap_size {
+            true => Err(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY),
+            false => Ok(()),
         }
     }
 
@@ -315,11 +356,10 @@ impl Pool {
     ///
     /// # Safety
     /// The device must be there, and nothing use the buffers, now or later.
-    pub unsafe fn destroy(&self) {
-        let all: Vec<vk::Buffer> =
-            self.memory.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect();
+    pub unsafe fn destroy(&self, driver: &ash::Device) {
+        let all: Vec<vk::Buffer> = self.list_memory().keys().copied().collect();
         // SAFETY: by the caller.
-        all.into_iter().for_each(|buffer| unsafe { self.give_back(buffer) });
+        all.into_iter().for_each(|buffer| unsafe { self.give_back(driver, buffer) });
         drop(self.vma.write().unwrap_or_else(PoisonError::into_inner).take());
     }
 
@@ -341,9 +381,8 @@ impl Pool {
         use vk::MemoryPropertyFlags as M;
         let vma = self.vma.read().unwrap_or_else(PoisonError::into_inner);
         let Some(vma) = &*vma else { return Ok(RawBlock::absent(kind, capacity)) };
-        // Software drivers hand out more than there is, and the system kills the process later.
-        if kind == Kind::Device && self.allocated.load(Ordering::Relaxed) + capacity > self.heap_size {
-            return Err(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY);
+        if kind == Kind::Device {
+            self.has_room(capacity)?;
         }
         let host = M::HOST_VISIBLE | M::HOST_COHERENT;
         let (required, preferred, fallback) = match kind {
@@ -366,17 +405,10 @@ impl Pool {
         if exported.is_some_and(|e| capacity >= e.least()) {
             flags |= vk_mem::AllocationCreateFlags::DEDICATED_MEMORY;
         }
-        let usage = vk::BufferUsageFlags::STORAGE_BUFFER
-            | vk::BufferUsageFlags::TRANSFER_SRC
-            | vk::BufferUsageFlags::TRANSFER_DST
-            | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
         let mut external = exported::buffer_info();
-        let mut info = vk::BufferCreateInfo::default().size(capacity).usage(usage);
+        let mut info = buffer_info(device, capacity);
         if exported.is_some() {
             info = info.push_next(&mut external);
-        }
-        if device.families.len() > 1 {
-            info = info.sharing_mode(vk::SharingMode::CONCURRENT).queue_family_indices(&device.families);
         }
         let make = |required_flags| {
             let how = vk_mem::AllocationCreateInfo {
@@ -402,12 +434,30 @@ impl Pool {
         if kind == Kind::Device {
             self.allocated.fetch_add(capacity, Ordering::Relaxed);
         }
-        let ask = vk::BufferDeviceAddressInfo::default().buffer(buffer);
-        // SAFETY: the buffer was just created with the address usage.
-        let address = unsafe { driver.get_buffer_device_address(&ask) };
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner).insert(buffer, allocation);
+        let address = address_of(driver, buffer);
+        self.list_memory().insert(buffer, Memory::Whole(allocation));
         Ok(RawBlock { buffer, address, mapped, capacity })
     }
+}
+
+/// What every buffer is for, and who uses it.
+fn buffer_info(device: &Device, capacity: u64) -> vk::BufferCreateInfo<'_> {
+    let usage = vk::BufferUsageFlags::STORAGE_BUFFER
+        | vk::BufferUsageFlags::TRANSFER_SRC
+        | vk::BufferUsageFlags::TRANSFER_DST
+        | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
+    let info = vk::BufferCreateInfo::default().size(capacity).usage(usage);
+    match device.families.len() {
+        0 | 1 => info,
+        _ => info.sharing_mode(vk::SharingMode::CONCURRENT).queue_family_indices(&device.families),
+    }
+}
+
+/// The address of a buffer that has all its memory.
+fn address_of(driver: &Driver<'_>, buffer: vk::Buffer) -> u64 {
+    let ask = vk::BufferDeviceAddressInfo::default().buffer(buffer);
+    // SAFETY: `buffer_info` asked for the address.
+    unsafe { driver.get_buffer_device_address(&ask) }
 }
 
 impl RawBlock {
@@ -508,7 +558,7 @@ impl Device {
         if kind.counted() {
             stats::on_alloc(raw.capacity as usize);
         }
-        let driver = seen.then_some(driver);
+        let driver = (seen && raw.mapped.is_some()).then_some(driver);
         Ok(Arc::new(Block::new(raw, self, driver, kind, uses)))
     }
 
@@ -520,15 +570,20 @@ impl Device {
         capacity: u64,
     ) -> Result<RawBlock> {
         let oom = |detail: String| Error::OutOfMemory { op: "vulkan", bytes: nbytes, detail };
-        let cap = self.features().max_buffer;
+        let f = self.features();
+        let cap = f.max_buffer;
         let capacity = if capacity > cap { nbytes as u64 } else { capacity };
         if capacity > cap {
-            return Err(oom(format!(": {} allows {cap} bytes in one allocation.", self.adapter().name)));
+            return Err(oom(format!(": {} allows {cap} bytes in one array.", self.adapter().name)));
         }
         if kind.counted() {
             self.pool.evict(self, Kind::Device, stats::excess(capacity as usize) as u64);
         }
-        let create = || self.pool.create(self, driver, kind, capacity);
+        let beyond = kind == Kind::Device && capacity > f.max_allocation;
+        let create = || match beyond && !f.large_allocations {
+            true => self.pool.create_pieces(self, driver, capacity),
+            false => self.pool.create(self, driver, kind, capacity),
+        };
         let mut result = create();
         if matches!(result, Err(e) if is_oom(e)) {
             self.pool.evict_all(self);
@@ -537,6 +592,10 @@ impl Device {
         if matches!(result, Err(e) if is_oom(e)) {
             stats::clear_cache(); // finishes the GPU's work first, and empties the other allocators too
             result = create();
+        }
+        if matches!(result, Err(e) if is_oom(e)) && beyond && f.large_allocations && f.sparse_binding {
+            // More than the driver promises in one, but not in several.
+            result = self.pool.create_pieces(self, driver, capacity);
         }
         match result {
             Ok(raw) => Ok(raw),

@@ -42,7 +42,7 @@ impl ReadbackBuffer {
     /// Out of memory.
     pub fn new(index: u32, bytes: usize) -> Result<Option<ReadbackBuffer>> {
         let device = device(index)?;
-        if bytes as u64 > device.features().max_buffer {
+        if bytes as u64 > device.features().max_allocation {
             return Ok(None);
         }
         let block = device.alloc_kind(Kind::Download, bytes, None)?;

@@ -64,8 +64,10 @@ pub(super) fn upload_pieces(
     let device = state.device;
     let _span = trace::span("upload", || format!("{bytes} bytes"));
     let direct = if device.features().bar { DIRECT } else { DIRECT_WITHOUT_BAR };
-    if device.features().unified || bytes <= direct {
-        let kind = if device.features().unified { Kind::Device } else { Kind::Bar };
+    // Memory in pieces is not mapped anywhere.
+    let in_place = device.features().unified && bytes as u64 <= device.features().max_allocation;
+    if in_place || bytes <= direct {
+        let kind = if in_place { Kind::Device } else { Kind::Bar };
         let block = device.alloc_kind(kind, bytes, None)?;
         fill_block(&block, bytes, fill)?;
         return Ok(block);

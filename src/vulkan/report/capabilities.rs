@@ -62,6 +62,7 @@ pub fn describe(device: &Device) -> Vec<(&'static str, Tree)> {
     let queues = device.queues.len() as u64;
     let limits = [
         ("max_buffer", f.max_buffer.into()),
+        ("max_allocation", f.max_allocation.into()),
         ("shared_memory", f.shared_memory.into()),
         ("max_workgroup_invocations", f.max_workgroup_invocations.into()),
         ("max_workgroup_size", Tree::numbers(&f.max_workgroup_size)),

@@ -39,6 +39,7 @@ pub(in crate::vulkan) const HIDEABLE: &[&str] = &[
     "push_constant16",
     "push_constant8",
     "size_control",
+    "sparse_binding",
     "spirv16",
     "storage16",
     "storage8",

@@ -99,7 +99,7 @@ pub fn joins_products(
         Variant::Held(_) | Variant::Coop(_) => of_rows(p, &s, true, known).is_some(),
         Variant::Cols { .. } | Variant::Tiled { .. } | Variant::Dequantize => false,
     };
-    s.k > 0 && s.n > 0 && joins() && !QMM_JOINED.disabled()
+    s.k > 0 && s.n > 0 && s.n * s.k < REACH && joins() && !QMM_JOINED.disabled()
 }
 
 /// Whether kernels that can join multiply `m` rows of length `k` by a dense matrix with `n` rows, together with others and what
@@ -112,7 +112,9 @@ pub(in crate::vulkan) fn joins_dense(
 ) -> bool {
     let float = matches!(dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32);
     let whole = k > 0 && k % (16 / dtype.size() as i64) == 0;
-    let one = || !GEMV.disabled() && n > 0 && k < REACH && n * k < REACH;
+    // Kernels count 4 GiB.
+    let far = REACH.min((1 << 32) / dtype.size() as i64);
+    let one = || !GEMV.disabled() && n > 0 && k < REACH && n * k < far;
     // Three of them follow each other at most.
     let few = || held::layout(p, dtype, [m, k, MATRICES as i64 * n], known).is_some();
     float && whole && (if m == 1 { one() } else { few() }) && !GEMV_JOINED.disabled()

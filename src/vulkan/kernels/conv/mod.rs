@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use super::elementwise;
 use super::matmul::kernel::{Gather, Kernel, MatmulKey, Push, pipeline_for};
-use super::matmul::{Operand, Problem, REACH, launch_parts, plain};
+use super::matmul::{Operand, Problem, REACH, launch_parts, plain, reach};
 use crate::bail;
 use crate::core::env::KernelVariant;
 use crate::core::layout::{collapse, row_major, show};
@@ -63,6 +63,13 @@ fn run(
 ) -> Result<()> {
     let dst = if gradient { w } else { y };
     conv.check([x, w, y], dst, matches!(dst.dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32))?;
+    if !gradient && x.shape[0] > 1 && (is_far(x) || is_far(y)) {
+        let half = x.shape[0] / 2;
+        for (from, count) in [(0, half), (half, x.shape[0] - half)] {
+            run(enc, &images(x, from, count), w, &images(y, from, count), conv, false)?;
+        }
+        return Ok(());
+    }
     let parts = blocks(conv, x, w, y);
     if if gradient { parts.kernel_gaps } else { parts.output_gaps } {
         enc.fill(dst.range(), 0)?;
@@ -85,6 +92,19 @@ fn run(
         }
     }
     Ok(())
+}
+
+/// Whether kernels do not reach all of a view.
+fn is_far(v: &DeviceView) -> bool {
+    v.layout().span().is_some_and(|(_, end)| end >= reach(v.dtype.size()))
+}
+
+/// So many images of a batch, from one on.
+fn images(v: &DeviceView, from: i64, count: i64) -> DeviceView {
+    let mut part = v.clone();
+    part.ptr = v.ptr.wrapping_add_signed(from * v.strides[0] * v.dtype.size() as i64);
+    part.shape[0] = count;
+    part
 }
 
 /// The view with neighbouring channels and no negative stride; copied if it has not.
@@ -172,12 +192,14 @@ pub(in crate::vulkan) fn geometry(b: &Block<u64>) -> Result<Geometry> {
     for d in [channels, kernel[2], kernel[1], out[2], out[1], out[0]] {
         all.extend(divisor(d));
     }
-    let reach = |i: usize| {
+    let farthest = |i: usize| {
         (out[i] * stride[i]).abs() + low[i].abs() + (kernel[i] * dilation[i]).abs() + size[i].abs()
     };
-    let spans = [b.x.layout().span(), b.y.layout().span()];
-    let long = spans.iter().flatten().any(|&(_, end)| end >= REACH);
-    if long || (0..3).any(|i| reach(i) >= FAR) || all[..FIXED].iter().any(|v| v.abs() >= REACH) {
+    if is_far(&b.x)
+        || is_far(&b.y)
+        || (0..3).any(|i| farthest(i) >= FAR)
+        || all[..FIXED].iter().any(|v| v.abs() >= REACH)
+    {
         bail!(Value, "[conv] An input of shape {} is too large for the GPU.", show(&b.x.shape));
     }
     Ok(Geometry(std::array::from_fn(|i| all[i] as u32)))

@@ -4,14 +4,14 @@
 //! into parts. The largest error is some 1.5e-6 of the largest output (64 channels of normal numbers; summed
 //! directly 0.6e-6). Called by `conv`.
 
-use super::chunked;
+use super::{chunked, is_far};
 use crate::core::env::KernelVariant;
 use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
 use crate::kernels::conv::Block;
 use crate::vulkan::kernels::elem::{Defines, Push, define, grid};
 use crate::vulkan::kernels::elementwise;
-use crate::vulkan::kernels::matmul::{Operand, Problem, REACH, ceil, round_up, tiled};
+use crate::vulkan::kernels::matmul::{Operand, Problem, REACH, ceil, reach, round_up, tiled};
 use crate::vulkan::tune::conv::{CONV_SCRATCH, WINOGRAD_LANES, WINOGRAD_PART};
 use crate::vulkan::tune::{self, Profile};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
@@ -89,10 +89,10 @@ pub(in crate::vulkan) fn suits(profile: &Profile, b: &Block<u64>) -> bool {
         let after = y.shape[i + 1] + 2 - low - x.shape[i + 1];
         -REACH / 4 < low && low <= 2 && after <= 2
     };
-    let near = |v: &DeviceView| v.layout().span().is_none_or(|(_, end)| end < REACH);
+    let near = |v: &DeviceView| !is_far(v);
     tune::conv::winograd(profile, inputs.min(outputs), count, 18 * positions * inputs * outputs)
         && 2 * TILE * TILE * count <= 3 * positions
-        && 2 * PLACES * inputs.max(outputs) * inputs.max(WINOGRAD_PART) < REACH
+        && 2 * PLACES * inputs.max(outputs) * inputs.max(WINOGRAD_PART) < reach(4)
         && lows(b).into_iter().enumerate().all(meets)
         && x.shape[1..3].iter().chain(&y.shape[1..3]).all(|&n| n < REACH / 4)
         && [x, w, y].into_iter().all(near)

@@ -1,6 +1,6 @@
 //! Records elementwise programs: collapses axes, chooses the layout class, binds operands by address. The
-//! GLSL comes from `kernels::elementwise::codegen`. Pieces whose positions pass 2^30 elements are split on the host, so
-//! that shaders index with 32 bits.
+//! GLSL comes from `kernels::elementwise::codegen`. Pieces whose positions pass 2^30 elements or 4 GiB are split on the host,
+//! so that shaders index with 32 bits.
 
 mod flat;
 
@@ -32,6 +32,12 @@ pub static COPY_TRANSPOSE: KernelVariant = KernelVariant::new("copy_transpose", 
 
 /// Elements that one dispatch may span, in any operand.
 const SPAN: i64 = 1 << 30;
+
+/// Elements of so many bytes that one dispatch may span: no more than 4 GiB, as NVIDIA's compiler (driver 580) counts
+/// the bytes between an address and an element in 32 bits.
+pub(in crate::vulkan) fn span(size: usize) -> i64 {
+    SPAN.min((1 << 32) / size as i64)
+}
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Kind {
@@ -123,7 +129,8 @@ fn signature(device: u32, p: &Program, inputs: &[DeviceView], outputs: &[DeviceV
     // 64 elements fill a vector of any dtype.
     let plain = instr.args.len() == inputs.len()
         && instr.args.iter().enumerate().all(|(i, &a)| a == Src::Input(i as u8));
-    if !plain || n < 64 || n as i64 > SPAN || device >= 1 << 8 {
+    let widest = inputs.iter().chain(outputs).map(|v| v.dtype.size()).max().unwrap_or(1);
+    if !plain || n < 64 || n as i64 > span(widest) || device >= 1 << 8 {
         return None;
     }
     let op = match instr.op {
@@ -241,10 +248,10 @@ fn run_any(
     let piece = Piece { shape, ptrs: views.iter().map(|v| v.ptr).collect(), strides: strides.into() };
     let mut todo = vec![piece];
     while let Some(mut piece) = todo.pop() {
-        let too_long = |k: usize| piece.range(k, 1).1 as i64 > SPAN;
+        let too_long = |k: usize| piece.range(k, 1).1 as i64 > span(sizes[k]);
         if layout::size_of(&piece.shape) as i64 > SPAN || (0..views.len()).any(too_long) {
-            // Halve the longest axis at a multiple that keeps vectors aligned.
-            let Some(ax) = (0..piece.shape.len()).max_by_key(|&a| piece.shape[a]) else { continue };
+            let Some(ax) = widest_axis(&piece) else { continue };
+            // At a multiple that keeps vectors aligned.
             let half = ((piece.shape[ax] / 2 + 15) & !15).min(piece.shape[ax] - 1);
             let mut rest = piece.clone();
             piece.shape[ax] = half;
@@ -262,6 +269,14 @@ fn run_any(
         }
     }
     Ok(())
+}
+
+/// The axis that leads farthest in the operand that spans most: halved, it leaves the fewest pieces.
+fn widest_axis(piece: &Piece) -> Option<usize> {
+    let far = |s: &Strides, a: usize| (piece.shape[a] - 1) * s[a].abs();
+    let spans = |s: &&Strides| (0..piece.shape.len()).map(|a| far(s, a)).sum::<i64>();
+    let most = piece.strides.iter().max_by_key(spans)?;
+    (0..piece.shape.len()).max_by_key(|&a| far(most, a))
 }
 
 /// The layout class of a piece.
@@ -441,7 +456,7 @@ pub fn arange(enc: &mut CommandEncoder, start: f64, step: f64, dst: &DeviceView)
     let key = ElementwiseKey { program: Program::cast(d, d), kind: Kind::Arange };
     let mut done: u64 = 0;
     while done < dst.size() as u64 {
-        let count = (dst.size() as u64 - done).min(SPAN as u64);
+        let count = (dst.size() as u64 - done).min(span(d.size()) as u64);
         let ptr = dst.ptr + done * d.size() as u64;
         let (groups, grid_row) = grid(enc, count);
         let mut push: SmallVec<[u8; 64]> = SmallVec::new();

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use super::elem::{Defines, Push, WG, collapse, define, dims, grid};
 use crate::bail;
 use crate::core::fork::Made;
+use crate::core::layout::show;
 use crate::core::{Dtype, Result, Storage};
 use crate::kernels::fft::constants;
 use crate::kernels::fft::plan::{self, Entry, LinePlan};
@@ -407,6 +408,9 @@ pub fn fft(enc: &mut CommandEncoder, t: &Fft, src: &DeviceView, dst: &DeviceView
     let memory = f.shared_memory as usize / size_of::<Entry>() - 64;
     let (input, output) = (side(src, t.axis), side(dst, t.axis));
     let lines = dst.size() as u64 / dst.shape[t.axis] as u64;
+    if lines > u64::from(u32::MAX) {
+        bail!(Value, "[fft] Shape {} is too large for the GPU.", show(&src.shape));
+    }
     let strided = (input.unit.abs() != 1 || output.unit != 1) && lines > 1;
     let (line_max, column_max) = tune::fft::longest(memory);
     let limit = if strided { column_max } else { line_max };

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::gemv;
 use super::kernel::Table;
-use super::{Operand, Problem, REACH, ceil, compact, tiled, zeros};
+use super::{Operand, Problem, REACH, ceil, compact, reach, tiled, zeros};
 use crate::bail;
 use crate::core::env::KernelVariant;
 use crate::core::layout::{collapse, size_of};
@@ -80,8 +80,9 @@ fn check(op: &str, a: &DeviceView, b: &DeviceView, dst: &DeviceView) -> Result<(
     check_picked(op, a, b, dst, taken)?;
     let last = |v: &DeviceView, i: usize| v.shape[v.ndim() - i];
     let (m, k, n) = (last(a, 2), last(a, 1), last(b, 1));
-    let far = |v: &DeviceView| Operand::new(v, &[]).reach(last(v, 2), last(v, 1)) >= REACH;
-    if m * n.max(1) >= REACH || far(a) || far(b) || dst.size() as i64 / (m * n).max(1) >= REACH {
+    let most = reach(dst.dtype.size());
+    let far = |v: &DeviceView| Operand::new(v, &[]).reach(last(v, 2), last(v, 1)) >= most;
+    if m * n.max(1) >= most || far(a) || far(b) || dst.size() as i64 / (m * n).max(1) >= REACH {
         bail!(Value, "[{op}] A product of {m}x{k} by {k}x{n} matrices is too large for the GPU.");
     }
     Ok(())
@@ -224,7 +225,7 @@ pub fn gather_mm(
         return zeros(enc, &p);
     }
     let (signed_a, signed_b) = (a.signed(), b.signed());
-    let long = table::runs(count, p.right_matrices) && count < REACH / n.max(k);
+    let long = table::runs(count, p.right_matrices) && count < reach(dst.dtype.size()) / n.max(k);
     let tall = m == 1 && sorted && rhs.is_some() && long && (p.a.cs == 1 || k == 1);
     if let Some(step) = one_step(batch, &a).filter(|_| tall && !GATHER_MM_RUNS.disabled()) {
         let key = TableKey { table: Table::Runs, a: None, b: signed_b };

@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 
 use self::epilogue::{Fused, with_block};
 use self::kernel::{Kernel, MatmulKey, Push, Table, pipeline_for};
-pub(in crate::vulkan) use self::problem::{Operand, Problem, REACH};
+pub(in crate::vulkan) use self::problem::{Operand, Problem, REACH, reach};
 use crate::bail;
 use crate::core::layout::{collapse, show};
 use crate::core::{Dtype, Result};
@@ -147,11 +147,14 @@ fn run(
 /// Cuts a problem until it fits the kernels' addressing, then runs it.
 fn solve(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     let far = |s: &i64| *s < 0 || *s >= 1 << 32;
-    let odd = |o: &Operand, r: i64, c: i64| o.form(r, c).is_none() && o.total_reach(r, c, &p.batch) >= REACH;
+    let (operands, results) = p.reaches();
+    let odd =
+        |o: &Operand, r: i64, c: i64| o.form(r, c).is_none() && o.total_reach(r, c, &p.batch) >= operands;
     let c_odd = |c: &Operand| c.rs < 0 || c.cs < 0 || c.batch.iter().any(|s| *s < 0);
-    let c_far = |c: &Operand| c_odd(c) && c.total_reach(p.m, p.n, &p.batch) >= REACH;
+    let c_far = |c: &Operand| c_odd(c) && c.total_reach(p.m, p.n, &p.batch) >= operands;
     let peel = p.batch.len() > 2
         || p.batches() >= REACH
+        || p.d_batch >= 1 << 32
         || p.a.batch.iter().any(far)
         || p.b.batch.iter().any(far)
         || odd(&p.a, p.m, p.k)
@@ -163,10 +166,13 @@ fn solve(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
         }
         return Ok(());
     }
-    let too_far = p.m * p.d_rs.max(p.n) >= REACH
-        || p.a.reach(p.m, p.k) >= REACH
-        || p.b.reach(p.k, p.n) >= REACH
-        || p.c.as_ref().is_some_and(|c| c.reach(p.m, p.n) >= REACH);
+    let too_far = p.m * p.d_rs.max(p.n) >= results
+        || p.a.reach(p.m, p.k) >= operands
+        || p.b.reach(p.k, p.n) >= operands
+        || p.c.as_ref().is_some_and(|c| c.reach(p.m, p.n) >= operands);
+    if p.k > 1 && (p.k - 1) * p.a.cs.abs().max(p.b.rs.abs()) >= operands {
+        return by_parts_of_k(enc, p);
+    }
     if too_far {
         let rows = p.m >= p.n;
         let len = if rows { p.m } else { p.n };
@@ -202,6 +208,26 @@ fn solve(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     }
     let p = with_block(enc, p)?;
     tiled(enc, &p)
+}
+
+/// A product whose operands lead too far along K, as the sum of two: the first one is rounded, and added to the second.
+fn by_parts_of_k(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
+    let half = if p.k > 512 { ceil(p.k / 2, 256) * 256 } else { p.k / 2 };
+    let mut first = Problem { fused: None, ..p.inner(0, half) };
+    if p.fused.is_some() {
+        let bytes = (p.batches() * p.m * p.n) as usize * p.dtype.size();
+        let ptr = enc.temp(bytes.next_multiple_of(16))?;
+        (first.d, first.d_rs, first.d_batch, first.d_range) = (ptr, p.n, p.m * p.n, (ptr, bytes as u64));
+    }
+    solve(enc, &first)?;
+    let mut batch: SmallVec<[i64; 4]> = SmallVec::from_elem(0, p.batch.len());
+    let mut step = first.d_batch;
+    for (stride, len) in batch.iter_mut().zip(&p.batch).rev() {
+        *stride = step;
+        step *= len;
+    }
+    let sum = Operand { ptr: first.d, rs: first.d_rs, cs: 1, batch, range: first.d_range };
+    solve(enc, &Problem { c: Some(sum), beta: 1.0, ..p.inner(half, p.k) })
 }
 
 pub(in crate::vulkan) fn plain(kernel: Kernel, dtype: Dtype) -> MatmulKey {

@@ -53,6 +53,11 @@ pub(in crate::vulkan) struct Problem {
 /// Elements inside one matrix that a 32-bit offset reaches.
 pub(in crate::vulkan) const REACH: i64 = 1 << 31;
 
+/// The same of elements of so many bytes: no more than 4 GiB, as `elementwise::span`.
+pub(in crate::vulkan) fn reach(size: usize) -> i64 {
+    REACH.min((1 << 32) / size as i64)
+}
+
 impl Operand {
     pub(in crate::vulkan) fn new(v: &DeviceView, batch: &[i64]) -> Operand {
         let nd = v.ndim();
@@ -219,6 +224,19 @@ impl Problem {
             p.fused = self.fused.as_ref().map(|f| f.moved(from, from));
         }
         p
+    }
+
+    /// The products of a part of K alone.
+    pub(super) fn inner(&self, from: i64, to: i64) -> Problem {
+        let (a, b) = (self.a.moved(from * self.a.cs, self.dtype), self.b.moved(from * self.b.rs, self.dtype));
+        Problem { k: to - from, a, b, ..self.clone() }
+    }
+
+    /// Elements that an operand's offsets reach, and those of the result and what is read beside it.
+    pub(super) fn reaches(&self) -> (i64, i64) {
+        let beside = self.epilogue().map(Epilogue::array_sizes).unwrap_or_default();
+        let widest = beside.into_iter().chain([self.to().size()]).max().unwrap_or(1);
+        (reach(self.dtype.size()), reach(widest))
     }
 
     /// Turns a batch axis along which only `a` moves, in step with its rows, into more rows.

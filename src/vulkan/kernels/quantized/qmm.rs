@@ -15,7 +15,7 @@ use crate::vulkan::kernels::elementwise;
 use crate::vulkan::kernels::matmul::fragment_probe;
 use crate::vulkan::kernels::matmul::gather_mm;
 use crate::vulkan::kernels::matmul::kernel::{Kernel, Push as MatmulPush};
-use crate::vulkan::kernels::matmul::{self, REACH, add_sums, ceil, plain, scratch_sums};
+use crate::vulkan::kernels::matmul::{self, REACH, add_sums, ceil, plain, reach, scratch_sums};
 use crate::vulkan::report::stats::STATS;
 use crate::vulkan::tune::matmul::summing_subgroup;
 use crate::vulkan::tune::quantized::{
@@ -253,14 +253,16 @@ pub fn quantized_matmul(
     let needs_wide = matches!(choice.variant, Variant::Rows { .. } | Variant::Coop(_));
     let x = if forward && (wide(x, steps) || !needs_wide) { x.clone() } else { elementwise::dense(enc, x)? };
     let steps = [if m == 1 { 0 } else { x.strides[1] }, if x.shape[0] == 1 { 0 } else { x.strides[0] }];
-    let rows = if transpose { n } else { k };
-    let far = steps[0] * m >= REACH
+    let most = reach(dst.dtype.size());
+    let far = steps[0] * m >= most
         || steps[1] >= REACH
-        || rows * w.codes.shape[2] >= REACH
-        || rows * w.scales.shape[2] >= REACH
-        || m * n >= REACH
+        || codes_are_far(w)
+        || m * n >= most
         || batch >= REACH
-        || (runs && batch * n >= REACH);
+        || (runs && batch * n.max(k) >= most);
+    if far && batch == 1 && !picked && m > 1 {
+        return by_halves(enc, &x, w, transpose, dst);
+    }
     if far {
         bail!(Value, "[quantized_matmul] A product of {m}x{k} by {k}x{n} matrices is too large for the GPU.");
     }
@@ -294,6 +296,35 @@ pub fn quantized_matmul(
     let factors = factors_are_aligned(&choice, w, &shape);
     let job = Job { push, shape, choice, aligned, factors, reads, write: dst.range() };
     job.run(enc)
+}
+
+/// Whether kernels do not reach all of a matrix.
+fn codes_are_far(w: &Weights) -> bool {
+    let far = |v: &DeviceView| v.shape[1] * v.shape[2] >= reach(v.dtype.size());
+    far(w.codes) || far(w.scales)
+}
+
+/// A single product in two parts of its rows.
+fn by_halves(
+    enc: &mut CommandEncoder,
+    x: &DeviceView,
+    w: &Weights,
+    transpose: bool,
+    dst: &DeviceView,
+) -> Result<()> {
+    let (m, rows) = (x.shape[1], dst.ndim() - 2);
+    let half = (ceil(m / 2, 256) * 256).min(m - 1);
+    let part = |v: &DeviceView, axis: usize, from: i64, to: i64| {
+        let mut v = v.clone();
+        v.ptr = v.ptr.wrapping_add_signed(from * v.strides[axis] * v.dtype.size() as i64);
+        v.shape[axis] = to - from;
+        v
+    };
+    for (from, to) in [(0, half), (half, m)] {
+        let picks = Picks { lhs: None, rhs: None, sorted: false };
+        quantized_matmul(enc, &part(x, 1, from, to), w, transpose, &picks, &part(dst, rows, from, to))?;
+    }
+    Ok(())
 }
 
 /// What qmm_coop.comp is defined by, besides the format.
@@ -348,7 +379,7 @@ fn kernel(
 /// Records the product of one row, or of few, by the kernels that have no other, if they can read the matrix.
 fn few_rows(enc: &mut CommandEncoder, x: &DeviceView, w: &Weights, dst: &DeviceView) -> Result<bool> {
     let parts = [w.codes.ptr, w.scales.ptr, w.biases.map_or(0, |b| b.ptr)];
-    if !qmm_joined::aligned(parts) || w.scales.dtype != dst.dtype {
+    if !qmm_joined::aligned(parts) || w.scales.dtype != dst.dtype || codes_are_far(w) {
         return Ok(false);
     }
     let (m, k) = (x.shape[1], x.shape[2]);

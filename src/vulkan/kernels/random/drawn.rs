@@ -11,9 +11,6 @@ use crate::vulkan::kernels::elem::{Push, WG, grid};
 use crate::vulkan::kernels::elementwise::{self, caps};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
-/// Elements, and positions of an operand, that the kernel counts.
-const SPAN: i64 = 1 << 30;
-
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct DrawnKey {
     program: Program,
@@ -63,7 +60,11 @@ pub fn drawn(
         return Ok(());
     }
     let reach = |v: &DeviceView| v.range().1 as i64 / v.dtype.size() as i64;
-    if n as i64 >= SPAN || inputs.iter().any(|v| reach(v) > SPAN) || !dst.ptr.is_multiple_of(16) {
+    let far = |v: &DeviceView| reach(v) > elementwise::span(v.dtype.size());
+    if n as i64 >= elementwise::span(dst.dtype.size())
+        || inputs.iter().any(far)
+        || !dst.ptr.is_multiple_of(16)
+    {
         return apart(enc, draw, program, key, inputs, dst);
     }
     crate::kernels::elementwise::codegen::supported(program, caps(enc.device().features()))?;

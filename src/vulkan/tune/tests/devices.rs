@@ -49,6 +49,7 @@ fn plain(subgroup: u32) -> Features {
         max_groups_y: 65535,
         max_groups_z: 65535,
         max_buffer: 2 << 30,
+        max_allocation: 2 << 30,
         ..Features::default()
     }
 }

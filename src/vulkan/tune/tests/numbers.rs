@@ -24,13 +24,14 @@ const FACTS: &[(&str, &str, &str)] = &[
     ("kernels/measure.rs", "IDLE_NS", "longer than any idle device takes"),
     ("kernels/quantized/qmm_joined.rs", "PUSH_BYTES", "the layout of push constants"),
     ("kernels/quantized/quant.rs", "PIECE", "offsets of 32 bits"),
-    ("kernels/random/drawn.rs", "SPAN", "offsets of 32 bits"),
     ("kernels/sort/radix.rs", "SHARED", "shared memory that the shader takes"),
+    ("kernels/user.rs", "MOST", "offsets of 32 bits"),
     ("memory/mod.rs", "KINDS", "kinds of memory"),
     ("memory/mod.rs", "LARGE", "classes of the allocator"),
     ("memory/mod.rs", "LARGE_STEP", "classes of the allocator"),
     ("memory/mod.rs", "MIN_CLASS", "the alignment of every block"),
     ("memory/mod.rs", "STAGING_KEPT", "a bound of a cache"),
+    ("memory/pieces.rs", "SLICE_NS", "how often a wait looks up"),
 ];
 
 /// Names of the integer constants at the top of a file.
