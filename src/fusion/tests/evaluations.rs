@@ -1,0 +1,411 @@
+//! Evaluations on a GPU: which steps run as one, on made-up devices.
+
+use super::super::device::MADE_UP;
+use super::super::{Plan, Role, plan};
+use super::*;
+use crate::graph::levels::steps;
+use crate::ops::fast::{Offset, Rotation, rms_norm, rope};
+use crate::ops::quantized::quantized_matmul::Quantized;
+use crate::ops::{add, multiply, quantized_matmul, slice_update, transpose};
+use crate::vulkan::tune::Profile;
+use crate::vulkan::tune::tests::devices;
+
+/// What runs for some arrays, in order: names of the operations of a kernel, joined by `+`, those with results in
+/// capitals.
+fn runs(roots: &[Array]) -> Vec<String> {
+    let steps = steps(roots);
+    let mut plan: Plan = plan(&steps);
+    let name = |i: usize| steps[i].node.as_ref().map_or("", |n| n.primitive.name()).to_string();
+    let one = |i: usize| match plan.role(i) {
+        Role::Alone => Some(name(i)),
+        Role::Member => None,
+        Role::Place(join) => {
+            let mut members = join.members.to_vec();
+            members.sort_unstable();
+            let part = |&m: &usize| match join.results.contains(&m) {
+                true => name(m).to_uppercase(),
+                false => name(m),
+            };
+            Some(members.iter().map(part).collect::<Vec<_>>().join("+"))
+        }
+    };
+    (0..steps.len()).filter_map(one).collect()
+}
+
+/// Evaluated numbers.
+fn given(shape: &[i64]) -> Array {
+    floats(shape, &numbers(shape.iter().product::<i64>() as usize))
+}
+
+/// A quantised matrix of 64 columns.
+struct Matrix(Vec<Array>, i64);
+
+impl Matrix {
+    fn new(rows: i64, bits: i64) -> Matrix {
+        let parts =
+            ops::quantize(&given(&[rows, 64]), Some(32), Some(bits), "affine", None, stream()).unwrap();
+        crate::eval::eval(&parts).unwrap();
+        Matrix(parts, bits)
+    }
+
+    fn times(&self, x: &Array, s: Stream) -> Array {
+        let q = Quantized {
+            w: &self.0[0],
+            scales: &self.0[1],
+            biases: Some(&self.0[2]),
+            transpose: true,
+            group_size: Some(32),
+            bits: Some(self.1),
+            mode: "affine",
+        };
+        quantized_matmul(x, &q, s).unwrap()
+    }
+}
+
+/// On each made-up device, with a stream of a GPU.
+fn on_devices(test: impl Fn(&Profile, Stream)) {
+    for profile in devices::all() {
+        let profile: &'static Profile = Box::leak(Box::new(profile));
+        MADE_UP.set(Some(profile));
+        test(profile, default_stream(Device::GPU));
+        MADE_UP.set(None);
+    }
+}
+
+#[test]
+fn products_of_one_row() {
+    let [a, b, c, d] = [64, 32, 32, 64].map(|rows| Matrix::new(rows, 4));
+    let eight = Matrix::new(32, 8);
+    on_devices(|p, s| {
+        let row = given(&[1, 1, 64]);
+        let two = [a.times(&row, s), b.times(&row, s)];
+        assert_eq!(runs(&two), ["QUANTIZED_MATMUL+QUANTIZED_MATMUL"], "{}", p.name);
+        let four = [&a, &b, &c, &d].map(|m| m.times(&row, s));
+        assert_eq!(
+            runs(&four),
+            ["QUANTIZED_MATMUL+QUANTIZED_MATMUL+QUANTIZED_MATMUL", "quantized_matmul"],
+            "no more than the push block holds: {}",
+            p.name
+        );
+        let formats = [a.times(&row, s), eight.times(&row, s)];
+        assert_eq!(runs(&formats).len(), 2, "codes of 4 and 8 bits");
+        let rows = given(&[1, 2, 64]);
+        assert_eq!(runs(&[a.times(&rows, s), b.times(&rows, s)]).len(), 2, "two rows");
+        let others = [a.times(&row, s), b.times(&given(&[1, 1, 64]), s)];
+        assert_eq!(runs(&others).len(), 2, "products of two rows each alone");
+    });
+}
+
+#[test]
+fn products_of_few_rows() {
+    let half = |a: &Array| {
+        let a = ops::astype(a, Dtype::F16, stream()).unwrap();
+        crate::eval::eval(std::slice::from_ref(&a)).unwrap();
+        a
+    };
+    let [a, b] = [(); 2].map(|()| {
+        let w = half(&given(&[64, 64]));
+        let parts = ops::quantize(&w, Some(32), Some(4), "affine", None, stream()).unwrap();
+        crate::eval::eval(&parts).unwrap();
+        Matrix(parts, 4)
+    });
+    let (weight, long) = (half(&given(&[64])), half(&given(&[33, 1, 64])));
+    on_devices(|p, s| {
+        let lanes = crate::vulkan::tune::matmul::fixed_subgroup(&p.features) == Some(32);
+        let matrices = p.features.coop_matrices.iter().any(|m| [m.m, m.n, m.k] == [16, 16, 16]);
+        let joins = |names: &[&'static str], apart: &[&'static str]| match lanes && matrices {
+            true => names.to_vec(),
+            false => apart.to_vec(),
+        };
+        for m in [2, 8, 32] {
+            let rows = half(&given(&[m, 1, 64]));
+            let norm = rms_norm(&rows, Some(&weight), 1e-5, s).unwrap();
+            let two = [a.times(&norm, s), b.times(&norm, s)];
+            drop(norm);
+            let apart = ["rms_norm", "quantized_matmul", "quantized_matmul"];
+            let both = ["rms_norm", "QUANTIZED_MATMUL+QUANTIZED_MATMUL"];
+            assert_eq!(runs(&two), joins(&both, &apart), "{} {m}", p.name);
+            let residual = add(&a.times(&rows, s), &rows, s).unwrap();
+            let apart = ["quantized_matmul", "add"];
+            assert_eq!(runs(&[residual]), joins(&["quantized_matmul+ADD"], &apart), "{} {m}", p.name);
+            let gated = multiply(&a.times(&rows, s), &b.times(&rows, s), s).unwrap();
+            let apart = ["quantized_matmul", "quantized_matmul", "multiply"];
+            let unit = ["quantized_matmul+quantized_matmul+MULTIPLY"];
+            assert_eq!(runs(&[gated]), joins(&unit, &apart), "{} {m}", p.name);
+        }
+        let tall = add(&a.times(&long, s), &long, s).unwrap();
+        assert_eq!(runs(&[tall]), ["quantized_matmul", "add"], "more rows than columns: {}", p.name);
+    });
+}
+
+/// x times the transposition of a matrix, as linear layers have it.
+fn linear(x: &Array, matrix: &Array, s: Stream) -> Array {
+    ops::matmul(x, &transpose(matrix, None, s).unwrap(), s).unwrap()
+}
+
+#[test]
+fn dense_products_of_one_row() {
+    let [a, b, weight] = [given(&[32, 64]), given(&[32, 64]), given(&[64])];
+    on_devices(|p, s| {
+        let row = given(&[1, 1, 64]);
+        let norm = || rms_norm(&row, Some(&weight), 1e-5, s).unwrap();
+        let quiet = |names: Vec<String>| -> Vec<String> {
+            names.into_iter().filter(|n| !["transpose", "reshape"].contains(&n.as_str())).collect()
+        };
+        let x = norm();
+        let two = [linear(&x, &a, s), linear(&x, &b, s)];
+        drop(x);
+        assert_eq!(
+            quiet(runs(&two)),
+            ["rms_norm+reshape+reshape+matmul+matmul+RESHAPE+RESHAPE"],
+            "{}",
+            p.name
+        );
+        let gated = multiply(&linear(&row, &a, s), &linear(&row, &b, s), s).unwrap();
+        assert_eq!(quiet(runs(&[gated])), ["reshape+reshape+matmul+matmul+reshape+reshape+MULTIPLY"]);
+        let residual = add(&linear(&norm(), &a, s), &given(&[1, 1, 32]), s).unwrap();
+        assert_eq!(quiet(runs(&[residual])), ["rms_norm+reshape+matmul+reshape+ADD"]);
+        assert_eq!(quiet(runs(&[linear(&row, &a, s)])), ["matmul"], "nothing to join it with");
+        let rows = given(&[1, 2, 64]);
+        assert_eq!(quiet(runs(&[linear(&rows, &a, s), linear(&rows, &b, s)])).len(), 2, "two rows");
+        let odd = given(&[32, 63]);
+        let narrow = given(&[1, 1, 63]);
+        let odd = [linear(&narrow, &odd, s), linear(&narrow, &odd, s)];
+        assert_eq!(quiet(runs(&odd)).len(), 2, "rows that begin within a chunk");
+        let other = ops::matmul(&row, &given(&[64, 32]), s).unwrap();
+        let plain = [other, ops::matmul(&row, &given(&[64, 32]), s).unwrap()];
+        assert_eq!(quiet(runs(&plain)).len(), 2, "columns in a row");
+        let held = linear(&row, &a, s);
+        let both = [add(&held, &given(&[1, 1, 32]), s).unwrap(), held];
+        assert_eq!(quiet(runs(&both)), ["matmul", "add"], "a product that is needed besides");
+    });
+}
+
+#[test]
+fn what_comes_before_and_after_a_product() {
+    let (a, b, weight) = (Matrix::new(64, 4), Matrix::new(64, 4), given(&[64]));
+    on_devices(|_, s| {
+        let row = given(&[1, 1, 64]);
+        let norm = || rms_norm(&row, Some(&weight), 1e-5, s).unwrap();
+        let alone = a.times(&norm(), s);
+        assert_eq!(runs(&[alone]), ["rms_norm+QUANTIZED_MATMUL"]);
+        let held = norm();
+        let product = a.times(&held, s);
+        assert_eq!(runs(&[product]), ["RMS_NORM+QUANTIZED_MATMUL"], "somebody holds the row");
+        let others = [a.times(&held, s), ops::exp(&held, s).unwrap()];
+        drop(held);
+        assert_eq!(runs(&others), ["RMS_NORM+QUANTIZED_MATMUL", "exp"], "somebody else reads the row");
+
+        let residual = add(&a.times(&row, s), &row, s).unwrap();
+        assert_eq!(runs(&[residual]), ["quantized_matmul+ADD"]);
+        let product = a.times(&row, s);
+        let sum = add(&product, &row, s).unwrap();
+        assert_eq!(runs(&[sum]), ["quantized_matmul", "add"], "somebody holds the product");
+        drop(product);
+
+        let x = norm();
+        let gated = multiply(&a.times(&x, s), &b.times(&x, s), s).unwrap();
+        drop(x);
+        assert_eq!(runs(&[gated]), ["rms_norm+quantized_matmul+quantized_matmul+MULTIPLY"]);
+    });
+}
+
+fn turn(x: &Array, base: f32, s: Stream) -> Array {
+    let how = Rotation { dims: 64, traditional: false, base: Some(base), scale: 1.0 };
+    rope(x, how, Offset::Fixed(3), None, s).unwrap()
+}
+
+#[test]
+fn rotations_of_queries_and_keys() {
+    let weight = given(&[64]);
+    on_devices(|_, s| {
+        let (q, k) = (given(&[1, 4, 1, 64]), given(&[1, 2, 1, 64]));
+        assert_eq!(runs(&[turn(&q, 1e4, s), turn(&k, 1e4, s)]), ["ROPE+ROPE"]);
+        assert_eq!(runs(&[turn(&q, 1e4, s), turn(&k, 1e6, s)]), ["rope", "rope"], "other angles");
+        let wide = given(&[1, 4, 1, 1024]);
+        let how = Rotation { dims: 1024, traditional: false, base: Some(1e4), scale: 1.0 };
+        let turned = |x: &Array| rope(x, how, Offset::Fixed(0), None, s).unwrap();
+        assert_eq!(runs(&[turned(&wide), turned(&given(&[1, 4, 1, 1024]))]), ["rope", "rope"], "long rows");
+
+        let normalised = |heads: i64| {
+            let x = rms_norm(&given(&[1, 1, heads, 64]), Some(&weight), 1e-5, s).unwrap();
+            transpose(&x, Some(&[0, 2, 1, 3]), s).unwrap()
+        };
+        let both = [turn(&normalised(4), 1e4, s), turn(&normalised(2), 1e4, s)];
+        assert_eq!(runs(&both), ["rms_norm+rms_norm+transpose+transpose+ROPE+ROPE"]);
+    });
+}
+
+#[test]
+fn rotations_into_caches() {
+    on_devices(|_, s| {
+        let (q, k, v) = (given(&[1, 4, 1, 64]), given(&[1, 2, 1, 64]), given(&[1, 2, 1, 64]));
+        let [keys, vals] = [given(&[1, 2, 8, 64]), given(&[1, 2, 8, 64])];
+        let put = |cache: &Array, x: &Array| {
+            slice_update(cache, x, &[0, 0, 3, 0], &[1, 2, 4, 64], &[1; 4], s).unwrap()
+        };
+        let turned = turn(&k, 1e4, s);
+        let roots = [turn(&q, 1e4, s), put(&keys, &turned), put(&vals, &v)];
+        drop(turned);
+        assert_eq!(runs(&roots), ["ROPE+rope+SLICE_UPDATE+SLICE_UPDATE"]);
+    });
+}
+
+/// Places of the largest four, and their shares of the softmax.
+fn routed(x: &Array, keep: &mut Vec<Array>, s: Stream) -> [Array; 2] {
+    let gates = ops::softmax(x, Some(&[-1]), true, s).unwrap();
+    let n = gates.dim(-1);
+    let order = ops::argpartition(&gates, -4, Some(-1), s).unwrap();
+    let places = ops::slice(&order, &[0, n - 4], &[2, n], &[1, 1], s).unwrap();
+    let scores = ops::take_along_axis(&gates, &places, Some(-1), s).unwrap();
+    keep.push(gates);
+    let total = ops::sum(&scores, Some(&[-1]), true, s).unwrap();
+    let shares = ops::divide(&scores, &total, s).unwrap();
+    [places, shares]
+}
+
+/// Quantised matrices.
+fn experts(shape: &[i64]) -> Vec<Array> {
+    let parts = ops::quantize(&given(shape), Some(32), Some(4), "affine", None, stream()).unwrap();
+    crate::eval::eval(&parts).unwrap();
+    parts
+}
+
+/// Products of rows with those of them that are picked.
+fn by(w: &[Array], x: &Array, picks: &Array, s: Stream) -> Array {
+    let q = Quantized {
+        w: &w[0],
+        scales: &w[1],
+        biases: Some(&w[2]),
+        transpose: true,
+        group_size: Some(32),
+        bits: Some(4),
+        mode: "affine",
+    };
+    ops::gather_qmm(x, &q, None, Some(picks), None, false, s).unwrap()
+}
+
+#[test]
+fn products_of_picked_experts() {
+    let (a, b) = (experts(&[6, 32, 64]), experts(&[6, 32, 64]));
+    let picks = ops::astype(&given(&[4]), Dtype::U32, stream()).unwrap();
+    let others = ops::astype(&given(&[4]), Dtype::U32, stream()).unwrap();
+    crate::eval::eval(&[picks.clone(), others.clone()]).unwrap();
+    on_devices(|_, s| {
+        let x = given(&[1, 1, 64]);
+        let gated = multiply(&by(&a, &x, &picks, s), &by(&b, &x, &picks, s), s).unwrap();
+        assert_eq!(runs(&[gated]), ["gather_qmm+gather_qmm+MULTIPLY"]);
+        let each = given(&[4, 1, 64]);
+        assert_eq!(runs(&[by(&a, &each, &picks, s), by(&b, &each, &picks, s)]), ["GATHER_QMM+GATHER_QMM"]);
+        let apart = [by(&a, &x, &picks, s), by(&b, &x, &others, s)];
+        assert_eq!(runs(&apart), ["gather_qmm", "gather_qmm"], "other experts");
+        let rows = given(&[1, 2, 64]);
+        let apart = [by(&a, &rows, &picks, s), by(&b, &rows, &picks, s)];
+        assert_eq!(runs(&apart), ["gather_qmm", "gather_qmm"], "two rows each");
+    });
+}
+
+/// What picked experts of tokens give, weighed and added up, and the residual.
+fn layer(w: &[Vec<Array>; 3], x: &Array, picks: &Array, scores: &Array, sort: bool, s: Stream) -> Array {
+    let (tokens, each) = (picks.dim(0), picks.dim(1));
+    let mut rows = ops::expand_dims(x, &[-2, -3], s).unwrap();
+    let (mut chosen, mut back) = (picks.clone(), None);
+    if sort {
+        let flat = ops::reshape(picks, &[-1], s).unwrap();
+        let order = ops::argsort(&flat, Some(0), s).unwrap();
+        let token = ops::floor_divide(&order, &ops::scalar_i64(each, order.dtype()).unwrap(), s).unwrap();
+        back = Some(ops::argsort(&order, Some(0), s).unwrap());
+        let flat_rows = ops::reshape(&rows, &[tokens, 1, 64], s).unwrap();
+        rows = ops::take(&flat_rows, &token, Some(0), s).unwrap();
+        chosen = ops::take(&flat, &order, Some(0), s).unwrap();
+    }
+    let unit = multiply(&by(&w[0], &rows, &chosen, s), &by(&w[1], &rows, &chosen, s), s).unwrap();
+    let mut y = by(&w[2], &unit, &chosen, s);
+    if let Some(back) = back {
+        y = ops::take(&y, &back, Some(0), s).unwrap();
+    }
+    let y = ops::reshape(&y, &[tokens, each, 64], s).unwrap();
+    let y = multiply(&y, &ops::expand_dims(scores, &[-1], s).unwrap(), s).unwrap();
+    add(x, &ops::sum(&y, Some(&[-2]), false, s).unwrap(), s).unwrap()
+}
+
+#[test]
+fn sums_of_picked_experts() {
+    let w = [[24, 32, 64], [24, 32, 64], [24, 64, 32]].map(|shape| experts(&shape));
+    let picks = |tokens: i64| {
+        let picks = ops::astype(&given(&[tokens, 4]), Dtype::U32, stream()).unwrap();
+        crate::eval::eval(std::slice::from_ref(&picks)).unwrap();
+        picks
+    };
+    on_devices(|_, s| {
+        let kernels = |tokens: i64, sort: bool| {
+            let (x, scores) = (given(&[tokens, 64]), given(&[tokens, 4]));
+            let out = layer(&w, &x, &picks(tokens), &scores, sort, s);
+            let views = ["reshape", "expand_dims", "broadcast_to", "broadcast"];
+            let mut all = runs(&[out]);
+            all.retain(|k| !views.contains(&k.as_str()));
+            all
+        };
+        for tokens in [1, 3] {
+            let all = kernels(tokens, false);
+            assert_eq!(all.len(), 2, "{all:?}");
+            assert!(all[1].starts_with("gather_qmm+") && all[1].ends_with("multiply+sum+ADD"), "{all:?}");
+        }
+        let all = kernels(16, true);
+        assert_eq!(all.len(), 1, "{all:?}");
+        assert!(all[0].contains("argsort") && all[0].ends_with("multiply+sum+ADD"), "{all:?}");
+    });
+}
+
+#[test]
+fn choices_of_experts() {
+    on_devices(|_, s| {
+        let whole = "softmax+argpartition+SLICE+take_along_axis+sum+DIVIDE";
+        let mut kept = Vec::new();
+        let roots = routed(&given(&[2, 64]), &mut kept, s);
+        kept.clear();
+        assert_eq!(runs(&roots), [whole]);
+        let roots = routed(&given(&[2, 64]), &mut kept, s);
+        let rest = "argpartition+SLICE+take_along_axis+sum+DIVIDE";
+        assert_eq!(runs(&roots), ["softmax", rest], "somebody holds all scores");
+        let long = routed(&given(&[2, 2048]), &mut Vec::new(), s);
+        assert_eq!(runs(&long).len(), 5, "of long rows only the places are found together");
+    });
+}
+
+#[test]
+fn ends_of_long_rows() {
+    on_devices(|_, s| {
+        let x = given(&[2, 4096]);
+        let part = |a: Array, from, to| ops::slice(&a, &[0, from], &[2, to], &[1, 1], s).unwrap();
+        assert_eq!(runs(&[ops::topk(&x, 9, Some(1), s).unwrap()]), ["partition+SLICE"]);
+        let order = || ops::argsort(&x, Some(1), s).unwrap();
+        assert_eq!(runs(&[part(order(), 0, 9)]), ["argsort+SLICE"]);
+        assert_eq!(runs(&[part(order(), 1, 9)]), ["argsort", "slice"], "neither end");
+        assert_eq!(runs(&[part(order(), 0, 2000)]), ["argsort", "slice"], "many");
+        let held = order();
+        assert_eq!(runs(&[part(held.clone(), 0, 9)]), ["argsort", "slice"], "somebody holds the order");
+    });
+}
+
+#[test]
+fn random_draws() {
+    on_devices(|_, s| {
+        let key = ops::random::key(3).unwrap();
+        let [low, high] = [given(&[]), given(&[5])];
+        let draw = || ops::random::uniform(&low, &high, &[4, 5], Dtype::F32, Some(&key), s).unwrap();
+        assert_eq!(runs(&[draw()]), ["subtract", "random_bits+multiply+ADD"]);
+        let other = ops::add(&draw(), &given(&[3, 4, 5]), s).unwrap();
+        assert_eq!(runs(&[other]).len(), 3, "another shape");
+        let held = draw();
+        let both = [ops::exp(&held, s).unwrap(), held];
+        assert_eq!(runs(&both), ["subtract", "random_bits+multiply+ADD", "exp"], "read besides");
+    });
+}
+
+#[test]
+fn nothing_is_joined_on_a_cpu() {
+    let [a, b] = [64, 32].map(|rows| Matrix::new(rows, 4));
+    let row = given(&[1, 1, 64]);
+    assert_eq!(runs(&[a.times(&row, stream()), b.times(&row, stream())]).len(), 2);
+}
