@@ -38,11 +38,11 @@ def normal(rng, *shape, dtype="float32", scale=1.0):
 
 
 class Experts:
-    """Quantised matrices of (EXPERTS, rows, columns), and what they stand for in float64."""
+    """Quantised matrices of (count, rows, columns), and what they stand for in float64."""
 
-    def __init__(self, rng, rows, columns, dtype, **how):
+    def __init__(self, rng, rows, columns, dtype, count=EXPERTS, **how):
         self.how = how or MODES[0]
-        w = normal(rng, EXPERTS, rows, columns, dtype=dtype, scale=0.1)
+        w = normal(rng, count, rows, columns, dtype=dtype, scale=0.1)
         self.parts = mx.quantize(w, **self.how)
         mx.eval(self.parts)
         with mx.stream(mx.cpu):

@@ -331,6 +331,27 @@ def test_operands_that_lie_anywhere(rng):
     close(m(mx.fast.rms_norm(one, w, 1e-5)), m.of(rms(h.to_np(one), h.to_np(w))), "float32")
 
 
+@pytest.mark.parametrize("dtype", list(UNIT))
+@pytest.mark.parametrize("columns", [64, 320, 2048, 8192])
+def test_a_normalised_row_that_others_read_is_stored_by_the_product(rng, dtype, columns):
+    """As a router does, before experts read the row too; also where the others come first."""
+    m = Matrix(rng, 40, columns, dtype)
+    x, w = normal(rng, 1, 1, columns, dtype=dtype), normal(rng, columns, dtype=dtype)
+
+    def both():
+        y = mx.fast.rms_norm(x, w, 1e-5)
+        return [mx.expand_dims(y, 0) * 2, m(y), mx.abs(y)]
+
+    (twice, product, size), ran = h.kernels(both)
+    assert sum(ran.values()) == 3 and any("norm_kept" in name for name in ran), ran
+    row = rms(h.to_np(x), h.to_np(w), dtype)
+    close(twice, row[None] * 2, dtype)
+    close(size, np.abs(row), dtype)
+    close(product, m.of(row), dtype)
+    for got, want in zip(both(), apart(both), strict=True):
+        close(got, h.to_np(want).astype(np.float64), dtype)
+
+
 def test_arrays_in_between_that_are_held_are_computed(rng):
     a, b = Matrix(rng, 64, 64), Matrix(rng, 64, 64)
     x, w, res = normal(rng, 1, 64), normal(rng, 64), normal(rng, 1, 64)

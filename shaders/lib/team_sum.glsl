@@ -1,5 +1,5 @@
 // Sums over the TPR threads that share a row, `lane` of which a thread is and `team` their row's; by subgroups (SUBGROUP, its
-// size is then fixed) or a shared tree. The includer defines THREADS of a workgroup, which all get there. A macro: the
+// size is then fixed; CLUSTERED: several teams share one) or a shared tree. The includer defines THREADS of a workgroup, which all get there. A macro: the
 // code that some drivers are given is not inlined before.
 
 #ifdef SUBGROUP
@@ -12,7 +12,9 @@
 shared float sums[TEAMS * WAYS];
 
 // Makes `total` the sum: of all threads with SUBGROUP, else of the first one.
-#ifdef SUBGROUP
+#ifdef CLUSTERED
+#define TEAM_SUM(total) total = subgroupClusteredAdd(total, TPR);
+#elif defined(SUBGROUP)
 #define TEAM_SUM(total)                                                                     \
     total = subgroupAdd(total);                                                             \
     if (WAYS > 1) {                                                                         \

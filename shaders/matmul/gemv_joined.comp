@@ -4,7 +4,7 @@
 // matrices' workgroups follow each other. With NORM the row is normalised by the root of its mean square first, by each
 // workgroup on its own: into shared memory (STAGED, as long as the row), or where it is read. AFTER and PAIR as in
 // quantized/qmm_rows.comp.
-// Defines: DTYPE, JOINED, TPR, R, UNROLL, optionally NORM, STAGED, AFTER, PAIR, SUBGROUP. Grid: rows.
+// Defines: DTYPE, JOINED, TPR, R, UNROLL, optionally NORM, STAGED, AFTER, PAIR, SUBGROUP, CLUSTERED. Grid: rows.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require
@@ -14,6 +14,9 @@
 #ifdef SUBGROUP
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
+#ifdef CLUSTERED
+#extension GL_KHR_shader_subgroup_clustered : require
+#endif
 #endif
 
 #define THREADS 256

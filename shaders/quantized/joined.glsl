@@ -1,5 +1,5 @@
 // What kernels of one row share that join what comes before and after a product: numbers as they would have been stored,
-// normalisation by the root of the mean square (NORM), and AFTER, a function of GLSL of a result (PAIR: of the results of
+// normalisation by the root of the mean square (NORM, KEEP: the row is stored too), and AFTER, a function of GLSL of a result (PAIR: of the results of
 // both matrices) and its place. Needs quantized/joined_push.glsl, lib/element.glsl, THREADS, and SUBGROUP where subgroups
 // add up.
 #ifdef AFTER
@@ -68,6 +68,18 @@ float square_sum(uvec4 chunk, float sum) {
     return sum;
 }
 
+// Elements of x, normalised and rounded.
+uvec4 normalised(uvec4 x, uvec4 weight, float root) {
+    uint bits[V];
+    [[unroll]] for (uint e = 0; e < V; e++)
+        bits[e] = float_to_bits(chunk_element(x, e) * root * chunk_element(weight, e));
+#if V == 4
+    return uvec4(bits[0], bits[1], bits[2], bits[3]);
+#else
+    return uvec4(bits[0] | bits[1] << 16, bits[2] | bits[3] << 16, bits[4] | bits[5] << 16, bits[6] | bits[7] << 16);
+#endif
+}
+
 // One over the root of the mean square of a row, by the sum of its squares.
 float root_by(float sum) { return 1.0 / sqrt(sum / float(K) + uintBitsToFloat(EPS)); }
 
@@ -78,7 +90,7 @@ shared float squares[THREADS / SUBGROUP];
 shared float squares[THREADS];
 #endif
 
-// The same for x, of whose squares each thread has summed up a part.
+// The same for x, of whose squares each thread has summed up a part. With KEEP the first workgroup also stores the row.
 float root_of(float sum) {
     uint i = gl_LocalInvocationIndex;
 #ifdef SUBGROUP
@@ -96,19 +108,13 @@ float root_of(float sum) {
     barrier();
     sum = squares[0];
 #endif
-    return root_by(sum);
-}
+    float root = root_by(sum);
+#ifdef KEEP
+    if (gl_WorkGroupID.x + p.tile0 == 0) {
+        [[dont_unroll]] for (uint c = i; c < K / V; c += THREADS)
+            Chunks(p.sums).v[c] = normalised(Chunks(p.x).v[c], Chunks(p.norm).v[c], root);
+    }
 #endif
-
-// Elements of x, normalised and rounded.
-uvec4 normalised(uvec4 x, uvec4 weight, float root) {
-    uint bits[V];
-    [[unroll]] for (uint e = 0; e < V; e++)
-        bits[e] = float_to_bits(chunk_element(x, e) * root * chunk_element(weight, e));
-#if V == 4
-    return uvec4(bits[0], bits[1], bits[2], bits[3]);
-#else
-    return uvec4(bits[0] | bits[1] << 16, bits[2] | bits[3] << 16, bits[4] | bits[5] << 16, bits[6] | bits[7] << 16);
-#endif
+    return root;
 }
 #endif

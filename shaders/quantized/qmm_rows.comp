@@ -5,11 +5,12 @@
 // that fit STAGE bytes go through shared memory, where the chunks that the lanes read at once lie side by side.
 // One row of x is summed up per scale before the scale is applied; for more rows each value is scaled once.
 // Defines: DTYPE, MODE, BITS, GROUP, TRANSPOSE 1, UNIT, TPR, R, VECTORS, STAGE, optionally ALIGNED (codes of a unit
-// are read 16 or 8 bytes at a time), SUBGROUP. Grid: rows of codes, 1, batch.
+// are read 16 or 8 bytes at a time), SUBGROUP, CLUSTERED. Grid: rows of codes, 1, batch.
 // JOINED (src/vulkan/kernels/quantized/qmm_joined.rs): one row of x times several matrices, whose workgroups follow each other. With NORM
 // the row is normalised by the root of its mean square first, by each workgroup on its own. AFTER is a function of
 // GLSL of a result (PAIR: of the results of both matrices, which a team then computes side by side) and its place.
-// With PICKS each of the matrices is one of many by an index, and products follow each other along z.
+// With PICKS each of the matrices is one of many by an index, and the same rows of all picks follow each other, so that
+// those of a matrix that is picked twice are read while they are near.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require
@@ -20,6 +21,9 @@
 #ifdef SUBGROUP
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
+#ifdef CLUSTERED
+#extension GL_KHR_shader_subgroup_clustered : require
+#endif
 #endif
 
 #include "quantized/qmm.glsl"
@@ -32,18 +36,8 @@ layout(local_size_x = THREADS) in;
 #include "lib/team_sum.glsl"
 #include "quantized/joined_results.glsl"
 
-#define UNIT_WORDS (UNIT / 16 * BITS / 2)
-#define PACKS (UNIT / 8)
-// Packs that share a scale inside a unit.
-#define RUN (GROUP < UNIT ? GROUP / 8 : PACKS)
-// Pack j of a unit; j is a constant after unrolling.
-#define BIT(j) ((j) * 8 * BITS)
-#define PACK_LOW(u, j) (BIT(j) % 32 == 0 ? u[BIT(j) / 32] : BIT(j) % 32 + 8 * BITS <= 32 \
-    ? u[BIT(j) / 32] >> (BIT(j) % 32)                                                   \
-    : (u[BIT(j) / 32] >> (BIT(j) % 32)) | (u[min(BIT(j) / 32 + 1, UNIT_WORDS - 1)] << (32 - BIT(j) % 32)))
-#define PACK_HIGH(u, j) (8 * BITS <= 32 ? 0u : u[min(BIT(j) / 32 + 1, UNIT_WORDS - 1)] >> (BIT(j) % 32))
+#include "quantized/units.glsl"
 
-#define CHUNKS (UNIT / V)
 #define PART_BYTES (VECTORS * TPR * CHUNKS * 16)
 #if PART_BYTES * 4 <= STAGE
 #define ITERS 4
@@ -61,30 +55,6 @@ shared uvec4 staged[VECTORS * CHUNKS * (TILE + 1)];
 #define AT(v, c, unit) (((v) * CHUNKS + (c)) * (TILE + 1) + (unit))
 #endif
 
-// Codes of unit u of R rows from row0 on; n rows are there.
-void load_codes(uvec2 w[SIDES], uint row0, uint n, uint u, out uint words[R][UNIT_WORDS]) {
-    [[unroll]] for (uint r = 0; r < R; r++) {
-        uint at = min(row0 + r % EACH, n - 1) * ROW_WORDS + u * UNIT_WORDS;
-#if defined(ALIGNED) && UNIT_WORDS % 4 == 0
-        [[unroll]] for (uint i = 0; i < UNIT_WORDS / 4; i++) {
-            uvec4 c = Chunks(w[r / EACH]).v[at / 4 + i];
-            words[r][4 * i] = c.x;
-            words[r][4 * i + 1] = c.y;
-            words[r][4 * i + 2] = c.z;
-            words[r][4 * i + 3] = c.w;
-        }
-#elif defined(ALIGNED) && UNIT_WORDS % 2 == 0
-        [[unroll]] for (uint i = 0; i < UNIT_WORDS / 2; i++) {
-            uvec2 c = Pairs(w[r / EACH]).v[at / 2 + i];
-            words[r][2 * i] = c.x;
-            words[r][2 * i + 1] = c.y;
-        }
-#else
-        [[unroll]] for (uint i = 0; i < UNIT_WORDS; i++) words[r][i] = Words(w[r / EACH]).v[at + i];
-#endif
-    }
-}
-
 #ifdef NORM
 // One over the root of the mean square of x.
 float inverse_root() {
@@ -100,7 +70,12 @@ void main() {
 #ifdef JOINED
 #define LAST_ROW 0
 #define ROW_STEP 0
-    uint group = gl_WorkGroupID.x + p.tile0, n, matrix = matrix_of(group, TEAMS * R, n);
+    uint group = gl_WorkGroupID.x + p.tile0, n;
+#ifdef PICKS
+    uint batch = group % p.rows;
+    group /= p.rows;
+#endif
+    uint matrix = matrix_of(group, TEAMS * R, n);
     uint row0 = (group * TEAMS + team) * EACH;
     uvec2 x = p.x, w[SIDES], s[SIDES], b[SIDES];
     [[unroll]] for (uint i = 0; i < SIDES; i++) {
@@ -110,8 +85,8 @@ void main() {
     }
     uint base = 0;
 #ifdef PICKS
-    uint batch = gl_WorkGroupID.z, pick = picked(p.w[2], batch, p.s[2].x, (p.s[2].y & 1u) != 0);
-    if ((p.s[2].y & 2u) != 0) x = advance(x, batch, K, SHIFT);
+    uint pick = picked(p.w[2], batch, p.s[2].x, (p.s[2].y & 1u) != 0);
+    x = advance(x, batch / (p.s[2].y >> 1), K, SHIFT);
     base = batch * n;
     [[unroll]] for (uint i = 0; i < SIDES; i++) {
         w[i] = advance(w[i], pick, n * ROW_WORDS, 2);
@@ -164,31 +139,40 @@ void main() {
             uint words[R][UNIT_WORDS] = next;
             if (it + 1 < ITERS) load_codes(w, row0, n, min(u + TPR, units - 1), next);
             if (u >= units) continue;
+#if VECTORS == 1
+            uvec4 chunks[CHUNKS];
+            [[unroll]] for (uint i = 0; i < CHUNKS; i++) {
+#ifdef STAGED
+                chunks[i] = staged[AT(0, i, it * TPR + lane)];
+#else
+                chunks[i] = Chunks(x).v[u * CHUNKS + i];
+#endif
+            }
+            float one[R];
+            [[unroll]] for (uint r = 0; r < R; r++) one[r] = acc[r][0];
+            add_unit(s, b, row0, n, u, words, chunks, one);
+            [[unroll]] for (uint r = 0; r < R; r++) acc[r][0] = one[r];
+#else
             [[unroll]] for (uint h = 0; h < PACKS / RUN; h++) {
                 float scale[R], bias[R];
                 [[unroll]] for (uint r = 0; r < R; r++) {
-                    uint g = min(row0 + r % EACH, n - 1) * ROW_GROUPS + (u * UNIT + h * RUN * 8) / GROUP;
+                    uint g = factor_at(row0, r, n, u, h);
                     scale[r] = factor(s[r / EACH], g);
 #if MODE == 0
                     bias[r] = factor(b[r / EACH], g);
 #endif
                 }
-#if VECTORS == 1
-                float dot_[R], sum = 0;
-                [[unroll]] for (uint r = 0; r < R; r++) dot_[r] = 0;
-#endif
                 [[unroll]] for (uint j = h * RUN; j < (h + 1) * RUN; j++) {
                     float q[R][8];
                     [[unroll]] for (uint r = 0; r < R; r++) {
                         uvec2 pack = uvec2(PACK_LOW(words[r], j), PACK_HIGH(words[r], j));
                         [[unroll]] for (uint e = 0; e < 8; e++) {
                             float y = code(pack, e);
-#if VECTORS > 1 && MODE == 0
-                            y = fma(y, scale[r], bias[r]);
-#elif VECTORS > 1
-                            y *= scale[r];
+#if MODE == 0
+                            q[r][e] = fma(y, scale[r], bias[r]);
+#else
+                            q[r][e] = y * scale[r];
 #endif
-                            q[r][e] = y;
                         }
                     }
                     [[unroll]] for (uint v = 0; v < VECTORS; v++) {
@@ -200,26 +184,14 @@ void main() {
 #endif
                             [[unroll]] for (uint e = 0; e < V; e++) {
                                 float y = chunk_element(c, e);
-#if VECTORS == 1
-                                sum += y;
-                                [[unroll]] for (uint r = 0; r < R; r++) dot_[r] = fma(q[r][i * V + e], y, dot_[r]);
-#else
                                 [[unroll]] for (uint r = 0; r < R; r++)
                                     acc[r][v] = fma(q[r][i * V + e], y, acc[r][v]);
-#endif
                             }
                         }
                     }
                 }
-#if VECTORS == 1
-                [[unroll]] for (uint r = 0; r < R; r++) {
-                    acc[r][0] = fma(scale[r], dot_[r], acc[r][0]);
-#if MODE == 0
-                    acc[r][0] = fma(bias[r], sum, acc[r][0]);
-#endif
-                }
-#endif
             }
+#endif
         }
     }
 

@@ -92,6 +92,14 @@ pub(super) fn joins_picks(stream: Stream, format: Format, dtype: Dtype, sizes: [
     false
 }
 
+/// Whether the products of so many picks can be weighed and added up in one kernel.
+pub(super) fn combines(stream: Stream, each: i64) -> bool {
+    #[cfg(feature = "vulkan")]
+    return stream.device.is_gpu() && crate::vulkan::tune::quantized::picked::combines(each);
+    #[cfg(not(feature = "vulkan"))]
+    false
+}
+
 /// Whether elements of rows of length `n`, of so many elements in all, are chosen in one kernel.
 pub(super) fn selects(stream: Stream, n: i64, elements: i64) -> bool {
     #[cfg(feature = "vulkan")]

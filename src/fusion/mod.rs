@@ -8,6 +8,7 @@ mod device;
 mod draws;
 mod elementwise;
 mod epilogues;
+mod experts;
 mod fused;
 mod groups;
 mod plan;
@@ -29,5 +30,5 @@ static RECORDED: [&dyn recorded::Pattern; 3] =
     [&elementwise::Elementwise, &rows::Rows, &epilogues::Epilogues];
 
 /// Patterns over steps of an evaluation. The primitive that one begins with says `may_join`.
-static EVALUATED: [plan::Pattern; 5] =
-    [row_products::find, rotations::find, selections::find, tops::find, draws::find];
+static EVALUATED: [plan::Pattern; 6] =
+    [experts::find, row_products::find, rotations::find, selections::find, tops::find, draws::find];

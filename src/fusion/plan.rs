@@ -168,7 +168,12 @@ impl<'a> Free<'a> {
 
     /// The step shortly before `i` that makes an array.
     pub fn maker(&self, i: usize, array: &Array) -> Option<usize> {
-        (i.saturating_sub(REACH)..i).rev().find(|&k| self.array(k).same(array))
+        self.maker_within(i, array, REACH)
+    }
+
+    /// The same among so many steps before `i`.
+    pub fn maker_within(&self, i: usize, array: &Array, reach: usize) -> Option<usize> {
+        (i.saturating_sub(reach)..i).rev().find(|&k| self.array(k).same(array))
     }
 
     /// The steps shortly behind `i`.
@@ -202,11 +207,16 @@ impl<'a> Free<'a> {
 
     /// The step that alone reads the array of step `i`.
     pub fn reader(&self, i: usize, stream: Stream) -> Option<usize> {
+        self.reader_within(i, stream, REACH)
+    }
+
+    /// The same among so many steps behind `i`.
+    pub fn reader_within(&self, i: usize, stream: Stream, reach: usize) -> Option<usize> {
         let reads = |j: &usize| {
             let node = self.node(*j).filter(|n| n.stream == stream);
             node.is_some_and(|n| n.inputs.iter().any(|a| a.same(self.array(i))))
         };
-        self.behind(i).find(reads).filter(|_| self.only_used(i, 1))
+        self.following(i, reach).find(reads).filter(|_| self.only_used(i, 1))
     }
 
     /// Whether nobody holds the array of step `i` but `uses` of the steps to be joined.

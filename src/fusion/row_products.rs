@@ -18,39 +18,66 @@ use crate::ops::matmul::Matmul;
 use crate::ops::quantized::quantized_matmul::QuantizedMatmul;
 #[cfg(feature = "vulkan")]
 use crate::ops::support::*;
-use crate::ops::view::is_reshape;
+use crate::ops::view::{is_broadcast, is_reshape};
 #[cfg(feature = "vulkan")]
 use crate::vulkan::kernels::quantized::qmm_joined;
 
-struct Products {
+/// An input of a step, by their numbers.
+pub(super) type Input = (usize, usize);
+
+pub(super) struct Products {
     /// None for dense matrices.
     format: Option<Format>,
-    products: SmallVec<[usize; 3]>,
-    /// The step that reads the row, and the number of its input.
-    row: (usize, usize),
+    pub products: SmallVec<[usize; 3]>,
+    /// The row.
+    pub row: Input,
+    /// Where matrices are picked by index.
+    pub picked: Option<Picked>,
     /// Dense matrices, in the order of the products.
     dense: SmallVec<[Array; 3]>,
-    /// What makes the row, and the epsilon.
-    norm: Option<(usize, f32)>,
+    norm: Option<Normalised>,
     after: Option<KeptAfter>,
-    /// What `after` reads besides the products: inputs of a step, by number.
-    arrays: SmallVec<[(usize, usize); 2]>,
+    /// What `after` reads besides the products.
+    arrays: SmallVec<[Input; 2]>,
+}
+
+/// What makes the row of a join.
+#[derive(Clone, Copy)]
+struct Normalised {
+    step: usize,
+    eps: f32,
+    /// Others read the row too, which is then the last result.
+    kept: bool,
+}
+
+/// How the products of a join pick their matrices.
+#[derive(Clone, Copy)]
+pub(super) struct Picked {
+    pub indices: Input,
+    /// Matrices to choose from.
+    pub matrices: i64,
+    /// Indices that follow each other and have one row of x.
+    pub share: i64,
 }
 
 /// Most products of matrices that are picked by index: the push block then holds the indices too.
 const PICKED: usize = MATRICES - 1;
 
+/// Steps before a product among which rows are repeated for its picks: a choice of experts stands between.
+const TOKENS: usize = 64;
+
 /// A product that the kernel can have.
-struct Product<'a> {
+pub(super) struct Product<'a> {
     /// How its matrix lies in memory.
-    format: Option<Format>,
+    pub format: Option<Format>,
     /// The row, or rows, and the indices of the matrices where they are picked.
-    x: &'a Array,
-    indices: Option<&'a Array>,
+    pub x: &'a Array,
+    row: Input,
+    pub indices: Option<&'a Array>,
     /// A dense matrix, a row for each result.
     dense: Option<&'a Array>,
     /// The step itself, and reshapes of one row before and behind it, which nobody else needs.
-    steps: SmallVec<[usize; 3]>,
+    pub steps: SmallVec<[usize; 3]>,
     /// The one of them that gives the result.
     result: usize,
 }
@@ -65,10 +92,20 @@ impl Product<'_> {
         };
         indices && self.format == other.format && self.x.same(other.x)
     }
+
+    /// How its matrix is picked.
+    pub fn picked(&self, free: &Free) -> Option<Picked> {
+        let step = self.steps[0];
+        let node = free.node(step)?;
+        let op = primitive::<QuantizedMatmul>(node)?;
+        let (matrices, _) = op.split(&node.inputs).picks()?;
+        let share = self.indices?.size() as i64 * self.x.dim(-1) / self.x.size() as i64;
+        Some(Picked { indices: (step, op.picks_at()?), matrices, share })
+    }
 }
 
 /// The product of step `i`, if the kernel can have it.
-fn product<'a>(free: &Free<'a>, i: usize, stream: Stream) -> Option<Product<'a>> {
+pub(super) fn product<'a>(free: &Free<'a>, i: usize, stream: Stream) -> Option<Product<'a>> {
     quantized(free, i, stream).or_else(|| dense(free, i, stream))
 }
 
@@ -97,9 +134,33 @@ fn quantized<'a>(free: &Free<'a>, i: usize, stream: Stream) -> Option<Product<'a
         && pays
         && (!op.format.affine() || parts.scales.dtype() == dtype)
         && [Some(parts.codes), Some(parts.scales), parts.biases].into_iter().flatten().all(is_there);
-    let (x, indices) = (parts.x, parts.rhs);
-    let format = Some(op.format);
-    fits.then(|| Product { format, x, indices, dense: None, steps: smallvec![i], result: i })
+    let mut product = Product {
+        format: Some(op.format),
+        x: parts.x,
+        row: (i, 0),
+        indices: parts.rhs,
+        dense: None,
+        steps: smallvec![i],
+        result: i,
+    };
+    if parts.rhs.is_some()
+        && let Some((step, x)) = repeated(free, i, parts.x, stream)
+    {
+        (product.x, product.row) = (x, (step, 0));
+        product.steps.push(step);
+    }
+    fits.then_some(product)
+}
+
+/// The step that repeats each row of `x` for picks that follow each other, for the product of step `i` alone, and its rows.
+fn repeated<'a>(free: &Free<'a>, i: usize, x: &Array, stream: Stream) -> Option<(usize, &'a Array)> {
+    let step = free.maker_within(i, x, TOKENS).filter(|&m| free.only_used(m, 1))?;
+    let node = free.node(step).filter(|n| n.stream == stream && is_broadcast(&*n.primitive))?;
+    let from = &node.inputs[0];
+    let alike = from.shape().iter().zip(x.shape()).take_while(|(a, b)| a == b).count();
+    let whole = from.ndim() == x.ndim() && from.ndim() > 2 && from.dim(-1) == x.dim(-1);
+    let single = from.shape()[alike..].split_last().is_some_and(|(_, ones)| ones.iter().all(|&n| n == 1));
+    (whole && single).then_some((step, from))
 }
 
 /// One row, or few, times a matrix that is the transposition of one whose rows lie in order.
@@ -116,7 +177,7 @@ fn dense<'a>(free: &Free<'a>, i: usize, stream: Stream) -> Option<Product<'a>> {
     if start % 16 != 0 {
         return None;
     }
-    let (mut steps, mut result): (SmallVec<[usize; 3]>, _) = (smallvec![i], i);
+    let (mut steps, mut result, mut row): (SmallVec<[usize; 3]>, _, _) = (smallvec![i], i, (i, 0));
     let is_reshape = |j: usize| {
         let node = free.node(j).filter(|n| n.stream == stream && is_reshape(&*n.primitive));
         node.map(|n| &n.inputs[0])
@@ -125,6 +186,7 @@ fn dense<'a>(free: &Free<'a>, i: usize, stream: Stream) -> Option<Product<'a>> {
         && let Some(whole) = is_reshape(before)
     {
         x = whole;
+        row = (before, 0);
         steps.push(before);
     }
     let mut behind = free.behind(i);
@@ -134,7 +196,7 @@ fn dense<'a>(free: &Free<'a>, i: usize, stream: Stream) -> Option<Product<'a>> {
         result = j;
         steps.push(j);
     }
-    Some(Product { format: None, x, indices: None, dense: Some(matrix), steps, result })
+    Some(Product { format: None, x, row, indices: None, dense: Some(matrix), steps, result })
 }
 
 /// What step `i` does to each element of its inputs, if that is all.
@@ -148,11 +210,11 @@ fn elementwise(free: &Free, i: usize, stream: Stream) -> Option<Program> {
 }
 
 /// The step that takes the results of `products`, which nobody else needs, and what it reads besides.
-fn after(
+pub(super) fn after(
     free: &Free,
     products: &[usize],
     stream: Stream,
-) -> Option<(usize, KeptAfter, SmallVec<[(usize, usize); 2]>)> {
+) -> Option<(usize, KeptAfter, SmallVec<[Input; 2]>)> {
     let last = *products.last()?;
     let made = free.array(last);
     if products.iter().any(|&p| free.array(p).shape() != made.shape()) {
@@ -172,7 +234,7 @@ fn after(
         return None;
     }
     let program = elementwise(free, j, stream)?;
-    let mut arrays: SmallVec<[(usize, usize); 2]> = SmallVec::new();
+    let mut arrays: SmallVec<[Input; 2]> = SmallVec::new();
     let origin = |(k, a): (usize, &Array)| match products.iter().position(|&p| free.array(p).same(a)) {
         Some(n) => Origin::Product(n as u8),
         None => {
@@ -185,10 +247,48 @@ fn after(
     if arrays.len() > MATRICES - 1 { None } else { Some((j, after.kept()?, arrays)) }
 }
 
+/// What makes the rows of so many products that begin with `first`, the one of step `i`, and give so many results of a row.
+fn normalised(
+    free: &Free,
+    i: usize,
+    first: &Product,
+    results: i64,
+    products: usize,
+    stream: Stream,
+) -> Option<Normalised> {
+    let step = free.maker(i, first.x).filter(|_| first.indices.is_none())?;
+    let (norm, _) = free.primitive::<Norm>(step, stream)?;
+    let k = first.x.dim(-1);
+    let sizes = [first.x.size() as i64 / k, k, results];
+    let kept = !free.only_used(step, products);
+    // One row can be stored besides.
+    let fits = norm.is_weighted_rms()
+        && (sizes[0] == 1 || !kept)
+        && device::takes_norm(stream, first.format, first.x.dtype(), sizes);
+    fits.then_some(Normalised { step, eps: norm.eps, kept })
+}
+
+/// Products that are done together, beginning with that of a step.
+pub(super) struct Together {
+    /// The last step of them.
+    at: usize,
+    pub members: SmallVec<[usize; 8]>,
+    pub results: SmallVec<[usize; 3]>,
+    pub work: Products,
+    /// There is more than one product alone.
+    joins: bool,
+}
+
 /// The join that begins with the product of step `i`.
 pub(super) fn find(free: &Free, i: usize, stream: Stream) -> Option<Join> {
+    let Together { at, members, results, work, joins } = together(free, i, stream)?;
+    joins.then(|| Join { at, members, results, work: Box::new(work) })
+}
+
+/// The products that go with that of step `i`, and what is around them.
+pub(super) fn together(free: &Free, i: usize, stream: Stream) -> Option<Together> {
     let first = product(free, i, stream)?;
-    let (format, x, picked) = (first.format, first.x, first.indices.is_some());
+    let (format, picked) = (first.format, first.indices.is_some());
     let most = if picked { PICKED } else { MATRICES };
     let mut at = i;
     let mut all: SmallVec<[Product; 3]> = smallvec![first];
@@ -210,98 +310,138 @@ pub(super) fn find(free: &Free, i: usize, stream: Stream) -> Option<Join> {
         members.push(j);
         results = smallvec![j];
     }
-    let norm = free.maker(i, x).filter(|_| !picked).and_then(|h| {
-        let (norm, _) = free.primitive::<Norm>(h, stream)?;
-        let n = all.iter().map(|p| free.array(p.result).dim(-1)).sum();
-        let sizes = [x.size() as i64 / x.dim(-1), x.dim(-1), n];
-        let fits = norm.is_weighted_rms()
-            && free.only_used(h, all.len())
-            && device::takes_norm(stream, format, x.dtype(), sizes);
-        fits.then_some((h, norm.eps))
+    let n = all.iter().map(|p| free.array(p.result).dim(-1)).sum();
+    let norm = normalised(free, i, &all[0], n, all.len(), stream).and_then(|n| {
+        members.push(n.step);
+        if n.kept {
+            results.push(n.step);
+            let place = free.place(&members, &results);
+            if place.is_none() {
+                results.pop();
+                members.pop();
+            }
+            at = place?;
+        }
+        Some(n)
     });
-    members.extend(norm.map(|n| n.0));
     // Reshapes alone are no reason.
     let joins = all.len() > 1 || members.len() > alone;
     let products = all.iter().map(|p| p.steps[0]).collect();
-    let row = (*all[0].steps.get(1).filter(|&&s| format.is_none() && s < i).unwrap_or(&i), 0);
+    let picked = all[0].picked(free);
+    let row = all[0].row;
     let dense = all.iter().filter_map(|p| p.dense.cloned()).collect();
-    let work = Box::new(Products { format, products, row, dense, norm, after: follow, arrays });
-    joins.then_some(Join { at, members, results, work })
+    let work = Products { format, products, row, picked, dense, norm, after: follow, arrays };
+    Some(Together { at, members, results, work, joins })
 }
 
 impl Work for Products {
     fn run(&self, stream: Stream, members: &Members, results: &[Array]) -> Result<()> {
         on_gpu!(stream, |enc| {
-            let mut reads: SmallVec<[(u64, u64); 16]> = SmallVec::new();
-            let (mut row, mut norm) = (&members[self.row.0].inputs[self.row.1], None);
-            let (dtype, k) = (row.dtype(), row.dim(-1));
-            if let Some((step, eps)) = self.norm {
-                let inputs = &members[step].inputs;
-                let weight = dev_row(enc, &inputs[1])?;
-                reads.push(weight);
-                (row, norm) = (&inputs[0], Some((weight.0, eps)));
-            }
-            let x = dev_row(enc, row)?;
-            reads.push(x);
-            let mut picks = None;
-            let first = &members[self.products[0]];
-            if let Some(op) = primitive::<QuantizedMatmul>(first) {
-                let parts = op.split(&first.inputs);
-                if let (Some(indices), Some((matrices, each))) = (parts.rhs, parts.picks()) {
-                    let read = dev_row(enc, indices)?;
-                    reads.push(read);
-                    let (signed, count) = (indices.dtype() == Dtype::I32, indices.size() as i64);
-                    picks = Some(qmm_joined::Picks { indices: (read.0, signed), count, matrices, each });
-                }
-            }
-            let mut matrices: SmallVec<[qmm_joined::Matrix; 3]> = SmallVec::new();
-            for (i, &p) in self.products.iter().enumerate() {
-                let inputs = match self.dense.get(i) {
-                    Some(matrix) => std::slice::from_ref(matrix),
-                    None => &members[p].inputs[1..],
-                };
-                let mut parts = [0; 3];
-                let own = self.format.map_or(1, |f| 2 + usize::from(f.affine()));
-                for (to, a) in parts.iter_mut().zip(&inputs[..own]) {
-                    let d = a.data()?;
-                    *to = enc.resident(&d.storage)?.wrapping_add_signed(d.offset * a.dtype().size() as i64);
-                    reads.push((*to, a.nbytes() as u64));
-                }
-                matrices.push(qmm_joined::Matrix { rows: inputs[0].dim(-2), parts });
-            }
-            let mut to: SmallVec<[u64; 3]> = SmallVec::new();
-            let mut writes: SmallVec<[(u64, u64); 3]> = SmallVec::new();
-            for r in results {
-                let ptr = dev_out(enc, r)?.ptr;
-                to.push(ptr);
-                writes.push((ptr, r.nbytes() as u64));
-            }
-            for &(step, input) in &self.arrays {
-                let read = dev_row(enc, &members[step].inputs[input])?;
-                to.push(read.0);
-                reads.push(read);
-            }
-            let (format, after) = (self.format, self.after);
-            let joined = qmm_joined::Joined {
-                format,
-                dtype,
-                m: if picks.is_some() { 1 } else { row.size() as i64 / k },
-                k,
-                x: x.0,
-                norm,
-                matrices: &matrices,
-                after,
-                results: &to,
-                picks,
-            };
-            qmm_joined::run(enc, &joined, &reads, &writes)
+            let to = results.iter().map(|r| Ok((dev_out(enc, r)?.ptr, r.nbytes() as u64)));
+            let to: SmallVec<[Range; 3]> = to.collect::<Result<_>>()?;
+            self.record(enc, members, &to)
         })
     }
 }
 
+/// Address and bytes.
+#[cfg(feature = "vulkan")]
+pub(super) type Range = (u64, u64);
+
+#[cfg(feature = "vulkan")]
+impl Products {
+    /// Records the kernel, whose results go to these places.
+    pub fn record(
+        &self,
+        enc: &mut crate::vulkan::CommandEncoder,
+        members: &Members,
+        results: &[Range],
+    ) -> Result<()> {
+        let mut reads: SmallVec<[Range; 16]> = SmallVec::new();
+        let (mut row, mut norm) = (&members[self.row.0].inputs[self.row.1], None);
+        let (dtype, k) = (row.dtype(), row.dim(-1));
+        if let Some(Normalised { step, eps, .. }) = self.norm {
+            let inputs = &members[step].inputs;
+            let weight = dev_row(enc, &inputs[1])?;
+            reads.push(weight);
+            (row, norm) = (&inputs[0], Some((weight.0, eps)));
+        }
+        let x = dev_row(enc, row)?;
+        reads.push(x);
+        let picks = self.picked.map(|p| p.read(enc, members, &mut reads)).transpose()?;
+        let mut matrices: SmallVec<[qmm_joined::Matrix; 3]> = SmallVec::new();
+        for (i, &p) in self.products.iter().enumerate() {
+            let inputs = match self.dense.get(i) {
+                Some(matrix) => std::slice::from_ref(matrix),
+                None => &members[p].inputs[1..],
+            };
+            matrices.push(matrix(enc, self.format, inputs, &mut reads)?);
+        }
+        let kept = self.norm.filter(|n| n.kept).and(results.last());
+        let own = results.len() - usize::from(kept.is_some());
+        let mut to: SmallVec<[u64; 3]> = results[..own].iter().map(|r| r.0).collect();
+        for &(step, input) in &self.arrays {
+            let read = dev_row(enc, &members[step].inputs[input])?;
+            to.push(read.0);
+            reads.push(read);
+        }
+        let joined = qmm_joined::Joined {
+            format: self.format,
+            dtype,
+            m: if picks.is_some() { 1 } else { row.size() as i64 / k },
+            k,
+            x: x.0,
+            norm,
+            kept: kept.map(|r| r.0),
+            matrices: &matrices,
+            after: self.after,
+            results: &to,
+            picks,
+            combined: None,
+        };
+        qmm_joined::run(enc, &joined, &reads, results)
+    }
+}
+
+#[cfg(feature = "vulkan")]
+impl Picked {
+    /// What kernels read.
+    pub fn read(
+        &self,
+        enc: &mut crate::vulkan::CommandEncoder,
+        members: &Members,
+        reads: &mut SmallVec<[Range; 16]>,
+    ) -> Result<qmm_joined::Picks> {
+        let indices = &members[self.indices.0].inputs[self.indices.1];
+        let read = dev_row(enc, indices)?;
+        reads.push(read);
+        let Picked { matrices, share, .. } = *self;
+        let signed = indices.dtype() == Dtype::I32;
+        Ok(qmm_joined::Picks { indices: (read.0, signed), count: indices.size() as i64, matrices, share })
+    }
+}
+
+/// The parts of a matrix, which begin `inputs`.
+#[cfg(feature = "vulkan")]
+pub(super) fn matrix(
+    enc: &mut crate::vulkan::CommandEncoder,
+    format: Option<Format>,
+    inputs: &[Array],
+    reads: &mut SmallVec<[Range; 16]>,
+) -> Result<qmm_joined::Matrix> {
+    let mut parts = [0; 3];
+    let own = format.map_or(1, |f| 2 + usize::from(f.affine()));
+    for (to, a) in parts.iter_mut().zip(&inputs[..own]) {
+        let d = a.data()?;
+        *to = enc.resident(&d.storage)?.wrapping_add_signed(d.offset * a.dtype().size() as i64);
+        reads.push((*to, a.nbytes() as u64));
+    }
+    Ok(qmm_joined::Matrix { rows: inputs[0].dim(-2), parts })
+}
+
 /// Address and bytes of an array's elements in order, aligned to 16 bytes; copied if they do not lie so.
 #[cfg(feature = "vulkan")]
-fn dev_row(enc: &mut crate::vulkan::CommandEncoder, a: &Array) -> Result<(u64, u64)> {
+pub(super) fn dev_row(enc: &mut crate::vulkan::CommandEncoder, a: &Array) -> Result<(u64, u64)> {
     let v = dev_in(enc, a)?;
     let fits = v.is_row_contiguous() && v.ptr.is_multiple_of(16);
     let ptr = if fits { v.ptr } else { crate::vulkan::kernels::elementwise::dense(enc, &v)?.ptr };

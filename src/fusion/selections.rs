@@ -45,7 +45,8 @@ struct Source {
     members: Steps,
 }
 
-fn is(p: &dyn Primitive, name: &str) -> bool {
+/// Whether a primitive is an elementwise operation, by its name.
+pub(super) fn is(p: &dyn Primitive, name: &str) -> bool {
     instruction(p) == Some(Inst::Op(op(name)))
 }
 
@@ -89,7 +90,8 @@ fn followed(free: &Free, take: usize, stream: Stream) -> Option<(Followed, Steps
         node.is_some_and(|n| n.inputs.iter().any(|x| x.same(a)))
     };
     let sums = |j: &usize| {
-        reads(j, made) && free.node(*j).is_some_and(|n| sums_along(&*n.primitive) == Some(made.ndim() - 1))
+        reads(j, made)
+            && free.node(*j).is_some_and(|n| sums_along(&*n.primitive) == Some((made.ndim() - 1, true)))
     };
     let sum = free.behind(take).find(sums)?;
     let mut steps: Steps = smallvec![sum];

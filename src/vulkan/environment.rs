@@ -55,6 +55,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &conv::CONV_POINTWISE,
     &conv::winograd::CONV_WINOGRAD,
     &tune::quantized::row::QMM_ROW,
+    &tune::quantized::picked::QMM_COMBINE,
     &tune::quantized::held::QMM_HELD,
     &tune::gemv::held::MATMUL_HELD,
     &tune::quantized::QMM_ROWS,

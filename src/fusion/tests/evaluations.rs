@@ -1,4 +1,4 @@
-//! What is found among the steps of an evaluation, on made-up devices.
+//! Evaluations on a GPU: which steps run as one, on made-up devices.
 
 use super::super::device::MADE_UP;
 use super::super::{Plan, Role, plan};
@@ -129,7 +129,6 @@ fn products_of_few_rows() {
             let two = [a.times(&norm, s), b.times(&norm, s)];
             drop(norm);
             let apart = ["rms_norm", "quantized_matmul", "quantized_matmul"];
-            // Codes of groups of 32 go to a kernel that takes rows as they are.
             let both = ["rms_norm", "QUANTIZED_MATMUL+QUANTIZED_MATMUL"];
             assert_eq!(runs(&two), joins(&both, &apart), "{} {m}", p.name);
             let residual = add(&a.times(&rows, s), &rows, s).unwrap();
@@ -232,8 +231,10 @@ fn what_comes_before_and_after_a_product() {
         assert_eq!(runs(&[alone]), ["rms_norm+QUANTIZED_MATMUL"]);
         let held = norm();
         let product = a.times(&held, s);
-        assert_eq!(runs(&[product]), ["rms_norm", "quantized_matmul"], "somebody holds the row");
+        assert_eq!(runs(&[product]), ["RMS_NORM+QUANTIZED_MATMUL"], "somebody holds the row");
+        let others = [a.times(&held, s), ops::exp(&held, s).unwrap()];
         drop(held);
+        assert_eq!(runs(&others), ["RMS_NORM+QUANTIZED_MATMUL", "exp"], "somebody else reads the row");
 
         let residual = add(&a.times(&row, s), &row, s).unwrap();
         assert_eq!(runs(&[residual]), ["quantized_matmul+ADD"]);
@@ -303,30 +304,33 @@ fn routed(x: &Array, keep: &mut Vec<Array>, s: Stream) -> [Array; 2] {
     [places, shares]
 }
 
+/// Quantised matrices.
+fn experts(shape: &[i64]) -> Vec<Array> {
+    let parts = ops::quantize(&given(shape), Some(32), Some(4), "affine", None, stream()).unwrap();
+    crate::eval::eval(&parts).unwrap();
+    parts
+}
+
+/// Products of rows with those of them that are picked.
+fn by(w: &[Array], x: &Array, picks: &Array, s: Stream) -> Array {
+    let q = Quantized {
+        w: &w[0],
+        scales: &w[1],
+        biases: Some(&w[2]),
+        transpose: true,
+        group_size: Some(32),
+        bits: Some(4),
+        mode: "affine",
+    };
+    ops::gather_qmm(x, &q, None, Some(picks), None, false, s).unwrap()
+}
+
 #[test]
 fn products_of_picked_experts() {
-    let matrix = |seed: i64| {
-        let w = ops::add(&given(&[6, 32, 64]), &ops::scalar_i64(seed, Dtype::F32).unwrap(), stream());
-        let parts = ops::quantize(&w.unwrap(), Some(32), Some(4), "affine", None, stream()).unwrap();
-        crate::eval::eval(&parts).unwrap();
-        parts
-    };
-    let (a, b) = (matrix(0), matrix(1));
+    let (a, b) = (experts(&[6, 32, 64]), experts(&[6, 32, 64]));
     let picks = ops::astype(&given(&[4]), Dtype::U32, stream()).unwrap();
     let others = ops::astype(&given(&[4]), Dtype::U32, stream()).unwrap();
     crate::eval::eval(&[picks.clone(), others.clone()]).unwrap();
-    let by = |w: &[Array], x: &Array, picks: &Array, s: Stream| {
-        let q = Quantized {
-            w: &w[0],
-            scales: &w[1],
-            biases: Some(&w[2]),
-            transpose: true,
-            group_size: Some(32),
-            bits: Some(4),
-            mode: "affine",
-        };
-        ops::gather_qmm(x, &q, None, Some(picks), None, false, s).unwrap()
-    };
     on_devices(|_, s| {
         let x = given(&[1, 1, 64]);
         let gated = multiply(&by(&a, &x, &picks, s), &by(&b, &x, &picks, s), s).unwrap();
@@ -338,6 +342,58 @@ fn products_of_picked_experts() {
         let rows = given(&[1, 2, 64]);
         let apart = [by(&a, &rows, &picks, s), by(&b, &rows, &picks, s)];
         assert_eq!(runs(&apart), ["gather_qmm", "gather_qmm"], "two rows each");
+    });
+}
+
+/// What picked experts of tokens give, weighed and added up, and the residual.
+fn layer(w: &[Vec<Array>; 3], x: &Array, picks: &Array, scores: &Array, sort: bool, s: Stream) -> Array {
+    let (tokens, each) = (picks.dim(0), picks.dim(1));
+    let mut rows = ops::expand_dims(x, &[-2, -3], s).unwrap();
+    let (mut chosen, mut back) = (picks.clone(), None);
+    if sort {
+        let flat = ops::reshape(picks, &[-1], s).unwrap();
+        let order = ops::argsort(&flat, Some(0), s).unwrap();
+        let token = ops::floor_divide(&order, &ops::scalar_i64(each, order.dtype()).unwrap(), s).unwrap();
+        back = Some(ops::argsort(&order, Some(0), s).unwrap());
+        let flat_rows = ops::reshape(&rows, &[tokens, 1, 64], s).unwrap();
+        rows = ops::take(&flat_rows, &token, Some(0), s).unwrap();
+        chosen = ops::take(&flat, &order, Some(0), s).unwrap();
+    }
+    let unit = multiply(&by(&w[0], &rows, &chosen, s), &by(&w[1], &rows, &chosen, s), s).unwrap();
+    let mut y = by(&w[2], &unit, &chosen, s);
+    if let Some(back) = back {
+        y = ops::take(&y, &back, Some(0), s).unwrap();
+    }
+    let y = ops::reshape(&y, &[tokens, each, 64], s).unwrap();
+    let y = multiply(&y, &ops::expand_dims(scores, &[-1], s).unwrap(), s).unwrap();
+    add(x, &ops::sum(&y, Some(&[-2]), false, s).unwrap(), s).unwrap()
+}
+
+#[test]
+fn sums_of_picked_experts() {
+    let w = [[24, 32, 64], [24, 32, 64], [24, 64, 32]].map(|shape| experts(&shape));
+    let picks = |tokens: i64| {
+        let picks = ops::astype(&given(&[tokens, 4]), Dtype::U32, stream()).unwrap();
+        crate::eval::eval(std::slice::from_ref(&picks)).unwrap();
+        picks
+    };
+    on_devices(|_, s| {
+        let kernels = |tokens: i64, sort: bool| {
+            let (x, scores) = (given(&[tokens, 64]), given(&[tokens, 4]));
+            let out = layer(&w, &x, &picks(tokens), &scores, sort, s);
+            let views = ["reshape", "expand_dims", "broadcast_to", "broadcast"];
+            let mut all = runs(&[out]);
+            all.retain(|k| !views.contains(&k.as_str()));
+            all
+        };
+        for tokens in [1, 3] {
+            let all = kernels(tokens, false);
+            assert_eq!(all.len(), 2, "{all:?}");
+            assert!(all[1].starts_with("gather_qmm+") && all[1].ends_with("multiply+sum+ADD"), "{all:?}");
+        }
+        let all = kernels(16, true);
+        assert_eq!(all.len(), 1, "{all:?}");
+        assert!(all[0].contains("argsort") && all[0].ends_with("multiply+sum+ADD"), "{all:?}");
     });
 }
 

@@ -120,6 +120,16 @@ pub(crate) fn takes_along(p: &dyn Primitive) -> Option<usize> {
     }
 }
 
+/// Whether a primitive takes whole parts of its first input along the first axis, by places that its second input has.
+pub(crate) fn takes_rows(p: &dyn Primitive) -> bool {
+    match (p as &dyn std::any::Any).downcast_ref() {
+        Some(Gather(Form::Outer { axes, windows, at })) => {
+            axes[..] == [0] && windows[..] == [None] && *at == 0
+        }
+        _ => false,
+    }
+}
+
 /// Reads `a` through `indices`; shapes and dtypes are checked by the caller.
 pub(in crate::ops) fn gather_form(a: &Array, indices: &[Array], form: Form, s: Stream) -> Result<Array> {
     let index = indices.first().map_or(&[][..], |i| i.shape());

@@ -97,8 +97,13 @@ impl QuantizedMatmul {
             scales: &inputs[2],
             biases: (affine == 1).then(|| &inputs[3]),
             lhs: self.lhs.then(|| &inputs[3 + affine]),
-            rhs: self.rhs.then(|| &inputs[3 + affine + usize::from(self.lhs)]),
+            rhs: self.picks_at().map(|i| &inputs[i]),
         }
+    }
+
+    /// The input that has the indices of the codes.
+    pub fn picks_at(&self) -> Option<usize> {
+        self.rhs.then(|| 3 + usize::from(self.format.affine()) + usize::from(self.lhs))
     }
 
     /// Columns of the result.
@@ -417,6 +422,9 @@ fn matrices_or_one(a: &Array) -> i64 {
     if a.ndim() < 2 { 1 } else { matrices(a) }
 }
 
+/// Picks up to which rows of x are repeated for them; models sort more than that.
+const FEW_PICKS: usize = 64;
+
 /// A quantised matrix as the caller gives it.
 #[derive(Clone, Copy)]
 pub struct Quantized<'a> {
@@ -587,6 +595,15 @@ pub fn gather_qmm(
     let (bx, bw) = (outer(x, &lhs), outer(q.w, &rhs));
     let batch = broadcast_shapes(OP, &bx, &bw)?;
     let x = astype(x, dtype, s)?;
+    // Few single rows are repeated for the picks that share them: whoever multiplies by single rows needs no numbers then.
+    let few = lhs.is_none() && x.dim(-2) == 1 && bx != batch && bx.len() == batch.len();
+    let (x, bx) = match few && matrices(&x) > 1 && size_of(&batch) <= FEW_PICKS {
+        true => {
+            let shape: Shape = batch.iter().chain(&x.shape()[x.ndim() - 2..]).copied().collect();
+            (broadcast_to(&x, &shape, s)?, batch.clone())
+        }
+        false => (x, bx),
+    };
     // An operand without indices stays so where it has the whole batch, or one matrix.
     let numbers = |a: &Array, i: &Option<Array>, b: &Shape| -> Result<Option<Array>> {
         let count = matrices(a);

@@ -347,11 +347,11 @@ pub(crate) fn is_softmax(p: &dyn Primitive) -> bool {
     (p as &dyn std::any::Any).is::<Softmax>()
 }
 
-/// The axis that a primitive sums up and keeps with length one, if that is all.
-pub(crate) fn sums_along(p: &dyn Primitive) -> Option<usize> {
+/// The axis that a primitive sums up, if that is all, and whether it stays with length one.
+pub(crate) fn sums_along(p: &dyn Primitive) -> Option<(usize, bool)> {
     let any: &dyn std::any::Any = p;
-    let sum = any.downcast_ref::<Reduce>().filter(|r| r.op == ReduceOp::Sum && r.keepdims)?;
-    if let [axis] = sum.axes[..] { Some(axis) } else { None }
+    let sum = any.downcast_ref::<Reduce>().filter(|r| r.op == ReduceOp::Sum)?;
+    if let [axis] = sum.axes[..] { Some((axis, sum.keepdims)) } else { None }
 }
 
 /// Element `i` of the last axis, which stays.

@@ -139,9 +139,11 @@ pub(in crate::vulkan) fn normalises(
     }
 }
 
-/// Bytes of codes up to which products that are picked by index are done together: a command less counts for more than
-/// which kernel reads them. H200: some 4 us for a command behind a barrier, which is 17 MB of its memory.
-const PICKED_BYTES: i64 = 32 << 20;
+/// Bytes of codes up to which products that are picked by index are done together: the kernel that takes them decodes slower
+/// than the one on cooperative matrices, which counts where there is much to read. H200, us of gate, up and down with all
+/// around them, together and apart: 8 picks of 768 x 2048 20 and 40, 64 80 and 135; 66 of 1408 x 2048 152 and 192; 2
+/// of 14336 x 4096 93 and 118, 8 312 and 316, 16 790 and 576.
+const PICKED_BYTES: i64 = 256 << 20;
 
 /// Whether the rows' kernel multiplies rows of length `k` by matrices with `n` rows of codes, `picks` of `matrices`, together
 /// with each other and what follows. By itself such a product may have another kernel.

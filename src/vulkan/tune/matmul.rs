@@ -249,6 +249,11 @@ pub fn summing_subgroup(f: &Features, team: u32) -> Option<u32> {
     fixed_subgroup(f).filter(|&s| f.subgroup_arithmetic && s <= team)
 }
 
+/// Size of a subgroup of which several teams of so many threads share one, each of which then sums up inside it.
+pub fn shared_subgroup(f: &Features, team: u32) -> Option<u32> {
+    fixed_subgroup(f).filter(|&s| f.subgroup_arithmetic && f.subgroup_clustered && s > team)
+}
+
 /// Size of a fixed subgroup in this library's kernels, if the device can promise one.
 pub fn fixed_subgroup(f: &Features) -> Option<u32> {
     if f.min_subgroup_size == f.max_subgroup_size {

@@ -44,20 +44,36 @@ pub fn selecting(n: u32, most: u32) -> (u32, u32) {
 
 /// Longest row of which a workgroup sorts many, each element counting those before it.
 const SHORT: u64 = 64;
-/// Elements of a lane there.
-pub const BLOCK_ITEMS: u32 = 4;
+/// Elements of a lane there, where rows are many.
+const BLOCK_ITEMS: u32 = 4;
 
 /// Whether a workgroup sorts many rows of length `n`.
 pub fn is_short(n: u64) -> bool {
     n <= SHORT && !SORT_ROWS.disabled()
 }
 
-/// Lanes that share a block of short rows, of at most so many, elements from row to row in shared memory, and rows of a
-/// block. Rows hold whole steps of four; `across`: lanes go from row to row, which an odd distance keeps apart.
-pub fn blocks(n: u32, most: u32, across: bool) -> (u32, u32, u32) {
+/// How a workgroup has a block of short rows.
+#[derive(Debug, Clone, Copy)]
+pub struct Block {
+    /// Lanes that share it, and elements of each.
+    pub lanes: u32,
+    pub items: u32,
+    /// Elements from row to row in shared memory.
+    pub pitch: u32,
+    /// Rows.
+    pub rows: u32,
+}
+
+/// How so many short rows are dealt out to workgroups of at most `most` lanes: a lane has several elements only where that
+/// leaves enough workgroups. Rows hold whole steps of four; `across`: lanes go from row to row, which an odd distance
+/// keeps apart.
+pub fn blocks(p: &Profile, n: u32, rows: u64, most: u32, across: bool) -> Block {
     let lanes = most.min(256);
     let pitch = n.next_multiple_of(4) + u32::from(across);
-    (lanes, pitch, lanes * BLOCK_ITEMS / pitch)
+    let full = u64::from(lanes * BLOCK_ITEMS / pitch);
+    let few = lanes >= pitch && rows.div_ceil(full) < p.count(&BUSY);
+    let items = if few { 1 } else { BLOCK_ITEMS };
+    Block { lanes, items, pitch, rows: lanes * items / pitch }
 }
 
 /// Most elements of a row that are found without sorting it: shared memory holds twice as many.

@@ -394,10 +394,12 @@ fn few_rows(enc: &mut CommandEncoder, x: &DeviceView, w: &Weights, dst: &DeviceV
         k,
         x: x.ptr,
         norm: None,
+        kept: None,
         matrices: &matrices,
         after: None,
         results: &results,
         picks: None,
+        combined: None,
     };
     let mut reads = vec![x.range(), w.codes.range(), w.scales.range()];
     reads.extend(w.biases.map(|v| v.range()));

@@ -1,8 +1,8 @@
 //! Host side of shaders/quantized/qmm_row.comp and qmm_held.comp, of qmm_rows.comp for one row of x and several quantised matrices,
 //! or with what comes before or after the product, of qmm_coop.comp for few rows of x, likewise, which come as they are, and of
 //! matmul/gemv_joined.comp, the same as the first of dense matrices: the row is normalised first, matrices follow each other in one grid, and a
-//! program of elementwise operations takes the results before they are stored. Numbers are rounded where separate kernels
-//! would round them.
+//! program of elementwise operations takes the results before they are stored. Of qmm_combine.comp too, where it takes the weighted sum
+//! of picked products. Numbers are rounded where separate kernels would round them.
 
 use smallvec::SmallVec;
 
@@ -20,8 +20,9 @@ use crate::vulkan::report::stats::STATS;
 use crate::vulkan::tune::Profile;
 use crate::vulkan::tune::fusion::{joins_dense, joins_products, normalises, row_product};
 use crate::vulkan::tune::gemv::{self, JoinedRows, held as dense};
-use crate::vulkan::tune::matmul::summing_subgroup;
+use crate::vulkan::tune::matmul::{shared_subgroup, summing_subgroup};
 use crate::vulkan::tune::quantized::held::{self, Held};
+use crate::vulkan::tune::quantized::picked::{self, Combine};
 use crate::vulkan::tune::quantized::row::{self, Row};
 use crate::vulkan::tune::quantized::{Coop, Shape, Variant, layout_of_rows, of_rows, stage};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
@@ -43,8 +44,17 @@ pub struct Picks {
     pub count: i64,
     /// Matrices to choose from.
     pub matrices: i64,
-    /// Whether each index has a row of x of its own.
-    pub each: bool,
+    /// How many that follow each other have one row of x.
+    pub share: i64,
+}
+
+/// Picked products that are added up, each times a weight.
+#[derive(Clone, Copy)]
+pub struct Combined {
+    /// Address of the weights, one for each pick.
+    pub weights: u64,
+    /// Picks of a sum.
+    pub each: i64,
 }
 
 /// A row of x, or few, times matrices.
@@ -61,6 +71,8 @@ pub struct Joined<'a> {
     pub x: u64,
     /// Address of weights, aligned to 16 bytes, and the epsilon that rows of x are normalised with.
     pub norm: Option<(u64, f32)>,
+    /// Where the normalised row is stored besides, aligned to 16 bytes.
+    pub kept: Option<u64>,
     /// At most [`MATRICES`].
     pub matrices: &'a [Matrix],
     /// What becomes of the results of one matrix, or of two of the same length.
@@ -69,6 +81,8 @@ pub struct Joined<'a> {
     pub results: &'a [u64],
     /// Where matrices are picked by index; `x` is not normalised then.
     pub picks: Option<Picks>,
+    /// Picked products with one matrix each of which sums are stored; `after` takes those.
+    pub combined: Option<Combined>,
 }
 
 impl Joined<'_> {
@@ -95,6 +109,8 @@ enum Layout {
     Coop { coop: Coop, aligned: bool, factors: bool },
     /// qmm_rows.comp; `aligned`: codes can be read 16 bytes at a time.
     Rows { threads: u32, rows: u32, unit: u32, aligned: bool },
+    /// qmm_combine.comp; `aligned` as before.
+    Combine { combine: Combine, aligned: bool },
     /// gemv_joined.comp; `staged`: the normalised row lies in shared memory.
     Dense { layout: JoinedRows, staged: bool },
 }
@@ -109,6 +125,7 @@ impl Layout {
             Layout::Coop { coop, .. } => i64::from(coop.tiles * 16) / if pair { 2 } else { 1 },
             Layout::Rows { threads, rows, .. } if pair => i64::from(256 / threads * rows / 2),
             Layout::Rows { threads, rows, .. } => i64::from(256 / threads * rows),
+            Layout::Combine { combine, .. } => i64::from(combine.rows),
             Layout::Dense { layout: d, .. } => i64::from(256 / d.threads * d.rows) / if pair { 2 } else { 1 },
         }
     }
@@ -122,6 +139,9 @@ impl Layout {
             Layout::Rows { threads, rows, unit, .. } => {
                 Some(Variant::Rows { threads, rows, vectors: 1, unit })
             }
+            Layout::Combine { combine: Combine { threads, rows, unit, .. }, .. } => {
+                Some(Variant::Rows { threads, rows, vectors: 1, unit })
+            }
             Layout::Dense { .. } => None,
         }
     }
@@ -133,10 +153,14 @@ struct Key {
     dtype: Dtype,
     layout: Layout,
     norm: Option<u32>,
+    /// The normalised row is stored.
+    keep: bool,
     k: u32,
     lengths: [u32; MATRICES],
     after: Option<KeptAfter>,
     picks: bool,
+    /// Picks that are added up.
+    combined: u32,
 }
 
 impl Key {
@@ -145,11 +169,36 @@ impl Key {
     }
 }
 
+/// What kernels are defined by whose teams of so many threads walk rows of codes, or of elements; the size that subgroups
+/// are to have.
+fn define_teams(d: &mut Defines, f: &Features, threads: u32, numbers: &[(&str, u32)]) -> Option<u32> {
+    define(d, "TPR", threads);
+    numbers.iter().for_each(|(name, v)| define(d, name, v));
+    let shared = shared_subgroup(f, threads);
+    let size = summing_subgroup(f, threads).or(shared)?;
+    define(d, "SUBGROUP", size);
+    if shared.is_some() {
+        define(d, "CLUSTERED", 1);
+    }
+    f.subgroup_size_control.then_some(size)
+}
+
+/// What becomes of results.
+fn define_after(d: &mut Defines, f: &Features, after: &KeptAfter) {
+    let code = after.function("after");
+    if calls_library(&code) {
+        define(d, "AFTER_MATH", 1);
+    }
+    define(d, "AFTER", code);
+    elem::float_controls(d, f);
+}
+
 impl KernelKey for Key {
     fn name(&self) -> String {
         let format = self.format.map_or_else(|| "dense".into(), show_format);
         let before = match self.norm {
             _ if self.picks => "picked_",
+            Some(_) if self.keep => "norm_kept_",
             Some(_) => "norm_",
             None => "",
         };
@@ -165,6 +214,9 @@ impl KernelKey for Key {
                 format!("qmm_coop_joined_{subgroups}x{tiles}x{stretch}_v{vectors}_{end}")
             }
             Layout::Rows { threads, rows, .. } => format!("qmm_joined_{before}{threads}x{rows}_{end}"),
+            Layout::Combine { combine: Combine { threads, rows, .. }, .. } => {
+                format!("qmm_combine_{threads}x{rows}_{format}_{}_{}{after}", self.dtype, self.combined)
+            }
             Layout::Dense { layout: d, .. } => {
                 format!("gemv_joined_{before}{}x{}x{}_{end}", d.threads, d.rows, d.unroll)
             }
@@ -181,7 +233,7 @@ impl KernelKey for Key {
         let pair = self.after.is_some() && self.matrices() == 2;
         let mut put = |list: &[(&str, u32)]| list.iter().for_each(|(name, v)| define(&mut d, name, v));
         put(&[("JOINED", self.matrices() as u32), ("TRANSPOSE", 1)]);
-        let (mut subgroup_size, mut spirv16) = (None, false);
+        let (mut subgroup_size, mut spirv16, mut wide) = (None, false, false);
         let file = match self.layout {
             Layout::Row(r) => {
                 put(&[("WK", r.parts), ("WN", r.beside), ("WIDTH", r.width)]);
@@ -214,36 +266,35 @@ impl KernelKey for Key {
                 "qmm_coop.comp"
             }
             Layout::Rows { threads, rows, unit, aligned } => {
-                put(&[("TPR", threads), ("R", rows), ("VECTORS", 1), ("UNIT", unit), ("STAGE", stage(f))]);
-                if aligned {
-                    put(&[("ALIGNED", 1)]);
-                }
-                if let Some(s) = summing_subgroup(f, threads) {
-                    put(&[("SUBGROUP", s)]);
-                    subgroup_size = f.subgroup_size_control.then_some(s);
-                }
+                let numbers = [("R", rows), ("VECTORS", 1), ("UNIT", unit), ("STAGE", stage(f))];
+                subgroup_size = define_teams(&mut d, f, threads, &numbers);
+                wide = aligned;
                 "qmm_rows.comp"
             }
-            Layout::Dense { layout: l, staged } => {
-                put(&[("TPR", l.threads), ("R", l.rows), ("UNROLL", l.unroll)]);
-                if staged {
-                    put(&[("STAGED", 1)]);
-                }
-                if let Some(s) = summing_subgroup(f, l.threads) {
-                    put(&[("SUBGROUP", s)]);
-                    subgroup_size = f.subgroup_size_control.then_some(s);
-                }
+            Layout::Combine { combine: Combine { threads, rows, teams, unit }, aligned } => {
+                let picks = self.combined;
+                let numbers = [("R", rows), ("UNIT", unit), ("TEAM_COUNT", teams), ("COMBINED", picks)];
+                subgroup_size = define_teams(&mut d, f, threads, &numbers);
+                wide = aligned;
+                "qmm_combine.comp"
+            }
+            Layout::Dense { layout: JoinedRows { threads, rows, unroll }, staged } => {
+                let numbers = [("R", rows), ("UNROLL", unroll), ("STAGED", 1)];
+                let numbers = &numbers[..if staged { 3 } else { 2 }];
+                subgroup_size = define_teams(&mut d, f, threads, numbers);
                 "gemv_joined.comp"
             }
         };
-        let flags = [(self.norm.is_some(), "NORM"), (pair, "PAIR"), (self.picks, "PICKS")];
+        let flags = [
+            (self.norm.is_some(), "NORM"),
+            (self.keep, "KEEP"),
+            (pair, "PAIR"),
+            (self.picks, "PICKS"),
+            (wide, "ALIGNED"),
+        ];
         flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
         if let Some(after) = &self.after {
-            let code = after.function("after");
-            if calls_library(&code) {
-                define(&mut d, "AFTER_MATH", 1);
-            }
-            define(&mut d, "AFTER", code);
+            define_after(&mut d, f, after);
         }
         let lengths = self.lengths.map(|n| n.max(1));
         let spec = [self.k].into_iter().chain(lengths).chain([self.norm.unwrap_or(0)]).collect();
@@ -321,6 +372,10 @@ fn layout(profile: &Profile, f: &Features, j: &Joined, known: &dyn Fn(Dtype, u32
     };
     let product = j.shape(format);
     let wide = j.matrices.iter().all(|m| m.parts[0].is_multiple_of(16));
+    if let (Some(c), Some(picks)) = (j.combined, j.picks) {
+        let combine = picked::combine(profile, &product, c.each, picks.count / c.each);
+        return Layout::Combine { combine, aligned: wide };
+    }
     let even = j.matrices.iter().all(|m| aligned(m.parts));
     if even && let Some(held) = held::layout(profile, &product, known) {
         return Layout::Held(held);
@@ -336,7 +391,10 @@ fn layout(profile: &Profile, f: &Features, j: &Joined, known: &dyn Fn(Dtype, u32
         return Layout::Row(row);
     }
     let unit = if j.k % 32 == 0 { 32 } else { 16 };
-    let (mut threads, mut rows) = layout_of_rows(profile, &product, j.k / unit, 1);
+    let (mut threads, mut rows) = match j.picks {
+        Some(_) => picked::rows(profile, &product, j.k / unit),
+        None => layout_of_rows(profile, &product, j.k / unit, 1),
+    };
     // x goes through shared memory.
     let most = stage(f) / (unit as u32 * j.dtype.size() as u32);
     while j.norm.is_some() && threads > most {
@@ -359,10 +417,12 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &
         dtype: j.dtype,
         layout,
         norm: j.norm.map(|n| n.1.to_bits()),
+        keep: j.kept.is_some(),
         k: j.k as u32,
         lengths: [0; MATRICES],
         after: j.after,
         picks: j.picks.is_some(),
+        combined: j.combined.map_or(0, |c| c.each as u32),
     };
     let mut parts = [[0u64; MATRICES]; 4];
     for (i, m) in j.matrices.iter().enumerate() {
@@ -375,11 +435,18 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &
     parts[3][..j.results.len()].copy_from_slice(j.results);
     if let Some(p) = j.picks {
         parts[0][MATRICES - 1] = p.indices.0;
-        let flags = u64::from(p.indices.1) | u64::from(p.each) << 1;
+        let flags = u64::from(p.indices.1) | (p.share as u64) << 1;
         parts[1][MATRICES - 1] = p.matrices as u64 | flags << 32;
     }
-    let mut push =
-        Push { x: j.x, norm: j.norm.map_or(0, |n| n.0), parts, tile0: 0, rows: j.m as u32, sums: 0 };
+    // Products of one grid: of all picks, or their sums.
+    let products = match (j.picks, j.combined) {
+        (Some(p), Some(c)) => p.count / c.each,
+        (Some(p), None) => p.count,
+        (None, _) => 1,
+    };
+    let norm = j.norm.map(|n| n.0).or(j.combined.map(|c| c.weights)).unwrap_or(0);
+    let rows = j.picks.map_or(j.m, |_| products) as u32;
+    let mut push = Push { x: j.x, norm, parts, tile0: 0, rows, sums: j.kept.unwrap_or(0) };
     let span = layout.span(pair);
     let units = match pair {
         true => ceil(j.matrices[0].rows, span),
@@ -398,12 +465,14 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &
             }
             lists * i64::from(h.splits)
         }
-        Layout::Coop { .. } | Layout::Rows { .. } | Layout::Dense { .. } => units,
+        Layout::Coop { .. } | Layout::Rows { .. } | Layout::Combine { .. } | Layout::Dense { .. } => {
+            units * products
+        }
     };
     let (n, batch) = (j.rows(), j.picks.map_or(1, |p| p.count));
     enc.describe(2.0 * (n * batch * j.m) as f64 * j.k as f64, &[batch, j.m, n, j.k]);
     let pipeline = enc.device().pipeline(&key)?;
-    launch(enc, &pipeline, push, groups as u64, 1, batch, reads, &writes)
+    launch(enc, &pipeline, push, groups as u64, 1, 1, reads, &writes)
 }
 
 #[cfg(test)]
@@ -416,6 +485,45 @@ mod tests {
     use crate::vulkan::shader::compiler;
     use crate::vulkan::tune::quantized::Ahead;
     use smallvec::smallvec;
+
+    /// A kernel of one matrix.
+    fn plain(format: Option<Format>, dtype: Dtype, layout: Layout) -> Key {
+        let (k, lengths) = (256, [64, 0, 0]);
+        Key {
+            format,
+            dtype,
+            layout,
+            norm: None,
+            keep: false,
+            k,
+            lengths,
+            after: None,
+            picks: false,
+            combined: 0,
+        }
+    }
+
+    #[test]
+    fn sums_of_picks_compile() {
+        for (mode, group, bits) in [(Mode::Affine, 64, 4), (Mode::Affine, 32, 3), (Mode::Nvfp4, 16, 4)] {
+            let format = Format::new("test", mode, group, bits).unwrap();
+            let add = Instr {
+                op: Inst::Op(find("add").unwrap()),
+                args: [Src::Input(0), Src::Input(1)].into_iter().collect(),
+                dtype: Dtype::BF16,
+            };
+            let program =
+                Program { inputs: smallvec![Dtype::BF16; 2], instrs: smallvec![add], outputs: smallvec![0] };
+            let after = After { program, inputs: smallvec![Origin::Product(0), Origin::Array(0)] }.kept();
+            for (threads, each, after) in [(8, 1, None), (32, 10, after)] {
+                let combine = Combine { threads, rows: 4, teams: each.min(5), unit: 32 };
+                let layout = Layout::Combine { combine, aligned: bits == 4 };
+                let base = plain(Some(format), Dtype::BF16, layout);
+                let key = Key { after, picks: true, combined: each, ..base };
+                compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
+            }
+        }
+    }
 
     #[test]
     fn every_format_compiles_with_what_comes_before_and_after() {
@@ -470,9 +578,7 @@ mod tests {
                     };
                     if dtype != Dtype::F32 && group >= 32 {
                         let layout = Layout::Coop { coop, aligned: true, factors: false };
-                        let format = Some(format);
-                        let key =
-                            Key { format, dtype, layout, norm: None, k: 256, lengths, after, picks: false };
+                        let key = Key { lengths, after, ..plain(Some(format), dtype, layout) };
                         compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
                     }
                     let layouts = [rows, row(false), row(true), held];
@@ -481,8 +587,9 @@ mod tests {
                         for picks in if picks { vec![false, true] } else { vec![false] } {
                             let joins = matches!(layout, Layout::Held(_));
                             let norm = (after.is_none() && !picks && !joins).then_some(0);
-                            let format = Some(format);
-                            let key = Key { format, dtype, layout, norm, k: 256, lengths, after, picks };
+                            let keep = norm.is_some();
+                            let base = plain(Some(format), dtype, layout);
+                            let key = Key { norm, keep, lengths, after, picks, ..base };
                             compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
                         }
                     }
@@ -520,7 +627,8 @@ mod tests {
                 });
                 let few = few.into_iter().filter(|_| dtype != Dtype::F32);
                 for (norm, layout) in one.into_iter().chain(few) {
-                    let key = Key { format: None, dtype, layout, norm, k: 256, lengths, after, picks: false };
+                    let keep = matches!(layout, Layout::Dense { staged: true, .. });
+                    let key = Key { norm, keep, lengths, after, ..plain(None, dtype, layout) };
                     compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
                 }
             }

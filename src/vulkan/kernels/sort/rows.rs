@@ -3,7 +3,7 @@
 use super::{Job, Output};
 use crate::core::{Dtype, Result};
 use crate::vulkan::kernels::elem::{Defines, Push, define, grid, ordered};
-use crate::vulkan::tune::sort::{BLOCK_ITEMS, blocks};
+use crate::vulkan::tune::sort::{Block, blocks};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -14,6 +14,8 @@ struct RowsKey {
     rows_in: bool,
     rows_out: bool,
     lanes: u32,
+    /// Elements of a lane.
+    items: u32,
 }
 
 impl KernelKey for RowsKey {
@@ -26,7 +28,7 @@ impl KernelKey for RowsKey {
         let mut d = Defines::new();
         ordered(&mut d, self.src);
         self.out.define(&mut d, self.src);
-        define(&mut d, "ITEMS", format!("{BLOCK_ITEMS}u"));
+        define(&mut d, "ITEMS", format!("{}u", self.items));
         let flags = [(self.rows_in, "ROWS_IN"), (self.rows_out, "ROWS_OUT")];
         flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
         Module {
@@ -47,8 +49,10 @@ pub(super) fn sort(enc: &mut CommandEncoder, job: &Job) -> Result<()> {
     let [from, to] = job.next_row;
     let (rows_in, rows_out) = (closer(from, job.strides[0]), closer(to, job.strides[1]));
     let most = enc.device().features().max_workgroup_invocations;
-    let (lanes, pitch, block) = blocks(n as u32, most, rows_in || rows_out);
-    let key = RowsKey { src: src.dtype, out: job.out, rows_in, rows_out, lanes };
+    let profile = enc.device().profile();
+    let Block { lanes, items, pitch, rows: block } =
+        blocks(profile, n as u32, rows, most, rows_in || rows_out);
+    let key = RowsKey { src: src.dtype, out: job.out, rows_in, rows_out, lanes, items };
     let push = Push::default().u64s(&[src.ptr, dst.ptr, job.params]).i64s(&job.strides);
     let push = push.u32s(&[n as u32, job.nk, rows as u32, block, pitch]);
     let pipeline = enc.device().pipeline(&key)?;
@@ -66,8 +70,8 @@ mod tests {
         for src in Dtype::ALL.into_iter().filter(|&d| d != Dtype::F64) {
             let values = Output::of(src, false);
             for out in [values, Output::Indices] {
-                for (rows_in, rows_out) in [(false, false), (true, false), (true, true)] {
-                    let key = RowsKey { src, out, rows_in, rows_out, lanes: 256 };
+                for (rows_in, rows_out, items) in [(false, false, 1), (true, false, 4), (true, true, 4)] {
+                    let key = RowsKey { src, out, rows_in, rows_out, lanes: 256, items };
                     compiler::spirv(&key.name(), &key.module(&Features::default())).unwrap();
                 }
             }

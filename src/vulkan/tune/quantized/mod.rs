@@ -5,6 +5,7 @@
 //! the choice.
 
 pub mod held;
+pub mod picked;
 pub mod row;
 
 use std::sync::OnceLock;

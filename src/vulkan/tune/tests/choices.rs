@@ -223,8 +223,11 @@ fn tiles_that_are_merged_and_lines_that_are_transformed_fit_shared_memory() {
         assert!(lanes * items * element + 8 <= 16 << 10, "{n} {bytes} {carries}");
     }
     for (n, across, most) in (1..=64).flat_map(|n| [(n, false, 256), (n, true, 256), (n, true, 128)]) {
-        let (lanes, pitch, rows) = sort::blocks(n, most, across);
-        assert!(pitch >= n && rows > 0 && rows * pitch <= lanes * sort::BLOCK_ITEMS, "{n} {across}");
+        for count in [1, 1000, 1 << 20] {
+            let b = sort::blocks(&all()[0], n, count, most, across);
+            let fits = b.pitch >= n && b.rows > 0 && b.rows * b.pitch <= b.lanes * b.items;
+            assert!(fits && (b.items == 1) == (count == 1), "{n} {count} {across}");
+        }
     }
     for (n, count, rows) in
         [(2048, 256, 1), (1 << 24, 100, 1), (128_256, 50, 261), (1 << 30, 256, 9), (5000, 1, 1 << 20)]
