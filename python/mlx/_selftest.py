@@ -59,6 +59,20 @@ def _attention(queries, dtype):
     return case
 
 
+def _attention_gradient():
+    """With respect to the queries, of the sum of what they get."""
+    q = _array(_random(1, 4, 64, 64), mx.float16)
+    k = _array(_random(1, 2, 128, 64, seed=1), mx.float16)
+    v = _array(_random(1, 2, 128, 64, seed=2), mx.float16)
+    got = mx.grad(lambda q: mx.fast.scaled_dot_product_attention(q, k, v, scale=0.125).sum())(q)
+    k64, v64 = (np.repeat(_numpy(x), 2, axis=1) for x in (k, v))
+    scores = 0.125 * _numpy(q) @ k64.swapaxes(-1, -2)
+    p = np.exp(scores - scores.max(-1, keepdims=True))
+    p /= p.sum(-1, keepdims=True)
+    dp = v64.sum(-1)[:, :, None]
+    return got, 0.125 * (p * (dp - (p * dp).sum(-1, keepdims=True))) @ k64, 1
+
+
 def _conv():
     x, w = mx.array(_random(1, 12, 12, 8)), mx.array(_random(8, 3, 3, 8, seed=1))
     x64, w64 = _numpy(x), _numpy(w)
@@ -132,6 +146,7 @@ def _cases():
     off = ("sdpa_coop",)
     yield "attention, many queries", "sdpa_tile", off, _attention(64, mx.float32), 1e-6
     yield "attention, matrices", "sdpa_coop", (), _attention(64, mx.float16), 2e-3
+    yield "attention, gradient", "sdpa_grad", (), _attention_gradient, 2e-3
 
 
 def _check(hit, off, case, unit):

@@ -2,7 +2,7 @@
 // units of log 2, so that weights are powers of two. A row is a head of a key head's group and a query: row = head in
 // group * l + query. Macros used: codecs A (operands) and B (result), VEC, MASK_BOOL, MASK_ADD, CAUSAL.
 layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Args {
-    uint64_t q, k, v, mask, sinks, dst, parts, counters;
+    uint64_t q, k, v, mask, sinks, dst, parts, counters, blocks;
     int64_t qs[4], ks[4], vs[4], ms[4];
     int64_t sink_step;
     // Batch, key heads, heads of a group, queries, keys, features of keys and values, rows of a group.
@@ -10,10 +10,21 @@ layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Ar
     // Parts that the keys are cut into, and keys of a part.
     uint splits, span;
     float scale;
+    // Tables of blocks (see mask.glsl) from one batch, and one head, to the next.
+    uint block_steps[2];
+};
+
+// The cotangent of results, the gradients, and two floats of each row (see sdpa_grad_q.comp).
+struct Gradient {
+    uint64_t cot, dq, dk, dv, extents, shares;
+    int64_t cs[3];
 };
 
 layout(push_constant, scalar) uniform Push {
     Args a;
+#ifdef GRADIENT
+    Gradient grad;
+#endif
 };
 
 // Parts of results, which one workgroup writes and another reads.
@@ -43,6 +54,9 @@ uint64_t q_row(uint b, uint h, uint i) {
     return at(a.q, int64_t(b) * a.qs[0] + int64_t(h) * a.qs[1] + int64_t(i) * a.qs[2], A_SIZE);
 }
 
+// A score and what is added to it; the lowest numbers must stay finite.
+float plus(float s, float x) { return x < -2e38 && x > NEG_INF ? LOWEST : s + x * LOG2E; }
+
 // The score of query i and key j in units of log 2; keys from `end` on have no weight at all.
 float score(float s, uint b, uint h, uint i, uint j, uint end) {
     if (j >= end) return NEG_INF;
@@ -58,8 +72,7 @@ float score(float s, uint b, uint h, uint i, uint j, uint end) {
 #endif
 #ifdef MASK_ADD
     float x = a_load(at(a.mask, m, A_SIZE));
-    // The lowest numbers must stay finite.
-    s = x < -2e38 && x > NEG_INF ? LOWEST : s + x * LOG2E;
+    s = plus(s, x);
 #endif
     return s;
 }
@@ -73,3 +86,12 @@ float sink(uint h) {
     return NEG_INF;
 #endif
 }
+
+// The extent of a row is log2 of the sum of the powers of two of its scores: of `top` and what these are relative to it. A
+// row all of whose scores are the lowest number has none; then it is DEAD times their count, which no other row's reaches.
+#define DEAD 7.9228162514264338e28 // 2^96
+float extent_of(float top, float sum) {
+    bool dead = top <= -3.4e38 && top > NEG_INF;
+    return dead ? DEAD * sum : top + log2(sum);
+}
+uint64_t extent_at(uint b, uint h, uint i) { return 4ul * ((uint64_t(b) * a.kv * a.group + h) * a.l + i); }

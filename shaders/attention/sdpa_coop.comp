@@ -9,28 +9,10 @@
 // 16-bit weights in the same place; sums of values are then scaled when a maximum has grown by more than SLACK
 // (FlashAttention-4's conditional rescaling), and weights stay below 2^SLACK.
 // Defines: HD, HV (features of keys and values, padded to 16), WD (words of a staged row), LANES, TEAMS.
-#ifndef PLAIN
-#pragma use_vulkan_memory_model
-#extension GL_KHR_memory_scope_semantics : require
-#extension GL_KHR_cooperative_matrix : require
-#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
-#if DTYPE == 2
-#extension GL_EXT_bfloat16 : require
-#define ELEMENT bfloat16_t
-#else
-#define ELEMENT float16_t
-#endif
-#endif
-#extension GL_KHR_shader_subgroup_basic : require
-#ifndef PLAIN
-#extension GL_KHR_shader_subgroup_shuffle : require
-#endif
-#include "lib/codecs.glsl"
+#include "attention/preamble.glsl"
 #include "attention/attention.glsl"
-#define THREADS (TEAMS * LANES)
-layout(local_size_x = THREADS) in;
 
-const uint BM = 16u * TEAMS, BN = 64u, SW = 17u;
+const uint BN = 64u;
 #ifdef HELD
 // Regions of `mem`: keys, values. Queries before them and results behind them take both.
 const uint KEYS = 0u, VALUES = BN * WD, SCORES = 0u, ALL = max(2u * BN * WD, BM * max(SW, uint(WD)));
@@ -39,47 +21,12 @@ const uint KEYS = 0u, VALUES = BN * WD, SCORES = 0u, ALL = max(2u * BN * WD, BM 
 const uint KEYS = 0u, VALUES = 0u, SCORES = BN * WD, FACTORS = SCORES + BM * SW, ALL = FACTORS + 4u * BM;
 #endif
 shared uvec4 mem[ALL];
-#ifdef PLAIN
-shared float pair[THREADS];
-#endif
 
 #include "matmul/fragment.glsl"
+#include "attention/stage.glsl"
+#include "attention/mask.glsl"
 
-const uint SHARERS = LANES / 16u, COLS = 64u / SHARERS;
 const float SLACK = 8.0;
-
-// A staged tile has BN rows; a lane brings every THREADS-th word of it.
-#define WORDS_K (HD / 8u)
-#define WORDS_V (HV / 8u)
-#define PARTS(words) ((BN * (words) + THREADS - 1u) / THREADS)
-
-// Words of rows that are not there become zeros; something is read for them nevertheless.
-#define FETCH(part, words, base, step, first, rows, count)                                       \
-    [[unroll]] for (uint i = 0u; i < PARTS(words); ++i) {                                        \
-        uint e = gl_LocalInvocationIndex + i * THREADS, r = e / (words), c = e % (words);        \
-        bool there = r < (rows) && c * 8u < (count);                                             \
-        uint64_t p = at(base, int64_t((first) + min(r, (rows) - 1u)) * (step), A_SIZE);          \
-        uvec4 x = Vec16(p + (there ? 16ul * c : 0ul)).v, none = uvec4(0u);                       \
-        part[i] = there ? x : none;                                                              \
-    }
-// The same for whole tiles that keep every lane busy: a lane's words are as many rows apart, `there` is where its first
-// one lies in the first tile.
-#define FETCH_TILE(part, words, base, step, first, rows, count, there)                           \
-    if (THREADS % (words) == 0u && BN * (words) % THREADS == 0u && (rows) >= BN && (count) == 8u * (words)) { \
-        uint64_t p = at(there, int64_t(first) * (step), A_SIZE);                                 \
-        int64_t apart = int64_t(THREADS / (words)) * (step) * A_SIZE;                            \
-        [[unroll]] for (uint i = 0u; i < PARTS(words); ++i) part[i] = Vec16(p + i * apart).v;    \
-    } else {                                                                                     \
-        FETCH(part, words, base, step, first, rows, count)                                       \
-    }
-#define FIRST_WORD(words, base, step)                                                            \
-    at(base, int64_t(gl_LocalInvocationIndex / (words)) * (step) + gl_LocalInvocationIndex % (words) * 8u, A_SIZE)
-#define PUT(part, words, to)                                                                     \
-    [[unroll]] for (uint i = 0u; i < PARTS(words); ++i) {                                        \
-        uint e = gl_LocalInvocationIndex + i * THREADS;                                          \
-        if (BN * (words) % THREADS == 0u || e < BN * (words))                                    \
-            mem[(to) + e / (words) * WD + e % (words)] = part[i];                                \
-    }
 
 // Weights as elements, rounded to nearest. They are not negative; NaN reaches the result through the sum.
 uvec4 weights(float w[8]) {
@@ -95,50 +42,32 @@ uvec4 weights(float w[8]) {
     return v;
 }
 
-// What the lanes that share a row make of their values.
-#ifdef HELD
-#define SHARING(x, what)                                       \
-    [[unroll]] for (uint m = 1u; m < 4u; m *= 2u) { float y = other(x, m); x = what; }
-#else
-#define SHARING(x, what)                                       \
-    [[unroll]] for (uint m = 16u; m < LANES; m *= 2u) { float y = other(x, m); x = what; }
-#endif
 #ifdef PLAIN
-float other(float x, uint m) {
-    barrier();
-    pair[gl_LocalInvocationIndex] = x;
-    barrier();
-    return pair[gl_LocalInvocationIndex ^ m];
-}
 bool none_of_them(bool x) { return false; }
 #else
-float other(float x, uint m) { return subgroupShuffleXor(x, m); }
 bool none_of_them(bool x) {
     uint any = uint(x);
     [[unroll]] for (uint m = 1u; m < LANES; m *= 2u) any |= subgroupShuffleXor(any, m);
     return any == 0u;
 }
 #endif
-float row_max(float x) {
-    SHARING(x, max(x, y))
-    return x;
-}
-float row_sum(float x) {
-    SHARING(x, x + y)
-    return x;
-}
 
 // Whether every row sees all keys of the tile as they are. Scores in units of log 2 are then products times a factor,
 // which is applied with the maximum taken off where it is positive.
-bool seen_by_all(uint first, uint end, uint low) {
+bool seen_by_all(uint first, uint end, uint low, uint bits) {
 #if defined(MASK_BOOL) || defined(MASK_ADD)
-    return false;
+    return first + BN <= end && bits == SEEN;
 #elif defined(CAUSAL)
     return first + BN <= end && int(first + BN) <= int(low) + 1 + int(a.n) - int(a.l);
 #else
     return first + BN <= end;
 #endif
 }
+
+// The mask of a lane's scores: pair j is that of columns from held_col(j & 2) on in row held_row(4 (j & 1)).
+#define READ_PAIRS                                                                               \
+    [[unroll]] for (uint j = 0u; j < 16u; ++j)                                                   \
+        pairs[j] = mask_pair(masks[j & 1u], first + j / 4u * 16u + held_col(j & 2u));
 
 #define MULTIPLY_KEYS(s)                                                                         \
     [[unroll]] for (uint m = 0u; m < 4u; ++m) {                                                  \
@@ -170,10 +99,9 @@ void main() {
     uint row0 = tile * BM, rows = min(BM, all - row0), end = n;
     // The first query whose row is here.
     bool one = row0 / l == (row0 + rows - 1u) / l;
-    uint low = one ? row0 % l : 0u;
+    uint low = one ? row0 % l : 0u, high = one ? (row0 + rows - 1u) % l : l - 1u;
 #ifdef CAUSAL
     // No row sees more keys than its last query; a row that sees none takes all.
-    uint high = one ? (row0 + rows - 1u) % l : l - 1u;
     if (low + n >= l) end = high + 1u + n - l;
 #endif
     int64_t kstep = a.ks[2], vstep = a.vs[2];
@@ -198,12 +126,18 @@ void main() {
 #ifdef HELD
     uint hs[2], qs[2];
     float top[2], sum[2];
+#ifdef PAIRS
+    uint64_t masks[2];
+#endif
     [[unroll]] for (uint j = 0u; j < 2u; ++j) {
         uint mine = min(row0 + sg * 16u + held_row(4u * j), all - 1u);
         hs[j] = kv * a.group + mine / l;
         qs[j] = mine % l;
         top[j] = sink(hs[j]);
         sum[j] = top[j] == NEG_INF || lane % 4u != 0u ? 0.0 : 1.0;
+#ifdef PAIRS
+        masks[j] = mask_row(b, hs[j], qs[j]);
+#endif
     }
 #else
     float top = sink(h), sum = top == NEG_INF || c0 != 0u ? 0.0 : 1.0;
@@ -212,33 +146,52 @@ void main() {
 
     uvec4 next_k[PARTS(WORDS_K)], next_v[PARTS(WORDS_V)];
 #ifdef HELD
-    FETCH_TILE(next_k, WORDS_K, kbase, kstep, 0u, end, d, kfirst)
+    uint bits, after_bits, third_bits, fourth_bits;
+    Walk walk = Walk(one ? blocks_of(b, hs[0]) : 0ul, low, high, end, ~0u, 0u);
+    uint first = next_block(walk, 0u, bits), after = next_block(walk, first + BN, after_bits);
+    uint third = next_block(walk, after + BN, third_bits);
+    FETCH_TILE(next_k, WORDS_K, kbase, kstep, first, end - first, d, kfirst)
     barrier();
     PUT(next_k, WORDS_K, KEYS)
     barrier();
-    uint coming = min(BN, end - 1u);
+    uint coming = min(after, end - 1u);
     FETCH_TILE(next_k, WORDS_K, kbase, kstep, coming, end - coming, d, kfirst)
-    FETCH_TILE(next_v, WORDS_V, vbase, vstep, 0u, end, dv, vfirst)
+    FETCH_TILE(next_v, WORDS_V, vbase, vstep, first, end - first, dv, vfirst)
     SUMS s[4];
     MULTIPLY_KEYS(s)
-    for (uint first = 0u; first < end; first += BN) {
+    while (first < end) {
+        bool free = seen_by_all(first, end, low, bits) && units > 0.0;
+#ifdef PAIRS
+        uint pairs[16];
+#ifdef EARLY
+        if (!free) READ_PAIRS
+#endif
+#endif
         barrier();
         PUT(next_k, WORDS_K, KEYS)
         PUT(next_v, WORDS_V, VALUES)
         barrier();
-        coming = min(first + 2u * BN, end - 1u);
+        coming = min(third, end - 1u);
         FETCH_TILE(next_k, WORDS_K, kbase, kstep, coming, end - coming, d, kfirst)
-        coming = min(first + BN, end - 1u);
+        coming = min(after, end - 1u);
         FETCH_TILE(next_v, WORDS_V, vbase, vstep, coming, end - coming, dv, vfirst)
-        bool free = seen_by_all(first, end, low) && units > 0.0;
         float factor = free ? units : 1.0;
         if (!free) {
+#if defined(PAIRS) && !defined(EARLY)
+            READ_PAIRS
+#endif
             [[unroll]] for (uint m = 0u; m < 4u; ++m)
                 [[unroll]] for (uint i = 0u; i < 8u; ++i) {
                     uint key = first + m * 16u + held_col(i);
+#ifdef PAIRS
+                    uint x = of_pair(pairs[4u * m + (i & 2u) + i / 4u], i & 1u);
+                    element(s[m], i) = key < end ? with_mask(element(s[m], i) * units, x) : NEG_INF;
+#else
                     element(s[m], i) = score(element(s[m], i), b, hs[i / 4u], qs[i / 4u], key, end);
+#endif
                 }
         }
+        uint fourth = next_block(walk, third + BN, fourth_bits);
         // No branch from here on: products of the tile ahead and arithmetic on this one fill each other's gaps.
         SUMS ahead[4];
         MULTIPLY_KEYS(ahead)
@@ -265,6 +218,12 @@ void main() {
         [[unroll]] for (uint k = 0u; k < 4u; ++k) left_of_sums(w[k], s[k]);
         MULTIPLY_VALUES(w)
         [[unroll]] for (uint m = 0u; m < 4u; ++m) s[m] = ahead[m];
+        first = after;
+        after = third;
+        third = fourth;
+        bits = after_bits;
+        after_bits = third_bits;
+        third_bits = fourth_bits;
     }
 #else
     for (uint first = 0u; first < end; first += BN) {
@@ -273,7 +232,7 @@ void main() {
         PUT(next_k, WORDS_K, KEYS)
         FETCH_TILE(next_v, WORDS_V, vbase, vstep, first, end - first, dv, vfirst)
         barrier();
-        bool free = seen_by_all(first, end, low) && units > 0.0;
+        bool free = seen_by_all(first, end, low, SEEN | OTHER) && units > 0.0;
         float factor = free ? units : 1.0;
         [[unroll]] for (uint m = 0u; m < 4u; ++m) {
             SUMS s;
@@ -333,28 +292,20 @@ void main() {
 
 #ifdef HELD
     float f = 1.0;
-    [[unroll]] for (uint j = 0u; j < 2u; ++j) sum[j] = 1.0 / row_sum(sum[j]);
+    [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+        sum[j] = row_sum(sum[j]);
+#ifdef KEPT
+        // For the gradient.
+        if (row0 + sg * 16u + held_row(4u * j) < all && lane % 4u == 0u)
+            Floats(a.parts + extent_at(b, hs[j], qs[j])).v[0] = extent_of(top[j], sum[j]);
+#endif
+        sum[j] = 1.0 / sum[j];
+    }
     [[unroll]] for (uint k = 0u; k < HV / 16u; ++k)
         [[unroll]] for (uint i = 0u; i < 8u; ++i) element(o[k], i) *= sum[i / 4u];
 #else
     float f = 1.0 / row_sum(sum);
 #endif
     uint64_t to = a.dst + ((uint64_t(b) * a.kv * a.group + h) * l + qi) * dv * B_SIZE;
-    [[unroll]] for (uint f0 = 0u; f0 < HV / 16u; f0 += 4u) {
-        barrier();
-        [[unroll]] for (uint k = 0u; k < 4u; ++k)
-            if (f0 + k < HV / 16u) store_sums(o[f0 + k], SCORES + sg * 16u * SW + k * 4u, SW);
-        barrier();
-        [[unroll]] for (uint c = 0u; c < COLS; c += 8u) {
-            uint e = f0 * 16u + c0 + c;
-            if (row0 + r < all && e < dv) {
-                float x[8];
-                [[unroll]] for (uint k = 0u; k < 8u; ++k) {
-                    uint i = c0 + c + k;
-                    x[k] = uintBitsToFloat(mem[SCORES + r * SW + i / 4u][i % 4u]) * f;
-                }
-                Vec16(to + uint64_t(e) * B_SIZE).v = b_vector(x);
-            }
-        }
-    }
+    WRITE_ROWS(o, HV, dv, to, f, row0 + r < all)
 }

@@ -3,6 +3,10 @@
 //! kernel (float64) take it.
 
 pub(super) use super::attention::gated_delta::restore as restore_gated_delta;
+pub(super) use super::attention::gradient::restore as restore_attention_grad;
+pub(super) use super::attention::kept::{
+    restore as restore_attention_kept, restore_whole as restore_attention_whole,
+};
 pub(super) use super::attention::restore as restore_attention;
 pub(super) use super::attention::rope::restore as restore_rope;
 pub(super) use super::kernel::restore as restore_metal_kernel;

@@ -76,6 +76,8 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &tune::attention::SDPA_TILE,
     &tune::attention::SDPA_MATRICES,
     &tune::attention::SDPA_HELD,
+    &tune::attention::SDPA_BLOCKS,
+    &tune::attention::SDPA_GRAD,
     &norm::softmax::SOFTMAX_REGISTERS,
     &norm::NORM_REGISTERS,
     &reduce::REDUCE_ROW,

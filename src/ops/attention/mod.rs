@@ -5,6 +5,8 @@
 //! mean of all values, as in MLX.
 
 pub(super) mod gated_delta;
+pub(super) mod gradient;
+pub(super) mod kept;
 pub(super) mod rope;
 
 use std::any::Any;
@@ -151,7 +153,52 @@ impl Attention {
         if dtype == Dtype::F64 || inputs[0].dim(3) == 0 || !kernel_takes(&inputs, s) {
             return self.composed(&inputs, s);
         }
-        Array::lazy(shape, dtype, *self, inputs, s)
+        match kept::recorded(*self, &inputs, s)? {
+            Some(y) => Ok(y),
+            None => Array::lazy(shape, dtype, *self, inputs, s),
+        }
+    }
+
+    /// The derivative, composed of other operations.
+    fn composed_vjp(&self, r: &Vjp) -> Result<Derivatives> {
+        let s = r.stream;
+        let inputs = r.primals;
+        let b = self.blocks(inputs, s)?;
+        let dtype = b.q.dtype();
+        let scale = scalar_f64(self.scale.into(), dtype)?;
+        let (p, sink) = self.weights(inputs, &b, s)?;
+        let joined = b.joined();
+        let p = reshape(&p, &joined, s)?;
+        let mut shape = joined.clone();
+        shape[3] = b.v.dim(3);
+        let cot = reshape(&r.cotangents[0], &shape, s)?;
+        // Cotangent of the weights, and what of it all weights of a row share.
+        let dp = matmul(&cot, &swapaxes(&b.v, -1, -2, s)?, s)?;
+        let shared = sum(&multiply(&dp, &p, s)?, Some(&[-1]), true, s)?;
+        let mut ds = multiply(&p, &subtract(&dp, &shared, s)?, s)?;
+        if let Some(m) = self.seen(inputs, &b, s)? {
+            let zero = scalar_f64(0.0, dtype)?;
+            ds = reshape(&select(&m, &reshape(&ds, &b.scores, s)?, &zero, s)?, &joined, s)?;
+        }
+        let to = |a: &Array, like: &Array| reshape(a, like.shape(), s).map(Some);
+        r.each(|i| match i {
+            0 => to(&multiply(&matmul(&ds, &b.k, s)?, &scale, s)?, &inputs[0]),
+            1 => {
+                let q = multiply(&b.q, &scale, s)?;
+                to(&matmul(&swapaxes(&ds, -1, -2, s)?, &q, s)?, &inputs[1])
+            }
+            2 => to(&matmul(&swapaxes(&p, -1, -2, s)?, &cot, s)?, &inputs[2]),
+            3 if self.mask => match inputs[3].dtype() {
+                Dtype::Bool => Ok(None),
+                _ => to(&ds, &inputs[3]),
+            },
+            _ => {
+                let Some(sink) = &sink else { return Ok(None) };
+                let shared = reshape(&astype(&shared, sink.dtype(), s)?, sink.shape(), s)?;
+                let d = sum(&multiply(sink, &shared, s)?, Some(&[0, 3, 4]), false, s)?;
+                to(&astype(&negative(&d, s)?, dtype, s)?, &inputs[i])
+            }
+        })
     }
 }
 
@@ -211,44 +258,10 @@ impl Primitive for Attention {
     }
 
     fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
-        let s = r.stream;
-        let inputs = r.primals;
-        let b = self.blocks(inputs, s)?;
-        let dtype = b.q.dtype();
-        let scale = scalar_f64(self.scale.into(), dtype)?;
-        let (p, sink) = self.weights(inputs, &b, s)?;
-        let joined = b.joined();
-        let p = reshape(&p, &joined, s)?;
-        let mut shape = joined.clone();
-        shape[3] = b.v.dim(3);
-        let cot = reshape(&r.cotangents[0], &shape, s)?;
-        // Cotangent of the weights, and what of it all weights of a row share.
-        let dp = matmul(&cot, &swapaxes(&b.v, -1, -2, s)?, s)?;
-        let shared = sum(&multiply(&dp, &p, s)?, Some(&[-1]), true, s)?;
-        let mut ds = multiply(&p, &subtract(&dp, &shared, s)?, s)?;
-        if let Some(m) = self.seen(inputs, &b, s)? {
-            let zero = scalar_f64(0.0, dtype)?;
-            ds = reshape(&select(&m, &reshape(&ds, &b.scores, s)?, &zero, s)?, &joined, s)?;
+        match gradient::by_kernel(*self, r, None)? {
+            Some(grads) => Ok(grads),
+            None => self.composed_vjp(r),
         }
-        let to = |a: &Array, like: &Array| reshape(a, like.shape(), s).map(Some);
-        r.each(|i| match i {
-            0 => to(&multiply(&matmul(&ds, &b.k, s)?, &scale, s)?, &inputs[0]),
-            1 => {
-                let q = multiply(&b.q, &scale, s)?;
-                to(&matmul(&swapaxes(&ds, -1, -2, s)?, &q, s)?, &inputs[1])
-            }
-            2 => to(&matmul(&swapaxes(&p, -1, -2, s)?, &cot, s)?, &inputs[2]),
-            3 if self.mask => match inputs[3].dtype() {
-                Dtype::Bool => Ok(None),
-                _ => to(&ds, &inputs[3]),
-            },
-            _ => {
-                let Some(sink) = &sink else { return Ok(None) };
-                let shared = reshape(&astype(&shared, sink.dtype(), s)?, sink.shape(), s)?;
-                let d = sum(&multiply(sink, &shared, s)?, Some(&[0, 3, 4]), false, s)?;
-                to(&astype(&negative(&d, s)?, dtype, s)?, &inputs[i])
-            }
-        })
     }
 
     fn vmap(&self, r: &Vmap) -> Result<Batched> {

@@ -158,7 +158,7 @@ pub(in crate::vulkan) fn prepare() {
 /// to drivers alone, some generated kernels take twice the time (a broadcast column, tanh; NVIDIA 580). H200, first call
 /// of sdpa_coop 1297 to 512 ms, of sdpa_vector 685 to 191, reduce (argmax) 974 to 400, rope 812 to 332, qmm_rows 554 to
 /// 161, without a difference in speed; of qmm_coop 1082 to 584 (to 200, but 38 us for 34, without any).
-const PLAIN: [&str; 12] = [
+const PLAIN: [&str; 14] = [
     "gemv_joined.comp",
     "norm.comp",
     "qmm_rows.comp",
@@ -168,6 +168,8 @@ const PLAIN: [&str; 12] = [
     "rope_rows.comp",
     "scan.comp",
     "sdpa_coop.comp",
+    "sdpa_grad_kv.comp",
+    "sdpa_grad_q.comp",
     "sdpa_vector.comp",
     "softmax.comp",
     "sort.comp",

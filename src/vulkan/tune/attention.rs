@@ -2,8 +2,8 @@
 //! process by an environment variable: MLX_VK_SDPA_ROWS (most queries of the vector kernel), MLX_VK_SDPA_GROUPS
 //! (workgroups that the keys are cut for), MLX_VK_SDPA_KEYS (least keys of a part), MLX_VK_SDPA_SPLITS (parts, instead
 //! of what follows from the others), MLX_VK_SDPA_COOP (0: no matrix kernel; others: ordinary arithmetic in its place,
-//! for tests), MLX_VK_SDPA_TEAMS (its subgroups). MLX_VK_DISABLE=sdpa_vector, sdpa_split, sdpa_tile, sdpa_coop or
-//! sdpa_held takes one out. Pure; called by `attention`.
+//! for tests), MLX_VK_SDPA_TEAMS (its subgroups). MLX_VK_DISABLE=sdpa_vector, sdpa_split, sdpa_tile, sdpa_coop,
+//! sdpa_held, sdpa_blocks or sdpa_grad takes one out. Pure; called by `attention`.
 
 use super::matmul::{fixed_subgroup, fragment};
 use super::profile::{Best, H200, Profile, best};
@@ -47,9 +47,9 @@ pub static SDPA_COOP: Variable = Variable::new(
 
 pub static SDPA_TEAMS: Variable = Variable::new(
     "MLX_VK_SDPA_TEAMS",
-    "8",
+    "by head size",
     Values::Number(4, 8),
-    "Subgroups of a workgroup of attention's matrix kernel with scores in registers: 4 or 8",
+    "Subgroups of a workgroup of attention's matrix kernels with scores in registers: 4 or 8",
 );
 
 pub static SDPA_VECTOR: KernelVariant =
@@ -65,6 +65,12 @@ pub static SDPA_MATRICES: KernelVariant = KernelVariant::new("sdpa_coop", "porta
 
 pub static SDPA_HELD: KernelVariant =
     KernelVariant::new("sdpa_held", "attention's matrix kernel with scores in shared memory");
+
+pub static SDPA_BLOCKS: KernelVariant =
+    KernelVariant::new("sdpa_blocks", "masks of attention that are not looked at before it");
+
+pub static SDPA_GRAD: KernelVariant =
+    KernelVariant::new("sdpa_grad", "attention's gradient composed of products and softmax");
 
 /// Features of the longest head that the kernels take.
 pub const MOST_FEATURES: u64 = 2048;
@@ -82,7 +88,7 @@ struct Limits {
     coop: bool,
     plain: bool,
     held: bool,
-    teams: u32,
+    teams: Option<u32>,
 }
 
 static LIMITS: Made<Limits> = Made::new(|| Limits {
@@ -93,7 +99,7 @@ static LIMITS: Made<Limits> = Made::new(|| Limits {
     coop: SDPA_COOP.word() != Some("0"),
     plain: matches!(SDPA_COOP.word(), Some("plain" | "plain_held")),
     held: SDPA_COOP.word() == Some("plain_held"),
-    teams: if SDPA_TEAMS.count() < 8 { 4 } else { 8 },
+    teams: SDPA_TEAMS.number().map(|n| if n < 8 { 4 } else { 8 }),
 });
 
 /// Workgroups that the vector kernel cuts the keys for.
@@ -236,6 +242,15 @@ pub struct Coop {
     pub plain: bool,
 }
 
+/// Features of heads up to which four subgroups are faster than eight (H200, us, eight and four: 16 x 12 heads of 64 over 512 with a
+/// causal mask 145 and 127, "causal" 85 and 75).
+const SHORT_HEAD: u32 = 64;
+
+/// Subgroups of a workgroup where there are many rows.
+fn most_teams(features: u32) -> u32 {
+    LIMITS.teams.unwrap_or(if features <= SHORT_HEAD { 4 } else { 8 })
+}
+
 /// Longest heads whose sums stay in registers.
 const COOP_FEATURES: u64 = 128;
 
@@ -266,12 +281,75 @@ pub fn coop(
     let (hd, hv) = (d.next_multiple_of(16) as u32, dv.next_multiple_of(16) as u32);
     let wd = hd.max(hv) / 8 + 1;
     let held = (LIMITS.held || known()) && lanes == 32 && !SDPA_HELD.disabled();
-    let teams = if held && rows > 64 { LIMITS.teams } else { 4 };
-    let rows = 16 * teams;
-    let words = if held { (128 * wd).max(rows * wd.max(17)) } else { 64 * wd + rows * 17 + 4 * rows };
-    let shared = 16 * words + if LIMITS.plain { 4 * teams * (lanes + 256) } else { 0 };
-    let fits = shared <= f.shared_memory && teams * lanes <= f.max_workgroup_invocations;
-    fits.then_some(Coop { lanes, hd, hv, wd, teams, held, plain: LIMITS.plain })
+    let choices = if held && rows > 64 { [most_teams(hd.max(hv)), 4] } else { [4, 4] };
+    let fits = |teams: &u32| {
+        let rows = 16 * teams;
+        let words = if held { (128 * wd).max(rows * wd.max(17)) } else { 64 * wd + rows * 17 + 4 * rows };
+        let shared = 16 * words + if LIMITS.plain { 4 * teams * (lanes + 256) } else { 0 };
+        shared <= f.shared_memory && teams * lanes <= f.max_workgroup_invocations
+    };
+    let teams = choices.into_iter().find(fits)?;
+    Some(Coop { lanes, hd, hv, wd, teams, held, plain: LIMITS.plain })
+}
+
+/// Least heads that a mask serves for it to be looked at first, and least queries and keys: a block has 64 of each.
+const MASK_HEADS: u64 = 4;
+const MASK_KEYS: u64 = 128;
+
+/// Whether a mask of `l` queries by `n` keys, which `heads` heads share, is looked at block by block first.
+pub fn mask_blocks(heads: u64, l: u64, n: u64) -> bool {
+    heads >= MASK_HEADS && l.min(n) >= MASK_KEYS && !SDPA_BLOCKS.disabled()
+}
+
+/// The kernels of the gradient, for heads of one size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Gradient {
+    /// What the kernel of queries works with.
+    pub coop: Coop,
+    /// Subgroups of a workgroup of the kernel of keys.
+    pub teams: u32,
+    /// Keys that the kernel of queries stages at a time, and the other way round.
+    pub keys: u32,
+    pub queries: u32,
+}
+
+/// Keys and queries that are staged at a time. First that fits counts (H200, ms, queries of 4096 x 4096 of 32 causal heads of 128: by 64
+/// keys 1.24, by 32 1.31; heads of 64 0.74 and 0.86).
+const STAGED: [u32; 2] = [64, 32];
+
+/// Features of keys and values together up to which the mask of a tile of scores is read before the tile (an estimate).
+const EARLY_MASK: u32 = 128;
+
+/// Whether there are registers for the mask of a whole tile of scores.
+pub fn early_mask(c: &Coop) -> bool {
+    c.hd + c.hv <= EARLY_MASK
+}
+
+/// The kernels of the gradient for 16-bit heads of `d` and `dv` features (multiples of 8), where matrices lie in registers as
+/// `known` says.
+pub fn gradient(
+    f: &Features,
+    dtype: Dtype,
+    rows: u64,
+    [d, dv]: [u64; 2],
+    known: impl FnOnce() -> bool,
+) -> Option<Gradient> {
+    if SDPA_GRAD.disabled() || !d.is_multiple_of(8) || !dv.is_multiple_of(8) {
+        return None;
+    }
+    let coop = coop(f, dtype, rows, [d, dv], known).filter(|c| c.held)?;
+    // H200, ms, keys of 4096 x 4096 of 32 causal heads of 128: eight subgroups 1.13, four 1.23; heads of 64 0.66 and 0.62.
+    let fits = |&(n, teams): &(u32, u32)| {
+        // Staged rows or results, and three floats of each staged row or one of each lane.
+        let words = (2 * n * coop.wd).max(16 * teams * coop.wd.max(17));
+        let plain = if coop.plain { 4 * teams * (coop.lanes + 256) } else { 0 };
+        let shared = 16 * words + 4 * (3 * n).max(teams * coop.lanes) + plain;
+        shared <= f.shared_memory && teams * coop.lanes <= f.max_workgroup_invocations
+    };
+    let (keys, _) = STAGED.map(|n| (n, coop.teams)).into_iter().find(fits)?;
+    let choices = [most_teams(coop.hd.max(coop.hv)), 4].into_iter();
+    let (queries, teams) = choices.flat_map(|teams| STAGED.map(|n| (n, teams))).find(fits)?;
+    Some(Gradient { coop, teams, keys, queries })
 }
 
 #[cfg(test)]

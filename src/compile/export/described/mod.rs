@@ -295,6 +295,9 @@ mod tests {
         "overlap_add",
         "quantize_dequantize",
         "recurrence",
+        "scaled_dot_product_attention_kept",
+        "scaled_dot_product_attention_vjp",
+        "scaled_dot_product_attention_whole",
         "slogdet",
         "solve",
     ];

@@ -1,13 +1,16 @@
 //! Host side of the attention kernels. Few queries: sdpa_vector.comp over parts of the keys, and sdpa_merge.comp
 //! that joins them. Many: sdpa_coop.comp where that is asked for, else sdpa_tile.comp.
 
+mod blocks;
 pub mod gated_delta;
+pub mod gradient;
 pub mod rope;
 pub mod rope_rows;
 
 use super::elem::{
     Defines, Push, WG, aligned16, define, grid, joined_by_last, operand, required_subgroup, shuffles,
 };
+use super::elementwise;
 use super::matmul::fragment_probe;
 use crate::bail;
 use crate::core::env::KernelVariant;
@@ -18,6 +21,7 @@ use crate::vulkan::hal::encoder::COUNTERS;
 use crate::vulkan::report::stats::STATS;
 use crate::vulkan::tune::attention::{self as table, Coop, MOST_FEATURES, Tile};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
+use blocks::Blocks;
 
 pub static SDPA: KernelVariant = KernelVariant::new("sdpa", "attention composed of products and softmax");
 
@@ -43,10 +47,19 @@ impl Mask {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kernel {
-    Vector { rows: u32, unroll: u32, lanes: u32, merged: u32, last: bool },
+    Vector {
+        rows: u32,
+        unroll: u32,
+        lanes: u32,
+        merged: u32,
+        last: bool,
+    },
     Merge,
     Tile(Tile, u32),
     Coop(Coop),
+    /// Of the gradient: subgroups of a workgroup, rows that are staged at a time.
+    Queries(Coop, u32),
+    Keys(Coop, u32),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -55,6 +68,10 @@ struct Key {
     mask: Mask,
     sinks: bool,
     wide: bool,
+    /// Neighbours in a row of the mask are read together.
+    pairs: bool,
+    /// Extents of rows are written, or were before the gradient.
+    kept: bool,
     kernel: Kernel,
 }
 
@@ -67,6 +84,8 @@ impl KernelKey for Key {
             Kernel::Tile(..) => "tile",
             Kernel::Coop(Coop { held: true, .. }) => "coop_held",
             Kernel::Coop(_) => "coop",
+            Kernel::Queries(..) => "grad_q",
+            Kernel::Keys(..) => "grad_kv",
         };
         format!("sdpa_{kind}_{}", self.dtype)
     }
@@ -82,6 +101,8 @@ impl KernelKey for Key {
             (self.mask == Mask::Causal, "CAUSAL"),
             (self.mask == Mask::Bool, "MASK_BOOL"),
             (self.mask == Mask::Add, "MASK_ADD"),
+            (self.pairs, "PAIRS"),
+            (self.kept, "KEPT"),
             (vector && shuffles(f), "SG"),
         ];
         flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
@@ -106,22 +127,39 @@ impl KernelKey for Key {
                 "sdpa_tile.comp"
             }
             Kernel::Coop(c) => {
-                let all = [("LANES", c.lanes), ("TEAMS", c.teams), ("HD", c.hd), ("HV", c.hv), ("WD", c.wd)];
-                all.iter().for_each(|&(name, n)| number(name, n));
-                define(&mut d, "DTYPE", if self.dtype == Dtype::BF16 { 2 } else { 1 });
-                if c.held {
-                    define(&mut d, "HELD", 1);
-                }
-                if c.plain {
-                    define(&mut d, "PLAIN", 1);
-                } else {
-                    m.subgroup_size = f.subgroup_size_control.then_some(c.lanes);
-                    m.spirv16 = true;
-                }
+                matrices(&mut d, &mut m, f, c, self.dtype);
                 "sdpa_coop.comp"
+            }
+            Kernel::Queries(c, staged) | Kernel::Keys(c, staged) => {
+                number("BN", staged);
+                matrices(&mut d, &mut m, f, c, self.dtype);
+                if matches!(self.kernel, Kernel::Queries(..)) {
+                    "sdpa_grad_q.comp"
+                } else {
+                    "sdpa_grad_kv.comp"
+                }
             }
         };
         Module { source: Source::File(file), defines: d, ..m }
+    }
+}
+
+/// What all kernels on matrices are told.
+fn matrices(d: &mut Defines, m: &mut Module, f: &Features, c: Coop, dtype: Dtype) {
+    let all = [("LANES", c.lanes), ("TEAMS", c.teams), ("HD", c.hd), ("HV", c.hv), ("WD", c.wd)];
+    all.iter().for_each(|&(name, n)| define(d, name, format!("{n}u")));
+    define(d, "DTYPE", if dtype == Dtype::BF16 { 2 } else { 1 });
+    if c.held {
+        define(d, "HELD", 1);
+    }
+    if table::early_mask(&c) {
+        define(d, "EARLY", 1);
+    }
+    if c.plain {
+        define(d, "PLAIN", 1);
+    } else {
+        m.subgroup_size = f.subgroup_size_control.then_some(c.lanes);
+        m.spirv16 = true;
     }
 }
 
@@ -154,21 +192,27 @@ pub fn attention(
     }
     let wide = [q, k, v].into_iter().all(is_wide);
     let kind = Mask::of(mask, causal);
-    let key = |kernel| Key { dtype: q.dtype, mask: kind, sinks: sinks.is_some(), wide, kernel };
 
     let vector = table::vector(l, dv);
     let lanes = d.max(dv).div_ceil(8).next_power_of_two().clamp(8, WG.into());
     let side = u64::from(WG) / lanes;
     let block = table::block(enc.device().profile(), batch * kv, rows, n);
     let (held, unroll) = (u64::from(block.rows), u64::from(block.unroll));
-    let coop = match wide && !vector && dst.ptr.is_multiple_of(16) {
-        true => {
-            let device = enc.device();
-            table::coop(device.features(), q.dtype, rows, [d, dv], || {
-                fragment_probe::known(device, q.dtype, 16)
-            })
+    if wide && !vector && dst.ptr.is_multiple_of(16) {
+        let device = enc.device();
+        let known = || fragment_probe::known(device, q.dtype, 16);
+        if let Some(coop) = table::coop(device.features(), q.dtype, rows, [d, dv], known) {
+            return on_matrices(enc, coop, [q, k, v], (mask, sinks), (scale, causal), [dst.range(), (0, 0)]);
         }
-        false => None,
+    }
+    let key = |kernel| Key {
+        dtype: q.dtype,
+        mask: kind,
+        sinks: sinks.is_some(),
+        wide,
+        pairs: false,
+        kept: false,
+        kernel,
     };
     let tile = table::tiled(rows, dv, enc.device().features().shared_memory.into());
     let (groups, splits, span) = if vector {
@@ -176,7 +220,7 @@ pub fn attention(
         let (splits, span) = table::parts(enc.device().profile(), groups, n, side * unroll);
         (groups, splits, span)
     } else {
-        let side = 16 * u64::from(coop.map_or(tile.tm, |c| c.teams));
+        let side = 16 * u64::from(tile.tm);
         (batch * kv * rows.div_ceil(side), 1, n)
     };
     if groups * splits > u64::from(u32::MAX) {
@@ -191,20 +235,17 @@ pub fn attention(
 
     let counts = [batch, kv, group, l, n, d, dv, rows, splits, span].map(|x| x as u32);
     let addresses = [dst.ptr, parts, counters.0];
-    let push = arguments(enc, [Some(q), Some(k), Some(v), mask], sinks, addresses, &counts, scale)?;
-    let reads: Vec<_> =
-        [Some(q), Some(k), Some(v), mask, sinks].into_iter().flatten().map(DeviceView::range).collect();
+    let arrays = [Some(q), Some(k), Some(v), mask];
+    let push = arguments(enc, arrays, sinks, addresses, &counts, scale, Blocks::default())?;
+    let reads: Vec<_> = arrays.into_iter().chain([sinks]).flatten().map(DeviceView::range).collect();
     // Products of the two matrices, in bytes of traffic that take as long.
     enc.add_work(lines * n * (d + dv) / if causal { 16 } else { 8 });
-    let seen = if causal && l > 0 { n - (l - 1).min(n) / 2 } else { n };
-    let flops = 2.0 * (lines * seen) as f64 * (d + dv) as f64;
+    let flops = 2.0 * (lines * keys_of_row(l, n, causal)) as f64 * (d + dv) as f64;
     enc.describe(flops, &[batch, heads, l, n, d].map(|v| v as i64));
-    let variant = if vector { 0 } else { 1 + usize::from(coop.is_some()) };
-    STATS.attention(variant, l, n, splits);
+    STATS.attention(usize::from(!vector), l, n, splits);
     if !vector {
         let columns = dv.div_ceil(16) as u32;
-        let kernel = coop.map_or(Kernel::Tile(tile, columns), Kernel::Coop);
-        let pipeline = enc.device().pipeline(&key(kernel))?;
+        let pipeline = enc.device().pipeline(&key(Kernel::Tile(tile, columns)))?;
         let grid = grid(enc, groups);
         return enc.dispatch(&pipeline, &push, grid, &reads, &[dst.range()]);
     }
@@ -221,6 +262,85 @@ pub fn attention(
         merge(enc, key(Kernel::Merge), &push, written, sinks, lines, dst)?;
     }
     Ok(())
+}
+
+/// The same without sinks on cooperative matrices, for a derivative: it also writes the extent of each row (batch, heads,
+/// length; see shaders/attention/attention.glsl), a float32.
+///
+/// # Errors
+/// Runtime error where [`gradient::takes`] is false.
+pub fn kept(
+    enc: &mut CommandEncoder,
+    qkv: [&DeviceView; 3],
+    mask: Option<&DeviceView>,
+    scale: f32,
+    causal: bool,
+    [dst, extents]: [&DeviceView; 2],
+) -> Result<()> {
+    let mut wide = Vec::with_capacity(3);
+    for x in qkv {
+        wide.push(if is_wide(x) { x.clone() } else { elementwise::dense(enc, x)? });
+    }
+    let [q, k, v] = [0, 1, 2].map(|i| &wide[i]);
+    let [heads, l, d] = [1, 2, 3].map(|i| q.shape[i] as u64);
+    let rows = heads / k.shape[1] as u64 * l;
+    let device = enc.device();
+    let known = || fragment_probe::known(device, q.dtype, 16);
+    let coop = table::coop(device.features(), q.dtype, rows, [d, v.shape[3] as u64], known);
+    let Some(coop) = coop.filter(|c| c.held) else {
+        bail!(Runtime, "[scaled_dot_product_attention] The device has no kernel that keeps extents.");
+    };
+    let ranges = [dst.range(), extents.range()];
+    on_matrices(enc, coop, [q, k, v], (mask, None), (scale, causal), ranges)
+}
+
+/// Attention on cooperative matrices, to the first range of memory; extents of rows go to the second, if there is one.
+fn on_matrices(
+    enc: &mut CommandEncoder,
+    coop: Coop,
+    [q, k, v]: [&DeviceView; 3],
+    (mask, sinks): (Option<&DeviceView>, Option<&DeviceView>),
+    (scale, causal): (f32, bool),
+    [dst, extents]: [(u64, u64); 2],
+) -> Result<()> {
+    let [batch, heads, l, d] = [0, 1, 2, 3].map(|i| q.shape[i] as u64);
+    let (kv, n, dv) = (k.shape[1] as u64, k.shape[2] as u64, v.shape[3] as u64);
+    let (group, lines) = (heads / kv, batch * heads * l);
+    let groups = batch * kv * (group * l).div_ceil(16 * u64::from(coop.teams));
+    if groups > u64::from(u32::MAX) {
+        let (q, k) = (show(&q.shape), show(&k.shape));
+        bail!(Value, "[scaled_dot_product_attention] Queries {q} and keys {k} are too large.");
+    }
+    let known_mask = mask.filter(|_| coop.held);
+    let seen = known_mask.map_or(Ok(Blocks::default()), |m| blocks::look(enc, m))?;
+    let key = Key {
+        dtype: q.dtype,
+        mask: Mask::of(mask, causal),
+        sinks: sinks.is_some(),
+        wide: true,
+        pairs: known_mask.is_some_and(blocks::in_pairs),
+        kept: extents.0 != 0,
+        kernel: Kernel::Coop(coop),
+    };
+    let counts = [batch, kv, group, l, n, d, dv, group * l, 1, n].map(|x| x as u32);
+    let arrays = [Some(q), Some(k), Some(v), mask];
+    let push = arguments(enc, arrays, sinks, [dst.0, extents.0, 0], &counts, scale, seen)?;
+    let mut reads: Vec<_> = arrays.into_iter().chain([sinks]).flatten().map(DeviceView::range).collect();
+    reads.extend(seen.range());
+    // Products of the two matrices, in bytes of traffic that take as long.
+    enc.add_work(lines * n * (d + dv) / if causal { 16 } else { 8 });
+    let flops = 2.0 * (lines * keys_of_row(l, n, causal)) as f64 * (d + dv) as f64;
+    enc.describe(flops, &[batch, heads, l, n, d].map(|v| v as i64));
+    STATS.attention(2, l, n, 1);
+    let pipeline = enc.device().pipeline(&key)?;
+    let groups = grid(enc, groups);
+    let written = [dst, extents];
+    enc.dispatch(&pipeline, &push, groups, &reads, &written[..1 + usize::from(extents.0 != 0)])
+}
+
+/// Keys that a row sees on average.
+fn keys_of_row(l: u64, n: u64, causal: bool) -> u64 {
+    if causal && l > 0 { n - (l - 1).min(n) / 2 } else { n }
 }
 
 /// Whether rows of an array can be read by vectors of 16 bytes.
@@ -244,6 +364,7 @@ fn arguments(
     [dst, parts, counters]: [u64; 3],
     counts: &[u32],
     scale: f32,
+    seen: Blocks,
 ) -> Result<Vec<u8>> {
     let at = |x: Option<&DeviceView>| x.map_or(0, |x| x.ptr);
     let [q, k, v, mask] = arrays.map(at);
@@ -253,9 +374,9 @@ fn arguments(
     }
     strides.push(sinks.map_or(0, steps_of_vector));
     let args = Push::default()
-        .u64s(&[q, k, v, mask, at(sinks), dst, parts, counters])
+        .u64s(&[q, k, v, mask, at(sinks), dst, parts, counters, seen.ptr])
         .i64s(&strides)
-        .u32s(&counts.iter().copied().chain([scale.to_bits()]).collect::<Vec<_>>());
+        .u32s(&counts.iter().copied().chain([scale.to_bits()]).chain(seen.steps).collect::<Vec<_>>());
     Ok(Push::default().u64s(&[enc.params(&args)?]).u32s(&[]))
 }
 
@@ -269,7 +390,8 @@ fn merge(
     lines: u64,
     dst: &DeviceView,
 ) -> Result<()> {
-    let pipeline = enc.device().pipeline(&Key { mask: Mask::None, wide: false, ..key })?;
+    let pipeline =
+        enc.device().pipeline(&Key { mask: Mask::None, wide: false, pairs: false, kept: false, ..key })?;
     let mut reads = vec![parts];
     reads.extend(sinks.map(DeviceView::range));
     let size = grid(enc, lines);

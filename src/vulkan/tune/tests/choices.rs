@@ -172,6 +172,16 @@ fn attention_is_legal_on_every_device() {
                         p.name
                     );
                 }
+                for dtype in HALVES {
+                    assert!(attention::gradient(f, dtype, rows, [d, d], || false).is_none());
+                    let Some(g) = attention::gradient(f, dtype, rows, [d, d], || true) else { continue };
+                    assert!(g.coop.held && g.teams * g.coop.lanes <= f.max_workgroup_invocations, "{g:?}");
+                    let words = |staged: u32, teams: u32| (2 * staged * g.coop.wd).max(16 * teams * 17);
+                    let most = words(g.keys, g.coop.teams).max(words(g.queries, g.teams));
+                    assert!(16 * most < f.shared_memory && g.keys % 16 == 0 && g.queries % 16 == 0, "{g:?}");
+                    // Blocks of a mask have 64 queries and keys.
+                    assert!(64 % g.keys == 0 && 64 % g.queries == 0);
+                }
                 let t = attention::tiled(rows, d, f.shared_memory.into());
                 assert!(
                     t.bytes(d.next_multiple_of(16) as u32) <= u64::from(f.shared_memory),
