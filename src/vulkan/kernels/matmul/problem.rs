@@ -53,8 +53,18 @@ pub(in crate::vulkan) struct Problem {
 /// Elements inside one matrix that a 32-bit offset reaches.
 pub(in crate::vulkan) const REACH: i64 = 1 << 31;
 
+#[cfg(test)]
+thread_local! {
+    /// What [`reach`] says in a test that wants small problems cut.
+    pub(super) static TEST_REACH: std::cell::Cell<Option<i64>> = const { std::cell::Cell::new(None) };
+}
+
 /// The same of elements of so many bytes: no more than 4 GiB, as `elementwise::span`.
 pub(in crate::vulkan) fn reach(size: usize) -> i64 {
+    #[cfg(test)]
+    if let Some(reach) = TEST_REACH.get() {
+        return reach;
+    }
     REACH.min((1 << 32) / size as i64)
 }
 

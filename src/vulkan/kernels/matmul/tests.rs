@@ -7,6 +7,7 @@ use half::{bf16, f16};
 use smallvec::smallvec;
 
 use super::kernel::{Kernel, MatmulKey, Table};
+use super::problem::TEST_REACH;
 use super::{addmm, matmul, plain};
 use crate::core::device::new_stream;
 use crate::core::{Device as CoreDevice, Dtype, Layout, Storage, Stream};
@@ -304,6 +305,28 @@ fn sums_over_long_axes_are_cut_and_added() {
         check(&case(dtype, 40, 40, 3000));
         check(&case(dtype, 12, 12, 9001));
         check(&Case { batch: vec![2], used: [vec![true], vec![true]], ..case(dtype, 33, 9, 2048) });
+    }
+}
+
+#[test]
+fn products_beyond_the_reach_are_cut() {
+    let (p, t) = (Form::Plain, Form::Transposed);
+    let bias = |n: i64| Layout { shape: smallvec![40, n], strides: smallvec![0, 1], offset: 0 };
+    for reach in [300, 700, 1500] {
+        TEST_REACH.set(Some(reach));
+        // Halves round the sums of the parts of K, which float32 does not show.
+        for (dtype, forms) in
+            [(Dtype::F32, [[p, p], [t, p], [p, t], [t, t]]), (Dtype::C64, [[p, p], [t, t], [t, p], [p, t]])]
+        {
+            for forms in forms {
+                check(&Case { forms, ..case(dtype, 40, 24, 48) });
+                check(&Case { forms, addend: Some((0.5, 2.0, bias(24))), ..case(dtype, 40, 24, 48) });
+                let used = [vec![true], vec![true]];
+                check(&Case { forms, batch: vec![3], used, ..case(dtype, 33, 20, 19) });
+            }
+        }
+        check(&Case { forms: [p, t], ..case(Dtype::BF16, 70, 50, 16) });
+        TEST_REACH.set(None);
     }
 }
 
