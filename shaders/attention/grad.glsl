@@ -11,25 +11,19 @@ const bool REPLACES = false;
 const bool REPLACES = true;
 #endif
 
-// Products of LEFT rows with BN staged rows, and with their features.
-#define MULTIPLY_ROWS(s, left, padded, from)                                                     \
-    [[unroll]] for (uint m = 0u; m < BN / 16u; ++m) {                                            \
-        zero_sums(s[m]);                                                                         \
-        [[unroll]] for (uint k = 0u; k < (padded) / 16u; ++k) {                                  \
-            RIGHT x;                                                                             \
-            load_right_transposed(x, (from) + m * 16u * WD + k * 2u, WD);                        \
-            multiply(left[k], x, s[m]);                                                          \
-        }                                                                                        \
+// Products of the rows `left` with 16 staged rows, and weights of these times their features, which are added up.
+#define PRODUCTS(s, left, padded, from)                                                          \
+    zero_sums(s);                                                                                \
+    EACH for (uint k = 0u; k < (padded) / 16u; ++k) {                                            \
+        RIGHT x;                                                                                 \
+        load_right_transposed(x, (from) + k * 2u, WD);                                           \
+        multiply(left[k], x, s);                                                                 \
     }
-#define ADD_FEATURES(o, s, padded, from)                                                         \
-    [[unroll]] for (uint m = 0u; m < BN / 16u; ++m) {                                            \
-        LEFT w;                                                                                  \
-        left_of_sums(w, s[m]);                                                                   \
-        [[unroll]] for (uint f = 0u; f < (padded) / 16u; ++f) {                                  \
-            RIGHT x;                                                                             \
-            load_right(x, (from) + m * 16u * WD + f * 2u, WD);                                   \
-            multiply(w, x, o[f]);                                                                \
-        }                                                                                        \
+#define ADD_FEATURES(o, w, padded, from)                                                         \
+    EACH for (uint f = 0u; f < (padded) / 16u; ++f) {                                            \
+        RIGHT x;                                                                                 \
+        load_right(x, (from) + f * 2u, WD);                                                      \
+        multiply(w, x, o[f]);                                                                    \
     }
 // The rows of this workgroup as LEFT matrices: `place` says where row `row` lies. Takes `mem`.
 #define LOAD_ROWS(left, words, count, rows, place)                                               \
@@ -39,4 +33,4 @@ const bool REPLACES = true;
         mem[e / (words) * WD + c] = c * 8u < (count) ? Vec16((place) + 16ul * c).v : uvec4(0u);  \
     }                                                                                            \
     barrier();                                                                                   \
-    [[unroll]] for (uint k = 0u; k < (words) / 2u; ++k) load_left(left[k], sg * 16u * WD + k * 2u, WD);
+    EACH for (uint k = 0u; k < (words) / 2u; ++k) load_left(left[k], sg * 16u * WD + k * 2u, WD);

@@ -18,6 +18,12 @@
 #include "lib/codecs.glsl"
 #define THREADS (TEAMS * LANES)
 layout(local_size_x = THREADS) in;
+// Loops whose arrays are registers: what stands for matrices would make programs of them that compile for minutes.
+#ifdef PLAIN
+#define EACH [[dont_unroll]]
+#else
+#define EACH [[unroll]]
+#endif
 // Words of a row of keys and of values.
 #define WORDS_K (HD / 8u)
 #define WORDS_V (HV / 8u)

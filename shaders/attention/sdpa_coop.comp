@@ -31,7 +31,7 @@ const float SLACK = 8.0;
 // Weights as elements, rounded to nearest. They are not negative; NaN reaches the result through the sum.
 uvec4 weights(float w[8]) {
     uvec4 v;
-    [[unroll]] for (uint k = 0u; k < 4u; ++k) {
+    EACH for (uint k = 0u; k < 4u; ++k) {
 #ifdef B_BF16
         uint lo = floatBitsToUint(w[2u * k]) + 0x8000u, hi = floatBitsToUint(w[2u * k + 1u]) + 0x8000u;
         v[k] = (lo >> 16) | (hi & 0xffff0000u);
@@ -47,7 +47,7 @@ bool none_of_them(bool x) { return false; }
 #else
 bool none_of_them(bool x) {
     uint any = uint(x);
-    [[unroll]] for (uint m = 1u; m < LANES; m *= 2u) any |= subgroupShuffleXor(any, m);
+    EACH for (uint m = 1u; m < LANES; m *= 2u) any |= subgroupShuffleXor(any, m);
     return any == 0u;
 }
 #endif
@@ -66,21 +66,21 @@ bool seen_by_all(uint first, uint end, uint low, uint bits) {
 
 // The mask of a lane's scores: pair j is that of columns from held_col(j & 2) on in row held_row(4 (j & 1)).
 #define READ_PAIRS                                                                               \
-    [[unroll]] for (uint j = 0u; j < 16u; ++j)                                                   \
+    EACH for (uint j = 0u; j < 16u; ++j)                                                         \
         pairs[j] = mask_pair(masks[j & 1u], first + j / 4u * 16u + held_col(j & 2u));
 
 #define MULTIPLY_KEYS(s)                                                                         \
-    [[unroll]] for (uint m = 0u; m < 4u; ++m) {                                                  \
+    EACH for (uint m = 0u; m < 4u; ++m) {                                                        \
         zero_sums(s[m]);                                                                         \
-        [[unroll]] for (uint k = 0u; k < HD / 16u; ++k) {                                        \
+        EACH for (uint k = 0u; k < HD / 16u; ++k) {                                              \
             RIGHT x;                                                                             \
-            load_right_transposed(x, KEYS + m * 16u * WD + k * 2u, WD);                              \
+            load_right_transposed(x, KEYS + m * 16u * WD + k * 2u, WD);                          \
             multiply(q[k], x, s[m]);                                                             \
         }                                                                                        \
     }
 #define MULTIPLY_VALUES(w)                                                                       \
-    [[unroll]] for (uint f = 0u; f < HV / 16u; ++f) {                                            \
-        [[unroll]] for (uint k = 0u; k < 4u; ++k) {                                              \
+    EACH for (uint f = 0u; f < HV / 16u; ++f) {                                                  \
+        EACH for (uint k = 0u; k < 4u; ++k) {                                                    \
             RIGHT x;                                                                             \
             load_right(x, VALUES + k * 16u * WD + f * 2u, WD);                                   \
             multiply(w[k], x, o[f]);                                                             \
@@ -116,9 +116,9 @@ void main() {
     }
     barrier();
     LEFT q[HD / 16u];
-    [[unroll]] for (uint k = 0u; k < HD / 16u; ++k) load_left(q[k], sg * 16u * WD + k * 2u, WD);
+    EACH for (uint k = 0u; k < HD / 16u; ++k) load_left(q[k], sg * 16u * WD + k * 2u, WD);
     SUMS o[HV / 16u];
-    [[unroll]] for (uint f = 0u; f < HV / 16u; ++f) zero_sums(o[f]);
+    EACH for (uint f = 0u; f < HV / 16u; ++f) zero_sums(o[f]);
 
     // The row of this lane, and its columns of scores, or of results.
     uint r = sg * 16u + lane % 16u, c0 = lane / 16u * COLS;
@@ -129,7 +129,7 @@ void main() {
 #ifdef PAIRS
     uint64_t masks[2];
 #endif
-    [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+    EACH for (uint j = 0u; j < 2u; ++j) {
         uint mine = min(row0 + sg * 16u + held_row(4u * j), all - 1u);
         hs[j] = kv * a.group + mine / l;
         qs[j] = mine % l;
@@ -180,8 +180,8 @@ void main() {
 #if defined(PAIRS) && !defined(EARLY)
             READ_PAIRS
 #endif
-            [[unroll]] for (uint m = 0u; m < 4u; ++m)
-                [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+            EACH for (uint m = 0u; m < 4u; ++m)
+                EACH for (uint i = 0u; i < 8u; ++i) {
                     uint key = first + m * 16u + held_col(i);
 #ifdef PAIRS
                     uint x = of_pair(pairs[4u * m + (i & 2u) + i / 4u], i & 1u);
@@ -196,9 +196,9 @@ void main() {
         SUMS ahead[4];
         MULTIPLY_KEYS(ahead)
         float most[2] = float[](NEG_INF, NEG_INF), base[2], keep[2];
-        [[unroll]] for (uint m = 0u; m < 4u; ++m)
-            [[unroll]] for (uint i = 0u; i < 8u; ++i) most[i / 4u] = max(most[i / 4u], element(s[m], i));
-        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+        EACH for (uint m = 0u; m < 4u; ++m)
+            EACH for (uint i = 0u; i < 8u; ++i) most[i / 4u] = max(most[i / 4u], element(s[m], i));
+        EACH for (uint j = 0u; j < 2u; ++j) {
             most[j] = row_max(most[j] * factor);
             base[j] = max(most[j], top[j]);
             keep[j] = top[j] == base[j] ? 1.0 : exp2(top[j] - base[j]);
@@ -206,18 +206,18 @@ void main() {
             top[j] = base[j];
             base[j] = finite(base[j]);
         }
-        [[unroll]] for (uint m = 0u; m < 4u; ++m)
-            [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+        EACH for (uint m = 0u; m < 4u; ++m)
+            EACH for (uint i = 0u; i < 8u; ++i) {
                 float x = exp2(fma(element(s[m], i), factor, -base[i / 4u]));
                 sum[i / 4u] += x;
                 element(s[m], i) = x;
             }
-        [[unroll]] for (uint f = 0u; f < HV / 16u; ++f)
-            [[unroll]] for (uint i = 0u; i < 8u; ++i) element(o[f], i) *= keep[i / 4u];
+        EACH for (uint f = 0u; f < HV / 16u; ++f)
+            EACH for (uint i = 0u; i < 8u; ++i) element(o[f], i) *= keep[i / 4u];
         LEFT w[4];
-        [[unroll]] for (uint k = 0u; k < 4u; ++k) left_of_sums(w[k], s[k]);
+        EACH for (uint k = 0u; k < 4u; ++k) left_of_sums(w[k], s[k]);
         MULTIPLY_VALUES(w)
-        [[unroll]] for (uint m = 0u; m < 4u; ++m) s[m] = ahead[m];
+        EACH for (uint m = 0u; m < 4u; ++m) s[m] = ahead[m];
         first = after;
         after = third;
         third = fourth;
@@ -234,10 +234,10 @@ void main() {
         barrier();
         bool free = seen_by_all(first, end, low, SEEN | OTHER) && units > 0.0;
         float factor = free ? units : 1.0;
-        [[unroll]] for (uint m = 0u; m < 4u; ++m) {
+        EACH for (uint m = 0u; m < 4u; ++m) {
             SUMS s;
             zero_sums(s);
-            [[unroll]] for (uint k = 0u; k < HD / 16u; ++k) {
+            EACH for (uint k = 0u; k < HD / 16u; ++k) {
                 RIGHT x;
                 load_right_transposed(x, m * 16u * WD + k * 2u, WD);
                 multiply(q[k], x, s);
@@ -247,13 +247,13 @@ void main() {
         barrier();
         PUT(next_v, WORDS_V, VALUES)
         float s[COLS], most = NEG_INF;
-        [[unroll]] for (uint c = 0u; c < COLS; c += 4u) {
+        EACH for (uint c = 0u; c < COLS; c += 4u) {
             vec4 x = uintBitsToFloat(mem[SCORES + r * SW + (c0 + c) / 4u]);
-            [[unroll]] for (uint k = 0u; k < 4u; ++k) s[c + k] = x[k];
+            EACH for (uint k = 0u; k < 4u; ++k) s[c + k] = x[k];
         }
         if (!free)
-            [[unroll]] for (uint c = 0u; c < COLS; ++c) s[c] = score(s[c], b, h, qi, first + c0 + c, end);
-        [[unroll]] for (uint c = 0u; c < COLS; ++c) most = max(most, s[c]);
+            EACH for (uint c = 0u; c < COLS; ++c) s[c] = score(s[c], b, h, qi, first + c0 + c, end);
+        EACH for (uint c = 0u; c < COLS; ++c) most = max(most, s[c]);
         most *= factor;
         // From here on no lane reads scores any more.
         most = row_max(most);
@@ -265,9 +265,9 @@ void main() {
             top = base;
         }
         base = finite(base);
-        [[unroll]] for (uint c = 0u; c < COLS; c += 8u) {
+        EACH for (uint c = 0u; c < COLS; c += 8u) {
             float w[8];
-            [[unroll]] for (uint k = 0u; k < 8u; ++k) {
+            EACH for (uint k = 0u; k < 8u; ++k) {
                 w[k] = exp2(fma(s[c + k], factor, -base));
                 sum += w[k];
             }
@@ -275,24 +275,24 @@ void main() {
         }
         bool same = none_of_them(grown);
         if (!same) {
-            [[unroll]] for (uint i = 0u; i < 4u / SHARERS; ++i)
+            EACH for (uint i = 0u; i < 4u / SHARERS; ++i)
                 mem[FACTORS + r * 4u + lane / 16u * (4u / SHARERS) + i] = uvec4(floatBitsToUint(keep));
         }
         barrier();
         if (!same) {
             SUMS keeps;
             load_sums(keeps, FACTORS + sg * 64u, 4u);
-            [[unroll]] for (uint f = 0u; f < HV / 16u; ++f) scale_sums(o[f], keeps);
+            EACH for (uint f = 0u; f < HV / 16u; ++f) scale_sums(o[f], keeps);
         }
         LEFT w[4];
-        [[unroll]] for (uint k = 0u; k < 4u; ++k) load_left(w[k], SCORES + sg * 16u * SW + k * 2u, SW);
+        EACH for (uint k = 0u; k < 4u; ++k) load_left(w[k], SCORES + sg * 16u * SW + k * 2u, SW);
         MULTIPLY_VALUES(w)
     }
 #endif
 
 #ifdef HELD
     float f = 1.0;
-    [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+    EACH for (uint j = 0u; j < 2u; ++j) {
         sum[j] = row_sum(sum[j]);
 #ifdef KEPT
         // For the gradient.
@@ -301,8 +301,8 @@ void main() {
 #endif
         sum[j] = 1.0 / sum[j];
     }
-    [[unroll]] for (uint k = 0u; k < HV / 16u; ++k)
-        [[unroll]] for (uint i = 0u; i < 8u; ++i) element(o[k], i) *= sum[i / 4u];
+    EACH for (uint k = 0u; k < HV / 16u; ++k)
+        EACH for (uint i = 0u; i < 8u; ++i) element(o[k], i) *= sum[i / 4u];
 #else
     float f = 1.0 / row_sum(sum);
 #endif

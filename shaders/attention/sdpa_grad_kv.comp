@@ -37,7 +37,7 @@ uint tile_bits(uint b, uint h, uint query, uint key) {
     if (blocks != 0ul) {
         uint word = word_of(blocks, query, min(query + BN, a.l) - 1u, key);
         bits = 0u;
-        [[unroll]] for (uint j = 0u; j < BM; j += BLOCK)
+        EACH for (uint j = 0u; j < BM; j += BLOCK)
             if (key + j < a.n) bits |= in_word(word, key + j);
     }
 #endif
@@ -47,7 +47,7 @@ uint tile_bits(uint b, uint h, uint query, uint key) {
 // The mask of eight elements of fragment m, two a word.
 #if defined(MASK_BOOL) || defined(MASK_ADD)
 #define READ_MASK(m)                                                                             \
-    [[unroll]] for (uint i = 0u; i < 8u; ++i) {                                                  \
+    EACH for (uint i = 0u; i < 8u; ++i) {                                                        \
         uint c = min(query + (m) * 16u + held_col(i), l - 1u);                                   \
         uint x = mask_bits(mask_row(b, h, c), min(row0 + sg * 16u + held_row(i), n - 1u));       \
         uint to = 4u * (m) + i / 2u;                                                             \
@@ -76,8 +76,8 @@ void main() {
     LOAD_ROWS(keys, WORDS_K, d, n, at(kbase, int64_t(row) * a.ks[2], A_SIZE))
     LOAD_ROWS(values, WORDS_V, dv, n, at(vbase, int64_t(row) * a.vs[2], A_SIZE))
     SUMS dk[HD / 16u], dw[HV / 16u];
-    [[unroll]] for (uint f = 0u; f < HD / 16u; ++f) zero_sums(dk[f]);
-    [[unroll]] for (uint f = 0u; f < HV / 16u; ++f) zero_sums(dw[f]);
+    EACH for (uint f = 0u; f < HD / 16u; ++f) zero_sums(dk[f]);
+    EACH for (uint f = 0u; f < HV / 16u; ++f) zero_sums(dw[f]);
     float units = a.scale * LOG2E;
     int64_t qstep = a.qs[2], cstep = grad.cs[2];
 
@@ -95,15 +95,15 @@ void main() {
     {                                                                                            \
         uint h_ = kv * a.group + (t) / steps, q_ = begin + (t) % steps * BN;                     \
         uint64_t qbase = at(a.q, int64_t(b) * a.qs[0] + int64_t(h_) * a.qs[1], A_SIZE);          \
-        uint64_t cbase = at(grad.cot, int64_t(b) * grad.cs[0] + int64_t(h_) * grad.cs[1], A_SIZE);        \
-        uint64_t qfirst = FIRST_WORD(WORDS_K, qbase, qstep), cfirst = FIRST_WORD(WORDS_V, cbase, cstep); \
+        uint64_t cbase = at(grad.cot, int64_t(b) * grad.cs[0] + int64_t(h_) * grad.cs[1], A_SIZE);\
+        uint64_t qfirst = FIRST_WORD(WORDS_K, qbase, qstep), cfirst = FIRST_WORD(WORDS_V, cbase, cstep);\
         FETCH_TILE(next_q, WORDS_K, qbase, qstep, q_, l - q_, d, qfirst)                         \
         FETCH_TILE(next_c, WORDS_V, cbase, cstep, q_, l - q_, dv, cfirst)                        \
         if (gl_LocalInvocationIndex < BN) {                                                      \
             uint i = q_ + gl_LocalInvocationIndex;                                               \
             uint64_t p = extent_at(b, h_, min(i, l - 1u));                                       \
-            next_off = i < l ? Floats(grad.extents + p).v[0] : -LOWEST;                             \
-            next_share = Floats(grad.shares + p).v[0];                                              \
+            next_off = i < l ? Floats(grad.extents + p).v[0] : -LOWEST;                          \
+            next_share = Floats(grad.shares + p).v[0];                                           \
         }                                                                                        \
     }
     uint t = 0u, bits = 0u, after_bits = 0u;
@@ -128,27 +128,17 @@ void main() {
         uint masks[4u * FRAGMENTS];
 #ifdef EARLY
         if (!free)
-            [[unroll]] for (uint m = 0u; m < FRAGMENTS; ++m) { READ_MASK(m) }
+            EACH for (uint m = 0u; m < FRAGMENTS; ++m) { READ_MASK(m) }
 #endif
-        [[unroll]] for (uint m = 0u; m < FRAGMENTS; ++m) {
+        EACH for (uint m = 0u; m < FRAGMENTS; ++m) {
             SUMS s, g;
-            zero_sums(s);
-            zero_sums(g);
-            [[unroll]] for (uint k = 0u; k < HD / 16u; ++k) {
-                RIGHT x;
-                load_right_transposed(x, QUERIES + m * 16u * WD + k * 2u, WD);
-                multiply(keys[k], x, s);
-            }
-            [[unroll]] for (uint k = 0u; k < HV / 16u; ++k) {
-                RIGHT x;
-                load_right_transposed(x, COTS + m * 16u * WD + k * 2u, WD);
-                multiply(values[k], x, g);
-            }
+            PRODUCTS(s, keys, HD, QUERIES + m * 16u * WD)
+            PRODUCTS(g, values, HV, COTS + m * 16u * WD)
             if (!free) {
 #ifndef EARLY
                 READ_MASK(m)
 #endif
-                [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+                EACH for (uint i = 0u; i < 8u; ++i) {
                     uint c = m * 16u + held_col(i);
                     float x = element(s, i) * units;
 #if defined(MASK_BOOL) || defined(MASK_ADD)
@@ -162,7 +152,7 @@ void main() {
                     if (REPLACES) element(g, i) = gone ? shares[c] : element(g, i);
                 }
             }
-            [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+            EACH for (uint i = 0u; i < 8u; ++i) {
                 uint c = m * 16u + held_col(i);
                 float w = exp2(fma(element(s, i), factor, -offs[c]));
                 element(s, i) = w;
@@ -171,16 +161,8 @@ void main() {
             LEFT w, y;
             left_of_sums(w, s);
             left_of_sums(y, g);
-            [[unroll]] for (uint f = 0u; f < HV / 16u; ++f) {
-                RIGHT x;
-                load_right(x, COTS + m * 16u * WD + f * 2u, WD);
-                multiply(w, x, dw[f]);
-            }
-            [[unroll]] for (uint f = 0u; f < HD / 16u; ++f) {
-                RIGHT x;
-                load_right(x, QUERIES + m * 16u * WD + f * 2u, WD);
-                multiply(y, x, dk[f]);
-            }
+            ADD_FEATURES(dw, w, HV, COTS + m * 16u * WD)
+            ADD_FEATURES(dk, y, HD, QUERIES + m * 16u * WD)
         }
         t = after;
         bits = after_bits;

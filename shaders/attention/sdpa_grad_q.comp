@@ -24,7 +24,7 @@ float share(uint64_t cot, uint64_t result, uint part, uint count) {
     float sum = 0.0;
     for (uint c = part * 8u; c < count; c += SHARERS * 8u) {
         uvec4 x = Vec16(cot + 2ul * c).v, y = Vec16(result + 2ul * c).v;
-        [[unroll]] for (uint k = 0u; k < 8u; ++k) sum = fma(a_elem(x, k), a_elem(y, k), sum);
+        EACH for (uint k = 0u; k < 8u; ++k) sum = fma(a_elem(x, k), a_elem(y, k), sum);
     }
     return sum;
 }
@@ -42,7 +42,7 @@ bool all_seen(uint first, uint end, uint low, uint bits) {
 // Scores of the tile in units of log 2; those that are taken out become the lowest number.
 #ifdef PAIRS
 #define READ_PAIRS(m)                                                                            \
-    [[unroll]] for (uint j = 0u; j < 4u; ++j)                                                    \
+    EACH for (uint j = 0u; j < 4u; ++j)                                                          \
         pairs[4u * (m) + j] = mask_pair(masks[j & 1u], first + (m) * 16u + held_col(j & 2u));
 #define SCORE(s, m, i, key)                                                                      \
     (with_mask((s) * units, of_pair(pairs[4u * (m) + ((i) & 2u) + (i) / 4u], (i) & 1u)))
@@ -51,9 +51,9 @@ bool all_seen(uint first, uint end, uint low, uint bits) {
 #define SCORE(s, m, i, key) score(s, b, hs[(i) / 4u], qs[(i) / 4u], key, end)
 #endif
 #define UNITS_OF_LOG2(s)                                                                         \
-    [[unroll]] for (uint m = 0u; m < FRAGMENTS; ++m) { READ_PAIRS(m) }                           \
-    [[unroll]] for (uint m = 0u; m < FRAGMENTS; ++m)                                             \
-        [[unroll]] for (uint i = 0u; i < 8u; ++i) {                                              \
+    EACH for (uint m = 0u; m < FRAGMENTS; ++m) { READ_PAIRS(m) }                                 \
+    EACH for (uint m = 0u; m < FRAGMENTS; ++m)                                                   \
+        EACH for (uint i = 0u; i < 8u; ++i) {                                                    \
             uint key = first + m * 16u + held_col(i);                                            \
             element(s[m], i) = key < end ? SCORE(element(s[m], i), m, i, key) : NEG_INF;         \
         }
@@ -79,7 +79,9 @@ void main() {
     uint64_t vbase = at(a.v, int64_t(b) * a.vs[0] + int64_t(kv) * a.vs[1], A_SIZE);
     uint64_t kfirst = FIRST_WORD(WORDS_K, kbase, kstep), vfirst = FIRST_WORD(WORDS_V, vbase, vstep);
 
-#define COT(row) at(grad.cot, int64_t(b) * grad.cs[0] + int64_t(kv * a.group + (row) / l) * grad.cs[1] + int64_t((row) % l) * grad.cs[2], A_SIZE)
+#define COT(row)                                                                                 \
+    at(grad.cot, int64_t(b) * grad.cs[0] + int64_t(kv * a.group + (row) / l) * grad.cs[1]        \
+                     + int64_t((row) % l) * grad.cs[2], A_SIZE)
     LEFT q[HD / 16u], cot[HV / 16u];
     LOAD_ROWS(q, WORDS_K, d, all, q_row(b, kv * a.group + row / l, row % l))
     LOAD_ROWS(cot, WORDS_V, dv, all, COT(row))
@@ -95,13 +97,13 @@ void main() {
 #ifdef PAIRS
     uint64_t masks[2];
 #endif
-    [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+    EACH for (uint j = 0u; j < 2u; ++j) {
         uint place = sg * 16u + held_row(4u * j), mine = min(row0 + place, all - 1u);
         hs[j] = kv * a.group + mine / l;
         qs[j] = mine % l;
         top[j] = NEG_INF;
         sum[j] = shared_[j] = 0.0;
-        [[unroll]] for (uint k = 0u; k < SHARERS; ++k) shared_[j] += sums[place * SHARERS + k];
+        EACH for (uint k = 0u; k < SHARERS; ++k) shared_[j] += sums[place * SHARERS + k];
 #ifdef PAIRS
         masks[j] = mask_row(b, hs[j], qs[j]);
 #endif
@@ -123,22 +125,22 @@ void main() {
         bool free = all_seen(first, end, low, bits) && units > 0.0;
         float factor = free ? units : 1.0;
         SUMS s[FRAGMENTS];
-        MULTIPLY_ROWS(s, q, HD, KEYS)
+        EACH for (uint m = 0u; m < FRAGMENTS; ++m) { PRODUCTS(s[m], q, HD, KEYS + m * 16u * WD) }
 #ifdef PAIRS
         uint pairs[4u * FRAGMENTS];
 #endif
         if (!free) { UNITS_OF_LOG2(s) }
         float most[2] = float[](NEG_INF, NEG_INF), base[2];
-        [[unroll]] for (uint m = 0u; m < FRAGMENTS; ++m)
-            [[unroll]] for (uint i = 0u; i < 8u; ++i) most[i / 4u] = max(most[i / 4u], element(s[m], i));
-        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+        EACH for (uint m = 0u; m < FRAGMENTS; ++m)
+            EACH for (uint i = 0u; i < 8u; ++i) most[i / 4u] = max(most[i / 4u], element(s[m], i));
+        EACH for (uint j = 0u; j < 2u; ++j) {
             base[j] = max(row_max(most[j] * factor), top[j]);
             sum[j] *= top[j] == base[j] ? 1.0 : exp2(top[j] - base[j]);
             top[j] = base[j];
             base[j] = finite(base[j]);
         }
-        [[unroll]] for (uint m = 0u; m < FRAGMENTS; ++m)
-            [[unroll]] for (uint i = 0u; i < 8u; ++i)
+        EACH for (uint m = 0u; m < FRAGMENTS; ++m)
+            EACH for (uint i = 0u; i < 8u; ++i)
                 sum[i / 4u] += exp2(fma(element(s[m], i), factor, -base[i / 4u]));
         first = after;
         bits = after_bits;
@@ -147,7 +149,7 @@ void main() {
     first = next_block(walk, 0u, bits);
 #endif
     float off[2], out_[2];
-    [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+    EACH for (uint j = 0u; j < 2u; ++j) {
         uint64_t to = extent_at(b, hs[j], qs[j]);
         bool writes = row0 + sg * 16u + held_row(4u * j) < all && lane % 4u == 0u;
 #ifdef KEPT
@@ -162,7 +164,7 @@ void main() {
     }
 
     SUMS o[HD / 16u];
-    [[unroll]] for (uint f = 0u; f < HD / 16u; ++f) zero_sums(o[f]);
+    EACH for (uint f = 0u; f < HD / 16u; ++f) zero_sums(o[f]);
     FETCH_TILE(next_k, WORDS_K, kbase, kstep, first, end - first, d, kfirst)
     FETCH_TILE(next_v, WORDS_V, vbase, vstep, first, end - first, dv, vfirst)
     while (first < end) {
@@ -172,7 +174,7 @@ void main() {
         bool free = all_seen(first, end, low, bits) && units > 0.0;
 #ifdef EARLY
         if (!free)
-            [[unroll]] for (uint m = 0u; m < FRAGMENTS; ++m) { READ_PAIRS(m) }
+            EACH for (uint m = 0u; m < FRAGMENTS; ++m) { READ_PAIRS(m) }
 #endif
         barrier();
         PUT(next_k, WORDS_K, KEYS)
@@ -182,41 +184,27 @@ void main() {
         FETCH_TILE(next_k, WORDS_K, kbase, kstep, coming, end - coming, d, kfirst)
         FETCH_TILE(next_v, WORDS_V, vbase, vstep, coming, end - coming, dv, vfirst)
         float factor = free ? units : 1.0;
-        [[unroll]] for (uint m = 0u; m < FRAGMENTS; ++m) {
+        EACH for (uint m = 0u; m < FRAGMENTS; ++m) {
             SUMS s, g;
-            zero_sums(s);
-            zero_sums(g);
-            [[unroll]] for (uint k = 0u; k < HD / 16u; ++k) {
-                RIGHT x;
-                load_right_transposed(x, KEYS + m * 16u * WD + k * 2u, WD);
-                multiply(q[k], x, s);
-            }
-            [[unroll]] for (uint k = 0u; k < HV / 16u; ++k) {
-                RIGHT x;
-                load_right_transposed(x, VALUES + m * 16u * WD + k * 2u, WD);
-                multiply(cot[k], x, g);
-            }
+            PRODUCTS(s, q, HD, KEYS + m * 16u * WD)
+            PRODUCTS(g, cot, HV, VALUES + m * 16u * WD)
             if (!free) {
 #ifndef EARLY
                 READ_PAIRS(m)
 #endif
-                [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+                EACH for (uint i = 0u; i < 8u; ++i) {
                     uint key = first + m * 16u + held_col(i);
                     float x = key < end ? SCORE(element(s, i), m, i, key) : NEG_INF, gone = REPLACES ? NEG_INF : out_[i / 4u];
                     element(s, i) = x == LOWEST ? gone : x;
                 }
             }
-            [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+            EACH for (uint i = 0u; i < 8u; ++i) {
                 float w = exp2(fma(element(s, i), factor, -off[i / 4u]));
                 element(s, i) = w * (element(g, i) - shared_[i / 4u]);
             }
             LEFT w;
             left_of_sums(w, s);
-            [[unroll]] for (uint f = 0u; f < HD / 16u; ++f) {
-                RIGHT x;
-                load_right(x, KEYS + m * 16u * WD + f * 2u, WD);
-                multiply(w, x, o[f]);
-            }
+            ADD_FEATURES(o, w, HD, KEYS + m * 16u * WD)
         }
         first = after;
         bits = after_bits;

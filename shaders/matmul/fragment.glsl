@@ -25,34 +25,34 @@ struct Side { float v[256]; };
 struct Sums { float v[OWN]; };
 float frag_half(uint at, uint i) { return A_DEC((mem[at + i / 8u][(i % 8u) >> 1] >> (16u * (i & 1u))) & 0xffffu); }
 void load_left(out Side m, uint at, uint stride) {
-    for (uint e = 0u; e < 256u; ++e) m.v[e] = frag_half(at + e / 16u * stride, e % 16u);
+    [[dont_unroll]] for (uint e = 0u; e < 256u; ++e) m.v[e] = frag_half(at + e / 16u * stride, e % 16u);
 }
 void load_right(out Side m, uint at, uint stride) { load_left(m, at, stride); }
 void load_right_transposed(out Side m, uint at, uint stride) {
-    for (uint e = 0u; e < 256u; ++e) m.v[e] = frag_half(at + e % 16u * stride, e / 16u);
+    [[dont_unroll]] for (uint e = 0u; e < 256u; ++e) m.v[e] = frag_half(at + e % 16u * stride, e / 16u);
 }
 void load_sums(out Sums m, uint at, uint stride) {
-    for (uint i = 0u; i < OWN; ++i) {
+    [[dont_unroll]] for (uint i = 0u; i < OWN; ++i) {
         uint e = own(i), c = e % 16u;
         m.v[i] = uintBitsToFloat(mem[at + e / 16u * stride + c / 4u][c % 4u]);
     }
 }
 void store_sums(Sums m, uint at, uint stride) {
-    for (uint i = 0u; i < OWN; ++i) {
+    [[dont_unroll]] for (uint i = 0u; i < OWN; ++i) {
         uint e = own(i), c = e % 16u;
         mem[at + e / 16u * stride + c / 4u][c % 4u] = floatBitsToUint(m.v[i]);
     }
 }
 void zero_sums(out Sums m) {
-    for (uint i = 0u; i < OWN; ++i) m.v[i] = 0.0;
+    [[dont_unroll]] for (uint i = 0u; i < OWN; ++i) m.v[i] = 0.0;
 }
 void scale_sums(inout Sums m, Sums by) {
-    for (uint i = 0u; i < OWN; ++i) m.v[i] *= by.v[i];
+    [[dont_unroll]] for (uint i = 0u; i < OWN; ++i) m.v[i] *= by.v[i];
 }
 void multiply(Side a, Side b, inout Sums m) {
-    for (uint i = 0u; i < OWN; ++i) {
+    [[dont_unroll]] for (uint i = 0u; i < OWN; ++i) {
         uint e = own(i);
-        for (uint k = 0u; k < 16u; ++k) m.v[i] = fma(a.v[e / 16u * 16u + k], b.v[k * 16u + e % 16u], m.v[i]);
+        [[dont_unroll]] for (uint k = 0u; k < 16u; ++k) m.v[i] = fma(a.v[e / 16u * 16u + k], b.v[k * 16u + e % 16u], m.v[i]);
     }
 }
 #ifdef HELD
@@ -61,9 +61,9 @@ shared float sides[THREADS / LANES * 256u];
 void left_of_sums(out Side m, Sums s) {
     uint at = frag_group() * 256u;
     barrier();
-    for (uint i = 0u; i < OWN; ++i) sides[at + own(i)] = s.v[i];
+    [[dont_unroll]] for (uint i = 0u; i < OWN; ++i) sides[at + own(i)] = s.v[i];
     barrier();
-    for (uint e = 0u; e < 256u; ++e) m.v[e] = A_DEC(B_ENC(sides[at + e]));
+    [[dont_unroll]] for (uint e = 0u; e < 256u; ++e) m.v[e] = A_DEC(B_ENC(sides[at + e]));
 }
 #endif
 #define LEFT Side
