@@ -236,7 +236,9 @@ fn tiles_that_are_merged_and_lines_that_are_transformed_fit_shared_memory() {
         for count in [1, 1000, 1 << 20] {
             let b = sort::blocks(&all()[0], n, count, most, across);
             let fits = b.pitch >= n && b.rows > 0 && b.rows * b.pitch <= b.lanes * b.items;
-            assert!(fits && (b.items == 1) == (count == 1), "{n} {count} {across}");
+            // One row has a lane for each element, and so many are cut for lanes that have several.
+            let right = (count > 1 || b.items == 1) && (count < 1 << 20 || b.items == 4);
+            assert!(fits && right, "{n} {count} {across}");
         }
     }
     for (n, count, rows) in
