@@ -118,7 +118,7 @@ def has_matrices():
 
 
 def expected():
-    """The kernels of gradients here: without matrices only where ordinary arithmetic is asked for."""
+    """The kernels of gradients: without matrices only where ordinary arithmetic is asked for."""
     plain = os.environ.get("MLX_VK_SDPA_COOP") == "plain_held"
     return KERNELS if plain or has_matrices() else set()
 
