@@ -118,7 +118,7 @@ def has_matrices():
 
 
 def expected():
-    """The kernels of gradients here: without matrices only where ordinary arithmetic is asked for."""
+    """The kernels of gradients: without matrices only where ordinary arithmetic is asked for."""
     plain = os.environ.get("MLX_VK_SDPA_COOP") == "plain_held"
     return KERNELS if plain or has_matrices() else set()
 
@@ -133,12 +133,13 @@ def run(source, env=()):
         rng = np.random.default_rng(5)
         same = lambda f: f
     """
-    return python(textwrap.dedent(head) + textwrap.dedent(source), env, timeout=600).stdout
+    return python(textwrap.dedent(head) + textwrap.dedent(source), env, timeout=850).stdout
 
 
 @pytest.mark.gpu
+@pytest.mark.timeout(900)
 def test_plain_twins():
-    """The kernels' logic by ordinary arithmetic: software drivers take long to compile it."""
+    """The kernels' logic by ordinary arithmetic: software drivers compile it for minutes."""
     if has_matrices() or mx.vulkan.describe(0)["limits"]["shared_memory"] < 32768:
         pytest.skip("there are matrices, or no room for what stands for them")
     run(
