@@ -1,4 +1,5 @@
-"""Sums of weighed products of picked experts that a GPU computes with the products: values, and what stays apart."""
+"""Sums of weighed products of picked experts that a GPU computes with the products: values, and
+what stays apart."""
 
 import helpers as h
 import mlx.core as mx
@@ -27,7 +28,8 @@ def picks_of(rng, tokens, each, experts):
 
 
 def summed(y, weights, dtype):
-    """Products of (tokens, picks, columns) in float64, weighed and added up, rounded where kernels round."""
+    """Products of (tokens, picks, columns) in float64, weighed and added up, rounded where kernels
+    round."""
     w = h.to_np(weights).astype(np.float64).reshape(*y.shape[:2], 1)
     return rounded(rounded(rounded(y, dtype) * w, dtype).sum(1), dtype)
 
@@ -82,8 +84,10 @@ def test_products_are_weighed_and_added_up_in_their_kernel(rng, dtype, how):
         weights = weights_of(rng, tokens, 1, each, dtype=dtype)
         residual = normal(rng, tokens, 1, 45, dtype=dtype)
 
-        def layer(x=x, picks=mx.array(picks[:, None]), weights=weights, residual=residual):
-            y = down(x, picks).squeeze(-2)
+        indices = mx.array(picks[:, None])
+
+        def layer(x=x, indices=indices, weights=weights, residual=residual):
+            y = down(x, indices).squeeze(-2)
             return residual + (y * weights[..., None]).sum(axis=-2)
 
         out, ran = h.kernels(layer)
@@ -102,7 +106,8 @@ def test_layers_of_one_token_and_of_few_are_two_kernels(rng, each, group):
         picks = picks_of(rng, tokens, each, MANY)[:, None]
         x = normal(rng, tokens, 1, 256, dtype="bfloat16")
         weights = weights_of(rng, tokens, 1, each, dtype="bfloat16")
-        run = lambda x=x, p=mx.array(picks), w=weights: layer(x, p, w, sort=False)  # noqa: E731
+        indices = mx.array(picks)
+        run = lambda x=x, p=indices, w=weights: layer(x, p, w, sort=False)  # noqa: E731
         out, ran = h.kernels(run)
         assert sum(ran.values()) == 2, ran
         close(out, layer.expected(x, picks, weights), "bfloat16")
