@@ -546,6 +546,17 @@ pub fn quantized_matmul(x: &Array, q: &Quantized, s: Stream) -> Result<Array> {
     reshape(&out, &shape, s)
 }
 
+/// Few single rows of `x`, which has the axes `own` before them, repeated for the picks of a batch that share them: whoever
+/// multiplies by single rows needs no numbers then. Else x as it is. And the axes before the rows.
+fn repeated(x: Array, own: Shape, batch: &Shape, s: Stream) -> Result<(Array, Shape)> {
+    let few = x.dim(-2) == 1 && matrices(&x) > 1 && size_of(batch) <= FEW_PICKS;
+    if !few || own == *batch || own.len() != batch.len() {
+        return Ok((x, own));
+    }
+    let shape: Shape = batch.iter().chain(&x.shape()[x.ndim() - 2..]).copied().collect();
+    Ok((broadcast_to(&x, &shape, s)?, batch.clone()))
+}
+
 /// Products of matrices of `x` with quantised matrices, picked by flat indices over the batch axes of each; an
 /// operand without indices takes part with all of its matrices in order. `sorted` promises that the indices of
 /// the only indexed operand do not decrease. `global` has a scale for each matrix of `w` (nvfp4).
@@ -595,15 +606,7 @@ pub fn gather_qmm(
     let (bx, bw) = (outer(x, &lhs), outer(q.w, &rhs));
     let batch = broadcast_shapes(OP, &bx, &bw)?;
     let x = astype(x, dtype, s)?;
-    // Few single rows are repeated for the picks that share them: whoever multiplies by single rows needs no numbers then.
-    let few = lhs.is_none() && x.dim(-2) == 1 && bx != batch && bx.len() == batch.len();
-    let (x, bx) = match few && matrices(&x) > 1 && size_of(&batch) <= FEW_PICKS {
-        true => {
-            let shape: Shape = batch.iter().chain(&x.shape()[x.ndim() - 2..]).copied().collect();
-            (broadcast_to(&x, &shape, s)?, batch.clone())
-        }
-        false => (x, bx),
-    };
+    let (x, bx) = if lhs.is_none() { repeated(x, bx, &batch, s)? } else { (x, bx) };
     // An operand without indices stays so where it has the whole batch, or one matrix.
     let numbers = |a: &Array, i: &Option<Array>, b: &Shape| -> Result<Option<Array>> {
         let count = matrices(a);
