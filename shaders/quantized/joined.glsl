@@ -118,3 +118,4 @@ float root_of(float sum) {
     return root;
 }
 #endif
+#endif

@@ -104,7 +104,7 @@ pub fn joins_products(
 
 /// Whether kernels that can join multiply `m` rows of length `k` by a dense matrix with `n` rows, together with others and what
 /// is around: rows begin at whole chunks.
-pub(in crate::vulkan) fn joins_dense(
+pub fn joins_dense(
     p: &Profile,
     dtype: Dtype,
     [m, k, n]: [i64; 3],
@@ -123,7 +123,7 @@ pub(in crate::vulkan) fn joins_dense(
 /// Whether the kernel of such products, which give `n` results of a row together, also normalises the rows. H200, 8B in bfloat16,
 /// two rows, us with and without, as many more a command of its own takes (4.5): 24576 x 4096 53 and 52, 6144 x 4096 20 and 16.5.
 /// Rows of x that meet codes are not: 24576 x 4096 36 and 28.7, 6144 x 4096 18.5 and 11.8.
-pub(in crate::vulkan) fn normalises(
+pub fn normalises(
     p: &Profile,
     format: Option<Format>,
     dtype: Dtype,
