@@ -1,6 +1,8 @@
 """Sums of weighed products of picked experts that a GPU computes with the products: values, and
 what stays apart."""
 
+import os
+
 import helpers as h
 import mlx.core as mx
 import numpy as np
@@ -210,3 +212,20 @@ def test_nan_of_one_token_stays_there(rng):
     picks, w = picks_of(rng, 16, 4, MANY)[:, None], weights_of(rng, 16, 1, 4, dtype="float16")
     out = h.to_np(layer(h.from_np(x, "float16"), mx.array(picks), w))
     assert np.isnan(out[3]).all() and not np.isnan(np.delete(out, 3, 0)).any()
+
+
+def test_teams_that_share_a_subgroup():
+    """As on most GPUs: a software driver has subgroups of 16 lanes where it is told to."""
+    program = f"""
+    import sys
+    sys.path.insert(0, {os.path.dirname(__file__)!r})
+    import mlx.core as mx
+    import numpy as np
+    mx.set_default_device(mx.gpu)
+    import test_eval_combined as t
+    assert mx.vulkan.describe()["limits"]["subgroup_sizes"][0] > 8
+    rng = np.random.default_rng(32)
+    t.test_products_are_weighed_and_added_up_in_their_kernel(rng, "float32", t.MODES[0])
+    t.test_layers_of_one_token_and_of_few_are_two_kernels(rng, 4, 64)
+    """
+    h.python(program, env={"LP_NATIVE_VECTOR_WIDTH": "512"}, timeout=280)
