@@ -176,8 +176,10 @@ fn collect(first: u64) -> Result<Report> {
     Ok(report(&ours))
 }
 
-/// Reads the timestamps of batches that are over.
+/// Reads the timestamps of batches that are over. One thread at a time: what another is about to list counts too.
 fn harvest() -> Result<()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = lock(&ONE);
     let over: Vec<Finished> =
         lock(&FINISHED).extract_if(.., |f| f.point.stream.reached(f.point.value)).collect();
     for f in over {
