@@ -232,7 +232,7 @@ def hidden(found, features):
 
 
 # Calls that are refused with reason: operations without a dtype, and arrays above a device's limit.
-REFUSED = ("Only allowed on", "in one allocation")
+REFUSED = ("Only allowed on", "in one array")
 
 
 def problems(found):
