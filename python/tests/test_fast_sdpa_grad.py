@@ -139,16 +139,16 @@ def run(source, env=()):
 @pytest.mark.gpu
 @pytest.mark.timeout(900)
 def test_plain_twins():
-    """The kernels' logic by ordinary arithmetic: software drivers compile it for minutes."""
-    if has_matrices() or mx.vulkan.describe(0)["limits"]["shared_memory"] < 32768:
-        pytest.skip("there are matrices, or no room for what stands for them")
+    """The kernels' logic by ordinary arithmetic, where there are no matrices and there is room for
+    what stands for them: software drivers compile it for minutes."""
+    room = mx.vulkan.describe(0)["limits"]["shared_memory"] >= 32768
     run(
-        """
+        f"""
         shapes = (1, 4, 40, 16), (1, 2, 50, 16)
         used = t.kernels(lambda: t.check(7, "float16", *shapes, "causal"))
-        assert used == t.KERNELS
+        assert used == (t.KERNELS if {room or has_matrices()} else set())
         """,
-        {"MLX_VK_SDPA_COOP": "plain_held"},
+        {} if has_matrices() else {"MLX_VK_SDPA_COOP": "plain_held"},
     )
 
 

@@ -52,23 +52,13 @@
     }
 
 // What the lanes that share a row make of their values.
+#include "lib/exchange.glsl"
 #ifdef HELD
 #define SHARING(x, what)                                                                         \
     EACH for (uint m = 1u; m < 4u; m *= 2u) { float y = other(x, m); x = what; }
 #else
 #define SHARING(x, what)                                                                         \
     EACH for (uint m = 16u; m < LANES; m *= 2u) { float y = other(x, m); x = what; }
-#endif
-#ifdef PLAIN
-shared float pair[THREADS];
-float other(float x, uint m) {
-    barrier();
-    pair[gl_LocalInvocationIndex] = x;
-    barrier();
-    return pair[gl_LocalInvocationIndex ^ m];
-}
-#else
-float other(float x, uint m) { return subgroupShuffleXor(x, m); }
 #endif
 float row_max(float x) {
     SHARING(x, max(x, y))

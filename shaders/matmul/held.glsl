@@ -47,22 +47,12 @@ void seek(uint unit, uint m, uint all) {
     b = p.b[matrix];
 }
 
-#ifdef PLAIN
-shared uint box[THREADS];
-uint from_lane(uint v, uint lane) {
-    barrier();
-    box[gl_LocalInvocationIndex] = v;
-    barrier();
-    return box[gl_LocalInvocationIndex / 32 * 32 + lane];
-}
-#else
-uint from_lane(uint v, uint lane) { return subgroupShuffle(v, lane); }
-#endif
+#include "lib/exchange.glsl"
 
 // Sum over the four lanes of a row.
 float over_row(float v) {
-    v += uintBitsToFloat(from_lane(floatBitsToUint(v), LANE ^ 1u));
-    return v + uintBitsToFloat(from_lane(floatBitsToUint(v), LANE ^ 2u));
+    v += other(v, 1u);
+    return v + other(v, 2u);
 }
 
 #ifdef NORM

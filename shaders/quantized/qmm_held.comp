@@ -153,7 +153,7 @@ void load_x() {
 void deal(uvec4 c, out uint words[SPAN_GROUPS][WORDS]) {
 #if GROUP == 64
     bool high = LANE % 4 >= 2;
-    uint x = from_lane(high ? c.x : c.z, LANE ^ 2u), y = from_lane(high ? c.y : c.w, LANE ^ 2u);
+    uint x = other_bits(high ? c.x : c.z, 2u), y = other_bits(high ? c.y : c.w, 2u);
     words[0] = uint[](high ? x : c.x, high ? y : c.y);
     words[1] = uint[](high ? c.z : x, high ? c.w : y);
 #else

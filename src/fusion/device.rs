@@ -65,8 +65,7 @@ pub(super) fn joins_dense(stream: Stream, dtype: Dtype, sizes: [i64; 3]) -> bool
         return tune::joins_dense(p, dtype, sizes, &|_, _| true);
     }
     #[cfg(feature = "vulkan")]
-    return stream.device.is_gpu()
-        && crate::vulkan::kernels::quantized::qmm_joined::suits_dense(stream, dtype, sizes);
+    return crate::vulkan::kernels::quantized::qmm_joined::suits_dense(stream, dtype, sizes);
     #[cfg(not(feature = "vulkan"))]
     false
 }

@@ -312,16 +312,12 @@ pub(super) fn together(free: &Free, i: usize, stream: Stream) -> Option<Together
     }
     let n = all.iter().map(|p| free.array(p.result).dim(-1)).sum();
     let norm = normalised(free, i, &all[0], n, all.len(), stream).and_then(|n| {
-        members.push(n.step);
+        let with = |steps: &[usize]| steps.iter().copied().chain([n.step]).collect::<SmallVec<[usize; 8]>>();
         if n.kept {
+            at = free.place(&with(&members), &with(&results))?;
             results.push(n.step);
-            let place = free.place(&members, &results);
-            if place.is_none() {
-                results.pop();
-                members.pop();
-            }
-            at = place?;
         }
+        members.push(n.step);
         Some(n)
     });
     // Reshapes alone are no reason.

@@ -4,13 +4,12 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use super::{Attention, OP};
+use super::{Attention, OP, with_joined_batch};
 use crate::bail;
 use crate::core::{
     Array, Batched, Derivatives, Dtype, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
 };
 use crate::on_gpu;
-use crate::ops::batching::with_batch;
 use crate::ops::elementwise::select;
 use crate::ops::support::*;
 use crate::ops::{add, matmul, multiply, reshape, subtract, sum, swapaxes};
@@ -196,13 +195,7 @@ impl Primitive for AttentionGrad {
 
     fn vmap(&self, r: &Vmap) -> Result<Batched> {
         let s = r.stream;
-        // The batch joins the first axis.
-        let joined = |i: usize| -> Result<Array> {
-            let a = with_batch(r, i)?;
-            let mut shape: Shape = a.shape()[1..].into();
-            shape[0] *= r.size();
-            reshape(&a, &shape, s)
-        };
+        let joined = |i| with_joined_batch(r, i, 0);
         let inputs = (0..r.inputs.len()).map(joined).collect::<Result<Vec<_>>>()?;
         let grads = build(*self, inputs, s)?;
         let split = grads.iter().enumerate().map(|(i, a)| reshape(a, &r.shape(i), s));

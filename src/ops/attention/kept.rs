@@ -5,13 +5,12 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use super::{Attention, OP, gradient};
+use super::{Attention, OP, gradient, with_joined_batch};
 use crate::bail;
 use crate::core::{
     Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
     lengths_vary,
 };
-use crate::ops::batching::with_batch;
 use crate::ops::support::*;
 use crate::ops::{reshape, zeros};
 use crate::{on_gpu, params};
@@ -79,15 +78,9 @@ pub(in crate::ops) fn restore_whole(c: &Stored) -> Result<Array> {
     Array::lazy(shape, dtype, Whole(of), c.inputs.to_vec(), c.stream)
 }
 
-/// Inputs of an attention with the batch in the first axis; those from `first` on.
+/// Inputs from `first` on, whose batch joins the first axis.
 fn joined(r: &Vmap, first: usize) -> Result<Vec<Array>> {
-    let one = |i: usize| -> Result<Array> {
-        let a = with_batch(r, i)?;
-        let mut shape: Shape = a.shape()[1..].into();
-        shape[0] *= r.size();
-        reshape(&a, &shape, r.stream)
-    };
-    (first..r.inputs.len()).map(one).collect()
+    (first..r.inputs.len()).map(|i| with_joined_batch(r, i, 0)).collect()
 }
 
 impl Primitive for Kept {

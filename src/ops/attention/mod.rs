@@ -219,6 +219,17 @@ impl Blocks {
     }
 }
 
+/// Input `i` of an attention, whose batch joins the axis `to`.
+fn with_joined_batch(r: &Vmap, i: usize, to: usize) -> Result<Array> {
+    let mut a = with_batch(r, i)?;
+    let mut shape: Shape = a.shape()[1..].into();
+    shape[to] *= r.size();
+    if to > 0 {
+        a = moveaxis(&a, 0, to as i64, r.stream)?;
+    }
+    reshape(&a, &shape, r.stream)
+}
+
 impl Primitive for Attention {
     fn name(&self) -> &str {
         OP
@@ -268,18 +279,8 @@ impl Primitive for Attention {
         let s = r.stream;
         let n = r.size();
         let varied = self.sinks(r.axes).is_some_and(Option::is_some);
-        // The batch joins the first axis, or the heads where these have sinks of their own.
-        let joined = |i: usize| -> Result<Array> {
-            let mut a = with_batch(r, i)?;
-            let mut shape: Shape = a.shape()[1..].into();
-            if varied {
-                a = moveaxis(&a, 0, 1, s)?;
-                shape[1] *= n;
-            } else {
-                shape[0] *= n;
-            }
-            reshape(&a, &shape, s)
-        };
+        // The batch joins the heads where these have sinks of their own.
+        let joined = |i: usize| with_joined_batch(r, i, usize::from(varied));
         let mut inputs = (0..3 + usize::from(self.mask)).map(joined).collect::<Result<Vec<_>>>()?;
         if self.sinks {
             let sinks = front(r, r.inputs.len() - 1)?;

@@ -1,7 +1,7 @@
 //! Host side of attention's gradient on cooperative matrices: sdpa_grad_q.comp, which also writes what each row's weights
 //! follow from, then sdpa_grad_kv.comp. Neither holds a matrix of scores.
 
-use super::{Blocks, Kernel, Key, Mask, arguments, blocks, is_wide, keys_of_row, steps};
+use super::{Blocks, Kernel, Key, Mask, arguments, blocks, keys_of_row, steps, widened};
 use crate::bail;
 use crate::core::layout::row_major;
 use crate::core::{Dtype, Result};
@@ -54,10 +54,7 @@ pub fn gradient(enc: &mut CommandEncoder, g: &Given, [dq, dk, dv]: [&DeviceView;
     let Some(kernels) = chosen(device, g.q.dtype, &g.q.shape, &g.k.shape, &g.v.shape) else {
         bail!(Runtime, "[scaled_dot_product_attention] The device has no kernel for this gradient.");
     };
-    let mut wide = Vec::with_capacity(5);
-    for x in [g.q, g.k, g.v, g.cot] {
-        wide.push(if is_wide(x) { x.clone() } else { dense(enc, x)? });
-    }
+    let mut wide = widened(enc, &[g.q, g.k, g.v, g.cot])?;
     let whole = g.out.strides == row_major(&g.out.shape) && g.out.ptr.is_multiple_of(16);
     wide.push(if whole { g.out.clone() } else { dense(enc, g.out)? });
     let [q, k, v, cot, out] = [0, 1, 2, 3, 4].map(|i| &wide[i]);

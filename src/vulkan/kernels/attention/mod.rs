@@ -277,10 +277,7 @@ pub fn kept(
     causal: bool,
     [dst, extents]: [&DeviceView; 2],
 ) -> Result<()> {
-    let mut wide = Vec::with_capacity(3);
-    for x in qkv {
-        wide.push(if is_wide(x) { x.clone() } else { elementwise::dense(enc, x)? });
-    }
+    let wide = widened(enc, &qkv)?;
     let [q, k, v] = [0, 1, 2].map(|i| &wide[i]);
     let [heads, l, d] = [1, 2, 3].map(|i| q.shape[i] as u64);
     let rows = heads / k.shape[1] as u64 * l;
@@ -349,6 +346,11 @@ fn is_wide(x: &DeviceView) -> bool {
     (s[3] == 1 || x.shape[3] == 1)
         && (x.shape[3] as usize * size).is_multiple_of(16)
         && aligned16(x.ptr, size, &s[..3])
+}
+
+/// Arrays as they are, or copies, so that all can be read by such vectors.
+fn widened(enc: &mut CommandEncoder, arrays: &[&DeviceView]) -> Result<Vec<DeviceView>> {
+    arrays.iter().map(|&x| if is_wide(x) { Ok(x.clone()) } else { elementwise::dense(enc, x) }).collect()
 }
 
 /// Strides of four axes; those of length one count as zero.

@@ -108,6 +108,9 @@ impl KernelKey for Key {
             }
             Variant::Coop(c) => {
                 define_coop(&mut d, c, self.aligned, self.factors);
+                if c.plain {
+                    define(&mut d, "PLAIN", 1);
+                }
                 subgroup_size = (f.subgroup_size_control && !c.plain).then_some(32);
                 spirv16 = !c.plain;
                 "qmm_coop.comp"
@@ -339,7 +342,7 @@ pub(super) fn define_coop(d: &mut Defines, c: Coop, aligned: bool, factors: bool
         ("AHEAD", c.ahead as u32),
     ];
     numbers.into_iter().for_each(|(name, v)| define(d, name, v));
-    let flags = [(c.plain, "PLAIN"), (aligned, "ALIGNED"), (factors, "FACTORS")];
+    let flags = [(aligned, "ALIGNED"), (factors, "FACTORS")];
     flags.iter().filter(|x| x.0).for_each(|x| define(d, x.1, 1));
 }
 

@@ -184,13 +184,12 @@ fn define_teams(d: &mut Defines, f: &Features, threads: u32, numbers: &[(&str, u
 }
 
 /// What becomes of results.
-fn define_after(d: &mut Defines, f: &Features, after: &KeptAfter) {
+fn define_after(d: &mut Defines, after: &KeptAfter) {
     let code = after.function("after");
     if calls_library(&code) {
         define(d, "AFTER_MATH", 1);
     }
     define(d, "AFTER", code);
-    elem::float_controls(d, f);
 }
 
 impl KernelKey for Key {
@@ -233,27 +232,18 @@ impl KernelKey for Key {
         let pair = self.after.is_some() && self.matrices() == 2;
         let mut put = |list: &[(&str, u32)]| list.iter().for_each(|(name, v)| define(&mut d, name, v));
         put(&[("JOINED", self.matrices() as u32), ("TRANSPOSE", 1)]);
-        let (mut subgroup_size, mut spirv16, mut wide) = (None, false, false);
+        // Whether kernels that multiply matrices do so by instructions.
+        let (mut subgroup_size, mut matrices, mut wide) = (None, None, false);
         let file = match self.layout {
             Layout::Row(r) => {
                 put(&[("WK", r.parts), ("WN", r.beside), ("WIDTH", r.width)]);
-                if r.plain {
-                    put(&[("PLAIN", 1)]);
-                } else {
-                    subgroup_size = f.subgroup_size_control.then_some(32);
-                    spirv16 = true;
-                }
+                matrices = Some(!r.plain);
                 "qmm_row.comp"
             }
             Layout::Held(h) => {
                 put(&[("WK", h.subgroups), ("COLS", h.cols), ("TURN", h.turn), ("WIDTH", h.width)]);
                 put(&[("SPLITS", h.splits), ("BUFFERS", h.buffers)]);
-                if h.plain {
-                    put(&[("PLAIN", 1)]);
-                } else {
-                    subgroup_size = f.subgroup_size_control.then_some(32);
-                    spirv16 = true;
-                }
+                matrices = Some(!h.plain);
                 if h.splits > 1 {
                     elem::joined_by_last(&mut d);
                 }
@@ -261,8 +251,7 @@ impl KernelKey for Key {
             }
             Layout::Coop { coop, aligned, factors } => {
                 define_coop(&mut d, coop, aligned, factors);
-                subgroup_size = (f.subgroup_size_control && !coop.plain).then_some(32);
-                spirv16 = !coop.plain;
+                matrices = Some(!coop.plain);
                 "qmm_coop.comp"
             }
             Layout::Rows { threads, rows, unit, aligned } => {
@@ -285,7 +274,12 @@ impl KernelKey for Key {
                 "gemv_joined.comp"
             }
         };
+        let spirv16 = matrices == Some(true);
+        if spirv16 {
+            subgroup_size = f.subgroup_size_control.then_some(32);
+        }
         let flags = [
+            (matrices == Some(false), "PLAIN"),
             (self.norm.is_some(), "NORM"),
             (self.keep, "KEEP"),
             (pair, "PAIR"),
@@ -294,7 +288,7 @@ impl KernelKey for Key {
         ];
         flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
         if let Some(after) = &self.after {
-            define_after(&mut d, f, after);
+            define_after(&mut d, after);
         }
         let lengths = self.lengths.map(|n| n.max(1));
         let spec = [self.k].into_iter().chain(lengths).chain([self.norm.unwrap_or(0)]).collect();
