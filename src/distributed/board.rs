@@ -6,6 +6,7 @@
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -25,6 +26,10 @@ const HEADS: usize = (HEADER + 1).next_multiple_of(64);
 const NONCE: usize = 16;
 /// Bytes before the places.
 const TOP: usize = 4096;
+/// Entries of a process that may not be compared yet.
+const ENTRIES: u64 = 256;
+/// Bytes of a process's ledger.
+const LEDGER: usize = (192 + ENTRIES as usize * HEADS).next_multiple_of(4096);
 
 /// What a process said: a header, and data.
 pub struct Said<'a> {
@@ -32,19 +37,33 @@ pub struct Said<'a> {
     pub data: &'a [u8],
 }
 
-/// The board of a group, as one of its processes has it.
-pub struct Board {
+/// Memory that the processes share.
+struct Mapping {
     memory: *mut u8,
     bytes: usize,
+}
+
+// SAFETY: memory of the process; what is written there is ordered by numbers in it.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping, at which nobody looks any more.
+        let _ = unsafe { munmap(self.memory.cast(), self.bytes) };
+    }
+}
+
+/// The board of a group, as one of its processes has it.
+pub struct Board {
+    shared: Arc<Mapping>,
     members: usize,
     me: usize,
     /// How often this process has spoken. The places of even and of odd turns are apart: who speaks for the second time
     /// has heard everybody once since, so that nobody looks at what was said before any more.
     turn: u64,
 }
-
-// SAFETY: the memory belongs to the board, and is changed by `say` alone, which takes it exclusively.
-unsafe impl Send for Board {}
 
 /// How a board is found: the process and number of its file, and the bytes that it begins with.
 pub struct Invitation {
@@ -76,7 +95,12 @@ fn unnamed(_: usize) -> Outcome<OwnedFd> {
 }
 
 fn size(members: usize) -> usize {
-    TOP + members * 2 * PLACE
+    ledger_of(members, members)
+}
+
+/// Where a process's ledger begins, behind the places.
+fn ledger_of(member: usize, members: usize) -> usize {
+    TOP + members * 2 * PLACE + member * LEDGER
 }
 
 impl Board {
@@ -87,7 +111,7 @@ impl Board {
         getrandom::fill(&mut nonce).map_err(|e| e.to_string())?;
         let board = Board::map(&file, members, me)?;
         // SAFETY: the first bytes of the memory, which nobody else knows yet.
-        unsafe { std::ptr::copy_nonoverlapping(nonce.as_ptr(), board.memory, NONCE) };
+        unsafe { std::ptr::copy_nonoverlapping(nonce.as_ptr(), board.shared.memory, NONCE) };
         let mut text = u64::from(std::process::id()).to_le_bytes().to_vec();
         text.extend(file.as_raw_fd().to_le_bytes());
         text.extend(nonce);
@@ -111,7 +135,7 @@ impl Board {
             OpenOptions::new().read(true).write(true).custom_flags(flags).open(&path).map_err(text)?;
         let board = Board::map(&file, members, me)?;
         // SAFETY: the memory has that many bytes, which nobody changes any more.
-        let found = unsafe { std::slice::from_raw_parts(board.memory, NONCE) };
+        let found = unsafe { std::slice::from_raw_parts(board.shared.memory, NONCE) };
         if found == nonce { Ok(board) } else { Err(format!("{path} is another board")) }
     }
 
@@ -120,7 +144,7 @@ impl Board {
         // SAFETY: a new mapping, at no address in particular, of a file that has so many bytes.
         let memory = unsafe { mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, file, 0) };
         let memory = memory.map_err(|e| e.to_string())?.cast();
-        Ok(Board { memory, bytes, members, me, turn: 0 })
+        Ok(Board { shared: Arc::new(Mapping { memory, bytes }), members, me, turn: 0 })
     }
 
     /// The place of a process in this turn.
@@ -128,7 +152,7 @@ impl Board {
         debug_assert!(member < self.members);
         let place = 2 * member + (self.turn % 2) as usize;
         // SAFETY: inside the memory.
-        unsafe { self.memory.add(TOP + place * PLACE) }
+        unsafe { self.shared.memory.add(TOP + place * PLACE) }
     }
 
     /// How often a process has spoken, as its place of this turn has it.
@@ -172,10 +196,81 @@ impl Board {
     }
 }
 
-impl Drop for Board {
-    fn drop(&mut self) {
-        // SAFETY: the mapping of this board, at which nobody looks any more.
-        let _ = unsafe { munmap(self.memory.cast(), self.bytes) };
+/// What the processes of a board begin one after the other without waiting for each other: each writes down what it is about,
+/// and all compare later.
+pub struct Ledger {
+    shared: Arc<Mapping>,
+    members: usize,
+    me: usize,
+}
+
+impl Board {
+    /// The ledger on the board.
+    pub fn ledger(&self) -> Ledger {
+        Ledger { shared: self.shared.clone(), members: self.members, me: self.me }
+    }
+}
+
+impl Ledger {
+    /// One of a process's numbers: how many entries it wrote, how many it has compared, and whether it failed.
+    fn number(&self, member: usize, which: usize) -> &AtomicU64 {
+        debug_assert!(member < self.members && which < 3);
+        // SAFETY: inside the memory, aligned, used as an atomic by everybody.
+        unsafe {
+            AtomicU64::from_ptr(self.shared.memory.add(ledger_of(member, self.members) + 64 * which).cast())
+        }
+    }
+
+    fn entry(&self, member: usize, number: u64) -> *mut u8 {
+        let at = ledger_of(member, self.members) + 192 + (number % ENTRIES) as usize * HEADS;
+        // SAFETY: inside the memory.
+        unsafe { self.shared.memory.add(at) }
+    }
+
+    /// Whether there is room for an entry: all have compared the one whose place it takes.
+    pub fn has_room(&self, number: u64) -> bool {
+        (0..self.members).all(|m| self.number(m, 1).load(Ordering::Acquire) + ENTRIES > number)
+    }
+
+    /// Writes the entry with this number, one behind the last, for which there is room.
+    pub fn write(&self, number: u64, entry: &[u8]) {
+        debug_assert!(self.has_room(number));
+        let length = entry.len().min(HEADS);
+        // SAFETY: a place of this process that nobody looks at before the number is stored; all of it is written.
+        unsafe {
+            let at = self.entry(self.me, number);
+            at.write_bytes(0, HEADS);
+            std::ptr::copy_nonoverlapping(entry.as_ptr(), at, length);
+        }
+        self.number(self.me, 0).store(number + 1, Ordering::Release);
+    }
+
+    /// The processes that have not written the entry with this number.
+    pub fn missing(&self, number: u64) -> impl Iterator<Item = usize> {
+        (0..self.members).filter(move |&m| self.number(m, 0).load(Ordering::Acquire) <= number)
+    }
+
+    /// An entry of a process that has written it, before this process says that it was compared.
+    pub fn read(&self, member: usize, number: u64) -> [u8; HEADER] {
+        let mut entry = [0; HEADER];
+        // SAFETY: a place of so many bytes, which is not written again before this process has compared it.
+        unsafe { std::ptr::copy_nonoverlapping(self.entry(member, number), entry.as_mut_ptr(), HEADER) };
+        entry
+    }
+
+    /// All entries before this one were compared.
+    pub fn compared(&self, number: u64) {
+        self.number(self.me, 1).store(number, Ordering::Release);
+    }
+
+    /// This process has failed. What it writes to memory of others from now on is no result.
+    pub fn fail(&self) {
+        self.number(self.me, 2).store(1, Ordering::SeqCst);
+    }
+
+    /// A process that has failed.
+    pub fn failed(&self) -> Option<usize> {
+        (0..self.members).find(|&m| self.number(m, 2).load(Ordering::SeqCst) != 0)
     }
 }
 
@@ -224,6 +319,42 @@ mod tests {
         let mut other = text.to_vec();
         other[..8].copy_from_slice(&u64::MAX.to_le_bytes());
         assert!(Board::join(&other, 2, 1).is_err(), "of no process");
+    }
+
+    #[test]
+    fn entries_are_compared_before_they_are_written_again() {
+        let (first, invitation) = Board::new(2, 0).unwrap();
+        let second = Board::join(invitation.text(), 2, 1).unwrap();
+        let ledgers = [first.ledger(), second.ledger()];
+        drop((first, second));
+        std::thread::scope(|s| {
+            for (me, ledger) in ledgers.iter().enumerate() {
+                s.spawn(move || {
+                    let mut compared = 0;
+                    let last = 5 * ENTRIES;
+                    for number in 0..=last {
+                        while compared < last && (number == last || !ledger.has_room(number)) {
+                            if ledger.missing(compared).next().is_none() {
+                                let said = ledger.read(1 - me, compared);
+                                assert_eq!(said[..8], compared.to_le_bytes());
+                                assert_eq!(said[8], 1 - me as u8);
+                                compared += 1;
+                                ledger.compared(compared);
+                            }
+                            std::thread::yield_now();
+                        }
+                        if number < last {
+                            let mut entry = number.to_le_bytes().to_vec();
+                            entry.push(me as u8);
+                            ledger.write(number, &entry);
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(ledgers[0].failed(), None);
+        ledgers[0].fail();
+        assert_eq!(ledgers[1].failed(), Some(0));
     }
 
     #[test]

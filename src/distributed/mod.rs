@@ -20,6 +20,10 @@ use crate::core::device::new_stream;
 use crate::core::env::{Values, Variable};
 use crate::core::event::{check_interrupt, look_long_at};
 use crate::core::{Device, Dtype, Error, Result, Storage, Stream, default_stream};
+#[cfg(all(feature = "vulkan", target_os = "linux"))]
+use crate::kernels::DeviceView;
+#[cfg(all(feature = "vulkan", target_os = "linux"))]
+use crate::vulkan::CommandEncoder;
 
 pub static TIMEOUT: Variable = Variable::new(
     "MLX_DISTRIBUTED_TIMEOUT",
@@ -157,8 +161,31 @@ pub trait Group: Send + Sync {
         if stream.device.is_gpu() { default_stream(Device::CPU) } else { stream }
     }
 
+    /// What makes such an exchange of arrays of a GPU commands of its stream, if there is that; every process comes to the
+    /// same.
+    #[cfg(all(feature = "vulkan", target_os = "linux"))]
+    fn carrier(&self, _on: Stream, _what: Exchange, _about: Subject) -> Option<&dyn Carrier> {
+        None
+    }
+
     /// This process will ask for nothing more: what the others see of its end is no failure.
     fn leave(&self) {}
+}
+
+/// Exchanges as commands of a GPU's stream.
+#[cfg(all(feature = "vulkan", target_os = "linux"))]
+pub trait Carrier: Send + Sync {
+    /// Records an exchange of row-major arrays, the input and the output.
+    ///
+    /// # Errors
+    /// As for a group's other operations; of other processes it is told when the stream is waited for.
+    fn record(
+        &self,
+        enc: &mut CommandEncoder,
+        what: Exchange,
+        about: Subject,
+        arrays: (&DeviceView, &DeviceView),
+    ) -> Result<()>;
 }
 
 /// Operations of a group whose bytes are always on the host.

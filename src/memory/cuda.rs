@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
+use super::reach::{self, Reach};
+
 /// Memory of a GPU.
 pub type Memory = u64;
 pub type Handle = *mut c_void;
@@ -57,6 +59,8 @@ pub struct Cuda {
     get_error_string: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int,
     /// Missing before CUDA 10.
     external: Option<External>,
+    /// Missing before CUDA 11.7.
+    reach: Option<Reach>,
     /// How many GPUs there are, which is at least one.
     pub gpus: usize,
 }
@@ -161,6 +165,7 @@ fn open_driver() -> Option<Cuda> {
             stream_wait: "cuStreamWaitEvent",
             get_error_string: "cuGetErrorString";
             external: open_external(driver),
+            reach: reach::open(driver),
             gpus: 0
         }
     );
@@ -223,6 +228,15 @@ impl Cuda {
     pub fn event(&self) -> Outcome<Handle> {
         // SAFETY: a place for the result.
         self.made("cuEventCreate", |h| unsafe { (self.event_create)(h, NO_TIMING) })
+    }
+
+    /// Copies within a GPU, or between two of which the first reaches the other's memory.
+    ///
+    /// # Safety
+    /// Memory of so many bytes, and a stream of the GPU that was entered.
+    pub unsafe fn copy_within(&self, to: Memory, from: Memory, bytes: usize, stream: Handle) -> Outcome {
+        // SAFETY: by the caller.
+        self.check("cuMemcpyDtoDAsync", unsafe { (self.memcpy_within)(to, from, bytes, stream) })
     }
 
     /// Whether what is before an event is done.
@@ -288,6 +302,16 @@ impl Gpu {
             Some(Ok(gpu)) => Ok(gpu),
             _ => Gpu::retained(cuda, cuda.gpu(rank % cuda.gpus)?.0),
         }
+    }
+
+    /// The number by which CUDA's driver knows it.
+    pub fn number(&self) -> c_int {
+        self.device
+    }
+
+    /// What makes memory that other GPUs reach.
+    pub fn reach(&self) -> Outcome<&'static Reach> {
+        Ok(self.cuda.reach.as_ref().ok_or("CUDA's driver is older than 11.7")?)
     }
 
     /// What this thread calls now is about this GPU.

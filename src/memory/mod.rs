@@ -3,6 +3,8 @@
 
 #[cfg(unix)]
 pub mod cuda;
+#[cfg(unix)]
+pub mod reach;
 pub mod stats;
 mod system;
 

@@ -1,5 +1,6 @@
 //! Operations over groups of processes. They run on a CPU stream, that of the call or the default one for a GPU stream,
-//! in the order of evaluation, which has to be the same on all processes. Derivatives follow MLX: the loss counts as the
+//! or on the GPU stream where the group makes them commands of it, in the order of evaluation, which has to be the same on all
+//! processes. Derivatives follow MLX: the loss counts as the
 //! same on every process, so that sums pass cotangents on as they are and gathers take their own part.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -39,13 +40,24 @@ pub fn streams() -> Vec<Stream> {
 }
 
 /// The stream that an operation of a call on `s` runs on.
-fn placed(group: &Arc<dyn Group>, s: Stream) -> Stream {
-    let s = group.stream(s);
+fn placed(task: Task, about: Subject, group: &Arc<dyn Group>, s: Stream) -> Stream {
+    let s = if is_carried(task, about, group, s) { s } else { group.stream(s) };
     let mut all = STREAMS.lock().unwrap_or_else(PoisonError::into_inner);
     if !all.contains(&s) {
         all.push(s);
     }
     s
+}
+
+/// Whether an operation is a command of the GPU's stream.
+fn is_carried(task: Task, about: Subject, group: &Arc<dyn Group>, s: Stream) -> bool {
+    #[cfg(all(feature = "vulkan", target_os = "linux"))]
+    return s.device.is_gpu() && group.carrier(s, task, about).is_some();
+    #[cfg(not(all(feature = "vulkan", target_os = "linux")))]
+    {
+        let _ = (task, about, group, s);
+        false
+    }
 }
 
 impl Collective {
@@ -69,8 +81,10 @@ impl Collective {
         self.of_rows(contiguous(x, false, s)?, s)
     }
 
-    /// Of an array that is row-major.
+    /// Of an array that is row-major, as part of an operation on a stream.
     fn of_rows(&self, x: Array, s: Stream) -> Result<Array> {
+        let about = Subject { shape: x.shape(), dtype: x.dtype() };
+        let s = placed(self.task, about, &self.group, s);
         Array::lazy(self.shape(&x), x.dtype(), self.clone(), vec![x], s)
     }
 }
@@ -146,6 +160,20 @@ impl Primitive for Collective {
         Ok(())
     }
 
+    #[cfg(all(feature = "vulkan", target_os = "linux"))]
+    fn eval_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
+        let (input, output) = (inputs.first().unwrap_or(&outputs[0]), &outputs[0]);
+        let about = Subject { shape: input.shape(), dtype: input.dtype() };
+        let Some(carrier) = self.group.carrier(stream, self.task, about) else {
+            bail!(Value, "[distributed] {} cannot run on {stream}.", self.name())
+        };
+        crate::vulkan::with_encoder(stream, |enc| {
+            let (src, dst) = (dev_in(enc, input)?, dev_out(enc, output)?);
+            carrier.record(enc, self.task, about, (&src, &dst))
+        })
+    }
+
+    #[cfg(not(all(feature = "vulkan", target_os = "linux")))]
     fn eval_gpu(&self, stream: Stream, _: &[Array], _: &[Array]) -> Result<()> {
         bail!(Value, "[distributed] {} cannot run on {stream}.", self.name())
     }
@@ -213,7 +241,7 @@ fn collective(task: Task, x: &Array, group: &Arc<dyn Group>, s: Stream) -> Resul
     }
     // Where the array is: what is not row-major is copied there.
     let x = contiguous(x, false, s)?;
-    Collective::new(task, group, s).of_rows(x, placed(group, s))
+    Collective::new(task, group, s).of_rows(x, s)
 }
 
 /// Elements of all processes, reduced place by place.
@@ -266,5 +294,7 @@ pub fn recv(shape: &[i64], dtype: Dtype, from: i64, group: &Arc<dyn Group>, s: S
         bail!(Value, "[recv] Expected a shape without negative lengths, got {d} in {}.", show(shape));
     }
     let from = peer("source", from, group)?;
-    Array::lazy(shape, dtype, Collective::new(Task::Recv(from), group, s), vec![], placed(group, s))
+    let task = Task::Recv(from);
+    let on = placed(task, Subject { shape, dtype }, group, s);
+    Array::lazy(shape, dtype, Collective::new(task, group, s), vec![], on)
 }

@@ -100,6 +100,8 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &elementwise::COPY_TRANSPOSE,
     &memory::BLOCK_TURNS,
     &memory::exported::EXTERNAL_MEMORY,
+    #[cfg(target_os = "linux")]
+    &super::kernels::bridge::BRIDGE,
     &memory::crossing::PEER_COPY,
     &memory::crossing::STAGED_COPY,
     &hal::recorder::BATCH_KEEP,

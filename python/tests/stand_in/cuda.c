@@ -1,8 +1,9 @@
 /* Stands in for libcuda.so.1 in tests: memory of the "GPU" is memory of the host and streams do at once what they are
- * told. STAND_IN_GPUS: how many there are. STAND_IN_UUID: the identifier of all, in hexadecimal. STAND_IN_PEERS=0: none
+ * told; those that are told to wait for a number do what follows on a thread. STAND_IN_GPUS: how many there are. STAND_IN_UUID: the identifier of all, in hexadecimal. STAND_IN_PEERS=0: none
  * reaches another. STAND_IN_CUDA_FAILS=function or function:n: it fails, from its n-th call on. STAND_IN_CUDA_CORRUPTS: a
- * byte of each copy between GPUs is another. STAND_IN_CUDA_TELLS: memory of Vulkan that is imported, and let go again, and
+ * byte of each copy between GPUs is another; STAND_IN_CUDA_HANGS: streams wait for numbers for ever. STAND_IN_CUDA_TELLS: memory of Vulkan that is imported, and let go again, and
  * copies between GPUs are told of on the standard error. */
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -116,8 +117,88 @@ static int unmake(void *handle) {
     return 0;
 }
 
-int cuStreamCreate(void **stream, unsigned flags) { return flags == 1 ? make("cuStreamCreate", stream) : UNKNOWN; }
-int cuStreamDestroy_v2(void *stream) { return unmake(stream); }
+/* What a stream has yet to do. */
+struct step {
+    int kind; /* waits, writes, copies */
+    uint64_t to, from;
+    size_t bytes;
+    uint32_t value;
+    struct step *next;
+};
+
+struct stream {
+    int begun;
+    struct step *first, **last;
+    pthread_mutex_t lock;
+    pthread_cond_t more;
+};
+
+static void copy_between(uint64_t to, uint64_t from, size_t bytes);
+
+static void *work(void *of) {
+    struct stream *stream = of;
+    for (;;) {
+        pthread_mutex_lock(&stream->lock);
+        while (!stream->first) pthread_cond_wait(&stream->more, &stream->lock);
+        struct step *step = stream->first;
+        stream->first = step->next;
+        if (!stream->first) stream->last = &stream->first;
+        pthread_mutex_unlock(&stream->lock);
+        atomic_uint *flag = (atomic_uint *)(uintptr_t)step->to;
+        if (step->kind == 0)
+            while ((int32_t)(atomic_load(flag) - step->value) < 0 || getenv("STAND_IN_CUDA_HANGS")) usleep(20);
+        else if (step->kind == 1)
+            atomic_store(flag, step->value);
+        else
+            copy_between(step->to, step->from, step->bytes);
+        free(step);
+    }
+    return NULL;
+}
+
+static int ask(struct stream *stream, struct step what) {
+    struct step *step = malloc(sizeof *step);
+    *step = what;
+    pthread_mutex_lock(&stream->lock);
+    if (!stream->begun) {
+        pthread_t thread;
+        stream->begun = 1;
+        pthread_create(&thread, NULL, work, stream);
+        pthread_detach(thread);
+    }
+    *stream->last = step;
+    stream->last = &step->next;
+    pthread_cond_signal(&stream->more);
+    pthread_mutex_unlock(&stream->lock);
+    return 0;
+}
+
+int cuStreamCreate(void **stream, unsigned flags) {
+    if (!current || flags != 1 || fails("cuStreamCreate")) return UNKNOWN;
+    struct stream *made = calloc(1, sizeof *made);
+    made->last = &made->first;
+    pthread_mutex_init(&made->lock, NULL);
+    pthread_cond_init(&made->more, NULL);
+    *stream = made;
+    return 0;
+}
+
+/* One with a thread is left to it. */
+int cuStreamDestroy_v2(void *stream) {
+    if (!((struct stream *)stream)->begun) free(stream);
+    return 0;
+}
+
+int cuStreamWaitValue32_v2(void *stream, uint64_t at, uint32_t value, unsigned flags) {
+    if (!current || !stream || flags || fails("cuStreamWaitValue32")) return UNKNOWN;
+    return ask(stream, (struct step){0, at, 0, 0, value, NULL});
+}
+
+int cuStreamWriteValue32_v2(void *stream, uint64_t at, uint32_t value, unsigned flags) {
+    if (!current || !stream || flags || fails("cuStreamWriteValue32")) return UNKNOWN;
+    return ask(stream, (struct step){1, at, 0, 0, value, NULL});
+}
+
 int cuEventCreate(void **event, unsigned flags) { return flags == 2 ? make("cuEventCreate", event) : UNKNOWN; }
 int cuEventDestroy_v2(void *event) { return unmake(event); }
 
@@ -221,9 +302,17 @@ int cuMemcpyPeerAsync(uint64_t to, void *there, uint64_t from, void *here, size_
     return 0;
 }
 
-/* Within a GPU: its context is the one that is entered. */
+static void copy_between(uint64_t to, uint64_t from, size_t bytes) {
+    char *target = (char *)(uintptr_t)to;
+    memcpy(target, (void *)(uintptr_t)from, bytes);
+    if (getenv("STAND_IN_CUDA_CORRUPTS")) target[bytes / 2] ^= 1;
+    tell("sent", bytes);
+}
+
+/* Within a GPU, or to memory that is mapped for it: its context is the one that is entered. */
 int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream) {
     if (!current || !stream || fails("cuMemcpyDtoDAsync")) return UNKNOWN;
+    if (((struct stream *)stream)->begun) return ask(stream, (struct step){2, to, from, bytes, 0, NULL});
     memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
     return 0;
 }
@@ -243,4 +332,72 @@ int cuDestroyExternalMemory(void *memory) {
     munmap(made->begin, made->length);
     free(made);
     return 0;
+}
+
+/* Memory for several processes, and for Mesa's software driver: a file that begins as that driver's do, with its length, the
+ * place of the data, and by whom it was made. */
+enum { DATA = 4096, UNIT = 65536 };
+
+struct placed {
+    int kind, handles, place, device;
+    const void *security;
+    unsigned char flags[8];
+};
+
+struct access {
+    int place, device, flags;
+};
+
+int cuMemGetAllocationGranularity(size_t *unit, const struct placed *about, int which) {
+    *unit = UNIT;
+    return about->kind != 1 || which || fails("cuMemGetAllocationGranularity") ? UNKNOWN : 0;
+}
+
+int cuMemCreate(uint64_t *made, size_t bytes, const struct placed *about, uint64_t flags) {
+    static const unsigned char mesa[16] = {0x6c, 0xb9, 0xee, 0x07, 0x4a, 0x0b, 0xad, 0x7b,
+                                           0x01, 0x2e, 0x1b, 0xe9, 0x69, 0x7e, 0x53, 0x0f};
+    uint64_t head[2] = {DATA + bytes + 64, DATA};
+    if (!current || flags || bytes % UNIT || about->handles != 1 || fails("cuMemCreate")) return OUT_OF_MEMORY;
+    int file = memfd_create("stand-in", MFD_CLOEXEC);
+    if (file < 0 || ftruncate(file, head[0]) || write(file, head, 16) != 16 || write(file, mesa, 16) != 16) return UNKNOWN;
+    *made = file + 1;
+    return 0;
+}
+
+int cuMemRelease(uint64_t made) { return close(made - 1); }
+
+int cuMemExportToShareableHandle(int *file, uint64_t made, int kind, uint64_t flags) {
+    if (kind != 1 || flags || fails("cuMemExportToShareableHandle")) return UNKNOWN;
+    return (*file = dup(made - 1)) < 0;
+}
+
+int cuMemImportFromShareableHandle(uint64_t *made, void *file, int kind) {
+    if (!current || kind != 1 || fails("cuMemImportFromShareableHandle")) return UNKNOWN;
+    int own = dup((int)(intptr_t)file);
+    *made = own + 1;
+    return own < 0;
+}
+
+int cuMemAddressReserve(uint64_t *address, size_t bytes, size_t alignment, uint64_t at, uint64_t flags) {
+    void *found = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (alignment || at || flags || found == MAP_FAILED || fails("cuMemAddressReserve")) return UNKNOWN;
+    *address = (uintptr_t)found;
+    return 0;
+}
+
+int cuMemAddressFree(uint64_t address, size_t bytes) { return munmap((void *)(uintptr_t)address, bytes); }
+
+int cuMemMap(uint64_t address, size_t bytes, size_t offset, uint64_t made, uint64_t flags) {
+    if (offset || flags || fails("cuMemMap")) return UNKNOWN;
+    void *at = (void *)(uintptr_t)address;
+    return mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, made - 1, DATA) == MAP_FAILED;
+}
+
+int cuMemUnmap(uint64_t address, size_t bytes) {
+    void *at = (void *)(uintptr_t)address;
+    return mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED;
+}
+
+int cuMemSetAccess(uint64_t address, size_t bytes, const struct access *all, size_t count) {
+    return !address || !bytes || count != 1 || all->flags != 3 || fails("cuMemSetAccess") ? UNKNOWN : 0;
 }

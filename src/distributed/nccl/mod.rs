@@ -3,6 +3,8 @@
 //! `wire`), and bytes go through a GPU's memory (`device`, `group`). NCCL's calls are made by a thread of the group's
 //! own (`worker`).
 
+#[cfg(all(feature = "vulkan", target_os = "linux"))]
+mod bridge;
 #[cfg(unix)]
 mod device;
 #[cfg(unix)]

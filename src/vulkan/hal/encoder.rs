@@ -65,7 +65,8 @@ impl CommandEncoder {
         self.state.device
     }
 
-    fn point(&self) -> Point {
+    /// Where the open batch will end.
+    pub(in crate::vulkan) fn point(&self) -> Point {
         Point { stream: self.state, value: self.state.open_value() }
     }
 
@@ -255,6 +256,14 @@ impl CommandEncoder {
             let written = self.op.touched.iter().filter(|t| t.1).filter_map(|t| as_block(&*t.0).ok());
             written.for_each(|block| block.spoil(error));
         }
+    }
+
+    /// Submits what was recorded and waits for it, amid an operation; interruptible. The host may read what was written.
+    pub(in crate::vulkan) fn drain(&mut self) -> Result<()> {
+        self.for_host();
+        let value = self.state.open_value();
+        self.state.flush()?;
+        self.state.wait(value)
     }
 
     /// The host will read what this batch writes.

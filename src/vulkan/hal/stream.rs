@@ -19,6 +19,7 @@ use super::deferred::taken;
 use super::device::{Device, Queue, device};
 use super::encoder::OpState;
 use super::fault::pass;
+use super::overseers;
 use super::recorder::{Recorder, Until};
 use crate::bail;
 use crate::core::device::is_held;
@@ -252,7 +253,9 @@ impl StreamState {
             return Ok(false);
         }
         let value = taken(self, value.min(self.submitted.load(Ordering::Acquire)));
-        Ok(self.spin(value) || self.wait_slice(value, SLICE_NS)?)
+        let done = self.spin(value) || self.wait_slice(value, SLICE_NS)?;
+        overseers::look();
+        Ok(done)
     }
 
     /// Submits what has been recorded, now or (while the GPU has enough to do) a little later together with what comes
@@ -329,6 +332,12 @@ impl StreamState {
 
     /// Blocks until batch `value` is done; interruptible.
     pub fn wait(&'static self, value: u64) -> Result<()> {
+        let done = self.await_batch(value);
+        overseers::look();
+        done
+    }
+
+    fn await_batch(&'static self, value: u64) -> Result<()> {
         self.device.usable()?;
         let value = self.ensure_submitted(value)?;
         // This thread records nothing for now.
@@ -349,6 +358,7 @@ impl StreamState {
     fn sleep(&self, value: u64) -> Result<()> {
         let mut watchdog = Watchdog::new(self.device);
         while !self.wait_slice(value, SLICE_NS)? {
+            overseers::look();
             check_interrupt()?;
             watchdog.check()?;
         }
@@ -364,8 +374,10 @@ impl StreamState {
         }
         let mut watchdog = Watchdog::new(self.device);
         while !self.wait_slice(value, SLICE_NS)? {
+            overseers::look();
             watchdog.check()?;
         }
+        overseers::look();
         Ok(())
     }
 

@@ -1,6 +1,8 @@
 //! The host side of each kernel, one folder a family. A host knows how to run each of its variants.
 
 pub mod attention;
+#[cfg(target_os = "linux")]
+pub mod bridge;
 pub mod conv;
 pub(super) mod elem;
 pub mod elementwise;

@@ -9,6 +9,8 @@ mod block;
 pub(super) mod crossing;
 pub(super) mod exported;
 #[cfg(unix)]
+pub(super) mod foreign;
+#[cfg(unix)]
 mod peer;
 mod pieces;
 pub(super) mod readback;

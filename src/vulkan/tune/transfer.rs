@@ -25,3 +25,18 @@ pub const EXPORTED: u64 = 256 << 10;
 pub const PEER: usize = 4 << 20;
 /// Size of the pieces in which arrays go from one GPU to another, through staging memory or memory of CUDA's own of both.
 pub const CROSSING_PIECE: usize = 8 << 20;
+/// Pieces of arrays that go from GPU to GPU through memory into which the copy engines of the others write. Two H200s: an
+/// engine brings 16 MiB over in 46 us, 365 GB/s, and what a piece takes beside that is 10 us.
+pub const BRIDGE_PIECE: usize = 16 << 20;
+/// What a GPU takes to change from Vulkan to CUDA and back, in nanoseconds, as two H100s and two H200s do (350 to 500 us), and
+/// bytes a nanosecond that an engine copies, or that NCCL moves of a ring's.
+const CHANGE: u64 = 350_000;
+/// See [`CHANGE`].
+const RATE: u64 = 360;
+
+/// Whether the sum of arrays of so many bytes is made by every process from the arrays of all others, which copy engines bring:
+/// else by NCCL, whose ring moves fewer bytes, but changes to CUDA.
+pub fn bridged(members: usize, bytes: u64) -> bool {
+    let others = members as u64 - 1;
+    others * bytes / RATE <= CHANGE + 2 * others * bytes / members as u64 / RATE
+}

@@ -10,6 +10,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+#[cfg(all(feature = "vulkan", target_os = "linux"))]
+use super::bridge::{self, Bridge, Forming};
 use super::device::Staging;
 use super::hub::{Meeting, Post};
 use super::library::{Id, Nccl};
@@ -17,6 +19,8 @@ use super::shared::{Addresses, addresses, is_large};
 use super::wire::MeetingKey;
 use super::worker::{Pending, Worker};
 use crate::core::{Dtype, Result, Stream};
+#[cfg(all(feature = "vulkan", target_os = "linux"))]
+use crate::distributed::Carrier;
 use crate::distributed::board::Board;
 use crate::distributed::reduce::accumulate;
 use crate::distributed::{
@@ -51,6 +55,9 @@ struct Communicator {
     /// Numbers of the processes in the group of all, and which of them this one is.
     members: Vec<usize>,
     me: usize,
+    /// Where the GPUs of all write into each other's memory.
+    #[cfg(all(feature = "vulkan", target_os = "linux"))]
+    bridge: Option<Arc<Bridge>>,
     state: Mutex<State>,
 }
 
@@ -163,6 +170,14 @@ impl Communicator {
     fn form(post: Arc<Post>, on: On, id: u64, members: Vec<usize>, me: usize) -> Outcome<Communicator> {
         let formed = Communicator::join(&post, on, id, &members, me);
         let (comm, worker, staging, board) = formed.inspect_err(|why| post.abort(id, why))?;
+        #[cfg(all(feature = "vulkan", target_os = "linux"))]
+        let bridge = match &board {
+            Some(board) => {
+                let forming = Forming { post: &post, gpu: on.gpu, id, members: &members, me, board };
+                bridge::form(&forming, FORMING - 2).inspect_err(|why| post.abort(id, why))?
+            }
+            None => None,
+        };
         let state = State {
             board,
             comm,
@@ -174,7 +189,17 @@ impl Communicator {
             standing: Standing::default(),
         };
         let On { nccl, gpu } = on;
-        Ok(Communicator { post, nccl, gpu, id, members, me, state: Mutex::new(state) })
+        Ok(Communicator {
+            post,
+            nccl,
+            gpu,
+            id,
+            members,
+            me,
+            #[cfg(all(feature = "vulkan", target_os = "linux"))]
+            bridge,
+            state: Mutex::new(state),
+        })
     }
 
     fn join(
@@ -542,6 +567,12 @@ impl Group for Communicator {
             ends.stay(lent.output);
         }
         Ok(())
+    }
+
+    #[cfg(all(feature = "vulkan", target_os = "linux"))]
+    fn carrier(&self, on: Stream, what: Exchange, about: Subject) -> Option<&dyn Carrier> {
+        let bridge = self.bridge.as_deref().filter(|_| on.device == crate::core::Device::GPU)?;
+        bridge::carries(what, about, self.members.len()).then_some(bridge)
     }
 
     fn leave(&self) {
