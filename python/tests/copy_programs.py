@@ -14,8 +14,8 @@ FIRST, SECOND = (mx.Device(mx.gpu, i) for i in range(2))
 BOTH = [(FIRST, SECOND), (SECOND, FIRST)]
 SHORT = "SHORT" in os.environ
 #: Bytes on both sides of where copies go another way, and of a piece.
-SIZES = [8, 4096, (64 << 10) + 8, MIB, MIB + 8, 4 * MIB - 8, 4 * MIB, 4 * MIB + 8]
-SIZES += [8 * MIB, 9 * MIB + 16, 25 * MIB + 8]
+SIZES = [8, 4096, (64 << 10) + 8, MIB // 4 - 8, MIB // 4, MIB, 4 * MIB - 8, 4 * MIB + 8]
+SIZES += [8 * MIB, 9 * MIB + 16, 70 * MIB + 8]
 DTYPES = [mx.bool_, mx.uint8, mx.int8, mx.uint16, mx.int16, mx.float16, mx.bfloat16, mx.uint32]
 DTYPES += [mx.int32, mx.float32, mx.uint64, mx.int64, mx.complex64]
 

@@ -354,6 +354,28 @@ def on_gpus():
     print("fine", rank)
 
 
+def pieces():
+    """Arrays of a GPU that go over in several pieces, and small ones between them."""
+    group = start()
+    rank, size = group.rank(), group.size()
+    for count in (20_000_003, 8_388_608, 5):
+        parts = inputs("float32", (count,), size)
+        a = mx.array(parts[rank])
+        check(dist.all_sum(a), sum(parts[1:], parts[0]), count)
+        check(dist.all_gather(a), np.concatenate(parts), count)
+        check(dist.all_max(a[::-1]), np.maximum.reduce(parts)[::-1], count)
+    rows = size * 9_000_001
+    parts = inputs("int32", (rows,), size)
+    own = slice(rank * rows // size, (rank + 1) * rows // size)
+    check(dist.sum_scatter(mx.array(parts[rank])), sum(parts[1:], parts[0])[own], "sum_scatter")
+    # Many that nobody waits for in between.
+    x = mx.full((3,), rank + 1.0)
+    for _ in range(300):
+        x = dist.all_sum(x) * (1 / size)
+    assert x.tolist() == [(size + 1) / 2] * 3
+    print("fine", rank)
+
+
 def begins():
     """Nobody asks for the last sums; others need them."""
     rank = start().rank()

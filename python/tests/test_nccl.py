@@ -1,6 +1,7 @@
 """Groups over NCCL. Libraries that stand in for it and CUDA move memory of the host."""
 
 import pathlib
+import re
 import shutil
 import socket
 import subprocess
@@ -89,13 +90,22 @@ def test_everything(libraries, count, shared):
     assert all("fine" in o for o in run(libraries, "everything", count, **extra))
 
 
+# GPUs do not write into each other's memory.
+APART = {"MLX_VK_DISABLE": "bridge"}
+
+
+def copied(told):
+    """Bytes of the pieces that went from GPU to GPU."""
+    return [int(n) for n in re.findall(r"^copied (\d+)$", told, re.MULTILINE)]
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("count", [2, 3])
 def test_arrays_that_stay_on_the_gpu(libraries, count):
     """Each operation on dtypes and lengths on both sides of the switch, against NumPy."""
-    extra = {"STAND_IN_GPUS": str(count), "STAND_IN_CUDA_TELLS": "1"}
+    extra = {"STAND_IN_GPUS": str(count), "STAND_IN_CUDA_TELLS": "1", **APART}
     for told in run(libraries, "on_gpus", count, **extra):
-        assert "fine" in told
+        assert "fine" in told and not copied(told)
         # Memory is imported once for as long as it lives; what is freed is let go.
         imported, gone = told.count("imported "), told.count("let go ")
         assert imported > 3 and gone > 3 and imported - gone < 40
@@ -104,8 +114,47 @@ def test_arrays_that_stay_on_the_gpu(libraries, count):
 @pytest.mark.gpu
 @pytest.mark.parametrize("function", ["cuImportExternalMemory", "cuExternalMemoryGetMappedBuffer"])
 def test_memory_that_cannot_be_imported_goes_through_the_host(libraries, function):
-    extra = {"STAND_IN_RANK": "1", "STAND_IN_CUDA_FAILS": function, "STAND_IN_GPUS": "2"}
+    extra = {"STAND_IN_RANK": "1", "STAND_IN_CUDA_FAILS": function, "STAND_IN_GPUS": "2", **APART}
     assert all("fine" in o for o in run(libraries, "on_gpus", 2, **extra))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_gpus_that_write_to_each_other(libraries, count):
+    """The same, with commands of the GPUs' streams; only messages go another way."""
+    extra = {"STAND_IN_GPUS": str(count), "STAND_IN_CUDA_TELLS": "1"}
+    for told in run(libraries, "on_gpus", count, **extra):
+        assert "fine" in told and len(copied(told)) > 100 * (count - 1)
+
+
+@pytest.mark.gpu
+def test_arrays_of_several_pieces(libraries):
+    extra = {"STAND_IN_GPUS": "2", "STAND_IN_CUDA_TELLS": "1"}
+    for told in run(libraries, "pieces", 2, **extra):
+        assert "fine" in told and max(copied(told)) == 32 << 20
+
+
+REFUSED = ["cuMemGetAllocationGranularity", "cuMemCreate", "cuMemExportToShareableHandle"]
+REFUSED += ["cuMemImportFromShareableHandle", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess"]
+REFUSED += ["cuStreamWaitValue32", "cuStreamWriteValue32", "cuMemcpyDtoDAsync", "cuStreamCreate:2"]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("function", REFUSED)
+def test_where_one_process_cannot_none_does(libraries, function):
+    own = [{"STAND_IN_CUDA_TELLS": "1"}, {"STAND_IN_CUDA_FAILS": function}]
+    extra = {"STAND_IN_GPUS": "2", "MLX_DISTRIBUTED_TIMEOUT": "5"}
+    told = run(libraries, "on_gpus", 2, own=own, **extra)
+    # No more than a trial.
+    assert all("fine" in o for o in told) and len(copied(told[0])) <= 5
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("how", ["CORRUPTS", "HANGS"])
+def test_what_comes_is_looked_at_before_it_counts(libraries, how):
+    extra = {f"STAND_IN_CUDA_{how}": "1", "STAND_IN_CUDA_TELLS": "1", "STAND_IN_GPUS": "2"}
+    for told in run(libraries, "on_gpus", 2, MLX_DISTRIBUTED_TIMEOUT="5", **extra):
+        assert "fine" in told and len(copied(told)) <= 5
 
 
 def test_large_arrays_go_in_parts(libraries):

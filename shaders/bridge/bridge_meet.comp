@@ -1,8 +1,7 @@
 #version 460
 // Between GPUs whose copy engines write into each other's memory (src/vulkan/kernels/bridge.rs): says that what lies in the outbox is
 // whole, and waits until what the others send has come and what was sent has left. Flags are 64 bytes apart: the first says up
-// to which piece the outbox was filled; then, for each process, up to which its pieces came, and up to which it has been sent,
-// each of those with even numbers and of the others.
+// to which piece the outbox was filled; then, for each process, up to which its pieces came, and up to which it has been sent.
 // Numbers of pieces go round; others than invocations of this device change the flags meanwhile, and the host lets all waits
 // end by numbers far ahead. What was seen is stored: without any effect a compiler may leave the wait out, and where ONCE
 // is defined, for drivers that end loops after some iterations, the host looks at it and asks again.
@@ -34,7 +33,7 @@ void main() {
         flags.v[0] = number;
     }
     if ((what & AWAIT) != 0u && other < members && other != me) {
-        seen.v[2u * other] = until(1u + 2u * other + number % 2u);
-        seen.v[2u * other + 1u] = until(1u + 2u * (members + other) + number % 2u);
+        seen.v[2u * other] = until(1u + other);
+        seen.v[2u * other + 1u] = until(1u + members + other);
     }
 }

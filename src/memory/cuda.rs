@@ -4,7 +4,6 @@
 use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
@@ -21,8 +20,6 @@ pub type Outcome<T = ()> = std::result::Result<T, String>;
 const FILE: c_int = 1;
 /// CUDA_EXTERNAL_MEMORY_DEDICATED.
 const DEDICATED: u32 = 1;
-/// CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED.
-const PEER_KNOWN: c_int = 704;
 /// CUDA_ERROR_NOT_READY.
 const NOT_READY: c_int = 600;
 /// CU_STREAM_NON_BLOCKING.
@@ -46,8 +43,6 @@ pub struct Cuda {
     pub memcpy_htod: unsafe extern "C" fn(Memory, *const c_void, usize, Handle) -> c_int,
     pub memcpy_dtoh: unsafe extern "C" fn(*mut c_void, Memory, usize, Handle) -> c_int,
     can_access_peer: unsafe extern "C" fn(*mut c_int, c_int, c_int) -> c_int,
-    enable_peer_access: unsafe extern "C" fn(Handle, c_uint) -> c_int,
-    memcpy_peer: unsafe extern "C" fn(Memory, Handle, Memory, Handle, usize, Handle) -> c_int,
     memcpy_within: unsafe extern "C" fn(Memory, Memory, usize, Handle) -> c_int,
     stream_create: unsafe extern "C" fn(*mut Handle, c_uint) -> c_int,
     pub stream_destroy: unsafe extern "C" fn(Handle) -> c_int,
@@ -55,7 +50,6 @@ pub struct Cuda {
     pub event_destroy: unsafe extern "C" fn(Handle) -> c_int,
     pub event_record: unsafe extern "C" fn(Handle, Handle) -> c_int,
     event_query: unsafe extern "C" fn(Handle) -> c_int,
-    stream_wait: unsafe extern "C" fn(Handle, Handle, c_uint) -> c_int,
     get_error_string: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int,
     /// Missing before CUDA 10.
     external: Option<External>,
@@ -153,8 +147,6 @@ fn open_driver() -> Option<Cuda> {
             memcpy_htod: "cuMemcpyHtoDAsync_v2",
             memcpy_dtoh: "cuMemcpyDtoHAsync_v2",
             can_access_peer: "cuDeviceCanAccessPeer",
-            enable_peer_access: "cuCtxEnablePeerAccess",
-            memcpy_peer: "cuMemcpyPeerAsync",
             memcpy_within: "cuMemcpyDtoDAsync_v2",
             stream_create: "cuStreamCreate",
             stream_destroy: "cuStreamDestroy_v2",
@@ -162,7 +154,6 @@ fn open_driver() -> Option<Cuda> {
             event_destroy: "cuEventDestroy_v2",
             event_record: "cuEventRecord",
             event_query: "cuEventQuery",
-            stream_wait: "cuStreamWaitEvent",
             get_error_string: "cuGetErrorString";
             external: open_external(driver),
             reach: reach::open(driver),
@@ -329,21 +320,13 @@ impl Gpu {
         self.enter().map(|()| Within { cuda: self.cuda, before })
     }
 
-    /// Lets this GPU read and write memory of another; fails where they cannot.
-    fn befriend(&self, other: &Gpu) -> Outcome {
+    /// Fails where this GPU cannot write to memory of another.
+    pub fn reaches(&self, other: &Gpu) -> Outcome {
         let mut can = 0;
         // SAFETY: a place for the result, GPUs of the list.
         let code = unsafe { (self.cuda.can_access_peer)(&mut can, self.device, other.device) };
         self.cuda.check("cuDeviceCanAccessPeer", code)?;
-        if can == 0 {
-            return Err("the GPUs do not reach each other".into());
-        }
-        self.enter()?;
-        // SAFETY: contexts that are kept.
-        match unsafe { (self.cuda.enable_peer_access)(other.context, 0) } {
-            PEER_KNOWN => Ok(()),
-            code => self.cuda.check("cuCtxEnablePeerAccess", code),
-        }
+        if can == 0 { Err("the GPUs do not reach each other".into()) } else { Ok(()) }
     }
 }
 
@@ -400,116 +383,6 @@ impl Drop for Shared {
                 (cuda.mem_free)(self.address);
             }
             (external.destroy_memory)(self.memory);
-        }
-    }
-}
-
-/// The way from one GPU to another, which reach each other's memory. Memory of Vulkan is not among what CUDA lets them reach,
-/// though: it would go through the host (37 GB/s between two H100s). So pieces are copied to memory of CUDA's own on the one
-/// GPU, from there to the same on the other, and to their place there.
-pub struct Route {
-    from: Gpu,
-    to: Gpu,
-    /// Bytes of a piece.
-    piece: usize,
-    /// Where pieces begin, by turns.
-    departing: [Departing; 2],
-    /// Where they arrive.
-    landing: Memory,
-    gather: Handle,
-    stream: Handle,
-    done: Handle,
-}
-
-/// Memory of the first GPU.
-struct Departing {
-    memory: Memory,
-    filled: Handle,
-    emptied: Handle,
-}
-
-// SAFETY: the handles belong to the process.
-unsafe impl Send for Route {}
-
-/// Why a copy is not there.
-pub enum Failed {
-    /// It was not begun.
-    Refused(String),
-    /// It was, and may write still.
-    Begun(String),
-}
-
-impl Route {
-    pub fn new(from: Gpu, to: Gpu, piece: usize) -> Outcome<Route> {
-        let _within = to.within()?;
-        let cuda = to.cuda;
-        to.befriend(&from)?;
-        let (landing, stream, done) = (cuda.memory(piece)?, cuda.stream()?, cuda.event()?);
-        let emptied = [cuda.event()?, cuda.event()?];
-        from.befriend(&to)?;
-        let departing = |emptied| -> Outcome<Departing> {
-            Ok(Departing { memory: cuda.memory(piece)?, filled: cuda.event()?, emptied })
-        };
-        let departing = [departing(emptied[0])?, departing(emptied[1])?];
-        Ok(Route { from, to, piece, departing, landing, gather: cuda.stream()?, stream, done })
-    }
-
-    /// Copies memory of the one to the other and waits for it.
-    ///
-    /// # Safety
-    /// Both have so many bytes and stay; nobody writes to the first or uses the second meanwhile, nor later where it failed
-    /// after it was begun.
-    pub unsafe fn copy(
-        &mut self,
-        source: Memory,
-        target: Memory,
-        bytes: usize,
-    ) -> std::result::Result<(), Failed> {
-        let cuda = self.to.cuda;
-        let _within = self.to.within().map_err(Failed::Refused)?;
-        for (n, at) in (0..bytes).step_by(self.piece).enumerate() {
-            let (len, offset) = (self.piece.min(bytes - at), at as Memory);
-            // SAFETY: by the caller; what lies within both.
-            let sent = unsafe { self.send(n, source + offset, target + offset, len) };
-            sent.map_err(Failed::Begun)?;
-        }
-        // SAFETY: an event and a stream of this route.
-        let code = unsafe { (cuda.event_record)(self.done, self.stream) };
-        cuda.check("cuEventRecord", code).map_err(Failed::Begun)?;
-        for n in 0u64.. {
-            // SAFETY: as above.
-            if unsafe { cuda.is_done(self.done) }.map_err(Failed::Begun)? {
-                break;
-            }
-            if n > 500 {
-                std::thread::sleep(Duration::from_micros(20));
-            }
-        }
-        Ok(())
-    }
-
-    /// Asks for the copies of a piece.
-    ///
-    /// # Safety
-    /// As for [`Route::copy`].
-    unsafe fn send(&self, n: usize, source: Memory, target: Memory, bytes: usize) -> Outcome {
-        let (cuda, Departing { memory, filled, emptied }) = (self.to.cuda, &self.departing[n % 2]);
-        let check = |what, code| cuda.check(what, code);
-        self.from.enter()?;
-        // SAFETY: by the caller; memory, events and streams of this route.
-        unsafe {
-            if n >= self.departing.len() {
-                check("cuStreamWaitEvent", (cuda.stream_wait)(self.gather, *emptied, 0))?;
-            }
-            check("cuMemcpyDtoDAsync", (cuda.memcpy_within)(*memory, source, bytes, self.gather))?;
-            check("cuEventRecord", (cuda.event_record)(*filled, self.gather))?;
-            self.to.enter()?;
-            check("cuStreamWaitEvent", (cuda.stream_wait)(self.stream, *filled, 0))?;
-            let (there, here) = (self.to.context, self.from.context);
-            let code = (cuda.memcpy_peer)(self.landing, there, *memory, here, bytes, self.stream);
-            check("cuMemcpyPeerAsync", code)?;
-            check("cuEventRecord", (cuda.event_record)(*emptied, self.stream))?;
-            check("cuMemcpyDtoDAsync", (cuda.memcpy_within)(target, self.landing, bytes, self.stream))
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 use libloading::os::unix::Library;
 
@@ -134,10 +135,17 @@ impl Window {
         // SAFETY: addresses that were reserved, and memory of so many bytes.
         cuda.check("cuMemMap", unsafe { (reach.map)(window.address, bytes, 0, made, 0) })?;
         window.mapped = true;
-        let access = Access { place: Place { kind: DEVICE, number: on.number() }, flags: READ_WRITE };
-        // SAFETY: what was mapped, a whole description.
-        cuda.check("cuMemSetAccess", unsafe { (reach.allow)(window.address, bytes, &access, 1) })?;
+        window.allow(&on)?;
         Ok(window)
+    }
+
+    /// Lets a GPU read and write the memory at the addresses that it has.
+    pub fn allow(&self, gpu: &Gpu) -> Outcome {
+        let (cuda, reach) = (self.on.cuda, self.on.reach()?);
+        let access = Access { place: Place { kind: DEVICE, number: gpu.number() }, flags: READ_WRITE };
+        // SAFETY: what was mapped, a whole description.
+        let code = unsafe { (reach.allow)(self.address, self.bytes, &access, 1) };
+        cuda.check("cuMemSetAccess", code)
     }
 
     /// The memory as a file, for others.
@@ -246,6 +254,74 @@ impl Drop for Courier {
             // SAFETY: what was asked for goes on to its end.
             unsafe { (self.on.cuda.stream_destroy)(self.stream) };
         }
+    }
+}
+
+/// Pieces that may be under way at once on a route.
+pub const UNDER_WAY: usize = 2;
+
+/// The way from one GPU to another, which the first one reaches: pieces land in memory that CUDA made on the second one. Memory
+/// of Vulkan can be sent, but not be written to by another GPU: that would go through the host (37 GB/s between two H100s).
+pub struct Route {
+    courier: Courier,
+    arrival: Window,
+    piece: usize,
+    arrived: [Handle; UNDER_WAY],
+}
+
+// SAFETY: the handles belong to the process.
+unsafe impl Send for Route {}
+
+impl Route {
+    pub fn new(from: Gpu, to: Gpu, piece: usize) -> Outcome<Route> {
+        from.reaches(&to)?;
+        let arrival = Window::new(to, UNDER_WAY * piece)?;
+        arrival.allow(&from)?;
+        let courier = Courier::new(from)?;
+        let _within = from.within()?;
+        let arrived = [from.cuda.event()?, from.cuda.event()?];
+        Ok(Route { courier, arrival, piece, arrived })
+    }
+
+    /// Where pieces land.
+    pub fn arrival(&self) -> &Window {
+        &self.arrival
+    }
+
+    /// The byte at which a piece lands; that of the second next one too.
+    pub fn place(&self, number: usize) -> usize {
+        number % UNDER_WAY * self.piece
+    }
+
+    /// Begins to send a piece.
+    ///
+    /// # Safety
+    /// Memory of the first GPU that has so many bytes, at most a piece's, and stays until they arrived; nobody needs what lies
+    /// at their place.
+    pub unsafe fn send(&self, number: usize, from: Memory, bytes: usize) -> Outcome {
+        let cuda = self.courier.cuda();
+        let _within = self.courier.enter()?;
+        let event = self.arrived[number % UNDER_WAY];
+        // SAFETY: by the caller; an event and a stream of this route.
+        unsafe {
+            self.courier.copy(self.arrival.at(self.place(number) as u64), from, bytes)?;
+            cuda.check("cuEventRecord", (cuda.event_record)(event, self.courier.stream))
+        }
+    }
+
+    /// Waits until a piece has arrived.
+    pub fn await_piece(&self, number: usize) -> Outcome {
+        let _within = self.courier.enter()?;
+        for n in 0u64.. {
+            // SAFETY: an event of this route.
+            if unsafe { self.courier.cuda().is_done(self.arrived[number % UNDER_WAY]) }? {
+                break;
+            }
+            if n > 500 {
+                std::thread::sleep(Duration::from_micros(20));
+            }
+        }
+        Ok(())
     }
 }
 

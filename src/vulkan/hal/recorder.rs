@@ -20,8 +20,8 @@ use super::stream::{Point, StreamState};
 use crate::core::env::{KernelVariant, Values, Variable};
 use crate::core::fault::Site;
 use crate::core::fork::Made;
-use crate::core::{DeviceBlock, Error, Result, trace};
-use crate::vulkan::memory::Block;
+use crate::core::{Error, Result, trace};
+use crate::vulkan::memory::Region;
 use crate::vulkan::report::compile_only;
 use crate::vulkan::report::profile::{self, Command};
 use crate::vulkan::report::stats::STATS;
@@ -566,8 +566,8 @@ impl Recorder {
     pub fn copy(
         &mut self,
         state: &'static StreamState,
-        src: (&Block, u64),
-        dst: (&Block, u64),
+        src: (Region, u64),
+        dst: (Region, u64),
         bytes: u64,
         to_host: bool,
     ) -> Result<u64> {
@@ -578,15 +578,15 @@ impl Recorder {
         if trace::on() {
             self.settle(state)?;
         }
-        let reads = [(src.0.address() + src.1, bytes)];
-        let writes = [(dst.0.address() + dst.1, bytes)];
+        let reads = [(src.0.address + src.1, bytes)];
+        let writes = [(dst.0.address + dst.1, bytes)];
         let due = self.barrier_due(state, &reads, &writes) || !self.transfer_synced;
         if due {
             self.barrier(state, true);
         }
         let region = vk::BufferCopy { src_offset: src.1, dst_offset: dst.1, size: bytes };
         let timed = self.before(state, cmd, due);
-        let (from, to) = (src.0.buffer(), dst.0.buffer());
+        let (from, to) = (src.0.buffer, dst.0.buffer);
         match &self.open {
             // SAFETY: recording under the `rec` lock; both buffers hold the range (callers check).
             Some(open) if self.deferred.is_empty() => unsafe {

@@ -5,8 +5,7 @@
 //!
 //! Two pieces are under way at once. One is sent when the outbox says so, which a process does when it has come to the piece
 //! before the last: the others had begun that one then, and were done with what lay two places before it. So an outbox of two
-//! and inboxes of four pieces are never written while they are read. Pieces with even numbers and the others are sent by two
-//! engines, each with flags of its own, so that one copies while the other tells that it has.
+//! and inboxes of four pieces are never written while they are read.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -63,13 +62,13 @@ impl Places {
 
     /// Bytes of the memory.
     pub fn bytes(&self) -> usize {
-        let boxes = OUT as usize + IN as usize * self.members;
+        let boxes = OUT as usize + IN as usize * (self.members - 1);
         self.boxes() as usize + boxes * self.piece
     }
 
     /// What was seen of the flags.
     fn seen(&self) -> u64 {
-        FLAG * (1 + 4 * self.members as u64)
+        FLAG * (1 + 2 * self.members as u64)
     }
 
     /// Where the outbox begins, behind the flags and what was seen of them.
@@ -82,14 +81,14 @@ impl Places {
         0
     }
 
-    /// The flag that says up to which piece a process's pieces came, of those with even numbers or of the others.
-    pub fn came(&self, member: usize, piece: u32) -> u64 {
-        FLAG * (1 + 2 * member as u64 + u64::from(piece % 2))
+    /// The flag that says up to which piece a process's pieces came.
+    pub fn came(&self, member: usize) -> u64 {
+        FLAG * (1 + member as u64)
     }
 
-    /// The flag that says up to which piece a process was sent what the outbox had for it, likewise.
-    pub fn sent(&self, member: usize, piece: u32) -> u64 {
-        FLAG * (1 + 2 * (self.members + member) as u64 + u64::from(piece % 2))
+    /// The flag that says up to which piece a process was sent what the outbox had for it.
+    pub fn sent(&self, member: usize) -> u64 {
+        FLAG * (1 + (self.members + member) as u64)
     }
 
     /// A piece in the outbox.
@@ -97,9 +96,11 @@ impl Places {
         self.boxes() + u64::from(piece) % OUT * self.piece as u64
     }
 
-    /// A piece that a process sends.
-    pub fn inbox(&self, member: usize, piece: u32) -> u64 {
-        self.boxes() + (OUT + member as u64 * IN + u64::from(piece) % IN) * self.piece as u64
+    /// A piece that comes from one process to another.
+    pub fn inbox(&self, from: usize, to: usize, piece: u32) -> u64 {
+        debug_assert_ne!(from, to);
+        let place = if from > to { from - 1 } else { from } as u64;
+        self.boxes() + (OUT + place * IN + u64::from(piece) % IN) * self.piece as u64
     }
 }
 
@@ -364,7 +365,7 @@ impl Boxes {
         }
         if what & AWAIT != 0 {
             let others = (0..members).filter(|&m| m != me);
-            writes.extend(others.map(|m| (self.at(self.places.inbox(m, number)), piece as u64)));
+            writes.extend(others.map(|m| (self.at(self.places.inbox(m, me, number)), piece as u64)));
             // What was sent can be filled again.
             writes.push((self.at(self.places.outbox(number)), piece as u64));
             writes.push((seen, SEEN as u64));
@@ -386,7 +387,7 @@ impl Boxes {
         let came = |member: usize| {
             let place = match member == me {
                 true => parcel.start(&self.places, me),
-                false => self.places.inbox(member, parcel.number),
+                false => self.places.inbox(member, me, parcel.number),
             };
             dense(self.at(place), dst.dtype, n)
         };
@@ -460,11 +461,11 @@ mod tests {
         for members in [2, 3, 8] {
             let p = Places { members, me: 1, piece: 4096 };
             let mut all = vec![(p.filled(), 4)];
-            let flags = |m| [1, 2].map(|n| [(p.came(m, n), 4), (p.sent(m, n), 4)]).concat();
-            all.extend((0..members).flat_map(flags));
+            all.extend((0..members).flat_map(|m| [(p.came(m), 4), (p.sent(m), 4)]));
             all.push((p.seen(), SEEN as u64));
             all.extend((0..2).map(|n| (p.outbox(n), 4096)));
-            all.extend((0..members).flat_map(|m| (7..11).map(move |n| (p.inbox(m, n), 4096))));
+            let others = (0..members).filter(|&m| m != p.me);
+            all.extend(others.flat_map(|m| (7..11).map(move |n| (p.inbox(m, p.me, n), 4096))));
             all.sort_unstable();
             assert!(all.windows(2).all(|w| w[0].0 + w[0].1 <= w[1].0));
             assert!(all.last().is_some_and(|l| l.0 + l.1 <= p.bytes() as u64));

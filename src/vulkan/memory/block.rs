@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard};
 use ash::vk;
 use smallvec::SmallVec;
 
-use super::{Free, Kind, RawBlock, STAGING_KEPT, Uses, transfer};
+use super::{Free, Kind, RawBlock, Region, STAGING_KEPT, Uses, transfer};
 use crate::core::{DeviceBlock, Error, Result};
 use crate::memory::stats;
 use crate::vulkan::hal::adapter::{check_fork, forked};
@@ -93,6 +93,11 @@ impl Block {
     /// Buffer for transfer commands; the block begins at its offset 0.
     pub(crate) fn buffer(&self) -> vk::Buffer {
         self.raw().buffer
+    }
+
+    /// All of it, for copies.
+    pub(crate) fn region(&self) -> Region {
+        Region { buffer: self.raw().buffer, address: self.raw().address }
     }
 
     /// Bytes that may be used.

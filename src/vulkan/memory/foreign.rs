@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 
 use ash::vk;
 
-use super::{address_of, buffer_info, exported};
+use super::{Region, address_of, buffer_info, exported};
 use crate::bail;
 use crate::core::Result;
 use crate::vulkan::hal::adapter::loader;
@@ -89,6 +89,11 @@ impl Foreign {
         self.device.check("vkBindBufferMemory", bound)?;
         self.address = address_of(driver, self.buffer);
         Ok(())
+    }
+
+    /// All of it, for copies.
+    pub(in crate::vulkan) fn region(&self) -> Region {
+        Region { buffer: self.buffer, address: self.address }
     }
 
     /// Where it begins.

@@ -112,6 +112,13 @@ unsafe impl Send for RawBlock {}
 // SAFETY: as above.
 unsafe impl Sync for RawBlock {}
 
+/// What copies know of memory: its buffer and the address of the buffer's first byte.
+#[derive(Clone, Copy)]
+pub(crate) struct Region {
+    pub buffer: vk::Buffer,
+    pub address: u64,
+}
+
 /// What the driver gave for a buffer.
 enum Memory {
     /// One allocation, or a part of one.

@@ -6,6 +6,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
+#[cfg(unix)]
+use super::Region;
 use super::{Block, Kind};
 use crate::bail;
 use crate::core::env::KernelVariant;
@@ -168,7 +170,20 @@ pub(in crate::vulkan) fn record(
     let point = Point { stream: state, value: state.open_value() };
     src.0.touch(point, false);
     dst.0.touch(point, true);
-    rec.copy(state, src, dst, bytes, to_host)
+    rec.copy(state, (src.0.region(), src.1), (dst.0.region(), dst.1), bytes, to_host)
+}
+
+/// Copies bytes from memory of another API, at which nobody writes until that is done. Returns the batch that holds the copy.
+#[cfg(unix)]
+pub(super) fn record_from(
+    state: &'static StreamState,
+    src: (Region, u64),
+    dst: (&Block, u64),
+    bytes: u64,
+) -> Result<u64> {
+    let mut rec = state.lock_rec();
+    dst.0.touch(Point { stream: state, value: state.open_value() }, true);
+    rec.copy(state, src, (dst.0.region(), dst.1), bytes, false)
 }
 
 /// A copy of a block's first bytes that was recorded behind the write that made them.

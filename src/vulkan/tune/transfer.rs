@@ -20,14 +20,25 @@ pub const PART: usize = 256 << 10;
 /// Blocks from here on have memory of their own in processes that export it. Collectives of smaller arrays go through the host
 /// as fast (two H100s: 180 us either way for 256 KiB).
 pub const EXPORTED: u64 = 256 << 10;
-/// Arrays from here on go from one GPU to another by CUDA, if that reaches both. Two H100s, by CUDA and through staging: 4 MiB
-/// 433 and 510 us, 8 MiB 441 and 785, 1 GiB 6.0 and 34.7 ms; 2 MiB through staging 315.
-pub const PEER: usize = 4 << 20;
-/// Size of the pieces in which arrays go from one GPU to another, through staging memory or memory of CUDA's own of both.
+/// Arrays from here on go from one GPU to another by CUDA, if that reaches both. Two H200s, by CUDA and through the host: 4 MiB
+/// 100 and 510 us; 1 MiB 220 us through the host.
+pub const PEER: usize = 256 << 10;
+/// Size of the pieces in which arrays go from one GPU to another through staging memory of both.
 pub const CROSSING_PIECE: usize = 8 << 20;
-/// Pieces of arrays that go from GPU to GPU through memory into which the copy engines of the others write. Two H200s: an
-/// engine brings 16 MiB over in 46 us, 365 GB/s, and what a piece takes beside that is 10 us.
-pub const BRIDGE_PIECE: usize = 16 << 20;
+/// The same by CUDA, through memory of the second one.
+pub const PEER_PIECE: usize = 32 << 20;
+/// Bytes of the pieces in which arrays go between the GPUs of so many processes, through memory into which the copy engines of the
+/// others write. Two H200s: an engine brings 16 MiB over in 46 us, 32 MiB in 87, and each piece takes 8 to 18 us beside that;
+/// two engines side by side were slower, since both pieces came late. Each process has four of these for every other one, so
+/// many of them have smaller ones.
+pub fn bridge_piece(members: usize) -> usize {
+    match members {
+        0..=2 => 32 << 20,
+        3..=4 => 16 << 20,
+        _ => 8 << 20,
+    }
+}
+
 /// What a GPU takes to change from Vulkan to CUDA and back, in nanoseconds, as two H100s and two H200s do (350 to 500 us), and
 /// bytes a nanosecond that an engine copies, or that NCCL moves of a ring's.
 const CHANGE: u64 = 350_000;

@@ -17,7 +17,7 @@ use crate::memory::cuda::Gpu;
 use crate::memory::reach::{Courier, Window};
 use crate::vulkan::hal::overseers::{self, Overseer};
 use crate::vulkan::kernels::bridge::{BRIDGE, Boxes, Parcel, Places, Way};
-use crate::vulkan::tune::transfer::BRIDGE_PIECE;
+use crate::vulkan::tune::transfer::bridge_piece;
 use crate::vulkan::{flush, synchronize, with_encoder};
 
 /// How long a trial may take.
@@ -87,7 +87,7 @@ impl Own {
         if BRIDGE.disabled() {
             return Err("it is switched off".into());
         }
-        let places = Places { members: f.members.len(), me: f.me, piece: BRIDGE_PIECE };
+        let places = Places { members: f.members.len(), me: f.me, piece: bridge_piece(f.members.len()) };
         if places.members > Places::MOST {
             return Err(format!("there are more than {} processes", Places::MOST));
         }
@@ -103,7 +103,7 @@ impl Own {
         let far = |file: Option<_>| -> Outcome<Option<Far>> {
             let Some(file) = file else { return Ok(None) };
             let window = Window::of(f.gpu, &file, self.window.bytes())?;
-            Ok(Some(Far { window, couriers: [Courier::new(f.gpu)?, Courier::new(f.gpu)?] }))
+            Ok(Some(Far { window, courier: Courier::new(f.gpu)? }))
         };
         Ok(Bridge {
             far: files.into_iter().map(far).collect::<Outcome<_>>()?,

@@ -62,8 +62,7 @@ struct Watched {
 /// Memory of another process's GPU.
 struct Far {
     window: Window,
-    /// Of pieces with even numbers, and of the others.
-    couriers: [Courier; 2],
+    courier: Courier,
 }
 
 /// The way between the GPUs of a group.
@@ -157,16 +156,15 @@ impl Bridge {
         let (places, number) = (self.boxes.places(), parcel.number);
         let _within = self.alarm.enter()?;
         for (member, far) in self.far.iter().enumerate() {
-            let Some(Far { window, couriers }) = far else { continue };
-            let courier = &couriers[number as usize % 2];
+            let Some(Far { window, courier }) = far else { continue };
             let from = self.own.at(parcel.start(places, member));
-            let to = window.at(places.inbox(self.me, number));
+            let to = window.at(places.inbox(self.me, member, number));
             // SAFETY: windows of this bridge, which waits for its exchanges before it goes; pieces are inside both.
             unsafe {
                 courier.await_value(self.own.at(places.filled()), number)?;
                 courier.copy(to, from, parcel.bytes)?;
-                courier.write_value(window.at(places.came(self.me, number)), number)?;
-                courier.write_value(self.own.at(places.sent(member, number)), number)?;
+                courier.write_value(window.at(places.came(self.me)), number)?;
+                courier.write_value(self.own.at(places.sent(member)), number)?;
             }
         }
         Ok(())
@@ -178,8 +176,7 @@ impl Bridge {
         let far = self.latest.load(Ordering::Acquire).wrapping_add(FAR);
         let _within = self.alarm.enter()?;
         let others = (0..self.far.len()).filter(|&m| m != self.me);
-        let of = |m| [0, 1].map(|n| [places.came(m, n), places.sent(m, n)]).concat();
-        let flags = others.flat_map(of).chain([places.filled()]);
+        let flags = others.flat_map(|m| [places.came(m), places.sent(m)]).chain([places.filled()]);
         // SAFETY: this process's flags.
         flags.into_iter().try_for_each(|flag| unsafe { self.alarm.write_value(self.own.at(flag), far) })
     }
@@ -357,8 +354,11 @@ impl Carrier for Bridge {
                 bail!(Runtime, "[{name}] The group failed: {why}");
             }
         }
-        drop(watched);
-        self.standing(name)
+        match self.failed.get() {
+            // Whoever fails meanwhile does not know of all that was recorded.
+            Some(why) => bail!(Runtime, "[{name}] The group failed: {why}"),
+            None => Ok(()),
+        }
     }
 }
 
