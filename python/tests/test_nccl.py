@@ -131,7 +131,7 @@ def test_gpus_that_write_to_each_other(libraries, count):
 def test_arrays_of_several_pieces(libraries):
     extra = {"STAND_IN_GPUS": "2", "STAND_IN_CUDA_TELLS": "1"}
     for told in run(libraries, "pieces", 2, **extra):
-        assert "fine" in told and max(copied(told)) == 32 << 20
+        assert "fine" in told and {16 << 20, 32 << 20} <= set(copied(told))
 
 
 REFUSED = ["cuMemGetAllocationGranularity", "cuMemCreate", "cuMemExportToShareableHandle"]

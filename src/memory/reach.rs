@@ -257,8 +257,8 @@ impl Drop for Courier {
     }
 }
 
-/// Pieces that may be under way at once on a route.
-pub const UNDER_WAY: usize = 2;
+/// Places of pieces on a route.
+pub const UNDER_WAY: usize = 4;
 
 /// The way from one GPU to another, which the first one reaches: pieces land in memory that CUDA made on the second one. Memory
 /// of Vulkan can be sent, but not be written to by another GPU: that would go through the host (37 GB/s between two H100s).
@@ -279,7 +279,8 @@ impl Route {
         arrival.allow(&from)?;
         let courier = Courier::new(from)?;
         let _within = from.within()?;
-        let arrived = [from.cuda.event()?, from.cuda.event()?];
+        let event = || from.cuda.event();
+        let arrived = [event()?, event()?, event()?, event()?];
         Ok(Route { courier, arrival, piece, arrived })
     }
 
@@ -288,7 +289,7 @@ impl Route {
         &self.arrival
     }
 
-    /// The byte at which a piece lands; that of the second next one too.
+    /// The byte at which a piece lands.
     pub fn place(&self, number: usize) -> usize {
         number % UNDER_WAY * self.piece
     }

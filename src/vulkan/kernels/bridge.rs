@@ -26,6 +26,7 @@ use crate::vulkan::hal::overseers::Mark;
 use crate::vulkan::hal::stream::Point;
 use crate::vulkan::memory::foreign::Foreign;
 use crate::vulkan::memory::{Block, Kind};
+use crate::vulkan::tune::transfer::piece_of;
 use crate::vulkan::{CommandEncoder, Device, Features, KernelKey, Module, Source};
 
 /// Pieces in an outbox, and in the inbox for each process.
@@ -202,18 +203,19 @@ impl Parcel {
     }
 }
 
-/// Elements of a piece, of so many for each process.
-fn elements(places: &Places, joint: Joint, size: usize) -> usize {
+/// Elements of a piece, of `count` for each process.
+fn elements(places: &Places, joint: Joint, count: usize, size: usize) -> usize {
+    let piece = piece_of((count * size) as u64, places.piece);
     let room = match joint {
-        Joint::Scattered(_) => places.piece / places.members - 16,
-        Joint::Reduced(_) | Joint::Gathered => places.piece,
+        Joint::Scattered(_) => piece / places.members - 16,
+        Joint::Reduced(_) | Joint::Gathered => piece,
     };
     (room / size / 16 * 16).max(1)
 }
 
 /// How many pieces an exchange of so many elements of each process takes.
 pub fn pieces(places: &Places, joint: Joint, count: usize, size: usize) -> u32 {
-    count.div_ceil(elements(places, joint, size)) as u32
+    count.div_ceil(elements(places, joint, count, size)) as u32
 }
 
 impl Boxes {
@@ -271,7 +273,7 @@ impl Boxes {
         enc.note_write(self.turn.clone())?;
         let (size, members) = (src.dtype.size(), self.places.members);
         let count = if matches!(joint, Joint::Scattered(_)) { src.size() / members } else { src.size() };
-        let step = elements(&self.places, joint, size);
+        let step = elements(&self.places, joint, count, size);
         let ranges: Vec<(usize, usize)> =
             (0..count).step_by(step).map(|at| (at, step.min(count - at))).collect();
         for (i, &(at, n)) in ranges.iter().enumerate() {
@@ -477,7 +479,7 @@ mod tests {
         let p = Places { members: 3, me: 0, piece: 1000 };
         for size in [1, 2, 4, 8] {
             for joint in [Joint::Reduced("add"), Joint::Gathered, Joint::Scattered("add")] {
-                let n = elements(&p, joint, size);
+                let n = elements(&p, joint, 5000, size);
                 let apart = joint == Joint::Scattered("add");
                 let parcel = Parcel { number: 5, bytes: n * size, apart };
                 let last = if apart { 2 } else { 0 };

@@ -23,6 +23,9 @@ pub fn is_possible() -> bool {
     !PEER_COPY.disabled() && cuda::is_there()
 }
 
+/// Pieces that are sent before the first of them is waited for.
+const AHEAD: usize = 2;
+
 /// Two GPUs, as CUDA has them.
 struct Pair {
     from: Gpu,
@@ -130,12 +133,12 @@ impl Pair {
 }
 
 impl Way {
-    /// Brings bytes to a block, piece by piece: while one is under way the one before is copied to its place.
+    /// Brings bytes to a block, piece by piece: while some are under way the ones before are copied to their places.
     fn carry(&mut self, from: u64, target: &Block, bytes: usize) -> Result<Outcome> {
         let state = self.stream;
         let pieces: Vec<(usize, usize)> =
             (0..bytes).step_by(PEER_PIECE).map(|at| (at, PEER_PIECE.min(bytes - at))).collect();
-        for n in 0..=pieces.len() {
+        for n in 0..pieces.len() + AHEAD {
             if let Some(&(at, len)) = pieces.get(n) {
                 // What lay there was copied.
                 state.wait(self.readers[n % UNDER_WAY])?;
@@ -144,7 +147,7 @@ impl Way {
                     return Ok(Err(why));
                 }
             }
-            let Some(last) = n.checked_sub(1) else { continue };
+            let Some(last) = n.checked_sub(AHEAD).filter(|&n| n < pieces.len()) else { continue };
             if let Err(why) = self.route.await_piece(last) {
                 return Ok(Err(why));
             }

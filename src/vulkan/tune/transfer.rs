@@ -25,10 +25,11 @@ pub const EXPORTED: u64 = 256 << 10;
 pub const PEER: usize = 256 << 10;
 /// Size of the pieces in which arrays go from one GPU to another through staging memory of both.
 pub const CROSSING_PIECE: usize = 8 << 20;
-/// The same by CUDA, through memory of the second one.
-pub const PEER_PIECE: usize = 32 << 20;
-/// Bytes of the pieces in which arrays go between the GPUs of so many processes, through memory into which the copy engines of the
-/// others write. Two H200s: an engine brings 16 MiB over in 46 us, 32 MiB in 87, and each piece takes 8 to 18 us beside that;
+/// The same by CUDA, through memory of the second one. Two H200s: 64 MiB in pieces of 32 took 353 us, of which the last one's copy to
+/// its place is a fifth.
+pub const PEER_PIECE: usize = 16 << 20;
+/// Most bytes of the pieces in which arrays go between the GPUs of so many processes, through memory into which the copy engines of
+/// the others write. Two H200s: an engine brings 16 MiB over in 46 us, 32 MiB in 87, and each piece takes 8 to 18 us beside that;
 /// two engines side by side were slower, since both pieces came late. Each process has four of these for every other one, so
 /// many of them have smaller ones.
 pub fn bridge_piece(members: usize) -> usize {
@@ -37,6 +38,13 @@ pub fn bridge_piece(members: usize) -> usize {
         3..=4 => 16 << 20,
         _ => 8 << 20,
     }
+}
+
+/// Bytes of the pieces of an array of so many bytes, of which each may have `most`: of few pieces the first and the last are alone
+/// while they are copied and added. all_sum of two H200s in pieces of 16 and 32 MiB: 64 MiB 297 and 292 us, 256 MiB 1041 and
+/// 915.
+pub fn piece_of(bytes: u64, most: usize) -> usize {
+    if bytes <= 64 << 20 { most.min(16 << 20) } else { most }
 }
 
 /// What a GPU takes to change from Vulkan to CUDA and back, in nanoseconds, as two H100s and two H200s do (350 to 500 us), and
