@@ -328,13 +328,18 @@ pub fn default_group() -> Result<Arc<dyn Group>> {
 
 /// The process ends. After a failure groups are told nothing: others, and mpirun, take its end for what it is.
 pub fn leave(failed: bool) {
-    if failed {
-        return;
-    }
     // A thread that waits for others to come up holds the lock: there is nobody to tell yet.
-    if let Ok(groups) = GROUPS.try_lock() {
+    if let Ok(groups) = GROUPS.try_lock()
+        && !failed
+    {
         groups.iter().for_each(|(_, g)| g.leave());
     }
+    nccl::end();
+}
+
+/// Whether threads are within a library under which the process must not end.
+pub fn is_busy() -> bool {
+    nccl::is_busy()
 }
 
 /// How long others may take to do anything.

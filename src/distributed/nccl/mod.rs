@@ -50,6 +50,20 @@ pub fn is_available() -> bool {
     false
 }
 
+/// The process ends.
+pub fn end() {
+    #[cfg(unix)]
+    group::end();
+}
+
+/// Whether threads are within NCCL, under which the process must not end.
+pub fn is_busy() -> bool {
+    #[cfg(unix)]
+    return group::is_destroying();
+    #[cfg(not(unix))]
+    false
+}
+
 /// The group that the environment names.
 pub fn init(strict: bool) -> Result<Option<Arc<dyn Group>>> {
     // The number of the process, how many there are, and the first one's address and port.

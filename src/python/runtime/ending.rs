@@ -91,7 +91,7 @@ fn end(py: Python<'_>, owner: u32) -> PyResult<()> {
             distributed::leave(failed);
         });
         let threads: usize = py.import("threading")?.call_method0("active_count")?.extract()?;
-        others = threads > 1;
+        others = threads > 1 || distributed::is_busy();
         py.detach(crate::eval::end);
         super::vulkan::print_if_asked();
     }

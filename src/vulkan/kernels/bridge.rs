@@ -26,7 +26,7 @@ use crate::vulkan::hal::overseers::Mark;
 use crate::vulkan::hal::stream::Point;
 use crate::vulkan::memory::foreign::Foreign;
 use crate::vulkan::memory::{Block, Kind};
-use crate::vulkan::tune::transfer::piece_of;
+use crate::vulkan::tune::transfer::{in_parts, piece_of};
 use crate::vulkan::{CommandEncoder, Device, Features, KernelKey, Module, Source};
 
 /// Pieces in an outbox, and in the inbox for each process.
@@ -213,9 +213,37 @@ fn elements(places: &Places, joint: Joint, count: usize, size: usize) -> usize {
     (room / size / 16 * 16).max(1)
 }
 
+/// A step of an exchange: what becomes of so many elements of each process, from one on. What a process adds up of a part is the
+/// input of the step that follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Step {
+    joint: Joint,
+    at: usize,
+    count: usize,
+}
+
+/// The steps of an exchange of `count` elements for each process.
+fn steps(places: &Places, joint: Joint, count: usize, size: usize) -> SmallVec<[Step; 3]> {
+    let Joint::Reduced(name) = joint else { return smallvec![Step { joint, at: 0, count }] };
+    if !in_parts(places.members, (count * size) as u64) {
+        return smallvec![Step { joint, at: 0, count }];
+    }
+    let part = count / places.members;
+    let whole = part * places.members;
+    let mut all: SmallVec<[Step; 3]> = smallvec![
+        Step { joint: Joint::Scattered(name), at: 0, count: part },
+        Step { joint: Joint::Gathered, at: 0, count: part },
+    ];
+    if whole < count {
+        all.push(Step { joint, at: whole, count: count - whole });
+    }
+    all
+}
+
 /// How many pieces an exchange of so many elements of each process takes.
 pub fn pieces(places: &Places, joint: Joint, count: usize, size: usize) -> u32 {
-    count.div_ceil(elements(places, joint, count, size)) as u32
+    let of = |s: &Step| s.count.div_ceil(elements(places, s.joint, s.count, size)) as u32;
+    steps(places, joint, count, size).iter().map(of).sum()
 }
 
 impl Boxes {
@@ -273,6 +301,33 @@ impl Boxes {
         enc.note_write(self.turn.clone())?;
         let (size, members) = (src.dtype.size(), self.places.members);
         let count = if matches!(joint, Joint::Scattered(_)) { src.size() / members } else { src.size() };
+        let all = steps(&self.places, joint, count, size);
+        let mut number = first;
+        let mut own = None;
+        for step in &all {
+            let parts = if matches!(step.joint, Joint::Scattered(_)) { members } else { 1 };
+            let from = own.take().unwrap_or_else(|| elements_of(src, step.at, step.count * parts));
+            let gathered = if step.joint == Joint::Gathered { members } else { 1 };
+            let to = match all.len() > 1 && parts > 1 {
+                true => dense(enc.temp(step.count * size)?, src.dtype, step.count),
+                false => elements_of(dst, step.at, step.count * gathered),
+            };
+            number = self.step(enc, step, (&from, &to), number, way)?;
+            own = (all.len() > 1 && parts > 1).then_some(to);
+        }
+        Ok(End(enc.point()))
+    }
+
+    /// Records a step, whose first piece has the number `first`; the number that follows.
+    fn step(
+        &self,
+        enc: &mut CommandEncoder,
+        &Step { joint, count, .. }: &Step,
+        (src, dst): (&DeviceView, &DeviceView),
+        first: u32,
+        way: &dyn Way,
+    ) -> Result<u32> {
+        let size = src.dtype.size();
         let step = elements(&self.places, joint, count, size);
         let ranges: Vec<(usize, usize)> =
             (0..count).step_by(step).map(|at| (at, step.min(count - at))).collect();
@@ -296,7 +351,7 @@ impl Boxes {
                 self.join(enc, joint, &parcel, dst, at, count)?;
             }
         }
-        Ok(End(enc.point()))
+        Ok(first.wrapping_add(ranges.len() as u32))
     }
 
     /// Records an exchange of numbers that tell who sent them.
@@ -487,5 +542,17 @@ mod tests {
                 assert_eq!(pieces(&p, joint, 3 * n + 1, size), 4);
             }
         }
+    }
+
+    #[test]
+    fn large_sums_of_several_go_in_parts() {
+        let p = Places { members: 4, me: 0, piece: 16 << 20 };
+        let all = steps(&p, Joint::Reduced("maximum"), (64 << 20) + 3, 4);
+        let part = Step { joint: Joint::Scattered("maximum"), at: 0, count: 16 << 20 };
+        let rest = Step { joint: Joint::Reduced("maximum"), at: 64 << 20, count: 3 };
+        assert_eq!(all[..], [part, Step { joint: Joint::Gathered, ..part }, rest]);
+        assert_eq!(pieces(&p, Joint::Reduced("add"), 5, 4), 1);
+        let two = Places { members: 2, ..p };
+        assert_eq!(steps(&two, Joint::Reduced("add"), 1 << 30, 4).len(), 1);
     }
 }

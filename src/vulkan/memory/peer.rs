@@ -16,15 +16,12 @@ use crate::memory::cuda::{self, Gpu, Outcome, Shared};
 use crate::memory::reach::{Route, UNDER_WAY};
 use crate::vulkan::hal::device::Device;
 use crate::vulkan::hal::stream::StreamState;
-use crate::vulkan::tune::transfer::{PEER, PEER_PIECE};
+use crate::vulkan::tune::transfer::{PEER, PEER_AHEAD, PEER_PIECE};
 
 /// Whether CUDA may be asked for copies.
 pub fn is_possible() -> bool {
     !PEER_COPY.disabled() && cuda::is_there()
 }
-
-/// Pieces that are sent before the first of them is waited for.
-const AHEAD: usize = 2;
 
 /// Two GPUs, as CUDA has them.
 struct Pair {
@@ -138,7 +135,7 @@ impl Way {
         let state = self.stream;
         let pieces: Vec<(usize, usize)> =
             (0..bytes).step_by(PEER_PIECE).map(|at| (at, PEER_PIECE.min(bytes - at))).collect();
-        for n in 0..pieces.len() + AHEAD {
+        for n in 0..pieces.len() + PEER_AHEAD {
             if let Some(&(at, len)) = pieces.get(n) {
                 // What lay there was copied.
                 state.wait(self.readers[n % UNDER_WAY])?;
@@ -147,7 +144,7 @@ impl Way {
                     return Ok(Err(why));
                 }
             }
-            let Some(last) = n.checked_sub(AHEAD).filter(|&n| n < pieces.len()) else { continue };
+            let Some(last) = n.checked_sub(PEER_AHEAD).filter(|&n| n < pieces.len()) else { continue };
             if let Err(why) = self.route.await_piece(last) {
                 return Ok(Err(why));
             }

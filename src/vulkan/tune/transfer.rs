@@ -28,6 +28,8 @@ pub const CROSSING_PIECE: usize = 8 << 20;
 /// The same by CUDA, through memory of the second one. Two H200s: 64 MiB in pieces of 32 took 353 us, of which the last one's copy to
 /// its place is a fifth.
 pub const PEER_PIECE: usize = 16 << 20;
+/// Pieces of these that are sent before the first of them is waited for.
+pub const PEER_AHEAD: usize = 2;
 /// Most bytes of the pieces in which arrays go between the GPUs of so many processes, through memory into which the copy engines of
 /// the others write. Two H200s: an engine brings 16 MiB over in 46 us, 32 MiB in 87, and each piece takes 8 to 18 us beside that;
 /// two engines side by side were slower, since both pieces came late. Each process has four of these for every other one, so
@@ -47,15 +49,51 @@ pub fn piece_of(bytes: u64, most: usize) -> usize {
     if bytes <= 64 << 20 { most.min(16 << 20) } else { most }
 }
 
-/// What a GPU takes to change from Vulkan to CUDA and back, in nanoseconds, as two H100s and two H200s do (350 to 500 us), and
-/// bytes a nanosecond that an engine copies, or that NCCL moves of a ring's.
+/// What a GPU takes to change from Vulkan to CUDA and back, in nanoseconds, as two H100s and two H200s do (350 to 500 us).
 const CHANGE: u64 = 350_000;
-/// See [`CHANGE`].
-const RATE: u64 = 360;
+/// What an exchange takes beside its bytes, between four H200s.
+const EXCHANGE: u64 = 55_000;
+/// Bytes a nanosecond that the engines of a GPU bring to several others (three of them, all at once: 187), and that NCCL moves
+/// of a ring's.
+const SPREAD: u64 = 187;
+/// See [`SPREAD`].
+const RING: u64 = 350;
 
-/// Whether the sum of arrays of so many bytes is made by every process from the arrays of all others, which copy engines bring:
-/// else by NCCL, whose ring moves fewer bytes, but changes to CUDA.
-pub fn bridged(members: usize, bytes: u64) -> bool {
+/// Bytes that a process sends of an array: to all others, or in two exchanges of parts.
+fn sent(members: usize, bytes: u64) -> (u64, u64) {
     let others = members as u64 - 1;
-    others * bytes / RATE <= CHANGE + 2 * others * bytes / members as u64 / RATE
+    (others * bytes, 2 * others * bytes / members as u64)
+}
+
+/// Whether a sum is made in two exchanges, in which each process adds up a part that all get then, and not by each from the whole
+/// arrays of all others.
+pub fn in_parts(members: usize, bytes: u64) -> bool {
+    let (whole, parts) = sent(members, bytes);
+    members > 2 && whole / SPREAD > EXCHANGE + parts / SPREAD
+}
+
+/// Whether the sum of arrays of so many bytes goes by the engines, or by NCCL, whose ring is faster between many, but changes to
+/// CUDA.
+pub fn bridged(members: usize, bytes: u64) -> bool {
+    let (whole, parts) = sent(members, bytes);
+    let ours =
+        if in_parts(members, bytes) { 2 * EXCHANGE + parts / SPREAD } else { EXCHANGE + whole / SPREAD };
+    members == 2 || ours <= CHANGE + parts / RING
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_of_many_go_in_parts_and_large_ones_by_a_ring() {
+        const MIB: u64 = 1 << 20;
+        assert!(bridged(2, 8 << 30) && !in_parts(2, 8 << 30));
+        for (members, parts, ring) in
+            [(3, 32 * MIB, 128 * MIB), (4, 8 * MIB, 96 * MIB), (8, 4 * MIB, 80 * MIB)]
+        {
+            assert!(!in_parts(members, MIB) && in_parts(members, parts), "{members}");
+            assert!(bridged(members, 32 * MIB) && !bridged(members, ring), "{members}");
+        }
+    }
 }

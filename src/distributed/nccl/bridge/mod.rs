@@ -133,6 +133,16 @@ impl Bridge {
         }
     }
 
+    /// Waits a while for what is under way; whether all of it ended well, so that the memory can go. Nobody records any more.
+    pub fn settled(&self) -> bool {
+        let begin = Instant::now();
+        while self.failed.get().is_none() && !self.watched().open.is_empty() && begin.elapsed() < GRACE {
+            Overseer::look(self);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.failed.get().is_none() && self.watched().open.is_empty()
+    }
+
     /// Waits until there is room in the ledger.
     fn await_room(&self, number: u64) -> Outcome {
         let begin = Instant::now();
@@ -306,17 +316,6 @@ impl Way for Bridge {
     }
 }
 
-impl Drop for Bridge {
-    fn drop(&mut self) {
-        // Nobody records any more; what is under way ends first.
-        let begin = Instant::now();
-        while self.failed.get().is_none() && !self.watched().open.is_empty() && begin.elapsed() < GRACE {
-            Overseer::look(self);
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-}
-
 impl Carrier for Bridge {
     fn record(
         &self,
@@ -388,7 +387,7 @@ mod tests {
         let sum = Exchange::Reduce(Reduction::Sum);
         assert!(carries(sum, about(&[1 << 30], Dtype::F32), 2));
         assert!(carries(sum, about(&[], Dtype::Bool), 8));
-        assert!(!carries(sum, about(&[1 << 28], Dtype::F32), 8), "more bytes than a ring's");
+        assert!(!carries(sum, about(&[1 << 28], Dtype::F32), 8), "a ring is faster");
         assert!(carries(Exchange::SumScatter, about(&[1 << 28], Dtype::F32), 8));
         assert!(!carries(sum, about(&[0, 4], Dtype::F32), 2) && !carries(sum, about(&[1], Dtype::F64), 2));
         assert!(!carries(Exchange::Send(1), about(&[1], Dtype::F32), 2));

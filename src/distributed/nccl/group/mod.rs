@@ -7,6 +7,7 @@ mod meeting;
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -580,15 +581,48 @@ impl Group for Communicator {
     }
 }
 
+/// Handles that are being given back, on threads of their groups.
+static DESTROYING: AtomicUsize = AtomicUsize::new(0);
+/// The process ends: nothing is given back any more.
+static ENDING: AtomicBool = AtomicBool::new(false);
+/// How long the end of the process waits for what is being given back: NCCL crashes where it is amid that then.
+const LAST: Duration = Duration::from_secs(2);
+
+/// No handle is given back from now on; waits a while for those that are. For the end of the process.
+pub fn end() {
+    ENDING.store(true, Ordering::SeqCst);
+    let begin = Instant::now();
+    while is_destroying() && begin.elapsed() < LAST {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Whether a handle is being given back.
+pub fn is_destroying() -> bool {
+    DESTROYING.load(Ordering::SeqCst) > 0
+}
+
 impl Drop for Communicator {
     fn drop(&mut self) {
-        let state = lock(&self.state);
-        if state.standing.check("").is_ok() {
-            let (destroy, comm) = (self.nccl.comm_destroy, state.comm);
-            // It may wait for the other processes.
-            // SAFETY: nothing is under way, and nobody has the handle any more.
-            drop(state.worker.begin(move || Ok(unsafe { destroy(comm.get()) })));
+        // Engines may still write there.
+        #[cfg(all(feature = "vulkan", target_os = "linux"))]
+        if let Some(bridge) = self.bridge.take_if(|b| !b.settled()) {
+            std::mem::forget(bridge);
         }
+        let state = lock(&self.state);
+        DESTROYING.fetch_add(1, Ordering::SeqCst);
+        if ENDING.load(Ordering::SeqCst) || state.standing.check("").is_err() {
+            DESTROYING.fetch_sub(1, Ordering::SeqCst);
+            return;
+        }
+        let (destroy, comm) = (self.nccl.comm_destroy, state.comm);
+        // It may wait for the other processes.
+        drop(state.worker.begin(move || {
+            // SAFETY: nothing is under way, and nobody has the handle any more.
+            let code = unsafe { destroy(comm.get()) };
+            DESTROYING.fetch_sub(1, Ordering::SeqCst);
+            Ok(code)
+        }));
     }
 }
 

@@ -6,6 +6,14 @@ use std::path::Path;
 /// File, name, and what the number follows from.
 const FACTS: &[(&str, &str, &str)] = &[
     ("kernels/attention/rope.rs", "KEPT", "a bound of a cache on the host"),
+    ("kernels/bridge.rs", "APART", "numbers of a trial"),
+    ("kernels/bridge.rs", "AWAIT", "bridge_meet.comp has the same"),
+    ("kernels/bridge.rs", "FLAG", "bridge_meet.comp is written for it"),
+    ("kernels/bridge.rs", "IN", "pieces that may lie there while others write"),
+    ("kernels/bridge.rs", "OUT", "pieces that may lie there while they are sent"),
+    ("kernels/bridge.rs", "POST", "bridge_meet.comp has the same"),
+    ("kernels/bridge.rs", "SEEN", "numbers that bridge_meet.comp stores"),
+    ("kernels/bridge.rs", "TRIED", "numbers of a trial"),
     ("kernels/conv/depthwise.rs", "RUN", "conv_depthwise.comp is written for it"),
     ("kernels/conv/mod.rs", "FAR", "offsets of 32 bits"),
     ("kernels/conv/mod.rs", "FIXED", "the order of conv.glsl's numbers"),
