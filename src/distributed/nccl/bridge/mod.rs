@@ -133,6 +133,16 @@ impl Bridge {
         }
     }
 
+    /// Why it cannot be used any more.
+    pub fn failure(&self) -> Option<&str> {
+        self.failed.get().map(String::as_str)
+    }
+
+    /// The group has failed in another way.
+    pub fn give_up(&self, why: &str) {
+        self.fail(&mut self.watched(), why.to_string());
+    }
+
     /// Waits a while for what is under way; whether all of it ended well, so that the memory can go. Nobody records any more.
     pub fn settled(&self) -> bool {
         let begin = Instant::now();

@@ -253,9 +253,17 @@ impl Communicator {
     /// Runs an operation; a failure is told to all and ends the group.
     fn operate<T>(&self, name: &str, f: impl FnOnce(&mut State) -> Outcome<T>) -> Result<T> {
         let mut state = lock(&self.state);
+        #[cfg(all(feature = "vulkan", target_os = "linux"))]
+        if let Some(why) = self.bridge.as_ref().and_then(|b| b.failure()) {
+            state.standing.fail(name, why.to_string());
+        }
         state.standing.check(name)?;
         f(&mut state).map_err(|why| {
             self.post.abort(self.id, &why);
+            #[cfg(all(feature = "vulkan", target_os = "linux"))]
+            if let Some(bridge) = &self.bridge {
+                bridge.give_up(&why);
+            }
             state.staging.abandoned = true;
             let (abort, comm) = (self.nccl.comm_abort, state.comm);
             // It may wait for what never comes: nobody waits for it.
