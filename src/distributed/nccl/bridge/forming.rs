@@ -20,7 +20,7 @@ use crate::vulkan::kernels::bridge::{BRIDGE, Boxes, Parcel, Places, Way};
 use crate::vulkan::tune::transfer::bridge_piece;
 use crate::vulkan::{flush, synchronize, with_encoder};
 
-/// How long a trial may take.
+/// How long a trial may take, if others wait twice as long.
 const TRIAL: Duration = Duration::from_secs(20);
 /// How often its end is looked for.
 const PAUSE: Duration = Duration::from_micros(50);
@@ -136,7 +136,7 @@ impl Way for Attempt<'_> {
 
     fn look(&self) -> Result<()> {
         check_interrupt()?;
-        if self.begin.elapsed() > TRIAL.min(self.bridge.post.timeout) {
+        if self.begin.elapsed() > TRIAL.min(self.bridge.post.timeout / 2) {
             self.bridge.release().map_err(Error::Runtime)?;
             bail!(Runtime, "what was sent did not come");
         }
