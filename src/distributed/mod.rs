@@ -90,6 +90,20 @@ pub struct Subject<'a> {
     pub dtype: Dtype,
 }
 
+impl Subject<'_> {
+    /// How many elements there are.
+    #[cfg_attr(not(unix), allow(dead_code))]
+    fn elements(&self) -> usize {
+        self.shape.iter().product::<i64>() as usize
+    }
+
+    /// How many bytes there are.
+    #[cfg_attr(not(unix), allow(dead_code))]
+    fn bytes(&self) -> usize {
+        self.elements() * self.dtype.size()
+    }
+}
+
 /// What a group does with an array.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Exchange {
@@ -329,9 +343,7 @@ pub fn default_group() -> Result<Arc<dyn Group>> {
 /// The process ends. After a failure groups are told nothing: others, and mpirun, take its end for what it is.
 pub fn leave(failed: bool) {
     // A thread that waits for others to come up holds the lock: there is nobody to tell yet.
-    if let Ok(groups) = GROUPS.try_lock()
-        && !failed
-    {
+    if !failed && let Ok(groups) = GROUPS.try_lock() {
         groups.iter().for_each(|(_, g)| g.leave());
     }
     nccl::end();

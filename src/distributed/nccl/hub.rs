@@ -237,14 +237,15 @@ impl Post {
         }
         self.send(&Message::Ask(key))?;
         let missing = self.wait(Duration::from_secs(10), |inbox| Ok(inbox.missing.remove(&key)))?;
-        let names: Vec<String> = missing
-            .unwrap_or_default()
-            .iter()
-            .filter_map(|&p| at.members.get(p as usize))
-            .map(|r| format!("rank {r}"))
-            .collect();
+        let missing = missing.unwrap_or_default();
+        Err(self.nothing_from(missing.iter().filter_map(|&p| at.members.get(p as usize).copied())))
+    }
+
+    /// Who did not come in time, for people.
+    pub fn nothing_from(&self, ranks: impl Iterator<Item = usize>) -> String {
+        let names: Vec<String> = ranks.map(|r| format!("rank {r}")).collect();
         let names = if names.is_empty() { "another rank".into() } else { names.join(", ") };
-        Err(format!("nothing came from {names} within {} s", self.timeout.as_secs_f64()))
+        format!("nothing came from {names} within {} s", self.timeout.as_secs_f64())
     }
 
     /// Tells all that a group has failed here.

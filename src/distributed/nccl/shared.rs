@@ -12,8 +12,7 @@ pub const LEAST: usize = 256 << 10;
 
 /// Whether an array of such an operation is worth the change.
 pub fn is_large(what: Exchange, about: Subject, members: usize) -> bool {
-    let elements: i64 = about.shape.iter().product();
-    let bytes = elements as usize * about.dtype.size();
+    let bytes = about.bytes();
     match what {
         Exchange::Gather => bytes * members >= LEAST,
         Exchange::SumScatter => bytes >= LEAST * members,

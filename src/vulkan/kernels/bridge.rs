@@ -247,7 +247,7 @@ pub fn pieces(places: &Places, joint: Joint, count: usize, size: usize) -> u32 {
 }
 
 impl Boxes {
-    /// Memory that was made by CUDA on the first GPU, whose bytes are zero.
+    /// Memory that was made by CUDA on a GPU; its flags are to be cleared before anybody sends.
     ///
     /// # Errors
     /// What the driver says.

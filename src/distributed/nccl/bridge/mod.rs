@@ -104,7 +104,7 @@ fn joint(what: Exchange, dtype: Dtype) -> Option<Joint> {
 
 /// Whether such an operation goes this way: every process comes to the same.
 pub fn carries(what: Exchange, about: Subject, members: usize) -> bool {
-    let bytes = about.shape.iter().product::<i64>() as usize * about.dtype.size();
+    let bytes = about.bytes();
     // GPUs have no float64.
     if bytes == 0 || about.dtype == Dtype::F64 {
         return false;
@@ -285,13 +285,12 @@ impl Bridge {
 
     /// Who is late for an exchange, for people.
     fn late(&self, first: &Open) -> String {
-        let names: Vec<String> =
-            self.ledger.missing(first.number).map(|m| format!("rank {}", self.members[m])).collect();
-        let seconds = self.post.timeout.as_secs_f64();
-        match names.is_empty() {
-            true => format!("the GPUs did not end it within {seconds} s, though all ranks had begun"),
-            false => format!("nothing came from {} within {seconds} s", names.join(", ")),
+        let mut missing = self.ledger.missing(first.number).map(|m| self.members[m]).peekable();
+        if missing.peek().is_some() {
+            return self.post.nothing_from(missing);
         }
+        let seconds = self.post.timeout.as_secs_f64();
+        format!("the GPUs did not end it within {seconds} s, though all ranks had begun")
     }
 
     /// Numbers for so many pieces: the first of them. Comes in the order of exchanges.
@@ -357,13 +356,9 @@ impl Carrier for Bridge {
                     open.end = Some(end);
                 }
             }
-            Err(e) => {
-                self.fail(&mut watched, e.to_string());
-                let why = self.failed.get().map_or("", String::as_str);
-                bail!(Runtime, "[{name}] The group failed: {why}");
-            }
+            Err(e) => self.fail(&mut watched, e.to_string()),
         }
-        match self.failed.get() {
+        match self.failure() {
             // Whoever fails meanwhile does not know of all that was recorded.
             Some(why) => bail!(Runtime, "[{name}] The group failed: {why}"),
             None => Ok(()),

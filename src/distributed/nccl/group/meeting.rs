@@ -100,10 +100,7 @@ impl Communicator {
             }
             failure?;
             if begin.elapsed() > self.post.timeout {
-                let names: Vec<String> =
-                    board.missing().map(|m| format!("rank {}", self.members[m])).collect();
-                let seconds = self.post.timeout.as_secs_f64();
-                return Err(format!("nothing came from {} within {seconds} s", names.join(", ")));
+                return Err(self.post.nothing_from(board.missing().map(|m| self.members[m])));
             }
             std::thread::sleep(PAUSE);
         }
@@ -160,7 +157,7 @@ impl Communicator {
 
     /// Whether such an operation goes over the board, if there is one: every process comes to the same.
     pub(super) fn is_small(&self, what: Exchange, about: Subject) -> bool {
-        let bytes = about.shape.iter().product::<i64>() as usize * about.dtype.size();
+        let bytes = about.bytes();
         let all = !matches!(what, Exchange::Send(_) | Exchange::Recv(_));
         all && bytes <= ROOM && !is_large(what, about, self.members.len())
     }

@@ -469,8 +469,7 @@ impl Communicator {
     /// An operation whose processes have met, with arrays where they are on the GPU.
     fn on_gpu(&self, state: &mut State, what: Exchange, about: Subject, at: Addresses) -> Outcome {
         self.gpu.enter()?;
-        let elements = about.shape.iter().product::<i64>() as usize;
-        let (bytes, count) = (elements * about.dtype.size(), self.members.len());
+        let (elements, bytes, count) = (about.elements(), about.bytes(), self.members.len());
         let (nccl, comm) = (self.nccl, state.comm);
         let (from, to) = (at.input, at.output);
         let reduction = |how| native(how, about.dtype).ok_or("no reduction of NCCL's");
