@@ -21,6 +21,7 @@ parser.add_argument("--seconds", type=float, default=1.0, help="about how long a
 
 # Sums of which each needs the one before it.
 LINKS = 20
+SIZES = [*(1024 * 4**i for i in range(9)), 128 << 20, 256 << 20, 1 << 30]
 
 
 def with_torch():
@@ -80,8 +81,7 @@ def seconds(call, repeats):
 def main():
     arguments = parser.parse_args()
     rank, count, name, prepare = with_torch() if arguments.torch else with_mlx()
-    size = 1024
-    while size <= arguments.largest:
+    for size in (s for s in SIZES if s <= arguments.largest):
         call, chain = prepare(size // 4)
         seconds(call, 3)
         # As many on every process, whatever the clocks say: by the size alone.
@@ -93,7 +93,6 @@ def main():
         if rank == 0:
             times = f"{median * 1e6:>10.1f} us {moved:>8.2f} GB/s {link * 1e6:>10.1f} us a link"
             print(f"{name} {size:>11} bytes {times}", flush=True)
-        size *= 4
 
 
 if __name__ == "__main__":

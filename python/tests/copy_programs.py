@@ -148,6 +148,16 @@ def threads(rng):
     assert len(seen) == 4 and all(np.array_equal(s, numbers[0][::-1]) for s in seen)
 
 
+def way(rng):
+    """What the host says of how two arrays cross, one larger than several pieces."""
+    for source, target in BOTH:
+        for size in (2 * MIB, 70 * MIB):
+            x = on(source, words(size, rng))
+            with mx.vulkan.profile() as p:
+                mx.eval(backwards(x, target))
+            print("crossing", *{s.name for s in p.spans if s.kind == "crossing"})
+
+
 def memory(rng):
     def settled():
         mx.synchronize(mx.default_stream(FIRST))
@@ -171,6 +181,8 @@ if __name__ == "__main__":
     steps = [sizes, dtypes, views, between_work, recycled, threads]
     for step in [sizes, dtypes, recycled] if SHORT else steps:
         step(np.random.default_rng(7))
+    if "WAY" in os.environ:
+        way(np.random.default_rng(9))
     if "UNTOUCHED" in os.environ:
         memory(np.random.default_rng(8))
     print("fine")

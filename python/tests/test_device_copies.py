@@ -84,14 +84,14 @@ def cuda(tmp_path_factory, devices):
     }
 
 
-def run(*environments, **extra):
-    """What the program says, which has to end well."""
+def run(*environments, output=False, **extra):
+    """What the program says, to its output or as errors; it has to end well."""
     env = {k: v for e in environments for k, v in e.items()} | extra
     done = subprocess.run(
         [sys.executable, str(PROGRAM)], env=env, capture_output=True, text=True, timeout=280
     )
     assert done.returncode == 0 and "fine" in done.stdout, done.stdout + done.stderr
-    return done.stderr
+    return done.stdout if output else done.stderr
 
 
 def copied(told):
@@ -115,9 +115,23 @@ def test_by_cuda(devices, cuda, unified):
     assert imported < len(copied(told)) and gone == imported
 
 
-@pytest.mark.parametrize("disabled", ["", "copy_queue", "staged_copy"])
-def test_through_the_host(devices, disabled):
-    run(devices, MLX_VK_UNIFIED="0", UNTOUCHED="1", MLX_VK_DISABLE=disabled)
+@pytest.mark.parametrize(
+    ("disabled", "way"),
+    [
+        ("", "over memory of both"),
+        ("shared_copy", "through staging"),
+        ("copy_queue", "through staging"),
+        ("staged_copy", None),
+    ],
+)
+def test_through_the_host(devices, disabled, way):
+    """By memory of the host that both have, by staging memory of each, and by the host alone."""
+    extra = {"MLX_VK_UNIFIED": "0", "UNTOUCHED": "1", "MLX_VK_DISABLE": disabled}
+    ways = re.findall(
+        r"^crossing ?(.*)$", run(devices, output=True, WAY="1", **extra), re.MULTILINE
+    )
+    sizes = [2 << 20, 70 << 20] * 2
+    assert ways == [f"{size} bytes {way}" if way else "" for size in sizes]
 
 
 @needs_compiler

@@ -104,6 +104,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &super::kernels::bridge::BRIDGE,
     &memory::crossing::PEER_COPY,
     &memory::crossing::STAGED_COPY,
+    &memory::between::SHARED_COPY,
     &hal::recorder::BATCH_KEEP,
     &memory::transfer::COPY_QUEUE,
 ];

@@ -514,6 +514,7 @@ impl Device {
                 ("large_allocations", f.large_allocations),
                 ("sparse_binding", f.sparse_binding),
                 ("external_memory", f.external_memory),
+                ("external_memory_host", f.host_memory > 0),
                 ("unified_memory", f.unified),
             ],
         }

@@ -157,6 +157,8 @@ pub struct Features {
     pub memory_budget: bool,
     /// Memory can be exported to other APIs of the same GPU, and that was asked for.
     pub external_memory: bool,
+    /// What memory of the host has to begin and end at, so that the device can use it as it lies; 0 where it cannot.
+    pub host_memory: u64,
     pub timestamp_period: f32,
     /// Queries can be reset by the host.
     pub host_query_reset: bool,

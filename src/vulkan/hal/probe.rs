@@ -62,6 +62,7 @@ fn extensions(info: &AdapterInfo, reported: &HashSet<CString>) -> (Vec<*const c_
     let coop2 = coop && take(nv::COOPERATIVE_MATRIX2);
     let bf16 = take(nv::SHADER_BFLOAT16);
     let external = exported::wanted(info).is_some() && take(vk::KHR_EXTERNAL_MEMORY_FD_NAME);
+    let host = take(vk::EXT_EXTERNAL_MEMORY_HOST_NAME);
     let statistics = compile_only::on() && take(vk::KHR_PIPELINE_EXECUTABLE_PROPERTIES_NAME);
     let have = Have {
         v13,
@@ -74,6 +75,7 @@ fn extensions(info: &AdapterInfo, reported: &HashSet<CString>) -> (Vec<*const c_
         coop2,
         bf16,
         external,
+        host,
         statistics,
     };
     (extensions, have, budget)
@@ -177,6 +179,7 @@ pub(crate) fn open(
     features.spirv16 = have.v13;
     features.memory_budget = budget;
     features.external_memory = have.external;
+    features.host_memory = if have.host { host_memory(loader, physical) } else { 0 };
     enabled(&mut features, &chain, &f10);
     matrices(&mut features, &chain, loader, physical, &have);
     if let Some(s) = lowered {
@@ -201,6 +204,15 @@ pub(crate) fn open(
     // SAFETY: the chain outlives the call; only what the device reported is asked for.
     let device = unsafe { instance.create_device(physical, &create, None) }?;
     Ok((device, features))
+}
+
+/// What memory of the host has to begin and end at that the device is to use as it lies.
+fn host_memory(loader: &Loader, physical: vk::PhysicalDevice) -> u64 {
+    let mut host = vk::PhysicalDeviceExternalMemoryHostPropertiesEXT::default();
+    let mut p = vk::PhysicalDeviceProperties2::default().push_next(&mut host);
+    // SAFETY: the structure belongs to a reported extension.
+    unsafe { loader.instance.get_physical_device_properties2(physical, &mut p) };
+    host.min_imported_host_pointer_alignment
 }
 
 /// Whether one of the queues that are used binds memory to sparse buffers.
@@ -290,6 +302,7 @@ struct Have {
     coop2: bool,
     bf16: bool,
     external: bool,
+    host: bool,
     statistics: bool,
 }
 

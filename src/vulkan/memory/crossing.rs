@@ -1,10 +1,12 @@
 //! Bytes of one GPU's memory on their way to another's. Small arrays are read to the host and written from there, where they
-//! stay. Larger ones are copied from one staging memory to the other, piece by piece, while both buses are at work; from
-//! [`PEER`] bytes on they go from GPU to GPU by CUDA, where that reaches both (`peer`).
+//! stay. From [`PEER`] bytes on they go from GPU to GPU by CUDA, where that reaches both (`peer`); larger ones go over memory of
+//! the host that both have (`between`), or are copied from one staging memory to the other, piece by piece, while both buses
+//! are at work.
 
 use std::sync::Arc;
 
 use super::Block;
+use super::between;
 #[cfg(unix)]
 use super::peer;
 use super::transfer::{Download, copy_host, upload_pieces};
@@ -30,15 +32,19 @@ pub(in crate::vulkan) fn cross(
 ) -> Result<Option<Arc<dyn DeviceBlock>>> {
     let Some(from) = from.as_any().downcast_ref::<Block>() else { return Ok(None) };
     #[cfg(unix)]
-    if bytes >= PEER && !PEER_COPY.disabled() && bytes as u64 <= from.capacity() {
-        let _span = trace::span("crossing", || format!("{bytes} bytes by CUDA"));
-        if let Some(block) = peer::copy(from, state.device, bytes)? {
-            return Ok(Some(block));
-        }
+    if bytes >= PEER
+        && !PEER_COPY.disabled()
+        && bytes as u64 <= from.capacity()
+        && let Some(block) = peer::copy(from, state.device, bytes)?
+    {
+        return Ok(Some(block));
     }
     // Memory that the host reads in place is uploaded from there.
     if bytes <= SMALL || from.mapped().is_some() || STAGED_COPY.disabled() || bytes as u64 > from.capacity() {
         return Ok(None);
+    }
+    if let Some(block) = between::copy(from, state.device, bytes)? {
+        return Ok(Some(block));
     }
     let _span = trace::span("crossing", || format!("{bytes} bytes through staging"));
     let mut pieces = Download::new(from, bytes, CROSSING_PIECE)?;

@@ -5,10 +5,10 @@
 //! Arrays beyond what the driver promises of one allocation are asked for all the same where it is known to grant more, else
 //! bound in pieces (`pieces`).
 
+pub(super) mod between;
 mod block;
 pub(super) mod crossing;
 pub(super) mod exported;
-#[cfg(unix)]
 pub(super) mod foreign;
 #[cfg(unix)]
 mod peer;

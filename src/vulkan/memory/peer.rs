@@ -11,7 +11,7 @@ use super::exported::imported_block;
 use super::foreign::Foreign;
 use super::{Block, Kind, transfer};
 use crate::core::fork::lock;
-use crate::core::{DeviceBlock, Error, Result};
+use crate::core::{DeviceBlock, Error, Result, trace};
 use crate::memory::cuda::{self, Gpu, Outcome, Shared};
 use crate::memory::reach::{Route, UNDER_WAY};
 use crate::vulkan::hal::device::Device;
@@ -49,6 +49,7 @@ pub fn copy(from: &Block, to: &'static Device, bytes: usize) -> Result<Option<Ar
     }
     let key = (from.owner().id(), to.id());
     let Some(pair) = pair(key, from.owner(), to) else { return Ok(None) };
+    let _span = trace::span("crossing", || format!("{bytes} bytes by CUDA"));
     pair.carry(from, to, bytes)?.or_else(|why| {
         tracing::debug!("GPUs {key:?} are copied between without CUDA from now on: {why}");
         lock(&PAIRS).get_or_insert_default().insert(key, None);

@@ -6,9 +6,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-#[cfg(unix)]
-use super::Region;
-use super::{Block, Kind};
+use super::{Block, Kind, Region};
 use crate::bail;
 use crate::core::env::KernelVariant;
 use crate::core::{DeviceBlock, Result, trace};
@@ -173,8 +171,19 @@ pub(in crate::vulkan) fn record(
     rec.copy(state, (src.0.region(), src.1), (dst.0.region(), dst.1), bytes, to_host)
 }
 
-/// Copies bytes from memory of another API, at which nobody writes until that is done. Returns the batch that holds the copy.
-#[cfg(unix)]
+/// Copies bytes to memory from elsewhere, at which nobody is until that is done. Returns the batch that holds the copy.
+pub(super) fn record_into(
+    state: &'static StreamState,
+    src: (&Block, u64),
+    dst: (Region, u64),
+    bytes: u64,
+) -> Result<u64> {
+    let mut rec = state.lock_rec();
+    src.0.touch(Point { stream: state, value: state.open_value() }, false);
+    rec.copy(state, (src.0.region(), src.1), dst, bytes, true)
+}
+
+/// Copies bytes from memory from elsewhere, at which nobody writes until that is done. Returns the batch that holds the copy.
 pub(super) fn record_from(
     state: &'static StreamState,
     src: (Region, u64),

@@ -25,6 +25,19 @@ pub const EXPORTED: u64 = 256 << 10;
 pub const PEER: usize = 256 << 10;
 /// Size of the pieces in which arrays go from one GPU to another through staging memory of both.
 pub const CROSSING_PIECE: usize = 8 << 20;
+/// The places of memory of the host that two GPUs have between them, and what each of them holds.
+pub const SHARED_PIECES: usize = 4;
+/// See [`SHARED_PIECES`].
+pub const SHARED_PIECE: usize = 8 << 20;
+/// Pieces that are on their way down while one goes up.
+pub const SHARED_AHEAD: usize = 2;
+
+/// Bytes of the pieces in which an array of so many crosses that memory: of few pieces the first and the last are alone on their
+/// bus.
+pub fn shared_piece(bytes: usize) -> usize {
+    (bytes / 16).next_multiple_of(1 << 20).min(SHARED_PIECE)
+}
+
 /// The same by CUDA, through memory of the second one. Two H200s: 64 MiB in pieces of 32 took 353 us, of which the last one's copy to
 /// its place is a fifth.
 pub const PEER_PIECE: usize = 16 << 20;
