@@ -237,6 +237,12 @@ BETWEEN = {
         "the last update of a place, as a maximum of numbers; read by the next dispatch, behind a "
         "pipeline barrier",
     ),
+    "matmul_parts.comp": ("workgroup", "workgroup", "which blocks are left to plain arithmetic"),
+    "matmul_parts_split.comp": (
+        "buffers",
+        "device",
+        "whether a row is left to plain arithmetic; read by later dispatches, behind a pipeline barrier",
+    ),
     "radix.comp": ("workgroup", "workgroup", "counts of digits, behind barriers of the workgroup"),
     "tops.comp": (
         "workgroup",

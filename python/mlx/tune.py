@@ -246,7 +246,7 @@ def tune(index=0, families=FAMILIES, quick=False, keep=True, progress=None):
     with mx.stream(mx.Device(mx.gpu, index)):
         if "device" in families:
             numbers = mx.vulkan._tune_measure(index) if keep else None
-            names = ("units", "bandwidth", "dependent_ns")
+            names = ("units", "bandwidth", "dependent_ns", "matrices")
             result["measured"] = (
                 dict(zip(names, numbers, strict=True)) if numbers else facts["profile"]
             )

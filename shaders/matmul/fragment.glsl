@@ -49,6 +49,12 @@ void zero_sums(out Sums m) {
 void scale_sums(inout Sums m, Sums by) {
     [[dont_unroll]] for (uint i = 0u; i < OWN; ++i) m.v[i] *= by.v[i];
 }
+void shrink_sums(inout Sums m, float by) {
+    [[dont_unroll]] for (uint i = 0u; i < OWN; ++i) m.v[i] *= by;
+}
+void add_sums(inout Sums m, Sums other) {
+    [[dont_unroll]] for (uint i = 0u; i < OWN; ++i) m.v[i] += other.v[i];
+}
 void multiply(Side a, Side b, inout Sums m) {
     [[dont_unroll]] for (uint i = 0u; i < OWN; ++i) {
         uint e = own(i);
@@ -80,6 +86,8 @@ void left_of_sums(out Side m, Sums s) {
 #define store_sums(m, at, stride) coopMatStore(m, mem, at, stride, gl_CooperativeMatrixLayoutRowMajor)
 #define zero_sums(m) m = SUMS(0.0)
 #define scale_sums(m, by) m = m * by
+#define shrink_sums(m, by) m = m * by
+#define add_sums(m, other) m = m + other
 #define multiply(a, b, m) m = coopMatMulAdd(a, b, m)
 #ifdef HELD
 #define element(m, i) m[i]

@@ -2,7 +2,8 @@
 // y = W x for up to eight vectors x, W stored with K contiguous: TPR threads walk a row in 16-byte chunks,
 // each on R rows at once, and add up by subgroups (SUBGROUP, its size is then fixed) or a shared tree.
 // Push: a is W (m rows, lda apart), b holds n vectors ldb apart, d (d_rs by row, d_cs by vector).
-// Defines: DTYPE, WIDE, ADDMM, FUSED, PARTIAL, TPR, R, VECTORS, optionally SUBGROUP. Grid: rows, splits, batch.
+// Defines: DTYPE, WIDE, ADDMM, FUSED, PARTIAL, TPR, R, VECTORS, optionally SUBGROUP,
+// CLUSTERED (several rows share a subgroup). Grid: rows, splits, batch.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require
@@ -12,6 +13,9 @@
 #ifdef SUBGROUP
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
+#ifdef CLUSTERED
+#extension GL_KHR_shader_subgroup_clustered : require
+#endif
 #endif
 
 #include "matmul/matmul.glsl"

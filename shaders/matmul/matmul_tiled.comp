@@ -3,7 +3,8 @@
 // current one is multiplied, TM x TN results a thread. float32 accumulation for every dtype.
 // Defines: DTYPE, WIDE, ADDMM, FUSED, PARTIAL (float32 partial sums of a split), TA, TB (operand is stored
 // transposed), BM, BN, BK, TM, TN, those of tables in matmul/matmul.glsl; CONV for a convolution, whose one
-// operand is gathered (conv/conv_gather.glsl). Grid: tiles, splits, batch.
+// operand is gathered (conv/conv_gather.glsl); LEFT_OVER: those tiles alone that matmul_parts.comp leaves, whose
+// operands' blocks (matmul/parts.glsl) stand in the place of the operands. Grid: tiles, splits, batch.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require
@@ -52,6 +53,27 @@ uvec4 next_b[CHUNKS_B];
 #include "conv/conv_gather.glsl"
 #endif
 #include "matmul/write.glsl"
+#ifdef LEFT_OVER
+#include "matmul/parts.glsl"
+shared uint left_over;
+
+// Whether a block of the other kernel, which is a tile here, is left.
+bool is_left(uint row0, uint col0) {
+    if ((ANY_LEFT(p.a) | ANY_LEFT(p.b)) == 0) return false;
+    if (gl_LocalInvocationIndex == 0) left_over = 0;
+    barrier();
+    for (uint i = gl_LocalInvocationIndex; i < 2 * BLOCK; i += THREADS) {
+        bool right = i >= BLOCK;
+        uint at = right ? min(col0 + i - BLOCK, p.n - 1) : min(row0 + i, p.m - 1);
+        if (ROW_LEFT(right ? p.b : p.a, at) != 0) left_over = 1;
+    }
+    barrier();
+    return left_over != 0;
+}
+#if BM != BLOCK || BN != BLOCK
+#error a tile has to be a block
+#endif
+#endif
 
 #if TA
 #define SWIZZLE_A(k) 0
@@ -200,6 +222,11 @@ void main() {
     uint batch = gl_WorkGroupID.z + p.batch0;
     uvec2 a = batch_a(batch), b = batch_b(batch);
     uint k_begin = k_first(batch), k_end = k_last(batch);
+#ifdef LEFT_OVER
+    if (!is_left(row0, col0)) return;
+    a = Pairs(a).v[0];
+    b = Pairs(b).v[0];
+#endif
 
     // Blocks of 8 x 4 threads, so that 32 neighbours read few distinct words of either tile.
     uint lane = gl_LocalInvocationIndex % 32, block = gl_LocalInvocationIndex / 32;

@@ -58,6 +58,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &tune::quantized::picked::QMM_COMBINE,
     &tune::quantized::held::QMM_HELD,
     &tune::gemv::held::MATMUL_HELD,
+    &tune::parts::MATMUL_PARTS,
     &tune::quantized::QMM_ROWS,
     &tune::quantized::QMM_COOP,
     &tune::quantized::QMM_COLS,

@@ -267,7 +267,7 @@ fn _tune_set(py: Python<'_>, index: u32, lines: Vec<String>, keep: bool) -> PyRe
 
 // Measures a GPU: units, bytes a nanosecond, nanoseconds of a dependent command. For `mlx.tune`.
 #[pyfunction]
-fn _tune_measure(py: Python<'_>, index: u32) -> PyResult<[u32; 3]> {
+fn _tune_measure(py: Python<'_>, index: u32) -> PyResult<[u32; 4]> {
     #[cfg(feature = "vulkan")]
     return Ok(py.detach(|| crate::vulkan::kernels::tuning::measure(index))?);
     #[cfg(not(feature = "vulkan"))]

@@ -18,12 +18,13 @@ use crate::bail;
 use crate::core::fault::Site;
 use crate::core::{Error, Result};
 use crate::vulkan::memory::Pool;
+use crate::vulkan::report::compile_only;
 use crate::vulkan::shader::pipeline::Pipelines;
 use crate::vulkan::shader::pipeline_cache::{PipelineBlob, read_text};
 use crate::vulkan::shader::shelf::Shelf;
 use crate::vulkan::tune::file::{hides, settings};
 use crate::vulkan::tune::pacing::Pace;
-use crate::vulkan::tune::{Measured, Profile, Winners};
+use crate::vulkan::tune::{H200, Measured, Profile, Winners};
 
 /// Push constants that any device has room for.
 pub const PUSH_BYTES: u32 = 128;
@@ -238,7 +239,10 @@ impl Device {
             .then(|| ash::khr::pipeline_executable_properties::Device::new(&loader.instance, &raw));
         let measured = read_text("profile", info).and_then(|t| Measured::parse(&t));
         let winners = read_text("winners", info).map(|t| Winners::parse(&t)).unwrap_or_default();
-        let profile = Profile::new(info, features.clone(), measured, file, winners);
+        let mut profile = Profile::new(info, features.clone(), measured, file, winners);
+        if compile_only::on() && !features.coop_matrices.is_empty() {
+            profile.matrices = profile.matrices.max(H200.matrices);
+        }
         let mut families = vec![family];
         families.extend(copy.map(|c| c.0));
         Ok(Device {

@@ -1,5 +1,5 @@
-//! Short runs that tell what no extension does: the units of a device, how fast its memory is, and what a dependent
-//! command costs. They run twice, in a thread of their own, while the first kernels are compiled, and are kept in the disk
+//! Short runs that tell what no extension does: the units of a device, how fast its memory is, what a dependent
+//! command costs, and how much more its matrix units multiply than the others. They run twice, in a thread of their own, while the first kernels are compiled, and are kept in the disk
 //! cache by device and driver if both came to the same: other programs, or this one, may use the device meanwhile. A
 //! process keeps the profile that it began with: the order of sums follows from it.
 
@@ -7,12 +7,13 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::elem::{Defines, Push, define};
-use crate::core::Result;
+use super::elem::{Defines, Push, WG, define};
+use crate::core::{Dtype, Result};
 use crate::vulkan::hal::stream::StreamState;
 use crate::vulkan::memory::Kind;
 use crate::vulkan::shader::{cache, pipeline_cache};
 use crate::vulkan::tune::Measured;
+use crate::vulkan::tune::matmul::{fixed_subgroup, multiplies};
 use crate::vulkan::{CommandEncoder, Device, Features, KernelKey, Module, Source};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -20,6 +21,7 @@ enum Mode {
     Arithmetic,
     Reading,
     Nothing,
+    Matrices,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -30,10 +32,17 @@ impl KernelKey for MeasureKey {
         format!("measure_{:?}", self.0).to_lowercase()
     }
 
-    fn module(&self, _: &Features) -> Module {
+    fn module(&self, f: &Features) -> Module {
         let mut d = Defines::new();
         define(&mut d, "MODE", self.0 as u32);
-        Module { source: Source::File("measure.comp"), defines: d, ..Module::default() }
+        let plain = Module { source: Source::File("measure.comp"), defines: d, ..Module::default() };
+        match self.0 {
+            Mode::Matrices => {
+                let subgroup_size = fixed_subgroup(f).filter(|_| f.subgroup_size_control);
+                Module { subgroup_size, spirv16: true, ..plain }
+            }
+            _ => plain,
+        }
     }
 }
 
@@ -75,10 +84,10 @@ impl Bench {
         let arithmetic = |groups, steps| -> Result<f64> {
             Ok(self.time(Mode::Arithmetic, groups, steps, 1)?.saturating_sub(idle).max(1) as f64)
         };
-        let mut steps = 4096;
+        let mut steps = 256;
         let mut one = arithmetic(1, steps)?;
         // Beside other work the idle time may be thought long: kernels that are longer than this would keep that waiting.
-        while one < LONG_NS as f64 && steps < 1 << 18 {
+        while one < LONG_NS as f64 && steps < 1 << 14 {
             steps *= 2;
             one = arithmetic(1, steps)?;
         }
@@ -86,6 +95,27 @@ impl Bench {
         let few = 32.0 * one / arithmetic(32, steps)?;
         let units = if few < 16.0 { few } else { 1024.0 * one / arithmetic(1024, steps)? };
         Ok((units.round() as u32).clamp(1, 1024))
+    }
+
+    /// Multiplications of float16 numbers by matrix units, in the time of ten of float32 numbers by others.
+    fn matrices(&self, units: u32, idle: u64) -> Result<u32> {
+        let f = self.device.features();
+        let Some(lanes) = fixed_subgroup(f).filter(|_| multiplies(f, Dtype::F16, [16; 3])) else {
+            return Ok(0);
+        };
+        // Multiplications a nanosecond, of a workgroup that makes so many a step.
+        let rate = |mode, of_step: f64| -> Result<f64> {
+            let (mut steps, mut time) = (64, 0);
+            while time < LONG_NS && steps < 1 << 16 {
+                steps *= 4;
+                time = self.time(mode, 8 * units, steps, 1)?.saturating_sub(idle).max(1);
+            }
+            Ok(of_step * f64::from(steps) / time as f64)
+        };
+        let plain = rate(Mode::Arithmetic, f64::from(WG) * 64.0)?;
+        let subgroups = f64::from(WG / lanes.min(WG));
+        let matrices = rate(Mode::Matrices, subgroups * 4.0 * 4096.0)?;
+        Ok((10.0 * matrices / plain).round().clamp(1.0, 65536.0) as u32)
     }
 
     fn all(&self) -> Result<Measured> {
@@ -99,6 +129,7 @@ impl Bench {
             units,
             bandwidth: (self.data.1 / reading.max(1)).clamp(1, 1 << 20) as u32,
             dependent_ns: dependent.clamp(100, 1_000_000) as u32,
+            matrices: self.matrices(units, idle)?,
         })
     }
 }
@@ -109,7 +140,7 @@ const IDLE_NS: u32 = 50_000;
 /// Whether two measurements are those of a device that had nothing else to do: no number is twice the other's.
 fn agree(a: &Measured, b: &Measured) -> bool {
     let near = |a: u32, b: u32| a.max(b) / 2 < a.min(b).max(1);
-    let numbers = near(a.units, b.units) && near(a.bandwidth, b.bandwidth);
+    let numbers = near(a.units, b.units) && near(a.bandwidth, b.bandwidth) && near(a.matrices, b.matrices);
     numbers && near(a.dependent_ns, b.dependent_ns) && a.dependent_ns.max(b.dependent_ns) < IDLE_NS
 }
 
@@ -173,21 +204,21 @@ mod tests {
 
     #[test]
     fn measurements_beside_other_work_are_not_believed() {
-        let alone = Measured { units: 132, bandwidth: 2830, dependent_ns: 2530 };
+        let alone = Measured { units: 132, bandwidth: 2830, dependent_ns: 2530, matrices: 0 };
         // On the same card beside a program that kept it busy.
-        let beside = Measured { units: 1024, bandwidth: 333, dependent_ns: 209_362 };
+        let beside = Measured { units: 1024, bandwidth: 333, dependent_ns: 209_362, matrices: 0 };
         assert!(agree(&alone, &alone) && !agree(&alone, &beside) && !agree(&beside, &beside));
-        let near = Measured { units: 143, bandwidth: 1500, dependent_ns: 5059 };
+        let near = Measured { units: 143, bandwidth: 1500, dependent_ns: 5059, matrices: 0 };
         assert!(agree(&alone, &near) && agree(&near, &alone));
-        let far = Measured { units: 143, bandwidth: 1500, dependent_ns: 5060 };
+        let far = Measured { units: 143, bandwidth: 1500, dependent_ns: 5060, matrices: 0 };
         assert!(!agree(&alone, &far));
-        let least = Measured { units: 1, bandwidth: 1, dependent_ns: 100 };
+        let least = Measured { units: 1, bandwidth: 1, dependent_ns: 100, matrices: 0 };
         assert!(agree(&least, &least));
     }
 
     #[test]
     fn a_device_is_measured() {
-        for mode in [Mode::Arithmetic, Mode::Reading, Mode::Nothing] {
+        for mode in [Mode::Arithmetic, Mode::Reading, Mode::Nothing, Mode::Matrices] {
             compiler::check("measure", &MeasureKey(mode).module(&Features::default())).unwrap();
         }
         if adapters().is_empty() {

@@ -71,13 +71,14 @@ pub fn set(index: u32, lines: &[String], keep: bool) -> Result<bool> {
     Ok(kept)
 }
 
-/// Measures a device and keeps what it showed: units, bytes a nanosecond, nanoseconds of a dependent command.
+/// Measures a device and keeps what it showed: units, bytes a nanosecond, nanoseconds of a dependent command, and
+/// multiplications by matrix units for ten others.
 ///
 /// # Errors
 /// Value error where there is no such device, or what its driver says.
-pub fn measure(index: u32) -> Result<[u32; 3]> {
+pub fn measure(index: u32) -> Result<[u32; 4]> {
     let device = device(index)?;
     let (m, _) = measure::look(device)?;
     measure::keep(device, m);
-    Ok([m.units, m.bandwidth, m.dependent_ns])
+    Ok([m.units, m.bandwidth, m.dependent_ns, m.matrices])
 }

@@ -50,6 +50,7 @@ fn profile(device: &Device) -> Tree {
         ("units", u64::from(p.units).into()),
         ("bandwidth", u64::from(p.bandwidth).into()),
         ("dependent_ns", u64::from(p.dependent_ns).into()),
+        ("matrices", u64::from(p.matrices).into()),
         ("winners", (p.winners.lines().len() as u64).into()),
     ])
 }

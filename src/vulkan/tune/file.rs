@@ -63,6 +63,7 @@ const FIELDS: &[Field] = &[
     Field { name: "units", low: 1, high: 1 << 16, set: |s, n| s.units = Some(n as u32) },
     Field { name: "bandwidth", low: 1, high: 1 << 20, set: |s, n| s.bandwidth = Some(n as u32) },
     Field { name: "dependent_ns", low: 1, high: 1 << 30, set: |s, n| s.dependent_ns = Some(n as u32) },
+    Field { name: "matrices", low: 0, high: 1 << 16, set: |s, n| s.matrices = Some(n as u32) },
     Field {
         name: "shared_memory",
         low: 1 << 14,
@@ -91,6 +92,8 @@ pub struct Settings {
     pub bandwidth: Option<u32>,
     /// Nanoseconds of a small command that waits for the one before it.
     pub dependent_ns: Option<u32>,
+    /// As in [`super::Profile`].
+    pub matrices: Option<u32>,
     /// Most bytes of shared memory.
     pub shared_memory: Option<u32>,
     /// Most invocations of a workgroup.

@@ -244,14 +244,11 @@ fn nv2_supports(f: &Features, dtype: Dtype, t: Tile) -> bool {
         && f.coop_flexible.iter().any(|e| fits(&e))
 }
 
-/// The fixed size of the subgroups that can add up what a team of so many threads has.
-pub fn summing_subgroup(f: &Features, team: u32) -> Option<u32> {
-    fixed_subgroup(f).filter(|&s| f.subgroup_arithmetic && s <= team)
-}
-
-/// Size of a subgroup of which several teams of so many threads share one, each of which then sums up inside it.
-pub fn shared_subgroup(f: &Features, team: u32) -> Option<u32> {
-    fixed_subgroup(f).filter(|&s| f.subgroup_arithmetic && f.subgroup_clustered && s > team)
+/// The fixed size of the subgroups that add up what teams of so many threads have, and whether several teams share one.
+/// Every kernel asks here, since sums have the same bits only in the same order.
+pub fn team_subgroup(f: &Features, team: u32) -> Option<(u32, bool)> {
+    let size = fixed_subgroup(f).filter(|_| f.subgroup_arithmetic)?;
+    (size <= team || f.subgroup_clustered).then_some((size, size > team))
 }
 
 /// Size of a fixed subgroup in this library's kernels, if the device can promise one.
@@ -345,7 +342,7 @@ pub fn thread_tile(t: Tile) -> (u32, u32) {
     }
 }
 
-fn tiled_supports(f: &Features, dtype: Dtype, t: Tile) -> bool {
+pub fn tiled_supports(f: &Features, dtype: Dtype, t: Tile) -> bool {
     let (tm, tn) = thread_tile(t);
     let vector = if dtype == Dtype::F32 { 4 } else { 8 };
     tm * tn * t.threads == t.bm * t.bn
@@ -376,7 +373,7 @@ thread_local! {
 }
 
 /// The tile of MLX_VK_MATMUL_TILE.
-fn forced_tile() -> Option<Tile> {
+pub fn forced_tile() -> Option<Tile> {
     #[cfg(test)]
     if let Some(t) = TEST_TILE.get() {
         return Some(t);

@@ -14,6 +14,7 @@ pub mod matmul;
 pub mod memory;
 pub mod norm;
 pub mod pacing;
+pub mod parts;
 mod profile;
 pub mod quantized;
 pub mod reduce;

@@ -17,10 +17,13 @@ pub struct Card {
     pub bandwidth: u32,
     /// Nanoseconds of a small command that waits for the one before it.
     pub dependent_ns: u32,
+    /// Multiplications of float16 numbers by matrix units, in the time of ten of float32 numbers by others.
+    pub matrices: u32,
 }
 
 /// Dependent small commands 2.0 us each, independent ones 0.4; 4.1 to 4.3 TB/s.
-pub static H200: Card = Card { name: "NVIDIA H200", units: 132, bandwidth: 4096, dependent_ns: 2000 };
+pub static H200: Card =
+    Card { name: "NVIDIA H200", units: 132, bandwidth: 4096, dependent_ns: 2000, matrices: 90 };
 
 const CARDS: [&Card; 1] = [&H200];
 
@@ -70,6 +73,9 @@ pub struct Profile {
     pub bandwidth: u32,
     /// Nanoseconds of a small command that waits for the one before it.
     pub dependent_ns: u32,
+    /// Multiplications of float16 numbers by matrix units, in the time of ten of float32 numbers by others; 0 where there are
+    /// none, or where that is not known.
+    pub matrices: u32,
     /// What was measured on it by `python -m mlx.tune`.
     pub winners: Winners,
 }
@@ -83,6 +89,8 @@ pub struct Measured {
     pub bandwidth: u32,
     /// As in [`Profile`].
     pub dependent_ns: u32,
+    /// As in [`Profile`].
+    pub matrices: u32,
 }
 
 /// What is assumed of a device that nothing is known of. Its memory is thought to be fast: a batch that is submitted
@@ -94,7 +102,7 @@ fn assumed(kind: AdapterKind) -> Measured {
         AdapterKind::Virtual => (32, 1024, 4000),
         AdapterKind::Software => (threads(), 128, H200.dependent_ns),
     };
-    Measured { units, bandwidth, dependent_ns }
+    Measured { units, bandwidth, dependent_ns, matrices: 0 }
 }
 
 /// Processors that a software driver runs on; in tests of this crate as many units as a large card has, so that they
@@ -119,8 +127,8 @@ impl Profile {
         let card = CARDS.iter().find(|c| c.name == info.name && told.is_none_or(|n| n == c.units));
         let (m, source) = match (card, measured) {
             (Some(c), _) => {
-                let m = Measured { units: c.units, bandwidth: c.bandwidth, dependent_ns: c.dependent_ns };
-                (m, Source::Card)
+                let Card { units, bandwidth, dependent_ns, matrices, .. } = **c;
+                (Measured { units, bandwidth, dependent_ns, matrices }, Source::Card)
             }
             (None, Some(m)) => (m, Source::Measured),
             (None, None) => (assumed(info.kind), Source::Assumed),
@@ -132,6 +140,7 @@ impl Profile {
             units: told.unwrap_or(m.units).max(1),
             bandwidth: m.bandwidth.max(1),
             dependent_ns: m.dependent_ns,
+            matrices: m.matrices,
             winners,
         };
         if let Some(s) = file {
@@ -140,6 +149,7 @@ impl Profile {
             p.units = s.units.unwrap_or(p.units);
             p.bandwidth = s.bandwidth.unwrap_or(p.bandwidth);
             p.dependent_ns = s.dependent_ns.unwrap_or(p.dependent_ns);
+            p.matrices = s.matrices.unwrap_or(p.matrices);
         }
         p
     }

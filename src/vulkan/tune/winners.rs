@@ -109,15 +109,15 @@ impl Winners {
 impl Measured {
     /// As it is kept.
     pub fn text(&self) -> String {
-        format!("{} {} {}", self.units, self.bandwidth, self.dependent_ns)
+        format!("{} {} {} {}", self.units, self.bandwidth, self.dependent_ns, self.matrices)
     }
 
     /// What such a text says.
     pub fn parse(text: &str) -> Option<Measured> {
         let numbers: Vec<u32> = text.split(' ').map(|n| n.parse().ok()).collect::<Option<_>>()?;
-        let [units, bandwidth, dependent_ns] = numbers[..] else { return None };
+        let [units, bandwidth, dependent_ns, matrices] = numbers[..] else { return None };
         let sane = (1..=65_536).contains(&units) && bandwidth >= 1 && dependent_ns >= 1;
-        sane.then_some(Measured { units, bandwidth, dependent_ns })
+        sane.then_some(Measured { units, bandwidth, dependent_ns, matrices })
     }
 }
 
@@ -152,9 +152,10 @@ mod tests {
 
     #[test]
     fn measurements_read_back() {
-        let m = Measured { units: 32, bandwidth: 560, dependent_ns: 3000 };
-        assert_eq!(Measured::parse("32 560 3000"), Some(m));
-        for bad in ["", "1 2", "0 1 1", "1 0 1", "1 2 3 4", "a 2 3"] {
+        let m = Measured { units: 32, bandwidth: 560, dependent_ns: 3000, matrices: 20 };
+        assert_eq!(Measured::parse("32 560 3000 20"), Some(m));
+        assert_eq!(m.text(), "32 560 3000 20");
+        for bad in ["", "1 2 3", "0 1 1 1", "1 0 1 1", "1 2 3 4 5", "a 2 3 4"] {
             assert_eq!(Measured::parse(bad), None, "{bad}");
         }
     }

@@ -17,8 +17,9 @@ use crate::vulkan::kernels::elementwise::caps;
 use crate::vulkan::shader::compile_pool;
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Pipeline, Source};
 use crate::vulkan::tune::matmul::{
-    Tile, fixed_subgroup, fragment, stages, subgroup_grid, summing_subgroup, thread_tile,
+    Tile, fixed_subgroup, fragment, multiplies, stages, subgroup_grid, team_subgroup, thread_tile,
 };
+use crate::vulkan::tune::parts::STRETCH;
 
 pub static MATMUL_SPEC: Variable = Variable::new(
     "MLX_VK_MATMUL_SPEC",
@@ -87,6 +88,14 @@ pub enum Kernel {
     Khr { tile: Tile },
     /// matmul_tiled.comp.
     Tiled { tile: Tile },
+    /// matmul_parts.comp; `unroll` is 2 where three sets of sums are kept.
+    Parts { tile: Tile },
+    /// matmul_tiled.comp over the blocks that matmul_parts.comp leaves.
+    LeftOver { tile: Tile },
+    /// matmul_parts_extent.comp; whether K is contiguous.
+    PartsExtent { along: bool },
+    /// matmul_parts_split.comp; likewise.
+    PartsSplit { along: bool },
     /// gemv_rows.comp: threads a row, rows a thread, chunks in flight, vectors.
     Rows { threads: u32, rows: u32, unroll: u32, vectors: u32 },
     /// gemv_cols.comp: parts of K inside the workgroup, vectors.
@@ -174,7 +183,10 @@ impl MatmulKey {
         match self.kernel {
             Kernel::Nv2 { .. } => "matmul_nv2.comp",
             Kernel::Khr { .. } => "matmul_khr.comp",
-            Kernel::Tiled { .. } => "matmul_tiled.comp",
+            Kernel::Tiled { .. } | Kernel::LeftOver { .. } => "matmul_tiled.comp",
+            Kernel::Parts { .. } => "matmul_parts.comp",
+            Kernel::PartsExtent { .. } => "matmul_parts_extent.comp",
+            Kernel::PartsSplit { .. } => "matmul_parts_split.comp",
             Kernel::Rows { .. } => "gemv_rows.comp",
             Kernel::Cols { .. } => "gemv_cols.comp",
             Kernel::Reduce => "matmul_reduce.comp",
@@ -196,6 +208,40 @@ pub(in crate::vulkan) fn dtype_code(dtype: Dtype) -> u32 {
     }
 }
 
+impl Kernel {
+    /// What the kernels around float16 parts define; the subgroup's size, and whether they are SPIR-V 1.6.
+    fn of_parts(
+        self,
+        f: &Features,
+        put: &mut impl FnMut(&str, u32),
+        flags: &mut Vec<(&'static str, bool)>,
+    ) -> (Option<u32>, bool) {
+        match self {
+            Kernel::Parts { tile: t } => {
+                let lanes = fixed_subgroup(f).unwrap_or(32);
+                let (sm, sn) = subgroup_grid(t, lanes, [16, 16]);
+                for (name, v) in [("BM", t.bm), ("BN", t.bn), ("BK", t.bk), ("THREADS", t.threads)] {
+                    put(name, v);
+                }
+                for (name, v) in [("SM", sm), ("SN", sn), ("LANES", lanes)] {
+                    put(name, v);
+                }
+                let matrices = multiplies(f, Dtype::F16, [16; 3]);
+                flags.extend([("THREE", t.unroll == 2), ("PLAIN", !matrices)]);
+                return ((f.subgroup_size_control && matrices).then_some(lanes), matrices);
+            }
+            Kernel::LeftOver { .. } => flags.push(("LEFT_OVER", true)),
+            Kernel::PartsExtent { along } => {
+                put("STRETCH", STRETCH);
+                flags.push(("ALONG", along));
+            }
+            Kernel::PartsSplit { along } => flags.push(("ALONG", along)),
+            _ => {}
+        }
+        (None, false)
+    }
+}
+
 impl KernelKey for MatmulKey {
     fn name(&self) -> String {
         let turn = |t: bool| if t { 't' } else { 'n' };
@@ -205,12 +251,23 @@ impl KernelKey for MatmulKey {
                 let form = if dims.is_some() { "_fixed" } else { "" };
                 name += &format!("_{}{}_{}{form}", turn(self.ta), turn(self.tb), show(tile));
             }
-            Kernel::Khr { tile } | Kernel::Tiled { tile } => {
-                let form = if self.whole { "_whole" } else { "" };
+            Kernel::Parts { tile } => name += &format!("_{}", show(tile)),
+            Kernel::Khr { tile } | Kernel::Tiled { tile } | Kernel::LeftOver { tile } => {
+                let left = matches!(self.kernel, Kernel::LeftOver { .. });
+                let form = if self.whole {
+                    "_whole"
+                } else if left {
+                    "_left"
+                } else {
+                    ""
+                };
                 name += &format!("_{}{}_{}{form}", turn(self.ta), turn(self.tb), show(tile));
             }
             Kernel::Rows { threads, rows, vectors, .. } => name += &format!("_{threads}x{rows}_v{vectors}"),
             Kernel::Cols { slices, vectors } => name += &format!("_{slices}_v{vectors}"),
+            Kernel::PartsExtent { along } | Kernel::PartsSplit { along } => {
+                name += if along { "_along" } else { "_across" }
+            }
             Kernel::Reduce | Kernel::Copy { .. } | Kernel::Complex => {}
             Kernel::Depthwise { .. } | Kernel::DepthwiseGradient { .. } => {}
         }
@@ -269,19 +326,24 @@ impl KernelKey for MatmulKey {
                 subgroup_size = f.subgroup_size_control.then_some(subgroup);
                 spirv16 = true;
             }
-            Kernel::Tiled { tile: t } => {
+            Kernel::Tiled { tile: t } | Kernel::LeftOver { tile: t } => {
                 let (tm, tn) = thread_tile(t);
                 for (name, v) in [("BM", t.bm), ("BN", t.bn), ("BK", t.bk), ("TM", tm), ("TN", tn)] {
                     put(name, v);
                 }
+                self.kernel.of_parts(f, &mut put, &mut flags);
+            }
+            Kernel::Parts { .. } | Kernel::PartsExtent { .. } | Kernel::PartsSplit { .. } => {
+                (subgroup_size, spirv16) = self.kernel.of_parts(f, &mut put, &mut flags);
             }
             Kernel::Rows { threads, rows, unroll, vectors } => {
                 for (name, v) in [("TPR", threads), ("R", rows), ("UNROLL", unroll), ("VECTORS", vectors)] {
                     put(name, v);
                 }
-                if let Some(s) = summing_subgroup(f, threads) {
-                    put("SUBGROUP", s);
-                    subgroup_size = f.subgroup_size_control.then_some(s);
+                if let Some((size, shared)) = team_subgroup(f, threads) {
+                    put("SUBGROUP", size);
+                    flags.push(("CLUSTERED", shared));
+                    subgroup_size = f.subgroup_size_control.then_some(size);
                 }
             }
             Kernel::Cols { slices, vectors } => {

@@ -10,6 +10,7 @@ pub(in crate::vulkan) mod fragment_probe;
 pub mod gather_mm;
 pub(in crate::vulkan) mod gemv;
 pub mod kernel;
+mod parts;
 mod problem;
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ use crate::vulkan::kernels::elem::launch;
 use crate::vulkan::shader::pipeline::Pipeline;
 use crate::vulkan::tune::gemv::GEMV;
 use crate::vulkan::tune::matmul::{self as table, Choice, Shape as Product, Tier};
+use crate::vulkan::tune::parts::tile as parts_tile;
 pub(in crate::vulkan) use crate::vulkan::tune::{ceil, round_up};
 use std::sync::Arc;
 
@@ -206,8 +208,16 @@ fn solve(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     if !both {
         return complex(enc, p);
     }
+    let alone = Product { batch: 1, ..p.product(false) };
+    let parts = parts_tile(enc.device().profile(), &alone).filter(|_| p.kind() == Table::None);
+    if parts.is_some() && !p.batch.is_empty() {
+        return (0..p.batch[0]).try_for_each(|i| solve(enc, &p.item(i)));
+    }
     let p = with_block(enc, p)?;
-    tiled(enc, &p)
+    match parts {
+        Some(tile) => parts::run(enc, &p, tile),
+        None => tiled(enc, &p),
+    }
 }
 
 /// A product whose operands lead too far along K, as the sum of two: the first one is rounded, and added to the second.
@@ -369,14 +379,7 @@ pub(in crate::vulkan) fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<
     };
     let aligned = whole_a && whole_b && free && (p.k % 8 == 0 || kind == Table::Segments);
     let device = enc.device();
-    let product = |aligned| Product {
-        dtype: p.dtype,
-        m: p.m as u64,
-        n: p.n as u64,
-        k: p.k as u64,
-        batch: p.batches() as u64,
-        aligned,
-    };
+    let product = |aligned| p.product(aligned);
     let mut choice = match kind {
         Table::Runs => table::choose_flat(device.profile(), &product(aligned), p.run_length()),
         Table::None | Table::Gather | Table::Segments => table::choose(device.profile(), &product(aligned)),

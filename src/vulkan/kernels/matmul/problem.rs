@@ -8,6 +8,7 @@ use super::kernel::{Push, Table};
 use super::round_up;
 use crate::core::Dtype;
 use crate::kernels::{DeviceView, Epilogue};
+use crate::vulkan::tune::matmul::Shape as Product;
 
 /// A batch of matrices: address, strides in elements, and the bytes touched.
 #[derive(Debug, Clone)]
@@ -128,6 +129,12 @@ impl Operand {
 impl Problem {
     pub(in crate::vulkan) fn batches(&self) -> i64 {
         self.batch.iter().product()
+    }
+
+    /// What the choice of a kernel knows.
+    pub(super) fn product(&self, aligned: bool) -> Product {
+        let [m, n, k] = [self.m, self.n, self.k].map(|v| v as u64);
+        Product { dtype: self.dtype, m, n, k, batch: self.batches() as u64, aligned }
     }
 
     /// Push block with addresses, sizes, batch strides and the epilogue.

@@ -71,8 +71,16 @@ impl Tensor {
     fn new(dtype: Dtype, layout: Layout, seed: u64) -> Tensor {
         let len = layout.span().map_or(0, |s| s.1 + 1) as usize;
         let mut rng = Rng(seed);
+        Tensor::with(dtype, layout, (0..len).map(|_| (rng.unit(), rng.unit())))
+    }
+
+    fn of(dtype: Dtype, layout: Layout, values: &[f64]) -> Tensor {
+        Tensor::with(dtype, layout, values.iter().map(|&v| (v, 0.0)))
+    }
+
+    fn with(dtype: Dtype, layout: Layout, values: impl Iterator<Item = (f64, f64)>) -> Tensor {
         let mut bytes = Vec::new();
-        let values = (0..len).map(|_| encode(dtype, (rng.unit(), rng.unit()), &mut bytes)).collect();
+        let values = values.map(|v| encode(dtype, v, &mut bytes)).collect();
         let storage = crate::memory::host_storage(bytes.len().max(1)).unwrap();
         // SAFETY: the storage was just made with room for these bytes.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), storage.host_ptr().unwrap(), bytes.len()) };
@@ -274,6 +282,80 @@ fn large_tiles_give_the_same_products() {
         check(&Case { forms: [Form::Gap, Form::Plain], ..case(dtype, 131, 129, 33) });
         TEST_TILE.set(None);
     }
+}
+
+#[test]
+fn float32_products_of_two_parts() {
+    use crate::vulkan::tune::parts::TEST_TILE;
+    let tile = |bm, bn, bk, threads, unroll| Tile { bm, bn, bk, threads, unroll };
+    for tile in [tile(64, 64, 32, 128, 1), tile(64, 64, 32, 64, 2), tile(64, 128, 16, 128, 1)] {
+        TEST_TILE.set(Some(tile));
+        let dtype = Dtype::F32;
+        check(&case(dtype, 40, 33, 50));
+        check(&Case { forms: [Form::Transposed, Form::Plain], ..case(dtype, 66, 40, 37) });
+        check(&Case { forms: [Form::Plain, Form::Transposed], ..case(dtype, 33, 72, 64) });
+        check(&Case { forms: [Form::Odd, Form::Gap], ..case(dtype, 20, 36, 160) });
+        let bias = Layout { shape: smallvec![2, 40, 36], strides: smallvec![0, 0, 1], offset: 0 };
+        let used = [vec![true], vec![false]];
+        let addend = Some((0.5, 2.0, bias));
+        check(&Case {
+            batch: vec![2],
+            used,
+            addend,
+            forms: [Form::Odd, Form::Plain],
+            ..case(dtype, 40, 36, 48)
+        });
+        TEST_TILE.set(None);
+    }
+}
+
+/// A product by two parts whose left side has some numbers in (row, k), and by plain arithmetic.
+fn by_parts_and_plainly([m, n, k]: [i64; 3], odd: &[(i64, i64, f64)]) -> Option<[Vec<f64>; 2]> {
+    use crate::vulkan::tune::parts::TEST_TILE;
+    let s = stream()?;
+    let mut rng = Rng(5);
+    let mut left: Vec<f64> = (0..m * k).map(|_| rng.unit()).collect();
+    for &(row, at, v) in odd {
+        left[(row * k + at) as usize] = v;
+    }
+    let right: Vec<f64> = (0..k * n).map(|_| rng.unit()).collect();
+    let a = Tensor::of(Dtype::F32, Layout::contiguous(&[m, k]), &left);
+    let b = Tensor::of(Dtype::F32, Layout::contiguous(&[k, n]), &right);
+    let out = Layout::contiguous(&[m, n]);
+    let tile = Tile { bm: 64, bn: 64, bk: 32, threads: 128, unroll: 1 };
+    Some([Some(tile), None].map(|tile| {
+        TEST_TILE.set(tile);
+        let result = with_encoder(s, |enc| {
+            let (va, vb) = (a.view(enc), b.view(enc));
+            let (storage, address) = enc.output(out.size() * 4)?;
+            matmul(enc, &va, &vb, &DeviceView::new(address, Dtype::F32, &out))?;
+            Ok(storage)
+        });
+        TEST_TILE.set(None);
+        let host = result.unwrap().host_ptr().unwrap();
+        // SAFETY: the result has so many elements.
+        let bytes = unsafe { std::slice::from_raw_parts(host, out.size() * 4) };
+        bytes.chunks(4).map(|b| decode(Dtype::F32, b).0).collect()
+    }))
+}
+
+#[test]
+fn float32_rows_that_parts_do_not_hold_take_their_block_along() {
+    let far = [(3, 5, f64::INFINITY), (3, 9, 1.0), (40, 89, 2f64.powi(-40)), (130, 7, 2f64.powi(100))];
+    let (m, n) = (135, 66);
+    let Some([got, plain]) = by_parts_and_plainly([m, n, 90], &far) else { return };
+    let same = |(x, y): &(&f64, &f64)| x == y || x.is_nan() && y.is_nan();
+    for (row, (x, y)) in got.chunks(n as usize).zip(plain.chunks(n as usize)).enumerate() {
+        let equal = x.iter().zip(y).filter(same).count() as i64;
+        // A block in between has sums of its own.
+        assert!(if (64..128).contains(&row) { equal < n } else { equal == n }, "row {row}: {equal}");
+        assert!(x.iter().zip(y).all(|p| same(&p) || (p.0 - p.1).abs() < 1e-5), "row {row}");
+    }
+    // Numbers of several stretches of K, which the plain kernel sums in parts.
+    let far = [(0, 2099, f64::NAN), (64, 2090, 1e30), (128, 1, -1e-30)];
+    let Some([got, plain]) = by_parts_and_plainly([m, n, 2100], &far) else { return };
+    let near = |p: (&f64, &f64)| (p.0 - p.1).abs() <= 1e-4 * (1.0 + p.1.abs()) || same(&p);
+    assert!(got.iter().zip(&plain).all(near));
 }
 
 #[test]

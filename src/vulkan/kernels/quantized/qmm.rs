@@ -17,7 +17,6 @@ use crate::vulkan::kernels::matmul::gather_mm;
 use crate::vulkan::kernels::matmul::kernel::{Kernel, Push as MatmulPush};
 use crate::vulkan::kernels::matmul::{self, REACH, add_sums, ceil, plain, reach, scratch_sums};
 use crate::vulkan::report::stats::STATS;
-use crate::vulkan::tune::matmul::summing_subgroup;
 use crate::vulkan::tune::quantized::{
     Choice, Coop, Shape, VECTORS, Variant, choose, choose_of_many, runs, stage,
 };
@@ -91,14 +90,10 @@ impl KernelKey for Key {
         let (mut subgroup_size, mut spirv16) = (None, false);
         let file = match self.variant {
             Variant::Rows { threads, rows, vectors, unit } => {
-                put(&[("TPR", threads), ("R", rows), ("VECTORS", vectors), ("UNIT", unit)]);
-                put(&[("STAGE", stage(f))]);
-                if let Some(s) = summing_subgroup(f, threads) {
-                    put(&[("SUBGROUP", s)]);
-                    subgroup_size = f.subgroup_size_control.then_some(s);
-                }
+                let numbers = [("R", rows), ("VECTORS", vectors), ("UNIT", unit), ("STAGE", stage(f))];
+                subgroup_size = qmm_joined::define_teams(&mut d, f, threads, &numbers);
                 if self.aligned {
-                    put(&[("ALIGNED", 1)]);
+                    define(&mut d, "ALIGNED", 1);
                 }
                 "qmm_rows.comp"
             }

@@ -20,7 +20,7 @@ use crate::vulkan::report::stats::STATS;
 use crate::vulkan::tune::Profile;
 use crate::vulkan::tune::fusion::{joins_dense, joins_products, normalises, row_product};
 use crate::vulkan::tune::gemv::{self, JoinedRows, held as dense};
-use crate::vulkan::tune::matmul::{shared_subgroup, summing_subgroup};
+use crate::vulkan::tune::matmul::team_subgroup;
 use crate::vulkan::tune::quantized::held::{self, Held};
 use crate::vulkan::tune::quantized::picked::{self, Combine};
 use crate::vulkan::tune::quantized::row::{self, Row};
@@ -171,13 +171,17 @@ impl Key {
 
 /// What kernels are defined by whose teams of so many threads walk rows of codes, or of elements; the size that subgroups
 /// are to have.
-fn define_teams(d: &mut Defines, f: &Features, threads: u32, numbers: &[(&str, u32)]) -> Option<u32> {
+pub(super) fn define_teams(
+    d: &mut Defines,
+    f: &Features,
+    threads: u32,
+    numbers: &[(&str, u32)],
+) -> Option<u32> {
     define(d, "TPR", threads);
     numbers.iter().for_each(|(name, v)| define(d, name, v));
-    let shared = shared_subgroup(f, threads);
-    let size = summing_subgroup(f, threads).or(shared)?;
+    let (size, shared) = team_subgroup(f, threads)?;
     define(d, "SUBGROUP", size);
-    if shared.is_some() {
+    if shared {
         define(d, "CLUSTERED", 1);
     }
     f.subgroup_size_control.then_some(size)

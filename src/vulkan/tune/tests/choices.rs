@@ -323,6 +323,24 @@ fn what_won_on_the_device_comes_first() {
 }
 
 #[test]
+fn teams_add_up_by_whole_subgroups_or_by_parts_of_one() {
+    let f = |size, arithmetic, clustered| Features {
+        min_subgroup_size: size,
+        max_subgroup_size: size,
+        subgroup_size: size,
+        subgroup_arithmetic: arithmetic,
+        subgroup_clustered: clustered,
+        ..Features::default()
+    };
+    let teams = |f: Features| [8, 32, 128].map(|team| matmul::team_subgroup(&f, team));
+    let (whole, shared) = (Some((32, false)), Some((32, true)));
+    assert_eq!(teams(f(32, true, true)), [shared, whole, whole]);
+    assert_eq!(teams(f(32, true, false)), [None, whole, whole]);
+    assert_eq!(teams(f(32, false, true)), [None, None, None]);
+    assert_eq!(teams(f(64, true, true)), [Some((64, true)), Some((64, true)), Some((64, false))]);
+}
+
+#[test]
 fn a_profile_is_told_known_measured_or_assumed() {
     let info = |name: &str, kind| AdapterInfo { name: name.into(), kind, ..AdapterInfo::default() };
     let told = |units| Features { units, ..Features::default() };
@@ -334,9 +352,10 @@ fn a_profile_is_told_known_measured_or_assumed() {
     let p = new(&card, told(16), None);
     assert_eq!((p.source, p.units, p.fill()), (Source::Assumed, 16, 32));
     let other = info("other", AdapterKind::Integrated);
-    let m = Measured { units: 20, bandwidth: 90, dependent_ns: 9000 };
+    let m = Measured { units: 20, bandwidth: 90, dependent_ns: 9000, matrices: 40 };
     let p = new(&other, told(0), Some(m));
-    assert_eq!((p.source, p.units, p.bandwidth, p.dependent_ns), (Source::Measured, 20, 90, 9000));
+    assert_eq!((p.source, p.units, p.bandwidth), (Source::Measured, 20, 90));
+    assert_eq!((p.dependent_ns, p.matrices), (9000, 40));
     assert_eq!(new(&other, told(24), Some(m)).units, 24);
     let p = new(&other, told(0), None);
     assert!(p.unknown() && p.units >= 1 && p.count(&FILL) >= 2);

@@ -39,6 +39,7 @@ fn plain(subgroup: u32) -> Features {
         int16: true,
         int8: true,
         float16: true,
+        denorm_preserve16: true,
         memory_model: true,
         memory_model_device_scope: true,
         spirv16: true,
@@ -87,10 +88,11 @@ fn profile(name: &str, units: u32, bandwidth: u32, features: Features) -> Profil
     Profile {
         name: name.into(),
         source: Source::File,
-        features,
         units,
         bandwidth,
         dependent_ns: H200.dependent_ns,
+        matrices: if features.coop_matrices.is_empty() { 0 } else { H200.matrices },
+        features,
         winners: Winners::default(),
     }
 }

@@ -14,6 +14,8 @@ const FACTS: &[(&str, &str, &str)] = &[
     ("kernels/bridge.rs", "POST", "bridge_meet.comp has the same"),
     ("kernels/bridge.rs", "SEEN", "numbers that bridge_meet.comp stores"),
     ("kernels/bridge.rs", "TRIED", "numbers of a trial"),
+    ("kernels/matmul/parts.rs", "GROUP", "parts.glsl is written for it"),
+    ("kernels/matmul/parts.rs", "GROUP_WORDS", "parts.glsl is written for it"),
     ("kernels/conv/depthwise.rs", "RUN", "conv_depthwise.comp is written for it"),
     ("kernels/conv/mod.rs", "FAR", "offsets of 32 bits"),
     ("kernels/conv/mod.rs", "FIXED", "the order of conv.glsl's numbers"),
