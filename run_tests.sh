@@ -309,8 +309,8 @@ step_chips() {
     "$venv/bin/python" tools/portability.py chips
 }
 
-# Twelve targets, two at a time. Twenty seconds of each are some 200,000 cases; longer runs: fuzz/run.py --help.
-step_fuzz() { "$venv/bin/python" fuzz/run.py --seconds 20 --jobs 2; }
+# Twelve targets, two at a time. Eight seconds of each are some 80,000 cases; longer runs: fuzz/run.py --help.
+step_fuzz() { "$venv/bin/python" fuzz/run.py --seconds 8 --jobs 2; }
 
 # The features and limits of other devices, on the software driver; refused devices take no time.
 step_masks() { has_gpu && "$venv/bin/python" tools/portability.py masks; }

@@ -241,7 +241,8 @@ BETWEEN = {
     "matmul_parts_split.comp": (
         "buffers",
         "device",
-        "whether a row is left to plain arithmetic; read by later dispatches, behind a pipeline barrier",
+        "whether a row is left to plain arithmetic; read by later dispatches, behind a pipeline "
+        "barrier",
     ),
     "radix.comp": ("workgroup", "workgroup", "counts of digits, behind barriers of the workgroup"),
     "tops.comp": (
