@@ -3,6 +3,7 @@
 //! instruction, and large arrays are split over the thread pool. Called by `ops`.
 
 pub(super) mod convert;
+mod slots;
 pub mod small;
 
 use std::cell::RefCell;
@@ -11,15 +12,16 @@ use std::ptr::{null, null_mut};
 use smallvec::SmallVec;
 
 use self::convert::{cast_loop, half_load, half_store, put_f64};
+use self::slots::{Place, Slot, Slots};
 use super::runtime::pool::parallel_chunks;
 use super::runtime::strided::{Walk, splat, transpose_tile};
 use crate::bail;
 use crate::core::{Dtype, HostBlock, Result, Strides, layout};
 use crate::kernels::elementwise::loops::BlockFn;
-use crate::kernels::{HostView, Inst, Program, Src};
+use crate::kernels::{HostView, Inst, Program};
 use crate::memory::host_block;
 
-/// Elements of a block.
+/// Most elements of a block.
 const BLOCK: usize = 1024;
 /// Elements of a block when operands are used in place.
 const DIRECT: usize = 8192;
@@ -47,16 +49,12 @@ struct Operand {
     half: Option<BlockFn>,
 }
 
-struct Step {
-    kernel: BlockFn,
-    args: SmallVec<[Src; 3]>,
-}
-
 struct Plan {
     shape: layout::Shape,
     inputs: SmallVec<[Operand; 4]>,
     outputs: SmallVec<[Operand; 1]>,
-    steps: SmallVec<[Step; 1]>,
+    steps: SmallVec<[BlockFn; 1]>,
+    slots: Slots,
     /// Register of each output.
     stored: SmallVec<[u8; 1]>,
     /// Output that a register is written to directly.
@@ -183,7 +181,7 @@ impl Plan {
                 (Inst::Cast, Some(k)) => k,
                 _ => kernel(i.op, dtype, i.dtype)?,
             };
-            steps.push(Step { kernel, args: i.args.clone() });
+            steps.push(kernel);
             // Results in half precision are rounded where later instructions read them.
             let inexact = p.instrs.len() > 1;
             round.push(match (half_store(i.dtype), half_load(i.dtype)) {
@@ -203,12 +201,18 @@ impl Plan {
             && direct[0].is_some()
             && ins.iter().all(|i| matches!(i.mode, Mode::Linear | Mode::Row) && i.half.is_none());
         let (row, rows) = if by_row { (inner, total / inner) } else { (total, 1) };
-        let block = if in_place { DIRECT } else { BLOCK };
+        let gathered: SmallVec<[bool; 4]> =
+            ins.iter().map(|i| matches!(i.mode, Mode::Scalar | Mode::Strided)).collect();
+        let converted: SmallVec<[bool; 4]> = ins.iter().map(|i| i.half.is_some()).collect();
+        let written: SmallVec<[bool; 4]> = direct.iter().map(Option::is_some).collect();
+        let slots = Slots::new(p, &gathered, &converted, &written);
+        let block = if in_place { DIRECT } else { slots.block(BLOCK) };
         Ok(Plan {
             shape,
             inputs: ins,
             outputs: outs,
             steps,
+            slots,
             stored: p.outputs.clone(),
             direct,
             round,
@@ -229,9 +233,8 @@ impl Plan {
         if from == to {
             return;
         }
-        // Slots: raw input, converted input, register, raw output; each one block of 8-byte elements.
-        let slots = 2 * self.inputs.len() + self.steps.len() * 4 + self.outputs.len() + 1;
-        let slot = self.block.min(self.row.next_multiple_of(8)) * 8;
+        let slot = (self.block.min(self.row) * self.slots.width).next_multiple_of(64);
+        let slots = self.slots.count;
         let mut scratch = SCRATCH.with(|s| std::mem::take(&mut *s.borrow_mut()));
         if scratch.len() * 64 < slots * slot {
             scratch.resize((slots * slot).div_ceil(64), Line([0; 64]));
@@ -250,45 +253,39 @@ impl Plan {
         SCRATCH.with(|s| *s.borrow_mut() = scratch);
     }
 
-    /// Slot of the constant that is argument `arg` of step `step`.
-    fn constant_slot(&self, step: usize, arg: usize) -> usize {
-        2 * self.inputs.len() + self.steps.len() + step * 3 + arg
-    }
-
     unsafe fn fill_constants(&self, base: *mut u8, slot: usize) {
         let n = self.block.min(self.row);
+        let place = |s: Slot| s.map(|s| base.wrapping_add(usize::from(s) * slot));
         // SAFETY: as in `blocks`.
         unsafe {
             for (i, op) in self.inputs.iter().enumerate().filter(|(_, o)| o.mode == Mode::Scalar) {
-                let (raw, wide) = (base.add(2 * i * slot), base.add((2 * i + 1) * slot));
+                let Some(raw) = place(self.slots.raw[i]) else { continue };
                 splat(op.size, op.ptr, n, raw);
-                if let Some(convert) = op.half {
-                    convert(n, raw, null(), null(), wide);
+                if let (Some(convert), Some(to)) = (op.half, place(self.slots.converted[i])) {
+                    convert(n, raw, null(), null(), to);
                 }
             }
-            for (s, step) in self.steps.iter().enumerate() {
-                for (k, arg) in step.args.iter().enumerate() {
-                    if let Src::Const(bits, d) = *arg {
-                        let mut word = [bits, 0];
-                        let one = word.as_mut_ptr().cast::<u8>();
-                        if let Some(load) = half_load(d) {
-                            load(1, one, null(), null(), one.add(8));
-                            std::ptr::copy(one.add(8), one, 8);
-                        }
-                        splat(reg_size(d), one, n, base.add(self.constant_slot(s, k) * slot));
-                    }
+            for &(bits, d, at) in &self.slots.constants {
+                let mut word = [bits, 0];
+                let one = word.as_mut_ptr().cast::<u8>();
+                if let Some(load) = half_load(d) {
+                    load(1, one, null(), null(), one.add(8));
+                    std::ptr::copy(one.add(8), one, 8);
                 }
+                splat(reg_size(d), one, n, base.add(usize::from(at) * slot));
             }
         }
     }
 
     unsafe fn one_block(&self, start: usize, n: usize, base: *mut u8, slot: usize) {
         let walk = |op: &Operand| -> (*mut u8, usize) { (op.ptr, op.size) };
+        // What has no slot is not asked for.
+        let place = |s: Slot| base.wrapping_add(usize::from(s.unwrap_or(0)) * slot);
         // SAFETY: as in `blocks`.
         unsafe {
             let mut ins: SmallVec<[*const u8; 4]> = SmallVec::new();
             for (i, op) in self.inputs.iter().enumerate() {
-                let raw = base.add(2 * i * slot);
+                let raw = place(self.slots.raw[i]);
                 let (ptr, size) = walk(op);
                 let walk = Walk { ptr, size, shape: &self.shape, strides: &op.strides };
                 let mut at: *const u8 = match op.mode {
@@ -301,7 +298,7 @@ impl Plan {
                     }
                 };
                 if let Some(convert) = op.half {
-                    let wide = base.add((2 * i + 1) * slot);
+                    let wide = place(self.slots.converted[i]);
                     if op.mode != Mode::Scalar {
                         convert(n, at, null(), null(), wide);
                     }
@@ -324,19 +321,19 @@ impl Plan {
             for (s, step) in self.steps.iter().enumerate() {
                 let out = match self.direct[s] {
                     Some(o) => target(&self.outputs[o as usize]),
-                    None => base.add((2 * self.inputs.len() + s) * slot),
+                    None => place(self.slots.registers[s]),
                 };
                 let mut arg: [*const u8; 3] = [null(); 3];
-                for (k, src) in step.args.iter().enumerate() {
-                    arg[k] = match *src {
-                        Src::Input(i) => ins[i as usize],
-                        Src::Reg(r) => regs[r as usize],
-                        Src::Const(..) => base.add(self.constant_slot(s, k) * slot),
+                for (arg, at) in arg.iter_mut().zip(&self.slots.args[s]) {
+                    *arg = match *at {
+                        Place::Input(i) => ins[i as usize],
+                        Place::Register(r) => regs[r as usize],
+                        Place::Slot(at) => place(Some(at)),
                     };
                 }
-                (step.kernel)(n, arg[0], arg[1], arg[2], out);
+                step(n, arg[0], arg[1], arg[2], out);
                 if let Some((store, load)) = self.round[s] {
-                    let spare = base.add((2 * self.inputs.len() + self.steps.len() * 4) * slot);
+                    let spare = place(Some(self.slots.spare));
                     store(n, out, null(), null(), spare);
                     load(n, spare, null(), null(), out);
                 }
@@ -349,8 +346,7 @@ impl Plan {
                 let mut src: *const u8 = regs[reg as usize];
                 let to = target(op);
                 if let Some(store) = op.half {
-                    let narrow = base.add((2 * self.inputs.len() + self.steps.len() * 4 + 1 + o) * slot);
-                    let narrow = if to.is_null() { narrow } else { to };
+                    let narrow = if to.is_null() { place(Some(self.slots.narrow)) } else { to };
                     store(n, src, null(), null(), narrow);
                     src = narrow;
                 } else if !to.is_null() {

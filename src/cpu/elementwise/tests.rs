@@ -1,8 +1,8 @@
 //! The block runner against naive loops, on layouts that take every path.
 
 use super::*;
-use crate::kernels::Instr;
 use crate::kernels::elementwise::table::op;
+use crate::kernels::{Instr, Src};
 
 fn view<T>(data: &mut [T], offset: usize, dtype: Dtype, shape: &[i64], strides: &[i64]) -> HostView {
     HostView { ptr: (&raw mut data[offset]).cast(), dtype, shape: shape.into(), strides: strides.into() }
