@@ -9,6 +9,10 @@ use super::ALIGN;
 /// Bytes from which a block is a mapping. The system has some ten thousand of those for a process.
 #[cfg(unix)]
 const LARGE: usize = 1 << 20;
+/// Bytes from which a block asks for huge pages, where the system has them for those who ask: the first touch of a page takes as
+/// long as copying some of it. A fresh GiB on two cores of Zen 4 takes 0.52 s to fill by small pages.
+#[cfg(target_os = "linux")]
+const HUGE: usize = 4 << 20;
 /// Bytes from which the pages of a smaller block are given back while its addresses stay with the allocator.
 const PAGES: usize = 32 << 10;
 
@@ -27,7 +31,14 @@ pub(super) fn take(capacity: usize) -> Option<NonNull<u8>> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new private mapping touches no memory that is there.
         let place = unsafe { mmap_anonymous(std::ptr::null_mut(), capacity, access, MapFlags::PRIVATE) };
-        return NonNull::new(place.ok()?.cast());
+        let place = place.ok()?;
+        #[cfg(target_os = "linux")]
+        if capacity >= HUGE {
+            use rustix::mm::{Advice, madvise};
+            // SAFETY: the mapping that was just made; the system may decline.
+            let _ = unsafe { madvise(place, capacity, Advice::LinuxHugepage) };
+        }
+        return NonNull::new(place.cast());
     }
     // SAFETY: the layout has a non-zero size.
     NonNull::new(unsafe { alloc(layout(capacity)) })
