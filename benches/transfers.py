@@ -3,9 +3,10 @@
 python benches/transfers.py            this library
 python benches/transfers.py --torch    PyTorch, from ordinary and from pinned memory
 
-A line for each size: GB/s of the fastest of the repeats, each from fresh memory of the GPU. Up: from a
-NumPy array to where kernels read it; down: from the result of a kernel to a NumPy array (of this library's
-memory; copied: of NumPy's own, which is fresh each time). Files lie in the system's cache of pages; what is measured ends when a kernel can read the last weight.
+A line for each size: GB/s of the fastest of the repeats. Up: from a NumPy array to where a kernel
+reads all of it. Down: from the result of a kernel to a NumPy array, of this library's memory, or
+copied to NumPy's own, which is fresh each time. Files lie in the system's cache of pages; what is
+measured ends when kernels have read all weights.
 """
 
 import argparse
@@ -54,7 +55,7 @@ class Ours:
 
     def up(self, a):
         x = self.mx.array(a)
-        self.done(x[-1:] + 1)
+        self.done(self.mx.max(x))
         return x
 
     def make(self, count):
@@ -122,7 +123,7 @@ def files(peer, mib, shards, repeats):
 
         def load():
             weights = [w for p in paths for w in mx.load(p).values()]
-            peer.done([w[-1:] + 1 for w in weights])
+            peer.done([mx.max(w) for w in weights])
             return weights
 
         return fastest(load, repeats)
@@ -147,18 +148,9 @@ def main():
                 xs = iter([peer.make(count) for _ in range(arguments.repeats)])
                 seconds = fastest(lambda i=xs, w=way: w(next(i)), arguments.repeats)
                 del xs
-            rate = 4 * count / seconds / 1e9
-            print(
-                f"{peer.name} {mib:>5} MiB {name:<13} {seconds * 1e3:>9.2f} ms {rate:>7.1f} GB/s",
-                flush=True,
-            )
+            tell(peer.name, mib, name, seconds)
         if not arguments.torch and mib >= 256:
-            seconds = files(peer, mib, arguments.shards, arguments.repeats)
-            rate = 4 * count / seconds / 1e9
-            print(
-                f"{peer.name} {mib:>5} MiB {'files':<13} {seconds * 1e3:>9.2f} ms {rate:>7.1f} GB/s",
-                flush=True,
-            )
+            tell(peer.name, mib, "files", files(peer, mib, arguments.shards, arguments.repeats))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
 // Defines: DTYPE, WIDE, ADDMM, FUSED, PARTIAL (float32 partial sums of a split), TA, TB (operand is stored
 // transposed), BM, BN, BK, TM, TN, those of tables in matmul/matmul.glsl; CONV for a convolution, whose one
 // operand is gathered (conv/conv_gather.glsl); LEFT_OVER: those tiles alone that matmul_parts.comp leaves, whose
-// operands' blocks (matmul/parts.glsl) stand in the place of the operands. Grid: tiles, splits, batch.
+// operands' blocks (parts/parts.glsl) stand in the place of the operands. Grid: tiles, splits, batch.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require
@@ -54,7 +54,7 @@ uvec4 next_b[CHUNKS_B];
 #endif
 #include "matmul/write.glsl"
 #ifdef LEFT_OVER
-#include "matmul/parts.glsl"
+#include "parts/parts.glsl"
 shared uint left_over;
 
 // Whether a block of the other kernel, which is a tile here, is left.

@@ -1,4 +1,4 @@
-//! Which float32 products go by matrices of float16 parts (shaders/matmul/matmul_parts.comp), and by which tiles. Pure;
+//! Which float32 products go by matrices of float16 parts (shaders/parts/matmul_parts.comp), and by which tiles. Pure;
 //! called by `matmul`.
 
 use super::matmul::{
@@ -20,9 +20,9 @@ const WORK: f64 = 2e9;
 const SHORTEST: u64 = 256;
 /// Least half of the harmonic mean of the sides that pays for the passes over both operands, on the card.
 const SIDES: f64 = 130.0;
-/// Least multiplications by matrix units in the time of ten others: three make one, and the kernels reach 0.43 of the rate where plain
-/// ones reach 0.61 (H100).
-const MATRICES: u32 = 50;
+/// Least multiplications by matrix units in the time of ten others. Three make one; an H100, which is measured at 180, multiplies
+/// 4096^3 twice as fast by parts.
+const MATRICES: u32 = 100;
 
 /// Tiles, and the fewest of them on the card. H100, microseconds of n^3 for n of 1024, 1536, 2048 and 4096: 128 x 128 -, 179, 257,
 /// 1655; 64 x 64 52, 148, 276, -; 300 x 5000 by 7000 - and 500; plain arithmetic 64, 179, 418, 3306 and 737. Three sets of sums
@@ -33,7 +33,7 @@ const TABLE: &[(u64, Tile)] = &[
     (120, Tile { bm: 64, bn: 64, bk: 32, threads: 128, unroll: 1 }),
 ];
 
-/// The tile of plain arithmetic for blocks that are left (BLOCK of shaders/matmul/parts.glsl). H100, 4096^3, nothing left 1.71 ms; one
+/// The tile of plain arithmetic for blocks that are left (BLOCK of shaders/parts/parts.glsl). H100, 4096^3, nothing left 1.71 ms; one
 /// row left and all: 2.11 and 3.56 ms, with 128 threads 1.98 and 3.78, 256 1.96 and 4.50, in steps of 32 1.93 and 3.98.
 pub const LEFT_OVER: Tile = Tile { bm: 64, bn: 64, bk: 16, threads: 64, unroll: 1 };
 
@@ -112,9 +112,9 @@ mod tests {
         // A third of the units and less memory: sides of a third.
         (p.units, p.bandwidth) = (44, 1365);
         assert!(of(&p, 1024, 1024, 1024).is_some() && of(&p, 300, 5000, 7000).is_some());
-        p.matrices = 20;
+        p.matrices = 80;
         assert_eq!(of(&p, 4096, 4096, 4096), None);
-        p.matrices = 90;
+        p.matrices = 180;
         p.features.denorm_preserve16 = false;
         assert_eq!(of(&p, 4096, 4096, 4096), None);
     }

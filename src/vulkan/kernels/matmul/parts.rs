@@ -1,4 +1,4 @@
-//! Float32 products on matrices of float16: each operand is brought into parts (shaders/matmul/parts.glsl), the product of these
+//! Float32 products on matrices of float16: each operand is brought into parts (shaders/parts/parts.glsl), the product of these
 //! follows, and blocks whose numbers do not allow it are computed by plain arithmetic from the operands themselves. The
 //! device decides which: the host asks for nothing. Called by `matmul`.
 

@@ -1,7 +1,7 @@
 #version 460
 // Float32 product on matrices of float16 (Ootomo and Yokota 2022): each element is the sum of two parts, of whose four
 // products the smallest is left out. What the matrix units add up they cut off, so that they add no more than a step's
-// elements: steps are added by ordinary arithmetic, which rounds. Operands lie as matmul/parts.glsl says; blocks of results with a
+// elements: steps are added by ordinary arithmetic, which rounds. Operands lie as parts/parts.glsl says; blocks of results with a
 // row or a column that is left to plain arithmetic are computed by matmul_tiled.comp with LEFT_OVER.
 // Defines: ADDMM, FUSED, BM, BN, BK (steps along K, a multiple of 16), SM, SN (subgroups along M and N), THREADS, LANES
 // (of a subgroup), THREE (sums of the small products are kept apart from the others to the end, else they are added to each
@@ -23,7 +23,7 @@
 #define DTYPE 0
 
 #include "matmul/matmul.glsl"
-#include "matmul/parts.glsl"
+#include "parts/parts.glsl"
 #include "matmul/write.glsl"
 
 layout(local_size_x = THREADS) in;

@@ -1,5 +1,5 @@
 #version 460
-// A float32 operand as matmul_parts.comp reads it (matmul/parts.glsl). A row is left to plain arithmetic where its numbers are
+// A float32 operand as matmul_parts.comp reads it (parts/parts.glsl). A row is left to plain arithmetic where its numbers are
 // too far from one, or too far from each other for both parts to hold enough of the smallest, and where one is no number.
 // Push: c is the operand (strides c_rs of rows, c_cs along K, one of which is 1 or meets an axis of one), m rows of k; a what
 // matmul_parts_extent.comp found in `flags` stretches of K, d the block of lda groups a row.
@@ -13,7 +13,7 @@
 
 #define DTYPE 0
 #include "matmul/matmul.glsl"
-#include "matmul/parts.glsl"
+#include "parts/parts.glsl"
 
 layout(local_size_x = 256) in;
 

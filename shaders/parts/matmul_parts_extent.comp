@@ -1,8 +1,8 @@
 #version 460
 // The largest and the smallest magnitude but zero of float32 rows, by stretches of K: bits of both for each stretch and row;
 // of the smallest one less, so that rows of zeros have the largest number.
-// Nothing is left of the block at a yet (matmul/parts.glsl). Push: c is the operand (strides c_rs of rows, c_cs along K, one of which is 1 or meets an axis of one), m rows of k, d the
-// result. Defines: ALONG where K is contiguous, STRETCH. Grid: blocks of rows (8 ALONG, else 32), stretches.
+// Nothing is left of the block at a yet (parts/parts.glsl). Push: c is the operand (strides c_rs of rows, c_cs along K, one
+// of which is 1 or meets an axis of one), m rows of k, d the result. Defines: ALONG where K is contiguous, STRETCH. Grid: blocks of rows (8 ALONG, else 32), stretches.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require
@@ -12,7 +12,7 @@
 
 #define DTYPE 0
 #include "matmul/matmul.glsl"
-#include "matmul/parts.glsl"
+#include "parts/parts.glsl"
 
 layout(local_size_x = 256) in;
 
