@@ -253,6 +253,9 @@ BETWEEN = {
     ),
 }
 
+# Those of them that only devices with matrix units reach.
+BY_MATRICES = ["matmul_parts.comp", "matmul_parts_split.comp"]
+
 
 def unlisted(report):
     """Kernels of a report with atomic operations that the list does not know."""
