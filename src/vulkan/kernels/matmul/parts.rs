@@ -3,8 +3,8 @@
 //! device decides which: the host asks for nothing. Called by `matmul`.
 
 use super::kernel::{Kernel, MatmulKey, Push};
-use super::{Operand, Problem, ceil, plain, round_up};
-use crate::core::{Dtype, Result};
+use super::{Operand, Problem, ceil, plain, round_up, tiled};
+use crate::core::{Dtype, Error, Result};
 use crate::vulkan::CommandEncoder;
 use crate::vulkan::kernels::elem::launch;
 use crate::vulkan::tune::matmul::{Tile, tiles};
@@ -15,11 +15,15 @@ const GROUP: i64 = 16;
 /// See [`GROUP`].
 const GROUP_WORDS: i64 = 4;
 
-/// One product; both operands are row-major or column-major.
+/// One product; both operands are row-major or column-major. Where there is no memory for parts it goes without.
 pub fn run(enc: &mut CommandEncoder, p: &Problem, tile: Tile) -> Result<()> {
     let groups = round_up(p.k, i64::from(tile.bk)) / GROUP;
-    let a = split(enc, &p.a, p.m, p.k, groups)?;
-    let b = split(enc, &p.b.transposed(), p.n, p.k, groups)?;
+    let left = split(enc, &p.a, p.m, p.k, groups);
+    let blocks = left.and_then(|a| Ok((a, split(enc, &p.b.transposed(), p.n, p.k, groups)?)));
+    let (a, b) = match blocks {
+        Err(Error::OutOfMemory { .. }) => return tiled(enc, p),
+        blocks => blocks?,
+    };
     // INVARIANT: `solve` brought both operands into a form.
     let (ta, lda) = p.a.form(p.m, p.k).unwrap_or((false, 0));
     let (tb, ldb) = p.b.form(p.k, p.n).unwrap_or((false, 0));
