@@ -1,6 +1,7 @@
 #version 460
-// What a device is measured by: MODE 0 multiplies and adds in registers, four chains of 16 a lane and step; MODE 1 reads memory once;
-// MODE 2 does nothing; MODE 3 multiplies matrices of 16 x 16 float16, four chains a subgroup. Results are stored only where they could not be foreseen.
+// What a device is measured by: MODE 0 multiplies and adds in registers, four chains of 16 a lane and step; MODE 1 reads
+// memory once; MODE 2 does nothing; MODE 3 multiplies matrices of 16 x 16 float16, four chains a subgroup. Results are
+// stored only where they could not be foreseen.
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_scalar_block_layout : require
 #extension GL_EXT_control_flow_attributes : require

@@ -4,8 +4,7 @@
 // elements: steps are added by ordinary arithmetic, which rounds. Operands lie as parts/parts.glsl says; blocks of results with a
 // row or a column that is left to plain arithmetic are computed by matmul_tiled.comp with LEFT_OVER.
 // Defines: ADDMM, FUSED, BM, BN, BK (steps along K, a multiple of 16), SM, SN (subgroups along M and N), THREADS, LANES
-// (of a subgroup), THREE (sums of the small products are kept apart from the others to the end, else they are added to each
-// step's); PLAIN (matmul/fragment.glsl). Grid: tiles.
+// (of a subgroup); PLAIN (matmul/fragment.glsl). Grid: tiles.
 #pragma use_vulkan_memory_model
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
@@ -80,11 +79,6 @@ void put() {
 
 SUMS total[WM][WN];
 SUMS step_sum[WM][WN];
-#ifdef THREE
-SUMS small[WM][WN];
-#else
-#define small step_sum
-#endif
 // What the rests are too large by.
 #define REST 0.00048828125
 
@@ -101,15 +95,11 @@ void multiply_step(uint sm, uint sn) {
             load_right_transposed(y, (BM + sn + j * 16) * STRIDE + k * GROUP, STRIDE);
             load_right_transposed(y_rest, (BM + sn + j * 16) * STRIDE + k * GROUP + 2, STRIDE);
             [[unroll]] for (uint i = 0; i < WM; i++) {
-                multiply(x_rest[i], y, small[i][j]);
-                multiply(x[i], y_rest, small[i][j]);
-#ifdef THREE
-                multiply(x[i], y, step_sum[i][j]);
-#endif
+                multiply(x_rest[i], y, step_sum[i][j]);
+                multiply(x[i], y_rest, step_sum[i][j]);
             }
         }
     }
-#ifndef THREE
     [[unroll]] for (uint i = 0; i < WM; i++)
         [[unroll]] for (uint j = 0; j < WN; j++) shrink_sums(step_sum[i][j], REST);
     [[unroll]] for (uint k = 0; k < BK / 16; k++) {
@@ -121,7 +111,6 @@ void multiply_step(uint sm, uint sn) {
             [[unroll]] for (uint i = 0; i < WM; i++) multiply(x[i], y, step_sum[i][j]);
         }
     }
-#endif
     [[unroll]] for (uint i = 0; i < WM; i++)
         [[unroll]] for (uint j = 0; j < WN; j++) {
             add_sums(total[i][j], step_sum[i][j]);
@@ -186,9 +175,6 @@ void main() {
         [[unroll]] for (uint j = 0; j < WN; j++) {
             zero_sums(total[i][j]);
             zero_sums(step_sum[i][j]);
-#ifdef THREE
-            zero_sums(small[i][j]);
-#endif
         }
     uint steps = p.lda / (BK / 16);
     [[dont_unroll]] for (uint step = 1; step <= steps; step++) {
@@ -201,16 +187,8 @@ void main() {
 
     uvec2 addend = begin_epilogue(0);
     uint to = frag_group() * (16 * STAGE_ROW);
-#ifdef THREE
-#define WHOLE(i, j) shrink_sums(small[i][j], REST); add_sums(total[i][j], small[i][j]);
-#else
-#define WHOLE(i, j)
-#endif
 #define STORE_ROW(i)                                                                                        \
-    [[unroll]] for (uint j = 0; j < WN; j++) {                                                              \
-        WHOLE(i, j)                                                                                         \
-        store_sums(total[i][j], to + j * 4, STAGE_ROW);                                                     \
-    }                                                                                                       \
+    [[unroll]] for (uint j = 0; j < WN; j++) store_sums(total[i][j], to + j * 4, STAGE_ROW);                \
     WAIT;                                                                                                   \
     write_rows(addend, row0 + sm + i * 16, sm + i * 16, p.m, col0 + sn, sn);                                                 \
     WAIT;

@@ -75,20 +75,20 @@ impl Slots {
             };
             s.args.push(i.args.iter().map(place).collect());
         }
+        let last = last_uses(p, &s.args);
         let mut free: SmallVec<[u16; 8]> = SmallVec::new();
         for (n, args) in s.args.iter().enumerate() {
             s.registers.push((!direct[n]).then(|| free.pop().unwrap_or_else(&mut take)));
             // A kernel may read its operands again after it has written.
-            let done = |r: usize| last_use(p, &s.args, r) <= n;
             let mut over: SmallVec<[u16; 4]> = SmallVec::new();
             for place in args {
                 if let Place::Register(r) = *place
-                    && done(r.into())
+                    && last[usize::from(r)] == n
                 {
                     over.extend(s.registers[usize::from(r)]);
                 }
             }
-            if done(n) {
+            if last[n] == n {
                 over.extend(s.registers[n]);
             }
             over.sort_unstable();
@@ -111,13 +111,18 @@ impl Slots {
     }
 }
 
-/// The last step that reads a register, or the one that makes it; none where it is an output.
-fn last_use(p: &Program, args: &[SmallVec<[Place; 3]>], register: usize) -> usize {
-    if p.outputs.iter().any(|&o| usize::from(o) == register) {
-        return usize::MAX;
+/// For each register the last step that reads it, or the one that makes it where none does; none where it is an output.
+fn last_uses(p: &Program, args: &[SmallVec<[Place; 3]>]) -> SmallVec<[usize; 8]> {
+    let mut last: SmallVec<[usize; 8]> = (0..args.len()).collect();
+    for (n, args) in args.iter().enumerate() {
+        for place in args {
+            if let Place::Register(r) = *place {
+                last[usize::from(r)] = n;
+            }
+        }
     }
-    let reads = |a: &SmallVec<[Place; 3]>| a.contains(&Place::Register(register as u8));
-    args.iter().rposition(reads).unwrap_or(register)
+    p.outputs.iter().for_each(|&o| last[usize::from(o)] = usize::MAX);
+    last
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Short runs that tell what no extension does: the units of a device, how fast its memory is, what a dependent
-//! command costs, and how much more its matrix units multiply than the others. They run twice, in a thread of their own, while the first kernels are compiled, and are kept in the disk
-//! cache by device and driver if both came to the same: other programs, or this one, may use the device meanwhile. A
+//! command costs, and how much more its matrix units multiply than the others. They run twice, in a thread of their own,
+//! while the first kernels are compiled, and are kept in the disk cache by device and driver if both came to the same: other programs, or this one, may use the device meanwhile. A
 //! process keeps the profile that it began with: the order of sums follows from it.
 
 use std::sync::{Mutex, PoisonError};

@@ -88,7 +88,7 @@ pub enum Kernel {
     Khr { tile: Tile },
     /// matmul_tiled.comp.
     Tiled { tile: Tile },
-    /// matmul_parts.comp; `unroll` is 2 where three sets of sums are kept.
+    /// matmul_parts.comp.
     Parts { tile: Tile },
     /// matmul_tiled.comp over the blocks that matmul_parts.comp leaves.
     LeftOver { tile: Tile },
@@ -167,6 +167,7 @@ impl MatmulKey {
     fn flags(&self) -> Vec<(&'static str, bool)> {
         let mut flags = vec![("WIDE", self.wide), ("ADDMM", self.addmm), ("PARTIAL", self.partial)];
         flags.push(("WHOLE", self.whole));
+        flags.push(("LEFT_OVER", matches!(self.kernel, Kernel::LeftOver { .. })));
         flags.extend([
             ("GATHER", self.table == Table::Gather),
             ("RUNS", self.table == Table::Runs),
@@ -209,7 +210,7 @@ pub(in crate::vulkan) fn dtype_code(dtype: Dtype) -> u32 {
 }
 
 impl Kernel {
-    /// What the kernels around float16 parts define; the subgroup's size, and whether they are SPIR-V 1.6.
+    /// What the kernels of float16 parts define; the subgroup's size, and whether they are SPIR-V 1.6.
     fn of_parts(
         self,
         f: &Features,
@@ -227,10 +228,9 @@ impl Kernel {
                     put(name, v);
                 }
                 let matrices = multiplies(f, Dtype::F16, [16; 3]);
-                flags.extend([("THREE", t.unroll == 2), ("PLAIN", !matrices)]);
+                flags.push(("PLAIN", !matrices));
                 return ((f.subgroup_size_control && matrices).then_some(lanes), matrices);
             }
-            Kernel::LeftOver { .. } => flags.push(("LEFT_OVER", true)),
             Kernel::PartsExtent { along } => {
                 put("STRETCH", STRETCH);
                 flags.push(("ALONG", along));
@@ -253,13 +253,10 @@ impl KernelKey for MatmulKey {
             }
             Kernel::Parts { tile } => name += &format!("_{}", show(tile)),
             Kernel::Khr { tile } | Kernel::Tiled { tile } | Kernel::LeftOver { tile } => {
-                let left = matches!(self.kernel, Kernel::LeftOver { .. });
-                let form = if self.whole {
-                    "_whole"
-                } else if left {
-                    "_left"
-                } else {
-                    ""
+                let form = match self.kernel {
+                    Kernel::LeftOver { .. } => "_left",
+                    _ if self.whole => "_whole",
+                    _ => "",
                 };
                 name += &format!("_{}{}_{}{form}", turn(self.ta), turn(self.tb), show(tile));
             }
@@ -331,7 +328,6 @@ impl KernelKey for MatmulKey {
                 for (name, v) in [("BM", t.bm), ("BN", t.bn), ("BK", t.bk), ("TM", tm), ("TN", tn)] {
                     put(name, v);
                 }
-                self.kernel.of_parts(f, &mut put, &mut flags);
             }
             Kernel::Parts { .. } | Kernel::PartsExtent { .. } | Kernel::PartsSplit { .. } => {
                 (subgroup_size, spirv16) = self.kernel.of_parts(f, &mut put, &mut flags);

@@ -379,10 +379,9 @@ pub(in crate::vulkan) fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<
     };
     let aligned = whole_a && whole_b && free && (p.k % 8 == 0 || kind == Table::Segments);
     let device = enc.device();
-    let product = |aligned| p.product(aligned);
     let mut choice = match kind {
-        Table::Runs => table::choose_flat(device.profile(), &product(aligned), p.run_length()),
-        Table::None | Table::Gather | Table::Segments => table::choose(device.profile(), &product(aligned)),
+        Table::Runs => table::choose_flat(device.profile(), &p.product(aligned), p.run_length()),
+        Table::None | Table::Gather | Table::Segments => table::choose(device.profile(), &p.product(aligned)),
     };
     if matches!(kind, Table::Runs | Table::Segments) {
         (choice.k_split, choice.splits) = (p.k as u32, 1);
@@ -391,7 +390,7 @@ pub(in crate::vulkan) fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<
     if kind == Table::None
         && !aligned
         && table::pads(device.profile(), work)
-        && table::choose(device.profile(), &product(true)).tier != Tier::Tiled
+        && table::choose(device.profile(), &p.product(true)).tier != Tier::Tiled
     {
         let padded = padded(enc, p, whole_a, whole_b)?;
         return tiled(enc, &padded);
@@ -428,7 +427,7 @@ pub(in crate::vulkan) fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<
         device.pipeline(&general)?
     };
     let push = Push { lda: lda as u32, ldb: ldb as u32, k_split, flags: u32::from(even(4)), ..p.push() };
-    let groups = table::tiles(&product(aligned), tile);
+    let groups = table::tiles(&p.product(aligned), tile);
     enc.describe(work, &[p.batches(), p.m, p.n, p.k]);
     launch_parts(enc, p, &pipeline, [push, p.push()], groups, splits)
 }

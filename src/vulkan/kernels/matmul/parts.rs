@@ -40,7 +40,6 @@ pub fn run(enc: &mut CommandEncoder, p: &Problem, tile: Tile) -> Result<()> {
 
     reads.extend([p.a.range, p.b.range]);
     let wide = p.a.aligned(p.dtype, lda) && p.b.aligned(p.dtype, ldb);
-
     let kernel = Kernel::LeftOver { tile: LEFT_OVER };
     let pipeline = enc.device().pipeline(&MatmulKey { wide, ta, tb, ..key(kernel) })?;
     let rest_of = Push { lda: lda as u32, ldb: ldb as u32, ..push };
