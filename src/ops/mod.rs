@@ -53,7 +53,7 @@ pub use sort::search::searchsorted;
 pub use sort::select::{argpartition, count_nonzero, median, minmax, partition, topk};
 pub use sort::unique::{Unique, unique};
 pub use sort::{argsort, sort};
-pub use support::{from_host, scalar_bool, scalar_c64, scalar_f64, scalar_i64};
+pub use support::{from_elements, from_host, scalar_bool, scalar_c64, scalar_f64, scalar_i64};
 pub use view::concatenate::*;
 pub use view::diagonal::{diag, diagonal, trace};
 pub use view::grid::{meshgrid, unstack};

@@ -13,6 +13,7 @@ pub mod tune;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -28,7 +29,7 @@ pub use memory::readback::{Readback, ReadbackBuffer, put};
 pub use shader::pipeline::{KernelKey, Module, Pipeline, Source};
 
 use crate::core::event::Uninterrupted;
-use crate::core::{Result, Stream};
+use crate::core::{Result, Storage, Stream};
 use hal::stream::StreamState;
 
 /// Records on a GPU stream. Entering the same stream again inside the closure is an error; whatever it records is
@@ -40,6 +41,23 @@ pub fn with_encoder<R>(stream: Stream, f: impl FnOnce(&mut CommandEncoder) -> Re
         encoder.spoil(e);
     }
     result
+}
+
+/// Storage that a stream's GPU alone has, of bytes of the host that are many; `None` where the host had better keep them.
+///
+/// # Safety
+/// `src` must be valid for `bytes` of reads.
+pub unsafe fn made(stream: Stream, src: *const u8, bytes: usize) -> Result<Option<Arc<Storage>>> {
+    if bytes < tune::transfer::MADE || report::compile_only::on() {
+        return Ok(None);
+    }
+    let state = StreamState::of(stream)?;
+    if state.device.features().unified {
+        return Ok(None);
+    }
+    // SAFETY: by the caller.
+    let block = unsafe { memory::transfer::upload(state, src, bytes) }?;
+    Ok(Some(Storage::from_device(block, bytes)))
 }
 
 /// Submits what was recorded on a stream.

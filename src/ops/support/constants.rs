@@ -1,8 +1,10 @@
 //! Arrays of the host that an op makes: constants, and what is filled at once.
 
+use std::sync::Arc;
+
 use crate::core::dtype::make_truths;
 use crate::core::layout::checked_size;
-use crate::core::{Array, Dtype, Layout, Result};
+use crate::core::{Array, Dtype, Layout, Result, Storage, Stream};
 use crate::memory;
 
 /// An evaluated host array of `shape`; `fill` writes all of its bytes, those of bools as it likes.
@@ -16,6 +18,40 @@ pub fn from_host(shape: &[i64], dtype: Dtype, fill: impl FnOnce(*mut u8)) -> Res
         make_truths(unsafe { std::slice::from_raw_parts_mut(bytes, n) });
     }
     Array::from_data(Layout::contiguous(shape), dtype, storage)
+}
+
+/// An evaluated array of `shape` with the elements that lie at `src` in row-major order. Many of them go where `stream` will use
+/// them at once.
+///
+/// # Safety
+/// `src` must be valid for reads of that many elements; those of bools are 0 or 1 or anything else.
+pub unsafe fn from_elements(shape: &[i64], dtype: Dtype, src: *const u8, stream: Stream) -> Result<Array> {
+    let bytes = checked_size("array", shape, dtype.size())? * dtype.size();
+    // SAFETY: by the caller.
+    if let Some(storage) = unsafe { on_gpu(dtype, src, bytes, stream) }? {
+        return Array::from_data(Layout::contiguous(shape), dtype, storage);
+    }
+    // SAFETY: the destination is fresh memory of as many bytes.
+    from_host(shape, dtype, |dst| unsafe { memory::copy::copy(src, dst, bytes) })
+}
+
+/// The elements on the stream's GPU alone, if they are kept best there. Where that fails the host has them, and who uses
+/// them there gets the error.
+///
+/// # Safety
+/// As [`from_elements`].
+#[cfg_attr(not(feature = "vulkan"), allow(unused_variables))]
+unsafe fn on_gpu(dtype: Dtype, src: *const u8, bytes: usize, stream: Stream) -> Result<Option<Arc<Storage>>> {
+    #[cfg(feature = "vulkan")]
+    if stream.device.kind == crate::core::DeviceKind::Gpu && !matches!(dtype, Dtype::Bool | Dtype::F64) {
+        memory::init();
+        // SAFETY: by the caller.
+        return match unsafe { crate::vulkan::made(stream, src, bytes) } {
+            Err(e) if !matches!(e, crate::core::Error::Interrupted) => Ok(None),
+            made => made,
+        };
+    }
+    Ok(None)
 }
 
 /// A rank-0 host array of a real number converted to `dtype`; integers wrap, as C casts do.

@@ -9,9 +9,10 @@ use super::Block;
 use super::between;
 #[cfg(unix)]
 use super::peer;
-use super::transfer::{Download, copy_host, upload_pieces};
+use super::transfer::{Download, upload_pieces};
 use crate::core::env::KernelVariant;
 use crate::core::{DeviceBlock, Result, trace};
+use crate::memory::copy::copy;
 use crate::vulkan::hal::stream::StreamState;
 #[cfg(unix)]
 use crate::vulkan::tune::transfer::PEER;
@@ -56,7 +57,7 @@ pub(in crate::vulkan) fn cross(
             at += pieces.next(|piece| {
                 let n = piece.len().min(rest.len());
                 // SAFETY: both have so many bytes, in different memory.
-                unsafe { copy_host(piece.as_ptr(), rest.as_mut_ptr(), n) };
+                unsafe { copy(piece.as_ptr(), rest.as_mut_ptr(), n) };
             })?;
         }
         Ok(())

@@ -3,15 +3,16 @@
 //! staging. Large ones go in pieces on a queue of their own, beside the kernels.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
 
 use super::{Block, Kind, Region};
 use crate::bail;
 use crate::core::env::KernelVariant;
 use crate::core::{DeviceBlock, Result, trace};
+use crate::memory::copy::copy;
 use crate::vulkan::hal::stream::{Point, StreamState};
-use crate::vulkan::tune::transfer::{DIRECT, DIRECT_WITHOUT_BAR, PART, PIECE, PIECES, SMALL};
+use crate::vulkan::tune::transfer::{DIRECT, DIRECT_WITHOUT_BAR, PIECE, PIECES, SMALL};
 
 pub static COPY_QUEUE: KernelVariant =
     KernelVariant::new("copy_queue", "large copies on the stream that needs them");
@@ -38,7 +39,7 @@ pub(in crate::vulkan) unsafe fn upload_from(
     let mut at = 0;
     upload_pieces(state, bytes, (small, PIECE), &mut |dst: &mut [u8]| {
         // SAFETY: by the caller; the pieces are asked for in order and are `bytes` long together.
-        unsafe { copy_host(src.add(at), dst.as_mut_ptr(), dst.len()) };
+        unsafe { copy(src.add(at), dst.as_mut_ptr(), dst.len()) };
         at += dst.len();
         Ok(())
     })
@@ -108,51 +109,6 @@ fn fill_block(block: &Block, bytes: usize, fill: &mut dyn FnMut(&mut [u8]) -> Re
         Some(host) => fill(unsafe { std::slice::from_raw_parts_mut(host.as_ptr(), bytes) }),
         None => bail!(Runtime, "[vulkan] Staging memory is not mapped."),
     }
-}
-
-/// Copies host memory, more than a little on several threads: one alone does not keep up with the bus.
-///
-/// # Safety
-/// As `ptr::copy_nonoverlapping` for bytes.
-pub(super) unsafe fn copy_host(src: *const u8, dst: *mut u8, bytes: usize) {
-    match copy_threads().filter(|_| bytes >= 2 * PART) {
-        // SAFETY: by the caller.
-        None => unsafe { std::ptr::copy_nonoverlapping(src, dst, bytes) },
-        // SAFETY: by the caller.
-        Some((pool, threads)) => unsafe { copy_shared(pool, threads.min(bytes / PART), src, dst, bytes) },
-    }
-}
-
-/// Copies host memory in `parts` parts, the first of which is the caller's.
-///
-/// # Safety
-/// As `ptr::copy_nonoverlapping` for bytes.
-unsafe fn copy_shared(pool: &rayon::ThreadPool, parts: usize, src: *const u8, dst: *mut u8, bytes: usize) {
-    let (from, to) = (src as usize, dst as usize);
-    let part = bytes.div_ceil(parts).next_multiple_of(4096);
-    // SAFETY: the parts are disjoint and inside both ranges; the scope ends before they do.
-    let copy = move |start: usize| unsafe {
-        let n = part.min(bytes - start);
-        std::ptr::copy_nonoverlapping((from + start) as *const u8, (to + start) as *mut u8, n);
-    };
-    pool.in_place_scope(|scope| {
-        for start in (part..bytes).step_by(part) {
-            scope.spawn(move |_| copy(start));
-        }
-        copy(0);
-    });
-}
-
-/// Threads that help with copies, and how many copy with the caller's; none on small machines.
-fn copy_threads() -> Option<(&'static rayon::ThreadPool, usize)> {
-    static POOL: OnceLock<Option<rayon::ThreadPool>> = OnceLock::new();
-    let threads = std::thread::available_parallelism().map_or(1, |n| (n.get() / 2).clamp(1, 6));
-    let make = || {
-        let name = |i| format!("mlx-copy-{i}");
-        rayon::ThreadPoolBuilder::new().num_threads(threads - 1).thread_name(name).build().ok()
-    };
-    let pool = POOL.get_or_init(|| (threads > 1).then(make).flatten()).as_ref()?;
-    Some((pool, pool.current_num_threads() + 1))
 }
 
 /// Records a copy and notes it on both blocks.
@@ -232,21 +188,21 @@ pub(crate) unsafe fn download(block: &Block, dst: *mut u8, bytes: usize) -> Resu
     if let Some(host) = block.mapped() {
         block.wait_written()?;
         // SAFETY: by the caller; the block holds the bytes.
-        unsafe { copy_host(host.as_ptr(), dst, bytes) };
+        unsafe { copy(host.as_ptr(), dst, bytes) };
         return Ok(());
     }
     if let Some(Landing { staging, point, .. }) = block.landing(bytes).map(|l| *l) {
         point.stream.wait(point.value)?;
         let Some(host) = staging.host() else { bail!(Runtime, "[vulkan] Staging memory is not mapped.") };
         // SAFETY: by the caller; the staging holds as many bytes, and the copy there is done.
-        unsafe { copy_host(host.as_ptr(), dst, bytes) };
+        unsafe { copy(host.as_ptr(), dst, bytes) };
         return Ok(());
     }
     let mut pieces = Download::new(block, bytes, PIECE)?;
     let mut at = 0;
     while at < bytes {
         // SAFETY: by the caller; `at + n <= bytes`.
-        at += pieces.next(|piece| unsafe { copy_host(piece.as_ptr(), dst.add(at), piece.len()) })?;
+        at += pieces.next(|piece| unsafe { copy(piece.as_ptr(), dst.add(at), piece.len()) })?;
     }
     Ok(())
 }
@@ -303,24 +259,5 @@ impl<'a> Download<'a> {
         // SAFETY: the staging holds so many bytes, and the copy there is done.
         take(unsafe { std::slice::from_raw_parts(host.as_ptr(), n) });
         Ok(n)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shared_copies_are_whole() {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
-        for bytes in [1usize, 4095, 4096, 4097, 3 * 4096 + 5, 1 << 20, (1 << 20) + 77] {
-            let from: Vec<u8> = (0..bytes).map(|i| (i * 31 % 251) as u8).collect();
-            for parts in 1..6 {
-                let mut to = vec![0u8; bytes + 1];
-                // SAFETY: both hold `bytes`.
-                unsafe { copy_shared(&pool, parts, from.as_ptr(), to.as_mut_ptr(), bytes) };
-                assert!(to[..bytes] == from[..] && to[bytes] == 0, "{bytes} in {parts}");
-            }
-        }
     }
 }
