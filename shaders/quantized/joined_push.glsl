@@ -13,5 +13,6 @@ layout(push_constant, scalar) uniform Push {
     // a row of x
     uint tile0;                   // first workgroup of this dispatch
     uint rows;                    // of x; PICKS: indices, or tokens that each have COMBINED of them
-    uvec2 sums;                   // where workgroups that share K leave theirs; KEEP: where the normalised row is stored
+    uvec2 sums;                   // where workgroups that share K leave theirs; KEEP: where the normalised row is stored;
+                                  // PICKS of qmm_coop: workgroups of a matrix
 } p;

@@ -13,7 +13,9 @@
 // 0 nothing, 1 codes and what belongs to them, 2 x as well), optionally ALIGNED (codes are 16-byte aligned), FACTORS
 // (MODE 0, STRETCH 2, all columns in use: scales, and biases, of two groups are one aligned word), PLAIN; JOINED: the same
 // rows times up to three matrices, whose workgroups follow each other, with what joined.glsl has but NORM; PAIR: the second
-// half of the TILES are those of the other matrix. Grid: rows of codes, 1, batch.
+// half of the TILES are those of the other matrix; PICKS: single rows of x that each pick one of many matrices by an index, of
+// which a workgroup takes those of one matrix together: MOST indices are looked at in a turn, and workgroups that share a matrix
+// walk over its rows of codes. Grid: rows of codes (PICKS: p.sums.x workgroups for each matrix), 1, batch.
 #ifndef PLAIN
 #pragma use_vulkan_memory_model
 #endif
@@ -48,7 +50,11 @@ layout(local_size_x = THREADS) in;
 #ifdef JOINED
 #include "quantized/joined.glsl"
 // Rows of x, and elements from one to the next.
+#ifdef PICKS
+#define COUNT here
+#else
 #define COUNT p.rows
+#endif
 #define STEP K
 #else
 #define COUNT p.m
@@ -144,6 +150,21 @@ struct Rows {
 
 uvec2 x, w[MATRICES], s[MATRICES], b[MATRICES];
 uint row0, n, groups;
+
+#ifdef PICKS
+// The picks of the matrix among those that were looked at, in any order: each is summed up for itself.
+shared uint picks[MOST];
+shared uint found;
+// The first of those at hand, how many they are, and the rows of x that this lane has.
+uint first_pick, here, own_rows[SIDES][BLOCKS];
+
+// Where row `v` of x begins, and its results.
+uint row_of(uint v) { return picks[first_pick + v] / (p.s[2].y >> 1); }
+uint place_of(uint v) { return picks[first_pick + v]; }
+#else
+uint row_of(uint v) { return v; }
+uint place_of(uint v) { return v; }
+#endif
 float total[SIDES][TILES][2 * SUM_PAIRS];
 
 uint code_row(uint tile, uint high) { return min(row0 + 16 * (tile % OWN) + 8 * high + LANE / 4, n - 1); }
@@ -215,6 +236,9 @@ Rows fetch_x(uint first) {
                 uint col = COLS * side + LANE / 4 + 8 * c, v = col % VECTORS;
                 uint g = first + u * SPREAD + col / VECTORS;
                 bool there = v < COUNT && g < groups;
+#ifdef PICKS
+                v = own_rows[side][c];
+#endif
                 EACH for (uint q = 0; q < PACKS; q++) {
                     o.x[u][side][c][q] = uvec4(0);
                     if (there) o.x[u][side][c][q] = Chunks(x).v[(v * STEP + g * GROUP + t * CHUNK) / 8 + q];
@@ -288,26 +312,8 @@ void add(Operands o, Rows rows) {
     }
 }
 
-void main() {
-    uint group = gl_WorkGroupID.x + p.tile0;
-#ifdef JOINED
-    uint matrix = matrix_of(group, RESULTS, n);
-    x = p.x;
-    EACH for (uint i = 0; i < MATRICES; i++) {
-        w[i] = p.w[matrix + i];
-        s[i] = p.s[matrix + i];
-        b[i] = p.b[matrix + i];
-    }
-#else
-    uint batch = gl_WorkGroupID.z + p.batch0, wi = pick_w(batch);
-    x = matrix_x(pick_x(batch));
-    w[0] = matrix_w(wi);
-    s[0] = matrix_s(wi);
-    b[0] = matrix_b(wi);
-    n = p.n;
-#endif
-    row0 = group * RESULTS;
-    groups = CODE_COLS / GROUP;
+// All of the product of the rows of x at hand by ROWS rows of codes; `which` is the matrix that they are of, or the product.
+void product(uint which) {
     EACH for (uint side = 0; side < SIDES; side++)
         EACH for (uint i = 0; i < TILES; i++)
             EACH for (uint e = 0; e < 2 * SUM_PAIRS; e++) total[side][i][e] = 0;
@@ -352,7 +358,7 @@ void main() {
     }
     barrier();
     for (uint e = gl_LocalInvocationIndex; e < RESULTS * COUNT; e += THREADS) {
-        uint row = row0 + e % RESULTS, v = e / RESULTS, at = v * n + row;
+        uint row = row0 + e % RESULTS, v = e / RESULTS, at = place_of(v) * n + row;
         float y[MATRICES];
         EACH for (uint m = 0; m < MATRICES; m++) {
             y[m] = 0;
@@ -361,15 +367,86 @@ void main() {
         }
         if (row >= n) continue;
         EACH for (uint m = 0; m < MATRICES; m++)
-            if (!is_finite(y[m])) y[m] = one_by_one(x, v * STEP, w[m], s[m], b[m], row, CODE_COLS);
+            if (!is_finite(y[m])) y[m] = one_by_one(x, row_of(v) * STEP, w[m], s[m], b[m], row, CODE_COLS);
 #ifndef JOINED
-        store_element(matrix_d(batch), at, y[0]);
+        store_element(matrix_d(which), at, y[0]);
 #elif defined(PAIR)
         store_element(p.d[0], at, after(rounded(y[0]), rounded(y[1]), at));
 #elif defined(AFTER)
         store_element(p.d[0], at, after(rounded(y[0]), at));
 #else
-        store_element(p.d[matrix], at, y[0]);
+        store_element(p.d[which], at, y[0]);
 #endif
     }
+}
+
+#ifdef JOINED
+// Goes to the rows of codes of a group among those that follow each other, of the matrix `own` of many; which one they are of.
+uint seek(uint group, uint own) {
+    uint matrix = matrix_of(group, RESULTS, n);
+    EACH for (uint i = 0; i < MATRICES; i++) {
+        w[i] = p.w[matrix + i];
+        s[i] = p.s[matrix + i];
+        b[i] = p.b[matrix + i];
+#ifdef PICKS
+        w[i] = advance(w[i], own, n * ROW_WORDS, 2);
+        s[i] = advance(s[i], own, n * ROW_GROUPS, FACTOR_SHIFT);
+        b[i] = advance(b[i], own, n * ROW_GROUPS, FACTOR_SHIFT);
+#endif
+    }
+    row0 = group * RESULTS;
+    return matrix;
+}
+#endif
+
+#ifdef PICKS
+// The products of all picks of the matrix `own` by the groups of rows of codes from `part` on, of which each is `parts` further.
+void each_pick(uint own, uint part, uint parts) {
+    const uint span = groups_of(RESULTS);
+    [[dont_unroll]] for (uint begin = 0; begin < p.rows; begin += MOST) {
+        if (gl_LocalInvocationIndex == 0) found = 0;
+        barrier();
+        uint end = min(begin + MOST, p.rows);
+        for (uint i = begin + gl_LocalInvocationIndex; i < end; i += THREADS)
+            if (picked(p.w[2], i, p.s[2].x, (p.s[2].y & 1u) != 0) == own) picks[atomicAdd(found, 1u)] = i;
+        barrier();
+        uint all = found;
+        barrier();
+        [[dont_unroll]] for (first_pick = 0; first_pick < all; first_pick += VECTORS) {
+            here = min(all - first_pick, VECTORS);
+            EACH for (uint side = 0; side < SIDES; side++) {
+                EACH for (uint c = 0; c < BLOCKS; c++) {
+                    uint v = (COLS * side + LANE / 4 + 8 * c) % VECTORS;
+                    own_rows[side][c] = row_of(min(v, here - 1));
+                }
+            }
+            [[dont_unroll]] for (uint group = part; group < span; group += parts) {
+                product(seek(group, own));
+                barrier();
+            }
+        }
+    }
+}
+#endif
+
+void main() {
+    uint group = gl_WorkGroupID.x + p.tile0;
+    groups = CODE_COLS / GROUP;
+#ifdef JOINED
+    x = p.x;
+#ifdef PICKS
+    each_pick(group / p.sums.x, group % p.sums.x, p.sums.x);
+#else
+    product(seek(group, 0));
+#endif
+#else
+    uint batch = gl_WorkGroupID.z + p.batch0, wi = pick_w(batch);
+    x = matrix_x(pick_x(batch));
+    w[0] = matrix_w(wi);
+    s[0] = matrix_s(wi);
+    b[0] = matrix_b(wi);
+    n = p.n;
+    row0 = group * RESULTS;
+    product(batch);
+#endif
 }

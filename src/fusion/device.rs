@@ -86,7 +86,7 @@ pub(super) fn takes_norm(stream: Stream, format: Option<Format>, dtype: Dtype, s
 /// be one of several.
 pub(super) fn joins_picks(stream: Stream, format: Format, dtype: Dtype, sizes: [i64; 4]) -> bool {
     #[cfg(feature = "vulkan")]
-    return stream.device.is_gpu() && tune::joins_picks(format, dtype, sizes);
+    return crate::vulkan::kernels::quantized::qmm_joined::suits_picks(stream, format, dtype, sizes);
     #[cfg(not(feature = "vulkan"))]
     false
 }

@@ -56,6 +56,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &conv::winograd::CONV_WINOGRAD,
     &tune::quantized::row::QMM_ROW,
     &tune::quantized::picked::QMM_COMBINE,
+    &tune::quantized::picked::QMM_GROUPED,
     &tune::quantized::held::QMM_HELD,
     &tune::gemv::held::MATMUL_HELD,
     &tune::parts::MATMUL_PARTS,

@@ -4,6 +4,7 @@
 use super::attention::{ROTATED_FEATURES, ROTATED_ROWS};
 use super::gemv::{GEMV, held, takes_norm};
 use super::profile::Profile;
+use super::quantized::picked::grouped;
 use super::quantized::{QMM_ROWS, Shape, Variant, choose, of_rows, runs};
 use crate::core::Dtype;
 use crate::core::env::{KernelVariant, Values, Variable};
@@ -145,20 +146,27 @@ pub fn normalises(
 /// of 14336 x 4096 93 and 118, 8 312 and 316, 16 790 and 576.
 const PICKED_BYTES: i64 = 256 << 20;
 
-/// Whether the rows' kernel multiplies rows of length `k` by matrices with `n` rows of codes, `picks` of `matrices`, together
-/// with each other and what follows. By itself such a product may have another kernel.
-pub fn joins_picks(format: Format, dtype: Dtype, [k, n, picks, matrices]: [i64; 4]) -> bool {
+/// Whether rows of length `k` are multiplied by matrices with `n` rows of codes, `picks` of `matrices`, together with each other and
+/// what follows: by the kernel that takes the picks of a matrix together, or by that of rows. By itself such a product may have
+/// another kernel. `known` is that of [`choose`].
+pub fn joins_picks(
+    p: &Profile,
+    format: Format,
+    dtype: Dtype,
+    [k, n, picks, matrices]: [i64; 4],
+    known: &dyn Fn(Dtype, u32) -> bool,
+) -> bool {
     let float = matches!(dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32);
     let bytes = picks * n * k / 8 * i64::from(format.bits);
-    float
+    let whole = float
         && [k, n, picks, matrices].iter().all(|&x| (1..REACH).contains(&x))
-        && picks <= MOST_PICKS
-        && bytes <= PICKED_BYTES
         && k % i64::from(format.group) == 0
         && n * k < REACH
-        && !runs(picks, matrices)
-        && !QMM_JOINED.disabled()
-        && !QMM_ROWS.disabled()
+        && !QMM_JOINED.disabled();
+    let rows =
+        || picks <= MOST_PICKS && bytes <= PICKED_BYTES && !runs(picks, matrices) && !QMM_ROWS.disabled();
+    let shape = Shape { batch: picks, matrices, ..row_product(format, dtype, [1, k, n]) };
+    whole && (grouped(p, &shape, true, known).is_some() || rows())
 }
 
 /// Whether the kernel over rotated rows takes so many of so many features.

@@ -3,3 +3,4 @@
 pub mod qmm;
 pub mod qmm_joined;
 pub mod quant;
+mod sums;

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use super::qmm::{define_coop, two_factors};
 use super::quant::{define_format, show as show_format};
+use super::sums;
 use crate::core::{Dtype, Result, Stream};
 use crate::kernels::elementwise::table::calls_library;
 use crate::kernels::matmul::epilogue::{KeptAfter, MATRICES};
@@ -18,7 +19,7 @@ use crate::vulkan::kernels::matmul::ceil;
 use crate::vulkan::kernels::matmul::fragment_probe;
 use crate::vulkan::report::stats::STATS;
 use crate::vulkan::tune::Profile;
-use crate::vulkan::tune::fusion::{joins_dense, joins_products, normalises, row_product};
+use crate::vulkan::tune::fusion::{joins_dense, joins_picks, joins_products, normalises, row_product};
 use crate::vulkan::tune::gemv::{self, JoinedRows, held as dense};
 use crate::vulkan::tune::matmul::team_subgroup;
 use crate::vulkan::tune::quantized::held::{self, Held};
@@ -188,7 +189,7 @@ pub(super) fn define_teams(
 }
 
 /// What becomes of results.
-fn define_after(d: &mut Defines, after: &KeptAfter) {
+pub(super) fn define_after(d: &mut Defines, after: &KeptAfter) {
     let code = after.function("after");
     if calls_library(&code) {
         define(d, "AFTER_MATH", 1);
@@ -214,7 +215,8 @@ impl KernelKey for Key {
                 format!("{kind}_held_{before}{}x{}_v{}_{end}", h.subgroups, h.splits, h.width)
             }
             Layout::Coop { coop: Coop { subgroups, tiles, stretch, vectors, .. }, .. } => {
-                format!("qmm_coop_joined_{subgroups}x{tiles}x{stretch}_v{vectors}_{end}")
+                let kind = if self.picks { "grouped" } else { "joined" };
+                format!("qmm_coop_{kind}_{subgroups}x{tiles}x{stretch}_v{vectors}_{end}")
             }
             Layout::Rows { threads, rows, .. } => format!("qmm_joined_{before}{threads}x{rows}_{end}"),
             Layout::Combine { combine: Combine { threads, rows, .. }, .. } => {
@@ -255,6 +257,9 @@ impl KernelKey for Key {
             }
             Layout::Coop { coop, aligned, factors } => {
                 define_coop(&mut d, coop, aligned, factors);
+                if self.picks {
+                    define(&mut d, "MOST", picked::LOOKED_AT);
+                }
                 matrices = Some(!coop.plain);
                 "qmm_coop.comp"
             }
@@ -301,16 +306,16 @@ impl KernelKey for Key {
 }
 
 /// The push block of shaders/quantized/qmm.glsl with JOINED.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
-struct Push {
-    x: u64,
-    norm: u64,
+pub(super) struct Push {
+    pub x: u64,
+    pub norm: u64,
     /// Codes, scales, biases, and results.
-    parts: [[u64; MATRICES]; 4],
-    tile0: u32,
-    rows: u32,
-    sums: u64,
+    pub parts: [[u64; MATRICES]; 4],
+    pub tile0: u32,
+    pub rows: u32,
+    pub sums: u64,
 }
 
 /// Bytes of the block that shaders see.
@@ -342,6 +347,13 @@ pub fn suits_dense(stream: Stream, dtype: Dtype, sizes: [i64; 3]) -> bool {
     joins_dense(state.device.profile(), dtype, sizes, &known)
 }
 
+/// The same for picked matrices: lengths of rows, rows of codes, picks, matrices to choose from.
+pub fn suits_picks(stream: Stream, format: Format, dtype: Dtype, sizes: [i64; 4]) -> bool {
+    let Ok(state) = StreamState::of(stream) else { return false };
+    let known = |dtype, cols| fragment_probe::known(state.device, dtype, cols);
+    joins_picks(state.device.profile(), format, dtype, sizes, &known)
+}
+
 /// Whether `m` rows of length `k` are normalised by each workgroup of their products with matrices that have `n` rows together.
 pub fn takes_norm(stream: Stream, format: Option<Format>, dtype: Dtype, sizes: [i64; 3]) -> bool {
     let Ok(state) = StreamState::of(stream) else { return false };
@@ -370,6 +382,16 @@ fn layout(profile: &Profile, f: &Features, j: &Joined, known: &dyn Fn(Dtype, u32
     };
     let product = j.shape(format);
     let wide = j.matrices.iter().all(|m| m.parts[0].is_multiple_of(16));
+    let words = |c: &Coop| {
+        two_factors(c, &product)
+            && j.matrices.iter().all(|m| m.parts[1].is_multiple_of(4) && m.parts[2].is_multiple_of(4))
+    };
+    if j.picks.is_some()
+        && j.combined.is_none()
+        && let Some(coop) = picked::grouped(profile, &product, pair, known)
+    {
+        return Layout::Coop { coop, aligned: wide, factors: words(&coop) };
+    }
     if let (Some(c), Some(picks)) = (j.combined, j.picks) {
         let combine = picked::combine(profile, &product, c.each, picks.count / c.each);
         return Layout::Combine { combine, aligned: wide };
@@ -381,9 +403,7 @@ fn layout(profile: &Profile, f: &Features, j: &Joined, known: &dyn Fn(Dtype, u32
     if j.m > 1 {
         // INVARIANT: patterns take what `tune::fusion::joins_products` says, which asks for the same.
         let coop = of_rows(profile, &product, pair, known).expect("a layout of few rows");
-        let factors = two_factors(&coop, &product)
-            && j.matrices.iter().all(|m| m.parts[1].is_multiple_of(4) && m.parts[2].is_multiple_of(4));
-        return Layout::Coop { coop, aligned: wide, factors };
+        return Layout::Coop { coop, aligned: wide, factors: words(&coop) };
     }
     if even && let Some(row) = row::layout(profile, &product, pair, known) {
         return Layout::Row(row);
@@ -408,6 +428,11 @@ fn layout(profile: &Profile, f: &Features, j: &Joined, known: &dyn Fn(Dtype, u32
 pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &[(u64, u64)]) -> Result<()> {
     let device = enc.device();
     let known = |dtype, cols| fragment_probe::known(device, dtype, cols);
+    if let (Some(c), Some(format)) = (j.combined, j.format)
+        && picked::grouped(device.profile(), &j.shape(format), false, &known).is_some()
+    {
+        return sums::run(enc, j, c, reads, writes);
+    }
     let layout = layout(device.profile(), device.features(), j, &known);
     let pair = j.after.is_some() && j.matrices.len() == 2;
     let mut key = Key {
@@ -444,12 +469,22 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &
     };
     let norm = j.norm.map(|n| n.0).or(j.combined.map(|c| c.weights)).unwrap_or(0);
     let rows = j.picks.map_or(j.m, |_| products) as u32;
+
     let mut push = Push { x: j.x, norm, parts, tile0: 0, rows, sums: j.kept.unwrap_or(0) };
     let span = layout.span(pair);
     let units = match pair {
         true => ceil(j.matrices[0].rows, span),
         false => j.matrices.iter().map(|m| ceil(m.rows, span)).sum(),
     };
+    let shared = match (layout, j.picks, j.format) {
+        (Layout::Coop { .. }, Some(p), Some(format)) => {
+            Some((picked::sharers(device.profile(), &j.shape(format), units), p.matrices))
+        }
+        _ => None,
+    };
+    if let Some((sharers, _)) = shared {
+        push.sums = sharers as u64;
+    }
     let mut writes: SmallVec<[(u64, u64); 6]> = SmallVec::from_slice(writes);
     let groups = match layout {
         Layout::Row(r) => r.workgroups(device.profile(), units),
@@ -464,7 +499,7 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &
             lists * i64::from(h.splits)
         }
         Layout::Coop { .. } | Layout::Rows { .. } | Layout::Combine { .. } | Layout::Dense { .. } => {
-            units * products
+            shared.map_or(units * products, |(sharers, matrices)| sharers * matrices)
         }
     };
     let (n, batch) = (j.rows(), j.picks.map_or(1, |p| p.count));
@@ -577,6 +612,16 @@ mod tests {
                     if dtype != Dtype::F32 && group >= 32 {
                         let layout = Layout::Coop { coop, aligned: true, factors: false };
                         let key = Key { lengths, after, ..plain(Some(format), dtype, layout) };
+                        compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
+                    }
+                    if dtype != Dtype::F32 && group >= 32 && lengths[2] == 0 {
+                        let (stretch, ahead) = (2 / tiles, Ahead::Codes);
+                        let (subgroups, cols, sides, vectors, plain_) = (4, 8, 1, 8, tiles == 1);
+                        let coop =
+                            Coop { subgroups, tiles, stretch, cols, sides, vectors, ahead, plain: plain_ };
+                        let factors = stretch == 2 && format.affine();
+                        let layout = Layout::Coop { coop, aligned: true, factors };
+                        let key = Key { lengths, after, picks: true, ..plain(Some(format), dtype, layout) };
                         compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
                     }
                     let layouts = [rows, row(false), row(true), held];

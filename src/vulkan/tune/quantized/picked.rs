@@ -2,14 +2,29 @@
 //! (shaders/quantized/qmm_rows.comp), and the sums of the picks of a token (shaders/quantized/qmm_combine.comp). Pure; called by the
 //! hosts and by [`fusion`](crate::vulkan::tune::fusion).
 
-use super::{Shape, forced, layout_of_rows};
+use super::{Ahead, Coop, QMM_COOP, Shape, forced, layout_of_rows, plain};
+use crate::core::Dtype;
 use crate::core::env::KernelVariant;
 use crate::vulkan::tune::ceil;
-use crate::vulkan::tune::matmul::fixed_subgroup;
+use crate::vulkan::tune::matmul::{fixed_subgroup, multiplies};
 use crate::vulkan::tune::profile::Profile;
 
 pub static QMM_COMBINE: KernelVariant =
     KernelVariant::new("qmm_combine", "a product for each pick, and kernels that weigh them and add them up");
+
+pub static QMM_GROUPED: KernelVariant =
+    KernelVariant::new("qmm_grouped", "a product for each pick, though several pick the same matrix");
+
+/// Indices that a workgroup which has all picks of a matrix looks at in a turn: they stand in shared memory.
+pub const LOOKED_AT: u32 = 1024;
+/// Picks from which on those of a matrix are multiplied together.
+const GROUPED: i64 = 24;
+/// Workgroups a unit for the matrices that are picked.
+const SHARERS: u64 = 12;
+/// Picks of a matrix, on average, up to which they are: of more the codes are decoded once for each 32.
+const MOST_EACH: i64 = 40;
+/// Picks of a matrix, on average, up to which 8, and 16, rows of x at once are enough.
+const FEW_EACH: [i64; 2] = [4, 10];
 
 /// Most picks of a sum: their products stand in shared memory.
 const MOST_COMBINED: i64 = 64;
@@ -74,10 +89,62 @@ pub(in crate::vulkan) fn combine(p: &Profile, s: &Shape, each: i64, sums: i64) -
     Combine { threads: threads as u32, rows, teams: teams as u32, unit }
 }
 
+/// The layout of qmm_coop for picks of one row of x each, of which those of the same matrix go together; `pair`: of two
+/// matrices at once. `known` as for [`choose`](super::choose).
+pub(in crate::vulkan) fn grouped(
+    p: &Profile,
+    s: &Shape,
+    pair: bool,
+    known: &dyn Fn(Dtype, u32) -> bool,
+) -> Option<Coop> {
+    let (f, plain) = (&p.features, plain());
+    let half = matches!(s.dtype, Dtype::F16 | Dtype::BF16);
+    let picks = s.transpose && s.m == 1 && s.batch >= GROUPED && s.format.group >= 32;
+    // Positions in x and in results are counted by 32 bits.
+    let far = s.batch.saturating_mul(s.k.max(s.n)) >= 1 << 31 || s.batch > MOST_EACH * s.matrices;
+    if !half || !picks || far || QMM_GROUPED.disabled() || QMM_COOP.disabled() {
+        return None;
+    }
+    let lanes = fixed_subgroup(f) == Some(32);
+    let has = |n: u32| plain || lanes && multiplies(f, s.dtype, [16, n, 16]) && known(s.dtype, n);
+    let each = ceil(s.batch, s.matrices.min(s.batch));
+    let [eight, sixteen] = FEW_EACH.map(|most| each <= most);
+    let cols = if eight && has(8) { 8 } else { 16 };
+    if !has(cols) {
+        return None;
+    }
+    let sides = if eight || sixteen { 1 } else { 2 };
+    let xl: Vec<u32> = std::env::var("MLX_X_L").ok().map(|v| v.split('x').filter_map(|n| n.parse().ok()).collect()).unwrap_or_default();
+    let (subgroups, tiles) = if xl.len() == 2 { (xl[0], xl[1]) } else if sides == 1 { (2, 2) } else { (4, 2) };
+    let turns = s.k / i64::from(s.format.group);
+    let stretch = if sides == 1 && turns % i64::from(2 * subgroups) == 0 { 2 } else { 1 };
+    let ahead = match std::env::var("MLX_X_A").as_deref() { Ok("0") => Ahead::Nothing, Ok("1") => Ahead::Codes, Ok(_) => Ahead::All, _ => if sides == 1 { Ahead::All } else { Ahead::Codes } };
+    let xv = std::env::var("MLX_X_V").ok().and_then(|v| v.parse::<u32>().ok());
+    let vectors = xv.filter(|_| sides == 1).unwrap_or(cols * sides);
+    let stretch = if vectors < cols { 1 } else { stretch };
+    let c = Coop { subgroups, tiles, stretch, cols, sides, vectors, ahead, plain };
+    let c = match forced() {
+        Some(&[subgroups, tiles, stretch]) if std::env::var("MLX_X_L").is_err() && !pair || tiles % 2 == 0 => {
+            Coop { subgroups, tiles, stretch, ..c }
+        }
+        _ => c,
+    };
+    let fits = c.shared_bytes() + 4 * LOOKED_AT + 64 <= f.shared_memory
+        && 32 * c.subgroups <= f.max_workgroup_invocations;
+    fits.then_some(c)
+}
+
+/// Workgroups that share the rows of codes of a matrix, `units` times those of one, so that those of matrices that are picked fill the
+/// device.
+pub(in crate::vulkan) fn sharers(p: &Profile, s: &Shape, units: i64) -> i64 {
+    let wanted =
+        p.nearly(std::env::var("MLX_X_SH").ok().and_then(|v| v.parse().ok()).unwrap_or(SHARERS)) as i64;
+    ceil(wanted, s.batch.min(s.matrices).max(1)).clamp(1, units.max(1))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::Dtype;
     use crate::kernels::quantized::quant::{Format, Mode};
     use crate::vulkan::tune::tests::devices;
 

@@ -1,0 +1,47 @@
+#version 460
+// Products that stand in memory, those of COMBINED picks of a token behind each other, times a weight each and added up: what
+// qmm_combine.comp does besides the products, rounded in the same places. An invocation has OWN neighbours of a row.
+// Defines: those of quantized/qmm.glsl with JOINED 1, COMBINED, OWN (1, or what 16 bytes hold), optionally AFTER: a function of
+// GLSL of a sum and its place. x are the products, `norm` the weights, rows the tokens, N0 the length of a row.
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_buffer_reference_uvec2 : require
+#extension GL_EXT_scalar_block_layout : require
+#extension GL_EXT_shader_8bit_storage : require
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_control_flow_attributes : require
+
+#include "quantized/qmm.glsl"
+#define THREADS 128
+layout(local_size_x = THREADS) in;
+#include "quantized/joined.glsl"
+
+void main() {
+    uint i = ((gl_WorkGroupID.x + p.tile0) * THREADS + gl_LocalInvocationIndex) * OWN;
+    uint token = i / N0, col = i % N0;
+    if (token >= p.rows) return;
+    precise float sum[OWN];
+    [[unroll]] for (uint e = 0; e < OWN; e++) sum[e] = 0;
+    [[unroll]] for (uint j = 0; j < COMBINED; j++) {
+        uint pick = token * COMBINED + j, at = pick * N0 + col;
+        float weight = load_element(p.norm, pick);
+#if OWN > 1
+        uvec4 c = Chunks(p.x).v[at / OWN];
+#endif
+        [[unroll]] for (uint e = 0; e < OWN; e++) {
+#if OWN > 1
+            precise float weighted = chunk_element(c, e) * weight;
+#else
+            precise float weighted = load_element(p.x, at) * weight;
+#endif
+            sum[e] += rounded(weighted);
+        }
+    }
+    [[unroll]] for (uint e = 0; e < OWN; e++) {
+#ifdef AFTER
+        store_element(p.d[0], i + e, after(rounded(sum[e]), i + e));
+#else
+        store_element(p.d[0], i + e, sum[e]);
+#endif
+    }
+}

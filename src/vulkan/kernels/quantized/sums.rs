@@ -1,0 +1,94 @@
+//! Host side of shaders/quantized/qmm_sums.comp: sums of picked products where those are made together for each matrix
+//! (qmm_coop.comp with PICKS), and so stand in memory first.
+
+use smallvec::SmallVec;
+
+use super::qmm_joined::{self, Combined, Joined, Push, define_after};
+use super::quant::{define_format, show as show_format};
+use crate::core::{Dtype, Result};
+use crate::kernels::matmul::epilogue::KeptAfter;
+use crate::kernels::quantized::quant::Format;
+use crate::vulkan::kernels::elem::{self, Defines, define, launch};
+use crate::vulkan::kernels::matmul::ceil;
+use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
+
+/// Lanes of a workgroup.
+const LANES: i64 = 128;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    format: Format,
+    dtype: Dtype,
+    /// Length of a row, picks of a sum, and neighbours that a lane has.
+    n: u32,
+    each: u32,
+    own: u32,
+    after: Option<KeptAfter>,
+}
+
+impl KernelKey for Key {
+    fn name(&self) -> String {
+        let after = self.after.as_ref().map_or(String::new(), |f| format!("_{}", f.program.name()));
+        format!("qmm_sums_{}_{}_{}_{}{after}", show_format(self.format), self.dtype, self.each, self.own)
+    }
+
+    fn module(&self, f: &Features) -> Module {
+        let mut d = Defines::new();
+        elem::float_controls(&mut d, f);
+        define_format(&mut d, self.format, self.dtype);
+        let numbers = [("JOINED", 1), ("TRANSPOSE", 1), ("COMBINED", self.each), ("OWN", self.own)];
+        numbers.iter().for_each(|(name, v)| define(&mut d, name, v));
+        if let Some(after) = &self.after {
+            define_after(&mut d, after);
+        }
+        let spec = vec![1, self.n, 1, 1, 0];
+        Module { source: Source::File("qmm_sums.comp"), defines: d, spec, ..Module::default() }
+    }
+}
+
+/// Records the products of `j`, and their sums.
+pub(super) fn run(
+    enc: &mut CommandEncoder,
+    j: &Joined,
+    c: Combined,
+    reads: &[(u64, u64)],
+    writes: &[(u64, u64)],
+) -> Result<()> {
+    // INVARIANT: sums are of picks by quantised matrices.
+    let (picks, format) = (j.picks.expect("picks"), j.format.expect("a format"));
+    let (n, size) = (j.matrices[0].rows, j.dtype.size() as i64);
+    let bytes = picks.count * n * size;
+    let made = (enc.temp((bytes as usize).next_multiple_of(16))?, bytes as u64);
+    let products = Joined { after: None, combined: None, results: &[made.0], ..*j };
+    qmm_joined::run(enc, &products, reads, &[made])?;
+    let own = if n % (16 / size) == 0 { 16 / size } else { 1 };
+    let (n32, each) = (n as u32, c.each as u32);
+    let key = Key { format, dtype: j.dtype, n: n32, each, own: own as u32, after: j.after };
+    let mut push =
+        Push { x: made.0, norm: c.weights, rows: (picks.count / c.each) as u32, ..Push::default() };
+    push.parts[3][..j.results.len()].copy_from_slice(j.results);
+    let pipeline = enc.device().pipeline(&key)?;
+    let results = picks.count / c.each * n;
+    enc.describe(2.0 * (results * c.each) as f64, &[picks.count / c.each, c.each, n]);
+    let mut all: SmallVec<[(u64, u64); 16]> = SmallVec::from_slice(reads);
+    all.push(made);
+    launch(enc, &pipeline, push, ceil(results / own, LANES) as u64, 1, 1, &all, writes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::quantized::quant::Mode;
+    use crate::vulkan::shader::compiler;
+
+    #[test]
+    fn sums_compile() {
+        for (mode, group, bits) in [(Mode::Affine, 64, 4), (Mode::Mxfp4, 32, 4)] {
+            let format = Format::new("test", mode, group, bits).unwrap();
+            for (dtype, own) in [(Dtype::BF16, 8), (Dtype::F16, 1), (Dtype::F32, 4)] {
+                let key = Key { format, dtype, n: 64, each: 8, own, after: None };
+                compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
+            }
+        }
+    }
+}
