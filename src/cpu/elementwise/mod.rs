@@ -2,6 +2,7 @@
 //! blocks that stay in the first-level cache; an expression is computed block by block, instruction by
 //! instruction, and large arrays are split over the thread pool. Called by `ops`.
 
+mod chained;
 pub(super) mod convert;
 mod slots;
 pub mod small;
@@ -11,6 +12,7 @@ use std::ptr::{null, null_mut};
 
 use smallvec::SmallVec;
 
+use self::chained::{Actions, Bound, Of, Unit, units};
 use self::convert::{cast_loop, half_load, half_store, put_f64};
 use self::slots::{Place, Slot, Slots};
 use super::runtime::pool::parallel_chunks;
@@ -54,6 +56,7 @@ struct Plan {
     inputs: SmallVec<[Operand; 4]>,
     outputs: SmallVec<[Operand; 1]>,
     steps: SmallVec<[BlockFn; 1]>,
+    units: SmallVec<[Unit; 1]>,
     slots: Slots,
     /// Register of each output.
     stored: SmallVec<[u8; 1]>,
@@ -62,6 +65,8 @@ struct Plan {
     /// Registers that are rounded to a half format between instructions.
     round: SmallVec<[Option<(BlockFn, BlockFn)>; 4]>,
     block: usize,
+    /// Copies of a constant: a block of them where a loop reads it.
+    copies: usize,
     /// Blocks per row, and rows; one row where blocks may cross rows.
     row: usize,
     rows: usize,
@@ -69,6 +74,14 @@ struct Plan {
 
 // SAFETY: a plan describes memory that the caller of `run` keeps valid; threads write disjoint blocks.
 unsafe impl Sync for Plan {}
+
+/// Where the operands, results and actions of a block are.
+#[derive(Default)]
+struct Found {
+    ins: SmallVec<[*const u8; 4]>,
+    regs: SmallVec<[*mut u8; 4]>,
+    bound: Vec<Bound>,
+}
 
 #[repr(align(64))]
 #[derive(Clone, Copy)]
@@ -144,6 +157,21 @@ pub(super) fn kernel(inst: Inst, dtype: Dtype, to: Dtype) -> Result<BlockFn> {
     }
 }
 
+/// The output that a register is written to directly. What has the memory of an input is not, unless a run ends with it:
+/// whatever that reads of an element was read by then.
+fn written(p: &Program, ins: &[Operand], outs: &[Operand], runs: bool) -> SmallVec<[Option<u8>; 4]> {
+    let mut direct: SmallVec<[Option<u8>; 4]> = SmallVec::from_elem(None, p.instrs.len());
+    let last = runs && p.outputs[..] == [p.instrs.len() as u8 - 1];
+    for (o, (&reg, out)) in p.outputs.iter().zip(outs).enumerate() {
+        let aliased = ins.iter().any(|i| i.ptr == out.ptr && !(last && i.mode == out.mode));
+        let in_place = matches!(out.mode, Mode::Linear | Mode::Row) && out.half.is_none() && !aliased;
+        if in_place && direct[reg as usize].is_none() {
+            direct[reg as usize] = Some(o as u8);
+        }
+    }
+    direct
+}
+
 impl Plan {
     fn new(p: &Program, inputs: &[HostView], outputs: &[HostView]) -> Result<Plan> {
         let all: SmallVec<[&HostView; 8]> = inputs.iter().chain(outputs).collect();
@@ -189,14 +217,9 @@ impl Plan {
                 _ => None,
             });
         }
-        let mut direct: SmallVec<[Option<u8>; 4]> = SmallVec::from_elem(None, p.instrs.len());
-        for (o, (&reg, out)) in p.outputs.iter().zip(&outs).enumerate() {
-            let aliased = ins.iter().any(|i| i.ptr == out.ptr);
-            let in_place = matches!(out.mode, Mode::Linear | Mode::Row) && out.half.is_none() && !aliased;
-            if in_place && direct[reg as usize].is_none() {
-                direct[reg as usize] = Some(o as u8);
-            }
-        }
+        let (units, inside) = units(p);
+        let runs = matches!(units[..], [Unit::Run(..)]);
+        let direct = written(p, &ins, &outs, runs);
         let in_place = steps.len() == 1
             && direct[0].is_some()
             && ins.iter().all(|i| matches!(i.mode, Mode::Linear | Mode::Row) && i.half.is_none());
@@ -204,19 +227,24 @@ impl Plan {
         let gathered: SmallVec<[bool; 4]> =
             ins.iter().map(|i| matches!(i.mode, Mode::Scalar | Mode::Strided)).collect();
         let converted: SmallVec<[bool; 4]> = ins.iter().map(|i| i.half.is_some()).collect();
-        let written: SmallVec<[bool; 4]> = direct.iter().map(Option::is_some).collect();
-        let slots = Slots::new(p, &gathered, &converted, &written);
-        let block = if in_place { DIRECT } else { slots.block(BLOCK) };
+        let nowhere: SmallVec<[bool; 4]> = direct.iter().zip(inside).map(|(d, i)| d.is_some() || i).collect();
+        let slots = Slots::new(p, &gathered, &converted, &nowhere);
+        // One run from operands where they lie to results where they belong: nothing else wants the cache.
+        let ready = ins.iter().all(|i| i.mode != Mode::Strided && i.half.is_none());
+        let straight = runs && ready && p.outputs.len() == direct.iter().flatten().count();
+        let block = if in_place || straight { DIRECT } else { slots.block(BLOCK) };
         Ok(Plan {
             shape,
             inputs: ins,
             outputs: outs,
             steps,
+            units,
             slots,
             stored: p.outputs.clone(),
             direct,
             round,
             block,
+            copies: if runs { 1 } else { block.min(row) },
             row,
             rows,
         })
@@ -244,17 +272,18 @@ impl Plan {
         // SAFETY: slots are disjoint parts of `scratch`; operands are valid by the contract of `run`.
         unsafe {
             self.fill_constants(base, slot);
+            let mut found = Found::default();
             for b in from..to {
                 let at = (b % per_row) * self.block;
                 let start = (b / per_row) * self.row + at;
-                self.one_block(start, self.block.min(self.row - at), base, slot);
+                self.one_block(start, self.block.min(self.row - at), base, slot, &mut found);
             }
         }
         SCRATCH.with(|s| *s.borrow_mut() = scratch);
     }
 
     unsafe fn fill_constants(&self, base: *mut u8, slot: usize) {
-        let n = self.block.min(self.row);
+        let n = self.copies;
         let place = |s: Slot| s.map(|s| base.wrapping_add(usize::from(s) * slot));
         // SAFETY: as in `blocks`.
         unsafe {
@@ -277,13 +306,14 @@ impl Plan {
         }
     }
 
-    unsafe fn one_block(&self, start: usize, n: usize, base: *mut u8, slot: usize) {
+    unsafe fn one_block(&self, start: usize, n: usize, base: *mut u8, slot: usize, found: &mut Found) {
         let walk = |op: &Operand| -> (*mut u8, usize) { (op.ptr, op.size) };
         // What has no slot is not asked for.
         let place = |s: Slot| base.wrapping_add(usize::from(s.unwrap_or(0)) * slot);
         // SAFETY: as in `blocks`.
         unsafe {
-            let mut ins: SmallVec<[*const u8; 4]> = SmallVec::new();
+            let Found { ins, regs, bound } = found;
+            ins.clear();
             for (i, op) in self.inputs.iter().enumerate() {
                 let raw = place(self.slots.raw[i]);
                 let (ptr, size) = walk(op);
@@ -317,27 +347,21 @@ impl Plan {
                     _ => null_mut(),
                 }
             };
-            let mut regs: SmallVec<[*mut u8; 4]> = SmallVec::new();
-            for (s, step) in self.steps.iter().enumerate() {
-                let out = match self.direct[s] {
+            regs.clear();
+            for s in 0..self.steps.len() {
+                regs.push(match self.direct[s] {
                     Some(o) => target(&self.outputs[o as usize]),
                     None => place(self.slots.registers[s]),
-                };
-                let mut arg: [*const u8; 3] = [null(); 3];
-                for (arg, at) in arg.iter_mut().zip(&self.slots.args[s]) {
-                    *arg = match *at {
-                        Place::Input(i) => ins[i as usize],
-                        Place::Register(r) => regs[r as usize],
-                        Place::Slot(at) => place(Some(at)),
-                    };
+                });
+            }
+            for unit in &self.units {
+                match unit {
+                    Unit::Step(s) => self.one_step(*s, n, ins, regs, place),
+                    Unit::Run(actions, _) => {
+                        self.bind(actions, ins, regs, bound, place);
+                        chained::run(bound, n);
+                    }
                 }
-                step(n, arg[0], arg[1], arg[2], out);
-                if let Some((store, load)) = self.round[s] {
-                    let spare = place(Some(self.slots.spare));
-                    store(n, out, null(), null(), spare);
-                    load(n, spare, null(), null(), out);
-                }
-                regs.push(out);
             }
             for (o, (op, &reg)) in self.outputs.iter().zip(&self.stored).enumerate() {
                 if self.direct[reg as usize] == Some(o as u8) {
@@ -357,6 +381,70 @@ impl Plan {
                     walk.scatter(start, n, src);
                 }
             }
+        }
+    }
+
+    /// Where an argument of a step is, and whether it is a block of elements.
+    fn argument(
+        &self,
+        at: Place,
+        ins: &[*const u8],
+        regs: &[*mut u8],
+        place: impl Fn(Slot) -> *mut u8,
+    ) -> (*const u8, bool) {
+        match at {
+            Place::Input(i) => (ins[usize::from(i)], self.inputs[usize::from(i)].mode != Mode::Scalar),
+            Place::Register(r) => (regs[usize::from(r)], true),
+            Place::Slot(at) => (place(Some(at)), false),
+        }
+    }
+
+    /// The loop of a step. SAFETY: as in `blocks`.
+    unsafe fn one_step(
+        &self,
+        s: usize,
+        n: usize,
+        ins: &[*const u8],
+        regs: &[*mut u8],
+        place: impl Fn(Slot) -> *mut u8,
+    ) {
+        let mut arg: [*const u8; 3] = [null(); 3];
+        for (arg, &at) in arg.iter_mut().zip(&self.slots.args[s]) {
+            *arg = self.argument(at, ins, regs, &place).0;
+        }
+        // SAFETY: the caller's.
+        unsafe {
+            self.steps[s](n, arg[0], arg[1], arg[2], regs[s]);
+            if let Some((store, load)) = self.round[s] {
+                let spare = place(Some(self.slots.spare));
+                store(n, regs[s], null(), null(), spare);
+                load(n, spare, null(), null(), regs[s]);
+            }
+        }
+    }
+
+    /// Finds the operands of a run.
+    fn bind(
+        &self,
+        actions: &Actions,
+        ins: &[*const u8],
+        regs: &[*mut u8],
+        bound: &mut Vec<Bound>,
+        place: impl Fn(Slot) -> *mut u8,
+    ) {
+        bound.clear();
+        let find = |of: Of| match of {
+            Of::Arg(s, k) => {
+                self.argument(self.slots.args[usize::from(s)][usize::from(k)], ins, regs, &place)
+            }
+            Of::Result(s) => (regs[usize::from(s)].cast_const(), true),
+            // Some slot: what is there does not matter.
+            Of::Nothing => (place(Some(0)).cast_const(), false),
+        };
+        for &(act, of, constant) in actions {
+            let (at, moves) = find(of);
+            let constant = find(constant).0.cast();
+            bound.push(Bound { act, at: at.cast_mut().cast(), moves, constant });
         }
     }
 }

@@ -78,6 +78,26 @@ fn an_output_may_be_an_input() {
     let v = view(&mut a, 0, Dtype::F32, &shape, &[1]);
     run(&p, &[v.clone(), v.clone()], &[v]).unwrap();
     assert!(a.iter().enumerate().all(|(i, &x)| x == 2.0 * i as f32));
+    // A run that reads it at its end once more.
+    let step = |name, args: [Src; 2]| Instr {
+        op: Inst::Op(op(name)),
+        args: args.as_slice().into(),
+        dtype: Dtype::F32,
+    };
+    let p = Program {
+        inputs: [Dtype::F32].as_slice().into(),
+        instrs: [
+            step("multiply", [Src::Input(0), Src::Input(0)]),
+            step("subtract", [Src::Reg(0), Src::Input(0)]),
+        ]
+        .as_slice()
+        .into(),
+        outputs: [1].as_slice().into(),
+    };
+    let mut a: Vec<f32> = (0..100_000).map(|i| (i % 1000) as f32).collect();
+    let v = view(&mut a, 0, Dtype::F32, &shape, &[1]);
+    run(&p, std::slice::from_ref(&v), std::slice::from_ref(&v)).unwrap();
+    assert!(a.iter().enumerate().all(|(i, &x)| x == ((i % 1000) * (i % 1000)) as f32 - (i % 1000) as f32));
 }
 
 #[test]

@@ -21,10 +21,27 @@ pub struct Cpu {
     pub f32: Option<Kern>,
     pub f64: Option<Kern>,
     pub c64: Option<Kern>,
+    /// What the float32 loop does to each element, where processors have an instruction for it.
+    pub single: Option<Single>,
+}
+
+/// Float32 operations that are an instruction or two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Single {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Maximum,
+    Minimum,
+    Abs,
+    Negative,
+    Square,
+    Sqrt,
 }
 
 /// No loops; rows name those they have.
-pub const NONE: Cpu = Cpu { bool_: None, ints: None, f32: None, f64: None, c64: None };
+pub const NONE: Cpu = Cpu { bool_: None, ints: None, f32: None, f64: None, c64: None, single: None };
 
 static LEVEL: Made<usize> = Made::new(|| {
     #[cfg(target_arch = "x86_64")]

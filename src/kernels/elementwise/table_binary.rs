@@ -1,7 +1,9 @@
 //! Rows of two operands: arithmetic. See `table`.
 #![allow(clippy::redundant_closure, clippy::needless_update)]
 
-use super::loops::{Cpu, NONE, bool_loop, c64_loop, f32_checked, f32_loop, f32_split2, f64_loop, int_loops};
+use super::loops::{
+    Cpu, NONE, Single, bool_loop, c64_loop, f32_checked, f32_loop, f32_split2, f64_loop, int_loops,
+};
 use super::table::{BINARY, CallForm, Code, Row, TypeRule::*};
 use super::{
     scalar as s, scalar_c64 as c64, scalar_int::Int, scalar_logaddexp as l, scalar_special as x,
@@ -21,6 +23,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             f32: f32_loop!(2, |a, b| a + b),
             f64: f64_loop!(2, |a, b| a + b),
             c64: c64_loop!(2, |a, b| a + b),
+            single: Some(Single::Add),
             ..NONE
         },
         glsl: &[("B", "$a || $b"), ("IUFC", "$a + $b")],
@@ -38,6 +41,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             f32: f32_loop!(2, |a, b| a - b),
             f64: f64_loop!(2, |a, b| a - b),
             c64: c64_loop!(2, |a, b| a - b),
+            single: Some(Single::Subtract),
             ..NONE
         },
         glsl: &[("B", "$a != $b"), ("IUFC", "$a - $b")],
@@ -55,6 +59,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             f32: f32_loop!(2, |a, b| a * b),
             f64: f64_loop!(2, |a, b| a * b),
             c64: c64_loop!(2, |a, b| a * b),
+            single: Some(Single::Multiply),
             ..NONE
         },
         glsl: &[("B", "$a && $b"), ("IUF", "$a * $b"), ("C", "c_mul($a, $b)")],
@@ -71,6 +76,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             f32: f32_loop!(2, |a, b| a / b),
             f64: f64_loop!(2, |a, b| a / b),
             c64: c64_loop!(2, |a, b| c64::cdiv(a, b)),
+            single: Some(Single::Divide),
             ..NONE
         },
         glsl: &[("F", "m_div($a, $b)"), ("C", "c_div($a, $b)")],
@@ -148,6 +154,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             f32: f32_loop!(2, |a, b| if a > b || s::is_nan(a) { a } else { b }),
             f64: f64_loop!(2, |a, b| if a > b || a.is_nan() { a } else { b }),
             c64: c64_loop!(2, |a, b| c64::cmax(a, b)),
+            single: Some(Single::Maximum),
             ..NONE
         },
         glsl: &[
@@ -172,6 +179,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             f32: f32_loop!(2, |a, b| if a < b || s::is_nan(a) { a } else { b }),
             f64: f64_loop!(2, |a, b| if a < b || a.is_nan() { a } else { b }),
             c64: c64_loop!(2, |a, b| c64::cmin(a, b)),
+            single: Some(Single::Minimum),
             ..NONE
         },
         glsl: &[

@@ -1,7 +1,7 @@
 //! Rows of one operand: roots, exponentials, logarithms, trigonometric and hyperbolic functions. See `table`.
 #![allow(clippy::redundant_closure)]
 
-use super::loops::{Cpu, NONE, c64_loop, f32_loop, f32_split, f64_loop};
+use super::loops::{Cpu, NONE, Single, c64_loop, f32_loop, f32_split, f64_loop};
 use super::table::{Code, Row, TypeRule::*, UNARY};
 use super::{
     scalar as s, scalar_c64 as c64, scalar_complex as z, scalar_complex_inverse as arc, scalar_special as x,
@@ -19,6 +19,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             f32: f32_loop!(1, |a| a.sqrt()),
             f64: f64_loop!(1, |a| a.sqrt()),
             c64: c64_loop!(1, |a| c64::narrow(z::sqrt(c64::widen(a)))),
+            single: Some(Single::Sqrt),
             ..NONE
         },
         glsl: &[("H", "h_sqrt($a)"), ("F", "m_sqrt($a)"), ("C", "c_sqrt($a)")],

@@ -3,7 +3,7 @@
 
 use num_complex::Complex32;
 
-use super::loops::{Cpu, NONE, bool_loop, c64_loop, f32_loop, f64_loop, int_loops};
+use super::loops::{Cpu, NONE, Single, bool_loop, c64_loop, f32_loop, f64_loop, int_loops};
 use super::table::{CallForm, Code, ComplexRule, Row, TypeRule::*, UNARY};
 use super::{fp8, scalar as s, scalar_c64 as c64, scalar_int::Int};
 
@@ -22,6 +22,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             f32: f32_loop!(1, |a| s::abs(a)),
             f64: f64_loop!(1, |a| a.abs()),
             c64: c64_loop!(1 => f32, |a| c64::widen(a).norm() as f32),
+            single: Some(Single::Abs),
             ..NONE
         },
         glsl: &[("BU", "$a"), ("I", "abs($a)"), ("F", "m_abs($a)"), ("C", "c_abs($a)")],
@@ -39,6 +40,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             f32: f32_loop!(1, |a| -a),
             f64: f64_loop!(1, |a| -a),
             c64: c64_loop!(1, |a| -a),
+            single: Some(Single::Negative),
             ..NONE
         },
         glsl: &[
@@ -147,6 +149,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
             f32: f32_loop!(1, |a| a * a),
             f64: f64_loop!(1, |a| a * a),
             c64: c64_loop!(1, |a| a * a),
+            single: Some(Single::Square),
             ..NONE
         },
         glsl: &[("B", "$a"), ("IUF", "$a * $a"), ("C", "c_mul($a, $a)")],
