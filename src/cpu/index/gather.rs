@@ -21,6 +21,8 @@ const AHEAD: usize = 4096;
 /// Largest line of the source, in bytes, that is asked for while the line before it is read: both fit the caches of a
 /// core.
 const NEXT_LINE: usize = 1 << 16;
+/// A source of so many bytes is in no cache of a single core: elements are asked for while the block before is picked.
+const FAR: usize = 1 << 20;
 /// A result of so many bytes will not be found in a cache by whoever reads it.
 const LARGE: usize = 8 << 20;
 /// Elements of a line that are copied without a look at the other axes.
@@ -118,6 +120,8 @@ struct Picked<'a> {
     next: Option<(usize, isize)>,
     /// Results go past the caches.
     stream: bool,
+    /// Elements of the source are far away.
+    far: bool,
 }
 
 impl Picked<'_> {
@@ -174,35 +178,47 @@ impl Picked<'_> {
     /// Elements `first..first + n` of the line at the given offsets.
     unsafe fn line<T: Copy>(&self, at: [isize; 3], first: usize, n: usize) {
         let [src_step, dst_step, index_step] = self.last;
-        let mut positions = MaybeUninit::<[u32; BLOCK]>::uninit();
+        let mut found = [MaybeUninit::<[u32; BLOCK]>::uninit(); 2];
         let mut results = [MaybeUninit::<T>::uninit(); BLOCK];
+        let dense = src_step == 0 && self.pick.stride == 1 && dst_step == 1;
         // SAFETY: the walk stays inside all three arrays, and a position that is held inside its axis leads to an
         // element of the source. What is asked for ahead of time is never read here.
         unsafe {
             let line = self.src.get().cast::<T>().offset(at[0]);
-            for from in (0..n).step_by(BLOCK) {
-                let m = BLOCK.min(n - from);
-                let start = (first + from) as isize;
+            let read = |from: usize, to: &mut MaybeUninit<[u32; BLOCK]>| {
+                let (m, start) = (BLOCK.min(n - from), (first + from) as isize);
                 let index = self.index.get().offset((at[2] + start * index_step) * self.index_size);
                 if index_step == 1 {
                     simd::ask_for(index.wrapping_add(AHEAD), m * self.index_size as usize);
                 }
+                (self.read)(index, index_step, m, self.pick, to.as_mut_ptr().cast());
+            };
+            for from in (0..n).step_by(BLOCK) {
+                let m = BLOCK.min(n - from);
+                let start = (first + from) as isize;
                 if let Some((bytes, step)) = self.next {
                     let (begin, end) = (bytes * from / n, bytes * (from + m) / n);
                     let next = line.wrapping_offset(step).cast::<u8>().wrapping_add(begin);
                     simd::ask_for(next, end - begin);
                 }
-                (self.read)(index, index_step, m, self.pick, positions.as_mut_ptr().cast());
-                let positions = std::slice::from_raw_parts(positions.as_ptr().cast::<u32>(), m);
+                let [even, odd] = &mut found;
+                let (now, later) = if (from / BLOCK).is_multiple_of(2) { (even, odd) } else { (odd, even) };
+                let ahead = if dense && self.far { BLOCK.min(n - from - m) } else { 0 };
+                if from == 0 || !(dense && self.far) {
+                    read(from, now);
+                }
+                if ahead > 0 {
+                    read(from + m, later);
+                }
+                let positions = std::slice::from_raw_parts(now.as_ptr().cast::<u32>(), m);
+                let later = std::slice::from_raw_parts(later.as_ptr().cast::<u32>(), ahead);
                 let src = line.offset(start * src_step);
                 let dst = self.dst.get().cast::<T>().offset(at[1] + start * dst_step);
-                if src_step == 0 && self.pick.stride == 1 && dst_step == 1 {
+                if dense {
+                    let to = if self.stream { results.as_mut_ptr().cast::<T>() } else { dst };
+                    pick_each(src, positions, later, to);
                     if self.stream {
-                        let results = results.as_mut_ptr().cast::<T>();
-                        pick_each(src, positions, results);
-                        simd::stream(results, m, dst);
-                    } else {
-                        pick_each(src, positions, dst);
+                        simd::stream(to, m, dst);
                     }
                 } else {
                     let stride = self.pick.stride as isize;
@@ -216,12 +232,19 @@ impl Picked<'_> {
     }
 }
 
-/// Several elements a turn: each is a load of its position, one of the element, and a store.
+/// Several elements a turn: each is a load of its position, one of the element, and a store. Those at `later` positions,
+/// of which there are as many or fewer, are asked for on the way.
 #[inline(always)]
-unsafe fn pick_each<T: Copy>(src: *const T, positions: &[u32], dst: *mut T) {
-    let (whole, rest) = positions.as_chunks::<8>();
+unsafe fn pick_each<T: Copy>(src: *const T, positions: &[u32], later: &[u32], dst: *mut T) {
     // SAFETY: positions lead to elements of the source, and the result has room for as many.
     unsafe {
+        for (i, (&p, &l)) in positions.iter().zip(later).enumerate() {
+            simd::ask_for(src.wrapping_add(l as usize).cast(), 1);
+            *dst.add(i) = *src.add(p as usize);
+        }
+        let done = positions.len().min(later.len());
+        let dst = dst.add(done);
+        let (whole, rest) = positions[done..].as_chunks::<8>();
         for (k, eight) in whole.iter().enumerate() {
             let dst = dst.add(8 * k);
             for (i, &p) in eight.iter().enumerate() {
@@ -314,6 +337,7 @@ impl<'a> Picked<'a> {
             index: SendPtr::new(index.ptr),
             next: ask.then_some((bytes, next)),
             stream: dense && dst.size() * size >= LARGE,
+            far: bytes >= FAR,
         })
     }
 }
