@@ -4,7 +4,7 @@ pub mod softmax;
 
 use super::runtime::elem::{Brain, Half, To};
 use super::runtime::pool::{self, SendPtr};
-use super::runtime::simd::{join_lanes, multiversion};
+use super::runtime::simd::{keep_vectors, multiversion};
 use super::runtime::walk::{Lines, locate};
 use crate::bail;
 use crate::core::{Dtype, Result};
@@ -42,7 +42,13 @@ fn total(xs: &[f32], f: impl Fn(f32) -> f32) -> f32 {
             lanes[j] += f(c[j]);
         }
     }
-    rest.iter().fold(join_lanes(lanes, |a, b| a + b), |t, &x| t + f(x))
+    keep_vectors(&mut lanes);
+    for half in [16, 8, 4, 2, 1] {
+        for j in 0..half {
+            lanes[j] += lanes[j + half];
+        }
+    }
+    rest.iter().fold(lanes[0], |t, &x| t + f(x))
 }
 
 /// A row times `inv`, times the weight and plus the bias, where there are some.

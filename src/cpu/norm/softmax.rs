@@ -11,7 +11,7 @@ use crate::cpu::reduce::arithmetic::Order;
 use crate::cpu::reduce::fold::{Cascade, Fold, Max, Sum};
 use crate::cpu::runtime::elem::{Brain, Half, To};
 use crate::cpu::runtime::pool::{self, SendPtr};
-use crate::cpu::runtime::simd::{join_lanes, multiversion};
+use crate::cpu::runtime::simd::{keep_vectors, multiversion};
 use crate::cpu::runtime::walk::{Lines, locate};
 use crate::kernels::HostView;
 
@@ -107,7 +107,12 @@ fn maximum<K: Kind>(xs: &[K::A]) -> K::A {
             lanes[j] = K::Top::join(lanes[j], c[j]);
         }
     }
-    rest.iter().fold(join_lanes(lanes, K::Top::join), |m, &x| K::Top::join(m, x))
+    for half in [16, 8, 4, 2, 1] {
+        for j in 0..half {
+            lanes[j] = K::Top::join(lanes[j], lanes[j + half]);
+        }
+    }
+    rest.iter().fold(lanes[0], |m, &x| K::Top::join(m, x))
 }
 
 // Replaces each element by its exponential above `max` and returns the sum.
@@ -126,7 +131,13 @@ fn exponentials<K: Kind>(xs: &mut [K::A], max: K::A) -> K::A {
                 lanes[j] = lanes[j].plus(c[j]);
             }
         }
-        total.push(rest.iter().fold(join_lanes(lanes, Real::plus), |sum, &x| sum.plus(x)));
+        keep_vectors(&mut lanes);
+        for half in [16, 8, 4, 2, 1] {
+            for j in 0..half {
+                lanes[j] = lanes[j].plus(lanes[j + half]);
+            }
+        }
+        total.push(rest.iter().fold(lanes[0], |sum, &x| sum.plus(x)));
     }
     total.result()
 }

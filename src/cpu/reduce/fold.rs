@@ -2,6 +2,7 @@
 //! becomes a result. The loops over memory are elsewhere and know nothing of the operation.
 
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 
 use super::arithmetic::{Order, Ring, Truth};
 
@@ -14,6 +15,8 @@ pub(crate) trait Fold: Copy + Send + Sync + 'static {
     type A: Copy + Send + Sync + 'static;
     type D: Copy + Send + Sync + 'static;
     const IDENTITY: Self::A;
+    /// Whether accumulators are added or multiplied.
+    const RING: bool;
     fn lift(x: Self::S) -> Self::A;
     fn join(a: Self::A, b: Self::A) -> Self::A;
     fn finish(a: Self::A) -> Self::D;
@@ -21,24 +24,26 @@ pub(crate) trait Fold: Copy + Send + Sync + 'static {
 
 /// Joins partial results as a balanced tree, in the order they come (a binary counter).
 pub(crate) struct Cascade<F: Fold> {
-    levels: [F::A; 40],
+    /// Those are there whose bit is set in the count.
+    levels: [MaybeUninit<F::A>; 40],
     count: usize,
 }
 
 impl<F: Fold> Cascade<F> {
     #[inline(always)]
     pub(crate) fn new() -> Self {
-        Cascade { levels: [F::IDENTITY; 40], count: 0 }
+        Cascade { levels: [const { MaybeUninit::uninit() }; 40], count: 0 }
     }
 
     #[inline(always)]
     pub(crate) fn push(&mut self, mut x: F::A) {
         let mut level = 0;
         while (self.count >> level) & 1 == 1 {
-            x = F::join(self.levels[level], x);
+            // SAFETY: the bit is set.
+            x = F::join(unsafe { self.levels[level].assume_init() }, x);
             level += 1;
         }
-        self.levels[level] = x;
+        self.levels[level].write(x);
         self.count += 1;
     }
 
@@ -47,7 +52,8 @@ impl<F: Fold> Cascade<F> {
         let mut out: Option<F::A> = None;
         for level in 0..40 {
             if (self.count >> level) & 1 == 1 {
-                let x = self.levels[level];
+                // SAFETY: the bit is set.
+                let x = unsafe { self.levels[level].assume_init() };
                 out = Some(out.map_or(x, |y| F::join(x, y)));
             }
         }
@@ -57,7 +63,7 @@ impl<F: Fold> Cascade<F> {
 
 macro_rules! folds {
     ($($name:ident <$($g:ident),+> where {$($bound:tt)*}
-        ($s:ty, $a:ty, $d:ty), $identity:expr, |$x:ident| $lift:expr, |$l:ident, $r:ident| $join:expr,
+        ($s:ty, $a:ty, $d:ty), $ring:literal, $identity:expr, |$x:ident| $lift:expr, |$l:ident, $r:ident| $join:expr,
         |$z:ident| $finish:expr;)*) => { $(
         #[derive(Clone, Copy)]
         pub(crate) struct $name<$($g),+>(PhantomData<($($g,)+)>);
@@ -66,6 +72,7 @@ macro_rules! folds {
             type A = $a;
             type D = $d;
             const IDENTITY: Self::A = $identity;
+            const RING: bool = $ring;
             #[inline(always)]
             fn lift($x: Self::S) -> Self::A { $lift }
             #[inline(always)]
@@ -78,15 +85,15 @@ macro_rules! folds {
 
 folds! {
     Sum<S, A, D> where {S: To<A>, A: Ring + To<D>}
-        (S, A, D), A::ZERO, |x| x.to(), |a, b| a.plus(b), |a| a.to();
+        (S, A, D), true, A::ZERO, |x| x.to(), |a, b| a.plus(b), |a| a.to();
     Prod<S, A, D> where {S: To<A>, A: Ring + To<D>}
-        (S, A, D), A::ONE, |x| x.to(), |a, b| a.times(b), |a| a.to();
+        (S, A, D), true, A::ONE, |x| x.to(), |a, b| a.times(b), |a| a.to();
     Min<S, A> where {S: To<A>, A: Order + To<S>}
-        (S, A, S), A::GREATEST, |x| x.to(), |a, b| a.lesser(b), |a| a.to();
+        (S, A, S), false, A::GREATEST, |x| x.to(), |a, b| a.lesser(b), |a| a.to();
     Max<S, A> where {S: To<A>, A: Order + To<S>}
-        (S, A, S), A::LEAST, |x| x.to(), |a, b| a.greater(b), |a| a.to();
+        (S, A, S), false, A::LEAST, |x| x.to(), |a, b| a.greater(b), |a| a.to();
     All<S> where {S: Truth}
-        (S, u8, u8), 1, |x| x.truth(), |a, b| a & b, |a| a;
+        (S, u8, u8), false, 1, |x| x.truth(), |a, b| a & b, |a| a;
     Any<S> where {S: Truth}
-        (S, u8, u8), 0, |x| x.truth(), |a, b| a | b, |a| a;
+        (S, u8, u8), false, 0, |x| x.truth(), |a, b| a | b, |a| a;
 }

@@ -4,7 +4,7 @@
 use super::fold::{Cascade, Fold};
 use super::plan::{Axis, Plan, locate};
 use crate::cpu::runtime::pool::{self, SendPtr};
-use crate::cpu::runtime::simd::{join_lanes, multiversion};
+use crate::cpu::runtime::simd::{keep_vectors, multiversion};
 
 // Elements of a piece, the unit of work that is never split further.
 pub(super) const PIECE: usize = 1 << 16;
@@ -28,7 +28,15 @@ unsafe fn fold_contiguous<F: Fold>(p: *const F::S, n: usize) -> F::A {
                 lanes[j] = F::join(lanes[j], F::lift(c[j]));
             }
         }
-        acc = join_lanes(lanes, F::join);
+        if F::RING {
+            keep_vectors(&mut lanes);
+        }
+        for half in [16, 8, 4, 2, 1] {
+            for j in 0..half {
+                lanes[j] = F::join(lanes[j], lanes[j + half]);
+            }
+        }
+        acc = lanes[0];
     }
     for &x in if n >= LANES { chunks.remainder() } else { xs } {
         acc = F::join(acc, F::lift(x));

@@ -41,22 +41,11 @@ macro_rules! multiversion {
 }
 pub(crate) use multiversion;
 
-/// Joins lanes that a loop has filled side by side, as a balanced tree.
-///
-/// The loop keeps whole vectors only because the lanes pass through memory here: seen together with these joins, it
-/// would be taken apart into the pairs that the last of them want.
+/// Keeps lanes whole vectors in the loop that adds to them or multiplies them: seen together with the joins that follow, it
+/// would be taken apart into the pairs that the last of them want. Here the lanes pass through memory in between.
 #[inline(always)]
-pub(crate) fn join_lanes<T: Copy, const N: usize>(mut lanes: [T; N], join: impl Fn(T, T) -> T) -> T {
-    const { assert!(N.is_power_of_two()) };
-    std::hint::black_box(&mut lanes);
-    let mut half = N / 2;
-    while half > 0 {
-        for j in 0..half {
-            lanes[j] = join(lanes[j], lanes[j + half]);
-        }
-        half /= 2;
-    }
-    lanes[0]
+pub(crate) fn keep_vectors<T, const N: usize>(lanes: &mut [T; N]) {
+    std::hint::black_box(lanes);
 }
 
 /// Asks for cache lines that will be read soon. Any address will do: nothing is read, and none faults.
