@@ -1,6 +1,6 @@
 //! Runs elementwise programs on the host. Contiguous operands are used in place, others are gathered into
 //! blocks that stay in the first-level cache; an expression is computed block by block, instruction by
-//! instruction, and large arrays are split over the thread pool. Called by `ops`.
+//! instruction or several of them at a time (`chained`), and large arrays are split over the thread pool. Called by `ops`.
 
 mod chained;
 pub(super) mod convert;

@@ -42,7 +42,7 @@ fn total(xs: &[f32], f: impl Fn(f32) -> f32) -> f32 {
             lanes[j] += f(c[j]);
         }
     }
-    keep_vectors(&mut lanes);
+    lanes = keep_vectors(lanes);
     for half in [16, 8, 4, 2, 1] {
         for j in 0..half {
             lanes[j] += lanes[j + half];

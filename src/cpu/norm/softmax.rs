@@ -131,7 +131,7 @@ fn exponentials<K: Kind>(xs: &mut [K::A], max: K::A) -> K::A {
                 lanes[j] = lanes[j].plus(c[j]);
             }
         }
-        keep_vectors(&mut lanes);
+        lanes = keep_vectors(lanes);
         for half in [16, 8, 4, 2, 1] {
             for j in 0..half {
                 lanes[j] = lanes[j].plus(lanes[j + half]);

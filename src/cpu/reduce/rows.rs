@@ -29,7 +29,7 @@ unsafe fn fold_contiguous<F: Fold>(p: *const F::S, n: usize) -> F::A {
             }
         }
         if F::RING {
-            keep_vectors(&mut lanes);
+            lanes = keep_vectors(lanes);
         }
         for half in [16, 8, 4, 2, 1] {
             for j in 0..half {

@@ -42,10 +42,11 @@ macro_rules! multiversion {
 pub(crate) use multiversion;
 
 /// Keeps lanes whole vectors in the loop that adds to them or multiplies them: seen together with the joins that follow, it
-/// would be taken apart into the pairs that the last of them want. Here the lanes pass through memory in between.
+/// would be taken apart into the pairs that the last of them want. A copy of the lanes passes through memory in between;
+/// the lanes themselves would be held there throughout if their address were given away.
 #[inline(always)]
-pub(crate) fn keep_vectors<T, const N: usize>(lanes: &mut [T; N]) {
-    std::hint::black_box(lanes);
+pub(crate) fn keep_vectors<T: Copy, const N: usize>(lanes: [T; N]) -> [T; N] {
+    std::hint::black_box(lanes)
 }
 
 /// Asks for cache lines that will be read soon. Any address will do: nothing is read, and none faults.
