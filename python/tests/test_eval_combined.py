@@ -7,7 +7,17 @@ import helpers as h
 import mlx.core as mx
 import numpy as np
 import pytest
-from test_eval_experts import MODES, UNIT, Experts, apart, close, normal, rounded, swiglu
+from test_eval_experts import (  # noqa: F401
+    MODES,
+    UNIT,
+    Experts,
+    apart,
+    close,
+    each_pick_alone,
+    normal,
+    rounded,
+    swiglu,
+)
 
 pytestmark = [
     pytest.mark.gpu,

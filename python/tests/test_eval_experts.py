@@ -23,6 +23,14 @@ UNIT = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 EXPERTS = 6
 
 
+@pytest.fixture(autouse=True)
+def each_pick_alone(none_disabled):
+    """Kernels that take the picks of a matrix together have tests of their own."""
+    before = mx.vulkan._set_disabled(["qmm_grouped"])
+    yield
+    mx.vulkan._set_disabled(before)
+
+
 def apart(f):
     before = mx.vulkan._set_disabled(["qmm_joined"])
     out = f()

@@ -17,13 +17,20 @@ pub static QMM_GROUPED: KernelVariant =
 
 /// Indices that a workgroup which has all picks of a matrix looks at in a turn: they stand in shared memory.
 pub const LOOKED_AT: u32 = 1024;
-/// Picks from which on those of a matrix are multiplied together.
+/// Picks from which on those of a matrix are multiplied together, and picks of a matrix, on average, in hundredths: fewer find most
+/// of theirs alone. H100, us of gate, up and down of 128 experts (768 x 2048 codes of four bits, bfloat16), each pick by itself and
+/// those of a matrix together: 64 picks 84 and 112, 128 149 and 157 (by 16 rows of x), 256 270 and 181. A prompt of 128
+/// tokens in 8 such layers, over sorted picks or dequantised weights and together, 24.8 and 6.3 ms, of 512 18.6 and 12.0.
 const GROUPED: i64 = 24;
-/// Workgroups a unit for the matrices that are picked.
+/// See [`GROUPED`].
+const GROUPED_EACH: i64 = 125;
+/// Workgroups for the matrices that are picked, in times of what fills the device. H100, us of gate and up of 256 such picks by 4,
+/// 12 and 24: 140, 112, 119.
 const SHARERS: u64 = 12;
 /// Picks of a matrix, on average, up to which they are: of more the codes are decoded once for each 32.
 const MOST_EACH: i64 = 40;
-/// Picks of a matrix, on average, up to which 8, and 16, rows of x at once are enough.
+/// Picks of a matrix, on average, up to which 8, and 16, rows of x at once are enough. H100, us of gate and up of 256 picks by two
+/// subgroups and 4, 8 and 16 rows of x 160, 108, 114, by four and 8 159; of down 125, 64, 70 and 124.
 const FEW_EACH: [i64; 2] = [4, 10];
 
 /// Most picks of a sum: their products stand in shared memory.
@@ -99,7 +106,8 @@ pub(in crate::vulkan) fn grouped(
 ) -> Option<Coop> {
     let (f, plain) = (&p.features, plain());
     let half = matches!(s.dtype, Dtype::F16 | Dtype::BF16);
-    let picks = s.transpose && s.m == 1 && s.batch >= GROUPED && s.format.group >= 32;
+    let many = s.batch >= GROUPED && 100 * s.batch >= GROUPED_EACH * s.matrices;
+    let picks = s.transpose && s.m == 1 && many && s.format.group >= 32;
     // Positions in x and in results are counted by 32 bits.
     let far = s.batch.saturating_mul(s.k.max(s.n)) >= 1 << 31 || s.batch > MOST_EACH * s.matrices;
     if !half || !picks || far || QMM_GROUPED.disabled() || QMM_COOP.disabled() {
@@ -113,18 +121,19 @@ pub(in crate::vulkan) fn grouped(
     if !has(cols) {
         return None;
     }
-    let sides = if eight || sixteen { 1 } else { 2 };
-    let xl: Vec<u32> = std::env::var("MLX_X_L").ok().map(|v| v.split('x').filter_map(|n| n.parse().ok()).collect()).unwrap_or_default();
-    let (subgroups, tiles) = if xl.len() == 2 { (xl[0], xl[1]) } else if sides == 1 { (2, 2) } else { (4, 2) };
+    let (sides, vectors) = match (eight, sixteen) {
+        (true, _) => (1, 8),
+        (_, true) => (1, 16),
+        _ => (2, 32),
+    };
+    let (subgroups, ahead) = if sides == 1 { (2, Ahead::All) } else { (4, Ahead::Codes) };
+    // Whole turns of groups whose factors are read two at a time.
     let turns = s.k / i64::from(s.format.group);
-    let stretch = if sides == 1 && turns % i64::from(2 * subgroups) == 0 { 2 } else { 1 };
-    let ahead = match std::env::var("MLX_X_A").as_deref() { Ok("0") => Ahead::Nothing, Ok("1") => Ahead::Codes, Ok(_) => Ahead::All, _ => if sides == 1 { Ahead::All } else { Ahead::Codes } };
-    let xv = std::env::var("MLX_X_V").ok().and_then(|v| v.parse::<u32>().ok());
-    let vectors = xv.filter(|_| sides == 1).unwrap_or(cols * sides);
-    let stretch = if vectors < cols { 1 } else { stretch };
-    let c = Coop { subgroups, tiles, stretch, cols, sides, vectors, ahead, plain };
+    let two = sides == 1 && vectors == cols && turns % i64::from(2 * subgroups) == 0;
+    let stretch = if two { 2 } else { 1 };
+    let c = Coop { subgroups, tiles: 2, stretch, cols, sides, vectors, ahead, plain };
     let c = match forced() {
-        Some(&[subgroups, tiles, stretch]) if std::env::var("MLX_X_L").is_err() && !pair || tiles % 2 == 0 => {
+        Some(&[subgroups, tiles, stretch]) if !pair || tiles % 2 == 0 => {
             Coop { subgroups, tiles, stretch, ..c }
         }
         _ => c,
@@ -137,8 +146,7 @@ pub(in crate::vulkan) fn grouped(
 /// Workgroups that share the rows of codes of a matrix, `units` times those of one, so that those of matrices that are picked fill the
 /// device.
 pub(in crate::vulkan) fn sharers(p: &Profile, s: &Shape, units: i64) -> i64 {
-    let wanted =
-        p.nearly(std::env::var("MLX_X_SH").ok().and_then(|v| v.parse().ok()).unwrap_or(SHARERS)) as i64;
+    let wanted = p.nearly(SHARERS) as i64;
     ceil(wanted, s.batch.min(s.matrices).max(1)).clamp(1, units.max(1))
 }
 
@@ -147,6 +155,43 @@ mod tests {
     use super::*;
     use crate::kernels::quantized::quant::{Format, Mode};
     use crate::vulkan::tune::tests::devices;
+
+    #[test]
+    fn picks_go_together_where_matrices_have_several() {
+        let p = devices::h200();
+        let shape = |format, picks, matrices| Shape {
+            dtype: Dtype::BF16,
+            format,
+            transpose: true,
+            m: 1,
+            n: 1536,
+            k: 2048,
+            batch: picks,
+            matrices,
+            runs: false,
+        };
+        let four = Format::new("test", Mode::Affine, 64, 4).unwrap();
+        let laid = |picks, matrices| grouped(&p, &shape(four, picks, matrices), true, &|_, _| true);
+        let rows = |picks, matrices| laid(picks, matrices).map(|c| c.vectors);
+        assert_eq!([rows(8, 8), rows(64, 128), rows(128, 128)], [None; 3]);
+        assert_eq!([rows(24, 8), rows(256, 128), rows(1024, 128)], [Some(8), Some(8), Some(16)]);
+        assert_eq!([rows(4096, 128), rows(8192, 128)], [Some(32), None]);
+        let c = laid(256, 128).unwrap();
+        assert!(c.tiles % 2 == 0 && c.shared_bytes() + 4 * LOOKED_AT <= p.features.shared_memory);
+        // Without matrices of a kind that is known, of short groups and in float32 each pick has its kernel.
+        assert!(grouped(&p, &shape(four, 256, 128), true, &|_, _| false).is_none());
+        let short = Format::new("test", Mode::Nvfp4, 16, 4).unwrap();
+        assert!(grouped(&p, &shape(short, 256, 128), true, &|_, _| true).is_none());
+        let single = Shape { dtype: Dtype::F32, ..shape(four, 256, 128) };
+        assert!(grouped(&p, &single, true, &|_, _| true).is_none());
+        let mut small = devices::h200();
+        small.features.shared_memory = 8 << 10;
+        assert!(grouped(&small, &shape(four, 256, 128), true, &|_, _| true).is_none());
+        for (picks, matrices, units) in [(256, 128, 48), (24, 8, 900), (5000, 128, 1)] {
+            let n = sharers(&p, &shape(four, picks, matrices), units);
+            assert!((1..=units).contains(&n) && (n == units || n * matrices.min(picks) >= p.fill() as i64));
+        }
+    }
 
     #[test]
     fn teams_fill_subgroups_and_workgroups_the_device() {
