@@ -237,6 +237,7 @@ BETWEEN = {
         "the last update of a place, as a maximum of numbers; read by the next dispatch, behind a "
         "pipeline barrier",
     ),
+    "qmm_coop.comp": ("workgroup", "workgroup", "the picks of a matrix, in any order"),
     "matmul_parts.comp": ("workgroup", "workgroup", "which blocks are left to plain arithmetic"),
     "matmul_parts_split.comp": (
         "buffers",
@@ -254,7 +255,7 @@ BETWEEN = {
 }
 
 # Those of them that only devices with matrix units reach.
-BY_MATRICES = ["matmul_parts.comp", "matmul_parts_split.comp"]
+BY_MATRICES = ["qmm_coop.comp", "matmul_parts.comp", "matmul_parts_split.comp"]
 
 
 def unlisted(report):

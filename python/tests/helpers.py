@@ -145,4 +145,5 @@ def kernels(f):
     out = f()
     mx.eval(out)
     ran = mx.vulkan.stats()["kernels"]
-    return out, {name: n for name, n in ran.items() if not name.startswith("fragment_probe")}
+    about = ("fragment_probe", "measure_")
+    return out, {name: n for name, n in ran.items() if not name.startswith(about)}
