@@ -1,7 +1,7 @@
 #version 460
 // Products that stand in memory, those of COMBINED picks of a token behind each other, times a weight each and added up: what
 // qmm_combine.comp does besides the products, rounded in the same places. An invocation has OWN neighbours of a row.
-// Defines: those of quantized/qmm.glsl with JOINED 1, COMBINED, OWN (1, or what 16 bytes hold), optionally AFTER: a function of
+// Defines: those of quantized/qmm.glsl with JOINED 1, THREADS, COMBINED, OWN (1, or what 16 bytes hold), optionally AFTER: a function of
 // GLSL of a sum and its place. x are the products, `norm` the weights, rows the tokens, N0 the length of a row.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
@@ -12,7 +12,6 @@
 #extension GL_EXT_control_flow_attributes : require
 
 #include "quantized/qmm.glsl"
-#define THREADS 128
 layout(local_size_x = THREADS) in;
 #include "quantized/joined.glsl"
 

@@ -10,10 +10,8 @@ use crate::kernels::matmul::epilogue::KeptAfter;
 use crate::kernels::quantized::quant::Format;
 use crate::vulkan::kernels::elem::{self, Defines, define, launch};
 use crate::vulkan::kernels::matmul::ceil;
+use crate::vulkan::tune::quantized::picked::SUM_LANES;
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
-
-/// Lanes of a workgroup.
-const LANES: i64 = 128;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
@@ -36,7 +34,8 @@ impl KernelKey for Key {
         let mut d = Defines::new();
         elem::float_controls(&mut d, f);
         define_format(&mut d, self.format, self.dtype);
-        let numbers = [("JOINED", 1), ("TRANSPOSE", 1), ("COMBINED", self.each), ("OWN", self.own)];
+        let lanes = ("THREADS", SUM_LANES as u32);
+        let numbers = [("JOINED", 1), ("TRANSPOSE", 1), ("COMBINED", self.each), ("OWN", self.own), lanes];
         numbers.iter().for_each(|(name, v)| define(&mut d, name, v));
         if let Some(after) = &self.after {
             define_after(&mut d, after);
@@ -72,7 +71,7 @@ pub(super) fn run(
     enc.describe(2.0 * (results * c.each) as f64, &[picks.count / c.each, c.each, n]);
     let mut all: SmallVec<[(u64, u64); 16]> = SmallVec::from_slice(reads);
     all.push(made);
-    launch(enc, &pipeline, push, ceil(results / own, LANES) as u64, 1, 1, &all, writes)
+    launch(enc, &pipeline, push, ceil(results / own, SUM_LANES) as u64, 1, 1, &all, writes)
 }
 
 #[cfg(test)]

@@ -24,6 +24,8 @@ pub const LOOKED_AT: u32 = 1024;
 const GROUPED: i64 = 24;
 /// See [`GROUPED`].
 const GROUPED_EACH: i64 = 125;
+/// Lanes of a workgroup that adds up products which stand in memory: few results, so small ones.
+pub const SUM_LANES: i64 = 128;
 /// Workgroups for the matrices that are picked, in times of what fills the device. H100, us of gate and up of 256 such picks by 4,
 /// 12 and 24: 140, 112, 119.
 const SHARERS: u64 = 12;
@@ -185,7 +187,7 @@ mod tests {
         let single = Shape { dtype: Dtype::F32, ..shape(four, 256, 128) };
         assert!(grouped(&p, &single, true, &|_, _| true).is_none());
         let mut small = devices::h200();
-        small.features.shared_memory = 8 << 10;
+        small.features.shared_memory = 4 << 10;
         assert!(grouped(&small, &shape(four, 256, 128), true, &|_, _| true).is_none());
         for (picks, matrices, units) in [(256, 128, 48), (24, 8, 900), (5000, 128, 1)] {
             let n = sharers(&p, &shape(four, picks, matrices), units);
