@@ -443,6 +443,49 @@ def test_few_rows_by_ordinary_arithmetic():
     assert "bfloat16" in ran and "float16" in ran
 
 
+def over_scratch(rng):
+    """Products whose dequantised weights are more than there shall be at once."""
+    for dtype, n, k, m in [("bfloat16", 1500, 512, 20), ("float32", 3001, 256, 33)]:
+        for how in ({"group_size": 64, "bits": 4}, {"mode": "mxfp8", "group_size": 32, "bits": 8}):
+            w, x = (h.from_np(draw(rng, s, dtype), dtype) for s in ((n, k), (m, k)))
+            parts = mx.quantize(w, **how)
+            with mx.stream(mx.cpu):
+                dense = h.to_np(mx.dequantize(*parts, **how)).astype(np.float64)
+            left = h.to_np(x).astype(np.float64)
+            for rows in (x, x[::-1], mx.concatenate([x, x], 1)[:, :k]):
+                got = mx.quantized_matmul(rows, *parts, transpose=True, **how)
+                want = h.to_np(rows).astype(np.float64) @ dense.T
+                unit = 2.0**-7 if dtype == "bfloat16" else 2.0**-18
+                error = np.abs(h.to_np(got).astype(np.float64) - want).max()
+                assert error <= unit * np.abs(want).max(), (dtype, error)
+            picks = mx.array([1, 0])
+            one = [p[None] for p in parts]
+            both = mx.stack([x, 2 * x])
+            got = mx.gather_qmm(both, *one, lhs_indices=picks, rhs_indices=picks * 0, **how)
+            assert np.abs(h.to_np(got[1]).astype(np.float64) - left @ dense.T).max() <= (
+                unit * np.abs(want).max()
+            )
+
+
+@pytest.mark.gpu
+def test_weights_are_dequantised_part_by_part():
+    code = f"""
+    import sys
+    sys.path.insert(0, {os.path.dirname(__file__)!r})
+    import mlx.core as mx
+    import numpy as np
+    mx.set_default_device(mx.gpu)
+    import test_quantized as t
+    t.over_scratch(np.random.default_rng(21))
+    ran = mx.vulkan.stats()["kernels"]
+    print(sum(n for k, n in ran.items() if k.startswith("dequantize")))
+    """
+    env = {"MLX_VK_QMM": "dequantize", "MLX_VK_QMM_SCRATCH": "1"}
+    parts = int(h.python(code, env=env, timeout=280).stdout)
+    # Two parts of the first and three of the second, for three products of each of two modes.
+    assert parts >= 3 * 2 * (2 + 3), parts
+
+
 @pytest.mark.parametrize("dtype", HALF_UNIT)
 def test_infinite_scales_times_codes_of_zero_are_no_numbers(dtype, rng):
     for transpose, m in [(True, 48), (True, 1), (False, 1), (False, 48)]:

@@ -31,6 +31,7 @@ pub const VARIABLES: &[&Variable] = &[
     &matmul::kernel::MATMUL_SPEC,
     &tune::gemv::GEMV_LAYOUT,
     &tune::quantized::QMM,
+    &tune::quantized::QMM_SCRATCH,
     &tune::conv::CONV_SCRATCH,
     &tune::attention::SDPA_ROWS,
     &tune::attention::SDPA_GROUPS,

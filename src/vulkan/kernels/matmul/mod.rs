@@ -39,6 +39,41 @@ pub fn matmul(enc: &mut CommandEncoder, a: &DeviceView, b: &DeviceView, dst: &De
     run(enc, None, a, b, dst, 1.0, 0.0, None)
 }
 
+/// `dst[:, first..first + n] = a @ b`, of a contiguous matrix, of which those columns are written.
+pub fn columns(
+    enc: &mut CommandEncoder,
+    a: &DeviceView,
+    b: &DeviceView,
+    dst: &DeviceView,
+    first: i64,
+) -> Result<()> {
+    let (m, k, n, all) = (a.shape[0], a.shape[1], b.shape[1], dst.shape[1]);
+    let fits = a.ndim() == 2 && b.shape[..] == [k, n] && dst.shape[..] == [m, all] && first + n <= all;
+    if !fits || !dst.is_row_contiguous() || [a.dtype, b.dtype] != [dst.dtype; 2] {
+        bail!(Value, "[matmul] Columns {first} to {} of {} are no product.", first + n, show(&dst.shape));
+    }
+    let p = Problem {
+        dtype: dst.dtype,
+        m,
+        n,
+        k,
+        batch: SmallVec::new(),
+        a: Operand::new(a, &[]),
+        b: Operand::new(b, &[]),
+        c: None,
+        alpha: 1.0,
+        beta: 0.0,
+        d: dst.ptr + (first * dst.dtype.size() as i64) as u64,
+        d_rs: all,
+        d_batch: m * all,
+        d_range: dst.range(),
+        table: None,
+        right_matrices: 1,
+        fused: None,
+    };
+    solve(enc, &p)
+}
+
 /// `dst = alpha * (a @ b) + beta * c`; `c` has the shape of `dst`, with any strides. With `beta` zero `c`
 /// is not read.
 pub fn addmm(

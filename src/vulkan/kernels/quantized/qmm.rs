@@ -18,7 +18,7 @@ use crate::vulkan::kernels::matmul::kernel::{Kernel, Push as MatmulPush};
 use crate::vulkan::kernels::matmul::{self, REACH, add_sums, ceil, plain, reach, scratch_sums};
 use crate::vulkan::report::stats::STATS;
 use crate::vulkan::tune::quantized::{
-    Choice, Coop, Shape, VECTORS, Variant, choose, choose_of_many, runs, stage,
+    Choice, Coop, Shape, VECTORS, Variant, choose, choose_of_many, part_of, runs, stage,
 };
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
@@ -481,6 +481,43 @@ impl Job {
     }
 }
 
+/// The same for a matrix whose values need more memory than there shall be: part by part of its rows.
+fn through_parts(
+    enc: &mut CommandEncoder,
+    x: &DeviceView,
+    w: &Weights,
+    s: &Shape,
+    dst: &DeviceView,
+    part: i64,
+) -> Result<()> {
+    let size = s.dtype.size() as i64;
+    let ptr = enc.temp(((part * s.k * size) as usize).next_multiple_of(16))?;
+    let flat = |shape: [i64; 2], strides: [i64; 2], v: &DeviceView| View {
+        shape: shape.into_iter().collect(),
+        strides: strides.into_iter().collect(),
+        ..v.clone()
+    };
+    let x = flat([s.m, s.k], [x.strides[1], x.strides[2]], x);
+    let dst = flat([s.m, s.n], [s.n, 1], dst);
+    for first in (0..s.n).step_by(part as usize) {
+        let rows = part.min(s.n - first);
+        let cut = |v: &DeviceView| {
+            let mut v = v.clone();
+            v.ptr = v.ptr.wrapping_add_signed(first * v.strides[1] * v.dtype.size() as i64);
+            v.shape[1] = rows;
+            v
+        };
+        let (codes, scales, biases) = (cut(w.codes), cut(w.scales), w.biases.map(cut));
+        let shape = [1, rows, s.k];
+        let values =
+            View { ptr, dtype: s.dtype, shape: shape.into_iter().collect(), strides: row_major(&shape) };
+        dequantize(enc, w.format, &codes, &scales, biases.as_ref(), &values)?;
+        let right = flat([s.k, rows], [1, s.k], &values);
+        matmul::columns(enc, &x, &right, &dst, first)?;
+    }
+    Ok(())
+}
+
 /// The product over weights that are dequantised first.
 fn through_values(
     enc: &mut CommandEncoder,
@@ -494,6 +531,9 @@ fn through_values(
     let (rows, cols) = if transpose { (s.n, s.k) } else { (s.k, s.n) };
     let shape = [s.matrices, rows, cols];
     let bytes = size_of(&shape) * s.dtype.size();
+    if let Some(part) = part_of(s).filter(|_| picks.lhs.is_none()) {
+        return through_parts(enc, x, w, s, dst, part);
+    }
     let ptr = enc.temp(bytes.next_multiple_of(16))?;
     let mut values =
         View { ptr, dtype: s.dtype, shape: shape.into_iter().collect(), strides: row_major(&shape) };

@@ -66,8 +66,25 @@ pub(in crate::vulkan) fn runs(picks: i64, matrices: i64) -> bool {
     picks >= RUN_ROWS.max(RUN_LENGTH * matrices) && !QMM_RUNS.disabled()
 }
 
-/// Most bytes of weights that are dequantised for the kernels of `matmul`.
-const SCRATCH: i64 = 1 << 30;
+pub static QMM_SCRATCH: Variable = Variable::new(
+    "MLX_VK_QMM_SCRATCH",
+    "1024",
+    Values::Number(1, 1 << 20),
+    "Mebibytes of weights that are dequantised for the kernels of matmul at once",
+);
+
+/// Most bytes of weights that are.
+fn scratch() -> i64 {
+    (QMM_SCRATCH.count() << 20) as i64
+}
+
+/// Rows of the parts of a matrix whose values are more than that, nearly equal ones of whole tiles; none where all of them are
+/// made at once.
+pub(in crate::vulkan) fn part_of(s: &Shape) -> Option<i64> {
+    let parts = ceil(s.n * s.k * s.dtype.size() as i64, scratch());
+    let one = s.transpose && s.matrices == 1 && s.batch == 1 && !s.runs;
+    (one && parts > 1).then(|| round_up(ceil(s.n, parts), 256))
+}
 
 /// What a product looks like to the table.
 #[derive(Debug, Clone, Copy)]
@@ -502,7 +519,7 @@ fn cooperative(p: &Profile, s: &Shape, rows: i64) -> bool {
         return true;
     }
     let tier = table::choose(p, &product).tier;
-    tier != Tier::Tiled && bytes <= SCRATCH && used >= 16 * s.matrices
+    tier != Tier::Tiled && (bytes <= scratch() || part_of(s).is_some()) && used >= 16 * s.matrices
 }
 
 /// Powers of two from one on.
