@@ -549,6 +549,18 @@ mod tests {
     }
 
     #[test]
+    fn parts_of_large_matrices_are_nearly_equal() {
+        assert_eq!(part_of(&shape(100, 4096, 4096)), None);
+        assert_eq!(part_of(&shape(100, 65536, 4096)), None);
+        let s = shape(100, 151_936, 4096);
+        let part = part_of(&s).unwrap();
+        assert!(part % 256 == 0 && ceil(s.n, part) == 3 && part * s.k * 4 <= scratch() + 256 * s.k * 4);
+        for other in [Shape { transpose: false, ..s }, Shape { matrices: 2, ..s }, Shape { batch: 2, ..s }] {
+            assert_eq!(part_of(&other), None);
+        }
+    }
+
+    #[test]
     fn few_rows_walk_the_codes_and_many_take_tiles() {
         let f =
             device(Features { shared_memory: 32768, max_workgroup_invocations: 256, ..Default::default() });
