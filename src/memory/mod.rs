@@ -1,7 +1,6 @@
 //! Host memory: 64-byte aligned blocks from a size-class cache, so that a steady loop asks the system for
 //! nothing. Statistics and limits of host and device memory together are in [`stats`].
 
-pub mod copy;
 #[cfg(unix)]
 pub mod cuda;
 #[cfg(unix)]

@@ -32,7 +32,7 @@ pub unsafe fn from_elements(shape: &[i64], dtype: Dtype, src: *const u8, stream:
         return Array::from_data(Layout::contiguous(shape), dtype, storage);
     }
     // SAFETY: the destination is fresh memory of as many bytes.
-    from_host(shape, dtype, |dst| unsafe { memory::copy::copy(src, dst, bytes) })
+    from_host(shape, dtype, |dst| unsafe { std::ptr::copy_nonoverlapping(src, dst, bytes) })
 }
 
 /// The elements on the stream's GPU alone, if they are kept best there. Where that fails the host has them, and who uses

@@ -277,8 +277,9 @@ fn axes_of(view: &ffi::Py_buffer) -> PyResult<usize> {
     axes.ok_or_else(|| PyValueError::new_err(format!("[array] A buffer of {} axes.", view.ndim)))
 }
 
-/// Bytes from which on a copy leaves the interpreter to other threads.
-const LARGE: usize = 1 << 20;
+/// Bytes from which on a copy leaves the interpreter to other threads, and asks where the array will be used: fewer stay on the
+/// host in any case.
+const LARGE: usize = 4 << 20;
 
 /// Copies the buffer of another object. float64 becomes float32 and complex128 complex64 unless `dtype` says
 /// otherwise.
@@ -324,15 +325,18 @@ pub fn import(obj: &Bound<'_, PyAny>, dtype: Option<Dtype>) -> PyResult<Array> {
     check_reach(base as usize, &shape, &strides, size)?;
     let dense = made.size() == size
         && strides.iter().zip(&steps).zip(&shape).all(|((&s, &r), &d)| d == 1 || s as i64 == r * size as i64);
-    if dense {
+    if dense && count * size >= LARGE {
         let (at, stream) = (base as usize, crate::python::runtime::device::current());
         // SAFETY: the view has that many elements, and stays.
         let copy = || unsafe { ops::from_elements(&shape, made, at as *const u8, stream) };
-        // Nobody waits for the interpreter meanwhile.
-        let a = if count * size >= LARGE { obj.py().detach(copy)? } else { copy()? };
-        return cast(a, dtype);
+        return cast(obj.py().detach(copy)?, dtype);
     }
     let a = ops::from_host(&shape, made, |dst| {
+        if dense {
+            // SAFETY: both sides have `count` elements of `size` bytes and do not overlap.
+            unsafe { ptr::copy_nonoverlapping(base, dst, count * size) };
+            return;
+        }
         for i in 0..count {
             let at = |axis: usize| ((i as i64 / steps[axis]) % shape[axis]) as isize * strides[axis];
             let at: isize = (0..n).map(at).sum();

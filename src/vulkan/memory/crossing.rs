@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use super::Block;
 use super::between;
+use super::copy::copy;
 #[cfg(unix)]
 use super::peer;
 use super::transfer::{Download, upload_pieces};
 use crate::core::env::KernelVariant;
 use crate::core::{DeviceBlock, Result, trace};
-use crate::memory::copy::copy;
 use crate::vulkan::hal::stream::StreamState;
 #[cfg(unix)]
 use crate::vulkan::tune::transfer::PEER;

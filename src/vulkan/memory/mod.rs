@@ -7,6 +7,7 @@
 
 pub(super) mod between;
 mod block;
+mod copy;
 pub(super) mod crossing;
 pub(super) mod exported;
 pub(super) mod foreign;

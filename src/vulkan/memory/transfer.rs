@@ -6,11 +6,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::copy::copy;
 use super::{Block, Kind, Region};
 use crate::bail;
 use crate::core::env::KernelVariant;
 use crate::core::{DeviceBlock, Result, trace};
-use crate::memory::copy::copy;
 use crate::vulkan::hal::stream::{Point, StreamState};
 use crate::vulkan::tune::transfer::{DIRECT, DIRECT_WITHOUT_BAR, PIECE, PIECES, SMALL};
 

@@ -15,6 +15,12 @@ pub const SMALL_BATCH: usize = 128 << 10;
 pub const PIECE: usize = 32 << 20;
 /// Staging pieces in use by one upload.
 pub const PIECES: usize = 4;
+/// Host copies are shared between threads in parts of at least this size.
+pub const PART: usize = 256 << 10;
+/// Most threads of one.
+pub const THREADS: usize = 8;
+/// Shared copies from here on go past the caches, which hold other things.
+pub const STREAMED: usize = 8 << 20;
 /// Arrays made from memory of the host go to the GPU at once from here on, where it has memory of its own: kept on the host first
 /// they are copied twice (H100: 1 GiB of NumPy's 3 GB/s, most of it pages of the host that are touched for the first time).
 pub const MADE: usize = 4 << 20;

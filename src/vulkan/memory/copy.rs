@@ -2,23 +2,21 @@
 
 use std::sync::OnceLock;
 
-/// Copies are shared between threads in parts of at least this size.
-const PART: usize = 256 << 10;
-/// Most threads of a copy: more did not bring more.
-const THREADS: usize = 8;
-/// Copies from here on do not go through the caches: who reads them next finds them in memory, not behind it.
-const STREAMED: usize = 8 << 20;
+use crate::vulkan::tune::transfer::{PART, STREAMED, THREADS};
 
 /// Copies `bytes` bytes, more than a little on several threads: one alone does not keep up with the bus.
 ///
 /// # Safety
 /// As `ptr::copy_nonoverlapping` for bytes.
-pub unsafe fn copy(src: *const u8, dst: *mut u8, bytes: usize) {
-    match helpers().filter(|_| bytes >= 2 * PART) {
+pub(super) unsafe fn copy(src: *const u8, dst: *mut u8, bytes: usize) {
+    let helpers = if bytes >= 2 * PART { helpers() } else { None };
+    match helpers {
         // SAFETY: by the caller.
         None => unsafe { std::ptr::copy_nonoverlapping(src, dst, bytes) },
         // SAFETY: by the caller.
-        Some((pool, threads)) => unsafe { shared(pool, threads.min(bytes / PART), src, dst, bytes) },
+        Some(pool) => unsafe {
+            shared(pool, (pool.current_num_threads() + 1).min(bytes / PART), src, dst, bytes);
+        },
     }
 }
 
@@ -80,16 +78,16 @@ unsafe fn stream_avx2(src: *const u8, dst: *mut u8, bytes: usize) {
     }
 }
 
-/// Threads that help with copies, and how many copy with the caller's; none on small machines.
-fn helpers() -> Option<(&'static rayon::ThreadPool, usize)> {
+/// Threads that help the caller's; none on small machines.
+fn helpers() -> Option<&'static rayon::ThreadPool> {
     static POOL: OnceLock<Option<rayon::ThreadPool>> = OnceLock::new();
-    let threads = std::thread::available_parallelism().map_or(1, |n| (n.get() / 2).clamp(1, THREADS));
     let make = || {
+        let threads = std::thread::available_parallelism().map_or(1, |n| (n.get() / 2).clamp(1, THREADS));
         let name = |i| format!("mlx-copy-{i}");
-        rayon::ThreadPoolBuilder::new().num_threads(threads - 1).thread_name(name).build().ok()
+        let pool = || rayon::ThreadPoolBuilder::new().num_threads(threads - 1).thread_name(name).build().ok();
+        (threads > 1).then(pool).flatten()
     };
-    let pool = POOL.get_or_init(|| (threads > 1).then(make).flatten()).as_ref()?;
-    Some((pool, pool.current_num_threads() + 1))
+    POOL.get_or_init(make).as_ref()
 }
 
 #[cfg(test)]
