@@ -25,6 +25,17 @@ uint two_factors(uvec2 base, uint row, uint i) {
 // As it would have been stored.
 float rounded(float x) { return bits_to_float(float_to_bits(x)); }
 
+#ifdef COMBINED
+// Stores a sum over picks, or what is made of it.
+void store_sum(uint at, float sum) {
+#ifdef AFTER
+    store_element(p.d[0], at, after(rounded(sum), at));
+#else
+    store_element(p.d[0], at, sum);
+#endif
+}
+#endif
+
 // The matrix that a workgroup has and its place there, where those of several follow each other, each of so many rows.
 uint matrix_of(inout uint group, uint span, out uint n) {
     n = N0;

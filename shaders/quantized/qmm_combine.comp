@@ -71,11 +71,6 @@ void main() {
             precise float weighted = products[j * R + i] * weights[j];
             sum += rounded(weighted);
         }
-        uint at = token * N0 + row0 + i;
-#ifdef AFTER
-        store_element(p.d[0], at, after(rounded(sum), at));
-#else
-        store_element(p.d[0], at, sum);
-#endif
+        store_sum(token * N0 + row0 + i, sum);
     }
 }

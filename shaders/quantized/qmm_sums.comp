@@ -36,11 +36,5 @@ void main() {
             sum[e] += rounded(weighted);
         }
     }
-    [[unroll]] for (uint e = 0; e < OWN; e++) {
-#ifdef AFTER
-        store_element(p.d[0], i + e, after(rounded(sum[e]), i + e));
-#else
-        store_element(p.d[0], i + e, sum[e]);
-#endif
-    }
+    [[unroll]] for (uint e = 0; e < OWN; e++) store_sum(i + e, sum[e]);
 }

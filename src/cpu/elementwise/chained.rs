@@ -203,8 +203,16 @@ trait Vector: Copy {
     unsafe fn max(self, o: Self) -> Self;
     unsafe fn min(self, o: Self) -> Self;
     /// The same for an `o` that is neither NaN nor zero.
-    unsafe fn max_plain(self, o: Self) -> Self;
-    unsafe fn min_plain(self, o: Self) -> Self;
+    #[inline(always)]
+    unsafe fn max_plain(self, o: Self) -> Self {
+        // SAFETY: the caller's processor.
+        unsafe { self.max(o) }
+    }
+    #[inline(always)]
+    unsafe fn min_plain(self, o: Self) -> Self {
+        // SAFETY: the caller's processor.
+        unsafe { self.min(o) }
+    }
     unsafe fn abs(self) -> Self;
     unsafe fn neg(self) -> Self;
     unsafe fn sqrt(self) -> Self;
@@ -249,14 +257,6 @@ impl Vector for f32 {
     }
     #[inline(always)]
     unsafe fn min(self, o: f32) -> f32 {
-        if self < o || self.is_nan() { self } else { o }
-    }
-    #[inline(always)]
-    unsafe fn max_plain(self, o: f32) -> f32 {
-        if self > o || self.is_nan() { self } else { o }
-    }
-    #[inline(always)]
-    unsafe fn min_plain(self, o: f32) -> f32 {
         if self < o || self.is_nan() { self } else { o }
     }
     #[inline(always)]

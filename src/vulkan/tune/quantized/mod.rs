@@ -237,6 +237,12 @@ fn coop(p: &Profile, s: &Shape, known: &dyn Fn(Dtype, u32) -> bool) -> Option<Co
     laid_out(p, s, forced.or(won), known)
 }
 
+/// Whether qmm_coop can have matrices of so many columns, or ordinary arithmetic in their place.
+fn has_columns(f: &Features, dtype: Dtype, n: u32, known: &dyn Fn(Dtype, u32) -> bool) -> bool {
+    let multiplies = || table::fixed_subgroup(f) == Some(32) && table::multiplies(f, dtype, [16, n, 16]);
+    plain() || multiplies() && known(dtype, n)
+}
+
 /// The kernel in a layout, or in the packaged one.
 fn laid_out(
     p: &Profile,
@@ -257,9 +263,8 @@ fn laid_out(
     if !takes {
         return None;
     }
-    let lanes = table::fixed_subgroup(f) == Some(32);
-    let has = |n: &u32| plain || lanes && table::multiplies(f, s.dtype, [16, *n, 16]) && known(s.dtype, *n);
-    let cols = [if s.m <= 8 { 8 } else { 16 }, 16].into_iter().find(has)?;
+    let cols =
+        [if s.m <= 8 { 8 } else { 16 }, 16].into_iter().find(|&n| has_columns(f, s.dtype, n, known))?;
     let sides = ceil(s.m, cols.into()).min(SIDES) as u32;
     // Columns for several groups hold the codes of all of them: 32 words a lane, more would spill.
     let most = (32 * 64 / (s.format.group * s.format.bits)).max(1);

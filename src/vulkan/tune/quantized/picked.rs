@@ -2,11 +2,11 @@
 //! (shaders/quantized/qmm_rows.comp), and the sums of the picks of a token (shaders/quantized/qmm_combine.comp). Pure; called by the
 //! hosts and by [`fusion`](crate::vulkan::tune::fusion).
 
-use super::{Ahead, Coop, QMM_COOP, Shape, forced, layout_of_rows, plain};
+use super::{Ahead, Coop, QMM_COOP, Shape, forced, has_columns, layout_of_rows, plain};
 use crate::core::Dtype;
 use crate::core::env::KernelVariant;
 use crate::vulkan::tune::ceil;
-use crate::vulkan::tune::matmul::{fixed_subgroup, multiplies};
+use crate::vulkan::tune::matmul::fixed_subgroup;
 use crate::vulkan::tune::profile::Profile;
 
 pub static QMM_COMBINE: KernelVariant =
@@ -115,8 +115,7 @@ pub(in crate::vulkan) fn grouped(
     if !half || !picks || far || QMM_GROUPED.disabled() || QMM_COOP.disabled() {
         return None;
     }
-    let lanes = fixed_subgroup(f) == Some(32);
-    let has = |n: u32| plain || lanes && multiplies(f, s.dtype, [16, n, 16]) && known(s.dtype, n);
+    let has = |n| has_columns(f, s.dtype, n, known);
     let each = ceil(s.batch, s.matrices.min(s.batch));
     let [eight, sixteen] = FEW_EACH.map(|most| each <= most);
     let cols = if eight && has(8) { 8 } else { 16 };
