@@ -39,5 +39,49 @@ pub mod vulkan;
 /// Graphs are many small allocations that come and go together, more than the caches of the C library's allocator hold.
 /// Programs in Rust choose for themselves.
 #[cfg(feature = "python")]
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+mod allocator {
+    use std::alloc::{GlobalAlloc, Layout};
+    use std::ffi::c_void;
+
+    use mimalloc::MiMalloc;
+
+    unsafe extern "C" {
+        fn mi_malloc(size: usize) -> *mut c_void;
+    }
+
+    /// mimalloc; blocks of an ordinary alignment by its shortest way, which `MiMalloc` does not take.
+    struct Short;
+
+    /// What every block of at least so many bytes is aligned to.
+    const ALIGNED: usize = 16;
+
+    // SAFETY: blocks of `mi_malloc` are mimalloc's as all others are, and aligned as far as their size goes.
+    unsafe impl GlobalAlloc for Short {
+        unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+            if layout.align() <= ALIGNED && layout.align() <= layout.size() {
+                // SAFETY: any size may be asked for.
+                return unsafe { mi_malloc(layout.size()) }.cast();
+            }
+            // SAFETY: by the caller.
+            unsafe { MiMalloc.alloc(layout) }
+        }
+
+        unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+            // SAFETY: by the caller.
+            unsafe { MiMalloc.alloc_zeroed(layout) }
+        }
+
+        unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+            // SAFETY: by the caller.
+            unsafe { MiMalloc.dealloc(block, layout) }
+        }
+
+        unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+            // SAFETY: by the caller.
+            unsafe { MiMalloc.realloc(block, layout, size) }
+        }
+    }
+
+    #[global_allocator]
+    static ALLOCATOR: Short = Short;
+}

@@ -11,7 +11,7 @@ use super::device::Stream;
 use super::dtype::Dtype;
 use super::error::{Error, Result};
 use super::event::{Event, check_interrupt};
-use super::layout::{LARGEST_ELEMENT, Layout, Shape, Strides, checked_size, size_of};
+use super::layout::{LARGEST_ELEMENT, Layout, Shape, Strides, checked_size, plain_size, size_of};
 use super::primitive::{Primitive, PrimitiveRef};
 use super::storage::Storage;
 use super::{failure, fork};
@@ -70,8 +70,8 @@ struct Link {
     event: Option<Arc<Event>>,
 }
 
-/// What a node reads; most have one or two.
-pub type Inputs = SmallVec<[Array; 2]>;
+/// What a node reads; most have one to four.
+pub type Inputs = SmallVec<[Array; 4]>;
 
 /// A primitive applied to inputs; shared by all its outputs.
 pub struct Node {
@@ -158,7 +158,9 @@ impl Array {
         inputs: Inputs,
         stream: Stream,
     ) -> Result<Array> {
-        checked(primitive.name(), &shape)?;
+        if plain_size(&shape, LARGEST_ELEMENT).is_none() {
+            checked(primitive.name(), &shape)?;
+        }
         Ok(Array::only(shape, dtype, primitive, inputs, stream))
     }
 
@@ -234,47 +236,56 @@ impl Array {
     }
 
     /// Dimensions.
+    #[inline]
     pub fn shape(&self) -> &[i64] {
         &self.0.shape
     }
 
     /// One dimension; negative axes count from the end. Panics out of range, like slice indexing.
+    #[inline]
     pub fn dim(&self, axis: i64) -> i64 {
         let n = self.ndim() as i64;
         self.0.shape[(if axis < 0 { axis + n } else { axis }) as usize]
     }
 
     /// Element type.
+    #[inline]
     pub fn dtype(&self) -> Dtype {
         self.0.dtype
     }
 
     /// Number of axes.
+    #[inline]
     pub fn ndim(&self) -> usize {
         self.0.shape.len()
     }
 
     /// Number of elements.
+    #[inline]
     pub fn size(&self) -> usize {
         size_of(&self.0.shape)
     }
 
     /// Bytes of the elements.
+    #[inline]
     pub fn nbytes(&self) -> usize {
         self.size() * self.0.dtype.size()
     }
 
     /// Whether both handles name one node.
+    #[inline]
     pub fn same(&self, other: &Array) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Whether nobody else holds this node, so that its bytes may be overwritten.
+    #[inline]
     pub fn is_unshared(&self) -> bool {
         self.handles() == 1
     }
 
     /// How many handles to this node there are.
+    #[inline]
     pub fn handles(&self) -> usize {
         Arc::strong_count(&self.0)
     }
@@ -342,6 +353,14 @@ impl Array {
         drop((node, old));
     }
 
+    /// Takes back [`Array::begin`]: the array is not computed, only `node` knows how.
+    pub fn leave(&self, node: Arc<Node>) {
+        let mut link = self.link();
+        let old = (link.node.replace(node), link.event.take());
+        drop(link);
+        drop(old);
+    }
+
     /// Whether an event computes the array that is not `own`.
     pub fn awaits_besides(&self, own: Option<&Arc<Event>>) -> bool {
         let link = self.link();
@@ -380,12 +399,14 @@ impl Array {
     pub const LAST_LEVEL: u32 = (1 << LEVEL_BITS) - 1;
 
     /// The level that walk number `walk` gave the array, if it came here. Of all threads one walks at a time.
+    #[inline]
     pub fn level(&self, walk: u64) -> Option<u32> {
         let mark = self.0.mark.load(Ordering::Relaxed);
         (mark >> LEVEL_BITS == walk).then_some(mark as u32 & Array::LAST_LEVEL)
     }
 
     /// Gives the array a level. Walks are numbered from 1.
+    #[inline]
     pub fn set_level(&self, walk: u64, level: u32) {
         let level = u64::from(level.min(Array::LAST_LEVEL));
         self.0.mark.store(walk << LEVEL_BITS | level, Ordering::Relaxed);
@@ -472,6 +493,7 @@ impl Array {
 
     /// Whether a transform is recording this array; its graph is then kept by evaluation. Marks left over
     /// from a finished transform count for nothing.
+    #[inline]
     pub fn is_tracer(&self) -> bool {
         self.0.tracer.load(Ordering::Relaxed) && Tracing::on()
     }
@@ -514,6 +536,7 @@ impl Tracing {
     }
 
     /// Whether a transform is recording on this thread.
+    #[inline]
     pub fn on() -> bool {
         TRACING.get() > 0
     }

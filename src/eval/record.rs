@@ -1,5 +1,6 @@
 //! Recording: steps in order, each on the encoder of its GPU stream or in a batch of its CPU stream, those that one kernel
-//! computes together. The calling thread does it, or for large graphs of `async_eval` the recorder, behind the caller.
+//! computes together. The calling thread does it, or for large graphs of `async_eval` the recorder, behind the caller,
+//! which only walks the graph then.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -154,7 +155,6 @@ pub(super) fn schedule_apart(roots: &[Array]) -> Result<()> {
         walk.settle()?;
     }
     let steps = levels::steps(roots);
-    let plan = fusion::plan(&steps);
     let on = |s: &Step| s.node.as_ref().map(|n| n.stream).filter(|s| s.device.is_gpu());
     let stream = steps.first().and_then(on);
     if steps.len() < WORTH_APART
@@ -162,27 +162,34 @@ pub(super) fn schedule_apart(roots: &[Array]) -> Result<()> {
         || !steps.iter().all(|s| on(s) == stream)
     {
         if worker::pending(Lane::Recorder) > 0 {
-            drop((steps, plan, walk));
+            drop((steps, walk));
             return submit_behind(schedule(roots));
         }
+        let plan = fusion::plan(&steps);
         return submit_behind(record(steps, plan, walk, None));
     }
     // INVARIANT: the condition above.
     let stream = stream.expect("a stream with a recorder");
     let event = Arc::new(Event::new(stream, LONG_SPIN));
-    for (i, Step { array, node }) in steps.iter().enumerate() {
+    for Step { array, node, .. } in &steps {
         match node {
             Some(node) if node.has_siblings() => {
                 array.outputs_of(node).iter().for_each(|o| o.begin(Some(&event)));
             }
-            _ if plan.leaves_out(i) => {}
             _ => array.begin(Some(&event)),
         }
     }
     let queued = interrupts();
     let run = move || {
         let (walk, own) = (Walk::recording(queued), event.clone());
-        event.set(panics::caught("eval", || offer_gpu(&record(steps, plan, walk, Some(own))?)));
+        let recorded = || {
+            let plan = fusion::plan(&steps);
+            for (_, s) in steps.iter().enumerate().filter(|(i, _)| plan.leaves_out(*i)) {
+                s.node.iter().for_each(|node| s.array.leave(node.clone()));
+            }
+            offer_gpu(&record(steps, plan, walk, Some(own))?)
+        };
+        event.set(panics::caught("eval", recorded));
     };
     RECORDINGS.fetch_add(1, Ordering::Relaxed);
     worker::submit(Lane::Recorder, Box::new(run));
@@ -245,7 +252,7 @@ fn record(steps: Vec<Step>, mut plan: Plan, walk: Walk, own: Option<Arc<Event>>)
                 }
             }
         }
-        let Some(Step { array, node }) = steps[i].take() else { continue };
+        let Some(Step { array, node, .. }) = steps[i].take() else { continue };
         let Some(node) = node else {
             failure = Some(Failure { error: cannot_be_made(), stream: None });
             break;

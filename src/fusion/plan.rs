@@ -62,7 +62,7 @@ impl Members {
     /// Takes them from the others.
     pub fn take(join: &Join, steps: &mut [Option<Step>]) -> Members {
         let member = |&step: &usize| {
-            let Step { array, node } = steps[step].take()?;
+            let Step { array, node, .. } = steps[step].take()?;
             Some(Member { step, array, node: node? })
         };
         Members { all: join.members.iter().filter_map(member).collect() }
@@ -219,9 +219,14 @@ impl<'a> Free<'a> {
         self.following(i, reach).find(reads).filter(|_| self.only_used(i, 1))
     }
 
+    /// How many hold the array of step `i`: those who read it, and callers.
+    pub fn users(&self, i: usize) -> usize {
+        self.steps[i].handles - 1
+    }
+
     /// Whether nobody holds the array of step `i` but `uses` of the steps to be joined.
     pub fn only_used(&self, i: usize, uses: usize) -> bool {
-        self.array(i).handles() == uses + 1
+        self.users(i) == uses
     }
 }
 

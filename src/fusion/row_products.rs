@@ -220,10 +220,11 @@ pub(super) fn after(
     if products.iter().any(|&p| free.array(p).shape() != made.shape()) {
         return None;
     }
-    let uses = |i: usize| free.array(i).handles() - 1;
     let reads = |j: &usize| {
         let Some(node) = free.node(*j) else { return false };
-        products.iter().all(|&p| node.inputs.iter().filter(|a| a.same(free.array(p))).count() == uses(p))
+        products
+            .iter()
+            .all(|&p| node.inputs.iter().filter(|a| a.same(free.array(p))).count() == free.users(p))
     };
     // Whoever reads one of them reads all, or nobody can be joined.
     let j = free.behind(last).find(reads)?;

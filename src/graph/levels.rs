@@ -10,6 +10,16 @@ use crate::core::array::Node;
 pub(crate) struct Step {
     pub array: Array,
     pub node: Option<Arc<Node>>,
+    /// Handles to the array when the walk came by, the step's own among them: what is joined does not depend on
+    /// when somebody lets go of one.
+    pub handles: usize,
+}
+
+impl Step {
+    fn new(array: Array, node: Option<Arc<Node>>) -> Step {
+        let handles = array.handles();
+        Step { array, node, handles }
+    }
 }
 
 /// Widest graph that is walked level by level: what does not depend on each other stands side by side then and needs
@@ -53,7 +63,7 @@ impl Walk {
             Some(node) => self.stack.push(Visit { array, node, next: 0, level: 0 }),
             None => {
                 self.wide = true;
-                self.steps.push(Step { array, node });
+                self.steps.push(Step::new(array, node));
             }
         }
     }
@@ -85,7 +95,7 @@ impl Walk {
             self.wide = self.weights[at] > WIDTH * LIGHT_ONES || level >= Array::LAST_LEVEL;
             self.levels.push(level);
         }
-        self.steps.push(Step { array, node: Some(node) });
+        self.steps.push(Step::new(array, Some(node)));
     }
 
     fn by_level(self) -> Vec<Step> {

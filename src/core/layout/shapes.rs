@@ -87,7 +87,32 @@ pub fn normalize_axis(op: &str, axis: i64, ndim: usize) -> Result<usize> {
 /// Element count of a shape, or an error when it has too many axes, when a dimension is negative or wider than 32 bits,
 /// or when the bytes that its axes reach overflow. Empty axes hide nothing: strides are products of the others, and a reduction or a slice
 /// leaves those behind.
+#[inline]
 pub fn checked_size(op: &str, shape: &[i64], itemsize: usize) -> Result<usize> {
+    match plain_size(shape, itemsize) {
+        Some(count) => Ok(count),
+        None => doubtful_size(op, shape, itemsize),
+    }
+}
+
+/// The same where nothing is near a limit, as for nearly every shape.
+#[inline]
+pub fn plain_size(shape: &[i64], itemsize: usize) -> Option<usize> {
+    const NEAR: u64 = 1 << 31;
+    let (mut count, mut reach) = (1u64, itemsize as u64);
+    for &d in shape {
+        // Negative ones are beyond it too.
+        if d as u64 >= NEAR || reach >= NEAR {
+            return None;
+        }
+        count *= d as u64;
+        reach *= d.max(1) as u64;
+    }
+    (shape.len() <= MOST_AXES && reach < isize::MAX as u64).then_some(count as usize)
+}
+
+#[cold]
+fn doubtful_size(op: &str, shape: &[i64], itemsize: usize) -> Result<usize> {
     if shape.len() > MOST_AXES {
         bail!(Value, "[{op}] Arrays have at most {MOST_AXES} axes, got {}.", shape.len());
     }

@@ -132,7 +132,7 @@ impl Rope {
         if x.dtype() == Dtype::F64 {
             return self.composed(&inputs, s);
         }
-        Array::lazy(x.shape(), x.dtype(), *self, inputs, s)
+        Ok(Array::like(&x, x.dtype(), *self, inputs, s))
     }
 
     /// The same for another array than the first input.

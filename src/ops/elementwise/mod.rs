@@ -415,7 +415,8 @@ pub fn astype(a: &Array, dtype: Dtype, s: Stream) -> Result<Array> {
     if s.device.is_gpu() && (dtype == Dtype::F64 || a.dtype() == Dtype::F64) {
         bail!(Value, "[astype] float64 is not supported on the GPU; use a CPU stream.");
     }
-    Ok(Array::like(a, dtype, Cast, Inputs::from_iter([a.clone()]), s))
+    let inputs: Inputs = smallvec![a.clone()];
+    Ok(Array::like(a, dtype, Cast, inputs, s))
 }
 
 /// Row-major copy of an array of any layout.
@@ -442,9 +443,12 @@ pub fn apply_to(id: OpId, mut inputs: Inputs, s: Stream) -> Result<Array> {
     if inputs.len() != row.arity as usize {
         bail!(Value, "[{}] Expected {} arguments, got {}.", row.name, row.arity, inputs.len());
     }
-    let dtypes: smallvec::SmallVec<[Dtype; 3]> = inputs.iter().map(Array::dtype).collect();
+    let mut dtypes: smallvec::SmallVec<[Dtype; 3]> = smallvec![];
+    for a in &inputs {
+        dtypes.push(a.dtype());
+    }
     let (compute, out) = row.types(&dtypes)?;
-    let mut shape: Shape = inputs[0].shape().into();
+    let mut shape = Shape::from_slice(inputs[0].shape());
     for a in &inputs[1..] {
         if a.shape() != shape.as_slice() {
             shape = broadcast_shapes(row.name, &shape, a.shape())?;

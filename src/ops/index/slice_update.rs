@@ -1,7 +1,10 @@
 //! Writing an update into a slice of an array: the functional form of `a[...] = b`. A source that nobody
 //! else holds is written in place.
 
+use smallvec::smallvec;
+
 use crate::bail;
+use crate::core::array::Inputs;
 use crate::core::{
     Array, Batched, Derivatives, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
 };
@@ -18,8 +21,8 @@ use crate::{kernels::DeviceView, vulkan::CommandEncoder};
 
 #[derive(PartialEq)]
 pub(crate) struct SliceUpdate {
-    start: Vec<i64>,
-    step: Vec<i64>,
+    start: Shape,
+    step: Shape,
 }
 
 impl SliceUpdate {
@@ -98,8 +101,8 @@ impl Primitive for SliceUpdate {
         let (a, update) = (with_batch(r, 0)?, with_batch(r, 1)?);
         let stop: Vec<i64> =
             (0..self.start.len()).map(|i| self.start[i] + self.step[i] * update.shape()[i + 1]).collect();
-        let (start, stop) = (whole(0, self.start.clone()), whole(r.size(), stop));
-        slice_update(&a, &update, &start, &stop, &whole(1, self.step.clone()), r.stream).map(batched)
+        let (start, stop) = (whole(0, self.start.to_vec()), whole(r.size(), stop));
+        slice_update(&a, &update, &start, &stop, &whole(1, self.step.to_vec()), r.stream).map(batched)
     }
 
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
@@ -138,6 +141,7 @@ pub fn slice_update(
     if shape.as_slice() == a.shape() && step.iter().all(|&x| x == 1) {
         return Ok(update);
     }
-    let primitive = SliceUpdate { start: start.into(), step: step.into() };
-    Array::lazy(a.shape(), a.dtype(), primitive, vec![a.clone(), update], s)
+    let primitive = SliceUpdate { start: Shape::from_slice(start), step: Shape::from_slice(step) };
+    let inputs: Inputs = smallvec![a.clone(), update];
+    Ok(Array::like(a, a.dtype(), primitive, inputs, s))
 }

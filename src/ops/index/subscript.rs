@@ -100,11 +100,15 @@ impl<'a> Plan<'a> {
         if used > n {
             bail!(Value, "[index] Too many indices for array with {n} dimensions.");
         }
-        let start = SmallVec::from_elem(0, n);
+        let part = Part {
+            start: Shape::from_elem(0, n),
+            step: Shape::from_elem(1, n),
+            shape: Shape::from_slice(of),
+        };
         let mut p = Plan {
             terms: SmallVec::new(),
-            part: Part { start, step: SmallVec::from_elem(1, n), shape: of.into() },
-            stop: of.into(),
+            part,
+            stop: Shape::from_slice(of),
             picks,
             axes: SmallVec::new(),
             whole: true,
@@ -114,8 +118,10 @@ impl<'a> Plan<'a> {
             match item {
                 Item::New => p.terms.push(Term::New),
                 Item::Rest => {
-                    p.terms.extend((axis..axis + n - used).map(Term::Axis));
-                    axis += n - used;
+                    for _ in 0..n - used {
+                        p.terms.push(Term::Axis(axis));
+                        axis += 1;
+                    }
                 }
                 Item::Int(i) => {
                     let d = of[axis];
@@ -141,7 +147,9 @@ impl<'a> Plan<'a> {
                 }
             }
         }
-        p.terms.extend((axis..n).map(Term::Axis));
+        for axis in axis..n {
+            p.terms.push(Term::Axis(axis));
+        }
         Ok(p)
     }
 
@@ -157,6 +165,11 @@ impl<'a> Plan<'a> {
             return Ok(a.clone());
         }
         slice(a, &self.part.start, &self.stop, &self.part.step, s)
+    }
+
+    /// Whether each axis of the box is one of the result, in order, and no other is.
+    fn plain(&self) -> bool {
+        self.terms.iter().all(|t| matches!(t, Term::Axis(_)))
     }
 
     /// The axes of index arrays stand together in the place of the first one where `joined` terms lie side by
@@ -249,6 +262,9 @@ pub fn get(a: &Array, items: &[Item], picks: &[Array], s: Stream) -> Result<Arra
     }
     let p = Plan::new(a.shape(), items, picks)?;
     let mut x = p.view(a, s)?;
+    if p.plain() {
+        return Ok(x);
+    }
     let ints: SmallVec<[i64; 6]> = p
         .terms
         .iter()
@@ -302,6 +318,9 @@ fn misfit(value: &Array, want: &[i64]) -> Error {
 
 /// `value` in the shape of updates for the box, and where these have the axes of index arrays.
 fn placed(p: &Plan<'_>, value: &Array, s: Stream) -> Result<(Array, Place)> {
+    if p.plain() && value.shape() == p.part.shape.as_slice() {
+        return Ok((value.clone(), Place { result: 0, kept: 0, at: 0 }));
+    }
     let mut first = None;
     for place in [p.place_writing(), p.place_reading()] {
         let want = p.result_shape(&place)?;
@@ -358,7 +377,10 @@ pub fn update(
         said(&new, a, given, part, how);
         return Ok(new);
     }
-    let stop: Shape = (0..a.ndim()).map(|i| part.start[i] + part.step[i] * part.shape[i]).collect();
+    let mut stop = part.start.clone();
+    for (stop, (step, n)) in stop.iter_mut().zip(part.step.iter().zip(&part.shape)) {
+        *stop += step * n;
+    }
     let out = slice_update(a, &new, &part.start, &stop, &part.step, s)?;
     said(&out, a, given, part, how);
     Ok(out)

@@ -4,7 +4,10 @@ pub(super) mod cross_entropy;
 
 use std::any::Any;
 
+use smallvec::smallvec;
+
 use crate::bail;
+use crate::core::array::Inputs;
 use crate::core::{
     Array, Batched, Derivatives, Dtype, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
 };
@@ -65,12 +68,12 @@ impl Norm {
         astype(&y, inputs[0].dtype(), s)
     }
 
-    fn build(&self, inputs: Vec<Array>, s: Stream) -> Result<Array> {
+    fn build(&self, inputs: Inputs, s: Stream) -> Result<Array> {
         if inputs[0].size() == 0 || inputs[0].dtype() == Dtype::F64 {
             return self.composed(&inputs, s);
         }
         let x = inputs[0].clone();
-        Array::lazy(x.shape(), x.dtype(), *self, inputs, s)
+        Ok(Array::like(&x, x.dtype(), *self, inputs, s))
     }
 }
 
@@ -135,7 +138,7 @@ impl Primitive for Norm {
         let wide = if dtype == Dtype::F64 { dtype } else { Dtype::F32 };
         let rank = r.outputs[0].ndim();
         let x = raised(r, 0, rank)?;
-        let mut y = plain.build(vec![astype(&x, wide, s)?], s)?;
+        let mut y = plain.build(smallvec![astype(&x, wide, s)?], s)?;
         let over = |i: usize| astype(&raised(r, i, rank)?, wide, s);
         if self.weight {
             y = multiply(&y, &over(1)?, s)?;
@@ -206,8 +209,10 @@ fn normalised(
     if !dtype.is_float() {
         bail!(Value, "[{op}] Received unsupported type {dtype}.");
     }
-    let inputs = [Some(x), weight.1, bias].into_iter().flatten().map(|a| astype(a, dtype, s));
-    let inputs = inputs.collect::<Result<Vec<_>>>()?;
+    let mut inputs = Inputs::new();
+    for a in [Some(x), weight.1, bias].into_iter().flatten() {
+        inputs.push(astype(a, dtype, s)?);
+    }
     refuse_f64(op, &inputs, s)?;
     if x.size() == 0 {
         return zeros(x.shape(), dtype, s);

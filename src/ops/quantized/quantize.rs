@@ -28,7 +28,11 @@ struct Dequantize(Format);
 
 /// The shape with another last axis.
 pub(in crate::ops) fn with_last(shape: &[i64], last: i64) -> Shape {
-    shape[..shape.len() - 1].iter().copied().chain([last]).collect()
+    let mut shape = Shape::from_slice(shape);
+    if let Some(d) = shape.last_mut() {
+        *d = last;
+    }
+    shape
 }
 
 /// Groups of the last axis on an axis of their own.

@@ -3,9 +3,12 @@
 
 use std::any::Any;
 
+use smallvec::smallvec;
+
 use super::quantize::{factor_vjp, value_dtype, with_last};
 use crate::bail;
-use crate::core::layout::{broadcast_shapes, checked_size, show, size_of};
+use crate::core::array::Inputs;
+use crate::core::layout::{broadcast_shapes, show, size_of};
 use crate::core::primitive::Direction;
 use crate::core::{
     Array, Batched, Derivatives, Dtype, Error, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp,
@@ -128,9 +131,10 @@ impl QuantizedMatmul {
     fn product(&self, p: Parts, s: Stream) -> Result<Array> {
         let op = QuantizedMatmul { lhs: p.lhs.is_some(), rhs: p.rhs.is_some(), ..*self };
         let shape = op.shape(&p)?;
-        checked_size("quantized_matmul", &shape, p.x.dtype().size())?;
-        let mut inputs = vec![p.x.clone(), p.codes.clone(), p.scales.clone()];
-        inputs.extend([p.biases, p.lhs, p.rhs].into_iter().flatten().cloned());
+        let mut inputs: Inputs = smallvec![p.x.clone(), p.codes.clone(), p.scales.clone()];
+        for a in [p.biases, p.lhs, p.rhs].into_iter().flatten() {
+            inputs.push(a.clone());
+        }
         Array::lazy(shape, p.x.dtype(), op, inputs, s)
     }
 

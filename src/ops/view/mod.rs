@@ -7,7 +7,7 @@ pub mod grid;
 mod primitive;
 
 pub(super) use self::primitive::restore;
-use self::primitive::{Kind, Rule, Target, ViewOf, node, node_like};
+use self::primitive::{Axes, Kind, Rule, Target, ViewOf, node, node_like, rearranged};
 pub(crate) use self::primitive::{
     begins_along, is_alias, is_broadcast, is_reshape, is_stop_gradient, transposed,
 };
@@ -27,37 +27,41 @@ pub fn reshape(a: &Array, shape: &[i64], s: Stream) -> Result<Array> {
     if a.shape() == shape {
         return Ok(a.clone());
     }
-    let asked: Shape = shape.into();
-    let mut shape = asked.clone();
     let n = a.size() as i64;
+    let mut full = Shape::from_slice(shape);
     if let Some(hole) = shape.iter().position(|&d| d == -1) {
-        let others: Shape = shape.iter().copied().filter(|&d| d != -1).collect();
-        if others.len() + 1 < shape.len() {
-            bail!(Value, "[reshape] Can only infer one dimension, got shape {}.", show(&shape));
+        full[hole] = 1;
+        if full.contains(&-1) {
+            bail!(Value, "[reshape] Can only infer one dimension, got shape {}.", show(shape));
         }
-        let rest = checked_size("reshape", &others, 1)? as i64;
+        let rest = checked_size("reshape", &full, 1)? as i64;
         if rest == 0 || n % rest != 0 {
             if rest == 0 {
                 bail!(Value, "[reshape] Cannot infer the shape of an empty array.");
             }
-            bail!(Value, "[reshape] Cannot reshape array of size {n} into shape {}.", show(&shape));
+            bail!(Value, "[reshape] Cannot reshape array of size {n} into shape {}.", show(shape));
         }
-        shape[hole] = n / rest;
+        full[hole] = n / rest;
     }
-    if checked_size("reshape", &shape, 1)? as i64 != n {
-        bail!(Value, "[reshape] Cannot reshape array of size {n} into shape {}.", show(&shape));
+    if checked_size("reshape", &full, 1)? as i64 != n {
+        bail!(Value, "[reshape] Cannot reshape array of size {n} into shape {}.", show(&full));
     }
-    reshaped(a, Rule::Shape(asked), s)
+    reshaped_to(a, Rule::Shape(Shape::from_slice(shape)), &full, s)
 }
 
 /// A reshape whose rule fits the array.
 fn reshaped(a: &Array, rule: Rule, s: Stream) -> Result<Array> {
     let shape = rule.apply(a.shape());
+    reshaped_to(a, rule, &shape, s)
+}
+
+/// As [`reshaped`], where what the rule gives is known.
+fn reshaped_to(a: &Array, rule: Rule, shape: &[i64], s: Stream) -> Result<Array> {
     // What changes nothing now may change something at other lengths.
-    if a.shape() == shape.as_slice() && !(lengths_vary() && rule.has_hole()) {
+    if a.shape() == shape && !(lengths_vary() && rule.has_hole()) {
         return Ok(a.clone());
     }
-    node(Kind::Reshape(rule), &shape, a.dtype(), a, s)
+    node(Kind::Reshape(rule), shape, a.dtype(), a, s)
 }
 
 /// Joins axes `start..=end` into one.
@@ -105,19 +109,20 @@ pub fn unflatten(a: &Array, axis: i64, shape: &[i64], s: Stream) -> Result<Array
 /// Axes in another order; reversed for `None`.
 pub fn transpose(a: &Array, axes: Option<&[i64]>, s: Stream) -> Result<Array> {
     let n = a.ndim();
-    let perm: Vec<usize> = match axes {
+    let perm: Axes = match axes {
         None => (0..n).rev().collect(),
         Some(axes) => {
             if axes.len() != n {
                 bail!(Value, "[transpose] Received {} axes for array with {n} dimensions.", axes.len());
             }
-            let mut seen = vec![false; n];
-            let mut perm = Vec::with_capacity(n);
+            let (mut seen, mut perm) = (0u64, Axes::new());
             for &ax in axes {
+                // FITS: of at most 64 axes.
                 let ax = normalize_axis("transpose", ax, n)?;
-                if std::mem::replace(&mut seen[ax], true) {
+                if seen >> ax & 1 == 1 {
                     bail!(Value, "[transpose] Repeat axes not allowed, got {axes:?}.");
                 }
+                seen |= 1 << ax;
                 perm.push(ax);
             }
             perm
@@ -126,7 +131,7 @@ pub fn transpose(a: &Array, axes: Option<&[i64]>, s: Stream) -> Result<Array> {
     if perm.iter().enumerate().all(|(i, &p)| i == p) {
         return Ok(a.clone());
     }
-    let shape: Shape = perm.iter().map(|&p| a.shape()[p]).collect();
+    let shape = rearranged(a.shape(), &perm);
     node(Kind::Transpose(perm), &shape, a.dtype(), a, s)
 }
 
@@ -286,7 +291,8 @@ pub fn slice(a: &Array, start: &[i64], stop: &[i64], step: &[i64], s: Stream) ->
     if shape.as_slice() == a.shape() && step.iter().all(|&x| x == 1) {
         return Ok(a.clone());
     }
-    node(Kind::Slice { start: start.into(), step: step.into() }, &shape, a.dtype(), a, s)
+    let kind = Kind::Slice { start: Shape::from_slice(start), step: Shape::from_slice(step) };
+    node(kind, &shape, a.dtype(), a, s)
 }
 
 /// A view with explicit strides and offset over the row-major elements of `a`.

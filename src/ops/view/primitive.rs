@@ -20,6 +20,7 @@ use crate::core::{
     Strides, Vjp, Vmap,
 };
 use crate::params;
+use smallvec::{SmallVec, smallvec};
 
 /// Bytes more than those of an array that its memory may have where it counts as alone there.
 const SPARE: usize = 16 << 10;
@@ -28,11 +29,11 @@ const SPARE: usize = 16 << 10;
 #[derive(Clone, PartialEq)]
 pub(super) enum Kind {
     Reshape(Rule),
-    Transpose(Vec<usize>),
+    Transpose(Axes),
     Broadcast(Target),
     Slice {
-        start: Vec<i64>,
-        step: Vec<i64>,
+        start: Shape,
+        step: Shape,
     },
     AsStrided {
         strides: Strides,
@@ -46,6 +47,9 @@ pub(super) enum Kind {
         alone: bool,
     },
 }
+
+/// The axis of the input that each axis of a transposition is.
+pub(super) type Axes = SmallVec<[usize; 6]>;
 
 pub(super) struct ViewOf(pub(super) Kind);
 
@@ -121,6 +125,13 @@ pub(super) enum Rule {
     Squeeze(Vec<bool>),
 }
 
+/// What `of` has on these axes.
+pub(super) fn rearranged(of: &[i64], axes: &[usize]) -> Shape {
+    let mut new = Shape::from_slice(of);
+    new.iter_mut().zip(axes).for_each(|(n, &axis)| *n = of[axis]);
+    new
+}
+
 /// The product of the dimensions that a shape with a hole names; those of a file may be any.
 fn named(dims: &[i64]) -> i64 {
     dims.iter().filter(|&&n| n != -1).fold(1, |all: i64, &n| all.saturating_mul(n))
@@ -138,9 +149,11 @@ impl Rule {
     pub(super) fn apply(&self, d: &[i64]) -> Shape {
         match self {
             Rule::Shape(asked) => {
-                let rest = named(asked);
-                let hole = size_of(d) as i64 / rest.max(1);
-                asked.iter().map(|&n| if n == -1 { hole } else { n }).collect()
+                let mut shape = asked.clone();
+                if let Some(hole) = shape.iter_mut().find(|n| **n == -1) {
+                    *hole = size_of(d) as i64 / named(asked).max(1);
+                }
+                shape
             }
             Rule::Flatten(i, j) => {
                 let mut shape: Shape = d[..*i].into();
@@ -172,11 +185,9 @@ impl ViewOf {
         let shape: Shape = out.shape().into();
         Ok(match &self.0 {
             Kind::Reshape(_) => l.reshape(&shape),
-            Kind::Transpose(axes) => Some(Layout {
-                shape,
-                strides: axes.iter().map(|&a| l.strides[a]).collect(),
-                offset: l.offset,
-            }),
+            Kind::Transpose(axes) => {
+                Some(Layout { shape, strides: rearranged(&l.strides, axes), offset: l.offset })
+            }
             Kind::Broadcast(_) => {
                 let strides = broadcast_strides(&l.shape, &l.strides, &shape);
                 Some(Layout { shape, strides, offset: l.offset })
@@ -397,7 +408,7 @@ impl Primitive for ViewOf {
             Kind::Broadcast(_) => broadcast_to(&raised(r, 0, shape.len() - 1)?, &shape, s)?,
             Kind::Slice { start, step } => {
                 let (start, step) = ([&[0], start.as_slice()].concat(), [&[1], step.as_slice()].concat());
-                node(Kind::Slice { start, step }, &shape, x.dtype(), &x, s)?
+                node(Kind::Slice { start: start.into(), step: step.into() }, &shape, x.dtype(), &x, s)?
             }
             Kind::AsStrided { strides, offset } => {
                 let each: i64 = x.shape()[1..].iter().product();
@@ -503,10 +514,14 @@ pub(super) fn as_strided_vjp(
 }
 
 pub(super) fn node(kind: Kind, shape: &[i64], dtype: Dtype, a: &Array, s: Stream) -> Result<Array> {
-    Array::lazy(shape, dtype, ViewOf(kind), vec![a.clone()], s)
+    Array::lazy(Shape::from_slice(shape), dtype, ViewOf(kind), inputs_of(a), s)
 }
 
 /// The array itself as a node of its own.
 pub(super) fn node_like(kind: Kind, a: &Array, s: Stream) -> Array {
-    Array::like(a, a.dtype(), ViewOf(kind), vec![a.clone()], s)
+    Array::like(a, a.dtype(), ViewOf(kind), inputs_of(a), s)
+}
+
+fn inputs_of(a: &Array) -> Inputs {
+    smallvec![a.clone()]
 }

@@ -143,8 +143,10 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Seq {
     type Error = PyErr;
     fn extract(obj: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         let list = obj.extract::<WideSeq>()?.0;
-        list.iter().try_for_each(|&v| int32(v).map(|_| ()))?;
-        Ok(Seq(list))
+        match list.iter().find(|&&v| i32::try_from(v).is_err()) {
+            Some(wide) => Err(outside(wide)),
+            None => Ok(Seq(list)),
+        }
     }
 }
 
@@ -156,7 +158,11 @@ impl<'a, 'py> FromPyObject<'a, 'py> for WideSeq {
     fn extract(obj: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         // The common case needs no iterator.
         if let Ok(tuple) = obj.cast_exact::<PyTuple>() {
-            return Ok(WideSeq(tuple.iter_borrowed().map(integer).collect::<PyResult<_>>()?));
+            let mut list = SmallVec::with_capacity(tuple.len());
+            for item in tuple.iter_borrowed() {
+                list.push(integer(item)?);
+            }
+            return Ok(WideSeq(list));
         }
         if !is_sequence(&obj) {
             let text = format!("expected a sequence of integers, got {}", type_name(&obj));

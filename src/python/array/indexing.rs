@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyEllipsis, PyList, PySlice, PyTuple};
 
 use super::PyArray;
+use super::arguments::integer;
 use super::convert::{make, to_array};
 use crate::core::{Array, Dtype};
 use crate::ops::index::subscript::{self, Item, Items};
@@ -88,7 +89,7 @@ pub(in crate::python) fn array_of(obj: &Bound<'_, PyAny>) -> PyResult<Option<Arr
 /// The object as an integer of 32 bits, as MLX counts positions.
 fn whole_number(obj: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
     let wide = || PyValueError::new_err("Slice indices must be 32-bit integers.");
-    match obj.extract::<i64>() {
+    match integer(obj.as_borrowed()) {
         Ok(v) if i32::try_from(v).is_ok() => Ok(Some(v)),
         Ok(_) => Err(wide()),
         Err(e) if e.is_instance_of::<PyOverflowError>(obj.py()) => Err(wide()),

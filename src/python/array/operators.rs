@@ -5,6 +5,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
 use pyo3::types::PyBool;
+use smallvec::smallvec;
 
 use super::arguments::{Arr, type_name};
 use super::convert::operand;
@@ -72,7 +73,7 @@ impl Binary {
     /// The operator on two arrays.
     fn arrays(&self, a: Array, b: Array, s: Stream) -> PyResult<Array> {
         self.check(&a, &b)?;
-        Ok(ops::apply_to(*self.id, [a, b].into(), s)?)
+        Ok(ops::apply_to(*self.id, smallvec![a, b], s)?)
     }
 
     fn with(&self, a: Array, other: &Bound<'_, PyAny>, how: &str, swap: bool) -> PyResult<Array> {
