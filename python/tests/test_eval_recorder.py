@@ -244,3 +244,52 @@ with mx.vulkan.profile() as p:
 print(len(p.commands))
 """)
     assert out == ["60"]
+
+
+def test_weights_made_in_the_same_graph():
+    out = run("""
+rng = np.random.default_rng(0)
+w = rng.standard_normal((64, 4096)).astype(np.float16) / 64
+for i in range(3):
+    x = mx.array(rng.standard_normal((1, 4096)).astype(np.float16))
+    codes = mx.quantize(chain(mx.array(w), 60, 0.0), group_size=64, bits=4)
+    dense = chain(mx.array(w), 2, 0.0)
+    y = mx.quantized_matmul(x, *codes, group_size=64, bits=4) + x[:, :64]
+    z = x @ dense.T + x[:, :64]
+    mx.async_eval(y, z)
+    near = np.array(mx.dequantize(*codes, group_size=64, bits=4), np.float64)
+    x = np.array(x, np.float64)
+    assert np.allclose(np.array(y), x @ near.T + x[:, :64], atol=2e-2)
+    assert np.allclose(np.array(z), x @ w.T.astype(np.float64) + x[:, :64], atol=2e-2)
+print(recordings())
+""")
+    assert out == ["3"]
+
+
+def test_handles_that_go_early_do_not_change_what_is_joined():
+    out = run("""
+rng = np.random.default_rng(0)
+codes = mx.quantize(mx.array(rng.standard_normal((4096, 4096)).astype(np.float16)), group_size=64, bits=4)
+mx.eval(codes)
+x = mx.array(rng.standard_normal((1, 4096)).astype(np.float16))
+
+def step(x, keep):
+    for _ in range(30):
+        y = mx.fast.rms_norm(x, None, 1e-5)
+        p = mx.quantized_matmul(y, *codes, group_size=64, bits=4)
+        keep += [y, p]
+        x = x + p * 0.01
+    return x
+
+kept = []
+for early in (False, True) * 3:
+    held = []
+    z = step(x, held)
+    mx.async_eval(z)
+    if early:
+        held.clear()
+    kept.append(np.array(z))
+    held.clear()
+print(all((k == kept[0]).all() for k in kept))
+""")
+    assert out == ["True"]

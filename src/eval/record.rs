@@ -1,5 +1,5 @@
 //! Recording: steps in order, each on the encoder of its GPU stream or in a batch of its CPU stream, those that one kernel
-//! computes together. The calling thread does it, or for large graphs of `async_eval` the recorder, behind the caller,
+//! computes together. The calling thread does it, or for large graphs of `async_eval` the the recorder, behind the caller,
 //! which only walks the graph then.
 
 use std::sync::Arc;
@@ -144,7 +144,7 @@ pub(super) fn schedule(roots: &[Array]) -> Recorded {
     let mut walk = Walk::begin();
     walk.settle().map_err(Failure::early)?;
     let steps = levels::steps(roots);
-    let plan = fusion::plan(&steps);
+    let plan = fusion::plan(&steps, None);
     record(steps, plan, walk, None)
 }
 
@@ -165,7 +165,7 @@ pub(super) fn schedule_apart(roots: &[Array]) -> Result<()> {
             drop((steps, walk));
             return submit_behind(schedule(roots));
         }
-        let plan = fusion::plan(&steps);
+        let plan = fusion::plan(&steps, None);
         return submit_behind(record(steps, plan, walk, None));
     }
     // INVARIANT: the condition above.
@@ -180,20 +180,25 @@ pub(super) fn schedule_apart(roots: &[Array]) -> Result<()> {
         }
     }
     let queued = interrupts();
-    let run = move || {
-        let (walk, own) = (Walk::recording(queued), event.clone());
-        let recorded = || {
-            let plan = fusion::plan(&steps);
-            for (_, s) in steps.iter().enumerate().filter(|(i, _)| plan.leaves_out(*i)) {
-                s.node.iter().for_each(|node| s.array.leave(node.clone()));
-            }
-            offer_gpu(&record(steps, plan, walk, Some(own))?)
-        };
-        event.set(panics::caught("eval", recorded));
-    };
     RECORDINGS.fetch_add(1, Ordering::Relaxed);
+    let run = move || event.set(panics::caught("eval", || offer_gpu(&record_apart(steps, &event, queued)?)));
     worker::submit(Lane::Recorder, Box::new(run));
     Ok(())
+}
+
+/// Finds what is joined and records all, on the recorder; arrays of steps wait for `own` already.
+fn record_apart(steps: Vec<Step>, own: &Arc<Event>, queued: u64) -> Recorded {
+    let walk = Walk::recording(queued);
+    let plan = fusion::plan(&steps, Some(own));
+    for (_, s) in steps.iter().enumerate().filter(|(i, _)| plan.leaves_out(*i)) {
+        s.node.iter().for_each(|node| s.array.leave(node.clone()));
+    }
+    record(steps, plan, walk, Some(own.clone()))
+}
+
+/// Steps that do not run can be tried again.
+fn give_back(steps: impl IntoIterator<Item = Step>) {
+    steps.into_iter().for_each(|s| s.node.into_iter().for_each(|n| restore(&n, &s.array.outputs_of(&n))));
 }
 
 /// Whether a recorder is used for a stream: it wants a processor of its own, and software drivers want all of them.
@@ -287,8 +292,7 @@ fn record(steps: Vec<Step>, mut plan: Plan, walk: Walk, own: Option<Arc<Event>>)
                 let _ = flush_gpu(&gpu);
             }
             // Those behind can be tried again with the one that failed.
-            let behind = steps.into_iter().flatten().filter(|_| apart);
-            behind.for_each(|s| s.node.into_iter().for_each(|n| restore(&n, &s.array.outputs_of(&n))));
+            give_back(steps.into_iter().flatten().filter(|_| apart));
             Err(e)
         }
         None => Ok(gpu),

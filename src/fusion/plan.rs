@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use super::EVALUATED;
 use crate::core::array::Node;
-use crate::core::{Array, Primitive, Result, Stream};
+use crate::core::{Array, Event, Primitive, Result, Stream};
 use crate::graph::levels::Step;
 use crate::ops::view::transposed;
 
@@ -137,18 +137,26 @@ pub(super) struct Free<'a> {
     late: &'a [(usize, usize)],
     /// Steps that are transposed views of arrays which are there, by the view.
     views: &'a OnceCell<HashMap<u64, usize>>,
+    /// What arrays of these steps wait for already.
+    own: Option<&'a Arc<Event>>,
 }
 
 impl<'a> Free<'a> {
     /// The array that `view` is a transposition of, where that one is there or was found among the steps.
     pub fn transposed(&self, view: &Array) -> Option<&'a Array> {
         let all = self.views.get_or_init(|| {
-            let there = |n: &Arc<Node>| transposed(&*n.primitive).is_some() && n.inputs[0].has_data();
+            let there = |n: &Arc<Node>| transposed(&*n.primitive).is_some() && self.is_there(&n.inputs[0]);
             let is = |(_, step): &(usize, &Step)| step.node.as_ref().is_some_and(there);
             self.steps.iter().enumerate().filter(is).map(|(i, step)| (step.array.id(), i)).collect()
         });
         let node = self.steps[*all.get(&view.id())?].node.as_ref()?;
         (transposed(&*node.primitive)? == [1, 0]).then(|| &node.inputs[0])
+    }
+
+    /// Whether an array is there that no step makes. What the recorder is still to reach is waited for: how much it has
+    /// done must not decide.
+    pub fn is_there(&self, a: &Array) -> bool {
+        a.has_data() || (!a.awaits(self.own) && a.wait_event().is_ok() && a.has_data())
     }
 
     pub fn array(&self, i: usize) -> &'a Array {
@@ -230,8 +238,8 @@ impl<'a> Free<'a> {
     }
 }
 
-/// Finds what can be joined.
-pub(crate) fn plan(steps: &[Step]) -> Plan {
+/// Finds what can be joined; `own` is the event of these steps, if their arrays have one.
+pub(crate) fn plan(steps: &[Step], own: Option<&Arc<Event>>) -> Plan {
     let (mut plan, views) = (Plan::default(), OnceCell::new());
     for (i, step) in steps.iter().enumerate() {
         let Some(node) = &step.node else { break };
@@ -241,7 +249,7 @@ pub(crate) fn plan(steps: &[Step]) -> Plan {
         if plan.of.is_empty() {
             plan.of = vec![0; steps.len()];
         }
-        let free = Free { steps, of: &plan.of, late: &plan.late, views: &views };
+        let free = Free { steps, of: &plan.of, late: &plan.late, views: &views, own };
         if let Some(join) = EVALUATED.iter().find_map(|find| find(&free, i, node.stream)) {
             let number = plan.joins.len() as u32 + 1;
             join.members.iter().for_each(|&m| plan.of[m] = number);

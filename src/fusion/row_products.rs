@@ -109,10 +109,9 @@ pub(super) fn product<'a>(free: &Free<'a>, i: usize, stream: Stream) -> Option<P
     quantized(free, i, stream).or_else(|| dense(free, i, stream))
 }
 
-/// Whether elements are there, in order. What the recorder is still to reach is waited for: how much it has done must not
-/// decide.
-fn is_there(a: &Array) -> bool {
-    a.wait_event().is_ok() && a.data().is_ok_and(|d| is_row_major(a.shape(), &d.strides))
+/// Whether elements are there, in order.
+fn is_there(free: &Free, a: &Array) -> bool {
+    free.is_there(a) && a.data().is_ok_and(|d| is_row_major(a.shape(), &d.strides))
 }
 
 fn quantized<'a>(free: &Free<'a>, i: usize, stream: Stream) -> Option<Product<'a>> {
@@ -133,7 +132,10 @@ fn quantized<'a>(free: &Free<'a>, i: usize, stream: Stream) -> Option<Product<'a
     let fits = op.transpose
         && pays
         && (!op.format.affine() || parts.scales.dtype() == dtype)
-        && [Some(parts.codes), Some(parts.scales), parts.biases].into_iter().flatten().all(is_there);
+        && [Some(parts.codes), Some(parts.scales), parts.biases]
+            .into_iter()
+            .flatten()
+            .all(|a| is_there(free, a));
     let mut product = Product {
         format: Some(op.format),
         x: parts.x,
@@ -172,7 +174,7 @@ fn dense<'a>(free: &Free<'a>, i: usize, stream: Stream) -> Option<Product<'a>> {
     if k == 0 || view.ndim() != 2 || !device::joins_dense(stream, x.dtype(), sizes()) {
         return None;
     }
-    let matrix = free.transposed(view).filter(|a| is_there(a))?;
+    let matrix = free.transposed(view).filter(|a| is_there(free, a))?;
     let start = matrix.data().ok()?.offset * matrix.dtype().size() as i64;
     if start % 16 != 0 {
         return None;
@@ -291,10 +293,13 @@ pub(super) fn together(free: &Free, i: usize, stream: Stream) -> Option<Together
     let first = product(free, i, stream)?;
     let (format, picked) = (first.format, first.indices.is_some());
     let most = if picked { PICKED } else { MATRICES };
-    let mut at = i;
+    let (mut at, x) = (i, first.x);
     let mut all: SmallVec<[Product; 3]> = smallvec![first];
+    // Few of those behind read the same, and a look at that is short.
+    let reads = |j: usize| free.node(j).and_then(|n| n.inputs.first()).is_some_and(|a| a.same(x));
     for j in free.behind(i) {
         if all.len() < most
+            && (picked || format.is_none() || reads(j))
             && let Some(other) = product(free, j, stream).filter(|p| p.goes_with(&all[0]))
         {
             all.push(other);

@@ -14,7 +14,7 @@ use crate::vulkan::tune::tests::devices;
 /// capitals.
 fn runs(roots: &[Array]) -> Vec<String> {
     let steps = steps(roots);
-    let mut plan: Plan = plan(&steps);
+    let mut plan: Plan = plan(&steps, None);
     let name = |i: usize| steps[i].node.as_ref().map_or("", |n| n.primitive.name()).to_string();
     let one = |i: usize| match plan.role(i) {
         Role::Alone => Some(name(i)),
