@@ -361,11 +361,6 @@ impl Array {
         drop(old);
     }
 
-    /// Whether this event computes the array.
-    pub fn awaits(&self, event: Option<&Arc<Event>>) -> bool {
-        event.is_some_and(|event| self.link().event.as_ref().is_some_and(|e| Arc::ptr_eq(e, event)))
-    }
-
     /// Whether an event computes the array that is not `own`.
     pub fn awaits_besides(&self, own: Option<&Arc<Event>>) -> bool {
         let link = self.link();

@@ -1,5 +1,5 @@
 //! Recording: steps in order, each on the encoder of its GPU stream or in a batch of its CPU stream, those that one kernel
-//! computes together. The calling thread does it, or for large graphs of `async_eval` the the recorder, behind the caller,
+//! computes together. The calling thread does it, or for large graphs of `async_eval` the recorder, behind the caller,
 //! which only walks the graph then.
 
 use std::sync::Arc;

@@ -156,7 +156,11 @@ impl<'a> Free<'a> {
     /// Whether an array is there that no step makes. What the recorder is still to reach is waited for: how much it has
     /// done must not decide.
     pub fn is_there(&self, a: &Array) -> bool {
-        a.has_data() || (!a.awaits(self.own) && a.wait_event().is_ok() && a.has_data())
+        match a.event() {
+            Some(e) if self.own.is_some_and(|own| Arc::ptr_eq(own, &e)) => false,
+            Some(_) => a.wait_event().is_ok() && a.has_data(),
+            None => a.has_data(),
+        }
     }
 
     pub fn array(&self, i: usize) -> &'a Array {
