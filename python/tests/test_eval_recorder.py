@@ -271,26 +271,35 @@ def test_handles_that_go_early_do_not_change_what_is_joined():
 rng = np.random.default_rng(0)
 w = mx.array(rng.standard_normal((4096, 4096)).astype(np.float16))
 codes = mx.quantize(w, group_size=64, bits=4)
-mx.eval(codes)
+norm = mx.ones(4096, mx.float16)
+mx.eval(codes, norm)
 x = mx.array(rng.standard_normal((1, 4096)).astype(np.float16))
 
 def step(x, keep):
     for _ in range(30):
-        y = mx.fast.rms_norm(x, None, 1e-5)
+        y = mx.fast.rms_norm(x, norm, 1e-5)
         p = mx.quantized_matmul(y, *codes, group_size=64, bits=4)
         keep += [y, p]
-        x = x + p * 0.01
+        x = (x + p) * 0.01
     return x
 
-kept = []
-for early in (False, True) * 3:
-    held = []
+def kernels():
+    return dict(mx.vulkan.stats()["kernels"])
+
+def ran(when):
+    before, held = kernels(), []
     z = step(x, held)
-    mx.async_eval(z)
-    if early:
+    if when == "before":
         held.clear()
-    kept.append(np.array(z))
-    held.clear()
-print(all((k == kept[0]).all() for k in kept))
+    mx.async_eval(z)
+    if when == "behind":
+        held.clear()
+    values = np.array(z)
+    return values, {k: n - before.get(k, 0) for k, n in kernels().items() if n != before.get(k, 0)}
+
+kept = [ran(when) for when in ("never", "behind") * 3]
+print(all((v == kept[0][0]).all() for v, _ in kept))
+print(all(k == kept[0][1] for _, k in kept))
+print(ran("before")[1] != kept[0][1])
 """)
-    assert out == ["True"]
+    assert out == ["True"] * 3

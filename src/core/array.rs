@@ -11,7 +11,7 @@ use super::device::Stream;
 use super::dtype::Dtype;
 use super::error::{Error, Result};
 use super::event::{Event, check_interrupt};
-use super::layout::{LARGEST_ELEMENT, Layout, Shape, Strides, checked_size, plain_size, size_of};
+use super::layout::{LARGEST_ELEMENT, Layout, Shape, Strides, checked_size, size_of};
 use super::primitive::{Primitive, PrimitiveRef};
 use super::storage::Storage;
 use super::{failure, fork};
@@ -158,9 +158,7 @@ impl Array {
         inputs: Inputs,
         stream: Stream,
     ) -> Result<Array> {
-        if plain_size(&shape, LARGEST_ELEMENT).is_none() {
-            checked(primitive.name(), &shape)?;
-        }
+        checked(primitive.name(), &shape)?;
         Ok(Array::only(shape, dtype, primitive, inputs, stream))
     }
 

@@ -144,8 +144,7 @@ pub(super) fn schedule(roots: &[Array]) -> Recorded {
     let mut walk = Walk::begin();
     walk.settle().map_err(Failure::early)?;
     let steps = levels::steps(roots);
-    let plan = fusion::plan(&steps, None);
-    record(steps, plan, walk, None)
+    record(steps, walk, None)
 }
 
 /// As [`schedule`] and [`offer_gpu`]; the recorder may do most of it, behind the caller.
@@ -165,8 +164,7 @@ pub(super) fn schedule_apart(roots: &[Array]) -> Result<()> {
             drop((steps, walk));
             return submit_behind(schedule(roots));
         }
-        let plan = fusion::plan(&steps, None);
-        return submit_behind(record(steps, plan, walk, None));
+        return submit_behind(record(steps, walk, None));
     }
     // INVARIANT: the condition above.
     let stream = stream.expect("a stream with a recorder");
@@ -181,24 +179,21 @@ pub(super) fn schedule_apart(roots: &[Array]) -> Result<()> {
     }
     let queued = interrupts();
     RECORDINGS.fetch_add(1, Ordering::Relaxed);
-    let run = move || event.set(panics::caught("eval", || offer_gpu(&record_apart(steps, &event, queued)?)));
+    let run = move || {
+        let (walk, own) = (Walk::recording(queued), event.clone());
+        event.set(panics::caught("eval", || offer_gpu(&record(steps, walk, Some(own))?)));
+    };
     worker::submit(Lane::Recorder, Box::new(run));
     Ok(())
 }
 
-/// Finds what is joined and records all, on the recorder; arrays of steps wait for `own` already.
-fn record_apart(steps: Vec<Step>, own: &Arc<Event>, queued: u64) -> Recorded {
-    let walk = Walk::recording(queued);
-    let plan = fusion::plan(&steps, Some(own));
-    for (_, s) in steps.iter().enumerate().filter(|(i, _)| plan.leaves_out(*i)) {
-        s.node.iter().for_each(|node| s.array.leave(node.clone()));
-    }
-    record(steps, plan, walk, Some(own.clone()))
-}
-
-/// Steps that do not run can be tried again.
-fn give_back(steps: impl IntoIterator<Item = Step>) {
-    steps.into_iter().for_each(|s| s.node.into_iter().for_each(|n| restore(&n, &s.array.outputs_of(&n))));
+/// What is joined of steps; arrays of those that were handed over wait for `own` already, but for those that a join leaves
+/// out.
+fn planned(steps: &[Step], own: Option<&Arc<Event>>) -> Plan {
+    let plan = fusion::plan(steps, own);
+    let left_out = steps.iter().enumerate().filter(|(i, _)| own.is_some() && plan.leaves_out(*i));
+    left_out.for_each(|(_, s)| s.node.iter().for_each(|node| s.array.leave(node.clone())));
+    plan
 }
 
 /// Whether a recorder is used for a stream: it wants a processor of its own, and software drivers want all of them.
@@ -228,8 +223,8 @@ fn cannot_be_made() -> Error {
 }
 
 /// Records steps; `own` is their event, if they were handed over.
-fn record(steps: Vec<Step>, mut plan: Plan, walk: Walk, own: Option<Arc<Event>>) -> Recorded {
-    let apart = own.is_some();
+fn record(steps: Vec<Step>, walk: Walk, own: Option<Arc<Event>>) -> Recorded {
+    let (apart, mut plan) = (own.is_some(), planned(&steps, own.as_ref()));
     let mut pending = Pending { own, walk, batches: SmallVec::new() };
     let mut gpu: Vec<Stream> = Vec::new();
     let mut failure = None;
@@ -292,7 +287,8 @@ fn record(steps: Vec<Step>, mut plan: Plan, walk: Walk, own: Option<Arc<Event>>)
                 let _ = flush_gpu(&gpu);
             }
             // Those behind can be tried again with the one that failed.
-            give_back(steps.into_iter().flatten().filter(|_| apart));
+            let behind = steps.into_iter().flatten().filter(|_| apart);
+            behind.for_each(|s| s.node.into_iter().for_each(|n| restore(&n, &s.array.outputs_of(&n))));
             Err(e)
         }
         None => Ok(gpu),

@@ -97,7 +97,7 @@ pub fn checked_size(op: &str, shape: &[i64], itemsize: usize) -> Result<usize> {
 
 /// The same where nothing is near a limit, as for nearly every shape.
 #[inline]
-pub fn plain_size(shape: &[i64], itemsize: usize) -> Option<usize> {
+fn plain_size(shape: &[i64], itemsize: usize) -> Option<usize> {
     const NEAR: u64 = 1 << 31;
     let (mut count, mut reach) = (1u64, itemsize as u64);
     for &d in shape {

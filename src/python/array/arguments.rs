@@ -143,10 +143,8 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Seq {
     type Error = PyErr;
     fn extract(obj: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         let list = obj.extract::<WideSeq>()?.0;
-        match list.iter().find(|&&v| i32::try_from(v).is_err()) {
-            Some(wide) => Err(outside(wide)),
-            None => Ok(Seq(list)),
-        }
+        list.iter().try_for_each(|&v| int32(v).map(|_| ()))?;
+        Ok(Seq(list))
     }
 }
 
