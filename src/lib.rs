@@ -52,15 +52,37 @@ mod allocator {
     /// mimalloc; blocks of an ordinary alignment by its shortest way, which `MiMalloc` does not take.
     struct Short;
 
+    /// Larger blocks are not asked for ahead.
+    const LARGEST_ASKED: usize = 512;
+
     /// What every block of at least so many bytes is aligned to.
     const ALIGNED: usize = 16;
+
+    /// A free block begins with the address of the next one of its size, and a new one still does. Whoever freed that one may
+    /// have been another thread: its lines are asked for before they are wanted.
+    #[inline(always)]
+    fn ask_for_next(block: *const u8, bytes: usize) {
+        #[cfg(target_arch = "x86_64")]
+        if !block.is_null() && (size_of::<usize>()..=LARGEST_ASKED).contains(&bytes) {
+            let next: *const u8;
+            // SAFETY: reads the first word of a block that was just allocated, whatever it is.
+            unsafe {
+                std::arch::asm!("mov {}, [{}]", out(reg) next, in(reg) block, options(nostack, readonly, preserves_flags));
+            }
+            crate::core::lines::ask_for(next, bytes);
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (block, bytes);
+    }
 
     // SAFETY: blocks of `mi_malloc` are mimalloc's as all others are, and aligned as far as their size goes.
     unsafe impl GlobalAlloc for Short {
         unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
             if layout.align() <= ALIGNED && layout.align() <= layout.size() {
                 // SAFETY: any size may be asked for.
-                return unsafe { mi_malloc(layout.size()) }.cast();
+                let block: *mut u8 = unsafe { mi_malloc(layout.size()) }.cast();
+                ask_for_next(block, layout.size());
+                return block;
             }
             // SAFETY: by the caller.
             unsafe { MiMalloc.alloc(layout) }

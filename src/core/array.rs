@@ -1,8 +1,11 @@
 //! `Array`: a cheap handle to a graph node. Shape and dtype are known at once; layout and storage after
 //! evaluation. Dropping is a loop, so a chain of a million ops is freed without deep recursion.
 
+pub mod husks;
+
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use smallvec::{SmallVec, smallvec};
@@ -14,7 +17,7 @@ use super::event::{Event, check_interrupt};
 use super::layout::{LARGEST_ELEMENT, Layout, Shape, Strides, checked_size, size_of};
 use super::primitive::{Primitive, PrimitiveRef};
 use super::storage::Storage;
-use super::{failure, fork};
+use super::{failure, fork, lines};
 
 /// Handle to a (possibly not yet computed) array.
 #[derive(Clone)]
@@ -55,6 +58,8 @@ struct Inner {
     dtype: Dtype,
     slot: Slot,
     link: Mutex<Link>,
+    /// The address of the link's event, to be compared without the lock.
+    awaited: AtomicPtr<Event>,
     tracer: AtomicBool,
     /// What the last walk of `eval` that came here left (see [`Array::level`]).
     mark: AtomicU64,
@@ -91,6 +96,12 @@ struct Siblings {
 }
 
 impl Node {
+    /// Asks for the memory of a node that will be read soon.
+    #[inline]
+    pub fn ask_for(node: &Arc<Node>) {
+        lines::ask_for_all(Arc::as_ptr(node));
+    }
+
     /// Whether arrays other than the one it was reached by may be its outputs.
     pub fn has_siblings(&self) -> bool {
         self.siblings.as_ref().is_some_and(|s| s.specs.len() > 1)
@@ -115,6 +126,7 @@ impl Array {
             dtype,
             slot: Slot::default(),
             link: Mutex::new(link),
+            awaited: AtomicPtr::new(ptr::null_mut()),
             tracer,
             mark,
         }))
@@ -276,6 +288,28 @@ impl Array {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
+    /// Asks for the memory of an array that will be looked at soon.
+    #[inline]
+    pub fn ask_for(&self) {
+        lines::ask_for_all(Arc::as_ptr(&self.0));
+    }
+
+    /// Asks for what tells where the bytes of an array are, if it has some.
+    #[inline]
+    pub fn ask_for_storage(&self) {
+        if let Some(data) = self.0.slot.data.get() {
+            lines::ask_for_all(Arc::as_ptr(&data.storage));
+        }
+    }
+
+    /// The same for what a device knows of them.
+    #[inline]
+    pub fn ask_for_block(&self) {
+        if let Some(data) = self.0.slot.data.get() {
+            data.storage.ask_for_block();
+        }
+    }
+
     /// Whether nobody else holds this node, so that its bytes may be overwritten.
     #[inline]
     pub fn is_unshared(&self) -> bool {
@@ -335,9 +369,19 @@ impl Array {
         }
     }
 
+    /// Puts an event into the array's link, which is locked. Returns the one that was there.
+    fn replace_event(&self, link: &mut Link, event: Option<Arc<Event>>) -> Option<Arc<Event>> {
+        let address = event.as_ref().map_or(ptr::null(), Arc::as_ptr);
+        self.0.awaited.store(address.cast_mut(), Ordering::Release);
+        std::mem::replace(&mut link.event, event)
+    }
+
     /// Marks the array as scheduled on a CPU stream, or as no longer so.
     pub fn set_event(&self, event: Option<Arc<Event>>) {
-        self.link().event = event;
+        let mut link = self.link();
+        let old = self.replace_event(&mut link, event);
+        drop(link);
+        drop(old);
     }
 
     /// Evaluation of the array begins: the node is taken off it, unless a transform still needs the graph. `event`
@@ -346,7 +390,7 @@ impl Array {
         let keep = self.is_tracer();
         let mut link = self.link();
         let node = if keep { None } else { link.node.take() };
-        let old = event.and_then(|e| link.event.replace(e.clone()));
+        let old = event.and_then(|e| self.replace_event(&mut link, Some(e.clone())));
         drop(link);
         drop((node, old));
     }
@@ -354,15 +398,22 @@ impl Array {
     /// Takes back [`Array::begin`]: the array is not computed, only `node` knows how.
     pub fn leave(&self, node: Arc<Node>) {
         let mut link = self.link();
-        let old = (link.node.replace(node), link.event.take());
+        let old = (link.node.replace(node), self.replace_event(&mut link, None));
         drop(link);
         drop(old);
     }
 
     /// Whether an event computes the array that is not `own`.
+    #[inline]
     pub fn awaits_besides(&self, own: Option<&Arc<Event>>) -> bool {
-        let link = self.link();
-        link.event.as_ref().is_some_and(|e| !own.is_some_and(|own| Arc::ptr_eq(e, own)))
+        let awaited = self.0.awaited.load(Ordering::Acquire).cast_const();
+        !awaited.is_null() && !own.is_some_and(|own| ptr::eq(awaited, Arc::as_ptr(own)))
+    }
+
+    /// Whether it is this event that computes the array.
+    #[inline]
+    pub fn awaits(&self, own: &Arc<Event>) -> bool {
+        ptr::eq(self.0.awaited.load(Ordering::Acquire), Arc::as_ptr(own))
     }
 
     /// The event of the work on another thread that will produce the data, if it was scheduled.
@@ -568,7 +619,7 @@ pub fn drop_iteratively(node: Arc<Node>) {
         return;
     }
     while let Some(n) = node.take() {
-        drop(n);
+        husks::node(n);
         node = GRAVE.with(|g| g.borrow_mut().1.pop());
     }
     GRAVE.with(|g| g.borrow_mut().0 = false);

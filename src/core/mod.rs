@@ -11,6 +11,7 @@ pub mod fallback;
 pub mod fault;
 pub mod fork;
 pub mod layout;
+pub(crate) mod lines;
 pub mod notes;
 pub mod panics;
 mod placeholders;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::error::Result;
 use super::event::Uninterrupted;
-use super::fork;
+use super::{fork, lines};
 
 /// Memory of a GPU, with the synchronisation state of its last write and last use.
 pub trait DeviceBlock: Send + Sync {
@@ -220,6 +220,14 @@ impl Storage {
             s.device_valid = false;
         }
         Some(p)
+    }
+
+    /// Asks for the memory of a block, which will be looked at soon.
+    pub fn ask_for_block(&self) {
+        /// Bytes of a block that are looked at.
+        const LOOKED_AT: usize = 256;
+        let s = self.lock();
+        s.device.iter().for_each(|d| lines::ask_for(Arc::as_ptr(d).cast(), LOOKED_AT));
     }
 
     /// The valid block on the opened device `id`, if there is one.

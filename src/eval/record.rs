@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::tasks::{Pending, Task, restore};
 use super::walk::Walk;
 use crate::core::Placeholders;
-use crate::core::array::{Inputs, Node, drop_iteratively};
+use crate::core::array::{Inputs, Node, drop_iteratively, husks};
 use crate::core::env::{Values, Variable};
 use crate::core::event::{Spin, interrupts};
 use crate::core::fork::Made;
@@ -87,7 +87,7 @@ fn joined(
     }
     drop((outputs, held));
     members.all.into_iter().for_each(|m| {
-        drop(m.array);
+        husks::array(m.array);
         drop_iteratively(m.node);
     });
     result
@@ -144,7 +144,7 @@ pub(super) fn schedule(roots: &[Array]) -> Recorded {
     let mut walk = Walk::begin();
     walk.settle().map_err(Failure::early)?;
     let steps = levels::steps(roots);
-    record(steps, walk, None)
+    record(steps, None, walk, None)
 }
 
 /// As [`schedule`] and [`offer_gpu`]; the recorder may do most of it, behind the caller.
@@ -164,7 +164,7 @@ pub(super) fn schedule_apart(roots: &[Array]) -> Result<()> {
             drop((steps, walk));
             return submit_behind(schedule(roots));
         }
-        return submit_behind(record(steps, walk, None));
+        return submit_behind(record(steps, None, walk, None));
     }
     // INVARIANT: the condition above.
     let stream = stream.expect("a stream with a recorder");
@@ -179,11 +179,17 @@ pub(super) fn schedule_apart(roots: &[Array]) -> Result<()> {
     }
     let queued = interrupts();
     RECORDINGS.fetch_add(1, Ordering::Relaxed);
+    // While the recorder is busy with the graph before, the caller, who would wait for it, finds what is joined.
+    let busy = worker::pending(Lane::Recorder) > 0;
+    let plan = busy.then(|| panics::caught("eval", || Ok(planned(&steps, Some(&event)))));
+    // Where that panics the recorder does too, and tells the arrays.
+    let plan = plan.and_then(Result::ok);
     let run = move || {
-        let (walk, own) = (Walk::recording(queued), event.clone());
-        event.set(panics::caught("eval", || offer_gpu(&record(steps, walk, Some(own))?)));
+        let (walk, own, _husks) = (Walk::recording(queued), event.clone(), husks::Collecting::begin());
+        event.set(panics::caught("eval", || offer_gpu(&record(steps, plan, walk, Some(own))?)));
     };
     worker::submit(Lane::Recorder, Box::new(run));
+    husks::free();
     Ok(())
 }
 
@@ -222,14 +228,32 @@ fn cannot_be_made() -> Error {
     }
 }
 
-/// Records steps; `own` is their event, if they were handed over.
-fn record(steps: Vec<Step>, walk: Walk, own: Option<Arc<Event>>) -> Recorded {
-    let (apart, mut plan) = (own.is_some(), planned(&steps, own.as_ref()));
+/// Asks for memory that the steps behind number `at` will look at, which another thread may have written last.
+fn ask_behind(steps: &[Option<Step>], at: usize) {
+    /// How many steps ahead: each kind of memory is found by the one before.
+    const AHEAD: [usize; 4] = [16, 12, 8, 4];
+    let inputs = |ahead: usize| {
+        let step = steps.get(at + ahead).and_then(|s| s.as_ref());
+        step.and_then(|s| s.node.as_ref()).map_or(&[][..], |n| &n.inputs)
+    };
+    if let Some(Step { array, node, .. }) = steps.get(at + AHEAD[0]).and_then(|s| s.as_ref()) {
+        array.ask_for();
+        node.iter().for_each(Node::ask_for);
+    }
+    inputs(AHEAD[1]).iter().for_each(Array::ask_for);
+    inputs(AHEAD[2]).iter().for_each(Array::ask_for_storage);
+    inputs(AHEAD[3]).iter().for_each(Array::ask_for_block);
+}
+
+/// Records steps; `own` is their event, if they were handed over, `plan` what is joined of them, if that is known.
+fn record(steps: Vec<Step>, plan: Option<Plan>, walk: Walk, own: Option<Arc<Event>>) -> Recorded {
+    let (apart, mut plan) = (own.is_some(), plan.unwrap_or_else(|| planned(&steps, own.as_ref())));
     let mut pending = Pending { own, walk, batches: SmallVec::new() };
     let mut gpu: Vec<Stream> = Vec::new();
     let mut failure = None;
     let mut steps: Vec<Option<Step>> = steps.into_iter().map(Some).collect();
     for i in 0..steps.len() {
+        ask_behind(&steps, i);
         if (apart || i % STRIDE == STRIDE - 1)
             && pending.walk.is_breathless()
             && let Err(error) = pending.pause()

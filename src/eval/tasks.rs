@@ -8,7 +8,7 @@ use std::time::Duration;
 use smallvec::{SmallVec, smallvec};
 
 use super::walk::Walk;
-use crate::core::array::{Inputs, Node, drop_iteratively};
+use crate::core::array::{Inputs, Node, drop_iteratively, husks};
 use crate::core::event::{interrupts, look_at};
 use crate::core::{Array, Error, Event, Result, Stream, panics, trace};
 use crate::cpu::runtime::worker::{self, LONG_SPIN};
@@ -49,7 +49,7 @@ impl Task {
         if result.is_err() {
             restore(&node, &outputs);
         }
-        drop(outputs);
+        outputs.into_iter().for_each(husks::array);
         drop(held);
         drop_iteratively(node);
         result

@@ -156,10 +156,10 @@ impl<'a> Free<'a> {
     /// Whether an array is there that no step makes. What the recorder is still to reach is waited for: how much it has
     /// done must not decide.
     pub fn is_there(&self, a: &Array) -> bool {
-        match a.event() {
-            Some(e) if self.own.is_some_and(|own| Arc::ptr_eq(own, &e)) => false,
-            Some(_) => a.wait_event().is_ok() && a.has_data(),
-            None => a.has_data(),
+        match self.own {
+            Some(own) if a.awaits(own) => false,
+            own if a.awaits_besides(own) => a.wait_event().is_ok() && a.has_data(),
+            _ => a.has_data(),
         }
     }
 
@@ -246,6 +246,7 @@ impl<'a> Free<'a> {
 pub(crate) fn plan(steps: &[Step], own: Option<&Arc<Event>>) -> Plan {
     let (mut plan, views) = (Plan::default(), OnceCell::new());
     for (i, step) in steps.iter().enumerate() {
+        Step::ask_behind(steps, i);
         let Some(node) = &step.node else { break };
         if !node.primitive.may_join() || !node.stream.device.is_gpu() {
             continue;

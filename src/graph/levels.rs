@@ -15,7 +15,24 @@ pub(crate) struct Step {
     pub handles: usize,
 }
 
+/// How many steps ahead of the one that is looked at memory of nodes is asked for, and that of what they read, which is found
+/// by them.
+const AHEAD: [usize; 2] = [16, 8];
+
 impl Step {
+    fn inputs(steps: &[Step], at: usize) -> &[Array] {
+        steps.get(at).and_then(|s| s.node.as_ref()).map_or(&[], |n| &n.inputs)
+    }
+
+    /// Asks for memory of the steps behind number `at`, which another thread may have written last.
+    pub fn ask_behind(steps: &[Step], at: usize) {
+        if let Some(Step { array, node, .. }) = steps.get(at + AHEAD[0]) {
+            array.ask_for();
+            node.iter().for_each(Node::ask_for);
+        }
+        Step::inputs(steps, at + AHEAD[1]).iter().for_each(Array::ask_for);
+    }
+
     fn new(array: Array, node: Option<Arc<Node>>) -> Step {
         let handles = array.handles();
         Step { array, node, handles }
@@ -60,7 +77,10 @@ impl Walk {
     fn enter(&mut self, array: Array, node: Option<Arc<Node>>) {
         array.set_level(self.number, 0);
         match node {
-            Some(node) => self.stack.push(Visit { array, node, next: 0, level: 0 }),
+            Some(node) => {
+                node.inputs.iter().for_each(Array::ask_for);
+                self.stack.push(Visit { array, node, next: 0, level: 0 });
+            }
             None => {
                 self.wide = true;
                 self.steps.push(Step::new(array, node));

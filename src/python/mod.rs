@@ -107,6 +107,7 @@ fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("euler_gamma", 0.577_215_664_901_532_9)?;
     m.add("newaxis", m.py().None())?;
     runtime::panics::register(m)?;
+    runtime::layers::register(m)?;
     hide_private(m)?;
     explain_errors(m)
 }

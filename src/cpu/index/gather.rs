@@ -6,6 +6,8 @@ use std::mem::MaybeUninit;
 use smallvec::SmallVec;
 
 use super::indexed::{Axis, GRAIN, Steps, positions, steps};
+
+use crate::core::lines::ask_for_later;
 use crate::core::{Dtype, Result};
 use crate::cpu::runtime::pool::{self, SendPtr};
 use crate::cpu::runtime::simd::{self, multiversion};
@@ -189,7 +191,7 @@ impl Picked<'_> {
                 let (m, start) = (BLOCK.min(n - from), (first + from) as isize);
                 let index = self.index.get().offset((at[2] + start * index_step) * self.index_size);
                 if index_step == 1 {
-                    simd::ask_for(index.wrapping_add(AHEAD), m * self.index_size as usize);
+                    ask_for_later(index.wrapping_add(AHEAD), m * self.index_size as usize);
                 }
                 (self.read)(index, index_step, m, self.pick, to.as_mut_ptr().cast());
             };
@@ -199,7 +201,7 @@ impl Picked<'_> {
                 if let Some((bytes, step)) = self.next {
                     let (begin, end) = (bytes * from / n, bytes * (from + m) / n);
                     let next = line.wrapping_offset(step).cast::<u8>().wrapping_add(begin);
-                    simd::ask_for(next, end - begin);
+                    ask_for_later(next, end - begin);
                 }
                 let [even, odd] = &mut found;
                 let (now, later) = if (from / BLOCK).is_multiple_of(2) { (even, odd) } else { (odd, even) };
@@ -239,7 +241,7 @@ unsafe fn pick_each<T: Copy>(src: *const T, positions: &[u32], later: &[u32], ds
     // SAFETY: positions lead to elements of the source, and the result has room for as many.
     unsafe {
         for (i, (&p, &l)) in positions.iter().zip(later).enumerate() {
-            simd::ask_for(src.wrapping_add(l as usize).cast(), 1);
+            ask_for_later(src.wrapping_add(l as usize).cast(), 1);
             *dst.add(i) = *src.add(p as usize);
         }
         let done = positions.len().min(later.len());

@@ -49,19 +49,6 @@ pub(crate) fn keep_vectors<T: Copy, const N: usize>(lanes: [T; N]) -> [T; N] {
     std::hint::black_box(lanes)
 }
 
-/// Asks for cache lines that will be read soon. Any address will do: nothing is read, and none faults.
-#[inline(always)]
-pub(crate) fn ask_for(start: *const u8, bytes: usize) {
-    #[cfg(target_arch = "x86_64")]
-    for at in (0..bytes).step_by(64) {
-        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        // SAFETY: prefetching has no effect that a program could see.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(start.wrapping_add(at).cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (start, bytes);
-}
-
 /// Copies to memory that nobody will read for long, past the caches where that is possible. [`stream_end`] comes
 /// before anything that tells other threads of it.
 ///

@@ -2,6 +2,7 @@
 //! function in GLSL that the product's kernel calls (shaders/matmul/epilogue.glsl). It gets sums in float32 and rounds
 //! once, when the result is stored; casts that the program names round too.
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::hash::{Hash, Hasher};
@@ -228,12 +229,26 @@ impl Hash for KeptAfter {
 impl After {
     /// The same, kept; none if kernels cannot compute it.
     pub fn kept(self) -> Option<KeptAfter> {
-        let mut all = AFTERS_KEPT.lock();
-        if let Some(known) = all.get(&self) {
-            return *known;
+        thread_local! {
+            /// The last ones that this thread asked for: a model has few, and to compare one costs a tenth of finding it.
+            static LAST: Cell<[Option<KeptAfter>; 4]> = const { Cell::new([None; 4]) };
         }
-        let kept = self.suits().then(|| KeptAfter(Box::leak(Box::new(self.clone()))));
-        all.insert(self, kept);
+        let last = LAST.get();
+        if let Some(&known) = last.iter().flatten().find(|k| *k.0 == self) {
+            return Some(known);
+        }
+        let mut all = AFTERS_KEPT.lock();
+        let kept = match all.get(&self) {
+            Some(&known) => known,
+            None => {
+                let kept = self.suits().then(|| KeptAfter(Box::leak(Box::new(self.clone()))));
+                all.insert(self, kept);
+                kept
+            }
+        };
+        if kept.is_some() {
+            LAST.set([kept, last[0], last[1], last[2]]);
+        }
         kept
     }
 

@@ -1,10 +1,12 @@
 //! Python objects as indices: integers, slices of any step, `...`, `None` and arrays of integers, in any mixture
 //! (`ops::index::subscript` says what they select). Index arrays are never waited for.
 
+use std::sync::OnceLock;
+
 use pyo3::exceptions::{PyOverflowError, PyValueError};
-use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyEllipsis, PyList, PySlice, PyTuple};
+use pyo3::types::{PyBool, PyEllipsis, PyInt, PyList, PySlice, PyTuple};
+use pyo3::{ffi, intern};
 
 use super::PyArray;
 use super::arguments::integer;
@@ -12,6 +14,8 @@ use super::convert::{make, to_array};
 use crate::core::{Array, Dtype};
 use crate::ops::index::subscript::{self, Item, Items};
 use crate::python::runtime::device::current;
+
+type Object = *mut ffi::PyObject;
 
 /// An index: its items, and the index arrays among them in order.
 #[derive(Default)]
@@ -101,15 +105,41 @@ fn bound(obj: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
     if obj.is_none() {
         return Ok(None);
     }
-    let number = match obj.is_instance_of::<PyArray>() || obj.is_instance_of::<PyBool>() {
+    let plain = obj.is_exact_instance_of::<PyInt>();
+    let number = match !plain && (obj.is_instance_of::<PyArray>() || obj.is_instance_of::<PyBool>()) {
         true => None,
         false => whole_number(obj)?,
     };
     number.map(Some).ok_or_else(|| PyValueError::new_err("[index] Slice indices must be integers or None."))
 }
 
+/// Start, stop and step, borrowed from a slice. The stable interface has them as attributes alone, each of which is looked up by its
+/// name; every interpreter so far has them behind the object's header. Where that is so, as the first slice tells, they are
+/// taken from there.
+fn parts<'a, 'py>(s: &'a Bound<'py, PySlice>) -> Option<[Borrowed<'a, 'py, PyAny>; 3]> {
+    static THERE: OnceLock<bool> = OnceLock::new();
+    /// Words of an object's header.
+    const HEADER: usize = size_of::<ffi::PyObject>() / size_of::<usize>();
+    // SAFETY: a slice has room for three pointers behind its header, whatever they are.
+    let read = |s: &Bound<'py, PySlice>, i: usize| unsafe { *s.as_ptr().cast::<Object>().add(HEADER + i) };
+    let known = THERE.get_or_init(|| {
+        let known = || -> PyResult<bool> {
+            let all = [PyList::empty(s.py()), PyList::empty(s.py()), PyList::empty(s.py())];
+            let made = s.get_type().call1((&all[0], &all[1], &all[2]))?.cast_into::<PySlice>()?;
+            Ok((0..3).all(|i| read(&made, i) == all[i].as_ptr()))
+        };
+        known().unwrap_or(false)
+    });
+    // SAFETY: objects that the slice holds.
+    known.then(|| [0, 1, 2].map(|i| unsafe { Borrowed::from_ptr(s.py(), read(s, i)) }))
+}
+
 fn slice(s: &Bound<'_, PySlice>) -> PyResult<Item> {
     let py = s.py();
+    if let Some([start, stop, step]) = parts(s) {
+        let step = bound(&step)?.unwrap_or(1);
+        return Ok(Item::Slice(bound(&start)?, bound(&stop)?, step));
+    }
     let part = |name| bound(&s.getattr(name)?);
     let step = part(intern!(py, "step"))?.unwrap_or(1);
     Ok(Item::Slice(part(intern!(py, "start"))?, part(intern!(py, "stop"))?, step))

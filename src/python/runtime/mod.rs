@@ -5,6 +5,7 @@ pub(super) mod distributed;
 pub(super) mod ending;
 pub(super) mod environment;
 pub(super) mod io;
+pub(super) mod layers;
 pub(super) mod memory;
 pub(super) mod panics;
 pub(super) mod vulkan;

@@ -73,10 +73,9 @@ impl CommandEncoder {
     /// Notes a read of `block` by this operation, behind its last write.
     fn note_read(&mut self, block: Arc<dyn DeviceBlock>) -> Result<u64> {
         let b = as_block(&*block)?;
-        if let Some(write) = b.last_write()? {
+        if let Some(write) = b.read(self.point())? {
             self.state.wait_for(write)?;
         }
-        b.touch(self.point(), false);
         let address = b.address();
         self.op.touched.push((block, false));
         Ok(address)

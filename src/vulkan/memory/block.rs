@@ -68,7 +68,18 @@ impl Block {
     /// The last write, if there was one on the GPU; fails if that did not run or lacked one of its kernels, and for
     /// what was lost with the device.
     pub(crate) fn last_write(&self) -> Result<Option<Point>> {
-        let uses = self.uses();
+        self.written(&self.uses())
+    }
+
+    /// Notes a read behind the last write, which is returned as by [`Block::last_write`].
+    pub(crate) fn read(&self, point: Point) -> Result<Option<Point>> {
+        let mut uses = self.uses();
+        let write = self.written(&uses)?;
+        uses.add(point, false);
+        Ok(write)
+    }
+
+    fn written(&self, uses: &Uses) -> Result<Option<Point>> {
         if let Some(e) = &uses.spoilt {
             return Err(Error::clone(e));
         }

@@ -1,5 +1,6 @@
 """Layers, one file a kind."""
 
+from mlx.core._layers import quicken as _quicken
 from mlx.nn.layers.activations import (
     CELU as CELU,
     ELU as ELU,
@@ -133,3 +134,9 @@ from mlx.nn.layers.transformer import (
 from mlx.nn.layers.upsample import (
     Upsample as Upsample,
 )
+
+# Models call these for every token: the common case of their calls is done without Python.
+_quicken(QuantizedLinear, "quantized_linear")
+_quicken(Linear, "linear")
+_quicken(RMSNorm, "rms_norm")
+_quicken(RoPE, "rope")
