@@ -297,6 +297,7 @@ def ran(when):
     values = np.array(z)
     return values, {k: n - before.get(k, 0) for k, n in kernels().items() if n != before.get(k, 0)}
 
+ran("never")  # what the first run asks of a GPU is no kernel of the graph
 kept = [ran(when) for when in ("never", "behind") * 3]
 print(all((v == kept[0][0]).all() for v, _ in kept))
 print(all(k == kept[0][1] for _, k in kept))

@@ -1,8 +1,6 @@
 //! `Array`: a cheap handle to a graph node. Shape and dtype are known at once; layout and storage after
 //! evaluation. Dropping is a loop, so a chain of a million ops is freed without deep recursion.
 
-pub mod husks;
-
 use std::cell::RefCell;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
@@ -17,7 +15,7 @@ use super::event::{Event, check_interrupt};
 use super::layout::{LARGEST_ELEMENT, Layout, Shape, Strides, checked_size, size_of};
 use super::primitive::{Primitive, PrimitiveRef};
 use super::storage::Storage;
-use super::{failure, fork, lines};
+use super::{failure, fork, husks, lines};
 
 /// Handle to a (possibly not yet computed) array.
 #[derive(Clone)]
@@ -159,7 +157,7 @@ impl Array {
         inputs: impl Into<Inputs>,
         stream: Stream,
     ) -> Array {
-        Array::only(a.0.shape.clone(), dtype, PrimitiveRef::new(primitive), inputs.into(), stream)
+        Array::only(Shape::from_slice(&a.0.shape), dtype, PrimitiveRef::new(primitive), inputs.into(), stream)
     }
 
     /// The single output of a primitive that is held already. This is the path of nearly every op.
@@ -308,6 +306,14 @@ impl Array {
         if let Some(data) = self.0.slot.data.get() {
             data.storage.ask_for_block();
         }
+    }
+
+    /// Lets go of what the array holds, bytes and event, if nobody else holds the array. Returns its node.
+    pub(super) fn empty(&mut self) -> Option<Option<Arc<Node>>> {
+        let inner = Arc::get_mut(&mut self.0)?;
+        let link = std::mem::take(inner.link.get_mut().unwrap_or_else(|e| e.into_inner()));
+        drop((std::mem::take(&mut inner.slot), link.event));
+        Some(link.node)
     }
 
     /// Whether nobody else holds this node, so that its bytes may be overwritten.
@@ -479,7 +485,8 @@ impl Array {
     /// Shape, strides and offset of an evaluated array.
     pub fn layout(&self) -> Result<Layout> {
         let d = self.data()?;
-        Ok(Layout { shape: self.0.shape.clone(), strides: d.strides.clone(), offset: d.offset })
+        let (shape, strides) = (Shape::from_slice(&self.0.shape), Strides::from_slice(&d.strides));
+        Ok(Layout { shape, strides, offset: d.offset })
     }
 
     /// As [`Array::wait`], and fails with what else failed on the stream that another thread computes it on, if

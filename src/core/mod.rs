@@ -10,6 +10,7 @@ pub mod failure;
 pub mod fallback;
 pub mod fault;
 pub mod fork;
+pub mod husks;
 pub mod layout;
 pub(crate) mod lines;
 pub mod notes;

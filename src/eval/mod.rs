@@ -22,7 +22,7 @@ use self::record::{Failure, flush_gpu, offer_gpu, schedule, schedule_apart, subm
 use crate::bail;
 use crate::core::Placeholders;
 use crate::core::array::Tracing;
-use crate::core::{Array, Error, Result, Stream, failure, trace};
+use crate::core::{Array, Error, Result, Stream, failure, husks, trace};
 use crate::cpu::runtime::worker;
 
 /// Starts the computation of arrays and returns after submission. What goes wrong on the way is told to who waits.
@@ -106,6 +106,7 @@ pub fn is_busy() -> bool {
 
 /// Waits until all work of a stream is done, however it ended.
 pub fn finish(stream: Stream) -> Result<()> {
+    husks::free();
     if !stream.device.is_gpu() {
         return worker::synchronize(stream);
     }

@@ -10,10 +10,11 @@ use smallvec::SmallVec;
 use super::tasks::{Pending, Task, restore};
 use super::walk::Walk;
 use crate::core::Placeholders;
-use crate::core::array::{Inputs, Node, drop_iteratively, husks};
+use crate::core::array::{Inputs, Node, drop_iteratively};
 use crate::core::env::{Values, Variable};
 use crate::core::event::{Spin, interrupts};
 use crate::core::fork::Made;
+use crate::core::husks;
 use crate::core::{Array, Error, Event, Result, Stream, failure, panics, trace};
 use crate::cpu::runtime::worker::{self, LONG_SPIN, Lane};
 use crate::fusion::{self, Join, Members, Plan, Role};
@@ -143,6 +144,7 @@ pub(super) fn schedule(roots: &[Array]) -> Recorded {
     let _span = trace::span("record", || format!("{} arrays", roots.len()));
     let mut walk = Walk::begin();
     walk.settle().map_err(Failure::early)?;
+    husks::free();
     let steps = levels::steps(roots);
     record(steps, None, walk, None)
 }

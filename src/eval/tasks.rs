@@ -8,8 +8,9 @@ use std::time::Duration;
 use smallvec::{SmallVec, smallvec};
 
 use super::walk::Walk;
-use crate::core::array::{Inputs, Node, drop_iteratively, husks};
+use crate::core::array::{Inputs, Node, drop_iteratively};
 use crate::core::event::{interrupts, look_at};
+use crate::core::husks;
 use crate::core::{Array, Error, Event, Result, Stream, panics, trace};
 use crate::cpu::runtime::worker::{self, LONG_SPIN};
 

@@ -32,7 +32,12 @@ unsafe impl Sync for HostView {}
 impl<P: Copy> View<P> {
     /// A view with the shape and strides of `layout`; `ptr` is already advanced by its offset.
     pub fn new(ptr: P, dtype: Dtype, layout: &Layout) -> Self {
-        View { ptr, dtype, shape: layout.shape.clone(), strides: layout.strides.clone() }
+        View {
+            ptr,
+            dtype,
+            shape: SmallVec::from_slice(&layout.shape),
+            strides: SmallVec::from_slice(&layout.strides),
+        }
     }
 
     /// Number of elements.
@@ -52,7 +57,11 @@ impl<P: Copy> View<P> {
 
     /// Shape and strides as a layout with offset 0.
     pub fn layout(&self) -> Layout {
-        Layout { shape: self.shape.clone(), strides: self.strides.clone(), offset: 0 }
+        Layout {
+            shape: SmallVec::from_slice(&self.shape),
+            strides: SmallVec::from_slice(&self.strides),
+            offset: 0,
+        }
     }
 
     /// The same memory with axes in another order.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::core::layout::{is_dense, is_row_major, row_major};
-use crate::core::{Array, Data, Dtype, Result, Storage, Strides};
+use crate::core::{Array, Data, Dtype, Result, Shape, Storage, Strides};
 #[cfg(feature = "vulkan")]
 use crate::kernels::DeviceView;
 use crate::kernels::{HostView, View};
@@ -23,7 +23,12 @@ pub fn host_start(d: &Data, dtype: Dtype) -> Result<*mut u8> {
 pub fn host_in(a: &Array) -> Result<HostView> {
     let d = a.data()?;
     let ptr = host_start(d, a.dtype())?;
-    Ok(View { ptr, dtype: a.dtype(), shape: a.shape().into(), strides: d.strides.clone() })
+    Ok(View {
+        ptr,
+        dtype: a.dtype(),
+        shape: Shape::from_slice(a.shape()),
+        strides: Strides::from_slice(&d.strides),
+    })
 }
 
 /// Fresh row-major host memory for an output.
@@ -34,7 +39,7 @@ pub fn host_out(a: &Array) -> Result<HostView> {
 
 fn place_host(a: &Array, storage: Arc<Storage>) -> Result<HostView> {
     let ptr = place(a, storage)?;
-    Ok(View { ptr, dtype: a.dtype(), shape: a.shape().into(), strides: row_major(a.shape()) })
+    Ok(View { ptr, dtype: a.dtype(), shape: Shape::from_slice(a.shape()), strides: row_major(a.shape()) })
 }
 
 fn place(a: &Array, storage: Arc<Storage>) -> Result<*mut u8> {
@@ -100,7 +105,7 @@ pub fn host_out_kept(out: &Array, inputs: &[Array], kept: &Strides) -> Result<Ho
     };
     let ptr = storage.host_ptr_mut()?;
     out.set_data(kept.clone(), 0, storage);
-    Ok(flat(View { ptr, dtype: out.dtype(), shape: out.shape().into(), strides: kept.clone() }))
+    Ok(flat(View { ptr, dtype: out.dtype(), shape: Shape::from_slice(out.shape()), strides: kept.clone() }))
 }
 
 /// The elements of a view without gaps in the order in which they lie, or of a single number.
@@ -139,7 +144,12 @@ pub fn dev_in(enc: &mut CommandEncoder, a: &Array) -> Result<DeviceView> {
     } else {
         enc.resident(&d.storage)?.wrapping_add_signed(d.offset * size as i64)
     };
-    Ok(View { ptr, dtype: a.dtype(), shape: a.shape().into(), strides: d.strides.clone() })
+    Ok(View {
+        ptr,
+        dtype: a.dtype(),
+        shape: Shape::from_slice(a.shape()),
+        strides: Strides::from_slice(&d.strides),
+    })
 }
 
 /// Fresh row-major device memory for an output.
@@ -147,8 +157,8 @@ pub fn dev_in(enc: &mut CommandEncoder, a: &Array) -> Result<DeviceView> {
 pub fn dev_out(enc: &mut CommandEncoder, a: &Array) -> Result<DeviceView> {
     let strides = row_major(a.shape());
     let (storage, ptr) = enc.output(a.nbytes())?;
-    a.set_data(strides.clone(), 0, storage);
-    Ok(View { ptr, dtype: a.dtype(), shape: a.shape().into(), strides })
+    a.set_data(Strides::from_slice(&strides), 0, storage);
+    Ok(View { ptr, dtype: a.dtype(), shape: Shape::from_slice(a.shape()), strides })
 }
 
 /// Device memory for an elementwise output; reuses a dying input of equal layout.
@@ -160,8 +170,8 @@ pub fn dev_out_reusing(enc: &mut CommandEncoder, out: &Array, inputs: &[Array]) 
         Some(storage) => {
             let strides = row_major(out.shape());
             let ptr = enc.overwrite(&storage)?;
-            out.set_data(strides.clone(), 0, storage);
-            Ok(View { ptr, dtype: out.dtype(), shape: out.shape().into(), strides })
+            out.set_data(Strides::from_slice(&strides), 0, storage);
+            Ok(View { ptr, dtype: out.dtype(), shape: Shape::from_slice(out.shape()), strides })
         }
     }
 }
@@ -185,5 +195,5 @@ pub fn dev_out_kept(
         None => enc.output(out.nbytes())?,
     };
     out.set_data(kept.clone(), 0, storage);
-    Ok(flat(View { ptr, dtype: out.dtype(), shape: out.shape().into(), strides: kept.clone() }))
+    Ok(flat(View { ptr, dtype: out.dtype(), shape: Shape::from_slice(out.shape()), strides: kept.clone() }))
 }

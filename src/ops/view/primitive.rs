@@ -94,7 +94,7 @@ impl Target {
             Target::Inputs(kept) => {
                 let mut all = Shape::new();
                 for a in inputs {
-                    let mut shape: Shape = a.shape().into();
+                    let mut shape = Shape::from_slice(a.shape());
                     for &k in kept.iter().filter(|&&k| k <= a.ndim()) {
                         shape[a.ndim() - k] = 1;
                     }
@@ -182,7 +182,7 @@ impl ViewOf {
     /// Layout of the output over the input's storage; `None` when a copy is needed.
     fn layout(&self, input: &Array, out: &Array) -> Result<Option<Layout>> {
         let l = input.layout()?;
-        let shape: Shape = out.shape().into();
+        let shape = Shape::from_slice(out.shape());
         Ok(match &self.0 {
             Kind::Reshape(_) => l.reshape(&shape),
             Kind::Transpose(axes) => {
@@ -233,7 +233,7 @@ impl ViewOf {
 /// Reinterprets the last axis with another element size.
 pub(super) fn dtype_layout(l: &Layout, from: usize, to: usize, shape: Shape) -> Option<Layout> {
     if from == to {
-        return Some(Layout { shape, strides: l.strides.clone(), offset: l.offset });
+        return Some(Layout { shape, strides: Strides::from_slice(&l.strides), offset: l.offset });
     }
     // FITS: offsets of row-major layouts lie in their storage, in bytes too.
     if !l.is_row_contiguous() || !(l.offset as usize * from).is_multiple_of(to) {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use pyo3::prelude::*;
 use pyo3::types::PyCFunction;
 
-use crate::core::{Error, Result, device, failure, fallback, fork};
+use crate::core::{Error, Result, device, failure, fallback, fork, husks};
 use crate::{cpu, distributed, eval, kernels, memory, ops};
 
 /// The thread that handles signals, by the interpreter's number, and the process that it belongs to (see `fork`).
@@ -65,6 +65,7 @@ static LOCKS: &[&'static dyn fork::Hold] = &[
     &device::DEFAULTS,
     &device::HELD,
     &failure::UNHEARD,
+    &husks::LEFT,
     &fallback::COUNTS,
     &ops::elementwise::partials::PARSED,
     &kernels::matmul::epilogue::EPILOGUES_KEPT,

@@ -84,10 +84,9 @@ impl CommandEncoder {
     /// Notes a write of `block` by this operation, behind all uses elsewhere.
     pub(in crate::vulkan) fn note_write(&mut self, block: Arc<dyn DeviceBlock>) -> Result<u64> {
         let b = as_block(&*block)?;
-        for p in b.all_uses() {
+        for p in b.overwrite(self.point()) {
             self.state.wait_for(p)?;
         }
-        b.touch(self.point(), true);
         let address = b.address();
         self.op.touched.push((block, true));
         Ok(address)

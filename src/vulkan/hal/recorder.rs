@@ -37,9 +37,10 @@ pub static MAX_OPS: Variable = Variable::new(
 
 pub static MAX_MB: Variable = Variable::new(
     "MLX_VK_MAX_MB_PER_BUFFER",
-    "50",
+    "by device",
     Values::Number(1, 1 << 30),
-    "Megabytes touched after which a command buffer is submitted; a software driver: 8",
+    "Megabytes touched after which a command buffer is submitted. Without the variable 50, or what the GPU reads in 200 us if \
+         that is more; a software driver: 8",
 );
 
 pub static MAX_INFLIGHT: Variable = Variable::new(
@@ -63,7 +64,8 @@ pub static BATCH_KEEP: KernelVariant = KernelVariant::new(
 
 struct Settings {
     max_ops: u32,
-    max_bytes: u64,
+    /// By the device, where it is not said.
+    max_bytes: Option<u64>,
     /// A batch that waits for compilers may have so many times the commands and bytes of another.
     longer: u32,
     max_inflight: usize,
@@ -72,19 +74,24 @@ struct Settings {
 
 /// Of GPUs, and of software drivers: those need no batches ahead, and what is ahead is computed even after Ctrl-C.
 static SETTINGS: Made<[Settings; 2]> = Made::new(|| {
-    let with = |megabytes: u64, inflight: u64, longer| Settings {
+    let with = |megabytes: Option<u64>, inflight: u64, longer| Settings {
         longer,
         max_ops: MAX_OPS.count() as u32,
-        max_bytes: megabytes << 20,
+        max_bytes: megabytes.map(|m| m << 20),
         max_inflight: inflight as usize,
         full_barriers: FULL_BARRIERS.switch().unwrap_or(false),
     };
-    let software = (MAX_MB.number().unwrap_or(8), MAX_INFLIGHT.number().unwrap_or(2));
-    [with(MAX_MB.count(), MAX_INFLIGHT.count(), 8), with(software.0, software.1, 2)]
+    let software = (Some(MAX_MB.number().unwrap_or(8)), MAX_INFLIGHT.number().unwrap_or(2));
+    [with(MAX_MB.number(), MAX_INFLIGHT.count(), 8), with(software.0, software.1, 2)]
 });
 
 fn settings(state: &StreamState) -> &'static Settings {
     &SETTINGS[usize::from(state.device.features().software)]
+}
+
+/// Bytes of a batch that is full.
+fn max_bytes(state: &StreamState) -> u64 {
+    settings(state).max_bytes.unwrap_or_else(|| state.device.pace.full())
 }
 
 /// A command buffer with a pool of its own: resetting the pool is the cheapest way to reuse it.
@@ -306,7 +313,7 @@ impl Recorder {
         self.open = Some(Open { cmd, driver });
         let max = settings(state).max_ops;
         self.op_limit = if idle { FIRST_OPS.min(max) } else { self.op_limit.saturating_mul(3).clamp(1, max) };
-        (self.ops, self.bytes, self.byte_limit) = (0, 0, settings(state).max_bytes);
+        (self.ops, self.bytes, self.byte_limit) = (0, 0, max_bytes(state));
         self.begun = Some(Instant::now());
         self.bound = vk::Pipeline::null();
         self.profile = None; // of a batch that could not be submitted
@@ -468,8 +475,8 @@ impl Recorder {
         if self.ops < self.op_limit && self.bytes < self.byte_limit {
             return Ok(());
         }
-        let Settings { max_ops, max_bytes, longer, .. } = settings(state);
-        let (ops, bytes) = (longer * max_ops, u64::from(*longer) * max_bytes);
+        let Settings { max_ops, longer, .. } = settings(state);
+        let (ops, bytes) = (longer * max_ops, u64::from(*longer) * max_bytes(state));
         if !self.deferred.is_empty() {
             if self.ops < ops && self.bytes < bytes {
                 return Ok(());
@@ -482,7 +489,7 @@ impl Recorder {
         // How long commands of software drivers take is not known.
         if !state.device.features().software && self.may_stay_open(state) {
             self.op_limit = self.ops.saturating_add(settings(state).max_ops);
-            self.byte_limit = self.bytes.saturating_add(settings(state).max_bytes);
+            self.byte_limit = self.bytes.saturating_add(max_bytes(state));
             return Ok(());
         }
         self.submit(state)

@@ -79,6 +79,17 @@ impl Block {
         Ok(write)
     }
 
+    /// Notes a write; returns the last uses of other streams, behind which it is to come.
+    pub(crate) fn overwrite(&self, point: Point) -> SmallVec<[Point; 2]> {
+        let mut uses = self.uses();
+        let others = uses.all.iter().filter(|p| !p.stream.same(point.stream)).copied().collect();
+        uses.add(point, true);
+        let stale = uses.landing.take();
+        drop(uses);
+        drop(stale);
+        others
+    }
+
     fn written(&self, uses: &Uses) -> Result<Option<Point>> {
         if let Some(e) = &uses.spoilt {
             return Err(Error::clone(e));

@@ -20,6 +20,11 @@ pub const BURST: u32 = 4;
 pub const BURST_TIME: Duration = Duration::from_micros(80);
 /// See [`BURST`].
 pub const BURST_NS: u64 = 2 * AHEAD_NS;
+/// Least bytes of a full batch, and least time that they take: the thread that submits it is away for 20 to 80 us, in which
+/// a fast device reads more than that.
+pub const FULL_BYTES: u64 = 50 << 20;
+/// See [`FULL_BYTES`].
+pub const FULL_NS: u64 = 200_000;
 /// Work at the end of what is waited for, during which a thread looks instead of sleeping.
 pub const NEAR_NS: u64 = 1_000_000;
 /// How long a waiter looks before it sleeps: waking up takes some hundred microseconds, on busy hosts a millisecond. It
@@ -45,6 +50,11 @@ impl Pace {
         let dependent = u64::from(p.dependent_ns);
         let times = if p.source == Source::Measured { 2 } else { 1 };
         Pace { batch: 2 * dependent, command: dependent / 5, bytes: times * u64::from(p.bandwidth) }
+    }
+
+    /// Bytes of a batch that is full.
+    pub fn full(self) -> u64 {
+        FULL_BYTES.max(FULL_NS * self.bytes)
     }
 
     /// Of so many commands that touch so many bytes.

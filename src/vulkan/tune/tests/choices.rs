@@ -282,6 +282,8 @@ fn batches_are_paced_by_the_memory_and_the_commands() {
     assert_eq!(pace(&integrated()), 10 * 400 + 1_000_000);
     let measured = Profile { source: Source::Measured, ..h200() };
     assert_eq!(pace(&measured), 10 * 400 + 60_000_000 / 8192, "it may have been measured at a low clock");
+    assert_eq!(Pace::of(&h200()).full(), 200_000 * 4096, "what it reads in 200 us");
+    assert_eq!(Pace::of(&integrated()).full(), 50 << 20);
 }
 
 #[test]

@@ -5,13 +5,13 @@
 
 use std::cell::RefCell;
 use std::mem;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use super::{Array, Inputs, Link, Node, drop_iteratively};
-use crate::core::fork;
+use super::array::{Array, Inputs, Node, drop_iteratively};
+use super::fork::Shared;
 
 /// Something empty whose memory is still to be freed.
-pub(super) enum Husk {
+pub(crate) enum Husk {
     Node(Arc<Node>),
     Array(Array),
 }
@@ -29,10 +29,12 @@ impl Husk {
 /// Husks between one that is freed and one whose memory is asked for.
 const AHEAD: usize = 8;
 
-/// Collections that may wait to be freed; the husks of further ones are freed where they are.
+/// Husks of a collection, and collections that may wait to be freed; further husks are freed where they are.
+const LARGEST: usize = 1 << 14;
+/// See [`LARGEST`].
 const MOST: usize = 4;
 
-static LEFT: Mutex<Vec<Vec<Husk>>> = Mutex::new(Vec::new());
+pub(crate) static LEFT: Shared<Vec<Vec<Husk>>> = Shared::new(Vec::new);
 
 thread_local! {
     /// What this thread has collected, if it does.
@@ -53,7 +55,7 @@ impl Collecting {
 impl Drop for Collecting {
     fn drop(&mut self) {
         let Some(husks) = HUSKS.with(|h| h.borrow_mut().take()) else { return };
-        let mut left = fork::lock(&LEFT);
+        let mut left = LEFT.lock();
         if left.len() < MOST {
             left.push(husks);
         }
@@ -62,7 +64,7 @@ impl Drop for Collecting {
 
 /// Frees what recordings have left so far; what was built first comes last, so that it is handed out first again.
 pub fn free() {
-    for mut husks in mem::take(&mut *fork::lock(&LEFT)) {
+    for mut husks in mem::take(&mut *LEFT.lock()) {
         while let Some(husk) = husks.pop() {
             husks.len().checked_sub(AHEAD).and_then(|i| husks.get(i)).into_iter().for_each(Husk::ask_for);
             drop(husk);
@@ -72,16 +74,16 @@ pub fn free() {
 
 /// Whether this thread collects.
 fn collects() -> bool {
-    HUSKS.with(|h| h.borrow().is_some())
+    HUSKS.try_with(|h| h.borrow().is_some()).unwrap_or(false)
 }
 
 fn keep(husk: Husk) {
     let rest = HUSKS.with(|h| match h.borrow_mut().as_mut() {
-        Some(all) => {
+        Some(all) if all.len() < LARGEST => {
             all.push(husk);
             None
         }
-        None => Some(husk),
+        _ => Some(husk),
     });
     drop(rest);
 }
@@ -101,10 +103,7 @@ pub fn array(mut array: Array) {
     if !collects() {
         return drop(array);
     }
-    let Some(inner) = Arc::get_mut(&mut array.0) else { return drop(array) };
-    let link = mem::take(inner.link.get_mut().unwrap_or_else(|e| e.into_inner()));
-    let Link { node, event, .. } = link;
-    drop((mem::take(&mut inner.slot), event));
+    let Some(node) = array.empty() else { return drop(array) };
     node.into_iter().for_each(drop_iteratively);
     keep(Husk::Array(array));
 }
