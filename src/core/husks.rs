@@ -107,3 +107,52 @@ pub fn array(mut array: Array) {
     node.into_iter().for_each(drop_iteratively);
     keep(Husk::Array(array));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::device::{Device, new_stream};
+    use crate::core::storage::HostBlock;
+    use crate::core::{Dtype, Layout, Primitive, Result, Storage, Stream};
+    use std::ptr::NonNull;
+
+    struct Id;
+    impl Primitive for Id {
+        fn name(&self) -> &str {
+            "id"
+        }
+        fn eval_cpu(&self, _: &[Array], _: &[Array]) -> Result<()> {
+            Ok(())
+        }
+        fn eval_gpu(&self, _: Stream, _: &[Array], _: &[Array]) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    /// An array of bytes whose owner is told apart by its handles.
+    fn of(owner: &Arc<()>) -> Array {
+        let block = HostBlock::lent(NonNull::<u8>::dangling(), Box::new(owner.clone()));
+        let storage = Storage::from_host(block, 0);
+        Array::from_data(Layout::contiguous(&[0]), Dtype::U8, storage).unwrap()
+    }
+
+    #[test]
+    fn bytes_go_at_once_and_what_others_hold_stays() {
+        let (owner, stream) = (Arc::new(()), new_stream(Device::CPU));
+        let (mine, held) = (of(&owner), of(&owner));
+        let sum = Array::lazy(&[0i64][..], Dtype::U8, Id, vec![mine, held.clone()], stream).unwrap();
+        let chain = Array::lazy(&[0i64][..], Dtype::U8, Id, vec![sum], stream).unwrap();
+        assert_eq!(Arc::strong_count(&owner), 3);
+        let collecting = Collecting::begin();
+        array(chain);
+        assert_eq!(Arc::strong_count(&owner), 2, "the bytes of what nobody holds");
+        // Two results, their nodes, and one of the two arrays that were read.
+        assert_eq!(HUSKS.with(|h| h.borrow().as_ref().map(Vec::len)), Some(5));
+        drop(collecting);
+        free();
+        drop(held);
+        assert_eq!(Arc::strong_count(&owner), 1);
+        array(of(&owner));
+        assert_eq!(Arc::strong_count(&owner), 1, "without a collection they are dropped");
+    }
+}
