@@ -1,6 +1,7 @@
 """Layers, one file a kind."""
 
-from mlx.core._layers import quicken as _quicken
+from importlib import import_module as _import_module
+
 from mlx.nn.layers.activations import (
     CELU as CELU,
     ELU as ELU,
@@ -136,6 +137,7 @@ from mlx.nn.layers.upsample import (
 )
 
 # Models call these for every token: the common case of their calls is done without Python.
+_quicken = _import_module("mlx.core._layers").quicken
 _quicken(QuantizedLinear, "quantized_linear")
 _quicken(Linear, "linear")
 _quicken(RMSNorm, "rms_norm")
