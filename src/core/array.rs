@@ -645,19 +645,7 @@ impl Drop for Inner {
 mod tests {
     use super::*;
     use crate::core::device::{Device, new_stream};
-
-    struct Id;
-    impl Primitive for Id {
-        fn name(&self) -> &str {
-            "id"
-        }
-        fn eval_cpu(&self, _: &[Array], _: &[Array]) -> Result<()> {
-            Ok(())
-        }
-        fn eval_gpu(&self, _: Stream, _: &[Array], _: &[Array]) -> Result<()> {
-            Ok(())
-        }
-    }
+    use crate::core::testing::Id;
 
     #[test]
     fn a_million_nodes_are_freed_without_recursion() {

@@ -113,21 +113,9 @@ mod tests {
     use super::*;
     use crate::core::device::{Device, new_stream};
     use crate::core::storage::HostBlock;
-    use crate::core::{Dtype, Layout, Primitive, Result, Storage, Stream};
+    use crate::core::testing::Id;
+    use crate::core::{Dtype, Layout, Storage};
     use std::ptr::NonNull;
-
-    struct Id;
-    impl Primitive for Id {
-        fn name(&self) -> &str {
-            "id"
-        }
-        fn eval_cpu(&self, _: &[Array], _: &[Array]) -> Result<()> {
-            Ok(())
-        }
-        fn eval_gpu(&self, _: Stream, _: &[Array], _: &[Array]) -> Result<()> {
-            Ok(())
-        }
-    }
 
     /// An array of bytes whose owner is told apart by its handles.
     fn of(owner: &Arc<()>) -> Array {

@@ -19,6 +19,8 @@ mod placeholders;
 pub mod primitive;
 pub mod storage;
 pub mod stored;
+#[cfg(test)]
+mod testing;
 pub mod trace;
 pub mod tree;
 pub mod varying;

@@ -95,21 +95,9 @@ fn known(a: &Array, seen: &mut HashMap<u64, bool>) -> Result<bool, Arc<Node>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::device::{Device, Stream, new_stream};
-    use crate::core::{Dtype, Primitive, Result};
-
-    struct Id;
-    impl Primitive for Id {
-        fn name(&self) -> &str {
-            "id"
-        }
-        fn eval_cpu(&self, _: &[Array], _: &[Array]) -> Result<()> {
-            Ok(())
-        }
-        fn eval_gpu(&self, _: Stream, _: &[Array], _: &[Array]) -> Result<()> {
-            Ok(())
-        }
-    }
+    use crate::core::Dtype;
+    use crate::core::device::{Device, new_stream};
+    use crate::core::testing::Id;
 
     #[test]
     fn what_follows_is_found_through_long_graphs() {

@@ -230,21 +230,15 @@ fn cannot_be_made() -> Error {
     }
 }
 
-/// Asks for memory that the steps behind number `at` will look at, which another thread may have written last.
+/// Asks for memory that the steps behind number `at` will look at: nodes and what they read, and behind those what tells where
+/// the bytes are and what a device knows of them.
 fn ask_behind(steps: &[Option<Step>], at: usize) {
     /// How many steps ahead: each kind of memory is found by the one before.
-    const AHEAD: [usize; 4] = [16, 12, 8, 4];
-    let inputs = |ahead: usize| {
-        let step = steps.get(at + ahead).and_then(|s| s.as_ref());
-        step.and_then(|s| s.node.as_ref()).map_or(&[][..], |n| &n.inputs)
-    };
-    if let Some(Step { array, node, .. }) = steps.get(at + AHEAD[0]).and_then(|s| s.as_ref()) {
-        array.ask_for();
-        node.iter().for_each(Node::ask_for);
-    }
-    inputs(AHEAD[1]).iter().for_each(Array::ask_for);
-    inputs(AHEAD[2]).iter().for_each(Array::ask_for_storage);
-    inputs(AHEAD[3]).iter().for_each(Array::ask_for_block);
+    const AHEAD: [usize; 2] = [8, 4];
+    let ahead = |n: usize| steps.get(at + n).and_then(|s| s.as_ref());
+    Step::ask_ahead(ahead);
+    ahead(AHEAD[0]).into_iter().flat_map(Step::inputs).for_each(Array::ask_for_storage);
+    ahead(AHEAD[1]).into_iter().flat_map(Step::inputs).for_each(Array::ask_for_block);
 }
 
 /// Records steps; `own` is their event, if they were handed over, `plan` what is joined of them, if that is known.

@@ -246,7 +246,7 @@ impl<'a> Free<'a> {
 pub(crate) fn plan(steps: &[Step], own: Option<&Arc<Event>>) -> Plan {
     let (mut plan, views) = (Plan::default(), OnceCell::new());
     for (i, step) in steps.iter().enumerate() {
-        Step::ask_behind(steps, i);
+        Step::ask_ahead(|n| steps.get(i + n));
         let Some(node) = &step.node else { break };
         if !node.primitive.may_join() || !node.stream.device.is_gpu() {
             continue;

@@ -17,20 +17,22 @@ pub(crate) struct Step {
 
 /// How many steps ahead of the one that is looked at memory of nodes is asked for, and that of what they read, which is found
 /// by them.
-const AHEAD: [usize; 2] = [16, 8];
+const AHEAD: [usize; 2] = [16, 12];
 
 impl Step {
-    fn inputs(steps: &[Step], at: usize) -> &[Array] {
-        steps.get(at).and_then(|s| s.node.as_ref()).map_or(&[], |n| &n.inputs)
+    /// What the step reads.
+    pub fn inputs(&self) -> &[Array] {
+        self.node.as_ref().map_or(&[], |n| &n.inputs)
     }
 
-    /// Asks for memory of the steps behind number `at`, which another thread may have written last.
-    pub fn ask_behind(steps: &[Step], at: usize) {
-        if let Some(Step { array, node, .. }) = steps.get(at + AHEAD[0]) {
+    /// Asks for memory of the steps behind the one that is looked at, which another thread may have written last; `ahead`
+    /// gives the one so many steps on.
+    pub fn ask_ahead<'a>(ahead: impl Fn(usize) -> Option<&'a Step>) {
+        if let Some(Step { array, node, .. }) = ahead(AHEAD[0]) {
             array.ask_for();
             node.iter().for_each(Node::ask_for);
         }
-        Step::inputs(steps, at + AHEAD[1]).iter().for_each(Array::ask_for);
+        ahead(AHEAD[1]).into_iter().flat_map(Step::inputs).for_each(Array::ask_for);
     }
 
     fn new(array: Array, node: Option<Arc<Node>>) -> Step {

@@ -103,7 +103,7 @@ pub(super) fn integer(obj: Borrowed<'_, '_, PyAny>) -> PyResult<i64> {
 }
 
 /// The value of an `int` that fits 64 bits; the common case of an index or length, without a call of `__index__`.
-pub(super) fn exact_int(obj: Borrowed<'_, '_, PyAny>) -> Option<i64> {
+pub(in crate::python) fn exact_int(obj: Borrowed<'_, '_, PyAny>) -> Option<i64> {
     // SAFETY: the object is alive and the interpreter attached; an overflow leaves no error behind.
     unsafe {
         if ffi::PyLong_CheckExact(obj.as_ptr()) == 0 {

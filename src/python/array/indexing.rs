@@ -15,8 +15,6 @@ use crate::core::{Array, Dtype};
 use crate::ops::index::subscript::{self, Item, Items};
 use crate::python::runtime::device::current;
 
-type Object = *mut ffi::PyObject;
-
 /// An index: its items, and the index arrays among them in order.
 #[derive(Default)]
 pub(in crate::python) struct Index {
@@ -121,7 +119,9 @@ fn parts<'a, 'py>(s: &'a Bound<'py, PySlice>) -> Option<[Borrowed<'a, 'py, PyAny
     /// Words of an object's header.
     const HEADER: usize = size_of::<ffi::PyObject>() / size_of::<usize>();
     // SAFETY: a slice has room for three pointers behind its header, whatever they are.
-    let read = |s: &Bound<'py, PySlice>, i: usize| unsafe { *s.as_ptr().cast::<Object>().add(HEADER + i) };
+    let read = |s: &Bound<'py, PySlice>, i: usize| unsafe {
+        *s.as_ptr().cast::<*mut ffi::PyObject>().add(HEADER + i)
+    };
     let known = THERE.get_or_init(|| {
         let known = || -> PyResult<bool> {
             let all = [PyList::empty(s.py()), PyList::empty(s.py()), PyList::empty(s.py())];

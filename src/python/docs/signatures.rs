@@ -12,8 +12,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyString, PyTuple, PyType};
 
-type Object = *mut ffi::PyObject;
-type Vector = ffi::PyCFunctionFastWithKeywords;
+pub type Object = *mut ffi::PyObject;
+pub type Vector = ffi::PyCFunctionFastWithKeywords;
 type Tuple = ffi::PyCFunctionWithKeywords;
 
 /// A function that a trampoline enters, and its name: `zeros`, `random.uniform`, `array.reshape`.
@@ -127,6 +127,22 @@ static VECTOR_CALLS: [[Vector; 16]; VECTOR_ROWS] = rows!(vector:
 static NOTHING_CALLS: [[Vector; 16]; NOTHING_ROWS] = rows!(nothing: 0 1 2 3 4 5);
 static TUPLE_CALLS: [[Tuple; 16]; TUPLE_ROWS] = rows!(tuple: 0 1 2 3 4 5);
 
+/// The arguments of a call that `names` names, if there are any.
+///
+/// # Safety
+/// The tuple `names`, or nothing, and as many objects at `args`.
+pub unsafe fn named(py: Python<'_>, args: *const Object, names: Object) -> PyResult<Bound<'_, PyDict>> {
+    let named = PyDict::new(py);
+    // SAFETY: by the caller.
+    if let Some(names) = unsafe { Bound::from_borrowed_ptr_or_opt(py, names) } {
+        for (i, name) in names.cast::<PyTuple>()?.iter().enumerate() {
+            // SAFETY: as above.
+            named.set_item(name, unsafe { Bound::from_borrowed_ptr(py, *args.add(i)) })?;
+        }
+    }
+    Ok(named)
+}
+
 #[cold]
 unsafe fn explain_vector(place: &Place, args: *const Object, count: ffi::Py_ssize_t, names: Object) {
     // SAFETY: the interpreter is attached while it calls functions; `count` positional arguments and those that
@@ -137,12 +153,7 @@ unsafe fn explain_vector(place: &Place, args: *const Object, count: ffi::Py_ssiz
             let at = |i: usize| Bound::from_borrowed_ptr(py, *args.add(i));
             // FITS: the interpreter counts arguments.
             let count = count as usize;
-            let named = PyDict::new(py);
-            if let Some(names) = Bound::from_borrowed_ptr_or_opt(py, names) {
-                for (i, name) in names.cast::<PyTuple>()?.iter().enumerate() {
-                    named.set_item(name, at(count + i))?;
-                }
-            }
+            let named = named(py, args.add(count), names)?;
             Ok((PyTuple::new(py, (0..count).map(at))?.into_any(), named.into_any()))
         });
     }

@@ -9,7 +9,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString, PyTuple, PyType};
+use pyo3::types::{PyBool, PyDict, PyFloat, PyString, PyTuple, PyType};
 
 use super::device::current;
 use crate::core::{Array, Result as Made, panics};
@@ -17,9 +17,8 @@ use crate::ops;
 use crate::ops::fast::{self, Offset, Rotation};
 use crate::ops::quantized::quantized_matmul::Quantized;
 use crate::python::array::PyArray;
-
-type Object = *mut ffi::PyObject;
-type Call = ffi::PyCFunctionFastWithKeywords;
+use crate::python::array::arguments::exact_int;
+use crate::python::docs::signatures::{Object, Vector, named};
 
 /// A class whose calls come here.
 struct Layer {
@@ -40,7 +39,7 @@ const KINDS: [(&str, Quick, Option<&str>); 4] = [
 
 static LAYERS: [OnceLock<Layer>; KINDS.len()] = [const { OnceLock::new() }; KINDS.len()];
 
-static CALLS: [Call; KINDS.len()] = [call::<0>, call::<1>, call::<2>, call::<3>];
+static CALLS: [Vector; KINDS.len()] = [call::<0>, call::<1>, call::<2>, call::<3>];
 
 /// A layer: its items are those of the dict that it is, its options its attributes.
 struct Items<'py> {
@@ -76,14 +75,14 @@ impl<'py> Items<'py> {
     }
 
     fn integer(&self, name: &Bound<'py, PyString>) -> Option<i64> {
-        self.option(name)?.cast_exact::<PyInt>().ok()?.extract().ok()
+        exact_int(self.option(name)?.as_borrowed())
     }
 
     fn number(&self, name: &Bound<'py, PyString>) -> Option<f64> {
         let option = self.option(name)?;
         match option.cast_exact::<PyFloat>() {
             Ok(number) => Some(number.value()),
-            Err(_) => option.cast_exact::<PyInt>().ok()?.extract().ok(),
+            Err(_) => exact_int(option.as_borrowed()).map(|v| v as f64),
         }
     }
 }
@@ -134,9 +133,9 @@ fn rope(layer: &Items<'_>, x: Array, offset: Option<Borrowed<'_, '_, PyAny>>) ->
     let (base, scale) = (layer.number(intern!(py, "base"))?, layer.number(intern!(py, "scale"))?);
     let offset = match offset {
         None => Offset::Fixed(0),
-        Some(o) => match o.cast_exact::<PyInt>() {
-            Ok(o) => Offset::Fixed(o.extract().ok()?),
-            Err(_) => Offset::Each(o.cast::<PyArray>().ok()?.get().array()),
+        Some(o) => match exact_int(o) {
+            Some(v) => Offset::Fixed(v.try_into().ok()?),
+            None => Offset::Each(o.cast::<PyArray>().ok()?.get().array()),
         },
     };
     let how = Rotation { dims, traditional, base: Some(base as f32), scale: scale as f32 };
@@ -219,18 +218,11 @@ unsafe fn slow(
     // INVARIANT: the method was made after the layer was noted.
     let python = LAYERS[kind].get().expect("a layer").python.bind(py);
     // SAFETY: by the caller.
-    let (of, names) = unsafe {
-        (|a: Object| Bound::<PyAny>::from_borrowed_ptr(py, a), Bound::from_borrowed_ptr_or_opt(py, names))
+    let (of, named) = unsafe {
+        (|a: Object| Bound::<PyAny>::from_borrowed_ptr(py, a), named(py, all[count..].as_ptr(), names)?)
     };
     let given: Vec<_> = std::iter::once(slf).chain(all[..count].iter().copied()).map(of).collect();
-    let args = PyTuple::new(py, given)?;
-    let named = PyDict::new(py);
-    if let Some(names) = names {
-        for (name, &value) in names.cast::<PyTuple>()?.iter().zip(&all[count..]) {
-            named.set_item(name, of(value))?;
-        }
-    }
-    Ok(python.call(args, Some(&named))?.unbind())
+    Ok(python.call(PyTuple::new(py, given)?, Some(&named))?.unbind())
 }
 
 /// Puts a method in the place of a class's `__call__`, which it calls where it has to.

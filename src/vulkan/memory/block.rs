@@ -51,11 +51,7 @@ impl Block {
 
     /// Notes an access.
     pub(crate) fn touch(&self, point: Point, write: bool) {
-        let stale = {
-            let mut uses = self.uses();
-            uses.add(point, write);
-            if write { uses.landing.take() } else { None }
-        };
+        let stale = self.uses().add(point, write);
         drop(stale);
     }
 
@@ -83,8 +79,7 @@ impl Block {
     pub(crate) fn overwrite(&self, point: Point) -> SmallVec<[Point; 2]> {
         let mut uses = self.uses();
         let others = uses.all.iter().filter(|p| !p.stream.same(point.stream)).copied().collect();
-        uses.add(point, true);
-        let stale = uses.landing.take();
+        let stale = uses.add(point, true);
         drop(uses);
         drop(stale);
         others

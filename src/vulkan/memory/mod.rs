@@ -141,7 +141,8 @@ struct Uses {
 }
 
 impl Uses {
-    fn add(&mut self, point: Point, write: bool) {
+    /// Notes an access. Returns what a write makes of no use.
+    fn add(&mut self, point: Point, write: bool) -> Option<Box<transfer::Landing>> {
         if write {
             match &mut self.write {
                 Some(w) if w.stream.same(point.stream) => w.value = w.value.max(point.value),
@@ -152,6 +153,7 @@ impl Uses {
             Some(p) => p.value = p.value.max(point.value),
             None => self.all.push(point),
         }
+        if write { self.landing.take() } else { None }
     }
 
     /// Whether everything is done, or left to `stream`'s own order.
