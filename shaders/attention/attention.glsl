@@ -20,10 +20,27 @@ struct Gradient {
     int64_t cs[3];
 };
 
+#ifdef FRESH
+// What attention/fresh.glsl makes ready.
+layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer FreshArgs {
+    uint64_t k, v, k_to, v_to;       // the newest rows, and where they are kept
+    uint64_t q_weight, k_weight;     // of normalisations; 0 for none
+    uint64_t table, starts;          // as in rope_rows.comp
+    int64_t ks[2], vs[2], k_tos[2], v_tos[2]; // elements from one batch and head to the next
+    int start, tstep, ostep;
+    float scale, sign, eps;
+    uint place;    // of the newest key among all
+    uint features; // as a.d, not known to the compiler, so that norm.comp computes the same
+};
+#endif
+
 layout(push_constant, scalar) uniform Push {
     Args a;
 #ifdef GRADIENT
     Gradient grad;
+#endif
+#ifdef FRESH
+    FreshArgs fresh;
 #endif
 };
 

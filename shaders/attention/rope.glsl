@@ -3,9 +3,11 @@
 layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Float { float v; };
 layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Int { int v; };
 
-// Cosine and signed sine of the angle of pair i.
-vec2 turn(uint i, float position) {
-    float a = Float(table + uint64_t(int64_t(i) * tstep * 4l)).v;
+// Angle of pair i for one position, or its wavelength.
+float angle_of(uint i) { return Float(table + uint64_t(int64_t(i) * tstep * 4l)).v; }
+
+// Cosine and signed sine of such an angle at a position.
+vec2 turn_by(float a, float position) {
 #ifdef WAVES
     a = m_div(1.0, a);
 #endif
@@ -13,3 +15,5 @@ vec2 turn(uint i, float position) {
     Reduced d = m_reduce(angle);
     return vec2(m_sin_quadrant(d.r, d.q + 1u, 0u), m_sin_quadrant(d.r, d.q, m_bits(angle)) * sign);
 }
+
+vec2 turn(uint i, float position) { return turn_by(angle_of(i), position); }

@@ -5,8 +5,15 @@
 // weights of its share of them (H100, bfloat16, 32 heads over 320 keys of 8 heads: 8 rows of queries 12 us in place of
 // 16, 32 rows 28 and 42; without a mask some 5 % slower). Each lane group keeps a running maximum and sum; they are
 // merged at the end, MERGED rows at a time. Of several parts each leaves maximum, sum and unscaled values of its rows;
-// the workgroup that comes last joins them (LAST), or sdpa_merge.comp does.
+// the workgroup that comes last joins them (LAST), or sdpa_merge.comp does. With FRESH (attention/fresh.glsl) queries are
+// turned first, and so is the newest key, which is kept besides.
+#ifdef FRESH
+#include "lib/float_controls.glsl"
+#endif
 #include "lib/codecs.glsl"
+#ifdef FRESH
+#include "lib/math.glsl"
+#endif
 #ifdef LAST
 #include "lib/last.glsl"
 #endif
@@ -17,6 +24,9 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint WG = 256u;
 layout(constant_id = 1) const uint TPR = 16u;
+#ifdef FRESH
+layout(constant_id = 2) const uint FEATURES = 64u;
+#endif
 
 #include "attention/attention.glsl"
 
@@ -57,6 +67,10 @@ void decode(RAW c[NRAW], out float x[F]) {
     [[unroll]] for (uint i = 0u; i < NRAW; ++i)
         [[unroll]] for (uint k = 0u; k < V; ++k) x[i * V + k] = ELEM(c[i], k);
 }
+
+#ifdef FRESH
+#include "attention/fresh.glsl"
+#endif
 
 #if defined(SG) && (defined(MASK_BOOL) || defined(MASK_ADD))
 #define DIVIDED
@@ -104,10 +118,27 @@ float from_holder(float own[OWN], uint i) {
 }
 #endif
 
+// Steps of loops that are not unrolled further: what runs once waits for its code.
+const uint FOUR = WG / TPR < 4u ? WG / TPR : 4u;
+
+// The greatest score of a row, of which each group of lanes has one of its keys.
+float greatest(uint r, uint lanes) {
+    float most = NEG_INF;
+    [[dont_unroll]] for (uint k = 0u; k < lanes; k += FOUR)
+        [[unroll]] for (uint u = 0u; u < FOUR; ++u) most = max(most, tops[(k + u) * ROWS + r]);
+    return most;
+}
+
 void main() {
     uint lane = lane_id(), t = lane % TPR, g = lane / TPR;
     const uint lanes = WG / TPR;
-    uint rows = a.rows, l = a.l, n = a.n, d = a.d, dv = a.dv, splits = a.splits;
+    uint rows = a.rows, n = a.n, splits = a.splits;
+#ifdef FRESH
+    const uint l = 1u, d = FEATURES, dv = FEATURES;
+    Newest newest;
+#else
+    uint l = a.l, d = a.d, dv = a.dv;
+#endif
     uint tiles = (rows + ROWS - 1u) / ROWS;
     uint id = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
     uint part = id % splits, slot = id / splits, tile = slot % tiles, line = slot / tiles;
@@ -122,11 +153,13 @@ void main() {
 
     float q[ROWS][F], o[ROWS][F], top[ROWS], sum[ROWS];
     [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
+#ifndef FRESH
         uint row = min(row0 + r, rows - 1u);
         uint64_t p = q_row(b, kv * a.group + row / l, row % l);
         RAW c[NRAW];
         [[unroll]] for (uint i = 0u; i < NRAW; ++i) c[i] = raw(p, t * F + i * V, d, a.qs[3]);
         decode(c, q[r]);
+#endif
         [[unroll]] for (uint k = 0u; k < F; ++k) o[r][k] = 0.0;
         top[r] = NEG_INF;
         sum[r] = 0.0;
@@ -152,6 +185,21 @@ void main() {
             uint64_t p = at(vbase, int64_t(min(first + u * lanes + g, n - 1u)) * vstep, A_SIZE);
             [[unroll]] for (uint i = 0u; i < NRAW; ++i) y[u][i] = raw(p, t * F + i * V, dv, vunit);
         }
+#ifdef FRESH
+        if (first == begin) {
+            // The first keys and values are on their way meanwhile.
+            newest = make_ready(lane, t, g, b, kv, row0);
+            [[unroll]] for (uint r = 0u; r < ROWS; ++r) get(r, t, q[r]);
+            bool mine = live && tile == 0u && fresh.place >= begin && fresh.place < end;
+            if (mine && g == 0u) keep(newest, t, b, kv);
+        }
+        [[unroll]] for (uint u = 0u; u < UNROLL; ++u)
+            if (first + u * lanes + g == fresh.place)
+                [[unroll]] for (uint i = 0u; i < NRAW; ++i) {
+                    x[u][i] = newest.k[i];
+                    y[u][i] = newest.v[i];
+                }
+#endif
         Scores s;
         [[unroll]] for (uint u = 0u; u < UNROLL; ++u) {
             float z[F];
@@ -220,41 +268,35 @@ void main() {
         [[unroll]] for (uint r = 0u; r < ROWS; ++r) top[r] = from_holder(own_top, r);
 #endif
     if (t == 0u)
-        [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
-            tops[g * ROWS + r] = top[r];
-            sums[g * ROWS + r] = sum[r];
-        }
+        [[unroll]] for (uint r = 0u; r < ROWS; ++r) tops[g * ROWS + r] = top[r];
     barrier();
     bool last = splits == 1u;
-    uint width = TPR * F;
+    const uint width = TPR * F;
     [[unroll]] for (uint r0 = 0u; r0 < ROWS; r0 += MERGED) {
         if (r0 > 0u) barrier();
         [[unroll]] for (uint j = 0u; j < MERGED; ++j) {
             uint r = r0 + j;
-            float most = NEG_INF;
-            [[unroll]] for (uint k = 0u; k < lanes; ++k) most = max(most, tops[k * ROWS + r]);
-            float keep = exp2(top[r] - finite(most));
+            float keep_ = exp2(top[r] - finite(greatest(r, lanes)));
             uint to = 2u * ((g * MERGED + j) * TPR + t);
-            held[to] = vec4(o[r][0], o[r][1], o[r][2], o[r][3]) * keep;
-            held[to + 1u] = vec4(o[r][4], o[r][5], o[r][6], o[r][7]) * keep;
+            held[to] = vec4(o[r][0], o[r][1], o[r][2], o[r][3]) * keep_;
+            held[to + 1u] = vec4(o[r][4], o[r][5], o[r][6], o[r][7]) * keep_;
+            if (t == 0u) sums[g * ROWS + r] = sum[r] * keep_;
         }
         barrier();
-        for (uint e = lane; e < MERGED * width; e += WG) {
+        [[dont_unroll]] for (uint e = lane; e < MERGED * width; e += WG) {
             uint j = e / width, f = e % width, r = r0 + j, row = row0 + r;
             if (!live || row >= rows || f >= dv) continue;
             uint h = kv * a.group + row / l, i = row % l;
-            float most = NEG_INF, total = 0.0, x = 0.0;
-            [[unroll]] for (uint k = 0u; k < lanes; ++k) {
-                most = max(most, tops[k * ROWS + r]);
-                x += held[((k * MERGED + j) * width + f) / 4u][f % 4u];
-            }
-            float base = finite(most);
-            [[unroll]] for (uint k = 0u; k < lanes; ++k)
-                total += sums[k * ROWS + r] * exp2(tops[k * ROWS + r] - base);
+            float most = greatest(r, lanes), total = 0.0, x = 0.0;
+            [[dont_unroll]] for (uint k = 0u; k < lanes; k += FOUR)
+                [[unroll]] for (uint u = 0u; u < FOUR; ++u) {
+                    x += held[(((k + u) * MERGED + j) * width + f) / 4u][f % 4u];
+                    total += sums[(k + u) * ROWS + r];
+                }
             uint64_t line = (uint64_t(b) * a.kv * a.group + h) * l + i;
             if (last) {
                 // The sink joins here; it may be the greatest.
-                float extra = sink(h), all = finite(max(most, extra));
+                float base = finite(most), extra = sink(h), all = finite(max(most, extra));
                 float turn = most == NEG_INF ? 0.0 : exp2(base - all);
                 b_store(a.dst + (line * dv + f) * B_SIZE, x * turn / (total * turn + exp2(extra - all)));
                 continue;

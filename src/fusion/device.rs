@@ -130,3 +130,11 @@ pub(super) fn joins_rotations(dtype: Dtype, features: i64, rows: i64) -> bool {
     #[cfg(not(feature = "vulkan"))]
     false
 }
+
+/// Whether rotations of one position join the attention behind them.
+pub(super) fn joins_attention() -> bool {
+    #[cfg(feature = "vulkan")]
+    return tune::joins_attention();
+    #[cfg(not(feature = "vulkan"))]
+    false
+}

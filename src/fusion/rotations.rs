@@ -1,19 +1,27 @@
-//! Pattern: rotary embeddings of two arrays by the same angles (queries and keys), each with the normalisation of its rows; and
-//! the caches that keys, and values beside them, are written to.
+//! Pattern: rotary embeddings of two arrays by the same angles (queries and keys), each with the normalisation of its rows; the
+//! caches that keys, and values beside them, are written to; and, of one position, the attention that reads them.
 
 use smallvec::{SmallVec, smallvec};
 
 use super::device;
 use super::plan::{Free, Join, Members, REACH, Work, primitive};
 use crate::core::{Array, Result, Stream};
+#[cfg(feature = "vulkan")]
+use crate::kernels::DeviceView;
 use crate::on_gpu;
-use crate::ops::fast::{Norm, Rope};
+use crate::ops::fast::{Attention, Norm, Rope};
 use crate::ops::index::slice_update::SliceUpdate;
 #[cfg(feature = "vulkan")]
 use crate::ops::support::*;
-use crate::ops::view::transposed;
 #[cfg(feature = "vulkan")]
-use crate::vulkan::kernels::attention::rope_rows;
+use crate::ops::view::part_along;
+use crate::ops::view::{begins_along, transposed};
+#[cfg(feature = "vulkan")]
+use crate::vulkan::CommandEncoder;
+#[cfg(feature = "vulkan")]
+use crate::vulkan::kernels::attention::newest::{self, Newest};
+#[cfg(feature = "vulkan")]
+use crate::vulkan::kernels::attention::{attention, rope_rows};
 #[cfg(feature = "vulkan")]
 use crate::vulkan::kernels::elementwise::dense;
 
@@ -34,7 +42,20 @@ struct Rotations {
     /// A step that turns; the others do so in the same way.
     rope: usize,
     items: SmallVec<[Item; 3]>,
+    attended: Option<Attended>,
 }
+
+/// Attention of one query a head over the caches.
+struct Attended {
+    step: usize,
+    /// Steps that cut the keys and values that are there out of them.
+    parts: [Option<usize>; 2],
+    /// Where the newest are.
+    place: i64,
+}
+
+/// Steps behind a rotation among which its attention is looked for: views of masks and of caches stand between.
+const FAR: usize = 4 * REACH;
 
 /// What step `i` turns, and the steps before it that are joined with it.
 fn item(free: &Free, i: usize, x: &Array, stream: Stream) -> (Item, SmallVec<[usize; 2]>) {
@@ -81,6 +102,26 @@ fn updates<'a>(
             && inputs[0].ndim() == 4;
         fits.then_some((j, update, &inputs[1]))
     })
+}
+
+/// The attention of one query a head that alone reads the turned queries, and of keys and values which updates write to, or the part of them
+/// up to the newest and behind it.
+fn attended(free: &Free, [q, k, v]: [usize; 3], stream: Stream) -> Option<Attended> {
+    let step = free.reader_within(q, stream, FAR)?;
+    let (_, reads) = free.primitive::<Attention>(step, stream)?;
+    let (update, writes) = free.primitive::<SliceUpdate>(k, stream)?;
+    let place = update.begins_along(2, &writes[0], &writes[1])?;
+    let one = reads[0].same(free.array(q)) && reads[0].dim(2) == 1 && place < reads[1].dim(2);
+    let part = |a: &Array, cache: usize| {
+        if a.same(free.array(cache)) {
+            return Some(None);
+        }
+        let cut = free.maker_within(step, a, FAR).filter(|&m| free.only_used(m, 1))?;
+        let node = free.node(cut).filter(|n| n.inputs[0].same(free.array(cache)))?;
+        (begins_along(&*node.primitive, 2, &node.inputs[0], a) == Some(0)).then_some(Some(cut))
+    };
+    let parts = [part(&reads[1], k)?, part(&reads[2], v)?];
+    (one && device::joins_attention()).then_some(Attended { step, parts, place })
 }
 
 /// The join that begins with the rotation of step `i`.
@@ -130,10 +171,84 @@ pub(super) fn find(free: &Free, i: usize, stream: Stream) -> Option<Join> {
     }
     let reads = |k: usize| free.steps[k].node.as_ref().map_or(&[][..], |n| &n.inputs);
     let takes_result = |k: usize| reads(k).iter().any(|a| results.iter().any(|&r| free.array(r).same(a)));
+    if members.len() == 1 || members.iter().any(|&m| takes_result(m)) {
+        return None;
+    }
+    if let Some(a) = results.first_chunk().and_then(|&found| attended(free, found, stream)) {
+        let mut all = members.clone();
+        all.push(a.step);
+        all.extend(a.parts.into_iter().flatten());
+        let results: SmallVec<[usize; 3]> = smallvec![a.step, results[1], results[2]];
+        if let Some(at) = free.place(&all, &results) {
+            let work = Box::new(Rotations { rope: i, items, attended: Some(a) });
+            return Some(Join { at, members: all, results, work });
+        }
+    }
     let at = free.place(&members, &results)?;
-    let fits = members.len() > 1 && !members.iter().any(|&m| takes_result(m));
-    let work = Box::new(Rotations { rope: i, items });
-    fits.then_some(Join { at, members, results, work })
+    let work = Box::new(Rotations { rope: i, items, attended: None });
+    Some(Join { at, members, results, work })
+}
+
+/// What is turned or copied, where to, and all of the array that is updated, if one is.
+#[cfg(feature = "vulkan")]
+struct Turn {
+    item: rope_rows::Item,
+    cache: Option<DeviceView>,
+}
+
+#[cfg(feature = "vulkan")]
+impl Rotations {
+    /// The array of an item on the device, and what its rows are normalised with.
+    fn source(
+        &self,
+        enc: &mut CommandEncoder,
+        item: &Item,
+        members: &Members,
+    ) -> Result<(DeviceView, Option<DeviceView>)> {
+        let mut src = dev_in(enc, &members[item.source.0].inputs[item.source.1])?;
+        if let Some(axes) = &item.axes {
+            src = src.permute(axes);
+        }
+        if !rope_rows::reads(&src) {
+            src = dense(enc, &src)?;
+        }
+        let Some((step, _)) = item.norm else { return Ok((src, None)) };
+        let w = dev_in(enc, &members[step].inputs[1])?;
+        Ok((src, Some(if w.is_row_contiguous() { w } else { dense(enc, &w)? })))
+    }
+
+    fn turn(
+        &self,
+        enc: &mut CommandEncoder,
+        item: &Item,
+        members: &Members,
+        out: Option<&Array>,
+    ) -> Result<Turn> {
+        let (src, weight) = self.source(enc, item, members)?;
+        let (mut cache, mut part) = (None, None);
+        let dst = match (item.update, out) {
+            (Some(step), Some(out)) => {
+                let node = &members[step];
+                // INVARIANT: the step was found to be one.
+                let update = primitive::<SliceUpdate>(node).expect("an update");
+                let [all, to] = update.target(enc, &node.inputs, out)?;
+                cache = Some(all);
+                // Slices may lie any way.
+                if rope_rows::reads(&to) {
+                    to
+                } else {
+                    let dst = rope_rows::scratch(enc, &to)?;
+                    part = Some(to);
+                    dst
+                }
+            }
+            (_, Some(out)) => dev_out(enc, out)?,
+            // Queries that attention turns itself, or that get memory then.
+            (_, None) => src.clone(),
+        };
+        let rotated = item.rotated;
+        Ok(Turn { item: rope_rows::Item { src, weight, dst, part, rotated }, cache })
+    }
 }
 
 impl Work for Rotations {
@@ -141,45 +256,57 @@ impl Work for Rotations {
         // INVARIANT: the step was found to be one.
         let rope = primitive::<Rope>(&members[self.rope]).expect("a rotation");
         on_gpu!(stream, |enc| {
-            let mut items: SmallVec<[rope_rows::Item; 3]> = SmallVec::new();
-            for (item, out) in self.items.iter().zip(results) {
-                let mut src = dev_in(enc, &members[item.source.0].inputs[item.source.1])?;
-                if let Some(axes) = &item.axes {
-                    src = src.permute(axes);
-                }
-                if !rope_rows::reads(&src) {
-                    src = dense(enc, &src)?;
-                }
-                let mut weight = None;
-                if let Some((step, _)) = item.norm {
-                    let w = dev_in(enc, &members[step].inputs[1])?;
-                    weight = Some(if w.is_row_contiguous() { w } else { dense(enc, &w)? });
-                }
-                let part = match item.update {
-                    Some(step) => {
-                        let node = &members[step];
-                        // INVARIANT: the step was found to be one.
-                        let update = primitive::<SliceUpdate>(node).expect("an update");
-                        update.target(enc, &node.inputs, out)?
-                    }
-                    None => dev_out(enc, out)?,
-                };
-                // Slices may lie any way.
-                let fits = rope_rows::reads(&part);
-                let dst = if fits { part.clone() } else { rope_rows::scratch(enc, &part)? };
-                items.push(rope_rows::Item {
-                    src,
-                    weight,
-                    dst,
-                    part: (!fits).then_some(part),
-                    rotated: item.rotated,
-                });
+            let mut turns: SmallVec<[Turn; 3]> = SmallVec::new();
+            for (n, (item, out)) in self.items.iter().zip(results).enumerate() {
+                turns.push(self.turn(
+                    enc,
+                    item,
+                    members,
+                    Some(out).filter(|_| n > 0 || self.attended.is_none()),
+                )?);
             }
             let others = &members[self.rope].inputs;
             let view = |a: Option<&Array>, enc: &mut _| a.map(|a| dev_in(enc, a)).transpose();
             let (offsets, waves) = (view(rope.offsets(others), enc)?, view(rope.waves(others), enc)?);
+            let (offsets, waves) = (offsets.as_ref(), waves.as_ref());
             let eps = self.items.iter().find_map(|i| i.norm).map(|n| n.1);
-            rope_rows::rope_rows(enc, &items, eps, offsets.as_ref(), waves.as_ref(), &rope.form())
+            let form = rope.form();
+            let Some(attended) = &self.attended else {
+                let items: SmallVec<[_; 3]> = turns.into_iter().map(|t| t.item).collect();
+                return rope_rows::rope_rows(enc, &items, eps, offsets, waves, &form);
+            };
+            let node = &members[attended.step];
+            // INVARIANT: the step was found to be one.
+            let op = primitive::<Attention>(node).expect("attention");
+            let (mask, sinks) = (view(op.mask(&node.inputs), enc)?, view(op.sinks(&node.inputs), enc)?);
+            let (mask, sinks) = (mask.as_ref(), sinks.as_ref());
+            // INVARIANT: an item each for queries, keys and values, of which the last two are updated.
+            let [q, k, v] = &turns[..] else { unreachable!("three items") };
+            let keys = node.inputs[1].dim(2);
+            let [keys, values] = [k, v].map(|t| part_along(t.cache.as_ref().expect("a cache"), 2, keys));
+            let dst = dev_out(enc, &results[0])?;
+            let kept = |t: &Turn| t.item.part.as_ref().unwrap_or(&t.item.dst).clone();
+            let (key, value) = (kept(k), kept(v));
+            let newest = Newest {
+                key: [&k.item.src, &key],
+                value: [&v.item.src, &value],
+                weights: [q, k].map(|t| t.item.weight.as_ref()),
+                eps,
+                offsets,
+                waves,
+                form,
+                // FITS: below the number of keys.
+                place: attended.place as u32,
+            };
+            let how = (op.scale, op.causal);
+            if newest::attention(enc, [&q.item.src, &keys, &values], (mask, sinks), how, &dst, &newest)? {
+                return Ok(());
+            }
+            let q = rope_rows::scratch(enc, &q.item.src)?;
+            turns[0].item.dst = q.clone();
+            let items: SmallVec<[_; 3]> = turns.into_iter().map(|t| t.item).collect();
+            rope_rows::rope_rows(enc, &items, eps, offsets, waves, &form)?;
+            attention(enc, [&q, &keys, &values], mask, sinks, op.scale, op.causal, &dst)
         })
     }
 }

@@ -12,6 +12,7 @@ pub(super) use super::attention::rope::restore as restore_rope;
 pub(super) use super::kernel::restore as restore_metal_kernel;
 pub(super) use super::norm::restore as restore_norm;
 
+pub(crate) use super::attention::Attention;
 pub use super::attention::gated_delta::gated_delta_update;
 pub(crate) use super::attention::rope::Rope;
 pub use super::attention::rope::{Offset, Rotation, rope};

@@ -76,6 +76,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &attention::SDPA,
     &tune::attention::SDPA_VECTOR,
     &tune::attention::SDPA_SPLIT,
+    &tune::attention::SDPA_ROPE,
     &tune::attention::SDPA_TILE,
     &tune::attention::SDPA_MATRICES,
     &tune::attention::SDPA_HELD,

@@ -4,7 +4,7 @@ use super::super::device::MADE_UP;
 use super::super::{Plan, Role, plan};
 use super::*;
 use crate::graph::levels::steps;
-use crate::ops::fast::{Offset, Rotation, rms_norm, rope};
+use crate::ops::fast::{MaskArg, Offset, Rotation, rms_norm, rope, scaled_dot_product_attention};
 use crate::ops::quantized::quantized_matmul::Quantized;
 use crate::ops::{add, multiply, quantized_matmul, slice_update, transpose};
 use crate::vulkan::tune::Profile;
@@ -288,6 +288,51 @@ fn rotations_into_caches() {
         let roots = [turn(&q, 1e4, s), put(&keys, &turned), put(&vals, &v)];
         drop(turned);
         assert_eq!(runs(&roots), ["ROPE+rope+SLICE_UPDATE+SLICE_UPDATE"]);
+    });
+}
+
+#[test]
+fn rotations_of_one_position_up_to_attention() {
+    on_devices(|p, s| {
+        // The result, and both caches.
+        let layer = |queries: i64, begin: i64, hold: &mut Vec<Array>| {
+            let rows = |heads: i64| given(&[1, heads, queries, 64]);
+            let put = |x: &Array| {
+                let stop = [1, 2, 3 + queries, 64];
+                slice_update(&given(&[1, 2, 8, 64]), x, &[0, 0, 3, 0], &stop, &[1; 4], s).unwrap()
+            };
+            let (q, keys, values) = (turn(&rows(4), 1e4, s), put(&turn(&rows(2), 1e4, s)), put(&rows(2)));
+            let part =
+                |a: &Array| ops::slice(a, &[0, 0, begin, 0], &[1, 2, 3 + queries, 64], &[1; 4], s).unwrap();
+            let parts = [part(&keys), part(&values)];
+            let y = scaled_dot_product_attention([&q, &parts[0], &parts[1]], 0.5, MaskArg::None, None, s)
+                .unwrap();
+            hold.push(q);
+            hold.extend(parts);
+            [y, keys, values]
+        };
+        let joined = "ROPE+rope+SLICE_UPDATE+SLICE_UPDATE";
+        let mut held = Vec::new();
+        let roots = layer(1, 0, &mut held);
+        held.clear();
+        assert_eq!(
+            runs(&roots),
+            ["rope+rope+SLICE_UPDATE+SLICE_UPDATE+slice+slice+SCALED_DOT_PRODUCT_ATTENTION"],
+            "{}",
+            p.name
+        );
+        for (what, queries, begin, holds) in [
+            ("two queries", 2, 0, false),
+            ("a part behind the first key", 1, 1, false),
+            ("others look", 1, 0, true),
+        ] {
+            let mut held = Vec::new();
+            let roots = layer(queries, begin, &mut held);
+            if !holds {
+                held.clear();
+            }
+            assert!(runs(&roots).contains(&joined.to_string()), "{what}: {:?}", runs(&roots));
+        }
     });
 }
 

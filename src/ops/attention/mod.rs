@@ -44,9 +44,9 @@ pub enum MaskArg {
 /// Inputs: q (batch, heads, queries, d), k (batch, key heads, keys, d), v (batch, key heads, keys, dv), then the
 /// mask (of the full shape of scores; bool or the dtype of q) and sinks (heads) where they are there.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Attention {
-    scale: f32,
-    causal: bool,
+pub(crate) struct Attention {
+    pub scale: f32,
+    pub causal: bool,
     mask: bool,
     sinks: bool,
 }
@@ -70,11 +70,11 @@ fn lowest(d: Dtype) -> f64 {
 }
 
 impl Attention {
-    fn mask<'a, T>(&self, inputs: &'a [T]) -> Option<&'a T> {
+    pub fn mask<'a, T>(&self, inputs: &'a [T]) -> Option<&'a T> {
         self.mask.then(|| &inputs[3])
     }
 
-    fn sinks<'a, T>(&self, inputs: &'a [T]) -> Option<&'a T> {
+    pub fn sinks<'a, T>(&self, inputs: &'a [T]) -> Option<&'a T> {
         self.sinks.then(|| &inputs[3 + usize::from(self.mask)])
     }
 

@@ -30,16 +30,30 @@ impl SliceUpdate {
         (0..self.start.len()).map(|i| self.start[i] + self.step[i] * update.shape()[i]).collect()
     }
 
-    /// Gives the output its memory, that of the source where nobody else holds it, or else a copy of it; the part that
-    /// the update belongs in.
+    /// Gives the output its memory, that of the source where nobody else holds it, or else a copy of it; all of it, and the
+    /// part that the update belongs in.
     #[cfg(feature = "vulkan")]
-    pub fn target(&self, enc: &mut CommandEncoder, inputs: &[Array], output: &Array) -> Result<DeviceView> {
+    pub fn target(
+        &self,
+        enc: &mut CommandEncoder,
+        inputs: &[Array],
+        output: &Array,
+    ) -> Result<[DeviceView; 2]> {
         let dst = dev_out_reusing(enc, output, &inputs[..1])?;
         if output.size() > 0 && !same_storage(&inputs[0], output)? {
             let src = dev_in(enc, &inputs[0])?;
             crate::vulkan::kernels::elementwise::copy(enc, &src, &dst)?;
         }
-        Ok(sliced(&dst, &self.start, &self.step, inputs[1].shape(), |p, shift| p.wrapping_add_signed(shift)))
+        let part =
+            sliced(&dst, &self.start, &self.step, inputs[1].shape(), |p, shift| p.wrapping_add_signed(shift));
+        Ok([dst, part])
+    }
+
+    /// Where an update begins that covers all of `a` but along one axis.
+    pub fn begins_along(&self, axis: usize, a: &Array, update: &Array) -> Option<i64> {
+        let whole = |i: usize| i == axis || (self.start[i] == 0 && update.shape()[i] == a.shape()[i]);
+        let plain = self.step.iter().all(|&s| s == 1) && (0..a.ndim()).all(whole);
+        plain.then(|| self.start[axis])
     }
 }
 
@@ -70,7 +84,7 @@ impl Primitive for SliceUpdate {
     fn eval_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
         on_gpu!(stream, |enc| {
             let update = dev_in(enc, &inputs[1])?;
-            let part = self.target(enc, inputs, &outputs[0])?;
+            let [_, part] = self.target(enc, inputs, &outputs[0])?;
             if part.size() == 0 {
                 return Ok(());
             }

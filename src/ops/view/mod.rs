@@ -441,6 +441,14 @@ pub fn flip(a: &Array, axes: Option<&[i64]>, s: Stream) -> Result<Array> {
     slice(a, &start, &stop, &step, s)
 }
 
+/// The first `n` of an axis.
+#[cfg(feature = "vulkan")]
+pub(crate) fn part_along<P: Copy>(v: &View<P>, axis: usize, n: i64) -> View<P> {
+    let mut part = View { ptr: v.ptr, dtype: v.dtype, shape: v.shape.clone(), strides: v.strides.clone() };
+    part.shape[axis] = n;
+    part
+}
+
 /// View of `dst` through a slice; used by kernels that write parts of an output.
 pub(super) fn sliced<P: Copy>(
     v: &View<P>,

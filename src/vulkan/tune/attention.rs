@@ -2,8 +2,8 @@
 //! process by an environment variable: MLX_VK_SDPA_ROWS (most queries of the vector kernel), MLX_VK_SDPA_GROUPS
 //! (workgroups that the keys are cut for), MLX_VK_SDPA_KEYS (least keys of a part), MLX_VK_SDPA_SPLITS (parts, instead
 //! of what follows from the others), MLX_VK_SDPA_COOP (0: no matrix kernel; others: ordinary arithmetic in its place,
-//! for tests), MLX_VK_SDPA_TEAMS (its subgroups). MLX_VK_DISABLE=sdpa_vector, sdpa_split, sdpa_tile, sdpa_coop,
-//! sdpa_held, sdpa_blocks or sdpa_grad takes one out. Pure; called by `attention`.
+//! for tests), MLX_VK_SDPA_TEAMS (its subgroups). MLX_VK_DISABLE=sdpa_vector, sdpa_split, sdpa_rope, sdpa_tile,
+//! sdpa_coop, sdpa_held, sdpa_blocks or sdpa_grad takes one out. Pure; called by `attention`.
 
 use super::matmul::{fixed_subgroup, fragment};
 use super::profile::{Best, H200, Profile, best};
@@ -57,6 +57,11 @@ pub static SDPA_VECTOR: KernelVariant =
 
 pub static SDPA_SPLIT: KernelVariant =
     KernelVariant::new("sdpa_split", "the vector kernel over all keys at once");
+
+pub static SDPA_ROPE: KernelVariant = KernelVariant::new(
+    "sdpa_rope",
+    "rotations before attention of one query, and caches, in a kernel of their own",
+);
 
 pub static SDPA_TILE: KernelVariant =
     KernelVariant::new("sdpa_tile", "the vector kernel, for many queries too");
@@ -176,6 +181,12 @@ pub fn block(p: &Profile, lines: u64, rows: u64, keys: u64) -> Block {
     });
     let fits = |b: &Block| b.shared(shuffles(f)) <= f.shared_memory;
     all.into_iter().find(fits).unwrap_or(Block { rows: 1, unroll: 1, merged: 1 })
+}
+
+/// Whether a block of rows of `lanes` lanes each, and the newest key, have a group of lanes each, and room for these rows and for
+/// the angles they are turned by.
+pub fn newest_fits(f: &Features, b: Block, lanes: u32) -> bool {
+    (b.rows + 1) * lanes <= WG && b.shared(shuffles(f)) + 32 * lanes * (b.rows + 2) <= f.shared_memory
 }
 
 /// A tile of the kernel for many queries.
@@ -407,6 +418,16 @@ mod tests {
         assert_eq!([1, 2].map(|r| rows(&large, 1000, r, 600)), [1, 2]);
         assert_eq!(rows(&large, 1000, 8, 600), 8);
         assert_eq!(rows(&small, 8, 8, 600), 8);
+    }
+
+    #[test]
+    fn the_newest_rows_need_groups_of_lanes_and_room() {
+        let mut f = super::super::tests::devices::h200().features;
+        let fits = |f: &Features, rows, lanes| newest_fits(f, Block { rows, unroll: 1, merged: 1 }, lanes);
+        assert_eq!([8, 16, 32, 128].map(|lanes| fits(&f, 2, lanes)), [true, true, true, false]);
+        assert_eq!([4, 8].map(|rows| fits(&f, rows, 32)), [true, false]);
+        f.shared_memory = 8192;
+        assert!(!fits(&f, 2, 16));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! When steps that one kernel can compute together are better together: called by the patterns of `fusion`. Variables and
 //! variants that steer this stand here too.
 
-use super::attention::{ROTATED_FEATURES, ROTATED_ROWS};
+use super::attention::{ROTATED_FEATURES, ROTATED_ROWS, SDPA_ROPE, SDPA_VECTOR};
 use super::gemv::{GEMV, held, takes_norm};
 use super::profile::Profile;
 use super::quantized::picked::grouped;
@@ -175,4 +175,9 @@ pub fn joins_rotations(dtype: Dtype, features: i64, rows: i64) -> bool {
         && (2..=ROTATED_FEATURES).contains(&features)
         && rows <= ROTATED_ROWS
         && !ROPE_ROWS.disabled()
+}
+
+/// Whether rotations of one position join the attention behind them.
+pub fn joins_attention() -> bool {
+    !SDPA_ROPE.disabled() && !SDPA_VECTOR.disabled()
 }

@@ -82,6 +82,7 @@ pub fn gradient(enc: &mut CommandEncoder, g: &Given, [dq, dk, dv]: [&DeviceView;
         wide: true,
         pairs,
         kept: kept && matches!(kernel, Kernel::Queries(..)),
+        newest: None,
         kernel,
     };
     let mut reads: Vec<_> = [q, k, v, cot].into_iter().chain(g.mask).map(DeviceView::range).collect();

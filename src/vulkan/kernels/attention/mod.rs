@@ -4,8 +4,11 @@
 mod blocks;
 pub mod gated_delta;
 pub mod gradient;
+pub mod newest;
 pub mod rope;
 pub mod rope_rows;
+
+use smallvec::SmallVec;
 
 use super::elem::{
     Defines, Push, WG, aligned16, define, grid, joined_by_last, operand, required_subgroup, shuffles,
@@ -15,13 +18,16 @@ use super::matmul::fragment_probe;
 use crate::bail;
 use crate::core::env::KernelVariant;
 use crate::core::layout::show;
-use crate::core::{Dtype, Result};
+use crate::core::{Dtype, Error, Result};
 use crate::kernels::DeviceView;
 use crate::vulkan::hal::encoder::COUNTERS;
 use crate::vulkan::report::stats::STATS;
 use crate::vulkan::tune::attention::{self as table, Coop, MOST_FEATURES, Tile};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 use blocks::Blocks;
+use newest::{Newest, Turned};
+
+const OP: &str = "scaled_dot_product_attention";
 
 pub static SDPA: KernelVariant = KernelVariant::new("sdpa", "attention composed of products and softmax");
 
@@ -72,12 +78,16 @@ struct Key {
     pairs: bool,
     /// Extents of rows are written, or were before the gradient.
     kept: bool,
+    /// The newest rows are made ready.
+    newest: Option<Turned>,
     kernel: Kernel,
 }
 
 impl KernelKey for Key {
     fn name(&self) -> String {
         let kind = match self.kernel {
+            Kernel::Vector { .. } if self.newest.is_some_and(|n| n.norm.is_some()) => "norm_rope_vector",
+            Kernel::Vector { .. } if self.newest.is_some() => "rope_vector",
             Kernel::Vector { last: true, .. } => "vector_joined",
             Kernel::Vector { .. } => "vector",
             Kernel::Merge => "merge",
@@ -95,6 +105,9 @@ impl KernelKey for Key {
         operand(&mut d, "A", self.dtype);
         operand(&mut d, "B", self.dtype);
         let vector = matches!(self.kernel, Kernel::Vector { .. });
+        if let Some(newest) = &self.newest {
+            newest.define(&mut d, f);
+        }
         let flags = [
             (self.wide, "VEC"),
             (self.sinks, "SINKS"),
@@ -116,7 +129,7 @@ impl KernelKey for Key {
                 if last {
                     joined_by_last(&mut d);
                 }
-                m.spec = vec![WG, lanes];
+                m.spec = [WG, lanes].into_iter().chain(self.newest.map(|n| n.features)).collect();
                 m.subgroup_size = required_subgroup(f);
                 "sdpa_vector.comp"
             }
@@ -179,24 +192,59 @@ pub fn attention(
     causal: bool,
     dst: &DeviceView,
 ) -> Result<()> {
-    const OP: &str = "scaled_dot_product_attention";
+    attend(enc, [q, k, v], (mask, sinks), (scale, causal), dst, None)
+}
+
+/// How the vector kernel goes over queries, keys and values.
+struct Vector {
+    block: table::Block,
+    /// That share a row.
+    lanes: u32,
+}
+
+impl Vector {
+    fn of(enc: &CommandEncoder, [q, k, v]: [&DeviceView; 3]) -> Vector {
+        let [batch, heads, l, d] = [0, 1, 2, 3].map(|i| q.shape[i] as u64);
+        let (kv, n, dv) = (k.shape[1] as u64, k.shape[2] as u64, v.shape[3] as u64);
+        let lanes = d.max(dv).div_ceil(8).next_power_of_two().clamp(8, WG.into()) as u32;
+        let block = table::block(enc.device().profile(), batch * kv, heads / kv * l, n);
+        Vector { block, lanes }
+    }
+}
+
+/// Fails for arrays that no kernel takes.
+fn check([q, k, v]: [&DeviceView; 3]) -> Result<()> {
     if !matches!(q.dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32) {
         bail!(Value, "[{OP}] Expected a 16- or 32-bit float, got {}.", q.dtype);
     }
+    let rows = q.shape[1] / k.shape[1] * q.shape[2];
+    let long = q.shape[3].max(v.shape[3]) as u64 > MOST_FEATURES;
+    if long || rows > i32::MAX.into() || k.shape[2] > i64::from(i32::MAX) / 2 {
+        return Err(too_large(q, k));
+    }
+    Ok(())
+}
+
+/// See [`attention`]; with the newest rows only where the vector kernel takes them.
+fn attend(
+    enc: &mut CommandEncoder,
+    [q, k, v]: [&DeviceView; 3],
+    (mask, sinks): (Option<&DeviceView>, Option<&DeviceView>),
+    (scale, causal): (f32, bool),
+    dst: &DeviceView,
+    newest: Option<(&Newest, Turned)>,
+) -> Result<()> {
+    check([q, k, v])?;
     let [batch, heads, l, d] = [0, 1, 2, 3].map(|i| q.shape[i] as u64);
     let (kv, n, dv) = (k.shape[1] as u64, k.shape[2] as u64, v.shape[3] as u64);
     let group = heads / kv;
     let rows = group * l;
-    if d.max(dv) > MOST_FEATURES || rows > i32::MAX as u64 || n > i32::MAX as u64 / 2 {
-        bail!(Value, "[{OP}] Queries {} and keys {} are too large.", show(&q.shape), show(&k.shape));
-    }
     let wide = [q, k, v].into_iter().all(is_wide);
     let kind = Mask::of(mask, causal);
 
     let vector = table::vector(l, dv);
-    let lanes = d.max(dv).div_ceil(8).next_power_of_two().clamp(8, WG.into());
-    let side = u64::from(WG) / lanes;
-    let block = table::block(enc.device().profile(), batch * kv, rows, n);
+    let Vector { block, lanes } = Vector::of(enc, [q, k, v]);
+    let side = u64::from(WG / lanes);
     let (held, unroll) = (u64::from(block.rows), u64::from(block.unroll));
     if wide && !vector && dst.ptr.is_multiple_of(16) {
         let device = enc.device();
@@ -212,6 +260,7 @@ pub fn attention(
         wide,
         pairs: false,
         kept: false,
+        newest: newest.map(|n| n.1),
         kernel,
     };
     let tile = table::tiled(rows, dv, enc.device().features().shared_memory.into());
@@ -224,7 +273,7 @@ pub fn attention(
         (batch * kv * rows.div_ceil(side), 1, n)
     };
     if groups * splits > u64::from(u32::MAX) {
-        bail!(Value, "[{OP}] Queries {} and keys {} are too large.", show(&q.shape), show(&k.shape));
+        return Err(too_large(q, k));
     }
     let lines = batch * heads * l;
     let part_bytes = if splits > 1 { lines * splits * (dv + 2) * 4 } else { 0 };
@@ -236,12 +285,15 @@ pub fn attention(
     let counts = [batch, kv, group, l, n, d, dv, rows, splits, span].map(|x| x as u32);
     let addresses = [dst.ptr, parts, counters.0];
     let arrays = [Some(q), Some(k), Some(v), mask];
-    let push = arguments(enc, arrays, sinks, addresses, &counts, scale, Blocks::default())?;
-    let reads: Vec<_> = arrays.into_iter().chain([sinks]).flatten().map(DeviceView::range).collect();
-    // Products of the two matrices, in bytes of traffic that take as long.
-    enc.add_work(lines * n * (d + dv) / if causal { 16 } else { 8 });
-    let flops = 2.0 * (lines * keys_of_row(l, n, causal)) as f64 * (d + dv) as f64;
-    enc.describe(flops, &[batch, heads, l, n, d].map(|v| v as i64));
+    let mut push = arguments(enc, arrays, sinks, addresses, &counts, scale, Blocks::default())?;
+    let mut reads: Vec<_> = arrays.into_iter().chain([sinks]).flatten().map(DeviceView::range).collect();
+    let mut written: SmallVec<[(u64, u64); 5]> = SmallVec::new();
+    if let Some((newest, _)) = newest {
+        push.extend_from_slice(&newest.arguments(enc)?.to_ne_bytes());
+        reads.extend(newest.reads());
+        written.extend(newest.writes());
+    }
+    tell(enc, [batch, heads, l, n, d, dv], causal);
     STATS.attention(usize::from(!vector), l, n, splits);
     if !vector {
         let columns = dv.div_ceil(16) as u32;
@@ -250,16 +302,17 @@ pub fn attention(
         return enc.dispatch(&pipeline, &push, grid, &reads, &[dst.range()]);
     }
     let table::Block { rows, unroll, merged } = block;
-    let kernel = Kernel::Vector { rows, unroll, lanes: lanes as u32, merged, last };
+    let kernel = Kernel::Vector { rows, unroll, lanes, merged, last };
     let pipeline = enc.device().pipeline(&key(kernel))?;
-    let written = if splits > 1 { (parts, part_bytes) } else { dst.range() };
+    let found = if splits > 1 { (parts, part_bytes) } else { dst.range() };
+    written.push(found);
     let first = grid(enc, groups * splits);
     if last {
-        return enc.dispatch(&pipeline, &push, first, &reads, &[written, counters, dst.range()]);
+        written.extend([counters, dst.range()]);
     }
-    enc.dispatch(&pipeline, &push, first, &reads, &[written])?;
-    if splits > 1 {
-        merge(enc, key(Kernel::Merge), &push, written, sinks, lines, dst)?;
+    enc.dispatch(&pipeline, &push, first, &reads, &written)?;
+    if splits > 1 && !last {
+        merge(enc, key(Kernel::Merge), &push, found, sinks, lines, dst)?;
     }
     Ok(())
 }
@@ -302,11 +355,10 @@ fn on_matrices(
 ) -> Result<()> {
     let [batch, heads, l, d] = [0, 1, 2, 3].map(|i| q.shape[i] as u64);
     let (kv, n, dv) = (k.shape[1] as u64, k.shape[2] as u64, v.shape[3] as u64);
-    let (group, lines) = (heads / kv, batch * heads * l);
+    let group = heads / kv;
     let groups = batch * kv * (group * l).div_ceil(16 * u64::from(coop.teams));
     if groups > u64::from(u32::MAX) {
-        let (q, k) = (show(&q.shape), show(&k.shape));
-        bail!(Value, "[scaled_dot_product_attention] Queries {q} and keys {k} are too large.");
+        return Err(too_large(q, k));
     }
     let known_mask = mask.filter(|_| coop.held);
     let seen = known_mask.map_or(Ok(Blocks::default()), |m| blocks::look(enc, m))?;
@@ -317,6 +369,7 @@ fn on_matrices(
         wide: true,
         pairs: known_mask.is_some_and(blocks::in_pairs),
         kept: extents.0 != 0,
+        newest: None,
         kernel: Kernel::Coop(coop),
     };
     let counts = [batch, kv, group, l, n, d, dv, group * l, 1, n].map(|x| x as u32);
@@ -324,15 +377,26 @@ fn on_matrices(
     let push = arguments(enc, arrays, sinks, [dst.0, extents.0, 0], &counts, scale, seen)?;
     let mut reads: Vec<_> = arrays.into_iter().chain([sinks]).flatten().map(DeviceView::range).collect();
     reads.extend(seen.range());
-    // Products of the two matrices, in bytes of traffic that take as long.
-    enc.add_work(lines * n * (d + dv) / if causal { 16 } else { 8 });
-    let flops = 2.0 * (lines * keys_of_row(l, n, causal)) as f64 * (d + dv) as f64;
-    enc.describe(flops, &[batch, heads, l, n, d].map(|v| v as i64));
+    tell(enc, [batch, heads, l, n, d, dv], causal);
     STATS.attention(2, l, n, 1);
     let pipeline = enc.device().pipeline(&key)?;
     let groups = grid(enc, groups);
     let written = [dst, extents];
     enc.dispatch(&pipeline, &push, groups, &reads, &written[..1 + usize::from(extents.0 != 0)])
+}
+
+fn too_large(q: &DeviceView, k: &DeviceView) -> Error {
+    let (q, k) = (show(&q.shape), show(&k.shape));
+    Error::Value(format!("[{OP}] Queries {q} and keys {k} are too large."))
+}
+
+/// Tells the encoder of the work.
+fn tell(enc: &mut CommandEncoder, [batch, heads, l, n, d, dv]: [u64; 6], causal: bool) {
+    let lines = batch * heads * l;
+    // Products of the two matrices, in bytes of traffic that take as long.
+    enc.add_work(lines * n * (d + dv) / if causal { 16 } else { 8 });
+    let flops = 2.0 * (lines * keys_of_row(l, n, causal)) as f64 * (d + dv) as f64;
+    enc.describe(flops, &[batch, heads, l, n, d].map(|v| v as i64));
 }
 
 /// Keys that a row sees on average.
@@ -392,8 +456,14 @@ fn merge(
     lines: u64,
     dst: &DeviceView,
 ) -> Result<()> {
-    let pipeline =
-        enc.device().pipeline(&Key { mask: Mask::None, wide: false, pairs: false, kept: false, ..key })?;
+    let pipeline = enc.device().pipeline(&Key {
+        mask: Mask::None,
+        wide: false,
+        pairs: false,
+        kept: false,
+        newest: None,
+        ..key
+    })?;
     let mut reads = vec![parts];
     reads.extend(sinks.map(DeviceView::range));
     let size = grid(enc, lines);

@@ -111,6 +111,16 @@ pub fn scratch(enc: &mut CommandEncoder, v: &DeviceView) -> Result<DeviceView> {
     Ok(View { ptr, strides: row_major(&v.shape), ..v.clone() })
 }
 
+/// Lanes that sum up the squares of a row of `d` elements, and vectors of 16 bytes of each where it is `wide`, else elements.
+pub(super) fn sums(d: i64, dtype: Dtype, wide: bool) -> [u32; 2] {
+    let vector = if wide { 16 / dtype.size() as u64 } else { 1 };
+    match norm::registers(d as u64 / vector, vector) {
+        // norm.comp sums in another order then.
+        (_, 0) => [32, (d as u64 / vector).div_ceil(32) as u32],
+        (lanes, vectors) => [lanes, vectors],
+    }
+}
+
 /// Turns all features of arrays that differ in their heads only, after normalising the rows of those with weights.
 /// `offsets` and `waves` as for `rope`.
 pub fn rope_rows(
@@ -127,11 +137,7 @@ pub fn rope_rows(
     let mut normed = items.iter().filter_map(|i| Some((&i.src, i.weight.as_ref()?)));
     let wide = normed.all(|(src, w)| norm::wide_rows(src) && w.ptr.is_multiple_of(16));
     let vector = if wide { 16 / dtype.size() as u64 } else { 1 };
-    let (lanes, vectors) = match norm::registers(d as u64 / vector, vector) {
-        // norm.comp sums in another order then.
-        (_, 0) => (32, (d as u64 / vector).div_ceil(32) as u32),
-        known => known,
-    };
+    let [lanes, vectors] = sums(d, dtype, wide);
     let sum = |_| Sum { vector: vector as u32, lanes, vectors };
     let (traditional, features) = (f.traditional, d as u32);
     let key = Key { dtype, traditional, waves: waves.is_some(), features, norm: eps.map(sum) };

@@ -1,0 +1,231 @@
+"""Attention of one query a head that turns its queries and newest key itself, and keeps these."""
+
+import helpers as h
+import mlx.core as mx
+import numpy as np
+import pytest
+from test_eval_joined import UNIT, close, normal, rms, turned
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.validation,
+    pytest.mark.usefixtures("none_disabled"),
+]
+
+ONE = {"sdpa_norm_rope_vector", "sdpa_rope_vector"}
+
+
+def apart(f, *names):
+    """What `f` gives where rotations, or all steps, have kernels of their own."""
+    before = mx.vulkan._set_disabled(list(names or ["sdpa_rope"]))
+    out = f()
+    mx.eval(out)
+    mx.vulkan._set_disabled(before)
+    return out
+
+
+class Decoder:
+    """One position of a layer: arrays of chance, caches with room for some keys."""
+
+    def __init__(
+        self, rng, dtype="float16", batch=1, heads=4, kv=2, head=64, past=5, room=16, **how
+    ):
+        self.dtype, self.past, self.head, self.kv = dtype, past, head, kv
+        self.q, self.k, self.v = (
+            normal(rng, batch, 1, n, head, dtype=dtype) for n in (heads, kv, kv)
+        )
+        self.weights = [normal(rng, head, dtype=dtype) for _ in range(2)]
+        self.filled = [normal(rng, batch, kv, room, head, dtype=dtype) for _ in range(2)]
+        self.normalised = how.pop("normalised", True)
+        self.end = how.pop("end", past + 1)
+        self.mask, self.sinks = how.pop("mask", None), how.pop("sinks", None)
+        self.scale = head**-0.5
+        self.turn = {"traditional": False, "base": 10000.0, "scale": 1.0, "offset": past, **how}
+        self.caches = []
+
+    def step(self):
+        """The result and the caches."""
+        caches = [c * 1 for c in self.filled]  # nobody else looks at their memory
+        mx.eval(caches)
+        return lambda: self.run(caches)
+
+    def run(self, caches):
+        a, b = self.q, self.k
+        if self.normalised:
+            a, b = (mx.fast.rms_norm(y, w, 1e-5) for y, w in zip((a, b), self.weights, strict=True))
+        a, b, c = (y.transpose(0, 2, 1, 3) for y in (a, b, self.v))
+        a, b = (mx.fast.rope(y, self.head, **self.turn) for y in (a, b))
+        caches[0][..., self.past : self.past + 1, :] = b
+        caches[1][..., self.past : self.past + 1, :] = c
+        keys, values = (y[..., : self.end, :] for y in caches)
+        how = {"scale": self.scale, "mask": self.mask, "sinks": self.sinks}
+        return [mx.fast.scaled_dot_product_attention(a, keys, values, **how), *caches]
+
+    def expected(self, offsets=None):
+        """The same in float64, rounded where arrays would stand in memory."""
+        rows = [h.to_np(y) for y in (self.q, self.k)]
+        if self.normalised:
+            rows = [rms(y, h.to_np(w), self.dtype) for y, w in zip(rows, self.weights, strict=True)]
+        at = self.turn["offset"] if offsets is None else offsets
+        rows = [y.transpose(0, 2, 1, 3) for y in rows]
+        q, k = (turned(y, at, self.turn["traditional"]) for y in rows)
+        keys, values = (h.to_np(c).astype(np.float64) for c in self.filled)
+        keys[..., self.past, :] = k[..., 0, :]
+        values[..., self.past, :] = h.to_np(self.v)[:, 0]
+        keys, values = keys[..., : self.end, :], values[..., : self.end, :]
+        group = q.shape[1] // self.kv
+        scores = q @ np.repeat(keys, group, 1).swapaxes(-1, -2) * self.scale
+        if self.mask is not None:
+            m = h.to_np(self.mask)
+            scores = np.where(m, scores, -np.inf) if m.dtype == bool else scores + m
+        top = scores.max(-1, keepdims=True)
+        sink = 0.0
+        if self.sinks is not None:
+            column = h.to_np(self.sinks).astype(np.float64)[None, :, None, None]
+            top = np.maximum(top, column)
+            sink = np.exp(column - top)
+        weights = np.exp(scores - top)
+        weights /= weights.sum(-1, keepdims=True) + sink
+        return weights @ np.repeat(values, group, 1)
+
+    def check(self, offsets=None, one=True):
+        step = self.step()
+        (out, *caches), ran = h.kernels(step)
+        ran.pop("fill", None)  # counters of parts, once
+        assert sum(ran.values()) == 1 if one else sum(ran.values()) > 1, ran
+        other, *copies = apart(self.step())
+        # Keys and values are the same bits; sums may be of another order.
+        for a, b in zip(caches, copies, strict=True):
+            assert np.array_equal(h.to_np(a), h.to_np(b))
+        close(out, self.expected(offsets), self.dtype, 4)
+        close(out, h.to_np(other).astype(np.float64), self.dtype)
+        separate, *copies = apart(self.step(), "sdpa_rope", "rope_rows")
+        for a, b in zip(caches, copies, strict=True):
+            assert np.array_equal(h.to_np(a), h.to_np(b))
+        close(out, h.to_np(separate).astype(np.float64), self.dtype)
+
+
+@pytest.mark.parametrize("dtype", list(UNIT))
+@pytest.mark.parametrize("normalised", [True, False])
+@pytest.mark.parametrize("traditional", [True, False])
+def test_a_layer_up_to_attention_is_one_kernel(rng, dtype, normalised, traditional):
+    Decoder(rng, dtype, normalised=normalised, traditional=traditional).check()
+
+
+@pytest.mark.parametrize("head", [64, 80, 96, 128, 192])
+@pytest.mark.parametrize("heads, kv", [(4, 4), (6, 1), (16, 2)])
+def test_sizes_of_heads_and_groups(rng, head, heads, kv):
+    Decoder(rng, "bfloat16", heads=heads, kv=kv, head=head).check()
+
+
+@pytest.mark.parametrize("past", [0, 1, 63, 300, 511])
+def test_the_newest_key_in_any_part(rng, past):
+    Decoder(rng, "float16", past=past, room=512, head=128, heads=8).check()
+
+
+@pytest.mark.parametrize("place", [0, 7, 130, 299])
+def test_a_cache_that_turns(rng, place):
+    """Keys that follow the newest are older ones."""
+    Decoder(rng, "bfloat16", past=place, end=300, room=300, offset=1000).check()
+
+
+@pytest.mark.parametrize("kind", ["bool", "added"])
+@pytest.mark.parametrize("batch", [1, 3])
+def test_masks_and_an_offset_for_each_row(rng, kind, batch):
+    hidden = rng.random((batch, 1, 1, 200)) < 0.3
+    hidden[..., 150] = False
+    mask = mx.array(~hidden)
+    if kind == "added":
+        mask = mx.array(rng.standard_normal(hidden.shape).astype(np.float32)).astype(mx.float16)
+    offsets = [150 - 7 * i for i in range(batch)]
+    given = mx.array(offsets)
+    mx.eval(mask, given)
+    d = Decoder(rng, batch=batch, past=150, end=200, room=256, mask=mask, offset=given)
+    d.check(offsets)
+
+
+def test_sinks(rng):
+    sinks = normal(rng, 8, dtype="bfloat16")
+    Decoder(rng, "bfloat16", heads=8, past=40, room=64, sinks=sinks).check()
+
+
+def test_wavelengths(rng):
+    freqs = mx.array(rng.uniform(1, 500, 32).astype(np.float32))
+    mx.eval(freqs)
+    d = Decoder(rng, "float32", base=None, freqs=freqs)
+    (out, *caches), ran = h.kernels(d.step())
+    assert sum(ran.values()) == 1, ran
+    other, *copies = apart(d.step(), "sdpa_rope", "rope_rows")
+    for a, b in zip(caches, copies, strict=True):
+        assert np.array_equal(h.to_np(a), h.to_np(b))
+    close(out, h.to_np(other).astype(np.float64), "float32")
+
+
+def test_rows_that_no_vector_holds_are_turned_apart(rng):
+    """18 features of float16 are 36 bytes."""
+    Decoder(rng, "float16", head=18).check(one=False)
+
+
+def test_what_others_look_at_is_there(rng):
+    d = Decoder(rng, "float32")
+    caches = [c * 1 for c in d.filled]
+    mx.eval(caches)
+    kept = caches[0]
+    a, b, c = (y.transpose(0, 2, 1, 3) for y in (d.q, d.k, d.v))
+    a, b = (mx.fast.rope(y, d.head, **d.turn) for y in (a, b))
+    caches[0][..., 5:6, :] = b
+    caches[1][..., 5:6, :] = c
+    keys, values = (y[..., :6, :] for y in caches)
+    out = mx.fast.scaled_dot_product_attention(a, keys, values, scale=d.scale)
+    # The queries, and the part of the keys, are asked for too.
+    mx.eval(out, a, keys)
+    assert np.array_equal(h.to_np(keys)[..., 5:, :], h.to_np(caches[0])[..., 5:6, :])
+    assert np.array_equal(h.to_np(keys)[..., 5:, :], h.to_np(b))
+    d.normalised = False
+    close(out, d.expected(), "float32", 4)
+    close(a, turned(h.to_np(d.q).transpose(0, 2, 1, 3), 5, False), "float32")
+    assert kept is caches[0]
+
+
+def test_a_cache_that_another_array_holds_stays_as_it_was(rng):
+    d = Decoder(rng, "float16")
+    caches = [c * 1 for c in d.filled]
+    before = [c[...] for c in caches]
+    mx.eval(caches, before)
+    out, *caches = d.run(caches)
+    mx.eval(out, caches)
+    for old, first in zip(before, d.filled, strict=True):
+        assert np.array_equal(h.to_np(old), h.to_np(first))
+    close(out, d.expected(), "float16", 4)
+
+
+def test_several_queries_keep_their_kernels(rng):
+    q, k, v = (normal(rng, 1, n, 2, 64) for n in (4, 2, 2))
+    caches = [normal(rng, 1, 2, 8, 64) for _ in range(2)]
+
+    def step():
+        mine = [c * 1 for c in caches]
+        turn = {"traditional": False, "base": 1e4, "scale": 1.0, "offset": 3}
+        a, b = (mx.fast.rope(y, 64, **turn) for y in (q, k))
+        mine[0][..., 3:5, :], mine[1][..., 3:5, :] = b, v
+        keys, values = (c[..., :5, :] for c in mine)
+        return mx.fast.scaled_dot_product_attention(a, keys, values, scale=0.125, mask="causal")
+
+    out, ran = h.kernels(step)
+    assert not any(name.startswith(tuple(ONE)) for name in ran), ran
+    with mx.stream(mx.cpu):
+        assert np.allclose(h.to_np(out), h.to_np(step()), atol=1e-5)
+
+
+def test_rows_of_nan_and_infinity(rng):
+    d = Decoder(rng, "float32", normalised=False)
+    k = h.to_np(d.k).copy()
+    k[0, 0, 1, 3] = np.inf
+    d.k = mx.array(k)
+    mx.eval(d.k)
+    got, *_ = d.step()()
+    with mx.stream(mx.cpu):
+        expected, *_ = d.step()()
+    got, expected = h.to_np(got), h.to_np(expected)
+    assert np.array_equal(np.isnan(got), np.isnan(expected))
+    assert np.allclose(got, expected, atol=1e-5, equal_nan=True)
