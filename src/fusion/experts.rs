@@ -17,6 +17,7 @@ use crate::kernels::quantized::quant::Format;
 use crate::on_gpu;
 use crate::ops::elementwise::scalar_bits;
 use crate::ops::index::indexing::takes_rows;
+use crate::ops::quantized::quantized_matmul::QuantizedMatmul;
 use crate::ops::reduce::sums_along;
 use crate::ops::sort::places_along;
 #[cfg(feature = "vulkan")]
@@ -216,7 +217,10 @@ fn sorted(free: &Free, first: &Product, i: usize, stream: Stream) -> Option<Join
 
 /// The join that begins with the product of step `i`.
 pub(super) fn find(free: &Free, i: usize, stream: Stream) -> Option<Join> {
-    let first = product(free, i, stream).filter(|p| p.indices.is_some())?;
+    // Most products pick nothing, which is sooner seen than that a kernel takes them.
+    let (op, inputs) = free.primitive::<QuantizedMatmul>(i, stream)?;
+    op.split(inputs).rhs?;
+    let first = product(free, i, stream)?;
     let Some(Found { sum, members, result }) = combined(free, &first, None, stream) else {
         return sorted(free, &first, i, stream);
     };

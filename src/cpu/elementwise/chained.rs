@@ -1,10 +1,11 @@
-//! Steps of float32 programs that are one machine instruction each, computed some vectors at a time from the first step of
+//! Steps of float32 programs that are one machine instruction each, or few, computed some vectors at a time from the first step of
 //! a run to its last: results stay in registers where only the next step reads them, which costs a fraction of what a
 //! loop for each step costs, whose loads and stores are most of it. Every step rounds as its own loop does, so that
 //! results are the same bits. Called by the runner, on processors with AVX2 or AVX-512.
 
 use smallvec::SmallVec;
 
+use super::vectors::Vector;
 use crate::core::Dtype;
 use crate::kernels::elementwise::loops::{Single, level};
 use crate::kernels::{Inst, Program, Src};
@@ -27,6 +28,8 @@ pub enum Act {
     Divide,
     /// m / x
     DivideInto,
+    /// x / m, where m is a constant whose inverse is exact: the product with that is the same number.
+    DivideByPower,
     /// The larger of x and m, in this order.
     Maximum,
     /// The larger of m and x.
@@ -40,6 +43,7 @@ pub enum Act {
     Negative,
     Square,
     Sqrt,
+    Erf,
 }
 
 /// Where an operand is.
@@ -114,6 +118,9 @@ fn act(op: Single, reverse: bool, other: Option<Src>) -> Act {
         Single::Subtract => Act::Subtract,
         Single::Multiply => Act::Multiply,
         Single::Divide if reverse => Act::DivideInto,
+        Single::Divide if matches!(other, Some(Src::Const(c, _)) if power_of_two(c as u32)) => {
+            Act::DivideByPower
+        }
         Single::Divide => Act::Divide,
         Single::Maximum if plain => Act::MaximumPlain,
         Single::Maximum if reverse => Act::MaximumOf,
@@ -125,7 +132,13 @@ fn act(op: Single, reverse: bool, other: Option<Src>) -> Act {
         Single::Negative => Act::Negative,
         Single::Square => Act::Square,
         Single::Sqrt => Act::Sqrt,
+        Single::Erf => Act::Erf,
     }
+}
+
+/// Whether a float32 is a power of two, and so is its inverse.
+fn power_of_two(bits: u32) -> bool {
+    bits & 0x7f_ffff == 0 && (1..=253).contains(&(bits >> 23 & 0xff))
 }
 
 fn actions(p: &Program, steps: std::ops::Range<usize>, inside: &mut [bool]) -> Actions {
@@ -188,91 +201,6 @@ pub unsafe fn run(actions: &[Bound], n: usize) {
     }
 }
 
-/// Float32 values that are computed at once.
-trait Vector: Copy {
-    const LANES: usize;
-    unsafe fn load(at: *const f32) -> Self;
-    /// One value everywhere.
-    unsafe fn all(at: *const f32) -> Self;
-    unsafe fn store(self, at: *mut f32);
-    unsafe fn add(self, o: Self) -> Self;
-    unsafe fn sub(self, o: Self) -> Self;
-    unsafe fn mul(self, o: Self) -> Self;
-    unsafe fn div(self, o: Self) -> Self;
-    /// The larger one, the first where that is NaN, else the second where they are equal or that is.
-    unsafe fn max(self, o: Self) -> Self;
-    unsafe fn min(self, o: Self) -> Self;
-    /// The same for an `o` that is neither NaN nor zero.
-    #[inline(always)]
-    unsafe fn max_plain(self, o: Self) -> Self {
-        // SAFETY: the caller's processor.
-        unsafe { self.max(o) }
-    }
-    #[inline(always)]
-    unsafe fn min_plain(self, o: Self) -> Self {
-        // SAFETY: the caller's processor.
-        unsafe { self.min(o) }
-    }
-    unsafe fn abs(self) -> Self;
-    unsafe fn neg(self) -> Self;
-    unsafe fn sqrt(self) -> Self;
-}
-
-impl Vector for f32 {
-    const LANES: usize = 1;
-    #[inline(always)]
-    unsafe fn load(at: *const f32) -> f32 {
-        // SAFETY: the caller's address.
-        unsafe { *at }
-    }
-    #[inline(always)]
-    unsafe fn all(at: *const f32) -> f32 {
-        // SAFETY: the caller's address.
-        unsafe { *at }
-    }
-    #[inline(always)]
-    unsafe fn store(self, at: *mut f32) {
-        // SAFETY: the caller's address.
-        unsafe { *at = self }
-    }
-    #[inline(always)]
-    unsafe fn add(self, o: f32) -> f32 {
-        self + o
-    }
-    #[inline(always)]
-    unsafe fn sub(self, o: f32) -> f32 {
-        self - o
-    }
-    #[inline(always)]
-    unsafe fn mul(self, o: f32) -> f32 {
-        self * o
-    }
-    #[inline(always)]
-    unsafe fn div(self, o: f32) -> f32 {
-        self / o
-    }
-    #[inline(always)]
-    unsafe fn max(self, o: f32) -> f32 {
-        if self > o || self.is_nan() { self } else { o }
-    }
-    #[inline(always)]
-    unsafe fn min(self, o: f32) -> f32 {
-        if self < o || self.is_nan() { self } else { o }
-    }
-    #[inline(always)]
-    unsafe fn abs(self) -> f32 {
-        f32::abs(self)
-    }
-    #[inline(always)]
-    unsafe fn neg(self) -> f32 {
-        -self
-    }
-    #[inline(always)]
-    unsafe fn sqrt(self) -> f32 {
-        f32::sqrt(self)
-    }
-}
-
 /// Takes elements from `from` on through all actions, `U` vectors at a time, while that many are left before `to`;
 /// where it ended.
 #[inline(always)]
@@ -326,6 +254,10 @@ unsafe fn one<V: Vector, const U: usize>(a: &Bound, x: &mut [V; U], m: impl Fn(u
             }
             Act::Divide => each!(u => x[u].div(m(u))),
             Act::DivideInto => each!(u => m(u).div(x[u])),
+            Act::DivideByPower => {
+                let inverse = V::all(&(1.0 / *a.at));
+                each!(u => x[u].mul(inverse));
+            }
             Act::Maximum => each!(u => x[u].max(m(u))),
             Act::MaximumOf => each!(u => m(u).max(x[u])),
             Act::MaximumPlain => each!(u => x[u].max_plain(m(u))),
@@ -336,137 +268,18 @@ unsafe fn one<V: Vector, const U: usize>(a: &Bound, x: &mut [V; U], m: impl Fn(u
             Act::Negative => each!(u => x[u].neg()),
             Act::Square => each!(u => x[u].mul(x[u])),
             Act::Sqrt => each!(u => x[u].sqrt()),
+            Act::Erf => *x = V::erf_of(*x),
         }
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Bound, Vector, through};
-    use std::arch::x86_64::*;
+    use super::{Bound, through};
+    use std::arch::x86_64::{__m256, __m512};
 
     /// As many as hide how long an instruction takes; so many registers are left for operands even with AVX2.
     const VECTORS: usize = 8;
-
-    macro_rules! vector {
-        ($t:ty, $lanes:literal, $load:ident, $all:ident, $store:ident, $add:ident, $sub:ident, $mul:ident, $div:ident,
-            $sqrt:ident, $larger:ident, $smaller:ident, |$a:ident, $b:ident| $max:expr, $min:expr, |$x:ident| $abs:expr, $neg:expr) => {
-            impl Vector for $t {
-                const LANES: usize = $lanes;
-                #[inline(always)]
-                unsafe fn load(at: *const f32) -> $t {
-                    // SAFETY: the caller's address and processor, here and below.
-                    unsafe { $load(at) }
-                }
-                #[inline(always)]
-                unsafe fn all(at: *const f32) -> $t {
-                    // SAFETY: as above.
-                    unsafe { $all(*at) }
-                }
-                #[inline(always)]
-                unsafe fn store(self, at: *mut f32) {
-                    // SAFETY: as above.
-                    unsafe { $store(at, self) }
-                }
-                #[inline(always)]
-                unsafe fn add(self, o: $t) -> $t {
-                    // SAFETY: as above.
-                    unsafe { $add(self, o) }
-                }
-                #[inline(always)]
-                unsafe fn sub(self, o: $t) -> $t {
-                    // SAFETY: as above.
-                    unsafe { $sub(self, o) }
-                }
-                #[inline(always)]
-                unsafe fn mul(self, o: $t) -> $t {
-                    // SAFETY: as above.
-                    unsafe { $mul(self, o) }
-                }
-                #[inline(always)]
-                unsafe fn div(self, o: $t) -> $t {
-                    // SAFETY: as above.
-                    unsafe { $div(self, o) }
-                }
-                #[inline(always)]
-                unsafe fn max(self, $b: $t) -> $t {
-                    let $a = self;
-                    // SAFETY: as above.
-                    unsafe { $max }
-                }
-                #[inline(always)]
-                unsafe fn min(self, $b: $t) -> $t {
-                    let $a = self;
-                    // SAFETY: as above.
-                    unsafe { $min }
-                }
-                #[inline(always)]
-                unsafe fn max_plain(self, o: $t) -> $t {
-                    // SAFETY: as above.
-                    unsafe { $larger(o, self) }
-                }
-                #[inline(always)]
-                unsafe fn min_plain(self, o: $t) -> $t {
-                    // SAFETY: as above.
-                    unsafe { $smaller(o, self) }
-                }
-                #[inline(always)]
-                unsafe fn abs(self) -> $t {
-                    let $x = self;
-                    // SAFETY: as above.
-                    unsafe { $abs }
-                }
-                #[inline(always)]
-                unsafe fn neg(self) -> $t {
-                    let $x = self;
-                    // SAFETY: as above.
-                    unsafe { $neg }
-                }
-                #[inline(always)]
-                unsafe fn sqrt(self) -> $t {
-                    // SAFETY: as above.
-                    unsafe { $sqrt(self) }
-                }
-            }
-        };
-    }
-    // The instructions give the second operand where either is NaN and where both are zeros.
-    vector!(
-        __m256,
-        8,
-        _mm256_loadu_ps,
-        _mm256_set1_ps,
-        _mm256_storeu_ps,
-        _mm256_add_ps,
-        _mm256_sub_ps,
-        _mm256_mul_ps,
-        _mm256_div_ps,
-        _mm256_sqrt_ps,
-        _mm256_max_ps,
-        _mm256_min_ps,
-        |a, b| _mm256_blendv_ps(_mm256_max_ps(a, b), a, _mm256_cmp_ps::<_CMP_UNORD_Q>(a, a)),
-        _mm256_blendv_ps(_mm256_min_ps(a, b), a, _mm256_cmp_ps::<_CMP_UNORD_Q>(a, a)),
-        |x| _mm256_andnot_ps(_mm256_set1_ps(-0.0), x),
-        _mm256_xor_ps(_mm256_set1_ps(-0.0), x)
-    );
-    vector!(
-        __m512,
-        16,
-        _mm512_loadu_ps,
-        _mm512_set1_ps,
-        _mm512_storeu_ps,
-        _mm512_add_ps,
-        _mm512_sub_ps,
-        _mm512_mul_ps,
-        _mm512_div_ps,
-        _mm512_sqrt_ps,
-        _mm512_max_ps,
-        _mm512_min_ps,
-        |a, b| _mm512_mask_mov_ps(_mm512_max_ps(a, b), _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, a), a),
-        _mm512_mask_mov_ps(_mm512_min_ps(a, b), _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, a), a),
-        |x| _mm512_andnot_ps(_mm512_set1_ps(-0.0), x),
-        _mm512_xor_ps(_mm512_set1_ps(-0.0), x)
-    );
 
     #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
     pub unsafe fn wide(actions: &[Bound], n: usize) {
@@ -545,7 +358,7 @@ mod tests {
     #[test]
     fn runs_give_the_bits_of_single_steps() {
         let names = ["add", "subtract", "multiply", "divide", "maximum", "minimum"];
-        let unary = ["abs", "negative", "square", "sqrt", "exp"];
+        let unary = ["abs", "negative", "square", "sqrt", "exp", "erf"];
         let mut rng = Rng(5);
         for round in 0..200 {
             let n = [1, 7, 16, 130, 300, 9000][round % 6];
@@ -567,10 +380,10 @@ mod tests {
                     };
                     let two = source();
                     let args: SmallVec<[Src; 3]> = [source(), two].as_slice().into();
-                    let name = draw(16);
+                    let name = draw(18);
                     let (name, args) = match names.get(name / 2) {
                         Some(&name) => (name, args),
-                        None => (unary[name % 5], args[..1].into()),
+                        None => (unary[name % 6], args[..1].into()),
                     };
                     Instr { op: Inst::Op(op(name)), dtype: Dtype::F32, args }
                 })
@@ -592,6 +405,14 @@ mod tests {
                 assert_eq!(bits(got), bits(&want[usize::from(*o)]), "{round}: {o} of {p:?}");
             }
         }
+    }
+
+    #[test]
+    fn constants_whose_inverse_is_exact() {
+        let powers = [1.0f32, -2.0, 0.5, 2f32.powi(126), -2f32.powi(-126)];
+        assert!(powers.iter().all(|x| power_of_two(x.to_bits())));
+        let others = [0.0f32, -0.0, 3.0, f32::INFINITY, f32::NAN, 2f32.powi(127), 1e-45, 2f32.powi(-127)];
+        assert!(!others.iter().any(|x| power_of_two(x.to_bits())));
     }
 
     #[test]

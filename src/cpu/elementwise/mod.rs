@@ -6,6 +6,7 @@ mod chained;
 pub(super) mod convert;
 mod slots;
 pub mod small;
+mod vectors;
 
 use std::cell::RefCell;
 use std::ptr::{null, null_mut};

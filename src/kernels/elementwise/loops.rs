@@ -25,7 +25,7 @@ pub struct Cpu {
     pub single: Option<Single>,
 }
 
-/// Float32 operations that are an instruction or two.
+/// Float32 operations that are an instruction or two, and a function that often stands among them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Single {
     Add,
@@ -38,6 +38,7 @@ pub enum Single {
     Negative,
     Square,
     Sqrt,
+    Erf,
 }
 
 /// No loops; rows name those they have.

@@ -70,28 +70,52 @@ pub fn pow_few(a: f32, b: f32) -> f32 {
     (square * if b == 2.0 { 1.0 } else { rest }) as f32
 }
 
+/// Coefficients of P and Q of [`erf`], in the order in which they are used.
+pub const ERF_NEAR: [f32; 7] = [
+    -3.7612611055374146e-1,
+    1.2837916612625122e-1,
+    -2.6843518018722534e-2,
+    1.1283364146947861e-1,
+    -7.824739441275597e-4,
+    5.167731083929539e-3,
+    7.236068631755188e-5,
+];
+/// See [`ERF_NEAR`].
+pub const ERF_FAR: [f32; 7] = [
+    -1.4590057730674744e-1,
+    1.0010600090026855,
+    -1.239209808409214e-2,
+    -6.0146767646074295e-2,
+    -2.571849152445793e-3,
+    1.3372334651648998e-2,
+    1.5936529962345958e-4,
+];
+
 /// Error function. Up to 1.1: x + x P(x^2), P fitted to erf(x) / x - 1. Above: one less Q(|x|)^8, Q fitted to the eighth
 /// root of erfc(x) on [1.09, 3.95], which a short polynomial follows and three multiplications undo; from there on the
 /// result is 1. Both polynomials are our own weighted least squares fits on 800 Chebyshev nodes, reweighted by their own
 /// error until it is level (Lawson), with the relative error of the result as weight. That is at most 0.15 ULP before
-/// rounding, 2.3 with it.
+/// rounding, 2.3 with it. Products and sums are rounded once, which makes a third fewer instructions.
 #[inline(always)]
 pub fn erf(x: f32) -> f32 {
     let m: f32 = abs(x);
     let a: f32 = sel(m > 3.95, 3.95, m);
     let s: f32 = a * a;
     let s2: f32 = s * s;
-    let p0: f32 = -3.7612611055374146e-1 * s + 1.2837916612625122e-1;
-    let p1: f32 = -2.6843518018722534e-2 * s + 1.1283364146947861e-1;
-    let p2: f32 = -7.824739441275597e-4 * s + 5.167731083929539e-3;
-    let p: f32 = ((7.236068631755188e-5 * s2 + p2) * s2 + p1) * s2 + p0;
-    let q0: f32 = -1.4590057730674744e-1 * a + 1.0010600090026855;
-    let q1: f32 = -1.239209808409214e-2 * a - 6.0146767646074295e-2;
-    let q2: f32 = -2.571849152445793e-3 * a + 1.3372334651648998e-2;
-    let q: f32 = ((1.5936529962345958e-4 * s + q2) * s + q1) * s + q0;
+    let [p0, p1, p2, p3, p4, p5, p6] = ERF_NEAR;
+    let p0: f32 = p0.mul_add(s, p1);
+    let p2: f32 = p2.mul_add(s, p3);
+    let p4: f32 = p4.mul_add(s, p5);
+    let p: f32 = p6.mul_add(s2, p4).mul_add(s2, p2).mul_add(s2, p0);
+    let [q0, q1, q2, q3, q4, q5, q6] = ERF_FAR;
+    let q0: f32 = q0.mul_add(a, q1);
+    let q2: f32 = q2.mul_add(a, q3);
+    let q4: f32 = q4.mul_add(a, q5);
+    let q: f32 = q6.mul_add(s, q4).mul_add(s, q2).mul_add(s, q0);
     let square: f32 = q * q;
     let fourth: f32 = square * square;
-    sel(m > 1.1, with_sign(1.0 - fourth * fourth, x), p * x + x)
+    let tail: f32 = (-fourth).mul_add(fourth, 1.0);
+    sel(m > 1.1, with_sign(tail, x), p.mul_add(x, x))
 }
 
 /// Inverse error function, after M. Giles, "Approximating the erfinv function" (GPU Computing Gems, 2012).

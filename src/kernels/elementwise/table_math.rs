@@ -341,7 +341,12 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
         rule: FloatNotComplex,
         code: Code::Brief,
         partials: &["1.1283791670955126 * exp(-(a * a))"],
-        cpu: Cpu { f32: f32_loop!(1, |a| x::erf(a)), f64: f64_loop!(1, |a| w::erf64(a)), ..NONE },
+        cpu: Cpu {
+            f32: f32_loop!(1, |a| x::erf(a)),
+            f64: f64_loop!(1, |a| w::erf64(a)),
+            single: Some(Single::Erf),
+            ..NONE
+        },
         glsl: &[("H", "h_erf($a)"), ("F", "m_erf($a)")],
         ..UNARY
     },

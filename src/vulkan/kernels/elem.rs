@@ -16,8 +16,16 @@ pub type Defines = Vec<(String, String)>;
 pub const WG: u32 = 256;
 
 /// A push constant block, packed in the order of the calls (scalar layout: 8-byte members first).
-#[derive(Default)]
 pub struct Push(Vec<u8>);
+
+/// Bytes that most blocks, and those of arguments in memory, do not outgrow.
+const PUSH_ROOM: usize = 320;
+
+impl Default for Push {
+    fn default() -> Push {
+        Push(Vec::with_capacity(PUSH_ROOM))
+    }
+}
 
 impl Push {
     /// Appends 8-byte members.

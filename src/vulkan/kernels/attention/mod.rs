@@ -286,7 +286,8 @@ fn attend(
     let addresses = [dst.ptr, parts, counters.0];
     let arrays = [Some(q), Some(k), Some(v), mask];
     let mut push = arguments(enc, arrays, sinks, addresses, &counts, scale, Blocks::default())?;
-    let mut reads: Vec<_> = arrays.into_iter().chain([sinks]).flatten().map(DeviceView::range).collect();
+    let mut reads: SmallVec<[_; 12]> =
+        arrays.into_iter().chain([sinks]).flatten().map(DeviceView::range).collect();
     let mut written: SmallVec<[(u64, u64); 5]> = SmallVec::new();
     if let Some((newest, _)) = newest {
         push.extend_from_slice(&newest.arguments(enc)?.to_ne_bytes());
@@ -434,15 +435,17 @@ fn arguments(
 ) -> Result<Vec<u8>> {
     let at = |x: Option<&DeviceView>| x.map_or(0, |x| x.ptr);
     let [q, k, v, mask] = arrays.map(at);
-    let mut strides = Vec::with_capacity(17);
+    let mut strides: SmallVec<[i64; 17]> = SmallVec::new();
     for x in arrays {
         strides.extend(x.map_or([0; 4], steps));
     }
     strides.push(sinks.map_or(0, steps_of_vector));
+    let numbers: SmallVec<[u32; 13]> =
+        counts.iter().copied().chain([scale.to_bits()]).chain(seen.steps).collect();
     let args = Push::default()
         .u64s(&[q, k, v, mask, at(sinks), dst, parts, counters, seen.ptr])
         .i64s(&strides)
-        .u32s(&counts.iter().copied().chain([scale.to_bits()]).chain(seen.steps).collect::<Vec<_>>());
+        .u32s(&numbers);
     Ok(Push::default().u64s(&[enc.params(&args)?]).u32s(&[]))
 }
 

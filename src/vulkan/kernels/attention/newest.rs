@@ -81,11 +81,14 @@ impl Newest<'_> {
         let arrays = [self.key[0], self.value[0], self.key[1], self.value[1]];
         let [q_weight, k_weight] = self.weights.map(ptr);
         let addresses = arrays.map(|a| a.ptr);
-        let strides: Vec<i64> = arrays.iter().flat_map(|a| steps(a)[..2].to_vec()).collect();
+        let strides = arrays.map(|a| {
+            let [batch, head, ..] = steps(a);
+            [batch, head]
+        });
         let args = Push::default()
             .u64s(&addresses)
             .u64s(&[q_weight, k_weight, table, ptr(self.offsets)])
-            .i64s(&strides)
+            .i64s(strides.as_flattened())
             .u32s(&[
                 f.offset as u32,
                 rope::step(self.waves, 1) as u32,
