@@ -21,6 +21,7 @@ const FACTS: &[(&str, &str, &str)] = &[
     ("kernels/conv/mod.rs", "FIXED", "the order of conv.glsl's numbers"),
     ("kernels/conv/winograd.rs", "PLACES", "the algorithm's"),
     ("kernels/conv/winograd.rs", "TILE", "the algorithm's"),
+    ("kernels/elem.rs", "PUSH_ROOM", "room of a block on the host"),
     ("kernels/elem.rs", "WG", "a workgroup that every device has"),
     ("kernels/elementwise/mod.rs", "SPAN", "offsets of 32 bits"),
     ("kernels/fft/mod.rs", "TABLES_MAX", "a bound of a cache"),
