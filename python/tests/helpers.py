@@ -135,6 +135,15 @@ def works():
     assert mx.sum(mx.arange(10) * 2).item() == 90
 
 
+def apart(f, *names):
+    """What `f` gives without these kernel variants."""
+    before = mx.vulkan._set_disabled(list(names))
+    out = f()
+    mx.eval(out)
+    mx.vulkan._set_disabled(before)
+    return out
+
+
 def kernels(f):
     """What `f` gives, and how many times which kernel ran for it.
 

@@ -32,11 +32,7 @@ def each_pick_alone(none_disabled):
 
 
 def apart(f):
-    before = mx.vulkan._set_disabled(["qmm_joined"])
-    out = f()
-    mx.eval(out)
-    mx.vulkan._set_disabled(before)
-    return out
+    return h.apart(f, "qmm_joined")
 
 
 def normal(rng, *shape, dtype="float32", scale=1.0):

@@ -26,11 +26,7 @@ UNIT = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 def apart(f):
     """What `f` gives where each step is a kernel of its own."""
-    before = mx.vulkan._set_disabled(["qmm_joined", "rope_rows"])
-    out = f()
-    mx.eval(out)
-    mx.vulkan._set_disabled(before)
-    return out
+    return h.apart(f, "qmm_joined", "rope_rows")
 
 
 def normal(rng, *shape, dtype="float32", scale=1.0):

@@ -17,11 +17,7 @@ ONE = {"sdpa_norm_rope_vector", "sdpa_rope_vector"}
 
 def apart(f, *names):
     """What `f` gives where rotations, or all steps, have kernels of their own."""
-    before = mx.vulkan._set_disabled(list(names or ["sdpa_rope"]))
-    out = f()
-    mx.eval(out)
-    mx.vulkan._set_disabled(before)
-    return out
+    return h.apart(f, *(names or ("sdpa_rope",)))
 
 
 class Decoder:

@@ -17,11 +17,7 @@ pytestmark = [
 
 
 def apart(f):
-    before = mx.vulkan._set_disabled(["gemv_joined", "rope_rows"])
-    out = f()
-    mx.eval(out)
-    mx.vulkan._set_disabled(before)
-    return out
+    return h.apart(f, "gemv_joined", "rope_rows")
 
 
 class Layer:

@@ -2,6 +2,7 @@
 // turned and rounded as attention/rope_rows.comp does it, and the newest key and value are written to where the others are
 // kept. What runs once waits for its code: there is little of it. Needs attention/attention.glsl, WG, TPR (lanes of a row, which
 // hold F of its FEATURES each), ROWS, raw and decode; ROWS + 1 rows for as many groups of lanes, FEATURES / 2 <= WG.
+#include "lib/math.glsl"
 #define table fresh.table
 #define tstep fresh.tstep
 #define sign fresh.sign
@@ -110,7 +111,7 @@ Newest make_ready(uint lane, uint t, uint g, uint b, uint kv, uint row0) {
 }
 
 // Writes the newest key and value to the others; the lanes of a row.
-void keep(Newest newest, uint t, uint b, uint kv) {
+void keep_newest(Newest newest, uint t, uint b, uint kv) {
     uint64_t k = fresh_row(fresh.k_to, fresh.k_tos, b, kv), v = fresh_row(fresh.v_to, fresh.v_tos, b, kv);
     [[unroll]] for (uint i = 0u; i < NRAW; ++i) {
         uint f = t * F + i * V;

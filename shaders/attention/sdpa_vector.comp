@@ -11,9 +11,6 @@
 #include "lib/float_controls.glsl"
 #endif
 #include "lib/codecs.glsl"
-#ifdef FRESH
-#include "lib/math.glsl"
-#endif
 #ifdef LAST
 #include "lib/last.glsl"
 #endif
@@ -191,7 +188,7 @@ void main() {
             newest = make_ready(lane, t, g, b, kv, row0);
             [[unroll]] for (uint r = 0u; r < ROWS; ++r) get(r, t, q[r]);
             bool mine = live && tile == 0u && fresh.place >= begin && fresh.place < end;
-            if (mine && g == 0u) keep(newest, t, b, kv);
+            if (mine && g == 0u) keep_newest(newest, t, b, kv);
         }
         [[unroll]] for (uint u = 0u; u < UNROLL; ++u)
             if (first + u * lanes + g == fresh.place)
@@ -276,11 +273,11 @@ void main() {
         if (r0 > 0u) barrier();
         [[unroll]] for (uint j = 0u; j < MERGED; ++j) {
             uint r = r0 + j;
-            float keep_ = exp2(top[r] - finite(greatest(r, lanes)));
+            float keep = exp2(top[r] - finite(greatest(r, lanes)));
             uint to = 2u * ((g * MERGED + j) * TPR + t);
-            held[to] = vec4(o[r][0], o[r][1], o[r][2], o[r][3]) * keep_;
-            held[to + 1u] = vec4(o[r][4], o[r][5], o[r][6], o[r][7]) * keep_;
-            if (t == 0u) sums[g * ROWS + r] = sum[r] * keep_;
+            held[to] = vec4(o[r][0], o[r][1], o[r][2], o[r][3]) * keep;
+            held[to + 1u] = vec4(o[r][4], o[r][5], o[r][6], o[r][7]) * keep;
+            if (t == 0u) sums[g * ROWS + r] = sum[r] * keep;
         }
         barrier();
         [[dont_unroll]] for (uint e = lane; e < MERGED * width; e += WG) {

@@ -5,6 +5,8 @@ use smallvec::{SmallVec, smallvec};
 
 use super::device;
 use super::plan::{Free, Join, Members, REACH, Work, primitive};
+#[cfg(feature = "vulkan")]
+use crate::core::Shape;
 use crate::core::{Array, Result, Stream};
 #[cfg(feature = "vulkan")]
 use crate::kernels::DeviceView;
@@ -13,8 +15,6 @@ use crate::ops::fast::{Attention, Norm, Rope};
 use crate::ops::index::slice_update::SliceUpdate;
 #[cfg(feature = "vulkan")]
 use crate::ops::support::*;
-#[cfg(feature = "vulkan")]
-use crate::ops::view::part_along;
 use crate::ops::view::{begins_along, transposed};
 #[cfg(feature = "vulkan")]
 use crate::vulkan::CommandEncoder;
@@ -107,6 +107,9 @@ fn updates<'a>(
 /// The attention of one query a head that alone reads the turned queries, and of keys and values which updates write to, or the part of them
 /// up to the newest and behind it.
 fn attended(free: &Free, [q, k, v]: [usize; 3], stream: Stream) -> Option<Attended> {
+    if !device::joins_attention() {
+        return None;
+    }
     let step = free.reader_within(q, stream, FAR)?;
     let (_, reads) = free.primitive::<Attention>(step, stream)?;
     let (update, writes) = free.primitive::<SliceUpdate>(k, stream)?;
@@ -121,7 +124,7 @@ fn attended(free: &Free, [q, k, v]: [usize; 3], stream: Stream) -> Option<Attend
         (begins_along(&*node.primitive, 2, &node.inputs[0], a) == Some(0)).then_some(Some(cut))
     };
     let parts = [part(&reads[1], k)?, part(&reads[2], v)?];
-    (one && device::joins_attention()).then_some(Attended { step, parts, place })
+    one.then_some(Attended { step, parts, place })
 }
 
 /// The join that begins with the rotation of step `i`.
@@ -258,12 +261,9 @@ impl Work for Rotations {
         on_gpu!(stream, |enc| {
             let mut turns: SmallVec<[Turn; 3]> = SmallVec::new();
             for (n, (item, out)) in self.items.iter().zip(results).enumerate() {
-                turns.push(self.turn(
-                    enc,
-                    item,
-                    members,
-                    Some(out).filter(|_| n > 0 || self.attended.is_none()),
-                )?);
+                // The first result is attention's, where that is joined, and not the queries.
+                let own = (n > 0 || self.attended.is_none()).then_some(out);
+                turns.push(self.turn(enc, item, members, own)?);
             }
             let others = &members[self.rope].inputs;
             let view = |a: Option<&Array>, enc: &mut _| a.map(|a| dev_in(enc, a)).transpose();
@@ -282,8 +282,12 @@ impl Work for Rotations {
             let (mask, sinks) = (mask.as_ref(), sinks.as_ref());
             // INVARIANT: an item each for queries, keys and values, of which the last two are updated.
             let [q, k, v] = &turns[..] else { unreachable!("three items") };
-            let keys = node.inputs[1].dim(2);
-            let [keys, values] = [k, v].map(|t| part_along(t.cache.as_ref().expect("a cache"), 2, keys));
+            // The first of all that the caches have room for.
+            let first = |t: &Turn, part: &Array| {
+                let cache = t.cache.clone().expect("a cache");
+                DeviceView { shape: Shape::from_slice(part.shape()), ..cache }
+            };
+            let (keys, values) = (first(k, &node.inputs[1]), first(v, &node.inputs[2]));
             let dst = dev_out(enc, &results[0])?;
             let kept = |t: &Turn| t.item.part.as_ref().unwrap_or(&t.item.dst).clone();
             let (key, value) = (kept(k), kept(v));

@@ -95,7 +95,8 @@ pub const ERF_FAR: [f32; 7] = [
 /// root of erfc(x) on [1.09, 3.95], which a short polynomial follows and three multiplications undo; from there on the
 /// result is 1. Both polynomials are our own weighted least squares fits on 800 Chebyshev nodes, reweighted by their own
 /// error until it is level (Lawson), with the relative error of the result as weight. That is at most 0.15 ULP before
-/// rounding, 2.3 with it. Products and sums are rounded once, which makes a third fewer instructions.
+/// rounding, 2.3 with it. Products and sums are rounded once, which makes a third fewer
+/// instructions; GPUs round them one by one.
 #[inline(always)]
 pub fn erf(x: f32) -> f32 {
     let m: f32 = abs(x);

@@ -13,7 +13,7 @@ use crate::ops::batching::{batched, with_batch};
 use crate::ops::elementwise::astype;
 use crate::ops::reduce::sum_to;
 use crate::ops::support::*;
-use crate::ops::view::{broadcast_to, slice, slice_shape, sliced};
+use crate::ops::view::{broadcast_to, slice, slice_shape, sliced, start_along};
 use crate::ops::zeros_like;
 use crate::params;
 #[cfg(feature = "vulkan")]
@@ -51,9 +51,7 @@ impl SliceUpdate {
 
     /// Where an update begins that covers all of `a` but along one axis.
     pub fn begins_along(&self, axis: usize, a: &Array, update: &Array) -> Option<i64> {
-        let whole = |i: usize| i == axis || (self.start[i] == 0 && update.shape()[i] == a.shape()[i]);
-        let plain = self.step.iter().all(|&s| s == 1) && (0..a.ndim()).all(whole);
-        plain.then(|| self.start[axis])
+        start_along(axis, &self.start, &self.step, a, update)
     }
 }
 

@@ -9,7 +9,7 @@ mod primitive;
 pub(super) use self::primitive::restore;
 use self::primitive::{Axes, Kind, Rule, Target, ViewOf, node, node_like, rearranged};
 pub(crate) use self::primitive::{
-    begins_along, is_alias, is_broadcast, is_reshape, is_stop_gradient, transposed,
+    begins_along, is_alias, is_broadcast, is_reshape, is_stop_gradient, start_along, transposed,
 };
 use super::composite;
 use super::elementwise::{copy_node, not_equal};
@@ -439,14 +439,6 @@ pub fn flip(a: &Array, axes: Option<&[i64]>, s: Stream) -> Result<Array> {
         (start[i], stop[i], step[i]) = (a.shape()[i] - 1, -1, -1);
     }
     slice(a, &start, &stop, &step, s)
-}
-
-/// The first `n` of an axis.
-#[cfg(feature = "vulkan")]
-pub(crate) fn part_along<P: Copy>(v: &View<P>, axis: usize, n: i64) -> View<P> {
-    let mut part = View { ptr: v.ptr, dtype: v.dtype, shape: v.shape.clone(), strides: v.strides.clone() };
-    part.shape[axis] = n;
-    part
 }
 
 /// View of `dst` through a slice; used by kernels that write parts of an output.

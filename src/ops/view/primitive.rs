@@ -65,6 +65,11 @@ pub(crate) fn transposed(p: &dyn Primitive) -> Option<&[usize]> {
 pub(crate) fn begins_along(p: &dyn Primitive, axis: usize, a: &Array, part: &Array) -> Option<i64> {
     let any: &dyn std::any::Any = p;
     let Some(ViewOf(Kind::Slice { start, step })) = any.downcast_ref() else { return None };
+    start_along(axis, start, step, a, part)
+}
+
+/// The same of a slice of `a` that begins and goes on so.
+pub(crate) fn start_along(axis: usize, start: &[i64], step: &[i64], a: &Array, part: &Array) -> Option<i64> {
     let fits = |i: usize| i == axis || (start[i] == 0 && part.shape()[i] == a.shape()[i]);
     let whole = step.iter().all(|&s| s == 1) && (0..a.ndim()).all(fits) && part.size() > 0;
     whole.then(|| start[axis])

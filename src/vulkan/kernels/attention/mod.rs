@@ -196,6 +196,7 @@ pub fn attention(
 }
 
 /// How the vector kernel goes over queries, keys and values.
+#[derive(Clone, Copy)]
 struct Vector {
     block: table::Block,
     /// That share a row.
@@ -232,7 +233,7 @@ fn attend(
     (mask, sinks): (Option<&DeviceView>, Option<&DeviceView>),
     (scale, causal): (f32, bool),
     dst: &DeviceView,
-    newest: Option<(&Newest, Turned)>,
+    newest: Option<(&Newest, Turned, Vector)>,
 ) -> Result<()> {
     check([q, k, v])?;
     let [batch, heads, l, d] = [0, 1, 2, 3].map(|i| q.shape[i] as u64);
@@ -243,7 +244,7 @@ fn attend(
     let kind = Mask::of(mask, causal);
 
     let vector = table::vector(l, dv);
-    let Vector { block, lanes } = Vector::of(enc, [q, k, v]);
+    let Vector { block, lanes } = newest.map_or_else(|| Vector::of(enc, [q, k, v]), |n| n.2);
     let side = u64::from(WG / lanes);
     let (held, unroll) = (u64::from(block.rows), u64::from(block.unroll));
     if wide && !vector && dst.ptr.is_multiple_of(16) {
@@ -289,7 +290,7 @@ fn attend(
     let mut reads: SmallVec<[_; 12]> =
         arrays.into_iter().chain([sinks]).flatten().map(DeviceView::range).collect();
     let mut written: SmallVec<[(u64, u64); 5]> = SmallVec::new();
-    if let Some((newest, _)) = newest {
+    if let Some((newest, ..)) = newest {
         push.extend_from_slice(&newest.arguments(enc)?.to_ne_bytes());
         reads.extend(newest.reads());
         written.extend(newest.writes());

@@ -6,7 +6,7 @@ use crate::core::Result;
 use crate::kernels::DeviceView;
 use crate::kernels::attention::rope::Form;
 use crate::vulkan::kernels::elem::{Defines, Push, define, float_controls, shuffles};
-use crate::vulkan::tune::attention::{self as table, Block};
+use crate::vulkan::tune::attention as table;
 use crate::vulkan::{CommandEncoder, Features};
 
 /// The newest key and value, and what is done to keys and queries.
@@ -47,12 +47,12 @@ impl Turned {
     }
 }
 
-/// What the kernel is told, or `None` where it does not take these arrays; `lanes` share a row.
+/// What the kernel is told, or `None` where it does not take these arrays.
 pub(super) fn turned(
     f: &Features,
     [q, v]: [&DeviceView; 2],
     newest: &Newest,
-    (block, lanes): (Block, u32),
+    Vector { block, lanes }: Vector,
 ) -> Option<Turned> {
     let d = q.shape[3];
     let one = q.shape[2] == 1 && v.shape[3] == d && newest.form.dims as i64 == d;
@@ -127,10 +127,10 @@ pub fn attention(
     if !(table::vector(q.shape[2] as u64, v.shape[3] as u64) && qkv.into_iter().all(is_wide)) {
         return Ok(false);
     }
-    let Vector { block, lanes } = Vector::of(enc, qkv);
-    let Some(turned) = turned(enc.device().features(), [q, v], newest, (block, lanes)) else {
+    let vector = Vector::of(enc, qkv);
+    let Some(turned) = turned(enc.device().features(), [q, v], newest, vector) else {
         return Ok(false);
     };
-    attend(enc, qkv, (mask, sinks), (scale, causal), dst, Some((newest, turned)))?;
+    attend(enc, qkv, (mask, sinks), (scale, causal), dst, Some((newest, turned, vector)))?;
     Ok(true)
 }
