@@ -283,6 +283,7 @@ def hides(name):
 LIMITS = {
     "shared_memory": lambda n: f"{n >> 10} KiB",
     "workgroup_invocations": lambda n: f"{n} invocations",
+    "push_constants": lambda n: f"{n} bytes of push constants",
     "workgroups": lambda n: f"{n:,} groups",
     "max_buffer": lambda n: f"{round(n / 2**30)} GiB",
     "queues": lambda n: f"{n} queue" + "s" * (n > 1),

@@ -1,5 +1,8 @@
 """Attention of one query a head that turns its queries and newest key itself, and keeps these."""
 
+import textwrap
+from pathlib import Path
+
 import helpers as h
 import mlx.core as mx
 import numpy as np
@@ -117,6 +120,41 @@ def test_sizes_of_heads_and_groups(rng, head, heads, kv):
 @pytest.mark.parametrize("past", [0, 1, 63, 300, 511])
 def test_the_newest_key_in_any_part(rng, past):
     Decoder(rng, "float16", past=past, room=512, head=128, heads=8).check()
+
+
+def child(code, **variables):
+    """Runs a program that knows `Decoder`, on the GPU."""
+    start = f"""
+        import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
+        import helpers as h, mlx.core as mx, numpy as np
+        mx.set_default_device(mx.gpu)
+        from test_eval_joined_attention import Decoder
+    """
+    h.python(textwrap.dedent(start) + textwrap.dedent(code), variables)
+
+
+def test_more_parts_than_a_workgroup_joins():
+    """64 parts of the keys have a kernel behind that joins them."""
+    code = """
+        d = Decoder(np.random.default_rng(2), "bfloat16", heads=2, kv=1, past=8191, room=8192)
+        d.check(one=False)
+        _, ran = h.kernels(d.step())
+        assert "sdpa_norm_rope_vector_bfloat16" in ran and "sdpa_merge_bfloat16" in ran, ran
+    """
+    child(code, MLX_VK_SDPA_SPLITS="64")
+
+
+def test_arguments_that_no_push_constants_hold(tmp_path):
+    """A device with 128 bytes of them reads arguments from memory."""
+    file = tmp_path / "profile.txt"
+    file.write_text("push_constants = 128\n")
+    code = """
+        assert mx.vulkan.describe()["limits"]["push_constants"] == 128
+        Decoder(np.random.default_rng(3), "float16", heads=8, past=300, room=512).check()
+        sinks = mx.array([0.5, -1.0, 2.0, 0.0])
+        Decoder(np.random.default_rng(4), "float32", past=200, room=256, sinks=sinks).check()
+    """
+    child(code, MLX_VK_PROFILE=str(file), MLX_VK_CACHE_DIR=str(tmp_path / "cache"))
 
 
 @pytest.mark.parametrize("place", [0, 7, 130, 299])

@@ -1,6 +1,30 @@
 // What the attention kernels share: arguments, loads of features and the treatment of a score. Scores are kept in
 // units of log 2, so that weights are powers of two. A row is a head of a key head's group and a query: row = head in
 // group * l + query. Macros used: codecs A (operands) and B (result), VEC, MASK_BOOL, MASK_ADD, CAUSAL.
+#ifdef FRESH
+// Of attention/fresh.glsl, for queries of one position and arrays whose features follow each other.
+struct FreshArgs {
+    uint64_t q, k, v, mask, sinks, dst, parts, counters;
+    uint64_t key, value;         // the newest rows, which are kept among the others
+    uint64_t q_weight, k_weight; // of normalisations; 0 for none
+    uint64_t table, starts;      // as in rope_rows.comp
+    int qs[2], ks[3], vs[3], ms[4], key_s[2], value_s[2]; // elements from one batch, head and key to the next
+    int sink_step, start, tstep, ostep;
+    uint batch, kv, group, n, rows, splits, span;
+    uint place;    // of the newest key among all
+    uint features; // not known to the compiler, so that norm.comp computes the same
+    float scale, pace, sign, eps;
+};
+#ifdef PUSHED
+layout(push_constant, scalar) uniform Push { FreshArgs a; };
+#define GET_ARGUMENTS
+#else
+layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Kept { FreshArgs v; };
+layout(push_constant, scalar) uniform Push { Kept kept; };
+FreshArgs a;
+#define GET_ARGUMENTS a = kept.v;
+#endif
+#else
 layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Args {
     uint64_t q, k, v, mask, sinks, dst, parts, counters, blocks;
     int64_t qs[4], ks[4], vs[4], ms[4];
@@ -20,29 +44,14 @@ struct Gradient {
     int64_t cs[3];
 };
 
-#ifdef FRESH
-// What attention/fresh.glsl makes ready.
-layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer FreshArgs {
-    uint64_t k, v, k_to, v_to;       // the newest rows, and where they are kept
-    uint64_t q_weight, k_weight;     // of normalisations; 0 for none
-    uint64_t table, starts;          // as in rope_rows.comp
-    int64_t ks[2], vs[2], k_tos[2], v_tos[2]; // elements from one batch and head to the next
-    int start, tstep, ostep;
-    float scale, sign, eps;
-    uint place;    // of the newest key among all
-    uint features; // as a.d, not known to the compiler, so that norm.comp computes the same
-};
-#endif
-
 layout(push_constant, scalar) uniform Push {
     Args a;
 #ifdef GRADIENT
     Gradient grad;
 #endif
-#ifdef FRESH
-    FreshArgs fresh;
-#endif
 };
+#define GET_ARGUMENTS
+#endif
 
 // Parts of results, which one workgroup writes and another reads.
 layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Floats { float v[]; };
@@ -68,7 +77,11 @@ void features(uint64_t p, uint i, uint count, int64_t step, out float x[V]) {
 }
 
 uint64_t q_row(uint b, uint h, uint i) {
+#ifdef FRESH
+    return at(a.q, int64_t(b) * a.qs[0] + int64_t(h) * a.qs[1], A_SIZE);
+#else
     return at(a.q, int64_t(b) * a.qs[0] + int64_t(h) * a.qs[1] + int64_t(i) * a.qs[2], A_SIZE);
+#endif
 }
 
 // A score and what is added to it; the lowest numbers must stay finite.
@@ -78,7 +91,7 @@ float plus(float s, float x) { return x < -2e38 && x > NEG_INF ? LOWEST : s + x 
 float score(float s, uint b, uint h, uint i, uint j, uint end) {
     if (j >= end) return NEG_INF;
     s *= a.scale * LOG2E;
-#ifdef CAUSAL
+#if defined(CAUSAL) && !defined(FRESH)
     if (int(j) > int(i) + int(a.n) - int(a.l)) s = LOWEST;
 #endif
 #if defined(MASK_BOOL) || defined(MASK_ADD)
@@ -111,4 +124,6 @@ float extent_of(float top, float sum) {
     bool dead = top <= -3.4e38 && top > NEG_INF;
     return dead ? DEAD * sum : top + log2(sum);
 }
+#ifndef FRESH
 uint64_t extent_at(uint b, uint h, uint i) { return 4ul * ((uint64_t(b) * a.kv * a.group + h) * a.l + i); }
+#endif

@@ -7,11 +7,11 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Int
 float angle_of(uint i) { return Float(table + uint64_t(int64_t(i) * tstep * 4l)).v; }
 
 // Cosine and signed sine of such an angle at a position.
-vec2 turn_by(float a, float position) {
+vec2 turn_by(float unit, float position) {
 #ifdef WAVES
-    a = m_div(1.0, a);
+    unit = m_div(1.0, unit);
 #endif
-    precise float angle = position * a;
+    precise float angle = position * unit;
     Reduced d = m_reduce(angle);
     return vec2(m_sin_quadrant(d.r, d.q + 1u, 0u), m_sin_quadrant(d.r, d.q, m_bits(angle)) * sign);
 }

@@ -127,6 +127,7 @@ float greatest(uint r, uint lanes) {
 }
 
 void main() {
+    GET_ARGUMENTS
     uint lane = lane_id(), t = lane % TPR, g = lane / TPR;
     const uint lanes = WG / TPR;
     uint rows = a.rows, n = a.n, splits = a.splits;
@@ -146,7 +147,12 @@ void main() {
     uint row0 = tile * ROWS, begin = part * a.span, end = min(begin + a.span, n);
     uint64_t kbase = at(a.k, int64_t(b) * a.ks[0] + int64_t(kv) * a.ks[1], A_SIZE);
     uint64_t vbase = at(a.v, int64_t(b) * a.vs[0] + int64_t(kv) * a.vs[1], A_SIZE);
+#ifdef FRESH
+    int kstep = a.ks[2], vstep = a.vs[2];
+    const int64_t kunit = 1l, vunit = 1l;
+#else
     int64_t kstep = a.ks[2], vstep = a.vs[2], kunit = a.ks[3], vunit = a.vs[3];
+#endif
 
     float q[ROWS][F], o[ROWS][F], top[ROWS], sum[ROWS];
     [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
@@ -187,11 +193,12 @@ void main() {
             // The first keys and values are on their way meanwhile.
             newest = make_ready(lane, t, g, b, kv, row0);
             [[unroll]] for (uint r = 0u; r < ROWS; ++r) get(r, t, q[r]);
-            bool mine = live && tile == 0u && fresh.place >= begin && fresh.place < end;
-            if (mine && g == 0u) keep_newest(newest, t, b, kv);
+            bool mine = live && tile == 0u && a.place >= begin && a.place < end;
+            if (mine && g == 0u)
+                keep_newest(newest, t, at(kbase, int64_t(a.place) * kstep, A_SIZE), at(vbase, int64_t(a.place) * vstep, A_SIZE));
         }
         [[unroll]] for (uint u = 0u; u < UNROLL; ++u)
-            if (first + u * lanes + g == fresh.place)
+            if (first + u * lanes + g == a.place)
                 [[unroll]] for (uint i = 0u; i < NRAW; ++i) {
                     x[u][i] = newest.k[i];
                     y[u][i] = newest.v[i];
@@ -308,35 +315,36 @@ void main() {
     }
 #ifdef LAST
     if (!comes_last(a.counters + 4ul * slot, splits, live)) return;
+    // All that is read of eight parts is on its way at once.
     uint64_t step = (dv + 2u) * 4ul;
-    for (uint e = lane; e < splits * ROWS; e += WG) {
-        uint r = e % ROWS, row = min(row0 + r, rows - 1u), h = kv * a.group + row / l;
-        uint64_t line = (uint64_t(b) * a.kv * a.group + h) * l + row % l;
-        Floats p = Floats(a.parts + (line * splits + e / ROWS) * step);
-        tops[e] = p.v[0];
-        sums[e] = p.v[1];
-    }
-    barrier();
-    for (uint e = lane; e < ROWS * width; e += WG) {
+    [[dont_unroll]] for (uint e = lane; e < ROWS * width; e += WG) {
         uint r = e / width, f = e % width, row = row0 + r;
         if (row >= rows || f >= dv) continue;
         uint h = kv * a.group + row / l;
         uint64_t line = (uint64_t(b) * a.kv * a.group + h) * l + row % l;
-        uint64_t p = a.parts + line * splits * step + (2u + f) * 4ul;
-        float extra = sink(h), most = extra, x = 0.0;
-        for (uint s = 0u; s < splits; ++s) most = max(most, tops[s * ROWS + r]);
-        float base = finite(most), total = exp2(extra - base);
-        for (uint s = 0u; s < splits; s += 8u) {
-            float y[8];
-            [[unroll]] for (uint u = 0u; u < 8u; ++u)
-                y[u] = Floats(p + min(s + u, splits - 1u) * step).v[0];
+        uint64_t p = a.parts + line * splits * step;
+        float most = sink(h), total = most == NEG_INF ? 0.0 : 1.0, x = 0.0;
+        [[dont_unroll]] for (uint s = 0u; s < splits; s += 8u) {
+            float y[8], sum_[8], top_[8], next = most;
             [[unroll]] for (uint u = 0u; u < 8u; ++u) {
-                if (s + u < splits) {
-                    float keep = exp2(tops[(s + u) * ROWS + r] - base);
-                    total = fma(sums[(s + u) * ROWS + r], keep, total);
-                    x = fma(y[u], keep, x);
-                }
+                Floats from = Floats(p + min(s + u, splits - 1u) * step);
+                top_[u] = from.v[0];
+                sum_[u] = from.v[1];
+                y[u] = from.v[2u + f];
             }
+            [[unroll]] for (uint u = 0u; u < 8u; ++u) {
+                if (s + u >= splits) top_[u] = NEG_INF;
+                next = max(next, top_[u]);
+            }
+            float base = finite(next), keep = exp2(most - base);
+            total *= keep;
+            x *= keep;
+            [[unroll]] for (uint u = 0u; u < 8u; ++u) {
+                keep = exp2(top_[u] - base);
+                total = fma(sum_[u], keep, total);
+                x = fma(y[u], keep, x);
+            }
+            most = next;
         }
         b_store(a.dst + (line * dv + f) * B_SIZE, x / total);
     }

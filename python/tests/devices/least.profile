@@ -5,6 +5,7 @@ bandwidth = 10
 dependent_ns = 20000
 shared_memory = 16384
 workgroup_invocations = 256
+push_constants = 128
 workgroups = 65535
 max_buffer = 1073741824
 queues = 1

@@ -28,6 +28,8 @@ use crate::vulkan::tune::{H200, Measured, Profile, Winners};
 
 /// Push constants that any device has room for.
 pub const PUSH_BYTES: u32 = 128;
+/// Most that kernels have where a device takes more.
+pub const MOST_PUSH_BYTES: u32 = 256;
 /// Most queues taken from the compute family.
 const MAX_QUEUES: u32 = 8;
 
@@ -217,11 +219,11 @@ impl Device {
         let opened = pass(Site::Device).and_then(|()| probe::open(loader, info, &asked));
         let (raw, features) = opened.map_err(|e| fail("vkCreateDevice", e))?;
         let (queues, copy_queues) = take_queues(&raw, &props, (family, count), copy);
-        let range =
-            vk::PushConstantRange { stage_flags: vk::ShaderStageFlags::COMPUTE, offset: 0, size: PUSH_BYTES };
+        let size = features.push_constants;
+        let range = vk::PushConstantRange { stage_flags: vk::ShaderStageFlags::COMPUTE, offset: 0, size };
         let ranges = [range];
         let layout_info = vk::PipelineLayoutCreateInfo::default().push_constant_ranges(&ranges);
-        // SAFETY: the device was just created; 128 bytes are guaranteed.
+        // SAFETY: the device was just created, and takes as many bytes.
         let layout = unsafe { raw.create_pipeline_layout(&layout_info, None) }
             // SAFETY: nothing was made from the device.
             .inspect_err(|_| unsafe { raw.destroy_device(None) })

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
-use super::device::{Device, PUSH_BYTES};
+use super::device::Device;
 use super::stream::{Point, StreamState};
 use crate::bail;
 use crate::core::{DeviceBlock, Error, Result, Storage, trace};
@@ -208,11 +208,12 @@ impl CommandEncoder {
         }
         let device = self.state.device;
         let f = device.features();
-        if push.len() > PUSH_BYTES as usize || !push.len().is_multiple_of(4) {
+        if push.len() > f.push_constants as usize || !push.len().is_multiple_of(4) {
             bail!(
                 Runtime,
-                "[vulkan] {}: push constants take at most {PUSH_BYTES} bytes in multiples of 4, got {}.",
+                "[vulkan] {}: push constants take at most {} bytes in multiples of 4, got {}.",
                 pipeline.name(),
+                f.push_constants,
                 push.len()
             );
         }

@@ -140,6 +140,8 @@ pub struct Features {
     pub coop_flexible: Vec<CoopFlexible>,
 
     pub shared_memory: u32,
+    /// Bytes of push constants that kernels may have, between 128 and [`MOST_PUSH_BYTES`](super::device::MOST_PUSH_BYTES).
+    pub push_constants: u32,
     pub max_workgroup_invocations: u32,
     pub max_workgroup_size: [u32; 3],
     pub max_groups_x: u32,

@@ -7,6 +7,7 @@ use std::ffi::{CString, c_char};
 use ash::vk;
 
 use super::adapter::{AdapterInfo, AdapterKind, Loader};
+use super::device::{MOST_PUSH_BYTES, PUSH_BYTES};
 use super::features::{Component, CoopFlexible, CoopMatrix, CoopMatrix2, Features};
 use super::nv;
 use crate::core::env::{Values, Variable};
@@ -279,6 +280,7 @@ fn lower(f: &mut Features, s: &Settings) {
     let least = |have: &mut u32, most: Option<u32>| *have = most.map_or(*have, |m| m.min(*have));
     least(&mut f.shared_memory, s.shared_memory);
     least(&mut f.max_workgroup_invocations, s.invocations);
+    least(&mut f.push_constants, s.push_constants);
     for n in [&mut f.max_groups_x, &mut f.max_groups_y, &mut f.max_groups_z] {
         least(n, s.workgroups);
     }
@@ -524,6 +526,7 @@ fn limits(
             ..Default::default()
         }),
         shared_memory: l.max_compute_shared_memory_size,
+        push_constants: l.max_push_constants_size.clamp(PUSH_BYTES, MOST_PUSH_BYTES),
         max_workgroup_invocations: l.max_compute_work_group_invocations,
         max_workgroup_size: l.max_compute_work_group_size,
         max_groups_x: l.max_compute_work_group_count[0],

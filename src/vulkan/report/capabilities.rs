@@ -66,6 +66,7 @@ pub fn describe(device: &Device) -> Vec<(&'static str, Tree)> {
         ("max_allocation", f.max_allocation.into()),
         ("shared_memory", f.shared_memory.into()),
         ("max_workgroup_invocations", f.max_workgroup_invocations.into()),
+        ("push_constants", f.push_constants.into()),
         ("max_workgroup_size", Tree::numbers(&f.max_workgroup_size)),
         ("max_groups", Tree::numbers(&[f.max_groups_x, f.max_groups_y, f.max_groups_z])),
         ("subgroup_sizes", Tree::numbers(&[f.min_subgroup_size, f.max_subgroup_size])),

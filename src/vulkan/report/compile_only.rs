@@ -14,7 +14,7 @@ use crate::core::env::{Values, Variable};
 use crate::core::fork::Made;
 use crate::core::tree::Tree;
 use crate::kernels::spirv;
-use crate::vulkan::hal::device::{Device, PUSH_BYTES};
+use crate::vulkan::hal::device::{Device, MOST_PUSH_BYTES};
 use crate::vulkan::hal::features::Features;
 use crate::vulkan::shader;
 use crate::vulkan::shader::pipeline::{Module, Source};
@@ -69,7 +69,7 @@ pub(in crate::vulkan) fn note(
     outcome: Result<(vk::Pipeline, u64), String>,
 ) {
     let words = with_constants(words, &module.spec);
-    let read = spirv::read(&bytes(&words), u64::from(PUSH_BYTES)).ok();
+    let read = spirv::read(&bytes(&words), u64::from(MOST_PUSH_BYTES)).ok();
     let (seen, statistics) = match outcome {
         Ok((pipeline, _)) => statistics(device, pipeline),
         Err(_) => (0, Vec::new()),
@@ -101,8 +101,8 @@ pub(in crate::vulkan) fn check(
 ) -> crate::core::Result<()> {
     shader::cache::valid(&bytes(words))?;
     let words = with_constants(words, constants);
-    shader::requirements::fits(name, &words, u64::from(PUSH_BYTES), f)?;
-    let module = spirv::read(&bytes(&words), u64::from(PUSH_BYTES)).map_err(Error::Value)?;
+    shader::requirements::fits(name, &words, u64::from(f.push_constants), f)?;
+    let module = spirv::read(&bytes(&words), u64::from(f.push_constants)).map_err(Error::Value)?;
     shader::requirements::declared(name, &module, f)?;
     let (asked, most) = (invocations(&words), u64::from(f.max_workgroup_invocations));
     if asked > most {

@@ -222,7 +222,7 @@ impl Cache<'_> {
 /// The words of a module that a driver may see.
 pub(in crate::vulkan) fn valid(bytes: &[u8]) -> Result<Vec<u32>> {
     let module =
-        spirv::read(bytes, u64::from(crate::vulkan::hal::device::PUSH_BYTES)).map_err(Error::Value)?;
+        spirv::read(bytes, u64::from(crate::vulkan::hal::device::MOST_PUSH_BYTES)).map_err(Error::Value)?;
     validate(&module)?;
     Ok(module.words.to_vec())
 }

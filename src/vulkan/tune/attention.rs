@@ -170,8 +170,9 @@ fn rows_together(p: &Profile, lines: u64, rows: u64, keys: u64) -> u64 {
     [2, 4].into_iter().find(few).unwrap_or(8)
 }
 
-/// The block for `rows` rows for each of `lines` heads of keys that the shared memory holds.
-pub fn block(p: &Profile, lines: u64, rows: u64, keys: u64) -> Block {
+/// The block for `rows` rows for each of `lines` heads of keys that the shared memory holds. `side` keys are side by side: a part of
+/// few takes no more of them at a time than it has.
+pub fn block(p: &Profile, lines: u64, rows: u64, keys: u64, side: u64) -> Block {
     let f = &p.features;
     let halves = |n: u32| (0..=n.ilog2()).map(move |i| n >> i);
     let most = rows.next_power_of_two().min(rows_together(p, lines, rows, keys)) as u32;
@@ -180,7 +181,11 @@ pub fn block(p: &Profile, lines: u64, rows: u64, keys: u64) -> Block {
         keys.flat_map(move |unroll| halves(rows.min(4)).map(move |merged| Block { rows, unroll, merged }))
     });
     let fits = |b: &Block| b.shared(shuffles(f)) <= f.shared_memory;
-    all.into_iter().find(fits).unwrap_or(Block { rows: 1, unroll: 1, merged: 1 })
+    let b = all.into_iter().find(fits).unwrap_or(Block { rows: 1, unroll: 1, merged: 1 });
+    let (_, span) = parts(p, lines * rows.div_ceil(b.rows.into()), keys, side);
+    // FITS: the smaller of both has 32 bits.
+    let turns = span.div_ceil(side).next_power_of_two().min(b.unroll.into()) as u32;
+    Block { unroll: turns.max(1), ..b }
 }
 
 /// Whether a block of rows of `lanes` lanes each, and the newest key, have a group of lanes each, and room for these rows and for
@@ -389,7 +394,7 @@ mod tests {
     fn blocks_fit_the_shared_memory() {
         let mut p = Profile { features: Features::default(), ..super::super::tests::devices::h200() };
         p.features.shared_memory = 16_384;
-        assert_eq!(block(&p, 1000, 7, 100), Block { rows: 4, unroll: 1, merged: 1 });
+        assert_eq!(block(&p, 1000, 7, 100, 16), Block { rows: 4, unroll: 1, merged: 1 });
         for (shared, shuffling, rows) in [16_384, 32_768, 49_152, 65_536]
             .into_iter()
             .flat_map(|n| [(n, false), (n, true)])
@@ -400,7 +405,7 @@ mod tests {
             (f.subgroup_basic, f.subgroup_shuffle) = (shuffling, shuffling);
             (f.subgroup_size, f.min_subgroup_size, f.max_subgroup_size) = (32, 32, 32);
             for lines in [1, 1000] {
-                let b = block(&p, lines, rows, 300);
+                let b = block(&p, lines, rows, 300, 16);
                 assert!(b.shared(shuffling) <= shared && b.merged <= b.rows && b.rows <= 8, "{b:?}");
                 assert!(!shuffling || lines == 1 || u64::from(b.rows) >= rows.min(8), "{b:?}");
             }
@@ -411,7 +416,7 @@ mod tests {
     fn few_rows_go_together_where_workgroups_are_few() {
         let (large, small) =
             (super::super::tests::devices::h200(), super::super::tests::devices::integrated());
-        let rows = |p, lines, rows, keys| block(p, lines, rows, keys).rows;
+        let rows = |p, lines, rows, keys| block(p, lines, rows, keys, 16).rows;
         assert_eq!([4, 8].map(|r| rows(&large, 8, r, 600)), [2, 2]);
         assert_eq!([16, 32, 64].map(|r| rows(&large, 8, r, 600)), [4, 8, 8]);
         assert_eq!([4, 8].map(|r| rows(&large, 4, r, 100_000)), [2, 4]);

@@ -71,6 +71,7 @@ const FIELDS: &[Field] = &[
         set: |s, n| s.shared_memory = Some(n as u32),
     },
     Field { name: "workgroup_invocations", low: 64, high: 4096, set: |s, n| s.invocations = Some(n as u32) },
+    Field { name: "push_constants", low: 128, high: 256, set: |s, n| s.push_constants = Some(n as u32) },
     Field {
         name: "workgroups",
         low: 65_535,
@@ -98,6 +99,8 @@ pub struct Settings {
     pub shared_memory: Option<u32>,
     /// Most invocations of a workgroup.
     pub invocations: Option<u32>,
+    /// Most bytes of push constants.
+    pub push_constants: Option<u32>,
     /// Most workgroups in each dimension of a grid.
     pub workgroups: Option<u32>,
     /// Most bytes of an allocation.

@@ -25,7 +25,7 @@ use crate::vulkan::report::stats::STATS;
 use crate::vulkan::tune::attention::{self as table, Coop, MOST_FEATURES, Tile};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 use blocks::Blocks;
-use newest::{Newest, Turned};
+use newest::{Newest, Told, Turned};
 
 const OP: &str = "scaled_dot_product_attention";
 
@@ -208,7 +208,8 @@ impl Vector {
         let [batch, heads, l, d] = [0, 1, 2, 3].map(|i| q.shape[i] as u64);
         let (kv, n, dv) = (k.shape[1] as u64, k.shape[2] as u64, v.shape[3] as u64);
         let lanes = d.max(dv).div_ceil(8).next_power_of_two().clamp(8, WG.into()) as u32;
-        let block = table::block(enc.device().profile(), batch * kv, heads / kv * l, n);
+        let side = u64::from(WG / lanes);
+        let block = table::block(enc.device().profile(), batch * kv, heads / kv * l, n, side);
         Vector { block, lanes }
     }
 }
@@ -224,6 +225,21 @@ fn check([q, k, v]: [&DeviceView; 3]) -> Result<()> {
         return Err(too_large(q, k));
     }
     Ok(())
+}
+
+/// What a kernel reads, and what it writes besides results.
+fn touched(
+    arrays: [Option<&DeviceView>; 4],
+    sinks: Option<&DeviceView>,
+    newest: Option<&Newest>,
+) -> (SmallVec<[(u64, u64); 12]>, SmallVec<[(u64, u64); 5]>) {
+    let mut reads: SmallVec<_> = arrays.into_iter().chain([sinks]).flatten().map(DeviceView::range).collect();
+    let mut written = SmallVec::new();
+    if let Some(newest) = newest {
+        reads.extend(newest.reads());
+        written.extend(newest.writes());
+    }
+    (reads, written)
 }
 
 /// See [`attention`]; with the newest rows only where the vector kernel takes them.
@@ -264,14 +280,14 @@ fn attend(
         newest: newest.map(|n| n.1),
         kernel,
     };
-    let tile = table::tiled(rows, dv, enc.device().features().shared_memory.into());
+    let profile = enc.device().profile();
+    let tile = table::tiled(rows, dv, profile.features.shared_memory.into());
     let (groups, splits, span) = if vector {
         let groups = batch * kv * rows.div_ceil(held);
-        let (splits, span) = table::parts(enc.device().profile(), groups, n, side * unroll);
+        let (splits, span) = table::parts(profile, groups, n, side * unroll);
         (groups, splits, span)
     } else {
-        let side = 16 * u64::from(tile.tm);
-        (batch * kv * rows.div_ceil(side), 1, n)
+        (batch * kv * rows.div_ceil(16 * u64::from(tile.tm)), 1, n)
     };
     if groups * splits > u64::from(u32::MAX) {
         return Err(too_large(q, k));
@@ -279,22 +295,18 @@ fn attend(
     let lines = batch * heads * l;
     let part_bytes = if splits > 1 { lines * splits * (dv + 2) * 4 } else { 0 };
     let parts = if splits > 1 { enc.temp(part_bytes as usize)? } else { 0 };
-    // The last workgroup joins as many parts as its shared memory has room for.
+    // The last workgroup joins so many parts, eight at a time.
     let last = splits > 1 && splits <= u64::from(WG / 8) && groups <= COUNTERS as u64 / 16;
     let counters = if last { (enc.counters(groups as usize)?, 4 * groups) } else { (0, 0) };
 
     let counts = [batch, kv, group, l, n, d, dv, rows, splits, span].map(|x| x as u32);
     let addresses = [dst.ptr, parts, counters.0];
     let arrays = [Some(q), Some(k), Some(v), mask];
-    let mut push = arguments(enc, arrays, sinks, addresses, &counts, scale, Blocks::default())?;
-    let mut reads: SmallVec<[_; 12]> =
-        arrays.into_iter().chain([sinks]).flatten().map(DeviceView::range).collect();
-    let mut written: SmallVec<[(u64, u64); 5]> = SmallVec::new();
-    if let Some((newest, ..)) = newest {
-        push.extend_from_slice(&newest.arguments(enc)?.to_ne_bytes());
-        reads.extend(newest.reads());
-        written.extend(newest.writes());
-    }
+    let push = match newest {
+        Some((newest, ..)) => newest.arguments(enc, &Told { arrays, sinks, to: addresses, counts, scale })?,
+        None => arguments(enc, arrays, sinks, addresses, &counts, scale, Blocks::default())?,
+    };
+    let (reads, mut written) = touched(arrays, sinks, newest.map(|n| n.0));
     tell(enc, [batch, heads, l, n, d, dv], causal);
     STATS.attention(usize::from(!vector), l, n, splits);
     if !vector {
@@ -314,6 +326,7 @@ fn attend(
     }
     enc.dispatch(&pipeline, &push, first, &reads, &written)?;
     if splits > 1 && !last {
+        let push = arguments(enc, arrays, sinks, addresses, &counts, scale, Blocks::default())?;
         merge(enc, key(Kernel::Merge), &push, found, sinks, lines, dst)?;
     }
     Ok(())

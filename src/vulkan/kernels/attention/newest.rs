@@ -1,7 +1,9 @@
 //! Attention of one query a head together with what comes before it in a decoder (shaders/attention/fresh.glsl): queries and the
 //! newest key are normalised and turned, the newest key and value are kept with the others.
 
-use super::{Vector, attend, is_wide, rope, rope_rows, steps};
+use smallvec::SmallVec;
+
+use super::{Vector, attend, is_wide, rope, rope_rows, steps, steps_of_vector};
 use crate::core::Result;
 use crate::kernels::DeviceView;
 use crate::kernels::attention::rope::Form;
@@ -32,6 +34,12 @@ pub(super) struct Turned {
     pub waves: bool,
     /// Lanes that sum up the squares of a row.
     pub norm: Option<u32>,
+    /// A lane has what one of those takes at a time.
+    in_lane: bool,
+    /// Pairs lie in the same place of two lanes of a subgroup.
+    shuffled: bool,
+    /// Arguments are push constants.
+    pushed: bool,
 }
 
 impl Turned {
@@ -42,15 +50,29 @@ impl Turned {
             define(d, "NORM", 1);
             define(d, "SUM_LANES", format!("{lanes}u"));
         }
-        let flags = [(self.traditional, "TRADITIONAL"), (self.waves, "WAVES")];
+        let flags = [
+            (self.traditional, "TRADITIONAL"),
+            (self.waves, "WAVES"),
+            (self.in_lane, "IN_LANE"),
+            (self.shuffled, "SHUFFLED"),
+            (self.pushed, "PUSHED"),
+        ];
         flags.iter().filter(|x| x.0).for_each(|x| define(d, x.1, 1));
     }
+}
+
+/// Whether the newest row lies where it is kept among the others, at `place` of them.
+fn among(others: &DeviceView, kept: &DeviceView, place: u32) -> bool {
+    let (all, own) = (steps(others), steps(kept));
+    let there = others.ptr as i64 + i64::from(place) * all[2] * others.dtype.size() as i64;
+    kept.ptr as i64 == there && all[..2] == own[..2]
 }
 
 /// What the kernel is told, or `None` where it does not take these arrays.
 pub(super) fn turned(
     f: &Features,
-    [q, v]: [&DeviceView; 2],
+    [q, k, v]: [&DeviceView; 3],
+    mask: Option<&DeviceView>,
     newest: &Newest,
     Vector { block, lanes }: Vector,
 ) -> Option<Turned> {
@@ -59,48 +81,83 @@ pub(super) fn turned(
     let [key, value] = [newest.key[0], newest.value[0]];
     let weights = || newest.weights.into_iter().flatten();
     let wide = is_wide(key) && is_wide(value) && weights().all(|w| w.ptr.is_multiple_of(16));
-    let kept = is_wide(newest.key[1]) && is_wide(newest.value[1]);
+    let kept = among(k, newest.key[1], newest.place) && among(v, newest.value[1], newest.place);
+    let arrays = [q, k, v, key, value].into_iter().chain(mask);
+    let near = arrays.flat_map(steps).all(|s| i32::try_from(s).is_ok());
     let norm = newest.eps.map(|_| rope_rows::sums(d, q.dtype, true)[0]);
     let sums = norm.is_none_or(|lanes| lanes <= f.subgroup_size);
     let room = table::newest_fits(f, block, lanes);
-    (one && wide && kept && shuffles(f) && sums && room).then_some(Turned {
+    let together = lanes <= f.subgroup_size;
+    (one && wide && kept && near && shuffles(f) && sums && room).then_some(Turned {
         // FITS: at most MOST_FEATURES.
         features: d as u32,
         traditional: newest.form.traditional,
         waves: newest.waves.is_some(),
         norm,
+        in_lane: q.dtype.size() == 2 && together,
+        shuffled: together && d % 16 == 0,
+        pushed: pushed(f),
     })
 }
 
+/// What is told besides [`Newest`]: queries, keys, values and a mask, as shaders/attention/attention.glsl names the rest.
+pub(super) struct Told<'a> {
+    pub arrays: [Option<&'a DeviceView>; 4],
+    pub sinks: Option<&'a DeviceView>,
+    /// Addresses of the result, of parts of it, and of counters.
+    pub to: [u64; 3],
+    /// As in the block of other kernels.
+    pub counts: [u32; 10],
+    pub scale: f32,
+}
+
+/// Bytes of what shaders/attention/attention.glsl calls FreshArgs.
+const ARGUMENTS: usize = 248;
+
+/// Whether a device takes them as push constants: to read them from memory costs 1 us more (H200).
+fn pushed(f: &Features) -> bool {
+    f.push_constants as usize >= ARGUMENTS
+}
+
 impl Newest<'_> {
-    /// Address of what shaders/attention/attention.glsl calls FreshArgs.
-    pub(super) fn arguments(&self, enc: &mut CommandEncoder) -> Result<u64> {
+    /// The push block: what FreshArgs are, or their address.
+    pub(super) fn arguments(&self, enc: &mut CommandEncoder, told: &Told) -> Result<Vec<u8>> {
         let f = &self.form;
         let table = rope::angles(enc, self.waves, f)?;
-        let ptr = |a: Option<&DeviceView>| a.map_or(0, |a| a.ptr);
-        let arrays = [self.key[0], self.value[0], self.key[1], self.value[1]];
-        let [q_weight, k_weight] = self.weights.map(ptr);
-        let addresses = arrays.map(|a| a.ptr);
-        let strides = arrays.map(|a| {
-            let [batch, head, ..] = steps(a);
-            [batch, head]
-        });
+        let at = |x: Option<&DeviceView>| x.map_or(0, |x| x.ptr);
+        let [q, k, v, mask] = told.arrays.map(|x| x.map_or([0; 4], steps));
+        let [key, value] = [self.key[0], self.value[0]].map(steps);
+        let some = [&q[..2], &k[..3], &v[..3], &mask[..], &key[..2], &value[..2]];
+        // FITS: `turned` asks for that.
+        let strides = some.into_iter().flatten().map(|&s| s as i32 as u32);
+        let sink_step = told.sinks.map_or(0, steps_of_vector);
+        let numbers = [
+            sink_step as i32 as u32,
+            f.offset as u32,
+            rope::step(self.waves, 1) as u32,
+            rope::step(self.offsets, 0) as u32,
+        ];
+        let [batch, kv, group, _, n, _, _, rows, splits, span] = told.counts;
+        let counts = [batch, kv, group, n, rows, splits, span];
+        // FITS: at most MOST_FEATURES.
+        let ends = [self.place, f.dims as u32];
+        let floats =
+            [told.scale, f.scale, if f.back { -1.0 } else { 1.0 }, self.eps.unwrap_or(0.0)].map(f32::to_bits);
+        let words: SmallVec<[u32; 40]> =
+            strides.chain(numbers).chain(counts).chain(ends).chain(floats).collect();
         let args = Push::default()
-            .u64s(&addresses)
-            .u64s(&[q_weight, k_weight, table, ptr(self.offsets)])
-            .i64s(strides.as_flattened())
-            .u32s(&[
-                f.offset as u32,
-                rope::step(self.waves, 1) as u32,
-                rope::step(self.offsets, 0) as u32,
-                f.scale.to_bits(),
-                if f.back { -1f32 } else { 1.0 }.to_bits(),
-                self.eps.unwrap_or(0.0).to_bits(),
-                self.place,
-                // FITS: at most MOST_FEATURES.
-                f.dims as u32,
-            ]);
-        enc.params(&args)
+            .u64s(&told.arrays.map(at))
+            .u64s(&[at(told.sinks)])
+            .u64s(&told.to)
+            .u64s(&[self.key[0].ptr, self.value[0].ptr])
+            .u64s(&self.weights.map(at))
+            .u64s(&[table, at(self.offsets)])
+            .u32s(&words);
+        debug_assert_eq!(args.len(), ARGUMENTS);
+        if pushed(enc.device().features()) {
+            return Ok(args);
+        }
+        Ok(Push::default().u64s(&[enc.params(&args)?]).u32s(&[]))
     }
 
     pub(super) fn reads(&self) -> impl Iterator<Item = (u64, u64)> {
@@ -128,7 +185,7 @@ pub fn attention(
         return Ok(false);
     }
     let vector = Vector::of(enc, qkv);
-    let Some(turned) = turned(enc.device().features(), [q, v], newest, vector) else {
+    let Some(turned) = turned(enc.device().features(), qkv, mask, newest, vector) else {
         return Ok(false);
     };
     attend(enc, qkv, (mask, sinks), (scale, causal), dst, Some((newest, turned, vector)))?;

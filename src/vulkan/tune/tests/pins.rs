@@ -158,7 +158,7 @@ fn others(out: &mut String, p: &Profile) {
         }
         for rows in [1, 2, 4, 8] {
             for keys in [300, 100_000] {
-                let b = attention::block(p, 8, rows, keys);
+                let b = attention::block(p, 8, rows, keys, 16);
                 s.add([b.rows, b.merged]);
             }
         }
