@@ -256,3 +256,55 @@ def test_small_products_do_not_depend_on_their_neighbours(K, N, rng):
             for m in (2, 3, 5):
                 assert (np.array(x[:m] @ right) == whole[:m]).all()
                 assert (np.array(mx.addmm(c, x[:m], right)) == added[:m]).all()
+
+
+SHORT = [((6000, 3, 3), (6000, 3, 3)), ((9000, 2, 5), (9000, 5, 7)), ((17000, 16), (16, 16))]
+SHORT += [((17000, 13), (13, 11)), ((7, 2500, 9), (7, 9, 6)), ((3, 6000, 4, 16), (3, 1, 16, 3))]
+
+
+def many():
+    """Whether these are many rows for the device."""
+    fill = int(mx.vulkan._tune_question(0, "fill")["packaged"].split()[-1])
+    return 64 * fill <= 17_000
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("none_disabled")
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize(("left", "right"), SHORT)
+@pytest.mark.parametrize("form", ["nn", "tn", "nt", "tt", "odd"])
+def test_many_products_of_short_rows(rng, dtype, left, right, form):
+    """A thread makes a row of results; however the operands lie."""
+
+    def made(shape, turn):
+        shape = (*shape[:-2], shape[-1], shape[-2]) if turn else shape
+        x = h.quantise(rng.standard_normal((*shape[:-1], shape[-1] + 1)), dtype)
+        a = h.from_np(x, dtype)[..., 1:] if form == "odd" else h.from_np(x[..., 1:], dtype)
+        x = x[..., 1:].astype(np.float64)
+        return (a.swapaxes(-1, -2), x.swapaxes(-1, -2)) if turn else (a, x)
+
+    (a, x), (b, y) = made(left, form[0] == "t"), made(right, form[-1] == "t")
+    mx.eval(a, b)
+    want = x @ y
+    c = mx.array(np.float32(rng.standard_normal(want.shape[-1:]))).astype(h.mx_dtype(dtype))
+    tolerance = {"float32": 2e-6, "float16": 2e-3, "bfloat16": 1.6e-2}[dtype]
+    most = tolerance * (np.abs(x) @ np.abs(y)).max()
+    got, ran = h.kernels(lambda: a @ b)
+    assert not many() or any(name.startswith("matmul_small") for name in ran), ran
+    assert np.abs(h.to_np(got).astype(np.float64) - want).max() <= most
+    both, ran = h.kernels(lambda: mx.addmm(c, a, b, 0.5, 2.0))
+    assert not many() or any(name.startswith("matmul_small") for name in ran), ran
+    want = 0.5 * want + 2.0 * h.to_np(c).astype(np.float64)
+    assert np.abs(h.to_np(both).astype(np.float64) - want).max() <= 2 * most
+    apart = h.apart(lambda: a @ b, "matmul_small")
+    assert np.abs(h.to_np(got).astype(np.float64) - h.to_np(apart).astype(np.float64)).max() <= most
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("none_disabled")
+def test_short_products_with_what_follows(rng):
+    a, b = (h.from_np(np.float32(rng.standard_normal((4000, 3, 3))), "float32") for _ in range(2))
+    mx.eval(a, b)
+    f = mx.compile(lambda a, b: mx.maximum(a @ b, 0.0) * 2.0)
+    want = 2 * np.maximum(h.to_np(a).astype(np.float64) @ h.to_np(b), 0)
+    assert np.abs(h.to_np(f(a, b)) - want).max() < 1e-5

@@ -112,6 +112,9 @@ float m_pow_special(float a, float b, float r) {
 }
 
 float m_pow(float a, float b) {
+  // Exponents that all elements share mostly.
+  if (b == 2.0) return a * a;
+  if (b == 3.0) return a * a * a;
   float r = m_pow_positive(m_abs(a), b);
   bool plain = m_bits(a) - 1u < 0x7f7fffffu && (m_bits(b) & 0x7fffffffu) < 0x7f800000u;
   return plain ? r : m_pow_special(a, b, r);

@@ -73,6 +73,7 @@ void read(uint64_t p, uint i, out float x[V]) {
 #endif
 }
 
+#ifndef LSE
 void write(uint64_t q, uint i, float x[V]) {
 #ifdef VEC
     int first = first_of(i);
@@ -86,6 +87,7 @@ void write(uint64_t q, uint i, float x[V]) {
     if (i < n) b_store(q + uint64_t(i) * B_SIZE, x[0]);
 #endif
 }
+#endif
 
 // The difference to a row's maximum `m` that its elements are summed by; with LSE, NaN stands for nothing but NaN.
 float below(float x, float m) {

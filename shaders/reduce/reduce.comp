@@ -419,18 +419,16 @@ void main() {
                 acc = row(acc, at(p, offset_of64(dims, nk, nr, r), ITEM_SIZE), 0ul, uint(n), t);
         }
 #else
-        uint64_t hi = min(n, lo + chunk), r = lo + t;
-        if (nr == 1u) {
-            int64_t step = Dims(dims).d[nk].stride;
-            for (; r + 3u * TPR < hi; r += 4u * TPR) {
-                ACC v[4];
-                [[unroll]] for (uint j = 0u; j < 4u; ++j)
-                    v[j] = item(at(p, int64_t(r + j * TPR) * step, ITEM_SIZE), r + j * TPR);
-                [[unroll]] for (uint j = 0u; j < 4u; ++j) acc = comb(acc, v[j]);
+        uint64_t hi = min(n, lo + chunk);
+        int64_t step = nr == 1u ? Dims(dims).d[nk].stride : 0l;
+        for (uint64_t r = lo + t; r < hi; r += 4u * TPR) {
+            ACC v[4];
+            [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+                uint64_t rj = min(r + j * TPR, hi - 1ul);
+                v[j] = item(at(p, nr == 1u ? int64_t(rj) * step : offset_of64(dims, nk, nr, rj), ITEM_SIZE), rj);
             }
+            [[unroll]] for (uint j = 0u; j < 4u; ++j) if (r + j * TPR < hi) acc = comb(acc, v[j]);
         }
-        for (; r < hi; r += TPR)
-            acc = comb(acc, item(at(p, offset_of64(dims, nk, nr, r), ITEM_SIZE), r));
 #endif
     }
     acc = group_reduce(acc, lane);

@@ -57,7 +57,7 @@ pub(super) fn restore_full_like(c: &Stored) -> Result<Array> {
 }
 
 /// Row indices of an (n, m) grid as a column, and column indices less `k` as a row.
-fn places(n: i64, m: i64, k: i64, s: Stream) -> Result<(Array, Array)> {
+pub(in crate::ops) fn places(n: i64, m: i64, k: i64, s: Stream) -> Result<(Array, Array)> {
     checked_size("tri", &[n, m], 1)?;
     // Beyond these all elements are alike.
     let k = k.clamp(-n, m);

@@ -166,7 +166,7 @@ pub(in crate::kernels) fn register(p: &Program, r: usize, i: &Instr, round: bool
         Src::Const(bits, d) => constant(bits, d),
     };
     let args: SmallVec<[String; 3]> = i.args.iter().map(name).collect();
-    let expr = value(i.op, p.compute_dtype(i), i.dtype, &args, round)?;
+    let expr = value(i.op, p.compute_dtype(i), i.dtype, &args, round && p.rounds(i))?;
     let precise = if i.dtype.is_inexact() { "precise " } else { "" };
     Ok(format!("{precise}{} r{r} = {expr};", reg_type(i.dtype)))
 }
@@ -228,7 +228,8 @@ impl Gen {
         args.extend(self.outs.iter().enumerate().map(|(i, t)| format!("out {} y{i}", t.reg())));
         self.line(format!("void compute({}) {{", args.join(", ")));
         for (r, i) in p.instrs.iter().enumerate() {
-            let line = register(p, r, i, p.instrs.len() > 1)?;
+            // What is stored is rounded then.
+            let line = register(p, r, i, p.instrs.len() > 1 && !p.only_stored(r))?;
             self.line(format!("  {line}"));
         }
         for (o, r) in p.outputs.iter().enumerate() {

@@ -103,6 +103,20 @@ impl Program {
         self.inputs.iter().copied().chain(self.instrs.iter().map(|i| i.dtype)).chain(consts)
     }
 
+    /// Whether the result of an instruction may have digits that its dtype lacks: it does not where it is one of the operands.
+    pub fn rounds(&self, instr: &Instr) -> bool {
+        match instr.op {
+            Inst::Op(op) => !op.row().chooses || self.compute_dtype(instr) != instr.dtype,
+            Inst::Cast => true,
+        }
+    }
+
+    /// Whether a register is stored and read by no other instruction.
+    pub fn only_stored(&self, r: usize) -> bool {
+        let reads = |i: &Instr| i.args.iter().any(|a| matches!(a, Src::Reg(x) if *x as usize == r));
+        self.outputs.iter().any(|&o| o as usize == r) && !self.instrs.iter().any(reads)
+    }
+
     /// A short name for statistics and profiles.
     pub fn name(&self) -> String {
         let mut s = String::from(if self.instrs.len() > 1 { "fused" } else { "" });

@@ -39,6 +39,8 @@ pub struct Row {
     pub complex: ComplexRule,
     /// Whether the result is the quotient of the operands: those by a number that many share have its reciprocal in common.
     pub divides: bool,
+    /// Whether a result of real floats is one of the operands, or its negative: it needs no rounding.
+    pub chooses: bool,
     /// How much code the GLSL of real floats is.
     pub code: Code,
     /// Block kernels of the host by computation dtype.
@@ -137,6 +139,7 @@ pub(super) const UNARY: Row = Row {
     partials: &[],
     complex: ComplexRule::Partials,
     divides: false,
+    chooses: false,
     code: Code::Short,
     cpu: super::loops::NONE,
     glsl: &[],

@@ -142,6 +142,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
     },
     Row {
         name: "maximum",
+        chooses: true,
         doc: "Larger of two arrays, element by element.\nThe result is NaN where either of the two is NaN. Complex numbers are compared by their real parts, then by their imaginary parts. For the largest element of one array see `max`.",
         example: "mx.maximum(mx.array([1, 5]), mx.array([3, 4]))\narray([3, 5], dtype=int32)",
         rule: Same,
@@ -167,6 +168,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
     },
     Row {
         name: "minimum",
+        chooses: true,
         doc: "Smaller of two arrays, element by element.\nThe result is NaN where either of the two is NaN. Complex numbers are compared by their real parts, then by their imaginary parts. For the smallest element of one array see `min`.",
         example: "mx.minimum(mx.array([1, 5]), mx.array([3, 4]))\narray([1, 4], dtype=int32)",
         rule: Same,

@@ -222,6 +222,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
     },
     Row {
         name: "select",
+        chooses: true,
         doc: "`b` where the bool `a` is true, else `c`.",
         example: "",
         arity: 3,

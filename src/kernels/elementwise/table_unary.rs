@@ -10,6 +10,7 @@ use super::{fp8, scalar as s, scalar_c64 as c64, scalar_int::Int};
 pub(in crate::kernels) const ROWS: &[Row] = &[
     Row {
         name: "abs",
+        chooses: true,
         doc: "Absolute value of each element.\nThat of a complex number is its magnitude, `sqrt(re^2 + im^2)`, computed so that the squares do not overflow. The lowest value of a signed integer dtype has no positive counterpart and stays as it is.",
         example: "mx.abs(mx.array([-1.5, 2.0]))\narray([1.5, 2], dtype=float32)",
         rule: Real,
@@ -30,6 +31,7 @@ pub(in crate::kernels) const ROWS: &[Row] = &[
     },
     Row {
         name: "negative",
+        chooses: true,
         doc: "Each element with its sign changed.\nZeros of floating dtypes change their sign too, and unsigned integers wrap around: minus one is the largest value of the dtype.",
         example: "mx.negative(mx.array([1, -2]))\narray([-1, 2], dtype=int32)",
         rule: NotBool,

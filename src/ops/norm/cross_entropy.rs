@@ -3,7 +3,7 @@
 use crate::bail;
 use crate::core::layout::show;
 use crate::core::{Array, Dtype, Result, Stream};
-use crate::ops::reduce::logsumexp_parts;
+use crate::ops::reduce::{logsumexp_parts, wide_logsumexp_parts};
 use crate::ops::support::*;
 use crate::ops::{astype, expand_dims, squeeze, subtract, take_along_axis};
 
@@ -36,7 +36,10 @@ pub fn cross_entropy(logits: &Array, targets: &Array, s: Stream) -> Result<Array
     if x.size() == 0 {
         bail!(Value, "[{OP}] Received empty logits of shape {}.", show(logits.shape()));
     }
-    let (top, above) = logsumexp_parts(&x, s)?;
+    let (top, above) = match wide_logsumexp_parts(logits, s)? {
+        Some(both) => both,
+        None => logsumexp_parts(&x, s)?,
+    };
     let score = take_along_axis(logits, &expand_dims(targets, &[-1], s)?, Some(-1), s)?;
     let score = astype(&squeeze(&score, Some(&[-1]), s)?, wide, s)?;
     astype(&subtract(&above, &subtract(&score, &top, s)?, s)?, Dtype::F32, s)

@@ -38,10 +38,12 @@ struct ArgReduce {
 
 struct Softmax;
 /// With `parts`, two numbers take the place of the axis: the maximum, which counts as a constant, and the logarithm of
-/// the sum of exponentials above it. Their sum may round the second away.
+/// the sum of exponentials above it. Their sum may round the second away. With `wide` the result is float32, of any float: on GPUs,
+/// and where nobody follows it.
 struct LogSumExp {
     keepdims: bool,
     parts: bool,
+    wide: bool,
 }
 
 impl LogSumExp {
@@ -363,7 +365,8 @@ fn nth(a: &Array, i: i64, s: Stream) -> Result<Array> {
 }
 
 fn log_sum_exp(x: &Array, op: LogSumExp, s: Stream) -> Result<Array> {
-    Array::lazy(op.shape(x), x.dtype(), op, vec![x.clone()], s)
+    let dtype = if op.wide { Dtype::F32 } else { x.dtype() };
+    Array::lazy(op.shape(x), dtype, op, vec![x.clone()], s)
 }
 
 /// Over the last axis of a floating array the maximum, a constant to derivatives, and the logarithm of the sum of
@@ -374,9 +377,25 @@ pub(crate) fn logsumexp_parts(x: &Array, s: Stream) -> Result<(Array, Array)> {
     {
         return Ok((top.clone(), above.clone()));
     }
-    let both = log_sum_exp(x, LogSumExp { keepdims: false, parts: true }, s)?;
-    let one = |i| view::squeeze(&nth(&both, i, s)?, Some(&[-1]), s);
-    Ok((stop(&one(0)?), one(1)?))
+    let both = log_sum_exp(x, LogSumExp { keepdims: false, parts: true, wide: false }, s)?;
+    let [top, above] = halves(&both, s)?;
+    Ok((stop(&top), above))
+}
+
+/// The two numbers of [`logsumexp_parts`] apart.
+fn halves(both: &Array, s: Stream) -> Result<[Array; 2]> {
+    let one = |i| view::squeeze(&nth(both, i, s)?, Some(&[-1]), s);
+    Ok([one(0)?, one(1)?])
+}
+
+/// As [`logsumexp_parts`] of `x` in float32, where a GPU reads numbers of 16 bits as they are and nobody follows the steps.
+pub(crate) fn wide_logsumexp_parts(x: &Array, s: Stream) -> Result<Option<(Array, Array)>> {
+    let halves_of = matches!(x.dtype(), Dtype::F16 | Dtype::BF16);
+    if !halves_of || !s.device.is_gpu() || x.size() == 0 || transformed(std::slice::from_ref(x)) {
+        return Ok(None);
+    }
+    let both = log_sum_exp(x, LogSumExp { keepdims: false, parts: true, wide: true }, s)?;
+    halves(&both, s).map(|[top, above]| Some((top, above)))
 }
 
 /// The stored parts of a logsumexp.
@@ -390,7 +409,7 @@ pub(super) fn restore_logsumexp(c: &Stored) -> Result<Array> {
     if !x.dtype().is_float() || x.size() == 0 {
         bail!(Value, "[logsumexp] Cannot reduce {} of shape {}.", x.dtype(), show(x.shape()));
     }
-    log_sum_exp(x, LogSumExp { keepdims: c.flag(0)?, parts: c.flag(1)? }, c.stream)
+    log_sum_exp(x, LogSumExp { keepdims: c.flag(0)?, parts: c.flag(1)?, wide: false }, c.stream)
 }
 
 fn reduce_to(op: ReduceOp, a: &Array, axes: &[usize], shape: &[i64], s: Stream) -> Result<Array> {
@@ -549,7 +568,7 @@ pub fn logsumexp(a: &Array, axes: Option<&[i64]>, keepdims: bool, s: Stream) -> 
         bail!(Value, "[logsumexp] Received empty array of shape {}.", show(a.shape()));
     }
     if ax.len() == 1 && ax[0] + 1 == a.ndim() && dtype != Dtype::C64 {
-        return log_sum_exp(&x, LogSumExp { keepdims, parts: false }, s);
+        return log_sum_exp(&x, LogSumExp { keepdims, parts: false, wide: false }, s);
     }
     if let Some(out) = one_pass(Statistic::LogSumExp, a, &ax, keepdims, 0, s)? {
         return Ok(out);

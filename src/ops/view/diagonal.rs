@@ -3,18 +3,21 @@
 use std::any::Any;
 
 use super::concatenate::{PadMode, pad};
+use super::lengths_vary;
 use super::{expand_dims, transpose};
 use crate::bail;
 use crate::core::layout::checked_size;
 use crate::core::notes::note;
+use crate::core::primitive::cannot_follow;
 use crate::core::{
     Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Strides, Vjp,
     Vmap,
 };
 use crate::ops::batching::{batched, front};
+use crate::ops::composed;
 use crate::ops::composite;
-use crate::ops::create::{eye, zeros};
-use crate::ops::elementwise::{astype, select};
+use crate::ops::create::{places, zeros};
+use crate::ops::elementwise::{astype, equal, select};
 use crate::ops::reduce::sum;
 use crate::ops::support::scalar_i64;
 use crate::params;
@@ -132,7 +135,13 @@ fn matrices(values: &Array, n: i64, m: i64, offset: i64, s: Stream) -> Result<Ar
     let mut widths = vec![(0, 0); values.ndim()];
     widths[last] = (above, n - len - above);
     let column = expand_dims(&pad(values, &widths, PadMode::Constant, &zero, s)?, &[-1], s)?;
-    select(&eye(n, m, offset, Dtype::Bool, s)?, &column, &zero, s)
+    if lengths_vary() {
+        return Err(cannot_follow("eye"));
+    }
+    let (rows, cols) = places(n, m, offset, s)?;
+    composed("diag", 0, &[rows, cols, column, zero], s, &|x| {
+        select(&equal(&x[0], &x[1], s)?, &x[2], &x[3], s)
+    })
 }
 
 /// The elements (i, i + offset) of the matrices over `axis1` and `axis2`, as a new last axis. A view.

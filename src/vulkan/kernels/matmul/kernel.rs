@@ -17,7 +17,7 @@ use crate::vulkan::kernels::elementwise::caps;
 use crate::vulkan::shader::compile_pool;
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Pipeline, Source};
 use crate::vulkan::tune::matmul::{
-    Tile, fixed_subgroup, fragment, multiplies, stages, subgroup_grid, team_subgroup, thread_tile,
+    Small, Tile, fixed_subgroup, fragment, multiplies, stages, subgroup_grid, team_subgroup, thread_tile,
 };
 use crate::vulkan::tune::parts::STRETCH;
 
@@ -106,6 +106,8 @@ pub enum Kernel {
     Copy { scale: bool },
     /// matmul_complex.comp.
     Complex,
+    /// matmul_small.comp: powers of two that hold K and N; `together`: one right matrix for all.
+    Small { small: Small, together: bool },
     /// conv_depthwise.comp: channels of a thread.
     Depthwise { channels: u32 },
     /// conv_depthwise_grad.comp: channels of a thread, threads along them, kernel elements.
@@ -193,6 +195,7 @@ impl MatmulKey {
             Kernel::Reduce => "matmul_reduce.comp",
             Kernel::Copy { .. } => "matmul_copy.comp",
             Kernel::Complex => "matmul_complex.comp",
+            Kernel::Small { .. } => "matmul_small.comp",
             Kernel::Depthwise { .. } => "conv_depthwise.comp",
             Kernel::DepthwiseGradient { .. } => "conv_depthwise_grad.comp",
         }
@@ -210,8 +213,9 @@ pub(in crate::vulkan) fn dtype_code(dtype: Dtype) -> u32 {
 }
 
 impl Kernel {
-    /// What the kernels of float16 parts define; the subgroup's size, and whether they are SPIR-V 1.6.
-    fn of_parts(
+    /// What the kernels of float16 parts, of short products and of separate channels define; the subgroup's size, and whether they
+    /// are SPIR-V 1.6.
+    fn others(
         self,
         f: &Features,
         put: &mut impl FnMut(&str, u32),
@@ -236,6 +240,17 @@ impl Kernel {
                 flags.push(("ALONG", along));
             }
             Kernel::PartsSplit { along } => flags.push(("ALONG", along)),
+            Kernel::Small { small, together } => {
+                put("KS", small.k);
+                put("NS", small.n);
+                flags.push(("TOGETHER", together));
+            }
+            Kernel::Depthwise { channels } => put("CHANNELS", channels),
+            Kernel::DepthwiseGradient { channels, lanes, taps } => {
+                for (name, v) in [("CHANNELS", channels), ("LANES", lanes), ("TAPS", taps)] {
+                    put(name, v);
+                }
+            }
             _ => {}
         }
         (None, false)
@@ -264,6 +279,9 @@ impl KernelKey for MatmulKey {
             Kernel::Cols { slices, vectors } => name += &format!("_{slices}_v{vectors}"),
             Kernel::PartsExtent { along } | Kernel::PartsSplit { along } => {
                 name += if along { "_along" } else { "_across" }
+            }
+            Kernel::Small { small, together } => {
+                name += &format!("_{}x{}{}", small.k, small.n, if together { "_together" } else { "" });
             }
             Kernel::Reduce | Kernel::Copy { .. } | Kernel::Complex => {}
             Kernel::Depthwise { .. } | Kernel::DepthwiseGradient { .. } => {}
@@ -329,8 +347,13 @@ impl KernelKey for MatmulKey {
                     put(name, v);
                 }
             }
-            Kernel::Parts { .. } | Kernel::PartsExtent { .. } | Kernel::PartsSplit { .. } => {
-                (subgroup_size, spirv16) = self.kernel.of_parts(f, &mut put, &mut flags);
+            Kernel::Parts { .. }
+            | Kernel::PartsExtent { .. }
+            | Kernel::PartsSplit { .. }
+            | Kernel::Small { .. }
+            | Kernel::Depthwise { .. }
+            | Kernel::DepthwiseGradient { .. } => {
+                (subgroup_size, spirv16) = self.kernel.others(f, &mut put, &mut flags);
             }
             Kernel::Rows { threads, rows, unroll, vectors } => {
                 for (name, v) in [("TPR", threads), ("R", rows), ("UNROLL", unroll), ("VECTORS", vectors)] {
@@ -348,12 +371,6 @@ impl KernelKey for MatmulKey {
             }
             Kernel::Copy { scale } => flags.push(("SCALE", scale)),
             Kernel::Reduce | Kernel::Complex => {}
-            Kernel::Depthwise { channels } => put("CHANNELS", channels),
-            Kernel::DepthwiseGradient { channels, lanes, taps } => {
-                for (name, v) in [("CHANNELS", channels), ("LANES", lanes), ("TAPS", taps)] {
-                    put(name, v);
-                }
-            }
         }
         if let Some(g) = self.gather {
             put("AXES", g.axes);

@@ -28,7 +28,7 @@ use crate::vulkan::CommandEncoder;
 use crate::vulkan::kernels::elem::launch;
 use crate::vulkan::shader::pipeline::Pipeline;
 use crate::vulkan::tune::gemv::GEMV;
-use crate::vulkan::tune::matmul::{self as table, Choice, Shape as Product, Tier};
+use crate::vulkan::tune::matmul::{self as table, Choice, Shape as Product, Small, Tier};
 use crate::vulkan::tune::parts::tile as parts_tile;
 pub(in crate::vulkan) use crate::vulkan::tune::{ceil, round_up};
 use std::sync::Arc;
@@ -228,7 +228,8 @@ fn solve(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
         return scale_addend(enc, p);
     }
     let both = p.dtype != Dtype::C64;
-    if both && !GEMV.disabled() && gemv::pays(enc, p) {
+    let small = if both { small(enc, p) } else { None };
+    if both && small.is_none() && !GEMV.disabled() && gemv::pays(enc, p) {
         let p = with_block(enc, p)?;
         return gemv::run(enc, &p);
     }
@@ -243,6 +244,10 @@ fn solve(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     if !both {
         return complex(enc, p);
     }
+    if let Some((small, together)) = small {
+        let p = with_block(enc, p)?;
+        return short(enc, &p, small, together);
+    }
     let alone = Product { batch: 1, ..p.product(false) };
     let parts = parts_tile(enc.device().profile(), &alone).filter(|_| p.kind() == Table::None);
     if parts.is_some() && !p.batch.is_empty() {
@@ -253,6 +258,37 @@ fn solve(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
         Some(tile) => parts::run(enc, &p, tile),
         None => tiled(enc, &p),
     }
+}
+
+/// The layout for many rows of short products, and whether all meet one right matrix.
+fn small(enc: &CommandEncoder, p: &Problem) -> Option<(Small, bool)> {
+    let together = p.b.batch.iter().zip(&p.batch).all(|(&s, &d)| s == 0 || d == 1);
+    let shape = p.product(false);
+    let small = table::small(enc.device().profile(), &shape, together)?;
+    (p.kind() == Table::None).then_some((small, together))
+}
+
+/// Products whose rows a thread makes each.
+fn short(enc: &mut CommandEncoder, p: &Problem, small: Small, together: bool) -> Result<()> {
+    // INVARIANT: `solve` brought both operands into a form.
+    let (ta, lda) = p.a.form(p.m, p.k).unwrap_or((false, 0));
+    let (tb, ldb) = p.b.form(p.k, p.n).unwrap_or((false, 0));
+    let (addmm, fused) = (p.has_addend(), p.epilogue());
+    let key = MatmulKey { addmm, fused, ta, tb, ..plain(Kernel::Small { small, together }, p.dtype) };
+    let pipeline = enc.device().pipeline(&key)?;
+    let even = p.d.is_multiple_of(16) && p.d_rs % 4 == 0 && (p.batches() == 1 || p.d_batch % 4 == 0);
+    // FITS: `table::small` asks for fewer rows than 2^32.
+    let push = Push {
+        lda: lda as u32,
+        ldb: ldb as u32,
+        k_split: p.batches() as u32,
+        flags: u32::from(even),
+        ..p.push()
+    };
+    let work = 2.0 * (p.m * p.n * p.k * p.batches()) as f64;
+    enc.describe(work, &[p.batches(), p.m, p.n, p.k]);
+    let groups = ceil(p.m * p.batches(), 256) as u64;
+    launch(enc, &pipeline, push, groups, 1, 1, &p.reads(), &[p.d_range])
 }
 
 /// A product whose operands lead too far along K, as the sum of two: the first one is rounded, and added to the second.

@@ -34,6 +34,8 @@ impl Form {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
     dtype: Dtype,
+    /// Of the result.
+    to: Dtype,
     form: Form,
     wide: bool,
     /// Rows begin anywhere in 16 bytes.
@@ -53,7 +55,7 @@ impl KernelKey for Key {
     fn module(&self, f: &Features) -> Module {
         let mut d = Defines::new();
         operand(&mut d, "A", self.dtype);
-        operand(&mut d, "B", self.dtype);
+        operand(&mut d, "B", self.to);
         define(&mut d, "MODE", u32::from(self.vectors == 0));
         define(&mut d, "NV", self.vectors.max(1));
         let (lse, parts) = (self.form != Form::Softmax, self.form == Form::Parts);
@@ -76,7 +78,7 @@ pub fn softmax(enc: &mut CommandEncoder, src: &DeviceView, dst: &DeviceView) -> 
     run(enc, src, dst, Form::Softmax)
 }
 
-/// Log of the sum of exponentials over the last axis; `dst` is contiguous, without that axis. With `parts` it has two
+/// Log of the sum of exponentials over the last axis; `dst` is contiguous, without that axis, of the same dtype or float32. With `parts` it has two
 /// elements there: the maximum, and the logarithm of the sum of exponentials above it.
 pub fn logsumexp(enc: &mut CommandEncoder, src: &DeviceView, parts: bool, dst: &DeviceView) -> Result<()> {
     run(enc, src, dst, if parts { Form::Parts } else { Form::LogSumExp })
@@ -84,7 +86,8 @@ pub fn logsumexp(enc: &mut CommandEncoder, src: &DeviceView, parts: bool, dst: &
 
 fn run(enc: &mut CommandEncoder, src: &DeviceView, dst: &DeviceView, form: Form) -> Result<()> {
     let (op, lse) = (form.name(), form != Form::Softmax);
-    if !matches!(src.dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32) || src.dtype != dst.dtype {
+    let fits = src.dtype == dst.dtype || lse && dst.dtype == Dtype::F32;
+    if !matches!(src.dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32) || !fits {
         bail!(Value, "[{op}] Expected float16, bfloat16 or float32, got {} into {}.", src.dtype, dst.dtype);
     }
     let Some((&n, lead)) = src.shape.split_last() else {
@@ -116,7 +119,7 @@ fn run(enc: &mut CommandEncoder, src: &DeviceView, dst: &DeviceView, form: Form)
     let most = enc.device().features().max_workgroup_invocations.clamp(WG, 1024);
     let long = tune::norm::looping(enc.device().profile(), rows, WG, most);
     let (group, lanes) = if vectors == 0 { (long, long) } else { (WG, lanes) };
-    let key = Key { dtype: src.dtype, form, wide, shifted, vectors, lanes, group };
+    let key = Key { dtype: src.dtype, to: dst.dtype, form, wide, shifted, vectors, lanes, group };
     let params = row_dims(enc, &kept)?;
     let push = Push::default().u64s(&[src.ptr, dst.ptr, params]).i64s(&[stride]);
     let push = push.u32s(&[rows as u32, n as u32, kept.len() as u32]);

@@ -120,12 +120,21 @@ fn layout(p: &Profile, rows: i64, chunks: i64, batches: i64, vectors: u32) -> (u
         256.. if vectors == 1 => return (128, 1, 2),
         _ => 32,
     };
+    // Few rows of a matrix, of many: all threads have one.
+    let whole = |n: i64| (n.clamp(1, 256) as u32).next_power_of_two();
+    let threads = threads.max((256 / whole(rows)).min(whole(chunks)));
     let teams = i64::from(256 / threads);
     let fills = |r: i64| ceil(rows, teams * r) * batches >= p.nearly(2) as i64;
     let most = if vectors > 2 { 2 } else { 4 };
     let r = [4, 2].into_iter().find(|&r| r <= most && fills(r)).unwrap_or(1);
     (threads, r as u32, if r == 4 { 2 } else { 4 })
 }
+
+/// Workgroups of a part, up to which there may be so many parts: a dot product of 33.5M numbers fills the card (H200: with 64 parts 134 us
+/// where 64 are the memory's).
+const FEW_GROUPS: i64 = 4;
+/// See [`FEW_GROUPS`].
+const MOST_PARTS: i64 = 256;
 
 /// For a matrix of `rows` rows of length `k` that lie together, in chunks of `vector` elements, times `vectors`
 /// vectors, `batches` times.
@@ -134,7 +143,8 @@ pub fn by_rows(p: &Profile, rows: i64, k: i64, vector: i64, batches: i64, vector
     let groups = ceil(rows, i64::from(256 / threads * r)) * batches;
     let step = i64::from(threads) * vector;
     let parts = filling(MATMUL_SPLIT.disabled(), groups, p.fill() as i64);
-    let (k_split, splits) = cut(k, parts, step * 8, 64, step);
+    let most = if groups <= FEW_GROUPS { MOST_PARTS } else { 64 };
+    let (k_split, splits) = cut(k, parts, step * 8, most, step);
     Rows { threads, rows: r, unroll, k_split: k_split as u32, splits: splits as u32 }
 }
 
