@@ -263,3 +263,14 @@ def test_rows_of_nan_and_infinity(rng):
     got, expected = h.to_np(got), h.to_np(expected)
     assert np.array_equal(np.isnan(got), np.isnan(expected))
     assert np.allclose(got, expected, atol=1e-5, equal_nan=True)
+
+
+@pytest.mark.parametrize("head", [32, 40, 96])
+def test_what_shared_memory_holds_before_does_not_matter(rng, head):
+    """Lanes of a row that no feature has read nothing that is not written."""
+    for size in (64, 128):
+        d = Decoder(rng, "float32", head=size, heads=8)
+        d.q, d.k, d.v, *d.filled = (x * float("nan") for x in (d.q, d.k, d.v, *d.filled))
+        out, *_ = d.step()()
+        assert np.isnan(h.to_np(out)).all()
+        Decoder(rng, "float32", head=head).check()

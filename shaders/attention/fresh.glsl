@@ -2,8 +2,8 @@
 // turned and rounded as attention/rope_rows.comp does it, and the newest key and value are written to where the others are
 // kept. What runs once waits for its code: there is little of it. Needs attention/attention.glsl, WG, TPR (lanes of a row, which
 // hold F of its FEATURES each), ROWS, raw and decode; ROWS + 1 rows for as many groups of lanes, FEATURES / 2 <= WG. With
-// SHUFFLED a subgroup holds the lanes of a row, and pairs lie in the same place of two lanes; with IN_LANE (and NORM) a lane has
-// what norm.comp adds up at a time, and SUM_LANES of them follow each other.
+// IN_LANE (and NORM) a subgroup holds the lanes of a row, a lane has what norm.comp adds up at a time, and SUM_LANES of them follow
+// each other.
 #include "lib/math.glsl"
 #define table a.table
 #define tstep a.tstep
@@ -16,7 +16,10 @@
 const uint PAIRS = FEATURES / 2u, WIDTH = TPR * F;
 // Queries, then the newest key.
 shared vec4 turned[(ROWS + 1u) * WIDTH / 4u];
-shared vec4 angles[WIDTH / 4u];
+shared vec2 angles[WIDTH / 2u];
+#ifdef NORM
+shared float roots[ROWS + 1u];
+#endif
 
 // The newest key and value, as they lie in memory.
 struct Newest { RAW k[NRAW], v[NRAW]; };
@@ -55,7 +58,7 @@ float stored(float x) { return A_DEC(B_ENC(x)); }
 
 #ifdef NORM
 // The sum of the squares of row j, of which lane t of a group has x, in the order of norm.comp.
-float squares(uint j, uint t, bool mine, float x[F]) {
+float squares(uint j, uint t, float x[F]) {
     float sum = 0.0;
 #ifdef IN_LANE
     // Lanes go on with the sums of those that have what comes before.
@@ -68,7 +71,6 @@ float squares(uint j, uint t, bool mine, float x[F]) {
     [[unroll]] for (uint m = SUM_LANES / 2u; m > 0u; m /= 2u) sum += subgroupShuffleXor(sum, m);
     return subgroupShuffle(sum, (gl_SubgroupInvocationID | (TPR - 1u)));
 #else
-    if (mine) put(j, t, x);
     barrier();
     [[dont_unroll]] for (uint i = gl_LocalInvocationIndex % SUM_LANES; i < FEATURES / V; i += SUM_LANES)
         [[unroll]] for (uint k = 0u; k < V; k += 4u) {
@@ -76,59 +78,33 @@ float squares(uint j, uint t, bool mine, float x[F]) {
             [[unroll]] for (uint e = 0u; e < 4u; ++e) sum = fma(y[e], y[e], sum);
         }
     [[unroll]] for (uint m = SUM_LANES / 2u; m > 0u; m /= 2u) sum += subgroupShuffleXor(sum, m);
-    barrier();
     return sum;
 #endif
 }
 #endif
 
-// Turns row j, of which lane t of a group has x, and leaves it in `turned`. All invocations come here.
-void turn_row(uint lane, uint j, uint t, bool mine, float x[F]) {
+// Weights of the elements of pair e of the rows; none of rows that are not normalised.
+uint64_t weights_of(uint e) { return e / PAIRS == ROWS ? a.k_weight : a.q_weight; }
+uvec2 places_of(uint e) {
+    uint i = e % PAIRS;
 #ifdef TRADITIONAL
-    barrier();
-    [[unroll]] for (uint k = 0u; k < F; k += 4u) {
-        vec4 c = angles[(t * F + k) / 4u];
-        [[unroll]] for (uint e = 0u; e < 2u; ++e) {
-            uint f = k + 2u * e;
-            float y = x[f], z = x[f + 1u];
-            x[f] = stored(y * c[2u * e] - z * c[2u * e + 1u]);
-            x[f + 1u] = stored(y * c[2u * e + 1u] + z * c[2u * e]);
-        }
-    }
-    if (mine) put(j, t, x);
-    barrier();
-#elif defined(SHUFFLED)
-    // The first of a pair is so many lanes below the second.
-    const uint apart = PAIRS / F;
-    bool second = t >= apart;
-    uint from = gl_SubgroupInvocationID + (second ? -apart : apart), pair = (second ? t - apart : t) * F;
-    barrier();
-    [[unroll]] for (uint k = 0u; k < F; k += 2u) {
-        vec4 c = angles[min(pair + k, WIDTH - 2u) / 2u];
-        [[unroll]] for (uint e = 0u; e < 2u; ++e) {
-            float other = subgroupShuffle(x[k + e], from), y = second ? other : x[k + e], z = second ? x[k + e] : other;
-            vec2 by = vec2(c[2u * e], c[2u * e + 1u]);
-            x[k + e] = stored(second ? y * by.y + z * by.x : y * by.x - z * by.y);
-        }
-    }
-    if (mine) put(j, t, x);
-    barrier();
+    return uvec2(2u * i, 2u * i + 1u);
 #else
-    if (mine) put(j, t, x);
-    barrier();
-    [[dont_unroll]] for (uint e = lane; e < (ROWS + 1u) * PAIRS; e += WG) {
-        uint row = e / PAIRS, i = e % PAIRS, f = row * WIDTH + i, s = f + PAIRS;
-        vec2 c = vec2(angles[i / 2u][i % 2u * 2u], angles[i / 2u][i % 2u * 2u + 1u]);
-        float y = turned[f / 4u][f % 4u], z = turned[s / 4u][s % 4u];
-        turned[f / 4u][f % 4u] = stored(y * c.x - z * c.y);
-        turned[s / 4u][s % 4u] = stored(y * c.y + z * c.x);
-    }
-    barrier();
+    return uvec2(i, i + PAIRS);
 #endif
 }
 
+#ifdef NORM
+vec2 load_weights(uint e) {
+    uint64_t p = weights_of(e);
+    uvec2 at_ = places_of(e);
+    return p == 0ul ? vec2(0.0) : vec2(a_load(p + at_.x * A_SIZE), a_load(p + at_.y * A_SIZE));
+}
+#endif
+
 // Makes queries row0 on of a key head, and its newest key and value, ready; invocation `lane`, of the lanes of a row the one
-// `t` of group `g`. All that is loaded is on its way before anything is computed.
+// `t` of group `g`. All that is loaded is on its way before anything is computed. Groups of lanes load rows and sum up squares, and
+// then each invocation has a pair of some row.
 Newest make_ready(uint lane, uint t, uint g, uint b, uint kv, uint row0) {
     uint j = min(g, ROWS);
     bool key = j == ROWS, mine = g <= ROWS;
@@ -137,33 +113,40 @@ Newest make_ready(uint lane, uint t, uint g, uint b, uint kv, uint row0) {
     RAW c[NRAW];
     load_chunk(p, t, c);
     load_chunk(fresh_row(a.value, a.value_s, b, kv), t, newest.v);
+    const uint pairs = (ROWS + 1u) * PAIRS;
 #ifdef NORM
-    RAW by[NRAW];
-    uint64_t weight = key ? a.k_weight : a.q_weight;
-    load_chunk(weight == 0ul ? p : weight, t, by);
+    vec2 w = load_weights(min(lane, pairs - 1u));
 #endif
     float angle = angle_of(min(lane, PAIRS - 1u));
     int first = a.start;
     if (a.starts != 0ul) first = Int(a.starts + uint64_t(int64_t(b) * a.ostep * 4l)).v;
 
     precise float position = float(first) * a.pace;
-    if (lane < PAIRS) {
-        vec2 by_ = turn_by(angle, position);
-        angles[lane / 2u][lane % 2u * 2u] = by_.x;
-        angles[lane / 2u][lane % 2u * 2u + 1u] = by_.y;
-    }
+    if (lane < PAIRS) angles[lane] = turn_by(angle, position);
     float x[F];
     decode(c, x);
+    if (mine) put(j, t, x);
 #ifdef NORM
-    float sum = squares(j, t, mine, x);
-    if (weight != 0ul) {
-        precise float power = sum / float(a.features), root = 1.0 / sqrt(power + a.eps);
-        float w[F];
-        decode(by, w);
-        [[unroll]] for (uint k = 0u; k < F; ++k) x[k] = stored(x[k] * root * w[k]);
-    }
+    float sum = squares(j, t, x);
+    precise float power = sum / float(a.features), root = 1.0 / sqrt(power + a.eps);
+    if (mine && t == 0u) roots[j] = root;
 #endif
-    turn_row(lane, j, t, mine, x);
+    barrier();
+    [[dont_unroll]] for (uint e = lane; e < pairs; e += WG) {
+        uint row = e / PAIRS * WIDTH;
+        uvec2 at_ = row + places_of(e);
+        vec2 y = vec2(turned[at_.x / 4u][at_.x % 4u], turned[at_.y / 4u][at_.y % 4u]), by = angles[e % PAIRS];
+#ifdef NORM
+        if (weights_of(e) != 0ul) {
+            float root_ = roots[e / PAIRS];
+            y = vec2(stored(y.x * root_ * w.x), stored(y.y * root_ * w.y));
+        }
+        if (e + WG < pairs) w = load_weights(e + WG);
+#endif
+        turned[at_.x / 4u][at_.x % 4u] = stored(y.x * by.x - y.y * by.y);
+        turned[at_.y / 4u][at_.y % 4u] = stored(y.x * by.y + y.y * by.x);
+    }
+    barrier();
     get(ROWS, t, x);
     encode(x, newest.k);
     return newest;

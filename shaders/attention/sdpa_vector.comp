@@ -315,25 +315,28 @@ void main() {
     }
 #ifdef LAST
     if (!comes_last(a.counters + 4ul * slot, splits, live)) return;
-    // All that is read of eight parts is on its way at once.
-    uint64_t step = (dv + 2u) * 4ul;
+    // All that is read of eight parts is on its way at once; behind the last one lies room for as many.
+    const uint step = dv + 2u;
     [[dont_unroll]] for (uint e = lane; e < ROWS * width; e += WG) {
         uint r = e / width, f = e % width, row = row0 + r;
         if (row >= rows || f >= dv) continue;
         uint h = kv * a.group + row / l;
         uint64_t line = (uint64_t(b) * a.kv * a.group + h) * l + row % l;
-        uint64_t p = a.parts + line * splits * step;
+        uint64_t p = a.parts + line * splits * (step * 4ul);
         float most = sink(h), total = most == NEG_INF ? 0.0 : 1.0, x = 0.0;
         [[dont_unroll]] for (uint s = 0u; s < splits; s += 8u) {
+            Floats head = Floats(p), own = Floats(p + (2u + f) * 4ul);
             float y[8], sum_[8], top_[8], next = most;
             [[unroll]] for (uint u = 0u; u < 8u; ++u) {
-                Floats from = Floats(p + min(s + u, splits - 1u) * step);
-                top_[u] = from.v[0];
-                sum_[u] = from.v[1];
-                y[u] = from.v[2u + f];
+                top_[u] = head.v[u * step];
+                sum_[u] = head.v[u * step + 1u];
+                y[u] = own.v[u * step];
             }
             [[unroll]] for (uint u = 0u; u < 8u; ++u) {
-                if (s + u >= splits) top_[u] = NEG_INF;
+                bool there = s + u < splits;
+                top_[u] = there ? top_[u] : NEG_INF;
+                sum_[u] = there ? sum_[u] : 0.0;
+                y[u] = there ? y[u] : 0.0;
                 next = max(next, top_[u]);
             }
             float base = finite(next), keep = exp2(most - base);
@@ -345,6 +348,7 @@ void main() {
                 x = fma(y[u], keep, x);
             }
             most = next;
+            p += 8u * step * 4ul;
         }
         b_store(a.dst + (line * dv + f) * B_SIZE, x / total);
     }

@@ -107,12 +107,18 @@ const fn short(longest: u64, tier: Tier, groups: u64, tile: Tile) -> Row {
 pub const TALLEST: u32 = 256;
 
 const TABLE: &[Row] = &[
+    // Where sums are short, results are written most of the time, by more workgroups in small tiles. H200, us, these and the row
+    // below: 7728 x 6800 by 32 68 and 90, 8192 x 8192 by 64 103 and 111; 4096 x 4096 by 128 38 and 36.
+    Row { class: Class::Only32, ..short(32, Tier::Khr, 240, tile(64, 64, 32, 128, 1)) },
+    Row { class: Class::Only32, ..short(64, Tier::Khr, 240, tile(64, 64, 64, 128, 1)) },
     // Matrices of the subgroup are as fast as those of the workgroup or faster, and need no pipeline for each shape.
     // TFLOP/s, bfloat16, right operand as it is and transposed: 8192^3 342 and 341 against 345 and 344, 4096^3 327 and 322
     // against 290 and 201 to 274, 4096 x 4096 by 12288 330 and 332 against 213 and 210, 4096 x 12288 by 4096 320 against
     // 293 to 325, 512 x 12288 by 4096 318 and 313 against 326 and 315; before sizes are known to the pipeline 8192 x 3072 by
     // 768 265 against 160, 4096 x 4096 by 512 232 against 147.
     row(Class::Only32, Tier::Khr, 240, tile(128, 128, 64, 128, 1)),
+    // 8192 products of 64 x 64 by 64 in float16, us: 82, by matrices of the workgroup 129.
+    Row { class: Class::Only32, ..short(128, Tier::Khr, 264, tile(64, 64, 64, 128, 1)) },
     // H200, bfloat16: 512 x 512 by 64 174 us against 217. On an H100 the row above is better where it holds: 8192 x 8192 by
     // 64 107 us against 249, 16384 x 4096 by 128 128 against 262.
     short(128, Tier::Nv2, 264, tile(64, 64, 64, 128, 1)),
@@ -617,6 +623,24 @@ mod tests {
         assert_eq!(lanes(64, 64), [[128, 64, 16, 256], [32, 32, 16, 64]]);
         assert_eq!(lanes(32, 64), [[128, 128, 16, 256], [32, 32, 16, 64]]);
         assert_eq!(lanes(32, 32), [[128, 128, 16, 256], [32, 32, 32, 64]]);
+    }
+
+    #[test]
+    fn many_rows_of_short_products_have_a_thread_each() {
+        let (mut p, laid) = (devices::h200(), |p: &Profile, m, n, k, batch, together| {
+            small(p, &shape(Dtype::F32, m, n, k, batch), together).map(|s| [s.k, s.n])
+        });
+        assert_eq!(laid(&p, 3, 3, 3, 1 << 20, false), Some([4, 4]));
+        assert_eq!(laid(&p, 1 << 20, 16, 9, 1, true), Some([16, 16]));
+        // A vector, long rows, few rows, a matrix of its own for each that is too large, more rows than 31 bits count.
+        assert_eq!(laid(&p, 1 << 20, 1, 3, 1, true), None);
+        assert_eq!(laid(&p, 1 << 20, 17, 3, 1, true), None);
+        assert_eq!(laid(&p, 64 * 264 - 1, 3, 3, 1, true), None);
+        assert_eq!(laid(&p, 64, 16, 16, 1 << 20, false), None);
+        assert_eq!(laid(&p, 1 << 31, 3, 3, 1, true), None);
+        p.units = 2;
+        assert_eq!(laid(&p, 256, 3, 3, 1, true), Some([4, 4]));
+        assert_eq!(laid(&p, 255, 3, 3, 1, true), None);
     }
 
     #[test]

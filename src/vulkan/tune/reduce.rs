@@ -28,6 +28,18 @@ const FEW: u64 = 32;
 /// See [`FEW`].
 pub static FEW_LANES: Best = best("reduce_few_lanes", 1 << 16);
 
+/// Elements of a lane where elements lie apart, and where results are few.
+const EACH: [u64; 2] = [16, 4];
+
+/// Lanes that share a result of `n` elements which lie anywhere, of so many results: at most `most`.
+pub fn general(p: &Profile, n: u64, results: u64, most: u32) -> u32 {
+    let lanes = |each: u64| (n / each).max(1).next_power_of_two().min(u64::from(most));
+    let [many, few] = EACH.map(lanes);
+    let fills = results.div_ceil(u64::from(most) / many) >= 4 * p.fill();
+    // FITS: at most `most`.
+    (if fills { many } else { few }) as u32
+}
+
 /// Whether results of `n` elements each, so many vectors of them, are a lane's each.
 pub fn few(p: &Profile, n: u64, vectors: u64) -> bool {
     n <= FEW && vectors >= p.count(&FEW_LANES)
@@ -56,3 +68,18 @@ pub fn chunk(p: &Profile, groups: u64, steps: u64, tile: u64) -> u64 {
 pub const ROW_REGISTERS: u64 = 32;
 /// See [`ROW_REGISTERS`].
 pub const ROW_CODE: u64 = 160;
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::devices;
+    use super::*;
+
+    #[test]
+    fn lanes_of_elements_that_lie_apart_have_many_where_results_fill_the_device() {
+        let mut p = devices::h200();
+        assert_eq!([1000, 33_554].map(|outs| general(&p, 1000, outs, 256)), [256, 64]);
+        assert_eq!([1, 7, 100_000].map(|n| general(&p, n, 1 << 20, 256)), [1, 1, 256]);
+        p.units = 2;
+        assert_eq!([2, 1000].map(|outs| general(&p, 1000, outs, 256)), [256, 64]);
+    }
+}

@@ -227,6 +227,9 @@ fn check([q, k, v]: [&DeviceView; 3]) -> Result<()> {
     Ok(())
 }
 
+/// Parts that sdpa_vector.comp reads at once, whether there are as many or not.
+const PARTS_AT_ONCE: u64 = 8;
+
 /// What a kernel reads, and what it writes besides results.
 fn touched(
     arrays: [Option<&DeviceView>; 4],
@@ -294,7 +297,8 @@ fn attend(
     }
     let lines = batch * heads * l;
     let part_bytes = if splits > 1 { lines * splits * (dv + 2) * 4 } else { 0 };
-    let parts = if splits > 1 { enc.temp(part_bytes as usize)? } else { 0 };
+    let room = part_bytes + (PARTS_AT_ONCE - 1) * (dv + 2) * 4;
+    let parts = if splits > 1 { enc.temp(room as usize)? } else { 0 };
     // The last workgroup joins so many parts, eight at a time.
     let last = splits > 1 && splits <= u64::from(WG / 8) && groups <= COUNTERS as u64 / 16;
     let counters = if last { (enc.counters(groups as usize)?, 4 * groups) } else { (0, 0) };

@@ -36,8 +36,6 @@ pub(super) struct Turned {
     pub norm: Option<u32>,
     /// A lane has what one of those takes at a time.
     in_lane: bool,
-    /// Pairs lie in the same place of two lanes of a subgroup.
-    shuffled: bool,
     /// Arguments are push constants.
     pushed: bool,
 }
@@ -54,7 +52,6 @@ impl Turned {
             (self.traditional, "TRADITIONAL"),
             (self.waves, "WAVES"),
             (self.in_lane, "IN_LANE"),
-            (self.shuffled, "SHUFFLED"),
             (self.pushed, "PUSHED"),
         ];
         flags.iter().filter(|x| x.0).for_each(|x| define(d, x.1, 1));
@@ -87,15 +84,13 @@ pub(super) fn turned(
     let norm = newest.eps.map(|_| rope_rows::sums(d, q.dtype, true)[0]);
     let sums = norm.is_none_or(|lanes| lanes <= f.subgroup_size);
     let room = table::newest_fits(f, block, lanes);
-    let together = lanes <= f.subgroup_size;
     (one && wide && kept && near && shuffles(f) && sums && room).then_some(Turned {
         // FITS: at most MOST_FEATURES.
         features: d as u32,
         traditional: newest.form.traditional,
         waves: newest.waves.is_some(),
         norm,
-        in_lane: q.dtype.size() == 2 && together,
-        shuffled: together && d % 16 == 0,
+        in_lane: q.dtype.size() == 2 && lanes <= f.subgroup_size,
         pushed: pushed(f),
     })
 }

@@ -362,7 +362,7 @@ fn walk(
         groups = vectors.div_ceil(u64::from(key.lanes)) * (outs / ro);
         (work, least) = (n, u64::from(WG / key.lanes) * 16);
     } else {
-        key.lanes = (total / 4).max(1).next_power_of_two().min(u64::from(WG)) as u32;
+        key.lanes = table::general(p, total, outs, WG);
         list.extend_from_slice(reduced);
         (n, ro, stride) = (total, 1, 0);
         groups = outs.div_ceil(u64::from(WG / key.lanes));

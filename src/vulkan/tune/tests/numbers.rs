@@ -28,6 +28,7 @@ const FACTS: &[(&str, &str, &str)] = &[
     ("kernels/index/mask.rs", "BLOCK", "the shader is written for it"),
     ("kernels/matmul/fragment_probe.rs", "LANES", "what is probed"),
     ("kernels/matmul/kernel.rs", "MAX_SPECIAL", "a bound of a cache"),
+    ("kernels/attention/mod.rs", "PARTS_AT_ONCE", "the shader is written for it"),
     ("kernels/attention/newest.rs", "ARGUMENTS", "the layout of push constants"),
     ("kernels/matmul/kernel.rs", "PUSH_BYTES", "the layout of push constants"),
     ("kernels/matmul/problem.rs", "REACH", "offsets of 32 bits"),
