@@ -47,7 +47,7 @@ pub const VARIABLES: &[&Variable] = &[
 pub const VARIANTS: &[&KernelVariant] = &[
     &tune::matmul::MATMUL_NV2,
     &tune::matmul::MATMUL_KHR,
-    &tune::matmul::MATMUL_SMALL,
+    &tune::short::MATMUL_SMALL,
     &tune::matmul::MATMUL_SPLIT,
     &matmul::kernel::MATMUL_FIXED,
     &tune::fusion::EPILOGUES,

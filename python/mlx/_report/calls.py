@@ -197,11 +197,11 @@ def _products(full):
         ):
             x = (dtype, m, n, k, form)
             yield "matmul", lambda x=x: _product(*x)
+    many = 1 << 16  # rows, on any device
     for dtype, (k, n) in itertools.product(
         FLOATS, [(3, 3), (7, 5), (16, 16)] if full else [(3, 3)]
     ):
         x = (dtype, k, n)
-        many = 1 << 16  # on any device
         yield "short", lambda x=x: mx.zeros((many, 3, x[1]), x[0]) @ mx.zeros((many, x[1], 2), x[0])
         yield "short", lambda x=x: mx.zeros((many, x[1]), x[0]) @ mx.zeros((x[1], x[2]), x[0])
     for dtype, m in itertools.product(dtypes, [1, 33, 256]):

@@ -564,37 +564,6 @@ fn in_parts(s: &Shape, tier: Tier, t: Tile, wanted: u64, most: i64) -> Choice {
     }
 }
 
-pub static MATMUL_SMALL: KernelVariant =
-    KernelVariant::new("matmul_small", "tiles and rows, for many products of short rows too");
-
-/// What matmul_small.comp is laid out for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Small {
-    /// A power of two that holds K, at least four.
-    pub k: u32,
-    /// The same of N.
-    pub n: u32,
-}
-
-/// Longest rows of results, and K, that a thread holds.
-const SHORT: u64 = 16;
-/// Most numbers of a right matrix that each row reads through the cache.
-const APART: u64 = 64;
-/// Rows for each of the workgroups that fill a device, from which on threads have one each. H200, float32: 3.7 million products of 3 x 3 by tiles
-/// and copies 15.9 ms, where they move 0.4 GB; 2.1 million rows of 16 by 16 x 16 0.26 ms.
-const MANY: u64 = 64;
-
-/// The layout for many rows of results that are short, as long as K is; `together`: one right matrix for all.
-pub fn small(p: &Profile, s: &Shape, together: bool) -> Option<Small> {
-    let rows = s.m * s.batch;
-    let short = (2..=SHORT).contains(&s.n) && (1..=SHORT).contains(&s.k);
-    let many = rows >= MANY * p.fill() && rows < 1 << 31;
-    let fits = short && many && (together || s.n * s.k <= APART) && !MATMUL_SMALL.disabled();
-    // FITS: at most SHORT.
-    let held = |n: u64| n.next_power_of_two().max(4) as u32;
-    fits.then(|| Small { k: held(s.k), n: held(s.n) })
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tests::devices;
@@ -623,24 +592,6 @@ mod tests {
         assert_eq!(lanes(64, 64), [[128, 64, 16, 256], [32, 32, 16, 64]]);
         assert_eq!(lanes(32, 64), [[128, 128, 16, 256], [32, 32, 16, 64]]);
         assert_eq!(lanes(32, 32), [[128, 128, 16, 256], [32, 32, 32, 64]]);
-    }
-
-    #[test]
-    fn many_rows_of_short_products_have_a_thread_each() {
-        let (mut p, laid) = (devices::h200(), |p: &Profile, m, n, k, batch, together| {
-            small(p, &shape(Dtype::F32, m, n, k, batch), together).map(|s| [s.k, s.n])
-        });
-        assert_eq!(laid(&p, 3, 3, 3, 1 << 20, false), Some([4, 4]));
-        assert_eq!(laid(&p, 1 << 20, 16, 9, 1, true), Some([16, 16]));
-        // A vector, long rows, few rows, a matrix of its own for each that is too large, more rows than 31 bits count.
-        assert_eq!(laid(&p, 1 << 20, 1, 3, 1, true), None);
-        assert_eq!(laid(&p, 1 << 20, 17, 3, 1, true), None);
-        assert_eq!(laid(&p, 64 * 264 - 1, 3, 3, 1, true), None);
-        assert_eq!(laid(&p, 64, 16, 16, 1 << 20, false), None);
-        assert_eq!(laid(&p, 1 << 31, 3, 3, 1, true), None);
-        p.units = 2;
-        assert_eq!(laid(&p, 256, 3, 3, 1, true), Some([4, 4]));
-        assert_eq!(laid(&p, 255, 3, 3, 1, true), None);
     }
 
     #[test]

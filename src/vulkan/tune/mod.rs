@@ -18,6 +18,7 @@ pub mod parts;
 mod profile;
 pub mod quantized;
 pub mod reduce;
+pub mod short;
 pub mod sort;
 pub mod subjects;
 #[cfg(test)]

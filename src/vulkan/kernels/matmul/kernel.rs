@@ -17,9 +17,10 @@ use crate::vulkan::kernels::elementwise::caps;
 use crate::vulkan::shader::compile_pool;
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Pipeline, Source};
 use crate::vulkan::tune::matmul::{
-    Small, Tile, fixed_subgroup, fragment, multiplies, stages, subgroup_grid, team_subgroup, thread_tile,
+    Tile, fixed_subgroup, fragment, multiplies, stages, subgroup_grid, team_subgroup, thread_tile,
 };
 use crate::vulkan::tune::parts::STRETCH;
+use crate::vulkan::tune::short::Small;
 
 pub static MATMUL_SPEC: Variable = Variable::new(
     "MLX_VK_MATMUL_SPEC",

@@ -28,8 +28,9 @@ use crate::vulkan::CommandEncoder;
 use crate::vulkan::kernels::elem::launch;
 use crate::vulkan::shader::pipeline::Pipeline;
 use crate::vulkan::tune::gemv::GEMV;
-use crate::vulkan::tune::matmul::{self as table, Choice, Shape as Product, Small, Tier};
+use crate::vulkan::tune::matmul::{self as table, Choice, Shape as Product, Tier};
 use crate::vulkan::tune::parts::tile as parts_tile;
+use crate::vulkan::tune::short::{self, Small};
 pub(in crate::vulkan) use crate::vulkan::tune::{ceil, round_up};
 use std::sync::Arc;
 
@@ -246,7 +247,7 @@ fn solve(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     }
     if let Some((small, together)) = small {
         let p = with_block(enc, p)?;
-        return short(enc, &p, small, together);
+        return run_short(enc, &p, small, together);
     }
     let alone = Product { batch: 1, ..p.product(false) };
     let parts = parts_tile(enc.device().profile(), &alone).filter(|_| p.kind() == Table::None);
@@ -264,12 +265,12 @@ fn solve(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
 fn small(enc: &CommandEncoder, p: &Problem) -> Option<(Small, bool)> {
     let together = p.b.batch.iter().zip(&p.batch).all(|(&s, &d)| s == 0 || d == 1);
     let shape = p.product(false);
-    let small = table::small(enc.device().profile(), &shape, together)?;
+    let small = short::small(enc.device().profile(), &shape, together)?;
     (p.kind() == Table::None).then_some((small, together))
 }
 
 /// Products whose rows a thread makes each.
-fn short(enc: &mut CommandEncoder, p: &Problem, small: Small, together: bool) -> Result<()> {
+fn run_short(enc: &mut CommandEncoder, p: &Problem, small: Small, together: bool) -> Result<()> {
     // INVARIANT: `solve` brought both operands into a form.
     let (ta, lda) = p.a.form(p.m, p.k).unwrap_or((false, 0));
     let (tb, ldb) = p.b.form(p.k, p.n).unwrap_or((false, 0));
@@ -277,7 +278,7 @@ fn short(enc: &mut CommandEncoder, p: &Problem, small: Small, together: bool) ->
     let key = MatmulKey { addmm, fused, ta, tb, ..plain(Kernel::Small { small, together }, p.dtype) };
     let pipeline = enc.device().pipeline(&key)?;
     let even = p.d.is_multiple_of(16) && p.d_rs % 4 == 0 && (p.batches() == 1 || p.d_batch % 4 == 0);
-    // FITS: `table::small` asks for fewer rows than 2^32.
+    // FITS: `short::small` asks for fewer rows than 2^32.
     let push = Push {
         lda: lda as u32,
         ldb: ldb as u32,
