@@ -452,3 +452,64 @@ def test_few_elements_for_each_of_many_results(dtype, rng):
         got = np.array(mx.var(a, axis=axis).astype(mx.float32))
         tolerance = 2e-2 if dtype == "bfloat16" else 1e-5
         np.testing.assert_allclose(got, x.astype(np.float64).var(axis), rtol=tolerance, atol=1e-6)
+
+
+def whole_numbers(rng, shape, dtype):
+    """Numbers of a dtype, and the same in NumPy."""
+    a = mx.array(rng.integers(-9, 10, shape).astype(np.float32)).astype(getattr(mx, dtype))
+    mx.eval(a)
+    return a, np.array(a.astype(mx.float32), np.float64)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "int32", "int8"])
+@pytest.mark.parametrize("columns", [3, 6, 77, 501, 1023])
+def test_many_rows_of_odd_columns(columns, dtype):
+    """Several rows are taken for one; the last one of these is not whole."""
+    rng = np.random.default_rng(columns)
+    a, want = whole_numbers(rng, ((5 << 20) // columns // 4 + 3, columns), dtype)
+    for name in ("max", "min", "argmax"):
+        got = np.array(getattr(mx, name)(a, axis=0).astype(mx.float32))
+        np.testing.assert_array_equal(got, getattr(want, name)(0))
+    if dtype in ("float32", "int32"):
+        np.testing.assert_array_equal(np.array(mx.sum(a, axis=0)), want.sum(0))
+    if dtype == "float32":
+        np.testing.assert_allclose(np.array(mx.var(a, axis=0)), want.var(0), rtol=1e-5)
+        sums = np.log(np.exp(want).sum(0))
+        np.testing.assert_allclose(np.array(mx.logsumexp(a, axis=0)), sums, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "int32", "int8"])
+@pytest.mark.parametrize("step", [2, 4, 8])
+@pytest.mark.parametrize("n", [40, 999, 1000, 70000])
+def test_each_so_manieth_element_of_rows(n, step, dtype):
+    rng = np.random.default_rng(n + step)
+    a, want = whole_numbers(rng, (5, n * step), dtype)
+    for part in (slice(None, None, step), slice(step - 1, None, step)):
+        x, y = a[:, part], want[:, part]
+        for name in ("max", "argmax", "argmin"):
+            got = np.array(getattr(mx, name)(x, axis=1).astype(mx.float32))
+            np.testing.assert_array_equal(got, getattr(y, name)(1))
+        if dtype in ("float32", "int32"):
+            np.testing.assert_array_equal(np.array(mx.sum(x, axis=1)), y.sum(1))
+        if dtype == "float32":
+            np.testing.assert_allclose(np.array(mx.std(x, axis=1)), y.std(1), rtol=1e-5)
+            sums = np.log(np.exp(y).sum(1))
+            np.testing.assert_allclose(np.array(mx.logsumexp(x, axis=1)), sums, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("n", [5, 64, 1000, 5003])
+def test_places_of_extremes_among_zeros_and_nan(n, dtype):
+    """The first of equal ones, zeros of both signs being equal, or the first NaN of either sign."""
+    rng = np.random.default_rng(n)
+    rows = np.where(rng.random((6, n)) < 0.5, 0.0, -0.0).astype(np.float32)
+    rows[1] = -np.abs(rng.standard_normal(n))
+    rows[1, n // 2 :: 3] = -0.0
+    rows[2, n // 3] = np.nan
+    rows[3, n // 3 :] = -np.float32(np.nan)
+    rows[4] = -np.inf
+    rows[5] = np.inf
+    for x in (rows, -rows):
+        a = mx.array(x).astype(getattr(mx, dtype))
+        np.testing.assert_array_equal(np.array(mx.argmax(a, axis=1)), x.argmax(1))
+        np.testing.assert_array_equal(np.array(mx.argmin(a, axis=1)), x.argmin(1))

@@ -554,3 +554,59 @@ def test_wrong_updates(name):
     with pytest.raises(kind, match=text or None):
         mx.eval(call(mx.ones((2, 3))))
     h.works()
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float32", "bfloat16", "int8", "int32", "uint16", "bool_", "int64"]
+)
+@pytest.mark.parametrize("places, updates", [(5000, 20000), (100000, 30000), (7, 5000), (300, 300)])
+def test_the_last_assignment_stays(places, updates, dtype):
+    rng = np.random.default_rng(places)
+    at = rng.integers(-places, places, updates).astype(np.int32)
+    numbers = rng.integers(0, 2 if dtype == "bool_" else 100, updates)
+    a = mx.zeros((places,), getattr(mx, dtype))
+    a[mx.array(at)] = mx.array(numbers).astype(a.dtype)
+    want = np.zeros(places, np.int64)
+    want[at] = numbers
+    np.testing.assert_array_equal(np.array(a.astype(mx.int64)), want)
+    # One number for all of them.
+    a = mx.zeros((places,), getattr(mx, dtype))
+    a[mx.array(at)] = mx.array(1).astype(a.dtype)
+    np.testing.assert_array_equal(
+        np.array(a.astype(mx.int64)), want * 0 + np.isin(np.arange(places), at % places)
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
+def test_the_last_assignment_stays_along_an_axis(dtype):
+    rng = np.random.default_rng(8)
+    x = rng.integers(-9, 9, (30, 600)).astype(dtype)
+    at = rng.integers(0, 600, (30, 500))
+    numbers = rng.integers(10, 99, (30, 500)).astype(dtype)
+    want = x.copy()
+    for row in range(30):
+        for column in range(500):
+            want[row, at[row, column]] = numbers[row, column]
+    a, i, u = map(mx.array, (x, at, numbers))
+    np.testing.assert_array_equal(np.array(mx.put_along_axis(a, i, u, 1)), want)
+    turned = mx.put_along_axis(mx.contiguous(a.T), mx.contiguous(i.T), mx.contiguous(u.T), 0)
+    np.testing.assert_array_equal(np.array(turned), want.T)
+
+
+@pytest.mark.parametrize("how", ["maximum", "minimum"])
+@pytest.mark.parametrize("places, updates", [(50, 3000), (4000, 9000)])
+def test_extremes_of_many_updates(places, updates, how):
+    """With NaN of both signs, infinities, zeros and subnormal numbers among both sides."""
+    rng = np.random.default_rng(places)
+    odd = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, -1e-40, 2e-40], np.float32)
+    for special in (False, True):
+        a, u = (rng.standard_normal(n).astype(np.float32) for n in (places, updates))
+        if special:
+            a[::7], u[::97] = (rng.choice(odd, len(x)) for x in (a[::7], u[::97]))
+            a[3], u[5] = np.array([0xFFC00001, 0xFFC00001], np.uint32).view(np.float32)
+        at = rng.integers(0, places, updates)
+        want = a.copy()
+        with np.errstate(invalid="ignore"):
+            getattr(np, how).at(want, at, u)
+        got = np.array(getattr(mx.array(a).at[mx.array(at)], how)(mx.array(u)))
+        np.testing.assert_array_equal(got, want)

@@ -85,6 +85,8 @@ float squares(uint j, uint t, float x[F]) {
 
 // Weights of the elements of pair e of the rows; none of rows that are not normalised.
 uint64_t weights_of(uint e) { return e / PAIRS == ROWS ? a.k_weight : a.q_weight; }
+
+// Where both elements of pair e stand in a row.
 uvec2 places_of(uint e) {
     uint i = e % PAIRS;
 #ifdef TRADITIONAL

@@ -3,7 +3,7 @@
 // base, step in the updates (both in units of V elements), step in the numbering of updates, step of the key.
 // DUP 0: no two updates meet. DUP 1: links (shaders/index/scatter_keys.comp) say which do: for OP 0 the last one
 // writes, else the first one combines all in their order. DUP 2 (OP 0): a table says which one is the last. DUP 3:
-// integers of 32 bits are combined by atomics, whose order does not matter.
+// integers of 32 bits are combined by atomics, whose order does not matter, and so are the largest and the least of floats.
 // The last CHAIN_AXES records, length and step in the updates, lead from a number to its update.
 #include "lib/codecs.glsl"
 #define FIELDS 5
@@ -19,7 +19,25 @@ layout(push_constant, scalar) uniform Push {
 };
 
 #define FIRST (AXES * AXIS_WORDS)
-#if DUP == 3
+#if DUP == 3 && A_KIND == 2
+// Bits of floats are ordered as integers are: as signed ones where the sign is plus, else as unsigned ones the other way round. NaN is
+// the one that comes after all others; whoever finds another one there replaces it.
+layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Word { uint v; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Signed { int v; };
+void extreme(uint64_t to, float x) {
+    const uint nan = OP == 3 ? 0x7fc00000u : 0xffc00000u;
+    uint u = is_nan(x) ? nan : floatBitsToUint(x);
+    if (is_nan(uintBitsToFloat(Word(to).v))) {
+        atomicExchange(Word(to).v, nan);
+    } else if (int(u) >= 0) {
+        if (OP == 3) atomicMax(Signed(to).v, int(u));
+        else atomicMin(Signed(to).v, int(u));
+    } else {
+        if (OP == 3) atomicMin(Word(to).v, u);
+        else atomicMax(Word(to).v, u);
+    }
+}
+#elif DUP == 3
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Word { A_C v; };
 #endif
 
@@ -91,7 +109,9 @@ void one(UINT i) {
 #else
     #define UPDATE(offset) load_updates(at(src, (offset) * V, A_SIZE))
 #endif
-#if DUP == 3 && OP == 1
+#if DUP == 3 && A_KIND == 2
+    extreme(to, UPDATE(from).x[0]);
+#elif DUP == 3 && OP == 1
     atomicAdd(Word(to).v, UPDATE(from).x[0]);
 #elif DUP == 3 && OP == 3
     atomicMax(Word(to).v, UPDATE(from).x[0]);

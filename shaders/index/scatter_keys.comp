@@ -3,15 +3,20 @@
 // where it goes, 0xffffffff for one that is dropped. Axis fields: length, what a step adds to the key.
 // MODE 0 writes the keys, of 16 bits with SHORT. MODE 1 links each update to the next one of equal key in its line (per_line at most
 // WG): low bits the number of that update, LAST or GONE, top bit set unless it is the first. MODE 2 leaves the
-// number of the last update of each key, plus one, in a table.
+// number of the last update of each key, plus one, in a table. MODE 3 leaves the bits of that update there too, in the lower
+// words; updates lie in the order of their numbers.
 #include "lib/codecs.glsl"
+#if MODE == 3
+#extension GL_EXT_shader_atomic_int64 : require
+layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Claim { uint64_t v; };
+#endif
 #define FIELDS 2
 #include "index/indexed.glsl"
 layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint WG = 256u;
 
 layout(push_constant, scalar) uniform Push {
-    uint64_t dst, params;
+    uint64_t dst, params, updates;
     uint total, per_line;
 };
 
@@ -72,6 +77,9 @@ void main() {
     Raw2(dst + 2ul * u).v = uint16_t(key & 0xffffu);
 #elif MODE == 0
     Raw4(dst + 4ul * u).v = key;
+#elif MODE == 3
+    uint bits = a_bits(updates + uint64_t(u) * A_SIZE);
+    if (key != DROPPED) atomicMax(Claim(dst + 8ul * key).v, packUint2x32(uvec2(bits, u + 1u)));
 #else
     if (key != DROPPED) atomicMax(Raw4(dst + 4ul * key).v, u + 1u);
 #endif

@@ -58,6 +58,13 @@ float m_round(float x) { return m_signed(roundEven(x), x); }
 struct Two { float hi; float lo; };
 Two m_two(float hi, float lo) { return Two(hi, lo); }
 
+// a * b + c, as it is fastest.
+#ifdef FUSED_FMA
+#define m_ma(a, b, c) fma(a, b, c)
+#else
+#define m_ma(a, b, c) ((a) * (b) + (c))
+#endif
+
 // a - q * b for q near a / b, where nothing over- or underflows: Dekker's exact product.
 float m_residual(float a, float q, float b) {
   precise float p = q * b;
@@ -147,6 +154,18 @@ float m_rsqrt(float x) { return m_div(1.0, m_sqrt(x)); }
 // Remainder with the divisor's sign: long division of the mantissas, seven bits a step, exact.
 float m_floor_mod(float a, float b) {
   uint ua = floatBitsToUint(a) & 0x7fffffffu, ub = floatBitsToUint(b) & 0x7fffffffu;
+#ifdef FUSED_FMA
+  // Moderate numbers whose quotient is below 2^21, so that it is one off at most: what it leaves of `a` has the digits of `b`.
+  if (ub - 0x21800000u < 0x3c000000u && ua < ub + 0x0a000000u && ua >= 0x21800000u) {
+    uint sign = floatBitsToUint(b) & 0x80000000u;
+    float n = uintBitsToFloat(floatBitsToUint(a) ^ sign), d = uintBitsToFloat(ub);
+    precise float q = floor(n * (1.0 / d));
+    precise float left = fma(-q, d, n);
+    q += left < 0.0 ? -1.0 : left >= d ? 1.0 : 0.0;
+    left = fma(-q, d, n);
+    return uintBitsToFloat(left == 0.0 ? floatBitsToUint(a) & 0x80000000u : floatBitsToUint(left) ^ sign);
+  }
+#endif
   if (ua >= 0x7f800000u || ub > 0x7f800000u || ub == 0u) return M_NAN;
   float r = a;
   if (ua == ub) {
@@ -321,9 +340,9 @@ int m_log_exponent(float x) {
 
 // log(1 + f) - f + f^2/2 on the mantissa's range.
 float m_log_poly(float f) {
-  precise float p = (((((((7.0376836292e-2 * f - 1.1514610310e-1) * f + 1.1676998740e-1) * f -
-      1.2420140846e-1) * f + 1.4249322787e-1) * f - 1.6668057665e-1) * f + 2.0000714765e-1) * f -
-      2.4999993993e-1) * f + 3.3333331174e-1;
+  precise float p = m_ma(m_ma(m_ma(m_ma(m_ma(m_ma(m_ma(m_ma(7.0376836292e-2, f, -1.1514610310e-1), f, 1.1676998740e-1), f,
+      -1.2420140846e-1), f, 1.4249322787e-1), f, -1.6668057665e-1), f, 2.0000714765e-1), f,
+      -2.4999993993e-1), f, 3.3333331174e-1);
   precise float result = p * f * (f * f);
   return result;
 }
@@ -451,8 +470,8 @@ float m_acos(float x) {
 // atan on |t| <= tan(pi/8).
 float m_atan_poly(float t) {
   precise float z = t * t;
-  precise float p = ((8.05374449538e-2 * z - 1.38776856032e-1) * z + 1.99777106478e-1) * z - 3.33329491539e-1;
-  precise float result = p * z * t + t;
+  precise float p = m_ma(m_ma(m_ma(8.05374449538e-2, z, -1.38776856032e-1), z, 1.99777106478e-1), z, -3.33329491539e-1);
+  precise float result = m_ma(p * z, t, t);
   return result;
 }
 
@@ -477,7 +496,7 @@ float m_atan2(float y, float x) {
   precise float hi = m_sel(swap, ay, ax);
   precise float t = m_sel(lo == hi, m_sel(lo == 0.0, 0.0, 1.0), m_div(lo, m_sel(hi == 0.0, 1.0, hi)));
   bool mid = t > 0.4142135623730950;
-  precise float u = m_sel(mid, m_div(t - 1.0, t + 1.0), t);
+  precise float u = m_sel(mid, m_div_near(t - 1.0, t + 1.0), t);
   precise float p = m_atan_poly(u);
   precise float b0 = m_sel(mid, 0.25, 0.0);
   precise float b1 = m_sel(swap, 0.5 - b0, b0);
@@ -509,10 +528,10 @@ float m_cosh(float x) {
 float m_tanh(float x) {
   precise float a = m_abs(x);
   precise float z = x * x;
-  precise float p = (((-5.70498872745e-3 * z + 2.06390887954e-2) * z - 5.37397155531e-2) * z +
-      1.33314422036e-1) * z - 3.33332819422e-1;
+  precise float p = m_ma(m_ma(m_ma(m_ma(-5.70498872745e-3, z, 2.06390887954e-2), z, -5.37397155531e-2), z,
+      1.33314422036e-1), z, -3.33332819422e-1);
   precise float big = 1.0 - m_div_near(2.0, m_exp(2.0 * m_sel(a > 10.0, 10.0, a)) + 1.0);
-  precise float result = m_sel(a < 0.625, m_sel(x == 0.0, x, p * z * x + x), m_sel(m_is_nan(x), x,
+  precise float result = m_sel(a < 0.625, m_sel(x == 0.0, x, m_ma(p * z, x, x)), m_sel(m_is_nan(x), x,
       m_with_sign(big, x)));
   return result;
 }

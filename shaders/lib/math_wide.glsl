@@ -235,6 +235,27 @@ float m_logaddexp_exact(float hi, float lo) {
   return result;
 }
 
+// exp(x + lo) for x of at most zero and small `lo`.
+float m_exp_below(float x0, float lo) {
+#ifdef FUSED_FMA
+  precise float x = x0 < -110.0 ? -110.0 : x0;
+  precise float t = fma(x, M_LOG2E, M_MAGIC);
+  precise float n = t - M_MAGIC;
+  precise float r = fma(n, -M_LN2_LO, fma(n, -M_LN2_HI, x)) + lo;
+  precise float p = exp2(r * M_LOG2E);
+  return m_exp_scaled(p, floatBitsToUint(t));
+#else
+  return m_exp_k(x0, lo, 0);
+#endif
+}
+
+// log(1 + x) for x from zero to one.
+float m_log1p_share(float x) {
+  bool half_ = x > 0.41421356;
+  precise float f = m_sel(half_, 0.5 * x - 0.5, x);
+  return m_log_sum(m_sel(half_, 1.0, 0.0), f);
+}
+
 // log(exp(a) + exp(b)).
 float m_logaddexp(float a, float b) {
   precise float hi = m_sel(a > b, a, b);
@@ -247,7 +268,7 @@ float m_logaddexp(float a, float b) {
     [[dont_flatten]] if (m_abs(r) < hi * -1.52587890625e-5) r = m_logaddexp_exact(hi, lo);
   } else {
     Two d = m_exact_sum(lo, -hi);
-    r = hi + m_log1p(m_exp_k(d.hi, m_sel(d.hi > -110.0, d.lo, 0.0), 0));
+    r = hi + m_log1p_share(m_exp_below(d.hi, m_sel(d.hi > -110.0, d.lo, 0.0)));
   }
   precise float result = m_sel(m_is_nan(a) || m_is_nan(b), M_NAN, m_sel(m_abs(hi) == M_INF || lo == -M_INF,
       hi, r));

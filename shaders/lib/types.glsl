@@ -24,8 +24,14 @@ float f16_decode(uint h) {
 
 #include "lib/half.glsl"
 
+// The nearest float16 and bfloat16, on the way to other values. What is unpacked of what was packed NVIDIA's compiler takes for the
+// same (driver 580), so that nothing is rounded; its conversion to bfloat16 rounds to zero in every mode.
 float f16_round(float x) { return f16_decode(f16_encode(x)); }
-float bf16_round(float x) { return uintBitsToFloat(bf16_encode(x) << 16); }
+float bf16_round(float x) {
+  uint u = floatBitsToUint(x);
+  uint nearest = (u + 0x7fffu + ((u >> 16) & 1u)) & 0xffff0000u;
+  return (u & 0x7fffffffu) > 0x7f800000u ? x : uintBitsToFloat(nearest);
+}
 
 // Truncation to integers; out of range as on x86, which the host kernels follow.
 int f_to_i32(float x) { return abs(x) < 2147483648.0 ? int(x) : int(0x80000000u); }

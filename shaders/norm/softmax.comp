@@ -1,7 +1,8 @@
 #version 460
 // Softmax (or, with LSE, log of the sum of exponentials) over the last axis, accumulated in float. PARTS stores what LSE
-// adds up: the row's maximum, and the logarithm of the sum of exponentials above it.
-// MODE 0 keeps the row in registers: NV vectors a lane, TPR lanes a row, read once and written once.
+// adds up: the row's maximum, and the logarithm of the sum of exponentials above it. LESS, with LSE, stores the row less
+// that logarithm, which is rounded to the dtype first.
+// MODE 0 keeps the row in registers: NV vectors a lane, TPR lanes a row, read once and written once; with RAW as they are.
 // MODE 1 walks longer rows twice, the first time with a running maximum and rescaled sum.
 // VEC reads and writes 16 bytes at a time, with SHIFTED from rows that begin anywhere (and are written where they begin
 // alike). A row whose maximum is infinite gives NaN (softmax) or that maximum (LSE), one with NaN gives NaN.
@@ -73,7 +74,20 @@ void read(uint64_t p, uint i, out float x[V]) {
 #endif
 }
 
-#ifndef LSE
+#ifdef RAW
+// The same without looking at them.
+uvec4 read_raw(uint64_t p, uint i) {
+    int first = first_of(i);
+    if (whole(first)) return Vec16(p + uint64_t(first) * A_SIZE).v;
+    uvec4 v = uvec4(A_ENC(NEG_INF) * 0x10001u);
+    [[unroll]] for (int k = 0; k < int(V); ++k)
+        if (first + k >= 0 && first + k < int(n))
+            v[k >> 1] = bitfieldInsert(v[k >> 1], a_bits(p + uint64_t(first + k) * A_SIZE), 16 * (k & 1), 16);
+    return v;
+}
+#endif
+
+#if !defined LSE || defined LESS
 void write(uint64_t q, uint i, float x[V]) {
 #ifdef VEC
     int first = first_of(i);
@@ -99,15 +113,30 @@ float below(float x, float m) {
 #endif
 }
 
+float above(float m, float s) { return is_nan(s) ? s : isinf(m) ? m : log_f32(s); }
+
+float lse_of(float m, float s) {
+    float l = above(m, s);
+    return isinf(m) ? l : m + l;
+}
+
 void write_lse(uint row, float m, float s) {
-    float l = is_nan(s) ? s : isinf(m) ? m : log_f32(s);
 #ifdef PARTS
     b_store(dst + uint64_t(row) * 2ul * B_SIZE, m);
-    b_store(dst + (uint64_t(row) * 2ul + 1ul) * B_SIZE, l);
+    b_store(dst + (uint64_t(row) * 2ul + 1ul) * B_SIZE, above(m, s));
 #else
-    b_store(dst + uint64_t(row) * B_SIZE, isinf(m) ? l : m + l);
+    b_store(dst + uint64_t(row) * B_SIZE, lse_of(m, s));
 #endif
 }
+
+// What every result of a row takes, and a result of an exponential, or with LESS of an element.
+#ifdef LESS
+float factor(float m, float s) { return A_DEC(B_ENC(lse_of(m, s))); }
+float result(float x, float f) { return x - f; }
+#else
+float factor(float m, float s) { return 1.0 / s; }
+float result(float e, float f) { return e * f; }
+#endif
 
 void main() {
     uint wg = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, lane = lane_id();
@@ -118,7 +147,33 @@ void main() {
 #ifdef SHIFTED
     lead = uint(p & 15ul) / A_SIZE;
 #endif
-#if MODE == 0
+#ifdef RAW
+    uvec4 raw[NV];
+    float m = NEG_INF, s = 0.0;
+    [[unroll]] for (uint j = 0u; j < NV; ++j) raw[j] = read_raw(p, t + j * TPR);
+    [[unroll]] for (uint j = 0u; j < NV; ++j)
+        [[unroll]] for (uint k = 0u; k < V; ++k) m = max(m, a_elem(raw[j], k));
+    summing = false;
+    m = group_reduce(m, lane);
+    [[unroll]] for (uint j = 0u; j < NV; ++j)
+        [[unroll]] for (uint k = 0u; k < V; ++k) s += exp_below(below(a_elem(raw[j], k), m));
+    summing = true;
+    s = group_reduce(s, lane);
+    float f = factor(m, s);
+    if (live) {
+        [[unroll]] for (uint j = 0u; j < NV; ++j) {
+            float y[V];
+            [[unroll]] for (uint k = 0u; k < V; ++k) {
+#ifdef LESS
+                y[k] = result(a_elem(raw[j], k), f);
+#else
+                y[k] = result(exp_below(below(a_elem(raw[j], k), m)), f);
+#endif
+            }
+            write(q, t + j * TPR, y);
+        }
+    }
+#elif MODE == 0
     float x[NV][V], m = NEG_INF, s = 0.0;
     [[unroll]] for (uint j = 0u; j < NV; ++j) read(p, t + j * TPR, x[j]);
     [[unroll]] for (uint j = 0u; j < NV; ++j)
@@ -127,18 +182,21 @@ void main() {
     m = group_reduce(m, lane);
     [[unroll]] for (uint j = 0u; j < NV; ++j)
         [[unroll]] for (uint k = 0u; k < V; ++k) {
-            x[j][k] = exp_below(below(x[j][k], m));
-            s += x[j][k];
+            float e = exp_below(below(x[j][k], m));
+            s += e;
+#ifndef LESS
+            x[j][k] = e;
+#endif
         }
     summing = true;
     s = group_reduce(s, lane);
-#ifdef LSE
+#if defined LSE && !defined LESS
     if (live && t == 0u) write_lse(row, m, s);
 #else
-    float f = 1.0 / s;
+    float f = factor(m, s);
     if (live) {
         [[unroll]] for (uint j = 0u; j < NV; ++j) {
-            [[unroll]] for (uint k = 0u; k < V; ++k) x[j][k] *= f;
+            [[unroll]] for (uint k = 0u; k < V; ++k) x[j][k] = result(x[j][k], f);
             write(q, t + j * TPR, x[j]);
         }
     }
@@ -162,15 +220,20 @@ void main() {
     if (m != top) s *= exp_below(m - top);
     summing = true;
     s = group_reduce(s, lane);
-#ifdef LSE
+#if defined LSE && !defined LESS
     if (live && t == 0u) write_lse(row, top, s);
 #else
-    float f = 1.0 / s;
+    float f = factor(top, s);
     if (live) {
         for (uint i = t; i < vectors; i += 4u * TPR) {
             [[unroll]] for (uint j = 0u; j < 4u; ++j) read(p, i + j * TPR, x[j]);
             [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                [[unroll]] for (uint k = 0u; k < V; ++k) x[j][k] = exp_below(x[j][k] - top) * f;
+                [[unroll]] for (uint k = 0u; k < V; ++k) {
+#ifndef LESS
+                    x[j][k] = exp_below(x[j][k] - top);
+#endif
+                    x[j][k] = result(x[j][k], f);
+                }
                 write(q, i + j * TPR, x[j]);
             }
         }

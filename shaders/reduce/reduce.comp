@@ -3,9 +3,11 @@
 // an order, from below with TAKES_LOW, 2 truth), and IDENTITY and COMBINE of a and b (src/kernels/reduce/table.rs) or ARG;
 // or a statistic (src/kernels/reduce/statistic.rs), ELEMENT and RESULT, of a sum (CLASS 0), of moments (3) or of
 // exponentials (4).
-//   0 row      reduced elements contiguous; TPR lanes a row, 16-byte loads with VEC, from rows that begin anywhere with ODD
+//   0 row      reduced elements contiguous, or each STEP-th of them; TPR lanes a row, 16-byte loads with VEC, from rows that
+//              begin anywhere with ODD
 //   1 general  any strides over the reduced axes; TPR lanes an output
-//   2 column   the kept inner axis has the smaller stride; TPR lanes across columns, WG / TPR down the rows
+//   2 column   the kept inner axis has the smaller stride; TPR lanes across columns, WG / TPR down the rows; with FOLD a row
+//              is several of the array's, and the last one of `tail` elements only
 //   3 few      as column, a few elements each: a lane has CV neighbouring outputs, whole
 // Work on one output may be split over `splits` workgroups: PART_OUT writes accumulators to scratch, and a
 // second run with PART_IN finishes them; with LAST as well, the workgroup that comes last finishes them at once
@@ -35,8 +37,14 @@ layout(push_constant, scalar) uniform Push {
     int64_t stride;                  // of the kept inner axis (column)
     uint outs, splits, nk, nr;       // dims: nk kept ones, then nr reduced ones
     float divisor;                   // of a statistic
+    uint tail;
 };
 
+#ifndef STEP
+#define STEP 1u
+#endif
+// Elements of a vector that count.
+#define EACH (A_VEC / STEP)
 #define IS_ARG (ARG == 1)
 #define IS_MINMAX (CLASS == 1)
 
@@ -117,12 +125,12 @@ ACC comb(ACC a, ACC b) {
     // In this order nothing is infinite times zero but what is infinite itself.
     return Moments(n, a.mean + d * f, a.m2 + b.m2 + d * (d * (a.n * f)));
 }
-ACC of_vector(float x[A_VEC]) {
+ACC of_vector(float x[EACH]) {
     float sum = 0.0, m2 = 0.0;
-    [[unroll]] for (uint k = 0u; k < A_VEC; ++k) sum += x[k];
-    float mean = sum * (1.0 / float(A_VEC));
-    [[unroll]] for (uint k = 0u; k < A_VEC; ++k) m2 += (x[k] - mean) * (x[k] - mean);
-    return Moments(float(A_VEC), mean, m2);
+    [[unroll]] for (uint k = 0u; k < EACH; ++k) sum += x[k];
+    float mean = sum * (1.0 / float(EACH));
+    [[unroll]] for (uint k = 0u; k < EACH; ++k) m2 += (x[k] - mean) * (x[k] - mean);
+    return Moments(float(EACH), mean, m2);
 }
 #elif CLASS == 4
 #include "lib/expf.glsl"
@@ -148,11 +156,11 @@ ACC comb(ACC a, ACC b) {
     if (m_isinf(low)) return Exponentials(top, high_sum + low_sum);
     return Exponentials(top, high_sum + low_sum * exp_above(base_of(low), base_of(top)));
 }
-ACC of_vector(float x[A_VEC]) {
+ACC of_vector(float x[EACH]) {
     float top = x[0], sum = 0.0;
-    [[unroll]] for (uint k = 1u; k < A_VEC; ++k) top = max(top, x[k]);
+    [[unroll]] for (uint k = 1u; k < EACH; ++k) top = max(top, x[k]);
     float base = base_of(top);
-    [[unroll]] for (uint k = 0u; k < A_VEC; ++k) sum += exp_above(x[k], base);
+    [[unroll]] for (uint k = 0u; k < EACH; ++k) sum += exp_above(x[k], base);
     return Exponentials(top, sum);
 }
 #else
@@ -273,21 +281,49 @@ uvec4 across(uint64_t p) {
 
 #if MODE == 0
 #ifdef VEC
+#if IS_ARG && A_KIND == 2
+int key_bits(float x) { return floatBitsToInt(x) ^ ((floatBitsToInt(x) >> 31) & 0x7fffffff); }
+uint magnitude(float x) { return floatBitsToUint(x) & 0x7fffffffu; }
+
+// The first element of the vector of which `acc` has the best key; `p` is the address of element `first`.
+ACC placed(ACC acc, uint64_t p, uint64_t first) {
+    if (acc.i == 0xffffffffu) return acc;
+    uvec4 v = Vec16(p + uint64_t(acc.i - uint(first)) * STEP * A_SIZE).v;
+    uint at_ = EACH - 1u;
+    [[unroll]] for (uint k = EACH - 1u; k > 0u; --k)
+        if (key_of(a_elem(v, (k - 1u) * STEP)) == acc.k) at_ = k - 1u;
+    acc.i += at_;
+    return acc;
+}
+#endif
+
 // With the elements of a vector, `first` being the number of the first one.
 ACC with_vector(ACC acc, uvec4 v, uint64_t first) {
-#if CLASS >= 3
-    float x[A_VEC];
-    [[unroll]] for (uint k = 0u; k < A_VEC; ++k) x[k] = float(a_elem(v, k));
+#if IS_ARG && A_KIND == 2
+    // Which vector it is; `placed` finds the element. Keys of numbers are their bits, those below zero turned round; NaN and -0,
+    // which have others, are looked for in the best one, and by magnitude.
+    int best = key_bits(a_elem(v, 0u));
+    uint most = magnitude(a_elem(v, 0u));
+    [[unroll]] for (uint k = 1u; k < EACH; ++k) {
+        int key = key_bits(a_elem(v, k * STEP));
+        best = TAKES_LOW ? min(best, key) : max(best, key);
+        most = max(most, magnitude(a_elem(v, k * STEP)));
+    }
+    best = most > 0x7f800000u ? (TAKES_LOW ? KEY_LOW : KEY_HIGH) : best == -1 ? 0 : best;
+    return next(acc, Arg(best, uint(first)));
+#elif CLASS >= 3
+    float x[EACH];
+    [[unroll]] for (uint k = 0u; k < EACH; ++k) x[k] = float(a_elem(v, k * STEP));
     return comb(acc, of_vector(x));
 #else
-    [[unroll]] for (uint k = 0u; k < A_VEC; ++k) acc = next(acc, pre(a_elem(v, k), first + k));
+    [[unroll]] for (uint k = 0u; k < EACH; ++k) acc = next(acc, pre(a_elem(v, k * STEP), first + k));
     return acc;
 #endif
 }
 #endif
 
 ACC row(ACC acc, uint64_t p, uint64_t first, uint count, uint t) {
-    p += first * ITEM_SIZE;
+    p += first * STEP * ITEM_SIZE;
     uint done = 0u;
 #ifdef ODD
     // What lies before the first 16 bytes that are whole.
@@ -298,27 +334,35 @@ ACC row(ACC acc, uint64_t p, uint64_t first, uint count, uint t) {
     count -= before;
 #endif
 #ifdef VEC
-    uint nv = count / A_VEC, i = t;
+#if IS_ARG && A_KIND == 2
+    ACC before_vectors = acc;
+    acc = ident();
+#endif
+    uint nv = count / EACH, i = t;
     for (; i + 3u * TPR < nv; i += 4u * TPR) {
         uvec4 v[4];
         [[unroll]] for (uint j = 0u; j < 4u; ++j) v[j] = Vec16(p + 16ul * (i + j * TPR)).v;
-        [[unroll]] for (uint j = 0u; j < 4u; ++j) acc = with_vector(acc, v[j], first + (i + j * TPR) * A_VEC);
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) acc = with_vector(acc, v[j], first + (i + j * TPR) * EACH);
     }
     if (i < nv) {  // at most four are left
         uvec4 v[4];
         [[unroll]] for (uint j = 0u; j < 4u; ++j) v[j] = Vec16(p + 16ul * min(i + j * TPR, nv - 1u)).v;
         [[unroll]] for (uint j = 0u; j < 4u; ++j)
-            if (i + j * TPR < nv) acc = with_vector(acc, v[j], first + (i + j * TPR) * A_VEC);
+            if (i + j * TPR < nv) acc = with_vector(acc, v[j], first + (i + j * TPR) * EACH);
     }
-    done = nv * A_VEC;
+    done = nv * EACH;
+#if IS_ARG && A_KIND == 2
+    acc = comb(before_vectors, placed(acc, p, first));
+#endif
 #endif
     uint e = done + t;
     for (; e + 3u * TPR < count; e += 4u * TPR) {
         ACC v[4];
-        [[unroll]] for (uint j = 0u; j < 4u; ++j) v[j] = item(p + uint64_t(e + j * TPR) * ITEM_SIZE, first + e + j * TPR);
+        [[unroll]] for (uint j = 0u; j < 4u; ++j)
+            v[j] = item(p + uint64_t(e + j * TPR) * STEP * ITEM_SIZE, first + e + j * TPR);
         [[unroll]] for (uint j = 0u; j < 4u; ++j) acc = comb(acc, v[j]);
     }
-    for (; e < count; e += TPR) acc = comb(acc, item(p + uint64_t(e) * ITEM_SIZE, first + e));
+    for (; e < count; e += TPR) acc = comb(acc, item(p + uint64_t(e) * STEP * ITEM_SIZE, first + e));
     return acc;
 }
 #endif
@@ -357,6 +401,11 @@ void main() {
     uint split = wg % splits, col_block = (wg / splits) % blocks, kept = wg / splits / blocks;
     uint64_t col = (uint64_t(col_block) * TPR + tx) * CV;
     bool live = col < ro && uint64_t(kept) * ro < outs;
+#ifdef FOLD
+#define IS_THERE(r, c) ((r) + 1ul < n || uint(col) + (c) < tail)
+#else
+#define IS_THERE(r, c) true
+#endif
     ACC acc[CV];
     [[unroll]] for (uint c = 0u; c < CV; ++c) acc[c] = ident();
     if (live) {
@@ -367,6 +416,9 @@ void main() {
             uint64_t q[4u];
             [[unroll]] for (uint j = 0u; j < 4u; ++j) {
                 uint64_t rj = min(r + j * rows, hi - 1ul);
+#ifdef FOLD
+                if (!IS_THERE(rj, 0u)) rj = 0ul;  // there are two rows at least
+#endif
                 q[j] = at(p, nr == 1u ? int64_t(rj) * step : offset_of64(dims, nk, nr, rj), ITEM_SIZE);
             }
 #ifdef VEC
@@ -374,7 +426,8 @@ void main() {
             [[unroll]] for (uint j = 0u; j < 4u; ++j) v[j] = across(q[j]);
             [[unroll]] for (uint j = 0u; j < 4u; ++j)
                 if (r + j * rows < hi)
-                    [[unroll]] for (uint c = 0u; c < CV; ++c) acc[c] = next(acc[c], pre(a_elem(v[j], c), r + j * rows));
+                    [[unroll]] for (uint c = 0u; c < CV; ++c)
+                        if (IS_THERE(r + j * rows, c)) acc[c] = next(acc[c], pre(a_elem(v[j], c), r + j * rows));
 #else
             ACC v[4u];
             [[unroll]] for (uint j = 0u; j < 4u; ++j) v[j] = item(q[j], r + j * rows);

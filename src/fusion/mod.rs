@@ -9,8 +9,10 @@ mod draws;
 mod elementwise;
 mod epilogues;
 mod experts;
+mod filled;
 mod fused;
 mod groups;
+mod log_softmax;
 mod plan;
 mod recorded;
 mod rotations;
@@ -30,5 +32,13 @@ static RECORDED: [&dyn recorded::Pattern; 3] =
     [&elementwise::Elementwise, &rows::Rows, &epilogues::Epilogues];
 
 /// Patterns over steps of an evaluation. The primitive that one begins with says `may_join`.
-static EVALUATED: [plan::Pattern; 6] =
-    [experts::find, row_products::find, rotations::find, selections::find, tops::find, draws::find];
+static EVALUATED: [plan::Pattern; 8] = [
+    experts::find,
+    row_products::find,
+    rotations::find,
+    selections::find,
+    tops::find,
+    draws::find,
+    log_softmax::find,
+    filled::find,
+];

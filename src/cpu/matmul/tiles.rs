@@ -99,6 +99,7 @@ pub(in crate::cpu) struct Session(Unit, PhantomData<*mut ()>);
 
 impl Session {
     /// Readies a unit that [`unit`] gave.
+    #[inline(never)]
     pub(in crate::cpu) fn new(unit: Unit) -> Session {
         if unit == Unit::Matrix {
             let mut c = Config { palette: 1, start: 0, zero: [0; 14], bytes: [0; 16], rows: [0; 16] };
@@ -299,7 +300,9 @@ pub(in crate::cpu) fn transposed(x: [__m512i; SIDE]) -> [__m512i; SIDE] {
 #[derive(Clone, Copy)]
 pub(in crate::cpu) struct Line(#[allow(dead_code)] [u8; 64]);
 
-/// Room for `count` numbers of two bytes.
+/// Room for `count` numbers of two bytes. Not in line: Rust 1.95's LLVM was seen to crash on products by tiles where this was part of
+/// them.
+#[inline(never)]
 pub(in crate::cpu) fn room(count: usize) -> Vec<Line> {
     vec![Line([0; 64]); count.div_ceil(DEPTH)]
 }

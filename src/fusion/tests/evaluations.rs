@@ -489,6 +489,38 @@ fn random_draws() {
 }
 
 #[test]
+fn rows_less_their_log_sum_exp() {
+    on_devices(|_, s| {
+        let [x, y] = [given(&[4, 5]), given(&[4, 5])];
+        let sum = |a: &Array, keep| ops::logsumexp(a, Some(&[-1]), keep, s).unwrap();
+        let less = |a: &Array, by: Array| ops::subtract(a, &by, s).unwrap();
+        assert_eq!(runs(&[less(&x, sum(&x, true))]), ["logsumexp+SUBTRACT"]);
+        assert_eq!(runs(&[less(&y, sum(&x, true))]).len(), 2, "other rows");
+        let turned = |by: Array| less(&by, x.clone());
+        assert_eq!(runs(&[turned(sum(&x, true))]).len(), 2, "the other way round");
+        let held = sum(&x, true);
+        assert_eq!(runs(&[less(&x, held.clone())]).len(), 2, "somebody holds the sum");
+        let square = given(&[5, 5]);
+        assert_eq!(runs(&[less(&square, sum(&square, false))]).len(), 2, "of other elements");
+    });
+}
+
+#[test]
+fn filled_arrays_that_get_other_numbers() {
+    on_devices(|_, s| {
+        let (x, value) = (given(&[2, 3]), given(&[]));
+        let pad = || ops::pad(&x, &[(1, 1), (0, 2)], ops::PadMode::Constant, &value, s).unwrap();
+        assert_eq!(runs(&[pad()]), ["full+SLICE_UPDATE"]);
+        let filled = || ops::full(&[4, 6], &value, None, s).unwrap();
+        let within = |a: Array, step| slice_update(&a, &x, &[0, 0], &[2, 3 * step], &[1, step], s).unwrap();
+        assert_eq!(runs(&[within(filled(), 1)]), ["full+SLICE_UPDATE"]);
+        assert_eq!(runs(&[within(filled(), 2)]).len(), 2, "every second element");
+        let held = filled();
+        assert_eq!(runs(&[within(held.clone(), 1)]).len(), 2, "somebody holds what is filled");
+    });
+}
+
+#[test]
 fn nothing_is_joined_on_a_cpu() {
     let [a, b] = [64, 32].map(|rows| Matrix::new(rows, 4));
     let row = given(&[1, 1, 64]);

@@ -175,7 +175,7 @@ pub(super) struct Gen {
     pub(super) text: String,
     ins: Vec<Ty>,
     outs: Vec<Ty>,
-    half_convert: bool,
+    caps: Caps,
 }
 
 /// Checks that a program can run on a device at all.
@@ -198,7 +198,7 @@ impl Gen {
             text: String::new(),
             ins: p.inputs.iter().map(|&d| ty(d)).collect(),
             outs: p.output_dtypes().map(ty).collect(),
-            half_convert: caps.half_convert,
+            caps,
         };
         let dtypes: Vec<Dtype> = if raw { Vec::new() } else { p.dtypes().collect() };
         let glsl = |i: &Instr| match i.op {
@@ -333,13 +333,9 @@ impl Gen {
 
     /// The words of a vector whose 16-bit floats are converted together.
     fn pairs(&self, name: &str, t: &Ty, width: usize) -> Option<Vec<String>> {
-        let together = match t.dtype {
-            Dtype::F16 => self.half_convert,
-            Dtype::BF16 => true,
-            _ => false,
-        };
+        let together = t.pairs(self.caps);
         let words = || (0..width / 2).map(|w| Self::word(name, (2 * width).min(16), 4 * w)).collect();
-        (together && !t.raw).then(words)
+        together.then(words)
     }
 
     /// Reads the words of inputs, and begins those of outputs.

@@ -1,5 +1,6 @@
 //! How GLSL spells a dtype: in memory, in registers, constants of it, and conversions between them. Called by `codegen`.
 
+use super::codegen::Caps;
 use crate::core::Dtype;
 
 /// GLSL side of a dtype; `raw` moves bits without looking at them.
@@ -70,6 +71,15 @@ impl Ty {
         }
     }
 
+    /// Whether two elements of a word are converted together.
+    pub(in crate::kernels) fn pairs(&self, caps: Caps) -> bool {
+        match self.dtype {
+            Dtype::F16 => caps.half_convert && !self.raw,
+            Dtype::BF16 => !self.raw,
+            _ => false,
+        }
+    }
+
     /// Variables `{name}_e0`, ... of the 16-bit floats in `words`. A NaN among them is kept as it is by other code.
     pub(super) fn decode_pairs(&self, name: &str, words: &[String]) -> String {
         let list: Vec<String> = (0..2 * words.len()).map(|e| format!("{name}_e{e}")).collect();
@@ -103,7 +113,7 @@ impl Ty {
 
     /// Puts the 16-bit floats `{name}_0`, ... into `words`. The sum tells whether one may be NaN, which other code keeps
     /// as it is.
-    pub(super) fn encode_pairs(&self, name: &str, words: &[String]) -> String {
+    pub(in crate::kernels) fn encode_pairs(&self, name: &str, words: &[String]) -> String {
         let sums: Vec<String> =
             (0..words.len()).map(|w| format!("({name}_{} + {name}_{})", 2 * w, 2 * w + 1)).collect();
         let put = |form: &dyn Fn(String, String) -> String| {

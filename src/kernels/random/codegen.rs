@@ -67,6 +67,19 @@ void main() {
   }
 ";
 
+/// Variables `b0` to `b3` with the bits of the elements `y_0` to `y_3`.
+fn bits(out: &Ty, caps: Caps) -> String {
+    if out.pairs(caps) {
+        let words = ["w0", "w1"].map(String::from);
+        let put = out.encode_pairs("y", &words);
+        let list = "b0 = w0 & 0xffffu, b1 = w0 >> 16, b2 = w1 & 0xffffu, b3 = w1 >> 16";
+        return format!("  uint w0, w1;\n{put}  const uint {list};\n");
+    }
+    let memory = if out.size() == 8 { "uvec2" } else { "uint" };
+    let one = |j: usize| format!("  const {memory} b{j} = {};\n", out.encode(&format!("y_{j}")));
+    (0..RUN).map(one).collect()
+}
+
 /// The stores of a run whose elements are the variables `b0` to `b3`.
 fn stores(out: &Ty) -> String {
     let size = out.size();
@@ -127,12 +140,10 @@ layout(push_constant, scalar) uniform Push {{ uvec2 key0, key1, dst, dims{addres
                 }
             });
         }
-        args.push(format!("y{j}"));
-        let (reg, bits) = (out.reg(), out.encode(&format!("y{j}")));
-        let memory = if out.size() == 8 { "uvec2" } else { "uint" };
-        let _ =
-            writeln!(text, "  {reg} y{j};\n  compute({});\n  const {memory} b{j} = {bits};", args.join(", "));
+        args.push(format!("y_{j}"));
+        let _ = writeln!(text, "  {} y_{j};\n  compute({});", out.reg(), args.join(", "));
     }
+    text += &bits(&out, caps);
     text += &stores(&out);
     text += "}\n";
     text += MAIN;

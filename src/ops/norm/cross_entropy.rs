@@ -32,13 +32,12 @@ pub fn cross_entropy(logits: &Array, targets: &Array, s: Stream) -> Result<Array
     }
     refuse_f64(OP, std::slice::from_ref(logits), s)?;
     let wide = if logits.dtype() == Dtype::F64 { Dtype::F64 } else { Dtype::F32 };
-    let x = astype(logits, wide, s)?;
-    if x.size() == 0 {
+    if logits.size() == 0 {
         bail!(Value, "[{OP}] Received empty logits of shape {}.", show(logits.shape()));
     }
     let (top, above) = match wide_logsumexp_parts(logits, s)? {
         Some(both) => both,
-        None => logsumexp_parts(&x, s)?,
+        None => logsumexp_parts(&astype(logits, wide, s)?, s)?,
     };
     let score = take_along_axis(logits, &expand_dims(targets, &[-1], s)?, Some(-1), s)?;
     let score = astype(&squeeze(&score, Some(&[-1]), s)?, wide, s)?;

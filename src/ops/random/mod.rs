@@ -290,16 +290,16 @@ pub fn uniform(
             show(high.shape())
         );
     }
-    if dtype == Dtype::F32 && is_number(low, 0.0) && is_number(high, 1.0) {
-        return draw(Draw::Unit, shape, dtype, k, s);
-    }
-    let range = range(&hi, &lo, s)?;
     // Every dtype starts from 32 random bits.
     let unit = draw(Draw::Unit, shape, Dtype::F32, k, s)?;
     let unit = match dtype {
         Dtype::F32 => unit,
         _ => minimum(&astype(&unit, dtype, s)?, &scalar_f64(below_one(dtype), dtype)?, s)?,
     };
+    if is_number(low, 0.0) && is_number(high, 1.0) {
+        return Ok(unit);
+    }
+    let range = range(&hi, &lo, s)?;
     add(&multiply(&range, &unit, s)?, &lo, s)
 }
 

@@ -324,6 +324,10 @@ impl Primitive for LogSumExp {
         })
     }
 
+    fn may_join(&self) -> bool {
+        self.keepdims && !self.parts
+    }
+
     fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
         let &Vjp { primals, cotangents, stream: s, .. } = r;
         let x = &primals[0];
@@ -347,6 +351,12 @@ impl Primitive for LogSumExp {
 /// Whether a primitive is the softmax of the last axis.
 pub(crate) fn is_softmax(p: &dyn Primitive) -> bool {
     (p as &dyn std::any::Any).is::<Softmax>()
+}
+
+/// Whether a primitive is the log-sum-exp of the last axis, which stays.
+pub(crate) fn is_logsumexp(p: &dyn Primitive) -> bool {
+    let any: &dyn std::any::Any = p;
+    any.downcast_ref::<LogSumExp>().is_some_and(|op| op.keepdims && !op.parts)
 }
 
 /// The axis that a primitive sums up, if that is all, and whether it stays with length one.

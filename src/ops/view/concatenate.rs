@@ -108,18 +108,14 @@ impl Primitive for Concatenate {
     fn eval_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
         on_gpu!(stream, |enc| {
             let dst = dev_out(enc, &outputs[0])?;
-            for (a, at) in inputs.iter().zip(self.starts(inputs)) {
-                if a.size() > 0 {
-                    let part = sliced(
-                        &dst,
-                        &self.origin(a.ndim(), at),
-                        &vec![1; a.ndim()],
-                        a.shape(),
-                        |p, shift| p.wrapping_add_signed(shift),
-                    );
-                    let src = dev_in(enc, a)?;
-                    crate::vulkan::kernels::elementwise::copy(enc, &src, &part)?;
-                }
+            let arrays = inputs.iter().map(|a| dev_in(enc, a)).collect::<Result<Vec<_>>>()?;
+            if crate::vulkan::kernels::index::join::concatenate(enc, &arrays, self.axis, &dst)? {
+                return Ok(());
+            }
+            for (a, at) in arrays.iter().zip(self.starts(inputs)).filter(|(a, _)| a.size() > 0) {
+                let (start, step) = (self.origin(a.ndim(), at), vec![1; a.ndim()]);
+                let part = sliced(&dst, &start, &step, &a.shape, |p, shift| p.wrapping_add_signed(shift));
+                crate::vulkan::kernels::elementwise::copy(enc, a, &part)?;
             }
             Ok(())
         })

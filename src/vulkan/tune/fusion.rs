@@ -53,6 +53,9 @@ pub const COMPOSED_BYTES: usize = 1 << 20;
 pub static RANDOM_JOINED: KernelVariant =
     KernelVariant::new("random_joined", "random words, and a kernel for each step behind them");
 
+pub static LOG_SOFTMAX: KernelVariant =
+    KernelVariant::new("log_softmax", "the log-sum-exp of rows, and its subtraction, in a kernel each");
+
 /// Most products along the third side of a grid; far below what any device has there.
 const MOST_PICKS: i64 = 1024;
 /// Elements and positions that kernels of products count in 32 bits.

@@ -19,6 +19,17 @@ pub fn registers(steps: u64, vector: u64, group: u32) -> (u32, u32) {
     (lanes as u32, if held <= most { held.next_power_of_two() as u32 } else { 0 })
 }
 
+/// Vectors of 16 bytes that a lane of a large workgroup holds as they are.
+const HELD_WHOLE: u64 = 8;
+
+/// Lanes of the least workgroup between `least` and `most` that holds a row of so many vectors of 16 bytes, and vectors of each.
+pub fn whole(steps: u64, least: u32, most: u32) -> Option<(u32, u32)> {
+    let fits = |lanes: &u32| steps.div_ceil((*lanes).into()) <= HELD_WHOLE;
+    let lanes = [1, 2, 4].map(|n| n * least).into_iter().filter(|&l| l <= most).find(fits)?;
+    // FITS: at most eight.
+    Some((lanes, steps.div_ceil(lanes.into()) as u32))
+}
+
 /// Lanes of a workgroup that walks a row which registers do not hold, from `least` to `most`: few rows get the largest
 /// one, of many several are at work on a unit.
 pub fn looping(p: &Profile, rows: u64, least: u32, most: u32) -> u32 {
@@ -28,6 +39,14 @@ pub fn looping(p: &Profile, rows: u64, least: u32, most: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn large_workgroups_hold_long_rows() {
+        let all = |most| [2048, 2049, 4096, 6283, 8192, 8193].map(|steps| whole(steps, 256, most));
+        let (two, four) = (Some((512, 5)), Some((1024, 7)));
+        assert_eq!(all(1024), [Some((256, 8)), two, Some((512, 8)), four, Some((1024, 8)), None]);
+        assert_eq!(all(512), [Some((256, 8)), two, Some((512, 8)), None, None, None]);
+    }
 
     #[test]
     fn lanes_hold_a_row_between_them_or_read_it_again() {

@@ -45,6 +45,34 @@ pub fn few(p: &Profile, n: u64, vectors: u64) -> bool {
     n <= FEW && vectors >= p.count(&FEW_LANES)
 }
 
+/// Bytes of an array from which on rows are taken together, since that takes a pass over the parts besides (an estimate).
+const FOLDED: u64 = 4 << 20;
+/// Rows of those made of several from which on what a workgroup and a second pass cost is little. H200, us of 33.5M float32, without and with:
+/// 77 columns 63 and 43, 1023 57 and 41, 4099 54 and 42, 50021 (of 168 such rows) 55 and 75.
+const MANY_ROWS: u64 = 512;
+/// Bytes that have to be loaded one by one otherwise: of bool with 1000 columns eight are, any of them 31 us and 53.
+const NARROW: u64 = 4;
+
+/// Rows of `cols` elements that are taken for one, so that it has whole vectors of 16 bytes, of an array of `rows` without gaps;
+/// one where they have such already, or nothing is gained.
+pub fn fold(rows: u64, cols: u64, size: u64, ptr: u64) -> u64 {
+    let vector = 16 / size;
+    let fold = (vector >> cols.trailing_zeros().min(63)).max(1);
+    let narrow = 16 / fold <= NARROW;
+    let far = cols * fold > u64::from(u32::MAX);
+    let pays = narrow && rows * cols * size >= FOLDED && rows >= MANY_ROWS * fold;
+    if pays && !far && ptr.is_multiple_of(16) { fold } else { 1 }
+}
+
+/// Lanes side by side over so many vectors of a row: as many as there are, or those that leave the fewest idle.
+pub fn lanes_across(vectors: u64) -> u32 {
+    let idle = |l: &u64| vectors.next_multiple_of(*l) - vectors;
+    // INVARIANT: the list has elements.
+    let best = [32, 16, 8].into_iter().min_by_key(idle).unwrap_or(32);
+    // FITS: at most 32.
+    vectors.next_power_of_two().min(best) as u32
+}
+
 /// Parts of a reduction of `work` steps when `groups` workgroups run anyway; a part takes at least `least` steps.
 pub fn splits(p: &Profile, columns: bool, groups: u64, work: u64, least: u64) -> u64 {
     if REDUCE_SPLIT.disabled() {
@@ -73,6 +101,15 @@ pub const ROW_CODE: u64 = 160;
 mod tests {
     use super::super::tests::devices;
     use super::*;
+
+    #[test]
+    fn odd_rows_are_taken_together_where_that_makes_whole_vectors() {
+        let many = 1 << 20;
+        assert_eq!([77, 78, 80].map(|cols| fold(many, cols, 4, 0)), [4, 1, 1]);
+        assert_eq!([77, 78, 80, 84].map(|cols| fold(many, cols, 2, 32)), [8, 4, 1, 1]);
+        assert_eq!([fold(many, 77, 4, 8), fold(1000, 77, 4, 0), fold(671, 50_021, 4, 0)], [1; 3]);
+        assert_eq!([77, 256, 3, 40, 1].map(lanes_across), [16, 32, 4, 8, 1]);
+    }
 
     #[test]
     fn lanes_of_elements_that_lie_apart_have_many_where_results_fill_the_device() {

@@ -2,5 +2,6 @@
 
 pub mod gather;
 pub(in crate::vulkan) mod indexed;
+pub mod join;
 pub mod mask;
 pub mod scatter;

@@ -22,6 +22,9 @@ pub static SCATTER_ATOMIC: KernelVariant =
 pub static SCATTER_LINKED: KernelVariant =
     KernelVariant::new("scatter_linked", "sorted updates, for few of them too");
 
+pub static SCATTER_CLAIMED: KernelVariant =
+    KernelVariant::new("scatter_claimed", "a table of who writes last, and a second look at all updates");
+
 pub static SCATTER_OWNED: KernelVariant =
     KernelVariant::new("scatter_owned", "sorted updates, for assignments too");
 
@@ -148,6 +151,7 @@ enum Mode {
     Keys,
     Links,
     Owners,
+    Claims,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -156,6 +160,8 @@ struct Keys {
     hold: bool,
     /// Keys of 16 bits.
     short: bool,
+    /// Of the updates.
+    dtype: Dtype,
     indices: Indices,
     axes: usize,
 }
@@ -167,12 +173,36 @@ impl KernelKey for Keys {
 
     fn module(&self, _: &Features) -> Module {
         let mut d = Defines::new();
+        if self.mode == Mode::Claims {
+            operand(&mut d, "A", self.dtype);
+        }
         self.indices.define(&mut d);
         define(&mut d, "MODE", self.mode as u32);
         define(&mut d, "AXES", format!("{}u", self.axes));
         let flags = [(self.hold, "HOLD"), (self.short, "SHORT")];
         flags.iter().filter(|f| f.0).for_each(|f| define(&mut d, f.1, 1));
         Module { source: Source::File("scatter_keys.comp"), defines: d, spec: vec![WG], ..Default::default() }
+    }
+}
+
+/// Writes what elements of a dtype were claimed for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Claims(Dtype);
+
+impl KernelKey for Claims {
+    fn name(&self) -> String {
+        format!("scatter_claims_{}", self.0)
+    }
+
+    fn module(&self, _: &Features) -> Module {
+        let mut d = Defines::new();
+        operand(&mut d, "B", self.0);
+        Module {
+            source: Source::File("scatter_claims.comp"),
+            defines: d,
+            spec: vec![WG],
+            ..Default::default()
+        }
     }
 }
 
@@ -215,8 +245,14 @@ pub fn scatter(
     if kind.distinct || job.groups.per_line <= 1 {
         return job.direct(enc, Meeting::Never);
     }
-    let atomic = matches!(kind.how, Combine::Add | Combine::Max | Combine::Min);
-    if atomic && matches!(dtype, Dtype::I32 | Dtype::U32) && !SCATTER_ATOMIC.disabled() {
+    let same = job.walk.dims.iter().all(|d| d.dense == 0 || d.size == 1);
+    if kind.how == Combine::Set && same {
+        return job.direct(enc, Meeting::Never);
+    }
+    let extreme = matches!(kind.how, Combine::Max | Combine::Min);
+    let atomic = extreme || kind.how == Combine::Add;
+    let words = atomic && matches!(dtype, Dtype::I32 | Dtype::U32);
+    if (words || extreme && dtype == Dtype::F32) && !SCATTER_ATOMIC.disabled() {
         (job.code.vector, job.code.splat) = (1, false);
         return job.direct(enc, Meeting::Atomic);
     }
@@ -227,9 +263,18 @@ pub fn scatter(
         return job.direct(enc, Meeting::Linked);
     }
     if kind.how == Combine::Set && tune::index::scatter_by_table(total, many) && !SCATTER_OWNED.disabled() {
+        let step = job.key_step();
+        if step > 0 && job.in_order() && dtype.size() <= 4 && job.code.vector == 1 && claims(enc) {
+            return job.claimed(enc, step);
+        }
         return job.direct(enc, Meeting::Owned);
     }
     job.sorted(enc)
+}
+
+/// Whether claims can be made: number and bits of an update in one word of 64 bits.
+fn claims(enc: &CommandEncoder) -> bool {
+    enc.device().features().atomic_int64 && !SCATTER_CLAIMED.disabled()
 }
 
 /// Elements that a lane handles at once, and whether one update serves them all.
@@ -289,7 +334,7 @@ impl Job<'_> {
         if step > 0 && steps.iter().all(|&(base, key)| base == key * step) { self.base(step) } else { 0 }
     }
 
-    /// Whether updates are words that lie in the order of their numbers.
+    /// Whether updates are single elements that lie in the order of their numbers.
     fn in_order(&self) -> bool {
         let mut step = 1;
         let dense = self.groups.order.iter().rev().all(|&i| {
@@ -298,7 +343,7 @@ impl Job<'_> {
             step *= d.size;
             here
         });
-        dense && self.walk.size() == self.groups.size() && self.code.dtype.size() == 4
+        dense && self.walk.size() == self.groups.size()
     }
 
     fn keys(&self, enc: &mut CommandEncoder, mode: Mode, short: bool, out: (u64, u64)) -> Result<()> {
@@ -309,14 +354,17 @@ impl Job<'_> {
         words.picks(self.walk, self.indices, |k| self.groups.pick_keys[k]);
         let params = words.upload(enc)?;
         let (count, per_line) = (self.groups.size(), self.groups.per_line);
-        let push = Push::default().u64s(&[out.0, params]);
+        let push = Push::default().u64s(&[out.0, params, self.updates.ptr]);
         let push = push.u32s(&[count as u32, per_line as u32]);
         let axes = self.groups.order.len();
-        let key = Keys { mode, hold: self.code.hold, short, indices: self.code.indices, axes };
+        let (hold, indices) = (self.code.hold, self.code.indices);
+        let dtype = if mode == Mode::Claims { self.code.dtype } else { Dtype::U32 };
+        let key = Keys { mode, hold, short, dtype, indices, axes };
         let pipeline = enc.device().pipeline(&key)?;
         let wg = u64::from(WG);
         let live = if mode == Mode::Links { wg / per_line * per_line } else { wg };
-        let reads: Vec<_> = self.indices.iter().map(DeviceView::range).collect();
+        let updates = Some(self.updates).filter(|_| mode == Mode::Claims);
+        let reads: Vec<_> = self.indices.iter().chain(updates).map(DeviceView::range).collect();
         let groups = grid(enc, count.div_ceil(live));
         enc.dispatch(&pipeline, &push, groups, &reads, &[out])
     }
@@ -377,6 +425,19 @@ impl Job<'_> {
         enc.dispatch(&pipeline, &push, groups, &reads, &[self.dst.range()])
     }
 
+    /// An assignment of single elements: each update claims its place, with its bits, and the last one keeps it. Random places are
+    /// met once; a table of numbers alone is read again by every update, which then writes to a random place.
+    fn claimed(&self, enc: &mut CommandEncoder, step: i64) -> Result<()> {
+        let total = self.groups.total;
+        let table = (enc.temp(8 * total as usize)?, 8 * total);
+        enc.fill(table, 0)?;
+        self.keys(enc, Mode::Claims, false, table)?;
+        let push = Push::default().u64s(&[table.0, self.dst.ptr]).i64s(&[step]).u32s(&[total as u32]);
+        let pipeline = enc.device().pipeline(&Claims(self.code.dtype))?;
+        let groups = grid(enc, total.div_ceil(u64::from(4 * WG)));
+        enc.dispatch(&pipeline, &push, groups, &[table], &[self.dst.range()])
+    }
+
     /// Keys in their order or by number, and what goes with them.
     fn in_turn(&self, enc: &mut CommandEncoder, key_step: i64) -> Result<Turn> {
         let (count, per_line) = (self.groups.size(), self.groups.per_line);
@@ -386,7 +447,8 @@ impl Job<'_> {
             shape: [self.groups.lines as i64, per_line as i64].into_iter().collect(),
             strides: [per_line as i64, 1].into_iter().collect(),
         };
-        let values = key_step > 0 && self.in_order() && sort::by_radix(enc, per_line, Dtype::U32, true);
+        let words = self.code.dtype.size() == 4 && self.in_order();
+        let values = key_step > 0 && words && sort::by_radix(enc, per_line, Dtype::U32, true);
         let short = self.short() && !values;
         let dtype = if short { Dtype::U16 } else { Dtype::U32 };
         let keys = list(enc.temp(dtype.size() * count as usize)?, dtype);

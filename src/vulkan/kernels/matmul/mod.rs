@@ -271,19 +271,16 @@ fn small(enc: &CommandEncoder, p: &Problem) -> Option<(Small, bool)> {
 
 /// Products whose rows a thread makes each.
 fn run_short(enc: &mut CommandEncoder, p: &Problem, small: Small, together: bool) -> Result<()> {
-    // INVARIANT: `solve` brought both operands into a form.
-    let (ta, lda) = p.a.form(p.m, p.k).unwrap_or((false, 0));
-    let (tb, ldb) = p.b.form(p.k, p.n).unwrap_or((false, 0));
+    let [(ta, lda), (tb, ldb)] = p.forms();
     let (addmm, fused) = (p.has_addend(), p.epilogue());
     let key = MatmulKey { addmm, fused, ta, tb, ..plain(Kernel::Small { small, together }, p.dtype) };
     let pipeline = enc.device().pipeline(&key)?;
-    let even = p.d.is_multiple_of(16) && p.d_rs % 4 == 0 && (p.batches() == 1 || p.d_batch % 4 == 0);
     // FITS: `short::small` asks for fewer rows than 2^32.
     let push = Push {
         lda: lda as u32,
         ldb: ldb as u32,
         k_split: p.batches() as u32,
-        flags: u32::from(even),
+        flags: u32::from(p.even(4)),
         ..p.push()
     };
     let work = 2.0 * (p.m * p.n * p.k * p.batches()) as f64;
@@ -408,9 +405,7 @@ pub(in crate::vulkan) fn zeros(enc: &mut CommandEncoder, p: &Problem) -> Result<
 }
 
 fn complex(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
-    // INVARIANT: `solve` brought both operands into a form, or K is zero and they are not read.
-    let (ta, lda) = p.a.form(p.m, p.k).unwrap_or((false, 0));
-    let (tb, ldb) = p.b.form(p.k, p.n).unwrap_or((false, 0));
+    let [(ta, lda), (tb, ldb)] = p.forms();
     let key = MatmulKey { addmm: p.has_addend(), ta, tb, ..plain(Kernel::Complex, p.dtype) };
     let pipeline = enc.device().pipeline(&key)?;
     let push = Push { lda: lda as u32, ldb: ldb as u32, ..p.push() };
@@ -435,9 +430,7 @@ fn padded(enc: &mut CommandEncoder, p: &Problem, whole_a: bool, whole_b: bool) -
 }
 
 pub(in crate::vulkan) fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
-    // INVARIANT: `solve` brought both operands into a form.
-    let (ta, lda) = p.a.form(p.m, p.k).unwrap_or((false, 0));
-    let (tb, ldb) = p.b.form(p.k, p.n).unwrap_or((false, 0));
+    let [(ta, lda), (tb, ldb)] = p.forms();
     let wide_a = p.a.aligned(p.dtype, lda);
     let wide_b = p.b.aligned(p.dtype, ldb);
     let whole_a = wide_a && (if ta { p.m } else { p.k }) % 8 == 0;
@@ -470,9 +463,8 @@ pub(in crate::vulkan) fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<
     let Choice { tier, tile, k_split, splits } = choice;
     let partial = splits > 1;
     let vector = 16 / p.dtype.size() as i64;
-    let even = |v: i64| p.d.is_multiple_of(16) && p.d_rs % v == 0 && (p.batches() == 1 || p.d_batch % v == 0);
     let kernel = match tier {
-        Tier::Nv2 => Kernel::Nv2 { tile, d8: even(vector), dims: None },
+        Tier::Nv2 => Kernel::Nv2 { tile, d8: p.even(vector), dims: None },
         Tier::Khr => Kernel::Khr { tile },
         Tier::Tiled => Kernel::Tiled { tile },
     };
@@ -498,7 +490,7 @@ pub(in crate::vulkan) fn tiled(enc: &mut CommandEncoder, p: &Problem) -> Result<
     } else {
         device.pipeline(&general)?
     };
-    let push = Push { lda: lda as u32, ldb: ldb as u32, k_split, flags: u32::from(even(4)), ..p.push() };
+    let push = Push { lda: lda as u32, ldb: ldb as u32, k_split, flags: u32::from(p.even(4)), ..p.push() };
     let groups = table::tiles(&p.product(aligned), tile);
     enc.describe(work, &[p.batches(), p.m, p.n, p.k]);
     launch_parts(enc, p, &pipeline, [push, p.push()], groups, splits)

@@ -137,6 +137,18 @@ impl Problem {
         Product { dtype: self.dtype, m, n, k, batch: self.batches() as u64, aligned }
     }
 
+    /// The forms of both operands.
+    pub(super) fn forms(&self) -> [(bool, i64); 2] {
+        // INVARIANT: `solve` brought both operands into a form, or K is zero and they are not read.
+        [self.a.form(self.m, self.k), self.b.form(self.k, self.n)].map(|form| form.unwrap_or((false, 0)))
+    }
+
+    /// Whether rows of the result may be written `vector` elements at a time.
+    pub(super) fn even(&self, vector: i64) -> bool {
+        let whole = |elements: i64| elements % vector == 0;
+        self.d.is_multiple_of(16) && whole(self.d_rs) && (self.batches() == 1 || whole(self.d_batch))
+    }
+
     /// Push block with addresses, sizes, batch strides and the epilogue.
     pub(in crate::vulkan) fn push(&self) -> Push {
         let pair = |o: &Operand| {

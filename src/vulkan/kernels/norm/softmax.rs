@@ -1,4 +1,4 @@
-//! Host side of shaders/norm/softmax.comp: softmax and log-sum-exp over the last axis, accumulated in float32.
+//! Host side of shaders/norm/softmax.comp: softmax, log-sum-exp and log-softmax over the last axis, accumulated in float32.
 //! Rows of up to 32 elements a lane stay in registers; longer ones are walked twice.
 
 use crate::bail;
@@ -19,6 +19,8 @@ enum Form {
     Softmax,
     LogSumExp,
     Parts,
+    /// The row less its log-sum-exp.
+    LogSoftmax,
 }
 
 impl Form {
@@ -27,6 +29,7 @@ impl Form {
             Form::Softmax => "softmax",
             Form::LogSumExp => "logsumexp",
             Form::Parts => "logsumexp_parts",
+            Form::LogSoftmax => "log_softmax",
         }
     }
 }
@@ -40,6 +43,8 @@ struct Key {
     wide: bool,
     /// Rows begin anywhere in 16 bytes.
     shifted: bool,
+    /// Vectors are held as they are.
+    raw: bool,
     /// Vectors a lane holds in registers; 0 walks the row in a loop.
     vectors: u32,
     lanes: u32,
@@ -60,7 +65,8 @@ impl KernelKey for Key {
         define(&mut d, "NV", self.vectors.max(1));
         let (lse, parts) = (self.form != Form::Softmax, self.form == Form::Parts);
         let flags = [(lse, "LSE"), (parts, "PARTS"), (self.wide, "VEC"), (shuffles(f), "SG")];
-        let flags = flags.into_iter().chain([(self.shifted, "SHIFTED")]);
+        let less = self.form == Form::LogSoftmax;
+        let flags = flags.into_iter().chain([(self.shifted, "SHIFTED"), (less, "LESS"), (self.raw, "RAW")]);
         flags.filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
         let spec = vec![self.group, self.lanes];
         Module {
@@ -84,8 +90,14 @@ pub fn logsumexp(enc: &mut CommandEncoder, src: &DeviceView, parts: bool, dst: &
     run(enc, src, dst, if parts { Form::Parts } else { Form::LogSumExp })
 }
 
+/// The row less the log of its sum of exponentials, over the last axis; `dst` as [`softmax`]'s.
+pub fn log_softmax(enc: &mut CommandEncoder, src: &DeviceView, dst: &DeviceView) -> Result<()> {
+    run(enc, src, dst, Form::LogSoftmax)
+}
+
 fn run(enc: &mut CommandEncoder, src: &DeviceView, dst: &DeviceView, form: Form) -> Result<()> {
-    let (op, lse) = (form.name(), form != Form::Softmax);
+    // Whether there are results of rows, not of elements.
+    let (op, lse) = (form.name(), matches!(form, Form::LogSumExp | Form::Parts));
     let fits = src.dtype == dst.dtype || lse && dst.dtype == Dtype::F32;
     if !matches!(src.dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32) || !fits {
         bail!(Value, "[{op}] Expected float16, bfloat16 or float32, got {} into {}.", src.dtype, dst.dtype);
@@ -118,8 +130,14 @@ fn run(enc: &mut CommandEncoder, src: &DeviceView, dst: &DeviceView, form: Form)
     let vectors = if SOFTMAX_REGISTERS.disabled() { 0 } else { vectors };
     let most = enc.device().features().max_workgroup_invocations.clamp(WG, 1024);
     let long = tune::norm::looping(enc.device().profile(), rows, WG, most);
-    let (group, lanes) = if vectors == 0 { (long, long) } else { (WG, lanes) };
-    let key = Key { dtype: src.dtype, to: dst.dtype, form, wide, shifted, vectors, lanes, group };
+    let whole = Some(steps).filter(|_| wide && !lse && vectors == 0 && !SOFTMAX_REGISTERS.disabled());
+    let (group, lanes, vectors) = match whole.and_then(|steps| tune::norm::whole(steps, WG, most)) {
+        Some((lanes, held)) => (lanes, lanes, held),
+        None if vectors == 0 => (long, long, 0),
+        None => (WG, lanes, vectors),
+    };
+    let raw = size == 2 && u64::from(vectors) * vector > 32;
+    let key = Key { dtype: src.dtype, to: dst.dtype, form, wide, shifted, raw, vectors, lanes, group };
     let params = row_dims(enc, &kept)?;
     let push = Push::default().u64s(&[src.ptr, dst.ptr, params]).i64s(&[stride]);
     let push = push.u32s(&[rows as u32, n as u32, kept.len() as u32]);

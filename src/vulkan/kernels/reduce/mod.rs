@@ -59,6 +59,10 @@ struct ReduceKey {
     across: u32,
     /// Rows that begin anywhere in 16 bytes.
     odd: bool,
+    /// Each how-manieth element of a row counts.
+    step: u32,
+    /// Rows of columns are several of the array's.
+    fold: bool,
     part_in: bool,
     part_out: bool,
     /// The last workgroup finishes the partial results.
@@ -136,6 +140,27 @@ impl Op {
     }
 }
 
+impl ReduceKey {
+    /// Of any layout, without wide loads or parts.
+    fn plain(op: Op, src: Dtype, dst: Dtype) -> ReduceKey {
+        ReduceKey {
+            op,
+            src,
+            dst,
+            mode: Mode::General,
+            wide: false,
+            across: 0,
+            odd: false,
+            step: 1,
+            fold: false,
+            part_in: false,
+            part_out: false,
+            last: false,
+            lanes: 1,
+        }
+    }
+}
+
 impl KernelKey for ReduceKey {
     fn name(&self) -> String {
         let part = ["", "_finish"][self.part_in as usize];
@@ -183,11 +208,15 @@ impl KernelKey for ReduceKey {
         let flags = [
             (self.wide || columns > 1, "VEC"),
             (self.odd, "ODD"),
+            (self.fold, "FOLD"),
             (self.part_in, "PART_IN"),
             (self.part_out, "PART_OUT"),
             (shuffles(f) && matches!(self.mode, Mode::Row | Mode::General), "SG"),
         ];
         flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
+        if self.step > 1 {
+            define(&mut d, "STEP", format!("{}u", self.step));
+        }
         if self.last {
             joined_by_last(&mut d);
         }
@@ -310,31 +339,25 @@ fn walk(
     let inner = *reduced.last().expect("reduced axes");
     let outer = &reduced[..reduced.len() - 1];
     let strides = kept.iter().chain(outer).map(|k| &k.1);
-    let mut key = ReduceKey {
-        op,
-        src: src.dtype,
-        dst,
-        mode: Mode::General,
-        wide: false,
-        across: 0,
-        odd: false,
-        part_in: false,
-        part_out: false,
-        last: false,
-        lanes: 1,
-    };
+    let mut key = ReduceKey::plain(op, src.dtype, dst);
     let mut nk = kept.len();
     let mut list: Vec<(i64, i64)> = kept.to_vec();
     let (n, ro, stride, work, least, groups);
     let column = kept.last().filter(|k| k.1.abs() < inner.1.abs() && inner.1 != 0);
     let column = column.filter(|_| !REDUCE_COLUMN.disabled());
-    let row = inner.1 == 1 && (outer.is_empty() || inner.0 < 1 << 31 && inner.0 >= 64);
+    // Elements of 16 bytes, of which two or more count.
+    let stepped = (inner.1 as usize).is_power_of_two()
+        && inner.1 as usize * size <= 8
+        && aligned16(src.ptr, size, strides.clone())
+        && inner.0 >= 2 * vector as i64;
+    let row = (inner.1 == 1 || stepped) && (outer.is_empty() || inner.0 < 1 << 31 && inner.0 >= 64);
     if row && !REDUCE_ROW.disabled() {
         key.mode = Mode::Row;
         let aligned = aligned16(src.ptr, size, strides);
+        key.step = inner.1 as u32;
         key.odd = !aligned && inner.0 as u64 >= 2 * vector;
         key.wide = key.odd || aligned && inner.0 as u64 >= vector;
-        let steps = inner.0 as u64 / if key.wide { vector } else { 1 };
+        let steps = inner.0 as u64 / if key.wide { vector / u64::from(key.step) } else { 1 };
         key.lanes = (steps / 4).max(1).next_power_of_two().min(u64::from(WG)) as u32;
         (n, stride) = (inner.0 as u64, 0);
         list.extend_from_slice(outer);
@@ -348,6 +371,14 @@ fn walk(
         let strides = list.iter().chain(reduced).map(|k| &k.1);
         let bytes =
             if cs == 1 { widest(size as i64, cols, strides.copied(), &[src.ptr]) } else { size as i64 };
+        let fold = if cs == 1 && list.is_empty() && reduced == [(total as i64, cols)] && !op.is_arg() {
+            table::fold(total, cols as u64, size as u64, src.ptr)
+        } else {
+            1
+        };
+        if fold > 1 {
+            return folded(key, fold, total, cols as u64);
+        }
         key.across = bytes as u32;
         let width = bytes as u64 / size as u64;
         let vectors = cols as u64 / width;
@@ -369,6 +400,19 @@ fn walk(
         (work, least) = (n, LEAST_GENERAL);
     }
     Walk { key, nk, list, n, ro, stride, work, least, groups }
+}
+
+/// Columns of an array without gaps, `fold` of whose rows are one of whole vectors.
+fn folded(mut key: ReduceKey, fold: u64, rows: u64, cols: u64) -> Walk {
+    let (n, ro) = (rows.div_ceil(fold), cols * fold);
+    key.across = 16;
+    key.fold = true;
+    let vectors = ro * key.src.size() as u64 / 16;
+    key.lanes = table::lanes_across(vectors);
+    let (groups, least) = (vectors.div_ceil(u64::from(key.lanes)), u64::from(WG / key.lanes) * 16);
+    let list = vec![(n as i64, ro as i64)];
+    key.mode = Mode::Column;
+    Walk { key, nk: 0, list, n, ro, stride: 1, work: n, least, groups }
 }
 
 fn run(
@@ -400,12 +444,14 @@ fn run(
     let round = if key.mode == Mode::Row && nr > 0 { 1 } else { 256 };
     let chunk = work.div_ceil(splits).next_multiple_of(round).max(1);
     let splits = work.div_ceil(chunk).max(1);
-    key.part_out = splits > 1;
+    key.part_out = splits > 1 || key.fold;
     let slots = if key.mode == Mode::Column { groups } else { outs };
-    let one_pass = key.part_out && !REDUCE_LAST.disabled();
+    let one_pass = key.part_out && !key.fold && !REDUCE_LAST.disabled();
     key.last = one_pass && slots <= COUNTERS as u64 / 16 && (key.mode == Mode::Column || key.lanes == WG);
 
-    let bytes = outs * splits * op.partial_size(src.dtype, dst.dtype);
+    // Results of each row that several were made one.
+    let fold = if key.fold { ro / outs } else { 1 };
+    let bytes = outs * fold * splits * op.partial_size(src.dtype, dst.dtype);
     let target = if key.part_out { (enc.temp(bytes as usize)?, bytes) } else { dst.range() };
     let params = dims(enc, &list)?;
     let counters = if key.last { (enc.counters(slots as usize)?, 4 * slots) } else { (0, 0) };
@@ -419,11 +465,12 @@ fn run(
         ro,
         chunk,
         stride,
-        outs: outs as u32,
+        outs: (outs * fold) as u32,
         splits: splits as u32,
         nk: nk as u32,
         nr: nr as u32,
         divisor,
+        tail: (src.size() as u64 - (n - 1) * ro * u64::from(key.fold)) as u32,
     }
     .bytes();
     let count = match key.mode {
@@ -440,7 +487,7 @@ fn run(
         return Ok(());
     }
 
-    merge(enc, key, target, outs, splits, dst, divisor)
+    merge(enc, key, target, outs, splits * fold, dst, divisor)
 }
 
 /// The push block of shaders/reduce/reduce.comp.
@@ -461,6 +508,8 @@ struct ReducePush {
     nk: u32,
     nr: u32,
     divisor: f32,
+    /// Elements of the last row of several.
+    tail: u32,
 }
 
 impl ReducePush {
@@ -472,6 +521,7 @@ impl ReducePush {
             self.nk,
             self.nr,
             self.divisor.to_bits(),
+            self.tail,
         ])
     }
 }
@@ -491,8 +541,7 @@ fn merge(
         if rows { splits.next_power_of_two().min(u64::from(WG)) } else { outs.next_power_of_two().min(32) }
             as u32;
     let mode = if rows { Mode::Row } else { Mode::Column };
-    let key =
-        ReduceKey { mode, wide: false, across: 0, odd: false, part_in: true, part_out: false, lanes, ..key };
+    let key = ReduceKey { mode, lanes, part_in: true, ..ReduceKey::plain(key.op, key.src, key.dst) };
     let (n, ro, nk, list) = if rows {
         (splits, 1, 1, [(outs as i64, splits as i64)])
     } else {
@@ -548,15 +597,14 @@ mod tests {
                 let key = |mode, wide: bool, part_in, part_out: bool| ReduceKey {
                     across: if wide { 16 } else { 0 },
                     odd: wide && !part_out,
+                    step: if wide && part_out && src.size() <= 4 { 2 } else { 1 },
                     last: part_out && wide,
-                    op,
-                    src,
-                    dst,
                     mode,
                     wide,
                     part_in,
                     part_out,
                     lanes: 32,
+                    ..ReduceKey::plain(op, src, dst)
                 };
                 for (key, f) in [
                     (key(Mode::Row, true, false, true), &with),

@@ -134,7 +134,9 @@ fn layout(p: &Profile, rows: i64, chunks: i64, batches: i64, vectors: u32) -> (u
 /// where 64 are the memory's).
 const FEW_GROUPS: i64 = 4;
 /// See [`FEW_GROUPS`].
-const MOST_PARTS: i64 = 256;
+const MOST_PARTS_OF_FEW: i64 = 256;
+/// Parts of the length of other matrices.
+const MOST_PARTS: i64 = 64;
 
 /// For a matrix of `rows` rows of length `k` that lie together, in chunks of `vector` elements, times `vectors`
 /// vectors, `batches` times.
@@ -143,7 +145,7 @@ pub fn by_rows(p: &Profile, rows: i64, k: i64, vector: i64, batches: i64, vector
     let groups = ceil(rows, i64::from(256 / threads * r)) * batches;
     let step = i64::from(threads) * vector;
     let parts = filling(MATMUL_SPLIT.disabled(), groups, p.fill() as i64);
-    let most = if groups <= FEW_GROUPS { MOST_PARTS } else { 64 };
+    let most = if groups <= FEW_GROUPS { MOST_PARTS_OF_FEW } else { MOST_PARTS };
     let (k_split, splits) = cut(k, parts, step * 8, most, step);
     Rows { threads, rows: r, unroll, k_split: k_split as u32, splits: splits as u32 }
 }
@@ -153,7 +155,7 @@ pub fn by_columns(p: &Profile, rows: i64, k: i64, vector: i64, batches: i64) -> 
     let slices = if rows <= 16 * vector { 32 } else { 8 };
     let groups = ceil(rows, 256 / slices * vector) * batches;
     let parts = filling(MATMUL_SPLIT.disabled(), groups, 4 * p.fill() as i64);
-    let (k_split, splits) = cut(k, parts, slices * 8, 64, slices * 4);
+    let (k_split, splits) = cut(k, parts, slices * 8, MOST_PARTS, slices * 4);
     Columns { slices: slices as u32, k_split: k_split as u32, splits: splits as u32 }
 }
 

@@ -25,6 +25,7 @@ const FACTS: &[(&str, &str, &str)] = &[
     ("kernels/elem.rs", "WG", "a workgroup that every device has"),
     ("kernels/elementwise/mod.rs", "SPAN", "offsets of 32 bits"),
     ("kernels/fft/mod.rs", "TABLES_MAX", "a bound of a cache"),
+    ("kernels/index/join.rs", "MAX_AXES", "axes whose loops the shader unrolls"),
     ("kernels/index/mask.rs", "BLOCK", "the shader is written for it"),
     ("kernels/matmul/fragment_probe.rs", "LANES", "what is probed"),
     ("kernels/matmul/kernel.rs", "MAX_SPECIAL", "a bound of a cache"),
