@@ -577,20 +577,28 @@ def test_the_last_assignment_stays(places, updates, dtype):
     )
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
-def test_the_last_assignment_stays_along_an_axis(dtype):
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "int64"])
+@pytest.mark.parametrize(
+    "lines, places, updates", [(30, 600, 500), (400, 70, 300), (300, 5000, 400)]
+)
+def test_the_last_assignment_stays_along_an_axis(lines, places, updates, dtype):
+    """Few lines, many short ones, and many long ones."""
     rng = np.random.default_rng(8)
-    x = rng.integers(-9, 9, (30, 600)).astype(dtype)
-    at = rng.integers(0, 600, (30, 500))
-    numbers = rng.integers(10, 99, (30, 500)).astype(dtype)
+    x = rng.integers(-9, 9, (lines, places)).astype(dtype)
+    at = rng.integers(-places, places, (lines, updates))
+    numbers = rng.integers(10, 99, (lines, updates)).astype(dtype)
     want = x.copy()
-    for row in range(30):
-        for column in range(500):
-            want[row, at[row, column]] = numbers[row, column]
+    for column in range(updates):
+        want[np.arange(lines), at[:, column]] = numbers[:, column]
     a, i, u = map(mx.array, (x, at, numbers))
     np.testing.assert_array_equal(np.array(mx.put_along_axis(a, i, u, 1)), want)
     turned = mx.put_along_axis(mx.contiguous(a.T), mx.contiguous(i.T), mx.contiguous(u.T), 0)
     np.testing.assert_array_equal(np.array(turned), want.T)
+    views = (a[:, 1:], i[:, ::2] % (places - 1), u[:, ::2])
+    want = x[:, 1:].copy()
+    for column in range(0, updates, 2):
+        want[np.arange(lines), at[:, column] % (places - 1)] = numbers[:, column]
+    np.testing.assert_array_equal(np.array(mx.put_along_axis(*views, 1)), want)
 
 
 @pytest.mark.parametrize("how", ["maximum", "minimum"])

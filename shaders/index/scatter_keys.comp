@@ -4,7 +4,8 @@
 // MODE 0 writes the keys, of 16 bits with SHORT. MODE 1 links each update to the next one of equal key in its line (per_line at most
 // WG): low bits the number of that update, LAST or GONE, top bit set unless it is the first. MODE 2 leaves the
 // number of the last update of each key, plus one, in a table. MODE 3 leaves the bits of that update there too, in the lower
-// words; updates lie in the order of their numbers.
+// words; updates lie in the order of their numbers. MODE 4 assigns such updates itself: a workgroup has a line, of which that table lies
+// in shared memory.
 #include "lib/codecs.glsl"
 #if MODE == 3
 #extension GL_EXT_shader_atomic_int64 : require
@@ -17,7 +18,8 @@ layout(constant_id = 0) const uint WG = 256u;
 
 layout(push_constant, scalar) uniform Push {
     uint64_t dst, params, updates;
-    uint total, per_line;
+    int64_t step;  // elements of the destination from a place to the next one
+    uint total, per_line, places;  // places of a line
 };
 
 #define DROPPED 0xffffffffu
@@ -50,6 +52,8 @@ uint key_of(uint u) {
 
 #if MODE == 1
 shared uint keys[WG];
+#elif MODE == 4
+shared uint last[PLACES];
 #endif
 
 void main() {
@@ -69,6 +73,22 @@ void main() {
             if (keys[j] == key) link = (link & FOLLOWS) | (u - t + j);
     }
     Raw4(dst + 4ul * u).v = link;
+#elif MODE == 4
+    uint line = wg, first = line * per_line, place0 = line * places;
+    if (first >= total) return;
+    for (uint p = t; p < places; p += WG) last[p] = 0u;
+    barrier();
+    for (uint j = t; j < per_line; j += WG) {
+        uint key = key_of(first + j);
+        if (key != DROPPED) atomicMax(last[key - place0], j + 1u);
+    }
+    barrier();
+    for (uint j = t; j < per_line; j += WG) {
+        uint key = key_of(first + j);
+        if (key == DROPPED || last[key - place0] != j + 1u) continue;
+        A_C x = a_load(updates + uint64_t(first + j) * A_SIZE);
+        b_store(at(dst, int64_t(key) * step, A_SIZE), x);
+    }
 #else
     uint u = wg * WG + t;
     if (u >= total) return;

@@ -48,7 +48,9 @@ KEY key_at(uint row, uint e) {
 #endif
 
 #if MODE == 0
-shared uint hist[256];
+// Several histograms, whose banks differ.
+const uint COPIES = 4u, PITCH = 264u;
+shared uint hist[COPIES * PITCH];
 
 void main() {
     uint wg = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, t = gl_LocalInvocationIndex;
@@ -57,21 +59,21 @@ void main() {
 #ifdef FIRST
     row_base = at(src, offset_of(dims, 0u, nk, row), A_SIZE);
 #endif
-    for (uint d = t; d < 256u; d += WG) hist[d] = 0u;
+    for (uint d = t; d < COPIES * PITCH; d += WG) hist[d] = 0u;
     barrier();
     KEY k[ITEMS];
     [[unroll]] for (uint i = 0u; i < ITEMS; ++i) k[i] = key_at(row, min(first + i * WG + t, n - 1u));
     [[unroll]] for (uint i = 0u; i < ITEMS; ++i) {
         if (first + i * WG + t >= n) continue;
-        // Lanes that agree with the first one count as one: equal digits would queue up.
-        uint d = digit_of(k[i]);
-        bool same = d == subgroupBroadcastFirst(d);
-        uvec4 all = subgroupBallot(same);
-        if (!same) atomicAdd(hist[d], 1u);
-        else if (subgroupElect()) atomicAdd(hist[d], subgroupBallotBitCount(all));
+        // Neighbours have counts of their own: equal digits would queue up.
+        atomicAdd(hist[t % COPIES * PITCH + digit_of(k[i])], 1u);
     }
     barrier();
-    for (uint d = t; d < 256u; d += WG) Raw4(count_at(row, d, tile)).v = hist[d];
+    for (uint d = t; d < 256u; d += WG) {
+        uint sum = 0u;
+        [[unroll]] for (uint c = 0u; c < COPIES; ++c) sum += hist[c * PITCH + d];
+        Raw4(count_at(row, d, tile)).v = sum;
+    }
 }
 
 #elif MODE == 1
@@ -132,6 +134,9 @@ const uint GROUPS = WG / SG_SIZE;
 shared KEY sk[TILE];                  // also the indices
 shared uint seen[GROUPS * 256u];      // digits of each subgroup, then of those before it
 shared uint local[256], place[256];   // digits before a digit in the tile; from there to its place in the row
+shared uint earlier[256];             // elements of a digit in earlier tiles
+const uint EACH = (256u + WG - 1u) / WG;
+shared uvec2 stretch[GROUPS];         // sums over the digits of a subgroup
 
 #if SG_SIZE > 32
 #define MASK uvec2
@@ -175,6 +180,10 @@ void main() {
 #endif
     }
 #endif
+    for (uint d = t; d < 256u; d += WG) {
+        place[d] = Raw4(total_at(row, d)).v;
+        earlier[d] = Raw4(count_at(row, d, tile)).v;
+    }
     barrier();
     [[unroll]] for (uint i = 0u; i < ITEMS; ++i) {
         uint d = digit_of(k[i]);
@@ -202,31 +211,30 @@ void main() {
             sum += c;
         }
         local[d] = sum;
-        place[d] = Raw4(total_at(row, d)).v;
     }
     barrier();
-    if (g == 0u) {
-        // Exclusive sums over the digits, a stretch of them a lane.
-        const uint EACH = 256u / SG_SIZE;
-        uvec2 sum = uvec2(0u);
-        for (uint i = 0u; i < EACH; ++i) {
-            uint d = s * EACH + i;
-            uvec2 x = uvec2(local[d], place[d]);
-            local[d] = sum.x;
-            place[d] = sum.y;
-            sum += x;
-        }
-        uvec2 v = sum;
-        for (uint o = 1u; o < SG_SIZE; o <<= 1) {
-            uvec2 y = subgroupShuffle(v, s >= o ? s - o : s);
-            if (s >= o) v += y;
-        }
-        v -= sum;
-        for (uint i = 0u; i < EACH; ++i) {
-            uint d = s * EACH + i, here = local[d] + v.x;
-            local[d] = here;
-            place[d] += v.y + Raw4(count_at(row, d, tile)).v - here;
-        }
+    // Exclusive sums over the digits, a stretch of them a lane.
+    uint d0 = t * EACH, d1 = min(d0 + EACH, 256u);
+    uvec2 sum = uvec2(0u);
+    for (uint d = d0; d < d1; ++d) {
+        uvec2 x = uvec2(local[d], place[d]);
+        local[d] = sum.x;
+        place[d] = sum.y;
+        sum += x;
+    }
+    uvec2 v = sum;
+    for (uint o = 1u; o < SG_SIZE; o <<= 1) {
+        uvec2 y = subgroupShuffle(v, s >= o ? s - o : s);
+        if (s >= o) v += y;
+    }
+    if (s == SG_SIZE - 1u) stretch[g] = v;
+    barrier();
+    v -= sum;
+    for (uint h = 0u; h < g; ++h) v += stretch[h];
+    for (uint d = d0; d < d1; ++d) {
+        uint here = local[d] + v.x;
+        local[d] = here;
+        place[d] += v.y + earlier[d] - here;
     }
     barrier();
     [[unroll]] for (uint i = 0u; i < ITEMS; ++i) {

@@ -100,6 +100,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &index::scatter::SCATTER_ATOMIC,
     &index::scatter::SCATTER_LINKED,
     &index::scatter::SCATTER_CLAIMED,
+    &tune::index::SCATTER_LINES,
     &index::scatter::SCATTER_OWNED,
     &elementwise::ELEMENTWISE_WIDE,
     &elementwise::ELEMENTWISE_FLAT,

@@ -80,6 +80,16 @@ def _casts(full):
             yield "contiguous", lambda x=x: mx.contiguous(_array(x[2], x[0], x[1]))
         yield "contiguous", lambda d=dtype: mx.contiguous(mx.zeros((4, 64, 48), d).swapaxes(1, 2))
         yield "where", lambda d=dtype: mx.where(mx.zeros(64, mx.bool_), mx.zeros(64, d), 1)
+        for shape, widths in [((9, 3, 1), (16, 16)), ((9, 3, 1), (3, 5)), ((9,), (2, 1))]:
+            x = (dtype, shape, widths)
+            yield "concatenate", lambda x=x: _side_by_side(*x)
+        for axes in range(1, 6) if full else (2,):
+            x = (dtype, axes)
+            yield "pad", lambda x=x: mx.pad(mx.zeros((7, 5, 3, 2, 4)[: x[1]], x[0]), 1)
+
+
+def _side_by_side(dtype, shape, widths):
+    return mx.concatenate([mx.zeros((*shape[:-1], w), dtype) for w in widths], -1)
 
 
 FOLDS = "sum prod min max all any argmin argmax mean var std logsumexp softmax median".split()
@@ -109,12 +119,25 @@ def _reductions(full):
             yield name, lambda x=x: x[0](mx.zeros(x[1], x[2]), axis=x[3])
         x = (getattr(mx, name), dtype)
         yield name, lambda x=x: x[0](_array((40, 300), x[1], "transposed"), axis=0)
+    for name, dtype in itertools.product(names, DTYPES if full else FEW):
+        f = getattr(mx, name)
+        # Rows of which several are one, and every second element of a row.
+        yield name, lambda f=f, d=dtype: f(mx.zeros((120_000, 77), d), axis=0)
+        yield name, lambda f=f, d=dtype: f(_array((5, 4000), d, "dense")[:, ::2], axis=1)
+    for dtype, n in itertools.product(FLOATS, (9, 1000, 5000, 20_000, 50_257, 100_000)):
+        yield "softmax", lambda d=dtype, n=n: mx.softmax(mx.zeros((3, n), d), axis=-1)
+        yield "log_softmax", lambda d=dtype, n=n: _log_softmax(mx.zeros((3, n), d))
     for dtype, (shape, axis) in itertools.product(DTYPES if full else FLOATS, shapes):
         for f in (mx.var, mx.std, mx.mean, mx.logsumexp) if full else (mx.var, mx.logsumexp):
             yield "statistics", lambda f=f, s=shape, d=dtype, k=axis: f(mx.zeros(s, d), axis=k)
         if isinstance(axis, int):
             x = (shape, dtype, axis)
             yield "norm", lambda x=x: mx.linalg.norm(mx.zeros(x[0], x[1]), axis=x[2])
+
+
+def _log_softmax(x):
+    mx.eval(x)
+    return x - mx.logsumexp(x, axis=-1, keepdims=True)
 
 
 def _scans(full):
@@ -450,6 +473,7 @@ def _indexing(full):
                 y = (*x, n, name)
                 yield "at", lambda y=y: _updated(*y)
             yield "assign", lambda x=x: _assigned(x[0], mx.zeros(7, x[1]))
+            yield "assign", lambda x=x: _numbers(*x)
         yield "mask", lambda d=dtype: _assigned(d, mx.zeros(50, mx.bool_))
         for n in (50, 20_000):
             yield "masked", lambda x=(dtype, n): _masked(*x)
@@ -463,6 +487,13 @@ def _indexing(full):
 def _updated(dtype, index, n, name):
     rows = mx.zeros((max(50, n // 2), 4), dtype)
     return getattr(rows.at[mx.zeros(n, index)], name)(mx.ones((n, 4), dtype))
+
+
+def _numbers(dtype, index):
+    """Many single elements, some of which meet."""
+    x = mx.zeros(1000, dtype)
+    x[mx.zeros(5000, index)] = mx.ones(5000, dtype)
+    return x
 
 
 def _masked(dtype, n):
@@ -579,8 +610,8 @@ def _experts(dtype, how, unit):
 
 FAMILIES = {
     "elementwise": (_elementwise, ["elementwise_wide"]),
-    "casts and copies": (_casts, ["copy_transpose"]),
-    "reductions": (_reductions, ["reduce", "softmax", "statistics"]),
+    "casts and copies": (_casts, ["copy_transpose", "join"]),
+    "reductions": (_reductions, ["reduce", "softmax", "log_softmax", "statistics"]),
     "scans": (_scans, ["scan"]),
     "sorts": (_sorts, ["sort"]),
     "products": (_products, ["matmul", "gemv", "gather_mm"]),

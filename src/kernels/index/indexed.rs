@@ -216,6 +216,11 @@ impl Groups {
     pub fn size(&self) -> u64 {
         self.lines * self.per_line
     }
+
+    /// Keys of a line, which follow those of the line before.
+    pub fn places(&self) -> u64 {
+        self.total / self.lines.max(1)
+    }
 }
 
 /// Shape of the dense array of [`Walk::outer`].

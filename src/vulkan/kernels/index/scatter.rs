@@ -152,6 +152,7 @@ enum Mode {
     Links,
     Owners,
     Claims,
+    Lines,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -162,6 +163,8 @@ struct Keys {
     short: bool,
     /// Of the updates.
     dtype: Dtype,
+    /// Places of a line that shared memory holds.
+    places: u64,
     indices: Indices,
     axes: usize,
 }
@@ -173,8 +176,10 @@ impl KernelKey for Keys {
 
     fn module(&self, _: &Features) -> Module {
         let mut d = Defines::new();
-        if self.mode == Mode::Claims {
+        if matches!(self.mode, Mode::Claims | Mode::Lines) {
             operand(&mut d, "A", self.dtype);
+            operand(&mut d, "B", self.dtype);
+            define(&mut d, "PLACES", self.places);
         }
         self.indices.define(&mut d);
         define(&mut d, "MODE", self.mode as u32);
@@ -263,8 +268,12 @@ pub fn scatter(
         return job.direct(enc, Meeting::Linked);
     }
     if kind.how == Combine::Set && tune::index::scatter_by_table(total, many) && !SCATTER_OWNED.disabled() {
-        let step = job.key_step();
-        if step > 0 && job.in_order() && dtype.size() <= 4 && job.code.vector == 1 && claims(enc) {
+        let step = if job.code.vector == 1 && job.in_order() { job.key_step() } else { 0 };
+        let (lines, places) = (job.groups.lines, job.groups.places());
+        if step > 0 && tune::index::scatter_by_lines(enc.device().profile(), lines, places) {
+            return job.keys(enc, Mode::Lines, false, step, job.dst.range());
+        }
+        if step > 0 && dtype.size() <= 4 && claims(enc) {
             return job.claimed(enc, step);
         }
         return job.direct(enc, Meeting::Owned);
@@ -346,7 +355,15 @@ impl Job<'_> {
         dense && self.walk.size() == self.groups.size()
     }
 
-    fn keys(&self, enc: &mut CommandEncoder, mode: Mode, short: bool, out: (u64, u64)) -> Result<()> {
+    /// Runs a kernel over the keys of all updates, which writes `out`; `step` is that of [`Job::key_step`] where it is asked for.
+    fn keys(
+        &self,
+        enc: &mut CommandEncoder,
+        mode: Mode,
+        short: bool,
+        step: i64,
+        out: (u64, u64),
+    ) -> Result<()> {
         let mut words = Words::default();
         for (&i, &key) in self.groups.order.iter().zip(&self.groups.keys) {
             words.axis(&[self.walk.dims[i].size, key], &self.walk.dims[i]);
@@ -354,16 +371,23 @@ impl Job<'_> {
         words.picks(self.walk, self.indices, |k| self.groups.pick_keys[k]);
         let params = words.upload(enc)?;
         let (count, per_line) = (self.groups.size(), self.groups.per_line);
-        let push = Push::default().u64s(&[out.0, params, self.updates.ptr]);
-        let push = push.u32s(&[count as u32, per_line as u32]);
+        let places = self.groups.places();
+        let push = Push::default().u64s(&[out.0, params, self.updates.ptr]).i64s(&[step]);
+        let push = push.u32s(&[count as u32, per_line as u32, places as u32]);
         let axes = self.groups.order.len();
         let (hold, indices) = (self.code.hold, self.code.indices);
-        let dtype = if mode == Mode::Claims { self.code.dtype } else { Dtype::U32 };
-        let key = Keys { mode, hold, short, dtype, indices, axes };
+        let moves = matches!(mode, Mode::Claims | Mode::Lines);
+        let dtype = if moves { self.code.dtype } else { Dtype::U32 };
+        let held = if mode == Mode::Lines { places.next_power_of_two() } else { 0 };
+        let key = Keys { mode, hold, short, dtype, places: held, indices, axes };
         let pipeline = enc.device().pipeline(&key)?;
         let wg = u64::from(WG);
-        let live = if mode == Mode::Links { wg / per_line * per_line } else { wg };
-        let updates = Some(self.updates).filter(|_| mode == Mode::Claims);
+        let live = match mode {
+            Mode::Links => wg / per_line * per_line,
+            Mode::Lines => per_line,
+            Mode::Keys | Mode::Owners | Mode::Claims => wg,
+        };
+        let updates = Some(self.updates).filter(|_| moves);
         let reads: Vec<_> = self.indices.iter().chain(updates).map(DeviceView::range).collect();
         let groups = grid(enc, count.div_ceil(live));
         enc.dispatch(&pipeline, &push, groups, &reads, &[out])
@@ -376,14 +400,14 @@ impl Job<'_> {
             Meeting::Linked => {
                 let bytes = 4 * self.groups.size();
                 let out = (enc.temp(bytes as usize)?, bytes);
-                self.keys(enc, Mode::Links, false, out)?;
+                self.keys(enc, Mode::Links, false, 0, out)?;
                 out
             }
             Meeting::Owned => {
                 let bytes = 4 * self.groups.total;
                 let out = (enc.temp(bytes as usize)?, bytes);
                 enc.fill(out, 0)?;
-                self.keys(enc, Mode::Owners, false, out)?;
+                self.keys(enc, Mode::Owners, false, 0, out)?;
                 out
             }
         };
@@ -431,7 +455,7 @@ impl Job<'_> {
         let total = self.groups.total;
         let table = (enc.temp(8 * total as usize)?, 8 * total);
         enc.fill(table, 0)?;
-        self.keys(enc, Mode::Claims, false, table)?;
+        self.keys(enc, Mode::Claims, false, 0, table)?;
         let push = Push::default().u64s(&[table.0, self.dst.ptr]).i64s(&[step]).u32s(&[total as u32]);
         let pipeline = enc.device().pipeline(&Claims(self.code.dtype))?;
         let groups = grid(enc, total.div_ceil(u64::from(4 * WG)));
@@ -452,7 +476,7 @@ impl Job<'_> {
         let short = self.short() && !values;
         let dtype = if short { Dtype::U16 } else { Dtype::U32 };
         let keys = list(enc.temp(dtype.size() * count as usize)?, dtype);
-        self.keys(enc, Mode::Keys, short, keys.range())?;
+        self.keys(enc, Mode::Keys, short, 0, keys.range())?;
         let ordered = sort::by_radix(enc, per_line, dtype, true);
         let [keys, order] = if ordered {
             let bits = (u64::BITS - self.groups.total.leading_zeros()).min(8 * dtype.size() as u32);
