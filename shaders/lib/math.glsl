@@ -155,8 +155,8 @@ float m_rsqrt(float x) { return m_div(1.0, m_sqrt(x)); }
 float m_floor_mod(float a, float b) {
   uint ua = floatBitsToUint(a) & 0x7fffffffu, ub = floatBitsToUint(b) & 0x7fffffffu;
 #ifdef FUSED_FMA
-  // Moderate numbers whose quotient is below 2^21, so that it is one off at most: what it leaves of `a` has the digits of `b`.
-  if (ub - 0x21800000u < 0x3c000000u && ua < ub + 0x0a000000u && ua >= 0x21800000u) {
+  // A moderate divisor and a quotient from 1 to 2^20, so that it is one off at most: what it leaves of `a` is exact.
+  if (ub - 0x21800000u < 0x3c000000u && ua - ub < 0x0a000000u) {
     uint sign = floatBitsToUint(b) & 0x80000000u;
     float n = uintBitsToFloat(floatBitsToUint(a) ^ sign), d = uintBitsToFloat(ub);
     precise float q = floor(n * (1.0 / d));
