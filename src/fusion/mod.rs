@@ -9,7 +9,6 @@ mod draws;
 mod elementwise;
 mod epilogues;
 mod experts;
-mod filled;
 mod fused;
 mod groups;
 mod log_softmax;
@@ -32,7 +31,7 @@ static RECORDED: [&dyn recorded::Pattern; 3] =
     [&elementwise::Elementwise, &rows::Rows, &epilogues::Epilogues];
 
 /// Patterns over steps of an evaluation. The primitive that one begins with says `may_join`.
-static EVALUATED: [plan::Pattern; 8] = [
+static EVALUATED: [plan::Pattern; 7] = [
     experts::find,
     row_products::find,
     rotations::find,
@@ -40,5 +39,4 @@ static EVALUATED: [plan::Pattern; 8] = [
     tops::find,
     draws::find,
     log_softmax::find,
-    filled::find,
 ];

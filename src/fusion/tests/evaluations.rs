@@ -506,21 +506,6 @@ fn rows_less_their_log_sum_exp() {
 }
 
 #[test]
-fn filled_arrays_that_get_other_numbers() {
-    on_devices(|_, s| {
-        let (x, value) = (given(&[2, 3]), given(&[]));
-        let pad = || ops::pad(&x, &[(1, 1), (0, 2)], ops::PadMode::Constant, &value, s).unwrap();
-        assert_eq!(runs(&[pad()]), ["full+SLICE_UPDATE"]);
-        let filled = || ops::full(&[4, 6], &value, None, s).unwrap();
-        let within = |a: Array, step| slice_update(&a, &x, &[0, 0], &[2, 3 * step], &[1, step], s).unwrap();
-        assert_eq!(runs(&[within(filled(), 1)]), ["full+SLICE_UPDATE"]);
-        assert_eq!(runs(&[within(filled(), 2)]).len(), 2, "every second element");
-        let held = filled();
-        assert_eq!(runs(&[within(held.clone(), 1)]).len(), 2, "somebody holds what is filled");
-    });
-}
-
-#[test]
 fn nothing_is_joined_on_a_cpu() {
     let [a, b] = [64, 32].map(|rows| Matrix::new(rows, 4));
     let row = given(&[1, 1, 64]);
