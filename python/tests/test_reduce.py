@@ -461,21 +461,28 @@ def whole_numbers(rng, shape, dtype):
     return a, np.array(a.astype(mx.float32), np.float64)
 
 
+def check_folds(a, want, axis, dtype):
+    """Extremes, their places, sums of exact dtypes and statistics of float32; `want` in float64."""
+    for name in ("max", "min", "argmax", "argmin"):
+        got = np.array(getattr(mx, name)(a, axis=axis).astype(mx.float32))
+        np.testing.assert_array_equal(got, getattr(want, name)(axis))
+    if dtype in ("float32", "int32"):
+        np.testing.assert_array_equal(np.array(mx.sum(a, axis=axis)), want.sum(axis))
+    if dtype == "float32":
+        for name in ("var", "std"):
+            got = np.array(getattr(mx, name)(a, axis=axis))
+            np.testing.assert_allclose(got, getattr(want, name)(axis), rtol=1e-5)
+        sums = np.log(np.exp(want).sum(axis))
+        np.testing.assert_allclose(np.array(mx.logsumexp(a, axis=axis)), sums, rtol=1e-5)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "int32", "int8"])
 @pytest.mark.parametrize("columns", [3, 6, 77, 501, 1023])
 def test_many_rows_of_odd_columns(columns, dtype):
     """Several rows are taken for one; the last one of these is not whole."""
     rng = np.random.default_rng(columns)
     a, want = whole_numbers(rng, ((5 << 20) // columns // 4 + 3, columns), dtype)
-    for name in ("max", "min", "argmax"):
-        got = np.array(getattr(mx, name)(a, axis=0).astype(mx.float32))
-        np.testing.assert_array_equal(got, getattr(want, name)(0))
-    if dtype in ("float32", "int32"):
-        np.testing.assert_array_equal(np.array(mx.sum(a, axis=0)), want.sum(0))
-    if dtype == "float32":
-        np.testing.assert_allclose(np.array(mx.var(a, axis=0)), want.var(0), rtol=1e-5)
-        sums = np.log(np.exp(want).sum(0))
-        np.testing.assert_allclose(np.array(mx.logsumexp(a, axis=0)), sums, rtol=1e-5)
+    check_folds(a, want, 0, dtype)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "int32", "int8"])
@@ -485,16 +492,7 @@ def test_each_so_manieth_element_of_rows(n, step, dtype):
     rng = np.random.default_rng(n + step)
     a, want = whole_numbers(rng, (5, n * step), dtype)
     for part in (slice(None, None, step), slice(step - 1, None, step)):
-        x, y = a[:, part], want[:, part]
-        for name in ("max", "argmax", "argmin"):
-            got = np.array(getattr(mx, name)(x, axis=1).astype(mx.float32))
-            np.testing.assert_array_equal(got, getattr(y, name)(1))
-        if dtype in ("float32", "int32"):
-            np.testing.assert_array_equal(np.array(mx.sum(x, axis=1)), y.sum(1))
-        if dtype == "float32":
-            np.testing.assert_allclose(np.array(mx.std(x, axis=1)), y.std(1), rtol=1e-5)
-            sums = np.log(np.exp(y).sum(1))
-            np.testing.assert_allclose(np.array(mx.logsumexp(x, axis=1)), sums, rtol=1e-5)
+        check_folds(a[:, part], want[:, part], 1, dtype)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
