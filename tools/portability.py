@@ -181,6 +181,7 @@ ELSEWHERE = {
     "qmm_row.comp": "likewise",
     "qmm_held.comp": "likewise",
     "matmul_held.comp": "likewise",
+    "warpgroup_image.comp": "comes before kernels in PTX, which NVIDIA's driver takes (VK_NVX_binary_import)",
 }
 
 

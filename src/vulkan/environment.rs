@@ -62,6 +62,8 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &tune::quantized::held::QMM_HELD,
     &tune::gemv::held::MATMUL_HELD,
     &tune::parts::MATMUL_PARTS,
+    &tune::warpgroup::MATMUL_WARPGROUP,
+    &tune::attention::SDPA_WARPGROUP,
     &tune::quantized::QMM_ROWS,
     &tune::quantized::QMM_COOP,
     &tune::quantized::QMM_COLS,

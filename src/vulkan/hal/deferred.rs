@@ -14,6 +14,7 @@ use super::device::Device;
 use super::gate::Driver;
 use super::stream::{Point, StreamState};
 use crate::core::{Error, Result, trace};
+use crate::vulkan::shader::native::Handle;
 use crate::vulkan::shader::pipeline::Pipeline;
 
 /// A command as `Recorder` would record it.
@@ -135,11 +136,20 @@ pub(super) unsafe fn dispatch(
     driver: &Driver<'_>,
     device: &Device,
     cmd: vk::CommandBuffer,
-    handle: vk::Pipeline,
+    handle: Handle,
     bound: &mut vk::Pipeline,
     push: &[u8],
     groups: [u32; 3],
 ) {
+    let handle = match handle {
+        Handle::Shader(pipeline) => pipeline,
+        Handle::Native(kernel) => {
+            // What such a command leaves bound is the driver's affair.
+            *bound = vk::Pipeline::null();
+            // SAFETY: by the caller.
+            return unsafe { kernel.launch(device, cmd, push, groups) };
+        }
+    };
     // SAFETY: by the caller; pipelines and their layout live as long as the device.
     unsafe {
         if *bound != handle {

@@ -19,6 +19,7 @@ use crate::core::fault::Site;
 use crate::core::{Error, Result};
 use crate::vulkan::memory::Pool;
 use crate::vulkan::report::compile_only;
+use crate::vulkan::shader::native::Importer;
 use crate::vulkan::shader::pipeline::Pipelines;
 use crate::vulkan::shader::pipeline_cache::{PipelineBlob, read_text};
 use crate::vulkan::shader::shelf::Shelf;
@@ -69,6 +70,8 @@ pub struct Device {
     pub(crate) blob: PipelineBlob,
     /// Tells what the driver made of a kernel; for devices that only compile.
     pub(in crate::vulkan) executables: Option<ash::khr::pipeline_executable_properties::Device>,
+    /// Takes kernels that are no shaders.
+    pub(in crate::vulkan) importer: Option<Importer>,
     pub(crate) streams: RwLock<Vec<&'static StreamState>>,
     /// The streams of large uploads and large downloads.
     copy_streams: [OnceLock<&'static StreamState>; 2],
@@ -239,6 +242,7 @@ impl Device {
         let executables = features
             .pipeline_statistics
             .then(|| ash::khr::pipeline_executable_properties::Device::new(&loader.instance, &raw));
+        let importer = features.ptx.then(|| Importer::new(&loader.instance, &raw));
         let measured = read_text("profile", info).and_then(|t| Measured::parse(&t));
         let winners = read_text("winners", info).map(|t| Winners::parse(&t)).unwrap_or_default();
         let mut profile = Profile::new(info, features.clone(), measured, file, winners);
@@ -266,6 +270,7 @@ impl Device {
             shelf: Shelf::default(),
             blob,
             executables,
+            importer,
             streams: RwLock::new(Vec::new()),
             copy_streams: Default::default(),
             lost: OnceLock::new(),
@@ -519,6 +524,7 @@ impl Device {
                 ("memory_budget", f.memory_budget),
                 ("large_allocations", f.large_allocations),
                 ("sparse_binding", f.sparse_binding),
+                ("binary_import", f.ptx),
                 ("external_memory", f.external_memory),
                 ("external_memory_host", f.host_memory > 0),
                 ("unified_memory", f.unified),

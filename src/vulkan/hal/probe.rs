@@ -64,6 +64,7 @@ fn extensions(info: &AdapterInfo, reported: &HashSet<CString>) -> (Vec<*const c_
     let bf16 = take(nv::SHADER_BFLOAT16);
     let external = exported::wanted(info).is_some() && take(vk::KHR_EXTERNAL_MEMORY_FD_NAME);
     let host = take(vk::EXT_EXTERNAL_MEMORY_HOST_NAME);
+    let ptx = !compile_only::on() && !hides("binary_import") && take(ash::nvx::binary_import::NAME);
     let statistics = compile_only::on() && take(vk::KHR_PIPELINE_EXECUTABLE_PROPERTIES_NAME);
     let have = Have {
         v13,
@@ -77,6 +78,7 @@ fn extensions(info: &AdapterInfo, reported: &HashSet<CString>) -> (Vec<*const c_
         bf16,
         external,
         host,
+        ptx,
         statistics,
     };
     (extensions, have, budget)
@@ -179,6 +181,7 @@ pub(crate) fn open(
     features.units = units(loader, info, &reported);
     features.spirv16 = have.v13;
     features.memory_budget = budget;
+    features.ptx = have.ptx;
     features.external_memory = have.external;
     features.host_memory = if have.host { host_memory(loader, physical) } else { 0 };
     enabled(&mut features, &chain, &f10);
@@ -305,6 +308,7 @@ struct Have {
     bf16: bool,
     external: bool,
     host: bool,
+    ptx: bool,
     statistics: bool,
 }
 

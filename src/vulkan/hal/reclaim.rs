@@ -16,6 +16,7 @@ use super::device::Device;
 use super::encoder::OpState;
 use super::recorder::Recorder;
 use crate::vulkan::report::profile;
+use crate::vulkan::shader::native::Handle;
 
 /// Most lost devices that a process keeps before a GPU is not opened again: NVIDIA's driver 580 crashes in vkCreateDevice
 /// for the 22nd device of a process, and other libraries of the process may have opened some.
@@ -33,7 +34,7 @@ pub(in crate::vulkan) struct Made {
     pub fences: Vec<vk::Fence>,
     pub command_pools: Vec<vk::CommandPool>,
     pub query_pools: Vec<vk::QueryPool>,
-    pub pipelines: HashSet<vk::Pipeline>,
+    pub pipelines: HashSet<Handle>,
 }
 
 /// Threads that destroy devices, and whether the process ends.
@@ -142,7 +143,7 @@ unsafe fn destroy(device: &Device, raw: &ash::Device) {
         // A driver may hold a batch for a moment after it said that it is over.
         let _ = raw.device_wait_idle();
         device.pool.destroy(raw);
-        made.pipelines.into_iter().for_each(|p| raw.destroy_pipeline(p, None));
+        made.pipelines.into_iter().for_each(|p| p.destroy(device, raw));
         made.query_pools.into_iter().for_each(|p| raw.destroy_query_pool(p, None));
         made.command_pools.into_iter().for_each(|p| raw.destroy_command_pool(p, None));
         made.semaphores.into_iter().for_each(|s| raw.destroy_semaphore(s, None));

@@ -25,6 +25,7 @@ use crate::vulkan::memory::Region;
 use crate::vulkan::report::compile_only;
 use crate::vulkan::report::profile::{self, Command};
 use crate::vulkan::report::stats::STATS;
+use crate::vulkan::shader::native::Handle;
 use crate::vulkan::shader::pipeline::Pipeline;
 use crate::vulkan::tune::pacing::{AHEAD_NS, BURST, BURST_NS, BURST_TIME, FIRST_OPS, NEAR_NS, OPEN_NS};
 
@@ -228,7 +229,7 @@ impl Recorder {
         &mut self,
         state: &'static StreamState,
         pipeline: &Pipeline,
-    ) -> Result<Option<vk::Pipeline>> {
+    ) -> Result<Option<Handle>> {
         if self.deferred.is_empty()
             && let Some(handle) = pipeline.ready()
         {
@@ -248,7 +249,7 @@ impl Recorder {
     pub(super) unsafe fn dispatch(
         &mut self,
         state: &StreamState,
-        handle: Option<vk::Pipeline>,
+        handle: Option<Handle>,
         pipeline: &Arc<Pipeline>,
         push: &[u8],
         groups: [u32; 3],

@@ -17,6 +17,7 @@ use crate::kernels::spirv;
 use crate::vulkan::hal::device::{Device, MOST_PUSH_BYTES};
 use crate::vulkan::hal::features::Features;
 use crate::vulkan::shader;
+use crate::vulkan::shader::native::Handle;
 use crate::vulkan::shader::pipeline::{Module, Source};
 
 pub static COMPILE_ONLY: Variable = Variable::new(
@@ -66,13 +67,13 @@ pub(in crate::vulkan) fn note(
     name: &str,
     module: &Module,
     words: &[u32],
-    outcome: Result<(vk::Pipeline, u64), String>,
+    outcome: Result<(Handle, u64), String>,
 ) {
     let words = with_constants(words, &module.spec);
     let read = spirv::read(&bytes(&words), u64::from(MOST_PUSH_BYTES)).ok();
     let (seen, statistics) = match outcome {
-        Ok((pipeline, _)) => statistics(device, pipeline),
-        Err(_) => (0, Vec::new()),
+        Ok((Handle::Shader(pipeline), _)) => statistics(device, pipeline),
+        Ok((Handle::Native(_), _)) | Err(_) => (0, Vec::new()),
     };
     compiled().push(Compiled {
         name: name.into(),
@@ -81,6 +82,7 @@ pub(in crate::vulkan) fn note(
             Source::File(name) => (*name).into(),
             Source::Text(_) => "generated".into(),
             Source::Words(_) => "module".into(),
+            Source::Ptx { .. } => "PTX".into(),
         },
         subgroup: if seen > 0 { seen } else { module.subgroup_size.unwrap_or(0) },
         invocations: invocations(&words),

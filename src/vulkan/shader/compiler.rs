@@ -62,7 +62,7 @@ pub fn packed(name: &str) -> Option<&'static str> {
 fn source<'a>(kernel: &str, module: &'a Module) -> Result<&'a str> {
     match &module.source {
         Source::Text(text) => Ok(text),
-        Source::Words(_) => bail!(Runtime, "[vulkan] Kernel {kernel} has no source."),
+        Source::Words(_) | Source::Ptx { .. } => bail!(Runtime, "[vulkan] Kernel {kernel} has no GLSL."),
         Source::File(name) => match packed(name) {
             Some(text) => Ok(text),
             None => bail!(Runtime, "[vulkan] Kernel {kernel}: no packed shader named {name}."),

@@ -4,6 +4,7 @@
 pub(super) mod cache;
 pub(super) mod compile_pool;
 pub mod compiler;
+pub(super) mod native;
 pub(super) mod pipeline;
 pub(super) mod pipeline_cache;
 mod private;

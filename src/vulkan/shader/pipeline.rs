@@ -15,6 +15,7 @@ use ash::vk;
 
 use super::compile_pool;
 use super::compiler;
+use super::native::Handle;
 use super::requirements;
 use crate::bail;
 use crate::core::fault::Site;
@@ -37,6 +38,8 @@ pub enum Source {
     Text(String),
     /// A finished module.
     Words(Arc<[u32]>),
+    /// A program for NVIDIA's GPUs with one kernel, `main`, whose only parameter is the push block; threads of a workgroup.
+    Ptx { text: String, threads: u32 },
 }
 
 /// A compute shader, and how to build it.
@@ -75,7 +78,7 @@ pub trait KernelKey: Hash + Eq + Clone + Send + Sync + Debug + 'static {
 
 /// A kernel. The driver's part lives until nothing that was recorded uses it.
 pub struct Pipeline {
-    raw: OnceLock<Result<vk::Pipeline>>,
+    raw: OnceLock<Result<Handle>>,
     device: &'static Device,
     name: String,
     /// The code, until it is compiled.
@@ -90,12 +93,12 @@ pub struct Pipeline {
 impl Pipeline {
     /// The driver's handle, if the kernel is compiled.
     #[inline]
-    pub(in crate::vulkan) fn ready(&self) -> Option<vk::Pipeline> {
+    pub(in crate::vulkan) fn ready(&self) -> Option<Handle> {
         self.raw.get()?.as_ref().ok().copied()
     }
 
     /// The driver's handle; compiles the kernel, or waits for the thread that does.
-    pub(in crate::vulkan) fn wait(&self) -> Result<vk::Pipeline> {
+    pub(in crate::vulkan) fn wait(&self) -> Result<Handle> {
         let compile = || {
             let module = std::mem::take(&mut *self.module.lock().unwrap_or_else(|e| e.into_inner()));
             self.device.build(&self.name, &module, self.foreign)
@@ -380,7 +383,7 @@ impl Device {
         Ok(pipeline)
     }
 
-    fn build(&'static self, name: &str, module: &Module, foreign: bool) -> Result<vk::Pipeline> {
+    fn build(&'static self, name: &str, module: &Module, foreign: bool) -> Result<Handle> {
         if !compile_only::on() {
             return self.make(name, module, foreign).map(|made| made.0);
         }
@@ -396,10 +399,13 @@ impl Device {
     }
 
     /// The driver's pipeline, and how many nanoseconds it took to make.
-    fn make(&'static self, name: &str, module: &Module, foreign: bool) -> Result<(vk::Pipeline, u64)> {
+    fn make(&'static self, name: &str, module: &Module, foreign: bool) -> Result<(Handle, u64)> {
         let _span = trace::span("compile", || name.to_string());
         let _told = progress::compiling(name);
         let driver = self.driver()?;
+        if let Source::Ptx { text, threads } = &module.source {
+            return self.import(name, text, *threads);
+        }
         let f = self.features();
         let mut size = vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo::default();
         if let Some(n) = module.subgroup_size.filter(|&n| can_require(f, n)) {
@@ -438,11 +444,12 @@ impl Device {
         // SAFETY: a pipeline keeps no reference to its module.
         unsafe { driver.destroy_shader_module(shader, None) };
         let made = self.check(&format!("vkCreateComputePipelines for kernel {name}"), made)?;
-        self.made().pipelines.insert(made[0]);
+        let handle = Handle::Shader(made[0]);
+        self.made().pipelines.insert(handle);
         let ns = start.elapsed().as_nanos() as u64;
         STATS.pipeline_ns.add(ns);
         self.blob.on_pipeline();
         self.blob.save(&driver, false);
-        Ok((made[0], ns))
+        Ok((handle, ns))
     }
 }

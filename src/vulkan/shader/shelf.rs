@@ -4,9 +4,9 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use ash::vk;
 use smallvec::SmallVec;
 
+use super::native::Handle;
 use crate::core::env::{Values, Variable};
 use crate::core::fork::Made;
 use crate::vulkan::hal::device::Device;
@@ -24,7 +24,7 @@ static MOST: Made<usize> = Made::new(|| MAX_PIPELINES.count() as usize);
 
 /// A pipeline that nobody has any more.
 struct Retired {
-    raw: vk::Pipeline,
+    raw: Handle,
     /// What may use it: the last batch of each stream that had not ended.
     uses: SmallVec<[Point; 2]>,
     /// It was seen unused: drivers let go of a batch a moment after they say that it is done.
@@ -72,7 +72,7 @@ impl Shelf {
     }
 
     /// Takes what the driver made of a pipeline that nobody can record any more.
-    pub fn retire(&self, device: &'static Device, raw: Option<vk::Pipeline>) {
+    pub fn retire(&self, device: &'static Device, raw: Option<Handle>) {
         self.kept.fetch_sub(1, Ordering::Relaxed);
         let Some(raw) = raw else { return };
         let last = |stream| Point { stream, value: stream.recorded.load(Ordering::Acquire) };
@@ -89,7 +89,7 @@ impl Shelf {
             if r.unused {
                 device.made().pipelines.remove(&r.raw);
                 // SAFETY: nobody has the pipeline, and all that was recorded with it is done.
-                unsafe { driver.destroy_pipeline(r.raw, None) };
+                unsafe { r.raw.destroy(device, &driver) };
                 return false;
             }
             r.unused = r.uses.iter().all(|p| p.stream.over(p.value));

@@ -71,6 +71,11 @@ pub static SDPA_MATRICES: KernelVariant = KernelVariant::new("sdpa_coop", "porta
 pub static SDPA_HELD: KernelVariant =
     KernelVariant::new("sdpa_held", "attention's matrix kernel with scores in shared memory");
 
+pub static SDPA_WARPGROUP: KernelVariant = KernelVariant::new(
+    "sdpa_warpgroup",
+    "the matrices of Vulkan, on GPUs that take PTX with warpgroup products",
+);
+
 pub static SDPA_BLOCKS: KernelVariant =
     KernelVariant::new("sdpa_blocks", "masks of attention that are not looked at before it");
 
@@ -118,6 +123,37 @@ pub static KEYS: Best = Best { name: "attention_keys", value: 64, card: &H200, g
 
 /// Most parts that keys are cut into: as many as sdpa_merge.comp joins.
 const MOST_SPLITS: u64 = 256;
+
+/// Floating point operations of attention on warpgroups, and on Vulkan's matrices, a nanosecond of the card; what the two passes over
+/// keys and values take besides their bytes (H200).
+const WARPGROUP: [f64; 2] = [400_000.0, 220_000.0];
+/// See [`WARPGROUP`].
+const WARPGROUP_NS: f64 = 8000.0;
+
+/// The features that a kernel on warpgroups has room for, for arrays of (batch, heads, heads of keys, queries, keys), where it is
+/// the best.
+pub fn warpgroup(
+    p: &Profile,
+    dtype: Dtype,
+    [batch, heads, kv, l, n]: [u64; 5],
+    [d, dv]: [u64; 2],
+    causal: bool,
+) -> Option<u32> {
+    let half = matches!(dtype, Dtype::F16 | Dtype::BF16);
+    let features = if d.max(dv) <= 64 { 64 } else { 128 };
+    let fits =
+        d.max(dv) <= features && d % 8 == 0 && dv % 8 == 0 && n < 1 << 31 && batch.max(heads) < 1 << 16;
+    if !half || !p.features.ptx || !fits || SDPA_WARPGROUP.disabled() || l.div_ceil(128) >= 1 << 16 {
+        return None;
+    }
+    let seen = if causal { n.saturating_sub(l / 2) } else { n };
+    let flops = 2.0 * (batch * heads * l.next_multiple_of(128) * seen * 2 * features) as f64;
+    let useful = 2.0 * (batch * heads * l * seen * (d + dv)) as f64;
+    let passes = (4 * batch * kv * n * 2 * features) as f64 / f64::from(p.bandwidth) + WARPGROUP_NS;
+    let [ours, others] = WARPGROUP.map(|w| p.work(w, &H200));
+    // FITS: 64 or 128.
+    (flops / ours + passes < useful / others).then_some(features as u32)
+}
 
 /// Whether few enough queries for the vector kernel, or heads that the tiles do not hold.
 pub fn vector(queries: u64, dv: u64) -> bool {

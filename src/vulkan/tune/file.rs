@@ -19,6 +19,7 @@ pub static PROFILE: Variable = Variable::new(
 pub(in crate::vulkan) const HIDEABLE: &[&str] = &[
     "atomic_float",
     "atomic_int64",
+    "binary_import",
     "bfloat16",
     "cooperative_matrix",
     "cooperative_matrix2",

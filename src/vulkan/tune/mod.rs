@@ -24,6 +24,7 @@ pub mod subjects;
 #[cfg(test)]
 pub(crate) mod tests;
 pub mod transfer;
+pub mod warpgroup;
 mod winners;
 
 pub use profile::{Best, Card, H200, Measured, Profile, Source};

@@ -7,6 +7,7 @@ pub mod gradient;
 pub mod newest;
 pub mod rope;
 pub mod rope_rows;
+mod warpgroup;
 
 use smallvec::SmallVec;
 
@@ -372,6 +373,11 @@ fn on_matrices(
     (scale, causal): (f32, bool),
     [dst, extents]: [(u64, u64); 2],
 ) -> Result<()> {
+    if warpgroup::takes_sinks(sinks, q.dtype)
+        && let Some(kernel) = warpgroup::kernel(enc, [q, k, v], mask.is_some(), (scale, causal))
+    {
+        return warpgroup::run(enc, kernel, [q, k, v], sinks, scale, [dst, extents]);
+    }
     let [batch, heads, l, d] = [0, 1, 2, 3].map(|i| q.shape[i] as u64);
     let (kv, n, dv) = (k.shape[1] as u64, k.shape[2] as u64, v.shape[3] as u64);
     let group = heads / kv;

@@ -14,6 +14,7 @@ mod parts;
 mod problem;
 #[cfg(test)]
 mod tests;
+pub(in crate::vulkan) mod warpgroup;
 
 use smallvec::SmallVec;
 
@@ -22,7 +23,7 @@ use self::kernel::{Kernel, MatmulKey, Push, Table, pipeline_for};
 pub(in crate::vulkan) use self::problem::{Operand, Problem, REACH, reach};
 use crate::bail;
 use crate::core::layout::{collapse, show};
-use crate::core::{Dtype, Result};
+use crate::core::{Dtype, Error, Result};
 use crate::kernels::{DeviceView, Epilogue};
 use crate::vulkan::CommandEncoder;
 use crate::vulkan::kernels::elem::launch;
@@ -248,6 +249,18 @@ fn solve(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
     if let Some((small, together)) = small {
         let p = with_block(enc, p)?;
         return run_short(enc, &p, small, together);
+    }
+    by_tiles(enc, p)
+}
+
+/// A product by the matrix units of the device, or by plain tiles; both operands are in a form.
+fn by_tiles(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
+    if let Some(plan) = warpgroup::plan(enc, p) {
+        let p = with_block(enc, p)?;
+        return match warpgroup::run(enc, &p, plan) {
+            Err(Error::OutOfMemory { .. }) => tiled(enc, &p),
+            done => done,
+        };
     }
     let alone = Product { batch: 1, ..p.product(false) };
     let parts = parts_tile(enc.device().profile(), &alone).filter(|_| p.kind() == Table::None);

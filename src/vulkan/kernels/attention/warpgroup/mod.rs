@@ -1,0 +1,116 @@
+//! Attention of many queries on the warpgroups of NVIDIA's sm_90a, in PTX: heads of up to 128 features, all keys or those up to a
+//! query's place. Keys and values are brought into images first. sdpa_coop.comp is the twin: MLX_VK_DISABLE=sdpa_warpgroup.
+
+mod program;
+
+use std::f32::consts::LOG2_E;
+
+use self::program::{Args, KEYS, Program, ROWS, THREADS};
+use super::{STATS, steps, tell};
+use crate::core::{Dtype, Result};
+use crate::kernels::DeviceView;
+use crate::vulkan::kernels::matmul::Operand;
+use crate::vulkan::kernels::matmul::warpgroup::{STEP, Side};
+use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
+use crate::vulkan::tune::attention as table;
+use crate::vulkan::{CommandEncoder, Features};
+
+impl KernelKey for Program {
+    fn name(&self) -> String {
+        let seen = if self.causal { "_causal" } else { "" };
+        format!("sdpa_warpgroup_{}_{}{seen}", self.dtype, self.features)
+    }
+
+    fn module(&self, _: &Features) -> Module {
+        Module { source: Source::Ptx { text: self.text(), threads: THREADS }, ..Default::default() }
+    }
+}
+
+/// The kernel for arrays (batch, heads, length, features) whose rows can be read by vectors of 16 bytes, if there is one.
+pub fn kernel(
+    enc: &CommandEncoder,
+    [q, k, v]: [&DeviceView; 3],
+    masked: bool,
+    (scale, causal): (f32, bool),
+) -> Option<Program> {
+    let [batch, heads, l, d] = [0, 1, 2, 3].map(|i| q.shape[i] as u64);
+    let (kv, n, dv) = (k.shape[1] as u64, k.shape[2] as u64, v.shape[3] as u64);
+    // Images have a matrix for each head of each batch; powers of two grow with scores.
+    let apart = [k, v].iter().all(|x| [0, 1].into_iter().all(|i| x.shape[i] == 1 || x.strides[i] > 0));
+    let positive = [q, k, v].iter().all(|x| x.strides.iter().all(|&s| (0..1 << 32).contains(&s)));
+    let takes = !masked && apart && positive && scale > 0.0 && scale.is_finite() && (!causal || n >= l);
+    let device = enc.device();
+    let features = table::warpgroup(device.profile(), q.dtype, [batch, heads, kv, l, n], [d, dv], causal)?;
+    (takes && device.warpgroups()).then_some(Program { dtype: q.dtype, features, causal })
+}
+
+/// Rows of an image: of keys, or the features of values.
+fn side<'a>(x: &DeviceView, batch: &'a [i64; 2], turned: bool) -> Side<'a> {
+    let (s, [rows, cols]) = (steps(x), [x.shape[2], x.shape[3]]);
+    let o =
+        Operand { ptr: x.ptr, rs: s[2], cs: 1, batch: [s[0], s[1]].into_iter().collect(), range: x.range() };
+    match turned {
+        false => Side { o, rows, k: cols, batch, dtype: x.dtype },
+        true => Side { o: o.transposed(), rows: cols, k: rows, batch, dtype: x.dtype },
+    }
+}
+
+/// Attention to the first range of memory; extents of rows go to the second, if there is one.
+pub fn run(
+    enc: &mut CommandEncoder,
+    program: Program,
+    [q, k, v]: [&DeviceView; 3],
+    sinks: Option<&DeviceView>,
+    scale: f32,
+    [dst, extents]: [(u64, u64); 2],
+) -> Result<()> {
+    let [batch, heads, l, d] = [0, 1, 2, 3].map(|i| q.shape[i] as u64);
+    let (kv, n, dv) = (k.shape[1] as u64, k.shape[2] as u64, v.shape[3] as u64);
+    let matrices = [k.shape[0], k.shape[1]];
+    let features = program.features;
+    // FITS: `kernel` asked for fewer.
+    let along_keys = (n.next_multiple_of(KEYS.into()) / u64::from(STEP)) as u32;
+    let keys = side(k, &matrices, false).image(enc, KEYS, features / STEP, false)?;
+    let values = side(v, &matrices, true).image(enc, features, along_keys, true)?;
+    let s = steps(q);
+    // FITS: lengths and heads are int32.
+    let [l_, n_, d_, dv_, heads_, group, kv_] = [l, n, d, dv, heads, heads / kv, kv].map(|x| x as u32);
+    let args = Args {
+        q: q.ptr,
+        keys: keys.ptr,
+        values: values.ptr,
+        out: dst.0,
+        extents: extents.0,
+        sinks: sinks.map_or(0, |s| s.ptr),
+        key_matrix: keys.matrix,
+        value_matrix: values.matrix,
+        q_batch: s[0] as u64,
+        q_head: s[1] as u64,
+        q_row: s[2] as u64,
+        l: l_,
+        n: n_,
+        d: d_,
+        dv: dv_,
+        heads: heads_,
+        group,
+        kv: kv_,
+        units: scale * LOG2_E,
+        unscale: 1.0 / scale,
+        unused: 0,
+    };
+    tell(enc, [batch, heads, l, n, d, dv], program.causal);
+    STATS.attention(2, l, n, 1);
+    let pipeline = enc.device().pipeline(&program)?;
+    let mut reads = vec![q.range(), keys.range(), values.range()];
+    reads.extend(sinks.map(DeviceView::range));
+    let grid = [heads_, l_.div_ceil(ROWS), batch as u32];
+    let written = [dst, extents];
+    enc.dispatch(&pipeline, args.bytes(), grid, &reads, &written[..1 + usize::from(extents.0 != 0)])
+}
+
+/// Whether sinks lie as the kernel reads them.
+pub fn takes_sinks(sinks: Option<&DeviceView>, dtype: Dtype) -> bool {
+    sinks.is_none_or(|s| {
+        s.dtype == dtype && (s.shape.iter().product::<i64>() == 1 || s.strides.last() == Some(&1))
+    })
+}

@@ -1,0 +1,547 @@
+//! The text of attention for warpgroup products (wgmma of PTX, NVIDIA's sm_90a). A workgroup has 128 queries of one head: two
+//! warpgroups with 64 each, and one of which a thread fetches keys and values, 64 at a time, as images that lie as the
+//! products read them (shaders/matmul/warpgroup_image.comp). Queries stay in registers, so do scores, weights and sums; the scores
+//! of the next keys are under way while the weights of these are made, as is the product of the last ones with their values.
+//! The order of the online softmax is that of FlashAttention (Dao 2023, Shah and others 2024).
+
+use std::fmt::Write;
+
+use crate::core::Dtype;
+use crate::vulkan::shader::native::ENTRY_NAME;
+
+/// Queries of a workgroup.
+pub const ROWS: u32 = 128;
+/// Keys that meet them at a time.
+pub const KEYS: u32 = 64;
+/// Threads of a workgroup.
+pub const THREADS: u32 = 384;
+/// Bytes of a piece, and how many lie in shared memory.
+const PIECE: u32 = 8192;
+/// See [`PIECE`].
+const STAGES: u32 = 5;
+
+/// One kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Program {
+    /// float16 or bfloat16.
+    pub dtype: Dtype,
+    /// Features that it has room for: 64 or 128.
+    pub features: u32,
+    /// A query sees the keys up to its own place, counted from the end.
+    pub causal: bool,
+}
+
+/// What the kernel is told; the text reads it by these places.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Args {
+    pub q: u64,
+    /// Images of keys and values.
+    pub keys: u64,
+    pub values: u64,
+    /// Contiguous.
+    pub out: u64,
+    /// Where extents of rows go, or 0.
+    pub extents: u64,
+    /// A number for each head, or 0.
+    pub sinks: u64,
+    /// Bytes from one matrix of an image to the next.
+    pub key_matrix: u64,
+    pub value_matrix: u64,
+    /// Elements from batch to batch, head to head, row to row.
+    pub q_batch: u64,
+    pub q_head: u64,
+    pub q_row: u64,
+    /// Queries, keys, features of both, heads, those that share keys, heads of keys.
+    pub l: u32,
+    pub n: u32,
+    pub d: u32,
+    pub dv: u32,
+    pub heads: u32,
+    pub group: u32,
+    pub kv: u32,
+    /// What scores are multiplied by, for powers of two; and by the inverse of the scale.
+    pub units: f32,
+    pub unscale: f32,
+    pub unused: u32,
+}
+
+/// Bytes of [`Args`].
+const ARGS: usize = size_of::<Args>();
+
+impl Args {
+    pub fn bytes(&self) -> &[u8] {
+        const { assert!(ARGS == 128) };
+        // SAFETY: repr(C) of 8-byte and then 4-byte fields without padding.
+        unsafe { std::slice::from_raw_parts((self as *const Args).cast(), ARGS) }
+    }
+}
+
+fn put(o: &mut String, line: std::fmt::Arguments<'_>) {
+    // INVARIANT: strings can be written to.
+    let _ = o.write_fmt(line);
+    o.push('\n');
+}
+
+impl Program {
+    /// Pieces of 64 keys, or of their values.
+    fn pieces(self) -> u32 {
+        self.features / 64
+    }
+
+    fn kind(self) -> &'static str {
+        if self.dtype == Dtype::BF16 { "bf16" } else { "f16" }
+    }
+
+    /// The whole text.
+    pub fn text(self) -> String {
+        let mut o = String::with_capacity(96 << 10);
+        self.head(&mut o);
+        self.fetch(&mut o);
+        self.prologue(&mut o);
+        self.turns(&mut o);
+        self.finish(&mut o);
+        o += "DONE:\nret;\n}\n";
+        o
+    }
+
+    fn head(self, o: &mut String) {
+        put(
+            o,
+            format_args!(
+                ".version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry {ENTRY_NAME}(.param .align 8 .b8 args[{ARGS}])
+.maxntid {THREADS},1,1
+.minnctapersm 1
+{{
+.shared .align 1024 .b8 pieces[{bytes}];
+.shared .align 8 .b64 full[{STAGES}];
+.shared .align 8 .b64 empty[{STAGES}];
+.reg .pred p,q,r,last,odd,high,lane0,ok0,ok1;
+.reg .b32 tid,warp,lane,wg,w,g,t,tmp,tmp2,l,n,d,dv,heads,group,kv,h,b,first,limit,tiles,slot,phase,gone,sm,fullb,emptyb,left,
+row0,row1,lim0,lim1,whole,lo,hik,lok,lov,key,pos,extra;
+.reg .b64 kb,vb,qb,ob,x,y,z,desc,a0,a1,eb,sb;
+.reg .f32 o<{sums}>,e<32>,m0,m1,l0,l1,s0,s1,t0,t1,units,x0,x1;
+.reg .b32 f<{queries}>,c<16>,v<5>;
+.reg .b16 half;
+ld.param.u32 l,[args+88]; ld.param.u32 n,[args+92]; ld.param.u32 d,[args+96]; ld.param.u32 dv,[args+100];
+ld.param.u32 heads,[args+104]; ld.param.u32 group,[args+108]; ld.param.u32 kv,[args+112];
+mov.u32 tid,%tid.x; shr.u32 warp,tid,5; and.b32 lane,tid,31;
+mov.u32 sm,pieces; mov.u32 fullb,full; mov.u32 emptyb,empty;
+setp.ne.u32 p,tid,0;
+@p bra READY;",
+                bytes = STAGES * PIECE,
+                sums = self.features / 2,
+                queries = self.features / 4,
+            ),
+        );
+        for at in (0..STAGES).map(|s| 8 * s) {
+            put(
+                o,
+                format_args!(
+                    "mbarrier.init.shared::cta.b64 [fullb+{at}],1; mbarrier.init.shared::cta.b64 [emptyb+{at}],8;"
+                ),
+            );
+        }
+        // The tiles that have the most to do are begun first.
+        put(
+            o,
+            format_args!(
+                "fence.proxy.async.shared::cta;
+READY:
+bar.sync 0;
+mov.u32 h,%ctaid.x; mov.u32 b,%ctaid.z;
+mov.u32 tmp,%nctaid.y; mov.u32 tmp2,%ctaid.y; sub.u32 tmp,tmp,tmp2; sub.u32 tmp,tmp,1; mul.lo.u32 first,tmp,{ROWS};
+sub.u32 extra,n,l;
+mov.u32 limit,n;
+{causal}
+add.u32 tiles,limit,{most}; shr.u32 tiles,tiles,6;
+mov.u32 slot,0; mov.u32 left,tiles;
+setp.lt.u32 p,warp,8;
+@p bra CONSUMER;
+setmaxnreg.dec.sync.aligned.u32 40;
+setp.ne.u32 p,warp,8;
+@p bra DONE;
+setp.ne.u32 p,lane,0;
+@p bra DONE;
+div.u32 tmp,h,group; mad.lo.u32 tmp,b,kv,tmp; cvt.u64.u32 x,tmp;
+ld.param.u64 kb,[args+8]; ld.param.u64 y,[args+48]; mad.lo.u64 kb,x,y,kb;
+ld.param.u64 vb,[args+16]; ld.param.u64 y,[args+56]; mad.lo.u64 vb,x,y,vb;
+mov.u32 phase,1;",
+                causal = if self.causal {
+                    "add.u32 limit,first,128; add.u32 limit,limit,extra; min.u32 limit,limit,n;"
+                } else {
+                    ""
+                },
+                most = KEYS - 1,
+            ),
+        );
+    }
+
+    /// One thread fetches the keys of a turn and the values of the one before it.
+    fn fetch(self, o: &mut String) {
+        let fetch = |o: &mut String, from: &str, tag: &str| {
+            for i in 0..self.pieces() {
+                put(
+                    o,
+                    format_args!(
+                        "shl.b32 tmp,slot,3; add.u32 tmp2,emptyb,tmp;
+A{tag}{i}:
+mbarrier.try_wait.parity.shared::cta.b64 q,[tmp2],phase;
+@!q bra A{tag}{i};
+add.u32 tmp2,fullb,tmp;
+mbarrier.arrive.expect_tx.shared::cta.b64 _,[tmp2],{PIECE};
+mad.lo.u32 lo,slot,{PIECE},sm;
+cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [lo],[{from}],{PIECE},[tmp2];
+add.u64 {from},{from},{PIECE};
+add.u32 slot,slot,1; setp.eq.u32 q,slot,{STAGES};
+@q mov.u32 slot,0;
+@q xor.b32 phase,phase,1;"
+                    ),
+                );
+            }
+        };
+        fetch(o, "kb", "F");
+        put(o, format_args!("FETCH:\nsub.u32 left,left,1; setp.eq.u32 last,left,0;\n@last bra VALUES;"));
+        fetch(o, "kb", "K");
+        put(o, format_args!("VALUES:"));
+        fetch(o, "vb", "V");
+        put(o, format_args!("@!last bra FETCH;\nbra DONE;"));
+    }
+
+    /// The queries of a thread, and the products with the first keys.
+    fn prologue(self, o: &mut String) {
+        put(
+            o,
+            format_args!(
+                "CONSUMER:
+setmaxnreg.inc.sync.aligned.u32 232;
+shr.u32 wg,warp,2; and.b32 w,warp,3; shr.u32 g,lane,2; and.b32 t,lane,3;
+mad.lo.u32 row0,wg,64,first;
+{whole}
+mad.lo.u32 row0,w,16,row0; add.u32 row0,row0,g; add.u32 row1,row0,8;
+{limits}
+ld.param.u64 qb,[args]; cvt.u64.u32 x,b; ld.param.u64 y,[args+64]; mul.lo.u64 z,x,y;
+cvt.u64.u32 x,h; ld.param.u64 y,[args+72]; mad.lo.u64 z,x,y,z; shl.b64 z,z,1; add.u64 qb,qb,z;
+ld.param.u64 y,[args+80]; sub.u32 tmp,l,1; shl.b32 pos,t,3; cvt.u64.u32 z,pos;
+min.u32 tmp2,row0,tmp; cvt.u64.u32 x,tmp2; mad.lo.u64 x,x,y,z; shl.b64 x,x,1; add.u64 a0,qb,x;
+min.u32 tmp2,row1,tmp; cvt.u64.u32 x,tmp2; mad.lo.u64 x,x,y,z; shl.b64 x,x,1; add.u64 a1,qb,x;",
+                whole = if self.causal {
+                    "add.u32 whole,row0,1; add.u32 whole,whole,extra; min.u32 whole,whole,n;"
+                } else {
+                    "mov.u32 whole,n;"
+                },
+                limits = if self.causal {
+                    "add.u32 lim0,row0,1; add.u32 lim0,lim0,extra; min.u32 lim0,lim0,n;
+add.u32 lim1,row1,1; add.u32 lim1,lim1,extra; min.u32 lim1,lim1,n;"
+                } else {
+                    "mov.u32 lim0,n; mov.u32 lim1,n;"
+                },
+            ),
+        );
+        for i in 0..self.features / 4 {
+            put(o, format_args!("mov.b32 f{i},0;"));
+        }
+        for block in 0..self.features / 32 {
+            let f = 8 * block;
+            put(o, format_args!("add.u32 tmp,pos,{}; setp.lt.u32 q,tmp,d;", 32 * block));
+            for (row, f) in [(0, f), (1, f + 4)] {
+                put(
+                    o,
+                    format_args!(
+                        "@q ld.global.nc.v4.b32 {{f{f},f{},f{},f{}}},[a{row}+{}];",
+                        f + 1,
+                        f + 2,
+                        f + 3,
+                        64 * block
+                    ),
+                );
+            }
+        }
+        for i in 0..self.features / 2 {
+            put(o, format_args!("mov.f32 o{i},0f00000000;"));
+        }
+        let sink = if self.dtype == Dtype::BF16 {
+            "cvt.u32.u16 tmp,half; shl.b32 tmp,tmp,16; mov.b32 x0,tmp;"
+        } else {
+            "cvt.f32.f16 x0,half;"
+        };
+        put(
+            o,
+            format_args!(
+                "ld.param.f32 units,[args+116];
+mov.f32 m0,0fff800000; mov.f32 l0,0f00000000;
+ld.param.u64 sb,[args+40]; setp.eq.u64 p,sb,0;
+@p bra NOSINK;
+mul.wide.u32 x,h,2; add.u64 sb,sb,x; ld.global.nc.b16 half,[sb]; {sink}
+ld.param.f32 x1,[args+120]; mul.f32 m0,x0,x1; setp.eq.u32 q,t,0; selp.f32 l0,0f3f800000,0f00000000,q;
+NOSINK:
+mov.f32 m1,m0; mov.f32 l1,l0;
+setp.eq.u32 lane0,lane,0; and.b32 tmp,t,1; setp.ne.u32 odd,tmp,0; and.b32 tmp,t,2; setp.ne.u32 high,tmp,0;
+mov.u32 phase,0; mov.u32 gone,0; mov.u32 key,0;
+mov.u32 hik,8; shr.u32 tmp,sm,4; add.u32 lok,tmp,{kstep}; add.u32 lov,tmp,{vstep};",
+                kstep = KEYS << 16,
+                vstep = self.features << 16,
+            ),
+        );
+        self.scores(o, "P");
+        put(o, format_args!("wgmma.wait_group.sync.aligned 0;"));
+        self.release(o);
+        self.weights(o, "P");
+        self.converted(o);
+    }
+
+    /// Waits for the next piece; `lo` becomes the low word of its descriptor.
+    fn piece(o: &mut String, base: &str, tag: &str) {
+        put(
+            o,
+            format_args!(
+                "shl.b32 tmp,slot,3; add.u32 tmp2,fullb,tmp;
+W{tag}:
+mbarrier.try_wait.parity.shared::cta.b64 q,[tmp2],phase;
+@!q bra W{tag};
+mad.lo.u32 lo,slot,{},{base};
+add.u32 slot,slot,1; setp.eq.u32 q,slot,{STAGES};
+@q mov.u32 slot,0;
+@q xor.b32 phase,phase,1;",
+                PIECE >> 4
+            ),
+        );
+    }
+
+    /// Lets go of the oldest pieces, so many as keys or values of a turn have.
+    fn release(self, o: &mut String) {
+        for _ in 0..self.pieces() {
+            put(
+                o,
+                format_args!(
+                    "shl.b32 tmp,gone,3; add.u32 tmp,tmp,emptyb;
+@lane0 mbarrier.arrive.shared::cta.b64 _,[tmp];
+add.u32 gone,gone,1; setp.eq.u32 q,gone,{STAGES};
+@q mov.u32 gone,0;"
+                ),
+            );
+        }
+    }
+
+    /// Begins the products of the queries with the next keys.
+    fn scores(self, o: &mut String, tag: &str) {
+        let kind = self.kind();
+        let sums = (0..32).map(|i| format!("e{i}")).collect::<Vec<_>>().join(",");
+        for piece in 0..self.pieces() {
+            Self::piece(o, "lok", &format!("{tag}{piece}"));
+            if piece == 0 {
+                put(o, format_args!("wgmma.fence.sync.aligned;"));
+            }
+            for step in 0..4 {
+                let (f, half) = ((4 * piece + step) / 2 * 8, (step % 2) * 2);
+                put(
+                    o,
+                    format_args!(
+                        "mov.b64 desc,{{lo,hik}};
+wgmma.mma_async.sync.aligned.m64n64k16.f32.{kind}.{kind} {{{sums}}},{{f{},f{},f{},f{}}},desc,{},1,1,0;
+add.u32 lo,lo,{};",
+                        f + half,
+                        f + 4 + half,
+                        f + half + 1,
+                        f + 5 + half,
+                        u32::from(piece + step > 0),
+                        (KEYS * 32) >> 4
+                    ),
+                );
+            }
+        }
+        put(o, format_args!("wgmma.commit_group.sync.aligned;"));
+    }
+
+    /// Begins the products of the weights with their values.
+    fn sums(self, o: &mut String, tag: &str) {
+        let kind = self.kind();
+        let sums = (0..self.features / 2).map(|i| format!("o{i}")).collect::<Vec<_>>().join(",");
+        let steps = 4 / self.pieces();
+        for piece in 0..self.pieces() {
+            Self::piece(o, "lov", &format!("{tag}{piece}"));
+            if piece == 0 {
+                put(o, format_args!("wgmma.fence.sync.aligned;"));
+            }
+            for step in 0..steps {
+                let c = 4 * (piece * steps + step);
+                put(
+                    o,
+                    format_args!(
+                        "mov.b64 desc,{{lo,hik}};
+wgmma.mma_async.sync.aligned.m64n{}k16.f32.{kind}.{kind} {{{sums}}},{{c{c},c{},c{},c{}}},desc,1,1,1,0;
+add.u32 lo,lo,{};",
+                        self.features,
+                        c + 1,
+                        c + 2,
+                        c + 3,
+                        (self.features * 32) >> 4
+                    ),
+                );
+            }
+        }
+        put(o, format_args!("wgmma.commit_group.sync.aligned;"));
+    }
+
+    /// The loop over keys: the scores of the next ones are begun, then the sums of these, during which scores become weights.
+    fn turns(self, o: &mut String) {
+        put(o, format_args!("LOOP:\nsub.u32 left,left,1; setp.eq.u32 last,left,0;\n@last bra LAST;"));
+        self.scores(o, "S");
+        self.sums(o, "V");
+        put(o, format_args!("wgmma.wait_group.sync.aligned 1;"));
+        self.release(o);
+        self.weights(o, "S");
+        put(o, format_args!("wgmma.wait_group.sync.aligned 0;"));
+        self.release(o);
+        put(
+            o,
+            format_args!(
+                "setp.neu.f32 p,x0,0f3f800000; setp.neu.f32 q,x1,0f3f800000; or.pred p,p,q; vote.sync.any.pred p,p,-1;
+@!p bra SCALED;"
+            ),
+        );
+        for i in 0..self.features / 2 {
+            put(o, format_args!("mul.f32 o{i},o{i},x{};", i / 2 % 2));
+        }
+        put(o, format_args!("SCALED:"));
+        self.converted(o);
+        put(o, format_args!("bra LOOP;\nLAST:"));
+        self.sums(o, "L");
+    }
+
+    /// Weights of 16 bits, as the left side of a product.
+    fn converted(self, o: &mut String) {
+        for i in 0..16 {
+            put(o, format_args!("cvt.rn.{}x2.f32 c{i},e{},e{};", self.kind(), 2 * i + 1, 2 * i));
+        }
+        put(o, format_args!("add.u32 key,key,{KEYS};"));
+    }
+
+    /// Scores become weights; x0 and x1 are what sums so far are multiplied by.
+    fn weights(self, o: &mut String, tag: &str) {
+        let s = "e";
+        put(
+            o,
+            format_args!(
+                "add.u32 tmp,key,{KEYS}; setp.le.u32 p,tmp,whole;\n@p bra SEEN{tag};\nmad.lo.u32 tmp,t,2,key;"
+            ),
+        );
+        for i in (0..32).step_by(4) {
+            for e in 0..2 {
+                put(
+                    o,
+                    format_args!(
+                        "add.u32 tmp2,tmp,{}; setp.lt.u32 p,tmp2,lim0; setp.lt.u32 q,tmp2,lim1;
+selp.f32 {s}{},{s}{},0fff800000,p; selp.f32 {s}{},{s}{},0fff800000,q;",
+                        2 * i + e,
+                        i + e,
+                        i + e,
+                        i + 2 + e,
+                        i + 2 + e
+                    ),
+                );
+            }
+        }
+        put(o, format_args!("SEEN{tag}:\nmov.f32 x0,m0; mov.f32 x1,m1;"));
+        for i in (0..32).step_by(4) {
+            put(
+                o,
+                format_args!(
+                    "max.f32 m0,m0,{s}{i}; max.f32 m0,m0,{s}{}; max.f32 m1,m1,{s}{}; max.f32 m1,m1,{s}{};",
+                    i + 1,
+                    i + 2,
+                    i + 3
+                ),
+            );
+        }
+        for bit in [1, 2] {
+            put(
+                o,
+                format_args!(
+                    "shfl.sync.bfly.b32 t0,m0,{bit},31,-1; shfl.sync.bfly.b32 t1,m1,{bit},31,-1; max.f32 m0,m0,t0; max.f32 m1,m1,t1;"
+                ),
+            );
+        }
+        put(
+            o,
+            format_args!(
+                "sub.f32 x0,x0,m0; sub.f32 x1,x1,m1; mul.f32 x0,x0,units; mul.f32 x1,x1,units;
+ex2.approx.ftz.f32 x0,x0; ex2.approx.ftz.f32 x1,x1;
+mul.f32 t0,m0,units; mul.f32 t1,m1,units; neg.f32 t0,t0; neg.f32 t1,t1;
+mul.f32 l0,l0,x0; mul.f32 l1,l1,x1; mov.f32 s0,0f00000000; mov.f32 s1,0f00000000;"
+            ),
+        );
+        for i in 0..32 {
+            let row = i / 2 % 2;
+            put(
+                o,
+                format_args!(
+                    "fma.rn.f32 {s}{i},{s}{i},units,t{row}; ex2.approx.ftz.f32 {s}{i},{s}{i}; add.f32 s{row},s{row},{s}{i};"
+                ),
+            );
+        }
+        put(o, format_args!("add.f32 l0,l0,s0; add.f32 l1,l1,s1;"));
+    }
+
+    /// Divides by the sums of weights and writes results, and extents.
+    fn finish(self, o: &mut String) {
+        put(o, format_args!("wgmma.wait_group.sync.aligned 0;"));
+        for bit in [1, 2] {
+            put(
+                o,
+                format_args!(
+                    "shfl.sync.bfly.b32 t0,l0,{bit},31,-1; shfl.sync.bfly.b32 t1,l1,{bit},31,-1; add.f32 l0,l0,t0; add.f32 l1,l1,t1;"
+                ),
+            );
+        }
+        put(
+            o,
+            format_args!(
+                "setp.lt.u32 ok0,row0,l; setp.lt.u32 ok1,row1,l;
+mad.lo.u32 tmp,b,heads,h; cvt.u64.u32 x,tmp; cvt.u64.u32 y,l; mul.lo.u64 x,x,y; cvt.u64.u32 y,row0; add.u64 x,x,y;
+ld.param.u64 eb,[args+32]; setp.ne.u64 q,eb,0; setp.eq.u32 p,t,0; and.pred q,q,p;
+shl.b64 y,x,2; add.u64 eb,eb,y;
+lg2.approx.f32 t0,l0; fma.rn.f32 t0,m0,units,t0; lg2.approx.f32 t1,l1; fma.rn.f32 t1,m1,units,t1;
+and.pred p,q,ok0; and.pred r,q,ok1;
+@p st.global.f32 [eb],t0;
+@r st.global.f32 [eb+32],t1;
+rcp.rn.f32 t0,l0; rcp.rn.f32 t1,l1;
+ld.param.u64 ob,[args+24]; cvt.u64.u32 y,dv; mad.lo.u64 x,x,y,0; cvt.u64.u32 z,pos; add.u64 x,x,z; shl.b64 x,x,1;
+add.u64 a0,ob,x; shl.b64 y,y,4; add.u64 a1,a0,y;"
+            ),
+        );
+        let kind = self.kind();
+        for i in 0..self.features / 2 {
+            put(o, format_args!("mul.f32 o{i},o{i},t{};", i / 2 % 2));
+        }
+        for (block, row) in (0..self.features / 32).flat_map(|b| [(b, 0), (b, 1)]) {
+            for i in 0..4 {
+                let k = 4 * (4 * block + i) + 2 * row;
+                put(o, format_args!("cvt.rn.{kind}x2.f32 v{i},o{},o{k};", k + 1));
+            }
+            for (i, j, bit, by) in [(0, 1, 1, "odd"), (2, 3, 1, "odd"), (0, 2, 2, "high"), (1, 3, 2, "high")]
+            {
+                put(
+                    o,
+                    format_args!(
+                        "selp.b32 v4,v{i},v{j},{by}; shfl.sync.bfly.b32 v4,v4,{bit},31,-1;
+@{by} mov.b32 v{i},v4;
+@!{by} mov.b32 v{j},v4;"
+                    ),
+                );
+            }
+            put(
+                o,
+                format_args!(
+                    "add.u32 tmp,pos,{}; setp.lt.u32 q,tmp,dv; and.pred q,q,ok{row};
+@q st.global.v4.b32 [a{row}+{}],{{v0,v1,v2,v3}};",
+                    32 * block,
+                    64 * block
+                ),
+            );
+        }
+    }
+}

@@ -1,0 +1,654 @@
+//! The text of the kernel for warpgroup products (wgmma of PTX, NVIDIA's sm_90a). A workgroup has two warpgroups that multiply
+//! 64 rows each, and one that fetches the right side in pieces, 16 deep, into shared memory: of an image, which lies as the
+//! products read it, one thread asks the copy engine for each; a matrix whose rows lie across K is copied by all of them in
+//! chunks of 16 bytes. `full` and `empty` count who has what. The left side goes
+//! straight from memory to registers, 16 bytes a load: a thread has eight neighbours of a row where the product wants
+//! four pairs apart, so the right side has K in that order too (`warpgroup_image.comp`), and the sums do not mind.
+
+use std::fmt::Write;
+
+use crate::core::Dtype;
+use crate::vulkan::shader::native::ENTRY_NAME;
+
+/// Rows of a tile.
+pub const ROWS: u32 = 128;
+/// Elements of K between two bounds that `steps` may have: the loop is written out for so many.
+pub const DEPTH: u32 = 128;
+/// Elements of K of one product.
+pub const STEP: u32 = 16;
+/// Threads of a workgroup: two warpgroups that multiply, one that fetches.
+pub const THREADS: u32 = 384;
+/// Blocks of 32 elements of K that a thread has of its rows: one in use, the others on their way.
+const AHEAD: u32 = DEPTH / 32;
+
+/// How a tile is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Store {
+    /// Elements of 16 bits, eight at once, a row's beside each other.
+    Rows,
+    /// Likewise, a column's beside each other.
+    Columns,
+    /// Sums in float32, a row's beside each other.
+    SumRows,
+    /// Likewise, a column's.
+    SumColumns,
+}
+
+/// How the right side lies in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Right {
+    /// As warpgroup_image.comp leaves it.
+    Image,
+    /// The columns of an element of K beside each other, in chunks of 16 bytes.
+    Across,
+}
+
+/// One kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Program {
+    /// float16 or bfloat16.
+    pub dtype: Dtype,
+    /// Columns of a tile.
+    pub columns: u32,
+    /// How the right side lies.
+    pub right: Right,
+    /// How a tile is written.
+    pub store: Store,
+}
+
+/// What the kernel is told; the text reads it by these places.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Args {
+    /// Rows of K elements, `lda` apart.
+    pub left: u64,
+    /// The image, or the matrix.
+    pub right: u64,
+    /// The result.
+    pub out: u64,
+    /// Bytes that steps from matrix to matrix on the right are counted in.
+    pub image: u64,
+    /// Sizes of the result, and K.
+    pub rows: u32,
+    pub columns: u32,
+    pub k: u32,
+    /// Elements from row to row, and of the result's.
+    pub lda: u32,
+    pub ldd: u32,
+    /// Products of [`STEP`] of a part of K, and of the whole image.
+    pub steps: u32,
+    pub all_steps: u32,
+    /// Tiles along the rows and the columns.
+    pub tiles: [u32; 2],
+    /// Tile rows that go together.
+    pub together: u32,
+    /// Length of the inner batch axis.
+    pub nb0: u32,
+    /// Elements from matrix to matrix on the left, inner and outer axis.
+    pub left_batch: [u32; 2],
+    /// Steps from matrix to matrix on the right, of `image` bytes.
+    pub right_batch: [u32; 2],
+    /// Elements of the result from product to product.
+    pub out_batch: u32,
+    /// Elements of the right side from one of K to the next, where it lies across.
+    pub ldb: u32,
+    pub unused: u32,
+}
+
+/// Bytes of [`Args`].
+const ARGS: usize = size_of::<Args>();
+
+impl Args {
+    pub fn bytes(&self) -> &[u8] {
+        const { assert!(ARGS == 104) };
+        // SAFETY: repr(C) of 8-byte and then 4-byte fields without padding.
+        unsafe { std::slice::from_raw_parts((self as *const Args).cast(), ARGS) }
+    }
+}
+
+impl Program {
+    /// Bytes of a piece of the image: one step of all columns.
+    fn piece(self) -> u32 {
+        self.columns * STEP * 2
+    }
+
+    /// Pieces that lie in shared memory: what 40 KiB hold, as 48 are a workgroup's.
+    fn stages(self) -> u32 {
+        (40 * 1024 / self.piece()).min(12)
+    }
+
+    /// The whole text.
+    pub fn text(self) -> String {
+        let mut o = String::with_capacity(64 << 10);
+        self.head(&mut o);
+        match self.right {
+            Right::Image => self.fetch_image(&mut o),
+            Right::Across => self.fetch_across(&mut o),
+        }
+        self.prologue(&mut o);
+        self.multiply(&mut o);
+        match self.store {
+            Store::Rows => self.store_rows(&mut o),
+            Store::Columns => self.store_columns(&mut o),
+            Store::SumRows | Store::SumColumns => self.store_sums(&mut o),
+        }
+        o += "DONE:\nret;\n}\n";
+        o
+    }
+
+    fn add(o: &mut String, line: std::fmt::Arguments<'_>) {
+        // INVARIANT: strings can be written to.
+        let _ = o.write_fmt(line);
+        o.push('\n');
+    }
+
+    fn head(self, o: &mut String) {
+        let (stages, piece) = (self.stages(), self.piece());
+        Self::add(
+            o,
+            format_args!(
+                ".version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry {ENTRY_NAME}(.param .align 8 .b8 args[{ARGS}])
+.maxntid {THREADS},1,1
+.minnctapersm 1
+{{
+.shared .align 1024 .b8 pieces[{bytes}];
+.shared .align 8 .b64 full[{stages}];
+.shared .align 8 .b64 empty[{stages}];
+.reg .pred p,q,r,again,row0ok,row1ok,lane0;
+.reg .b32 tid,warp,lane,wg,w,g,t,tmp,tmp2,rows,columns,k,steps,all,lda,ldd,tilesm,tilesn,together,id,per,group,first,
+high,rest,tm,tn,slot,phase,sm,fullb,emptyb,left,row0,row1,col,lo,hi,it,kpos,nb0,i0,i1,s0,s1,begin,ldb,to,n<4>;
+.reg .b64 a,b,d,a0,a1,d0,d1,x,y,desc,image,near,far;
+.reg .f32 c<{sums}>;
+.reg .b32 f<{held}>;
+.reg .b32 v<8>;
+ld.param.u64 a,[args]; ld.param.u64 b,[args+8]; ld.param.u64 d,[args+16]; ld.param.u64 image,[args+24];
+ld.param.u32 rows,[args+32]; ld.param.u32 columns,[args+36]; ld.param.u32 k,[args+40]; ld.param.u32 lda,[args+44];
+ld.param.u32 ldd,[args+48]; ld.param.u32 steps,[args+52]; ld.param.u32 all,[args+56]; ld.param.u32 tilesm,[args+60];
+ld.param.u32 tilesn,[args+64]; ld.param.u32 together,[args+68]; ld.param.u32 nb0,[args+72];
+mov.u32 tid,%tid.x; shr.u32 warp,tid,5; and.b32 lane,tid,31;
+mov.u32 sm,pieces; mov.u32 fullb,full; mov.u32 emptyb,empty;
+setp.ne.u32 p,tid,0;
+@p bra READY;",
+                bytes = stages * piece,
+                sums = self.columns / 2,
+                held = AHEAD * 8,
+            ),
+        );
+        for s in 0..stages {
+            Self::add(
+                o,
+                format_args!(
+                    "mbarrier.init.shared::cta.b64 [fullb+{at}],{by}; mbarrier.init.shared::cta.b64 [emptyb+{at}],8;",
+                    at = 8 * s,
+                    by = if self.right == Right::Image { 1 } else { 128 }
+                ),
+            );
+        }
+        // Where the tile lies, which product and which part of K it is of.
+        Self::add(
+            o,
+            format_args!(
+                "fence.proxy.async.shared::cta;
+READY:
+bar.sync 0;
+mov.u32 id,%ctaid.x;
+mul.lo.u32 per,tilesn,together; div.u32 group,id,per; mul.lo.u32 first,group,together;
+sub.u32 high,tilesm,first; min.u32 high,high,together;
+rem.u32 rest,id,per; rem.u32 tm,rest,high; add.u32 tm,tm,first; div.u32 tn,rest,high;
+mov.u32 tmp,%ctaid.z; rem.u32 i0,tmp,nb0; div.u32 i1,tmp,nb0;
+mov.u32 tmp,%ctaid.y; mul.lo.u32 begin,tmp,steps; sub.u32 tmp,all,begin; min.u32 steps,steps,tmp;
+mov.u32 slot,0; mov.u32 left,steps;"
+            ),
+        );
+    }
+
+    /// Parts the warpgroup that fetches from the others, and finds its matrix.
+    fn producer(o: &mut String) {
+        Self::add(
+            o,
+            format_args!(
+                "setp.lt.u32 p,warp,8;
+@p bra CONSUMER;
+setmaxnreg.dec.sync.aligned.u32 40;
+ld.param.u32 s0,[args+84]; ld.param.u32 s1,[args+88];
+mul.wide.u32 x,i0,s0; mul.wide.u32 y,i1,s1; add.u64 x,x,y; mad.lo.u64 b,x,image,b;
+mov.u32 phase,1;"
+            ),
+        );
+    }
+
+    /// One thread fetches pieces of an image.
+    fn fetch_image(self, o: &mut String) {
+        let (stages, piece) = (self.stages(), self.piece());
+        Self::producer(o);
+        Self::add(
+            o,
+            format_args!(
+                "setp.ne.u32 p,warp,8;
+@p bra DONE;
+setp.ne.u32 p,lane,0;
+@p bra DONE;
+mad.lo.u32 tmp,tn,all,begin; mul.wide.u32 x,tmp,{piece}; add.u64 b,b,x;
+FETCH:
+shl.b32 tmp,slot,3; add.u32 tmp2,emptyb,tmp;
+AWAIT:
+mbarrier.try_wait.parity.shared::cta.b64 q,[tmp2],phase;
+@!q bra AWAIT;
+add.u32 tmp2,fullb,tmp;
+mbarrier.arrive.expect_tx.shared::cta.b64 _,[tmp2],{piece};
+mad.lo.u32 lo,slot,{piece},sm;
+cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [lo],[b],{piece},[tmp2];
+add.u64 b,b,{piece};
+add.u32 slot,slot,1; setp.eq.u32 q,slot,{stages};
+@q mov.u32 slot,0;
+@q xor.b32 phase,phase,1;
+sub.u32 left,left,1; setp.ne.u32 q,left,0;
+@q bra FETCH;
+bra DONE;"
+            ),
+        );
+    }
+
+    /// All threads of the warpgroup copy chunks: a warp four elements of K of 64 columns at a time. In shared memory eight elements
+    /// of K of 64 columns lie together, the chunks of one exchanged by its number (the swizzle of 128 bytes). Zeros where there is
+    /// nothing.
+    fn fetch_across(self, o: &mut String) {
+        let (stages, piece, chunks) = (self.stages(), self.piece(), self.columns / 64);
+        Self::producer(o);
+        Self::add(
+            o,
+            format_args!(
+                "ld.param.u32 ldb,[args+96];
+and.b32 w,warp,1; shr.u32 wg,warp,1; and.b32 wg,wg,1; and.b32 t,lane,7; shr.u32 g,lane,3; mad.lo.u32 g,wg,4,g;
+shr.u32 kpos,g,1; shl.b32 kpos,kpos,3; and.b32 tmp,g,1; add.u32 kpos,kpos,tmp; mad.lo.u32 kpos,w,2,kpos;
+mad.lo.u32 kpos,begin,{STEP},kpos;
+mul.lo.u32 col,tn,{n}; mad.lo.u32 col,t,8,col;
+mul.wide.u32 x,kpos,ldb; cvt.u64.u32 y,col; add.u64 x,x,y; shl.b64 x,x,1; add.u64 b,b,x;
+mul.wide.u32 near,ldb,8; mul.wide.u32 far,ldb,56;
+mul.lo.u32 to,w,{lower}; mad.lo.u32 to,g,128,to; xor.b32 tmp,t,g; mad.lo.u32 to,tmp,16,to; add.u32 to,to,sm;",
+                n = self.columns,
+                lower = self.columns * 16,
+            ),
+        );
+        for i in 0..chunks {
+            Self::add(
+                o,
+                format_args!("add.u32 tmp,col,{}; setp.lt.u32 p,tmp,columns; selp.u32 n{i},16,0,p;", 64 * i),
+            );
+        }
+        Self::add(o, format_args!("FETCH:"));
+        for (step, ahead, deeper) in [(0, "near", 4), (1, "far", 28)] {
+            Self::add(
+                o,
+                format_args!(
+                    "shl.b32 tmp,slot,3; add.u32 tmp2,emptyb,tmp;
+AWAIT{step}:
+mbarrier.try_wait.parity.shared::cta.b64 q,[tmp2],phase;
+@!q bra AWAIT{step};
+mad.lo.u32 lo,slot,{piece},to; setp.lt.u32 p,kpos,k;"
+                ),
+            );
+            for i in 0..chunks {
+                Self::add(
+                    o,
+                    format_args!(
+                        "selp.u32 tmp2,n{i},0,p; cp.async.cg.shared.global [lo+{}],[b+{}],16,tmp2;",
+                        1024 * i,
+                        128 * i
+                    ),
+                );
+            }
+            Self::add(
+                o,
+                format_args!(
+                    "add.u32 tmp2,fullb,tmp; cp.async.mbarrier.arrive.noinc.shared::cta.b64 [tmp2];
+add.u64 b,b,{ahead}; add.u32 kpos,kpos,{deeper};
+add.u32 slot,slot,1; setp.eq.u32 q,slot,{stages};
+@q mov.u32 slot,0;
+@q xor.b32 phase,phase,1;"
+                ),
+            );
+        }
+        Self::add(
+            o,
+            format_args!(
+                "sub.u32 left,left,2; setp.ne.u32 q,left,0;
+@q bra FETCH;
+cp.async.wait_all;
+bra DONE;"
+            ),
+        );
+    }
+
+    /// Fetches the rows' block `ahead` of the one at `kpos` into the registers of block `to`; zeros behind K.
+    fn load(o: &mut String, to: u32, ahead: u32) {
+        let f = to * 8;
+        Self::add(o, format_args!("add.u32 tmp,kpos,{}; setp.lt.u32 q,tmp,k;", ahead * 32));
+        for (row, f) in [(0, f), (1, f + 4)] {
+            Self::add(
+                o,
+                format_args!(
+                    "@q ld.global.nc.L1::no_allocate.v4.b32 {{f{},f{},f{},f{}}},[a{row}+{}];",
+                    f,
+                    f + 1,
+                    f + 2,
+                    f + 3,
+                    ahead * 64
+                ),
+            );
+        }
+        for i in f..f + 8 {
+            Self::add(o, format_args!("@!q mov.b32 f{i},0;"));
+        }
+    }
+
+    /// Where the rows of a thread lie, the first blocks of them, and no sums yet.
+    fn prologue(self, o: &mut String) {
+        Self::add(
+            o,
+            format_args!(
+                "CONSUMER:
+setmaxnreg.inc.sync.aligned.u32 232;
+shr.u32 wg,warp,2; and.b32 w,warp,3; shr.u32 g,lane,2; and.b32 t,lane,3;
+mul.lo.u32 row0,tm,{ROWS}; mad.lo.u32 row0,wg,64,row0; mad.lo.u32 row0,w,16,row0; add.u32 row0,row0,g; add.u32 row1,row0,8;
+ld.param.u32 s0,[args+76]; ld.param.u32 s1,[args+80];
+mul.wide.u32 x,i0,s0; mul.wide.u32 y,i1,s1; add.u64 x,x,y; shl.b64 x,x,1; add.u64 a,a,x;
+shl.b32 kpos,t,3; mad.lo.u32 kpos,begin,{STEP},kpos; cvt.u64.u32 y,kpos;
+sub.u32 tmp,rows,1;
+min.u32 tmp2,row0,tmp; mul.wide.u32 x,tmp2,lda; add.u64 x,x,y; shl.b64 x,x,1; add.u64 a0,a,x;
+min.u32 tmp2,row1,tmp; mul.wide.u32 x,tmp2,lda; add.u64 x,x,y; shl.b64 x,x,1; add.u64 a1,a,x;
+setp.eq.u32 lane0,lane,0;
+mov.u32 phase,0;"
+            ),
+        );
+        for block in 0..AHEAD - 1 {
+            Self::load(o, block, block);
+        }
+        for i in 0..self.columns / 2 {
+            Self::add(o, format_args!("mov.f32 c{i},0f00000000;"));
+        }
+        // The high word of descriptors: of an image, eight columns and their 16 bytes of K lie together; else, with the swizzle of 128
+        // bytes, the other half of K lies a tile's columns behind.
+        let high = if self.right == Right::Image { 128 >> 4 } else { self.columns | 1 << 30 };
+        Self::add(o, format_args!("mov.u32 hi,{high}; mov.u32 it,0;"));
+    }
+
+    /// The loop over K.
+    fn multiply(self, o: &mut String) {
+        let (stages, piece, n) = (self.stages(), self.piece(), self.columns);
+        let kind = if self.dtype == Dtype::BF16 { "bf16" } else { "f16" };
+        let sums = (0..n / 2).map(|i| format!("c{i}")).collect::<Vec<_>>().join(",");
+        Self::add(o, format_args!("LOOP:"));
+        for u in 0..2 * AHEAD {
+            let (f, s) = (u / 2 * 8, u % 2);
+            Self::add(
+                o,
+                format_args!(
+                    "shl.b32 tmp,slot,3; add.u32 tmp2,fullb,tmp;
+WAIT{u}:
+mbarrier.try_wait.parity.shared::cta.b64 q,[tmp2],phase;
+@!q bra WAIT{u};
+mad.lo.u32 lo,slot,{slot},{half}; shr.u32 tmp2,sm,4; add.u32 lo,lo,tmp2; mov.b64 desc,{{lo,hi}};
+{fence}wgmma.fence.sync.aligned;
+wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{kind}.{kind} {{{sums}}},{{f{},f{},f{},f{}}},desc,1,1,1,{across};
+wgmma.commit_group.sync.aligned;
+wgmma.wait_group.sync.aligned 1;",
+                    f + 2 * s,
+                    f + 4 + 2 * s,
+                    f + 2 * s + 1,
+                    f + 5 + 2 * s,
+                    slot = piece >> 4,
+                    // The low word: of an image the other half of K lies a tile's columns behind, else the next 64 columns 1024 bytes.
+                    half = if self.right == Right::Image { n << 16 } else { 1024 >> 4 << 16 },
+                    across = u32::from(self.right == Right::Across),
+                    // What threads copied is seen by the products.
+                    fence = if self.right == Right::Across { "fence.proxy.async.shared::cta;\n" } else { "" },
+                ),
+            );
+            // The product before this one is done: its piece and, after two, its rows may be overwritten.
+            match u {
+                0 => Self::add(o, format_args!("setp.ne.u32 p,it,0; and.pred p,p,lane0;")),
+                1 => Self::add(o, format_args!("mov.pred p,lane0;")),
+                _ => {}
+            }
+            Self::add(
+                o,
+                format_args!(
+                    "setp.eq.u32 q,slot,0; selp.u32 tmp2,{},0,q;
+@!q sub.u32 tmp2,tmp,8;
+add.u32 tmp2,tmp2,emptyb;
+@p mbarrier.arrive.shared::cta.b64 _,[tmp2];
+add.u32 slot,slot,1; setp.eq.u32 q,slot,{stages};
+@q mov.u32 slot,0;
+@q xor.b32 phase,phase,1;",
+                    8 * (stages - 1)
+                ),
+            );
+            if s == 0 {
+                Self::load(o, (u / 2 + AHEAD - 1) % AHEAD, u / 2 + AHEAD - 1);
+            }
+        }
+        Self::add(
+            o,
+            format_args!(
+                "add.u64 a0,a0,{bytes}; add.u64 a1,a1,{bytes}; add.u32 kpos,kpos,{DEPTH}; add.u32 it,it,1;
+sub.u32 left,left,{}; setp.ne.u32 q,left,0;
+@q bra LOOP;
+wgmma.wait_group.sync.aligned 0;
+ld.param.u32 s0,[args+92]; mov.u32 tmp,%ctaid.z; mov.u32 tmp2,%nctaid.y; mul.lo.u32 tmp,tmp,tmp2;
+mov.u32 tmp2,%ctaid.y; add.u32 tmp,tmp,tmp2; mul.wide.u32 x,tmp,s0; shl.b64 x,x,{}; add.u64 d,d,x;
+mul.lo.u32 col,tn,{n};
+setp.lt.u32 row0ok,row0,rows; setp.lt.u32 row1ok,row1,rows;",
+                2 * AHEAD,
+                self.shift(),
+                bytes = 2 * DEPTH,
+            ),
+        );
+    }
+
+    /// Shift from elements of the result to bytes.
+    fn shift(self) -> u32 {
+        if matches!(self.store, Store::Rows | Store::Columns) { 1 } else { 2 }
+    }
+
+    /// Two sums as a pair of elements, the first one low.
+    fn pair(self, o: &mut String, to: u32, sum: u32) {
+        let kind = if self.dtype == Dtype::BF16 { "bf16x2" } else { "f16x2" };
+        Self::add(o, format_args!("cvt.rn.{kind}.f32 v{to},c{},c{sum};", sum + 1));
+    }
+
+    /// v0 to v3 of four lanes beside each other, turned: lane t has the t-th of each. `p` and `r`: the bits of t.
+    fn turn(o: &mut String) {
+        for (i, j, bit, odd) in [(0, 1, 1, "p"), (2, 3, 1, "p"), (0, 2, 2, "r"), (1, 3, 2, "r")] {
+            Self::add(
+                o,
+                format_args!(
+                    "selp.b32 v4,v{i},v{j},{odd}; shfl.sync.bfly.b32 v4,v4,{bit},31,-1;
+@{odd} mov.b32 v{i},v4;
+@!{odd} mov.b32 v{j},v4;"
+                ),
+            );
+        }
+    }
+
+    fn odd_lanes(o: &mut String) {
+        Self::add(
+            o,
+            format_args!("and.b32 tmp,t,1; setp.ne.u32 p,tmp,0; and.b32 tmp2,t,2; setp.ne.u32 r,tmp2,0;"),
+        );
+    }
+
+    fn store_rows(self, o: &mut String) {
+        Self::odd_lanes(o);
+        Self::add(
+            o,
+            format_args!(
+                "mad.lo.u32 col,t,8,col; cvt.u64.u32 y,col;
+mul.wide.u32 x,row0,ldd; add.u64 x,x,y; shl.b64 x,x,1; add.u64 d0,d,x;
+mul.wide.u32 x,row1,ldd; add.u64 x,x,y; shl.b64 x,x,1; add.u64 d1,d,x;"
+            ),
+        );
+        for (block, row) in (0..self.columns / 32).flat_map(|b| [(b, 0), (b, 1)]) {
+            (0..4).for_each(|i| self.pair(o, i, 4 * (4 * block + i) + 2 * row));
+            Self::turn(o);
+            Self::add(
+                o,
+                format_args!(
+                    "add.u32 tmp,col,{}; setp.lt.u32 q,tmp,columns; and.pred q,q,row{row}ok;
+@q st.global.v4.b32 [d{row}+{}],{{v0,v1,v2,v3}};",
+                    32 * block,
+                    64 * block
+                ),
+            );
+        }
+    }
+
+    fn store_columns(self, o: &mut String) {
+        Self::odd_lanes(o);
+        // Lane t has eight rows of column g of the first (t below 2) or the second block, the lower or the upper eight.
+        Self::add(
+            o,
+            format_args!(
+                "sub.u32 row0,row0,g; mad.lo.u32 row0,tmp,8,row0; setp.lt.u32 row0ok,row0,rows;
+mad.lo.u32 col,tmp2,4,col; add.u32 col,col,g;
+mul.wide.u32 x,col,ldd; cvt.u64.u32 y,row0; add.u64 x,x,y; shl.b64 x,x,1; add.u64 d0,d,x;
+mul.wide.u32 y,ldd,32;"
+            ),
+        );
+        for block in 0..self.columns / 16 {
+            for i in 0..4 {
+                self.pair(o, i, 8 * block + 2 * i);
+                Self::add(o, format_args!("movmatrix.sync.aligned.m8n8.trans.b16 v{i},v{i};"));
+            }
+            Self::turn(o);
+            Self::add(
+                o,
+                format_args!(
+                    "add.u32 tmp,col,{}; setp.lt.u32 q,tmp,columns; and.pred q,q,row0ok;
+@q st.global.v4.b32 [d0],{{v0,v1,v2,v3}};
+add.u64 d0,d0,y;",
+                    16 * block
+                ),
+            );
+        }
+    }
+
+    fn store_sums(self, o: &mut String) {
+        let along = self.store == Store::SumRows;
+        Self::add(
+            o,
+            format_args!(
+                "mad.lo.u32 col,t,2,col;
+mul.wide.u32 x,{main},ldd; cvt.u64.u32 y,{other}; add.u64 x,x,y; shl.b64 x,x,2; add.u64 d0,d,x;",
+                main = if along { "row0" } else { "col" },
+                other = if along { "col" } else { "row0" },
+            ),
+        );
+        // To the next column, and eight rows on; or the other way round.
+        Self::add(
+            o,
+            format_args!(
+                "{} add.u64 d1,d0,x;",
+                if along { "mul.wide.u32 x,ldd,32;" } else { "mul.wide.u32 x,ldd,4; mul.wide.u32 y,ldd,32;" }
+            ),
+        );
+        for block in 0..self.columns / 8 {
+            let c = 4 * block;
+            for e in 0..2 {
+                Self::add(
+                    o,
+                    format_args!(
+                        "add.u32 tmp,col,{}; setp.lt.u32 q,tmp,columns; and.pred p,q,row0ok; and.pred q,q,row1ok;",
+                        8 * block + e
+                    ),
+                );
+                let at = 32 * block + 4 * e;
+                match along {
+                    true => Self::add(
+                        o,
+                        format_args!(
+                            "@p st.global.f32 [d0+{at}],c{};\n@q st.global.f32 [d1+{at}],c{};",
+                            c + e,
+                            c + 2 + e
+                        ),
+                    ),
+                    false => Self::add(
+                        o,
+                        format_args!(
+                            "@p st.global.f32 [d{e}],c{};\n@q st.global.f32 [d{e}+32],c{};",
+                            c + e,
+                            c + 2 + e
+                        ),
+                    ),
+                }
+            }
+            if !along {
+                Self::add(o, format_args!("add.u64 d0,d0,y; add.u64 d1,d1,y;"));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn all() -> impl Iterator<Item = Program> {
+        let stores = [Store::Rows, Store::Columns, Store::SumRows, Store::SumColumns];
+        let dtypes = [Dtype::F16, Dtype::BF16];
+        let rights = [Right::Image, Right::Across];
+        let of = move |dtype, right, columns| {
+            stores.into_iter().map(move |store| Program { dtype, columns, right, store })
+        };
+        let of = move |dtype, right| [64, 128, 256].into_iter().flat_map(move |n| of(dtype, right, n));
+        dtypes.into_iter().flat_map(move |dtype| rights.into_iter().flat_map(move |right| of(dtype, right)))
+    }
+
+    #[test]
+    fn programs_keep_to_shared_memory_and_jump_to_labels_that_are_there() {
+        for program in all() {
+            let text = program.text();
+            assert!(program.stages() >= 2);
+            assert!(program.stages() * (program.piece() + 16) <= 48 << 10);
+            let labels: HashSet<&str> = text.lines().filter_map(|l| l.strip_suffix(':')).collect();
+            let jumps = text.split("bra ").skip(1).map(|rest| rest.split(';').next().unwrap());
+            assert!(jumps.collect::<HashSet<_>>().is_subset(&labels), "{program:?}");
+            assert_eq!(text.matches("wgmma.mma_async").count() as u32, DEPTH / STEP);
+            assert!(text.is_ascii() && text.matches('{').count() == text.matches('}').count());
+        }
+    }
+
+    #[test]
+    fn arguments_lie_where_the_text_reads_them() {
+        let args = Args {
+            left: 1 << 40,
+            right: 2,
+            out: 3,
+            image: 4,
+            rows: 0,
+            columns: 1,
+            k: 2,
+            lda: 3,
+            ldd: 4,
+            steps: 5,
+            all_steps: 6,
+            tiles: [7, 8],
+            together: 9,
+            nb0: 10,
+            left_batch: [11, 12],
+            right_batch: [13, 14],
+            out_batch: 15,
+            ldb: 16,
+            unused: 17,
+        };
+        let words: Vec<u32> =
+            args.bytes().chunks(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+        assert_eq!(words[..8], [0, 256, 2, 0, 3, 0, 4, 0]);
+        assert_eq!(words[8..], (0..18).collect::<Vec<u32>>());
+    }
+}

@@ -1,0 +1,199 @@
+//! Which products go to the warpgroups of NVIDIA's sm_90a (kernels/matmul/warpgroup): by what they take there, with the pass
+//! over one operand, and what they would take on Vulkan's matrices. Pure; called by `matmul`.
+
+use super::matmul::{Shape, forced_tile};
+use super::profile::{Card, H200, Profile};
+use crate::core::Dtype;
+use crate::core::env::KernelVariant;
+
+pub static MATMUL_WARPGROUP: KernelVariant = KernelVariant::new(
+    "matmul_warpgroup",
+    "the matrices of Vulkan, on GPUs that take PTX with warpgroup products",
+);
+
+/// Columns of a tile, and nanoseconds that a multiprocessor of the card takes for 16 of K with all multiprocessors at work.
+struct Row {
+    columns: u32,
+    step_ns: f64,
+    card: &'static Card,
+}
+
+/// 8192^3 in bfloat16 652, 489 TFLOP/s; 12288 x 64 by 4096 42 us.
+const TABLE: &[Row] = &[
+    Row { columns: 256, step_ns: 212.0, card: &H200 },
+    Row { columns: 128, step_ns: 142.0, card: &H200 },
+    Row { columns: 64, step_ns: 120.0, card: &H200 },
+];
+
+/// Rows of every tile.
+const ROWS: u64 = 128;
+/// Elements of K that every part is a multiple of.
+const DEPTH: u64 = 128;
+/// What a tile takes besides its steps, and a command more besides its bytes, in nanoseconds (H200).
+const TILE_NS: f64 = 2500.0;
+/// See [`TILE_NS`].
+const COMMAND_NS: f64 = 3000.0;
+/// Floating point operations a nanosecond of the card on Vulkan's matrices, what such a product takes at least, and the least share of
+/// the card that it fills: 512^3 9.6 us, 8192^3 342 TFLOP/s, 256 and 128 rows by 4096 x 4096 163 and 135 TFLOP/s.
+const OTHERS: f64 = 330_000.0;
+/// See [`OTHERS`].
+const OTHERS_NS: f64 = 5000.0;
+/// See [`OTHERS`].
+const OTHERS_FILL: f64 = 0.4;
+/// What steps take where the right side is read as it lies, for those from an image: 8192^3 562 TFLOP/s against 602.
+const ACROSS: f64 = 1.07;
+/// Most float32 sums of parts, in bytes: they are written and read again.
+const SUMS: u64 = 1 << 31;
+
+/// What the operands of a product need.
+#[derive(Debug, Clone, Copy)]
+pub struct Sides {
+    /// Whether rows of K lie as the kernel reads the side that is not packed: of the left matrix, of the right one turned.
+    pub direct: [bool; 2],
+    /// Whether the other side is read as it lies too: elements of rows beside each other.
+    pub across: [bool; 2],
+    /// Matrices of the batch that are not the same, of each side.
+    pub matrices: [u64; 2],
+    /// Whether sums go to memory first, since something follows them or rows of the result are odd.
+    pub sums: bool,
+}
+
+/// How a product goes there.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Plan {
+    /// The right matrix, turned, is the side that is not packed, and results are written by column.
+    pub turned: bool,
+    /// Columns of a tile.
+    pub columns: u32,
+    /// Steps of 16 along K of a part, and of all of it.
+    pub steps: u32,
+    /// See `steps`.
+    pub all_steps: u32,
+    /// Parts of K.
+    pub parts: u32,
+    /// Nanoseconds.
+    pub cost: f64,
+}
+
+/// How long `bytes` take to be read and written.
+fn passing(p: &Profile, bytes: u64) -> f64 {
+    bytes as f64 / f64::from(p.bandwidth)
+}
+
+/// The best plan for a product, if it is better than what other kernels would do.
+pub fn plan(p: &Profile, s: &Shape, sides: &Sides) -> Option<Plan> {
+    let half = matches!(s.dtype, Dtype::F16 | Dtype::BF16);
+    if !half || !p.features.ptx || MATMUL_WARPGROUP.disabled() || forced_tile().is_some() || s.batch > 65_535
+    {
+        return None;
+    }
+    let flops = 2.0 * s.m as f64 * s.n as f64 * s.k as f64 * s.batch as f64;
+    let small = (s.m.div_ceil(64) * s.n.div_ceil(128) * s.batch) as f64 / p.fill() as f64;
+    let others = flops / (p.work(OTHERS, &H200) * small.clamp(OTHERS_FILL, 1.0)) + OTHERS_NS;
+    let plans = [false, true].into_iter().flat_map(|turned| TABLE.iter().map(move |row| (turned, row)));
+    let plans = plans
+        .flat_map(|(turned, row)| [1, 2, 3, 4, 6, 8].map(|parts| candidate(p, s, sides, turned, row, parts)));
+    let best = plans.flatten().min_by(|a, b| a.cost.total_cmp(&b.cost))?;
+    (best.cost < others).then_some(best)
+}
+
+fn candidate(p: &Profile, s: &Shape, sides: &Sides, turned: bool, row: &Row, parts: u64) -> Option<Plan> {
+    let (r, c) = if turned { (s.n, s.m) } else { (s.m, s.n) };
+    let (near, far) = (usize::from(turned), usize::from(!turned));
+    let blocks = s.k.div_ceil(DEPTH);
+    let blocks_of_part = blocks.div_ceil(parts);
+    // Parts that nothing is left for, and short ones.
+    if parts > 1 && (blocks.div_ceil(blocks_of_part) != parts || blocks_of_part < 4) {
+        return None;
+    }
+    let results = s.m * s.n * s.batch;
+    let sums = sides.sums || parts > 1;
+    if sums && results * parts * 4 > SUMS {
+        return None;
+    }
+    let tiles = r.div_ceil(ROWS) * c.div_ceil(u64::from(row.columns)) * s.batch * parts;
+    let waves = tiles.div_ceil(u64::from(p.units)) as f64;
+    let step = if sides.across[far] { ACROSS * row.step_ns } else { row.step_ns };
+    // Cards of other clocks are not known; what a multiprocessor does is thought to be the same.
+    debug_assert_eq!(row.card.units, H200.units);
+    let work = waves * (blocks_of_part as f64 * (DEPTH / 16) as f64 * step + TILE_NS);
+    let read = passing(p, 2 * (s.m * s.k * sides.matrices[0] + s.n * s.k * sides.matrices[1]) + 2 * results);
+    let mut cost = work.max(read) + COMMAND_NS;
+    if !sides.across[far] {
+        cost += passing(p, 4 * c * s.k * sides.matrices[far]) + COMMAND_NS;
+    }
+    if !sides.direct[near] {
+        cost += passing(p, 4 * r * s.k * sides.matrices[near]) + COMMAND_NS;
+    }
+    if sums {
+        cost += passing(p, results * (4 * parts * 2 + 2)) + COMMAND_NS;
+    }
+    Some(Plan {
+        turned,
+        columns: row.columns,
+        // FITS: K has 32 bits.
+        steps: (blocks_of_part * DEPTH / 16) as u32,
+        all_steps: (blocks * DEPTH / 16) as u32,
+        parts: parts as u32,
+        cost,
+    })
+}
+
+/// Tile rows that are walked before the next tile columns, so that what runs at a time shares operands in the cache: 8192^3 by 8
+/// 629, by 16 643 TFLOP/s (H200).
+pub const TOGETHER: u32 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::devices;
+    use super::*;
+
+    fn hopper() -> Profile {
+        let mut p = devices::h200();
+        p.features.ptx = true;
+        p
+    }
+
+    fn of(p: &Profile, m: u64, n: u64, k: u64, sides: Sides) -> Option<Plan> {
+        plan(p, &Shape { dtype: Dtype::BF16, m, n, k, batch: 1, aligned: true }, &sides)
+    }
+
+    const ALONG: Sides = Sides { direct: [true; 2], across: [false; 2], matrices: [1; 2], sums: false };
+
+    #[test]
+    fn large_products_go_to_warpgroups_and_the_smaller_side_is_packed() {
+        let p = hopper();
+        for (m, n, k, turned, columns) in
+            [(8192, 8192, 8192, false, 256), (512, 12288, 4096, true, 256), (8192, 3072, 768, false, 256)]
+        {
+            let found = of(&p, m, n, k, ALONG).unwrap();
+            assert_eq!((found.turned, found.columns, found.parts), (turned, columns, 1), "{m} x {n} by {k}");
+            assert_eq!(u64::from(found.all_steps) * 16, k);
+        }
+        // A side that does not lie along K is packed rather than copied.
+        let across = Sides { direct: [true, false], across: [false, true], ..ALONG };
+        assert!(!of(&p, 512, 12288, 4096, across).unwrap().turned);
+    }
+
+    #[test]
+    fn small_products_and_other_devices_stay() {
+        assert_eq!(of(&hopper(), 256, 256, 256, ALONG), None);
+        assert_eq!(of(&devices::h200(), 8192, 8192, 8192, ALONG), None);
+        let s = Shape { dtype: Dtype::F32, m: 4096, n: 4096, k: 4096, batch: 1, aligned: true };
+        assert_eq!(plan(&hopper(), &s, &ALONG), None);
+    }
+
+    #[test]
+    fn parts_cover_k() {
+        let p = hopper();
+        for (m, n, k) in [(128, 256, 16_384), (64, 512, 100_000), (200, 300, 70_001)] {
+            let s = Shape { dtype: Dtype::BF16, m, n, k, batch: 1, aligned: true };
+            let all = TABLE.iter().flat_map(|row| [2, 3, 4, 6, 8].map(|parts| (row, parts)));
+            let found = all.filter_map(|(row, parts)| candidate(&p, &s, &ALONG, false, row, parts));
+            let found = found.min_by(|a, b| a.cost.total_cmp(&b.cost)).unwrap();
+            assert!(found.parts > 1, "{m} x {n} by {k}");
+            assert!(u64::from(found.all_steps) * 16 >= k && found.steps * found.parts >= found.all_steps);
+            assert!(found.steps * (found.parts - 1) < found.all_steps && found.steps.is_multiple_of(8));
+        }
+    }
+}
