@@ -4,7 +4,8 @@
 // to the halves of two steps in turn, since that is how a thread of the other side has them (kernels/matmul/warpgroup).
 // Rows and elements of K that are not there are zero. PLAIN: rows of K as they are, `out_ld` apart.
 // Defines: ALONG where K is contiguous (else rows are), WIDE where 16-byte loads may be used, PLAIN (not with ALONG), NATURAL
-// where elements of K are not dealt but keep their order.
+// where elements of K are not dealt but keep their order, RUNS (with ALONG) where `nb0` and `b0` are the address of tiles of rows that
+// warpgroup_runs.comp found, of which `b1` at most have room.
 // Grid: blocks of 64 rows (a tile without ALONG, 256 with PLAIN too), of 128 elements of K (16384 / TILE; 64), batch.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
@@ -45,18 +46,34 @@ uint both(uvec4 a, uvec4 b, uint i) {
 
 void main() {
     uint self = gl_LocalInvocationIndex, batch = gl_WorkGroupID.z;
+#ifdef RUNS
+    uvec2 src = p.src;
+#else
     uvec2 src = advance(advance(p.src, batch % p.nb0, p.b0, 1), batch / p.nb0, p.b1, 1);
+#endif
 #ifdef ALONG
     uint row = gl_WorkGroupID.x * 64 + self / 32 * 8 + self % 8;
     uint block = gl_WorkGroupID.y * 4 + self / 8 % 4;
+    if (2 * block >= p.steps) return;
+#ifdef RUNS
+    uvec2 runs = uvec2(p.nb0, p.b0);
+    uint count = min(Chunks(runs).v[0].x, p.b1);
+    for (; row / p.tile < count; row += gl_NumWorkGroups.x * 64) {
+    uvec4 run = Chunks(runs).v[1 + row / p.tile];
+    uint from = run.z + row % p.tile, rows = run.z + run.w;
+    uvec2 dst = advance(p.dst, row / p.tile, p.steps * p.tile * 2, 4);
+#else
     uint tiles = (p.rows + p.tile - 1) / p.tile;
-    if (row >= tiles * p.tile || 2 * block >= p.steps) return;
+    if (row >= tiles * p.tile) return;
+    uint from = row, rows = p.rows;
+    uvec2 dst = advance(p.dst, batch * tiles + row / p.tile, p.steps * p.tile * 2, 4);
+    {
+#endif
     uvec4 x[4];
     [[unroll]] for (uint i = 0; i < 4; i++) {
         uint k = 32 * block + 8 * i;
-        x[i] = eight(src, row * p.ld + k, row < p.rows ? int(p.k) - int(k) : 0);
+        x[i] = eight(src, from * p.ld + k, from < rows ? int(p.k) - int(k) : 0);
     }
-    uvec2 dst = advance(p.dst, batch * tiles + row / p.tile, p.steps * p.tile * 2, 4);
     [[unroll]] for (uint c = 0; c < 4; c++) {
         uint at = (2 * block + c / 2) * 2 * p.tile + c % 2 * p.tile + row % p.tile;
 #ifdef NATURAL
@@ -64,6 +81,7 @@ void main() {
 #else
         Chunks(dst).v[at] = uvec4(x[0][c], x[1][c], x[2][c], x[3][c]);
 #endif
+    }
     }
 #else
 #ifdef PLAIN

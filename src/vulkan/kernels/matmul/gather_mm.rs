@@ -7,11 +7,11 @@ use smallvec::SmallVec;
 
 use super::gemv;
 use super::kernel::Table;
-use super::{Operand, Problem, REACH, ceil, compact, reach, tiled, zeros};
+use super::{Operand, Problem, REACH, ceil, compact, reach, tiled, warpgroup, zeros};
 use crate::bail;
 use crate::core::env::KernelVariant;
 use crate::core::layout::{collapse, size_of};
-use crate::core::{Dtype, Result};
+use crate::core::{Dtype, Error, Result};
 use crate::kernels::DeviceView;
 use crate::kernels::matmul::check_picked;
 use crate::vulkan::kernels::elem::{Defines, Push, collapse as join_axes, define, dims, grid};
@@ -234,6 +234,12 @@ pub fn gather_mm(
         p.batch.clear();
         p.a.batch.clear();
         p.table = Some((Table::Runs, table));
+        if let Some(plan) = warpgroup::runs::plan(enc, &p) {
+            return match warpgroup::runs::run(enc, &p, plan) {
+                Err(Error::OutOfMemory { .. }) => tiled(enc, &p),
+                done => done,
+            };
+        }
         return tiled(enc, &p);
     }
     let key = TableKey { table: Table::Gather, a: signed_a, b: signed_b };

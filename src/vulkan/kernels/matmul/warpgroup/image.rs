@@ -12,26 +12,33 @@ use crate::vulkan::{CommandEncoder, Features};
 
 /// warpgroup_image.comp: K is contiguous, 16-byte loads, rows as they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct ImageKey {
-    along: bool,
-    wide: bool,
-    plain: bool,
+pub(super) struct ImageKey {
+    pub along: bool,
+    pub wide: bool,
+    pub plain: bool,
     /// Elements of K in their order.
-    natural: bool,
+    pub natural: bool,
+    /// Tiles of runs of rows.
+    pub runs: bool,
 }
 
 impl KernelKey for ImageKey {
     fn name(&self) -> String {
         let form = if self.plain { "plain" } else { "image" };
-        let order = if self.natural { "_natural" } else { "" };
+        let order = if self.natural {
+            "_natural"
+        } else if self.runs {
+            "_runs"
+        } else {
+            ""
+        };
         format!("warpgroup_{form}_{}{order}", if self.along { "along" } else { "across" })
     }
 
     fn module(&self, _: &Features) -> Module {
         let mut defines = Defines::new();
-        for (name, on) in
-            [("ALONG", self.along), ("WIDE", self.wide), ("PLAIN", self.plain), ("NATURAL", self.natural)]
-        {
+        let forms = [("ALONG", self.along), ("WIDE", self.wide), ("PLAIN", self.plain)];
+        for (name, on) in forms.into_iter().chain([("NATURAL", self.natural), ("RUNS", self.runs)]) {
             if on {
                 define(&mut defines, name, 1);
             }
@@ -112,7 +119,7 @@ impl Side<'_> {
     ) -> Result<()> {
         let (along, ld) = self.form();
         let wide = self.o.aligned(self.dtype, ld);
-        let pipeline = enc.device().pipeline(&ImageKey { along, wide, plain, natural })?;
+        let pipeline = enc.device().pipeline(&ImageKey { along, wide, plain, natural, runs: false })?;
         let out_ld = round_up(self.k, 8);
         let [(d0, s0), (d1, s1)] = self.axes();
         let numbers = [self.rows, self.k, ld, tile.into(), steps.into(), out_ld, d0, s0, s1];

@@ -4,6 +4,7 @@
 
 mod image;
 mod program;
+pub mod runs;
 #[cfg(test)]
 mod tests;
 

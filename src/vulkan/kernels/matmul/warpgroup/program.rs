@@ -41,6 +41,8 @@ pub enum Right {
     Image,
     /// The columns of an element of K beside each other, in chunks of 16 bytes.
     Across,
+    /// As an image of tiles that each meet a left matrix of their own (`warpgroup_runs.comp`).
+    Runs,
 }
 
 /// One kernel.
@@ -60,13 +62,13 @@ pub struct Program {
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Args {
-    /// Rows of K elements, `lda` apart.
+    /// Rows of K elements, `lda` apart; [`Right::Runs`] has the tiles' matrices.
     pub left: u64,
     /// The image, or the matrix.
     pub right: u64,
     /// The result.
     pub out: u64,
-    /// Bytes that steps from matrix to matrix on the right are counted in.
+    /// Bytes that steps from matrix to matrix on the right are counted in; the address of the tiles of [`Right::Runs`].
     pub image: u64,
     /// Sizes of the result, and K.
     pub rows: u32,
@@ -124,6 +126,7 @@ impl Program {
         match self.right {
             Right::Image => self.fetch_image(&mut o),
             Right::Across => self.fetch_across(&mut o),
+            Right::Runs => self.fetch_runs(&mut o),
         }
         self.prologue(&mut o);
         self.multiply(&mut o);
@@ -131,6 +134,9 @@ impl Program {
             Store::Rows => self.store_rows(&mut o),
             Store::Columns => self.store_columns(&mut o),
             Store::SumRows | Store::SumColumns => self.store_sums(&mut o),
+        }
+        if self.right == Right::Runs {
+            Self::add(&mut o, format_args!("mov.u32 tmp,%nctaid.y; add.u32 tn,tn,tmp;\nbra TILE;"));
         }
         o += "DONE:\nret;\n}\n";
         o
@@ -159,8 +165,8 @@ impl Program {
 .shared .align 8 .b64 empty[{stages}];
 .reg .pred p,q,r,again,row0ok,row1ok,lane0;
 .reg .b32 tid,warp,lane,wg,w,g,t,tmp,tmp2,rows,columns,k,steps,all,lda,ldd,tilesm,tilesn,together,id,per,group,first,
-high,rest,tm,tn,slot,phase,sm,fullb,emptyb,left,row0,row1,col,lo,hi,it,kpos,nb0,i0,i1,s0,s1,begin,ldb,to,n<4>;
-.reg .b64 a,b,d,a0,a1,d0,d1,x,y,desc,image,near,far;
+high,rest,tm,tn,slot,phase,sm,fullb,emptyb,left,row0,row1,col,lo,hi,it,kpos,nb0,i0,i1,s0,s1,begin,ldb,to,total,start,n<4>;
+.reg .b64 a,b,d,a0,a1,d0,d1,x,y,desc,image,near,far,out,from;
 .reg .f32 c<{sums}>;
 .reg .b32 f<{held}>;
 .reg .b32 v<8>;
@@ -183,9 +189,15 @@ setp.ne.u32 p,tid,0;
                 format_args!(
                     "mbarrier.init.shared::cta.b64 [fullb+{at}],{by}; mbarrier.init.shared::cta.b64 [emptyb+{at}],8;",
                     at = 8 * s,
-                    by = if self.right == Right::Image { 1 } else { 128 }
+                    by = if self.right == Right::Across { 128 } else { 1 }
                 ),
             );
+        }
+        if self.right == Right::Runs {
+            // Tiles are taken in turn by all workgroups that have the same rows.
+            let start = "fence.proxy.async.shared::cta;\nREADY:\nbar.sync 0;
+mov.u32 tm,%ctaid.x; mov.u32 tn,%ctaid.y; mov.u32 begin,0; ld.global.u32 total,[image]; min.u32 total,total,tilesn; mov.u32 slot,0;";
+            return Self::add(o, format_args!("{start}"));
         }
         // Where the tile lies, which product and which part of K it is of.
         Self::add(
@@ -205,15 +217,25 @@ mov.u32 slot,0; mov.u32 left,steps;"
         );
     }
 
-    /// Parts the warpgroup that fetches from the others, and finds its matrix.
-    fn producer(o: &mut String) {
+    /// Parts the warpgroup that fetches from the others.
+    fn part(o: &mut String) {
         Self::add(
             o,
             format_args!(
                 "setp.lt.u32 p,warp,8;
 @p bra CONSUMER;
-setmaxnreg.dec.sync.aligned.u32 40;
-ld.param.u32 s0,[args+84]; ld.param.u32 s1,[args+88];
+setmaxnreg.dec.sync.aligned.u32 40;"
+            ),
+        );
+    }
+
+    /// Likewise, and finds its matrix.
+    fn producer(o: &mut String) {
+        Self::part(o);
+        Self::add(
+            o,
+            format_args!(
+                "ld.param.u32 s0,[args+84]; ld.param.u32 s1,[args+88];
 mul.wide.u32 x,i0,s0; mul.wide.u32 y,i1,s1; add.u64 x,x,y; mad.lo.u64 b,x,image,b;
 mov.u32 phase,1;"
             ),
@@ -231,8 +253,41 @@ mov.u32 phase,1;"
 @p bra DONE;
 setp.ne.u32 p,lane,0;
 @p bra DONE;
-mad.lo.u32 tmp,tn,all,begin; mul.wide.u32 x,tmp,{piece}; add.u64 b,b,x;
-FETCH:
+mad.lo.u32 tmp,tn,all,begin; mul.wide.u32 x,tmp,{piece}; add.u64 from,b,x;"
+            ),
+        );
+        self.fetch_pieces(o, stages, piece);
+        Self::add(o, format_args!("bra DONE;"));
+    }
+
+    /// Likewise the pieces of one tile after the other.
+    fn fetch_runs(self, o: &mut String) {
+        let (stages, piece) = (self.stages(), self.piece());
+        Self::part(o);
+        Self::add(
+            o,
+            format_args!(
+                "setp.ne.u32 p,warp,8;
+@p bra DONE;
+setp.ne.u32 p,lane,0;
+@p bra DONE;
+mov.u32 phase,1;
+NEXT:
+setp.ge.u32 p,tn,total;
+@p bra DONE;
+mul.wide.u32 x,tn,all; mul.lo.u64 x,x,{piece}; add.u64 from,b,x; mov.u32 left,steps;"
+            ),
+        );
+        self.fetch_pieces(o, stages, piece);
+        Self::add(o, format_args!("mov.u32 tmp,%nctaid.y; add.u32 tn,tn,tmp;\nbra NEXT;"));
+    }
+
+    /// `left` pieces from `from` on.
+    fn fetch_pieces(self, o: &mut String, stages: u32, piece: u32) {
+        Self::add(
+            o,
+            format_args!(
+                "FETCH:
 shl.b32 tmp,slot,3; add.u32 tmp2,emptyb,tmp;
 AWAIT:
 mbarrier.try_wait.parity.shared::cta.b64 q,[tmp2],phase;
@@ -240,14 +295,13 @@ mbarrier.try_wait.parity.shared::cta.b64 q,[tmp2],phase;
 add.u32 tmp2,fullb,tmp;
 mbarrier.arrive.expect_tx.shared::cta.b64 _,[tmp2],{piece};
 mad.lo.u32 lo,slot,{piece},sm;
-cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [lo],[b],{piece},[tmp2];
-add.u64 b,b,{piece};
+cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [lo],[from],{piece},[tmp2];
+add.u64 from,from,{piece};
 add.u32 slot,slot,1; setp.eq.u32 q,slot,{stages};
 @q mov.u32 slot,0;
 @q xor.b32 phase,phase,1;
 sub.u32 left,left,1; setp.ne.u32 q,left,0;
-@q bra FETCH;
-bra DONE;"
+@q bra FETCH;"
             ),
         );
     }
@@ -347,21 +401,29 @@ bra DONE;"
 
     /// Where the rows of a thread lie, the first blocks of them, and no sums yet.
     fn prologue(self, o: &mut String) {
+        let runs = self.right == Right::Runs;
         Self::add(
             o,
             format_args!(
                 "CONSUMER:
 setmaxnreg.inc.sync.aligned.u32 232;
-shr.u32 wg,warp,2; and.b32 w,warp,3; shr.u32 g,lane,2; and.b32 t,lane,3;
+mov.u32 phase,0;
+{tile}shr.u32 wg,warp,2; and.b32 w,warp,3; shr.u32 g,lane,2; and.b32 t,lane,3;
 mul.lo.u32 row0,tm,{ROWS}; mad.lo.u32 row0,wg,64,row0; mad.lo.u32 row0,w,16,row0; add.u32 row0,row0,g; add.u32 row1,row0,8;
-ld.param.u32 s0,[args+76]; ld.param.u32 s1,[args+80];
-mul.wide.u32 x,i0,s0; mul.wide.u32 y,i1,s1; add.u64 x,x,y; shl.b64 x,x,1; add.u64 a,a,x;
+{matrix}
 shl.b32 kpos,t,3; mad.lo.u32 kpos,begin,{STEP},kpos; cvt.u64.u32 y,kpos;
 sub.u32 tmp,rows,1;
 min.u32 tmp2,row0,tmp; mul.wide.u32 x,tmp2,lda; add.u64 x,x,y; shl.b64 x,x,1; add.u64 a0,a,x;
 min.u32 tmp2,row1,tmp; mul.wide.u32 x,tmp2,lda; add.u64 x,x,y; shl.b64 x,x,1; add.u64 a1,a,x;
-setp.eq.u32 lane0,lane,0;
-mov.u32 phase,0;"
+setp.eq.u32 lane0,lane,0;",
+                tile = if runs { "TILE:\nsetp.ge.u32 p,tn,total;\n@p bra DONE;\n" } else { "" },
+                matrix = if runs {
+                    "mul.wide.u32 x,tn,16; add.u64 x,image,x; ld.global.u64 a,[x+16]; ld.global.u32 start,[x+24];
+ld.global.u32 columns,[x+28]; mov.u32 left,steps;"
+                } else {
+                    "ld.param.u32 s0,[args+76]; ld.param.u32 s1,[args+80];
+mul.wide.u32 x,i0,s0; mul.wide.u32 y,i1,s1; add.u64 x,x,y; shl.b64 x,x,1; add.u64 a,a,x;"
+                },
             ),
         );
         for block in 0..AHEAD - 1 {
@@ -372,7 +434,7 @@ mov.u32 phase,0;"
         }
         // The high word of descriptors: of an image, eight columns and their 16 bytes of K lie together; else, with the swizzle of 128
         // bytes, the other half of K lies a tile's columns behind.
-        let high = if self.right == Right::Image { 128 >> 4 } else { self.columns | 1 << 30 };
+        let high = if self.right == Right::Across { self.columns | 1 << 30 } else { 128 >> 4 };
         Self::add(o, format_args!("mov.u32 hi,{high}; mov.u32 it,0;"));
     }
 
@@ -402,7 +464,7 @@ wgmma.wait_group.sync.aligned 1;",
                     f + 5 + 2 * s,
                     slot = piece >> 4,
                     // The low word: of an image the other half of K lies a tile's columns behind, else the next 64 columns 1024 bytes.
-                    half = if self.right == Right::Image { n << 16 } else { 1024 >> 4 << 16 },
+                    half = if self.right == Right::Across { 1024 >> 4 << 16 } else { n << 16 },
                     across = u32::from(self.right == Right::Across),
                     // What threads copied is seen by the products.
                     fence = if self.right == Right::Across { "fence.proxy.async.shared::cta;\n" } else { "" },
@@ -438,15 +500,36 @@ add.u32 slot,slot,1; setp.eq.u32 q,slot,{stages};
 sub.u32 left,left,{}; setp.ne.u32 q,left,0;
 @q bra LOOP;
 wgmma.wait_group.sync.aligned 0;
-ld.param.u32 s0,[args+92]; mov.u32 tmp,%ctaid.z; mov.u32 tmp2,%nctaid.y; mul.lo.u32 tmp,tmp,tmp2;
-mov.u32 tmp2,%ctaid.y; add.u32 tmp,tmp,tmp2; mul.wide.u32 x,tmp,s0; shl.b64 x,x,{}; add.u64 d,d,x;
-mul.lo.u32 col,tn,{n};
+{place}
 setp.lt.u32 row0ok,row0,rows; setp.lt.u32 row1ok,row1,rows;",
                 2 * AHEAD,
-                self.shift(),
+                place = self.place(),
                 bytes = 2 * DEPTH,
             ),
         );
+    }
+
+    /// Where the tile's first result goes, and its first column.
+    fn place(self) -> String {
+        if self.right == Right::Runs {
+            // The last piece is let go of here: another tile may follow.
+            return format!(
+                "setp.eq.u32 q,slot,0; shl.b32 tmp,slot,3; selp.u32 tmp2,{},0,q;
+@!q sub.u32 tmp2,tmp,8;
+add.u32 tmp2,tmp2,emptyb;
+@lane0 mbarrier.arrive.shared::cta.b64 _,[tmp2];
+mul.wide.u32 x,start,ldd; shl.b64 x,x,{}; add.u64 out,d,x; mov.u32 col,0;",
+                8 * (self.stages() - 1),
+                self.shift()
+            );
+        }
+        format!(
+            "ld.param.u32 s0,[args+92]; mov.u32 tmp,%ctaid.z; mov.u32 tmp2,%nctaid.y; mul.lo.u32 tmp,tmp,tmp2;
+mov.u32 tmp2,%ctaid.y; add.u32 tmp,tmp,tmp2; mul.wide.u32 x,tmp,s0; shl.b64 x,x,{}; add.u64 out,d,x;
+mul.lo.u32 col,tn,{};",
+            self.shift(),
+            self.columns
+        )
     }
 
     /// Shift from elements of the result to bytes.
@@ -487,8 +570,8 @@ setp.lt.u32 row0ok,row0,rows; setp.lt.u32 row1ok,row1,rows;",
             o,
             format_args!(
                 "mad.lo.u32 col,t,8,col; cvt.u64.u32 y,col;
-mul.wide.u32 x,row0,ldd; add.u64 x,x,y; shl.b64 x,x,1; add.u64 d0,d,x;
-mul.wide.u32 x,row1,ldd; add.u64 x,x,y; shl.b64 x,x,1; add.u64 d1,d,x;"
+mul.wide.u32 x,row0,ldd; add.u64 x,x,y; shl.b64 x,x,1; add.u64 d0,out,x;
+mul.wide.u32 x,row1,ldd; add.u64 x,x,y; shl.b64 x,x,1; add.u64 d1,out,x;"
             ),
         );
         for (block, row) in (0..self.columns / 32).flat_map(|b| [(b, 0), (b, 1)]) {
@@ -514,7 +597,7 @@ mul.wide.u32 x,row1,ldd; add.u64 x,x,y; shl.b64 x,x,1; add.u64 d1,d,x;"
             format_args!(
                 "sub.u32 row0,row0,g; mad.lo.u32 row0,tmp,8,row0; setp.lt.u32 row0ok,row0,rows;
 mad.lo.u32 col,tmp2,4,col; add.u32 col,col,g;
-mul.wide.u32 x,col,ldd; cvt.u64.u32 y,row0; add.u64 x,x,y; shl.b64 x,x,1; add.u64 d0,d,x;
+mul.wide.u32 x,col,ldd; cvt.u64.u32 y,row0; add.u64 x,x,y; shl.b64 x,x,1; add.u64 d0,out,x;
 mul.wide.u32 y,ldd,32;"
             ),
         );
@@ -542,7 +625,7 @@ add.u64 d0,d0,y;",
             o,
             format_args!(
                 "mad.lo.u32 col,t,2,col;
-mul.wide.u32 x,{main},ldd; cvt.u64.u32 y,{other}; add.u64 x,x,y; shl.b64 x,x,2; add.u64 d0,d,x;",
+mul.wide.u32 x,{main},ldd; cvt.u64.u32 y,{other}; add.u64 x,x,y; shl.b64 x,x,2; add.u64 d0,out,x;",
                 main = if along { "row0" } else { "col" },
                 other = if along { "col" } else { "row0" },
             ),
@@ -601,7 +684,7 @@ mod tests {
     fn all() -> impl Iterator<Item = Program> {
         let stores = [Store::Rows, Store::Columns, Store::SumRows, Store::SumColumns];
         let dtypes = [Dtype::F16, Dtype::BF16];
-        let rights = [Right::Image, Right::Across];
+        let rights = [Right::Image, Right::Across, Right::Runs];
         let of = move |dtype, right, columns| {
             stores.into_iter().map(move |store| Program { dtype, columns, right, store })
         };

@@ -40,10 +40,7 @@ impl Case {
         let reach = (self.rows - 1) * self.strides[0] + (self.k - 1) * self.strides[1];
         let far: i64 = self.batch.iter().map(|(d, s)| (d - 1) * s).sum();
         let count = (reach + far) as usize + 1 + self.offset;
-        let from = crate::memory::host_storage(2 * count).unwrap();
-        let host = from.host_ptr().unwrap().cast::<u16>();
-        // SAFETY: room for so many.
-        (0..count).for_each(|i| unsafe { host.add(i).write(element(i)) });
+        let from = host(count, element);
         let lengths: Vec<i64> = self.batch.iter().map(|b| b.0).collect();
         let mut size = 0;
         let result = with_encoder(new_stream(Device::GPU), |enc| {
@@ -84,8 +81,17 @@ impl Case {
     }
 }
 
+/// So many elements.
+pub(super) fn host(count: usize, element: fn(usize) -> u16) -> Arc<Storage> {
+    let storage = crate::memory::host_storage(2 * count).unwrap();
+    let host = storage.host_ptr().unwrap().cast::<u16>();
+    // SAFETY: room for so many.
+    (0..count).for_each(|i| unsafe { host.add(i).write(element(i)) });
+    storage
+}
+
 /// Scratch as a result that the host may read.
-fn copied(enc: &mut CommandEncoder, ptr: u64, bytes: usize) -> Result<Arc<Storage>> {
+pub(super) fn copied(enc: &mut CommandEncoder, ptr: u64, bytes: usize) -> Result<Arc<Storage>> {
     let (storage, address) = enc.output(bytes.max(2))?;
     let n = (bytes / 2) as u32;
     let push = kernel::Push { c: ptr, d: address, m: 1, n, d_rs: n, c_cs: 1, nb0: 1, ..Default::default() };
