@@ -4,7 +4,8 @@
 // to the halves of two steps in turn, since that is how a thread of the other side has them (kernels/matmul/warpgroup).
 // Rows and elements of K that are not there are zero. PLAIN: rows of K as they are, `out_ld` apart.
 // Defines: ALONG where K is contiguous (else rows are), WIDE where 16-byte loads may be used, PLAIN (not with ALONG), NATURAL
-// where elements of K are not dealt but keep their order, RUNS (with ALONG) where `nb0` and `b0` are the address of tiles of rows that
+// where elements of K are not dealt but keep their order, CODES (with ALONG) where the other side is codes: of 128 elements a thread has 32 neighbours, of eight the first four are paired
+// with the last, RUNS (with ALONG) where `nb0` and `b0` are the address of tiles of rows that
 // warpgroup_runs.comp found, of which `b1` at most have room.
 // Grid: blocks of 64 rows (a tile without ALONG, 256 with PLAIN too), of 128 elements of K (16384 / TILE; 64), batch.
 #extension GL_GOOGLE_include_directive : require
@@ -60,7 +61,7 @@ void main() {
     uint count = min(Chunks(runs).v[0].x, p.b1);
     for (; row / p.tile < count; row += gl_NumWorkGroups.x * 64) {
     uvec4 run = Chunks(runs).v[1 + row / p.tile];
-    uint from = run.z + row % p.tile, rows = run.z + run.w;
+    uint from = run.y + row % p.tile, rows = run.y + run.z;
     uvec2 dst = advance(p.dst, row / p.tile, p.steps * p.tile * 2, 4);
 #else
     uint tiles = (p.rows + p.tile - 1) / p.tile;
@@ -71,13 +72,23 @@ void main() {
 #endif
     uvec4 x[4];
     [[unroll]] for (uint i = 0; i < 4; i++) {
+#ifdef CODES
+        uint k = 128 * (block / 4) + 32 * i + 8 * (block % 4);
+#else
         uint k = 32 * block + 8 * i;
+#endif
         x[i] = eight(src, from * p.ld + k, from < rows ? int(p.k) - int(k) : 0);
     }
     [[unroll]] for (uint c = 0; c < 4; c++) {
         uint at = (2 * block + c / 2) * 2 * p.tile + c % 2 * p.tile + row % p.tile;
 #ifdef NATURAL
         Chunks(dst).v[at] = x[c];
+#elif defined(CODES)
+        uvec4 w;
+        [[unroll]] for (uint i = 0; i < 4; i++)
+            w[i] = c % 2 == 0 ? (x[i][c / 2] & 0xffffu) | x[i][2 + c / 2] << 16
+                              : x[i][c / 2] >> 16 | (x[i][2 + c / 2] & 0xffff0000u);
+        Chunks(dst).v[at] = w;
 #else
         Chunks(dst).v[at] = uvec4(x[0][c], x[1][c], x[2][c], x[3][c]);
 #endif

@@ -63,6 +63,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &tune::gemv::held::MATMUL_HELD,
     &tune::parts::MATMUL_PARTS,
     &tune::warpgroup::MATMUL_WARPGROUP,
+    &tune::warpgroup::QMM_WARPGROUP,
     &tune::attention::SDPA_WARPGROUP,
     &tune::quantized::QMM_ROWS,
     &tune::quantized::QMM_COOP,

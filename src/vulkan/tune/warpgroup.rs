@@ -11,6 +11,11 @@ pub static MATMUL_WARPGROUP: KernelVariant = KernelVariant::new(
     "the matrices of Vulkan, on GPUs that take PTX with warpgroup products",
 );
 
+pub static QMM_WARPGROUP: KernelVariant = KernelVariant::new(
+    "qmm_warpgroup",
+    "weights that are dequantised first, for many rows by codes of four bits on GPUs that take PTX with warpgroup products",
+);
+
 /// Columns of a tile, and nanoseconds that a multiprocessor of the card takes for 16 of K with all multiprocessors at work.
 struct Row {
     columns: u32,
@@ -139,15 +144,28 @@ fn candidate(p: &Profile, s: &Shape, sides: &Sides, turned: bool, row: &Row, par
     })
 }
 
+/// The best plan for `s.m` rows by codes, which are the side that is not packed.
+pub fn codes(p: &Profile, s: &Shape) -> Option<Plan> {
+    if !p.features.ptx || QMM_WARPGROUP.disabled() || forced_tile().is_some() {
+        return None;
+    }
+    let sides = Sides { direct: [true; 2], across: [false; 2], matrices: [1; 2], sums: false };
+    let plans = TABLE
+        .iter()
+        .flat_map(|row| [1, 2, 3, 4, 6, 8].map(|parts| candidate(p, s, &sides, true, row, parts)));
+    plans.flatten().min_by(|a, b| a.cost.total_cmp(&b.cost))
+}
+
 /// Floating point operations a nanosecond of the card on Vulkan's matrices where rows pick theirs: experts of 30B-A3B, a prompt of 4096 122
 /// and 228 TFLOP/s (H200).
 const OTHER_RUNS: f64 = 200_000.0;
 
 /// Columns of a tile, and steps of K, for a tall product of `s.m` sorted rows that meet `matrices` right ones, where that is better
 /// than what other kernels do. Rows are the columns here.
-pub fn runs(p: &Profile, s: &Shape, matrices: u64) -> Option<(u32, u32)> {
+pub fn runs(p: &Profile, s: &Shape, matrices: u64, codes: bool) -> Option<(u32, u32)> {
     let half = matches!(s.dtype, Dtype::F16 | Dtype::BF16);
-    if !half || !p.features.ptx || MATMUL_WARPGROUP.disabled() || forced_tile().is_some() {
+    let off = if codes { &QMM_WARPGROUP } else { &MATMUL_WARPGROUP };
+    if !half || !p.features.ptx || off.disabled() || forced_tile().is_some() {
         return None;
     }
     let blocks = s.k.div_ceil(DEPTH);
@@ -160,7 +178,9 @@ pub fn runs(p: &Profile, s: &Shape, matrices: u64) -> Option<(u32, u32)> {
         waves * (blocks as f64 * step + TILE_NS) + image + 3.0 * COMMAND_NS
     };
     let best = TABLE.iter().min_by(|a, b| cost(a).total_cmp(&cost(b)))?;
-    let others = 2.0 * (s.m * s.n * s.k) as f64 / p.work(OTHER_RUNS, &H200) + OTHERS_NS;
+    // Otherwise codes are dequantised first, all of them.
+    let values = if codes { passing(p, 2 * matrices * s.n * s.k) } else { 0.0 };
+    let others = 2.0 * (s.m * s.n * s.k) as f64 / p.work(OTHER_RUNS, &H200) + OTHERS_NS + values;
     // FITS: K has 32 bits.
     (cost(&best) < others).then_some((best.columns, (blocks * DEPTH / 16) as u32))
 }

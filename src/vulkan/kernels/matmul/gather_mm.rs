@@ -7,7 +7,9 @@ use smallvec::SmallVec;
 
 use super::gemv;
 use super::kernel::Table;
-use super::{Operand, Problem, REACH, ceil, compact, reach, tiled, warpgroup, zeros};
+use super::warpgroup::codes::Rights;
+use super::warpgroup::runs;
+use super::{Operand, Problem, REACH, ceil, compact, reach, tiled, zeros};
 use crate::bail;
 use crate::core::env::KernelVariant;
 use crate::core::layout::{collapse, size_of};
@@ -228,23 +230,36 @@ pub fn gather_mm(
     let long = table::runs(count, p.right_matrices) && count < reach(dst.dtype.size()) / n.max(k);
     let tall = m == 1 && sorted && rhs.is_some() && long && (p.a.cs == 1 || k == 1);
     if let Some(step) = one_step(batch, &a).filter(|_| tall && !GATHER_MM_RUNS.disabled()) {
-        let key = TableKey { table: Table::Runs, a: None, b: signed_b };
-        let table = make_table(enc, &key, &a, &b, batch, 16)?;
         (p.m, p.a.rs, p.d_batch) = (count, step, count * n);
         p.batch.clear();
         p.a.batch.clear();
-        p.table = Some((Table::Runs, table));
-        if let Some(plan) = warpgroup::runs::plan(enc, &p) {
-            return match warpgroup::runs::run(enc, &p, plan) {
-                Err(Error::OutOfMemory { .. }) => tiled(enc, &p),
-                done => done,
-            };
+        if by_warpgroups(enc, &p, &b)? {
+            return Ok(());
         }
+        let key = TableKey { table: Table::Runs, a: None, b: signed_b };
+        let table = make_table(enc, &key, &a, &b, batch, 16)?;
+        p.table = Some((Table::Runs, table));
         return tiled(enc, &p);
     }
     let key = TableKey { table: Table::Gather, a: signed_a, b: signed_b };
     p.table = Some((Table::Gather, make_table(enc, &key, &a, &b, batch, 16)?));
     if gemv::suits(&p) && !GEMV.disabled() { gemv::run(enc, &p) } else { tiled(enc, &p) }
+}
+
+/// Runs the tall product whose rows pick matrices of `b` on warpgroups, where that is the best; whether it did.
+fn by_warpgroups(enc: &mut CommandEncoder, p: &Problem, b: &Side) -> Result<bool> {
+    let Some(picks) = b.index.as_ref().filter(|i| i.is_row_contiguous()) else { return Ok(false) };
+    let turned = p.b.transposed();
+    let Some((false, ld)) = turned.form(p.n, p.k).filter(|f| turned.aligned(p.dtype, f.1)) else {
+        return Ok(false);
+    };
+    let (ptr, range, step, count) = (p.b.ptr, p.b.range, b.step(), p.right_matrices);
+    let rights = Rights { ptr, range, step, ld, count, factors: None };
+    let Some(plan) = runs::plan(enc, p, &rights) else { return Ok(false) };
+    match runs::run(enc, p, &rights, picks, plan) {
+        Err(Error::OutOfMemory { .. }) => Ok(false),
+        done => done.map(|()| true),
+    }
 }
 
 /// Bounds of `count` segments, held inside 0..k.

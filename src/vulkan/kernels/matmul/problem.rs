@@ -127,6 +127,34 @@ impl Operand {
 }
 
 impl Problem {
+    /// One product of (m, n, k), whose result has its rows without gaps and nothing behind it.
+    pub(in crate::vulkan) fn plain(
+        dtype: Dtype,
+        [m, n, k]: [i64; 3],
+        [a, b]: [Operand; 2],
+        d: (u64, u64),
+    ) -> Problem {
+        Problem {
+            dtype,
+            m,
+            n,
+            k,
+            batch: SmallVec::new(),
+            a,
+            b,
+            c: None,
+            alpha: 1.0,
+            beta: 0.0,
+            d: d.0,
+            d_rs: n,
+            d_batch: m * n,
+            d_range: d,
+            table: None,
+            right_matrices: 1,
+            fused: None,
+        }
+    }
+
     pub(in crate::vulkan) fn batches(&self) -> i64 {
         self.batch.iter().product()
     }

@@ -2,5 +2,6 @@
 
 pub mod qmm;
 pub mod qmm_joined;
+mod qmm_warpgroup;
 pub mod quant;
 mod sums;

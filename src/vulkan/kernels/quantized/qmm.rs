@@ -4,6 +4,7 @@
 //! them to the operands.
 
 use super::qmm_joined::{self, Joined, Matrix};
+use super::qmm_warpgroup;
 use super::quant::{define_format, dequantize, show as show_format};
 use crate::bail;
 use crate::core::layout::{row_major, show, size_of};
@@ -531,6 +532,9 @@ fn through_values(
     let (rows, cols) = if transpose { (s.n, s.k) } else { (s.k, s.n) };
     let shape = [s.matrices, rows, cols];
     let bytes = size_of(&shape) * s.dtype.size();
+    if transpose && qmm_warpgroup::run(enc, x, w, picks, s, dst)? {
+        return Ok(());
+    }
     if let Some(part) = part_of(s).filter(|_| picks.lhs.is_none()) {
         return through_parts(enc, x, w, s, dst, part);
     }

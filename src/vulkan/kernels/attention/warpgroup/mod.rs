@@ -10,7 +10,7 @@ use super::{STATS, steps, tell};
 use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
 use crate::vulkan::kernels::matmul::Operand;
-use crate::vulkan::kernels::matmul::warpgroup::{STEP, Side};
+use crate::vulkan::kernels::matmul::warpgroup::{Order, STEP, Side};
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
 use crate::vulkan::tune::attention as table;
 use crate::vulkan::{CommandEncoder, Features};
@@ -70,8 +70,8 @@ pub fn run(
     let features = program.features;
     // FITS: `kernel` asked for fewer.
     let along_keys = (n.next_multiple_of(KEYS.into()) / u64::from(STEP)) as u32;
-    let keys = side(k, &matrices, false).image(enc, KEYS, features / STEP, false)?;
-    let values = side(v, &matrices, true).image(enc, features, along_keys, true)?;
+    let keys = side(k, &matrices, false).image(enc, KEYS, features / STEP, Order::Dealt)?;
+    let values = side(v, &matrices, true).image(enc, features, along_keys, Order::Natural)?;
     let s = steps(q);
     // FITS: lengths and heads are int32.
     let [l_, n_, d_, dv_, heads_, group, kv_] = [l, n, d, dv, heads, heads / kv, kv].map(|x| x as u32);

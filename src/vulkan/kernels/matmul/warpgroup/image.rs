@@ -20,31 +20,41 @@ pub(super) struct ImageKey {
     pub natural: bool,
     /// Tiles of runs of rows.
     pub runs: bool,
+    /// The other side is codes.
+    pub codes: bool,
 }
 
 impl KernelKey for ImageKey {
     fn name(&self) -> String {
         let form = if self.plain { "plain" } else { "image" };
-        let order = if self.natural {
-            "_natural"
-        } else if self.runs {
-            "_runs"
-        } else {
-            ""
-        };
+        let order = [(self.natural, "_natural"), (self.codes, "_codes"), (self.runs, "_runs")];
+        let order: String = order.iter().filter(|o| o.0).map(|o| o.1).collect();
         format!("warpgroup_{form}_{}{order}", if self.along { "along" } else { "across" })
     }
 
     fn module(&self, _: &Features) -> Module {
         let mut defines = Defines::new();
         let forms = [("ALONG", self.along), ("WIDE", self.wide), ("PLAIN", self.plain)];
-        for (name, on) in forms.into_iter().chain([("NATURAL", self.natural), ("RUNS", self.runs)]) {
+        for (name, on) in
+            forms.into_iter().chain([("NATURAL", self.natural), ("RUNS", self.runs), ("CODES", self.codes)])
+        {
             if on {
                 define(&mut defines, name, 1);
             }
         }
         Module { source: Source::File("warpgroup_image.comp"), defines, ..Default::default() }
     }
+}
+
+/// The order of K in an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::vulkan) enum Order {
+    /// As threads have rows of elements of the other side.
+    Dealt,
+    /// As they have rows of codes.
+    Codes,
+    /// As it is.
+    Natural,
 }
 
 /// Rows of K elements each, from one side of a product.
@@ -112,14 +122,15 @@ impl Side<'_> {
     fn pack(
         &self,
         enc: &mut CommandEncoder,
-        [plain, natural]: [bool; 2],
+        [plain, natural, codes]: [bool; 3],
         tile: u32,
         steps: u32,
         to: (u64, u64),
     ) -> Result<()> {
         let (along, ld) = self.form();
         let wide = self.o.aligned(self.dtype, ld);
-        let pipeline = enc.device().pipeline(&ImageKey { along, wide, plain, natural, runs: false })?;
+        let pipeline =
+            enc.device().pipeline(&ImageKey { along, wide, plain, natural, runs: false, codes })?;
         let out_ld = round_up(self.k, 8);
         let [(d0, s0), (d1, s1)] = self.axes();
         let numbers = [self.rows, self.k, ld, tile.into(), steps.into(), out_ld, d0, s0, s1];
@@ -136,12 +147,13 @@ impl Side<'_> {
         enc.dispatch(&pipeline, &push, grid.map(|n| n as u32), &[self.o.range], &[to])
     }
 
-    /// The image, with so many steps of K; `natural`: its elements in their order.
-    pub fn image(&self, enc: &mut CommandEncoder, tile: u32, steps: u32, natural: bool) -> Result<Image> {
+    /// The image, with so many steps of K, its elements in an order.
+    pub fn image(&self, enc: &mut CommandEncoder, tile: u32, steps: u32, order: Order) -> Result<Image> {
         let matrix = round_up(self.rows, tile.into()) as u64 * u64::from(steps * STEP) * 2;
         let bytes = matrix * self.matrices() as u64;
         let image = Image { ptr: enc.temp(bytes as usize)?, matrix, bytes };
-        self.pack(enc, [false, natural], tile, steps, image.range())?;
+        let (natural, codes) = (order == Order::Natural, order == Order::Codes);
+        self.pack(enc, [false, natural, codes], tile, steps, image.range())?;
         Ok(image)
     }
 
@@ -157,7 +169,7 @@ impl Side<'_> {
         let ld = round_up(self.k, 8);
         let bytes = (self.matrices() * self.rows * ld * 2) as u64;
         let block = (enc.temp(bytes as usize)?, bytes);
-        self.pack(enc, [true, false], ROWS, 0, block)?;
+        self.pack(enc, [true, false, false], ROWS, 0, block)?;
         let steps = self.steps(self.rows * ld).map(i64::from);
         let mut batch: SmallVec<[i64; 4]> = SmallVec::from_elem(0, self.o.batch.len());
         batch.iter_mut().rev().zip(steps).for_each(|(to, s)| *to = s);

@@ -2,6 +2,7 @@
 //! operand is brought into an image first (a pass that is short beside the product), the other is read where its rows lie along K,
 //! else copied so. Vulkan's kernels are the twins: MLX_VK_DISABLE=matmul_warpgroup. Called by `matmul`.
 
+pub mod codes;
 mod image;
 mod program;
 pub mod runs;
@@ -9,9 +10,9 @@ pub mod runs;
 mod tests;
 
 use self::image::Image;
-pub(in crate::vulkan) use self::image::Side;
+pub(in crate::vulkan) use self::image::{Order, Side};
 pub(in crate::vulkan) use self::program::STEP;
-use self::program::{Args, DEPTH, Program, ROWS, Right, Store, THREADS};
+use self::program::{Args, DEPTH, Left, Program, ROWS, Right, Store, THREADS};
 use super::{Operand, Problem, Table, add_parts, ceil, scratch_sums};
 use crate::core::{Dtype, Result};
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
@@ -26,8 +27,16 @@ impl KernelKey for Program {
             Store::SumRows => "sum_rows",
             Store::SumColumns => "sum_columns",
         };
-        let from = if self.right == Right::Across { "across_" } else { "" };
-        format!("matmul_warpgroup_{}_{ROWS}x{}_{from}{how}", self.dtype, self.columns)
+        let from = match self.right {
+            Right::Image => "",
+            Right::Across => "across_",
+            Right::Runs => "runs_",
+        };
+        let left = match self.left {
+            Left::Values => String::new(),
+            Left::Codes(group) => format!("q4g{group}_"),
+        };
+        format!("matmul_warpgroup_{}_{left}{ROWS}x{}_{from}{how}", self.dtype, self.columns)
     }
 
     fn module(&self, _: &Features) -> Module {
@@ -65,7 +74,7 @@ pub fn run(enc: &mut CommandEncoder, p: &Problem, plan: Plan) -> Result<()> {
     let across = far.across();
     let image = match across {
         true => Image { ptr: far.o.ptr, matrix: 2, bytes: 0 },
-        false => far.image(enc, columns, all_steps, false)?,
+        false => far.image(enc, columns, all_steps, Order::Dealt)?,
     };
     let right = if across { Right::Across } else { Right::Image };
     let strides = |o: &Operand| [0, 1].map(|i| o.batch.iter().rev().nth(i).copied().unwrap_or(0) as u32);
@@ -76,7 +85,8 @@ pub fn run(enc: &mut CommandEncoder, p: &Problem, plan: Plan) -> Result<()> {
         (true, false) => Store::SumRows,
         (true, true) => Store::SumColumns,
     };
-    let pipeline = enc.device().pipeline(&Program { dtype: p.dtype, columns, right, store })?;
+    let pipeline =
+        enc.device().pipeline(&Program { dtype: p.dtype, columns, left: Left::Values, right, store })?;
     let out = if sums { scratch_sums(enc, p.m * p.n * p.batches(), parts)? } else { p.d_range };
     let (_, lda) = rows.form(near.rows, near.k).unwrap_or((false, 0));
     let tiles = [ceil(near.rows, ROWS.into()), ceil(far.rows, columns.into())].map(|n| n as u32);
@@ -101,7 +111,7 @@ pub fn run(enc: &mut CommandEncoder, p: &Problem, plan: Plan) -> Result<()> {
         right_batch: if across { strides(&far.o) } else { far.steps(1) },
         out_batch: (if sums { p.m * p.n } else { p.d_batch }) as u32,
         ldb: far.form().1 as u32,
-        unused: 0,
+        ..Args::default()
     };
     enc.describe(2.0 * (p.m * p.n * p.k * p.batches()) as f64, &[p.batches(), p.m, p.n, p.k]);
     let grid = [tiles[0] * tiles[1], parts, p.batches() as u32];

@@ -34,6 +34,16 @@ pub enum Store {
     SumColumns,
 }
 
+/// What the left side is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Left {
+    /// Rows of elements.
+    Values,
+    /// Rows of codes of four bits, so many of which share a scale and a bias: 32, 64 or 128. Of 128 elements a thread has 32
+    /// neighbours, in blocks of eight, and the first four of a block are paired with the last.
+    Codes(u32),
+}
+
 /// How the right side lies in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Right {
@@ -52,6 +62,8 @@ pub struct Program {
     pub dtype: Dtype,
     /// Columns of a tile.
     pub columns: u32,
+    /// What the left side is.
+    pub left: Left,
     /// How the right side lies.
     pub right: Right,
     /// How a tile is written.
@@ -59,10 +71,10 @@ pub struct Program {
 }
 
 /// What the kernel is told; the text reads it by these places.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct Args {
-    /// Rows of K elements, `lda` apart; [`Right::Runs`] has the tiles' matrices.
+    /// Rows of K elements, `lda` apart.
     pub left: u64,
     /// The image, or the matrix.
     pub right: u64,
@@ -70,11 +82,17 @@ pub struct Args {
     pub out: u64,
     /// Bytes that steps from matrix to matrix on the right are counted in; the address of the tiles of [`Right::Runs`].
     pub image: u64,
+    /// Of codes: scales and biases, one for each group.
+    pub scales: u64,
+    pub biases: u64,
+    /// Bytes from a matrix to the next that tiles pick, and from its scales to the next ones.
+    pub left_step: u64,
+    pub scale_step: u64,
     /// Sizes of the result, and K.
     pub rows: u32,
     pub columns: u32,
     pub k: u32,
-    /// Elements from row to row, and of the result's.
+    /// Elements from row to row (words of codes), and of the result's.
     pub lda: u32,
     pub ldd: u32,
     /// Products of [`STEP`] of a part of K, and of the whole image.
@@ -94,7 +112,8 @@ pub struct Args {
     pub out_batch: u32,
     /// Elements of the right side from one of K to the next, where it lies across.
     pub ldb: u32,
-    pub unused: u32,
+    /// Groups of a row of codes.
+    pub lds: u32,
 }
 
 /// Bytes of [`Args`].
@@ -102,7 +121,7 @@ const ARGS: usize = size_of::<Args>();
 
 impl Args {
     pub fn bytes(&self) -> &[u8] {
-        const { assert!(ARGS == 104) };
+        const { assert!(ARGS == 136) };
         // SAFETY: repr(C) of 8-byte and then 4-byte fields without padding.
         unsafe { std::slice::from_raw_parts((self as *const Args).cast(), ARGS) }
     }
@@ -169,18 +188,19 @@ high,rest,tm,tn,slot,phase,sm,fullb,emptyb,left,row0,row1,col,lo,hi,it,kpos,nb0,
 .reg .b64 a,b,d,a0,a1,d0,d1,x,y,desc,image,near,far,out,from;
 .reg .f32 c<{sums}>;
 .reg .b32 f<{held}>;
-.reg .b32 v<8>;
+.reg .b32 v<8>,w<8>,u<8>,sc<4>,z<4>;
+.reg .b64 e<4>;
 ld.param.u64 a,[args]; ld.param.u64 b,[args+8]; ld.param.u64 d,[args+16]; ld.param.u64 image,[args+24];
-ld.param.u32 rows,[args+32]; ld.param.u32 columns,[args+36]; ld.param.u32 k,[args+40]; ld.param.u32 lda,[args+44];
-ld.param.u32 ldd,[args+48]; ld.param.u32 steps,[args+52]; ld.param.u32 all,[args+56]; ld.param.u32 tilesm,[args+60];
-ld.param.u32 tilesn,[args+64]; ld.param.u32 together,[args+68]; ld.param.u32 nb0,[args+72];
+ld.param.u32 rows,[args+64]; ld.param.u32 columns,[args+68]; ld.param.u32 k,[args+72]; ld.param.u32 lda,[args+76];
+ld.param.u32 ldd,[args+80]; ld.param.u32 steps,[args+84]; ld.param.u32 all,[args+88]; ld.param.u32 tilesm,[args+92];
+ld.param.u32 tilesn,[args+96]; ld.param.u32 together,[args+100]; ld.param.u32 nb0,[args+104];
 mov.u32 tid,%tid.x; shr.u32 warp,tid,5; and.b32 lane,tid,31;
 mov.u32 sm,pieces; mov.u32 fullb,full; mov.u32 emptyb,empty;
 setp.ne.u32 p,tid,0;
 @p bra READY;",
                 bytes = stages * piece,
                 sums = self.columns / 2,
-                held = AHEAD * 8,
+                held = if self.left == Left::Values { AHEAD * 8 } else { 16 },
             ),
         );
         for s in 0..stages {
@@ -235,7 +255,7 @@ setmaxnreg.dec.sync.aligned.u32 40;"
         Self::add(
             o,
             format_args!(
-                "ld.param.u32 s0,[args+84]; ld.param.u32 s1,[args+88];
+                "ld.param.u32 s0,[args+116]; ld.param.u32 s1,[args+120];
 mul.wide.u32 x,i0,s0; mul.wide.u32 y,i1,s1; add.u64 x,x,y; mad.lo.u64 b,x,image,b;
 mov.u32 phase,1;"
             ),
@@ -315,7 +335,7 @@ sub.u32 left,left,1; setp.ne.u32 q,left,0;
         Self::add(
             o,
             format_args!(
-                "ld.param.u32 ldb,[args+96];
+                "ld.param.u32 ldb,[args+128];
 and.b32 w,warp,1; shr.u32 wg,warp,1; and.b32 wg,wg,1; and.b32 t,lane,7; shr.u32 g,lane,3; mad.lo.u32 g,wg,4,g;
 shr.u32 kpos,g,1; shl.b32 kpos,kpos,3; and.b32 tmp,g,1; add.u32 kpos,kpos,tmp; mad.lo.u32 kpos,w,2,kpos;
 mad.lo.u32 kpos,begin,{STEP},kpos;
@@ -377,6 +397,85 @@ bra DONE;"
         );
     }
 
+    /// Fetches the codes of the next 128 elements, and the scale and bias that this thread's have, into `u` and `z`.
+    fn load_codes(o: &mut String, group: u32) {
+        Self::add(
+            o,
+            format_args!(
+                "setp.lt.u32 q,kpos,k;
+@q ld.global.nc.L1::no_allocate.v4.b32 {{u0,u1,u2,u3}},[a0];
+@q ld.global.nc.L1::no_allocate.v4.b32 {{u4,u5,u6,u7}},[a1];
+@q ld.global.nc.u16 z0,[e0];
+@q ld.global.nc.u16 z1,[e1];
+@q ld.global.nc.u16 z2,[e2];
+@q ld.global.nc.u16 z3,[e3];
+add.u64 a0,a0,64; add.u64 a1,a1,64; add.u32 kpos,kpos,{DEPTH};"
+            ),
+        );
+        for i in 0..4 {
+            Self::add(o, format_args!("add.u64 e{i},e{i},{};", 2 * DEPTH / group));
+        }
+    }
+
+    /// What was fetched is used now, and more fetched.
+    fn rotate_codes(o: &mut String, group: u32) {
+        for i in 0..8 {
+            Self::add(o, format_args!("mov.b32 w{i},u{i};"));
+        }
+        for i in 0..4 {
+            Self::add(o, format_args!("prmt.b32 sc{i},z{i},0,0x1010;"));
+        }
+        Self::load_codes(o, group);
+    }
+
+    /// Makes a block of eight elements of both rows of codes, as dequantize.comp does: products with the scale and sums with the bias
+    /// are rounded one by one.
+    fn decode(self, o: &mut String, block: u32) {
+        let (kind, magic) =
+            if self.dtype == Dtype::BF16 { ("bf16x2", 0x4300_4300u32) } else { ("f16x2", 0x6400_6400) };
+        for (row, pair) in [0, 1].into_iter().flat_map(|r| (0..4).map(move |p| (r, p))) {
+            let (from, to) = (4 * row + block, block % 2 * 8 + 4 * row + pair);
+            Self::add(
+                o,
+                format_args!(
+                    "shr.u32 tmp,w{from},{}; lop3.b32 tmp,tmp,0x000f000f,{magic},0xea;
+sub.rn.{kind} tmp,tmp,v7; mul.rn.{kind} tmp,tmp,sc{row}; add.rn.{kind} f{to},tmp,sc{};",
+                    4 * pair,
+                    row + 2
+                ),
+            );
+        }
+    }
+
+    /// Where a thread's codes, scales and biases lie, and the first of them.
+    fn begin_codes(self, o: &mut String, group: u32) {
+        let magic = if self.dtype == Dtype::BF16 { 0x4300_4300u32 } else { 0x6400_6400 };
+        Self::add(
+            o,
+            format_args!(
+                "ld.param.u32 tmp2,[args+{lds}]; ld.param.u64 e0,[args+{scales}]; ld.param.u64 e2,[args+{biases}];
+add.u64 e0,e0,from; add.u64 e2,e2,from;
+mul.lo.u32 kpos,begin,{STEP}; mov.b32 v7,{magic};
+shr.u32 tmp,kpos,3; mad.lo.u32 tmp,t,4,tmp; cvt.u64.u32 y,tmp;
+sub.u32 id,rows,1; min.u32 per,row0,id; min.u32 rest,row1,id;
+mul.wide.u32 x,per,lda; add.u64 x,x,y; shl.b64 x,x,2; add.u64 a0,a,x;
+mul.wide.u32 x,rest,lda; add.u64 x,x,y; shl.b64 x,x,2; add.u64 a1,a,x;
+mad.lo.u32 tmp,t,32,kpos; div.u32 tmp,tmp,{group}; cvt.u64.u32 y,tmp;
+mul.wide.u32 x,rest,tmp2; add.u64 x,x,y; shl.b64 x,x,1; add.u64 e1,e0,x; add.u64 e3,e2,x;
+mul.wide.u32 x,per,tmp2; add.u64 x,x,y; shl.b64 x,x,1; add.u64 e0,e0,x; add.u64 e2,e2,x;",
+                lds = std::mem::offset_of!(Args, lds),
+                scales = std::mem::offset_of!(Args, scales),
+                biases = std::mem::offset_of!(Args, biases),
+            ),
+        );
+        for i in 0..8 {
+            Self::add(o, format_args!("mov.b32 u{i},0;"));
+        }
+        Self::load_codes(o, group);
+        Self::rotate_codes(o, group);
+        self.decode(o, 0);
+    }
+
     /// Fetches the rows' block `ahead` of the one at `kpos` into the registers of block `to`; zeros behind K.
     fn load(o: &mut String, to: u32, ahead: u32) {
         let f = to * 8;
@@ -411,23 +510,34 @@ mov.u32 phase,0;
 {tile}shr.u32 wg,warp,2; and.b32 w,warp,3; shr.u32 g,lane,2; and.b32 t,lane,3;
 mul.lo.u32 row0,tm,{ROWS}; mad.lo.u32 row0,wg,64,row0; mad.lo.u32 row0,w,16,row0; add.u32 row0,row0,g; add.u32 row1,row0,8;
 {matrix}
-shl.b32 kpos,t,3; mad.lo.u32 kpos,begin,{STEP},kpos; cvt.u64.u32 y,kpos;
-sub.u32 tmp,rows,1;
-min.u32 tmp2,row0,tmp; mul.wide.u32 x,tmp2,lda; add.u64 x,x,y; shl.b64 x,x,1; add.u64 a0,a,x;
-min.u32 tmp2,row1,tmp; mul.wide.u32 x,tmp2,lda; add.u64 x,x,y; shl.b64 x,x,1; add.u64 a1,a,x;
 setp.eq.u32 lane0,lane,0;",
                 tile = if runs { "TILE:\nsetp.ge.u32 p,tn,total;\n@p bra DONE;\n" } else { "" },
                 matrix = if runs {
-                    "mul.wide.u32 x,tn,16; add.u64 x,image,x; ld.global.u64 a,[x+16]; ld.global.u32 start,[x+24];
-ld.global.u32 columns,[x+28]; mov.u32 left,steps;"
+                    "mul.wide.u32 x,tn,16; add.u64 x,image,x; ld.global.u32 tmp,[x+16]; ld.global.u32 start,[x+20];
+ld.global.u32 columns,[x+24]; mov.u32 left,steps;
+cvt.u64.u32 x,tmp; ld.param.u64 y,[args+48]; ld.param.u64 a,[args]; mad.lo.u64 a,x,y,a; ld.param.u64 y,[args+56]; mul.lo.u64 from,x,y;"
+                } else if self.left != Left::Values {
+                    "mov.u64 from,0;"
                 } else {
-                    "ld.param.u32 s0,[args+76]; ld.param.u32 s1,[args+80];
+                    "ld.param.u32 s0,[args+108]; ld.param.u32 s1,[args+112];
 mul.wide.u32 x,i0,s0; mul.wide.u32 y,i1,s1; add.u64 x,x,y; shl.b64 x,x,1; add.u64 a,a,x;"
                 },
             ),
         );
-        for block in 0..AHEAD - 1 {
-            Self::load(o, block, block);
+        match self.left {
+            Left::Codes(group) => self.begin_codes(o, group),
+            Left::Values => {
+                Self::add(
+                    o,
+                    format_args!(
+                        "shl.b32 kpos,t,3; mad.lo.u32 kpos,begin,{STEP},kpos; cvt.u64.u32 y,kpos;
+sub.u32 tmp,rows,1;
+min.u32 tmp2,row0,tmp; mul.wide.u32 x,tmp2,lda; add.u64 x,x,y; shl.b64 x,x,1; add.u64 a0,a,x;
+min.u32 tmp2,row1,tmp; mul.wide.u32 x,tmp2,lda; add.u64 x,x,y; shl.b64 x,x,1; add.u64 a1,a,x;"
+                    ),
+                );
+                (0..AHEAD - 1).for_each(|block| Self::load(o, block, block));
+            }
         }
         for i in 0..self.columns / 2 {
             Self::add(o, format_args!("mov.f32 c{i},0f00000000;"));
@@ -445,7 +555,7 @@ mul.wide.u32 x,i0,s0; mul.wide.u32 y,i1,s1; add.u64 x,x,y; shl.b64 x,x,1; add.u6
         let sums = (0..n / 2).map(|i| format!("c{i}")).collect::<Vec<_>>().join(",");
         Self::add(o, format_args!("LOOP:"));
         for u in 0..2 * AHEAD {
-            let (f, s) = (u / 2 * 8, u % 2);
+            let (f, s) = (if self.left == Left::Values { u / 2 * 8 } else { u / 2 % 2 * 8 }, u % 2);
             Self::add(
                 o,
                 format_args!(
@@ -489,14 +599,21 @@ add.u32 slot,slot,1; setp.eq.u32 q,slot,{stages};
                     8 * (stages - 1)
                 ),
             );
-            if s == 0 {
-                Self::load(o, (u / 2 + AHEAD - 1) % AHEAD, u / 2 + AHEAD - 1);
+            match self.left {
+                _ if s == 1 => {}
+                Left::Values => Self::load(o, (u / 2 + AHEAD - 1) % AHEAD, u / 2 + AHEAD - 1),
+                Left::Codes(group) => {
+                    if u / 2 == AHEAD - 1 {
+                        Self::rotate_codes(o, group);
+                    }
+                    self.decode(o, (u / 2 + 1) % AHEAD);
+                }
             }
         }
         Self::add(
             o,
             format_args!(
-                "add.u64 a0,a0,{bytes}; add.u64 a1,a1,{bytes}; add.u32 kpos,kpos,{DEPTH}; add.u32 it,it,1;
+                "{on}add.u32 it,it,1;
 sub.u32 left,left,{}; setp.ne.u32 q,left,0;
 @q bra LOOP;
 wgmma.wait_group.sync.aligned 0;
@@ -504,7 +621,13 @@ wgmma.wait_group.sync.aligned 0;
 setp.lt.u32 row0ok,row0,rows; setp.lt.u32 row1ok,row1,rows;",
                 2 * AHEAD,
                 place = self.place(),
-                bytes = 2 * DEPTH,
+                on = match self.left {
+                    Left::Values => format!(
+                        "add.u64 a0,a0,{0}; add.u64 a1,a1,{0}; add.u32 kpos,kpos,{DEPTH};\n",
+                        2 * DEPTH
+                    ),
+                    Left::Codes(_) => String::new(),
+                },
             ),
         );
     }
@@ -524,7 +647,7 @@ mul.wide.u32 x,start,ldd; shl.b64 x,x,{}; add.u64 out,d,x; mov.u32 col,0;",
             );
         }
         format!(
-            "ld.param.u32 s0,[args+92]; mov.u32 tmp,%ctaid.z; mov.u32 tmp2,%nctaid.y; mul.lo.u32 tmp,tmp,tmp2;
+            "ld.param.u32 s0,[args+124]; mov.u32 tmp,%ctaid.z; mov.u32 tmp2,%nctaid.y; mul.lo.u32 tmp,tmp,tmp2;
 mov.u32 tmp2,%ctaid.y; add.u32 tmp,tmp,tmp2; mul.wide.u32 x,tmp,s0; shl.b64 x,x,{}; add.u64 out,d,x;
 mul.lo.u32 col,tn,{};",
             self.shift(),
@@ -686,7 +809,10 @@ mod tests {
         let dtypes = [Dtype::F16, Dtype::BF16];
         let rights = [Right::Image, Right::Across, Right::Runs];
         let of = move |dtype, right, columns| {
-            stores.into_iter().map(move |store| Program { dtype, columns, right, store })
+            let lefts = [Left::Values, Left::Codes(32), Left::Codes(64)];
+            stores.into_iter().flat_map(move |store| {
+                lefts.into_iter().map(move |left| Program { dtype, columns, left, right, store })
+            })
         };
         let of = move |dtype, right| [64, 128, 256].into_iter().flat_map(move |n| of(dtype, right, n));
         dtypes.into_iter().flat_map(move |dtype| rights.into_iter().flat_map(move |right| of(dtype, right)))
@@ -708,30 +834,21 @@ mod tests {
 
     #[test]
     fn arguments_lie_where_the_text_reads_them() {
-        let args = Args {
-            left: 1 << 40,
-            right: 2,
-            out: 3,
-            image: 4,
-            rows: 0,
-            columns: 1,
-            k: 2,
-            lda: 3,
-            ldd: 4,
-            steps: 5,
-            all_steps: 6,
-            tiles: [7, 8],
-            together: 9,
-            nb0: 10,
-            left_batch: [11, 12],
-            right_batch: [13, 14],
-            out_batch: 15,
-            ldb: 16,
-            unused: 17,
-        };
-        let words: Vec<u32> =
-            args.bytes().chunks(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
-        assert_eq!(words[..8], [0, 256, 2, 0, 3, 0, 4, 0]);
-        assert_eq!(words[8..], (0..18).collect::<Vec<u32>>());
+        use std::mem::offset_of;
+        let places =
+            [offset_of!(Args, left), offset_of!(Args, right), offset_of!(Args, out), offset_of!(Args, image)];
+        assert_eq!(places, [0, 8, 16, 24]);
+        assert_eq!([offset_of!(Args, left_step), offset_of!(Args, scale_step)], [48, 56]);
+        let sizes =
+            [offset_of!(Args, rows), offset_of!(Args, columns), offset_of!(Args, k), offset_of!(Args, lda)];
+        assert_eq!(sizes, [64, 68, 72, 76]);
+        let steps = [offset_of!(Args, ldd), offset_of!(Args, steps), offset_of!(Args, all_steps)];
+        assert_eq!(steps, [80, 84, 88]);
+        let order = [offset_of!(Args, tiles), offset_of!(Args, together), offset_of!(Args, nb0)];
+        assert_eq!(order, [92, 100, 104]);
+        let batch =
+            [offset_of!(Args, left_batch), offset_of!(Args, right_batch), offset_of!(Args, out_batch)];
+        assert_eq!(batch, [108, 116, 124]);
+        assert_eq!(offset_of!(Args, ldb), 128);
     }
 }

@@ -1,19 +1,23 @@
 //! Sorted rows that meet a right matrix each, such as those of experts: tiles of rows of one matrix each, found on the device
 //! (warpgroup_runs.comp), are brought into an image, and the matrices are read as they lie. Called by `gather_mm`.
 
-use super::image::{ImageKey, Side};
-use super::program::{Args, Program, ROWS, Right, STEP, Store};
-use super::{TOGETHER, table};
+use super::codes::{Rights, rows};
+use super::image::{ImageKey, Order, Side};
+use super::program::{Args, Left, Program, ROWS, Right, STEP, Store};
+use super::table;
 use crate::core::{Dtype, Result};
+use crate::kernels::DeviceView;
 use crate::vulkan::kernels::elem::{Defines, Push, define};
 use crate::vulkan::kernels::matmul::kernel::dtype_code;
-use crate::vulkan::kernels::matmul::{Operand, Problem, ceil};
+use crate::vulkan::kernels::matmul::{Problem, ceil};
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
 use crate::vulkan::{CommandEncoder, Features};
 
-/// warpgroup_runs.comp.
+/// warpgroup_runs.comp, of signed picks or others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct TilesKey;
+struct TilesKey {
+    signed: bool,
+}
 
 impl KernelKey for TilesKey {
     fn name(&self) -> String {
@@ -21,51 +25,61 @@ impl KernelKey for TilesKey {
     }
 
     fn module(&self, _: &Features) -> Module {
-        Module { source: Source::File("warpgroup_runs.comp"), ..Default::default() }
+        let mut defines = Defines::new();
+        if self.signed {
+            define(&mut defines, "SIGNED", 1);
+        }
+        Module { source: Source::File("warpgroup_runs.comp"), defines, ..Default::default() }
     }
 }
 
 /// warpgroup_rest.comp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct RestKey(Dtype);
+struct RestKey(Dtype, Left);
 
 impl KernelKey for RestKey {
     fn name(&self) -> String {
-        format!("warpgroup_rest_{}", self.0)
+        let codes = if self.1 == Left::Values { "" } else { "_codes" };
+        format!("warpgroup_rest_{}{codes}", self.0)
     }
 
     fn module(&self, _: &Features) -> Module {
         let mut defines = Defines::new();
         define(&mut defines, "DTYPE", dtype_code(self.0));
+        if let Left::Codes(group) = self.1 {
+            define(&mut defines, "CODES", 1);
+            define(&mut defines, "GROUP", group);
+        }
         Module { source: Source::File("warpgroup_rest.comp"), defines, ..Default::default() }
     }
 }
 
-fn sides(p: &Problem) -> [Side<'_>; 2] {
-    let side = |o: Operand, rows| Side { o, rows, k: p.k, batch: &[], dtype: p.dtype };
-    [side(p.a.clone(), p.m), side(p.b.transposed(), p.n)]
-}
-
-/// Columns of a tile and steps of K, if a tall product of runs goes to warpgroups.
-pub fn plan(enc: &CommandEncoder, p: &Problem) -> Option<(u32, u32)> {
-    if !matches!(p.dtype, Dtype::F16 | Dtype::BF16) || p.has_addend() || p.fused.is_some() {
-        return None;
-    }
+/// Columns of a tile and steps of K, if a tall product of rows along K, with an even result, goes to warpgroups.
+pub fn plan(enc: &CommandEncoder, p: &Problem, w: &Rights) -> Option<(u32, u32)> {
     let device = enc.device();
-    let [left, right] = sides(p);
-    let lies = left.form().0 && right.direct() && p.even(8) && p.n % 8 == 0;
-    let plan = lies.then(|| table::runs(device.profile(), &p.product(true), p.right_matrices as u64));
+    let half = matches!(p.dtype, Dtype::F16 | Dtype::BF16) && !p.has_addend() && p.fused.is_none();
+    let small = |bytes: i64| (0..1 << 32).contains(&bytes);
+    let near = small(w.step) && w.factors.is_none_or(|f| small(f.step));
+    let whole = p.k % if w.factors.is_some() { 128 } else { 8 } == 0;
+    let lies = half && near && whole && rows(p).form().0 && p.even(8) && p.n % 8 == 0;
+    let plan =
+        lies.then(|| table::runs(device.profile(), &p.product(true), w.count as u64, w.factors.is_some()));
     plan.flatten().filter(|_| device.warpgroups())
 }
 
-/// Tiles of so many rows, from the table with a row's matrix each: at most so many entries behind their number.
-fn tiles(enc: &mut CommandEncoder, rows: (u64, u64), count: i64, tile: u32) -> Result<(u64, u64)> {
+/// Tiles of so many rows, from the picks: at most as many as rows, behind their number.
+fn tiles(
+    enc: &mut CommandEncoder,
+    picks: &DeviceView,
+    [count, matrices]: [i64; 2],
+    tile: u32,
+) -> Result<(u64, u64)> {
     let bytes = 16 * (count as u64 + 1);
     let found = (enc.temp(bytes as usize)?, bytes);
-    // FITS: rows have 32 bits.
-    let push = Push::default().u64s(&[rows.0, found.0]).u32s(&[count as u32, tile]);
-    let pipeline = enc.device().pipeline(&TilesKey)?;
-    enc.dispatch(&pipeline, &push, [1, 1, 1], &[rows], &[found])?;
+    // FITS: rows and matrices have 32 bits.
+    let push = Push::default().u64s(&[picks.ptr, found.0]).u32s(&[count as u32, tile, matrices as u32]);
+    let pipeline = enc.device().pipeline(&TilesKey { signed: picks.dtype == Dtype::I32 })?;
+    enc.dispatch(&pipeline, &push, [1, 1, 1], &[picks.range()], &[found])?;
     Ok(found)
 }
 
@@ -73,12 +87,14 @@ fn tiles(enc: &mut CommandEncoder, rows: (u64, u64), count: i64, tile: u32) -> R
 fn image(
     enc: &mut CommandEncoder,
     left: &Side<'_>,
+    order: Order,
     found: (u64, u64),
     (tile, steps, most): (u32, u32, i64),
 ) -> Result<(u64, u64)> {
     let (along, ld) = left.form();
     let wide = left.o.aligned(left.dtype, ld);
-    let key = ImageKey { along, wide, plain: false, natural: false, runs: true };
+    let codes = order == Order::Codes;
+    let key = ImageKey { along, wide, plain: false, natural: false, runs: true, codes };
     let pipeline = enc.device().pipeline(&key)?;
     let held = most as u64 * u64::from(tile * steps * STEP) * 2;
     let block = (enc.temp(held as usize)?, held);
@@ -92,72 +108,64 @@ fn image(
 
 /// Tiles for which there is no room in the image, since picks are not sorted as was said: none at all where they are, so that this
 /// is a command that nothing waits for.
-fn rest(
-    enc: &mut CommandEncoder,
-    p: &Problem,
-    [left, right]: [&Side<'_>; 2],
-    found: (u64, u64),
-    most: i64,
-) -> Result<()> {
-    let pipeline = enc.device().pipeline(&RestKey(p.dtype))?;
-    let numbers = [most, p.n, p.k, left.form().1, right.form().1, p.d_rs].map(|n| n as u32);
-    let push = Push::default().u64s(&[left.o.ptr, found.0, p.d]).u32s(&numbers);
+fn rest(enc: &mut CommandEncoder, p: &Problem, w: &Rights, found: (u64, u64), most: i64) -> Result<()> {
+    let pipeline = enc.device().pipeline(&RestKey(p.dtype, w.left()))?;
+    let (f, lda) = (w.factors, rows(p).form().1);
+    let [scales, biases] = f.map_or([0; 2], |f| [f.scales.0, f.biases.0]);
+    let [lds, step] = f.map_or([0; 2], |f| [f.ld, f.step]);
+    let numbers = [most, p.n, p.k, lda, w.ld, p.d_rs, lds, w.step, step].map(|n| n as u32);
+    let push = Push::default().u64s(&[p.a.ptr, found.0, p.d, w.ptr, scales, biases]).u32s(&numbers);
     let groups = enc.device().profile().fill() as u32;
-    // The results that it may write are noted by the command behind it.
-    enc.dispatch(&pipeline, &push, [groups, 1, 1], &[left.o.range, p.b.range, found], &[])
+    let mut reads = w.reads();
+    reads.extend([p.a.range, found]);
+    // The results that it may write are noted by the command before it, which writes others.
+    enc.dispatch(&pipeline, &push, [groups, 1, 1], &reads, &[])
 }
 
-/// One tall product, whose rows' matrices the table of `p` has.
-pub fn run(enc: &mut CommandEncoder, p: &Problem, (columns, steps): (u32, u32)) -> Result<()> {
-    let Some((_, rows)) = p.table else { return Ok(()) };
-    let [left, right] = sides(p);
-    let most = ceil(p.m, columns.into()) + p.right_matrices.min(p.m);
-    let found = tiles(enc, rows, p.m, columns)?;
-    let block = image(enc, &left, found, (columns, steps, most))?;
-    let pipeline = enc.device().pipeline(&Program {
-        dtype: p.dtype,
-        columns,
-        right: Right::Runs,
-        store: Store::Columns,
-    })?;
+/// One tall product: each row meets the matrix that it picks.
+pub fn run(
+    enc: &mut CommandEncoder,
+    p: &Problem,
+    w: &Rights,
+    picks: &DeviceView,
+    (columns, steps): (u32, u32),
+) -> Result<()> {
+    let most = ceil(p.m, columns.into()) + w.count.min(p.m);
+    let found = tiles(enc, picks, [p.m, w.count], columns)?;
+    let block = image(enc, &rows(p), w.order(), found, (columns, steps, most))?;
+    let program =
+        Program { dtype: p.dtype, columns, left: w.left(), right: Right::Runs, store: Store::Columns };
+    let pipeline = enc.device().pipeline(&program)?;
     let tiles = ceil(p.n, ROWS.into()) as u32;
-    // FITS: `gather_mm` asked for fewer.
+    // FITS: whoever calls asked for fewer.
     let args = Args {
-        left: 0,
         right: block.0,
         out: p.d,
         image: found.0,
         rows: p.n as u32,
-        columns: 0,
         k: p.k as u32,
-        lda: right.form().1 as u32,
         ldd: p.d_rs as u32,
         steps,
         all_steps: steps,
         tiles: [tiles, most as u32],
-        together: TOGETHER,
-        nb0: 1,
-        left_batch: [0; 2],
-        right_batch: [0; 2],
-        out_batch: 0,
-        ldb: 0,
-        unused: 0,
+        ..w.args()
     };
     enc.describe(2.0 * (p.m * p.n * p.k) as f64, &[1, p.m, p.n, p.k]);
-    let reads = [p.b.range, block, found];
+    let mut reads = w.reads();
+    reads.extend([block, found]);
     enc.dispatch(&pipeline, args.bytes(), [tiles, (most as u32).min(65_535), 1], &reads, &[p.d_range])?;
-    rest(enc, p, [&left, &right], found, most)
+    rest(enc, p, w, found, most)
 }
 
 #[cfg(test)]
 mod tests {
     use smallvec::smallvec;
 
-    use super::super::super::problem::Problem;
     use super::super::tests::{copied, host};
     use super::*;
-    use crate::core::Device;
     use crate::core::device::new_stream;
+    use crate::core::{Device, Layout};
+    use crate::vulkan::kernels::matmul::Operand;
     use crate::vulkan::{adapters, with_encoder};
 
     /// Small whole numbers in float16, whose sums are exact.
@@ -198,12 +206,8 @@ mod tests {
         let mut sizes = [0; 2];
         let results = with_encoder(new_stream(Device::GPU), |enc| {
             let (px, pw) = (enc.resident(&x)?, enc.resident(&w)?);
-            let address = |r: i64| pw + (picks[r as usize] * n * k * 2) as u64;
-            let table: Vec<u8> = (0..m)
-                .flat_map(|r| [address(r) as u32, (address(r) >> 32) as u32, 0, 0])
-                .flat_map(u32::to_ne_bytes)
-                .collect();
-            let rows = (enc.params(&table)?, table.len() as u64);
+            let bytes: Vec<u8> = picks.iter().flat_map(|&p| (p as u32).to_ne_bytes()).collect();
+            let view = DeviceView::new(enc.params(&bytes)?, Dtype::U32, &Layout::contiguous(&[m]));
             let (out, d) = enc.output((m * n * 2) as usize)?;
             let operand =
                 |ptr, rs, cs, bytes| Operand { ptr, rs, cs, batch: smallvec![], range: (ptr, bytes) };
@@ -226,18 +230,19 @@ mod tests {
                 right_matrices: matrices,
                 fused: None,
             };
-            let [left, right] = sides(&p);
-            let found = tiles(enc, rows, m, columns)?;
-            let block = image(enc, &left, found, (columns, steps, 20))?;
+            let rights =
+                Rights { ptr: pw, range: p.b.range, step: n * k * 2, ld: k, count: matrices, factors: None };
+            let found = tiles(enc, &view, [m, matrices], columns)?;
+            let block = image(enc, &rows(&p), Order::Dealt, found, (columns, steps, 20))?;
             // As if there were room for three tiles.
-            rest(enc, &p, [&left, &right], found, 3)?;
+            rest(enc, &p, &rights, found, 3)?;
             sizes = [found.1 as usize, block.1 as usize];
             Ok((copied(enc, found.0, sizes[0])?, copied(enc, block.0, sizes[1])?, out))
         })
         .unwrap();
         let table = words(&results.0, sizes[0] / 2);
         let entry = |t: usize| {
-            [2, 3].map(|i| u32::from(table[8 * t + 2 * i]) | u32::from(table[8 * t + 2 * i + 1]) << 16)
+            [1, 2].map(|i| u32::from(table[8 * t + 2 * i]) | u32::from(table[8 * t + 2 * i + 1]) << 16)
         };
         let mut wanted = Vec::new();
         for (start, end) in [(0, 1), (1, 65), (65, 130), (130, 500), (500, 699), (699, 700)] {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::super::kernel::{self, Kernel};
 use super::super::plain;
 use super::super::{Operand, round_up};
-use super::image::Side;
+use super::image::{Order, Side};
 use super::program::{DEPTH, STEP};
 use crate::core::device::new_stream;
 use crate::core::{Device, Storage};
@@ -126,10 +126,10 @@ fn cases() -> Vec<Case> {
 #[test]
 fn images_hold_every_element_where_products_read_it() {
     for ((case, tile), i) in cases().iter().zip([64, 128, 256].into_iter().cycle()).zip(0..) {
-        let natural = i % 5 == 0;
+        let order = [Order::Dealt, Order::Natural, Order::Codes][i % 3];
         let steps = (round_up(case.k, DEPTH.into()) / i64::from(STEP)) as u32;
         let image = |enc: &mut CommandEncoder, side: &Side<'_>| {
-            side.image(enc, tile, steps, natural).map(|i| i.range())
+            side.image(enc, tile, steps, order).map(|i| i.range())
         };
         let Some(words) = case.run(image) else { return };
         let padded = round_up(case.rows, tile.into());
@@ -142,7 +142,15 @@ fn images_hold_every_element_where_products_read_it() {
                 for (row, e) in (first..first + i64::from(tile)).flat_map(|r| (0..8).map(move |e| (r, e))) {
                     // Thread e / 2 of four has pairs of eight elements of its own: two for each of two steps.
                     let dealt = step / 2 * 32 + e / 2 * 8 + (step % 2 * 2 + half) * 2 + e % 2;
-                    let k = if natural { step * 16 + half * 8 + e } else { dealt };
+                    // Of 128 elements each of the four has 32, of which a block of eight comes after the other.
+                    let pair = step % 2 * 2 + half;
+                    let codes = step / 8 * 128 + e / 2 * 32 + step / 2 % 4 * 8 + pair + e % 2 * 4;
+                    let k = match order {
+                        // Codes are met by rows along K alone.
+                        Order::Codes if case.strides[1] == 1 => codes,
+                        Order::Dealt | Order::Codes => dealt,
+                        Order::Natural => step * 16 + half * 8 + e,
+                    };
                     let (got, wanted) = (places.next().copied(), case.at(matrix, row, k));
                     assert_eq!(got, Some(wanted), "matrix {matrix}, row {row}, k {k} of {:?}", case.strides);
                 }
