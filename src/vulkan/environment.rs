@@ -37,6 +37,7 @@ pub const VARIABLES: &[&Variable] = &[
     &tune::attention::SDPA_GROUPS,
     &tune::attention::SDPA_KEYS,
     &tune::attention::SDPA_SPLITS,
+    &tune::warpgroup::WARPGROUP,
     &tune::attention::SDPA_COOP,
     &tune::attention::SDPA_TEAMS,
     &sort::SORT,

@@ -7,6 +7,7 @@
 
 use super::matmul::{fixed_subgroup, fragment};
 use super::profile::{Best, H200, Profile, best};
+use super::warpgroup::always;
 use crate::core::Dtype;
 use crate::core::env::{KernelVariant, Values, Variable};
 use crate::core::fork::Made;
@@ -152,7 +153,7 @@ pub fn warpgroup(
     let passes = (4 * batch * kv * n * 2 * features) as f64 / f64::from(p.bandwidth) + WARPGROUP_NS;
     let [ours, others] = WARPGROUP.map(|w| p.work(w, &H200));
     // FITS: 64 or 128.
-    (flops / ours + passes < useful / others).then_some(features as u32)
+    (flops / ours + passes < useful / others || always()).then_some(features as u32)
 }
 
 /// Whether few enough queries for the vector kernel, or heads that the tiles do not hold.

@@ -4,7 +4,22 @@
 use super::matmul::{Shape, forced_tile};
 use super::profile::{Card, H200, Profile};
 use crate::core::Dtype;
-use crate::core::env::KernelVariant;
+use crate::core::env::{KernelVariant, Values, Variable};
+use crate::core::fork::Made;
+
+pub static WARPGROUP: Variable = Variable::new(
+    "MLX_VK_WARPGROUP",
+    "auto",
+    Values::Word(&["auto", "all"]),
+    "Products and attention on warpgroups (PTX, NVIDIA's sm_90a). auto: where they are the fastest. all: wherever they \
+         can be, for tests",
+);
+
+/// Whether they are taken wherever they can be.
+pub fn always() -> bool {
+    static ALWAYS: Made<bool> = Made::new(|| WARPGROUP.word() == Some("all"));
+    *ALWAYS
+}
 
 pub static MATMUL_WARPGROUP: KernelVariant = KernelVariant::new(
     "matmul_warpgroup",
@@ -99,7 +114,7 @@ pub fn plan(p: &Profile, s: &Shape, sides: &Sides) -> Option<Plan> {
     let plans = plans
         .flat_map(|(turned, row)| [1, 2, 3, 4, 6, 8].map(|parts| candidate(p, s, sides, turned, row, parts)));
     let best = plans.flatten().min_by(|a, b| a.cost.total_cmp(&b.cost))?;
-    (best.cost < others).then_some(best)
+    (best.cost < others || always()).then_some(best)
 }
 
 fn candidate(p: &Profile, s: &Shape, sides: &Sides, turned: bool, row: &Row, parts: u64) -> Option<Plan> {
@@ -182,7 +197,7 @@ pub fn runs(p: &Profile, s: &Shape, matrices: u64, codes: bool) -> Option<(u32, 
     let values = if codes { passing(p, 2 * matrices * s.n * s.k) } else { 0.0 };
     let others = 2.0 * (s.m * s.n * s.k) as f64 / p.work(OTHER_RUNS, &H200) + OTHERS_NS + values;
     // FITS: K has 32 bits.
-    (cost(&best) < others).then_some((best.columns, (blocks * DEPTH / 16) as u32))
+    (cost(&best) < others || always()).then_some((best.columns, (blocks * DEPTH / 16) as u32))
 }
 
 /// Tile rows that are walked before the next tile columns, so that what runs at a time shares operands in the cache: 8192^3 by 8
