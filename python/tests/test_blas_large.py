@@ -195,6 +195,6 @@ def test_attention_of_many_queries(dtype, causal, heads, kv, length, keys, d, dv
     )
     turned = [np.swapaxes(x, 1, 2) for x in (q, k, v)]
     want, bound = attention(*turned, d**-0.5, causal, sink)
-    # Weights are rounded to the dtype before they meet values, then the result is.
+    # Queries may be scaled in the dtype, weights are rounded to it, then the result is.
     error = np.abs(h.to_np(got).astype(np.float64) - want)
-    assert (error <= 1.01 * EPS[dtype] * (np.abs(want) + bound) + 1e-6).all(), error.max()
+    assert (error <= 2.02 * EPS[dtype] * (np.abs(want) + bound) + 1e-6).all(), error.max()

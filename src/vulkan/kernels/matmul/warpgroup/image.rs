@@ -29,7 +29,7 @@ impl KernelKey for ImageKey {
         let form = if self.plain { "plain" } else { "image" };
         let order = [(self.natural, "_natural"), (self.codes, "_codes"), (self.runs, "_runs")];
         let order: String = order.iter().filter(|o| o.0).map(|o| o.1).collect();
-        format!("warpgroup_{form}_{}{order}", if self.along { "along" } else { "across" })
+        format!("matmul_warpgroup_{form}_{}{order}", if self.along { "along" } else { "across" })
     }
 
     fn module(&self, _: &Features) -> Module {

@@ -21,7 +21,7 @@ struct TilesKey {
 
 impl KernelKey for TilesKey {
     fn name(&self) -> String {
-        "warpgroup_runs".into()
+        "matmul_warpgroup_runs".into()
     }
 
     fn module(&self, _: &Features) -> Module {
@@ -40,7 +40,7 @@ struct RestKey(Dtype, Left);
 impl KernelKey for RestKey {
     fn name(&self) -> String {
         let codes = if self.1 == Left::Values { "" } else { "_codes" };
-        format!("warpgroup_rest_{}{codes}", self.0)
+        format!("matmul_warpgroup_rest_{}{codes}", self.0)
     }
 
     fn module(&self, _: &Features) -> Module {
