@@ -181,7 +181,7 @@ ELSEWHERE = {
     "qmm_row.comp": "likewise",
     "qmm_held.comp": "likewise",
     "matmul_held.comp": "likewise",
-    "warpgroup_image.comp": "comes before kernels in PTX, which NVIDIA's driver takes (VK_NVX_binary_import)",
+    "warpgroup_image.comp": "comes before kernels in PTX (VK_NVX_binary_import)",
     "warpgroup_rest.comp": "likewise",
     "warpgroup_runs.comp": "likewise",
 }
