@@ -100,6 +100,11 @@ impl Native {
     }
 }
 
+/// PCI devices of NVIDIA's GH100 (0x2300 to 0x23ff), the one chip of sm_90: no other driver is shown such a program.
+fn is_hopper(vendor: u32, device: u32) -> bool {
+    (vendor, device >> 8) == (0x10de, 0x23)
+}
+
 /// The least program for multiprocessors with warpgroup products (sm_90a).
 const LEAST: &str =
     ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry main_kernel()\n{\nret;\n}\n";
@@ -108,6 +113,9 @@ impl Device {
     /// Whether the driver takes kernels with warpgroup products: asked once.
     pub(in crate::vulkan) fn warpgroups(&'static self) -> bool {
         let Some(importer) = &self.importer else { return false };
+        if !is_hopper(self.adapter().vendor_id, self.adapter().device_id) {
+            return false;
+        }
         *importer.warpgroups.get_or_init(|| match self.import("the least of kernels", LEAST, 32) {
             Ok(_) => true,
             Err(e) => {
@@ -157,6 +165,15 @@ impl Device {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hopper_is_known_by_its_numbers() {
+        // H100 SXM and PCIe, H200, GH200; an A100, an RTX 4090, another maker's.
+        for device in [0x2330, 0x2331, 0x2335, 0x2342] {
+            assert!(is_hopper(0x10de, device));
+        }
+        assert!(!is_hopper(0x10de, 0x20b0) && !is_hopper(0x10de, 0x2684) && !is_hopper(0x1002, 0x2330));
+    }
 
     #[test]
     fn the_entry_point_has_one_name() {

@@ -1,6 +1,6 @@
 //! The text of attention for warpgroup products (wgmma of PTX, NVIDIA's sm_90a). A workgroup has 128 queries of one head: two
 //! warpgroups with 64 each, and one of which a thread fetches keys and values, 64 at a time, as images that lie as the
-//! products read them (shaders/matmul/warpgroup_image.comp). Queries stay in registers, so do scores, weights and sums; the scores
+//! products read them (shaders/warpgroup/warpgroup_image.comp). Queries stay in registers, so do scores, weights and sums; the scores
 //! of the next keys are under way while the weights of these are made, as is the product of the last ones with their values.
 //! The order of the online softmax is that of FlashAttention (Dao 2023, Shah and others 2024).
 

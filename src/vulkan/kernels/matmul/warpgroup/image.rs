@@ -1,5 +1,5 @@
 //! The operands of products on warpgroups: read as they lie, copied so that they can be, or brought into the image that the copy
-//! engine fetches (shaders/matmul/warpgroup_image.comp).
+//! engine fetches (shaders/warpgroup/warpgroup_image.comp).
 
 use smallvec::SmallVec;
 

@@ -3,9 +3,11 @@
 //! else copied so. Vulkan's kernels are the twins: MLX_VK_DISABLE=matmul_warpgroup. Called by `matmul`.
 
 pub mod codes;
+mod decode;
 mod image;
 mod program;
 pub mod runs;
+mod stores;
 #[cfg(test)]
 mod tests;
 

@@ -134,7 +134,7 @@ impl Program {
     }
 
     /// Pieces that lie in shared memory: what 40 KiB hold, as 48 are a workgroup's.
-    fn stages(self) -> u32 {
+    pub(super) fn stages(self) -> u32 {
         (40 * 1024 / self.piece()).min(12)
     }
 
@@ -161,7 +161,7 @@ impl Program {
         o
     }
 
-    fn add(o: &mut String, line: std::fmt::Arguments<'_>) {
+    pub(super) fn add(o: &mut String, line: std::fmt::Arguments<'_>) {
         // INVARIANT: strings can be written to.
         let _ = o.write_fmt(line);
         o.push('\n');
@@ -397,85 +397,6 @@ bra DONE;"
         );
     }
 
-    /// Fetches the codes of the next 128 elements, and the scale and bias that this thread's have, into `u` and `z`.
-    fn load_codes(o: &mut String, group: u32) {
-        Self::add(
-            o,
-            format_args!(
-                "setp.lt.u32 q,kpos,k;
-@q ld.global.nc.L1::no_allocate.v4.b32 {{u0,u1,u2,u3}},[a0];
-@q ld.global.nc.L1::no_allocate.v4.b32 {{u4,u5,u6,u7}},[a1];
-@q ld.global.nc.u16 z0,[e0];
-@q ld.global.nc.u16 z1,[e1];
-@q ld.global.nc.u16 z2,[e2];
-@q ld.global.nc.u16 z3,[e3];
-add.u64 a0,a0,64; add.u64 a1,a1,64; add.u32 kpos,kpos,{DEPTH};"
-            ),
-        );
-        for i in 0..4 {
-            Self::add(o, format_args!("add.u64 e{i},e{i},{};", 2 * DEPTH / group));
-        }
-    }
-
-    /// What was fetched is used now, and more fetched.
-    fn rotate_codes(o: &mut String, group: u32) {
-        for i in 0..8 {
-            Self::add(o, format_args!("mov.b32 w{i},u{i};"));
-        }
-        for i in 0..4 {
-            Self::add(o, format_args!("prmt.b32 sc{i},z{i},0,0x1010;"));
-        }
-        Self::load_codes(o, group);
-    }
-
-    /// Makes a block of eight elements of both rows of codes, as dequantize.comp does: products with the scale and sums with the bias
-    /// are rounded one by one.
-    fn decode(self, o: &mut String, block: u32) {
-        let (kind, magic) =
-            if self.dtype == Dtype::BF16 { ("bf16x2", 0x4300_4300u32) } else { ("f16x2", 0x6400_6400) };
-        for (row, pair) in [0, 1].into_iter().flat_map(|r| (0..4).map(move |p| (r, p))) {
-            let (from, to) = (4 * row + block, block % 2 * 8 + 4 * row + pair);
-            Self::add(
-                o,
-                format_args!(
-                    "shr.u32 tmp,w{from},{}; lop3.b32 tmp,tmp,0x000f000f,{magic},0xea;
-sub.rn.{kind} tmp,tmp,v7; mul.rn.{kind} tmp,tmp,sc{row}; add.rn.{kind} f{to},tmp,sc{};",
-                    4 * pair,
-                    row + 2
-                ),
-            );
-        }
-    }
-
-    /// Where a thread's codes, scales and biases lie, and the first of them.
-    fn begin_codes(self, o: &mut String, group: u32) {
-        let magic = if self.dtype == Dtype::BF16 { 0x4300_4300u32 } else { 0x6400_6400 };
-        Self::add(
-            o,
-            format_args!(
-                "ld.param.u32 tmp2,[args+{lds}]; ld.param.u64 e0,[args+{scales}]; ld.param.u64 e2,[args+{biases}];
-add.u64 e0,e0,from; add.u64 e2,e2,from;
-mul.lo.u32 kpos,begin,{STEP}; mov.b32 v7,{magic};
-shr.u32 tmp,kpos,3; mad.lo.u32 tmp,t,4,tmp; cvt.u64.u32 y,tmp;
-sub.u32 id,rows,1; min.u32 per,row0,id; min.u32 rest,row1,id;
-mul.wide.u32 x,per,lda; add.u64 x,x,y; shl.b64 x,x,2; add.u64 a0,a,x;
-mul.wide.u32 x,rest,lda; add.u64 x,x,y; shl.b64 x,x,2; add.u64 a1,a,x;
-mad.lo.u32 tmp,t,32,kpos; div.u32 tmp,tmp,{group}; cvt.u64.u32 y,tmp;
-mul.wide.u32 x,rest,tmp2; add.u64 x,x,y; shl.b64 x,x,1; add.u64 e1,e0,x; add.u64 e3,e2,x;
-mul.wide.u32 x,per,tmp2; add.u64 x,x,y; shl.b64 x,x,1; add.u64 e0,e0,x; add.u64 e2,e2,x;",
-                lds = std::mem::offset_of!(Args, lds),
-                scales = std::mem::offset_of!(Args, scales),
-                biases = std::mem::offset_of!(Args, biases),
-            ),
-        );
-        for i in 0..8 {
-            Self::add(o, format_args!("mov.b32 u{i},0;"));
-        }
-        Self::load_codes(o, group);
-        Self::rotate_codes(o, group);
-        self.decode(o, 0);
-    }
-
     /// Fetches the rows' block `ahead` of the one at `kpos` into the registers of block `to`; zeros behind K.
     fn load(o: &mut String, to: u32, ahead: u32) {
         let f = to * 8;
@@ -630,171 +551,6 @@ setp.lt.u32 row0ok,row0,rows; setp.lt.u32 row1ok,row1,rows;",
                 },
             ),
         );
-    }
-
-    /// Where the tile's first result goes, and its first column.
-    fn place(self) -> String {
-        if self.right == Right::Runs {
-            // The last piece is let go of here: another tile may follow.
-            return format!(
-                "setp.eq.u32 q,slot,0; shl.b32 tmp,slot,3; selp.u32 tmp2,{},0,q;
-@!q sub.u32 tmp2,tmp,8;
-add.u32 tmp2,tmp2,emptyb;
-@lane0 mbarrier.arrive.shared::cta.b64 _,[tmp2];
-mul.wide.u32 x,start,ldd; shl.b64 x,x,{}; add.u64 out,d,x; mov.u32 col,0;",
-                8 * (self.stages() - 1),
-                self.shift()
-            );
-        }
-        format!(
-            "ld.param.u32 s0,[args+124]; mov.u32 tmp,%ctaid.z; mov.u32 tmp2,%nctaid.y; mul.lo.u32 tmp,tmp,tmp2;
-mov.u32 tmp2,%ctaid.y; add.u32 tmp,tmp,tmp2; mul.wide.u32 x,tmp,s0; shl.b64 x,x,{}; add.u64 out,d,x;
-mul.lo.u32 col,tn,{};",
-            self.shift(),
-            self.columns
-        )
-    }
-
-    /// Shift from elements of the result to bytes.
-    fn shift(self) -> u32 {
-        if matches!(self.store, Store::Rows | Store::Columns) { 1 } else { 2 }
-    }
-
-    /// Two sums as a pair of elements, the first one low.
-    fn pair(self, o: &mut String, to: u32, sum: u32) {
-        let kind = if self.dtype == Dtype::BF16 { "bf16x2" } else { "f16x2" };
-        Self::add(o, format_args!("cvt.rn.{kind}.f32 v{to},c{},c{sum};", sum + 1));
-    }
-
-    /// v0 to v3 of four lanes beside each other, turned: lane t has the t-th of each. `p` and `r`: the bits of t.
-    fn turn(o: &mut String) {
-        for (i, j, bit, odd) in [(0, 1, 1, "p"), (2, 3, 1, "p"), (0, 2, 2, "r"), (1, 3, 2, "r")] {
-            Self::add(
-                o,
-                format_args!(
-                    "selp.b32 v4,v{i},v{j},{odd}; shfl.sync.bfly.b32 v4,v4,{bit},31,-1;
-@{odd} mov.b32 v{i},v4;
-@!{odd} mov.b32 v{j},v4;"
-                ),
-            );
-        }
-    }
-
-    fn odd_lanes(o: &mut String) {
-        Self::add(
-            o,
-            format_args!("and.b32 tmp,t,1; setp.ne.u32 p,tmp,0; and.b32 tmp2,t,2; setp.ne.u32 r,tmp2,0;"),
-        );
-    }
-
-    fn store_rows(self, o: &mut String) {
-        Self::odd_lanes(o);
-        Self::add(
-            o,
-            format_args!(
-                "mad.lo.u32 col,t,8,col; cvt.u64.u32 y,col;
-mul.wide.u32 x,row0,ldd; add.u64 x,x,y; shl.b64 x,x,1; add.u64 d0,out,x;
-mul.wide.u32 x,row1,ldd; add.u64 x,x,y; shl.b64 x,x,1; add.u64 d1,out,x;"
-            ),
-        );
-        for (block, row) in (0..self.columns / 32).flat_map(|b| [(b, 0), (b, 1)]) {
-            (0..4).for_each(|i| self.pair(o, i, 4 * (4 * block + i) + 2 * row));
-            Self::turn(o);
-            Self::add(
-                o,
-                format_args!(
-                    "add.u32 tmp,col,{}; setp.lt.u32 q,tmp,columns; and.pred q,q,row{row}ok;
-@q st.global.v4.b32 [d{row}+{}],{{v0,v1,v2,v3}};",
-                    32 * block,
-                    64 * block
-                ),
-            );
-        }
-    }
-
-    fn store_columns(self, o: &mut String) {
-        Self::odd_lanes(o);
-        // Lane t has eight rows of column g of the first (t below 2) or the second block, the lower or the upper eight.
-        Self::add(
-            o,
-            format_args!(
-                "sub.u32 row0,row0,g; mad.lo.u32 row0,tmp,8,row0; setp.lt.u32 row0ok,row0,rows;
-mad.lo.u32 col,tmp2,4,col; add.u32 col,col,g;
-mul.wide.u32 x,col,ldd; cvt.u64.u32 y,row0; add.u64 x,x,y; shl.b64 x,x,1; add.u64 d0,out,x;
-mul.wide.u32 y,ldd,32;"
-            ),
-        );
-        for block in 0..self.columns / 16 {
-            for i in 0..4 {
-                self.pair(o, i, 8 * block + 2 * i);
-                Self::add(o, format_args!("movmatrix.sync.aligned.m8n8.trans.b16 v{i},v{i};"));
-            }
-            Self::turn(o);
-            Self::add(
-                o,
-                format_args!(
-                    "add.u32 tmp,col,{}; setp.lt.u32 q,tmp,columns; and.pred q,q,row0ok;
-@q st.global.v4.b32 [d0],{{v0,v1,v2,v3}};
-add.u64 d0,d0,y;",
-                    16 * block
-                ),
-            );
-        }
-    }
-
-    fn store_sums(self, o: &mut String) {
-        let along = self.store == Store::SumRows;
-        Self::add(
-            o,
-            format_args!(
-                "mad.lo.u32 col,t,2,col;
-mul.wide.u32 x,{main},ldd; cvt.u64.u32 y,{other}; add.u64 x,x,y; shl.b64 x,x,2; add.u64 d0,out,x;",
-                main = if along { "row0" } else { "col" },
-                other = if along { "col" } else { "row0" },
-            ),
-        );
-        // To the next column, and eight rows on; or the other way round.
-        Self::add(
-            o,
-            format_args!(
-                "{} add.u64 d1,d0,x;",
-                if along { "mul.wide.u32 x,ldd,32;" } else { "mul.wide.u32 x,ldd,4; mul.wide.u32 y,ldd,32;" }
-            ),
-        );
-        for block in 0..self.columns / 8 {
-            let c = 4 * block;
-            for e in 0..2 {
-                Self::add(
-                    o,
-                    format_args!(
-                        "add.u32 tmp,col,{}; setp.lt.u32 q,tmp,columns; and.pred p,q,row0ok; and.pred q,q,row1ok;",
-                        8 * block + e
-                    ),
-                );
-                let at = 32 * block + 4 * e;
-                match along {
-                    true => Self::add(
-                        o,
-                        format_args!(
-                            "@p st.global.f32 [d0+{at}],c{};\n@q st.global.f32 [d1+{at}],c{};",
-                            c + e,
-                            c + 2 + e
-                        ),
-                    ),
-                    false => Self::add(
-                        o,
-                        format_args!(
-                            "@p st.global.f32 [d{e}],c{};\n@q st.global.f32 [d{e}+32],c{};",
-                            c + e,
-                            c + 2 + e
-                        ),
-                    ),
-                }
-            }
-            if !along {
-                Self::add(o, format_args!("add.u64 d0,d0,y; add.u64 d1,d1,y;"));
-            }
-        }
     }
 }
 
