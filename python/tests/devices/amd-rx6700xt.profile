@@ -3,4 +3,4 @@ name = AMD Radeon RX 6700 XT
 units = 40
 bandwidth = 384
 workgroups = 65535
-hide = bfloat16, atomic_float, cooperative_matrix, cooperative_matrix2, unified
+hide = bfloat16, atomic_float, cooperative_matrix, cooperative_matrix2, unified, binary_import

@@ -3,4 +3,4 @@ name = AMD Radeon RX 7900 XTX
 units = 96
 bandwidth = 960
 workgroups = 65535
-hide = bfloat16, cooperative_matrix2, unified
+hide = bfloat16, cooperative_matrix2, unified, binary_import

@@ -3,4 +3,4 @@ name = AMD Strix Halo
 units = 40
 bandwidth = 256
 workgroups = 65535
-hide = bfloat16, cooperative_matrix2
+hide = bfloat16, cooperative_matrix2, binary_import

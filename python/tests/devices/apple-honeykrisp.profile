@@ -6,4 +6,4 @@ shared_memory = 32768
 workgroup_invocations = 1024
 workgroups = 65535
 queues = 1
-hide = float64, bfloat16, atomic_float, cooperative_matrix, cooperative_matrix2, copy_queue
+hide = float64, bfloat16, atomic_float, cooperative_matrix, cooperative_matrix2, copy_queue, binary_import
