@@ -19,7 +19,10 @@ use crate::vulkan::report::stats::STATS;
 /// The entry point of every program.
 const ENTRY: &CStr = c"main_kernel";
 /// As it stands in the text.
-pub const ENTRY_NAME: &str = "main_kernel";
+pub const ENTRY_NAME: &str = match ENTRY.to_str() {
+    Ok(name) => name,
+    Err(_) => unreachable!(),
+};
 
 /// What the driver made of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -38,7 +38,7 @@ pub enum Source {
     Text(String),
     /// A finished module.
     Words(Arc<[u32]>),
-    /// A program for NVIDIA's GPUs with one kernel, `main`, whose only parameter is the push block; threads of a workgroup.
+    /// A program for NVIDIA's GPUs with one kernel (`native::ENTRY_NAME`) whose only parameter is the push block; threads of a workgroup.
     Ptx { text: String, threads: u32 },
 }
 
@@ -400,12 +400,12 @@ impl Device {
 
     /// The driver's pipeline, and how many nanoseconds it took to make.
     fn make(&'static self, name: &str, module: &Module, foreign: bool) -> Result<(Handle, u64)> {
-        let _span = trace::span("compile", || name.to_string());
-        let _told = progress::compiling(name);
-        let driver = self.driver()?;
         if let Source::Ptx { text, threads } = &module.source {
             return self.import(name, text, *threads);
         }
+        let _span = trace::span("compile", || name.to_string());
+        let _told = progress::compiling(name);
+        let driver = self.driver()?;
         let f = self.features();
         let mut size = vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo::default();
         if let Some(n) = module.subgroup_size.filter(|&n| can_require(f, n)) {

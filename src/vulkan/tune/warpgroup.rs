@@ -100,20 +100,29 @@ fn passing(p: &Profile, bytes: u64) -> f64 {
     bytes as f64 / f64::from(p.bandwidth)
 }
 
+/// Whether elements of a product can go there, on this device and as nobody says otherwise.
+fn open(p: &Profile, s: &Shape, variant: &KernelVariant) -> bool {
+    let half = matches!(s.dtype, Dtype::F16 | Dtype::BF16);
+    half && p.features.ptx && !variant.disabled() && forced_tile().is_none()
+}
+
+/// The cheapest of all tiles and parts, turned or not.
+fn cheapest(p: &Profile, s: &Shape, sides: &Sides, turned: &[bool]) -> Option<Plan> {
+    let rows = turned.iter().flat_map(|&turned| TABLE.iter().map(move |row| (turned, row)));
+    let plans = rows
+        .flat_map(|(turned, row)| [1, 2, 3, 4, 6, 8].map(|parts| candidate(p, s, sides, turned, row, parts)));
+    plans.flatten().min_by(|a, b| a.cost.total_cmp(&b.cost))
+}
+
 /// The best plan for a product, if it is better than what other kernels would do.
 pub fn plan(p: &Profile, s: &Shape, sides: &Sides) -> Option<Plan> {
-    let half = matches!(s.dtype, Dtype::F16 | Dtype::BF16);
-    if !half || !p.features.ptx || MATMUL_WARPGROUP.disabled() || forced_tile().is_some() || s.batch > 65_535
-    {
+    if !open(p, s, &MATMUL_WARPGROUP) || s.batch > 65_535 {
         return None;
     }
     let flops = 2.0 * s.m as f64 * s.n as f64 * s.k as f64 * s.batch as f64;
     let small = (s.m.div_ceil(64) * s.n.div_ceil(128) * s.batch) as f64 / p.fill() as f64;
     let others = flops / (p.work(OTHERS, &H200) * small.clamp(OTHERS_FILL, 1.0)) + OTHERS_NS;
-    let plans = [false, true].into_iter().flat_map(|turned| TABLE.iter().map(move |row| (turned, row)));
-    let plans = plans
-        .flat_map(|(turned, row)| [1, 2, 3, 4, 6, 8].map(|parts| candidate(p, s, sides, turned, row, parts)));
-    let best = plans.flatten().min_by(|a, b| a.cost.total_cmp(&b.cost))?;
+    let best = cheapest(p, s, sides, &[false, true])?;
     (best.cost < others || always()).then_some(best)
 }
 
@@ -161,14 +170,11 @@ fn candidate(p: &Profile, s: &Shape, sides: &Sides, turned: bool, row: &Row, par
 
 /// The best plan for `s.m` rows by codes, which are the side that is not packed.
 pub fn codes(p: &Profile, s: &Shape) -> Option<Plan> {
-    if !p.features.ptx || QMM_WARPGROUP.disabled() || forced_tile().is_some() {
+    if !open(p, s, &QMM_WARPGROUP) {
         return None;
     }
     let sides = Sides { direct: [true; 2], across: [false; 2], matrices: [1; 2], sums: false };
-    let plans = TABLE
-        .iter()
-        .flat_map(|row| [1, 2, 3, 4, 6, 8].map(|parts| candidate(p, s, &sides, true, row, parts)));
-    plans.flatten().min_by(|a, b| a.cost.total_cmp(&b.cost))
+    cheapest(p, s, &sides, &[true])
 }
 
 /// Floating point operations a nanosecond of the card on Vulkan's matrices where rows pick theirs: experts of 30B-A3B, a prompt of 4096 122
@@ -178,9 +184,7 @@ const OTHER_RUNS: f64 = 200_000.0;
 /// Columns of a tile, and steps of K, for a tall product of `s.m` sorted rows that meet `matrices` right ones, where that is better
 /// than what other kernels do. Rows are the columns here.
 pub fn runs(p: &Profile, s: &Shape, matrices: u64, codes: bool) -> Option<(u32, u32)> {
-    let half = matches!(s.dtype, Dtype::F16 | Dtype::BF16);
-    let off = if codes { &QMM_WARPGROUP } else { &MATMUL_WARPGROUP };
-    if !half || !p.features.ptx || off.disabled() || forced_tile().is_some() {
+    if !open(p, s, if codes { &QMM_WARPGROUP } else { &MATMUL_WARPGROUP }) {
         return None;
     }
     let blocks = s.k.div_ceil(DEPTH);

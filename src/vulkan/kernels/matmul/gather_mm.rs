@@ -205,23 +205,9 @@ pub fn gather_mm(
         None => Operand::new(&s.view, &s.view.strides[..nd - 2]),
     };
     let mut p = Problem {
-        dtype: dst.dtype,
-        m,
-        n,
-        k,
         batch: SmallVec::from_slice(&[count]),
-        a: operand(&a),
-        b: operand(&b),
-        c: None,
-        alpha: 1.0,
-        beta: 0.0,
-        d: dst.ptr,
-        d_rs: n,
-        d_batch: m * n,
-        d_range: dst.range(),
-        table: None,
         right_matrices: b.view.shape[0],
-        fused: None,
+        ..Problem::plain(dst.dtype, [m, n, k], [operand(&a), operand(&b)], dst.range())
     };
     if k == 0 {
         return zeros(enc, &p);
@@ -302,24 +288,10 @@ pub fn segmented_mm(
     let (m, n, k) = (dst.shape[nd - 2], dst.shape[nd - 1], a.shape[1]);
     let count = dst.size() as i64 / (m * n);
     let (a, b) = (regular(enc, a)?, regular(enc, b)?);
+    let sides = [Operand::new(&a, &[0]), Operand::new(&b, &[0])];
     let mut p = Problem {
-        dtype: dst.dtype,
-        m,
-        n,
-        k,
         batch: SmallVec::from_slice(&[count]),
-        a: Operand::new(&a, &[0]),
-        b: Operand::new(&b, &[0]),
-        c: None,
-        alpha: 1.0,
-        beta: 0.0,
-        d: dst.ptr,
-        d_rs: n,
-        d_batch: m * n,
-        d_range: dst.range(),
-        table: None,
-        right_matrices: 1,
-        fused: None,
+        ..Problem::plain(dst.dtype, [m, n, k], sides, dst.range())
     };
     if k == 0 {
         return zeros(enc, &p);

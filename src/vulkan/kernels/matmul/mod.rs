@@ -54,24 +54,12 @@ pub fn columns(
     if !fits || !dst.is_row_contiguous() || [a.dtype, b.dtype] != [dst.dtype; 2] {
         bail!(Value, "[matmul] Columns {first} to {} of {} are no product.", first + n, show(&dst.shape));
     }
+    let (left, right) = (Operand::new(a, &[]), Operand::new(b, &[]));
     let p = Problem {
-        dtype: dst.dtype,
-        m,
-        n,
-        k,
-        batch: SmallVec::new(),
-        a: Operand::new(a, &[]),
-        b: Operand::new(b, &[]),
-        c: None,
-        alpha: 1.0,
-        beta: 0.0,
         d: dst.ptr + (first * dst.dtype.size() as i64) as u64,
         d_rs: all,
         d_batch: m * all,
-        d_range: dst.range(),
-        table: None,
-        right_matrices: 1,
-        fused: None,
+        ..Problem::plain(dst.dtype, [m, n, k], [left, right], dst.range())
     };
     solve(enc, &p)
 }

@@ -101,7 +101,7 @@ pub fn run(
     tell(enc, [batch, heads, l, n, d, dv], program.causal);
     STATS.attention(2, l, n, 1);
     let pipeline = enc.device().pipeline(&program)?;
-    let mut reads = vec![q.range(), keys.range(), values.range()];
+    let mut reads = vec![q.range(), keys.range, values.range];
     reads.extend(sinks.map(DeviceView::range));
     let grid = [heads_, l_.div_ceil(ROWS), batch as u32];
     let written = [dst, extents];

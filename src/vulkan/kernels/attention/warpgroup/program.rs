@@ -4,9 +4,8 @@
 //! of the next keys are under way while the weights of these are made, as is the product of the last ones with their values.
 //! The order of the online softmax is that of FlashAttention (Dao 2023, Shah and others 2024).
 
-use std::fmt::Write;
-
 use crate::core::Dtype;
+use crate::vulkan::kernels::matmul::warpgroup::text::{self, ONE_THREAD, put, ready, turn};
 use crate::vulkan::shader::native::ENTRY_NAME;
 
 /// Queries of a workgroup.
@@ -77,12 +76,6 @@ impl Args {
     }
 }
 
-fn put(o: &mut String, line: std::fmt::Arguments<'_>) {
-    // INVARIANT: strings can be written to.
-    let _ = o.write_fmt(line);
-    o.push('\n');
-}
-
 impl Program {
     /// Pieces of 64 keys, or of their values.
     fn pieces(self) -> u32 {
@@ -137,14 +130,7 @@ setp.ne.u32 p,tid,0;
                 queries = self.features / 4,
             ),
         );
-        for at in (0..STAGES).map(|s| 8 * s) {
-            put(
-                o,
-                format_args!(
-                    "mbarrier.init.shared::cta.b64 [fullb+{at}],1; mbarrier.init.shared::cta.b64 [emptyb+{at}],8;"
-                ),
-            );
-        }
+        ready(o, STAGES, 1);
         // The tiles that have the most to do are begun first.
         put(
             o,
@@ -162,10 +148,7 @@ mov.u32 slot,0; mov.u32 left,tiles;
 setp.lt.u32 p,warp,8;
 @p bra CONSUMER;
 setmaxnreg.dec.sync.aligned.u32 40;
-setp.ne.u32 p,warp,8;
-@p bra DONE;
-setp.ne.u32 p,lane,0;
-@p bra DONE;
+{ONE_THREAD}
 div.u32 tmp,h,group; mad.lo.u32 tmp,b,kv,tmp; cvt.u64.u32 x,tmp;
 ld.param.u64 kb,[args+8]; ld.param.u64 y,[args+48]; mad.lo.u64 kb,x,y,kb;
 ld.param.u64 vb,[args+16]; ld.param.u64 y,[args+56]; mad.lo.u64 vb,x,y,vb;
@@ -184,23 +167,7 @@ mov.u32 phase,1;",
     fn fetch(self, o: &mut String) {
         let fetch = |o: &mut String, from: &str, tag: &str| {
             for i in 0..self.pieces() {
-                put(
-                    o,
-                    format_args!(
-                        "shl.b32 tmp,slot,3; add.u32 tmp2,emptyb,tmp;
-A{tag}{i}:
-mbarrier.try_wait.parity.shared::cta.b64 q,[tmp2],phase;
-@!q bra A{tag}{i};
-add.u32 tmp2,fullb,tmp;
-mbarrier.arrive.expect_tx.shared::cta.b64 _,[tmp2],{PIECE};
-mad.lo.u32 lo,slot,{PIECE},sm;
-cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [lo],[{from}],{PIECE},[tmp2];
-add.u64 {from},{from},{PIECE};
-add.u32 slot,slot,1; setp.eq.u32 q,slot,{STAGES};
-@q mov.u32 slot,0;
-@q xor.b32 phase,phase,1;"
-                    ),
-                );
+                text::fetch(o, &format!("A{tag}{i}"), from, PIECE, STAGES);
             }
         };
         fetch(o, "kb", "F");
@@ -422,7 +389,6 @@ add.u32 lo,lo,{};",
 
     /// Scores become weights; x0 and x1 are what sums so far are multiplied by.
     fn weights(self, o: &mut String, tag: &str) {
-        let s = "e";
         put(
             o,
             format_args!(
@@ -435,7 +401,7 @@ add.u32 lo,lo,{};",
                     o,
                     format_args!(
                         "add.u32 tmp2,tmp,{}; setp.lt.u32 p,tmp2,lim0; setp.lt.u32 q,tmp2,lim1;
-selp.f32 {s}{},{s}{},0fff800000,p; selp.f32 {s}{},{s}{},0fff800000,q;",
+selp.f32 e{},e{},0fff800000,p; selp.f32 e{},e{},0fff800000,q;",
                         2 * i + e,
                         i + e,
                         i + e,
@@ -450,7 +416,7 @@ selp.f32 {s}{},{s}{},0fff800000,p; selp.f32 {s}{},{s}{},0fff800000,q;",
             put(
                 o,
                 format_args!(
-                    "max.f32 m0,m0,{s}{i}; max.f32 m0,m0,{s}{}; max.f32 m1,m1,{s}{}; max.f32 m1,m1,{s}{};",
+                    "max.f32 m0,m0,e{i}; max.f32 m0,m0,e{}; max.f32 m1,m1,e{}; max.f32 m1,m1,e{};",
                     i + 1,
                     i + 2,
                     i + 3
@@ -479,7 +445,7 @@ mul.f32 l0,l0,x0; mul.f32 l1,l1,x1; mov.f32 s0,0f00000000; mov.f32 s1,0f00000000
             put(
                 o,
                 format_args!(
-                    "fma.rn.f32 {s}{i},{s}{i},units,t{row}; ex2.approx.ftz.f32 {s}{i},{s}{i}; add.f32 s{row},s{row},{s}{i};"
+                    "fma.rn.f32 e{i},e{i},units,t{row}; ex2.approx.ftz.f32 e{i},e{i}; add.f32 s{row},s{row},e{i};"
                 ),
             );
         }
@@ -522,17 +488,7 @@ add.u64 a0,ob,x; shl.b64 y,y,4; add.u64 a1,a0,y;"
                 let k = 4 * (4 * block + i) + 2 * row;
                 put(o, format_args!("cvt.rn.{kind}x2.f32 v{i},o{},o{k};", k + 1));
             }
-            for (i, j, bit, by) in [(0, 1, 1, "odd"), (2, 3, 1, "odd"), (0, 2, 2, "high"), (1, 3, 2, "high")]
-            {
-                put(
-                    o,
-                    format_args!(
-                        "selp.b32 v4,v{i},v{j},{by}; shfl.sync.bfly.b32 v4,v4,{bit},31,-1;
-@{by} mov.b32 v{i},v4;
-@!{by} mov.b32 v{j},v4;"
-                    ),
-                );
-            }
+            turn(o, ["odd", "high"]);
             put(
                 o,
                 format_args!(

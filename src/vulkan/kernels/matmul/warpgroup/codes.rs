@@ -4,7 +4,7 @@
 use super::image::{Order, Side};
 use super::program::{Args, Left, Program, ROWS, Right, Store};
 use super::{TOGETHER, table};
-use crate::core::{Dtype, Result};
+use crate::core::Result;
 use crate::vulkan::CommandEncoder;
 use crate::vulkan::kernels::matmul::{Problem, add_parts, ceil, scratch_sums};
 use crate::vulkan::tune::warpgroup::Plan;
@@ -74,8 +74,7 @@ pub fn rows(p: &Problem) -> Side<'_> {
 /// How one product with codes goes to warpgroups, if it does: rows along K, an even result, nothing behind it.
 pub fn plan(enc: &CommandEncoder, p: &Problem) -> Option<Plan> {
     let device = enc.device();
-    let half = matches!(p.dtype, Dtype::F16 | Dtype::BF16);
-    let fits = half && rows(p).form().0 && p.even(8) && p.n % 8 == 0 && p.k % 128 == 0;
+    let fits = rows(p).form().0 && p.even(8) && p.n % 8 == 0 && p.k % 128 == 0;
     let plan = fits.then(|| table::codes(device.profile(), &p.product(true)));
     plan.flatten().filter(|_| device.warpgroups())
 }
@@ -107,7 +106,7 @@ pub fn run(enc: &mut CommandEncoder, p: &Problem, w: &Rights, plan: Plan) -> Res
     };
     enc.describe(2.0 * (p.m * p.n * p.k) as f64, &[1, p.m, p.n, p.k]);
     let mut reads = w.reads();
-    reads.push(image.range());
+    reads.push(image.range);
     enc.dispatch(&pipeline, args.bytes(), [tiles[0] * tiles[1], parts, 1], &reads, &[out])?;
     if sums {
         add_parts(enc, p, p.push(), out, parts)?;

@@ -1,12 +1,18 @@
 //! Codes of four bits as the left side of a product on warpgroups.
 
 use super::program::{Args, DEPTH, Program, STEP};
+use super::text::put;
 use crate::core::Dtype;
 
 impl Program {
+    /// Pairs of elements, and the bits of the number that has a code as its last digits: 128, or 1024.
+    fn digits(self) -> (&'static str, u32) {
+        if self.dtype == Dtype::BF16 { ("bf16x2", 0x4300_4300) } else { ("f16x2", 0x6400_6400) }
+    }
+
     /// Fetches the codes of the next 128 elements, and the scale and bias that this thread's have, into `u` and `z`.
     pub(super) fn load_codes(o: &mut String, group: u32) {
-        Self::add(
+        put(
             o,
             format_args!(
                 "setp.lt.u32 q,kpos,k;
@@ -20,17 +26,17 @@ add.u64 a0,a0,64; add.u64 a1,a1,64; add.u32 kpos,kpos,{DEPTH};"
             ),
         );
         for i in 0..4 {
-            Self::add(o, format_args!("add.u64 e{i},e{i},{};", 2 * DEPTH / group));
+            put(o, format_args!("add.u64 e{i},e{i},{};", 2 * DEPTH / group));
         }
     }
 
     /// What was fetched is used now, and more fetched.
     pub(super) fn rotate_codes(o: &mut String, group: u32) {
         for i in 0..8 {
-            Self::add(o, format_args!("mov.b32 w{i},u{i};"));
+            put(o, format_args!("mov.b32 w{i},u{i};"));
         }
         for i in 0..4 {
-            Self::add(o, format_args!("prmt.b32 sc{i},z{i},0,0x1010;"));
+            put(o, format_args!("prmt.b32 sc{i},z{i},0,0x1010;"));
         }
         Self::load_codes(o, group);
     }
@@ -38,11 +44,10 @@ add.u64 a0,a0,64; add.u64 a1,a1,64; add.u32 kpos,kpos,{DEPTH};"
     /// Makes a block of eight elements of both rows of codes, as dequantize.comp does: products with the scale and sums with the bias
     /// are rounded one by one.
     pub(super) fn decode(self, o: &mut String, block: u32) {
-        let (kind, magic) =
-            if self.dtype == Dtype::BF16 { ("bf16x2", 0x4300_4300u32) } else { ("f16x2", 0x6400_6400) };
+        let (kind, magic) = self.digits();
         for (row, pair) in [0, 1].into_iter().flat_map(|r| (0..4).map(move |p| (r, p))) {
             let (from, to) = (4 * row + block, block % 2 * 8 + 4 * row + pair);
-            Self::add(
+            put(
                 o,
                 format_args!(
                     "shr.u32 tmp,w{from},{}; lop3.b32 tmp,tmp,0x000f000f,{magic},0xea;
@@ -56,8 +61,8 @@ sub.rn.{kind} tmp,tmp,v7; mul.rn.{kind} tmp,tmp,sc{row}; add.rn.{kind} f{to},tmp
 
     /// Where a thread's codes, scales and biases lie, and the first of them.
     pub(super) fn begin_codes(self, o: &mut String, group: u32) {
-        let magic = if self.dtype == Dtype::BF16 { 0x4300_4300u32 } else { 0x6400_6400 };
-        Self::add(
+        let (_, magic) = self.digits();
+        put(
             o,
             format_args!(
                 "ld.param.u32 tmp2,[args+{lds}]; ld.param.u64 e0,[args+{scales}]; ld.param.u64 e2,[args+{biases}];
@@ -76,7 +81,7 @@ mul.wide.u32 x,per,tmp2; add.u64 x,x,y; shl.b64 x,x,1; add.u64 e0,e0,x; add.u64 
             ),
         );
         for i in 0..8 {
-            Self::add(o, format_args!("mov.b32 u{i},0;"));
+            put(o, format_args!("mov.b32 u{i},0;"));
         }
         Self::load_codes(o, group);
         Self::rotate_codes(o, group);

@@ -66,17 +66,11 @@ pub(in crate::vulkan) struct Side<'a> {
     pub dtype: Dtype,
 }
 
-/// What warpgroup_image.comp left: address, bytes of a matrix and of all.
+/// What the copy engine or threads fetch: address, bytes that steps between matrices are counted in, all that is read.
 pub(in crate::vulkan) struct Image {
     pub ptr: u64,
     pub matrix: u64,
-    pub bytes: u64,
-}
-
-impl Image {
-    pub fn range(&self) -> (u64, u64) {
-        (self.ptr, self.bytes)
-    }
+    pub range: (u64, u64),
 }
 
 impl Side<'_> {
@@ -151,9 +145,10 @@ impl Side<'_> {
     pub fn image(&self, enc: &mut CommandEncoder, tile: u32, steps: u32, order: Order) -> Result<Image> {
         let matrix = round_up(self.rows, tile.into()) as u64 * u64::from(steps * STEP) * 2;
         let bytes = matrix * self.matrices() as u64;
-        let image = Image { ptr: enc.temp(bytes as usize)?, matrix, bytes };
+        let ptr = enc.temp(bytes as usize)?;
+        let image = Image { ptr, matrix, range: (ptr, bytes) };
         let (natural, codes) = (order == Order::Natural, order == Order::Codes);
-        self.pack(enc, [false, natural, codes], tile, steps, image.range())?;
+        self.pack(enc, [false, natural, codes], tile, steps, image.range)?;
         Ok(image)
     }
 

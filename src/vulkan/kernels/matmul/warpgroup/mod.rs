@@ -10,6 +10,7 @@ pub mod runs;
 mod stores;
 #[cfg(test)]
 mod tests;
+pub(in crate::vulkan) mod text;
 
 use self::image::Image;
 pub(in crate::vulkan) use self::image::{Order, Side};
@@ -51,6 +52,11 @@ fn sides(p: &Problem) -> [Side<'_>; 2] {
     [side(p.a.clone(), p.m), side(p.b.transposed(), p.n)]
 }
 
+/// Whether sums go to memory first: something follows them, or rows of the result are odd.
+fn by_sums(p: &Problem) -> bool {
+    p.has_addend() || p.fused.is_some() || !p.even(8) || p.n % 8 != 0
+}
+
 /// How a product goes to warpgroups, if it does; both operands are in a form.
 pub fn plan(enc: &CommandEncoder, p: &Problem) -> Option<Plan> {
     if p.kind() != Table::None || p.batch.len() > 2 || !matches!(p.dtype, Dtype::F16 | Dtype::BF16) {
@@ -62,7 +68,7 @@ pub fn plan(enc: &CommandEncoder, p: &Problem) -> Option<Plan> {
         direct: [left.direct(), right.direct()],
         across: [left.across(), right.across()],
         matrices: [left.matrices(), right.matrices()].map(|n| n as u64),
-        sums: p.has_addend() || p.fused.is_some() || !p.even(8) || p.n % 8 != 0,
+        sums: by_sums(p),
     };
     table::plan(device.profile(), &p.product(true), &what).filter(|_| device.warpgroups())
 }
@@ -75,12 +81,12 @@ pub fn run(enc: &mut CommandEncoder, p: &Problem, plan: Plan) -> Result<()> {
     let rows = near.rows_of_k(enc)?;
     let across = far.across();
     let image = match across {
-        true => Image { ptr: far.o.ptr, matrix: 2, bytes: 0 },
+        true => Image { ptr: far.o.ptr, matrix: 2, range: far.o.range },
         false => far.image(enc, columns, all_steps, Order::Dealt)?,
     };
     let right = if across { Right::Across } else { Right::Image };
     let strides = |o: &Operand| [0, 1].map(|i| o.batch.iter().rev().nth(i).copied().unwrap_or(0) as u32);
-    let sums = parts > 1 || p.has_addend() || p.fused.is_some() || !p.even(8) || p.n % 8 != 0;
+    let sums = parts > 1 || by_sums(p);
     let store = match (sums, turned) {
         (false, false) => Store::Rows,
         (false, true) => Store::Columns,
@@ -117,13 +123,7 @@ pub fn run(enc: &mut CommandEncoder, p: &Problem, plan: Plan) -> Result<()> {
     };
     enc.describe(2.0 * (p.m * p.n * p.k * p.batches()) as f64, &[p.batches(), p.m, p.n, p.k]);
     let grid = [tiles[0] * tiles[1], parts, p.batches() as u32];
-    enc.dispatch(
-        &pipeline,
-        args.bytes(),
-        grid,
-        &[rows.range, if across { far.o.range } else { image.range() }],
-        &[out],
-    )?;
+    enc.dispatch(&pipeline, args.bytes(), grid, &[rows.range, image.range], &[out])?;
     if sums {
         add_parts(enc, p, p.push(), out, parts)?;
     }

@@ -5,8 +5,7 @@
 //! straight from memory to registers, 16 bytes a load: a thread has eight neighbours of a row where the product wants
 //! four pairs apart, so the right side has K in that order too (`warpgroup_image.comp`), and the sums do not mind.
 
-use std::fmt::Write;
-
+use super::text::{ONE_THREAD, fetch, put, ready};
 use crate::core::Dtype;
 use crate::vulkan::shader::native::ENTRY_NAME;
 
@@ -155,21 +154,15 @@ impl Program {
             Store::SumRows | Store::SumColumns => self.store_sums(&mut o),
         }
         if self.right == Right::Runs {
-            Self::add(&mut o, format_args!("mov.u32 tmp,%nctaid.y; add.u32 tn,tn,tmp;\nbra TILE;"));
+            put(&mut o, format_args!("mov.u32 tmp,%nctaid.y; add.u32 tn,tn,tmp;\nbra TILE;"));
         }
         o += "DONE:\nret;\n}\n";
         o
     }
 
-    pub(super) fn add(o: &mut String, line: std::fmt::Arguments<'_>) {
-        // INVARIANT: strings can be written to.
-        let _ = o.write_fmt(line);
-        o.push('\n');
-    }
-
     fn head(self, o: &mut String) {
         let (stages, piece) = (self.stages(), self.piece());
-        Self::add(
+        put(
             o,
             format_args!(
                 ".version 8.0
@@ -203,24 +196,15 @@ setp.ne.u32 p,tid,0;
                 held = if self.left == Left::Values { AHEAD * 8 } else { 16 },
             ),
         );
-        for s in 0..stages {
-            Self::add(
-                o,
-                format_args!(
-                    "mbarrier.init.shared::cta.b64 [fullb+{at}],{by}; mbarrier.init.shared::cta.b64 [emptyb+{at}],8;",
-                    at = 8 * s,
-                    by = if self.right == Right::Across { 128 } else { 1 }
-                ),
-            );
-        }
+        ready(o, stages, if self.right == Right::Across { 128 } else { 1 });
         if self.right == Right::Runs {
             // Tiles are taken in turn by all workgroups that have the same rows.
             let start = "fence.proxy.async.shared::cta;\nREADY:\nbar.sync 0;
 mov.u32 tm,%ctaid.x; mov.u32 tn,%ctaid.y; mov.u32 begin,0; ld.global.u32 total,[image]; min.u32 total,total,tilesn; mov.u32 slot,0;";
-            return Self::add(o, format_args!("{start}"));
+            return put(o, format_args!("{start}"));
         }
         // Where the tile lies, which product and which part of K it is of.
-        Self::add(
+        put(
             o,
             format_args!(
                 "fence.proxy.async.shared::cta;
@@ -239,7 +223,7 @@ mov.u32 slot,0; mov.u32 left,steps;"
 
     /// Parts the warpgroup that fetches from the others.
     fn part(o: &mut String) {
-        Self::add(
+        put(
             o,
             format_args!(
                 "setp.lt.u32 p,warp,8;
@@ -252,7 +236,7 @@ setmaxnreg.dec.sync.aligned.u32 40;"
     /// Likewise, and finds its matrix.
     fn producer(o: &mut String) {
         Self::part(o);
-        Self::add(
+        put(
             o,
             format_args!(
                 "ld.param.u32 s0,[args+116]; ld.param.u32 s1,[args+120];
@@ -266,31 +250,25 @@ mov.u32 phase,1;"
     fn fetch_image(self, o: &mut String) {
         let (stages, piece) = (self.stages(), self.piece());
         Self::producer(o);
-        Self::add(
+        put(
             o,
             format_args!(
-                "setp.ne.u32 p,warp,8;
-@p bra DONE;
-setp.ne.u32 p,lane,0;
-@p bra DONE;
+                "{ONE_THREAD}
 mad.lo.u32 tmp,tn,all,begin; mul.wide.u32 x,tmp,{piece}; add.u64 from,b,x;"
             ),
         );
         self.fetch_pieces(o, stages, piece);
-        Self::add(o, format_args!("bra DONE;"));
+        put(o, format_args!("bra DONE;"));
     }
 
     /// Likewise the pieces of one tile after the other.
     fn fetch_runs(self, o: &mut String) {
         let (stages, piece) = (self.stages(), self.piece());
         Self::part(o);
-        Self::add(
+        put(
             o,
             format_args!(
-                "setp.ne.u32 p,warp,8;
-@p bra DONE;
-setp.ne.u32 p,lane,0;
-@p bra DONE;
+                "{ONE_THREAD}
 mov.u32 phase,1;
 NEXT:
 setp.ge.u32 p,tn,total;
@@ -299,31 +277,14 @@ mul.wide.u32 x,tn,all; mul.lo.u64 x,x,{piece}; add.u64 from,b,x; mov.u32 left,st
             ),
         );
         self.fetch_pieces(o, stages, piece);
-        Self::add(o, format_args!("mov.u32 tmp,%nctaid.y; add.u32 tn,tn,tmp;\nbra NEXT;"));
+        put(o, format_args!("mov.u32 tmp,%nctaid.y; add.u32 tn,tn,tmp;\nbra NEXT;"));
     }
 
     /// `left` pieces from `from` on.
     fn fetch_pieces(self, o: &mut String, stages: u32, piece: u32) {
-        Self::add(
-            o,
-            format_args!(
-                "FETCH:
-shl.b32 tmp,slot,3; add.u32 tmp2,emptyb,tmp;
-AWAIT:
-mbarrier.try_wait.parity.shared::cta.b64 q,[tmp2],phase;
-@!q bra AWAIT;
-add.u32 tmp2,fullb,tmp;
-mbarrier.arrive.expect_tx.shared::cta.b64 _,[tmp2],{piece};
-mad.lo.u32 lo,slot,{piece},sm;
-cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [lo],[from],{piece},[tmp2];
-add.u64 from,from,{piece};
-add.u32 slot,slot,1; setp.eq.u32 q,slot,{stages};
-@q mov.u32 slot,0;
-@q xor.b32 phase,phase,1;
-sub.u32 left,left,1; setp.ne.u32 q,left,0;
-@q bra FETCH;"
-            ),
-        );
+        put(o, format_args!("FETCH:"));
+        fetch(o, "AWAIT", "from", piece, stages);
+        put(o, format_args!("sub.u32 left,left,1; setp.ne.u32 q,left,0;\n@q bra FETCH;"));
     }
 
     /// All threads of the warpgroup copy chunks: a warp four elements of K of 64 columns at a time. In shared memory eight elements
@@ -332,7 +293,7 @@ sub.u32 left,left,1; setp.ne.u32 q,left,0;
     fn fetch_across(self, o: &mut String) {
         let (stages, piece, chunks) = (self.stages(), self.piece(), self.columns / 64);
         Self::producer(o);
-        Self::add(
+        put(
             o,
             format_args!(
                 "ld.param.u32 ldb,[args+128];
@@ -348,14 +309,14 @@ mul.lo.u32 to,w,{lower}; mad.lo.u32 to,g,128,to; xor.b32 tmp,t,g; mad.lo.u32 to,
             ),
         );
         for i in 0..chunks {
-            Self::add(
+            put(
                 o,
                 format_args!("add.u32 tmp,col,{}; setp.lt.u32 p,tmp,columns; selp.u32 n{i},16,0,p;", 64 * i),
             );
         }
-        Self::add(o, format_args!("FETCH:"));
+        put(o, format_args!("FETCH:"));
         for (step, ahead, deeper) in [(0, "near", 4), (1, "far", 28)] {
-            Self::add(
+            put(
                 o,
                 format_args!(
                     "shl.b32 tmp,slot,3; add.u32 tmp2,emptyb,tmp;
@@ -366,7 +327,7 @@ mad.lo.u32 lo,slot,{piece},to; setp.lt.u32 p,kpos,k;"
                 ),
             );
             for i in 0..chunks {
-                Self::add(
+                put(
                     o,
                     format_args!(
                         "selp.u32 tmp2,n{i},0,p; cp.async.cg.shared.global [lo+{}],[b+{}],16,tmp2;",
@@ -375,7 +336,7 @@ mad.lo.u32 lo,slot,{piece},to; setp.lt.u32 p,kpos,k;"
                     ),
                 );
             }
-            Self::add(
+            put(
                 o,
                 format_args!(
                     "add.u32 tmp2,fullb,tmp; cp.async.mbarrier.arrive.noinc.shared::cta.b64 [tmp2];
@@ -386,7 +347,7 @@ add.u32 slot,slot,1; setp.eq.u32 q,slot,{stages};
                 ),
             );
         }
-        Self::add(
+        put(
             o,
             format_args!(
                 "sub.u32 left,left,2; setp.ne.u32 q,left,0;
@@ -400,9 +361,9 @@ bra DONE;"
     /// Fetches the rows' block `ahead` of the one at `kpos` into the registers of block `to`; zeros behind K.
     fn load(o: &mut String, to: u32, ahead: u32) {
         let f = to * 8;
-        Self::add(o, format_args!("add.u32 tmp,kpos,{}; setp.lt.u32 q,tmp,k;", ahead * 32));
+        put(o, format_args!("add.u32 tmp,kpos,{}; setp.lt.u32 q,tmp,k;", ahead * 32));
         for (row, f) in [(0, f), (1, f + 4)] {
-            Self::add(
+            put(
                 o,
                 format_args!(
                     "@q ld.global.nc.L1::no_allocate.v4.b32 {{f{},f{},f{},f{}}},[a{row}+{}];",
@@ -415,14 +376,14 @@ bra DONE;"
             );
         }
         for i in f..f + 8 {
-            Self::add(o, format_args!("@!q mov.b32 f{i},0;"));
+            put(o, format_args!("@!q mov.b32 f{i},0;"));
         }
     }
 
     /// Where the rows of a thread lie, the first blocks of them, and no sums yet.
     fn prologue(self, o: &mut String) {
         let runs = self.right == Right::Runs;
-        Self::add(
+        put(
             o,
             format_args!(
                 "CONSUMER:
@@ -448,7 +409,7 @@ mul.wide.u32 x,i0,s0; mul.wide.u32 y,i1,s1; add.u64 x,x,y; shl.b64 x,x,1; add.u6
         match self.left {
             Left::Codes(group) => self.begin_codes(o, group),
             Left::Values => {
-                Self::add(
+                put(
                     o,
                     format_args!(
                         "shl.b32 kpos,t,3; mad.lo.u32 kpos,begin,{STEP},kpos; cvt.u64.u32 y,kpos;
@@ -461,12 +422,12 @@ min.u32 tmp2,row1,tmp; mul.wide.u32 x,tmp2,lda; add.u64 x,x,y; shl.b64 x,x,1; ad
             }
         }
         for i in 0..self.columns / 2 {
-            Self::add(o, format_args!("mov.f32 c{i},0f00000000;"));
+            put(o, format_args!("mov.f32 c{i},0f00000000;"));
         }
         // The high word of descriptors: of an image, eight columns and their 16 bytes of K lie together; else, with the swizzle of 128
         // bytes, the other half of K lies a tile's columns behind.
         let high = if self.right == Right::Across { self.columns | 1 << 30 } else { 128 >> 4 };
-        Self::add(o, format_args!("mov.u32 hi,{high}; mov.u32 it,0;"));
+        put(o, format_args!("mov.u32 hi,{high}; mov.u32 it,0;"));
     }
 
     /// The loop over K.
@@ -474,10 +435,10 @@ min.u32 tmp2,row1,tmp; mul.wide.u32 x,tmp2,lda; add.u64 x,x,y; shl.b64 x,x,1; ad
         let (stages, piece, n) = (self.stages(), self.piece(), self.columns);
         let kind = if self.dtype == Dtype::BF16 { "bf16" } else { "f16" };
         let sums = (0..n / 2).map(|i| format!("c{i}")).collect::<Vec<_>>().join(",");
-        Self::add(o, format_args!("LOOP:"));
+        put(o, format_args!("LOOP:"));
         for u in 0..2 * AHEAD {
             let (f, s) = (if self.left == Left::Values { u / 2 * 8 } else { u / 2 % 2 * 8 }, u % 2);
-            Self::add(
+            put(
                 o,
                 format_args!(
                     "shl.b32 tmp,slot,3; add.u32 tmp2,fullb,tmp;
@@ -503,11 +464,11 @@ wgmma.wait_group.sync.aligned 1;",
             );
             // The product before this one is done: its piece and, after two, its rows may be overwritten.
             match u {
-                0 => Self::add(o, format_args!("setp.ne.u32 p,it,0; and.pred p,p,lane0;")),
-                1 => Self::add(o, format_args!("mov.pred p,lane0;")),
+                0 => put(o, format_args!("setp.ne.u32 p,it,0; and.pred p,p,lane0;")),
+                1 => put(o, format_args!("mov.pred p,lane0;")),
                 _ => {}
             }
-            Self::add(
+            put(
                 o,
                 format_args!(
                     "setp.eq.u32 q,slot,0; selp.u32 tmp2,{},0,q;
@@ -531,7 +492,7 @@ add.u32 slot,slot,1; setp.eq.u32 q,slot,{stages};
                 }
             }
         }
-        Self::add(
+        put(
             o,
             format_args!(
                 "{on}add.u32 it,it,1;

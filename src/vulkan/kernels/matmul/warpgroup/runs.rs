@@ -211,25 +211,9 @@ mod tests {
             let (out, d) = enc.output((m * n * 2) as usize)?;
             let operand =
                 |ptr, rs, cs, bytes| Operand { ptr, rs, cs, batch: smallvec![], range: (ptr, bytes) };
-            let p = Problem {
-                dtype: Dtype::F16,
-                m,
-                n,
-                k,
-                batch: smallvec![],
-                a: operand(px, k, 1, (m * k * 2) as u64),
-                b: operand(pw, 1, k, (matrices * n * k * 2) as u64),
-                c: None,
-                alpha: 1.0,
-                beta: 0.0,
-                d,
-                d_rs: n,
-                d_batch: m * n,
-                d_range: (d, (m * n * 2) as u64),
-                table: None,
-                right_matrices: matrices,
-                fused: None,
-            };
+            let (x_bytes, w_bytes) = ((m * k * 2) as u64, (matrices * n * k * 2) as u64);
+            let sides = [operand(px, k, 1, x_bytes), operand(pw, 1, k, w_bytes)];
+            let p = Problem::plain(Dtype::F16, [m, n, k], sides, (d, (m * n * 2) as u64));
             let rights =
                 Rights { ptr: pw, range: p.b.range, step: n * k * 2, ld: k, count: matrices, factors: None };
             let found = tiles(enc, &view, [m, matrices], columns)?;

@@ -1,6 +1,7 @@
 //! How a kernel on warpgroups writes the sums of its tile: elements of 16 bits, eight at once, by rows or turned, or the sums themselves.
 
 use super::program::{Program, Right, Store};
+use super::text::{put, turn};
 use crate::core::Dtype;
 
 impl Program {
@@ -35,33 +36,17 @@ mul.lo.u32 col,tn,{};",
     /// Two sums as a pair of elements, the first one low.
     pub(super) fn pair(self, o: &mut String, to: u32, sum: u32) {
         let kind = if self.dtype == Dtype::BF16 { "bf16x2" } else { "f16x2" };
-        Self::add(o, format_args!("cvt.rn.{kind}.f32 v{to},c{},c{sum};", sum + 1));
+        put(o, format_args!("cvt.rn.{kind}.f32 v{to},c{},c{sum};", sum + 1));
     }
 
-    /// v0 to v3 of four lanes beside each other, turned: lane t has the t-th of each. `p` and `r`: the bits of t.
-    pub(super) fn turn(o: &mut String) {
-        for (i, j, bit, odd) in [(0, 1, 1, "p"), (2, 3, 1, "p"), (0, 2, 2, "r"), (1, 3, 2, "r")] {
-            Self::add(
-                o,
-                format_args!(
-                    "selp.b32 v4,v{i},v{j},{odd}; shfl.sync.bfly.b32 v4,v4,{bit},31,-1;
-@{odd} mov.b32 v{i},v4;
-@!{odd} mov.b32 v{j},v4;"
-                ),
-            );
-        }
-    }
-
+    /// The bits of t, for `turn`.
     pub(super) fn odd_lanes(o: &mut String) {
-        Self::add(
-            o,
-            format_args!("and.b32 tmp,t,1; setp.ne.u32 p,tmp,0; and.b32 tmp2,t,2; setp.ne.u32 r,tmp2,0;"),
-        );
+        put(o, format_args!("and.b32 tmp,t,1; setp.ne.u32 p,tmp,0; and.b32 tmp2,t,2; setp.ne.u32 r,tmp2,0;"));
     }
 
     pub(super) fn store_rows(self, o: &mut String) {
         Self::odd_lanes(o);
-        Self::add(
+        put(
             o,
             format_args!(
                 "mad.lo.u32 col,t,8,col; cvt.u64.u32 y,col;
@@ -71,8 +56,8 @@ mul.wide.u32 x,row1,ldd; add.u64 x,x,y; shl.b64 x,x,1; add.u64 d1,out,x;"
         );
         for (block, row) in (0..self.columns / 32).flat_map(|b| [(b, 0), (b, 1)]) {
             (0..4).for_each(|i| self.pair(o, i, 4 * (4 * block + i) + 2 * row));
-            Self::turn(o);
-            Self::add(
+            turn(o, ["p", "r"]);
+            put(
                 o,
                 format_args!(
                     "add.u32 tmp,col,{}; setp.lt.u32 q,tmp,columns; and.pred q,q,row{row}ok;
@@ -87,7 +72,7 @@ mul.wide.u32 x,row1,ldd; add.u64 x,x,y; shl.b64 x,x,1; add.u64 d1,out,x;"
     pub(super) fn store_columns(self, o: &mut String) {
         Self::odd_lanes(o);
         // Lane t has eight rows of column g of the first (t below 2) or the second block, the lower or the upper eight.
-        Self::add(
+        put(
             o,
             format_args!(
                 "sub.u32 row0,row0,g; mad.lo.u32 row0,tmp,8,row0; setp.lt.u32 row0ok,row0,rows;
@@ -99,10 +84,10 @@ mul.wide.u32 y,ldd,32;"
         for block in 0..self.columns / 16 {
             for i in 0..4 {
                 self.pair(o, i, 8 * block + 2 * i);
-                Self::add(o, format_args!("movmatrix.sync.aligned.m8n8.trans.b16 v{i},v{i};"));
+                put(o, format_args!("movmatrix.sync.aligned.m8n8.trans.b16 v{i},v{i};"));
             }
-            Self::turn(o);
-            Self::add(
+            turn(o, ["p", "r"]);
+            put(
                 o,
                 format_args!(
                     "add.u32 tmp,col,{}; setp.lt.u32 q,tmp,columns; and.pred q,q,row0ok;
@@ -116,7 +101,7 @@ add.u64 d0,d0,y;",
 
     pub(super) fn store_sums(self, o: &mut String) {
         let along = self.store == Store::SumRows;
-        Self::add(
+        put(
             o,
             format_args!(
                 "mad.lo.u32 col,t,2,col;
@@ -126,7 +111,7 @@ mul.wide.u32 x,{main},ldd; cvt.u64.u32 y,{other}; add.u64 x,x,y; shl.b64 x,x,2; 
             ),
         );
         // To the next column, and eight rows on; or the other way round.
-        Self::add(
+        put(
             o,
             format_args!(
                 "{} add.u64 d1,d0,x;",
@@ -136,7 +121,7 @@ mul.wide.u32 x,{main},ldd; cvt.u64.u32 y,{other}; add.u64 x,x,y; shl.b64 x,x,2; 
         for block in 0..self.columns / 8 {
             let c = 4 * block;
             for e in 0..2 {
-                Self::add(
+                put(
                     o,
                     format_args!(
                         "add.u32 tmp,col,{}; setp.lt.u32 q,tmp,columns; and.pred p,q,row0ok; and.pred q,q,row1ok;",
@@ -145,7 +130,7 @@ mul.wide.u32 x,{main},ldd; cvt.u64.u32 y,{other}; add.u64 x,x,y; shl.b64 x,x,2; 
                 );
                 let at = 32 * block + 4 * e;
                 match along {
-                    true => Self::add(
+                    true => put(
                         o,
                         format_args!(
                             "@p st.global.f32 [d0+{at}],c{};\n@q st.global.f32 [d1+{at}],c{};",
@@ -153,7 +138,7 @@ mul.wide.u32 x,{main},ldd; cvt.u64.u32 y,{other}; add.u64 x,x,y; shl.b64 x,x,2; 
                             c + 2 + e
                         ),
                     ),
-                    false => Self::add(
+                    false => put(
                         o,
                         format_args!(
                             "@p st.global.f32 [d{e}],c{};\n@q st.global.f32 [d{e}+32],c{};",
@@ -164,7 +149,7 @@ mul.wide.u32 x,{main},ldd; cvt.u64.u32 y,{other}; add.u64 x,x,y; shl.b64 x,x,2; 
                 }
             }
             if !along {
-                Self::add(o, format_args!("add.u64 d0,d0,y; add.u64 d1,d1,y;"));
+                put(o, format_args!("add.u64 d0,d0,y; add.u64 d1,d1,y;"));
             }
         }
     }

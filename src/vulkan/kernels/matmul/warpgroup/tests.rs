@@ -128,9 +128,8 @@ fn images_hold_every_element_where_products_read_it() {
     for ((case, tile), i) in cases().iter().zip([64, 128, 256].into_iter().cycle()).zip(0..) {
         let order = [Order::Dealt, Order::Natural, Order::Codes][i % 3];
         let steps = (round_up(case.k, DEPTH.into()) / i64::from(STEP)) as u32;
-        let image = |enc: &mut CommandEncoder, side: &Side<'_>| {
-            side.image(enc, tile, steps, order).map(|i| i.range())
-        };
+        let image =
+            |enc: &mut CommandEncoder, side: &Side<'_>| side.image(enc, tile, steps, order).map(|i| i.range);
         let Some(words) = case.run(image) else { return };
         let padded = round_up(case.rows, tile.into());
         assert_eq!(words.len() as i64, case.matrices() * padded * i64::from(steps * STEP));
