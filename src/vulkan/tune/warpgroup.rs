@@ -100,10 +100,10 @@ fn passing(p: &Profile, bytes: u64) -> f64 {
     bytes as f64 / f64::from(p.bandwidth)
 }
 
-/// Whether elements of a product can go there, on this device and as nobody says otherwise.
-fn open(p: &Profile, s: &Shape, variant: &KernelVariant) -> bool {
+/// Whether elements of a product can go there, on this device and where nobody says otherwise (`disabled`).
+fn open(p: &Profile, s: &Shape, disabled: bool) -> bool {
     let half = matches!(s.dtype, Dtype::F16 | Dtype::BF16);
-    half && p.features.ptx && !variant.disabled() && forced_tile().is_none()
+    half && p.features.ptx && !disabled && forced_tile().is_none()
 }
 
 /// The cheapest of all tiles and parts, turned or not.
@@ -116,7 +116,7 @@ fn cheapest(p: &Profile, s: &Shape, sides: &Sides, turned: &[bool]) -> Option<Pl
 
 /// The best plan for a product, if it is better than what other kernels would do.
 pub fn plan(p: &Profile, s: &Shape, sides: &Sides) -> Option<Plan> {
-    if !open(p, s, &MATMUL_WARPGROUP) || s.batch > 65_535 {
+    if !open(p, s, MATMUL_WARPGROUP.disabled()) || s.batch > 65_535 {
         return None;
     }
     let flops = 2.0 * s.m as f64 * s.n as f64 * s.k as f64 * s.batch as f64;
@@ -170,7 +170,7 @@ fn candidate(p: &Profile, s: &Shape, sides: &Sides, turned: bool, row: &Row, par
 
 /// The best plan for `s.m` rows by codes, which are the side that is not packed.
 pub fn codes(p: &Profile, s: &Shape) -> Option<Plan> {
-    if !open(p, s, &QMM_WARPGROUP) {
+    if !open(p, s, QMM_WARPGROUP.disabled()) {
         return None;
     }
     let sides = Sides { direct: [true; 2], across: [false; 2], matrices: [1; 2], sums: false };
@@ -184,7 +184,7 @@ const OTHER_RUNS: f64 = 200_000.0;
 /// Columns of a tile, and steps of K, for a tall product of `s.m` sorted rows that meet `matrices` right ones, where that is better
 /// than what other kernels do. Rows are the columns here.
 pub fn runs(p: &Profile, s: &Shape, matrices: u64, codes: bool) -> Option<(u32, u32)> {
-    if !open(p, s, if codes { &QMM_WARPGROUP } else { &MATMUL_WARPGROUP }) {
+    if !open(p, s, if codes { QMM_WARPGROUP.disabled() } else { MATMUL_WARPGROUP.disabled() }) {
         return None;
     }
     let blocks = s.k.div_ceil(DEPTH);
