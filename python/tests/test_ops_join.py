@@ -157,6 +157,7 @@ class TestOneKernel:
         made = [numbers(rng, (40, 12), "float32")[0] for _ in range(20)]
         assert kernels_of(lambda: mx.concatenate(made, -1)) == {"join": 1}
         assert kernels_of(lambda: mx.concatenate(made, 0)) == {"join": 1}
+        assert kernels_of(lambda: mx.pad(made[0], 2)) == {"join": 1}
         assert kernels_of(lambda: mx.stack([a[0, 0] for a in made])) == {"join": 1}
         apart = kernels_of(lambda: h.apart(lambda: mx.concatenate(made, -1), "join"))
         assert "join" not in apart

@@ -104,6 +104,12 @@ impl Node {
     pub fn has_siblings(&self) -> bool {
         self.siblings.as_ref().is_some_and(|s| s.specs.len() > 1)
     }
+
+    /// Whether an array is one of several outputs.
+    pub fn is_sibling(&self, a: &Array) -> bool {
+        let outputs = self.siblings.as_ref().and_then(|s| s.outputs.get());
+        outputs.is_some_and(|all| all.iter().any(|o| ptr::eq(o.as_ptr(), Arc::as_ptr(&a.0))))
+    }
 }
 
 /// Fails for shapes that no array has: whatever the dtype, their elements can be counted and reached.

@@ -123,6 +123,14 @@ pub(super) fn joins_draws(stream: Stream) -> bool {
     false
 }
 
+/// Whether a filled array and what it gets are written together.
+pub(super) fn joins_fills(stream: Stream) -> bool {
+    #[cfg(feature = "vulkan")]
+    return stream.device.is_gpu() && !crate::vulkan::tune::index::JOIN.disabled();
+    #[cfg(not(feature = "vulkan"))]
+    false
+}
+
 /// Whether rows less their log-sum-exp are one kernel.
 pub(super) fn joins_log_softmax(stream: Stream) -> bool {
     #[cfg(feature = "vulkan")]

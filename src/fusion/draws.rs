@@ -134,7 +134,7 @@ pub(super) fn find(free: &Free, i: usize, stream: Stream) -> Option<Join> {
     let mut chain = Chain::new(free, i);
     let mut best = None;
     for j in free.behind(i) {
-        let Some(node) = free.node(j).filter(|n| n.stream == stream && !n.has_siblings()) else { continue };
+        let Some(node) = free.node(j).filter(|n| n.stream == stream) else { continue };
         let out = free.array(j);
         if out.shape() != &shape[..] || !node.inputs.iter().any(|a| chain.maker(a).is_some()) {
             continue;

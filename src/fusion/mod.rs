@@ -9,6 +9,7 @@ mod draws;
 mod elementwise;
 mod epilogues;
 mod experts;
+mod filled;
 mod fused;
 mod groups;
 mod log_softmax;
@@ -31,7 +32,7 @@ static RECORDED: [&dyn recorded::Pattern; 3] =
     [&elementwise::Elementwise, &rows::Rows, &epilogues::Epilogues];
 
 /// Patterns over steps of an evaluation. The primitive that one begins with says `may_join`.
-static EVALUATED: [plan::Pattern; 7] = [
+static EVALUATED: [plan::Pattern; 8] = [
     experts::find,
     row_products::find,
     rotations::find,
@@ -39,4 +40,5 @@ static EVALUATED: [plan::Pattern; 7] = [
     tops::find,
     draws::find,
     log_softmax::find,
+    filled::find,
 ];

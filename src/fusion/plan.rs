@@ -167,8 +167,10 @@ impl<'a> Free<'a> {
         &self.steps[i].array
     }
 
+    /// The node of a step that may be joined: it is free, and has one output.
     pub fn node(&self, i: usize) -> Option<&'a Arc<Node>> {
-        if self.of[i] > 0 { None } else { self.steps[i].node.as_ref() }
+        let step = &self.steps[i];
+        if self.of[i] > 0 || step.has_siblings { None } else { step.node.as_ref() }
     }
 
     /// The primitive of a step on a stream, if it is a `P`.
@@ -200,7 +202,7 @@ impl<'a> Free<'a> {
 
     /// Whether one of `reads`, which step `i` does, is not there in the turn of `at`; `joined` make their own.
     pub fn made_later(&self, at: usize, i: usize, reads: &[Array], joined: &[usize]) -> bool {
-        let takes = |k: usize| reads.iter().any(|a| a.same(self.array(k)));
+        let takes = |k: usize| reads.iter().any(|a| self.steps[k].makes(a));
         (at..i).any(|k| !joined.contains(&k) && takes(k))
             || self.late.iter().rev().take(REACH).any(|&(k, ready)| ready > at && takes(k))
     }

@@ -203,7 +203,7 @@ fn dense<'a>(free: &Free<'a>, i: usize, stream: Stream) -> Option<Product<'a>> {
 
 /// What step `i` does to each element of its inputs, if that is all.
 fn elementwise(free: &Free, i: usize, stream: Stream) -> Option<Program> {
-    let node = free.node(i).filter(|n| n.stream == stream && !n.has_siblings())?;
+    let node = free.node(i).filter(|n| n.stream == stream)?;
     if let Some(fused) = node.primitive.program().and_then(|p| p.downcast_ref::<Program>()) {
         return Some(fused).filter(|p| p.outputs.len() == 1).cloned();
     }

@@ -13,6 +13,8 @@ pub(crate) struct Step {
     /// Handles to the array when the walk came by, the step's own among them: what is joined does not depend on
     /// when somebody lets go of one.
     pub handles: usize,
+    /// Whether the node has other outputs beside the array.
+    pub has_siblings: bool,
 }
 
 /// How many steps ahead of the one that is looked at memory of nodes is asked for, and that of what they read, which is found
@@ -37,7 +39,13 @@ impl Step {
 
     fn new(array: Array, node: Option<Arc<Node>>) -> Step {
         let handles = array.handles();
-        Step { array, node, handles }
+        let has_siblings = node.as_ref().is_some_and(|n| n.has_siblings());
+        Step { array, node, handles, has_siblings }
+    }
+
+    /// Whether an array gets its value here, be it not the one that the walk came by.
+    pub fn makes(&self, a: &Array) -> bool {
+        self.array.same(a) || self.has_siblings && self.node.as_ref().is_some_and(|n| n.is_sibling(a))
     }
 }
 

@@ -488,6 +488,27 @@ fn random_draws() {
     });
 }
 
+/// A step gives all outputs of its node their values, not only the one by which the walk came there first.
+#[test]
+fn second_outputs_are_there_before_they_are_read() {
+    on_devices(|_, s| {
+        let (key, value) = (ops::random::key(3).unwrap(), given(&[]));
+        let parts = || {
+            let deep = ops::exp(&ops::exp(&given(&[4, 64]), s).unwrap(), s).unwrap();
+            ops::quantize(&deep, Some(32), Some(4), "affine", None, s).unwrap()
+        };
+        let [low, high] = [given(&[]), given(&[])];
+        let (made, draw) = (parts(), ops::random::uniform(&low, &high, &[4, 2], Dtype::F32, Some(&key), s));
+        let drawn = ops::add(&draw.unwrap(), &made[1], s).unwrap();
+        let order = ["exp", "exp", "contiguous", "quantize", "random_bits+multiply+add+ADD"];
+        assert_eq!(runs(&[made[0].clone(), drawn]), order);
+        let made = parts();
+        let padded = ops::pad(&made[1], &[(1, 1), (0, 2)], ops::PadMode::Constant, &value, s).unwrap();
+        let order = ["exp", "exp", "contiguous", "quantize", "full+SLICE_UPDATE"];
+        assert_eq!(runs(&[made[0].clone(), padded]), order);
+    });
+}
+
 #[test]
 fn rows_less_their_log_sum_exp() {
     on_devices(|_, s| {
@@ -502,6 +523,21 @@ fn rows_less_their_log_sum_exp() {
         assert_eq!(runs(&[less(&x, held.clone())]).len(), 2, "somebody holds the sum");
         let square = given(&[5, 5]);
         assert_eq!(runs(&[less(&square, sum(&square, false))]).len(), 2, "of other elements");
+    });
+}
+
+#[test]
+fn filled_arrays_that_get_other_numbers() {
+    on_devices(|_, s| {
+        let (x, value) = (given(&[2, 3]), given(&[]));
+        let pad = || ops::pad(&x, &[(1, 1), (0, 2)], ops::PadMode::Constant, &value, s).unwrap();
+        assert_eq!(runs(&[pad()]), ["full+SLICE_UPDATE"]);
+        let filled = || ops::full(&[4, 6], &value, None, s).unwrap();
+        let within = |a: Array, step| slice_update(&a, &x, &[0, 0], &[2, 3 * step], &[1, step], s).unwrap();
+        assert_eq!(runs(&[within(filled(), 1)]), ["full+SLICE_UPDATE"]);
+        assert_eq!(runs(&[within(filled(), 2)]).len(), 2, "every second element");
+        let held = filled();
+        assert_eq!(runs(&[within(held.clone(), 1)]).len(), 2, "somebody holds what is filled");
     });
 }
 

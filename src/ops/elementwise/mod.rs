@@ -372,6 +372,10 @@ impl Primitive for Full {
         Cast.eval_gpu(stream, inputs, outputs)
     }
 
+    fn may_join(&self) -> bool {
+        true
+    }
+
     fn vjp(&self, r: &Vjp) -> Result<Derivatives> {
         Ok(vec![Some(sum_to(&r.cotangents[0], r.primals[0].shape(), r.stream)?)])
     }

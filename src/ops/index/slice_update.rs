@@ -49,6 +49,11 @@ impl SliceUpdate {
         Ok([dst, part])
     }
 
+    /// Where the update begins, if its elements are neighbours along each axis.
+    pub fn dense_from(&self) -> Option<&[i64]> {
+        self.step.iter().all(|&s| s == 1).then_some(&self.start)
+    }
+
     /// Where an update begins that covers all of `a` but along one axis.
     pub fn begins_along(&self, axis: usize, a: &Array, update: &Array) -> Option<i64> {
         start_along(axis, &self.start, &self.step, a, update)

@@ -442,7 +442,7 @@ pub fn flip(a: &Array, axes: Option<&[i64]>, s: Stream) -> Result<Array> {
 }
 
 /// View of `dst` through a slice; used by kernels that write parts of an output.
-pub(super) fn sliced<P: Copy>(
+pub(crate) fn sliced<P: Copy>(
     v: &View<P>,
     start: &[i64],
     step: &[i64],

@@ -6,7 +6,8 @@ use crate::core::env::KernelVariant;
 pub static SCATTER_LINES: KernelVariant =
     KernelVariant::new("scatter_lines", "assignments in short lines by a table of all places");
 
-pub static JOIN: KernelVariant = KernelVariant::new("join", "a copy for each array of a concatenation");
+pub static JOIN: KernelVariant =
+    KernelVariant::new("join", "a copy for each array of a concatenation, and for what a filled array holds");
 
 /// Places of the destination for each update up to which a table of all places is cheaper than to sort the updates, on an
 /// H200.

@@ -1,4 +1,4 @@
-//! Host side of shaders/index/join.comp: arrays side by side along an axis.
+//! Host side of shaders/index/join.comp: arrays side by side along an axis, and an array inside of a filled one.
 
 use smallvec::SmallVec;
 
@@ -86,6 +86,43 @@ pub fn concatenate(
     let outer: SmallVec<[Axis; 4]> =
         outer.iter().map(|&size| Axis { size, before: 0, inside: size }).collect();
     run(enc, &outer, width, &parts, None, dst)
+}
+
+/// Writes `dst` as `value` everywhere but from `start` on, where `inside` stands; false as [`concatenate`]. `dst` is row-major,
+/// `value` one element.
+pub fn inside(
+    enc: &mut CommandEncoder,
+    value: &DeviceView,
+    inside: &DeviceView,
+    start: &[i64],
+    dst: &DeviceView,
+) -> Result<bool> {
+    let whole = |k: &usize| inside.shape[*k] == dst.shape[*k];
+    let axis = (0..dst.ndim()).rev().find(|k| !whole(k)).unwrap_or(0);
+    let inner: i64 = dst.shape[axis + 1..].iter().product();
+    let width = dst.shape[axis] * inner;
+    if dst.ndim() == 0 || inside.size() == 0 || !together(inside, axis) || tune::index::JOIN.disabled() {
+        return Ok(false);
+    }
+    let mut outer: SmallVec<[Axis; 4]> = SmallVec::new();
+    let mut strides: SmallVec<[i64; 4]> = SmallVec::new();
+    for k in 0..axis {
+        let (size, stride) = (dst.shape[k], inside.strides[k]);
+        match (outer.last_mut(), strides.last_mut()) {
+            _ if size == 1 => {}
+            (Some(last), Some(before)) if whole(&k) && *before == stride * size => {
+                *last =
+                    Axis { size: last.size * size, before: last.before * size, inside: last.inside * size };
+                *before = stride;
+            }
+            _ => {
+                outer.push(Axis { size, before: start[k], inside: inside.shape[k] });
+                strides.push(stride);
+            }
+        }
+    }
+    let part = Part { from: inside, start: start[axis] * inner, len: inside.shape[axis] * inner, strides };
+    run(enc, &outer, width, &[part], Some(value), dst)
 }
 
 fn run(
