@@ -140,7 +140,8 @@ step_clippy() {
 # Most of these tests compile shaders; code generation for our own crate would take longer than it saves.
 step_rust() {
     timeout -k 10 2400 cargo test --lib --release --no-default-features --features vulkan \
-        --config profile.release.package.mlx_vulkan.opt-level=1
+        --config profile.release.package.mlx_vulkan.opt-level=1 \
+        --config profile.release.package.mlx_vulkan.codegen-units=12
 }
 
 step_build() {

@@ -8,6 +8,7 @@ pub(super) mod gemv;
 #[cfg(target_arch = "x86_64")]
 pub(super) mod tiles;
 pub(super) mod tiny;
+mod turned;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -62,7 +63,30 @@ fn ready() {
 ///
 /// # Safety
 /// The matrices are valid for their sizes; nobody else touches `dst`, and it overlaps none of the others.
-pub(super) unsafe fn multiply<T: 'static>(
+pub(super) unsafe fn multiply<T: Copy + Send + Sync + 'static>(
+    size: [usize; 3],
+    to: (*mut T, isize, isize),
+    add: bool,
+    a: Mat<T>,
+    b: Mat<T>,
+    scales: [T; 2],
+    par: Parallelism,
+) {
+    // SAFETY: the contract is the same.
+    unsafe {
+        if to.2 == 1 && turned::takes(size, b) {
+            turned::multiply(size, (to.0, to.1), add, a, b, scales, par);
+        } else {
+            direct(size, to, add, a, b, scales, par);
+        }
+    }
+}
+
+/// The same, with the sides as they lie.
+///
+/// # Safety
+/// As for [`multiply`].
+unsafe fn direct<T: Copy + Send + Sync + 'static>(
     [m, n, k]: [usize; 3],
     (dst, rs, cs): (*mut T, isize, isize),
     add: bool,
@@ -295,9 +319,9 @@ multiversion! {
     }
 }
 
-/// Float32 scratch.
-fn scratch(len: usize) -> Result<(crate::core::HostBlock, *mut f32)> {
-    let block = host_block((len * 4).max(64))?;
+/// Scratch for so many elements.
+fn scratch<T>(len: usize) -> Result<(crate::core::HostBlock, *mut T)> {
+    let block = host_block((len * size_of::<T>()).max(64))?;
     let p = block.ptr().cast();
     Ok((block, p))
 }
@@ -352,12 +376,16 @@ impl HalfLike for Brain {
     }
 }
 
+/// Through float32 panels, into rows of `dst` that are `ld` apart.
+///
+/// # Safety
+/// As for [`Element::product`].
 unsafe fn through_panels<T: HalfLike>(
     d: Dims,
     a: Mat<T>,
     b: Mat<T>,
     c: Option<Mat<T>>,
-    dst: *mut T,
+    (dst, ld): (*mut T, usize),
     par: Parallelism,
 ) -> Result<()> {
     let add = c.filter(|_| d.beta != 0.0);
@@ -389,7 +417,7 @@ unsafe fn through_panels<T: HalfLike>(
                     };
                     // SAFETY: rows of the block are disjoint.
                     unsafe {
-                        let to = out.get().add((i + row) * d.n + j);
+                        let to = out.get().add((i + row) * ld + j);
                         narrow(held.get().add(row * n), from, step, (d.alpha, d.beta), to, n);
                     }
                 }
@@ -397,6 +425,36 @@ unsafe fn through_panels<T: HalfLike>(
         }
     }
     Ok(())
+}
+
+/// The same where there are few rows: some columns at a time, which stay in the caches of a core.
+///
+/// # Safety
+/// As for [`Element::product`].
+unsafe fn by_columns<T: HalfLike>(
+    d: Dims,
+    a: Mat<T>,
+    b: Mat<T>,
+    c: Option<Mat<T>>,
+    dst: *mut T,
+    par: Parallelism,
+) -> Result<()> {
+    let width = turned::columns(d.k);
+    let failed = std::sync::Mutex::new(None);
+    let out = SendPtr::new(dst);
+    chunks(par, d.n.div_ceil(width), 1, |r| {
+        for j in r.map(|i| i * width) {
+            let some = Dims { n: width.min(d.n - j), ..d };
+            let (right, add) = (b.from(0, j), c.map(|c| c.from(0, j)));
+            // SAFETY: the contract is the same; chunks write disjoint columns.
+            let made =
+                unsafe { through_panels(some, a, right, add, (out.get().add(j), d.n), Parallelism::None) };
+            if let Err(e) = made {
+                *failed.lock().unwrap_or_else(|e| e.into_inner()) = Some(e);
+            }
+        }
+    });
+    failed.into_inner().unwrap_or_else(|e| e.into_inner()).map_or(Ok(()), Err)
 }
 
 macro_rules! halves {
@@ -407,7 +465,13 @@ macro_rules! halves {
                 d: Dims, a: Mat<Self>, b: Mat<Self>, c: Option<Mat<Self>>, dst: *mut Self, par: Parallelism,
             ) -> Result<()> {
                 // SAFETY: the contract is the same.
-                unsafe { through_panels(d, a, b, c, dst, par) }
+                unsafe {
+                    if turned::by_columns(d.m, d.n) {
+                        by_columns(d, a, b, c, dst, par)
+                    } else {
+                        through_panels(d, a, b, c, (dst, d.n), par)
+                    }
+                }
             }
             unsafe fn vector(d: Dims, a: Mat<Self>, b: Mat<Self>, c: Option<Mat<Self>>, dst: *mut Self) -> bool {
                 // SAFETY: the contract is the same.

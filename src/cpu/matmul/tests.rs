@@ -110,6 +110,32 @@ fn addends_scale_and_broadcast() {
 }
 
 #[test]
+fn right_sides_that_lie_column_by_column() {
+    for dtype in DTYPES {
+        for (m, n, k) in [
+            (2, 16, 16),
+            (3, 200, 150),
+            (9, 17, 40),
+            (64, 333, 65),
+            (65, 130, 90),
+            (130, 70, 201),
+            (66, 300, 64),
+        ] {
+            let a = random(dtype, m * k, Layout::contiguous(&[m as i64, k as i64]), 1);
+            for gap in [0, 3] {
+                let mut l = Layout::contiguous(&[k as i64, n as i64]);
+                (l.strides[0], l.strides[1], l.offset) = (1, (k + gap) as i64, gap as i64);
+                let b = random(dtype, (k + gap) * n + gap, l, 2);
+                let label = format!("{m}x{k} by {k}x{n} and {gap}");
+                check(&a, &b, None, &label);
+                let c = random(dtype, m * n, Layout::contiguous(&[m as i64, n as i64]), 3);
+                check(&a, &b, Some((&c, 0.5, -2.0)), &label);
+            }
+        }
+    }
+}
+
+#[test]
 fn products_over_nothing_are_zero_and_large_ones_are_cut() {
     for dtype in DTYPES {
         let a = random(dtype, 1, Layout::contiguous(&[5, 0]), 1);

@@ -1,6 +1,6 @@
-//! Branch-free float32 functions, at most 4 ULP from the exact value over the whole domain. Plain
-//! `a * b + c` arithmetic, integer bit tricks and selects only, so that loops over them vectorise and give
-//! the same bits on every instruction set. `shaders/lib/math.glsl` and `math_wide.glsl` have the same functions,
+//! Branch-free float32 functions, at most 4 ULP from the exact value over the whole domain. Arithmetic, sums of products that
+//! are rounded once where it says so (`fma`), integer bit tricks and selects only, so that loops over them vectorise and
+//! give the same bits on every instruction set. `shaders/lib/math.glsl` and `math_wide.glsl` have the same functions,
 //! without float64.
 //!
 //! Polynomial coefficients follow the Cephes library (S. Moshier) where no other source is named.
@@ -45,6 +45,11 @@ pub fn with_sign(a: f32, s: f32) -> f32 {
 fn sqrt(x: f32) -> f32 {
     x.sqrt()
 }
+/// a * b + c, rounded once: an instruction of all vector units of the last ten years, a call on others.
+#[inline(always)]
+fn fma(a: f32, b: f32, c: f32) -> f32 {
+    a.mul_add(b, c)
+}
 /// 2^k for k in -126..=127.
 #[inline(always)]
 fn pow2(k: i32) -> f32 {
@@ -58,44 +63,48 @@ pub fn scale2(y: f32, k: i32) -> f32 {
     y * pow2(h) * pow2(i - h)
 }
 
+/// x less its nearest multiple of ln(2), and `MAGIC` plus that multiple.
+#[inline(always)]
+fn exp_reduce(x: f32) -> (f32, f32) {
+    let t: f32 = fma(x, LOG2E, MAGIC);
+    let n: f32 = t - MAGIC;
+    (fma(-n, LN2_LO, fma(-n, LN2_HI, x)), t)
+}
 /// exp(x + lo) * 2^k for small `lo`.
 #[inline(always)]
 pub fn exp_k(x0: f32, lo: f32, k: i32) -> f32 {
     let x: f32 = sel(x0 > 90.0, 90.0, sel(x0 < -110.0, -110.0, x0));
-    let t: f32 = x * LOG2E + MAGIC;
-    let n: f32 = t - MAGIC;
+    let (near, t) = exp_reduce(x);
     let i: i32 = (bits(t) as i32).wrapping_sub(0x4b400000);
-    let r: f32 = ((x - n * LN2_HI) - n * LN2_LO) + lo;
-    scale2(exp_poly(r) * (r * r) + r + 1.0, i.clamp(-400, 400) + k)
+    let r: f32 = near + lo;
+    scale2(fma(exp_poly(r), r * r, r) + 1.0, i.clamp(-400, 400) + k)
 }
 /// (exp(r) - 1 - r) / r^2 on |r| <= ln(2)/2. In pairs: loops over it are bound by the chain of additions.
 #[inline(always)]
 pub fn exp_poly(r: f32) -> f32 {
     let s: f32 = r * r;
-    let a: f32 = 1.6666665459e-1 * r + 5.0000001201e-1;
-    let b: f32 = 8.3334519073e-3 * r + 4.1665795894e-2;
-    let c: f32 = 1.9875691500e-4 * r + 1.3981999507e-3;
-    (c * s + b) * s + a
+    let a: f32 = fma(1.6666665459e-1, r, 5.0000001201e-1);
+    let b: f32 = fma(8.3334519073e-3, r, 4.1665795894e-2);
+    let c: f32 = fma(1.9875691500e-4, r, 1.3981999507e-3);
+    fma(fma(c, s, b), s, a)
 }
 /// `exp_k` without what a plain exponential does not need.
 #[inline(always)]
 pub fn exp(x0: f32) -> f32 {
     let x: f32 = sel(x0 > 90.0, 90.0, sel(x0 < -110.0, -110.0, x0));
-    let t: f32 = x * LOG2E + MAGIC;
-    let n: f32 = t - MAGIC;
-    let i: i32 = (bits(t) as i32).wrapping_sub(0x4b400000);
-    let r: f32 = (x - n * LN2_HI) - n * LN2_LO;
-    let h: i32 = i >> 1;
-    (exp_poly(r) * (r * r) + r + 1.0) * pow2(h) * pow2(i.wrapping_sub(h))
+    let (r, t) = exp_reduce(x);
+    // The multiple is in the low bits of t, whose others are gone once they become exponents; half of it first.
+    let (i, h) = (bits(t), bits(t) >> 1);
+    let half: f32 = from_bits((h << 23).wrapping_add(0x3f800000));
+    let rest: f32 = from_bits((i.wrapping_sub(h) << 23).wrapping_add(0x3f800000));
+    (fma(exp_poly(r), r * r, r) + 1.0) * half * rest
 }
 #[inline(always)]
 pub fn expm1(x0: f32) -> f32 {
     let x: f32 = sel(x0 > 89.0, 89.0, sel(x0 < -30.0, -30.0, x0));
-    let t: f32 = x * LOG2E + MAGIC;
-    let n: f32 = t - MAGIC;
+    let (r, t) = exp_reduce(x);
     let i: i32 = (bits(t) as i32).wrapping_sub(0x4b400000).clamp(-60, 140);
-    let r: f32 = (x - n * LN2_HI) - n * LN2_LO;
-    let em: f32 = exp_poly(r) * (r * r) + r;
+    let em: f32 = fma(exp_poly(r), r * r, r);
     let s: f32 = pow2((i - 1).clamp(-126, 127));
     let y: f32 = (s * em + (s - 0.5)) * 2.0;
     sel(i == 0, sel(x == 0.0, x, em), y)
@@ -119,11 +128,11 @@ pub fn log_exponent(x: f32) -> i32 {
 fn log_poly(f: f32) -> f32 {
     let s: f32 = f * f;
     let q: f32 = s * s;
-    let a: f32 = -2.4999993993e-1 * f + 3.3333331174e-1;
-    let b: f32 = -1.6668057665e-1 * f + 2.0000714765e-1;
-    let c: f32 = -1.2420140846e-1 * f + 1.4249322787e-1;
-    let d: f32 = -1.1514610310e-1 * f + 1.1676998740e-1;
-    (((7.0376836292e-2 * q + (d * s + c)) * q) + (b * s + a)) * f * s
+    let a: f32 = fma(-2.4999993993e-1, f, 3.3333331174e-1);
+    let b: f32 = fma(-1.6668057665e-1, f, 2.0000714765e-1);
+    let c: f32 = fma(-1.2420140846e-1, f, 1.4249322787e-1);
+    let d: f32 = fma(-1.1514610310e-1, f, 1.1676998740e-1);
+    fma(fma(7.0376836292e-2, q, fma(d, s, c)), q, fma(b, s, a)) * f * s
 }
 /// `r` where x is positive and finite, else what a logarithm gives there.
 #[inline(always)]
@@ -135,8 +144,8 @@ fn log_special(x: f32, r: f32) -> f32 {
 /// e * ln(2) + log(1 + f).
 #[inline(always)]
 fn log_sum(e: f32, f: f32) -> f32 {
-    let y: f32 = (log_poly(f) + e * LN2_LO) - 0.5 * (f * f);
-    f + y + e * LN2_HI
+    let y: f32 = fma(-0.5 * f, f, fma(e, LN2_LO, log_poly(f)));
+    fma(e, LN2_HI, f + y)
 }
 #[inline(always)]
 pub fn log(x: f32) -> f32 {
