@@ -268,7 +268,11 @@ unsafe fn one<V: Vector, const U: usize>(a: &Bound, x: &mut [V; U], m: impl Fn(u
             Act::Negative => each!(u => x[u].neg()),
             Act::Square => each!(u => x[u].mul(x[u])),
             Act::Sqrt => each!(u => x[u].sqrt()),
-            Act::Erf => *x = V::erf_of(*x),
+            Act::Erf => {
+                let mut copy = *x;
+                V::erf_of(&mut copy);
+                *x = copy;
+            }
         }
     }
 }

@@ -38,8 +38,9 @@ pub trait Vector: Copy {
     unsafe fn with_sign(self, s: Self) -> Self;
     /// self * b + c, rounded once.
     unsafe fn fma(self, b: Self, c: Self) -> Self;
-    /// The error function of some; not inlined, so that those who call it keep theirs in registers at other times.
-    unsafe fn erf_of<const U: usize>(x: [Self; U]) -> [Self; U];
+    /// The error function of some, in their place; not inlined, so that those who call it with a copy keep theirs in registers at
+    /// other times.
+    unsafe fn erf_of<const U: usize>(x: &mut [Self; U]);
 }
 
 impl Vector for f32 {
@@ -108,8 +109,8 @@ impl Vector for f32 {
         self.mul_add(b, c)
     }
     #[inline(always)]
-    unsafe fn erf_of<const U: usize>(x: [f32; U]) -> [f32; U] {
-        x.map(scalar_special::erf)
+    unsafe fn erf_of<const U: usize>(x: &mut [f32; U]) {
+        *x = x.map(scalar_special::erf);
     }
 }
 
@@ -244,7 +245,7 @@ mod x86 {
                     unsafe { $fma(self, b, c) }
                 }
                 #[inline(always)]
-                unsafe fn erf_of<const U: usize>(x: [$t; U]) -> [$t; U] {
+                unsafe fn erf_of<const U: usize>(x: &mut [$t; U]) {
                     // SAFETY: as above.
                     unsafe { $erf(x) }
                 }
@@ -252,12 +253,11 @@ mod x86 {
 
             #[target_feature(enable = $features)]
             #[inline(never)]
-            unsafe fn $erf<const U: usize>(mut x: [$t; U]) -> [$t; U] {
-                for x in &mut x {
+            unsafe fn $erf<const U: usize>(x: &mut [$t; U]) {
+                for x in x {
                     // SAFETY: the features that the function is for.
                     *x = unsafe { erf(*x) };
                 }
-                x
             }
         };
     }

@@ -180,14 +180,27 @@ trait Native: Element<Sum = Self> {
 }
 
 /// `dst = beta * c` in contiguous rows.
-unsafe fn scaled_copy<T: Native>(d: Dims, c: Mat<T>, dst: *mut T) {
-    let beta = T::scale(d.beta);
-    for i in 0..d.m {
-        for j in 0..d.n {
-            // SAFETY: the caller guarantees c and dst for m x n elements.
-            unsafe { *dst.add(i * d.n + j) = (*c.from(i, j).ptr).times(beta) };
+///
+/// # Safety
+/// Both are valid for m x n elements, and nobody else sees `dst`.
+unsafe fn scaled_copy<T: Native>(d: Dims, c: Mat<T>, dst: *mut T, par: Parallelism) {
+    let (beta, out) = (T::scale(d.beta), SendPtr::new(dst));
+    chunks(par, d.m, (GRAIN / d.n.max(1)).max(1), |rows| {
+        for i in rows {
+            let from = c.from(i, 0).ptr;
+            // SAFETY: by contract; rows are disjoint.
+            unsafe {
+                let to = out.get().add(i * d.n);
+                // A loop of its own where elements are neighbours, which becomes vectors.
+                if c.cs == 1 {
+                    (0..d.n).for_each(|j| *to.add(j) = (*from.add(j)).times(beta));
+                } else {
+                    (0..d.n)
+                        .for_each(|j| *to.add(j) = (*from.wrapping_offset(j as isize * c.cs)).times(beta));
+                }
+            }
         }
-    }
+    });
 }
 
 unsafe fn native<T: Native>(
@@ -201,7 +214,7 @@ unsafe fn native<T: Native>(
     let add = c.filter(|_| d.beta != 0.0);
     if let Some(c) = add {
         // SAFETY: passed on.
-        unsafe { scaled_copy(d, c, dst) };
+        unsafe { scaled_copy(d, c, dst, par) };
     }
     let (size, to) = ([d.m, d.n, d.k], (dst, d.n as isize, 1));
     // SAFETY: the caller guarantees the operands; dst is read only where it was just filled.
@@ -466,7 +479,7 @@ macro_rules! halves {
             ) -> Result<()> {
                 // SAFETY: the contract is the same.
                 unsafe {
-                    if turned::by_columns(d.m, d.n) {
+                    if turned::few(d.m, d.n) {
                         by_columns(d, a, b, c, dst, par)
                     } else {
                         through_panels(d, a, b, c, (dst, d.n), par)

@@ -23,7 +23,7 @@ const WHOLE: usize = if cfg!(test) { 1 << 13 } else { 1 << 24 };
 const BLOCK: usize = 64;
 
 /// Whether columns go a few at a time, which cores share.
-pub(super) fn by_columns(m: usize, n: usize) -> bool {
+pub(super) fn few(m: usize, n: usize) -> bool {
     m <= FEW && n >= 2 * COLUMNS
 }
 
@@ -76,7 +76,7 @@ pub(super) unsafe fn multiply<T: Copy + Send + Sync + 'static>(
     par: Parallelism,
 ) {
     let out = SendPtr::new(dst);
-    if by_columns(m, n) {
+    if few(m, n) {
         let width = columns(k);
         chunks(par, n.div_ceil(width), 1, |r| {
             let held = scratch::<T>(k * width);

@@ -254,8 +254,11 @@ unsafe fn some<const B: u32, const M: usize, const R: usize>(
                 codes[r] =
                     unsafe { _mm512_maskz_loadu_epi32(held, w.words.add(at[r] * w.count + word).cast()) };
                 let ahead = w.words.wrapping_add((at[r] + later) * w.count + place_later);
-                // SAFETY: addresses that are asked for need not be there.
-                unsafe { _mm_prefetch::<_MM_HINT_T0>(ahead.cast()) };
+                // SAFETY: addresses that are asked for need not be there (and newer compilers ask for no promise).
+                #[allow(unused_unsafe)]
+                unsafe {
+                    _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
+                }
             }
             place_later += LANES;
             if place_later >= w.count {
