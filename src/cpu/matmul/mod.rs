@@ -340,11 +340,34 @@ fn scratch<T>(len: usize) -> Result<(crate::core::HostBlock, *mut T)> {
 }
 
 /// Calls `f` on chunks of `0..n`, in parallel where the product runs so.
-fn chunks(par: Parallelism, n: usize, grain: usize, f: impl Fn(std::ops::Range<usize>) + Send + Sync) {
+pub(super) fn chunks(
+    par: Parallelism,
+    n: usize,
+    grain: usize,
+    f: impl Fn(std::ops::Range<usize>) + Send + Sync,
+) {
     match par {
         Parallelism::None => f(0..n),
         Parallelism::Rayon(_) => parallel_chunks(n, grain, f),
     }
+}
+
+/// The same for each of `0..n`, which may fail: one of the errors.
+fn try_chunks(
+    par: Parallelism,
+    n: usize,
+    grain: usize,
+    f: impl Fn(usize) -> Result<()> + Send + Sync,
+) -> Result<()> {
+    let failed = std::sync::Mutex::new(None);
+    chunks(par, n, grain, |r| {
+        for i in r {
+            if let Err(e) = f(i) {
+                *failed.lock().unwrap_or_else(|e| e.into_inner()) = Some(e);
+            }
+        }
+    });
+    failed.into_inner().unwrap_or_else(|e| e.into_inner()).map_or(Ok(()), Err)
 }
 
 /// A float32 copy of a matrix, lines along its nearer axis.
@@ -452,22 +475,14 @@ unsafe fn by_columns<T: HalfLike>(
     dst: *mut T,
     par: Parallelism,
 ) -> Result<()> {
-    let width = turned::columns(d.k);
-    let failed = std::sync::Mutex::new(None);
-    let out = SendPtr::new(dst);
-    chunks(par, d.n.div_ceil(width), 1, |r| {
-        for j in r.map(|i| i * width) {
-            let some = Dims { n: width.min(d.n - j), ..d };
-            let (right, add) = (b.from(0, j), c.map(|c| c.from(0, j)));
-            // SAFETY: the contract is the same; chunks write disjoint columns.
-            let made =
-                unsafe { through_panels(some, a, right, add, (out.get().add(j), d.n), Parallelism::None) };
-            if let Err(e) = made {
-                *failed.lock().unwrap_or_else(|e| e.into_inner()) = Some(e);
-            }
-        }
-    });
-    failed.into_inner().unwrap_or_else(|e| e.into_inner()).map_or(Ok(()), Err)
+    let (width, out) = (turned::columns(d.k), SendPtr::new(dst));
+    try_chunks(par, d.n.div_ceil(width), 1, |i| {
+        let j = i * width;
+        let some = Dims { n: width.min(d.n - j), ..d };
+        let (right, add) = (b.from(0, j), c.map(|c| c.from(0, j)));
+        // SAFETY: the contract is the same; chunks write disjoint columns.
+        unsafe { through_panels(some, a, right, add, (out.get().add(j), d.n), Parallelism::None) }
+    })
 }
 
 macro_rules! halves {
@@ -616,15 +631,8 @@ pub(super) fn each(
 ) -> Result<()> {
     let threads = pool::threads();
     if count > 1 && (work < SMALL || count >= 4 * threads && work < 64 * SMALL) {
-        let failed = std::sync::Mutex::new(None);
-        parallel_chunks(count, (SMALL / 4 / work.max(1)).max(1), |r| {
-            for i in r {
-                if let Err(e) = one(i, Parallelism::None) {
-                    *failed.lock().unwrap_or_else(|e| e.into_inner()) = Some(e);
-                }
-            }
-        });
-        return failed.into_inner().unwrap_or_else(|e| e.into_inner()).map_or(Ok(()), Err);
+        let grain = (SMALL / 4 / work.max(1)).max(1);
+        return try_chunks(Parallelism::Rayon(threads), count, grain, |i| one(i, Parallelism::None));
     }
     let par = if work < SMALL || threads == 1 { Parallelism::None } else { Parallelism::Rayon(threads) };
     let all = || (0..count).try_for_each(|i| one(i, par));

@@ -18,9 +18,9 @@ use crate::core::{Dtype, Result};
 use crate::cpu::matmul::gather_mm::starts;
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::matmul::tiles::{self, Unit};
-use crate::cpu::matmul::{Mat, each, multiply};
+use crate::cpu::matmul::{Mat, chunks, each, multiply};
 use crate::cpu::runtime::elem::{Brain, Half, To};
-use crate::cpu::runtime::pool::{SendPtr, parallel_chunks};
+use crate::cpu::runtime::pool::SendPtr;
 use crate::kernels::HostView;
 use crate::kernels::quantized::quant::{Format, Mode};
 
@@ -458,19 +458,6 @@ unsafe fn tiled<C: Codec, T: Split>(
         super::tiled::product::<C>(right, w, n, out, unit, par);
     }
     right.is_some()
-}
-
-/// Calls `f` on chunks of `0..n`, in parallel where the product runs so.
-pub(super) fn chunks(
-    par: Parallelism,
-    n: usize,
-    grain: usize,
-    f: impl Fn(std::ops::Range<usize>) + Send + Sync,
-) {
-    match par {
-        Parallelism::None => f(0..n),
-        Parallelism::Rayon(_) => parallel_chunks(n, grain, f),
-    }
 }
 
 /// One product into contiguous rows of `n` results.

@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use gemm::Parallelism;
 
-use super::qmm::{Matrix, Out, chunks};
+use super::qmm::{Matrix, Out};
 use super::qmm_kernels::{each_part, scales};
 use super::quant::{Codec, QUADS, UNIT};
+use crate::cpu::matmul::chunks;
 use crate::cpu::matmul::tiles::{DEPTH, Line, SIDE, SUMS, Session, TILE, Unit, plain, room, transposed};
 use crate::cpu::runtime::elem::To;
 use crate::cpu::runtime::pool::SendPtr;
