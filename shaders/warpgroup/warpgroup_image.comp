@@ -3,9 +3,8 @@
 // steps of 16 along K; within one, two halves of 8; within one, 16 bytes of each row. Of 32 elements of K the pairs are dealt
 // to the halves of two steps in turn, since that is how a thread of the other side has them (kernels/matmul/warpgroup).
 // Rows and elements of K that are not there are zero. PLAIN: rows of K as they are, `out_ld` apart.
-// Defines: ALONG where K is contiguous (else rows are), WIDE where 16-byte loads may be used, PLAIN (not with ALONG), NATURAL
-// where elements of K are not dealt but keep their order, CODES (with ALONG) where the other side is codes: of 128 elements a thread has 32 neighbours, of eight the first four are paired
-// with the last, RUNS (with ALONG) where `nb0` and `b0` are the address of tiles of rows that
+// Defines: ALONG where K is contiguous (else rows are), WIDE where 16-byte loads may be used, PLAIN (not with ALONG), CODES (with ALONG) where the other side is codes: of 128
+// elements a thread has 32 neighbours, of eight the first four are paired with the last, RUNS (with ALONG) where `nb0` and `b0` are the address of tiles of rows that
 // warpgroup_runs.comp found, of which `b1` at most have room.
 // Grid: blocks of 64 rows (a tile without ALONG, 256 with PLAIN too), of 128 elements of K (16384 / TILE; 64), batch.
 #extension GL_GOOGLE_include_directive : require
@@ -81,9 +80,7 @@ void main() {
     }
     [[unroll]] for (uint c = 0; c < 4; c++) {
         uint at = (2 * block + c / 2) * 2 * p.tile + c % 2 * p.tile + row % p.tile;
-#ifdef NATURAL
-        Chunks(dst).v[at] = x[c];
-#elif defined(CODES)
+#ifdef CODES
         uvec4 w;
         [[unroll]] for (uint i = 0; i < 4; i++)
             w[i] = c % 2 == 0 ? (x[i][c / 2] & 0xffffu) | x[i][2 + c / 2] << 16
@@ -112,11 +109,7 @@ void main() {
 #ifdef PLAIN
         uint k = first + i;
 #else
-#ifdef NATURAL
-        uint k = 32 * block + 8 * c + i;
-#else
         uint k = 32 * block + 8 * (i / 2) + 2 * c + i % 2;
-#endif
 #endif
         x[i] = eight(src, k * p.ld + rows8 * 8, k < p.k ? int(p.rows) - int(rows8 * 8) : 0);
     }

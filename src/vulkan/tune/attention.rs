@@ -131,7 +131,17 @@ const WARPGROUP: [f64; 2] = [400_000.0, 220_000.0];
 /// See [`WARPGROUP`].
 const WARPGROUP_NS: f64 = 8000.0;
 
-/// The features that a kernel on warpgroups has room for, for arrays of (batch, heads, heads of keys, queries, keys), where it is
+/// The features that a kernel on warpgroups has room for, where it can take such arrays.
+fn room(p: &Profile, dtype: Dtype, [batch, heads, l, n]: [u64; 4], [d, dv]: [u64; 2]) -> Option<u32> {
+    let half = matches!(dtype, Dtype::F16 | Dtype::BF16);
+    let features = if d.max(dv) <= 64 { 64 } else { 128 };
+    let fits = d.max(dv) <= features && d % 8 == 0 && dv % 8 == 0;
+    let counts = n < 1 << 31 && batch.max(heads) < 1 << 16 && l.max(n).div_ceil(64) < 1 << 16;
+    // FITS: 64 or 128.
+    (half && p.features.ptx && fits && counts && !SDPA_WARPGROUP.disabled()).then_some(features as u32)
+}
+
+/// The features that the kernel on warpgroups has room for, for arrays of (batch, heads, heads of keys, queries, keys), where it is
 /// the best.
 pub fn warpgroup(
     p: &Profile,
@@ -140,20 +150,31 @@ pub fn warpgroup(
     [d, dv]: [u64; 2],
     causal: bool,
 ) -> Option<u32> {
-    let half = matches!(dtype, Dtype::F16 | Dtype::BF16);
-    let features = if d.max(dv) <= 64 { 64 } else { 128 };
-    let fits =
-        d.max(dv) <= features && d % 8 == 0 && dv % 8 == 0 && n < 1 << 31 && batch.max(heads) < 1 << 16;
-    if !half || !p.features.ptx || !fits || SDPA_WARPGROUP.disabled() || l.div_ceil(128) >= 1 << 16 {
-        return None;
-    }
+    let room = room(p, dtype, [batch, heads, l, n], [d, dv])?;
+    let features = u64::from(room);
     let seen = if causal { n.saturating_sub(l / 2) } else { n };
     let flops = 2.0 * (batch * heads * l.next_multiple_of(128) * seen * 2 * features) as f64;
     let useful = 2.0 * (batch * heads * l * seen * (d + dv)) as f64;
     let passes = (4 * batch * kv * n * 2 * features) as f64 / f64::from(p.bandwidth) + WARPGROUP_NS;
     let [ours, others] = WARPGROUP.map(|w| p.work(w, &H200));
-    // FITS: 64 or 128.
-    (flops / ours + passes < useful / others || always()).then_some(features as u32)
+    (flops / ours + passes < useful / others || always()).then_some(room)
+}
+
+/// Least scores for which the gradient goes to warpgroups: its kernels and four passes, at least 49 us (H100; 12 heads of 64 over 512 x
+/// 512 by Vulkan's matrices 49 too, 32 of 128 over 256 x 256 106 and 65, over 4096 x 4096 1.97 and 1.22 ms).
+const GRADIENT_SCORES: u64 = 2 << 20;
+
+/// Features that the kernels of the gradient on warpgroups have room for, keys that the one of queries meets at a time, and queries
+/// that the other does (4096 x 4096, 32 heads of 128: keys 64 422 us, 48 359, 32 361; of 64, both kernels: 709 by 64, 836 by 32).
+pub fn warpgroup_gradient(
+    p: &Profile,
+    dtype: Dtype,
+    [batch, heads, l, n]: [u64; 4],
+    widths: [u64; 2],
+) -> Option<[u32; 3]> {
+    let features = room(p, dtype, [batch, heads, l, n], widths)?;
+    let [keys, queries] = if features <= 64 { [64, 64] } else { [48, 32] };
+    (batch * heads * l * n >= GRADIENT_SCORES || always()).then_some([features, keys, queries])
 }
 
 /// Whether few enough queries for the vector kernel, or heads that the tiles do not hold.

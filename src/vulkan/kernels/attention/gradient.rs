@@ -1,7 +1,7 @@
-//! Host side of attention's gradient on cooperative matrices: sdpa_grad_q.comp, which also writes what each row's weights
+//! Host side of attention's gradient on cooperative matrices (on warpgroups see warpgroup/gradient.rs): sdpa_grad_q.comp, which also writes what each row's weights
 //! follow from, then sdpa_grad_kv.comp. Neither holds a matrix of scores.
 
-use super::{Blocks, Kernel, Key, Mask, arguments, blocks, keys_of_row, steps, widened};
+use super::{Blocks, Kernel, Key, Mask, arguments, blocks, keys_of_row, steps, warpgroup, widened};
 use crate::bail;
 use crate::core::layout::row_major;
 use crate::core::{Dtype, Result};
@@ -63,6 +63,12 @@ pub fn gradient(enc: &mut CommandEncoder, g: &Given, [dq, dk, dv]: [&DeviceView;
     let (kv, n, dv_) = (k.shape[1] as u64, k.shape[2] as u64, v.shape[3] as u64);
     let (group, lines) = (heads / kv, batch * heads * l);
     let rows = group * l;
+    let given = Given { q, k, v, cot, out, ..*g };
+    if let (Some(kernels), Some(extents)) = (warpgroup::gradient::kernels(enc, &given), g.extents) {
+        enc.add_work(lines * n * (3 * d + 2 * dv_) / if g.causal { 16 } else { 8 });
+        let to = [dq, dk, dv].map(DeviceView::range);
+        return warpgroup::gradient::run(enc, kernels, &given, extents.range(), to);
+    }
     let seen = g.mask.map_or(Ok(Blocks::default()), |m| blocks::look(enc, m))?;
     let bytes = 4 * lines;
     let shares = enc.temp(bytes as usize)?;

@@ -1,7 +1,13 @@
 //! Attention of many queries on the warpgroups of NVIDIA's sm_90a, in PTX: heads of up to 128 features, all keys or those up to a
 //! query's place. Keys and values are brought into images first. sdpa_coop.comp is the twin: MLX_VK_DISABLE=sdpa_warpgroup.
 
+pub mod gradient;
+mod keys;
 mod program;
+mod queries;
+mod rows;
+#[cfg(test)]
+mod tests;
 
 use std::f32::consts::LOG2_E;
 
@@ -35,24 +41,30 @@ pub fn kernel(
 ) -> Option<Program> {
     let [batch, heads, l, d] = [0, 1, 2, 3].map(|i| q.shape[i] as u64);
     let (kv, n, dv) = (k.shape[1] as u64, k.shape[2] as u64, v.shape[3] as u64);
+    let device = enc.device();
+    let features = table::warpgroup(device.profile(), q.dtype, [batch, heads, kv, l, n], [d, dv], causal)?;
+    (takes([q, k, v], masked, (scale, causal)) && device.warpgroups()).then_some(Program {
+        dtype: q.dtype,
+        features,
+        causal,
+    })
+}
+
+/// Whether kernels read arrays that lie so.
+fn takes([q, k, v]: [&DeviceView; 3], masked: bool, (scale, causal): (f32, bool)) -> bool {
     // Images have a matrix for each head of each batch; powers of two grow with scores.
     let apart = [k, v].iter().all(|x| [0, 1].into_iter().all(|i| x.shape[i] == 1 || x.strides[i] > 0));
     let positive = [q, k, v].iter().all(|x| x.strides.iter().all(|&s| (0..1 << 32).contains(&s)));
-    let takes = !masked && apart && positive && scale > 0.0 && scale.is_finite() && (!causal || n >= l);
-    let device = enc.device();
-    let features = table::warpgroup(device.profile(), q.dtype, [batch, heads, kv, l, n], [d, dv], causal)?;
-    (takes && device.warpgroups()).then_some(Program { dtype: q.dtype, features, causal })
+    let causal_fits = !causal || k.shape[2] >= q.shape[2];
+    !masked && apart && positive && scale > 0.0 && scale.is_finite() && causal_fits
 }
 
-/// Rows of an image: of keys, or the features of values.
-fn side<'a>(x: &DeviceView, batch: &'a [i64; 2], turned: bool) -> Side<'a> {
+/// Rows of an image.
+fn side<'a>(x: &DeviceView, batch: &'a [i64; 2]) -> Side<'a> {
     let (s, [rows, cols]) = (steps(x), [x.shape[2], x.shape[3]]);
     let o =
         Operand { ptr: x.ptr, rs: s[2], cs: 1, batch: [s[0], s[1]].into_iter().collect(), range: x.range() };
-    match turned {
-        false => Side { o, rows, k: cols, batch, dtype: x.dtype },
-        true => Side { o: o.transposed(), rows: cols, k: rows, batch, dtype: x.dtype },
-    }
+    Side { o, rows, k: cols, batch, dtype: x.dtype }
 }
 
 /// Attention to the first range of memory; extents of rows go to the second, if there is one.
@@ -68,10 +80,8 @@ pub fn run(
     let (kv, n, dv) = (k.shape[1] as u64, k.shape[2] as u64, v.shape[3] as u64);
     let matrices = [k.shape[0], k.shape[1]];
     let features = program.features;
-    // FITS: `kernel` asked for fewer.
-    let along_keys = (n.next_multiple_of(KEYS.into()) / u64::from(STEP)) as u32;
-    let keys = side(k, &matrices, false).image(enc, KEYS, features / STEP, Order::Dealt)?;
-    let values = side(v, &matrices, true).image(enc, features, along_keys, Order::Natural)?;
+    let [keys, values] = [k, v].map(|x| side(x, &matrices).image(enc, KEYS, features / STEP, Order::Dealt));
+    let (keys, values) = (keys?, values?);
     let s = steps(q);
     // FITS: lengths and heads are int32.
     let [l_, n_, d_, dv_, heads_, group, kv_] = [l, n, d, dv, heads, heads / kv, kv].map(|x| x as u32);

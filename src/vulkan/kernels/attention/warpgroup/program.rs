@@ -4,8 +4,9 @@
 //! of the next keys are under way while the weights of these are made, as is the product of the last ones with their values.
 //! The order of the online softmax is that of FlashAttention (Dao 2023, Shah and others 2024).
 
+use super::rows::Rows;
 use crate::core::Dtype;
-use crate::vulkan::kernels::matmul::warpgroup::text::{self, ONE_THREAD, put, ready, turn};
+use crate::vulkan::kernels::matmul::warpgroup::text::{self, ONE_THREAD, put, ready};
 use crate::vulkan::shader::native::ENTRY_NAME;
 
 /// Queries of a workgroup.
@@ -86,6 +87,10 @@ impl Program {
         if self.dtype == Dtype::BF16 { "bf16" } else { "f16" }
     }
 
+    fn rows(self) -> Rows {
+        Rows { kind: self.kind(), features: self.features, meet: KEYS }
+    }
+
     /// The whole text.
     pub fn text(self) -> String {
         let mut o = String::with_capacity(96 << 10);
@@ -112,9 +117,9 @@ impl Program {
 .shared .align 1024 .b8 pieces[{bytes}];
 .shared .align 8 .b64 full[{STAGES}];
 .shared .align 8 .b64 empty[{STAGES}];
-.reg .pred p,q,r,last,odd,high,lane0,ok0,ok1;
+.reg .pred p,q,r,last,lane0,ok0,ok1;
 .reg .b32 tid,warp,lane,wg,w,g,t,tmp,tmp2,l,n,d,dv,heads,group,kv,h,b,first,limit,tiles,slot,phase,gone,sm,fullb,emptyb,left,
-row0,row1,lim0,lim1,whole,lo,hik,lok,lov,key,pos,extra;
+row0,row1,lim0,lim1,whole,lo,hik,lok,hit,lot,key,pos,extra;
 .reg .b64 kb,vb,qb,ob,x,y,z,desc,a0,a1,eb,sb;
 .reg .f32 o<{sums}>,e<32>,m0,m1,l0,l1,s0,s1,t0,t1,units,x0,x1;
 .reg .b32 f<{queries}>,c<16>,v<5>;
@@ -246,11 +251,11 @@ mul.wide.u32 x,h,2; add.u64 sb,sb,x; ld.global.nc.b16 half,[sb]; {sink}
 ld.param.f32 x1,[args+120]; mul.f32 m0,x0,x1; setp.eq.u32 q,t,0; selp.f32 l0,0f3f800000,0f00000000,q;
 NOSINK:
 mov.f32 m1,m0; mov.f32 l1,l0;
-setp.eq.u32 lane0,lane,0; and.b32 tmp,t,1; setp.ne.u32 odd,tmp,0; and.b32 tmp,t,2; setp.ne.u32 high,tmp,0;
+setp.eq.u32 lane0,lane,0;
 mov.u32 phase,0; mov.u32 gone,0; mov.u32 key,0;
-mov.u32 hik,8; shr.u32 tmp,sm,4; add.u32 lok,tmp,{kstep}; add.u32 lov,tmp,{vstep};",
+mov.u32 hik,8; shr.u32 tmp,sm,4; add.u32 lok,tmp,{kstep}; mov.u32 hit,{KEYS}; add.u32 lot,tmp,{tstep};",
                 kstep = KEYS << 16,
-                vstep = self.features << 16,
+                tstep = 8 << 16,
             ),
         );
         self.scores(o, "P");
@@ -260,37 +265,9 @@ mov.u32 hik,8; shr.u32 tmp,sm,4; add.u32 lok,tmp,{kstep}; add.u32 lov,tmp,{vstep
         self.converted(o);
     }
 
-    /// Waits for the next piece; `lo` becomes the low word of its descriptor.
-    fn piece(o: &mut String, base: &str, tag: &str) {
-        put(
-            o,
-            format_args!(
-                "shl.b32 tmp,slot,3; add.u32 tmp2,fullb,tmp;
-W{tag}:
-mbarrier.try_wait.parity.shared::cta.b64 q,[tmp2],phase;
-@!q bra W{tag};
-mad.lo.u32 lo,slot,{},{base};
-add.u32 slot,slot,1; setp.eq.u32 q,slot,{STAGES};
-@q mov.u32 slot,0;
-@q xor.b32 phase,phase,1;",
-                PIECE >> 4
-            ),
-        );
-    }
-
     /// Lets go of the oldest pieces, so many as keys or values of a turn have.
     fn release(self, o: &mut String) {
-        for _ in 0..self.pieces() {
-            put(
-                o,
-                format_args!(
-                    "shl.b32 tmp,gone,3; add.u32 tmp,tmp,emptyb;
-@lane0 mbarrier.arrive.shared::cta.b64 _,[tmp];
-add.u32 gone,gone,1; setp.eq.u32 q,gone,{STAGES};
-@q mov.u32 gone,0;"
-                ),
-            );
-        }
+        text::let_go(o, self.pieces(), STAGES);
     }
 
     /// Begins the products of the queries with the next keys.
@@ -298,7 +275,7 @@ add.u32 gone,gone,1; setp.eq.u32 q,gone,{STAGES};
         let kind = self.kind();
         let sums = (0..32).map(|i| format!("e{i}")).collect::<Vec<_>>().join(",");
         for piece in 0..self.pieces() {
-            Self::piece(o, "lok", &format!("{tag}{piece}"));
+            text::await_piece(o, "lok", &format!("{tag}{piece}"), PIECE, STAGES);
             if piece == 0 {
                 put(o, format_args!("wgmma.fence.sync.aligned;"));
             }
@@ -323,32 +300,14 @@ add.u32 lo,lo,{};",
         put(o, format_args!("wgmma.commit_group.sync.aligned;"));
     }
 
-    /// Begins the products of the weights with their values.
+    /// Begins the products of the weights with their values, which lie along their features.
     fn sums(self, o: &mut String, tag: &str) {
-        let kind = self.kind();
-        let sums = (0..self.features / 2).map(|i| format!("o{i}")).collect::<Vec<_>>().join(",");
-        let steps = 4 / self.pieces();
         for piece in 0..self.pieces() {
-            Self::piece(o, "lov", &format!("{tag}{piece}"));
+            text::await_piece(o, "lot", &format!("{tag}{piece}"), PIECE, STAGES);
             if piece == 0 {
                 put(o, format_args!("wgmma.fence.sync.aligned;"));
             }
-            for step in 0..steps {
-                let c = 4 * (piece * steps + step);
-                put(
-                    o,
-                    format_args!(
-                        "mov.b64 desc,{{lo,hik}};
-wgmma.mma_async.sync.aligned.m64n{}k16.f32.{kind}.{kind} {{{sums}}},{{c{c},c{},c{},c{}}},desc,1,1,1,0;
-add.u32 lo,lo,{};",
-                        self.features,
-                        c + 1,
-                        c + 2,
-                        c + 3,
-                        (self.features * 32) >> 4
-                    ),
-                );
-            }
+            self.rows().sum_piece(o, piece, "lo");
         }
         put(o, format_args!("wgmma.commit_group.sync.aligned;"));
     }
@@ -474,30 +433,11 @@ lg2.approx.f32 t0,l0; fma.rn.f32 t0,m0,units,t0; lg2.approx.f32 t1,l1; fma.rn.f3
 and.pred p,q,ok0; and.pred r,q,ok1;
 @p st.global.f32 [eb],t0;
 @r st.global.f32 [eb+32],t1;
-rcp.rn.f32 t0,l0; rcp.rn.f32 t1,l1;
+rcp.rn.f32 x0,l0; rcp.rn.f32 x1,l1;
 ld.param.u64 ob,[args+24]; cvt.u64.u32 y,dv; mad.lo.u64 x,x,y,0; cvt.u64.u32 z,pos; add.u64 x,x,z; shl.b64 x,x,1;
 add.u64 a0,ob,x; shl.b64 y,y,4; add.u64 a1,a0,y;"
             ),
         );
-        let kind = self.kind();
-        for i in 0..self.features / 2 {
-            put(o, format_args!("mul.f32 o{i},o{i},t{};", i / 2 % 2));
-        }
-        for (block, row) in (0..self.features / 32).flat_map(|b| [(b, 0), (b, 1)]) {
-            for i in 0..4 {
-                let k = 4 * (4 * block + i) + 2 * row;
-                put(o, format_args!("cvt.rn.{kind}x2.f32 v{i},o{},o{k};", k + 1));
-            }
-            turn(o, ["odd", "high"]);
-            put(
-                o,
-                format_args!(
-                    "add.u32 tmp,pos,{}; setp.lt.u32 q,tmp,dv; and.pred q,q,ok{row};
-@q st.global.v4.b32 [a{row}+{}],{{v0,v1,v2,v3}};",
-                    32 * block,
-                    64 * block
-                ),
-            );
-        }
+        self.rows().store(o, ["x0", "x1"], "dv");
     }
 }

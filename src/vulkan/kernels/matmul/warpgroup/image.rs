@@ -16,8 +16,6 @@ pub(super) struct ImageKey {
     pub along: bool,
     pub wide: bool,
     pub plain: bool,
-    /// Elements of K in their order.
-    pub natural: bool,
     /// Tiles of runs of rows.
     pub runs: bool,
     /// The other side is codes.
@@ -27,7 +25,7 @@ pub(super) struct ImageKey {
 impl KernelKey for ImageKey {
     fn name(&self) -> String {
         let form = if self.plain { "plain" } else { "image" };
-        let order = [(self.natural, "_natural"), (self.codes, "_codes"), (self.runs, "_runs")];
+        let order = [(self.codes, "_codes"), (self.runs, "_runs")];
         let order: String = order.iter().filter(|o| o.0).map(|o| o.1).collect();
         format!("matmul_warpgroup_{form}_{}{order}", if self.along { "along" } else { "across" })
     }
@@ -35,9 +33,7 @@ impl KernelKey for ImageKey {
     fn module(&self, _: &Features) -> Module {
         let mut defines = Defines::new();
         let forms = [("ALONG", self.along), ("WIDE", self.wide), ("PLAIN", self.plain)];
-        for (name, on) in
-            forms.into_iter().chain([("NATURAL", self.natural), ("RUNS", self.runs), ("CODES", self.codes)])
-        {
+        for (name, on) in forms.into_iter().chain([("RUNS", self.runs), ("CODES", self.codes)]) {
             if on {
                 define(&mut defines, name, 1);
             }
@@ -53,8 +49,6 @@ pub(in crate::vulkan) enum Order {
     Dealt,
     /// As they have rows of codes.
     Codes,
-    /// As it is.
-    Natural,
 }
 
 /// Rows of K elements each, from one side of a product.
@@ -116,15 +110,14 @@ impl Side<'_> {
     fn pack(
         &self,
         enc: &mut CommandEncoder,
-        [plain, natural, codes]: [bool; 3],
+        [plain, codes]: [bool; 2],
         tile: u32,
         steps: u32,
         to: (u64, u64),
     ) -> Result<()> {
         let (along, ld) = self.form();
         let wide = self.o.aligned(self.dtype, ld);
-        let pipeline =
-            enc.device().pipeline(&ImageKey { along, wide, plain, natural, runs: false, codes })?;
+        let pipeline = enc.device().pipeline(&ImageKey { along, wide, plain, runs: false, codes })?;
         let out_ld = round_up(self.k, 8);
         let [(d0, s0), (d1, s1)] = self.axes();
         let numbers = [self.rows, self.k, ld, tile.into(), steps.into(), out_ld, d0, s0, s1];
@@ -147,8 +140,7 @@ impl Side<'_> {
         let bytes = matrix * self.matrices() as u64;
         let ptr = enc.temp(bytes as usize)?;
         let image = Image { ptr, matrix, range: (ptr, bytes) };
-        let (natural, codes) = (order == Order::Natural, order == Order::Codes);
-        self.pack(enc, [false, natural, codes], tile, steps, image.range)?;
+        self.pack(enc, [false, order == Order::Codes], tile, steps, image.range)?;
         Ok(image)
     }
 
@@ -164,7 +156,7 @@ impl Side<'_> {
         let ld = round_up(self.k, 8);
         let bytes = (self.matrices() * self.rows * ld * 2) as u64;
         let block = (enc.temp(bytes as usize)?, bytes);
-        self.pack(enc, [true, false, false], ROWS, 0, block)?;
+        self.pack(enc, [true, false], ROWS, 0, block)?;
         let steps = self.steps(self.rows * ld).map(i64::from);
         let mut batch: SmallVec<[i64; 4]> = SmallVec::from_elem(0, self.o.batch.len());
         batch.iter_mut().rev().zip(steps).for_each(|(to, s)| *to = s);

@@ -94,7 +94,7 @@ fn image(
     let (along, ld) = left.form();
     let wide = left.o.aligned(left.dtype, ld);
     let codes = order == Order::Codes;
-    let key = ImageKey { along, wide, plain: false, natural: false, runs: true, codes };
+    let key = ImageKey { along, wide, plain: false, runs: true, codes };
     let pipeline = enc.device().pipeline(&key)?;
     let held = most as u64 * u64::from(tile * steps * STEP) * 2;
     let block = (enc.temp(held as usize)?, held);

@@ -126,7 +126,9 @@ fn cases() -> Vec<Case> {
 #[test]
 fn images_hold_every_element_where_products_read_it() {
     for ((case, tile), i) in cases().iter().zip([64, 128, 256].into_iter().cycle()).zip(0..) {
-        let order = [Order::Dealt, Order::Natural, Order::Codes][i % 3];
+        let order = [Order::Dealt, Order::Codes][i % 2];
+        // Attention has shorter tiles, of rows along K.
+        let tile = if case.strides[1] == 1 && i % 3 == 0 { [32, 48][i % 2] } else { tile };
         let steps = (round_up(case.k, DEPTH.into()) / i64::from(STEP)) as u32;
         let image =
             |enc: &mut CommandEncoder, side: &Side<'_>| side.image(enc, tile, steps, order).map(|i| i.range);
@@ -148,7 +150,6 @@ fn images_hold_every_element_where_products_read_it() {
                         // Codes are met by rows along K alone.
                         Order::Codes if case.strides[1] == 1 => codes,
                         Order::Dealt | Order::Codes => dealt,
-                        Order::Natural => step * 16 + half * 8 + e,
                     };
                     let (got, wanted) = (places.next().copied(), case.at(matrix, row, k));
                     assert_eq!(got, Some(wanted), "matrix {matrix}, row {row}, k {k} of {:?}", case.strides);

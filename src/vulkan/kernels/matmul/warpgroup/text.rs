@@ -48,6 +48,39 @@ add.u32 slot,slot,1; setp.eq.u32 q,slot,{stages};
     );
 }
 
+/// Waits for the next piece of `bytes`; `lo` becomes the low word of its descriptor, behind the one in `base`.
+pub(in crate::vulkan) fn await_piece(o: &mut String, base: &str, label: &str, bytes: u32, stages: u32) {
+    put(
+        o,
+        format_args!(
+            "shl.b32 tmp,slot,3; add.u32 tmp2,fullb,tmp;
+W{label}:
+mbarrier.try_wait.parity.shared::cta.b64 q,[tmp2],phase;
+@!q bra W{label};
+mad.lo.u32 lo,slot,{},{base};
+add.u32 slot,slot,1; setp.eq.u32 q,slot,{stages};
+@q mov.u32 slot,0;
+@q xor.b32 phase,phase,1;",
+            bytes >> 4
+        ),
+    );
+}
+
+/// Lets go of the oldest `count` pieces.
+pub(in crate::vulkan) fn let_go(o: &mut String, count: u32, stages: u32) {
+    for _ in 0..count {
+        put(
+            o,
+            format_args!(
+                "shl.b32 tmp,gone,3; add.u32 tmp,tmp,emptyb;
+@lane0 mbarrier.arrive.shared::cta.b64 _,[tmp];
+add.u32 gone,gone,1; setp.eq.u32 q,gone,{stages};
+@q mov.u32 gone,0;"
+            ),
+        );
+    }
+}
+
 /// v0 to v3 of four lanes beside each other, turned: lane t has the t-th of each. `bits`: predicates of the bits of t.
 pub(in crate::vulkan) fn turn(o: &mut String, [low, high]: [&str; 2]) {
     for (i, j, bit, odd) in [(0, 1, 1, low), (2, 3, 1, low), (0, 2, 2, high), (1, 3, 2, high)] {
