@@ -190,7 +190,7 @@ step_gpu() {
 
 # Software drivers do without the thread that records graphs: what evaluates a lot, with it once more.
 step_recorder() {
-    has_gpu && MLX_VK_RECORDER=1 tests --device gpu -n 2 -k "test_eval or test_compile or test_fast or test_threads \
+    has_gpu && MLX_VK_RECORDER=1 MLX_VK_COMMAND_THREAD=1 tests --device gpu -n 2 -k "test_eval or test_compile or test_fast or test_threads \
         or test_language_model or test_memory or test_chain or test_autograd or test_optimizers"
 }
 

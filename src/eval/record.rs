@@ -188,6 +188,7 @@ pub(super) fn schedule_apart(roots: &[Array]) -> Result<()> {
     let plan = plan.and_then(Result::ok);
     let run = move || {
         let (walk, own, _husks) = (Walk::recording(queued), event.clone(), husks::Collecting::begin());
+        let _many = many_commands();
         event.set(panics::caught("eval", || offer_gpu(&record(steps, plan, walk, Some(own))?)));
     };
     worker::submit(Lane::Recorder, Box::new(run));
@@ -325,6 +326,12 @@ pub(super) fn flush_gpu(streams: &[Stream]) -> Result<()> {
 pub(super) fn offer_gpu(streams: &[Stream]) -> Result<()> {
     streams.iter().try_for_each(|&s| crate::vulkan::offer(s))
 }
+
+#[cfg(feature = "vulkan")]
+use crate::vulkan::many_commands;
+
+#[cfg(not(feature = "vulkan"))]
+fn many_commands() {}
 
 #[cfg(not(feature = "vulkan"))]
 pub(super) fn flush_gpu(_: &[Stream]) -> Result<()> {

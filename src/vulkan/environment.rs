@@ -23,6 +23,7 @@ pub const VARIABLES: &[&Variable] = &[
     &shader::shelf::MAX_PIPELINES,
     &hal::stream::TIMEOUT,
     &fault::FAULT,
+    &hal::caller::COMMAND_THREAD,
     &hal::recorder::FULL_BARRIERS,
     &hal::probe::UNIFIED,
     &report::compile_only::COMPILE_ONLY,

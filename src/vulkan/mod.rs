@@ -83,6 +83,11 @@ pub fn offer(stream: Stream) -> Result<()> {
     state.offer()
 }
 
+/// While the result lives a thread of its own may call the driver for what this thread records: many commands one behind the other.
+pub fn many_commands() -> impl Drop {
+    hal::caller::Many::begin()
+}
+
 /// Whether a stream's device is no more than the host's processor.
 pub fn software(stream: Stream) -> bool {
     StreamState::of(stream).is_ok_and(|s| s.device.features().software)

@@ -3,6 +3,7 @@
 
 pub mod adapter;
 pub(super) mod backlog;
+pub(super) mod caller;
 pub(super) mod deferred;
 pub(super) mod device;
 pub(super) mod encoder;

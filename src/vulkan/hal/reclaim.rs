@@ -117,7 +117,10 @@ fn attempt(device: &'static Device) -> bool {
     // appears behind the list above sees that the device is lost.
     let recorders: Option<Vec<MutexGuard<'_, Recorder>>> = streams.iter().map(|s| free(&s.rec)).collect();
     let Some(mut recorders) = recorders else { return false };
-    recorders.iter_mut().for_each(|recorder| **recorder = Recorder::default());
+    for (stream, recorder) in streams.iter().zip(&mut recorders) {
+        stream.caller.drain(device);
+        **recorder = Recorder::default();
+    }
     if !streams.iter().all(|stream| stream.rests()) {
         return false;
     }

@@ -12,6 +12,7 @@ use ash::vk;
 use smallvec::SmallVec;
 
 use super::backlog;
+use super::caller::{self, Call};
 use super::deferred::{self, Deferred};
 use super::fault::pass;
 use super::gate::Driver;
@@ -162,6 +163,7 @@ impl Recorder {
 
     fn memory_barrier(
         &mut self,
+        state: &'static StreamState,
         src: (vk::PipelineStageFlags, vk::AccessFlags),
         dst: (vk::PipelineStageFlags, vk::AccessFlags),
     ) {
@@ -170,6 +172,11 @@ impl Recorder {
         if !self.deferred.is_empty() {
             return self.deferred.push(Deferred::Barrier { src: src.0, dst: dst.0, barrier });
         }
+        if state.caller.takes(state.device) {
+            let call = Call::Barrier { src: src.0, dst: dst.0, access: [src.1, dst.1] };
+            return state.caller.write(state.device, cmd.raw, call, &[]);
+        }
+        state.caller.drain(state.device);
         // SAFETY: the command buffer is being recorded under the `rec` lock.
         unsafe {
             driver.cmd_pipeline_barrier(
@@ -185,7 +192,7 @@ impl Recorder {
     }
 
     /// Orders everything recorded so far before what follows; transfers take part where they need to.
-    pub(super) fn barrier(&mut self, state: &StreamState, before_transfer: bool) {
+    pub(super) fn barrier(&mut self, state: &'static StreamState, before_transfer: bool) {
         let writes = |s: vk::PipelineStageFlags| {
             let mut a = vk::AccessFlags::empty();
             if s.contains(vk::PipelineStageFlags::COMPUTE_SHADER) {
@@ -205,7 +212,7 @@ impl Recorder {
         if dst.contains(vk::PipelineStageFlags::TRANSFER) {
             reads |= vk::AccessFlags::TRANSFER_READ;
         }
-        self.memory_barrier((src, writes(src)), (dst, reads | writes(dst)));
+        self.memory_barrier(state, (src, writes(src)), (dst, reads | writes(dst)));
         STATS.barriers.add(1);
         state.barriers.fetch_add(1, Ordering::Relaxed);
         self.transfer_dirty = false;
@@ -248,17 +255,31 @@ impl Recorder {
     /// The addresses in `push` must be valid.
     pub(super) unsafe fn dispatch(
         &mut self,
-        state: &StreamState,
+        state: &'static StreamState,
         handle: Option<Handle>,
         pipeline: &Arc<Pipeline>,
         push: &[u8],
         groups: [u32; 3],
     ) {
         match (handle, &self.open) {
-            // SAFETY: recording under the `rec` lock; by the caller.
-            (Some(handle), Some(Open { cmd, driver })) => unsafe {
-                deferred::dispatch(driver, state.device, cmd.raw, handle, &mut self.bound, push, groups);
-            },
+            (Some(handle), Some(Open { cmd, .. }))
+                if push.len() <= caller::PUSH && !trace::on() && state.caller.takes(state.device) =>
+            {
+                let now = match handle {
+                    Handle::Shader(pipeline) => pipeline,
+                    Handle::Native(_) => vk::Pipeline::null(),
+                };
+                let call = Call::Dispatch { handle, bind: self.bound != now, groups };
+                self.bound = now;
+                state.caller.write(state.device, cmd.raw, call, push);
+            }
+            (Some(handle), Some(Open { cmd, driver })) => {
+                state.caller.drain(state.device);
+                // SAFETY: recording under the `rec` lock; by the caller.
+                unsafe {
+                    deferred::dispatch(driver, state.device, cmd.raw, handle, &mut self.bound, push, groups);
+                }
+            }
             _ => {
                 let pipeline = pipeline.clone();
                 self.deferred.push(Deferred::Dispatch { pipeline, push: push.into(), groups });
@@ -269,7 +290,10 @@ impl Recorder {
     /// Records what is deferred.
     pub(super) fn settle(&mut self, state: &'static StreamState) -> Result<()> {
         match &self.open {
-            Some(open) => self.deferred.record(state, &open.driver, open.cmd.raw, &mut self.bound),
+            Some(open) => {
+                state.caller.drain(state.device);
+                self.deferred.record(state, &open.driver, open.cmd.raw, &mut self.bound)
+            }
             None => Ok(()),
         }
     }
@@ -279,6 +303,7 @@ impl Recorder {
         if trace::on()
             && let Some(open) = &self.open
         {
+            state.caller.drain(state.device);
             let batch = self.profile.get_or_insert_with(|| profile::Batch::new(state));
             batch.before(state.device, &open.driver, cmd, barrier);
             return true;
@@ -385,7 +410,7 @@ impl Recorder {
         if self.to_host || device.features().unified {
             let stages = Self::stages(state, true);
             let host = (vk::PipelineStageFlags::HOST, vk::AccessFlags::HOST_READ);
-            self.memory_barrier((stages, vk::AccessFlags::MEMORY_WRITE), host);
+            self.memory_barrier(state, (stages, vk::AccessFlags::MEMORY_WRITE), host);
         }
         let settled = self.settle(state);
         let Some(open) = self.open.take() else { return Ok(()) };
@@ -596,10 +621,11 @@ impl Recorder {
         let timed = self.before(state, cmd, due);
         let (from, to) = (src.0.buffer, dst.0.buffer);
         match &self.open {
-            // SAFETY: recording under the `rec` lock; both buffers hold the range (callers check).
-            Some(open) if self.deferred.is_empty() => unsafe {
-                open.driver.cmd_copy_buffer(cmd, from, to, &[region]);
-            },
+            Some(open) if self.deferred.is_empty() => {
+                state.caller.drain(state.device);
+                // SAFETY: recording under the `rec` lock; both buffers hold the range (callers check).
+                unsafe { open.driver.cmd_copy_buffer(cmd, from, to, &[region]) };
+            }
             _ => self.deferred.push(Deferred::Copy { src: from, dst: to, region }),
         }
         let (count, moved) = match to_host {

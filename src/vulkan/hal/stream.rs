@@ -15,6 +15,7 @@ use std::time::Instant;
 use ash::vk;
 
 use super::adapter::check_fork;
+use super::caller::Caller;
 use super::deferred::taken;
 use super::device::{Device, Queue, device};
 use super::encoder::OpState;
@@ -75,6 +76,7 @@ pub(crate) struct StreamState {
     /// Batches offered since a thread last waited for the stream.
     pub offers: AtomicU32,
     keeper: Keeper,
+    pub caller: Caller,
 }
 
 /// Wakes the thread that looks after the batch which a stream keeps open.
@@ -159,6 +161,7 @@ impl StreamState {
             kept: AtomicBool::new(false),
             offers: AtomicU32::new(0),
             keeper: Keeper::default(),
+            caller: Caller::new(),
         }));
         device.streams.write().unwrap_or_else(|e| e.into_inner()).push(state);
         Ok(state)
