@@ -173,11 +173,12 @@ bar.red.or.pred p,1,256,q;
         self.add_parts(o, bytes);
     }
 
-    /// Adds the sums of the second and all further parts to those of the first, at `a`. A thread has up to four times 16 of them on
-    /// their way.
+    /// Adds the sums of the second and all further parts to those of the first, at `a`; of two the other one to the workgroup's own,
+    /// since a sum of two numbers has no order. A thread has up to four times 16 of them on their way.
     fn add_parts(self, o: &mut String, bytes: u64) {
         let units = self.columns / 32;
-        let ahead = units.min(4);
+        // As many as go evenly into a part.
+        let ahead = (1..=4).rev().find(|a| units.is_multiple_of(*a)).unwrap_or(1);
         // Sixteen sums of a part, from `at` bytes behind `a` on.
         let load = |o: &mut String, guard: &str, to: &str, first: u32, at: u64| {
             for i in 0..4 {
@@ -192,8 +193,18 @@ bar.red.or.pred p,1,256,q;
             }
         };
         let unit = |u: u32| 16_384 * u64::from(u);
-        put(o, format_args!(".reg .f32 m<{}>;", 16 * ahead));
+        put(
+            o,
+            format_args!(
+                ".reg .f32 m<{}>;
+setp.eq.u32 p,s0,2; mul.wide.u32 x,s1,{bytes};
+@p sub.u64 a,a,x;
+@p bra TWO;",
+                16 * ahead
+            ),
+        );
         (0..units).for_each(|u| load(o, "", "c", 16 * u, unit(u)));
+        put(o, format_args!("TWO:"));
         (0..ahead).for_each(|u| load(o, "", "m", 16 * u, bytes + unit(u)));
         put(o, format_args!("ADD:\nadd.u64 a,a,{bytes}; setp.gt.u32 p,left,1;"));
         for u in 0..units {
