@@ -550,7 +550,7 @@ mod tests {
                 },
             )
         };
-        let of = move |dtype, right| [64, 128, 256].into_iter().flat_map(move |n| of(dtype, right, n));
+        let of = move |dtype, right| [64, 128, 192, 256].into_iter().flat_map(move |n| of(dtype, right, n));
         dtypes.into_iter().flat_map(move |dtype| rights.into_iter().flat_map(move |right| of(dtype, right)))
     }
 

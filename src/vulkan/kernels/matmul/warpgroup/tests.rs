@@ -125,7 +125,7 @@ fn cases() -> Vec<Case> {
 
 #[test]
 fn images_hold_every_element_where_products_read_it() {
-    for ((case, tile), i) in cases().iter().zip([64, 128, 256].into_iter().cycle()).zip(0..) {
+    for ((case, tile), i) in cases().iter().zip([64, 128, 256, 192].into_iter().cycle()).zip(0..) {
         let order = [Order::Dealt, Order::Natural, Order::Codes][i % 3];
         let steps = (round_up(case.k, DEPTH.into()) / i64::from(STEP)) as u32;
         let image =
