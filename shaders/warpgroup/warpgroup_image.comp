@@ -6,7 +6,7 @@
 // Defines: ALONG where K is contiguous (else rows are), WIDE where 16-byte loads may be used, PLAIN (not with ALONG), CODES (with ALONG) where the other side is codes: of 128
 // elements a thread has 32 neighbours, of eight the first four are paired with the last, RUNS (with ALONG) where `nb0` and `b0` are the address of tiles of rows that
 // warpgroup_runs.comp found, of which `b1` at most have room.
-// Grid: blocks of 64 rows (a tile without ALONG, 256 with PLAIN too), of 128 elements of K (16384 / TILE; 64), batch.
+// Grid: blocks of 64 rows (a tile without ALONG, 256 with PLAIN too), of 128 elements of K (16384 / TILE, 64 of TILE 192; 64), batch.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require
@@ -97,7 +97,7 @@ void main() {
     uint first = (gl_WorkGroupID.y * 8 + self / 4 % 8) * 8;
     if (rows8 * 8 >= p.rows || first >= p.out_ld) return;
 #else
-    // A tile has one, two or four groups of 64 rows.
+    // A tile has one to four groups of 64 rows; of three the last two of eight subgroups do what the next workgroup does too.
     uint groups = p.tile / 64, c = self / 8 % 4;
     uint rows8 = (gl_WorkGroupID.x * groups + self / 32 % groups) * 8 + self % 8;
     uint block = gl_WorkGroupID.y * (8 / groups) + self / 32 / groups;

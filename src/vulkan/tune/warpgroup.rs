@@ -38,9 +38,11 @@ struct Row {
     card: &'static Card,
 }
 
-/// 8192^3 in bfloat16 652, 489 TFLOP/s; 12288 x 64 by 4096 42 us.
+/// 8192^3 in bfloat16 652, 489 TFLOP/s (256, 128 columns); 12288 x 64 by 4096 42 us. 192 columns: between its neighbours, which take as long
+/// as their bytes need from the second-level cache.
 const TABLE: &[Row] = &[
     Row { columns: 256, step_ns: 212.0, card: &H200 },
+    Row { columns: 192, step_ns: 177.0, card: &H200 },
     Row { columns: 128, step_ns: 142.0, card: &H200 },
     Row { columns: 64, step_ns: 120.0, card: &H200 },
 ];
@@ -60,10 +62,23 @@ const OTHERS: f64 = 330_000.0;
 const OTHERS_NS: f64 = 5000.0;
 /// See [`OTHERS`].
 const OTHERS_FILL: f64 = 0.4;
+/// Bytes of results that they write in a nanosecond of the card: 8192 x 8192 by 64 102 us.
+const OTHERS_WRITE: f64 = 1300.0;
 /// What steps take where the right side is read as it lies, for those from an image: 8192^3 562 TFLOP/s against 602.
 const ACROSS: f64 = 1.07;
 /// Most float32 sums of parts, in bytes: they are written and read again.
 const SUMS: u64 = 1 << 31;
+/// Parts of K that are tried: those for which some number of tiles fills the multiprocessors of the card.
+const PARTS: [u64; 11] = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16];
+/// Most tiles whose parts the last workgroup of each adds: a share of the words that kernels count in.
+const JOINED: u64 = 1024;
+/// Bytes of sums that a multiprocessor of the card leaves in the second-level cache in a nanosecond while all do, those that it
+/// reads while few do, and nanoseconds of the count between. Estimates, from the 7 TB/s of that cache.
+const LEAVE: f64 = 40.0;
+/// See [`LEAVE`].
+const JOIN: f64 = 80.0;
+/// See [`LEAVE`].
+const COUNT_NS: f64 = 1500.0;
 
 /// What the operands of a product need.
 #[derive(Debug, Clone, Copy)]
@@ -74,7 +89,7 @@ pub struct Sides {
     pub across: [bool; 2],
     /// Matrices of the batch that are not the same, of each side.
     pub matrices: [u64; 2],
-    /// Whether sums go to memory first, since something follows them or rows of the result are odd.
+    /// Whether sums go to memory first, since something follows them that the kernel does not do, or rows of the result are odd.
     pub sums: bool,
 }
 
@@ -109,8 +124,7 @@ fn open(p: &Profile, s: &Shape, disabled: bool) -> bool {
 /// The cheapest of all tiles and parts, turned or not.
 fn cheapest(p: &Profile, s: &Shape, sides: &Sides, turned: &[bool]) -> Option<Plan> {
     let rows = turned.iter().flat_map(|&turned| TABLE.iter().map(move |row| (turned, row)));
-    let plans = rows
-        .flat_map(|(turned, row)| [1, 2, 3, 4, 6, 8].map(|parts| candidate(p, s, sides, turned, row, parts)));
+    let plans = rows.flat_map(|(turned, row)| PARTS.map(|parts| candidate(p, s, sides, turned, row, parts)));
     plans.flatten().min_by(|a, b| a.cost.total_cmp(&b.cost))
 }
 
@@ -119,34 +133,65 @@ pub fn plan(p: &Profile, s: &Shape, sides: &Sides) -> Option<Plan> {
     if !open(p, s, MATMUL_WARPGROUP.disabled()) || s.batch > 65_535 {
         return None;
     }
+    let best = cheapest(p, s, sides, &[false, true])?;
+    (best.cost < others(p, s, sides) || always()).then_some(best)
+}
+
+/// Nanoseconds on Vulkan's matrices: what is multiplied, or what is read and written where sums are short.
+fn others(p: &Profile, s: &Shape, sides: &Sides) -> f64 {
     let flops = 2.0 * s.m as f64 * s.n as f64 * s.k as f64 * s.batch as f64;
     let small = (s.m.div_ceil(64) * s.n.div_ceil(128) * s.batch) as f64 / p.fill() as f64;
-    let others = flops / (p.work(OTHERS, &H200) * small.clamp(OTHERS_FILL, 1.0)) + OTHERS_NS;
-    let best = cheapest(p, s, sides, &[false, true])?;
-    (best.cost < others || always()).then_some(best)
+    let work = flops / (p.work(OTHERS, &H200) * small.clamp(OTHERS_FILL, 1.0));
+    let slower = f64::from(H200.bandwidth) / OTHERS_WRITE;
+    let moved = passing(p, operands(s, sides)) + slower * passing(p, 2 * s.m * s.n * s.batch);
+    work.max(moved) + OTHERS_NS
+}
+
+/// Bytes of both operands.
+fn operands(s: &Shape, sides: &Sides) -> u64 {
+    2 * s.k * (s.m * sides.matrices[0] + s.n * sides.matrices[1])
+}
+
+/// Nanoseconds by which the kernel is longer that adds so many parts of its tiles.
+fn joining(p: &Profile, columns: u32, tiles: u64, parts: u64) -> f64 {
+    let [waves, joins] = [tiles * parts, tiles].map(|n| n.div_ceil(u64::from(p.units)) as f64);
+    let bytes = (4 * ROWS * u64::from(columns)) as f64;
+    waves * bytes / LEAVE + joins * parts as f64 * bytes / JOIN + COUNT_NS
 }
 
 fn candidate(p: &Profile, s: &Shape, sides: &Sides, turned: bool, row: &Row, parts: u64) -> Option<Plan> {
     let (r, c) = if turned { (s.n, s.m) } else { (s.m, s.n) };
     let (near, far) = (usize::from(turned), usize::from(!turned));
     let blocks = s.k.div_ceil(DEPTH);
+    // Short parts, and those that nothing is left for.
+    if parts > 1 && blocks <= 3 * parts {
+        return None;
+    }
     let blocks_of_part = blocks.div_ceil(parts);
-    // Parts that nothing is left for, and short ones.
-    if parts > 1 && (blocks.div_ceil(blocks_of_part) != parts || blocks_of_part < 4) {
+    if blocks.div_ceil(blocks_of_part) != parts {
         return None;
     }
     let results = s.m * s.n * s.batch;
-    let sums = sides.sums || parts > 1;
-    if sums && results * parts * 4 > SUMS {
+    let tiles = r.div_ceil(ROWS) * c.div_ceil(u64::from(row.columns)) * s.batch;
+    let joined = parts > 1 && !sides.sums;
+    let room = match (joined, sides.sums) {
+        (true, _) => tiles * ROWS * u64::from(row.columns) * parts * 4,
+        (false, true) => results * parts * 4,
+        (false, false) => 0,
+    };
+    // Where tiles fill the card the last of them, which are fewer, take less than this thinks.
+    if room > SUMS || (joined && tiles > JOINED.min(p.units.into())) {
         return None;
     }
-    let tiles = r.div_ceil(ROWS) * c.div_ceil(u64::from(row.columns)) * s.batch * parts;
-    let waves = tiles.div_ceil(u64::from(p.units)) as f64;
+    let waves = (tiles * parts).div_ceil(u64::from(p.units)) as f64;
     let step = if sides.across[far] { ACROSS * row.step_ns } else { row.step_ns };
     // Cards of other clocks are not known; what a multiprocessor does is thought to be the same.
     debug_assert_eq!(row.card.units, H200.units);
-    let work = waves * (blocks_of_part as f64 * (DEPTH / 16) as f64 * step + TILE_NS);
-    let read = passing(p, 2 * (s.m * s.k * sides.matrices[0] + s.n * s.k * sides.matrices[1]) + 2 * results);
+    let mut work = waves * (blocks_of_part as f64 * (DEPTH / 16) as f64 * step + TILE_NS);
+    if joined {
+        work += joining(p, row.columns, tiles, parts);
+    }
+    let read = passing(p, operands(s, sides) + 2 * results);
     let mut cost = work.max(read) + COMMAND_NS;
     if !sides.across[far] {
         cost += passing(p, 4 * c * s.k * sides.matrices[far]) + COMMAND_NS;
@@ -154,7 +199,7 @@ fn candidate(p: &Profile, s: &Shape, sides: &Sides, turned: bool, row: &Row, par
     if !sides.direct[near] {
         cost += passing(p, 4 * r * s.k * sides.matrices[near]) + COMMAND_NS;
     }
-    if sums {
+    if sides.sums {
         cost += passing(p, results * (4 * parts * 2 + 2)) + COMMAND_NS;
     }
     Some(Plan {
@@ -196,7 +241,9 @@ pub fn runs(p: &Profile, s: &Shape, matrices: u64, codes: bool) -> Option<(u32, 
         let image = passing(p, 2 * s.k * (s.m + tiles * u64::from(row.columns)));
         waves * (blocks as f64 * step + TILE_NS) + image + 3.0 * COMMAND_NS
     };
-    let best = TABLE.iter().min_by(|a, b| cost(a).total_cmp(&cost(b)))?;
+    // Tiles of 192 were not measured with runs.
+    let rows = TABLE.iter().filter(|row| row.columns.is_power_of_two());
+    let best = rows.min_by(|a, b| cost(a).total_cmp(&cost(b)))?;
     // Otherwise codes are dequantised first, all of them.
     let values = if codes { passing(p, 2 * matrices * s.n * s.k) } else { 0.0 };
     let others = 2.0 * (s.m * s.n * s.k) as f64 / p.work(OTHER_RUNS, &H200) + OTHERS_NS + values;
@@ -253,12 +300,52 @@ mod tests {
         let p = hopper();
         for (m, n, k) in [(128, 256, 16_384), (64, 512, 100_000), (200, 300, 70_001)] {
             let s = Shape { dtype: Dtype::BF16, m, n, k, batch: 1, aligned: true };
-            let all = TABLE.iter().flat_map(|row| [2, 3, 4, 6, 8].map(|parts| (row, parts)));
+            let all = TABLE.iter().flat_map(|row| PARTS[1..].iter().map(move |&parts| (row, parts)));
             let found = all.filter_map(|(row, parts)| candidate(&p, &s, &ALONG, false, row, parts));
             let found = found.min_by(|a, b| a.cost.total_cmp(&b.cost)).unwrap();
             assert!(found.parts > 1, "{m} x {n} by {k}");
             assert!(u64::from(found.all_steps) * 16 >= k && found.steps * found.parts >= found.all_steps);
             assert!(found.steps * (found.parts - 1) < found.all_steps && found.steps.is_multiple_of(8));
         }
+    }
+
+    #[test]
+    fn parts_fill_the_card_once_where_tiles_do_not() {
+        let p = hopper();
+        let across = Sides { direct: [true, false], across: [false, true], ..ALONG };
+        for (m, n, k) in
+            [(128, 4096, 4096), (300, 5000, 7000), (64, 8192, 8192), (256, 4096, 4096), (384, 4096, 4096)]
+        {
+            let found = of(&p, m, n, k, across).unwrap();
+            let tiles = m.div_ceil(ROWS) * n.div_ceil(u64::from(found.columns));
+            let groups = tiles * u64::from(found.parts);
+            assert!(found.parts > 1 && (100..=132).contains(&groups), "{m} x {n} by {k}: {found:?}");
+        }
+        // Wide and short enough for seven parts, as the old numbers were not.
+        let found = of(&p, 1104, 400, 14_592, across).unwrap();
+        assert_eq!((found.columns, found.parts), (256, 7));
+    }
+
+    #[test]
+    fn joined_parts_keep_to_their_counters_and_their_room() {
+        let p = hopper();
+        let s = Shape { dtype: Dtype::BF16, m: 8192, n: 8192, k: 8192, batch: 4, aligned: true };
+        let at = |sides: &Sides, row: usize, parts| candidate(&p, &s, sides, false, &TABLE[row], parts);
+        assert!(at(&ALONG, 0, 1).is_some());
+        for (row, parts) in [(0, 2), (3, 2), (3, 8)] {
+            assert_eq!(at(&ALONG, row, parts), None);
+        }
+        // An addend that the kernel does not add costs more than what it does add.
+        let alone = of(&p, 8192, 768, 3072, ALONG).unwrap();
+        let behind = of(&p, 8192, 768, 3072, Sides { sums: true, ..ALONG }).unwrap();
+        assert!(behind.cost > alone.cost + COMMAND_NS);
+    }
+
+    #[test]
+    fn short_sums_go_to_warpgroups_for_what_is_written() {
+        let found = of(&hopper(), 8192, 8192, 64, ALONG).unwrap();
+        assert_eq!((found.columns, found.parts, found.all_steps), (256, 1, 8));
+        // Where little is written they stay.
+        assert_eq!(of(&hopper(), 256, 512, 64, ALONG), None);
     }
 }

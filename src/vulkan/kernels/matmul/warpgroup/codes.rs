@@ -1,12 +1,13 @@
 //! Products of rows with codes of four bits, which are decoded in registers on their way into the matrix units: weights are read as
 //! they are. Called by `quantized`; what dequantises the weights first is the twin, with the same bits (MLX_VK_DISABLE=qmm_warpgroup).
 
+use super::after::{After, AfterArgs};
 use super::image::{Order, Side};
 use super::program::{Args, Left, Program, ROWS, Right, Store};
-use super::{TOGETHER, table};
+use super::{TOGETHER, room, table};
 use crate::core::Result;
 use crate::vulkan::CommandEncoder;
-use crate::vulkan::kernels::matmul::{Problem, add_parts, ceil, scratch_sums};
+use crate::vulkan::kernels::matmul::{Problem, ceil};
 use crate::vulkan::tune::warpgroup::Plan;
 
 /// Right matrices whose rows lie along K: the first address and the bytes that they have, bytes from one to the next, and from row
@@ -83,33 +84,38 @@ pub fn plan(enc: &CommandEncoder, p: &Problem) -> Option<Plan> {
 pub fn run(enc: &mut CommandEncoder, p: &Problem, w: &Rights, plan: Plan) -> Result<()> {
     let Plan { columns, steps, all_steps, parts, .. } = plan;
     let image = rows(p).image(enc, columns, all_steps, w.order())?;
-    let sums = parts > 1;
-    let store = if sums { Store::SumColumns } else { Store::Columns };
-    let program = Program { dtype: p.dtype, columns, left: w.left(), right: Right::Image, store };
+    let after = After { joined: parts > 1, ..After::default() };
+    let program = Program {
+        dtype: p.dtype,
+        columns,
+        left: w.left(),
+        right: Right::Image,
+        store: Store::Columns,
+        after,
+    };
     let pipeline = enc.device().pipeline(&program)?;
-    let out = if sums { scratch_sums(enc, p.m * p.n, parts)? } else { p.d_range };
     let tiles = [ceil(p.n, ROWS.into()), ceil(p.m, columns.into())].map(|n| n as u32);
+    let mut told = AfterArgs::default();
+    let mut writes = room(enc, &mut told, columns, [tiles[0], tiles[1], 1], parts)?;
+    writes.push(p.d_range);
     // FITS: `plan` is asked for products whose sizes have 32 bits.
     let args = Args {
         right: image.ptr,
-        out: if sums { out.0 } else { p.d },
+        out: p.d,
         image: image.matrix,
         rows: p.n as u32,
         columns: p.m as u32,
         k: p.k as u32,
-        ldd: (if sums { p.n } else { p.d_rs }) as u32,
+        ldd: p.d_rs as u32,
         steps,
         all_steps,
         tiles,
-        out_batch: (if sums { p.m * p.n } else { p.d_batch }) as u32,
+        out_batch: p.d_batch as u32,
+        after: told,
         ..w.args()
     };
     enc.describe(2.0 * (p.m * p.n * p.k) as f64, &[1, p.m, p.n, p.k]);
     let mut reads = w.reads();
     reads.push(image.range);
-    enc.dispatch(&pipeline, args.bytes(), [tiles[0] * tiles[1], parts, 1], &reads, &[out])?;
-    if sums {
-        add_parts(enc, p, p.push(), out, parts)?;
-    }
-    Ok(())
+    enc.dispatch(&pipeline, args.bytes(), [tiles[0] * tiles[1], parts, 1], &reads, &writes)
 }

@@ -126,7 +126,7 @@ impl Side<'_> {
         let (padded, blocks) = (round_up(self.rows, tile.into()), ceil(steps.into(), 2));
         let grid = match (plain, along) {
             (false, true) => [ceil(padded, 64), ceil(blocks, 4), d0 * d1],
-            // Tiles are 64, 128 or 256 rows.
+            // Tiles are 64, 128, 192 or 256 rows.
             (false, false) => [padded / i64::from(tile), ceil(blocks, 512 / i64::from(tile)), d0 * d1],
             (true, _) => [ceil(self.rows, 256), ceil(out_ld, 64), d0 * d1],
         };

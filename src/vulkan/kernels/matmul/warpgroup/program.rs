@@ -5,6 +5,7 @@
 //! straight from memory to registers, 16 bytes a load: a thread has eight neighbours of a row where the product wants
 //! four pairs apart, so the right side has K in that order too (`warpgroup_image.comp`), and the sums do not mind.
 
+use super::after::{After, AfterArgs};
 use super::text::{ONE_THREAD, fetch, put, ready};
 use crate::core::Dtype;
 use crate::vulkan::shader::native::ENTRY_NAME;
@@ -67,6 +68,8 @@ pub struct Program {
     pub right: Right,
     /// How a tile is written.
     pub store: Store,
+    /// What comes before it is, as elements.
+    pub after: After,
 }
 
 /// What the kernel is told; the text reads it by these places.
@@ -113,6 +116,8 @@ pub struct Args {
     pub ldb: u32,
     /// Groups of a row of codes.
     pub lds: u32,
+    /// What comes after the products.
+    pub after: AfterArgs,
 }
 
 /// Bytes of [`Args`].
@@ -120,8 +125,8 @@ const ARGS: usize = size_of::<Args>();
 
 impl Args {
     pub fn bytes(&self) -> &[u8] {
-        const { assert!(ARGS == 136) };
-        // SAFETY: repr(C) of 8-byte and then 4-byte fields without padding.
+        const { assert!(ARGS == 184) };
+        // SAFETY: repr(C) of 8-byte and then 4-byte fields without padding, twice.
         unsafe { std::slice::from_raw_parts((self as *const Args).cast(), ARGS) }
     }
 }
@@ -148,6 +153,7 @@ impl Program {
         }
         self.prologue(&mut o);
         self.multiply(&mut o);
+        self.finish(&mut o);
         match self.store {
             Store::Rows => self.store_rows(&mut o),
             Store::Columns => self.store_columns(&mut o),
@@ -519,19 +525,32 @@ setp.lt.u32 row0ok,row0,rows; setp.lt.u32 row1ok,row1,rows;",
 mod tests {
     use std::collections::HashSet;
 
+    use super::super::after::Addend;
     use super::*;
 
+    /// How tiles are written, and what may come before.
+    fn stores() -> impl Iterator<Item = (Store, After)> + Clone {
+        let sums = [Store::SumRows, Store::SumColumns].map(|store| (store, After::default()));
+        let addends = [Addend::None, Addend::Row, Addend::Matrix];
+        let after = [false, true].into_iter().flat_map(move |j| addends.map(|a| (j, a)));
+        let after = after.map(|(joined, addend)| After { joined, addend });
+        let elements = after.flat_map(|after| [Store::Rows, Store::Columns].map(|store| (store, after)));
+        elements.chain(sums)
+    }
+
     fn all() -> impl Iterator<Item = Program> {
-        let stores = [Store::Rows, Store::Columns, Store::SumRows, Store::SumColumns];
         let dtypes = [Dtype::F16, Dtype::BF16];
         let rights = [Right::Image, Right::Across, Right::Runs];
         let of = move |dtype, right, columns| {
             let lefts = [Left::Values, Left::Codes(32), Left::Codes(64)];
-            stores.into_iter().flat_map(move |store| {
-                lefts.into_iter().map(move |left| Program { dtype, columns, left, right, store })
-            })
+            stores().filter(move |s| right != Right::Runs || s.1 == After::default()).flat_map(
+                move |(store, after)| {
+                    let make = move |left| Program { dtype, columns, left, right, store, after };
+                    lefts.into_iter().map(make)
+                },
+            )
         };
-        let of = move |dtype, right| [64, 128, 256].into_iter().flat_map(move |n| of(dtype, right, n));
+        let of = move |dtype, right| [64, 128, 192, 256].into_iter().flat_map(move |n| of(dtype, right, n));
         dtypes.into_iter().flat_map(move |dtype| rights.into_iter().flat_map(move |right| of(dtype, right)))
     }
 
@@ -566,6 +585,6 @@ mod tests {
         let batch =
             [offset_of!(Args, left_batch), offset_of!(Args, right_batch), offset_of!(Args, out_batch)];
         assert_eq!(batch, [108, 116, 124]);
-        assert_eq!(offset_of!(Args, ldb), 128);
+        assert_eq!([offset_of!(Args, ldb), offset_of!(Args, after)], [128, 136]);
     }
 }

@@ -1,6 +1,7 @@
 //! Sorted rows that meet a right matrix each, such as those of experts: tiles of rows of one matrix each, found on the device
 //! (warpgroup_runs.comp), are brought into an image, and the matrices are read as they lie. Called by `gather_mm`.
 
+use super::after::After;
 use super::codes::{Rights, rows};
 use super::image::{ImageKey, Order, Side};
 use super::program::{Args, Left, Program, ROWS, Right, STEP, Store};
@@ -133,8 +134,14 @@ pub fn run(
     let most = ceil(p.m, columns.into()) + w.count.min(p.m);
     let found = tiles(enc, picks, [p.m, w.count], columns)?;
     let block = image(enc, &rows(p), w.order(), found, (columns, steps, most))?;
-    let program =
-        Program { dtype: p.dtype, columns, left: w.left(), right: Right::Runs, store: Store::Columns };
+    let program = Program {
+        dtype: p.dtype,
+        columns,
+        left: w.left(),
+        right: Right::Runs,
+        store: Store::Columns,
+        after: After::default(),
+    };
     let pipeline = enc.device().pipeline(&program)?;
     let tiles = ceil(p.n, ROWS.into()) as u32;
     // FITS: whoever calls asked for fewer.

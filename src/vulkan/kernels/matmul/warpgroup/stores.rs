@@ -19,9 +19,16 @@ mul.wide.u32 x,start,ldd; shl.b64 x,x,{}; add.u64 out,d,x; mov.u32 col,0;",
                 self.shift()
             );
         }
+        // Sums of parts stand behind each other; elements are written once.
+        let part = match self.store {
+            Store::SumRows | Store::SumColumns => {
+                "mov.u32 tmp2,%nctaid.y; mul.lo.u32 tmp,tmp,tmp2; mov.u32 tmp2,%ctaid.y; add.u32 tmp,tmp,tmp2;"
+            }
+            Store::Rows | Store::Columns => "",
+        };
         format!(
-            "ld.param.u32 s0,[args+124]; mov.u32 tmp,%ctaid.z; mov.u32 tmp2,%nctaid.y; mul.lo.u32 tmp,tmp,tmp2;
-mov.u32 tmp2,%ctaid.y; add.u32 tmp,tmp,tmp2; mul.wide.u32 x,tmp,s0; shl.b64 x,x,{}; add.u64 out,d,x;
+            "ld.param.u32 s0,[args+124]; mov.u32 tmp,%ctaid.z; {part}
+mul.wide.u32 x,tmp,s0; shl.b64 x,x,{}; add.u64 out,d,x;
 mul.lo.u32 col,tn,{};",
             self.shift(),
             self.columns

@@ -125,8 +125,8 @@ fn cases() -> Vec<Case> {
 
 #[test]
 fn images_hold_every_element_where_products_read_it() {
-    for ((case, tile), i) in cases().iter().zip([64, 128, 256].into_iter().cycle()).zip(0..) {
-        let order = [Order::Dealt, Order::Codes][i % 2];
+    for ((case, tile), i) in cases().iter().zip([64, 128, 256, 192].into_iter().cycle()).zip(0..) {
+        let order = [Order::Dealt, Order::Codes][i / 2 % 2];
         // Attention has shorter tiles, of rows along K.
         let tile = if case.strides[1] == 1 && i % 3 == 0 { [32, 48][i % 2] } else { tile };
         let steps = (round_up(case.k, DEPTH.into()) / i64::from(STEP)) as u32;
