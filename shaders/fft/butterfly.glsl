@@ -1,4 +1,6 @@
-// Complex arithmetic and discrete Fourier transforms of 2 to 16 values in registers, forward, natural order.
+// Complex arithmetic and discrete Fourier transforms of 2 to 16 values in registers, forward, natural order. Products of two
+// coprime radices are transforms of rows and columns without factors between (Good, The interaction algorithm and practical
+// Fourier analysis, 1958).
 
 vec2 cmul(vec2 a, vec2 b) { return vec2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x); }
 vec2 conj(vec2 a) { return vec2(a.x, -a.y); }
@@ -143,4 +145,48 @@ void bf(inout vec2 u[16]) {
     bf4(y[12], y[13], y[14], y[15]);
     [[unroll]] for (uint k = 0u; k < 4u; ++k)
         [[unroll]] for (uint m = 0u; m < 4u; ++m) u[k + 4u * m] = y[4u * k + m];
+}
+
+// Of R = A B values, coprime. KA is 1 modulo A and 0 modulo B, KB the other way round.
+#define COPRIME(R, A, B, KA, KB) \
+void bf(inout vec2 u[R]) { \
+    vec2 y[R]; \
+    [[unroll]] for (uint m = 0u; m < B; ++m) { \
+        vec2 a[A]; \
+        [[unroll]] for (uint i = 0u; i < A; ++i) a[i] = u[(B * i + A * m) % R]; \
+        bf(a); \
+        [[unroll]] for (uint i = 0u; i < A; ++i) y[A * m + i] = a[i]; \
+    } \
+    [[unroll]] for (uint i = 0u; i < A; ++i) { \
+        vec2 b[B]; \
+        [[unroll]] for (uint m = 0u; m < B; ++m) b[m] = y[A * m + i]; \
+        bf(b); \
+        [[unroll]] for (uint m = 0u; m < B; ++m) u[(KA * i + KB * m) % R] = b[m]; \
+    } \
+}
+COPRIME(6u, 2u, 3u, 3u, 4u)
+COPRIME(10u, 2u, 5u, 5u, 6u)
+COPRIME(12u, 4u, 3u, 9u, 4u)
+COPRIME(14u, 2u, 7u, 7u, 8u)
+COPRIME(15u, 3u, 5u, 10u, 6u)
+
+void bf(inout vec2 u[9]) {
+    const vec2 w1 = vec2(0.76604444311897803520, -0.64278760968653932632);
+    const vec2 w2 = vec2(0.17364817766693034885, -0.98480775301220805937);
+    const vec2 w4 = vec2(-0.93969262078590838405, -0.34202014332566873304);
+    vec2 y[9];
+    [[unroll]] for (uint m = 0u; m < 3u; ++m) {
+        vec2 a[3] = vec2[](u[m], u[m + 3u], u[m + 6u]);
+        bf(a);
+        [[unroll]] for (uint i = 0u; i < 3u; ++i) y[3u * m + i] = a[i];
+    }
+    y[4] = cmul(y[4], w1);
+    y[5] = cmul(y[5], w2);
+    y[7] = cmul(y[7], w2);
+    y[8] = cmul(y[8], w4);
+    [[unroll]] for (uint i = 0u; i < 3u; ++i) {
+        vec2 b[3] = vec2[](y[i], y[i + 3u], y[i + 6u]);
+        bf(b);
+        [[unroll]] for (uint m = 0u; m < 3u; ++m) u[i + 3u * m] = b[m];
+    }
 }

@@ -42,27 +42,37 @@ pub fn is_smooth(n: usize) -> bool {
     rest == 1
 }
 
-/// Exponents of the radices that a power of two is made of, the largest in the middle.
-fn binary(bits: u32) -> Vec<u32> {
-    let count = bits.div_ceil(4);
-    let mut parts: Vec<u32> = (0..count).map(|i| bits / count + u32::from(i < bits % count)).collect();
-    if parts.len() == 3 {
-        parts.swap(0, 1);
+/// The radices that a butterfly exists for.
+const RADICES: [usize; 15] = [16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2];
+
+/// The radices of a smooth length: as few as there may be, as equal as they may be, the largest in the middle of three.
+fn radices(n: usize) -> Vec<usize> {
+    let mut best = Vec::new();
+    search(n, &mut Vec::new(), &mut best);
+    if best.len() == 3 {
+        best.swap(0, 1);
     }
-    parts
+    best
 }
 
-/// The radices of a smooth length.
-fn radices(n: usize) -> Vec<usize> {
-    let mut list: Vec<usize> = binary(n.trailing_zeros()).into_iter().map(|b| 1 << b).collect();
-    let mut rest = n >> n.trailing_zeros();
-    for p in PRIMES {
-        while rest.is_multiple_of(p) {
-            list.push(p);
-            rest /= p;
+/// Radices that fall from one to the next, behind those in `parts`.
+fn search(rest: usize, parts: &mut Vec<usize>, best: &mut Vec<usize>) {
+    if rest == 1 {
+        let cost = |list: &[usize]| (list.len(), list.iter().sum::<usize>());
+        if best.is_empty() || cost(parts) < cost(best) {
+            best.clone_from(parts);
         }
+        return;
     }
-    list
+    if !best.is_empty() && parts.len() >= best.len() {
+        return;
+    }
+    let last = parts.last().copied().unwrap_or(RADICES[0]);
+    for r in RADICES.into_iter().filter(|&r| r <= last && rest.is_multiple_of(r)) {
+        parts.push(r);
+        search(rest / r, parts, best);
+        parts.pop();
+    }
 }
 
 impl LinePlan {
@@ -137,6 +147,11 @@ mod tests {
             for s in &p.stages {
                 assert!(s.each * p.lanes >= n / s.radix && s.each * s.radix <= p.registers, "{p:?}");
             }
+        }
+        for (n, radices) in
+            [(1000, vec![10, 10, 10]), (4096, vec![16; 3]), (504, vec![8, 9, 7]), (49, vec![7; 2])]
+        {
+            assert_eq!(LinePlan::new(n, 256).stages.iter().map(|s| s.radix).collect::<Vec<_>>(), radices);
         }
         let p = LinePlan::new(1024, 256);
         assert_eq!((p.lanes, p.registers), (64, 16));
