@@ -3,11 +3,14 @@
 //! else copied so. Vulkan's kernels are the twins: MLX_VK_DISABLE=matmul_warpgroup. Called by `matmul`.
 
 pub mod codes;
+pub mod conv;
 mod decode;
 mod image;
+mod input;
 mod program;
 pub mod runs;
 mod stores;
+mod taps;
 #[cfg(test)]
 mod tests;
 pub(in crate::vulkan) mod text;
@@ -31,13 +34,15 @@ impl KernelKey for Program {
             Store::SumColumns => "sum_columns",
         };
         let from = match self.right {
-            Right::Image => "",
-            Right::Across => "across_",
-            Right::Runs => "runs_",
+            Right::Image => String::new(),
+            Right::Across => "across_".into(),
+            Right::Runs => "runs_".into(),
+            Right::Input(axes) => format!("conv{axes}_"),
         };
         let left = match self.left {
             Left::Values => String::new(),
             Left::Codes(group) => format!("q4g{group}_"),
+            Left::Input(axes) => format!("conv{axes}_"),
         };
         format!("matmul_warpgroup_{}_{left}{ROWS}x{}_{from}{how}", self.dtype, self.columns)
     }
@@ -50,6 +55,12 @@ impl KernelKey for Program {
 fn sides(p: &Problem) -> [Side<'_>; 2] {
     let side = |o: Operand, rows| Side { o, rows, k: p.k, batch: &p.batch, dtype: p.dtype };
     [side(p.a.clone(), p.m), side(p.b.transposed(), p.n)]
+}
+
+/// Elements from matrix to matrix, along the inner and the outer batch axis.
+fn strides(o: &Operand) -> [u32; 2] {
+    // FITS: `solve`, or whoever calls, cut what does not fit 32 bits.
+    [0, 1].map(|i| o.batch.iter().rev().nth(i).copied().unwrap_or(0) as u32)
 }
 
 /// Whether sums go to memory first: something follows them, or rows of the result are odd.
@@ -85,7 +96,6 @@ pub fn run(enc: &mut CommandEncoder, p: &Problem, plan: Plan) -> Result<()> {
         false => far.image(enc, columns, all_steps, Order::Dealt)?,
     };
     let right = if across { Right::Across } else { Right::Image };
-    let strides = |o: &Operand| [0, 1].map(|i| o.batch.iter().rev().nth(i).copied().unwrap_or(0) as u32);
     let sums = parts > 1 || by_sums(p);
     let store = match (sums, turned) {
         (false, false) => Store::Rows,

@@ -5,13 +5,15 @@
 //! straight from memory to registers, 16 bytes a load: a thread has eight neighbours of a row where the product wants
 //! four pairs apart, so the right side has K in that order too (`warpgroup_image.comp`), and the sums do not mind.
 
+use super::input::{self, INPUT};
 use super::text::{ONE_THREAD, fetch, put, ready};
 use crate::core::Dtype;
 use crate::vulkan::shader::native::ENTRY_NAME;
 
 /// Rows of a tile.
 pub const ROWS: u32 = 128;
-/// Elements of K between two bounds that `steps` may have: the loop is written out for so many.
+/// Elements of K between two bounds that `steps` may have: the loop is written out for so many (half of them where the left side is a
+/// convolution's input).
 pub const DEPTH: u32 = 128;
 /// Elements of K of one product.
 pub const STEP: u32 = 16;
@@ -41,6 +43,8 @@ pub enum Left {
     /// Rows of codes of four bits, so many of which share a scale and a bias: 32, 64 or 128. Of 128 elements a thread has 32
     /// neighbours, in blocks of eight, and the first four of a block are paired with the last.
     Codes(u32),
+    /// The input of a convolution over so many axes: rows are output positions, K its taps and their channels.
+    Input(u32),
 }
 
 /// How the right side lies in memory.
@@ -52,6 +56,9 @@ pub enum Right {
     Across,
     /// As an image of tiles that each meet a left matrix of their own (`warpgroup_runs.comp`).
     Runs,
+    /// As the input of a convolution over so many axes, in chunks of 16 bytes: columns are taps and their channels, K output
+    /// positions.
+    Input(u32),
 }
 
 /// One kernel.
@@ -116,7 +123,7 @@ pub struct Args {
 }
 
 /// Bytes of [`Args`].
-const ARGS: usize = size_of::<Args>();
+pub(super) const ARGS: usize = size_of::<Args>();
 
 impl Args {
     pub fn bytes(&self) -> &[u8] {
@@ -128,8 +135,32 @@ impl Args {
 
 impl Program {
     /// Bytes of a piece of the image: one step of all columns.
-    fn piece(self) -> u32 {
+    pub(super) fn piece(self) -> u32 {
         self.columns * STEP * 2
+    }
+
+    /// Whether one of the sides is a convolution's input.
+    fn gathers(self) -> bool {
+        matches!(self.left, Left::Input(_)) || matches!(self.right, Right::Input(_))
+    }
+
+    /// Whether threads copy the right side, in place of the copy engine.
+    fn copied(self) -> bool {
+        matches!(self.right, Right::Across | Right::Input(_))
+    }
+
+    /// Workgroups that a multiprocessor has at a time: sums of 64 columns leave room for two.
+    fn together(self) -> u32 {
+        if matches!(self.left, Left::Input(_)) && self.columns == 64 { 2 } else { 1 }
+    }
+
+    /// Registers of a thread that multiplies, and of one that fetches.
+    fn registers(self) -> [u32; 2] {
+        match self.right {
+            _ if self.together() == 2 => [104, 24],
+            Right::Input(_) => [224, 56],
+            _ => [232, 40],
+        }
     }
 
     /// Pieces that lie in shared memory: what 40 KiB hold, as 48 are a workgroup's.
@@ -145,6 +176,7 @@ impl Program {
             Right::Image => self.fetch_image(&mut o),
             Right::Across => self.fetch_across(&mut o),
             Right::Runs => self.fetch_runs(&mut o),
+            Right::Input(axes) => self.fetch_input(&mut o, axes),
         }
         self.prologue(&mut o);
         self.multiply(&mut o);
@@ -168,9 +200,9 @@ impl Program {
                 ".version 8.0
 .target sm_90a
 .address_size 64
-.visible .entry {ENTRY_NAME}(.param .align 8 .b8 args[{ARGS}])
+.visible .entry {ENTRY_NAME}(.param .align 8 .b8 args[{args}])
 .maxntid {THREADS},1,1
-.minnctapersm 1
+.minnctapersm {together}
 {{
 .shared .align 1024 .b8 pieces[{bytes}];
 .shared .align 8 .b64 full[{stages}];
@@ -183,7 +215,7 @@ high,rest,tm,tn,slot,phase,sm,fullb,emptyb,left,row0,row1,col,lo,hi,it,kpos,nb0,
 .reg .b32 f<{held}>;
 .reg .b32 v<8>,w<8>,u<8>,sc<4>,z<4>;
 .reg .b64 e<4>;
-ld.param.u64 a,[args]; ld.param.u64 b,[args+8]; ld.param.u64 d,[args+16]; ld.param.u64 image,[args+24];
+{more}ld.param.u64 a,[args]; ld.param.u64 b,[args+8]; ld.param.u64 d,[args+16]; ld.param.u64 image,[args+24];
 ld.param.u32 rows,[args+64]; ld.param.u32 columns,[args+68]; ld.param.u32 k,[args+72]; ld.param.u32 lda,[args+76];
 ld.param.u32 ldd,[args+80]; ld.param.u32 steps,[args+84]; ld.param.u32 all,[args+88]; ld.param.u32 tilesm,[args+92];
 ld.param.u32 tilesn,[args+96]; ld.param.u32 together,[args+100]; ld.param.u32 nb0,[args+104];
@@ -193,10 +225,13 @@ setp.ne.u32 p,tid,0;
 @p bra READY;",
                 bytes = stages * piece,
                 sums = self.columns / 2,
-                held = if self.left == Left::Values { AHEAD * 8 } else { 16 },
+                held = if matches!(self.left, Left::Codes(_)) { 16 } else { AHEAD * 8 },
+                args = ARGS + if self.gathers() { INPUT } else { 0 },
+                together = self.together(),
+                more = if self.gathers() { input::registers() } else { String::new() },
             ),
         );
-        ready(o, stages, if self.right == Right::Across { 128 } else { 1 });
+        ready(o, stages, if self.copied() { 128 } else { 1 });
         if self.right == Right::Runs {
             // Tiles are taken in turn by all workgroups that have the same rows.
             let start = "fence.proxy.async.shared::cta;\nREADY:\nbar.sync 0;
@@ -222,20 +257,21 @@ mov.u32 slot,0; mov.u32 left,steps;"
     }
 
     /// Parts the warpgroup that fetches from the others.
-    fn part(o: &mut String) {
+    fn part(self, o: &mut String) {
         put(
             o,
             format_args!(
                 "setp.lt.u32 p,warp,8;
 @p bra CONSUMER;
-setmaxnreg.dec.sync.aligned.u32 40;"
+setmaxnreg.dec.sync.aligned.u32 {};",
+                self.registers()[1]
             ),
         );
     }
 
     /// Likewise, and finds its matrix.
-    fn producer(o: &mut String) {
-        Self::part(o);
+    pub(super) fn producer(self, o: &mut String) {
+        self.part(o);
         put(
             o,
             format_args!(
@@ -249,7 +285,7 @@ mov.u32 phase,1;"
     /// One thread fetches pieces of an image.
     fn fetch_image(self, o: &mut String) {
         let (stages, piece) = (self.stages(), self.piece());
-        Self::producer(o);
+        self.producer(o);
         put(
             o,
             format_args!(
@@ -264,7 +300,7 @@ mad.lo.u32 tmp,tn,all,begin; mul.wide.u32 x,tmp,{piece}; add.u64 from,b,x;"
     /// Likewise the pieces of one tile after the other.
     fn fetch_runs(self, o: &mut String) {
         let (stages, piece) = (self.stages(), self.piece());
-        Self::part(o);
+        self.part(o);
         put(
             o,
             format_args!(
@@ -288,24 +324,77 @@ mul.wide.u32 x,tn,all; mul.lo.u64 x,x,{piece}; add.u64 from,b,x; mov.u32 left,st
     }
 
     /// All threads of the warpgroup copy chunks: a warp four elements of K of 64 columns at a time. In shared memory eight elements
-    /// of K of 64 columns lie together, the chunks of one exchanged by its number (the swizzle of 128 bytes). Zeros where there is
-    /// nothing.
+    /// of K of 64 columns lie together, the chunks of one exchanged by its number (the swizzle of 128 bytes). Here, a thread's
+    /// first element of K and its first column, and where that chunk goes.
+    pub(super) fn chunk(self, o: &mut String) {
+        put(
+            o,
+            format_args!(
+                "and.b32 w,warp,1; shr.u32 wg,warp,1; and.b32 wg,wg,1; and.b32 t,lane,7; shr.u32 g,lane,3; mad.lo.u32 g,wg,4,g;
+shr.u32 kpos,g,1; shl.b32 kpos,kpos,3; and.b32 tmp,g,1; add.u32 kpos,kpos,tmp; mad.lo.u32 kpos,w,2,kpos;
+mad.lo.u32 kpos,begin,{STEP},kpos;
+mul.lo.u32 col,tn,{n}; mad.lo.u32 col,t,8,col;
+mul.lo.u32 to,w,{lower}; mad.lo.u32 to,g,128,to; xor.b32 tmp,t,g; mad.lo.u32 to,tmp,16,to; add.u32 to,to,sm;",
+                n = self.columns,
+                lower = self.columns * 16,
+            ),
+        );
+    }
+
+    /// Waits for room for the next piece, a step's of two; `lo` is where this thread's chunk goes.
+    pub(super) fn room(self, o: &mut String, step: u32) {
+        put(
+            o,
+            format_args!(
+                "shl.b32 tmp,slot,3; add.u32 tmp2,emptyb,tmp;
+AWAIT{step}:
+mbarrier.try_wait.parity.shared::cta.b64 q,[tmp2],phase;
+@!q bra AWAIT{step};
+add.u32 tmp2,fullb,tmp; mad.lo.u32 lo,slot,{},to; setp.lt.u32 p,kpos,k;",
+                self.piece()
+            ),
+        );
+    }
+
+    /// The piece at `tmp2` is full when what was copied is there; on to the next one, so many elements of K deeper.
+    pub(super) fn copied_piece(self, o: &mut String, deeper: u32) {
+        put(
+            o,
+            format_args!(
+                "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [tmp2];
+add.u32 kpos,kpos,{deeper};
+add.u32 slot,slot,1; setp.eq.u32 q,slot,{};
+@q mov.u32 slot,0;
+@q xor.b32 phase,phase,1;",
+                self.stages()
+            ),
+        );
+    }
+
+    /// After two pieces: on, or all of them are waited for.
+    pub(super) fn copied_all(o: &mut String) {
+        put(
+            o,
+            format_args!(
+                "sub.u32 left,left,2; setp.ne.u32 q,left,0;
+@q bra FETCH;
+cp.async.wait_all;
+bra DONE;"
+            ),
+        );
+    }
+
+    /// Chunks of rows of columns. Zeros where there is nothing.
     fn fetch_across(self, o: &mut String) {
-        let (stages, piece, chunks) = (self.stages(), self.piece(), self.columns / 64);
-        Self::producer(o);
+        let chunks = self.columns / 64;
+        self.producer(o);
+        self.chunk(o);
         put(
             o,
             format_args!(
                 "ld.param.u32 ldb,[args+128];
-and.b32 w,warp,1; shr.u32 wg,warp,1; and.b32 wg,wg,1; and.b32 t,lane,7; shr.u32 g,lane,3; mad.lo.u32 g,wg,4,g;
-shr.u32 kpos,g,1; shl.b32 kpos,kpos,3; and.b32 tmp,g,1; add.u32 kpos,kpos,tmp; mad.lo.u32 kpos,w,2,kpos;
-mad.lo.u32 kpos,begin,{STEP},kpos;
-mul.lo.u32 col,tn,{n}; mad.lo.u32 col,t,8,col;
 mul.wide.u32 x,kpos,ldb; cvt.u64.u32 y,col; add.u64 x,x,y; shl.b64 x,x,1; add.u64 b,b,x;
-mul.wide.u32 near,ldb,8; mul.wide.u32 far,ldb,56;
-mul.lo.u32 to,w,{lower}; mad.lo.u32 to,g,128,to; xor.b32 tmp,t,g; mad.lo.u32 to,tmp,16,to; add.u32 to,to,sm;",
-                n = self.columns,
-                lower = self.columns * 16,
+mul.wide.u32 near,ldb,8; mul.wide.u32 far,ldb,56;"
             ),
         );
         for i in 0..chunks {
@@ -316,46 +405,21 @@ mul.lo.u32 to,w,{lower}; mad.lo.u32 to,g,128,to; xor.b32 tmp,t,g; mad.lo.u32 to,
         }
         put(o, format_args!("FETCH:"));
         for (step, ahead, deeper) in [(0, "near", 4), (1, "far", 28)] {
-            put(
-                o,
-                format_args!(
-                    "shl.b32 tmp,slot,3; add.u32 tmp2,emptyb,tmp;
-AWAIT{step}:
-mbarrier.try_wait.parity.shared::cta.b64 q,[tmp2],phase;
-@!q bra AWAIT{step};
-mad.lo.u32 lo,slot,{piece},to; setp.lt.u32 p,kpos,k;"
-                ),
-            );
+            self.room(o, step);
             for i in 0..chunks {
                 put(
                     o,
                     format_args!(
-                        "selp.u32 tmp2,n{i},0,p; cp.async.cg.shared.global [lo+{}],[b+{}],16,tmp2;",
+                        "selp.u32 tmp,n{i},0,p; cp.async.cg.shared.global [lo+{}],[b+{}],16,tmp;",
                         1024 * i,
                         128 * i
                     ),
                 );
             }
-            put(
-                o,
-                format_args!(
-                    "add.u32 tmp2,fullb,tmp; cp.async.mbarrier.arrive.noinc.shared::cta.b64 [tmp2];
-add.u64 b,b,{ahead}; add.u32 kpos,kpos,{deeper};
-add.u32 slot,slot,1; setp.eq.u32 q,slot,{stages};
-@q mov.u32 slot,0;
-@q xor.b32 phase,phase,1;"
-                ),
-            );
+            put(o, format_args!("add.u64 b,b,{ahead};"));
+            self.copied_piece(o, deeper);
         }
-        put(
-            o,
-            format_args!(
-                "sub.u32 left,left,2; setp.ne.u32 q,left,0;
-@q bra FETCH;
-cp.async.wait_all;
-bra DONE;"
-            ),
-        );
+        Self::copied_all(o);
     }
 
     /// Fetches the rows' block `ahead` of the one at `kpos` into the registers of block `to`; zeros behind K.
@@ -387,18 +451,19 @@ bra DONE;"
             o,
             format_args!(
                 "CONSUMER:
-setmaxnreg.inc.sync.aligned.u32 232;
+setmaxnreg.inc.sync.aligned.u32 {registers};
 mov.u32 phase,0;
 {tile}shr.u32 wg,warp,2; and.b32 w,warp,3; shr.u32 g,lane,2; and.b32 t,lane,3;
 mul.lo.u32 row0,tm,{ROWS}; mad.lo.u32 row0,wg,64,row0; mad.lo.u32 row0,w,16,row0; add.u32 row0,row0,g; add.u32 row1,row0,8;
 {matrix}
 setp.eq.u32 lane0,lane,0;",
+                registers = self.registers()[0],
                 tile = if runs { "TILE:\nsetp.ge.u32 p,tn,total;\n@p bra DONE;\n" } else { "" },
                 matrix = if runs {
                     "mul.wide.u32 x,tn,16; add.u64 x,image,x; ld.global.u32 tmp,[x+16]; ld.global.u32 start,[x+20];
 ld.global.u32 columns,[x+24]; mov.u32 left,steps;
 cvt.u64.u32 x,tmp; ld.param.u64 y,[args+48]; ld.param.u64 a,[args]; mad.lo.u64 a,x,y,a; ld.param.u64 y,[args+56]; mul.lo.u64 from,x,y;"
-                } else if self.left != Left::Values {
+                } else if matches!(self.left, Left::Codes(_)) {
                     "mov.u64 from,0;"
                 } else {
                     "ld.param.u32 s0,[args+108]; ld.param.u32 s1,[args+112];
@@ -408,6 +473,10 @@ mul.wide.u32 x,i0,s0; mul.wide.u32 y,i1,s1; add.u64 x,x,y; shl.b64 x,x,1; add.u6
         );
         match self.left {
             Left::Codes(group) => self.begin_codes(o, group),
+            Left::Input(axes) => {
+                Self::begin_input(o, axes);
+                (0..AHEAD - 1).for_each(|block| Self::load_input(o, axes, block, block));
+            }
             Left::Values => {
                 put(
                     o,
@@ -426,8 +495,19 @@ min.u32 tmp2,row1,tmp; mul.wide.u32 x,tmp2,lda; add.u64 x,x,y; shl.b64 x,x,1; ad
         }
         // The high word of descriptors: of an image, eight columns and their 16 bytes of K lie together; else, with the swizzle of 128
         // bytes, the other half of K lies a tile's columns behind.
-        let high = if self.right == Right::Across { self.columns | 1 << 30 } else { 128 >> 4 };
+        let high = if self.copied() { self.columns | 1 << 30 } else { 128 >> 4 };
         put(o, format_args!("mov.u32 hi,{high}; mov.u32 it,0;"));
+    }
+
+    /// Lines that bring the rows of a thread on by [`DEPTH`].
+    fn advance(self) -> String {
+        match self.left {
+            Left::Values => {
+                format!("add.u64 a0,a0,{0}; add.u64 a1,a1,{0}; add.u32 kpos,kpos,{DEPTH};\n", 2 * DEPTH)
+            }
+            Left::Input(_) => format!("add.u64 e0,e0,{};\n", input::chunk_bytes(DEPTH)),
+            Left::Codes(_) => String::new(),
+        }
     }
 
     /// The loop over K.
@@ -437,7 +517,8 @@ min.u32 tmp2,row1,tmp; mul.wide.u32 x,tmp2,lda; add.u64 x,x,y; shl.b64 x,x,1; ad
         let sums = (0..n / 2).map(|i| format!("c{i}")).collect::<Vec<_>>().join(",");
         put(o, format_args!("LOOP:"));
         for u in 0..2 * AHEAD {
-            let (f, s) = (if self.left == Left::Values { u / 2 * 8 } else { u / 2 % 2 * 8 }, u % 2);
+            let codes = matches!(self.left, Left::Codes(_));
+            let (f, s) = (if codes { u / 2 % 2 * 8 } else { u / 2 * 8 }, u % 2);
             put(
                 o,
                 format_args!(
@@ -456,10 +537,10 @@ wgmma.wait_group.sync.aligned 1;",
                     f + 5 + 2 * s,
                     slot = piece >> 4,
                     // The low word: of an image the other half of K lies a tile's columns behind, else the next 64 columns 1024 bytes.
-                    half = if self.right == Right::Across { 1024 >> 4 << 16 } else { n << 16 },
-                    across = u32::from(self.right == Right::Across),
+                    half = if self.copied() { 1024 >> 4 << 16 } else { n << 16 },
+                    across = u32::from(self.copied()),
                     // What threads copied is seen by the products.
-                    fence = if self.right == Right::Across { "fence.proxy.async.shared::cta;\n" } else { "" },
+                    fence = if self.copied() { "fence.proxy.async.shared::cta;\n" } else { "" },
                 ),
             );
             // The product before this one is done: its piece and, after two, its rows may be overwritten.
@@ -484,12 +565,19 @@ add.u32 slot,slot,1; setp.eq.u32 q,slot,{stages};
             match self.left {
                 _ if s == 1 => {}
                 Left::Values => Self::load(o, (u / 2 + AHEAD - 1) % AHEAD, u / 2 + AHEAD - 1),
+                Left::Input(axes) => {
+                    Self::load_input(o, axes, (u / 2 + AHEAD - 1) % AHEAD, u / 2 + AHEAD - 1);
+                }
                 Left::Codes(group) => {
                     if u / 2 == AHEAD - 1 {
                         Self::rotate_codes(o, group);
                     }
                     self.decode(o, (u / 2 + 1) % AHEAD);
                 }
+            }
+            if u + 1 == AHEAD && matches!(self.left, Left::Input(_)) {
+                // Sums may end half way.
+                put(o, format_args!("setp.eq.u32 q,left,{AHEAD};\n@q bra SUMS;"));
             }
         }
         put(
@@ -498,18 +586,13 @@ add.u32 slot,slot,1; setp.eq.u32 q,slot,{stages};
                 "{on}add.u32 it,it,1;
 sub.u32 left,left,{}; setp.ne.u32 q,left,0;
 @q bra LOOP;
+SUMS:
 wgmma.wait_group.sync.aligned 0;
 {place}
 setp.lt.u32 row0ok,row0,rows; setp.lt.u32 row1ok,row1,rows;",
                 2 * AHEAD,
                 place = self.place(),
-                on = match self.left {
-                    Left::Values => format!(
-                        "add.u64 a0,a0,{0}; add.u64 a1,a1,{0}; add.u32 kpos,kpos,{DEPTH};\n",
-                        2 * DEPTH
-                    ),
-                    Left::Codes(_) => String::new(),
-                },
+                on = self.advance(),
             ),
         );
     }
@@ -524,11 +607,13 @@ mod tests {
     fn all() -> impl Iterator<Item = Program> {
         let stores = [Store::Rows, Store::Columns, Store::SumRows, Store::SumColumns];
         let dtypes = [Dtype::F16, Dtype::BF16];
-        let rights = [Right::Image, Right::Across, Right::Runs];
+        let rights =
+            [Right::Image, Right::Across, Right::Runs, Right::Input(1), Right::Input(2), Right::Input(3)];
         let of = move |dtype, right, columns| {
-            let lefts = [Left::Values, Left::Codes(32), Left::Codes(64)];
+            let inputs = [1, 2, 3].map(Left::Input);
+            let lefts = [Left::Values, Left::Codes(32), Left::Codes(64)].into_iter().chain(inputs);
             stores.into_iter().flat_map(move |store| {
-                lefts.into_iter().map(move |left| Program { dtype, columns, left, right, store })
+                lefts.clone().map(move |left| Program { dtype, columns, left, right, store })
             })
         };
         let of = move |dtype, right| [64, 128, 256].into_iter().flat_map(move |n| of(dtype, right, n));
