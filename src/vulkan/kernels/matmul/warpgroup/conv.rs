@@ -14,9 +14,6 @@ use crate::vulkan::kernels::conv::{chunked, geometry};
 use crate::vulkan::kernels::matmul::{Problem, REACH, add_parts, ceil, scratch_sums};
 use crate::vulkan::tune::warpgroup::Plan;
 
-/// Most elements of a kernel for an output: the table of their chunks is made for every call.
-const MOST: i64 = 1 << 16;
-
 /// A block on its way there.
 pub struct Route {
     plan: Plan,
@@ -62,7 +59,7 @@ pub fn plan(enc: &CommandEncoder, p: &Problem, b: &Block<u64>, gradient: bool) -
     let half = matches!(p.dtype, Dtype::F16 | Dtype::BF16);
     let channels = b.w.shape[b.axes.len() + 1];
     let lies = chunked(&b.x, channels) && (gradient || chunked(&b.y, p.n));
-    if !half || !lies || p.batches() > 65_535 || (if gradient { p.n } else { p.k }) > MOST {
+    if !half || !lies || p.batches() > 65_535 || (if gradient { p.n } else { p.k }) > table::KERNEL {
         return None;
     }
     let whole = gradient || p.d_rs != 0;

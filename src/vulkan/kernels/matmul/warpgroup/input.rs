@@ -49,10 +49,13 @@ pub fn chunk_bytes(elements: u32) -> u32 {
     elements / CHUNK * 16
 }
 
-/// Registers that such kernels have besides: places of two rows, chunks, sizes, and where an axis ends.
+/// Pieces that lie between the one that is multiplied and the one whose room is filled anew.
+const BEHIND: u32 = 3;
+
+/// Registers that such kernels have besides: places of two rows, chunks, sizes, and where an axis ends; what is fetched next.
 pub(super) fn registers() -> String {
     let names = NAMES.map(|a| format!("p{a}<2>,d{a}<4>,size{a},end{a},back{a},stride{a}"));
-    format!(".reg .b32 {},off<4>,base;\n", names.join(","))
+    format!(".reg .pred one;\n.reg .b32 {},off<4>,base,room,turn,more;\n", names.join(","))
 }
 
 fn names(axes: u32) -> impl Iterator<Item = (usize, &'static str)> {
@@ -104,6 +107,58 @@ sub.u32 p{axis}{to},rest,tmp2; mov.u32 rest,tmp;",
             );
             (0..places).for_each(|p| put(o, format_args!("mul.lo.u32 p{axis}{p},p{axis}{p},stride{axis};")));
         }
+    }
+
+    /// Where no warpgroup fetches, the first thread does: as many pieces as there are before the loop, then one for each product.
+    pub(super) fn fetch_first(self, o: &mut String) {
+        let (stages, piece) = (self.stages(), self.piece());
+        let first = stages - BEHIND;
+        Self::matrix(o);
+        let from = format!("mad.lo.u32 tmp,tn,all,begin; mul.wide.u32 x,tmp,{piece}; add.u64 from,b,x;");
+        put(
+            o,
+            format_args!(
+                "{from} min.u32 left,steps,{first};
+setp.eq.u32 one,tid,0;
+@!one bra BEGUN;"
+            ),
+        );
+        self.fetch_pieces(o, stages, piece);
+        put(
+            o,
+            format_args!(
+                "BEGUN:
+bar.warp.sync 0xffffffff;
+{from} add.u64 from,from,{};
+mov.u32 slot,0; mov.u32 left,steps; max.u32 more,steps,{first}; sub.u32 more,more,{first};
+mov.u32 room,{first}; mov.u32 turn,1;",
+                first * piece
+            ),
+        );
+    }
+
+    /// The next piece, where both warpgroups are done with what is in its room. All threads wait for that, so that none goes
+    /// another way.
+    pub(super) fn fetch_next(self, o: &mut String, step: u32) {
+        put(
+            o,
+            format_args!(
+                "shl.b32 tmp,room,3; add.u32 tmp2,emptyb,tmp;
+ROOM{step}:
+mbarrier.try_wait.parity.shared::cta.b64 q,[tmp2],turn;
+@!q bra ROOM{step};
+add.u32 tmp2,fullb,tmp; mad.lo.u32 lo,room,{piece},sm; setp.ne.u32 r,more,0; and.pred q,r,one;
+@q mbarrier.arrive.expect_tx.shared::cta.b64 _,[tmp2],{piece};
+@q cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [lo],[from],{piece},[tmp2];
+@r sub.u32 more,more,1;
+add.u64 from,from,{piece};
+add.u32 room,room,1; setp.eq.u32 q,room,{stages};
+@q mov.u32 room,0;
+@q xor.b32 turn,turn,1;",
+                piece = self.piece(),
+                stages = self.stages()
+            ),
+        );
     }
 
     /// The rows of a thread, and the first chunk of its part of K.

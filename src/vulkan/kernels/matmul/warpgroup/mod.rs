@@ -18,7 +18,7 @@ pub(in crate::vulkan) mod text;
 use self::image::Image;
 pub(in crate::vulkan) use self::image::{Order, Side};
 pub(in crate::vulkan) use self::program::STEP;
-use self::program::{Args, DEPTH, Left, Program, ROWS, Right, Store, THREADS};
+use self::program::{Args, DEPTH, Left, Program, ROWS, Right, Store};
 use super::{Operand, Problem, Table, add_parts, ceil, scratch_sums};
 use crate::core::{Dtype, Result};
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
@@ -48,7 +48,7 @@ impl KernelKey for Program {
     }
 
     fn module(&self, _: &Features) -> Module {
-        Module { source: Source::Ptx { text: self.text(), threads: THREADS }, ..Default::default() }
+        Module { source: Source::Ptx { text: self.text(), threads: self.threads() }, ..Default::default() }
     }
 }
 

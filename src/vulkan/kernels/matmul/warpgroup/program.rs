@@ -17,10 +17,8 @@ pub const ROWS: u32 = 128;
 pub const DEPTH: u32 = 128;
 /// Elements of K of one product.
 pub const STEP: u32 = 16;
-/// Threads of a workgroup: two warpgroups that multiply, one that fetches.
-pub const THREADS: u32 = 384;
-/// Blocks of 32 elements of K that a thread has of its rows: one in use, the others on their way.
-const AHEAD: u32 = DEPTH / 32;
+/// Blocks of 32 elements of K that the loop goes through.
+const BLOCKS: u32 = DEPTH / 32;
 
 /// How a tile is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -149,18 +147,30 @@ impl Program {
         matches!(self.right, Right::Across | Right::Input(_))
     }
 
-    /// Workgroups that a multiprocessor has at a time: sums of 64 columns leave room for two.
-    fn together(self) -> u32 {
-        if matches!(self.left, Left::Input(_)) && self.columns == 64 { 2 } else { 1 }
+    /// Workgroups that a multiprocessor has at a time: sums of fewer columns leave room for two.
+    pub(super) fn together(self) -> u32 {
+        if matches!(self.left, Left::Input(_)) && self.columns < 256 { 2 } else { 1 }
     }
 
-    /// Registers of a thread that multiplies, and of one that fetches.
-    fn registers(self) -> [u32; 2] {
-        match self.right {
-            _ if self.together() == 2 => [104, 24],
+    /// Threads of a workgroup: two warpgroups that multiply, and one that fetches. Of two workgroups none does: their registers are
+    /// needed.
+    pub fn threads(self) -> u32 {
+        if self.together() == 2 { 256 } else { 384 }
+    }
+
+    /// Blocks of 32 elements of K that a thread has of its rows: one in use, the others on their way.
+    fn ahead(self) -> u32 {
+        if self.together() == 2 && self.columns == 128 { 2 } else { BLOCKS }
+    }
+
+    /// Lines that deal out registers to threads that multiply, and to those that fetch.
+    fn registers(self) -> [String; 2] {
+        let [most, least] = match self.right {
+            _ if self.together() == 2 => return [const { String::new() }; 2],
             Right::Input(_) => [224, 56],
             _ => [232, 40],
-        }
+        };
+        [("inc", most), ("dec", least)].map(|(how, n)| format!("setmaxnreg.{how}.sync.aligned.u32 {n};\n"))
     }
 
     /// Pieces that lie in shared memory: what 40 KiB hold, as 48 are a workgroup's.
@@ -173,6 +183,7 @@ impl Program {
         let mut o = String::with_capacity(64 << 10);
         self.head(&mut o);
         match self.right {
+            Right::Image if self.together() == 2 => self.fetch_first(&mut o),
             Right::Image => self.fetch_image(&mut o),
             Right::Across => self.fetch_across(&mut o),
             Right::Runs => self.fetch_runs(&mut o),
@@ -201,7 +212,7 @@ impl Program {
 .target sm_90a
 .address_size 64
 .visible .entry {ENTRY_NAME}(.param .align 8 .b8 args[{args}])
-.maxntid {THREADS},1,1
+.maxntid {threads},1,1
 .minnctapersm {together}
 {{
 .shared .align 1024 .b8 pieces[{bytes}];
@@ -225,7 +236,8 @@ setp.ne.u32 p,tid,0;
 @p bra READY;",
                 bytes = stages * piece,
                 sums = self.columns / 2,
-                held = if matches!(self.left, Left::Codes(_)) { 16 } else { AHEAD * 8 },
+                held = if matches!(self.left, Left::Codes(_)) { 16 } else { self.ahead() * 8 },
+                threads = self.threads(),
                 args = ARGS + if self.gathers() { INPUT } else { 0 },
                 together = self.together(),
                 more = if self.gathers() { input::registers() } else { String::new() },
@@ -263,7 +275,7 @@ mov.u32 slot,0; mov.u32 left,steps;"
             format_args!(
                 "setp.lt.u32 p,warp,8;
 @p bra CONSUMER;
-setmaxnreg.dec.sync.aligned.u32 {};",
+{}",
                 self.registers()[1]
             ),
         );
@@ -272,6 +284,11 @@ setmaxnreg.dec.sync.aligned.u32 {};",
     /// Likewise, and finds its matrix.
     pub(super) fn producer(self, o: &mut String) {
         self.part(o);
+        Self::matrix(o);
+    }
+
+    /// The right side's matrix; its pieces are fetched from now on.
+    pub(super) fn matrix(o: &mut String) {
         put(
             o,
             format_args!(
@@ -317,7 +334,7 @@ mul.wide.u32 x,tn,all; mul.lo.u64 x,x,{piece}; add.u64 from,b,x; mov.u32 left,st
     }
 
     /// `left` pieces from `from` on.
-    fn fetch_pieces(self, o: &mut String, stages: u32, piece: u32) {
+    pub(super) fn fetch_pieces(self, o: &mut String, stages: u32, piece: u32) {
         put(o, format_args!("FETCH:"));
         fetch(o, "AWAIT", "from", piece, stages);
         put(o, format_args!("sub.u32 left,left,1; setp.ne.u32 q,left,0;\n@q bra FETCH;"));
@@ -451,8 +468,7 @@ mul.wide.u32 near,ldb,8; mul.wide.u32 far,ldb,56;"
             o,
             format_args!(
                 "CONSUMER:
-setmaxnreg.inc.sync.aligned.u32 {registers};
-mov.u32 phase,0;
+{registers}mov.u32 phase,0;
 {tile}shr.u32 wg,warp,2; and.b32 w,warp,3; shr.u32 g,lane,2; and.b32 t,lane,3;
 mul.lo.u32 row0,tm,{ROWS}; mad.lo.u32 row0,wg,64,row0; mad.lo.u32 row0,w,16,row0; add.u32 row0,row0,g; add.u32 row1,row0,8;
 {matrix}
@@ -475,7 +491,7 @@ mul.wide.u32 x,i0,s0; mul.wide.u32 y,i1,s1; add.u64 x,x,y; shl.b64 x,x,1; add.u6
             Left::Codes(group) => self.begin_codes(o, group),
             Left::Input(axes) => {
                 Self::begin_input(o, axes);
-                (0..AHEAD - 1).for_each(|block| Self::load_input(o, axes, block, block));
+                (0..self.ahead() - 1).for_each(|block| Self::load_input(o, axes, block, block));
             }
             Left::Values => {
                 put(
@@ -487,7 +503,7 @@ min.u32 tmp2,row0,tmp; mul.wide.u32 x,tmp2,lda; add.u64 x,x,y; shl.b64 x,x,1; ad
 min.u32 tmp2,row1,tmp; mul.wide.u32 x,tmp2,lda; add.u64 x,x,y; shl.b64 x,x,1; add.u64 a1,a,x;"
                     ),
                 );
-                (0..AHEAD - 1).for_each(|block| Self::load(o, block, block));
+                (0..self.ahead() - 1).for_each(|block| Self::load(o, block, block));
             }
         }
         for i in 0..self.columns / 2 {
@@ -510,15 +526,40 @@ min.u32 tmp2,row1,tmp; mul.wide.u32 x,tmp2,lda; add.u64 x,x,y; shl.b64 x,x,1; ad
         }
     }
 
+    /// What follows a product: what is fetched next, and the rows of a block that come to lie where one was used.
+    fn behind(self, o: &mut String, u: u32) {
+        if self.together() == 2 {
+            self.fetch_next(o, u);
+        }
+        let next = u / 2 + self.ahead() - 1;
+        match self.left {
+            _ if u % 2 == 1 => {}
+            Left::Values => Self::load(o, next % self.ahead(), next),
+            Left::Input(axes) => {
+                Self::load_input(o, axes, next % self.ahead(), next);
+            }
+            Left::Codes(group) => {
+                if u / 2 == BLOCKS - 1 {
+                    Self::rotate_codes(o, group);
+                }
+                self.decode(o, (u / 2 + 1) % BLOCKS);
+            }
+        }
+        if u + 1 == BLOCKS && matches!(self.left, Left::Input(_)) {
+            // Sums may end half way.
+            put(o, format_args!("setp.eq.u32 q,left,{BLOCKS};\n@q bra SUMS;"));
+        }
+    }
+
     /// The loop over K.
     fn multiply(self, o: &mut String) {
         let (stages, piece, n) = (self.stages(), self.piece(), self.columns);
         let kind = if self.dtype == Dtype::BF16 { "bf16" } else { "f16" };
         let sums = (0..n / 2).map(|i| format!("c{i}")).collect::<Vec<_>>().join(",");
         put(o, format_args!("LOOP:"));
-        for u in 0..2 * AHEAD {
+        for u in 0..2 * BLOCKS {
             let codes = matches!(self.left, Left::Codes(_));
-            let (f, s) = (if codes { u / 2 % 2 * 8 } else { u / 2 * 8 }, u % 2);
+            let (f, s) = (u / 2 % (if codes { 2 } else { self.ahead() }) * 8, u % 2);
             put(
                 o,
                 format_args!(
@@ -562,23 +603,7 @@ add.u32 slot,slot,1; setp.eq.u32 q,slot,{stages};
                     8 * (stages - 1)
                 ),
             );
-            match self.left {
-                _ if s == 1 => {}
-                Left::Values => Self::load(o, (u / 2 + AHEAD - 1) % AHEAD, u / 2 + AHEAD - 1),
-                Left::Input(axes) => {
-                    Self::load_input(o, axes, (u / 2 + AHEAD - 1) % AHEAD, u / 2 + AHEAD - 1);
-                }
-                Left::Codes(group) => {
-                    if u / 2 == AHEAD - 1 {
-                        Self::rotate_codes(o, group);
-                    }
-                    self.decode(o, (u / 2 + 1) % AHEAD);
-                }
-            }
-            if u + 1 == AHEAD && matches!(self.left, Left::Input(_)) {
-                // Sums may end half way.
-                put(o, format_args!("setp.eq.u32 q,left,{AHEAD};\n@q bra SUMS;"));
-            }
+            self.behind(o, u);
         }
         put(
             o,
@@ -590,7 +615,7 @@ SUMS:
 wgmma.wait_group.sync.aligned 0;
 {place}
 setp.lt.u32 row0ok,row0,rows; setp.lt.u32 row1ok,row1,rows;",
-                2 * AHEAD,
+                2 * BLOCKS,
                 place = self.place(),
                 on = self.advance(),
             ),
