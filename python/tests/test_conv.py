@@ -165,6 +165,64 @@ def test_kernels_of_every_kind(xs, ws, options, rng):
             close(g, v, m, dtype)
 
 
+# Channels and outputs that are multiples of eight, which warpgroups take where there are any (all
+# of these with MLX_VK_WARPGROUP=all): odd sizes, sums and outputs of several tiles, groups, rows
+# of outputs that are not evenly spaced.
+SIXTEEN = [
+    ((3, 137, 8), (24, 3, 8), {"stride": [2], "padding": ([1], [1])}),
+    ((2, 65, 64), (72, 4, 64), {"kernel_dilation": [3], "padding": ([9], [0])}),
+    ((3, 13, 11, 24), (72, 3, 3, 24), {"padding": ([1, 1], [1, 1])}),
+    (
+        (2, 15, 17, 40),
+        (136, 3, 2, 40),
+        {"stride": [2, 1], "kernel_dilation": [1, 2], "padding": ([2, 0], [1, 2])},
+    ),
+    ((1, 9, 8, 64), (64, 5, 5, 64), {"padding": ([2, 2], [2, 2]), "flip": True}),
+    ((1, 6, 7, 200), (8, 3, 3, 200), {}),
+    ((1, 5, 6, 7, 16), (40, 3, 2, 3, 16), {"padding": ([1, 0, 2], [1, 1, 0])}),
+    ((2, 4, 5, 3, 24), (264, 2, 2, 2, 24), {"stride": [1, 2, 1]}),
+    ((2, 10, 9, 48), (72, 3, 3, 16), {"groups": 3, "padding": ([1, 1], [1, 1])}),
+    ((2, 9, 10, 16), (32, 3, 3, 16), {"input_dilation": [2, 2], "padding": ([1, 2], [2, 1])}),
+    ((3, 20, 19, 16), (24, 1, 1, 16), {"stride": [2, 2]}),
+    # Outputs that meet nothing; the input's gradient is of a kernel that starts inside.
+    ((1, 2, 3, 8), (8, 5, 4, 8), {"padding": ([5, 5], [4, 4])}),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(("xs", "ws", "options"), SIXTEEN)
+def test_sixteen_bits_in_chunks(xs, ws, options, dtype, rng):
+    x, w = draw(rng, xs, dtype), draw(rng, ws, dtype)
+    a, b = h.from_np(x, dtype), h.from_np(w, dtype)
+    want, bound = reference(x, w, **options), reference(np.abs(x), np.abs(w), **options)
+    close(mx.conv_general(a, b, **options), want, bound, dtype)
+    dy = draw(rng, want.shape, dtype)
+    _, got = mx.vjp(lambda x, w: mx.conv_general(x, w, **options), [a, b], [h.from_np(dy, dtype)])
+    bounds = reference(np.abs(x), np.abs(w), np.abs(dy), **options)
+    for g, v, m in zip(got, reference(x, w, dy, **options), bounds, strict=True):
+        close(g, v, m, dtype)
+
+
+def test_sixteen_bits_of_views(rng):
+    x, w = draw(rng, (2, 14, 15, 40), "float16"), draw(rng, (24, 3, 3, 16), "float16")
+    a, b = h.from_np(x, "float16"), h.from_np(w, "float16")
+    for view in [
+        lambda x: x[..., 8:24],
+        lambda x: x[..., 4:20],  # not aligned to 16 bytes
+        lambda x: x[:, ::2, 1:, 16:32],
+        lambda x: x[:, 2:, ::-1, :16],
+        lambda x: x[1:, :, :, :32:2],
+        lambda x: x[..., :16].swapaxes(1, 2),
+    ]:
+        want, bound = reference(view(x), w), reference(np.abs(view(x)), np.abs(w))
+        close(mx.conv2d(view(a), b), want, bound, "float16")
+        dy = draw(rng, want.shape, "float16")
+        _, (_, got) = mx.vjp(mx.conv2d, [view(a), b], [h.from_np(dy, "float16")])
+        _, dw = reference(view(x), w, dy)
+        _, m = reference(np.abs(view(x)), np.abs(w), np.abs(dy))
+        close(got, dw, m, "float16")
+
+
 def winograd_kernels(f):
     """What `f` gives, and whether Winograd's kernels ran for it; on the CPU they need not."""
     mx.synchronize()

@@ -66,6 +66,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &tune::parts::MATMUL_PARTS,
     &tune::warpgroup::MATMUL_WARPGROUP,
     &tune::warpgroup::QMM_WARPGROUP,
+    &tune::warpgroup::CONV_WARPGROUP,
     &tune::attention::SDPA_WARPGROUP,
     &tune::quantized::QMM_ROWS,
     &tune::quantized::QMM_COOP,

@@ -1,5 +1,5 @@
-//! Which products go to the warpgroups of NVIDIA's sm_90a (kernels/matmul/warpgroup): by what they take there, with the pass
-//! over one operand, and what they would take on Vulkan's matrices. Pure; called by `matmul`.
+//! Which products and convolutions go to the warpgroups of NVIDIA's sm_90a (kernels/matmul/warpgroup): by what they take there, with the pass
+//! over one operand, and what they would take on Vulkan's matrices. Pure; called by `matmul` and `conv`.
 
 use super::matmul::{Shape, forced_tile};
 use super::profile::{Card, H200, Profile};
@@ -29,6 +29,11 @@ pub static MATMUL_WARPGROUP: KernelVariant = KernelVariant::new(
 pub static QMM_WARPGROUP: KernelVariant = KernelVariant::new(
     "qmm_warpgroup",
     "weights that are dequantised first, for many rows by codes of four bits on GPUs that take PTX with warpgroup products",
+);
+
+pub static CONV_WARPGROUP: KernelVariant = KernelVariant::new(
+    "conv_warpgroup",
+    "the gathered product, for 16-bit elements on GPUs that take PTX with warpgroup products too",
 );
 
 /// Columns of a tile, and nanoseconds that a multiprocessor of the card takes for 16 of K with all multiprocessors at work.
@@ -251,6 +256,87 @@ pub fn runs(p: &Profile, s: &Shape, matrices: u64, codes: bool) -> Option<(u32, 
     (cost(&best) < others || always()).then_some((best.columns, (blocks * DEPTH / 16) as u32))
 }
 
+/// As [`TABLE`], where the left side is a convolution's input; a multiprocessor has two tiles of 64 or 128 columns at a time, which
+/// both take this long. Reckoned from products.
+const OUTPUTS: &[Row] = &[
+    Row { columns: 256, step_ns: 230.0, card: &H200 },
+    Row { columns: 128, step_ns: 190.0, card: &H200 },
+    Row { columns: 64, step_ns: 150.0, card: &H200 },
+];
+/// Likewise, where the right side is.
+const WEIGHTS: &[Row] = &[
+    Row { columns: 256, step_ns: 240.0, card: &H200 },
+    Row { columns: 128, step_ns: 165.0, card: &H200 },
+    Row { columns: 64, step_ns: 140.0, card: &H200 },
+];
+/// See [`OTHERS`], of gathered products: 3 x 3 kernels, 64 to 256 channels, bfloat16 60 to 110 TFLOP/s.
+const OTHER_CONVS: f64 = 110_000.0;
+
+/// Most elements that the kernel has for an output: a table of their chunks is made for every call.
+pub const KERNEL: i64 = 1 << 16;
+
+/// How a convolution goes there: its output, or the gradient of its kernel, as a product. Without `whole` K is not cut, since rows of
+/// the result are not evenly spaced.
+pub fn conv(p: &Profile, s: &Shape, gradient: bool, whole: bool) -> Option<Plan> {
+    if !open(p, s, CONV_WARPGROUP.disabled()) {
+        return None;
+    }
+    let blocks = s.k.div_ceil(depth(gradient));
+    let rows = if gradient { WEIGHTS } else { OUTPUTS };
+    let plans = rows.iter().flat_map(|row| {
+        let tiles = s.m.div_ceil(ROWS) * s.n.div_ceil(u64::from(row.columns)) * s.batch;
+        // Parts that fill the card once, twice, three times, and are not short.
+        let most = if whole { (blocks * depth(gradient) / 512).max(1) } else { 1 };
+        let parts = [0, 1, 2, 3].map(|waves| (waves * slots(p, row, gradient) / tiles).clamp(1, most));
+        parts.map(|parts| part_of_conv(p, s, gradient, row, parts))
+    });
+    let best = plans.flatten().min_by(|a, b| a.cost.total_cmp(&b.cost))?;
+    let flops = 2.0 * s.m as f64 * s.n as f64 * s.k as f64 * s.batch as f64;
+    // What is small fills less of the card, but for gradients, which are cut along K.
+    let small = (s.m.div_ceil(64) * s.n.div_ceil(128) * s.batch) as f64 / p.fill() as f64;
+    let fill = if gradient { 1.0 } else { small.clamp(OTHERS_FILL, 1.0) };
+    let others = flops / (p.work(OTHER_CONVS, &H200) * fill) + OTHERS_NS;
+    (best.cost < others || always()).then_some(best)
+}
+
+/// Elements of K that parts are multiples of.
+fn depth(gradient: bool) -> u64 {
+    if gradient { DEPTH } else { DEPTH / 2 }
+}
+
+/// Tiles that are worked on at a time.
+fn slots(p: &Profile, row: &Row, gradient: bool) -> u64 {
+    u64::from(p.units) * if row.columns < 256 && !gradient { 2 } else { 1 }
+}
+
+fn part_of_conv(p: &Profile, s: &Shape, gradient: bool, row: &Row, parts: u64) -> Option<Plan> {
+    let steps = depth(gradient) / 16;
+    let blocks = s.k.div_ceil(16 * steps);
+    let blocks_of_part = blocks.div_ceil(parts);
+    let parts = blocks.div_ceil(blocks_of_part);
+    let results = s.m * s.n * s.batch;
+    if parts > 1 && results * parts * 4 > SUMS || parts > 65_535 {
+        return None;
+    }
+    let tiles = s.m.div_ceil(ROWS) * s.n.div_ceil(u64::from(row.columns)) * s.batch * parts;
+    let waves = tiles.div_ceil(slots(p, row, gradient)) as f64;
+    let mut cost = waves * ((blocks_of_part * steps) as f64 * row.step_ns + TILE_NS) + COMMAND_NS;
+    // The kernel's image, or the output's gradient turned.
+    cost += passing(p, 4 * (if gradient { s.m } else { s.n }) * s.k * s.batch) + COMMAND_NS;
+    if parts > 1 {
+        cost += passing(p, results * (4 * parts * 2 + 2)) + COMMAND_NS;
+    }
+    Some(Plan {
+        turned: false,
+        columns: row.columns,
+        // FITS: K has 32 bits.
+        steps: (blocks_of_part * steps) as u32,
+        all_steps: (blocks * steps) as u32,
+        parts: parts as u32,
+        cost,
+    })
+}
+
 /// Tile rows that are walked before the next tile columns, so that what runs at a time shares operands in the cache: 8192^3 by 8
 /// 629, by 16 643 TFLOP/s (H200).
 pub const TOGETHER: u32 = 16;
@@ -293,6 +379,30 @@ mod tests {
         assert_eq!(of(&devices::h200(), 8192, 8192, 8192, ALONG), None);
         let s = Shape { dtype: Dtype::F32, m: 4096, n: 4096, k: 4096, batch: 1, aligned: true };
         assert_eq!(plan(&hopper(), &s, &ALONG), None);
+    }
+
+    #[test]
+    fn convolutions_go_to_warpgroups_but_for_small_ones() {
+        let p = hopper();
+        let of = |m, n, k, gradient, whole| {
+            conv(&p, &Shape { dtype: Dtype::BF16, m, n, k, batch: 1, aligned: true }, gradient, whole)
+        };
+        for (m, n, k) in [(100_352, 64, 576), (25_088, 128, 1152), (6272, 256, 2304), (12_544, 256, 1152)] {
+            let found = of(m, n, k, false, true).unwrap();
+            assert_eq!((found.parts, u64::from(found.all_steps)), (1, k / 16), "{m} x {n} by {k}");
+            let found = of(n, k, m, true, true).unwrap();
+            assert!(found.parts > 1, "{n} x {k} by {m}");
+            assert!(found.steps * found.parts >= found.all_steps);
+            assert!(found.steps * (found.parts - 1) < found.all_steps && found.steps.is_multiple_of(8));
+        }
+        // Sums may end half way through the kernel's loop.
+        assert_eq!(of(100_352, 64, 72 * 9, false, true).unwrap().all_steps, 44);
+        assert_eq!(of(196, 64, 576, false, true), None);
+        // Rows that are not evenly spaced are not summed in parts.
+        assert!(of(2048, 512, 36_864, false, true).unwrap().parts > 1);
+        assert_eq!(of(2048, 512, 36_864, false, false).unwrap().parts, 1);
+        let s = Shape { dtype: Dtype::F32, m: 100_352, n: 64, k: 576, batch: 1, aligned: true };
+        assert_eq!(conv(&p, &s, false, true), None);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //! (shaders/conv/conv.glsl): rows are output positions, K runs over kernel elements and channels; for the
 //! gradient of the kernel K runs over output positions. Tiles, tiers and split K are those of `matmul`.
 //! A kernel of one element that moves nothing is a plain product; channels that are groups of their own go to
-//! `conv_depthwise`, large float32 blocks with 3 x 3 kernels to `conv_winograd`. Called by `ops`.
+//! `conv_depthwise`, large float32 blocks with 3 x 3 kernels to `conv_winograd`, 16-bit ones to `matmul::warpgroup::conv` where there
+//! are warpgroups. Called by `ops`.
 
 pub(in crate::vulkan) mod depthwise;
 #[cfg(test)]
@@ -13,11 +14,12 @@ use smallvec::SmallVec;
 
 use super::elementwise;
 use super::matmul::kernel::{Gather, Kernel, MatmulKey, Push, pipeline_for};
+use super::matmul::warpgroup::{self, Side};
 use super::matmul::{Operand, Problem, REACH, launch_parts, plain, reach};
 use crate::bail;
 use crate::core::env::KernelVariant;
 use crate::core::layout::{collapse, row_major, show};
-use crate::core::{Dtype, Result};
+use crate::core::{Dtype, Error, Result};
 use crate::kernels::conv::{Block, Conv, blocks};
 use crate::kernels::{DeviceView, View};
 use crate::vulkan::CommandEncoder;
@@ -332,6 +334,14 @@ fn gather_output(enc: &mut CommandEncoder, b: &Block<u64>) -> Result<()> {
         d_batch: outputs,
         d_range: b.y.range(),
     };
+    if let Some(route) = warpgroup::conv::plan(enc, &p, b, false) {
+        let o = if tb { p.b.clone() } else { p.b.transposed() };
+        let side = Side { o, rows: p.n, k: p.k, batch: &p.batch, dtype: p.dtype };
+        match warpgroup::conv::output(enc, &p, &side, &route) {
+            Err(Error::OutOfMemory { .. }) => {}
+            done => return done,
+        }
+    }
     multiply(enc, &p, b, (false, tb, ld), wide, false, rows.is_none())
 }
 
@@ -374,7 +384,13 @@ fn gather_weight(enc: &mut CommandEncoder, b: &Block<u64>) -> Result<()> {
         d_batch: outputs * k,
         d_range: w.range(),
     };
-    multiply(enc, &p, b, (true, false, ld), wide, true, false)?;
+    let route = warpgroup::conv::plan(enc, &p, b, true);
+    match route.map(|route| warpgroup::conv::weight(enc, &p, &route)) {
+        None | Some(Err(Error::OutOfMemory { .. })) => {
+            multiply(enc, &p, b, (true, false, ld), wide, true, false)?;
+        }
+        Some(done) => done?,
+    }
     if b.w.is_row_contiguous() { Ok(()) } else { elementwise::copy(enc, &w, &b.w) }
 }
 

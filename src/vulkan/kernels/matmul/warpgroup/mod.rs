@@ -4,11 +4,14 @@
 
 mod after;
 pub mod codes;
+pub mod conv;
 mod decode;
 mod image;
+mod input;
 mod program;
 pub mod runs;
 mod stores;
+mod taps;
 #[cfg(test)]
 mod tests;
 pub(in crate::vulkan) mod text;
@@ -17,7 +20,7 @@ use self::after::{Addend, After, AfterArgs};
 use self::image::Image;
 pub(in crate::vulkan) use self::image::{Order, Side};
 pub(in crate::vulkan) use self::program::STEP;
-use self::program::{Args, DEPTH, Left, Program, ROWS, Right, Store, THREADS};
+use self::program::{Args, DEPTH, Left, Program, ROWS, Right, Store};
 use smallvec::SmallVec;
 
 use super::{Operand, Problem, Table, add_parts, ceil, scratch_sums};
@@ -35,13 +38,15 @@ impl KernelKey for Program {
             Store::SumColumns => "sum_columns",
         };
         let from = match self.right {
-            Right::Image => "",
-            Right::Across => "across_",
-            Right::Runs => "runs_",
+            Right::Image => String::new(),
+            Right::Across => "across_".into(),
+            Right::Runs => "runs_".into(),
+            Right::Input(axes) => format!("conv{axes}_"),
         };
         let left = match self.left {
             Left::Values => String::new(),
             Left::Codes(group) => format!("q4g{group}_"),
+            Left::Input(axes) => format!("conv{axes}_"),
         };
         format!(
             "matmul_warpgroup_{}_{left}{ROWS}x{}_{from}{how}{}",
@@ -52,13 +57,19 @@ impl KernelKey for Program {
     }
 
     fn module(&self, _: &Features) -> Module {
-        Module { source: Source::Ptx { text: self.text(), threads: THREADS }, ..Default::default() }
+        Module { source: Source::Ptx { text: self.text(), threads: self.threads() }, ..Default::default() }
     }
 }
 
 fn sides(p: &Problem) -> [Side<'_>; 2] {
     let side = |o: Operand, rows| Side { o, rows, k: p.k, batch: &p.batch, dtype: p.dtype };
     [side(p.a.clone(), p.m), side(p.b.transposed(), p.n)]
+}
+
+/// Elements from matrix to matrix, along the inner and the outer batch axis.
+fn strides(o: &Operand) -> [u32; 2] {
+    // FITS: `solve`, or whoever calls, cut what does not fit 32 bits.
+    [0, 1].map(|i| o.batch.iter().rev().nth(i).copied().unwrap_or(0) as u32)
 }
 
 /// Whether sums go to memory first: something follows them that the kernel does not do, or rows of the result are odd.
@@ -115,7 +126,6 @@ pub fn run(enc: &mut CommandEncoder, p: &Problem, plan: Plan) -> Result<()> {
         false => far.image(enc, columns, all_steps, Order::Dealt)?,
     };
     let right = if across { Right::Across } else { Right::Image };
-    let strides = |o: &Operand| [0, 1].map(|i| o.batch.iter().rev().nth(i).copied().unwrap_or(0) as u32);
     let sums = by_sums(p);
     let addend = if sums { Addend::None } else { after::addend(p).unwrap_or_default() };
     let store = match (sums, turned) {

@@ -6,20 +6,20 @@
 //! four pairs apart, so the right side has K in that order too (`warpgroup_image.comp`), and the sums do not mind.
 
 use super::after::{After, AfterArgs};
+use super::input::{self, INPUT};
 use super::text::{ONE_THREAD, fetch, put, ready};
 use crate::core::Dtype;
 use crate::vulkan::shader::native::ENTRY_NAME;
 
 /// Rows of a tile.
 pub const ROWS: u32 = 128;
-/// Elements of K between two bounds that `steps` may have: the loop is written out for so many.
+/// Elements of K between two bounds that `steps` may have: the loop is written out for so many (half of them where the left side is a
+/// convolution's input).
 pub const DEPTH: u32 = 128;
 /// Elements of K of one product.
 pub const STEP: u32 = 16;
-/// Threads of a workgroup: two warpgroups that multiply, one that fetches.
-pub const THREADS: u32 = 384;
-/// Blocks of 32 elements of K that a thread has of its rows: one in use, the others on their way.
-const AHEAD: u32 = DEPTH / 32;
+/// Blocks of 32 elements of K that the loop goes through.
+const BLOCKS: u32 = DEPTH / 32;
 
 /// How a tile is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -42,6 +42,8 @@ pub enum Left {
     /// Rows of codes of four bits, so many of which share a scale and a bias: 32, 64 or 128. Of 128 elements a thread has 32
     /// neighbours, in blocks of eight, and the first four of a block are paired with the last.
     Codes(u32),
+    /// The input of a convolution over so many axes: rows are output positions, K its taps and their channels.
+    Input(u32),
 }
 
 /// How the right side lies in memory.
@@ -53,6 +55,9 @@ pub enum Right {
     Across,
     /// As an image of tiles that each meet a left matrix of their own (`warpgroup_runs.comp`).
     Runs,
+    /// As the input of a convolution over so many axes, in chunks of 16 bytes: columns are taps and their channels, K output
+    /// positions.
+    Input(u32),
 }
 
 /// One kernel.
@@ -122,6 +127,8 @@ pub struct Args {
 
 /// Bytes of [`Args`].
 const ARGS: usize = size_of::<Args>();
+/// Bytes of it without what comes after the products: convolutions have [`INPUT`] in its place.
+pub(super) const PRODUCT: usize = std::mem::offset_of!(Args, after);
 
 impl Args {
     pub fn bytes(&self) -> &[u8] {
@@ -133,8 +140,44 @@ impl Args {
 
 impl Program {
     /// Bytes of a piece of the image: one step of all columns.
-    fn piece(self) -> u32 {
+    pub(super) fn piece(self) -> u32 {
         self.columns * STEP * 2
+    }
+
+    /// Whether one of the sides is a convolution's input.
+    fn gathers(self) -> bool {
+        matches!(self.left, Left::Input(_)) || matches!(self.right, Right::Input(_))
+    }
+
+    /// Whether threads copy the right side, in place of the copy engine.
+    fn copied(self) -> bool {
+        matches!(self.right, Right::Across | Right::Input(_))
+    }
+
+    /// Workgroups that a multiprocessor has at a time: sums of fewer columns leave room for two.
+    pub(super) fn together(self) -> u32 {
+        if matches!(self.left, Left::Input(_)) && self.columns < 256 { 2 } else { 1 }
+    }
+
+    /// Threads of a workgroup: two warpgroups that multiply, and one that fetches. Of two workgroups none does: their registers are
+    /// needed.
+    pub fn threads(self) -> u32 {
+        if self.together() == 2 { 256 } else { 384 }
+    }
+
+    /// Blocks of 32 elements of K that a thread has of its rows: one in use, the others on their way.
+    fn ahead(self) -> u32 {
+        if self.together() == 2 && self.columns == 128 { 2 } else { BLOCKS }
+    }
+
+    /// Lines that deal out registers to threads that multiply, and to those that fetch.
+    fn registers(self) -> [String; 2] {
+        let [most, least] = match self.right {
+            _ if self.together() == 2 => return [const { String::new() }; 2],
+            Right::Input(_) => [224, 56],
+            _ => [232, 40],
+        };
+        [("inc", most), ("dec", least)].map(|(how, n)| format!("setmaxnreg.{how}.sync.aligned.u32 {n};\n"))
     }
 
     /// Pieces that lie in shared memory: what 40 KiB hold, as 48 are a workgroup's.
@@ -147,9 +190,11 @@ impl Program {
         let mut o = String::with_capacity(64 << 10);
         self.head(&mut o);
         match self.right {
+            Right::Image if self.together() == 2 => self.fetch_first(&mut o),
             Right::Image => self.fetch_image(&mut o),
             Right::Across => self.fetch_across(&mut o),
             Right::Runs => self.fetch_runs(&mut o),
+            Right::Input(axes) => self.fetch_input(&mut o, axes),
         }
         self.prologue(&mut o);
         self.multiply(&mut o);
@@ -174,9 +219,9 @@ impl Program {
                 ".version 8.0
 .target sm_90a
 .address_size 64
-.visible .entry {ENTRY_NAME}(.param .align 8 .b8 args[{ARGS}])
-.maxntid {THREADS},1,1
-.minnctapersm 1
+.visible .entry {ENTRY_NAME}(.param .align 8 .b8 args[{args}])
+.maxntid {threads},1,1
+.minnctapersm {together}
 {{
 .shared .align 1024 .b8 pieces[{bytes}];
 .shared .align 8 .b64 full[{stages}];
@@ -189,7 +234,7 @@ high,rest,tm,tn,slot,phase,sm,fullb,emptyb,left,row0,row1,col,lo,hi,it,kpos,nb0,
 .reg .b32 f<{held}>;
 .reg .b32 v<8>,w<8>,u<8>,sc<4>,z<4>;
 .reg .b64 e<4>;
-ld.param.u64 a,[args]; ld.param.u64 b,[args+8]; ld.param.u64 d,[args+16]; ld.param.u64 image,[args+24];
+{more}ld.param.u64 a,[args]; ld.param.u64 b,[args+8]; ld.param.u64 d,[args+16]; ld.param.u64 image,[args+24];
 ld.param.u32 rows,[args+64]; ld.param.u32 columns,[args+68]; ld.param.u32 k,[args+72]; ld.param.u32 lda,[args+76];
 ld.param.u32 ldd,[args+80]; ld.param.u32 steps,[args+84]; ld.param.u32 all,[args+88]; ld.param.u32 tilesm,[args+92];
 ld.param.u32 tilesn,[args+96]; ld.param.u32 together,[args+100]; ld.param.u32 nb0,[args+104];
@@ -199,10 +244,14 @@ setp.ne.u32 p,tid,0;
 @p bra READY;",
                 bytes = stages * piece,
                 sums = self.columns / 2,
-                held = if self.left == Left::Values { AHEAD * 8 } else { 16 },
+                held = if matches!(self.left, Left::Codes(_)) { 16 } else { self.ahead() * 8 },
+                threads = self.threads(),
+                args = if self.gathers() { PRODUCT + INPUT } else { ARGS },
+                together = self.together(),
+                more = if self.gathers() { input::registers() } else { String::new() },
             ),
         );
-        ready(o, stages, if self.right == Right::Across { 128 } else { 1 });
+        ready(o, stages, if self.copied() { 128 } else { 1 });
         if self.right == Right::Runs {
             // Tiles are taken in turn by all workgroups that have the same rows.
             let start = "fence.proxy.async.shared::cta;\nREADY:\nbar.sync 0;
@@ -228,20 +277,26 @@ mov.u32 slot,0; mov.u32 left,steps;"
     }
 
     /// Parts the warpgroup that fetches from the others.
-    fn part(o: &mut String) {
+    fn part(self, o: &mut String) {
         put(
             o,
             format_args!(
                 "setp.lt.u32 p,warp,8;
 @p bra CONSUMER;
-setmaxnreg.dec.sync.aligned.u32 40;"
+{}",
+                self.registers()[1]
             ),
         );
     }
 
     /// Likewise, and finds its matrix.
-    fn producer(o: &mut String) {
-        Self::part(o);
+    pub(super) fn producer(self, o: &mut String) {
+        self.part(o);
+        Self::matrix(o);
+    }
+
+    /// The right side's matrix; its pieces are fetched from now on.
+    pub(super) fn matrix(o: &mut String) {
         put(
             o,
             format_args!(
@@ -255,7 +310,7 @@ mov.u32 phase,1;"
     /// One thread fetches pieces of an image.
     fn fetch_image(self, o: &mut String) {
         let (stages, piece) = (self.stages(), self.piece());
-        Self::producer(o);
+        self.producer(o);
         put(
             o,
             format_args!(
@@ -270,7 +325,7 @@ mad.lo.u32 tmp,tn,all,begin; mul.wide.u32 x,tmp,{piece}; add.u64 from,b,x;"
     /// Likewise the pieces of one tile after the other.
     fn fetch_runs(self, o: &mut String) {
         let (stages, piece) = (self.stages(), self.piece());
-        Self::part(o);
+        self.part(o);
         put(
             o,
             format_args!(
@@ -287,31 +342,84 @@ mul.wide.u32 x,tn,all; mul.lo.u64 x,x,{piece}; add.u64 from,b,x; mov.u32 left,st
     }
 
     /// `left` pieces from `from` on.
-    fn fetch_pieces(self, o: &mut String, stages: u32, piece: u32) {
+    pub(super) fn fetch_pieces(self, o: &mut String, stages: u32, piece: u32) {
         put(o, format_args!("FETCH:"));
         fetch(o, "AWAIT", "from", piece, stages);
         put(o, format_args!("sub.u32 left,left,1; setp.ne.u32 q,left,0;\n@q bra FETCH;"));
     }
 
     /// All threads of the warpgroup copy chunks: a warp four elements of K of 64 columns at a time. In shared memory eight elements
-    /// of K of 64 columns lie together, the chunks of one exchanged by its number (the swizzle of 128 bytes). Zeros where there is
-    /// nothing.
+    /// of K of 64 columns lie together, the chunks of one exchanged by its number (the swizzle of 128 bytes). Here, a thread's
+    /// first element of K and its first column, and where that chunk goes.
+    pub(super) fn chunk(self, o: &mut String) {
+        put(
+            o,
+            format_args!(
+                "and.b32 w,warp,1; shr.u32 wg,warp,1; and.b32 wg,wg,1; and.b32 t,lane,7; shr.u32 g,lane,3; mad.lo.u32 g,wg,4,g;
+shr.u32 kpos,g,1; shl.b32 kpos,kpos,3; and.b32 tmp,g,1; add.u32 kpos,kpos,tmp; mad.lo.u32 kpos,w,2,kpos;
+mad.lo.u32 kpos,begin,{STEP},kpos;
+mul.lo.u32 col,tn,{n}; mad.lo.u32 col,t,8,col;
+mul.lo.u32 to,w,{lower}; mad.lo.u32 to,g,128,to; xor.b32 tmp,t,g; mad.lo.u32 to,tmp,16,to; add.u32 to,to,sm;",
+                n = self.columns,
+                lower = self.columns * 16,
+            ),
+        );
+    }
+
+    /// Waits for room for the next piece, a step's of two; `lo` is where this thread's chunk goes.
+    pub(super) fn room(self, o: &mut String, step: u32) {
+        put(
+            o,
+            format_args!(
+                "shl.b32 tmp,slot,3; add.u32 tmp2,emptyb,tmp;
+AWAIT{step}:
+mbarrier.try_wait.parity.shared::cta.b64 q,[tmp2],phase;
+@!q bra AWAIT{step};
+add.u32 tmp2,fullb,tmp; mad.lo.u32 lo,slot,{},to; setp.lt.u32 p,kpos,k;",
+                self.piece()
+            ),
+        );
+    }
+
+    /// The piece at `tmp2` is full when what was copied is there; on to the next one, so many elements of K deeper.
+    pub(super) fn copied_piece(self, o: &mut String, deeper: u32) {
+        put(
+            o,
+            format_args!(
+                "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [tmp2];
+add.u32 kpos,kpos,{deeper};
+add.u32 slot,slot,1; setp.eq.u32 q,slot,{};
+@q mov.u32 slot,0;
+@q xor.b32 phase,phase,1;",
+                self.stages()
+            ),
+        );
+    }
+
+    /// After two pieces: on, or all of them are waited for.
+    pub(super) fn copied_all(o: &mut String) {
+        put(
+            o,
+            format_args!(
+                "sub.u32 left,left,2; setp.ne.u32 q,left,0;
+@q bra FETCH;
+cp.async.wait_all;
+bra DONE;"
+            ),
+        );
+    }
+
+    /// Chunks of rows of columns. Zeros where there is nothing.
     fn fetch_across(self, o: &mut String) {
-        let (stages, piece, chunks) = (self.stages(), self.piece(), self.columns / 64);
-        Self::producer(o);
+        let chunks = self.columns / 64;
+        self.producer(o);
+        self.chunk(o);
         put(
             o,
             format_args!(
                 "ld.param.u32 ldb,[args+128];
-and.b32 w,warp,1; shr.u32 wg,warp,1; and.b32 wg,wg,1; and.b32 t,lane,7; shr.u32 g,lane,3; mad.lo.u32 g,wg,4,g;
-shr.u32 kpos,g,1; shl.b32 kpos,kpos,3; and.b32 tmp,g,1; add.u32 kpos,kpos,tmp; mad.lo.u32 kpos,w,2,kpos;
-mad.lo.u32 kpos,begin,{STEP},kpos;
-mul.lo.u32 col,tn,{n}; mad.lo.u32 col,t,8,col;
 mul.wide.u32 x,kpos,ldb; cvt.u64.u32 y,col; add.u64 x,x,y; shl.b64 x,x,1; add.u64 b,b,x;
-mul.wide.u32 near,ldb,8; mul.wide.u32 far,ldb,56;
-mul.lo.u32 to,w,{lower}; mad.lo.u32 to,g,128,to; xor.b32 tmp,t,g; mad.lo.u32 to,tmp,16,to; add.u32 to,to,sm;",
-                n = self.columns,
-                lower = self.columns * 16,
+mul.wide.u32 near,ldb,8; mul.wide.u32 far,ldb,56;"
             ),
         );
         for i in 0..chunks {
@@ -322,46 +430,21 @@ mul.lo.u32 to,w,{lower}; mad.lo.u32 to,g,128,to; xor.b32 tmp,t,g; mad.lo.u32 to,
         }
         put(o, format_args!("FETCH:"));
         for (step, ahead, deeper) in [(0, "near", 4), (1, "far", 28)] {
-            put(
-                o,
-                format_args!(
-                    "shl.b32 tmp,slot,3; add.u32 tmp2,emptyb,tmp;
-AWAIT{step}:
-mbarrier.try_wait.parity.shared::cta.b64 q,[tmp2],phase;
-@!q bra AWAIT{step};
-mad.lo.u32 lo,slot,{piece},to; setp.lt.u32 p,kpos,k;"
-                ),
-            );
+            self.room(o, step);
             for i in 0..chunks {
                 put(
                     o,
                     format_args!(
-                        "selp.u32 tmp2,n{i},0,p; cp.async.cg.shared.global [lo+{}],[b+{}],16,tmp2;",
+                        "selp.u32 tmp,n{i},0,p; cp.async.cg.shared.global [lo+{}],[b+{}],16,tmp;",
                         1024 * i,
                         128 * i
                     ),
                 );
             }
-            put(
-                o,
-                format_args!(
-                    "add.u32 tmp2,fullb,tmp; cp.async.mbarrier.arrive.noinc.shared::cta.b64 [tmp2];
-add.u64 b,b,{ahead}; add.u32 kpos,kpos,{deeper};
-add.u32 slot,slot,1; setp.eq.u32 q,slot,{stages};
-@q mov.u32 slot,0;
-@q xor.b32 phase,phase,1;"
-                ),
-            );
+            put(o, format_args!("add.u64 b,b,{ahead};"));
+            self.copied_piece(o, deeper);
         }
-        put(
-            o,
-            format_args!(
-                "sub.u32 left,left,2; setp.ne.u32 q,left,0;
-@q bra FETCH;
-cp.async.wait_all;
-bra DONE;"
-            ),
-        );
+        Self::copied_all(o);
     }
 
     /// Fetches the rows' block `ahead` of the one at `kpos` into the registers of block `to`; zeros behind K.
@@ -393,18 +476,18 @@ bra DONE;"
             o,
             format_args!(
                 "CONSUMER:
-setmaxnreg.inc.sync.aligned.u32 232;
-mov.u32 phase,0;
+{registers}mov.u32 phase,0;
 {tile}shr.u32 wg,warp,2; and.b32 w,warp,3; shr.u32 g,lane,2; and.b32 t,lane,3;
 mul.lo.u32 row0,tm,{ROWS}; mad.lo.u32 row0,wg,64,row0; mad.lo.u32 row0,w,16,row0; add.u32 row0,row0,g; add.u32 row1,row0,8;
 {matrix}
 setp.eq.u32 lane0,lane,0;",
+                registers = self.registers()[0],
                 tile = if runs { "TILE:\nsetp.ge.u32 p,tn,total;\n@p bra DONE;\n" } else { "" },
                 matrix = if runs {
                     "mul.wide.u32 x,tn,16; add.u64 x,image,x; ld.global.u32 tmp,[x+16]; ld.global.u32 start,[x+20];
 ld.global.u32 columns,[x+24]; mov.u32 left,steps;
 cvt.u64.u32 x,tmp; ld.param.u64 y,[args+48]; ld.param.u64 a,[args]; mad.lo.u64 a,x,y,a; ld.param.u64 y,[args+56]; mul.lo.u64 from,x,y;"
-                } else if self.left != Left::Values {
+                } else if matches!(self.left, Left::Codes(_)) {
                     "mov.u64 from,0;"
                 } else {
                     "ld.param.u32 s0,[args+108]; ld.param.u32 s1,[args+112];
@@ -414,6 +497,10 @@ mul.wide.u32 x,i0,s0; mul.wide.u32 y,i1,s1; add.u64 x,x,y; shl.b64 x,x,1; add.u6
         );
         match self.left {
             Left::Codes(group) => self.begin_codes(o, group),
+            Left::Input(axes) => {
+                Self::begin_input(o, axes);
+                (0..self.ahead() - 1).for_each(|block| Self::load_input(o, axes, block, block));
+            }
             Left::Values => {
                 put(
                     o,
@@ -424,7 +511,7 @@ min.u32 tmp2,row0,tmp; mul.wide.u32 x,tmp2,lda; add.u64 x,x,y; shl.b64 x,x,1; ad
 min.u32 tmp2,row1,tmp; mul.wide.u32 x,tmp2,lda; add.u64 x,x,y; shl.b64 x,x,1; add.u64 a1,a,x;"
                     ),
                 );
-                (0..AHEAD - 1).for_each(|block| Self::load(o, block, block));
+                (0..self.ahead() - 1).for_each(|block| Self::load(o, block, block));
             }
         }
         for i in 0..self.columns / 2 {
@@ -432,8 +519,44 @@ min.u32 tmp2,row1,tmp; mul.wide.u32 x,tmp2,lda; add.u64 x,x,y; shl.b64 x,x,1; ad
         }
         // The high word of descriptors: of an image, eight columns and their 16 bytes of K lie together; else, with the swizzle of 128
         // bytes, the other half of K lies a tile's columns behind.
-        let high = if self.right == Right::Across { self.columns | 1 << 30 } else { 128 >> 4 };
+        let high = if self.copied() { self.columns | 1 << 30 } else { 128 >> 4 };
         put(o, format_args!("mov.u32 hi,{high}; mov.u32 it,0;"));
+    }
+
+    /// Lines that bring the rows of a thread on by [`DEPTH`].
+    fn advance(self) -> String {
+        match self.left {
+            Left::Values => {
+                format!("add.u64 a0,a0,{0}; add.u64 a1,a1,{0}; add.u32 kpos,kpos,{DEPTH};\n", 2 * DEPTH)
+            }
+            Left::Input(_) => format!("add.u64 e0,e0,{};\n", input::chunk_bytes(DEPTH)),
+            Left::Codes(_) => String::new(),
+        }
+    }
+
+    /// What follows a product: what is fetched next, and the rows of a block that come to lie where one was used.
+    fn behind(self, o: &mut String, u: u32) {
+        if self.together() == 2 {
+            self.fetch_next(o, u);
+        }
+        let next = u / 2 + self.ahead() - 1;
+        match self.left {
+            _ if u % 2 == 1 => {}
+            Left::Values => Self::load(o, next % self.ahead(), next),
+            Left::Input(axes) => {
+                Self::load_input(o, axes, next % self.ahead(), next);
+            }
+            Left::Codes(group) => {
+                if u / 2 == BLOCKS - 1 {
+                    Self::rotate_codes(o, group);
+                }
+                self.decode(o, (u / 2 + 1) % BLOCKS);
+            }
+        }
+        if u + 1 == BLOCKS && matches!(self.left, Left::Input(_)) {
+            // Sums may end half way.
+            put(o, format_args!("setp.eq.u32 q,left,{BLOCKS};\n@q bra SUMS;"));
+        }
     }
 
     /// The loop over K.
@@ -442,8 +565,9 @@ min.u32 tmp2,row1,tmp; mul.wide.u32 x,tmp2,lda; add.u64 x,x,y; shl.b64 x,x,1; ad
         let kind = if self.dtype == Dtype::BF16 { "bf16" } else { "f16" };
         let sums = (0..n / 2).map(|i| format!("c{i}")).collect::<Vec<_>>().join(",");
         put(o, format_args!("LOOP:"));
-        for u in 0..2 * AHEAD {
-            let (f, s) = (if self.left == Left::Values { u / 2 * 8 } else { u / 2 % 2 * 8 }, u % 2);
+        for u in 0..2 * BLOCKS {
+            let codes = matches!(self.left, Left::Codes(_));
+            let (f, s) = (u / 2 % (if codes { 2 } else { self.ahead() }) * 8, u % 2);
             put(
                 o,
                 format_args!(
@@ -462,10 +586,10 @@ wgmma.wait_group.sync.aligned 1;",
                     f + 5 + 2 * s,
                     slot = piece >> 4,
                     // The low word: of an image the other half of K lies a tile's columns behind, else the next 64 columns 1024 bytes.
-                    half = if self.right == Right::Across { 1024 >> 4 << 16 } else { n << 16 },
-                    across = u32::from(self.right == Right::Across),
+                    half = if self.copied() { 1024 >> 4 << 16 } else { n << 16 },
+                    across = u32::from(self.copied()),
                     // What threads copied is seen by the products.
-                    fence = if self.right == Right::Across { "fence.proxy.async.shared::cta;\n" } else { "" },
+                    fence = if self.copied() { "fence.proxy.async.shared::cta;\n" } else { "" },
                 ),
             );
             // The product before this one is done: its piece and, after two, its rows may be overwritten.
@@ -487,16 +611,7 @@ add.u32 slot,slot,1; setp.eq.u32 q,slot,{stages};
                     8 * (stages - 1)
                 ),
             );
-            match self.left {
-                _ if s == 1 => {}
-                Left::Values => Self::load(o, (u / 2 + AHEAD - 1) % AHEAD, u / 2 + AHEAD - 1),
-                Left::Codes(group) => {
-                    if u / 2 == AHEAD - 1 {
-                        Self::rotate_codes(o, group);
-                    }
-                    self.decode(o, (u / 2 + 1) % AHEAD);
-                }
-            }
+            self.behind(o, u);
         }
         put(
             o,
@@ -504,18 +619,13 @@ add.u32 slot,slot,1; setp.eq.u32 q,slot,{stages};
                 "{on}add.u32 it,it,1;
 sub.u32 left,left,{}; setp.ne.u32 q,left,0;
 @q bra LOOP;
+SUMS:
 wgmma.wait_group.sync.aligned 0;
 {place}
 setp.lt.u32 row0ok,row0,rows; setp.lt.u32 row1ok,row1,rows;",
-                2 * AHEAD,
+                2 * BLOCKS,
                 place = self.place(),
-                on = match self.left {
-                    Left::Values => format!(
-                        "add.u64 a0,a0,{0}; add.u64 a1,a1,{0}; add.u32 kpos,kpos,{DEPTH};\n",
-                        2 * DEPTH
-                    ),
-                    Left::Codes(_) => String::new(),
-                },
+                on = self.advance(),
             ),
         );
     }
@@ -540,15 +650,17 @@ mod tests {
 
     fn all() -> impl Iterator<Item = Program> {
         let dtypes = [Dtype::F16, Dtype::BF16];
-        let rights = [Right::Image, Right::Across, Right::Runs];
+        let rights =
+            [Right::Image, Right::Across, Right::Runs, Right::Input(1), Right::Input(2), Right::Input(3)];
         let of = move |dtype, right, columns| {
-            let lefts = [Left::Values, Left::Codes(32), Left::Codes(64)];
-            stores().filter(move |s| right != Right::Runs || s.1 == After::default()).flat_map(
-                move |(store, after)| {
-                    let make = move |left| Program { dtype, columns, left, right, store, after };
-                    lefts.into_iter().map(make)
-                },
-            )
+            let inputs = [1, 2, 3].map(Left::Input);
+            let lefts = [Left::Values, Left::Codes(32), Left::Codes(64)].into_iter().chain(inputs);
+            let plain = !matches!(right, Right::Image | Right::Across);
+            stores().filter(move |s| !plain || s.1 == After::default()).flat_map(move |(store, after)| {
+                let takes = move |left: &Left| !matches!(left, Left::Input(_)) || after == After::default();
+                let make = move |left| Program { dtype, columns, left, right, store, after };
+                lefts.clone().filter(takes).map(make)
+            })
         };
         let of = move |dtype, right| [64, 128, 192, 256].into_iter().flat_map(move |n| of(dtype, right, n));
         dtypes.into_iter().flat_map(move |dtype| rights.into_iter().flat_map(move |right| of(dtype, right)))

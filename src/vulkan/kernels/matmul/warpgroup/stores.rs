@@ -1,6 +1,6 @@
 //! How a kernel on warpgroups writes the sums of its tile: elements of 16 bits, eight at once, by rows or turned, or the sums themselves.
 
-use super::program::{Program, Right, Store};
+use super::program::{Left, Program, Right, Store};
 use super::text::{put, turn};
 use crate::core::Dtype;
 
@@ -52,15 +52,15 @@ mul.lo.u32 col,tn,{};",
     }
 
     pub(super) fn store_rows(self, o: &mut String) {
+        put(o, format_args!("mad.lo.u32 col,t,8,col; cvt.u64.u32 y,col;"));
+        for row in 0..2 {
+            match self.left {
+                Left::Input(axes) => Self::result_row(o, axes, row),
+                _ => put(o, format_args!("mul.wide.u32 x,row{row},ldd;")),
+            }
+            put(o, format_args!("add.u64 x,x,y; shl.b64 x,x,1; add.u64 d{row},out,x;"));
+        }
         Self::odd_lanes(o);
-        put(
-            o,
-            format_args!(
-                "mad.lo.u32 col,t,8,col; cvt.u64.u32 y,col;
-mul.wide.u32 x,row0,ldd; add.u64 x,x,y; shl.b64 x,x,1; add.u64 d0,out,x;
-mul.wide.u32 x,row1,ldd; add.u64 x,x,y; shl.b64 x,x,1; add.u64 d1,out,x;"
-            ),
-        );
         for (block, row) in (0..self.columns / 32).flat_map(|b| [(b, 0), (b, 1)]) {
             (0..4).for_each(|i| self.pair(o, i, 4 * (4 * block + i) + 2 * row));
             turn(o, ["p", "r"]);
