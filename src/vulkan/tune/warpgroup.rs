@@ -78,7 +78,8 @@ const PARTS: [u64; 11] = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16];
 /// Most tiles whose parts the last workgroup of each adds: a share of the words that kernels count in.
 const JOINED: u64 = 1024;
 /// Bytes of sums that a multiprocessor of the card leaves in the second-level cache in a nanosecond while all do, those that it
-/// reads while few do, and nanoseconds of the count between. Estimates, from the 7 TB/s of that cache.
+/// reads while few do, and nanoseconds of the count between. Estimates, from the 7 TB/s of that cache: 128 x 4096 by 4096 21.6 us by them,
+/// 22.8 on an H100; 300 x 5000 by 7000 64 and 74, 64 x 8192 by 8192 46 and 64.
 const LEAVE: f64 = 40.0;
 /// See [`LEAVE`].
 const JOIN: f64 = 80.0;
@@ -256,18 +257,21 @@ pub fn runs(p: &Profile, s: &Shape, matrices: u64, codes: bool) -> Option<(u32, 
     (cost(&best) < others || always()).then_some((best.columns, (blocks * DEPTH / 16) as u32))
 }
 
-/// As [`TABLE`], where the left side is a convolution's input; a multiprocessor has two tiles of 64 or 128 columns at a time, which
-/// both take this long. Reckoned from products.
+/// As [`TABLE`], where the left side is a convolution's input and a multiprocessor has one tile. All are 40 bytes a nanosecond of what a
+/// tile reads; what was measured is two tiles at a time, see [`TWO`].
 const OUTPUTS: &[Row] = &[
-    Row { columns: 256, step_ns: 230.0, card: &H200 },
-    Row { columns: 128, step_ns: 190.0, card: &H200 },
+    Row { columns: 256, step_ns: 300.0, card: &H200 },
+    Row { columns: 128, step_ns: 210.0, card: &H200 },
     Row { columns: 64, step_ns: 150.0, card: &H200 },
 ];
-/// Likewise, where the right side is.
+/// How long two tiles of 64 or 128 columns take, which a multiprocessor has at a time, for one: 3 x 3 kernels on 32 images of 56 x 56 x 64
+/// 290 ns a step of 64 columns, of 28 x 28 x 128 415 of 128 (H100).
+const TWO: f64 = 1.95;
+/// Likewise, where the right side is: 64 x 576 by 100,352 300 ns (H100); the others in proportion.
 const WEIGHTS: &[Row] = &[
-    Row { columns: 256, step_ns: 240.0, card: &H200 },
-    Row { columns: 128, step_ns: 165.0, card: &H200 },
-    Row { columns: 64, step_ns: 140.0, card: &H200 },
+    Row { columns: 256, step_ns: 300.0, card: &H200 },
+    Row { columns: 128, step_ns: 210.0, card: &H200 },
+    Row { columns: 64, step_ns: 170.0, card: &H200 },
 ];
 /// See [`OTHERS`], of gathered products: 3 x 3 kernels, 64 to 256 channels, bfloat16 60 to 110 TFLOP/s.
 const OTHER_CONVS: f64 = 110_000.0;
@@ -319,8 +323,14 @@ fn part_of_conv(p: &Profile, s: &Shape, gradient: bool, row: &Row, parts: u64) -
         return None;
     }
     let tiles = s.m.div_ceil(ROWS) * s.n.div_ceil(u64::from(row.columns)) * s.batch * parts;
-    let waves = tiles.div_ceil(slots(p, row, gradient)) as f64;
-    let mut cost = waves * ((blocks_of_part * steps) as f64 * row.step_ns + TILE_NS) + COMMAND_NS;
+    let one = (blocks_of_part * steps) as f64 * row.step_ns;
+    // Of the multiprocessor that has most: tiles two at a time, where there is room, and one that is left.
+    let (most, two) = (tiles.div_ceil(u64::from(p.units)), slots(p, row, gradient) > u64::from(p.units));
+    let work = match two {
+        true => (most / 2) as f64 * (TWO * one + TILE_NS) + (most % 2) as f64 * (one + TILE_NS),
+        false => most as f64 * (one + TILE_NS),
+    };
+    let mut cost = work + COMMAND_NS;
     // The kernel's image, or the output's gradient turned.
     cost += passing(p, 4 * (if gradient { s.m } else { s.n }) * s.k * s.batch) + COMMAND_NS;
     if parts > 1 {
