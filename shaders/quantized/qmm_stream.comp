@@ -5,7 +5,8 @@
 // become float32 by a mask alone: their bits are those of 2^-149 times the code, shifted by its place, so that x is
 // multiplied by a power of two for each place, with one more for each group with which nothing overflows. Of two neighbours
 // that share a group one multiplies its sum by the scale, the other the sum of x by the bias. Sums of R rows go through a
-// subgroup together, half as many with each step; those of subgroups meet in shared memory, behind the last row.
+// subgroup together, half as many with each step; those of subgroups meet in shared memory, behind the last row. Elsewhere
+// codes become digits of numbers from 128 on, by a shift and a mask, and 128 times the sum of x is taken off.
 // One to three matrices, whose rows follow each other, with what joined.glsl has; PAIR: a team has rows of both matrices.
 // Defines: DTYPE (1 or 2), MODE 0, BITS 4, GROUP (32, 64 or 128), TRANSPOSE 1, JOINED, SUBGROUP, TPR (threads of a team,
 // whole subgroups, at least K / 32), TEAMS, R (a power of two, at most SUBGROUP), TURNS (times that a team takes R rows, at
@@ -45,6 +46,8 @@ layout(local_size_x = THREADS) in;
 #ifdef PRESERVE_DENORM
 #define MASKED
 #endif
+// What codes are added to where subnormal numbers may be zero: they are four digits of such a number.
+#define ABOVE 128.0
 
 shared float parts[TURNS * TEAMS * R * PARTS];
 
@@ -135,12 +138,16 @@ float product(uvec4 words, uint factor_) {
 #endif
     float y[2] = float[](0, 0);
     [[unroll]] for (uint i = 0; i < 4; i++) {
-        uint word = words[i], high = word >> 8;
+        uint word = words[i];
+#ifdef MASKED
+        uint high = word >> 8;
+#endif
         [[unroll]] for (uint j = 0; j < 8; j++) {
 #ifdef MASKED
             float code_ = uintBitsToFloat((j < 6 ? word : high) & (15u << POSITION(j)));
 #else
-            float code_ = float((word >> (4 * j)) & 15u);
+            uint there = j < 4 ? word << (16 - 4 * j) : word >> (4 * j - 16);
+            float code_ = uintBitsToFloat(there & 0xf0000u | floatBitsToUint(ABOVE));
 #endif
             y[j % 2] = fma(code_, xs[8 * i + j], y[j % 2]);
         }
@@ -151,6 +158,8 @@ float product(uvec4 words, uint factor_) {
 #endif
 #ifdef MASKED
     found *= down;
+#else
+    found = fma(-ABOVE, sum_x, found);
 #endif
 #if GROUP == 32
     found = fma(bits_to_float(scale), found, bits_to_float(bias) * sum_x);

@@ -435,6 +435,13 @@ mod tests {
         }
     }
 
+    /// A layout of qmm_stream for matrices of such lengths.
+    fn streamed(lengths: [u32; MATRICES]) -> Layout {
+        let (threads, teams) = if lengths[2] > 0 { (32, 4) } else { (64, 1) };
+        let rows = if lengths[0] == lengths[1] { 8 } else { 2 };
+        Layout::Streamed(Streamed { threads, teams, rows, turns: 2, subgroup: 32 })
+    }
+
     #[test]
     fn sums_of_picks_compile() {
         for (mode, group, bits) in [(Mode::Affine, 64, 4), (Mode::Affine, 32, 3), (Mode::Nvfp4, 16, 4)] {
@@ -486,10 +493,6 @@ mod tests {
                     assert_eq!(after.is_some(), from.is_some());
                     let rows = Layout::Rows { threads: 32, rows: 2, unit: 32, aligned: true };
                     let row = |plain| Layout::Row(Row { parts: 4, beside: 2, width: 2048, plain });
-                    let (threads, teams) = if lengths[2] > 0 { (32, 4) } else { (64, 1) };
-                    let rows_ = if lengths[0] == lengths[1] { 8 } else { 2 };
-                    let stream =
-                        Layout::Streamed(Streamed { threads, teams, rows: rows_, turns: 2, subgroup: 32 });
                     let held = |splits, plain| {
                         let (subgroups, cols, turn, buffers) = (2, 8 * splits, 4, 3 - splits);
                         Layout::Held(Held { subgroups, cols, width: 8, turn, splits, buffers, plain })
@@ -527,7 +530,7 @@ mod tests {
                         let key = Key { lengths, after, picks: true, ..plain(Some(format), dtype, layout) };
                         compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
                     }
-                    let layouts = [rows, row(false), row(true), held, stream];
+                    let layouts = [rows, row(false), row(true), held, streamed(lengths)];
                     for layout in layouts.into_iter().take(if four { 5 } else { 1 }) {
                         let picks = lengths[2] == 0 && matches!(layout, Layout::Rows { .. });
                         for picks in if picks { vec![false, true] } else { vec![false] } {
