@@ -58,6 +58,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &conv::CONV_DEPTHWISE,
     &conv::CONV_POINTWISE,
     &conv::winograd::CONV_WINOGRAD,
+    &tune::quantized::stream::QMM_STREAM,
     &tune::quantized::row::QMM_ROW,
     &tune::quantized::picked::QMM_COMBINE,
     &tune::quantized::picked::QMM_GROUPED,

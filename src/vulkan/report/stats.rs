@@ -16,7 +16,8 @@ const PARTS: usize = 9;
 const OPS: usize = 21;
 
 /// Kernels of quantised products.
-pub(in crate::vulkan) const QMM: [&str; 7] = ["rows", "cols", "tiled", "dequantize", "coop", "row", "held"];
+pub(in crate::vulkan) const QMM: [&str; 8] =
+    ["rows", "cols", "tiled", "dequantize", "coop", "row", "held", "stream"];
 /// Kernels of attention.
 pub(in crate::vulkan) const ATTENTION: [&str; 3] = ["vector", "tile", "coop"];
 

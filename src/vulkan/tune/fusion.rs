@@ -98,7 +98,7 @@ pub fn joins_products(
 ) -> bool {
     let s = row_product(format, dtype, sizes);
     let joins = || match choose(p, &s, known).variant {
-        Variant::Rows { .. } | Variant::Row(_) => s.m == 1,
+        Variant::Rows { .. } | Variant::Row(_) | Variant::Streamed(_) => s.m == 1,
         // What qmm_held cannot read qmm_coop does.
         Variant::Held(_) | Variant::Coop(_) => of_rows(p, &s, true, known).is_some(),
         Variant::Cols { .. } | Variant::Tiled { .. } | Variant::Dequantize => false,

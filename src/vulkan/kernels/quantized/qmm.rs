@@ -3,6 +3,7 @@
 //! matrices multiply. Which of them is chosen stands in `tune::quantized`. Indices are read by the kernels, which clamp
 //! them to the operands.
 
+use super::joined_layout;
 use super::qmm_joined::{self, Joined, Matrix};
 use super::qmm_warpgroup;
 use super::quant::{define_format, dequantize, show as show_format};
@@ -77,7 +78,9 @@ impl KernelKey for Key {
                 let form = if runs { "_runs" } else { "" };
                 format!("qmm_tiled_{format}_{}_{turn}_{bm}x{bn}{form}", self.dtype)
             }
-            Variant::Row(_) | Variant::Held(_) | Variant::Dequantize => format!("qmm_dequantize_{format}"),
+            Variant::Row(_) | Variant::Streamed(_) | Variant::Held(_) | Variant::Dequantize => {
+                format!("qmm_dequantize_{format}")
+            }
         };
         if self.partial { name + "_split" } else { name }
     }
@@ -121,7 +124,9 @@ impl KernelKey for Key {
                 }
                 "qmm_tiled.comp"
             }
-            Variant::Row(_) | Variant::Held(_) | Variant::Dequantize => "dequantize.comp",
+            Variant::Row(_) | Variant::Streamed(_) | Variant::Held(_) | Variant::Dequantize => {
+                "dequantize.comp"
+            }
         };
         if self.partial {
             define(&mut d, "PARTIAL", 1);
@@ -368,7 +373,7 @@ fn kernel(
     let device = enc.device();
     let known = |dtype, cols| fragment_probe::known(device, dtype, cols);
     let choice = choose(device.profile(), s, &known);
-    if !matches!(choice.variant, Variant::Row(_) | Variant::Held(_)) {
+    if !matches!(choice.variant, Variant::Row(_) | Variant::Streamed(_) | Variant::Held(_)) {
         return Ok(Some(choice));
     }
     let done = !picked && x.shape[0] == 1 && few_rows(enc, x, w, dst)?;
@@ -378,7 +383,7 @@ fn kernel(
 /// Records the product of one row, or of few, by the kernels that have no other, if they can read the matrix.
 fn few_rows(enc: &mut CommandEncoder, x: &DeviceView, w: &Weights, dst: &DeviceView) -> Result<bool> {
     let parts = [w.codes.ptr, w.scales.ptr, w.biases.map_or(0, |b| b.ptr)];
-    if !qmm_joined::aligned(parts) || w.scales.dtype != dst.dtype || codes_are_far(w) {
+    if !joined_layout::aligned(parts) || w.scales.dtype != dst.dtype || codes_are_far(w) {
         return Ok(false);
     }
     let (m, k) = (x.shape[1], x.shape[2]);
@@ -443,7 +448,7 @@ impl Job {
                 let batch = if runs { 1 } else { s.batch };
                 (ceil(rows, bm.into()) * ceil(s.n, bn.into()), rows, batch)
             }
-            Variant::Row(_) | Variant::Held(_) | Variant::Dequantize => return Ok(()),
+            Variant::Row(_) | Variant::Streamed(_) | Variant::Held(_) | Variant::Dequantize => return Ok(()),
         };
         let rows = if let Variant::Tiled { runs: true, .. } = variant { s.batch } else { s.m };
         for first in (0..rows).step_by(most.max(1) as usize) {

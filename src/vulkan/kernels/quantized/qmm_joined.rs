@@ -1,4 +1,4 @@
-//! Host side of shaders/quantized/qmm_row.comp and qmm_held.comp, of qmm_rows.comp for one row of x and several quantised matrices,
+//! Host side of shaders/quantized/qmm_stream.comp, qmm_row.comp and qmm_held.comp, of qmm_rows.comp for one row of x and several quantised matrices,
 //! or with what comes before or after the product, of qmm_coop.comp for few rows of x, likewise, which come as they are, and of
 //! matmul/gemv_joined.comp, the same as the first of dense matrices: the row is normalised first, matrices follow each other in one grid, and a
 //! program of elementwise operations takes the results before they are stored. Of qmm_combine.comp too, where it takes the weighted sum
@@ -6,7 +6,8 @@
 
 use smallvec::SmallVec;
 
-use super::qmm::{define_coop, two_factors};
+use super::joined_layout::{Layout, layout};
+use super::qmm::define_coop;
 use super::quant::{define_format, show as show_format};
 use super::sums;
 use crate::core::{Dtype, Result, Stream};
@@ -18,14 +19,11 @@ use crate::vulkan::kernels::elem::{self, Defines, GridPush, define, launch};
 use crate::vulkan::kernels::matmul::ceil;
 use crate::vulkan::kernels::matmul::fragment_probe;
 use crate::vulkan::report::stats::STATS;
-use crate::vulkan::tune::Profile;
 use crate::vulkan::tune::fusion::{joins_dense, joins_picks, joins_products, normalises, row_product};
-use crate::vulkan::tune::gemv::{self, JoinedRows, held as dense};
+use crate::vulkan::tune::gemv::JoinedRows;
 use crate::vulkan::tune::matmul::team_subgroup;
-use crate::vulkan::tune::quantized::held::{self, Held};
 use crate::vulkan::tune::quantized::picked::{self, Combine};
-use crate::vulkan::tune::quantized::row::{self, Row};
-use crate::vulkan::tune::quantized::{Coop, Shape, Variant, layout_of_rows, of_rows, stage};
+use crate::vulkan::tune::quantized::{Coop, Shape, stage};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
 /// A matrix with a row of codes, or of elements, for each result.
@@ -88,63 +86,14 @@ pub struct Joined<'a> {
 
 impl Joined<'_> {
     /// Results of all products.
-    fn rows(&self) -> i64 {
+    pub(super) fn rows(&self) -> i64 {
         self.matrices.iter().map(|m| m.rows).sum()
     }
 
     /// The products as `tune` sees them.
-    fn shape(&self, format: Format) -> Shape {
+    pub(super) fn shape(&self, format: Format) -> Shape {
         let product = row_product(format, self.dtype, [self.m, self.k, self.rows()]);
         self.picks.map_or(product, |p| Shape { batch: p.count, matrices: p.matrices, ..product })
-    }
-}
-
-/// The kernel and how it is laid out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Layout {
-    /// qmm_row.comp.
-    Row(Row),
-    /// qmm_held.comp, or matmul_held.comp for dense matrices.
-    Held(Held),
-    /// qmm_coop.comp; `aligned`: codes can be read 16 bytes at a time, `factors`: so can those of two groups.
-    Coop { coop: Coop, aligned: bool, factors: bool },
-    /// qmm_rows.comp; `aligned`: codes can be read 16 bytes at a time.
-    Rows { threads: u32, rows: u32, unit: u32, aligned: bool },
-    /// qmm_combine.comp; `aligned` as before.
-    Combine { combine: Combine, aligned: bool },
-    /// gemv_joined.comp; `staged`: the normalised row lies in shared memory.
-    Dense { layout: JoinedRows, staged: bool },
-}
-
-impl Layout {
-    /// Rows of codes of a workgroup.
-    fn span(&self, pair: bool) -> i64 {
-        match self {
-            Layout::Held(_) => Held::UNIT,
-            Layout::Row(r) if pair => i64::from(r.beside * 8),
-            Layout::Row(r) => i64::from(r.beside * 16),
-            Layout::Coop { coop, .. } => i64::from(coop.tiles * 16) / if pair { 2 } else { 1 },
-            Layout::Rows { threads, rows, .. } if pair => i64::from(256 / threads * rows / 2),
-            Layout::Rows { threads, rows, .. } => i64::from(256 / threads * rows),
-            Layout::Combine { combine, .. } => i64::from(combine.rows),
-            Layout::Dense { layout: d, .. } => i64::from(256 / d.threads * d.rows) / if pair { 2 } else { 1 },
-        }
-    }
-
-    fn variant(&self) -> Option<Variant> {
-        match *self {
-            Layout::Row(r) => Some(Variant::Row(r)),
-            // Of dense matrices nothing is counted.
-            Layout::Held(h) => Some(Variant::Held(h)),
-            Layout::Coop { coop, .. } => Some(Variant::Coop(coop)),
-            Layout::Rows { threads, rows, unit, .. } => {
-                Some(Variant::Rows { threads, rows, vectors: 1, unit })
-            }
-            Layout::Combine { combine: Combine { threads, rows, unit, .. }, .. } => {
-                Some(Variant::Rows { threads, rows, vectors: 1, unit })
-            }
-            Layout::Dense { .. } => None,
-        }
     }
 }
 
@@ -210,6 +159,9 @@ impl KernelKey for Key {
         let end = format!("{format}_{}_{}{after}", self.dtype, self.matrices());
         match self.layout {
             Layout::Row(r) => format!("qmm_row_{before}{}x{}_{end}", r.parts, r.beside),
+            Layout::Streamed(s) => {
+                format!("qmm_stream_{before}{}x{}x{}_{end}", s.threads, s.teams, s.rows)
+            }
             Layout::Held(h) => {
                 let kind = if self.format.is_some() { "qmm" } else { "matmul" };
                 format!("{kind}_held_{before}{}x{}_v{}_{end}", h.subgroups, h.splits, h.width)
@@ -245,6 +197,12 @@ impl KernelKey for Key {
                 put(&[("WK", r.parts), ("WN", r.beside), ("WIDTH", r.width)]);
                 matrices = Some(!r.plain);
                 "qmm_row.comp"
+            }
+            Layout::Streamed(s) => {
+                put(&[("TPR", s.threads), ("SUBGROUP", s.subgroup), ("TEAMS", s.teams)]);
+                put(&[("R", s.rows), ("TURNS", s.turns)]);
+                subgroup_size = f.subgroup_size_control.then_some(s.subgroup);
+                "qmm_stream.comp"
             }
             Layout::Held(h) => {
                 put(&[("WK", h.subgroups), ("COLS", h.cols), ("TURN", h.turn), ("WIDTH", h.width)]);
@@ -361,69 +319,6 @@ pub fn takes_norm(stream: Stream, format: Option<Format>, dtype: Dtype, sizes: [
     normalises(state.device.profile(), format, dtype, sizes, &known)
 }
 
-/// Whether qmm_row and qmm_held can read the parts of a matrix.
-pub fn aligned(parts: [u64; 3]) -> bool {
-    parts[0].is_multiple_of(16) && parts[1].is_multiple_of(4) && parts[2].is_multiple_of(4)
-}
-
-/// How the products are multiplied together.
-fn layout(profile: &Profile, f: &Features, j: &Joined, known: &dyn Fn(Dtype, u32) -> bool) -> Layout {
-    let pair = j.after.is_some() && j.matrices.len() == 2;
-    let Some(format) = j.format else {
-        if j.m > 1 {
-            // INVARIANT: patterns take what `suits_dense` says.
-            let held = dense::layout(profile, j.dtype, [j.m, j.k, j.rows()], known);
-            return Layout::Held(held.expect("a layout of few rows"));
-        }
-        let layout =
-            gemv::joined(profile, j.rows(), j.k * j.dtype.size() as i64 / 16, j.norm.is_some(), pair);
-        let staged = j.norm.is_some() && j.k * j.dtype.size() as i64 <= i64::from(stage(f));
-        return Layout::Dense { layout, staged };
-    };
-    let product = j.shape(format);
-    let wide = j.matrices.iter().all(|m| m.parts[0].is_multiple_of(16));
-    let words = |c: &Coop| {
-        two_factors(c, &product)
-            && j.matrices.iter().all(|m| m.parts[1].is_multiple_of(4) && m.parts[2].is_multiple_of(4))
-    };
-    if j.picks.is_some()
-        && j.combined.is_none()
-        && let Some(coop) = picked::grouped(profile, &product, pair, known)
-    {
-        return Layout::Coop { coop, aligned: wide, factors: words(&coop) };
-    }
-    if let (Some(c), Some(picks)) = (j.combined, j.picks) {
-        let combine = picked::combine(profile, &product, c.each, picks.count / c.each);
-        return Layout::Combine { combine, aligned: wide };
-    }
-    let even = j.matrices.iter().all(|m| aligned(m.parts));
-    if even && let Some(held) = held::layout(profile, &product, known) {
-        return Layout::Held(held);
-    }
-    if j.m > 1 {
-        // INVARIANT: patterns take what `tune::fusion::joins_products` says, which asks for the same.
-        let coop = of_rows(profile, &product, pair, known).expect("a layout of few rows");
-        return Layout::Coop { coop, aligned: wide, factors: words(&coop) };
-    }
-    if even && let Some(row) = row::layout(profile, &product, pair, known) {
-        return Layout::Row(row);
-    }
-    let unit = if j.k % 32 == 0 { 32 } else { 16 };
-    let (mut threads, mut rows) = match j.picks {
-        Some(_) => picked::rows(profile, &product, j.k / unit),
-        None => layout_of_rows(profile, &product, j.k / unit, 1),
-    };
-    // x goes through shared memory.
-    let most = stage(f) / (unit as u32 * j.dtype.size() as u32);
-    while j.norm.is_some() && threads > most {
-        threads /= 2;
-    }
-    if pair {
-        rows = rows.max(2);
-    }
-    Layout::Rows { threads, rows, unit: unit as u32, aligned: wide }
-}
-
 /// Records the products; `reads` and `writes` are all ranges that they touch.
 pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &[(u64, u64)]) -> Result<()> {
     let device = enc.device();
@@ -488,6 +383,7 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &
     let mut writes: SmallVec<[(u64, u64); 6]> = SmallVec::from_slice(writes);
     let groups = match layout {
         Layout::Row(r) => r.workgroups(device.profile(), units),
+        Layout::Streamed(s) => s.workgroups(device.profile(), units),
         Layout::Held(h) => {
             let lists = h.lists(device.profile(), units);
             if h.splits > 1 {
@@ -517,6 +413,9 @@ mod tests {
     use crate::kernels::{Inst, Instr, Program, Src};
     use crate::vulkan::shader::compiler;
     use crate::vulkan::tune::quantized::Ahead;
+    use crate::vulkan::tune::quantized::held::Held;
+    use crate::vulkan::tune::quantized::row::Row;
+    use crate::vulkan::tune::quantized::stream::Streamed;
     use smallvec::smallvec;
 
     /// A kernel of one matrix.
@@ -534,6 +433,13 @@ mod tests {
             picks: false,
             combined: 0,
         }
+    }
+
+    /// A layout of qmm_stream for matrices of such lengths.
+    fn streamed(lengths: [u32; MATRICES]) -> Layout {
+        let (threads, teams) = if lengths[2] > 0 { (32, 4) } else { (64, 1) };
+        let rows = if lengths[0] == lengths[1] { 8 } else { 2 };
+        Layout::Streamed(Streamed { threads, teams, rows, turns: 2, subgroup: 32 })
     }
 
     #[test]
@@ -624,8 +530,8 @@ mod tests {
                         let key = Key { lengths, after, picks: true, ..plain(Some(format), dtype, layout) };
                         compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
                     }
-                    let layouts = [rows, row(false), row(true), held];
-                    for layout in layouts.into_iter().take(if four { 4 } else { 1 }) {
+                    let layouts = [rows, row(false), row(true), held, streamed(lengths)];
+                    for layout in layouts.into_iter().take(if four { 5 } else { 1 }) {
                         let picks = lengths[2] == 0 && matches!(layout, Layout::Rows { .. });
                         for picks in if picks { vec![false, true] } else { vec![false] } {
                             let joins = matches!(layout, Layout::Held(_));

@@ -1,12 +1,14 @@
 //! Which kernel multiplies by which quantised matrix: one table of variants, read top to bottom. Pure; called by
 //! `qmm`. MLX_VK_QMM=THREADSxROWS overrides how qmm_rows is laid out, SUBGROUPSxTILESxSTRETCH how qmm_coop is;
-//! MLX_VK_QMM=dequantize takes all other products over scratch, MLX_VK_QMM=plain runs qmm_row, qmm_held and qmm_coop by ordinary arithmetic.
-//! MLX_VK_DISABLE=name,... takes qmm_row, qmm_held, qmm_rows, qmm_coop, qmm_cols, qmm_tiled, qmm_dequantize, qmm_runs and qmm_split out of
-//! the choice.
+//! MLX_VK_QMM=dequantize takes all other products over scratch, MLX_VK_QMM=plain runs qmm_row, qmm_held and qmm_coop by
+//! ordinary arithmetic, MLX_VK_QMM=stream qmm_stream for rows of any length, on a software driver too.
+//! MLX_VK_DISABLE=name,... takes qmm_stream, qmm_row, qmm_held, qmm_rows, qmm_coop, qmm_cols, qmm_tiled, qmm_dequantize,
+//! qmm_runs and qmm_split out of the choice.
 
 pub mod held;
 pub mod picked;
 pub mod row;
+pub mod stream;
 
 use std::sync::OnceLock;
 
@@ -21,14 +23,15 @@ use crate::vulkan::Features;
 
 use held::Held;
 use row::Row;
+use stream::Streamed;
 
 pub static QMM: Variable = Variable::new(
     "MLX_VK_QMM",
     "measured table",
-    Values::Sizes("THREADSxROWS or SUBGROUPSxTILESxSTRETCH", fits, &["dequantize", "plain"]),
+    Values::Sizes("THREADSxROWS or SUBGROUPSxTILESxSTRETCH", fits, &["dequantize", "plain", "stream"]),
     "Layout of the quantised matrix-vector kernel, or of the one on cooperative matrices; `dequantize`: other \
          quantised products go over dequantised scratch; `plain`: the ones on cooperative matrices by ordinary \
-         arithmetic, for tests",
+         arithmetic, `stream`: qmm_stream for rows of any length on software too, for tests",
 );
 
 pub static QMM_ROWS: KernelVariant = KernelVariant::new("qmm_rows", "tiles, or dequantised weights");
@@ -108,6 +111,8 @@ pub(in crate::vulkan) struct Shape {
 pub(in crate::vulkan) enum Variant {
     /// qmm_row.comp.
     Row(Row),
+    /// qmm_stream.comp.
+    Streamed(Streamed),
     /// qmm_held.comp.
     Held(Held),
     /// qmm_rows.comp: threads a row of codes, rows a thread, rows of x, codes of a unit.
@@ -162,6 +167,7 @@ impl Variant {
             Variant::Coop(_) => 4,
             Variant::Row(_) => 5,
             Variant::Held(_) => 6,
+            Variant::Streamed(_) => 7,
         }
     }
 }
@@ -218,6 +224,12 @@ pub(super) fn forced() -> Option<&'static [u32]> {
 pub(super) fn plain() -> bool {
     static FORCED: OnceLock<bool> = OnceLock::new();
     *FORCED.get_or_init(|| QMM.word() == Some("plain"))
+}
+
+/// Whether the environment asks for codes that walk by one row.
+fn streams() -> bool {
+    static FORCED: OnceLock<bool> = OnceLock::new();
+    *FORCED.get_or_init(|| QMM.word() == Some("stream"))
 }
 
 /// The kernel on cooperative matrices, where the device has them and keeps their elements where it expects them.
@@ -350,7 +362,7 @@ pub(in crate::vulkan) fn subject(s: &Shape) -> Option<Subject> {
 }
 
 /// The numbers of the layout that won on this device, if it was measured: two of qmm_rows, three of qmm_coop, one of
-/// qmm_row and of qmm_held.
+/// qmm_stream, qmm_row and qmm_held.
 pub(super) fn winner<'a>(p: &'a Profile, s: &Shape) -> Option<&'a [u32]> {
     if p.winners.is_empty() {
         return None;
@@ -371,6 +383,9 @@ pub(in crate::vulkan) fn candidates(
     }
     if row::layout(p, s, false, known).is_some() {
         all.push(row::NUMBERS.to_vec());
+    }
+    if stream::layout(p, s, s.n, false).is_some() {
+        all.push(stream::NUMBERS.to_vec());
     }
     if held::layout(p, s, known).is_some() {
         all.push(held::NUMBERS.to_vec());
@@ -394,6 +409,7 @@ pub(in crate::vulkan) fn numbers(v: &Variant) -> Option<Vec<u32>> {
         Variant::Coop(c) => Some(vec![c.subgroups, c.tiles, c.stretch]),
         Variant::Row(_) => Some(row::NUMBERS.to_vec()),
         Variant::Held(_) => Some(held::NUMBERS.to_vec()),
+        Variant::Streamed(_) => Some(stream::NUMBERS.to_vec()),
         Variant::Cols { .. } | Variant::Tiled { .. } | Variant::Dequantize => None,
     }
 }
@@ -442,6 +458,9 @@ pub(in crate::vulkan) fn layout_of_rows(p: &Profile, s: &Shape, units: i64, vect
 /// of matrices that the device has.
 pub(in crate::vulkan) fn choose(p: &Profile, s: &Shape, known: &dyn Fn(Dtype, u32) -> bool) -> Choice {
     let whole = |variant| Choice { variant, k_split: round_up(s.k.max(1), 32), splits: 1 };
+    if let Some(stream) = stream::layout(p, s, s.n, false) {
+        return whole(Variant::Streamed(stream));
+    }
     if let Some(row) = row::layout(p, s, false, known) {
         return whole(Variant::Row(row));
     }

@@ -90,6 +90,10 @@ fn quantised_products_are_legal_on_every_device() {
                             assert!(f.subgroup_shuffle && 32 * h.subgroups <= f.max_workgroup_invocations);
                             assert!((3..=8).contains(&m) && format.bits == 4);
                         }
+                        quantized::Variant::Streamed(l) => {
+                            assert!(f.subgroup_shuffle && m == 1 && i64::from(32 * l.threads) >= k);
+                            assert!(l.threads * l.teams <= f.max_workgroup_invocations);
+                        }
                         quantized::Variant::Row(r) => {
                             assert!(f.subgroup_clustered && 32 * r.parts * r.beside <= 512);
                             assert!(i64::from(r.width) >= k && r.width * 5 / 2 < f.shared_memory);
@@ -309,7 +313,7 @@ fn what_won_on_the_device_comes_first() {
     }
     let format = Format::new("test", Mode::Affine, 64, 4).unwrap();
     let (dtype, n, k) = (Dtype::F16, 4096, 4096);
-    // Layouts of qmm_row and qmm_held have one number, of qmm_rows two, of qmm_coop three.
+    // Layouts of qmm_stream, qmm_row and qmm_held have one number, of qmm_rows two, of qmm_coop three.
     for (m, least) in [(1, 1), (2, 2), (4, 1)] {
         let s =
             quantized::Shape { dtype, format, transpose: true, m, n, k, batch: 1, matrices: 1, runs: false };

@@ -1,0 +1,170 @@
+//! How one row is multiplied by matrices of four-bit codes that walk by it (shaders/quantized/qmm_stream.comp), and where that
+//! pays. Pure; called by [`choose`](super::choose) and by the host of joined products.
+
+use super::{Shape, forced, plain, streams, winner};
+use crate::core::Dtype;
+use crate::core::env::KernelVariant;
+use crate::vulkan::tune::matmul::fixed_subgroup;
+use crate::vulkan::tune::profile::{Best, Profile, best};
+use crate::vulkan::tune::{ceil, round_up};
+
+pub static QMM_STREAM: KernelVariant =
+    KernelVariant::new("qmm_stream", "the kernel of one long row on cooperative matrices, or of few rows");
+
+/// A layout of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(in crate::vulkan) struct Streamed {
+    /// Threads that span a row of codes, whole subgroups: a team.
+    pub threads: u32,
+    /// Teams of a workgroup.
+    pub teams: u32,
+    /// Rows of codes that a team has on their way, of both matrices where there are two at once.
+    pub rows: u32,
+    /// Times that it takes so many, at most: a power of two.
+    pub turns: u32,
+    /// Lanes of a subgroup.
+    pub subgroup: u32,
+}
+
+/// Its number in the cache: how it is laid out follows from the product.
+pub(super) const NUMBERS: [u32; 1] = [3];
+
+/// Codes of a row that a thread has.
+const CODES: i64 = 32;
+/// Shortest rows that take it. H100, us with all that a command costs, of qmm_rows or qmm_coop and this one: 6144 x 1024
+/// with normalisation and gated unit 7.0 and 6.2, 1024 x 2048 with an addition 4.8 and 4.5, 151936 x 1024 44 and 33. Shorter
+/// ones would leave lanes idle.
+const LONG: i64 = 1024;
+/// Threads of a workgroup, nearly.
+const THREADS: i64 = 128;
+/// Bytes of shared memory for sums.
+const SUMS: i64 = 8 << 10;
+
+/// Subgroups that walk over the rows of codes side by side, with eight rows on their way each. H100, us of gate and up of 8B and
+/// of its head: 396 workgroups of four 23.3 and 118, 528 23.6 and 120, 660 26.3 and 149.
+static WALKING: Best = best("qmm_stream_subgroups", 132 * 12);
+/// The same with four rows, which need fewer registers: gate and up 24.4, and 768 workgroups 27.0.
+static WALKING_FOUR: Best = best("qmm_stream_subgroups_four", 132 * 16);
+/// Workgroups that there are at least, if there is work for them: 4096 x 12288, workgroups of 12 subgroups with four rows, 256
+/// 13.8 us; with eight rows, of which a multiprocessor has one, 128 14.2.
+static WORKGROUPS: Best = best("qmm_stream_workgroups", 264);
+/// Threads of a team from which four rows are on their way.
+const MANY: i64 = 256;
+
+impl Streamed {
+    /// Rows of codes of a unit, of each matrix.
+    pub fn span(&self, pair: bool) -> i64 {
+        i64::from(if pair { self.rows / 2 } else { self.rows })
+    }
+
+    /// Workgroups that there may be.
+    fn most(&self, p: &Profile) -> i64 {
+        let walking = p.count(if self.rows == 8 { &WALKING } else { &WALKING_FOUR }) as i64;
+        let of_one = i64::from(self.threads * self.teams / self.subgroup);
+        (walking / of_one).max(p.count(&WORKGROUPS) as i64).max(1)
+    }
+
+    /// Workgroups for so many units of rows: each has nearly as many.
+    pub fn workgroups(&self, p: &Profile, units: i64) -> i64 {
+        let lists = ceil(units, self.teams.into());
+        ceil(lists, ceil(lists, self.most(p)).min(self.turns.into()))
+    }
+
+    /// With so many rows, for products of `n` rows of codes together, of each matrix.
+    fn taking(self, rows: u32, p: &Profile, n: i64, pair: bool) -> Streamed {
+        let mut l = Streamed { rows, ..self };
+        // Each of three matrices may end inside a unit.
+        let lists = ceil(ceil(n, l.span(pair)) + 2, l.teams.into());
+        let sums = 4 * i64::from(l.teams * l.rows * l.threads / l.subgroup);
+        let room = (SUMS / sums).max(1) as u32;
+        let turns = ceil(lists, l.most(p)) as u64;
+        l.turns = turns.next_power_of_two().min(1 << room.ilog2()) as u32;
+        l
+    }
+}
+
+/// The layout for a product, or for several whose rows of codes are `s.n` together, of which the smallest matrix has `least`;
+/// `pair`: of two at once. How a row is cut depends on its length alone, so that results do not depend on what is joined.
+pub(in crate::vulkan) fn layout(p: &Profile, s: &Shape, least: i64, pair: bool) -> Option<Streamed> {
+    let f = &p.features;
+    let half = matches!(s.dtype, Dtype::F16 | Dtype::BF16);
+    let one = s.m == 1 && s.batch == 1 && s.matrices == 1 && s.transpose && !s.runs;
+    let codes = s.format.affine() && s.format.bits == 4 && [32, 64, 128].contains(&s.format.group);
+    let other = forced().is_some() || plain() || winner(p, s).is_some_and(|won| won != NUMBERS);
+    if !half || !one || !codes || other || QMM_STREAM.disabled() {
+        return None;
+    }
+    if !streams() && (f.software || s.k < LONG) {
+        return None;
+    }
+    let subgroup = fixed_subgroup(f).filter(|_| f.subgroup_shuffle && f.subgroup_arithmetic)?;
+    let threads = round_up(ceil(s.k, CODES), subgroup.into());
+    let limit = i64::from(f.max_workgroup_invocations);
+    if threads > limit {
+        return None;
+    }
+    let teams = ceil(THREADS, threads).min(limit / threads);
+    let l = Streamed { threads: threads as u32, teams: teams as u32, rows: 0, turns: 1, subgroup };
+    let (sides, n) = if pair { (2, ceil(s.n, 2)) } else { (1, s.n) };
+    let fits = |&rows: &u32| rows >= sides && i64::from(rows / sides) <= least && rows <= subgroup;
+    // Eight where workgroups have them more than once; short code for a software driver.
+    let often = |rows: u32| {
+        let l = l.taking(rows, p, n, pair);
+        ceil(ceil(n, l.span(pair)), teams) > l.most(p)
+    };
+    let eight = !f.software && threads < MANY && often(8);
+    let rows = [8, 4, 2, 1].into_iter().filter(|&rows| rows < 8 || eight).find(fits)?;
+    Some(l.taking(rows, p, n, pair))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::quantized::quant::{Format, Mode};
+    use crate::vulkan::tune::tests::devices;
+
+    fn shape(n: i64, k: i64) -> Shape {
+        let format = Format::new("test", Mode::Affine, 64, 4).unwrap();
+        Shape { dtype: Dtype::BF16, format, transpose: true, m: 1, n, k, batch: 1, matrices: 1, runs: false }
+    }
+
+    #[test]
+    fn long_rows_have_eight_on_their_way_where_there_are_many() {
+        let p = devices::h200();
+        let laid = |n, k, pair| {
+            let l = layout(&p, &shape(n, k), n, pair)?;
+            let units = ceil(if pair { n / 2 } else { n }, l.span(pair));
+            Some((l.threads, l.teams, l.rows, l.workgroups(&p, units)))
+        };
+        assert_eq!(laid(24576, 4096, true), Some((128, 1, 8, 384)));
+        assert_eq!(laid(4096, 4096, false), Some((128, 1, 8, 256)));
+        assert_eq!(laid(4096, 12288, false), Some((384, 1, 4, 256)));
+        assert_eq!(laid(151_936, 1024, false), Some((32, 4, 8, 396)));
+        assert_eq!(laid(6144, 1024, true), Some((32, 4, 4, 384)));
+        assert_eq!(laid(1024, 2048, false), Some((64, 2, 4, 128)));
+        assert_eq!(laid(1024, 3072, false), Some((96, 2, 4, 128)));
+        assert_eq!(laid(5120, 2048, false), Some((64, 2, 4, 320)));
+        assert_eq!([laid(4096, 960, false), laid(4096, 1 << 16, false)], [None, None]);
+    }
+
+    #[test]
+    fn workgroups_take_all_rows_within_their_turns() {
+        for p in devices::all() {
+            for (n, k) in
+                [(1, 1024), (3, 4096), (151_936, 1024), (1 << 20, 4096), (4096, 12288), (70_000, 1536)]
+            {
+                for pair in [false, true] {
+                    let least = if pair { ceil(n, 2) } else { n };
+                    let Some(l) = layout(&p, &shape(n, k), least, pair) else { continue };
+                    let units = ceil(least, l.span(pair)) + 2;
+                    let groups = l.workgroups(&p, units);
+                    assert!(groups * i64::from(l.teams * l.turns) >= units, "{} {n}x{k} {l:?}", p.name);
+                    assert!(l.span(pair) <= least && l.rows <= l.subgroup && l.threads % l.subgroup == 0);
+                    assert!(l.threads * l.teams <= p.features.max_workgroup_invocations);
+                    let sums = 4 * l.turns * l.teams * l.rows * l.threads / l.subgroup;
+                    assert!(i64::from(sums) <= SUMS.max(4 * i64::from(l.teams * l.rows * l.threads)));
+                }
+            }
+        }
+    }
+}
