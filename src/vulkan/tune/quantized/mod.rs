@@ -384,7 +384,7 @@ pub(in crate::vulkan) fn candidates(
     if row::layout(p, s, false, known).is_some() {
         all.push(row::NUMBERS.to_vec());
     }
-    if stream::layout(p, s, s.n, false).is_some() {
+    if stream::possible(p, s, s.n, false).is_some() {
         all.push(stream::NUMBERS.to_vec());
     }
     if held::layout(p, s, known).is_some() {

@@ -1,5 +1,5 @@
-//! How one row is multiplied by matrices of four-bit codes that walk by it (shaders/quantized/qmm_stream.comp), and where that
-//! pays. Pure; called by [`choose`](super::choose) and by the host of joined products.
+//! How one row is multiplied by matrices of four-bit codes that walk by it (shaders/quantized/qmm_stream.comp): where the tuner found
+//! that the fastest. Pure; called by [`choose`](super::choose) and by the host of joined products.
 
 use super::{Shape, forced, plain, streams, winner};
 use crate::core::Dtype;
@@ -31,9 +31,9 @@ pub(super) const NUMBERS: [u32; 1] = [3];
 
 /// Codes of a row that a thread has.
 const CODES: i64 = 32;
-/// Shortest rows that take it. H100, us with all that a command costs, of qmm_rows or qmm_coop and this one: 6144 x 1024
-/// with normalisation and gated unit 7.0 and 6.2, 1024 x 2048 with an addition 4.8 and 4.5, 151936 x 1024 44 and 33. Shorter
-/// ones would leave lanes idle.
+/// Shortest rows that take it. H100, us with all that a command costs, of qmm_rows or qmm_coop and this one where codes are numbers by a
+/// mask: 6144 x 1024 with normalisation and gated unit 7.0 and 6.2, 1024 x 2048 with an addition 4.8 and 4.5, 151936 x 1024 44 and 33.
+/// Shorter ones would leave lanes idle.
 const LONG: i64 = 1024;
 /// Threads of a workgroup, nearly.
 const THREADS: i64 = 128;
@@ -84,13 +84,21 @@ impl Streamed {
 }
 
 /// The layout for a product, or for several whose rows of codes are `s.n` together, of which the smallest matrix has `least`;
-/// `pair`: of two at once. How a row is cut depends on its length alone, so that results do not depend on what is joined.
+/// `pair`: of two at once. How a row is cut depends on its length alone, so that results do not depend on what is joined. Nobody takes
+/// it unasked: as digits of numbers from 128 on, which is what NVIDIA's driver leaves, codes cost more than in qmm_row (H100, gate and up
+/// of 8B 26.3 and 32.9 us, 6144 x 1024 7.0 and 8.0).
 pub(in crate::vulkan) fn layout(p: &Profile, s: &Shape, least: i64, pair: bool) -> Option<Streamed> {
+    let won = winner(p, s).is_some_and(|won| won == NUMBERS);
+    if won || streams() { possible(p, s, least, pair) } else { None }
+}
+
+/// The layout where the kernel can be used.
+pub(super) fn possible(p: &Profile, s: &Shape, least: i64, pair: bool) -> Option<Streamed> {
     let f = &p.features;
     let half = matches!(s.dtype, Dtype::F16 | Dtype::BF16);
     let one = s.m == 1 && s.batch == 1 && s.matrices == 1 && s.transpose && !s.runs;
     let codes = s.format.affine() && s.format.bits == 4 && [32, 64, 128].contains(&s.format.group);
-    let other = forced().is_some() || plain() || winner(p, s).is_some_and(|won| won != NUMBERS);
+    let other = forced().is_some() || plain();
     if !half || !one || !codes || other || QMM_STREAM.disabled() {
         return None;
     }
@@ -132,7 +140,7 @@ mod tests {
     fn long_rows_have_eight_on_their_way_where_there_are_many() {
         let p = devices::h200();
         let laid = |n, k, pair| {
-            let l = layout(&p, &shape(n, k), n, pair)?;
+            let l = possible(&p, &shape(n, k), n, pair)?;
             let units = ceil(if pair { n / 2 } else { n }, l.span(pair));
             Some((l.threads, l.teams, l.rows, l.workgroups(&p, units)))
         };
@@ -155,7 +163,7 @@ mod tests {
             {
                 for pair in [false, true] {
                     let least = if pair { ceil(n, 2) } else { n };
-                    let Some(l) = layout(&p, &shape(n, k), least, pair) else { continue };
+                    let Some(l) = possible(&p, &shape(n, k), least, pair) else { continue };
                     let units = ceil(least, l.span(pair)) + 2;
                     let groups = l.workgroups(&p, units);
                     assert!(groups * i64::from(l.teams * l.turns) >= units, "{} {n}x{k} {l:?}", p.name);
