@@ -23,7 +23,7 @@ FORMS = [
 ]
 
 
-def streamed(call):
+def streamed(call, disabled):
     """Runs `call` of this file where the kernel takes rows of any length."""
     code = f"""
     import sys
@@ -34,7 +34,7 @@ def streamed(call):
     import test_quantized_stream as s
     s.{call}(np.random.default_rng(23))
     """
-    h.python(code, env={"MLX_VK_QMM": "stream"}, timeout=280)
+    h.python(code, env={"MLX_VK_QMM": "stream", "MLX_VK_DISABLE": disabled}, timeout=280)
 
 
 def only_streams(ran):
@@ -87,6 +87,7 @@ def no_numbers(rng):
         assert not np.isfinite(got).any()
 
 
+@pytest.mark.parametrize("disabled", ["", "qmm_stream_masks"])
 @pytest.mark.parametrize("call", ["every_form", "bits_of_one", "no_numbers"])
-def test_one_row_by_codes_that_walk_by(call):
-    streamed(call)
+def test_one_row_by_codes_that_walk_by(call, disabled):
+    streamed(call, disabled)

@@ -10,7 +10,7 @@
 // One to three matrices, whose rows follow each other, with what joined.glsl has; PAIR: a team has rows of both matrices.
 // Defines: DTYPE (1 or 2), MODE 0, BITS 4, GROUP (32, 64 or 128), TRANSPOSE 1, JOINED, SUBGROUP, TPR (threads of a team,
 // whole subgroups, at least K / 32), TEAMS, R (a power of two, at most SUBGROUP), TURNS (times that a team takes R rows, at
-// most), optionally NORM, AFTER, PAIR. Codes are aligned to 16 bytes; a matrix has R rows at least, of a pair half as many.
+// most), optionally NORM, AFTER, PAIR, MASKED. Codes are aligned to 16 bytes; a matrix has R rows at least, of a pair half as many.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require
@@ -43,9 +43,6 @@ layout(local_size_x = THREADS) in;
 // Whether a thread has a part of the row.
 #define THERE (K == 32 * TPR || 32 * COL < K)
 #define MINE min(COL, K / 32 - 1)
-#ifdef PRESERVE_DENORM
-#define MASKED
-#endif
 // What codes are added to where subnormal numbers may be zero: they are four digits of such a number.
 #define ABOVE 128.0
 

@@ -1,7 +1,7 @@
 //! All variables and kernel variants of this backend and of what it shares with others, in the order of
 //! docs/environment.md. Each is a static of its owner; a test finds those that are missing here. Called by `python`.
 
-use super::kernels::{attention, conv, elementwise, index, matmul, norm, reduce, sort};
+use super::kernels::{attention, conv, elementwise, index, matmul, norm, quantized, reduce, sort};
 use super::{hal, memory, report, shader, tune};
 use crate::core::env::{self, KernelVariant, Variable};
 use crate::core::{Result, fallback, fault};
@@ -59,6 +59,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &conv::CONV_POINTWISE,
     &conv::winograd::CONV_WINOGRAD,
     &tune::quantized::stream::QMM_STREAM,
+    &quantized::subnormal_probe::QMM_STREAM_MASKS,
     &tune::quantized::row::QMM_ROW,
     &tune::quantized::picked::QMM_COMBINE,
     &tune::quantized::picked::QMM_GROUPED,

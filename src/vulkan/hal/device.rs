@@ -82,6 +82,8 @@ pub struct Device {
     destroyed: AtomicBool,
     /// What `fragment_probe` saw of float16 and bfloat16 matrices with 16 and with 8 columns.
     pub(in crate::vulkan) fragments: [OnceLock<bool>; 4],
+    /// What `subnormal_probe` saw of float32.
+    pub(in crate::vulkan) subnormals: OnceLock<bool>,
 }
 
 /// Facts about a GPU for users.
@@ -277,6 +279,7 @@ impl Device {
             reclaiming: Mutex::default(),
             destroyed: AtomicBool::new(false),
             fragments: Default::default(),
+            subnormals: OnceLock::new(),
         })
     }
 

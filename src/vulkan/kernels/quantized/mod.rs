@@ -5,4 +5,5 @@ pub mod qmm;
 pub mod qmm_joined;
 mod qmm_warpgroup;
 pub mod quant;
+pub mod subnormal_probe;
 mod sums;

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::joined_layout::{Layout, layout};
 use super::qmm::define_coop;
 use super::quant::{define_format, show as show_format};
-use super::sums;
+use super::{subnormal_probe, sums};
 use crate::core::{Dtype, Result, Stream};
 use crate::kernels::elementwise::table::calls_library;
 use crate::kernels::matmul::epilogue::{KeptAfter, MATRICES};
@@ -111,6 +111,8 @@ struct Key {
     picks: bool,
     /// Picks that are added up.
     combined: u32,
+    /// Codes of qmm_stream become numbers by a mask.
+    masks: bool,
 }
 
 impl Key {
@@ -251,6 +253,7 @@ impl KernelKey for Key {
             (self.keep, "KEEP"),
             (pair, "PAIR"),
             (self.picks, "PICKS"),
+            (self.masks, "MASKED"),
             (wide, "ALIGNED"),
         ];
         flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
@@ -341,6 +344,7 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &
         after: j.after,
         picks: j.picks.is_some(),
         combined: j.combined.map_or(0, |c| c.each as u32),
+        masks: matches!(layout, Layout::Streamed(_)) && subnormal_probe::keeps(device),
     };
     let mut parts = [[0u64; MATRICES]; 4];
     for (i, m) in j.matrices.iter().enumerate() {
@@ -432,6 +436,7 @@ mod tests {
             after: None,
             picks: false,
             combined: 0,
+            masks: matches!(layout, Layout::Streamed(_)) && dtype == Dtype::BF16,
         }
     }
 

@@ -1,0 +1,36 @@
+//! Tests of `plan`.
+
+use super::*;
+
+#[test]
+fn plans_cover_every_smooth_length() {
+    for n in (2..5000).filter(|&n| is_smooth(n)) {
+        let p = LinePlan::new(n, 256);
+        assert_eq!(p.stages.iter().map(|s| s.radix).product::<usize>(), n);
+        assert!(p.lanes <= 256 && p.registers <= 32, "{p:?}");
+        for s in &p.stages {
+            assert!(s.each * p.lanes >= n / s.radix && s.each * s.radix <= p.registers, "{p:?}");
+        }
+    }
+    for (n, radices) in
+        [(1000, vec![10, 10, 10]), (4096, vec![16; 3]), (504, vec![8, 9, 7]), (49, vec![7; 2])]
+    {
+        assert_eq!(LinePlan::new(n, 256).stages.iter().map(|s| s.radix).collect::<Vec<_>>(), radices);
+    }
+    let p = LinePlan::new(1024, 256);
+    assert_eq!((p.lanes, p.registers), (64, 16));
+    assert_eq!(p.stages.iter().map(|s| s.radix).collect::<Vec<_>>(), [8, 16, 8]);
+}
+
+#[test]
+fn long_lengths_split_into_smooth_factors() {
+    for n in [4097 * 3, 1 << 13, 1 << 20, 1 << 25, 3 << 20, 13 * 13 * 13 * 13 * 13, 1_000_000_000] {
+        if !is_smooth(n) {
+            continue;
+        }
+        let parts = split(n, 1024);
+        assert_eq!(parts.iter().product::<usize>(), n);
+        assert!(parts.iter().all(|&p| p <= 1024 && is_smooth(p)), "{n} {parts:?}");
+    }
+    assert_eq!(split(1 << 20, 1024), [1024, 1024]);
+}
