@@ -65,15 +65,25 @@ pub(in crate::vulkan) fn known(device: &'static Device, dtype: Dtype, cols: u32)
 }
 
 fn look(device: &'static Device, key: ProbeKey) -> Result<bool> {
-    let stream = StreamState::create(device, &device.queues[0])?;
-    let pipeline = device.built(&key)?;
     let wanted: Vec<u32> = (0..LANES).flat_map(|lane| key.expected(lane)).collect();
+    writes(device, &key, &[], &wanted)
+}
+
+/// Whether one workgroup of a kernel, which is told where to and `more`, writes these words. Waits for the GPU.
+pub(in crate::vulkan) fn writes(
+    device: &'static Device,
+    key: &impl KernelKey,
+    more: &[u32],
+    wanted: &[u32],
+) -> Result<bool> {
+    let stream = StreamState::create(device, &device.queues[0])?;
+    let pipeline = device.built(key)?;
     let bytes = 4 * wanted.len();
     let block = device.alloc_kind(Kind::Download, bytes, Some(stream))?;
     {
         let mut enc = CommandEncoder::new(stream)?;
         let address = enc.note_write(block.clone())?;
-        let push = Push::default().u64s(&[address]).u32s(&[]);
+        let push = Push::default().u64s(&[address]).u32s(more);
         enc.dispatch(&pipeline, &push, [1, 1, 1], &[], &[(address, bytes as u64)])?;
         enc.for_host();
     }

@@ -1,14 +1,11 @@
 //! Whether a device keeps subnormal numbers of float32 in sums of products, with what it promises of them (float controls) or without:
 //! then codes of four bits become float32 by a mask alone (shaders/quantized/qmm_stream.comp). It is looked at once.
 
-use crate::bail;
-use crate::core::Result;
 use crate::core::env::KernelVariant;
 use crate::vulkan::hal::device::Device;
-use crate::vulkan::hal::stream::StreamState;
-use crate::vulkan::kernels::elem::{Defines, Push, float_controls};
-use crate::vulkan::memory::Kind;
-use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
+use crate::vulkan::kernels::elem::{Defines, float_controls};
+use crate::vulkan::kernels::matmul::fragment_probe::writes;
+use crate::vulkan::{Features, KernelKey, Module, Source};
 
 pub static QMM_STREAM_MASKS: KernelVariant =
     KernelVariant::new("qmm_stream_masks", "codes of qmm_stream as digits of numbers from 128 on");
@@ -45,32 +42,11 @@ fn expected() -> Vec<u32> {
 pub fn keeps(device: &'static Device) -> bool {
     !QMM_STREAM_MASKS.disabled()
         && *device.subnormals.get_or_init(|| {
-            look(device).unwrap_or_else(|e| {
+            writes(device, &ProbeKey, &[UP, 0], &expected()).unwrap_or_else(|e| {
                 tracing::debug!("subnormal numbers were not looked at: {e}");
                 false
             })
         })
-}
-
-fn look(device: &'static Device) -> Result<bool> {
-    let stream = StreamState::create(device, &device.queues[0])?;
-    let pipeline = device.built(&ProbeKey)?;
-    let wanted = expected();
-    let bytes = 4 * wanted.len();
-    let block = device.alloc_kind(Kind::Download, bytes, Some(stream))?;
-    {
-        let mut enc = CommandEncoder::new(stream)?;
-        let address = enc.note_write(block.clone())?;
-        let push = Push::default().u64s(&[address]).u32s(&[UP, 0]);
-        enc.dispatch(&pipeline, &push, [1, 1, 1], &[], &[(address, bytes as u64)])?;
-        enc.for_host();
-    }
-    stream.flush()?;
-    stream.wait_uninterrupted(stream.open_value() - 1)?;
-    let Some(host) = block.host() else { bail!(Runtime, "[vulkan] Staging memory is not mapped.") };
-    // SAFETY: the block holds so many words and the GPU is done with it.
-    let seen: &[u32] = unsafe { std::slice::from_raw_parts(host.as_ptr().cast(), wanted.len()) };
-    Ok(seen == wanted)
 }
 
 #[cfg(test)]
