@@ -11,7 +11,7 @@ use std::thread::{self, Thread};
 
 use ash::vk;
 
-use super::deferred;
+use super::deferred::{self, Barrier};
 use super::device::Device;
 use super::gate::Driver;
 use crate::core::env::{Values, Variable};
@@ -59,11 +59,7 @@ impl Drop for Many {
 /// What the driver is asked for.
 #[derive(Clone, Copy)]
 pub(crate) enum Call {
-    Barrier {
-        src: vk::PipelineStageFlags,
-        dst: vk::PipelineStageFlags,
-        access: [vk::AccessFlags; 2],
-    },
+    Barrier(Barrier),
     /// `bind`: the pipeline is not bound yet.
     Dispatch {
         handle: Handle,
@@ -82,8 +78,8 @@ struct Place {
 
 impl Place {
     fn empty() -> Place {
-        let none = vk::PipelineStageFlags::empty();
-        let call = Call::Barrier { src: none, dst: none, access: [vk::AccessFlags::empty(); 2] };
+        let none = (vk::PipelineStageFlags::empty(), vk::AccessFlags::empty());
+        let call = Call::Barrier(Barrier { src: none, dst: none });
         Place { cmd: vk::CommandBuffer::null(), call, push: [0; PUSH], count: 0 }
     }
 }
@@ -191,14 +187,22 @@ impl Caller {
         }
     }
 
+    /// Ends the thread: the device was lost.
+    pub fn end(&self) {
+        if let Some(Some(thread)) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+
+    /// Until the device is lost.
     fn run(&self, device: &Device) {
-        loop {
+        while !device.is_lost() {
             while Spin::at_atomic(SPIN).until(|| !self.is_empty()) {
                 let _reading = self.reading.lock().unwrap_or_else(|e| e.into_inner());
                 self.read_all(device);
             }
             self.asleep.store(true, Ordering::SeqCst);
-            if self.is_empty() {
+            if self.is_empty() && !device.is_lost() {
                 // Who writes in this moment may not see it; then the ring is drained by whoever needs it.
                 thread::park();
             }
@@ -213,12 +217,8 @@ impl Caller {
 /// The command buffer is being recorded, by nobody else; the addresses in the push constants are valid.
 unsafe fn perform(driver: &Driver<'_>, device: &Device, place: &Place) {
     match place.call {
-        Call::Barrier { src, dst, access: [before, after] } => {
-            let barrier = vk::MemoryBarrier::default().src_access_mask(before).dst_access_mask(after);
-            let none = vk::DependencyFlags::empty();
-            // SAFETY: by the caller.
-            unsafe { driver.cmd_pipeline_barrier(place.cmd, src, dst, none, &[barrier], &[], &[]) };
-        }
+        // SAFETY: by the caller.
+        Call::Barrier(b) => unsafe { deferred::barrier(driver, place.cmd, b) },
         Call::Dispatch { handle, bind, groups } => {
             let mut bound = match handle {
                 Handle::Shader(pipeline) if !bind => pipeline,

@@ -17,9 +17,16 @@ use crate::core::{Error, Result, trace};
 use crate::vulkan::shader::native::Handle;
 use crate::vulkan::shader::pipeline::Pipeline;
 
+/// What comes before a barrier, and behind it: stages and accesses.
+#[derive(Clone, Copy)]
+pub(crate) struct Barrier {
+    pub src: (vk::PipelineStageFlags, vk::AccessFlags),
+    pub dst: (vk::PipelineStageFlags, vk::AccessFlags),
+}
+
 /// A command as `Recorder` would record it.
 pub(in crate::vulkan) enum Deferred {
-    Barrier { src: vk::PipelineStageFlags, dst: vk::PipelineStageFlags, barrier: vk::MemoryBarrier<'static> },
+    Barrier(Barrier),
     Dispatch { pipeline: Arc<Pipeline>, push: SmallVec<[u8; 64]>, groups: [u32; 3] },
     Copy { src: vk::Buffer, dst: vk::Buffer, region: vk::BufferCopy },
 }
@@ -106,10 +113,7 @@ impl Queue {
             // SAFETY: recording under the `rec` lock; what the commands refer to outlives the batch.
             unsafe {
                 match command {
-                    Deferred::Barrier { src, dst, barrier } => {
-                        let none = vk::DependencyFlags::empty();
-                        driver.cmd_pipeline_barrier(cmd, src, dst, none, &[barrier], &[], &[]);
-                    }
+                    Deferred::Barrier(b) => barrier(driver, cmd, b),
                     Deferred::Dispatch { pipeline, push, groups } => match pipeline.wait() {
                         Ok(handle) => dispatch(driver, state.device, cmd, handle, bound, &push, groups),
                         Err(e) => failure = failure.or(Some(e)),
@@ -126,6 +130,17 @@ impl Queue {
             None => Ok(()),
         }
     }
+}
+
+/// Records a barrier of all memory.
+///
+/// # Safety
+/// The command buffer must be one that is being recorded under the `rec` lock.
+pub(super) unsafe fn barrier(driver: &Driver<'_>, cmd: vk::CommandBuffer, b: Barrier) {
+    let memory = vk::MemoryBarrier::default().src_access_mask(b.src.1).dst_access_mask(b.dst.1);
+    let none = vk::DependencyFlags::empty();
+    // SAFETY: by the caller.
+    unsafe { driver.cmd_pipeline_barrier(cmd, b.src.0, b.dst.0, none, &[memory], &[], &[]) };
 }
 
 /// Records a dispatch; `bound` is the pipeline that is bound.

@@ -106,7 +106,7 @@ fn free<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
 fn attempt(device: &'static Device) -> bool {
     let streams = device.lock_streams();
     for stream in &streams {
-        stream.end_keeper();
+        stream.end_threads();
         // Whoever is inside an operation has the error yet to come.
         if let Some(mut op) = free(&stream.op) {
             *op = OpState::default();

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use super::backlog;
 use super::caller::{self, Call};
-use super::deferred::{self, Deferred};
+use super::deferred::{self, Barrier, Deferred};
 use super::fault::pass;
 use super::gate::Driver;
 use super::hazards::Hazards;
@@ -161,34 +161,17 @@ impl Recorder {
         }
     }
 
-    fn memory_barrier(
-        &mut self,
-        state: &'static StreamState,
-        src: (vk::PipelineStageFlags, vk::AccessFlags),
-        dst: (vk::PipelineStageFlags, vk::AccessFlags),
-    ) {
+    fn memory_barrier(&mut self, state: &'static StreamState, b: Barrier) {
         let Some(Open { cmd, driver }) = &self.open else { return };
-        let barrier = vk::MemoryBarrier::default().src_access_mask(src.1).dst_access_mask(dst.1);
         if !self.deferred.is_empty() {
-            return self.deferred.push(Deferred::Barrier { src: src.0, dst: dst.0, barrier });
+            return self.deferred.push(Deferred::Barrier(b));
         }
         if state.caller.takes(state.device) {
-            let call = Call::Barrier { src: src.0, dst: dst.0, access: [src.1, dst.1] };
-            return state.caller.write(state.device, cmd.raw, call, &[]);
+            return state.caller.write(state.device, cmd.raw, Call::Barrier(b), &[]);
         }
         state.caller.drain(state.device);
         // SAFETY: the command buffer is being recorded under the `rec` lock.
-        unsafe {
-            driver.cmd_pipeline_barrier(
-                cmd.raw,
-                src.0,
-                dst.0,
-                vk::DependencyFlags::empty(),
-                &[barrier],
-                &[],
-                &[],
-            );
-        }
+        unsafe { deferred::barrier(driver, cmd.raw, b) };
     }
 
     /// Orders everything recorded so far before what follows; transfers take part where they need to.
@@ -212,7 +195,8 @@ impl Recorder {
         if dst.contains(vk::PipelineStageFlags::TRANSFER) {
             reads |= vk::AccessFlags::TRANSFER_READ;
         }
-        self.memory_barrier(state, (src, writes(src)), (dst, reads | writes(dst)));
+        let (src, dst) = ((src, writes(src)), (dst, reads | writes(dst)));
+        self.memory_barrier(state, Barrier { src, dst });
         STATS.barriers.add(1);
         state.barriers.fetch_add(1, Ordering::Relaxed);
         self.transfer_dirty = false;
@@ -410,7 +394,7 @@ impl Recorder {
         if self.to_host || device.features().unified {
             let stages = Self::stages(state, true);
             let host = (vk::PipelineStageFlags::HOST, vk::AccessFlags::HOST_READ);
-            self.memory_barrier(state, (stages, vk::AccessFlags::MEMORY_WRITE), host);
+            self.memory_barrier(state, Barrier { src: (stages, vk::AccessFlags::MEMORY_WRITE), dst: host });
         }
         let settled = self.settle(state);
         let Some(open) = self.open.take() else { return Ok(()) };

@@ -294,8 +294,9 @@ impl StreamState {
         Ok(())
     }
 
-    /// Ends the thread behind `kept`: the device was lost.
-    pub(super) fn end_keeper(&self) {
+    /// Ends the threads behind `kept` and the driver's calls: the device was lost.
+    pub(super) fn end_threads(&self) {
+        self.caller.end();
         *self.keeper.asked.lock().unwrap_or_else(|e| e.into_inner()) = true;
         self.keeper.signal.notify_one();
     }
