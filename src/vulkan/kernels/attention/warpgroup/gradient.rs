@@ -1,27 +1,19 @@
 //! The gradient of attention on warpgroups: a kernel by queries (queries.rs), which also keeps what weights follow from, then one
 //! by keys (keys.rs). sdpa_grad_q.comp and sdpa_grad_kv.comp are the twins: MLX_VK_DISABLE=sdpa_warpgroup.
 
-use std::f32::consts::LOG2_E;
-
 use super::super::gradient::Given;
 use super::super::{keys_of_row, steps};
 use super::keys::{self, Keys};
 use super::queries::{self, Queries};
-use super::side;
+use super::rows::Sizes;
+use super::{ptx, seen, side};
 use crate::core::Result;
 use crate::kernels::DeviceView;
+use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::kernels::matmul::warpgroup::{Order, STEP};
-use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
+use crate::vulkan::shader::pipeline::{KernelKey, Module};
 use crate::vulkan::tune::attention as table;
 use crate::vulkan::{CommandEncoder, Features};
-
-fn seen(causal: bool) -> &'static str {
-    if causal { "_causal" } else { "" }
-}
-
-fn program(text: String, threads: u32) -> Module {
-    Module { source: Source::Ptx { text, threads }, ..Default::default() }
-}
 
 impl KernelKey for Queries {
     fn name(&self) -> String {
@@ -30,7 +22,7 @@ impl KernelKey for Queries {
     }
 
     fn module(&self, _: &Features) -> Module {
-        program(self.text(), queries::THREADS)
+        ptx(self.text(), queries::THREADS)
     }
 }
 
@@ -41,7 +33,7 @@ impl KernelKey for Keys {
     }
 
     fn module(&self, _: &Features) -> Module {
-        program(self.text(), keys::THREADS)
+        ptx(self.text(), keys::THREADS)
     }
 }
 
@@ -76,15 +68,13 @@ pub fn run(
 ) -> Result<()> {
     let Given { q, k, v, cot, out, .. } = *g;
     let [batch, heads, l, d] = [0, 1, 2, 3].map(|i| q.shape[i] as u64);
-    let (kv, n, d_v) = (k.shape[1] as u64, k.shape[2] as u64, v.shape[3] as u64);
+    let (n, d_v) = (k.shape[2] as u64, v.shape[3] as u64);
     let padded = l.next_multiple_of(queries::ROWS.into());
     let bytes = batch * heads * padded * 8;
     let pairs = (enc.temp(bytes as usize)?, bytes);
-    let units = g.scale * LOG2_E;
+    let sizes = Sizes::of([q, k, v], g.scale);
     let product = 2.0 * (batch * heads * l * keys_of_row(l, n, g.causal)) as f64;
     let dims = [batch, heads, l, n, d].map(|x| x as i64);
-    // FITS: lengths and heads are int32.
-    let [l_, n_, d_, dv_, heads_, group, kv_] = [l, n, d, d_v, heads, heads / kv, kv].map(|x| x as u32);
 
     let along = by_queries.features / STEP;
     let of_keys = [k.shape[0], k.shape[1]];
@@ -103,21 +93,14 @@ pub fn run(
         value_matrix: values.matrix,
         q_steps: walked(q),
         cot_steps: walked(cot),
-        l: l_,
-        n: n_,
-        d: d_,
-        dv: dv_,
-        heads: heads_,
-        group,
-        kv: kv_,
-        units,
+        sizes,
         scale: g.scale,
         padded: padded as u32,
     };
     enc.describe(product * (2 * d + d_v) as f64, &dims);
     let pipeline = enc.device().pipeline(&by_queries)?;
     let reads = [q.range(), cot.range(), out.range(), keys.range, values.range, extents];
-    let grid = [heads_, l_.div_ceil(queries::ROWS), batch as u32];
+    let grid = [sizes.heads, sizes.l.div_ceil(queries::ROWS), batch as u32];
     enc.dispatch(&pipeline, args.bytes(), grid, &reads, &[dq, pairs])?;
 
     let of_queries = [q.shape[0], q.shape[1]];
@@ -136,20 +119,13 @@ pub fn run(
         cot_matrix: cots.matrix,
         k_steps: walked(k),
         v_steps: walked(v),
-        l: l_,
-        n: n_,
-        d: d_,
-        dv_count: dv_,
-        heads: heads_,
-        group,
-        kv: kv_,
-        units,
+        sizes,
         scale: g.scale,
         padded: padded as u32,
     };
     enc.describe(product * (d + d_v) as f64, &dims);
     let pipeline = enc.device().pipeline(&by_keys)?;
     let reads = [k.range(), v.range(), queries.range, cots.range, pairs];
-    let grid = [kv_, n_.div_ceil(keys::ROWS), batch as u32];
+    let grid = [sizes.kv, sizes.n.div_ceil(keys::ROWS), batch as u32];
     enc.dispatch(&pipeline, args.bytes(), grid, &reads, &[dk, dv])
 }

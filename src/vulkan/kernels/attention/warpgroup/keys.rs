@@ -3,10 +3,11 @@
 //! Scores lie turned over, keys are rows; a third warpgroup fetches images of cotangents and queries of all heads that share
 //! the keys, in one order, and what the kernel of queries kept of each query is a pair of numbers of a column.
 
-use super::rows::{self, Rows};
+use std::mem::offset_of;
+
+use super::rows::{self, Rows, Sizes};
 use crate::core::Dtype;
-use crate::vulkan::kernels::matmul::warpgroup::text::{ONE_THREAD, put, ready};
-use crate::vulkan::shader::native::ENTRY_NAME;
+use crate::vulkan::kernels::matmul::warpgroup::text::{self, FIRST_THREAD, ONE_THREAD, Told, put, ready};
 
 /// Keys of a workgroup.
 pub const ROWS: u32 = 64;
@@ -46,16 +47,8 @@ pub struct Args {
     /// Elements from batch to batch, head to head, row to row.
     pub k_steps: [u64; 3],
     pub v_steps: [u64; 3],
-    /// Queries, keys, features of both, heads, those that share keys, heads of keys.
-    pub l: u32,
-    pub n: u32,
-    pub d: u32,
-    pub dv_count: u32,
-    pub heads: u32,
-    pub group: u32,
-    pub kv: u32,
-    /// What scores are multiplied by, for powers of two, and what the sums of keys are.
-    pub units: f32,
+    pub sizes: Sizes,
+    /// What the sums of keys are multiplied by.
     pub scale: f32,
     /// Pairs of a head.
     pub padded: u32,
@@ -64,13 +57,9 @@ pub struct Args {
 /// Bytes of [`Args`].
 const ARGS: usize = size_of::<Args>();
 
-impl Args {
-    pub fn bytes(&self) -> &[u8] {
-        const { assert!(ARGS == 160) };
-        // SAFETY: repr(C) of 8-byte and then 4-byte fields without padding.
-        unsafe { std::slice::from_raw_parts((self as *const Args).cast(), ARGS) }
-    }
-}
+const _: () = assert!(ARGS == 160);
+// SAFETY: repr(C) of 8-byte and then 4-byte fields without padding.
+unsafe impl Told for Args {}
 
 /// What the sum of a warpgroup is.
 #[derive(Clone, Copy, PartialEq)]
@@ -81,8 +70,7 @@ enum Sum {
 
 impl Keys {
     fn rows(self) -> Rows {
-        let kind = if self.dtype == Dtype::BF16 { "bf16" } else { "f16" };
-        Rows { kind, features: self.features, meet: self.queries }
+        Rows::new(self.dtype, self.features, self.queries)
     }
 
     /// The whole text.
@@ -107,30 +95,18 @@ impl Keys {
         put(
             o,
             format_args!(
-                ".version 8.0
-.target sm_90a
-.address_size 64
-.visible .entry {ENTRY_NAME}(.param .align 8 .b8 args[{ARGS}])
-.maxntid {THREADS},1,1
-.minnctapersm 1
-{{
-.shared .align 1024 .b8 pieces[{bytes}];
-.shared .align 8 .b64 full[{stages}];
-.shared .align 8 .b64 empty[{stages}];
+                "{opening}
 .reg .pred p,q,r,lane0,ok0,ok1;
 .reg .b32 tid,warp,lane,w,g,t,tmp,tmp2,l,n,d,dv,heads,group,kv,h,b,first,begin,tiles,slot,phase,goneq,gonec,sm,fullb,emptyb,left,
 row0,row1,lim0,lim1,whole,lo,hik,lok,hit,lot,kk<2>,query,pos,padded,extra,rest;
 .reg .b64 qb,cb,qs,cs,x,y,z,desc,a0,a1,b0,b1,pairs,skip;
 .reg .f32 o<{sums}>,e<{scores}>,u<{scores}>,m<{scores}>,t0,t1,units,scale,x0;
 .reg .b32 f<{held}>,k<{held}>,c<{weights}>,v<4>;
-ld.param.u32 l,[args+120]; ld.param.u32 n,[args+124]; ld.param.u32 d,[args+128]; ld.param.u32 dv,[args+132];
-ld.param.u32 heads,[args+136]; ld.param.u32 group,[args+140]; ld.param.u32 kv,[args+144];
+{sizes}
 ld.param.f32 units,[args+148]; ld.param.f32 scale,[args+152]; ld.param.u32 padded,[args+156];
-mov.u32 tid,%tid.x; shr.u32 warp,tid,5; and.b32 lane,tid,31;
-mov.u32 sm,pieces; mov.u32 fullb,full; mov.u32 emptyb,empty;
-setp.ne.u32 p,tid,0;
-@p bra READY;",
-                bytes = stages * rows.piece(),
+{FIRST_THREAD}",
+                opening = text::opening(ARGS, [THREADS, 1], [stages * rows.piece(), stages]),
+                sizes = Sizes::read(offset_of!(Args, sizes)),
                 sums = self.features / 2,
                 scores = self.queries / 2,
                 held = self.features / 4,
@@ -184,8 +160,8 @@ FETCH:",
                 self.rows().piece() * self.rows().pieces()
             ),
         );
-        self.rows().fetch(o, "cb");
-        self.rows().fetch(o, "qb");
+        self.rows().fetch(o, "cb", "Fcb");
+        self.rows().fetch(o, "qb", "Fqb");
         put(
             o,
             format_args!(

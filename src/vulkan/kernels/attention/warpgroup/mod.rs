@@ -9,26 +9,34 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-use std::f32::consts::LOG2_E;
-
 use self::program::{Args, KEYS, Program, ROWS, THREADS};
+use self::rows::Sizes;
 use super::{STATS, steps, tell};
 use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
 use crate::vulkan::kernels::matmul::Operand;
+use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::kernels::matmul::warpgroup::{Order, STEP, Side};
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
 use crate::vulkan::tune::attention as table;
 use crate::vulkan::{CommandEncoder, Features};
 
+/// In names of kernels.
+fn seen(causal: bool) -> &'static str {
+    if causal { "_causal" } else { "" }
+}
+
+fn ptx(text: String, threads: u32) -> Module {
+    Module { source: Source::Ptx { text, threads }, ..Default::default() }
+}
+
 impl KernelKey for Program {
     fn name(&self) -> String {
-        let seen = if self.causal { "_causal" } else { "" };
-        format!("sdpa_warpgroup_{}_{}{seen}", self.dtype, self.features)
+        format!("sdpa_warpgroup_{}_{}{}", self.dtype, self.features, seen(self.causal))
     }
 
     fn module(&self, _: &Features) -> Module {
-        Module { source: Source::Ptx { text: self.text(), threads: THREADS }, ..Default::default() }
+        ptx(self.text(), THREADS)
     }
 }
 
@@ -77,14 +85,13 @@ pub fn run(
     [dst, extents]: [(u64, u64); 2],
 ) -> Result<()> {
     let [batch, heads, l, d] = [0, 1, 2, 3].map(|i| q.shape[i] as u64);
-    let (kv, n, dv) = (k.shape[1] as u64, k.shape[2] as u64, v.shape[3] as u64);
+    let (n, dv) = (k.shape[2] as u64, v.shape[3] as u64);
     let matrices = [k.shape[0], k.shape[1]];
     let features = program.features;
     let [keys, values] = [k, v].map(|x| side(x, &matrices).image(enc, KEYS, features / STEP, Order::Dealt));
     let (keys, values) = (keys?, values?);
     let s = steps(q);
-    // FITS: lengths and heads are int32.
-    let [l_, n_, d_, dv_, heads_, group, kv_] = [l, n, d, dv, heads, heads / kv, kv].map(|x| x as u32);
+    let sizes = Sizes::of([q, k, v], scale);
     let args = Args {
         q: q.ptr,
         keys: keys.ptr,
@@ -97,14 +104,7 @@ pub fn run(
         q_batch: s[0] as u64,
         q_head: s[1] as u64,
         q_row: s[2] as u64,
-        l: l_,
-        n: n_,
-        d: d_,
-        dv: dv_,
-        heads: heads_,
-        group,
-        kv: kv_,
-        units: scale * LOG2_E,
+        sizes,
         unscale: 1.0 / scale,
         unused: 0,
     };
@@ -113,7 +113,7 @@ pub fn run(
     let pipeline = enc.device().pipeline(&program)?;
     let mut reads = vec![q.range(), keys.range, values.range];
     reads.extend(sinks.map(DeviceView::range));
-    let grid = [heads_, l_.div_ceil(ROWS), batch as u32];
+    let grid = [sizes.heads, sizes.l.div_ceil(ROWS), batch as u32];
     let written = [dst, extents];
     enc.dispatch(&pipeline, args.bytes(), grid, &reads, &written[..1 + usize::from(extents.0 != 0)])
 }

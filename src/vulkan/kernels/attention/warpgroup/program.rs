@@ -4,10 +4,11 @@
 //! of the next keys are under way while the weights of these are made, as is the product of the last ones with their values.
 //! The order of the online softmax is that of FlashAttention (Dao 2023, Shah and others 2024).
 
-use super::rows::Rows;
+use std::mem::offset_of;
+
+use super::rows::{self, Rows, Sizes};
 use crate::core::Dtype;
-use crate::vulkan::kernels::matmul::warpgroup::text::{self, ONE_THREAD, put, ready};
-use crate::vulkan::shader::native::ENTRY_NAME;
+use crate::vulkan::kernels::matmul::warpgroup::text::{self, FIRST_THREAD, ONE_THREAD, Told, put, ready};
 
 /// Queries of a workgroup.
 pub const ROWS: u32 = 128;
@@ -15,11 +16,6 @@ pub const ROWS: u32 = 128;
 pub const KEYS: u32 = 64;
 /// Threads of a workgroup.
 pub const THREADS: u32 = 384;
-/// Bytes of a piece, and how many lie in shared memory.
-const PIECE: u32 = 8192;
-/// See [`PIECE`].
-const STAGES: u32 = 5;
-
 /// One kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Program {
@@ -52,16 +48,8 @@ pub struct Args {
     pub q_batch: u64,
     pub q_head: u64,
     pub q_row: u64,
-    /// Queries, keys, features of both, heads, those that share keys, heads of keys.
-    pub l: u32,
-    pub n: u32,
-    pub d: u32,
-    pub dv: u32,
-    pub heads: u32,
-    pub group: u32,
-    pub kv: u32,
-    /// What scores are multiplied by, for powers of two; and by the inverse of the scale.
-    pub units: f32,
+    pub sizes: Sizes,
+    /// The inverse of the scale.
     pub unscale: f32,
     pub unused: u32,
 }
@@ -69,26 +57,13 @@ pub struct Args {
 /// Bytes of [`Args`].
 const ARGS: usize = size_of::<Args>();
 
-impl Args {
-    pub fn bytes(&self) -> &[u8] {
-        const { assert!(ARGS == 128) };
-        // SAFETY: repr(C) of 8-byte and then 4-byte fields without padding.
-        unsafe { std::slice::from_raw_parts((self as *const Args).cast(), ARGS) }
-    }
-}
+const _: () = assert!(ARGS == 128);
+// SAFETY: repr(C) of 8-byte and then 4-byte fields without padding.
+unsafe impl Told for Args {}
 
 impl Program {
-    /// Pieces of 64 keys, or of their values.
-    fn pieces(self) -> u32 {
-        self.features / 64
-    }
-
-    fn kind(self) -> &'static str {
-        if self.dtype == Dtype::BF16 { "bf16" } else { "f16" }
-    }
-
     fn rows(self) -> Rows {
-        Rows { kind: self.kind(), features: self.features, meet: KEYS }
+        Rows::new(self.dtype, self.features, KEYS)
     }
 
     /// The whole text.
@@ -104,19 +79,12 @@ impl Program {
     }
 
     fn head(self, o: &mut String) {
+        let rows = self.rows();
+        let stages = rows.stages();
         put(
             o,
             format_args!(
-                ".version 8.0
-.target sm_90a
-.address_size 64
-.visible .entry {ENTRY_NAME}(.param .align 8 .b8 args[{ARGS}])
-.maxntid {THREADS},1,1
-.minnctapersm 1
-{{
-.shared .align 1024 .b8 pieces[{bytes}];
-.shared .align 8 .b64 full[{STAGES}];
-.shared .align 8 .b64 empty[{STAGES}];
+                "{opening}
 .reg .pred p,q,r,last,lane0,ok0,ok1;
 .reg .b32 tid,warp,lane,wg,w,g,t,tmp,tmp2,l,n,d,dv,heads,group,kv,h,b,first,limit,tiles,slot,phase,gone,sm,fullb,emptyb,left,
 row0,row1,lim0,lim1,whole,lo,hik,lok,hit,lot,key,pos,extra;
@@ -124,18 +92,15 @@ row0,row1,lim0,lim1,whole,lo,hik,lok,hit,lot,key,pos,extra;
 .reg .f32 o<{sums}>,e<32>,m0,m1,l0,l1,s0,s1,t0,t1,units,x0,x1;
 .reg .b32 f<{queries}>,c<16>,v<5>;
 .reg .b16 half;
-ld.param.u32 l,[args+88]; ld.param.u32 n,[args+92]; ld.param.u32 d,[args+96]; ld.param.u32 dv,[args+100];
-ld.param.u32 heads,[args+104]; ld.param.u32 group,[args+108]; ld.param.u32 kv,[args+112];
-mov.u32 tid,%tid.x; shr.u32 warp,tid,5; and.b32 lane,tid,31;
-mov.u32 sm,pieces; mov.u32 fullb,full; mov.u32 emptyb,empty;
-setp.ne.u32 p,tid,0;
-@p bra READY;",
-                bytes = STAGES * PIECE,
+{sizes}
+{FIRST_THREAD}",
+                opening = text::opening(ARGS, [THREADS, 1], [stages * rows.piece(), stages]),
+                sizes = Sizes::read(offset_of!(Args, sizes)),
                 sums = self.features / 2,
                 queries = self.features / 4,
             ),
         );
-        ready(o, STAGES, 1);
+        ready(o, stages, 1);
         // The tiles that have the most to do are begun first.
         put(
             o,
@@ -170,21 +135,18 @@ mov.u32 phase,1;",
 
     /// One thread fetches the keys of a turn and the values of the one before it.
     fn fetch(self, o: &mut String) {
-        let fetch = |o: &mut String, from: &str, tag: &str| {
-            for i in 0..self.pieces() {
-                text::fetch(o, &format!("A{tag}{i}"), from, PIECE, STAGES);
-            }
-        };
-        fetch(o, "kb", "F");
+        let rows = self.rows();
+        rows.fetch(o, "kb", "AF");
         put(o, format_args!("FETCH:\nsub.u32 left,left,1; setp.eq.u32 last,left,0;\n@last bra VALUES;"));
-        fetch(o, "kb", "K");
+        rows.fetch(o, "kb", "AK");
         put(o, format_args!("VALUES:"));
-        fetch(o, "vb", "V");
+        rows.fetch(o, "vb", "AV");
         put(o, format_args!("@!last bra FETCH;\nbra DONE;"));
     }
 
     /// The queries of a thread, and the products with the first keys.
     fn prologue(self, o: &mut String) {
+        let [whole, limits] = rows::bounds(self.causal);
         put(
             o,
             format_args!(
@@ -200,38 +162,9 @@ cvt.u64.u32 x,h; ld.param.u64 y,[args+72]; mad.lo.u64 z,x,y,z; shl.b64 z,z,1; ad
 ld.param.u64 y,[args+80]; sub.u32 tmp,l,1; shl.b32 pos,t,3; cvt.u64.u32 z,pos;
 min.u32 tmp2,row0,tmp; cvt.u64.u32 x,tmp2; mad.lo.u64 x,x,y,z; shl.b64 x,x,1; add.u64 a0,qb,x;
 min.u32 tmp2,row1,tmp; cvt.u64.u32 x,tmp2; mad.lo.u64 x,x,y,z; shl.b64 x,x,1; add.u64 a1,qb,x;",
-                whole = if self.causal {
-                    "add.u32 whole,row0,1; add.u32 whole,whole,extra; min.u32 whole,whole,n;"
-                } else {
-                    "mov.u32 whole,n;"
-                },
-                limits = if self.causal {
-                    "add.u32 lim0,row0,1; add.u32 lim0,lim0,extra; min.u32 lim0,lim0,n;
-add.u32 lim1,row1,1; add.u32 lim1,lim1,extra; min.u32 lim1,lim1,n;"
-                } else {
-                    "mov.u32 lim0,n; mov.u32 lim1,n;"
-                },
             ),
         );
-        for i in 0..self.features / 4 {
-            put(o, format_args!("mov.b32 f{i},0;"));
-        }
-        for block in 0..self.features / 32 {
-            let f = 8 * block;
-            put(o, format_args!("add.u32 tmp,pos,{}; setp.lt.u32 q,tmp,d;", 32 * block));
-            for (row, f) in [(0, f), (1, f + 4)] {
-                put(
-                    o,
-                    format_args!(
-                        "@q ld.global.nc.v4.b32 {{f{f},f{},f{},f{}}},[a{row}+{}];",
-                        f + 1,
-                        f + 2,
-                        f + 3,
-                        64 * block
-                    ),
-                );
-            }
-        }
+        self.rows().load(o, ["a0", "a1"], "f", "d");
         for i in 0..self.features / 2 {
             put(o, format_args!("mov.f32 o{i},0f00000000;"));
         }
@@ -258,7 +191,7 @@ mov.u32 hik,8; shr.u32 tmp,sm,4; add.u32 lok,tmp,{kstep}; mov.u32 hit,{KEYS}; ad
                 tstep = 8 << 16,
             ),
         );
-        self.scores(o, "P");
+        self.rows().products(o, "f", "e", "P", false);
         put(o, format_args!("wgmma.wait_group.sync.aligned 0;"));
         self.release(o);
         self.weights(o, "P");
@@ -267,56 +200,16 @@ mov.u32 hik,8; shr.u32 tmp,sm,4; add.u32 lok,tmp,{kstep}; mov.u32 hit,{KEYS}; ad
 
     /// Lets go of the oldest pieces, so many as keys or values of a turn have.
     fn release(self, o: &mut String) {
-        text::let_go(o, self.pieces(), STAGES);
-    }
-
-    /// Begins the products of the queries with the next keys.
-    fn scores(self, o: &mut String, tag: &str) {
-        let kind = self.kind();
-        let sums = (0..32).map(|i| format!("e{i}")).collect::<Vec<_>>().join(",");
-        for piece in 0..self.pieces() {
-            text::await_piece(o, "lok", &format!("{tag}{piece}"), PIECE, STAGES);
-            if piece == 0 {
-                put(o, format_args!("wgmma.fence.sync.aligned;"));
-            }
-            for step in 0..4 {
-                let (f, half) = ((4 * piece + step) / 2 * 8, (step % 2) * 2);
-                put(
-                    o,
-                    format_args!(
-                        "mov.b64 desc,{{lo,hik}};
-wgmma.mma_async.sync.aligned.m64n64k16.f32.{kind}.{kind} {{{sums}}},{{f{},f{},f{},f{}}},desc,{},1,1,0;
-add.u32 lo,lo,{};",
-                        f + half,
-                        f + 4 + half,
-                        f + half + 1,
-                        f + 5 + half,
-                        u32::from(piece + step > 0),
-                        (KEYS * 32) >> 4
-                    ),
-                );
-            }
-        }
-        put(o, format_args!("wgmma.commit_group.sync.aligned;"));
-    }
-
-    /// Begins the products of the weights with their values, which lie along their features.
-    fn sums(self, o: &mut String, tag: &str) {
-        for piece in 0..self.pieces() {
-            text::await_piece(o, "lot", &format!("{tag}{piece}"), PIECE, STAGES);
-            if piece == 0 {
-                put(o, format_args!("wgmma.fence.sync.aligned;"));
-            }
-            self.rows().sum_piece(o, piece, "lo");
-        }
-        put(o, format_args!("wgmma.commit_group.sync.aligned;"));
+        let rows = self.rows();
+        text::let_go(o, "gone", rows.pieces(), rows.stages());
     }
 
     /// The loop over keys: the scores of the next ones are begun, then the sums of these, during which scores become weights.
     fn turns(self, o: &mut String) {
         put(o, format_args!("LOOP:\nsub.u32 left,left,1; setp.eq.u32 last,left,0;\n@last bra LAST;"));
-        self.scores(o, "S");
-        self.sums(o, "V");
+        let rows = self.rows();
+        rows.products(o, "f", "e", "S", false);
+        rows.sum_next(o, "V");
         put(o, format_args!("wgmma.wait_group.sync.aligned 1;"));
         self.release(o);
         self.weights(o, "S");
@@ -335,42 +228,21 @@ add.u32 lo,lo,{};",
         put(o, format_args!("SCALED:"));
         self.converted(o);
         put(o, format_args!("bra LOOP;\nLAST:"));
-        self.sums(o, "L");
+        rows.sum_next(o, "L");
     }
 
     /// Weights of 16 bits, as the left side of a product.
     fn converted(self, o: &mut String) {
         for i in 0..16 {
-            put(o, format_args!("cvt.rn.{}x2.f32 c{i},e{},e{};", self.kind(), 2 * i + 1, 2 * i));
+            put(o, format_args!("cvt.rn.{}x2.f32 c{i},e{},e{};", self.rows().kind, 2 * i + 1, 2 * i));
         }
         put(o, format_args!("add.u32 key,key,{KEYS};"));
     }
 
     /// Scores become weights; x0 and x1 are what sums so far are multiplied by.
     fn weights(self, o: &mut String, tag: &str) {
-        put(
-            o,
-            format_args!(
-                "add.u32 tmp,key,{KEYS}; setp.le.u32 p,tmp,whole;\n@p bra SEEN{tag};\nmad.lo.u32 tmp,t,2,key;"
-            ),
-        );
-        for i in (0..32).step_by(4) {
-            for e in 0..2 {
-                put(
-                    o,
-                    format_args!(
-                        "add.u32 tmp2,tmp,{}; setp.lt.u32 p,tmp2,lim0; setp.lt.u32 q,tmp2,lim1;
-selp.f32 e{},e{},0fff800000,p; selp.f32 e{},e{},0fff800000,q;",
-                        2 * i + e,
-                        i + e,
-                        i + e,
-                        i + 2 + e,
-                        i + 2 + e
-                    ),
-                );
-            }
-        }
-        put(o, format_args!("SEEN{tag}:\nmov.f32 x0,m0; mov.f32 x1,m1;"));
+        self.rows().masked(o, tag);
+        put(o, format_args!("mov.f32 x0,m0; mov.f32 x1,m1;"));
         for i in (0..32).step_by(4) {
             put(
                 o,
@@ -382,14 +254,7 @@ selp.f32 e{},e{},0fff800000,p; selp.f32 e{},e{},0fff800000,q;",
                 ),
             );
         }
-        for bit in [1, 2] {
-            put(
-                o,
-                format_args!(
-                    "shfl.sync.bfly.b32 t0,m0,{bit},31,-1; shfl.sync.bfly.b32 t1,m1,{bit},31,-1; max.f32 m0,m0,t0; max.f32 m1,m1,t1;"
-                ),
-            );
-        }
+        text::over_four(o, "max", ["m0", "m1"]);
         put(
             o,
             format_args!(
@@ -414,14 +279,7 @@ mul.f32 l0,l0,x0; mul.f32 l1,l1,x1; mov.f32 s0,0f00000000; mov.f32 s1,0f00000000
     /// Divides by the sums of weights and writes results, and extents.
     fn finish(self, o: &mut String) {
         put(o, format_args!("wgmma.wait_group.sync.aligned 0;"));
-        for bit in [1, 2] {
-            put(
-                o,
-                format_args!(
-                    "shfl.sync.bfly.b32 t0,l0,{bit},31,-1; shfl.sync.bfly.b32 t1,l1,{bit},31,-1; add.f32 l0,l0,t0; add.f32 l1,l1,t1;"
-                ),
-            );
-        }
+        text::over_four(o, "add", ["l0", "l1"]);
         put(
             o,
             format_args!(

@@ -4,10 +4,11 @@
 //! key's features are beside each other. What all weights of a row share of their cotangents is found first, and kept for the
 //! kernel of keys (Dao, FlashAttention-2, section 3.1).
 
-use super::rows::{self, Rows};
+use std::mem::offset_of;
+
+use super::rows::{self, Rows, Sizes};
 use crate::core::Dtype;
-use crate::vulkan::kernels::matmul::warpgroup::text::{ONE_THREAD, put, ready};
-use crate::vulkan::shader::native::ENTRY_NAME;
+use crate::vulkan::kernels::matmul::warpgroup::text::{self, FIRST_THREAD, ONE_THREAD, Told, put, ready};
 
 /// Queries of a workgroup.
 pub const ROWS: u32 = 128;
@@ -49,16 +50,8 @@ pub struct Args {
     /// Elements from batch to batch, head to head, row to row.
     pub q_steps: [u64; 3],
     pub cot_steps: [u64; 3],
-    /// Queries, keys, features of both, heads, those that share keys, heads of keys.
-    pub l: u32,
-    pub n: u32,
-    pub d: u32,
-    pub dv: u32,
-    pub heads: u32,
-    pub group: u32,
-    pub kv: u32,
-    /// What scores are multiplied by, for powers of two, and what the sums are.
-    pub units: f32,
+    pub sizes: Sizes,
+    /// What the sums are multiplied by.
     pub scale: f32,
     /// Pairs of a head.
     pub padded: u32,
@@ -67,18 +60,13 @@ pub struct Args {
 /// Bytes of [`Args`].
 const ARGS: usize = size_of::<Args>();
 
-impl Args {
-    pub fn bytes(&self) -> &[u8] {
-        const { assert!(ARGS == 168) };
-        // SAFETY: repr(C) of 8-byte and then 4-byte fields without padding.
-        unsafe { std::slice::from_raw_parts((self as *const Args).cast(), ARGS) }
-    }
-}
+const _: () = assert!(ARGS == 168);
+// SAFETY: repr(C) of 8-byte and then 4-byte fields without padding.
+unsafe impl Told for Args {}
 
 impl Queries {
     fn rows(self) -> Rows {
-        let kind = if self.dtype == Dtype::BF16 { "bf16" } else { "f16" };
-        Rows { kind, features: self.features, meet: self.keys }
+        Rows::new(self.dtype, self.features, self.keys)
     }
 
     /// The whole text.
@@ -99,16 +87,7 @@ impl Queries {
         put(
             o,
             format_args!(
-                ".version 8.0
-.target sm_90a
-.address_size 64
-.visible .entry {ENTRY_NAME}(.param .align 8 .b8 args[{ARGS}])
-.maxntid {THREADS},1,1
-.minnctapersm 1
-{{
-.shared .align 1024 .b8 pieces[{bytes}];
-.shared .align 8 .b64 full[{stages}];
-.shared .align 8 .b64 empty[{stages}];
+                "{opening}
 .reg .pred p,q,r,last,lane0,ok0,ok1;
 .reg .b32 tid,warp,lane,wg,w,g,t,tmp,tmp2,l,n,d,dv,heads,group,kv,h,b,first,limit,slot,phase,gonek,gonev,sm,fullb,emptyb,left,
 row0,row1,lim0,lim1,whole,lo,hik,lok,hit,lot,kk<2>,key,pos,extra;
@@ -116,13 +95,10 @@ row0,row1,lim0,lim1,whole,lo,hik,lok,hit,lot,kk<2>,key,pos,extra;
 .reg .f32 o<{sums}>,e<{scores}>,u<{scores}>,n0,n1,s0,s1,t0,t1,units,x0,x1;
 .reg .b32 f<{held}>,k<{held}>,c<{weights}>,v<4>;
 .reg .b16 h0,h1;
-ld.param.u32 l,[args+128]; ld.param.u32 n,[args+132]; ld.param.u32 d,[args+136]; ld.param.u32 dv,[args+140];
-ld.param.u32 heads,[args+144]; ld.param.u32 group,[args+148]; ld.param.u32 kv,[args+152];
-mov.u32 tid,%tid.x; shr.u32 warp,tid,5; and.b32 lane,tid,31;
-mov.u32 sm,pieces; mov.u32 fullb,full; mov.u32 emptyb,empty;
-setp.ne.u32 p,tid,0;
-@p bra READY;",
-                bytes = stages * rows.piece(),
+{sizes}
+{FIRST_THREAD}",
+                opening = text::opening(ARGS, [THREADS, 1], [stages * rows.piece(), stages]),
+                sizes = Sizes::read(offset_of!(Args, sizes)),
                 sums = self.features / 2,
                 scores = self.keys / 2,
                 held = self.features / 4,
@@ -166,13 +142,14 @@ mov.u32 phase,1;",
     /// One thread fetches values and keys of a turn.
     fn fetch(self, o: &mut String) {
         put(o, format_args!("FETCH:"));
-        self.rows().fetch(o, "vb");
-        self.rows().fetch(o, "kb");
+        self.rows().fetch(o, "vb", "Fvb");
+        self.rows().fetch(o, "kb", "Fkb");
         put(o, format_args!("sub.u32 left,left,1; setp.ne.u32 q,left,0;\n@q bra FETCH;\nbra DONE;"));
     }
 
     /// What a thread has of its two rows: features and cotangents, what weights share, extents.
     fn prologue(self, o: &mut String) {
+        let [whole, limits] = rows::bounds(self.causal);
         put(
             o,
             format_args!(
@@ -185,17 +162,6 @@ mad.lo.u32 row0,w,16,row0; add.u32 row0,row0,g; add.u32 row1,row0,8;
 {limits}
 setp.lt.u32 ok0,row0,l; setp.lt.u32 ok1,row1,l;
 cvt.u64.u32 z,pos; sub.u32 tmp,l,1; min.u32 lo,row0,tmp; min.u32 tmp,row1,tmp;",
-                whole = if self.causal {
-                    "add.u32 whole,row0,1; add.u32 whole,whole,extra; min.u32 whole,whole,n;"
-                } else {
-                    "mov.u32 whole,n;"
-                },
-                limits = if self.causal {
-                    "add.u32 lim0,row0,1; add.u32 lim0,lim0,extra; min.u32 lim0,lim0,n;
-add.u32 lim1,row1,1; add.u32 lim1,lim1,extra; min.u32 lim1,lim1,n;"
-                } else {
-                    "mov.u32 lim0,n; mov.u32 lim1,n;"
-                },
             ),
         );
         for (rows, base, steps) in [("a", 0, 80), ("b", 8, 104)] {
@@ -248,7 +214,7 @@ selp.f32 t0,n1,0fff800000,ok1; selp.f32 t1,s1,0f00000000,ok1;
         put(o, format_args!("wgmma.wait_group.sync.aligned 1;"));
         rows.let_go(o, "gonev");
         put(o, format_args!("wgmma.wait_group.sync.aligned 0;"));
-        self.masked(o);
+        rows.masked(o, "");
         for i in 0..self.keys / 2 {
             let row = i / 2 % 2;
             put(
@@ -270,34 +236,6 @@ selp.f32 t0,n1,0fff800000,ok1; selp.f32 t1,s1,0f00000000,ok1;
                 self.keys
             ),
         );
-    }
-
-    /// Scores of keys that a row does not see have no weight.
-    fn masked(self, o: &mut String) {
-        put(
-            o,
-            format_args!(
-                "add.u32 tmp,key,{}; setp.le.u32 p,tmp,whole;\n@p bra SEEN;\nmad.lo.u32 tmp,t,2,key;",
-                self.keys
-            ),
-        );
-        for i in (0..self.keys / 2).step_by(4) {
-            for e in 0..2 {
-                put(
-                    o,
-                    format_args!(
-                        "add.u32 tmp2,tmp,{}; setp.lt.u32 p,tmp2,lim0; setp.lt.u32 q,tmp2,lim1;
-selp.f32 e{},e{},0fff800000,p; selp.f32 e{},e{},0fff800000,q;",
-                        2 * i + e,
-                        i + e,
-                        i + e,
-                        i + 2 + e,
-                        i + 2 + e
-                    ),
-                );
-            }
-        }
-        put(o, format_args!("SEEN:"));
     }
 
     /// Writes the sums: of 32 features a thread has eight neighbours, since keys were dealt so.

@@ -1,10 +1,60 @@
-//! What the texts of attention's gradient on warpgroups share. Rows of a thread: two of them, eight apart, of which it has eight
+//! What the texts of attention and its gradient on warpgroups share. Rows of a thread: two of them, eight apart, of which it has eight
 //! neighbouring features of every 32. Images whose rows these meet, some at a time.
 
+use std::f32::consts::LOG2_E;
+
+use crate::core::Dtype;
+use crate::kernels::DeviceView;
 use crate::vulkan::kernels::matmul::warpgroup::text::{self, put};
 
 /// Bytes of shared memory for pieces of images.
 const SHARED: u32 = 45 << 10;
+
+/// Sizes that all programs are told.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Sizes {
+    /// Queries, keys, features of both, heads, those that share keys, heads of keys.
+    pub l: u32,
+    pub n: u32,
+    pub d: u32,
+    pub dv: u32,
+    pub heads: u32,
+    pub group: u32,
+    pub kv: u32,
+    /// What scores are multiplied by, for powers of two.
+    pub units: f32,
+}
+
+impl Sizes {
+    pub fn of([q, k, v]: [&DeviceView; 3], scale: f32) -> Sizes {
+        // FITS: lengths and heads are int32.
+        let [heads, l, d] = [1, 2, 3].map(|i| q.shape[i] as u32);
+        let (kv, n, dv) = (k.shape[1] as u32, k.shape[2] as u32, v.shape[3] as u32);
+        Sizes { l, n, d, dv, heads, group: heads / kv, kv, units: scale * LOG2_E }
+    }
+
+    /// Reads all but `units`, which lie at a place of the arguments.
+    pub fn read(at: usize) -> String {
+        let [l, n, d, dv, heads, group, kv] = [0, 1, 2, 3, 4, 5, 6].map(|i| at + 4 * i);
+        format!(
+            "ld.param.u32 l,[args+{l}]; ld.param.u32 n,[args+{n}]; ld.param.u32 d,[args+{d}]; ld.param.u32 dv,[args+{dv}];
+ld.param.u32 heads,[args+{heads}]; ld.param.u32 group,[args+{group}]; ld.param.u32 kv,[args+{kv}];"
+        )
+    }
+}
+
+/// How many keys the rows of a warpgroup see, before `row0` is a thread's, and how many its two rows do.
+pub fn bounds(causal: bool) -> [&'static str; 2] {
+    if causal {
+        return [
+            "add.u32 whole,row0,1; add.u32 whole,whole,extra; min.u32 whole,whole,n;",
+            "add.u32 lim0,row0,1; add.u32 lim0,lim0,extra; min.u32 lim0,lim0,n;
+add.u32 lim1,row1,1; add.u32 lim1,lim1,extra; min.u32 lim1,lim1,n;",
+        ];
+    }
+    ["mov.u32 whole,n;", "mov.u32 lim0,n; mov.u32 lim1,n;"]
+}
 
 /// How rows are read and written.
 #[derive(Clone, Copy)]
@@ -44,6 +94,10 @@ pub fn taken_off(o: &mut String, n: &str) {
 }
 
 impl Rows {
+    pub fn new(dtype: Dtype, features: u32, meet: u32) -> Rows {
+        Rows { kind: if dtype == Dtype::BF16 { "bf16" } else { "f16" }, features, meet }
+    }
+
     /// Pieces of the rows that are met at a time: 64 features each.
     pub fn pieces(self) -> u32 {
         self.features / 64
@@ -59,19 +113,24 @@ impl Rows {
         SHARED / self.piece()
     }
 
-    /// One thread fetches the pieces of a turn from an image.
-    pub fn fetch(self, o: &mut String, from: &str) {
+    /// One thread fetches the pieces of a turn from an image; `tag` is this place's alone.
+    pub fn fetch(self, o: &mut String, from: &str, tag: &str) {
         for i in 0..self.pieces() {
-            text::fetch(o, &format!("F{from}{i}"), from, self.piece(), self.stages());
+            text::fetch(o, &format!("{tag}{i}"), from, self.piece(), self.stages());
         }
+    }
+
+    /// Waits for a piece that comes next; with `kept` it is remembered in kk where it lies.
+    fn await_piece(self, o: &mut String, base: &str, tag: &str, piece: u32, kept: bool) {
+        if kept {
+            put(o, format_args!("mul.lo.u32 kk{piece},slot,{};", self.piece() >> 4));
+        }
+        text::await_piece(o, base, &format!("{tag}{piece}"), self.piece(), self.stages());
     }
 
     /// Waits for the next pieces and remembers in kk where they lie.
     pub fn keep(self, o: &mut String, tag: &str) {
-        for piece in 0..self.pieces() {
-            put(o, format_args!("mul.lo.u32 kk{piece},slot,{};", self.piece() >> 4));
-            text::await_piece(o, "lok", &format!("{tag}{piece}"), self.piece(), self.stages());
-        }
+        (0..self.pieces()).for_each(|piece| self.await_piece(o, "lok", tag, piece, true));
     }
 
     /// Begins products of rows in `held` with the next pieces; with `kept` it is remembered in kk where these lie.
@@ -79,10 +138,7 @@ impl Rows {
         let kind = self.kind;
         let sums = (0..self.meet / 2).map(|i| format!("{to}{i}")).collect::<Vec<_>>().join(",");
         for piece in 0..self.pieces() {
-            if kept {
-                put(o, format_args!("mul.lo.u32 kk{piece},slot,{};", self.piece() >> 4));
-            }
-            text::await_piece(o, "lok", &format!("{tag}{piece}"), self.piece(), self.stages());
+            self.await_piece(o, "lok", tag, piece, kept);
             if piece == 0 {
                 put(o, format_args!("wgmma.fence.sync.aligned;"));
             }
@@ -112,20 +168,32 @@ add.u32 lo,lo,{};",
         put(o, format_args!("wgmma.fence.sync.aligned;"));
         for piece in 0..self.pieces() {
             put(o, format_args!("add.u32 lo,kk{piece},lot;"));
-            self.sum_piece(o, piece, "lo");
+            self.sum_piece(o, piece);
         }
         put(o, format_args!("wgmma.commit_group.sync.aligned;"));
     }
 
-    /// Adds the weights c times the rows in a piece, across them: its 64 features are columns.
-    pub fn sum_piece(self, o: &mut String, piece: u32, lo: &str) {
+    /// Likewise with the pieces that come next.
+    pub fn sum_next(self, o: &mut String, tag: &str) {
+        for piece in 0..self.pieces() {
+            self.await_piece(o, "lot", tag, piece, false);
+            if piece == 0 {
+                put(o, format_args!("wgmma.fence.sync.aligned;"));
+            }
+            self.sum_piece(o, piece);
+        }
+        put(o, format_args!("wgmma.commit_group.sync.aligned;"));
+    }
+
+    /// Adds the weights c times the rows in the piece at `lo`, across them: its 64 features are columns.
+    fn sum_piece(self, o: &mut String, piece: u32) {
         let kind = self.kind;
         let sums = (32 * piece..32 * piece + 32).map(|i| format!("o{i}")).collect::<Vec<_>>().join(",");
         for c in (0..self.meet / 4).step_by(4) {
             put(
                 o,
                 format_args!(
-                    "add.u32 tmp,{lo},{}; mov.b64 desc,{{tmp,hit}};
+                    "add.u32 tmp,lo,{}; mov.b64 desc,{{tmp,hit}};
 wgmma.mma_async.sync.aligned.m64n64k16.f32.{kind}.{kind} {{{sums}}},{{c{c},c{},c{},c{}}},desc,1,1,1,1;",
                     4 * c,
                     c + 1,
@@ -134,6 +202,32 @@ wgmma.mma_async.sync.aligned.m64n64k16.f32.{kind}.{kind} {{{sums}}},{{c{c},c{},c
                 ),
             );
         }
+    }
+
+    /// Scores e of keys from `key` on that a row does not see are none.
+    pub fn masked(self, o: &mut String, tag: &str) {
+        put(
+            o,
+            format_args!(
+                "add.u32 tmp,key,{}; setp.le.u32 p,tmp,whole;\n@p bra SEEN{tag};\nmad.lo.u32 tmp,t,2,key;",
+                self.meet
+            ),
+        );
+        for (i, e) in (0..self.meet / 2).step_by(4).flat_map(|i| [(i, 0), (i, 1)]) {
+            put(
+                o,
+                format_args!(
+                    "add.u32 tmp2,tmp,{}; setp.lt.u32 p,tmp2,lim0; setp.lt.u32 q,tmp2,lim1;
+selp.f32 e{},e{},0fff800000,p; selp.f32 e{},e{},0fff800000,q;",
+                    2 * i + e,
+                    i + e,
+                    i + e,
+                    i + 2 + e,
+                    i + 2 + e
+                ),
+            );
+        }
+        put(o, format_args!("SEEN{tag}:"));
     }
 
     /// Nothing is summed yet, and the constant parts of descriptors: rows along their features, and across them.
@@ -155,18 +249,7 @@ shr.u32 tmp,sm,4; mov.u32 hik,8; add.u32 lok,tmp,{}; mov.u32 hit,{}; add.u32 lot
 
     /// Lets go of the pieces of one of two images that take turns; `gone` is the first.
     pub fn let_go(self, o: &mut String, gone: &str) {
-        for _ in 0..self.pieces() {
-            put(
-                o,
-                format_args!(
-                    "shl.b32 tmp,{gone},3; add.u32 tmp,tmp,emptyb;
-@lane0 mbarrier.arrive.shared::cta.b64 _,[tmp];
-add.u32 {gone},{gone},1; setp.eq.u32 q,{gone},{};
-@q mov.u32 {gone},0;",
-                    self.stages()
-                ),
-            );
-        }
+        text::let_go(o, gone, self.pieces(), self.stages());
         put(
             o,
             format_args!(
@@ -224,14 +307,7 @@ add.u32 {gone},{gone},1; setp.eq.u32 q,{gone},{};
                 }
             }
         }
-        for bit in [1, 2] {
-            put(
-                o,
-                format_args!(
-                    "shfl.sync.bfly.b32 t0,s0,{bit},31,-1; shfl.sync.bfly.b32 t1,s1,{bit},31,-1; add.f32 s0,s0,t0; add.f32 s1,s1,t1;"
-                ),
-            );
-        }
+        text::over_four(o, "add", ["s0", "s1"]);
     }
 
     /// Adds the products of two pairs to the sum of a row.

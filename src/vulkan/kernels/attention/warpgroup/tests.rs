@@ -5,6 +5,7 @@ use std::mem::offset_of;
 
 use super::keys::{self, Keys};
 use super::queries::{self, Queries};
+use super::rows::Sizes;
 use crate::core::Dtype;
 
 /// Every text that a device may be given.
@@ -46,7 +47,11 @@ fn arguments_lie_where_the_texts_read_them() {
     assert_eq!(places, [24, 40, 48]);
     let steps = [offset_of!(Args, key_matrix), offset_of!(Args, q_steps), offset_of!(Args, cot_steps)];
     assert_eq!(steps, [64, 80, 104]);
-    let numbers = [offset_of!(Args, l), offset_of!(Args, units), offset_of!(Args, padded)];
+    let numbers = [
+        offset_of!(Args, sizes),
+        offset_of!(Args, sizes) + offset_of!(Sizes, units),
+        offset_of!(Args, padded),
+    ];
     assert_eq!(numbers, [128, 156, 164]);
 }
 
@@ -57,6 +62,10 @@ fn arguments_of_keys_lie_where_the_texts_read_them() {
     assert_eq!(places, [16, 32, 48]);
     let steps = [offset_of!(Args, query_matrix), offset_of!(Args, k_steps), offset_of!(Args, v_steps)];
     assert_eq!(steps, [56, 72, 96]);
-    let numbers = [offset_of!(Args, l), offset_of!(Args, units), offset_of!(Args, padded)];
+    let numbers = [
+        offset_of!(Args, sizes),
+        offset_of!(Args, sizes) + offset_of!(Sizes, units),
+        offset_of!(Args, padded),
+    ];
     assert_eq!(numbers, [120, 148, 156]);
 }

@@ -4,6 +4,7 @@
 use super::after::{After, AfterArgs};
 use super::image::{Order, Side};
 use super::program::{Args, Left, Program, ROWS, Right, Store};
+use super::text::Told;
 use super::{TOGETHER, room, table};
 use crate::core::Result;
 use crate::vulkan::CommandEncoder;

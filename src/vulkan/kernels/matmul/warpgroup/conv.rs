@@ -7,6 +7,7 @@ use super::image::{Order, Side};
 use super::input::Input;
 use super::program::{Args, Left, PRODUCT, Program, ROWS, Right, Store};
 use super::taps::Geometry;
+use super::text::Told;
 use super::{TOGETHER, strides, table};
 use crate::core::{Dtype, Result};
 use crate::kernels::conv::Block;

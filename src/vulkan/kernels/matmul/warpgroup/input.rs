@@ -6,7 +6,7 @@
 use std::mem::offset_of;
 
 use super::program::{PRODUCT, Program, STEP};
-use super::text::put;
+use super::text::{Told, put};
 
 /// What kernels are told of a convolution, behind their other arguments; axes are x, y, z.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,13 +31,9 @@ pub struct Input {
 /// Bytes of [`Input`].
 pub const INPUT: usize = size_of::<Input>();
 
-impl Input {
-    pub fn bytes(&self) -> &[u8] {
-        const { assert!(INPUT == 27 * 4) };
-        // SAFETY: repr(C) of words.
-        unsafe { std::slice::from_raw_parts((self as *const Input).cast(), INPUT) }
-    }
-}
+const _: () = assert!(INPUT == 27 * 4);
+// SAFETY: repr(C) of words.
+unsafe impl Told for Input {}
 
 /// Elements of a chunk.
 pub const CHUNK: u32 = 8;

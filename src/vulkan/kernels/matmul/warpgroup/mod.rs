@@ -21,6 +21,7 @@ use self::image::Image;
 pub(in crate::vulkan) use self::image::{Order, Side};
 pub(in crate::vulkan) use self::program::STEP;
 use self::program::{Args, DEPTH, Left, Program, ROWS, Right, Store};
+use self::text::Told;
 use smallvec::SmallVec;
 
 use super::{Operand, Problem, Table, add_parts, ceil, scratch_sums};

@@ -7,9 +7,8 @@
 
 use super::after::{After, AfterArgs};
 use super::input::{self, INPUT};
-use super::text::{ONE_THREAD, fetch, put, ready};
+use super::text::{FIRST_THREAD, ONE_THREAD, Told, fetch, opening, put, ready};
 use crate::core::Dtype;
-use crate::vulkan::shader::native::ENTRY_NAME;
 
 /// Rows of a tile.
 pub const ROWS: u32 = 128;
@@ -130,13 +129,9 @@ const ARGS: usize = size_of::<Args>();
 /// Bytes of it without what comes after the products: convolutions have [`INPUT`] in its place.
 pub(super) const PRODUCT: usize = std::mem::offset_of!(Args, after);
 
-impl Args {
-    pub fn bytes(&self) -> &[u8] {
-        const { assert!(ARGS == 184) };
-        // SAFETY: repr(C) of 8-byte and then 4-byte fields without padding, twice.
-        unsafe { std::slice::from_raw_parts((self as *const Args).cast(), ARGS) }
-    }
-}
+const _: () = assert!(ARGS == 184);
+// SAFETY: repr(C) of 8-byte and then 4-byte fields without padding, twice.
+unsafe impl Told for Args {}
 
 impl Program {
     /// Bytes of a piece of the image: one step of all columns.
@@ -213,19 +208,11 @@ impl Program {
 
     fn head(self, o: &mut String) {
         let (stages, piece) = (self.stages(), self.piece());
+        let told = if self.gathers() { PRODUCT + INPUT } else { ARGS };
         put(
             o,
             format_args!(
-                ".version 8.0
-.target sm_90a
-.address_size 64
-.visible .entry {ENTRY_NAME}(.param .align 8 .b8 args[{args}])
-.maxntid {threads},1,1
-.minnctapersm {together}
-{{
-.shared .align 1024 .b8 pieces[{bytes}];
-.shared .align 8 .b64 full[{stages}];
-.shared .align 8 .b64 empty[{stages}];
+                "{opening}
 .reg .pred p,q,r,again,row0ok,row1ok,lane0;
 .reg .b32 tid,warp,lane,wg,w,g,t,tmp,tmp2,rows,columns,k,steps,all,lda,ldd,tilesm,tilesn,together,id,per,group,first,
 high,rest,tm,tn,slot,phase,sm,fullb,emptyb,left,row0,row1,col,lo,hi,it,kpos,nb0,i0,i1,s0,s1,begin,ldb,to,total,start,n<4>;
@@ -238,16 +225,10 @@ high,rest,tm,tn,slot,phase,sm,fullb,emptyb,left,row0,row1,col,lo,hi,it,kpos,nb0,
 ld.param.u32 rows,[args+64]; ld.param.u32 columns,[args+68]; ld.param.u32 k,[args+72]; ld.param.u32 lda,[args+76];
 ld.param.u32 ldd,[args+80]; ld.param.u32 steps,[args+84]; ld.param.u32 all,[args+88]; ld.param.u32 tilesm,[args+92];
 ld.param.u32 tilesn,[args+96]; ld.param.u32 together,[args+100]; ld.param.u32 nb0,[args+104];
-mov.u32 tid,%tid.x; shr.u32 warp,tid,5; and.b32 lane,tid,31;
-mov.u32 sm,pieces; mov.u32 fullb,full; mov.u32 emptyb,empty;
-setp.ne.u32 p,tid,0;
-@p bra READY;",
-                bytes = stages * piece,
+{FIRST_THREAD}",
+                opening = opening(told, [self.threads(), self.together()], [stages * piece, stages]),
                 sums = self.columns / 2,
                 held = if matches!(self.left, Left::Codes(_)) { 16 } else { self.ahead() * 8 },
-                threads = self.threads(),
-                args = if self.gathers() { PRODUCT + INPUT } else { ARGS },
-                together = self.together(),
                 more = if self.gathers() { input::registers() } else { String::new() },
             ),
         );

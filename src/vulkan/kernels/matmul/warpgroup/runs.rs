@@ -6,6 +6,7 @@ use super::codes::{Rights, rows};
 use super::image::{ImageKey, Order, Side};
 use super::program::{Args, Left, Program, ROWS, Right, STEP, Store};
 use super::table;
+use super::text::Told;
 use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
 use crate::vulkan::kernels::elem::{Defines, Push, define};

@@ -2,12 +2,53 @@
 
 use std::fmt::{Arguments, Write};
 
+use crate::vulkan::shader::native::ENTRY_NAME;
+
+/// What a program is told: its only parameter, as it lies in memory.
+///
+/// # Safety
+/// It is repr(C), without padding.
+pub(in crate::vulkan) unsafe trait Told: Sized {
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: by whoever implements it.
+        unsafe { std::slice::from_raw_parts((self as *const Self).cast(), size_of::<Self>()) }
+    }
+}
+
 /// Adds a line.
 pub(in crate::vulkan) fn put(o: &mut String, line: Arguments<'_>) {
     // INVARIANT: strings can be written to.
     let _ = o.write_fmt(line);
     o.push('\n');
 }
+
+/// How the text begins of a program that is told so many bytes, with so many threads a workgroup and workgroups a multiprocessor,
+/// and room for the bytes of so many pieces. Registers follow, and [`FIRST_THREAD`].
+pub(in crate::vulkan) fn opening(
+    told: usize,
+    [threads, together]: [u32; 2],
+    [bytes, stages]: [u32; 2],
+) -> String {
+    format!(
+        ".version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry {ENTRY_NAME}(.param .align 8 .b8 args[{told}])
+.maxntid {threads},1,1
+.minnctapersm {together}
+{{
+.shared .align 1024 .b8 pieces[{bytes}];
+.shared .align 8 .b64 full[{stages}];
+.shared .align 8 .b64 empty[{stages}];"
+    )
+}
+
+/// Which thread it is, and where pieces and their barriers lie; the first thread goes on to [`ready`] them.
+pub(in crate::vulkan) const FIRST_THREAD: &str =
+    "mov.u32 tid,%tid.x; shr.u32 warp,tid,5; and.b32 lane,tid,31;
+mov.u32 sm,pieces; mov.u32 fullb,full; mov.u32 emptyb,empty;
+setp.ne.u32 p,tid,0;
+@p bra READY;";
 
 /// Readies the barriers of `stages` pieces: `full` awaits so many arrivals, `empty` one of each warp that multiplies.
 pub(in crate::vulkan) fn ready(o: &mut String, stages: u32, arrivals: u32) {
@@ -66,16 +107,28 @@ add.u32 slot,slot,1; setp.eq.u32 q,slot,{stages};
     );
 }
 
-/// Lets go of the oldest `count` pieces.
-pub(in crate::vulkan) fn let_go(o: &mut String, count: u32, stages: u32) {
+/// Lets go of `count` pieces from `gone` on.
+pub(in crate::vulkan) fn let_go(o: &mut String, gone: &str, count: u32, stages: u32) {
     for _ in 0..count {
         put(
             o,
             format_args!(
-                "shl.b32 tmp,gone,3; add.u32 tmp,tmp,emptyb;
+                "shl.b32 tmp,{gone},3; add.u32 tmp,tmp,emptyb;
 @lane0 mbarrier.arrive.shared::cta.b64 _,[tmp];
-add.u32 gone,gone,1; setp.eq.u32 q,gone,{stages};
-@q mov.u32 gone,0;"
+add.u32 {gone},{gone},1; setp.eq.u32 q,{gone},{stages};
+@q mov.u32 {gone},0;"
+            ),
+        );
+    }
+}
+
+/// Joins two numbers of four lanes beside each other by `op`: all four have the result.
+pub(in crate::vulkan) fn over_four(o: &mut String, op: &str, [a, b]: [&str; 2]) {
+    for bit in [1, 2] {
+        put(
+            o,
+            format_args!(
+                "shfl.sync.bfly.b32 t0,{a},{bit},31,-1; shfl.sync.bfly.b32 t1,{b},{bit},31,-1; {op}.f32 {a},{a},t0; {op}.f32 {b},{b},t1;"
             ),
         );
     }
