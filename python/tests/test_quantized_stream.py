@@ -88,7 +88,7 @@ def no_numbers(rng):
         assert not np.isfinite(got).any()
 
 
-@pytest.mark.parametrize("disabled", ["", "qmm_stream_masks"])
+@pytest.mark.parametrize("disabled", ["", "qmm_stream_ptx", "qmm_stream_ptx,qmm_stream_masks"])
 @pytest.mark.parametrize("call", ["every_form", "bits_of_one", "no_numbers"])
 def test_one_row_by_codes_that_walk_by(call, disabled):
     streamed(call, disabled)

@@ -59,6 +59,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &conv::CONV_POINTWISE,
     &conv::winograd::CONV_WINOGRAD,
     &tune::quantized::stream::QMM_STREAM,
+    &tune::quantized::stream::QMM_STREAM_PTX,
     &quantized::subnormal_probe::QMM_STREAM_MASKS,
     &tune::quantized::row::QMM_ROW,
     &tune::quantized::picked::QMM_COMBINE,

@@ -164,7 +164,7 @@ pub struct Features {
     pub timestamp_period: f32,
     /// Queries can be reset by the host.
     pub host_query_reset: bool,
-    /// Kernels may be PTX beside shaders (VK_NVX_binary_import).
+    /// Kernels may be PTX of sm_90a beside shaders (VK_NVX_binary_import).
     pub ptx: bool,
     /// The driver tells what it made of a kernel; asked for by devices that only compile.
     pub pipeline_statistics: bool,

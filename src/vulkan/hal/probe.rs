@@ -13,6 +13,7 @@ use super::nv;
 use crate::core::env::{Values, Variable};
 use crate::vulkan::memory::exported;
 use crate::vulkan::report::compile_only;
+use crate::vulkan::shader::native::is_hopper;
 use crate::vulkan::tune::file::{Settings, hides, settings};
 use crate::vulkan::tune::memory::GRANTS_MORE;
 
@@ -64,7 +65,8 @@ fn extensions(info: &AdapterInfo, reported: &HashSet<CString>) -> (Vec<*const c_
     let bf16 = take(nv::SHADER_BFLOAT16);
     let external = exported::wanted(info).is_some() && take(vk::KHR_EXTERNAL_MEMORY_FD_NAME);
     let host = take(vk::EXT_EXTERNAL_MEMORY_HOST_NAME);
-    let ptx = !compile_only::on() && !hides("binary_import") && take(ash::nvx::binary_import::NAME);
+    let known = is_hopper(info.vendor_id, info.device_id) && !hides("binary_import");
+    let ptx = known && !compile_only::on() && take(ash::nvx::binary_import::NAME);
     let statistics = compile_only::on() && take(vk::KHR_PIPELINE_EXECUTABLE_PROPERTIES_NAME);
     let have = Have {
         v13,

@@ -104,7 +104,7 @@ impl Native {
 }
 
 /// PCI devices of NVIDIA's GH100 (0x2300 to 0x23ff), the one chip of sm_90: no other driver is shown such a program.
-fn is_hopper(vendor: u32, device: u32) -> bool {
+pub fn is_hopper(vendor: u32, device: u32) -> bool {
     (vendor, device >> 8) == (0x10de, 0x23)
 }
 
@@ -116,9 +116,6 @@ impl Device {
     /// Whether the driver takes kernels with warpgroup products: asked once.
     pub(in crate::vulkan) fn warpgroups(&'static self) -> bool {
         let Some(importer) = &self.importer else { return false };
-        if !is_hopper(self.adapter().vendor_id, self.adapter().device_id) {
-            return false;
-        }
         *importer.warpgroups.get_or_init(|| match self.import("the least of kernels", LEAST, 32) {
             Ok(_) => true,
             Err(e) => {

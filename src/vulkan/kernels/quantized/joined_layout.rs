@@ -118,6 +118,7 @@ pub(super) fn layout(
     if even
         && j.picks.is_none()
         && let Some(stream) = stream::layout(profile, &product, least, pair)
+        && (!stream.native || super::stream::knows(j.dtype, j.after))
     {
         return Layout::Streamed(stream);
     }

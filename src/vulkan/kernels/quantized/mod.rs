@@ -5,5 +5,6 @@ pub mod qmm;
 pub mod qmm_joined;
 mod qmm_warpgroup;
 pub mod quant;
+mod stream;
 pub mod subnormal_probe;
 mod sums;

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::joined_layout::{Layout, layout};
 use super::qmm::define_coop;
 use super::quant::{define_format, show as show_format};
-use super::{subnormal_probe, sums};
+use super::{stream, subnormal_probe, sums};
 use crate::core::{Dtype, Result, Stream};
 use crate::kernels::elementwise::table::calls_library;
 use crate::kernels::matmul::epilogue::{KeptAfter, MATRICES};
@@ -332,6 +332,26 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &
         return sums::run(enc, j, c, reads, writes);
     }
     let layout = layout(device.profile(), device.features(), j, &known);
+    if let (Some(variant), Some(format)) = (layout.variant(), j.format) {
+        j.matrices.iter().for_each(|_| STATS.quantized(variant.number(), j.m, j.k / i64::from(format.group)));
+    }
+    if let Layout::Streamed(laid) = layout
+        && stream::run(enc, j, &laid, reads, writes)?
+    {
+        return Ok(());
+    }
+    record(enc, j, layout, reads, writes)
+}
+
+/// Records the shader of a layout.
+fn record(
+    enc: &mut CommandEncoder,
+    j: &Joined,
+    layout: Layout,
+    reads: &[(u64, u64)],
+    writes: &[(u64, u64)],
+) -> Result<()> {
+    let device = enc.device();
     let pair = j.after.is_some() && j.matrices.len() == 2;
     let mut key = Key {
         format: j.format,
@@ -350,9 +370,6 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &
     for (i, m) in j.matrices.iter().enumerate() {
         key.lengths[i] = m.rows as u32;
         (parts[0][i], parts[1][i], parts[2][i]) = m.parts.into();
-        if let (Some(variant), Some(format)) = (layout.variant(), j.format) {
-            STATS.quantized(variant.number(), j.m, j.k / i64::from(format.group));
-        }
     }
     parts[3][..j.results.len()].copy_from_slice(j.results);
     if let Some(p) = j.picks {
@@ -444,7 +461,15 @@ mod tests {
     fn streamed(lengths: [u32; MATRICES]) -> Layout {
         let (threads, teams) = if lengths[2] > 0 { (32, 4) } else { (64, 1) };
         let rows = if lengths[0] == lengths[1] { 8 } else { 2 };
-        Layout::Streamed(Streamed { threads, teams, rows, turns: 2, subgroup: 32 })
+        Layout::Streamed(Streamed {
+            threads,
+            teams,
+            rows,
+            turns: 2,
+            subgroup: 32,
+            native: false,
+            together: 1,
+        })
     }
 
     #[test]

@@ -11,6 +11,11 @@ use crate::vulkan::tune::{ceil, round_up};
 pub static QMM_STREAM: KernelVariant =
     KernelVariant::new("qmm_stream", "the kernel of one long row on cooperative matrices, or of few rows");
 
+pub static QMM_STREAM_PTX: KernelVariant = KernelVariant::new(
+    "qmm_stream_ptx",
+    "shaders for one row by codes of four bits, on GPUs that take PTX too",
+);
+
 /// A layout of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::vulkan) struct Streamed {
@@ -24,6 +29,10 @@ pub(in crate::vulkan) struct Streamed {
     pub turns: u32,
     /// Lanes of a subgroup.
     pub subgroup: u32,
+    /// In PTX, where what follows is known there.
+    pub native: bool,
+    /// Workgroups of a multiprocessor that its registers are kept for then.
+    pub together: u32,
 }
 
 /// Its number in the cache: how it is laid out follows from the product.
@@ -37,6 +46,8 @@ const CODES: i64 = 32;
 const LONG: i64 = 1024;
 /// Threads of a workgroup, nearly.
 const THREADS: i64 = 128;
+/// Lanes of a subgroup of those that take PTX.
+const WARP: u32 = 32;
 /// Bytes of shared memory for sums.
 const SUMS: i64 = 8 << 10;
 
@@ -50,6 +61,10 @@ static WALKING_FOUR: Best = best("qmm_stream_subgroups_four", 132 * 16);
 static WORKGROUPS: Best = best("qmm_stream_workgroups", 264);
 /// Threads of a team from which four rows are on their way.
 const MANY: i64 = 256;
+/// Threads of a team beyond which two are, in PTX: more registers there are not.
+const MOST: i64 = 512;
+/// Threads of a multiprocessor that there are registers for in PTX: with eight rows on their way, with fewer.
+const KEPT: [u32; 2] = [512, 768];
 
 impl Streamed {
     /// Rows of codes of a unit, of each matrix.
@@ -79,17 +94,20 @@ impl Streamed {
         let room = (SUMS / sums).max(1) as u32;
         let turns = ceil(lists, l.most(p)) as u64;
         l.turns = turns.next_power_of_two().min(1 << room.ilog2()) as u32;
+        l.together = (KEPT[usize::from(rows < 8)] / (l.threads * l.teams)).max(1);
         l
     }
 }
 
 /// The layout for a product, or for several whose rows of codes are `s.n` together, of which the smallest matrix has `least`;
-/// `pair`: of two at once. How a row is cut depends on its length alone, so that results do not depend on what is joined. Nobody takes
-/// it unasked: as digits of numbers from 128 on, which is what NVIDIA's driver leaves, codes cost more than in qmm_row (H100, gate and up
-/// of 8B 26.3 and 32.9 us, 6144 x 1024 7.0 and 8.0).
+/// `pair`: of two at once. How a row is cut depends on its length alone, so that results do not depend on what is joined. In PTX it
+/// is the fastest, H200, us of qmm_row or qmm_coop and of this one: gate and up of 8B 21.4 and 18.4, 4096 x 12288 14.6 and 11.4, 6144 x 4096 11.6 and
+/// 8.9, 4096 x 4096 8.9 and 6.6. As a shader nobody takes it unasked: with codes as digits of numbers from 128 on, which is what NVIDIA's driver
+/// leaves, it costs more than qmm_row (H100, gate and up of 8B 26.3 and 32.9 us, 6144 x 1024 7.0 and 8.0).
 pub(in crate::vulkan) fn layout(p: &Profile, s: &Shape, least: i64, pair: bool) -> Option<Streamed> {
-    let won = winner(p, s).is_some_and(|won| won == NUMBERS);
-    if won || streams() { possible(p, s, least, pair) } else { None }
+    let won = winner(p, s);
+    let taken = won.is_some_and(|won| won == NUMBERS) || streams();
+    possible(p, s, least, pair).filter(|l| taken || (l.native && won.is_none()))
 }
 
 /// The layout where the kernel can be used.
@@ -112,7 +130,9 @@ pub(super) fn possible(p: &Profile, s: &Shape, least: i64, pair: bool) -> Option
         return None;
     }
     let teams = ceil(THREADS, threads).min(limit / threads);
-    let l = Streamed { threads: threads as u32, teams: teams as u32, rows: 0, turns: 1, subgroup };
+    let native = f.ptx && subgroup == WARP && !QMM_STREAM_PTX.disabled();
+    let (threads_, teams_) = (threads as u32, teams as u32);
+    let l = Streamed { threads: threads_, teams: teams_, rows: 0, turns: 1, subgroup, native, together: 1 };
     let (sides, n) = if pair { (2, ceil(s.n, 2)) } else { (1, s.n) };
     let fits = |&rows: &u32| rows >= sides && i64::from(rows / sides) <= least && rows <= subgroup;
     // Eight where workgroups have them more than once; short code for a software driver.
@@ -121,7 +141,8 @@ pub(super) fn possible(p: &Profile, s: &Shape, least: i64, pair: bool) -> Option
         ceil(ceil(n, l.span(pair)), teams) > l.most(p)
     };
     let eight = !f.software && threads < MANY && often(8);
-    let rows = [8, 4, 2, 1].into_iter().filter(|&rows| rows < 8 || eight).find(fits)?;
+    let many = |&rows: &u32| (rows < 8 || eight) && (rows < 4 || !native || threads <= MOST);
+    let rows = [8, 4, 2, 1].into_iter().filter(many).find(fits)?;
     Some(l.taking(rows, p, n, pair))
 }
 
