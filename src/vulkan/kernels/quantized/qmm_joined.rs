@@ -469,6 +469,7 @@ mod tests {
             subgroup: 32,
             native: false,
             together: 1,
+            neighbours: false,
         })
     }
 

@@ -384,8 +384,9 @@ pub(in crate::vulkan) fn candidates(
     if row::layout(p, s, false, known).is_some() {
         all.push(row::NUMBERS.to_vec());
     }
-    if stream::possible(p, s, s.n, false).is_some() {
+    if let Some(laid) = stream::possible(p, s, s.n, false) {
         all.push(stream::NUMBERS.to_vec());
+        all.extend(laid.native.then(|| stream::NEIGHBOURS.to_vec()));
     }
     if held::layout(p, s, known).is_some() {
         all.push(held::NUMBERS.to_vec());
@@ -409,6 +410,7 @@ pub(in crate::vulkan) fn numbers(v: &Variant) -> Option<Vec<u32>> {
         Variant::Coop(c) => Some(vec![c.subgroups, c.tiles, c.stretch]),
         Variant::Row(_) => Some(row::NUMBERS.to_vec()),
         Variant::Held(_) => Some(held::NUMBERS.to_vec()),
+        Variant::Streamed(l) if l.neighbours => Some(stream::NEIGHBOURS.to_vec()),
         Variant::Streamed(_) => Some(stream::NUMBERS.to_vec()),
         Variant::Cols { .. } | Variant::Tiled { .. } | Variant::Dequantize => None,
     }

@@ -1,6 +1,8 @@
 //! How one row is multiplied by matrices of four-bit codes that walk by it (shaders/quantized/qmm_stream.comp): where the tuner found
 //! that the fastest. Pure; called by [`choose`](super::choose) and by the host of joined products.
 
+use std::ops::RangeInclusive;
+
 use super::{Shape, forced, plain, streams, winner};
 use crate::core::Dtype;
 use crate::core::env::KernelVariant;
@@ -33,10 +35,14 @@ pub(in crate::vulkan) struct Streamed {
     pub native: bool,
     /// Workgroups of a multiprocessor that its registers are kept for then.
     pub together: u32,
+    /// A workgroup's units are neighbours, in PTX; otherwise they are a grid apart.
+    pub neighbours: bool,
 }
 
 /// Its number in the cache: how it is laid out follows from the product.
 pub(super) const NUMBERS: [u32; 1] = [3];
+/// The same of workgroups that have neighbours.
+pub(super) const NEIGHBOURS: [u32; 1] = [4];
 
 /// Codes of a row that a thread has.
 const CODES: i64 = 32;
@@ -99,15 +105,31 @@ impl Streamed {
     }
 }
 
+/// Codes of products that it takes unasked in PTX, of one matrix or of several beside each other. H200, us in a token's turn, of qmm_row or
+/// qmm_joined and of this one: 4096 x 4096 8.9 and 8.6, 2048 x 4096 7.3 and 6.5, 6144 x 4096 11.7 and 10.6, 4096 x 12288 14.8 and 14.4;
+/// but 1024 x 2048 4.6 and 5.4, gate and up of 8B 21.9 and 23.7, 151936 x 4096 92 and 100.
+const TAKEN: RangeInclusive<i64> = 8 << 20..=64 << 20;
+/// Rows of codes from which shorter ones are taken too, where qmm_coop would take them: 151936 x 1024 37.5 and 30.1, x 2048 70.6 and 54.5.
+const MANY_ROWS: i64 = 1 << 16;
+/// See [`MANY_ROWS`].
+const SHORT: i64 = 2048;
+
+/// Whether it is the fastest in PTX.
+fn pays(s: &Shape, pair: bool) -> bool {
+    !pair && (TAKEN.contains(&(s.n * s.k)) || (s.n >= MANY_ROWS && s.k <= SHORT))
+}
+
 /// The layout for a product, or for several whose rows of codes are `s.n` together, of which the smallest matrix has `least`;
-/// `pair`: of two at once. How a row is cut depends on its length alone, so that results do not depend on what is joined. In PTX it
-/// is the fastest, H200, us of qmm_row or qmm_coop and of this one: gate and up of 8B 21.4 and 18.4, 4096 x 12288 14.6 and 11.4, 6144 x 4096 11.6 and
-/// 8.9, 4096 x 4096 8.9 and 6.6. As a shader nobody takes it unasked: with codes as digits of numbers from 128 on, which is what NVIDIA's driver
-/// leaves, it costs more than qmm_row (H100, gate and up of 8B 26.3 and 32.9 us, 6144 x 1024 7.0 and 8.0).
+/// `pair`: of two at once. How a row is cut depends on its length alone, so that results do not depend on what is joined. As a shader
+/// nobody takes it unasked: with codes as digits of numbers from 128 on, which is what NVIDIA's driver leaves, it costs more than qmm_row
+/// (H100, gate and up of 8B 26.3 and 32.9 us, 6144 x 1024 7.0 and 8.0).
 pub(in crate::vulkan) fn layout(p: &Profile, s: &Shape, least: i64, pair: bool) -> Option<Streamed> {
     let won = winner(p, s);
-    let taken = won.is_some_and(|won| won == NUMBERS) || streams();
-    possible(p, s, least, pair).filter(|l| taken || (l.native && won.is_none()))
+    let [taken, neighbours] = [NUMBERS, NEIGHBOURS].map(|n| won.is_some_and(|won| won == n));
+    let asked = taken || neighbours || streams();
+    let laid = possible(p, s, least, pair)?;
+    let unasked = laid.native && won.is_none() && pays(s, pair);
+    (asked || unasked).then_some(Streamed { neighbours, ..laid })
 }
 
 /// The layout where the kernel can be used.
@@ -131,8 +153,16 @@ pub(super) fn possible(p: &Profile, s: &Shape, least: i64, pair: bool) -> Option
     }
     let teams = ceil(THREADS, threads).min(limit / threads);
     let native = f.ptx && subgroup == WARP && !QMM_STREAM_PTX.disabled();
-    let (threads_, teams_) = (threads as u32, teams as u32);
-    let l = Streamed { threads: threads_, teams: teams_, rows: 0, turns: 1, subgroup, native, together: 1 };
+    let l = Streamed {
+        threads: threads as u32,
+        teams: teams as u32,
+        rows: 0,
+        turns: 1,
+        subgroup,
+        native,
+        together: 1,
+        neighbours: false,
+    };
     let (sides, n) = if pair { (2, ceil(s.n, 2)) } else { (1, s.n) };
     let fits = |&rows: &u32| rows >= sides && i64::from(rows / sides) <= least && rows <= subgroup;
     // Eight where workgroups have them more than once; short code for a software driver.

@@ -47,3 +47,36 @@ fn workgroups_take_all_rows_within_their_turns() {
         }
     }
 }
+
+#[test]
+fn in_ptx_it_is_taken_unasked_where_it_was_the_fastest() {
+    let mut p = devices::h200();
+    let taken =
+        |p: &Profile, n, k, pair| layout(p, &shape(n, k), if pair { n / 2 } else { n }, pair).is_some();
+    assert!(!taken(&p, 4096, 4096, false));
+    p.features.ptx = true;
+    for (n, k) in [(4096, 4096), (6144, 4096), (4096, 12288), (151_936, 1024), (151_936, 2048)] {
+        assert!(taken(&p, n, k, false), "{n}x{k}");
+    }
+    for (n, k, pair) in
+        [(24_576, 4096, true), (1024, 2048, false), (151_936, 4096, false), (4096, 960, false)]
+    {
+        assert!(!taken(&p, n, k, pair), "{n}x{k}");
+    }
+    for (other, neighbours) in [(NUMBERS, false), (NEIGHBOURS, true)] {
+        let s = shape(24_576, 4096);
+        p.winners.set(crate::vulkan::tune::quantized::subject(&s).unwrap(), other.to_vec());
+        assert_eq!(layout(&p, &s, s.n, false).map(|l| l.neighbours), Some(neighbours));
+    }
+}
+
+#[test]
+fn registers_are_kept_for_as_many_workgroups_as_are_together() {
+    let mut p = devices::h200();
+    p.features.ptx = true;
+    let laid = |n, k| possible(&p, &shape(n, k), n, false).map(|l| (l.threads, l.teams, l.rows, l.together));
+    assert_eq!(laid(24_576, 4096), Some((128, 1, 8, 4)));
+    assert_eq!(laid(4096, 12288), Some((384, 1, 4, 2)));
+    assert_eq!(laid(4096, 32_768), Some((1024, 1, 2, 1)));
+    assert_eq!(laid(151_936, 1024), Some((32, 4, 8, 4)));
+}

@@ -2,6 +2,7 @@
 //! shaders/quantized/qmm_stream.comp (MLX_VK_DISABLE=qmm_stream_ptx). Called by `qmm_joined`.
 
 mod after;
+mod results;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -20,6 +21,14 @@ use crate::vulkan::tune::quantized::stream::Streamed;
 use crate::vulkan::{CommandEncoder, Features};
 use text::{MATRICES, Walk};
 
+/// Place of an argument.
+macro_rules! place {
+    ($field:ident) => {
+        std::mem::offset_of!(Args, $field)
+    };
+}
+use place;
+
 /// What the kernel is told; the text reads it by these places.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
@@ -37,10 +46,9 @@ struct Args {
     /// Rows of each matrix.
     lengths: [u32; MATRICES],
     eps: f32,
-    /// Units of each team, at most.
-    turns: u32,
-    /// The bytes are a multiple of eight.
-    rest: u32,
+    /// Units from one workgroup's first to the next one's, and from one turn to the next.
+    apart: u32,
+    step: u32,
 }
 
 const _: () = assert!(size_of::<Args>() == (3 + 4 * MATRICES) * 8 + 24);
@@ -137,7 +145,9 @@ pub(super) fn run(
         false => j.matrices.iter().map(|m| ceil(m.rows, span)).sum(),
     };
     let groups = s.workgroups(enc.device().profile(), units);
-    args.turns = ceil(units, groups * i64::from(s.teams)) as u32;
+    let (teams, turns) = (i64::from(s.teams), ceil(units, groups * i64::from(s.teams)));
+    let (apart, step) = if s.neighbours { (turns * teams, teams) } else { (teams, groups * teams) };
+    (args.apart, args.step) = (apart as u32, step as u32);
     let pipeline = enc.device().pipeline(&key)?;
     enc.describe(2.0 * j.rows() as f64 * j.k as f64, &[1, j.m, j.rows(), j.k]);
     enc.dispatch(&pipeline, args.bytes(), [groups as u32, 1, 1], reads, writes)?;

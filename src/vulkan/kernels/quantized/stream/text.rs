@@ -1,9 +1,7 @@
 //! The text of one row of x by codes of four bits that walk by it, in PTX: what shaders/quantized/qmm_stream.comp computes, in the
 //! same order. PTX keeps subnormal numbers, so that codes become float32 by a mask alone; NVIDIA's driver flushes those of shaders.
 
-use std::mem::offset_of;
-
-use super::Args;
+use super::{Args, place};
 use crate::core::Dtype;
 use crate::vulkan::kernels::matmul::warpgroup::text::put;
 use crate::vulkan::shader::native::ENTRY_NAME;
@@ -66,34 +64,27 @@ pub struct Walk {
     pub after: Option<u32>,
 }
 
-/// Place of an argument.
-macro_rules! place {
-    ($field:ident) => {
-        offset_of!(Args, $field)
-    };
-}
-
 impl Walk {
-    fn sides(&self) -> u32 {
+    pub(super) fn sides(&self) -> u32 {
         if self.pair { 2 } else { 1 }
     }
 
     /// Rows of a unit, of each matrix.
-    fn each(&self) -> u32 {
+    pub(super) fn each(&self) -> u32 {
         self.rows / self.sides()
     }
 
     /// Warps of a team.
-    fn parts(&self) -> u32 {
+    pub(super) fn parts(&self) -> u32 {
         self.threads / WARP
     }
 
-    fn all_threads(&self) -> u32 {
+    pub(super) fn all_threads(&self) -> u32 {
         self.threads * self.teams
     }
 
     /// Bytes of a row of codes, and of its scales.
-    fn bytes(&self) -> [u32; 2] {
+    pub(super) fn bytes(&self) -> [u32; 2] {
         [self.k / 2, self.k / self.group * 2]
     }
 
@@ -103,11 +94,11 @@ impl Walk {
     }
 
     /// Matrices that follow each other in the grid.
-    fn lined(&self) -> u32 {
+    pub(super) fn lined(&self) -> u32 {
         if self.pair { 1 } else { self.matrices }
     }
 
-    fn widen(&self, o: &mut String, to: &str, from: &str) {
+    pub(super) fn widen(&self, o: &mut String, to: &str, from: &str) {
         widen(self.dtype, o, to, from);
     }
 
@@ -126,12 +117,12 @@ impl Walk {
         }
     }
 
-    fn kind(&self) -> &'static str {
+    pub(super) fn kind(&self) -> &'static str {
         kind(self.dtype)
     }
 
     /// Arrays that are read after the products.
-    fn arrays(&self) -> u32 {
+    pub(super) fn arrays(&self) -> u32 {
         self.after.unwrap_or(0)
     }
 
@@ -175,8 +166,8 @@ impl Walk {
         put(
             o,
             format_args!(
-                ".reg .pred p,q,odd,there,more,up16,up8,up4,up2,up1,writes;
-.reg .b32 tid,lane,col,team,mine,cta,first,unit,all,n,at,row0,own,row,i,slot,t0,t1,t2,sumat,next,n0,n1,n2,u0,u1;
+                ".reg .pred p,q,odd,there,more,up16,up8,up4,up2,up1,writes,stores;
+.reg .b32 tid,lane,col,team,mine,cta,first,unit,all,n,at,row0,own,row,i,slot,t0,t1,t2,sumat,next,left,turns,step,n0,n1,n2,u0,u1;
 .reg .b32 x<16>,w<16>,c<{}>,high;
 .reg .b16 h0,h1,s<{rows}>,z<{rows}>;
 .reg .f32 xs<32>,f<{rows}>,g<{rows}>,y0,y1,a0,a1,sum,down,most,v0,v1,v2,v3,root;
@@ -189,17 +180,21 @@ impl Walk {
 
     /// Which thread it is, what it has of every matrix, and the first unit of its team.
     fn begin(&self, o: &mut String) {
-        let (threads, each) = (self.threads, self.each());
+        let each = self.each();
+        let team = match (self.teams, self.threads) {
+            (1, _) => "mov.u32 team,0; mov.u32 col,tid;".into(),
+            (_, t) => format!("div.u32 team,tid,{t}; mul.lo.u32 t0,team,{t}; sub.u32 col,tid,t0;"),
+        };
         put(
             o,
             format_args!(
-                "mov.u32 tid,%tid.x; and.b32 lane,tid,31; div.u32 team,tid,{threads}; mul.lo.u32 t0,team,{threads}; sub.u32 col,tid,t0;
-mov.u32 cta,%ctaid.x; ld.param.u32 t1,[args+{turns}]; mul.lo.u32 t1,t1,{teams}; mul.lo.u32 first,cta,t1; add.u32 unit,first,team;
+                "mov.u32 tid,%tid.x; and.b32 lane,tid,31; {team}
+mov.u32 cta,%ctaid.x; ld.param.u32 t1,[args+{apart}]; ld.param.u32 step,[args+{step}]; mul.lo.u32 first,cta,t1; add.u32 unit,first,team;
 and.b32 t0,tid,1; setp.ne.u32 odd,t0,0;
 min.u32 mine,col,{last}; setp.lt.u32 there,col,{parts};
 shl.b32 at,mine,4; cvt.u64.u32 wide,at;",
-                turns = place!(turns),
-                teams = self.teams,
+                apart = place!(apart),
+                step = place!(step),
                 last = self.k / CODES - 1,
                 parts = self.k / CODES,
             ),
@@ -249,15 +244,24 @@ shl.b32 at,mine,4; cvt.u64.u32 wide,at;",
             units(o, "t1", "n2");
             put(o, format_args!("add.u32 all,all,t1;"));
         }
+        // Of neighbours the next workgroup's are none of this one's.
         put(
             o,
-            format_args!("setp.ge.u32 p,first,all;\n@p bra DONE;\nsub.u32 t1,all,1; min.u32 next,unit,t1;"),
+            format_args!(
+                "ld.param.u32 t1,[args+{}]; setp.le.u32 p,t1,{teams}; add.u32 t2,first,t1;
+@!p min.u32 all,all,t2;
+setp.ge.u32 p,first,all;
+@p bra DONE;
+sub.u32 t1,all,1; min.u32 next,unit,t1;",
+                place!(apart),
+                teams = self.teams
+            ),
         );
         self.seek(o);
     }
 
     /// The matrix of unit `next`, its rows as `n`, the unit's number in it as `own`, and its first row.
-    fn place_of(&self, o: &mut String, chosen: &[[&str; 2]]) {
+    pub(super) fn place_of(&self, o: &mut String, chosen: &[[&str; 2]]) {
         let choose = |o: &mut String, guard: &str, m: usize| {
             for [to, from] in chosen {
                 put(o, format_args!("{guard}mov.b64 {to},{from}{m};"));
@@ -337,8 +341,12 @@ shl.b32 at,mine,4; cvt.u64.u32 wide,at;",
         if !self.full() {
             (0..32).for_each(|k| put(o, format_args!("@!there mov.f32 xs{k},0f00000000;")));
         }
-        put(o, format_args!("abs.f32 most,xs0;"));
-        (1..32).for_each(|k| put(o, format_args!("abs.f32 sum,xs{k}; max.f32 most,most,sum;")));
+        put(o, format_args!("and.b32 t2,x0,0x7fff7fff;"));
+        for k in 1..16 {
+            put(o, format_args!("and.b32 t1,x{k},0x7fff7fff; max.{}x2 t2,t2,t1;", self.kind()));
+        }
+        self.pair(o, ["most", "sum"], "t2");
+        put(o, format_args!("max.f32 most,most,sum;"));
         for k in 0..4 {
             put(o, format_args!("add.f32 v{k},xs{k},xs{};", k + 4));
         }
@@ -482,7 +490,8 @@ ld.shared.f32 v2,[t0];"
         }
     }
 
-    /// All units of the team: the next one's rows are asked for as registers come free.
+    /// All units of the team: the next one's rows are asked for as registers come free. All teams go round as often, so that branches are
+    /// the workgroup's: elsewhere the driver's compiler writes the loop out twice.
     fn walk(&self, o: &mut String) {
         let (rows, parts) = (self.rows, self.parts());
         for lane in [16, 8, 4, 2, 1] {
@@ -493,18 +502,14 @@ ld.shared.f32 v2,[t0];"
             format_args!(
                 "and.b32 t0,lane,{mask}; setp.eq.u32 writes,t0,0; shr.u32 t0,lane,{shift};
 mad.lo.u32 t0,team,{rows},t0; shr.u32 t1,col,5; mad.lo.u32 t0,t0,{parts},t1; mov.u32 sumat,sums; mad.lo.u32 sumat,t0,4,sumat;
-setp.ge.u32 p,unit,all;
-@p bra WALKED;
+sub.u32 left,all,first; add.u32 left,left,step; sub.u32 left,left,1; div.u32 left,left,step; mov.u32 turns,left;
 WALK:
-add.u32 next,unit,{teams}; setp.lt.u32 more,next,all;
-@!more bra LAST;",
-                teams = self.teams,
+setp.lt.and.u32 stores,unit,all,writes; add.u32 unit,unit,step; setp.lt.u32 more,unit,all; sub.u32 t1,all,1; min.u32 next,unit,t1;",
                 mask = WARP / rows - 1,
                 shift = (WARP / rows).trailing_zeros(),
             ),
         );
         self.seek(o);
-        put(o, format_args!("LAST:"));
         for r in 0..rows {
             self.product(o, r);
             self.fetch(o, r, "@more ");
@@ -513,197 +518,12 @@ add.u32 next,unit,{teams}; setp.lt.u32 more,next,all;
         put(
             o,
             format_args!(
-                "@writes st.shared.f32 [sumat],f0;
-add.u32 sumat,sumat,{}; mov.u32 unit,next;
-@more bra WALK;
-WALKED:
+                "@stores st.shared.f32 [sumat],f0;
+add.u32 sumat,sumat,{}; sub.u32 left,left,1; setp.ne.u32 p,left,0;
+@p bra WALK;
 bar.sync 0;",
                 4 * self.teams * rows * parts
             ),
-        );
-    }
-
-    /// The place of result `i` of the workgroup: `row`, the sums' `slot`, the matrix' results at `d`; none are left, or this one is not its own: `nothing`.
-    fn find_result(&self, o: &mut String, nothing: &str) {
-        let each = self.each();
-        put(
-            o,
-            format_args!(
-                "shr.u32 slot,i,{shift}; and.b32 t2,i,{mask}; add.u32 next,first,slot; mad.lo.u32 slot,slot,{rows},t2;
-setp.ge.u32 p,next,all;
-@p bra {nothing};",
-                shift = each.trailing_zeros(),
-                mask = each - 1,
-                rows = self.rows,
-            ),
-        );
-        self.place_of(o, &[]);
-        put(
-            o,
-            format_args!(
-                "add.u32 row,row0,t2; mul.lo.u32 t1,own,{each}; setp.lt.u32 p,row,t1;
-@p bra {nothing};"
-            ),
-        );
-    }
-
-    /// Elements of arrays that follow the product.
-    fn read_arrays(&self, o: &mut String) {
-        for k in 0..self.arrays() {
-            put(
-                o,
-                format_args!(
-                    "ld.param.u64 d,[args+{}]; mad.wide.u32 d,row,2,d; ld.global.b16 h0,[d];",
-                    place!(results) + 8 * (k as usize + 1)
-                ),
-            );
-            self.widen(o, &format!("a{k}"), "h0");
-        }
-    }
-
-    /// Adds up what warps have, and stores it. The first result of a thread finds its arrays' elements read.
-    fn finish(&self, o: &mut String, steps: &str) {
-        put(o, format_args!("mov.u32 i,tid;\nRESULT:"));
-        put(
-            o,
-            format_args!("sub.u32 t0,all,first; mul.lo.u32 t0,t0,{}; setp.ge.u32 p,i,t0;\n@p bra DONE;", self.each()),
-        );
-        self.find_result(o, "NEXT");
-        if self.arrays() > 0 {
-            put(o, format_args!("setp.eq.u32 p,i,tid;\n@p bra READ;"));
-            self.read_arrays(o);
-            put(o, format_args!("READ:"));
-        }
-        for side in 0..self.sides() {
-            self.sum_up(o, side);
-        }
-        for side in 0..self.sides() {
-            if !self.norm {
-                self.check(o, side);
-            }
-        }
-        self.store(o, steps);
-        put(o, format_args!("NEXT:\nadd.u32 i,i,{};\nbra RESULT;", self.all_threads()));
-    }
-
-    /// The sum of all warps, as y{side}, one after the other.
-    fn sum_up(&self, o: &mut String, side: u32) {
-        let (parts, offset) = (self.parts(), side * self.each());
-        let width = [4, 2, 1].into_iter().find(|w| parts % w == 0).unwrap_or(1);
-        put(o, format_args!("mov.u32 t1,sums; add.u32 t0,slot,{offset}; mad.lo.u32 t1,t0,{},t1;", 4 * parts));
-        let names = ["v0", "v1", "v2", "v3"];
-        for at in (0..parts).step_by(width as usize) {
-            let to = names[..width as usize].join(",");
-            let (kind, to) =
-                if width > 1 { (format!(".v{width}"), format!("{{{to}}}")) } else { (String::new(), to) };
-            put(o, format_args!("ld.shared{kind}.f32 {to},[t1+{}];", 4 * at));
-            for (k, name) in names[..width as usize].iter().enumerate() {
-                match at as usize + k {
-                    0 => put(o, format_args!("mov.f32 y{side},{name};")),
-                    _ => put(o, format_args!("add.f32 y{side},y{side},{name};")),
-                }
-            }
-        }
-    }
-
-    /// A result that is no number, as the matrix of the values of codes gives it: infinities, and sums of codes beyond the largest
-    /// number, are NaN here whose share cancels.
-    fn check(&self, o: &mut String, side: u32) {
-        let [codes, factors] = self.bytes();
-        put(
-            o,
-            format_args!(
-                "mov.b32 t0,y{side}; and.b32 t0,t0,0x7f800000; setp.ne.u32 p,t0,0x7f800000;
-@p bra NUMBER{side};
-ld.param.u64 cw0,[args+{w}]; ld.param.u64 cf0,[args+{s}]; ld.param.u64 cb0,[args+{b}]; ld.param.u64 d,[args+{x}];",
-                w = place!(codes) + 8 * side as usize,
-                s = place!(scales) + 8 * side as usize,
-                b = place!(biases) + 8 * side as usize,
-                x = place!(x),
-            ),
-        );
-        if self.lined() > 1 {
-            self.other_matrix(o);
-        }
-        put(
-            o,
-            format_args!(
-                "mad.wide.u32 cw0,row,{codes},cw0; mad.wide.u32 cf0,row,{factors},cf0; mad.wide.u32 cb0,row,{factors},cb0;
-mov.f32 y{side},0f00000000; mov.u32 t2,0;
-CODES{side}:
-ld.global.b32 high,[cw0]; div.u32 at,t2,{group}; mul.wide.u32 wide,at,2; add.u64 cw1,cf0,wide; add.u64 cf1,cb0,wide;
-ld.global.b16 h0,[cw1];",
-                group = self.group
-            ),
-        );
-        self.widen(o, "v1", "h0");
-        put(o, format_args!("ld.global.b16 h0,[cf1];"));
-        self.widen(o, "v2", "h0");
-        for e in 0..8 {
-            put(o, format_args!("ld.global.b16 h0,[d+{}];", 2 * e));
-            self.widen(o, "v3", "h0");
-            put(
-                o,
-                format_args!(
-                    "shr.u32 t0,high,{}; and.b32 t0,t0,15; cvt.rn.f32.u32 v0,t0; fma.rn.f32 v0,v1,v0,v2; fma.rn.f32 y{side},v3,v0,y{side};",
-                    4 * e
-                ),
-            );
-        }
-        put(
-            o,
-            format_args!(
-                "add.u64 cw0,cw0,4; add.u64 d,d,16; add.u32 t2,t2,8; setp.lt.u32 p,t2,{};
-@p bra CODES{side};
-NUMBER{side}:",
-                self.k
-            ),
-        );
-    }
-
-    /// The parts of the matrix that unit `next` is of.
-    fn other_matrix(&self, o: &mut String) {
-        put(o, format_args!("setp.ge.u32 p,next,u0; sub.u32 t0,next,u0;"));
-        let choose = |o: &mut String, guard: &str, m: usize| {
-            for (to, from) in [("cw0", place!(codes)), ("cf0", place!(scales)), ("cb0", place!(biases))] {
-                put(o, format_args!("{guard} ld.param.u64 {to},[args+{}];", from + 8 * m));
-            }
-        };
-        choose(o, "@p", 1);
-        if self.lined() > 2 {
-            put(o, format_args!("setp.ge.and.u32 q,t0,u1,p;"));
-            choose(o, "@q", 2);
-        }
-    }
-
-    /// Stores y0, or what is made of it.
-    fn store(&self, o: &mut String, steps: &str) {
-        if self.after.is_some() {
-            (0..self.sides()).for_each(|s| rounded(self.dtype, o, &format!("y{s}")));
-            o.push_str(steps);
-        }
-        put(o, format_args!("ld.param.u64 d,[args+{}];", place!(results)));
-        if self.lined() > 1 {
-            put(
-                o,
-                format_args!(
-                    "setp.ge.u32 p,next,u0; sub.u32 t0,next,u0;\n@p ld.param.u64 d,[args+{}];",
-                    place!(results) + 8
-                ),
-            );
-        }
-        if self.lined() > 2 {
-            put(
-                o,
-                format_args!(
-                    "setp.ge.and.u32 q,t0,u1,p;\n@q ld.param.u64 d,[args+{}];",
-                    place!(results) + 16
-                ),
-            );
-        }
-        put(
-            o,
-            format_args!("mad.wide.u32 d,row,2,d; cvt.rn.{}.f32 h0,y0; st.global.b16 [d],h0;", self.kind()),
         );
     }
 }
