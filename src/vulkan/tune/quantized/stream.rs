@@ -45,7 +45,7 @@ pub(super) const NUMBERS: [u32; 1] = [3];
 pub(super) const NEIGHBOURS: [u32; 1] = [4];
 
 /// Codes of a row that a thread has.
-const CODES: i64 = 32;
+pub(in crate::vulkan) const CODES: u32 = 32;
 /// Shortest rows that take it. H100, us with all that a command costs, of qmm_rows or qmm_coop and this one where codes are numbers by a
 /// mask: 6144 x 1024 with normalisation and gated unit 7.0 and 6.2, 1024 x 2048 with an addition 4.8 and 4.5, 151936 x 1024 44 and 33.
 /// Shorter ones would leave lanes idle.
@@ -53,9 +53,9 @@ const LONG: i64 = 1024;
 /// Threads of a workgroup, nearly.
 const THREADS: i64 = 128;
 /// Lanes of a subgroup of those that take PTX.
-const WARP: u32 = 32;
+pub(in crate::vulkan) const WARP: u32 = 32;
 /// Bytes of shared memory for sums.
-const SUMS: i64 = 8 << 10;
+pub(in crate::vulkan) const SUMS: u32 = 8 << 10;
 
 /// Subgroups that walk over the rows of codes side by side, with eight rows on their way each. H100, us of gate and up of 8B and
 /// of its head: 396 workgroups of four 23.3 and 118, 528 23.6 and 120, 660 26.3 and 149.
@@ -97,7 +97,7 @@ impl Streamed {
         // Each of three matrices may end inside a unit.
         let lists = ceil(ceil(n, l.span(pair)) + 2, l.teams.into());
         let sums = 4 * i64::from(l.teams * l.rows * l.threads / l.subgroup);
-        let room = (SUMS / sums).max(1) as u32;
+        let room = (i64::from(SUMS) / sums).max(1) as u32;
         let turns = ceil(lists, l.most(p)) as u64;
         l.turns = turns.next_power_of_two().min(1 << room.ilog2()) as u32;
         l.together = (KEPT[usize::from(rows < 8)] / (l.threads * l.teams)).max(1);
@@ -146,7 +146,7 @@ pub(super) fn possible(p: &Profile, s: &Shape, least: i64, pair: bool) -> Option
         return None;
     }
     let subgroup = fixed_subgroup(f).filter(|_| f.subgroup_shuffle && f.subgroup_arithmetic)?;
-    let threads = round_up(ceil(s.k, CODES), subgroup.into());
+    let threads = round_up(ceil(s.k, CODES.into()), subgroup.into());
     let limit = i64::from(f.max_workgroup_invocations);
     if threads > limit {
         return None;

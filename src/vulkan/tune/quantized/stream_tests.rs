@@ -42,7 +42,7 @@ fn workgroups_take_all_rows_within_their_turns() {
                 assert!(l.span(pair) <= least && l.rows <= l.subgroup && l.threads % l.subgroup == 0);
                 assert!(l.threads * l.teams <= p.features.max_workgroup_invocations);
                 let sums = 4 * l.turns * l.teams * l.rows * l.threads / l.subgroup;
-                assert!(i64::from(sums) <= SUMS.max(4 * i64::from(l.teams * l.rows * l.threads)));
+                assert!(sums <= SUMS.max(4 * l.teams * l.rows * l.threads));
             }
         }
     }

@@ -38,6 +38,7 @@ const FACTS: &[(&str, &str, &str)] = &[
     ("kernels/measure.rs", "IDLE_NS", "longer than any idle device takes"),
     ("kernels/quantized/qmm_joined.rs", "PUSH_BYTES", "the layout of push constants"),
     ("kernels/quantized/quant.rs", "PIECE", "offsets of 32 bits"),
+    ("kernels/quantized/stream/after.rs", "ARRAYS", "registers that the text has"),
     ("kernels/quantized/subnormal_probe.rs", "CODES", "what is probed"),
     ("kernels/quantized/subnormal_probe.rs", "PLACES", "what is probed"),
     ("kernels/quantized/subnormal_probe.rs", "UP", "what is probed"),

@@ -12,14 +12,14 @@ use std::collections::HashMap;
 
 use super::qmm_joined::Joined;
 use crate::core::{Dtype, Result};
-use crate::kernels::matmul::epilogue::KeptAfter;
+use crate::kernels::matmul::epilogue::{KeptAfter, MATRICES};
 use crate::kernels::quantized::quant::Format;
 use crate::vulkan::kernels::matmul::ceil;
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
 use crate::vulkan::tune::quantized::stream::Streamed;
 use crate::vulkan::{CommandEncoder, Features};
-use text::{MATRICES, Walk};
+use text::Walk;
 
 /// Place of an argument.
 macro_rules! place {

@@ -2,11 +2,11 @@
 
 use smallvec::smallvec;
 
-use super::text::SUMS;
 use super::*;
 use crate::kernels::elementwise::program::{Inst, Instr, Program, Src};
 use crate::kernels::elementwise::table::find;
 use crate::kernels::matmul::epilogue::{After, Origin};
+use crate::vulkan::tune::quantized::stream::SUMS;
 
 const ONE: Walk = Walk {
     dtype: Dtype::BF16,

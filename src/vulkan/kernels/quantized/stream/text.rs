@@ -5,15 +5,8 @@ use super::{Args, place};
 use crate::core::Dtype;
 use crate::vulkan::kernels::matmul::warpgroup::text::put;
 use crate::vulkan::shader::native::ENTRY_NAME;
+use crate::vulkan::tune::quantized::stream::{CODES, SUMS, WARP};
 
-/// Most matrices.
-pub const MATRICES: usize = 3;
-/// Threads of a warp.
-const WARP: u32 = 32;
-/// Codes of a row that a thread has.
-const CODES: u32 = 32;
-/// Room for sums of warps, in bytes.
-pub const SUMS: u32 = 8 << 10;
 /// The place that code j of a word is masked at, of the word or of its upper 24 bits.
 const PLACES: [u32; 8] = [0, 4, 8, 12, 16, 20, 16, 20];
 
