@@ -42,7 +42,7 @@ pub(in crate::vulkan) struct Streamed {
 /// Its number in the cache: how it is laid out follows from the product.
 pub(super) const NUMBERS: [u32; 1] = [3];
 /// The same of workgroups that have neighbours.
-pub(super) const NEIGHBOURS: [u32; 1] = [4];
+pub(super) const NEIGHBOURS: [u32; 1] = [5];
 
 /// Codes of a row that a thread has.
 pub(in crate::vulkan) const CODES: u32 = 32;
