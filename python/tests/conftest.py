@@ -14,6 +14,7 @@ import pytest
 LARGE_CARD = [
     "fill = 264",
     "attention_groups = 128",
+    "attention_token_groups = 264",
     "gemv_few_rows = 2048",
     "reduce_rows = 2048",
     "reduce_columns = 528",

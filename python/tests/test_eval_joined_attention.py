@@ -15,7 +15,7 @@ pytestmark = [
     pytest.mark.usefixtures("none_disabled"),
 ]
 
-ONE = {"sdpa_norm_rope_vector", "sdpa_rope_vector"}
+ONE = {f"sdpa_{norm}rope_{kind}" for norm in ("", "norm_") for kind in ("vector", "token")}
 
 
 def apart(f, *names):
@@ -120,6 +120,39 @@ def test_sizes_of_heads_and_groups(rng, head, heads, kv):
 @pytest.mark.parametrize("past", [0, 1, 63, 300, 511])
 def test_the_newest_key_in_any_part(rng, past):
     Decoder(rng, "float16", past=past, room=512, head=128, heads=8).check()
+
+
+def one_turn():
+    """Whether the device has the kernel that takes one turn of keys, for heads of 64."""
+    about = mx.vulkan.describe()
+    limits = about["limits"]
+    lanes, room = limits["subgroup_sizes"][1], limits["shared_memory"]
+    return about["tiers"]["subgroups"] and lanes >= 8 and room >= 32768
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("heads, kv, batch", [(4, 4, 3), (5, 1, 1), (16, 1, 2)])
+@pytest.mark.parametrize("past", [0, 31, 64, 130])
+def test_one_turn_of_keys(rng, dtype, heads, kv, batch, past):
+    """Where keys are few, workgroups take one turn of them: alone, and in parts."""
+    normalised = past != 64
+    d = Decoder(rng, dtype, batch, heads, kv, head=64, past=past, room=512, normalised=normalised)
+    d.check()
+    (first, *_), ran = h.kernels(d.step())
+    if past < 32 and one_turn():
+        norm = "norm_" if normalised else ""
+        assert f"sdpa_{norm}rope_token_{dtype}" in ran, ran
+    again, *_ = d.step()()
+    assert np.array_equal(h.to_np(first), h.to_np(again))
+    turns, *_ = apart(d.step(), "sdpa_token")
+    close(first, h.to_np(turns).astype(np.float64), dtype)
+
+
+def test_one_turn_of_keys_with_sinks_and_wavelengths(rng):
+    sinks = normal(rng, 8, dtype="bfloat16")
+    mx.eval(sinks)
+    for past in (20, 300):
+        Decoder(rng, "bfloat16", heads=8, kv=2, past=past, room=512, sinks=sinks).check()
 
 
 def child(code, **variables):

@@ -1,7 +1,21 @@
 // What the attention kernels share: arguments, loads of features and the treatment of a score. Scores are kept in
 // units of log 2, so that weights are powers of two. A row is a head of a key head's group and a query: row = head in
 // group * l + query. Macros used: codecs A (operands) and B (result), VEC, MASK_BOOL, MASK_ADD, CAUSAL.
-#ifdef FRESH
+#ifdef TOKEN
+// Of sdpa_token.comp: what is loaded first stands first. Steps are bytes, and what they lead to lies within 2 GiB.
+struct TokenArgs {
+    uint64_t q, key, q_weight, k_weight, table, k, v, value;
+    uint qs[2], key_s[2], ks[3], vs[3], value_s[2]; // from one batch, head and key to the next
+    uint n, group, place, span;
+    int tstep, start;
+    float pace, sign, scale, eps;
+    uint features; // not known to the compiler, so that norm.comp computes the same
+    uint pad;
+    uint64_t parts, heads, counters, dst, sinks;
+    int sink_step;
+};
+#define ALL_ARGUMENTS TokenArgs
+#elif defined(FRESH)
 // Of attention/fresh.glsl, for queries of one position and arrays whose features follow each other.
 struct FreshArgs {
     uint64_t q, k, v, mask, sinks, dst, parts, counters;
@@ -15,15 +29,7 @@ struct FreshArgs {
     uint features; // not known to the compiler, so that norm.comp computes the same
     float scale, pace, sign, eps;
 };
-#ifdef PUSHED
-layout(push_constant, scalar) uniform Push { FreshArgs a; };
-#define GET_ARGUMENTS
-#else
-layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Kept { FreshArgs v; };
-layout(push_constant, scalar) uniform Push { Kept kept; };
-FreshArgs a;
-#define GET_ARGUMENTS a = kept.v;
-#endif
+#define ALL_ARGUMENTS FreshArgs
 #else
 layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Args {
     uint64_t q, k, v, mask, sinks, dst, parts, counters, blocks;
@@ -52,6 +58,17 @@ layout(push_constant, scalar) uniform Push {
 };
 #define GET_ARGUMENTS
 #endif
+#ifdef ALL_ARGUMENTS
+#ifdef PUSHED
+layout(push_constant, scalar) uniform Push { ALL_ARGUMENTS a; };
+#define GET_ARGUMENTS
+#else
+layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Kept { ALL_ARGUMENTS v; };
+layout(push_constant, scalar) uniform Push { Kept kept; };
+ALL_ARGUMENTS a;
+#define GET_ARGUMENTS a = kept.v;
+#endif
+#endif
 
 // Parts of results, which one workgroup writes and another reads.
 layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Floats { float v[]; };
@@ -76,6 +93,7 @@ void features(uint64_t p, uint i, uint count, int64_t step, out float x[V]) {
 #endif
 }
 
+#ifndef TOKEN
 uint64_t q_row(uint b, uint h, uint i) {
 #ifdef FRESH
     return at(a.q, int64_t(b) * a.qs[0] + int64_t(h) * a.qs[1], A_SIZE);
@@ -83,6 +101,7 @@ uint64_t q_row(uint b, uint h, uint i) {
     return at(a.q, int64_t(b) * a.qs[0] + int64_t(h) * a.qs[1] + int64_t(i) * a.qs[2], A_SIZE);
 #endif
 }
+#endif
 
 // A score and what is added to it; the lowest numbers must stay finite.
 float plus(float s, float x) { return x < -2e38 && x > NEG_INF ? LOWEST : s + x * LOG2E; }

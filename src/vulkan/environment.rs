@@ -89,6 +89,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &tune::attention::SDPA_VECTOR,
     &tune::attention::SDPA_SPLIT,
     &tune::attention::SDPA_ROPE,
+    &tune::attention::token::SDPA_TOKEN,
     &tune::attention::SDPA_TILE,
     &tune::attention::SDPA_MATRICES,
     &tune::attention::SDPA_HELD,

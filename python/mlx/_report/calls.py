@@ -624,7 +624,15 @@ FAMILIES = {
     "indexing": (_indexing, ["scatter"]),
     "compiled": (
         _compiled,
-        ["matmul_epilogue", "qmm_joined", "gemv_joined", "rope_rows", "sdpa_rope", "sort_select"],
+        [
+            "matmul_epilogue",
+            "qmm_joined",
+            "gemv_joined",
+            "rope_rows",
+            "sdpa_rope",
+            "sdpa_token",
+            "sort_select",
+        ],
     ),
 }
 

@@ -12,6 +12,7 @@ pub fn counts() -> impl Iterator<Item = &'static Best> {
         &FILL,
         &attention::GROUPS,
         &attention::KEYS,
+        &attention::token::TOKEN_GROUPS,
         &gemv::FEW_ROWS,
         &reduce::ROWS,
         &reduce::COLUMNS,

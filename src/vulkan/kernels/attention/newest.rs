@@ -3,7 +3,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Vector, attend, is_wide, rope, rope_rows, steps, steps_of_vector};
+use super::{Vector, attend, is_wide, rope, rope_rows, steps, steps_of_vector, token};
 use crate::core::Result;
 use crate::kernels::DeviceView;
 use crate::kernels::attention::rope::Form;
@@ -183,6 +183,9 @@ pub fn attention(
     let Some(turned) = turned(enc.device().features(), qkv, mask, newest, vector) else {
         return Ok(false);
     };
+    if mask.is_none() && token::attention(enc, qkv, sinks, (scale, causal), dst, newest)? {
+        return Ok(true);
+    }
     attend(enc, qkv, (mask, sinks), (scale, causal), dst, Some((newest, turned, vector)))?;
     Ok(true)
 }

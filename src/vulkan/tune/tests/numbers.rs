@@ -31,6 +31,8 @@ const FACTS: &[(&str, &str, &str)] = &[
     ("kernels/matmul/kernel.rs", "MAX_SPECIAL", "a bound of a cache"),
     ("kernels/attention/mod.rs", "PARTS_AT_ONCE", "the shader is written for it"),
     ("kernels/attention/newest.rs", "ARGUMENTS", "the layout of push constants"),
+    ("kernels/attention/token.rs", "ARGUMENTS", "the layout of push constants"),
+    ("kernels/attention/token.rs", "FEATURES", "the shader is written for it"),
     ("kernels/matmul/kernel.rs", "PUSH_BYTES", "the layout of push constants"),
     ("kernels/matmul/problem.rs", "REACH", "offsets of 32 bits"),
     ("kernels/measure.rs", "BYTES", "more than caches hold"),

@@ -5,6 +5,8 @@
 //! for tests), MLX_VK_SDPA_TEAMS (its subgroups). MLX_VK_DISABLE=sdpa_vector, sdpa_split, sdpa_rope, sdpa_tile,
 //! sdpa_coop, sdpa_held, sdpa_blocks or sdpa_grad takes one out. Pure; called by `attention`.
 
+pub mod token;
+
 use super::matmul::{fixed_subgroup, fragment};
 use super::profile::{Best, H200, Profile, best};
 use super::warpgroup::always;
