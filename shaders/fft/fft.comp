@@ -1,8 +1,8 @@
 #version 460
 // Discrete Fourier transforms of N values, each in the registers and shared memory of T lanes, C lines a workgroup:
 // Stockham's self-sorting passes (Govindaraju et al., High performance discrete Fourier transforms on graphics
-// processors, 2008). STAGES lists STAGE(radix, product of the radices before, butterflies a lane, from memory, to
-// memory). A longer transform is a sequence of such kernels, each a pass of a large radix: a line of the kernel is
+// processors, 2008). STAGES lists STAGE(radix, product of the radices before, butterflies a lane, from memory (2: from the
+// product with the filter, in the middle of Bluestein's algorithm where one kernel does all of it), to memory). A longer transform is a sequence of such kernels, each a pass of a large radix: a line of the kernel is
 // then one column of it, TWIDDLE its factors. The host says how values are read and written:
 //   LOAD 0 complex, 1 real, 2 half a spectrum, 3 half a spectrum for a transform of half the length, 4 pairs of reals
 //   STORE 0 complex, 1 real, 2 pairs of reals, 3 half a spectrum from a transform of half the length
@@ -182,9 +182,18 @@ uint64_t target(uint line) {
             [[unroll]] for (uint q = 0u; q < R; ++q) v[b * R + q] = mem[SLOT(c, j + q * Q(R))]; \
         } \
     }
+// The middle of a convolution in one workgroup: what the stages before have left, times the filter.
+#define READ_2(R, B) \
+    [[unroll]] for (uint b = 0u; b < B; ++b) { \
+        uint j = COLUMN(b); \
+        if (LIVE(R, B, j)) { \
+            [[unroll]] for (uint q = 0u; q < R; ++q) \
+                v[b * R + q] = cmul(mem[SLOT(c, j + q * Q(R))], entry(extra, j + q * Q(R))).yx; \
+        } \
+    }
 #define WRITE_1(R, NS, B, FROM) TO_MEMORY(R, NS, B)
 #define WRITE_0(R, NS, B, FROM) \
-    if (FROM == 0) barrier(); \
+    if (FROM != 1) barrier(); \
     [[unroll]] for (uint b = 0u; b < B; ++b) { \
         uint j = COLUMN(b); \
         if (LIVE(R, B, j)) { \

@@ -1,7 +1,7 @@
 //! All variables and kernel variants of this backend and of what it shares with others, in the order of
 //! docs/environment.md. Each is a static of its owner; a test finds those that are missing here. Called by `python`.
 
-use super::kernels::{attention, conv, elementwise, index, matmul, norm, quantized, reduce, sort};
+use super::kernels::{attention, conv, elementwise, fft, index, matmul, norm, quantized, reduce, sort};
 use super::{hal, memory, report, shader, tune};
 use crate::core::env::{self, KernelVariant, Variable};
 use crate::core::{Result, fallback, fault};
@@ -112,6 +112,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &index::scatter::SCATTER_CLAIMED,
     &tune::index::SCATTER_LINES,
     &index::scatter::SCATTER_OWNED,
+    &fft::FFT_CONVOLVED,
     &elementwise::ELEMENTWISE_WIDE,
     &elementwise::ELEMENTWISE_FLAT,
     &tune::fusion::COMPOSED,

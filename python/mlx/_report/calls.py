@@ -619,7 +619,7 @@ FAMILIES = {
     "quantised products": (_quantized, ["qmm"]),
     "attention": (_attention, ["sdpa"]),
     "fast": (_fast, ["norm", "rope"]),
-    "transforms": (_transforms, []),
+    "transforms": (_transforms, ["fft"]),
     "random": (_random, ["random"]),
     "indexing": (_indexing, ["scatter"]),
     "compiled": (

@@ -2,7 +2,7 @@
 
 use std::f64::consts::PI;
 
-use super::plan::Entry;
+use super::plan::{Entry, is_smooth, primes};
 
 fn cis(turn: f64) -> Entry {
     let (s, c) = (turn * 2.0 * PI).sin_cos();
@@ -27,9 +27,13 @@ pub fn split_roots(n: usize) -> Vec<Entry> {
     (0..low).map(power).chain((0..high).map(|k| power(k * low))).collect()
 }
 
-/// Length of the convolution that a transform of `n` values becomes.
+/// Length of the convolution that a transform of `n` values becomes: the next power of two where little more is needed
+/// than that, else the least multiple of four whose factors all have a butterfly.
 pub fn bluestein_length(n: usize) -> usize {
-    (2 * n - 1).next_power_of_two()
+    let least = 2 * n - 1;
+    let power = least.next_power_of_two();
+    let smooth = (least.next_multiple_of(4)..power).step_by(4).find(|&m| is_smooth(m)).unwrap_or(power);
+    if power - smooth < power / 8 { power } else { smooth }
 }
 
 fn chirp_f64(n: usize, k: usize) -> (f64, f64) {
@@ -58,40 +62,39 @@ pub fn chirp_filter(n: usize) -> Vec<Entry> {
         x[k] = (c, -s);
         x[(m - k) % m] = (c, -s);
     }
-    fft_f64(&mut x);
     let scale = 1.0 / m as f64;
-    x.into_iter().map(|(re, im)| [(re * scale) as f32, (im * scale) as f32]).collect()
+    fft_f64(x).into_iter().map(|(re, im)| [(re * scale) as f32, (im * scale) as f32]).collect()
 }
 
-/// A transform of a power of two in place, radix two.
-fn fft_f64(x: &mut [(f64, f64)]) {
+/// A transform of a smooth length by Stockham's passes of prime radices.
+fn fft_f64(mut x: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     let n = x.len();
-    let bits = n.trailing_zeros();
-    for i in 0..n {
-        let j = if bits == 0 { 0 } else { i.reverse_bits() >> (usize::BITS - bits) };
-        if i < j {
-            x.swap(i, j);
-        }
-    }
-    let w: Vec<(f64, f64)> = (0..n / 2)
+    let w: Vec<(f64, f64)> = (0..n)
         .map(|k| {
             let (s, c) = (-2.0 * PI * k as f64 / n as f64).sin_cos();
             (c, s)
         })
         .collect();
-    let mut half = 1;
-    while half < n {
-        for start in (0..n).step_by(2 * half) {
-            for k in 0..half {
-                let (c, s) = w[k * (n / (2 * half))];
-                let (a, b) = (x[start + k], x[start + k + half]);
-                let t = (b.0 * c - b.1 * s, b.0 * s + b.1 * c);
-                x[start + k] = (a.0 + t.0, a.1 + t.1);
-                x[start + k + half] = (a.0 - t.0, a.1 - t.1);
+    let mul = |a: (f64, f64), b: (f64, f64)| (a.0 * b.0 - a.1 * b.1, a.0 * b.1 + a.1 * b.0);
+    let mut out = vec![(0.0, 0.0); n];
+    let mut before = 1;
+    for r in primes(n) {
+        let columns = n / r;
+        let mut u = vec![(0.0, 0.0); r];
+        for j in 0..columns {
+            let k = j % before;
+            for (q, v) in u.iter_mut().enumerate() {
+                *v = mul(x[j + q * columns], w[k * q * (columns / before)]);
+            }
+            for p in 0..r {
+                let terms = u.iter().enumerate().map(|(q, &v)| mul(v, w[p * q % r * columns]));
+                out[(j - k) * r + k + p * before] = terms.fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
             }
         }
-        half *= 2;
+        std::mem::swap(&mut x, &mut out);
+        before *= r;
     }
+    x
 }
 
 #[cfg(test)]
@@ -100,9 +103,14 @@ mod tests {
 
     #[test]
     fn the_filter_makes_a_transform_a_convolution() {
-        let n = 7;
+        for (n, m) in [(7, 16), (17, 36), (61, 128), (67, 140)] {
+            assert_eq!(bluestein_length(n), m);
+            convolved(n);
+        }
+    }
+
+    fn convolved(n: usize) {
         let (c, f, m) = (chirp(n), chirp_filter(n), bluestein_length(n));
-        assert_eq!(m, 16);
         let mul = |a: (f64, f64), b: Entry| {
             let b = (f64::from(b[0]), f64::from(b[1]));
             (a.0 * b.0 - a.1 * b.1, a.0 * b.1 + a.1 * b.0)
@@ -112,16 +120,16 @@ mod tests {
         for k in 0..n {
             z[k] = mul(x[k], c[k]);
         }
-        fft_f64(&mut z);
-        let mut z: Vec<_> = z.iter().zip(&f).map(|(&z, &f)| mul(z, f)).map(|z| (z.1, z.0)).collect();
-        fft_f64(&mut z);
+        let z: Vec<_> = fft_f64(z).iter().zip(&f).map(|(&z, &f)| mul(z, f)).map(|z| (z.1, z.0)).collect();
+        let z = fft_f64(z);
         for k in 0..n {
             let got = mul((z[k].1, z[k].0), c[k]);
             let want = (0..n).fold((0.0, 0.0), |sum, j| {
                 let w = mul(x[j], cis(-((j * k % n) as f64) / n as f64));
                 (sum.0 + w.0, sum.1 + w.1)
             });
-            assert!((got.0 - want.0).abs() < 1e-5 && (got.1 - want.1).abs() < 1e-5, "{got:?} {want:?}");
+            let far = 1e-6 * (n * n) as f64;
+            assert!((got.0 - want.0).abs() < far && (got.1 - want.1).abs() < far, "{got:?} {want:?}");
         }
     }
 }

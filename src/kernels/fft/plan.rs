@@ -104,6 +104,19 @@ impl LinePlan {
     }
 }
 
+/// The prime factors of a smooth length, the largest first.
+pub fn primes(n: usize) -> Vec<usize> {
+    let mut primes = Vec::new();
+    let mut rest = n;
+    for p in PRIMES.into_iter().chain([2]) {
+        while rest.is_multiple_of(p) {
+            primes.push(p);
+            rest /= p;
+        }
+    }
+    primes
+}
+
 /// Smooth factors of a smooth length, each at most `limit`, as equal as may be.
 pub fn split(n: usize, limit: usize) -> Vec<usize> {
     if n <= limit {
@@ -112,15 +125,7 @@ pub fn split(n: usize, limit: usize) -> Vec<usize> {
     let count = (2..).find(|&k| (limit as f64).powi(k) >= n as f64).unwrap_or(2) as usize;
     for count in count..64 {
         let mut parts = vec![1usize; count];
-        let mut primes = Vec::new();
-        let mut rest = n;
-        for p in PRIMES.into_iter().chain([2]) {
-            while rest.is_multiple_of(p) {
-                primes.push(p);
-                rest /= p;
-            }
-        }
-        for p in primes {
+        for p in primes(n) {
             // INVARIANT: there are at least two parts.
             let least = parts.iter_mut().min().expect("parts");
             *least *= p;

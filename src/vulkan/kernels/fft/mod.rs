@@ -1,6 +1,6 @@
 //! Host side of shaders/fft/fft.comp. A line that fits a workgroup's shared memory takes one pass; a longer one takes
 //! several of large radices, through scratch memory. Lengths with other prime factors than 2 to 13 become
-//! convolutions by Bluestein's algorithm. Real lines of even length are transformed as half as many pairs.
+//! convolutions by Bluestein's algorithm, in one pass where they fit, too. Real lines of even length are transformed as half as many pairs.
 
 pub mod frames;
 pub mod hadamard;
@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use super::elem::{Defines, Push, WG, collapse, define, dims, grid};
 use crate::bail;
+use crate::core::env::KernelVariant;
 use crate::core::fork::Made;
 use crate::core::layout::show;
 use crate::core::{Dtype, Result, Storage};
@@ -18,6 +19,11 @@ use crate::kernels::fft::plan::{self, Entry, LinePlan};
 use crate::kernels::{DeviceView, Fft, FftKind};
 use crate::memory;
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source, tune};
+
+pub static FFT_CONVOLVED: KernelVariant = KernelVariant::new(
+    "fft_convolved",
+    "two kernels, through memory, for transforms of short lines by convolution",
+);
 
 /// Bytes of tables that are kept.
 const TABLES_MAX: usize = 256 << 20;
@@ -87,6 +93,9 @@ mod io {
     pub const STORE_HALF: u32 = 3;
 }
 
+/// Flag of a kernel that does all of a convolution.
+const CONVOLVED: &str = "CONVOLVED";
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct FftKey {
     plan: LinePlan,
@@ -116,10 +125,13 @@ impl KernelKey for FftKey {
         number("E", self.plan.registers);
         number("PITCH", self.pitch);
         number("PADDING", self.padding);
-        let last = self.plan.stages.len() - 1;
         let (stage_in, stage_out) = self.staged;
-        let list = self.plan.stages.iter().enumerate().map(|(i, s)| {
-            let from = u32::from(i == 0 && !stage_in);
+        let half = self.plan.stages.len();
+        let count = if self.flags.contains(&CONVOLVED) { 2 * half } else { half };
+        let last = count - 1;
+        let list = (0..count).map(|i| {
+            let s = &self.plan.stages[i % half];
+            let from = if i == half { 2 } else { u32::from(i == 0 && !stage_in) };
             let to = u32::from(i == last && !stage_out);
             format!("STAGE({}, {}, {}, {from}, {to})", s.radix, s.before, s.each)
         });
@@ -442,6 +454,12 @@ pub fn fft(enc: &mut CommandEncoder, t: &Fft, src: &DeviceView, dst: &DeviceView
         return run(enc, &Pass { n: t.n, lines, cols: 1, input, output, hooks });
     }
     let m = if smooth { t.n } else { constants::bluestein_length(t.n) };
+    if !smooth && m <= line_max && !strided && !FFT_CONVOLVED.disabled() {
+        let parts = [first.flags, last.flags, vec!["CHIRP_IN", "SWAP_OUT", "CHIRP_OUT", CONVOLVED]];
+        let (extra, chirp) = (Some(Table::Filter(t.n)), Some(t.n));
+        let hooks = Hooks { store, flags: parts.concat(), extra, chirp, ..first };
+        return run(enc, &Pass { n: m, lines, cols: 1, input, output, hooks });
+    }
     let radices = if m <= line_max && !strided { vec![m] } else { plan::split(m, column_max) };
     several(enc, t.n, &radices, lines, (&input, &output), (&first, &last))
 }
