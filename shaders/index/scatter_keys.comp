@@ -3,14 +3,9 @@
 // where it goes, 0xffffffff for one that is dropped. Axis fields: length, what a step adds to the key.
 // MODE 0 writes the keys, of 16 bits with SHORT. MODE 1 links each update to the next one of equal key in its line (per_line at most
 // WG): low bits the number of that update, LAST or GONE, top bit set unless it is the first. MODE 2 leaves the
-// number of the last update of each key, plus one, in a table. MODE 3 leaves the bits of that update there too, in the lower
-// words; updates lie in the order of their numbers. MODE 4 assigns such updates itself: a workgroup has a line, of which that table lies
-// in shared memory.
+// number of the last update of each key, plus one, in a table. MODE 3 assigns updates that lie in the order of their numbers itself: a
+// workgroup has a line, of which that table lies in shared memory.
 #include "lib/codecs.glsl"
-#if MODE == 3
-#extension GL_EXT_shader_atomic_int64 : require
-layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Claim { uint64_t v; };
-#endif
 #define FIELDS 2
 #include "index/indexed.glsl"
 layout(local_size_x_id = 0) in;
@@ -52,7 +47,7 @@ uint key_of(uint u) {
 
 #if MODE == 1
 shared uint keys[WG];
-#elif MODE == 4
+#elif MODE == 3
 shared uint last[PLACES];
 #endif
 
@@ -73,7 +68,7 @@ void main() {
             if (keys[j] == key) link = (link & FOLLOWS) | (u - t + j);
     }
     Raw4(dst + 4ul * u).v = link;
-#elif MODE == 4
+#elif MODE == 3
     uint line = wg, first = line * per_line, place0 = line * places;
     if (first >= total) return;
     for (uint p = t; p < places; p += WG) last[p] = 0u;
@@ -97,9 +92,6 @@ void main() {
     Raw2(dst + 2ul * u).v = uint16_t(key & 0xffffu);
 #elif MODE == 0
     Raw4(dst + 4ul * u).v = key;
-#elif MODE == 3
-    uint bits = a_bits(updates + uint64_t(u) * A_SIZE);
-    if (key != DROPPED) atomicMax(Claim(dst + 8ul * key).v, packUint2x32(uvec2(bits, u + 1u)));
 #else
     if (key != DROPPED) atomicMax(Raw4(dst + 4ul * key).v, u + 1u);
 #endif

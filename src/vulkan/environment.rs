@@ -111,6 +111,8 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &index::scatter::SCATTER_LINKED,
     &index::scatter::SCATTER_CLAIMED,
     &tune::index::SCATTER_LINES,
+    &tune::index::SCATTER_SUMS,
+    &index::sums::SCATTER_SUMS_WIDE,
     &index::scatter::SCATTER_OWNED,
     &fft::FFT_CONVOLVED,
     &elementwise::ELEMENTWISE_WIDE,

@@ -28,6 +28,45 @@ pub fn scatter_by_lines(p: &Profile, lines: u64, places: u64) -> bool {
         && !SCATTER_LINES.disabled()
 }
 
+pub static SCATTER_SUMS: KernelVariant =
+    KernelVariant::new("scatter_sums", "sorted updates, for sums of floats too");
+
+/// Sums of 64 bits that each place of a scatter of exact sums has; scatter_sums.comp takes any number.
+pub const SUM_BINS: u64 = 3;
+/// Those of them that are cleared before it is known how many are in use: normal numbers take two.
+pub const SUM_CLEARED: u64 = 2;
+/// Binary digits of the number of sums that a workgroup keeps in shared memory, of 12 bytes each.
+pub const SUM_SEEN_BITS: u32 = 10;
+/// Places for each update up to which exact sums are cheaper than to sort the updates, on an H200.
+const SUM_PLACES: u64 = 1;
+/// Elements of an update up to which exact sums are cheaper than sorted updates, on an H200.
+const SUM_WIDTH: u64 = 8;
+/// Workgroups, for each that fills the device, of passes whose lanes take several addends.
+const SUM_GROUPS: u64 = 4;
+/// Most updates of a lane.
+const SUM_UPDATES: u64 = 32;
+
+/// Whether `size` updates in rows of `width` elements, which lie among `held` ones, are added to `span` places as exact integers.
+/// Numbers of sums are of 32 bits there.
+pub fn scatter_exactly(span: u64, size: u64, held: u64, width: u64) -> bool {
+    let most = 1 << 30;
+    span.max(size).max(held) < most
+        && span <= SUM_PLACES * size
+        && held <= 2 * size
+        && width <= SUM_WIDTH
+        && !SCATTER_SUMS.disabled()
+}
+
+/// Workgroups of passes over all addends.
+pub fn sum_groups(p: &Profile) -> u64 {
+    SUM_GROUPS * p.fill()
+}
+
+/// Updates of each of so many lanes, or of more of them.
+pub fn sum_updates(size: u64, lanes: u64) -> u64 {
+    size.div_ceil(lanes).clamp(1, SUM_UPDATES)
+}
+
 /// Bytes up to which arrays one behind the other are joined by one kernel: copies of large ones go at the memory's rate (an estimate).
 const SMALL: i64 = 1 << 20;
 /// Bytes of an array's part of a row from which on an invocation mostly has 16 of one array (an estimate).

@@ -5,3 +5,4 @@ pub(in crate::vulkan) mod indexed;
 pub mod join;
 pub mod mask;
 pub mod scatter;
+pub mod sums;

@@ -6,6 +6,7 @@
 use smallvec::SmallVec;
 
 use super::indexed::{Indices, Words, shift, widest};
+use super::sums;
 use crate::bail;
 use crate::core::env::KernelVariant;
 use crate::core::{Dtype, Result};
@@ -151,7 +152,6 @@ enum Mode {
     Keys,
     Links,
     Owners,
-    Claims,
     Lines,
 }
 
@@ -176,7 +176,7 @@ impl KernelKey for Keys {
 
     fn module(&self, _: &Features) -> Module {
         let mut d = Defines::new();
-        if matches!(self.mode, Mode::Claims | Mode::Lines) {
+        if self.mode == Mode::Lines {
             operand(&mut d, "A", self.dtype);
             operand(&mut d, "B", self.dtype);
             define(&mut d, "PLACES", self.places);
@@ -190,7 +190,7 @@ impl KernelKey for Keys {
     }
 }
 
-/// Writes what elements of a dtype were claimed for.
+/// Writes to elements of a dtype what their owners have.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Claims(Dtype);
 
@@ -201,6 +201,7 @@ impl KernelKey for Claims {
 
     fn module(&self, _: &Features) -> Module {
         let mut d = Defines::new();
+        operand(&mut d, "A", self.0);
         operand(&mut d, "B", self.0);
         Module {
             source: Source::File("scatter_claims.comp"),
@@ -273,17 +274,16 @@ pub fn scatter(
         if step > 0 && tune::index::scatter_by_lines(enc.device().profile(), lines, places) {
             return job.keys(enc, Mode::Lines, false, step, job.dst.range());
         }
-        if step > 0 && dtype.size() <= 4 && claims(enc) {
+        if step > 0 && !SCATTER_CLAIMED.disabled() {
             return job.claimed(enc, step);
         }
         return job.direct(enc, Meeting::Owned);
     }
+    let exact = kind.how == Combine::Add && matches!(dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16);
+    if exact && sums::scatter(enc, kind.hold, walk, updates, indices, dst)? {
+        return Ok(());
+    }
     job.sorted(enc)
-}
-
-/// Whether claims can be made: number and bits of an update in one word of 64 bits.
-fn claims(enc: &CommandEncoder) -> bool {
-    enc.device().features().atomic_int64 && !SCATTER_CLAIMED.disabled()
 }
 
 /// Elements that a lane handles at once, and whether one update serves them all.
@@ -376,7 +376,7 @@ impl Job<'_> {
         let push = push.u32s(&[count as u32, per_line as u32, places as u32]);
         let axes = self.groups.order.len();
         let (hold, indices) = (self.code.hold, self.code.indices);
-        let moves = matches!(mode, Mode::Claims | Mode::Lines);
+        let moves = mode == Mode::Lines;
         let dtype = if moves { self.code.dtype } else { Dtype::U32 };
         let held = if mode == Mode::Lines { places.next_power_of_two() } else { 0 };
         let key = Keys { mode, hold, short, dtype, places: held, indices, axes };
@@ -385,7 +385,7 @@ impl Job<'_> {
         let live = match mode {
             Mode::Links => wg / per_line * per_line,
             Mode::Lines => per_line,
-            Mode::Keys | Mode::Owners | Mode::Claims => wg,
+            Mode::Keys | Mode::Owners => wg,
         };
         let updates = Some(self.updates).filter(|_| moves);
         let reads: Vec<_> = self.indices.iter().chain(updates).map(DeviceView::range).collect();
@@ -449,17 +449,18 @@ impl Job<'_> {
         enc.dispatch(&pipeline, &push, groups, &reads, &[self.dst.range()])
     }
 
-    /// An assignment of single elements: each update claims its place, with its bits, and the last one keeps it. Random places are
-    /// met once; a table of numbers alone is read again by every update, which then writes to a random place.
+    /// An assignment of single elements: each update claims its place by its number, the last one keeps it, and each place fetches
+    /// what its owner has. A second look at all updates would read the table at random and write at random.
     fn claimed(&self, enc: &mut CommandEncoder, step: i64) -> Result<()> {
         let total = self.groups.total;
-        let table = (enc.temp(8 * total as usize)?, 8 * total);
+        let table = (enc.temp(4 * total as usize)?, 4 * total);
         enc.fill(table, 0)?;
-        self.keys(enc, Mode::Claims, false, 0, table)?;
-        let push = Push::default().u64s(&[table.0, self.dst.ptr]).i64s(&[step]).u32s(&[total as u32]);
+        self.keys(enc, Mode::Owners, false, 0, table)?;
+        let push = Push::default().u64s(&[table.0, self.dst.ptr, self.updates.ptr]).i64s(&[step]);
+        let push = push.u32s(&[total as u32]);
         let pipeline = enc.device().pipeline(&Claims(self.code.dtype))?;
         let groups = grid(enc, total.div_ceil(u64::from(4 * WG)));
-        enc.dispatch(&pipeline, &push, groups, &[table], &[self.dst.range()])
+        enc.dispatch(&pipeline, &push, groups, &[table, self.updates.range()], &[self.dst.range()])
     }
 
     /// Keys in their order or by number, and what goes with them.
