@@ -601,6 +601,48 @@ def test_the_last_assignment_stays_along_an_axis(lines, places, updates, dtype):
     np.testing.assert_array_equal(np.array(mx.put_along_axis(*views, 1)), want)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "complex64", "int64"])
+@pytest.mark.parametrize("shape", [(1,), (7,), (64,), (33, 17), (5, 6, 40), (2, 3, 1001)])
+def test_every_so_many_columns(shape, dtype):
+    """Of an array that others hold: assigned and copied at once, or one after the other."""
+    rng = np.random.default_rng(len(shape))
+    x = rng.integers(0, 99, shape)
+    for step in (2, 3, 7, 8, 9):
+        for start in {0, 1, min(5, shape[-1] - 1)}:
+            for stop in {shape[-1], shape[-1] - 1, (shape[-1] + start) // 2}:
+                want, at = x.copy(), np.s_[..., start:stop:step]
+                u = rng.integers(100, 127, want[at].shape)
+                for update in (u, u[..., :1], np.array(101), u[:1], u[..., ::-1]):
+                    want[at] = update if update.size else u
+                    a = h.from_np(x, dtype)
+                    b = a + 0 if dtype != "int8" else a | a
+                    mx.eval(a, b)
+                    held = b[:]
+                    b[at] = h.from_np(update, dtype) if update.size else h.from_np(u, dtype)
+                    same(b, h.quantise(want, dtype), f"{shape} {step} {start} {stop}")
+                    same(held, h.quantise(x, dtype))
+
+
+def test_columns_of_views():
+    x = np.arange(30 * 44).reshape(30, 44).astype(np.float32)
+    base = mx.array(x)
+    for view, plain in (
+        (base[3:, 1:], x[3:, 1:]),
+        (base.T, x.T),
+        (base[4:8], x[4:8]),
+        (base[1:2, 4:12], x[1:2, 4:12]),
+    ):
+        for rows in (slice(None), slice(0, 1), slice(None, None, 2)):
+            want = plain.copy()
+            want[rows, 1::2] = -want[rows, 1::2]
+            got = mx.array(view)
+            got[rows, 1::2] = -view[rows, 1::2]
+            same(got, want)
+            slope = mx.grad(lambda a: (a.at[:, 1::2].add(1.0) * 3).sum())(view)  # noqa: B023
+            same(slope, np.full(plain.shape, 3.0))
+    same(base, x)
+
+
 @pytest.mark.parametrize("how", ["maximum", "minimum"])
 @pytest.mark.parametrize("places, updates", [(50, 3000), (4000, 9000)])
 def test_extremes_of_many_updates(places, updates, how):

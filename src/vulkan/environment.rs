@@ -112,6 +112,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &index::scatter::SCATTER_CLAIMED,
     &tune::index::SCATTER_LINES,
     &tune::index::SCATTER_SUMS,
+    &tune::index::INTERLEAVE,
     &index::sums::SCATTER_SUMS_WIDE,
     &index::scatter::SCATTER_OWNED,
     &fft::FFT_CONVOLVED,

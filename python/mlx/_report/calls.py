@@ -474,6 +474,7 @@ def _indexing(full):
                 yield "at", lambda y=y: _updated(*y)
             yield "assign", lambda x=x: _assigned(x[0], mx.zeros(7, x[1]))
             yield "assign", lambda x=x: _numbers(*x)
+        yield "columns", lambda d=dtype: _columns(d)
         yield "mask", lambda d=dtype: _assigned(d, mx.zeros(50, mx.bool_))
         for n in (50, 20_000):
             yield "masked", lambda x=(dtype, n): _masked(*x)
@@ -494,6 +495,14 @@ def _numbers(dtype, index):
     x = mx.zeros(1000, dtype)
     x[mx.zeros(5000, index)] = mx.ones(5000, dtype)
     return x
+
+
+def _columns(dtype):
+    """Every second one of an array that stays."""
+    x = mx.zeros((50, 8), dtype)
+    y = x[:]
+    y[:, ::2] = mx.ones((50, 4), dtype)
+    return x, y
 
 
 def _masked(dtype, n):
@@ -621,7 +630,7 @@ FAMILIES = {
     "fast": (_fast, ["norm", "rope"]),
     "transforms": (_transforms, ["fft"]),
     "random": (_random, ["random"]),
-    "indexing": (_indexing, ["scatter"]),
+    "indexing": (_indexing, ["scatter", "interleave"]),
     "compiled": (
         _compiled,
         [

@@ -44,9 +44,14 @@ impl SliceUpdate {
             let src = dev_in(enc, &inputs[0])?;
             crate::vulkan::kernels::elementwise::copy(enc, &src, &dst)?;
         }
-        let part =
-            sliced(&dst, &self.start, &self.step, inputs[1].shape(), |p, shift| p.wrapping_add_signed(shift));
+        let part = self.part(&dst, &inputs[1]);
         Ok([dst, part])
+    }
+
+    /// The part of a view that the update belongs in.
+    #[cfg(feature = "vulkan")]
+    fn part(&self, dst: &DeviceView, update: &Array) -> DeviceView {
+        sliced(dst, &self.start, &self.step, update.shape(), |p, shift| p.wrapping_add_signed(shift))
     }
 
     /// Where the update begins, if its elements are neighbours along each axis.
@@ -87,7 +92,16 @@ impl Primitive for SliceUpdate {
     fn eval_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
         on_gpu!(stream, |enc| {
             let update = dev_in(enc, &inputs[1])?;
-            let [_, part] = self.target(enc, inputs, &outputs[0])?;
+            let dst = dev_out_reusing(enc, &outputs[0], &inputs[..1])?;
+            if outputs[0].size() > 0 && !same_storage(&inputs[0], &outputs[0])? {
+                let src = dev_in(enc, &inputs[0])?;
+                let at = (&self.start[..], &self.step[..]);
+                if crate::vulkan::kernels::index::interleave::interleave(enc, &src, &update, at, &dst)? {
+                    return Ok(());
+                }
+                crate::vulkan::kernels::elementwise::copy(enc, &src, &dst)?;
+            }
+            let part = self.part(&dst, &inputs[1]);
             if part.size() == 0 {
                 return Ok(());
             }

@@ -67,6 +67,17 @@ pub fn sum_updates(size: u64, lanes: u64) -> u64 {
     size.div_ceil(lanes).clamp(1, SUM_UPDATES)
 }
 
+pub static INTERLEAVE: KernelVariant =
+    KernelVariant::new("interleave", "a copy, and a write of every so many columns");
+
+/// Largest step of columns whose replacement is part of a copy: a sector of memory of 32 bytes has one of them.
+const INTERLEAVE_STEP: i64 = 8;
+
+/// Whether every so many columns of a copy are replaced by one kernel.
+pub fn interleaves(step: i64) -> bool {
+    (2..=INTERLEAVE_STEP).contains(&step) && !INTERLEAVE.disabled()
+}
+
 /// Bytes up to which arrays one behind the other are joined by one kernel: copies of large ones go at the memory's rate (an estimate).
 const SMALL: i64 = 1 << 20;
 /// Bytes of an array's part of a row from which on an invocation mostly has 16 of one array (an estimate).

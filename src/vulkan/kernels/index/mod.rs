@@ -2,6 +2,7 @@
 
 pub mod gather;
 pub(in crate::vulkan) mod indexed;
+pub mod interleave;
 pub mod join;
 pub mod mask;
 pub mod scatter;
