@@ -65,6 +65,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &tune::quantized::picked::QMM_COMBINE,
     &tune::quantized::picked::QMM_GROUPED,
     &tune::quantized::held::QMM_HELD,
+    &tune::quantized::few_rows::QMM_FEW_ROWS,
     &tune::gemv::held::MATMUL_HELD,
     &tune::parts::MATMUL_PARTS,
     &tune::warpgroup::MATMUL_WARPGROUP,

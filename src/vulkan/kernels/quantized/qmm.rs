@@ -3,6 +3,7 @@
 //! matrices multiply. Which of them is chosen stands in `tune::quantized`. Indices are read by the kernels, which clamp
 //! them to the operands.
 
+use super::few_rows;
 use super::joined_layout;
 use super::qmm_joined::{self, Joined, Matrix};
 use super::qmm_warpgroup;
@@ -371,17 +372,31 @@ fn kernel(
     dst: &DeviceView,
 ) -> Result<Option<Choice>> {
     let device = enc.device();
+    let alone = !picked && x.shape[0] == 1;
+    if alone && few_rows::suits(device, s) && as_joined(enc, x, w, dst, few_rows::run)? {
+        return Ok(None);
+    }
     let known = |dtype, cols| fragment_probe::known(device, dtype, cols);
     let choice = choose(device.profile(), s, &known);
     if !matches!(choice.variant, Variant::Row(_) | Variant::Streamed(_) | Variant::Held(_)) {
         return Ok(Some(choice));
     }
-    let done = !picked && x.shape[0] == 1 && few_rows(enc, x, w, dst)?;
+    let joined: Take = |enc, j, reads, writes| qmm_joined::run(enc, j, reads, writes).map(|()| true);
+    let done = alone && as_joined(enc, x, w, dst, joined)?;
     Ok((!done).then(|| choose_of_many(device.profile(), s, &known)))
 }
 
-/// Records the product of one row, or of few, by the kernels that have no other, if they can read the matrix.
-fn few_rows(enc: &mut CommandEncoder, x: &DeviceView, w: &Weights, dst: &DeviceView) -> Result<bool> {
+/// What records joined products; whether it did. All ranges that they read, and write.
+type Take = fn(&mut CommandEncoder, &Joined, &[(u64, u64)], &[(u64, u64)]) -> Result<bool>;
+
+/// Records the product of one row, or of few, by the kernels of joined ones, if they can read the matrix.
+fn as_joined(
+    enc: &mut CommandEncoder,
+    x: &DeviceView,
+    w: &Weights,
+    dst: &DeviceView,
+    take: Take,
+) -> Result<bool> {
     let parts = [w.codes.ptr, w.scales.ptr, w.biases.map_or(0, |b| b.ptr)];
     if !joined_layout::aligned(parts) || w.scales.dtype != dst.dtype || codes_are_far(w) {
         return Ok(false);
@@ -407,8 +422,7 @@ fn few_rows(enc: &mut CommandEncoder, x: &DeviceView, w: &Weights, dst: &DeviceV
     };
     let mut reads = vec![x.range(), w.codes.range(), w.scales.range()];
     reads.extend(w.biases.map(|v| v.range()));
-    qmm_joined::run(enc, &joined, &reads, &[dst.range()])?;
-    Ok(true)
+    take(enc, &joined, &reads, &[dst.range()])
 }
 
 /// One product, ready to be recorded.

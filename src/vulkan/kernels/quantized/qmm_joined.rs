@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::joined_layout::{Layout, layout};
 use super::qmm::define_coop;
 use super::quant::{define_format, show as show_format};
-use super::{stream, subnormal_probe, sums};
+use super::{few_rows, stream, subnormal_probe, sums};
 use crate::core::{Dtype, Result, Stream};
 use crate::kernels::elementwise::table::calls_library;
 use crate::kernels::matmul::epilogue::{KeptAfter, MATRICES};
@@ -269,7 +269,7 @@ impl KernelKey for Key {
 /// The push block of shaders/quantized/qmm.glsl with JOINED.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
-pub(super) struct Push {
+pub(in crate::vulkan) struct Push {
     pub x: u64,
     pub norm: u64,
     /// Codes, scales, biases, and results.
@@ -324,6 +324,19 @@ pub fn takes_norm(stream: Stream, format: Option<Format>, dtype: Dtype, sizes: [
 
 /// Records the products; `reads` and `writes` are all ranges that they touch.
 pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &[(u64, u64)]) -> Result<()> {
+    if few_rows::run(enc, j, reads, writes)? {
+        return Ok(());
+    }
+    by_shaders(enc, j, reads, writes)
+}
+
+/// The same by shaders.
+fn by_shaders(
+    enc: &mut CommandEncoder,
+    j: &Joined,
+    reads: &[(u64, u64)],
+    writes: &[(u64, u64)],
+) -> Result<()> {
     let device = enc.device();
     let known = |dtype, cols| fragment_probe::known(device, dtype, cols);
     if let (Some(c), Some(format)) = (j.combined, j.format)

@@ -5,6 +5,7 @@
 //! MLX_VK_DISABLE=name,... takes qmm_stream, qmm_row, qmm_held, qmm_rows, qmm_coop, qmm_cols, qmm_tiled, qmm_dequantize,
 //! qmm_runs and qmm_split out of the choice.
 
+pub mod few_rows;
 pub mod held;
 pub mod picked;
 pub mod row;
@@ -390,6 +391,9 @@ pub(in crate::vulkan) fn candidates(
     }
     if held::layout(p, s, known).is_some() {
         all.push(held::NUMBERS.to_vec());
+    }
+    if few_rows::layout(p, s).is_some() {
+        all.push(few_rows::NUMBERS.to_vec());
     }
     if let Some(subject) = subject(s) {
         for layout in COOP_LAYOUTS {

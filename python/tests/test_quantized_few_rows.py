@@ -1,0 +1,109 @@
+"""Few rows by matrices of four bits in groups of 64, alone and with what joins them, against float64;
+GPUs that take PTX have a kernel for those (qmm_few_rows)."""
+
+import helpers as h
+import mlx.core as mx
+import numpy as np
+import pytest
+import test_eval_joined as t
+from test_eval_joined_rows import steps
+
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("none_disabled")]
+
+HOW = {"group_size": 64, "bits": 4}
+ROWS = [2, 3, 8, 9, 16, 17, 31, 32, 33, 64]
+#: Widths, and rows of three matrices: one piece of K for each subgroup, two, parts of workgroups, and
+#: pieces that some have no more of.
+SHAPES = [(256, (16, 48, 32)), (1280, (32, 16, 16)), (4096, (48, 16, 16))]
+LARGE = [(1024, (2048, 1024, 1024)), (5120, (1024, 512, 16)), (12288, (4096, 16, 32))]
+
+
+def ptx(rng):
+    """Whether the device has the kernel."""
+    m, x = t.Matrix(rng, 16, 256, "bfloat16", **HOW), t.normal(rng, 8, 256, dtype="bfloat16")
+    return any("qmm_few_rows" in k for k in h.kernels(lambda: m(x))[1])
+
+
+def check(ran, there):
+    """The kernel ran where there is one; probes and zeros of counters may have run before."""
+    if there:
+        assert any("qmm_few_rows" in k for k in ran), ran
+        assert not any("qmm" in k and "qmm_few_rows" not in k for k in ran), ran
+
+
+def all_ways(rng, rows, form, there):
+    k, lengths = form
+    mats = [t.Matrix(rng, n, k, "bfloat16", **HOW) for n in lengths]
+    x = t.normal(rng, rows, 1, k, dtype="bfloat16")
+    row = h.to_np(x).astype(np.float64)
+    out, ran = steps(lambda: [m(x) for m in mats])
+    check(ran, there)
+    for got, m in zip(out, mats, strict=True):
+        t.close(got, m.of(row), "bfloat16")
+    again = [m(x) for m in mats]
+    for got, more in zip(out, again, strict=True):
+        assert np.array_equal(h.to_np(got), h.to_np(more))
+
+    res = t.normal(rng, rows, 1, lengths[0], dtype="bfloat16")
+    got, ran = steps(lambda: res + mats[0](x))
+    check(ran, there)
+    expected = h.to_np(res) + t.rounded(mats[0].of(row), "bfloat16")
+    t.close(got, expected, "bfloat16")
+
+    up = t.Matrix(rng, lengths[0], k, "bfloat16", **HOW)
+    got, ran = steps(lambda: t.swiglu(mats[0](x), up(x)))
+    check(ran, there)
+    g, u = (t.rounded(m.of(row), "bfloat16").astype(np.float64) for m in (mats[0], up))
+    t.close(got, t.gated(g, u), "bfloat16", units=4)
+    assert np.array_equal(h.to_np(got), h.to_np(t.swiglu(mats[0](x), up(x))))
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_few_rows_by_matrices(rng, rows):
+    there = ptx(rng)
+    for form in SHAPES + (LARGE if there else []):
+        all_ways(rng, rows, form, there)
+
+
+@pytest.mark.parametrize("rows", [4, 12, 40])
+def test_rows_keep_what_is_no_number_to_themselves(rng, rows):
+    there = ptx(rng)
+    m = t.Matrix(rng, 64, 512, "bfloat16", **HOW)
+    x = h.to_np(t.normal(rng, rows, 512, dtype="bfloat16")).copy()
+    x[1, 7], x[2, 9], x[3, 100] = np.nan, np.inf, 3e38
+    with np.errstate(all="ignore"):
+        expected = m.of(x.astype(np.float64))
+        expected[2] = np.where(m.values[:, 9] > 0, np.inf, np.where(m.values[:, 9] < 0, -np.inf, np.nan))
+    y = mx.array(x).astype(mx.bfloat16)
+    got, ran = steps(lambda: m(y))
+    check(ran, there)
+    got = h.to_np(got)
+    assert np.isnan(got[1]).all()
+    assert np.array_equal(got[2], expected[2], equal_nan=True)
+    apart = [0, *range(4, rows)]
+    t.close(mx.array(got[apart]), expected[apart], "bfloat16")
+    finite = np.abs(expected[3]) < 3e38
+    np.testing.assert_allclose(got[3][finite], expected[3][finite], rtol=2.0**-7)
+
+
+def test_small_and_large_numbers(rng):
+    """Codes are multiplied as numbers below the smallest normal one: neither end of x is lost."""
+    m = t.Matrix(rng, 32, 256, "bfloat16", **HOW)
+    for scale in (1e-20, 1e-6, 1e6, 1e20):
+        x = t.normal(rng, 8, 256, dtype="bfloat16", scale=scale)
+        t.close(m(x), m.of(h.to_np(x).astype(np.float64)), "bfloat16")
+
+
+def test_others_keep_their_kernels(rng):
+    for k, dtype, how in [
+        (320, "bfloat16", HOW),
+        (256, "float16", HOW),
+        (256, "bfloat16", {"group_size": 32, "bits": 4}),
+        (256, "bfloat16", {"group_size": 64, "bits": 8}),
+    ]:
+        m, x = t.Matrix(rng, 48, k, dtype, **how), t.normal(rng, 8, k, dtype=dtype)
+        got, ran = h.kernels(lambda m=m, x=x: m(x))
+        assert not any("qmm_few_rows" in name for name in ran), ran
+        t.close(got, m.of(h.to_np(x).astype(np.float64)), dtype, units=3)
+    m, x = t.Matrix(rng, 40, 256, "bfloat16", **HOW), t.normal(rng, 8, 256, dtype="bfloat16")
+    t.close(m(x), m.of(h.to_np(x).astype(np.float64)), "bfloat16")

@@ -1,0 +1,295 @@
+//! What becomes of the sums of a unit, 16 rows of codes by all of x: those of subgroups are added up in shared memory, those of
+//! workgroups that share K by the last of them, in order; results that are not finite are computed one by one, as
+//! shaders/quantized/one_by_one.glsl does; programs on results are followed with the roundings of separate kernels.
+
+use std::mem::offset_of;
+
+use super::after::{From, Step, steps};
+use super::program::{Program, place};
+use crate::vulkan::kernels::matmul::warpgroup::text::put;
+use crate::vulkan::kernels::quantized::qmm_joined::Push;
+use crate::vulkan::tune::quantized::few_rows::{COLUMN, UNIT};
+
+/// Bits of 2^37.
+const UP: u32 = 0x5200_0000;
+
+impl Program {
+    /// Turns in which threads take two results of neighbouring rows of codes each.
+    pub(super) fn rounds(&self) -> u32 {
+        (8 * self.form.tiles * UNIT / 2).div_ceil(32 * self.form.warps)
+    }
+
+    /// Adds up what subgroups have: `y` from 4 * round + 2 * side on.
+    pub(super) fn sum_up(&self, o: &mut String, side: u32) {
+        let form = self.form;
+        let all = self.sum_bytes();
+        if form.buffers == 1 {
+            put(o, format_args!("bar.sync 0;"));
+        }
+        put(o, format_args!("add.u32 tmp,ss,buffer;"));
+        for i in 0..4 * form.tiles {
+            let column = i / 4 * 8 + i % 2;
+            put(o, format_args!("st.shared.f32 [tmp+{}],tot{i};", 4 * (column * COLUMN + i / 2 % 2 * 8)));
+        }
+        put(o, format_args!("bar.sync 0;"));
+        for r in 0..self.rounds() {
+            let (a, b) = (4 * r + 2 * side, 4 * r + 2 * side + 1);
+            put(
+                o,
+                format_args!(
+                    "@!mine{r} bra ADDED{side}_{r};\nadd.u32 tmp,at{r},buffer; ld.shared.v2.f32 {{y{a},y{b}}},[tmp];"
+                ),
+            );
+            for w in 1..form.warps {
+                put(
+                    o,
+                    format_args!(
+                        "ld.shared.v2.f32 {{w0,w1}},[tmp+{}]; add.f32 y{a},y{a},w0; add.f32 y{b},y{b},w1;",
+                        w * all / form.warps
+                    ),
+                );
+            }
+            if form.splits > 1 {
+                self.part_at(o, r, side, "split");
+                put(o, format_args!("st.global.v2.f32 [da],{{y{a},y{b}}};"));
+            }
+            put(o, format_args!("ADDED{side}_{r}:"));
+        }
+        if form.buffers > 1 {
+            put(o, format_args!("sub.u32 buffer,{all},buffer;"));
+        }
+    }
+
+    /// Where the sums of a part of K lie that a thread has, in `da`.
+    fn part_at(&self, o: &mut String, round: u32, side: u32, part: &str) {
+        let bytes = 8 * self.form.tiles * UNIT * 4;
+        put(
+            o,
+            format_args!(
+                "ld.param.u64 da,[args+{}]; mad.lo.u32 tmp2,unit,{},{part}; mad.lo.u32 tmp2,tmp2,{},{side}; mul.wide.u32 l,tmp2,{bytes}; add.u64 da,da,l;
+mad.lo.u32 tmp2,v{round},{UNIT},r{round}; mul.wide.u32 l,tmp2,4; add.u64 da,da,l;",
+                offset_of!(Push, sums),
+                self.form.splits,
+                self.sides(),
+            ),
+        );
+    }
+
+    /// The workgroup that comes last of those that share K adds up what they left, and leaves the counter zero.
+    pub(super) fn join(&self, o: &mut String) {
+        let splits = self.form.splits;
+        put(
+            o,
+            format_args!(
+                "JOIN:
+fence.acq_rel.gpu;
+bar.sync 0;
+setp.ne.u32 p,tid,0;
+@p bra COUNTED;
+ld.param.u64 l,[args+{counters}]; mul.wide.u32 m,list,4; add.u64 l,l,m; mov.u32 tmp2,flag;
+atom.acq_rel.gpu.global.add.u32 tmp,[l],1;
+st.shared.b32 [tmp2],tmp; setp.ne.u32 q,tmp,{last};
+@!q st.global.b32 [l],0;
+fence.acq_rel.gpu;
+COUNTED:
+bar.sync 0;
+mov.u32 tmp2,flag; ld.shared.b32 tmp,[tmp2]; setp.ne.u32 p,tmp,{last};
+@p bra DONE;
+fence.acq_rel.gpu;
+mov.u32 unit,list; setp.ge.u32 p,unit,{units};
+@p bra DONE;
+JOINS:",
+                counters = offset_of!(Push, norm),
+                last = splits - 1,
+                units = self.units()
+            ),
+        );
+        self.read_arrays(o);
+        for r in 0..self.rounds() {
+            put(o, format_args!("@!mine{r} bra JOINED{r};"));
+            for side in 0..self.sides() {
+                let (a, b) = (4 * r + 2 * side, 4 * r + 2 * side + 1);
+                put(o, format_args!("mov.u32 tmp,0;"));
+                self.part_at(o, r, side, "tmp");
+                put(o, format_args!("ld.relaxed.gpu.global.v2.f32 {{y{a},y{b}}},[da];"));
+                let step = self.sides() * 8 * self.form.tiles * UNIT * 4;
+                for part in 1..splits {
+                    put(
+                        o,
+                        format_args!(
+                            "ld.relaxed.gpu.global.v2.f32 {{w0,w1}},[da+{}]; add.f32 y{a},y{a},w0; add.f32 y{b},y{b},w1;",
+                            part * step
+                        ),
+                    );
+                }
+            }
+            put(o, format_args!("JOINED{r}:"));
+        }
+        self.results(o, "B");
+        put(o, format_args!("add.u32 unit,unit,lists; setp.lt.u32 p,unit,{};\n@p bra JOINS;", self.units()));
+    }
+
+    /// Where a thread's results lie of a unit, as bytes from the beginning, in `m`; `local` and the predicates tell the matrix.
+    fn result_at(&self, o: &mut String, r: u32) {
+        put(o, format_args!("mov.u32 len,{};", self.lengths[0]));
+        if self.sides() == 1 {
+            for (i, name) in [(1, "one"), (2, "two")].into_iter().filter(|x| x.0 < self.matrices() as usize) {
+                put(o, format_args!("@{name} mov.u32 len,{};", self.lengths[i]));
+            }
+        }
+        put(
+            o,
+            format_args!(
+                "mul.wide.u32 m,v{r},len; mad.lo.u32 tmp,local,{UNIT},r{r}; cvt.u64.u32 l,tmp; add.u64 m,m,l; shl.b64 m,m,1;"
+            ),
+        );
+    }
+
+    /// Reads what the program reads besides products, ahead of the results.
+    pub(super) fn read_arrays(&self, o: &mut String) {
+        let arrays = self.arrays();
+        if arrays == 0 {
+            return;
+        }
+        put(o, format_args!("mov.u32 local,unit;"));
+        for r in 0..self.rounds() {
+            self.result_at(o, r);
+            for i in 0..arrays {
+                put(
+                    o,
+                    format_args!(
+                        "ld.param.u64 da,[args+{}]; add.u64 da,da,m;\n@mine{r} ld.global.b32 ar{},[da];",
+                        place(3, i + 1),
+                        4 * r + i
+                    ),
+                );
+            }
+        }
+    }
+
+    /// Arrays of the program.
+    fn arrays(&self) -> u32 {
+        // INVARIANT: `form` of `few_rows` asked whether there are steps.
+        let steps = self.after.and_then(|a| steps(&a)).unwrap_or_default();
+        steps.iter().map(Step::arrays).max().unwrap_or(0)
+    }
+
+    /// Stores the results of a unit; `label` is this place's alone.
+    pub(super) fn results(&self, o: &mut String, label: &str) {
+        self.matrix_of(o, "unit");
+        for r in 0..self.rounds() {
+            put(o, format_args!("@!mine{r} bra STORED{label}{r};"));
+            for side in 0..self.sides() {
+                for e in 0..2 {
+                    self.check(o, r, side, e, &format!("{label}{r}{side}{e}"));
+                }
+                let first = 4 * r + 2 * side;
+                put(o, format_args!("cvt.rn.bf16x2.f32 h{side},y{},y{first};", first + 1));
+            }
+            self.follow(o, r);
+            self.result_at(o, r);
+            self.told(o, "da", 3, 0);
+            put(o, format_args!("add.u64 da,da,m; st.global.b32 [da],pk;\nSTORED{label}{r}:"));
+        }
+        put(o, format_args!("bar.warp.sync -1;"));
+    }
+
+    /// A sum in its own range; one that is not finite as the product with the values of the codes gives it.
+    fn check(&self, o: &mut String, r: u32, side: u32, e: u32, label: &str) {
+        let y = 4 * r + 2 * side + e;
+        let [codes, factors] = self.row_bytes();
+        put(
+            o,
+            format_args!(
+                "mul.f32 y{y},y{y},0f{UP:08X}; mov.b32 tmp,y{y}; and.b32 tmp,tmp,0x7f800000; setp.ne.u32 p,tmp,0x7f800000;
+@p bra FINITE{label};
+ld.param.u64 xa,[args]; mul.wide.u32 l,v{r},{}; add.u64 xa,xa,l; mad.lo.u32 tmp,local,{UNIT},r{r}; add.u32 tmp,tmp,{e};",
+                2 * self.k
+            ),
+        );
+        for (to, part, bytes) in [("wa", 0, codes), ("sa", 1, factors), ("ba", 2, factors)] {
+            self.told(o, to, part, side);
+            put(o, format_args!("mul.wide.u32 l,tmp,{bytes}; add.u64 {to},{to},l;"));
+        }
+        put(
+            o,
+            format_args!(
+                "mov.f32 y{y},0f00000000; mov.u32 count,0;
+ONE{label}:
+ld.global.b32 word,[wa]; add.u64 wa,wa,4; shr.u32 tmp,count,3; mul.wide.u32 l,tmp,2; add.u64 da,sa,l; add.u64 l,ba,l;
+ld.global.u16 tmp,[da]; shl.b32 tmp,tmp,16; mov.b32 w0,tmp; ld.global.u16 tmp,[l]; shl.b32 tmp,tmp,16; mov.b32 w1,tmp;
+ld.global.v4.b32 {{c0,c1,c2,c3}},[xa]; add.u64 xa,xa,16;"
+            ),
+        );
+        for i in 0..8 {
+            let bits = if i % 2 == 0 {
+                format!("shl.b32 tmp2,c{},16", i / 2)
+            } else {
+                format!("and.b32 tmp2,c{},0xffff0000", i / 2)
+            };
+            put(
+                o,
+                format_args!(
+                    "and.b32 tmp,word,15; shr.u32 word,word,4; cvt.rn.f32.u32 e0,tmp; fma.rn.f32 e0,e0,w0,w1; {bits}; mov.b32 e1,tmp2; fma.rn.f32 y{y},e1,e0,y{y};"
+                ),
+            );
+        }
+        put(
+            o,
+            format_args!(
+                "add.u32 count,count,1; setp.lt.u32 p,count,{};\n@p bra ONE{label};\nFINITE{label}:",
+                self.k / 8
+            ),
+        );
+    }
+
+    /// Follows the program on both results of a thread, which `h0` and `h1` have of each side: the result in `pk`.
+    fn follow(&self, o: &mut String, r: u32) {
+        let steps = self.after.and_then(|a| steps(&a)).unwrap_or_default();
+        if steps.is_empty() {
+            return put(o, format_args!("mov.b32 pk,h0;"));
+        }
+        for (i, step) in steps.iter().enumerate() {
+            let name = |from: From| match from {
+                From::Product(side) => format!("h{side}"),
+                From::Array(i) => format!("ar{}", 4 * r + i),
+                From::Step(i) => format!("h{}", 2 + i),
+            };
+            let mut load = |from: From, to: u32| {
+                let name = name(from);
+                put(
+                    o,
+                    format_args!(
+                        "shl.b32 tmp,{name},16; mov.b32 e{to},tmp; and.b32 tmp,{name},0xffff0000; mov.b32 e{},tmp;",
+                        to + 1
+                    ),
+                );
+            };
+            match *step {
+                Step::Add(a, b) | Step::Multiply(a, b) => {
+                    load(a, 0);
+                    load(b, 2);
+                    let op = if matches!(step, Step::Add(..)) { "add" } else { "mul" };
+                    put(o, format_args!("{op}.rn.f32 e0,e0,e2; {op}.rn.f32 e1,e1,e3;"));
+                }
+                Step::Sigmoid(a) => {
+                    load(a, 0);
+                    (0..2).for_each(|e| sigmoid(o, e));
+                }
+            }
+            let to = if i + 1 == steps.len() { "pk".into() } else { format!("h{}", 2 + i) };
+            put(o, format_args!("cvt.rn.bf16x2.f32 {to},e1,e0;"));
+        }
+    }
+}
+
+/// As `h_sigmoid` of shaders/lib/math_half.glsl.
+fn sigmoid(o: &mut String, e: u32) {
+    put(
+        o,
+        format_args!(
+            "abs.f32 e4,e{e}; mul.f32 e4,e4,0fBFB8AA3B; ex2.approx.f32 e4,e4; add.f32 e5,e4,0f3F800000; rcp.approx.f32 e5,e5;
+setp.lt.f32 p,e{e},0f00000000; selp.f32 e4,e4,0f3F800000,p; mul.f32 e{e},e4,e5;"
+        ),
+    );
+}

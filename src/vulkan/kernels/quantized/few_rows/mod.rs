@@ -1,0 +1,121 @@
+//! Few rows by matrices of four-bit codes in PTX, on GPUs that take it: the rows stay in registers, codes are copied to shared memory
+//! ahead, and become elements by a mask alone, as numbers below the smallest normal one, which matrix units keep; x is multiplied
+//! by powers of two to make up for that. Takes what `qmm_joined` joins, but no normalisation. The kernels on Vulkan's matrices are
+//! the twins (MLX_VK_DISABLE=qmm_few_rows).
+
+mod after;
+mod finish;
+mod program;
+#[cfg(test)]
+mod tests;
+
+use smallvec::SmallVec;
+
+use self::program::Program;
+use super::qmm_joined::{Joined, Matrix, Push};
+use crate::core::Result;
+use crate::vulkan::hal::device::Device;
+use crate::vulkan::kernels::matmul::warpgroup::text::Told;
+use crate::vulkan::report::stats::STATS;
+use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
+use crate::vulkan::tune::quantized::Shape;
+use crate::vulkan::tune::quantized::few_rows::{self as table, Form, UNIT};
+use crate::vulkan::{CommandEncoder, Features};
+
+impl KernelKey for Program {
+    fn name(&self) -> String {
+        let Form { tiles, pieces, warps, splits, .. } = self.form;
+        let after = self.after.map_or(String::new(), |f| format!("_{}", f.program.name()));
+        let matrices = self.matrices();
+        format!("qmm_few_rows_{warps}x{pieces}x{splits}_v{}_q4g64_bfloat16_{matrices}{after}", 8 * tiles)
+    }
+
+    fn module(&self, _: &Features) -> Module {
+        let threads = 32 * self.form.warps;
+        Module { source: Source::Ptx { text: self.text(), threads }, ..Default::default() }
+    }
+}
+
+// SAFETY: repr(C) of 8-byte fields and two of 4, without padding.
+unsafe impl Told for Push {}
+
+/// Whether the kernel can read and write what lies there, and knows what becomes of the results.
+fn fits(j: &Joined) -> bool {
+    let matrix = |m: &Matrix| {
+        m.parts[0].is_multiple_of(16)
+            && m.parts[1..].iter().all(|p| p.is_multiple_of(8))
+            && m.rows % i64::from(UNIT) == 0
+    };
+    let alone = j.norm.is_none() && j.kept.is_none() && j.picks.is_none() && j.combined.is_none();
+    alone
+        && j.x.is_multiple_of(16)
+        && j.results.iter().all(|r| r.is_multiple_of(4))
+        && j.matrices.iter().all(matrix)
+        && j.after.is_none_or(|a| j.matrices.len() <= 2 && after::steps(&a).is_some())
+}
+
+/// Whether a product alone is better done here, where its operands lie so.
+pub fn suits(device: &'static Device, s: &Shape) -> bool {
+    table::layout(device.profile(), s).is_some() && device.warpgroups()
+}
+
+/// The layout for such products, if they are better done here.
+fn form(enc: &CommandEncoder, j: &Joined) -> Option<Form> {
+    let device = enc.device();
+    let form = table::layout(device.profile(), &j.shape(j.format?))?;
+    (fits(j) && device.warpgroups()).then_some(form)
+}
+
+/// What is told of `rows` rows from `first` on.
+fn of_rows(program: &Program, all: Push, first: u64, rows: u32) -> Push {
+    let mut told = Push { x: all.x + 2 * first * u64::from(program.k), rows, ..all };
+    for (i, to) in told.parts[3].iter_mut().enumerate() {
+        // Arrays that are read with the results of one matrix have rows of that length.
+        let length = program.lengths[if program.after.is_some() { 0 } else { i }];
+        *to += 2 * first * u64::from(length);
+    }
+    told
+}
+
+/// Records the products, if they are better done here; whether it did. `reads` and `writes` are all ranges that they touch.
+pub fn run(
+    enc: &mut CommandEncoder,
+    j: &Joined,
+    reads: &[(u64, u64)],
+    writes: &[(u64, u64)],
+) -> Result<bool> {
+    let Some(form) = form(enc, j) else { return Ok(false) };
+    let mut program = Program { form, k: j.k as u32, lengths: [0; 3], after: j.after };
+    let mut push = Push { x: j.x, ..Push::default() };
+    for (i, m) in j.matrices.iter().enumerate() {
+        program.lengths[i] = m.rows as u32;
+        (push.parts[0][i], push.parts[1][i], push.parts[2][i]) = m.parts.into();
+    }
+    push.parts[3][..j.results.len()].copy_from_slice(j.results);
+    let pipeline = enc.device().pipeline(&program)?;
+    let most = i64::from(8 * form.tiles);
+    let lists = form.lists(enc.device().profile(), program.units());
+    for first in (0..j.m).step_by(most as usize) {
+        let rows = (j.m - first).min(most);
+        let mut told = of_rows(&program, push, first as u64, rows as u32);
+        let mut written: SmallVec<[(u64, u64); 6]> = SmallVec::from_slice(writes);
+        if rows < j.m {
+            // So that those of other rows need not be awaited.
+            let results = program.matrices() / program.sides();
+            let part = |i| (told.parts[3][i], 2 * u64::from(told.rows * program.lengths[i]));
+            written = (0..results as usize).map(part).collect();
+        }
+        if form.splits > 1 {
+            let bytes = 4 * form.left(program.units() * program.sides());
+            told.sums = enc.temp(bytes)?;
+            told.norm = enc.counters(lists as usize)?;
+            written.extend([(told.sums, bytes as u64), (told.norm, 4 * u64::from(lists))]);
+        }
+        enc.describe(2.0 * (j.rows() * rows) as f64 * j.k as f64, &[1, rows, j.rows(), j.k]);
+        enc.dispatch(&pipeline, told.bytes(), [lists * form.splits, 1, 1], reads, &written)?;
+    }
+    for _ in j.matrices {
+        STATS.quantized(table::PLACE, j.m, j.k / i64::from(table::GROUP));
+    }
+    Ok(true)
+}

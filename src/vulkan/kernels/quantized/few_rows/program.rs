@@ -1,0 +1,511 @@
+//! The text of the products of few rows with four-bit codes (PTX): copies of codes to shared memory, x in registers as the right
+//! sides of products, codes as left ones, and the walk over rows of codes. What becomes of sums stands in `finish`.
+
+use std::mem::offset_of;
+
+use crate::kernels::matmul::epilogue::KeptAfter;
+use crate::vulkan::kernels::matmul::warpgroup::text::put;
+use crate::vulkan::kernels::quantized::qmm_joined::Push;
+use crate::vulkan::shader::native::ENTRY_NAME;
+use crate::vulkan::tune::quantized::few_rows::{COLUMN, Form, GROUPS, PIECE, SPAN, UNIT};
+
+/// What the kernel does; bfloat16, groups of 64.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Program {
+    pub form: Form,
+    /// Length of a row.
+    pub k: u32,
+    /// Rows of codes of each matrix, whole units.
+    pub lengths: [u32; 3],
+    /// What becomes of the results of one matrix, or of two at once.
+    pub after: Option<KeptAfter>,
+}
+
+/// Place of what the kernel is told of a matrix: `part` 0 to 3 are codes, scales, biases and results.
+pub(super) fn place(part: u32, matrix: u32) -> u32 {
+    offset_of!(Push, parts) as u32 + 8 * (3 * part + matrix)
+}
+
+/// What codes are multiplied by as elements whose exponent is zero: low digits, and those four places up; and what undoes it.
+const UP: [u32; 2] = [0x6f80_6f80, 0x6d80_6d80];
+/// Bits of 2^-37, which both come to.
+const DOWN: u32 = 0x2d00_0000;
+
+impl Program {
+    pub fn matrices(&self) -> u32 {
+        self.lengths.iter().filter(|&&n| n > 0).count() as u32
+    }
+
+    /// Matrices that a unit has rows of.
+    pub fn sides(&self) -> u32 {
+        if self.after.is_some() { self.matrices() } else { 1 }
+    }
+
+    /// Units of the first matrices.
+    pub(super) fn units_of(&self, matrices: usize) -> u32 {
+        self.lengths[..matrices].iter().map(|n| n / UNIT).sum()
+    }
+
+    /// All units.
+    pub fn units(&self) -> u32 {
+        self.units_of(if self.sides() == 2 { 1 } else { 3 })
+    }
+
+    /// Bytes of a row of codes, and of one of factors.
+    pub(super) fn row_bytes(&self) -> [u32; 2] {
+        [self.k / 2, self.k / 32]
+    }
+
+    /// Whether every piece of every subgroup is there.
+    fn exact(&self) -> bool {
+        self.k == self.form.warps * self.form.pieces * self.form.splits * SPAN
+    }
+
+    /// The whole text.
+    pub fn text(&self) -> String {
+        let mut o = String::with_capacity(64 << 10);
+        self.head(&mut o);
+        self.places(&mut o);
+        put(&mut o, format_args!("mov.u32 unit,list;"));
+        self.seek(&mut o, "unit", 0);
+        (0..self.form.pieces).for_each(|p| self.copy(&mut o, p));
+        put(&mut o, format_args!("mov.pred first,have;"));
+        for turn in 1..self.form.ahead {
+            put(&mut o, format_args!("mad.lo.u32 next,lists,{},unit;", turn / self.sides()));
+            self.fetch(&mut o, "next", turn % self.sides());
+        }
+        self.load_x(&mut o);
+        put(
+            &mut o,
+            format_args!("@!first bra {};\nUNIT:", if self.form.splits > 1 { "JOIN" } else { "DONE" }),
+        );
+        if self.form.splits == 1 {
+            self.read_arrays(&mut o);
+        }
+        for side in 0..self.sides() {
+            self.step(&mut o, side);
+        }
+        if self.form.splits == 1 {
+            self.results(&mut o, "A");
+        }
+        put(
+            &mut o,
+            format_args!("add.u32 unit,unit,lists; setp.lt.u32 p,unit,{};\n@p bra UNIT;", self.units()),
+        );
+        if self.form.splits > 1 {
+            self.join(&mut o);
+        }
+        o += "DONE:\nret;\n}\n";
+        o
+    }
+
+    fn head(&self, o: &mut String) {
+        let Form { tiles, pieces, warps, together, buffers, .. } = self.form;
+        let xs = tiles * pieces * GROUPS * 8;
+        put(
+            o,
+            format_args!(
+                ".version 8.0
+.target sm_90
+.address_size 64
+.visible .entry {ENTRY_NAME}(.param .align 8 .b8 args[{told}])
+.maxntid {threads},1,1
+.minnctapersm {together}
+{{
+.shared .align 128 .b8 ring[{ring}];
+.shared .align 16 .b8 sums[{sums}];
+.shared .align 4 .b8 flag[4];
+.reg .pred p,q,have,first,second,odd,high,one,two,there<{tiles}>,mine<{rounds}>;
+.reg .b32 tid,lane,warp,g,t,list,lists,split,rows,k0,unit,next,local,tmp,tmp2,cs,fs,rs,rb,ss,sr,co,fo,buffer,len,word,count;
+.reg .b32 rx<4>,x<{xs}>,bx<{bxs}>,sc<4>,bi<2>,c<4>,a<4>,size<{pieces}>,half<{pieces}>,v<{rounds}>,r<{rounds}>,at<{rounds}>;
+.reg .b32 ar<{arrays}>,h<8>,up<3>,pk;
+.reg .f32 f<16>,z,acc<{accs}>,tot<{accs}>,y<{ys}>,e<8>,sum<4>,w0,w1;
+.reg .b64 wp,fp,l,m,xa,wa,sa,ba,da;
+ld.param.u32 rows,[args+{at_rows}];
+mov.u32 tid,%tid.x; shr.u32 warp,tid,5; and.b32 lane,tid,31; shr.u32 g,lane,2; and.b32 t,lane,3; mov.f32 z,0f00000000;",
+                told = size_of::<Push>(),
+                threads = 32 * warps,
+                ring = warps * pieces * PIECE,
+                sums = self.sum_bytes() * buffers,
+                rounds = self.rounds(),
+                bxs = 2 * tiles * pieces,
+                arrays = 4 * self.rounds(),
+                accs = 4 * tiles,
+                ys = 4 * self.rounds(),
+                at_rows = offset_of!(Push, rows),
+            ),
+        );
+    }
+
+    /// Bytes of the sums of all subgroups.
+    pub(super) fn sum_bytes(&self) -> u32 {
+        self.form.warps * self.form.tiles * 8 * COLUMN * 4
+    }
+
+    /// Where threads copy from and to, and read.
+    fn places(&self, o: &mut String) {
+        let Form { pieces, warps, splits, .. } = self.form;
+        let [codes, factors] = self.row_bytes();
+        put(
+            o,
+            format_args!(
+                "mov.u32 tmp,%ctaid.x; div.u32 list,tmp,{splits}; rem.u32 split,tmp,{splits}; mov.u32 tmp,%nctaid.x; div.u32 lists,tmp,{splits};
+mad.lo.u32 k0,split,{warps},warp; mul.lo.u32 k0,k0,{span};
+shr.u32 tmp,lane,3; and.b32 tmp2,lane,7; shr.u32 co,k0,1; mad.lo.u32 co,tmp,{codes},co; mad.lo.u32 co,tmp2,16,co;
+mov.u32 rs,ring; mad.lo.u32 rs,warp,{ring},rs;
+shl.b32 sr,tmp,1; xor.b32 tmp2,tmp2,sr; mad.lo.u32 cs,tmp,128,rs; mad.lo.u32 cs,tmp2,16,cs;
+setp.ge.u32 second,lane,16; and.b32 tmp,lane,15; shr.u32 fo,k0,5; mad.lo.u32 fo,tmp,{factors},fo; mad.lo.u32 fs,lane,8,rs; add.u32 fs,fs,{codes_of_piece};
+mad.lo.u32 ss,g,128,rs; mad.lo.u32 ss,t,8,ss; and.b32 tmp,g,3;",
+                span = SPAN * pieces,
+                ring = pieces * PIECE,
+                codes_of_piece = UNIT * SPAN / 2,
+            ),
+        );
+        for i in 0..GROUPS {
+            put(o, format_args!("xor.b32 tmp2,tmp,{i}; mad.lo.u32 rx{i},tmp2,32,ss;"));
+        }
+        put(
+            o,
+            format_args!(
+                "mad.lo.u32 rs,g,8,rs; add.u32 rs,rs,{codes_of_piece}; and.b32 tmp,t,1; mad.lo.u32 rb,tmp,4,rs; add.u32 rb,rb,{biases};
+setp.ne.u32 odd,tmp,0; setp.ge.u32 high,t,2;
+mov.u32 sr,sums; mad.lo.u32 ss,warp,{own},sr; mad.lo.u32 ss,t,{two},ss; mad.lo.u32 ss,g,4,ss; mov.u32 buffer,0;",
+                own = self.sum_bytes() / warps,
+                two = 2 * COLUMN * 4,
+                codes_of_piece = UNIT * SPAN / 2,
+                biases = 8 * UNIT,
+            ),
+        );
+        if !self.exact() {
+            for p in 0..pieces {
+                put(
+                    o,
+                    format_args!(
+                        "add.u32 tmp,k0,{}; setp.lt.u32 p,tmp,{}; selp.u32 size{p},16,0,p; selp.u32 half{p},8,0,p;",
+                        SPAN * p,
+                        self.k
+                    ),
+                );
+            }
+        }
+        for r in 0..self.rounds() {
+            put(
+                o,
+                format_args!(
+                    "add.u32 tmp,tid,{}; shr.u32 v{r},tmp,3; and.b32 r{r},tmp,7; shl.b32 r{r},r{r},1; setp.lt.u32 mine{r},v{r},rows;
+mad.lo.u32 at{r},v{r},{column},sr; mad.lo.u32 at{r},r{r},4,at{r};",
+                    32 * warps * r,
+                    column = COLUMN * 4,
+                ),
+            );
+            if 8 * self.form.tiles * 8 < 32 * warps * (r + 1) {
+                put(
+                    o,
+                    format_args!("setp.lt.u32 p,v{r},{}; and.pred mine{r},mine{r},p;", 8 * self.form.tiles),
+                );
+            }
+        }
+    }
+
+    /// Which matrix has a unit (predicates `one` and `two`: not the first, not the second), and its place there, in `local`.
+    pub(super) fn matrix_of(&self, o: &mut String, unit: &str) {
+        put(o, format_args!("mov.u32 local,{unit};"));
+        if self.sides() == 2 {
+            return;
+        }
+        for (i, name) in [(1, "one"), (2, "two")].into_iter().filter(|x| x.0 < self.matrices() as usize) {
+            let first = self.units_of(i);
+            put(o, format_args!("setp.ge.u32 {name},{unit},{first};\n@{name} sub.u32 local,{unit},{first};"));
+        }
+    }
+
+    /// Takes what is told of the matrix at hand.
+    pub(super) fn told(&self, o: &mut String, to: &str, part: u32, side: u32) {
+        put(o, format_args!("ld.param.u64 {to},[args+{}];", place(part, side)));
+        if self.sides() == 1 {
+            for (i, name) in [(1, "one"), (2, "two")].into_iter().filter(|x| x.0 < self.matrices()) {
+                put(o, format_args!("@{name} ld.param.u64 {to},[args+{}];", place(part, i)));
+            }
+        }
+    }
+
+    /// Goes to where this thread copies from of a unit; `have` is whether there is one.
+    fn seek(&self, o: &mut String, unit: &str, side: u32) {
+        let [codes, factors] = self.row_bytes();
+        self.matrix_of(o, unit);
+        self.told(o, "wp", 0, side);
+        self.told(o, "fp", 1, side);
+        self.told(o, "m", 2, side);
+        put(
+            o,
+            format_args!(
+                "setp.lt.u32 have,{unit},{}; selp.b64 fp,m,fp,second;
+mul.wide.u32 l,local,{}; add.u64 wp,wp,l; cvt.u64.u32 l,co; add.u64 wp,wp,l;
+mul.wide.u32 l,local,{}; add.u64 fp,fp,l; cvt.u64.u32 l,fo; add.u64 fp,fp,l;",
+                self.units(),
+                UNIT * codes,
+                UNIT * factors
+            ),
+        );
+    }
+
+    /// Has a piece of where it went copied: 16 rows of codes whose 32-byte blocks are dealt over banks, scales and biases behind.
+    fn copy(&self, o: &mut String, piece: u32) {
+        let [codes, _] = self.row_bytes();
+        let size = |name: &str| if self.exact() { String::new() } else { format!(",{name}{piece}") };
+        for i in 0..4 {
+            put(
+                o,
+                format_args!(
+                    "@have cp.async.cg.shared.global [cs+{}],[wp+{}],16{};",
+                    piece * PIECE + 512 * i,
+                    4 * i * codes + piece * SPAN / 2,
+                    size("size")
+                ),
+            );
+        }
+        put(
+            o,
+            format_args!(
+                "@have cp.async.ca.shared.global [fs+{}],[fp+{}],8{};\ncp.async.commit_group;",
+                piece * PIECE,
+                8 * piece,
+                size("half")
+            ),
+        );
+    }
+
+    /// Has this workgroup's share of the rows of a unit, which lie beside each other, brought to the second-level cache.
+    fn fetch(&self, o: &mut String, unit: &str, side: u32) {
+        let splits = self.form.splits;
+        let units = self.units();
+        put(o, format_args!("setp.ne.u32 p,tid,0; setp.ge.u32 q,{unit},{units}; or.pred q,q,p;"));
+        self.matrix_of(o, unit);
+        for (part, bytes) in [(0, self.row_bytes()[0]), (1, self.row_bytes()[1]), (2, self.row_bytes()[1])] {
+            self.told(o, "wa", part, side);
+            let share = UNIT * bytes / splits;
+            put(
+                o,
+                format_args!(
+                    "mul.wide.u32 l,local,{}; add.u64 wa,wa,l; mul.wide.u32 l,split,{share}; add.u64 wa,wa,l;
+@!q cp.async.bulk.prefetch.L2.global [wa],{share};",
+                    UNIT * bytes
+                ),
+            );
+        }
+    }
+
+    /// Rows of x as right sides: of each group a thread has 16 elements of row `g`, those of the codes that it will read.
+    fn load_x(&self, o: &mut String) {
+        let Form { tiles, pieces, .. } = self.form;
+        put(o, format_args!("mov.b32 up0,{:#x}; mov.b32 up1,{:#x}; mov.b32 up2,0x80008000;", UP[0], UP[1]));
+        for j in 0..tiles {
+            put(
+                o,
+                format_args!(
+                    "add.u32 tmp,g,{}; setp.lt.u32 there{j},tmp,rows; mul.wide.u32 l,tmp,{}; ld.param.u64 xa,[args]; add.u64 xa,xa,l;
+mad.lo.u32 tmp,t,16,k0; mul.wide.u32 l,tmp,2; add.u64 xa,xa,l;",
+                    8 * j,
+                    2 * self.k
+                ),
+            );
+            for p in 0..pieces {
+                if !self.exact() {
+                    put(o, format_args!("setp.ne.u32 p,size{p},0; and.pred p,p,there{j};"));
+                }
+                let guard = if self.exact() { format!("there{j}") } else { "p".into() };
+                let first = (j * pieces + p) * GROUPS * 8;
+                for i in 0..2 * GROUPS {
+                    let [a, b, c, d] = [0, 1, 2, 3].map(|e| first + 4 * i + e);
+                    put(
+                        o,
+                        format_args!(
+                            "mov.b32 x{a},0; mov.b32 x{b},0; mov.b32 x{c},0; mov.b32 x{d},0;
+@{guard} ld.global.v4.b32 {{x{a},x{b},x{c},x{d}}},[xa+{}];",
+                            2 * (SPAN * p + 64 * (i / 2)) + 16 * (i % 2)
+                        ),
+                    );
+                }
+            }
+        }
+        for part in 0..tiles * pieces {
+            for i in 0..GROUPS {
+                Self::deal_x(o, (part * GROUPS + i) * 8, i);
+            }
+            Self::deal_sums(o, 2 * part);
+        }
+    }
+
+    /// Sums the 16 elements of a group from register `first` on, over four lanes too, into `sum{i}`; and orders them as codes lie
+    /// in words, in the range that codes need.
+    fn deal_x(o: &mut String, first: u32, i: u32) {
+        for k in 0..8 {
+            put(
+                o,
+                format_args!(
+                    "shl.b32 tmp,x{r},16; mov.b32 f{a},tmp; and.b32 tmp,x{r},0xffff0000; mov.b32 f{b},tmp;",
+                    r = first + k,
+                    a = 2 * k,
+                    b = 2 * k + 1
+                ),
+            );
+        }
+        for step in [8, 4, 2, 1] {
+            (0..step).for_each(|k| put(o, format_args!("add.f32 f{k},f{k},f{};", k + step)));
+        }
+        put(
+            o,
+            format_args!(
+                "shfl.sync.bfly.b32 f1,f0,1,31,-1; add.f32 f0,f0,f1; shfl.sync.bfly.b32 f1,f0,2,31,-1; add.f32 sum{i},f0,f1;"
+            ),
+        );
+        for h in [0, 4] {
+            for (to, from, selected) in [(0, 0, 0x5410), (1, 0, 0x7632), (2, 1, 0x5410), (3, 1, 0x7632)] {
+                put(
+                    o,
+                    format_args!(
+                        "prmt.b32 h{},x{},x{},{selected:#x};",
+                        h + to,
+                        first + h + from,
+                        first + h + from + 2
+                    ),
+                );
+            }
+        }
+        for k in 0..8 {
+            put(o, format_args!("fma.rn.bf16x2 x{},h{k},up{},up2;", first + k, k % 2));
+        }
+    }
+
+    /// The sums of four groups as the right side that biases meet: three numbers of 16 bits for each, that have all of its digits.
+    fn deal_sums(o: &mut String, to: u32) {
+        put(
+            o,
+            format_args!(
+                "selp.f32 f0,sum2,sum0,odd; selp.f32 f1,sum3,sum1,odd; mul.f32 f0,f0,0f{DOWN:08X}; mul.f32 f1,f1,0f{DOWN:08X};"
+            ),
+        );
+        for i in 0..3 {
+            put(
+                o,
+                format_args!(
+                    "cvt.rn.bf16x2.f32 h{i},f1,f0; shl.b32 tmp,h{i},16; mov.b32 f2,tmp; and.b32 tmp,h{i},0xffff0000; mov.b32 f3,tmp;
+sub.f32 f0,f0,f2; sub.f32 f1,f1,f3;"
+                ),
+            );
+        }
+        put(o, format_args!("selp.b32 bx{to},h1,h0,high; selp.b32 bx{},0,h2,high;", to + 1));
+    }
+
+    fn multiply(o: &mut String, to: &str, right: [String; 2], add: [String; 4]) {
+        put(
+            o,
+            format_args!(
+                "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {{{to}}},{{a0,a1,a2,a3}},{{{}}},{{{}}};",
+                right.join(","),
+                add.join(",")
+            ),
+        );
+    }
+
+    /// Multiplies 16 rows of codes of one side of a unit, while those of the next are on their way.
+    fn step(&self, o: &mut String, side: u32) {
+        let Form { tiles, pieces, .. } = self.form;
+        if side + 1 < self.sides() {
+            self.seek(o, "unit", side + 1);
+        } else {
+            put(o, format_args!("add.u32 next,unit,lists;"));
+            self.seek(o, "next", 0);
+        }
+        if self.form.ahead > 0 {
+            let turn = self.form.ahead + side;
+            put(o, format_args!("mad.lo.u32 next,lists,{},unit;", turn / self.sides()));
+            self.fetch(o, "next", turn % self.sides());
+        }
+        (0..4 * tiles).for_each(|i| put(o, format_args!("mov.f32 tot{i},0f00000000;")));
+        for p in 0..pieces {
+            put(o, format_args!("cp.async.wait_group {};\nbar.warp.sync -1;", pieces - 1));
+            self.piece(o, p);
+        }
+        self.sum_up(o, side);
+    }
+
+    /// Multiplies a piece, in place of which comes that of the next rows.
+    fn piece(&self, o: &mut String, p: u32) {
+        let tiles = self.form.tiles;
+        let at = p * PIECE;
+        put(
+            o,
+            format_args!(
+                "ld.shared.v2.b32 {{sc0,sc1}},[rs+{at}]; ld.shared.v2.b32 {{sc2,sc3}},[rs+{}];
+ld.shared.b32 bi0,[rb+{at}]; ld.shared.b32 bi1,[rb+{}];",
+                at + 64,
+                at + 64
+            ),
+        );
+        put(o, format_args!("mov.b32 a0,bi0; mov.b32 a1,bi1; mov.b32 a2,bi0; mov.b32 a3,bi1;"));
+        for j in 0..tiles {
+            let b = 2 * (j * self.form.pieces + p);
+            let right = [format!("bx{b}"), format!("bx{}", b + 1)];
+            Self::multiply(o, &four("tot", 4 * j).join(","), right, four("tot", 4 * j));
+        }
+        for i in 0..GROUPS {
+            Self::read_codes(o, i, at);
+            (0..4).for_each(|h| self.multiply_group(o, p, i, h));
+            self.scale_group(o, i);
+        }
+        put(o, format_args!("bar.warp.sync -1;"));
+        self.copy(o, p);
+    }
+
+    /// Reads a thread's words of a group of both of its rows.
+    fn read_codes(o: &mut String, i: u32, at: u32) {
+        put(
+            o,
+            format_args!(
+                "ld.shared.v2.b32 {{c0,c1}},[rx{i}+{at}]; ld.shared.v2.b32 {{c2,c3}},[rx{i}+{}];",
+                at + 8 * SPAN / 2
+            ),
+        );
+    }
+
+    /// Multiplies a quarter of a group of a piece: codes two at a time, at two places of half a word each.
+    fn multiply_group(&self, o: &mut String, p: u32, i: u32, h: u32) {
+        let (low, high) = (h / 2, h / 2 + 2);
+        if h % 2 == 1 {
+            put(o, format_args!("shr.u32 c{low},c{low},8; shr.u32 c{high},c{high},8;"));
+        }
+        put(
+            o,
+            format_args!(
+                "and.b32 a0,c{low},0x000f000f; and.b32 a1,c{high},0x000f000f; and.b32 a2,c{low},0x00f000f0; and.b32 a3,c{high},0x00f000f0;"
+            ),
+        );
+        for j in 0..self.form.tiles {
+            let x = ((j * self.form.pieces + p) * GROUPS + i) * 8 + 2 * h;
+            let right = [format!("x{x}"), format!("x{}", x + 1)];
+            let sums = four("acc", 4 * j);
+            let add = if h == 0 { ["z"; 4].map(String::from) } else { sums.clone() };
+            Self::multiply(o, &sums.join(","), right, add);
+        }
+    }
+
+    /// Adds the sums of a group times their scales.
+    fn scale_group(&self, o: &mut String, i: u32) {
+        for row in 0..2 {
+            let word = 2 * row + i / 2;
+            match i % 2 {
+                0 => put(o, format_args!("shl.b32 tmp,sc{word},16; mov.b32 f{row},tmp;")),
+                _ => put(o, format_args!("and.b32 tmp,sc{word},0xffff0000; mov.b32 f{row},tmp;")),
+            }
+        }
+        for e in 0..4 * self.form.tiles {
+            put(o, format_args!("fma.rn.f32 tot{e},acc{e},f{},tot{e};", e / 2 % 2));
+        }
+    }
+}
+
+/// Names of four registers.
+fn four(name: &str, first: u32) -> [String; 4] {
+    [0, 1, 2, 3].map(|e| format!("{name}{}", first + e))
+}

@@ -1,0 +1,114 @@
+//! Tests of the texts: all of them are whole, and programs become the steps that they say.
+
+use std::collections::{HashMap, HashSet};
+
+use smallvec::{SmallVec, smallvec};
+
+use super::after::{From, Step, steps};
+use super::of_rows;
+use super::program::Program;
+use crate::core::Dtype;
+use crate::kernels::elementwise::table::find;
+use crate::kernels::matmul::epilogue::{After, KeptAfter, Origin};
+use crate::kernels::quantized::quant::{Format, Mode};
+use crate::kernels::{Inst, Instr, Program as Steps, Src};
+use crate::vulkan::kernels::quantized::qmm_joined::Push;
+use crate::vulkan::tune::fusion::row_product;
+use crate::vulkan::tune::quantized::few_rows::layout;
+use crate::vulkan::tune::tests::devices;
+
+fn instr(name: &str, args: &[Src]) -> Instr {
+    Instr { op: Inst::Op(find(name).unwrap()), args: args.into(), dtype: Dtype::BF16 }
+}
+
+fn after(instrs: SmallVec<[Instr; 1]>, inputs: SmallVec<[Origin; 4]>) -> KeptAfter {
+    let outputs = smallvec![instrs.len() as u8 - 1];
+    let program = Steps { inputs: smallvec![Dtype::BF16; inputs.len()], instrs, outputs };
+    After { program, inputs }.kept().unwrap()
+}
+
+fn gated() -> KeptAfter {
+    let (a, b, r0, r1) = (Src::Input(0), Src::Input(1), Src::Reg(0), Src::Reg(1));
+    let instrs = smallvec![instr("sigmoid", &[a]), instr("multiply", &[a, r0]), instr("multiply", &[r1, b]),];
+    after(instrs, smallvec![Origin::Product(0), Origin::Product(1)])
+}
+
+fn added() -> KeptAfter {
+    let instrs = smallvec![instr("add", &[Src::Input(1), Src::Input(0)])];
+    after(instrs, smallvec![Origin::Product(0), Origin::Array(0)])
+}
+
+#[test]
+fn programs_become_steps() {
+    let (a, b) = (From::Product(0), From::Product(1));
+    let unit = [Step::Sigmoid(a), Step::Multiply(a, From::Step(0)), Step::Multiply(From::Step(1), b)];
+    assert_eq!(steps(&gated()).unwrap()[..], unit);
+    assert_eq!(steps(&added()).unwrap()[..], [Step::Add(From::Array(0), a)]);
+    let other = smallvec![instr("maximum", &[Src::Input(1), Src::Input(0)])];
+    assert!(steps(&after(other, smallvec![Origin::Product(0), Origin::Array(0)])).is_none());
+}
+
+/// Names that a text declares as registers: with how many of them, where they are counted.
+fn registers(text: &str) -> HashMap<String, Option<u32>> {
+    let lines = text.lines().filter_map(|l| l.strip_prefix(".reg ").and_then(|l| l.split_once(' ')));
+    let names = lines.flat_map(|(_, names)| names.trim_end_matches(';').split(','));
+    let one = |name: &str| match name.split_once('<') {
+        Some((name, n)) => (name.to_string(), Some(n.trim_end_matches('>').parse().unwrap())),
+        None => (name.to_string(), None),
+    };
+    names.map(one).collect()
+}
+
+#[test]
+fn texts_are_whole() {
+    let format = Format::new("test", Mode::Affine, 64, 4).unwrap();
+    let ways = [
+        ([4096, 1024, 1024], None),
+        ([64, 0, 0], Some(added())),
+        ([48, 48, 0], Some(gated())),
+        ([16, 32, 0], None),
+    ];
+    for m in [8, 16, 32] {
+        for k in [256, 1024, 3072, 4096, 5120, 12288] {
+            for (lengths, after) in ways {
+                let s = row_product(format, Dtype::BF16, [m, k, 64]);
+                let mut p = devices::h200();
+                p.features.ptx = true;
+                let form = layout(&p, &s).unwrap();
+                let text = Program { form, k: k as u32, lengths, after }.text();
+                let labels: Vec<&str> = text.lines().filter_map(|l| l.strip_suffix(':')).collect();
+                let known: HashSet<&str> = labels.iter().copied().collect();
+                assert_eq!(known.len(), labels.len(), "{form:?}");
+                let jumps = text.split("bra ").skip(1).map(|t| t.split(';').next().unwrap());
+                jumps.for_each(|to| assert!(known.contains(to), "{to} of {form:?}"));
+                let declared = registers(&text);
+                for name in text.split(|c: char| !c.is_ascii_alphanumeric()) {
+                    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+                    if let (Some(&Some(n)), Ok(i)) = (declared.get(stem), name[stem.len()..].parse::<u32>()) {
+                        assert!(i < n, "{name} of {form:?}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_beyond_the_first_have_their_places() {
+    let format = Format::new("test", Mode::Affine, 64, 4).unwrap();
+    let mut p = devices::h200();
+    p.features.ptx = true;
+    let form = layout(&p, &row_product(format, Dtype::BF16, [64, 1024, 96])).unwrap();
+    let all =
+        Push { x: 1 << 20, parts: [[0; 3], [0; 3], [0; 3], [1 << 24, 1 << 25, 1 << 26]], ..Push::default() };
+    for (lengths, after, steps) in
+        [([64, 16, 32], None, [64, 16, 32]), ([64, 0, 0], Some(added()), [64, 64, 64])]
+    {
+        let program = Program { form, k: 1024, lengths, after };
+        let told = of_rows(&program, all, 32, 7);
+        assert_eq!((told.x - all.x, told.rows), (2 * 32 * 1024, 7));
+        for i in 0..3 {
+            assert_eq!(told.parts[3][i] - all.parts[3][i], 2 * 32 * steps[i]);
+        }
+    }
+}
