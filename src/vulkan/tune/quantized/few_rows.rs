@@ -1,7 +1,7 @@
 //! How few rows are multiplied by matrices of four-bit codes in PTX (kernels/quantized/few_rows): rows of x stay in registers, codes
 //! come through shared memory, and a subgroup has its part of K. Pure; called by the host of those products.
 
-use super::{Shape, forced, plain, winner};
+use super::{Shape, forced, native, plain, winner};
 use crate::core::Dtype;
 use crate::core::env::KernelVariant;
 use crate::vulkan::tune::ceil;
@@ -87,12 +87,18 @@ impl Form {
     }
 }
 
+/// The layout where the tuner found it the fastest, or where the environment asks for it: the library has not run it on a card yet.
+pub(in crate::vulkan) fn layout(p: &Profile, s: &Shape) -> Option<Form> {
+    let asked = native() || winner(p, s).is_some_and(|won| won == NUMBERS);
+    if asked { possible(p, s) } else { None }
+}
+
 /// The layout for a product, or for several whose rows of codes are `s.n` together. How K is cut depends on its length and on the
 /// rows of x alone, so that results do not depend on what is joined.
-pub(in crate::vulkan) fn layout(p: &Profile, s: &Shape) -> Option<Form> {
+pub(in crate::vulkan) fn possible(p: &Profile, s: &Shape) -> Option<Form> {
     let few = ROWS.contains(&s.m) && s.batch == 1 && s.matrices == 1 && s.transpose && !s.runs;
     let codes = s.format.affine() && s.format.bits == 4 && s.format.group == GROUP;
-    let other = forced().is_some() || plain() || winner(p, s).is_some_and(|won| won != NUMBERS);
+    let other = forced().is_some() || plain();
     let whole = s.k > 0 && s.k % i64::from(SPAN) == 0;
     if !p.features.ptx
         || s.dtype != Dtype::BF16

@@ -20,7 +20,7 @@ fn workgroups_have_all_of_k_together_and_all_units() {
     let p = hopper();
     for m in [2, 8, 9, 16, 17, 32, 33, 64] {
         for k in [256, 512, 1024, 2048, 2560, 3072, 4096, 5120, 9728, 12288, 25600, 100_096] {
-            let form = layout(&p, &shape(m, 4096, k)).unwrap();
+            let form = possible(&p, &shape(m, 4096, k)).unwrap();
             let pieces = form.warps * form.pieces * form.splits;
             assert!(i64::from(pieces * SPAN) >= k, "{form:?}");
             // No subgroup of the last part is without work, but for what is cut evenly.
@@ -44,7 +44,11 @@ fn workgroups_have_all_of_k_together_and_all_units() {
 fn other_shapes_keep_their_kernels() {
     let p = hopper();
     let s = shape(8, 4096, 4096);
-    assert!(layout(&p, &s).is_some());
+    assert!(possible(&p, &s).is_some());
+    assert!(layout(&p, &s).is_none());
+    let mut tuned = hopper();
+    tuned.winners.set(crate::vulkan::tune::quantized::subject(&s).unwrap(), NUMBERS.to_vec());
+    assert!(layout(&tuned, &s).is_some());
     let bits = Format::new("test", Mode::Affine, 64, 8).unwrap();
     let group = Format::new("test", Mode::Affine, 32, 4).unwrap();
     let others = [
@@ -58,6 +62,6 @@ fn other_shapes_keep_their_kernels() {
         Shape { format: bits, ..s },
         Shape { format: group, ..s },
     ];
-    assert!(!others.iter().any(|s| layout(&p, s).is_some()));
-    assert!(devices::all().iter().all(|p| layout(p, &s).is_none()));
+    assert!(!others.iter().any(|s| possible(&p, s).is_some()));
+    assert!(devices::all().iter().all(|p| possible(p, &s).is_none()));
 }

@@ -29,10 +29,15 @@ use stream::Streamed;
 pub static QMM: Variable = Variable::new(
     "MLX_VK_QMM",
     "measured table",
-    Values::Sizes("THREADSxROWS or SUBGROUPSxTILESxSTRETCH", fits, &["dequantize", "plain", "stream"]),
+    Values::Sizes(
+        "THREADSxROWS or SUBGROUPSxTILESxSTRETCH",
+        fits,
+        &["dequantize", "plain", "stream", "native"],
+    ),
     "Layout of the quantised matrix-vector kernel, or of the one on cooperative matrices; `dequantize`: other \
          quantised products go over dequantised scratch; `plain`: the ones on cooperative matrices by ordinary \
-         arithmetic, `stream`: qmm_stream for rows of any length on software too, for tests",
+         arithmetic, `stream`: qmm_stream for rows of any length on software too, for tests; `native`: kernels in PTX for \
+         one row and few wherever they can be",
 );
 
 pub static QMM_ROWS: KernelVariant = KernelVariant::new("qmm_rows", "tiles, or dequantised weights");
@@ -227,6 +232,12 @@ pub(super) fn plain() -> bool {
     *FORCED.get_or_init(|| QMM.word() == Some("plain"))
 }
 
+/// Whether the environment asks for kernels in PTX.
+fn native() -> bool {
+    static FORCED: OnceLock<bool> = OnceLock::new();
+    *FORCED.get_or_init(|| QMM.word() == Some("native"))
+}
+
 /// Whether the environment asks for codes that walk by one row.
 fn streams() -> bool {
     static FORCED: OnceLock<bool> = OnceLock::new();
@@ -392,7 +403,7 @@ pub(in crate::vulkan) fn candidates(
     if held::layout(p, s, known).is_some() {
         all.push(held::NUMBERS.to_vec());
     }
-    if few_rows::layout(p, s).is_some() {
+    if few_rows::possible(p, s).is_some() {
         all.push(few_rows::NUMBERS.to_vec());
     }
     if let Some(subject) = subject(s) {

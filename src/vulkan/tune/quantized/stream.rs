@@ -3,7 +3,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Shape, forced, plain, streams, winner};
+use super::{Shape, forced, native, plain, streams, winner};
 use crate::core::Dtype;
 use crate::core::env::KernelVariant;
 use crate::vulkan::tune::matmul::fixed_subgroup;
@@ -128,7 +128,7 @@ pub(in crate::vulkan) fn layout(p: &Profile, s: &Shape, least: i64, pair: bool) 
     let [taken, neighbours] = [NUMBERS, NEIGHBOURS].map(|n| won.is_some_and(|won| won == n));
     let asked = taken || neighbours || streams();
     let laid = possible(p, s, least, pair)?;
-    let unasked = laid.native && won.is_none() && pays(s, pair);
+    let unasked = laid.native && (native() || won.is_none() && pays(s, pair));
     (asked || unasked).then_some(Streamed { neighbours, ..laid })
 }
 

@@ -14,7 +14,7 @@ use crate::kernels::quantized::quant::{Format, Mode};
 use crate::kernels::{Inst, Instr, Program as Steps, Src};
 use crate::vulkan::kernels::quantized::qmm_joined::Push;
 use crate::vulkan::tune::fusion::row_product;
-use crate::vulkan::tune::quantized::few_rows::layout;
+use crate::vulkan::tune::quantized::few_rows::possible;
 use crate::vulkan::tune::tests::devices;
 
 fn instr(name: &str, args: &[Src]) -> Instr {
@@ -74,7 +74,7 @@ fn texts_are_whole() {
                 let s = row_product(format, Dtype::BF16, [m, k, 64]);
                 let mut p = devices::h200();
                 p.features.ptx = true;
-                let form = layout(&p, &s).unwrap();
+                let form = possible(&p, &s).unwrap();
                 let text = Program { form, k: k as u32, lengths, after }.text();
                 let labels: Vec<&str> = text.lines().filter_map(|l| l.strip_suffix(':')).collect();
                 let known: HashSet<&str> = labels.iter().copied().collect();
@@ -100,7 +100,7 @@ fn rows_beyond_the_first_have_their_places() {
     let format = Format::new("test", Mode::Affine, 64, 4).unwrap();
     let mut p = devices::h200();
     p.features.ptx = true;
-    let form = layout(&p, &row_product(format, Dtype::BF16, [64, 1024, 96])).unwrap();
+    let form = possible(&p, &row_product(format, Dtype::BF16, [64, 1024, 96])).unwrap();
     let all =
         Push { x: 1 << 20, parts: [[0; 3], [0; 3], [0; 3], [1 << 24, 1 << 25, 1 << 26]], ..Push::default() };
     for (lengths, after, steps) in
