@@ -6,6 +6,7 @@ pub mod qmm;
 pub mod qmm_joined;
 mod qmm_warpgroup;
 pub mod quant;
+mod steps;
 mod stream;
 pub mod subnormal_probe;
 mod sums;

@@ -4,10 +4,11 @@
 
 use std::mem::offset_of;
 
-use super::after::{From, Step, steps};
 use super::program::{Program, place};
+use super::steps;
 use crate::vulkan::kernels::matmul::warpgroup::text::put;
 use crate::vulkan::kernels::quantized::qmm_joined::Push;
+use crate::vulkan::kernels::quantized::steps::{From, arrays};
 use crate::vulkan::tune::quantized::few_rows::{COLUMN, UNIT};
 
 /// Bits of 2^37.
@@ -169,9 +170,7 @@ JOINS:",
 
     /// Arrays of the program.
     fn arrays(&self) -> u32 {
-        // INVARIANT: `form` of `few_rows` asked whether there are steps.
-        let steps = self.after.and_then(|a| steps(&a)).unwrap_or_default();
-        steps.iter().map(Step::arrays).max().unwrap_or(0)
+        self.after.map_or(0, |a| arrays(&a))
     }
 
     /// Stores the results of a unit; `label` is this place's alone.
@@ -245,18 +244,24 @@ ld.global.v4.b32 {{c0,c1,c2,c3}},[xa]; add.u64 xa,xa,16;"
 
     /// Follows the program on both results of a thread, which `h0` and `h1` have of each side: the result in `pk`.
     fn follow(&self, o: &mut String, r: u32) {
+        // INVARIANT: `fits` of `few_rows` asked whether there are steps.
         let steps = self.after.and_then(|a| steps(&a)).unwrap_or_default();
         if steps.is_empty() {
             return put(o, format_args!("mov.b32 pk,h0;"));
         }
         for (i, step) in steps.iter().enumerate() {
-            let name = |from: From| match from {
-                From::Product(side) => format!("h{side}"),
-                From::Array(i) => format!("ar{}", 4 * r + i),
-                From::Step(i) => format!("h{}", 2 + i),
-            };
-            let mut load = |from: From, to: u32| {
-                let name = name(from);
+            let mut load = |from: From, to: usize| {
+                let name = match from {
+                    From::Product(side) => format!("h{side}"),
+                    From::Array(i) => format!("ar{}", 4 * r + i),
+                    From::Step(i) => format!("h{}", 2 + i),
+                    From::Number(bits) => {
+                        return put(
+                            o,
+                            format_args!("mov.b32 e{to},0f{bits:08X}; mov.b32 e{},0f{bits:08X};", to + 1),
+                        );
+                    }
+                };
                 put(
                     o,
                     format_args!(
@@ -265,31 +270,12 @@ ld.global.v4.b32 {{c0,c1,c2,c3}},[xa]; add.u64 xa,xa,16;"
                     ),
                 );
             };
-            match *step {
-                Step::Add(a, b) | Step::Multiply(a, b) => {
-                    load(a, 0);
-                    load(b, 2);
-                    let op = if matches!(step, Step::Add(..)) { "add" } else { "mul" };
-                    put(o, format_args!("{op}.rn.f32 e0,e0,e2; {op}.rn.f32 e1,e1,e3;"));
-                }
-                Step::Sigmoid(a) => {
-                    load(a, 0);
-                    (0..2).for_each(|e| sigmoid(o, e));
-                }
+            step.args.iter().enumerate().for_each(|(k, &from)| load(from, 2 * k));
+            for [a, b] in [["e0", "e2"], ["e1", "e3"]] {
+                step.function.put(o, a, [a, b], ["e4", "e5"]);
             }
             let to = if i + 1 == steps.len() { "pk".into() } else { format!("h{}", 2 + i) };
             put(o, format_args!("cvt.rn.bf16x2.f32 {to},e1,e0;"));
         }
     }
-}
-
-/// As `h_sigmoid` of shaders/lib/math_half.glsl.
-fn sigmoid(o: &mut String, e: u32) {
-    put(
-        o,
-        format_args!(
-            "abs.f32 e4,e{e}; mul.f32 e4,e4,0fBFB8AA3B; ex2.approx.f32 e4,e4; add.f32 e5,e4,0f3F800000; rcp.approx.f32 e5,e5;
-setp.lt.f32 p,e{e},0f00000000; selp.f32 e4,e4,0f3F800000,p; mul.f32 e{e},e4,e5;"
-        ),
-    );
 }

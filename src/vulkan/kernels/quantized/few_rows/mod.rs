@@ -3,7 +3,6 @@
 //! by powers of two to make up for that. Takes what `qmm_joined` joins, but no normalisation. The kernels on Vulkan's matrices are
 //! the twins (MLX_VK_DISABLE=qmm_few_rows).
 
-mod after;
 mod finish;
 mod program;
 #[cfg(test)]
@@ -13,7 +12,9 @@ use smallvec::SmallVec;
 
 use self::program::Program;
 use super::qmm_joined::{Joined, Matrix, Push};
-use crate::core::Result;
+use super::steps::{self, Step};
+use crate::core::{Dtype, Result};
+use crate::kernels::matmul::epilogue::After;
 use crate::vulkan::hal::device::Device;
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::report::stats::STATS;
@@ -36,8 +37,19 @@ impl KernelKey for Program {
     }
 }
 
+/// Steps of a program, and arrays that it reads.
+const MOST: usize = 4;
+/// See [`MOST`].
+const ARRAYS: u32 = 2;
+
 // SAFETY: repr(C) of 8-byte fields and two of 4, without padding.
 unsafe impl Told for Push {}
+
+/// The steps of what follows the products, if the text has them all.
+fn steps(after: &After) -> Option<SmallVec<[Step; 4]>> {
+    let all = steps::steps(Dtype::BF16, after)?;
+    (all.len() <= MOST && steps::arrays(after) <= ARRAYS).then_some(all)
+}
 
 /// Whether the kernel can read and write what lies there, and knows what becomes of the results.
 fn fits(j: &Joined) -> bool {
@@ -51,7 +63,7 @@ fn fits(j: &Joined) -> bool {
         && j.x.is_multiple_of(16)
         && j.results.iter().all(|r| r.is_multiple_of(4))
         && j.matrices.iter().all(matrix)
-        && j.after.is_none_or(|a| j.matrices.len() <= 2 && after::steps(&a).is_some())
+        && j.after.is_none_or(|a| j.matrices.len() <= 2 && steps(&a).is_some())
 }
 
 /// Whether a product alone is better done here, where its operands lie so.

@@ -4,15 +4,15 @@ use std::collections::{HashMap, HashSet};
 
 use smallvec::{SmallVec, smallvec};
 
-use super::after::{From, Step, steps};
-use super::of_rows;
 use super::program::Program;
+use super::{of_rows, steps};
 use crate::core::Dtype;
 use crate::kernels::elementwise::table::find;
 use crate::kernels::matmul::epilogue::{After, KeptAfter, Origin};
 use crate::kernels::quantized::quant::{Format, Mode};
 use crate::kernels::{Inst, Instr, Program as Steps, Src};
 use crate::vulkan::kernels::quantized::qmm_joined::Push;
+use crate::vulkan::kernels::quantized::steps::{From, Function, Step};
 use crate::vulkan::tune::fusion::row_product;
 use crate::vulkan::tune::quantized::few_rows::possible;
 use crate::vulkan::tune::tests::devices;
@@ -41,9 +41,14 @@ fn added() -> KeptAfter {
 #[test]
 fn programs_become_steps() {
     let (a, b) = (From::Product(0), From::Product(1));
-    let unit = [Step::Sigmoid(a), Step::Multiply(a, From::Step(0)), Step::Multiply(From::Step(1), b)];
+    let step = |function, args: &[From]| Step { function, args: args.into() };
+    let unit = [
+        step(Function::Sigmoid, &[a]),
+        step(Function::Multiply, &[a, From::Step(0)]),
+        step(Function::Multiply, &[From::Step(1), b]),
+    ];
     assert_eq!(steps(&gated()).unwrap()[..], unit);
-    assert_eq!(steps(&added()).unwrap()[..], [Step::Add(From::Array(0), a)]);
+    assert_eq!(steps(&added()).unwrap()[..], [step(Function::Add, &[From::Array(0), a])]);
     let other = smallvec![instr("maximum", &[Src::Input(1), Src::Input(0)])];
     assert!(steps(&after(other, smallvec![Origin::Product(0), Origin::Array(0)])).is_none());
 }

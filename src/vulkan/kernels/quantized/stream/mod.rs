@@ -11,6 +11,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use super::qmm_joined::Joined;
+use super::steps::arrays;
 use crate::core::{Dtype, Result};
 use crate::kernels::matmul::epilogue::{KeptAfter, MATRICES};
 use crate::kernels::quantized::quant::Format;
@@ -99,7 +100,7 @@ fn walk(j: &Joined, format: Format, s: &Streamed) -> Walk {
         pair: j.after.is_some() && j.matrices.len() == 2,
         norm: j.norm.is_some(),
         keep: j.kept.is_some(),
-        after: j.after.as_ref().map(|a| after::arrays(a)),
+        after: j.after.as_ref().map(|a| arrays(a)),
     }
 }
 

@@ -83,5 +83,5 @@ fn what_follows_is_known_by_name_and_dtype() {
     sum.program.instrs[1].args[1] = Src::Const(0x3f80, Dtype::BF16);
     assert!(after::steps(Dtype::BF16, &sum).unwrap().contains("mul.rn.f32 r1,r0,0f3F800000;"));
     sum.inputs = smallvec![Origin::Product(0), Origin::Array(0)];
-    assert_eq!(after::arrays(&sum), 1);
+    assert_eq!(arrays(&sum), 1);
 }

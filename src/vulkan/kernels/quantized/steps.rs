@@ -1,0 +1,120 @@
+//! What follows a product in kernels in PTX: the functions that networks have there, step by step, each with its lines. Results are
+//! rounded as kernels of their own would.
+
+use smallvec::SmallVec;
+
+use crate::core::Dtype;
+use crate::kernels::matmul::epilogue::{After, Origin};
+use crate::kernels::{Inst, Instr, Program, Src};
+use crate::vulkan::kernels::matmul::warpgroup::text::put;
+
+/// Where a step takes a number from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum From {
+    /// A product, by number.
+    Product(u32),
+    /// An array, by number.
+    Array(u32),
+    /// An earlier step.
+    Step(u32),
+    /// The bits of a float32 number.
+    Number(u32),
+}
+
+/// What a step computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Function {
+    Add,
+    Subtract,
+    Multiply,
+    Negative,
+    Square,
+    Sigmoid,
+    Copy,
+}
+
+/// A step; its result is rounded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    pub function: Function,
+    /// As many as the function has.
+    pub args: SmallVec<[From; 2]>,
+}
+
+impl Function {
+    /// The function of an operation's name, with so many operands.
+    fn of(name: &str, args: usize) -> Option<Function> {
+        Some(match (name, args) {
+            ("add", 2) => Function::Add,
+            ("subtract", 2) => Function::Subtract,
+            ("multiply", 2) => Function::Multiply,
+            ("negative", 1) => Function::Negative,
+            ("square", 1) => Function::Square,
+            ("sigmoid", 1) => Function::Sigmoid,
+            _ => return None,
+        })
+    }
+
+    /// Its lines, from registers of float32 to one; `free` are two more that may be written, and predicate p. The sigmoid is `h_sigmoid` of
+    /// shaders/lib/math_half.glsl.
+    pub fn put(self, o: &mut String, to: &str, args: [&str; 2], free: [&str; 2]) {
+        const ONE: u32 = 1_f32.to_bits();
+        const MINUS_LOG2_E: u32 = std::f32::consts::LOG2_E.to_bits() | 1 << 31;
+        let ([a, b], [e0, e1]) = (args, free);
+        match self {
+            Function::Add => put(o, format_args!("add.rn.f32 {to},{a},{b};")),
+            Function::Subtract => put(o, format_args!("sub.rn.f32 {to},{a},{b};")),
+            Function::Multiply => put(o, format_args!("mul.rn.f32 {to},{a},{b};")),
+            Function::Negative => put(o, format_args!("neg.f32 {to},{a};")),
+            Function::Square => put(o, format_args!("mul.rn.f32 {to},{a},{a};")),
+            Function::Copy => put(o, format_args!("mov.f32 {to},{a};")),
+            Function::Sigmoid => put(
+                o,
+                format_args!(
+                    "abs.f32 {e0},{a}; mul.f32 {e0},{e0},0f{MINUS_LOG2_E:08X}; ex2.approx.f32 {e0},{e0}; add.f32 {e1},{e0},0f{ONE:08X}; rcp.rn.f32 {e1},{e1};
+setp.lt.f32 p,{a},0f00000000; selp.f32 {e0},{e0},0f{ONE:08X},p; mul.f32 {to},{e0},{e1};"
+                ),
+            ),
+        }
+    }
+}
+
+/// An operand.
+fn from(p: &Program, origins: &[Origin], src: Src) -> Option<From> {
+    Some(match src {
+        Src::Input(i) => match *origins.get(usize::from(i))? {
+            Origin::Product(k) => From::Product(k.into()),
+            Origin::Array(k) => From::Array(k.into()),
+        },
+        Src::Reg(r) => From::Step(r.into()),
+        Src::Const(bits, _) => From::Number(match p.dtype(src) {
+            Dtype::BF16 => (bits as u32) << 16,
+            Dtype::F16 => half::f16::from_bits(bits as u16).to_f32().to_bits(),
+            Dtype::F32 => bits as u32,
+            _ => return None,
+        }),
+    })
+}
+
+/// The steps of a program on elements of a dtype, if all are known; the last one is the result.
+pub fn steps(dtype: Dtype, after: &After) -> Option<SmallVec<[Step; 4]>> {
+    let p = &after.program;
+    if p.inputs.iter().any(|&d| d != dtype) || usize::from(p.outputs[0]) + 1 != p.instrs.len() {
+        return None;
+    }
+    let step = |i: &Instr| {
+        let args: Option<SmallVec<[From; 2]>> = i.args.iter().map(|&a| from(p, &after.inputs, a)).collect();
+        let function = match i.op {
+            Inst::Op(op) => Function::of(op.row().name, i.args.len())?,
+            Inst::Cast => Function::Copy,
+        };
+        let same = i.dtype == dtype && p.compute_dtype(i) == dtype;
+        Some(Step { function, args: args.filter(|_| same)? })
+    };
+    p.instrs.iter().map(step).collect()
+}
+
+/// Arrays that are read after a product.
+pub fn arrays(after: &After) -> u32 {
+    after.inputs.iter().filter(|o| matches!(o, Origin::Array(_))).count() as u32
+}
