@@ -77,7 +77,7 @@ pub(super) fn layout(
     j: &Joined,
     known: &dyn Fn(Dtype, u32) -> bool,
 ) -> Layout {
-    let pair = j.after.is_some() && j.matrices.len() == 2;
+    let pair = j.pair();
     let Some(format) = j.format else {
         if j.m > 1 {
             // INVARIANT: patterns take what `suits_dense` says.

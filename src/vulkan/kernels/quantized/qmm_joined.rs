@@ -90,6 +90,17 @@ impl Joined<'_> {
         self.matrices.iter().map(|m| m.rows).sum()
     }
 
+    /// Whether the results of two matrices become one.
+    pub(super) fn pair(&self) -> bool {
+        self.after.is_some() && self.matrices.len() == 2
+    }
+
+    /// Units of so many rows of codes, of which each matrix has whole ones; of a pair those of one matrix.
+    pub(super) fn units(&self, span: i64) -> i64 {
+        let matrices = if self.pair() { &self.matrices[..1] } else { self.matrices };
+        matrices.iter().map(|m| ceil(m.rows, span)).sum()
+    }
+
     /// The products as `tune` sees them.
     pub(super) fn shape(&self, format: Format) -> Shape {
         let product = row_product(format, self.dtype, [self.m, self.k, self.rows()]);
@@ -364,8 +375,7 @@ fn record(
     reads: &[(u64, u64)],
     writes: &[(u64, u64)],
 ) -> Result<()> {
-    let device = enc.device();
-    let pair = j.after.is_some() && j.matrices.len() == 2;
+    let (device, pair) = (enc.device(), j.pair());
     let mut key = Key {
         format: j.format,
         dtype: j.dtype,
@@ -400,11 +410,7 @@ fn record(
     let rows = j.picks.map_or(j.m, |_| products) as u32;
 
     let mut push = Push { x: j.x, norm, parts, tile0: 0, rows, sums: j.kept.unwrap_or(0) };
-    let span = layout.span(pair);
-    let units = match pair {
-        true => ceil(j.matrices[0].rows, span),
-        false => j.matrices.iter().map(|m| ceil(m.rows, span)).sum(),
-    };
+    let units = j.units(layout.span(pair));
     let shared = match (layout, j.picks, j.format) {
         (Layout::Coop { .. }, Some(p), Some(format)) => {
             Some((picked::sharers(device.profile(), &j.shape(format), units), p.matrices))

@@ -114,7 +114,8 @@ pub fn steps(dtype: Dtype, after: &After) -> Option<SmallVec<[Step; 4]>> {
     p.instrs.iter().map(step).collect()
 }
 
-/// Arrays that are read after a product.
+/// Arrays up to the last one that is read after a product.
 pub fn arrays(after: &After) -> u32 {
-    after.inputs.iter().filter(|o| matches!(o, Origin::Array(_))).count() as u32
+    let number = |o: &Origin| if let Origin::Array(k) = *o { u32::from(k) + 1 } else { 0 };
+    after.inputs.iter().map(number).max().unwrap_or(0)
 }

@@ -127,9 +127,12 @@ pub(in crate::vulkan) fn layout(p: &Profile, s: &Shape, least: i64, pair: bool) 
     let won = winner(p, s);
     let [taken, neighbours] = [NUMBERS, NEIGHBOURS].map(|n| won.is_some_and(|won| won == n));
     let asked = taken || neighbours || streams();
+    let unasked = p.features.ptx && (native() || won.is_none() && pays(s, pair));
+    if !asked && !unasked {
+        return None;
+    }
     let laid = possible(p, s, least, pair)?;
-    let unasked = laid.native && (native() || won.is_none() && pays(s, pair));
-    (asked || unasked).then_some(Streamed { neighbours, ..laid })
+    (asked || laid.native).then_some(Streamed { neighbours, ..laid })
 }
 
 /// The layout where the kernel can be used.

@@ -5,8 +5,7 @@
 use std::mem::offset_of;
 
 use super::program::{Args, Program, ROWS, Store};
-use super::text::{put, turn};
-use crate::core::Dtype;
+use super::text::{self, put, turn};
 use crate::vulkan::kernels::matmul::{Operand, Problem};
 
 /// What is added to a product.
@@ -222,16 +221,7 @@ setp.eq.u32 p,s0,2; mul.wide.u32 x,s1,{bytes};
 
     /// A pair of elements of the addend as float32 numbers, times beta.
     fn scaled(self, o: &mut String, pair: &str) {
-        if self.dtype == Dtype::BF16 {
-            put(
-                o,
-                format_args!(
-                    "shl.b32 tmp,{pair},16; mov.b32 l0,tmp; and.b32 tmp,{pair},0xffff0000; mov.b32 l1,tmp;"
-                ),
-            );
-        } else {
-            put(o, format_args!("mov.b32 {{h0,h1}},{pair}; cvt.f32.f16 l0,h0; cvt.f32.f16 l1,h1;"));
-        }
+        text::pair(o, self.dtype, ["l0", "l1"], pair, "tmp");
         put(o, format_args!("mul.rn.f32 l0,l0,beta; mul.rn.f32 l1,l1,beta;"));
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::{Arguments, Write};
 
+use crate::core::Dtype;
 use crate::vulkan::shader::native::ENTRY_NAME;
 
 /// What a program is told: its only parameter, as it lies in memory.
@@ -22,22 +23,41 @@ pub(in crate::vulkan) fn put(o: &mut String, line: Arguments<'_>) {
     o.push('\n');
 }
 
-/// How the text begins of a program that is told so many bytes, with so many threads a workgroup and workgroups a multiprocessor,
-/// and room for the bytes of so many pieces. Registers follow, and [`FIRST_THREAD`].
-pub(in crate::vulkan) fn opening(
-    told: usize,
-    [threads, together]: [u32; 2],
-    [bytes, stages]: [u32; 2],
-) -> String {
+/// How the text of any program begins: the architecture, the bytes that it is told, threads of a workgroup and workgroups that a
+/// multiprocessor has registers for.
+pub(in crate::vulkan) fn head(target: &str, told: usize, [threads, together]: [u32; 2]) -> String {
     format!(
         ".version 8.0
-.target sm_90a
+.target {target}
 .address_size 64
 .visible .entry {ENTRY_NAME}(.param .align 8 .b8 args[{told}])
 .maxntid {threads},1,1
 .minnctapersm {together}
 {{
-.shared .align 1024 .b8 pieces[{bytes}];
+"
+    )
+}
+
+/// The pair of elements in register `from` as float32; register `free` is written for bfloat16, h0 and h1 for float16.
+pub(in crate::vulkan) fn pair(o: &mut String, dtype: Dtype, [low, high]: [&str; 2], from: &str, free: &str) {
+    if dtype == Dtype::BF16 {
+        put(
+            o,
+            format_args!(
+                "shl.b32 {free},{from},16; mov.b32 {low},{free}; and.b32 {free},{from},0xffff0000; mov.b32 {high},{free};"
+            ),
+        );
+    } else {
+        put(o, format_args!("mov.b32 {{h0,h1}},{from}; cvt.f32.f16 {low},h0; cvt.f32.f16 {high},h1;"));
+    }
+}
+
+/// How the text begins of a program that is told so many bytes, with so many threads a workgroup and workgroups a multiprocessor,
+/// and room for the bytes of so many pieces. Registers follow, and [`FIRST_THREAD`].
+pub(in crate::vulkan) fn opening(told: usize, size: [u32; 2], [bytes, stages]: [u32; 2]) -> String {
+    let head = head("sm_90a", told, size);
+    format!(
+        "{head}.shared .align 1024 .b8 pieces[{bytes}];
 .shared .align 8 .b64 full[{stages}];
 .shared .align 8 .b64 empty[{stages}];"
     )

@@ -262,13 +262,7 @@ ld.global.v4.b32 {{c0,c1,c2,c3}},[xa]; add.u64 xa,xa,16;"
                         );
                     }
                 };
-                put(
-                    o,
-                    format_args!(
-                        "shl.b32 tmp,{name},16; mov.b32 e{to},tmp; and.b32 tmp,{name},0xffff0000; mov.b32 e{},tmp;",
-                        to + 1
-                    ),
-                );
+                Self::pair(o, [&format!("e{to}"), &format!("e{}", to + 1)], &name);
             };
             step.args.iter().enumerate().for_each(|(k, &from)| load(from, 2 * k));
             for [a, b] in [["e0", "e2"], ["e1", "e3"]] {

@@ -3,10 +3,10 @@
 
 use std::mem::offset_of;
 
+use crate::core::Dtype;
 use crate::kernels::matmul::epilogue::KeptAfter;
-use crate::vulkan::kernels::matmul::warpgroup::text::put;
+use crate::vulkan::kernels::matmul::warpgroup::text::{self, put};
 use crate::vulkan::kernels::quantized::qmm_joined::Push;
-use crate::vulkan::shader::native::ENTRY_NAME;
 use crate::vulkan::tune::quantized::few_rows::{COLUMN, Form, GROUPS, PIECE, SPAN, UNIT};
 
 /// What the kernel does; bfloat16, groups of 64.
@@ -102,17 +102,11 @@ impl Program {
     fn head(&self, o: &mut String) {
         let Form { tiles, pieces, warps, together, buffers, .. } = self.form;
         let xs = tiles * pieces * GROUPS * 8;
+        *o += &text::head("sm_90", size_of::<Push>(), [32 * warps, together]);
         put(
             o,
             format_args!(
-                ".version 8.0
-.target sm_90
-.address_size 64
-.visible .entry {ENTRY_NAME}(.param .align 8 .b8 args[{told}])
-.maxntid {threads},1,1
-.minnctapersm {together}
-{{
-.shared .align 128 .b8 ring[{ring}];
+                ".shared .align 128 .b8 ring[{ring}];
 .shared .align 16 .b8 sums[{sums}];
 .shared .align 4 .b8 flag[4];
 .reg .pred p,q,have,first,second,odd,high,one,two,there<{tiles}>,mine<{rounds}>;
@@ -123,8 +117,6 @@ impl Program {
 .reg .b64 wp,fp,l,m,xa,wa,sa,ba,da;
 ld.param.u32 rows,[args+{at_rows}];
 mov.u32 tid,%tid.x; shr.u32 warp,tid,5; and.b32 lane,tid,31; shr.u32 g,lane,2; and.b32 t,lane,3; mov.f32 z,0f00000000;",
-                told = size_of::<Push>(),
-                threads = 32 * warps,
                 ring = warps * pieces * PIECE,
                 sums = self.sum_bytes() * buffers,
                 rounds = self.rounds(),
@@ -336,19 +328,17 @@ mad.lo.u32 tmp,t,16,k0; mul.wide.u32 l,tmp,2; add.u64 xa,xa,l;",
         }
     }
 
+    /// A pair of elements as float32.
+    pub(super) fn pair(o: &mut String, to: [&str; 2], from: &str) {
+        text::pair(o, Dtype::BF16, to, from, "tmp");
+    }
+
     /// Sums the 16 elements of a group from register `first` on, over four lanes too, into `sum{i}`; and orders them as codes lie
     /// in words, in the range that codes need.
     fn deal_x(o: &mut String, first: u32, i: u32) {
         for k in 0..8 {
-            put(
-                o,
-                format_args!(
-                    "shl.b32 tmp,x{r},16; mov.b32 f{a},tmp; and.b32 tmp,x{r},0xffff0000; mov.b32 f{b},tmp;",
-                    r = first + k,
-                    a = 2 * k,
-                    b = 2 * k + 1
-                ),
-            );
+            let to = [2 * k, 2 * k + 1].map(|e| format!("f{e}"));
+            Self::pair(o, [&to[0], &to[1]], &format!("x{}", first + k));
         }
         for step in [8, 4, 2, 1] {
             (0..step).for_each(|k| put(o, format_args!("add.f32 f{k},f{k},f{};", k + step)));
@@ -386,13 +376,9 @@ mad.lo.u32 tmp,t,16,k0; mul.wide.u32 l,tmp,2; add.u64 xa,xa,l;",
             ),
         );
         for i in 0..3 {
-            put(
-                o,
-                format_args!(
-                    "cvt.rn.bf16x2.f32 h{i},f1,f0; shl.b32 tmp,h{i},16; mov.b32 f2,tmp; and.b32 tmp,h{i},0xffff0000; mov.b32 f3,tmp;
-sub.f32 f0,f0,f2; sub.f32 f1,f1,f3;"
-                ),
-            );
+            put(o, format_args!("cvt.rn.bf16x2.f32 h{i},f1,f0;"));
+            Self::pair(o, ["f2", "f3"], &format!("h{i}"));
+            put(o, format_args!("sub.f32 f0,f0,f2; sub.f32 f1,f1,f3;"));
         }
         put(o, format_args!("selp.b32 bx{to},h1,h0,high; selp.b32 bx{},0,h2,high;", to + 1));
     }

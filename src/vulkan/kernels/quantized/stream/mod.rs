@@ -80,7 +80,7 @@ impl KernelKey for Key {
 
     fn module(&self, _: &Features) -> Module {
         let threads = self.walk.threads * self.walk.teams;
-        // INVARIANT: `knows` was asked.
+        // INVARIANT: `joined_layout` asks `knows`.
         let steps = self.after.and_then(|a| after::steps(self.walk.dtype, &a)).unwrap_or_default();
         Module { source: Source::Ptx { text: self.walk.text(&steps), threads }, ..Default::default() }
     }
@@ -97,7 +97,7 @@ fn walk(j: &Joined, format: Format, s: &Streamed) -> Walk {
         rows: s.rows,
         together: s.together,
         matrices: j.matrices.len() as u32,
-        pair: j.after.is_some() && j.matrices.len() == 2,
+        pair: j.pair(),
         norm: j.norm.is_some(),
         keep: j.kept.is_some(),
         after: j.after.as_ref().map(|a| arrays(a)),
@@ -124,9 +124,6 @@ pub(super) fn run(
 ) -> Result<bool> {
     let Some(format) = j.format.filter(|_| s.native && enc.device().warpgroups()) else { return Ok(false) };
     let key = Key { walk: walk(j, format, s), after: j.after };
-    if !knows(j.dtype, j.after) {
-        return Ok(false);
-    }
     let mut args = Args {
         x: j.x,
         norm: j.norm.map_or(0, |n| n.0),
@@ -140,11 +137,7 @@ pub(super) fn run(
         args.lengths[i] = m.rows as u32;
     }
     args.results[..j.results.len()].copy_from_slice(j.results);
-    let span = s.span(key.walk.pair);
-    let units = match key.walk.pair {
-        true => ceil(j.matrices[0].rows, span),
-        false => j.matrices.iter().map(|m| ceil(m.rows, span)).sum(),
-    };
+    let units = j.units(s.span(j.pair()));
     let groups = s.workgroups(enc.device().profile(), units);
     let (teams, turns) = (i64::from(s.teams), ceil(units, groups * i64::from(s.teams)));
     let (apart, step) = if s.neighbours { (turns * teams, teams) } else { (teams, groups * teams) };

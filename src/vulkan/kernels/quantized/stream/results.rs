@@ -102,16 +102,12 @@ setp.ge.u32 p,next,all;
             format_args!(
                 "mov.b32 t0,y{side}; and.b32 t0,t0,0x7f800000; setp.ne.u32 p,t0,0x7f800000;
 @p bra NUMBER{side};
-ld.param.u64 cw0,[args+{w}]; ld.param.u64 cf0,[args+{s}]; ld.param.u64 cb0,[args+{b}]; ld.param.u64 d,[args+{x}];",
-                w = place!(codes) + 8 * side as usize,
-                s = place!(scales) + 8 * side as usize,
-                b = place!(biases) + 8 * side as usize,
+ld.param.u64 d,[args+{x}];",
                 x = place!(x),
             ),
         );
-        if self.lined() > 1 {
-            self.other_matrix(o);
-        }
+        let parts = [("cw0", place!(codes)), ("cf0", place!(scales)), ("cb0", place!(biases))];
+        self.told(o, &parts.map(|(to, at)| (to, at + 8 * side as usize)));
         put(
             o,
             format_args!(
@@ -148,18 +144,21 @@ NUMBER{side}:",
         );
     }
 
-    /// The parts of the matrix that unit `next` is of.
-    fn other_matrix(&self, o: &mut String) {
-        put(o, format_args!("setp.ge.u32 p,next,u0; sub.u32 t0,next,u0;"));
-        let choose = |o: &mut String, guard: &str, m: usize| {
-            for (to, from) in [("cw0", place!(codes)), ("cf0", place!(scales)), ("cb0", place!(biases))] {
-                put(o, format_args!("{guard} ld.param.u64 {to},[args+{}];", from + 8 * m));
+    /// What is told of the matrix that unit `next` is of: registers, and where the first matrix' stands.
+    fn told(&self, o: &mut String, what: &[(&str, usize)]) {
+        let take = |o: &mut String, guard: &str, m: usize| {
+            for (to, at) in what {
+                put(o, format_args!("{guard}ld.param.u64 {to},[args+{}];", at + 8 * m));
             }
         };
-        choose(o, "@p", 1);
+        take(o, "", 0);
+        if self.lined() > 1 {
+            put(o, format_args!("setp.ge.u32 p,next,u0; sub.u32 t0,next,u0;"));
+            take(o, "@p ", 1);
+        }
         if self.lined() > 2 {
             put(o, format_args!("setp.ge.and.u32 q,t0,u1,p;"));
-            choose(o, "@q", 2);
+            take(o, "@q ", 2);
         }
     }
 
@@ -169,25 +168,7 @@ NUMBER{side}:",
             (0..self.sides()).for_each(|s| rounded(self.dtype, o, &format!("y{s}")));
             o.push_str(steps);
         }
-        put(o, format_args!("ld.param.u64 d,[args+{}];", place!(results)));
-        if self.lined() > 1 {
-            put(
-                o,
-                format_args!(
-                    "setp.ge.u32 p,next,u0; sub.u32 t0,next,u0;\n@p ld.param.u64 d,[args+{}];",
-                    place!(results) + 8
-                ),
-            );
-        }
-        if self.lined() > 2 {
-            put(
-                o,
-                format_args!(
-                    "setp.ge.and.u32 q,t0,u1,p;\n@q ld.param.u64 d,[args+{}];",
-                    place!(results) + 16
-                ),
-            );
-        }
+        self.told(o, &[("d", place!(results))]);
         put(
             o,
             format_args!("mad.wide.u32 d,row,2,d; cvt.rn.{}.f32 h0,y0; st.global.b16 [d],h0;", self.kind()),

@@ -3,8 +3,7 @@
 
 use super::{Args, place};
 use crate::core::Dtype;
-use crate::vulkan::kernels::matmul::warpgroup::text::put;
-use crate::vulkan::shader::native::ENTRY_NAME;
+use crate::vulkan::kernels::matmul::warpgroup::text::{self, head, put};
 use crate::vulkan::tune::quantized::stream::{CODES, SUMS, WARP};
 
 /// The place that code j of a word is masked at, of the word or of its upper 24 bits.
@@ -96,18 +95,8 @@ impl Walk {
     }
 
     /// A pair of elements as float32.
-    fn pair(&self, o: &mut String, [low, high]: [&str; 2], from: &str) {
-        match self.dtype {
-            Dtype::BF16 => put(
-                o,
-                format_args!(
-                    "shl.b32 t0,{from},16; mov.b32 {low},t0; and.b32 t0,{from},0xffff0000; mov.b32 {high},t0;"
-                ),
-            ),
-            _ => {
-                put(o, format_args!("mov.b32 {{h0,h1}},{from}; cvt.f32.f16 {low},h0; cvt.f32.f16 {high},h1;"))
-            }
-        }
+    fn pair(&self, o: &mut String, to: [&str; 2], from: &str) {
+        text::pair(o, self.dtype, to, from, "t0");
     }
 
     pub(super) fn kind(&self) -> &'static str {
@@ -121,21 +110,8 @@ impl Walk {
 
     /// The text; `steps` make `y0` of the products `y0` and `y1` and the elements `a0` and `a1` of arrays, all rounded.
     pub fn text(&self, steps: &str) -> String {
-        let mut o = format!(
-            ".version 8.0
-.target sm_80
-.address_size 64
-.visible .entry {ENTRY_NAME}(.param .align 8 .b8 args[{}])
-.maxntid {},1,1
-.minnctapersm {}
-{{
-.shared .align 16 .b8 sums[{SUMS}];
-.shared .align 16 .b8 squares[128];
-",
-            size_of::<Args>(),
-            self.all_threads(),
-            self.together,
-        );
+        let mut o = head("sm_80", size_of::<Args>(), [self.all_threads(), self.together]);
+        put(&mut o, format_args!(".shared .align 16 .b8 sums[{SUMS}];\n.shared .align 16 .b8 squares[128];"));
         self.registers(&mut o);
         self.begin(&mut o);
         for r in 0..self.rows {
@@ -163,7 +139,7 @@ impl Walk {
 .reg .b32 tid,lane,col,team,mine,cta,first,unit,all,n,at,row0,own,row,i,slot,t0,t1,t2,sumat,next,left,turns,step,n0,n1,n2,u0,u1;
 .reg .b32 x<16>,w<16>,c<{}>,high;
 .reg .b16 h0,h1,s<{rows}>,z<{rows}>;
-.reg .f32 xs<32>,f<{rows}>,g<{rows}>,y0,y1,a0,a1,sum,down,most,v0,v1,v2,v3,root;
+.reg .f32 xs<32>,f<{rows}>,y0,y1,a0,a1,sum,down,most,v0,v1,v2,v3,root;
 .reg .b64 cw0,cw1,cf0,cf1,cb0,cb1,wide,d;
 .reg .b64 pw<3>,pf<3>,pb<3>;",
                 4 * rows
