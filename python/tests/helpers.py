@@ -154,5 +154,5 @@ def kernels(f):
     out = f()
     mx.eval(out)
     ran = mx.vulkan.stats()["kernels"]
-    about = ("fragment_probe", "measure_")
+    about = ("fragment_probe", "measure_", "once_fill")
     return out, {name: n for name, n in ran.items() if not name.startswith(about)}

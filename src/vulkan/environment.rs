@@ -60,6 +60,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &conv::winograd::CONV_WINOGRAD,
     &tune::quantized::stream::QMM_STREAM,
     &tune::quantized::stream::QMM_STREAM_PTX,
+    &tune::quantized::chain::QMM_CHAIN,
     &quantized::subnormal_probe::QMM_STREAM_MASKS,
     &tune::quantized::row::QMM_ROW,
     &tune::quantized::picked::QMM_COMBINE,

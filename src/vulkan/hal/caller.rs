@@ -32,8 +32,8 @@ pub static COMMAND_THREAD: Variable = Variable::new(
 const PROCESSORS: usize = 6;
 /// Commands that may wait, a power of two.
 const ROOM: usize = 256;
-/// Bytes of push constants that a place has.
-pub(super) const PUSH: usize = 256;
+/// Bytes of push constants, or of what a kernel in PTX is told, that a place has.
+pub(super) const PUSH: usize = 1024;
 
 thread_local! {
     // Commands of this thread are many, one behind the other.

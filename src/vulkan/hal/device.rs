@@ -11,6 +11,7 @@ use super::adapter::{self, AdapterInfo, AdapterKind, adapters};
 use super::fault::pass;
 use super::features::Features;
 use super::gate::{Driver, Gate};
+use super::held::Turn;
 use super::probe;
 use super::reclaim::{self, MOST_LOST, Made};
 use super::stream::StreamState;
@@ -84,6 +85,8 @@ pub struct Device {
     pub(in crate::vulkan) fragments: [OnceLock<bool>; 4],
     /// What `subnormal_probe` saw of float32.
     pub(in crate::vulkan) subnormals: OnceLock<bool>,
+    /// The stream whose kernels may wait for each other's workgroups.
+    pub(super) turn: Turn,
 }
 
 /// Facts about a GPU for users.
@@ -280,6 +283,7 @@ impl Device {
             destroyed: AtomicBool::new(false),
             fragments: Default::default(),
             subnormals: OnceLock::new(),
+            turn: Turn::default(),
         })
     }
 

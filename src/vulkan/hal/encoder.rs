@@ -5,12 +5,13 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
 use super::device::Device;
+use super::held::{Chain, Held, Launch};
 use super::stream::{Point, StreamState};
 use crate::bail;
 use crate::core::{DeviceBlock, Error, Result, Storage, trace};
 use crate::vulkan::memory::{Block, Kind, crossing, transfer};
 use crate::vulkan::report::compile_only;
-use crate::vulkan::report::profile::{Command, Work};
+use crate::vulkan::report::profile::Work;
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Pipeline, Source};
 
 /// Bytes of a chunk of the parameter ring.
@@ -26,6 +27,8 @@ pub(crate) struct OpState {
     /// Zeros that kernels count in, and the next to hand out.
     counters: Option<(Arc<dyn DeviceBlock>, usize)>,
     touched: Vec<(Arc<dyn DeviceBlock>, bool)>,
+    /// Words of chains, and the last tag in them.
+    words: Option<(Arc<dyn DeviceBlock>, u32)>,
     /// A command of it was recorded.
     begun: bool,
 }
@@ -229,24 +232,72 @@ impl CommandEncoder {
             pipeline.hits.fetch_add(1, Ordering::Relaxed);
             return pipeline.wait().map(drop);
         }
+        let launch = Launch { pipeline: pipeline.clone(), push: push.into(), groups };
         let mut r = self.state.lock_rec();
-        let cmd = r.begin(self.state)?;
-        let handle = r.handle(self.state, pipeline)?;
+        r.begin(self.state)?;
         self.op.begun = true;
-        let due = r.barrier_due(self.state, reads, writes);
-        if due {
-            r.barrier(self.state, false);
-        }
-        let timed = r.before(self.state, cmd, due);
+        let work = self.work.take();
         // SAFETY: the caller vouches for the addresses in `push`.
-        unsafe { r.dispatch(self.state, handle, pipeline, push, groups) };
-        let bytes = reads.iter().chain(writes).map(|r| r.1).sum();
-        pipeline.hits.fetch_add(1, Ordering::Relaxed);
-        if timed {
-            let (kernel, work) = (Some(pipeline.clone()), self.work.take());
-            r.after(cmd, Command { kernel, copy: "", work, bytes, barrier: due, op: None });
+        unsafe { r.command(self.state, &launch, [reads, writes], work)? };
+        r.count(self.state, reads.iter().chain(writes).map(|r| r.1).sum())
+    }
+
+    /// Holds a command back, as the first of a chain; `reads` and `writes` as in [`CommandEncoder::dispatch`].
+    pub(in crate::vulkan) fn hold(
+        &mut self,
+        chain: Box<dyn Chain>,
+        reads: &[(u64, u64)],
+        writes: &[(u64, u64)],
+    ) -> Result<()> {
+        self.op.begun = true;
+        let held = Held { chain, reads: reads.into(), writes: writes.into(), work: self.work.take() };
+        self.state.lock_rec().hold(self.state, held)
+    }
+
+    /// Adds a command to the chain that is held, if `add` does, which may be asked twice; whether it did.
+    pub(in crate::vulkan) fn extend<T: Chain>(
+        &mut self,
+        reads: &[(u64, u64)],
+        writes: &[(u64, u64)],
+        add: impl Fn(&mut T) -> bool,
+    ) -> Result<bool> {
+        let waits = |h: &mut Held| h.chain.any().is::<T>().then(|| h.chain.count());
+        let held = self.state.lock_rec().held(self.state).and_then(waits);
+        match held {
+            None => return Ok(false),
+            Some(1) => self.state.device.turn.take(self.state)?,
+            Some(_) => {}
         }
-        r.count(self.state, bytes)
+        let mut r = self.state.lock_rec();
+        let Some(held) = r.held(self.state) else { return Ok(false) };
+        if !held.chain.any().downcast_mut().is_some_and(add) {
+            return Ok(false);
+        }
+        held.reads.extend_from_slice(reads);
+        held.writes.extend_from_slice(writes);
+        if let (Some(all), Some(work)) = (&mut held.work, &self.work.take()) {
+            all.flops += work.flops;
+        }
+        r.counted(self.state, reads.iter().chain(writes).map(|r| r.1).sum());
+        drop(r);
+        self.op.begun = true;
+        Ok(true)
+    }
+
+    /// Memory for words that carry tags, of `nbytes` that never change, and `n` tags that none of them has.
+    pub(in crate::vulkan) fn tagged(&mut self, nbytes: usize, n: u32) -> Result<(u64, u32)> {
+        let (block, last) = match self.op.words.take() {
+            Some((block, last)) if last <= u32::MAX - n => (block, last),
+            _ => {
+                let block: Arc<dyn DeviceBlock> =
+                    self.state.device.alloc_kind(Kind::Device, nbytes, Some(self.state))?;
+                let address = self.note_write(block.clone())?;
+                self.fill_by(&Fill { once: true }, (address, nbytes as u64), 0)?;
+                (block, 0)
+            }
+        };
+        self.op.words = Some((block.clone(), last + n));
+        Ok((self.note_write(block)?, last + 1))
     }
 
     /// The operation failed: nobody may read what it has begun to overwrite.
@@ -286,6 +337,10 @@ impl CommandEncoder {
     /// Sets every 32-bit word of the range (address, length in bytes) to `value`; bytes beyond the last
     /// whole word take the value's low bytes. The address is 4-byte aligned.
     pub fn fill(&mut self, range: (u64, u64), value: u32) -> Result<()> {
+        self.fill_by(&Fill { once: false }, range, value)
+    }
+
+    fn fill_by(&mut self, key: &Fill, range: (u64, u64), value: u32) -> Result<()> {
         /// Bytes that a dispatch fills: it counts words by 32 bits.
         const MOST: u64 = 4 << 30;
         let (address, bytes) = range;
@@ -296,10 +351,10 @@ impl CommandEncoder {
             return Ok(());
         }
         if bytes > MOST {
-            self.fill((address, MOST), value)?;
-            return self.fill((address + MOST, bytes - MOST), value);
+            self.fill_by(key, (address, MOST), value)?;
+            return self.fill_by(key, (address + MOST, bytes - MOST), value);
         }
-        let pipeline = self.state.device.pipeline(&Fill)?;
+        let pipeline = self.state.device.pipeline(key)?;
         let mut push = [0u8; 24];
         push[..8].copy_from_slice(&address.to_ne_bytes());
         push[8..16].copy_from_slice(&bytes.to_ne_bytes());
@@ -334,11 +389,14 @@ impl Drop for CommandEncoder {
 
 /// Key of the kernel behind [`CommandEncoder::fill`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Fill;
+struct Fill {
+    /// Of memory that a stream keeps.
+    once: bool,
+}
 
 impl KernelKey for Fill {
     fn name(&self) -> String {
-        "fill".into()
+        if self.once { "once_fill" } else { "fill" }.into()
     }
 
     fn module(&self, _: &crate::vulkan::Features) -> Module {

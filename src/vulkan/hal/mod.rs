@@ -12,6 +12,7 @@ pub(super) mod fault;
 pub(super) mod features;
 pub(super) mod gate;
 pub(super) mod hazards;
+pub(super) mod held;
 pub(super) mod nv;
 pub mod overseers;
 pub(super) mod probe;

@@ -17,6 +17,7 @@ use super::deferred::{self, Barrier, Deferred};
 use super::fault::pass;
 use super::gate::Driver;
 use super::hazards::Hazards;
+use super::held::{Held, Launch};
 use super::stream::{Point, StreamState};
 use crate::core::env::{KernelVariant, Values, Variable};
 use crate::core::fault::Site;
@@ -24,7 +25,7 @@ use crate::core::fork::Made;
 use crate::core::{Error, Result, trace};
 use crate::vulkan::memory::Region;
 use crate::vulkan::report::compile_only;
-use crate::vulkan::report::profile::{self, Command};
+use crate::vulkan::report::profile::{self, Command, Work};
 use crate::vulkan::report::stats::STATS;
 use crate::vulkan::shader::native::Handle;
 use crate::vulkan::shader::pipeline::Pipeline;
@@ -140,6 +141,8 @@ pub(crate) struct Recorder {
     waits: SmallVec<[(Point, bool); 4]>,
     /// Commands behind a kernel that is not ready.
     deferred: deferred::Queue,
+    /// A command that waits for those behind it, before any other.
+    pub(super) held: Option<Held>,
     profile: Option<profile::Batch>,
 }
 
@@ -210,9 +213,7 @@ impl Recorder {
         reads: &[(u64, u64)],
         writes: &[(u64, u64)],
     ) -> bool {
-        self.hazards.visit(reads, writes)
-            || settings(state).full_barriers
-            || (trace::on() && profile::isolated())
+        self.hazards.visit(reads, writes) || Self::apart(state)
     }
 
     /// The handle of a kernel whose dispatch can be recorded now. Profiles time what is recorded and wait for it.
@@ -231,6 +232,11 @@ impl Recorder {
         }
         self.settle(state)?;
         pipeline.wait().map(Some)
+    }
+
+    /// Whether each command is to come behind a barrier, and by itself.
+    pub(super) fn apart(state: &StreamState) -> bool {
+        settings(state).full_barriers || (trace::on() && profile::isolated())
     }
 
     /// Records a dispatch, or keeps it until its kernel is there.
@@ -282,6 +288,36 @@ impl Recorder {
         }
     }
 
+    /// Records a command: a barrier where it is due, and the dispatch.
+    ///
+    /// # Safety
+    /// The addresses in `push` must be valid, and a batch be open.
+    pub(super) unsafe fn command(
+        &mut self,
+        state: &'static StreamState,
+        launch: &Launch,
+        [reads, writes]: [&[(u64, u64)]; 2],
+        work: Option<Work>,
+    ) -> Result<()> {
+        let Some(cmd) = self.open.as_ref().map(|o| o.cmd.raw) else { return Ok(()) };
+        let pipeline = &launch.pipeline;
+        let handle = self.handle(state, pipeline)?;
+        let due = self.barrier_due(state, reads, writes);
+        if due {
+            self.barrier(state, false);
+        }
+        let timed = self.before(state, cmd, due);
+        // SAFETY: by the caller.
+        unsafe { self.dispatch(state, handle, pipeline, &launch.push, launch.groups) };
+        pipeline.hits.fetch_add(1, Ordering::Relaxed);
+        if timed {
+            let bytes = reads.iter().chain(writes).map(|r| r.1).sum();
+            let kernel = Some(pipeline.clone());
+            self.after(cmd, Command { kernel, copy: "", work, bytes, barrier: due, op: None });
+        }
+        Ok(())
+    }
+
     /// While a profile runs, times the command that comes next; whether that is so.
     pub(super) fn before(&mut self, state: &StreamState, cmd: vk::CommandBuffer, barrier: bool) -> bool {
         if trace::on()
@@ -302,8 +338,13 @@ impl Recorder {
         }
     }
 
-    /// The open command buffer, begun if there is none.
+    /// The open command buffer, begun if there is none. What was held is in it.
     pub(super) fn begin(&mut self, state: &'static StreamState) -> Result<vk::CommandBuffer> {
+        self.close(state)?;
+        self.open_batch(state)
+    }
+
+    pub(super) fn open_batch(&mut self, state: &'static StreamState) -> Result<vk::CommandBuffer> {
         if let Some(open) = &self.open {
             return Ok(open.cmd.raw);
         }
@@ -388,6 +429,7 @@ impl Recorder {
         if self.ops == 0 {
             return Ok(());
         }
+        let closed = self.close(state);
         let device = state.device;
         let _span = trace::span("submit", || format!("{} commands", self.ops));
         STATS.submitted(u64::from(self.ops));
@@ -420,7 +462,7 @@ impl Recorder {
         if let Some(oldest) = behind(backlog::MOST * most) {
             let _ = state.wait_uninterrupted(oldest);
         }
-        settled
+        closed.and(settled)
     }
 
     /// Hands a batch to the driver; returns when that was, while a profile runs.
@@ -479,9 +521,11 @@ impl Recorder {
 
     /// Counts a recorded command and submits a batch that is full.
     pub(super) fn count(&mut self, state: &'static StreamState, bytes: u64) -> Result<()> {
-        self.ops += 1;
-        self.bytes += bytes;
-        state.recorded.store(state.submitted.load(Ordering::Relaxed) + 1, Ordering::Release);
+        self.counted(state, bytes);
+        self.submit_if_full(state)
+    }
+
+    pub(super) fn submit_if_full(&mut self, state: &'static StreamState) -> Result<()> {
         if self.ops < self.op_limit && self.bytes < self.byte_limit {
             return Ok(());
         }
@@ -503,6 +547,13 @@ impl Recorder {
             return Ok(());
         }
         self.submit(state)
+    }
+
+    /// Counts a command that the open batch has, or will have.
+    pub(super) fn counted(&mut self, state: &StreamState, bytes: u64) {
+        self.ops += 1;
+        self.bytes += bytes;
+        state.recorded.store(state.submitted.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
     /// Nanoseconds that the open batch takes at least.

@@ -1,5 +1,6 @@
 //! Quantised matrices: codes made and read, and products with them.
 
+mod chain;
 mod few_rows;
 mod joined_layout;
 pub mod qmm;

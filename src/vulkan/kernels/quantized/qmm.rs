@@ -3,6 +3,7 @@
 //! matrices multiply. Which of them is chosen stands in `tune::quantized`. Indices are read by the kernels, which clamp
 //! them to the operands.
 
+use super::chain;
 use super::few_rows;
 use super::joined_layout;
 use super::qmm_joined::{self, Joined, Matrix};
@@ -374,6 +375,9 @@ fn kernel(
     let device = enc.device();
     let alone = !picked && x.shape[0] == 1;
     if alone && few_rows::suits(device, s) && as_joined(enc, x, w, dst, few_rows::run)? {
+        return Ok(None);
+    }
+    if alone && chain::suits(device, s) && as_joined(enc, x, w, dst, chain::run)? {
         return Ok(None);
     }
     let known = |dtype, cols| fragment_probe::known(device, dtype, cols);

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::joined_layout::{Layout, layout};
 use super::qmm::define_coop;
 use super::quant::{define_format, show as show_format};
-use super::{few_rows, stream, subnormal_probe, sums};
+use super::{chain, few_rows, stream, subnormal_probe, sums};
 use crate::core::{Dtype, Result, Stream};
 use crate::kernels::elementwise::table::calls_library;
 use crate::kernels::matmul::epilogue::{KeptAfter, MATRICES};
@@ -335,7 +335,7 @@ pub fn takes_norm(stream: Stream, format: Option<Format>, dtype: Dtype, sizes: [
 
 /// Records the products; `reads` and `writes` are all ranges that they touch.
 pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &[(u64, u64)]) -> Result<()> {
-    if few_rows::run(enc, j, reads, writes)? {
+    if few_rows::run(enc, j, reads, writes)? || chain::run(enc, j, reads, writes)? {
         return Ok(());
     }
     by_shaders(enc, j, reads, writes)

@@ -5,6 +5,7 @@
 //! MLX_VK_DISABLE=name,... takes qmm_stream, qmm_row, qmm_held, qmm_rows, qmm_coop, qmm_cols, qmm_tiled, qmm_dequantize,
 //! qmm_runs and qmm_split out of the choice.
 
+pub mod chain;
 pub mod few_rows;
 pub mod held;
 pub mod picked;

@@ -7,6 +7,8 @@ mod results;
 mod tests;
 mod text;
 
+pub(super) use after::steps;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 

@@ -1,0 +1,88 @@
+//! A command that waits for those that follow it: where they take what it makes, one kernel does for all of them.
+
+use std::any::Any;
+use std::sync::{Arc, Mutex};
+
+use smallvec::SmallVec;
+
+use super::deferred;
+use super::device::Device;
+use super::recorder::Recorder;
+use super::stream::{Point, StreamState};
+use crate::core::Result;
+use crate::vulkan::report::profile::Work;
+use crate::vulkan::shader::pipeline::Pipeline;
+
+/// A dispatch that is to be recorded.
+pub(in crate::vulkan) struct Launch {
+    pub pipeline: Arc<Pipeline>,
+    pub push: SmallVec<[u8; 256]>,
+    pub groups: [u32; 3],
+}
+
+/// Commands that one kernel may run, one behind the other. Its workgroups wait for each other: the device has room for all at once.
+pub(in crate::vulkan) trait Chain: Any + Send {
+    /// How many there are.
+    fn count(&self) -> usize;
+    /// The kernel of all of them.
+    fn launch(&self, device: &'static Device) -> Result<Launch>;
+    /// Itself, for whoever adds to it.
+    fn any(&mut self) -> &mut dyn Any;
+}
+
+/// What a recorder holds back.
+pub(super) struct Held {
+    pub chain: Box<dyn Chain>,
+    /// All that the commands touch.
+    pub reads: SmallVec<[(u64, u64); 16]>,
+    pub writes: SmallVec<[(u64, u64); 6]>,
+    pub work: Option<Work>,
+}
+
+/// Whose chains run on a device. Workgroups of two that wait for each other at once could each keep the other's out for ever, so that
+/// chains of another stream come behind all that this one has recorded.
+#[derive(Default)]
+pub(in crate::vulkan) struct Turn(Mutex<Option<&'static StreamState>>);
+
+impl Turn {
+    /// Chains of `state` may be recorded until another stream takes its turn, which submits what `state` has recorded till then.
+    pub fn take(&self, state: &'static StreamState) -> Result<()> {
+        let before = self.0.lock().unwrap_or_else(|e| e.into_inner()).replace(state);
+        match before {
+            Some(other) if !other.same(state) => {
+                state.wait_for(Point { stream: other, value: other.open_value() })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Recorder {
+    /// Holds a command back until the next one, or the end of the batch; behind what was held till now.
+    pub(super) fn hold(&mut self, state: &'static StreamState, held: Held) -> Result<()> {
+        self.close(state)?;
+        self.submit_if_full(state)?;
+        self.open_batch(state)?;
+        self.counted(state, held.reads.iter().chain(&held.writes).map(|r| r.1).sum());
+        self.held = Some(held);
+        Ok(())
+    }
+
+    /// What is held; none where commands are to stay apart.
+    pub(super) fn held(&mut self, state: &StreamState) -> Option<&mut Held> {
+        self.held.as_mut().filter(|_| !Self::apart(state))
+    }
+
+    /// Records what is held.
+    ///
+    /// # Errors
+    /// Those who read what the batch writes get them too.
+    pub(super) fn close(&mut self, state: &'static StreamState) -> Result<()> {
+        let Some(held) = self.held.take() else { return Ok(()) };
+        // SAFETY: whoever held it vouched for its addresses.
+        let recorded = held.chain.launch(state.device).and_then(|launch| unsafe {
+            self.command(state, &launch, [&held.reads, &held.writes], held.work)
+        });
+        recorded.inspect_err(|e| deferred::fail(Point { stream: state, value: state.open_value() }, e, true))
+    }
+}

@@ -1,0 +1,300 @@
+//! Products of one row by matrices of four-bit codes that follow each other, with what comes before and behind each, as one kernel in
+//! PTX: host side of `text`. What one product makes the next one takes as words, two elements and a tag each, for which it waits by
+//! itself, so that there is no barrier between. Called by `qmm_joined`, which holds a product back until it is known what follows
+//! (MLX_VK_DISABLE=qmm_chain: a kernel each).
+
+mod finish;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use std::any::Any;
+
+use smallvec::SmallVec;
+
+use super::qmm_joined::Joined;
+use super::steps::arrays;
+use super::stream;
+use crate::core::Result;
+use crate::kernels::matmul::epilogue::{KeptAfter, MATRICES};
+use crate::vulkan::hal::device::Device;
+use crate::vulkan::hal::held::{Chain, Launch};
+use crate::vulkan::kernels::matmul::warpgroup::text::Told;
+use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
+use crate::vulkan::tune::quantized::Shape;
+use crate::vulkan::tune::quantized::chain::{LONGEST, SPAN, THREADS, cut, takes, tiles};
+use crate::vulkan::{CommandEncoder, Features};
+
+/// Most products of a chain.
+const STAGES: usize = 4;
+/// Bytes of the words of a product's results.
+const WORDS: usize = LONGEST as usize / 2 * 8;
+/// A matrix that begins behind all tiles.
+const NEVER: u32 = u32::MAX;
+
+/// Place of an argument of the stage at `sa`.
+macro_rules! place {
+    ($field:ident) => {
+        std::mem::offset_of!(Stage, $field)
+    };
+}
+use place;
+
+/// What the kernel is told of a product; the text reads it by these places.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+struct Stage {
+    /// The row; or the words that the product before made of it.
+    x: u64,
+    /// Weights that the row is normalised with, and where it is stored then.
+    norm: u64,
+    kept: u64,
+    codes: [u64; MATRICES],
+    scales: [u64; MATRICES],
+    biases: [u64; MATRICES],
+    /// Of each matrix; or the only result, and what is read after it.
+    results: [u64; MATRICES],
+    /// Where the results are stored as words, too.
+    words: u64,
+    /// The first tile of each matrix.
+    starts: [u32; MATRICES],
+    eps: f32,
+    k: u32,
+    /// See [`flags`].
+    flags: u32,
+    /// Tiles of each workgroup, and workgroups that have one more.
+    each: u32,
+    more: u32,
+    /// What marks the words of the row, of arrays, and of the results; 0 where they are none.
+    x_tag: u32,
+    array_tags: [u32; 2],
+    tag: u32,
+}
+
+/// What the kernel is told.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+struct Args {
+    stages: u64,
+    stage: [Stage; STAGES],
+}
+
+const _: () = assert!(size_of::<Stage>() == (4 + 4 * MATRICES) * 8 + 12 * 4);
+const _: () = assert!(size_of::<Args>() == 8 + STAGES * size_of::<Stage>());
+
+// SAFETY: repr(C) of fields of 8 bytes and an even number of 4, without padding.
+unsafe impl Told for Args {}
+
+/// The row is normalised, is stored then, two matrices are multiplied by at once; arrays that are read after that, and which of the
+/// kernel's programs comes after it.
+fn flags(j: &Joined, after: usize) -> u32 {
+    let read = j.after.as_ref().map_or(0, |a| arrays(a));
+    u32::from(j.norm.is_some())
+        | u32::from(j.kept.is_some()) << 1
+        | u32::from(j.pair()) << 2
+        | read << 8
+        | (after as u32) << 16
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    chain: text::Chain,
+    afters: SmallVec<[KeptAfter; STAGES]>,
+}
+
+impl KernelKey for Key {
+    fn name(&self) -> String {
+        let afters = self.afters.iter().map(|a| format!("_{}", a.program.name()));
+        format!("qmm_chain_q4g{}{}", self.chain.group, afters.collect::<String>())
+    }
+
+    fn module(&self, _: &Features) -> Module {
+        // INVARIANT: `stage` asks `knows`.
+        let steps = |a: &KeptAfter| stream::steps(crate::core::Dtype::BF16, a).unwrap_or_default();
+        let afters: Vec<String> = self.afters.iter().map(steps).collect();
+        Module {
+            source: Source::Ptx { text: self.chain.text(&afters), threads: THREADS },
+            ..Default::default()
+        }
+    }
+}
+
+/// A range of bytes: where, and how many.
+type Range = (u64, u64);
+
+fn meet(a: Range, b: Range) -> bool {
+    a.0 < b.0 + b.1 && b.0 < a.0 + a.1
+}
+
+/// The products of a chain so far.
+struct Chained {
+    stages: SmallVec<[Stage; STAGES]>,
+    /// Bytes of each product's only result; 0 where it has several.
+    made: SmallVec<[u64; STAGES]>,
+    afters: SmallVec<[KeptAfter; STAGES]>,
+    group: u32,
+    workgroups: u32,
+    /// Memory for words, and the tag of the first product's.
+    words: (u64, u32),
+    reads: SmallVec<[Range; 32]>,
+    writes: SmallVec<[Range; 8]>,
+}
+
+impl Chained {
+    /// The number of what comes after a product, from 1 on; 0 is nothing.
+    fn after(&mut self, after: Option<KeptAfter>) -> usize {
+        let Some(after) = after else { return 0 };
+        let found = self.afters.iter().position(|a| *a == after);
+        1 + found.unwrap_or_else(|| {
+            self.afters.push(after);
+            self.afters.len() - 1
+        })
+    }
+
+    /// Has product i make words; where they are, and their tag.
+    fn words_of(&mut self, i: usize) -> (u64, u32) {
+        let words = (self.words.0 + (i * WORDS) as u64, self.words.1 + i as u32);
+        (self.stages[i].words, self.stages[i].tag) = words;
+        words
+    }
+
+    fn push(&mut self, j: &Joined, mut stage: Stage, reads: &[Range], writes: &[Range]) {
+        stage.flags = flags(j, self.after(j.after));
+        let alone = j.after.is_some() || j.matrices.len() == 1;
+        self.made.push(if alone { 2 * j.matrices[0].rows as u64 } else { 0 });
+        self.stages.push(stage);
+        self.reads.extend_from_slice(reads);
+        self.writes.extend_from_slice(writes);
+    }
+
+    /// The last product whose only result lies at `address`, so many bytes long.
+    fn maker(&self, address: u64, bytes: u64) -> Option<usize> {
+        (0..self.stages.len()).rev().find(|&i| self.stages[i].results[0] == address && self.made[i] == bytes)
+    }
+
+    /// Adds a product that takes the last one's result as its row, unless it touches what others do in another way.
+    fn add(&mut self, j: &Joined, stage: &Stage, reads: &[Range], writes: &[Range]) -> bool {
+        let last = self.stages.len() - 1;
+        let (x, rows) = ((j.x, 2 * j.k as u64), 2 * j.matrices[0].rows as u64);
+        if self.stages.len() == STAGES || self.maker(x.0, x.1) != Some(last) {
+            return false;
+        }
+        let arrays = stage.arrays(j);
+        let makers: SmallVec<[Option<usize>; 2]> = arrays.iter().map(|&a| self.maker(a, rows)).collect();
+        let known =
+            |r: Range| r == x || arrays.iter().zip(&makers).any(|(&a, m)| m.is_some() && r == (a, rows));
+        let foreign = |r: &Range| !known(*r) && self.writes.iter().any(|&w| meet(*r, w));
+        // An element is read by the thread that stores over it.
+        let stored = |w: &Range| arrays.contains(&w.0) && w.1 == rows;
+        let over = |w: &Range| !stored(w) && self.reads.iter().chain(&self.writes).any(|&r| meet(r, *w));
+        if reads.iter().any(foreign) || writes.iter().any(over) {
+            return false;
+        }
+        let mut stage = *stage;
+        (stage.x, stage.x_tag) = self.words_of(last);
+        for (k, maker) in makers.iter().enumerate() {
+            if let Some(i) = *maker {
+                (stage.results[k + 1], stage.array_tags[k]) = self.words_of(i);
+            }
+        }
+        self.push(j, stage, reads, writes);
+        true
+    }
+}
+
+impl Stage {
+    /// Addresses of the arrays that are read after the product.
+    fn arrays(&self, j: &Joined) -> SmallVec<[u64; 2]> {
+        let read = j.after.as_ref().map_or(0, |a| arrays(a)) as usize;
+        self.results[1..].iter().take(read).copied().collect()
+    }
+}
+
+impl Chain for Chained {
+    fn count(&self) -> usize {
+        self.stages.len()
+    }
+
+    fn launch(&self, device: &'static Device) -> Result<Launch> {
+        let ragged = self.stages.iter().any(|s| s.k % SPAN != 0);
+        let key = Key { chain: text::Chain { group: self.group, ragged }, afters: self.afters.clone() };
+        let mut args = Args { stages: self.stages.len() as u64, ..Args::default() };
+        args.stage[..self.stages.len()].copy_from_slice(&self.stages);
+        let pipeline = device.pipeline(&key)?;
+        Ok(Launch { pipeline, push: args.bytes().into(), groups: [self.workgroups, 1, 1] })
+    }
+
+    fn any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// A product as a stage, if there is a kernel for it; what it makes words of, and the number of what comes after it, come later.
+fn stage(device: &'static Device, j: &Joined) -> Option<Stage> {
+    let (p, format) = (device.profile(), j.format?);
+    let norm = i64::from(j.norm.is_some());
+    let one = j.m == 1 && j.picks.is_none() && j.combined.is_none();
+    if !one || !takes(p, format, j.dtype, [j.k, norm]) || !stream::knows(j.dtype, j.after) {
+        return None;
+    }
+    let mut s = Stage {
+        x: j.x,
+        norm: j.norm.map_or(0, |n| n.0),
+        eps: j.norm.map_or(0.0, |n| n.1),
+        kept: j.kept.unwrap_or(0),
+        // FITS: `takes` bounds the length of rows.
+        k: j.k as u32,
+        ..Stage::default()
+    };
+    s.starts = [0, NEVER, NEVER];
+    let mut all = 0;
+    for (i, m) in j.matrices.iter().enumerate() {
+        let aligned = m.parts[0].is_multiple_of(16) && m.parts[1..].iter().all(|p| p.is_multiple_of(4));
+        let n = tiles(m.rows).filter(|_| aligned)?;
+        (s.codes[i], s.scales[i], s.biases[i]) = m.parts.into();
+        s.starts[i] = all;
+        all = if j.pair() { 0 } else { all + n };
+    }
+    let (sides, all) = if j.pair() { (2, tiles(j.matrices[0].rows)?) } else { (1, all) };
+    let c = cut(all, sides, s.k, p.features.units)?;
+    (s.each, s.more) = (c.each, c.more);
+    s.results[..j.results.len()].copy_from_slice(j.results);
+    Some(s)
+}
+
+/// Whether a product of one row is one of those that are held back.
+pub fn suits(device: &'static Device, s: &Shape) -> bool {
+    let one = s.m == 1 && s.batch == 1 && s.matrices == 1 && s.transpose && !s.runs;
+    one && tiles(s.n).is_some() && takes(device.profile(), s.format, s.dtype, [s.k, 0])
+}
+
+/// Adds the product to the chain that is held back, or begins one; whether there is a kernel for it. It is the same kernel for one product
+/// as for many, so that bits do not depend on what the stream records when.
+pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[Range], writes: &[Range]) -> Result<bool> {
+    let Some(format) = j.format else { return Ok(false) };
+    let device = enc.device();
+    let Some(stage) = stage(device, j).filter(|_| device.warpgroups()) else { return Ok(false) };
+    enc.describe(2.0 * j.rows() as f64 * j.k as f64, &[1, j.m, j.rows(), j.k]);
+    if enc
+        .extend(reads, writes, |c: &mut Chained| c.group == format.group && c.add(j, &stage, reads, writes))?
+    {
+        return Ok(true);
+    }
+    const BYTES: usize = (STAGES - 1) * WORDS;
+    let words = enc.tagged(BYTES, STAGES as u32)?;
+    let mut writes: SmallVec<[Range; 8]> = SmallVec::from_slice(writes);
+    writes.push((words.0, BYTES as u64));
+    let mut chain = Chained {
+        stages: SmallVec::new(),
+        made: SmallVec::new(),
+        afters: SmallVec::new(),
+        group: format.group,
+        workgroups: device.features().units,
+        words,
+        reads: SmallVec::new(),
+        writes: SmallVec::new(),
+    };
+    chain.push(j, stage, reads, &writes);
+    enc.hold(Box::new(chain), reads, &writes)?;
+    Ok(true)
+}

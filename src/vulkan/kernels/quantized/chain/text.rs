@@ -1,0 +1,648 @@
+//! The text of a chain of products by one row: stage by stage; rows go from stage to stage as words with tags. A warp goes through
+//! units, two rows by a span of codes, and asks for units of the next stages while it waits for a row. A unit's codes are read as they
+//! lie: on the left side of a product on matrix units each row is a group of codes, on the right side each column is one of x. What
+//! counts of a product is a diagonal, one number of each lane and row.
+
+use std::mem::offset_of;
+
+use super::{Args, Stage, place};
+use crate::core::Dtype;
+use crate::vulkan::kernels::matmul::warpgroup::text::{head, pair, put};
+use crate::vulkan::tune::quantized::chain::{BATCHES, LONGEST, NORMED, PIECES, SLOTS, THREADS, TILE, WARPS};
+
+/// One kernel: bfloat16 elements, codes of four bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Chain {
+    /// Codes that share a scale and a bias: 32, 64 or 128.
+    pub group: u32,
+    /// Rows end inside a span.
+    pub ragged: bool,
+}
+
+/// Pieces of a row that is normalised.
+const FEW: u32 = NORMED / (8 * THREADS);
+/// Groups of a span.
+const GROUPS: u32 = 8 * BATCHES;
+/// Codes that are elements as they stand: two of a word, as multiples of 2^-133, and two of 2^-129.
+const LOW: u32 = 0x000f_000f;
+const HIGH: u32 = 0x00f0_00f0;
+/// What x is multiplied by for those: 2^100 and 2^96.
+const UP: [u32; 2] = [0x7180_7180, 0x6f80_6f80];
+/// Bits of 2^33, which undoes both.
+const DOWN: u32 = (127 + 33) << 23;
+
+impl Chain {
+    /// Words of a group that a lane has: a row of the left side has a group of 64 codes, or of 32.
+    fn words(self) -> u32 {
+        self.group.min(64) / 32
+    }
+
+    /// Codes of a row of a unit, and bytes of their scales.
+    pub(super) fn span(self) -> u32 {
+        32 * GROUPS * self.words()
+    }
+    fn factors(self) -> u32 {
+        2 * self.span() / self.group
+    }
+
+    /// The text; `after[i]` makes `y0` of the products `y0` and `y1` and the elements `a0` and `a1` of arrays, all rounded.
+    pub fn text(self, after: &[String]) -> String {
+        let mut o = head("sm_90", size_of::<Args>(), [THREADS, 1]);
+        put(
+            &mut o,
+            format_args!(
+                ".shared .align 512 .b8 row[{}];
+.shared .align 16 .b8 totals[{}];
+.shared .align 16 .b8 squares[{}];
+.shared .align 16 .b8 slots[{}];",
+                2 * LONGEST,
+                LONGEST / (8 * self.words()),
+                4 * WARPS,
+                4 * TILE * SLOTS,
+            ),
+        );
+        self.registers(&mut o);
+        self.begin(&mut o);
+        put(&mut o, format_args!("STAGE:"));
+        self.open(&mut o);
+        self.weights(&mut o);
+        self.find(&mut o);
+        self.stage_x(&mut o);
+        self.walk(&mut o);
+        put(&mut o, format_args!("bar.sync 0;"));
+        self.finish(&mut o, after);
+        put(
+            &mut o,
+            format_args!(
+                "add.u32 stage,stage,1; add.u64 sa,sa,{}; setp.lt.u32 p,stage,stages;
+@p bra STAGE;
+ret;",
+                size_of::<Stage>()
+            ),
+        );
+        self.next_run(&mut o);
+        put(&mut o, format_args!("}}"));
+        o
+    }
+
+    fn registers(self, o: &mut String) {
+        put(
+            o,
+            format_args!(
+                ".reg .pred p,q,valid,live,mine,isnorm,keeps,first,never,odd,j0,j1,upper,second,edge,l0,l1,l2,l3;
+.reg .b32 tid,lane,warp,g,t,cta,stage,stages,k,flags,base,subs,spans,tag,w0,w1,w2,w3,w4,w5,w6,w7;
+.reg .b32 m,row0,at,slot,res,t0,t1,t2,t3,zero,up0,up1,x<16>,quad,total,left,room,tile,mm,rr,fa0,fa1,fa2,fa3;
+.reg .b32 cstage,cu,cend,cbase,n,ck,run,cquad,cpitch,cspitch,lanescale,tmp0,cat,one,four,xl;
+.reg .b32 c<{codes}>,b<{codes2}>,f<8>;
+.reg .b16 h0,h1,hz,r0,r1,ss<4>,zz<4>;
+.reg .f32 d<32>,zf,v0,v1,v2,v3,q0,q1,q2,q3,y0,y1,a0,a1,root,eps,sum;
+.reg .b64 sa,sm,ca,d,wide,o<16>,nc,ns,nz,nc1,nc2,nc3,ns1,nz1;",
+                codes = 16 * self.words(),
+                codes2 = 16 * self.words(),
+            ),
+        );
+    }
+
+    /// The first units are asked for before anything else.
+    fn begin(self, o: &mut String) {
+        put(
+            o,
+            format_args!(
+                "mov.u32 tid,%tid.x; and.b32 lane,tid,31; shr.u32 warp,tid,5; shr.u32 g,lane,2; and.b32 t,lane,3; mov.u32 cta,%ctaid.x;
+mov.u32 zero,0; mov.f32 zf,0f00000000; mov.u32 t0,%nctaid.x; setp.eq.u32 never,t0,0;
+ld.param.u32 stages,[args+{stages}]; mov.u64 sa,args; add.u64 sa,sa,{first};
+sub.u64 ca,sa,{size}; mov.u32 cstage,-1; mov.u32 cu,0; mov.u32 cend,0; mov.b16 hz,0; selp.b32 one,0,1,never; selp.b32 four,0,4,never;
+shr.u32 t0,g,1; xor.b32 t0,t0,t; shl.b32 t0,t0,3; add.u32 total,t0,g; shr.u32 lanescale,total,{shared}; shl.b32 lanescale,lanescale,1;",
+                stages = offset_of!(Args, stages),
+                first = offset_of!(Args, stage),
+                size = size_of::<Stage>(),
+                shared = if self.group == 128 { 1 } else { 0 },
+            ),
+        );
+        self.run(o, "FIRST");
+        self.second(o);
+        (0..BATCHES).for_each(|j| self.fetch(o, j));
+        self.fetch_factors(o);
+        put(
+            o,
+            format_args!(
+                "mov.u32 up0,{}; mov.u32 up1,{}; mov.u32 stage,0; setp.eq.u32 first,cta,0;
+and.b32 t0,g,1; setp.ne.u32 odd,t0,0; shr.u32 t0,g,1; xor.b32 t0,t0,t; and.b32 t1,t0,1; setp.ne.u32 j0,t1,0; setp.ge.u32 j1,t0,2; setp.ge.u32 upper,lane,16; and.b32 t0,lane,8; setp.ne.u32 second,t0,0; and.b32 t0,lane,7; setp.eq.u32 edge,t0,0;",
+                UP[0],
+                UP[1],
+            ),
+        );
+    }
+
+    /// The workgroup's first tile of the stage at `at`, as `base`, and how many it has, as `subs`; two matrices at once have half of them each.
+    pub(super) fn share(self, o: &mut String, at: &str, [base, subs, flags]: [&str; 3]) {
+        put(
+            o,
+            format_args!(
+                "ld.param.u32 {flags},[{at}+{of}]; shr.u32 t0,{flags},2; and.b32 t0,t0,1; ld.param.u32 t1,[{at}+{each}]; ld.param.u32 t2,[{at}+{more}];
+min.u32 t3,cta,t2; mad.lo.u32 {base},cta,t1,t3; setp.lt.u32 p,cta,t2; selp.u32 t2,1,0,p; add.u32 t1,t1,t2; shl.b32 {subs},t1,t0;",
+                of = place!(flags),
+                each = place!(each),
+                more = place!(more),
+            ),
+        );
+    }
+
+    /// The matrix of the workgroup's tile `tile` as `m`, the tile's first row as `row0`, where the matrix' tiles end as `t3`; arguments of
+    /// eight bytes of the matrix lie at `sm`.
+    pub(super) fn matrix(self, o: &mut String, tile: &str, at: &str, [base, subs, flags]: [&str; 3]) {
+        put(
+            o,
+            format_args!(
+                "and.b32 t0,{flags},4; setp.ne.u32 q,t0,0; ld.param.u32 t1,[{at}+{s1}]; ld.param.u32 t2,[{at}+{s2}]; shr.u32 t3,{subs},1;
+selp.b32 t1,t3,t1,q; selp.b32 t2,-1,t2,q; selp.b32 t0,0,{base},q; add.u32 row0,t0,{tile};
+setp.ge.u32 p,row0,t1; setp.ge.u32 q,row0,t2; selp.b32 t3,t2,t1,p; selp.b32 t3,-1,t3,q; sub.u32 t3,t3,t0; min.u32 t3,t3,{subs};
+selp.b32 t1,t1,0,p; selp.b32 t1,t2,t1,q; add.u32 row0,{base},{tile}; sub.u32 row0,row0,t1; shl.b32 row0,row0,{tile_log2};
+selp.b32 m,1,0,p; selp.b32 m,2,m,q; shl.b32 t1,m,3; cvt.u64.u32 wide,t1; add.u64 sm,{at},wide;",
+                s1 = place!(starts) + 4,
+                s2 = place!(starts) + 8,
+                tile_log2 = TILE.ilog2(),
+            ),
+        );
+    }
+
+    /// Goes on to the next unit of the warp. Units of a span lie one behind the other while the matrix is the same: a run.
+    fn step(self, o: &mut String) {
+        put(
+            o,
+            format_args!(
+                "setp.eq.and.u32 p,run,0,live;
+@p bra RUN;
+mad.wide.u32 nc,cpitch,four,nc; mad.wide.u32 ns,cspitch,four,ns; mad.wide.u32 nz,cspitch,four,nz;
+RAN:
+sub.u32 run,run,1;"
+            ),
+        );
+        self.second(o);
+    }
+
+    /// Where the unit's other rows are.
+    fn second(self, o: &mut String) {
+        put(
+            o,
+            format_args!(
+                "mad.wide.u32 nc1,cpitch,one,nc; mad.wide.u32 nc2,cpitch,one,nc1; mad.wide.u32 nc3,cpitch,one,nc2;"
+            ),
+        );
+    }
+
+    /// The next run of units, of this stage or of a later one.
+    fn next_run(self, o: &mut String) {
+        put(o, format_args!("RUN:"));
+        self.run(o, "LATER");
+        put(o, format_args!("add.u32 run,run,1;\nbra RAN;"));
+    }
+
+    /// Finds the next run; `run` is how many units come after its first.
+    fn run(self, o: &mut String, label: &str) {
+        put(
+            o,
+            format_args!(
+                "{label}:
+setp.lt.u32 p,cu,cend;
+@p bra {label}PLACE;
+add.u32 cstage,cstage,1; add.u64 ca,ca,{size}; setp.lt.u32 live,cstage,stages;
+@!live bra {label}BACK;
+ld.param.u32 ck,[ca+{k}];",
+                size = size_of::<Stage>(),
+                k = place!(k),
+            ),
+        );
+        self.share(o, "ca", ["cbase", "n", "tmp0"]);
+        put(
+            o,
+            format_args!(
+                "add.u32 t0,ck,{more}; shr.u32 t0,t0,{span}; mul.lo.u32 t0,t0,n; mul.lo.u32 cu,t0,warp; add.u32 cend,cu,t0; shr.u32 cu,cu,{wlog}; shr.u32 cend,cend,{wlog};
+shr.u32 cpitch,ck,1; shr.u32 cspitch,ck,{half};
+setp.ge.u32 p,cu,cend;
+@p bra {label};
+{label}PLACE:
+mov.u32 cat,cu; mov.u32 cquad,0;",
+                more = self.span() - 1,
+                span = self.span().ilog2(),
+                wlog = WARPS.ilog2(),
+                half = (self.group / 2).ilog2(),
+            ),
+        );
+        self.share(o, "ca", ["cbase", "n", "tmp0"]);
+        put(
+            o,
+            format_args!(
+                "{label}SPAN:\nsetp.ge.u32 p,cat,n;\n@!p bra {label}SPANNED;\nsub.u32 cat,cat,n; add.u32 cquad,cquad,1;\nbra {label}SPAN;\n{label}SPANNED:"
+            ),
+        );
+        self.matrix(o, "cat", "ca", ["cbase", "n", "tmp0"]);
+        put(
+            o,
+            format_args!(
+                "sub.u32 t3,t3,cat; sub.u32 t0,cend,cu; min.u32 run,t3,t0; add.u32 cu,cu,run; sub.u32 run,run,1;
+ld.param.u64 nc,[sm+{codes}]; mad.wide.u32 nc,row0,cpitch,nc; mul.lo.u32 t0,cquad,{span}; mad.lo.u32 t0,lane,{lanes},t0; cvt.u64.u32 wide,t0; add.u64 nc,nc,wide;
+ld.param.u64 ns,[sm+{scales}]; mad.wide.u32 ns,row0,cspitch,ns; mul.lo.u32 t0,cquad,{factors}; cvt.u64.u32 wide,t0; add.u64 ns,ns,wide;
+ld.param.u64 nz,[sm+{biases}]; mad.wide.u32 nz,row0,cspitch,nz; add.u64 nz,nz,wide;
+cvt.u64.u32 wide,lanescale; add.u64 ns,ns,wide; add.u64 nz,nz,wide;",
+                codes = place!(codes),
+                scales = place!(scales),
+                biases = place!(biases),
+                span = self.span() / 2,
+                lanes = 4 * self.words(),
+                factors = self.factors(),
+            ),
+        );
+        if self.ragged {
+            put(
+                o,
+                format_args!(
+                    "mul.lo.u32 room,cquad,{}; sub.u32 room,cpitch,room; mul.lo.u32 t0,lane,{}; sub.s32 room,room,t0;",
+                    self.span() / 2,
+                    4 * self.words()
+                ),
+            );
+        }
+        put(o, format_args!("{label}BACK:"));
+    }
+
+    /// Asks for batch j of the next unit, if there is one.
+    fn fetch(self, o: &mut String, j: u32) {
+        let w = self.words();
+        let at = 128 * w * j;
+        let guard = if self.ragged {
+            put(o, format_args!("setp.gt.and.s32 q,room,{at},live;"));
+            "q"
+        } else {
+            "live"
+        };
+        for (side, from) in ["nc", "nc1", "nc2", "nc3"].into_iter().enumerate() {
+            let c = (TILE * j + side as u32) * w;
+            let to = if w == 2 { format!("v2.b32 {{c{c},c{}}}", c + 1) } else { format!("b32 c{c}") };
+            put(o, format_args!("@{guard} ld.global.nc.L1::no_allocate.{to},[{from}+{at}];"));
+        }
+    }
+
+    /// Asks for the lane's scales and biases of the next unit.
+    fn fetch_factors(self, o: &mut String) {
+        let guard = if self.ragged {
+            put(
+                o,
+                format_args!(
+                    "mad.lo.u32 t0,cquad,{},lanescale; setp.lt.and.u32 q,t0,cspitch,live;",
+                    self.factors()
+                ),
+            );
+            "q"
+        } else {
+            "live"
+        };
+        put(o, format_args!("mov.b64 ns1,ns; mov.b64 nz1,nz;"));
+        for r in 0..TILE {
+            if r > 0 {
+                put(o, format_args!("mad.wide.u32 ns1,cspitch,one,ns1; mad.wide.u32 nz1,cspitch,one,nz1;"));
+            }
+            for (to, from) in [("ss", "ns1"), ("zz", "nz1")] {
+                put(o, format_args!("@{guard} ld.global.nc.L2::128B.b16 {to}{r},[{from}];"));
+            }
+        }
+    }
+
+    /// What the workgroup and the warp do of the stage at `sa`.
+    fn open(self, o: &mut String) {
+        self.share(o, "sa", ["base", "subs", "flags"]);
+        put(
+            o,
+            format_args!(
+                "ld.param.u32 k,[sa+{k}]; add.u32 spans,k,{more}; shr.u32 spans,spans,{span}; mul.lo.u32 t0,spans,subs; mul.lo.u32 t1,t0,warp; add.u32 left,t1,t0; shr.u32 t1,t1,{wlog}; shr.u32 left,left,{wlog}; sub.u32 left,left,t1;
+shl.b32 t1,t1,{tile}; shl.b32 t1,t1,2; mov.u32 slot,slots; add.u32 slot,slot,t1; shr.u32 t1,lane,4; shl.b32 t1,t1,2; add.u32 slot,slot,t1; and.b32 t1,lane,8; add.u32 slot,slot,t1;",
+                k = place!(k),
+                more = self.span() - 1,
+                span = self.span().ilog2(),
+                wlog = WARPS.ilog2(),
+                tile = TILE.ilog2(),
+            ),
+        );
+    }
+
+    /// Weights that the row is normalised by.
+    fn weights(self, o: &mut String) {
+        put(
+            o,
+            format_args!(
+                "and.b32 t0,flags,1; setp.ne.u32 isnorm,t0,0; ld.param.u64 d,[sa+{}];",
+                place!(norm)
+            ),
+        );
+        for i in 0..FEW {
+            let [a, b, c, e] = [0, 1, 2, 3].map(|q| 4 * i + q);
+            put(
+                o,
+                format_args!(
+                    "add.u32 t1,tid,{}; shl.b32 t2,t1,3; setp.lt.and.u32 l{i},t2,k,isnorm; mad.wide.u32 wide,t1,16,d;
+@l{i} ld.global.nc.v4.b32 {{w{a},w{b},w{c},w{e}}},[wide];",
+                    THREADS * i
+                ),
+            );
+        }
+    }
+
+    /// Brings the row of x to shared memory, normalised where it is to be, and the sums of its groups; finds the thread's result.
+    fn stage_x(self, o: &mut String) {
+        self.arrays(o);
+        put(o, format_args!("mov.b32 rr,{{r0,r1}};"));
+        self.await_x(o);
+        put(o, format_args!("@!isnorm bra NORMED;"));
+        self.normalise(o);
+        put(o, format_args!("NORMED:"));
+        for i in 0..PIECES {
+            let [a, b, c, e] = [0, 1, 2, 3].map(|q| 4 * i + q);
+            // Elements k and k + 4 are a pair, as the codes that one mask takes.
+            put(
+                o,
+                format_args!(
+                    "setp.gt.u32 p,at,{from};
+@!p bra STAGED;
+mov.f32 v2,0f00000000;
+prmt.b32 fa0,x{a},x{c},0x5410; prmt.b32 fa1,x{a},x{c},0x7632; prmt.b32 fa2,x{b},x{e},0x5410; prmt.b32 fa3,x{b},x{e},0x7632;
+mul.rn.bf16x2 fa0,fa0,up0; mul.rn.bf16x2 fa1,fa1,up1; mul.rn.bf16x2 fa2,fa2,up0; mul.rn.bf16x2 fa3,fa3,up1;
+add.u32 t3,tid,{from}; setp.lt.u32 q,t3,at; {at} mov.u32 t1,row; add.u32 t0,t0,t1;
+@q st.shared.v4.b32 [t0],{{fa0,fa1,fa2,fa3}};",
+                    at = if self.words() == 2 { "and.b32 t0,t3,-64; bfe.u32 t1,t3,1,5; or.b32 t0,t0,t1; and.b32 t1,t3,1; shl.b32 t1,t1,5; or.b32 t0,t0,t1; shl.b32 t0,t0,4;" } else { "shl.b32 t0,t3,4;" },
+                    from = THREADS * i,
+                ),
+            );
+            for r in [a, b, c, e] {
+                pair(o, Dtype::BF16, ["v0", "v1"], &format!("x{r}"), "t0");
+                put(o, format_args!("add.f32 v0,v0,v1; add.f32 v2,v2,v0;"));
+            }
+            let mut lane = 1;
+            while lane < 4 * self.words() {
+                put(o, format_args!("shfl.sync.bfly.b32 v0,v2,{lane},31,-1; add.f32 v2,v2,v0;"));
+                lane *= 2;
+            }
+            put(
+                o,
+                format_args!(
+                    "and.b32 t0,t3,{}; setp.eq.and.u32 q,t0,0,q; shr.u32 t0,t3,{}; shl.b32 t0,t0,2; mov.u32 t1,totals; add.u32 t0,t0,t1;
+@q st.shared.f32 [t0],v2;",
+                    4 * self.words() - 1,
+                    (4 * self.words()).ilog2()
+                ),
+            );
+        }
+        put(o, format_args!("STAGED:\nbar.sync 0;"));
+    }
+
+    /// Loads the row's pieces of the thread: all at once, and again until all have their tags.
+    fn await_x(self, o: &mut String) {
+        put(
+            o,
+            format_args!(
+                "ld.param.u64 d,[sa+{}]; ld.param.u32 tag,[sa+{}]; shl.b32 at,spans,{}; setp.ne.u32 q,tag,0;",
+                place!(x),
+                place!(x_tag),
+                (self.span() / 8).ilog2()
+            ),
+        );
+        for i in 0..PIECES {
+            put(o, format_args!("add.u32 t1,tid,{}; shl.b32 t2,t1,3; setp.lt.u32 l{i},t2,k;", THREADS * i));
+        }
+        put(o, format_args!("mov.b64 wide,{{zero,tag}};"));
+        (0..4 * PIECES).for_each(|r| put(o, format_args!("mov.b64 o{r},wide;")));
+        put(o, format_args!("@q bra TAGGED;\nmad.wide.u32 wide,tid,16,d;"));
+        for i in 0..PIECES {
+            let [a, b, c, e] = [0, 1, 2, 3].map(|q| 4 * i + q);
+            (4 * i..4 * i + 4).for_each(|r| put(o, format_args!("mov.u32 x{r},zero;")));
+            put(
+                o,
+                format_args!("@l{i} ld.global.v4.b32 {{x{a},x{b},x{c},x{e}}},[wide+{}];", 16 * THREADS * i),
+            );
+        }
+        put(o, format_args!("bra LOADED;\nTAGGED:\nmad.wide.u32 wide,tid,32,d;\nPOLL:"));
+        for i in 0..PIECES {
+            let [a, b, c, e] = [0, 1, 2, 3].map(|q| 4 * i + q);
+            let at = 32 * THREADS * i;
+            put(
+                o,
+                format_args!(
+                    "@l{i} ld.relaxed.gpu.global.v2.b64 {{o{a},o{b}}},[wide+{at}];\n@l{i} ld.relaxed.gpu.global.v2.b64 {{o{c},o{e}}},[wide+{}];",
+                    at + 16
+                ),
+            );
+        }
+        put(o, format_args!("setp.ne.u32 p,zero,0;"));
+        for r in 0..4 * PIECES {
+            put(o, format_args!("mov.b64 {{x{r},t0}},o{r}; setp.ne.or.u32 p,t0,tag,p;"));
+        }
+        put(o, format_args!("@p bra POLL;\nLOADED:"));
+    }
+
+    /// Normalises the pieces of the row; the first workgroup stores them where they are kept.
+    fn normalise(self, o: &mut String) {
+        put(o, format_args!("mov.f32 v2,0f00000000; mov.f32 v3,v2;"));
+        for i in 0..FEW {
+            put(o, format_args!("setp.gt.u32 p,at,{};\n@!p bra SQUARED;", THREADS * i));
+            for r in 4 * i..4 * i + 4 {
+                pair(o, Dtype::BF16, ["v0", "v1"], &format!("x{r}"), "t0");
+                put(o, format_args!("fma.rn.f32 v2,v0,v0,v2; fma.rn.f32 v3,v1,v1,v3;"));
+            }
+        }
+        put(o, format_args!("SQUARED:\nadd.f32 v2,v2,v3;"));
+        for lane in [16, 8, 4, 2, 1] {
+            put(o, format_args!("shfl.sync.bfly.b32 v0,v2,{lane},31,-1; add.f32 v2,v2,v0;"));
+        }
+        put(
+            o,
+            format_args!(
+                "mov.u32 t0,squares; shl.b32 t1,warp,2; add.u32 t1,t1,t0; setp.eq.u32 q,lane,0;
+@q st.shared.f32 [t1],v2;
+bar.sync 0;
+mov.f32 root,0f00000000;"
+            ),
+        );
+        for part in 0..WARPS / 4 {
+            put(
+                o,
+                format_args!(
+                    "ld.shared.v4.f32 {{v0,v1,v2,v3}},[t0+{}]; add.f32 v0,v0,v1; add.f32 v2,v2,v3; add.f32 v0,v0,v2; add.f32 root,root,v0;",
+                    16 * part
+                ),
+            );
+        }
+        put(
+            o,
+            format_args!(
+                "ld.param.f32 eps,[sa+{}]; cvt.rn.f32.u32 v0,k; div.rn.f32 root,root,v0; add.f32 root,root,eps; sqrt.rn.f32 root,root; rcp.rn.f32 root,root;
+and.b32 t0,flags,2; setp.ne.and.u32 keeps,t0,0,first; ld.param.u64 d,[sa+{}];",
+                place!(eps),
+                place!(kept)
+            ),
+        );
+        for i in 0..FEW {
+            put(o, format_args!("setp.gt.u32 p,at,{};\n@!p bra KEPT;", THREADS * i));
+            for r in 4 * i..4 * i + 4 {
+                pair(o, Dtype::BF16, ["v0", "v1"], &format!("x{r}"), "t0");
+                pair(o, Dtype::BF16, ["v2", "v3"], &format!("w{r}"), "t0");
+                put(
+                    o,
+                    format_args!(
+                        "mul.f32 v0,v0,root; mul.f32 v0,v0,v2; mul.f32 v1,v1,root; mul.f32 v1,v1,v3; cvt.rn.bf16x2.f32 t1,v1,v0; selp.b32 x{r},t1,zero,l{i};"
+                    ),
+                );
+            }
+            put(
+                o,
+                format_args!(
+                    "add.u32 t1,tid,{}; mad.wide.u32 wide,t1,16,d; and.pred q,keeps,l{i};
+@q st.global.v4.b32 [wide],{{x{},x{},x{},x{}}};",
+                    THREADS * i,
+                    4 * i,
+                    4 * i + 1,
+                    4 * i + 2,
+                    4 * i + 3
+                ),
+            );
+        }
+        put(o, format_args!("KEPT:"));
+    }
+
+    /// All units of the warp.
+    fn walk(self, o: &mut String) {
+        put(o, format_args!("setp.eq.u32 p,left,0;\n@p bra WALKED;\nWALK:\nmov.u32 quad,cquad;"));
+        self.step(o);
+        put(
+            o,
+            format_args!(
+                "mov.u32 xl,row; mad.lo.u32 xl,quad,{},xl; mad.lo.u32 xl,lane,16,xl; mad.lo.u32 t1,quad,{GROUPS},total; mov.u32 t2,totals; mad.lo.u32 t0,t1,4,t2; ld.shared.f32 sum,[t0];",
+                2 * self.span()
+            ),
+        );
+        if self.ragged {
+            put(o, format_args!("mul.lo.u32 t1,t1,{}; setp.lt.u32 valid,t1,k;", 32 * self.words()));
+        }
+        self.right(o, 0);
+        for j in 0..BATCHES {
+            if j + 1 < BATCHES {
+                self.right(o, j + 1);
+            }
+            (0..TILE / 2).for_each(|pair| self.batch(o, j, pair));
+            if j > 0 {
+                self.choose(o, j - 1);
+            }
+            self.fetch(o, j);
+            // A block ends here, so that the compiler leaves the loads where they are.
+            put(o, format_args!("@never bra WALK;"));
+        }
+        self.count(o);
+        put(o, format_args!("sub.u32 left,left,1; setp.ne.u32 p,left,0;\n@p bra WALK;\nWALKED:"));
+    }
+
+    /// Batch j of x as the right side of products: column n has the group n of the batch, but for two bits of n that are another in each
+    /// batch, so that each batch's diagonal is in lanes of its own.
+    fn right(self, o: &mut String, j: u32) {
+        let w = self.words();
+        put(o, format_args!("xor.b32 t1,xl,{};", 128 * j));
+        for word in 0..w {
+            let b = 4 * (w * j + word);
+            put(
+                o,
+                format_args!(
+                    "ld.shared.v4.b32 {{b{b},b{},b{},b{}}},[t1+{}];",
+                    b + 1,
+                    b + 2,
+                    b + 3,
+                    512 * (w * j + word)
+                ),
+            );
+        }
+    }
+
+    /// Multiplies two rows' batch j by x.
+    fn batch(self, o: &mut String, j: u32, pair: u32) {
+        let w = self.words();
+        let d = |i: u32| 16 * pair + 4 * j + i;
+        for word in 0..w {
+            for side in 0..2 {
+                let c = (TILE * j + 2 * pair + side) * w + word;
+                put(
+                    o,
+                    format_args!(
+                        "and.b32 f{},c{c},{LOW}; and.b32 f{},c{c},{HIGH}; shr.u32 t0,c{c},8; and.b32 f{},t0,{LOW}; and.b32 f{},t0,{HIGH};",
+                        side,
+                        side + 2,
+                        side + 4,
+                        side + 6
+                    ),
+                );
+            }
+            for half in 0..2 {
+                let [b, f] = [4 * (w * j + word) + 2 * half, 4 * half];
+                let from = |i: u32| if word + half == 0 { "zf".to_string() } else { format!("d{}", d(i)) };
+                put(
+                    o,
+                    format_args!(
+                        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {{d{},d{},d{},d{}}},{{f{f},f{},f{},f{}}},{{b{b},b{}}},{{{},{},{},{}}};",
+                        d(0),
+                        d(1),
+                        d(2),
+                        d(3),
+                        f + 1,
+                        f + 2,
+                        f + 3,
+                        b + 1,
+                        from(0),
+                        from(1),
+                        from(2),
+                        from(3),
+                    ),
+                );
+            }
+        }
+    }
+
+    /// Of batch j what counts, if it is the lane's batch.
+    fn choose(self, o: &mut String, j: u32) {
+        for row in 0..TILE {
+            let d = 8 * (row / 2 * 2) + 4 * j + 2 * (row % 2);
+            put(o, format_args!("selp.f32 d{d},d{},d{d},odd;", d + 1));
+            match j {
+                1 | 3 => put(o, format_args!("selp.f32 d{d},d{d},d{},j0;", d - 4)),
+                _ => {}
+            }
+            if j == 3 {
+                put(o, format_args!("selp.f32 q{row},d{d},d{},j1;", d - 8));
+            }
+        }
+    }
+
+    /// Adds up the unit's rows: each lane's numbers, with their scales and biases, over the lanes.
+    fn count(self, o: &mut String) {
+        self.choose(o, BATCHES - 1);
+        for row in 0..TILE {
+            let v = format!("q{row}");
+            put(
+                o,
+                format_args!(
+                    "mov.b32 t0,{{hz,ss{row}}}; mov.b32 v2,t0; mov.b32 t0,{{hz,zz{row}}}; mov.b32 v3,t0; mul.f32 {v},{v},0f{DOWN:08X}; mul.f32 v3,v3,sum; fma.rn.f32 {v},v2,{v},v3;"
+                ),
+            );
+            if self.ragged {
+                put(o, format_args!("selp.f32 {v},{v},zf,valid;"));
+            }
+        }
+        self.fetch_factors(o);
+        put(
+            o,
+            format_args!(
+                "@never bra WALK;
+selp.f32 v2,q0,q1,upper; selp.f32 v0,q1,q0,upper; selp.f32 v3,q2,q3,upper; selp.f32 v1,q3,q2,upper; shfl.sync.bfly.b32 v2,v2,16,31,-1; shfl.sync.bfly.b32 v3,v3,16,31,-1; add.f32 v0,v0,v2; add.f32 v1,v1,v3;
+selp.f32 v2,v0,v1,second; selp.f32 v0,v1,v0,second; shfl.sync.bfly.b32 v2,v2,8,31,-1; add.f32 v0,v0,v2;"
+            ),
+        );
+        for lane in [4, 2, 1] {
+            put(o, format_args!("shfl.sync.bfly.b32 v1,v0,{lane},31,-1; add.f32 v0,v0,v1;"));
+        }
+        put(o, format_args!("@edge st.shared.f32 [slot],v0;\nadd.u32 slot,slot,{};", 4 * TILE));
+    }
+}

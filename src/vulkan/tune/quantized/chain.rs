@@ -1,0 +1,94 @@
+//! How products of one row by matrices of four-bit codes that follow each other are cut for one kernel (kernels/quantized/chain). Pure.
+
+use super::native;
+use crate::core::Dtype;
+use crate::core::env::KernelVariant;
+use crate::kernels::quantized::quant::Format;
+use crate::vulkan::tune::profile::Profile;
+
+pub static QMM_CHAIN: KernelVariant =
+    KernelVariant::new("qmm_chain", "a kernel for each product of one row, on GPUs that take PTX");
+
+/// Threads of a workgroup, of which each multiprocessor has one, and warps.
+pub(in crate::vulkan) const THREADS: u32 = 512;
+pub(in crate::vulkan) const WARPS: u32 = THREADS / 32;
+/// Rows of codes of a tile: a warp has so many at once.
+pub(in crate::vulkan) const TILE: u32 = 4;
+/// Batches of a span of a row, one for each of four lanes.
+pub(in crate::vulkan) const BATCHES: u32 = 4;
+/// Codes of a span of groups of 64.
+pub(in crate::vulkan) const SPAN: u32 = 8 * 64 * BATCHES;
+/// Elements of the longest row, as shared memory holds them; of one that is normalised, as registers do.
+pub(in crate::vulkan) const LONGEST: u32 = 14336;
+pub(in crate::vulkan) const NORMED: u32 = 8192;
+/// Sixteen bytes of the longest row that a thread brings.
+pub(in crate::vulkan) const PIECES: u32 = LONGEST.div_ceil(8 * THREADS);
+/// Spans of a workgroup's tiles, of both matrices where there are two at once, that shared memory has room for.
+pub(in crate::vulkan) const SLOTS: u32 = 512;
+/// Shortest rows. H200, us of a layer's products, as one kernel and as four: 8B 45.8 and 52.0, 0.6B (rows of 1024 to 3072) 19.7 and 23.2.
+const LEAST: i64 = 1024;
+
+/// How many tiles workgroups have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::vulkan) struct Cut {
+    /// Of each workgroup, and workgroups that have one more.
+    pub each: u32,
+    pub more: u32,
+}
+
+/// Whether rows of `k` elements, normalised or not, go through such kernels: where MLX_VK_QMM=native asks for them, until their last form has
+/// run on a card.
+pub(in crate::vulkan) fn takes(p: &Profile, format: Format, dtype: Dtype, [k, norm]: [i64; 2]) -> bool {
+    let f = &p.features;
+    let codes = format.affine() && format.bits == 4 && format.group == 64;
+    let longest = i64::from(if norm > 0 { NORMED } else { LONGEST });
+    let fits = k % i64::from(format.group) == 0 && (LEAST..=longest).contains(&k);
+    f.ptx && f.units > 0 && native() && codes && fits && dtype == Dtype::BF16 && !QMM_CHAIN.disabled()
+}
+
+/// How so many tiles of `sides` matrices at once are shared by `workgroups`, rows of `k` codes.
+pub(in crate::vulkan) fn cut(tiles: u32, sides: u32, k: u32, workgroups: u32) -> Option<Cut> {
+    let most = tiles.div_ceil(workgroups);
+    // A thread has one of the workgroup's results, or none.
+    let fits = most * sides * k.div_ceil(SPAN) <= SLOTS && most * TILE <= THREADS;
+    fits.then_some(Cut { each: tiles / workgroups, more: tiles % workgroups })
+}
+
+/// Tiles of so many rows; whole ones.
+pub(in crate::vulkan) fn tiles(rows: i64) -> Option<u32> {
+    let tile = i64::from(TILE);
+    (rows > 0 && rows % tile == 0).then(|| u32::try_from(rows / tile).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All tiles are somebody's, and what is cut fits shared memory; 132 workgroups, 114 and 78.
+    #[test]
+    fn products_are_cut_to_fit() {
+        for workgroups in [132, 114, 78] {
+            for k in [1024, 1600, 2048, 2560, 4096, 5120, 9728, 12288, 14336] {
+                for (tiles, sides) in [(1, 1), (64, 1), (640, 1), (1024, 1), (1536, 1), (3072, 2), (4352, 2)]
+                {
+                    let Some(c) = cut(tiles, sides, k, workgroups) else { continue };
+                    assert_eq!(c.each * workgroups + c.more, tiles);
+                    assert!(
+                        (c.each + 1).min(tiles) * sides * k.div_ceil(SPAN)
+                            <= SLOTS + sides * k.div_ceil(SPAN)
+                    );
+                }
+            }
+        }
+        // Gate and up of 8B and of 32B; a head has more rows than there are threads.
+        assert_eq!(cut(3072, 2, 4096, 132), Some(Cut { each: 23, more: 36 }));
+        assert!(cut(6400, 2, 5120, 132).is_some());
+        assert_eq!(cut(37984, 1, 4096, 132), None);
+    }
+
+    #[test]
+    fn rows_are_whole_tiles() {
+        assert_eq!(tiles(4096), Some(1024));
+        assert!(tiles(0).is_none() && tiles(26).is_none());
+    }
+}
