@@ -96,6 +96,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &tune::attention::SDPA_HELD,
     &tune::attention::SDPA_BLOCKS,
     &tune::attention::SDPA_GRAD,
+    &tune::norm::SOFTMAX_PARTS,
     &norm::softmax::SOFTMAX_REGISTERS,
     &norm::NORM_REGISTERS,
     &reduce::REDUCE_ROW,

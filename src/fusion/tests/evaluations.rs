@@ -527,6 +527,18 @@ fn rows_less_their_log_sum_exp() {
 }
 
 #[test]
+fn a_row_less_its_log_sum_exp_over_all_axes() {
+    on_devices(|_, s| {
+        let less = |x: &Array, axes: Option<&[i64]>| {
+            ops::subtract(x, &ops::logsumexp(x, axes, true, s).unwrap(), s).unwrap()
+        };
+        assert_eq!(runs(&[less(&given(&[1, 5]), None)]), ["logsumexp+SUBTRACT"]);
+        assert_eq!(runs(&[less(&given(&[2, 1, 5]), Some(&[1, 2]))]), ["logsumexp+SUBTRACT"]);
+        assert_eq!(runs(&[less(&given(&[2, 5]), None)]).len(), 2, "several rows are one sum");
+    });
+}
+
+#[test]
 fn filled_arrays_that_get_other_numbers() {
     on_devices(|_, s| {
         let (x, value) = (given(&[2, 3]), given(&[]));
