@@ -85,6 +85,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &tune::index::JOIN,
     &tune::fusion::LOG_SOFTMAX,
     &tune::fusion::RANDOM_JOINED,
+    &tune::fusion::DEQUANTIZE_ROWS,
     &tune::quantized::QMM_SPLIT,
     &attention::SDPA,
     &tune::attention::SDPA_VECTOR,
