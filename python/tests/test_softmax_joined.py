@@ -54,7 +54,9 @@ def test_values(shape, dtype):
     mx.eval(x)
     check(x, dtype)
     _, ran = h.kernels(lambda: log_softmax(x))
-    assert len(ran) == 1 and next(iter(ran)).startswith("log_softmax"), ran
+    # A few long rows are shared by several workgroups, which takes two.
+    assert sum(ran.values()) <= (2 if shape[-1] > 32_768 else 1), ran
+    assert all(name.startswith("log_softmax") for name in ran), ran
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

@@ -3,11 +3,16 @@
 // adds up: the row's maximum, and the logarithm of the sum of exponentials above it. LESS, with LSE, stores the row less
 // that logarithm, which is rounded to the dtype first.
 // MODE 0 keeps the row in registers: NV vectors a lane, TPR lanes a row, read once and written once; with RAW as they are.
-// MODE 1 walks longer rows twice, the first time with a running maximum and rescaled sum.
+// MODE 1 walks longer rows twice, the first time with a running maximum and rescaled sum, NV vectors of a lane at a time.
+// With SPLIT it is one of the walks over a part of a row, of which there are `parts`: the first leaves the part's maximum and
+// sum, and with LAST whoever comes last joins these for the row; the second (JOINED) begins with joining them.
 // VEC reads and writes 16 bytes at a time, with SHIFTED from rows that begin anywhere (and are written where they begin
 // alike). A row whose maximum is infinite gives NaN (softmax) or that maximum (LSE), one with NaN gives NaN.
 #include "lib/codecs.glsl"
 #include "lib/expf.glsl"
+#ifdef LAST
+#include "lib/last.glsl"
+#endif
 #ifdef SG
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
@@ -19,7 +24,13 @@ layout(constant_id = 1) const uint TPR = 256u;
 layout(push_constant, scalar) uniform Push {
     uint64_t src, dst, dims;
     int64_t stride;
+#ifdef SPLIT
+    uint64_t pairs, counters;  // a maximum and a sum for each part; LAST: a zero for each row, left zero
+#endif
     uint rows, n, nk;
+#ifdef SPLIT
+    uint parts, chunk;  // vectors of a part, some rounds of all lanes
+#endif
 };
 
 #define ACC float
@@ -138,9 +149,40 @@ float factor(float m, float s) { return 1.0 / s; }
 float result(float e, float f) { return e * f; }
 #endif
 
+// The maximum of a row's lanes, and the sum that goes with it, of those of each lane.
+void join_lanes(inout float m, inout float s, uint lane) {
+    summing = false;
+    float top = group_reduce(m, lane);
+    if (m != top) s *= exp_below(m - top);
+    summing = true;
+    s = group_reduce(s, lane);
+    m = top;
+}
+
+#ifdef SPLIT
+layout(buffer_reference, scalar, buffer_reference_align = 8) coherent buffer Pair { vec2 v; };
+
+// The maximum and the sum of a row from those of its parts.
+vec2 join_parts(uint row, uint lane) {
+    float m = NEG_INF, s = 0.0;
+    for (uint i = lane; i < parts; i += WG) {
+        vec2 part = Pair(pairs + 8ul * (uint64_t(row) * parts + i)).v;
+        float top = max(m, part.x), base = top == NEG_INF ? 0.0 : top;
+        s = s * exp_below(below(m, base)) + part.y * exp_below(below(part.x, base));
+        m = top;
+    }
+    join_lanes(m, s, lane);
+    return vec2(m, s);
+}
+#endif
+
 void main() {
     uint wg = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, lane = lane_id();
+#ifdef SPLIT
+    uint t = lane, row = wg / parts, part = wg - row * parts;
+#else
     uint t = lane % TPR, row = wg * (WG / TPR) + lane / TPR;
+#endif
     bool live = row < rows;
     uint64_t p = at(src, row_offset(dims, nk, min(row, rows - 1u)), A_SIZE);
     uint64_t q = dst + uint64_t(row) * n * B_SIZE;
@@ -202,35 +244,48 @@ void main() {
     }
 #endif
 #else
-    float x[4][V], m = NEG_INF, s = 0.0;
-    uint vectors = (n + lead + V - 1u) / V;
-    for (uint i = t; i < vectors; i += 4u * TPR) {
+    float x[NV][V], m = NEG_INF, s = 0.0;
+    uint vectors = (n + lead + V - 1u) / V, first = t;
+#ifdef SPLIT
+    first += part * chunk;
+    vectors = min(vectors, (part + 1u) * chunk);
+#endif
+#ifdef JOINED
+    vec2 both = join_parts(min(row, rows - 1u), lane);
+    m = both.x;
+    s = both.y;
+#else
+    for (uint i = first; i < vectors; i += NV * TPR) {
         float top = m;
-        [[unroll]] for (uint j = 0u; j < 4u; ++j) read(p, i + j * TPR, x[j]);
-        [[unroll]] for (uint j = 0u; j < 4u; ++j)
+        [[unroll]] for (uint j = 0u; j < NV; ++j) read(p, i + j * TPR, x[j]);
+        [[unroll]] for (uint j = 0u; j < NV; ++j)
             [[unroll]] for (uint k = 0u; k < V; ++k) top = max(top, x[j][k]);
         float base = top == NEG_INF ? 0.0 : top;
         s *= exp_below(below(m, base));
-        [[unroll]] for (uint j = 0u; j < 4u; ++j)
+        [[unroll]] for (uint j = 0u; j < NV; ++j)
             [[unroll]] for (uint k = 0u; k < V; ++k) s += exp_below(below(x[j][k], base));
         m = top;
     }
-    summing = false;
-    float top = group_reduce(m, lane);
-    if (m != top) s *= exp_below(m - top);
-    summing = true;
-    s = group_reduce(s, lane);
-#if defined LSE && !defined LESS
-    if (live && t == 0u) write_lse(row, top, s);
+    join_lanes(m, s, lane);
+#endif
+#if defined SPLIT && !defined JOINED
+    if (live && t == 0u) Pair(pairs + 8ul * (uint64_t(row) * parts + part)).v = vec2(m, s);
+#ifdef LAST
+    if (!comes_last(counters + 4ul * row, parts, live)) return;
+    vec2 both = join_parts(row, lane);
+    if (t == 0u) write_lse(row, both.x, both.y);
+#endif
+#elif defined LSE && !defined LESS
+    if (live && t == 0u) write_lse(row, m, s);
 #else
-    float f = factor(top, s);
+    float f = factor(m, s);
     if (live) {
-        for (uint i = t; i < vectors; i += 4u * TPR) {
-            [[unroll]] for (uint j = 0u; j < 4u; ++j) read(p, i + j * TPR, x[j]);
-            [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+        for (uint i = first; i < vectors; i += NV * TPR) {
+            [[unroll]] for (uint j = 0u; j < NV; ++j) read(p, i + j * TPR, x[j]);
+            [[unroll]] for (uint j = 0u; j < NV; ++j) {
                 [[unroll]] for (uint k = 0u; k < V; ++k) {
 #ifndef LESS
-                    x[j][k] = exp_below(x[j][k] - top);
+                    x[j][k] = exp_below(x[j][k] - m);
 #endif
                     x[j][k] = result(x[j][k], f);
                 }

@@ -35,7 +35,7 @@ layout(push_constant, scalar) uniform Push {
     uint64_t n, ro;                  // n: inner reduced length; ro: outer reduced count (row), columns (column)
     uint64_t chunk;                  // of n, or of ro where ro > 1 in row mode, a split
     int64_t stride;                  // of the kept inner axis (column)
-    uint outs, splits, nk, nr;       // dims: nk kept ones, then nr reduced ones
+    uint outs, splits, nk, nr;       // dims: nk kept ones, then nr reduced ones; of row_dims in row mode with nr 0
     float divisor;                   // of a statistic
     uint tail;
 };
@@ -458,13 +458,18 @@ void main() {
 #endif
 #else
     uint per = WG / TPR, t = lane % TPR;
+#ifdef LAST
+    uint o = wg / splits, split = wg - o * splits;
+#else
     uint64_t unit = uint64_t(wg) * per + lane / TPR;
     uint o = uint(unit / splits), split = uint(unit % splits);
+#endif
     bool live = o < outs;
     ACC acc = ident();
     if (live) {
-        uint64_t p = at(src, offset_of(dims, 0u, nk, o), ITEM_SIZE), lo = split * chunk;
+        uint64_t lo = split * chunk;
 #if MODE == 0
+        uint64_t p = at(src, nr == 0u ? row_offset(dims, nk, o) : offset_of(dims, 0u, nk, o), ITEM_SIZE);
         if (nr == 0u) {
             if (lo < n) acc = row(acc, p, lo, uint(min(chunk, n - lo)), t);
         } else {
@@ -472,7 +477,7 @@ void main() {
                 acc = row(acc, at(p, offset_of64(dims, nk, nr, r), ITEM_SIZE), 0ul, uint(n), t);
         }
 #else
-        uint64_t hi = min(n, lo + chunk);
+        uint64_t p = at(src, offset_of(dims, 0u, nk, o), ITEM_SIZE), hi = min(n, lo + chunk);
         int64_t step = nr == 1u ? Dims(dims).d[nk].stride : 0l;
         for (uint64_t r = lo + t; r < hi; r += 4u * TPR) {
             ACC v[4];

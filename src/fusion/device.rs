@@ -139,6 +139,14 @@ pub(super) fn joins_log_softmax(stream: Stream) -> bool {
     false
 }
 
+/// Whether rows of a quantised table of so many, by indices of a dtype, are values without a copy of their codes.
+pub(super) fn picks_rows(stream: Stream, indices: Dtype, rows: i64) -> bool {
+    #[cfg(feature = "vulkan")]
+    return stream.device.is_gpu() && tune::picks_rows(indices, rows);
+    #[cfg(not(feature = "vulkan"))]
+    false
+}
+
 /// Whether rows of so many features, so many of them in all, can be rotated together.
 pub(super) fn joins_rotations(dtype: Dtype, features: i64, rows: i64) -> bool {
     #[cfg(feature = "vulkan")]

@@ -13,6 +13,7 @@ mod filled;
 mod fused;
 mod groups;
 mod log_softmax;
+mod picked_rows;
 mod plan;
 mod recorded;
 mod rotations;
@@ -32,7 +33,7 @@ static RECORDED: [&dyn recorded::Pattern; 3] =
     [&elementwise::Elementwise, &rows::Rows, &epilogues::Epilogues];
 
 /// Patterns over steps of an evaluation. The primitive that one begins with says `may_join`.
-static EVALUATED: [plan::Pattern; 8] = [
+static EVALUATED: [plan::Pattern; 9] = [
     experts::find,
     row_products::find,
     rotations::find,
@@ -41,4 +42,5 @@ static EVALUATED: [plan::Pattern; 8] = [
     draws::find,
     log_softmax::find,
     filled::find,
+    picked_rows::find,
 ];

@@ -110,7 +110,7 @@ pub(super) fn product<'a>(free: &Free<'a>, i: usize, stream: Stream) -> Option<P
 }
 
 /// Whether elements are there, in order.
-fn is_there(free: &Free, a: &Array) -> bool {
+pub(super) fn is_there(free: &Free, a: &Array) -> bool {
     free.is_there(a) && a.data().is_ok_and(|d| is_row_major(a.shape(), &d.strides))
 }
 

@@ -527,6 +527,45 @@ fn rows_less_their_log_sum_exp() {
 }
 
 #[test]
+fn a_row_less_its_log_sum_exp_over_all_axes() {
+    on_devices(|_, s| {
+        let less = |x: &Array, axes: Option<&[i64]>| {
+            ops::subtract(x, &ops::logsumexp(x, axes, true, s).unwrap(), s).unwrap()
+        };
+        assert_eq!(runs(&[less(&given(&[1, 5]), None)]), ["logsumexp+SUBTRACT"]);
+        assert_eq!(runs(&[less(&given(&[2, 1, 5]), Some(&[1, 2]))]), ["logsumexp+SUBTRACT"]);
+        assert_eq!(runs(&[less(&given(&[2, 5]), None)]).len(), 2, "several rows are one sum");
+    });
+}
+
+#[test]
+fn rows_of_quantised_tables() {
+    let (table, other) = (Matrix::new(8, 4), Matrix::new(8, 4));
+    let index = ops::astype(&given(&[1, 3]), Dtype::I32, stream()).unwrap();
+    crate::eval::eval(std::slice::from_ref(&index)).unwrap();
+    on_devices(|_, s| {
+        let take = |a: &Array, by: &Array| ops::take(a, by, Some(0), s).unwrap();
+        let taken = |t: &Matrix| t.0.iter().map(|a| take(a, &index)).collect::<Vec<_>>();
+        let values = |p: Vec<Array>| {
+            ops::dequantize(&p[0], &p[1], Some(&p[2]), Some(32), Some(4), "affine", None, None, s).unwrap()
+        };
+        let joined = ["gather+gather+gather+contiguous+contiguous+contiguous+DEQUANTIZE"];
+        assert_eq!(runs(&[values(taken(&table))]), joined);
+        assert_eq!(runs(&[values(taken(&table)), values(taken(&other))]), [joined[0]; 2]);
+        let held = taken(&table);
+        assert_eq!(runs(&[values(held.clone()), held[1].clone()]).len(), 7, "somebody reads the scales");
+        let back = ops::negative(&index, s).unwrap();
+        let mut mixed = taken(&table);
+        mixed[1] = take(&table.0[1], &back);
+        assert_eq!(runs(&[values(mixed)]).len(), 8, "other rows of scales");
+        let made: Vec<Array> = table.0.iter().map(|a| ops::view::copy(a, s).unwrap()).collect();
+        let rows: Vec<Array> = made.iter().map(|a| take(a, &index)).collect();
+        assert_eq!(runs(&[values(rows)]).len(), 10, "tables that are not there yet");
+        assert_eq!(runs(&[values(table.0.clone())]).len(), 4, "whole tables");
+    });
+}
+
+#[test]
 fn filled_arrays_that_get_other_numbers() {
     on_devices(|_, s| {
         let (x, value) = (given(&[2, 3]), given(&[]));

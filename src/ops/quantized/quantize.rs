@@ -246,6 +246,11 @@ impl Dequantize {
     }
 }
 
+/// The format that a primitive gives the values of.
+pub(crate) fn dequantizes(p: &dyn Primitive) -> Option<Format> {
+    (p as &dyn Any).downcast_ref::<Dequantize>().map(|d| d.0)
+}
+
 /// The codes of an affine format as numbers.
 pub(in crate::ops) fn plain_codes(f: Format, codes: &Array, scales: &Array, s: Stream) -> Result<Array> {
     let one = crate::ops::ones_like(scales, s)?;
@@ -268,6 +273,10 @@ pub(in crate::ops) fn factor_vjp(
 impl Primitive for Dequantize {
     fn name(&self) -> &str {
         "dequantize"
+    }
+
+    fn may_join(&self) -> bool {
+        true
     }
 
     fn params(&self) -> Option<Vec<Param>> {

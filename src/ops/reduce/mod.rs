@@ -6,6 +6,7 @@ pub(crate) mod programs;
 pub mod scan;
 mod statistics;
 
+use self::statistics::has_passes;
 pub(in crate::ops) use self::statistics::one_pass;
 pub use self::statistics::{mean, std, var};
 use super::batching::{batched, front};
@@ -18,6 +19,7 @@ use crate::core::layout::{broadcast_shapes, normalize_axis, row_major, show};
 use crate::core::notes::note;
 use crate::core::{
     Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
+    lengths_vary,
 };
 use crate::kernels::reduce::table::{ReduceClass, ReduceGradient};
 use crate::kernels::{ArgReduceOp, ReduceOp, Statistic, View};
@@ -567,6 +569,17 @@ fn stop(a: &Array) -> Array {
     view::stop_gradient(a)
 }
 
+/// Whether a sum over `axes` is one over the last axis, since the others have length one, and nobody would see that it is
+/// not what was asked for.
+fn is_of_rows(a: &Array, axes: &[usize], s: Stream) -> bool {
+    let one = |&i: &usize| a.shape()[i] == 1;
+    axes.split_last().is_some_and(|(&last, others)| last + 1 == a.ndim() && others.iter().all(one))
+        && a.dtype().is_float()
+        && has_passes(s)
+        && !lengths_vary()
+        && !transformed(std::slice::from_ref(a))
+}
+
 /// `log(sum(exp(a)))` over axes without overflow.
 pub fn logsumexp(a: &Array, axes: Option<&[i64]>, keepdims: bool, s: Stream) -> Result<Array> {
     no_axes_of_scalars("logsumexp", a, axes)?;
@@ -579,6 +592,10 @@ pub fn logsumexp(a: &Array, axes: Option<&[i64]>, keepdims: bool, s: Stream) -> 
     }
     if ax.len() == 1 && ax[0] + 1 == a.ndim() && dtype != Dtype::C64 {
         return log_sum_exp(&x, LogSumExp { keepdims, parts: false, wide: false }, s);
+    }
+    if is_of_rows(a, &ax, s) {
+        let out = log_sum_exp(&x, LogSumExp { keepdims: true, parts: false, wide: false }, s)?;
+        return if keepdims { Ok(out) } else { view::reshape(&out, &drop_axes(a.shape(), &ax, false), s) };
     }
     if let Some(out) = one_pass(Statistic::LogSumExp, a, &ax, keepdims, 0, s)? {
         return Ok(out);

@@ -93,12 +93,12 @@ impl Primitive for OnePass {
 
 /// Whether a stream has passes for statistics.
 #[cfg(feature = "vulkan")]
-fn has_passes(s: Stream) -> bool {
+pub(super) fn has_passes(s: Stream) -> bool {
     s.device.is_gpu() && !crate::vulkan::kernels::reduce::STATISTICS.disabled()
 }
 
 #[cfg(not(feature = "vulkan"))]
-fn has_passes(_: Stream) -> bool {
+pub(super) fn has_passes(_: Stream) -> bool {
     false
 }
 

@@ -9,7 +9,8 @@ mod primitive;
 pub(super) use self::primitive::restore;
 use self::primitive::{Axes, Kind, Rule, Target, ViewOf, node, node_like, rearranged};
 pub(crate) use self::primitive::{
-    begins_along, is_alias, is_broadcast, is_reshape, is_stop_gradient, start_along, transposed,
+    begins_along, is_alias, is_broadcast, is_contiguous, is_reshape, is_stop_gradient, start_along,
+    transposed,
 };
 use super::composite;
 use super::elementwise::{copy_node, not_equal};

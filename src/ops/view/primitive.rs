@@ -474,6 +474,11 @@ pub(crate) fn is_alias(p: &dyn Primitive) -> bool {
     matches!(kind(p), Some(Kind::Alias))
 }
 
+/// Whether a primitive copies its input where that has gaps, and else passes it on.
+pub(crate) fn is_contiguous(p: &dyn Primitive) -> bool {
+    matches!(kind(p), Some(Kind::Contiguous { .. }))
+}
+
 /// Whether a primitive stops derivatives.
 pub(crate) fn is_stop_gradient(p: &dyn Primitive) -> bool {
     matches!(kind(p), Some(Kind::StopGradient))

@@ -1,6 +1,7 @@
 //! How a row that is normalised is shared by lanes. Pure; called by the hosts of `norm`, `softmax` and `rope_rows`.
 
 use super::profile::Profile;
+use crate::core::env::KernelVariant;
 
 /// Elements of a row that a lane holds in registers, at most: eight vectors of float32.
 const HELD: u64 = 32;
@@ -36,9 +37,71 @@ pub fn looping(p: &Profile, rows: u64, least: u32, most: u32) -> u32 {
     if rows >= 2 * p.fill() { least } else { most }
 }
 
+pub static SOFTMAX_PARTS: KernelVariant =
+    KernelVariant::new("softmax_parts", "one workgroup for each of a few long rows");
+
+/// Vectors of a row from which on several workgroups share it. H200, us of the log-sum-exp of a row of so many bfloat16, shared and by one:
+/// 16384 5.6 and 8.3, 32768 6.0 and 7.9, 151936 5.5 and 17.
+const LONG: u64 = 2048;
+/// The same where elements are written, which takes a second command, and one workgroup could hold the row. H200, softmax of a row:
+/// bfloat16 16384 7.9 and 6.5, 32768 8.2 and 8.2, 50257 8.6 and 12.2; float32 16384 8.1 and 7.3, 32768 8.1 and 11.3.
+pub const SHARED: u64 = 5120;
+/// Vectors of a lane at a time where a workgroup walks a row, or a long part of one.
+pub const ROUND: u32 = 4;
+/// Workgroups that a row gets at least where it is shared. H200, softmax of 32 rows of 151936 bfloat16 20 and 33 us, of 64 rows 31
+/// and 34.
+const FEWEST: u64 = 4;
+
+/// How the workgroups that share a row cut it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parts {
+    /// Workgroups of a row.
+    pub count: u32,
+    /// Vectors of a part: whole rounds of all lanes.
+    pub chunk: u32,
+    /// Vectors of a lane in a round.
+    pub round: u32,
+}
+
+/// Parts of each of so many rows of so many vectors for workgroups of `group` lanes, where one for each row would leave most
+/// of a device idle: a round each, as long as all of them are at work at once.
+pub fn parts(p: &Profile, rows: u64, steps: u64, group: u32) -> Option<Parts> {
+    let most = p.fill() / rows.max(1);
+    if steps < LONG || most < FEWEST.min(p.fill()) || SOFTMAX_PARTS.disabled() {
+        return None;
+    }
+    let group = u64::from(group);
+    let round =
+        [1, 2].into_iter().find(|round| steps.div_ceil(round * group) <= most).unwrap_or(ROUND.into());
+    let chunk = steps.div_ceil(most).next_multiple_of(round * group);
+    let count = steps.div_ceil(chunk);
+    // FITS: a row has less than 2^31 elements.
+    (count > 1).then_some(Parts { count: count as u32, chunk: chunk as u32, round: round as u32 })
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::tests::devices;
     use super::*;
+
+    #[test]
+    fn few_long_rows_are_shared() {
+        let p = devices::h200();
+        let of = |rows, steps| parts(&p, rows, steps, 256).map(|c| (c.count, c.chunk, c.round));
+        assert_eq!(of(1, 18_992), Some((75, 256, 1)));
+        assert_eq!(of(1, 100_000), Some((196, 512, 2)));
+        assert_eq!(of(1, 1 << 20), Some((256, 4096, 4)));
+        assert_eq!(of(32, 18_992), Some((7, 3072, 4)));
+        assert_eq!([of(1, 2047), of(67, 18_992)], [None; 2]);
+        for p in devices::all() {
+            for (rows, steps) in [(1, 2048), (3, 5000), (30, 40_000), (1, 1 << 29)] {
+                let Some(c) = parts(&p, rows, steps, 256) else { continue };
+                let (count, chunk) = (u64::from(c.count), u64::from(c.chunk));
+                assert!(count * chunk >= steps && (count - 1) * chunk < steps, "{} {c:?}", p.name);
+                assert!(count * rows <= p.fill() && c.chunk % (256 * c.round) == 0, "{} {c:?}", p.name);
+            }
+        }
+    }
 
     #[test]
     fn large_workgroups_hold_long_rows() {

@@ -1,7 +1,7 @@
 //! Host side of shaders/quantized/quantize.comp and shaders/quantized/dequantize.comp.
 
 use crate::bail;
-use crate::core::{Dtype, Result};
+use crate::core::{Dtype, Kind, Result};
 use crate::kernels::DeviceView;
 use crate::kernels::quantized::quant::{Format, Mode};
 use crate::vulkan::kernels::elem::{Defines, Push, define, float_controls, grid};
@@ -39,11 +39,17 @@ struct Key {
     dtype: Dtype,
     back: bool,
     global: bool,
+    /// Of indices by which rows of a table are taken.
+    picked: Option<Dtype>,
 }
 
 impl KernelKey for Key {
     fn name(&self) -> String {
-        let what = if self.back { "dequantize" } else { "quantize" };
+        let what = match self.picked {
+            Some(_) => "dequantize_rows",
+            None if self.back => "dequantize",
+            None => "quantize",
+        };
         format!("{what}_{}_{}", show(self.format), self.dtype)
     }
 
@@ -53,6 +59,11 @@ impl KernelKey for Key {
         define_format(&mut d, self.format, self.dtype);
         if self.global {
             define(&mut d, "GLOBAL", 1);
+        }
+        if let Some(index) = self.picked {
+            define(&mut d, "PICKED", 1);
+            define(&mut d, "I_WORDS", index.size() / 4);
+            define(&mut d, "I_SIGNED", u32::from(index.kind() == Kind::Signed));
         }
         let file = if self.back { "dequantize.comp" } else { "quantize.comp" };
         Module { source: Source::File(file), defines: d, ..Module::default() }
@@ -88,7 +99,7 @@ pub fn quantize(
         && biases.is_some() == f.affine()
         && biases.is_none_or(|b| b.is_row_contiguous() && b.size() == scales.size() && b.dtype == w.dtype);
     check("quantize", f, w.dtype, scales, dense)?;
-    let key = Key { format: f, dtype: w.dtype, back: false, global: global.is_some() };
+    let key = Key { format: f, dtype: w.dtype, back: false, global: global.is_some(), picked: None };
     let pipeline = enc.device().pipeline(&key)?;
     let mut reads = vec![w.range()];
     reads.extend(global.map(|g| g.range()));
@@ -129,7 +140,13 @@ pub fn dequantize(
             .is_none_or(|b| b.is_row_contiguous() && b.size() == scales.size() && b.dtype == scales.dtype)
         && dst.ptr.is_multiple_of(16);
     check("dequantize", f, dst.dtype, scales, dense)?;
-    let pipeline = enc.device().pipeline(&Key { format: f, dtype: dst.dtype, back: true, global: false })?;
+    let pipeline = enc.device().pipeline(&Key {
+        format: f,
+        dtype: dst.dtype,
+        back: true,
+        global: false,
+        picked: None,
+    })?;
     let mut reads = vec![codes.range(), scales.range()];
     reads.extend(biases.map(|b| b.range()));
     for at in (0..dst.size()).step_by(PIECE) {
@@ -143,6 +160,52 @@ pub fn dequantize(
         ]);
         let groups = grid(enc, packs.div_ceil(256) as u64);
         enc.dispatch(&pipeline, &push.u32s(&[packs as u32, 0]), groups, &reads, &[dst.range()])?;
+    }
+    Ok(())
+}
+
+/// Values of the rows of a table that `index` has, integers of four or eight bytes; as [`dequantize`] of what they pick. The
+/// tables have two axes. All are contiguous.
+pub fn dequantize_rows(
+    enc: &mut CommandEncoder,
+    f: Format,
+    codes: &DeviceView,
+    scales: &DeviceView,
+    biases: Option<&DeviceView>,
+    index: &DeviceView,
+    dst: &DeviceView,
+) -> Result<()> {
+    let (rows, len) = (codes.shape[0], dst.shape.last().map_or(0, |&n| n as usize));
+    let fits = |v: &DeviceView, n: usize| v.is_row_contiguous() && v.shape[..] == [rows, n as i64];
+    let whole = dst.is_row_contiguous()
+        && index.is_row_contiguous()
+        && dst.size() == index.size() * len
+        && fits(codes, f.words(len))
+        && fits(scales, f.groups(len))
+        && biases.is_some() == f.affine()
+        && biases.is_none_or(|b| fits(b, f.groups(len)) && b.dtype == scales.dtype)
+        && dst.ptr.is_multiple_of(16);
+    check("dequantize", f, dst.dtype, scales, whole)?;
+    if dst.size() == 0 {
+        return Ok(());
+    }
+    let key = Key { format: f, dtype: dst.dtype, back: true, global: false, picked: Some(index.dtype) };
+    let pipeline = enc.device().pipeline(&key)?;
+    let mut reads = vec![codes.range(), scales.range(), index.range()];
+    reads.extend(biases.map(|b| b.range()));
+    let step = (PIECE / len).max(1);
+    for at in (0..index.size()).step_by(step) {
+        let packs = step.min(index.size() - at) * len / 8;
+        let push = Push::default().u64s(&[
+            codes.ptr,
+            scales.ptr,
+            biases.map_or(0, |b| b.ptr),
+            dst.ptr + (at * len * dst.dtype.size()) as u64,
+            index.ptr + (at * index.dtype.size()) as u64,
+        ]);
+        let groups = grid(enc, packs.div_ceil(256) as u64);
+        let push = push.u32s(&[packs as u32, 0, (len / 8) as u32, rows as u32]);
+        enc.dispatch(&pipeline, &push, groups, &reads, &[dst.range()])?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ pub mod scan;
 
 use super::elem::{
     Defines, Push, WG, aligned16, collapse, define, dims, float_controls, grid, joined_by_last, operand,
-    required_subgroup, shuffles,
+    required_subgroup, row_dims, shuffles,
 };
 use super::index::indexed::widest;
 use crate::bail;
@@ -141,6 +141,11 @@ impl Op {
 }
 
 impl ReduceKey {
+    /// Elements of a load that count.
+    fn vector(&self) -> u64 {
+        if self.wide { 16 / self.src.size() as u64 / u64::from(self.step) } else { 1 }
+    }
+
     /// Of any layout, without wide loads or parts.
     fn plain(op: Op, src: Dtype, dst: Dtype) -> ReduceKey {
         ReduceKey {
@@ -357,7 +362,7 @@ fn walk(
         key.step = inner.1 as u32;
         key.odd = !aligned && inner.0 as u64 >= 2 * vector;
         key.wide = key.odd || aligned && inner.0 as u64 >= vector;
-        let steps = inner.0 as u64 / if key.wide { vector / u64::from(key.step) } else { 1 };
+        let steps = inner.0 as u64 / key.vector();
         key.lanes = (steps / 4).max(1).next_power_of_two().min(u64::from(WG)) as u32;
         (n, stride) = (inner.0 as u64, 0);
         list.extend_from_slice(outer);
@@ -440,6 +445,9 @@ fn run(
     let mut splits = table::splits(enc.device().profile(), key.mode == Mode::Column, groups, work, least);
     if key.mode == Mode::Row && nr == 0 {
         splits = splits.max(work.div_ceil(1 << 30));
+        if key.lanes == WG {
+            splits = splits.max(table::long_row(enc.device().profile(), outs, work, key.vector()));
+        }
     }
     let round = if key.mode == Mode::Row && nr > 0 { 1 } else { 256 };
     let chunk = work.div_ceil(splits).next_multiple_of(round).max(1);
@@ -453,7 +461,8 @@ fn run(
     let fold = if key.fold { ro / outs } else { 1 };
     let bytes = outs * fold * splits * op.partial_size(src.dtype, dst.dtype);
     let target = if key.part_out { (enc.temp(bytes as usize)?, bytes) } else { dst.range() };
-    let params = dims(enc, &list)?;
+    let even = key.mode == Mode::Row && nr == 0;
+    let params = if even { row_dims(enc, &list)? } else { dims(enc, &list)? };
     let counters = if key.last { (enc.counters(slots as usize)?, 4 * slots) } else { (0, 0) };
     let push = ReducePush {
         src: src.ptr,
@@ -547,7 +556,7 @@ fn merge(
     } else {
         (splits, outs, 0, [(splits as i64, outs as i64)])
     };
-    let params = dims(enc, &list)?;
+    let params = if rows { row_dims(enc, &list)? } else { dims(enc, &list)? };
     let push = ReducePush {
         src: parts.0,
         dst: dst.ptr,

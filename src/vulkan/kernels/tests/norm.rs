@@ -18,7 +18,7 @@ fn softmax_and_logsumexp_of_short_and_long_rows() {
         return;
     }
     let mut cases: Vec<(usize, Layout)> = layouts();
-    for n in [1, 3, 8, 64, 100, 1024, 1025, 4096, 8192, 8200, 20_001] {
+    for n in [1, 3, 8, 64, 100, 1024, 1025, 4096, 8192, 8200, 20_001, 40_003, 70_000] {
         cases.push(((3 * n) as usize, Layout::contiguous(&[3, n])));
     }
     for (total, l) in cases {
