@@ -1,4 +1,4 @@
-"""Products of one row that follow each other: one kernel where MLX_VK_QMM=native asks for PTX."""
+"""Products of one row that follow each other: one kernel on GPUs that take PTX, else several."""
 
 import os
 import threading
@@ -26,7 +26,7 @@ def can(*lengths):
     """Whether the device has such a kernel for rows so long."""
     name = mx.device_info(mx.gpu)["device_name"]
     hopper = any(chip in name for chip in ("H100", "H200", "GH200", "H800"))
-    return hopper and os.environ.get("MLX_VK_QMM") == "native" and min(lengths) >= 1024
+    return hopper and os.environ.get("MLX_VK_QMM", "native") == "native" and min(lengths) >= 1024
 
 
 def listed(a):

@@ -4,6 +4,7 @@
 
 mod index;
 mod norm;
+pub mod ptx;
 mod random;
 mod reduce;
 mod sort;

@@ -1,6 +1,6 @@
 //! How products of one row by matrices of four-bit codes that follow each other are cut for one kernel (kernels/quantized/chain). Pure.
 
-use super::native;
+use super::{forced, plain, streams};
 use crate::core::Dtype;
 use crate::core::env::KernelVariant;
 use crate::kernels::quantized::quant::Format;
@@ -36,14 +36,15 @@ pub(in crate::vulkan) struct Cut {
     pub more: u32,
 }
 
-/// Whether rows of `k` elements, normalised or not, go through such kernels: where MLX_VK_QMM=native asks for them, until their last form has
-/// run on a card.
+/// Whether rows of `k` elements, normalised or not, go through such kernels. One product alone takes what it did (H200, us of o, gate and up,
+/// down, q k v of 8B by a host of its own 6.3, 19.2, 11.5, 8.4; qmm_stream in PTX 6.4, 18.4, 11, 8.9).
 pub(in crate::vulkan) fn takes(p: &Profile, format: Format, dtype: Dtype, [k, norm]: [i64; 2]) -> bool {
     let f = &p.features;
     let codes = format.affine() && format.bits == 4 && format.group == 64;
     let longest = i64::from(if norm > 0 { NORMED } else { LONGEST });
     let fits = k % i64::from(format.group) == 0 && (LEAST..=longest).contains(&k);
-    f.ptx && f.units > 0 && native() && codes && fits && dtype == Dtype::BF16 && !QMM_CHAIN.disabled()
+    let asked = forced().is_some() || plain() || streams();
+    f.ptx && f.units > 0 && !asked && codes && fits && dtype == Dtype::BF16 && !QMM_CHAIN.disabled()
 }
 
 /// How so many tiles of `sides` matrices at once are shared by `workgroups`, rows of `k` codes.

@@ -141,6 +141,28 @@ struct Chained {
 }
 
 impl Chained {
+    fn new(group: u32, workgroups: u32, words: (u64, u32)) -> Chained {
+        Chained {
+            stages: SmallVec::new(),
+            made: SmallVec::new(),
+            afters: SmallVec::new(),
+            group,
+            workgroups,
+            words,
+            reads: SmallVec::new(),
+            writes: SmallVec::new(),
+        }
+    }
+
+    /// The kernel, and what it is told.
+    fn program(&self) -> (Key, Args) {
+        let ragged = self.stages.iter().any(|s| s.k % SPAN != 0);
+        let key = Key { chain: text::Chain { group: self.group, ragged }, afters: self.afters.clone() };
+        let mut args = Args { stages: self.stages.len() as u64, ..Args::default() };
+        args.stage[..self.stages.len()].copy_from_slice(&self.stages);
+        (key, args)
+    }
+
     /// The number of what comes after a product, from 1 on; 0 is nothing.
     fn after(&mut self, after: Option<KeptAfter>) -> usize {
         let Some(after) = after else { return 0 };
@@ -216,10 +238,7 @@ impl Chain for Chained {
     }
 
     fn launch(&self, device: &'static Device) -> Result<Launch> {
-        let ragged = self.stages.iter().any(|s| s.k % SPAN != 0);
-        let key = Key { chain: text::Chain { group: self.group, ragged }, afters: self.afters.clone() };
-        let mut args = Args { stages: self.stages.len() as u64, ..Args::default() };
-        args.stage[..self.stages.len()].copy_from_slice(&self.stages);
+        let (key, args) = self.program();
         let pipeline = device.pipeline(&key)?;
         Ok(Launch { pipeline, push: args.bytes().into(), groups: [self.workgroups, 1, 1] })
     }
@@ -230,11 +249,8 @@ impl Chain for Chained {
 }
 
 /// A product as a stage, if there is a kernel for it; what it makes words of, and the number of what comes after it, come later.
-fn stage(device: &'static Device, j: &Joined) -> Option<Stage> {
-    let (p, format) = (device.profile(), j.format?);
-    let norm = i64::from(j.norm.is_some());
-    let one = j.m == 1 && j.picks.is_none() && j.combined.is_none();
-    if !one || !takes(p, format, j.dtype, [j.k, norm]) || !stream::knows(j.dtype, j.after) {
+fn stage(j: &Joined, workgroups: u32) -> Option<Stage> {
+    if j.m != 1 || j.picks.is_some() || j.combined.is_some() || !stream::knows(j.dtype, j.after) {
         return None;
     }
     let mut s = Stage {
@@ -256,7 +272,7 @@ fn stage(device: &'static Device, j: &Joined) -> Option<Stage> {
         all = if j.pair() { 0 } else { all + n };
     }
     let (sides, all) = if j.pair() { (2, tiles(j.matrices[0].rows)?) } else { (1, all) };
-    let c = cut(all, sides, s.k, p.features.units)?;
+    let c = cut(all, sides, s.k, workgroups)?;
     (s.each, s.more) = (c.each, c.more);
     s.results[..j.results.len()].copy_from_slice(j.results);
     Some(s)
@@ -273,7 +289,11 @@ pub fn suits(device: &'static Device, s: &Shape) -> bool {
 pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[Range], writes: &[Range]) -> Result<bool> {
     let Some(format) = j.format else { return Ok(false) };
     let device = enc.device();
-    let Some(stage) = stage(device, j).filter(|_| device.warpgroups()) else { return Ok(false) };
+    let (p, norm) = (device.profile(), i64::from(j.norm.is_some()));
+    if !takes(p, format, j.dtype, [j.k, norm]) || !device.warpgroups() {
+        return Ok(false);
+    }
+    let Some(stage) = stage(j, p.features.units) else { return Ok(false) };
     enc.describe(2.0 * j.rows() as f64 * j.k as f64, &[1, j.m, j.rows(), j.k]);
     if enc
         .extend(reads, writes, |c: &mut Chained| c.group == format.group && c.add(j, &stage, reads, writes))?
@@ -284,16 +304,7 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[Range], writes: &[Rang
     let words = enc.tagged(BYTES, STAGES as u32)?;
     let mut writes: SmallVec<[Range; 8]> = SmallVec::from_slice(writes);
     writes.push((words.0, BYTES as u64));
-    let mut chain = Chained {
-        stages: SmallVec::new(),
-        made: SmallVec::new(),
-        afters: SmallVec::new(),
-        group: format.group,
-        workgroups: device.features().units,
-        words,
-        reads: SmallVec::new(),
-        writes: SmallVec::new(),
-    };
+    let mut chain = Chained::new(format.group, p.features.units, words);
     chain.push(j, stage, reads, &writes);
     enc.hold(Box::new(chain), reads, &writes)?;
     Ok(true)

@@ -5,6 +5,7 @@ use crate::kernels::matmul::epilogue::{After, Origin};
 use crate::kernels::quantized::quant::{Format, Mode};
 use crate::kernels::{Inst, Instr, Program, Src};
 use crate::vulkan::kernels::quantized::qmm_joined::Matrix;
+use crate::vulkan::kernels::tests::ptx::{Memory, Program as Reader, bf16, of_bf16};
 use smallvec::smallvec;
 
 fn addition() -> KeptAfter {
@@ -41,16 +42,7 @@ fn product<'a>(x: u64, matrices: &'a [Matrix], results: &'a [u64]) -> Joined<'a>
 
 /// A chain of one product of the row at 0x1000, stored at 0x2000.
 fn begun(matrices: &[Matrix]) -> Chained {
-    let mut chain = Chained {
-        stages: SmallVec::new(),
-        made: SmallVec::new(),
-        afters: SmallVec::new(),
-        group: 64,
-        workgroups: 132,
-        words: (0x10_0000, 7),
-        reads: SmallVec::new(),
-        writes: SmallVec::new(),
-    };
+    let mut chain = Chained::new(64, 132, (0x10_0000, 7));
     let j = product(0x1000, matrices, &[0x2000]);
     let stage = Stage { x: 0x1000, results: [0x2000, 0, 0], ..Stage::default() };
     chain.push(&j, stage, &[(0x1000, BYTES)], &[(0x2000, BYTES)]);
@@ -114,6 +106,132 @@ fn texts_are_whole() {
                 assert_eq!(words.iter().filter(|w| **w == label).count(), 1, "{label}");
             }
             assert!(text.contains("add.rn.f32"));
+        }
+    }
+}
+
+/// Numbers by chance, from -1 to 1.
+struct Chance(u64);
+
+impl Chance {
+    fn word(&mut self) -> u32 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 32) as u32
+    }
+
+    fn numbers(&mut self, n: usize, scale: f64, middle: f64) -> Vec<f64> {
+        rounded((0..n).map(|_| middle + scale * (f64::from(self.word()) / 2f64.powi(31) - 1.0)).collect())
+    }
+}
+
+fn rounded(v: Vec<f64>) -> Vec<f64> {
+    v.into_iter().map(|x| of_bf16(bf16(x as f32)).into()).collect()
+}
+
+fn bytes(v: &[f64]) -> Vec<u8> {
+    v.iter().flat_map(|&x| (bf16(x as f32) as u16).to_le_bytes()).collect()
+}
+
+/// A matrix of codes, where it lies, and what it stands for.
+struct Quantised {
+    matrix: Matrix,
+    values: Vec<f64>,
+}
+
+impl Quantised {
+    fn new(c: &mut Chance, m: &mut Memory, rows: usize, k: usize) -> Quantised {
+        let codes: Vec<u32> = (0..rows * k / 8).map(|_| c.word()).collect();
+        let [scales, biases] = [0.02, 0.1].map(|s| c.numbers(rows * k / 64, s, 0.0));
+        let value =
+            |i: usize| f64::from(codes[i / 8] >> (4 * (i % 8)) & 15) * scales[i / 64] + biases[i / 64];
+        let values = (0..rows * k).map(value).collect();
+        let words = codes.iter().flat_map(|w| w.to_le_bytes()).collect();
+        let parts = [m.place(words), m.place(bytes(&scales)), m.place(bytes(&biases))];
+        Quantised { matrix: Matrix { rows: rows as i64, parts }, values }
+    }
+
+    fn times(&self, x: &[f64]) -> Vec<f64> {
+        let of_row = |row: &[f64]| row.iter().zip(x).map(|(w, x)| w * x).sum();
+        rounded(self.values.chunks(x.len()).map(of_row).collect())
+    }
+}
+
+fn read(m: &Memory, at: u64) -> Vec<f64> {
+    let element = |b: &[u8]| of_bf16(u16::from_le_bytes([b[0], b[1]]).into()).into();
+    m.bytes(at).chunks(2).map(element).collect()
+}
+
+fn normalised(row: &[f64], weights: &[f64]) -> Vec<f64> {
+    let root = (row.iter().map(|x| x * x).sum::<f64>() / row.len() as f64 + 1e-6).sqrt();
+    rounded(row.iter().zip(weights).map(|(x, w)| x / root * w).collect())
+}
+
+/// Within two roundings of the largest.
+fn same(what: &str, got: &[f64], want: &[f64]) {
+    let largest = want.iter().fold(0.0, |a: f64, x| a.max(x.abs()));
+    for (i, (a, b)) in got.iter().zip(want).enumerate() {
+        assert!(a == b || (a - b).abs() <= largest / 64.0, "{what} {i}: {a}, not {b}");
+    }
+}
+
+/// A product of a row of so many elements, with nothing behind it.
+fn plain<'a>(x: u64, k: usize, matrices: &'a [Matrix], results: &'a [u64]) -> Joined<'a> {
+    Joined { k: k as i64, after: None, ..product(x, matrices, results) }
+}
+
+/// Adds a product to a chain, as its first or behind another.
+fn follow(chain: &mut Chained, j: &Joined) {
+    let made = stage(j, chain.workgroups).expect("a stage");
+    let (reads, writes) = ([(j.x, 2 * j.k as u64)], [(j.results[0], 2 * j.matrices[0].rows as u64)]);
+    if chain.stages.is_empty() {
+        chain.push(j, made, &reads, &writes);
+    } else {
+        assert!(chain.add(j, &made, &reads, &writes));
+    }
+}
+
+/// The product behind an attention, one of its normalised result, and three of that one's: values of each against float64, groups that wait
+/// for each other, rows that end inside a span and batch, more spans than one, more workgroups than tiles.
+#[test]
+fn chains_compute_what_their_products_do() {
+    for (hidden, q, kv, inner, workgroups, scale) in [
+        (192, 128, 64, 256, 3, 1.0),
+        (256, 2112, 64, 320, 8, 1.0),
+        (2112, 64, 4, 128, 24, 1.0),
+        // Beyond what x may be on matrix units.
+        (192, 128, 64, 256, 3, 1e12),
+    ] {
+        let (mut c, mut m) = (Chance(5), Memory::default());
+        let mut matrix = |m: &mut Memory, rows, k| Quantised::new(&mut c, m, rows, k);
+        let (o, up) = (matrix(&mut m, hidden, q), matrix(&mut m, inner, hidden));
+        let three = [q, kv, kv].map(|n| matrix(&mut m, n, inner));
+        let [x, res, w] =
+            [(q, scale, 0.0), (hidden, 1.0, 0.0), (hidden, 0.1, 1.0)].map(|(n, s, mid)| c.numbers(n, s, mid));
+        let [px, pres, pw] = [&x, &res, &w].map(|v| m.place(bytes(v)));
+        let empty = |m: &mut Memory, n: usize| m.place(vec![0; 2 * n]);
+        let (after, row, kept) = (empty(&mut m, hidden), empty(&mut m, inner), empty(&mut m, hidden));
+        let results = [q, kv, kv].map(|n| empty(&mut m, n));
+        let words = (m.place(vec![0; (STAGES - 1) * WORDS]), 3);
+        let mut chain = Chained::new(64, workgroups, words);
+        let one = |q: &Quantised| Matrix { rows: q.matrix.rows, parts: q.matrix.parts };
+        let (m1, m2, m3) = ([one(&o)], [one(&up)], three.each_ref().map(one));
+        let first = [after, pres];
+        follow(&mut chain, &Joined { after: Some(addition()), ..plain(px, q, &m1, &first) });
+        let norm = Some((pw, 1e-6));
+        let second = [row];
+        follow(&mut chain, &Joined { norm, kept: Some(kept), ..plain(after, hidden, &m2, &second) });
+        follow(&mut chain, &plain(row, inner, &m3, &results));
+        let (key, args) = chain.program();
+        let Source::Ptx { text, .. } = key.module(&Features::default()).source else { panic!("no PTX") };
+        Reader::read(&text).run(&mut m, args.bytes(), workgroups as usize);
+        let sum = o.times(&x).iter().zip(&res).map(|(a, b)| a + b).collect();
+        same("a residual", &read(&m, after), &rounded(sum));
+        if scale == 1.0 {
+            same("a normalised row", &read(&m, kept), &normalised(&read(&m, after), &w));
+        }
+        same("a product of it", &read(&m, row), &up.times(&read(&m, kept)));
+        for (matrix, at) in three.iter().zip(results) {
+            same("several", &read(&m, at), &matrix.times(&read(&m, row)));
         }
     }
 }
