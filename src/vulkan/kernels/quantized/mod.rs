@@ -11,3 +11,5 @@ mod steps;
 mod stream;
 pub mod subnormal_probe;
 mod sums;
+#[cfg(test)]
+mod trial;

@@ -5,7 +5,8 @@ use crate::kernels::matmul::epilogue::{After, Origin};
 use crate::kernels::quantized::quant::{Format, Mode};
 use crate::kernels::{Inst, Instr, Program, Src};
 use crate::vulkan::kernels::quantized::qmm_joined::Matrix;
-use crate::vulkan::kernels::tests::ptx::{Memory, Program as Reader, bf16, of_bf16};
+use crate::vulkan::kernels::quantized::trial::{Chance, Quantised, bytes, normalised, read, rounded, same};
+use crate::vulkan::kernels::tests::ptx::{Memory, Program as Reader};
 use smallvec::smallvec;
 
 fn addition() -> KeptAfter {
@@ -110,70 +111,6 @@ fn texts_are_whole() {
     }
 }
 
-/// Numbers by chance, from -1 to 1.
-struct Chance(u64);
-
-impl Chance {
-    fn word(&mut self) -> u32 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 32) as u32
-    }
-
-    fn numbers(&mut self, n: usize, scale: f64, middle: f64) -> Vec<f64> {
-        rounded((0..n).map(|_| middle + scale * (f64::from(self.word()) / 2f64.powi(31) - 1.0)).collect())
-    }
-}
-
-fn rounded(v: Vec<f64>) -> Vec<f64> {
-    v.into_iter().map(|x| of_bf16(bf16(x as f32)).into()).collect()
-}
-
-fn bytes(v: &[f64]) -> Vec<u8> {
-    v.iter().flat_map(|&x| (bf16(x as f32) as u16).to_le_bytes()).collect()
-}
-
-/// A matrix of codes, where it lies, and what it stands for.
-struct Quantised {
-    matrix: Matrix,
-    values: Vec<f64>,
-}
-
-impl Quantised {
-    fn new(c: &mut Chance, m: &mut Memory, rows: usize, k: usize) -> Quantised {
-        let codes: Vec<u32> = (0..rows * k / 8).map(|_| c.word()).collect();
-        let [scales, biases] = [0.02, 0.1].map(|s| c.numbers(rows * k / 64, s, 0.0));
-        let value =
-            |i: usize| f64::from(codes[i / 8] >> (4 * (i % 8)) & 15) * scales[i / 64] + biases[i / 64];
-        let values = (0..rows * k).map(value).collect();
-        let words = codes.iter().flat_map(|w| w.to_le_bytes()).collect();
-        let parts = [m.place(words), m.place(bytes(&scales)), m.place(bytes(&biases))];
-        Quantised { matrix: Matrix { rows: rows as i64, parts }, values }
-    }
-
-    fn times(&self, x: &[f64]) -> Vec<f64> {
-        let of_row = |row: &[f64]| row.iter().zip(x).map(|(w, x)| w * x).sum();
-        rounded(self.values.chunks(x.len()).map(of_row).collect())
-    }
-}
-
-fn read(m: &Memory, at: u64) -> Vec<f64> {
-    let element = |b: &[u8]| of_bf16(u16::from_le_bytes([b[0], b[1]]).into()).into();
-    m.bytes(at).chunks(2).map(element).collect()
-}
-
-fn normalised(row: &[f64], weights: &[f64]) -> Vec<f64> {
-    let root = (row.iter().map(|x| x * x).sum::<f64>() / row.len() as f64 + 1e-6).sqrt();
-    rounded(row.iter().zip(weights).map(|(x, w)| x / root * w).collect())
-}
-
-/// Within two roundings of the largest.
-fn same(what: &str, got: &[f64], want: &[f64]) {
-    let largest = want.iter().fold(0.0, |a: f64, x| a.max(x.abs()));
-    for (i, (a, b)) in got.iter().zip(want).enumerate() {
-        assert!(a == b || (a - b).abs() <= largest / 64.0, "{what} {i}: {a}, not {b}");
-    }
-}
-
 /// A product of a row of so many elements, with nothing behind it.
 fn plain<'a>(x: u64, k: usize, matrices: &'a [Matrix], results: &'a [u64]) -> Joined<'a> {
     Joined { k: k as i64, after: None, ..product(x, matrices, results) }
@@ -202,7 +139,7 @@ fn chains_compute_what_their_products_do() {
         (192, 128, 64, 256, 3, 1e12),
     ] {
         let (mut c, mut m) = (Chance(5), Memory::default());
-        let mut matrix = |m: &mut Memory, rows, k| Quantised::new(&mut c, m, rows, k);
+        let mut matrix = |m: &mut Memory, rows, k| Quantised::new(&mut c, m, [rows, k, 64]);
         let (o, up) = (matrix(&mut m, hidden, q), matrix(&mut m, inner, hidden));
         let three = [q, kv, kv].map(|n| matrix(&mut m, n, inner));
         let [x, res, w] =

@@ -116,15 +116,8 @@ pub(super) fn knows(dtype: Dtype, after: Option<KeptAfter>) -> bool {
     KNOWN.with_borrow_mut(|k| *k.entry((dtype, kept)).or_insert_with(|| after::steps(dtype, &kept).is_some()))
 }
 
-/// Records the products, if there is a kernel for them; whether there is.
-pub(super) fn run(
-    enc: &mut CommandEncoder,
-    j: &Joined,
-    s: &Streamed,
-    reads: &[(u64, u64)],
-    writes: &[(u64, u64)],
-) -> Result<bool> {
-    let Some(format) = j.format.filter(|_| s.native && enc.device().warpgroups()) else { return Ok(false) };
+/// The kernel of so many units of rows and workgroups, and what it is told.
+fn told(j: &Joined, format: Format, s: &Streamed, [units, groups]: [i64; 2]) -> (Key, Args) {
     let key = Key { walk: walk(j, format, s), after: j.after };
     let mut args = Args {
         x: j.x,
@@ -139,11 +132,24 @@ pub(super) fn run(
         args.lengths[i] = m.rows as u32;
     }
     args.results[..j.results.len()].copy_from_slice(j.results);
-    let units = j.units(s.span(j.pair()));
-    let groups = s.workgroups(enc.device().profile(), units);
     let (teams, turns) = (i64::from(s.teams), ceil(units, groups * i64::from(s.teams)));
     let (apart, step) = if s.neighbours { (turns * teams, teams) } else { (teams, groups * teams) };
     (args.apart, args.step) = (apart as u32, step as u32);
+    (key, args)
+}
+
+/// Records the products, if there is a kernel for them; whether there is.
+pub(super) fn run(
+    enc: &mut CommandEncoder,
+    j: &Joined,
+    s: &Streamed,
+    reads: &[(u64, u64)],
+    writes: &[(u64, u64)],
+) -> Result<bool> {
+    let Some(format) = j.format.filter(|_| s.native && enc.device().warpgroups()) else { return Ok(false) };
+    let units = j.units(s.span(j.pair()));
+    let groups = s.workgroups(enc.device().profile(), units);
+    let (key, args) = told(j, format, s, [units, groups]);
     let pipeline = enc.device().pipeline(&key)?;
     enc.describe(2.0 * j.rows() as f64 * j.k as f64, &[1, j.m, j.rows(), j.k]);
     enc.dispatch(&pipeline, args.bytes(), [groups as u32, 1, 1], reads, writes)?;

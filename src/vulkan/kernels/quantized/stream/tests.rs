@@ -3,6 +3,10 @@
 use smallvec::smallvec;
 
 use super::*;
+use crate::kernels::quantized::quant::Mode;
+use crate::vulkan::kernels::quantized::qmm_joined::Matrix;
+use crate::vulkan::kernels::quantized::trial::{Chance, Quantised, bytes, normalised, read, rounded, same};
+use crate::vulkan::kernels::tests::ptx::{Memory, Program as Reader};
 use crate::kernels::elementwise::program::{Inst, Instr, Program, Src};
 use crate::kernels::elementwise::table::find;
 use crate::kernels::matmul::epilogue::{After, Origin};
@@ -84,4 +88,66 @@ fn what_follows_is_known_by_name_and_dtype() {
     assert!(after::steps(Dtype::BF16, &sum).unwrap().contains("mul.rn.f32 r1,r0,0f3F800000;"));
     sum.inputs = smallvec![Origin::Product(0), Origin::Array(0)];
     assert_eq!(arrays(&sum), 1);
+}
+
+/// One matrix with what is added to it, three of a normalised row that is kept, and two at once with a gated unit, against float64:
+/// teams of one warp and of several, rows that end inside a warp, workgroups that go round and that have neighbours.
+#[test]
+fn texts_compute_what_products_are() {
+    for (k, group, threads, teams, rows, groups) in
+        [(1024, 64, 32, 4, 8, 3), (1056, 32, 64, 2, 4, 2), (2176, 128, 96, 1, 2, 2), (4096, 64, 128, 1, 8, 2)]
+    {
+        let (mut c, mut m) = (Chance(7), Memory::default());
+        let all = [44, 44, 13].map(|n| Quantised::new(&mut c, &mut m, [n, k, group]));
+        let matrices = all.each_ref().map(|q| Matrix { rows: q.matrix.rows, parts: q.matrix.parts });
+        let [x, w, res] = [(k, 1.0, 0.0), (k, 0.1, 1.0), (44, 1.0, 0.0)].map(|(n, s, mid)| c.numbers(n, s, mid));
+        let [px, pw, pres] = [&x, &w, &res].map(|v| m.place(bytes(v)));
+        let results = [44, 44, 13].map(|n| m.place(vec![0; 2 * n]));
+        let kept = m.place(vec![0; 2 * k]);
+        let format = Format::new("test", Mode::Affine, group as i64, 4).unwrap();
+        let row = Joined {
+            format: Some(format),
+            dtype: Dtype::BF16,
+            m: 1,
+            k: k as i64,
+            x: px,
+            norm: None,
+            kept: None,
+            matrices: &matrices,
+            after: None,
+            results: &results,
+            picks: None,
+            combined: None,
+        };
+        let run = |m: &mut Memory, j: &Joined, neighbours: bool| {
+            let (rows, turns, subgroup, native, together) = (rows, 8, 32, true, 1);
+            let s = Streamed { threads, teams, rows, turns, subgroup, native, together, neighbours };
+            let (key, args) = told(j, format, &s, [j.units(s.span(j.pair())), groups]);
+            let Source::Ptx { text, .. } = key.module(&Features::default()).source else { panic!("no PTX") };
+            Reader::read(&text).run(m, args.bytes(), groups as usize);
+        };
+        let add = After {
+            program: Program {
+                inputs: smallvec![Dtype::BF16; 2],
+                instrs: smallvec![op("add", &[Src::Input(0), Src::Input(1)], Dtype::BF16)],
+                outputs: smallvec![0],
+            },
+            inputs: smallvec![Origin::Product(0), Origin::Array(0)],
+        };
+        let one = [results[0], pres];
+        run(&mut m, &Joined { matrices: &matrices[..1], after: add.kept(), results: &one, ..row }, false);
+        let sum = all[0].times(&x).iter().zip(&res).map(|(a, b)| a + b).collect();
+        same("a residual", &read(&m, results[0]), &rounded(sum));
+        run(&mut m, &Joined { norm: Some((pw, 1e-6)), kept: Some(kept), ..row }, true);
+        let normal = read(&m, kept);
+        same("a normalised row", &normal, &normalised(&x, &w));
+        for (q, at) in all.iter().zip(results) {
+            same("several", &read(&m, at), &q.times(&normal));
+        }
+        let after = unit("sigmoid", Dtype::BF16).kept();
+        run(&mut m, &Joined { matrices: &matrices[..2], after, results: &results[1..2], ..row }, false);
+        let gates = rounded(all[0].times(&x).iter().map(|g| 1.0 / (1.0 + (-g).exp())).collect());
+        let gated = gates.iter().zip(all[1].times(&x)).map(|(g, u)| g * u).collect();
+        same("a gated unit", &read(&m, results[1]), &rounded(gated));
+    }
 }

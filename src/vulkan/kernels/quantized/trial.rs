@@ -1,0 +1,76 @@
+//! What tests of texts in PTX multiply: rows and matrices by chance, in memory and as float64.
+
+use super::qmm_joined::Matrix;
+use crate::vulkan::kernels::tests::ptx::{Memory, bf16, of_bf16};
+
+/// Numbers by chance, from -1 to 1.
+pub struct Chance(pub u64);
+
+impl Chance {
+    /// The next 32 bits.
+    pub fn word(&mut self) -> u32 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 32) as u32
+    }
+
+    /// So many numbers around a middle.
+    pub fn numbers(&mut self, n: usize, scale: f64, middle: f64) -> Vec<f64> {
+        rounded((0..n).map(|_| middle + scale * (f64::from(self.word()) / 2f64.powi(31) - 1.0)).collect())
+    }
+}
+
+/// Numbers as bfloat16 has them.
+pub fn rounded(v: Vec<f64>) -> Vec<f64> {
+    v.into_iter().map(|x| of_bf16(bf16(x as f32)).into()).collect()
+}
+
+/// Their bytes.
+pub fn bytes(v: &[f64]) -> Vec<u8> {
+    v.iter().flat_map(|&x| (bf16(x as f32) as u16).to_le_bytes()).collect()
+}
+
+/// A matrix of codes, where it lies, and what it stands for.
+pub struct Quantised {
+    pub matrix: Matrix,
+    values: Vec<f64>,
+}
+
+impl Quantised {
+    /// Rows of codes, their length, and codes of a group.
+    pub fn new(c: &mut Chance, m: &mut Memory, [rows, k, group]: [usize; 3]) -> Quantised {
+        let codes: Vec<u32> = (0..rows * k / 8).map(|_| c.word()).collect();
+        let [scales, biases] = [0.02, 0.1].map(|s| c.numbers(rows * k / group, s, 0.0));
+        let value =
+            |i: usize| f64::from(codes[i / 8] >> (4 * (i % 8)) & 15) * scales[i / group] + biases[i / group];
+        let values = (0..rows * k).map(value).collect();
+        let words = codes.iter().flat_map(|w| w.to_le_bytes()).collect();
+        let parts = [m.place(words), m.place(bytes(&scales)), m.place(bytes(&biases))];
+        Quantised { matrix: Matrix { rows: rows as i64, parts }, values }
+    }
+
+    /// The product with a row, rounded.
+    pub fn times(&self, x: &[f64]) -> Vec<f64> {
+        let of_row = |row: &[f64]| row.iter().zip(x).map(|(w, x)| w * x).sum();
+        rounded(self.values.chunks(x.len()).map(of_row).collect())
+    }
+}
+
+/// The numbers at an address.
+pub fn read(m: &Memory, at: u64) -> Vec<f64> {
+    let element = |b: &[u8]| of_bf16(u16::from_le_bytes([b[0], b[1]]).into()).into();
+    m.bytes(at).chunks(2).map(element).collect()
+}
+
+/// A row that is normalised, with an epsilon of 1e-6.
+pub fn normalised(row: &[f64], weights: &[f64]) -> Vec<f64> {
+    let root = (row.iter().map(|x| x * x).sum::<f64>() / row.len() as f64 + 1e-6).sqrt();
+    rounded(row.iter().zip(weights).map(|(x, w)| x / root * w).collect())
+}
+
+/// Within two roundings of the largest.
+pub fn same(what: &str, got: &[f64], want: &[f64]) {
+    let largest = want.iter().fold(0.0, |a: f64, x| a.max(x.abs()));
+    for (i, (a, b)) in got.iter().zip(want).enumerate() {
+        assert!(a == b || (a - b).abs() <= largest / 64.0, "{what} {i}: {a}, not {b}");
+    }
+}
