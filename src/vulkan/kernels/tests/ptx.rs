@@ -37,6 +37,12 @@ enum Kind {
     Product,
     Barrier,
     ActiveLanes,
+    /// From the device's memory to the workgroup's: done at once.
+    Copy,
+    /// Adds to a word of the device's memory.
+    Atomic,
+    /// Only says when, or asks ahead.
+    Nothing,
     End,
 }
 
@@ -127,16 +133,18 @@ fn pure(name: &str) -> Option<Pure> {
         "mul.wide.u32" => |a| u64::from(a[0] as u32) * u64::from(a[1] as u32),
         "mad.wide.u32" => |a| (u64::from(a[0] as u32) * u64::from(a[1] as u32)).wrapping_add(a[2]),
         "div.u32" => |a| u64::from(a[0] as u32 / a[1] as u32),
+        "rem.u32" => |a| u64::from(a[0] as u32 % a[1] as u32),
         "min.u32" => |a| (a[0] as u32).min(a[1] as u32).into(),
         "max.u32" => |a| (a[0] as u32).max(a[1] as u32).into(),
         "add.u64" => |a| a[0].wrapping_add(a[1]),
         "sub.u64" => |a| a[0].wrapping_sub(a[1]),
         "and.b32" | "and.pred" => |a| a[0] & a[1] & 0xffff_ffff,
-        "or.b32" => |a| (a[0] | a[1]) & 0xffff_ffff,
+        "or.b32" | "or.pred" => |a| (a[0] | a[1]) & 0xffff_ffff,
         "xor.b32" => |a| (a[0] ^ a[1]) & 0xffff_ffff,
         "shl.b32" => |a| if a[1] < 32 { (a[0] << a[1]) & 0xffff_ffff } else { 0 },
         "shr.u32" => |a| if a[1] < 32 { (a[0] & 0xffff_ffff) >> a[1] } else { 0 },
         "bfe.u32" => |a| (a[0] & 0xffff_ffff) >> a[1] & ((1 << a[2]) - 1),
+        "shl.b64" => |a| a[0] << a[1],
         "prmt.b32" => permuted,
         _ if name.starts_with("selp.") => |a| if a[2] & 1 == 1 { a[0] } else { a[1] },
         _ => return floats(name).or_else(|| compares(name)),
@@ -162,6 +170,10 @@ fn floats(name: &str) -> Option<Pure> {
         "mul.rn.bf16x2" => |a| {
             let half = |s: u64| bf16(of_bf16(a[0] >> s) * of_bf16(a[1] >> s)) << s;
             half(0) | half(16)
+        },
+        "fma.rn.bf16x2" => |a| {
+            let part = |s: u64| bf16(of_bf16(a[0] >> s).mul_add(of_bf16(a[1] >> s), of_bf16(a[2] >> s))) << s;
+            part(0) | part(16)
         },
         "max.bf16x2" => |a| {
             let half = |s: u64| bf16(of_bf16(a[0] >> s).max(of_bf16(a[1] >> s))) << s;
@@ -330,7 +342,24 @@ impl Reader {
         match name.split('.').next() {
             Some("ret") => {}
             Some("bra") => i.kind = Kind::Branch(parts[0][0].clone()),
-            Some("bar") => i.kind = Kind::Barrier,
+            Some("bar") if !name.contains("warp") => i.kind = Kind::Barrier,
+            Some("bar" | "fence") => i.kind = Kind::Nothing,
+            Some("cp") if !name.starts_with("cp.async.c") || name.contains("commit") => {
+                i.kind = Kind::Nothing
+            }
+            Some("cp") => {
+                i.kind = Kind::Copy;
+                i.from = operands(&parts[2..]);
+                address(&mut i, &parts[1][0]);
+                let offset = i.offset;
+                address(&mut i, &parts[0][0]);
+                // Two addresses: the second one's offset is a number behind all others.
+                i.from.push(Operand::Number(offset));
+            }
+            Some("atom") => {
+                (i.kind, i.to, i.from) = (Kind::Atomic, registers(&parts[0]), operands(&parts[2..]));
+                address(&mut i, &parts[1][0]);
+            }
             Some("ld") => {
                 (i.kind, i.to) = (Kind::Load(space.expect("a space"), width(name)), registers(&parts[0]));
                 address(&mut i, &parts[1][0]);
@@ -532,6 +561,18 @@ impl Program {
             Kind::ActiveLanes => {
                 each(lanes).for_each(|lane| warp.values[i.to[0] * LANES + lane] = lanes.into());
             }
+            Kind::Copy => each(lanes).for_each(|lane| copy(i, warp, lane, around)),
+            Kind::Atomic => {
+                for lane in each(lanes) {
+                    let at = value(warp, i.from[0], lane, around).wrapping_add(i.offset);
+                    let add = value(warp, i.from[1], lane, around) as u32;
+                    let word = around.memory.find(at, 4, &i.text);
+                    let before = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
+                    word.copy_from_slice(&before.wrapping_add(add).to_le_bytes());
+                    warp.values[i.to[0] * LANES + lane] = before.into();
+                }
+            }
+            Kind::Nothing => {}
             Kind::End => each(lanes).for_each(|lane| warp.at[lane] = GONE),
         }
     }
@@ -579,6 +620,18 @@ fn store(i: &Instruction, warp: &mut Warp, lane: usize, around: &mut Around, spa
     let all: Vec<u8> =
         parts.iter().flat_map(|&o| value(warp, o, lane, around).to_le_bytes()[..width].to_vec()).collect();
     bytes(i, at, all.len(), around, space).copy_from_slice(&all);
+}
+
+/// Bytes of the device's memory to the workgroup's; fewer may be there than are written, with zeros behind.
+fn copy(i: &Instruction, warp: &Warp, lane: usize, around: &mut Around) {
+    let all: Vec<u64> = i.from.iter().map(|&o| value(warp, o, lane, around)).collect();
+    let (n, there) = (all[2] as usize, if all.len() > 4 { all[3] as usize } else { all[2] as usize });
+    let mut data = vec![0; n];
+    if there > 0 {
+        let from = all[1].wrapping_add(all[all.len() - 1]);
+        data[..there].copy_from_slice(around.memory.find(from, there, &i.text));
+    }
+    bytes(i, all[0].wrapping_add(i.offset), n, around, Space::Shared).copy_from_slice(&data);
 }
 
 /// mma.m16n8k16 of bfloat16: sums in float64, rounded once.

@@ -11,8 +11,11 @@ use crate::kernels::elementwise::table::find;
 use crate::kernels::matmul::epilogue::{After, KeptAfter, Origin};
 use crate::kernels::quantized::quant::{Format, Mode};
 use crate::kernels::{Inst, Instr, Program as Steps, Src};
+use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::kernels::quantized::qmm_joined::Push;
 use crate::vulkan::kernels::quantized::steps::{From, Function, Step};
+use crate::vulkan::kernels::quantized::trial::{Chance, Quantised, bytes, read, rounded, same};
+use crate::vulkan::kernels::tests::ptx::{Memory, Program as Reader};
 use crate::vulkan::tune::fusion::row_product;
 use crate::vulkan::tune::quantized::few_rows::possible;
 use crate::vulkan::tune::tests::devices;
@@ -116,6 +119,62 @@ fn rows_beyond_the_first_have_their_places() {
         assert_eq!((told.x - all.x, told.rows), (2 * 32 * 1024, 7));
         for i in 0..3 {
             assert_eq!(told.parts[3][i] - all.parts[3][i], 2 * 32 * steps[i]);
+        }
+    }
+}
+
+/// Products of few rows against float64: one matrix with what is added, three, and two at once with a gated unit, in each way that K is cut;
+/// rows that are none of the last eight, more workgroups than units.
+#[test]
+fn texts_compute_what_products_are() {
+    let format = Format::new("test", Mode::Affine, 64, 4).unwrap();
+    let mut p = devices::h200();
+    p.features.ptx = true;
+    for (m, k, groups) in [(3, 256, 2), (8, 768, 2), (13, 1280, 1), (20, 512, 2), (5, 4608, 2)] {
+        let form = possible(&p, &row_product(format, Dtype::BF16, [m, k, 64])).unwrap();
+        let (m, k) = (m as usize, k as usize);
+        for (lengths, after) in
+            [([48, 0, 0], Some(added())), ([16, 32, 16], None), ([32, 32, 0], Some(gated()))]
+        {
+            let (mut c, mut memory) = (Chance(9), Memory::default());
+            let all: Vec<Quantised> = lengths
+                .iter()
+                .filter(|&&n| n > 0)
+                .map(|&n| Quantised::new(&mut c, &mut memory, [n as usize, k, 64]))
+                .collect();
+            let n = lengths[0] as usize;
+            let (x, res) = (c.numbers(m * k, 1.0, 0.0), c.numbers(m * n, 1.0, 0.0));
+            let program = Program { form, k: k as u32, lengths, after };
+            let left = 4 * form.left(program.units() * program.sides());
+            let mut push = Push { x: memory.place(bytes(&x)), rows: m as u32, ..Push::default() };
+            for (i, q) in all.iter().enumerate() {
+                (push.parts[0][i], push.parts[1][i], push.parts[2][i]) = q.matrix.parts.into();
+                push.parts[3][i] = memory.place(vec![0; 2 * m * lengths[i] as usize]);
+            }
+            if lengths[1] == 0 {
+                push.parts[3][1] = memory.place(bytes(&res));
+            }
+            (push.sums, push.norm) = (memory.place(vec![0; left]), memory.place(vec![0; 4 * 64]));
+            Reader::read(&program.text()).run(&mut memory, push.bytes(), groups * form.splits as usize);
+            let products = |q: &Quantised| -> Vec<f64> { x.chunks(k).flat_map(|row| q.times(row)).collect() };
+            let first = products(&all[0]);
+            match (after, lengths[1]) {
+                (Some(_), 0) => {
+                    let sum = first.iter().zip(&res).map(|(a, b)| a + b).collect();
+                    same("a residual", &read(&memory, push.parts[3][0]), &rounded(sum));
+                }
+                (Some(_), _) => {
+                    let gates = rounded(first.iter().map(|g| 1.0 / (1.0 + (-g).exp())).collect());
+                    let unit = rounded(gates.iter().zip(&first).map(|(s, g)| s * g).collect());
+                    let gated = unit.iter().zip(products(&all[1])).map(|(g, u)| g * u).collect();
+                    same("a gated unit", &read(&memory, push.parts[3][0]), &rounded(gated));
+                }
+                _ => {
+                    for (q, at) in all.iter().zip(push.parts[3]) {
+                        same("several", &read(&memory, at), &products(q));
+                    }
+                }
+            }
         }
     }
 }

@@ -3,13 +3,13 @@
 use smallvec::smallvec;
 
 use super::*;
+use crate::kernels::elementwise::program::{Inst, Instr, Program, Src};
+use crate::kernels::elementwise::table::find;
+use crate::kernels::matmul::epilogue::{After, Origin};
 use crate::kernels::quantized::quant::Mode;
 use crate::vulkan::kernels::quantized::qmm_joined::Matrix;
 use crate::vulkan::kernels::quantized::trial::{Chance, Quantised, bytes, normalised, read, rounded, same};
 use crate::vulkan::kernels::tests::ptx::{Memory, Program as Reader};
-use crate::kernels::elementwise::program::{Inst, Instr, Program, Src};
-use crate::kernels::elementwise::table::find;
-use crate::kernels::matmul::epilogue::{After, Origin};
 use crate::vulkan::tune::quantized::stream::SUMS;
 
 const ONE: Walk = Walk {
@@ -100,7 +100,8 @@ fn texts_compute_what_products_are() {
         let (mut c, mut m) = (Chance(7), Memory::default());
         let all = [44, 44, 13].map(|n| Quantised::new(&mut c, &mut m, [n, k, group]));
         let matrices = all.each_ref().map(|q| Matrix { rows: q.matrix.rows, parts: q.matrix.parts });
-        let [x, w, res] = [(k, 1.0, 0.0), (k, 0.1, 1.0), (44, 1.0, 0.0)].map(|(n, s, mid)| c.numbers(n, s, mid));
+        let [x, w, res] =
+            [(k, 1.0, 0.0), (k, 0.1, 1.0), (44, 1.0, 0.0)].map(|(n, s, mid)| c.numbers(n, s, mid));
         let [px, pw, pres] = [&x, &w, &res].map(|v| m.place(bytes(v)));
         let results = [44, 44, 13].map(|n| m.place(vec![0; 2 * n]));
         let kept = m.place(vec![0; 2 * k]);
