@@ -16,8 +16,11 @@ pub(in crate::vulkan) const WARPS: u32 = THREADS / 32;
 pub(in crate::vulkan) const TILE: u32 = 4;
 /// Batches of a span of a row, one for each of four lanes.
 pub(in crate::vulkan) const BATCHES: u32 = 4;
-/// Codes of a span of groups of 64.
-pub(in crate::vulkan) const SPAN: u32 = 8 * 64 * BATCHES;
+/// Codes of a span of a row: a batch has eight groups, or halves of those of 128.
+pub(in crate::vulkan) fn span(group: u32) -> u32 {
+    8 * group.min(64) * BATCHES
+}
+
 /// Elements of the longest row, as shared memory holds them; of one that is normalised, as registers do.
 pub(in crate::vulkan) const LONGEST: u32 = 14336;
 pub(in crate::vulkan) const NORMED: u32 = 8192;
@@ -40,18 +43,18 @@ pub(in crate::vulkan) struct Cut {
 /// down, q k v of 8B by a host of its own 6.3, 19.2, 11.5, 8.4; qmm_stream in PTX 6.4, 18.4, 11, 8.9).
 pub(in crate::vulkan) fn takes(p: &Profile, format: Format, dtype: Dtype, [k, norm]: [i64; 2]) -> bool {
     let f = &p.features;
-    let codes = format.affine() && format.bits == 4 && format.group == 64;
+    let codes = format.affine() && format.bits == 4 && [32, 64, 128].contains(&format.group);
     let longest = i64::from(if norm > 0 { NORMED } else { LONGEST });
     let fits = k % i64::from(format.group) == 0 && (LEAST..=longest).contains(&k);
     let asked = forced().is_some() || plain() || streams();
     f.ptx && f.units > 0 && !asked && codes && fits && dtype == Dtype::BF16 && !QMM_CHAIN.disabled()
 }
 
-/// How so many tiles of `sides` matrices at once are shared by `workgroups`, rows of `k` codes.
-pub(in crate::vulkan) fn cut(tiles: u32, sides: u32, k: u32, workgroups: u32) -> Option<Cut> {
+/// How so many tiles of `sides` matrices at once, of so many spans each, are shared by `workgroups`.
+pub(in crate::vulkan) fn cut(tiles: u32, sides: u32, spans: u32, workgroups: u32) -> Option<Cut> {
     let most = tiles.div_ceil(workgroups);
     // A thread has one of the workgroup's results, or none.
-    let fits = most * sides * k.div_ceil(SPAN) <= SLOTS && most * TILE <= THREADS;
+    let fits = most * sides * spans <= SLOTS && most * TILE <= THREADS;
     fits.then_some(Cut { each: tiles / workgroups, more: tiles % workgroups })
 }
 
@@ -69,22 +72,19 @@ mod tests {
     #[test]
     fn products_are_cut_to_fit() {
         for workgroups in [132, 114, 78] {
-            for k in [1024, 1600, 2048, 2560, 4096, 5120, 9728, 12288, 14336] {
+            for spans in [1, 2, 3, 5, 6, 7] {
                 for (tiles, sides) in [(1, 1), (64, 1), (640, 1), (1024, 1), (1536, 1), (3072, 2), (4352, 2)]
                 {
-                    let Some(c) = cut(tiles, sides, k, workgroups) else { continue };
+                    let Some(c) = cut(tiles, sides, spans, workgroups) else { continue };
                     assert_eq!(c.each * workgroups + c.more, tiles);
-                    assert!(
-                        (c.each + 1).min(tiles) * sides * k.div_ceil(SPAN)
-                            <= SLOTS + sides * k.div_ceil(SPAN)
-                    );
+                    assert!(tiles.div_ceil(workgroups) * sides * spans <= SLOTS);
                 }
             }
         }
         // Gate and up of 8B and of 32B; a head has more rows than there are threads.
-        assert_eq!(cut(3072, 2, 4096, 132), Some(Cut { each: 23, more: 36 }));
-        assert!(cut(6400, 2, 5120, 132).is_some());
-        assert_eq!(cut(37984, 1, 4096, 132), None);
+        assert_eq!(cut(3072, 2, 2, 132), Some(Cut { each: 23, more: 36 }));
+        assert!(cut(6400, 2, 3, 132).is_some());
+        assert_eq!(cut(37984, 1, 2, 132), None);
     }
 
     #[test]

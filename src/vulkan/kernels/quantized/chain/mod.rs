@@ -22,7 +22,7 @@ use crate::vulkan::hal::held::{Chain, Launch};
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
 use crate::vulkan::tune::quantized::Shape;
-use crate::vulkan::tune::quantized::chain::{LONGEST, SPAN, THREADS, cut, takes, tiles};
+use crate::vulkan::tune::quantized::chain::{LONGEST, THREADS, cut, span, takes, tiles};
 use crate::vulkan::{CommandEncoder, Features};
 
 /// Most products of a chain.
@@ -156,7 +156,7 @@ impl Chained {
 
     /// The kernel, and what it is told.
     fn program(&self) -> (Key, Args) {
-        let ragged = self.stages.iter().any(|s| s.k % SPAN != 0);
+        let ragged = self.stages.iter().any(|s| s.k % span(self.group) != 0);
         let key = Key { chain: text::Chain { group: self.group, ragged }, afters: self.afters.clone() };
         let mut args = Args { stages: self.stages.len() as u64, ..Args::default() };
         args.stage[..self.stages.len()].copy_from_slice(&self.stages);
@@ -272,7 +272,8 @@ fn stage(j: &Joined, workgroups: u32) -> Option<Stage> {
         all = if j.pair() { 0 } else { all + n };
     }
     let (sides, all) = if j.pair() { (2, tiles(j.matrices[0].rows)?) } else { (1, all) };
-    let c = cut(all, sides, s.k, workgroups)?;
+    let spans = s.k.div_ceil(span(j.format?.group));
+    let c = cut(all, sides, spans, workgroups)?;
     (s.each, s.more) = (c.each, c.more);
     s.results[..j.results.len()].copy_from_slice(j.results);
     Some(s)

@@ -131,15 +131,17 @@ fn follow(chain: &mut Chained, j: &Joined) {
 /// for each other, rows that end inside a span and batch, more spans than one, more workgroups than tiles.
 #[test]
 fn chains_compute_what_their_products_do() {
-    for (hidden, q, kv, inner, workgroups, scale) in [
-        (192, 128, 64, 256, 3, 1.0),
-        (256, 2112, 64, 320, 8, 1.0),
-        (2112, 64, 4, 128, 24, 1.0),
+    for (group, [hidden, q, kv, inner], workgroups, scale) in [
+        (64, [192, 128, 64, 256], 3, 1.0),
+        (64, [256, 2112, 64, 320], 8, 1.0),
+        (64, [2112, 64, 4, 128], 24, 1.0),
+        (128, [256, 2176, 12, 384], 7, 1.0),
+        (32, [352, 1056, 32, 96], 5, 1.0),
         // Beyond what x may be on matrix units.
-        (192, 128, 64, 256, 3, 1e12),
+        (64, [192, 128, 64, 256], 3, 1e12),
     ] {
         let (mut c, mut m) = (Chance(5), Memory::default());
-        let mut matrix = |m: &mut Memory, rows, k| Quantised::new(&mut c, m, [rows, k, 64]);
+        let mut matrix = |m: &mut Memory, rows, k| Quantised::new(&mut c, m, [rows, k, group]);
         let (o, up) = (matrix(&mut m, hidden, q), matrix(&mut m, inner, hidden));
         let three = [q, kv, kv].map(|n| matrix(&mut m, n, inner));
         let [x, res, w] =
@@ -149,15 +151,16 @@ fn chains_compute_what_their_products_do() {
         let (after, row, kept) = (empty(&mut m, hidden), empty(&mut m, inner), empty(&mut m, hidden));
         let results = [q, kv, kv].map(|n| empty(&mut m, n));
         let words = (m.place(vec![0; (STAGES - 1) * WORDS]), 3);
-        let mut chain = Chained::new(64, workgroups, words);
+        let mut chain = Chained::new(group as u32, workgroups, words);
+        let format = Some(Format::new("test", Mode::Affine, group as i64, 4).unwrap());
         let one = |q: &Quantised| Matrix { rows: q.matrix.rows, parts: q.matrix.parts };
         let (m1, m2, m3) = ([one(&o)], [one(&up)], three.each_ref().map(one));
         let first = [after, pres];
-        follow(&mut chain, &Joined { after: Some(addition()), ..plain(px, q, &m1, &first) });
+        follow(&mut chain, &Joined { format, after: Some(addition()), ..plain(px, q, &m1, &first) });
         let norm = Some((pw, 1e-6));
         let second = [row];
-        follow(&mut chain, &Joined { norm, kept: Some(kept), ..plain(after, hidden, &m2, &second) });
-        follow(&mut chain, &plain(row, inner, &m3, &results));
+        follow(&mut chain, &Joined { format, norm, kept: Some(kept), ..plain(after, hidden, &m2, &second) });
+        follow(&mut chain, &Joined { format, ..plain(row, inner, &m3, &results) });
         let (key, args) = chain.program();
         let Source::Ptx { text, .. } = key.module(&Features::default()).source else { panic!("no PTX") };
         Reader::read(&text).run(&mut m, args.bytes(), workgroups as usize);

@@ -8,7 +8,9 @@ use std::mem::offset_of;
 use super::{Args, Stage, place};
 use crate::core::Dtype;
 use crate::vulkan::kernels::matmul::warpgroup::text::{head, pair, put};
-use crate::vulkan::tune::quantized::chain::{BATCHES, LONGEST, NORMED, PIECES, SLOTS, THREADS, TILE, WARPS};
+use crate::vulkan::tune::quantized::chain::{
+    self, BATCHES, LONGEST, NORMED, PIECES, SLOTS, THREADS, TILE, WARPS,
+};
 
 /// One kernel: bfloat16 elements, codes of four bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -39,8 +41,9 @@ impl Chain {
 
     /// Codes of a row of a unit, and bytes of their scales.
     pub(super) fn span(self) -> u32 {
-        32 * GROUPS * self.words()
+        chain::span(self.group)
     }
+
     fn factors(self) -> u32 {
         2 * self.span() / self.group
     }
