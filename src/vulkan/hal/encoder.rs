@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
 use super::device::Device;
-use super::held::{Chain, Held, Launch};
+use super::held::{Chain, Held};
+use super::recorder::touched;
 use super::stream::{Point, StreamState};
 use crate::bail;
 use crate::core::{DeviceBlock, Error, Result, Storage, trace};
@@ -156,13 +157,7 @@ impl CommandEncoder {
         let zeros = |c: &(Arc<dyn DeviceBlock>, usize)| as_block(&*c.0).is_ok_and(|b| b.last_write().is_ok());
         let (block, next) = match self.op.counters.take().filter(zeros) {
             Some(c) => c,
-            None => {
-                let block: Arc<dyn DeviceBlock> =
-                    self.state.device.alloc_kind(Kind::Device, 4 * COUNTERS, Some(self.state))?;
-                let address = self.note_write(block.clone())?;
-                self.fill((address, 4 * COUNTERS as u64), 0)?;
-                (block, 0)
-            }
+            None => (self.zeros(4 * COUNTERS, &Fill { once: false })?, 0),
         };
         let start = if next + n > COUNTERS { 0 } else { next };
         self.op.counters = Some((block.clone(), start + n));
@@ -232,14 +227,13 @@ impl CommandEncoder {
             pipeline.hits.fetch_add(1, Ordering::Relaxed);
             return pipeline.wait().map(drop);
         }
-        let launch = Launch { pipeline: pipeline.clone(), push: push.into(), groups };
         let mut r = self.state.lock_rec();
         r.begin(self.state)?;
         self.op.begun = true;
         let work = self.work.take();
         // SAFETY: the caller vouches for the addresses in `push`.
-        unsafe { r.command(self.state, &launch, [reads, writes], work)? };
-        r.count(self.state, reads.iter().chain(writes).map(|r| r.1).sum())
+        unsafe { r.command(self.state, (pipeline, push, groups), [reads, writes], work)? };
+        r.count(self.state, touched(reads, writes))
     }
 
     /// Holds a command back, as the first of a chain; `reads` and `writes` as in [`CommandEncoder::dispatch`].
@@ -254,47 +248,53 @@ impl CommandEncoder {
         self.state.lock_rec().hold(self.state, held)
     }
 
-    /// Adds a command to the chain that is held, if `add` does, which may be asked twice; whether it did.
+    /// Adds a command to the chain that is held, if it fits; whether it did.
     pub(in crate::vulkan) fn extend<T: Chain>(
         &mut self,
         reads: &[(u64, u64)],
         writes: &[(u64, u64)],
-        add: impl Fn(&mut T) -> bool,
+        fits: impl Fn(&T) -> bool,
+        add: impl FnOnce(&mut T),
     ) -> Result<bool> {
-        let waits = |h: &mut Held| h.chain.any().is::<T>().then(|| h.chain.count());
-        let held = self.state.lock_rec().held(self.state).and_then(waits);
-        match held {
-            None => return Ok(false),
-            Some(1) => self.state.device.turn.take(self.state)?,
-            Some(_) => {}
+        let mut turn = false;
+        loop {
+            let mut r = self.state.lock_rec();
+            let Some(held) = r.held(self.state) else { return Ok(false) };
+            turn |= held.chain.count() > 1;
+            let Some(chain) = held.chain.any().downcast_mut().filter(|c| fits(c)) else { return Ok(false) };
+            if !turn {
+                // Another stream's recorder may be waited for.
+                drop(r);
+                self.state.device.turn.take(self.state)?;
+                turn = true;
+                continue;
+            }
+            add(chain);
+            held.reads.extend_from_slice(reads);
+            held.writes.extend_from_slice(writes);
+            if let (Some(all), Some(work)) = (&mut held.work, &self.work.take()) {
+                all.flops += work.flops;
+            }
+            r.counted(self.state, touched(reads, writes));
+            self.op.begun = true;
+            return Ok(true);
         }
-        let mut r = self.state.lock_rec();
-        let Some(held) = r.held(self.state) else { return Ok(false) };
-        if !held.chain.any().downcast_mut().is_some_and(add) {
-            return Ok(false);
-        }
-        held.reads.extend_from_slice(reads);
-        held.writes.extend_from_slice(writes);
-        if let (Some(all), Some(work)) = (&mut held.work, &self.work.take()) {
-            all.flops += work.flops;
-        }
-        r.counted(self.state, reads.iter().chain(writes).map(|r| r.1).sum());
-        drop(r);
-        self.op.begun = true;
-        Ok(true)
+    }
+
+    /// A block of its own for this stream, full of zeros.
+    fn zeros(&mut self, nbytes: usize, fill: &Fill) -> Result<Arc<dyn DeviceBlock>> {
+        let block: Arc<dyn DeviceBlock> =
+            self.state.device.alloc_kind(Kind::Device, nbytes, Some(self.state))?;
+        let address = self.note_write(block.clone())?;
+        self.fill_by(fill, (address, nbytes as u64), 0)?;
+        Ok(block)
     }
 
     /// Memory for words that carry tags, of `nbytes` that never change, and `n` tags that none of them has.
     pub(in crate::vulkan) fn tagged(&mut self, nbytes: usize, n: u32) -> Result<(u64, u32)> {
         let (block, last) = match self.op.words.take() {
             Some((block, last)) if last <= u32::MAX - n => (block, last),
-            _ => {
-                let block: Arc<dyn DeviceBlock> =
-                    self.state.device.alloc_kind(Kind::Device, nbytes, Some(self.state))?;
-                let address = self.note_write(block.clone())?;
-                self.fill_by(&Fill { once: true }, (address, nbytes as u64), 0)?;
-                (block, 0)
-            }
+            _ => (self.zeros(nbytes, &Fill { once: true })?, 0),
         };
         self.op.words = Some((block.clone(), last + n));
         Ok((self.note_write(block)?, last + 1))

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::deferred;
 use super::device::Device;
-use super::recorder::Recorder;
+use super::recorder::{Recorder, touched};
 use super::stream::{Point, StreamState};
 use crate::core::Result;
 use crate::vulkan::report::profile::Work;
@@ -63,7 +63,7 @@ impl Recorder {
         self.close(state)?;
         self.submit_if_full(state)?;
         self.open_batch(state)?;
-        self.counted(state, held.reads.iter().chain(&held.writes).map(|r| r.1).sum());
+        self.counted(state, touched(&held.reads, &held.writes));
         self.held = Some(held);
         Ok(())
     }
@@ -79,9 +79,10 @@ impl Recorder {
     /// Those who read what the batch writes get them too.
     pub(super) fn close(&mut self, state: &'static StreamState) -> Result<()> {
         let Some(held) = self.held.take() else { return Ok(()) };
-        // SAFETY: whoever held it vouched for its addresses.
-        let recorded = held.chain.launch(state.device).and_then(|launch| unsafe {
-            self.command(state, &launch, [&held.reads, &held.writes], held.work)
+        let recorded = held.chain.launch(state.device).and_then(|Launch { pipeline, push, groups }| {
+            let touched = [&held.reads[..], &held.writes[..]];
+            // SAFETY: whoever held it vouched for its addresses.
+            unsafe { self.command(state, (&pipeline, &push, groups), touched, held.work) }
         });
         recorded.inspect_err(|e| deferred::fail(Point { stream: state, value: state.open_value() }, e, true))
     }

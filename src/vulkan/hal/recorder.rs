@@ -17,7 +17,7 @@ use super::deferred::{self, Barrier, Deferred};
 use super::fault::pass;
 use super::gate::Driver;
 use super::hazards::Hazards;
-use super::held::{Held, Launch};
+use super::held::Held;
 use super::stream::{Point, StreamState};
 use crate::core::env::{KernelVariant, Values, Variable};
 use crate::core::fault::Site;
@@ -115,6 +115,11 @@ struct Sent {
     cmd: Cmd,
     /// Nanoseconds that it takes at least.
     work: u64,
+}
+
+/// Bytes that a command reads and writes.
+pub(super) fn touched(reads: &[(u64, u64)], writes: &[(u64, u64)]) -> u64 {
+    reads.iter().chain(writes).map(|r| r.1).sum()
 }
 
 /// The batch being recorded on a stream, and those in flight.
@@ -295,12 +300,11 @@ impl Recorder {
     pub(super) unsafe fn command(
         &mut self,
         state: &'static StreamState,
-        launch: &Launch,
+        (pipeline, push, groups): (&Arc<Pipeline>, &[u8], [u32; 3]),
         [reads, writes]: [&[(u64, u64)]; 2],
         work: Option<Work>,
     ) -> Result<()> {
         let Some(cmd) = self.open.as_ref().map(|o| o.cmd.raw) else { return Ok(()) };
-        let pipeline = &launch.pipeline;
         let handle = self.handle(state, pipeline)?;
         let due = self.barrier_due(state, reads, writes);
         if due {
@@ -308,10 +312,10 @@ impl Recorder {
         }
         let timed = self.before(state, cmd, due);
         // SAFETY: by the caller.
-        unsafe { self.dispatch(state, handle, pipeline, &launch.push, launch.groups) };
+        unsafe { self.dispatch(state, handle, pipeline, push, groups) };
         pipeline.hits.fetch_add(1, Ordering::Relaxed);
         if timed {
-            let bytes = reads.iter().chain(writes).map(|r| r.1).sum();
+            let bytes = touched(reads, writes);
             let kernel = Some(pipeline.clone());
             self.after(cmd, Command { kernel, copy: "", work, bytes, barrier: due, op: None });
         }

@@ -59,12 +59,8 @@ fn hold(s: Stream, x: &Arc<Storage>, b: &Arc<Storage>, fails: bool) {
         let n = (x.nbytes() / 4) as u32;
         let (b, x) = (enc.resident(b)?, enc.overwrite(x)?);
         let (reads, writes) = ([(x, 4 * u64::from(n)), (b, 4 * u64::from(n))], [(x, 4 * u64::from(n))]);
-        let joins = |c: &mut Times| {
-            let same = c.told == [x, b, x] && c.times < 4;
-            c.times += u32::from(same);
-            same
-        };
-        if enc.extend(&reads, &writes, joins)? {
+        let fits = |c: &Times| c.told == [x, b, x] && c.times < 4;
+        if enc.extend(&reads, &writes, fits, |c| c.times += 1)? {
             return Ok(());
         }
         enc.hold(Box::new(Times { told: [x, b, x], n, times: 1, fails }), &reads, &writes)

@@ -409,21 +409,8 @@ fn as_joined(
     let fits = x.is_row_contiguous() && x.ptr.is_multiple_of(16);
     let x = if fits { x.clone() } else { elementwise::dense(enc, x)? };
     let matrices = [Matrix { rows: dst.size() as i64 / m, parts }];
-    let (format, dtype, results) = (w.format, dst.dtype, [dst.ptr]);
-    let joined = Joined {
-        format: Some(format),
-        dtype,
-        m,
-        k,
-        x: x.ptr,
-        norm: None,
-        kept: None,
-        matrices: &matrices,
-        after: None,
-        results: &results,
-        picks: None,
-        combined: None,
-    };
+    let results = [dst.ptr];
+    let joined = Joined::alone(w.format, dst.dtype, [m, k], x.ptr, &matrices, &results);
     let mut reads = vec![x.range(), w.codes.range(), w.scales.range()];
     reads.extend(w.biases.map(|v| v.range()));
     take(enc, &joined, &reads, &[dst.range()])

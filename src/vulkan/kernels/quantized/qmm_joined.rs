@@ -84,7 +84,32 @@ pub struct Joined<'a> {
     pub combined: Option<Combined>,
 }
 
-impl Joined<'_> {
+impl<'a> Joined<'a> {
+    /// Rows of x, `m` of length `k`, times matrices, with nothing before or behind the products.
+    pub(super) fn alone(
+        format: Format,
+        dtype: Dtype,
+        [m, k]: [i64; 2],
+        x: u64,
+        matrices: &'a [Matrix],
+        results: &'a [u64],
+    ) -> Joined<'a> {
+        Joined {
+            format: Some(format),
+            dtype,
+            m,
+            k,
+            x,
+            norm: None,
+            kept: None,
+            matrices,
+            after: None,
+            results,
+            picks: None,
+            combined: None,
+        }
+    }
+
     /// Results of all products.
     pub(super) fn rows(&self) -> i64 {
         self.matrices.iter().map(|m| m.rows).sum()

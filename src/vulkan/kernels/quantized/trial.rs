@@ -1,6 +1,12 @@
 //! What tests of texts in PTX multiply: rows and matrices by chance, in memory and as float64.
 
+use smallvec::{SmallVec, smallvec};
+
 use super::qmm_joined::Matrix;
+use crate::core::Dtype;
+use crate::kernels::elementwise::table::find;
+use crate::kernels::matmul::epilogue::{After, KeptAfter, Origin};
+use crate::kernels::{Inst, Instr, Program as Steps, Src};
 use crate::vulkan::kernels::tests::ptx::{Memory, bf16, of_bf16};
 
 /// Numbers by chance, from -1 to 1.
@@ -73,4 +79,29 @@ pub fn same(what: &str, got: &[f64], want: &[f64]) {
     for (i, (a, b)) in got.iter().zip(want).enumerate() {
         assert!(a == b || (a - b).abs() <= largest / 64.0, "{what} {i}: {a}, not {b}");
     }
+}
+
+/// An instruction on bfloat16.
+pub fn instr(name: &str, args: &[Src]) -> Instr {
+    Instr { op: Inst::Op(find(name).unwrap()), args: args.into(), dtype: Dtype::BF16 }
+}
+
+/// What follows products, or the first of them.
+pub fn after(instrs: SmallVec<[Instr; 1]>, inputs: SmallVec<[Origin; 4]>) -> KeptAfter {
+    let outputs = smallvec![instrs.len() as u8 - 1];
+    let program = Steps { inputs: smallvec![Dtype::BF16; inputs.len()], instrs, outputs };
+    After { program, inputs }.kept().unwrap()
+}
+
+/// The sigmoid of a product, times it and another.
+pub fn gated() -> KeptAfter {
+    let (a, b, r0, r1) = (Src::Input(0), Src::Input(1), Src::Reg(0), Src::Reg(1));
+    let instrs = smallvec![instr("sigmoid", &[a]), instr("multiply", &[a, r0]), instr("multiply", &[r1, b]),];
+    after(instrs, smallvec![Origin::Product(0), Origin::Product(1)])
+}
+
+/// An array that is added to a product.
+pub fn added() -> KeptAfter {
+    let instrs = smallvec![instr("add", &[Src::Input(1), Src::Input(0)])];
+    after(instrs, smallvec![Origin::Product(0), Origin::Array(0)])
 }

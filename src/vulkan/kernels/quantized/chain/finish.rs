@@ -5,10 +5,11 @@ use super::text::Chain;
 use super::{Stage, place};
 use crate::core::Dtype;
 use crate::vulkan::kernels::matmul::warpgroup::text::{pair, put};
+use crate::vulkan::kernels::quantized::stream::{rounded, widen};
 use crate::vulkan::tune::quantized::chain::TILE;
 
 impl Chain {
-    /// The thread's result of this stage, `res` of matrix `m`; its tile of the workgroup is `at`, half of the tiles on is the other matrix'.
+    /// The thread's result of this stage, `res` of matrix `m`; its tile of the workgroup is `tile`, half of the tiles on is the other matrix'.
     pub(super) fn find(self, o: &mut String) {
         put(
             o,
@@ -88,14 +89,9 @@ ld.shared.f32 v0,[t1]; add.f32 y0,y0,v0; add.u32 t3,t3,-1; setp.ne.u32 q,t3,0; a
             ),
         );
         for k in 0..2 {
-            put(o, format_args!("cvt.u32.u16 t0,r{k}; shl.b32 t0,t0,16; mov.b32 a{k},t0;"));
+            widen(Dtype::BF16, o, &format!("a{k}"), &format!("r{k}"));
         }
-        for y in ["y0", "y1"] {
-            put(
-                o,
-                format_args!("cvt.rn.bf16.f32 h0,{y}; cvt.u32.u16 t0,h0; shl.b32 t0,t0,16; mov.b32 {y},t0;"),
-            );
-        }
+        ["y0", "y1"].iter().for_each(|y| rounded(Dtype::BF16, o, y));
         for (i, steps) in after.iter().enumerate() {
             put(o, format_args!("setp.ne.u32 p,t3,{};\n@p bra AFTER{i};\n{{", i + 1));
             o.push_str(steps);
@@ -136,8 +132,7 @@ setp.eq.u32 p,tag,0; selp.u32 t3,4,8,p; cvt.u64.u32 o7,t3;
 shr.u32 t0,k,1; mad.wide.u32 o4,res,t0,o4; shr.u32 t0,k,{half}; mad.wide.u32 o5,res,t0,o5; mad.wide.u32 o6,res,t0,o6;
 mov.f32 y{side},0f00000000; mov.u32 t2,0;
 CODES{side}:
-ld.global.b32 x0,[o4]; shr.u32 t0,t2,{group}; shl.b32 t0,t0,1; cvt.u64.u32 wide,t0; add.u64 o8,o5,wide; add.u64 o9,o6,wide;
-ld.global.b16 h0,[o8]; cvt.u32.u16 t0,h0; shl.b32 t0,t0,16; mov.b32 v2,t0; ld.global.b16 h0,[o9]; cvt.u32.u16 t0,h0; shl.b32 t0,t0,16; mov.b32 v3,t0;",
+ld.global.b32 x0,[o4]; shr.u32 t0,t2,{group}; shl.b32 t0,t0,1; cvt.u64.u32 wide,t0; add.u64 o8,o5,wide; add.u64 o9,o6,wide;",
                 codes = place!(codes),
                 scales = place!(scales),
                 biases = place!(biases),
@@ -147,6 +142,10 @@ ld.global.b16 h0,[o8]; cvt.u32.u16 t0,h0; shl.b32 t0,t0,16; mov.b32 v2,t0; ld.gl
                 group = self.group.ilog2(),
             ),
         );
+        for (to, from) in [("v2", "o8"), ("v3", "o9")] {
+            put(o, format_args!("ld.global.b16 h0,[{from}];"));
+            widen(Dtype::BF16, o, to, "h0");
+        }
         for i in 0..4 {
             put(o, format_args!("ld.global.b32 x1,[d]; add.u64 d,d,o7;"));
             pair(o, Dtype::BF16, ["v0", "v1"], "x1", "t0");

@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use super::qmm_joined::Joined;
 use super::steps::arrays;
 use super::stream;
-use crate::core::Result;
+use crate::core::{Dtype, Result};
 use crate::kernels::matmul::epilogue::{KeptAfter, MATRICES};
 use crate::vulkan::hal::device::Device;
 use crate::vulkan::hal::held::{Chain, Launch};
@@ -85,14 +85,23 @@ const _: () = assert!(size_of::<Args>() == 8 + STAGES * size_of::<Stage>());
 // SAFETY: repr(C) of fields of 8 bytes and an even number of 4, without padding.
 unsafe impl Told for Args {}
 
+/// How many arrays are read after a product.
+fn read_after(j: &Joined) -> u32 {
+    j.after.as_ref().map_or(0, |a| arrays(a))
+}
+
+/// Where they lie.
+fn stored_after<'a>(j: &Joined<'a>) -> &'a [u64] {
+    &j.results[1..][..read_after(j) as usize]
+}
+
 /// The row is normalised, is stored then, two matrices are multiplied by at once; arrays that are read after that, and which of the
 /// kernel's programs comes after it.
 fn flags(j: &Joined, after: usize) -> u32 {
-    let read = j.after.as_ref().map_or(0, |a| arrays(a));
     u32::from(j.norm.is_some())
         | u32::from(j.kept.is_some()) << 1
         | u32::from(j.pair()) << 2
-        | read << 8
+        | read_after(j) << 8
         | (after as u32) << 16
 }
 
@@ -110,7 +119,7 @@ impl KernelKey for Key {
 
     fn module(&self, _: &Features) -> Module {
         // INVARIANT: `stage` asks `knows`.
-        let steps = |a: &KeptAfter| stream::steps(crate::core::Dtype::BF16, a).unwrap_or_default();
+        let steps = |a: &KeptAfter| stream::steps(Dtype::BF16, a).unwrap_or_default();
         let afters: Vec<String> = self.afters.iter().map(steps).collect();
         Module {
             source: Source::Ptx { text: self.chain.text(&afters), threads: THREADS },
@@ -194,41 +203,39 @@ impl Chained {
         (0..self.stages.len()).rev().find(|&i| self.stages[i].results[0] == address && self.made[i] == bytes)
     }
 
-    /// Adds a product that takes the last one's result as its row, unless it touches what others do in another way.
-    fn add(&mut self, j: &Joined, stage: &Stage, reads: &[Range], writes: &[Range]) -> bool {
+    /// The products that made the arrays which are read after another, if they are made here.
+    fn makers(&self, j: &Joined) -> SmallVec<[Option<usize>; 2]> {
+        let rows = 2 * j.matrices[0].rows as u64;
+        stored_after(j).iter().map(|&a| self.maker(a, rows)).collect()
+    }
+
+    /// Whether a product takes the last one's result as its row, and touches what others do in no other way.
+    fn fits(&self, j: &Joined, reads: &[Range], writes: &[Range]) -> bool {
         let last = self.stages.len() - 1;
         let (x, rows) = ((j.x, 2 * j.k as u64), 2 * j.matrices[0].rows as u64);
         if self.stages.len() == STAGES || self.maker(x.0, x.1) != Some(last) {
             return false;
         }
-        let arrays = stage.arrays(j);
-        let makers: SmallVec<[Option<usize>; 2]> = arrays.iter().map(|&a| self.maker(a, rows)).collect();
+        let (arrays, makers) = (stored_after(j), self.makers(j));
         let known =
             |r: Range| r == x || arrays.iter().zip(&makers).any(|(&a, m)| m.is_some() && r == (a, rows));
         let foreign = |r: &Range| !known(*r) && self.writes.iter().any(|&w| meet(*r, w));
         // An element is read by the thread that stores over it.
         let stored = |w: &Range| arrays.contains(&w.0) && w.1 == rows;
         let over = |w: &Range| !stored(w) && self.reads.iter().chain(&self.writes).any(|&r| meet(r, *w));
-        if reads.iter().any(foreign) || writes.iter().any(over) {
-            return false;
-        }
-        let mut stage = *stage;
+        !reads.iter().any(foreign) && !writes.iter().any(over)
+    }
+
+    /// Adds a product that fits.
+    fn add(&mut self, j: &Joined, mut stage: Stage, reads: &[Range], writes: &[Range]) {
+        let last = self.stages.len() - 1;
         (stage.x, stage.x_tag) = self.words_of(last);
-        for (k, maker) in makers.iter().enumerate() {
-            if let Some(i) = *maker {
+        for (k, maker) in self.makers(j).into_iter().enumerate() {
+            if let Some(i) = maker {
                 (stage.results[k + 1], stage.array_tags[k]) = self.words_of(i);
             }
         }
         self.push(j, stage, reads, writes);
-        true
-    }
-}
-
-impl Stage {
-    /// Addresses of the arrays that are read after the product.
-    fn arrays(&self, j: &Joined) -> SmallVec<[u64; 2]> {
-        let read = j.after.as_ref().map_or(0, |a| arrays(a)) as usize;
-        self.results[1..].iter().take(read).copied().collect()
     }
 }
 
@@ -269,11 +276,12 @@ fn stage(j: &Joined, workgroups: u32) -> Option<Stage> {
         let n = tiles(m.rows).filter(|_| aligned)?;
         (s.codes[i], s.scales[i], s.biases[i]) = m.parts.into();
         s.starts[i] = all;
-        all = if j.pair() { 0 } else { all + n };
+        all += n;
     }
-    let (sides, all) = if j.pair() { (2, tiles(j.matrices[0].rows)?) } else { (1, all) };
+    // Of two at once the text knows where the second begins.
+    let sides = if j.pair() { 2 } else { 1 };
     let spans = s.k.div_ceil(span(j.format?.group));
-    let c = cut(all, sides, spans, workgroups)?;
+    let c = cut(all / sides, sides, spans, workgroups)?;
     (s.each, s.more) = (c.each, c.more);
     s.results[..j.results.len()].copy_from_slice(j.results);
     Some(s)
@@ -296,9 +304,8 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[Range], writes: &[Rang
     }
     let Some(stage) = stage(j, p.features.units) else { return Ok(false) };
     enc.describe(2.0 * j.rows() as f64 * j.k as f64, &[1, j.m, j.rows(), j.k]);
-    if enc
-        .extend(reads, writes, |c: &mut Chained| c.group == format.group && c.add(j, &stage, reads, writes))?
-    {
+    let fits = |c: &Chained| c.group == format.group && c.fits(j, reads, writes);
+    if enc.extend(reads, writes, fits, |c| c.add(j, stage, reads, writes))? {
         return Ok(true);
     }
     const BYTES: usize = (STAGES - 1) * WORDS;

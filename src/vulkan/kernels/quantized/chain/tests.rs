@@ -1,44 +1,20 @@
 use super::*;
-use crate::core::Dtype;
-use crate::kernels::elementwise::table::find;
-use crate::kernels::matmul::epilogue::{After, Origin};
 use crate::kernels::quantized::quant::{Format, Mode};
-use crate::kernels::{Inst, Instr, Program, Src};
 use crate::vulkan::kernels::quantized::qmm_joined::Matrix;
-use crate::vulkan::kernels::quantized::trial::{Chance, Quantised, bytes, normalised, read, rounded, same};
+use crate::vulkan::kernels::quantized::trial::{
+    Chance, Quantised, added, bytes, normalised, read, rounded, same,
+};
 use crate::vulkan::kernels::tests::ptx::{Memory, Program as Reader};
 use smallvec::smallvec;
-
-fn addition() -> KeptAfter {
-    let add = Instr {
-        op: Inst::Op(find("add").unwrap()),
-        args: [Src::Input(0), Src::Input(1)].into_iter().collect(),
-        dtype: Dtype::BF16,
-    };
-    let program =
-        Program { inputs: smallvec![Dtype::BF16; 2], instrs: smallvec![add], outputs: smallvec![0] };
-    After { program, inputs: smallvec![Origin::Product(0), Origin::Array(0)] }.kept().unwrap()
-}
 
 const ROWS: i64 = 64;
 const BYTES: u64 = 2 * ROWS as u64;
 
 /// A product of a row at `x` by a square matrix, stored at `results[0]`; the array in `results[1]`, if any, is added.
 fn product<'a>(x: u64, matrices: &'a [Matrix], results: &'a [u64]) -> Joined<'a> {
-    Joined {
-        format: Some(Format::new("test", Mode::Affine, 64, 4).unwrap()),
-        dtype: Dtype::BF16,
-        m: 1,
-        k: ROWS,
-        x,
-        norm: None,
-        kept: None,
-        matrices,
-        after: (results.len() > 1).then(addition),
-        results,
-        picks: None,
-        combined: None,
-    }
+    let format = Format::new("test", Mode::Affine, 64, 4).unwrap();
+    let after = (results.len() > 1).then(added);
+    Joined { after, ..Joined::alone(format, Dtype::BF16, [1, ROWS], x, matrices, results) }
 }
 
 /// A chain of one product of the row at 0x1000, stored at 0x2000.
@@ -58,7 +34,12 @@ fn adds(chain: &mut Chained, matrices: &[Matrix], x: u64, results: &[u64], more:
     let mut reads: Vec<Range> = vec![(x, BYTES)];
     reads.extend(results[1..].iter().map(|&a| (a, BYTES)));
     reads.extend(more);
-    chain.add(&j, &stage, &reads, &[(results[0], BYTES)])
+    let writes = [(results[0], BYTES)];
+    let fits = chain.fits(&j, &reads, &writes);
+    if fits {
+        chain.add(&j, stage, &reads, &writes);
+    }
+    fits
 }
 
 #[test]
@@ -99,7 +80,7 @@ fn an_array_from_elsewhere_is_read_as_it_is() {
 fn texts_are_whole() {
     for group in [32, 64, 128] {
         for ragged in [false, true] {
-            let key = Key { chain: text::Chain { group, ragged }, afters: smallvec![addition()] };
+            let key = Key { chain: text::Chain { group, ragged }, afters: smallvec![added()] };
             let Source::Ptx { text, .. } = key.module(&Features::default()).source else { panic!("no PTX") };
             let words: Vec<&str> = text.split_whitespace().collect();
             for pair in words.windows(2).filter(|w| w[0] == "bra") {
@@ -123,7 +104,8 @@ fn follow(chain: &mut Chained, j: &Joined) {
     if chain.stages.is_empty() {
         chain.push(j, made, &reads, &writes);
     } else {
-        assert!(chain.add(j, &made, &reads, &writes));
+        assert!(chain.fits(j, &reads, &writes));
+        chain.add(j, made, &reads, &writes);
     }
 }
 
@@ -156,7 +138,7 @@ fn chains_compute_what_their_products_do() {
         let one = |q: &Quantised| Matrix { rows: q.matrix.rows, parts: q.matrix.parts };
         let (m1, m2, m3) = ([one(&o)], [one(&up)], three.each_ref().map(one));
         let first = [after, pres];
-        follow(&mut chain, &Joined { format, after: Some(addition()), ..plain(px, q, &m1, &first) });
+        follow(&mut chain, &Joined { format, after: Some(added()), ..plain(px, q, &m1, &first) });
         let norm = Some((pw, 1e-6));
         let second = [row];
         follow(&mut chain, &Joined { format, norm, kept: Some(kept), ..plain(after, hidden, &m2, &second) });

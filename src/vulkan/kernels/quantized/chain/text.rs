@@ -1,5 +1,5 @@
 //! The text of a chain of products by one row: stage by stage; rows go from stage to stage as words with tags. A warp goes through
-//! units, two rows by a span of codes, and asks for units of the next stages while it waits for a row. A unit's codes are read as they
+//! units, four rows by a span of codes, and asks for units of the next stages while it waits for a row. A unit's codes are read as they
 //! lie: on the left side of a product on matrix units each row is a group of codes, on the right side each column is one of x. What
 //! counts of a product is a diagonal, one number of each lane and row.
 

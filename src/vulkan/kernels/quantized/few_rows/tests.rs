@@ -2,44 +2,24 @@
 
 use std::collections::{HashMap, HashSet};
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 
 use super::program::Program;
 use super::{of_rows, steps};
 use crate::core::Dtype;
-use crate::kernels::elementwise::table::find;
-use crate::kernels::matmul::epilogue::{After, KeptAfter, Origin};
+use crate::kernels::Src;
+use crate::kernels::matmul::epilogue::Origin;
 use crate::kernels::quantized::quant::{Format, Mode};
-use crate::kernels::{Inst, Instr, Program as Steps, Src};
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::kernels::quantized::qmm_joined::Push;
 use crate::vulkan::kernels::quantized::steps::{From, Function, Step};
-use crate::vulkan::kernels::quantized::trial::{Chance, Quantised, bytes, read, rounded, same};
+use crate::vulkan::kernels::quantized::trial::{
+    Chance, Quantised, added, after, bytes, gated, instr, read, rounded, same,
+};
 use crate::vulkan::kernels::tests::ptx::{Memory, Program as Reader};
 use crate::vulkan::tune::fusion::row_product;
 use crate::vulkan::tune::quantized::few_rows::possible;
 use crate::vulkan::tune::tests::devices;
-
-fn instr(name: &str, args: &[Src]) -> Instr {
-    Instr { op: Inst::Op(find(name).unwrap()), args: args.into(), dtype: Dtype::BF16 }
-}
-
-fn after(instrs: SmallVec<[Instr; 1]>, inputs: SmallVec<[Origin; 4]>) -> KeptAfter {
-    let outputs = smallvec![instrs.len() as u8 - 1];
-    let program = Steps { inputs: smallvec![Dtype::BF16; inputs.len()], instrs, outputs };
-    After { program, inputs }.kept().unwrap()
-}
-
-fn gated() -> KeptAfter {
-    let (a, b, r0, r1) = (Src::Input(0), Src::Input(1), Src::Reg(0), Src::Reg(1));
-    let instrs = smallvec![instr("sigmoid", &[a]), instr("multiply", &[a, r0]), instr("multiply", &[r1, b]),];
-    after(instrs, smallvec![Origin::Product(0), Origin::Product(1)])
-}
-
-fn added() -> KeptAfter {
-    let instrs = smallvec![instr("add", &[Src::Input(1), Src::Input(0)])];
-    after(instrs, smallvec![Origin::Product(0), Origin::Array(0)])
-}
 
 #[test]
 fn programs_become_steps() {

@@ -8,6 +8,7 @@ mod tests;
 mod text;
 
 pub(super) use after::steps;
+pub(super) use text::{rounded, widen};
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -8,7 +8,9 @@ use crate::kernels::elementwise::table::find;
 use crate::kernels::matmul::epilogue::{After, Origin};
 use crate::kernels::quantized::quant::Mode;
 use crate::vulkan::kernels::quantized::qmm_joined::Matrix;
-use crate::vulkan::kernels::quantized::trial::{Chance, Quantised, bytes, normalised, read, rounded, same};
+use crate::vulkan::kernels::quantized::trial::{
+    Chance, Quantised, added, bytes, normalised, read, rounded, same,
+};
 use crate::vulkan::kernels::tests::ptx::{Memory, Program as Reader};
 use crate::vulkan::tune::quantized::stream::SUMS;
 
@@ -106,20 +108,7 @@ fn texts_compute_what_products_are() {
         let results = [44, 44, 13].map(|n| m.place(vec![0; 2 * n]));
         let kept = m.place(vec![0; 2 * k]);
         let format = Format::new("test", Mode::Affine, group as i64, 4).unwrap();
-        let row = Joined {
-            format: Some(format),
-            dtype: Dtype::BF16,
-            m: 1,
-            k: k as i64,
-            x: px,
-            norm: None,
-            kept: None,
-            matrices: &matrices,
-            after: None,
-            results: &results,
-            picks: None,
-            combined: None,
-        };
+        let row = Joined::alone(format, Dtype::BF16, [1, k as i64], px, &matrices, &results);
         let run = |m: &mut Memory, j: &Joined, neighbours: bool| {
             let (rows, turns, subgroup, native, together) = (rows, 8, 32, true, 1);
             let s = Streamed { threads, teams, rows, turns, subgroup, native, together, neighbours };
@@ -127,16 +116,8 @@ fn texts_compute_what_products_are() {
             let Source::Ptx { text, .. } = key.module(&Features::default()).source else { panic!("no PTX") };
             Reader::read(&text).run(m, args.bytes(), groups as usize);
         };
-        let add = After {
-            program: Program {
-                inputs: smallvec![Dtype::BF16; 2],
-                instrs: smallvec![op("add", &[Src::Input(0), Src::Input(1)], Dtype::BF16)],
-                outputs: smallvec![0],
-            },
-            inputs: smallvec![Origin::Product(0), Origin::Array(0)],
-        };
         let one = [results[0], pres];
-        run(&mut m, &Joined { matrices: &matrices[..1], after: add.kept(), results: &one, ..row }, false);
+        run(&mut m, &Joined { matrices: &matrices[..1], after: Some(added()), results: &one, ..row }, false);
         let sum = all[0].times(&x).iter().zip(&res).map(|(a, b)| a + b).collect();
         same("a residual", &read(&m, results[0]), &rounded(sum));
         run(&mut m, &Joined { norm: Some((pw, 1e-6)), kept: Some(kept), ..row }, true);

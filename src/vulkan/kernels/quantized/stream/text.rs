@@ -15,7 +15,7 @@ fn kind(dtype: Dtype) -> &'static str {
 }
 
 /// The element of 16 bits in register `from` as float32.
-fn widen(dtype: Dtype, o: &mut String, to: &str, from: &str) {
+pub fn widen(dtype: Dtype, o: &mut String, to: &str, from: &str) {
     match dtype {
         Dtype::BF16 => put(o, format_args!("cvt.u32.u16 t0,{from}; shl.b32 t0,t0,16; mov.b32 {to},t0;")),
         _ => put(o, format_args!("cvt.f32.f16 {to},{from};")),
