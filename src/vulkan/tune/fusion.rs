@@ -2,8 +2,9 @@
 //! variants that steer this stand here too.
 
 use super::attention::{ROTATED_FEATURES, ROTATED_ROWS, SDPA_ROPE, SDPA_VECTOR};
-use super::gemv::{GEMV, held, takes_norm};
+use super::gemv::{GEMV, held, takes_norm, wide};
 use super::profile::Profile;
+use super::quantized::few_rows;
 use super::quantized::picked::grouped;
 use super::quantized::{QMM_ROWS, Shape, Variant, choose, of_rows, runs};
 use crate::core::Dtype;
@@ -131,7 +132,7 @@ pub fn joins_dense(
 
 /// Whether the kernel of such products, which give `n` results of a row together, also normalises the rows. H200, 8B in bfloat16,
 /// two rows, us with and without, as many more a command of its own takes (4.5): 24576 x 4096 53 and 52, 6144 x 4096 20 and 16.5.
-/// Rows of x that meet codes are not: 24576 x 4096 36 and 28.7, 6144 x 4096 18.5 and 11.8.
+/// Rows of x that meet codes are not on Vulkan's matrices: 24576 x 4096 36 and 28.7, 6144 x 4096 18.5 and 11.8.
 pub fn normalises(
     p: &Profile,
     format: Option<Format>,
@@ -141,10 +142,16 @@ pub fn normalises(
 ) -> bool {
     match format {
         _ if sizes[0] > 1 && NORM_HELD.disabled() => false,
-        Some(_) => sizes[0] == 1,
+        Some(_) if sizes[0] == 1 => true,
+        Some(format) => {
+            few_rows::layout(p, &row_product(format, dtype, sizes)).is_some_and(|f| f.splits == 1)
+        }
         None if sizes[0] == 1 => takes_norm(p, sizes[2]),
         // A workgroup has whole rows.
-        None => held::layout(p, dtype, sizes, known).is_some_and(|h| h.splits == 1),
+        None => {
+            let whole = held::layout(p, dtype, sizes, known).is_some_and(|h| h.splits == 1);
+            whole && !wide::takes(p, dtype, sizes)
+        }
     }
 }
 

@@ -13,3 +13,5 @@ pub mod subnormal_probe;
 mod sums;
 #[cfg(test)]
 mod trial;
+mod units;
+mod wide;

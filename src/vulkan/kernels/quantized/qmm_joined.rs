@@ -9,8 +9,9 @@ use smallvec::SmallVec;
 use super::joined_layout::{Layout, layout};
 use super::qmm::define_coop;
 use super::quant::{define_format, show as show_format};
-use super::{chain, few_rows, stream, subnormal_probe, sums};
+use super::{chain, few_rows, stream, subnormal_probe, sums, wide};
 use crate::core::{Dtype, Result, Stream};
+use crate::kernels::DeviceView;
 use crate::kernels::elementwise::table::calls_library;
 use crate::kernels::matmul::epilogue::{KeptAfter, MATRICES};
 use crate::kernels::quantized::quant::Format;
@@ -18,6 +19,7 @@ use crate::vulkan::hal::stream::StreamState;
 use crate::vulkan::kernels::elem::{self, Defines, GridPush, define, launch};
 use crate::vulkan::kernels::matmul::ceil;
 use crate::vulkan::kernels::matmul::fragment_probe;
+use crate::vulkan::kernels::norm::norm;
 use crate::vulkan::report::stats::STATS;
 use crate::vulkan::tune::fusion::{joins_dense, joins_picks, joins_products, normalises, row_product};
 use crate::vulkan::tune::gemv::JoinedRows;
@@ -62,7 +64,7 @@ pub struct Joined<'a> {
     pub format: Option<Format>,
     /// Of x and of the results.
     pub dtype: Dtype,
-    /// Rows of x; more than one are not picked for, and not normalised before quantised matrices.
+    /// Rows of x; more than one are not picked for, and normalised before quantised matrices by `few_rows` alone.
     pub m: i64,
     /// Length of a row.
     pub k: i64,
@@ -360,10 +362,39 @@ pub fn takes_norm(stream: Stream, format: Option<Format>, dtype: Dtype, sizes: [
 
 /// Records the products; `reads` and `writes` are all ranges that they touch.
 pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &[(u64, u64)]) -> Result<()> {
-    if few_rows::run(enc, j, reads, writes)? || chain::run(enc, j, reads, writes)? {
-        return Ok(());
+    let native = [few_rows::run, chain::run, wide::run];
+    for run in native {
+        if run(enc, j, reads, writes)? {
+            return Ok(());
+        }
     }
-    by_shaders(enc, j, reads, writes)
+    match j.norm {
+        Some(norm) if j.m > 1 && j.format.is_some() => normalised_apart(enc, j, norm, reads, writes),
+        _ => by_shaders(enc, j, reads, writes),
+    }
+}
+
+/// Few rows that `few_rows` would have normalised if their operands lay as it reads them: by a kernel of its own.
+fn normalised_apart(
+    enc: &mut CommandEncoder,
+    j: &Joined,
+    (weights, eps): (u64, f32),
+    reads: &[(u64, u64)],
+    writes: &[(u64, u64)],
+) -> Result<()> {
+    let view = |ptr, shape: &[i64], strides: &[i64]| DeviceView {
+        ptr,
+        dtype: j.dtype,
+        shape: SmallVec::from_slice(shape),
+        strides: SmallVec::from_slice(strides),
+    };
+    let rows = |ptr| view(ptr, &[j.m, j.k], &[j.k, 1]);
+    // FITS: x is as large.
+    let to = rows(enc.temp((j.m * j.k) as usize * j.dtype.size())?);
+    norm(enc, &rows(j.x), Some(&view(weights, &[j.k], &[1])), None, eps, false, &to)?;
+    let mut all: SmallVec<[(u64, u64); 16]> = SmallVec::from_slice(reads);
+    all.push(to.range());
+    by_shaders(enc, &Joined { x: to.ptr, norm: None, ..*j }, &all, writes)
 }
 
 /// The same by shaders.

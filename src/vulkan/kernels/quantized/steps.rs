@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use crate::core::Dtype;
 use crate::kernels::matmul::epilogue::{After, Origin};
 use crate::kernels::{Inst, Instr, Program, Src};
-use crate::vulkan::kernels::matmul::warpgroup::text::put;
+use crate::vulkan::kernels::matmul::warpgroup::text::{pair, put};
 
 /// Where a step takes a number from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,4 +118,32 @@ pub fn steps(dtype: Dtype, after: &After) -> Option<SmallVec<[Step; 4]>> {
 pub fn arrays(after: &After) -> u32 {
     let number = |o: &Origin| if let Origin::Array(k) = *o { u32::from(k) + 1 } else { 0 };
     after.inputs.iter().map(number).max().unwrap_or(0)
+}
+
+/// Follows steps on two results beside each other, as bfloat16 in `h0` and `h1` of each side and in the registers that `array` names:
+/// the result in `pk`. Registers h2 and on, e0 to e5 of float32, tmp and predicate p may be written.
+pub fn follow(o: &mut String, steps: &[Step], array: impl Fn(u32) -> String) {
+    if steps.is_empty() {
+        return put(o, format_args!("mov.b32 pk,h0;"));
+    }
+    for (i, step) in steps.iter().enumerate() {
+        for (k, &from) in step.args.iter().enumerate() {
+            let to = [format!("e{}", 2 * k), format!("e{}", 2 * k + 1)];
+            let name = match from {
+                From::Product(side) => format!("h{side}"),
+                From::Array(i) => array(i),
+                From::Step(i) => format!("h{}", 2 + i),
+                From::Number(bits) => {
+                    put(o, format_args!("mov.b32 {},0f{bits:08X}; mov.b32 {},0f{bits:08X};", to[0], to[1]));
+                    continue;
+                }
+            };
+            pair(o, Dtype::BF16, [&to[0], &to[1]], &name, "tmp");
+        }
+        for [a, b] in [["e0", "e2"], ["e1", "e3"]] {
+            step.function.put(o, a, [a, b], ["e4", "e5"]);
+        }
+        let to = if i + 1 == steps.len() { "pk".into() } else { format!("h{}", 2 + i) };
+        put(o, format_args!("cvt.rn.bf16x2.f32 {to},e1,e0;"));
+    }
 }

@@ -35,15 +35,20 @@ pub fn bytes(v: &[f64]) -> Vec<u8> {
     v.iter().flat_map(|&x| (bf16(x as f32) as u16).to_le_bytes()).collect()
 }
 
-/// A matrix of codes, where it lies, and what it stands for.
+/// A matrix of codes, or of elements, where it lies, and what it stands for.
 pub struct Quantised {
     pub matrix: Matrix,
     values: Vec<f64>,
 }
 
 impl Quantised {
-    /// Rows of codes, their length, and codes of a group.
+    /// Rows of codes, their length, and codes of a group; none for elements.
     pub fn new(c: &mut Chance, m: &mut Memory, [rows, k, group]: [usize; 3]) -> Quantised {
+        if group == 0 {
+            let values = c.numbers(rows * k, 0.2, 0.0);
+            let parts = [m.place(bytes(&values)), 0, 0];
+            return Quantised { matrix: Matrix { rows: rows as i64, parts }, values };
+        }
         let codes: Vec<u32> = (0..rows * k / 8).map(|_| c.word()).collect();
         let [scales, biases] = [0.02, 0.1].map(|s| c.numbers(rows * k / group, s, 0.0));
         let value =

@@ -2,6 +2,7 @@
 //! MLX_VK_GEMV=THREADSxROWSxUNROLL overrides the layout over rows.
 
 pub(in crate::vulkan) mod held;
+pub(in crate::vulkan) mod wide;
 
 use std::sync::OnceLock;
 

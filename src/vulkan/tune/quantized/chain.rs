@@ -1,4 +1,4 @@
-//! How products of one row by matrices of four-bit codes that follow each other are cut for one kernel (kernels/quantized/chain). Pure.
+//! How products of one row by matrices of four-bit codes, or of elements, that follow each other are cut for one kernel (kernels/quantized/chain). Pure.
 
 use super::{forced, plain, streams};
 use crate::core::Dtype;
@@ -9,6 +9,11 @@ use crate::vulkan::tune::profile::Profile;
 pub static QMM_CHAIN: KernelVariant =
     KernelVariant::new("qmm_chain", "a kernel for each product of one row, on GPUs that take PTX");
 
+pub static GEMV_CHAIN: KernelVariant = KernelVariant::new(
+    "gemv_chain",
+    "a kernel for each product of one row with a matrix of bfloat16 and what is around it, on GPUs that take PTX",
+);
+
 /// Threads of a workgroup, of which each multiprocessor has one, and warps.
 pub(in crate::vulkan) const THREADS: u32 = 512;
 pub(in crate::vulkan) const WARPS: u32 = THREADS / 32;
@@ -16,9 +21,16 @@ pub(in crate::vulkan) const WARPS: u32 = THREADS / 32;
 pub(in crate::vulkan) const TILE: u32 = 4;
 /// Batches of a span of a row, one for each of four lanes.
 pub(in crate::vulkan) const BATCHES: u32 = 4;
+/// The group of matrices of elements.
+pub(in crate::vulkan) const VALUES: u32 = 0;
+/// Elements of a span of a row of those, and of a batch: eight of each lane.
+const SPAN: u32 = 512;
+/// See [`SPAN`].
+pub(in crate::vulkan) const LANES: u32 = 256;
+
 /// Codes of a span of a row: a batch has eight groups, or halves of those of 128.
 pub(in crate::vulkan) fn span(group: u32) -> u32 {
-    8 * group.min(64) * BATCHES
+    if group == VALUES { SPAN } else { 8 * group.min(64) * BATCHES }
 }
 
 /// Elements of the longest row, as shared memory holds them; of one that is normalised, as registers do.
@@ -27,7 +39,9 @@ pub(in crate::vulkan) const NORMED: u32 = 8192;
 /// Sixteen bytes of the longest row that a thread brings.
 pub(in crate::vulkan) const PIECES: u32 = LONGEST.div_ceil(8 * THREADS);
 /// Spans of a workgroup's tiles, of both matrices where there are two at once, that shared memory has room for.
-pub(in crate::vulkan) const SLOTS: u32 = 512;
+pub(in crate::vulkan) fn slots(group: u32) -> u32 {
+    if group == VALUES { 1024 } else { 512 }
+}
 /// Shortest rows. H200, us of a layer's products, as one kernel and as four: 8B 45.8 and 52.0, 0.6B (rows of 1024 to 3072) 19.7 and 23.2.
 const LEAST: i64 = 1024;
 
@@ -42,19 +56,29 @@ pub(in crate::vulkan) struct Cut {
 /// Whether rows of `k` elements, normalised or not, go through such kernels. One product alone takes what it did (H200, us of o, gate and up,
 /// down, q k v of 8B by a host of its own 6.3, 19.2, 11.5, 8.4; qmm_stream in PTX 6.4, 18.4, 11, 8.9).
 pub(in crate::vulkan) fn takes(p: &Profile, format: Format, dtype: Dtype, [k, norm]: [i64; 2]) -> bool {
-    let f = &p.features;
     let codes = format.affine() && format.bits == 4 && [32, 64, 128].contains(&format.group);
-    let longest = i64::from(if norm > 0 { NORMED } else { LONGEST });
-    let fits = k % i64::from(format.group) == 0 && (LEAST..=longest).contains(&k);
     let asked = forced().is_some() || plain() || streams();
-    f.ptx && f.units > 0 && !asked && codes && fits && dtype == Dtype::BF16 && !QMM_CHAIN.disabled()
+    let fits = k % i64::from(format.group) == 0;
+    codes && fits && !asked && rows(p, dtype, [k, norm]) && !QMM_CHAIN.disabled()
+}
+
+/// The same for matrices of elements, whose rows begin at whole chunks.
+pub(in crate::vulkan) fn takes_values(p: &Profile, dtype: Dtype, [k, norm]: [i64; 2]) -> bool {
+    k % 8 == 0 && rows(p, dtype, [k, norm]) && !GEMV_CHAIN.disabled()
+}
+
+/// Whether there are such kernels, for rows of this length.
+fn rows(p: &Profile, dtype: Dtype, [k, norm]: [i64; 2]) -> bool {
+    let f = &p.features;
+    let longest = i64::from(if norm > 0 { NORMED } else { LONGEST });
+    f.ptx && f.units > 0 && (LEAST..=longest).contains(&k) && dtype == Dtype::BF16
 }
 
 /// How so many tiles of `sides` matrices at once, of so many spans each, are shared by `workgroups`.
-pub(in crate::vulkan) fn cut(tiles: u32, sides: u32, spans: u32, workgroups: u32) -> Option<Cut> {
+pub(in crate::vulkan) fn cut(tiles: u32, sides: u32, spans: u32, workgroups: u32, slots: u32) -> Option<Cut> {
     let most = tiles.div_ceil(workgroups);
     // A thread has one of the workgroup's results, or none.
-    let fits = most * sides * spans <= SLOTS && most * TILE <= THREADS;
+    let fits = most * sides * spans <= slots && most * TILE <= THREADS;
     fits.then_some(Cut { each: tiles / workgroups, more: tiles % workgroups })
 }
 
@@ -75,16 +99,22 @@ mod tests {
             for spans in [1, 2, 3, 5, 6, 7] {
                 for (tiles, sides) in [(1, 1), (64, 1), (640, 1), (1024, 1), (1536, 1), (3072, 2), (4352, 2)]
                 {
-                    let Some(c) = cut(tiles, sides, spans, workgroups) else { continue };
-                    assert_eq!(c.each * workgroups + c.more, tiles);
-                    assert!(tiles.div_ceil(workgroups) * sides * spans <= SLOTS);
+                    for slots in [slots(VALUES), slots(64)] {
+                        let Some(c) = cut(tiles, sides, spans, workgroups, slots) else { continue };
+                        assert_eq!(c.each * workgroups + c.more, tiles);
+                        assert!(tiles.div_ceil(workgroups) * sides * spans <= slots);
+                    }
                 }
             }
         }
         // Gate and up of 8B and of 32B; a head has more rows than there are threads.
-        assert_eq!(cut(3072, 2, 2, 132), Some(Cut { each: 23, more: 36 }));
-        assert!(cut(6400, 2, 3, 132).is_some());
-        assert_eq!(cut(37984, 1, 2, 132), None);
+        assert_eq!(cut(3072, 2, 2, 132, 512), Some(Cut { each: 23, more: 36 }));
+        assert!(cut(6400, 2, 3, 132, 512).is_some());
+        assert_eq!(cut(37984, 1, 2, 132, 512), None);
+        // The same as elements: spans of 512.
+        assert!(
+            cut(3072, 2, 8, 132, slots(VALUES)).is_some() && cut(4352, 2, 10, 132, slots(VALUES)).is_some()
+        );
     }
 
     #[test]

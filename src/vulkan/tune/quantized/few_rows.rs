@@ -72,7 +72,8 @@ impl Form {
     /// Bytes of shared memory with so many buffers.
     fn bytes(&self, buffers: u32) -> u32 {
         let sums = buffers * self.tiles * 8 * COLUMN * 4;
-        self.warps * (self.pieces * PIECE + sums) + 4
+        // Squares of the rows, too.
+        self.warps * (self.pieces * PIECE + sums + 4 * 8 * self.tiles) + 4
     }
 
     /// Lists that so many units are dealt to, of nearly the same length; each is for `splits` workgroups.
@@ -87,10 +88,10 @@ impl Form {
     }
 }
 
-/// The layout where the tuner found it the fastest, or where the environment asks for it: the library has not run it on a card yet.
+/// The layout, unless the tuner found another kernel's the fastest.
 pub(in crate::vulkan) fn layout(p: &Profile, s: &Shape) -> Option<Form> {
-    let asked = native() || winner(p, s).is_some_and(|won| won == NUMBERS);
-    if asked { possible(p, s) } else { None }
+    let other = !native() && winner(p, s).is_some_and(|won| won != NUMBERS);
+    if other { None } else { possible(p, s) }
 }
 
 /// The layout for a product, or for several whose rows of codes are `s.n` together. How K is cut depends on its length and on the

@@ -78,9 +78,11 @@ ld.shared.f32 v0,[t1]; add.f32 y0,y0,v0; add.u32 t3,t3,-1; setp.ne.u32 q,t3,0; a
                 span = self.span().ilog2(),
             ),
         );
-        self.check(o, 0);
-        put(o, format_args!("and.b32 t0,flags,4; setp.eq.u32 p,t0,0;\n@p bra NUMBER1;"));
-        self.check(o, 1);
+        if !self.values() {
+            self.check(o, 0);
+            put(o, format_args!("and.b32 t0,flags,4; setp.eq.u32 p,t0,0;\n@p bra NUMBER1;"));
+            self.check(o, 1);
+        }
         put(
             o,
             format_args!(

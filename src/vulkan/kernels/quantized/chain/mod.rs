@@ -1,12 +1,14 @@
-//! Products of one row by matrices of four-bit codes that follow each other, with what comes before and behind each, as one kernel in
+//! Products of one row by matrices of four-bit codes, or of bfloat16, that follow each other, with what comes before and behind each, as one kernel in
 //! PTX: host side of `text`. What one product makes the next one takes as words, two elements and a tag each, for which it waits by
 //! itself, so that there is no barrier between. Called by `qmm_joined`, which holds a product back until it is known what follows
-//! (MLX_VK_DISABLE=qmm_chain: a kernel each).
+//! (MLX_VK_DISABLE=qmm_chain,gemv_chain: a kernel each).
 
 mod finish;
+mod row;
 #[cfg(test)]
 mod tests;
 mod text;
+mod values;
 
 use std::any::Any;
 
@@ -22,7 +24,9 @@ use crate::vulkan::hal::held::{Chain, Launch};
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
 use crate::vulkan::tune::quantized::Shape;
-use crate::vulkan::tune::quantized::chain::{LONGEST, THREADS, cut, span, takes, tiles};
+use crate::vulkan::tune::quantized::chain::{
+    LONGEST, THREADS, VALUES, cut, slots, span, takes, takes_values, tiles,
+};
 use crate::vulkan::{CommandEncoder, Features};
 
 /// Most products of a chain.
@@ -114,7 +118,11 @@ struct Key {
 impl KernelKey for Key {
     fn name(&self) -> String {
         let afters = self.afters.iter().map(|a| format!("_{}", a.program.name()));
-        format!("qmm_chain_q4g{}{}", self.chain.group, afters.collect::<String>())
+        let kind = match self.chain.group {
+            VALUES => "gemv_chain".to_string(),
+            group => format!("qmm_chain_q4g{group}"),
+        };
+        kind + &afters.collect::<String>()
     }
 
     fn module(&self, _: &Features) -> Module {
@@ -256,7 +264,7 @@ impl Chain for Chained {
 }
 
 /// A product as a stage, if there is a kernel for it; what it makes words of, and the number of what comes after it, come later.
-fn stage(j: &Joined, workgroups: u32) -> Option<Stage> {
+fn stage(j: &Joined, group: u32, workgroups: u32) -> Option<Stage> {
     if j.m != 1 || j.picks.is_some() || j.combined.is_some() || !stream::knows(j.dtype, j.after) {
         return None;
     }
@@ -280,8 +288,8 @@ fn stage(j: &Joined, workgroups: u32) -> Option<Stage> {
     }
     // Of two at once the text knows where the second begins.
     let sides = if j.pair() { 2 } else { 1 };
-    let spans = s.k.div_ceil(span(j.format?.group));
-    let c = cut(all / sides, sides, spans, workgroups)?;
+    let spans = s.k.div_ceil(span(group));
+    let c = cut(all / sides, sides, spans, workgroups, slots(group))?;
     (s.each, s.more) = (c.each, c.more);
     s.results[..j.results.len()].copy_from_slice(j.results);
     Some(s)
@@ -296,15 +304,20 @@ pub fn suits(device: &'static Device, s: &Shape) -> bool {
 /// Adds the product to the chain that is held back, or begins one; whether there is a kernel for it. It is the same kernel for one product
 /// as for many, so that bits do not depend on what the stream records when.
 pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[Range], writes: &[Range]) -> Result<bool> {
-    let Some(format) = j.format else { return Ok(false) };
     let device = enc.device();
-    let (p, norm) = (device.profile(), i64::from(j.norm.is_some()));
-    if !takes(p, format, j.dtype, [j.k, norm]) || !device.warpgroups() {
+    let p = device.profile();
+    let lengths = [j.k, i64::from(j.norm.is_some())];
+    let group = match j.format {
+        Some(format) if takes(p, format, j.dtype, lengths) => format.group,
+        None if takes_values(p, j.dtype, lengths) => VALUES,
+        _ => return Ok(false),
+    };
+    if !device.warpgroups() {
         return Ok(false);
     }
-    let Some(stage) = stage(j, p.features.units) else { return Ok(false) };
+    let Some(stage) = stage(j, group, p.features.units) else { return Ok(false) };
     enc.describe(2.0 * j.rows() as f64 * j.k as f64, &[1, j.m, j.rows(), j.k]);
-    let fits = |c: &Chained| c.group == format.group && c.fits(j, reads, writes);
+    let fits = |c: &Chained| c.group == group && c.fits(j, reads, writes);
     if enc.extend(reads, writes, fits, |c| c.add(j, stage, reads, writes))? {
         return Ok(true);
     }
@@ -312,7 +325,7 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[Range], writes: &[Rang
     let words = enc.tagged(BYTES, STAGES as u32)?;
     let mut writes: SmallVec<[Range; 8]> = SmallVec::from_slice(writes);
     writes.push((words.0, BYTES as u64));
-    let mut chain = Chained::new(format.group, p.features.units, words);
+    let mut chain = Chained::new(group, p.features.units, words);
     chain.push(j, stage, reads, &writes);
     enc.hold(Box::new(chain), reads, &writes)?;
     Ok(true)

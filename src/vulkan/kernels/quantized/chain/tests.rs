@@ -78,7 +78,7 @@ fn an_array_from_elsewhere_is_read_as_it_is() {
 /// Every branch has its one label, for each group and for rows that end inside a batch.
 #[test]
 fn texts_are_whole() {
-    for group in [32, 64, 128] {
+    for group in [VALUES, 32, 64, 128] {
         for ragged in [false, true] {
             let key = Key { chain: text::Chain { group, ragged }, afters: smallvec![added()] };
             let Source::Ptx { text, .. } = key.module(&Features::default()).source else { panic!("no PTX") };
@@ -99,7 +99,7 @@ fn plain<'a>(x: u64, k: usize, matrices: &'a [Matrix], results: &'a [u64]) -> Jo
 
 /// Adds a product to a chain, as its first or behind another.
 fn follow(chain: &mut Chained, j: &Joined) {
-    let made = stage(j, chain.workgroups).expect("a stage");
+    let made = stage(j, chain.group, chain.workgroups).expect("a stage");
     let (reads, writes) = ([(j.x, 2 * j.k as u64)], [(j.results[0], 2 * j.matrices[0].rows as u64)]);
     if chain.stages.is_empty() {
         chain.push(j, made, &reads, &writes);
@@ -119,11 +119,13 @@ fn chains_compute_what_their_products_do() {
         (64, [2112, 64, 4, 128], 24, 1.0),
         (128, [256, 2176, 12, 384], 7, 1.0),
         (32, [352, 1056, 32, 96], 5, 1.0),
+        (0, [192, 520, 64, 256], 3, 1.0),
+        (0, [520, 2112, 12, 1032], 9, 1.0),
         // Beyond what x may be on matrix units.
         (64, [192, 128, 64, 256], 3, 1e12),
     ] {
         let (mut c, mut m) = (Chance(5), Memory::default());
-        let mut matrix = |m: &mut Memory, rows, k| Quantised::new(&mut c, m, [rows, k, group]);
+        let mut matrix = |m: &mut Memory, rows, k| Quantised::new(&mut c, m, [rows, k, group as usize]);
         let (o, up) = (matrix(&mut m, hidden, q), matrix(&mut m, inner, hidden));
         let three = [q, kv, kv].map(|n| matrix(&mut m, n, inner));
         let [x, res, w] =
@@ -134,7 +136,7 @@ fn chains_compute_what_their_products_do() {
         let results = [q, kv, kv].map(|n| empty(&mut m, n));
         let words = (m.place(vec![0; (STAGES - 1) * WORDS]), 3);
         let mut chain = Chained::new(group as u32, workgroups, words);
-        let format = Some(Format::new("test", Mode::Affine, group as i64, 4).unwrap());
+        let format = (group > 0).then(|| Format::new("test", Mode::Affine, group, 4).unwrap());
         let one = |q: &Quantised| Matrix { rows: q.matrix.rows, parts: q.matrix.parts };
         let (m1, m2, m3) = ([one(&o)], [one(&up)], three.each_ref().map(one));
         let first = [after, pres];

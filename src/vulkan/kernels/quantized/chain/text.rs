@@ -6,23 +6,18 @@
 use std::mem::offset_of;
 
 use super::{Args, Stage, place};
-use crate::core::Dtype;
-use crate::vulkan::kernels::matmul::warpgroup::text::{head, pair, put};
-use crate::vulkan::tune::quantized::chain::{
-    self, BATCHES, LONGEST, NORMED, PIECES, SLOTS, THREADS, TILE, WARPS,
-};
+use crate::vulkan::kernels::matmul::warpgroup::text::{head, put};
+use crate::vulkan::tune::quantized::chain::{self, BATCHES, LONGEST, THREADS, TILE, VALUES, WARPS, slots};
 
-/// One kernel: bfloat16 elements, codes of four bits.
+/// One kernel: rows of bfloat16; matrices of codes of four bits, or of bfloat16 (`values`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Chain {
-    /// Codes that share a scale and a bias: 32, 64 or 128.
+    /// Codes that share a scale and a bias: 32, 64 or 128; [`VALUES`] of matrices of elements.
     pub group: u32,
     /// Rows end inside a span.
     pub ragged: bool,
 }
 
-/// Pieces of a row that is normalised.
-const FEW: u32 = NORMED / (8 * THREADS);
 /// Groups of a span.
 const GROUPS: u32 = 8 * BATCHES;
 /// Codes that are elements as they stand: two of a word, as multiples of 2^-133, and two of 2^-129.
@@ -35,8 +30,27 @@ const DOWN: u32 = (127 + 33) << 23;
 
 impl Chain {
     /// Words of a group that a lane has: a row of the left side has a group of 64 codes, or of 32.
-    fn words(self) -> u32 {
+    pub(super) fn words(self) -> u32 {
         self.group.min(64) / 32
+    }
+
+    pub(super) fn values(self) -> bool {
+        self.group == VALUES
+    }
+
+    /// Bytes of a span of a row of a matrix.
+    fn span_bytes(self) -> u32 {
+        if self.values() { 2 * self.span() } else { self.span() / 2 }
+    }
+
+    /// Bytes of a batch that a lane has.
+    fn lane_bytes(self) -> u32 {
+        if self.values() { 16 } else { 4 * self.words() }
+    }
+
+    /// Places in shared memory of sums of groups.
+    fn totals(self) -> u32 {
+        if self.values() { 16 } else { LONGEST / (8 * self.words()) }
     }
 
     /// Codes of a row of a unit, and bytes of their scales.
@@ -45,7 +59,7 @@ impl Chain {
     }
 
     fn factors(self) -> u32 {
-        2 * self.span() / self.group
+        if self.values() { 0 } else { 2 * self.span() / self.group }
     }
 
     /// The text; `after[i]` makes `y0` of the products `y0` and `y1` and the elements `a0` and `a1` of arrays, all rounded.
@@ -59,9 +73,9 @@ impl Chain {
 .shared .align 16 .b8 squares[{}];
 .shared .align 16 .b8 slots[{}];",
                 2 * LONGEST,
-                LONGEST / (8 * self.words()),
+                self.totals(),
                 4 * WARPS,
-                4 * TILE * SLOTS,
+                4 * TILE * slots(self.group),
             ),
         );
         self.registers(&mut o);
@@ -100,8 +114,8 @@ ret;",
 .reg .b16 h0,h1,hz,r0,r1,ss<4>,zz<4>;
 .reg .f32 d<32>,zf,v0,v1,v2,v3,q0,q1,q2,q3,y0,y1,a0,a1,root,eps,sum;
 .reg .b64 sa,sm,ca,d,wide,o<16>,nc,ns,nz,nc1,nc2,nc3,ns1,nz1;",
-                codes = 16 * self.words(),
-                codes2 = 16 * self.words(),
+                codes = if self.values() { 32 } else { 16 * self.words() },
+                codes2 = if self.values() { 8 } else { 16 * self.words() },
             ),
         );
     }
@@ -124,8 +138,12 @@ shr.u32 t0,g,1; xor.b32 t0,t0,t; shl.b32 t0,t0,3; add.u32 total,t0,g; shr.u32 la
         );
         self.run(o, "FIRST");
         self.second(o);
-        (0..BATCHES).for_each(|j| self.fetch(o, j));
-        self.fetch_factors(o);
+        if self.values() {
+            self.fetch_values(o);
+        } else {
+            (0..BATCHES).for_each(|j| self.fetch(o, j));
+            self.fetch_factors(o);
+        }
         put(
             o,
             format_args!(
@@ -221,7 +239,7 @@ ld.param.u32 ck,[ca+{k}];",
             o,
             format_args!(
                 "add.u32 t0,ck,{more}; shr.u32 t0,t0,{span}; mul.lo.u32 t0,t0,n; mul.lo.u32 cu,t0,warp; add.u32 cend,cu,t0; shr.u32 cu,cu,{wlog}; shr.u32 cend,cend,{wlog};
-shr.u32 cpitch,ck,1; shr.u32 cspitch,ck,{half};
+{pitch} cpitch,ck,1; shr.u32 cspitch,ck,{half};
 setp.ge.u32 p,cu,cend;
 @p bra {label};
 {label}PLACE:
@@ -229,7 +247,8 @@ mov.u32 cat,cu; mov.u32 cquad,0;",
                 more = self.span() - 1,
                 span = self.span().ilog2(),
                 wlog = WARPS.ilog2(),
-                half = (self.group / 2).ilog2(),
+                pitch = if self.values() { "shl.b32" } else { "shr.u32" },
+                half = (self.group / 2).max(1).ilog2(),
             ),
         );
         self.share(o, "ca", ["cbase", "n", "tmp0"]);
@@ -251,8 +270,8 @@ cvt.u64.u32 wide,lanescale; add.u64 ns,ns,wide; add.u64 nz,nz,wide;",
                 codes = place!(codes),
                 scales = place!(scales),
                 biases = place!(biases),
-                span = self.span() / 2,
-                lanes = 4 * self.words(),
+                span = self.span_bytes(),
+                lanes = self.lane_bytes(),
                 factors = self.factors(),
             ),
         );
@@ -261,8 +280,8 @@ cvt.u64.u32 wide,lanescale; add.u64 ns,ns,wide; add.u64 nz,nz,wide;",
                 o,
                 format_args!(
                     "mul.lo.u32 room,cquad,{}; sub.u32 room,cpitch,room; mul.lo.u32 t0,lane,{}; sub.s32 room,room,t0;",
-                    self.span() / 2,
-                    4 * self.words()
+                    self.span_bytes(),
+                    self.lane_bytes()
                 ),
             );
         }
@@ -328,188 +347,6 @@ shl.b32 t1,t1,{tile}; shl.b32 t1,t1,2; mov.u32 slot,slots; add.u32 slot,slot,t1;
         );
     }
 
-    /// Weights that the row is normalised by.
-    fn weights(self, o: &mut String) {
-        put(
-            o,
-            format_args!(
-                "and.b32 t0,flags,1; setp.ne.u32 isnorm,t0,0; ld.param.u64 d,[sa+{}];",
-                place!(norm)
-            ),
-        );
-        for i in 0..FEW {
-            let [a, b, c, e] = [0, 1, 2, 3].map(|q| 4 * i + q);
-            put(
-                o,
-                format_args!(
-                    "add.u32 t1,tid,{}; shl.b32 t2,t1,3; setp.lt.and.u32 l{i},t2,k,isnorm; mad.wide.u32 wide,t1,16,d;
-@l{i} ld.global.nc.v4.b32 {{w{a},w{b},w{c},w{e}}},[wide];",
-                    THREADS * i
-                ),
-            );
-        }
-    }
-
-    /// Brings the row of x to shared memory, normalised where it is to be, and the sums of its groups; finds the thread's result.
-    fn stage_x(self, o: &mut String) {
-        self.arrays(o);
-        put(o, format_args!("mov.b32 rr,{{r0,r1}};"));
-        self.await_x(o);
-        put(o, format_args!("@!isnorm bra NORMED;"));
-        self.normalise(o);
-        put(o, format_args!("NORMED:"));
-        for i in 0..PIECES {
-            let [a, b, c, e] = [0, 1, 2, 3].map(|q| 4 * i + q);
-            // Elements k and k + 4 are a pair, as the codes that one mask takes.
-            put(
-                o,
-                format_args!(
-                    "setp.gt.u32 p,at,{from};
-@!p bra STAGED;
-mov.f32 v2,0f00000000;
-prmt.b32 fa0,x{a},x{c},0x5410; prmt.b32 fa1,x{a},x{c},0x7632; prmt.b32 fa2,x{b},x{e},0x5410; prmt.b32 fa3,x{b},x{e},0x7632;
-mul.rn.bf16x2 fa0,fa0,up0; mul.rn.bf16x2 fa1,fa1,up1; mul.rn.bf16x2 fa2,fa2,up0; mul.rn.bf16x2 fa3,fa3,up1;
-add.u32 t3,tid,{from}; setp.lt.u32 q,t3,at; {at} mov.u32 t1,row; add.u32 t0,t0,t1;
-@q st.shared.v4.b32 [t0],{{fa0,fa1,fa2,fa3}};",
-                    at = if self.words() == 2 { "and.b32 t0,t3,-64; bfe.u32 t1,t3,1,5; or.b32 t0,t0,t1; and.b32 t1,t3,1; shl.b32 t1,t1,5; or.b32 t0,t0,t1; shl.b32 t0,t0,4;" } else { "shl.b32 t0,t3,4;" },
-                    from = THREADS * i,
-                ),
-            );
-            for r in [a, b, c, e] {
-                pair(o, Dtype::BF16, ["v0", "v1"], &format!("x{r}"), "t0");
-                put(o, format_args!("add.f32 v0,v0,v1; add.f32 v2,v2,v0;"));
-            }
-            let mut lane = 1;
-            while lane < 4 * self.words() {
-                put(o, format_args!("shfl.sync.bfly.b32 v0,v2,{lane},31,-1; add.f32 v2,v2,v0;"));
-                lane *= 2;
-            }
-            put(
-                o,
-                format_args!(
-                    "and.b32 t0,t3,{}; setp.eq.and.u32 q,t0,0,q; shr.u32 t0,t3,{}; shl.b32 t0,t0,2; mov.u32 t1,totals; add.u32 t0,t0,t1;
-@q st.shared.f32 [t0],v2;",
-                    4 * self.words() - 1,
-                    (4 * self.words()).ilog2()
-                ),
-            );
-        }
-        put(o, format_args!("STAGED:\nbar.sync 0;"));
-    }
-
-    /// Loads the row's pieces of the thread: all at once, and again until all have their tags.
-    fn await_x(self, o: &mut String) {
-        put(
-            o,
-            format_args!(
-                "ld.param.u64 d,[sa+{}]; ld.param.u32 tag,[sa+{}]; shl.b32 at,spans,{}; setp.ne.u32 q,tag,0;",
-                place!(x),
-                place!(x_tag),
-                (self.span() / 8).ilog2()
-            ),
-        );
-        for i in 0..PIECES {
-            put(o, format_args!("add.u32 t1,tid,{}; shl.b32 t2,t1,3; setp.lt.u32 l{i},t2,k;", THREADS * i));
-        }
-        put(o, format_args!("mov.b64 wide,{{zero,tag}};"));
-        (0..4 * PIECES).for_each(|r| put(o, format_args!("mov.b64 o{r},wide;")));
-        put(o, format_args!("@q bra TAGGED;\nmad.wide.u32 wide,tid,16,d;"));
-        for i in 0..PIECES {
-            let [a, b, c, e] = [0, 1, 2, 3].map(|q| 4 * i + q);
-            (4 * i..4 * i + 4).for_each(|r| put(o, format_args!("mov.u32 x{r},zero;")));
-            put(
-                o,
-                format_args!("@l{i} ld.global.v4.b32 {{x{a},x{b},x{c},x{e}}},[wide+{}];", 16 * THREADS * i),
-            );
-        }
-        put(o, format_args!("bra LOADED;\nTAGGED:\nmad.wide.u32 wide,tid,32,d;\nPOLL:"));
-        for i in 0..PIECES {
-            let [a, b, c, e] = [0, 1, 2, 3].map(|q| 4 * i + q);
-            let at = 32 * THREADS * i;
-            put(
-                o,
-                format_args!(
-                    "@l{i} ld.relaxed.gpu.global.v2.b64 {{o{a},o{b}}},[wide+{at}];\n@l{i} ld.relaxed.gpu.global.v2.b64 {{o{c},o{e}}},[wide+{}];",
-                    at + 16
-                ),
-            );
-        }
-        put(o, format_args!("setp.ne.u32 p,zero,0;"));
-        for r in 0..4 * PIECES {
-            put(o, format_args!("mov.b64 {{x{r},t0}},o{r}; setp.ne.or.u32 p,t0,tag,p;"));
-        }
-        put(o, format_args!("@p bra POLL;\nLOADED:"));
-    }
-
-    /// Normalises the pieces of the row; the first workgroup stores them where they are kept.
-    fn normalise(self, o: &mut String) {
-        put(o, format_args!("mov.f32 v2,0f00000000; mov.f32 v3,v2;"));
-        for i in 0..FEW {
-            put(o, format_args!("setp.gt.u32 p,at,{};\n@!p bra SQUARED;", THREADS * i));
-            for r in 4 * i..4 * i + 4 {
-                pair(o, Dtype::BF16, ["v0", "v1"], &format!("x{r}"), "t0");
-                put(o, format_args!("fma.rn.f32 v2,v0,v0,v2; fma.rn.f32 v3,v1,v1,v3;"));
-            }
-        }
-        put(o, format_args!("SQUARED:\nadd.f32 v2,v2,v3;"));
-        for lane in [16, 8, 4, 2, 1] {
-            put(o, format_args!("shfl.sync.bfly.b32 v0,v2,{lane},31,-1; add.f32 v2,v2,v0;"));
-        }
-        put(
-            o,
-            format_args!(
-                "mov.u32 t0,squares; shl.b32 t1,warp,2; add.u32 t1,t1,t0; setp.eq.u32 q,lane,0;
-@q st.shared.f32 [t1],v2;
-bar.sync 0;
-mov.f32 root,0f00000000;"
-            ),
-        );
-        for part in 0..WARPS / 4 {
-            put(
-                o,
-                format_args!(
-                    "ld.shared.v4.f32 {{v0,v1,v2,v3}},[t0+{}]; add.f32 v0,v0,v1; add.f32 v2,v2,v3; add.f32 v0,v0,v2; add.f32 root,root,v0;",
-                    16 * part
-                ),
-            );
-        }
-        put(
-            o,
-            format_args!(
-                "ld.param.f32 eps,[sa+{}]; cvt.rn.f32.u32 v0,k; div.rn.f32 root,root,v0; add.f32 root,root,eps; sqrt.rn.f32 root,root; rcp.rn.f32 root,root;
-and.b32 t0,flags,2; setp.ne.and.u32 keeps,t0,0,first; ld.param.u64 d,[sa+{}];",
-                place!(eps),
-                place!(kept)
-            ),
-        );
-        for i in 0..FEW {
-            put(o, format_args!("setp.gt.u32 p,at,{};\n@!p bra KEPT;", THREADS * i));
-            for r in 4 * i..4 * i + 4 {
-                pair(o, Dtype::BF16, ["v0", "v1"], &format!("x{r}"), "t0");
-                pair(o, Dtype::BF16, ["v2", "v3"], &format!("w{r}"), "t0");
-                put(
-                    o,
-                    format_args!(
-                        "mul.f32 v0,v0,root; mul.f32 v0,v0,v2; mul.f32 v1,v1,root; mul.f32 v1,v1,v3; cvt.rn.bf16x2.f32 t1,v1,v0; selp.b32 x{r},t1,zero,l{i};"
-                    ),
-                );
-            }
-            put(
-                o,
-                format_args!(
-                    "add.u32 t1,tid,{}; mad.wide.u32 wide,t1,16,d; and.pred q,keeps,l{i};
-@q st.global.v4.b32 [wide],{{x{},x{},x{},x{}}};",
-                    THREADS * i,
-                    4 * i,
-                    4 * i + 1,
-                    4 * i + 2,
-                    4 * i + 3
-                ),
-            );
-        }
-        put(o, format_args!("KEPT:"));
-    }
-
     /// All units of the warp.
     fn walk(self, o: &mut String) {
         put(o, format_args!("setp.eq.u32 p,left,0;\n@p bra WALKED;\nWALK:\nmov.u32 quad,cquad;"));
@@ -517,8 +354,24 @@ and.b32 t0,flags,2; setp.ne.and.u32 keeps,t0,0,first; ld.param.u64 d,[sa+{}];",
         put(
             o,
             format_args!(
-                "mov.u32 xl,row; mad.lo.u32 xl,quad,{},xl; mad.lo.u32 xl,lane,16,xl; mad.lo.u32 t1,quad,{GROUPS},total; mov.u32 t2,totals; mad.lo.u32 t0,t1,4,t2; ld.shared.f32 sum,[t0];",
+                "mov.u32 xl,row; mad.lo.u32 xl,quad,{},xl; mad.lo.u32 xl,lane,16,xl;",
                 2 * self.span()
+            ),
+        );
+        if self.values() {
+            self.multiply_values(o)
+        } else {
+            self.multiply_codes(o)
+        }
+        put(o, format_args!("sub.u32 left,left,1; setp.ne.u32 p,left,0;\n@p bra WALK;\nWALKED:"));
+    }
+
+    /// A unit of codes.
+    fn multiply_codes(self, o: &mut String) {
+        put(
+            o,
+            format_args!(
+                "mad.lo.u32 t1,quad,{GROUPS},total; mov.u32 t2,totals; mad.lo.u32 t0,t1,4,t2; ld.shared.f32 sum,[t0];"
             ),
         );
         if self.ragged {
@@ -538,7 +391,6 @@ and.b32 t0,flags,2; setp.ne.and.u32 keeps,t0,0,first; ld.param.u64 d,[sa+{}];",
             put(o, format_args!("@never bra WALK;"));
         }
         self.count(o);
-        put(o, format_args!("sub.u32 left,left,1; setp.ne.u32 p,left,0;\n@p bra WALK;\nWALKED:"));
     }
 
     /// Batch j of x as the right side of products: column n has the group n of the batch, but for two bits of n that are another in each
@@ -635,11 +487,16 @@ and.b32 t0,flags,2; setp.ne.and.u32 keeps,t0,0,first; ld.param.u64 d,[sa+{}];",
             }
         }
         self.fetch_factors(o);
+        put(o, format_args!("@never bra WALK;"));
+        self.add_up(o);
+    }
+
+    /// Adds up numbers of four rows, `q0` to `q3`, over the lanes.
+    pub(super) fn add_up(self, o: &mut String) {
         put(
             o,
             format_args!(
-                "@never bra WALK;
-selp.f32 v2,q0,q1,upper; selp.f32 v0,q1,q0,upper; selp.f32 v3,q2,q3,upper; selp.f32 v1,q3,q2,upper; shfl.sync.bfly.b32 v2,v2,16,31,-1; shfl.sync.bfly.b32 v3,v3,16,31,-1; add.f32 v0,v0,v2; add.f32 v1,v1,v3;
+                "selp.f32 v2,q0,q1,upper; selp.f32 v0,q1,q0,upper; selp.f32 v3,q2,q3,upper; selp.f32 v1,q3,q2,upper; shfl.sync.bfly.b32 v2,v2,16,31,-1; shfl.sync.bfly.b32 v3,v3,16,31,-1; add.f32 v0,v0,v2; add.f32 v1,v1,v3;
 selp.f32 v2,v0,v1,second; selp.f32 v0,v1,v0,second; shfl.sync.bfly.b32 v2,v2,8,31,-1; add.f32 v0,v0,v2;"
             ),
         );

@@ -4,11 +4,12 @@
 
 use std::mem::offset_of;
 
-use super::program::{Program, place};
+use super::program::Program;
 use super::steps;
 use crate::vulkan::kernels::matmul::warpgroup::text::put;
 use crate::vulkan::kernels::quantized::qmm_joined::Push;
-use crate::vulkan::kernels::quantized::steps::{From, arrays};
+use crate::vulkan::kernels::quantized::steps::{arrays, follow};
+use crate::vulkan::kernels::quantized::units::place;
 use crate::vulkan::tune::quantized::few_rows::{COLUMN, UNIT};
 
 /// Bits of 2^37.
@@ -132,12 +133,7 @@ JOINS:",
 
     /// Where a thread's results lie of a unit, as bytes from the beginning, in `m`; `local` and the predicates tell the matrix.
     fn result_at(&self, o: &mut String, r: u32) {
-        put(o, format_args!("mov.u32 len,{};", self.lengths[0]));
-        if self.sides() == 1 {
-            for (i, name) in [(1, "one"), (2, "two")].into_iter().filter(|x| x.0 < self.matrices() as usize) {
-                put(o, format_args!("@{name} mov.u32 len,{};", self.lengths[i]));
-            }
-        }
+        self.rows().length(o);
         put(
             o,
             format_args!(
@@ -175,7 +171,7 @@ JOINS:",
 
     /// Stores the results of a unit; `label` is this place's alone.
     pub(super) fn results(&self, o: &mut String, label: &str) {
-        self.matrix_of(o, "unit");
+        self.rows().matrix_of(o, "unit");
         for r in 0..self.rounds() {
             put(o, format_args!("@!mine{r} bra STORED{label}{r};"));
             for side in 0..self.sides() {
@@ -187,7 +183,7 @@ JOINS:",
             }
             self.follow(o, r);
             self.result_at(o, r);
-            self.told(o, "da", 3, 0);
+            self.rows().told(o, "da", 3, 0);
             put(o, format_args!("add.u64 da,da,m; st.global.b32 [da],pk;\nSTORED{label}{r}:"));
         }
         put(o, format_args!("bar.warp.sync -1;"));
@@ -207,8 +203,11 @@ ld.param.u64 xa,[args]; mul.wide.u32 l,v{r},{}; add.u64 xa,xa,l; mad.lo.u32 tmp,
             ),
         );
         for (to, part, bytes) in [("wa", 0, codes), ("sa", 1, factors), ("ba", 2, factors)] {
-            self.told(o, to, part, side);
+            self.rows().told(o, to, part, side);
             put(o, format_args!("mul.wide.u32 l,tmp,{bytes}; add.u64 {to},{to},l;"));
+        }
+        if let Some(eps) = self.norm {
+            self.root_of_row(o, eps, label);
         }
         put(
             o,
@@ -220,6 +219,19 @@ ld.global.u16 tmp,[da]; shl.b32 tmp,tmp,16; mov.b32 w0,tmp; ld.global.u16 tmp,[l
 ld.global.v4.b32 {{c0,c1,c2,c3}},[xa]; add.u64 xa,xa,16;"
             ),
         );
+        if self.norm.is_some() {
+            put(o, format_args!("ld.global.v4.b32 {{nw0,nw1,nw2,nw3}},[na]; add.u64 na,na,16;"));
+            for i in 0..4 {
+                Self::pair(o, ["e0", "e1"], &format!("c{i}"));
+                Self::pair(o, ["e2", "e3"], &format!("nw{i}"));
+                put(
+                    o,
+                    format_args!(
+                        "mul.rn.f32 e0,e0,e6; mul.rn.f32 e1,e1,e6; mul.rn.f32 e0,e0,e2; mul.rn.f32 e1,e1,e3; cvt.rn.bf16x2.f32 c{i},e1,e0;"
+                    ),
+                );
+            }
+        }
         for i in 0..8 {
             let bits = if i % 2 == 0 {
                 format!("shl.b32 tmp2,c{},16", i / 2)
@@ -242,34 +254,35 @@ ld.global.v4.b32 {{c0,c1,c2,c3}},[xa]; add.u64 xa,xa,16;"
         );
     }
 
+    /// What the row at `xa` is normalised by, in `e6`, where its weights lie, in `na`.
+    fn root_of_row(&self, o: &mut String, eps: u32, label: &str) {
+        put(
+            o,
+            format_args!(
+                "mov.u64 na,xa; mov.f32 e7,0f00000000; mov.u32 count,0;
+ROOT{label}:
+ld.global.v4.b32 {{c0,c1,c2,c3}},[na]; add.u64 na,na,16;"
+            ),
+        );
+        for i in 0..4 {
+            Self::pair(o, ["e0", "e1"], &format!("c{i}"));
+            put(o, format_args!("fma.rn.f32 e7,e0,e0,e7; fma.rn.f32 e7,e1,e1,e7;"));
+        }
+        put(
+            o,
+            format_args!(
+                "add.u32 count,count,1; setp.lt.u32 p,count,{};\n@p bra ROOT{label};\nld.param.u64 na,[args+{}];",
+                self.k / 8,
+                offset_of!(Push, norm)
+            ),
+        );
+        self.root(o, "e6", "e7", eps);
+    }
+
     /// Follows the program on both results of a thread, which `h0` and `h1` have of each side: the result in `pk`.
     fn follow(&self, o: &mut String, r: u32) {
         // INVARIANT: `fits` of `few_rows` asked whether there are steps.
         let steps = self.after.and_then(|a| steps(&a)).unwrap_or_default();
-        if steps.is_empty() {
-            return put(o, format_args!("mov.b32 pk,h0;"));
-        }
-        for (i, step) in steps.iter().enumerate() {
-            let mut load = |from: From, to: usize| {
-                let name = match from {
-                    From::Product(side) => format!("h{side}"),
-                    From::Array(i) => format!("ar{}", 4 * r + i),
-                    From::Step(i) => format!("h{}", 2 + i),
-                    From::Number(bits) => {
-                        return put(
-                            o,
-                            format_args!("mov.b32 e{to},0f{bits:08X}; mov.b32 e{},0f{bits:08X};", to + 1),
-                        );
-                    }
-                };
-                Self::pair(o, [&format!("e{to}"), &format!("e{}", to + 1)], &name);
-            };
-            step.args.iter().enumerate().for_each(|(k, &from)| load(from, 2 * k));
-            for [a, b] in [["e0", "e2"], ["e1", "e3"]] {
-                step.function.put(o, a, [a, b], ["e4", "e5"]);
-            }
-            let to = if i + 1 == steps.len() { "pk".into() } else { format!("h{}", 2 + i) };
-            put(o, format_args!("cvt.rn.bf16x2.f32 {to},e1,e0;"));
-        }
+        follow(o, &steps, |i| format!("ar{}", 4 * r + i));
     }
 }

@@ -1,7 +1,7 @@
 //! Few rows by matrices of four-bit codes in PTX, on GPUs that take it: the rows stay in registers, codes are copied to shared memory
 //! ahead, and become elements by a mask alone, as numbers below the smallest normal one, which matrix units keep; x is multiplied
-//! by powers of two to make up for that. Takes what `qmm_joined` joins, but no normalisation. The kernels on Vulkan's matrices are
-//! the twins (MLX_VK_DISABLE=qmm_few_rows).
+//! by powers of two to make up for that. Takes what `qmm_joined` joins; a normalisation where a workgroup has whole rows. The kernels on
+//! Vulkan's matrices are the twins (MLX_VK_DISABLE=qmm_few_rows).
 
 mod finish;
 mod program;
@@ -28,7 +28,11 @@ impl KernelKey for Program {
         let Form { tiles, pieces, warps, splits, .. } = self.form;
         let after = self.after.map_or(String::new(), |f| format!("_{}", f.program.name()));
         let matrices = self.matrices();
-        format!("qmm_few_rows_{warps}x{pieces}x{splits}_v{}_q4g64_bfloat16_{matrices}{after}", 8 * tiles)
+        let before = if self.norm.is_some() { "norm_" } else { "" };
+        format!(
+            "qmm_few_rows_{before}{warps}x{pieces}x{splits}_v{}_q4g64_bfloat16_{matrices}{after}",
+            8 * tiles
+        )
     }
 
     fn module(&self, _: &Features) -> Module {
@@ -46,19 +50,20 @@ const ARRAYS: u32 = 2;
 unsafe impl Told for Push {}
 
 /// The steps of what follows the products, if the text has them all.
-fn steps(after: &After) -> Option<SmallVec<[Step; 4]>> {
+pub(super) fn steps(after: &After) -> Option<SmallVec<[Step; 4]>> {
     let all = steps::steps(Dtype::BF16, after)?;
     (all.len() <= MOST && steps::arrays(after) <= ARRAYS).then_some(all)
 }
 
 /// Whether the kernel can read and write what lies there, and knows what becomes of the results.
-fn fits(j: &Joined) -> bool {
+fn fits(j: &Joined, form: Form) -> bool {
     let matrix = |m: &Matrix| {
         m.parts[0].is_multiple_of(16)
             && m.parts[1..].iter().all(|p| p.is_multiple_of(8))
             && m.rows % i64::from(UNIT) == 0
     };
-    let alone = j.norm.is_none() && j.kept.is_none() && j.picks.is_none() && j.combined.is_none();
+    let whole = j.norm.is_none_or(|(weights, _)| form.splits == 1 && weights.is_multiple_of(16));
+    let alone = whole && j.kept.is_none() && j.picks.is_none() && j.combined.is_none();
     alone
         && j.x.is_multiple_of(16)
         && j.results.iter().all(|r| r.is_multiple_of(4))
@@ -75,7 +80,7 @@ pub fn suits(device: &'static Device, s: &Shape) -> bool {
 fn form(enc: &CommandEncoder, j: &Joined) -> Option<Form> {
     let device = enc.device();
     let form = table::layout(device.profile(), &j.shape(j.format?))?;
-    (fits(j) && device.warpgroups()).then_some(form)
+    (fits(j, form) && device.warpgroups()).then_some(form)
 }
 
 /// What is told of `rows` rows from `first` on.
@@ -97,8 +102,9 @@ pub fn run(
     writes: &[(u64, u64)],
 ) -> Result<bool> {
     let Some(form) = form(enc, j) else { return Ok(false) };
-    let mut program = Program { form, k: j.k as u32, lengths: [0; 3], after: j.after };
-    let mut push = Push { x: j.x, ..Push::default() };
+    let mut program =
+        Program { form, k: j.k as u32, lengths: [0; 3], norm: j.norm.map(|n| n.1.to_bits()), after: j.after };
+    let mut push = Push { x: j.x, norm: j.norm.map_or(0, |n| n.0), ..Push::default() };
     for (i, m) in j.matrices.iter().enumerate() {
         program.lengths[i] = m.rows as u32;
         (push.parts[0][i], push.parts[1][i], push.parts[2][i]) = m.parts.into();

@@ -7,6 +7,7 @@ use crate::core::Dtype;
 use crate::kernels::matmul::epilogue::KeptAfter;
 use crate::vulkan::kernels::matmul::warpgroup::text::{self, put};
 use crate::vulkan::kernels::quantized::qmm_joined::Push;
+use crate::vulkan::kernels::quantized::units::Units;
 use crate::vulkan::tune::quantized::few_rows::{COLUMN, Form, GROUPS, PIECE, SPAN, UNIT};
 
 /// What the kernel does; bfloat16, groups of 64.
@@ -17,13 +18,10 @@ pub struct Program {
     pub k: u32,
     /// Rows of codes of each matrix, whole units.
     pub lengths: [u32; 3],
+    /// The bits of the epsilon that rows of x are normalised with.
+    pub norm: Option<u32>,
     /// What becomes of the results of one matrix, or of two at once.
     pub after: Option<KeptAfter>,
-}
-
-/// Place of what the kernel is told of a matrix: `part` 0 to 3 are codes, scales, biases and results.
-pub(super) fn place(part: u32, matrix: u32) -> u32 {
-    offset_of!(Push, parts) as u32 + 8 * (3 * part + matrix)
 }
 
 /// What codes are multiplied by as elements whose exponent is zero: low digits, and those four places up; and what undoes it.
@@ -32,23 +30,23 @@ const UP: [u32; 2] = [0x6f80_6f80, 0x6d80_6d80];
 const DOWN: u32 = 0x2d00_0000;
 
 impl Program {
+    /// How it goes over rows.
+    pub(super) fn rows(&self) -> Units {
+        Units { lengths: self.lengths, after: self.after.is_some(), unit: UNIT }
+    }
+
     pub fn matrices(&self) -> u32 {
-        self.lengths.iter().filter(|&&n| n > 0).count() as u32
+        self.rows().matrices()
     }
 
     /// Matrices that a unit has rows of.
     pub fn sides(&self) -> u32 {
-        if self.after.is_some() { self.matrices() } else { 1 }
-    }
-
-    /// Units of the first matrices.
-    pub(super) fn units_of(&self, matrices: usize) -> u32 {
-        self.lengths[..matrices].iter().map(|n| n / UNIT).sum()
+        self.rows().sides()
     }
 
     /// All units.
     pub fn units(&self) -> u32 {
-        self.units_of(if self.sides() == 2 { 1 } else { 3 })
+        self.rows().all()
     }
 
     /// Bytes of a row of codes, and of one of factors.
@@ -109,12 +107,13 @@ impl Program {
                 ".shared .align 128 .b8 ring[{ring}];
 .shared .align 16 .b8 sums[{sums}];
 .shared .align 4 .b8 flag[4];
+.shared .align 4 .b8 squares[{squares}];
 .reg .pred p,q,have,first,second,odd,high,one,two,there<{tiles}>,mine<{rounds}>;
 .reg .b32 tid,lane,warp,g,t,list,lists,split,rows,k0,unit,next,local,tmp,tmp2,cs,fs,rs,rb,ss,sr,co,fo,buffer,len,word,count;
 .reg .b32 rx<4>,x<{xs}>,bx<{bxs}>,sc<4>,bi<2>,c<4>,a<4>,size<{pieces}>,half<{pieces}>,v<{rounds}>,r<{rounds}>,at<{rounds}>;
-.reg .b32 ar<{arrays}>,h<8>,up<3>,pk;
-.reg .f32 f<16>,z,acc<{accs}>,tot<{accs}>,y<{ys}>,e<8>,sum<4>,w0,w1;
-.reg .b64 wp,fp,l,m,xa,wa,sa,ba,da;
+.reg .b32 ar<{arrays}>,h<8>,up<3>,nw<4>,pk;
+.reg .f32 f<16>,root<{tiles}>,z,acc<{accs}>,tot<{accs}>,y<{ys}>,e<8>,sum<4>,w0,w1;
+.reg .b64 wp,fp,l,m,na,xa,wa,sa,ba,da;
 ld.param.u32 rows,[args+{at_rows}];
 mov.u32 tid,%tid.x; shr.u32 warp,tid,5; and.b32 lane,tid,31; shr.u32 g,lane,2; and.b32 t,lane,3; mov.f32 z,0f00000000;",
                 ring = warps * pieces * PIECE,
@@ -124,6 +123,7 @@ mov.u32 tid,%tid.x; shr.u32 warp,tid,5; and.b32 lane,tid,31; shr.u32 g,lane,2; a
                 arrays = 4 * self.rounds(),
                 accs = 4 * tiles,
                 ys = 4 * self.rounds(),
+                squares = 4 * warps * tiles * 8,
                 at_rows = offset_of!(Push, rows),
             ),
         );
@@ -199,35 +199,13 @@ mad.lo.u32 at{r},v{r},{column},sr; mad.lo.u32 at{r},r{r},4,at{r};",
         }
     }
 
-    /// Which matrix has a unit (predicates `one` and `two`: not the first, not the second), and its place there, in `local`.
-    pub(super) fn matrix_of(&self, o: &mut String, unit: &str) {
-        put(o, format_args!("mov.u32 local,{unit};"));
-        if self.sides() == 2 {
-            return;
-        }
-        for (i, name) in [(1, "one"), (2, "two")].into_iter().filter(|x| x.0 < self.matrices() as usize) {
-            let first = self.units_of(i);
-            put(o, format_args!("setp.ge.u32 {name},{unit},{first};\n@{name} sub.u32 local,{unit},{first};"));
-        }
-    }
-
-    /// Takes what is told of the matrix at hand.
-    pub(super) fn told(&self, o: &mut String, to: &str, part: u32, side: u32) {
-        put(o, format_args!("ld.param.u64 {to},[args+{}];", place(part, side)));
-        if self.sides() == 1 {
-            for (i, name) in [(1, "one"), (2, "two")].into_iter().filter(|x| x.0 < self.matrices()) {
-                put(o, format_args!("@{name} ld.param.u64 {to},[args+{}];", place(part, i)));
-            }
-        }
-    }
-
     /// Goes to where this thread copies from of a unit; `have` is whether there is one.
     fn seek(&self, o: &mut String, unit: &str, side: u32) {
         let [codes, factors] = self.row_bytes();
-        self.matrix_of(o, unit);
-        self.told(o, "wp", 0, side);
-        self.told(o, "fp", 1, side);
-        self.told(o, "m", 2, side);
+        self.rows().matrix_of(o, unit);
+        self.rows().told(o, "wp", 0, side);
+        self.rows().told(o, "fp", 1, side);
+        self.rows().told(o, "m", 2, side);
         put(
             o,
             format_args!(
@@ -272,9 +250,9 @@ mul.wide.u32 l,local,{}; add.u64 fp,fp,l; cvt.u64.u32 l,fo; add.u64 fp,fp,l;",
         let splits = self.form.splits;
         let units = self.units();
         put(o, format_args!("setp.ne.u32 p,tid,0; setp.ge.u32 q,{unit},{units}; or.pred q,q,p;"));
-        self.matrix_of(o, unit);
+        self.rows().matrix_of(o, unit);
         for (part, bytes) in [(0, self.row_bytes()[0]), (1, self.row_bytes()[1]), (2, self.row_bytes()[1])] {
-            self.told(o, "wa", part, side);
+            self.rows().told(o, "wa", part, side);
             let share = UNIT * bytes / splits;
             put(
                 o,
@@ -320,12 +298,99 @@ mad.lo.u32 tmp,t,16,k0; mul.wide.u32 l,tmp,2; add.u64 xa,xa,l;",
                 }
             }
         }
+        if let Some(eps) = self.norm {
+            self.normalise(o, eps);
+        }
         for part in 0..tiles * pieces {
             for i in 0..GROUPS {
                 Self::deal_x(o, (part * GROUPS + i) * 8, i);
             }
             Self::deal_sums(o, 2 * part);
         }
+    }
+
+    /// Normalises the rows that were asked for: their squares are summed up by subgroups, and then over those of the workgroup.
+    fn normalise(&self, o: &mut String, eps: u32) {
+        let Form { tiles, pieces, warps, .. } = self.form;
+        let of_warp = 4 * 8 * tiles;
+        put(
+            o,
+            format_args!(
+                "setp.eq.u32 q,t,0; mov.u32 tmp2,squares; mad.lo.u32 tmp2,g,4,tmp2; mad.lo.u32 len,warp,{of_warp},tmp2;"
+            ),
+        );
+        for j in 0..tiles {
+            put(o, format_args!("mov.f32 f4,0f00000000;"));
+            let first = j * pieces * GROUPS * 8;
+            for x in first..first + pieces * GROUPS * 8 {
+                Self::pair(o, ["f0", "f1"], &format!("x{x}"));
+                put(o, format_args!("fma.rn.f32 f4,f0,f0,f4; fma.rn.f32 f4,f1,f1,f4;"));
+            }
+            put(
+                o,
+                format_args!(
+                    "shfl.sync.bfly.b32 f1,f4,1,31,-1; add.f32 f4,f4,f1; shfl.sync.bfly.b32 f1,f4,2,31,-1; add.f32 f4,f4,f1;\n@q st.shared.f32 [len+{}],f4;",
+                    32 * j
+                ),
+            );
+        }
+        put(o, format_args!("bar.sync 0;"));
+        for j in 0..tiles {
+            put(o, format_args!("ld.shared.f32 f4,[tmp2+{}];", 32 * j));
+            for w in 1..warps {
+                put(o, format_args!("ld.shared.f32 f5,[tmp2+{}]; add.f32 f4,f4,f5;", of_warp * w + 32 * j));
+            }
+            self.root(o, &format!("root{j}"), "f4", eps);
+        }
+        put(
+            o,
+            format_args!(
+                "ld.param.u64 wa,[args+{}]; mad.lo.u32 tmp,t,16,k0; mul.wide.u32 l,tmp,2; add.u64 wa,wa,l;",
+                offset_of!(Push, norm)
+            ),
+        );
+        for (p, i) in (0..pieces).flat_map(|p| (0..2 * GROUPS).map(move |i| (p, i))) {
+            let guard = if self.exact() { "" } else { "@p " };
+            if !self.exact() {
+                put(
+                    o,
+                    format_args!(
+                        "setp.ne.u32 p,size{p},0; mov.b32 nw0,0; mov.b32 nw1,0; mov.b32 nw2,0; mov.b32 nw3,0;"
+                    ),
+                );
+            }
+            put(
+                o,
+                format_args!(
+                    "{guard}ld.global.v4.b32 {{nw0,nw1,nw2,nw3}},[wa+{}];",
+                    2 * (SPAN * p + 64 * (i / 2)) + 16 * (i % 2)
+                ),
+            );
+            for e in 0..4 {
+                Self::pair(o, ["f2", "f3"], &format!("nw{e}"));
+                for j in 0..tiles {
+                    let x = format!("x{}", ((j * pieces + p) * GROUPS * 8) + 4 * i + e);
+                    Self::pair(o, ["f0", "f1"], &x);
+                    put(
+                        o,
+                        format_args!(
+                            "mul.rn.f32 f0,f0,root{j}; mul.rn.f32 f1,f1,root{j}; mul.rn.f32 f0,f0,f2; mul.rn.f32 f1,f1,f3; cvt.rn.bf16x2.f32 {x},f1,f0;"
+                        ),
+                    );
+                }
+            }
+        }
+    }
+
+    /// What a row is multiplied by whose squares have this sum.
+    pub(super) fn root(&self, o: &mut String, to: &str, sum: &str, eps: u32) {
+        let k = (self.k as f32).to_bits();
+        put(
+            o,
+            format_args!(
+                "div.rn.f32 {to},{sum},0f{k:08X}; add.rn.f32 {to},{to},0f{eps:08X}; sqrt.rn.f32 {to},{to}; rcp.rn.f32 {to},{to};"
+            ),
+        );
     }
 
     /// A pair of elements as float32.

@@ -14,7 +14,7 @@ use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::kernels::quantized::qmm_joined::Push;
 use crate::vulkan::kernels::quantized::steps::{From, Function, Step};
 use crate::vulkan::kernels::quantized::trial::{
-    Chance, Quantised, added, after, bytes, gated, instr, read, rounded, same,
+    Chance, Quantised, added, after, bytes, gated, instr, normalised, read, rounded, same,
 };
 use crate::vulkan::kernels::tests::ptx::{Memory, Program as Reader};
 use crate::vulkan::tune::fusion::row_product;
@@ -63,19 +63,23 @@ fn texts_are_whole() {
                 let mut p = devices::h200();
                 p.features.ptx = true;
                 let form = possible(&p, &s).unwrap();
-                let text = Program { form, k: k as u32, lengths, after }.text();
-                let labels: Vec<&str> = text.lines().filter_map(|l| l.strip_suffix(':')).collect();
-                let known: HashSet<&str> = labels.iter().copied().collect();
-                assert_eq!(known.len(), labels.len(), "{form:?}");
-                let jumps = text.split("bra ").skip(1).map(|t| t.split(';').next().unwrap());
-                jumps.for_each(|to| assert!(known.contains(to), "{to} of {form:?}"));
-                let declared = registers(&text);
-                // Names of instructions have dots.
-                let names = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '.');
-                for name in names.filter(|n| !n.contains('.')) {
-                    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
-                    if let (Some(&Some(n)), Ok(i)) = (declared.get(stem), name[stem.len()..].parse::<u32>()) {
-                        assert!(i < n, "{name} of {form:?}");
+                for norm in [None, Some(0x358637bd)].into_iter().take(if form.splits == 1 { 2 } else { 1 }) {
+                    let text = Program { form, k: k as u32, lengths, norm, after }.text();
+                    let labels: Vec<&str> = text.lines().filter_map(|l| l.strip_suffix(':')).collect();
+                    let known: HashSet<&str> = labels.iter().copied().collect();
+                    assert_eq!(known.len(), labels.len(), "{form:?}");
+                    let jumps = text.split("bra ").skip(1).map(|t| t.split(';').next().unwrap());
+                    jumps.for_each(|to| assert!(known.contains(to), "{to} of {form:?}"));
+                    let declared = registers(&text);
+                    // Names of instructions have dots.
+                    let names = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '.');
+                    for name in names.filter(|n| !n.contains('.')) {
+                        let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+                        if let (Some(&Some(n)), Ok(i)) =
+                            (declared.get(stem), name[stem.len()..].parse::<u32>())
+                        {
+                            assert!(i < n, "{name} of {form:?}");
+                        }
                     }
                 }
             }
@@ -94,7 +98,7 @@ fn rows_beyond_the_first_have_their_places() {
     for (lengths, after, steps) in
         [([64, 16, 32], None, [64, 16, 32]), ([64, 0, 0], Some(added()), [64, 64, 64])]
     {
-        let program = Program { form, k: 1024, lengths, after };
+        let program = Program { form, k: 1024, lengths, norm: None, after };
         let told = of_rows(&program, all, 32, 7);
         assert_eq!((told.x - all.x, told.rows), (2 * 32 * 1024, 7));
         for i in 0..3 {
@@ -124,7 +128,11 @@ fn texts_compute_what_products_are() {
                 .collect();
             let n = lengths[0] as usize;
             let (x, res) = (c.numbers(m * k, 1.0, 0.0), c.numbers(m * n, 1.0, 0.0));
-            let program = Program { form, k: k as u32, lengths, after };
+            // Rows are normalised but before a residual; once by weights that leave the range of codes.
+            let norm = (form.splits == 1 && lengths[1] > 0).then_some(1e-6_f32.to_bits());
+            let large = if k == 256 { 1e30 } else { 1.0 };
+            let weights: Vec<f64> = rounded(c.numbers(k, 0.5, 1.0).iter().map(|w| w * large).collect());
+            let program = Program { form, k: k as u32, lengths, norm, after };
             let left = 4 * form.left(program.units() * program.sides());
             let mut push = Push { x: memory.place(bytes(&x)), rows: m as u32, ..Push::default() };
             for (i, q) in all.iter().enumerate() {
@@ -135,8 +143,13 @@ fn texts_compute_what_products_are() {
                 push.parts[3][1] = memory.place(bytes(&res));
             }
             (push.sums, push.norm) = (memory.place(vec![0; left]), memory.place(vec![0; 4 * 64]));
+            let mut rows: Vec<Vec<f64>> = x.chunks(k).map(<[f64]>::to_vec).collect();
+            if norm.is_some() {
+                push.norm = memory.place(bytes(&weights));
+                rows.iter_mut().for_each(|row| *row = normalised(row, &weights));
+            }
             Reader::read(&program.text()).run(&mut memory, push.bytes(), groups * form.splits as usize);
-            let products = |q: &Quantised| -> Vec<f64> { x.chunks(k).flat_map(|row| q.times(row)).collect() };
+            let products = |q: &Quantised| -> Vec<f64> { rows.iter().flat_map(|row| q.times(row)).collect() };
             let first = products(&all[0]);
             match (after, lengths[1]) {
                 (Some(_), 0) => {

@@ -1,0 +1,199 @@
+//! The row of a product in the text of `text`: awaited, normalised where it is to be, and brought to shared memory.
+
+use super::Stage;
+use super::place;
+use super::text::Chain;
+use crate::core::Dtype;
+use crate::vulkan::kernels::matmul::warpgroup::text::{pair, put};
+use crate::vulkan::tune::quantized::chain::{NORMED, PIECES, THREADS, WARPS};
+
+/// Pieces of a row that is normalised.
+const FEW: u32 = NORMED / (8 * THREADS);
+
+impl Chain {
+    /// Weights that the row is normalised by.
+    pub(super) fn weights(self, o: &mut String) {
+        put(
+            o,
+            format_args!(
+                "and.b32 t0,flags,1; setp.ne.u32 isnorm,t0,0; ld.param.u64 d,[sa+{}];",
+                place!(norm)
+            ),
+        );
+        for i in 0..FEW {
+            let [a, b, c, e] = [0, 1, 2, 3].map(|q| 4 * i + q);
+            put(
+                o,
+                format_args!(
+                    "add.u32 t1,tid,{}; shl.b32 t2,t1,3; setp.lt.and.u32 l{i},t2,k,isnorm; mad.wide.u32 wide,t1,16,d;
+@l{i} ld.global.nc.v4.b32 {{w{a},w{b},w{c},w{e}}},[wide];",
+                    THREADS * i
+                ),
+            );
+        }
+    }
+
+    /// Brings the row of x to shared memory, normalised where it is to be, and the sums of its groups; finds the thread's result.
+    pub(super) fn stage_x(self, o: &mut String) {
+        self.arrays(o);
+        put(o, format_args!("mov.b32 rr,{{r0,r1}};"));
+        self.await_x(o);
+        put(o, format_args!("@!isnorm bra NORMED;"));
+        self.normalise(o);
+        put(o, format_args!("NORMED:"));
+        (0..PIECES)
+            .for_each(|i| if self.values() { self.stage_values(o, i) } else { self.stage_codes(o, i) });
+        put(o, format_args!("STAGED:\nbar.sync 0;"));
+    }
+
+    /// Piece i of a row that meets codes, and the sums of its groups.
+    fn stage_codes(self, o: &mut String, i: u32) {
+        let [a, b, c, e] = [0, 1, 2, 3].map(|q| 4 * i + q);
+        // Elements k and k + 4 are a pair, as the codes that one mask takes.
+        put(
+            o,
+            format_args!(
+                "setp.gt.u32 p,at,{from};
+@!p bra STAGED;
+mov.f32 v2,0f00000000;
+prmt.b32 fa0,x{a},x{c},0x5410; prmt.b32 fa1,x{a},x{c},0x7632; prmt.b32 fa2,x{b},x{e},0x5410; prmt.b32 fa3,x{b},x{e},0x7632;
+mul.rn.bf16x2 fa0,fa0,up0; mul.rn.bf16x2 fa1,fa1,up1; mul.rn.bf16x2 fa2,fa2,up0; mul.rn.bf16x2 fa3,fa3,up1;
+add.u32 t3,tid,{from}; setp.lt.u32 q,t3,at; {at} mov.u32 t1,row; add.u32 t0,t0,t1;
+@q st.shared.v4.b32 [t0],{{fa0,fa1,fa2,fa3}};",
+                at = if self.words() == 2 { "and.b32 t0,t3,-64; bfe.u32 t1,t3,1,5; or.b32 t0,t0,t1; and.b32 t1,t3,1; shl.b32 t1,t1,5; or.b32 t0,t0,t1; shl.b32 t0,t0,4;" } else { "shl.b32 t0,t3,4;" },
+                from = THREADS * i,
+            ),
+        );
+        for r in [a, b, c, e] {
+            pair(o, Dtype::BF16, ["v0", "v1"], &format!("x{r}"), "t0");
+            put(o, format_args!("add.f32 v0,v0,v1; add.f32 v2,v2,v0;"));
+        }
+        let mut lane = 1;
+        while lane < 4 * self.words() {
+            put(o, format_args!("shfl.sync.bfly.b32 v0,v2,{lane},31,-1; add.f32 v2,v2,v0;"));
+            lane *= 2;
+        }
+        put(
+            o,
+            format_args!(
+                "and.b32 t0,t3,{}; setp.eq.and.u32 q,t0,0,q; shr.u32 t0,t3,{}; shl.b32 t0,t0,2; mov.u32 t1,totals; add.u32 t0,t0,t1;
+@q st.shared.f32 [t0],v2;",
+                4 * self.words() - 1,
+                (4 * self.words()).ilog2()
+            ),
+        );
+    }
+
+    /// Loads the row's pieces of the thread: all at once, and again until all have their tags.
+    fn await_x(self, o: &mut String) {
+        put(
+            o,
+            format_args!(
+                "ld.param.u64 d,[sa+{}]; ld.param.u32 tag,[sa+{}]; shl.b32 at,spans,{}; setp.ne.u32 q,tag,0;",
+                place!(x),
+                place!(x_tag),
+                (self.span() / 8).ilog2()
+            ),
+        );
+        for i in 0..PIECES {
+            put(o, format_args!("add.u32 t1,tid,{}; shl.b32 t2,t1,3; setp.lt.u32 l{i},t2,k;", THREADS * i));
+        }
+        put(o, format_args!("mov.b64 wide,{{zero,tag}};"));
+        (0..4 * PIECES).for_each(|r| put(o, format_args!("mov.b64 o{r},wide;")));
+        put(o, format_args!("@q bra TAGGED;\nmad.wide.u32 wide,tid,16,d;"));
+        for i in 0..PIECES {
+            let [a, b, c, e] = [0, 1, 2, 3].map(|q| 4 * i + q);
+            (4 * i..4 * i + 4).for_each(|r| put(o, format_args!("mov.u32 x{r},zero;")));
+            put(
+                o,
+                format_args!("@l{i} ld.global.v4.b32 {{x{a},x{b},x{c},x{e}}},[wide+{}];", 16 * THREADS * i),
+            );
+        }
+        put(o, format_args!("bra LOADED;\nTAGGED:\nmad.wide.u32 wide,tid,32,d;\nPOLL:"));
+        for i in 0..PIECES {
+            let [a, b, c, e] = [0, 1, 2, 3].map(|q| 4 * i + q);
+            let at = 32 * THREADS * i;
+            put(
+                o,
+                format_args!(
+                    "@l{i} ld.relaxed.gpu.global.v2.b64 {{o{a},o{b}}},[wide+{at}];\n@l{i} ld.relaxed.gpu.global.v2.b64 {{o{c},o{e}}},[wide+{}];",
+                    at + 16
+                ),
+            );
+        }
+        put(o, format_args!("setp.ne.u32 p,zero,0;"));
+        for r in 0..4 * PIECES {
+            put(o, format_args!("mov.b64 {{x{r},t0}},o{r}; setp.ne.or.u32 p,t0,tag,p;"));
+        }
+        put(o, format_args!("@p bra POLL;\nLOADED:"));
+    }
+
+    /// Normalises the pieces of the row; the first workgroup stores them where they are kept.
+    fn normalise(self, o: &mut String) {
+        put(o, format_args!("mov.f32 v2,0f00000000; mov.f32 v3,v2;"));
+        for i in 0..FEW {
+            put(o, format_args!("setp.gt.u32 p,at,{};\n@!p bra SQUARED;", THREADS * i));
+            for r in 4 * i..4 * i + 4 {
+                pair(o, Dtype::BF16, ["v0", "v1"], &format!("x{r}"), "t0");
+                put(o, format_args!("fma.rn.f32 v2,v0,v0,v2; fma.rn.f32 v3,v1,v1,v3;"));
+            }
+        }
+        put(o, format_args!("SQUARED:\nadd.f32 v2,v2,v3;"));
+        for lane in [16, 8, 4, 2, 1] {
+            put(o, format_args!("shfl.sync.bfly.b32 v0,v2,{lane},31,-1; add.f32 v2,v2,v0;"));
+        }
+        put(
+            o,
+            format_args!(
+                "mov.u32 t0,squares; shl.b32 t1,warp,2; add.u32 t1,t1,t0; setp.eq.u32 q,lane,0;
+@q st.shared.f32 [t1],v2;
+bar.sync 0;
+mov.f32 root,0f00000000;"
+            ),
+        );
+        for part in 0..WARPS / 4 {
+            put(
+                o,
+                format_args!(
+                    "ld.shared.v4.f32 {{v0,v1,v2,v3}},[t0+{}]; add.f32 v0,v0,v1; add.f32 v2,v2,v3; add.f32 v0,v0,v2; add.f32 root,root,v0;",
+                    16 * part
+                ),
+            );
+        }
+        put(
+            o,
+            format_args!(
+                "ld.param.f32 eps,[sa+{}]; cvt.rn.f32.u32 v0,k; div.rn.f32 root,root,v0; add.f32 root,root,eps; sqrt.rn.f32 root,root; rcp.rn.f32 root,root;
+and.b32 t0,flags,2; setp.ne.and.u32 keeps,t0,0,first; ld.param.u64 d,[sa+{}];",
+                place!(eps),
+                place!(kept)
+            ),
+        );
+        for i in 0..FEW {
+            put(o, format_args!("setp.gt.u32 p,at,{};\n@!p bra KEPT;", THREADS * i));
+            for r in 4 * i..4 * i + 4 {
+                pair(o, Dtype::BF16, ["v0", "v1"], &format!("x{r}"), "t0");
+                pair(o, Dtype::BF16, ["v2", "v3"], &format!("w{r}"), "t0");
+                put(
+                    o,
+                    format_args!(
+                        "mul.f32 v0,v0,root; mul.f32 v0,v0,v2; mul.f32 v1,v1,root; mul.f32 v1,v1,v3; cvt.rn.bf16x2.f32 t1,v1,v0; selp.b32 x{r},t1,zero,l{i};"
+                    ),
+                );
+            }
+            put(
+                o,
+                format_args!(
+                    "add.u32 t1,tid,{}; mad.wide.u32 wide,t1,16,d; and.pred q,keeps,l{i};
+@q st.global.v4.b32 [wide],{{x{},x{},x{},x{}}};",
+                    THREADS * i,
+                    4 * i,
+                    4 * i + 1,
+                    4 * i + 2,
+                    4 * i + 3
+                ),
+            );
+        }
+        put(o, format_args!("KEPT:"));
+    }
+}
