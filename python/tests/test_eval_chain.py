@@ -8,6 +8,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 import test_eval_joined as t
+import test_eval_joined_dense as dense
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("none_disabled")]
 
@@ -36,11 +37,11 @@ def listed(a):
 class Layer:
     """What stands between the attention of one layer and that of the next."""
 
-    def __init__(self, rng, hidden, q, kv, inner, dtype="bfloat16"):
+    def __init__(self, rng, hidden, q, kv, inner, dtype="bfloat16", make=t.Matrix):
         self.dtype = dtype
-        self.o, self.down = (t.Matrix(rng, hidden, n, dtype) for n in (q, inner))
-        self.gate, self.up = (t.Matrix(rng, inner, hidden, dtype) for _ in range(2))
-        self.qkv = [t.Matrix(rng, n, hidden, dtype) for n in (q, kv, kv)]
+        self.o, self.down = (make(rng, hidden, n, dtype) for n in (q, inner))
+        self.gate, self.up = (make(rng, inner, hidden, dtype) for _ in range(2))
+        self.qkv = [make(rng, n, hidden, dtype) for n in (q, kv, kv)]
         self.w = [1 + t.normal(rng, hidden, dtype=dtype, scale=0.1) for _ in range(2)]
         self.x, self.attended = (t.normal(rng, 1, 1, n, dtype=dtype) for n in (hidden, q))
         mx.eval(self.w)
@@ -66,18 +67,19 @@ class Layer:
 
 
 def chains(ran):
-    return sum(n for k, n in ran.items() if k.startswith("qmm_chain"))
+    return sum(n for k, n in ran.items() if k.startswith(("qmm_chain", "gemv_chain")))
 
 
+@pytest.mark.parametrize("make", [t.Matrix, dense.Layer], ids=["codes", "dense"])
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: "x".join(map(str, s)))
-def test_a_layer_between_attentions(rng, shape):
-    layer = Layer(rng, *shape)
+def test_a_layer_between_attentions(rng, shape, make):
+    layer = Layer(rng, *shape, make=make)
     got, ran = h.kernels(layer)
     if can(shape[0], shape[1], shape[3]):
         assert chains(ran) == 1 and sum(ran.values()) == 1, ran
     for a, b in zip(got, layer.expected(), strict=True):
         t.close(a.reshape(1, -1), b, "bfloat16", units=4)
-    apart = h.apart(layer, "qmm_chain")
+    apart = h.apart(layer, "qmm_chain,gemv_chain")
     for a, b in zip(got, apart, strict=True):
         t.close(a, h.to_np(b).astype(np.float64), "bfloat16", units=4)
     for _ in range(3):

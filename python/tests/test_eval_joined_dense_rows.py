@@ -139,3 +139,27 @@ def test_derivatives_pass(rng):
 
     got, want = mx.grad(loss)(x), apart(lambda: mx.grad(loss)(x))
     close(got, h.to_np(want).astype(np.float64), "float16", 4)
+
+
+@pytest.mark.parametrize(("rows", "k"), [(17, 64), (20, 320), (32, 1024), (25, 192)])
+def test_long_matrices(rng, rows, k):
+    """Several workgroups' rows, of several matrices, with all that follows."""
+    x = normal(rng, rows, 1, k, dtype="bfloat16")
+    v = h.to_np(x).copy()
+    v[3, 0, k - 1] = np.inf
+    x, row = h.from_np(v, "bfloat16"), v.astype(np.float64)
+    finite = np.flatnonzero(np.arange(rows) != 3)
+    at = mx.array(finite)
+
+    def same(got, want, units=3):
+        close(got[at], want[finite], "bfloat16", units)
+
+    three = [Layer(rng, n, k, "bfloat16") for n in (16384, 1034, 30)]
+    for got, layer in zip([p(x) for p in three], three, strict=True):
+        same(got, layer.of(row))
+        assert np.array_equal(h.to_np(got)[3, 0], np.inf * np.sign(layer.values[:, k - 1]))
+    gate, up = (Layer(rng, 8500, k, "bfloat16") for _ in range(2))
+    g, u = (rounded(p.of(row[finite]), "bfloat16").astype(np.float64) for p in (gate, up))
+    close(swiglu(gate(x), up(x))[at], gated(g, u), "bfloat16", 4)
+    res = normal(rng, rows, 1, 16384, dtype="bfloat16")
+    same(res + three[0](x), h.to_np(res) + rounded(three[0].of(row), "bfloat16"))

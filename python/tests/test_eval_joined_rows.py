@@ -8,7 +8,7 @@ import helpers as h
 import mlx.core as mx
 import numpy as np
 import pytest
-from test_eval_joined import UNIT, Matrix, apart, close, gated, normal, rounded, swiglu
+from test_eval_joined import UNIT, Matrix, apart, close, gated, normal, rms, rounded, swiglu
 
 pytestmark = [
     pytest.mark.gpu,
@@ -230,3 +230,28 @@ def test_rows_on_any_device(rng, dtype):
         g, u = (rounded(p.of(row), dtype).astype(np.float64) for p in mats)
         close(swiglu(mats[0](x), mats[1](x)), gated(g, u), dtype, units=8)
         close(res + mats[0](x), h.to_np(res) + g, dtype, units=3)
+
+
+@pytest.mark.parametrize("rows", [2, 5, 8, 13, 16])
+@pytest.mark.parametrize("k", [256, 1024, 2048, 4096])
+def test_rows_that_are_normalised(rng, rows, k):
+    """Normalised by the kernel of the products where it has whole rows, or by one before it: rows
+    of codes that it takes and that it does not, weights that lie anywhere, no numbers."""
+    w = h.to_np(1 + normal(rng, k + 1, dtype="bfloat16", scale=0.3))
+    weights = [h.from_np(w[1:], "bfloat16"), h.from_np(w, "bfloat16")[1:]]
+    for lengths, weight in zip([(48, 16), (40, 24)], weights, strict=True):
+        mats = [Matrix(rng, n, k, "bfloat16") for n in lengths]
+        x = normal(rng, rows, 1, k, dtype="bfloat16")
+        v = h.to_np(x).copy()
+        v[0] *= 1e15
+        v[1, 0, 3] = np.nan
+        x = h.from_np(v, "bfloat16")
+        y = rms(v.astype(np.float64), w[1:], "bfloat16")
+        keep = np.arange(rows) != 1
+        out = [m(mx.fast.rms_norm(x, weight, 1e-5)) for m in mats]
+        unit = swiglu(*(m(mx.fast.rms_norm(x, weight, 1e-5)) for m in (mats[0], mats[0])))
+        for got, m in zip(out, mats, strict=True):
+            assert np.isnan(h.to_np(got)[1]).all()
+            close(got[mx.array(np.flatnonzero(keep))], m.of(y[keep]), "bfloat16", 4)
+        g = rounded(mats[0].of(y[keep]), "bfloat16").astype(np.float64)
+        close(unit[mx.array(np.flatnonzero(keep))], gated(g, g), "bfloat16", 6)
