@@ -79,7 +79,7 @@ def test_a_layer_between_attentions(rng, shape, make):
         assert chains(ran) == 1 and sum(ran.values()) == 1, ran
     for a, b in zip(got, layer.expected(), strict=True):
         t.close(a.reshape(1, -1), b, "bfloat16", units=4)
-    apart = h.apart(layer, "qmm_chain,gemv_chain")
+    apart = h.apart(layer, "qmm_chain", "gemv_chain")
     for a, b in zip(got, apart, strict=True):
         t.close(a, h.to_np(b).astype(np.float64), "bfloat16", units=4)
     for _ in range(3):

@@ -28,6 +28,14 @@ MODES = [
 HALVES = ["float16", "bfloat16"]
 
 
+@pytest.fixture(autouse=True)
+def by_shaders(none_disabled):
+    """The kernel in PTX that takes some of these has tests of its own."""
+    before = mx.vulkan._set_disabled(["qmm_few_picked"])
+    yield
+    mx.vulkan._set_disabled(before)
+
+
 def names(f):
     out, ran = h.kernels(f)
     return out, [k for k in ran if "qmm" in k]
@@ -181,7 +189,7 @@ def test_by_ordinary_arithmetic(what):
 
 
 def test_it_can_be_turned_off(rng):
-    before = mx.vulkan._set_disabled(["qmm_grouped"])
+    before = mx.vulkan._set_disabled(["qmm_grouped", "qmm_few_picked"])
     assert not grouped(rng)
     m = Experts(rng, 16, 64, "float16", count=3)
     x = normal(rng, 32, 1, 64, dtype="float16")

@@ -1,7 +1,7 @@
 #version 460
 // Products that stand in memory, those of COMBINED picks of a token behind each other, times a weight each and added up: what
 // qmm_combine.comp does besides the products, rounded in the same places. An invocation has OWN neighbours of a row.
-// Defines: those of quantized/qmm.glsl with JOINED 1, THREADS, COMBINED, OWN (1, or what 16 bytes hold), optionally AFTER: a function of
+// Defines: those of quantized/qmm.glsl with JOINED 1, THREADS, COMBINED, OWN (1, or what 4, 8 or 16 bytes hold), optionally AFTER: a function of
 // GLSL of a sum and its place. x are the products, `norm` the weights, rows the tokens, N0 the length of a row.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
@@ -15,6 +15,17 @@
 layout(local_size_x = THREADS) in;
 #include "quantized/joined.glsl"
 
+// The elements of an invocation, from `at` on, in as many words as they have.
+uvec4 own_elements(uint at) {
+#if OWN == V
+    return Chunks(p.x).v[at / OWN];
+#elif 2 * OWN == V
+    return uvec4(Pairs(p.x).v[at / OWN], 0, 0);
+#else
+    return uvec4(Words(p.x).v[at / OWN], 0, 0, 0);
+#endif
+}
+
 void main() {
     uint i = ((gl_WorkGroupID.x + p.tile0) * THREADS + gl_LocalInvocationIndex) * OWN;
     uint token = i / N0, col = i % N0;
@@ -25,7 +36,7 @@ void main() {
         uint pick = token * COMBINED + j, at = pick * N0 + col;
         float weight = load_element(p.norm, pick);
 #if OWN > 1
-        uvec4 c = Chunks(p.x).v[at / OWN];
+        uvec4 c = own_elements(at);
 #endif
         [[unroll]] for (uint e = 0; e < OWN; e++) {
 #if OWN > 1

@@ -68,6 +68,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &tune::quantized::picked::QMM_GROUPED,
     &tune::quantized::held::QMM_HELD,
     &tune::quantized::few_rows::QMM_FEW_ROWS,
+    &tune::quantized::few_picked::QMM_FEW_PICKED,
     &tune::gemv::held::MATMUL_HELD,
     &tune::gemv::wide::MATMUL_WIDE,
     &tune::parts::MATMUL_PARTS,

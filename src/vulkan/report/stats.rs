@@ -16,8 +16,8 @@ const PARTS: usize = 9;
 const OPS: usize = 21;
 
 /// Kernels of quantised products.
-pub(in crate::vulkan) const QMM: [&str; 9] =
-    ["rows", "cols", "tiled", "dequantize", "coop", "row", "held", "stream", "few_rows"];
+pub(in crate::vulkan) const QMM: [&str; 10] =
+    ["rows", "cols", "tiled", "dequantize", "coop", "row", "held", "stream", "few_rows", "few_picked"];
 /// Kernels of attention.
 pub(in crate::vulkan) const ATTENTION: [&str; 3] = ["vector", "tile", "coop"];
 

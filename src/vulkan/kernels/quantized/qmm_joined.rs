@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::joined_layout::{Layout, layout};
 use super::qmm::define_coop;
 use super::quant::{define_format, show as show_format};
-use super::{chain, few_rows, stream, subnormal_probe, sums, wide};
+use super::{chain, few_picked, few_rows, stream, subnormal_probe, sums, wide};
 use crate::core::{Dtype, Result, Stream};
 use crate::kernels::DeviceView;
 use crate::kernels::elementwise::table::calls_library;
@@ -317,6 +317,15 @@ pub(in crate::vulkan) struct Push {
     pub sums: u64,
 }
 
+impl Push {
+    /// Says which matrices are picked.
+    pub(super) fn pick(&mut self, p: &Picks) {
+        let flags = u64::from(p.indices.1) | (p.share as u64) << 1;
+        self.parts[0][MATRICES - 1] = p.indices.0;
+        self.parts[1][MATRICES - 1] = p.matrices as u64 | flags << 32;
+    }
+}
+
 /// Bytes of the block that shaders see.
 const PUSH_BYTES: usize = (3 + 4 * MATRICES) * 8 + 8;
 
@@ -362,7 +371,7 @@ pub fn takes_norm(stream: Stream, format: Option<Format>, dtype: Dtype, sizes: [
 
 /// Records the products; `reads` and `writes` are all ranges that they touch.
 pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &[(u64, u64)]) -> Result<()> {
-    let native = [few_rows::run, chain::run, wide::run];
+    let native = [few_rows::run, few_picked::run, chain::run, wide::run];
     for run in native {
         if run(enc, j, reads, writes)? {
             return Ok(());
@@ -451,11 +460,6 @@ fn record(
         (parts[0][i], parts[1][i], parts[2][i]) = m.parts.into();
     }
     parts[3][..j.results.len()].copy_from_slice(j.results);
-    if let Some(p) = j.picks {
-        parts[0][MATRICES - 1] = p.indices.0;
-        let flags = u64::from(p.indices.1) | (p.share as u64) << 1;
-        parts[1][MATRICES - 1] = p.matrices as u64 | flags << 32;
-    }
     // Products of one grid: of all picks, or their sums.
     let products = match (j.picks, j.combined) {
         (Some(p), Some(c)) => p.count / c.each,
@@ -466,6 +470,9 @@ fn record(
     let rows = j.picks.map_or(j.m, |_| products) as u32;
 
     let mut push = Push { x: j.x, norm, parts, tile0: 0, rows, sums: j.kept.unwrap_or(0) };
+    if let Some(p) = &j.picks {
+        push.pick(p);
+    }
     let units = j.units(layout.span(pair));
     let shared = match (layout, j.picks, j.format) {
         (Layout::Coop { .. }, Some(p), Some(format)) => {

@@ -10,7 +10,7 @@ use crate::kernels::matmul::epilogue::KeptAfter;
 use crate::kernels::quantized::quant::Format;
 use crate::vulkan::kernels::elem::{self, Defines, define, launch};
 use crate::vulkan::kernels::matmul::ceil;
-use crate::vulkan::tune::quantized::picked::SUM_LANES;
+use crate::vulkan::tune::quantized::picked::{self, SUM_LANES};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -60,7 +60,7 @@ pub(super) fn run(
     let made = (enc.temp((bytes as usize).next_multiple_of(16))?, bytes as u64);
     let products = Joined { after: None, combined: None, results: &[made.0], ..*j };
     qmm_joined::run(enc, &products, reads, &[made])?;
-    let own = if n % (16 / size) == 0 { 16 / size } else { 1 };
+    let own = picked::summed(enc.device().profile(), n, picks.count / c.each, size);
     let (n32, each) = (n as u32, c.each as u32);
     let key = Key { format, dtype: j.dtype, n: n32, each, own: own as u32, after: j.after };
     let mut push =
@@ -84,7 +84,14 @@ mod tests {
     fn sums_compile() {
         for (mode, group, bits) in [(Mode::Affine, 64, 4), (Mode::Mxfp4, 32, 4)] {
             let format = Format::new("test", mode, group, bits).unwrap();
-            for (dtype, own) in [(Dtype::BF16, 8), (Dtype::F16, 1), (Dtype::F32, 4)] {
+            for (dtype, own) in [
+                (Dtype::BF16, 8),
+                (Dtype::BF16, 2),
+                (Dtype::F16, 4),
+                (Dtype::F16, 1),
+                (Dtype::F32, 4),
+                (Dtype::F32, 2),
+            ] {
                 let key = Key { format, dtype, n: 64, each: 8, own, after: None };
                 compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
             }

@@ -1,5 +1,9 @@
 //! What tests of texts in PTX multiply: rows and matrices by chance, in memory and as float64.
 
+use std::collections::{HashMap, HashSet};
+use std::fmt::Debug;
+use std::ops::Range;
+
 use smallvec::{SmallVec, smallvec};
 
 use super::qmm_joined::Matrix;
@@ -61,8 +65,13 @@ impl Quantised {
 
     /// The product with a row, rounded.
     pub fn times(&self, x: &[f64]) -> Vec<f64> {
+        self.times_rows(x, 0..self.values.len() / x.len())
+    }
+
+    /// That of some rows of codes.
+    pub fn times_rows(&self, x: &[f64], rows: Range<usize>) -> Vec<f64> {
         let of_row = |row: &[f64]| row.iter().zip(x).map(|(w, x)| w * x).sum();
-        rounded(self.values.chunks(x.len()).map(of_row).collect())
+        rounded(self.values.chunks(x.len()).skip(rows.start).take(rows.len()).map(of_row).collect())
     }
 }
 
@@ -109,4 +118,33 @@ pub fn gated() -> KeptAfter {
 pub fn added() -> KeptAfter {
     let instrs = smallvec![instr("add", &[Src::Input(1), Src::Input(0)])];
     after(instrs, smallvec![Origin::Product(0), Origin::Array(0)])
+}
+
+/// Names that a text declares as registers: with how many of them, where they are counted.
+fn registers(text: &str) -> HashMap<String, Option<u32>> {
+    let lines = text.lines().filter_map(|l| l.strip_prefix(".reg ").and_then(|l| l.split_once(' ')));
+    let names = lines.flat_map(|(_, names)| names.trim_end_matches(';').split(','));
+    let one = |name: &str| match name.split_once('<') {
+        Some((name, n)) => (name.to_string(), Some(n.trim_end_matches('>').parse().unwrap())),
+        None => (name.to_string(), None),
+    };
+    names.map(one).collect()
+}
+
+/// A text goes to places that it has, each of them once, and to registers that it declares.
+pub fn whole(text: &str, what: &dyn Debug) {
+    let labels: Vec<&str> = text.lines().filter_map(|l| l.strip_suffix(':')).collect();
+    let known: HashSet<&str> = labels.iter().copied().collect();
+    assert_eq!(known.len(), labels.len(), "{what:?}");
+    let jumps = text.split("bra ").skip(1).map(|t| t.split(';').next().unwrap());
+    jumps.for_each(|to| assert!(known.contains(to), "{to} of {what:?}"));
+    let declared = registers(text);
+    // Names of instructions have dots.
+    let names = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '.');
+    for name in names.filter(|n| !n.contains('.')) {
+        let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        if let (Some(&Some(n)), Ok(i)) = (declared.get(stem), name[stem.len()..].parse::<u32>()) {
+            assert!(i < n, "{name} of {what:?}");
+        }
+    }
 }

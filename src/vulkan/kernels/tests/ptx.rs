@@ -33,14 +33,17 @@ enum Kind {
     Load(Space, usize),
     Store(Space, usize),
     Branch(String),
-    Butterfly,
+    /// A word of another lane, where there is one, by its own number and another.
+    Shuffle(fn(usize, usize) -> Option<usize>),
+    /// Which lanes say so.
+    Vote,
     Product,
     Barrier,
     ActiveLanes,
     /// From the device's memory to the workgroup's: done at once.
     Copy,
-    /// Adds to a word of the device's memory.
-    Atomic,
+    /// Adds to a word.
+    Atomic(Space),
     /// Only says when, or asks ahead.
     Nothing,
     End,
@@ -145,6 +148,7 @@ fn pure(name: &str) -> Option<Pure> {
         "shr.u32" => |a| if a[1] < 32 { (a[0] & 0xffff_ffff) >> a[1] } else { 0 },
         "bfe.u32" => |a| (a[0] & 0xffff_ffff) >> a[1] & ((1 << a[2]) - 1),
         "shl.b64" => |a| a[0] << a[1],
+        "popc.b32" => |a| (a[0] as u32).count_ones().into(),
         "prmt.b32" => permuted,
         _ if name.starts_with("selp.") => |a| if a[2] & 1 == 1 { a[0] } else { a[1] },
         _ => return floats(name).or_else(|| compares(name)),
@@ -343,7 +347,7 @@ impl Reader {
             Some("ret") => {}
             Some("bra") => i.kind = Kind::Branch(parts[0][0].clone()),
             Some("bar") if !name.contains("warp") => i.kind = Kind::Barrier,
-            Some("bar" | "fence") => i.kind = Kind::Nothing,
+            Some("bar" | "fence" | "prefetch") => i.kind = Kind::Nothing,
             Some("cp") if !name.starts_with("cp.async.c") || name.contains("commit") => {
                 i.kind = Kind::Nothing
             }
@@ -357,7 +361,8 @@ impl Reader {
                 i.from.push(Operand::Number(offset));
             }
             Some("atom") => {
-                (i.kind, i.to, i.from) = (Kind::Atomic, registers(&parts[0]), operands(&parts[2..]));
+                let kind = Kind::Atomic(space.expect("a space"));
+                (i.kind, i.to, i.from) = (kind, registers(&parts[0]), operands(&parts[2..]));
                 address(&mut i, &parts[1][0]);
             }
             Some("ld") => {
@@ -369,7 +374,17 @@ impl Reader {
                 address(&mut i, &parts[0][0]);
             }
             Some("shfl") => {
-                (i.kind, i.to, i.from) = (Kind::Butterfly, registers(&parts[0]), operands(&parts[1..3]));
+                let other = match name {
+                    "shfl.sync.bfly.b32" => |lane: usize, by: usize| Some(lane ^ by),
+                    "shfl.sync.up.b32" => |lane: usize, by: usize| lane.checked_sub(by),
+                    "shfl.sync.idx.b32" => |_: usize, from: usize| Some(from),
+                    _ => panic!("{name} is not known"),
+                };
+                (i.kind, i.to) = (Kind::Shuffle(other), registers(&parts[0]));
+                i.from = operands(&parts[1..3]);
+            }
+            Some("vote") => {
+                (i.kind, i.to, i.from) = (Kind::Vote, registers(&parts[0]), operands(&parts[1..2]))
             }
             Some("mma") => {
                 (i.kind, i.to, i.from) = (Kind::Product, registers(&parts[0]), operands(&parts[1..]));
@@ -542,13 +557,18 @@ impl Program {
                 each(lanes).for_each(|lane| store(i, warp, lane, around, *space, *bytes))
             }
             Kind::Branch(_) => each(lanes).for_each(|lane| warp.at[lane] = i.target),
-            Kind::Butterfly => {
+            Kind::Shuffle(other) => {
                 let all: Vec<u64> = (0..LANES).map(|l| value(warp, i.from[0], l, around)).collect();
                 for lane in each(lanes) {
-                    let other = lane ^ value(warp, i.from[1], lane, around) as usize;
-                    assert!(lanes >> other & 1 == 1, "{}: a lane is missing", i.text);
-                    warp.values[i.to[0] * LANES + lane] = all[other];
+                    let from = other(lane, value(warp, i.from[1], lane, around) as usize).unwrap_or(lane);
+                    assert!(lanes >> from & 1 == 1, "{}: a lane is missing", i.text);
+                    warp.values[i.to[0] * LANES + lane] = all[from];
                 }
+            }
+            Kind::Vote => {
+                let says = |lane: &usize| value(warp, i.from[0], *lane, around) & 1 == 1;
+                let mask = each(lanes).filter(says).fold(0_u64, |m, lane| m | 1 << lane);
+                each(lanes).for_each(|lane| warp.values[i.to[0] * LANES + lane] = mask);
             }
             Kind::Product => {
                 assert_eq!(lanes, u32::MAX, "{}: lanes are missing", i.text);
@@ -562,11 +582,11 @@ impl Program {
                 each(lanes).for_each(|lane| warp.values[i.to[0] * LANES + lane] = lanes.into());
             }
             Kind::Copy => each(lanes).for_each(|lane| copy(i, warp, lane, around)),
-            Kind::Atomic => {
+            Kind::Atomic(space) => {
                 for lane in each(lanes) {
                     let at = value(warp, i.from[0], lane, around).wrapping_add(i.offset);
                     let add = value(warp, i.from[1], lane, around) as u32;
-                    let word = around.memory.find(at, 4, &i.text);
+                    let word = bytes(i, at, 4, around, *space);
                     let before = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
                     word.copy_from_slice(&before.wrapping_add(add).to_le_bytes());
                     warp.values[i.to[0] * LANES + lane] = before.into();

@@ -62,18 +62,22 @@ const WARPS: [i64; 3] = [16, 8, 8];
 /// Pieces up to which a subgroup has one.
 const SHORT: i64 = 8;
 /// Bytes of shared memory that such a program may have.
-const SHARED: u32 = 48 << 10;
+pub(super) const SHARED: u32 = 48 << 10;
 /// Workgroups of the most subgroups that a device has at once.
-static RESIDENT: Best = best("qmm_few_rows_workgroups", 132);
+pub(super) static RESIDENT: Best = best("qmm_few_rows_workgroups", 132);
 /// See [`Form::ahead`]: 32 rows of 24576 x 4096 41.3, not at all 45; of 8 rows 19.9 and 19.8, four turns ahead 21.7.
 const AHEAD: u32 = 2;
 
 impl Form {
     /// Bytes of shared memory with so many buffers.
     fn bytes(&self, buffers: u32) -> u32 {
-        let sums = buffers * self.tiles * 8 * COLUMN * 4;
         // Squares of the rows, too.
-        self.warps * (self.pieces * PIECE + sums + 4 * 8 * self.tiles) + 4
+        self.warps * (self.pieces * PIECE + 4 * 8 * self.tiles) + buffers * self.sums() + 4
+    }
+
+    /// Bytes of a buffer of sums: those of each subgroup, column by column; behind the last one there is no gap.
+    pub fn sums(&self) -> u32 {
+        self.warps * 4 * (8 * self.tiles * COLUMN - (COLUMN - UNIT))
     }
 
     /// Lists that so many units are dealt to, of nearly the same length; each is for `splits` workgroups.

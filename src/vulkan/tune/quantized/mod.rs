@@ -6,6 +6,7 @@
 //! qmm_runs and qmm_split out of the choice.
 
 pub mod chain;
+pub mod few_picked;
 pub mod few_rows;
 pub mod held;
 pub mod picked;

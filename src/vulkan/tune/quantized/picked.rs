@@ -26,6 +26,14 @@ const GROUPED: i64 = 24;
 const GROUPED_EACH: i64 = 125;
 /// Lanes of a workgroup that adds up products which stand in memory: few results, so small ones.
 pub const SUM_LANES: i64 = 128;
+/// Neighbours of a sum that a lane has of elements of so many bytes: 16 bytes of them, or fewer, down to a word, where lanes are few.
+pub(in crate::vulkan) fn summed(p: &Profile, n: i64, sums: i64, size: i64) -> i64 {
+    let fills = |own: &i64| n % own == 0 && n * sums >= own * SUM_LANES * p.nearly(1) as i64;
+    let all = [16, 8, 4].map(|bytes| bytes / size);
+    let last = || all.into_iter().rev().find(|own| n % own == 0).unwrap_or(1);
+    all.into_iter().find(fills).unwrap_or_else(last)
+}
+
 /// Workgroups for the matrices that are picked, in times of what fills the device. H100, us of gate and up of 256 such picks by 4,
 /// 12 and 24: 140, 112, 119.
 const SHARERS: u64 = 12;

@@ -17,14 +17,14 @@ const UP: u32 = 0x5200_0000;
 
 impl Program {
     /// Turns in which threads take two results of neighbouring rows of codes each.
-    pub(super) fn rounds(&self) -> u32 {
+    pub fn rounds(&self) -> u32 {
         (8 * self.form.tiles * UNIT / 2).div_ceil(32 * self.form.warps)
     }
 
     /// Adds up what subgroups have: `y` from 4 * round + 2 * side on.
-    pub(super) fn sum_up(&self, o: &mut String, side: u32) {
+    pub fn sum_up(&self, o: &mut String, side: u32) {
         let form = self.form;
-        let all = self.sum_bytes();
+        let all = form.sums();
         if form.buffers == 1 {
             put(o, format_args!("bar.sync 0;"));
         }
@@ -137,7 +137,8 @@ JOINS:",
         put(
             o,
             format_args!(
-                "mul.wide.u32 m,v{r},len; mad.lo.u32 tmp,local,{UNIT},r{r}; cvt.u64.u32 l,tmp; add.u64 m,m,l; shl.b64 m,m,1;"
+                "mul.wide.u32 m,{}{r},len; mad.lo.u32 tmp,local,{UNIT},r{r}; cvt.u64.u32 l,tmp; add.u64 m,m,l; shl.b64 m,m,1;",
+                if self.picked { "pick" } else { "v" }
             ),
         );
     }
@@ -170,7 +171,7 @@ JOINS:",
     }
 
     /// Stores the results of a unit; `label` is this place's alone.
-    pub(super) fn results(&self, o: &mut String, label: &str) {
+    pub fn results(&self, o: &mut String, label: &str) {
         self.rows().matrix_of(o, "unit");
         for r in 0..self.rounds() {
             put(o, format_args!("@!mine{r} bra STORED{label}{r};"));
@@ -183,7 +184,7 @@ JOINS:",
             }
             self.follow(o, r);
             self.result_at(o, r);
-            self.rows().told(o, "da", 3, 0);
+            self.told(o, "da", [3, 0], "expert");
             put(o, format_args!("add.u64 da,da,m; st.global.b32 [da],pk;\nSTORED{label}{r}:"));
         }
         put(o, format_args!("bar.warp.sync -1;"));
@@ -198,12 +199,13 @@ JOINS:",
             format_args!(
                 "mul.f32 y{y},y{y},0f{UP:08X}; mov.b32 tmp,y{y}; and.b32 tmp,tmp,0x7f800000; setp.ne.u32 p,tmp,0x7f800000;
 @p bra FINITE{label};
-ld.param.u64 xa,[args]; mul.wide.u32 l,v{r},{}; add.u64 xa,xa,l; mad.lo.u32 tmp,local,{UNIT},r{r}; add.u32 tmp,tmp,{e};",
+ld.param.u64 xa,[args]; mul.wide.u32 l,{}{r},{}; add.u64 xa,xa,l; mad.lo.u32 tmp,local,{UNIT},r{r}; add.u32 tmp,tmp,{e};",
+                if self.picked { "row" } else { "v" },
                 2 * self.k
             ),
         );
         for (to, part, bytes) in [("wa", 0, codes), ("sa", 1, factors), ("ba", 2, factors)] {
-            self.rows().told(o, to, part, side);
+            self.told(o, to, [part, side], "expert");
             put(o, format_args!("mul.wide.u32 l,tmp,{bytes}; add.u64 {to},{to},l;"));
         }
         if let Some(eps) = self.norm {

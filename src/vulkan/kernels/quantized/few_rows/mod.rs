@@ -4,7 +4,7 @@
 //! Vulkan's matrices are the twins (MLX_VK_DISABLE=qmm_few_rows).
 
 mod finish;
-mod program;
+pub(super) mod program;
 #[cfg(test)]
 mod tests;
 
@@ -102,8 +102,14 @@ pub fn run(
     writes: &[(u64, u64)],
 ) -> Result<bool> {
     let Some(form) = form(enc, j) else { return Ok(false) };
-    let mut program =
-        Program { form, k: j.k as u32, lengths: [0; 3], norm: j.norm.map(|n| n.1.to_bits()), after: j.after };
+    let mut program = Program {
+        form,
+        k: j.k as u32,
+        lengths: [0; 3],
+        norm: j.norm.map(|n| n.1.to_bits()),
+        after: j.after,
+        picked: false,
+    };
     let mut push = Push { x: j.x, norm: j.norm.map_or(0, |n| n.0), ..Push::default() };
     for (i, m) in j.matrices.iter().enumerate() {
         program.lengths[i] = m.rows as u32;

@@ -22,6 +22,8 @@ pub struct Program {
     pub norm: Option<u32>,
     /// What becomes of the results of one matrix, or of two at once.
     pub after: Option<KeptAfter>,
+    /// Each matrix is one of many that rows of x pick (`few_picked`).
+    pub picked: bool,
 }
 
 /// What codes are multiplied by as elements whose exponent is zero: low digits, and those four places up; and what undoes it.
@@ -62,8 +64,9 @@ impl Program {
     /// The whole text.
     pub fn text(&self) -> String {
         let mut o = String::with_capacity(64 << 10);
-        self.head(&mut o);
+        self.head(&mut o, 1);
         self.places(&mut o);
+        self.own_results(&mut o);
         put(&mut o, format_args!("mov.u32 unit,list;"));
         self.seek(&mut o, "unit", 0);
         (0..self.form.pieces).for_each(|p| self.copy(&mut o, p));
@@ -97,7 +100,8 @@ impl Program {
         o
     }
 
-    fn head(&self, o: &mut String) {
+    /// Registers, and shared memory with room for `slots` units of one side.
+    pub fn head(&self, o: &mut String, slots: u32) {
         let Form { tiles, pieces, warps, together, buffers, .. } = self.form;
         let xs = tiles * pieces * GROUPS * 8;
         *o += &text::head("sm_90", size_of::<Push>(), [32 * warps, together]);
@@ -116,8 +120,8 @@ impl Program {
 .reg .b64 wp,fp,l,m,na,xa,wa,sa,ba,da;
 ld.param.u32 rows,[args+{at_rows}];
 mov.u32 tid,%tid.x; shr.u32 warp,tid,5; and.b32 lane,tid,31; shr.u32 g,lane,2; and.b32 t,lane,3; mov.f32 z,0f00000000;",
-                ring = warps * pieces * PIECE,
-                sums = self.sum_bytes() * buffers,
+                ring = slots * warps * pieces * PIECE,
+                sums = self.form.sums() * buffers,
                 rounds = self.rounds(),
                 bxs = 2 * tiles * pieces,
                 arrays = 4 * self.rounds(),
@@ -129,13 +133,8 @@ mov.u32 tid,%tid.x; shr.u32 warp,tid,5; and.b32 lane,tid,31; shr.u32 g,lane,2; a
         );
     }
 
-    /// Bytes of the sums of all subgroups.
-    pub(super) fn sum_bytes(&self) -> u32 {
-        self.form.warps * self.form.tiles * 8 * COLUMN * 4
-    }
-
     /// Where threads copy from and to, and read.
-    fn places(&self, o: &mut String) {
+    pub fn places(&self, o: &mut String) {
         let Form { pieces, warps, splits, .. } = self.form;
         let [codes, factors] = self.row_bytes();
         put(
@@ -162,7 +161,7 @@ mad.lo.u32 ss,g,128,rs; mad.lo.u32 ss,t,8,ss; and.b32 tmp,g,3;",
                 "mad.lo.u32 rs,g,8,rs; add.u32 rs,rs,{codes_of_piece}; and.b32 tmp,t,1; mad.lo.u32 rb,tmp,4,rs; add.u32 rb,rb,{biases};
 setp.ne.u32 odd,tmp,0; setp.ge.u32 high,t,2;
 mov.u32 sr,sums; mad.lo.u32 ss,warp,{own},sr; mad.lo.u32 ss,t,{two},ss; mad.lo.u32 ss,g,4,ss; mov.u32 buffer,0;",
-                own = self.sum_bytes() / warps,
+                own = self.form.sums() / warps,
                 two = 2 * COLUMN * 4,
                 codes_of_piece = UNIT * SPAN / 2,
                 biases = 8 * UNIT,
@@ -184,13 +183,20 @@ mov.u32 sr,sums; mad.lo.u32 ss,warp,{own},sr; mad.lo.u32 ss,t,{two},ss; mad.lo.u
             put(
                 o,
                 format_args!(
-                    "add.u32 tmp,tid,{}; shr.u32 v{r},tmp,3; and.b32 r{r},tmp,7; shl.b32 r{r},r{r},1; setp.lt.u32 mine{r},v{r},rows;
+                    "add.u32 tmp,tid,{}; shr.u32 v{r},tmp,3; and.b32 r{r},tmp,7; shl.b32 r{r},r{r},1;
 mad.lo.u32 at{r},v{r},{column},sr; mad.lo.u32 at{r},r{r},4,at{r};",
                     32 * warps * r,
                     column = COLUMN * 4,
                 ),
             );
-            if 8 * self.form.tiles * 8 < 32 * warps * (r + 1) {
+        }
+    }
+
+    /// Which results are a thread's, of `rows` rows.
+    pub fn own_results(&self, o: &mut String) {
+        for r in 0..self.rounds() {
+            put(o, format_args!("setp.lt.u32 mine{r},v{r},rows;"));
+            if 8 * self.form.tiles * 8 < 32 * self.form.warps * (r + 1) {
                 put(
                     o,
                     format_args!("setp.lt.u32 p,v{r},{}; and.pred mine{r},mine{r},p;", 8 * self.form.tiles),
@@ -199,20 +205,33 @@ mad.lo.u32 at{r},v{r},{column},sr; mad.lo.u32 at{r},r{r},4,at{r};",
         }
     }
 
-    /// Goes to where this thread copies from of a unit; `have` is whether there is one.
-    fn seek(&self, o: &mut String, unit: &str, side: u32) {
+    /// Takes what is told of the matrix at hand; of the one of many that register `own` says.
+    pub(super) fn told(&self, o: &mut String, to: &str, [part, side]: [u32; 2], own: &str) {
+        self.rows().told(o, to, part, side);
+        if self.picked && part < 3 {
+            // All are of one length.
+            let [codes, factors] = self.row_bytes();
+            let bytes = self.lengths[0] * if part == 0 { codes } else { factors };
+            put(o, format_args!("mul.wide.u32 l,{own},{bytes}; add.u64 {to},{to},l;"));
+        }
+    }
+
+    /// Goes to where this thread copies from of a unit; `have` is whether there is one, which who picks matrices knows by itself.
+    pub fn seek(&self, o: &mut String, unit: &str, side: u32) {
         let [codes, factors] = self.row_bytes();
         self.rows().matrix_of(o, unit);
-        self.rows().told(o, "wp", 0, side);
-        self.rows().told(o, "fp", 1, side);
-        self.rows().told(o, "m", 2, side);
+        self.told(o, "wp", [0, side], "ahead");
+        self.told(o, "fp", [1, side], "ahead");
+        self.told(o, "m", [2, side], "ahead");
+        if !self.picked {
+            put(o, format_args!("setp.lt.u32 have,{unit},{};", self.units()));
+        }
         put(
             o,
             format_args!(
-                "setp.lt.u32 have,{unit},{}; selp.b64 fp,m,fp,second;
+                "selp.b64 fp,m,fp,second;
 mul.wide.u32 l,local,{}; add.u64 wp,wp,l; cvt.u64.u32 l,co; add.u64 wp,wp,l;
 mul.wide.u32 l,local,{}; add.u64 fp,fp,l; cvt.u64.u32 l,fo; add.u64 fp,fp,l;",
-                self.units(),
                 UNIT * codes,
                 UNIT * factors
             ),
@@ -220,7 +239,7 @@ mul.wide.u32 l,local,{}; add.u64 fp,fp,l; cvt.u64.u32 l,fo; add.u64 fp,fp,l;",
     }
 
     /// Has a piece of where it went copied: 16 rows of codes whose 32-byte blocks are dealt over banks, scales and biases behind.
-    fn copy(&self, o: &mut String, piece: u32) {
+    pub fn copy(&self, o: &mut String, piece: u32) {
         let [codes, _] = self.row_bytes();
         let size = |name: &str| if self.exact() { String::new() } else { format!(",{name}{piece}") };
         for i in 0..4 {
@@ -252,7 +271,7 @@ mul.wide.u32 l,local,{}; add.u64 fp,fp,l; cvt.u64.u32 l,fo; add.u64 fp,fp,l;",
         put(o, format_args!("setp.ne.u32 p,tid,0; setp.ge.u32 q,{unit},{units}; or.pred q,q,p;"));
         self.rows().matrix_of(o, unit);
         for (part, bytes) in [(0, self.row_bytes()[0]), (1, self.row_bytes()[1]), (2, self.row_bytes()[1])] {
-            self.rows().told(o, "wa", part, side);
+            self.told(o, "wa", [part, side], "ahead");
             let share = UNIT * bytes / splits;
             put(
                 o,
@@ -265,43 +284,54 @@ mul.wide.u32 l,local,{}; add.u64 fp,fp,l; cvt.u64.u32 l,fo; add.u64 fp,fp,l;",
         }
     }
 
-    /// Rows of x as right sides: of each group a thread has 16 elements of row `g`, those of the codes that it will read.
+    /// Rows of x as right sides, each eight of them by their number.
     fn load_x(&self, o: &mut String) {
-        let Form { tiles, pieces, .. } = self.form;
-        put(o, format_args!("mov.b32 up0,{:#x}; mov.b32 up1,{:#x}; mov.b32 up2,0x80008000;", UP[0], UP[1]));
-        for j in 0..tiles {
-            put(
-                o,
-                format_args!(
-                    "add.u32 tmp,g,{}; setp.lt.u32 there{j},tmp,rows; mul.wide.u32 l,tmp,{}; ld.param.u64 xa,[args]; add.u64 xa,xa,l;
-mad.lo.u32 tmp,t,16,k0; mul.wide.u32 l,tmp,2; add.u64 xa,xa,l;",
-                    8 * j,
-                    2 * self.k
-                ),
-            );
-            for p in 0..pieces {
-                if !self.exact() {
-                    put(o, format_args!("setp.ne.u32 p,size{p},0; and.pred p,p,there{j};"));
-                }
-                let guard = if self.exact() { format!("there{j}") } else { "p".into() };
-                let first = (j * pieces + p) * GROUPS * 8;
-                for i in 0..2 * GROUPS {
-                    let [a, b, c, d] = [0, 1, 2, 3].map(|e| first + 4 * i + e);
-                    put(
-                        o,
-                        format_args!(
-                            "mov.b32 x{a},0; mov.b32 x{b},0; mov.b32 x{c},0; mov.b32 x{d},0;
-@{guard} ld.global.v4.b32 {{x{a},x{b},x{c},x{d}}},[xa+{}];",
-                            2 * (SPAN * p + 64 * (i / 2)) + 16 * (i % 2)
-                        ),
-                    );
-                }
-            }
+        for j in 0..self.form.tiles {
+            put(o, format_args!("add.u32 tmp,g,{}; setp.lt.u32 there{j},tmp,rows;", 8 * j));
+            self.load_eight(o, j);
         }
         if let Some(eps) = self.norm {
             self.normalise(o, eps);
         }
-        for part in 0..tiles * pieces {
+        self.deal(o);
+    }
+
+    /// Loads the eight rows `j` as right sides: of each group a thread has 16 elements of the row in `tmp`, those of the codes that it will
+    /// read; zeros where `there` says that there is none.
+    pub fn load_eight(&self, o: &mut String, j: u32) {
+        let pieces = self.form.pieces;
+        put(
+            o,
+            format_args!(
+                "mul.wide.u32 l,tmp,{}; ld.param.u64 xa,[args]; add.u64 xa,xa,l;
+mad.lo.u32 tmp,t,16,k0; mul.wide.u32 l,tmp,2; add.u64 xa,xa,l;",
+                2 * self.k
+            ),
+        );
+        for p in 0..pieces {
+            if !self.exact() {
+                put(o, format_args!("setp.ne.u32 p,size{p},0; and.pred p,p,there{j};"));
+            }
+            let guard = if self.exact() { format!("there{j}") } else { "p".into() };
+            let first = (j * pieces + p) * GROUPS * 8;
+            for i in 0..2 * GROUPS {
+                let [a, b, c, d] = [0, 1, 2, 3].map(|e| first + 4 * i + e);
+                put(
+                    o,
+                    format_args!(
+                        "mov.b32 x{a},0; mov.b32 x{b},0; mov.b32 x{c},0; mov.b32 x{d},0;
+@{guard} ld.global.v4.b32 {{x{a},x{b},x{c},x{d}}},[xa+{}];",
+                        2 * (SPAN * p + 64 * (i / 2)) + 16 * (i % 2)
+                    ),
+                );
+            }
+        }
+    }
+
+    /// Makes right sides of what was loaded.
+    pub fn deal(&self, o: &mut String) {
+        put(o, format_args!("mov.b32 up0,{:#x}; mov.b32 up1,{:#x}; mov.b32 up2,0x80008000;", UP[0], UP[1]));
+        for part in 0..self.form.tiles * self.form.pieces {
             for i in 0..GROUPS {
                 Self::deal_x(o, (part * GROUPS + i) * 8, i);
             }
@@ -461,7 +491,7 @@ mad.lo.u32 tmp,t,16,k0; mul.wide.u32 l,tmp,2; add.u64 xa,xa,l;",
 
     /// Multiplies 16 rows of codes of one side of a unit, while those of the next are on their way.
     fn step(&self, o: &mut String, side: u32) {
-        let Form { tiles, pieces, .. } = self.form;
+        let pieces = self.form.pieces;
         if side + 1 < self.sides() {
             self.seek(o, "unit", side + 1);
         } else {
@@ -473,12 +503,18 @@ mad.lo.u32 tmp,t,16,k0; mul.wide.u32 l,tmp,2; add.u64 xa,xa,l;",
             put(o, format_args!("mad.lo.u32 next,lists,{},unit;", turn / self.sides()));
             self.fetch(o, "next", turn % self.sides());
         }
+        self.pieces(o, pieces - 1);
+        self.sum_up(o, side);
+    }
+
+    /// Multiplies the pieces of a side of a unit, behind which so many are on their way.
+    pub fn pieces(&self, o: &mut String, behind: u32) {
+        let Form { tiles, pieces, .. } = self.form;
         (0..4 * tiles).for_each(|i| put(o, format_args!("mov.f32 tot{i},0f00000000;")));
         for p in 0..pieces {
-            put(o, format_args!("cp.async.wait_group {};\nbar.warp.sync -1;", pieces - 1));
+            put(o, format_args!("cp.async.wait_group {behind};\nbar.warp.sync -1;"));
             self.piece(o, p);
         }
-        self.sum_up(o, side);
     }
 
     /// Multiplies a piece, in place of which comes that of the next rows.

@@ -1,0 +1,100 @@
+//! Rows of x that pick their matrices of four-bit codes by index, in PTX on GPUs that take it: the codes of a matrix that is picked are
+//! read once for up to eight of its rows, which are the right sides of products, as those of `few_rows` are, whose text this is but for the
+//! lists of picks. Each workgroup counts the picks of each matrix, and takes its share of the rows of codes of all that are picked.
+//! Takes what `qmm_joined` joins for picks; sums over picks are made of products that stand in memory (`sums`). The shaders
+//! are the twins (MLX_VK_DISABLE=qmm_few_picked).
+
+mod program;
+#[cfg(test)]
+mod tests;
+
+use self::program::Program;
+use super::few_rows::program::Program as Rows;
+use super::few_rows::steps;
+use super::qmm_joined::{Joined, Matrix, Push};
+use super::{steps::arrays, sums};
+use crate::core::Result;
+use crate::vulkan::kernels::matmul::warpgroup::text::Told;
+use crate::vulkan::report::stats::STATS;
+use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
+use crate::vulkan::tune::quantized::few_picked::{self as table, Picked};
+use crate::vulkan::tune::quantized::few_rows::{GROUP, UNIT};
+use crate::vulkan::{CommandEncoder, Features};
+
+impl KernelKey for Program {
+    fn name(&self) -> String {
+        let form = self.rows.form;
+        let after = self.rows.after.map_or(String::new(), |f| format!("_{}", f.program.name()));
+        let (warps, pieces, slots) = (form.warps, form.pieces, self.slots);
+        let matrices = self.rows.matrices();
+        format!(
+            "qmm_few_picked_{warps}x{pieces}x{slots}_of_{}_q4g64_bfloat16_{matrices}{after}",
+            self.matrices
+        )
+    }
+
+    fn module(&self, _: &Features) -> Module {
+        let threads = 32 * self.rows.form.warps;
+        Module { source: Source::Ptx { text: self.text(), threads }, ..Default::default() }
+    }
+}
+
+/// Whether the kernel can read and write what lies there, and knows what becomes of the results.
+fn fits(j: &Joined) -> bool {
+    let n = j.matrices[0].rows;
+    let matrix = |m: &Matrix| {
+        m.parts[0].is_multiple_of(16)
+            && m.parts[1..].iter().all(|p| p.is_multiple_of(8))
+            && m.rows == n
+            && m.rows % i64::from(UNIT) == 0
+    };
+    let known = j.combined.is_some()
+        || j.after.is_none_or(|a| arrays(&a) == 0 && j.matrices.len() <= 2 && steps(&a).is_some());
+    j.norm.is_none()
+        && j.kept.is_none()
+        && j.x.is_multiple_of(16)
+        && j.results.iter().all(|r| r.is_multiple_of(4))
+        && j.matrices.iter().all(matrix)
+        && known
+}
+
+/// The layout for such products, if they are better done here.
+fn layout(enc: &CommandEncoder, j: &Joined) -> Option<Picked> {
+    let device = enc.device();
+    let summed = j.combined.is_some();
+    let laid = table::layout(device.profile(), &j.shape(j.format?), j.pair(), summed)?;
+    (fits(j) && device.warpgroups()).then_some(laid)
+}
+
+/// Records the products, if they are better done here; whether it did. `reads` and `writes` are all ranges that they touch.
+pub fn run(
+    enc: &mut CommandEncoder,
+    j: &Joined,
+    reads: &[(u64, u64)],
+    writes: &[(u64, u64)],
+) -> Result<bool> {
+    let Some(picks) = j.picks else { return Ok(false) };
+    let Some(Picked { form, slots }) = layout(enc, j) else { return Ok(false) };
+    if let Some(c) = j.combined {
+        return sums::run(enc, j, c, reads, writes).map(|()| true);
+    }
+    let mut rows = Rows { form, k: j.k as u32, lengths: [0; 3], norm: None, after: j.after, picked: true };
+    let mut push = Push { x: j.x, rows: picks.count as u32, ..Push::default() };
+    for (i, m) in j.matrices.iter().enumerate() {
+        rows.lengths[i] = m.rows as u32;
+        (push.parts[0][i], push.parts[1][i], push.parts[2][i]) = m.parts.into();
+    }
+    push.parts[3][..j.results.len()].copy_from_slice(j.results);
+    push.pick(&picks);
+    let program = Program { rows, slots, matrices: picks.matrices as u32, share: picks.share as u32 };
+    let pipeline = enc.device().pipeline(&program)?;
+    let (n, batch) = (j.rows(), picks.count);
+    enc.describe(2.0 * (n * batch) as f64 * j.k as f64, &[batch, j.m, n, j.k]);
+    let most = picks.count as u32 * rows.units();
+    let groups = table::workgroups(enc.device().profile(), &form, most);
+    enc.dispatch(&pipeline, push.bytes(), [groups, 1, 1], reads, writes)?;
+    for _ in j.matrices {
+        STATS.quantized(table::PLACE, j.m, j.k / i64::from(GROUP));
+    }
+    Ok(true)
+}

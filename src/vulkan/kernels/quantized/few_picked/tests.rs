@@ -1,0 +1,146 @@
+//! Tests of the texts: they are whole, and give what products with picked matrices are.
+
+use super::program::Program;
+use super::{Push, Rows};
+use crate::core::Dtype;
+use crate::kernels::matmul::epilogue::KeptAfter;
+use crate::kernels::quantized::quant::{Format, Mode};
+use crate::vulkan::kernels::matmul::warpgroup::text::Told;
+use crate::vulkan::kernels::quantized::qmm_joined::Picks;
+use crate::vulkan::kernels::quantized::trial::{Chance, Quantised, bytes, gated, read, rounded, same, whole};
+use crate::vulkan::kernels::tests::ptx::{Memory, Program as Reader};
+use crate::vulkan::tune::fusion::row_product;
+use crate::vulkan::tune::quantized::Shape;
+use crate::vulkan::tune::quantized::few_picked::layout;
+use crate::vulkan::tune::tests::devices;
+
+/// The program for so many picks of so many matrices of `n` rows of length `k`, of which `sides` are multiplied by at once or behind each
+/// other.
+fn program(
+    [k, n, matrices, picks, share]: [i64; 5],
+    sides: usize,
+    after: Option<KeptAfter>,
+) -> Option<Program> {
+    let format = Format::new("test", Mode::Affine, 64, 4).unwrap();
+    let mut p = devices::h200();
+    p.features.ptx = true;
+    let product = row_product(format, Dtype::BF16, [1, k, sides as i64 * n]);
+    let s = Shape { batch: picks, matrices, ..product };
+    let laid = layout(&p, &s, after.is_some(), false)?;
+    let mut lengths = [0; 3];
+    lengths[..sides].fill(n as u32);
+    let rows = Rows { form: laid.form, k: k as u32, lengths, norm: None, after, picked: true };
+    Some(Program { rows, slots: laid.slots, matrices: matrices as u32, share: share as u32 })
+}
+
+#[test]
+fn texts_are_whole() {
+    for k in [256, 512, 768, 1024, 1792, 2048] {
+        for matrices in [2, 4, 60, 128, 256] {
+            for (sides, after) in [(1, None), (2, None), (2, Some(gated()))] {
+                let program = program([k, 48, matrices, 16, 8], sides, after).unwrap();
+                whole(&program.text(), &program);
+            }
+        }
+    }
+}
+
+/// The matrix that an index picks.
+fn clamped(pick: i32, matrices: usize) -> usize {
+    let from_end = if pick < 0 { pick + matrices as i32 } else { pick };
+    from_end.clamp(0, matrices as i32 - 1) as usize
+}
+
+/// Runs the text for such picks by so many workgroups, and holds what it gives against float64. An element of x may be set.
+fn compare(
+    [k, n, matrices, share]: [usize; 4],
+    picks: &[i32],
+    groups: usize,
+    odd: Option<(usize, f64)>,
+    sides: usize,
+    after: Option<KeptAfter>,
+) {
+    let sizes = [k, n, matrices, picks.len(), share].map(|x| x as i64);
+    let program = program(sizes, sides, after).unwrap();
+    let (mut c, mut memory) = (Chance(7), Memory::default());
+    let all: Vec<Quantised> =
+        (0..sides).map(|_| Quantised::new(&mut c, &mut memory, [matrices * n, k, 64])).collect();
+    let mut x = c.numbers(picks.len() / share * k, 1.0, 0.0);
+    if let Some((at, value)) = odd {
+        x[at] = value;
+    }
+    let mut push = Push { x: memory.place(bytes(&x)), rows: picks.len() as u32, ..Push::default() };
+    let results = if after.is_some() { 1 } else { sides };
+    for (i, q) in all.iter().enumerate() {
+        (push.parts[0][i], push.parts[1][i], push.parts[2][i]) = q.matrix.parts.into();
+        if i < results {
+            push.parts[3][i] = memory.place(vec![0xff; 2 * picks.len() * n]);
+        }
+    }
+    let indices = memory.place(picks.iter().flat_map(|p| p.to_le_bytes()).collect());
+    let count = picks.len() as i64;
+    push.pick(&Picks { indices: (indices, true), count, matrices: matrices as i64, share: share as i64 });
+    Reader::read(&program.text()).run(&mut memory, push.bytes(), groups);
+    let products = |q: &Quantised| -> Vec<f64> {
+        let of_pick = |(i, &pick): (usize, &i32)| {
+            let (row, from) = (&x[i / share * k..][..k], clamped(pick, matrices) * n);
+            q.times_rows(row, from..from + n)
+        };
+        picks.iter().enumerate().flat_map(of_pick).collect()
+    };
+    if after.is_some() {
+        let (gate, up) = (products(&all[0]), products(&all[1]));
+        let sigmoid = rounded(gate.iter().map(|g| 1.0 / (1.0 + (-g).exp())).collect());
+        let unit = rounded(sigmoid.iter().zip(&gate).map(|(s, g)| s * g).collect());
+        let want = rounded(unit.iter().zip(&up).map(|(g, u)| g * u).collect());
+        return same("a gated unit", &read(&memory, push.parts[3][0]), &want);
+    }
+    for (q, at) in all.iter().zip(push.parts[3]) {
+        same("products", &read(&memory, at), &products(q));
+    }
+}
+
+/// Picks by chance.
+fn any(count: usize, matrices: usize) -> Vec<i32> {
+    let mut c = Chance(count as u64);
+    (0..count).map(|_| (c.word() % matrices as u32) as i32).collect()
+}
+
+#[test]
+fn texts_compute_what_picked_products_are() {
+    for (sizes, picks, groups) in [
+        ([256, 48, 4, 1], any(9, 4), 3),
+        ([512, 32, 40, 8], any(64, 40), 9),
+        ([768, 48, 128, 1], any(256, 128), 100),
+        ([768, 16, 5, 2], any(24, 5), 40),
+        // More than a subgroup looks at in a turn.
+        ([256, 16, 128, 1], any(300, 128), 50),
+        ([768, 16, 300, 1], any(512, 300), 7),
+    ] {
+        for (sides, after) in [(1, None), (2, None), (2, Some(gated()))] {
+            compare(sizes, &picks, groups, None, sides, after);
+        }
+    }
+}
+
+/// All rows pick a matrix, a row picks one twice, nine do, nobody does, and indices lie outside.
+#[test]
+fn picks_may_be_alike_and_lie_outside() {
+    let same = [vec![2; 24], vec![0, 0, 3, 3, 3, 0, 0, 0], vec![1; 9]];
+    for picks in same.iter().chain([&vec![-1, -4, -5, 4, 9, i32::MAX, i32::MIN, 0]]) {
+        for groups in [1, 5, 30] {
+            compare([256, 32, 4, 1], picks, groups, None, 1, None);
+            compare([512, 16, 4, 1], picks, groups, None, 2, Some(gated()));
+        }
+    }
+}
+
+/// Codes and biases are multiplied apart; what infinities give is that of their sums.
+#[test]
+fn infinities_are_multiplied_one_by_one() {
+    let picks = [0, 1, 2, 3, 2, 2, 1, 0];
+    for value in [f64::INFINITY, f64::NEG_INFINITY] {
+        compare([256, 32, 4, 1], &picks, 3, Some((3 * 256 + 5, value)), 1, None);
+        compare([256, 32, 4, 2], &picks, 3, Some((3 * 256 + 5, value)), 2, None);
+    }
+}

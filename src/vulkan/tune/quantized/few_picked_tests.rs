@@ -1,0 +1,85 @@
+//! Tests of `few_picked`.
+
+use super::*;
+use crate::kernels::quantized::quant::{Format, Mode};
+use crate::vulkan::tune::tests::devices;
+
+fn shape(picks: i64, matrices: i64, [n, k]: [i64; 2]) -> Shape {
+    let format = Format::new("test", Mode::Affine, 64, 4).unwrap();
+    Shape { dtype: Dtype::BF16, format, transpose: true, m: 1, n, k, batch: picks, matrices, runs: false }
+}
+
+fn hopper() -> Profile {
+    let mut p = devices::h200();
+    p.features.ptx = true;
+    p
+}
+
+/// Gate and up of a model of 128 experts, and down.
+const SIDES: [([i64; 2], bool); 2] = [([1536, 2048], true), ([2048, 768], false)];
+
+#[test]
+fn workgroups_have_all_of_k_and_fill_the_device() {
+    let p = hopper();
+    for (sides, pair) in SIDES {
+        for rows in [1, 2, 8, 32, 64] {
+            let laid = layout(&p, &shape(8 * rows, 128, sides), pair, false).unwrap();
+            let Form { warps, pieces, tiles, together, .. } = laid.form;
+            assert_eq!(i64::from(warps * pieces * SPAN), sides[1]);
+            assert_eq!(8 * tiles, EIGHT);
+            assert!(laid.slots.is_multiple_of(2) && 32 * warps * together * 128 <= 1 << 16);
+            for units in [1, 40, 384, 10_000] {
+                let groups = workgroups(&p, &laid.form, units);
+                assert!(groups == units || groups == 132 * together);
+            }
+        }
+        assert!(layout(&p, &shape(8, 128, sides), pair, true).is_none());
+        assert!(layout(&p, &shape(16, 128, sides), pair, true).is_some());
+    }
+    for k in (256..=2048).step_by(256) {
+        for matrices in [2, 4, 8, 64, 128, 256] {
+            if let Some(laid) = layout(&p, &shape(16, matrices, [256, k]), true, false) {
+                assert!(laid.fits(matrices as u32));
+            }
+        }
+        assert!(layout(&p, &shape(16, 128, [256, k]), false, false).is_some(), "{k}");
+    }
+}
+
+#[test]
+fn other_picks_keep_their_kernels() {
+    let p = hopper();
+    let s = shape(64, 128, [1536, 2048]);
+    assert!(layout(&p, &s, true, false).is_some());
+    let bits = Format::new("test", Mode::Affine, 64, 8).unwrap();
+    let group = Format::new("test", Mode::Affine, 32, 4).unwrap();
+    let others = [
+        shape(4, 128, [1536, 2048]),
+        shape(513, 128, [1536, 2048]),
+        shape(64, 4, [1536, 2048]),
+        shape(64, 1024, [1536, 2048]),
+        shape(64, 128, [1536, 2048 + 64]),
+        shape(64, 128, [1536, 2304]),
+        shape(64, 128, [1520, 2048]),
+        Shape { dtype: Dtype::F16, ..s },
+        Shape { transpose: false, ..s },
+        Shape { runs: true, ..s },
+        Shape { m: 2, ..s },
+        Shape { format: bits, ..s },
+        Shape { format: group, ..s },
+    ];
+    assert!(!others.iter().any(|s| layout(&p, s, true, false).is_some()));
+    assert!(devices::all().iter().all(|p| layout(p, &s, true, false).is_none()));
+}
+
+#[test]
+fn lists_have_room_for_all_items() {
+    for matrices in [1, 2, 8, 128, 1023] {
+        // One pick of each matrix but the last, which has the others: the most that there can be.
+        for alone in 0..matrices.min(PICKS) {
+            let most = alone + (PICKS - alone).div_ceil(EIGHT);
+            assert!(most <= items(matrices), "{matrices} {alone}");
+        }
+        assert!(own(matrices) * 32 >= matrices && own(matrices).is_multiple_of(4));
+    }
+}
