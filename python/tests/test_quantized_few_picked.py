@@ -14,6 +14,8 @@ pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("none_disabled")]
 
 HOW = {"group_size": 64, "bits": 4}
 DTYPE = "bfloat16"
+# Picks from which on their products are made so before they are summed up.
+SUMMED = 40
 
 
 def names(f):
@@ -49,7 +51,7 @@ def layer(rng, experts, picks, there, hidden=256, inner=256):
         out, ran = names(run)
         if there and 8 <= picks.size <= 8 * experts:
             assert "qmm_few_picked" in ran[0], ran
-            assert picks.size < 16 or "qmm_few_picked" in ran[1] and "qmm_sums" in ran[2], ran
+            assert picks.size < SUMMED or "qmm_few_picked" in ran[1] and "qmm_sums" in ran[2], ran
         close(out, work.expected(x, chosen, weights), DTYPE, units=6)
         assert np.array_equal(h.to_np(out), h.to_np(run()))
 

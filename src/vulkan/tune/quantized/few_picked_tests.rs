@@ -33,8 +33,8 @@ fn workgroups_have_all_of_k_and_fill_the_device() {
                 assert!(groups == units || groups == 132 * together);
             }
         }
-        assert!(layout(&p, &shape(8, 128, sides), pair, true).is_none());
-        assert!(layout(&p, &shape(16, 128, sides), pair, true).is_some());
+        assert!(layout(&p, &shape(32, 128, sides), pair, true).is_none());
+        assert!(layout(&p, &shape(64, 128, sides), pair, true).is_some());
     }
     for k in (256..=2048).step_by(256) {
         for matrices in [2, 4, 8, 64, 128, 256] {
