@@ -15,7 +15,9 @@ pytestmark = [
     pytest.mark.usefixtures("none_disabled"),
 ]
 
-ONE = {f"sdpa_{norm}rope_{kind}" for norm in ("", "norm_") for kind in ("vector", "token")}
+KINDS = ("vector", "token", "turns")
+ONE = {f"sdpa_{norm}rope_{kind}" for norm in ("", "norm_") for kind in KINDS}
+LOWEST = -3.4028234663852886e38
 
 
 def apart(f, *names):
@@ -76,7 +78,8 @@ class Decoder:
         scores = q @ np.repeat(keys, group, 1).swapaxes(-1, -2) * self.scale
         if self.mask is not None:
             m = h.to_np(self.mask)
-            scores = np.where(m, scores, -np.inf) if m.dtype == bool else scores + m
+            # Of a row that sees no key, all count alike.
+            scores = np.where(m, scores, LOWEST) if m.dtype == bool else scores + m
         top = scores.max(-1, keepdims=True)
         sink = 0.0
         if self.sinks is not None:
@@ -144,8 +147,9 @@ def test_one_turn_of_keys(rng, dtype, heads, kv, batch, past):
         assert f"sdpa_{norm}rope_token_{dtype}" in ran, ran
     again, *_ = d.step()()
     assert np.array_equal(h.to_np(first), h.to_np(again))
-    turns, *_ = apart(d.step(), "sdpa_token")
-    close(first, h.to_np(turns).astype(np.float64), dtype)
+    for names in (["sdpa_token"], ["sdpa_token", "sdpa_turns"]):
+        other, *_ = apart(d.step(), *names)
+        close(first, h.to_np(other).astype(np.float64), dtype)
 
 
 def test_one_turn_of_keys_with_sinks_and_wavelengths(rng):
@@ -153,6 +157,129 @@ def test_one_turn_of_keys_with_sinks_and_wavelengths(rng):
     mx.eval(sinks)
     for past in (20, 300):
         Decoder(rng, "bfloat16", heads=8, kv=2, past=past, room=512, sinks=sinks).check()
+
+
+def several_turns(head):
+    """Whether the device has the kernel that takes several turns of keys."""
+    about = mx.vulkan.describe()
+    limits = about["limits"]
+    lanes, room = limits["subgroup_sizes"][1], limits["shared_memory"]
+    return about["tiers"]["subgroups"] and lanes >= head // 8 and room >= 49152
+
+
+def padded(rng, kind, batch, heads, end, dtype):
+    """A mask of sequences that are filled up to one length, and their offsets; the last of three or
+    more is nothing but filling, where a type has a finite number that hides it."""
+    pads = [int(n) for n in rng.integers(0, end, batch)]
+    added_half = kind == "added" and dtype == "float16"
+    if batch > 2 and not added_half:
+        pads[-1] = end
+    seen = np.arange(end)[None] >= np.array(pads)[:, None]
+    offsets = [end - 1 - n for n in pads]
+    if kind is None:
+        return None, offsets
+    if kind == "bool":
+        mask = mx.array(seen[:, None, None])
+    else:
+        added = rng.standard_normal((batch, heads, 1, end)).astype(np.float32)
+        lowest = -np.inf if added_half else -3e38
+        mask = mx.array(np.where(seen[:, None, None], added, lowest).astype(np.float32))
+        mask = mask.astype(h.mx_dtype(dtype))
+    mx.eval(mask)
+    return mask, offsets
+
+
+# Sequences, heads, heads of keys, keys.
+BATCHES = [
+    (1, 4, 4, 1),
+    (3, 4, 2, 63),
+    (8, 6, 2, 64),
+    (2, 4, 1, 65),
+    (3, 5, 1, 300),
+    (8, 8, 1, 130),
+    (2, 16, 1, 1000),
+    (64, 4, 2, 40),
+    (3, 4, 1, 2000),
+]
+
+
+@pytest.mark.parametrize("dtype", list(UNIT))
+@pytest.mark.parametrize("kind", ["bool", "added", None])
+@pytest.mark.parametrize("batch, heads, kv, end", BATCHES)
+def test_batches(rng, dtype, kind, batch, heads, kv, end):
+    """Sequences of several lengths, with a mask and an offset for each."""
+    if dtype == "float32":
+        end = min(end, 300)  # sums of more have an error of their own
+    mask, offsets = padded(rng, kind, batch, heads, end, dtype)
+    given = mx.array(offsets)
+    mx.eval(given)
+    how = {"past": end - 1, "end": end, "room": end + 3, "mask": mask, "offset": given}
+    d = Decoder(rng, dtype, batch, heads, kv, head=64, **how)
+    d.check(offsets)
+    (first, *_), ran = h.kernels(d.step())
+    if dtype != "float32" and several_turns(64):
+        assert f"sdpa_norm_rope_turns_{dtype}" in ran, ran
+    again, *_ = d.step()()
+    assert np.array_equal(h.to_np(first), h.to_np(again))
+    vector, *_ = apart(d.step(), "sdpa_turns")
+    close(first, h.to_np(vector).astype(np.float64), dtype)
+
+
+@pytest.mark.parametrize("head", [64, 80, 96, 128, 256])
+@pytest.mark.parametrize("normalised, sinks", [(True, False), (False, True)])
+def test_heads_of_batches(rng, head, normalised, sinks):
+    mask, offsets = padded(rng, "bool", 4, 8, 150, "bfloat16")
+    given = mx.array(offsets)
+    sinks = normal(rng, 8, dtype="bfloat16") if sinks else None
+    mx.eval(given)
+    how = {"past": 149, "end": 150, "room": 160, "mask": mask, "sinks": sinks, "offset": given}
+    Decoder(rng, "bfloat16", 4, 8, 2, head=head, normalised=normalised, **how).check(offsets)
+
+
+@pytest.mark.parametrize("place", [0, 70, 299])
+def test_a_newest_key_before_others_of_a_batch(rng, place):
+    mask, _ = padded(rng, "bool", 2, 4, 300, "float16")
+    given = mx.array([1000, 7])
+    mx.eval(given)
+    how = {"past": place, "end": 300, "room": 300, "mask": mask, "offset": given}
+    Decoder(rng, "float16", 2, 4, 1, head=64, **how).check([1000, 7])
+
+
+def test_rows_without_any_key(rng):
+    """A mask that adds minus infinity everywhere leaves no number; with a sink, zeros."""
+    mask = mx.full((2, 4, 1, 90), -np.inf, dtype=mx.bfloat16)
+    given = mx.array([89, 89])
+    sinks = normal(rng, 4, dtype="bfloat16")
+    mx.eval(mask, given, sinks)
+    how = {"past": 89, "end": 90, "room": 96, "mask": mask, "offset": given}
+    for names, empty in ((None, np.isnan), (sinks, lambda x: x == 0)):
+        d = Decoder(rng, "bfloat16", 2, 4, 2, head=64, sinks=names, **how)
+        out, *_ = d.step()()
+        assert empty(h.to_np(out).astype(np.float32)).all()
+
+
+def test_several_turns_in_parts(tmp_path):
+    """A device with many multiprocessors cuts the keys of few sequences."""
+    file = tmp_path / "profile.txt"
+    file.write_text("units = 132\n")
+    code = """
+        from test_eval_joined_attention import padded, several_turns
+        rng = np.random.default_rng(5)
+        cases = ("bool", 3, 4, 300), ("added", 1, 8, 777), (None, 2, 3, 1200)
+        for kind, batch, heads, end in cases:
+            mask, offsets = padded(rng, kind, batch, heads, end, "bfloat16")
+            given = mx.array(offsets)
+            mx.eval(given)
+            sinks = mx.array([0.5] * heads).astype(mx.bfloat16)
+            mx.eval(sinks)
+            how = dict(past=end - 1, end=end, room=end, mask=mask, offset=given, sinks=sinks)
+            d = Decoder(rng, "bfloat16", batch, heads, 1, **how)
+            d.check(offsets)
+            if several_turns(64):
+                _, ran = h.kernels(d.step())
+                assert "sdpa_norm_rope_turns_bfloat16" in ran, ran
+    """
+    child(code, MLX_VK_PROFILE=str(file), MLX_VK_CACHE_DIR=str(tmp_path / "cache"))
 
 
 def child(code, **variables):

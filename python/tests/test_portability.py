@@ -179,7 +179,8 @@ def many_units():
 REACHED = """
 softmax_select_8_float16_divided select_8_bfloat16_softmax select_8_float32 select_8_float16
 sdpa_vector_float16 sdpa_vector_joined_float32 sdpa_merge_bfloat16 sdpa_tile_float16
-sdpa_norm_rope_vector_float16 sdpa_norm_rope_token_float16 norm_rope_rows_float16
+sdpa_norm_rope_vector_float16 sdpa_norm_rope_token_float16 sdpa_norm_rope_turns_float16
+norm_rope_rows_float16
 mask_count mask_sum mask_rank
 """
 

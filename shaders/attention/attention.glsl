@@ -13,6 +13,11 @@ struct TokenArgs {
     uint pad;
     uint64_t parts, heads, counters, dst, sinks;
     int sink_step;
+#ifdef TURNS
+    int ostep;
+    uint64_t mask, starts; // as in FreshArgs; no starts where all are `start`
+    uint ms[3];
+#endif
 };
 #define ALL_ARGUMENTS TokenArgs
 #elif defined(FRESH)
@@ -106,6 +111,7 @@ uint64_t q_row(uint b, uint h, uint i) {
 // A score and what is added to it; the lowest numbers must stay finite.
 float plus(float s, float x) { return x < -2e38 && x > NEG_INF ? LOWEST : s + x * LOG2E; }
 
+#ifndef TOKEN
 // The score of query i and key j in units of log 2; keys from `end` on have no weight at all.
 float score(float s, uint b, uint h, uint i, uint j, uint end) {
     if (j >= end) return NEG_INF;
@@ -125,6 +131,7 @@ float score(float s, uint b, uint h, uint i, uint j, uint end) {
 #endif
     return s;
 }
+#endif
 
 float finite(float top) { return top == NEG_INF ? 0.0 : top; }
 

@@ -71,12 +71,9 @@ void decode(RAW c[NRAW], out float x[F]) {
 
 #if defined(SG) && (defined(MASK_BOOL) || defined(MASK_ADD))
 #define DIVIDED
-const uint SCORES = UNROLL * ROWS;
-// Steps in which lanes divide the scores among them, the scores that a lane is left with, and the first of these steps,
-// whose lanes have other keys of the same row.
-const uint STEPS = SCORES >= 8u ? 3u : SCORES / 2u;
-const uint OWN = SCORES >> STEPS;
-const uint KEY_STEPS = UNROLL / 2u;
+// Lanes have eight elements of a row, of at least 64.
+#define STEPS (SCORES >= 8u ? 3u : SCORES / 2u)
+#include "attention/divided.glsl"
 
 // Score `i` is with the lanes of a key that have these bits.
 uint holder(uint i) {
@@ -84,28 +81,6 @@ uint holder(uint i) {
     [[unroll]] for (uint j = 0u; j < STEPS; ++j)
         if ((i & SCORES >> (j + 1u)) != 0u) bits |= TPR >> (j + 1u);
     return bits;
-}
-
-// Sums over the lanes of a key, each in the order of group_reduce: lane t is left with the scores from first_of(t) on.
-uint first_of(uint t) {
-    uint i = 0u;
-    [[unroll]] for (uint j = 0u; j < STEPS; ++j)
-        if ((t & TPR >> (j + 1u)) != 0u) i += SCORES >> (j + 1u);
-    return i;
-}
-
-void divide(Scores s, uint t, out float own[OWN]) {
-    [[unroll]] for (uint j = 0u; j < STEPS; ++j) {
-        uint m = TPR >> (j + 1u), half_ = SCORES >> (j + 1u);
-        bool upper = (t & m) != 0u;
-        [[unroll]] for (uint i = 0u; i < half_; ++i) {
-            float mine = upper ? s.v[i + half_] : s.v[i], other = upper ? s.v[i] : s.v[i + half_];
-            s.v[i] = mine + subgroupShuffleXor(other, m);
-        }
-    }
-    [[unroll]] for (uint e = 0u; e < OWN; ++e) own[e] = s.v[e];
-    for (uint m = TPR >> (STEPS + 1u); m > 0u; m >>= 1)
-        [[unroll]] for (uint e = 0u; e < OWN; ++e) own[e] += subgroupShuffleXor(own[e], m);
 }
 
 // What the lane of score `i` has there.

@@ -96,6 +96,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &tune::attention::SDPA_SPLIT,
     &tune::attention::SDPA_ROPE,
     &tune::attention::token::SDPA_TOKEN,
+    &tune::attention::token::SDPA_TURNS,
     &tune::attention::SDPA_TILE,
     &tune::attention::SDPA_MATRICES,
     &tune::attention::SDPA_HELD,

@@ -549,6 +549,8 @@ def _compiled(full):
             yield "experts", lambda d=dtype, how=how, unit=unit: _experts(d, how, unit)
     for dtype, unit in itertools.product(FLOATS, UNITS):
         yield "joined", lambda d=dtype, unit=unit: _layer(d, None, unit)
+    for dtype, head in itertools.product(FLOATS, [64, 128]):
+        yield "sequences", lambda d=dtype, n=head: _sequences(d, n)
     yield "long", lambda: mx.zeros((2**16, 2**15 + 8), mx.uint8) + mx.ones((), mx.uint8)
     yield (
         "gated_delta",
@@ -556,6 +558,22 @@ def _compiled(full):
             *[mx.zeros((1, 7, 2, 64))] * 2, mx.zeros((1, 7, 4, 64)), *[mx.zeros((1, 7, 4))] * 2
         ),
     )
+
+
+def _sequences(dtype, head):
+    """Attention of a token of each of some sequences, with the steps before it."""
+    q, k, v = (mx.zeros((4, 1, n, head), dtype) for n in (8, 2, 2))
+    starts, mask = mx.array([5, 3, 0, 4]), mx.ones((4, 1, 1, 300), mx.bool_)
+    weight = mx.ones(head, dtype)
+    keys, values = mx.zeros((4, 2, 300, head), dtype), mx.zeros((4, 2, 300, head), dtype)
+    mx.eval(q, k, v, starts, mask, weight, keys, values)
+
+    def turned(x):
+        x = mx.fast.rms_norm(x, weight, 1e-5).transpose(0, 2, 1, 3)
+        return mx.fast.rope(x, head, traditional=False, base=1e4, scale=1.0, offset=starts)
+
+    keys[..., 5:6, :], values[..., 5:6, :] = turned(k), v.transpose(0, 2, 1, 3)
+    return mx.fast.scaled_dot_product_attention(turned(q), keys, values, scale=0.1, mask=mask)
 
 
 def _codes(shape, dtype, how):
@@ -640,6 +658,7 @@ FAMILIES = {
             "rope_rows",
             "sdpa_rope",
             "sdpa_token",
+            "sdpa_turns",
             "sort_select",
         ],
     ),

@@ -183,7 +183,7 @@ pub fn attention(
     let Some(turned) = turned(enc.device().features(), qkv, mask, newest, vector) else {
         return Ok(false);
     };
-    if mask.is_none() && token::attention(enc, qkv, sinks, (scale, causal), dst, newest)? {
+    if token::attention(enc, qkv, (mask, sinks), (scale, causal), dst, newest)? {
         return Ok(true);
     }
     attend(enc, qkv, (mask, sinks), (scale, causal), dst, Some((newest, turned, vector)))?;

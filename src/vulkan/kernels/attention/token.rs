@@ -1,10 +1,11 @@
 //! Host side of shaders/attention/sdpa_token.comp: attention of one query a head with what comes before it in a decoder, as
-//! `newest`, for heads of 16-bit elements whose lanes a subgroup holds, without a mask, where keys are few enough for one turn.
+//! `newest`, for heads of 16-bit elements whose lanes a subgroup holds: of one sequence over one turn of keys, and of several, with
+//! masks and offsets, over some turns.
 
 use smallvec::SmallVec;
 
 use super::newest::Newest;
-use super::{rope, rope_rows, steps, steps_of_vector, tell, touched};
+use super::{Mask, rope, rope_rows, steps, steps_of_vector, tell, touched};
 use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
 use crate::vulkan::hal::encoder::COUNTERS;
@@ -12,7 +13,7 @@ use crate::vulkan::kernels::elem::{
     Defines, Push, define, float_controls, joined_by_last, operand, required_subgroup,
 };
 use crate::vulkan::report::stats::STATS;
-use crate::vulkan::tune::attention::token::{Token, token};
+use crate::vulkan::tune::attention::token::{ROOM, Token, token};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
 /// Features of a lane.
@@ -22,6 +23,7 @@ const FEATURES: i64 = 8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     dtype: Dtype,
+    mask: Mask,
     sinks: bool,
     waves: bool,
     /// Lanes that sum up the squares of a row.
@@ -34,6 +36,8 @@ struct Key {
     unroll: u32,
     /// Parts that the last workgroup joins.
     parts: Option<u32>,
+    /// Steps in which lanes divide scores, where a part has several turns of keys.
+    steps: Option<u32>,
     /// Arguments are push constants.
     pushed: bool,
 }
@@ -41,7 +45,8 @@ struct Key {
 impl KernelKey for Key {
     fn name(&self) -> String {
         let norm = if self.norm.is_some() { "norm_" } else { "" };
-        format!("sdpa_{norm}rope_token_{}", self.dtype)
+        let kind = if self.steps.is_some() { "turns" } else { "token" };
+        format!("sdpa_{norm}rope_{kind}_{}", self.dtype)
     }
 
     fn module(&self, f: &Features) -> Module {
@@ -54,6 +59,9 @@ impl KernelKey for Key {
             (self.waves, "WAVES"),
             (self.norm.is_some(), "NORM"),
             (self.pushed, "PUSHED"),
+            (self.steps.is_some(), "TURNS"),
+            (self.mask == Mask::Bool, "MASK_BOOL"),
+            (self.mask == Mask::Add, "MASK_ADD"),
         ];
         flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
         let numbers = [
@@ -61,6 +69,8 @@ impl KernelKey for Key {
             ("UNROLL", Some(self.unroll)),
             ("SUM_LANES", self.norm),
             ("PARTS", self.parts),
+            ("STEPS", self.steps),
+            ("ROOM", self.steps.map(|_| ROOM)),
         ];
         for (name, n) in numbers {
             if let Some(n) = n {
@@ -80,8 +90,15 @@ impl KernelKey for Key {
     }
 }
 
-/// Bytes of what shaders/attention/attention.glsl calls TokenArgs.
+/// Bytes of what shaders/attention/attention.glsl calls TokenArgs, for one turn of keys and for several.
 const ARGUMENTS: usize = 204;
+/// See [`ARGUMENTS`].
+const TURNS_ARGUMENTS: usize = 236;
+
+/// Of which there are so many.
+fn arguments(steps: Option<u32>) -> usize {
+    steps.map_or(ARGUMENTS, |_| TURNS_ARGUMENTS)
+}
 
 /// Steps from one batch, head and key to the next in bytes, where all they lead to lies within 2 GiB.
 fn bytes(x: &DeviceView) -> Option<[u32; 3]> {
@@ -94,18 +111,32 @@ fn bytes(x: &DeviceView) -> Option<[u32; 3]> {
     near.then(|| [0, 1, 2].map(|i| (steps[i] * size) as u32))
 }
 
+/// The same of a mask's batch, head and key.
+fn mask_bytes(m: &DeviceView) -> Option<[u32; 3]> {
+    let [batch, head, _, key] = steps(m);
+    let size = m.dtype.size() as i64;
+    let far = |n: i64, step: i64| (n - 1).checked_mul(step);
+    let last =
+        far(m.shape[0], batch)?.checked_add(far(m.shape[1], head)?)?.checked_add(far(m.shape[3], key)?)?;
+    let near = batch.min(head).min(key) >= 0 && (last + 1).checked_mul(size)? < i64::from(i32::MAX);
+    // FITS: as in `bytes`.
+    near.then(|| [batch, head, key].map(|s| (s * size) as u32))
+}
+
 /// How the kernel goes over these arrays, and what it is told of where they lie.
 struct Plan {
     token: Token,
     key: Key,
     strides: SmallVec<[u32; 12]>,
+    /// Of the mask.
+    across: [u32; 3],
 }
 
 /// `None` where the kernel does not take these arrays.
 fn plan(
     enc: &CommandEncoder,
     [q, k, v]: [&DeviceView; 3],
-    sinks: Option<&DeviceView>,
+    (mask, sinks): (Option<&DeviceView>, Option<&DeviceView>),
     dst: &DeviceView,
     newest: &Newest,
 ) -> Option<Plan> {
@@ -115,7 +146,7 @@ fn plan(
     let lanes = d / FEATURES;
     let whole = d % FEATURES == 0 && (lanes as u64).is_power_of_two() && dst.ptr.is_multiple_of(8);
     let weights = newest.weights.iter().flatten().count();
-    let plain = !newest.form.traditional && newest.offsets.is_none() && q.dtype.size() == 2;
+    let plain = !newest.form.traditional && q.dtype.size() == 2;
     let normed = newest.eps.map_or(weights == 0, |_| weights == 2);
     let norm = newest.eps.map(|_| rope_rows::sums(d, q.dtype, true)[0]);
     let held = norm.is_none_or(|n| i64::from(n) <= lanes);
@@ -124,12 +155,14 @@ fn plan(
     }
     // FITS: at most MOST_FEATURES.
     let lanes = lanes as u32;
-    let t = token(profile, batch * kv, q.shape[1] as u64 / kv, n, lanes)?;
+    let one = mask.is_none() && newest.offsets.is_none();
+    let t = token(profile, batch * kv, q.shape[1] as u64 / kv, n, lanes, one)?;
     if t.parts > 1 && batch * kv * u64::from(t.tiles) > COUNTERS as u64 / 16 {
         return None;
     }
     let key = Key {
         dtype: q.dtype,
+        mask: Mask::of(mask, false),
         sinks: sinks.is_some(),
         waves: newest.waves.is_some(),
         norm,
@@ -139,13 +172,16 @@ fn plan(
         tiles: t.tiles,
         unroll: t.unroll,
         parts: (t.parts > 1).then_some(t.parts),
-        pushed: f.push_constants as usize >= ARGUMENTS,
+        steps: t.steps,
+        pushed: f.push_constants as usize >= arguments(t.steps),
     };
     let mut strides = SmallVec::new();
     for (x, n) in [(q, 2), (newest.key[0], 2), (k, 3), (v, 3), (newest.value[0], 2)] {
         strides.extend_from_slice(&bytes(x)?[..n]);
     }
-    Some(Plan { token: t, key, strides })
+    // The mask's rows have one query.
+    let across = mask.map_or(Some([0; 3]), mask_bytes)?;
+    Some(Plan { token: t, key, strides, across })
 }
 
 impl Plan {
@@ -154,7 +190,7 @@ impl Plan {
         &self,
         enc: &mut CommandEncoder,
         [q, k, v]: [&DeviceView; 3],
-        sinks: Option<&DeviceView>,
+        (mask, sinks): (Option<&DeviceView>, Option<&DeviceView>),
         scale: f32,
         newest: &Newest,
         to: [u64; 4],
@@ -182,7 +218,12 @@ impl Plan {
             .u32s(&words);
         let sink_step = sinks.map_or(0, steps_of_vector) as i32 as u32;
         args.extend(Push::default().u64s(&to).u64s(&[at(sinks)]).u32s(&[sink_step]));
-        debug_assert_eq!(args.len(), ARGUMENTS);
+        if self.key.steps.is_some() {
+            let turns = Push::default().u32s(&[rope::step(newest.offsets, 0) as i32 as u32]);
+            args.extend(turns);
+            args.extend(Push::default().u64s(&[at(mask), at(newest.offsets)]).u32s(&self.across));
+        }
+        debug_assert_eq!(args.len(), arguments(self.key.steps));
         if self.key.pushed {
             return Ok(args);
         }
@@ -194,12 +235,12 @@ impl Plan {
 pub(super) fn attention(
     enc: &mut CommandEncoder,
     qkv: [&DeviceView; 3],
-    sinks: Option<&DeviceView>,
+    (mask, sinks): (Option<&DeviceView>, Option<&DeviceView>),
     (scale, causal): (f32, bool),
     dst: &DeviceView,
     newest: &Newest,
 ) -> Result<bool> {
-    let Some(plan) = plan(enc, qkv, sinks, dst, newest) else { return Ok(false) };
+    let Some(plan) = plan(enc, qkv, (mask, sinks), dst, newest) else { return Ok(false) };
     let [q, k, _] = qkv;
     let [batch, heads, d] = [0, 1, 3].map(|i| q.shape[i] as u64);
     let (kv, n) = (k.shape[1] as u64, k.shape[2] as u64);
@@ -213,9 +254,10 @@ pub(super) fn attention(
     } else {
         (0, 0)
     };
-    let push = plan.arguments(enc, qkv, sinks, scale, newest, [to, to + values, counters, dst.ptr])?;
+    let push =
+        plan.arguments(enc, qkv, (mask, sinks), scale, newest, [to, to + values, counters, dst.ptr])?;
     let [q, k, v] = qkv.map(Some);
-    let (reads, mut written) = touched([q, k, v, None], sinks, Some(newest));
+    let (reads, mut written) = touched([q, k, v, mask], sinks, Some(newest));
     written.push(dst.range());
     if t.parts > 1 {
         written.extend([(to, values + heads_of), (counters, 4 * slots)]);

@@ -33,6 +33,7 @@ const FACTS: &[(&str, &str, &str)] = &[
     ("kernels/attention/newest.rs", "ARGUMENTS", "the layout of push constants"),
     ("kernels/attention/token.rs", "ARGUMENTS", "the layout of push constants"),
     ("kernels/attention/token.rs", "FEATURES", "the shader is written for it"),
+    ("kernels/attention/token.rs", "TURNS_ARGUMENTS", "the layout of push constants"),
     ("kernels/matmul/kernel.rs", "PUSH_BYTES", "the layout of push constants"),
     ("kernels/matmul/problem.rs", "REACH", "offsets of 32 bits"),
     ("kernels/measure.rs", "BYTES", "more than caches hold"),
