@@ -28,8 +28,8 @@ const MOST_UNROLL: u64 = 4;
 const FEW_KEYS: u64 = 2;
 const MOST_PARTS: u64 = 16;
 
-/// Subgroups of a workgroup. Where parts are long and no more than two heads share keys there are twice as many (H200, us, 32
-/// sequences of 300 keys, 16 heads over 8 of keys: 16.5, 8 subgroups 19.6; 8 sequences in parts of 80 keys 10.6 and 10.1).
+/// Subgroups of a workgroup. Where parts are long and no more than two heads share keys there are twice as many (H200, us, 16 heads
+/// over 8 of keys, 32 sequences of 300 keys 16.5, by 8 subgroups 19.6; 8 sequences 10.6 in two parts, by 8 subgroups in four 10.1).
 const TEAMS: u32 = 8;
 
 /// Keys of a part of several turns that there is room for, and least lanes of a row.
