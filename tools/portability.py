@@ -233,6 +233,7 @@ def judged(reports, whole):
 BETWEEN = {
     "reduce.comp": ("buffers", "device", "parts of a result, joined by the workgroup that is last"),
     "sdpa_vector.comp": ("buffers", "device", "parts of the keys, as above"),
+    "sdpa_token.comp": ("buffers", "device", "parts of the keys, as above"),
     "softmax.comp": ("buffers", "device", "sums of parts of a long row, as above"),
     "scatter.comp": ("buffers", "device", "sums and extremes of 32-bit integers, in any order"),
     "scatter_keys.comp": (

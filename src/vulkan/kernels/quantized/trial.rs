@@ -131,8 +131,20 @@ fn registers(text: &str) -> HashMap<String, Option<u32>> {
     names.map(one).collect()
 }
 
-/// A text goes to places that it has, each of them once, and to registers that it declares.
+/// Bytes of shared memory that a text declares, each piece behind what the alignment of the last one leaves.
+pub fn shared(text: &str) -> usize {
+    let pieces = text.lines().filter_map(|l| l.strip_prefix(".shared .align "));
+    pieces.fold(0, |at, piece| {
+        let (align, rest) = piece.split_once(' ').unwrap();
+        let (_, size) = rest.trim_end_matches("];").split_once('[').unwrap();
+        at.next_multiple_of(align.parse::<usize>().unwrap()) + size.parse::<usize>().unwrap()
+    })
+}
+
+/// A text goes to places that it has, each of them once, to registers that it declares, and declares no more shared memory than a program
+/// in PTX may have.
 pub fn whole(text: &str, what: &dyn Debug) {
+    assert!(shared(text) <= 48 << 10, "{} bytes of {what:?}", shared(text));
     let labels: Vec<&str> = text.lines().filter_map(|l| l.strip_suffix(':')).collect();
     let known: HashSet<&str> = labels.iter().copied().collect();
     assert_eq!(known.len(), labels.len(), "{what:?}");

@@ -96,7 +96,7 @@ fn fits(v: &[u32]) -> bool {
     matches!(v, &[threads, rows, unroll] if row_threads(threads) && rows <= 64 && unroll <= 64)
 }
 
-fn forced() -> Option<(u32, u32, u32)> {
+pub(in crate::vulkan) fn forced() -> Option<(u32, u32, u32)> {
     static FORCED: OnceLock<Option<(u32, u32, u32)>> = OnceLock::new();
     *FORCED.get_or_init(|| match GEMV_LAYOUT.sizes()?[..] {
         [threads, rows, unroll] => Some((threads, rows, unroll)),

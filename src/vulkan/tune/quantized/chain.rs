@@ -4,6 +4,7 @@ use super::{forced, plain, streams};
 use crate::core::Dtype;
 use crate::core::env::KernelVariant;
 use crate::kernels::quantized::quant::Format;
+use crate::vulkan::tune::gemv;
 use crate::vulkan::tune::profile::Profile;
 
 pub static QMM_CHAIN: KernelVariant =
@@ -64,7 +65,8 @@ pub(in crate::vulkan) fn takes(p: &Profile, format: Format, dtype: Dtype, [k, no
 
 /// The same for matrices of elements, whose rows begin at whole chunks.
 pub(in crate::vulkan) fn takes_values(p: &Profile, dtype: Dtype, [k, norm]: [i64; 2]) -> bool {
-    k % 8 == 0 && rows(p, dtype, [k, norm]) && !GEMV_CHAIN.disabled()
+    let asked = gemv::forced().is_some();
+    k % 8 == 0 && !asked && rows(p, dtype, [k, norm]) && !GEMV_CHAIN.disabled()
 }
 
 /// Whether there are such kernels, for rows of this length.

@@ -111,7 +111,7 @@ impl Picked {
     fn fits(&self, matrices: u32) -> bool {
         let Form { warps, pieces, buffers, .. } = self.form;
         let sums = buffers * self.form.sums();
-        let lists = 2 * items(matrices).next_multiple_of(8) + 2 * PICKS + 4 * EIGHT + 4;
+        let lists = 2 * items(matrices).next_multiple_of(8) + 2 * PICKS + 4 * EIGHT + 8;
         self.slots * warps * pieces * PIECE + sums + lists <= SHARED && 4 * 32 * own(matrices) <= sums
     }
 }

@@ -2,7 +2,7 @@ use super::*;
 use crate::kernels::quantized::quant::{Format, Mode};
 use crate::vulkan::kernels::quantized::qmm_joined::Matrix;
 use crate::vulkan::kernels::quantized::trial::{
-    Chance, Quantised, added, bytes, normalised, read, rounded, same,
+    Chance, Quantised, added, bytes, normalised, read, rounded, same, shared,
 };
 use crate::vulkan::kernels::tests::ptx::{Memory, Program as Reader};
 use smallvec::smallvec;
@@ -88,6 +88,7 @@ fn texts_are_whole() {
                 assert_eq!(words.iter().filter(|w| **w == label).count(), 1, "{label}");
             }
             assert!(text.contains("add.rn.f32"));
+            assert!(shared(&text) <= 48 << 10);
         }
     }
 }

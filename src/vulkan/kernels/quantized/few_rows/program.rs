@@ -127,7 +127,7 @@ mov.u32 tid,%tid.x; shr.u32 warp,tid,5; and.b32 lane,tid,31; shr.u32 g,lane,2; a
                 arrays = 4 * self.rounds(),
                 accs = 4 * tiles,
                 ys = 4 * self.rounds(),
-                squares = 4 * warps * tiles * 8,
+                squares = if self.norm.is_some() { 4 * warps * tiles * 8 } else { 4 },
                 at_rows = offset_of!(Push, rows),
             ),
         );

@@ -4,7 +4,9 @@ use super::text::Program;
 use crate::kernels::matmul::epilogue::KeptAfter;
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::kernels::quantized::qmm_joined::Push;
-use crate::vulkan::kernels::quantized::trial::{Chance, Quantised, added, bytes, gated, read, rounded, same};
+use crate::vulkan::kernels::quantized::trial::{
+    Chance, Quantised, added, bytes, gated, read, rounded, same, whole,
+};
 use crate::vulkan::kernels::tests::ptx::{Memory, Program as Reader};
 
 /// Rows by one matrix with what is added, by three, and by two at once with a gated unit: rows and matrices that end inside what a
@@ -33,6 +35,7 @@ fn texts_compute_what_products_are() {
                 push.parts[3][1] = memory.place(bytes(&res));
             }
             let units = program.rows().all() as usize;
+            whole(&program.text(), &program);
             Reader::read(&program.text()).run(&mut memory, push.bytes(), units);
             let products = |q: &Quantised| -> Vec<f64> { x.chunks(k).flat_map(|row| q.times(row)).collect() };
             let first = products(&all[0]);
