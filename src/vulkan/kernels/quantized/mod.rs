@@ -4,6 +4,7 @@ mod chain;
 mod few_picked;
 mod few_rows;
 mod joined_layout;
+mod push;
 pub mod qmm;
 pub mod qmm_joined;
 mod qmm_warpgroup;

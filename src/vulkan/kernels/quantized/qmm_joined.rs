@@ -7,6 +7,7 @@
 use smallvec::SmallVec;
 
 use super::joined_layout::{Layout, layout};
+use super::push::Push;
 use super::qmm::define_coop;
 use super::quant::{define_format, show as show_format};
 use super::{chain, few_picked, few_rows, stream, subnormal_probe, sums, wide};
@@ -16,7 +17,7 @@ use crate::kernels::elementwise::table::calls_library;
 use crate::kernels::matmul::epilogue::{KeptAfter, MATRICES};
 use crate::kernels::quantized::quant::Format;
 use crate::vulkan::hal::stream::StreamState;
-use crate::vulkan::kernels::elem::{self, Defines, GridPush, define, launch};
+use crate::vulkan::kernels::elem::{self, Defines, define, launch};
 use crate::vulkan::kernels::matmul::ceil;
 use crate::vulkan::kernels::matmul::fragment_probe;
 use crate::vulkan::kernels::norm::norm;
@@ -115,6 +116,14 @@ impl<'a> Joined<'a> {
     /// Results of all products.
     pub(super) fn rows(&self) -> i64 {
         self.matrices.iter().map(|m| m.rows).sum()
+    }
+
+    /// Rows of each matrix.
+    pub(super) fn lengths(&self) -> [u32; MATRICES] {
+        let mut lengths = [0; MATRICES];
+        // FITS: whoever joins them bounds products of them.
+        lengths.iter_mut().zip(self.matrices).for_each(|(n, m)| *n = m.rows as u32);
+        lengths
     }
 
     /// Whether the results of two matrices become one.
@@ -304,43 +313,6 @@ impl KernelKey for Key {
     }
 }
 
-/// The push block of shaders/quantized/qmm.glsl with JOINED.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(C)]
-pub(in crate::vulkan) struct Push {
-    pub x: u64,
-    pub norm: u64,
-    /// Codes, scales, biases, and results.
-    pub parts: [[u64; MATRICES]; 4],
-    pub tile0: u32,
-    pub rows: u32,
-    pub sums: u64,
-}
-
-impl Push {
-    /// Says which matrices are picked.
-    pub(super) fn pick(&mut self, p: &Picks) {
-        let flags = u64::from(p.indices.1) | (p.share as u64) << 1;
-        self.parts[0][MATRICES - 1] = p.indices.0;
-        self.parts[1][MATRICES - 1] = p.matrices as u64 | flags << 32;
-    }
-}
-
-/// Bytes of the block that shaders see.
-const PUSH_BYTES: usize = (3 + 4 * MATRICES) * 8 + 8;
-
-impl GridPush for Push {
-    fn beginning(self, tile0: u32, _: u32) -> Push {
-        Push { tile0, ..self }
-    }
-
-    fn bytes(&self) -> &[u8] {
-        const { assert!(size_of::<Push>() == PUSH_BYTES) };
-        // SAFETY: repr(C) of 8-byte fields and two of 4, without padding.
-        unsafe { std::slice::from_raw_parts((self as *const Push).cast(), PUSH_BYTES) }
-    }
-}
-
 /// Whether a kernel that can join would multiply `m` rows of length `k` by a matrix with `n` rows of codes.
 pub fn suits(stream: Stream, format: Format, dtype: Dtype, sizes: [i64; 3]) -> bool {
     let Ok(state) = StreamState::of(stream) else { return false };
@@ -441,38 +413,29 @@ fn record(
     writes: &[(u64, u64)],
 ) -> Result<()> {
     let (device, pair) = (enc.device(), j.pair());
-    let mut key = Key {
+    let key = Key {
         format: j.format,
         dtype: j.dtype,
         layout,
         norm: j.norm.map(|n| n.1.to_bits()),
         keep: j.kept.is_some(),
         k: j.k as u32,
-        lengths: [0; MATRICES],
+        lengths: j.lengths(),
         after: j.after,
         picks: j.picks.is_some(),
         combined: j.combined.map_or(0, |c| c.each as u32),
         masks: matches!(layout, Layout::Streamed(_)) && subnormal_probe::keeps(device),
     };
-    let mut parts = [[0u64; MATRICES]; 4];
-    for (i, m) in j.matrices.iter().enumerate() {
-        key.lengths[i] = m.rows as u32;
-        (parts[0][i], parts[1][i], parts[2][i]) = m.parts.into();
-    }
-    parts[3][..j.results.len()].copy_from_slice(j.results);
     // Products of one grid: of all picks, or their sums.
     let products = match (j.picks, j.combined) {
         (Some(p), Some(c)) => p.count / c.each,
         (Some(p), None) => p.count,
         (None, _) => 1,
     };
-    let norm = j.norm.map(|n| n.0).or(j.combined.map(|c| c.weights)).unwrap_or(0);
-    let rows = j.picks.map_or(j.m, |_| products) as u32;
-
-    let mut push = Push { x: j.x, norm, parts, tile0: 0, rows, sums: j.kept.unwrap_or(0) };
-    if let Some(p) = &j.picks {
-        push.pick(p);
-    }
+    let mut push = Push::of(j);
+    push.norm = j.combined.map_or(push.norm, |c| c.weights);
+    push.rows = j.picks.map_or(j.m, |_| products) as u32;
+    push.sums = j.kept.unwrap_or(0);
     let units = j.units(layout.span(pair));
     let shared = match (layout, j.picks, j.format) {
         (Layout::Coop { .. }, Some(p), Some(format)) => {

@@ -3,7 +3,8 @@
 
 use smallvec::SmallVec;
 
-use super::qmm_joined::{self, Combined, Joined, Push, define_after};
+use super::push::Push;
+use super::qmm_joined::{self, Combined, Joined, define_after};
 use super::quant::{define_format, show as show_format};
 use crate::core::{Dtype, Result};
 use crate::kernels::matmul::epilogue::KeptAfter;

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use smallvec::{SmallVec, smallvec};
 
+use super::push::Push;
 use super::qmm_joined::Matrix;
 use crate::core::Dtype;
 use crate::kernels::elementwise::table::find;
@@ -92,6 +93,59 @@ pub fn same(what: &str, got: &[f64], want: &[f64]) {
     let largest = want.iter().fold(0.0, |a: f64, x| a.max(x.abs()));
     for (i, (a, b)) in got.iter().zip(want).enumerate() {
         assert!(a == b || (a - b).abs() <= largest / 64.0, "{what} {i}: {a}, not {b}");
+    }
+}
+
+/// Rows by matrices as programs of few rows are told of them, and what is added to the results of the first.
+pub struct FewRows {
+    pub chance: Chance,
+    pub memory: Memory,
+    pub push: Push,
+    pub rows: Vec<Vec<f64>>,
+    added: Vec<f64>,
+    matrices: Vec<Quantised>,
+}
+
+impl FewRows {
+    /// Rows, their length, codes of a group or none, and rows of matrices.
+    pub fn new(seed: u64, [m, k, group]: [usize; 3], lengths: [u32; 3]) -> FewRows {
+        let (mut chance, mut memory) = (Chance(seed), Memory::default());
+        let there = || lengths.iter().filter(|&&n| n > 0);
+        let made = |&n: &u32| Quantised::new(&mut chance, &mut memory, [n as usize, k, group]);
+        let matrices: Vec<Quantised> = there().map(made).collect();
+        let x = chance.numbers(m * k, 1.0, 0.0);
+        let added = chance.numbers(m * lengths[0] as usize, 1.0, 0.0);
+        let mut push = Push { x: memory.place(bytes(&x)), rows: m as u32, ..Push::default() };
+        for (i, (q, n)) in matrices.iter().zip(there()).enumerate() {
+            (push.parts[0][i], push.parts[1][i], push.parts[2][i]) = q.matrix.parts.into();
+            push.parts[3][i] = memory.place(vec![0; 2 * m * *n as usize]);
+        }
+        if matrices.len() == 1 {
+            push.parts[3][1] = memory.place(bytes(&added));
+        }
+        let rows = x.chunks(k).map(<[f64]>::to_vec).collect();
+        FewRows { chance, memory, push, rows, added, matrices }
+    }
+
+    /// Holds the results against float64: one matrix' with what is added, two at once with a gated unit, or each by itself.
+    pub fn compare(&self, after: bool) {
+        let products =
+            |q: &Quantised| -> Vec<f64> { self.rows.iter().flat_map(|row| q.times(row)).collect() };
+        let got = |i: usize| read(&self.memory, self.push.parts[3][i]);
+        match &self.matrices[..] {
+            [first] if after => {
+                let sum = products(first).iter().zip(&self.added).map(|(a, b)| a + b).collect();
+                same("a residual", &got(0), &rounded(sum));
+            }
+            [gate, up] if after => {
+                let gate = products(gate);
+                let gates = rounded(gate.iter().map(|g| 1.0 / (1.0 + (-g).exp())).collect());
+                let unit = rounded(gates.iter().zip(&gate).map(|(s, g)| s * g).collect());
+                let gated = unit.iter().zip(products(up)).map(|(g, u)| g * u).collect();
+                same("a gated unit", &got(0), &rounded(gated));
+            }
+            all => all.iter().enumerate().for_each(|(i, q)| same("several", &got(i), &products(q))),
+        }
     }
 }
 

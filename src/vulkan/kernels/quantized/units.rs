@@ -3,7 +3,7 @@
 
 use std::mem::offset_of;
 
-use super::qmm_joined::Push;
+use super::push::Push;
 use crate::kernels::matmul::epilogue::MATRICES;
 use crate::vulkan::kernels::matmul::warpgroup::text::put;
 

@@ -37,16 +37,9 @@ static WORKGROUPS: Best = best("matmul_wide_workgroups", 264);
 
 /// Whether `m` rows of length `k` times matrices that have `n` rows together go there.
 pub(in crate::vulkan) fn takes(p: &Profile, dtype: Dtype, [m, k, n]: [i64; 3]) -> bool {
-    let whole = k > 0 && k % i64::from(SPAN) == 0;
-    let fits = (1..REACH).contains(&(n * k)) && m * n < REACH;
-    let many = ceil(n, UNIT.into()) >= p.count(&WORKGROUPS) as i64;
-    p.features.ptx
-        && dtype == Dtype::BF16
-        && ROWS.contains(&m)
-        && whole
-        && fits
-        && many
-        && !MATMUL_WIDE.disabled()
+    let fits = k > 0 && k % i64::from(SPAN) == 0 && (1..REACH).contains(&(n * k)) && m * n < REACH;
+    let few = p.features.ptx && dtype == Dtype::BF16 && ROWS.contains(&m) && !MATMUL_WIDE.disabled();
+    few && fits && ceil(n, UNIT.into()) >= p.count(&WORKGROUPS) as i64
 }
 
 #[cfg(test)]

@@ -94,8 +94,8 @@ impl Form {
 
 /// The layout, unless the tuner found another kernel's the fastest.
 pub(in crate::vulkan) fn layout(p: &Profile, s: &Shape) -> Option<Form> {
-    let other = !native() && winner(p, s).is_some_and(|won| won != NUMBERS);
-    if other { None } else { possible(p, s) }
+    let other = |_: &Form| !native() && winner(p, s).is_some_and(|won| won != NUMBERS);
+    possible(p, s).filter(|form| !other(form))
 }
 
 /// The layout for a product, or for several whose rows of codes are `s.n` together. How K is cut depends on its length and on the

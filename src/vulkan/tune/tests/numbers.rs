@@ -56,7 +56,7 @@ const FACTS: &[(&str, &str, &str)] = &[
     ("kernels/quantized/few_rows/mod.rs", "MOST", "registers that the program has for them"),
     ("kernels/quantized/few_rows/finish.rs", "UP", "the range that codes need"),
     ("kernels/quantized/few_rows/program.rs", "DOWN", "the range that codes need"),
-    ("kernels/quantized/qmm_joined.rs", "PUSH_BYTES", "the layout of push constants"),
+    ("kernels/quantized/push.rs", "PUSH_BYTES", "the layout of push constants"),
     ("kernels/quantized/quant.rs", "PIECE", "offsets of 32 bits"),
     ("kernels/quantized/stream/after.rs", "ARRAYS", "registers that the text has"),
     ("kernels/quantized/subnormal_probe.rs", "CODES", "what is probed"),

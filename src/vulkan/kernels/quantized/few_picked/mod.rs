@@ -11,7 +11,8 @@ mod tests;
 use self::program::Program;
 use super::few_rows::program::Program as Rows;
 use super::few_rows::steps;
-use super::qmm_joined::{Joined, Matrix, Push};
+use super::push::Push;
+use super::qmm_joined::{Joined, Matrix};
 use super::{steps::arrays, sums};
 use crate::core::Result;
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
@@ -78,14 +79,8 @@ pub fn run(
     if let Some(c) = j.combined {
         return sums::run(enc, j, c, reads, writes).map(|()| true);
     }
-    let mut rows = Rows { form, k: j.k as u32, lengths: [0; 3], norm: None, after: j.after, picked: true };
-    let mut push = Push { x: j.x, rows: picks.count as u32, ..Push::default() };
-    for (i, m) in j.matrices.iter().enumerate() {
-        rows.lengths[i] = m.rows as u32;
-        (push.parts[0][i], push.parts[1][i], push.parts[2][i]) = m.parts.into();
-    }
-    push.parts[3][..j.results.len()].copy_from_slice(j.results);
-    push.pick(&picks);
+    let rows = Rows { form, k: j.k as u32, lengths: j.lengths(), norm: None, after: j.after, picked: true };
+    let push = Push { rows: picks.count as u32, ..Push::of(j) };
     let program = Program { rows, slots, matrices: picks.matrices as u32, share: picks.share as u32 };
     let pipeline = enc.device().pipeline(&program)?;
     let (n, batch) = (j.rows(), picks.count);

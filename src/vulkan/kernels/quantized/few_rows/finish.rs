@@ -7,7 +7,7 @@ use std::mem::offset_of;
 use super::program::Program;
 use super::steps;
 use crate::vulkan::kernels::matmul::warpgroup::text::put;
-use crate::vulkan::kernels::quantized::qmm_joined::Push;
+use crate::vulkan::kernels::quantized::push::Push;
 use crate::vulkan::kernels::quantized::steps::{arrays, follow};
 use crate::vulkan::kernels::quantized::units::place;
 use crate::vulkan::tune::quantized::few_rows::{COLUMN, UNIT};
@@ -224,14 +224,8 @@ ld.global.v4.b32 {{c0,c1,c2,c3}},[xa]; add.u64 xa,xa,16;"
         if self.norm.is_some() {
             put(o, format_args!("ld.global.v4.b32 {{nw0,nw1,nw2,nw3}},[na]; add.u64 na,na,16;"));
             for i in 0..4 {
-                Self::pair(o, ["e0", "e1"], &format!("c{i}"));
                 Self::pair(o, ["e2", "e3"], &format!("nw{i}"));
-                put(
-                    o,
-                    format_args!(
-                        "mul.rn.f32 e0,e0,e6; mul.rn.f32 e1,e1,e6; mul.rn.f32 e0,e0,e2; mul.rn.f32 e1,e1,e3; cvt.rn.bf16x2.f32 c{i},e1,e0;"
-                    ),
-                );
+                Self::normalised(o, &format!("c{i}"), "e6", ["e0", "e1", "e2", "e3"]);
             }
         }
         for i in 0..8 {

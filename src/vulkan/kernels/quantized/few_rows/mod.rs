@@ -11,7 +11,8 @@ mod tests;
 use smallvec::SmallVec;
 
 use self::program::Program;
-use super::qmm_joined::{Joined, Matrix, Push};
+use super::push::Push;
+use super::qmm_joined::{Joined, Matrix};
 use super::steps::{self, Step};
 use crate::core::{Dtype, Result};
 use crate::kernels::matmul::epilogue::After;
@@ -102,20 +103,15 @@ pub fn run(
     writes: &[(u64, u64)],
 ) -> Result<bool> {
     let Some(form) = form(enc, j) else { return Ok(false) };
-    let mut program = Program {
+    let program = Program {
         form,
         k: j.k as u32,
-        lengths: [0; 3],
+        lengths: j.lengths(),
         norm: j.norm.map(|n| n.1.to_bits()),
         after: j.after,
         picked: false,
     };
-    let mut push = Push { x: j.x, norm: j.norm.map_or(0, |n| n.0), ..Push::default() };
-    for (i, m) in j.matrices.iter().enumerate() {
-        program.lengths[i] = m.rows as u32;
-        (push.parts[0][i], push.parts[1][i], push.parts[2][i]) = m.parts.into();
-    }
-    push.parts[3][..j.results.len()].copy_from_slice(j.results);
+    let push = Push::of(j);
     let pipeline = enc.device().pipeline(&program)?;
     let most = i64::from(8 * form.tiles);
     let lists = form.lists(enc.device().profile(), program.units());

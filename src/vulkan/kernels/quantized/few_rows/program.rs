@@ -6,7 +6,7 @@ use std::mem::offset_of;
 use crate::core::Dtype;
 use crate::kernels::matmul::epilogue::KeptAfter;
 use crate::vulkan::kernels::matmul::warpgroup::text::{self, put};
-use crate::vulkan::kernels::quantized::qmm_joined::Push;
+use crate::vulkan::kernels::quantized::push::Push;
 use crate::vulkan::kernels::quantized::units::Units;
 use crate::vulkan::tune::quantized::few_rows::{COLUMN, Form, GROUPS, PIECE, SPAN, UNIT};
 
@@ -400,16 +400,21 @@ mad.lo.u32 tmp,t,16,k0; mul.wide.u32 l,tmp,2; add.u64 xa,xa,l;",
                 Self::pair(o, ["f2", "f3"], &format!("nw{e}"));
                 for j in 0..tiles {
                     let x = format!("x{}", ((j * pieces + p) * GROUPS * 8) + 4 * i + e);
-                    Self::pair(o, ["f0", "f1"], &x);
-                    put(
-                        o,
-                        format_args!(
-                            "mul.rn.f32 f0,f0,root{j}; mul.rn.f32 f1,f1,root{j}; mul.rn.f32 f0,f0,f2; mul.rn.f32 f1,f1,f3; cvt.rn.bf16x2.f32 {x},f1,f0;"
-                        ),
-                    );
+                    Self::normalised(o, &x, &format!("root{j}"), ["f0", "f1", "f2", "f3"]);
                 }
             }
         }
+    }
+
+    /// The pair of elements in register `x` times `root` and two weights, which the last two of four registers have; rounded.
+    pub(super) fn normalised(o: &mut String, x: &str, root: &str, [a, b, v, w]: [&str; 4]) {
+        Self::pair(o, [a, b], x);
+        put(
+            o,
+            format_args!(
+                "mul.rn.f32 {a},{a},{root}; mul.rn.f32 {b},{b},{root}; mul.rn.f32 {a},{a},{v}; mul.rn.f32 {b},{b},{w}; cvt.rn.bf16x2.f32 {x},{b},{a};"
+            ),
+        );
     }
 
     /// What a row is multiplied by whose squares have this sum.

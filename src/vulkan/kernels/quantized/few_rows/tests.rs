@@ -9,12 +9,12 @@ use crate::kernels::Src;
 use crate::kernels::matmul::epilogue::Origin;
 use crate::kernels::quantized::quant::{Format, Mode};
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
-use crate::vulkan::kernels::quantized::qmm_joined::Push;
+use crate::vulkan::kernels::quantized::push::Push;
 use crate::vulkan::kernels::quantized::steps::{From, Function, Step};
 use crate::vulkan::kernels::quantized::trial::{
-    Chance, Quantised, added, after, bytes, gated, instr, normalised, read, rounded, same, whole,
+    FewRows, added, after, bytes, gated, instr, normalised, rounded, whole,
 };
-use crate::vulkan::kernels::tests::ptx::{Memory, Program as Reader};
+use crate::vulkan::kernels::tests::ptx::Program as Reader;
 use crate::vulkan::tune::fusion::row_product;
 use crate::vulkan::tune::quantized::few_rows::possible;
 use crate::vulkan::tune::tests::devices;
@@ -94,54 +94,21 @@ fn texts_compute_what_products_are() {
         for (lengths, after) in
             [([48, 0, 0], Some(added())), ([16, 32, 16], None), ([32, 32, 0], Some(gated()))]
         {
-            let (mut c, mut memory) = (Chance(9), Memory::default());
-            let all: Vec<Quantised> = lengths
-                .iter()
-                .filter(|&&n| n > 0)
-                .map(|&n| Quantised::new(&mut c, &mut memory, [n as usize, k, 64]))
-                .collect();
-            let n = lengths[0] as usize;
-            let (x, res) = (c.numbers(m * k, 1.0, 0.0), c.numbers(m * n, 1.0, 0.0));
+            let mut t = FewRows::new(9, [m, k, 64], lengths);
             // Rows are normalised but before a residual; once by weights that leave the range of codes.
             let norm = (form.splits == 1 && lengths[1] > 0).then_some(1e-6_f32.to_bits());
             let large = if k == 256 { 1e30 } else { 1.0 };
-            let weights: Vec<f64> = rounded(c.numbers(k, 0.5, 1.0).iter().map(|w| w * large).collect());
+            let weights = rounded(t.chance.numbers(k, 0.5, 1.0).iter().map(|w| w * large).collect());
             let program = Program { form, k: k as u32, lengths, norm, after, picked: false };
             let left = 4 * form.left(program.units() * program.sides());
-            let mut push = Push { x: memory.place(bytes(&x)), rows: m as u32, ..Push::default() };
-            for (i, q) in all.iter().enumerate() {
-                (push.parts[0][i], push.parts[1][i], push.parts[2][i]) = q.matrix.parts.into();
-                push.parts[3][i] = memory.place(vec![0; 2 * m * lengths[i] as usize]);
-            }
-            if lengths[1] == 0 {
-                push.parts[3][1] = memory.place(bytes(&res));
-            }
-            (push.sums, push.norm) = (memory.place(vec![0; left]), memory.place(vec![0; 4 * 64]));
-            let mut rows: Vec<Vec<f64>> = x.chunks(k).map(<[f64]>::to_vec).collect();
+            (t.push.sums, t.push.norm) = (t.memory.place(vec![0; left]), t.memory.place(vec![0; 4 * 64]));
             if norm.is_some() {
-                push.norm = memory.place(bytes(&weights));
-                rows.iter_mut().for_each(|row| *row = normalised(row, &weights));
+                t.push.norm = t.memory.place(bytes(&weights));
+                t.rows.iter_mut().for_each(|row| *row = normalised(row, &weights));
             }
-            Reader::read(&program.text()).run(&mut memory, push.bytes(), groups * form.splits as usize);
-            let products = |q: &Quantised| -> Vec<f64> { rows.iter().flat_map(|row| q.times(row)).collect() };
-            let first = products(&all[0]);
-            match (after, lengths[1]) {
-                (Some(_), 0) => {
-                    let sum = first.iter().zip(&res).map(|(a, b)| a + b).collect();
-                    same("a residual", &read(&memory, push.parts[3][0]), &rounded(sum));
-                }
-                (Some(_), _) => {
-                    let gates = rounded(first.iter().map(|g| 1.0 / (1.0 + (-g).exp())).collect());
-                    let unit = rounded(gates.iter().zip(&first).map(|(s, g)| s * g).collect());
-                    let gated = unit.iter().zip(products(&all[1])).map(|(g, u)| g * u).collect();
-                    same("a gated unit", &read(&memory, push.parts[3][0]), &rounded(gated));
-                }
-                _ => {
-                    for (q, at) in all.iter().zip(push.parts[3]) {
-                        same("several", &read(&memory, at), &products(q));
-                    }
-                }
-            }
+            let workgroups = groups * form.splits as usize;
+            Reader::read(&program.text()).run(&mut t.memory, t.push.bytes(), workgroups);
+            t.compare(after.is_some());
         }
     }
 }

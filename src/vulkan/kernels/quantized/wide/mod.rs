@@ -6,11 +6,10 @@
 mod tests;
 mod text;
 
-use smallvec::SmallVec;
-
 use self::text::Program;
 use super::few_rows::steps;
-use super::qmm_joined::{Joined, Push};
+use super::push::Push;
+use super::qmm_joined::Joined;
 use crate::core::Result;
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
@@ -47,20 +46,13 @@ pub fn run(
     writes: &[(u64, u64)],
 ) -> Result<bool> {
     let device = enc.device();
-    if !fits(j) || !takes(device.profile(), j.dtype, [j.m, j.k, j.rows()]) || !device.warpgroups() {
+    if !takes(device.profile(), j.dtype, [j.m, j.k, j.rows()]) || !fits(j) || !device.warpgroups() {
         return Ok(false);
     }
     // FITS: `takes` bounds products of them.
-    let mut program = Program { k: j.k as u32, lengths: [0; 3], after: j.after };
-    let mut push = Push { x: j.x, rows: j.m as u32, ..Push::default() };
-    for (i, m) in j.matrices.iter().enumerate() {
-        program.lengths[i] = m.rows as u32;
-        push.parts[0][i] = m.parts[0];
-    }
-    push.parts[3][..j.results.len()].copy_from_slice(j.results);
+    let program = Program { k: j.k as u32, lengths: j.lengths(), after: j.after };
     let pipeline = device.pipeline(&program)?;
     enc.describe(2.0 * (j.rows() * j.m) as f64 * j.k as f64, &[1, j.m, j.rows(), j.k]);
-    let writes: SmallVec<[(u64, u64); 6]> = SmallVec::from_slice(writes);
-    enc.dispatch(&pipeline, push.bytes(), [program.rows().all(), 1, 1], reads, &writes)?;
+    enc.dispatch(&pipeline, Told::bytes(&Push::of(j)), [program.rows().all(), 1, 1], reads, writes)?;
     Ok(true)
 }

@@ -7,7 +7,7 @@ use std::mem::offset_of;
 use crate::kernels::matmul::epilogue::KeptAfter;
 use crate::vulkan::kernels::matmul::warpgroup::text::{head, put};
 use crate::vulkan::kernels::quantized::few_rows::steps;
-use crate::vulkan::kernels::quantized::qmm_joined::Push;
+use crate::vulkan::kernels::quantized::push::Push;
 use crate::vulkan::kernels::quantized::steps::{arrays, follow};
 use crate::vulkan::kernels::quantized::units::{Units, place};
 use crate::vulkan::tune::gemv::wide::{COLUMN, COLUMNS, RING, SPAN, THREADS, TOGETHER, UNIT, WINDOW};
