@@ -143,6 +143,7 @@ pub fn normalises(
     match format {
         _ if sizes[0] > 1 && NORM_HELD.disabled() => false,
         Some(_) if sizes[0] == 1 => true,
+        Some(_) if wide::form(p, dtype, format, sizes).is_some() => false,
         Some(format) => {
             few_rows::layout(p, &row_product(format, dtype, sizes)).is_some_and(|f| f.splits == 1)
         }
@@ -150,7 +151,7 @@ pub fn normalises(
         // A workgroup has whole rows.
         None => {
             let whole = held::layout(p, dtype, sizes, known).is_some_and(|h| h.splits == 1);
-            whole && !wide::takes(p, dtype, sizes)
+            whole && wide::form(p, dtype, None, sizes).is_none()
         }
     }
 }

@@ -9,6 +9,7 @@ use super::joined_layout;
 use super::qmm_joined::{self, Joined, Matrix};
 use super::qmm_warpgroup;
 use super::quant::{define_format, dequantize, show as show_format};
+use super::wide;
 use crate::bail;
 use crate::core::layout::{row_major, show, size_of};
 use crate::core::{Dtype, Result};
@@ -374,6 +375,9 @@ fn kernel(
 ) -> Result<Option<Choice>> {
     let device = enc.device();
     let alone = !picked && x.shape[0] == 1;
+    if alone && wide::suits(device, s) && as_joined(enc, x, w, dst, wide::run)? {
+        return Ok(None);
+    }
     if alone && few_rows::suits(device, s) && as_joined(enc, x, w, dst, few_rows::run)? {
         return Ok(None);
     }

@@ -2,7 +2,12 @@
 //! use. Warps go on in lockstep, lanes that part wait for each other where they meet again; workgroups take turns, so that some may wait for
 //! others' words. What was not written is noise, and what lies outside the memory that it was given stops it.
 
+#[path = "ptx_products.rs"]
+mod products;
+
 use std::collections::HashMap;
+
+use self::products::Arrivals;
 
 const LANES: usize = 32;
 /// Instructions of a warp before another one's turn.
@@ -38,6 +43,10 @@ enum Kind {
     /// Which lanes say so.
     Vote,
     Product,
+    /// A warp's share of a product of a warpgroup.
+    WarpgroupProduct,
+    /// A barrier in memory: readied, arrived at, or whether a phase of it is over.
+    Arrivals(Arrivals),
     Barrier,
     ActiveLanes,
     /// From the device's memory to the workgroup's: done at once.
@@ -377,6 +386,9 @@ impl Reader {
                 let other = match name {
                     "shfl.sync.bfly.b32" => |lane: usize, by: usize| Some(lane ^ by),
                     "shfl.sync.up.b32" => |lane: usize, by: usize| lane.checked_sub(by),
+                    "shfl.sync.idx.b32" if parts[3][0] == "0x1c1f" => {
+                        |lane: usize, from: usize| Some(lane & !3 | from)
+                    }
                     "shfl.sync.idx.b32" => |_: usize, from: usize| Some(from),
                     _ => panic!("{name} is not known"),
                 };
@@ -386,6 +398,18 @@ impl Reader {
             Some("vote") => {
                 (i.kind, i.to, i.from) = (Kind::Vote, registers(&parts[0]), operands(&parts[1..2]))
             }
+            Some("mbarrier") => {
+                i.kind = Kind::Arrivals(Arrivals::of(name));
+                let (at, told) = if name.contains(".init.") { (0, 1) } else { (1, 2) };
+                i.to = if name.contains(".try_wait.") { registers(&parts[0]) } else { Vec::new() };
+                i.from = parts.get(told).map_or(Vec::new(), |p| operands(std::slice::from_ref(p)));
+                address(&mut i, &parts[at][0]);
+            }
+            Some("wgmma") if name.contains("mma_async") => {
+                i.kind = Kind::WarpgroupProduct;
+                (i.to, i.from) = (registers(&parts[0]), operands(&parts[1..3]));
+            }
+            Some("wgmma") => i.kind = Kind::Nothing,
             Some("mma") => {
                 (i.kind, i.to, i.from) = (Kind::Product, registers(&parts[0]), operands(&parts[1..]));
             }
@@ -572,7 +596,14 @@ impl Program {
             }
             Kind::Product => {
                 assert_eq!(lanes, u32::MAX, "{}: lanes are missing", i.text);
-                product(i, warp, around);
+                products::of_warp(i, warp, around);
+            }
+            Kind::WarpgroupProduct => {
+                assert_eq!(lanes, u32::MAX, "{}: lanes are missing", i.text);
+                products::of_warpgroup(i, warp, around);
+            }
+            Kind::Arrivals(what) => {
+                each(lanes).for_each(|lane| products::arrive(i, warp, lane, around, *what))
             }
             Kind::Barrier => {
                 assert!(warp.at.iter().all(|&a| a == warp.at[0]), "{}: lanes are elsewhere", i.text);
@@ -652,33 +683,4 @@ fn copy(i: &Instruction, warp: &Warp, lane: usize, around: &mut Around) {
         data[..there].copy_from_slice(around.memory.find(from, there, &i.text));
     }
     bytes(i, all[0].wrapping_add(i.offset), n, around, Space::Shared).copy_from_slice(&data);
-}
-
-/// mma.m16n8k16 of bfloat16: sums in float64, rounded once.
-fn product(i: &Instruction, warp: &mut Warp, around: &Around) {
-    let pair = |o: usize, lane: usize| {
-        let v = value(warp, i.from[o], lane, around);
-        [of_bf16(v), of_bf16(v >> 16)].map(f64::from)
-    };
-    let (mut a, mut b) = ([[0.0; 16]; 16], [[0.0; 8]; 16]);
-    for lane in 0..LANES {
-        let (g, t) = (lane / 4, lane % 4);
-        for (o, (row, col)) in [(0, 0), (8, 0), (0, 8), (8, 8)].into_iter().enumerate() {
-            let two = pair(o, lane);
-            (a[g + row][2 * t + col], a[g + row][2 * t + col + 1]) = two.into();
-        }
-        for (o, row) in [(4, 0), (5, 8)] {
-            let two = pair(o, lane);
-            (b[2 * t + row][g], b[2 * t + row + 1][g]) = two.into();
-        }
-    }
-    for lane in 0..LANES {
-        let (g, t) = (lane / 4, lane % 4);
-        for k in 0..4 {
-            let (row, col) = (g + k / 2 * 8, 2 * t + k % 2);
-            let sum: f64 = (0..16).map(|e| a[row][e] * b[e][col]).sum();
-            let c = f64::from(float(value(warp, i.from[6 + k], lane, around)));
-            warp.values[i.to[k] * LANES + lane] = bits((sum + c) as f32);
-        }
-    }
 }

@@ -84,13 +84,12 @@ fn form(enc: &CommandEncoder, j: &Joined) -> Option<Form> {
     (fits(j, form) && device.warpgroups()).then_some(form)
 }
 
-/// What is told of `rows` rows from `first` on.
-fn of_rows(program: &Program, all: Push, first: u64, rows: u32) -> Push {
-    let mut told = Push { x: all.x + 2 * first * u64::from(program.k), rows, ..all };
+/// What is told of `rows` rows of length `k` from `first` on, of matrices of such lengths.
+pub(super) fn of_rows(k: u32, lengths: [u32; 3], after: bool, all: Push, first: u64, rows: u32) -> Push {
+    let mut told = Push { x: all.x + 2 * first * u64::from(k), rows, ..all };
     for (i, to) in told.parts[3].iter_mut().enumerate() {
         // Arrays that are read with the results of one matrix have rows of that length.
-        let length = program.lengths[if program.after.is_some() { 0 } else { i }];
-        *to += 2 * first * u64::from(length);
+        *to += 2 * first * u64::from(lengths[if after { 0 } else { i }]);
     }
     told
 }
@@ -117,7 +116,8 @@ pub fn run(
     let lists = form.lists(enc.device().profile(), program.units());
     for first in (0..j.m).step_by(most as usize) {
         let rows = (j.m - first).min(most);
-        let mut told = of_rows(&program, push, first as u64, rows as u32);
+        let mut told =
+            of_rows(program.k, program.lengths, j.after.is_some(), push, first as u64, rows as u32);
         let mut written: SmallVec<[(u64, u64); 6]> = SmallVec::from_slice(writes);
         if rows < j.m {
             // So that those of other rows need not be awaited.

@@ -73,7 +73,7 @@ fn rows_beyond_the_first_have_their_places() {
         [([64, 16, 32], None, [64, 16, 32]), ([64, 0, 0], Some(added()), [64, 64, 64])]
     {
         let program = Program { form, k: 1024, lengths, norm: None, after, picked: false };
-        let told = of_rows(&program, all, 32, 7);
+        let told = of_rows(program.k, program.lengths, program.after.is_some(), all, 32, 7);
         assert_eq!((told.x - all.x, told.rows), (2 * 32 * 1024, 7));
         for i in 0..3 {
             assert_eq!(told.parts[3][i] - all.parts[3][i], 2 * 32 * steps[i]);

@@ -1,0 +1,102 @@
+//! Products of matrices of a warp and of a warpgroup, and barriers in memory, as the reader of PTX runs them.
+
+use super::{Around, Instruction, LANES, Space, Warp, bits, bytes, float, of_bf16, value};
+
+/// What is done at a barrier in memory: how many it awaits, how many came, and how often all did.
+#[derive(Clone, Copy)]
+pub(super) enum Arrivals {
+    Ready,
+    Arrive,
+    Over,
+}
+
+impl Arrivals {
+    pub(super) fn of(name: &str) -> Arrivals {
+        match name.split('.').nth(1) {
+            Some("init") => Arrivals::Ready,
+            Some("try_wait") => Arrivals::Over,
+            _ => Arrivals::Arrive,
+        }
+    }
+}
+
+/// A lane readies a barrier, arrives at it, or asks whether the phase of a parity is over.
+pub(super) fn arrive(i: &Instruction, warp: &mut Warp, lane: usize, around: &mut Around, what: Arrivals) {
+    let at = value(warp, i.from[0], lane, around).wrapping_add(i.offset);
+    let told = i.from.get(1).map_or(0, |&o| value(warp, o, lane, around));
+    let state = bytes(i, at, 8, around, Space::Shared);
+    match what {
+        Arrivals::Ready => state.copy_from_slice(&(told & 0xffff).to_le_bytes()),
+        Arrivals::Arrive => {
+            let [awaited, came] = [0, 2].map(|k| u16::from_le_bytes([state[k], state[k + 1]]));
+            let all = came + 1 == awaited;
+            state[2..4].copy_from_slice(&(if all { 0 } else { came + 1 }).to_le_bytes());
+            state[4] = state[4].wrapping_add(all.into());
+        }
+        Arrivals::Over => {
+            let over = u64::from(state[4] & 1) != told & 1;
+            warp.values[i.to[0] * LANES + lane] = over.into();
+        }
+    }
+}
+
+/// The rows of a warp of wgmma.m64k16 of bfloat16 whose right side lies in shared memory without a swizzle: of each half of K eight columns'
+/// 16 bytes lie together.
+pub(super) fn of_warpgroup(i: &Instruction, warp: &mut Warp, around: &mut Around) {
+    let told = value(warp, i.from[4], 0, around);
+    let field = |shift: u32| (told >> shift & 0x3fff) << 4;
+    let [at, half, eight] = [0, 16, 32].map(field);
+    let right = |k: u64, n: u64, around: &mut Around| {
+        let place = at + k / 8 * half + n / 8 * eight + n % 8 * 16 + k % 8 * 2;
+        let two = bytes(i, place, 2, around, Space::Shared);
+        f64::from(of_bf16(u16::from_le_bytes([two[0], two[1]]).into()))
+    };
+    let columns = i.to.len() as u64 * 2;
+    let b: Vec<Vec<f64>> = (0..columns).map(|n| (0..16).map(|k| right(k, n, around)).collect()).collect();
+    let mut a = [[0.0; 16]; 16];
+    for lane in 0..LANES {
+        let (g, t) = (lane / 4, lane % 4);
+        for (o, (row, col)) in [(0, 0), (8, 0), (0, 8), (8, 8)].into_iter().enumerate() {
+            let v = value(warp, i.from[o], lane, around);
+            let two = [of_bf16(v & 0xffff), of_bf16(v >> 16 & 0xffff)].map(f64::from);
+            (a[g + row][2 * t + col], a[g + row][2 * t + col + 1]) = two.into();
+        }
+    }
+    for (k, &to) in i.to.iter().enumerate() {
+        for lane in 0..LANES {
+            let (row, col) = (lane / 4 + k % 4 / 2 * 8, k / 4 * 8 + lane % 4 * 2 + k % 2);
+            let sum: f64 = a[row].iter().zip(&b[col]).map(|(a, b)| a * b).sum();
+            let c = f64::from(float(warp.values[to * LANES + lane]));
+            warp.values[to * LANES + lane] = bits((sum + c) as f32);
+        }
+    }
+}
+
+/// mma.m16n8k16 of bfloat16: sums in float64, rounded once.
+pub(super) fn of_warp(i: &Instruction, warp: &mut Warp, around: &Around) {
+    let pair = |o: usize, lane: usize| {
+        let v = value(warp, i.from[o], lane, around);
+        [of_bf16(v), of_bf16(v >> 16)].map(f64::from)
+    };
+    let (mut a, mut b) = ([[0.0; 16]; 16], [[0.0; 8]; 16]);
+    for lane in 0..LANES {
+        let (g, t) = (lane / 4, lane % 4);
+        for (o, (row, col)) in [(0, 0), (8, 0), (0, 8), (8, 8)].into_iter().enumerate() {
+            let two = pair(o, lane);
+            (a[g + row][2 * t + col], a[g + row][2 * t + col + 1]) = two.into();
+        }
+        for (o, row) in [(4, 0), (5, 8)] {
+            let two = pair(o, lane);
+            (b[2 * t + row][g], b[2 * t + row + 1][g]) = two.into();
+        }
+    }
+    for lane in 0..LANES {
+        let (g, t) = (lane / 4, lane % 4);
+        for k in 0..4 {
+            let (row, col) = (g + k / 2 * 8, 2 * t + k % 2);
+            let sum: f64 = (0..16).map(|e| a[row][e] * b[e][col]).sum();
+            let c = f64::from(float(value(warp, i.from[6 + k], lane, around)));
+            warp.values[i.to[k] * LANES + lane] = bits((sum + c) as f32);
+        }
+    }
+}
