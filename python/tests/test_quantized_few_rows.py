@@ -1,5 +1,5 @@
 """Few rows by matrices of four bits in groups of 64, alone and with what joins them, against
-float64; GPUs that take PTX have a kernel for those (qmm_few_rows)."""
+float64; GPUs that take PTX have kernels for those (qmm_few_rows, qmm_wide)."""
 
 import helpers as h
 import mlx.core as mx
@@ -16,6 +16,13 @@ ROWS = [2, 3, 8, 9, 16, 17, 31, 32, 33, 64]
 #: and pieces that some have no more of.
 SHAPES = [(256, (16, 48, 32)), (1280, (32, 16, 16)), (4096, (48, 16, 16))]
 LARGE = [(1024, (2048, 1024, 1024)), (5120, (1024, 512, 16)), (12288, (4096, 16, 32))]
+#: Formats, widths and rows of matrices that more rows go through on warpgroups.
+LONG = [
+    (HOW, 4096, (12288, 2048, 1024)),
+    ({"group_size": 32, "bits": 4}, 2560, (20480, 1040, 16)),
+    ({"group_size": 128, "bits": 4}, 8192, (6144, 1008, 512)),
+]
+OURS = ("qmm_few_rows", "qmm_wide")
 
 
 def ptx(rng):
@@ -27,20 +34,22 @@ def ptx(rng):
 def check(ran, there):
     """The kernel ran where there is one; probes and zeros of counters may have run before."""
     if there:
-        assert any("qmm_few_rows" in k for k in ran), ran
-        assert not any("qmm" in k and "qmm_few_rows" not in k for k in ran), ran
+        assert any(k.startswith(OURS) for k in ran), ran
+        assert not any("qmm" in k and not k.startswith(OURS) for k in ran), ran
 
 
-def all_ways(rng, rows, form, there):
+def all_ways(rng, rows, form, there, how=HOW):
     k, lengths = form
-    mats = [t.Matrix(rng, n, k, "bfloat16", **HOW) for n in lengths]
+    mats = [t.Matrix(rng, n, k, "bfloat16", **how) for n in lengths]
     x = t.normal(rng, rows, 1, k, dtype="bfloat16")
     row = h.to_np(x).astype(np.float64)
     out, ran = steps(lambda: [m(x) for m in mats])
     check(ran, there)
     for got, m in zip(out, mats, strict=True):
         t.close(got, m.of(row), "bfloat16")
+    # Together, as before: a long matrix' product alone may be cut in another way.
     again = [m(x) for m in mats]
+    mx.eval(again)
     for got, more in zip(out, again, strict=True):
         assert np.array_equal(h.to_np(got), h.to_np(more))
 
@@ -50,7 +59,7 @@ def all_ways(rng, rows, form, there):
     expected = h.to_np(res) + t.rounded(mats[0].of(row), "bfloat16")
     t.close(got, expected, "bfloat16")
 
-    up = t.Matrix(rng, lengths[0], k, "bfloat16", **HOW)
+    up = t.Matrix(rng, lengths[0], k, "bfloat16", **how)
     got, ran = steps(lambda: t.swiglu(mats[0](x), up(x)))
     check(ran, there)
     g, u = (t.rounded(m.of(row), "bfloat16").astype(np.float64) for m in (mats[0], up))
@@ -63,6 +72,34 @@ def test_few_rows_by_matrices(rng, rows):
     there = ptx(rng)
     for form in SHAPES + (LARGE if there else []):
         all_ways(rng, rows, form, there)
+
+
+@pytest.mark.parametrize("rows", [17, 32, 50])
+@pytest.mark.parametrize(("how", "k", "lengths"), LONG)
+def test_more_rows_by_long_matrices(rng, rows, how, k, lengths):
+    there = ptx(rng)
+    if not there:
+        k, lengths = k // 8, tuple(n // 16 * 2 for n in lengths)
+    # Of other groups than 64 there are no such kernels for short matrices.
+    all_ways(rng, rows, (k, lengths), there and how == HOW, how)
+    m = t.Matrix(rng, lengths[0], k, "bfloat16", **how)
+    x = t.normal(rng, rows, k, dtype="bfloat16")
+    got, ran = steps(lambda: m(x))
+    assert not there or any(n.startswith("qmm_wide") for n in ran), ran
+    t.close(got, m.of(h.to_np(x).astype(np.float64)), "bfloat16", units=3)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-12, 1e12, 1e25])
+def test_more_rows_by_small_and_large_codes(rng, scale):
+    """Values of codes have the range of their dtype."""
+    k, n = (2048, 12288) if ptx(rng) else (256, 64)
+    m = t.Matrix(rng, n, k, "bfloat16", **HOW)
+    scales, biases = ((p.astype(mx.float32) * scale).astype(mx.bfloat16) for p in m.parts[1:])
+    x = t.normal(rng, 24, k, dtype="bfloat16")
+    got = mx.quantized_matmul(x, m.parts[0], scales, biases, transpose=True, **HOW)
+    exact = mx.dequantize(m.parts[0], *(p.astype(mx.float32) for p in (scales, biases)), **HOW)
+    expected = h.to_np(x).astype(np.float64) @ h.to_np(exact).astype(np.float64).T
+    t.close(got, expected, "bfloat16", units=3)
 
 
 @pytest.mark.parametrize("rows", [4, 12, 40])

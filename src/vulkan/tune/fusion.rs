@@ -6,6 +6,7 @@ use super::gemv::{GEMV, held, takes_norm, wide};
 use super::profile::Profile;
 use super::quantized::few_rows;
 use super::quantized::picked::grouped;
+use super::quantized::wide as wide_of_codes;
 use super::quantized::{QMM_ROWS, Shape, Variant, choose, of_rows, runs};
 use crate::core::Dtype;
 use crate::core::env::{KernelVariant, Values, Variable};
@@ -143,7 +144,7 @@ pub fn normalises(
     match format {
         _ if sizes[0] > 1 && NORM_HELD.disabled() => false,
         Some(_) if sizes[0] == 1 => true,
-        Some(_) if wide::form(p, dtype, format, sizes).is_some() => false,
+        Some(format) if wide_of_codes::form(p, dtype, format, sizes).is_some() => false,
         Some(format) => {
             few_rows::layout(p, &row_product(format, dtype, sizes)).is_some_and(|f| f.splits == 1)
         }
@@ -151,7 +152,7 @@ pub fn normalises(
         // A workgroup has whole rows.
         None => {
             let whole = held::layout(p, dtype, sizes, known).is_some_and(|h| h.splits == 1);
-            whole && wide::form(p, dtype, None, sizes).is_none()
+            whole && !wide::takes(p, dtype, sizes)
         }
     }
 }

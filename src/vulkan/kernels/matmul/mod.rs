@@ -27,6 +27,7 @@ use crate::core::{Dtype, Error, Result};
 use crate::kernels::{DeviceView, Epilogue};
 use crate::vulkan::CommandEncoder;
 use crate::vulkan::kernels::elem::launch;
+use crate::vulkan::kernels::quantized::wide;
 use crate::vulkan::shader::pipeline::Pipeline;
 use crate::vulkan::tune::gemv::GEMV;
 use crate::vulkan::tune::matmul::{self as table, Choice, Shape as Product, Tier};
@@ -243,6 +244,9 @@ fn solve(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
 
 /// A product by the matrix units of the device, or by plain tiles; both operands are in a form.
 fn by_tiles(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
+    if wide::product(enc, p)? {
+        return Ok(());
+    }
     if let Some(plan) = warpgroup::plan(enc, p) {
         let p = with_block(enc, p)?;
         return match warpgroup::run(enc, &p, plan) {

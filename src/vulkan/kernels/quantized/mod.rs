@@ -16,4 +16,5 @@ mod sums;
 #[cfg(test)]
 mod trial;
 mod units;
-mod wide;
+pub(in crate::vulkan) mod wide;
+mod wide_codes;

@@ -9,7 +9,7 @@ use super::joined_layout;
 use super::qmm_joined::{self, Joined, Matrix};
 use super::qmm_warpgroup;
 use super::quant::{define_format, dequantize, show as show_format};
-use super::wide;
+use super::wide_codes;
 use crate::bail;
 use crate::core::layout::{row_major, show, size_of};
 use crate::core::{Dtype, Result};
@@ -375,7 +375,7 @@ fn kernel(
 ) -> Result<Option<Choice>> {
     let device = enc.device();
     let alone = !picked && x.shape[0] == 1;
-    if alone && wide::suits(device, s) && as_joined(enc, x, w, dst, wide::run)? {
+    if alone && wide_codes::suits(device, s) && as_joined(enc, x, w, dst, wide_codes::run)? {
         return Ok(None);
     }
     if alone && few_rows::suits(device, s) && as_joined(enc, x, w, dst, few_rows::run)? {
@@ -414,7 +414,7 @@ fn as_joined(
     let x = if fits { x.clone() } else { elementwise::dense(enc, x)? };
     let matrices = [Matrix { rows: dst.size() as i64 / m, parts }];
     let results = [dst.ptr];
-    let joined = Joined::alone(w.format, dst.dtype, [m, k], x.ptr, &matrices, &results);
+    let joined = Joined::alone(Some(w.format), dst.dtype, [m, k], x.ptr, &matrices, &results);
     let mut reads = vec![x.range(), w.codes.range(), w.scales.range()];
     reads.extend(w.biases.map(|v| v.range()));
     take(enc, &joined, &reads, &[dst.range()])

@@ -10,7 +10,7 @@ use super::joined_layout::{Layout, layout};
 use super::push::Push;
 use super::qmm::define_coop;
 use super::quant::{define_format, show as show_format};
-use super::{chain, few_picked, few_rows, stream, subnormal_probe, sums, wide};
+use super::{chain, few_picked, few_rows, stream, subnormal_probe, sums, wide, wide_codes};
 use crate::core::{Dtype, Result, Stream};
 use crate::kernels::DeviceView;
 use crate::kernels::elementwise::table::calls_library;
@@ -90,7 +90,7 @@ pub struct Joined<'a> {
 impl<'a> Joined<'a> {
     /// Rows of x, `m` of length `k`, times matrices, with nothing before or behind the products.
     pub(super) fn alone(
-        format: Format,
+        format: Option<Format>,
         dtype: Dtype,
         [m, k]: [i64; 2],
         x: u64,
@@ -98,7 +98,7 @@ impl<'a> Joined<'a> {
         results: &'a [u64],
     ) -> Joined<'a> {
         Joined {
-            format: Some(format),
+            format,
             dtype,
             m,
             k,
@@ -343,7 +343,7 @@ pub fn takes_norm(stream: Stream, format: Option<Format>, dtype: Dtype, sizes: [
 
 /// Records the products; `reads` and `writes` are all ranges that they touch.
 pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &[(u64, u64)]) -> Result<()> {
-    let native = [wide::run, few_rows::run, few_picked::run, chain::run];
+    let native = [wide_codes::run, few_rows::run, few_picked::run, chain::run, wide::run];
     for run in native {
         if run(enc, j, reads, writes)? {
             return Ok(());

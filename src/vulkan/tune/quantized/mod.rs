@@ -12,6 +12,7 @@ pub mod held;
 pub mod picked;
 pub mod row;
 pub mod stream;
+pub mod wide;
 
 use std::sync::OnceLock;
 

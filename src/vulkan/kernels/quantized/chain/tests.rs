@@ -14,7 +14,7 @@ const BYTES: u64 = 2 * ROWS as u64;
 fn product<'a>(x: u64, matrices: &'a [Matrix], results: &'a [u64]) -> Joined<'a> {
     let format = Format::new("test", Mode::Affine, 64, 4).unwrap();
     let after = (results.len() > 1).then(added);
-    Joined { after, ..Joined::alone(format, Dtype::BF16, [1, ROWS], x, matrices, results) }
+    Joined { after, ..Joined::alone(Some(format), Dtype::BF16, [1, ROWS], x, matrices, results) }
 }
 
 /// A chain of one product of the row at 0x1000, stored at 0x2000.

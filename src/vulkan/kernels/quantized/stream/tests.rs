@@ -108,7 +108,7 @@ fn texts_compute_what_products_are() {
         let results = [44, 44, 13].map(|n| m.place(vec![0; 2 * n]));
         let kept = m.place(vec![0; 2 * k]);
         let format = Format::new("test", Mode::Affine, group as i64, 4).unwrap();
-        let row = Joined::alone(format, Dtype::BF16, [1, k as i64], px, &matrices, &results);
+        let row = Joined::alone(Some(format), Dtype::BF16, [1, k as i64], px, &matrices, &results);
         let run = |m: &mut Memory, j: &Joined, neighbours: bool| {
             let (rows, turns, subgroup, native, together) = (rows, 8, 32, true, 1);
             let s = Streamed { threads, teams, rows, turns, subgroup, native, together, neighbours };

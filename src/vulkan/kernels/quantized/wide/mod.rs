@@ -1,41 +1,27 @@
-//! Few rows by long matrices on warpgroups, on GPUs that take PTX: sums stay in registers along K, so that only workgroups that share K
-//! leave anything to add up. Takes what `qmm_joined` joins, but no normalisation. The twins are matmul_held.comp
-//! (MLX_VK_DISABLE=matmul_wide), and for codes `few_rows` (MLX_VK_DISABLE=qmm_wide).
+//! Few rows by long dense matrices in PTX, on GPUs that take it: a workgroup has all of K, so that it leaves nothing to add up; weights
+//! go from memory into registers as they lie, rows of x through shared memory. Takes what `qmm_joined` joins, but no normalisation. The
+//! twin is matmul_held.comp (MLX_VK_DISABLE=matmul_wide).
 
-mod finish;
-mod join;
 #[cfg(test)]
 mod tests;
 mod text;
 
-use smallvec::SmallVec;
-
-use self::text::{Program, THREADS};
-use super::few_rows::{self, of_rows};
+use self::text::Program;
+use super::few_rows::steps;
 use super::push::Push;
-use super::qmm_joined::{Joined, Matrix};
+use super::qmm_joined::Joined;
+use super::qmm_joined::Matrix;
 use crate::core::Result;
-use crate::vulkan::hal::device::Device;
+use crate::vulkan::kernels::matmul::Problem;
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
-use crate::vulkan::report::stats::STATS;
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
-use crate::vulkan::tune::gemv::wide::{BATCH, COLUMNS, SPAN, form};
-use crate::vulkan::tune::quantized::{Shape, few_rows as table};
+use crate::vulkan::tune::gemv::wide::{COLUMNS, THREADS, takes};
 use crate::vulkan::{CommandEncoder, Features};
 
 impl KernelKey for Program {
     fn name(&self) -> String {
         let after = self.after.map_or(String::new(), |f| format!("_{}", f.program.name()));
-        let (what, weights) = match self.group {
-            Some(g) => ("qmm", format!("q4g{g}")),
-            None => ("matmul", "dense".into()),
-        };
-        format!(
-            "{what}_wide_{}_v{}_{weights}_bfloat16_{}{after}",
-            self.form.splits,
-            8 * self.form.tiles,
-            self.rows().matrices()
-        )
+        format!("matmul_wide_v{COLUMNS}_dense_bfloat16_{}{after}", self.rows().matrices())
     }
 
     fn module(&self, _: &Features) -> Module {
@@ -46,24 +32,25 @@ impl KernelKey for Program {
 /// Whether the kernel can read and write what lies there, and knows what becomes of the results.
 fn fits(j: &Joined) -> bool {
     let alone = j.norm.is_none() && j.kept.is_none() && j.picks.is_none() && j.combined.is_none();
-    // Where factors of a batch lie, a load begins.
-    let factors = j.format.map_or(1, |f| u64::from(2 * SPAN * BATCH / f.group));
-    let matrix = |m: &Matrix| {
-        m.parts[0].is_multiple_of(16)
-            && m.parts[1..].iter().all(|p| p.is_multiple_of(factors))
-            && m.rows % 2 == 0
-    };
     alone
+        && j.format.is_none()
         && j.x.is_multiple_of(16)
         && j.results.iter().all(|r| r.is_multiple_of(4))
-        && j.matrices.iter().all(matrix)
-        && j.after.is_none_or(|a| j.matrices.len() <= 2 && few_rows::steps(&a).is_some())
+        && j.matrices.iter().all(|m| m.parts[0].is_multiple_of(16) && m.rows % 2 == 0)
+        && j.after.is_none_or(|a| j.matrices.len() <= 2 && steps(&a).is_some())
 }
 
-/// Whether a product alone is better done here, where its operands lie so.
-pub fn suits(device: &'static Device, s: &Shape) -> bool {
-    let alone = s.batch == 1 && s.matrices == 1 && s.transpose && !s.runs;
-    alone && form(device.profile(), s.dtype, Some(s.format), [s.m, s.k, s.n]).is_some() && device.warpgroups()
+/// Records the product of problem `p` if it is better done here; whether it did.
+pub(in crate::vulkan) fn product(enc: &mut CommandEncoder, p: &Problem) -> Result<bool> {
+    let (x, w) = (&p.a, &p.b);
+    let dense = x.cs == 1 && x.rs == p.k && w.rs == 1 && w.cs == p.k && p.d_rs == p.n;
+    let alone = p.batch.is_empty() && p.table.is_none() && p.fused.is_none() && !p.has_addend();
+    if !dense || !alone {
+        return Ok(false);
+    }
+    let (matrices, results) = ([Matrix { rows: p.n, parts: [w.ptr, 0, 0] }], [p.d]);
+    let j = Joined::alone(None, p.dtype, [p.m, p.k], x.ptr, &matrices, &results);
+    run(enc, &j, &[x.range, w.range], &[p.d_range])
 }
 
 /// Records the products, if they are better done here; whether it did. `reads` and `writes` are all ranges that they touch.
@@ -74,39 +61,13 @@ pub fn run(
     writes: &[(u64, u64)],
 ) -> Result<bool> {
     let device = enc.device();
-    let laid = form(device.profile(), j.dtype, j.format, [j.m, j.k, j.rows()]);
-    let Some(form) = laid.filter(|_| fits(j) && device.warpgroups()) else { return Ok(false) };
-    // FITS: `form` bounds products of them.
-    let program = Program {
-        form,
-        group: j.format.map(|f| f.group),
-        k: j.k as u32,
-        lengths: j.lengths(),
-        after: j.after,
-    };
+    if !takes(device.profile(), j.dtype, [j.m, j.k, j.rows()]) || !fits(j) || !device.warpgroups() {
+        return Ok(false);
+    }
+    // FITS: `takes` bounds products of them.
+    let program = Program { k: j.k as u32, lengths: j.lengths(), after: j.after };
     let pipeline = device.pipeline(&program)?;
-    let (units, splits) = (program.units(), form.splits);
-    for first in (0..j.m).step_by(COLUMNS as usize) {
-        let rows = (j.m - first).min(COLUMNS.into());
-        let mut told =
-            of_rows(program.k, program.lengths, j.after.is_some(), Push::of(j), first as u64, rows as u32);
-        let mut written: SmallVec<[(u64, u64); 6]> = SmallVec::from_slice(writes);
-        if rows < j.m {
-            // So that those of other rows need not be awaited.
-            let part = |i| (told.parts[3][i], 2 * u64::from(told.rows * program.lengths[i]));
-            written = (0..j.results.len()).map(part).collect();
-        }
-        if splits > 1 {
-            let bytes = (units * splits * program.left()) as usize;
-            told.sums = enc.temp(bytes)?;
-            told.norm = enc.counters(units as usize)?;
-            written.extend([(told.sums, bytes as u64), (told.norm, 4 * u64::from(units))]);
-        }
-        enc.describe(2.0 * (j.rows() * rows) as f64 * j.k as f64, &[1, rows, j.rows(), j.k]);
-        enc.dispatch(&pipeline, told.bytes(), [units * splits, 1, 1], reads, &written)?;
-    }
-    if let Some(f) = j.format {
-        j.matrices.iter().for_each(|_| STATS.quantized(table::PLACE, j.m, j.k / i64::from(f.group)));
-    }
+    enc.describe(2.0 * (j.rows() * j.m) as f64 * j.k as f64, &[1, j.m, j.rows(), j.k]);
+    enc.dispatch(&pipeline, Told::bytes(&Push::of(j)), [program.rows().all(), 1, 1], reads, writes)?;
     Ok(true)
 }

@@ -5,42 +5,21 @@ use crate::kernels::matmul::epilogue::KeptAfter;
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::kernels::quantized::trial::{FewRows, added, gated, whole};
 use crate::vulkan::kernels::tests::ptx::Program as Reader;
-use crate::vulkan::tune::gemv::wide::Form;
 
-/// One matrix with what is added, three, and two at once with a gated unit.
-fn ways() -> [([u32; 3], Option<KeptAfter>); 3] {
-    [([230, 0, 0], Some(added())), ([66, 18, 130], None), ([124, 124, 0], Some(gated()))]
-}
-
-/// Rows and matrices that end inside what a warp and a workgroup have of them, and parts of K of which the last is shorter.
-fn compare(group: Option<u32>, m: usize, k: usize, form: Form) {
-    for (lengths, after) in ways() {
-        let program = Program { form, group, k: k as u32, lengths, after };
-        let mut t = FewRows::new(11, [m, k, group.unwrap_or(0) as usize], lengths);
-        let units = program.units();
-        if form.splits > 1 {
-            let floats = (units * form.splits * program.left()) as usize;
-            t.push.sums = t.memory.place(vec![0xff; floats]);
-            t.push.norm = t.memory.place(vec![0; 4 * units as usize]);
+/// Rows by one matrix with what is added, by three, and by two at once with a gated unit: rows and matrices that end inside what a
+/// warp has of them, spans that end inside a turn of the loop.
+#[test]
+fn texts_compute_what_products_are() {
+    let ways: [([u32; 3], Option<KeptAfter>); 3] =
+        [([70, 0, 0], Some(added())), ([66, 18, 30], None), ([44, 44, 0], Some(gated()))];
+    for (m, k) in [(19, 64), (32, 320), (17, 512)] {
+        for (lengths, after) in ways {
+            let mut t = FewRows::new(11, [m, k, 0], lengths);
+            let program = Program { k: k as u32, lengths, after };
+            whole(&program.text(), &program);
+            let units = program.rows().all() as usize;
+            Reader::read(&program.text()).run(&mut t.memory, t.push.bytes(), units);
+            t.compare(after.is_some());
         }
-        whole(&program.text(), &program);
-        Reader::read(&program.text()).run(&mut t.memory, t.push.bytes(), (units * form.splits) as usize);
-        t.compare(after.is_some());
     }
-}
-
-#[test]
-fn texts_of_elements_compute_what_products_are() {
-    compare(None, 19, 128, Form { tiles: 4, splits: 1 });
-    compare(None, 32, 640, Form { tiles: 4, splits: 2 });
-    compare(None, 17, 1152, Form { tiles: 4, splits: 1 });
-}
-
-#[test]
-fn texts_of_codes_compute_what_products_are() {
-    compare(Some(64), 19, 256, Form { tiles: 4, splits: 1 });
-    compare(Some(64), 32, 1280, Form { tiles: 4, splits: 2 });
-    compare(Some(32), 29, 768, Form { tiles: 4, splits: 1 });
-    compare(Some(128), 24, 768, Form { tiles: 4, splits: 3 });
-    compare(Some(64), 7, 512, Form { tiles: 1, splits: 2 });
 }

@@ -1,21 +1,20 @@
-//! The text of few rows by long matrices on warpgroups (wgmma of PTX): a warp has a block of rows of weights, a lane asks for sixteen bytes
-//! of two of them at a time, which are left sides as they lie, or as codes are decoded. Other warps bring rows of x to shared memory, where
-//! they are right sides. What becomes of sums stands in `finish`.
+//! The text of few rows by long dense matrices (mma of PTX): a workgroup has a unit of rows of weights, a warp sixteen of them. A lane
+//! reads sixteen bytes of its rows of weights at a time, which are left sides as they lie; rows of x come to shared memory ahead, of
+//! which it reads the same elements as right sides.
 
 use std::mem::offset_of;
 
 use crate::kernels::matmul::epilogue::KeptAfter;
 use crate::vulkan::kernels::matmul::warpgroup::text::{head, put};
+use crate::vulkan::kernels::quantized::few_rows::steps;
 use crate::vulkan::kernels::quantized::push::Push;
+use crate::vulkan::kernels::quantized::steps::{arrays, follow};
 use crate::vulkan::kernels::quantized::units::{Units, place};
-use crate::vulkan::tune::gemv::wide::{ACROSS, BATCH, BLOCK, COLUMN, Form, RING, SPAN};
+use crate::vulkan::tune::gemv::wide::{COLUMN, COLUMNS, RING, SPAN, THREADS, TOGETHER, UNIT, WINDOW};
 
 /// What the kernel does; bfloat16.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Program {
-    pub form: Form,
-    /// Four-bit codes of a group; none: elements.
-    pub group: Option<u32>,
     /// Length of a row.
     pub k: u32,
     /// Rows of each matrix.
@@ -24,419 +23,263 @@ pub struct Program {
     pub after: Option<KeptAfter>,
 }
 
-/// Threads of a workgroup.
-pub(super) const THREADS: u32 = 32 * (ACROSS + RING);
-/// Products of a span, each of sixteen elements of K.
-const STEPS: u32 = SPAN / 16;
-/// Registers of two batches of weights: of codes two spans of 32 bytes each, of elements a span of 128.
-const HELD: u32 = 64;
-/// Registers of the factors of two batches: of groups of 32 four each.
-const FACTORS: u32 = 8;
-/// A batch that is asked for, and the one that is multiplied.
-const BATCHES: u32 = 2;
+/// Bytes of a row of x in a span, and of all.
+const ROW: u32 = 2 * SPAN;
+/// See [`ROW`].
+const STAGE: u32 = ROW * COLUMNS;
+/// Sixteen bytes of a span that a thread brings.
+const TURNS: u32 = STAGE / 16 / THREADS;
+/// Registers of a span of a lane's two rows of weights.
+const HELD: u32 = 16;
+/// Bytes of a warp's sums.
+const SUMS: u32 = 4 * COLUMN * COLUMNS;
 
 impl Program {
-    /// How it goes over rows.
+    /// How it goes over rows: of two matrices at once a warp has eight rows each.
     pub(super) fn rows(&self) -> Units {
-        Units { lengths: self.lengths, after: self.after.is_some(), unit: BLOCK }
+        let pair = self.after.is_some() && self.lengths[1] > 0;
+        Units { lengths: self.lengths, after: self.after.is_some(), unit: if pair { UNIT / 2 } else { UNIT } }
     }
 
-    /// Blocks of a workgroup, of each side.
-    pub(super) fn own(&self) -> u32 {
-        ACROSS / self.rows().sides()
-    }
-
-    /// Workgroups beside each other.
-    pub fn units(&self) -> u32 {
-        self.rows().all().div_ceil(self.own())
-    }
-
-    /// Spans whose weights are asked for at a time.
-    fn batch(&self) -> u32 {
-        if self.group.is_some() { BATCH } else { 1 }
-    }
-
-    /// Batches of K, and those of a part of it.
-    fn batches(&self) -> [u32; 2] {
-        let all = self.k / (SPAN * self.batch());
-        [all, all.div_ceil(self.form.splits)]
-    }
-
-    /// Loads of sixteen bytes of a row in a span.
-    fn turns(&self) -> u32 {
-        self.span_bytes() / 64
-    }
-
-    /// Bytes of a row of weights.
-    fn row_bytes(&self) -> u32 {
-        self.k / SPAN * self.span_bytes()
-    }
-
-    /// Bytes of a span of a row of weights.
-    fn span_bytes(&self) -> u32 {
-        if self.group.is_some() { SPAN / 2 } else { 2 * SPAN }
-    }
-
-    /// Bytes of a span of x.
-    fn stage(&self) -> u32 {
-        2 * SPAN * 8 * self.form.tiles
-    }
-
-    /// Bytes of sums of a block.
-    pub(super) fn sums(&self) -> u32 {
-        4 * COLUMN * 8 * self.form.tiles
+    /// Spans of K.
+    fn spans(&self) -> u32 {
+        self.k / SPAN
     }
 
     /// The whole text.
     pub fn text(&self) -> String {
-        let mut o = String::with_capacity(32 << 10);
+        let mut o = String::with_capacity(16 << 10);
         self.head(&mut o);
-        self.bring(&mut o);
-        put(&mut o, format_args!("MULTIPLY:"));
         self.places(&mut o);
-        self.ask(&mut o, 0);
+        (0..WINDOW).for_each(|i| self.load_weights(&mut o, i, i));
+        (0..RING - 1).for_each(|s| self.copy_x(&mut o, s));
         put(&mut o, format_args!("BODY:"));
         for s in 0..RING {
-            put(
-                &mut o,
-                format_args!(
-                    "W{s}:\nmbarrier.try_wait.parity.shared::cta.b64 q,[full+{}],phase;\n@!q bra W{s};",
-                    8 * s
-                ),
-            );
-            match self.group {
-                Some(group) => self.span_of_codes(&mut o, s, group),
-                None => self.span_of_values(&mut o, s),
-            }
-            if (s + 1) % self.batch() == 0 {
-                put(&mut o, format_args!("setp.le.u32 p,left,{};\n@p bra END;", (s + 1) / self.batch()));
-            }
+            put(&mut o, format_args!("cp.async.wait_group {};\nbar.sync 0;", RING - 2));
+            self.copy_x(&mut o, s + RING - 1);
+            self.multiply(&mut o, s);
+            self.load_weights(&mut o, s % WINDOW, s + WINDOW);
         }
         put(
             &mut o,
             format_args!(
-                "add.u64 wa,wa,{all}; add.u64 wb,wb,{all}; add.u64 fp,fp,{factors}; sub.u32 left,left,{}; xor.b32 phase,phase,1; mov.pred again,first;\nbra BODY;\nEND:\nwgmma.wait_group.sync.aligned 0;",
-                RING / self.batch(),
-                all = RING * self.span_bytes(),
-                factors = self.group.map_or(0, |g| RING * 2 * SPAN / g),
+                "add.u64 wa,wa,{all}; add.u64 wb,wb,{all}; add.u64 xa,xa,{all}; setp.gt.u32 p,left,{RING}; sub.u32 left,left,{RING};\n@p bra BODY;",
+                all = RING * ROW
             ),
         );
         self.finish(&mut o);
-        o += "DONE:\nret;\n}\n";
+        o += "ret;\n}\n";
         o
     }
 
     fn head(&self, o: &mut String) {
-        let [all, of_part] = self.batches();
-        *o += &head("sm_90a", size_of::<Push>(), [THREADS, 1]);
+        *o += &head("sm_90", size_of::<Push>(), [THREADS, TOGETHER]);
         put(
             o,
             format_args!(
                 ".shared .align 128 .b8 ring[{ring}];
-.shared .align 8 .b64 bars[{bars}];
-.shared .align 4 .b8 flag[4];
-.reg .pred p,q,one,two,there<{tiles}>,mine,live,odd,again,first;
-.reg .b32 tid,lane,warp,g,t,rows,unit,split,block,local,tmp,tmp2,left,len,at,v,r,pk,own,sel,unity,minus,row0,full,phase,lo,hi,base;
-.reg .b32 x<{xs}>,c<{HELD}>,f<32>,h<8>,ar<2>,fq<{FACTORS}>,fs<4>,fb<4>,sc<2>,bi<2>;
-.reg .f32 tot<{sums}>,w<48>,e<6>,y<4>;
-.reg .b64 wa,wb,fp,l,m,da,xa,desc;
+.reg .pred p,one,two,live,there<{TURNS}>,mine;
+.reg .b32 tid,lane,warp,g,t,rows,unit,local,tmp,left,len,row0,row1,low,high,at,v,r,pk,size<{TURNS}>,to<{TURNS}>;
+.reg .b32 c<{held}>,b<{right}>,h<8>,ar<2>;
+.reg .f32 tot<{sums}>,e<6>,y<4>;
+.reg .b64 wa,wb,xa,from<{TURNS}>,l,m,da;
 ld.param.u32 rows,[args+{at_rows}];
-mov.u32 tid,%tid.x; shr.u32 warp,tid,5; and.b32 lane,tid,31; shr.u32 g,lane,2; and.b32 t,lane,3; mov.u32 full,bars;
-mov.u32 tmp,%ctaid.x; div.u32 unit,tmp,{splits}; rem.u32 split,tmp,{splits};
-mul.lo.u32 own,split,{of_part}; min.u32 own,own,{all}; sub.u32 left,{all},own; min.u32 left,left,{of_part};
-setp.eq.u32 first,lane,0; setp.ne.u32 p,tid,0;\n@p bra READY;",
-                ring = (RING * self.stage()).max(ACROSS * self.sums()),
-                bars = 2 * RING,
-                tiles = self.form.tiles,
-                xs = 16 * self.form.tiles,
-                sums = 4 * self.form.tiles,
+mov.u32 tid,%tid.x; shr.u32 warp,tid,5; and.b32 lane,tid,31; shr.u32 g,lane,2; and.b32 t,lane,3; mov.u32 unit,%ctaid.x; mov.u32 left,{spans};",
+                ring = (RING * STAGE).max(THREADS / 32 * SUMS),
+                held = HELD * WINDOW,
+                right = COLUMNS,
+                sums = COLUMNS / 2,
                 at_rows = offset_of!(Push, rows),
-                splits = self.form.splits,
-            ),
-        );
-        for s in 0..RING {
-            put(
-                o,
-                format_args!(
-                    "mbarrier.init.shared::cta.b64 [full+{}],32; mbarrier.init.shared::cta.b64 [full+{}],{ACROSS};",
-                    8 * s,
-                    8 * (RING + s)
-                ),
-            );
-        }
-        put(o, format_args!("READY:\nbar.sync 0;\nsetp.lt.u32 p,warp,{ACROSS};\n@p bra MULTIPLY;"));
-    }
-
-    /// What warps do that bring rows of x: each has a span of the ring, a lane a quarter of rows that lie eight apart, four times 16 bytes
-    /// of each. Elements lie as lanes that multiply have their weights: of each step eight rows' 16 bytes beside each other.
-    fn bring(&self, o: &mut String) {
-        let tiles = self.form.tiles;
-        let [near, far] = if self.group.is_some() { [16, 64] } else { [64, 16] };
-        put(
-            o,
-            format_args!(
-                "sub.u32 warp,warp,{ACROSS}; and.b32 v,lane,7; shr.u32 r,lane,3; mad.lo.u32 full,warp,8,full; mul.lo.u32 own,own,{batch}; mul.lo.u32 left,left,{batch};
-ld.param.u64 xa,[args]; add.u32 tmp,own,warp; mul.wide.u32 l,tmp,{span}; add.u64 xa,xa,l; mul.wide.u32 l,r,{near}; add.u64 xa,xa,l; mul.wide.u32 l,v,{row}; add.u64 xa,xa,l;
-mov.u32 at,ring; mad.lo.u32 at,warp,{stage},at; mad.lo.u32 at,v,16,at; mad.lo.u32 at,r,{quarter},at; mov.u32 phase,1;",
-                batch = self.batch(),
-                span = 2 * SPAN,
-                row = 2 * self.k,
-                stage = self.stage(),
-                quarter = self.stage() / 4,
-            ),
-        );
-        (0..tiles)
-            .for_each(|n| put(o, format_args!("add.u32 tmp,v,{}; setp.lt.u32 there{n},tmp,rows;", 8 * n)));
-        (0..16 * tiles).for_each(|i| put(o, format_args!("mov.b32 x{i},0;")));
-        put(o, format_args!("setp.ge.u32 p,warp,left;\n@p bra DONE;\nBRING:"));
-        for (n, i) in (0..tiles).flat_map(|n| (0..4).map(move |i| (n, i))) {
-            let at = far * i + 16 * n * self.k;
-            put(
-                o,
-                format_args!(
-                    "@there{n} ld.global.nc.v4.b32 {{{}}},[xa+{at}];",
-                    four("x", 16 * n + 4 * i).join(",")
-                ),
-            );
-        }
-        put(
-            o,
-            format_args!(
-                "EMPTY:\nmbarrier.try_wait.parity.shared::cta.b64 q,[full+{}],phase;\n@!q bra EMPTY;",
-                8 * RING
-            ),
-        );
-        (0..tiles).for_each(|n| self.lay(o, n));
-        put(
-            o,
-            format_args!(
-                "fence.proxy.async.shared::cta;\nmbarrier.arrive.shared::cta.b64 _,[full];\nxor.b32 phase,phase,1; add.u32 warp,warp,{RING}; setp.lt.u32 p,warp,left; add.u64 xa,xa,{};\n@p bra BRING;\nbra DONE;",
-                RING * 2 * SPAN
+                spans = self.spans(),
             ),
         );
     }
 
-    /// Stores what came of row `n` of a lane: words of its four chunks beside each other, those of codes' in the order of digits.
-    fn lay(&self, o: &mut String, n: u32) {
-        for x in (0..4).map(|i| 16 * n + 4 * i).filter(|_| self.group.is_some()) {
-            let [a, b, c, d] = [x, x + 1, x + 2, x + 3];
-            put(
-                o,
-                format_args!(
-                    "prmt.b32 h0,x{a},x{c},0x5410; prmt.b32 h1,x{a},x{c},0x7632; prmt.b32 h2,x{b},x{d},0x5410; prmt.b32 x{d},x{b},x{d},0x7632; mov.b32 x{a},h0; mov.b32 x{b},h1; mov.b32 x{c},h2;"
-                ),
-            );
-        }
-        for word in 0..4 {
-            let words = [0, 4, 8, 12].map(|i| format!("x{}", 16 * n + i + word)).join(",");
-            let at = word * 8 * self.form.tiles * 16 + 128 * n;
-            put(o, format_args!("st.shared.v4.b32 [at+{at}],{{{words}}};"));
-        }
-    }
-
-    /// Where a lane's rows of weights lie; rows beyond a matrix are its last one.
+    /// Where a lane's rows of weights lie, and what a thread brings of x and reads. Rows beyond the matrix' are its last one.
     fn places(&self, o: &mut String) {
         let rows = self.rows();
-        self.block(o);
-        rows.matrix_of(o, "block");
+        rows.matrix_of(o, "unit");
         rows.length(o);
-        let told = |o: &mut String, to: &str, part: u32| {
-            rows.told(o, to, part, 0);
-            if rows.sides() == 2 {
-                put(o, format_args!("@odd ld.param.u64 {to},[args+{}];", place(part, 1)));
-            }
-        };
-        told(o, "wa", 0);
         put(
             o,
             format_args!(
-                "mul.wide.u32 m,own,{batch}; mul.wide.u32 l,t,16; add.u64 m,m,l; add.u64 wa,wa,m; sub.u32 len,len,1;
-mad.lo.u32 row0,local,{BLOCK},g; min.u32 tmp,row0,len; add.u32 row0,row0,8; min.u32 row0,row0,len;
-mul.wide.u32 l,row0,{bytes}; add.u64 wb,wa,l; mul.wide.u32 l,tmp,{bytes}; add.u64 wa,wa,l; mov.u64 fp,wa;",
-                batch = self.span_bytes() * self.batch(),
-                bytes = self.row_bytes(),
+                "mul.lo.u32 local,local,{unit}; mad.lo.u32 local,warp,{of_warp},local; sub.u32 tmp,len,1; add.u32 row0,local,g; add.u32 row1,row0,{second}; min.u32 row0,row0,tmp; min.u32 row1,row1,tmp;",
+                unit = rows.unit,
+                of_warp = rows.unit / 4,
+                second = if rows.sides() == 2 { 0 } else { 8 },
             ),
         );
-        if let Some(group) = self.group {
-            // Of four lanes each has the scales or the biases of one of both rows.
-            told(o, "fp", 1);
-            told(o, "m", 2);
+        for (to, row, side) in [("wa", "row0", 0), ("wb", "row1", rows.sides() - 1)] {
+            rows.told(o, to, 0, side);
             put(
                 o,
                 format_args!(
-                    "and.b32 v,t,1; setp.ne.u32 p,v,0; selp.b64 fp,m,fp,p; setp.ge.u32 p,t,2; selp.b32 tmp,row0,tmp,p; mul.wide.u32 l,tmp,{factors}; add.u64 fp,fp,l; mul.wide.u32 l,own,{batch}; add.u64 fp,fp,l;
-mul.lo.u32 tmp,t,{of_span}; shr.u32 tmp,tmp,2; mul.lo.u32 tmp,tmp,0x2222; add.u32 sel,tmp,0x1010; mov.b32 unity,0x3f803f80; mov.b32 minus,0xc300c300;",
-                    factors = 2 * self.k / group,
-                    batch = 2 * SPAN * self.batch() / group,
-                    of_span = SPAN / group,
-                ),
-            );
-            (0..FACTORS).for_each(|i| put(o, format_args!("mov.b32 fq{i},0;")));
-        }
-        put(
-            o,
-            format_args!(
-                "mov.u32 tmp,ring; shr.u32 base,tmp,4; add.u32 base,base,{}; mov.u32 hi,8; mov.u32 phase,0; setp.ne.u32 again,left,left;",
-                8 * self.form.tiles << 16
-            ),
-        );
-        (0..4 * self.form.tiles).for_each(|i| put(o, format_args!("mov.f32 tot{i},0f00000000;")));
-        (0..HELD).for_each(|i| put(o, format_args!("mov.b32 c{i},0;")));
-    }
-
-    /// Which block of rows a warp has, whether it is there, and whether of the second side; the last one for those beyond.
-    pub(super) fn block(&self, o: &mut String) {
-        let all = self.rows().all();
-        put(
-            o,
-            format_args!(
-                "div.u32 tmp,warp,{sides}; mad.lo.u32 block,unit,{own},tmp; rem.u32 tmp,warp,{sides}; setp.ne.u32 odd,tmp,0;\nsetp.lt.u32 live,block,{all}; min.u32 block,block,{last};",
-                sides = self.rows().sides(),
-                own = self.own(),
-                last = all - 1
-            ),
-        );
-    }
-
-    /// Asks for the weights of the batch `ahead` of the body's first. Volatile: the compiler leaves the loads where they are.
-    fn ask(&self, o: &mut String, ahead: u32) {
-        let (set, turns) = (ahead % BATCHES, self.turns() * self.batch());
-        put(o, format_args!("setp.gt.u32 p,left,{ahead};"));
-        for (turn, (row, name)) in (0..turns).flat_map(|t| [(t, (0, "wa")), (t, (1, "wb"))]) {
-            let c = four("c", 8 * (turns * set + turn) + 4 * row).join(",");
-            put(
-                o,
-                format_args!(
-                    "@p ld.volatile.global.v4.b32 {{{c}}},[{name}+{}];",
-                    (ahead * turns + turn) * 64
+                    "mul.wide.u32 l,{row},{}; add.u64 {to},{to},l; mul.wide.u32 l,t,16; add.u64 {to},{to},l;",
+                    2 * self.k
                 ),
             );
         }
-        let words = self.words();
-        if words > 0 {
-            let all = (0..words).map(|w| format!("fq{}", words * set + w)).collect::<Vec<_>>().join(",");
-            let kind = ["", "", "v2.", "", "v4."][words as usize];
-            let all = if words > 1 { format!("{{{all}}}") } else { all };
-            put(o, format_args!("@p ld.global.nc.{kind}b32 {all},[fp+{}];", 4 * words * ahead));
-        }
-    }
-
-    /// Words of a lane's factors in a batch.
-    fn words(&self) -> u32 {
-        self.group.map_or(0, |g| 2 * SPAN * self.batch() / g / 4)
-    }
-
-    /// Begins a product of span `s` of the ring.
-    fn step(&self, o: &mut String, s: u32, step: u32, left: [String; 4]) {
-        let n = 8 * self.form.tiles;
-        let sums = (0..n / 2).map(|i| format!("tot{i}")).collect::<Vec<_>>().join(",");
-        put(
-            o,
-            format_args!(
-                "add.u32 lo,base,{}; mov.b64 desc,{{lo,hi}};
-wgmma.mma_async.sync.aligned.m64n{n}k16.f32.bf16.bf16 {{{sums}}},{{{}}},desc,1,1,1,0;",
-                (s * self.stage() + step * self.stage() / STEPS) >> 4,
-                left.join(",")
-            ),
-        );
-    }
-
-    /// Says that the span before `s` has been read.
-    fn free(&self, o: &mut String, s: u32) {
-        let guard = if s == 0 { "again" } else { "first" };
-        put(
-            o,
-            format_args!(
-                "@{guard} mbarrier.arrive.shared::cta.b64 _,[full+{}];",
-                8 * (RING + (s + RING - 1) % RING)
-            ),
-        );
-    }
-
-    /// Multiplies a span of codes, half of it at a time.
-    fn span_of_codes(&self, o: &mut String, s: u32, group: u32) {
-        self.factors(o, s, group);
-        for half in 0..2 {
-            put(o, format_args!("wgmma.wait_group.sync.aligned 1;"));
-            if half == 1 {
-                self.free(o, s);
-            }
-            for (word, step, row) in
-                [0, 1].into_iter().flat_map(|w| [(w, 0, 0), (w, 0, 1), (w, 1, 0), (w, 1, 1)])
-            {
-                let c = 8 * s + 4 * row + 2 * half + word;
-                decode(o, c, step, row, 16 * half + 4 * (2 * word + step) + row);
-            }
-            put(o, format_args!("wgmma.fence.sync.aligned;"));
-            for i in 0..STEPS / 2 {
-                self.step(o, s, STEPS / 2 * half + i, four("f", 16 * half + 4 * i));
-            }
-            put(o, format_args!("wgmma.commit_group.sync.aligned;"));
-            if s % self.batch() == 0 && half == 0 {
-                // What was asked for has come.
-                self.ask(o, s / self.batch() + 1);
-            }
-        }
-    }
-
-    /// The factors of a lane's codes in span `s`, from the lanes that have them.
-    fn factors(&self, o: &mut String, s: u32, group: u32) {
-        let (set, span) = (s / self.batch() % BATCHES, s % self.batch());
-        // A word has those of two groups.
-        let (words, first) = match SPAN / group {
-            1 => (1, 0),
-            n => (n / 2, n / 2 * span),
-        };
-        for (i, row) in (0..words).flat_map(|i| [(i, 0), (i, 1)]) {
-            for (name, lane) in [("fs", 2 * row), ("fb", 2 * row + 1)] {
-                let from = self.words() * set + first + i;
-                put(o, format_args!("shfl.sync.idx.b32 {name}{},fq{from},{lane},0x1c1f,-1;", 2 * row + i));
-            }
-        }
-        let sel = if group == SPAN { ["0x1010", "0x3232"][span as usize] } else { "sel" };
-        for row in 0..2 {
-            let (low, high) = (2 * row, 2 * row + words - 1);
+        put(o, format_args!("ld.param.u64 xa,[args];"));
+        for i in 0..TURNS {
+            // Chunks of a row lie exchanged, so that neighbouring rows' are read at once. Rows that are not there are the first.
             put(
                 o,
                 format_args!(
-                    "prmt.b32 sc{row},fs{low},fs{high},{sel}; prmt.b32 bi{row},fb{low},fb{high},{sel};"
+                    "add.u32 tmp,tid,{}; shr.u32 v,tmp,3; and.b32 r,tmp,7; setp.lt.u32 there{i},v,rows; selp.u32 row0,v,0,there{i};
+mul.wide.u32 from{i},row0,{}; mul.wide.u32 l,r,16; add.u64 from{i},from{i},l;
+and.b32 tmp,v,1; shl.b32 tmp,tmp,2; xor.b32 r,r,tmp; mov.u32 to{i},ring; mad.lo.u32 to{i},v,{ROW},to{i}; mad.lo.u32 to{i},r,16,to{i};",
+                    THREADS * i,
+                    2 * self.k
+                ),
+            );
+        }
+        put(
+            o,
+            format_args!(
+                "mov.u32 low,ring; mad.lo.u32 low,g,{ROW},low; mad.lo.u32 low,t,16,low; and.b32 tmp,g,1; shl.b32 tmp,tmp,6; xor.b32 low,low,tmp; xor.b32 high,low,64;"
+            ),
+        );
+        (0..COLUMNS / 2).for_each(|i| put(o, format_args!("mov.f32 tot{i},0f00000000;")));
+        (0..HELD * WINDOW).for_each(|i| put(o, format_args!("mov.b32 c{i},0;")));
+    }
+
+    /// Asks for x of the span that comes `s` behind the body's first; zeros where there is none.
+    fn copy_x(&self, o: &mut String, s: u32) {
+        put(o, format_args!("setp.gt.u32 p,left,{s};"));
+        for i in 0..TURNS {
+            put(
+                o,
+                format_args!(
+                    "and.pred mine,p,there{i}; selp.u32 size{i},16,0,mine; selp.u32 tmp,{},0,p; cvt.u64.u32 l,tmp; add.u64 l,l,from{i}; add.u64 l,l,xa;
+cp.async.cg.shared.global [to{i}+{}],[l],16,size{i};",
+                    ROW * s,
+                    s % RING * STAGE
+                ),
+            );
+        }
+        put(o, format_args!("cp.async.commit_group;"));
+    }
+
+    /// Asks for the weights of the span that comes `s` behind the body's first, into set `i`. Volatile: the compiler leaves the loads
+    /// where they are.
+    fn load_weights(&self, o: &mut String, i: u32, s: u32) {
+        put(o, format_args!("setp.gt.u32 p,left,{s};"));
+        for (k, (from, half)) in [("wa", 0), ("wa", 1), ("wb", 0), ("wb", 1)].into_iter().enumerate() {
+            let c = HELD * i + 4 * k as u32;
+            let all = [c, c + 1, c + 2, c + 3].map(|c| format!("c{c}"));
+            put(
+                o,
+                format_args!(
+                    "@p ld.volatile.global.v4.b32 {{{}}},[{from}+{}];",
+                    all.join(","),
+                    ROW * s + ROW / 2 * half
+                ),
+            );
+            // What was there last may be no number.
+            all.iter().for_each(|c| put(o, format_args!("@!p mov.b32 {c},0;")));
+        }
+    }
+
+    /// Multiplies a span.
+    fn multiply(&self, o: &mut String, s: u32) {
+        for j in 0..COLUMNS / 8 {
+            for (k, from) in ["low", "high"].into_iter().enumerate() {
+                let b = 8 * j + 4 * k as u32;
+                put(
+                    o,
+                    format_args!(
+                        "ld.shared.v4.b32 {{b{b},b{},b{},b{}}},[{from}+{}];",
+                        b + 1,
+                        b + 2,
+                        b + 3,
+                        s * STAGE + 8 * ROW * j
+                    ),
+                );
+            }
+        }
+        for (step, j) in (0..4).flat_map(|step| (0..COLUMNS / 8).map(move |j| (step, j))) {
+            let c = HELD * (s % WINDOW) + 2 * step;
+            let (b, sums) = (8 * j + 2 * step, [0, 1, 2, 3].map(|e| format!("tot{}", 4 * j + e)).join(","));
+            put(
+                o,
+                format_args!(
+                    "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {{{sums}}},{{c{c},c{},c{},c{}}},{{b{b},b{}}},{{{sums}}};",
+                    c + 8,
+                    c + 1,
+                    c + 9,
+                    b + 1
                 ),
             );
         }
     }
 
-    /// Multiplies a span of elements, a load of each row at a time.
-    fn span_of_values(&self, o: &mut String, s: u32) {
-        for turn in 0..self.turns() {
-            put(o, format_args!("wgmma.fence.sync.aligned;"));
-            for step in 0..2 {
-                let c = 8 * (self.turns() * (s % BATCHES) + turn) + 2 * step;
-                self.step(o, s, 2 * turn + step, [c, c + 4, c + 1, c + 5].map(|c| format!("c{c}")));
-            }
-            put(o, format_args!("wgmma.commit_group.sync.aligned;"));
-            if turn == 0 {
-                put(o, format_args!("wgmma.wait_group.sync.aligned 1;"));
-                self.free(o, s);
-                self.ask(o, s + 1);
-            }
-        }
-    }
-}
-
-/// Two pairs of codes of word `c` as values of row `row`: digits behind 128 are whole numbers, as which they are told apart again; then
-/// their scale and bias, rounded once.
-fn decode(o: &mut String, c: u32, step: u32, row: u32, to: u32) {
-    for (place, to) in [(8 * step, to), (8 * step + 4, to + 2)] {
+    /// What becomes of the sums: a warp's go through shared memory, so that a lane has two rows beside each other.
+    fn finish(&self, o: &mut String) {
+        let rows = self.rows();
+        let pairs = 8 / rows.sides();
         put(
             o,
             format_args!(
-                "shr.u32 tmp,c{c},{place}; and.b32 tmp,tmp,0x000f000f; or.b32 tmp,tmp,0x43004300; fma.rn.bf16x2 tmp,tmp,unity,minus; fma.rn.bf16x2 f{to},tmp,sc{row},bi{row};"
+                "cp.async.wait_group 0;\nbar.sync 0;
+mov.u32 at,ring; mad.lo.u32 at,warp,{SUMS},at; mad.lo.u32 tmp,t,{two},at; mad.lo.u32 tmp,g,4,tmp;",
+                two = 2 * COLUMN * 4
+            ),
+        );
+        for i in 0..COLUMNS / 2 {
+            let column = i / 4 * 8 + i % 2;
+            put(o, format_args!("st.shared.f32 [tmp+{}],tot{i};", 4 * (column * COLUMN + i / 2 % 2 * 8)));
+        }
+        put(
+            o,
+            format_args!(
+                "bar.warp.sync -1;
+div.u32 v,lane,{pairs}; rem.u32 r,lane,{pairs}; shl.b32 r,r,1; mad.lo.u32 at,v,{column},at; mad.lo.u32 at,r,4,at; add.u32 row0,local,r;
+mul.wide.u32 m,v,len; cvt.u64.u32 l,row0; add.u64 m,m,l; shl.b64 m,m,1; setp.lt.u32 live,row0,len;",
+                column = 4 * COLUMN
+            ),
+        );
+        rows.told(o, "da", 3, 0);
+        (0..COLUMNS * pairs / 32).for_each(|i| self.store(o, i));
+    }
+
+    /// Stores a turn of results, at `m` from their first.
+    fn store(&self, o: &mut String, i: u32) {
+        let rows = self.rows();
+        let of_turn = 32 * rows.sides() / 8;
+        put(
+            o,
+            format_args!(
+                "add.u32 tmp,v,{}; setp.lt.u32 mine,tmp,rows; and.pred mine,mine,live;\n@!mine bra STORED{i};",
+                of_turn * i
+            ),
+        );
+        for a in 0..self.after.map_or(0, |a| arrays(&a)) {
+            put(
+                o,
+                format_args!(
+                    "ld.param.u64 l,[args+{}]; add.u64 l,l,m; ld.global.b32 ar{a},[l];",
+                    place(3, a + 1)
+                ),
+            );
+        }
+        for side in 0..rows.sides() {
+            put(
+                o,
+                format_args!(
+                    "ld.shared.v2.f32 {{y0,y1}},[at+{}]; cvt.rn.bf16x2.f32 h{side},y1,y0;",
+                    4 * (of_turn * i * COLUMN + 8 * side)
+                ),
+            );
+        }
+        // INVARIANT: `fits` asked whether there are steps.
+        let steps = self.after.and_then(|a| steps(&a)).unwrap_or_default();
+        follow(o, &steps, |i| format!("ar{i}"));
+        put(
+            o,
+            format_args!(
+                "add.u64 l,da,m; st.global.b32 [l],pk;\nSTORED{i}:\nmul.wide.u32 l,len,{}; add.u64 m,m,l;",
+                2 * of_turn
             ),
         );
     }
-}
-
-/// Names of four registers.
-pub(super) fn four(name: &str, first: u32) -> [String; 4] {
-    [0, 1, 2, 3].map(|e| format!("{name}{}", first + e))
 }

@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use super::text::{Program, four};
 use crate::vulkan::kernels::matmul::warpgroup::text::put;
 use crate::vulkan::kernels::quantized::push::Push;
-use crate::vulkan::tune::gemv::wide::ACROSS;
+use crate::vulkan::tune::quantized::wide::ACROSS;
 
 /// Loads of four sums that are on their way at a time.
 const AHEAD: usize = 12;

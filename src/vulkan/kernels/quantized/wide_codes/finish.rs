@@ -1,15 +1,12 @@
 //! What becomes of the sums of a block, 16 rows of weights by all of x: lanes take results beside each other from shared memory, and
 //! follow programs with the roundings of separate kernels.
 
-use std::mem::offset_of;
-
 use super::text::Program;
 use crate::vulkan::kernels::matmul::warpgroup::text::put;
 use crate::vulkan::kernels::quantized::few_rows::steps;
-use crate::vulkan::kernels::quantized::push::Push;
 use crate::vulkan::kernels::quantized::steps::{arrays, follow};
 use crate::vulkan::kernels::quantized::units::place;
-use crate::vulkan::tune::gemv::wide::{ACROSS, BLOCK, COLUMN};
+use crate::vulkan::tune::quantized::wide::{ACROSS, BLOCK, COLUMN};
 
 impl Program {
     pub(super) fn finish(&self, o: &mut String) {

@@ -1,0 +1,102 @@
+//! 17 and more rows by long matrices of four-bit codes on warpgroups, on GPUs that take PTX: sums stay in registers along K, so that only
+//! workgroups that share K leave anything to add up. Takes what `qmm_joined` joins, but no normalisation. The twin is `few_rows`
+//! (MLX_VK_DISABLE=qmm_wide).
+
+mod finish;
+mod join;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use smallvec::SmallVec;
+
+use self::text::{Program, THREADS};
+use super::few_rows::{self, of_rows};
+use super::push::Push;
+use super::qmm_joined::{Joined, Matrix};
+use crate::core::Result;
+use crate::vulkan::hal::device::Device;
+use crate::vulkan::kernels::matmul::warpgroup::text::Told;
+use crate::vulkan::report::stats::STATS;
+use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
+use crate::vulkan::tune::quantized::wide::{BATCH, COLUMNS, SPAN, form};
+use crate::vulkan::tune::quantized::{Shape, few_rows as table};
+use crate::vulkan::{CommandEncoder, Features};
+
+impl KernelKey for Program {
+    fn name(&self) -> String {
+        let after = self.after.map_or(String::new(), |f| format!("_{}", f.program.name()));
+        format!(
+            "qmm_wide_{}_v{}_q4g{}_bfloat16_{}{after}",
+            self.form.splits,
+            8 * self.form.tiles,
+            self.group,
+            self.rows().matrices()
+        )
+    }
+
+    fn module(&self, _: &Features) -> Module {
+        Module { source: Source::Ptx { text: self.text(), threads: THREADS }, ..Default::default() }
+    }
+}
+
+/// Whether the kernel can read and write what lies there, and knows what becomes of the results.
+fn fits(j: &Joined, group: u32) -> bool {
+    let alone = j.norm.is_none() && j.kept.is_none() && j.picks.is_none() && j.combined.is_none();
+    // Where factors of a batch lie, a load begins.
+    let factors = u64::from(2 * SPAN * BATCH / group);
+    let matrix = |m: &Matrix| {
+        m.parts[0].is_multiple_of(16)
+            && m.parts[1..].iter().all(|p| p.is_multiple_of(factors))
+            && m.rows % 2 == 0
+    };
+    alone
+        && j.x.is_multiple_of(16)
+        && j.results.iter().all(|r| r.is_multiple_of(4))
+        && j.matrices.iter().all(matrix)
+        && j.after.is_none_or(|a| j.matrices.len() <= 2 && few_rows::steps(&a).is_some())
+}
+
+/// Whether a product alone is better done here, where its operands lie so.
+pub fn suits(device: &'static Device, s: &Shape) -> bool {
+    let alone = s.batch == 1 && s.matrices == 1 && s.transpose && !s.runs;
+    alone && form(device.profile(), s.dtype, s.format, [s.m, s.k, s.n]).is_some() && device.warpgroups()
+}
+
+/// Records the products, if they are better done here; whether it did. `reads` and `writes` are all ranges that they touch.
+pub fn run(
+    enc: &mut CommandEncoder,
+    j: &Joined,
+    reads: &[(u64, u64)],
+    writes: &[(u64, u64)],
+) -> Result<bool> {
+    let device = enc.device();
+    let laid =
+        j.format.and_then(|f| Some((f.group, form(device.profile(), j.dtype, f, [j.m, j.k, j.rows()])?)));
+    let Some((group, form)) = laid.filter(|l| fits(j, l.0) && device.warpgroups()) else { return Ok(false) };
+    // FITS: `form` bounds products of them.
+    let program = Program { form, group, k: j.k as u32, lengths: j.lengths(), after: j.after };
+    let pipeline = device.pipeline(&program)?;
+    let (units, splits) = (program.units(), form.splits);
+    for first in (0..j.m).step_by(COLUMNS as usize) {
+        let rows = (j.m - first).min(COLUMNS.into());
+        let mut told =
+            of_rows(program.k, program.lengths, j.after.is_some(), Push::of(j), first as u64, rows as u32);
+        let mut written: SmallVec<[(u64, u64); 6]> = SmallVec::from_slice(writes);
+        if rows < j.m {
+            // So that those of other rows need not be awaited.
+            let part = |i| (told.parts[3][i], 2 * u64::from(told.rows * program.lengths[i]));
+            written = (0..j.results.len()).map(part).collect();
+        }
+        if splits > 1 {
+            let bytes = (units * splits * program.left()) as usize;
+            told.sums = enc.temp(bytes)?;
+            told.norm = enc.counters(units as usize)?;
+            written.extend([(told.sums, bytes as u64), (told.norm, 4 * u64::from(units))]);
+        }
+        enc.describe(2.0 * (j.rows() * rows) as f64 * j.k as f64, &[1, rows, j.rows(), j.k]);
+        enc.dispatch(&pipeline, told.bytes(), [units * splits, 1, 1], reads, &written)?;
+    }
+    j.matrices.iter().for_each(|_| STATS.quantized(table::PLACE, j.m, j.k / i64::from(group)));
+    Ok(true)
+}
