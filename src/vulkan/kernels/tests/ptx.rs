@@ -70,6 +70,13 @@ struct Instruction {
     text: String,
 }
 
+impl Instruction {
+    fn new(guard: Option<(usize, bool)>, text: &str) -> Instruction {
+        let (to, from) = (Vec::new(), Vec::new());
+        Instruction { guard, kind: Kind::End, to, from, offset: 0, target: 0, text: text.into() }
+    }
+}
+
 /// A kernel's text, read.
 pub struct Program {
     instructions: Vec<Instruction>,
@@ -335,15 +342,7 @@ impl Reader {
         };
         let operands =
             |p: &[Vec<String>]| -> Vec<Operand> { p.iter().flatten().map(|n| self.operand(n)).collect() };
-        let mut i = Instruction {
-            guard,
-            kind: Kind::End,
-            to: Vec::new(),
-            from: Vec::new(),
-            offset: 0,
-            target: 0,
-            text: text.into(),
-        };
+        let mut i = Instruction::new(guard, text);
         let address = |i: &mut Instruction, text: &str| {
             let inner = text.trim_matches(['[', ']']);
             let (base, offset) = inner.split_once('+').unwrap_or((inner, "0"));
@@ -356,7 +355,9 @@ impl Reader {
             Some("ret") => {}
             Some("bra") => i.kind = Kind::Branch(parts[0][0].clone()),
             Some("bar") if !name.contains("warp") => i.kind = Kind::Barrier,
-            Some("bar" | "fence" | "prefetch") => i.kind = Kind::Nothing,
+            Some("bar" | "fence" | "prefetch" | "wgmma") if !name.contains("mma_async") => {
+                i.kind = Kind::Nothing
+            }
             Some("cp") if !name.starts_with("cp.async.c") || name.contains("commit") => {
                 i.kind = Kind::Nothing
             }
@@ -383,15 +384,7 @@ impl Reader {
                 address(&mut i, &parts[0][0]);
             }
             Some("shfl") => {
-                let other = match name {
-                    "shfl.sync.bfly.b32" => |lane: usize, by: usize| Some(lane ^ by),
-                    "shfl.sync.up.b32" => |lane: usize, by: usize| lane.checked_sub(by),
-                    "shfl.sync.idx.b32" if parts[3][0] == "0x1c1f" => {
-                        |lane: usize, from: usize| Some(lane & !3 | from)
-                    }
-                    "shfl.sync.idx.b32" => |_: usize, from: usize| Some(from),
-                    _ => panic!("{name} is not known"),
-                };
+                let other = products::other_lane(name, &parts[3][0]);
                 (i.kind, i.to) = (Kind::Shuffle(other), registers(&parts[0]));
                 i.from = operands(&parts[1..3]);
             }
@@ -399,17 +392,15 @@ impl Reader {
                 (i.kind, i.to, i.from) = (Kind::Vote, registers(&parts[0]), operands(&parts[1..2]))
             }
             Some("mbarrier") => {
-                i.kind = Kind::Arrivals(Arrivals::of(name));
-                let (at, told) = if name.contains(".init.") { (0, 1) } else { (1, 2) };
+                let (what, at) = Arrivals::of(name);
+                (i.kind, i.from) = (Kind::Arrivals(what), operands(&parts[at + 1..]));
                 i.to = if name.contains(".try_wait.") { registers(&parts[0]) } else { Vec::new() };
-                i.from = parts.get(told).map_or(Vec::new(), |p| operands(std::slice::from_ref(p)));
                 address(&mut i, &parts[at][0]);
             }
-            Some("wgmma") if name.contains("mma_async") => {
+            Some("wgmma") => {
                 i.kind = Kind::WarpgroupProduct;
                 (i.to, i.from) = (registers(&parts[0]), operands(&parts[1..3]));
             }
-            Some("wgmma") => i.kind = Kind::Nothing,
             Some("mma") => {
                 (i.kind, i.to, i.from) = (Kind::Product, registers(&parts[0]), operands(&parts[1..]));
             }

@@ -11,12 +11,24 @@ pub(super) enum Arrivals {
 }
 
 impl Arrivals {
-    pub(super) fn of(name: &str) -> Arrivals {
+    /// What an instruction does, and which of its operands is the barrier.
+    pub(super) fn of(name: &str) -> (Arrivals, usize) {
         match name.split('.').nth(1) {
-            Some("init") => Arrivals::Ready,
-            Some("try_wait") => Arrivals::Over,
-            _ => Arrivals::Arrive,
+            Some("init") => (Arrivals::Ready, 0),
+            Some("try_wait") => (Arrivals::Over, 1),
+            _ => (Arrivals::Arrive, 1),
         }
+    }
+}
+
+/// Whose word a shuffle gives a lane, by its own number and another; `segment` says within how many lanes.
+pub(super) fn other_lane(name: &str, segment: &str) -> fn(usize, usize) -> Option<usize> {
+    match (name, segment) {
+        ("shfl.sync.bfly.b32", _) => |lane, by| Some(lane ^ by),
+        ("shfl.sync.up.b32", _) => |lane, by| lane.checked_sub(by),
+        ("shfl.sync.idx.b32", "0x1c1f") => |lane, from| Some(lane & !3 | from),
+        ("shfl.sync.idx.b32", _) => |_, from| Some(from),
+        _ => panic!("{name} is not known"),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::{forced, plain};
+use super::{Shape, few_rows, forced, native, plain, winner};
 use crate::core::Dtype;
 use crate::core::env::KernelVariant;
 use crate::kernels::quantized::quant::Format;
@@ -57,6 +57,14 @@ const OF_BATCH: i64 = 160;
 const JOIN: i64 = 500;
 /// The twin without its work, and a batch of a block for each multiprocessor.
 const TWIN: [i64; 2] = [600, 20];
+
+/// The layout for a product, or for several whose rows of codes are `s.n` together, unless the tuner found another kernel's the fastest.
+pub(in crate::vulkan) fn layout(p: &Profile, s: &Shape) -> Option<Form> {
+    let one = s.batch == 1 && s.matrices == 1 && s.transpose && !s.runs;
+    let form = form(p, s.dtype, s.format, [s.m, s.k, s.n]).filter(|_| one)?;
+    let other = !native() && winner(p, s).is_some_and(|won| won != few_rows::NUMBERS);
+    (!other).then_some(form)
+}
 
 /// How `m` rows of length `k` are multiplied by so many blocks of rows of weights, if they are better done here than by the twin.
 pub(in crate::vulkan) fn form(

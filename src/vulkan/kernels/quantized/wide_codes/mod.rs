@@ -19,7 +19,7 @@ use crate::vulkan::hal::device::Device;
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::report::stats::STATS;
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
-use crate::vulkan::tune::quantized::wide::{BATCH, COLUMNS, SPAN, form};
+use crate::vulkan::tune::quantized::wide::{BATCH, COLUMNS, SPAN, layout};
 use crate::vulkan::tune::quantized::{Shape, few_rows as table};
 use crate::vulkan::{CommandEncoder, Features};
 
@@ -59,8 +59,7 @@ fn fits(j: &Joined, group: u32) -> bool {
 
 /// Whether a product alone is better done here, where its operands lie so.
 pub fn suits(device: &'static Device, s: &Shape) -> bool {
-    let alone = s.batch == 1 && s.matrices == 1 && s.transpose && !s.runs;
-    alone && form(device.profile(), s.dtype, s.format, [s.m, s.k, s.n]).is_some() && device.warpgroups()
+    layout(device.profile(), s).is_some() && device.warpgroups()
 }
 
 /// Records the products, if they are better done here; whether it did. `reads` and `writes` are all ranges that they touch.
@@ -71,10 +70,9 @@ pub fn run(
     writes: &[(u64, u64)],
 ) -> Result<bool> {
     let device = enc.device();
-    let laid =
-        j.format.and_then(|f| Some((f.group, form(device.profile(), j.dtype, f, [j.m, j.k, j.rows()])?)));
+    let laid = j.format.and_then(|f| Some((f.group, layout(device.profile(), &j.shape(f))?)));
     let Some((group, form)) = laid.filter(|l| fits(j, l.0) && device.warpgroups()) else { return Ok(false) };
-    // FITS: `form` bounds products of them.
+    // FITS: `layout` bounds products of them.
     let program = Program { form, group, k: j.k as u32, lengths: j.lengths(), after: j.after };
     let pipeline = device.pipeline(&program)?;
     let (units, splits) = (program.units(), form.splits);

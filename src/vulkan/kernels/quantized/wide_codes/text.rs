@@ -253,7 +253,7 @@ mul.lo.u32 tmp,t,{of_span}; shr.u32 tmp,tmp,2; mul.lo.u32 tmp,tmp,0x2222; add.u3
             o,
             format_args!(
                 "mov.u32 tmp,ring; shr.u32 base,tmp,4; add.u32 base,base,{}; mov.u32 hi,8; mov.u32 phase,0; setp.ne.u32 again,left,left;",
-                8 * self.form.tiles << 16
+                (8 * self.form.tiles) << 16
             ),
         );
         (0..4 * self.form.tiles).for_each(|i| put(o, format_args!("mov.f32 tot{i},0f00000000;")));
@@ -346,7 +346,7 @@ wgmma.mma_async.sync.aligned.m64n{n}k16.f32.bf16.bf16 {{{sums}}},{{{}}},desc,1,1
                 self.step(o, s, STEPS / 2 * half + i, four("f", 16 * half + 4 * i));
             }
             put(o, format_args!("wgmma.commit_group.sync.aligned;"));
-            if s % BATCH == 0 && half == 0 {
+            if s.is_multiple_of(BATCH) && half == 0 {
                 // What was asked for has come.
                 self.ask(o, s / BATCH + 1);
             }
