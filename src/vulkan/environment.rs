@@ -71,7 +71,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &tune::quantized::few_picked::QMM_FEW_PICKED,
     &tune::gemv::held::MATMUL_HELD,
     &tune::gemv::wide::MATMUL_WIDE,
-    &tune::quantized::wide::QMM_WIDE,
+    &tune::quantized::wide_codes::QMM_WIDE,
     &tune::parts::MATMUL_PARTS,
     &tune::warpgroup::MATMUL_WARPGROUP,
     &tune::warpgroup::QMM_WARPGROUP,

@@ -4,10 +4,8 @@
 use super::attention::{ROTATED_FEATURES, ROTATED_ROWS, SDPA_ROPE, SDPA_VECTOR};
 use super::gemv::{GEMV, held, takes_norm, wide};
 use super::profile::Profile;
-use super::quantized::few_rows;
 use super::quantized::picked::grouped;
-use super::quantized::wide as wide_of_codes;
-use super::quantized::{QMM_ROWS, Shape, Variant, choose, of_rows, runs};
+use super::quantized::{QMM_ROWS, Shape, Variant, choose, few_rows, of_rows, runs, wide_codes};
 use crate::core::Dtype;
 use crate::core::env::{KernelVariant, Values, Variable};
 use crate::kernels::Epilogue;
@@ -144,7 +142,7 @@ pub fn normalises(
     match format {
         _ if sizes[0] > 1 && NORM_HELD.disabled() => false,
         Some(_) if sizes[0] == 1 => true,
-        Some(format) if wide_of_codes::form(p, dtype, format, sizes).is_some() => false,
+        Some(format) if wide_codes::splits(p, dtype, format, sizes).is_some() => false,
         Some(format) => {
             few_rows::layout(p, &row_product(format, dtype, sizes)).is_some_and(|f| f.splits == 1)
         }

@@ -1,5 +1,7 @@
 //! What kernels are told of joined products: one block for the shaders, and for the texts of few rows in PTX.
 
+use smallvec::SmallVec;
+
 use super::qmm_joined::{Joined, Picks};
 use crate::kernels::matmul::epilogue::MATRICES;
 use crate::vulkan::kernels::elem::GridPush;
@@ -29,6 +31,18 @@ impl Push {
             push.pick(p);
         }
         push
+    }
+
+    /// What is told of `rows` rows from `first` on, of what this tells of all, and the results that are theirs alone.
+    pub(super) fn of_rows(self, j: &Joined, [first, rows]: [i64; 2]) -> (Push, SmallVec<[(u64, u64); 6]>) {
+        let bytes = |rows: i64, length: i64| 2 * (rows * length) as u64;
+        let mut told = Push { x: self.x + bytes(first, j.k), rows: rows as u32, ..self };
+        // Arrays that are read with the results of one matrix, or of two at once, have rows of that length.
+        let length = |i: usize| j.matrices.get(if j.after.is_some() { 0 } else { i }).map_or(0, |m| m.rows);
+        (0..).zip(&mut told.parts[3]).for_each(|(i, to)| *to += bytes(first, length(i)));
+        let results = if j.after.is_some() { 1 } else { j.matrices.len() };
+        let written = (0..results).map(|i| (told.parts[3][i], bytes(rows, length(i)))).collect();
+        (told, written)
     }
 
     /// Says which matrices are picked.

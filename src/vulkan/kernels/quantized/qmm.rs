@@ -15,6 +15,7 @@ use crate::core::layout::{row_major, show, size_of};
 use crate::core::{Dtype, Result};
 use crate::kernels::quantized::quant::Format;
 use crate::kernels::{DeviceView, View};
+use crate::vulkan::hal::device::Device;
 use crate::vulkan::kernels::elem::{Defines, GridPush, define, float_controls, launch};
 use crate::vulkan::kernels::elementwise;
 use crate::vulkan::kernels::matmul::fragment_probe;
@@ -375,14 +376,10 @@ fn kernel(
 ) -> Result<Option<Choice>> {
     let device = enc.device();
     let alone = !picked && x.shape[0] == 1;
-    if alone && wide_codes::suits(device, s) && as_joined(enc, x, w, dst, wide_codes::run)? {
-        return Ok(None);
-    }
-    if alone && few_rows::suits(device, s) && as_joined(enc, x, w, dst, few_rows::run)? {
-        return Ok(None);
-    }
-    if alone && chain::suits(device, s) && as_joined(enc, x, w, dst, chain::run)? {
-        return Ok(None);
+    for (suits, take) in NATIVE {
+        if alone && suits(device, s) && as_joined(enc, x, w, dst, take)? {
+            return Ok(None);
+        }
     }
     let known = |dtype, cols| fragment_probe::known(device, dtype, cols);
     let choice = choose(device.profile(), s, &known);
@@ -393,6 +390,13 @@ fn kernel(
     let done = alone && as_joined(enc, x, w, dst, joined)?;
     Ok((!done).then(|| choose_of_many(device.profile(), s, &known)))
 }
+
+/// Kernels in PTX of single products: whether they suit one, and what records it.
+const NATIVE: [(Suits, Take); 3] =
+    [(wide_codes::suits, wide_codes::run), (few_rows::suits, few_rows::run), (chain::suits, chain::run)];
+
+/// Whether a product is better done by a kernel.
+type Suits = fn(&'static Device, &Shape) -> bool;
 
 /// What records joined products; whether it did. All ranges that they read, and write.
 type Take = fn(&mut CommandEncoder, &Joined, &[(u64, u64)], &[(u64, u64)]) -> Result<bool>;

@@ -7,6 +7,7 @@ use crate::core::Dtype;
 use crate::kernels::matmul::epilogue::{After, Origin};
 use crate::kernels::{Inst, Instr, Program, Src};
 use crate::vulkan::kernels::matmul::warpgroup::text::{pair, put};
+use crate::vulkan::kernels::quantized::units::place;
 
 /// Where a step takes a number from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,5 +146,33 @@ pub fn follow(o: &mut String, steps: &[Step], array: impl Fn(u32) -> String) {
         }
         let to = if i + 1 == steps.len() { "pk".into() } else { format!("h{}", 2 + i) };
         put(o, format_args!("cvt.rn.bf16x2.f32 {to},e1,e0;"));
+    }
+}
+
+/// Takes two sums beside each other from shared memory, those of each side so many bytes behind `at`, follows steps on them and stores
+/// the result: arrays and results lie `m` bytes behind their first, these behind `da`.
+pub fn store_pair(o: &mut String, steps: &[Step], arrays: u32, sides: &[u32]) {
+    for a in 0..arrays {
+        put(
+            o,
+            format_args!(
+                "ld.param.u64 l,[args+{}]; add.u64 l,l,m; ld.global.b32 ar{a},[l];",
+                place(3, a + 1)
+            ),
+        );
+    }
+    for (side, at) in sides.iter().enumerate() {
+        put(o, format_args!("ld.shared.v2.f32 {{y0,y1}},[at+{at}]; cvt.rn.bf16x2.f32 h{side},y1,y0;"));
+    }
+    follow(o, steps, |i| format!("ar{i}"));
+    put(o, format_args!("add.u64 l,da,m; st.global.b32 [l],pk;"));
+}
+
+/// Lays sums of 16 rows by eights of columns, as a lane of matrix units has them in `tot`, in shared memory column by column, `column` floats
+/// apart, from where `tmp` says.
+pub fn lay_sums(o: &mut String, tiles: u32, column: u32) {
+    for i in 0..4 * tiles {
+        let of = i / 4 * 8 + i % 2;
+        put(o, format_args!("st.shared.f32 [tmp+{}],tot{i};", 4 * (of * column + i / 2 % 2 * 8)));
     }
 }

@@ -1,6 +1,6 @@
 //! Products of matrices of a warp and of a warpgroup, and barriers in memory, as the reader of PTX runs them.
 
-use super::{Around, Instruction, LANES, Space, Warp, bits, bytes, float, of_bf16, value};
+use super::{Around, Instruction, LANES, Operand, Space, Warp, bits, bytes, float, of_bf16, value};
 
 /// What is done at a barrier in memory: how many it awaits, how many came, and how often all did.
 #[derive(Clone, Copy)]
@@ -52,6 +52,24 @@ pub(super) fn arrive(i: &Instruction, warp: &mut Warp, lane: usize, around: &mut
     }
 }
 
+/// Two numbers of bfloat16 of a lane.
+fn two(o: Operand, warp: &Warp, lane: usize, around: &Around) -> (f64, f64) {
+    let v = value(warp, o, lane, around);
+    (of_bf16(v).into(), of_bf16(v >> 16).into())
+}
+
+/// The left side of a product, 16 rows of a warp by 16 of K, in the first four registers.
+fn left(i: &Instruction, warp: &Warp, around: &Around) -> [[f64; 16]; 16] {
+    let mut a = [[0.0; 16]; 16];
+    for lane in 0..LANES {
+        let (g, t) = (lane / 4, lane % 4);
+        for (o, (row, col)) in [(0, 0), (8, 0), (0, 8), (8, 8)].into_iter().enumerate() {
+            (a[g + row][2 * t + col], a[g + row][2 * t + col + 1]) = two(i.from[o], warp, lane, around);
+        }
+    }
+    a
+}
+
 /// The rows of a warp of wgmma.m64k16 of bfloat16 whose right side lies in shared memory without a swizzle: of each half of K eight columns'
 /// 16 bytes lie together.
 pub(super) fn of_warpgroup(i: &Instruction, warp: &mut Warp, around: &mut Around) {
@@ -65,15 +83,7 @@ pub(super) fn of_warpgroup(i: &Instruction, warp: &mut Warp, around: &mut Around
     };
     let columns = i.to.len() as u64 * 2;
     let b: Vec<Vec<f64>> = (0..columns).map(|n| (0..16).map(|k| right(k, n, around)).collect()).collect();
-    let mut a = [[0.0; 16]; 16];
-    for lane in 0..LANES {
-        let (g, t) = (lane / 4, lane % 4);
-        for (o, (row, col)) in [(0, 0), (8, 0), (0, 8), (8, 8)].into_iter().enumerate() {
-            let v = value(warp, i.from[o], lane, around);
-            let two = [of_bf16(v & 0xffff), of_bf16(v >> 16 & 0xffff)].map(f64::from);
-            (a[g + row][2 * t + col], a[g + row][2 * t + col + 1]) = two.into();
-        }
-    }
+    let a = left(i, warp, around);
     for (k, &to) in i.to.iter().enumerate() {
         for lane in 0..LANES {
             let (row, col) = (lane / 4 + k % 4 / 2 * 8, k / 4 * 8 + lane % 4 * 2 + k % 2);
@@ -86,20 +96,11 @@ pub(super) fn of_warpgroup(i: &Instruction, warp: &mut Warp, around: &mut Around
 
 /// mma.m16n8k16 of bfloat16: sums in float64, rounded once.
 pub(super) fn of_warp(i: &Instruction, warp: &mut Warp, around: &Around) {
-    let pair = |o: usize, lane: usize| {
-        let v = value(warp, i.from[o], lane, around);
-        [of_bf16(v), of_bf16(v >> 16)].map(f64::from)
-    };
-    let (mut a, mut b) = ([[0.0; 16]; 16], [[0.0; 8]; 16]);
+    let (a, mut b) = (left(i, warp, around), [[0.0; 8]; 16]);
     for lane in 0..LANES {
         let (g, t) = (lane / 4, lane % 4);
-        for (o, (row, col)) in [(0, 0), (8, 0), (0, 8), (8, 8)].into_iter().enumerate() {
-            let two = pair(o, lane);
-            (a[g + row][2 * t + col], a[g + row][2 * t + col + 1]) = two.into();
-        }
         for (o, row) in [(4, 0), (5, 8)] {
-            let two = pair(o, lane);
-            (b[2 * t + row][g], b[2 * t + row + 1][g]) = two.into();
+            (b[2 * t + row][g], b[2 * t + row + 1][g]) = two(i.from[o], warp, lane, around);
         }
     }
     for lane in 0..LANES {

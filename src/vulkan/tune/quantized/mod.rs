@@ -12,7 +12,7 @@ pub mod held;
 pub mod picked;
 pub mod row;
 pub mod stream;
-pub mod wide;
+pub mod wide_codes;
 
 use std::sync::OnceLock;
 

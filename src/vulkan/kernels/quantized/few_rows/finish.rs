@@ -8,7 +8,7 @@ use super::program::Program;
 use super::steps;
 use crate::vulkan::kernels::matmul::warpgroup::text::put;
 use crate::vulkan::kernels::quantized::push::Push;
-use crate::vulkan::kernels::quantized::steps::{arrays, follow};
+use crate::vulkan::kernels::quantized::steps::{arrays, follow, lay_sums};
 use crate::vulkan::kernels::quantized::units::place;
 use crate::vulkan::tune::quantized::few_rows::{COLUMN, UNIT};
 
@@ -29,10 +29,7 @@ impl Program {
             put(o, format_args!("bar.sync 0;"));
         }
         put(o, format_args!("add.u32 tmp,ss,buffer;"));
-        for i in 0..4 * form.tiles {
-            let column = i / 4 * 8 + i % 2;
-            put(o, format_args!("st.shared.f32 [tmp+{}],tot{i};", 4 * (column * COLUMN + i / 2 % 2 * 8)));
-        }
+        lay_sums(o, form.tiles, COLUMN);
         put(o, format_args!("bar.sync 0;"));
         for r in 0..self.rounds() {
             let (a, b) = (4 * r + 2 * side, 4 * r + 2 * side + 1);

@@ -56,7 +56,17 @@ pub(super) fn steps(after: &After) -> Option<SmallVec<[Step; 4]>> {
     (all.len() <= MOST && steps::arrays(after) <= ARRAYS).then_some(all)
 }
 
-/// Whether the kernel can read and write what lies there, and knows what becomes of the results.
+/// Whether texts of few rows can read and write what lies there besides matrices and what normalises them, and know what becomes of the
+/// results.
+pub(super) fn readable(j: &Joined) -> bool {
+    let alone = j.kept.is_none() && j.picks.is_none() && j.combined.is_none();
+    alone
+        && j.x.is_multiple_of(16)
+        && j.results.iter().all(|r| r.is_multiple_of(4))
+        && j.after.is_none_or(|a| j.matrices.len() <= 2 && steps(&a).is_some())
+}
+
+/// Whether the kernel can read and write what lies there.
 fn fits(j: &Joined, form: Form) -> bool {
     let matrix = |m: &Matrix| {
         m.parts[0].is_multiple_of(16)
@@ -64,12 +74,7 @@ fn fits(j: &Joined, form: Form) -> bool {
             && m.rows % i64::from(UNIT) == 0
     };
     let whole = j.norm.is_none_or(|(weights, _)| form.splits == 1 && weights.is_multiple_of(16));
-    let alone = whole && j.kept.is_none() && j.picks.is_none() && j.combined.is_none();
-    alone
-        && j.x.is_multiple_of(16)
-        && j.results.iter().all(|r| r.is_multiple_of(4))
-        && j.matrices.iter().all(matrix)
-        && j.after.is_none_or(|a| j.matrices.len() <= 2 && steps(&a).is_some())
+    whole && readable(j) && j.matrices.iter().all(matrix)
 }
 
 /// Whether a product alone is better done here, where its operands lie so.
@@ -82,16 +87,6 @@ fn form(enc: &CommandEncoder, j: &Joined) -> Option<Form> {
     let device = enc.device();
     let form = table::layout(device.profile(), &j.shape(j.format?))?;
     (fits(j, form) && device.warpgroups()).then_some(form)
-}
-
-/// What is told of `rows` rows of length `k` from `first` on, of matrices of such lengths.
-pub(super) fn of_rows(k: u32, lengths: [u32; 3], after: bool, all: Push, first: u64, rows: u32) -> Push {
-    let mut told = Push { x: all.x + 2 * first * u64::from(k), rows, ..all };
-    for (i, to) in told.parts[3].iter_mut().enumerate() {
-        // Arrays that are read with the results of one matrix have rows of that length.
-        *to += 2 * first * u64::from(lengths[if after { 0 } else { i }]);
-    }
-    told
 }
 
 /// Records the products, if they are better done here; whether it did. `reads` and `writes` are all ranges that they touch.
@@ -116,15 +111,9 @@ pub fn run(
     let lists = form.lists(enc.device().profile(), program.units());
     for first in (0..j.m).step_by(most as usize) {
         let rows = (j.m - first).min(most);
-        let mut told =
-            of_rows(program.k, program.lengths, j.after.is_some(), push, first as u64, rows as u32);
-        let mut written: SmallVec<[(u64, u64); 6]> = SmallVec::from_slice(writes);
-        if rows < j.m {
-            // So that those of other rows need not be awaited.
-            let results = program.matrices() / program.sides();
-            let part = |i| (told.parts[3][i], 2 * u64::from(told.rows * program.lengths[i]));
-            written = (0..results as usize).map(part).collect();
-        }
+        let (mut told, own) = push.of_rows(j, [first, rows]);
+        // So that those of other rows need not be awaited.
+        let mut written = if rows < j.m { own } else { SmallVec::from_slice(writes) };
         if form.splits > 1 {
             let bytes = 4 * form.left(program.units() * program.sides());
             told.sums = enc.temp(bytes)?;

@@ -3,13 +3,14 @@
 use smallvec::smallvec;
 
 use super::program::Program;
-use super::{of_rows, steps};
+use super::steps;
 use crate::core::Dtype;
 use crate::kernels::Src;
 use crate::kernels::matmul::epilogue::Origin;
 use crate::kernels::quantized::quant::{Format, Mode};
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::kernels::quantized::push::Push;
+use crate::vulkan::kernels::quantized::qmm_joined::{Joined, Matrix};
 use crate::vulkan::kernels::quantized::steps::{From, Function, Step};
 use crate::vulkan::kernels::quantized::trial::{
     FewRows, added, after, bytes, gated, instr, normalised, rounded, whole,
@@ -64,16 +65,18 @@ fn texts_are_whole() {
 #[test]
 fn rows_beyond_the_first_have_their_places() {
     let format = Format::new("test", Mode::Affine, 64, 4).unwrap();
-    let mut p = devices::h200();
-    p.features.ptx = true;
-    let form = possible(&p, &row_product(format, Dtype::BF16, [64, 1024, 96])).unwrap();
     let all =
         Push { x: 1 << 20, parts: [[0; 3], [0; 3], [0; 3], [1 << 24, 1 << 25, 1 << 26]], ..Push::default() };
     for (lengths, after, steps) in
         [([64, 16, 32], None, [64, 16, 32]), ([64, 0, 0], Some(added()), [64, 64, 64])]
     {
-        let program = Program { form, k: 1024, lengths, norm: None, after, picked: false };
-        let told = of_rows(program.k, program.lengths, program.after.is_some(), all, 32, 7);
+        let matrices: Vec<Matrix> =
+            lengths.into_iter().filter(|&n| n > 0).map(|rows| Matrix { rows, parts: [0; 3] }).collect();
+        let j =
+            Joined { after, ..Joined::alone(Some(format), Dtype::BF16, [64, 1024], all.x, &matrices, &[]) };
+        let (told, own) = all.of_rows(&j, [32, 7]);
+        assert_eq!(own[0], (told.parts[3][0], 2 * 7 * 64));
+        assert_eq!(own.len(), matrices.len());
         assert_eq!((told.x - all.x, told.rows), (2 * 32 * 1024, 7));
         for i in 0..3 {
             assert_eq!(told.parts[3][i] - all.parts[3][i], 2 * 32 * steps[i]);

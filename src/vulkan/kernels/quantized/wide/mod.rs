@@ -7,10 +7,9 @@ mod tests;
 mod text;
 
 use self::text::Program;
-use super::few_rows::steps;
+use super::few_rows::readable;
 use super::push::Push;
-use super::qmm_joined::Joined;
-use super::qmm_joined::Matrix;
+use super::qmm_joined::{Joined, Matrix};
 use crate::core::Result;
 use crate::vulkan::kernels::matmul::Problem;
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
@@ -29,15 +28,10 @@ impl KernelKey for Program {
     }
 }
 
-/// Whether the kernel can read and write what lies there, and knows what becomes of the results.
+/// Whether the kernel can read and write what lies there.
 fn fits(j: &Joined) -> bool {
-    let alone = j.norm.is_none() && j.kept.is_none() && j.picks.is_none() && j.combined.is_none();
-    alone
-        && j.format.is_none()
-        && j.x.is_multiple_of(16)
-        && j.results.iter().all(|r| r.is_multiple_of(4))
-        && j.matrices.iter().all(|m| m.parts[0].is_multiple_of(16) && m.rows % 2 == 0)
-        && j.after.is_none_or(|a| j.matrices.len() <= 2 && steps(&a).is_some())
+    let matrix = |m: &Matrix| m.parts[0].is_multiple_of(16) && m.rows % 2 == 0;
+    j.format.is_none() && j.norm.is_none() && readable(j) && j.matrices.iter().all(matrix)
 }
 
 /// Records the product of problem `p` if it is better done here; whether it did.

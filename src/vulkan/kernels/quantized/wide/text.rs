@@ -8,8 +8,8 @@ use crate::kernels::matmul::epilogue::KeptAfter;
 use crate::vulkan::kernels::matmul::warpgroup::text::{head, put};
 use crate::vulkan::kernels::quantized::few_rows::steps;
 use crate::vulkan::kernels::quantized::push::Push;
-use crate::vulkan::kernels::quantized::steps::{arrays, follow};
-use crate::vulkan::kernels::quantized::units::{Units, place};
+use crate::vulkan::kernels::quantized::steps::{arrays, lay_sums, store_pair};
+use crate::vulkan::kernels::quantized::units::Units;
 use crate::vulkan::tune::gemv::wide::{COLUMN, COLUMNS, RING, SPAN, THREADS, TOGETHER, UNIT, WINDOW};
 
 /// What the kernel does; bfloat16.
@@ -225,10 +225,7 @@ mov.u32 at,ring; mad.lo.u32 at,warp,{SUMS},at; mad.lo.u32 tmp,t,{two},at; mad.lo
                 two = 2 * COLUMN * 4
             ),
         );
-        for i in 0..COLUMNS / 2 {
-            let column = i / 4 * 8 + i % 2;
-            put(o, format_args!("st.shared.f32 [tmp+{}],tot{i};", 4 * (column * COLUMN + i / 2 % 2 * 8)));
-        }
+        lay_sums(o, COLUMNS / 8, COLUMN);
         put(
             o,
             format_args!(
@@ -253,33 +250,10 @@ mul.wide.u32 m,v,len; cvt.u64.u32 l,row0; add.u64 m,m,l; shl.b64 m,m,1; setp.lt.
                 of_turn * i
             ),
         );
-        for a in 0..self.after.map_or(0, |a| arrays(&a)) {
-            put(
-                o,
-                format_args!(
-                    "ld.param.u64 l,[args+{}]; add.u64 l,l,m; ld.global.b32 ar{a},[l];",
-                    place(3, a + 1)
-                ),
-            );
-        }
-        for side in 0..rows.sides() {
-            put(
-                o,
-                format_args!(
-                    "ld.shared.v2.f32 {{y0,y1}},[at+{}]; cvt.rn.bf16x2.f32 h{side},y1,y0;",
-                    4 * (of_turn * i * COLUMN + 8 * side)
-                ),
-            );
-        }
         // INVARIANT: `fits` asked whether there are steps.
         let steps = self.after.and_then(|a| steps(&a)).unwrap_or_default();
-        follow(o, &steps, |i| format!("ar{i}"));
-        put(
-            o,
-            format_args!(
-                "add.u64 l,da,m; st.global.b32 [l],pk;\nSTORED{i}:\nmul.wide.u32 l,len,{}; add.u64 m,m,l;",
-                2 * of_turn
-            ),
-        );
+        let sides: Vec<u32> = (0..rows.sides()).map(|side| 4 * (of_turn * i * COLUMN + 8 * side)).collect();
+        store_pair(o, &steps, self.after.map_or(0, |a| arrays(&a)), &sides);
+        put(o, format_args!("STORED{i}:\nmul.wide.u32 l,len,{}; add.u64 m,m,l;", 2 * of_turn));
     }
 }

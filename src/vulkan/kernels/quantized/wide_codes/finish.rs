@@ -1,16 +1,15 @@
 //! What becomes of the sums of a block, 16 rows of weights by all of x: lanes take results beside each other from shared memory, and
 //! follow programs with the roundings of separate kernels.
 
-use super::text::Program;
+use super::text::{Program, SUMS};
 use crate::vulkan::kernels::matmul::warpgroup::text::put;
 use crate::vulkan::kernels::quantized::few_rows::steps;
-use crate::vulkan::kernels::quantized::steps::{arrays, follow};
-use crate::vulkan::kernels::quantized::units::place;
-use crate::vulkan::tune::quantized::wide::{ACROSS, BLOCK, COLUMN};
+use crate::vulkan::kernels::quantized::steps::{arrays, lay_sums, store_pair};
+use crate::vulkan::tune::quantized::wide_codes::{ACROSS, BLOCK, COLUMN, COLUMNS};
 
 impl Program {
     pub(super) fn finish(&self, o: &mut String) {
-        if self.form.splits > 1 {
+        if self.splits > 1 {
             self.leave(o);
             self.join(o);
         }
@@ -25,19 +24,16 @@ impl Program {
 
     /// Sums of warps in shared memory, column by column. A warp goes on with its share of the columns of its block.
     fn own_sums(&self, o: &mut String) {
-        let (sums, sides) = (self.sums(), self.rows().sides());
+        let sides = self.rows().sides();
         Self::meet(o);
         put(
             o,
             format_args!(
-                "mov.u32 at,ring; mad.lo.u32 tmp,warp,{sums},at; mad.lo.u32 tmp,t,{two},tmp; mad.lo.u32 tmp,g,4,tmp;",
+                "mov.u32 at,ring; mad.lo.u32 tmp,warp,{SUMS},at; mad.lo.u32 tmp,t,{two},tmp; mad.lo.u32 tmp,g,4,tmp;",
                 two = 2 * COLUMN * 4
             ),
         );
-        for i in 0..4 * self.form.tiles {
-            let column = i / 4 * 8 + i % 2;
-            put(o, format_args!("st.shared.f32 [tmp+{}],tot{i};", 4 * (column * COLUMN + i / 2 % 2 * 8)));
-        }
+        lay_sums(o, COLUMNS / 8, COLUMN);
         match sides {
             2 => Self::meet(o),
             _ => put(o, format_args!("bar.warp.sync -1;")),
@@ -47,7 +43,7 @@ impl Program {
             format_args!(
                 "div.u32 tmp,warp,{sides}; mad.lo.u32 at,tmp,{both},at; rem.u32 tmp2,warp,{sides};
 shr.u32 v,lane,3; and.b32 r,lane,7; shl.b32 r,r,1; mad.lo.u32 v,tmp2,{share},v; mad.lo.u32 at,v,{column},at; mad.lo.u32 at,r,4,at;",
-                both = sides * sums,
+                both = sides * SUMS,
                 share = 4 * self.shares(),
                 column = 4 * COLUMN
             ),
@@ -56,7 +52,7 @@ shr.u32 v,lane,3; and.b32 r,lane,7; shl.b32 r,r,1; mad.lo.u32 v,tmp2,{share},v; 
 
     /// Fours of columns that a warp goes on with.
     fn shares(&self) -> u32 {
-        2 * self.form.tiles / self.rows().sides()
+        COLUMNS / 4 / self.rows().sides()
     }
 
     /// Results of a warp.
@@ -77,29 +73,9 @@ mul.wide.u32 m,v,len; cvt.u64.u32 l,tmp; add.u64 m,m,l; shl.b64 m,m,1;"
         let steps = self.after.and_then(|a| steps(&a)).unwrap_or_default();
         for share in 0..self.shares() {
             put(o, format_args!("add.u32 tmp,v,{}; setp.lt.u32 mine,tmp,rows;\n@!mine bra DONE;", 4 * share));
-            for a in 0..self.after.map_or(0, |a| arrays(&a)) {
-                put(
-                    o,
-                    format_args!(
-                        "ld.param.u64 l,[args+{}]; add.u64 l,l,m; ld.global.b32 ar{a},[l];",
-                        place(3, a + 1)
-                    ),
-                );
-            }
-            for side in 0..rows.sides() {
-                put(
-                    o,
-                    format_args!(
-                        "ld.shared.v2.f32 {{y0,y1}},[at+{}]; cvt.rn.bf16x2.f32 h{side},y1,y0;",
-                        side * self.sums() + 4 * COLUMN * 4 * share
-                    ),
-                );
-            }
-            follow(o, &steps, |i| format!("ar{i}"));
-            put(
-                o,
-                format_args!("add.u64 l,da,m; st.global.b32 [l],pk; mul.wide.u32 l,len,8; add.u64 m,m,l;"),
-            );
+            let at: Vec<u32> = (0..rows.sides()).map(|side| side * SUMS + 4 * COLUMN * 4 * share).collect();
+            store_pair(o, &steps, self.after.map_or(0, |a| arrays(&a)), &at);
+            put(o, format_args!("mul.wide.u32 l,len,8; add.u64 m,m,l;"));
         }
     }
 }

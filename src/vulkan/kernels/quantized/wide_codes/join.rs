@@ -5,43 +5,35 @@ use std::mem::offset_of;
 use super::text::{Program, four};
 use crate::vulkan::kernels::matmul::warpgroup::text::put;
 use crate::vulkan::kernels::quantized::push::Push;
-use crate::vulkan::tune::quantized::wide::ACROSS;
+use crate::vulkan::tune::quantized::wide_codes::{ACROSS, COLUMNS};
 
+/// Bytes of sums of a block as lanes have them: 16 of a lane for each eight rows of x.
+const OF_BLOCK: u32 = COLUMNS / 8 * 32 * 16;
+/// Bytes that a workgroup leaves.
+pub const LEFT: u32 = ACROSS * OF_BLOCK;
 /// Loads of four sums that are on their way at a time.
 const AHEAD: usize = 12;
 
 impl Program {
-    /// Sums of a block as lanes have them: 16 bytes a lane for each eight rows of x.
-    fn block_bytes(&self) -> u32 {
-        self.form.tiles * 32 * 16
-    }
-
-    /// Bytes that a workgroup leaves.
-    pub fn left(&self) -> u32 {
-        ACROSS * self.block_bytes()
-    }
-
     /// Leaves the sums of a part of K.
     pub(super) fn leave(&self, o: &mut String) {
         put(
             o,
             format_args!(
-                "ld.param.u64 da,[args+{}]; mul.lo.u32 tmp,unit,{}; mul.wide.u32 l,tmp,{left}; add.u64 da,da,l; mul.wide.u32 l,warp,{}; add.u64 da,da,l; mul.wide.u32 l,lane,16; add.u64 da,da,l;
-mul.wide.u32 l,split,{left}; add.u64 m,da,l;",
+                "ld.param.u64 da,[args+{}]; mul.lo.u32 tmp,unit,{}; mul.wide.u32 l,tmp,{LEFT}; add.u64 da,da,l; mul.wide.u32 l,warp,{OF_BLOCK}; add.u64 da,da,l; mul.wide.u32 l,lane,16; add.u64 da,da,l;
+mul.wide.u32 l,split,{LEFT}; add.u64 m,da,l;",
                 offset_of!(Push, sums),
-                self.form.splits,
-                self.block_bytes(),
-                left = self.left(),
+                self.splits,
             ),
         );
-        for n in 0..self.form.tiles {
+        for n in 0..COLUMNS / 8 {
             put(o, format_args!("st.global.v4.f32 [m+{}],{{{}}};", 512 * n, four("tot", 4 * n).join(",")));
         }
     }
 
     /// The workgroup that comes last of those that share K adds up what they left, and leaves the counter zero.
     pub(super) fn join(&self, o: &mut String) {
-        let last = self.form.splits - 1;
+        let last = self.splits - 1;
         put(o, format_args!("fence.acq_rel.gpu;"));
         Self::meet(o);
         put(
@@ -67,11 +59,10 @@ COUNTED:",
 fence.acq_rel.gpu;"
             ),
         );
-        let all: Vec<(u32, u32)> =
-            (0..=last).flat_map(|s| (0..self.form.tiles).map(move |n| (s, n))).collect();
+        let all: Vec<(u32, u32)> = (0..=last).flat_map(|s| (0..COLUMNS / 8).map(move |n| (s, n))).collect();
         for some in all.chunks(AHEAD) {
             for (i, (s, n)) in (0..).zip(some) {
-                let at = s * self.left() + 512 * n;
+                let at = s * LEFT + 512 * n;
                 let to = four("w", 4 * i).join(",");
                 put(o, format_args!("ld.relaxed.gpu.global.v4.f32 {{{to}}},[da+{at}];"));
             }

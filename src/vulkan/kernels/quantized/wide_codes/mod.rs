@@ -10,8 +10,9 @@ mod text;
 
 use smallvec::SmallVec;
 
+use self::join::LEFT;
 use self::text::{Program, THREADS};
-use super::few_rows::{self, of_rows};
+use super::few_rows::readable;
 use super::push::Push;
 use super::qmm_joined::{Joined, Matrix};
 use crate::core::Result;
@@ -19,7 +20,7 @@ use crate::vulkan::hal::device::Device;
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::report::stats::STATS;
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
-use crate::vulkan::tune::quantized::wide::{BATCH, COLUMNS, SPAN, layout};
+use crate::vulkan::tune::quantized::wide_codes::{BATCH, COLUMNS, SPAN, layout};
 use crate::vulkan::tune::quantized::{Shape, few_rows as table};
 use crate::vulkan::{CommandEncoder, Features};
 
@@ -28,8 +29,8 @@ impl KernelKey for Program {
         let after = self.after.map_or(String::new(), |f| format!("_{}", f.program.name()));
         format!(
             "qmm_wide_{}_v{}_q4g{}_bfloat16_{}{after}",
-            self.form.splits,
-            8 * self.form.tiles,
+            self.splits,
+            COLUMNS,
             self.group,
             self.rows().matrices()
         )
@@ -40,9 +41,8 @@ impl KernelKey for Program {
     }
 }
 
-/// Whether the kernel can read and write what lies there, and knows what becomes of the results.
+/// Whether the kernel can read and write what lies there.
 fn fits(j: &Joined, group: u32) -> bool {
-    let alone = j.norm.is_none() && j.kept.is_none() && j.picks.is_none() && j.combined.is_none();
     // Where factors of a batch lie, a load begins.
     let factors = u64::from(2 * SPAN * BATCH / group);
     let matrix = |m: &Matrix| {
@@ -50,11 +50,7 @@ fn fits(j: &Joined, group: u32) -> bool {
             && m.parts[1..].iter().all(|p| p.is_multiple_of(factors))
             && m.rows % 2 == 0
     };
-    alone
-        && j.x.is_multiple_of(16)
-        && j.results.iter().all(|r| r.is_multiple_of(4))
-        && j.matrices.iter().all(matrix)
-        && j.after.is_none_or(|a| j.matrices.len() <= 2 && few_rows::steps(&a).is_some())
+    j.norm.is_none() && readable(j) && j.matrices.iter().all(matrix)
 }
 
 /// Whether a product alone is better done here, where its operands lie so.
@@ -71,23 +67,20 @@ pub fn run(
 ) -> Result<bool> {
     let device = enc.device();
     let laid = j.format.and_then(|f| Some((f.group, layout(device.profile(), &j.shape(f))?)));
-    let Some((group, form)) = laid.filter(|l| fits(j, l.0) && device.warpgroups()) else { return Ok(false) };
+    let Some((group, splits)) = laid.filter(|l| fits(j, l.0) && device.warpgroups()) else {
+        return Ok(false);
+    };
     // FITS: `layout` bounds products of them.
-    let program = Program { form, group, k: j.k as u32, lengths: j.lengths(), after: j.after };
+    let program = Program { splits, group, k: j.k as u32, lengths: j.lengths(), after: j.after };
     let pipeline = device.pipeline(&program)?;
-    let (units, splits) = (program.units(), form.splits);
+    let (push, units) = (Push::of(j), program.units());
     for first in (0..j.m).step_by(COLUMNS as usize) {
         let rows = (j.m - first).min(COLUMNS.into());
-        let mut told =
-            of_rows(program.k, program.lengths, j.after.is_some(), Push::of(j), first as u64, rows as u32);
-        let mut written: SmallVec<[(u64, u64); 6]> = SmallVec::from_slice(writes);
-        if rows < j.m {
-            // So that those of other rows need not be awaited.
-            let part = |i| (told.parts[3][i], 2 * u64::from(told.rows * program.lengths[i]));
-            written = (0..j.results.len()).map(part).collect();
-        }
+        let (mut told, own) = push.of_rows(j, [first, rows]);
+        // So that those of other rows need not be awaited.
+        let mut written = if rows < j.m { own } else { SmallVec::from_slice(writes) };
         if splits > 1 {
-            let bytes = (units * splits * program.left()) as usize;
+            let bytes = (units * splits * LEFT) as usize;
             told.sums = enc.temp(bytes)?;
             told.norm = enc.counters(units as usize)?;
             written.extend([(told.sums, bytes as u64), (told.norm, 4 * u64::from(units))]);

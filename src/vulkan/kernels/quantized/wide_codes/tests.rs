@@ -1,11 +1,11 @@
 //! Tests of the text: its values against float64.
 
+use super::join::LEFT;
 use super::text::Program;
 use crate::kernels::matmul::epilogue::KeptAfter;
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::kernels::quantized::trial::{FewRows, added, gated, whole};
 use crate::vulkan::kernels::tests::ptx::Program as Reader;
-use crate::vulkan::tune::quantized::wide::Form;
 
 /// One matrix with what is added, three, and two at once with a gated unit.
 fn ways() -> [([u32; 3], Option<KeptAfter>); 3] {
@@ -13,27 +13,27 @@ fn ways() -> [([u32; 3], Option<KeptAfter>); 3] {
 }
 
 /// Rows and matrices that end inside what a warp and a workgroup have of them, and parts of K of which the last is shorter.
-fn compare(group: u32, m: usize, k: usize, form: Form) {
+fn compare(group: u32, m: usize, k: usize, splits: u32) {
     for (lengths, after) in ways() {
-        let program = Program { form, group, k: k as u32, lengths, after };
+        let program = Program { splits, group, k: k as u32, lengths, after };
         let mut t = FewRows::new(11, [m, k, group as usize], lengths);
         let units = program.units();
-        if form.splits > 1 {
-            let floats = (units * form.splits * program.left()) as usize;
+        if splits > 1 {
+            let floats = (units * splits * LEFT) as usize;
             t.push.sums = t.memory.place(vec![0xff; floats]);
             t.push.norm = t.memory.place(vec![0; 4 * units as usize]);
         }
         whole(&program.text(), &program);
-        Reader::read(&program.text()).run(&mut t.memory, t.push.bytes(), (units * form.splits) as usize);
+        Reader::read(&program.text()).run(&mut t.memory, t.push.bytes(), (units * splits) as usize);
         t.compare(after.is_some());
     }
 }
 
 #[test]
 fn texts_compute_what_products_are() {
-    compare(64, 19, 256, Form { tiles: 4, splits: 1 });
-    compare(64, 32, 1280, Form { tiles: 4, splits: 2 });
-    compare(32, 29, 768, Form { tiles: 4, splits: 1 });
-    compare(128, 24, 768, Form { tiles: 4, splits: 3 });
-    compare(64, 7, 512, Form { tiles: 1, splits: 2 });
+    compare(64, 19, 256, 1);
+    compare(64, 32, 1280, 2);
+    compare(32, 29, 768, 1);
+    compare(128, 24, 768, 3);
+    compare(64, 7, 512, 2);
 }

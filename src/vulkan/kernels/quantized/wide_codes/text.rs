@@ -8,12 +8,13 @@ use crate::kernels::matmul::epilogue::KeptAfter;
 use crate::vulkan::kernels::matmul::warpgroup::text::{head, put};
 use crate::vulkan::kernels::quantized::push::Push;
 use crate::vulkan::kernels::quantized::units::{Units, place};
-use crate::vulkan::tune::quantized::wide::{ACROSS, BATCH, BLOCK, COLUMN, Form, RING, SPAN};
+use crate::vulkan::tune::quantized::wide_codes::{ACROSS, BATCH, BLOCK, COLUMN, COLUMNS, RING, SPAN};
 
 /// What the kernel does; bfloat16.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Program {
-    pub form: Form,
+    /// Workgroups that share K.
+    pub splits: u32,
     /// Codes of a group.
     pub group: u32,
     /// Length of a row.
@@ -30,6 +31,12 @@ pub(super) const THREADS: u32 = 32 * (ACROSS + RING);
 const SPAN_BYTES: u32 = SPAN / 2;
 /// Products of a span, each of sixteen elements of K.
 const STEPS: u32 = SPAN / 16;
+/// Eights of rows of x.
+const TILES: u32 = COLUMNS / 8;
+/// Bytes of a span of x.
+const STAGE: u32 = 2 * SPAN * COLUMNS;
+/// Bytes of sums of a block.
+pub(super) const SUMS: u32 = 4 * COLUMN * COLUMNS;
 /// Registers of two batches of codes: of each span 16 bytes of two rows.
 const HELD: u32 = 8 * BATCH * BATCHES;
 /// Registers of the factors of two batches: of groups of 32 four each.
@@ -56,17 +63,7 @@ impl Program {
     /// Batches of K, and those of a part of it.
     fn batches(&self) -> [u32; 2] {
         let all = self.k / (SPAN * BATCH);
-        [all, all.div_ceil(self.form.splits)]
-    }
-
-    /// Bytes of a span of x.
-    fn stage(&self) -> u32 {
-        2 * SPAN * 8 * self.form.tiles
-    }
-
-    /// Bytes of sums of a block.
-    pub(super) fn sums(&self) -> u32 {
-        4 * COLUMN * 8 * self.form.tiles
+        [all, all.div_ceil(self.splits)]
     }
 
     /// The whole text.
@@ -114,7 +111,7 @@ impl Program {
                 ".shared .align 128 .b8 ring[{ring}];
 .shared .align 8 .b64 bars[{bars}];
 .shared .align 4 .b8 flag[4];
-.reg .pred p,q,one,two,there<{tiles}>,mine,live,odd,again,first;
+.reg .pred p,q,one,two,there<{TILES}>,mine,live,odd,again,first;
 .reg .b32 tid,lane,warp,g,t,rows,unit,split,block,local,tmp,tmp2,left,len,at,v,r,pk,own,sel,unity,minus,row0,full,phase,lo,hi,base;
 .reg .b32 x<{xs}>,c<{HELD}>,f<32>,h<8>,ar<2>,fq<{FACTORS}>,fs<4>,fb<4>,sc<2>,bi<2>;
 .reg .f32 tot<{sums}>,w<48>,e<6>,y<4>;
@@ -124,13 +121,12 @@ mov.u32 tid,%tid.x; shr.u32 warp,tid,5; and.b32 lane,tid,31; shr.u32 g,lane,2; a
 mov.u32 tmp,%ctaid.x; div.u32 unit,tmp,{splits}; rem.u32 split,tmp,{splits};
 mul.lo.u32 own,split,{of_part}; min.u32 own,own,{all}; sub.u32 left,{all},own; min.u32 left,left,{of_part};
 setp.eq.u32 first,lane,0; setp.ne.u32 p,tid,0;\n@p bra READY;",
-                ring = (RING * self.stage()).max(ACROSS * self.sums()),
+                ring = (RING * STAGE).max(ACROSS * SUMS),
                 bars = 2 * RING,
-                tiles = self.form.tiles,
-                xs = 16 * self.form.tiles,
-                sums = 4 * self.form.tiles,
+                xs = 16 * TILES,
+                sums = 4 * TILES,
                 at_rows = offset_of!(Push, rows),
-                splits = self.form.splits,
+                splits = self.splits,
             ),
         );
         for s in 0..RING {
@@ -149,25 +145,22 @@ setp.eq.u32 first,lane,0; setp.ne.u32 p,tid,0;\n@p bra READY;",
     /// What warps do that bring rows of x: each has a span of the ring, a lane a quarter of rows that lie eight apart, four times 16 bytes
     /// of each. Elements lie as lanes that multiply have their weights: of each step eight rows' 16 bytes beside each other.
     fn bring(&self, o: &mut String) {
-        let tiles = self.form.tiles;
         put(
             o,
             format_args!(
-                "sub.u32 warp,warp,{ACROSS}; and.b32 v,lane,7; shr.u32 r,lane,3; mad.lo.u32 full,warp,8,full; mul.lo.u32 own,own,{batch}; mul.lo.u32 left,left,{batch};
+                "sub.u32 warp,warp,{ACROSS}; and.b32 v,lane,7; shr.u32 r,lane,3; mad.lo.u32 full,warp,8,full; mul.lo.u32 own,own,{BATCH}; mul.lo.u32 left,left,{BATCH};
 ld.param.u64 xa,[args]; add.u32 tmp,own,warp; mul.wide.u32 l,tmp,{span}; add.u64 xa,xa,l; mul.wide.u32 l,r,16; add.u64 xa,xa,l; mul.wide.u32 l,v,{row}; add.u64 xa,xa,l;
-mov.u32 at,ring; mad.lo.u32 at,warp,{stage},at; mad.lo.u32 at,v,16,at; mad.lo.u32 at,r,{quarter},at; mov.u32 phase,1;",
-                batch = BATCH,
+mov.u32 at,ring; mad.lo.u32 at,warp,{STAGE},at; mad.lo.u32 at,v,16,at; mad.lo.u32 at,r,{quarter},at; mov.u32 phase,1;",
                 span = 2 * SPAN,
                 row = 2 * self.k,
-                stage = self.stage(),
-                quarter = self.stage() / 4,
+                quarter = STAGE / 4,
             ),
         );
-        (0..tiles)
+        (0..TILES)
             .for_each(|n| put(o, format_args!("add.u32 tmp,v,{}; setp.lt.u32 there{n},tmp,rows;", 8 * n)));
-        (0..16 * tiles).for_each(|i| put(o, format_args!("mov.b32 x{i},0;")));
+        (0..16 * TILES).for_each(|i| put(o, format_args!("mov.b32 x{i},0;")));
         put(o, format_args!("setp.ge.u32 p,warp,left;\n@p bra DONE;\nBRING:"));
-        for (n, i) in (0..tiles).flat_map(|n| (0..4).map(move |i| (n, i))) {
+        for (n, i) in (0..TILES).flat_map(|n| (0..4).map(move |i| (n, i))) {
             let at = 64 * i + 16 * n * self.k;
             put(
                 o,
@@ -184,7 +177,7 @@ mov.u32 at,ring; mad.lo.u32 at,warp,{stage},at; mad.lo.u32 at,v,16,at; mad.lo.u3
                 8 * RING
             ),
         );
-        (0..tiles).for_each(|n| self.lay(o, n));
+        (0..TILES).for_each(|n| self.lay(o, n));
         put(
             o,
             format_args!(
@@ -207,7 +200,7 @@ mov.u32 at,ring; mad.lo.u32 at,warp,{stage},at; mad.lo.u32 at,v,16,at; mad.lo.u3
         }
         for word in 0..4 {
             let words = [0, 4, 8, 12].map(|i| format!("x{}", 16 * n + i + word)).join(",");
-            let at = word * 8 * self.form.tiles * 16 + 128 * n;
+            let at = word * COLUMNS * 16 + 128 * n;
             put(o, format_args!("st.shared.v4.b32 [at+{at}],{{{words}}};"));
         }
     }
@@ -230,7 +223,7 @@ mov.u32 at,ring; mad.lo.u32 at,warp,{stage},at; mad.lo.u32 at,v,16,at; mad.lo.u3
             format_args!(
                 "mul.wide.u32 m,own,{batch}; mul.wide.u32 l,t,16; add.u64 m,m,l; add.u64 wa,wa,m; sub.u32 len,len,1;
 mad.lo.u32 row0,local,{BLOCK},g; min.u32 tmp,row0,len; add.u32 row0,row0,8; min.u32 row0,row0,len;
-mul.wide.u32 l,row0,{bytes}; add.u64 wb,wa,l; mul.wide.u32 l,tmp,{bytes}; add.u64 wa,wa,l; mov.u64 fp,wa;",
+mul.wide.u32 l,row0,{bytes}; add.u64 wb,wa,l; mul.wide.u32 l,tmp,{bytes}; add.u64 wa,wa,l;",
                 batch = SPAN_BYTES * BATCH,
                 bytes = self.k / 2,
             ),
@@ -253,10 +246,10 @@ mul.lo.u32 tmp,t,{of_span}; shr.u32 tmp,tmp,2; mul.lo.u32 tmp,tmp,0x2222; add.u3
             o,
             format_args!(
                 "mov.u32 tmp,ring; shr.u32 base,tmp,4; add.u32 base,base,{}; mov.u32 hi,8; mov.u32 phase,0; setp.ne.u32 again,left,left;",
-                (8 * self.form.tiles) << 16
+                COLUMNS << 16
             ),
         );
-        (0..4 * self.form.tiles).for_each(|i| put(o, format_args!("mov.f32 tot{i},0f00000000;")));
+        (0..4 * TILES).for_each(|i| put(o, format_args!("mov.f32 tot{i},0f00000000;")));
         (0..HELD).for_each(|i| put(o, format_args!("mov.b32 c{i},0;")));
     }
 
@@ -276,15 +269,15 @@ mul.lo.u32 tmp,t,{of_span}; shr.u32 tmp,tmp,2; mul.lo.u32 tmp,tmp,0x2222; add.u3
 
     /// Asks for the weights of the batch `ahead` of the body's first. Volatile: the compiler leaves the loads where they are.
     fn ask(&self, o: &mut String, ahead: u32) {
-        let (set, turns) = (ahead % BATCHES, BATCH);
+        let set = ahead % BATCHES;
         put(o, format_args!("setp.gt.u32 p,left,{ahead};"));
-        for (turn, (row, name)) in (0..turns).flat_map(|t| [(t, (0, "wa")), (t, (1, "wb"))]) {
-            let c = four("c", 8 * (turns * set + turn) + 4 * row).join(",");
+        for (span, row, name) in (0..BATCH).flat_map(|s| [(s, 0, "wa"), (s, 1, "wb")]) {
+            let c = four("c", 8 * (BATCH * set + span) + 4 * row).join(",");
             put(
                 o,
                 format_args!(
                     "@p ld.volatile.global.v4.b32 {{{c}}},[{name}+{}];",
-                    (ahead * turns + turn) * 64
+                    (ahead * BATCH + span) * SPAN_BYTES
                 ),
             );
         }
@@ -302,14 +295,13 @@ mul.lo.u32 tmp,t,{of_span}; shr.u32 tmp,tmp,2; mul.lo.u32 tmp,tmp,0x2222; add.u3
 
     /// Begins a product of span `s` of the ring.
     fn step(&self, o: &mut String, s: u32, step: u32, left: [String; 4]) {
-        let n = 8 * self.form.tiles;
-        let sums = (0..n / 2).map(|i| format!("tot{i}")).collect::<Vec<_>>().join(",");
+        let sums = (0..COLUMNS / 2).map(|i| format!("tot{i}")).collect::<Vec<_>>().join(",");
         put(
             o,
             format_args!(
                 "add.u32 lo,base,{}; mov.b64 desc,{{lo,hi}};
-wgmma.mma_async.sync.aligned.m64n{n}k16.f32.bf16.bf16 {{{sums}}},{{{}}},desc,1,1,1,0;",
-                (s * self.stage() + step * self.stage() / STEPS) >> 4,
+wgmma.mma_async.sync.aligned.m64n{COLUMNS}k16.f32.bf16.bf16 {{{sums}}},{{{}}},desc,1,1,1,0;",
+                (s * STAGE + step * STAGE / STEPS) >> 4,
                 left.join(",")
             ),
         );

@@ -15,15 +15,6 @@ pub static QMM_WIDE: KernelVariant = KernelVariant::new(
     "qmm_few_rows, for 17 to 64 rows by long matrices of four-bit codes on GPUs that take PTX",
 );
 
-/// A layout of the kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(in crate::vulkan) struct Form {
-    /// Rows of x, in eights.
-    pub tiles: u32,
-    /// Workgroups that share K.
-    pub splits: u32,
-}
-
 /// Rows of x at a time.
 pub(in crate::vulkan) const COLUMNS: u32 = 32;
 /// Rows that it takes, [`COLUMNS`] at a time.
@@ -58,21 +49,22 @@ const JOIN: i64 = 500;
 /// The twin without its work, and a batch of a block for each multiprocessor.
 const TWIN: [i64; 2] = [600, 20];
 
-/// The layout for a product, or for several whose rows of codes are `s.n` together, unless the tuner found another kernel's the fastest.
-pub(in crate::vulkan) fn layout(p: &Profile, s: &Shape) -> Option<Form> {
+/// How many workgroups share K of a product, or of several whose rows of codes are `s.n` together, unless the tuner found another kernel's the fastest.
+pub(in crate::vulkan) fn layout(p: &Profile, s: &Shape) -> Option<u32> {
     let one = s.batch == 1 && s.matrices == 1 && s.transpose && !s.runs;
-    let form = form(p, s.dtype, s.format, [s.m, s.k, s.n]).filter(|_| one)?;
+    let splits = splits(p, s.dtype, s.format, [s.m, s.k, s.n]).filter(|_| one)?;
     let other = !native() && winner(p, s).is_some_and(|won| won != few_rows::NUMBERS);
-    (!other).then_some(form)
+    (!other).then_some(splits)
 }
 
-/// How `m` rows of length `k` are multiplied by so many blocks of rows of weights, if they are better done here than by the twin.
-pub(in crate::vulkan) fn form(
+/// How many workgroups share K where `m` rows of length `k` meet matrices that have `n` rows together, if they are better done here than by
+/// the twin.
+pub(in crate::vulkan) fn splits(
     p: &Profile,
     dtype: Dtype,
     format: Format,
     [m, k, n]: [i64; 3],
-) -> Option<Form> {
+) -> Option<u32> {
     let batch = i64::from(SPAN * BATCH);
     let fits = k > 0 && k % batch == 0 && (1..REACH).contains(&(n * k)) && m * n < REACH;
     let codes = format.affine() && format.bits == 4;
@@ -91,8 +83,7 @@ pub(in crate::vulkan) fn form(
     let possible = (1..=all.min(SPLITS)).filter(|&s| ceil(all, ceil(all, s)) == s);
     let splits = possible.min_by_key(|&s| cost(s))?;
     let twin = TWIN[0] + TWIN[1] * blocks * all / resident;
-    let tiles = ceil(m.min(COLUMNS.into()), 8) as u32;
-    (cost(splits) < twin).then_some(Form { tiles: tiles.next_power_of_two(), splits: splits as u32 })
+    (cost(splits) < twin).then_some(splits as u32)
 }
 
 #[cfg(test)]
@@ -109,7 +100,7 @@ mod tests {
     fn long_matrices_fill_the_device() {
         let mut p = devices::h200();
         p.features.ptx = true;
-        let splits = |format, sizes| form(&p, Dtype::BF16, format, sizes).map(|f| f.splits);
+        let shared = |format, sizes| splits(&p, Dtype::BF16, format, sizes);
         for (format, sizes, want) in [
             (codes(64), [32, 4096, 24576], Some(1)),
             (codes(32), [64, 4096, 151_936], Some(1)),
@@ -123,10 +114,10 @@ mod tests {
             (codes(64), [65, 4096, 24576], None),
             (Format { mode: Mode::Affine, group: 64, bits: 8 }, [32, 4096, 24576], None),
         ] {
-            assert_eq!(splits(format, sizes), want, "{format:?} {sizes:?}");
+            assert_eq!(shared(format, sizes), want, "{format:?} {sizes:?}");
         }
-        assert!(form(&p, Dtype::F16, codes(64), [32, 4096, 24576]).is_none());
-        let without = |p: &Profile| form(p, Dtype::BF16, codes(64), [32, 4096, 24576]).is_none();
+        assert!(splits(&p, Dtype::F16, codes(64), [32, 4096, 24576]).is_none());
+        let without = |p: &Profile| splits(p, Dtype::BF16, codes(64), [32, 4096, 24576]).is_none();
         assert!(devices::all().iter().all(without));
     }
 
@@ -136,9 +127,9 @@ mod tests {
         p.features.ptx = true;
         for k in (256..20_000).step_by(256) {
             for n in [1024, 4096, 6144, 11008, 28672, 151_936] {
-                let Some(f) = form(&p, Dtype::BF16, codes(64), [32, k, n]) else { continue };
-                let (all, splits) = (k / i64::from(SPAN * BATCH), i64::from(f.splits));
-                assert!((splits - 1) * ceil(all, splits) < all, "{k} {n} {splits}");
+                let Some(shared) = splits(&p, Dtype::BF16, codes(64), [32, k, n]) else { continue };
+                let (all, shared) = (k / i64::from(SPAN * BATCH), i64::from(shared));
+                assert!((shared - 1) * ceil(all, shared) < all, "{k} {n} {shared}");
             }
         }
     }
