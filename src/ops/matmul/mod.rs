@@ -52,7 +52,7 @@ impl Primitive for Matmul {
         on_gpu!(stream, |enc| {
             let (a, b) = (dev_in(enc, &inputs[0])?, dev_in(enc, &inputs[1])?);
             let dst = dev_out(enc, &outputs[0])?;
-            crate::vulkan::kernels::matmul::matmul(enc, &a, &b, &dst)
+            crate::vulkan::kernels::quantized::wide::matmul(enc, &a, &b, &dst)
         })
     }
 

@@ -27,7 +27,6 @@ use crate::core::{Dtype, Error, Result};
 use crate::kernels::{DeviceView, Epilogue};
 use crate::vulkan::CommandEncoder;
 use crate::vulkan::kernels::elem::launch;
-use crate::vulkan::kernels::quantized::wide;
 use crate::vulkan::shader::pipeline::Pipeline;
 use crate::vulkan::tune::gemv::GEMV;
 use crate::vulkan::tune::matmul::{self as table, Choice, Shape as Product, Tier};
@@ -40,6 +39,18 @@ use std::sync::Arc;
 /// dtypes float16, bfloat16, float32, complex64; `dst` is row-major contiguous.
 pub fn matmul(enc: &mut CommandEncoder, a: &DeviceView, b: &DeviceView, dst: &DeviceView) -> Result<()> {
     run(enc, None, a, b, dst, 1.0, 0.0, None)
+}
+
+/// The same, where `other` does not record it: kernels of other families that take a plain product, and say whether they did.
+pub(in crate::vulkan) fn matmul_or(
+    enc: &mut CommandEncoder,
+    other: fn(&mut CommandEncoder, &Problem) -> Result<bool>,
+    [a, b, dst]: [&DeviceView; 3],
+) -> Result<()> {
+    match problem(None, a, b, dst, 1.0, 0.0, None)? {
+        Some(p) if !other(enc, &p)? => solve(enc, &p),
+        _ => Ok(()),
+    }
 }
 
 /// `dst[:, first..first + n] = a @ b`, of a contiguous matrix, of which those columns are written.
@@ -105,6 +116,22 @@ fn run(
     beta: f32,
     fused: Option<Fused>,
 ) -> Result<()> {
+    match problem(c, a, b, dst, alpha, beta, fused)? {
+        Some(p) => solve(enc, &p),
+        None => Ok(()),
+    }
+}
+
+/// The checked problem with its batch folded; none without results.
+fn problem(
+    c: Option<&DeviceView>,
+    a: &DeviceView,
+    b: &DeviceView,
+    dst: &DeviceView,
+    alpha: f32,
+    beta: f32,
+    fused: Option<Fused>,
+) -> Result<Option<Problem>> {
     let op = if c.is_some() { "addmm" } else { "matmul" };
     let nd = dst.ndim();
     let dtype = fused.as_ref().map_or(dst.dtype, |f| f.code.from());
@@ -138,7 +165,7 @@ fn run(
         );
     }
     if dst.size() == 0 {
-        return Ok(());
+        return Ok(None);
     }
     let outer = &dst.shape[..nd - 2];
     let mut lists: SmallVec<[&[i64]; 3]> = [&a.strides[..nd - 2], &b.strides[..nd - 2]].into_iter().collect();
@@ -169,7 +196,7 @@ fn run(
         p.c = None;
     }
     p.fold_batch();
-    solve(enc, &p)
+    Ok(Some(p))
 }
 
 /// Cuts a problem until it fits the kernels' addressing, then runs it.
@@ -244,9 +271,6 @@ fn solve(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
 
 /// A product by the matrix units of the device, or by plain tiles; both operands are in a form.
 fn by_tiles(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
-    if wide::product(enc, p)? {
-        return Ok(());
-    }
     if let Some(plan) = warpgroup::plan(enc, p) {
         let p = with_block(enc, p)?;
         return match warpgroup::run(enc, &p, plan) {

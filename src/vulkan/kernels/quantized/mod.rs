@@ -16,5 +16,5 @@ mod sums;
 #[cfg(test)]
 mod trial;
 mod units;
-pub(in crate::vulkan) mod wide;
+pub mod wide;
 mod wide_codes;

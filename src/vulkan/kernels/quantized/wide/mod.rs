@@ -11,8 +11,9 @@ use super::few_rows::readable;
 use super::push::Push;
 use super::qmm_joined::{Joined, Matrix};
 use crate::core::Result;
-use crate::vulkan::kernels::matmul::Problem;
+use crate::kernels::DeviceView;
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
+use crate::vulkan::kernels::matmul::{Problem, matmul_or};
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
 use crate::vulkan::tune::gemv::wide::{COLUMNS, THREADS, takes};
 use crate::vulkan::{CommandEncoder, Features};
@@ -34,8 +35,13 @@ fn fits(j: &Joined) -> bool {
     j.format.is_none() && j.norm.is_none() && readable(j) && j.matrices.iter().all(matrix)
 }
 
+/// `dst = a @ b` as `kernels/matmul` has it, by this kernel where that is better.
+pub fn matmul(enc: &mut CommandEncoder, a: &DeviceView, b: &DeviceView, dst: &DeviceView) -> Result<()> {
+    matmul_or(enc, product, [a, b, dst])
+}
+
 /// Records the product of problem `p` if it is better done here; whether it did.
-pub(in crate::vulkan) fn product(enc: &mut CommandEncoder, p: &Problem) -> Result<bool> {
+fn product(enc: &mut CommandEncoder, p: &Problem) -> Result<bool> {
     let (x, w) = (&p.a, &p.b);
     let dense = x.cs == 1 && x.rs == p.k && w.rs == 1 && w.cs == p.k && p.d_rs == p.n;
     let alone = p.batch.is_empty() && p.table.is_none() && p.fused.is_none() && !p.has_addend();
