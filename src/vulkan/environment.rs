@@ -98,6 +98,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &tune::attention::SDPA_ROPE,
     &tune::attention::token::SDPA_TOKEN,
     &tune::attention::token::SDPA_TURNS,
+    &tune::attention::several::SDPA_SEVERAL,
     &tune::attention::SDPA_TILE,
     &tune::attention::SDPA_MATRICES,
     &tune::attention::SDPA_HELD,

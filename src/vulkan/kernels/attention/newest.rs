@@ -3,7 +3,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Vector, attend, is_wide, rope, rope_rows, steps, steps_of_vector, token};
+use super::{Vector, attend, is_wide, rope, rope_rows, several, steps, steps_of_vector, token};
 use crate::core::Result;
 use crate::kernels::DeviceView;
 use crate::kernels::attention::rope::Form;
@@ -183,7 +183,10 @@ pub fn attention(
     let Some(turned) = turned(enc.device().features(), qkv, mask, newest, vector) else {
         return Ok(false);
     };
-    if token::attention(enc, qkv, (mask, sinks), (scale, causal), dst, newest)? {
+    let both = (mask, sinks);
+    if several::attention(enc, qkv, both, (scale, causal), dst, newest)?
+        || token::attention(enc, qkv, both, (scale, causal), dst, newest)?
+    {
         return Ok(true);
     }
     attend(enc, qkv, (mask, sinks), (scale, causal), dst, Some((newest, turned, vector)))?;

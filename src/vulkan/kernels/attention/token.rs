@@ -101,7 +101,7 @@ fn arguments(steps: Option<u32>) -> usize {
 }
 
 /// Steps from one batch, head and key to the next in bytes, where all they lead to lies within 2 GiB.
-fn bytes(x: &DeviceView) -> Option<[u32; 3]> {
+pub(super) fn bytes(x: &DeviceView) -> Option<[u32; 3]> {
     let steps = steps(x);
     let size = x.dtype.size() as i64;
     let far = |i: usize| (x.shape[i] - 1).checked_mul(steps[i]);
@@ -112,7 +112,7 @@ fn bytes(x: &DeviceView) -> Option<[u32; 3]> {
 }
 
 /// The same of a mask's batch, head and key.
-fn mask_bytes(m: &DeviceView) -> Option<[u32; 3]> {
+pub(super) fn mask_bytes(m: &DeviceView) -> Option<[u32; 3]> {
     let [batch, head, _, key] = steps(m);
     let size = m.dtype.size() as i64;
     let far = |n: i64, step: i64| (n - 1).checked_mul(step);

@@ -2,6 +2,8 @@
 //! use. Warps go on in lockstep, lanes that part wait for each other where they meet again; workgroups take turns, so that some may wait for
 //! others' words. What was not written is noise, and what lies outside the memory that it was given stops it.
 
+#[path = "ptx_doubles.rs"]
+mod doubles;
 #[path = "ptx_products.rs"]
 mod products;
 
@@ -10,6 +12,8 @@ use std::collections::HashMap;
 use self::products::Arrivals;
 
 const LANES: usize = 32;
+/// What a lane can ask for: as a warp's place has them.
+const SPECIAL: [&str; 5] = ["%tid.x", "%ctaid.x", "%ctaid.y", "%ctaid.z", "%nctaid.x"];
 /// Instructions of a warp before another one's turn.
 const TURN: usize = 2000;
 
@@ -20,7 +24,8 @@ type Pure = fn(&[u64]) -> u64;
 enum Operand {
     Register(usize),
     Number(u64),
-    Special(&'static str),
+    /// See [`SPECIAL`].
+    Special(usize),
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -167,7 +172,7 @@ fn pure(name: &str) -> Option<Pure> {
         "popc.b32" => |a| (a[0] as u32).count_ones().into(),
         "prmt.b32" => permuted,
         _ if name.starts_with("selp.") => |a| if a[2] & 1 == 1 { a[0] } else { a[1] },
-        _ => return floats(name).or_else(|| compares(name)),
+        _ => return floats(name).or_else(|| compares(name)).or_else(|| doubles::pure(name)),
     })
 }
 
@@ -228,6 +233,7 @@ fn width(name: &str) -> usize {
     match name.rsplit('.').next() {
         Some("b64" | "u64") => 8,
         Some("b16" | "u16") => 2,
+        Some("u8") => 1,
         _ => 4,
     }
 }
@@ -266,9 +272,8 @@ impl Reader {
     }
 
     fn operand(&self, text: &str) -> Operand {
-        let special = ["%tid.x", "%ctaid.x", "%nctaid.x"].into_iter().find(|s| *s == text);
-        if let Some(name) = special {
-            return Operand::Special(name);
+        if let Some(i) = SPECIAL.iter().position(|s| *s == text) {
+            return Operand::Special(i);
         }
         if let Some(r) = self.register(text) {
             return Operand::Register(r);
@@ -278,7 +283,9 @@ impl Reader {
         }
         Operand::Number(match text {
             "args" => 0,
-            _ if text.starts_with("0f") => u64::from_str_radix(&text[2..], 16).expect("a number"),
+            _ if text.starts_with("0f") || text.starts_with("0d") => {
+                u64::from_str_radix(&text[2..], 16).expect("a number")
+            }
             _ if text.starts_with("0x") => u64::from_str_radix(&text[2..], 16).expect("a number"),
             _ => text.parse::<i64>().unwrap_or_else(|_| panic!("what is {text}?")) as u64,
         })
@@ -467,8 +474,8 @@ struct Around<'a> {
     memory: &'a mut Memory,
     params: &'a [u8],
     shared: &'a mut [u8],
-    /// The first thread of the warp, the group, and how many there are.
-    place: [u64; 3],
+    /// The numbers of [`SPECIAL`] of the warp's first lane.
+    place: [u64; SPECIAL.len()],
 }
 
 const GONE: usize = usize::MAX;
@@ -480,13 +487,18 @@ impl Program {
 
     /// Runs so many groups to their end.
     pub fn run(&self, memory: &mut Memory, params: &[u8], groups: usize) {
+        self.run_grid(memory, params, [groups, 1, 1]);
+    }
+
+    /// The same of groups in three axes.
+    pub fn run_grid(&self, memory: &mut Memory, params: &[u8], grid: [usize; 3]) {
         let mut noise = 0x9e37_79b9_7f4a_7c15_u64;
         let mut next = || {
             noise = noise.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             noise >> 16
         };
         let warps = self.threads / LANES;
-        let mut all: Vec<Group> = (0..groups)
+        let mut all: Vec<Group> = (0..grid.iter().product())
             .map(|_| Group {
                 warps: (0..warps)
                     .map(|_| Warp {
@@ -502,7 +514,9 @@ impl Program {
         for _ in 0..200_000 {
             for (n, group) in all.iter_mut().enumerate() {
                 for (k, warp) in group.warps.iter_mut().enumerate() {
-                    let place = [(k * LANES) as u64, n as u64, groups as u64];
+                    let place =
+                        [k * LANES, n % grid[0], n / grid[0] % grid[1], n / grid[0] / grid[1], grid[0]];
+                    let place = place.map(|p| p as u64);
                     let around = Around { memory, params, shared: &mut group.shared, place };
                     self.turn(warp, around);
                 }
@@ -624,9 +638,8 @@ fn value(warp: &Warp, o: Operand, lane: usize, around: &Around) -> u64 {
     match o {
         Operand::Register(r) => warp.values[r * LANES + lane],
         Operand::Number(n) => n,
-        Operand::Special("%tid.x") => around.place[0] + lane as u64,
-        Operand::Special("%ctaid.x") => around.place[1],
-        Operand::Special(_) => around.place[2],
+        Operand::Special(0) => around.place[0] + lane as u64,
+        Operand::Special(i) => around.place[i],
     }
 }
 

@@ -5,6 +5,7 @@
 //! for tests), MLX_VK_SDPA_TEAMS (its subgroups). MLX_VK_DISABLE=sdpa_vector, sdpa_split, sdpa_rope, sdpa_tile,
 //! sdpa_coop, sdpa_held, sdpa_blocks or sdpa_grad takes one out. Pure; called by `attention`.
 
+pub(in crate::vulkan) mod several;
 pub mod token;
 
 use super::matmul::{fixed_subgroup, fragment};

@@ -1,0 +1,221 @@
+//! Queries and the newest key in the text of `text`: normalised, turned and brought to shared memory, with the newest value; the newest
+//! key and value are stored where the others are.
+
+use super::place;
+use super::text::{Program, four};
+use crate::core::Dtype;
+use crate::vulkan::kernels::matmul::warpgroup::text::{pair, put};
+use crate::vulkan::tune::attention::several::THREADS;
+
+/// Bits of 2 / pi, and of pi / 2 as two numbers.
+const TURNS: &str = "0d3FE45F306DC9C883";
+const QUARTER: [&str; 2] = ["0dBFF921FB54442D18", "0dBC91A62633145C07"];
+/// Bits of what a sine and a cosine within an eighth of a turn are made with (shaders/lib/math.glsl).
+const SINE: [&str; 3] = ["0fB94CA1F9", "0f3C08839E", "0fBE2AAAA3"];
+const COSINE: [&str; 3] = ["0f37CCF5CE", "0fBAB6061A", "0f3D2AAAA5"];
+
+impl Program {
+    /// What the rest of the text reads in shared memory. A row's eighths are as many lanes'.
+    pub(super) fn ready(self, o: &mut String) {
+        self.load(o);
+        self.angles(o);
+        if self.norm {
+            self.normalise(o);
+        }
+        put(o, format_args!("bar.sync 0;"));
+        self.turn(o);
+        self.keep(o);
+        put(o, format_args!("bar.sync 0;"));
+    }
+
+    /// Asks for the thread's eighth of a query, of the newest key or of the newest value, and of what normalises it.
+    fn load(self, o: &mut String) {
+        let chunks = self.chunks();
+        put(
+            o,
+            format_args!(
+                "shr.u32 j,tid,{log}; and.b32 u,tid,{mask}; setp.lt.u32 mine,j,{all}; setp.ge.u32 plain,j,{value}; setp.eq.u32 q,j,{rows};
+mad.lo.u32 row,tile,{rows},j; min.u32 row,row,{heads}; mad.lo.u32 row,kv,{group},row; setp.ge.u32 p,j,{rows}; selp.u32 row,kv,row,p;
+ld.param.u32 t0,[args+{q0}]; ld.param.u32 t1,[args+{k0}]; ld.param.u32 t2,[args+{v0}]; selp.b32 t0,t1,t0,q; selp.b32 t0,t2,t0,plain; mul.lo.u32 t0,t0,batch;
+ld.param.u32 t1,[args+{q1}]; ld.param.u32 t2,[args+{k1}]; selp.b32 t1,t2,t1,q; ld.param.u32 t2,[args+{v1}]; selp.b32 t1,t2,t1,plain; mad.lo.u32 t0,t1,row,t0; shl.b32 t1,u,4; add.u32 t0,t0,t1;
+ld.param.u64 d64,[args+{qa}]; ld.param.u64 e64,[args+{ka}]; selp.b64 d64,e64,d64,q; ld.param.u64 e64,[args+{va}]; selp.b64 d64,e64,d64,plain; cvt.u64.u32 e64,t0; add.u64 d64,d64,e64;
+@mine ld.global.nc.v4.b32 {{c0,c1,c2,c3}},[d64];",
+                log = chunks.ilog2(),
+                mask = chunks - 1,
+                rows = self.rows,
+                value = self.rows + 1,
+                all = self.rows + 2,
+                heads = self.group - 1,
+                group = self.group,
+                q0 = place!(q_steps),
+                q1 = place!(q_steps) + 4,
+                k0 = place!(key_steps),
+                k1 = place!(key_steps) + 4,
+                v0 = place!(value_steps),
+                v1 = place!(value_steps) + 4,
+                qa = place!(q),
+                ka = place!(key),
+                va = place!(value),
+            ),
+        );
+        if self.norm {
+            put(
+                o,
+                format_args!(
+                    "ld.param.u64 d64,[args+{}]; ld.param.u64 e64,[args+{}]; selp.b64 d64,e64,d64,q; cvt.u64.u32 e64,t1; add.u64 d64,d64,e64;
+@mine ld.global.nc.v4.b32 {{w0,w1,w2,w3}},[d64];",
+                    place!(q_weight),
+                    place!(k_weight)
+                ),
+            );
+        }
+    }
+
+    /// Cosines and sines of the sequence's place: the last threads have a pair each.
+    fn angles(self, o: &mut String) {
+        put(
+            o,
+            format_args!(
+                "sub.u32 t0,{last},tid; setp.ge.u32 p,t0,{pairs};
+@p bra TURNED;
+ld.param.u32 t1,[args+{step}]; mul.lo.u32 t1,t1,t0; ld.param.u64 d64,[args+{table}]; mad.wide.s32 d64,t1,4,d64; ld.global.nc.f32 angle,[d64];
+ld.param.u32 t2,[args+{start}]; ld.param.u64 d64,[args+{starts}]; setp.eq.u64 q,d64,0; ld.param.u32 t1,[args+{ostep}]; mul.lo.u32 t1,t1,batch; mad.wide.s32 d64,t1,4,d64;
+@!q ld.global.nc.b32 t2,[d64];
+cvt.rn.f32.s32 z,t2; ld.param.f32 z2,[args+{pace}]; mul.f32 z,z,z2;",
+                last = THREADS - 1,
+                pairs = self.features / 2,
+                step = place!(table_step),
+                table = place!(table),
+                start = place!(start),
+                starts = place!(starts),
+                ostep = place!(start_step),
+                pace = place!(pace),
+            ),
+        );
+        if self.waves {
+            put(o, format_args!("rcp.rn.f32 angle,angle;"));
+        }
+        put(
+            o,
+            format_args!(
+                "mul.f32 angle,angle,z; cvt.f64.f32 wide0,angle; mul.f64 wide1,wide0,{TURNS}; cvt.rni.f64.f64 wide1,wide1; fma.rn.f64 wide2,wide1,{},wide0; fma.rn.f64 wide2,wide1,{},wide2; cvt.rn.f32.f64 z,wide2;
+cvt.rni.s64.f64 d64,wide1; cvt.u32.u64 t1,d64; mul.f32 z2,z,z;",
+                QUARTER[0], QUARTER[1]
+            ),
+        );
+        for (to, [a, b, c]) in [("f0", SINE), ("f1", COSINE)] {
+            put(
+                o,
+                format_args!("mov.f32 {to},{a}; fma.rn.f32 {to},{to},z2,{b}; fma.rn.f32 {to},{to},z2,{c};"),
+            );
+        }
+        // The quadrant says which is which, and its sign.
+        put(
+            o,
+            format_args!(
+                "mul.f32 f0,f0,z2; fma.rn.f32 f0,f0,z,z; fma.rn.f32 f,z2,0fBF000000,0f3F800000; mul.f32 z2,z2,z2; fma.rn.f32 f1,f1,z2,f;
+and.b32 t2,t1,1; setp.ne.u32 q,t2,0; selp.f32 z,f1,f0,q; selp.f32 z2,f0,f1,q; and.b32 t2,t1,2; shl.b32 t2,t2,30; mov.b32 t0,z; xor.b32 t0,t0,t2; mov.b32 z,t0;
+add.u32 t1,t1,1; and.b32 t2,t1,2; shl.b32 t2,t2,30; mov.b32 t0,z2; xor.b32 t0,t0,t2; mov.b32 z2,t0; ld.param.f32 f,[args+{sign}]; mul.f32 z,z,f;
+sub.u32 t0,{last},tid; shl.b32 t0,t0,3; mov.u32 t1,angles; add.u32 t0,t0,t1; st.shared.v2.f32 [t0],{{z2,z}};
+TURNED:",
+                sign = place!(sign),
+                last = THREADS - 1,
+            ),
+        );
+    }
+
+    /// Rows over the square root of their mean square, times weights; the newest value stays as it is.
+    fn normalise(self, o: &mut String) {
+        put(o, format_args!("mov.f32 sum,zf; mov.f32 f,zf;"));
+        for i in 0..4 {
+            pair(o, Dtype::BF16, ["z", "z2"], &format!("c{i}"), "t0");
+            put(o, format_args!("fma.rn.f32 sum,z,z,sum; fma.rn.f32 f,z2,z2,f;"));
+        }
+        put(o, format_args!("add.f32 sum,sum,f;"));
+        let mut by = 1;
+        while by < self.chunks() {
+            put(o, format_args!("shfl.sync.bfly.b32 z,sum,{by},31,-1; add.f32 sum,sum,z;"));
+            by *= 2;
+        }
+        put(
+            o,
+            format_args!(
+                "mul.f32 root,sum,0f{:08X}; ld.param.f32 z,[args+{}]; add.f32 root,root,z; sqrt.rn.f32 root,root; rcp.rn.f32 root,root;",
+                // FITS: a power of two.
+                (1.0 / self.features as f32).to_bits(),
+                place!(eps)
+            ),
+        );
+        for i in 0..4 {
+            pair(o, Dtype::BF16, ["z", "z2"], &format!("c{i}"), "t0");
+            pair(o, Dtype::BF16, ["f0", "f1"], &format!("w{i}"), "t0");
+            put(
+                o,
+                format_args!(
+                    "mul.f32 z,z,root; mul.f32 z,z,f0; mul.f32 z2,z2,root; mul.f32 z2,z2,f1; cvt.rn.bf16x2.f32 t0,z2,z; selp.b32 c{i},c{i},t0,plain;"
+                ),
+            );
+        }
+    }
+
+    /// Turns a row, whose pairs are half a row apart, and stores it.
+    fn turn(self, o: &mut String) {
+        let half = self.chunks() / 2;
+        put(
+            o,
+            format_args!(
+                "and.b32 t1,u,{half}; setp.ne.u32 upper,t1,0; and.b32 t1,u,{}; shl.b32 t1,t1,6; mov.u32 t2,angles; add.u32 t1,t1,t2;",
+                half - 1
+            ),
+        );
+        for i in 0..4 {
+            put(o, format_args!("shfl.sync.bfly.b32 y{i},c{i},{half},31,-1;"));
+        }
+        for i in 0..4 {
+            put(
+                o,
+                format_args!(
+                    "ld.shared.v4.f32 {{d0,d1,d2,d3}},[t1+{}]; xor.b32 t0,y{i},0x80008000; selp.b32 y{i},y{i},t0,upper;",
+                    16 * i
+                ),
+            );
+            pair(o, Dtype::BF16, ["z", "z2"], &format!("c{i}"), "t0");
+            pair(o, Dtype::BF16, ["f0", "f1"], &format!("y{i}"), "t0");
+            put(
+                o,
+                format_args!(
+                    "mul.f32 z,z,d0; fma.rn.f32 z,f0,d1,z; mul.f32 z2,z2,d2; fma.rn.f32 z2,f1,d3,z2; cvt.rn.bf16x2.f32 t0,z2,z; selp.b32 c{i},c{i},t0,plain;"
+                ),
+            );
+        }
+        put(
+            o,
+            format_args!(
+                "mov.u32 t1,rows; shl.b32 t0,tid,4; add.u32 t0,t0,t1;
+@mine st.shared.v4.b32 [t0],{{{}}};",
+                four("c", 0)
+            ),
+        );
+    }
+
+    /// Stores the newest key and value with the others, where the part has their place.
+    fn keep(self, o: &mut String) {
+        put(
+            o,
+            format_args!(
+                "setp.ge.and.u32 stored,j,{rows},mine; setp.ge.and.u32 stored,place,begin,stored; setp.lt.and.u32 stored,place,end,stored; setp.eq.and.u32 stored,tile,0,stored;
+selp.b32 t1,vs,ks,plain; ld.param.u32 t0,[args+{k0}]; ld.param.u32 t2,[args+{v0}]; selp.b32 t0,t2,t0,plain; mul.lo.u32 t0,t0,batch; ld.param.u32 t2,[args+{k1}]; ld.param.u32 at,[args+{v1}]; selp.b32 t2,at,t2,plain; mad.lo.u32 t0,t2,kv,t0; mad.lo.u32 t0,t1,place,t0; shl.b32 t1,u,4; add.u32 t0,t0,t1;
+ld.param.u64 d64,[args+{k}]; ld.param.u64 e64,[args+{v}]; selp.b64 d64,e64,d64,plain; cvt.u64.u32 e64,t0; add.u64 d64,d64,e64;
+@stored st.global.v4.b32 [d64],{{{four}}};",
+                rows = self.rows,
+                k0 = place!(k_steps),
+                k1 = place!(k_steps) + 4,
+                v0 = place!(v_steps),
+                v1 = place!(v_steps) + 4,
+                k = place!(k),
+                v = place!(v),
+                four = four("c", 0),
+            ),
+        );
+    }
+}

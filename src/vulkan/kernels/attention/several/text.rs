@@ -1,0 +1,351 @@
+//! The text of attention of one position of several sequences: a workgroup has the heads that share a key head, its warps go through
+//! sixteen keys at a time by products of matrix units. Keys are the right side of one product and values the left side of the other,
+//! both as they lie in memory, so that nothing goes through shared memory on the way.
+
+use super::{Args, place};
+use crate::core::Dtype;
+use crate::vulkan::kernels::attention::Mask;
+use crate::vulkan::kernels::matmul::warpgroup::text::{head, pair, put};
+use crate::vulkan::tune::attention::several::{KEYS, THREADS, TOGETHER, WARPS};
+
+/// One kernel; elements are bfloat16.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Program {
+    /// Of a head: 64 or 128.
+    pub features: u32,
+    /// Heads that share a key head, those of a workgroup, and workgroups that share them.
+    pub group: u32,
+    pub rows: u32,
+    pub tiles: u32,
+    /// Parts of the keys, a power of two.
+    pub parts: u32,
+    pub norm: bool,
+    pub waves: bool,
+    pub mask: Mask,
+    pub sinks: bool,
+}
+
+/// Bits of log2(e), of the lowest number and of minus infinity.
+pub(super) const LOG2E: &str = "0f3FB8AA3B";
+const LOWEST: &str = "0fFF7FFFFF";
+pub(super) const NOTHING: &str = "0fFF800000";
+/// Bits of -2e38: what is added below that makes a score the lowest number.
+const FAR: &str = "0fFF167699";
+
+/// Four registers.
+pub(super) fn four(name: &str, first: u32) -> String {
+    let all: Vec<String> = (first..first + 4).map(|i| format!("{name}{i}")).collect();
+    all.join(",")
+}
+
+impl Program {
+    /// Sixteen bytes of a row.
+    pub(super) fn chunks(self) -> u32 {
+        self.features / 8
+    }
+
+    /// Bytes of a row.
+    pub(super) fn bytes(self) -> u32 {
+        2 * self.features
+    }
+
+    /// Bytes of the greatest scores of rows and warps, behind which their sums lie.
+    pub(super) fn extremes(self) -> u32 {
+        4 * WARPS * self.rows
+    }
+
+    /// Registers of a row of keys that a lane has, which are a quarter of it.
+    fn quarter(self) -> u32 {
+        self.features / 8
+    }
+
+    pub fn text(self) -> String {
+        let mut o = head("sm_90", size_of::<Args>(), [THREADS, TOGETHER]);
+        put(
+            &mut o,
+            format_args!(
+                ".shared .align 16 .b8 rows[{}];
+.shared .align 16 .b8 angles[{}];
+.shared .align 16 .b8 tops[{}];
+.shared .align 16 .b8 held[{}];
+.shared .align 4 .b8 flag[4];",
+                (self.rows + 2) * self.bytes(),
+                4 * self.features,
+                2 * self.extremes(),
+                WARPS / 2 * self.rows * 4 * self.features,
+            ),
+        );
+        self.registers(&mut o);
+        self.begin(&mut o);
+        self.ready(&mut o);
+        self.walk(&mut o);
+        self.leave(&mut o);
+        self.result(&mut o);
+        put(&mut o, format_args!("DONE:\nret;\n}}"));
+        o
+    }
+
+    fn registers(self, o: &mut String) {
+        put(
+            o,
+            format_args!(
+                ".reg .pred p,q,l0,l1,n0,n1,v<4>,e<4>,live,mine,plain,upper,high,r0,r1,here,stored;
+.reg .b32 tid,lane,warp,g,t,part,tile,kv,batch,begin,end,key0,place,ks,vs,ms,own,zero,t0,t1,t2,j,u;
+.reg .b32 x<{x}>,qq<{q}>,mk<4>,hi<2>,lo<2>,a<4>,c<4>,w<4>,y<4>,row,at,newest,line;
+.reg .b16 h0,hz;
+.reg .f32 s<8>,o<{out}>,m,l,top,fin,f,f0,f1,scale,d<8>,b<32>,sum,root,z,z2,zf,angle;
+.reg .f64 wide0,wide1,wide2;
+.reg .b64 ka,ka8,va,va1,ma,mb,d64,e64;",
+                x = 2 * self.quarter(),
+                q = self.quarter(),
+                out = self.features / 4,
+            ),
+        );
+    }
+
+    /// Finds what the workgroup and the lane have, and asks for the first keys.
+    fn begin(self, o: &mut String) {
+        put(
+            o,
+            format_args!(
+                "mov.u32 tid,%tid.x; and.b32 lane,tid,31; shr.u32 warp,tid,5; shr.u32 g,lane,2; and.b32 t,lane,3; mov.u32 zero,0; mov.f32 zf,0f00000000; mov.b16 hz,0;
+mov.u32 t0,%ctaid.x; div.u32 part,t0,{tiles}; rem.u32 tile,t0,{tiles}; mov.u32 kv,%ctaid.y; mov.u32 batch,%ctaid.z;
+ld.param.u32 t0,[args+{span}]; ld.param.u32 t1,[args+{n}]; mul.lo.u32 begin,part,t0; add.u32 end,begin,t0; min.u32 end,end,t1; ld.param.u32 place,[args+{at}];
+mad.lo.u32 key0,warp,{KEYS},begin;
+ld.param.u32 ks,[args+{k2}]; ld.param.u32 t0,[args+{k0}]; ld.param.u32 t1,[args+{k1}]; mul.lo.u32 t0,t0,batch; mad.lo.u32 t0,t1,kv,t0; shl.b32 t1,t,4; add.u32 t0,t0,t1;
+ld.param.u64 ka,[args+{k}]; cvt.u64.u32 d64,t0; add.u64 ka,ka,d64; add.u32 t0,key0,g; mad.wide.u32 ka,t0,ks,ka;
+ld.param.u32 vs,[args+{v2}]; ld.param.u32 t0,[args+{v0}]; ld.param.u32 t1,[args+{v1}]; mul.lo.u32 t0,t0,batch; mad.lo.u32 t0,t1,kv,t0; shl.b32 t1,g,4; add.u32 t0,t0,t1;
+ld.param.u64 va,[args+{v}]; cvt.u64.u32 d64,t0; add.u64 va,va,d64; shl.b32 t0,t,1; add.u32 t0,key0,t0; mad.wide.u32 va,t0,vs,va;",
+                tiles = self.tiles,
+                span = place!(span),
+                n = place!(n),
+                at = place!(place),
+                k = place!(k),
+                k0 = place!(k_steps),
+                k1 = place!(k_steps) + 4,
+                k2 = place!(k_steps) + 8,
+                v = place!(v),
+                v0 = place!(v_steps),
+                v1 = place!(v_steps) + 4,
+                v2 = place!(v_steps) + 8,
+            ),
+        );
+        if self.mask != Mask::None {
+            put(
+                o,
+                format_args!(
+                    "ld.param.u32 ms,[args+{m2}]; ld.param.u32 t0,[args+{m0}]; ld.param.u32 t1,[args+{m1}]; mul.lo.u32 t0,t0,batch;
+min.u32 own,g,{last}; mad.lo.u32 own,tile,{rows},own; min.u32 own,own,{heads}; mad.lo.u32 own,kv,{group},own; mad.lo.u32 t0,t1,own,t0;
+ld.param.u64 ma,[args+{mask}]; cvt.u64.u32 d64,t0; add.u64 ma,ma,d64; shl.b32 t0,t,1; add.u32 t0,key0,t0; mad.wide.u32 ma,t0,ms,ma;",
+                    m0 = place!(m_steps),
+                    m1 = place!(m_steps) + 4,
+                    m2 = place!(m_steps) + 8,
+                    last = self.rows - 1,
+                    rows = self.rows,
+                    heads = self.group - 1,
+                    group = self.group,
+                    mask = place!(mask),
+                ),
+            );
+        }
+        self.fetch_keys(o);
+    }
+
+    /// Asks for the lane's quarters of the keys of its group, and for what the mask says to those that its scores are of.
+    fn fetch_keys(self, o: &mut String) {
+        put(
+            o,
+            format_args!(
+                "add.u32 t0,key0,g; setp.lt.u32 l0,t0,end; setp.eq.u32 n0,t0,place; add.u32 t0,t0,8; setp.lt.u32 l1,t0,end; setp.eq.u32 n1,t0,place; mad.wide.u32 ka8,ks,8,ka;
+shl.b32 t0,t,1; add.u32 t0,key0,t0;"
+            ),
+        );
+        for (i, by) in [0, 1, 8, 9].into_iter().enumerate() {
+            put(o, format_args!("add.u32 t1,t0,{by}; setp.lt.u32 v{i},t1,end; setp.eq.u32 e{i},t1,place;"));
+        }
+        for (i, from) in ["ka", "ka8"].into_iter().enumerate() {
+            for c in 0..self.features / 32 {
+                let to = four("x", self.quarter() * i as u32 + 4 * c);
+                put(
+                    o,
+                    format_args!("@l{i} ld.global.nc.L1::no_allocate.v4.b32 {{{to}}},[{from}+{}];", 64 * c),
+                );
+            }
+        }
+        let kind = match self.mask {
+            Mask::None => return,
+            Mask::Bool => "u8",
+            _ => "u16",
+        };
+        for (i, by) in [0, 1, 8, 9].into_iter().enumerate() {
+            put(o, format_args!("mad.wide.u32 mb,ms,{by},ma;\n@v{i} ld.global.nc.{kind} mk{i},[mb];"));
+        }
+    }
+
+    /// Asks for the lane's eighths of the values of four keys, which are nothing where there is no key.
+    fn fetch_values(self, o: &mut String) {
+        let of_key = self.quarter() / 2;
+        (0..4 * of_key).for_each(|i| put(o, format_args!("mov.b32 x{i},zero;")));
+        for (i, by) in [0, 1, 8, 9].into_iter().enumerate() {
+            put(o, format_args!("mad.wide.u32 va1,vs,{by},va;"));
+            for half in 0..self.features / 64 {
+                let to = four("x", of_key * i as u32 + 4 * half);
+                put(
+                    o,
+                    format_args!("@v{i} ld.global.nc.L1::no_allocate.v4.b32 {{{to}}},[va1+{}];", 128 * half),
+                );
+            }
+        }
+    }
+
+    /// All keys of the warp.
+    fn walk(self, o: &mut String) {
+        put(
+            o,
+            format_args!(
+                "mov.u32 t0,rows; add.u32 newest,t0,{newest}; min.u32 t1,g,{last}; mad.lo.u32 t0,t1,{bytes},t0; shl.b32 t1,t,4; add.u32 t0,t0,t1;",
+                newest = self.rows * self.bytes(),
+                last = self.rows - 1,
+                bytes = self.bytes(),
+            ),
+        );
+        for c in 0..self.features / 32 {
+            put(o, format_args!("ld.shared.v4.b32 {{{}}},[t0+{}];", four("qq", 4 * c), 64 * c));
+        }
+        (0..self.features / 4).for_each(|i| put(o, format_args!("mov.f32 o{i},zf;")));
+        put(
+            o,
+            format_args!(
+                "mov.f32 m,{NOTHING}; mov.f32 l,zf; ld.param.f32 scale,[args+{}]; mul.f32 scale,scale,{LOG2E}; setp.ge.u32 p,key0,end;
+@p bra WALKED;
+WALK:",
+                place!(scale)
+            ),
+        );
+        self.scores(o);
+        self.fetch_values(o);
+        self.weights(o);
+        self.add_values(o);
+        put(
+            o,
+            format_args!(
+                "add.u32 key0,key0,{}; setp.lt.u32 live,key0,end; mad.wide.u32 ka,ks,{0},ka; mad.wide.u32 va,vs,{0},va;",
+                KEYS * WARPS
+            ),
+        );
+        if self.mask != Mask::None {
+            put(o, format_args!("mad.wide.u32 ma,ms,{},ma;", KEYS * WARPS));
+        }
+        self.fetch_keys(o);
+        put(o, format_args!("@live bra WALK;\nWALKED:"));
+    }
+
+    /// Scores of sixteen keys: the product of queries, whose upper eight rows are nothing, with keys.
+    fn scores(self, o: &mut String) {
+        put(o, format_args!("shl.b32 t1,t,4; add.u32 t1,newest,t1;"));
+        for i in 0..2 {
+            for c in 0..self.features / 32 {
+                let to = four("x", self.quarter() * i + 4 * c);
+                put(o, format_args!("@n{i} ld.shared.v4.b32 {{{to}}},[t1+{}];", 64 * c));
+            }
+        }
+        (0..8).for_each(|i| put(o, format_args!("mov.f32 s{i},zf;")));
+        for step in 0..self.features / 16 {
+            for i in 0..2 {
+                let s = four("s", 4 * i);
+                let (q, x) = (2 * step, self.quarter() * i + 2 * step);
+                put(
+                    o,
+                    format_args!(
+                        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {{{s}}},{{qq{q},zero,qq{},zero}},{{x{x},x{}}},{{{s}}};",
+                        q + 1,
+                        x + 1
+                    ),
+                );
+            }
+        }
+    }
+
+    /// Weights of the lane's four scores beside the greatest of their row so far, and what was summed up beside the new one.
+    fn weights(self, o: &mut String) {
+        for (i, s) in ["s0", "s1", "s4", "s5"].into_iter().enumerate() {
+            put(o, format_args!("mul.f32 {s},{s},scale;"));
+            match self.mask {
+                Mask::None => {}
+                Mask::Bool => {
+                    put(o, format_args!("setp.ne.u32 q,mk{i},0; selp.f32 {s},{s},{LOWEST},q;"));
+                }
+                _ => put(
+                    o,
+                    format_args!(
+                        "shl.b32 t0,mk{i},16; mov.b32 z,t0; fma.rn.f32 {s},z,{LOG2E},{s}; setp.lt.f32 q,z,{FAR}; setp.gt.and.f32 q,z,{NOTHING},q; selp.f32 {s},{LOWEST},{s},q;"
+                    ),
+                ),
+            }
+            put(o, format_args!("selp.f32 {s},{s},{NOTHING},v{i};"));
+        }
+        put(o, format_args!("max.f32 top,s0,s1; max.f32 fin,s4,s5; max.f32 top,top,fin;"));
+        for by in [1, 2] {
+            put(o, format_args!("shfl.sync.bfly.b32 fin,top,{by},31,-1; max.f32 top,top,fin;"));
+        }
+        put(
+            o,
+            format_args!(
+                "max.f32 top,top,m; setp.eq.f32 q,top,{NOTHING}; selp.f32 fin,zf,top,q; sub.f32 f,m,fin; ex2.approx.f32 f,f; mov.f32 m,top; mul.f32 l,l,f;"
+            ),
+        );
+        for s in ["s0", "s1", "s4", "s5"] {
+            put(o, format_args!("sub.f32 {s},{s},fin; ex2.approx.f32 {s},{s}; add.f32 l,l,{s};"));
+        }
+        // Weights as two elements each, so that nothing of them is lost that counts.
+        for (i, [s0, s1]) in [["s0", "s1"], ["s4", "s5"]].into_iter().enumerate() {
+            put(o, format_args!("cvt.rn.bf16x2.f32 hi{i},{s1},{s0};"));
+            pair(o, Dtype::BF16, ["z", "z2"], &format!("hi{i}"), "t0");
+            put(o, format_args!("sub.f32 z,{s0},z; sub.f32 z2,{s1},z2; cvt.rn.bf16x2.f32 lo{i},z2,z;"));
+        }
+        put(
+            o,
+            format_args!(
+                "shl.b32 t0,t,3; shfl.sync.idx.b32 f0,f,t0,31,-1; add.u32 t0,t0,4; shfl.sync.idx.b32 f1,f,t0,31,-1;"
+            ),
+        );
+        for i in 0..self.features / 4 {
+            put(o, format_args!("mul.f32 o{i},o{i},f{};", i % 2));
+        }
+    }
+
+    /// The product of the values, two keys' elements a word, with the weights.
+    fn add_values(self, o: &mut String) {
+        let of_key = self.quarter() / 2;
+        put(o, format_args!("shl.b32 t1,g,4; add.u32 t1,newest,t1;"));
+        for i in 0..4 {
+            for half in 0..self.features / 64 {
+                let to = four("x", of_key * i + 4 * half);
+                put(o, format_args!("@e{i} ld.shared.v4.b32 {{{to}}},[t1+{}];", self.bytes() + 128 * half));
+            }
+        }
+        for word in 0..of_key {
+            let x = |key: u32| format!("x{}", of_key * key + word);
+            for pair in 0..2 {
+                let [low, high] = [x(2 * pair), x(2 * pair + 1)];
+                put(
+                    o,
+                    format_args!(
+                        "prmt.b32 a{},{low},{high},0x5410; prmt.b32 a{},{low},{high},0x7632;",
+                        2 * pair,
+                        2 * pair + 1
+                    ),
+                );
+            }
+            let out = four("o", 4 * word);
+            for part in ["hi", "lo"] {
+                put(
+                    o,
+                    format_args!(
+                        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {{{out}}},{{a0,a1,a2,a3}},{{{part}0,{part}1}},{{{out}}};"
+                    ),
+                );
+            }
+        }
+    }
+}

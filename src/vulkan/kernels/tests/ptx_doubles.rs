@@ -1,0 +1,28 @@
+//! What lanes compute of float64 and of signed numbers, as the reader of PTX has it.
+
+use super::{Pure, bits, float};
+
+fn double(x: u64) -> f64 {
+    f64::from_bits(x)
+}
+
+pub(super) fn pure(name: &str) -> Option<Pure> {
+    Some(match name {
+        "cvt.f64.f32" => |a| f64::from(float(a[0])).to_bits(),
+        "cvt.rn.f32.f64" => |a| bits(double(a[0]) as f32),
+        "cvt.rni.f64.f64" => |a| double(a[0]).round_ties_even().to_bits(),
+        "cvt.rni.s64.f64" => |a| double(a[0]).round_ties_even() as i64 as u64,
+        "mul.f64" => |a| (double(a[0]) * double(a[1])).to_bits(),
+        "fma.rn.f64" => |a| double(a[0]).mul_add(double(a[1]), double(a[2])).to_bits(),
+        "cvt.u32.u64" => |a| a[0] & 0xffff_ffff,
+        "cvt.rn.f32.s32" => |a| bits(a[0] as u32 as i32 as f32),
+        "mad.wide.s32" => |a| {
+            (i64::from(a[0] as u32 as i32) * i64::from(a[1] as u32 as i32)).wrapping_add(a[2] as i64) as u64
+        },
+        "setp.eq.u64" => |a| u64::from(a[0] == a[1]),
+        "setp.eq.f32" => |a| u64::from(float(a[0]) == float(a[1])),
+        "setp.gt.and.f32" => |a| u64::from(float(a[0]) > float(a[1])) & a[2],
+        "selp.f32" => |a| if a[2] & 1 == 1 { a[0] } else { a[1] },
+        _ => return None,
+    })
+}

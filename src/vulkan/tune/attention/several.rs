@@ -1,0 +1,102 @@
+//! How attention of one position of several sequences on matrix units (kernels/attention/several) is cut into workgroups. Pure.
+
+use super::LIMITS;
+use super::token::TOKEN_GROUPS;
+use crate::core::env::KernelVariant;
+use crate::vulkan::tune::ceil;
+use crate::vulkan::tune::profile::Profile;
+
+pub static SDPA_SEVERAL: KernelVariant = KernelVariant::new(
+    "sdpa_several",
+    "sdpa_token, for one position of several sequences on GPUs that take PTX with MLX_VK_WARPGROUP=all",
+);
+
+/// Threads of a workgroup, its warps, and workgroups that a multiprocessor has at a time.
+pub(in crate::vulkan) const THREADS: u32 = 32 * WARPS;
+/// See [`THREADS`].
+pub(in crate::vulkan) const WARPS: u32 = 8;
+/// See [`THREADS`].
+pub(in crate::vulkan) const TOGETHER: u32 = 2;
+/// Keys that a warp has at a time.
+pub(in crate::vulkan) const KEYS: u32 = 16;
+/// Most heads of a workgroup: columns of products.
+const ROWS: u64 = 8;
+/// Features of heads that there are kernels for.
+const FEATURES: [u64; 2] = [64, 128];
+/// Fewest keys of a part (an estimate), and most parts, which the last workgroup has in registers.
+const FEW_KEYS: u64 = 64;
+const MOST_PARTS: u64 = 16;
+
+/// What a workgroup works on, and how many there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::vulkan) struct Several {
+    pub features: u32,
+    /// Heads of a workgroup, of those that share keys, and groups of so many.
+    pub rows: u32,
+    pub tiles: u32,
+    /// Parts of the keys, and keys of a part.
+    pub parts: u32,
+    pub span: u32,
+}
+
+/// For `lines` heads of keys, each of `group` of queries; `None` where there is no kernel.
+pub(in crate::vulkan) fn several(
+    p: &Profile,
+    lines: u64,
+    group: u64,
+    keys: u64,
+    features: u64,
+) -> Option<Several> {
+    let known = FEATURES.contains(&features) && keys <= i32::MAX as u64;
+    if SDPA_SEVERAL.disabled() || LIMITS.splits.is_some() || !p.features.ptx || !known {
+        return None;
+    }
+    let tiles = group.div_ceil(ROWS);
+    let wanted = LIMITS.groups.unwrap_or_else(|| p.count(&TOKEN_GROUPS));
+    let fill = (wanted / (lines * tiles).max(1)).clamp(1, MOST_PARTS);
+    let parts = keys.div_ceil(FEW_KEYS).next_power_of_two().min(1 << fill.ilog2());
+    let span = ceil(keys as i64, parts as i64) as u32;
+    // FITS: as asked for above.
+    Some(Several {
+        features: features as u32,
+        rows: group.min(ROWS) as u32,
+        tiles: tiles as u32,
+        parts: parts as u32,
+        span: span.next_multiple_of(KEYS),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vulkan::tune::tests::devices::{all, h200};
+
+    #[test]
+    fn parts_cover_the_keys_and_fill_the_device() {
+        let mut p = h200();
+        p.features.ptx = true;
+        let cut = |lines, group, keys| {
+            several(&p, lines, group, keys, 128).map(|s| [s.rows, s.tiles, s.parts, s.span]).unwrap()
+        };
+        assert_eq!(cut(256, 4, 300), [4, 1, 1, 304]);
+        assert_eq!(cut(64, 4, 300), [4, 1, 4, 80]);
+        assert_eq!(cut(16, 16, 4000), [8, 2, 8, 512]);
+        assert_eq!(cut(8, 1, 20), [1, 1, 1, 32]);
+        for (lines, group, keys) in [1, 3, 64, 1000]
+            .into_iter()
+            .flat_map(|l| [1, 5, 9].map(|g| (l, g)))
+            .flat_map(|(l, g)| [1, 63, 777, 100_000].map(|k| (l, g, k)))
+        {
+            let [rows, tiles, parts, span] = cut(lines, group, keys).map(u64::from);
+            assert!(rows * tiles >= group && parts * span >= keys && parts.is_power_of_two());
+        }
+    }
+
+    #[test]
+    fn only_devices_that_take_ptx_have_it() {
+        assert!(!all().iter().any(|p| several(p, 64, 4, 300, 128).is_some()));
+        let mut p = h200();
+        p.features.ptx = true;
+        assert!(several(&p, 64, 4, 300, 96).is_none());
+    }
+}
