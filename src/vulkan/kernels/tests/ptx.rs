@@ -48,6 +48,7 @@ enum Kind {
     /// Which lanes say so.
     Vote,
     Product,
+    Transpose,
     /// A warp's share of a product of a warpgroup.
     WarpgroupProduct,
     /// A barrier in memory: readied, arrived at, or whether a phase of it is over.
@@ -411,6 +412,9 @@ impl Reader {
             Some("mma") => {
                 (i.kind, i.to, i.from) = (Kind::Product, registers(&parts[0]), operands(&parts[1..]));
             }
+            Some("movmatrix") => {
+                (i.kind, i.to, i.from) = (Kind::Transpose, registers(&parts[0]), operands(&parts[1..]));
+            }
             Some("activemask") => (i.kind, i.to) = (Kind::ActiveLanes, registers(&parts[0])),
             _ => {
                 (i.to, i.from) = (registers(&parts[0]), operands(&parts[1..]));
@@ -599,13 +603,13 @@ impl Program {
                 let mask = each(lanes).filter(says).fold(0_u64, |m, lane| m | 1 << lane);
                 each(lanes).for_each(|lane| warp.values[i.to[0] * LANES + lane] = mask);
             }
-            Kind::Product => {
+            Kind::Product | Kind::Transpose | Kind::WarpgroupProduct => {
                 assert_eq!(lanes, u32::MAX, "{}: lanes are missing", i.text);
-                products::of_warp(i, warp, around);
-            }
-            Kind::WarpgroupProduct => {
-                assert_eq!(lanes, u32::MAX, "{}: lanes are missing", i.text);
-                products::of_warpgroup(i, warp, around);
+                match &i.kind {
+                    Kind::Product => products::of_warp(i, warp, around),
+                    Kind::Transpose => products::transpose(i, warp, around),
+                    _ => products::of_warpgroup(i, warp, around),
+                }
             }
             Kind::Arrivals(what) => {
                 each(lanes).for_each(|lane| products::arrive(i, warp, lane, around, *what))

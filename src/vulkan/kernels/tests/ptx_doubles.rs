@@ -19,6 +19,12 @@ pub(super) fn pure(name: &str) -> Option<Pure> {
         "mad.wide.s32" => |a| {
             (i64::from(a[0] as u32 as i32) * i64::from(a[1] as u32 as i32)).wrapping_add(a[2] as i64) as u64
         },
+        "ex2.approx.ftz.f32" => |a| {
+            let x = float(a[0]).exp2();
+            bits(if x < f32::MIN_POSITIVE { 0.0 } else { x })
+        },
+        "rsqrt.approx.f32" => |a| bits((1.0 / f64::from(float(a[0])).sqrt()) as f32),
+        "rcp.approx.f32" => |a| bits(1.0 / float(a[0])),
         "setp.eq.u64" => |a| u64::from(a[0] == a[1]),
         "setp.eq.f32" => |a| u64::from(float(a[0]) == float(a[1])),
         "setp.gt.and.f32" => |a| u64::from(float(a[0]) > float(a[1])) & a[2],

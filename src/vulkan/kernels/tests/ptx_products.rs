@@ -94,6 +94,16 @@ pub(super) fn of_warpgroup(i: &Instruction, warp: &mut Warp, around: &mut Around
     }
 }
 
+/// Eight rows of eight elements of 16 bits, two of a lane, with rows and columns exchanged.
+pub(super) fn transpose(i: &Instruction, warp: &mut Warp, around: &Around) {
+    let all: Vec<u64> = (0..LANES).map(|lane| value(warp, i.from[0], lane, around)).collect();
+    let element = |row: usize, col: usize| all[4 * row + col / 2] >> (16 * (col % 2)) & 0xffff;
+    for lane in 0..LANES {
+        let (g, t) = (lane / 4, lane % 4);
+        warp.values[i.to[0] * LANES + lane] = element(2 * t + 1, g) << 16 | element(2 * t, g);
+    }
+}
+
 /// mma.m16n8k16 of bfloat16: sums in float64, rounded once.
 pub(super) fn of_warp(i: &Instruction, warp: &mut Warp, around: &Around) {
     let (a, mut b) = (left(i, warp, around), [[0.0; 8]; 16]);

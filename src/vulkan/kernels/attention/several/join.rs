@@ -19,31 +19,38 @@ setp.eq.f32 q,top,{NOTHING}; selp.f32 fin,zf,top,q;"
 
     /// Each warp's sums beside the greatest score of all, in shared memory: half of the warps add theirs to the other half's.
     pub(super) fn leave(self, o: &mut String) {
-        put(
-            o,
-            format_args!(
-                "shfl.sync.bfly.b32 f,l,1,31,-1; add.f32 l,l,f; shfl.sync.bfly.b32 f,l,2,31,-1; add.f32 l,l,f;
-mov.u32 j,tops; shl.b32 t0,warp,2; add.u32 t1,j,t0; shl.b32 t2,g,5; add.u32 t1,t1,t2; setp.lt.u32 p,g,{rows}; setp.eq.and.u32 p,t,0,p;
-@p st.shared.f32 [t1],m;
-@p st.shared.f32 [t1+{sums}],l;
-bar.sync 0;",
-                rows = self.rows,
-                sums = self.extremes(),
-            ),
-        );
+        for by in [4, 8, 16] {
+            for i in 0..2 {
+                put(o, format_args!("shfl.sync.bfly.b32 f,l{i}f,{by},31,-1; add.f32 l{i}f,l{i}f,f;"));
+            }
+        }
+        put(o, format_args!("mov.u32 j,tops; shl.b32 t0,warp,2; add.u32 t0,j,t0; shl.b32 t1,t,6;"));
         for i in 0..2 {
             put(
                 o,
                 format_args!(
-                    "shl.b32 u,t,1; add.u32 u,u,{i}; setp.lt.u32 r{i},u,{rows}; min.u32 t1,u,{last}; shl.b32 t1,t1,5; add.u32 t1,t1,j; ld.shared.v4.f32 {{{}}},[t1]; ld.shared.v4.f32 {{{}}},[t1+16]; add.u32 t1,t1,t0; ld.shared.f32 f{i},[t1];",
+                    "shl.b32 u,t,1; add.u32 u,u,{i}; setp.lt.u32 r{i},u,{rows}; setp.eq.and.u32 p,g,0,r{i}; add.u32 t2,t0,t1;
+@p st.shared.f32 [t2+{at}],m{i};
+@p st.shared.f32 [t2+{sums}],l{i}f;",
+                    rows = self.rows,
+                    at = 32 * i,
+                    sums = 32 * i + self.extremes(),
+                ),
+            );
+        }
+        put(o, format_args!("bar.sync 0;"));
+        for i in 0..2 {
+            put(
+                o,
+                format_args!(
+                    "shl.b32 u,t,1; add.u32 u,u,{i}; min.u32 u,u,{last}; shl.b32 u,u,5; add.u32 u,u,j; ld.shared.v4.f32 {{{}}},[u]; ld.shared.v4.f32 {{{}}},[u+16];",
                     four("b", 0),
                     four("b", 4),
-                    rows = self.rows,
                     last = self.rows - 1,
                 ),
             );
             Self::greatest(o);
-            put(o, format_args!("sub.f32 f{i},f{i},fin; ex2.approx.f32 f{i},f{i};"));
+            put(o, format_args!("sub.f32 f{i},m{i},fin; ex2.approx.ftz.f32 f{i},f{i};"));
         }
         for i in 0..self.features / 4 {
             put(o, format_args!("mul.f32 o{i},o{i},f{};", i % 2));
@@ -110,7 +117,10 @@ mov.u32 t1,tops; shl.b32 t0,row,5; add.u32 t1,t1,t0; ld.shared.v4.f32 {{{b0}}},[
         Self::greatest(o);
         put(o, format_args!("mov.f32 sum,zf;"));
         for i in 0..WARPS {
-            put(o, format_args!("sub.f32 z,b{i},fin; ex2.approx.f32 z,z; fma.rn.f32 sum,z,b{},sum;", 8 + i));
+            put(
+                o,
+                format_args!("sub.f32 z,b{i},fin; ex2.approx.ftz.f32 z,z; fma.rn.f32 sum,z,b{},sum;", 8 + i),
+            );
         }
         put(
             o,
@@ -173,20 +183,20 @@ mov.u32 t1,tops; shl.b32 t0,row,5; add.u32 t1,t1,t0; ld.shared.v4.f32 {{{b0}}},[
         put(
             o,
             format_args!(
-                "setp.eq.f32 q,top,{NOTHING}; selp.f32 fin,zf,top,q; sub.f32 root,f,fin; ex2.approx.f32 root,root;"
+                "setp.eq.f32 q,top,{NOTHING}; selp.f32 fin,zf,top,q; sub.f32 root,f,fin; ex2.approx.ftz.f32 root,root;"
             ),
         );
         for i in 0..parts {
             put(
                 o,
                 format_args!(
-                    "sub.f32 b{0},b{0},fin; ex2.approx.f32 b{0},b{0}; fma.rn.f32 root,b{0},b{1},root;",
+                    "sub.f32 b{0},b{0},fin; ex2.approx.ftz.f32 b{0},b{0}; fma.rn.f32 root,b{0},b{1},root;",
                     2 * i,
                     2 * i + 1
                 ),
             );
         }
-        put(o, format_args!("rcp.rn.f32 root,root;"));
+        put(o, format_args!("rcp.approx.f32 root,root;"));
     }
 
     /// Leaves a part; the workgroup that comes last takes all of them, in order, and leaves the counter zero.

@@ -29,6 +29,10 @@ pub struct Program {
 pub(super) const LOG2E: &str = "0f3FB8AA3B";
 const LOWEST: &str = "0fFF7FFFFF";
 pub(super) const NOTHING: &str = "0fFF800000";
+/// Keys whose values a lane has, from twice its place on.
+const BESIDE: [u32; 4] = [0, 1, 8, 9];
+/// Scores of a lane: of two heads for a key, and for the eighth one after it.
+const SCORES: [&str; 4] = ["s0", "s1", "s4", "s5"];
 /// Bits of -2e38: what is added below that makes a score the lowest number.
 const FAR: &str = "0fFF167699";
 
@@ -52,6 +56,11 @@ impl Program {
     /// Bytes of the greatest scores of rows and warps, behind which their sums lie.
     pub(super) fn extremes(self) -> u32 {
         4 * WARPS * self.rows
+    }
+
+    /// Fours of heads.
+    fn halves(self) -> u32 {
+        self.rows.div_ceil(4)
     }
 
     /// Registers of a row of keys that a lane has, which are a quarter of it.
@@ -89,15 +98,15 @@ impl Program {
         put(
             o,
             format_args!(
-                ".reg .pred p,q,l0,l1,n0,n1,v<4>,e<4>,live,mine,plain,upper,high,r0,r1,here,stored;
-.reg .b32 tid,lane,warp,g,t,part,tile,kv,batch,begin,end,key0,place,ks,vs,ms,own,zero,t0,t1,t2,j,u;
-.reg .b32 x<{x}>,qq<{q}>,mk<4>,hi<2>,lo<2>,a<4>,c<4>,w<4>,y<4>,row,at,newest,line;
+                ".reg .pred p,q,l0,l1,n0,n1,v<4>,live,mine,plain,upper,high,r0,r1,here,stored;
+.reg .b32 tid,lane,warp,g,t,part,tile,kv,batch,begin,end,key0,place,ks,vs,ms,own,own1,zero,t0,t1,t2,j,u;
+.reg .b32 x<{all}>,qq<{q}>,mk<4>,hi<2>,lo<2>,a<4>,c<4>,w<4>,y<4>,row,at,newest,line;
 .reg .b16 h0,hz;
-.reg .f32 s<8>,o<{out}>,m,l,top,fin,f,f0,f1,scale,d<8>,b<32>,sum,root,z,z2,zf,angle;
+.reg .f32 s<16>,o<{out}>,m<2>,l0f,l1f,top,fin,f,f0,f1,scale,d<8>,b<32>,sum,root,z,z2,zf,angle;
 .reg .f64 wide0,wide1,wide2;
 .reg .b64 ka,ka8,va,va1,ma,mb,d64,e64;",
-                x = 2 * self.quarter(),
-                q = self.quarter(),
+                all = 2 * self.quarter(),
+                q = self.quarter() / 2 * self.halves(),
                 out = self.features / 4,
             ),
         );
@@ -134,35 +143,39 @@ ld.param.u64 va,[args+{v}]; cvt.u64.u32 d64,t0; add.u64 va,va,d64; shl.b32 t0,t,
             put(
                 o,
                 format_args!(
-                    "ld.param.u32 ms,[args+{m2}]; ld.param.u32 t0,[args+{m0}]; ld.param.u32 t1,[args+{m1}]; mul.lo.u32 t0,t0,batch;
-min.u32 own,g,{last}; mad.lo.u32 own,tile,{rows},own; min.u32 own,own,{heads}; mad.lo.u32 own,kv,{group},own; mad.lo.u32 t0,t1,own,t0;
-ld.param.u64 ma,[args+{mask}]; cvt.u64.u32 d64,t0; add.u64 ma,ma,d64; shl.b32 t0,t,1; add.u32 t0,key0,t0; mad.wide.u32 ma,t0,ms,ma;",
+                    "ld.param.u32 ms,[args+{m2}]; ld.param.u32 t0,[args+{m0}]; ld.param.u32 t1,[args+{m1}]; mul.lo.u32 t0,t0,batch; ld.param.u64 ma,[args+{mask}];
+mad.lo.u32 u,kv,{group},0; mad.lo.u32 t2,tile,{rows},0; shl.b32 own,t,1; add.u32 own1,own,1;",
                     m0 = place!(m_steps),
                     m1 = place!(m_steps) + 4,
                     m2 = place!(m_steps) + 8,
-                    last = self.rows - 1,
                     rows = self.rows,
-                    heads = self.group - 1,
                     group = self.group,
                     mask = place!(mask),
                 ),
             );
+            for own in ["own", "own1"] {
+                put(
+                    o,
+                    format_args!(
+                        "min.u32 {own},{own},{}; add.u32 {own},{own},t2; min.u32 {own},{own},{}; add.u32 {own},{own},u; mad.lo.u32 {own},{own},t1,t0;",
+                        self.rows - 1,
+                        self.group - 1
+                    ),
+                );
+            }
+            put(o, format_args!("add.u32 t0,key0,g; mad.wide.u32 ma,t0,ms,ma;"));
         }
         self.fetch_keys(o);
     }
 
-    /// Asks for the lane's quarters of the keys of its group, and for what the mask says to those that its scores are of.
+    /// Asks for the lane's quarters of the keys of its group, and for what the mask says of them.
     fn fetch_keys(self, o: &mut String) {
         put(
             o,
             format_args!(
-                "add.u32 t0,key0,g; setp.lt.u32 l0,t0,end; setp.eq.u32 n0,t0,place; add.u32 t0,t0,8; setp.lt.u32 l1,t0,end; setp.eq.u32 n1,t0,place; mad.wide.u32 ka8,ks,8,ka;
-shl.b32 t0,t,1; add.u32 t0,key0,t0;"
+                "add.u32 t0,key0,g; setp.lt.u32 l0,t0,end; setp.eq.u32 n0,t0,place; add.u32 t0,t0,8; setp.lt.u32 l1,t0,end; setp.eq.u32 n1,t0,place; mad.wide.u32 ka8,ks,8,ka;"
             ),
         );
-        for (i, by) in [0, 1, 8, 9].into_iter().enumerate() {
-            put(o, format_args!("add.u32 t1,t0,{by}; setp.lt.u32 v{i},t1,end; setp.eq.u32 e{i},t1,place;"));
-        }
         for (i, from) in ["ka", "ka8"].into_iter().enumerate() {
             for c in 0..self.features / 32 {
                 let to = four("x", self.quarter() * i as u32 + 4 * c);
@@ -177,17 +190,27 @@ shl.b32 t0,t,1; add.u32 t0,key0,t0;"
             Mask::Bool => "u8",
             _ => "u16",
         };
-        for (i, by) in [0, 1, 8, 9].into_iter().enumerate() {
-            put(o, format_args!("mad.wide.u32 mb,ms,{by},ma;\n@v{i} ld.global.nc.{kind} mk{i},[mb];"));
+        for i in 0..2 {
+            for (e, own) in ["own", "own1"].into_iter().enumerate() {
+                put(
+                    o,
+                    format_args!(
+                        "cvt.u64.u32 mb,{own}; add.u64 mb,ma,mb; mad.wide.u32 mb,ms,{},mb;\n@l{i} ld.global.nc.{kind} mk{},[mb];",
+                        8 * i,
+                        2 * i + e
+                    ),
+                );
+            }
         }
     }
 
     /// Asks for the lane's eighths of the values of four keys, which are nothing where there is no key.
     fn fetch_values(self, o: &mut String) {
         let of_key = self.quarter() / 2;
+        put(o, format_args!("shl.b32 t0,t,1; add.u32 t0,key0,t0;"));
         (0..4 * of_key).for_each(|i| put(o, format_args!("mov.b32 x{i},zero;")));
-        for (i, by) in [0, 1, 8, 9].into_iter().enumerate() {
-            put(o, format_args!("mad.wide.u32 va1,vs,{by},va;"));
+        for (i, by) in BESIDE.into_iter().enumerate() {
+            put(o, format_args!("add.u32 t1,t0,{by}; setp.lt.u32 v{i},t1,end; mad.wide.u32 va1,vs,{by},va;"));
             for half in 0..self.features / 64 {
                 let to = four("x", of_key * i as u32 + 4 * half);
                 put(
@@ -203,20 +226,38 @@ shl.b32 t0,t,1; add.u32 t0,key0,t0;"
         put(
             o,
             format_args!(
-                "mov.u32 t0,rows; add.u32 newest,t0,{newest}; min.u32 t1,g,{last}; mad.lo.u32 t0,t1,{bytes},t0; shl.b32 t1,t,4; add.u32 t0,t0,t1;",
-                newest = self.rows * self.bytes(),
-                last = self.rows - 1,
-                bytes = self.bytes(),
+                "mov.u32 t0,rows; add.u32 newest,t0,{}; shl.b32 t1,t,4; and.b32 t2,g,3; setp.ge.u32 high,g,4; setp.ge.u32 upper,t,2;",
+                self.rows * self.bytes(),
             ),
         );
-        for c in 0..self.features / 32 {
-            put(o, format_args!("ld.shared.v4.b32 {{{}}},[t0+{}];", four("qq", 4 * c), 64 * c));
+        // The left side has two quarters of a chunk in rows of their own: so has the right side in columns.
+        for half in 0..self.halves() {
+            put(
+                o,
+                format_args!(
+                    "add.u32 u,t2,{}; min.u32 u,u,{}; mad.lo.u32 u,u,{},t0; add.u32 u,u,t1;",
+                    4 * half,
+                    self.rows - 1,
+                    self.bytes()
+                ),
+            );
+            for c in 0..self.features / 32 {
+                let q = 2 * (half * self.features / 32 + c);
+                put(
+                    o,
+                    format_args!(
+                        "ld.shared.v4.b32 {{c0,c1,c2,c3}},[u+{}]; selp.b32 qq{q},c1,c0,high; selp.b32 qq{},c3,c2,high;",
+                        64 * c,
+                        q + 1
+                    ),
+                );
+            }
         }
         (0..self.features / 4).for_each(|i| put(o, format_args!("mov.f32 o{i},zf;")));
         put(
             o,
             format_args!(
-                "mov.f32 m,{NOTHING}; mov.f32 l,zf; ld.param.f32 scale,[args+{}]; mul.f32 scale,scale,{LOG2E}; setp.ge.u32 p,key0,end;
+                "mov.f32 m0,{NOTHING}; mov.f32 m1,m0; mov.f32 l0f,zf; mov.f32 l1f,zf; ld.param.f32 scale,[args+{}]; mul.f32 scale,scale,{LOG2E}; setp.ge.u32 p,key0,end;
 @p bra WALKED;
 WALK:",
                 place!(scale)
@@ -224,6 +265,7 @@ WALK:",
         );
         self.scores(o);
         self.fetch_values(o);
+        self.masked(o);
         self.weights(o);
         self.add_values(o);
         put(
@@ -240,35 +282,52 @@ WALK:",
         put(o, format_args!("@live bra WALK;\nWALKED:"));
     }
 
-    /// Scores of sixteen keys: the product of queries, whose upper eight rows are nothing, with keys.
+    /// Scores of sixteen keys, eight at a time: a lane has those of two heads for a key of each eight. Of a product's sixteen rows eight
+    /// are one half of the keys' features and eight the other half, whose columns are theirs.
     fn scores(self, o: &mut String) {
         put(o, format_args!("shl.b32 t1,t,4; add.u32 t1,newest,t1;"));
+        let chunks = self.features / 32;
         for i in 0..2 {
-            for c in 0..self.features / 32 {
+            for c in 0..chunks {
                 let to = four("x", self.quarter() * i + 4 * c);
                 put(o, format_args!("@n{i} ld.shared.v4.b32 {{{to}}},[t1+{}];", 64 * c));
             }
         }
-        (0..8).for_each(|i| put(o, format_args!("mov.f32 s{i},zf;")));
-        for step in 0..self.features / 16 {
-            for i in 0..2 {
-                let s = four("s", 4 * i);
-                let (q, x) = (2 * step, self.quarter() * i + 2 * step);
+        for (c, (i, half)) in
+            (0..chunks).flat_map(|c| (0..2).flat_map(move |i| (0..self.halves()).map(move |h| (c, (i, h)))))
+        {
+            let s = four("s", 8 * half + 4 * i);
+            let from = if c == 0 { "zf,zf,zf,zf".to_string() } else { s.clone() };
+            let (q, x) = (2 * (half * chunks + c), four("x", self.quarter() * i + 4 * c));
+            put(
+                o,
+                format_args!(
+                    "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {{{s}}},{{{x}}},{{qq{q},qq{}}},{{{from}}};",
+                    q + 1
+                ),
+            );
+        }
+        // Halves that lie in other lanes.
+        for s in [0, 1, 4, 5] {
+            if self.halves() == 1 {
+                put(o, format_args!("shfl.sync.bfly.b32 z,s{},2,31,-1; add.f32 s{s},s{s},z;", s + 2));
+            } else {
                 put(
                     o,
                     format_args!(
-                        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {{{s}}},{{qq{q},zero,qq{},zero}},{{x{x},x{}}},{{{s}}};",
-                        q + 1,
-                        x + 1
+                        "selp.f32 z,s{},s{},upper; selp.f32 s{s},s{},s{s},upper; shfl.sync.bfly.b32 z,z,2,31,-1; add.f32 s{s},s{s},z;",
+                        s + 2,
+                        s + 8,
+                        s + 10
                     ),
                 );
             }
         }
     }
 
-    /// Weights of the lane's four scores beside the greatest of their row so far, and what was summed up beside the new one.
-    fn weights(self, o: &mut String) {
-        for (i, s) in ["s0", "s1", "s4", "s5"].into_iter().enumerate() {
+    /// Scores in units of log 2, with what the mask says.
+    fn masked(self, o: &mut String) {
+        for (i, s) in SCORES.into_iter().enumerate() {
             put(o, format_args!("mul.f32 {s},{s},scale;"));
             match self.mask {
                 Mask::None => {}
@@ -282,33 +341,47 @@ WALK:",
                     ),
                 ),
             }
-            put(o, format_args!("selp.f32 {s},{s},{NOTHING},v{i};"));
+            put(o, format_args!("selp.f32 {s},{s},{NOTHING},l{};", i / 2));
         }
-        put(o, format_args!("max.f32 top,s0,s1; max.f32 fin,s4,s5; max.f32 top,top,fin;"));
-        for by in [1, 2] {
-            put(o, format_args!("shfl.sync.bfly.b32 fin,top,{by},31,-1; max.f32 top,top,fin;"));
+    }
+
+    /// Weights of the lane's four scores beside the greatest of their heads so far, and what was summed up beside the new ones.
+    fn weights(self, o: &mut String) {
+        for i in 0..2 {
+            put(o, format_args!("max.f32 b{i},{},{}; max.f32 b{i},b{i},m{i};", SCORES[i], SCORES[2 + i]));
         }
-        put(
-            o,
-            format_args!(
-                "max.f32 top,top,m; setp.eq.f32 q,top,{NOTHING}; selp.f32 fin,zf,top,q; sub.f32 f,m,fin; ex2.approx.f32 f,f; mov.f32 m,top; mul.f32 l,l,f;"
-            ),
-        );
-        for s in ["s0", "s1", "s4", "s5"] {
-            put(o, format_args!("sub.f32 {s},{s},fin; ex2.approx.f32 {s},{s}; add.f32 l,l,{s};"));
+        for by in [4, 8, 16] {
+            for i in 0..2 {
+                put(o, format_args!("shfl.sync.bfly.b32 z,b{i},{by},31,-1; max.f32 b{i},b{i},z;"));
+            }
         }
-        // Weights as two elements each, so that nothing of them is lost that counts.
-        for (i, [s0, s1]) in [["s0", "s1"], ["s4", "s5"]].into_iter().enumerate() {
+        for i in 0..2 {
+            put(
+                o,
+                format_args!(
+                    "setp.eq.f32 q,b{i},{NOTHING}; selp.f32 fin,zf,b{i},q; sub.f32 f{i},m{i},fin; ex2.approx.ftz.f32 f{i},f{i}; mov.f32 m{i},b{i}; mul.f32 l{i}f,l{i}f,f{i};"
+                ),
+            );
+            for s in [SCORES[i], SCORES[2 + i]] {
+                put(
+                    o,
+                    format_args!("sub.f32 {s},{s},fin; ex2.approx.ftz.f32 {s},{s}; add.f32 l{i}f,l{i}f,{s};"),
+                );
+            }
+        }
+        // Weights as two elements each, so that nothing of them is lost that counts; keys and heads are exchanged.
+        for i in 0..2 {
+            let [s0, s1] = [SCORES[2 * i], SCORES[2 * i + 1]];
             put(o, format_args!("cvt.rn.bf16x2.f32 hi{i},{s1},{s0};"));
             pair(o, Dtype::BF16, ["z", "z2"], &format!("hi{i}"), "t0");
-            put(o, format_args!("sub.f32 z,{s0},z; sub.f32 z2,{s1},z2; cvt.rn.bf16x2.f32 lo{i},z2,z;"));
+            put(
+                o,
+                format_args!(
+                    "sub.f32 z,{s0},z; sub.f32 z2,{s1},z2; cvt.rn.bf16x2.f32 lo{i},z2,z;
+movmatrix.sync.aligned.m8n8.trans.b16 hi{i},hi{i}; movmatrix.sync.aligned.m8n8.trans.b16 lo{i},lo{i};"
+                ),
+            );
         }
-        put(
-            o,
-            format_args!(
-                "shl.b32 t0,t,3; shfl.sync.idx.b32 f0,f,t0,31,-1; add.u32 t0,t0,4; shfl.sync.idx.b32 f1,f,t0,31,-1;"
-            ),
-        );
         for i in 0..self.features / 4 {
             put(o, format_args!("mul.f32 o{i},o{i},f{};", i % 2));
         }
@@ -317,11 +390,12 @@ WALK:",
     /// The product of the values, two keys' elements a word, with the weights.
     fn add_values(self, o: &mut String) {
         let of_key = self.quarter() / 2;
-        put(o, format_args!("shl.b32 t1,g,4; add.u32 t1,newest,t1;"));
-        for i in 0..4 {
+        put(o, format_args!("shl.b32 t1,g,4; add.u32 t1,newest,t1; shl.b32 t0,t,1; add.u32 t0,key0,t0;"));
+        for (i, by) in BESIDE.into_iter().enumerate() {
+            put(o, format_args!("add.u32 t2,t0,{by}; setp.eq.u32 q,t2,place;"));
             for half in 0..self.features / 64 {
-                let to = four("x", of_key * i + 4 * half);
-                put(o, format_args!("@e{i} ld.shared.v4.b32 {{{to}}},[t1+{}];", self.bytes() + 128 * half));
+                let to = four("x", of_key * i as u32 + 4 * half);
+                put(o, format_args!("@q ld.shared.v4.b32 {{{to}}},[t1+{}];", self.bytes() + 128 * half));
             }
         }
         for word in 0..of_key {
