@@ -24,6 +24,7 @@ use crate::vulkan::kernels::attention::newest::{self, Newest};
 use crate::vulkan::kernels::attention::{attention, rope_rows};
 #[cfg(feature = "vulkan")]
 use crate::vulkan::kernels::elementwise::dense;
+use crate::vulkan::kernels::quantized::front;
 
 /// An array that is rotated or copied.
 struct Item {
@@ -303,7 +304,10 @@ impl Work for Rotations {
                 place: attended.place as u32,
             };
             let how = (op.scale, op.causal);
-            if newest::attention(enc, [&q.item.src, &keys, &values], (mask, sinks), how, &dst, &newest)? {
+            let qkv = [&q.item.src, &keys, &values];
+            if front::attention(enc, qkv, (mask, sinks), how.0, &dst, &newest)?
+                || newest::attention(enc, qkv, (mask, sinks), how, &dst, &newest)?
+            {
                 return Ok(());
             }
             let q = rope_rows::scratch(enc, &q.item.src)?;

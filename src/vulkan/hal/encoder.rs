@@ -248,6 +248,11 @@ impl CommandEncoder {
         self.state.lock_rec().hold(self.state, held)
     }
 
+    /// Before a chain is held whose first command has workgroups that wait for each other: see [`Turn`](super::held::Turn).
+    pub(in crate::vulkan) fn take_turn(&mut self) -> Result<()> {
+        self.state.device.turn.take(self.state)
+    }
+
     /// Adds a command to the chain that is held, if it fits; whether it did.
     pub(in crate::vulkan) fn extend<T: Chain>(
         &mut self,

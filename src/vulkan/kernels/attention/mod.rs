@@ -7,7 +7,7 @@ pub mod gradient;
 pub mod newest;
 pub mod rope;
 pub mod rope_rows;
-mod several;
+pub mod several;
 mod token;
 mod warpgroup;
 

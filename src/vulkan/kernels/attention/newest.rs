@@ -3,6 +3,7 @@
 
 use smallvec::SmallVec;
 
+use super::several::{Fronted, fronted, leads};
 use super::{Vector, attend, is_wide, rope, rope_rows, several, steps, steps_of_vector, token};
 use crate::core::Result;
 use crate::kernels::DeviceView;
@@ -165,6 +166,36 @@ impl Newest<'_> {
     }
 }
 
+/// What the vector kernel is told, or `None` where it does not take these arrays.
+fn ready(
+    enc: &CommandEncoder,
+    qkv: [&DeviceView; 3],
+    mask: Option<&DeviceView>,
+    newest: &Newest,
+) -> Option<(Turned, Vector)> {
+    let [q, _, v] = qkv;
+    if !(table::vector(q.shape[2] as u64, v.shape[3] as u64) && qkv.into_iter().all(is_wide)) {
+        return None;
+    }
+    let vector = Vector::of(enc, qkv);
+    Some((turned(enc.device().features(), qkv, mask, newest, vector)?, vector))
+}
+
+/// The same as what a chain of products begins with.
+pub fn front(
+    enc: &mut CommandEncoder,
+    qkv: [&DeviceView; 3],
+    with: (Option<&DeviceView>, Option<&DeviceView>),
+    scale: f32,
+    dst: &DeviceView,
+    newest: &Newest,
+) -> Result<Option<Fronted>> {
+    if !leads(qkv[0], dst, newest) || ready(enc, qkv, with.0, newest).is_none() {
+        return Ok(None);
+    }
+    fronted(enc, qkv, with, scale, dst, newest)
+}
+
 /// As [`attention`](super::attention) for what [`Newest`] says, where `q` is not turned yet and `k` and `v` have room for the newest
 /// rows; whether the kernel takes these arrays.
 pub fn attention(
@@ -175,14 +206,7 @@ pub fn attention(
     dst: &DeviceView,
     newest: &Newest,
 ) -> Result<bool> {
-    let [q, _, v] = qkv;
-    if !(table::vector(q.shape[2] as u64, v.shape[3] as u64) && qkv.into_iter().all(is_wide)) {
-        return Ok(false);
-    }
-    let vector = Vector::of(enc, qkv);
-    let Some(turned) = turned(enc.device().features(), qkv, mask, newest, vector) else {
-        return Ok(false);
-    };
+    let Some((turned, vector)) = ready(enc, qkv, mask, newest) else { return Ok(false) };
     let both = (mask, sinks);
     if several::attention(enc, qkv, both, (scale, causal), dst, newest)?
         || token::attention(enc, qkv, both, (scale, causal), dst, newest)?

@@ -18,3 +18,5 @@ mod trial;
 mod units;
 pub mod wide;
 mod wide_codes;
+
+pub use self::chain::front;

@@ -53,7 +53,8 @@ enum Kind {
     WarpgroupProduct,
     /// A barrier in memory: readied, arrived at, or whether a phase of it is over.
     Arrivals(Arrivals),
-    Barrier,
+    /// Its number, and how many warps it awaits where not all.
+    Barrier(usize, Option<usize>),
     ActiveLanes,
     /// From the device's memory to the workgroup's: done at once.
     Copy,
@@ -279,8 +280,9 @@ impl Reader {
         if let Some(r) = self.register(text) {
             return Operand::Register(r);
         }
-        if let Some(&at) = self.shared.get(text) {
-            return Operand::Number(at);
+        let (name, offset) = text.split_once('+').unwrap_or((text, "0"));
+        if let Some(&at) = self.shared.get(name) {
+            return Operand::Number(at + offset.parse::<u64>().expect("an offset"));
         }
         Operand::Number(match text {
             "args" => 0,
@@ -362,7 +364,7 @@ impl Reader {
         match name.split('.').next() {
             Some("ret") => {}
             Some("bra") => i.kind = Kind::Branch(parts[0][0].clone()),
-            Some("bar") if !name.contains("warp") => i.kind = Kind::Barrier,
+            Some("bar") if !name.contains("warp") => i.kind = products::barrier(&parts),
             Some("bar" | "fence" | "prefetch" | "wgmma") if !name.contains("mma_async") => {
                 i.kind = Kind::Nothing
             }
@@ -409,11 +411,9 @@ impl Reader {
                 i.kind = Kind::WarpgroupProduct;
                 (i.to, i.from) = (registers(&parts[0]), operands(&parts[1..3]));
             }
-            Some("mma") => {
-                (i.kind, i.to, i.from) = (Kind::Product, registers(&parts[0]), operands(&parts[1..]));
-            }
-            Some("movmatrix") => {
-                (i.kind, i.to, i.from) = (Kind::Transpose, registers(&parts[0]), operands(&parts[1..]));
+            Some(of_warp @ ("mma" | "movmatrix")) => {
+                i.kind = if of_warp == "mma" { Kind::Product } else { Kind::Transpose };
+                (i.to, i.from) = (registers(&parts[0]), operands(&parts[1..]));
             }
             Some("activemask") => (i.kind, i.to) = (Kind::ActiveLanes, registers(&parts[0])),
             _ => {
@@ -465,7 +465,8 @@ struct Warp {
     at: [usize; LANES],
     /// All registers, lane by lane.
     values: Vec<u64>,
-    waits: bool,
+    /// The barrier that it waits at.
+    waits: Option<(usize, Option<usize>)>,
 }
 
 struct Group {
@@ -508,7 +509,7 @@ impl Program {
                     .map(|_| Warp {
                         at: [0; LANES],
                         values: (0..self.registers * LANES).map(|_| next()).collect(),
-                        waits: false,
+                        waits: None,
                     })
                     .collect(),
                 shared: (0..self.shared).map(|_| next() as u8).collect(),
@@ -524,9 +525,7 @@ impl Program {
                     let around = Around { memory, params, shared: &mut group.shared, place };
                     self.turn(warp, around);
                 }
-                if group.warps.iter().all(|w| w.waits || w.at[0] == GONE) {
-                    group.warps.iter_mut().for_each(|w| w.waits = false);
-                }
+                products::release(&mut group.warps);
             }
             if all.iter().all(over) {
                 return;
@@ -538,7 +537,7 @@ impl Program {
     fn turn(&self, warp: &mut Warp, mut around: Around) {
         for _ in 0..TURN {
             let at = *warp.at.iter().min().expect("lanes");
-            if at == GONE || warp.waits {
+            if at == GONE || warp.waits.is_some() {
                 return;
             }
             let i = &self.instructions[at];
@@ -614,9 +613,9 @@ impl Program {
             Kind::Arrivals(what) => {
                 each(lanes).for_each(|lane| products::arrive(i, warp, lane, around, *what))
             }
-            Kind::Barrier => {
+            Kind::Barrier(number, warps) => {
                 assert!(warp.at.iter().all(|&a| a == warp.at[0]), "{}: lanes are elsewhere", i.text);
-                warp.waits = true;
+                warp.waits = Some((*number, *warps));
             }
             Kind::ActiveLanes => {
                 each(lanes).for_each(|lane| warp.values[i.to[0] * LANES + lane] = lanes.into());

@@ -1,6 +1,8 @@
 //! Products of matrices of a warp and of a warpgroup, and barriers in memory, as the reader of PTX runs them.
 
-use super::{Around, Instruction, LANES, Operand, Space, Warp, bits, bytes, float, of_bf16, value};
+use super::{
+    Around, GONE, Instruction, Kind, LANES, Operand, Space, Warp, bits, bytes, float, of_bf16, value,
+};
 
 /// What is done at a barrier in memory: how many it awaits, how many came, and how often all did.
 #[derive(Clone, Copy)]
@@ -17,6 +19,25 @@ impl Arrivals {
             Some("init") => (Arrivals::Ready, 0),
             Some("try_wait") => (Arrivals::Over, 1),
             _ => (Arrivals::Arrive, 1),
+        }
+    }
+}
+
+/// A barrier of warps, by its number and threads.
+pub(super) fn barrier(parts: &[Vec<String>]) -> Kind {
+    let number = |i: usize| parts.get(i).map(|p| p[0].parse::<usize>().expect("a number"));
+    Kind::Barrier(number(0).expect("a barrier"), number(1).map(|threads| threads / LANES))
+}
+
+/// Lets those go on whose barrier all have reached.
+pub(super) fn release(warps: &mut [Warp]) {
+    let left = warps.iter().filter(|w| w.at[0] != GONE).count();
+    for number in 0..16 {
+        let at = |w: &Warp| w.waits.is_some_and(|b| b.0 == number);
+        let came = warps.iter().filter(|w| at(w)).count();
+        let awaited = warps.iter().find(|w| at(w)).and_then(|w| w.waits?.1).unwrap_or(left);
+        if came > 0 && came >= awaited {
+            warps.iter_mut().filter(|w| at(w)).for_each(|w| w.waits = None);
         }
     }
 }

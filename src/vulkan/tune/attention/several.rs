@@ -21,6 +21,8 @@ pub(in crate::vulkan) const TOGETHER: u32 = 2;
 pub(in crate::vulkan) const KEYS: u32 = 16;
 /// Most heads of a workgroup: columns of products.
 const ROWS: u64 = 8;
+/// The same where a chain begins with it: what halves of warps leave has room where the chain's row lies later.
+const FRONT_ROWS: u64 = 4;
 /// Features of heads that there are kernels for.
 const FEATURES: [u64; 2] = [64, 128];
 /// Fewest keys of a part (an estimate), and most parts, which the last workgroup has in registers.
@@ -66,6 +68,29 @@ pub(in crate::vulkan) fn several(
     })
 }
 
+/// The same for one sequence as what a chain of products begins with: a workgroup a multiprocessor, of four heads at most.
+pub(in crate::vulkan) fn front(
+    p: &Profile,
+    kv: u64,
+    group: u64,
+    keys: u64,
+    features: u64,
+) -> Option<Several> {
+    let s = several(p, kv, group, keys, features)?;
+    let tiles = group.div_ceil(FRONT_ROWS);
+    let room = u64::from(p.features.units) / (kv * tiles).max(1);
+    let most = 1 << room.min(MOST_PARTS).checked_ilog2()?;
+    let parts = keys.div_ceil(KEYS.into()).next_power_of_two().min(most);
+    // FITS: as above.
+    Some(Several {
+        rows: group.min(FRONT_ROWS) as u32,
+        tiles: tiles as u32,
+        parts: parts as u32,
+        span: (ceil(keys as i64, parts as i64) as u32).next_multiple_of(KEYS),
+        ..s
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,6 +115,19 @@ mod tests {
             let [rows, tiles, parts, span] = cut(lines, group, keys).map(u64::from);
             assert!(rows * tiles >= group && parts * span >= keys && parts.is_power_of_two());
         }
+    }
+
+    #[test]
+    fn fronts_have_one_workgroup_a_multiprocessor() {
+        let mut p = h200();
+        (p.features.ptx, p.features.units) = (true, 132);
+        let cut =
+            |kv, group, keys| front(&p, kv, group, keys, 128).map(|s| [s.rows, s.tiles, s.parts, s.span]);
+        assert_eq!(cut(8, 4, 572), Some([4, 1, 16, 48]));
+        assert_eq!(cut(4, 8, 572), Some([4, 2, 16, 48]));
+        assert_eq!(cut(8, 2, 40), Some([2, 1, 4, 16]));
+        assert_eq!(cut(40, 1, 3000), Some([1, 1, 2, 1504]));
+        assert_eq!(cut(200, 1, 3000), None);
     }
 
     #[test]

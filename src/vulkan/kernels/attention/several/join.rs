@@ -1,7 +1,7 @@
-//! How warps, and the workgroups of a line's parts, become one result in the text of `text`.
+//! How warps become one result in the text of `text`.
 
-use super::place;
-use super::text::{LOG2E, NOTHING, Program, four};
+use super::args::place;
+use super::text::{NOTHING, Program, four};
 use crate::vulkan::kernels::matmul::warpgroup::text::put;
 use crate::vulkan::tune::attention::several::WARPS;
 
@@ -24,7 +24,13 @@ setp.eq.f32 q,top,{NOTHING}; selp.f32 fin,zf,top,q;"
                 put(o, format_args!("shfl.sync.bfly.b32 f,l{i}f,{by},31,-1; add.f32 l{i}f,l{i}f,f;"));
             }
         }
-        put(o, format_args!("mov.u32 j,tops; shl.b32 t0,warp,2; add.u32 t0,j,t0; shl.b32 t1,t,6;"));
+        put(
+            o,
+            format_args!(
+                "mov.u32 j,{}; shl.b32 t0,warp,2; add.u32 t0,j,t0; shl.b32 t1,t,6;",
+                self.shared("tops")
+            ),
+        );
         for i in 0..2 {
             put(
                 o,
@@ -38,7 +44,7 @@ setp.eq.f32 q,top,{NOTHING}; selp.f32 fin,zf,top,q;"
                 ),
             );
         }
-        put(o, format_args!("bar.sync 0;"));
+        put(o, format_args!("{}", self.barrier()));
         for i in 0..2 {
             put(
                 o,
@@ -58,9 +64,11 @@ setp.eq.f32 q,top,{NOTHING}; selp.f32 fin,zf,top,q;"
         put(
             o,
             format_args!(
-                "mov.u32 at,held; and.b32 t0,warp,{half}; mul.lo.u32 t0,t0,{all}; add.u32 at,at,t0; mul.lo.u32 t0,t,{two}; add.u32 at,at,t0; shl.b32 t0,g,5; add.u32 at,at,t0; setp.ge.u32 high,warp,{warps};
+                "mov.u32 at,{held}; and.b32 t0,warp,{half}; mul.lo.u32 t0,t0,{all}; add.u32 at,at,t0; mul.lo.u32 t0,t,{two}; add.u32 at,at,t0; shl.b32 t0,g,5; add.u32 at,at,t0; setp.ge.u32 high,warp,{warps};
 @high bra LEAVE;
-bar.sync 0;",
+{barrier}",
+                barrier = self.barrier(),
+                held = self.shared("held"),
                 half = WARPS / 2 - 1,
                 warps = WARPS / 2,
                 all = self.rows * 4 * self.features,
@@ -78,7 +86,7 @@ bar.sync 0;",
             let all = [0, 2, 4, 6].map(|i| format!("o{}", first + i)).join(",");
             put(o, format_args!("@r{row} st.shared.v4.f32 [at+{place}],{{{all}}};"));
         });
-        put(o, format_args!("@!high bra LEFT;\nbar.sync 0;\nLEFT:\nbar.sync 0;"));
+        put(o, format_args!("@!high bra LEFT;\n{0}\nLEFT:\n{0}", self.barrier()));
     }
 
     /// Fours of features of a row that a lane has: which row, where they lie, and the first of their registers, of which every other is its.
@@ -91,27 +99,28 @@ bar.sync 0;",
         }
     }
 
-    /// Four features of a row for each thread: of a part, and of all parts by the workgroup that comes last.
-    pub(super) fn result(self, o: &mut String) {
+    /// Four features of a row for each thread, as d0 to d3, beside the greatest score `top`, and the sum of weights.
+    pub(super) fn gather(self, o: &mut String) {
         let fours = self.features / 4;
         put(
             o,
             format_args!(
                 "shr.u32 j,tid,{log}; and.b32 u,tid,{mask}; setp.lt.u32 here,j,{rows}; min.u32 row,j,{last}; mad.lo.u32 t0,tile,{rows},row; setp.lt.and.u32 here,t0,{group},here;
 ld.param.u32 t1,[args+{lines}]; mad.lo.u32 line,batch,t1,kv; mad.lo.u32 line,line,{group},t0;
-mov.u32 t1,tops; shl.b32 t0,row,5; add.u32 t1,t1,t0; ld.shared.v4.f32 {{{b0}}},[t1]; ld.shared.v4.f32 {{{b4}}},[t1+16]; ld.shared.v4.f32 {{{b8}}},[t1+{sums}]; ld.shared.v4.f32 {{{b12}}},[t1+{more}];",
+mov.u32 t1,{tops}; shl.b32 t0,row,5; add.u32 t1,t1,t0; ld.shared.v4.f32 {{{b0}}},[t1]; ld.shared.v4.f32 {{{b4}}},[t1+16]; ld.shared.v4.f32 {{{b8}}},[t1+{sums}]; ld.shared.v4.f32 {{{b12}}},[t1+{more}];",
                 log = fours.ilog2(),
                 mask = fours - 1,
                 rows = self.rows,
                 last = self.rows - 1,
                 group = self.group,
-                lines = place!(lines),
+                lines = self.arg(place!(lines)),
                 b0 = four("b", 0),
                 b4 = four("b", 4),
                 b8 = four("b", 8),
                 b12 = four("b", 12),
                 sums = self.extremes(),
                 more = self.extremes() + 16,
+                tops = self.shared("tops"),
             ),
         );
         Self::greatest(o);
@@ -125,7 +134,8 @@ mov.u32 t1,tops; shl.b32 t0,row,5; add.u32 t1,t1,t0; ld.shared.v4.f32 {{{b0}}},[
         put(
             o,
             format_args!(
-                "mov.u32 t1,held; mul.lo.u32 t0,row,{}; add.u32 t1,t1,t0; shl.b32 t0,u,4; add.u32 t1,t1,t0;",
+                "mov.u32 t1,{}; mul.lo.u32 t0,row,{}; add.u32 t1,t1,t0; shl.b32 t0,u,4; add.u32 t1,t1,t0;",
+                self.shared("held"),
                 4 * self.features
             ),
         );
@@ -140,123 +150,5 @@ mov.u32 t1,tops; shl.b32 t0,row,5; add.u32 t1,t1,t0; ld.shared.v4.f32 {{{b0}}},[
             );
             (0..4).for_each(|i| put(o, format_args!("add.f32 d{i},d{i},b{i};")));
         }
-        if self.parts > 1 {
-            self.join(o);
-        } else {
-            put(o, format_args!("mov.f32 b0,top; mov.f32 b1,sum;"));
-            self.extra(o);
-            put(o, format_args!("max.f32 top,top,f;"));
-            self.shares(o, 1);
-            (0..4).for_each(|i| put(o, format_args!("mul.f32 d{i},d{i},b0; mul.f32 d{i},d{i},root;")));
-        }
-        put(
-            o,
-            format_args!(
-                "cvt.rn.bf16x2.f32 t0,d1,d0; cvt.rn.bf16x2.f32 t1,d3,d2; ld.param.u64 d64,[args+{}]; mul.lo.u32 t2,line,{}; shl.b32 u,u,3; add.u32 t2,t2,u; cvt.u64.u32 e64,t2; add.u64 d64,d64,e64;
-@here st.global.v2.b32 [d64],{{t0,t1}};",
-                place!(dst),
-                self.bytes()
-            ),
-        );
-    }
-
-    /// The sink of the thread's row as `f`, in units of log 2.
-    fn extra(self, o: &mut String) {
-        put(o, format_args!("mov.f32 f,{NOTHING};"));
-        if self.sinks {
-            put(
-                o,
-                format_args!(
-                    "rem.u32 t1,line,{}; ld.param.u32 t2,[args+{step}]; mad.lo.u32 t0,kv,{group},t1; mul.lo.u32 t0,t0,t2; ld.param.u64 d64,[args+{sinks}]; mad.wide.s32 d64,t0,2,d64; ld.global.nc.b16 h0,[d64]; mov.b32 t0,{{hz,h0}}; mov.b32 f,t0; mul.f32 f,f,{LOG2E};",
-                    self.group,
-                    step = place!(sink_step),
-                    group = self.group,
-                    sinks = place!(sinks),
-                ),
-            );
-        }
-    }
-
-    /// Of so many parts whose greatest scores and sums are pairs from b0 on: the first of each becomes its share, before all are divided
-    /// by `root`; `top` is the greatest of all, `f` a score without a value.
-    fn shares(self, o: &mut String, parts: u32) {
-        put(
-            o,
-            format_args!(
-                "setp.eq.f32 q,top,{NOTHING}; selp.f32 fin,zf,top,q; sub.f32 root,f,fin; ex2.approx.ftz.f32 root,root;"
-            ),
-        );
-        for i in 0..parts {
-            put(
-                o,
-                format_args!(
-                    "sub.f32 b{0},b{0},fin; ex2.approx.ftz.f32 b{0},b{0}; fma.rn.f32 root,b{0},b{1},root;",
-                    2 * i,
-                    2 * i + 1
-                ),
-            );
-        }
-        put(o, format_args!("rcp.approx.f32 root,root;"));
-    }
-
-    /// Leaves a part; the workgroup that comes last takes all of them, in order, and leaves the counter zero.
-    fn join(self, o: &mut String) {
-        let parts = self.parts;
-        put(
-            o,
-            format_args!(
-                "mul.lo.u32 t0,line,{parts}; add.u32 t1,t0,part; ld.param.u64 d64,[args+{values}]; mad.wide.u32 e64,t1,{bytes},d64; mul.wide.u32 ma,u,16; add.u64 e64,e64,ma;
-@here st.global.v4.f32 [e64],{{d0,d1,d2,d3}};
-mad.wide.u32 d64,t0,{bytes},d64; add.u64 ma,ma,d64; ld.param.u64 mb,[args+{heads}]; mad.wide.u32 e64,t1,8,mb; setp.eq.and.u32 p,u,0,here; mad.wide.u32 mb,t0,8,mb;
-@p st.global.v2.f32 [e64],{{top,sum}};
-fence.acq_rel.gpu;
-bar.sync 0;
-setp.ne.u32 p,tid,0; mov.u32 t2,flag;
-@p bra COUNTED;
-mov.u32 t0,%ctaid.z; ld.param.u32 t1,[args+{lines}]; mad.lo.u32 t0,t0,t1,kv; mad.lo.u32 t0,t0,{tiles},tile; ld.param.u64 d64,[args+{counters}]; mad.wide.u32 d64,t0,4,d64;
-atom.acq_rel.gpu.global.add.u32 t0,[d64],1;
-st.shared.b32 [t2],t0; setp.ne.u32 q,t0,{last};
-@!q st.global.b32 [d64],zero;
-fence.acq_rel.gpu;
-COUNTED:
-bar.sync 0;
-ld.shared.b32 t0,[t2]; setp.ne.u32 p,t0,{last};
-@p bra DONE;
-fence.acq_rel.gpu;",
-                values = place!(parts),
-                bytes = 4 * self.features,
-                heads = place!(heads),
-                lines = place!(lines),
-                tiles = self.tiles,
-                counters = place!(counters),
-                last = parts - 1,
-            ),
-        );
-        self.extra(o);
-        put(o, format_args!("mov.f32 top,f;"));
-        for i in 0..parts {
-            put(
-                o,
-                format_args!(
-                    "@here ld.relaxed.gpu.global.v2.f32 {{b{0},b{1}}},[mb+{2}];\n@here max.f32 top,top,b{0};",
-                    2 * i,
-                    2 * i + 1,
-                    8 * i
-                ),
-            );
-        }
-        self.shares(o, parts);
-        (0..4).for_each(|i| put(o, format_args!("mov.f32 d{i},zf;")));
-        for i in 0..parts {
-            put(
-                o,
-                format_args!(
-                    "@here ld.relaxed.gpu.global.v4.f32 {{s0,s1,s2,s3}},[ma+{}];",
-                    i * 4 * self.features
-                ),
-            );
-            (0..4).for_each(|e| put(o, format_args!("fma.rn.f32 d{e},s{e},b{},d{e};", 2 * i)));
-        }
-        (0..4).for_each(|i| put(o, format_args!("mul.f32 d{i},d{i},root;")));
     }
 }

@@ -1,7 +1,7 @@
 //! Queries and the newest key in the text of `text`: normalised, turned and brought to shared memory, with the newest value; the newest
 //! key and value are stored where the others are.
 
-use super::place;
+use super::args::place;
 use super::text::{Program, four};
 use crate::core::Dtype;
 use crate::vulkan::kernels::matmul::warpgroup::text::{pair, put};
@@ -22,10 +22,10 @@ impl Program {
         if self.norm {
             self.normalise(o);
         }
-        put(o, format_args!("bar.sync 0;"));
+        put(o, format_args!("{}", self.barrier()));
         self.turn(o);
         self.keep(o);
-        put(o, format_args!("bar.sync 0;"));
+        put(o, format_args!("{}", self.barrier()));
     }
 
     /// Asks for the thread's eighth of a query, of the newest key or of the newest value, and of what normalises it.
@@ -47,15 +47,15 @@ ld.param.u64 d64,[args+{qa}]; ld.param.u64 e64,[args+{ka}]; selp.b64 d64,e64,d64
                 all = self.rows + 2,
                 heads = self.group - 1,
                 group = self.group,
-                q0 = place!(q_steps),
-                q1 = place!(q_steps) + 4,
-                k0 = place!(key_steps),
-                k1 = place!(key_steps) + 4,
-                v0 = place!(value_steps),
-                v1 = place!(value_steps) + 4,
-                qa = place!(q),
-                ka = place!(key),
-                va = place!(value),
+                q0 = self.arg(place!(q_steps)),
+                q1 = self.arg(place!(q_steps) + 4),
+                k0 = self.arg(place!(key_steps)),
+                k1 = self.arg(place!(key_steps) + 4),
+                v0 = self.arg(place!(value_steps)),
+                v1 = self.arg(place!(value_steps) + 4),
+                qa = self.arg(place!(q)),
+                ka = self.arg(place!(key)),
+                va = self.arg(place!(value)),
             ),
         );
         if self.norm {
@@ -64,8 +64,8 @@ ld.param.u64 d64,[args+{qa}]; ld.param.u64 e64,[args+{ka}]; selp.b64 d64,e64,d64
                 format_args!(
                     "ld.param.u64 d64,[args+{}]; ld.param.u64 e64,[args+{}]; selp.b64 d64,e64,d64,q; cvt.u64.u32 e64,t1; add.u64 d64,d64,e64;
 @mine ld.global.nc.v4.b32 {{w0,w1,w2,w3}},[d64];",
-                    place!(q_weight),
-                    place!(k_weight)
+                    self.arg(place!(q_weight)),
+                    self.arg(place!(k_weight))
                 ),
             );
         }
@@ -77,19 +77,19 @@ ld.param.u64 d64,[args+{qa}]; ld.param.u64 e64,[args+{ka}]; selp.b64 d64,e64,d64
             o,
             format_args!(
                 "sub.u32 t0,{last},tid; setp.ge.u32 p,t0,{pairs};
-@p bra TURNED;
+@p bra ANGLED;
 ld.param.u32 t1,[args+{step}]; mul.lo.u32 t1,t1,t0; ld.param.u64 d64,[args+{table}]; mad.wide.s32 d64,t1,4,d64; ld.global.nc.f32 angle,[d64];
 ld.param.u32 t2,[args+{start}]; ld.param.u64 d64,[args+{starts}]; setp.eq.u64 q,d64,0; ld.param.u32 t1,[args+{ostep}]; mul.lo.u32 t1,t1,batch; mad.wide.s32 d64,t1,4,d64;
 @!q ld.global.nc.b32 t2,[d64];
 cvt.rn.f32.s32 z,t2; ld.param.f32 z2,[args+{pace}]; mul.f32 z,z,z2;",
                 last = THREADS - 1,
                 pairs = self.features / 2,
-                step = place!(table_step),
-                table = place!(table),
-                start = place!(start),
-                starts = place!(starts),
-                ostep = place!(start_step),
-                pace = place!(pace),
+                step = self.arg(place!(table_step)),
+                table = self.arg(place!(table)),
+                start = self.arg(place!(start)),
+                starts = self.arg(place!(starts)),
+                ostep = self.arg(place!(start_step)),
+                pace = self.arg(place!(pace)),
             ),
         );
         if self.waves {
@@ -116,9 +116,10 @@ cvt.rni.s64.f64 d64,wide1; cvt.u32.u64 t1,d64; mul.f32 z2,z,z;",
                 "mul.f32 f0,f0,z2; fma.rn.f32 f0,f0,z,z; fma.rn.f32 f,z2,0fBF000000,0f3F800000; mul.f32 z2,z2,z2; fma.rn.f32 f1,f1,z2,f;
 and.b32 t2,t1,1; setp.ne.u32 q,t2,0; selp.f32 z,f1,f0,q; selp.f32 z2,f0,f1,q; and.b32 t2,t1,2; shl.b32 t2,t2,30; mov.b32 t0,z; xor.b32 t0,t0,t2; mov.b32 z,t0;
 add.u32 t1,t1,1; and.b32 t2,t1,2; shl.b32 t2,t2,30; mov.b32 t0,z2; xor.b32 t0,t0,t2; mov.b32 z2,t0; ld.param.f32 f,[args+{sign}]; mul.f32 z,z,f;
-sub.u32 t0,{last},tid; shl.b32 t0,t0,3; mov.u32 t1,angles; add.u32 t0,t0,t1; st.shared.v2.f32 [t0],{{z2,z}};
-TURNED:",
-                sign = place!(sign),
+sub.u32 t0,{last},tid; shl.b32 t0,t0,3; mov.u32 t1,{angles}; add.u32 t0,t0,t1; st.shared.v2.f32 [t0],{{z2,z}};
+ANGLED:",
+                sign = self.arg(place!(sign)),
+                angles = self.shared("angles"),
                 last = THREADS - 1,
             ),
         );
@@ -143,7 +144,7 @@ TURNED:",
                 "mul.f32 root,sum,0f{:08X}; ld.param.f32 z,[args+{}]; add.f32 root,root,z; rsqrt.approx.f32 root,root;",
                 // FITS: a power of two.
                 (1.0 / self.features as f32).to_bits(),
-                place!(eps)
+                self.arg(place!(eps))
             ),
         );
         for i in 0..4 {
@@ -164,8 +165,9 @@ TURNED:",
         put(
             o,
             format_args!(
-                "and.b32 t1,u,{half}; setp.ne.u32 upper,t1,0; and.b32 t1,u,{}; shl.b32 t1,t1,6; mov.u32 t2,angles; add.u32 t1,t1,t2;",
-                half - 1
+                "and.b32 t1,u,{half}; setp.ne.u32 upper,t1,0; and.b32 t1,u,{}; shl.b32 t1,t1,6; mov.u32 t2,{angles}; add.u32 t1,t1,t2;",
+                half - 1,
+                angles = self.shared("angles"),
             ),
         );
         for i in 0..4 {
@@ -191,9 +193,10 @@ TURNED:",
         put(
             o,
             format_args!(
-                "mov.u32 t1,rows; shl.b32 t0,tid,4; add.u32 t0,t0,t1;
+                "mov.u32 t1,{rows}; shl.b32 t0,tid,4; add.u32 t0,t0,t1;
 @mine st.shared.v4.b32 [t0],{{{}}};",
-                four("c", 0)
+                four("c", 0),
+                rows = self.shared("rows"),
             ),
         );
     }
@@ -208,12 +211,12 @@ selp.b32 t1,vs,ks,plain; ld.param.u32 t0,[args+{k0}]; ld.param.u32 t2,[args+{v0}
 ld.param.u64 d64,[args+{k}]; ld.param.u64 e64,[args+{v}]; selp.b64 d64,e64,d64,plain; cvt.u64.u32 e64,t0; add.u64 d64,d64,e64;
 @stored st.global.v4.b32 [d64],{{{four}}};",
                 rows = self.rows,
-                k0 = place!(k_steps),
-                k1 = place!(k_steps) + 4,
-                v0 = place!(v_steps),
-                v1 = place!(v_steps) + 4,
-                k = place!(k),
-                v = place!(v),
+                k0 = self.arg(place!(k_steps)),
+                k1 = self.arg(place!(k_steps) + 4),
+                v0 = self.arg(place!(v_steps)),
+                v1 = self.arg(place!(v_steps) + 4),
+                k = self.arg(place!(k)),
+                v = self.arg(place!(v)),
                 four = four("c", 0),
             ),
         );

@@ -1,6 +1,6 @@
 //! Tests of the text: its values against float64.
 
-use super::Args;
+use super::args::Args;
 use super::text::Program;
 use crate::vulkan::kernels::attention::Mask;
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
@@ -30,7 +30,7 @@ fn rounded(x: f64) -> f64 {
 
 /// Sequences, heads of keys, keys, their part, and the newest one's place.
 #[derive(Clone, Copy)]
-struct Sizes {
+pub struct Sizes {
     batch: usize,
     kv: usize,
     n: usize,
@@ -43,8 +43,8 @@ const BASE: f64 = 10_000.0;
 const SCALE: f64 = 0.3;
 
 /// Everything that a kernel reads.
-struct Case {
-    p: Program,
+pub struct Case {
+    pub p: Program,
     s: Sizes,
     q: Vec<f64>,
     key: Vec<f64>,
@@ -58,6 +58,26 @@ struct Case {
 }
 
 impl Case {
+    /// One sequence, whose heads are shared so by parts of the keys.
+    pub fn one(features: u32, [kv, group, parts]: [u32; 3], [n, place]: [usize; 2], masked: bool) -> Case {
+        let mask = if masked { Mask::Add } else { Mask::None };
+        let rows = group.min(4);
+        let p = Program {
+            features,
+            group,
+            rows,
+            tiles: group.div_ceil(4),
+            kv,
+            parts,
+            mask,
+            norm: !masked,
+            sinks: masked,
+            ..PLAIN
+        };
+        let span = n.div_ceil(parts as usize).next_multiple_of(16);
+        Case::new(p, Sizes { batch: 1, kv: kv as usize, n, span, place })
+    }
+
     fn new(p: Program, s: Sizes) -> Case {
         let (d, heads) = (p.features as usize, s.kv * p.group as usize);
         let mut x = Numbers(7);
@@ -137,10 +157,10 @@ impl Case {
         (newest, out)
     }
 
-    fn run(&self) {
+    /// Places everything, and tells where.
+    pub fn place(&self, m: &mut Memory) -> Args {
         let (p, s) = (self.p, self.s);
         let (d, heads) = (p.features as usize, s.kv * p.group as usize);
-        let mut m = Memory::default();
         let angles: Vec<u8> = (0..d / 2).flat_map(|i| (frequency(i, d) as f32).to_le_bytes()).collect();
         let starts: Vec<u8> = STARTS.iter().flat_map(|x| x.to_le_bytes()).collect();
         let mask = match p.mask {
@@ -158,7 +178,7 @@ impl Case {
         };
         let row = 2 * d as u32;
         let parts = s.batch * heads * p.parts as usize;
-        let args = Args {
+        Args {
             q: m.place(bytes(&self.q)),
             key: m.place(bytes(&self.key)),
             value: m.place(bytes(&self.value)),
@@ -192,10 +212,25 @@ impl Case {
             sign: 1.0,
             scale: SCALE as f32,
             eps: 1e-5,
-            unused: 0,
-        };
+            words: 0,
+            tag: 0,
+        }
+    }
+
+    fn run(&self) {
+        let (p, s) = (self.p, self.s);
+        let mut m = Memory::default();
+        let args = self.place(&mut m);
         let grid = [(p.parts * p.tiles) as usize, s.kv, s.batch];
         Reader::read(&p.text()).run_grid(&mut m, args.bytes(), grid);
+        self.compare(&m, &args);
+        assert!(m.bytes(args.counters).iter().all(|&b| b == 0));
+    }
+
+    /// Holds results, and the newest keys and values, against float64.
+    pub fn compare(&self, m: &Memory, args: &Args) {
+        let (p, s) = (self.p, self.s);
+        let (d, heads) = (p.features as usize, s.kv * p.group as usize);
         let stored = |at: u64, i: usize| -> Vec<f64> {
             m.bytes(at)[2 * i * d..][..2 * d]
                 .chunks(2)
@@ -214,7 +249,6 @@ impl Case {
             near(&stored(args.k, line * s.n + s.place), &newest, "the newest key");
             near(&stored(args.v, line * s.n + s.place), &self.value[line * d..][..d], "the newest value");
         }
-        assert!(m.bytes(args.counters).iter().all(|&b| b == 0));
     }
 }
 
@@ -232,6 +266,8 @@ const PLAIN: Program = Program {
     waves: false,
     mask: Mask::Bool,
     sinks: false,
+    kv: 2,
+    front: None,
 };
 
 #[test]

@@ -2,7 +2,7 @@
 //! sixteen keys at a time by products of matrix units. Keys are the right side of one product and values the left side of the other,
 //! both as they lie in memory, so that nothing goes through shared memory on the way.
 
-use super::{Args, place};
+use super::args::{Args, place};
 use crate::core::Dtype;
 use crate::vulkan::kernels::attention::Mask;
 use crate::vulkan::kernels::matmul::warpgroup::text::{head, pair, put};
@@ -17,12 +17,16 @@ pub struct Program {
     pub group: u32,
     pub rows: u32,
     pub tiles: u32,
+    /// Heads of keys, where it is a front.
+    pub kv: u32,
     /// Parts of the keys, a power of two.
     pub parts: u32,
     pub norm: bool,
     pub waves: bool,
-    pub mask: Mask,
+    pub(in crate::vulkan::kernels::attention) mask: Mask,
     pub sinks: bool,
+    /// It is what a chain of products begins with: where its arguments lie among the chain's.
+    pub front: Option<u32>,
 }
 
 /// Bits of log2(e), of the lowest number and of minus infinity.
@@ -43,6 +47,11 @@ pub(super) fn four(name: &str, first: u32) -> String {
 }
 
 impl Program {
+    /// Workgroups of a part of the keys.
+    pub(super) fn lines(self) -> u32 {
+        self.kv * self.tiles
+    }
+
     /// Sixteen bytes of a row.
     pub(super) fn chunks(self) -> u32 {
         self.features / 8
@@ -68,33 +77,53 @@ impl Program {
         self.features / 8
     }
 
+    /// Bytes of shared memory: rows that are ready, angles, extremes and sums, values of half of the warps, a number.
+    fn pieces(self) -> [(&'static str, u32); 5] {
+        [
+            ("rows", (self.rows + 2) * self.bytes()),
+            ("angles", 4 * self.features),
+            ("tops", 2 * self.extremes()),
+            ("held", WARPS / 2 * self.rows * 4 * self.features),
+            ("flag", 16),
+        ]
+    }
+
+    /// Where a piece of it lies: a chain has one place for all.
+    pub(super) fn shared(self, piece: &str) -> String {
+        if self.front.is_none() {
+            return piece.into();
+        }
+        let before = self.pieces().into_iter().take_while(|p| p.0 != piece);
+        format!("row+{}", before.map(|p| p.1).sum::<u32>())
+    }
+
+    /// Where an argument lies.
+    pub(super) fn arg(self, at: usize) -> usize {
+        self.front.unwrap_or(0) as usize + at
+    }
+
+    /// A barrier of the threads that take part.
+    pub(super) fn barrier(self) -> String {
+        if self.front.is_some() { format!("bar.sync 1,{THREADS};") } else { "bar.sync 0;".into() }
+    }
+
     pub fn text(self) -> String {
         let mut o = head("sm_90", size_of::<Args>(), [THREADS, TOGETHER]);
-        put(
-            &mut o,
-            format_args!(
-                ".shared .align 16 .b8 rows[{}];
-.shared .align 16 .b8 angles[{}];
-.shared .align 16 .b8 tops[{}];
-.shared .align 16 .b8 held[{}];
-.shared .align 4 .b8 flag[4];",
-                (self.rows + 2) * self.bytes(),
-                4 * self.features,
-                2 * self.extremes(),
-                WARPS / 2 * self.rows * 4 * self.features,
-            ),
-        );
+        for (piece, bytes) in self.pieces() {
+            put(&mut o, format_args!(".shared .align 16 .b8 {piece}[{bytes}];"));
+        }
         self.registers(&mut o);
         self.begin(&mut o);
         self.ready(&mut o);
         self.walk(&mut o);
         self.leave(&mut o);
+        self.gather(&mut o);
         self.result(&mut o);
         put(&mut o, format_args!("DONE:\nret;\n}}"));
         o
     }
 
-    fn registers(self, o: &mut String) {
+    pub(super) fn registers(self, o: &mut String) {
         put(
             o,
             format_args!(
@@ -112,31 +141,45 @@ impl Program {
         );
     }
 
+    /// Which heads and part of the keys the workgroup has.
+    fn which(self) -> String {
+        let tiles = self.tiles;
+        match self.front {
+            Some(_) => format!(
+                "mov.u32 t0,%ctaid.x; div.u32 part,t0,{lines}; rem.u32 t0,t0,{lines}; div.u32 kv,t0,{tiles}; rem.u32 tile,t0,{tiles}; mov.u32 batch,0;",
+                lines = self.lines(),
+            ),
+            None => format!(
+                "mov.u32 t0,%ctaid.x; div.u32 part,t0,{tiles}; rem.u32 tile,t0,{tiles}; mov.u32 kv,%ctaid.y; mov.u32 batch,%ctaid.z;"
+            ),
+        }
+    }
+
     /// Finds what the workgroup and the lane have, and asks for the first keys.
-    fn begin(self, o: &mut String) {
+    pub(super) fn begin(self, o: &mut String) {
         put(
             o,
             format_args!(
                 "mov.u32 tid,%tid.x; and.b32 lane,tid,31; shr.u32 warp,tid,5; shr.u32 g,lane,2; and.b32 t,lane,3; mov.u32 zero,0; mov.f32 zf,0f00000000; mov.b16 hz,0;
-mov.u32 t0,%ctaid.x; div.u32 part,t0,{tiles}; rem.u32 tile,t0,{tiles}; mov.u32 kv,%ctaid.y; mov.u32 batch,%ctaid.z;
+{which}
 ld.param.u32 t0,[args+{span}]; ld.param.u32 t1,[args+{n}]; mul.lo.u32 begin,part,t0; add.u32 end,begin,t0; min.u32 end,end,t1; ld.param.u32 place,[args+{at}];
 mad.lo.u32 key0,warp,{KEYS},begin;
 ld.param.u32 ks,[args+{k2}]; ld.param.u32 t0,[args+{k0}]; ld.param.u32 t1,[args+{k1}]; mul.lo.u32 t0,t0,batch; mad.lo.u32 t0,t1,kv,t0; shl.b32 t1,t,4; add.u32 t0,t0,t1;
 ld.param.u64 ka,[args+{k}]; cvt.u64.u32 d64,t0; add.u64 ka,ka,d64; add.u32 t0,key0,g; mad.wide.u32 ka,t0,ks,ka;
 ld.param.u32 vs,[args+{v2}]; ld.param.u32 t0,[args+{v0}]; ld.param.u32 t1,[args+{v1}]; mul.lo.u32 t0,t0,batch; mad.lo.u32 t0,t1,kv,t0; shl.b32 t1,g,4; add.u32 t0,t0,t1;
 ld.param.u64 va,[args+{v}]; cvt.u64.u32 d64,t0; add.u64 va,va,d64; shl.b32 t0,t,1; add.u32 t0,key0,t0; mad.wide.u32 va,t0,vs,va;",
-                tiles = self.tiles,
-                span = place!(span),
-                n = place!(n),
-                at = place!(place),
-                k = place!(k),
-                k0 = place!(k_steps),
-                k1 = place!(k_steps) + 4,
-                k2 = place!(k_steps) + 8,
-                v = place!(v),
-                v0 = place!(v_steps),
-                v1 = place!(v_steps) + 4,
-                v2 = place!(v_steps) + 8,
+                which = self.which(),
+                span = self.arg(place!(span)),
+                n = self.arg(place!(n)),
+                at = self.arg(place!(place)),
+                k = self.arg(place!(k)),
+                k0 = self.arg(place!(k_steps)),
+                k1 = self.arg(place!(k_steps) + 4),
+                k2 = self.arg(place!(k_steps) + 8),
+                v = self.arg(place!(v)),
+                v0 = self.arg(place!(v_steps)),
+                v1 = self.arg(place!(v_steps) + 4),
+                v2 = self.arg(place!(v_steps) + 8),
             ),
         );
         if self.mask != Mask::None {
@@ -145,12 +188,12 @@ ld.param.u64 va,[args+{v}]; cvt.u64.u32 d64,t0; add.u64 va,va,d64; shl.b32 t0,t,
                 format_args!(
                     "ld.param.u32 ms,[args+{m2}]; ld.param.u32 t0,[args+{m0}]; ld.param.u32 t1,[args+{m1}]; mul.lo.u32 t0,t0,batch; ld.param.u64 ma,[args+{mask}];
 mad.lo.u32 u,kv,{group},0; mad.lo.u32 t2,tile,{rows},0; shl.b32 own,t,1; add.u32 own1,own,1;",
-                    m0 = place!(m_steps),
-                    m1 = place!(m_steps) + 4,
-                    m2 = place!(m_steps) + 8,
+                    m0 = self.arg(place!(m_steps)),
+                    m1 = self.arg(place!(m_steps) + 4),
+                    m2 = self.arg(place!(m_steps) + 8),
                     rows = self.rows,
                     group = self.group,
-                    mask = place!(mask),
+                    mask = self.arg(place!(mask)),
                 ),
             );
             for own in ["own", "own1"] {
@@ -222,11 +265,12 @@ mad.lo.u32 u,kv,{group},0; mad.lo.u32 t2,tile,{rows},0; shl.b32 own,t,1; add.u32
     }
 
     /// All keys of the warp.
-    fn walk(self, o: &mut String) {
+    pub(super) fn walk(self, o: &mut String) {
         put(
             o,
             format_args!(
-                "mov.u32 t0,rows; add.u32 newest,t0,{}; shl.b32 t1,t,4; and.b32 t2,g,3; setp.ge.u32 high,g,4; setp.ge.u32 upper,t,2;",
+                "mov.u32 t0,{}; add.u32 newest,t0,{}; shl.b32 t1,t,4; and.b32 t2,g,3; setp.ge.u32 high,g,4; setp.ge.u32 upper,t,2;",
+                self.shared("rows"),
                 self.rows * self.bytes(),
             ),
         );
@@ -258,9 +302,9 @@ mad.lo.u32 u,kv,{group},0; mad.lo.u32 t2,tile,{rows},0; shl.b32 own,t,1; add.u32
             o,
             format_args!(
                 "mov.f32 m0,{NOTHING}; mov.f32 m1,m0; mov.f32 l0f,zf; mov.f32 l1f,zf; ld.param.f32 scale,[args+{}]; mul.f32 scale,scale,{LOG2E}; setp.ge.u32 p,key0,end;
-@p bra WALKED;
-WALK:",
-                place!(scale)
+@p bra TILED;
+TILE:",
+                self.arg(place!(scale))
             ),
         );
         self.scores(o);
@@ -279,7 +323,7 @@ WALK:",
             put(o, format_args!("mad.wide.u32 ma,ms,{},ma;", KEYS * WARPS));
         }
         self.fetch_keys(o);
-        put(o, format_args!("@live bra WALK;\nWALKED:"));
+        put(o, format_args!("@live bra TILE;\nTILED:"));
     }
 
     /// Scores of sixteen keys, eight at a time: a lane has those of two heads for a key of each eight. Of a product's sixteen rows eight

@@ -4,6 +4,7 @@
 //! (MLX_VK_DISABLE=qmm_chain,gemv_chain: a kernel each).
 
 mod finish;
+pub mod front;
 mod row;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ use std::any::Any;
 
 use smallvec::SmallVec;
 
+use self::front::Front;
 use super::qmm_joined::Joined;
 use super::steps::arrays;
 use super::stream;
@@ -122,6 +124,7 @@ impl KernelKey for Key {
             VALUES => "gemv_chain".to_string(),
             group => format!("qmm_chain_q4g{group}"),
         };
+        let kind = self.chain.front.map_or(String::new(), |f| f.name() + "_") + &kind;
         kind + &afters.collect::<String>()
     }
 
@@ -149,6 +152,8 @@ struct Chained {
     /// Bytes of each product's only result; 0 where it has several.
     made: SmallVec<[u64; STAGES]>,
     afters: SmallVec<[KeptAfter; STAGES]>,
+    /// The attention before them.
+    front: Option<Front>,
     group: u32,
     workgroups: u32,
     /// Memory for words, and the tag of the first product's.
@@ -163,6 +168,7 @@ impl Chained {
             stages: SmallVec::new(),
             made: SmallVec::new(),
             afters: SmallVec::new(),
+            front: None,
             group,
             workgroups,
             words,
@@ -174,10 +180,18 @@ impl Chained {
     /// The kernel, and what it is told.
     fn program(&self) -> (Key, Args) {
         let ragged = self.stages.iter().any(|s| s.k % span(self.group) != 0);
-        let key = Key { chain: text::Chain { group: self.group, ragged }, afters: self.afters.clone() };
+        let front = self.front.as_ref().map(|f| f.program);
+        let key =
+            Key { chain: text::Chain { group: self.group, ragged, front }, afters: self.afters.clone() };
         let mut args = Args { stages: self.stages.len() as u64, ..Args::default() };
         args.stage[..self.stages.len()].copy_from_slice(&self.stages);
         (key, args)
+    }
+
+    /// All that the kernel is told.
+    fn told(&self, args: &Args) -> SmallVec<[u8; 256]> {
+        let front = self.front.as_ref().map_or(&[][..], |f| f.args.bytes());
+        args.bytes().iter().chain(front).copied().collect()
     }
 
     /// The number of what comes after a product, from 1 on; 0 is nothing.
@@ -219,9 +233,12 @@ impl Chained {
 
     /// Whether a product takes the last one's result as its row, and touches what others do in no other way.
     fn fits(&self, j: &Joined, reads: &[Range], writes: &[Range]) -> bool {
-        let last = self.stages.len() - 1;
         let (x, rows) = ((j.x, 2 * j.k as u64), 2 * j.matrices[0].rows as u64);
-        if self.stages.len() == STAGES || self.maker(x.0, x.1) != Some(last) {
+        let follows = match (self.stages.len().checked_sub(1), &self.front) {
+            (Some(last), _) => self.maker(x.0, x.1) == Some(last),
+            (None, front) => front.as_ref().is_some_and(|f| f.made == x),
+        };
+        if self.stages.len() == STAGES || !follows {
             return false;
         }
         let (arrays, makers) = (stored_after(j), self.makers(j));
@@ -236,8 +253,10 @@ impl Chained {
 
     /// Adds a product that fits.
     fn add(&mut self, j: &Joined, mut stage: Stage, reads: &[Range], writes: &[Range]) {
-        let last = self.stages.len() - 1;
-        (stage.x, stage.x_tag) = self.words_of(last);
+        (stage.x, stage.x_tag) = match self.stages.len().checked_sub(1) {
+            Some(last) => self.words_of(last),
+            None => self.front.as_ref().map_or((stage.x, 0), |f| f.words),
+        };
         for (k, maker) in self.makers(j).into_iter().enumerate() {
             if let Some(i) = maker {
                 (stage.results[k + 1], stage.array_tags[k]) = self.words_of(i);
@@ -249,13 +268,13 @@ impl Chained {
 
 impl Chain for Chained {
     fn count(&self) -> usize {
-        self.stages.len()
+        self.stages.len() + usize::from(self.front.is_some())
     }
 
     fn launch(&self, device: &'static Device) -> Result<Launch> {
         let (key, args) = self.program();
         let pipeline = device.pipeline(&key)?;
-        Ok(Launch { pipeline, push: args.bytes().into(), groups: [self.workgroups, 1, 1] })
+        Ok(Launch { pipeline, push: self.told(&args), groups: [self.workgroups, 1, 1] })
     }
 
     fn any(&mut self) -> &mut dyn Any {
@@ -301,6 +320,13 @@ pub fn suits(device: &'static Device, s: &Shape) -> bool {
     one && tiles(s.n).is_some() && takes(device.profile(), s.format, s.dtype, [s.k, 0])
 }
 
+/// Memory for words of a chain, with its tags, and all of it: products', and behind those what a front leaves.
+fn words(enc: &mut CommandEncoder) -> Result<((u64, u32), Range)> {
+    const BYTES: usize = (STAGES - 1) * WORDS + front::BYTES;
+    let words = enc.tagged(BYTES, STAGES as u32)?;
+    Ok((words, (words.0, BYTES as u64)))
+}
+
 /// Adds the product to the chain that is held back, or begins one; whether there is a kernel for it. It is the same kernel for one product
 /// as for many, so that bits do not depend on what the stream records when.
 pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[Range], writes: &[Range]) -> Result<bool> {
@@ -317,14 +343,18 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[Range], writes: &[Rang
     }
     let Some(stage) = stage(j, group, p.features.units) else { return Ok(false) };
     enc.describe(2.0 * j.rows() as f64 * j.k as f64, &[1, j.m, j.rows(), j.k]);
-    let fits = |c: &Chained| c.group == group && c.fits(j, reads, writes);
-    if enc.extend(reads, writes, fits, |c| c.add(j, stage, reads, writes))? {
+    let alike = |c: &Chained| c.group == group || c.stages.is_empty();
+    let fits = |c: &Chained| alike(c) && c.fits(j, reads, writes);
+    let add = |c: &mut Chained| {
+        c.group = group;
+        c.add(j, stage, reads, writes);
+    };
+    if enc.extend(reads, writes, fits, add)? {
         return Ok(true);
     }
-    const BYTES: usize = (STAGES - 1) * WORDS;
-    let words = enc.tagged(BYTES, STAGES as u32)?;
+    let (words, written) = words(enc)?;
     let mut writes: SmallVec<[Range; 8]> = SmallVec::from_slice(writes);
-    writes.push((words.0, BYTES as u64));
+    writes.push(written);
     let mut chain = Chained::new(group, p.features.units, words);
     chain.push(j, stage, reads, &writes);
     enc.hold(Box::new(chain), reads, &writes)?;

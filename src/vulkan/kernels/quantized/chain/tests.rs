@@ -1,5 +1,6 @@
 use super::*;
 use crate::kernels::quantized::quant::{Format, Mode};
+use crate::vulkan::kernels::attention::several::tests::Case;
 use crate::vulkan::kernels::quantized::qmm_joined::Matrix;
 use crate::vulkan::kernels::quantized::trial::{
     Chance, Quantised, added, bytes, normalised, read, rounded, same, shared,
@@ -80,7 +81,7 @@ fn an_array_from_elsewhere_is_read_as_it_is() {
 fn texts_are_whole() {
     for group in [VALUES, 32, 64, 128] {
         for ragged in [false, true] {
-            let key = Key { chain: text::Chain { group, ragged }, afters: smallvec![added()] };
+            let key = Key { chain: text::Chain { group, ragged, front: None }, afters: smallvec![added()] };
             let Source::Ptx { text, .. } = key.module(&Features::default()).source else { panic!("no PTX") };
             let words: Vec<&str> = text.split_whitespace().collect();
             for pair in words.windows(2).filter(|w| w[0] == "bra") {
@@ -135,7 +136,7 @@ fn chains_compute_what_their_products_do() {
         let empty = |m: &mut Memory, n: usize| m.place(vec![0; 2 * n]);
         let (after, row, kept) = (empty(&mut m, hidden), empty(&mut m, inner), empty(&mut m, hidden));
         let results = [q, kv, kv].map(|n| empty(&mut m, n));
-        let words = (m.place(vec![0; (STAGES - 1) * WORDS]), 3);
+        let words = (m.place(vec![0; (STAGES - 1) * WORDS + front::BYTES]), 3);
         let mut chain = Chained::new(group as u32, workgroups, words);
         let format = (group > 0).then(|| Format::new("test", Mode::Affine, group, 4).unwrap());
         let one = |q: &Quantised| Matrix { rows: q.matrix.rows, parts: q.matrix.parts };
@@ -158,5 +159,42 @@ fn chains_compute_what_their_products_do() {
         for (matrix, at) in three.iter().zip(results) {
             same("several", &read(&m, at), &matrix.times(&read(&m, row)));
         }
+    }
+}
+
+/// Attention as what a chain begins with, and the product of its result: by more and fewer workgroups than it has parts and features.
+#[test]
+fn chains_begin_with_attention() {
+    for (features, heads, [n, place], masked, workgroups) in [
+        (128, [2, 4, 4], [150, 149], false, 9),
+        (128, [1, 6, 2], [70, 3], true, 4),
+        (64, [2, 3, 1], [40, 39], true, 3),
+        (64, [1, 1, 16], [300, 299], false, 17),
+    ] {
+        let case = Case::one(features, heads, [n, place], masked);
+        let (mut c, mut m) = (Chance(9), Memory::default());
+        let mut args = case.place(&mut m);
+        let k = (heads[0] * heads[1] * features) as usize;
+        let o = Quantised::new(&mut c, &mut m, [136, k, 64]);
+        let out = m.place(vec![0; 2 * 136]);
+        let at = m.place(vec![0; (STAGES - 1) * WORDS + front::BYTES]);
+        let program = front::placed(case.p, &mut args, (at, 3));
+        let mut chain = Chained::new(64, workgroups, (at, 3));
+        let words = (args.words, args.tag);
+        chain.front = Some(front::Front { program, args, made: (args.dst, 2 * k as u64), words });
+        let matrices = [Matrix { rows: 136, parts: o.matrix.parts }];
+        let results = [out];
+        let j = plain(args.dst, k, &matrices, &results);
+        let made = stage(&j, 64, workgroups).expect("a stage");
+        assert!(chain.fits(&j, &[(j.x, 2 * k as u64)], &[(out, 272)]));
+        chain.add(&j, made, &[], &[]);
+        let launched = chain.program();
+        let Source::Ptx { text, .. } = launched.0.module(&Features::default()).source else {
+            panic!("no PTX")
+        };
+        assert!(shared(&text) <= 48 << 10);
+        Reader::read(&text).run(&mut m, &chain.told(&launched.1), workgroups as usize);
+        case.compare(&m, &args);
+        same("a product of it", &read(&m, out), &o.times(&read(&m, args.dst)));
     }
 }

@@ -6,6 +6,7 @@
 use std::mem::offset_of;
 
 use super::{Args, Stage, place};
+use crate::vulkan::kernels::attention::several::{Args as FrontArgs, Program as Front};
 use crate::vulkan::kernels::matmul::warpgroup::text::{head, put};
 use crate::vulkan::tune::quantized::chain::{self, BATCHES, LONGEST, THREADS, TILE, VALUES, WARPS, slots};
 
@@ -16,6 +17,8 @@ pub struct Chain {
     pub group: u32,
     /// Rows end inside a span.
     pub ragged: bool,
+    /// An attention that comes first.
+    pub front: Option<Front>,
 }
 
 /// Groups of a span.
@@ -64,7 +67,8 @@ impl Chain {
 
     /// The text; `after[i]` makes `y0` of the products `y0` and `y1` and the elements `a0` and `a1` of arrays, all rounded.
     pub fn text(self, after: &[String]) -> String {
-        let mut o = head("sm_90", size_of::<Args>(), [THREADS, 1]);
+        let front = self.front.map_or(0, |_| size_of::<FrontArgs>());
+        let mut o = head("sm_90", size_of::<Args>() + front, [THREADS, 1]);
         put(
             &mut o,
             format_args!(
@@ -80,6 +84,10 @@ impl Chain {
         );
         self.registers(&mut o);
         self.begin(&mut o);
+        if let Some(front) = self.front {
+            front.front_join(&mut o);
+            put(&mut o, format_args!("setp.eq.u32 p,stages,0;\n@p bra ENDED;"));
+        }
         put(&mut o, format_args!("STAGE:"));
         self.open(&mut o);
         self.weights(&mut o);
@@ -93,6 +101,7 @@ impl Chain {
             format_args!(
                 "add.u32 stage,stage,1; add.u64 sa,sa,{}; setp.lt.u32 p,stage,stages;
 @p bra STAGE;
+ENDED:
 ret;",
                 size_of::<Stage>()
             ),
@@ -136,6 +145,9 @@ shr.u32 t0,g,1; xor.b32 t0,t0,t; shl.b32 t0,t0,3; add.u32 total,t0,g; shr.u32 la
                 shared = if self.group == 128 { 1 } else { 0 },
             ),
         );
+        if let Some(front) = self.front {
+            front.front_parts(o);
+        }
         self.run(o, "FIRST");
         self.second(o);
         if self.values() {

@@ -1,0 +1,64 @@
+//! A chain that begins with attention: what `kernels/attention/several` makes is the row of the first product.
+
+use super::{Chained, STAGES, WORDS, words};
+use crate::core::Result;
+use crate::kernels::DeviceView;
+use crate::vulkan::CommandEncoder;
+use crate::vulkan::kernels::attention::newest::{self, Newest};
+use crate::vulkan::kernels::attention::several::{Args, Fronted, Program};
+use crate::vulkan::tune::quantized::chain::LONGEST;
+
+/// Bytes of words: of the result, and of what parts leave, so many at most.
+pub(super) const BYTES: usize = WORDS + LEFT as usize;
+const LEFT: u32 = 2 << 20;
+/// The group of a chain without products.
+const NONE: u32 = 64;
+
+/// The attention that comes first.
+pub(super) struct Front {
+    pub program: Program,
+    pub args: Args,
+    /// Its result, as bytes, and as words with their tag.
+    pub made: (u64, u64),
+    pub words: (u64, u32),
+}
+
+/// The kernel with what it is told among the chain's arguments, and words behind those of products.
+pub(super) fn placed(mut program: Program, args: &mut Args, words: (u64, u32)) -> Program {
+    args.words = words.0 + ((STAGES - 1) * WORDS) as u64;
+    args.parts = args.words + WORDS as u64;
+    // Products have the tags before it.
+    args.tag = words.1 + STAGES as u32 - 1;
+    // FITS: a block of arguments.
+    program.front = Some(size_of::<super::Args>() as u32);
+    program
+}
+
+/// Holds back an attention as what a chain begins with, where there is such a kernel; whether there is.
+pub fn attention(
+    enc: &mut CommandEncoder,
+    qkv: [&DeviceView; 3],
+    with: (Option<&DeviceView>, Option<&DeviceView>),
+    scale: f32,
+    dst: &DeviceView,
+    newest: &Newest,
+) -> Result<bool> {
+    let Some(f) = newest::front(enc, qkv, with, scale, dst, newest)? else { return Ok(false) };
+    let Fronted { program, mut args, reads, writes } = f;
+    let elements = dst.shape.iter().product::<i64>();
+    if elements > i64::from(LONGEST) || program.left() > LEFT {
+        return Ok(false);
+    }
+    let (words, all) = words(enc)?;
+    let program = placed(program, &mut args, words);
+    let mut chain = Chained::new(NONE, enc.device().profile().features.units, words);
+    let made = (dst.ptr, 2 * elements as u64);
+    chain.front = Some(Front { program, args, made, words: (args.words, args.tag) });
+    chain.reads.extend_from_slice(&reads);
+    chain.writes.extend_from_slice(&writes);
+    chain.writes.push(all);
+    let writes: Vec<(u64, u64)> = chain.writes.to_vec();
+    enc.take_turn()?;
+    enc.hold(Box::new(chain), &reads, &writes)?;
+    Ok(true)
+}
