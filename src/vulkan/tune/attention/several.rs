@@ -8,7 +8,7 @@ use crate::vulkan::tune::profile::Profile;
 
 pub static SDPA_SEVERAL: KernelVariant = KernelVariant::new(
     "sdpa_several",
-    "sdpa_token, for one position of several sequences on GPUs that take PTX with MLX_VK_WARPGROUP=all",
+    "sdpa_token, for one position of several sequences on GPUs that take PTX with MLX_VK_WARPGROUP=untried",
 );
 
 /// Threads of a workgroup, its warps, and workgroups that a multiprocessor has at a time.
