@@ -182,6 +182,17 @@ fn chains_begin_with_attention() {
         let mut chain = Chained::new(64, workgroups, (at, 3));
         let words = (args.words, args.tag);
         chain.front = Some(front::Front { program, args, made: (args.dst, 2 * k as u64), words });
+        let run = |chain: &Chained, m: &mut Memory| {
+            let (key, args) = chain.program();
+            let Source::Ptx { text, .. } = key.module(&Features::default()).source else { panic!("no PTX") };
+            assert!(shared(&text) <= 48 << 10);
+            Reader::read(&text).run(m, &chain.told(&args), workgroups as usize);
+        };
+        // Alone, and then with what follows, as words that no tag told before.
+        run(&chain, &mut m);
+        case.compare(&m, &args);
+        let front = chain.front.as_mut().expect("attention");
+        (front.args.tag, front.words.1) = (args.tag + 9, args.tag + 9);
         let matrices = [Matrix { rows: 136, parts: o.matrix.parts }];
         let results = [out];
         let j = plain(args.dst, k, &matrices, &results);
