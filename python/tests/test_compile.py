@@ -283,6 +283,37 @@ def test_bad_input():
     h.works()
 
 
+@pytest.mark.parametrize("around", ["nothing", "recording", "gradient", "switched off"])
+def test_what_is_no_constant_is_refused_wherever_the_function_is_called(around, tmp_path):
+    x = mx.arange(4.0)
+    inner = mx.compile(lambda a, b=None, k=1: a.sum())
+
+    def refused(*args, **kwargs):
+        def call(a):
+            with pytest.raises(ValueError, match="trees of arrays or constants"):
+                inner(a, *args, **kwargs)
+            return inner(a, {"b": [None, 2.5]}, k="k")
+
+        if around == "recording":
+            assert mx.compile(call)(x).item() == 6
+            mx.export_function(str(tmp_path / "f.mlxfn"), call, x)
+        elif around == "gradient":
+            assert mx.grad(call)(x).tolist() == [1, 1, 1, 1]
+        else:
+            assert call(x).item() == 6
+
+    if around == "switched off":
+        mx.disable_compile()
+    try:
+        refused(object())
+        refused(k=object())
+        refused([1, {"a": np.ones(2)}])
+        # The constants are looked at before the function is called with too many arguments.
+        refused(1, 2, 3, object())
+    finally:
+        mx.enable_compile()
+
+
 def test_what_leaks_out_of_a_recording_has_no_value():
     seen = []
     mx.compile(lambda x: (seen.append(x), x + 1)[1])(mx.ones(2))

@@ -390,6 +390,15 @@ def test_istft_restores_the_signal(rng):
     np.testing.assert_allclose(h.to_np(mx.fft.istft(full, onesided=False)), z.real, atol=2e-6)
 
 
+@pytest.mark.parametrize("center", [True, False])
+def test_istft_of_no_samples(center):
+    z = mx.ones((5, 4), mx.complex64)
+    for length in (0, -1, -5):
+        cut = lambda z, n=length: mx.fft.istft(z, 8, 2, center=center, length=n)  # noqa: E731
+        assert cut(z).shape == (0,)
+        assert mx.compile(cut, shapeless=True)(z).shape == (0,)
+
+
 def test_istft_where_nothing_overlaps():
     """Gaps and windows of zeros give zeros."""
     z = mx.fft.stft(mx.ones(20), 4, 4, center=False)

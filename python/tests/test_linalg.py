@@ -350,6 +350,24 @@ INTEGERS_TOO = ["det", "slogdet"]
 COMPLEX_TOO = ["eig", "eigh", "eigvals", "eigvalsh", "svd"]
 
 
+@pytest.mark.parametrize("name", COMPLEX_TOO)
+def test_complex_factorisations_are_recorded(name, rng, tmp_path):
+    x = arr(draw(rng, (2, 3, 3), "complex64"))
+    x = x + mx.conj(mx.swapaxes(x, -1, -2))
+
+    def found(a):
+        made = getattr(mx.linalg, name)(a)
+        return list(made) if isinstance(made, list | tuple) else [made]
+
+    mx.export_function(str(tmp_path / "f.mlxfn"), found, x, shapeless=True)
+    followed = mx.compile(found, shapeless=True)
+    followed(x)
+    for a in (x, x[:, :2, :2], x[:1]):
+        for f in (followed, mx.import_function(str(tmp_path / "f.mlxfn"))):
+            for got, want in zip(f(a), found(a), strict=True):
+                np.testing.assert_array_equal(h.to_np(got), h.to_np(want))
+
+
 @pytest.mark.parametrize("name", NEEDS_SQUARE + ANY_SHAPE)
 def test_bad_arguments(name):
     f = getattr(mx.linalg, name)

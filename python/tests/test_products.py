@@ -401,6 +401,15 @@ def test_hadamard_gradient_is_the_transpose(rng):
         same(t, matrix @ w)
 
 
+@pytest.mark.parametrize("scale", [None, 0.5, -2.0, np.nan])
+def test_hadamard_of_any_scale_is_recorded(scale):
+    f = mx.compile(lambda a: mx.hadamard_transform(a, scale), shapeless=True)
+    for n in (4, 8):
+        x = np.arange(1.0, n + 1, dtype=np.float32)
+        want = x @ hadamard(n) * np.float32(1 / np.sqrt(n) if scale is None else scale)
+        same(f(mx.array(x)), want, rtol=1e-6, atol=1e-6)
+
+
 def test_hadamard_refusals():
     for n in (3, 5, 6, 7, 9, 36, 60, 100):
         with pytest.raises(ValueError, match=r"m\*2\^k"):

@@ -498,6 +498,28 @@ def test_shapes_that_do_not_fit_raise():
         mx.eval(g(*map(mx.ones, good)))
 
 
+@pytest.mark.parametrize("name", ["max", "min", "argmax", "argmin"])
+def test_what_has_no_value_for_nothing_raises_at_other_lengths(name, tmp_path):
+    extreme = getattr(mx, name)
+    file = str(tmp_path / "f.mlxfn")
+    mx.export_function(file, lambda a: extreme(a, axis=-1), mx.ones((3, 4)), shapeless=True)
+    for f in (
+        mx.compile(lambda a: extreme(a, axis=-1), shapeless=True),
+        mx.compile(lambda a: mx.exp(a) * 2 - extreme(a, axis=-1, keepdims=True), shapeless=True),
+        lambda a: mx.import_function(file)(a)[0],
+    ):
+        assert f(mx.ones((3, 4))).shape[0] == 3
+        with pytest.raises(ValueError, match=rf"\[{name}\]"):
+            mx.eval(f(mx.ones((3, 0))))
+        assert f(mx.ones((0, 4))).shape[0] == 0
+
+
+def test_log_softmax_of_nothing_raises():
+    assert nn.log_softmax(mx.ones((3, 4))).shape == (3, 4)
+    with pytest.raises(ValueError, match="size 0"):
+        nn.log_softmax(mx.ones((3, 0)))
+
+
 def test_the_function_is_called_once():
     calls = []
 

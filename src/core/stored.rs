@@ -69,6 +69,12 @@ impl From<Option<i64>> for Param {
     }
 }
 
+impl From<Option<f64>> for Param {
+    fn from(v: Option<f64>) -> Param {
+        v.map_or_else(|| Param::from(NONE), Param::Float)
+    }
+}
+
 impl From<Option<&[i64]>> for Param {
     fn from(v: Option<&[i64]>) -> Param {
         v.map_or_else(|| Param::from(NONE), Param::from)
@@ -164,6 +170,11 @@ impl<'a> Stored<'a> {
     /// An integer that may be missing.
     pub fn maybe_int(&self, i: usize) -> Result<Option<i64>> {
         if self.is_none(i) { Ok(None) } else { self.int(i).map(Some) }
+    }
+
+    /// A number that may be missing.
+    pub fn maybe_float(&self, i: usize) -> Result<Option<f64>> {
+        if self.is_none(i) { Ok(None) } else { self.float(i).map(Some) }
     }
 
     /// A list of integers that may be missing.

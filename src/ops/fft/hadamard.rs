@@ -91,10 +91,9 @@ pub(in crate::ops) fn restore(c: &Stored) -> Result<Array> {
     Ok(Hadamard { order, scale: c.float(0)? as f32 }.apply(a, c.stream))
 }
 
-/// A stored transform as the public op has it; NaN stands for the scale that follows from the length.
+/// A stored transform as the public op has it.
 pub(in crate::ops) fn restore_public(c: &Stored) -> Result<Array> {
-    let scale = c.float(0)?;
-    hadamard_transform(c.input()?, (!scale.is_nan()).then_some(scale as f32), c.stream)
+    hadamard_transform(c.input()?, c.maybe_float(0)?.map(|scale| scale as f32), c.stream)
 }
 
 /// `scale * H x` along the last axis, where H is the Hadamard matrix of its length; `scale` is one over the
@@ -112,9 +111,7 @@ pub fn hadamard_transform(a: &Array, scale: Option<f32>, s: Stream) -> Result<Ar
     if x.ndim() == 0 {
         return reshape(&hadamard_transform(&reshape(&x, &[1], s)?, scale, s)?, &[], s);
     }
-    if let Some(out) =
-        composite::one("hadamard", || vec![scale.map_or(f64::NAN, f64::from).into()], &[&x], s)?
-    {
+    if let Some(out) = composite::one("hadamard", || vec![scale.map(f64::from).into()], &[&x], s)? {
         return Ok(out);
     }
     let n = x.dim(-1);

@@ -337,6 +337,8 @@ pub fn istft(
     s: Stream,
 ) -> Result<Array> {
     let hop = f.checked("istft")?;
+    // A file keeps -1 for a length that was not told.
+    let length = length.map(|n| n.max(0));
     let given = || f.params([norm as i64, i64::from(onesided), length.unwrap_or(-1)]);
     if let Some(out) = composite::one("istft", given, &f.inputs(z), s)? {
         return Ok(out);
@@ -364,7 +366,7 @@ pub fn istft(
     let y = divide(&sum, &envelope, s)?;
     let start = if f.center { n / 2 } else { 0 };
     let len = match length {
-        Some(len) => len.max(0),
+        Some(len) => len,
         None => (y.dim(-1) - 2 * start).max(0),
     };
     resized(&y, start, len, s)

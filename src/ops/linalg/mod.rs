@@ -271,7 +271,7 @@ pub(super) fn restore(c: &Stored) -> Result<Vec<Array>> {
         _ => return c.unknown(),
     };
     let Some(a) = c.inputs.first() else { return c.unknown() };
-    let complex = matches!(op, Eigh { .. } | Eig { .. });
+    let complex = matches!(op, Svd { .. } | Eigh { .. } | Eig { .. });
     check(c.name, a, complex, !matches!(op, Lu | Qr | Svd { .. }), c.stream)?;
     if let Solve { .. } = op {
         let [a, b] = c.inputs()?;

@@ -18,8 +18,8 @@ use crate::bail;
 use crate::core::layout::{broadcast_shapes, normalize_axis, row_major, show};
 use crate::core::notes::note;
 use crate::core::{
-    Array, Batched, Derivatives, Dtype, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp, Vmap,
-    lengths_vary,
+    Array, Batched, Derivatives, Dtype, Error, Jvp, Param, Primitive, Result, Shape, Stored, Stream, Vjp,
+    Vmap, lengths_vary,
 };
 use crate::kernels::reduce::table::{ReduceClass, ReduceGradient};
 use crate::kernels::{ArgReduceOp, ReduceOp, Statistic, View};
@@ -149,6 +149,7 @@ impl Primitive for Reduce {
     }
 
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        has_a_value(self.op, inputs[0].shape(), &self.axes)?;
         Ok(vec![drop_axes(inputs[0].shape(), &self.axes, self.keepdims)])
     }
 }
@@ -239,6 +240,9 @@ impl Primitive for ArgReduce {
     }
 
     fn output_shapes(&self, inputs: &[Array]) -> Result<Vec<Shape>> {
+        if inputs[0].shape()[self.axis] == 0 {
+            return Err(no_place(self.op, inputs[0].shape()));
+        }
         Ok(vec![drop_axes(inputs[0].shape(), &[self.axis], self.keepdims)])
     }
 }
@@ -429,18 +433,24 @@ fn reduce_to(op: ReduceOp, a: &Array, axes: &[usize], shape: &[i64], s: Stream) 
     Array::lazy(shape, op.result(a.dtype()), p, vec![a.clone()], s)
 }
 
+/// Fails for a reduction that has no value for no elements, even where the result has none itself.
+fn has_a_value(op: ReduceOp, shape: &[i64], axes: &[usize]) -> Result<()> {
+    let name = op.row().name;
+    match axes.iter().find(|&&i| shape[i] == 0) {
+        Some(axis) if !op.row().of_nothing => {
+            bail!(Value, "[{name}] Cannot {name} reduce over axis {axis} with size 0.")
+        }
+        _ => Ok(()),
+    }
+}
+
 fn reduce(op: ReduceOp, a: &Array, axes: Option<&[i64]>, keepdims: bool, s: Stream) -> Result<Array> {
     let row = op.row();
     let name = row.name;
     refuse_f64(name, std::slice::from_ref(a), s)?;
     let ax = axes_of(name, axes, a.ndim())?;
     let shape = drop_axes(a.shape(), &ax, keepdims);
-    // Neither has a value for no elements, even where the result has none itself.
-    if !row.of_nothing
-        && let Some(axis) = ax.iter().find(|&&i| a.shape()[i] == 0)
-    {
-        bail!(Value, "[{name}] Cannot {name} reduce over axis {axis} with size 0.");
-    }
+    has_a_value(op, a.shape(), &ax)?;
     if ax.is_empty() && row.class != ReduceClass::Truth {
         return Ok(a.clone());
     }
@@ -489,11 +499,16 @@ pub fn sum_to(a: &Array, shape: &[i64], s: Stream) -> Result<Array> {
     view::reshape(&reduced, shape, s)
 }
 
+fn no_place(op: ArgReduceOp, shape: &[i64]) -> Error {
+    let name = op.name();
+    Error::Value(format!("[{name}] Cannot {name} reduce zero size array, got shape {}.", show(shape)))
+}
+
 fn arg_reduce(op: ArgReduceOp, a: &Array, axis: Option<i64>, keepdims: bool, s: Stream) -> Result<Array> {
     let name = op.name();
     refuse_f64(name, std::slice::from_ref(a), s)?;
     if a.size() == 0 {
-        bail!(Value, "[{name}] Cannot {name} reduce zero size array, got shape {}.", show(a.shape()));
+        return Err(no_place(op, a.shape()));
     }
     let Some(axis) = axis else {
         let flat = view::flatten(a, 0, -1, s)?;
