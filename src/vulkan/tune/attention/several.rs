@@ -5,6 +5,7 @@ use super::token::TOKEN_GROUPS;
 use crate::core::env::KernelVariant;
 use crate::vulkan::tune::ceil;
 use crate::vulkan::tune::profile::Profile;
+use crate::vulkan::tune::quantized::chain::LONGEST;
 
 pub static SDPA_SEVERAL: KernelVariant = KernelVariant::new(
     "sdpa_several",
@@ -23,6 +24,8 @@ pub(in crate::vulkan) const KEYS: u32 = 16;
 const ROWS: u64 = 8;
 /// The same where a chain begins with it: what halves of warps leave has room where the chain's row lies later.
 const FRONT_ROWS: u64 = 4;
+/// Most bytes of words of parts.
+pub(in crate::vulkan) const FRONT_LEFT: u32 = 2 << 20;
 /// Features of heads that there are kernels for.
 const FEATURES: [u64; 2] = [64, 128];
 /// Fewest keys of a part (an estimate), and most parts, which the last workgroup has in registers.
@@ -68,6 +71,11 @@ pub(in crate::vulkan) fn several(
     })
 }
 
+/// Bytes of words of parts of so many heads: values, and behind those of each the greatest score and the sum.
+pub(in crate::vulkan) fn left([heads, parts, features]: [u64; 3]) -> u64 {
+    8 * heads * parts * (features + 2)
+}
+
 /// The same for one sequence as what a chain of products begins with: a workgroup a multiprocessor, of four heads at most.
 pub(in crate::vulkan) fn front(
     p: &Profile,
@@ -81,6 +89,10 @@ pub(in crate::vulkan) fn front(
     let room = u64::from(p.features.units) / (kv * tiles).max(1);
     let most = 1 << room.min(MOST_PARTS).checked_ilog2()?;
     let parts = keys.div_ceil(KEYS.into()).next_power_of_two().min(most);
+    let elements = kv * group * features;
+    if elements > LONGEST.into() || left([kv * group, parts, features]) > u64::from(FRONT_LEFT) {
+        return None;
+    }
     // FITS: as above.
     Some(Several {
         rows: group.min(FRONT_ROWS) as u32,
@@ -107,11 +119,7 @@ mod tests {
         assert_eq!(cut(64, 4, 300), [4, 1, 4, 80]);
         assert_eq!(cut(16, 16, 4000), [8, 2, 8, 512]);
         assert_eq!(cut(8, 1, 20), [1, 1, 1, 32]);
-        for (lines, group, keys) in [1, 3, 64, 1000]
-            .into_iter()
-            .flat_map(|l| [1, 5, 9].map(|g| (l, g)))
-            .flat_map(|(l, g)| [1, 63, 777, 100_000].map(|k| (l, g, k)))
-        {
+        for (lines, group, keys) in [(1, 1, 1), (1, 9, 63), (3, 5, 777), (64, 1, 100_000), (1000, 9, 777)] {
             let [rows, tiles, parts, span] = cut(lines, group, keys).map(u64::from);
             assert!(rows * tiles >= group && parts * span >= keys && parts.is_power_of_two());
         }
@@ -128,6 +136,8 @@ mod tests {
         assert_eq!(cut(8, 2, 40), Some([2, 1, 4, 16]));
         assert_eq!(cut(40, 1, 3000), Some([1, 1, 2, 1504]));
         assert_eq!(cut(200, 1, 3000), None);
+        // Longer than a row of a chain.
+        assert_eq!(cut(16, 8, 300), None);
     }
 
     #[test]

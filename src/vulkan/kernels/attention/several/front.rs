@@ -11,11 +11,7 @@ use crate::vulkan::tune::attention::several::WARPS;
 const LANES: u32 = 32;
 
 impl Program {
-    /// Bytes that parts leave: values, and behind those of each the greatest score and the sum.
-    pub fn left(self) -> u32 {
-        self.heads() * self.parts * self.of_part()
-    }
-
+    /// Bytes of the words of a part of a head.
     fn of_part(self) -> u32 {
         8 * (self.features + 2)
     }

@@ -6,11 +6,10 @@ use crate::kernels::DeviceView;
 use crate::vulkan::CommandEncoder;
 use crate::vulkan::kernels::attention::newest::{self, Newest};
 use crate::vulkan::kernels::attention::several::{Args, Fronted, Program};
-use crate::vulkan::tune::quantized::chain::LONGEST;
+use crate::vulkan::tune::attention::several::FRONT_LEFT;
 
 /// Bytes of words: of the result, and of what parts leave, so many at most.
-pub(super) const BYTES: usize = WORDS + LEFT as usize;
-const LEFT: u32 = 2 << 20;
+pub(super) const BYTES: usize = WORDS + FRONT_LEFT as usize;
 /// The group of a chain without products.
 const NONE: u32 = 64;
 
@@ -45,14 +44,10 @@ pub fn attention(
 ) -> Result<bool> {
     let Some(f) = newest::front(enc, qkv, with, scale, dst, newest)? else { return Ok(false) };
     let Fronted { program, mut args, reads, writes } = f;
-    let elements = dst.shape.iter().product::<i64>();
-    if elements > i64::from(LONGEST) || program.left() > LEFT {
-        return Ok(false);
-    }
     let (words, all) = words(enc)?;
     let program = placed(program, &mut args, words);
     let mut chain = Chained::new(NONE, enc.device().profile().features.units, words);
-    let made = (dst.ptr, 2 * elements as u64);
+    let made = dst.range();
     chain.front = Some(Front { program, args, made, words: (args.words, args.tag) });
     chain.reads.extend_from_slice(&reads);
     chain.writes.extend_from_slice(&writes);
