@@ -24,6 +24,7 @@ use crate::vulkan::kernels::attention::newest::{self, Newest};
 use crate::vulkan::kernels::attention::{attention, rope_rows};
 #[cfg(feature = "vulkan")]
 use crate::vulkan::kernels::elementwise::dense;
+#[cfg(feature = "vulkan")]
 use crate::vulkan::kernels::quantized::front;
 
 /// An array that is rotated or copied.

@@ -3,7 +3,6 @@
 
 use smallvec::SmallVec;
 
-use super::several::{Fronted, fronted, leads};
 use super::{Vector, attend, is_wide, rope, rope_rows, several, steps, steps_of_vector, token};
 use crate::core::Result;
 use crate::kernels::DeviceView;
@@ -156,6 +155,12 @@ impl Newest<'_> {
         Ok(Push::default().u64s(&[enc.params(&args)?]).u32s(&[]))
     }
 
+    /// Whether both queries and keys are normalised with weights, or neither is.
+    pub(super) fn normed(&self) -> bool {
+        let weights = self.weights.iter().flatten().count();
+        self.eps.map_or(weights == 0, |_| weights == 2)
+    }
+
     pub(super) fn reads(&self) -> impl Iterator<Item = (u64, u64)> {
         let others = self.weights.into_iter().chain([self.offsets, self.waves]).flatten();
         [self.key[0], self.value[0]].into_iter().chain(others).map(DeviceView::range)
@@ -167,7 +172,7 @@ impl Newest<'_> {
 }
 
 /// What the vector kernel is told, or `None` where it does not take these arrays.
-fn ready(
+pub(super) fn ready(
     enc: &CommandEncoder,
     qkv: [&DeviceView; 3],
     mask: Option<&DeviceView>,
@@ -179,21 +184,6 @@ fn ready(
     }
     let vector = Vector::of(enc, qkv);
     Some((turned(enc.device().features(), qkv, mask, newest, vector)?, vector))
-}
-
-/// The same as what a chain of products begins with.
-pub fn front(
-    enc: &mut CommandEncoder,
-    qkv: [&DeviceView; 3],
-    with: (Option<&DeviceView>, Option<&DeviceView>),
-    scale: f32,
-    dst: &DeviceView,
-    newest: &Newest,
-) -> Result<Option<Fronted>> {
-    if !leads(qkv[0], dst, newest) || ready(enc, qkv, with.0, newest).is_none() {
-        return Ok(None);
-    }
-    fronted(enc, qkv, with, scale, dst, newest)
 }
 
 /// As [`attention`](super::attention) for what [`Newest`] says, where `q` is not turned yet and `k` and `v` have room for the newest

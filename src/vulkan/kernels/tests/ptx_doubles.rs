@@ -1,4 +1,4 @@
-//! What lanes compute of float64 and of signed numbers, as the reader of PTX has it.
+//! What lanes compute of float64 and of signed numbers, and what is approximate, as the reader of PTX has it.
 
 use super::{Pure, bits, float};
 
@@ -28,7 +28,6 @@ pub(super) fn pure(name: &str) -> Option<Pure> {
         "setp.eq.u64" => |a| u64::from(a[0] == a[1]),
         "setp.eq.f32" => |a| u64::from(float(a[0]) == float(a[1])),
         "setp.gt.and.f32" => |a| u64::from(float(a[0]) > float(a[1])) & a[2],
-        "selp.f32" => |a| if a[2] & 1 == 1 { a[0] } else { a[1] },
         _ => return None,
     })
 }

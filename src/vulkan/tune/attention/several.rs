@@ -71,9 +71,9 @@ pub(in crate::vulkan) fn several(
     })
 }
 
-/// Bytes of words of parts of so many heads: values, and behind those of each the greatest score and the sum.
-pub(in crate::vulkan) fn left([heads, parts, features]: [u64; 3]) -> u64 {
-    8 * heads * parts * (features + 2)
+/// Bytes of the words of a part of a head: values, and behind them the greatest score and the sum.
+pub(in crate::vulkan) fn of_part(features: u32) -> u32 {
+    8 * (features + 2)
 }
 
 /// The same for one sequence as what a chain of products begins with: a workgroup a multiprocessor, of four heads at most.
@@ -89,8 +89,8 @@ pub(in crate::vulkan) fn front(
     let room = u64::from(p.features.units) / (kv * tiles).max(1);
     let most = 1 << room.min(MOST_PARTS).checked_ilog2()?;
     let parts = keys.div_ceil(KEYS.into()).next_power_of_two().min(most);
-    let elements = kv * group * features;
-    if elements > LONGEST.into() || left([kv * group, parts, features]) > u64::from(FRONT_LEFT) {
+    let (heads, of_part) = (kv * group, u64::from(of_part(s.features)));
+    if heads * features > LONGEST.into() || heads * parts * of_part > u64::from(FRONT_LEFT) {
         return None;
     }
     // FITS: as above.

@@ -43,6 +43,7 @@ const FACTS: &[(&str, &str, &str)] = &[
     ("kernels/quantized/chain/front.rs", "BYTES", "the longest row and tune's FRONT_LEFT"),
     ("kernels/quantized/chain/front.rs", "NONE", "any group: there is no product"),
     ("kernels/quantized/chain/mod.rs", "NEVER", "the largest number"),
+    ("kernels/quantized/chain/mod.rs", "PRODUCTS", "STAGES and WORDS"),
     ("kernels/quantized/chain/mod.rs", "STAGES", "the layout of arguments"),
     ("kernels/quantized/chain/mod.rs", "WORDS", "the longest row"),
     ("kernels/quantized/chain/text.rs", "DOWN", "the range that codes need"),

@@ -3,25 +3,20 @@
 //! each, and leave the result as words, too, for which the first product waits.
 
 use super::args::place;
-use super::text::{LOG2E, NOTHING, Program};
+use super::text::{NOTHING, Program};
 use crate::vulkan::kernels::matmul::warpgroup::text::put;
-use crate::vulkan::tune::attention::several::WARPS;
+use crate::vulkan::tune::attention::several::{THREADS, of_part};
 
 /// Features of a head that a workgroup joins at a time: a lane each.
 const LANES: u32 = 32;
 
 impl Program {
-    /// Bytes of the words of a part of a head.
-    fn of_part(self) -> u32 {
-        8 * (self.features + 2)
-    }
-
     fn heads(self) -> u32 {
         self.kv * self.group
     }
 
     /// Workgroups that have a part.
-    pub fn workgroups(self) -> u32 {
+    fn workgroups(self) -> u32 {
         self.lines() * self.parts
     }
 
@@ -34,7 +29,7 @@ impl Program {
 @p bra PARTED;
 {{",
                 self.workgroups(),
-                32 * WARPS
+                THREADS
             ),
         );
         self.registers(o);
@@ -50,7 +45,7 @@ impl Program {
                 tag = self.arg(place!(tag)),
                 parts = self.parts,
                 at = self.arg(place!(parts)),
-                bytes = self.of_part(),
+                bytes = of_part(self.features),
             ),
         );
         for i in 0..4 {
@@ -109,7 +104,7 @@ bar.sync 0;
                 chunks = self.heads() * self.features / LANES,
                 each = self.features / LANES,
                 left = self.arg(place!(parts)),
-                bytes = self.of_part(),
+                bytes = of_part(self.features),
                 extremes = 8 * self.features,
                 sums = 8 * self.features + 8,
                 values = self.shared("rows"),
@@ -124,18 +119,8 @@ bar.sync 0;
     /// The lane's feature of all parts, stored as an element, and by pairs as words.
     fn add_parts(self, o: &mut String) {
         let behind = 4 * LANES * self.parts;
-        put(o, format_args!("mov.f32 f,{NOTHING}; mov.u32 one,{};", self.shared("rows")));
-        if self.sinks {
-            put(
-                o,
-                format_args!(
-                    "ld.param.u32 t2,[args+{}]; mul.lo.u32 t0,head,t2; ld.param.u64 d64,[args+{}]; mad.wide.s32 d64,t0,2,d64; ld.global.nc.b16 h0,[d64]; mov.b32 t0,{{hz,h0}}; mov.b32 f,t0; mul.f32 f,f,{LOG2E};",
-                    self.arg(place!(sink_step)),
-                    self.arg(place!(sinks)),
-                ),
-            );
-        }
-        put(o, format_args!("mov.f32 top,f;"));
+        self.sink(o, "head");
+        put(o, format_args!("mov.u32 one,{}; mov.f32 top,f;", self.shared("rows")));
         for p in 0..self.parts {
             put(o, format_args!("ld.shared.f32 m,[one+{}]; max.f32 top,top,m;", behind + 8 * p));
         }

@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 pub use self::args::Args;
 use self::args::told;
 pub use self::text::Program;
-use super::newest::Newest;
+use super::newest::{Newest, ready};
 use super::{Mask, tell, touched};
 use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
@@ -44,8 +44,7 @@ type Ranges = SmallVec<[(u64, u64); 12]>;
 /// Whether the kernel knows what comes before the products.
 fn known(q: &DeviceView, dst: &DeviceView, newest: &Newest) -> bool {
     let plain = !newest.form.traditional && q.dtype == Dtype::BF16 && dst.ptr.is_multiple_of(8);
-    let weights = newest.weights.iter().flatten().count();
-    untried() && plain && newest.eps.map_or(weights == 0, |_| weights == 2)
+    untried() && plain && newest.normed()
 }
 
 /// The kernel of such a cut.
@@ -108,13 +107,8 @@ pub struct Fronted {
     pub writes: Ranges,
 }
 
-/// Whether it may be what a chain begins with.
-pub(super) fn leads(q: &DeviceView, dst: &DeviceView, newest: &Newest) -> bool {
-    q.shape[0] == 1 && known(q, dst, newest)
-}
-
-/// The attention of one sequence as what a chain begins with, where there is such a kernel for what [`leads`].
-pub(super) fn fronted(
+/// The attention of one sequence as what a chain begins with, where there is such a kernel.
+pub fn fronted(
     enc: &mut CommandEncoder,
     qkv: [&DeviceView; 3],
     with: (Option<&DeviceView>, Option<&DeviceView>),
@@ -123,6 +117,9 @@ pub(super) fn fronted(
     newest: &Newest,
 ) -> Result<Option<Fronted>> {
     let [q, k, _] = qkv;
+    if q.shape[0] != 1 || !known(q, dst, newest) || ready(enc, qkv, with.0, newest).is_none() {
+        return Ok(None);
+    }
     let [heads, features] = [1, 3].map(|i| q.shape[i] as u64);
     let [kv, n] = [1, 2].map(|i| k.shape[i] as u64);
     let device = enc.device();

@@ -27,18 +27,24 @@ impl Program {
         );
     }
 
-    /// The sink of the thread's row as `f`, in units of log 2.
+    /// The sink of the thread's row as `f`.
     fn extra(self, o: &mut String) {
+        if self.sinks {
+            put(o, format_args!("rem.u32 t1,line,{0}; mad.lo.u32 t1,kv,{0},t1;", self.group));
+        }
+        self.sink(o, "t1");
+    }
+
+    /// The sink of head `head` as `f`, in units of log 2; nothing where there are none.
+    pub(super) fn sink(self, o: &mut String, head: &str) {
         put(o, format_args!("mov.f32 f,{NOTHING};"));
         if self.sinks {
             put(
                 o,
                 format_args!(
-                    "rem.u32 t1,line,{}; ld.param.u32 t2,[args+{step}]; mad.lo.u32 t0,kv,{group},t1; mul.lo.u32 t0,t0,t2; ld.param.u64 d64,[args+{sinks}]; mad.wide.s32 d64,t0,2,d64; ld.global.nc.b16 h0,[d64]; mov.b32 t0,{{hz,h0}}; mov.b32 f,t0; mul.f32 f,f,{LOG2E};",
-                    self.group,
-                    step = self.arg(place!(sink_step)),
-                    group = self.group,
-                    sinks = self.arg(place!(sinks)),
+                    "ld.param.u32 t2,[args+{}]; mul.lo.u32 t0,{head},t2; ld.param.u64 d64,[args+{}]; mad.wide.s32 d64,t0,2,d64; ld.global.nc.b16 h0,[d64]; mov.b32 t0,{{hz,h0}}; mov.b32 f,t0; mul.f32 f,f,{LOG2E};",
+                    self.arg(place!(sink_step)),
+                    self.arg(place!(sinks)),
                 ),
             );
         }

@@ -1,6 +1,6 @@
 //! The text of attention of one position of several sequences: a workgroup has the heads that share a key head, its warps go through
-//! sixteen keys at a time by products of matrix units. Keys are the right side of one product and values the left side of the other,
-//! both as they lie in memory, so that nothing goes through shared memory on the way.
+//! sixteen keys at a time by products of matrix units. Keys are the left side of one product and values that of the other, both as they lie
+//! in memory, so that nothing goes through shared memory on the way.
 
 use super::args::{Args, place};
 use crate::core::Dtype;
@@ -187,7 +187,7 @@ ld.param.u64 va,[args+{v}]; cvt.u64.u32 d64,t0; add.u64 va,va,d64; shl.b32 t0,t,
                 o,
                 format_args!(
                     "ld.param.u32 ms,[args+{m2}]; ld.param.u32 t0,[args+{m0}]; ld.param.u32 t1,[args+{m1}]; mul.lo.u32 t0,t0,batch; ld.param.u64 ma,[args+{mask}];
-mad.lo.u32 u,kv,{group},0; mad.lo.u32 t2,tile,{rows},0; shl.b32 own,t,1; add.u32 own1,own,1;",
+mul.lo.u32 u,kv,{group}; mul.lo.u32 t2,tile,{rows}; shl.b32 own,t,1; add.u32 own1,own,1;",
                     m0 = self.arg(place!(m_steps)),
                     m1 = self.arg(place!(m_steps) + 4),
                     m2 = self.arg(place!(m_steps) + 8),

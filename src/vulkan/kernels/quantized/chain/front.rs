@@ -1,11 +1,11 @@
 //! A chain that begins with attention: what `kernels/attention/several` makes is the row of the first product.
 
-use super::{Chained, STAGES, WORDS, words};
+use super::{Chained, PRODUCTS, STAGES, WORDS, words};
 use crate::core::Result;
 use crate::kernels::DeviceView;
 use crate::vulkan::CommandEncoder;
-use crate::vulkan::kernels::attention::newest::{self, Newest};
-use crate::vulkan::kernels::attention::several::{Args, Fronted, Program};
+use crate::vulkan::kernels::attention::newest::Newest;
+use crate::vulkan::kernels::attention::several::{Args, Fronted, Program, fronted};
 use crate::vulkan::tune::attention::several::FRONT_LEFT;
 
 /// Bytes of words: of the result, and of what parts leave, so many at most.
@@ -24,7 +24,7 @@ pub(super) struct Front {
 
 /// The kernel with what it is told among the chain's arguments, and words behind those of products.
 pub(super) fn placed(mut program: Program, args: &mut Args, words: (u64, u32)) -> Program {
-    args.words = words.0 + ((STAGES - 1) * WORDS) as u64;
+    args.words = words.0 + PRODUCTS as u64;
     args.parts = args.words + WORDS as u64;
     // Products have the tags before it.
     args.tag = words.1 + STAGES as u32 - 1;
@@ -42,17 +42,15 @@ pub fn attention(
     dst: &DeviceView,
     newest: &Newest,
 ) -> Result<bool> {
-    let Some(f) = newest::front(enc, qkv, with, scale, dst, newest)? else { return Ok(false) };
-    let Fronted { program, mut args, reads, writes } = f;
-    let (words, all) = words(enc)?;
+    let Some(f) = fronted(enc, qkv, with, scale, dst, newest)? else { return Ok(false) };
+    let Fronted { program, mut args, reads, mut writes } = f;
+    let words = words(enc)?;
+    writes.push((words.0, (PRODUCTS + BYTES) as u64));
     let program = placed(program, &mut args, words);
     let mut chain = Chained::new(NONE, enc.device().profile().features.units, words);
-    let made = dst.range();
-    chain.front = Some(Front { program, args, made, words: (args.words, args.tag) });
+    chain.front = Some(Front { program, args, made: dst.range(), words: (args.words, args.tag) });
     chain.reads.extend_from_slice(&reads);
     chain.writes.extend_from_slice(&writes);
-    chain.writes.push(all);
-    let writes: Vec<(u64, u64)> = chain.writes.to_vec();
     enc.take_turn()?;
     enc.hold(Box::new(chain), &reads, &writes)?;
     Ok(true)

@@ -35,6 +35,8 @@ use crate::vulkan::{CommandEncoder, Features};
 const STAGES: usize = 4;
 /// Bytes of the words of a product's results.
 const WORDS: usize = LONGEST as usize / 2 * 8;
+/// Those of all products that another one follows.
+const PRODUCTS: usize = (STAGES - 1) * WORDS;
 /// A matrix that begins behind all tiles.
 const NEVER: u32 = u32::MAX;
 
@@ -320,11 +322,9 @@ pub fn suits(device: &'static Device, s: &Shape) -> bool {
     one && tiles(s.n).is_some() && takes(device.profile(), s.format, s.dtype, [s.k, 0])
 }
 
-/// Memory for words of a chain, with its tags, and all of it: products', and behind those what a front leaves.
-fn words(enc: &mut CommandEncoder) -> Result<((u64, u32), Range)> {
-    const BYTES: usize = (STAGES - 1) * WORDS + front::BYTES;
-    let words = enc.tagged(BYTES, STAGES as u32)?;
-    Ok((words, (words.0, BYTES as u64)))
+/// Memory for words of a chain, with its first tag: products', and behind those what a front leaves.
+fn words(enc: &mut CommandEncoder) -> Result<(u64, u32)> {
+    enc.tagged(PRODUCTS + front::BYTES, STAGES as u32)
 }
 
 /// Adds the product to the chain that is held back, or begins one; whether there is a kernel for it. It is the same kernel for one product
@@ -352,9 +352,9 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[Range], writes: &[Rang
     if enc.extend(reads, writes, fits, add)? {
         return Ok(true);
     }
-    let (words, written) = words(enc)?;
+    let words = words(enc)?;
     let mut writes: SmallVec<[Range; 8]> = SmallVec::from_slice(writes);
-    writes.push(written);
+    writes.push((words.0, PRODUCTS as u64));
     let mut chain = Chained::new(group, p.features.units, words);
     chain.push(j, stage, reads, &writes);
     enc.hold(Box::new(chain), reads, &writes)?;

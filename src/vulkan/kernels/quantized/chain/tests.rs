@@ -136,7 +136,7 @@ fn chains_compute_what_their_products_do() {
         let empty = |m: &mut Memory, n: usize| m.place(vec![0; 2 * n]);
         let (after, row, kept) = (empty(&mut m, hidden), empty(&mut m, inner), empty(&mut m, hidden));
         let results = [q, kv, kv].map(|n| empty(&mut m, n));
-        let words = (m.place(vec![0; (STAGES - 1) * WORDS + front::BYTES]), 3);
+        let words = (m.place(vec![0; PRODUCTS + front::BYTES]), 3);
         let mut chain = Chained::new(group as u32, workgroups, words);
         let format = (group > 0).then(|| Format::new("test", Mode::Affine, group, 4).unwrap());
         let one = |q: &Quantised| Matrix { rows: q.matrix.rows, parts: q.matrix.parts };
@@ -177,7 +177,7 @@ fn chains_begin_with_attention() {
         let k = (heads[0] * heads[1] * features) as usize;
         let o = Quantised::new(&mut c, &mut m, [136, k, 64]);
         let out = m.place(vec![0; 2 * 136]);
-        let at = m.place(vec![0; (STAGES - 1) * WORDS + front::BYTES]);
+        let at = m.place(vec![0; PRODUCTS + front::BYTES]);
         let program = front::placed(case.p, &mut args, (at, 3));
         let mut chain = Chained::new(64, workgroups, (at, 3));
         let words = (args.words, args.tag);
